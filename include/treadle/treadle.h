@@ -1,0 +1,219 @@
+/* treadle.h -- the public interface of libtreadle.
+ *
+ * A model file becomes a td_model (mapped, verified, compiled for this CPU; immutable, shared by any number of threads).
+ * A td_session is one caller's working memory over a model: set inputs, run, read outputs. Many sessions may run one
+ * model at the same time; one session serves one caller at a time.
+ *
+ *     td_error err;
+ *     td_model *model;
+ *     if (td_model_load("net.onnx", NULL, &model, &err) != TD_OK) { fprintf(stderr, "%s\n", err.text); return 1; }
+ *     td_session *session;
+ *     td_session_new(model, NULL, &session, &err);
+ *     td_session_set_input(session, 0, &tensor, &err);
+ *     td_session_run(session, &err);
+ *     td_tensor out;
+ *     td_session_output(session, 0, &out, &err);
+ *
+ * ABI rules. Handles are opaque. Options are structs that begin with their own size: zero the struct, set `size` to
+ * sizeof, then the fields you want; a newer library reads fields that an older caller does not have as zero. Enumerators
+ * never change value. Functions and trailing fields are added, never removed, within one TD_VERSION_MAJOR.
+ *
+ * Every function returns a td_status; results come through trailing pointers, and `err` (may be NULL) is filled on
+ * failure only. No function aborts, prints, or reads the environment. */
+#ifndef TREADLE_TREADLE_H
+#define TREADLE_TREADLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TD_VERSION_MAJOR 0
+#define TD_VERSION_MINOR 1
+#define TD_VERSION_PATCH 0
+
+#if defined(_WIN32)
+#define TD_API
+#else
+#define TD_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+/* The numbers are the exit statuses of the `treadle` command. */
+typedef enum td_status {
+  TD_OK = 0,
+  TD_ANSWER_NO = 1,    /* a comparison or check says no */
+  TD_BAD_ARGUMENT = 2, /* the caller's mistake: a null handle, an unknown name, a shape that does not fit */
+  TD_BAD_FILE = 3,     /* the file is missing, damaged, or not what it claims to be */
+  TD_UNSUPPORTED = 4,  /* valid, but needs something Treadle does not have */
+  TD_NO_RESOURCE = 5,  /* out of memory, address space, descriptors */
+  TD_INTERNAL = 6      /* a defect of Treadle */
+} td_status;
+
+/* What went wrong, where. Owned by the caller, no pointers inside, never freed. */
+typedef struct td_error {
+  td_status code;
+  int64_t offset;  /* bytes into the file `name`, or -1 */
+  char name[256];  /* file, node ("node /conv1 (Conv)"), input or key; "" when there is none */
+  char text[1792]; /* one sentence for people; says what to do where that is known */
+} td_error;
+
+/* "bad file", "unsupported", ...; never NULL. */
+TD_API const char *td_status_name(td_status status);
+
+/* "0.1.0"; the version of the library that is linked, to compare with TD_VERSION_*. */
+TD_API const char *td_version(void);
+
+/* ---- element types ----------------------------------------------------------------------------------------------- */
+
+typedef enum td_dtype {
+  TD_INVALID = 0,
+  TD_F64, TD_F32, TD_F16, TD_BF16,
+  TD_I64, TD_I32, TD_I16, TD_I8,
+  TD_U64, TD_U32, TD_U16, TD_U8,
+  TD_BOOL,   /* one byte, 0 or 1 */
+  TD_STRING, /* host only */
+  /* Storage types: cast to and from, dequantise; no arithmetic. Types of 4 and 2 bits are packed, low bits first. */
+  TD_F8E4M3FN, TD_F8E4M3FNUZ, TD_F8E5M2, TD_F8E5M2FNUZ, TD_F8E8M0,
+  TD_F4E2M1, TD_I4, TD_U4, TD_I2, TD_U2,
+  TD_DTYPE_COUNT
+} td_dtype;
+
+/* "f32", "i64", ...; "invalid" for what is no dtype. */
+TD_API const char *td_dtype_name(td_dtype dtype);
+
+#define TD_MAX_RANK 8
+
+/* A dense row-major tensor: elements of the last dimension are adjacent. `data` is borrowed: who owns it is said by the
+ * function that takes or gives it. */
+typedef struct td_tensor {
+  td_dtype dtype;
+  int32_t rank;
+  int64_t dims[TD_MAX_RANK];
+  void *data;
+} td_tensor;
+
+/* A value of a graph input or output: -1 stands for a dimension that is not fixed. */
+typedef struct td_value_info {
+  const char *name; /* owned by the model */
+  const char *kind; /* "tensor", "list", "optional" */
+  td_dtype dtype;
+  int32_t rank; /* -1: not fixed */
+  int64_t dims[TD_MAX_RANK];
+  const char *symbols[TD_MAX_RANK]; /* the name of an open dimension, or NULL */
+} td_value_info;
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Every allocation of a model and its sessions goes through the allocator given at load. `align` is a power of two.
+ * `alloc` returns NULL to say no. Both must be callable from any thread that uses the model. */
+typedef struct td_allocator {
+  void *user;
+  void *(*alloc)(void *user, size_t bytes, size_t align);
+  void (*free)(void *user, void *memory, size_t bytes);
+} td_allocator;
+
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+typedef struct td_model td_model;
+typedef struct td_session td_session;
+
+typedef struct td_load_options {
+  size_t size;                   /* sizeof(td_load_options) */
+  const char *backend;           /* "eager", "aot_eager"; NULL: the default */
+  const char *weights;           /* state_dict for a builtin: model (.pth, .safetensors), or NULL for seeded weights */
+  const char *disabled_passes;   /* comma-separated names, or NULL */
+  const td_allocator *allocator; /* copied; NULL: the C library's */
+  const char *format;            /* "onnx", ...; NULL: found from the bytes */
+  uint64_t seed;                 /* of random weights of builtin: models */
+} td_load_options;
+
+/* Maps and compiles the model at `path`, or `builtin:NAME`. Weights stay in the mapping. The file must not change while
+ * the model lives. Thread-safe. Errors: TD_BAD_FILE with the byte offset, TD_UNSUPPORTED with every node that is. */
+TD_API td_status td_model_load(const char *path, const td_load_options *options, td_model **model, td_error *err);
+
+/* The same from memory, which must outlive the model and is not written to. External data files are refused. */
+TD_API td_status td_model_load_memory(const void *bytes, size_t size, const td_load_options *options, td_model **model,
+                                      td_error *err);
+
+/* Frees the model. Its sessions must be gone. NULL is allowed. */
+TD_API void td_model_free(td_model *model);
+
+TD_API size_t td_model_input_count(const td_model *model);
+TD_API size_t td_model_output_count(const td_model *model);
+/* Name, type and dimensions of input or output `index`; pointers in `info` live as long as the model. */
+TD_API td_status td_model_input(const td_model *model, size_t index, td_value_info *info, td_error *err);
+TD_API td_status td_model_output(const td_model *model, size_t index, td_value_info *info, td_error *err);
+
+typedef struct td_model_stats {
+  size_t size;            /* sizeof(td_model_stats), set by the caller */
+  uint64_t weights_bytes; /* constants, mapped and owned */
+  uint64_t copied_bytes;  /* of these, those that are copies in anonymous memory */
+  uint32_t nodes;         /* of the compiled graph, nested blocks included */
+  uint32_t steps;
+  double load_ms;         /* map, read, verify */
+  double compile_ms;      /* passes and plan */
+  double gflop;           /* of one run at fixed shapes; 0 when shapes are open */
+} td_model_stats;
+TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
+
+/* Prints the graph or plan as text: stage "imported", "passes" or "plan", format "text", "dot" or "json". `*text` is
+ * NUL-terminated, belongs to the caller, and is given back with td_text_free. */
+TD_API td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text, td_error *err);
+TD_API void td_text_free(const td_model *model, char *text);
+
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
+
+typedef struct td_session_options {
+  size_t size;      /* sizeof(td_session_options) */
+  uint32_t threads; /* 0: what affinity and cgroup quota allow */
+} td_session_options;
+
+TD_API td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
+                                td_error *err);
+TD_API void td_session_free(td_session *session);
+
+/* Index of the input or output called `name`; TD_BAD_ARGUMENT lists the names there are. */
+TD_API td_status td_model_find_input(const td_model *model, const char *name, size_t *index, td_error *err);
+TD_API td_status td_model_find_output(const td_model *model, const char *name, size_t *index, td_error *err);
+
+/* Binds an input without copying: `tensor->data` must stay valid and unchanged until the run returns, and may have any
+ * alignment. Rank, dtype and fixed dimensions are checked here; open dimensions are bound by it.
+ * TD_STRING data is an array of td_string. */
+TD_API td_status td_session_set_input(td_session *session, size_t index, const td_tensor *tensor, td_error *err);
+
+typedef struct td_string {
+  const char *at;
+  size_t length; /* bytes; no NUL needed */
+} td_string;
+
+/* Binds a sequence input (kind "list"): `count` tensors. An optional input takes a tensor, or this with NULL for none. */
+TD_API td_status td_session_set_input_list(td_session *session, size_t index, const td_tensor *items, size_t count,
+                                           td_error *err);
+
+/* Computes every output. Allocates nothing once a shape has been seen. An input without a binding is an error unless
+ * the model has a default for it. */
+TD_API td_status td_session_run(td_session *session, td_error *err);
+
+/* Borrows an output of the last run: valid until the next run or td_session_free. A list output says so in
+ * td_model_output; its items are read with td_session_output_item. */
+TD_API td_status td_session_output(td_session *session, size_t index, td_tensor *tensor, td_error *err);
+TD_API td_status td_session_output_count(td_session *session, size_t index, size_t *count, td_error *err);
+TD_API td_status td_session_output_item(td_session *session, size_t index, size_t item, td_tensor *tensor, td_error *err);
+
+typedef struct td_session_stats {
+  size_t size;             /* sizeof(td_session_stats), set by the caller */
+  uint64_t arena_bytes;    /* planned for the shapes bound last */
+  uint64_t arena_lower;    /* lower bound: the most bytes that live at one step */
+  uint64_t tail_bytes;     /* most that data-dependent values and scratch took */
+  uint64_t runs;
+} td_session_stats;
+TD_API td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

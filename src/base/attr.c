@@ -1,0 +1,68 @@
+#include "base/attr.h"
+
+#include <string.h>
+
+static size_t payload_bytes(const base_arg *a) {
+  size_t bytes = a->kind == BASE_ATTR_INTS ? a->count * sizeof(int64_t)
+               : a->kind == BASE_ATTR_FLOATS ? a->count * sizeof(double)
+               : a->kind == BASE_ATTR_STR ? strlen(a->str) + 1 : 0;
+  return (bytes + 7) / 8 * 8;
+}
+
+static const void *payload(const base_arg *a) {
+  return a->kind == BASE_ATTR_INTS ? (const void *)a->ints : a->kind == BASE_ATTR_FLOATS ? (const void *)a->floats : a->str;
+}
+
+base_attrs *base_attrs_make(base_arena *arena, const base_arg *args, uint32_t count) {
+  size_t head = sizeof(base_attrs) + count * sizeof(base_attr), total = head;
+  for (uint32_t i = 0; i < count; i++) total += payload_bytes(&args[i]);
+  if (total > UINT32_MAX) return NULL;
+  base_attrs *block = base_arena_alloc(arena, total);
+  if (!block) return NULL;
+  *block = (base_attrs){.count = count, .bytes = (uint32_t)total};
+  size_t offset = head;
+  for (uint32_t i = 0; i < count; i++) {
+    const base_arg *a = &args[i];
+    base_attr *to = &block->at[i];
+    to->kind = a->kind;
+    size_t bytes = payload_bytes(a);
+    if (a->kind == BASE_ATTR_FLOAT) to->u.f = a->f;
+    else if (a->kind == BASE_ATTR_INTS || a->kind == BASE_ATTR_FLOATS || a->kind == BASE_ATTR_STR) {
+      to->count = a->kind == BASE_ATTR_STR ? (uint32_t)strlen(a->str) : a->count;
+      to->u.offset = offset;
+      size_t used = a->kind == BASE_ATTR_STR ? to->count : a->count * sizeof(int64_t);
+      if (used) memcpy((char *)block + offset, payload(a), used);
+    } else to->u.i = a->i;
+    offset += bytes;
+  }
+  return block;
+}
+
+int64_t base_attr_int(const base_attrs *a, uint32_t index) {
+  uint32_t kind = a->at[index].kind;
+  return kind == BASE_ATTR_INT || kind == BASE_ATTR_BOOL || kind == BASE_ATTR_DTYPE ? a->at[index].u.i : 0;
+}
+
+double base_attr_float(const base_attrs *a, uint32_t index) {
+  return a->at[index].kind == BASE_ATTR_FLOAT ? a->at[index].u.f : 0;
+}
+
+static const void *list(const base_attrs *a, uint32_t index, uint32_t kind, uint32_t *count) {
+  const base_attr *at = &a->at[index];
+  *count = at->kind == kind ? at->count : 0;
+  return at->kind == kind ? (const char *)a + at->u.offset : NULL;
+}
+
+const char *base_attr_str(const base_attrs *a, uint32_t index) {
+  uint32_t count;
+  const char *text = list(a, index, BASE_ATTR_STR, &count);
+  return text ? text : "";
+}
+
+const int64_t *base_attr_ints(const base_attrs *a, uint32_t index, uint32_t *count) {
+  return list(a, index, BASE_ATTR_INTS, count);
+}
+
+const double *base_attr_floats(const base_attrs *a, uint32_t index, uint32_t *count) {
+  return list(a, index, BASE_ATTR_FLOATS, count);
+}

@@ -1,0 +1,36 @@
+/* call.h -- how a step reaches its function: reference, kernel or host function alike. The caller (the executor, or the
+ * constant folder) owns the struct; the function reads inputs, fills outputs, and keeps nothing. */
+#ifndef BASE_CALL_H
+#define BASE_CALL_H
+#include "base/attr.h"
+#include "base/tensor.h"
+
+typedef struct base_call base_call;
+typedef td_status (*base_call_fn)(const base_call *call);
+
+struct base_call {
+  const base_attrs *attrs;
+  const void *op;              /* the operator's descriptor, opaque here */
+  const base_value *const *in; /* in[i] is NULL for an absent optional operand */
+  base_value *const *out;      /* out[i] is NULL when nobody wants that output */
+  uint32_t in_count, out_count;
+  td_error *err;
+  /* Memory of the caller. `keep` lives as long as the outputs, scratch until the function returns. NULL: out of memory. */
+  void *memory;
+  void *(*keep)(void *memory, size_t bytes);
+  void *(*scratch)(void *memory, size_t bytes);
+};
+
+/* An output whose sizes were known comes with dtype, dims, strides and data set: fill it. One whose sizes only running can
+ * tell comes with data NULL: define it first. Rank and dims are checked; err is filled on failure. */
+td_status base_call_define(const base_call *call, uint32_t output, td_dtype dtype, int32_t rank, const int64_t *dims);
+/* `count` elements of `each` bytes of 64-byte aligned scratch, not cleared. NULL on overflow or no memory: return
+ * base_no_memory(call->err, "scratch"). A count of 0 gives a valid pointer. */
+void *base_call_scratch(const base_call *call, size_t count, size_t each);
+static inline const base_tensor *base_in(const base_call *call, uint32_t i) {
+  return i < call->in_count && call->in[i] && call->in[i]->kind == BASE_TENSOR ? &call->in[i]->tensor : NULL;
+}
+static inline base_tensor *base_out(const base_call *call, uint32_t i) {
+  return i < call->out_count && call->out[i] ? &call->out[i]->tensor : NULL;
+}
+#endif

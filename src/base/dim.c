@@ -1,0 +1,317 @@
+/* dim.c -- size expressions. Canonical form: constants fold; in a product the constant stands left; sums of a common base
+ * fold their constants; a division by a factor of a product cancels it. That is enough for the sizes that exporters write
+ * (views of batch*seq, halves, strides), and anything else stays a plain expression: never wrong, only less equal. */
+#include "base/dim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const op_names[BASE_DIM_OP_COUNT] = {
+    [BASE_DIM_SYMBOL] = "", [BASE_DIM_CONST] = "", [BASE_DIM_ADD] = "add", [BASE_DIM_SUB] = "sub", [BASE_DIM_MUL] = "mul",
+    [BASE_DIM_FLOORDIV] = "div", [BASE_DIM_CEILDIV] = "ceildiv", [BASE_DIM_MOD] = "mod", [BASE_DIM_MIN] = "min",
+    [BASE_DIM_MAX] = "max", [BASE_DIM_BROADCAST] = "bcast"};
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+/* a op b on numbers; false: overflow, zero divisor, or no broadcast. */
+static bool compute(base_dim_op op, int64_t a, int64_t b, int64_t *r) {
+  bool divides = op == BASE_DIM_FLOORDIV || op == BASE_DIM_CEILDIV || op == BASE_DIM_MOD;
+  if (divides && (b == 0 || (a == INT64_MIN && b == -1))) return false;
+  switch (op) {
+    case BASE_DIM_ADD: return !__builtin_add_overflow(a, b, r);
+    case BASE_DIM_SUB: return !__builtin_sub_overflow(a, b, r);
+    case BASE_DIM_MUL: return !__builtin_mul_overflow(a, b, r);
+    case BASE_DIM_FLOORDIV: *r = floor_div(a, b); return true;
+    case BASE_DIM_CEILDIV: *r = floor_div(a, b) + (a % b != 0); return true;
+    case BASE_DIM_MOD: *r = a - floor_div(a, b) * b; return true;
+    case BASE_DIM_MIN: *r = a < b ? a : b; return true;
+    case BASE_DIM_MAX: *r = a > b ? a : b; return true;
+    case BASE_DIM_BROADCAST: *r = a == 1 ? b : a; return a == b || a == 1 || b == 1;
+    default: return false;
+  }
+}
+
+static const base_dim_node *node_of(const base_dims *dims, base_dim d) { return &dims->nodes.at[~d]; }
+
+static base_dim intern(base_dims *dims, base_dim_op op, int64_t a, int64_t b) {
+  if (!dims) return BASE_DIM_NONE;
+  base_dim_node key = {0};
+  key.op = op;
+  key.a = a;
+  key.b = b;
+  base_str bytes = {(const char *)&key, sizeof key};
+  uint32_t *found = base_map_get(&dims->by_node, bytes);
+  if (found) return ~(base_dim)*found;
+  const char *copy = base_arena_copy(dims->arena, &key, sizeof key);
+  base_dim_node *node = copy ? base_vec_push(dims->arena, &dims->nodes) : NULL;
+  if (!node) return BASE_DIM_NONE;
+  *node = key;
+  uint32_t index = dims->nodes.count - 1;
+  if (!base_map_put(&dims->by_node, dims->arena, (base_str){copy, sizeof key}, index, NULL)) return BASE_DIM_NONE;
+  return ~(base_dim)index;
+}
+
+base_dim base_dim_number(base_dims *dims, int64_t value) {
+  return value >= 0 ? value : intern(dims, BASE_DIM_CONST, value, 0);
+}
+
+bool base_dim_value(const base_dims *dims, base_dim d, int64_t *value) {
+  if (d >= 0) {
+    *value = d;
+    return true;
+  }
+  if (d == BASE_DIM_NONE || !dims || node_of(dims, d)->op != BASE_DIM_CONST) return false;
+  *value = node_of(dims, d)->a;
+  return true;
+}
+
+base_dim base_dim_symbol(base_dims *dims, const char *name) {
+  uint32_t *found = base_map_get(&dims->by_name, base_str_of(name));
+  if (found) return intern(dims, BASE_DIM_SYMBOL, *found, 0);
+  char *copy = base_arena_text(dims->arena, name);
+  base_symbol *symbol = copy ? base_vec_push(dims->arena, &dims->symbols) : NULL;
+  if (!symbol) return BASE_DIM_NONE;
+  symbol->name = copy;
+  uint32_t index = dims->symbols.count - 1;
+  if (!base_map_put(&dims->by_name, dims->arena, base_str_of(copy), index, NULL)) return BASE_DIM_NONE;
+  return intern(dims, BASE_DIM_SYMBOL, index, 0);
+}
+
+base_dim base_dim_fresh(base_dims *dims) {
+  if (!dims) return BASE_DIM_NONE;
+  char name[24];
+  uint32_t number = dims->symbols.count;
+  do snprintf(name, sizeof name, "u%u", number++);
+  while (base_map_get(&dims->by_name, base_str_of(name)));
+  base_dim d = base_dim_symbol(dims, name);
+  if (d != BASE_DIM_NONE) dims->symbols.at[dims->symbols.count - 1].from_data = true;
+  return d;
+}
+
+static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) { return d < 0 && node_of(dims, d)->op == op; }
+
+/* d without the factor f, or BASE_DIM_NONE when f is not one of its factors. */
+static base_dim without_factor(base_dims *dims, base_dim d, base_dim f) {
+  if (d == f) return 1;
+  int64_t number, factor;
+  if (base_dim_value(dims, d, &number) && base_dim_value(dims, f, &factor))
+    return factor && number % factor == 0 ? base_dim_number(dims, number / factor) : BASE_DIM_NONE;
+  if (!is_op(dims, d, BASE_DIM_MUL)) return BASE_DIM_NONE;
+  base_dim_node n = *node_of(dims, d);
+  base_dim left = without_factor(dims, n.a, f);
+  if (left != BASE_DIM_NONE) return base_dim_mul(dims, left, n.b);
+  base_dim right = without_factor(dims, n.b, f);
+  return right == BASE_DIM_NONE ? BASE_DIM_NONE : base_dim_mul(dims, n.a, right);
+}
+
+/* a / b with common factors cancelled, when that leaves no division; else BASE_DIM_NONE. */
+static base_dim divide_exactly(base_dims *dims, base_dim a, base_dim b) {
+  while (is_op(dims, b, BASE_DIM_MUL)) {
+    base_dim_node n = *node_of(dims, b);
+    a = divide_exactly(dims, a, n.a);
+    if (a == BASE_DIM_NONE) return a;
+    b = n.b;
+  }
+  return without_factor(dims, a, b);
+}
+
+static base_dim simplify_mul(base_dims *dims, base_dim a, base_dim b) {
+  int64_t x, y;
+  bool a_number = base_dim_value(dims, a, &x), b_number = base_dim_value(dims, b, &y);
+  if (b_number || (!a_number && b > a)) { /* constant left, then a fixed order */
+    base_dim t = a; a = b; b = t;
+    bool u = a_number; a_number = b_number; b_number = u;
+    int64_t v = x; x = y; y = v;
+  }
+  if (a_number && x == 1) return b;
+  if (a_number && x == 0) return 0;
+  if (is_op(dims, b, BASE_DIM_MUL)) {
+    base_dim_node n = *node_of(dims, b);
+    if (a_number && base_dim_value(dims, n.a, &y))
+      return base_dim_mul(dims, base_dim_binary(dims, BASE_DIM_MUL, a, n.a), n.b);
+    if (!a_number && base_dim_value(dims, n.a, &y)) return base_dim_mul(dims, n.a, base_dim_mul(dims, a, n.b));
+    if (!a_number && n.a > a) return intern(dims, BASE_DIM_MUL, n.a, base_dim_mul(dims, a, n.b));
+  }
+  if (!a_number && is_op(dims, a, BASE_DIM_MUL)) {
+    base_dim_node n = *node_of(dims, a);
+    return base_dim_mul(dims, n.a, base_dim_mul(dims, n.b, b));
+  }
+  return intern(dims, BASE_DIM_MUL, a, b);
+}
+
+/* a + c, where c is a number: (base + k) + c is one sum. */
+static base_dim add_number(base_dims *dims, base_dim a, int64_t c) {
+  int64_t k;
+  if (c == 0) return a;
+  if (is_op(dims, a, BASE_DIM_ADD)) {
+    base_dim_node n = *node_of(dims, a);
+    if (base_dim_value(dims, n.b, &k) && !__builtin_add_overflow(k, c, &k)) return add_number(dims, n.a, k);
+  }
+  return intern(dims, BASE_DIM_ADD, a, base_dim_number(dims, c));
+}
+
+static base_dim simplify_add(base_dims *dims, base_dim a, base_dim b) {
+  int64_t x;
+  if (base_dim_value(dims, b, &x)) return add_number(dims, a, x);
+  if (base_dim_value(dims, a, &x)) return add_number(dims, b, x);
+  if (is_op(dims, a, BASE_DIM_SUB) && node_of(dims, a)->b == b) return node_of(dims, a)->a;
+  if (is_op(dims, b, BASE_DIM_SUB) && node_of(dims, b)->b == a) return node_of(dims, b)->a;
+  if (is_op(dims, a, BASE_DIM_ADD) && base_dim_value(dims, node_of(dims, a)->b, &x))
+    return add_number(dims, base_dim_add(dims, node_of(dims, a)->a, b), x);
+  if (is_op(dims, b, BASE_DIM_ADD) && base_dim_value(dims, node_of(dims, b)->b, &x))
+    return add_number(dims, base_dim_add(dims, a, node_of(dims, b)->a), x);
+  return a > b ? intern(dims, BASE_DIM_ADD, a, b) : intern(dims, BASE_DIM_ADD, b, a);
+}
+
+static base_dim simplify_sub(base_dims *dims, base_dim a, base_dim b) {
+  int64_t x, y;
+  if (a == b) return 0;
+  if (base_dim_value(dims, b, &x) && x != INT64_MIN) return add_number(dims, a, -x);
+  if (is_op(dims, a, BASE_DIM_ADD)) {
+    base_dim_node n = *node_of(dims, a);
+    if (n.a == b) return n.b;
+    if (n.b == b) return n.a;
+    if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == n.a && base_dim_value(dims, n.b, &x) &&
+        base_dim_value(dims, node_of(dims, b)->b, &y) && !__builtin_sub_overflow(x, y, &x))
+      return base_dim_number(dims, x);
+  }
+  if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == a && base_dim_value(dims, node_of(dims, b)->b, &y) &&
+      y != INT64_MIN)
+    return base_dim_number(dims, -y);
+  return intern(dims, BASE_DIM_SUB, a, b);
+}
+
+static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
+  int64_t y;
+  bool number = base_dim_value(dims, b, &y);
+  if (number && y == 1) return op == BASE_DIM_MOD ? 0 : a;
+  if (number && y == 0) return BASE_DIM_NONE;
+  base_dim exact = divide_exactly(dims, a, b);
+  if (exact != BASE_DIM_NONE) return op == BASE_DIM_MOD ? 0 : exact;
+  return intern(dims, op, a, b);
+}
+
+base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
+  if (a == BASE_DIM_NONE || b == BASE_DIM_NONE) return BASE_DIM_NONE;
+  int64_t x, y, r;
+  if (base_dim_value(dims, a, &x) && base_dim_value(dims, b, &y))
+    return compute(op, x, y, &r) ? base_dim_number(dims, r) : BASE_DIM_NONE;
+  if (!dims) return BASE_DIM_NONE;
+  bool idempotent = op == BASE_DIM_MIN || op == BASE_DIM_MAX || op == BASE_DIM_BROADCAST;
+  if (idempotent && a == b) return a;
+  if (op == BASE_DIM_BROADCAST && a == 1) return b;
+  if (op == BASE_DIM_BROADCAST && b == 1) return a;
+  if (op == BASE_DIM_BROADCAST && a >= 0) return a; /* the open one is 1 or the same: checked when it is bound */
+  if (op == BASE_DIM_BROADCAST && b >= 0) return b;
+  if (op == BASE_DIM_ADD) return simplify_add(dims, a, b);
+  if (op == BASE_DIM_SUB) return simplify_sub(dims, a, b);
+  if (op == BASE_DIM_MUL) return simplify_mul(dims, a, b);
+  if (op == BASE_DIM_FLOORDIV || op == BASE_DIM_CEILDIV || op == BASE_DIM_MOD) return simplify_divide(dims, op, a, b);
+  return a > b ? intern(dims, op, a, b) : intern(dims, op, b, a);
+}
+
+bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value) {
+  if (base_dim_value(dims, d, value)) return true;
+  if (d == BASE_DIM_NONE || !dims) return false;
+  const base_dim_node *n = node_of(dims, d);
+  if (n->op == BASE_DIM_SYMBOL) {
+    *value = symbols[n->a];
+    return *value >= 0;
+  }
+  int64_t a, b;
+  return base_dim_eval(dims, n->a, symbols, &a) && base_dim_eval(dims, n->b, symbols, &b) && compute(n->op, a, b, value);
+}
+
+bool base_dim_from_data(const base_dims *dims, base_dim d) {
+  int64_t number;
+  if (base_dim_value(dims, d, &number) || d == BASE_DIM_NONE) return false;
+  const base_dim_node *n = node_of(dims, d);
+  if (n->op == BASE_DIM_SYMBOL) return dims->symbols.at[n->a].from_data;
+  return base_dim_from_data(dims, n->a) || base_dim_from_data(dims, n->b);
+}
+
+/* Symbols print in quotes when they are not plain words; operations as calls: mul(2, batch). */
+static bool plain_word(const char *name) {
+  if (!*name || (*name >= '0' && *name <= '9')) return false;
+  for (; *name; name++)
+    if (!((*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9') || *name == '_'))
+      return false;
+  return true;
+}
+
+void base_dim_print(const base_dims *dims, base_dim d, base_text *text) {
+  int64_t number;
+  if (d == BASE_DIM_NONE) base_text_print(text, "?");
+  else if (base_dim_value(dims, d, &number)) base_text_print(text, "%lld", (long long)number);
+  else if (node_of(dims, d)->op == BASE_DIM_SYMBOL) {
+    const base_symbol *s = &dims->symbols.at[node_of(dims, d)->a];
+    base_text_print(text, plain_word(s->name) ? "%s%s" : "%s\"%s\"", s->from_data ? "$" : "", s->name);
+  } else {
+    const base_dim_node *n = node_of(dims, d);
+    base_text_print(text, "%s(", op_names[n->op]);
+    base_dim_print(dims, n->a, text);
+    base_text_print(text, ", ");
+    base_dim_print(dims, n->b, text);
+    base_text_print(text, ")");
+  }
+}
+
+static void skip_spaces(const char **at, const char *end) {
+  while (*at < end && (**at == ' ' || **at == '\t')) ++*at;
+}
+
+static base_dim parse_symbol(base_dims *dims, base_str word, bool from_data) {
+  char *name = base_arena_slice(dims->arena, word.at, word.length);
+  if (!name || !word.length) return BASE_DIM_NONE;
+  bool is_new = !base_map_get(&dims->by_name, word);
+  base_dim d = base_dim_symbol(dims, name);
+  if (d != BASE_DIM_NONE && is_new) dims->symbols.at[dims->symbols.count - 1].from_data = from_data;
+  return d;
+}
+
+static bool eat(const char **at, const char *end, char c) {
+  skip_spaces(at, end);
+  if (*at == end || **at != c) return false;
+  ++*at;
+  return true;
+}
+
+static base_dim parse_call(base_dims *dims, base_str word, const char **at, const char *end, int depth);
+
+static base_dim parse(base_dims *dims, const char **at, const char *end, int depth) {
+  if (depth > 64) return BASE_DIM_NONE;
+  skip_spaces(at, end);
+  const char *start = *at;
+  bool from_data = eat(at, end, '$');
+  if (eat(at, end, '"')) {
+    start = *at;
+    while (*at < end && **at != '"') ++*at;
+    base_str word = {start, (size_t)(*at - start)};
+    return eat(at, end, '"') ? parse_symbol(dims, word, from_data) : BASE_DIM_NONE;
+  }
+  if (from_data) start = *at;
+  while (*at < end && (**at == '_' || **at == '-' || (**at >= '0' && **at <= '9') || (**at >= 'a' && **at <= 'z') ||
+                       (**at >= 'A' && **at <= 'Z')))
+    ++*at;
+  base_str word = {start, (size_t)(*at - start)};
+  int64_t number;
+  if (base_str_int(word, &number)) return base_dim_number(dims, number);
+  if (*at < end && **at == '(') return parse_call(dims, word, at, end, depth);
+  return parse_symbol(dims, word, from_data);
+}
+
+static base_dim parse_call(base_dims *dims, base_str word, const char **at, const char *end, int depth) {
+  for (int op = BASE_DIM_ADD; op < BASE_DIM_OP_COUNT; op++) {
+    if (!base_str_is(word, op_names[op])) continue;
+    eat(at, end, '(');
+    base_dim a = parse(dims, at, end, depth + 1);
+    if (!eat(at, end, ',')) return BASE_DIM_NONE;
+    base_dim b = parse(dims, at, end, depth + 1);
+    if (!eat(at, end, ')')) return BASE_DIM_NONE;
+    return base_dim_binary(dims, (base_dim_op)op, a, b);
+  }
+  return BASE_DIM_NONE;
+}
+
+base_dim base_dim_parse(base_dims *dims, const char **at, const char *end) { return parse(dims, at, end, 0); }

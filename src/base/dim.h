@@ -1,0 +1,64 @@
+/* dim.h -- sizes that may be open: a base_dim is a number (>= 0) or an expression over symbols (< 0, an index into a
+ * base_dims table). Expressions are hash-consed and simplified as they are built, so equal handles mean equal sizes.
+ *
+ * Arithmetic on two numbers never touches the table: with numbers alone `dims` may be NULL, which is how the inference of
+ * an operator runs again at run time without allocating. BASE_DIM_NONE (a failure: overflow, out of memory, or an
+ * expression where the table is NULL) goes through every operation unchanged. */
+#ifndef BASE_DIM_H
+#define BASE_DIM_H
+#include "base/map.h"
+
+typedef int64_t base_dim;
+#define BASE_DIM_NONE INT64_MIN
+
+typedef enum base_dim_op {
+  BASE_DIM_SYMBOL,   /* a = symbol number */
+  BASE_DIM_CONST,    /* a = a number, here also negative (shape arithmetic) */
+  BASE_DIM_ADD, BASE_DIM_SUB, BASE_DIM_MUL,
+  BASE_DIM_FLOORDIV, BASE_DIM_CEILDIV, BASE_DIM_MOD, /* floor division; the sign of mod is the divisor's */
+  BASE_DIM_MIN, BASE_DIM_MAX,
+  BASE_DIM_BROADCAST, /* a == 1 ? b : b == 1 ? a : a, which must equal b */
+  BASE_DIM_OP_COUNT
+} base_dim_op;
+
+typedef struct base_dim_node {
+  base_dim_op op;
+  int64_t a, b; /* operands as base_dim, but for SYMBOL and CONST */
+} base_dim_node;
+
+typedef struct base_symbol {
+  const char *name;   /* "batch", or "u3" for one that data defines; unique */
+  bool from_data;     /* known only when the operator that defines it has run */
+} base_symbol;
+
+typedef struct base_dims {
+  base_arena *arena;
+  BASE_VEC(base_dim_node) nodes; /* operands stand before their users */
+  BASE_VEC(base_symbol) symbols;
+  base_map by_node;
+  base_map by_name;
+} base_dims;
+
+static inline bool base_dim_known(base_dim d) { return d >= 0; }
+
+/* Any integer, negative ones too (they are expressions). */
+base_dim base_dim_number(base_dims *dims, int64_t value);
+/* True and the number when `d` is one, possibly negative. */
+bool base_dim_value(const base_dims *dims, base_dim d, int64_t *value);
+base_dim base_dim_symbol(base_dims *dims, const char *name); /* found or made; `name` is copied */
+base_dim base_dim_fresh(base_dims *dims);                    /* a new symbol that data defines */
+base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b);
+static inline base_dim base_dim_add(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_ADD, a, b); }
+static inline base_dim base_dim_sub(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_SUB, a, b); }
+static inline base_dim base_dim_mul(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_MUL, a, b); }
+static inline base_dim base_dim_div(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_FLOORDIV, a, b); }
+
+/* Value of `d` given a value per symbol; false on overflow, division by zero, a negative symbol (unknown), or sizes that
+ * do not broadcast. O(nodes under d). */
+bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value);
+/* True when `d` needs a symbol that data defines. */
+bool base_dim_from_data(const base_dims *dims, base_dim d);
+void base_dim_print(const base_dims *dims, base_dim d, base_text *text);
+/* Parses what base_dim_print wrote; advances *at. BASE_DIM_NONE on a syntax error. */
+base_dim base_dim_parse(base_dims *dims, const char **at, const char *end);
+#endif

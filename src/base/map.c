@@ -1,0 +1,45 @@
+#include "base/map.h"
+
+#include <string.h>
+
+uint64_t base_hash(const void *bytes, size_t count, uint64_t seed) {
+  const unsigned char *at = bytes;
+  uint64_t h = seed ^ 0xcbf29ce484222325u;
+  for (size_t i = 0; i < count; i++) h = (h ^ at[i]) * 0x100000001b3u;
+  return h ^ (h >> 32);
+}
+
+static base_map_slot *find(const base_map *map, base_str key, uint32_t hash) {
+  uint32_t mask = map->cap - 1;
+  for (uint32_t i = hash & mask;; i = (i + 1) & mask) {
+    base_map_slot *slot = &map->slots[i];
+    if (!slot->used || (slot->hash == hash && base_str_equal(slot->key, key))) return slot;
+  }
+}
+
+uint32_t *base_map_get(const base_map *map, base_str key) {
+  if (!map->count) return NULL;
+  base_map_slot *slot = find(map, key, (uint32_t)base_hash(key.at, key.length, 0));
+  return slot->used ? &slot->value : NULL;
+}
+
+static bool grow(base_map *map, base_arena *arena) {
+  if (map->cap > UINT32_MAX / 4) return false;
+  base_map larger = {.cap = map->cap ? map->cap * 2 : 16, .count = map->count};
+  larger.slots = base_new(arena, base_map_slot, larger.cap);
+  if (!larger.slots) return false;
+  for (uint32_t i = 0; i < map->cap; i++)
+    if (map->slots[i].used) *find(&larger, map->slots[i].key, map->slots[i].hash) = map->slots[i];
+  *map = larger;
+  return true;
+}
+
+bool base_map_put(base_map *map, base_arena *arena, base_str key, uint32_t value, bool *existed) {
+  if (map->count >= map->cap / 2 && !grow(map, arena)) return false;
+  uint32_t hash = (uint32_t)base_hash(key.at, key.length, 0);
+  base_map_slot *slot = find(map, key, hash);
+  if (existed) *existed = slot->used;
+  if (!slot->used) map->count++;
+  *slot = (base_map_slot){.key = key, .hash = hash, .value = value, .used = true};
+  return true;
+}

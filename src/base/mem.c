@@ -1,0 +1,160 @@
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20 };
+
+static void *libc_alloc(void *user, size_t bytes, size_t align) {
+  (void)user;
+  if (bytes > SIZE_MAX - align) return NULL;
+  return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void libc_free(void *user, void *memory, size_t bytes) {
+  (void)user;
+  (void)bytes;
+  free(memory);
+}
+
+const td_allocator base_libc_allocator = {NULL, libc_alloc, libc_free};
+
+void *base_alloc(const td_allocator *a, size_t bytes) {
+  return bytes ? a->alloc(a->user, bytes, ALLOC_ALIGN) : NULL;
+}
+
+void base_free(const td_allocator *a, void *memory, size_t bytes) {
+  if (memory) a->free(a->user, memory, bytes);
+}
+
+/* Chunks form a list, newest first; only the newest has room. */
+typedef struct chunk {
+  struct chunk *older;
+  size_t bytes; /* of the allocation, header included */
+  size_t used;  /* header included */
+} chunk;
+
+struct base_arena {
+  td_allocator allocator;
+  chunk *newest;
+  size_t bytes;
+};
+
+base_arena *base_arena_new(const td_allocator *a) {
+  base_arena *arena = base_alloc(a, sizeof *arena);
+  if (arena) *arena = (base_arena){.allocator = *a, .bytes = sizeof *arena};
+  return arena;
+}
+
+void base_arena_free(base_arena *arena) {
+  if (!arena) return;
+  for (chunk *c = arena->newest; c;) {
+    chunk *older = c->older;
+    base_free(&arena->allocator, c, c->bytes);
+    c = older;
+  }
+  td_allocator allocator = arena->allocator;
+  base_free(&allocator, arena, sizeof *arena);
+}
+
+static chunk *arena_grow(base_arena *arena, size_t bytes) {
+  size_t size = arena->newest ? arena->newest->bytes * 2 : CHUNK_MIN;
+  if (size > CHUNK_MAX) size = CHUNK_MAX;
+  if (size < bytes) size = bytes;
+  chunk *c = base_alloc(&arena->allocator, size);
+  if (!c) return NULL;
+  *c = (chunk){.older = arena->newest, .bytes = size, .used = sizeof *c};
+  arena->bytes += size;
+  arena->newest = c;
+  return c;
+}
+
+void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align) {
+  if (bytes > SIZE_MAX / 2) return NULL;
+  chunk *c = arena->newest;
+  size_t start = c ? (c->used + align - 1) / align * align : 0;
+  if (!c || start > c->bytes || c->bytes - start < bytes) {
+    c = arena_grow(arena, sizeof *c + align + bytes);
+    if (!c) return NULL;
+    start = (c->used + align - 1) / align * align;
+  }
+  c->used = start + bytes;
+  return memset((char *)c + start, 0, bytes);
+}
+
+void *base_arena_alloc(base_arena *arena, size_t bytes) {
+  return base_arena_alloc_aligned(arena, bytes, ARENA_ALIGN);
+}
+
+const td_allocator *base_arena_allocator(const base_arena *arena) { return &arena->allocator; }
+
+size_t base_arena_bytes(const base_arena *arena) { return arena->bytes; }
+
+void *base_arena_array(base_arena *arena, size_t count, size_t each) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, each, &bytes)) return NULL;
+  return base_arena_alloc(arena, bytes);
+}
+
+void *base_arena_copy(base_arena *arena, const void *from, size_t bytes) {
+  void *to = base_arena_alloc(arena, bytes);
+  if (to && bytes) memcpy(to, from, bytes);
+  return to;
+}
+
+char *base_arena_slice(base_arena *arena, const char *text, size_t length) {
+  if (length == SIZE_MAX) return NULL;
+  char *copy = base_arena_alloc(arena, length + 1);
+  if (copy && length) memcpy(copy, text, length);
+  return copy;
+}
+
+char *base_arena_text(base_arena *arena, const char *text) { return base_arena_slice(arena, text, strlen(text)); }
+
+char *base_arena_format(base_arena *arena, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, format, args);
+  char *text = length < 0 ? NULL : base_arena_alloc(arena, (size_t)length + 1);
+  if (text) vsnprintf(text, (size_t)length + 1, format, again);
+  va_end(again);
+  va_end(args);
+  return text;
+}
+
+void *base_vec_grow(base_arena *arena, const void *at, uint32_t *cap, size_t each) {
+  if (*cap > UINT32_MAX / 2) return NULL;
+  uint32_t larger = *cap ? *cap * 2 : 8;
+  void *to = base_arena_array(arena, larger, each);
+  if (!to) return NULL;
+  if (at) memcpy(to, at, *cap * each);
+  *cap = larger;
+  return to;
+}
+
+static void *counting_alloc(void *user, size_t bytes, size_t align) {
+  base_counting *c = user;
+  uint64_t number = __atomic_add_fetch(&c->made, 1, __ATOMIC_RELAXED);
+  if (c->fail_at && number >= c->fail_at) return NULL;
+  void *memory = c->inner->alloc(c->inner->user, bytes, align);
+  if (!memory) return NULL;
+  __atomic_add_fetch(&c->live, 1, __ATOMIC_RELAXED);
+  uint64_t now = __atomic_add_fetch(&c->live_bytes, bytes, __ATOMIC_RELAXED);
+  uint64_t peak = __atomic_load_n(&c->peak_bytes, __ATOMIC_RELAXED);
+  while (now > peak && !__atomic_compare_exchange_n(&c->peak_bytes, &peak, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    continue;
+  return memory;
+}
+
+static void counting_free(void *user, void *memory, size_t bytes) {
+  base_counting *c = user;
+  __atomic_sub_fetch(&c->live, 1, __ATOMIC_RELAXED);
+  __atomic_sub_fetch(&c->live_bytes, bytes, __ATOMIC_RELAXED);
+  c->inner->free(c->inner->user, memory, bytes);
+}
+
+td_allocator base_counting_allocator(base_counting *counting) {
+  return (td_allocator){counting, counting_alloc, counting_free};
+}

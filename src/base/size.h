@@ -1,0 +1,20 @@
+/* size.h -- checked arithmetic on sizes that come from files. Each returns false on overflow (or, where said, on a
+ * negative operand) and then leaves *result unspecified. */
+#ifndef BASE_SIZE_H
+#define BASE_SIZE_H
+#include "base/error.h"
+
+static inline bool base_mul(size_t a, size_t b, size_t *result) { return !__builtin_mul_overflow(a, b, result); }
+static inline bool base_add(size_t a, size_t b, size_t *result) { return !__builtin_add_overflow(a, b, result); }
+static inline bool base_mul_i64(int64_t a, int64_t b, int64_t *result) { return !__builtin_mul_overflow(a, b, result); }
+static inline bool base_add_i64(int64_t a, int64_t b, int64_t *result) { return !__builtin_add_overflow(a, b, result); }
+
+/* Product of dims; false on overflow or a negative dim. A rank of 0 gives 1. */
+bool base_numel(int32_t rank, const int64_t *dims, int64_t *result);
+/* True when [offset, offset + bytes) lies inside `size` bytes. */
+static inline bool base_in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
+  return offset <= size && bytes <= size - offset;
+}
+static inline int64_t base_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t base_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+#endif

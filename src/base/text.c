@@ -1,0 +1,79 @@
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+base_str base_str_of(const char *text) { return (base_str){text ? text : "", text ? strlen(text) : 0}; }
+
+bool base_str_equal(base_str a, base_str b) {
+  return a.length == b.length && (a.length == 0 || memcmp(a.at, b.at, a.length) == 0);
+}
+
+bool base_str_is(base_str a, const char *text) { return base_str_equal(a, base_str_of(text)); }
+
+bool base_str_starts(base_str a, const char *prefix) {
+  size_t n = strlen(prefix);
+  return a.length >= n && memcmp(a.at, prefix, n) == 0;
+}
+
+bool base_str_ends(base_str a, const char *suffix) {
+  size_t n = strlen(suffix);
+  return a.length >= n && memcmp(a.at + a.length - n, suffix, n) == 0;
+}
+
+bool base_str_int(base_str a, int64_t *value) {
+  size_t i = a.length && (a.at[0] == '-' || a.at[0] == '+');
+  bool negative = i && a.at[0] == '-';
+  if (i == a.length) return false;
+  int64_t v = 0;
+  for (; i < a.length; i++) {
+    int digit = a.at[i] - '0';
+    if (digit < 0 || digit > 9) return false;
+    if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, negative ? -digit : digit, &v)) return false;
+  }
+  *value = v;
+  return true;
+}
+
+static bool text_room(base_text *text, size_t more) {
+  if (text->failed) return false;
+  if (text->cap - text->length > more) return true;
+  size_t cap = text->cap ? text->cap : 256;
+  while (cap - text->length <= more && cap < SIZE_MAX / 2) cap *= 2;
+  char *at = cap - text->length > more ? base_alloc(text->allocator, cap) : NULL;
+  if (!at) {
+    text->failed = true;
+    return false;
+  }
+  if (text->length) memcpy(at, text->at, text->length);
+  at[text->length] = 0;
+  base_free(text->allocator, text->at, text->cap);
+  text->at = at;
+  text->cap = cap;
+  return true;
+}
+
+void base_text_add(base_text *text, const char *bytes, size_t count) {
+  if (!text_room(text, count)) return;
+  if (count) memcpy(text->at + text->length, bytes, count);
+  text->length += count;
+  text->at[text->length] = 0;
+}
+
+void base_text_print(base_text *text, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, format, args);
+  if (length >= 0 && text_room(text, (size_t)length)) {
+    vsnprintf(text->at + text->length, (size_t)length + 1, format, again);
+    text->length += (size_t)length;
+  }
+  va_end(again);
+  va_end(args);
+}
+
+void base_text_free(base_text *text) {
+  base_free(text->allocator, text->at, text->cap);
+  *text = (base_text){.allocator = text->allocator};
+}

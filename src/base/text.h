@@ -1,0 +1,28 @@
+/* text.h -- strings: a borrowed slice (base_str) and a growing buffer (base_text). */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+#include "base/mem.h"
+
+/* Bytes that somebody else owns; not NUL-terminated. Same layout as an element of a TD_STRING tensor. */
+typedef td_string base_str;
+#define BASE_STR(literal) ((base_str){(literal), sizeof(literal) - 1})
+base_str base_str_of(const char *text); /* NULL gives the empty string */
+bool base_str_equal(base_str a, base_str b);
+bool base_str_is(base_str a, const char *text);
+bool base_str_starts(base_str a, const char *prefix);
+bool base_str_ends(base_str a, const char *suffix);
+/* Parses the whole of `a` as a decimal integer, sign allowed; false when it is none or does not fit. */
+bool base_str_int(base_str a, int64_t *value);
+
+/* A growing NUL-terminated buffer. Start with {.allocator = a}. When memory runs out `failed` is set, later calls do
+ * nothing, and the text so far stays valid: check once at the end. */
+typedef struct base_text {
+  const td_allocator *allocator;
+  char *at; /* NULL while empty */
+  size_t length, cap;
+  bool failed;
+} base_text;
+void base_text_add(base_text *text, const char *bytes, size_t count);
+void base_text_print(base_text *text, const char *format, ...) BASE_PRINTF(2, 3);
+void base_text_free(base_text *text);
+#endif

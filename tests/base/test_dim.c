@@ -37,7 +37,7 @@ static void products_cancel(void **state) {
 static void evaluates_as_built(void **state) {
   base_dims *d = *state;
   base_dim b = base_dim_symbol(d, "b");
-  base_dim e = base_dim_binary(d, BASE_DIM_CEILDIV, base_dim_add(d, base_dim_mul(d, 3, b), -2), 2);
+  base_dim e = base_dim_binary(d, BASE_DIM_CEILDIV, base_dim_sub(d, base_dim_mul(d, 3, b), 2), 2);
   for (int64_t v = 0; v < 9; v++) {
     int64_t got, n = 3 * v - 2, want = n / 2 + (n % 2 > 0);
     assert_true(base_dim_eval(d, e, &v, &got));

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const op_names[BASE_DIM_OP_COUNT] = {
-    [BASE_DIM_SYMBOL] = "", [BASE_DIM_CONST] = "", [BASE_DIM_ADD] = "add", [BASE_DIM_SUB] = "sub", [BASE_DIM_MUL] = "mul",
+    [BASE_DIM_SYMBOL] = "", [BASE_DIM_ADD] = "add", [BASE_DIM_SUB] = "sub", [BASE_DIM_MUL] = "mul",
     [BASE_DIM_FLOORDIV] = "div", [BASE_DIM_CEILDIV] = "ceildiv", [BASE_DIM_MOD] = "mod", [BASE_DIM_MIN] = "min",
     [BASE_DIM_MAX] = "max", [BASE_DIM_BROADCAST] = "bcast"};
 
@@ -32,7 +32,11 @@ static bool compute(base_dim_op op, int64_t a, int64_t b, int64_t *r) {
   }
 }
 
-static const base_dim_node *node_of(const base_dims *dims, base_dim d) { return &dims->nodes.at[~d]; }
+static const base_dim_node *node_of(const base_dims *dims, base_dim d) { return &dims->nodes.at[d - (BASE_DIM_NONE + 1)]; }
+
+static base_dim handle(uint32_t index) { return BASE_DIM_NONE + 1 + (int64_t)index; }
+
+static bool is_expression(base_dim d) { return d != BASE_DIM_NONE && d < BASE_DIM_LEAST; }
 
 static base_dim intern(base_dims *dims, base_dim_op op, int64_t a, int64_t b) {
   if (!dims) return BASE_DIM_NONE;
@@ -42,28 +46,19 @@ static base_dim intern(base_dims *dims, base_dim_op op, int64_t a, int64_t b) {
   key.b = b;
   base_str bytes = {(const char *)&key, sizeof key};
   uint32_t *found = base_map_get(&dims->by_node, bytes);
-  if (found) return ~(base_dim)*found;
+  if (found) return handle(*found);
   const char *copy = base_arena_copy(dims->arena, &key, sizeof key);
   base_dim_node *node = copy ? base_vec_push(dims->arena, &dims->nodes) : NULL;
   if (!node) return BASE_DIM_NONE;
   *node = key;
   uint32_t index = dims->nodes.count - 1;
   if (!base_map_put(&dims->by_node, dims->arena, (base_str){copy, sizeof key}, index, NULL)) return BASE_DIM_NONE;
-  return ~(base_dim)index;
+  return handle(index);
 }
 
-base_dim base_dim_number(base_dims *dims, int64_t value) {
-  return value >= 0 ? value : intern(dims, BASE_DIM_CONST, value, 0);
-}
-
-bool base_dim_value(const base_dims *dims, base_dim d, int64_t *value) {
-  if (d >= 0) {
-    *value = d;
-    return true;
-  }
-  if (d == BASE_DIM_NONE || !dims || node_of(dims, d)->op != BASE_DIM_CONST) return false;
-  *value = node_of(dims, d)->a;
-  return true;
+static bool number_of(base_dim d, int64_t *value) {
+  *value = d;
+  return base_dim_known(d);
 }
 
 base_dim base_dim_symbol(base_dims *dims, const char *name) {
@@ -89,14 +84,14 @@ base_dim base_dim_fresh(base_dims *dims) {
   return d;
 }
 
-static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) { return d < 0 && node_of(dims, d)->op == op; }
+static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) { return is_expression(d) && node_of(dims, d)->op == op; }
 
 /* d without the factor f, or BASE_DIM_NONE when f is not one of its factors. */
 static base_dim without_factor(base_dims *dims, base_dim d, base_dim f) {
   if (d == f) return 1;
   int64_t number, factor;
-  if (base_dim_value(dims, d, &number) && base_dim_value(dims, f, &factor))
-    return factor && number % factor == 0 ? base_dim_number(dims, number / factor) : BASE_DIM_NONE;
+  if (number_of(d, &number) && number_of(f, &factor))
+    return factor && number % factor == 0 ? base_dim_number(number / factor) : BASE_DIM_NONE;
   if (!is_op(dims, d, BASE_DIM_MUL)) return BASE_DIM_NONE;
   base_dim_node n = *node_of(dims, d);
   base_dim left = without_factor(dims, n.a, f);
@@ -118,7 +113,7 @@ static base_dim divide_exactly(base_dims *dims, base_dim a, base_dim b) {
 
 static base_dim simplify_mul(base_dims *dims, base_dim a, base_dim b) {
   int64_t x, y;
-  bool a_number = base_dim_value(dims, a, &x), b_number = base_dim_value(dims, b, &y);
+  bool a_number = number_of(a, &x), b_number = number_of(b, &y);
   if (b_number || (!a_number && b > a)) { /* constant left, then a fixed order */
     base_dim t = a; a = b; b = t;
     bool u = a_number; a_number = b_number; b_number = u;
@@ -128,9 +123,9 @@ static base_dim simplify_mul(base_dims *dims, base_dim a, base_dim b) {
   if (a_number && x == 0) return 0;
   if (is_op(dims, b, BASE_DIM_MUL)) {
     base_dim_node n = *node_of(dims, b);
-    if (a_number && base_dim_value(dims, n.a, &y))
+    if (a_number && number_of(n.a, &y))
       return base_dim_mul(dims, base_dim_binary(dims, BASE_DIM_MUL, a, n.a), n.b);
-    if (!a_number && base_dim_value(dims, n.a, &y)) return base_dim_mul(dims, n.a, base_dim_mul(dims, a, n.b));
+    if (!a_number && number_of(n.a, &y)) return base_dim_mul(dims, n.a, base_dim_mul(dims, a, n.b));
     if (!a_number && n.a > a) return intern(dims, BASE_DIM_MUL, n.a, base_dim_mul(dims, a, n.b));
   }
   if (!a_number && is_op(dims, a, BASE_DIM_MUL)) {
@@ -146,20 +141,20 @@ static base_dim add_number(base_dims *dims, base_dim a, int64_t c) {
   if (c == 0) return a;
   if (is_op(dims, a, BASE_DIM_ADD)) {
     base_dim_node n = *node_of(dims, a);
-    if (base_dim_value(dims, n.b, &k) && !__builtin_add_overflow(k, c, &k)) return add_number(dims, n.a, k);
+    if (number_of(n.b, &k) && !__builtin_add_overflow(k, c, &k)) return add_number(dims, n.a, k);
   }
-  return intern(dims, BASE_DIM_ADD, a, base_dim_number(dims, c));
+  return intern(dims, BASE_DIM_ADD, a, base_dim_number(c));
 }
 
 static base_dim simplify_add(base_dims *dims, base_dim a, base_dim b) {
   int64_t x;
-  if (base_dim_value(dims, b, &x)) return add_number(dims, a, x);
-  if (base_dim_value(dims, a, &x)) return add_number(dims, b, x);
+  if (number_of(b, &x)) return add_number(dims, a, x);
+  if (number_of(a, &x)) return add_number(dims, b, x);
   if (is_op(dims, a, BASE_DIM_SUB) && node_of(dims, a)->b == b) return node_of(dims, a)->a;
   if (is_op(dims, b, BASE_DIM_SUB) && node_of(dims, b)->b == a) return node_of(dims, b)->a;
-  if (is_op(dims, a, BASE_DIM_ADD) && base_dim_value(dims, node_of(dims, a)->b, &x))
+  if (is_op(dims, a, BASE_DIM_ADD) && number_of(node_of(dims, a)->b, &x))
     return add_number(dims, base_dim_add(dims, node_of(dims, a)->a, b), x);
-  if (is_op(dims, b, BASE_DIM_ADD) && base_dim_value(dims, node_of(dims, b)->b, &x))
+  if (is_op(dims, b, BASE_DIM_ADD) && number_of(node_of(dims, b)->b, &x))
     return add_number(dims, base_dim_add(dims, a, node_of(dims, b)->a), x);
   return a > b ? intern(dims, BASE_DIM_ADD, a, b) : intern(dims, BASE_DIM_ADD, b, a);
 }
@@ -167,24 +162,24 @@ static base_dim simplify_add(base_dims *dims, base_dim a, base_dim b) {
 static base_dim simplify_sub(base_dims *dims, base_dim a, base_dim b) {
   int64_t x, y;
   if (a == b) return 0;
-  if (base_dim_value(dims, b, &x) && x != INT64_MIN) return add_number(dims, a, -x);
+  if (number_of(b, &x) && x != INT64_MIN) return add_number(dims, a, -x);
   if (is_op(dims, a, BASE_DIM_ADD)) {
     base_dim_node n = *node_of(dims, a);
     if (n.a == b) return n.b;
     if (n.b == b) return n.a;
-    if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == n.a && base_dim_value(dims, n.b, &x) &&
-        base_dim_value(dims, node_of(dims, b)->b, &y) && !__builtin_sub_overflow(x, y, &x))
-      return base_dim_number(dims, x);
+    if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == n.a && number_of(n.b, &x) &&
+        number_of(node_of(dims, b)->b, &y) && !__builtin_sub_overflow(x, y, &x))
+      return base_dim_number(x);
   }
-  if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == a && base_dim_value(dims, node_of(dims, b)->b, &y) &&
+  if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == a && number_of(node_of(dims, b)->b, &y) &&
       y != INT64_MIN)
-    return base_dim_number(dims, -y);
+    return base_dim_number(-y);
   return intern(dims, BASE_DIM_SUB, a, b);
 }
 
 static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
   int64_t y;
-  bool number = base_dim_value(dims, b, &y);
+  bool number = number_of(b, &y);
   if (number && y == 1) return op == BASE_DIM_MOD ? 0 : a;
   if (number && y == 0) return BASE_DIM_NONE;
   base_dim exact = divide_exactly(dims, a, b);
@@ -195,15 +190,15 @@ static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, bas
 base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
   if (a == BASE_DIM_NONE || b == BASE_DIM_NONE) return BASE_DIM_NONE;
   int64_t x, y, r;
-  if (base_dim_value(dims, a, &x) && base_dim_value(dims, b, &y))
-    return compute(op, x, y, &r) ? base_dim_number(dims, r) : BASE_DIM_NONE;
+  if (number_of(a, &x) && number_of(b, &y))
+    return compute(op, x, y, &r) ? base_dim_number(r) : BASE_DIM_NONE;
   if (!dims) return BASE_DIM_NONE;
   bool idempotent = op == BASE_DIM_MIN || op == BASE_DIM_MAX || op == BASE_DIM_BROADCAST;
   if (idempotent && a == b) return a;
   if (op == BASE_DIM_BROADCAST && a == 1) return b;
   if (op == BASE_DIM_BROADCAST && b == 1) return a;
-  if (op == BASE_DIM_BROADCAST && a >= 0) return a; /* the open one is 1 or the same: checked when it is bound */
-  if (op == BASE_DIM_BROADCAST && b >= 0) return b;
+  if (op == BASE_DIM_BROADCAST && base_dim_known(a)) return a; /* the open one is 1 or the same: checked when it is bound */
+  if (op == BASE_DIM_BROADCAST && base_dim_known(b)) return b;
   if (op == BASE_DIM_ADD) return simplify_add(dims, a, b);
   if (op == BASE_DIM_SUB) return simplify_sub(dims, a, b);
   if (op == BASE_DIM_MUL) return simplify_mul(dims, a, b);
@@ -212,7 +207,7 @@ base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b
 }
 
 bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value) {
-  if (base_dim_value(dims, d, value)) return true;
+  if (number_of(d, value)) return true;
   if (d == BASE_DIM_NONE || !dims) return false;
   const base_dim_node *n = node_of(dims, d);
   if (n->op == BASE_DIM_SYMBOL) {
@@ -225,7 +220,7 @@ bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, in
 
 bool base_dim_from_data(const base_dims *dims, base_dim d) {
   int64_t number;
-  if (base_dim_value(dims, d, &number) || d == BASE_DIM_NONE) return false;
+  if (number_of(d, &number) || d == BASE_DIM_NONE) return false;
   const base_dim_node *n = node_of(dims, d);
   if (n->op == BASE_DIM_SYMBOL) return dims->symbols.at[n->a].from_data;
   return base_dim_from_data(dims, n->a) || base_dim_from_data(dims, n->b);
@@ -243,7 +238,7 @@ static bool plain_word(const char *name) {
 void base_dim_print(const base_dims *dims, base_dim d, base_text *text) {
   int64_t number;
   if (d == BASE_DIM_NONE) base_text_print(text, "?");
-  else if (base_dim_value(dims, d, &number)) base_text_print(text, "%lld", (long long)number);
+  else if (number_of(d, &number)) base_text_print(text, "%lld", (long long)number);
   else if (node_of(dims, d)->op == BASE_DIM_SYMBOL) {
     const base_symbol *s = &dims->symbols.at[node_of(dims, d)->a];
     base_text_print(text, plain_word(s->name) ? "%s%s" : "%s\"%s\"", s->from_data ? "$" : "", s->name);
@@ -296,7 +291,7 @@ static base_dim parse(base_dims *dims, const char **at, const char *end, int dep
     ++*at;
   base_str word = {start, (size_t)(*at - start)};
   int64_t number;
-  if (base_str_int(word, &number)) return base_dim_number(dims, number);
+  if (base_str_int(word, &number)) return base_dim_number(number);
   if (*at < end && **at == '(') return parse_call(dims, word, at, end, depth);
   return parse_symbol(dims, word, from_data);
 }

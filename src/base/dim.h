@@ -1,5 +1,6 @@
-/* dim.h -- sizes that may be open: a base_dim is a number (>= 0) or an expression over symbols (< 0, an index into a
- * base_dims table). Expressions are hash-consed and simplified as they are built, so equal handles mean equal sizes.
+/* dim.h -- sizes that may be open: a base_dim is a plain number, or an expression over symbols (a handle into a base_dims
+ * table, told apart by lying below every number that shape arithmetic may use). Expressions are hash-consed and simplified
+ * as they are built, so equal handles mean equal sizes.
  *
  * Arithmetic on two numbers never touches the table: with numbers alone `dims` may be NULL, which is how the inference of
  * an operator runs again at run time without allocating. BASE_DIM_NONE (a failure: overflow, out of memory, or an
@@ -10,10 +11,10 @@
 
 typedef int64_t base_dim;
 #define BASE_DIM_NONE INT64_MIN
+#define BASE_DIM_LEAST (-((int64_t)1 << 62)) /* numbers below saturate here; expressions lie below it */
 
 typedef enum base_dim_op {
-  BASE_DIM_SYMBOL,   /* a = symbol number */
-  BASE_DIM_CONST,    /* a = a number, here also negative (shape arithmetic) */
+  BASE_DIM_SYMBOL, /* a = symbol number */
   BASE_DIM_ADD, BASE_DIM_SUB, BASE_DIM_MUL,
   BASE_DIM_FLOORDIV, BASE_DIM_CEILDIV, BASE_DIM_MOD, /* floor division; the sign of mod is the divisor's */
   BASE_DIM_MIN, BASE_DIM_MAX,
@@ -23,7 +24,7 @@ typedef enum base_dim_op {
 
 typedef struct base_dim_node {
   base_dim_op op;
-  int64_t a, b; /* operands as base_dim, but for SYMBOL and CONST */
+  int64_t a, b; /* operands as base_dim; of a SYMBOL its number */
 } base_dim_node;
 
 typedef struct base_symbol {
@@ -39,12 +40,9 @@ typedef struct base_dims {
   base_map by_name;
 } base_dims;
 
-static inline bool base_dim_known(base_dim d) { return d >= 0; }
-
-/* Any integer, negative ones too (they are expressions). */
-base_dim base_dim_number(base_dims *dims, int64_t value);
-/* True and the number when `d` is one, possibly negative. */
-bool base_dim_value(const base_dims *dims, base_dim d, int64_t *value);
+/* True for a number (shape arithmetic has negative ones too), false for an expression or BASE_DIM_NONE. */
+static inline bool base_dim_known(base_dim d) { return d >= BASE_DIM_LEAST; }
+static inline base_dim base_dim_number(int64_t value) { return value < BASE_DIM_LEAST ? BASE_DIM_LEAST : value; }
 base_dim base_dim_symbol(base_dims *dims, const char *name); /* found or made; `name` is copied */
 base_dim base_dim_fresh(base_dims *dims);                    /* a new symbol that data defines */
 base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b);

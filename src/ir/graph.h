@@ -1,0 +1,127 @@
+/* graph.h -- a graph and its construction. Ids are one-field structs so that one kind cannot pass for another; id 0 is
+ * none. Everything of a graph lives in its arena, but for constants, which point into segments (file mappings, or memory
+ * of the arena) and are never copied.
+ *
+ * Single assignment; a block's nodes stand in an order in which every value is defined before it is used; a nested block
+ * sees the values of the blocks around it. */
+#ifndef IR_GRAPH_H
+#define IR_GRAPH_H
+#include "ir/op.h"
+
+typedef struct ir_value { uint32_t id; } ir_value;
+typedef struct ir_node { uint32_t id; } ir_node;
+typedef struct ir_block { uint32_t id; } ir_block;
+#define IR_NO_VALUE ((ir_value){0})
+
+/* Where a node came from: names in the user's model, kept to the end. */
+typedef struct ir_origins {
+  const char *const *names; /* "/layer1/conv1 (Conv)" */
+  uint32_t count;
+} ir_origins;
+
+typedef struct ir_value_def {
+  ir_info info;
+  const char *name;  /* the user's, unique or NULL */
+  ir_node node;      /* that defines it; none: a constant or a block's parameter */
+  ir_block block;    /* whose parameter it is, or none */
+  uint32_t index;    /* output or parameter number */
+} ir_value_def;
+
+typedef struct ir_node_def {
+  const ir_op *op; /* NULL: removed */
+  ir_value *in;    /* id 0: an absent optional operand */
+  ir_value *out;
+  uint32_t in_count, out_count;
+  const base_attrs *attrs;
+  ir_block *blocks; /* of regions */
+  uint32_t block_count;
+  ir_block parent;
+  ir_origins origins;
+} ir_node_def;
+
+typedef struct ir_block_def {
+  BASE_VEC(ir_value) params;
+  BASE_VEC(ir_value) results;
+  BASE_VEC(ir_node) nodes;
+  ir_node owner; /* none: the graph's own block */
+} ir_block_def;
+
+/* Bytes that constants may point into. */
+typedef struct ir_segment {
+  const char *name; /* file name, or "arena" */
+  const void *base;
+  size_t bytes;
+} ir_segment;
+
+typedef struct ir_graph {
+  base_arena *arena;
+  const ir_opset *ops;
+  base_dims dims;
+  BASE_VEC(ir_value_def) values; /* [0] is none */
+  BASE_VEC(ir_node_def) nodes;
+  BASE_VEC(ir_block_def) blocks;
+  BASE_VEC(ir_segment) segments;
+  ir_block top; /* its params are the inputs, its results the outputs */
+  BASE_VEC(const char *) output_names; /* of top's results, as the user calls them */
+  BASE_VEC(ir_value) input_defaults;   /* constant per input, or none */
+} ir_graph;
+
+ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops); /* NULL: out of memory */
+void ir_graph_free(ir_graph *graph);
+
+static inline ir_value_def *ir_value_of(const ir_graph *g, ir_value v) { return &g->values.at[v.id]; }
+static inline ir_node_def *ir_node_of(const ir_graph *g, ir_node n) { return &g->nodes.at[n.id]; }
+static inline ir_block_def *ir_block_of(const ir_graph *g, ir_block b) { return &g->blocks.at[b.id]; }
+static inline const ir_type *ir_type_of(const ir_graph *g, ir_value v) { return &g->values.at[v.id].info.type; }
+
+/* The pointers these give are stable only until the next call that adds one of the kind: use ids across calls. */
+td_status ir_add_block(ir_graph *g, ir_node owner, ir_block *block, td_error *err);
+td_status ir_add_param(ir_graph *g, ir_block block, const ir_type *type, const char *name, ir_value *value, td_error *err);
+td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *err);
+/* A graph input: a parameter of the top block. `fallback` (may be none) is used when the caller binds nothing. */
+td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value, td_error *err);
+td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error *err);
+/* A constant whose elements stay where they are; they must outlive the graph and lie in a segment or the arena. Contents
+ * of small integer tensors become known to inference. `name` may be NULL. */
+td_status ir_add_constant(ir_graph *g, const base_tensor *tensor, const char *name, ir_value *value, td_error *err);
+/* The same, from numbers: a 1-D i64 tensor. */
+td_status ir_add_ints(ir_graph *g, const int64_t *ints, uint32_t count, ir_value *value, td_error *err);
+/* A rank-0 constant of `dtype`. */
+td_status ir_add_scalar(ir_graph *g, td_dtype dtype, double number, ir_value *value, td_error *err);
+
+typedef struct ir_new_node {
+  const ir_op *op;
+  const ir_value *in;
+  uint32_t in_count;
+  uint32_t out_count;    /* wanted; 0: one */
+  const base_arg *args;  /* by name, any order; the rest take their defaults */
+  uint32_t arg_count;
+  ir_origins origins;    /* copied */
+  const ir_type *out_types; /* of regions (no infer): one per output */
+} ir_new_node;
+/* Appends a node to `block`: checks operand count and attributes against the descriptor, infers the outputs. On failure
+ * nothing is added and err says which operator. `out` gets the first output, all are in the node. */
+td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out, td_error *err);
+
+/* The blocks of a region are made with ir_add_block(owner = the node) after the node; their parameters and results with
+ * the functions above:
+ *   prim::If(cond) -> outs;                 two blocks without parameters, each with as many results as outs
+ *   prim::Loop(trips, cond, carried...) -> carried...;   one block: parameters (i64 iteration, carried...), results
+ *     (bool go on, carried...). `trips` i64 and `cond` bool are rank 0; either may be absent (none): no limit, true. */
+
+/* Constant-time edits for passes. Replacing rewrites every use (nested blocks and results included). */
+td_status ir_replace_value(ir_graph *g, ir_value old, ir_value with, td_error *err);
+void ir_remove_node(ir_graph *g, ir_node node);
+/* Uses of each value, by value id: `counts` has g->values.count entries; results of blocks count. */
+void ir_count_uses(const ir_graph *g, uint32_t *counts);
+
+/* Checks every invariant above; the error names the node. */
+td_status ir_verify(const ir_graph *g, td_error *err);
+
+/* Text. The same graph prints the same text; parsing it gives back a graph that prints the same. Constants of at most 64
+ * bytes print their elements, larger ones their segment, offset and strides; the parser gets the segments. */
+td_status ir_print(const ir_graph *g, base_text *text);
+void ir_print_dot(const ir_graph *g, base_text *text);
+td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,
+                   const ir_segment *segments, uint32_t segment_count, ir_graph **graph, td_error *err);
+#endif

@@ -1,0 +1,8 @@
+/* ops.h -- the operator set, for whoever puts a compiler together. */
+#ifndef OPS_OPS_H
+#define OPS_OPS_H
+#include "ir/ir.h"
+
+/* All operators, sorted by name, in `arena`. NULL: out of memory. */
+const ir_opset *ops_set(base_arena *arena);
+#endif

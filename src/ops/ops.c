@@ -32,6 +32,6 @@ const ir_opset *ops_set(base_arena *arena) {
   for (size_t f = 0; f < sizeof families / sizeof *families; f++)
     for (uint32_t i = 0; i < *families[f].count; i++) ops[n++] = &families[f].ops[i];
   qsort(ops, count, sizeof *ops, by_name);
-  *set = (ir_opset){ops, count};
+  *set = (ir_opset){.ops = ops, .count = count};
   return ir_opset_index(set, arena) ? set : NULL;
 }

@@ -1,0 +1,124 @@
+#include "ir/eval.h"
+#include "base/size.h"
+
+#include <string.h>
+
+/* Types and values of a call's operands, as inference wants them. */
+typedef struct operands {
+  ir_info info[16];
+  const ir_info *at[16];
+} operands;
+
+static void describe(const base_value *value, ir_info *info) {
+  base_dim dims[BASE_MAX_RANK] = {0};
+  for (int32_t i = 0; i < value->tensor.rank; i++) dims[i] = value->tensor.dims[i];
+  if (value->kind == BASE_TENSOR) info->type = ir_tensor(value->tensor.dtype, value->tensor.rank, dims);
+  else info->type = (ir_type){.kind = value->kind == BASE_LIST ? IR_LIST : IR_NONE};
+  info->constant = value->kind == BASE_TENSOR ? &value->tensor : NULL;
+}
+
+static td_status define_all(const base_call *call, const ir_info *out) {
+  for (uint32_t i = 0; i < call->out_count; i++) {
+    if (!call->out[i] || call->out[i]->tensor.data) continue;
+    TRY(base_call_define(call, i, out[i].type.dtype, out[i].type.rank, out[i].type.dims));
+  }
+  return TD_OK;
+}
+
+static td_status infer_now(const base_call *call, operands *in, const ir_info **at, ir_info *infos) {
+  const ir_op *op = call->op;
+  for (uint32_t i = 0; i < call->in_count; i++) {
+    at[i] = NULL;
+    if (!call->in[i]) continue;
+    ir_info *info = in ? &in->info[i] : &infos[i];
+    *info = (ir_info){0};
+    describe(call->in[i], info);
+    at[i] = info;
+  }
+  ir_info out[16] = {0};
+  uint32_t out_count = call->out_count < 16 ? call->out_count : 16;
+  ir_infer ctx = {.op = op, .attrs = call->attrs, .in = at, .in_count = call->in_count, .out = out, .out_count = out_count,
+                  .err = call->err};
+  TRY(op->infer(&ctx));
+  if (call->out_count > 16)
+    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "%s: more than 16 outputs whose sizes depend on data", op->name);
+  return define_all(call, out);
+}
+
+td_status ir_define_outputs(const base_call *call) {
+  if (call->in_count <= 16) {
+    operands in;
+    return infer_now(call, &in, in.at, NULL);
+  }
+  ir_info *infos = base_call_scratch(call, call->in_count, sizeof *infos);
+  const ir_info **at = base_call_scratch(call, call->in_count, sizeof *at);
+  if (!infos || !at) return base_no_memory(call->err, "operands");
+  return infer_now(call, NULL, at, infos);
+}
+
+/* Outputs live in the caller's arena, scratch in one of its own. */
+typedef struct eval_memory {
+  base_arena *keep, *scratch;
+} eval_memory;
+
+static void *eval_keep(void *memory, size_t bytes) {
+  return base_arena_alloc_aligned(((eval_memory *)memory)->keep, bytes, 64);
+}
+
+static void *eval_scratch(void *memory, size_t bytes) {
+  return base_arena_alloc_aligned(((eval_memory *)memory)->scratch, bytes, 64);
+}
+
+td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,
+                      base_arena *arena, base_value *out, uint32_t out_count, td_error *err) {
+  base_value **outs = base_new(arena, base_value *, out_count ? out_count : 1);
+  eval_memory memory = {arena, base_arena_new(base_arena_allocator(arena))};
+  if (!outs || !memory.scratch) {
+    base_arena_free(memory.scratch);
+    return base_no_memory(err, "an evaluation");
+  }
+  for (uint32_t i = 0; i < out_count; i++) {
+    out[i] = (base_value){.kind = BASE_TENSOR};
+    outs[i] = &out[i];
+  }
+  base_call call = {.attrs = attrs, .op = op, .in = in, .out = outs, .in_count = in_count, .out_count = out_count, .err = err,
+                    .memory = &memory, .keep = eval_keep, .scratch = eval_scratch};
+  td_status status = op->flags & IR_OP_DEFINES ? TD_OK : ir_define_outputs(&call);
+  if (status == TD_OK) status = op->reference(&call);
+  base_arena_free(memory.scratch);
+  return status;
+}
+
+static td_status one_attr(const ir_op *op, const ir_attr *spec, const base_arg *given, base_arg *to, td_error *err) {
+  if (given && given->kind != BASE_ATTR_NONE) {
+    if (given->kind != spec->kind)
+      return base_fail(err, TD_BAD_FILE, NULL, -1, "%s: attribute %s has the wrong type", op->name, spec->name);
+    *to = *given;
+    return TD_OK;
+  }
+  if (spec->required) return base_fail(err, TD_BAD_FILE, NULL, -1, "%s needs the attribute %s", op->name, spec->name);
+  *to = (base_arg){.name = spec->name, .kind = spec->optional ? BASE_ATTR_NONE : spec->kind, .i = spec->i, .f = spec->f,
+                   .str = spec->str ? spec->str : ""};
+  return TD_OK;
+}
+
+td_status ir_make_attrs(base_arena *arena, const ir_op *op, const base_arg *args, uint32_t count, const base_attrs **attrs,
+                        td_error *err) {
+  base_arg all[64];
+  if (op->attr_count > 64) return base_fail(err, TD_INTERNAL, NULL, -1, "%s has too many attributes", op->name);
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < op->attr_count; i++) {
+    const base_arg *given = NULL;
+    for (uint32_t k = 0; k < count; k++)
+      if (strcmp(args[k].name, op->attrs[i].name) == 0) given = &args[k];
+    used += given != NULL;
+    TRY(one_attr(op, &op->attrs[i], given, &all[i], err));
+  }
+  for (uint32_t k = 0; k < count && used < count; k++) {
+    bool known = false;
+    for (uint32_t i = 0; i < op->attr_count; i++) known |= strcmp(args[k].name, op->attrs[i].name) == 0;
+    if (!known) return base_fail(err, TD_BAD_FILE, NULL, -1, "%s has no attribute %s", op->name, args[k].name);
+  }
+  *attrs = base_attrs_make(arena, all, op->attr_count);
+  return *attrs ? TD_OK : base_no_memory(err, "attributes");
+}

@@ -1,0 +1,243 @@
+/* graph.c -- construction and edits. */
+#include "ir/graph.h"
+#include "ir/eval.h"
+#include "base/size.h"
+
+#include <string.h>
+
+ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops) {
+  base_arena *arena = base_arena_new(allocator);
+  ir_graph *g = arena ? base_new(arena, ir_graph, 1) : NULL;
+  if (!g) {
+    base_arena_free(arena);
+    return NULL;
+  }
+  g->arena = arena;
+  g->ops = ops;
+  g->dims.arena = arena;
+  const void *no_value = base_vec_push(arena, &g->values), *no_node = base_vec_push(arena, &g->nodes),
+             *no_block = base_vec_push(arena, &g->blocks);
+  if (!no_value || !no_node || !no_block || ir_add_block(g, (ir_node){0}, &g->top, NULL) != TD_OK) {
+    base_arena_free(arena);
+    return NULL;
+  }
+  return g;
+}
+
+void ir_graph_free(ir_graph *graph) {
+  if (graph) base_arena_free(graph->arena);
+}
+
+td_status ir_add_block(ir_graph *g, ir_node owner, ir_block *block, td_error *err) {
+  ir_block_def *def = base_vec_push(g->arena, &g->blocks);
+  if (!def) return base_no_memory(err, "a block of the graph");
+  def->owner = owner;
+  *block = (ir_block){g->blocks.count - 1};
+  if (!owner.id) return TD_OK;
+  ir_node_def *node = ir_node_of(g, owner);
+  ir_block *blocks = base_new(g->arena, ir_block, node->block_count + 1);
+  if (!blocks) return base_no_memory(err, "a block of the graph");
+  if (node->block_count) memcpy(blocks, node->blocks, node->block_count * sizeof *blocks);
+  blocks[node->block_count++] = *block;
+  node->blocks = blocks;
+  return TD_OK;
+}
+
+static td_status add_value(ir_graph *g, const ir_info *info, ir_value *value, td_error *err) {
+  ir_value_def *def = base_vec_push(g->arena, &g->values);
+  if (!def) return base_no_memory(err, "a value of the graph");
+  def->info = *info;
+  *value = (ir_value){g->values.count - 1};
+  return TD_OK;
+}
+
+td_status ir_add_param(ir_graph *g, ir_block block, const ir_type *type, const char *name, ir_value *value, td_error *err) {
+  ir_info info = {.type = *type};
+  TRY(add_value(g, &info, value, err));
+  ir_block_def *def = ir_block_of(g, block);
+  ir_value *slot = base_vec_push(g->arena, &def->params);
+  if (!slot) return base_no_memory(err, "a parameter of a block");
+  *slot = *value;
+  ir_value_def *v = ir_value_of(g, *value);
+  v->block = block;
+  v->index = def->params.count - 1;
+  v->name = name ? base_arena_text(g->arena, name) : NULL;
+  return name && !v->name ? base_no_memory(err, "a name") : TD_OK;
+}
+
+td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *err) {
+  ir_value *slot = base_vec_push(g->arena, &ir_block_of(g, block)->results);
+  if (!slot) return base_no_memory(err, "a result of a block");
+  *slot = value;
+  return TD_OK;
+}
+
+td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value, td_error *err) {
+  TRY(ir_add_param(g, g->top, type, name, value, err));
+  ir_value *slot = base_vec_push(g->arena, &g->input_defaults);
+  if (!slot) return base_no_memory(err, "an input");
+  *slot = fallback;
+  return TD_OK;
+}
+
+td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error *err) {
+  TRY(ir_add_result(g, g->top, value, err));
+  const char **slot = base_vec_push(g->arena, &g->output_names);
+  if (slot) *slot = base_arena_text(g->arena, name);
+  return slot && *slot ? TD_OK : base_no_memory(err, "an output");
+}
+
+
+td_status ir_add_constant(ir_graph *g, const base_tensor *tensor, const char *name, ir_value *value, td_error *err) {
+  base_tensor *copy = base_arena_copy(g->arena, tensor, sizeof *tensor);
+  if (!copy) return base_no_memory(err, "a constant");
+  base_dim dims[BASE_MAX_RANK];
+  int64_t count;
+  if (!base_numel(tensor->rank, tensor->dims, &count))
+    return base_fail(err, TD_BAD_FILE, name, -1, "the size of a constant overflows");
+  for (int32_t i = 0; i < tensor->rank; i++) dims[i] = tensor->dims[i];
+  ir_info info = {.type = ir_tensor(tensor->dtype, tensor->rank, dims), .constant = copy};
+  if (count <= IR_MAX_INTS && !base_is_float(tensor->dtype) && tensor->dtype != TD_STRING) {
+    base_dim *ints = base_new(g->arena, base_dim, count ? (size_t)count : 1);
+    if (!ints) return base_no_memory(err, "a constant");
+    ir_info whole = {.type = info.type, .constant = copy};
+    const ir_info *in[] = {&whole};
+    ir_infer ctx = {.in = in, .in_count = 1, .arena = g->arena, .err = err};
+    const base_dim *read;
+    uint32_t n;
+    if (ir_in_ints(&ctx, 0, &read, &n)) {
+      if (n) memcpy(ints, read, n * sizeof *ints);
+      info.ints = ints;
+      info.int_count = n;
+    }
+  }
+  TRY(add_value(g, &info, value, err));
+  ir_value_def *def = ir_value_of(g, *value);
+  if (name) def->name = base_arena_text(g->arena, name);
+  return name && !def->name ? base_no_memory(err, "a name") : TD_OK;
+}
+
+td_status ir_add_ints(ir_graph *g, const int64_t *ints, uint32_t count, ir_value *value, td_error *err) {
+  int64_t dims[] = {count};
+  void *data = base_arena_copy(g->arena, ints, count * sizeof *ints);
+  if (!data) return base_no_memory(err, "a constant");
+  base_tensor t = base_tensor_of(data, TD_I64, 1, dims);
+  return ir_add_constant(g, &t, NULL, value, err);
+}
+
+td_status ir_add_scalar(ir_graph *g, td_dtype dtype, double number, ir_value *value, td_error *err) {
+  void *data = base_arena_alloc(g->arena, sizeof(td_string));
+  if (!data) return base_no_memory(err, "a constant");
+  base_store_f64(dtype, data, 0, number);
+  base_tensor t = base_tensor_of(data, dtype, 0, NULL);
+  return ir_add_constant(g, &t, NULL, value, err);
+}
+
+static td_status copy_origins(ir_graph *g, const ir_origins *from, ir_origins *to, td_error *err) {
+  const char **names = base_new(g->arena, const char *, from->count ? from->count : 1);
+  if (!names) return base_no_memory(err, "an origin");
+  for (uint32_t i = 0; i < from->count; i++) {
+    names[i] = base_arena_text(g->arena, from->names[i]);
+    if (!names[i]) return base_no_memory(err, "an origin");
+  }
+  *to = (ir_origins){names, from->count};
+  return TD_OK;
+}
+
+static td_status check_operands(const ir_new_node *spec, td_error *err) {
+  const ir_op *op = spec->op;
+  if (spec->in_count < op->min_in || (op->max_in != IR_VARIADIC && spec->in_count > op->max_in))
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "%s takes %u to %u operands and was given %u", op->name, op->min_in,
+                     op->max_in, spec->in_count);
+  for (uint32_t i = 0; i < op->min_in && !(op->flags & IR_OP_REGION); i++)
+    if (!spec->in[i].id) return base_fail(err, TD_BAD_FILE, NULL, -1, "%s: operand %u is missing", op->name, i);
+  return TD_OK;
+}
+
+/* Types of the outputs of `spec` into `out` (zeroed). */
+static td_status infer_outputs(ir_graph *g, const ir_new_node *spec, const base_attrs *attrs, ir_info *out, uint32_t out_count,
+                               td_error *err) {
+  if (spec->out_types) {
+    for (uint32_t i = 0; i < out_count; i++) out[i].type = spec->out_types[i];
+    return TD_OK;
+  }
+  const ir_info **in = base_new(g->arena, const ir_info *, spec->in_count ? spec->in_count : 1);
+  if (!in) return base_no_memory(err, "a node");
+  for (uint32_t i = 0; i < spec->in_count; i++) in[i] = spec->in[i].id ? &ir_value_of(g, spec->in[i])->info : NULL;
+  ir_infer ctx = {.op = spec->op, .attrs = attrs, .in = in, .in_count = spec->in_count, .out = out, .out_count = out_count,
+                  .dims = &g->dims, .arena = g->arena, .err = err};
+  return spec->op->infer(&ctx);
+}
+
+static td_status add_outputs(ir_graph *g, ir_node node, const ir_info *out, uint32_t out_count, ir_value *values, td_error *err) {
+  for (uint32_t i = 0; i < out_count; i++) {
+    TRY(add_value(g, &out[i], &values[i], err));
+    ir_value_def *def = ir_value_of(g, values[i]);
+    def->node = node;
+    def->index = i;
+  }
+  return TD_OK;
+}
+
+td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out, td_error *err) {
+  uint32_t out_count = spec->out_count ? spec->out_count : (spec->op->flags & IR_OP_REGION ? 0 : 1);
+  TRY(check_operands(spec, err));
+  const base_attrs *attrs;
+  TRY(ir_make_attrs(g->arena, spec->op, spec->args, spec->arg_count, &attrs, err));
+  ir_info *infos = base_new(g->arena, ir_info, out_count ? out_count : 1);
+  ir_value *values = base_new(g->arena, ir_value, out_count ? out_count : 1);
+  ir_value *in = base_arena_copy(g->arena, spec->in, spec->in_count * sizeof *in);
+  ir_origins origins;
+  if (!infos || !values || !in) return base_no_memory(err, "a node");
+  TRY(infer_outputs(g, spec, attrs, infos, out_count, err));
+  TRY(copy_origins(g, &spec->origins, &origins, err));
+  ir_node_def *def = base_vec_push(g->arena, &g->nodes);
+  ir_node id = {g->nodes.count - 1};
+  ir_node *slot = def ? base_vec_push(g->arena, &ir_block_of(g, block)->nodes) : NULL;
+  if (!slot) return base_no_memory(err, "a node");
+  TRY(add_outputs(g, id, infos, out_count, values, err));
+  *def = (ir_node_def){.op = spec->op, .in = in, .out = values, .in_count = spec->in_count, .out_count = out_count,
+                       .attrs = attrs, .parent = block, .origins = origins};
+  *slot = id;
+  if (node) *node = id;
+  if (out) *out = out_count ? values[0] : IR_NO_VALUE;
+  return TD_OK;
+}
+
+td_status ir_replace_value(ir_graph *g, ir_value old, ir_value with, td_error *err) {
+  (void)err;
+  for (uint32_t n = 1; n < g->nodes.count; n++) {
+    ir_node_def *node = &g->nodes.at[n];
+    for (uint32_t i = 0; node->op && i < node->in_count; i++)
+      if (node->in[i].id == old.id) node->in[i] = with;
+  }
+  for (uint32_t b = 1; b < g->blocks.count; b++)
+    for (uint32_t i = 0; i < g->blocks.at[b].results.count; i++)
+      if (g->blocks.at[b].results.at[i].id == old.id) g->blocks.at[b].results.at[i] = with;
+  return TD_OK;
+}
+
+void ir_remove_node(ir_graph *g, ir_node node) {
+  ir_node_def *def = ir_node_of(g, node);
+  ir_block_def *block = ir_block_of(g, def->parent);
+  for (uint32_t i = 0; i < def->block_count; i++)
+    while (ir_block_of(g, def->blocks[i])->nodes.count)
+      ir_remove_node(g, ir_block_of(g, def->blocks[i])->nodes.at[ir_block_of(g, def->blocks[i])->nodes.count - 1]);
+  for (uint32_t i = 0; i < block->nodes.count; i++) {
+    if (block->nodes.at[i].id != node.id) continue;
+    memmove(&block->nodes.at[i], &block->nodes.at[i + 1], (block->nodes.count - i - 1) * sizeof *block->nodes.at);
+    block->nodes.count--;
+    break;
+  }
+  def->op = NULL;
+}
+
+void ir_count_uses(const ir_graph *g, uint32_t *counts) {
+  memset(counts, 0, g->values.count * sizeof *counts);
+  for (uint32_t n = 1; n < g->nodes.count; n++)
+    for (uint32_t i = 0; g->nodes.at[n].op && i < g->nodes.at[n].in_count; i++) counts[g->nodes.at[n].in[i].id]++;
+  for (uint32_t b = 1; b < g->blocks.count; b++) {
+    bool removed = g->blocks.at[b].owner.id && !ir_node_of(g, g->blocks.at[b].owner)->op;
+    for (uint32_t i = 0; !removed && i < g->blocks.at[b].results.count; i++) counts[g->blocks.at[b].results.at[i].id]++;
+  }
+}

@@ -74,8 +74,8 @@ static float f32_of(uint32_t u) {
   return f;
 }
 
-float base_f16_to_f32(uint16_t h) {
-  uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
+float base_f16_to_f32(uint16_t bits) {
+  uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31u, mantissa = bits & 0x3ffu;
   if (exponent == 31) return f32_of(sign | 0x7f800000u | mantissa << 13);
   if (exponent) return f32_of(sign | (exponent + 112u) << 23 | mantissa << 13);
   float magnitude = (float)mantissa * 0x1p-24f;
@@ -125,7 +125,7 @@ typedef struct small_float {
 
 static const small_float *small_format(td_dtype dtype) {
   static const small_float formats[] = {
-      [TD_F8E4M3FN - TD_F8E4M3FN] = {3, 7, 0x80, 0x7e, 0, 0x7f, false},
+      [0] = /* TD_F8E4M3FN */ {3, 7, 0x80, 0x7e, 0, 0x7f, false},
       [TD_F8E4M3FNUZ - TD_F8E4M3FN] = {3, 8, 0x80, 0x7f, 0, 0x80, true},
       [TD_F8E5M2 - TD_F8E4M3FN] = {2, 15, 0x80, 0x7b, 0x7c, 0x7f, false},
       [TD_F8E5M2FNUZ - TD_F8E4M3FN] = {2, 16, 0x80, 0x7f, 0, 0x80, true},

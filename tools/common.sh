@@ -1,0 +1,95 @@
+# common.sh -- what ./dev and the scripts of tools/ share; read with `.` at the root of the repository.
+
+# Debian 12's names. docs/dependencies.md says what each is for.
+build_packages="cmake ninja-build gcc libc6-dev pkg-config zlib1g-dev libjansson-dev libspng-dev libjpeg62-turbo-dev libcmocka-dev"
+clang_packages="clang-14 libclang-rt-14-dev"
+lint_packages="clang-format-14 clang-tidy-14"
+
+# Installs those of the named packages that are missing, and says which.
+install_packages() {
+  command -v dpkg-query >/dev/null || return 0 # not Debian: the build says what it misses
+  missing=
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  echo "dev: installing$missing"
+  as_root=
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || {
+      echo "dev: not root and no sudo; as root run: apt-get install$missing" >&2
+      return 1
+    }
+    as_root=sudo
+  fi
+  log=$(mktemp)
+  if ! {
+    $as_root apt-get update &&
+      $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+  } >"$log" 2>&1 </dev/null; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+build_folder() { # PRESET
+  [ "$1" = release ] && echo build || echo "build-$1"
+}
+
+configure() { # PRESET [CMAKE ARGUMENT...]
+  launcher=
+  if command -v ccache >/dev/null; then launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache; fi
+  preset=$1
+  shift
+  cmake --preset "$preset" $launcher "$@"
+}
+
+build() { # PRESET [CMAKE ARGUMENT...]
+  configure "$@" && cmake --build "$(build_folder "$1")"
+}
+
+c_files() { # [FOLDER...]
+  [ $# -gt 0 ] || set -- src include apps tests examples
+  for folder in "$@"; do
+    [ ! -d "$folder" ] || find "$folder" -name '*.[ch]'
+  done | LC_ALL=C sort
+}
+
+# Runs each fuzz target for $1 seconds over a copy of its corpus, so that only what was looked at is checked in.
+# Ends with a count of targets.
+fuzz() {
+  fuzz_passed=0 fuzz_failed=0
+  for source in tests/fuzz/fuzz_*.c; do
+    [ -f "$source" ] || continue
+    name=$(basename "$source" .c)
+    mkdir -p "build-fuzz/corpus/$name" "build-fuzz/found/$name"
+    echo "$name"
+    if "build-fuzz/$name" -max_total_time="$1" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+      -artifact_prefix="build-fuzz/found/$name/" "build-fuzz/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}" \
+      >"build-fuzz/$name.log" 2>&1; then
+      fuzz_passed=$((fuzz_passed + 1))
+      grep -E 'stat::number_of_executed|DONE' "build-fuzz/$name.log" || :
+    else
+      fuzz_failed=$((fuzz_failed + 1))
+      tail -n 40 "build-fuzz/$name.log"
+      echo "FAILED $name: the input is in build-fuzz/found/$name"
+    fi
+  done
+  echo "$fuzz_passed passed, $fuzz_failed failed"
+  [ $fuzz_failed -eq 0 ]
+}
+
+# clang-tidy over every C file that the release build compiles. Ends with a count of files.
+lint() {
+  [ -f build/compile_commands.json ] || cmake --preset release >/dev/null
+  files=$(c_files | grep '\.c$' | grep -v '^tests/install/')
+  lint_log=$(mktemp)
+  echo "$files" | xargs -P 2 -n 1 sh -c 'clang-tidy-14 --quiet -p build "$1" 2>/dev/null || echo "FAILED $1"' - >"$lint_log"
+  grep -v -E '^$' "$lint_log" || :
+  lint_failed=$(grep -c '^FAILED' "$lint_log" || :)
+  rm -f "$lint_log"
+  echo "$(($(echo "$files" | wc -l) - lint_failed)) passed, $lint_failed failed"
+  [ "$lint_failed" -eq 0 ]
+}

@@ -1,0 +1,111 @@
+#!/bin/sh
+# test.sh -- ./dev test: every check of the project, in stages. A stage that fails does not hide the later ones. The last
+# line counts the tests of all stages; the log of each stage stays in build-test/.
+#
+# TREADLE_CORPUS: a folder of recorded models to check too; ../shared/corpus where that exists.
+set -u
+. tools/common.sh
+
+logs=build-test
+passed=0 failed=0
+rm -rf "$logs" && mkdir -p "$logs" || exit 1
+
+# stage NAME COMMAND...: runs the command and adds up the last "N passed, N failed" that it prints. One that prints none is
+# one test; one that ends badly without a failed test counts one.
+stage() {
+  name=$1
+  shift
+  began=$(date +%s)
+  ("$@") >"$logs/$name.log" 2>&1 </dev/null
+  status=$?
+  counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$logs/$name.log" | tail -n 1)
+  stage_passed=0 stage_failed=0
+  if [ -n "$counts" ]; then
+    stage_passed=${counts%% passed*}
+    stage_failed=${counts#* passed, }
+    stage_failed=${stage_failed%% failed*}
+  elif [ $status -eq 0 ]; then
+    stage_passed=1
+  fi
+  if [ $status -ne 0 ] && [ "$stage_failed" -eq 0 ]; then stage_failed=1; fi
+  passed=$((passed + stage_passed))
+  failed=$((failed + stage_failed))
+  printf '%-18s %5d passed %4d failed  %4d s\n' "$name" "$stage_passed" "$stage_failed" $(($(date +%s) - began))
+  if [ "$stage_failed" -ne 0 ]; then
+    echo "---- the end of $logs/$name.log"
+    grep -E 'FAILED|error:|warning:|\*\*\*Failed|ERROR:' "$logs/$name.log" | head -n 30
+    tail -n 30 "$logs/$name.log"
+    echo "----"
+  fi
+}
+
+run_ctest() { # PRESET [CTEST ARGUMENT...]
+  folder=$(build_folder "$1")
+  shift
+  # tests that wait for nothing share the cores; the count is of cases, not of programs
+  ctest --test-dir "$folder" --verbose -j2 --timeout 300 "$@" >"$folder/ctest.log" 2>&1
+  ctest_status=$?
+  cat "$folder/ctest.log"
+  awk -f tools/count_tests.awk "$folder/ctest.log"
+  return $ctest_status
+}
+
+build_tsan() { # the tests that run threads, and what they need
+  configure tsan && cmake --build build-tsan --target threads_tests
+}
+
+onnx_data=/usr/share/libonnx-testdata/data
+check_onnx() { # FOLDER OF THE BUILD, BACKEND
+  "$1/treadle" check --skips tests/models/onnx.skips --backend "$2" \
+    $onnx_data/node $onnx_data/simple $onnx_data/pytorch-converted $onnx_data/pytorch-operator
+}
+
+corpus=${TREADLE_CORPUS:-../shared/corpus}
+check_corpus() { # FOLDER OF THE BUILD, BACKEND
+  "$1/treadle" check --skips tests/models/corpus.skips --backend "$2" "$corpus"/*-onnx-*
+}
+
+check_format() {
+  format_failed=0 format_passed=0
+  for file in $(c_files); do
+    if clang-format-14 --dry-run -Werror "$file" 2>/dev/null; then
+      format_passed=$((format_passed + 1))
+    else
+      format_failed=$((format_failed + 1))
+      echo "FAILED $file: run ./dev fmt"
+    fi
+  done
+  echo "$format_passed passed, $format_failed failed"
+  [ $format_failed -eq 0 ]
+}
+
+stage packages install_packages $build_packages $clang_packages $lint_packages python3 libonnx-testdata
+
+stage release-build build release -DTREADLE_WERROR=ON
+stage release-tests run_ctest release
+stage layers python3 tools/check_layers.py build
+stage sizes python3 tools/check_sizes.py
+stage docs python3 tools/check_docs.py build
+stage install sh tools/check_install.sh
+if [ -x build/treadle ]; then
+  stage onnx-eager check_onnx build eager
+  stage onnx-aot-eager check_onnx build aot_eager
+  if [ -d "$corpus" ]; then
+    stage corpus-eager check_corpus build eager
+    stage corpus-aot-eager check_corpus build aot_eager
+  fi
+fi
+stage asan-build build asan
+stage asan-tests run_ctest asan
+if [ -x build-asan/treadle ]; then
+  stage asan-onnx check_onnx build-asan aot_eager
+fi
+stage tsan-build build_tsan
+stage tsan-tests run_ctest tsan -L threads
+stage clang-build build fuzz -DTREADLE_WERROR=ON
+stage fuzz fuzz 3
+stage format check_format
+stage lint lint
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

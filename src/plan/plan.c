@@ -1,0 +1,140 @@
+#include "plan/plan.h"
+#include "base/size.h"
+
+#include <string.h>
+
+plan_exe *plan_new(const td_allocator *allocator) {
+  base_arena *arena = base_arena_new(allocator);
+  plan_exe *plan = arena ? base_new(arena, plan_exe, 1) : NULL;
+  char *empty = plan ? base_vec_push(arena, &plan->names) : NULL;
+  if (!empty) {
+    base_arena_free(arena);
+    return NULL;
+  }
+  plan->arena = arena;
+  return plan;
+}
+
+void plan_free(plan_exe *plan) {
+  if (plan) base_arena_free(plan->arena);
+}
+
+uint32_t plan_add_name(plan_exe *plan, const char *text) {
+  if (!text || !*text) return 0;
+  uint32_t start = plan->names.count;
+  for (size_t i = 0; i <= strlen(text); i++) {
+    char *to = base_vec_push(plan->arena, &plan->names);
+    if (!to) return PLAN_NONE;
+    *to = text[i];
+  }
+  return start;
+}
+
+uint32_t plan_add_attrs(plan_exe *plan, const base_attrs *attrs) {
+  uint32_t start = plan->params.count, units = (attrs->bytes + 7) / 8;
+  for (uint32_t i = 0; i < units; i++) {
+    uint64_t *to = base_vec_push(plan->arena, &plan->params);
+    if (!to) return PLAN_NONE;
+    size_t left = attrs->bytes - i * 8u;
+    memcpy(to, (const char *)attrs + i * 8u, left < 8 ? left : 8);
+  }
+  return start;
+}
+
+uint32_t plan_add_operands(plan_exe *plan, const uint32_t *slots, uint32_t count) {
+  uint32_t start = plan->operands.count;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t *to = base_vec_push(plan->arena, &plan->operands);
+    if (!to) return PLAN_NONE;
+    *to = slots[i];
+  }
+  return start;
+}
+
+uint32_t plan_add_function(plan_exe *plan, const plan_function *f) {
+  for (uint32_t i = 0; i < plan->functions.count; i++) {
+    const plan_function *have = &plan->functions.at[i];
+    if (have->op == f->op && have->run == f->run && have->define == f->define) return i;
+  }
+  plan_function *to = base_vec_push(plan->arena, &plan->functions);
+  if (!to) return PLAN_NONE;
+  *to = *f;
+  return plan->functions.count - 1;
+}
+
+static td_status broken(td_error *err, const char *what, uint32_t index) {
+  return base_fail(err, TD_INTERNAL, NULL, -1, "the plan is damaged: %s %u", what, index);
+}
+
+static td_status verify_operands(const plan_exe *plan, const plan_step *s, uint32_t number, td_error *err) {
+  if (!base_in_range(s->in, s->in_count, plan->operands.count) || !base_in_range(s->out, s->out_count, plan->operands.count))
+    return broken(err, "operands of step", number);
+  for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
+    uint32_t slot = plan->operands.at[i < s->in_count ? s->in + i : s->out + (i - s->in_count)];
+    if (slot != PLAN_NONE && slot >= plan->slots.count) return broken(err, "an operand of step", number);
+  }
+  return TD_OK;
+}
+
+td_status plan_verify(const plan_exe *plan, td_error *err) {
+  for (uint32_t i = 0; i < plan->slots.count; i++) {
+    const plan_slot *s = &plan->slots.at[i];
+    if (s->root >= plan->slots.count || s->place > PLAN_TAIL || s->rank > BASE_MAX_RANK) return broken(err, "slot", i);
+    if (s->place == PLAN_CONST && s->segment >= plan->segments.count) return broken(err, "constant slot", i);
+  }
+  for (uint32_t i = 0; i < plan->steps.count; i++) {
+    const plan_step *s = &plan->steps.at[i];
+    bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW, region = s->kind == PLAN_IF || s->kind == PLAN_LOOP;
+    TRY(verify_operands(plan, s, i, err));
+    if (calls && s->function >= plan->functions.count) return broken(err, "the function of step", i);
+    if (region && (s->next <= i || s->next > plan->steps.count || s->block >= plan->blocks.count))
+      return broken(err, "the region at step", i);
+  }
+  for (uint32_t i = 0; i < plan->outputs.count; i++)
+    if (plan->outputs.at[i].slot >= plan->slots.count) return broken(err, "output", i);
+  return TD_OK;
+}
+
+/* ---- text ---- */
+
+static const char *const place_names[] = {"input", "const", "arena", "view", "tail"};
+static const char *const kind_names[] = {"call", "show", "if", "loop", "end"};
+
+static void print_slot(const plan_exe *plan, uint32_t index, base_text *text) {
+  const plan_slot *s = &plan->slots.at[index];
+  base_text_print(text, "s%u %s %s[", index, place_names[s->place], td_dtype_name(s->dtype));
+  if (s->rank < 0) base_text_print(text, "...");
+  for (int32_t k = 0; k < s->rank; k++) {
+    if (k) base_text_print(text, ", ");
+    base_dim_print(&plan->dims, s->dims[k], text);
+  }
+  base_text_print(text, "]");
+  if (s->root != index) base_text_print(text, " in s%u", s->root);
+  else if (s->place == PLAN_ARENA) base_text_print(text, " steps %u..%u", s->first, s->last);
+  if (s->name) base_text_print(text, " # %s", plan_name(plan, s->name));
+  base_text_print(text, "\n");
+}
+
+static void print_operands(const plan_exe *plan, uint32_t at, uint32_t count, base_text *text) {
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t slot = plan->operands.at[at + i];
+    if (slot == PLAN_NONE) base_text_print(text, "%s-", i ? ", " : "");
+    else base_text_print(text, "%ss%u", i ? ", " : "", slot);
+  }
+}
+
+td_status plan_print(const plan_exe *plan, base_text *text) {
+  base_text_print(text, "slots %u\n", plan->slots.count);
+  for (uint32_t i = 0; i < plan->slots.count; i++) print_slot(plan, i, text);
+  base_text_print(text, "steps %u\n", plan->steps.count);
+  for (uint32_t i = 0; i < plan->steps.count; i++) {
+    const plan_step *s = &plan->steps.at[i];
+    bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW;
+    base_text_print(text, "%u %s %s(", i, kind_names[s->kind], calls ? plan->functions.at[s->function].name : "");
+    print_operands(plan, s->in, s->in_count, text);
+    base_text_print(text, ") -> ");
+    print_operands(plan, s->out, s->out_count, text);
+    base_text_print(text, "%s%s\n", s->name ? " # " : "", plan_name(plan, s->name));
+  }
+  return text->failed ? TD_NO_RESOURCE : TD_OK;
+}

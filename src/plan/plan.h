@@ -1,0 +1,136 @@
+/* plan.h -- the executable plan.
+ *
+ * Steps stand in one line, numbered from 0. A region step (IF, LOOP) is followed by the steps of its blocks, each block
+ * closed by an END step that hands its results over; `next` of the region is the step after all of them.
+ *
+ *     0 CALL  1 LOOP(next 5)  2 CALL  3 CALL  4 END  5 CALL
+ *
+ * A slot is a place for a value. Step numbers are also the clock of lifetimes: an arena slot is live from step `first` to
+ * step `last`, both included. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+#include "base/base.h"
+
+enum { PLAN_NONE = UINT32_MAX };
+
+typedef enum plan_place {
+  PLAN_INPUT, /* the caller's memory */
+  PLAN_CONST, /* segment + offset */
+  PLAN_ARENA, /* planned: an offset in the session's arena */
+  PLAN_VIEW,  /* shares the memory of `root`; its step says how */
+  PLAN_TAIL   /* sizes (or a list) that only running can tell: memory from the session's tail */
+} plan_place;
+
+typedef struct plan_slot {
+  uint32_t place; /* plan_place */
+  td_dtype dtype; /* TD_INVALID: no tensor (a list, an optional) */
+  int32_t rank;   /* -1: only running can tell */
+  base_dim dims[BASE_MAX_RANK];
+  int64_t strides[BASE_MAX_RANK]; /* of CONST */
+  uint32_t segment;               /* of CONST */
+  uint64_t offset;                /* of CONST: bytes */
+  uint32_t root;                  /* slot whose memory this one uses: itself, or (VIEW, in-place) another */
+  uint32_t first, last;           /* of a root in the ARENA */
+  uint32_t name;                  /* offset into names; 0: none */
+} plan_slot;
+
+typedef enum plan_kind { PLAN_CALL, PLAN_SHOW /* a view: alias, no work */, PLAN_IF, PLAN_LOOP, PLAN_END } plan_kind;
+
+/* What a step may call. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs in the tail their sizes
+ * and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the operands' values say; called
+ * once per binding. */
+typedef struct plan_function {
+  const char *name;
+  const void *op;
+  base_call_fn run, define, check;
+} plan_function;
+
+typedef struct plan_step {
+  uint32_t kind;     /* plan_kind */
+  uint32_t function; /* of CALL, SHOW */
+  uint32_t attrs;    /* offset into params, or PLAN_NONE */
+  uint32_t in, in_count, out, out_count; /* into operands: slots, PLAN_NONE for absent ones */
+  uint32_t next;     /* region: the step after it; END: its region */
+  uint32_t block;    /* region: its first block in blocks; END: its own block */
+  uint32_t name;     /* offset into names: where it came from, for people */
+  bool defines;      /* some output is in the tail */
+} plan_step;
+
+/* A block of a region: steps [first, end], `end` being its END step. LOOP: params are the iteration number, then the
+ * carried slots, which are also the step's outputs; results are the condition, then the next carried values. IF: results
+ * go to the step's outputs. */
+typedef struct plan_block {
+  uint32_t first, end;
+  uint32_t params, param_count, results, result_count; /* into operands */
+} plan_block;
+
+typedef struct plan_segment {
+  const void *base;
+  size_t bytes;
+} plan_segment;
+
+typedef struct plan_port { /* an input or output of the model */
+  const char *name;
+  uint32_t slot;
+  uint32_t fallback; /* input: constant slot used when nothing is bound, or PLAN_NONE */
+  const char *kind;  /* "tensor", "list", "optional" */
+} plan_port;
+
+typedef struct plan_exe {
+  base_arena *arena; /* everything below lives here */
+  base_dims dims;
+  BASE_VEC(plan_slot) slots;
+  BASE_VEC(plan_step) steps;
+  BASE_VEC(plan_block) blocks;
+  BASE_VEC(uint32_t) operands;
+  BASE_VEC(plan_function) functions;
+  BASE_VEC(plan_segment) segments;
+  BASE_VEC(plan_port) inputs;
+  BASE_VEC(plan_port) outputs;
+  BASE_VEC(char) names;  /* NUL-terminated texts; [0] is "" */
+  BASE_VEC(uint64_t) params; /* attribute blocks, 8-byte units; offsets count units */
+  bool needs_tail;
+  double gflop; /* of one run; 0 when it depends on open sizes */
+} plan_exe;
+
+plan_exe *plan_new(const td_allocator *allocator); /* NULL: out of memory */
+void plan_free(plan_exe *plan);
+/* Appends; PLAN_NONE when out of memory. */
+uint32_t plan_add_name(plan_exe *plan, const char *text);
+uint32_t plan_add_attrs(plan_exe *plan, const base_attrs *attrs);
+uint32_t plan_add_operands(plan_exe *plan, const uint32_t *slots, uint32_t count);
+uint32_t plan_add_function(plan_exe *plan, const plan_function *function); /* found or made, by op, run and define */
+static inline const char *plan_name(const plan_exe *p, uint32_t name) { return p->names.at + name; }
+static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
+  return attrs == PLAN_NONE ? NULL : (const base_attrs *)(const void *)(p->params.at + attrs);
+}
+/* Checks that every index is in range and every slot is defined before use. */
+td_status plan_verify(const plan_exe *plan, td_error *err);
+td_status plan_print(const plan_exe *plan, base_text *text);
+
+/* ---- memory ---- */
+
+/* A block of memory that is needed from step `first` to step `last`, both included. */
+typedef struct plan_interval {
+  uint32_t first, last;
+  size_t bytes;
+  size_t offset; /* out: a multiple of 64 */
+} plan_interval;
+/* Gives every interval an offset such that those alive at the same step do not overlap: largest first, each into the
+ * smallest gap that fits (greedy by size, Pisarchyk and Lee 2020). *total: bytes of the arena; *lower: the most bytes alive
+ * at one step, which no plan can beat. False: out of memory (scratch from `arena`) or overflow. */
+bool plan_memory(base_arena *arena, plan_interval *intervals, uint32_t count, size_t *total, size_t *lower);
+
+/* ---- binding ---- */
+
+/* A plan with numbers for its sizes: what one combination of input shapes evaluates to. */
+typedef struct plan_binding {
+  base_tensor *tensors; /* per slot; data is NULL, or for ARENA slots an offset (see offsets) */
+  size_t *offsets;      /* per slot: into the arena, of ARENA slots */
+  size_t arena_bytes, arena_lower;
+} plan_binding;
+
+/* Evaluates every size for `inputs` (one tensor per input, dtype and rank checked before; only dims are read). Allocates
+ * the binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan, many arenas. */
+td_status plan_bind(const plan_exe *plan, const base_value *inputs, base_arena *arena, plan_binding *binding, td_error *err);
+#endif

@@ -19,10 +19,15 @@ typedef struct base_tensor {
 typedef enum base_kind { BASE_NOTHING, BASE_TENSOR, BASE_LIST } base_kind;
 
 typedef struct base_value base_value;
-/* Immutable once made: appending shares the items in front (see plan's tail). */
+/* The array behind the items of lists that were made by appending to each other. */
+typedef struct base_list_room {
+  int64_t used, cap; /* items that some list shows; items there is memory for */
+} base_list_room;
+/* Immutable once made. Appending to the longest list of a room extends its array in place, and shares the items in front. */
 typedef struct base_list {
   base_value *items;
   int64_t count;
+  base_list_room *room; /* NULL: the items are somebody else's; appending copies the array */
 } base_list;
 
 /* BASE_NOTHING is the empty optional. */

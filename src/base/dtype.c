@@ -176,9 +176,7 @@ uint8_t base_f64_to_small(td_dtype dtype, double value, bool saturate) {
     if (a == 0) code = 0;
   }
   if (code > f->largest) {
-    bool keep_finite = (saturate && !(isinf(a) && f->infinity)) || !f->nan;
-    if (saturate && isinf(a)) keep_finite = true;
-    if (keep_finite) code = f->largest;
+    if (saturate || !f->nan) code = f->largest;
     else return f->unsigned_zero ? f->nan : (uint8_t)(sign | (f->infinity ? f->infinity : f->nan));
   }
   if (code == 0 && f->unsigned_zero) sign = 0;
@@ -212,6 +210,17 @@ static uint64_t f64_to_u64(double v) {
   return v >= 0x1p64 ? UINT64_MAX : (uint64_t)v;
 }
 
+/* A double that every type narrower than f64 rounds to as it would round `magnitude` itself: above 2^53 the low bits are
+ * folded into one that only says whether anything was there. */
+static double f64_for_rounding(uint64_t magnitude) {
+  if (magnitude >> 53 == 0) return (double)magnitude;
+  return (double)((magnitude & ~UINT64_C(0xfff)) | (magnitude & 0xfff ? 0x800 : 0));
+}
+
+static double signed_for_rounding(int64_t v) {
+  return v < 0 ? -f64_for_rounding(-(uint64_t)v) : f64_for_rounding((uint64_t)v);
+}
+
 /* One row per type: how an element is read and written as f64 and as i64. */
 typedef struct element {
   double (*get_f)(const void *, int64_t);
@@ -243,7 +252,7 @@ PLAIN(u8, uint8_t, AS_I64, f64_to_i64)
   static double get_f_##NAME(const void *d, int64_t i) { return GET; }                            \
   static int64_t get_i_##NAME(const void *d, int64_t i) { return f64_to_i64(get_f_##NAME(d, i)); } \
   static void set_f_##NAME(void *d, int64_t i, double v) { SET; }                                 \
-  static void set_i_##NAME(void *d, int64_t i, int64_t v) { set_f_##NAME(d, i, (double)v); }
+  static void set_i_##NAME(void *d, int64_t i, int64_t v) { set_f_##NAME(d, i, signed_for_rounding(v)); }
 CODED(f16, (double)base_f16_to_f32(((const base_u16 *)d)[i]), ((base_u16 *)d)[i] = base_f64_to_f16(v))
 CODED(bf16, (double)base_bf16_to_f32(((const base_u16 *)d)[i]), ((base_u16 *)d)[i] = base_f64_to_bf16(v))
 #define SMALL(NAME, TYPE)                                                  \
@@ -287,6 +296,18 @@ int64_t base_load_i64(td_dtype dtype, const void *data, int64_t index) { return 
 void base_store_f64(td_dtype dtype, void *data, int64_t index, double value) { elements[dtype].set_f(data, index, value); }
 void base_store_i64(td_dtype dtype, void *data, int64_t index, int64_t value) { elements[dtype].set_i(data, index, value); }
 
+/* Truncated, and limited to what the type holds. */
+static void store_saturated(td_dtype dtype, void *data, int64_t index, double value) {
+  const base_dtype_info *info = base_dtype(dtype);
+  if (info->bits == 64) {
+    elements[dtype].set_f(data, index, info->is_signed || value > 0 ? value : 0);
+    return;
+  }
+  int64_t highest = (INT64_C(1) << (info->bits - info->is_signed)) - 1, lowest = info->is_signed ? -highest - 1 : 0;
+  int64_t number = f64_to_i64(value);
+  elements[dtype].set_i(data, index, number < lowest ? lowest : number > highest ? highest : number);
+}
+
 void base_convert(td_dtype to_type, void *to, td_dtype from_type, const void *from, int64_t count, bool saturate) {
   const base_dtype_info *to_info = base_dtype(to_type), *from_info = base_dtype(from_type);
   if (to_type == from_type && to_info->bits >= 8) {
@@ -297,9 +318,12 @@ void base_convert(td_dtype to_type, void *to, td_dtype from_type, const void *fr
   bool small = to_type >= TD_F8E4M3FN && to_type <= TD_F8E8M0;
   if (small)
     for (int64_t i = 0; i < count; i++) ((uint8_t *)to)[i] = base_f64_to_small(to_type, get->get_f(from, i), saturate);
-  else if (to_type == TD_BOOL || from_info->is_float || to_info->is_float)
-    for (int64_t i = 0; i < count; i++)
-      set->set_f(to, i, from_type == TD_U64 ? (double)(uint64_t)get->get_i(from, i) : get->get_f(from, i));
+  else if (from_info->is_float && to_info->is_int)
+    for (int64_t i = 0; i < count; i++) store_saturated(to_type, to, i, get->get_f(from, i));
+  else if (from_info->is_float || to_type == TD_BOOL || (from_type == TD_U64 && to_type == TD_F64))
+    for (int64_t i = 0; i < count; i++) set->set_f(to, i, get->get_f(from, i));
+  else if (from_type == TD_U64 && to_info->is_float)
+    for (int64_t i = 0; i < count; i++) set->set_f(to, i, f64_for_rounding((uint64_t)get->get_i(from, i)));
   else
     for (int64_t i = 0; i < count; i++) set->set_i(to, i, get->get_i(from, i));
 }

@@ -70,14 +70,20 @@ static chunk *arena_grow(base_arena *arena, size_t bytes) {
   return c;
 }
 
+/* Bytes into the chunk of the first free address that `align` (a power of two) divides. */
+static size_t aligned_start(const chunk *c, size_t align) {
+  uintptr_t free_at = (uintptr_t)c + c->used;
+  return c->used + (size_t)(-free_at & (align - 1));
+}
+
 void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align) {
   if (bytes > SIZE_MAX / 2) return NULL;
   chunk *c = arena->newest;
-  size_t start = c ? (c->used + align - 1) / align * align : 0;
+  size_t start = c ? aligned_start(c, align) : 0;
   if (!c || start > c->bytes || c->bytes - start < bytes) {
     c = arena_grow(arena, sizeof *c + align + bytes);
     if (!c) return NULL;
-    start = (c->used + align - 1) / align * align;
+    start = aligned_start(c, align);
   }
   c->used = start + bytes;
   return memset((char *)c + start, 0, bytes);

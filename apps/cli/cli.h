@@ -1,0 +1,113 @@
+/* cli.h -- what the sub-commands of `treadle` share: the table that describes them, their parsed arguments, printing.
+ *
+ * One row per sub-command holds its operands, options, help and examples; parsing, --help, the man page and the bash
+ * completion are all made from it. A sub-command is a function that takes parsed arguments and returns a td_status;
+ * that status is the exit status, and the error is printed once, by main. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+#include <stdio.h>
+#include <jansson.h>
+
+#include "base/base.h"
+
+typedef struct cli_option {
+  const char *name;  /* without the two dashes */
+  const char *value; /* what stands for its value in the help; NULL: a switch. "FILE" or "DIR" in it completes paths */
+  const char *help;  /* a phrase without a full stop */
+  const char *choices; /* the values there are, separated by blanks; NULL: anything */
+  bool repeats;
+} cli_option;
+
+typedef struct cli_command cli_command;
+
+typedef struct cli_given {
+  const cli_option *option;
+  const char *value; /* NULL for a switch */
+} cli_given;
+
+typedef struct cli_args {
+  const cli_command *command;
+  base_arena *arena;   /* lives as long as the command runs */
+  const char *subject; /* what errors are about, usually the model; NULL: the command itself */
+  const char **operands;
+  uint32_t operand_count;
+  cli_given *given;
+  uint32_t given_count;
+} cli_args;
+
+struct cli_command {
+  const char *name;
+  const char *operands; /* as in the usage line, "MODEL" */
+  const char *summary;  /* a phrase */
+  const char *text;     /* paragraphs separated by blank lines, or NULL */
+  const char *examples; /* lines "COMMAND" and "# what it does", or NULL */
+  const cli_option *options;
+  uint32_t option_count;
+  uint32_t min_operands, max_operands;
+  td_status (*run)(cli_args *args, td_error *err);
+};
+
+/* The row of every sub-command, in the order of the help, ending with NULL. */
+extern const cli_command *const cli_commands[];
+extern const cli_command cli_run, cli_check, cli_bench, cli_inspect, cli_info, cli_version, cli_help;
+const cli_command *cli_find_command(const char *name); /* NULL: there is none */
+
+/* Options that several commands take. */
+#define CLI_BACKENDS "eager aot_eager"
+#define CLI_OPTION_BACKEND \
+  { "backend", "NAME", "how to run: eager is the plain truth, aot_eager adds the passes", CLI_BACKENDS, false }
+#define CLI_OPTION_THREADS \
+  { "threads", "N", "threads to compute with; default: what affinity and quota allow", NULL, false }
+#define CLI_OPTION_WEIGHTS \
+  { "weights", "FILE", "state_dict of a builtin: model (.pth, .safetensors)", NULL, false }
+#define CLI_OPTION_SEED \
+  { "seed", "N", "seed of random inputs and of random weights; default 0", NULL, false }
+#define CLI_OPTION_SHAPE \
+  { "shape", "NAME=DIMS", "dimensions of an input that has no file, 1x3x224x224", NULL, true }
+#define CLI_OPTION_JSON \
+  { "json", NULL, "print JSON", NULL, false }
+
+/* ---- arguments (args.c) ---- */
+
+/* Parses what follows the sub-command's name. `*help` is set when --help was among it; the rest is then not checked. */
+td_status cli_parse(const cli_command *command, int count, char **words, base_arena *arena, cli_args *args, bool *help,
+                    td_error *err);
+bool cli_flag(const cli_args *args, const char *option);
+/* The value of an option, or NULL. */
+const char *cli_value(const cli_args *args, const char *option);
+/* The next value of an option that repeats; NULL after the last. Start with *cursor = 0. */
+const char *cli_next(const cli_args *args, const char *option, uint32_t *cursor);
+/* A number within [low, high]; *value is left as it is when the option is absent. */
+td_status cli_int(const cli_args *args, const char *option, int64_t low, int64_t high, int64_t *value, td_error *err);
+td_status cli_real(const cli_args *args, const char *option, double low, double high, double *value, td_error *err);
+/* "1x3x224x224" or "" (a scalar). */
+td_status cli_dims(base_str text, int32_t *rank, int64_t *dims, td_error *err);
+
+/* ---- help (help.c, manual.c, completion.c) ---- */
+void cli_print_usage(FILE *to);
+void cli_print_help(const cli_command *command, FILE *to);
+void cli_print_man(FILE *to);
+void cli_print_completion(FILE *to);
+
+/* ---- printing (print.c) ---- */
+
+/* `treadle: SUBJECT: NAME: TEXT`, one line to standard error. */
+void cli_print_error(const char *subject, const td_error *err);
+void cli_note(const char *format, ...) BASE_PRINTF(1, 2); /* `treadle: ...` to standard error */
+/* Colour codes when `to` is a terminal, else "". */
+typedef enum cli_colour { CLI_PLAIN, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_BOLD } cli_colour;
+const char *cli_colour_code(FILE *to, cli_colour colour);
+bool cli_is_terminal(FILE *stream);
+/* `name` with bytes outside [A-Za-z0-9._-] replaced by '_', in `arena`. NULL: out of memory. */
+char *cli_safe_name(base_arena *arena, const char *name);
+/* A finite number, or null; text in UTF-8, or null. */
+json_t *cli_json_real(double value);
+json_t *cli_json_text(const char *text);
+json_t *cli_json_dims(int32_t rank, const int64_t *dims);
+/* Adds to an object, or to an array where `key` is NULL; takes over `value`. Out of memory, it is left out. */
+void cli_json_set(json_t *object, const char *key, json_t *value);
+/* Prints to standard output and releases `root`. */
+td_status cli_print_json(json_t *root, td_error *err);
+/* "1.5 MiB" into `text` of at least 24 bytes; returns text. */
+char *cli_bytes_text(char *text, size_t size, uint64_t bytes);
+#endif

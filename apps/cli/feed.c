@@ -1,0 +1,227 @@
+/* feed.c -- the inputs of `run` and `bench`: what the options give, and made-up data for the rest.
+ *
+ * An open dimension that carries a name has one size in all inputs: the size some given value or --shape has there,
+ * else 1 (or --batch, where it is the first). */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "values.h"
+
+typedef struct feed_maker {
+  const cli_args *args;
+  const td_model *model;
+  cli_feed *feed;
+  bool *shaped; /* per input: --shape gave its dimensions, now in infos */
+  uint64_t seed;
+  int64_t batch;    /* 0: not given */
+  base_map symbols; /* name -> position in sizes */
+  BASE_VEC(int64_t) sizes;
+} feed_maker;
+
+static td_status start(feed_maker *m, td_error *err) {
+  cli_feed *feed = m->feed;
+  base_arena *arena = m->args->arena;
+  feed->count = td_model_input_count(m->model);
+  feed->infos = base_new(arena, td_value_info, feed->count + 1);
+  feed->values = base_new(arena, base_value, feed->count + 1);
+  feed->given = base_new(arena, bool, feed->count + 1);
+  m->shaped = base_new(arena, bool, feed->count + 1);
+  if (!feed->infos || !feed->values || !feed->given || !m->shaped) return base_no_memory(err, "inputs");
+  for (size_t i = 0; i < feed->count; i++) TRY(td_model_input(m->model, i, &feed->infos[i], err));
+  int64_t seed = 0;
+  TRY(cli_int(m->args, "seed", 0, INT64_MAX, &seed, err));
+  m->seed = (uint64_t)seed;
+  return cli_int(m->args, "batch", 1, INT32_MAX, &m->batch, err);
+}
+
+/* Splits NAME=REST where NAME is an input; names and file names may themselves hold '='. */
+static bool split_name(const cli_feed *feed, const char *text, size_t *index, const char **rest) {
+  for (const char *at = strchr(text, '='); at; at = strchr(at + 1, '=')) {
+    base_str name = {text, (size_t)(at - text)};
+    for (size_t i = 0; i < feed->count; i++) {
+      if (!base_str_is(name, feed->infos[i].name)) continue;
+      *index = i;
+      *rest = at + 1;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* The library's error for a name that is none: it lists those there are. */
+static td_status unknown_name(const feed_maker *m, const char *text, td_error *err) {
+  char *name = base_arena_slice(m->args->arena, text, strcspn(text, "="));
+  size_t index;
+  if (!name) return base_no_memory(err, "a name");
+  td_status status = td_model_find_input(m->model, name, &index, err);
+  return status == TD_OK ? base_fail(err, TD_BAD_ARGUMENT, name, -1, "is given without a value") : status;
+}
+
+static td_status next_open(const feed_maker *m, const char *text, size_t *index, td_error *err) {
+  for (*index = 0; *index < m->feed->count; ++*index) {
+    if (!m->feed->given[*index]) return TD_OK;
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, text, -1, "the model has %zu inputs, and all have a value", m->feed->count);
+}
+
+static td_status give(feed_maker *m, size_t index, const base_value *value, td_error *err) {
+  if (m->feed->given[index]) {
+    return base_fail(err, TD_BAD_ARGUMENT, m->feed->infos[index].name, -1, "the input is given twice");
+  }
+  m->feed->values[index] = *value;
+  m->feed->given[index] = true;
+  return TD_OK;
+}
+
+/* A file without NAME=: one value goes to the next input, named ones go where their names say. */
+static td_status give_unnamed(feed_maker *m, const char *path, const cli_named_vec *found, size_t next, td_error *err) {
+  if (found->count == 1 && !found->at[0].name[0]) return give(m, next, &found->at[0].value, err);
+  for (uint32_t i = 0; i < found->count; i++) {
+    size_t index;
+    td_status status = td_model_find_input(m->model, found->at[i].name, &index, err);
+    if (status != TD_OK && found->count == 1) return give(m, next, &found->at[0].value, err);
+    if (status != TD_OK) return base_error_name(err, status, "%s", path);
+    TRY(give(m, index, &found->at[i].value, err));
+  }
+  return TD_OK;
+}
+
+/* NAME=FILE: the file's only value, or the one that has the input's name. */
+static td_status give_named(feed_maker *m, const char *path, const cli_named_vec *found, size_t index, td_error *err) {
+  const char *name = m->feed->infos[index].name;
+  for (uint32_t i = 0; i < found->count; i++) {
+    if (found->count == 1 || strcmp(found->at[i].name, name) == 0) return give(m, index, &found->at[i].value, err);
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, path, -1, "holds %u values, none of them called %s", found->count, name);
+}
+
+static td_status take_input(feed_maker *m, const char *text, td_error *err) {
+  size_t index = 0;
+  const char *rest = text;
+  bool named = split_name(m->feed, text, &index, &rest);
+  if (!named && strchr(text, '=') && access(text, F_OK) != 0) return unknown_name(m, text, err);
+  if (!named) TRY(next_open(m, text, &index, err));
+  base_value value;
+  bool is_description;
+  TRY(cli_describe_value(base_str_of(rest), m->seed, m->args->arena, &value, &is_description, err));
+  if (is_description) return give(m, index, &value, err);
+  cli_named_vec found = {0};
+  cli_read_how how = {m->args->arena, &m->feed->infos[index], cli_value(m->args, "preprocess")};
+  TRY(cli_read_values(rest, &how, &found, err));
+  return named ? give_named(m, rest, &found, index, err) : give_unnamed(m, rest, &found, index, err);
+}
+
+static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
+  size_t index;
+  const char *rest;
+  if (!split_name(m->feed, text, &index, &rest)) return unknown_name(m, text, err);
+  td_value_info *info = &m->feed->infos[index];
+  if (m->feed->given[index] || m->shaped[index]) {
+    return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s: the input has its shape already", rest);
+  }
+  int32_t rank;
+  int64_t dims[TD_MAX_RANK];
+  TRY(cli_dims(base_str_of(rest), &rank, dims, err));
+  bool fits = info->rank < 0 || info->rank == rank;
+  for (int32_t i = 0; fits && i < info->rank; i++) fits = info->dims[i] < 0 || info->dims[i] == dims[i];
+  if (!fits) {
+    char declared[512];
+    return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s does not fit what the model declares, %s", rest,
+                     cli_info_text(info, declared, sizeof declared));
+  }
+  info->rank = rank;
+  memcpy(info->dims, dims, sizeof(int64_t) * (size_t)rank);
+  m->shaped[index] = true;
+  return TD_OK;
+}
+
+/* Remembers the sizes that one input gives to named open dimensions. */
+static td_status learn_symbols(feed_maker *m, const td_value_info *info, int32_t rank, const int64_t *dims,
+                               td_error *err) {
+  for (int32_t i = 0; i < rank && i < info->rank; i++) {
+    if (!info->symbols[i]) continue;
+    base_str name = base_str_of(info->symbols[i]);
+    if (base_map_get(&m->symbols, name)) continue;
+    int64_t *size = base_vec_push(m->args->arena, &m->sizes);
+    if (!size || !base_map_put(&m->symbols, m->args->arena, name, m->sizes.count - 1, NULL)) {
+      return base_no_memory(err, "dimensions");
+    }
+    *size = dims[i];
+  }
+  return TD_OK;
+}
+
+static int64_t open_size(const feed_maker *m, const td_value_info *info, int32_t dim) {
+  const uint32_t *known = info->symbols[dim] ? base_map_get(&m->symbols, base_str_of(info->symbols[dim])) : NULL;
+  if (known) return m->sizes.at[*known];
+  return dim == 0 && m->batch ? m->batch : 1;
+}
+
+static td_status make_up(feed_maker *m, size_t index, bool notes, td_error *err) {
+  td_value_info *info = &m->feed->infos[index];
+  base_value *value = &m->feed->values[index];
+  *value = (base_value){.kind = BASE_NOTHING};
+  if (strcmp(info->kind, "optional") == 0) return TD_OK;
+  if (strcmp(info->kind, "tensor") != 0 || info->rank < 0) {
+    return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "the input is %s: give it with --input",
+                     info->rank < 0 ? "of no fixed rank" : "a list");
+  }
+  int64_t dims[TD_MAX_RANK], count;
+  size_t bytes;
+  for (int32_t i = 0; i < info->rank; i++) dims[i] = info->dims[i] >= 0 ? info->dims[i] : open_size(m, info, i);
+  if (!base_numel(info->rank, dims, &count) || !base_dtype_bytes(info->dtype, count, &bytes)) {
+    return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "the input has too many elements");
+  }
+  void *data = base_arena_alloc_aligned(m->args->arena, bytes ? bytes : 1, 64);
+  if (!data) return base_no_memory(err, info->name);
+  *value = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, info->dtype, info->rank, dims)};
+  uint64_t seed = base_hash(info->name, strlen(info->name), m->seed);
+  TRY(base_error_name(err, cli_fill_random(&value->tensor, seed, err), "%s", info->name));
+  char text[256];
+  if (notes) {
+    cli_note("%s: input %s: random %s, as no --input gives it", m->args->subject, info->name,
+             base_tensor_describe(&value->tensor, text, sizeof text));
+  }
+  return TD_OK;
+}
+
+/* --batch means something only where a first dimension is open. */
+static td_status check_batch(const feed_maker *m, td_error *err) {
+  if (m->batch <= 1) return TD_OK;
+  for (size_t i = 0; i < m->feed->count; i++) {
+    if (m->feed->infos[i].rank > 0 && (m->feed->infos[i].dims[0] < 0 || m->feed->infos[i].dims[0] == m->batch)) {
+      return TD_OK;
+    }
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--batch %lld: the first dimension of every input is fixed",
+                   (long long)m->batch);
+}
+
+td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes, cli_feed *feed, td_error *err) {
+  feed_maker m = {.args = args, .model = model, .feed = feed};
+  TRY(start(&m, err));
+  const char *text;
+  for (uint32_t at = 0; (text = cli_next(args, "input", &at));) TRY(take_input(&m, text, err));
+  for (uint32_t at = 0; (text = cli_next(args, "shape", &at));) TRY(take_shape(&m, text, err));
+  TRY(check_batch(&m, err));
+  for (size_t i = 0; i < feed->count; i++) {
+    const base_tensor *t = &feed->values[i].tensor;
+    if (feed->given[i] && feed->values[i].kind == BASE_TENSOR) {
+      TRY(learn_symbols(&m, &feed->infos[i], t->rank, t->dims, err));
+    } else if (m.shaped[i]) {
+      TRY(learn_symbols(&m, &feed->infos[i], feed->infos[i].rank, feed->infos[i].dims, err));
+    }
+  }
+  for (size_t i = 0; i < feed->count; i++) {
+    if (!feed->given[i]) TRY(make_up(&m, i, notes, err));
+  }
+  return TD_OK;
+}
+
+td_status cli_feed_bind(const cli_feed *feed, td_session *session, base_arena *arena, td_error *err) {
+  for (size_t i = 0; i < feed->count; i++) {
+    TRY(base_error_name(err, cli_bind(session, i, &feed->values[i], arena, err), "%s", feed->infos[i].name));
+  }
+  return TD_OK;
+}

@@ -1,0 +1,73 @@
+/* help.c -- `treadle help`, --help and the usage text, all made from the table of sub-commands. */
+#include "cli.h"
+
+#include <string.h>
+
+void cli_print_usage(FILE *to) {
+  fprintf(to, "usage: treadle COMMAND ...\n\nLoads a trained model, compiles it for this CPU, and runs it.\n\n");
+  for (const cli_command *const *c = cli_commands; *c; c++) fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
+  fprintf(to,
+          "\n`treadle help COMMAND` says more. Exit status: 0 done, 1 the answer is no, 2 usage, 3 bad input file,\n"
+          "4 unsupported, 5 out of resources, 6 internal error.\n");
+}
+
+static void print_option(const cli_option *option, FILE *to) {
+  char left[48];
+  snprintf(left, sizeof left, "--%s%s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "",
+           option->repeats ? " ..." : "");
+  fprintf(to, "  %-26s %s", left, option->help);
+  if (option->choices) fprintf(to, " (%s)", option->choices);
+  fprintf(to, "\n");
+}
+
+void cli_print_help(const cli_command *command, FILE *to) {
+  fprintf(to, "usage: treadle %s%s%s%s\n\n%s.\n", command->name, command->operands[0] ? " " : "", command->operands,
+          command->option_count ? " [OPTION]..." : "", command->summary);
+  if (command->text) fprintf(to, "\n%s\n", command->text);
+  if (command->option_count) fprintf(to, "\noptions:\n");
+  for (uint32_t i = 0; i < command->option_count; i++) print_option(&command->options[i], to);
+  if (!command->examples) return;
+  fprintf(to, "\nexamples:\n");
+  for (const char *at = command->examples; *at;) {
+    size_t length = strcspn(at, "\n");
+    fprintf(to, "  %.*s\n", (int)length, at);
+    at += length + (at[length] == '\n');
+  }
+}
+
+static td_status run_help(cli_args *args, td_error *err) {
+  if (cli_flag(args, "man")) {
+    cli_print_man(stdout);
+  } else if (cli_flag(args, "bash-completion")) {
+    cli_print_completion(stdout);
+  } else if (args->operand_count) {
+    const cli_command *command = cli_find_command(args->operands[0]);
+    if (!command) {
+      return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no command '%s'; see `treadle help`",
+                       args->operands[0]);
+    }
+    cli_print_help(command, stdout);
+  } else {
+    cli_print_usage(stdout);
+  }
+  return TD_OK;
+}
+
+static const cli_option help_options[] = {
+    {"man", NULL, "print the manual page of all commands, for man(1)", NULL, false},
+    {"bash-completion", NULL, "print a completion script, for bash to source", NULL, false},
+};
+
+const cli_command cli_help = {
+    .name = "help",
+    .operands = "[COMMAND]",
+    .summary = "say what the commands do",
+    .examples =
+        "treadle help run\n"
+        "treadle help --man | man -l -\n"
+        "source <(treadle help --bash-completion)",
+    .options = help_options,
+    .option_count = sizeof help_options / sizeof *help_options,
+    .max_operands = 1,
+    .run = run_help,
+};

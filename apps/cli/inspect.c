@@ -1,0 +1,72 @@
+/* inspect.c -- `treadle inspect`: the graph or plan of a model as text. */
+#include <string.h>
+
+#include "values.h"
+
+static void print_value(const char *what, const td_value_info *info) {
+  char text[512];
+  printf("# %-7s %s: %s\n", what, info->name, cli_info_text(info, text, sizeof text));
+}
+
+static td_status print_header(const td_model *model, const char *path, td_error *err) {
+  td_value_info info;
+  printf("# %s\n", path);
+  for (size_t i = 0; i < td_model_input_count(model); i++) {
+    TRY(td_model_input(model, i, &info, err));
+    print_value("input", &info);
+  }
+  for (size_t i = 0; i < td_model_output_count(model); i++) {
+    TRY(td_model_output(model, i, &info, err));
+    print_value("output", &info);
+  }
+  return TD_OK;
+}
+
+static td_status print_stage(const cli_args *args, const td_model *model, td_error *err) {
+  const char *stage = cli_value(args, "stage"), *format = cli_value(args, "format");
+  if (!stage) stage = "plan";
+  if (!format) format = "text";
+  char *text;
+  TRY(td_model_print(model, stage, format, &text, err));
+  /* dot and json are for programs: nothing may stand before them. */
+  td_status status = strcmp(format, "text") == 0 ? print_header(model, args->subject, err) : TD_OK;
+  if (status == TD_OK) {
+    size_t length = strlen(text);
+    fwrite(text, 1, length, stdout);
+    if (length && text[length - 1] != '\n') putchar('\n');
+  }
+  td_text_free(model, text);
+  return status;
+}
+
+static td_status run_inspect(cli_args *args, td_error *err) {
+  td_model *model = NULL;
+  td_status status = cli_open_model(args, &model, err);
+  if (status == TD_OK) status = print_stage(args, model, err);
+  td_model_free(model);
+  return status;
+}
+
+static const cli_option inspect_options[] = {
+    {"stage", "STAGE", "the graph as imported, after the passes, or the plan; default plan", "imported passes plan",
+     false},
+    {"format", "FORMAT", "default text", "text dot json", false},
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_SEED,
+};
+
+const cli_command cli_inspect = {
+    .name = "inspect",
+    .operands = "MODEL",
+    .summary = "show the graph or the plan of a model",
+    .text = "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs as # lines.",
+    .examples =
+        "treadle inspect net.onnx --stage imported\n"
+        "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",
+    .options = inspect_options,
+    .option_count = sizeof inspect_options / sizeof *inspect_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_inspect,
+};

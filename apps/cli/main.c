@@ -1,0 +1,56 @@
+/* main.c -- `treadle`: finds the sub-command, parses its arguments, runs it, and prints its error once. */
+#include "cli.h"
+
+#include <string.h>
+
+const cli_command *const cli_commands[] = {&cli_run,  &cli_check,   &cli_bench, &cli_inspect,
+                                           &cli_info, &cli_version, &cli_help,  NULL};
+
+const cli_command *cli_find_command(const char *name) {
+  for (const cli_command *const *c = cli_commands; *c; c++) {
+    if (strcmp((*c)->name, name) == 0) return *c;
+  }
+  return NULL;
+}
+
+static td_status run_command(const cli_command *command, int count, char **words, base_arena *arena) {
+  td_error err = {.offset = -1};
+  cli_args args;
+  bool help;
+  td_status status = cli_parse(command, count, words, arena, &args, &help, &err);
+  if (status == TD_OK && help) {
+    cli_print_help(command, stdout);
+  } else if (status == TD_OK) {
+    status = command->run(&args, &err);
+  }
+  /* An answer of "no" has been printed as a result; everything else that went wrong is said here. */
+  if (status != TD_OK && status != TD_ANSWER_NO) cli_print_error(args.subject ? args.subject : command->name, &err);
+  if (status == TD_OK && fflush(stdout)) {
+    cli_note("standard output cannot be written");
+    status = TD_NO_RESOURCE;
+  }
+  return status;
+}
+
+int main(int count, char **words) {
+  if (count < 2) {
+    cli_print_usage(stderr);
+    return TD_BAD_ARGUMENT;
+  }
+  const char *name = words[1];
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+  if (strcmp(name, "--version") == 0) name = "version";
+  const cli_command *command = cli_find_command(name);
+  if (!command) {
+    cli_note("there is no command '%s'; see `treadle help`", name);
+    return TD_BAD_ARGUMENT;
+  }
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  if (!arena) {
+    cli_note("out of memory");
+    return TD_NO_RESOURCE;
+  }
+  td_status status = run_command(command, count - 2, words + 2, arena);
+  base_arena_free(arena);
+  return (int)status;
+}

@@ -1,0 +1,67 @@
+/* values.h -- values outside the engine: read from files, made from a description, bound to a session, read back. */
+#ifndef CLI_VALUES_H
+#define CLI_VALUES_H
+#include "cli.h"
+
+/* ---- files (values_file.c) ---- */
+
+/* A value and the name its file gives it ("" where it gives none). */
+typedef struct cli_named {
+  const char *name;
+  base_value value;
+} cli_named;
+
+typedef BASE_VEC(cli_named) cli_named_vec;
+
+/* What a reader may need to know beyond the bytes. */
+typedef struct cli_read_how {
+  base_arena *arena;         /* the values live here, or in a mapping that lives as long as the process */
+  const td_value_info *info; /* the input the file is meant for; NULL: not known yet */
+  const char *preprocess;    /* of images; NULL: the default */
+} cli_read_how;
+
+/* Reads every value of `path`; the format is found from the end of the name. Adds to `out`. */
+td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err);
+/* Reads one recorded ONNX value: TensorProto, SequenceProto or OptionalProto according to info->kind. */
+td_status cli_read_recorded(const char *path, const cli_read_how *how, base_value *value, td_error *err);
+/* Writes a .npy file; elements of types that NumPy does not have are written as f32. */
+td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *err);
+
+/* ---- a model and its sessions (engine.c) ---- */
+
+/* Loads operand 0 with --backend, --weights and --seed, and makes it the subject of errors. */
+td_status cli_open_model(cli_args *args, td_model **model, td_error *err);
+td_status cli_open_session(const cli_args *args, const td_model *model, td_session **session, td_error *err);
+/* Binds a value to input `index`; its memory must live until the run is over. Uneven strides are packed into `arena`.
+ */
+td_status cli_bind(td_session *session, size_t index, const base_value *value, base_arena *arena, td_error *err);
+/* Output `index` of the last run: a tensor, or a list for what is not declared as a tensor. */
+td_status cli_fetch(const td_model *model, td_session *session, size_t index, base_arena *arena, base_value *value,
+                    td_error *err);
+/* "f32[batch,3,224,224]", "list of ..." into `text`; returns text. */
+char *cli_info_text(const td_value_info *info, char *text, size_t size);
+json_t *cli_info_json(const td_value_info *info);
+
+/* ---- the inputs of one run (feed.c) ---- */
+
+typedef struct cli_feed {
+  size_t count;
+  td_value_info *infos;
+  base_value *values;
+  bool *given; /* by a file or a description; the others are made up */
+} cli_feed;
+
+/* Values for every input, from --input, --shape, --preprocess, --batch and --seed. Inputs that nothing is given for get
+ * random data of their declared shape; with `notes`, standard error says so. */
+td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes, cli_feed *feed, td_error *err);
+td_status cli_feed_bind(const cli_feed *feed, td_session *session, base_arena *arena, td_error *err);
+
+/* ---- made-up data (random.c) ---- */
+
+/* Fills a contiguous tensor from `seed`: floats from the standard normal distribution, integers 0 to 2, bools either.
+ */
+td_status cli_fill_random(base_tensor *tensor, uint64_t seed, td_error *err);
+/* "SHAPE:DTYPE:FILL", FILL a number or `random`. False in *is_description when `text` is not of that form. */
+td_status cli_describe_value(base_str text, uint64_t seed, base_arena *arena, base_value *value, bool *is_description,
+                             td_error *err);
+#endif

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Compares the documents with the program: check_docs.py BUILD [--write].
+
+README.md's table of what works must be what `treadle info --json` says; --write puts it there. Links to files must lead
+somewhere. Every sub-command stands in the manual. Ends with a count of checks."""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+README = pathlib.Path("README.md")
+BEGIN = "<!-- what works: written by tools/check_docs.py --write -->\n"
+END = "<!-- end of what works -->\n"
+# Lists of names in the JSON, and what a reader calls them.
+ROWS = [
+    ("formats", "model formats"),
+    ("builtins", "built-in architectures (`builtin:NAME`)"),
+    ("backends", "backends"),
+    ("passes", "graph passes"),
+    ("onnx_operators", "ONNX operators"),
+    ("operators", "operators of the graph"),
+]
+
+
+def find(value, key):
+    """The list under `key`, wherever it stands in the JSON."""
+    if isinstance(value, dict):
+        if isinstance(value.get(key), list):
+            return value[key]
+        for inner in value.values():
+            found = find(inner, key)
+            if found is not None:
+                return found
+    return None
+
+
+def table(info):
+    lines = ["| what | how many | which |", "|---|---|---|"]
+    for key, title in ROWS:
+        names = find(info, key)
+        if names:
+            lines.append(f"| {title} | {len(names)} | {' '.join(f'`{name}`' for name in names)} |")
+    return "\n".join(lines) + "\n"
+
+
+def check_table(treadle, write):
+    info = json.loads(subprocess.run([treadle, "info", "--json"], check=True, capture_output=True, text=True).stdout)
+    text = README.read_text()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        return ["README.md: the marks around the table of what works are missing"]
+    before, rest = text.split(BEGIN)
+    old, after = rest.split(END)
+    new = table(info)
+    if write:
+        README.write_text(before + BEGIN + new + END + after)
+    elif old != new:
+        return [f"README.md: the table of what works differs from `treadle info`; run: tools/check_docs.py {sys.argv[1]} --write"]
+    return []
+
+
+def check_links():
+    problems = []
+    for page in [README, pathlib.Path("CONTRIBUTING.md"), *sorted(pathlib.Path("docs").glob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target and not (page.parent / target).exists():
+                problems.append(f"{page}: {target} does not exist")
+    return problems
+
+
+def check_manual(treadle, build):
+    manual = (build / "treadle.1").read_text().replace("\\-", "-")
+    usage = subprocess.run([treadle, "help"], check=True, capture_output=True, text=True).stdout
+    commands = re.findall(r"^  ([a-z]+) ", usage, re.MULTILINE)
+    problems = [f"the manual does not have `treadle {name}`" for name in commands if name not in manual]
+    return problems or ([] if commands else ["`treadle help` lists no sub-commands"])
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    treadle = build / "treadle"
+    passed = failed = 0
+    for problems in (check_table(treadle, "--write" in sys.argv), check_links(), check_manual(treadle, build)):
+        for problem in problems:
+            print("FAILED", problem)
+        passed, failed = passed + (not problems), failed + bool(problems)
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+sys.exit(main())

@@ -1,0 +1,7 @@
+/* fmt.h -- the one header of this room: readers of bytes that nobody vouches for. */
+#ifndef FMT_FMT_H
+#define FMT_FMT_H
+#include "fmt/wire.h"
+#include "fmt/tensor_proto.h"
+#include "fmt/npy.h"
+#endif

@@ -1,0 +1,162 @@
+/* view.c -- permute, expand, flip, select of elements by strides alone. Each says once what it shows (an ops_show); its
+ * alias and its copy both come from that. */
+#include "ops/move_priv.h"
+
+enum { DIMS }; /* permute, flip */
+
+static const ir_attr dims_attrs[] = {ATTR_INTS("dims")};
+
+/* ---- permute ---- */
+
+/* The axis that becomes axis i of the result; without the attribute they are reversed. False: no permutation. */
+static bool permutation(const base_attrs *attrs, int32_t rank, int32_t *order) {
+  uint32_t count;
+  const int64_t *dims = base_attr_ints(attrs, DIMS, &count);
+  bool seen[BASE_MAX_RANK] = {false};
+  if (count && count != (uint32_t)rank) return false;
+  for (int32_t i = 0; i < rank; i++) {
+    int64_t axis = !count ? rank - 1 - i : dims[i] < 0 ? dims[i] + rank : dims[i];
+    if (axis < 0 || axis >= rank || seen[axis]) return false;
+    seen[axis] = true;
+    order[i] = (int32_t)axis;
+  }
+  return true;
+}
+
+static td_status infer_permute(ir_infer *ctx) {
+  const ir_type *x = &ctx->in[0]->type;
+  uint32_t count;
+  int32_t order[BASE_MAX_RANK];
+  base_dim dims[BASE_MAX_RANK];
+  base_attr_ints(ctx->attrs, DIMS, &count);
+  if (x->rank == IR_UNRANKED) {
+    if (!count || count > BASE_MAX_RANK) return ir_out_unranked(ctx, 0, x->dtype);
+    for (uint32_t i = 0; i < count; i++) dims[i] = ir_fresh(ctx);
+    return ir_out(ctx, 0, x->dtype, (int32_t)count, dims);
+  }
+  if (!permutation(ctx->attrs, x->rank, order)) return ir_infer_fail(ctx, "the axes are no permutation of %d axes", x->rank);
+  for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[order[i]];
+  return ir_out(ctx, 0, x->dtype, x->rank, dims);
+}
+
+static td_status permute_show(const base_call *call, base_tensor *shown, int64_t *offset) {
+  const base_tensor *x = base_in(call, 0);
+  int32_t order[BASE_MAX_RANK];
+  (void)offset;
+  if (!permutation(call->attrs, x->rank, order)) return ops_fail(call, "the axes are no permutation of %d axes", x->rank);
+  for (int32_t i = 0; i < x->rank; i++) {
+    shown->dims[i] = x->dims[order[i]];
+    shown->strides[i] = x->strides[order[i]];
+  }
+  return TD_OK;
+}
+
+/* ---- expand ---- */
+
+static td_status infer_expand(ir_infer *ctx) {
+  const ir_type *x = &ctx->in[0]->type, *shape = &ctx->in[1]->type;
+  const base_dim *ints;
+  uint32_t count;
+  base_dim dims[BASE_MAX_RANK];
+  bool known = ir_in_ints(ctx, 1, &ints, &count);
+  if (!known && shape->rank == 1 && base_dim_known(shape->dims[0])) count = (uint32_t)shape->dims[0];
+  else if (!known) return ir_out_unranked(ctx, 0, x->dtype);
+  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
+  if (count > BASE_MAX_RANK) return ir_out(ctx, 0, x->dtype, (int32_t)count, NULL);
+  for (int32_t i = 0; i < (int32_t)count; i++) {
+    int32_t own = i - ((int32_t)count - x->rank);
+    bool fixed = own >= 0 && base_dim_known(x->dims[own]) && x->dims[own] != 1;
+    dims[i] = known ? (ints[i] == -1 ? 1 : ints[i]) : fixed ? x->dims[own] : ir_fresh(ctx);
+  }
+  int32_t rank;
+  if (!ops_broadcast_dims(ctx->dims, x->rank, x->dims, (int32_t)count, dims, &rank, dims))
+    return ir_infer_fail(ctx, "the input does not broadcast to the shape");
+  return ir_out(ctx, 0, x->dtype, rank, dims);
+}
+
+static td_status expand_show(const base_call *call, base_tensor *shown, int64_t *offset) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  int64_t shape[BASE_MAX_RANK];
+  uint32_t count;
+  (void)offset;
+  TRY(ops_read_ints(call, 1, BASE_MAX_RANK, shape, &count));
+  bool fits = x->rank <= out->rank && (int32_t)count <= out->rank;
+  for (int32_t i = 1; fits && i <= out->rank; i++) {
+    int64_t size = out->dims[out->rank - i], own = i <= x->rank ? x->dims[x->rank - i] : 1;
+    int64_t asked = i <= (int32_t)count ? shape[(int32_t)count - i] : 1;
+    fits = (own == 1 || own == size) && (asked == size || asked == 1 || asked == -1);
+  }
+  char a[128], b[128];
+  if (!fits)
+    return ops_fail(call, "%s does not expand to %s", base_tensor_describe(x, a, sizeof a), base_tensor_describe(out, b, sizeof b));
+  shown->rank = out->rank;
+  for (int32_t i = 0; i < out->rank; i++) shown->dims[i] = out->dims[i];
+  ops_broadcast_strides(x, out->rank, out->dims, shown->strides);
+  return TD_OK;
+}
+
+/* ---- flip ---- */
+
+static td_status flip_show(const base_call *call, base_tensor *shown, int64_t *offset) {
+  uint32_t count;
+  const int64_t *dims = base_attr_ints(call->attrs, DIMS, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t axis = dims[i] < 0 ? dims[i] + shown->rank : dims[i];
+    if (axis < 0 || axis >= shown->rank) return ops_fail(call, "axis %lld does not fit rank %d", (long long)dims[i], shown->rank);
+    if (shown->dims[axis] == 0) continue;
+    *offset += (shown->dims[axis] - 1) * shown->strides[axis];
+    shown->strides[axis] = -shown->strides[axis];
+  }
+  return TD_OK;
+}
+
+static td_status permute_view(const base_call *call) { return ops_show_view(call, permute_show); }
+static td_status permute_reference(const base_call *call) { return ops_show_reference(call, permute_show); }
+static td_status expand_view(const base_call *call) { return ops_show_view(call, expand_show); }
+static td_status expand_reference(const base_call *call) { return ops_show_reference(call, expand_show); }
+static td_status flip_view(const base_call *call) { return ops_show_view(call, flip_show); }
+static td_status flip_reference(const base_call *call) { return ops_show_reference(call, flip_show); }
+
+/* ---- cases ---- */
+
+static bool permute_cases(ir_case *c, uint32_t number) {
+  static const int64_t orders[][3] = {{0, 1, 2}, {2, 0, 1}, {1, 0, 2}, {0, -1, 1}};
+  static const td_dtype dtypes[] = {TD_F32, TD_U8, TD_I4, TD_F64, TD_BF16};
+  if (number > OPS_COUNT(orders)) return false;
+  if (number < OPS_COUNT(orders)) ops_case_arg(c, ARG_INTS("dims", orders[number], 3));
+  return ops_case_in(c, dtypes[number], OPS_DIMS(2, 3, 5), OPS_NORMAL, number);
+}
+
+static bool expand_cases(ir_case *c, uint32_t number) {
+  static const int64_t shapes[][4] = {{2, 3, 4, 5}, {2, 1, -1, 1}, {0, 1, 1, 7}, {1, 1, 1, 1}};
+  if (number >= OPS_COUNT(shapes)) return false;
+  return ops_case_in(c, number == 1 ? TD_U4 : TD_F32, OPS_DIMS(3, 1, 1 + 4 * (number < 1)), OPS_NORMAL, number) &&
+         ops_case_ints(c, shapes[number], 4);
+}
+
+static bool flip_cases(ir_case *c, uint32_t number) {
+  static const int64_t axes[][2] = {{0, 1}, {-1, 0}, {1, -3}};
+  if (number >= OPS_COUNT(axes)) return false;
+  ops_case_arg(c, ARG_INTS("dims", axes[number], 2));
+  return ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 5), OPS_NORMAL, number);
+}
+
+static const ir_alias permute_aliases[] = {{"onnx", "Transpose", 1, "perm=dims"}};
+static const ir_alias expand_aliases[] = {{"onnx", "Expand", 8, NULL}};
+
+OPS_DECLARE(view);
+const ir_op ops_view[] = {
+    /* (x): axis i of the result is axis dims[i] of x; reversed without dims */
+    {.name = "aten::permute", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW, .attrs = dims_attrs,
+     .attr_count = OPS_COUNT(dims_attrs), .infer = infer_permute, .reference = permute_reference, .view = permute_view,
+     .cases = permute_cases, .aliases = permute_aliases, .alias_count = OPS_COUNT(permute_aliases)},
+    /* (x, sizes): x broadcast with a tensor of those sizes; -1 keeps that of x */
+    {.name = "aten::expand", .min_in = 2, .max_in = 2, .out_count = 1, .flags = IR_OP_VIEW, .infer = infer_expand,
+     .reference = expand_reference, .view = expand_view, .cases = expand_cases, .aliases = expand_aliases,
+     .alias_count = OPS_COUNT(expand_aliases)},
+    /* (x): reversed along dims */
+    {.name = "aten::flip", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW, .attrs = dims_attrs,
+     .attr_count = OPS_COUNT(dims_attrs), .infer = ops_infer_same, .reference = flip_reference, .view = flip_view,
+     .cases = flip_cases},
+};
+OPS_TABLE(view);

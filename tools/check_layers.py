@@ -64,7 +64,7 @@ def include_problems(folder, room, allowed, rooms):
             target = name.split("/")[0]
             at = f"{path}:{number}"
             if system:
-                if target in rooms and "/" in name:
+                if (SRC / name).is_file():
                     yield f"{at}: <{name}> should be in quotes"
             elif "/" not in name:
                 if room:

@@ -11,7 +11,7 @@ passed=0 failed=0
 rm -rf "$logs" && mkdir -p "$logs" || exit 1
 
 # stage NAME COMMAND...: runs the command and adds up the last "N passed, N failed" that it prints. One that prints none is
-# one test; one that ends badly without a failed test counts one.
+# one test; one that ends badly without a failed test, or that counts nothing at all, counts one failure.
 stage() {
   name=$1
   shift
@@ -27,14 +27,15 @@ stage() {
   elif [ $status -eq 0 ]; then
     stage_passed=1
   fi
-  if [ $status -ne 0 ] && [ "$stage_failed" -eq 0 ]; then stage_failed=1; fi
+  if [ "$stage_failed" -eq 0 ] && { [ $status -ne 0 ] || [ "$stage_passed" -eq 0 ]; }; then stage_failed=1; fi
   passed=$((passed + stage_passed))
   failed=$((failed + stage_failed))
   printf '%-18s %5d passed %4d failed  %4d s\n' "$name" "$stage_passed" "$stage_failed" $(($(date +%s) - began))
   if [ "$stage_failed" -ne 0 ]; then
-    echo "---- the end of $logs/$name.log"
-    grep -E 'FAILED|error:|warning:|\*\*\*Failed|ERROR:' "$logs/$name.log" | head -n 30
-    tail -n 30 "$logs/$name.log"
+    echo "---- $logs/$name.log: what failed, and its end"
+    grep -E 'FAILED|error:|warning:|ERROR:|runtime error' "$logs/$name.log" | head -n 20
+    echo "..."
+    tail -n 6 "$logs/$name.log"
     echo "----"
   fi
 }

@@ -24,7 +24,7 @@ typedef struct cli_read_how {
 td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err);
 /* Reads one recorded ONNX value: TensorProto, SequenceProto or OptionalProto according to info->kind. */
 td_status cli_read_recorded(const char *path, const cli_read_how *how, base_value *value, td_error *err);
-/* Writes a .npy file; elements of types that NumPy does not have are written as f32. */
+/* Writes a .npy file. TD_UNSUPPORTED: strings. */
 td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *err);
 
 /* ---- a model and its sessions (engine.c) ---- */

@@ -1,0 +1,118 @@
+/* values_file.c -- files to values and back. The readers are rows of one table, found by the end of the file's name.
+ *
+ * Files are mapped for as long as the process lives: values are views into them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fmt/fmt.h"
+#include "values.h"
+
+typedef struct file_bytes {
+  const char *path;
+  const void *at;
+  size_t size;
+} file_bytes;
+
+static td_status map_file(const char *path, file_bytes *file, td_error *err) {
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat info;
+  *file = (file_bytes){.path = path, .at = ""};
+  if (descriptor < 0 || fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+    const char *why = descriptor >= 0 && errno == 0 ? "it is no file" : strerror(errno);
+    if (descriptor >= 0) close(descriptor);
+    return base_fail(err, TD_BAD_FILE, path, -1, "the file cannot be read: %s", why);
+  }
+  file->size = (size_t)info.st_size;
+  void *at = file->size ? mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, descriptor, 0) : NULL;
+  close(descriptor);
+  if (at == MAP_FAILED) return base_fail(err, TD_NO_RESOURCE, path, -1, "cannot be mapped: %s", strerror(errno));
+  if (at) file->at = at;
+  return TD_OK;
+}
+
+static td_status add_value(const cli_read_how *how, base_str name, const base_value *value, cli_named_vec *out,
+                           td_error *err) {
+  cli_named *slot = base_vec_push(how->arena, out);
+  if (!slot) return base_no_memory(err, "values");
+  *slot = (cli_named){base_arena_slice(how->arena, name.at, name.length), *value};
+  return slot->name ? TD_OK : base_no_memory(err, "values");
+}
+
+static td_status add_tensor(const cli_read_how *how, base_str name, const base_tensor *tensor, cli_named_vec *out,
+                            td_error *err) {
+  base_value value = {.kind = BASE_TENSOR, .tensor = *tensor};
+  return add_value(how, name, &value, out, err);
+}
+
+/* ---- readers ---- */
+
+static td_status read_npy(const file_bytes *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+  base_tensor tensor;
+  td_dtype raw_as = how->info ? how->info->dtype : TD_INVALID;
+  TRY(fmt_npy_read(how->arena, file->at, file->size, raw_as, &tensor, err));
+  return add_tensor(how, BASE_STR(""), &tensor, out, err);
+}
+
+static fmt_value_form form_of(const td_value_info *info) {
+  if (info && strcmp(info->kind, "list") == 0) return FMT_FORM_SEQUENCE;
+  if (info && strcmp(info->kind, "optional") == 0) return FMT_FORM_OPTIONAL;
+  return FMT_FORM_TENSOR;
+}
+
+static td_status read_pb(const file_bytes *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+  base_value value;
+  TRY(fmt_value_proto_read(how->arena, fmt_wire_of(file->at, file->size), form_of(how->info), &value, err));
+  return add_value(how, BASE_STR(""), &value, out, err);
+}
+
+static const struct {
+  const char *ending;
+  td_status (*read)(const file_bytes *file, const cli_read_how *how, cli_named_vec *out, td_error *err);
+} readers[] = {
+    {".npy", read_npy},
+    {".pb", read_pb},
+};
+
+td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+  file_bytes file;
+  size_t length = strlen(path);
+  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+    size_t ending = strlen(readers[i].ending);
+    if (length < ending || strcasecmp(path + length - ending, readers[i].ending) != 0) continue;
+    TRY(map_file(path, &file, err));
+    return base_error_name(err, readers[i].read(&file, how, out, err), "%s", path);
+  }
+  base_text endings = {.allocator = &base_libc_allocator};
+  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) base_text_print(&endings, " %s", readers[i].ending);
+  td_status status = base_fail(err, TD_BAD_ARGUMENT, path, -1, "no reader for this name; there are%s",
+                               endings.failed ? "" : endings.at);
+  base_text_free(&endings);
+  return status;
+}
+
+td_status cli_read_recorded(const char *path, const cli_read_how *how, base_value *value, td_error *err) {
+  file_bytes file;
+  cli_named_vec found = {0};
+  TRY(map_file(path, &file, err));
+  TRY(base_error_name(err, read_pb(&file, how, &found, err), "%s", path));
+  *value = found.at[0].value;
+  return TD_OK;
+}
+
+td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *err) {
+  base_text bytes = {.allocator = &base_libc_allocator};
+  td_status status = base_error_name(err, fmt_npy_write(&bytes, tensor, err), "%s", path);
+  FILE *file = status == TD_OK ? fopen(path, "wb") : NULL;
+  if (status == TD_OK) {
+    bool written = file && fwrite(bytes.at, 1, bytes.length, file) == bytes.length;
+    if (file && fclose(file) != 0) written = false;
+    if (!written) status = base_fail(err, TD_NO_RESOURCE, path, -1, "cannot be written: %s", strerror(errno));
+  }
+  base_text_free(&bytes);
+  return status;
+}

@@ -1,0 +1,36 @@
+/* import.h -- records to a verified graph: the one header of this room. */
+#ifndef IMPORT_IMPORT_H
+#define IMPORT_IMPORT_H
+#include "ir/ir.h"
+
+/* Opens a file that belongs to the model: `location` is a relative path with '/' between its parts, none of which is ".."
+ * or empty. The opener must refuse whatever leaves the model's folder (links). The bytes must outlive the graph. */
+typedef td_status (*import_open)(void *user, const char *location, const void **bytes, size_t *size, td_error *err);
+
+/* A model in memory. Constants of the graph point into `bytes`, which must outlive it and may not change. */
+typedef struct import_source {
+  const void *bytes;
+  size_t size;
+  const char *file;   /* its name in errors; NULL: "model" */
+  const char *format; /* a name of formats.def; NULL: found from the bytes */
+  import_open open;   /* NULL: external files are refused */
+  void *user;         /* for `open` */
+} import_source;
+
+/* Reads a model into `*graph`, with the operators of `ops`; the caller frees it with ir_graph_free. The bytes are not
+ * trusted. Errors: TD_BAD_FILE with a byte offset or the node's name; TD_UNSUPPORTED with every operator that is not known
+ * and how often it occurs; TD_NO_RESOURCE, also when the model would take more memory than IMPORT_MEMORY_FLOOR +
+ * IMPORT_MEMORY_FACTOR times its size (function calls and loops can ask for any amount). */
+td_status import_model(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
+                       td_error *err);
+#define IMPORT_MEMORY_FLOOR ((size_t)64 << 20)
+#define IMPORT_MEMORY_FACTOR 64
+
+/* A front end: a row of formats.def. */
+typedef struct import_format {
+  const char *name;
+  bool (*sniff)(const void *bytes, size_t size); /* cheap; may be fooled, never fails */
+  td_status (*load)(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
+                    td_error *err);
+} import_format;
+#endif

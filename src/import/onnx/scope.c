@@ -1,0 +1,45 @@
+/* scope.c -- what names mean. Each graph and each function body has a scope; a subgraph sees the scopes around it, a
+ * function body sees none. A name is defined once among the scopes that see each other. */
+#include "import/onnx/state_priv.h"
+
+#include <string.h>
+
+const uint32_t *onnx_lookup(const onnx_scope *scope, base_str name) {
+  for (const onnx_scope *s = scope; s; s = s->parent) {
+    const uint32_t *id = base_map_get(&s->names, name);
+    if (id) return id;
+  }
+  return NULL;
+}
+
+td_status onnx_name_value(onnx_scope *scope, base_str name, ir_value value) {
+  onnx_import *im = scope->im;
+  if (!value.id || !name.length || ir_value_of(im->graph, value)->name) return TD_OK;
+  const char *own = base_arena_format(im->graph->arena, "%s%.*s", scope->prefix, (int)name.length, name.at);
+  if (!own) return base_no_memory(im->err, "a name");
+  uint32_t *taken = base_map_get(&im->value_names, base_str_of(own));
+  const char *first = own;
+  for (uint32_t number = taken ? *taken : 0; taken; taken = base_map_get(&im->value_names, base_str_of(own))) {
+    own = base_arena_format(im->graph->arena, "%s.%u", first, ++number);
+    if (!own || !base_map_put(&im->value_names, im->arena, base_str_of(first), number, NULL))
+      return base_no_memory(im->err, "a name");
+  }
+  if (!base_map_put(&im->value_names, im->arena, base_str_of(own), 0, NULL)) return base_no_memory(im->err, "a name");
+  ir_value_of(im->graph, value)->name = own;
+  return TD_OK;
+}
+
+td_status onnx_define(onnx_scope *scope, base_str name, ir_value value) {
+  onnx_import *im = scope->im;
+  if (onnx_lookup(scope, name))
+    return base_fail(im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice", (int)name.length, name.at);
+  if (!base_map_put(&scope->names, im->arena, name, value.id, NULL)) return base_no_memory(im->err, "a name");
+  return value.id == ONNX_NOT_MADE ? TD_OK : onnx_name_value(scope, name, value);
+}
+
+td_status onnx_check_memory(onnx_import *im) {
+  if (base_arena_bytes(im->arena) + base_arena_bytes(im->graph->arena) <= im->memory_limit) return TD_OK;
+  return base_fail(im->err, TD_NO_RESOURCE, NULL, -1,
+                   "the model asks for more than %zu MiB while it is read, which its size of %zu bytes does not explain",
+                   im->memory_limit >> 20, im->source->size);
+}

@@ -1,4 +1,4 @@
-/* base.h -- the one header of this room: errors, memory, containers, dtypes, sizes, tensors and calls. */
+/* base.h -- the one header of this room: errors, memory, containers, dtypes, sizes, tensors, calls, names of ISAs. */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 #include "base/error.h"
@@ -11,4 +11,5 @@
 #include "base/tensor.h"
 #include "base/attr.h"
 #include "base/call.h"
+#include "base/isa.h"
 #endif

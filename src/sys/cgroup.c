@@ -1,0 +1,140 @@
+/* cgroup.c -- how much CPU time control groups allow. Hosts mix both versions, and limits stand on any level, so every
+ * hierarchy that can limit CPU time is walked from our group to the top that we can see, and the least limit counts. */
+#include "sys/sys_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The next word of a line, words ending at any of `stops`; empty at the end of the line. */
+static base_str next_word(const char **at, const char *stops) {
+  const char *start = *at;
+  size_t length = 0;
+  while (start[length] && start[length] != '\n' && !strchr(stops, start[length])) length++;
+  *at = start + length + (start[length] && start[length] != '\n');
+  return (base_str){start, length};
+}
+
+static bool list_has(base_str list, const char *item) {
+  const char *at = list.at, *end = list.at + list.length;
+  while (at < end) {
+    const char *comma = memchr(at, ',', (size_t)(end - at));
+    const char *stop = comma ? comma : end;
+    if (base_str_is((base_str){at, (size_t)(stop - at)}, item)) return true;
+    at = stop + 1;
+  }
+  return false;
+}
+
+static const char *next_line(const char *at) {
+  const char *end = strchr(at, '\n');
+  return end ? end + 1 : at + strlen(at);
+}
+
+/* Lines are hierarchy:controllers:path; v2 is hierarchy 0 with no controllers. */
+static base_str own_path(const char *text, bool v2) {
+  for (; *text; text = next_line(text)) {
+    const char *at = text;
+    base_str hierarchy = next_word(&at, ":"), controllers = next_word(&at, ":"), path = next_word(&at, "");
+    if (v2 ? base_str_is(hierarchy, "0") && controllers.length == 0 : list_has(controllers, "cpu")) return path;
+  }
+  return (base_str){0};
+}
+
+typedef struct mount {
+  base_str root, point, kind, options;
+} mount;
+
+/* id parent major:minor root point options [optional fields] - kind source options: see proc(5). */
+static mount read_mount(const char *line) {
+  mount m = {0};
+  base_str word;
+  for (int i = 0; i < 3; i++) next_word(&line, " ");
+  m.root = next_word(&line, " ");
+  m.point = next_word(&line, " ");
+  do word = next_word(&line, " ");
+  while (word.length && !base_str_is(word, "-"));
+  m.kind = next_word(&line, " ");
+  next_word(&line, " ");
+  m.options = next_word(&line, " ");
+  return m;
+}
+
+static void place_in(const mount *m, base_str path, sys_cgroup *place) {
+  size_t root = base_str_is(m->root, "/") ? 0 : m->root.length;
+  bool beneath =
+      path.length > root && memcmp(path.at, m->root.at, root) == 0 && path.at[root] == '/' && path.length > root + 1;
+  /* A group outside of what the mount shows (a path of "/..", another root): its top is all that can be seen. */
+  if (base_str_starts(path, "/..")) beneath = false;
+  int tail = beneath ? (int)(path.length - root) : 0;
+  int wanted = snprintf(place->folder, sizeof place->folder, "%.*s%.*s", (int)m->point.length, m->point.at, tail,
+                        beneath ? path.at + root : "");
+  snprintf(place->top, sizeof place->top, "%.*s", (int)m->point.length, m->point.at);
+  if (wanted >= (int)sizeof place->folder) *place = (sys_cgroup){0};
+}
+
+void sys_cgroup_find(const char *cgroup, const char *mountinfo, bool v2, sys_cgroup *place) {
+  base_str path = own_path(cgroup, v2);
+  place->folder[0] = place->top[0] = 0;
+  if (path.length == 0) return;
+  for (; *mountinfo; mountinfo = next_line(mountinfo)) {
+    mount m = read_mount(mountinfo);
+    if (!base_str_is(m.kind, v2 ? "cgroup2" : "cgroup") || (!v2 && !list_has(m.options, "cpu"))) continue;
+    place_in(&m, path, place);
+    return;
+  }
+}
+
+static double ratio(const char *quota, const char *period) {
+  double q = strtod(quota, NULL), p = strtod(period, NULL);
+  return q > 0 && p > 0 ? q / p : 0;
+}
+
+double sys_quota_v2(const char *cpu_max) {
+  char *period;
+  double quota = strtod(cpu_max, &period); /* "max": nothing is read, 0 */
+  return quota > 0 ? ratio(cpu_max, period) : 0;
+}
+
+double sys_quota_v1(const char *quota_us, const char *period_us) { return ratio(quota_us, period_us); }
+
+static void read_beside(const char *folder, const char *name, char *text, size_t size) {
+  char path[SYS_PATH_MAX + 32];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  sys_read_text(path, text, size);
+}
+
+static double quota_of(const char *folder, bool v2) {
+  char first[64], second[64];
+  read_beside(folder, v2 ? "cpu.max" : "cpu.cfs_quota_us", first, sizeof first);
+  if (v2) return sys_quota_v2(first);
+  read_beside(folder, "cpu.cfs_period_us", second, sizeof second);
+  return sys_quota_v1(first, second);
+}
+
+static double least_of(sys_cgroup *place, bool v2) {
+  double least = 0;
+  size_t top = strlen(place->top);
+  while (top && strlen(place->folder) >= top) {
+    double quota = quota_of(place->folder, v2);
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    char *slash = strrchr(place->folder, '/');
+    if (!slash) break;
+    *slash = 0;
+  }
+  return least;
+}
+
+double sys_quota_read(void) {
+  char cgroup[SYS_PATH_MAX], mountinfo[SYS_TEXT_MAX];
+  sys_cgroup place;
+  double least = 0;
+  sys_read_text("/proc/self/cgroup", cgroup, sizeof cgroup);
+  sys_read_text("/proc/self/mountinfo", mountinfo, sizeof mountinfo);
+  for (int v2 = 0; v2 <= 1; v2++) {
+    sys_cgroup_find(cgroup, mountinfo, v2, &place);
+    double quota = least_of(&place, v2);
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+  }
+  return least;
+}

@@ -1,0 +1,59 @@
+/* isa.c -- instruction sets from CPUID. A set counts only when the system saves its registers too (XCR0): Intel SDM
+ * vol. 1 §13 and §14, vol. 2 CPUID. */
+#include "sys/sys_priv.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { XCR0_AVX = 0x6, XCR0_AVX512 = 0xe6, XCR0_AMX = 0x60000 };
+
+typedef struct isa_row {
+  uint32_t isa;
+  size_t word; /* of sys_cpuid, as an offset */
+  uint8_t bit;
+  uint32_t xcr0; /* state that must be enabled */
+} isa_row;
+
+static const isa_row rows[] = {
+    {BASE_ISA_FMA, offsetof(sys_cpuid, leaf1_ecx), 12, XCR0_AVX},
+    {BASE_ISA_F16C, offsetof(sys_cpuid, leaf1_ecx), 29, XCR0_AVX},
+    {BASE_ISA_AVX2, offsetof(sys_cpuid, leaf7_ebx), 5, XCR0_AVX},
+    {BASE_ISA_AVX512F, offsetof(sys_cpuid, leaf7_ebx), 16, XCR0_AVX512},
+    {BASE_ISA_AVX512DQ, offsetof(sys_cpuid, leaf7_ebx), 17, XCR0_AVX512},
+    {BASE_ISA_AVX512BW, offsetof(sys_cpuid, leaf7_ebx), 30, XCR0_AVX512},
+    {BASE_ISA_AVX512VL, offsetof(sys_cpuid, leaf7_ebx), 31, XCR0_AVX512},
+    {BASE_ISA_AVX512_VNNI, offsetof(sys_cpuid, leaf7_ecx), 11, XCR0_AVX512},
+    {BASE_ISA_AVX512_BF16, offsetof(sys_cpuid, leaf7_1_eax), 5, XCR0_AVX512},
+    {BASE_ISA_AMX_BF16, offsetof(sys_cpuid, leaf7_edx), 22, XCR0_AMX},
+    {BASE_ISA_AMX_TILE, offsetof(sys_cpuid, leaf7_edx), 24, XCR0_AMX},
+    {BASE_ISA_AMX_INT8, offsetof(sys_cpuid, leaf7_edx), 25, XCR0_AMX},
+};
+
+uint32_t sys_isa_of(const sys_cpuid *cpuid) {
+  uint32_t isa = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    uint32_t word = *(const uint32_t *)((const char *)cpuid + rows[i].word);
+    bool saved = (cpuid->xcr0 & rows[i].xcr0) == rows[i].xcr0;
+    if (saved && (word >> rows[i].bit & 1)) isa |= rows[i].isa;
+  }
+  return isa;
+}
+
+void sys_cpuid_read(sys_cpuid *cpuid) {
+  *cpuid = (sys_cpuid){0};
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d)) cpuid->leaf1_ecx = c;
+  if (cpuid->leaf1_ecx >> 27 & 1) { /* OSXSAVE: xgetbv may be executed */
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    cpuid->xcr0 = (uint64_t)high << 32 | low;
+  }
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
+  cpuid->leaf7_ebx = b;
+  cpuid->leaf7_ecx = c;
+  cpuid->leaf7_edx = d;
+  if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) cpuid->leaf7_1_eax = a;
+#endif
+}

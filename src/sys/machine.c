@@ -1,0 +1,117 @@
+/* machine.c -- what this machine and this process are, from /proc, /sys, CPUID and the affinity mask. */
+#include "sys/sys_priv.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void sys_read_text(const char *path, char *text, size_t size) {
+  size_t length = 0;
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  while (file >= 0 && length < size - 1) {
+    ssize_t got = read(file, text + length, size - 1 - length);
+    if (got <= 0) break;
+    length += (size_t)got;
+  }
+  if (file >= 0) close(file);
+  text[length] = 0;
+}
+
+void sys_field(const char *text, const char *key, char *value, size_t size) {
+  size_t key_length = strlen(key);
+  value[0] = 0;
+  for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+    if (strncmp(line, key, key_length) != 0) continue;
+    const char *at = line + key_length;
+    at += strspn(at, " \t");
+    if (*at != ':') continue;
+    at += 1 + strspn(at + 1, " \t");
+    snprintf(value, size, "%.*s", (int)strcspn(at, "\n"), at);
+    return;
+  }
+}
+
+uint64_t sys_parse_bytes(const char *text) {
+  char *unit;
+  if (!isdigit((unsigned char)*text)) return 0;
+  uint64_t number = strtoull(text, &unit, 10);
+  unit += strspn(unit, " ");
+  switch (*unit) {
+    case 'K':
+    case 'k': return number << 10;
+    case 'M': return number << 20;
+    case 'G': return number << 30;
+    default: return number;
+  }
+}
+
+static uint64_t bytes_field(const char *text, const char *key) {
+  char value[64];
+  sys_field(text, key, value, sizeof value);
+  return sys_parse_bytes(value);
+}
+
+void sys_memory_parse(const char *status, sys_memory *memory) {
+  *memory = (sys_memory){.anon_bytes = bytes_field(status, "RssAnon"),
+                         .file_bytes = bytes_field(status, "RssFile"),
+                         .peak_bytes = bytes_field(status, "VmHWM")};
+}
+
+bool sys_memory_now(sys_memory *memory) {
+  char text[4096];
+  sys_read_text("/proc/self/status", text, sizeof text);
+  sys_memory_parse(text, memory);
+  return memory->peak_bytes > 0;
+}
+
+/* CPUs of the affinity mask; `*first` is the lowest of them. */
+static uint32_t allowed_cpus(int *first) {
+  cpu_set_t sets[8]; /* 8192 CPUs, the most that Linux is built for */
+  *first = 0;
+  if (sched_getaffinity(0, sizeof sets, sets) != 0) return 1;
+  while (*first < 8 * CPU_SETSIZE - 1 && !CPU_ISSET_S((size_t)*first, sizeof sets, sets)) ++*first;
+  return (uint32_t)CPU_COUNT_S(sizeof sets, sets);
+}
+
+static void read_caches(int cpu, sys_machine *m) {
+  for (int i = 0; i < 8; i++) {
+    char path[128], level[16], type[32], size[32];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/level", cpu, i);
+    sys_read_text(path, level, sizeof level);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/type", cpu, i);
+    sys_read_text(path, type, sizeof type);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, i);
+    sys_read_text(path, size, sizeof size);
+    uint64_t *levels[] = {NULL, &m->l1d_bytes, &m->l2_bytes, &m->l3_bytes};
+    uint64_t number = strtoull(level, NULL, 10);
+    if (number >= 1 && number <= 3 && *type != 'I') *levels[number] = sys_parse_bytes(size);
+  }
+}
+
+uint32_t sys_usable_threads(uint32_t allowed, double quota_cpus) {
+  uint32_t threads = allowed;
+  /* Rounded down: a thread that spins beyond the quota stalls all others when the quota is used up. */
+  if (quota_cpus > 0 && quota_cpus < (double)allowed) threads = (uint32_t)quota_cpus;
+  return threads ? threads : 1;
+}
+
+void sys_machine_read(sys_machine *machine) {
+  char text[4096];
+  sys_cpuid cpuid;
+  int first;
+  *machine = (sys_machine){0};
+  sys_read_text("/proc/cpuinfo", text, sizeof text);
+  sys_field(text, "model name", machine->cpu_name, sizeof machine->cpu_name);
+  sys_cpuid_read(&cpuid);
+  machine->isa = sys_isa_of(&cpuid);
+  machine->allowed_cpus = allowed_cpus(&first);
+  machine->quota_cpus = sys_quota_read();
+  machine->threads = sys_usable_threads(machine->allowed_cpus, machine->quota_cpus);
+  read_caches(first, machine);
+  sys_read_text("/proc/meminfo", text, sizeof text);
+  machine->memory_bytes = bytes_field(text, "MemTotal");
+}

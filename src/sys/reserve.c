@@ -1,0 +1,31 @@
+/* reserve.c -- address space that becomes memory only where it is touched. */
+#include "sys/sys.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+void *sys_reserve(size_t *bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t least = *bytes < SYS_RESERVE_LEAST ? *bytes : SYS_RESERVE_LEAST;
+  for (size_t size = *bytes; size >= least && size > 0; size /= 2) {
+    size_t whole;
+    if (!base_add(size, page - 1, &whole)) continue;
+    whole -= whole % page;
+    void *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) continue;
+    *bytes = whole;
+    return memory;
+  }
+  return NULL;
+}
+
+void sys_release(void *memory, size_t bytes) {
+  if (memory) munmap(memory, bytes);
+}
+
+void sys_give_back(void *memory, size_t bytes) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t start = (uintptr_t)memory, end = start + bytes;
+  uintptr_t first = (start + page - 1) / page * page, last = end / page * page;
+  if (first < last) madvise((char *)memory + (first - start), last - first, MADV_DONTNEED);
+}

@@ -1,0 +1,73 @@
+/* sys.h -- the operating system, as far as the library needs it: files as memory, address space, time, threads, and
+ * facts about the machine. Linux. */
+#ifndef SYS_SYS_H
+#define SYS_SYS_H
+#include "base/base.h"
+
+#include <pthread.h>
+
+/* ---- files as memory (map.c) ---- */
+
+/* The bytes of a regular file, read-only. An empty file has size 0 and a valid `bytes`. Zeroed: nothing is mapped. */
+typedef struct sys_mapping {
+  const void *bytes;
+  size_t size;
+} sys_mapping;
+
+/* Maps the regular file at `path`, until sys_unmap. The file must not shrink while it is mapped. Errors name the path:
+ * TD_BAD_FILE with the system's reason, TD_NO_RESOURCE for lack of descriptors or address space. */
+td_status sys_file_map(const char *path, sys_mapping *mapping, td_error *err);
+/* Maps the file `location` of a document in `folder`: for names that a file from a stranger gives. `location` must be
+ * relative, without "." or ".." components or backslashes, and reach a regular file beneath `folder` without passing a
+ * symbolic link (none is followed, also not one that stays inside). `folder` itself may be a link. */
+td_status sys_map_beneath(const char *folder, const char *location, sys_mapping *mapping, td_error *err);
+/* Takes the mapping away and zeroes it. A zeroed mapping is allowed. */
+void sys_unmap(sys_mapping *mapping);
+
+/* ---- address space (reserve.c) ---- */
+
+enum { SYS_RESERVE_LEAST = 1 << 26 };
+/* Address space of `*bytes` bytes, zero, page-aligned, readable and writable; memory is committed page by page when it
+ * is first touched. Where the system refuses, halves the size down to SYS_RESERVE_LEAST; `*bytes` becomes what it is.
+ * NULL: refused. Give it back with sys_release. */
+void *sys_reserve(size_t *bytes);
+void sys_release(void *memory, size_t bytes);
+/* Gives the whole pages inside the range back to the system; they read as zero afterwards. */
+void sys_give_back(void *memory, size_t bytes);
+
+/* ---- time and threads (thread.c) ---- */
+
+uint64_t sys_clock_ns(void); /* monotonic, from an arbitrary start */
+
+typedef struct sys_thread {
+  pthread_t handle;
+  void (*run)(void *user);
+  void *user;
+} sys_thread;
+/* Calls run(user) on a new thread. `*thread` must stay where it is until sys_thread_join, which waits for the end. */
+td_status sys_thread_start(sys_thread *thread, void (*run)(void *user), void *user, td_error *err);
+void sys_thread_join(sys_thread *thread);
+
+/* ---- the machine (machine.c, cgroup.c, isa.c) ---- */
+
+typedef struct sys_machine {
+  char cpu_name[64];                      /* "" when unknown */
+  uint32_t isa;                           /* BASE_ISA_* bits that the CPU has and the system lets us use */
+  uint32_t allowed_cpus;                  /* logical CPUs that the affinity of this thread allows; at least 1 */
+  double quota_cpus;                      /* CPU time per time that cgroups allow, as a number of CPUs; 0: no limit */
+  uint32_t threads;                       /* usable: allowed CPUs capped by the whole CPUs of the quota, at least 1 */
+  uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance, seen from one allowed CPU; 0: unknown */
+  uint64_t memory_bytes;                  /* of the machine */
+} sys_machine;
+/* Reads everything anew; what cannot be found out stays 0 or "". */
+void sys_machine_read(sys_machine *machine);
+
+/* Memory of this process. */
+typedef struct sys_memory {
+  uint64_t anon_bytes; /* resident and not backed by a file */
+  uint64_t file_bytes; /* resident pages of mapped files */
+  uint64_t peak_bytes; /* the most that was ever resident, of both kinds */
+} sys_memory;
+/* False, and zeros, when the system does not tell. */
+bool sys_memory_now(sys_memory *memory);
+#endif

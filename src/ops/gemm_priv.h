@@ -42,4 +42,8 @@ GEMM_DECLARE(uint64_t, base_u64, u64); /* all integers: sums modulo 2^64, so mod
 bool ops_typed(const base_call *call, uint32_t i, td_dtype dtype, base_tensor *t);
 /* The dtype in which products of `dtype` are summed: f32 for f32 and the 16-bit floats, f64, or i64 for integers. */
 td_dtype ops_sum_dtype(td_dtype dtype);
+/* Shape of aten::matmul of operands `a` and `b` as out[0] of `dtype`. */
+td_status ops_infer_matmul(ir_infer *ctx, uint32_t a, uint32_t b, td_dtype dtype);
+/* c = a b by aten::matmul's rules: a and b of one dtype (f32, f64 or i64) and any strides; c dense, of the dims of `shape`. */
+td_status ops_multiply(const base_call *call, const base_tensor *a, const base_tensor *b, const base_tensor *shape, void *c);
 #endif

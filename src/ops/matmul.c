@@ -48,10 +48,9 @@ static void *take_sums(const base_call *call, td_dtype dtype) {
 
 /* ---- aten::matmul ---- */
 
-static td_status infer_matmul(ir_infer *ctx) {
-  const ir_type *a = &ir_in(ctx, 0)->type, *b = &ir_in(ctx, 1)->type;
-  TRY(ops_same_dtype(ctx, 0, 1));
-  if (ops_any_unranked(ctx)) return ir_out_unranked(ctx, 0, a->dtype);
+td_status ops_infer_matmul(ir_infer *ctx, uint32_t a_index, uint32_t b_index, td_dtype dtype) {
+  const ir_type *a = &ir_in(ctx, a_index)->type, *b = &ir_in(ctx, b_index)->type;
+  if (a->rank == IR_UNRANKED || b->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
   if (a->rank == 0 || b->rank == 0) return ir_infer_fail(ctx, "an operand of rank 0 has no matrix product");
   base_dim ka = a->dims[a->rank - 1], kb = b->dims[b->rank > 1 ? b->rank - 2 : 0];
   if (base_dim_known(ka) && base_dim_known(kb) && ka != kb)
@@ -62,7 +61,12 @@ static td_status infer_matmul(ir_infer *ctx) {
     return ir_infer_fail(ctx, "batch sizes do not broadcast");
   if (a->rank > 1) dims[rank++] = a->dims[a->rank - 2];
   if (b->rank > 1) dims[rank++] = b->dims[b->rank - 1];
-  return ir_out(ctx, 0, a->dtype, rank, dims);
+  return ir_out(ctx, 0, dtype, rank, dims);
+}
+
+static td_status infer_matmul(ir_infer *ctx) {
+  TRY(ops_same_dtype(ctx, 0, 1));
+  return ops_infer_matmul(ctx, 0, 1, ir_in(ctx, 0)->type.dtype);
 }
 
 /* Strides of the leading dims of `t`, without `matrix` trailing ones, read as the batch `dims`. */
@@ -94,23 +98,23 @@ static void describe_matmul(const base_tensor *a, const base_tensor *b, const ba
   }
 }
 
+td_status ops_multiply(const base_call *call, const base_tensor *a, const base_tensor *b, const base_tensor *shape, void *c) {
+  int64_t ka = a->dims[a->rank - 1], kb = b->dims[b->rank > 1 ? b->rank - 2 : 0], count = base_tensor_numel(shape);
+  product p = {.a = a->data, .b = b->data, .c = c};
+  if (ka != kb) return ops_fail(call, "inner sizes %lld and %lld differ", (long long)ka, (long long)kb);
+  describe_matmul(a, b, shape, &p);
+  if (count) memset(c, 0, (size_t)count * (a->dtype == TD_F32 ? 4 : 8));
+  return run(call, a->dtype, &p);
+}
+
 static td_status matmul_reference(const base_call *call) {
   td_dtype dtype = ops_sum_dtype(base_out(call, 0)->dtype);
   base_tensor a, b;
-  product p = {0};
   if (!ops_typed(call, 0, dtype, &a) || !ops_typed(call, 1, dtype, &b)) return base_no_memory(call->err, "scratch");
-  if (a.dims[a.rank - 1] != b.dims[b.rank > 1 ? b.rank - 2 : 0])
-    return ops_fail(call, "inner sizes %lld and %lld differ", (long long)a.dims[a.rank - 1],
-                    (long long)b.dims[b.rank > 1 ? b.rank - 2 : 0]);
-  describe_matmul(&a, &b, base_out(call, 0), &p);
-  p.a = a.data;
-  p.b = b.data;
-  p.c = take_sums(call, dtype);
-  if (!p.c) return base_no_memory(call->err, "scratch");
-  int64_t count = base_tensor_numel(base_out(call, 0));
-  if (count) memset(p.c, 0, (size_t)count * (dtype == TD_F32 ? 4 : 8));
-  TRY(run(call, dtype, &p));
-  ops_put(call, 0, dtype, p.c);
+  void *c = take_sums(call, dtype);
+  if (!c) return base_no_memory(call->err, "scratch");
+  TRY(ops_multiply(call, &a, &b, base_out(call, 0), c));
+  ops_put(call, 0, dtype, c);
   return TD_OK;
 }
 

@@ -3,11 +3,7 @@
 
 #include <string.h>
 
-/* Types and values of a call's operands, as inference wants them. */
-typedef struct operands {
-  ir_info info[16];
-  const ir_info *at[16];
-} operands;
+enum { FEW = 16 }; /* operands and outputs that need no scratch */
 
 static void describe(const base_value *value, ir_info *info) {
   base_dim dims[BASE_MAX_RANK] = {0};
@@ -17,44 +13,61 @@ static void describe(const base_value *value, ir_info *info) {
   info->constant = value->kind == BASE_TENSOR ? &value->tensor : NULL;
 }
 
-static td_status define_all(const base_call *call, const ir_info *out) {
-  for (uint32_t i = 0; i < call->out_count; i++) {
-    if (!call->out[i] || call->out[i]->tensor.data) continue;
-    TRY(base_call_define(call, i, out[i].type.dtype, out[i].type.rank, out[i].type.dims));
-  }
-  return TD_OK;
-}
+typedef td_status (*with_outputs)(const base_call *call, const ir_info *out);
 
-static td_status infer_now(const base_call *call, operands *in, const ir_info **at, ir_info *infos) {
+static td_status infer_in(const base_call *call, ir_info *infos, const ir_info **at, ir_info *out, with_outputs then) {
   const ir_op *op = call->op;
   for (uint32_t i = 0; i < call->in_count; i++) {
     at[i] = NULL;
     if (!call->in[i]) continue;
-    ir_info *info = in ? &in->info[i] : &infos[i];
-    *info = (ir_info){0};
-    describe(call->in[i], info);
-    at[i] = info;
+    infos[i] = (ir_info){0};
+    describe(call->in[i], &infos[i]);
+    at[i] = &infos[i];
   }
-  ir_info out[16] = {0};
-  uint32_t out_count = call->out_count < 16 ? call->out_count : 16;
-  ir_infer ctx = {.op = op, .attrs = call->attrs, .in = at, .in_count = call->in_count, .out = out, .out_count = out_count,
-                  .err = call->err};
+  for (uint32_t i = 0; i < call->out_count; i++) out[i] = (ir_info){0};
+  ir_infer ctx = {.op = op, .attrs = call->attrs, .in = at, .in_count = call->in_count, .out = out,
+                  .out_count = call->out_count, .err = call->err};
   TRY(op->infer(&ctx));
-  if (call->out_count > 16)
-    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "%s: more than 16 outputs whose sizes depend on data", op->name);
-  return define_all(call, out);
+  return then(call, out);
 }
 
-td_status ir_define_outputs(const base_call *call) {
-  if (call->in_count <= 16) {
-    operands in;
-    return infer_now(call, &in, in.at, NULL);
+static td_status infer_now(const base_call *call, with_outputs then) {
+  if (call->in_count <= FEW && call->out_count <= FEW) {
+    ir_info infos[FEW], out[FEW];
+    const ir_info *at[FEW];
+    return infer_in(call, infos, at, out, then);
   }
   ir_info *infos = base_call_scratch(call, call->in_count, sizeof *infos);
+  ir_info *out = base_call_scratch(call, call->out_count, sizeof *out);
   const ir_info **at = base_call_scratch(call, call->in_count, sizeof *at);
-  if (!infos || !at) return base_no_memory(call->err, "operands");
-  return infer_now(call, NULL, at, infos);
+  return infos && out && at ? infer_in(call, infos, at, out, then) : base_no_memory(call->err, "operands");
 }
+
+static td_status define_all(const base_call *call, const ir_info *out) {
+  for (uint32_t i = 0; i < call->out_count; i++)
+    if (call->out[i] && !call->out[i]->tensor.data)
+      TRY(base_call_define(call, i, out[i].type.dtype, out[i].type.rank, out[i].type.dims));
+  return TD_OK;
+}
+
+static td_status compare_all(const base_call *call, const ir_info *out) {
+  for (uint32_t i = 0; i < call->out_count; i++) {
+    const base_tensor *t = base_out(call, i);
+    if (!t || call->out[i]->kind != BASE_TENSOR) continue;
+    bool same = t->rank == out[i].type.rank && t->dtype == out[i].type.dtype;
+    for (int32_t k = 0; same && k < t->rank; k++) same = t->dims[k] == out[i].type.dims[k];
+    char text[128];
+    if (!same)
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1,
+                       "%s: the operands do not fit together: the result was to be %s (are the input shapes right?)",
+                       ((const ir_op *)call->op)->name, base_tensor_describe(t, text, sizeof text));
+  }
+  return TD_OK;
+}
+
+td_status ir_define_outputs(const base_call *call) { return infer_now(call, define_all); }
+
+td_status ir_check_outputs(const base_call *call) { return infer_now(call, compare_all); }
 
 /* Outputs live in the caller's arena, scratch in one of its own. */
 typedef struct eval_memory {

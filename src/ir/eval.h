@@ -8,6 +8,10 @@
  * shape function of a step whose sizes only running can tell. */
 td_status ir_define_outputs(const base_call *call);
 
+/* Infers with numbers alone and compares with the dims that outputs already have: sizes planned from input shapes against
+ * what the operands' values say. */
+td_status ir_check_outputs(const base_call *call);
+
 /* Runs `op` on `in` (values that live as long as the outputs are read); outputs are made in `arena` and written to `out`,
  * `out_count` of them. */
 td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,

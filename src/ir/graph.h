@@ -118,10 +118,27 @@ void ir_count_uses(const ir_graph *g, uint32_t *counts);
 /* Checks every invariant above; the error names the node. */
 td_status ir_verify(const ir_graph *g, td_error *err);
 
-/* Text. The same graph prints the same text; parsing it gives back a graph that prints the same. Constants of at most 64
- * bytes print their elements, larger ones their segment, offset and strides; the parser gets the segments. */
+/* Text. The same graph prints the same text; parsing it gives back a graph that prints the same.
+ *
+ *     input %0 "x": f32[batch, 3] = %1          a graph input; "= %1": its default
+ *     const %1 "w": f32[2] = {1, 2.5}           elements, of at most 64 bytes or in no segment
+ *     const %2: f32[64, 147] = @0+4096          segment 0, byte 4096; strides follow where it is not dense
+ *     %3, %4 = aten::topk(%0, %1) {dim = -1}: f32[..], i64[..]   # "node /topk (TopK)"
+ *     %5 = prim::Loop(%6, -, %7): f32[2] {      "-": an absent operand
+ *       block(%8: i64[], %9: f32[2]) {
+ *         ...
+ *         yield %10, %11
+ *       }
+ *     }
+ *     output "y" %3
+ *
+ * Values are numbered in order of appearance; constants stand before the first node. Operands may stand before their types
+ * are known, so the types after ":" may be left out: inference gives them. */
 td_status ir_print(const ir_graph *g, base_text *text);
-void ir_print_dot(const ir_graph *g, base_text *text);
+void ir_print_dot(const ir_graph *g, base_text *text);  /* Graphviz */
+void ir_print_json(const ir_graph *g, base_text *text); /* nodes with operands, types and origins */
+/* `bytes` as a JSON string or a quoted string of the text form: the two agree. */
+void ir_print_quoted(const char *bytes, size_t count, base_text *text);
 td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,
                    const ir_segment *segments, uint32_t segment_count, ir_graph **graph, td_error *err);
 #endif

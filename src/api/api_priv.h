@@ -1,0 +1,31 @@
+/* api_priv.h -- the handles. */
+#ifndef API_API_PRIV_H
+#define API_API_PRIV_H
+#include "compile/compile.h"
+#include "import/import.h"
+#include "runtime/runtime.h"
+#include "sys/sys.h"
+
+struct td_model {
+  td_allocator allocator;
+  base_arena *arena;   /* this struct, the operator set, copies of options */
+  const ir_opset *ops;
+  char *path;          /* NULL: from memory */
+  const char *format, *disabled, *weights;
+  const compile_backend *backend;
+  uint64_t seed;
+  const void *bytes;   /* the model file */
+  size_t size;
+  BASE_VEC(sys_mapping) mappings; /* the model, its external data, its weights */
+  ir_graph *graph;
+  plan_exe *plan;
+  td_model_stats stats;
+};
+
+/* Reads an options struct whose caller may know fewer or more fields. */
+void api_read_options(void *to, size_t to_size, const void *from);
+/* Writes a stats struct of the caller's size. */
+td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err);
+/* Imports the model again or for the first time. */
+td_status api_import(td_model *model, ir_graph **graph, td_error *err);
+#endif

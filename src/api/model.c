@@ -1,0 +1,221 @@
+/* model.c -- models: load, describe, print. */
+#include "api/api_priv.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+const char *td_version(void) { return TREADLE_VERSION; }
+
+void api_read_options(void *to, size_t to_size, const void *from) {
+  size_t given = from ? *(const size_t *)from : 0;
+  if (given) memcpy(to, from, given < to_size ? given : to_size);
+}
+
+td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err) {
+  size_t room = *(size_t *)to;
+  if (room < sizeof(size_t)) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "set the field size of the struct first");
+  memcpy((char *)to + sizeof(size_t), (const char *)from + sizeof(size_t), (room < from_size ? room : from_size) - sizeof(size_t));
+  return TD_OK;
+}
+
+/* ---- import ---- */
+
+/* External data: beneath the model's folder, mapped for the life of the model. */
+static td_status open_beside(void *user, const char *location, const void **bytes, size_t *size, td_error *err) {
+  td_model *model = user;
+  const char *slash = strrchr(model->path, '/');
+  char *folder = slash ? base_arena_slice(model->arena, model->path, (size_t)(slash - model->path) + 1) : base_arena_text(model->arena, ".");
+  sys_mapping *mapping = folder ? base_vec_push(model->arena, &model->mappings) : NULL;
+  if (!mapping) return base_no_memory(err, location);
+  *mapping = (sys_mapping){0};
+  TRY(sys_map_beneath(folder, location, mapping, err));
+  *bytes = mapping->bytes;
+  *size = mapping->size;
+  return TD_OK;
+}
+
+td_status api_import(td_model *model, ir_graph **graph, td_error *err) {
+  import_source source = {.bytes = model->bytes, .size = model->size, .file = model->path, .format = model->format,
+                          .open = model->path ? open_beside : NULL, .user = model};
+  return import_model(&source, model->ops, &model->allocator, graph, err);
+}
+
+/* ---- load ---- */
+
+static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
+  td_allocator allocator = options->allocator ? *options->allocator : base_libc_allocator;
+  const compile_backend *backend = compile_find_backend(options->backend);
+  if (!backend) return base_fail(err, TD_BAD_ARGUMENT, options->backend, -1, "there is no backend called %s", options->backend);
+  base_arena *arena = base_arena_new(&allocator);
+  td_model *m = arena ? base_new(arena, td_model, 1) : NULL;
+  const ir_opset *ops = m ? ops_set(arena) : NULL;
+  char *format = ops ? base_arena_text(arena, options->format ? options->format : "") : NULL;
+  char *disabled = format ? base_arena_text(arena, options->disabled_passes ? options->disabled_passes : "") : NULL;
+  char *weights = disabled ? base_arena_text(arena, options->weights ? options->weights : "") : NULL;
+  if (!weights) {
+    base_arena_free(arena);
+    return base_no_memory(err, "a model");
+  }
+  *m = (td_model){.allocator = allocator, .arena = arena, .ops = ops, .backend = backend, .seed = options->seed,
+                  .format = *format ? format : NULL, .disabled = disabled, .weights = *weights ? weights : NULL};
+  *model = m;
+  return TD_OK;
+}
+
+static uint32_t count_nodes(const ir_graph *graph) {
+  uint32_t count = 0;
+  for (uint32_t i = 1; i < graph->nodes.count; i++) count += graph->nodes.at[i].op != NULL;
+  return count;
+}
+
+static bool mapped(const td_model *m, const void *at) {
+  const char *p = at, *own = m->bytes;
+  if (own && p >= own && p < own + m->size) return true;
+  for (uint32_t i = 0; i < m->mappings.count; i++) {
+    const char *base = m->mappings.at[i].bytes;
+    if (base && p >= base && p < base + m->mappings.at[i].size) return true;
+  }
+  return false;
+}
+
+static void count_weights(td_model *m) {
+  for (uint32_t i = 0; i < m->plan->slots.count; i++) {
+    const plan_slot *s = &m->plan->slots.at[i];
+    if (s->place != PLAN_CONST) continue;
+    int64_t count = 1;
+    size_t bytes = 0;
+    for (int32_t k = 0; k < s->rank; k++) count *= s->dims[k];
+    base_dtype_bytes(s->dtype, count, &bytes);
+    m->stats.weights_bytes += bytes;
+    if (!mapped(m, (const char *)m->plan->segments.at[s->segment].base + s->offset)) m->stats.copied_bytes += bytes;
+  }
+}
+
+static td_status load(td_model *m, uint64_t started, td_error *err) {
+  TRY(api_import(m, &m->graph, err));
+  uint64_t imported = sys_clock_ns();
+  TRY(compile_graph(m->graph, m->backend, m->disabled, &m->allocator, &m->plan, err));
+  m->stats.load_ms = (double)(imported - started) * 1e-6;
+  m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
+  m->stats.nodes = count_nodes(m->graph);
+  m->stats.steps = m->plan->steps.count;
+  m->stats.gflop = m->plan->gflop;
+  count_weights(m);
+  return TD_OK;
+}
+
+static td_status map_model(td_model *m, const char *path, td_error *err) {
+  sys_mapping *mapping = base_vec_push(m->arena, &m->mappings);
+  m->path = base_arena_text(m->arena, path);
+  if (!mapping || !m->path) return base_no_memory(err, "a model");
+  *mapping = (sys_mapping){0};
+  TRY(sys_file_map(path, mapping, err));
+  m->bytes = mapping->bytes;
+  m->size = mapping->size;
+  return TD_OK;
+}
+
+td_status td_model_load(const char *path, const td_load_options *options, td_model **model, td_error *err) {
+  uint64_t started = sys_clock_ns();
+  td_load_options o = {0};
+  td_model *m;
+  if (!path || !model) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load needs a path and a place for the model");
+  api_read_options(&o, sizeof o, options);
+  TRY(new_model(&o, &m, err));
+  td_status status = map_model(m, path, err);
+  if (status == TD_OK) status = load(m, started, err);
+  if (status == TD_OK) *model = m;
+  else td_model_free(m);
+  return status;
+}
+
+td_status td_model_load_memory(const void *bytes, size_t size, const td_load_options *options, td_model **model, td_error *err) {
+  uint64_t started = sys_clock_ns();
+  td_load_options o = {0};
+  td_model *m;
+  if (!bytes || !model) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load_memory needs bytes and a place for the model");
+  api_read_options(&o, sizeof o, options);
+  TRY(new_model(&o, &m, err));
+  m->bytes = bytes;
+  m->size = size;
+  td_status status = load(m, started, err);
+  if (status == TD_OK) *model = m;
+  else td_model_free(m);
+  return status;
+}
+
+void td_model_free(td_model *model) {
+  if (!model) return;
+  plan_free(model->plan);
+  ir_graph_free(model->graph);
+  for (uint32_t i = 0; i < model->mappings.count; i++) sys_unmap(&model->mappings.at[i]);
+  base_arena_free(model->arena);
+}
+
+/* ---- describe ---- */
+
+size_t td_model_input_count(const td_model *model) { return model ? model->plan->inputs.count : 0; }
+size_t td_model_output_count(const td_model *model) { return model ? model->plan->outputs.count : 0; }
+
+static void describe(const td_model *model, const plan_port *port, const ir_type *type, td_value_info *info) {
+  if (type->kind == IR_LIST || type->kind == IR_OPTIONAL)
+    if (type->elem) type = type->elem;
+  *info = (td_value_info){.name = port->name, .kind = port->kind, .dtype = type->dtype, .rank = type->rank};
+  for (int32_t i = 0; i < type->rank; i++) {
+    bool fixed = base_dim_known(type->dims[i]);
+    info->dims[i] = fixed ? type->dims[i] : -1;
+    if (fixed || type->dims[i] == BASE_DIM_NONE) continue;
+    const base_dim_node *n = &model->graph->dims.nodes.at[type->dims[i] - (BASE_DIM_NONE + 1)];
+    if (n->op == BASE_DIM_SYMBOL) info->symbols[i] = model->graph->dims.symbols.at[n->a].name;
+  }
+}
+
+static td_status out_of_range(size_t index, size_t count, const char *what, td_error *err) {
+  return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no %s %zu; the model has %zu", what, index, count);
+}
+
+td_status td_model_input(const td_model *model, size_t index, td_value_info *info, td_error *err) {
+  if (!model || !info) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_input needs a model and a place for the answer");
+  if (index >= model->plan->inputs.count) return out_of_range(index, model->plan->inputs.count, "input", err);
+  ir_value v = ir_block_of(model->graph, model->graph->top)->params.at[index];
+  describe(model, &model->plan->inputs.at[index], ir_type_of(model->graph, v), info);
+  return TD_OK;
+}
+
+td_status td_model_output(const td_model *model, size_t index, td_value_info *info, td_error *err) {
+  if (!model || !info) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_output needs a model and a place for the answer");
+  if (index >= model->plan->outputs.count) return out_of_range(index, model->plan->outputs.count, "output", err);
+  ir_value v = ir_block_of(model->graph, model->graph->top)->results.at[index];
+  describe(model, &model->plan->outputs.at[index], ir_type_of(model->graph, v), info);
+  return TD_OK;
+}
+
+static td_status find_port(const td_model *model, const plan_port *ports, uint32_t count, const char *name, const char *what,
+                           size_t *index, td_error *err) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (strcmp(ports[i].name, name) != 0) continue;
+    *index = i;
+    return TD_OK;
+  }
+  base_text names = {.allocator = &model->allocator};
+  for (uint32_t i = 0; i < count; i++) base_text_print(&names, "%s%s", i ? ", " : "", ports[i].name);
+  td_status status = base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no %s called %s; there are: %s", what, name,
+                               names.at ? names.at : "none");
+  base_text_free(&names);
+  return status;
+}
+
+td_status td_model_find_input(const td_model *model, const char *name, size_t *index, td_error *err) {
+  if (!model || !name || !index) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_input needs a model and a name");
+  return find_port(model, model->plan->inputs.at, model->plan->inputs.count, name, "input", index, err);
+}
+
+td_status td_model_find_output(const td_model *model, const char *name, size_t *index, td_error *err) {
+  if (!model || !name || !index) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_output needs a model and a name");
+  return find_port(model, model->plan->outputs.at, model->plan->outputs.count, name, "output", index, err);
+}
+
+td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err) {
+  if (!model || !stats) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_get_stats needs a model and a struct");
+  return api_write_stats(stats, &model->stats, sizeof model->stats, err);
+}

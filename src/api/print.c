@@ -1,0 +1,73 @@
+/* print.c -- a model as text. "imported" is read from the file again: the passes have changed the graph in memory. */
+#include "api/api_priv.h"
+
+#include <string.h>
+
+static td_status plan_text(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+  (void)graph;
+  return plan_print(plan, text);
+}
+
+static td_status graph_text(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+  (void)plan;
+  return ir_print(graph, text);
+}
+
+static td_status graph_dot(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+  (void)plan;
+  ir_print_dot(graph, text);
+  return text->failed ? TD_NO_RESOURCE : TD_OK;
+}
+
+static td_status graph_json(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+  (void)plan;
+  ir_print_json(graph, text);
+  return text->failed ? TD_NO_RESOURCE : TD_OK;
+}
+
+typedef struct view {
+  const char *stage, *format;
+  bool fresh; /* from the file, without passes */
+  td_status (*print)(const ir_graph *graph, const plan_exe *plan, base_text *text);
+} view;
+
+static const view views[] = {
+    {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot}, {"imported", "json", true, graph_json},
+    {"passes", "text", false, graph_text},  {"passes", "dot", false, graph_dot},  {"passes", "json", false, graph_json},
+    {"plan", "text", false, plan_text},
+};
+
+static const view *find_view(const char *stage, const char *format) {
+  for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+    if (strcmp(views[i].stage, stage) == 0 && strcmp(views[i].format, format) == 0) return &views[i];
+  return NULL;
+}
+
+td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text, td_error *err) {
+  if (!model || !stage || !format || !text)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_print needs a model, a stage, a format and a place for the text");
+  const view *v = find_view(stage, format);
+  if (!v)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "nothing prints stage %s as %s: stages are imported, passes (text, dot, json) and plan (text)", stage, format);
+  ir_graph *fresh = NULL;
+  if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));
+  base_text out = {.allocator = &model->allocator};
+  td_status status = v->print(v->fresh ? fresh : model->graph, model->plan, &out);
+  ir_graph_free(fresh);
+  /* td_text_free knows no length: hand over a block that starts with it. */
+  size_t *block = status == TD_OK && !out.failed ? base_alloc(&model->allocator, sizeof(size_t) + out.length + 1) : NULL;
+  if (block) {
+    *block = sizeof(size_t) + out.length + 1;
+    memcpy(block + 1, out.at ? out.at : "", out.length + 1);
+    *text = (char *)(block + 1);
+  }
+  base_text_free(&out);
+  return block ? TD_OK : base_no_memory(err, "the text of a model");
+}
+
+void td_text_free(const td_model *model, char *text) {
+  if (!model || !text) return;
+  size_t *block = (size_t *)(void *)text - 1;
+  base_free(&model->allocator, block, *block);
+}

@@ -1,0 +1,121 @@
+/* session.c -- sessions: the public face of the runtime's. */
+#include "api/api_priv.h"
+#include "base/size.h"
+
+#include <string.h>
+
+struct td_session {
+  td_allocator allocator;
+  run_session *run;
+  const td_model *model;
+};
+
+td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session, td_error *err) {
+  td_session_options o = {0};
+  if (!model || !session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_new needs a model and a place for the session");
+  api_read_options(&o, sizeof o, options);
+  td_session *s = base_alloc(&model->allocator, sizeof *s);
+  if (!s) return base_no_memory(err, "a session");
+  *s = (td_session){.allocator = model->allocator, .model = model};
+  td_status status = run_session_new(model->plan, &s->allocator, &s->run, err);
+  if (status == TD_OK) *session = s;
+  else td_session_free(s);
+  return status;
+}
+
+void td_session_free(td_session *session) {
+  if (!session) return;
+  run_session_free(session->run);
+  td_allocator allocator = session->allocator;
+  base_free(&allocator, session, sizeof *session);
+}
+
+/* A caller's tensor as a value, checked. */
+static td_status to_value(const td_tensor *t, base_value *value, td_error *err) {
+  int64_t count;
+  size_t bytes;
+  if (t->rank < 0 || t->rank > TD_MAX_RANK)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor of rank %d; at most %d is supported", t->rank, TD_MAX_RANK);
+  if (!base_numel(t->rank, t->dims, &count) || !base_dtype_bytes(t->dtype, count, &bytes))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor with a negative or overflowing size, or no element type");
+  if (!t->data && bytes) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor without data");
+  *value = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(t->data, t->dtype, t->rank, t->dims)};
+  return TD_OK;
+}
+
+td_status td_session_set_input(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
+  if (!session || !tensor) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input needs a session and a tensor");
+  base_value value;
+  TRY(to_value(tensor, &value, err));
+  return run_set_input(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err);
+}
+
+td_status td_session_set_input_list(td_session *session, size_t index, const td_tensor *items, size_t count, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input_list needs a session");
+  if (index >= session->model->plan->inputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %zu; the model has %u", index,
+                     session->model->plan->inputs.count);
+  base_value nothing = {.kind = BASE_NOTHING};
+  bool optional = strcmp(session->model->plan->inputs.at[index].kind, "optional") == 0;
+  if (!items && optional) return run_set_input(session->run, (uint32_t)index, &nothing, err);
+  base_value *values = run_list_items(session->run, (uint32_t)index, count);
+  if (!values) return base_no_memory(err, "a list input");
+  for (size_t i = 0; i < count; i++) TRY(to_value(&items[i], &values[i], err));
+  base_value list = {.kind = BASE_LIST, .list = {values, (int64_t)count}};
+  return run_set_input(session->run, (uint32_t)index, &list, err);
+}
+
+td_status td_session_run(td_session *session, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_run needs a session");
+  return run_session_run(session->run, err);
+}
+
+static td_status output(td_session *session, size_t index, const base_value **value, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "an output needs a session");
+  return run_output(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, value, err);
+}
+
+static void to_tensor(const base_tensor *t, td_tensor *tensor) {
+  *tensor = (td_tensor){.dtype = t->dtype, .rank = t->rank, .data = t->data};
+  memcpy(tensor->dims, t->dims, sizeof tensor->dims);
+}
+
+td_status td_session_output(td_session *session, size_t index, td_tensor *tensor, td_error *err) {
+  const base_value *value;
+  if (!tensor) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_output needs a place for the tensor");
+  TRY(output(session, index, &value, err));
+  if (value->kind != BASE_TENSOR)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "output %zu is %s; see td_session_output_count", index,
+                     value->kind == BASE_LIST ? "a list" : "empty");
+  to_tensor(&value->tensor, tensor);
+  return TD_OK;
+}
+
+td_status td_session_output_count(td_session *session, size_t index, size_t *count, td_error *err) {
+  const base_value *value;
+  if (!count) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_output_count needs a place for the count");
+  TRY(output(session, index, &value, err));
+  *count = value->kind == BASE_LIST ? (size_t)value->list.count : value->kind == BASE_TENSOR ? 1 : 0;
+  return TD_OK;
+}
+
+td_status td_session_output_item(td_session *session, size_t index, size_t item, td_tensor *tensor, td_error *err) {
+  const base_value *value;
+  if (!tensor) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_output_item needs a place for the tensor");
+  TRY(output(session, index, &value, err));
+  if (value->kind == BASE_TENSOR && item == 0) {
+    to_tensor(&value->tensor, tensor);
+    return TD_OK;
+  }
+  if (value->kind != BASE_LIST || item >= (size_t)value->list.count || value->list.items[item].kind != BASE_TENSOR)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "output %zu has no tensor %zu", index, item);
+  to_tensor(&value->list.items[item].tensor, tensor);
+  return TD_OK;
+}
+
+td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err) {
+  if (!session || !stats) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_stats needs a session and a struct");
+  run_stats s = run_session_stats(session->run);
+  td_session_stats all = {.arena_bytes = s.arena_bytes, .arena_lower = s.arena_lower, .tail_bytes = s.tail_peak, .runs = s.runs};
+  return api_write_stats(stats, &all, sizeof all, err);
+}

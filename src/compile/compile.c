@@ -1,0 +1,51 @@
+/* compile.c -- the ladder of backends and the line through it:
+ *
+ *     graph ──passes──▶ graph ──lower_graph──▶ slots and steps ──lower_lifetimes──▶ plan
+ */
+#include "compile/compile_priv.h"
+#include "passes/passes.h"
+
+#include <string.h>
+
+static const compile_backend backends[] = {
+    {"eager", "one step per node, reference implementations, no passes: the truth", false, false},
+    {"aot_eager", "graph passes, still one reference step per node: is it a pass?", true, true},
+};
+
+const compile_backend *compile_backends(uint32_t *count) {
+  *count = sizeof backends / sizeof *backends;
+  return backends;
+}
+
+const compile_backend *compile_find_backend(const char *name) {
+  uint32_t count = sizeof backends / sizeof *backends;
+  if (!name) return &backends[count - 1];
+  for (uint32_t i = 0; i < count; i++)
+    if (strcmp(backends[i].name, name) == 0) return &backends[i];
+  return NULL;
+}
+
+static td_status lower(ir_graph *graph, const compile_backend *backend, base_arena *scratch, plan_exe *plan, td_error *err) {
+  size_t values = graph->values.count;
+  lowering l = {.graph = graph, .plan = plan, .scratch = scratch, .err = err, .slot_of = base_new(scratch, uint32_t, values),
+                .uses = base_new(scratch, uint32_t, values)};
+  if (!l.slot_of || !l.uses) return base_no_memory(err, "the plan");
+  memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
+  ir_count_uses(graph, l.uses);
+  plan->dims = graph->dims; /* shared: the graph outlives the plan */
+  TRY(lower_graph(&l));
+  TRY(lower_lifetimes(plan, scratch, backend->in_place, err));
+  return plan_verify(plan, err);
+}
+
+td_status compile_graph(ir_graph *graph, const compile_backend *backend, const char *disabled, const td_allocator *allocator,
+                        plan_exe **plan, td_error *err) {
+  if (backend->passes) TRY(passes_run(graph, disabled, err));
+  plan_exe *made = plan_new(allocator);
+  base_arena *scratch = base_arena_new(allocator);
+  td_status status = made && scratch ? lower(graph, backend, scratch, made, err) : base_no_memory(err, "the plan");
+  base_arena_free(scratch);
+  if (status == TD_OK) *plan = made;
+  else plan_free(made);
+  return status;
+}

@@ -1,0 +1,100 @@
+/* lifetime.c -- who lives when, and who takes whose place. A root is an arena slot that owns memory; views and in-place
+ * results share it. What is defined outside a loop and used inside lives to the loop's end: the next iteration reads it
+ * again. */
+#include "compile/compile_priv.h"
+
+/* The innermost loop around each step; PLAN_NONE: none. A region is not inside itself. */
+static void find_loops(const plan_exe *plan, uint32_t *loop_of) {
+  for (uint32_t i = 0; i < plan->steps.count; i++) loop_of[i] = PLAN_NONE;
+  for (uint32_t i = 0; i < plan->steps.count; i++) {
+    const plan_step *s = &plan->steps.at[i];
+    if (s->kind != PLAN_LOOP) continue;
+    for (uint32_t k = i + 1; k < s->next; k++) loop_of[k] = i; /* inner loops come later and overwrite */
+  }
+}
+
+static void extend(plan_exe *plan, const uint32_t *loop_of, uint32_t slot, uint32_t step) {
+  if (slot == PLAN_NONE) return;
+  plan_slot *root = &plan->slots.at[plan->slots.at[slot].root];
+  if (root->place != PLAN_ARENA) return;
+  if (root->first == PLAN_NONE) root->first = root->last = step;
+  uint32_t last = step;
+  for (uint32_t loop = loop_of[step]; loop != PLAN_NONE && root->first <= loop; loop = loop_of[loop])
+    last = plan->steps.at[loop].next - 1;
+  if (last > root->last) root->last = last;
+}
+
+static void set_lifetimes(plan_exe *plan, const uint32_t *loop_of) {
+  for (uint32_t i = 0; i < plan->slots.count; i++) plan->slots.at[i].first = plan->slots.at[i].last = PLAN_NONE;
+  for (uint32_t i = 0; i < plan->steps.count; i++) {
+    const plan_step *s = &plan->steps.at[i];
+    for (uint32_t k = 0; k < s->out_count; k++) extend(plan, loop_of, plan->operands.at[s->out + k], i);
+    for (uint32_t k = 0; k < s->in_count; k++) extend(plan, loop_of, plan->operands.at[s->in + k], i);
+    if (s->kind != PLAN_END) continue; /* results are written into the region's outputs here */
+    const plan_step *region = &plan->steps.at[s->next];
+    for (uint32_t k = 0; k < region->out_count; k++) extend(plan, loop_of, plan->operands.at[region->out + k], i);
+  }
+  for (uint32_t i = 0; i < plan->outputs.count; i++) {
+    plan_slot *root = &plan->slots.at[plan->slots.at[plan->outputs.at[i].slot].root];
+    if (root->place == PLAN_ARENA) root->last = plan->steps.count;
+  }
+  for (uint32_t i = 0; i < plan->slots.count; i++)
+    if (plan->slots.at[i].first == PLAN_NONE) plan->slots.at[i].first = plan->slots.at[i].last = 0;
+}
+
+/* ---- in place ---- */
+
+static bool same_size(const plan_slot *a, const plan_slot *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  for (int32_t i = 0; i < a->rank; i++)
+    if (a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+/* May the output `out` of step `number` be written over operand slot `in`? Its memory must die here, be all its own, and be
+ * read by no other operand. */
+static bool can_replace(const plan_exe *plan, uint32_t number, uint32_t in, uint32_t out) {
+  if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA || !same_size(&plan->slots.at[in], &plan->slots.at[out])) return false;
+  const plan_step *s = &plan->steps.at[number];
+  uint32_t root = plan->slots.at[in].root;
+  if (plan->slots.at[root].last != number) return false;
+  for (uint32_t k = 0; k < s->in_count; k++) {
+    uint32_t other = plan->operands.at[s->in + k];
+    if (other != PLAN_NONE && other != in && plan->slots.at[other].root == root) return false;
+  }
+  return true;
+}
+
+static bool allows_in_place(const plan_exe *plan, const plan_step *s) {
+  if (s->kind != PLAN_CALL || s->out_count != 1 || s->defines) return false;
+  const ir_op *op = plan->functions.at[s->function].op;
+  return op && (op->flags & IR_OP_IN_PLACE);
+}
+
+static void take_places(plan_exe *plan) {
+  for (uint32_t i = 0; i < plan->steps.count; i++) {
+    const plan_step *s = &plan->steps.at[i];
+    if (!allows_in_place(plan, s)) continue;
+    uint32_t out = plan->operands.at[s->out];
+    if (out == PLAN_NONE || plan->slots.at[out].place != PLAN_ARENA || plan->slots.at[out].root != out) continue;
+    for (uint32_t k = 0; k < s->in_count; k++) {
+      uint32_t in = plan->operands.at[s->in + k];
+      if (!can_replace(plan, i, in, out)) continue;
+      plan_slot *root = &plan->slots.at[plan->slots.at[in].root];
+      if (plan->slots.at[out].last > root->last) root->last = plan->slots.at[out].last;
+      plan->slots.at[out].root = plan->slots.at[in].root;
+      for (uint32_t v = 0; v < plan->slots.count; v++) /* views of the result follow it */
+        if (plan->slots.at[v].root == out) plan->slots.at[v].root = plan->slots.at[in].root;
+      break;
+    }
+  }
+}
+
+td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err) {
+  uint32_t *loop_of = base_new(scratch, uint32_t, (size_t)plan->steps.count + 1);
+  if (!loop_of) return base_no_memory(err, "lifetimes");
+  find_loops(plan, loop_of);
+  set_lifetimes(plan, loop_of);
+  if (in_place) take_places(plan);
+  return TD_OK;
+}

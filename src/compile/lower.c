@@ -1,0 +1,336 @@
+/* lower.c -- every value gets a slot, every node a step. The order is the graph's own, nested blocks inlined after their
+ * region, so that a step's number is also its time. */
+#include "compile/compile_priv.h"
+
+#include <string.h>
+
+/* Sizes are known once the input shapes are. */
+static bool is_planned(const lowering *l, const ir_type *type) {
+  if (type->kind > IR_BOOL) return false;
+  for (int32_t i = 0; i < type->rank; i++)
+    if (type->dims[i] == BASE_DIM_NONE || base_dim_from_data(&l->plan->dims, type->dims[i])) return false;
+  return type->rank >= 0;
+}
+
+static td_status new_slot(lowering *l, const ir_type *type, plan_place place, uint32_t *index) {
+  plan_slot *s = base_vec_push(l->plan->arena, &l->plan->slots);
+  if (!s) return base_no_memory(l->err, "a slot");
+  *index = l->plan->slots.count - 1;
+  bool tensor = type->kind <= IR_BOOL;
+  *s = (plan_slot){.place = place, .dtype = tensor ? type->dtype : TD_INVALID, .rank = tensor ? type->rank : -1, .root = *index};
+  for (int32_t i = 0; i < s->rank; i++) s->dims[i] = type->dims[i];
+  if (place == PLAN_TAIL) l->plan->needs_tail = true;
+  if (*index >= l->strided_cap) {
+    uint32_t cap = l->strided_cap ? l->strided_cap * 2 : 256;
+    bool *strided = base_new(l->scratch, bool, cap);
+    if (!strided) return base_no_memory(l->err, "a slot");
+    if (l->strided_cap) memcpy(strided, l->strided, l->strided_cap * sizeof *strided);
+    l->strided = strided;
+    l->strided_cap = cap;
+  }
+  return TD_OK;
+}
+
+static td_status slot_for_value(lowering *l, ir_value v, plan_place place, uint32_t *index) {
+  const ir_value_def *def = ir_value_of(l->graph, v);
+  TRY(new_slot(l, &def->info.type, place, index));
+  l->slot_of[v.id] = *index;
+  uint32_t name = plan_add_name(l->plan, def->name);
+  if (name == PLAN_NONE) return base_no_memory(l->err, "a name");
+  l->plan->slots.at[*index].name = name;
+  return TD_OK;
+}
+
+static plan_place place_for(const lowering *l, const ir_type *type) { return is_planned(l, type) ? PLAN_ARENA : PLAN_TAIL; }
+
+/* ---- constants ---- */
+
+static td_status find_segment(lowering *l, const base_tensor *t, uint32_t *index, uint64_t *offset) {
+  const char *at = t->data;
+  for (uint32_t i = 0; i < l->graph->segments.count; i++) {
+    const ir_segment *s = &l->graph->segments.at[i];
+    uintptr_t base = (uintptr_t)s->base, address = (uintptr_t)at;
+    if (address < base || address - base >= s->bytes) continue;
+    *index = i;
+    *offset = address - base;
+    return TD_OK;
+  }
+  plan_segment *own = base_vec_push(l->plan->arena, &l->plan->segments);
+  if (!own) return base_no_memory(l->err, "a constant");
+  *own = (plan_segment){at, base_tensor_bytes(t)};
+  *index = l->plan->segments.count - 1;
+  *offset = 0;
+  return TD_OK;
+}
+
+static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
+  const base_tensor *t = ir_value_of(l->graph, v)->info.constant;
+  TRY(slot_for_value(l, v, PLAN_CONST, index));
+  plan_slot *slot = &l->plan->slots.at[*index];
+  memcpy(slot->strides, t->strides, sizeof slot->strides);
+  l->strided[*index] = !base_tensor_contiguous(t);
+  return find_segment(l, t, &slot->segment, &slot->offset);
+}
+
+/* The slot of a value that is used; constants get theirs at first use. */
+static td_status use(lowering *l, ir_value v, uint32_t *index) {
+  *index = PLAN_NONE;
+  if (!v.id) return TD_OK;
+  *index = l->slot_of[v.id];
+  if (*index != PLAN_NONE) return TD_OK;
+  if (ir_value_of(l->graph, v)->info.constant) return constant_slot(l, v, index);
+  return base_fail(l->err, TD_INTERNAL, NULL, -1, "value %u is used before it is defined", v.id);
+}
+
+static td_status use_all(lowering *l, const ir_value *values, uint32_t count, uint32_t *at) {
+  uint32_t *slots = base_new(l->scratch, uint32_t, count + 1);
+  if (!slots) return base_no_memory(l->err, "operands");
+  for (uint32_t i = 0; i < count; i++) TRY(use(l, values[i], &slots[i]));
+  *at = plan_add_operands(l->plan, slots, count);
+  return *at == PLAN_NONE && count ? base_no_memory(l->err, "operands") : TD_OK;
+}
+
+/* ---- steps ---- */
+
+static td_status new_step(lowering *l, const plan_step *step, uint32_t *index) {
+  plan_step *to = base_vec_push(l->plan->arena, &l->plan->steps);
+  if (!to) return base_no_memory(l->err, "a step");
+  *to = *step;
+  *index = l->plan->steps.count - 1;
+  return TD_OK;
+}
+
+static td_status add_call(lowering *l, plan_step *step, const plan_function *f, const uint32_t *out) {
+  step->function = plan_add_function(l->plan, f);
+  step->out = plan_add_operands(l->plan, out, step->out_count);
+  if (step->function == PLAN_NONE || (step->out_count && step->out == PLAN_NONE)) return base_no_memory(l->err, "a step");
+  for (uint32_t i = 0; i < step->out_count; i++)
+    step->defines |= out[i] != PLAN_NONE && l->plan->slots.at[out[i]].place == PLAN_TAIL;
+  uint32_t index;
+  return new_step(l, step, &index);
+}
+
+/* A dense copy of slot `from`, which holds a value of `type`, in a slot of its own. */
+static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, uint32_t name, uint32_t *to) {
+  plan_place place = place_for(l, type);
+  TRY(new_slot(l, type, place, to));
+  plan_step step = {.kind = PLAN_CALL, .attrs = PLAN_NONE, .in_count = 1, .out_count = 1, .name = name};
+  step.in = plan_add_operands(l->plan, &from, 1);
+  if (step.in == PLAN_NONE) return base_no_memory(l->err, "a step");
+  return add_call(l, &step, place == PLAN_ARENA ? &lower_copy_planned : &lower_copy_tail, to);
+}
+
+/* Can this node's result alias its first operand, and is the alias dense? */
+static bool is_view(const lowering *l, const ir_node_def *node, uint32_t source, bool *strided) {
+  uint16_t flags = node->op->flags;
+  if (!node->op->view || source == PLAN_NONE || base_dtype(l->plan->slots.at[source].dtype)->bits < 8) return false;
+  if (!(flags & IR_OP_VIEW) && (!(flags & IR_OP_VIEW_DENSE) || l->strided[source])) return false;
+  *strided = !(flags & IR_OP_VIEW_DENSE) || l->strided[source];
+  return true;
+}
+
+static uint32_t origin(lowering *l, const ir_node_def *node) {
+  return plan_add_name(l->plan, node->origins.count ? node->origins.names[0] : node->op->name);
+}
+
+static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *step, bool strided) {
+  uint32_t source = l->plan->operands.at[step->in], out;
+  const ir_type *type = ir_type_of(l->graph, node->out[0]);
+  TRY(slot_for_value(l, node->out[0], is_planned(l, type) ? PLAN_VIEW : PLAN_TAIL, &out));
+  l->plan->slots.at[out].root = l->plan->slots.at[source].root;
+  l->strided[out] = strided;
+  step->kind = PLAN_SHOW;
+  plan_function f = {.name = node->op->name, .op = node->op, .run = node->op->view, .define = ir_define_outputs,
+                     .check = ir_check_outputs};
+  return add_call(l, step, &f, &out);
+}
+
+static td_status lower_node(lowering *l, const ir_node_def *node) {
+  plan_step step = {.kind = PLAN_CALL, .in_count = node->in_count, .out_count = node->out_count, .name = origin(l, node),
+                    .attrs = plan_add_attrs(l->plan, node->attrs)};
+  TRY(use_all(l, node->in, node->in_count, &step.in));
+  if (step.name == PLAN_NONE || step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
+  bool strided;
+  if (node->in_count && node->out_count == 1 && is_view(l, node, l->plan->operands.at[step.in], &strided))
+    return lower_view(l, node, &step, strided);
+  uint32_t *out = base_new(l->scratch, uint32_t, node->out_count + 1);
+  if (!out) return base_no_memory(l->err, "a step");
+  for (uint32_t i = 0; i < node->out_count; i++) {
+    out[i] = PLAN_NONE;
+    if (!l->uses[node->out[i].id] && i > 0) continue; /* nobody wants it */
+    plan_place place = node->op->flags & IR_OP_DEFINES ? PLAN_TAIL : place_for(l, ir_type_of(l->graph, node->out[i]));
+    TRY(slot_for_value(l, node->out[i], place, &out[i]));
+  }
+  bool defines = node->op->flags & IR_OP_DEFINES;
+  plan_function f = {.name = node->op->name, .op = node->op, .run = node->op->reference,
+                     .define = defines ? NULL : ir_define_outputs, .check = defines ? NULL : ir_check_outputs};
+  return add_call(l, &step, &f, out);
+}
+
+/* ---- regions ---- */
+
+static td_status lower_block(lowering *l, ir_block block);
+
+/* Slots of a block's results, in scratch. */
+static td_status result_slots(lowering *l, const ir_block_def *block, uint32_t **slots) {
+  *slots = base_new(l->scratch, uint32_t, block->results.count + 1);
+  if (!*slots) return base_no_memory(l->err, "results");
+  for (uint32_t i = 0; i < block->results.count; i++) TRY(use(l, block->results.at[i], &(*slots)[i]));
+  return TD_OK;
+}
+
+static td_status add_end(lowering *l, uint32_t region, uint32_t block, const uint32_t *results, uint32_t count) {
+  plan_step end = {.kind = PLAN_END, .attrs = PLAN_NONE, .next = region, .block = block, .in_count = count};
+  end.in = plan_add_operands(l->plan, results, count);
+  if (end.in == PLAN_NONE && count) return base_no_memory(l->err, "results");
+  uint32_t index;
+  TRY(new_step(l, &end, &index));
+  plan_block *b = &l->plan->blocks.at[block];
+  b->end = index;
+  b->results = end.in;
+  b->result_count = count;
+  return TD_OK;
+}
+
+static td_status new_blocks(lowering *l, uint32_t count, uint32_t *first) {
+  *first = l->plan->blocks.count;
+  for (uint32_t i = 0; i < count; i++) {
+    const plan_block *block = base_vec_push(l->plan->arena, &l->plan->blocks);
+    if (!block) return base_no_memory(l->err, "a block");
+  }
+  return TD_OK;
+}
+
+static td_status lower_if(lowering *l, const ir_node_def *node) {
+  plan_step step = {.kind = PLAN_IF, .attrs = PLAN_NONE, .in_count = 1, .out_count = node->out_count, .name = origin(l, node)};
+  TRY(use_all(l, node->in, 1, &step.in));
+  uint32_t *out = base_new(l->scratch, uint32_t, node->out_count + 1), *results, index;
+  if (!out || step.name == PLAN_NONE) return base_no_memory(l->err, "a branch");
+  for (uint32_t i = 0; i < node->out_count; i++)
+    TRY(slot_for_value(l, node->out[i], place_for(l, ir_type_of(l->graph, node->out[i])), &out[i]));
+  step.out = plan_add_operands(l->plan, out, node->out_count);
+  TRY(new_blocks(l, 2, &step.block));
+  TRY(new_step(l, &step, &index));
+  for (uint32_t b = 0; b < 2; b++) {
+    l->plan->blocks.at[step.block + b].first = l->plan->steps.count;
+    TRY(lower_block(l, node->blocks[b]));
+    TRY(result_slots(l, ir_block_of(l->graph, node->blocks[b]), &results));
+    TRY(add_end(l, index, step.block + b, results, node->out_count));
+  }
+  l->plan->steps.at[index].next = l->plan->steps.count;
+  return TD_OK;
+}
+
+/* A result that lies in the memory of a carried slot would be overwritten while the results are handed over: copy it. */
+static td_status separate_results(lowering *l, const ir_block_def *block, const uint32_t *params, uint32_t *results) {
+  for (uint32_t i = 1; i < block->results.count; i++) {
+    bool overlaps = false;
+    for (uint32_t k = 0; k < block->params.count; k++)
+      overlaps |= params[k] != PLAN_NONE && results[i] != params[i] &&
+                  l->plan->slots.at[results[i]].root == l->plan->slots.at[params[k]].root;
+    if (overlaps) TRY(add_copy(l, results[i], ir_type_of(l->graph, block->results.at[i]), 0, &results[i]));
+  }
+  return TD_OK;
+}
+
+/* Parameters share their slots with the region's outputs: what is carried out is what was carried last. */
+static td_status loop_slots(lowering *l, const ir_node_def *node, const ir_block_def *body, uint32_t *params) {
+  for (uint32_t i = 0; i < body->params.count; i++) {
+    const ir_type *type = ir_type_of(l->graph, body->params.at[i]);
+    bool planned = is_planned(l, type) && (i == 0 || is_planned(l, ir_type_of(l->graph, node->out[i - 1])));
+    TRY(slot_for_value(l, body->params.at[i], planned ? PLAN_ARENA : PLAN_TAIL, &params[i]));
+    if (i > 0) l->slot_of[node->out[i - 1].id] = params[i];
+  }
+  return TD_OK;
+}
+
+static td_status lower_loop(lowering *l, const ir_node_def *node) {
+  const ir_block_def *body = ir_block_of(l->graph, node->blocks[0]);
+  plan_step step = {.kind = PLAN_LOOP, .attrs = PLAN_NONE, .in_count = node->in_count, .out_count = body->params.count,
+                    .name = origin(l, node)};
+  TRY(use_all(l, node->in, node->in_count, &step.in));
+  uint32_t *params = base_new(l->scratch, uint32_t, body->params.count + 1), *results, index;
+  if (!params || step.name == PLAN_NONE) return base_no_memory(l->err, "a loop");
+  TRY(loop_slots(l, node, body, params));
+  step.out = plan_add_operands(l->plan, params, body->params.count);
+  TRY(new_blocks(l, 1, &step.block));
+  TRY(new_step(l, &step, &index));
+  plan_block *block = &l->plan->blocks.at[step.block];
+  block->first = l->plan->steps.count;
+  block->params = step.out;
+  block->param_count = step.out_count;
+  TRY(lower_block(l, node->blocks[0]));
+  TRY(result_slots(l, body, &results));
+  TRY(separate_results(l, body, params, results));
+  TRY(add_end(l, index, step.block, results, body->results.count));
+  l->plan->steps.at[index].next = l->plan->steps.count;
+  return TD_OK;
+}
+
+static td_status lower_block(lowering *l, ir_block block) {
+  const ir_block_def *def = ir_block_of(l->graph, block);
+  for (uint32_t i = 0; i < def->nodes.count; i++) {
+    const ir_node_def *node = ir_node_of(l->graph, def->nodes.at[i]);
+    bool loops = node->block_count == 1;
+    td_status status = !node->block_count ? lower_node(l, node) : loops ? lower_loop(l, node) : lower_if(l, node);
+    if (status != TD_OK)
+      return base_error_name(l->err, status, "%s", node->origins.count ? node->origins.names[0] : node->op->name);
+  }
+  return TD_OK;
+}
+
+/* ---- inputs and outputs ---- */
+
+static const char *port_kind(const ir_type *type) {
+  return type->kind == IR_LIST ? "list" : type->kind == IR_OPTIONAL ? "optional" : "tensor";
+}
+
+static td_status lower_input(lowering *l, uint32_t index) {
+  ir_value v = ir_block_of(l->graph, l->graph->top)->params.at[index];
+  plan_port *port = base_vec_push(l->plan->arena, &l->plan->inputs);
+  if (!port) return base_no_memory(l->err, "an input");
+  *port = (plan_port){.name = ir_value_of(l->graph, v)->name, .kind = port_kind(ir_type_of(l->graph, v))};
+  TRY(slot_for_value(l, v, PLAN_INPUT, &port->slot));
+  return use(l, l->graph->input_defaults.at[index], &port->fallback);
+}
+
+/* An output must be dense, its own, and outlive the run. */
+static td_status lower_output(lowering *l, uint32_t index) {
+  ir_value v = ir_block_of(l->graph, l->graph->top)->results.at[index];
+  const ir_type *type = ir_type_of(l->graph, v);
+  uint32_t slot;
+  TRY(use(l, v, &slot));
+  uint32_t place = l->plan->slots.at[l->plan->slots.at[slot].root].place;
+  if (l->strided[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, 0, &slot));
+  plan_port *port = base_vec_push(l->plan->arena, &l->plan->outputs);
+  if (!port) return base_no_memory(l->err, "an output");
+  *port = (plan_port){.name = l->graph->output_names.at[index], .slot = slot, .fallback = PLAN_NONE, .kind = port_kind(type)};
+  return TD_OK;
+}
+
+static double node_flops(const lowering *l, const ir_node_def *node) {
+  const ir_info *in[BASE_MAX_RANK * 4];
+  if (!node->op->infer || node->in_count > sizeof in / sizeof *in || !node->out_count) return 0;
+  const ir_info *out = &ir_value_of(l->graph, node->out[0])->info;
+  double elements = 1;
+  for (int32_t i = 0; i < out->type.rank; i++) elements *= base_dim_known(out->type.dims[i]) ? (double)out->type.dims[i] : 0;
+  if (out->type.rank < 0 || elements == 0 || (node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE))) return 0;
+  if (!node->op->flops) return node->op->flags & IR_OP_ELEMENTWISE ? elements : 0;
+  for (uint32_t i = 0; i < node->in_count; i++) in[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
+  return node->op->flops(in, out, node->attrs);
+}
+
+td_status lower_graph(lowering *l) {
+  for (uint32_t i = 0; i < l->graph->segments.count; i++) {
+    plan_segment *to = base_vec_push(l->plan->arena, &l->plan->segments);
+    if (!to) return base_no_memory(l->err, "a segment");
+    *to = (plan_segment){l->graph->segments.at[i].base, l->graph->segments.at[i].bytes};
+  }
+  const ir_block_def *top = ir_block_of(l->graph, l->graph->top);
+  for (uint32_t i = 0; i < top->params.count; i++) TRY(lower_input(l, i));
+  TRY(lower_block(l, l->graph->top));
+  for (uint32_t i = 0; i < top->results.count; i++) TRY(lower_output(l, i));
+  for (uint32_t i = 0; i < top->nodes.count; i++)
+    l->plan->gflop += node_flops(l, ir_node_of(l->graph, top->nodes.at[i])) * 1e-9;
+  return TD_OK;
+}

@@ -1,0 +1,46 @@
+#include "passes/passes_priv.h"
+
+#include <string.h>
+
+static const passes_row rows[] = {
+#define PASS(name, purpose) {#name, purpose, passes_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+const passes_row *passes_list(uint32_t *count) {
+  *count = ROWS;
+  return rows;
+}
+
+static bool listed(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (const char *at = list; at && *at;) {
+    size_t word = strcspn(at, ",");
+    if (word == n && memcmp(at, name, n) == 0) return true;
+    at += word + (at[word] == ',');
+  }
+  return false;
+}
+
+static td_status check_names(const char *list, td_error *err) {
+  for (const char *at = list; at && *at;) {
+    size_t word = strcspn(at, ",");
+    bool known = false;
+    for (uint32_t i = 0; i < ROWS; i++) known |= strlen(rows[i].name) == word && memcmp(rows[i].name, at, word) == 0;
+    if (!known) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no pass called %.*s", (int)word, at);
+    at += word + (at[word] == ',');
+  }
+  return TD_OK;
+}
+
+td_status passes_run(ir_graph *graph, const char *disabled, td_error *err) {
+  TRY(check_names(disabled, err));
+  for (uint32_t i = 0; i < ROWS; i++) {
+    uint32_t changes = 0;
+    if (listed(disabled, rows[i].name)) continue;
+    TRY(rows[i].run(graph, &changes, err));
+  }
+  return TD_OK;
+}

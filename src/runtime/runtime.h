@@ -1,0 +1,28 @@
+/* runtime.h -- sessions over a plan. */
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+#include "plan/plan.h"
+
+typedef struct run_session run_session;
+
+/* A session of `plan`, which must outlive it. One caller at a time; many sessions of one plan in parallel. */
+td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_session **session, td_error *err);
+void run_session_free(run_session *session); /* NULL allowed */
+
+/* Binds input `index` without copying; `value` (tensors dense) must stay valid until the run returns. Rank and dtype are
+ * checked. */
+td_status run_set_input(run_session *session, uint32_t index, const base_value *value, td_error *err);
+/* Room for `count` values that lives until the next call for the same input: the items of a list input. */
+base_value *run_list_items(run_session *session, uint32_t index, size_t count);
+
+td_status run_session_run(run_session *session, td_error *err);
+/* Output `index` of the last run: dense tensors, valid until the next run. */
+td_status run_output(const run_session *session, uint32_t index, const base_value **value, td_error *err);
+
+typedef struct run_stats {
+  size_t arena_bytes, arena_lower; /* of the shapes bound last */
+  size_t tail_peak;                /* most bytes that tail and scratch held */
+  uint64_t runs;
+} run_stats;
+run_stats run_session_stats(const run_session *session);
+#endif

@@ -1,0 +1,230 @@
+/* session.c -- sessions: prepared calls, cached bindings, inputs and outputs. */
+#include "runtime/runtime_priv.h"
+
+#include <string.h>
+
+static void *tail_keep(void *memory, size_t bytes) { return run_stack_take(&((run_session *)memory)->tail, bytes); }
+static void *scratch_take(void *memory, size_t bytes) { return run_stack_take(&((run_session *)memory)->scratch, bytes); }
+
+static size_t key_length(const run_session *s) { return ((size_t)s->plan->inputs.count + 1) * (BASE_MAX_RANK + 1); }
+
+static void prepare_calls(run_session *s) {
+  const plan_exe *plan = s->plan;
+  for (uint32_t i = 0; i < plan->operands.count; i++) {
+    uint32_t slot = plan->operands.at[i];
+    s->pointers[i] = slot == PLAN_NONE ? NULL : &s->values[slot];
+  }
+  for (uint32_t i = 0; i < plan->steps.count; i++) {
+    const plan_step *step = &plan->steps.at[i];
+    if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) continue;
+    s->calls[i] = (base_call){.attrs = plan_attrs(plan, step->attrs), .op = plan->functions.at[step->function].op,
+                              .in = (const base_value *const *)(s->pointers + step->in), .out = s->pointers + step->out,
+                              .in_count = step->in_count, .out_count = step->out_count, .memory = s, .keep = tail_keep,
+                              .scratch = scratch_take};
+  }
+}
+
+static bool allocate(run_session *s) {
+  const plan_exe *plan = s->plan;
+  size_t inputs = plan->inputs.count + 1;
+  s->values = base_new(s->arena, base_value, (size_t)plan->slots.count + 1);
+  s->pointers = base_new(s->arena, base_value *, (size_t)plan->operands.count + 1);
+  s->calls = base_new(s->arena, base_call, (size_t)plan->steps.count + 1);
+  s->inputs = base_new(s->arena, base_value, inputs);
+  s->input_set = base_new(s->arena, bool, inputs);
+  s->lists = base_new(s->arena, base_value *, inputs);
+  s->list_caps = base_new(s->arena, size_t, inputs);
+  s->key = base_new(s->arena, int64_t, key_length(s));
+  return s->values && s->pointers && s->calls && s->inputs && s->input_set && s->lists && s->list_caps && s->key;
+}
+
+td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_session **session, td_error *err) {
+  base_arena *arena = base_arena_new(allocator);
+  run_session *s = arena ? base_new(arena, run_session, 1) : NULL;
+  if (!s) {
+    base_arena_free(arena);
+    return base_no_memory(err, "a session");
+  }
+  s->plan = plan;
+  s->allocator = *allocator;
+  s->arena = arena;
+  td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
+  if (status == TD_OK) status = run_stack_open(&s->scratch, err);
+  if (status == TD_OK && plan->needs_tail) status = run_stack_open(&s->tail, err);
+  if (status != TD_OK) {
+    run_session_free(s);
+    return status;
+  }
+  prepare_calls(s);
+  *session = s;
+  return TD_OK;
+}
+
+void run_session_free(run_session *s) {
+  if (!s) return;
+  for (uint32_t i = 0; i < s->bound_count; i++) base_arena_free(s->bounds[i].arena);
+  for (uint32_t i = 0; s->lists && s->list_caps && i < s->plan->inputs.count; i++)
+    base_free(&s->allocator, s->lists[i], s->list_caps[i] * sizeof(base_value));
+  base_free(&s->allocator, s->memory, s->memory_bytes);
+  run_stack_close(&s->tail);
+  run_stack_close(&s->scratch);
+  base_arena_free(s->arena);
+}
+
+/* ---- inputs ---- */
+
+static td_status check_tensor(const plan_port *port, const plan_slot *slot, const base_tensor *t, td_error *err) {
+  char text[128];
+  if (slot->dtype != TD_INVALID && t->dtype != slot->dtype)
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s; the model takes %s", port->name,
+                     base_tensor_describe(t, text, sizeof text), td_dtype_name(slot->dtype));
+  if (slot->rank >= 0 && t->rank != slot->rank)
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s, of rank %d; the model takes rank %d", port->name,
+                     base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
+  return TD_OK;
+}
+
+td_status run_set_input(run_session *s, uint32_t index, const base_value *value, td_error *err) {
+  if (index >= s->plan->inputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index, s->plan->inputs.count);
+  const plan_port *port = &s->plan->inputs.at[index];
+  bool wants_list = strcmp(port->kind, "list") == 0, wants_tensor = strcmp(port->kind, "tensor") == 0;
+  if ((wants_list && value->kind != BASE_LIST) || (wants_tensor && value->kind != BASE_TENSOR))
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s takes a %s", port->name, port->kind);
+  if (value->kind == BASE_TENSOR) TRY(check_tensor(port, &s->plan->slots.at[port->slot], &value->tensor, err));
+  s->inputs[index] = *value;
+  s->input_set[index] = true;
+  return TD_OK;
+}
+
+base_value *run_list_items(run_session *s, uint32_t index, size_t count) {
+  if (count > s->list_caps[index] || !s->lists[index]) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count + 1, sizeof(base_value), &bytes)) return NULL;
+    base_value *items = base_alloc(&s->allocator, bytes);
+    if (!items) return NULL;
+    base_free(&s->allocator, s->lists[index], s->list_caps[index] * sizeof(base_value));
+    s->lists[index] = items;
+    s->list_caps[index] = count + 1;
+  }
+  return s->lists[index];
+}
+
+static td_status fill_defaults(run_session *s, td_error *err) {
+  for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
+    const plan_port *port = &s->plan->inputs.at[i];
+    if (s->input_set[i]) continue;
+    if (port->fallback == PLAN_NONE)
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s was not set", port->name);
+    const plan_slot *slot = &s->plan->slots.at[port->fallback];
+    int64_t dims[BASE_MAX_RANK];
+    for (int32_t k = 0; k < slot->rank; k++) dims[k] = slot->dims[k];
+    void *data = (char *)(uintptr_t)s->plan->segments.at[slot->segment].base + slot->offset;
+    s->inputs[i] = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, slot->dtype, slot->rank, dims)};
+  }
+  return TD_OK;
+}
+
+/* ---- bindings ---- */
+
+static void write_key(const run_session *s, int64_t *key) {
+  size_t n = 0;
+  memset(key, 0, key_length(s) * sizeof *key);
+  for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
+    const base_value *v = &s->inputs[i];
+    int32_t rank = v->kind == BASE_TENSOR ? v->tensor.rank : -1;
+    key[n++] = rank;
+    for (int32_t k = 0; k < rank; k++) key[n++] = v->tensor.dims[k];
+  }
+}
+
+static td_status new_bound(run_session *s, run_bound *bound, td_error *err) {
+  *bound = (run_bound){.arena = base_arena_new(&s->allocator)};
+  if (!bound->arena) return base_no_memory(err, "a binding");
+  bound->key = base_arena_copy(bound->arena, s->key, key_length(s) * sizeof *s->key);
+  bound->checked = base_new(bound->arena, bool, (size_t)s->plan->steps.count + 1);
+  td_status status = bound->key && bound->checked ? plan_bind(s->plan, s->inputs, bound->arena, &bound->binding, err)
+                                                  : base_no_memory(err, "a binding");
+  if (status != TD_OK) base_arena_free(bound->arena);
+  return status;
+}
+
+/* The binding for the shapes at hand: one seen before, or a new one in the place of the least recently used. */
+static td_status find_bound(run_session *s, run_bound **found, td_error *err) {
+  write_key(s, s->key);
+  run_bound *oldest = &s->bounds[0];
+  for (uint32_t i = 0; i < s->bound_count; i++) {
+    run_bound *b = &s->bounds[i];
+    if (memcmp(b->key, s->key, key_length(s) * sizeof *s->key) == 0) {
+      *found = b;
+      return TD_OK;
+    }
+    if (b->used < oldest->used) oldest = b;
+  }
+  run_bound fresh;
+  TRY(new_bound(s, &fresh, err));
+  run_bound *place = s->bound_count < RUN_BINDINGS ? &s->bounds[s->bound_count++] : oldest;
+  if (place->arena) base_arena_free(place->arena);
+  if (s->active == place) s->active = NULL;
+  *place = fresh;
+  *found = place;
+  return TD_OK;
+}
+
+static td_status grow_memory(run_session *s, size_t bytes, td_error *err) {
+  if (bytes <= s->memory_bytes) return TD_OK;
+  char *memory = base_alloc(&s->allocator, bytes);
+  if (!memory) return base_no_memory(err, "the arena of a session");
+  base_free(&s->allocator, s->memory, s->memory_bytes);
+  s->memory = memory;
+  s->memory_bytes = bytes;
+  s->active = NULL;
+  return TD_OK;
+}
+
+static td_status activate(run_session *s, run_bound *bound, td_error *err) {
+  TRY(grow_memory(s, bound->binding.arena_bytes, err));
+  if (s->active == bound) return TD_OK;
+  for (uint32_t i = 0; i < s->plan->slots.count; i++) {
+    const plan_slot *slot = &s->plan->slots.at[i];
+    s->values[i] = (base_value){.kind = BASE_TENSOR, .tensor = bound->binding.tensors[i]};
+    if (slot->place == PLAN_ARENA) s->values[i].tensor.data = s->memory + bound->binding.offsets[i];
+  }
+  s->active = bound;
+  return TD_OK;
+}
+
+/* ---- running ---- */
+
+td_status run_session_run(run_session *s, td_error *err) {
+  run_bound *bound;
+  s->ran = false;
+  TRY(fill_defaults(s, err));
+  TRY(find_bound(s, &bound, err));
+  TRY(activate(s, bound, err));
+  for (uint32_t i = 0; i < s->plan->inputs.count; i++) s->values[s->plan->inputs.at[i].slot] = s->inputs[i];
+  run_stack_cut(&s->tail, 0);
+  bound->used = ++s->runs;
+  s->err = err;
+  td_status status = run_steps(s, 0, s->plan->steps.count);
+  s->err = NULL;
+  s->ran = status == TD_OK;
+  return status;
+}
+
+td_status run_output(const run_session *s, uint32_t index, const base_value **value, td_error *err) {
+  if (index >= s->plan->outputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index, s->plan->outputs.count);
+  if (!s->ran) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output yet: the last run failed or never was");
+  *value = &s->values[s->plan->outputs.at[index].slot];
+  return TD_OK;
+}
+
+run_stats run_session_stats(const run_session *s) {
+  run_stats stats = {.tail_peak = s->tail.peak + s->scratch.peak, .runs = s->runs};
+  if (s->active) {
+    stats.arena_bytes = s->active->binding.arena_bytes;
+    stats.arena_lower = s->active->binding.arena_lower;
+  }
+  return stats;
+}

@@ -1,0 +1,166 @@
+/* steps.c -- the executor: walks the line of steps. Every call was prepared when the session was made; here are only the
+ * order, the sizes that running tells, and control flow. */
+#include "runtime/runtime_priv.h"
+
+enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */
+
+static td_status named(run_session *s, const plan_step *step, td_status status) {
+  return base_error_name(s->err, status, "%s", plan_name(s->plan, step->name));
+}
+
+/* Outputs in the tail start without memory; `define` or `run` gives it. */
+static void clear_outputs(run_session *s, const plan_step *step) {
+  for (uint32_t i = 0; i < step->out_count; i++) {
+    uint32_t slot = s->plan->operands.at[step->out + i];
+    if (slot != PLAN_NONE && s->plan->slots.at[slot].place == PLAN_TAIL) s->values[slot] = (base_value){.kind = BASE_TENSOR};
+  }
+}
+
+/* A view needs sizes but no memory: any address will do until `run` sets the real one. */
+static void *no_memory_needed(void *memory, size_t bytes) {
+  (void)bytes;
+  return memory;
+}
+
+static td_status run_call(run_session *s, uint32_t number) {
+  const plan_step *step = &s->plan->steps.at[number];
+  base_call *call = &s->calls[number];
+  bool *checked = &s->active->checked[number];
+  const plan_function *f = &s->plan->functions.at[step->function];
+  td_status status = TD_OK;
+  call->err = s->err;
+  if (step->defines) {
+    clear_outputs(s, step);
+    base_call sizes = *call;
+    if (step->kind == PLAN_SHOW) sizes.keep = no_memory_needed;
+    if (f->define) status = f->define(&sizes);
+  }
+  if (status == TD_OK && !*checked && f->check) status = f->check(call);
+  if (status == TD_OK) *checked = true;
+  if (status == TD_OK) status = f->run(call);
+  run_stack_cut(&s->scratch, 0);
+  return status == TD_OK ? TD_OK : named(s, step, status);
+}
+
+static bool same_dims(const base_tensor *a, const base_tensor *b) {
+  if (a->rank != b->rank || a->dtype != b->dtype) return false;
+  for (int32_t i = 0; i < a->rank; i++)
+    if (a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+/* Memory that outlives the steps around it: the tail, and constants. */
+static bool lasting(const plan_exe *plan, uint32_t slot) {
+  uint32_t place = plan->slots.at[plan->slots.at[slot].root].place;
+  return place == PLAN_TAIL || place == PLAN_CONST;
+}
+
+td_status run_assign(run_session *s, uint32_t target, uint32_t source) {
+  const base_value *from = &s->values[source];
+  base_value *to = &s->values[target];
+  if (from == to) return TD_OK;
+  if (s->plan->slots.at[target].place == PLAN_TAIL) {
+    if (!lasting(s->plan, source)) return run_keep(s, from, to);
+    *to = *from;
+    return TD_OK;
+  }
+  if (from->kind != BASE_TENSOR || !same_dims(&to->tensor, &from->tensor)) {
+    char want[96], have[96];
+    return base_fail(s->err, TD_BAD_ARGUMENT, NULL, -1, "a branch or loop body gives %s where %s was planned",
+                     from->kind == BASE_TENSOR ? base_tensor_describe(&from->tensor, have, sizeof have) : "no tensor",
+                     base_tensor_describe(&to->tensor, want, sizeof want));
+  }
+  base_tensor_copy(&to->tensor, &from->tensor);
+  return TD_OK;
+}
+
+static bool truth(const base_value *value) { return base_load_i64(value->tensor.dtype, value->tensor.data, 0) != 0; }
+
+static td_status one_element(run_session *s, uint32_t slot, const char *what) {
+  const base_value *v = &s->values[slot];
+  if (v->kind == BASE_TENSOR && base_tensor_numel(&v->tensor) == 1) return TD_OK;
+  return base_fail(s->err, TD_BAD_ARGUMENT, NULL, -1, "%s is not a single element", what);
+}
+
+static td_status run_if(run_session *s, const plan_step *step) {
+  uint32_t cond = s->plan->operands.at[step->in];
+  TRY(one_element(s, cond, "the condition"));
+  const plan_block *block = &s->plan->blocks.at[step->block + (truth(&s->values[cond]) ? 0 : 1)];
+  TRY(run_steps(s, block->first, block->end));
+  for (uint32_t i = 0; i < step->out_count; i++) {
+    uint32_t out = s->plan->operands.at[step->out + i];
+    if (out != PLAN_NONE) TRY(run_assign(s, out, s->plan->operands.at[block->results + i]));
+  }
+  return TD_OK;
+}
+
+typedef struct loop_state {
+  const plan_block *block;
+  const uint32_t *carried, *results; /* slots; results[0] is the condition */
+  uint32_t count;                    /* of carried */
+  size_t mark, live;                 /* tail: where the loop began, bytes after it tidied up last */
+} loop_state;
+
+static td_status loop_start(run_session *s, const plan_step *step, int64_t *trips, bool *go, loop_state *l) {
+  const plan_exe *plan = s->plan;
+  const uint32_t *in = plan->operands.at + step->in;
+  l->block = &plan->blocks.at[step->block];
+  l->carried = plan->operands.at + l->block->params + 1;
+  l->results = plan->operands.at + l->block->results;
+  l->count = l->block->param_count - 1;
+  *trips = INT64_MAX;
+  *go = true;
+  if (in[0] != PLAN_NONE) {
+    TRY(one_element(s, in[0], "the number of iterations"));
+    *trips = base_load_i64(s->values[in[0]].tensor.dtype, s->values[in[0]].tensor.data, 0);
+  }
+  if (in[1] != PLAN_NONE) {
+    TRY(one_element(s, in[1], "the loop condition"));
+    *go = truth(&s->values[in[1]]);
+  }
+  for (uint32_t i = 0; i < l->count; i++) TRY(run_assign(s, l->carried[i], in[2 + i]));
+  l->mark = l->live = s->tail.used;
+  return TD_OK;
+}
+
+/* Hands the body's results over to the next iteration. A result never lies in another carried slot: the compiler put a
+ * copy between where it would. */
+static td_status loop_turn(run_session *s, loop_state *l, bool *go) {
+  TRY(one_element(s, l->results[0], "the loop condition"));
+  *go = truth(&s->values[l->results[0]]);
+  for (uint32_t i = 0; i < l->count; i++) TRY(run_assign(s, l->carried[i], l->results[1 + i]));
+  if (s->tail.used - l->mark < COMPACT_ABOVE + 2 * (l->live - l->mark)) return TD_OK;
+  TRY(run_compact(s, l->carried, l->count, l->mark));
+  l->live = s->tail.used;
+  return TD_OK;
+}
+
+static td_status run_loop(run_session *s, const plan_step *step) {
+  loop_state l;
+  int64_t trips;
+  bool go;
+  TRY(loop_start(s, step, &trips, &go, &l));
+  uint32_t number = s->plan->operands.at[l.block->params];
+  for (int64_t i = 0; i < trips && go; i++) {
+    if (number != PLAN_NONE) base_store_i64(s->values[number].tensor.dtype, s->values[number].tensor.data, 0, i);
+    TRY(run_steps(s, l.block->first, l.block->end));
+    TRY(loop_turn(s, &l, &go));
+  }
+  return TD_OK;
+}
+
+td_status run_steps(run_session *s, uint32_t first, uint32_t end) {
+  const plan_step *steps = s->plan->steps.at;
+  for (uint32_t i = first; i < end;) {
+    const plan_step *step = &steps[i];
+    if (step->kind == PLAN_CALL || step->kind == PLAN_SHOW) {
+      TRY(run_call(s, i));
+      i++;
+      continue;
+    }
+    td_status status = step->kind == PLAN_IF ? run_if(s, step) : run_loop(s, step);
+    if (status != TD_OK) return named(s, step, status);
+    i = step->next;
+  }
+  return TD_OK;
+}

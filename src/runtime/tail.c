@@ -1,0 +1,97 @@
+/* tail.c -- memory for what only running can size: two stacks of bytes over lazily committed reservations. Values in the
+ * tail are never freed one by one; a loop compacts what it carries when the rest has grown. */
+#include "runtime/runtime_priv.h"
+
+#include <string.h>
+
+enum { ALIGN = 64 };
+static const size_t reserve_bytes = (size_t)1 << 36; /* address space, not memory */
+static const size_t keep_warm = (size_t)16 << 20;    /* pages up to here stay committed between runs */
+
+td_status run_stack_open(run_stack *s, td_error *err) {
+  *s = (run_stack){.size = reserve_bytes};
+  s->base = sys_reserve(&s->size);
+  return s->base ? TD_OK : base_no_memory(err, "address space for values whose sizes depend on data");
+}
+
+void run_stack_close(run_stack *s) {
+  if (s->base) sys_release(s->base, s->size);
+  *s = (run_stack){0};
+}
+
+void *run_stack_take(run_stack *s, size_t bytes) {
+  size_t start = (s->used + ALIGN - 1) / ALIGN * ALIGN;
+  if (!s->base || start > s->size || bytes > s->size - start) return NULL;
+  s->used = start + bytes;
+  if (s->used > s->peak) s->peak = s->used;
+  return s->base + start;
+}
+
+void run_stack_cut(run_stack *s, size_t used) {
+  size_t warm = used > keep_warm ? used : keep_warm;
+  if (s->used > warm) sys_give_back(s->base + warm, s->used - warm);
+  s->used = used;
+}
+
+static td_status keep_tensor(run_session *s, const base_tensor *from, base_tensor *to) {
+  size_t bytes = base_tensor_bytes(from);
+  void *data = run_stack_take(&s->tail, bytes ? bytes : 1);
+  if (!data) return base_no_memory(s->err, "a value whose size depends on data");
+  *to = base_tensor_of(data, from->dtype, from->rank, from->dims);
+  base_tensor_copy(to, from);
+  return TD_OK;
+}
+
+td_status run_keep(run_session *s, const base_value *from, base_value *to) {
+  base_value copy = *from;
+  if (from->kind == BASE_TENSOR) TRY(keep_tensor(s, &from->tensor, &copy.tensor));
+  if (from->kind == BASE_LIST) {
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)from->list.count, sizeof(base_value), &bytes)) return base_no_memory(s->err, "a list");
+    copy.list.items = run_stack_take(&s->tail, bytes ? bytes : 1);
+    if (!copy.list.items) return base_no_memory(s->err, "a list");
+    for (int64_t i = 0; i < from->list.count; i++) TRY(run_keep(s, &from->list.items[i], &copy.list.items[i]));
+  }
+  *to = copy;
+  return TD_OK;
+}
+
+static void move_down(base_value *value, ptrdiff_t by) {
+  if (value->kind == BASE_TENSOR) value->tensor.data = (char *)value->tensor.data - by;
+  if (value->kind != BASE_LIST) return;
+  value->list.items = (base_value *)(void *)((char *)value->list.items - by);
+}
+
+/* The items of a moved list still point to where they were. */
+static void move_items(base_value *value, ptrdiff_t by) {
+  if (value->kind != BASE_LIST) return;
+  for (int64_t i = 0; i < value->list.count; i++) {
+    move_down(&value->list.items[i], by);
+    move_items(&value->list.items[i], by);
+  }
+}
+
+static bool above(const run_session *s, const base_value *value, size_t mark) {
+  const char *at = value->kind == BASE_TENSOR ? value->tensor.data : (const char *)value->list.items;
+  return value->kind != BASE_NOTHING && at >= s->tail.base + mark && at < s->tail.base + s->tail.size;
+}
+
+td_status run_compact(run_session *s, const uint32_t *slots, uint32_t count, size_t mark) {
+  size_t top = (s->tail.used + ALIGN - 1) / ALIGN * ALIGN, low = (mark + ALIGN - 1) / ALIGN * ALIGN;
+  if (top <= low) return TD_OK;
+  for (uint32_t i = 0; i < count; i++) {
+    base_value *value = &s->values[slots[i]];
+    if (s->plan->slots.at[slots[i]].place == PLAN_TAIL && above(s, value, mark)) TRY(run_keep(s, value, value));
+  }
+  size_t bytes = s->tail.used > top ? s->tail.used - top : 0;
+  ptrdiff_t by = (ptrdiff_t)(top - low);
+  if (bytes) memmove(s->tail.base + low, s->tail.base + top, bytes);
+  for (uint32_t i = 0; i < count; i++) {
+    base_value *value = &s->values[slots[i]];
+    if (s->plan->slots.at[slots[i]].place != PLAN_TAIL || !above(s, value, top)) continue;
+    move_down(value, by);
+    move_items(value, by);
+  }
+  run_stack_cut(&s->tail, low + bytes);
+  return TD_OK;
+}

@@ -164,5 +164,5 @@ ir_value onnx_emit(onnx_node *n, const char *op, const ir_value *in, uint32_t in
 
 ir_value onnx_cast(onnx_node *n, ir_value v, td_dtype dtype) {
   if (onnx_failed(n) || onnx_type_dtype(n, v) == dtype) return v;
-  return ONNX_EMIT_ARGS(n, "aten::to", &v, 1, ARG_DTYPE("dtype", dtype));
+  return ONNX_EMIT_ARGS(n, "aten::_to_copy", &v, 1, ARG_DTYPE("dtype", dtype));
 }

@@ -12,14 +12,19 @@ const uint32_t *onnx_lookup(const onnx_scope *scope, base_str name) {
   return NULL;
 }
 
+/* The next number of a name that is taken, or NULL. */
+static const uint32_t *taken(const onnx_import *im, const char *name) {
+  const uint32_t *number = base_map_get(&im->value_names, base_str_of(name));
+  return number && *number != ONNX_NAME_FREE ? number : NULL;
+}
+
 td_status onnx_name_value(onnx_scope *scope, base_str name, ir_value value) {
   onnx_import *im = scope->im;
   if (!value.id || !name.length || ir_value_of(im->graph, value)->name) return TD_OK;
-  const char *own = base_arena_format(im->graph->arena, "%s%.*s", scope->prefix, (int)name.length, name.at);
-  if (!own) return base_no_memory(im->err, "a name");
-  uint32_t *taken = base_map_get(&im->value_names, base_str_of(own));
-  const char *first = own;
-  for (uint32_t number = taken ? *taken : 0; taken; taken = base_map_get(&im->value_names, base_str_of(own))) {
+  const char *first = base_arena_format(im->graph->arena, "%s%.*s", scope->prefix, (int)name.length, name.at), *own = first;
+  if (!first) return base_no_memory(im->err, "a name");
+  const uint32_t *next = taken(im, first);
+  for (uint32_t number = next ? *next : 0; next; next = taken(im, own)) {
     own = base_arena_format(im->graph->arena, "%s.%u", first, ++number);
     if (!own || !base_map_put(&im->value_names, im->arena, base_str_of(first), number, NULL))
       return base_no_memory(im->err, "a name");
@@ -27,6 +32,15 @@ td_status onnx_name_value(onnx_scope *scope, base_str name, ir_value value) {
   if (!base_map_put(&im->value_names, im->arena, base_str_of(own), 0, NULL)) return base_no_memory(im->err, "a name");
   ir_value_of(im->graph, value)->name = own;
   return TD_OK;
+}
+
+void onnx_forget_names(onnx_import *im, uint32_t first) {
+  for (uint32_t i = first; i < im->graph->values.count; i++) {
+    ir_value_def *def = &im->graph->values.at[i];
+    uint32_t *number = def->name ? base_map_get(&im->value_names, base_str_of(def->name)) : NULL;
+    if (number) *number = ONNX_NAME_FREE;
+    def->name = NULL;
+  }
 }
 
 td_status onnx_define(onnx_scope *scope, base_str name, ir_value value) {

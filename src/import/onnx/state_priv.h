@@ -9,7 +9,7 @@ typedef struct onnx_import {
   base_arena *arena; /* records and scopes: freed when the import ends */
   onnx_model model;
   base_map functions;          /* (domain, name, overload) -> position in model.functions */
-  base_map value_names;        /* those taken in `graph` -> next number to tell a second one apart by */
+  base_map value_names;        /* of `graph` -> next number to tell a second one apart by, or ONNX_NAME_FREE */
   base_map files;              /* location of an external file -> position in graph->segments */
   const onnx_lowering **rows;  /* of all families, sorted by domain, name, since */
   uint32_t row_count;
@@ -18,7 +18,9 @@ typedef struct onnx_import {
 } onnx_import;
 
 /* A name that a caller left out, and one that its node did not give. */
-enum { ONNX_ABSENT = 0, ONNX_NOT_MADE = UINT32_MAX };
+#define ONNX_ABSENT 0u
+#define ONNX_NOT_MADE UINT32_MAX
+#define ONNX_NAME_FREE UINT32_MAX
 
 typedef struct onnx_scope onnx_scope;
 
@@ -70,6 +72,8 @@ td_status onnx_define(onnx_scope *scope, base_str name, ir_value value);
 const uint32_t *onnx_lookup(const onnx_scope *scope, base_str name);
 /* Gives `value` its ONNX name unless it has one; a name that is taken gets a number. */
 td_status onnx_name_value(onnx_scope *scope, base_str name, ir_value value);
+/* Frees the names of the values from `first` on: a loop's body is lowered again. */
+void onnx_forget_names(onnx_import *im, uint32_t first);
 td_status onnx_check_memory(onnx_import *im);
 
 /* tensor.c: the constant of a tensor, made once. */

@@ -38,7 +38,8 @@ static td_status add_given(cli_args *args, const cli_option *option, const char 
     }
   }
   if (value && option->choices && !is_choice(option->choices, value)) {
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--%s '%s': there is %s", option->name, value, option->choices);
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--%s '%s': choose one of: %s", option->name, value,
+                     option->choices);
   }
   args->given[args->given_count++] = (cli_given){option, value};
   return TD_OK;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "measure.h"
+#include "sys/sys.h"
 
 enum { WARM_RUNS = 3, ENOUGH_RUNS = 20, LEAST_RUNS = 2 };
 static const double longest_factor = 5;
@@ -25,6 +26,7 @@ typedef struct bench_state {
   double min_ms;
   int64_t batch; /* samples per run, for the throughput */
   bench_times times;
+  const char *isa;
 } bench_state;
 
 static td_status time_run(td_session *session, double *ms, td_error *err) {
@@ -89,7 +91,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
   cli_json_set(root, "model", cli_json_text(s->args->subject));
   cli_json_set(root, "backend", backend ? cli_json_text(backend) : json_null());
   cli_json_set(root, "threads", json_integer(cli_thread_count(s->args)));
-  cli_json_set(root, "isa", cli_json_text(cli_isa_name()));
+  cli_json_set(root, "isa", cli_json_text(s->isa));
   cli_json_set(root, "batch", json_integer(s->batch));
   cli_json_set(root, "load_ms", cli_json_real(f->model.load_ms));
   cli_json_set(root, "compile_ms", cli_json_real(f->model.compile_ms));
@@ -114,7 +116,7 @@ static void print_text(const bench_state *s) {
   uint32_t threads = cli_thread_count(s->args);
   printf("%s: %s%.4g ms%s mean of %u runs on %u thread%s (%s)\n", s->args->subject, cli_colour_code(stdout, CLI_BOLD),
          s->times.mean, cli_colour_code(stdout, CLI_PLAIN), s->times.runs.count, threads, threads == 1 ? "" : "s",
-         cli_isa_name());
+         s->isa);
   printf("  min %.4g  p50 %.4g  p90 %.4g  p99 %.4g ms; %.4g per second", s->times.runs.at[0],
          percentile(&s->times, 0.50), percentile(&s->times, 0.90), percentile(&s->times, 0.99), throughput(s));
   if (f->model.gflop > 0) printf("; %.4g GFLOP, %.4g GFLOP/s", f->model.gflop, f->model.gflop / s->times.mean * 1e3);
@@ -140,6 +142,9 @@ static td_status bench_steps(bench_state *s, td_error *err) {
   TRY(warm_up(s, err));
   TRY(time_runs(s, err));
   s->figures.latency_ms = s->times.mean;
+  sys_machine machine;
+  sys_machine_read(&machine);
+  s->isa = cli_isa_name(machine.isa);
   cli_memory_sample(&s->figures.memory);
   TRY(cli_read_figures(s->model, s->session, &s->figures, err));
   if (cli_flag(s->args, "json")) return print_json(s, err);

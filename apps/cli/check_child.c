@@ -7,16 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+#include "measure.h"
 
 /* Sends the result whole; the parent treats a short one as none. */
 static _Noreturn void child_main(const char *folder, const check_settings *settings, int to) {
@@ -24,9 +18,9 @@ static _Noreturn void child_main(const char *folder, const check_settings *setti
   check_result result;
   memset(&result, 0, sizeof result); /* padding is sent too */
   result.err.offset = -1;
-  double start = now_ms();
+  double start = cli_now_ms();
   result.status = check_case(folder, settings, &result.err);
-  result.ms = now_ms() - start;
+  result.ms = cli_now_ms() - start;
   const char *bytes = (const char *)&result;
   for (size_t sent = 0; sent < sizeof result;) {
     ssize_t n = write(to, bytes + sent, sizeof result - sent);

@@ -14,8 +14,8 @@ void cli_memory_sample(cli_memory *memory);
 
 /* The threads a session computes with: --threads, or what the library takes by default. */
 uint32_t cli_thread_count(const cli_args *args);
-/* The widest instruction set this machine has, by the name `info` gives it. */
-const char *cli_isa_name(void);
+/* The name of the highest level of instruction sets among BASE_ISA_* bits: "scalar", "avx2", ... */
+const char *cli_isa_name(uint32_t isa);
 
 typedef struct cli_figures {
   td_model_stats model;

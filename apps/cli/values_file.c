@@ -2,38 +2,12 @@
  *
  * Files are mapped for as long as the process lives: values are views into them. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fmt/fmt.h"
+#include "sys/sys.h"
 #include "values.h"
-
-typedef struct file_bytes {
-  const char *path;
-  const void *at;
-  size_t size;
-} file_bytes;
-
-static td_status map_file(const char *path, file_bytes *file, td_error *err) {
-  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  struct stat info;
-  *file = (file_bytes){.path = path, .at = ""};
-  if (descriptor < 0 || fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    const char *why = descriptor >= 0 && errno == 0 ? "it is no file" : strerror(errno);
-    if (descriptor >= 0) close(descriptor);
-    return base_fail(err, TD_BAD_FILE, path, -1, "the file cannot be read: %s", why);
-  }
-  file->size = (size_t)info.st_size;
-  void *at = file->size ? mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, descriptor, 0) : NULL;
-  close(descriptor);
-  if (at == MAP_FAILED) return base_fail(err, TD_NO_RESOURCE, path, -1, "cannot be mapped: %s", strerror(errno));
-  if (at) file->at = at;
-  return TD_OK;
-}
 
 static td_status add_value(const cli_read_how *how, base_str name, const base_value *value, cli_named_vec *out,
                            td_error *err) {
@@ -51,10 +25,10 @@ static td_status add_tensor(const cli_read_how *how, base_str name, const base_t
 
 /* ---- readers ---- */
 
-static td_status read_npy(const file_bytes *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_npy(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
   base_tensor tensor;
   td_dtype raw_as = how->info ? how->info->dtype : TD_INVALID;
-  TRY(fmt_npy_read(how->arena, file->at, file->size, raw_as, &tensor, err));
+  TRY(fmt_npy_read(how->arena, file->bytes, file->size, raw_as, &tensor, err));
   return add_tensor(how, BASE_STR(""), &tensor, out, err);
 }
 
@@ -64,27 +38,27 @@ static fmt_value_form form_of(const td_value_info *info) {
   return FMT_FORM_TENSOR;
 }
 
-static td_status read_pb(const file_bytes *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_pb(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
   base_value value;
-  TRY(fmt_value_proto_read(how->arena, fmt_wire_of(file->at, file->size), form_of(how->info), &value, err));
+  TRY(fmt_value_proto_read(how->arena, fmt_wire_of(file->bytes, file->size), form_of(how->info), &value, err));
   return add_value(how, BASE_STR(""), &value, out, err);
 }
 
 static const struct {
   const char *ending;
-  td_status (*read)(const file_bytes *file, const cli_read_how *how, cli_named_vec *out, td_error *err);
+  td_status (*read)(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err);
 } readers[] = {
     {".npy", read_npy},
     {".pb", read_pb},
 };
 
 td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err) {
-  file_bytes file;
+  sys_mapping file;
   size_t length = strlen(path);
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     size_t ending = strlen(readers[i].ending);
     if (length < ending || strcasecmp(path + length - ending, readers[i].ending) != 0) continue;
-    TRY(map_file(path, &file, err));
+    TRY(sys_file_map(path, &file, err));
     return base_error_name(err, readers[i].read(&file, how, out, err), "%s", path);
   }
   base_text endings = {.allocator = &base_libc_allocator};
@@ -96,9 +70,9 @@ td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_v
 }
 
 td_status cli_read_recorded(const char *path, const cli_read_how *how, base_value *value, td_error *err) {
-  file_bytes file;
+  sys_mapping file;
   cli_named_vec found = {0};
-  TRY(map_file(path, &file, err));
+  TRY(sys_file_map(path, &file, err));
   TRY(base_error_name(err, read_pb(&file, how, &found, err), "%s", path));
   *value = found.at[0].value;
   return TD_OK;

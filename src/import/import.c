@@ -18,6 +18,11 @@ static const import_format formats[] = {
 
 enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
 
+const import_format *import_formats(uint32_t *count) {
+  *count = FORMAT_COUNT;
+  return formats;
+}
+
 static const import_format *find_format(const import_source *source) {
   for (uint32_t i = 0; i < FORMAT_COUNT; i++) {
     const import_format *f = &formats[i];

@@ -33,4 +33,9 @@ typedef struct import_format {
   td_status (*load)(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                     td_error *err);
 } import_format;
+/* All front ends, in the order they are sniffed; *count of them. */
+const import_format *import_formats(uint32_t *count);
+/* The ONNX operators that can be imported, "Conv" or "com.microsoft.Attention", sorted, each once, in `arena`. False: out
+ * of memory. */
+bool import_onnx_names(const ir_opset *ops, base_arena *arena, const char ***names, uint32_t *count);
 #endif

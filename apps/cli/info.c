@@ -1,0 +1,154 @@
+/* info.c -- `treadle info`: what this build knows, what machine it runs on, and what a model takes and gives. */
+#include <string.h>
+
+#include <treadle/experimental.h>
+
+#include "measure.h"
+#include "sys/sys.h"
+
+/* The library's own list of what it knows, as JSON. */
+static td_status read_capabilities(base_arena *arena, json_t **root, td_error *err) {
+  size_t length;
+  TRY(td_capabilities(NULL, 0, &length, err));
+  char *text = base_arena_alloc(arena, length + 1);
+  if (!text) return base_no_memory(err, "the capabilities");
+  TRY(td_capabilities(text, length + 1, &length, err));
+  *root = json_loads(text, 0, NULL);
+  return *root ? TD_OK : base_fail(err, TD_INTERNAL, NULL, -1, "the library's capabilities are no JSON");
+}
+
+static json_t *machine_json(const sys_machine *m) {
+  json_t *object = json_object();
+  cli_json_set(object, "cpu", cli_json_text(m->cpu_name));
+  cli_json_set(object, "isa", cli_json_text(cli_isa_name(m->isa)));
+  cli_json_set(object, "threads", json_integer(m->threads));
+  cli_json_set(object, "allowed_cpus", json_integer(m->allowed_cpus));
+  cli_json_set(object, "quota_cpus", m->quota_cpus > 0 ? cli_json_real(m->quota_cpus) : json_null());
+  cli_json_set(object, "l1d_bytes", json_integer((json_int_t)m->l1d_bytes));
+  cli_json_set(object, "l2_bytes", json_integer((json_int_t)m->l2_bytes));
+  cli_json_set(object, "l3_bytes", json_integer((json_int_t)m->l3_bytes));
+  cli_json_set(object, "memory_bytes", json_integer((json_int_t)m->memory_bytes));
+  return object;
+}
+
+typedef td_status (*describe_value)(const td_model *model, size_t index, td_value_info *info, td_error *err);
+
+static td_status values_json(const td_model *model, size_t count, describe_value describe, json_t *array,
+                             td_error *err) {
+  for (size_t i = 0; i < count; i++) {
+    td_value_info info;
+    TRY(describe(model, i, &info, err));
+    cli_json_set(array, NULL, cli_info_json(&info));
+  }
+  return TD_OK;
+}
+
+static td_status model_json(const td_model *model, const char *path, json_t *root, td_error *err) {
+  td_model_stats stats = {.size = sizeof stats};
+  TRY(td_model_get_stats(model, &stats, err));
+  json_t *object = json_object(), *inputs = json_array(), *outputs = json_array();
+  cli_json_set(root, "model", object);
+  cli_json_set(object, "path", cli_json_text(path));
+  cli_json_set(object, "inputs", inputs);
+  cli_json_set(object, "outputs", outputs);
+  cli_json_set(object, "nodes", json_integer(stats.nodes));
+  cli_json_set(object, "steps", json_integer(stats.steps));
+  cli_json_set(object, "weights_bytes", json_integer((json_int_t)stats.weights_bytes));
+  cli_json_set(object, "gflop", stats.gflop > 0 ? cli_json_real(stats.gflop) : json_null());
+  TRY(values_json(model, td_model_input_count(model), td_model_input, inputs, err));
+  return values_json(model, td_model_output_count(model), td_model_output, outputs, err);
+}
+
+/* ---- text ---- */
+
+static void print_names(const char *key, const json_t *names) {
+  printf("%s (%zu):", key, json_array_size(names));
+  int column = 0;
+  for (size_t i = 0; i < json_array_size(names); i++) {
+    const char *name = json_string_value(json_array_get(names, i));
+    int width = name ? (int)strlen(name) + 1 : 0;
+    if (i == 0 || column + width > 116) column = printf("\n ") - 1;
+    column += printf(" %s", name ? name : "");
+  }
+  printf("\n");
+}
+
+static void print_machine(const sys_machine *m) {
+  char l1d[24], l2[24], l3[24], memory[24];
+  printf("machine: %s, %s, %u thread%s usable\n", m->cpu_name[0] ? m->cpu_name : "unknown CPU", cli_isa_name(m->isa),
+         m->threads, m->threads == 1 ? "" : "s");
+  printf("  caches: L1d %s, L2 %s, L3 %s; memory %s\n", cli_bytes_text(l1d, sizeof l1d, m->l1d_bytes),
+         cli_bytes_text(l2, sizeof l2, m->l2_bytes), cli_bytes_text(l3, sizeof l3, m->l3_bytes),
+         cli_bytes_text(memory, sizeof memory, m->memory_bytes));
+}
+
+static td_status print_values(const char *what, const td_model *model, size_t count, describe_value describe,
+                              td_error *err) {
+  for (size_t i = 0; i < count; i++) {
+    td_value_info info;
+    char text[512];
+    TRY(describe(model, i, &info, err));
+    printf("  %-6s %s: %s\n", what, info.name, cli_info_text(&info, text, sizeof text));
+  }
+  return TD_OK;
+}
+
+static td_status print_model(const td_model *model, const char *path, td_error *err) {
+  td_model_stats stats = {.size = sizeof stats};
+  char weights[24];
+  TRY(td_model_get_stats(model, &stats, err));
+  printf("%s: %u nodes, %u steps, weights %s", path, stats.nodes, stats.steps,
+         cli_bytes_text(weights, sizeof weights, stats.weights_bytes));
+  if (stats.gflop > 0) printf(", %.4g GFLOP", stats.gflop);
+  printf("\n");
+  TRY(print_values("input", model, td_model_input_count(model), td_model_input, err));
+  return print_values("output", model, td_model_output_count(model), td_model_output, err);
+}
+
+/* ---- the command ---- */
+
+static td_status report(const cli_args *args, const td_model *model, json_t *root, td_error *err) {
+  sys_machine machine;
+  if (cli_flag(args, "json")) {
+    sys_machine_read(&machine);
+    cli_json_set(root, "version", cli_json_text(td_version()));
+    cli_json_set(root, "machine", machine_json(&machine));
+    if (model) TRY(model_json(model, args->subject, root, err));
+    return cli_print_json(json_incref(root), err);
+  }
+  if (model) return print_model(model, args->subject, err);
+  sys_machine_read(&machine);
+  printf("treadle %s\n", td_version());
+  print_machine(&machine);
+  const char *key;
+  json_t *names;
+  json_object_foreach(root, key, names) print_names(key, names);
+  return TD_OK;
+}
+
+static td_status run_info(cli_args *args, td_error *err) {
+  td_model *model = NULL;
+  json_t *root = NULL;
+  td_status status = read_capabilities(args->arena, &root, err);
+  if (status == TD_OK && args->operand_count) status = cli_open_model(args, &model, err);
+  if (status == TD_OK) status = report(args, model, root, err);
+  td_model_free(model);
+  json_decref(root);
+  return status;
+}
+
+static const cli_option info_options[] = {CLI_OPTION_JSON, CLI_OPTION_BACKEND, CLI_OPTION_WEIGHTS, CLI_OPTION_SEED};
+
+const cli_command cli_info = {
+    .name = "info",
+    .operands = "[MODEL]",
+    .summary = "say what this build knows, what machine this is, or what a model takes and gives",
+    .examples =
+        "treadle info\n"
+        "treadle info net.onnx\n"
+        "treadle info --json",
+    .options = info_options,
+    .option_count = sizeof info_options / sizeof *info_options,
+    .max_operands = 1,
+    .run = run_info,
+};

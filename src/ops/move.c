@@ -1,5 +1,7 @@
 #include "ops/move_priv.h"
 
+#include <string.h>
+
 void ops_move(const base_tensor *to, int64_t to_offset, const base_tensor *from, int64_t from_offset) {
   size_t bits = base_dtype(to->dtype)->bits;
   base_tensor source = *from, target = *to;
@@ -25,6 +27,16 @@ void ops_move_into(const base_tensor *to, int32_t axis, int64_t start, const bas
   base_tensor part = *to;
   part.dims[axis] = from->dims[axis];
   ops_move(&part, start * to->strides[axis], from, 0);
+}
+
+void ops_move_run(td_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t count) {
+  size_t bits = base_dtype(dtype)->bits;
+  if (bits >= 8) {
+    size_t size = bits / 8;
+    if (count) memcpy((char *)to + (size_t)to_at * size, (const char *)from + (size_t)from_at * size, (size_t)count * size);
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) base_store_f64(dtype, to, to_at + i, base_load_f64(dtype, from, from_at + i));
 }
 
 static td_status show_checked(const base_call *call, ops_show show, base_tensor *shown, int64_t *offset) {

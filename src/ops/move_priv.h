@@ -10,6 +10,9 @@ void ops_move(const base_tensor *to, int64_t to_offset, const base_tensor *from,
 /* Copies `from` into `to` so that it begins at `start` along `axis`; the other dims are equal. */
 void ops_move_into(const base_tensor *to, int32_t axis, int64_t start, const base_tensor *from);
 
+/* Copies `count` adjacent elements of `dtype` between dense arrays, from element `from_at` to element `to_at`. */
+void ops_move_run(td_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t count);
+
 /* What a view operator shows: operand 0 with other dims and strides, from element `offset` on. */
 typedef td_status (*ops_show)(const base_call *call, base_tensor *shown, int64_t *offset);
 /* The `view` of such an operator: aliases. Not for packed types. */

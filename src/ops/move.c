@@ -5,6 +5,7 @@
 void ops_move(const base_tensor *to, int64_t to_offset, const base_tensor *from, int64_t from_offset) {
   size_t bits = base_dtype(to->dtype)->bits;
   base_tensor source = *from, target = *to;
+  source.rank = to->rank;
   for (int32_t i = 0; i < to->rank; i++) source.dims[i] = to->dims[i];
   if (bits >= 8) {
     if (base_tensor_numel(to) == 0) return;

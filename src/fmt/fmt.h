@@ -4,4 +4,7 @@
 #include "fmt/wire.h"
 #include "fmt/tensor_proto.h"
 #include "fmt/npy.h"
+#include "fmt/zip.h"
+#include "fmt/pickle.h"
+#include "fmt/state_dict.h"
 #endif

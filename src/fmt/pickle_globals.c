@@ -1,0 +1,176 @@
+/* The globals a pickle may name, and what calling them builds. A name that is no row here is refused. */
+#include "fmt/pickle_priv.h"
+
+/* Argument `index`, or NULL when there are fewer or it is of another kind. */
+static fmt_object *arg(const fmt_objects *args, uint32_t index, fmt_object_kind kind) {
+  return index < args->count && args->at[index]->kind == kind ? args->at[index] : NULL;
+}
+
+static td_status bad_call(fmt_machine *m, const char *what) {
+  return fmt_machine_fail(m, TD_BAD_FILE, "the arguments of %s are not what they should be", what);
+}
+
+static td_status made(fmt_machine *m, fmt_object_kind kind, fmt_object **out) {
+  *out = fmt_new_object(m, kind);
+  return *out ? TD_OK : base_no_memory(m->err, "pickle");
+}
+
+static td_status make_dict(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  if (args->count) return bad_call(m, "OrderedDict");
+  return made(m, FMT_OBJ_DICT, out);
+}
+
+static td_status make_opaque(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  (void)args;
+  return made(m, FMT_OBJ_OPAQUE, out);
+}
+
+/* The first argument is the value: typed lists, type tags, parameters. */
+static td_status first_argument(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  if (args->count == 0) return bad_call(m, "a rebuilding function");
+  *out = args->at[0];
+  return TD_OK;
+}
+
+static td_status refuse_sparse(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  (void)args;
+  (void)out;
+  return fmt_machine_fail(m, TD_UNSUPPORTED, "the file holds a sparse tensor, which is not supported");
+}
+
+static td_status refuse_quantised(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  (void)args;
+  (void)out;
+  return fmt_machine_fail(m, TD_UNSUPPORTED, "the file holds a quantised tensor, which is not supported");
+}
+
+/* A tuple of at most BASE_MAX_RANK numbers >= 0. */
+static td_status read_sizes(fmt_machine *m, const fmt_object *tuple, int64_t *sizes, int32_t *rank) {
+  const fmt_objects *items = &tuple->u.items;
+  if (items->count > BASE_MAX_RANK)
+    return fmt_machine_fail(m, TD_UNSUPPORTED, "a tensor has more than %d dimensions", BASE_MAX_RANK);
+  for (uint32_t i = 0; i < items->count; i++) {
+    const fmt_object *size = arg(items, i, FMT_OBJ_INT);
+    if (!size || size->u.i < 0) return fmt_machine_fail(m, TD_BAD_FILE, "a size or stride of a tensor is no number >= 0");
+    sizes[i] = size->u.i;
+  }
+  *rank = (int32_t)items->count;
+  return TD_OK;
+}
+
+static td_status make_tensor(fmt_machine *m, const fmt_objects *args, td_dtype dtype, fmt_object **out) {
+  const fmt_object *storage = arg(args, 0, FMT_OBJ_STORAGE), *offset = arg(args, 1, FMT_OBJ_INT);
+  const fmt_object *sizes = arg(args, 2, FMT_OBJ_TUPLE), *strides = arg(args, 3, FMT_OBJ_TUPLE);
+  int32_t rank = 0, stride_rank = 0;
+  if (!storage || !offset || offset->u.i < 0 || !sizes || !strides) return bad_call(m, "_rebuild_tensor");
+  fmt_stored_tensor *t = base_new(m->arena, fmt_stored_tensor, 1);
+  if (!t) return base_no_memory(m->err, "pickle");
+  *t = (fmt_stored_tensor){.storage = storage->u.storage, .dtype = dtype, .offset = offset->u.i};
+  if (dtype == TD_INVALID) t->dtype = storage->u.storage->dtype;
+  if (t->dtype == TD_INVALID) return fmt_machine_fail(m, TD_BAD_FILE, "a tensor over an untyped storage has no dtype");
+  TRY(read_sizes(m, sizes, t->dims, &rank));
+  TRY(read_sizes(m, strides, t->strides, &stride_rank));
+  if (rank != stride_rank) return fmt_machine_fail(m, TD_BAD_FILE, "a tensor has %d sizes and %d strides", rank, stride_rank);
+  t->rank = rank;
+  TRY(made(m, FMT_OBJ_TENSOR, out));
+  (*out)->u.tensor = t;
+  return TD_OK;
+}
+
+/* Metadata (conjugate or negative views) changes what the numbers mean, so it must be empty. */
+static td_status no_metadata(fmt_machine *m, const fmt_objects *args, uint32_t index) {
+  if (args->count <= index) return TD_OK;
+  const fmt_object *o = args->at[index];
+  if (o->kind == FMT_OBJ_NONE || (o->kind == FMT_OBJ_DICT && o->u.items.count == 0)) return TD_OK;
+  return fmt_machine_fail(m, TD_UNSUPPORTED, "a tensor carries metadata, which is not supported");
+}
+
+static td_status rebuild_v2(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  TRY(no_metadata(m, args, 6));
+  return make_tensor(m, args, TD_INVALID, out);
+}
+
+/* v2's first six arguments, a dtype, metadata. */
+static td_status rebuild_v3(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  const fmt_object *dtype = arg(args, 6, FMT_OBJ_GLOBAL);
+  const struct fmt_global_row *row = dtype ? dtype->u.global->row : NULL;
+  if (!row || row->dtype == TD_INVALID || row->is_storage) return bad_call(m, "_rebuild_tensor_v3");
+  TRY(no_metadata(m, args, 7));
+  return make_tensor(m, args, row->dtype, out);
+}
+
+static td_status rebuild_parameter(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  if (!arg(args, 0, FMT_OBJ_TENSOR)) return bad_call(m, "_rebuild_parameter");
+  return first_argument(m, args, out);
+}
+
+static const struct fmt_global_row globals[] = {
+    {"torch._utils", "_rebuild_tensor_v2", rebuild_v2, TD_INVALID, false},
+    {"torch._utils", "_rebuild_tensor_v3", rebuild_v3, TD_INVALID, false},
+    {"torch._utils", "_rebuild_parameter", rebuild_parameter, TD_INVALID, false},
+    {"torch._utils", "_rebuild_qtensor", refuse_quantised, TD_INVALID, false},
+    {"torch._utils", "_rebuild_sparse_tensor", refuse_sparse, TD_INVALID, false},
+    {"collections", "OrderedDict", make_dict, TD_INVALID, false},
+    {"builtins", "complex", make_opaque, TD_INVALID, false},
+    {"torch", "device", make_opaque, TD_INVALID, false},
+    {"torch.jit._pickle", "build_intlist", first_argument, TD_INVALID, false},
+    {"torch.jit._pickle", "build_doublelist", first_argument, TD_INVALID, false},
+    {"torch.jit._pickle", "build_boollist", first_argument, TD_INVALID, false},
+    {"torch.jit._pickle", "build_tensorlist", first_argument, TD_INVALID, false},
+    {"torch.jit._pickle", "restore_type_tag", first_argument, TD_INVALID, false},
+    {"torch", "FloatStorage", NULL, TD_F32, true},
+    {"torch", "DoubleStorage", NULL, TD_F64, true},
+    {"torch", "HalfStorage", NULL, TD_F16, true},
+    {"torch", "BFloat16Storage", NULL, TD_BF16, true},
+    {"torch", "LongStorage", NULL, TD_I64, true},
+    {"torch", "IntStorage", NULL, TD_I32, true},
+    {"torch", "ShortStorage", NULL, TD_I16, true},
+    {"torch", "CharStorage", NULL, TD_I8, true},
+    {"torch", "ByteStorage", NULL, TD_U8, true},
+    {"torch", "BoolStorage", NULL, TD_BOOL, true},
+    {"torch", "UntypedStorage", NULL, TD_INVALID, true},
+    {"torch.storage", "UntypedStorage", NULL, TD_INVALID, true},
+    {"torch", "float32", NULL, TD_F32, false},
+    {"torch", "float64", NULL, TD_F64, false},
+    {"torch", "float16", NULL, TD_F16, false},
+    {"torch", "bfloat16", NULL, TD_BF16, false},
+    {"torch", "int64", NULL, TD_I64, false},
+    {"torch", "int32", NULL, TD_I32, false},
+    {"torch", "int16", NULL, TD_I16, false},
+    {"torch", "int8", NULL, TD_I8, false},
+    {"torch", "uint64", NULL, TD_U64, false},
+    {"torch", "uint32", NULL, TD_U32, false},
+    {"torch", "uint16", NULL, TD_U16, false},
+    {"torch", "uint8", NULL, TD_U8, false},
+    {"torch", "bool", NULL, TD_BOOL, false},
+    {"torch", "float8_e4m3fn", NULL, TD_F8E4M3FN, false},
+    {"torch", "float8_e4m3fnuz", NULL, TD_F8E4M3FNUZ, false},
+    {"torch", "float8_e5m2", NULL, TD_F8E5M2, false},
+    {"torch", "float8_e5m2fnuz", NULL, TD_F8E5M2FNUZ, false},
+    {"torch", "float8_e8m0fnu", NULL, TD_F8E8M0, false},
+};
+
+const struct fmt_global_row *fmt_find_global(base_str module, base_str name) {
+  for (size_t i = 0; i < sizeof globals / sizeof *globals; i++)
+    if (base_str_is(name, globals[i].name) && base_str_is(module, globals[i].module)) return &globals[i];
+  return NULL;
+}
+
+/* ("storage", class, key, device, count); the form without a zip adds a sixth, None unless the storage is a part of another. */
+td_status fmt_make_storage(fmt_machine *m, const fmt_objects *id, fmt_object **out) {
+  const fmt_object *tag = arg(id, 0, FMT_OBJ_STR), *class = arg(id, 1, FMT_OBJ_GLOBAL);
+  const fmt_object *key = arg(id, 2, FMT_OBJ_STR), *count = arg(id, 4, FMT_OBJ_INT);
+  const struct fmt_global_row *row = class ? class->u.global->row : NULL;
+  if (!tag || !base_str_is(tag->u.str, "storage") || !row || !row->is_storage || !key || !count || count->u.i < 0)
+    return fmt_machine_fail(m, TD_BAD_FILE, "a persistent id is not that of a storage");
+  if (id->count > 5 && !arg(id, 5, FMT_OBJ_NONE))
+    return fmt_machine_fail(m, TD_UNSUPPORTED, "a storage is a part of another one; save the file with a newer PyTorch");
+  fmt_storage *s = base_new(m->arena, fmt_storage, 1);
+  fmt_storage **slot = s && m->storages ? base_vec_push(m->arena, m->storages) : NULL;
+  if (!s || (m->storages && !slot)) return base_no_memory(m->err, "pickle");
+  *s = (fmt_storage){row->dtype, key->u.str, count->u.i};
+  if (slot) *slot = s;
+  TRY(made(m, FMT_OBJ_STORAGE, out));
+  (*out)->u.storage = s;
+  return TD_OK;
+}

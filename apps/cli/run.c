@@ -170,7 +170,8 @@ static td_status report_row(run_state *s, const base_tensor *t, int64_t row, jso
   for (int64_t i = 0; i < count; i++) {
     const char *name = cli_class_name(top[i].index, classes);
     if (!rows) {
-      printf("%6.2f %%  %4lld  %s\n", top[i].probability * 100, (long long)top[i].index, name ? name : "");
+      printf("%6.2f %%  %4lld%s%s\n", top[i].probability * 100, (long long)top[i].index, name ? "  " : "",
+             name ? name : "");
       continue;
     }
     json_t *entry = json_object();

@@ -1,0 +1,278 @@
+/* The command from outside: exit statuses, messages, help, files, JSON. */
+#include "cli/fixture.h"
+
+enum { COLUMNS = 4 };
+
+static const char *const commands[] = {"run", "check", "bench", "inspect", "info", "version", "help"};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void test_help(void **state) {
+  fixture *f = *state;
+  outcome usage = run(f, "help");
+  assert_int_equal(usage.status, 0);
+  for (size_t i = 0; i < COMMANDS; i++) {
+    assert_holds(usage.out, commands[i]);
+    outcome one = run(f, base_arena_format(f->arena, "help %s", commands[i]));
+    outcome same = run(f, base_arena_format(f->arena, "%s --nothing --help", commands[i]));
+    assert_int_equal(one.status, 0);
+    assert_holds(one.out, base_arena_format(f->arena, "usage: treadle %s", commands[i]));
+    assert_int_equal(same.status, 2);
+    same = run(f, base_arena_format(f->arena, "%s --help", commands[i]));
+    assert_int_equal(same.status, 0);
+    assert_string_equal(same.out, one.out);
+  }
+  assert_holds(run(f, "help run").out, "examples:\n  treadle run net.onnx\n");
+  assert_string_equal(run(f, "--help").out, usage.out);
+}
+
+static void test_man_and_completion(void **state) {
+  fixture *f = *state;
+  outcome man = run(f, "help --man"), completion = run(f, "help --bash-completion");
+  assert_int_equal(man.status, 0);
+  assert_starts(man.out, ".TH TREADLE 1");
+  assert_holds(completion.out, "complete -o filenames -F _treadle treadle");
+  for (size_t i = 0; i < COMMANDS; i++) {
+    assert_holds(man.out, base_arena_format(f->arena, ".SS \"treadle %s", commands[i]));
+    assert_holds(completion.out, base_arena_format(f->arena, "    %s) options='--help", commands[i]));
+  }
+  assert_holds(man.out, "\\fB\\-\\-min\\-time\\fR \\fISECONDS\\fR\n");
+  assert_holds(completion.out, "run:--backend) COMPREPLY=($(compgen -W 'eager aot_eager' -- \"$word\"))");
+}
+
+static void test_usage_errors(void **state) {
+  fixture *f = *state;
+  static const struct {
+    const char *arguments, *message;
+  } rows[] = {
+      {"", "usage: treadle COMMAND"},
+      {"walk", "treadle: there is no command 'walk'; see `treadle help`\n"},
+      {"help walk", "treadle: help: there is no command 'walk'"},
+      {"run", "treadle: run: MODEL is missing"},
+      {"run a b", "treadle: run: one word too many: 'b'"},
+      {"run a --loud", "treadle: run: unknown option '--loud'; see `treadle help run`\n"},
+      {"run a -v", "treadle: run: unknown option '-v'"},
+      {"run a --json=1", "treadle: run: takes no value: '--json=1'"},
+      {"run a --top", "treadle: run: a value is missing after '--top'"},
+      {"run a --top 1 --top=2", "treadle: run: given twice: 'top'"},
+      {"run a --backend warp", "treadle: run: --backend 'warp': choose one of: eager aot_eager"},
+      {"run a --top 0", "treadle: run: --top '0': a number from 1 to"},
+      {"bench a --min-time soon", "--min-time 'soon': a number from 0 to"},
+      {"inspect a --stage loops", "--stage 'loops': choose one of: imported passes plan"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    outcome got = run(f, rows[i].arguments);
+    assert_int_equal(got.status, 2);
+    assert_string_equal(got.out, "");
+    assert_holds(got.err, rows[i].message);
+  }
+}
+
+/* Words after -- are operands even when they look like options. */
+static void test_double_dash(void **state) {
+  fixture *f = *state;
+  save_unary("--net.onnx", "Flatten", COLUMNS);
+  assert_int_equal(run(f, "run -- --net.onnx").status, 0);
+}
+
+static void test_version(void **state) {
+  fixture *f = *state;
+  outcome got = run(f, "version");
+  assert_int_equal(got.status, 0);
+  assert_string_equal(got.out, base_arena_format(f->arena, "treadle %s\n", td_version()));
+  assert_string_equal(run(f, "--version").out, got.out);
+}
+
+static void test_run_errors(void **state) {
+  fixture *f = *state;
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  save_unary("odd.onnx", "NoSuchOperator", COLUMNS);
+  save_text("damaged.onnx", "\x0a\xff\xff\xff");
+  save_text("damaged.npy", "\x93NUMPY");
+  static const struct {
+    int status;
+    const char *arguments, *message;
+  } rows[] = {
+      {3, "run absent.onnx", "treadle: absent.onnx: "},
+      {3, "run damaged.onnx", "treadle: damaged.onnx: "},
+      {4, "run odd.onnx", "NoSuchOperator"},
+      {4, "run odd.onnx", "/block/one"},
+      {3, "run net.onnx --input x=absent.npy", "treadle: net.onnx: absent.npy: "},
+      {3, "run net.onnx --input x=damaged.npy", "treadle: net.onnx: damaged.npy: "},
+      {2, "run net.onnx --input q=damaged.npy", "there is no input called q; there are: x"},
+      {2, "run net.onnx --input notes.txt", "no reader for this name; there are .npy"},
+      {2, "run net.onnx --shape q=1x4", "there is no input called q"},
+      {2, "run net.onnx --shape x=1x5", "--shape 1x5 does not fit what the model declares, f32[batch,4]"},
+      {2, "run net.onnx --shape x=1xx4", "is no shape"},
+      {2, "run net.onnx --input x=1x5:f32:0", "treadle: net.onnx: "},
+      {2, "run net.onnx --input x=1x4:i64:0", "treadle: net.onnx: "},
+      {2, "run net.onnx --input x=1x4:f32:much", "'much' is no value to fill with"},
+      {2, "run net.onnx --input x=1x4:f32:0 --input 1x4:f32:0", "the model has 1 inputs, and all have a value"},
+      {2, "bench net.onnx --shape x=2x4 --batch 3", "--batch 3: the first dimension of every input is fixed"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    outcome got = run(f, rows[i].arguments);
+    if (got.status != rows[i].status) fail_msg("%s: status %d: %s", rows[i].arguments, got.status, got.err);
+    assert_holds(got.err, rows[i].message);
+    assert_null(strstr(strstr(got.err, "treadle: ") + 1, "treadle: ")); /* said once */
+  }
+}
+
+static void test_run_output(void **state) {
+  fixture *f = *state;
+  float values[COLUMNS] = {-1, 2, -3, 4.5f};
+  base_tensor x = row_of(values, COLUMNS);
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  save_npy("x=1.npy", &x); /* a file name may hold '=' */
+  save_pb("x.pb", &x);
+  static const char *const inputs[] = {"--input x=x=1.npy", "--input x.pb", "--input=x=x.pb"};
+  for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+    outcome got = run(f, base_arena_format(f->arena, "run net.onnx %s --output results", inputs[i]));
+    assert_int_equal(got.status, 0);
+    assert_string_equal(got.err, "");
+    assert_holds(got.out, "a/y:0 f32[1,4] -> results/a_y_0.npy, min -3, mean 0.625, max 4.5: -1 2 -3 4.5\n");
+    assert_holds(got.out, " ms per inference; load ");
+    base_tensor y = load_npy(f, "results/a_y_0.npy");
+    assert_int_equal(y.rank, 2);
+    assert_int_equal(y.dims[1], COLUMNS);
+    for (int64_t k = 0; k < COLUMNS; k++) {
+      assert_true(base_load_f64(TD_F32, y.data, k) == (double)values[k]);
+    }
+    unlink("results/a_y_0.npy");
+  }
+}
+
+static void test_run_random(void **state) {
+  fixture *f = *state;
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  outcome first = run(f, "run net.onnx --shape x=3x4");
+  assert_int_equal(first.status, 0);
+  assert_string_equal(first.err, "treadle: net.onnx: input x: random f32[3,4], as no --input gives it\n");
+  outcome again = run(f, "run net.onnx --shape x=3x4 --seed 0"), other = run(f, "run net.onnx --shape x=3x4 --seed 1");
+  size_t line = strcspn(first.out, "\n");
+  assert_memory_equal(first.out, again.out, line);
+  assert_memory_not_equal(first.out, other.out, line);
+}
+
+static void assert_keys(const json_t *object, const char *const *keys) {
+  for (; *keys; keys++) {
+    if (!json_object_get(object, *keys)) fail_msg("no key %s", *keys);
+  }
+}
+
+static void test_run_json(void **state) {
+  fixture *f = *state;
+  static const char *const keys[] = {
+      "model",         "backend",      "threads",           "load_ms",    "compile_ms",    "first_ms",
+      "latency_ms",    "arena_bytes",  "arena_lower_bytes", "tail_bytes", "weights_bytes", "copied_bytes",
+      "anon_peak_kib", "peak_rss_kib", "outputs",           NULL};
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  outcome got = run(f, "run net.onnx --input x=2x4:f32:-2.5 --json --threads 1 --repeat 3 --backend eager");
+  assert_int_equal(got.status, 0);
+  json_t *root = parse(got.out);
+  assert_keys(root, keys);
+  assert_int_equal(json_integer_value(json_object_get(root, "threads")), 1);
+  assert_string_equal(json_string_value(json_object_get(root, "backend")), "eager");
+  assert_true(json_integer_value(json_object_get(root, "anon_peak_kib")) > 0);
+  const json_t *output = json_array_get(json_object_get(root, "outputs"), 0);
+  assert_string_equal(json_string_value(json_object_get(output, "name")), "a/y:0");
+  assert_string_equal(json_string_value(json_object_get(output, "dtype")), "f32");
+  assert_int_equal(json_integer_value(json_array_get(json_object_get(output, "shape"), 0)), 2);
+  assert_true(json_number_value(json_object_get(output, "max")) == -2.5);
+  json_decref(root);
+}
+
+static void test_top(void **state) {
+  fixture *f = *state;
+  float *scores = base_new(f->arena, float, 1000);
+  scores[282] = 9;
+  scores[0] = 8;
+  base_tensor x = row_of(scores, 1000);
+  save_unary("same.onnx", "Identity", 1000);
+  save_npy("scores.npy", &x);
+  outcome got = run(f, "run same.onnx --input scores.npy --top 2");
+  assert_int_equal(got.status, 0);
+  /* e^9 and e^8 of e^9 + e^8 + 998 */
+  assert_starts(got.out, " 67.07 %   282  tiger cat\n 24.67 %     0  tench\n");
+  json_t *root = parse(run(f, "run same.onnx --input scores.npy --top 3 --json").out);
+  const json_t *row = json_array_get(json_object_get(json_array_get(json_object_get(root, "outputs"), 0), "top"), 0);
+  assert_int_equal(json_array_size(row), 3);
+  assert_int_equal(json_integer_value(json_object_get(json_array_get(row, 0), "class")), 282);
+  assert_string_equal(json_string_value(json_object_get(json_array_get(row, 1), "name")), "tench");
+  json_decref(root);
+  /* Other class counts have no names, and K may be more than there are. */
+  save_unary("few.onnx", "Identity", COLUMNS);
+  got = run(f, "run few.onnx --input x=1x4:f32:1 --top 9");
+  assert_starts(got.out, " 25.00 %     0\n 25.00 %     1\n 25.00 %     2\n 25.00 %     3\n");
+}
+
+static void test_inspect(void **state) {
+  fixture *f = *state;
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  static const char *const stages[] = {"imported", "passes", "plan"};
+  for (size_t i = 0; i < 3; i++) {
+    outcome got = run(f, base_arena_format(f->arena, "inspect net.onnx --stage %s", stages[i]));
+    assert_int_equal(got.status, 0);
+    assert_holds(got.out, "# net.onnx\n# input   x: f32[batch,4]\n# output  a/y:0: f32[batch,4]\n");
+    if (i == 2) continue; /* a plan is printed as text only */
+    json_decref(parse(run(f, base_arena_format(f->arena, "inspect net.onnx --stage %s --format json", stages[i])).out));
+    got = run(f, base_arena_format(f->arena, "inspect net.onnx --stage %s --format dot", stages[i]));
+    assert_starts(got.out, "digraph");
+  }
+}
+
+static void test_info(void **state) {
+  fixture *f = *state;
+  static const char *const keys[] = {"version",  "machine", "backends",  "formats",
+                                     "builtins", "passes",  "operators", NULL};
+  outcome got = run(f, "info");
+  assert_int_equal(got.status, 0);
+  assert_holds(got.out, "backends");
+  json_t *root = parse(run(f, "info --json").out);
+  assert_keys(root, keys);
+  assert_true(json_array_size(json_object_get(root, "operators")) > 20);
+  json_decref(root);
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  root = parse(run(f, "info net.onnx --json").out);
+  const json_t *input = json_array_get(json_object_get(json_object_get(root, "model"), "inputs"), 0);
+  assert_string_equal(json_string_value(json_object_get(input, "name")), "x");
+  assert_string_equal(json_string_value(json_array_get(json_object_get(input, "shape"), 0)), "batch");
+  json_decref(root);
+}
+
+static void test_bench(void **state) {
+  fixture *f = *state;
+  static const char *const keys[] = {
+      "model",       "threads",       "isa",   "load_ms",  "compile_ms",       "first_ms",
+      "latency_ms",  "throughput",    "gflop", "limit_ms", "percent_of_limit", "peak_rss_kib",
+      "arena_bytes", "weights_bytes", NULL};
+  static const char *const times[] = {"min", "p50", "p90", "p99", NULL};
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  outcome got = run(f, "bench net.onnx --min-time 0.01 --threads 1 --batch 2 --json");
+  assert_int_equal(got.status, 0);
+  json_t *root = parse(got.out);
+  assert_keys(root, keys);
+  const json_t *latency = json_object_get(root, "latency_ms");
+  double before = 0;
+  for (size_t i = 0; times[i]; i++) {
+    double now = json_number_value(json_object_get(latency, times[i]));
+    assert_true(now >= before);
+    before = now;
+  }
+  assert_true(json_number_value(json_object_get(latency, "mean")) > 0);
+  assert_true(json_is_null(json_object_get(root, "limit_ms")));
+  json_decref(root);
+  assert_holds(run(f, "bench net.onnx --min-time 0.01").out, " ms mean of ");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_help),         cmocka_unit_test(test_man_and_completion),
+      cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_double_dash),
+      cmocka_unit_test(test_version),      cmocka_unit_test(test_run_errors),
+      cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_random),
+      cmocka_unit_test(test_run_json),     cmocka_unit_test(test_top),
+      cmocka_unit_test(test_inspect),      cmocka_unit_test(test_info),
+      cmocka_unit_test(test_bench),
+  };
+  return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}

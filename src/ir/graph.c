@@ -205,31 +205,51 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
 }
 
 td_status ir_replace_value(ir_graph *g, ir_value old, ir_value with, td_error *err) {
-  (void)err;
-  for (uint32_t n = 1; n < g->nodes.count; n++) {
-    ir_node_def *node = &g->nodes.at[n];
-    for (uint32_t i = 0; node->op && i < node->in_count; i++)
-      if (node->in[i].id == old.id) node->in[i] = with;
+  while (g->replaced.count <= old.id) {
+    const ir_value *slot = base_vec_push(g->arena, &g->replaced);
+    if (!slot) return base_no_memory(err, "an edit of the graph");
   }
-  for (uint32_t b = 1; b < g->blocks.count; b++)
-    for (uint32_t i = 0; i < g->blocks.at[b].results.count; i++)
-      if (g->blocks.at[b].results.at[i].id == old.id) g->blocks.at[b].results.at[i] = with;
+  g->replaced.at[old.id] = with;
   return TD_OK;
+}
+
+/* What stands for `v` now. Chains are shortened on the way. */
+static ir_value current(ir_graph *g, ir_value v) {
+  ir_value last = v;
+  while (last.id < g->replaced.count && g->replaced.at[last.id].id) last = g->replaced.at[last.id];
+  while (v.id != last.id) {
+    ir_value next = g->replaced.at[v.id];
+    g->replaced.at[v.id] = last;
+    v = next;
+  }
+  return last;
+}
+
+void ir_refresh(ir_graph *g, ir_node node) {
+  ir_node_def *def = ir_node_of(g, node);
+  for (uint32_t i = 0; i < def->in_count; i++) def->in[i] = current(g, def->in[i]);
 }
 
 void ir_remove_node(ir_graph *g, ir_node node) {
   ir_node_def *def = ir_node_of(g, node);
-  ir_block_def *block = ir_block_of(g, def->parent);
-  for (uint32_t i = 0; i < def->block_count; i++)
-    while (ir_block_of(g, def->blocks[i])->nodes.count)
-      ir_remove_node(g, ir_block_of(g, def->blocks[i])->nodes.at[ir_block_of(g, def->blocks[i])->nodes.count - 1]);
-  for (uint32_t i = 0; i < block->nodes.count; i++) {
-    if (block->nodes.at[i].id != node.id) continue;
-    memmove(&block->nodes.at[i], &block->nodes.at[i + 1], (block->nodes.count - i - 1) * sizeof *block->nodes.at);
-    block->nodes.count--;
-    break;
-  }
+  for (uint32_t b = 0; def->op && b < def->block_count; b++)
+    for (uint32_t i = 0; i < ir_block_of(g, def->blocks[b])->nodes.count; i++)
+      ir_remove_node(g, ir_block_of(g, def->blocks[b])->nodes.at[i]);
   def->op = NULL;
+}
+
+void ir_settle(ir_graph *g) {
+  for (uint32_t n = 1; n < g->nodes.count; n++)
+    if (g->nodes.at[n].op) ir_refresh(g, (ir_node){n});
+  for (uint32_t b = 1; b < g->blocks.count; b++) {
+    ir_block_def *block = &g->blocks.at[b];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < block->nodes.count; i++)
+      if (ir_node_of(g, block->nodes.at[i])->op) block->nodes.at[kept++] = block->nodes.at[i];
+    block->nodes.count = kept;
+    for (uint32_t i = 0; i < block->results.count; i++) block->results.at[i] = current(g, block->results.at[i]);
+  }
+  g->replaced.count = 0;
 }
 
 void ir_count_uses(const ir_graph *g, uint32_t *counts) {

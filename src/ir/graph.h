@@ -64,6 +64,7 @@ typedef struct ir_graph {
   ir_block top; /* its params are the inputs, its results the outputs */
   BASE_VEC(const char *) output_names; /* of top's results, as the user calls them */
   BASE_VEC(ir_value) input_defaults;   /* constant per input, or none */
+  BASE_VEC(ir_value) replaced;         /* by value id, noted by ir_replace_value: what stands for it; id 0: itself */
 } ir_graph;
 
 ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops); /* NULL: out of memory */
@@ -109,9 +110,13 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
  *   prim::Loop(trips, cond, carried...) -> carried...;   one block: parameters (i64 iteration, carried...), results
  *     (bool go on, carried...). `trips` i64 and `cond` bool are rank 0; either may be absent (none): no limit, true. */
 
-/* Constant-time edits for passes. Replacing rewrites every use (nested blocks and results included). */
+/* Edits, for passes, in constant time each: they are noted, and take effect at ir_settle, which a pass calls once at its
+ * end. Until then ir_refresh brings the operands of one node up to date, and a removed node stands in its block with op
+ * NULL (its nested nodes too). */
 td_status ir_replace_value(ir_graph *g, ir_value old, ir_value with, td_error *err);
 void ir_remove_node(ir_graph *g, ir_node node);
+void ir_refresh(ir_graph *g, ir_node node);
+void ir_settle(ir_graph *g);
 /* Uses of each value, by value id: `counts` has g->values.count entries; results of blocks count. */
 void ir_count_uses(const ir_graph *g, uint32_t *counts);
 

@@ -39,6 +39,7 @@ td_status passes_dead(ir_graph *graph, uint32_t *changes, td_error *err) {
   if (uses) {
     ir_count_uses(graph, uses);
     sweep(graph, graph->top, uses, changes);
+    ir_settle(graph);
   }
   base_arena_free(scratch);
   return uses ? TD_OK : base_no_memory(err, "dead code removal");

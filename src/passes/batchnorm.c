@@ -1,0 +1,113 @@
+/* batchnorm.c -- folds an inference batch norm into the convolution before it:
+ *
+ *     (w * x + b - mean) * s + beta  =  (w s) * x + (b - mean) s + beta,   s = gamma / sqrt(variance + eps)
+ *
+ * Requires: a verified graph; weights, bias and statistics constant; the convolution's result used by the norm alone.
+ * Keeps: types, origins of both nodes. Breaks: bit equality (weights are rounded again); the folded weights are a copy. */
+#include "passes/passes_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+static int attr_index(const ir_op *op, const char *name) {
+  for (int i = 0; i < op->attr_count; i++)
+    if (strcmp(op->attrs[i].name, name) == 0) return i;
+  return -1;
+}
+
+static const base_tensor *constant(const ir_graph *g, const ir_node_def *node, uint32_t i) {
+  return i < node->in_count && node->in[i].id ? ir_value_of(g, node->in[i])->info.constant : NULL;
+}
+
+static bool is_absent(const ir_node_def *node, uint32_t i) { return i >= node->in_count || !node->in[i].id; }
+
+static bool can_fold(const ir_graph *g, const ir_node_def *conv, const ir_node_def *norm, const uint32_t *uses) {
+  if (!conv->op || strcmp(conv->op->name, "aten::convolution") != 0 || uses[conv->out[0].id] != 1) return false;
+  if (base_attr_int(conv->attrs, (uint32_t)attr_index(conv->op, "transposed"))) return false;
+  const base_tensor *w = constant(g, conv, 1);
+  if (!w || !base_is_float(w->dtype) || (!is_absent(conv, 2) && !constant(g, conv, 2))) return false;
+  for (uint32_t i = 1; i < 5; i++) {
+    const base_tensor *t = constant(g, norm, i);
+    if (!is_absent(norm, i) && (!t || t->rank != 1 || t->dims[0] != w->dims[0] || !base_is_float(t->dtype))) return false;
+  }
+  return constant(g, norm, 3) && constant(g, norm, 4);
+}
+
+static double element(const base_tensor *t, int64_t i, double absent) {
+  return t ? base_load_f64(t->dtype, t->data, i * t->strides[0]) : absent;
+}
+
+/* The folded weights and bias, dense, in the graph's arena. */
+static td_status fold_numbers(ir_graph *g, const ir_node_def *conv, const ir_node_def *norm, base_tensor *w, base_tensor *b,
+                              td_error *err) {
+  const base_tensor *old = constant(g, conv, 1), *bias = constant(g, conv, 2);
+  double eps = base_attr_float(norm->attrs, (uint32_t)attr_index(norm->op, "eps"));
+  int64_t channels = old->dims[0], each = channels ? base_tensor_numel(old) / channels : 0;
+  void *data = base_arena_alloc(g->arena, base_tensor_bytes(old) + 1);
+  void *offset = base_arena_alloc(g->arena, (size_t)channels * sizeof(double) + 1);
+  if (!data || !offset) return base_no_memory(err, "folded weights");
+  *w = base_tensor_of(data, old->dtype, old->rank, old->dims);
+  *b = base_tensor_of(offset, old->dtype, 1, &channels);
+  base_tensor_pack(data, old);
+  for (int64_t c = 0; c < channels; c++) {
+    double scale = element(constant(g, norm, 1), c, 1) / sqrt(element(constant(g, norm, 4), c, 1) + eps);
+    for (int64_t k = c * each; k < (c + 1) * each; k++)
+      base_store_f64(w->dtype, data, k, base_load_f64(w->dtype, data, k) * scale);
+    double moved = (element(bias, c, 0) - element(constant(g, norm, 3), c, 0)) * scale + element(constant(g, norm, 2), c, 0);
+    base_store_f64(b->dtype, offset, c, moved);
+  }
+  return TD_OK;
+}
+
+static td_status merge_origins(ir_graph *g, ir_node_def *conv, const ir_node_def *norm, td_error *err) {
+  uint32_t count = conv->origins.count + norm->origins.count;
+  const char **names = base_new(g->arena, const char *, count + 1);
+  if (!names) return base_no_memory(err, "origins");
+  for (uint32_t i = 0; i < conv->origins.count; i++) names[i] = conv->origins.names[i];
+  for (uint32_t i = 0; i < norm->origins.count; i++) names[conv->origins.count + i] = norm->origins.names[i];
+  conv->origins = (ir_origins){names, count};
+  return TD_OK;
+}
+
+static td_status fold(ir_graph *g, ir_node conv_id, ir_node norm_id, td_error *err) {
+  base_tensor w, b;
+  ir_value in[3] = {ir_node_of(g, conv_id)->in[0]};
+  TRY(fold_numbers(g, ir_node_of(g, conv_id), ir_node_of(g, norm_id), &w, &b, err));
+  TRY(ir_add_constant(g, &w, NULL, &in[1], err));
+  TRY(ir_add_constant(g, &b, NULL, &in[2], err));
+  ir_value *operands = base_arena_copy(g->arena, in, sizeof in);
+  if (!operands) return base_no_memory(err, "folded weights");
+  ir_node_def *conv = ir_node_of(g, conv_id), *norm = ir_node_of(g, norm_id);
+  conv->in = operands;
+  conv->in_count = 3;
+  TRY(merge_origins(g, conv, norm, err));
+  TRY(ir_replace_value(g, norm->out[0], conv->out[0], err));
+  ir_remove_node(g, norm_id);
+  return TD_OK;
+}
+
+static td_status visit(ir_graph *g, const uint32_t *uses, uint32_t *changes, td_error *err) {
+  for (uint32_t n = 1; n < g->nodes.count; n++) {
+    ir_node_def *norm = &g->nodes.at[n];
+    if (!norm->op || strcmp(norm->op->name, "aten::_native_batch_norm_legit_no_training") != 0) continue;
+    ir_refresh(g, (ir_node){n});
+    ir_node conv = ir_value_of(g, norm->in[0])->node;
+    if (!conv.id || !can_fold(g, ir_node_of(g, conv), norm, uses)) continue;
+    TRY(fold(g, conv, (ir_node){n}, err));
+    ++*changes;
+  }
+  return TD_OK;
+}
+
+td_status passes_batchnorm(ir_graph *graph, uint32_t *changes, td_error *err) {
+  base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
+  uint32_t *uses = scratch ? base_new(scratch, uint32_t, graph->values.count) : NULL;
+  td_status status = uses ? TD_OK : base_no_memory(err, "batch norm folding");
+  if (uses) {
+    ir_count_uses(graph, uses);
+    status = visit(graph, uses, changes, err);
+    ir_settle(graph);
+  }
+  base_arena_free(scratch);
+  return status;
+}

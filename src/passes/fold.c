@@ -1,0 +1,113 @@
+/* fold.c -- constant folding: a node whose operands are all constants, or whose small integer result inference already
+ * knows, becomes a constant.
+ * Requires: a verified graph. Keeps: types, names of values. Breaks: nothing. Weights are left in their mapping: a view
+ * costs nothing at run time, so it is not folded, and a result larger than what it is made from and than FOLD_BYTES would
+ * only take memory. */
+#include "passes/passes_priv.h"
+
+#include <string.h>
+
+enum { FOLD_BYTES = 1 << 16, MAX_OPERANDS = 64, MAX_RESULTS = 16 };
+
+static const base_tensor *constant_of(const ir_graph *g, ir_value v) { return ir_value_of(g, v)->info.constant; }
+
+static bool all_constant(const ir_graph *g, const ir_node_def *node, size_t *bytes) {
+  *bytes = 0;
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    if (!node->in[i].id) continue;
+    if (!constant_of(g, node->in[i])) return false;
+    *bytes += base_tensor_bytes(constant_of(g, node->in[i]));
+  }
+  return true;
+}
+
+/* Bytes of a result of known size; SIZE_MAX when it is not known. */
+static size_t result_bytes(const ir_type *type) {
+  int64_t count = 1;
+  size_t bytes;
+  if (type->kind != IR_TENSOR || type->rank < 0) return SIZE_MAX;
+  for (int32_t i = 0; i < type->rank; i++)
+    if (!base_dim_known(type->dims[i]) || __builtin_mul_overflow(count, type->dims[i], &count)) return SIZE_MAX;
+  return base_dtype_bytes(type->dtype, count, &bytes) ? bytes : SIZE_MAX;
+}
+
+static bool worth_folding(const ir_graph *g, const ir_node_def *node) {
+  size_t operands, results = 0;
+  if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST) || !node->op->reference) return false;
+  if (node->in_count > MAX_OPERANDS || node->out_count > MAX_RESULTS || !all_constant(g, node, &operands)) return false;
+  for (uint32_t i = 0; i < node->out_count; i++) {
+    const ir_type *type = ir_type_of(g, node->out[i]);
+    size_t bytes = node->op->flags & IR_OP_DEFINES && type->kind == IR_TENSOR ? 0 : result_bytes(type);
+    if (bytes == SIZE_MAX || __builtin_add_overflow(results, bytes, &results)) return false;
+  }
+  if (results <= FOLD_BYTES) return operands <= 16 * (size_t)FOLD_BYTES || results < operands / 16;
+  return !(node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) && results <= operands;
+}
+
+/* Replaces result `i` of `node` by a constant of `tensor`. */
+static td_status become(ir_graph *g, ir_node id, uint32_t i, const base_tensor *tensor, td_error *err) {
+  ir_value old = ir_node_of(g, id)->out[i], fresh;
+  TRY(ir_add_constant(g, tensor, ir_value_of(g, old)->name, &fresh, err));
+  return ir_replace_value(g, old, fresh, err);
+}
+
+static td_status evaluate(ir_graph *g, ir_node id, bool *folded, td_error *err) {
+  const ir_node_def *node = ir_node_of(g, id);
+  base_value in[MAX_OPERANDS], out[MAX_RESULTS];
+  const base_value *at[MAX_OPERANDS];
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    at[i] = node->in[i].id ? &in[i] : NULL;
+    if (at[i]) in[i] = (base_value){.kind = BASE_TENSOR, .tensor = *constant_of(g, node->in[i])};
+  }
+  td_error ignored;
+  /* A node that fails (an index out of range in a branch that never runs) fails when it runs. */
+  td_status status = ir_evaluate(node->op, node->attrs, at, node->in_count, g->arena, out, node->out_count, &ignored);
+  if (status == TD_NO_RESOURCE) return base_no_memory(err, "constant folding");
+  *folded = status == TD_OK;
+  for (uint32_t i = 0; *folded && i < node->out_count; i++) *folded = out[i].kind == BASE_TENSOR;
+  for (uint32_t i = 0; *folded && i < ir_node_of(g, id)->out_count; i++) TRY(become(g, id, i, &out[i].tensor, err));
+  return TD_OK;
+}
+
+/* A result that inference knows in full, such as the shape of a value of fixed size. */
+static td_status from_contents(ir_graph *g, ir_node id, bool *folded, td_error *err) {
+  const ir_node_def *node = ir_node_of(g, id);
+  *folded = false;
+  if (node->out_count != 1 || node->op->flags & (IR_OP_REGION | IR_OP_RANDOM)) return TD_OK;
+  const ir_info *info = &ir_value_of(g, node->out[0])->info;
+  size_t bytes = result_bytes(&info->type);
+  if (!info->ints || bytes == SIZE_MAX) return TD_OK;
+  for (uint32_t i = 0; i < info->int_count; i++)
+    if (!base_dim_known(info->ints[i])) return TD_OK;
+  int64_t dims[BASE_MAX_RANK];
+  for (int32_t i = 0; i < info->type.rank; i++) dims[i] = info->type.dims[i];
+  void *data = base_arena_alloc(g->arena, bytes ? bytes : 1);
+  if (!data) return base_no_memory(err, "constant folding");
+  base_tensor t = base_tensor_of(data, info->type.dtype, info->type.rank, dims);
+  if (base_tensor_numel(&t) != (int64_t)info->int_count) return TD_OK;
+  for (uint32_t i = 0; i < info->int_count; i++) base_store_i64(t.dtype, data, i, info->ints[i]);
+  *folded = true;
+  return become(g, id, 0, &t, err);
+}
+
+static td_status visit(ir_graph *g, ir_block block, uint32_t *changes, td_error *err) {
+  for (uint32_t i = 0; i < ir_block_of(g, block)->nodes.count; i++) {
+    ir_node id = ir_block_of(g, block)->nodes.at[i];
+    bool folded;
+    ir_refresh(g, id);
+    TRY(from_contents(g, id, &folded, err));
+    if (!folded && worth_folding(g, ir_node_of(g, id))) TRY(evaluate(g, id, &folded, err));
+    for (uint32_t b = 0; !folded && b < ir_node_of(g, id)->block_count; b++)
+      TRY(visit(g, ir_node_of(g, id)->blocks[b], changes, err));
+    if (!folded) continue;
+    ir_remove_node(g, id);
+    ++*changes;
+  }
+  return TD_OK;
+}
+
+td_status passes_fold(ir_graph *graph, uint32_t *changes, td_error *err) {
+  td_status status = visit(graph, graph->top, changes, err);
+  ir_settle(graph);
+  return status;
+}

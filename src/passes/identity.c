@@ -1,0 +1,51 @@
+/* identity.c -- removes nodes that give back their operand: copies, casts to the same type, views to the same shape,
+ * permutations that move nothing.
+ * Requires: a verified graph. Keeps: every value's type and contents. Breaks: nothing. */
+#include "passes/passes_priv.h"
+
+#include <string.h>
+
+static bool never_mind(const ir_node_def *node) {
+  (void)node;
+  return true;
+}
+
+/* dims attribute 0 is 0, 1, 2, ... */
+static bool is_identity_order(const ir_node_def *node) {
+  uint32_t count;
+  const int64_t *order = base_attr_ints(node->attrs, 0, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (order[i] != (int64_t)i) return false;
+  return true;
+}
+
+/* Operators that give back operand 0 when the types agree and `also` holds. */
+static const struct {
+  const char *op;
+  bool (*also)(const ir_node_def *node);
+} rows[] = {
+    {"aten::clone", never_mind},   {"aten::_to_copy", never_mind}, {"aten::view", never_mind},    {"aten::expand", never_mind},
+    {"aten::permute", is_identity_order}, {"aten::squeeze", never_mind}, {"aten::unsqueeze", never_mind},
+};
+
+static bool is_identity(const ir_graph *g, const ir_node_def *node) {
+  if (node->in_count == 0 || !node->in[0].id || node->out_count != 1) return false;
+  const ir_type *in = ir_type_of(g, node->in[0]), *out = ir_type_of(g, node->out[0]);
+  if (in->kind != IR_TENSOR || in->rank == IR_UNRANKED || !ir_type_equal(in, out)) return false;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].also(node);
+  return false;
+}
+
+td_status passes_identity(ir_graph *graph, uint32_t *changes, td_error *err) {
+  td_status status = TD_OK;
+  for (uint32_t n = 1; status == TD_OK && n < graph->nodes.count; n++) {
+    ir_node_def *node = &graph->nodes.at[n];
+    if (!node->op || !is_identity(graph, node)) continue;
+    status = ir_replace_value(graph, node->out[0], node->in[0], err);
+    ir_remove_node(graph, (ir_node){n});
+    ++*changes;
+  }
+  ir_settle(graph);
+  return status;
+}

@@ -10,8 +10,7 @@ enum { REVERSE_BATCH_AXIS, REVERSE_TIME_AXIS };
 enum { CENTER_AXES };
 enum { COLUMNS_DILATIONS, COLUMNS_PADS, COLUMNS_STRIDES };
 
-static const ir_attr depth_attrs[] = {{.name = "blocksize", .kind = BASE_ATTR_INT, .required = true}, ATTR_STR("mode", "DCR")};
-static const ir_attr space_attrs[] = {{.name = "blocksize", .kind = BASE_ATTR_INT, .required = true}};
+static const ir_attr block_attrs[] = {{.name = "blocksize", .kind = BASE_ATTR_INT, .required = true}, ATTR_STR("mode", "DCR")};
 static const ir_attr reverse_attrs[] = {ATTR_INT("batch_axis", 1), ATTR_INT("time_axis", 0)};
 static const ir_attr center_attrs[] = {ATTR_OPTIONAL("axes", BASE_ATTR_INTS)};
 static const ir_attr columns_attrs[] = {ATTR_INTS("dilations"), ATTR_INTS("pads"), ATTR_INTS("strides")};
@@ -28,6 +27,8 @@ static td_status exact(ir_infer *ctx, base_dim a, int64_t b, base_dim *result) {
 static td_status infer_blocks(ir_infer *ctx, bool to_space) {
   ir_type type = ctx->in[0]->type;
   int64_t block = base_attr_int(ctx->attrs, BLOCK_SIZE);
+  const char *mode = base_attr_str(ctx->attrs, BLOCK_MODE);
+  if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) return ir_infer_fail(ctx, "there is no mode \"%s\"", mode);
   if (block < 1 || block > INT16_MAX) return ir_infer_fail(ctx, "a block size of %lld", (long long)block);
   if (type.rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, type.dtype);
   if (type.rank != 4) return ir_infer_fail(ctx, "the input has rank %d, not 4", type.rank);
@@ -41,21 +42,18 @@ static td_status infer_blocks(ir_infer *ctx, bool to_space) {
   return ir_out(ctx, 0, type.dtype, type.rank, type.dims);
 }
 
-static td_status infer_to_space(ir_infer *ctx) {
-  const char *mode = base_attr_str(ctx->attrs, BLOCK_MODE);
-  if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) return ir_infer_fail(ctx, "there is no mode \"%s\"", mode);
-  return infer_blocks(ctx, true);
-}
+static td_status infer_to_space(ir_infer *ctx) { return infer_blocks(ctx, true); }
 static td_status infer_to_depth(ir_infer *ctx) { return infer_blocks(ctx, false); }
 
 /* Walks [n, c, h, w] of the deep tensor and [block, block] of the place inside a block: `deep` has c * block * block
  * channels, `wide` has sides block times as long. DCR: the place is the slow index of the channel, CRD: the fast one. */
-static td_status move_blocks(const base_call *call, bool to_space, bool place_first) {
+static td_status move_blocks(const base_call *call, bool to_space) {
   const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
   const base_tensor *deep = to_space ? in : out, *wide = to_space ? out : in;
   int64_t block = base_attr_int(call->attrs, BLOCK_SIZE), channels = wide->dims[1];
   if (deep->dims[1] != channels * block * block || wide->dims[2] != deep->dims[2] * block || wide->dims[3] != deep->dims[3] * block)
     return ops_fail(call, "the sizes do not divide by a block of %lld", (long long)block);
+  bool place_first = strcmp(base_attr_str(call->attrs, BLOCK_MODE), "DCR") == 0;
   int64_t place = place_first ? channels : 1, channel = place_first ? 1 : block * block;
   base_tensor to = {.dtype = in->dtype, .rank = 6}, from = to;
   base_tensor *d = to_space ? &from : &to, *w = to_space ? &to : &from;
@@ -73,10 +71,8 @@ static td_status move_blocks(const base_call *call, bool to_space, bool place_fi
   return TD_OK;
 }
 
-static td_status to_space_reference(const base_call *call) {
-  return move_blocks(call, true, strcmp(base_attr_str(call->attrs, BLOCK_MODE), "DCR") == 0);
-}
-static td_status to_depth_reference(const base_call *call) { return move_blocks(call, false, true); }
+static td_status to_space_reference(const base_call *call) { return move_blocks(call, true); }
+static td_status to_depth_reference(const base_call *call) { return move_blocks(call, false); }
 
 /* ---- reversed sequences ---- */
 
@@ -254,6 +250,7 @@ static bool to_space_cases(ir_case *c, uint32_t number) {
 static bool to_depth_cases(ir_case *c, uint32_t number) {
   if (number >= 3) return false;
   ops_case_arg(c, ARG_INT("blocksize", 1 + (int64_t)number));
+  ops_case_arg(c, ARG_STR("mode", number == 2 ? "CRD" : "DCR"));
   return ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 6, 6), OPS_INDEX, number);
 }
 
@@ -292,12 +289,12 @@ static const ir_alias columns_aliases[] = {{"onnx", "Col2Im", 18, NULL}};
 OPS_DECLARE(rearrange);
 const ir_op ops_rearrange[] = {
     /* (x [n, c * b * b, h, w]) -> [n, c, h * b, w * b]; mode CRD is aten::pixel_shuffle */
-    {.name = "td::depth_to_space", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = depth_attrs,
-     .attr_count = OPS_COUNT(depth_attrs), .infer = infer_to_space, .reference = to_space_reference,
+    {.name = "td::depth_to_space", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = block_attrs,
+     .attr_count = OPS_COUNT(block_attrs), .infer = infer_to_space, .reference = to_space_reference,
      .cases = to_space_cases, .aliases = to_space_aliases, .alias_count = OPS_COUNT(to_space_aliases)},
-    /* (x [n, c, h * b, w * b]) -> [n, b * b * c, h, w] */
-    {.name = "td::space_to_depth", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = space_attrs,
-     .attr_count = OPS_COUNT(space_attrs), .infer = infer_to_depth, .reference = to_depth_reference,
+    /* (x [n, c, h * b, w * b]) -> [n, c * b * b, h, w]: the reverse, in either mode */
+    {.name = "td::space_to_depth", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = block_attrs,
+     .attr_count = OPS_COUNT(block_attrs), .infer = infer_to_depth, .reference = to_depth_reference,
      .cases = to_depth_cases, .aliases = to_depth_aliases, .alias_count = OPS_COUNT(to_depth_aliases)},
     /* (x, lengths): the first lengths[b] steps of sample b in reverse */
     {.name = "td::reverse_sequence", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = reverse_attrs,

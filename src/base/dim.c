@@ -218,6 +218,15 @@ bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, in
   return base_dim_eval(dims, n->a, symbols, &a) && base_dim_eval(dims, n->b, symbols, &b) && compute(n->op, a, b, value);
 }
 
+bool base_dim_not_negative(const base_dims *dims, base_dim d) {
+  int64_t number;
+  if (number_of(d, &number)) return number >= 0;
+  if (d == BASE_DIM_NONE) return false;
+  const base_dim_node *n = node_of(dims, d);
+  if (n->op == BASE_DIM_SYMBOL) return true;
+  return n->op != BASE_DIM_SUB && base_dim_not_negative(dims, n->a) && base_dim_not_negative(dims, n->b);
+}
+
 bool base_dim_from_data(const base_dims *dims, base_dim d) {
   int64_t number;
   if (number_of(d, &number) || d == BASE_DIM_NONE) return false;

@@ -54,6 +54,8 @@ static inline base_dim base_dim_div(base_dims *d, base_dim a, base_dim b) { retu
 /* Value of `d` given a value per symbol; false on overflow, division by zero, a negative symbol (unknown), or sizes that
  * do not broadcast. O(nodes under d). */
 bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value);
+/* True when `d` is surely not negative: symbols are sizes, and no difference takes part. */
+bool base_dim_not_negative(const base_dims *dims, base_dim d);
 /* True when `d` needs a symbol that data defines. */
 bool base_dim_from_data(const base_dims *dims, base_dim d);
 void base_dim_print(const base_dims *dims, base_dim d, base_text *text);

@@ -180,6 +180,34 @@ td_status ops_elementwise_i64(const base_call *call, uint32_t operands, ops_map_
   return TD_OK;
 }
 
+/* `n` elements of operand `i` from `at` of the row on: in place where they are dense, else gathered into `buffer`. */
+static const base_f32 *row_f32(const rows *r, uint32_t i, int64_t at, int64_t n, float *buffer) {
+  const base_f32 *from = (const base_f32 *)r->t[i]->data + r->walk.offset[i] + at * r->step[i];
+  if (r->step[i] == 1) return from;
+  for (int64_t k = 0; k < n; k++) buffer[k] = from[k * r->step[i]];
+  return buffer;
+}
+
+td_status ops_elementwise_f32(const base_call *call, uint32_t operands, ops_map_f32 map, const void *user) {
+  rows r;
+  TRY(rows_start(call, operands, &r));
+  if (!r.walk.count) return TD_OK;
+  float buffer[BASE_WALK_MAX][CHUNK];
+  const base_f32 *in[BASE_WALK_MAX] = {0};
+  do {
+    for (int64_t at = 0; at < r.length; at += CHUNK) {
+      int64_t n = r.length - at < CHUNK ? r.length - at : CHUNK;
+      for (uint32_t i = 1; i <= operands; i++) in[i - 1] = row_f32(&r, i, at, n, buffer[i]);
+      base_f32 *to = (base_f32 *)r.t[0]->data + r.walk.offset[0] + at * r.step[0];
+      map(user, n, in, buffer[0]);
+      if (r.step[0] == 1) memcpy(to, buffer[0], (size_t)n * sizeof(float));
+      else
+        for (int64_t k = 0; k < n; k++) to[k * r.step[0]] = buffer[0][k];
+    }
+  } while (base_walk_next(&r.walk));
+  return TD_OK;
+}
+
 td_status ops_view_reference(const base_call *call) {
   base_value shown = {.kind = BASE_TENSOR, .tensor = *base_out(call, 0)};
   base_value *out[] = {&shown};

@@ -66,6 +66,10 @@ typedef void (*ops_map_f64)(const void *user, int64_t count, const double *const
 typedef void (*ops_map_i64)(const void *user, int64_t count, const int64_t *const *in, int64_t *out);
 td_status ops_elementwise_f64(const base_call *call, uint32_t operands, ops_map_f64 map, const void *user);
 td_status ops_elementwise_i64(const base_call *call, uint32_t operands, ops_map_i64 map, const void *user);
+/* The same for operands and out[0] of f32 alone, computed in float: for maps that are exact there or rounded once. `out`
+ * overlaps no operand. */
+typedef void (*ops_map_f32)(const void *user, int64_t count, const base_f32 *const *in, base_f32 *restrict out);
+td_status ops_elementwise_f32(const base_call *call, uint32_t operands, ops_map_f32 map, const void *user);
 /* The reference of a VIEW or VIEW_DENSE operator: copies what its `view` shows. */
 td_status ops_view_reference(const base_call *call);
 /* Integers of operand `i` (shape, axes, ...), at most `max`; fails when there are more. */

@@ -1,0 +1,107 @@
+/* activation.c -- activation functions with parameters, which are attributes. Computed in double and rounded once, or in
+ * float where that gives the same bits. */
+#include "ops/ops_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FIRST, SECOND, THIRD }; /* attributes, in table order */
+
+/* A body: `p` are the operator's float attributes in table order. */
+#define BODY(NAME, EXPR)                                                                                \
+  static void NAME(const void *user, int64_t count, const double *const *in, double *out) {             \
+    const double *p = user;                                                                             \
+    (void)p;                                                                                            \
+    for (int64_t k = 0; k < count; k++) {                                                               \
+      double a = in[0][k];                                                                              \
+      out[k] = (EXPR);                                                                                  \
+    }                                                                                                   \
+  }
+BODY(leaky_relu, a < 0 ? a * p[FIRST] : a)
+BODY(elu, a > 0 || isnan(a) ? a * p[SECOND] : p[FIRST] * p[SECOND] * expm1(a * p[THIRD]))
+BODY(hard_sigmoid, isnan(a) ? a : fmin(fmax(p[FIRST] * a + p[SECOND], 0), 1))
+BODY(shrink, a < -p[FIRST] ? a + p[SECOND] : a > p[FIRST] ? a - p[SECOND] : 0)
+BODY(threshold, a > p[FIRST] || isnan(a) ? a : p[SECOND])
+BODY(gelu_none, a == -INFINITY ? -0.0 : 0.5 * a * (1 + erf(a * 0.70710678118654752440)))
+BODY(gelu_tanh, a == -INFINITY ? -0.0 : 0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a))))
+
+static td_status run(const base_call *call, ops_map_f64 map) {
+  double p[3] = {0};
+  for (uint32_t i = 0; i < call->attrs->count && i < 3; i++) p[i] = base_attr_float(call->attrs, i);
+  return ops_elementwise_f64(call, 1, map, p);
+}
+
+static void leaky_relu_floats(const void *user, int64_t count, const base_f32 *const *in, base_f32 *restrict out) {
+  const float slope = *(const float *)user;
+  const base_f32 *x = in[0];
+  for (int64_t k = 0; k < count; k++) out[k] = x[k] < 0 ? x[k] * slope : x[k];
+}
+
+static td_status leaky_relu_reference(const base_call *call) {
+  float slope = (float)base_attr_float(call->attrs, FIRST);
+  if (base_out(call, 0)->dtype == TD_F32) return ops_elementwise_f32(call, 1, leaky_relu_floats, &slope);
+  return run(call, leaky_relu);
+}
+static td_status elu_reference(const base_call *call) { return run(call, elu); }
+static td_status hard_sigmoid_reference(const base_call *call) { return run(call, hard_sigmoid); }
+static td_status shrink_reference(const base_call *call) { return run(call, shrink); }
+static td_status threshold_reference(const base_call *call) { return run(call, threshold); }
+static td_status gelu_reference(const base_call *call) {
+  bool by_tanh = strcmp(base_attr_str(call->attrs, FIRST), "tanh") == 0;
+  return ops_elementwise_f64(call, 1, by_tanh ? gelu_tanh : gelu_none, NULL);
+}
+
+static td_status infer_float(ir_infer *ctx) {
+  td_dtype dtype = ir_in(ctx, 0)->type.dtype;
+  if (!base_is_float(dtype)) return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(dtype));
+  return ops_infer_same(ctx);
+}
+
+static td_status infer_gelu(ir_infer *ctx) {
+  const char *approximate = base_attr_str(ctx->attrs, FIRST);
+  if (strcmp(approximate, "none") != 0 && strcmp(approximate, "tanh") != 0)
+    return ir_infer_fail(ctx, "approximate \"%s\" is neither none nor tanh", approximate);
+  return infer_float(ctx);
+}
+
+static bool cases(ir_case *c, uint32_t number) {
+  static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16};
+  if (number >= 3 * OPS_COUNT(dtypes)) return false;
+  td_dtype d = dtypes[number / 3];
+  if (number % 3 == 0) return ops_case_in(c, d, OPS_DIMS(0, 2), OPS_NORMAL, 1);
+  return number % 3 == 1 ? ops_case_in(c, d, OPS_DIMS(7, 13), OPS_SPECIAL, 2) : ops_case_in(c, d, OPS_DIMS(5, 1, 3), OPS_NORMAL, 3);
+}
+
+static bool gelu_cases(ir_case *c, uint32_t number) {
+  ops_case_arg(c, ARG_STR("approximate", number % 2 ? "tanh" : "none"));
+  return cases(c, number / 2);
+}
+
+static const ir_attr leaky_relu_attrs[] = {ATTR_FLOAT("negative_slope", 0.01)};
+static const ir_attr elu_attrs[] = {ATTR_FLOAT("alpha", 1), ATTR_FLOAT("scale", 1), ATTR_FLOAT("input_scale", 1)};
+static const ir_attr hard_sigmoid_attrs[] = {ATTR_FLOAT("alpha", 0.2f), ATTR_FLOAT("beta", 0.5)};
+static const ir_attr shrink_attrs[] = {ATTR_FLOAT("lambd", 0.5), ATTR_FLOAT("bias", 0)};
+static const ir_attr threshold_attrs[] = {ATTR_FLOAT("threshold", 1), ATTR_FLOAT("value", 0)};
+static const ir_attr gelu_attrs[] = {ATTR_STR("approximate", "none")};
+
+static const ir_alias leaky_relu_aliases[] = {{"onnx", "LeakyRelu", 1, "alpha=negative_slope"}};
+static const ir_alias elu_aliases[] = {{"onnx", "Elu", 1, NULL}};
+static const ir_alias hard_sigmoid_aliases[] = {{"onnx", "HardSigmoid", 1, NULL}};
+static const ir_alias shrink_aliases[] = {{"onnx", "Shrink", 9, NULL}};
+static const ir_alias threshold_aliases[] = {{"onnx", "ThresholdedRelu", 1, "alpha=threshold"}};
+static const ir_alias gelu_aliases[] = {{"onnx", "Gelu", 20, NULL}, {"com.microsoft", "Gelu", 1, NULL}};
+
+#define ROW(NAME, OP, INFER, CASES)                                                                              \
+  {.name = OP, .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,            \
+   .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER, .reference = NAME##_reference,  \
+   .rtol = 1e-6f, .cases = CASES, .aliases = NAME##_aliases, .alias_count = OPS_COUNT(NAME##_aliases)}
+OPS_DECLARE(activation);
+const ir_op ops_activation[] = {
+    ROW(leaky_relu, "aten::leaky_relu", infer_float, cases),
+    ROW(elu, "aten::elu", infer_float, cases),
+    ROW(hard_sigmoid, "td::hard_sigmoid", infer_float, cases),
+    ROW(shrink, "td::shrink", infer_float, cases),
+    ROW(threshold, "aten::threshold", infer_float, cases),
+    ROW(gelu, "aten::gelu", infer_gelu, gelu_cases),
+};
+OPS_TABLE(activation);

@@ -7,4 +7,6 @@
 #include "fmt/zip.h"
 #include "fmt/pickle.h"
 #include "fmt/state_dict.h"
+#include "fmt/image.h"
+#include "fmt/wav.h"
 #endif

@@ -1,0 +1,124 @@
+/* image_resize.c -- resampling as Pillow does it (its Resample.c defines the numbers): separable, rows first, weights
+ * normalised in double and rounded to 22 fractional bits, sums rounded to 8 bits after each direction. */
+#include "fmt/image.h"
+
+#include <math.h>
+
+enum { WEIGHT_BITS = 22 };
+
+static double bilinear(double x) {
+  x = fabs(x);
+  return x < 1 ? 1 - x : 0;
+}
+
+/* Keys 1981, a = -0.5. */
+static double bicubic(double x) {
+  const double a = -0.5;
+  x = fabs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+typedef struct filter_row {
+  double support; /* the filter is zero beyond */
+  double (*at)(double x);
+} filter_row;
+
+static const filter_row filters[] = {[FMT_BILINEAR] = {1, bilinear}, [FMT_BICUBIC] = {2, bicubic}};
+
+/* What one direction needs: output i is the sum of `count[i]` inputs from `first[i]` times weights[i * taps ...]. */
+typedef struct resampling {
+  int32_t taps;
+  int32_t *first, *count, *weights;
+} resampling;
+
+/* The weights of one output: `values` has room for them in double. */
+static void weigh(const filter_row *filter, int32_t from, double scale, double stretch, int32_t i, double *values,
+                  resampling *r) {
+  double support = filter->support * stretch, center = (i + 0.5) * scale, sum = 0;
+  int32_t first = (int32_t)fmax(center - support + 0.5, 0);
+  int32_t end = (int32_t)fmin(center + support + 0.5, from);
+  for (int32_t k = 0; k < end - first; k++) sum += values[k] = filter->at((k + first - center + 0.5) * (1 / stretch));
+  for (int32_t k = 0; k < end - first; k++) {
+    double weight = sum != 0 ? values[k] / sum : values[k];
+    r->weights[(int64_t)i * r->taps + k] = (int32_t)(weight * (1 << WEIGHT_BITS) + (weight < 0 ? -0.5 : 0.5));
+  }
+  r->first[i] = first;
+  r->count[i] = end - first;
+}
+
+static bool resampling_make(base_arena *arena, int32_t from, int32_t to, fmt_filter kind, resampling *r) {
+  const filter_row *filter = &filters[kind];
+  double scale = (double)from / to, stretch = scale < 1 ? 1 : scale;
+  r->taps = (int32_t)ceil(filter->support * stretch) * 2 + 1;
+  r->first = base_new(arena, int32_t, (size_t)to);
+  r->count = base_new(arena, int32_t, (size_t)to);
+  r->weights = base_new(arena, int32_t, (size_t)to * (size_t)r->taps);
+  double *values = base_new(arena, double, (size_t)r->taps);
+  if (!r->first || !r->count || !r->weights || !values) return false;
+  for (int32_t i = 0; i < to; i++) weigh(filter, from, scale, stretch, i, values, r);
+  return true;
+}
+
+/* One output row or column of `count` samples: inputs stand `from_step` bytes apart in the direction of the sum. */
+static uint8_t weighted(const uint8_t *from, int64_t from_step, const int32_t *weights, int32_t count) {
+  int64_t sum = 1 << (WEIGHT_BITS - 1);
+  for (int32_t k = 0; k < count; k++) sum += (int64_t)from[k * from_step] * weights[k];
+  sum = sum < 0 ? 0 : sum >> WEIGHT_BITS;
+  return (uint8_t)(sum > 255 ? 255 : sum);
+}
+
+static void resample_rows(const fmt_image *from, const resampling *r, const fmt_image *to) {
+  for (int32_t y = 0; y < to->height; y++) {
+    for (int32_t x = 0; x < to->width; x++) {
+      const uint8_t *at = from->rgb + y * from->stride + 3 * (int64_t)r->first[x];
+      for (int c = 0; c < 3; c++)
+        to->rgb[y * to->stride + 3 * (int64_t)x + c] =
+            weighted(at + c, 3, r->weights + (int64_t)x * r->taps, r->count[x]);
+    }
+  }
+}
+
+static void resample_columns(const fmt_image *from, const resampling *r, const fmt_image *to) {
+  for (int32_t y = 0; y < to->height; y++) {
+    const uint8_t *at = from->rgb + r->first[y] * from->stride;
+    for (int64_t x = 0; x < 3 * (int64_t)to->width; x++)
+      to->rgb[y * to->stride + x] = weighted(at + x, from->stride, r->weights + (int64_t)y * r->taps, r->count[y]);
+  }
+}
+
+static bool make(base_arena *arena, int32_t width, int32_t height, fmt_image *image) {
+  *image = (fmt_image){.width = width, .height = height, .stride = 3 * (int64_t)width};
+  image->rgb = base_arena_alloc(arena, (size_t)image->stride * (size_t)height);
+  return image->rgb != NULL;
+}
+
+/* A direction whose size stays is left alone, as the filters would leave it. */
+static bool resize(base_arena *arena, base_arena *scratch, const fmt_image *image, int32_t width, int32_t height,
+                   fmt_filter filter, fmt_image *resized) {
+  fmt_image rows = *image;
+  resampling r;
+  if (width != image->width) {
+    if (!resampling_make(scratch, image->width, width, filter, &r)) return false;
+    if (!make(height != image->height ? scratch : arena, width, image->height, &rows)) return false;
+    resample_rows(image, &r, &rows);
+  }
+  *resized = rows;
+  if (height == image->height) return true;
+  if (!resampling_make(scratch, image->height, height, filter, &r)) return false;
+  if (!make(arena, width, height, resized)) return false;
+  resample_columns(&rows, &r, resized);
+  return true;
+}
+
+td_status fmt_image_resize(base_arena *arena, const fmt_image *image, int32_t width, int32_t height, fmt_filter filter,
+                           fmt_image *resized, td_error *err) {
+  if (width < 1 || height < 1 || base_max_i64(height, image->height) > FMT_IMAGE_MOST_PIXELS / width)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "a picture of %d x %d cannot be resized to %d x %d: too small or too large", image->width,
+                     image->height, width, height);
+  base_arena *scratch = base_arena_new(base_arena_allocator(arena));
+  bool made = scratch && resize(arena, scratch, image, width, height, filter, resized);
+  base_arena_free(scratch);
+  return made ? TD_OK : base_no_memory(err, "a resized picture");
+}

@@ -2,6 +2,7 @@
  * fold their constants; a division by a factor of a product cancels it. That is enough for the sizes that exporters write
  * (views of batch*seq, halves, strides), and anything else stays a plain expression: never wrong, only less equal. */
 #include "base/dim.h"
+#include "base/size.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +39,14 @@ static base_dim handle(uint32_t index) { return BASE_DIM_NONE + 1 + (int64_t)ind
 
 static bool is_expression(base_dim d) { return d != BASE_DIM_NONE && d < BASE_DIM_LEAST; }
 
+/* Nodes of the longest expression that is kept. Sharing makes long ones out of few operations (x + x of x + x ...), and
+ * evaluating walks the tree: without a bound a small file could ask for more than ever ends. */
+enum { WEIGHT_MAX = 4096 };
+
+static uint32_t weight_of(const base_dims *dims, base_dim d) { return is_expression(d) ? node_of(dims, d)->weight : 1; }
+
 static base_dim intern(base_dims *dims, base_dim_op op, int64_t a, int64_t b) {
-  if (!dims) return BASE_DIM_NONE;
+  if (!dims || a == BASE_DIM_NONE || b == BASE_DIM_NONE) return BASE_DIM_NONE;
   base_dim_node key = {0};
   key.op = op;
   key.a = a;
@@ -47,10 +54,13 @@ static base_dim intern(base_dims *dims, base_dim_op op, int64_t a, int64_t b) {
   base_str bytes = {(const char *)&key, sizeof key};
   uint32_t *found = base_map_get(&dims->by_node, bytes);
   if (found) return handle(*found);
+  uint32_t weight = op == BASE_DIM_SYMBOL ? 1 : 1 + weight_of(dims, a) + weight_of(dims, b);
+  if (weight > WEIGHT_MAX) return BASE_DIM_NONE;
   const char *copy = base_arena_copy(dims->arena, &key, sizeof key);
   base_dim_node *node = copy ? base_vec_push(dims->arena, &dims->nodes) : NULL;
   if (!node) return BASE_DIM_NONE;
   *node = key;
+  node->weight = weight;
   uint32_t index = dims->nodes.count - 1;
   if (!base_map_put(&dims->by_node, dims->arena, (base_str){copy, sizeof key}, index, NULL)) return BASE_DIM_NONE;
   return handle(index);
@@ -86,53 +96,53 @@ base_dim base_dim_fresh(base_dims *dims) {
 
 static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) { return is_expression(d) && node_of(dims, d)->op == op; }
 
-/* d without the factor f, or BASE_DIM_NONE when f is not one of its factors. */
-static base_dim without_factor(base_dims *dims, base_dim d, base_dim f) {
-  if (d == f) return 1;
-  int64_t number, factor;
-  if (number_of(d, &number) && number_of(f, &factor))
-    return factor && number % factor == 0 ? base_dim_number(number / factor) : BASE_DIM_NONE;
-  if (!is_op(dims, d, BASE_DIM_MUL)) return BASE_DIM_NONE;
-  base_dim_node n = *node_of(dims, d);
-  base_dim left = without_factor(dims, n.a, f);
-  if (left != BASE_DIM_NONE) return base_dim_mul(dims, left, n.b);
-  base_dim right = without_factor(dims, n.b, f);
-  return right == BASE_DIM_NONE ? BASE_DIM_NONE : base_dim_mul(dims, n.a, right);
+/* A product taken apart: its numbers as one, its other factors from the highest handle down. */
+enum { FACTORS_MAX = 32 };
+typedef struct product {
+  int64_t number;
+  uint32_t count;
+  base_dim factors[FACTORS_MAX];
+} product;
+
+/* Multiplies `d` into `p`; false on overflow or too many factors. */
+static bool take_factors(const base_dims *dims, base_dim d, product *p) {
+  int64_t number;
+  if (number_of(d, &number)) return base_mul_i64(p->number, number, &p->number);
+  if (is_op(dims, d, BASE_DIM_MUL))
+    return take_factors(dims, node_of(dims, d)->a, p) && take_factors(dims, node_of(dims, d)->b, p);
+  if (p->count == FACTORS_MAX) return false;
+  uint32_t i = p->count++;
+  for (; i > 0 && p->factors[i - 1] < d; i--) p->factors[i] = p->factors[i - 1];
+  p->factors[i] = d;
+  return true;
 }
 
-/* a / b with common factors cancelled, when that leaves no division; else BASE_DIM_NONE. */
-static base_dim divide_exactly(base_dims *dims, base_dim a, base_dim b) {
-  while (is_op(dims, b, BASE_DIM_MUL)) {
-    base_dim_node n = *node_of(dims, b);
-    a = divide_exactly(dims, a, n.a);
-    if (a == BASE_DIM_NONE) return a;
-    b = n.b;
-  }
-  return without_factor(dims, a, b);
+static base_dim product_dim(base_dims *dims, const product *p) {
+  if (p->number == 0 || p->count == 0) return base_dim_number(p->number);
+  base_dim d = p->factors[p->count - 1];
+  for (uint32_t i = p->count - 1; i-- > 0 && d != BASE_DIM_NONE;) d = intern(dims, BASE_DIM_MUL, p->factors[i], d);
+  if (p->number == 1 || d == BASE_DIM_NONE) return d;
+  return intern(dims, BASE_DIM_MUL, base_dim_number(p->number), d);
 }
 
 static base_dim simplify_mul(base_dims *dims, base_dim a, base_dim b) {
-  int64_t x, y;
-  bool a_number = number_of(a, &x), b_number = number_of(b, &y);
-  if (b_number || (!a_number && b > a)) { /* constant left, then a fixed order */
-    base_dim t = a; a = b; b = t;
-    bool u = a_number; a_number = b_number; b_number = u;
-    int64_t v = x; x = y; y = v;
+  product p = {.number = 1};
+  if (!take_factors(dims, a, &p) || !take_factors(dims, b, &p)) return intern(dims, BASE_DIM_MUL, a, b);
+  return product_dim(dims, &p);
+}
+
+/* a / b where every factor of b is one of a; else BASE_DIM_NONE. */
+static base_dim divide_exactly(base_dims *dims, base_dim a, base_dim b) {
+  product from = {.number = 1}, by = {.number = 1}, left = {.number = 1};
+  if (!take_factors(dims, a, &from) || !take_factors(dims, b, &by)) return BASE_DIM_NONE;
+  if (by.number == 0 || from.number % by.number != 0) return BASE_DIM_NONE;
+  left.number = from.number / by.number;
+  uint32_t taken = 0; /* both lists have one order */
+  for (uint32_t i = 0; i < from.count; i++) {
+    if (taken < by.count && from.factors[i] == by.factors[taken]) taken++;
+    else left.factors[left.count++] = from.factors[i];
   }
-  if (a_number && x == 1) return b;
-  if (a_number && x == 0) return 0;
-  if (is_op(dims, b, BASE_DIM_MUL)) {
-    base_dim_node n = *node_of(dims, b);
-    if (a_number && number_of(n.a, &y))
-      return base_dim_mul(dims, base_dim_binary(dims, BASE_DIM_MUL, a, n.a), n.b);
-    if (!a_number && number_of(n.a, &y)) return base_dim_mul(dims, n.a, base_dim_mul(dims, a, n.b));
-    if (!a_number && n.a > a) return intern(dims, BASE_DIM_MUL, n.a, base_dim_mul(dims, a, n.b));
-  }
-  if (!a_number && is_op(dims, a, BASE_DIM_MUL)) {
-    base_dim_node n = *node_of(dims, a);
-    return base_dim_mul(dims, n.a, base_dim_mul(dims, n.b, b));
-  }
-  return intern(dims, BASE_DIM_MUL, a, b);
+  return taken == by.count ? product_dim(dims, &left) : BASE_DIM_NONE;
 }
 
 /* a + c, where c is a number: (base + k) + c is one sum. */

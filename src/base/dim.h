@@ -25,6 +25,7 @@ typedef enum base_dim_op {
 typedef struct base_dim_node {
   base_dim_op op;
   int64_t a, b; /* operands as base_dim; of a SYMBOL its number */
+  uint32_t weight; /* nodes under it, read as a tree: what evaluating it costs */
 } base_dim_node;
 
 typedef struct base_symbol {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -67,12 +68,106 @@ static void numbers_need_no_table(void **state) {
   assert_int_equal(base_dim_add(NULL, BASE_DIM_NONE, 2), BASE_DIM_NONE);
 }
 
+/* A random expression twice: built with simplification, and as plain numbers along the way. */
+static uint32_t next_random(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return *seed >> 8;
+}
+
+enum { SYMBOLS = 3, BUILT = 40 };
+
+/* Whatever is simplified, the value stays: sums, products and divisions of everything made so far. Sizes are positive, as
+ * those of the tensors are that a division is ever taken of. */
+static void simplifying_keeps_the_value(void **state) {
+  base_dims *d = *state;
+  const int64_t values[SYMBOLS] = {7, 12, 5};
+  const char *const names[SYMBOLS] = {"batch", "height", "width"};
+  uint32_t seed = 1;
+  int compared = 0;
+  for (int round = 0; round < 400; round++) {
+    base_dim built[BUILT];
+    int64_t plain[BUILT];
+    int count = 0;
+    for (; count < SYMBOLS; count++) {
+      built[count] = base_dim_symbol(d, names[count]);
+      plain[count] = values[count];
+    }
+    for (int64_t number = 1; number <= 4; number++, count++) built[count] = plain[count] = number * number;
+    while (count < BUILT) {
+      base_dim_op op = (base_dim_op)(BASE_DIM_ADD + (int)(next_random(&seed) % (BASE_DIM_OP_COUNT - BASE_DIM_ADD)));
+      uint32_t left = next_random(&seed) % (uint32_t)count, right = next_random(&seed) % (uint32_t)count;
+      base_dim plain_result = base_dim_binary(NULL, op, plain[left], plain[right]);
+      if (plain_result == BASE_DIM_NONE || plain_result <= 0 || plain_result > 1000000) {
+        plain_result = plain[left]; /* no size: take a copy */
+        built[count] = built[left];
+      } else {
+        built[count] = base_dim_binary(d, op, built[left], built[right]);
+      }
+      plain[count] = plain_result;
+      int64_t got;
+      if (built[count] == BASE_DIM_NONE) break; /* too long */
+      if (!base_dim_eval(d, built[count], values, &got) || got != plain_result)
+        fail_msg("round %d: %lld instead of %lld", round, (long long)got, (long long)plain_result);
+      compared++;
+      count++;
+    }
+  }
+  assert_true(compared > 10000);
+}
+
+/* A chain of x + x has few nodes and, read as a tree, more than can ever be walked. */
+static void what_is_too_long_is_refused(void **state) {
+  base_dims *d = *state;
+  base_dim x = base_dim_symbol(d, "x");
+  int steps = 0;
+  while (x != BASE_DIM_NONE && steps < 64) {
+    x = base_dim_binary(d, BASE_DIM_MAX, base_dim_add(d, x, x), base_dim_symbol(d, "y"));
+    steps++;
+  }
+  assert_true(steps > 4 && steps < 64);
+}
+
+static void every_operation_prints_and_parses(void **state) {
+  base_dims *d = *state;
+  base_dim a = base_dim_symbol(d, "a"), b = base_dim_symbol(d, "b");
+  base_text text = {.allocator = &base_libc_allocator};
+  for (int op = BASE_DIM_ADD; op < BASE_DIM_OP_COUNT; op++) {
+    base_dim e = base_dim_binary(d, (base_dim_op)op, a, base_dim_binary(d, BASE_DIM_MAX, b, -3));
+    text.length = 0;
+    base_dim_print(d, e, &text);
+    const char *at = text.at;
+    assert_int_equal(base_dim_parse(d, &at, text.at + text.length), e);
+  }
+  base_text_free(&text);
+  const char *const bad[] = {"", "add(a", "add(a,)", "add(a b)", "nothing(a, b)", "\"open", "div(a, 0)", "9223372036854775808("};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const char *at = bad[i];
+    assert_int_equal(base_dim_parse(d, &at, bad[i] + strlen(bad[i])), BASE_DIM_NONE);
+  }
+}
+
+static void numbers_divide_downward(void **state) {
+  (void)state;
+  const struct { base_dim_op op; int64_t a, b, want; } cases[] = {
+      {BASE_DIM_FLOORDIV, 7, 2, 3},  {BASE_DIM_FLOORDIV, -7, 2, -4}, {BASE_DIM_FLOORDIV, 7, -2, -4}, {BASE_DIM_CEILDIV, 7, 2, 4},
+      {BASE_DIM_CEILDIV, -7, 2, -3}, {BASE_DIM_MOD, 7, 3, 1},        {BASE_DIM_MOD, -7, 3, 2},       {BASE_DIM_MOD, 7, -3, -2},
+      {BASE_DIM_MIN, 3, 5, 3},       {BASE_DIM_MAX, 3, 5, 5},        {BASE_DIM_BROADCAST, 1, 5, 5},  {BASE_DIM_BROADCAST, 5, 1, 5}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_int_equal(base_dim_binary(NULL, cases[i].op, cases[i].a, cases[i].b), cases[i].want);
+  assert_int_equal(base_dim_binary(NULL, BASE_DIM_BROADCAST, 3, 5), BASE_DIM_NONE);
+  assert_int_equal(base_dim_binary(NULL, BASE_DIM_MOD, 3, 0), BASE_DIM_NONE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(products_cancel, setup, teardown),
       cmocka_unit_test_setup_teardown(evaluates_as_built, setup, teardown),
       cmocka_unit_test_setup_teardown(prints_and_parses, setup, teardown),
+      cmocka_unit_test_setup_teardown(simplifying_keeps_the_value, setup, teardown),
+      cmocka_unit_test_setup_teardown(what_is_too_long_is_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(every_operation_prints_and_parses, setup, teardown),
       cmocka_unit_test(numbers_need_no_table),
+      cmocka_unit_test(numbers_divide_downward),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,7 @@ static const cli_option bench_options[] = {
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_WEIGHTS,
-    {"preprocess", "NAME", "how a picture becomes numbers", NULL, false},
+    CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,
     CLI_OPTION_JSON,
 };

@@ -60,6 +60,11 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   { "threads", "N", "threads to compute with; default: what affinity and quota allow", NULL, false }
 #define CLI_OPTION_WEIGHTS \
   { "weights", "FILE", "state_dict of a builtin: model (.pth, .safetensors)", NULL, false }
+#define CLI_OPTION_PREPROCESS                                                                 \
+  {                                                                                           \
+    "preprocess", "NAME", "how a picture becomes numbers; default: as the model was trained", \
+        "imagenet efficientnet_lite", false                                                   \
+  }
 #define CLI_OPTION_SEED \
   { "seed", "N", "seed of random inputs and of random weights; default 0", NULL, false }
 #define CLI_OPTION_SHAPE \

@@ -96,6 +96,18 @@ static td_status give_named(feed_maker *m, const char *path, const cli_named_vec
   return base_fail(err, TD_BAD_ARGUMENT, path, -1, "holds %u values, none of them called %s", found->count, name);
 }
 
+/* How pictures become inputs, unless --preprocess says: what a built-in model was trained with, or ImageNet's usual
+ * way. */
+static const char *preset_of(const cli_args *args) {
+  static const struct { const char *model, *preset; } trained[] = {{"builtin:efficientnet_lite", "efficientnet_lite"}};
+  const char *given = cli_value(args, "preprocess");
+  if (given) return given;
+  for (size_t i = 0; i < sizeof trained / sizeof *trained; i++) {
+    if (base_str_starts(base_str_of(args->subject), trained[i].model)) return trained[i].preset;
+  }
+  return "imagenet";
+}
+
 static td_status take_input(feed_maker *m, const char *text, td_error *err) {
   size_t index = 0;
   const char *rest = text;
@@ -107,7 +119,7 @@ static td_status take_input(feed_maker *m, const char *text, td_error *err) {
   TRY(cli_describe_value(base_str_of(rest), m->seed, m->args->arena, &value, &is_description, err));
   if (is_description) return give(m, index, &value, err);
   cli_named_vec found = {0};
-  cli_read_how how = {m->args->arena, &m->feed->infos[index], cli_value(m->args, "preprocess")};
+  cli_read_how how = {m->args->arena, &m->feed->infos[index], preset_of(m->args)};
   TRY(cli_read_values(rest, &how, &found, err));
   return named ? give_named(m, rest, &found, index, err) : give_unnamed(m, rest, &found, index, err);
 }

@@ -309,7 +309,7 @@ static const cli_option run_options[] = {
     CLI_OPTION_BACKEND,
     CLI_OPTION_THREADS,
     CLI_OPTION_WEIGHTS,
-    {"preprocess", "NAME", "how a picture becomes numbers", NULL, false},
+    CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,
     {"repeat", "N", "run N times; the time printed is the mean of all but the first", NULL, false},
     CLI_OPTION_JSON,

@@ -17,7 +17,7 @@ typedef BASE_VEC(cli_named) cli_named_vec;
 typedef struct cli_read_how {
   base_arena *arena;         /* the values live here, or in a mapping that lives as long as the process */
   const td_value_info *info; /* the input the file is meant for; NULL: not known yet */
-  const char *preprocess;    /* of images; NULL: the default */
+  const char *preprocess;    /* the preset that makes pictures an input */
 } cli_read_how;
 
 /* Reads every value of `path`; the format is found from the end of the name. Adds to `out`. */

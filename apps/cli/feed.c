@@ -226,13 +226,16 @@ td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes,
     }
   }
   for (size_t i = 0; i < feed->count; i++) {
-    if (!feed->given[i]) TRY(make_up(&m, i, notes, err));
+    if (feed->given[i] || (feed->infos[i].has_default && !m.shaped[i])) continue;
+    TRY(make_up(&m, i, notes, err));
+    feed->given[i] = true;
   }
   return TD_OK;
 }
 
 td_status cli_feed_bind(const cli_feed *feed, td_session *session, base_arena *arena, td_error *err) {
   for (size_t i = 0; i < feed->count; i++) {
+    if (!feed->given[i]) continue;
     TRY(base_error_name(err, cli_bind(session, i, &feed->values[i], arena, err), "%s", feed->infos[i].name));
   }
   return TD_OK;

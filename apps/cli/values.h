@@ -48,11 +48,11 @@ typedef struct cli_feed {
   size_t count;
   td_value_info *infos;
   base_value *values;
-  bool *given; /* by a file or a description; the others are made up */
+  bool *given; /* has a value; the others have the model's default */
 } cli_feed;
 
-/* Values for every input, from --input, --shape, --preprocess, --batch and --seed. Inputs that nothing is given for get
- * random data of their declared shape; with `notes`, standard error says so. */
+/* Values for every input, from --input, --shape, --preprocess, --batch and --seed. Inputs that nothing is given for keep
+ * the model's default, or get random data of their declared shape; with `notes`, standard error says so. */
 td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes, cli_feed *feed, td_error *err);
 td_status cli_feed_bind(const cli_feed *feed, td_session *session, base_arena *arena, td_error *err);
 

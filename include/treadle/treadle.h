@@ -104,6 +104,7 @@ typedef struct td_value_info {
   int32_t rank; /* -1: not fixed */
   int64_t dims[TD_MAX_RANK];
   const char *symbols[TD_MAX_RANK]; /* the name of an open dimension, or NULL */
+  int32_t has_default;              /* 1: an input that need not be set */
 } td_value_info;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -160,7 +160,8 @@ size_t td_model_output_count(const td_model *model) { return model ? model->plan
 static void describe(const td_model *model, const plan_port *port, const ir_type *type, td_value_info *info) {
   if (type->kind == IR_LIST || type->kind == IR_OPTIONAL)
     if (type->elem) type = type->elem;
-  *info = (td_value_info){.name = port->name, .kind = port->kind, .dtype = type->dtype, .rank = type->rank};
+  *info = (td_value_info){.name = port->name, .kind = port->kind, .dtype = type->dtype, .rank = type->rank,
+                          .has_default = port->fallback != PLAN_NONE};
   for (int32_t i = 0; i < type->rank; i++) {
     bool fixed = base_dim_known(type->dims[i]);
     info->dims[i] = fixed ? type->dims[i] : -1;

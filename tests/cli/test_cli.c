@@ -153,6 +153,66 @@ static void test_run_random(void **state) {
   assert_memory_not_equal(first.out, other.out, line);
 }
 
+/* y = x + b, where b is an input that has a default. */
+static void save_add(const char *path) {
+  static float b[COLUMNS] = {10, 20, 30, 40};
+  int64_t dims[] = {1, COLUMNS};
+  base_tensor bias = row_of(b, COLUMNS);
+  base_text graph = {.allocator = &base_libc_allocator}, tensor = graph, node = graph;
+  fmt_put_str(&node, 1, "x");
+  fmt_put_str(&node, 1, "b");
+  fmt_put_str(&node, 2, "y");
+  fmt_put_str(&node, 4, "Add");
+  put_message(&graph, 1, &node);
+  fmt_put_str(&graph, 2, "g");
+  fmt_put_tensor_proto(&tensor, "b", &bias);
+  put_message(&graph, 5, &tensor);
+  put_value(&graph, 11, "x", TD_F32, 2, dims);
+  put_value(&graph, 11, "b", TD_F32, 2, dims);
+  put_value(&graph, 12, "y", TD_F32, 2, dims);
+  save_model(path, &graph);
+}
+
+static void test_run_default(void **state) {
+  fixture *f = *state;
+  save_add("add.onnx");
+  outcome got = run(f, "run add.onnx --input x=1x4:f32:1");
+  assert_string_equal(got.err, "");
+  assert_holds(got.out, ": 11 21 31 41\n");
+  assert_holds(run(f, "run add.onnx --input x=1x4:f32:1 --input b=1x4:f32:2").out, ": 3 3 3 3\n");
+  assert_holds(run(f, "run add.onnx --input 1x4:f32:1 --input 1x4:f32:3").out, ": 4 4 4 4\n");
+}
+
+static void test_run_archives(void **state) {
+  fixture *f = *state;
+  float values[COLUMNS] = {1, 2, 3, 4};
+  base_tensor x = row_of(values, COLUMNS);
+  base_text npy = {.allocator = &base_libc_allocator}, zip = npy, tensors = npy;
+  save_add("add.onnx");
+  fmt_zip_writer writer = {.out = &zip, .directory = {.allocator = &base_libc_allocator}};
+  assert_int_equal(fmt_npy_write(&npy, &x, NULL), TD_OK);
+  assert_int_equal(fmt_zip_add(&writer, "x.npy", npy.at, npy.length, NULL), TD_OK);
+  assert_int_equal(fmt_zip_add(&writer, "b.npy", npy.at, npy.length, NULL), TD_OK);
+  assert_int_equal(fmt_zip_finish(&writer, NULL), TD_OK);
+  save("both.npz", &zip);
+  static const char header[] = "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,4],\"data_offsets\":[0,16]}} ";
+  uint64_t length = sizeof header - 1;
+  base_text_add(&tensors, (const char *)&length, sizeof length);
+  base_text_add(&tensors, header, sizeof header - 1);
+  base_text_add(&tensors, (const char *)values, sizeof values);
+  save("x.safetensors", &tensors);
+  assert_holds(run(f, "run add.onnx --input both.npz").out, ": 2 4 6 8\n");
+  assert_holds(run(f, "run add.onnx --input x=both.npz").out, ": 11 22 33 44\n");
+  assert_holds(run(f, "run add.onnx --input x.safetensors").out, ": 11 22 33 44\n");
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  outcome got = run(f, "run net.onnx --input both.npz");
+  assert_int_equal(got.status, 2);
+  assert_holds(got.err, "there is no input called b; there are: x");
+  base_text_free(&npy);
+  base_text_free(&zip);
+  base_text_free(&tensors);
+}
+
 static void assert_keys(const json_t *object, const char *const *keys) {
   for (; *keys; keys++) {
     if (!json_object_get(object, *keys)) fail_msg("no key %s", *keys);
@@ -269,7 +329,8 @@ int main(void) {
       cmocka_unit_test(test_help),         cmocka_unit_test(test_man_and_completion),
       cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_double_dash),
       cmocka_unit_test(test_version),      cmocka_unit_test(test_run_errors),
-      cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_random),
+      cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_default),
+      cmocka_unit_test(test_run_archives), cmocka_unit_test(test_run_random),
       cmocka_unit_test(test_run_json),     cmocka_unit_test(test_top),
       cmocka_unit_test(test_inspect),      cmocka_unit_test(test_info),
       cmocka_unit_test(test_bench),

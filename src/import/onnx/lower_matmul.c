@@ -1,17 +1,132 @@
-/* lower_matmul.c -- ONNX's and com.microsoft's matrix products in floats. */
-#include "import/onnx/onnx_priv.h"
+/* lower_matmul.c -- ONNX's and com.microsoft's matrix products. */
+#include "import/onnx/fused_priv.h"
 
 /* alpha A B + beta C. Before opset 7 C had to be told to broadcast; the rule itself was the same. */
-static void lower_gemm(onnx_node *n) {
+static ir_value gemm(onnx_node *n) {
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2)};
   base_arg args[] = {ARG_FLOAT("alpha", onnx_attr_float(n, "alpha", 1)), ARG_FLOAT("beta", onnx_attr_float(n, "beta", 1)),
                      ARG_BOOL("trans_a", onnx_attr_int(n, "transA", 0) != 0),
                      ARG_BOOL("trans_b", onnx_attr_int(n, "transB", 0) != 0)};
-  onnx_out(n, 0, onnx_emit(n, "td::gemm", in, onnx_has(n, 2) ? 3 : 2, args, 4));
+  return onnx_emit(n, "td::gemm", in, onnx_has(n, 2) ? 3 : 2, args, 4);
+}
+
+static void lower_gemm(onnx_node *n) { onnx_out(n, 0, gemm(n)); }
+
+static void lower_fused_gemm(onnx_node *n) {
+  static const char *const names[] = {"activation_alpha", "activation_beta"};
+  double params[2];
+  uint32_t count = 0;
+  while (count < 2 && onnx_attr_has(n, names[count])) {
+    params[count] = onnx_attr_float(n, names[count], 0);
+    count++;
+  }
+  onnx_out(n, 0, onnx_activate(n, gemm(n), params, count));
+}
+
+/* The last two axes exchanged; `batch`: first, axis 0 moves behind the others but the last. */
+static ir_value turn(onnx_node *n, ir_value v, bool matrix, bool batch) {
+  int64_t dims[BASE_MAX_RANK];
+  int32_t rank = onnx_rank(n, v);
+  if (onnx_failed(n) || rank < 2 || (!matrix && !batch)) return v;
+  for (int32_t i = 0; i < rank; i++) dims[i] = i;
+  for (int32_t i = 0; batch && i + 1 < rank; i++) dims[i] = i + 2 < rank ? i + 1 : 0;
+  if (matrix) {
+    int64_t last = dims[rank - 1];
+    dims[rank - 1] = dims[rank - 2];
+    dims[rank - 2] = last;
+  }
+  return ONNX_EMIT_ARGS(n, "aten::permute", &v, 1, ARG_INTS("dims", dims, rank));
+}
+
+static void lower_fused_matmul(onnx_node *n) {
+  ir_value a = turn(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), onnx_attr_int(n, "transBatchA", 0));
+  ir_value b = turn(n, onnx_in(n, 1), onnx_attr_int(n, "transB", 0), onnx_attr_int(n, "transBatchB", 0));
+  ir_value product = ONNX_EMIT(n, "aten::matmul", a, b);
+  double alpha = onnx_attr_float(n, "alpha", 1);
+  if (alpha != 1) product = ONNX_EMIT(n, "aten::mul", product, onnx_scalar(n, onnx_type_dtype(n, product), alpha));
+  onnx_out(n, 0, product);
+}
+
+/* ---- quantised ---- */
+
+/* A scale per row of A multiplies rows, not columns. */
+static ir_value per_row(onnx_node *n, ir_value scale) {
+  const ir_type *t = onnx_type(n, scale);
+  int64_t last[] = {1};
+  return t->rank == 1 && t->dims[0] != 1 ? ONNX_EMIT(n, "aten::unsqueeze", scale, onnx_ints(n, last, 1)) : scale;
+}
+
+/* (a - a_zero) (b - b_zero) * scale, in `dtype` of the scale. */
+static ir_value scaled_product(onnx_node *n, ir_value a, ir_value b, ir_value a_zero, ir_value b_zero, ir_value scale) {
+  ir_value in[] = {a, b, a_zero, b_zero};
+  ir_value sums = onnx_emit(n, "td::matmul_integer", in, b_zero.id ? 4 : a_zero.id ? 3 : 2, NULL, 0);
+  return ONNX_EMIT(n, "aten::mul", onnx_cast(n, sums, onnx_type_dtype(n, scale)), scale);
+}
+
+static ir_value add_bias(onnx_node *n, ir_value v, ir_value bias) { return bias.id ? ONNX_EMIT(n, "aten::add", v, bias) : v; }
+
+/* a, b, a_scale, b_scale, a_zero, b_zero, bias */
+static void lower_integer_to_float(onnx_node *n) {
+  ir_value scale = ONNX_EMIT(n, "aten::mul", per_row(n, onnx_in(n, 2)), onnx_in(n, 3));
+  ir_value product = scaled_product(n, onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 4), onnx_in(n, 5), scale);
+  onnx_out(n, 0, add_bias(n, product, onnx_in(n, 6)));
+}
+
+/* a (float), b, b_scale, b_zero, bias */
+static void lower_dynamic_matmul(onnx_node *n) {
+  ir_value a = onnx_in(n, 0), quantised[3] = {IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE};
+  onnx_emit_many(n, "td::dynamic_quantize_linear", &a, 1, NULL, 0, quantised, 3);
+  ir_value scale = ONNX_EMIT(n, "aten::mul", quantised[1], onnx_in(n, 2));
+  ir_value product = scaled_product(n, quantised[0], onnx_in(n, 1), quantised[2], onnx_in(n, 3), scale);
+  onnx_out(n, 0, add_bias(n, product, onnx_in(n, 4)));
+}
+
+/* a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero. c is i32 in units of alpha a_scale b_scale. Without y_scale
+ * the result is float. */
+static void lower_qgemm(onnx_node *n) {
+  ir_value a = turn(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), false);
+  ir_value b = turn(n, onnx_in(n, 3), onnx_attr_int(n, "transB", 0), false);
+  ir_value in[] = {a, b, onnx_in(n, 2), onnx_in(n, 5)};
+  ir_value sums = onnx_emit(n, "td::matmul_integer", in, 4, NULL, 0);
+  sums = add_bias(n, sums, onnx_in(n, 6));
+  ir_value scale = ONNX_EMIT(n, "aten::mul", onnx_in(n, 1), onnx_in(n, 4));
+  double alpha = onnx_attr_float(n, "alpha", 1);
+  if (alpha != 1) scale = ONNX_EMIT(n, "aten::mul", scale, onnx_scalar(n, TD_F32, alpha));
+  ir_value y = ONNX_EMIT(n, "aten::mul", onnx_cast(n, sums, TD_F32), scale), zero = onnx_in(n, 8);
+  if (onnx_has(n, 7)) y = onnx_quantise(n, y, onnx_in(n, 7), zero, zero.id ? onnx_type_dtype(n, zero) : onnx_type_dtype(n, onnx_in(n, 0)));
+  onnx_out(n, 0, y);
+}
+
+/* a, b, scales, zero points, g_idx, bias */
+static void lower_nbits(onnx_node *n) {
+  if (onnx_has(n, 4)) onnx_fail(n, TD_UNSUPPORTED, "g_idx (reordered rows of B) is not supported");
+  if (onnx_attr_int(n, "weight_prepacked", 0)) onnx_fail(n, TD_UNSUPPORTED, "prepacked weights are not supported");
+  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 5)};
+  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::matmul_nbits", in, in[4].id ? 5 : in[3].id ? 4 : 3,
+                                ARG_INT("k", onnx_attr_int(n, "K", 0)), ARG_INT("n", onnx_attr_int(n, "N", 0)),
+                                ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
+                                ARG_INT("block_size", onnx_attr_int(n, "block_size", 0))));
+}
+
+static void lower_gather_nbits(onnx_node *n) {
+  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3)};
+  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::gather_nbits", in, in[3].id ? 4 : 3,
+                                ARG_INT("gather_axis", onnx_attr_int(n, "gather_axis", 0)),
+                                ARG_INT("quantize_axis", onnx_attr_int(n, "quantize_axis", 1)),
+                                ARG_INT("block_size", onnx_attr_int(n, "block_size", 128)),
+                                ARG_INT("bits", onnx_attr_int(n, "bits", 4))));
 }
 
 ONNX_DECLARE(matmul);
 const onnx_lowering onnx_lower_matmul[] = {
     {"", "Gemm", 1, lower_gemm},
+    {"com.microsoft", "FusedGemm", 1, lower_fused_gemm},
+    {"com.microsoft", "FusedMatMul", 1, lower_fused_matmul},
+    {"com.microsoft", "TransposeMatMul", 1, lower_fused_matmul},
+    {"com.microsoft", "MatMulIntegerToFloat", 1, lower_integer_to_float},
+    {"com.microsoft", "DynamicQuantizeMatMul", 1, lower_dynamic_matmul},
+    {"com.microsoft", "QGemm", 1, lower_qgemm},
+    {"com.microsoft", "MatMulNBits", 1, lower_nbits},
+    {"com.microsoft", "GatherBlockQuantized", 1, lower_gather_nbits},
 };
 ONNX_TABLE(matmul);

@@ -1,6 +1,6 @@
 /* lower_window.c -- ONNX's convolutions and pools. auto_pad becomes explicit padding (VALID) or the operator's own
  * attribute (SAME_*), because the sizes it depends on may be open. */
-#include "import/onnx/onnx_priv.h"
+#include "import/onnx/fused_priv.h"
 
 #include <string.h>
 
@@ -58,13 +58,29 @@ static window_args conv_args(onnx_node *n, ir_value weights) {
   return args;
 }
 
-static ir_value convolve(onnx_node *n) {
-  window_args args = conv_args(n, onnx_in(n, 1));
-  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2)};
+static ir_value convolve(onnx_node *n, ir_value x, ir_value w) {
+  window_args args = conv_args(n, w);
+  ir_value in[] = {x, w, onnx_in(n, 2)};
   return onnx_emit(n, "aten::convolution", in, onnx_has(n, 2) ? 3 : 2, args.at, args.count);
 }
 
-static void lower_conv(onnx_node *n) { onnx_out(n, 0, convolve(n)); }
+static void lower_conv(onnx_node *n) { onnx_out(n, 0, convolve(n, onnx_in(n, 0), onnx_in(n, 1))); }
+
+/* A fourth input is added before the activation. */
+static void lower_fused_conv(onnx_node *n) {
+  uint32_t count;
+  const double *params = onnx_attr_floats(n, "activation_params", &count);
+  ir_value y = convolve(n, onnx_in(n, 0), onnx_in(n, 1));
+  if (onnx_has(n, 3)) y = ONNX_EMIT(n, "aten::add", y, onnx_in(n, 3));
+  onnx_out(n, 0, onnx_activate(n, y, params, count));
+}
+
+/* Image [N, H, W, C] and weights [M, H, W, C / groups]. */
+static void lower_nhwc_conv(onnx_node *n) {
+  ir_value y = convolve(n, onnx_channels_second(n, onnx_in(n, 0)), onnx_channels_second(n, onnx_in(n, 1)));
+  if (onnx_has(n, 3)) y = ONNX_EMIT(n, "aten::add", y, onnx_channels_second(n, onnx_in(n, 3)));
+  onnx_out(n, 0, onnx_channels_last(n, onnx_activate(n, y, NULL, 0)));
+}
 
 /* output_shape lists the spatial sizes; some writers put batch and channels in front. */
 static void lower_conv_transpose(onnx_node *n) {
@@ -87,13 +103,11 @@ static void lower_deform_conv(onnx_node *n) {
   onnx_out(n, 0, onnx_emit(n, "td::deform_conv", in, onnx_has(n, 4) ? 5 : onnx_has(n, 3) ? 4 : 3, args.at, args.count));
 }
 
-static ir_value conv_integer(onnx_node *n, ir_value x, ir_value w) {
-  window_args args = conv_args(n, w);
-  ir_value in[] = {x, w, onnx_in(n, 2), onnx_in(n, 3)};
-  return onnx_emit(n, "td::conv_integer", in, 4, args.at, args.count);
+static void lower_conv_integer(onnx_node *n) {
+  window_args args = conv_args(n, onnx_in(n, 1));
+  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3)};
+  onnx_out(n, 0, onnx_emit(n, "td::conv_integer", in, 4, args.at, args.count));
 }
-
-static void lower_conv_integer(onnx_node *n) { onnx_out(n, 0, conv_integer(n, onnx_in(n, 0), onnx_in(n, 1))); }
 
 /* x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias. */
 static void lower_qlinear_conv(onnx_node *n) {
@@ -124,12 +138,13 @@ static void lower_max_pool(onnx_node *n) {
   for (uint32_t i = 0; i < outs; i++) onnx_out(n, i, out[i]);
 }
 
-static void lower_average_pool(onnx_node *n) {
+static ir_value average(onnx_node *n, ir_value x) {
   window_args args = pool_args(n);
   add(&args, ARG_BOOL("count_include_pad", onnx_attr_int(n, "count_include_pad", 0) != 0));
-  ir_value in = onnx_in(n, 0);
-  onnx_out(n, 0, onnx_emit(n, "td::avg_pool", &in, 1, args.at, args.count));
+  return onnx_emit(n, "td::avg_pool", &x, 1, args.at, args.count);
 }
+
+static void lower_average_pool(onnx_node *n) { onnx_out(n, 0, average(n, onnx_in(n, 0))); }
 
 static void lower_lp_pool(onnx_node *n) {
   window_args args = pool_args(n);
@@ -151,6 +166,24 @@ static void lower_global_lp(onnx_node *n) {
   onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::lp_pool", &in, 1, ARG_FLOAT("p", (double)onnx_attr_int(n, "p", 2))));
 }
 
+/* x, x_scale, x_zero, y_scale, y_zero: the mean is taken in float. */
+static void quantised_pool(onnx_node *n, bool global) {
+  bool last = onnx_attr_int(n, "channels_last", 0);
+  ir_value x = onnx_dequantise(n, onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2));
+  if (last) x = onnx_channels_second(n, x);
+  ir_value y = global ? ONNX_EMIT(n, "td::avg_pool", x) : average(n, x);
+  if (last) y = onnx_channels_last(n, y);
+  onnx_out(n, 0, onnx_quantise(n, y, onnx_in(n, 3), onnx_in(n, 4), onnx_type_dtype(n, onnx_in(n, 0))));
+}
+static void lower_qlinear_pool(onnx_node *n) { quantised_pool(n, false); }
+static void lower_qlinear_global_pool(onnx_node *n) { quantised_pool(n, true); }
+
+static void lower_nhwc_max_pool(onnx_node *n) {
+  window_args args = pool_args(n);
+  ir_value in = onnx_channels_second(n, onnx_in(n, 0));
+  onnx_out(n, 0, onnx_channels_last(n, onnx_emit(n, "td::max_pool", &in, 1, args.at, args.count)));
+}
+
 ONNX_DECLARE(window);
 const onnx_lowering onnx_lower_window[] = {
     {"", "Conv", 1, lower_conv},
@@ -165,5 +198,11 @@ const onnx_lowering onnx_lower_window[] = {
     {"", "GlobalMaxPool", 1, lower_global_max},
     {"", "GlobalAveragePool", 1, lower_global_average},
     {"", "GlobalLpPool", 1, lower_global_lp},
+    {"com.microsoft", "FusedConv", 1, lower_fused_conv},
+    {"com.microsoft", "NhwcFusedConv", 1, lower_nhwc_conv},
+    {"com.microsoft", "NhwcConv", 1, lower_nhwc_conv},
+    {"com.microsoft", "NhwcMaxPool", 1, lower_nhwc_max_pool},
+    {"com.microsoft", "QLinearAveragePool", 1, lower_qlinear_pool},
+    {"com.microsoft", "QLinearGlobalAveragePool", 1, lower_qlinear_global_pool},
 };
 ONNX_TABLE(window);

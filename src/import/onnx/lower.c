@@ -143,8 +143,7 @@ static td_status lower_node(onnx_scope *scope, const onnx_record *record) {
 /* ---- graphs ---- */
 
 td_status onnx_lower_graph(onnx_scope *scope, onnx_graph *graph) {
-  onnx_import *im = scope->im;
-  TRY(onnx_sort(im, graph));
+  TRY(onnx_sort(scope, graph));
   for (uint32_t i = 0; i < graph->nodes.count; i++) TRY(lower_node(scope, &graph->nodes.at[graph->order[i]]));
   return TD_OK;
 }

@@ -22,6 +22,9 @@ static td_dtype common_dtype(onnx_node *n, const ir_type *a, const ir_type *b) {
   return b->dtype;
 }
 
+/* What an empty optional or list would hold when nothing says so. */
+static bool is_unknown(const ir_type *t) { return t->kind == IR_TENSOR && t->dtype == TD_INVALID && t->rank == IR_UNRANKED; }
+
 static bool is_holder(const ir_type *t) { return (t->kind == IR_LIST || t->kind == IR_OPTIONAL) && t->elem; }
 
 /* What both say. Sizes that differ are open: a new symbol, or within a list, whose items may all differ, no shape at all. */
@@ -46,7 +49,8 @@ static ir_type join_holders(onnx_node *n, const ir_type *a, const ir_type *b) {
 }
 
 static ir_type join_types(onnx_node *n, const ir_type *a, const ir_type *b, bool in_list) {
-  if (onnx_failed(n) || ir_type_equal(a, b)) return *a;
+  if (onnx_failed(n) || ir_type_equal(a, b) || is_unknown(b)) return *a;
+  if (is_unknown(a)) return *b;
   if (is_holder(a) || is_holder(b)) return join_holders(n, a, b);
   td_dtype dtype = common_dtype(n, a, b);
   if (a->rank != b->rank || a->rank == IR_UNRANKED || in_list) return ir_unranked(dtype);

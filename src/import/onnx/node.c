@@ -24,7 +24,8 @@ void onnx_fail(onnx_node *n, td_status code, const char *format, ...) {
 bool onnx_failed(const onnx_node *n) { return n->status != TD_OK; }
 
 void *onnx_alloc(onnx_node *n, size_t bytes) {
-  void *memory = onnx_failed(n) ? NULL : base_arena_alloc(n->im->graph->arena, bytes ? bytes : 1);
+  if (onnx_failed(n)) return NULL;
+  void *memory = base_arena_alloc(n->im->graph->arena, bytes ? bytes : 1);
   if (!memory) onnx_take(n, base_no_memory(n->im->err, "a node"));
   return memory;
 }

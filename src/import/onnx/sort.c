@@ -4,6 +4,7 @@
 #include "import/onnx/state_priv.h"
 
 typedef struct uses {
+  const onnx_scope *scope;
   onnx_import *im;
   const onnx_graph *graph;
   base_map producers;        /* name -> node */
@@ -12,11 +13,13 @@ typedef struct uses {
   bool is_sound;             /* no use of a later node so far */
 } uses;
 
-static td_status at_node(onnx_import *im, const onnx_record *r, td_status status) {
+static td_status at_node(const uses *u, const onnx_record *r, td_status status) {
   base_str op = r->op_type, name = r->name;
+  const onnx_scope *s = u->scope;
   if (name.length)
-    return base_error_name(im->err, status, "node %.*s (%.*s)", (int)name.length, name.at, (int)op.length, op.at);
-  return base_error_name(im->err, status, "node %.*s_%u (%.*s)", (int)op.length, op.at, r->index, (int)op.length, op.at);
+    return base_error_name(s->im->err, status, "node %s%.*s (%.*s)", s->prefix, (int)name.length, name.at, (int)op.length, op.at);
+  return base_error_name(s->im->err, status, "node %s%.*s_%u (%.*s)", s->path, (int)op.length, op.at, r->index,
+                         (int)op.length, op.at);
 }
 
 static td_status find_producers(uses *u) {
@@ -26,8 +29,8 @@ static td_status find_producers(uses *u) {
       bool existed = false;
       if (!r->out.at[k].length) continue;
       if (!base_map_put(&u->producers, u->im->arena, r->out.at[k], i, &existed)) return base_no_memory(u->im->err, "names");
-      if (existed)
-        return at_node(u->im, r, base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice",
+      if (existed || onnx_lookup(u->scope, r->out.at[k]))
+        return at_node(u, r, base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice",
                                            (int)r->out.at[k].length, r->out.at[k].at));
     }
   }
@@ -76,7 +79,7 @@ static td_status visit(uses *u, uint32_t root, uint8_t *state, frame *stack, uin
     }
     uint32_t used = u->at.at[top->next++];
     if (state[used] == ENTERED)
-      return at_node(u->im, &u->graph->nodes.at[used],
+      return at_node(u, &u->graph->nodes.at[used],
                      base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the node needs its own result: the graph has a cycle"));
     if (state[used] == PLACED) continue;
     state[used] = ENTERED;
@@ -85,10 +88,11 @@ static td_status visit(uses *u, uint32_t root, uint8_t *state, frame *stack, uin
   return TD_OK;
 }
 
-td_status onnx_sort(onnx_import *im, onnx_graph *graph) {
+td_status onnx_sort(const onnx_scope *scope, onnx_graph *graph) {
+  onnx_import *im = scope->im;
   uint32_t count = graph->nodes.count, placed = 0;
   if (graph->order) return TD_OK;
-  uses u = {.im = im, .graph = graph, .is_sound = true};
+  uses u = {.scope = scope, .im = im, .graph = graph, .is_sound = true};
   u.start = base_new(im->arena, uint32_t, (size_t)count + 1);
   uint32_t *order = base_new(im->arena, uint32_t, (size_t)count + 1);
   if (!u.start || !order) return base_no_memory(im->err, "the order of nodes");

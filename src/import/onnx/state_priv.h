@@ -63,8 +63,9 @@ struct onnx_node {
 td_status onnx_resolve(onnx_import *im);
 const char *onnx_cstr(onnx_import *im, base_str s); /* NUL-terminated, as long as the import; NULL: out of memory */
 
-/* sort.c: orders a graph's nodes; fails on cycles and on names that two nodes define. */
-td_status onnx_sort(onnx_import *im, onnx_graph *graph);
+/* sort.c: orders a graph's nodes; fails on cycles and on names that are defined twice. Comes after initializers and
+ * inputs are in the scope. */
+td_status onnx_sort(const onnx_scope *scope, onnx_graph *graph);
 
 /* scope.c */
 td_status onnx_define(onnx_scope *scope, base_str name, ir_value value);

@@ -25,7 +25,8 @@ td_status fmt_weights_open(const td_allocator *allocator, const void *bytes, siz
 
 /* torch.save of a dictionary of tensors: nested dictionaries become dotted names ("model.fc.weight"), what is neither
  * tensor nor dictionary is passed over; no tensor at all is TD_BAD_FILE. Nothing in the file is executed. Memory: that of
- * pickle.h and zip.h; a tensor that repeats its elements (stride 0) may not be larger than the file. */
+ * pickle.h and zip.h; a deflated pickle may be at most 4 times as large as the file (and 1 MiB), and a tensor that repeats
+ * its elements (stride 0) not larger than it. */
 td_status fmt_state_dict_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_state_dict **out,
                               td_error *err);
 

@@ -5,7 +5,7 @@
 #include "fmt/pickle.h"
 #include "fmt/state_dict_priv.h"
 
-enum { MAX_NESTING = 16, MAX_NAME = 512 };
+enum { MAX_NESTING = 16, MAX_NAME = 512, PICKLE_SLACK = 1 << 18 };
 
 /* The bytes of a storage. */
 typedef struct record {
@@ -172,6 +172,7 @@ static td_status fill_from_zip(source *s) {
     return base_fail(s->err, TD_UNSUPPORTED, NULL, -1, "the file is a TorchScript model, not a dictionary of weights");
   const fmt_zip_entry *e = member(s, "data.pkl");
   if (!e) return bad_file(s, "the archive has no data.pkl, so torch.save did not write it");
+  if (e->bytes / 4 > s->size + PICKLE_SLACK) return bad_file(s, "data.pkl is packed too tightly to be genuine");
   TRY(check_byte_order(s));
   TRY(fmt_zip_read(s->dict->arena, &s->zip, e, &pickle, s->err));
   td_status status = fmt_pickle_read(s->dict->arena, pickle, e->bytes, &at, &root, s->err);

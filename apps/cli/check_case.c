@@ -225,7 +225,9 @@ static td_status run_case(check_running *c, const check_settings *settings, td_e
   if (!isnan(settings->rtol)) c->tolerance.rtol = settings->rtol;
   if (!isnan(settings->atol)) c->tolerance.atol = settings->atol;
   td_load_options options = {.size = sizeof options, .backend = settings->backend};
-  TRY(td_model_load(c->model_path, &options, &c->model, err));
+  td_status loaded = td_model_load(c->model_path, &options, &c->model, err);
+  if (strcmp(err->name, c->model_path) == 0) err->name[0] = 0; /* the case is named already */
+  TRY(loaded);
   for (uint32_t i = 0; i < c->sets.count; i++) TRY(run_set(c, &c->sets.at[i], err));
   return TD_OK;
 }

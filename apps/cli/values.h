@@ -22,7 +22,8 @@ typedef struct cli_read_how {
 
 /* Reads every value of `path`; the format is found from the end of the name. Adds to `out`. */
 td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err);
-/* Reads one recorded ONNX value: TensorProto, SequenceProto or OptionalProto according to info->kind. */
+/* Reads one recorded ONNX value: TensorProto, SequenceProto or OptionalProto according to info->kind. A u16 tensor for what
+ * is declared as bf16 holds its bits. */
 td_status cli_read_recorded(const char *path, const cli_read_how *how, base_value *value, td_error *err);
 /* Writes a .npy file. TD_UNSUPPORTED: strings. */
 td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *err);

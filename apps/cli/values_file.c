@@ -112,6 +112,9 @@ td_status cli_read_recorded(const char *path, const cli_read_how *how, base_valu
   TRY(sys_file_map(path, &file, err));
   TRY(base_error_name(err, read_pb(&file, how, &found, err), "%s", path));
   *value = found.at[0].value;
+  /* Recorders whose arrays have no bf16 wrote its bits as u16. */
+  bool bits = value->kind == BASE_TENSOR && value->tensor.dtype == TD_U16 && how->info && how->info->dtype == TD_BF16;
+  if (bits) value->tensor.dtype = TD_BF16;
   return TD_OK;
 }
 

@@ -79,14 +79,35 @@ static td_status read_safetensors(const sys_mapping *file, const cli_read_how *h
   return add_dictionary(how, dict, out, err);
 }
 
+static td_status read_image(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+  fmt_image image;
+  base_tensor tensor;
+  TRY(fmt_image_decode(how->arena, file->bytes, file->size, FMT_IMAGE_MOST_PIXELS, &image, err));
+  TRY(fmt_image_preprocess(how->arena, &image, how->preprocess, &tensor, err));
+  return add_tensor(how, BASE_STR(""), &tensor, out, err);
+}
+
+/* f32[channels,samples]; as [samples] or [1,channels,samples] where the input has that rank. */
+static td_status read_wav(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+  base_tensor samples;
+  int64_t rate;
+  TRY(fmt_wav_read(how->arena, file->bytes, file->size, &samples, &rate, err));
+  int32_t rank = how->info ? how->info->rank : samples.rank;
+  if (rank == 1 && samples.dims[0] == 1) {
+    samples = base_tensor_of(samples.data, samples.dtype, 1, &samples.dims[1]);
+  } else if (rank == 3) {
+    int64_t dims[] = {1, samples.dims[0], samples.dims[1]};
+    samples = base_tensor_of(samples.data, samples.dtype, 3, dims);
+  }
+  return add_tensor(how, BASE_STR(""), &samples, out, err);
+}
+
 static const struct {
   const char *ending;
   td_status (*read)(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err);
 } readers[] = {
-    {".npy", read_npy},
-    {".npz", read_npz},
-    {".pb", read_pb},
-    {".safetensors", read_safetensors},
+    {".npy", read_npy},   {".npz", read_npz},    {".pb", read_pb},     {".safetensors", read_safetensors},
+    {".jpg", read_image}, {".jpeg", read_image}, {".png", read_image}, {".wav", read_wav},
 };
 
 td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err) {

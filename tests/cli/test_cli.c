@@ -1,4 +1,6 @@
 /* The command from outside: exit statuses, messages, help, files, JSON. */
+#include <zlib.h>
+
 #include "cli/fixture.h"
 
 enum { COLUMNS = 4 };
@@ -213,6 +215,72 @@ static void test_run_archives(void **state) {
   base_text_free(&tensors);
 }
 
+static void put_big_endian(base_text *out, uint32_t value) {
+  char bytes[] = {(char)(value >> 24), (char)(value >> 16), (char)(value >> 8), (char)value};
+  base_text_add(out, bytes, 4);
+}
+
+static void put_chunk(base_text *png, const char *kind, const void *bytes, size_t size) {
+  size_t start = png->length + 4;
+  put_big_endian(png, (uint32_t)size);
+  base_text_add(png, kind, 4);
+  base_text_add(png, bytes, size);
+  put_big_endian(png, (uint32_t)crc32(0, (const Bytef *)png->at + start, (uInt)(png->length - start)));
+}
+
+/* A PNG of one colour. */
+static void save_png(const char *path, uint32_t side, const uint8_t rgb[3]) {
+  base_text png = {.allocator = &base_libc_allocator}, rows = png;
+  for (uint32_t y = 0; y < side; y++) {
+    base_text_add(&rows, "", 1); /* filter 0 */
+    for (uint32_t x = 0; x < side; x++) base_text_add(&rows, (const char *)rgb, 3);
+  }
+  uLongf packed = compressBound(rows.length);
+  char *bytes = base_alloc(&base_libc_allocator, packed);
+  assert_int_equal(compress((Bytef *)bytes, &packed, (const Bytef *)rows.at, rows.length), Z_OK);
+  uint8_t header[13] = {0, 0, (uint8_t)(side >> 8), (uint8_t)side, 0, 0, (uint8_t)(side >> 8), (uint8_t)side, 8, 2};
+  base_text_add(&png, "\x89PNG\r\n\x1a\n", 8);
+  put_chunk(&png, "IHDR", header, sizeof header);
+  put_chunk(&png, "IDAT", bytes, packed);
+  put_chunk(&png, "IEND", "", 0);
+  save(path, &png);
+  base_free(&base_libc_allocator, bytes, compressBound(rows.length));
+  base_text_free(&rows);
+  base_text_free(&png);
+}
+
+static void test_run_picture(void **state) {
+  fixture *f = *state;
+  const uint8_t gray[] = {127, 127, 127}, white[] = {255, 255, 255};
+  int64_t dims[] = {1, 3, 224, 224};
+  base_text graph = {.allocator = &base_libc_allocator};
+  base_text node = node_of("Identity", "same", "x", "y");
+  put_message(&graph, 1, &node);
+  put_value(&graph, 11, "x", TD_F32, 4, dims);
+  put_value(&graph, 12, "y", TD_F32, 4, dims);
+  save_model("net.onnx", &graph);
+  save_png("gray.png", 260, gray);
+  save_png("white.PNG", 300, white);
+  assert_holds(run(f, "run net.onnx --input gray.png --preprocess efficientnet_lite").out, "min 0, mean 0, max 0: ");
+  assert_holds(run(f, "run net.onnx --input gray.png --preprocess imagenet").out, ": 0.0569");
+  assert_holds(run(f, "run net.onnx --input x=white.PNG").out, "max 2.64: 2.2489");
+  assert_int_equal(run(f, "run net.onnx --input gray.png --preprocess sepia").status, 2);
+}
+
+static void test_run_sound(void **state) {
+  fixture *f = *state;
+  /* RIFF WAVE, PCM, 1 channel, 8000 Hz, 16 bits: 0, 1/2, -1/2, -1 */
+  static const uint8_t wav[] = {'R', 'I', 'F', 'F', 44, 0, 0,  0,  'W', 'A', 'V', 'E', 'f', 'm', 't', ' ', 16, 0,
+                                0,   0,   1,   0,   1,  0, 64, 31, 0,   0,   128, 62,  0,   0,   2,   0,   16, 0,
+                                'd', 'a', 't', 'a', 8,  0, 0,  0,  0,   0,   0,   64,  0,   192, 0,   128};
+  base_text bytes = {.allocator = &base_libc_allocator};
+  base_text_add(&bytes, (const char *)wav, sizeof wav);
+  save("sound.wav", &bytes);
+  base_text_free(&bytes);
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  assert_holds(run(f, "run net.onnx --input sound.wav").out, "f32[1,4], min -1, mean -0.25, max 0.5: 0 0.5 -0.5 -1\n");
+}
+
 static void assert_keys(const json_t *object, const char *const *keys) {
   for (; *keys; keys++) {
     if (!json_object_get(object, *keys)) fail_msg("no key %s", *keys);
@@ -330,7 +398,8 @@ int main(void) {
       cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_double_dash),
       cmocka_unit_test(test_version),      cmocka_unit_test(test_run_errors),
       cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_default),
-      cmocka_unit_test(test_run_archives), cmocka_unit_test(test_run_random),
+      cmocka_unit_test(test_run_archives), cmocka_unit_test(test_run_picture),
+      cmocka_unit_test(test_run_sound),    cmocka_unit_test(test_run_random),
       cmocka_unit_test(test_run_json),     cmocka_unit_test(test_top),
       cmocka_unit_test(test_inspect),      cmocka_unit_test(test_info),
       cmocka_unit_test(test_bench),

@@ -21,7 +21,11 @@ PREFIXES = {
     "kernels": ["kern_"],
     "import": ["import_", "onnx_", "builtin_"],
     "api": ["api_", "td_"],
+    "compile": ["compile_", "lower_"],
+    "runtime": ["run_"],
 }
+# The public header of a room where it is not <room>/<room>.h.
+HEADERS = {"api": pathlib.Path("include/treadle/treadle.h")}
 
 
 class Report:
@@ -77,8 +81,9 @@ def include_problems(folder, room, allowed, rooms):
 
 def room_problems(room):
     folder = SRC / room
-    if not (folder / f"{room}.h").is_file():
-        yield f"{folder}/{room}.h is missing"
+    header = HEADERS.get(room, folder / f"{room}.h")
+    if not header.is_file():
+        yield f"{header} is missing"
     readme = folder / "README.md"
     if not readme.is_file():
         yield f"{readme} is missing"

@@ -78,7 +78,7 @@ else
   set --
 fi
 
-set -- build/treadle run $model "$@" --input "$picture" --top 5 --repeat 5
+set -- build/treadle run $model "$@" --input "$picture" --preprocess efficientnet_lite --top 5 --repeat 5
 echo
 echo "\$ $*"
 "$@"

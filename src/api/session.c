@@ -61,7 +61,7 @@ td_status td_session_set_input_list(td_session *session, size_t index, const td_
   base_value *values = run_list_items(session->run, (uint32_t)index, count);
   if (!values) return base_no_memory(err, "a list input");
   for (size_t i = 0; i < count; i++) TRY(to_value(&items[i], &values[i], err));
-  base_value list = {.kind = BASE_LIST, .list = {values, (int64_t)count}};
+  base_value list = {.kind = BASE_LIST, .list = {.items = values, .count = (int64_t)count}};
   return run_set_input(session->run, (uint32_t)index, &list, err);
 }
 

@@ -35,10 +35,10 @@ fmt_image fmt_image_crop(const fmt_image *image, int32_t left, int32_t top, int3
 
 /* The names of the presets, in order; NULL after the last. */
 const char *fmt_image_preset_name(size_t index);
-/* The picture as the network's input, f32[1,3,side,side] in `arena`:
+/* The picture as the network's input by the preset `name`, f32[1,3,side,side] in `arena`:
  *   "imagenet"           shorter edge to 256 bilinear, centre 224, (byte / 255 - mean) / deviation (torchvision)
  *   "efficientnet_lite"  centre square of 7/8 of the shorter edge, bicubic to 224, (byte - 127) / 128
  * TD_BAD_ARGUMENT: an unknown preset (the error lists them), or a picture more oblong than can be resized. */
-td_status fmt_image_preprocess(base_arena *arena, const fmt_image *image, const char *preset, base_tensor *tensor,
+td_status fmt_image_preprocess(base_arena *arena, const fmt_image *image, const char *name, base_tensor *tensor,
                                td_error *err);
 #endif

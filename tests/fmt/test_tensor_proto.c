@@ -198,7 +198,7 @@ static base_text nested_value(void) {
   items[0].tensor.dims[1] = 2;
   items[0].tensor.strides[0] = 1;
   items[0].tensor.strides[1] = 3;
-  base_value list = {.kind = BASE_LIST, .list = {items, 2}};
+  base_value list = {.kind = BASE_LIST, .list = {.items = items, .count = 2}};
   base_text t = new_text();
   fmt_put_value_proto(&t, "v", FMT_FORM_OPTIONAL, &list);
   return t;

@@ -52,23 +52,46 @@ static td_status add_inputs(onnx_scope *scope, const onnx_graph *graph) {
   return TD_OK;
 }
 
-static td_status add_outputs(const onnx_scope *scope, const onnx_graph *graph) {
+/* An optional that the model declares as what it holds: the element, or an error when there is none. */
+static td_status open_optional(onnx_import *im, const onnx_value_info *output, ir_value *value) {
+  ir_type declared;
+  if (ir_type_of(im->graph, *value)->kind != IR_OPTIONAL || !fmt_wire_more(&output->type)) return TD_OK;
+  TRY(onnx_read_type(im, output->type, output->name, &declared));
+  if (declared.kind == IR_OPTIONAL) return TD_OK;
+  const char *origin = base_arena_format(im->arena, "%.*s (output)", (int)output->name.length, output->name.at);
+  ir_new_node spec = {.op = ir_opset_find(im->graph->ops, "td::optional_get"), .in = value, .in_count = 1,
+                      .origins = {&origin, 1}};
+  if (!origin) return base_no_memory(im->err, "a name");
+  if (!spec.op) return base_fail(im->err, TD_UNSUPPORTED, NULL, -1, "optionals are not supported");
+  ir_value element;
+  TRY(ir_add_node(im->graph, im->graph->top, &spec, NULL, &element, im->err));
+  *value = element;
+  return TD_OK;
+}
+
+static td_status add_output(const onnx_scope *scope, const onnx_value_info *output, base_map *seen) {
   onnx_import *im = scope->im;
+  const uint32_t *id = onnx_lookup(scope, output->name);
+  bool existed;
+  const char *name = onnx_cstr(im, output->name);
+  if (!name || !base_map_put(seen, im->arena, output->name, 0, &existed)) return base_no_memory(im->err, "an output");
+  if (existed) return base_fail(im->err, TD_BAD_FILE, NULL, -1, "two outputs have this name");
+  if (!id || *id == ONNX_ABSENT)
+    return base_fail(im->err, TD_BAD_FILE, NULL, -1, "no node, input or initializer defines the output");
+  if (*id == ONNX_NOT_MADE)
+    return base_fail(im->err, TD_UNSUPPORTED, NULL, -1, "it is an optional output that is not supported");
+  ir_value value = {*id};
+  TRY(open_optional(im, output, &value));
+  return ir_add_output(im->graph, value, name, im->err);
+}
+
+static td_status add_outputs(const onnx_scope *scope, const onnx_graph *graph) {
   base_map seen = {0};
   for (uint32_t i = 0; i < graph->outputs.count; i++) {
-    base_str name = graph->outputs.at[i].name;
-    const uint32_t *id = onnx_lookup(scope, name);
-    bool existed;
-    td_status status = TD_OK;
-    const char *text = onnx_cstr(im, name);
-    if (!text || !base_map_put(&seen, im->arena, name, 0, &existed)) return base_no_memory(im->err, "an output");
-    if (!id || *id == ONNX_ABSENT)
-      status = base_fail(im->err, TD_BAD_FILE, NULL, -1, "no node, input or initializer defines the output");
-    else if (*id == ONNX_NOT_MADE)
-      status = base_fail(im->err, TD_UNSUPPORTED, NULL, -1, "it is an optional output that is not supported");
-    else if (existed) status = base_fail(im->err, TD_BAD_FILE, NULL, -1, "two outputs have this name");
-    else status = ir_add_output(im->graph, (ir_value){*id}, text, im->err);
-    if (status != TD_OK) return base_error_name(im->err, status, "output %s", text);
+    const onnx_value_info *output = &graph->outputs.at[i];
+    td_status status = add_output(scope, output, &seen);
+    if (status != TD_OK)
+      return base_error_name(scope->im->err, status, "output %.*s", (int)output->name.length, output->name.at);
   }
   return TD_OK;
 }

@@ -90,7 +90,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
   cli_json_set(latency, "p99", cli_json_real(percentile(&s->times, 0.99)));
   cli_json_set(root, "model", cli_json_text(s->args->subject));
   cli_json_set(root, "backend", backend ? cli_json_text(backend) : json_null());
-  cli_json_set(root, "threads", json_integer(cli_thread_count(s->args)));
+  cli_json_set(root, "threads", json_integer(f->session.threads));
   cli_json_set(root, "isa", cli_json_text(s->isa));
   cli_json_set(root, "batch", json_integer(s->batch));
   cli_json_set(root, "load_ms", cli_json_real(f->model.load_ms));
@@ -113,7 +113,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
 static void print_text(const bench_state *s) {
   const cli_figures *f = &s->figures;
   char arena[24], weights[24], resident[24];
-  uint32_t threads = cli_thread_count(s->args);
+  uint32_t threads = f->session.threads;
   printf("%s: %s%.4g ms%s mean of %u runs on %u thread%s (%s)\n", s->args->subject, cli_colour_code(stdout, CLI_BOLD),
          s->times.mean, cli_colour_code(stdout, CLI_PLAIN), s->times.runs.count, threads, threads == 1 ? "" : "s",
          s->isa);

@@ -81,6 +81,10 @@ td_status cli_fetch(const td_model *model, td_session *session, size_t index, ba
 
 char *cli_info_text(const td_value_info *info, char *text, size_t size) {
   bool is_tensor = strcmp(info->kind, "tensor") == 0;
+  if (!is_tensor && info->dtype == TD_INVALID) { /* of lists: nothing is said about the tensors inside */
+    snprintf(text, size, "%s", info->kind);
+    return text;
+  }
   int at =
       snprintf(text, size, "%s%s%s", is_tensor ? "" : info->kind, is_tensor ? "" : " of ", td_dtype_name(info->dtype));
   if (info->rank < 0) {

@@ -12,14 +12,6 @@ void cli_memory_sample(cli_memory *memory) {
   memory->peak_rss_kib = now.peak_bytes / 1024;
 }
 
-uint32_t cli_thread_count(const cli_args *args) {
-  int64_t threads = 0;
-  sys_machine machine;
-  if (cli_int(args, "threads", 1, 4096, &threads, NULL) == TD_OK && threads) return (uint32_t)threads;
-  sys_machine_read(&machine);
-  return machine.threads;
-}
-
 /* Levels from the lowest up; a machine has a level when it has all its bits and all levels below. */
 static const struct {
   uint32_t isa;

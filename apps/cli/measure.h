@@ -12,8 +12,6 @@ typedef struct cli_memory {
 } cli_memory;
 void cli_memory_sample(cli_memory *memory);
 
-/* The threads a session computes with: --threads, or what the library takes by default. */
-uint32_t cli_thread_count(const cli_args *args);
 /* The name of the highest level of instruction sets among BASE_ISA_* bits: "scalar", "avx2", ... */
 const char *cli_isa_name(uint32_t isa);
 

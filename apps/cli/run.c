@@ -249,7 +249,7 @@ static td_status print_figures_json(run_state *s, td_error *err) {
   json_t *root = json_object();
   cli_json_set(root, "model", cli_json_text(s->args->subject));
   cli_json_set(root, "backend", backend ? cli_json_text(backend) : json_null());
-  cli_json_set(root, "threads", json_integer(cli_thread_count(s->args)));
+  cli_json_set(root, "threads", json_integer(f->session.threads));
   cli_json_set(root, "load_ms", cli_json_real(f->model.load_ms));
   cli_json_set(root, "compile_ms", cli_json_real(f->model.compile_ms));
   cli_json_set(root, "first_ms", cli_json_real(f->first_ms));

@@ -211,6 +211,7 @@ typedef struct td_session_stats {
   uint64_t arena_lower;    /* lower bound: the most bytes that live at one step */
   uint64_t tail_bytes;     /* most that data-dependent values and scratch took */
   uint64_t runs;
+  uint32_t threads;        /* that compute a run */
 } td_session_stats;
 TD_API td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err);
 

@@ -116,6 +116,11 @@ td_status td_session_output_item(td_session *session, size_t index, size_t item,
 td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err) {
   if (!session || !stats) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_stats needs a session and a struct");
   run_stats s = run_session_stats(session->run);
-  td_session_stats all = {.arena_bytes = s.arena_bytes, .arena_lower = s.arena_lower, .tail_bytes = s.tail_peak, .runs = s.runs};
+  /* The executor runs on the thread of its caller. */
+  td_session_stats all = {.arena_bytes = s.arena_bytes,
+                          .arena_lower = s.arena_lower,
+                          .tail_bytes = s.tail_peak,
+                          .runs = s.runs,
+                          .threads = 1};
   return api_write_stats(stats, &all, sizeof all, err);
 }

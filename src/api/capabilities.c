@@ -33,6 +33,7 @@ static void write_tables(writer *w) {
   open_array(w, "formats");
   for (uint32_t i = 0; i < count; i++) add(w, formats[i].name);
   open_array(w, "builtins");
+  for (size_t i = 0; import_builtin_name(i); i++) add(w, import_builtin_name(i));
   const passes_row *passes = passes_list(&count);
   open_array(w, "passes");
   for (uint32_t i = 0; i < count; i++) add(w, passes[i].name);

@@ -34,7 +34,16 @@ static td_status open_beside(void *user, const char *location, const void **byte
   return TD_OK;
 }
 
+static const char builtin_prefix[] = "builtin:";
+
+static td_status import_builtin_model(const td_model *model, ir_graph **graph, td_error *err) {
+  import_builtin_source source = {.name = model->builtin, .weights = model->bytes, .size = model->size, .file = model->weights,
+                                  .seed = model->seed};
+  return import_builtin(&source, model->ops, &model->allocator, graph, err);
+}
+
 td_status api_import(td_model *model, ir_graph **graph, td_error *err) {
+  if (model->builtin) return import_builtin_model(model, graph, err);
   import_source source = {.bytes = model->bytes, .size = model->size, .file = model->path, .format = model->format,
                           .open = model->path ? open_beside : NULL, .user = model};
   return import_model(&source, model->ops, &model->allocator, graph, err);
@@ -104,15 +113,26 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
   return TD_OK;
 }
 
-static td_status map_model(td_model *m, const char *path, td_error *err) {
+static td_status map_file(td_model *m, const char *path, td_error *err) {
   sys_mapping *mapping = base_vec_push(m->arena, &m->mappings);
-  m->path = base_arena_text(m->arena, path);
-  if (!mapping || !m->path) return base_no_memory(err, "a model");
+  if (!mapping) return base_no_memory(err, "a model");
   *mapping = (sys_mapping){0};
   TRY(sys_file_map(path, mapping, err));
   m->bytes = mapping->bytes;
   m->size = mapping->size;
   return TD_OK;
+}
+
+/* The bytes of a model are its file; of a built-in one, its weights. */
+static td_status map_model(td_model *m, const char *path, td_error *err) {
+  m->path = base_arena_text(m->arena, path);
+  if (!m->path) return base_no_memory(err, "a model");
+  bool builtin = base_str_starts(base_str_of(path), builtin_prefix);
+  if (builtin) m->builtin = m->path + sizeof builtin_prefix - 1;
+  else if (m->weights)
+    return base_fail(err, TD_BAD_ARGUMENT, path, -1, "a model file has its own weights; only builtin: models take others");
+  if (!builtin) return map_file(m, path, err);
+  return m->weights ? map_file(m, m->weights, err) : TD_OK;
 }
 
 td_status td_model_load(const char *path, const td_load_options *options, td_model **model, td_error *err) {

@@ -1,0 +1,72 @@
+/* builtin.c -- models that are built in C: which, and how a build begins and ends. */
+#include "import/builtin/builtin_priv.h"
+
+#include <string.h>
+
+typedef struct builtin_row {
+  const char *name;
+  void (*build)(builtin_net *n);
+} builtin_row;
+
+#define BUILTIN(name) {#name, builtin_##name},
+static const builtin_row builtins[] = {
+#include "import/builtin/builtin.def"
+};
+#undef BUILTIN
+
+enum { BUILTIN_COUNT = sizeof builtins / sizeof *builtins };
+
+const char *import_builtin_name(size_t index) { return index < BUILTIN_COUNT ? builtins[index].name : NULL; }
+
+static td_status find(const char *name, const builtin_row **found, td_error *err) {
+  char names[256] = "";
+  for (size_t i = 0; i < BUILTIN_COUNT; i++) {
+    *found = &builtins[i];
+    if (strcmp(name, builtins[i].name) == 0) return TD_OK;
+    strncat(names, i ? ", " : "", sizeof names - strlen(names) - 1);
+    strncat(names, builtins[i].name, sizeof names - strlen(names) - 1);
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no built-in model of this name; there are: %s", names);
+}
+
+static td_status open_weights(builtin_net *n, const td_allocator *a, fmt_state_dict **weights) {
+  const import_builtin_source *s = n->source;
+  base_arena *arena = n->graph->arena;
+  ir_segment *segment = base_vec_push(arena, &n->graph->segments);
+  const char *file = base_arena_text(arena, s->file);
+  if (!segment || !file) return base_no_memory(n->err, "a graph");
+  *segment = (ir_segment){.name = file, .base = s->weights, .bytes = s->size};
+  td_status status = fmt_weights_open(a, s->weights, s->size, weights, n->err);
+  if (status != TD_OK) return base_error_name(n->err, status, "%s", s->file);
+  n->weights = *weights;
+  n->used = base_new(arena, bool, n->weights->entries.count + 1u);
+  return n->used ? TD_OK : base_no_memory(n->err, "a graph");
+}
+
+static td_status build(builtin_net *n, const builtin_row *row) {
+  TRY(ir_add_scalar(n->graph, TD_F32, 0, &n->zero, n->err));
+  TRY(ir_add_scalar(n->graph, TD_F32, 6, &n->six, n->err));
+  row->build(n);
+  TRY(n->status);
+  TRY(builtin_check_keys(n));
+  return ir_verify(n->graph, n->err);
+}
+
+td_status import_builtin(const import_builtin_source *source, const ir_opset *ops, const td_allocator *a,
+                         ir_graph **graph, td_error *err) {
+  const builtin_row *row;
+  fmt_state_dict *weights = NULL;
+  *graph = NULL;
+  TRY(find(source->name, &row, err));
+  builtin_net n = {.graph = ir_graph_new(a, ops), .source = source, .err = err};
+  n.missing.text.allocator = n.misshaped.text.allocator = a;
+  td_status status = n.graph ? TD_OK : base_no_memory(err, "a graph");
+  if (status == TD_OK && source->weights) status = open_weights(&n, a, &weights);
+  if (status == TD_OK) status = build(&n, row);
+  base_text_free(&n.missing.text);
+  base_text_free(&n.misshaped.text);
+  fmt_state_dict_free(weights);
+  if (status == TD_OK) *graph = n.graph;
+  else ir_graph_free(n.graph);
+  return status;
+}

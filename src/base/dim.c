@@ -184,7 +184,25 @@ static base_dim simplify_sub(base_dims *dims, base_dim a, base_dim b) {
   if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == a && number_of(node_of(dims, b)->b, &y) &&
       y != INT64_MIN)
     return base_dim_number(-y);
+  if (is_op(dims, b, BASE_DIM_SUB) && node_of(dims, b)->a == a) return node_of(dims, b)->b;
+  if (a == 0 && is_op(dims, b, BASE_DIM_MUL) && number_of(node_of(dims, b)->a, &x)) return base_dim_mul(dims, -1, b);
   return intern(dims, BASE_DIM_SUB, a, b);
+}
+
+/* x + c as x and c; any other expression has a c of 0. */
+static base_dim without_number(const base_dims *dims, base_dim d, int64_t *c) {
+  if (is_op(dims, d, BASE_DIM_ADD) && number_of(node_of(dims, d)->b, c)) return node_of(dims, d)->a;
+  *c = 0;
+  return d;
+}
+
+/* The smaller or larger one, where it is the same for all sizes. */
+static base_dim simplify_extreme(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
+  int64_t x, y;
+  if (without_number(dims, a, &x) == without_number(dims, b, &y)) return (x < y) == (op == BASE_DIM_MIN) ? a : b;
+  base_dim number = number_of(a, &x) ? a : b, other = number == a ? b : a;
+  if (number_of(number, &x) && x <= 0 && base_dim_not_negative(dims, other)) return op == BASE_DIM_MIN ? number : other;
+  return a > b ? intern(dims, op, a, b) : intern(dims, op, b, a);
 }
 
 static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
@@ -212,6 +230,7 @@ base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b
   if (op == BASE_DIM_ADD) return simplify_add(dims, a, b);
   if (op == BASE_DIM_SUB) return simplify_sub(dims, a, b);
   if (op == BASE_DIM_MUL) return simplify_mul(dims, a, b);
+  if (op == BASE_DIM_MIN || op == BASE_DIM_MAX) return simplify_extreme(dims, op, a, b);
   if (op == BASE_DIM_FLOORDIV || op == BASE_DIM_CEILDIV || op == BASE_DIM_MOD) return simplify_divide(dims, op, a, b);
   return a > b ? intern(dims, op, a, b) : intern(dims, op, b, a);
 }
@@ -234,7 +253,8 @@ bool base_dim_not_negative(const base_dims *dims, base_dim d) {
   if (d == BASE_DIM_NONE) return false;
   const base_dim_node *n = node_of(dims, d);
   if (n->op == BASE_DIM_SYMBOL) return true;
-  return n->op != BASE_DIM_SUB && base_dim_not_negative(dims, n->a) && base_dim_not_negative(dims, n->b);
+  bool a = base_dim_not_negative(dims, n->a), b = base_dim_not_negative(dims, n->b);
+  return n->op == BASE_DIM_MAX ? a || b : n->op != BASE_DIM_SUB && a && b;
 }
 
 bool base_dim_from_data(const base_dims *dims, base_dim d) {

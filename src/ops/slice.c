@@ -22,19 +22,31 @@ static void slice_span(int64_t size, int64_t start, int64_t end, int64_t step, i
   *first = *count ? start : 0;
 }
 
-/* A bound of an axis of open size, from the front. */
+/* A bound that is an expression, from the front. One that is a size, or a size less a number, is taken to lie in the axis;
+ * -x is x from the end, or the front when x is 0; of the rest only running can tell the sign, and the result says it with
+ * minima and maxima. */
+static base_dim expression_bound(base_dims *dims, base_dim size, base_dim bound) {
+  base_dim minus = base_dim_sub(dims, 0, bound);
+  if (base_dim_not_negative(dims, base_dim_add(dims, bound, INT32_MAX))) return base_dim_binary(dims, BASE_DIM_MIN, bound, size);
+  bool negative = base_dim_not_negative(dims, minus);
+  base_dim below = base_dim_binary(dims, BASE_DIM_MIN, negative ? minus : base_dim_binary(dims, BASE_DIM_MAX, minus, 0), 1);
+  base_dim from_end = base_dim_binary(dims, BASE_DIM_MAX, base_dim_add(dims, size, bound), 0);
+  if (negative) return base_dim_mul(dims, from_end, below);
+  base_dim at = base_dim_add(dims, bound, base_dim_mul(dims, size, below));
+  return base_dim_binary(dims, BASE_DIM_MIN, base_dim_binary(dims, BASE_DIM_MAX, at, 0), size);
+}
+
+/* A bound where it or the size is open, from the front. */
 static base_dim open_bound(base_dims *dims, base_dim size, base_dim bound) {
-  if (base_dim_known(bound) && bound < 0)
-    return base_dim_binary(dims, BASE_DIM_MAX, base_dim_add(dims, size, bound), 0);
-  if (bound == 0) return bound;
-  bool beyond = base_dim_known(bound) && bound >= INT32_MAX; /* what exporters write for "to the end" */
+  if (!base_dim_known(bound)) return expression_bound(dims, size, bound);
+  if (bound < 0) return base_dim_binary(dims, BASE_DIM_MAX, base_dim_add(dims, size, bound), 0);
+  bool beyond = bound >= INT32_MAX; /* what exporters write for "to the end" */
   return beyond ? size : base_dim_binary(dims, BASE_DIM_MIN, bound, size);
 }
 
 /* a - b, not below 0. */
 static base_dim distance(base_dims *dims, base_dim a, base_dim b) {
-  base_dim d = base_dim_sub(dims, a, b);
-  return b == 0 ? a : base_dim_binary(dims, BASE_DIM_MAX, d, 0);
+  return b == 0 ? a : base_dim_binary(dims, BASE_DIM_MAX, base_dim_sub(dims, a, b), 0);
 }
 
 static base_dim slice_size(ir_infer *ctx, base_dim size, base_dim start, base_dim end, int64_t step) {

@@ -35,6 +35,18 @@ static void products_cancel(void **state) {
   assert_int_equal(base_dim_binary(d, BASE_DIM_BROADCAST, b, 1), b);
 }
 
+static void extremes_that_are_certain(void **state) {
+  base_dims *d = *state;
+  base_dim s = base_dim_symbol(d, "seq"), t = base_dim_symbol(d, "past");
+  assert_int_equal(base_dim_binary(d, BASE_DIM_MIN, base_dim_add(d, s, -1), s), base_dim_add(d, s, -1));
+  assert_int_equal(base_dim_binary(d, BASE_DIM_MAX, s, base_dim_add(d, s, 2)), base_dim_add(d, s, 2));
+  assert_int_equal(base_dim_binary(d, BASE_DIM_MAX, base_dim_mul(d, s, t), 0), base_dim_mul(d, s, t));
+  base_dim difference = base_dim_sub(d, s, t);
+  assert_int_not_equal(base_dim_binary(d, BASE_DIM_MAX, difference, 0), difference);
+  assert_int_equal(base_dim_sub(d, 0, base_dim_sub(d, 0, s)), s);
+  assert_int_equal(base_dim_sub(d, 0, base_dim_mul(d, -3, s)), base_dim_mul(d, 3, s));
+}
+
 static void evaluates_as_built(void **state) {
   base_dims *d = *state;
   base_dim b = base_dim_symbol(d, "b");
@@ -161,6 +173,7 @@ static void numbers_divide_downward(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(products_cancel, setup, teardown),
+      cmocka_unit_test_setup_teardown(extremes_that_are_certain, setup, teardown),
       cmocka_unit_test_setup_teardown(evaluates_as_built, setup, teardown),
       cmocka_unit_test_setup_teardown(prints_and_parses, setup, teardown),
       cmocka_unit_test_setup_teardown(simplifying_keeps_the_value, setup, teardown),

@@ -81,7 +81,6 @@ static double throughput(const bench_state *s) { return (double)s->batch / s->ti
 
 static td_status print_json(const bench_state *s, td_error *err) {
   const cli_figures *f = &s->figures;
-  const char *backend = cli_value(s->args, "backend");
   json_t *root = json_object(), *latency = json_object();
   cli_json_set(latency, "mean", cli_json_real(s->times.mean));
   cli_json_set(latency, "min", cli_json_real(s->times.runs.at[0]));
@@ -89,7 +88,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
   cli_json_set(latency, "p90", cli_json_real(percentile(&s->times, 0.90)));
   cli_json_set(latency, "p99", cli_json_real(percentile(&s->times, 0.99)));
   cli_json_set(root, "model", cli_json_text(s->args->subject));
-  cli_json_set(root, "backend", backend ? cli_json_text(backend) : json_null());
+  cli_json_set(root, "backend", cli_json_text(f->model.backend));
   cli_json_set(root, "threads", json_integer(f->session.threads));
   cli_json_set(root, "isa", cli_json_text(s->isa));
   cli_json_set(root, "batch", json_integer(s->batch));
@@ -167,6 +166,7 @@ static const cli_option bench_options[] = {
     {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,

@@ -73,7 +73,10 @@ static void report(check_run *run, const check_found *found, verdict v, const ch
 static td_status prepare(check_run *run, check_found_vec *found, td_error *err) {
   cli_args *args = run->args;
   int64_t limit = 300;
-  run->settings = (check_settings){.backend = cli_value(args, "backend"), .rtol = NAN, .atol = NAN};
+  run->settings = (check_settings){.backend = cli_value(args, "backend"),
+                                   .disabled_passes = cli_value(args, "disable-passes"),
+                                   .rtol = NAN,
+                                   .atol = NAN};
   TRY(cli_real(args, "rtol", 0, HUGE_VAL, &run->settings.rtol, err));
   TRY(cli_real(args, "atol", 0, HUGE_VAL, &run->settings.atol, err));
   TRY(cli_int(args, "time-limit", 1, 86400, &limit, err));
@@ -139,6 +142,7 @@ static const cli_option check_options[] = {
     {"skips", "FILE", "cases that are known to fail: lines `name-or-glob | reason | owner`", NULL, false},
     {"only", "GLOB", "check only the cases whose name matches", NULL, false},
     CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
     {"rtol", "R", "relative tolerance, instead of the case's own", NULL, false},
     {"atol", "A", "absolute tolerance, instead of the case's own", NULL, false},
     {"time-limit", "SECONDS", "fail a case that takes longer; default 300", NULL, false},

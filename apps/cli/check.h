@@ -4,9 +4,10 @@
 #include "values.h"
 
 typedef struct check_settings {
-  const char *backend; /* NULL: the default */
-  double rtol, atol;   /* NaN: the case's own, or the default */
-  unsigned limit_s;    /* of one case */
+  const char *backend;         /* NULL: the default */
+  const char *disabled_passes; /* comma-separated, or NULL */
+  double rtol, atol;           /* NaN: the case's own, or the default */
+  unsigned limit_s;            /* of one case */
 } check_settings;
 
 /* ---- finding (check_find.c) ---- */

@@ -56,6 +56,11 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 #define CLI_BACKENDS "eager aot_eager"
 #define CLI_OPTION_BACKEND \
   { "backend", "NAME", "how to run: eager is the plain truth, aot_eager adds the passes", CLI_BACKENDS, false }
+#define CLI_OPTION_PASSES                                                                                         \
+  {                                                                                                               \
+    "disable-passes", "NAMES", "graph passes to leave out, separated by commas; `treadle info` names them", NULL, \
+        false                                                                                                     \
+  }
 #define CLI_OPTION_THREADS \
   { "threads", "N", "threads to compute with; default: what affinity and quota allow", NULL, false }
 #define CLI_OPTION_WEIGHTS \

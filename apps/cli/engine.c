@@ -9,6 +9,7 @@ td_status cli_open_model(cli_args *args, td_model **model, td_error *err) {
   td_load_options options = {.size = sizeof options,
                              .backend = cli_value(args, "backend"),
                              .weights = cli_value(args, "weights"),
+                             .disabled_passes = cli_value(args, "disable-passes"),
                              .seed = (uint64_t)seed};
   args->subject = args->operands[0];
   return td_model_load(args->operands[0], &options, model, err);

@@ -24,7 +24,7 @@ static td_status print_header(const td_model *model, const char *path, td_error 
 
 static td_status print_stage(const cli_args *args, const td_model *model, td_error *err) {
   const char *stage = cli_value(args, "stage"), *format = cli_value(args, "format");
-  if (!stage) stage = "plan";
+  if (!stage) stage = "passes";
   if (!format) format = "text";
   char *text;
   TRY(td_model_print(model, stage, format, &text, err));
@@ -48,10 +48,11 @@ static td_status run_inspect(cli_args *args, td_error *err) {
 }
 
 static const cli_option inspect_options[] = {
-    {"stage", "STAGE", "the graph as imported, after the passes, or the plan; default plan", "imported passes plan",
+    {"stage", "STAGE", "the graph as imported, after the passes, or the plan; default passes", "imported passes plan",
      false},
     {"format", "FORMAT", "default text; the plan is printed as text only", "text dot json", false},
     CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_SEED,
 };

@@ -245,10 +245,9 @@ static td_status report_outputs(run_state *s, td_error *err) {
 
 static td_status print_figures_json(run_state *s, td_error *err) {
   const cli_figures *f = &s->figures;
-  const char *backend = cli_value(s->args, "backend");
   json_t *root = json_object();
   cli_json_set(root, "model", cli_json_text(s->args->subject));
-  cli_json_set(root, "backend", backend ? cli_json_text(backend) : json_null());
+  cli_json_set(root, "backend", cli_json_text(f->model.backend));
   cli_json_set(root, "threads", json_integer(f->session.threads));
   cli_json_set(root, "load_ms", cli_json_real(f->model.load_ms));
   cli_json_set(root, "compile_ms", cli_json_real(f->model.compile_ms));
@@ -307,6 +306,7 @@ static const cli_option run_options[] = {
     CLI_OPTION_SHAPE,
     {"top", "K", "print the K most likely classes with probabilities", NULL, false},
     CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
     CLI_OPTION_THREADS,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,

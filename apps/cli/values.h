@@ -22,8 +22,8 @@ typedef struct cli_read_how {
 
 /* Reads every value of `path`; the format is found from the end of the name. Adds to `out`. */
 td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err);
-/* Reads one recorded ONNX value: TensorProto, SequenceProto or OptionalProto according to info->kind. A u16 tensor for what
- * is declared as bf16 holds its bits. */
+/* Reads one recorded ONNX value: TensorProto, SequenceProto or OptionalProto according to info->kind. A u16 tensor for
+ * what is declared as bf16 holds its bits. */
 td_status cli_read_recorded(const char *path, const cli_read_how *how, base_value *value, td_error *err);
 /* Writes a .npy file. TD_UNSUPPORTED: strings. */
 td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *err);
@@ -52,8 +52,8 @@ typedef struct cli_feed {
   bool *given; /* has a value; the others have the model's default */
 } cli_feed;
 
-/* Values for every input, from --input, --shape, --preprocess, --batch and --seed. Inputs that nothing is given for keep
- * the model's default, or get random data of their declared shape; with `notes`, standard error says so. */
+/* Values for every input, from --input, --shape, --preprocess, --batch and --seed. Inputs that nothing is given for
+ * keep the model's default, or get random data of their declared shape; with `notes`, standard error says so. */
 td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes, cli_feed *feed, td_error *err);
 td_status cli_feed_bind(const cli_feed *feed, td_session *session, base_arena *arena, td_error *err);
 

@@ -106,6 +106,7 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(compile_graph(m->graph, m->backend, m->disabled, &m->allocator, &m->plan, err));
   m->stats.load_ms = (double)(imported - started) * 1e-6;
   m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
+  m->stats.backend = m->backend->name;
   m->stats.nodes = count_nodes(m->graph);
   m->stats.steps = m->plan->steps.count;
   m->stats.gflop = m->plan->gflop;

@@ -109,6 +109,7 @@ static void test_run_errors(void **state) {
       {2, "run net.onnx --input x=1x4:i64:0", "treadle: net.onnx: "},
       {2, "run net.onnx --input x=1x4:f32:much", "'much' is no value to fill with"},
       {2, "run net.onnx --input x=1x4:f32:0 --input 1x4:f32:0", "the model has 1 inputs, and all have a value"},
+      {2, "run net.onnx --disable-passes spin", "spin"},
       {2, "bench net.onnx --shape x=2x4 --batch 3", "--batch 3: the first dimension of every input is fixed"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -355,6 +356,7 @@ static void test_info(void **state) {
   outcome got = run(f, "info");
   assert_int_equal(got.status, 0);
   assert_holds(got.out, "backends");
+  assert_int_equal(run(f, "version --json").status, 0);
   json_t *root = parse(run(f, "info --json").out);
   assert_keys(root, keys);
   assert_true(json_array_size(json_object_get(root, "operators")) > 20);
@@ -375,10 +377,11 @@ static void test_bench(void **state) {
       "arena_bytes", "weights_bytes", NULL};
   static const char *const times[] = {"min", "p50", "p90", "p99", NULL};
   save_unary("net.onnx", "Flatten", COLUMNS);
-  outcome got = run(f, "bench net.onnx --min-time 0.01 --threads 1 --batch 2 --json");
+  outcome got = run(f, "bench net.onnx --min-time 0.01 --threads 1 --batch 2 --disable-passes fold,dead --json");
   assert_int_equal(got.status, 0);
   json_t *root = parse(got.out);
   assert_keys(root, keys);
+  assert_string_equal(json_string_value(json_object_get(root, "backend")), "aot_eager");
   const json_t *latency = json_object_get(root, "latency_ms");
   double before = 0;
   for (size_t i = 0; times[i]; i++) {

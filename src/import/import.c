@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define FORMAT(name)                                           \
-  bool import_##name##_sniff(const void *bytes, size_t size);  \
+#define FORMAT(name)                                                                                      \
+  bool import_##name##_sniff(const void *bytes, size_t size);                                             \
   td_status import_##name##_load(const import_source *source, const ir_opset *ops, const td_allocator *a, \
                                  ir_graph **graph, td_error *err);
 #include "import/formats.def"

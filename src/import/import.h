@@ -3,8 +3,9 @@
 #define IMPORT_IMPORT_H
 #include "ir/ir.h"
 
-/* Opens a file that belongs to the model: `location` is a relative path with '/' between its parts, none of which is ".."
- * or empty. The opener must refuse whatever leaves the model's folder (links). The bytes must outlive the graph. */
+/* Opens a file that belongs to the model: `location` is a relative path with '/' between its parts, none of which is
+ * ".." or empty. The opener must refuse whatever leaves the model's folder (links). The bytes must outlive the graph.
+ */
 typedef td_status (*import_open)(void *user, const char *location, const void **bytes, size_t *size, td_error *err);
 
 /* A model in memory. Constants of the graph point into `bytes`, which must outlive it and may not change. */
@@ -18,8 +19,8 @@ typedef struct import_source {
 } import_source;
 
 /* Reads a model into `*graph`, with the operators of `ops`; the caller frees it with ir_graph_free. The bytes are not
- * trusted. Errors: TD_BAD_FILE with a byte offset or the node's name; TD_UNSUPPORTED with every operator that is not known
- * and how often it occurs; TD_NO_RESOURCE, also when the model would take more memory than IMPORT_MEMORY_FLOOR +
+ * trusted. Errors: TD_BAD_FILE with a byte offset or the node's name; TD_UNSUPPORTED with every operator that is not
+ * known and how often it occurs; TD_NO_RESOURCE, also when the model would take more memory than IMPORT_MEMORY_FLOOR +
  * IMPORT_MEMORY_FACTOR times its size (function calls and loops can ask for any amount). */
 td_status import_model(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                        td_error *err);
@@ -52,7 +53,7 @@ typedef struct import_format {
 } import_format;
 /* All front ends, in the order they are sniffed; *count of them. */
 const import_format *import_formats(uint32_t *count);
-/* The ONNX operators that can be imported, "Conv" or "com.microsoft.Attention", sorted, each once, in `arena`. False: out
- * of memory. */
+/* The ONNX operators that can be imported, "Conv" or "com.microsoft.Attention", sorted, each once, in `arena`. False:
+ * out of memory. */
 bool import_onnx_names(const ir_opset *ops, base_arena *arena, const char ***names, uint32_t *count);
 #endif

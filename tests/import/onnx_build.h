@@ -1,5 +1,5 @@
-/* onnx_build.h -- writes small ModelProtos for tests. Messages are base_texts on base_libc_allocator; a nested message is
- * consumed (freed) by what it is put into. */
+/* onnx_build.h -- writes small ModelProtos for tests. Messages are base_texts on base_libc_allocator; a nested message
+ * is consumed (freed) by what it is put into. */
 #ifndef TESTS_IMPORT_ONNX_BUILD_H
 #define TESTS_IMPORT_ONNX_BUILD_H
 #include <setjmp.h>
@@ -110,7 +110,8 @@ static inline void put_value_as(base_text *graph, uint32_t field, const char *na
 static inline void put_input(base_text *graph, const char *name, int32_t rank, const int64_t *dims) {
   put_value_as(graph, 11, name, 1, rank, dims);
 }
-#define DIMS(...) (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+  (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 
 static inline void put_output(base_text *graph, const char *name) { put_value_as(graph, 12, name, 1, -1, NULL); }
 
@@ -151,7 +152,8 @@ static inline base_text model_of(base_text *graph, base_text *functions) {
 
 static inline td_status import_bytes(const void *bytes, size_t size, import_open open, void *user, base_arena *arena,
                                      ir_graph **graph, td_error *err) {
-  import_source source = {.bytes = bytes, .size = size, .file = "net.onnx", .format = "onnx", .open = open, .user = user};
+  import_source source = {
+      .bytes = bytes, .size = size, .file = "net.onnx", .format = "onnx", .open = open, .user = user};
   const ir_opset *ops = ops_set(arena);
   assert_non_null(ops);
   *err = (td_error){0};

@@ -163,8 +163,8 @@ static void refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(if_joins_types),     cmocka_unit_test(known_condition_chooses),
-      cmocka_unit_test(loop_of_fixed_type), cmocka_unit_test(loop_opens_sizes),
+      cmocka_unit_test(if_joins_types),        cmocka_unit_test(known_condition_chooses),
+      cmocka_unit_test(loop_of_fixed_type),    cmocka_unit_test(loop_opens_sizes),
       cmocka_unit_test(scan_writes_backwards), cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,8 @@ static td_status open_side_file(void *user, const char *location, const void **b
   return TD_OK;
 }
 
-static void put_external(base_text *graph, const char *name, const char *location, const char *offset, const char *length) {
+static void put_external(base_text *graph, const char *name, const char *location, const char *offset,
+                         const char *length) {
   base_text t = message();
   const char *pairs[][2] = {{"location", location}, {"offset", offset}, {"length", length}};
   fmt_put_int(&t, 1, 2);
@@ -249,12 +250,15 @@ static void bad_external_data(void **state) {
   (void)state;
   static const struct {
     const char *location, *offset, *length, *error;
-  } cases[] = {{"../w.bin", "0", "8", "own folder"},     {"/etc/w.bin", "0", "8", "own folder"},
-               {"side/../w.bin", "0", "8", "own folder"}, {"side//w.bin", "0", "8", "own folder"},
+  } cases[] = {{"../w.bin", "0", "8", "own folder"},
+               {"/etc/w.bin", "0", "8", "own folder"},
+               {"side/../w.bin", "0", "8", "own folder"},
+               {"side//w.bin", "0", "8", "own folder"},
                {"side/w.bin", "0", "4", "external data of 4 bytes"},
                {"side/w.bin", "12", "8", "wants 8 bytes from offset 12"},
                {"side/w.bin", "9223372036854775807", "8", "wants 8 bytes"},
-               {"side/w.bin", "-1", "8", "no size"},     {"other.bin", "0", "8", "no such file"}};
+               {"side/w.bin", "-1", "8", "no size"},
+               {"other.bin", "0", "8", "no such file"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     base_text g = message();
     put_external(&g, "a", cases[i].location, cases[i].offset, cases[i].length);

@@ -45,10 +45,11 @@ static void all_unsupported_at_once(void **state) {
   put_node(&g, "RegexFullMatch", "match", "x", "y");
   put_output(&g, "y");
   base_text m = model_of(&g, NULL);
-  expect_error(&m, TD_UNSUPPORTED, "net.onnx",
-               "3 operators are not supported: Foo-17 (5 nodes, first /a/b), Scaler of ai.onnx.ml (1 node, first scale; "
-               "classical machine learning is not supported), RegexFullMatch-17 (1 node, first match; operators on "
-               "strings are not supported)");
+  expect_error(
+      &m, TD_UNSUPPORTED, "net.onnx",
+      "3 operators are not supported: Foo-17 (5 nodes, first /a/b), Scaler of ai.onnx.ml (1 node, first scale; "
+      "classical machine learning is not supported), RegexFullMatch-17 (1 node, first match; operators on "
+      "strings are not supported)");
 }
 
 static void put_function(base_text *all, const char *name, const char *calls) {
@@ -273,12 +274,18 @@ static void no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bad_names),    cmocka_unit_test(cycle),
-      cmocka_unit_test(recursion),    cmocka_unit_test(all_unsupported_at_once),
-      cmocka_unit_test(exponential_calls), cmocka_unit_test(nesting),
-      cmocka_unit_test(bad_tensors),  cmocka_unit_test(huge_sparse),
-      cmocka_unit_test(bad_attributes), cmocka_unit_test(not_a_model),
-      cmocka_unit_test(damage),       cmocka_unit_test(no_memory),
+      cmocka_unit_test(bad_names),
+      cmocka_unit_test(cycle),
+      cmocka_unit_test(recursion),
+      cmocka_unit_test(all_unsupported_at_once),
+      cmocka_unit_test(exponential_calls),
+      cmocka_unit_test(nesting),
+      cmocka_unit_test(bad_tensors),
+      cmocka_unit_test(huge_sparse),
+      cmocka_unit_test(bad_attributes),
+      cmocka_unit_test(not_a_model),
+      cmocka_unit_test(damage),
+      cmocka_unit_test(no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,9 +39,9 @@ const onnx_bound *onnx_find_bound(const onnx_node *n, const char *name) {
 
 bool onnx_attr_has(const onnx_node *n, const char *name) { return onnx_find_bound(n, name) != NULL; }
 
-static const char *const type_names[] = {"nothing", "a float",   "an integer", "a string",       "a tensor",
-                                         "a graph", "floats",    "integers",   "strings",        "tensors",
-                                         "graphs",  "a sparse tensor"};
+static const char *const type_names[] = {"nothing",  "a float", "an integer", "a string",
+                                         "a tensor", "a graph", "floats",     "integers",
+                                         "strings",  "tensors", "graphs",     "a sparse tensor"};
 
 static const char *type_name(int64_t type) {
   return type >= 0 && type < (int64_t)(sizeof type_names / sizeof *type_names) ? type_names[type] : "a type";
@@ -52,7 +52,8 @@ static const onnx_attr *typed(onnx_node *n, const char *name, int64_t type) {
   const onnx_bound *bound = onnx_failed(n) ? NULL : onnx_find_bound(n, name);
   if (!bound) return NULL;
   if (bound->attr->type == type) return bound->attr;
-  onnx_fail(n, TD_BAD_FILE, "the attribute \"%s\" must be %s and is %s", name, type_name(type), type_name(bound->attr->type));
+  onnx_fail(n, TD_BAD_FILE, "the attribute \"%s\" must be %s and is %s", name, type_name(type),
+            type_name(bound->attr->type));
   return NULL;
 }
 
@@ -68,7 +69,8 @@ double onnx_attr_float(onnx_node *n, const char *name, double fallback) {
 
 /* Texts in operators are names: a NUL inside is an error, not an end. */
 static const char *keep_text(onnx_node *n, const char *name, base_str s) {
-  if (s.length && memchr(s.at, 0, s.length)) onnx_fail(n, TD_BAD_FILE, "the attribute \"%s\" has a NUL byte in it", name);
+  if (s.length && memchr(s.at, 0, s.length))
+    onnx_fail(n, TD_BAD_FILE, "the attribute \"%s\" has a NUL byte in it", name);
   char *text = onnx_alloc(n, s.length + 1);
   if (text && s.length) memcpy(text, s.at, s.length);
   return text;
@@ -177,8 +179,7 @@ ir_value onnx_attr_tensor(onnx_node *n, const char *name) {
   int64_t type = bound->attr->type;
   if (type != ONNX_ATTR_TENSOR && type != ONNX_ATTR_SPARSE_TENSOR)
     onnx_fail(n, TD_BAD_FILE, "the attribute \"%s\" must be a tensor and is %s", name, type_name(type));
-  else
-    onnx_take(n, onnx_tensor_value(n->im, &bound->attr->tensor, &value));
+  else onnx_take(n, onnx_tensor_value(n->im, &bound->attr->tensor, &value));
   return onnx_failed(n) ? IR_NO_VALUE : value;
 }
 

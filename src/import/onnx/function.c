@@ -38,8 +38,8 @@ static td_status give_outputs(onnx_node *n, const onnx_function *f, const onnx_s
     base_str name = f->outputs.at[i];
     const uint32_t *id = onnx_lookup(body, name);
     if (!id)
-      return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "the function's output \"%.*s\" is not defined", (int)name.length,
-                       name.at);
+      return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "the function's output \"%.*s\" is not defined",
+                       (int)name.length, name.at);
     if (*id != ONNX_NOT_MADE) onnx_out(n, i, (ir_value){*id});
   }
   return TD_OK;
@@ -50,7 +50,8 @@ td_status onnx_inline(onnx_node *n) {
   onnx_scope *body = base_new(n->im->arena, onnx_scope, 1);
   const char *prefix = base_arena_format(n->im->arena, "%s/", n->label);
   if (!body || !prefix) return base_no_memory(n->im->err, "a function");
-  *body = (onnx_scope){.im = n->im, .block = n->scope->block, .prefix = prefix, .path = prefix, .depth = n->scope->depth + 1};
+  *body = (onnx_scope){
+      .im = n->im, .block = n->scope->block, .prefix = prefix, .path = prefix, .depth = n->scope->depth + 1};
   TRY(bind_call(n, f, body));
   TRY(bind_inputs(n, f, body));
   TRY(onnx_lower_graph(body, &f->body));

@@ -20,7 +20,8 @@ static base_str rename(const char *renames, base_str name) {
     const char *equals = strchr(at, '='), *end = strchr(at, ',');
     if (!equals) break;
     if (!end) end = at + strlen(at);
-    if (base_str_equal(name, (base_str){at, (size_t)(equals - at)})) return (base_str){equals + 1, (size_t)(end - equals - 1)};
+    if (base_str_equal(name, (base_str){at, (size_t)(equals - at)}))
+      return (base_str){equals + 1, (size_t)(end - equals - 1)};
     at = *end ? end + 1 : end;
   }
   return name;
@@ -59,11 +60,14 @@ td_status onnx_lower_alias(onnx_node *n) {
     if (!ours && is_ignored(name)) continue;
     const char *theirs = onnx_cstr(n->im, name);
     if (!theirs) return base_no_memory(n->im->err, "a name");
-    if (!ours) onnx_fail(n, TD_BAD_FILE, "the operator has no attribute \"%s\" at operator set %lld", theirs, (long long)impl->version);
+    if (!ours)
+      onnx_fail(n, TD_BAD_FILE, "the operator has no attribute \"%s\" at operator set %lld", theirs,
+                (long long)impl->version);
     else args[count++] = read_arg(n, ours, theirs);
   }
   if (impl->op->out_count != IR_VARIADIC && n->out_count > impl->op->out_count)
-    onnx_fail(n, TD_BAD_FILE, "the operator has at most %u outputs, %u are asked for", impl->op->out_count, n->out_count);
+    onnx_fail(n, TD_BAD_FILE, "the operator has at most %u outputs, %u are asked for", impl->op->out_count,
+              n->out_count);
   uint32_t wanted = n->out_count ? n->out_count : 1;
   onnx_emit_many(n, impl->op->name, n->in, n->in_count, args, count, outs, n->out_count ? wanted : 0);
   for (uint32_t i = 0; i < n->out_count; i++) onnx_out(n, i, outs[i]);
@@ -81,9 +85,11 @@ static td_status find_inputs(onnx_node *n) {
     if (!name.length) continue;
     const uint32_t *id = onnx_lookup(n->scope, name);
     if (!id)
-      onnx_fail(n, TD_BAD_FILE, "the input \"%.*s\" is not defined: no node, input or initializer has that name", (int)name.length, name.at);
+      onnx_fail(n, TD_BAD_FILE, "the input \"%.*s\" is not defined: no node, input or initializer has that name",
+                (int)name.length, name.at);
     else if (*id == ONNX_NOT_MADE)
-      onnx_fail(n, TD_UNSUPPORTED, "the input \"%.*s\" is an optional output that is not supported", (int)name.length, name.at);
+      onnx_fail(n, TD_UNSUPPORTED, "the input \"%.*s\" is an optional output that is not supported", (int)name.length,
+                name.at);
     if (!id || *id == ONNX_NOT_MADE) return n->status;
     n->in[i] = (ir_value){*id};
     if (*id) n->in_count = i + 1;
@@ -105,7 +111,8 @@ static td_status name_node(onnx_node *n) {
 static td_status enter_node(onnx_node *n) {
   TRY(onnx_check_memory(n->im));
   if (n->scope->depth > ONNX_MAX_DEPTH)
-    return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "functions and graphs are nested more than %d deep", ONNX_MAX_DEPTH);
+    return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "functions and graphs are nested more than %d deep",
+                     ONNX_MAX_DEPTH);
   n->out_count = n->record->out.count;
   n->out = base_new(n->im->arena, ir_value, (size_t)n->out_count + 1);
   n->made = base_new(n->im->arena, bool, (size_t)n->out_count + 1);
@@ -157,8 +164,7 @@ td_status onnx_define_initializers(onnx_scope *scope, onnx_graph *graph) {
       return base_fail(im->err, TD_BAD_FILE, im->source->file, fmt_wire_offset(&t->wire), "an initializer has no name");
     td_status status = onnx_tensor_value(im, t, &value);
     if (status == TD_OK) status = onnx_define(scope, t->name, value);
-    if (status != TD_OK)
-      return base_error_name(im->err, status, "initializer %.*s", (int)t->name.length, t->name.at);
+    if (status != TD_OK) return base_error_name(im->err, status, "initializer %.*s", (int)t->name.length, t->name.at);
   }
   return TD_OK;
 }
@@ -168,7 +174,8 @@ static td_status take_results(onnx_node *n, const onnx_scope *scope, const onnx_
     base_str name = graph->outputs.at[i].name;
     const uint32_t *id = onnx_lookup(scope, name);
     if (!id || *id == ONNX_ABSENT || *id == ONNX_NOT_MADE)
-      return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "the output \"%.*s\" of its graph is not defined", (int)name.length, name.at);
+      return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "the output \"%.*s\" of its graph is not defined",
+                       (int)name.length, name.at);
     results[i] = (ir_value){*id};
   }
   return TD_OK;
@@ -180,8 +187,14 @@ td_status onnx_lower_body(onnx_node *n, const onnx_bound *body, ir_block block, 
   onnx_scope *scope = base_new(n->im->arena, onnx_scope, 1);
   const char *path = base_arena_format(n->im->arena, "%s/", n->label);
   if (!scope || !path) return base_no_memory(n->im->err, "a graph");
-  *scope = (onnx_scope){.im = n->im, .parent = body->scope, .block = block, .prefix = body->scope->prefix, .path = path,
-                        .bound = body->scope->bound, .bound_count = body->scope->bound_count, .depth = n->scope->depth + 1};
+  *scope = (onnx_scope){.im = n->im,
+                        .parent = body->scope,
+                        .block = block,
+                        .prefix = body->scope->prefix,
+                        .path = path,
+                        .bound = body->scope->bound,
+                        .bound_count = body->scope->bound_count,
+                        .depth = n->scope->depth + 1};
   for (uint32_t i = 0; i < count; i++) TRY(onnx_define(scope, graph->inputs.at[i].name, params[i]));
   TRY(onnx_define_initializers(scope, graph));
   TRY(onnx_lower_graph(scope, graph));

@@ -1,5 +1,5 @@
-/* lower_control.c -- If, Loop, Scan and SequenceMap to prim::If and prim::Loop. What a body does is lowered into blocks of
- * their own before the region that owns them exists, because its types follow from them.
+/* lower_control.c -- If, Loop, Scan and SequenceMap to prim::If and prim::Loop. What a body does is lowered into blocks
+ * of their own before the region that owns them exists, because its types follow from them.
  *
  * Types of carried values are a fixed point: the body is lowered for the types of the initial values; where a result is
  * of another type, what differs is opened (an open size, then an open rank) and the body is lowered again. What is
@@ -11,7 +11,8 @@
 /* ---- types ---- */
 
 static bool fail_types(onnx_node *n, const ir_type *a, const ir_type *b) {
-  onnx_fail(n, TD_BAD_FILE, "a value is %s in one place and %s in another", base_dtype(a->dtype)->name, base_dtype(b->dtype)->name);
+  onnx_fail(n, TD_BAD_FILE, "a value is %s in one place and %s in another", base_dtype(a->dtype)->name,
+            base_dtype(b->dtype)->name);
   return false;
 }
 
@@ -23,11 +24,14 @@ static td_dtype common_dtype(onnx_node *n, const ir_type *a, const ir_type *b) {
 }
 
 /* What an empty optional or list would hold when nothing says so. */
-static bool is_unknown(const ir_type *t) { return t->kind == IR_TENSOR && t->dtype == TD_INVALID && t->rank == IR_UNRANKED; }
+static bool is_unknown(const ir_type *t) {
+  return t->kind == IR_TENSOR && t->dtype == TD_INVALID && t->rank == IR_UNRANKED;
+}
 
 static bool is_holder(const ir_type *t) { return (t->kind == IR_LIST || t->kind == IR_OPTIONAL) && t->elem; }
 
-/* What both say. Sizes that differ are open: a new symbol, or within a list, whose items may all differ, no shape at all. */
+/* What both say. Sizes that differ are open: a new symbol, or within a list, whose items may all differ, no shape at
+ * all. */
 static ir_type join_types(onnx_node *n, const ir_type *a, const ir_type *b, bool in_list);
 
 static ir_type join_holders(onnx_node *n, const ir_type *a, const ir_type *b) {
@@ -84,8 +88,12 @@ static void add_region(onnx_node *n, const char *op, const ir_value *in, uint32_
                        uint32_t out_count, const ir_block *blocks, uint32_t block_count, ir_value *outs) {
   ir_graph *g = n->im->graph;
   if (onnx_failed(n)) return;
-  ir_new_node spec = {.op = ir_opset_find(g->ops, op), .in = in, .in_count = in_count, .out_count = out_count,
-                      .origins = {&n->origin, 1}, .out_types = types};
+  ir_new_node spec = {.op = ir_opset_find(g->ops, op),
+                      .in = in,
+                      .in_count = in_count,
+                      .out_count = out_count,
+                      .origins = {&n->origin, 1},
+                      .out_types = types};
   ir_node node = {0};
   ir_block *owned = onnx_alloc(n, block_count * sizeof *owned);
   if (!owned) return;
@@ -177,8 +185,8 @@ enum { PRECISE_ROUNDS = 4, MAX_ROUNDS = PRECISE_ROUNDS + 3 };
 
 typedef struct loop loop;
 
-/* A loop to build. The body is lowered into the current block: it gets the iteration's number and the carried values, and
- * gives results: whether to go on (none: yes), the carried values, what is collected. */
+/* A loop to build. The body is lowered into the current block: it gets the iteration's number and the carried values,
+ * and gives results: whether to go on (none: yes), the carried values, what is collected. */
 struct loop {
   onnx_node *n;
   void (*lower)(loop *l, ir_value iteration, const ir_value *carried, ir_value *results);
@@ -186,11 +194,11 @@ struct loop {
   ir_value trips, cond; /* may be absent */
   const ir_value *initial;
   uint32_t carried, collected;
-  ir_type *types;     /* of the carried values so far */
-  uint16_t *open;     /* bit i: dimension i may change from one iteration to the next */
+  ir_type *types; /* of the carried values so far */
+  uint16_t *open; /* bit i: dimension i may change from one iteration to the next */
   ir_value *params, *results;
-  ir_value *outs;     /* carried values, then lists of what was collected */
-  ir_type *items;     /* of what is collected */
+  ir_value *outs; /* carried values, then lists of what was collected */
+  ir_type *items; /* of what is collected */
 };
 
 /* `type` with symbols of its own for the open dimensions. */
@@ -370,12 +378,17 @@ static void lower_loop(onnx_node *n) {
   if (!body) return;
   const onnx_graph *graph = body->attr->graph;
   uint32_t carried = n->record->in.count > 2 ? n->record->in.count - 2 : 0;
-  if (graph->inputs.count != carried + 2 || graph->outputs.count < carried + 1 || n->out_count > graph->outputs.count - 1) {
+  if (graph->inputs.count != carried + 2 || graph->outputs.count < carried + 1 ||
+      n->out_count > graph->outputs.count - 1) {
     onnx_fail(n, TD_BAD_FILE, "the body has %u inputs and %u outputs, which does not fit the node's %u and %u",
               graph->inputs.count, graph->outputs.count, n->record->in.count, n->out_count);
     return;
   }
-  loop l = {.n = n, .lower = loop_body, .user = body, .initial = n->in + 2, .carried = carried,
+  loop l = {.n = n,
+            .lower = loop_body,
+            .user = body,
+            .initial = n->in + 2,
+            .carried = carried,
             .collected = graph->outputs.count - 1 - carried};
   l.trips = to_scalar(n, onnx_in(n, 0), TD_I64, "trip count");
   l.cond = to_scalar(n, onnx_in(n, 1), TD_BOOL, "condition");
@@ -389,16 +402,32 @@ static void lower_loop(onnx_node *n) {
 typedef struct scan {
   const onnx_bound *body;
   uint32_t states, inputs, outputs;
-  const ir_value *scanned;    /* as many as inputs */
-  const ir_value *initial;    /* as many as states */
+  const ir_value *scanned;                                      /* as many as inputs */
+  const ir_value *initial;                                      /* as many as states */
   const int64_t *directions, *axes, *out_directions, *out_axes; /* NULL: all 0 */
-  ir_value *lists;            /* of `scanned`, per iteration */
+  ir_value *lists;                                              /* of `scanned`, per iteration */
+  ir_value lengths, length; /* Scan-8: list of iterations per row, and that of this row; none: all */
 } scan;
 
 static int64_t entry(const int64_t *list, uint32_t i) { return list ? list[i] : 0; }
 
 static ir_value take_apart(onnx_node *n, ir_value tensor, int64_t axis) {
   return ONNX_EMIT_ARGS(n, "td::split_to_list", &tensor, 1, ARG_INT("dim", axis), ARG_INT("keepdims", 0));
+}
+
+/* Past the end of a short row states stay as they are and outputs are 0. */
+static void stop_at_length(loop *l, const scan *s, ir_value iteration, const ir_value *carried, ir_value *results) {
+  onnx_node *n = l->n;
+  ir_value active = ONNX_EMIT(n, "aten::lt", iteration, s->length);
+  for (uint32_t i = 0; i < s->states + s->outputs && !onnx_failed(n); i++) {
+    ir_value idle = i < s->states ? carried[i] : onnx_scalar(n, onnx_type_dtype(n, results[i]), 0);
+    results[i] = ONNX_EMIT(n, "aten::where", active, results[i], idle);
+  }
+}
+
+/* Of a list, -1 is the last item. */
+static ir_value last_position(onnx_node *n, const scan *s) {
+  return s->length.id ? ONNX_EMIT(n, "aten::sub", s->length, onnx_int(n, 1)) : onnx_int(n, -1);
 }
 
 static void scan_body(loop *l, ir_value iteration, const ir_value *carried, ir_value *results) {
@@ -412,19 +441,21 @@ static void scan_body(loop *l, ir_value iteration, const ir_value *carried, ir_v
       continue;
     }
     uint32_t k = i - s->states;
-    bool backward = entry(s->directions, k) != 0; /* item -1 is the last */
-    ir_value at = backward ? ONNX_EMIT(n, "aten::sub", onnx_int(n, -1), iteration) : iteration;
+    ir_value at = entry(s->directions, k) ? ONNX_EMIT(n, "aten::sub", last_position(n, s), iteration) : iteration;
     params[i] = ONNX_EMIT(n, "td::list_at", s->lists[k], at);
   }
   if (!onnx_failed(n)) onnx_take(n, onnx_lower_body(n, s->body, n->scope->block, params, count, results + 1));
+  if (s->length.id) stop_at_length(l, s, iteration, carried, results + 1);
 }
 
 /* Outputs: final states, then what was collected. */
 static void build_scan(onnx_node *n, scan *s, ir_value *outs) {
   s->lists = onnx_alloc(n, s->inputs * sizeof *s->lists);
-  for (uint32_t i = 0; i < s->inputs && !onnx_failed(n); i++) s->lists[i] = take_apart(n, s->scanned[i], entry(s->axes, i));
+  for (uint32_t i = 0; i < s->inputs && !onnx_failed(n); i++)
+    s->lists[i] = take_apart(n, s->scanned[i], entry(s->axes, i));
   if (onnx_failed(n)) return;
-  loop l = {.n = n, .lower = scan_body, .user = s, .initial = s->initial, .carried = s->states, .collected = s->outputs};
+  loop l = {
+      .n = n, .lower = scan_body, .user = s, .initial = s->initial, .carried = s->states, .collected = s->outputs};
   l.trips = ONNX_EMIT(n, "td::list_len", s->lists[0]);
   build_loop(&l);
   for (uint32_t i = 0; i < s->states + s->outputs && !onnx_failed(n); i++) {
@@ -489,18 +520,20 @@ static void batch_body(loop *l, ir_value iteration, const ir_value *carried, ir_
   uint32_t count = s.states + s.inputs;
   ir_value *rows = onnx_alloc(n, count * sizeof *rows);
   (void)carried;
-  for (uint32_t i = 0; rows && i < count && !onnx_failed(n); i++) rows[i] = ONNX_EMIT(n, "td::list_at", s.lists[i], iteration);
+  for (uint32_t i = 0; rows && i < count && !onnx_failed(n); i++)
+    rows[i] = ONNX_EMIT(n, "td::list_at", s.lists[i], iteration);
   if (onnx_failed(n)) return;
   s.initial = rows;
   s.scanned = rows + s.states;
+  if (s.lengths.id) s.length = ONNX_EMIT(n, "td::list_at", s.lengths, iteration);
   build_scan(n, &s, results + 1);
 }
 
 static void lower_scan_8(onnx_node *n) {
   scan s = {0};
   read_scan(n, 1, &s);
-  if (onnx_has(n, 0)) onnx_fail(n, TD_UNSUPPORTED, "sequences of different lengths in one batch are not supported");
   if (onnx_failed(n)) return;
+  if (onnx_has(n, 0)) s.lengths = take_apart(n, onnx_in(n, 0), 0);
   uint32_t count = s.states + s.inputs;
   s.directions = scan_list(n, "directions", s.inputs);
   s.lists = onnx_alloc(n, count * sizeof *s.lists);
@@ -543,8 +576,10 @@ static void lower_sequence_map(onnx_node *n) {
 
 ONNX_DECLARE(control);
 const onnx_lowering onnx_lower_control[] = {
-    {"", "If", 1, lower_if},       {"", "Loop", 1, lower_loop},
-    {"", "Scan", 8, lower_scan_8}, {"", "Scan", 9, lower_scan},
+    {"", "If", 1, lower_if},
+    {"", "Loop", 1, lower_loop},
+    {"", "Scan", 8, lower_scan_8},
+    {"", "Scan", 9, lower_scan},
     {"", "SequenceMap", 17, lower_sequence_map},
 };
 ONNX_TABLE(control);

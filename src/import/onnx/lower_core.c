@@ -11,7 +11,9 @@ static ir_value vector(onnx_node *n, td_dtype dtype, int32_t rank, int64_t count
 
 static ir_value from_tensor(onnx_node *n, const char *name) { return onnx_attr_tensor(n, name); }
 static ir_value from_int(onnx_node *n, const char *name) { return onnx_int(n, onnx_attr_int(n, name, 0)); }
-static ir_value from_float(onnx_node *n, const char *name) { return onnx_scalar(n, TD_F32, onnx_attr_float(n, name, 0)); }
+static ir_value from_float(onnx_node *n, const char *name) {
+  return onnx_scalar(n, TD_F32, onnx_attr_float(n, name, 0));
+}
 
 static ir_value from_ints(onnx_node *n, const char *name) {
   uint32_t count;
@@ -44,8 +46,8 @@ static ir_value from_string(onnx_node *n, const char *name) {
 static const struct {
   const char *name;
   ir_value (*read)(onnx_node *n, const char *name);
-} forms[] = {{"value", from_tensor},       {"sparse_value", from_tensor}, {"value_int", from_int},
-             {"value_float", from_float},  {"value_ints", from_ints},     {"value_floats", from_floats},
+} forms[] = {{"value", from_tensor},        {"sparse_value", from_tensor},  {"value_int", from_int},
+             {"value_float", from_float},   {"value_ints", from_ints},      {"value_floats", from_floats},
              {"value_string", from_string}, {"value_strings", from_strings}};
 
 static void lower_constant(onnx_node *n) {

@@ -19,7 +19,8 @@ static td_status read_message(const reader *r, fmt_wire w, field_fn take, uint32
 }
 
 /* A nested message into `to`, which is NULL when its vector could not grow. */
-static td_status read_nested(const reader *r, const fmt_field *f, const char *what, field_fn take, uint32_t depth, void *to) {
+static td_status read_nested(const reader *r, const fmt_field *f, const char *what, field_fn take, uint32_t depth,
+                             void *to) {
   fmt_wire w;
   TRY(fmt_field_message(f, what, &w, r->err));
   return to ? read_message(r, w, take, depth, to) : base_no_memory(r->err, what);
@@ -62,10 +63,10 @@ static td_status read_tensor(const reader *r, const fmt_field *f, bool is_sparse
 static td_status read_graph(const reader *r, const fmt_field *f, uint32_t depth, onnx_graph **graph);
 
 /* IR versions before 2 may leave the type out: it follows from the field that is there. */
-static const uint8_t type_of_field[] = {[2] = ONNX_ATTR_FLOAT,   [3] = ONNX_ATTR_INT,     [4] = ONNX_ATTR_STRING,
-                                        [5] = ONNX_ATTR_TENSOR,  [6] = ONNX_ATTR_GRAPH,   [7] = ONNX_ATTR_FLOATS,
-                                        [8] = ONNX_ATTR_INTS,    [9] = ONNX_ATTR_STRINGS, [10] = ONNX_ATTR_TENSORS,
-                                        [11] = ONNX_ATTR_GRAPHS, [22] = ONNX_ATTR_SPARSE_TENSOR};
+static const uint8_t type_of_field[] = {
+    [2] = ONNX_ATTR_FLOAT,    [3] = ONNX_ATTR_INT,     [4] = ONNX_ATTR_STRING,        [5] = ONNX_ATTR_TENSOR,
+    [6] = ONNX_ATTR_GRAPH,    [7] = ONNX_ATTR_FLOATS,  [8] = ONNX_ATTR_INTS,          [9] = ONNX_ATTR_STRINGS,
+    [10] = ONNX_ATTR_TENSORS, [11] = ONNX_ATTR_GRAPHS, [22] = ONNX_ATTR_SPARSE_TENSOR};
 
 typedef struct attr_reader {
   onnx_attr *attr;
@@ -109,7 +110,8 @@ static td_status take_node(const reader *r, const fmt_field *f, uint32_t depth, 
     case 3: return fmt_field_str(f, "name of a node", &node->name, r->err);
     case 4: return fmt_field_str(f, "op_type", &node->op_type, r->err);
     case 5:
-      if (node->attrs.count == ONNX_MAX_ATTRS) return missing(r, f, "a node has more attributes than any operator takes");
+      if (node->attrs.count == ONNX_MAX_ATTRS)
+        return missing(r, f, "a node has more attributes than any operator takes");
       return read_attr(r, f, depth, base_vec_push(r->arena, &node->attrs));
     case 7: return read_domain(r, f, &node->domain);
     case 8: return fmt_field_str(f, "overload", &node->overload, r->err);

@@ -7,16 +7,25 @@
 #include "import/onnx/onnx_priv.h"
 
 enum {
-  ONNX_MAX_DEPTH = 64,      /* of nested graphs, and of function calls within function calls */
-  ONNX_MAX_ATTRS = 256,     /* of a node: they are searched one by one */
-  ONNX_MAX_OPSETS = 256,    /* of a model or function: likewise */
-  ONNX_NEWEST_OPSET = 25    /* of the default domain; newer ones are read as this one */
+  ONNX_MAX_DEPTH = 64,   /* of nested graphs, and of function calls within function calls */
+  ONNX_MAX_ATTRS = 256,  /* of a node: they are searched one by one */
+  ONNX_MAX_OPSETS = 256, /* of a model or function: likewise */
+  ONNX_NEWEST_OPSET = 25 /* of the default domain; newer ones are read as this one */
 };
 
 /* AttributeProto.AttributeType */
 enum {
-  ONNX_ATTR_FLOAT = 1, ONNX_ATTR_INT, ONNX_ATTR_STRING, ONNX_ATTR_TENSOR, ONNX_ATTR_GRAPH, ONNX_ATTR_FLOATS,
-  ONNX_ATTR_INTS, ONNX_ATTR_STRINGS, ONNX_ATTR_TENSORS, ONNX_ATTR_GRAPHS, ONNX_ATTR_SPARSE_TENSOR
+  ONNX_ATTR_FLOAT = 1,
+  ONNX_ATTR_INT,
+  ONNX_ATTR_STRING,
+  ONNX_ATTR_TENSOR,
+  ONNX_ATTR_GRAPH,
+  ONNX_ATTR_FLOATS,
+  ONNX_ATTR_INTS,
+  ONNX_ATTR_STRINGS,
+  ONNX_ATTR_TENSORS,
+  ONNX_ATTR_GRAPHS,
+  ONNX_ATTR_SPARSE_TENSOR
 };
 
 typedef struct onnx_graph onnx_graph;

@@ -1,5 +1,5 @@
-/* node.c -- what lowerings see of a node and of values, and how they build. Every function does nothing once the node has
- * failed. */
+/* node.c -- what lowerings see of a node and of values, and how they build. Every function does nothing once the node
+ * has failed. */
 #include "import/onnx/state_priv.h"
 
 #include <stdio.h>
@@ -144,8 +144,13 @@ void onnx_emit_many(onnx_node *n, const char *op, const ir_value *in, uint32_t i
   if (outs) memset(outs, 0, out_count * sizeof *outs);
   if (onnx_failed(n)) return;
   ir_graph *g = n->im->graph;
-  ir_new_node spec = {.op = ir_opset_find(g->ops, op), .in = in, .in_count = in_count, .out_count = out_count,
-                      .args = args, .arg_count = arg_count, .origins = {&n->origin, 1}};
+  ir_new_node spec = {.op = ir_opset_find(g->ops, op),
+                      .in = in,
+                      .in_count = in_count,
+                      .out_count = out_count,
+                      .args = args,
+                      .arg_count = arg_count,
+                      .origins = {&n->origin, 1}};
   if (!spec.op) {
     onnx_fail(n, TD_UNSUPPORTED, "it needs the operator %s, which is not there", op);
     return;

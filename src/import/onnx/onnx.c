@@ -6,8 +6,8 @@ td_status import_onnx_load(const import_source *source, const ir_opset *ops, con
                            td_error *err);
 
 /* Wire types of ModelProto's fields + 1, so that 0 is "no such field". */
-static const uint8_t model_fields[] = {[1] = 1, [2] = 3, [3] = 3, [4] = 3, [5] = 1, [6] = 3, [7] = 3,
-                                       [8] = 3, [14] = 3, [20] = 3, [25] = 3, [26] = 3};
+static const uint8_t model_fields[] = {
+    [1] = 1, [2] = 3, [3] = 3, [4] = 3, [5] = 1, [6] = 3, [7] = 3, [8] = 3, [14] = 3, [20] = 3, [25] = 3, [26] = 3};
 
 bool import_onnx_sniff(const void *bytes, size_t size) {
   fmt_wire w = fmt_wire_of(bytes, size);
@@ -27,8 +27,7 @@ static td_status add_input(onnx_scope *scope, const onnx_value_info *input, base
   ir_type type;
   ir_value value, fallback = IR_NO_VALUE;
   if (!base_map_put(seen, im->arena, input->name, 0, &existed)) return base_no_memory(im->err, "an input");
-  if (existed)
-    return base_fail(im->err, TD_BAD_FILE, NULL, -1, "two inputs have this name");
+  if (existed) return base_fail(im->err, TD_BAD_FILE, NULL, -1, "two inputs have this name");
   const uint32_t *initializer = base_map_get(&scope->names, input->name);
   if (initializer && im->model.ir_version < 4) return TD_OK;
   TRY(onnx_read_type(im, input->type, input->name, &type));
@@ -59,8 +58,8 @@ static td_status open_optional(onnx_import *im, const onnx_value_info *output, i
   TRY(onnx_read_type(im, output->type, output->name, &declared));
   if (declared.kind == IR_OPTIONAL) return TD_OK;
   const char *origin = base_arena_format(im->arena, "%.*s (output)", (int)output->name.length, output->name.at);
-  ir_new_node spec = {.op = ir_opset_find(im->graph->ops, "td::optional_get"), .in = value, .in_count = 1,
-                      .origins = {&origin, 1}};
+  ir_new_node spec = {
+      .op = ir_opset_find(im->graph->ops, "td::optional_get"), .in = value, .in_count = 1, .origins = {&origin, 1}};
   if (!origin) return base_no_memory(im->err, "a name");
   if (!spec.op) return base_fail(im->err, TD_UNSUPPORTED, NULL, -1, "optionals are not supported");
   ir_value element;
@@ -126,8 +125,11 @@ static td_status load(onnx_import *im) {
 td_status import_onnx_load(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                            td_error *err) {
   *graph = NULL;
-  onnx_import im = {.source = source, .graph = ir_graph_new(a, ops), .arena = base_arena_new(a),
-                    .memory_limit = memory_limit(source->size), .err = err};
+  onnx_import im = {.source = source,
+                    .graph = ir_graph_new(a, ops),
+                    .arena = base_arena_new(a),
+                    .memory_limit = memory_limit(source->size),
+                    .err = err};
   td_status status = im.graph && im.arena ? load(&im) : base_no_memory(err, "a graph");
   base_arena_free(im.arena);
   if (status == TD_OK) *graph = im.graph;

@@ -1,6 +1,6 @@
-/* resolve.c -- finds what each node is lowered by, before anything is lowered, so that all that is missing is reported at
- * once. The newest definition that is not newer than the model's operator set counts, be it a row of a table or an alias;
- * a function of the model comes last: what is built in knows better than its expansion. */
+/* resolve.c -- finds what each node is lowered by, before anything is lowered, so that all that is missing is reported
+ * at once. The newest definition that is not newer than the model's operator set counts, be it a row of a table or an
+ * alias; a function of the model comes last: what is built in knows better than its expansion. */
 #include "import/onnx/state_priv.h"
 
 #include <stdio.h>
@@ -86,8 +86,8 @@ static const onnx_lowering *find_row(const onnx_import *im, const char *domain, 
 const char *onnx_cstr(onnx_import *im, base_str s) { return base_arena_slice(im->arena, s.at, s.length); }
 
 static td_status make_key(onnx_import *im, base_str domain, base_str name, base_str overload, base_str *key) {
-  *key = base_str_of(base_arena_format(im->arena, "%.*s\x1f%.*s\x1f%.*s", (int)domain.length, domain.at, (int)name.length,
-                                       name.at, (int)overload.length, overload.at));
+  *key = base_str_of(base_arena_format(im->arena, "%.*s\x1f%.*s\x1f%.*s", (int)domain.length, domain.at,
+                                       (int)name.length, name.at, (int)overload.length, overload.at));
   return key->length ? TD_OK : base_no_memory(im->err, "a name");
 }
 
@@ -149,7 +149,8 @@ static td_status resolve_node(resolver *r, onnx_record *record, const onnx_opset
   if (!domain || !name) return base_no_memory(im->err, "a name");
   TRY(make_key(im, record->domain, record->op_type, record->overload, &key));
   impl->version = 1;
-  if (!find_version(opsets, record->domain, &impl->version)) find_version(&im->model.opsets, record->domain, &impl->version);
+  if (!find_version(opsets, record->domain, &impl->version))
+    find_version(&im->model.opsets, record->domain, &impl->version);
   impl->row = find_row(im, domain, name, impl->version);
   impl->op = ir_opset_alias(im->graph->ops, *domain ? domain : "onnx", record->op_type, impl->version, &impl->alias);
   if (impl->row && impl->op && impl->alias->since > impl->row->since) impl->row = NULL;
@@ -175,7 +176,8 @@ static td_status resolve_graph(resolver *r, onnx_graph *graph, const onnx_opsets
 
 static const char *refusal(const onnx_record *record) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-    if (base_str_is(record->domain, refused[i].domain) && (!refused[i].name || base_str_is(record->op_type, refused[i].name)))
+    if (base_str_is(record->domain, refused[i].domain) &&
+        (!refused[i].name || base_str_is(record->op_type, refused[i].name)))
       return refused[i].reason;
   return NULL;
 }

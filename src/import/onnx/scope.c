@@ -21,7 +21,8 @@ static const uint32_t *taken(const onnx_import *im, const char *name) {
 td_status onnx_name_value(onnx_scope *scope, base_str name, ir_value value) {
   onnx_import *im = scope->im;
   if (!value.id || !name.length || ir_value_of(im->graph, value)->name) return TD_OK;
-  const char *first = base_arena_format(im->graph->arena, "%s%.*s", scope->prefix, (int)name.length, name.at), *own = first;
+  const char *first = base_arena_format(im->graph->arena, "%s%.*s", scope->prefix, (int)name.length, name.at),
+             *own = first;
   if (!first) return base_no_memory(im->err, "a name");
   const uint32_t *next = taken(im, first);
   for (uint32_t number = next ? *next : 0; next; next = taken(im, own)) {
@@ -53,7 +54,8 @@ td_status onnx_define(onnx_scope *scope, base_str name, ir_value value) {
 
 td_status onnx_check_memory(onnx_import *im) {
   if (base_arena_bytes(im->arena) + base_arena_bytes(im->graph->arena) <= im->memory_limit) return TD_OK;
-  return base_fail(im->err, TD_NO_RESOURCE, NULL, -1,
-                   "the model asks for more than %zu MiB while it is read, which its size of %zu bytes does not explain",
-                   im->memory_limit >> 20, im->source->size);
+  return base_fail(
+      im->err, TD_NO_RESOURCE, NULL, -1,
+      "the model asks for more than %zu MiB while it is read, which its size of %zu bytes does not explain",
+      im->memory_limit >> 20, im->source->size);
 }

@@ -7,17 +7,18 @@ typedef struct uses {
   const onnx_scope *scope;
   onnx_import *im;
   const onnx_graph *graph;
-  base_map producers;        /* name -> node */
-  BASE_VEC(uint32_t) at;     /* nodes that are used */
-  uint32_t *start;           /* of each node's uses; one more entry */
-  bool is_sound;             /* no use of a later node so far */
+  base_map producers;    /* name -> node */
+  BASE_VEC(uint32_t) at; /* nodes that are used */
+  uint32_t *start;       /* of each node's uses; one more entry */
+  bool is_sound;         /* no use of a later node so far */
 } uses;
 
 static td_status at_node(const uses *u, const onnx_record *r, td_status status) {
   base_str op = r->op_type, name = r->name;
   const onnx_scope *s = u->scope;
   if (name.length)
-    return base_error_name(s->im->err, status, "node %s%.*s (%.*s)", s->prefix, (int)name.length, name.at, (int)op.length, op.at);
+    return base_error_name(s->im->err, status, "node %s%.*s (%.*s)", s->prefix, (int)name.length, name.at,
+                           (int)op.length, op.at);
   return base_error_name(s->im->err, status, "node %s%.*s_%u (%.*s)", s->path, (int)op.length, op.at, r->index,
                          (int)op.length, op.at);
 }
@@ -28,10 +29,12 @@ static td_status find_producers(uses *u) {
     for (uint32_t k = 0; k < r->out.count; k++) {
       bool existed = false;
       if (!r->out.at[k].length) continue;
-      if (!base_map_put(&u->producers, u->im->arena, r->out.at[k], i, &existed)) return base_no_memory(u->im->err, "names");
+      if (!base_map_put(&u->producers, u->im->arena, r->out.at[k], i, &existed))
+        return base_no_memory(u->im->err, "names");
       if (existed || onnx_lookup(u->scope, r->out.at[k]))
-        return at_node(u, r, base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice",
-                                           (int)r->out.at[k].length, r->out.at[k].at));
+        return at_node(u, r,
+                       base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice",
+                                 (int)r->out.at[k].length, r->out.at[k].at));
     }
   }
   return TD_OK;
@@ -79,8 +82,9 @@ static td_status visit(uses *u, uint32_t root, uint8_t *state, frame *stack, uin
     }
     uint32_t used = u->at.at[top->next++];
     if (state[used] == ENTERED)
-      return at_node(u, &u->graph->nodes.at[used],
-                     base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the node needs its own result: the graph has a cycle"));
+      return at_node(
+          u, &u->graph->nodes.at[used],
+          base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the node needs its own result: the graph has a cycle"));
     if (state[used] == PLACED) continue;
     state[used] = ENTERED;
     stack[depth++] = (frame){used, u->start[used]};

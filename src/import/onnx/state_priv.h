@@ -8,10 +8,10 @@ typedef struct onnx_import {
   ir_graph *graph;
   base_arena *arena; /* records and scopes: freed when the import ends */
   onnx_model model;
-  base_map functions;          /* (domain, name, overload) -> position in model.functions */
-  base_map value_names;        /* of `graph` -> next number to tell a second one apart by, or ONNX_NAME_FREE */
-  base_map files;              /* location of an external file -> position in graph->segments */
-  const onnx_lowering **rows;  /* of all families, sorted by domain, name, since */
+  base_map functions;         /* (domain, name, overload) -> position in model.functions */
+  base_map value_names;       /* of `graph` -> next number to tell a second one apart by, or ONNX_NAME_FREE */
+  base_map files;             /* location of an external file -> position in graph->segments */
+  const onnx_lowering **rows; /* of all families, sorted by domain, name, since */
   uint32_t row_count;
   size_t memory_limit;
   td_error *err;
@@ -37,9 +37,9 @@ struct onnx_scope {
   const onnx_scope *parent; /* the graph around; NULL for the model's graph and for function bodies */
   base_map names;           /* -> value id, ONNX_ABSENT or ONNX_NOT_MADE */
   ir_block block;
-  const char *prefix;       /* of names: "" or "call/" */
-  const char *path;         /* of names that are made up: also tells the nodes of subgraphs apart */
-  const onnx_bound *bound;  /* attributes of the call that a function body is lowered for */
+  const char *prefix;      /* of names: "" or "call/" */
+  const char *path;        /* of names that are made up: also tells the nodes of subgraphs apart */
+  const onnx_bound *bound; /* attributes of the call that a function body is lowered for */
   uint32_t bound_count;
   uint32_t depth;
 };
@@ -48,15 +48,15 @@ struct onnx_node {
   onnx_import *im;
   onnx_scope *scope;
   const onnx_record *record;
-  const char *label;   /* name, or a made-up one */
-  const char *origin;  /* "label (OpType)" */
+  const char *label;  /* name, or a made-up one */
+  const char *origin; /* "label (OpType)" */
   const char *op_type;
-  ir_value *in, *out;  /* out: of all outputs, named or not */
+  ir_value *in, *out; /* out: of all outputs, named or not */
   uint32_t in_count, out_count;
-  bool *made;          /* outputs that are set */
+  bool *made; /* outputs that are set */
   const onnx_bound *attrs;
   uint32_t attr_count;
-  td_status status;    /* of the first failure */
+  td_status status; /* of the first failure */
 };
 
 /* resolve.c: fills the impl of every node that can be reached; fails naming all that have none. */

@@ -1,5 +1,5 @@
-/* tensor.c -- TensorProto to constants: views into the model file or into an external file, but for what must be decoded
- * (numbers in typed fields, strings) or laid out (sparse tensors), which goes into the graph's arena. */
+/* tensor.c -- TensorProto to constants: views into the model file or into an external file, but for what must be
+ * decoded (numbers in typed fields, strings) or laid out (sparse tensors), which goes into the graph's arena. */
 #include "import/onnx/state_priv.h"
 #include "base/size.h"
 
@@ -10,7 +10,8 @@
 /* What an opener may be asked for: relative, no "..", no empty or "." parts but a leading "./", nothing a system could
  * read differently. */
 static bool is_safe_location(base_str s) {
-  if (!s.length || s.length > 4096 || memchr(s.at, 0, s.length) || memchr(s.at, '\\', s.length) || memchr(s.at, ':', s.length))
+  if (!s.length || s.length > 4096 || memchr(s.at, 0, s.length) || memchr(s.at, '\\', s.length) ||
+      memchr(s.at, ':', s.length))
     return false;
   for (size_t start = 0, at = 0; at <= s.length; at++) {
     if (at < s.length && s.at[at] != '/') continue;
@@ -26,8 +27,9 @@ static td_status open_segment(onnx_import *im, base_str location, uint32_t *segm
   ir_segment *slot;
   if (!name) return base_no_memory(im->err, "a file name");
   if (!im->source->open)
-    return base_fail(im->err, TD_BAD_FILE, im->source->file, -1,
-                     "the model keeps data in the file \"%s\", which can only be read when the model is loaded from a folder", name);
+    return base_fail(
+        im->err, TD_BAD_FILE, im->source->file, -1,
+        "the model keeps data in the file \"%s\", which can only be read when the model is loaded from a folder", name);
   const void *bytes = NULL;
   size_t size = 0;
   TRY(im->source->open(im->source->user, name, &bytes, &size, im->err));
@@ -35,7 +37,8 @@ static td_status open_segment(onnx_import *im, base_str location, uint32_t *segm
   if (!slot) return base_no_memory(im->err, "a file");
   *slot = (ir_segment){.name = name, .base = bytes, .bytes = size};
   *segment = im->graph->segments.count - 1;
-  return base_map_put(&im->files, im->arena, base_str_of(name), *segment, NULL) ? TD_OK : base_no_memory(im->err, "a file");
+  return base_map_put(&im->files, im->arena, base_str_of(name), *segment, NULL) ? TD_OK
+                                                                                : base_no_memory(im->err, "a file");
 }
 
 static td_status find_external(onnx_import *im, fmt_tensor_proto *t) {
@@ -43,7 +46,8 @@ static td_status find_external(onnx_import *im, fmt_tensor_proto *t) {
   while (base_str_starts(location, "./")) location = (base_str){location.at + 2, location.length - 2};
   if (!is_safe_location(location))
     return base_fail(im->err, TD_BAD_FILE, im->source->file, t->offset,
-                     "external data must lie in the model's own folder, \"%.*s\" does not", (int)location.length, location.at);
+                     "external data must lie in the model's own folder, \"%.*s\" does not", (int)location.length,
+                     location.at);
   if (t->external.length >= 0 && (uint64_t)t->external.length != t->bytes)
     return base_fail(im->err, TD_BAD_FILE, im->source->file, t->offset,
                      "external data of %lld bytes for a tensor of %zu bytes", (long long)t->external.length, t->bytes);
@@ -134,7 +138,8 @@ static td_status read_sparse(onnx_import *im, fmt_wire wire, base_tensor *tensor
   if (count && (indices->dtype != TD_I64 || indices->dims[0] != count ||
                 !(indices->rank == 1 || (indices->rank == 2 && indices->dims[1] == s.dense.rank))))
     return fail_sparse(im, wire, "has indices that do not fit its values and dimensions");
-  if (dtype == TD_STRING || base_dtype(dtype)->bits < 8) return fail_sparse(im, wire, "cannot hold this type of element");
+  if (dtype == TD_STRING || base_dtype(dtype)->bits < 8)
+    return fail_sparse(im, wire, "cannot hold this type of element");
   if (!base_numel(s.dense.rank, s.dense.dims, &numel) || !base_dtype_bytes(dtype, numel, &bytes))
     return fail_sparse(im, wire, "has dimensions that are negative or larger than memory");
   if (bytes > im->memory_limit) return fail_sparse(im, wire, "is too large for a file of this size");

@@ -35,8 +35,8 @@ static td_status read_shape(onnx_import *im, fmt_wire w, base_str name, ir_type 
     TRY(fmt_wire_next(&w, &f, im->err));
     if (f.number != 1) continue;
     if (type->rank == BASE_MAX_RANK)
-      return base_fail(im->err, TD_UNSUPPORTED, NULL, f.offset, "\"%.*s\" has more than %d dimensions", (int)name.length,
-                       name.at, BASE_MAX_RANK);
+      return base_fail(im->err, TD_UNSUPPORTED, NULL, f.offset, "\"%.*s\" has more than %d dimensions",
+                       (int)name.length, name.at, BASE_MAX_RANK);
     TRY(fmt_field_message(&f, "a dimension", &dim, im->err));
     TRY(read_dim(im, dim, name, type->rank, &type->dims[type->rank]));
     type->rank++;
@@ -59,8 +59,9 @@ static td_status read_tensor(onnx_import *im, fmt_wire w, base_str name, ir_type
   }
   type->dtype = fmt_onnx_dtype(element);
   if (type->dtype != TD_INVALID) return TD_OK;
-  return base_fail(im->err, element ? TD_UNSUPPORTED : TD_BAD_FILE, NULL, -1, "the element type of \"%.*s\" (%lld) is not supported",
-                   (int)name.length, name.at, (long long)element);
+  return base_fail(im->err, element ? TD_UNSUPPORTED : TD_BAD_FILE, NULL, -1,
+                   "the element type of \"%.*s\" (%lld) is not supported", (int)name.length, name.at,
+                   (long long)element);
 }
 
 static td_status read_type(onnx_import *im, fmt_wire w, base_str name, int depth, ir_type *type);
@@ -96,8 +97,9 @@ static td_status read_type(onnx_import *im, fmt_wire w, base_str name, int depth
     fmt_wire inner;
     TRY(fmt_wire_next(&w, &f, im->err));
     if (f.number == MAP || f.number == OPAQUE || f.number == SPARSE)
-      return base_fail(im->err, TD_UNSUPPORTED, NULL, f.offset, "\"%.*s\" is a map, a sparse tensor or opaque, which are not supported",
-                       (int)name.length, name.at);
+      return base_fail(im->err, TD_UNSUPPORTED, NULL, f.offset,
+                       "\"%.*s\" is a map, a sparse tensor or opaque, which are not supported", (int)name.length,
+                       name.at);
     if (f.number != TENSOR && f.number != SEQUENCE && f.number != OPTIONAL) continue;
     known = true;
     TRY(fmt_field_message(&f, "a type", &inner, im->err));

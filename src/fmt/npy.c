@@ -3,14 +3,15 @@
 
 #include <stdio.h>
 
-/* Letters of a descr: "<f4" is kind f of 4 bytes. Where two rows have the same descr, the first is what reading gives. */
+/* Letters of a descr: "<f4" is kind f of 4 bytes. Where two rows have the same descr, the first is what reading gives.
+ */
 static const struct {
   char kind;
   uint8_t bytes;
   td_dtype dtype;
-} descrs[] = {{'b', 1, TD_BOOL}, {'i', 1, TD_I8},  {'i', 2, TD_I16}, {'i', 4, TD_I32}, {'i', 8, TD_I64},
-              {'u', 1, TD_U8},   {'u', 2, TD_U16}, {'u', 4, TD_U32}, {'u', 8, TD_U64}, {'f', 2, TD_F16},
-              {'f', 4, TD_F32},  {'f', 8, TD_F64}};
+} descrs[] = {{'b', 1, TD_BOOL}, {'i', 1, TD_I8},  {'i', 2, TD_I16}, {'i', 4, TD_I32},
+              {'i', 8, TD_I64},  {'u', 1, TD_U8},  {'u', 2, TD_U16}, {'u', 4, TD_U32},
+              {'u', 8, TD_U64},  {'f', 2, TD_F16}, {'f', 4, TD_F32}, {'f', 8, TD_F64}};
 enum { DESCRS = sizeof descrs / sizeof *descrs };
 
 /* Cursor over the header, and what it said. */
@@ -190,8 +191,7 @@ static void convert(const header *h, const uint8_t *from, uint8_t *to) {
   do {
     const uint8_t *element = from + (size_t)w.offset[0] * each;
     if (h->unpack) put_packed(to, bits, at, *element);
-    for (size_t b = 0; b < each && !h->unpack; b++)
-      to[(size_t)at * each + b] = element[h->swapped ? each - 1 - b : b];
+    for (size_t b = 0; b < each && !h->unpack; b++) to[(size_t)at * each + b] = element[h->swapped ? each - 1 - b : b];
     at++;
   } while (base_walk_next(&w));
 }
@@ -245,7 +245,8 @@ static void put_header(base_text *out, const base_tensor *t) {
   unsigned bytes = (base_dtype(t->dtype)->bits + 7u) / 8;
   snprintf(descr, sizeof descr, "%cV%u", bytes > 1 ? '<' : '|', bytes);
   for (size_t i = 0; i < DESCRS; i++)
-    if (descrs[i].dtype == t->dtype) snprintf(descr, sizeof descr, "%c%c%u", bytes > 1 ? '<' : '|', descrs[i].kind, bytes);
+    if (descrs[i].dtype == t->dtype)
+      snprintf(descr, sizeof descr, "%c%c%u", bytes > 1 ? '<' : '|', descrs[i].kind, bytes);
   size_t n = (size_t)snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
   for (int32_t i = 0; i < t->rank; i++)
     n += (size_t)snprintf(dict + n, sizeof dict - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);

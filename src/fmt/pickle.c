@@ -23,7 +23,8 @@ fmt_object *fmt_new_object(fmt_machine *m, fmt_object_kind kind) {
 /* ---- bytes and stack --------------------------------------------------------------------------------------------- */
 
 static td_status take(fmt_machine *m, size_t count, const uint8_t **bytes) {
-  if ((size_t)(m->end - m->at) < count) return fmt_machine_fail(m, TD_BAD_FILE, "the pickle ends inside an instruction");
+  if ((size_t)(m->end - m->at) < count)
+    return fmt_machine_fail(m, TD_BAD_FILE, "the pickle ends inside an instruction");
   *bytes = m->at;
   m->at += count;
   return TD_OK;
@@ -267,7 +268,8 @@ static td_status op_reduce(fmt_machine *m, int argument) {
   TRY(pop(m, &args));
   TRY(pop(m, &callee));
   const struct fmt_global_row *row = callee->kind == FMT_OBJ_GLOBAL ? callee->u.global->row : NULL;
-  if (args->kind != FMT_OBJ_TUPLE) return fmt_machine_fail(m, TD_BAD_FILE, "the pickle calls without a tuple of arguments");
+  if (args->kind != FMT_OBJ_TUPLE)
+    return fmt_machine_fail(m, TD_BAD_FILE, "the pickle calls without a tuple of arguments");
   if (callee->kind == FMT_OBJ_GLOBAL && !row) { /* an enumeration of TorchScript: class and value */
     result = fmt_new_object(m, FMT_OBJ_OPAQUE);
     return push(m, result);
@@ -377,6 +379,7 @@ td_status fmt_pickle_read_storages(base_arena *arena, const void *file, size_t s
   return TD_OK;
 }
 
-td_status fmt_pickle_read(base_arena *arena, const void *file, size_t size, size_t *at, fmt_object **out, td_error *err) {
+td_status fmt_pickle_read(base_arena *arena, const void *file, size_t size, size_t *at, fmt_object **out,
+                          td_error *err) {
   return fmt_pickle_read_storages(arena, file, size, at, NULL, out, err);
 }

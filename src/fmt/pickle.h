@@ -9,12 +9,18 @@
 #include "base/base.h"
 
 typedef enum fmt_object_kind {
-  FMT_OBJ_NONE, FMT_OBJ_BOOL, FMT_OBJ_INT,
-  FMT_OBJ_LONG,     /* more than 64 bits: str holds its little-endian two's complement */
-  FMT_OBJ_FLOAT, FMT_OBJ_STR, FMT_OBJ_TUPLE, FMT_OBJ_LIST,
-  FMT_OBJ_DICT,     /* items: key, value, key, value; in the file's order, keys may repeat */
-  FMT_OBJ_GLOBAL,   /* str: "module name" as the table has it, or the class */
-  FMT_OBJ_STORAGE, FMT_OBJ_TENSOR,
+  FMT_OBJ_NONE,
+  FMT_OBJ_BOOL,
+  FMT_OBJ_INT,
+  FMT_OBJ_LONG, /* more than 64 bits: str holds its little-endian two's complement */
+  FMT_OBJ_FLOAT,
+  FMT_OBJ_STR,
+  FMT_OBJ_TUPLE,
+  FMT_OBJ_LIST,
+  FMT_OBJ_DICT,   /* items: key, value, key, value; in the file's order, keys may repeat */
+  FMT_OBJ_GLOBAL, /* str: "module name" as the table has it, or the class */
+  FMT_OBJ_STORAGE,
+  FMT_OBJ_TENSOR,
   FMT_OBJ_INSTANCE, /* items: the class (GLOBAL) and, once it is built, its state */
   FMT_OBJ_OPAQUE    /* a device, a complex number: of no use to anybody so far */
 } fmt_object_kind;
@@ -25,7 +31,7 @@ typedef struct fmt_object fmt_object;
 typedef struct fmt_storage {
   td_dtype dtype; /* TD_INVALID: untyped, count is in bytes */
   base_str key;
-  int64_t count;  /* elements, >= 0 */
+  int64_t count; /* elements, >= 0 */
 } fmt_storage;
 
 /* A tensor as written: rank and signs are checked, that it lies inside its storage is not. */
@@ -59,9 +65,10 @@ typedef struct fmt_global {
   const struct fmt_global_row *row; /* private; NULL: a class below __torch__ */
 } fmt_global;
 
-/* Reads one pickle that starts at *at of the file, and moves *at behind it. TD_BAD_FILE: damaged, truncated. TD_UNSUPPORTED:
- * another protocol, opcode or global; the error names it. */
-td_status fmt_pickle_read(base_arena *arena, const void *file, size_t size, size_t *at, fmt_object **out, td_error *err);
+/* Reads one pickle that starts at *at of the file, and moves *at behind it. TD_BAD_FILE: damaged, truncated.
+ * TD_UNSUPPORTED: another protocol, opcode or global; the error names it. */
+td_status fmt_pickle_read(base_arena *arena, const void *file, size_t size, size_t *at, fmt_object **out,
+                          td_error *err);
 
 /* The storages that the pickles read with this `list` mention are appended to it, in order of mention. */
 typedef BASE_VEC(fmt_storage *) fmt_storages;

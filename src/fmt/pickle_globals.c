@@ -51,7 +51,8 @@ static td_status read_sizes(fmt_machine *m, const fmt_object *tuple, int64_t *si
     return fmt_machine_fail(m, TD_UNSUPPORTED, "a tensor has more than %d dimensions", BASE_MAX_RANK);
   for (uint32_t i = 0; i < items->count; i++) {
     const fmt_object *size = arg(items, i, FMT_OBJ_INT);
-    if (!size || size->u.i < 0) return fmt_machine_fail(m, TD_BAD_FILE, "a size or stride of a tensor is no number >= 0");
+    if (!size || size->u.i < 0)
+      return fmt_machine_fail(m, TD_BAD_FILE, "a size or stride of a tensor is no number >= 0");
     sizes[i] = size->u.i;
   }
   *rank = (int32_t)items->count;
@@ -70,7 +71,8 @@ static td_status make_tensor(fmt_machine *m, const fmt_objects *args, td_dtype d
   if (t->dtype == TD_INVALID) return fmt_machine_fail(m, TD_BAD_FILE, "a tensor over an untyped storage has no dtype");
   TRY(read_sizes(m, sizes, t->dims, &rank));
   TRY(read_sizes(m, strides, t->strides, &stride_rank));
-  if (rank != stride_rank) return fmt_machine_fail(m, TD_BAD_FILE, "a tensor has %d sizes and %d strides", rank, stride_rank);
+  if (rank != stride_rank)
+    return fmt_machine_fail(m, TD_BAD_FILE, "a tensor has %d sizes and %d strides", rank, stride_rank);
   t->rank = rank;
   TRY(made(m, FMT_OBJ_TENSOR, out));
   (*out)->u.tensor = t;
@@ -156,7 +158,8 @@ const struct fmt_global_row *fmt_find_global(base_str module, base_str name) {
   return NULL;
 }
 
-/* ("storage", class, key, device, count); the form without a zip adds a sixth, None unless the storage is a part of another. */
+/* ("storage", class, key, device, count); the form without a zip adds a sixth, None unless the storage is a part of
+ * another. */
 td_status fmt_make_storage(fmt_machine *m, const fmt_objects *id, fmt_object **out) {
   const fmt_object *tag = arg(id, 0, FMT_OBJ_STR), *class = arg(id, 1, FMT_OBJ_GLOBAL);
   const fmt_object *key = arg(id, 2, FMT_OBJ_STR), *count = arg(id, 4, FMT_OBJ_INT);
@@ -164,7 +167,8 @@ td_status fmt_make_storage(fmt_machine *m, const fmt_objects *id, fmt_object **o
   if (!tag || !base_str_is(tag->u.str, "storage") || !row || !row->is_storage || !key || !count || count->u.i < 0)
     return fmt_machine_fail(m, TD_BAD_FILE, "a persistent id is not that of a storage");
   if (id->count > 5 && !arg(id, 5, FMT_OBJ_NONE))
-    return fmt_machine_fail(m, TD_UNSUPPORTED, "a storage is a part of another one; save the file with a newer PyTorch");
+    return fmt_machine_fail(m, TD_UNSUPPORTED,
+                            "a storage is a part of another one; save the file with a newer PyTorch");
   fmt_storage *s = base_new(m->arena, fmt_storage, 1);
   fmt_storage **slot = s && m->storages ? base_vec_push(m->arena, m->storages) : NULL;
   if (!s || (m->storages && !slot)) return base_no_memory(m->err, "pickle");

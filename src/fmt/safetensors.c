@@ -1,5 +1,5 @@
-/* safetensors: the length of a JSON header (8 bytes), the header, then the data, which the tensors' ranges cover without
- * hole or overlap to the last byte. */
+/* safetensors: the length of a JSON header (8 bytes), the header, then the data, which the tensors' ranges cover
+ * without hole or overlap to the last byte. */
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -11,11 +11,11 @@ enum { HEADER_MAX = 100000000 };
 static const struct {
   const char *name;
   td_dtype dtype;
-} dtypes[] = {{"BOOL", TD_BOOL},        {"U8", TD_U8},           {"I8", TD_I8},           {"I16", TD_I16},
-              {"U16", TD_U16},          {"F16", TD_F16},         {"BF16", TD_BF16},       {"I32", TD_I32},
-              {"U32", TD_U32},          {"F32", TD_F32},         {"F64", TD_F64},         {"I64", TD_I64},
-              {"U64", TD_U64},          {"F8_E5M2", TD_F8E5M2},  {"F8_E4M3", TD_F8E4M3FN}, {"F8_E8M0", TD_F8E8M0},
-              {"F4", TD_F4E2M1}};
+} dtypes[] = {
+    {"BOOL", TD_BOOL},      {"U8", TD_U8},     {"I8", TD_I8},   {"I16", TD_I16},        {"U16", TD_U16},
+    {"F16", TD_F16},        {"BF16", TD_BF16}, {"I32", TD_I32}, {"U32", TD_U32},        {"F32", TD_F32},
+    {"F64", TD_F64},        {"I64", TD_I64},   {"U64", TD_U64}, {"F8_E5M2", TD_F8E5M2}, {"F8_E4M3", TD_F8E4M3FN},
+    {"F8_E8M0", TD_F8E8M0}, {"F4", TD_F4E2M1}};
 
 typedef struct range {
   uint64_t begin, end;
@@ -52,7 +52,8 @@ static td_status read_shape(const json_t *info, base_tensor *t, td_error *err) {
   if (rank > BASE_MAX_RANK)
     return base_fail(err, TD_UNSUPPORTED, NULL, -1, "it has %zu dimensions, more than %d", rank, BASE_MAX_RANK);
   for (size_t i = 0; i < rank; i++)
-    if (!size_at(shape, i, &t->dims[i])) return base_fail(err, TD_BAD_FILE, NULL, -1, "its shape holds what is no size");
+    if (!size_at(shape, i, &t->dims[i]))
+      return base_fail(err, TD_BAD_FILE, NULL, -1, "its shape holds what is no size");
   t->rank = (int32_t)rank;
   return TD_OK;
 }

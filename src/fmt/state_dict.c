@@ -33,7 +33,8 @@ td_status fmt_dict_add(fmt_state_dict *dict, base_str name, const base_tensor *t
   bool existed = false;
   uint32_t index = dict->entries.count;
   fmt_named *entry = base_vec_push(dict->arena, &dict->entries);
-  if (!entry || !base_map_put(&dict->by_name, dict->arena, name, index, &existed)) return base_no_memory(err, "weights");
+  if (!entry || !base_map_put(&dict->by_name, dict->arena, name, index, &existed))
+    return base_no_memory(err, "weights");
   *entry = (fmt_named){name, *tensor};
   if (!existed) return TD_OK;
   return base_fail(err, TD_BAD_FILE, NULL, -1, "two tensors of the file are called %.*s",

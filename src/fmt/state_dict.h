@@ -1,9 +1,10 @@
-/* state_dict.h -- named tensors in a file, in the file's order, whatever the container: torch.save (zip, and the older form
- * without a zip), safetensors, npz.
+/* state_dict.h -- named tensors in a file, in the file's order, whatever the container: torch.save (zip, and the older
+ * form without a zip), safetensors, npz.
  *
- * Tensors are views into the caller's bytes, which must outlive the dictionary, wherever the container allows it: always,
- * but for deflated zip entries, big-endian npy and bool bytes other than 0 and 1. They may be strided, have any alignment,
- * and share storage; every element was checked to lie inside its storage. Memory: see each reader's part below. */
+ * Tensors are views into the caller's bytes, which must outlive the dictionary, wherever the container allows it:
+ * always, but for deflated zip entries, big-endian npy and bool bytes other than 0 and 1. They may be strided, have any
+ * alignment, and share storage; every element was checked to lie inside its storage. Memory: see each reader's part
+ * below. */
 #ifndef FMT_STATE_DICT_H
 #define FMT_STATE_DICT_H
 #include "base/base.h"
@@ -24,9 +25,9 @@ td_status fmt_weights_open(const td_allocator *allocator, const void *bytes, siz
                            td_error *err);
 
 /* torch.save of a dictionary of tensors: nested dictionaries become dotted names ("model.fc.weight"), what is neither
- * tensor nor dictionary is passed over; no tensor at all is TD_BAD_FILE. Nothing in the file is executed. Memory: that of
- * pickle.h and zip.h; a deflated pickle may be at most 4 times as large as the file (and 1 MiB), and a tensor that repeats
- * its elements (stride 0) not larger than it. */
+ * tensor nor dictionary is passed over; no tensor at all is TD_BAD_FILE. Nothing in the file is executed. Memory: that
+ * of pickle.h and zip.h; a deflated pickle may be at most 4 times as large as the file (and 1 MiB), and a tensor that
+ * repeats its elements (stride 0) not larger than it. */
 td_status fmt_state_dict_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_state_dict **out,
                               td_error *err);
 

@@ -5,7 +5,8 @@
 #include "fmt/zip.h"
 
 /* Fills `dict` from the file; whoever calls it makes and frees the dictionary. `raw_as`: see fmt_npy_read. */
-typedef td_status (*fmt_fill_fn)(fmt_state_dict *dict, const uint8_t *file, size_t size, td_dtype raw_as, td_error *err);
+typedef td_status (*fmt_fill_fn)(fmt_state_dict *dict, const uint8_t *file, size_t size, td_dtype raw_as,
+                                 td_error *err);
 /* Makes a dictionary and fills it; frees it when that fails. */
 td_status fmt_dict_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_fill_fn fill,
                         td_dtype raw_as, fmt_state_dict **out, td_error *err);

@@ -5,22 +5,53 @@ enum { MAX_DEPTH = 16 };
 
 /* Field numbers of TensorProto. */
 enum {
-  DIMS = 1, DATA_TYPE = 2, SEGMENT = 3, FLOAT_DATA = 4, INT32_DATA = 5, STRING_DATA = 6, INT64_DATA = 7, NAME = 8,
-  RAW_DATA = 9, DOUBLE_DATA = 10, UINT64_DATA = 11, EXTERNAL_DATA = 13, DATA_LOCATION = 14, TENSOR_FIELDS = 15
+  DIMS = 1,
+  DATA_TYPE = 2,
+  SEGMENT = 3,
+  FLOAT_DATA = 4,
+  INT32_DATA = 5,
+  STRING_DATA = 6,
+  INT64_DATA = 7,
+  NAME = 8,
+  RAW_DATA = 9,
+  DOUBLE_DATA = 10,
+  UINT64_DATA = 11,
+  EXTERNAL_DATA = 13,
+  DATA_LOCATION = 14,
+  TENSOR_FIELDS = 15
 };
 
 /* By ONNX element number; typed_field carries the data where raw_data does not. */
 static const struct {
   td_dtype dtype;
   uint8_t typed_field;
-} elements[] = {
-    {TD_INVALID, 0},           {TD_F32, FLOAT_DATA},      {TD_U8, INT32_DATA},           {TD_I8, INT32_DATA},
-    {TD_U16, INT32_DATA},      {TD_I16, INT32_DATA},      {TD_I32, INT32_DATA},          {TD_I64, INT64_DATA},
-    {TD_STRING, STRING_DATA},  {TD_BOOL, INT32_DATA},     {TD_F16, INT32_DATA},          {TD_F64, DOUBLE_DATA},
-    {TD_U32, UINT64_DATA},     {TD_U64, UINT64_DATA},     {TD_INVALID, 0},               {TD_INVALID, 0},
-    {TD_BF16, INT32_DATA},     {TD_F8E4M3FN, INT32_DATA}, {TD_F8E4M3FNUZ, INT32_DATA},   {TD_F8E5M2, INT32_DATA},
-    {TD_F8E5M2FNUZ, INT32_DATA}, {TD_U4, INT32_DATA},     {TD_I4, INT32_DATA},           {TD_F4E2M1, INT32_DATA},
-    {TD_F8E8M0, INT32_DATA},   {TD_U2, INT32_DATA},       {TD_I2, INT32_DATA}};
+} elements[] = {{TD_INVALID, 0},
+                {TD_F32, FLOAT_DATA},
+                {TD_U8, INT32_DATA},
+                {TD_I8, INT32_DATA},
+                {TD_U16, INT32_DATA},
+                {TD_I16, INT32_DATA},
+                {TD_I32, INT32_DATA},
+                {TD_I64, INT64_DATA},
+                {TD_STRING, STRING_DATA},
+                {TD_BOOL, INT32_DATA},
+                {TD_F16, INT32_DATA},
+                {TD_F64, DOUBLE_DATA},
+                {TD_U32, UINT64_DATA},
+                {TD_U64, UINT64_DATA},
+                {TD_INVALID, 0},
+                {TD_INVALID, 0},
+                {TD_BF16, INT32_DATA},
+                {TD_F8E4M3FN, INT32_DATA},
+                {TD_F8E4M3FNUZ, INT32_DATA},
+                {TD_F8E5M2, INT32_DATA},
+                {TD_F8E5M2FNUZ, INT32_DATA},
+                {TD_U4, INT32_DATA},
+                {TD_I4, INT32_DATA},
+                {TD_F4E2M1, INT32_DATA},
+                {TD_F8E8M0, INT32_DATA},
+                {TD_U2, INT32_DATA},
+                {TD_I2, INT32_DATA}};
 enum { ELEMENTS = sizeof elements / sizeof *elements };
 
 /* How the scalars of a data field are encoded; 0 rows hold none. */
@@ -29,9 +60,9 @@ static const struct {
   fmt_wire_type type;
   const char *name;
 } data_fields[TENSOR_FIELDS] = {
-    [FLOAT_DATA] = {true, FMT_FIXED32, "float_data"},   [INT32_DATA] = {true, FMT_VARINT, "int32_data"},
-    [STRING_DATA] = {true, FMT_BYTES, "string_data"},   [INT64_DATA] = {true, FMT_VARINT, "int64_data"},
-    [RAW_DATA] = {true, FMT_BYTES, "raw_data"},         [DOUBLE_DATA] = {true, FMT_FIXED64, "double_data"},
+    [FLOAT_DATA] = {true, FMT_FIXED32, "float_data"}, [INT32_DATA] = {true, FMT_VARINT, "int32_data"},
+    [STRING_DATA] = {true, FMT_BYTES, "string_data"}, [INT64_DATA] = {true, FMT_VARINT, "int64_data"},
+    [RAW_DATA] = {true, FMT_BYTES, "raw_data"},       [DOUBLE_DATA] = {true, FMT_FIXED64, "double_data"},
     [UINT64_DATA] = {true, FMT_VARINT, "uint64_data"}};
 
 td_dtype fmt_onnx_dtype(int64_t element) {
@@ -48,12 +79,12 @@ int32_t fmt_onnx_element(td_dtype dtype) {
 typedef struct proto {
   fmt_wire wire;
   fmt_tensor_proto *out;
-  int64_t element;         /* data_type */
-  bool located_outside;    /* data_location = EXTERNAL */
+  int64_t element;      /* data_type */
+  bool located_outside; /* data_location = EXTERNAL */
   bool has_external;
-  uint32_t data_field;     /* the one that carries data, 0 when none does */
-  size_t count, pieces;    /* scalars, strings or raw bytes in it, and in how many occurrences */
-  fmt_wire last;           /* the last occurrence */
+  uint32_t data_field;  /* the one that carries data, 0 when none does */
+  size_t count, pieces; /* scalars, strings or raw bytes in it, and in how many occurrences */
+  fmt_wire last;        /* the last occurrence */
 } proto;
 
 static td_status read_dims(const fmt_field *f, base_tensor *t, td_error *err) {
@@ -161,8 +192,9 @@ static td_status check_data(const proto *p, int64_t numel, td_error *err) {
   size_t want = raw || base_dtype(dtype)->bits < 8 ? p->out->bytes : (size_t)numel;
   if (dtype == TD_STRING) want = (size_t)numel;
   if (p->count != want)
-    return base_fail(err, TD_BAD_FILE, NULL, p->out->offset, "dimensions and type ask for %zu %s of data, there are %zu",
-                     want, raw ? "bytes" : "elements", p->count);
+    return base_fail(err, TD_BAD_FILE, NULL, p->out->offset,
+                     "dimensions and type ask for %zu %s of data, there are %zu", want, raw ? "bytes" : "elements",
+                     p->count);
   return TD_OK;
 }
 
@@ -239,8 +271,7 @@ td_status fmt_tensor_proto_read(base_arena *arena, fmt_wire wire, fmt_tensor_pro
   td_status status = read_tensor(arena, &p, err);
   if (status == TD_OK) return TD_OK;
   base_str name = find_name(wire);
-  if (name.length)
-    base_error_name(err, status, "tensor %.*s", (int)(name.length < 200 ? name.length : 200), name.at);
+  if (name.length) base_error_name(err, status, "tensor %.*s", (int)(name.length < 200 ? name.length : 200), name.at);
   return status;
 }
 

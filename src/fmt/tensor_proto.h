@@ -1,8 +1,8 @@
 /* tensor_proto.h -- ONNX TensorProto, and the SequenceProto and OptionalProto of recorded test data.
  *
- * Memory: raw_data, and float_data or double_data in one packed piece, are views into the file. All else is decoded into
- * the arena: at most 8 bytes per byte of file (a one-byte varint that becomes an i64), 96 for items of a sequence (an
- * item takes at least two bytes and makes a base_value). Nothing is allocated before the data has been counted. */
+ * Memory: raw_data, and float_data or double_data in one packed piece, are views into the file. All else is decoded
+ * into the arena: at most 8 bytes per byte of file (a one-byte varint that becomes an i64), 96 for items of a sequence
+ * (an item takes at least two bytes and makes a base_value). Nothing is allocated before the data has been counted. */
 #ifndef FMT_TENSOR_PROTO_H
 #define FMT_TENSOR_PROTO_H
 #include "fmt/wire.h"
@@ -15,15 +15,16 @@ typedef struct fmt_external {
 } fmt_external;
 
 typedef struct fmt_tensor_proto {
-  base_str name;       /* a view, "" when absent */
-  base_tensor tensor;  /* contiguous; data is NULL when is_external, and only then */
-  size_t bytes;        /* of the data, as dtype and dims say */
+  base_str name;      /* a view, "" when absent */
+  base_tensor tensor; /* contiguous; data is NULL when is_external, and only then */
+  size_t bytes;       /* of the data, as dtype and dims say */
   bool is_external;
   fmt_external external;
-  int64_t offset;      /* of the message in the file */
+  int64_t offset; /* of the message in the file */
 } fmt_tensor_proto;
 
-/* The dtype of an ONNX element number (1 is f32, ...), TD_INVALID for complex and unknown ones; and back, 0 for none. */
+/* The dtype of an ONNX element number (1 is f32, ...), TD_INVALID for complex and unknown ones; and back, 0 for none.
+ */
 td_dtype fmt_onnx_dtype(int64_t element);
 int32_t fmt_onnx_element(td_dtype dtype);
 
@@ -33,8 +34,8 @@ td_status fmt_tensor_proto_read(base_arena *arena, fmt_wire wire, fmt_tensor_pro
 
 typedef enum fmt_value_form { FMT_FORM_TENSOR, FMT_FORM_SEQUENCE, FMT_FORM_OPTIONAL } fmt_value_form;
 
-/* A recorded value. The bytes do not say which message they are: `form` comes from the type of the graph's input. Nested
- * sequences and optionals up to 16 deep; maps and sparse tensors are TD_UNSUPPORTED, as is external data. */
+/* A recorded value. The bytes do not say which message they are: `form` comes from the type of the graph's input.
+ * Nested sequences and optionals up to 16 deep; maps and sparse tensors are TD_UNSUPPORTED, as is external data. */
 td_status fmt_value_proto_read(base_arena *arena, fmt_wire wire, fmt_value_form form, base_value *out, td_error *err);
 
 /* Appends a TensorProto message (raw_data, or string_data). Strides are honoured. */

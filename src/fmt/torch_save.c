@@ -1,6 +1,9 @@
-/* torch.save: a pickle of dictionaries and tensors, and the storages it refers to. In the zip form each storage is an entry
- * <folder>/data/<key>. The older form is a chain: magic number, protocol version, a dictionary of sizes, the pickle, the
- * list of storage keys (one small pickle each), then for each key in that order an 8-byte count and the elements. */
+/* torch.save: a pickle of dictionaries and tensors, and the storages it refers to. In the zip form each storage is an
+ * entry <folder>/data/<key>. The older form is a chain: magic number, protocol version, a dictionary of sizes, the
+ * pickle, the list of storage keys (one small pickle each), then for each key in that order an 8-byte count and the
+ * elements. */
+#include <stdio.h>
+
 #include "fmt/bytes_priv.h"
 #include "fmt/pickle.h"
 #include "fmt/state_dict_priv.h"
@@ -22,7 +25,7 @@ typedef struct source {
   base_str folder;       /* with its slash */
   fmt_storages storages; /* those the pickle mentions */
   BASE_VEC(record) records;
-  base_map by_key;       /* of records */
+  base_map by_key; /* of records */
   td_error *err;
 } source;
 
@@ -38,12 +41,19 @@ static td_status add_record(source *s, base_str key, const uint8_t *data, size_t
   return TD_OK;
 }
 
+/* The entry <folder>/<name><key>, NULL when there is none. The folder and key are at most MAX_NAME long. */
+static const fmt_zip_entry *member(const source *s, const char *name, base_str key) {
+  char full[2 * MAX_NAME + 32];
+  snprintf(full, sizeof full, "%.*s%s%.*s", (int)s->folder.length, s->folder.at, name, (int)key.length, key.at);
+  return fmt_zip_find(&s->zip, base_str_of(full));
+}
+
 static td_status load_entry(source *s, base_str key) {
   const uint8_t *data = NULL;
-  char *name = base_arena_format(s->dict->arena, "%.*sdata/%.*s", (int)s->folder.length, s->folder.at, (int)key.length, key.at);
-  if (!name) return base_no_memory(s->err, "storages");
-  const fmt_zip_entry *e = fmt_zip_find(&s->zip, base_str_of(name));
-  if (!e) return base_fail(s->err, TD_BAD_FILE, NULL, -1, "the archive has no entry %.100s", name);
+  const fmt_zip_entry *e = member(s, "data/", key);
+  if (!e)
+    return base_fail(s->err, TD_BAD_FILE, NULL, -1, "the archive has no entry data/%.*s",
+                     (int)(key.length < 100 ? key.length : 100), key.at);
   TRY(fmt_zip_read(s->dict->arena, &s->zip, e, &data, s->err));
   return add_record(s, key, data, e->bytes);
 }
@@ -145,13 +155,8 @@ static td_status add_tensors(source *s, fmt_object *root) {
 
 /* ---- the zip form ------------------------------------------------------------------------------------------------ */
 
-static const fmt_zip_entry *member(source *s, const char *name) {
-  char *full = base_arena_format(s->dict->arena, "%.*s%s", (int)s->folder.length, s->folder.at, name);
-  return full ? fmt_zip_find(&s->zip, base_str_of(full)) : NULL;
-}
-
 static td_status check_byte_order(source *s) {
-  const fmt_zip_entry *e = member(s, "byteorder");
+  const fmt_zip_entry *e = member(s, "byteorder", (base_str){"", 0});
   const uint8_t *data = NULL;
   if (!e) return TD_OK;
   TRY(fmt_zip_read(s->dict->arena, &s->zip, e, &data, s->err));
@@ -168,9 +173,9 @@ static td_status fill_from_zip(source *s) {
   base_str first = s->zip.count ? s->zip.entries[0].name : (base_str){"", 0};
   const char *slash = first.length ? memchr(first.at, '/', first.length) : NULL;
   if (slash && slash - first.at < MAX_NAME) s->folder = (base_str){first.at, (size_t)(slash + 1 - first.at)};
-  if (member(s, "constants.pkl"))
+  if (member(s, "constants.pkl", (base_str){"", 0}))
     return base_fail(s->err, TD_UNSUPPORTED, NULL, -1, "the file is a TorchScript model, not a dictionary of weights");
-  const fmt_zip_entry *e = member(s, "data.pkl");
+  const fmt_zip_entry *e = member(s, "data.pkl", (base_str){"", 0});
   if (!e) return bad_file(s, "the archive has no data.pkl, so torch.save did not write it");
   if (e->bytes / 4 > s->size + PICKLE_SLACK) return bad_file(s, "data.pkl is packed too tightly to be genuine");
   TRY(check_byte_order(s));

@@ -1,5 +1,5 @@
-/* wire.h -- protobuf wire format over bytes in memory, without a schema and without copies: a cursor gives one field after
- * the other, a nested message is again a cursor. The caller knows the field numbers and bounds its own depth. */
+/* wire.h -- protobuf wire format over bytes in memory, without a schema and without copies: a cursor gives one field
+ * after the other, a nested message is again a cursor. The caller knows the field numbers and bounds its own depth. */
 #ifndef FMT_WIRE_H
 #define FMT_WIRE_H
 #include "base/base.h"
@@ -15,9 +15,10 @@ typedef struct fmt_wire {
 typedef struct fmt_field {
   uint32_t number;
   fmt_wire_type type;
-  uint64_t value;  /* the bits, unless type is FMT_BYTES */
-  fmt_wire bytes;  /* FMT_BYTES: the payload; else the encoded value, so that repeated scalars read alike in both forms */
-  int64_t offset;  /* of the field's tag in the file */
+  uint64_t value; /* the bits, unless type is FMT_BYTES */
+  fmt_wire
+      bytes; /* FMT_BYTES: the payload; else the encoded value, so that repeated scalars read alike in both forms */
+  int64_t offset; /* of the field's tag in the file */
 } fmt_field;
 
 /* A cursor over a whole file. */
@@ -44,8 +45,8 @@ td_status fmt_wire_scalar(fmt_wire *values, fmt_wire_type type, uint64_t *bits, 
 /* How many scalars `values` holds at most; exact unless its last varint is truncated. O(bytes), allocates nothing. */
 size_t fmt_wire_count(const fmt_wire *values, fmt_wire_type type);
 
-/* Writers: each appends one field to `out` (see base_text for lack of memory). A nested message is written to a base_text
- * of its own first and then put as bytes. */
+/* Writers: each appends one field to `out` (see base_text for lack of memory). A nested message is written to a
+ * base_text of its own first and then put as bytes. */
 void fmt_put_varint(base_text *out, uint64_t value); /* the bare number, as inside a packed field */
 void fmt_put_int(base_text *out, uint32_t number, int64_t value);
 void fmt_put_float(base_text *out, uint32_t number, float value);

@@ -7,8 +7,13 @@
 
 /* Fixed parts of the records, and how much deflate can shrink (zlib's documentation: 1032:1). */
 enum { LOCAL_BYTES = 30, ENTRY_BYTES = 46, END_BYTES = 22, LOCATOR_BYTES = 20, END64_BYTES = 56, DEFLATE_RATIO = 1032 };
-enum { LOCAL_MARK = 0x04034b50, ENTRY_MARK = 0x02014b50, END_MARK = 0x06054b50, LOCATOR_MARK = 0x07064b50,
-       END64_MARK = 0x06064b50 };
+enum {
+  LOCAL_MARK = 0x04034b50,
+  ENTRY_MARK = 0x02014b50,
+  END_MARK = 0x06054b50,
+  LOCATOR_MARK = 0x07064b50,
+  END64_MARK = 0x06064b50
+};
 enum { STORED = 0, DEFLATED = 8, DATA_ALIGN = 64, FLAG_ENCRYPTED = 1, FLAG_UTF8 = 1 << 11, PAD_ID = 0x4246 };
 
 static td_status bad_zip(td_error *err, uint64_t offset, const char *what) {
@@ -48,11 +53,13 @@ static td_status find_directory(const uint8_t *file, size_t size, directory *d, 
     uint64_t at = fmt_le64(e - LOCATOR_BYTES + 8);
     if (!base_in_range(at, END64_BYTES, end - LOCATOR_BYTES) || fmt_le32(file + at) != END64_MARK)
       return bad_zip(err, end - LOCATOR_BYTES, "its ZIP64 end record is not where it should be");
-    *d = (directory){.offset = fmt_le64(file + at + 48), .bytes = fmt_le64(file + at + 40), .count = fmt_le64(file + at + 32)};
+    *d = (directory){
+        .offset = fmt_le64(file + at + 48), .bytes = fmt_le64(file + at + 40), .count = fmt_le64(file + at + 32)};
     limit = at;
   }
   if (!base_in_range(d->offset, d->bytes, limit)) return bad_zip(err, end, "its directory lies outside of the file");
-  if (d->count > d->bytes / ENTRY_BYTES) return bad_zip(err, end, "its directory claims more entries than it has room for");
+  if (d->count > d->bytes / ENTRY_BYTES)
+    return bad_zip(err, end, "its directory claims more entries than it has room for");
   if (d->count > UINT32_MAX / 4) return bad_zip(err, end, "it has too many entries");
   return TD_OK;
 }
@@ -95,7 +102,8 @@ static td_status read_entry(const fmt_zip *zip, uint64_t *at, uint64_t end, fmt_
   if (!base_in_range(e->local, LOCAL_BYTES, zip->data_end) || e->packed > zip->data_end)
     return bad_zip(err, *at, "an entry's data lies outside of the file");
   if (e->method == STORED && e->bytes != e->packed) return bad_zip(err, *at, "a stored entry has two sizes");
-  if (e->bytes / DEFLATE_RATIO > e->packed) return bad_zip(err, *at, "an entry claims more bytes than deflate can hold");
+  if (e->bytes / DEFLATE_RATIO > e->packed)
+    return bad_zip(err, *at, "an entry claims more bytes than deflate can hold");
   *at += ENTRY_BYTES + name + extra + comment;
   return TD_OK;
 }

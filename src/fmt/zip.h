@@ -1,19 +1,19 @@
 /* zip.h -- zip archives in memory: the central directory, entries by name, a small writer.
  *
- * Only the central directory is believed: PyTorch's local headers hold zeros, so they are used for nothing but the length
- * of their name and extra field, behind which the data starts. Checksums are not checked: for stored entries that would
- * touch every weight at load, and PyTorch may leave them wrong.
+ * Only the central directory is believed: PyTorch's local headers hold zeros, so they are used for nothing but the
+ * length of their name and extra field, behind which the data starts. Checksums are not checked: for stored entries
+ * that would touch every weight at load, and PyTorch may leave them wrong.
  *
  * Memory: the directory takes at most 12 bytes per byte of file. Stored entries are views. A deflated entry takes its
- * stated size, which must be what deflate can make of its packed bytes (at most 1032 times as many); the packed bytes of
- * all entries together may not exceed the file, so overlapping entries cannot multiply. */
+ * stated size, which must be what deflate can make of its packed bytes (at most 1032 times as many); the packed bytes
+ * of all entries together may not exceed the file, so overlapping entries cannot multiply. */
 #ifndef FMT_ZIP_H
 #define FMT_ZIP_H
 #include "base/base.h"
 
 typedef struct fmt_zip_entry {
-  base_str name;          /* a view into the directory */
-  uint32_t method;        /* 0 stored, 8 deflated; others are refused when the entry is read */
+  base_str name;   /* a view into the directory */
+  uint32_t method; /* 0 stored, 8 deflated; others are refused when the entry is read */
   bool encrypted;
   uint64_t packed, bytes; /* in the file; when unpacked */
   uint64_t local;         /* offset of the local header */
@@ -39,8 +39,9 @@ const fmt_zip_entry *fmt_zip_find(const fmt_zip *zip, base_str name);
 td_status fmt_zip_read(base_arena *arena, const fmt_zip *zip, const fmt_zip_entry *entry, const uint8_t **data,
                        td_error *err);
 
-/* Writes stored entries, each with its data at a multiple of 64 bytes. Start with {.out = text, .directory = {.allocator =
- * text->allocator}}; fmt_zip_finish also frees the directory. Up to 4 GiB and 65,535 entries, else TD_UNSUPPORTED. */
+/* Writes stored entries, each with its data at a multiple of 64 bytes. Start with {.out = text, .directory =
+ * {.allocator = text->allocator}}; fmt_zip_finish also frees the directory. Up to 4 GiB and 65,535 entries, else
+ * TD_UNSUPPORTED. */
 typedef struct fmt_zip_writer {
   base_text *out; /* must be empty at the start */
   base_text directory;

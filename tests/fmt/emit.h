@@ -54,7 +54,8 @@ static inline void emit_tensor(base_text *t, const stored *s) {
   EMIT(t, ")RtR");
 }
 
-/* {"w": transposed f32 [2,3], "nested": {"tail": the last two elements of the same storage}, "epoch": 3, "flag": bool [2]} */
+/* {"w": transposed f32 [2,3], "nested": {"tail": the last two elements of the same storage}, "epoch": 3, "flag": bool
+ * [2]} */
 static inline base_text emit_dict(const stored *first) {
   base_text t = new_text();
   EMIT(&t, "\x80\x02");

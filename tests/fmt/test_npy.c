@@ -165,7 +165,8 @@ static td_status read_npy(const td_allocator *allocator, const uint8_t *bytes, s
 
 static void damaged_files(void **state) {
   (void)state;
-  base_text t = file_of(1, "{'descr': '>f4', 'fortran_order': True, 'shape': (2, 3), }   \n", "0123456789abcdefghijklmn", 24);
+  base_text t =
+      file_of(1, "{'descr': '>f4', 'fortran_order': True, 'shape': (2, 3), }   \n", "0123456789abcdefghijklmn", 24);
   read_damaged(read_npy, t.at, t.length);
   read_without_memory(read_npy, t.at, t.length);
   base_text_free(&t);

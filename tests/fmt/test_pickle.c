@@ -102,6 +102,32 @@ static void instances_of_torchscript(void **state) {
   assert_int_equal(o->u.items.count, 2);
 }
 
+/* A float32 tensor of two elements over an untyped storage of 8 bytes, as a parameter. */
+static void rebuilt_tensors(void **state) {
+  (void)state;
+  base_text t = new_text();
+  emit_global(&t, "torch._utils", "_rebuild_parameter");
+  EMIT(&t, "(");
+  emit_global(&t, "torch._utils", "_rebuild_tensor_v3");
+  EMIT(&t, "((");
+  emit_str(&t, "storage");
+  emit_global(&t, "torch.storage", "UntypedStorage");
+  emit_str(&t, "0");
+  emit_str(&t, "cpu");
+  EMIT(&t, "K\x08tQK\0K\2\x85K\1\x85\x89)");
+  emit_global(&t, "torch", "float32");
+  EMIT(&t, "}tR\x89)tR");
+  fmt_object *o = NULL;
+  assert_int_equal(read_body(t.at, t.length, &o, NULL), TD_OK);
+  assert_int_equal(o->kind, FMT_OBJ_TENSOR);
+  assert_int_equal(o->u.tensor->dtype, TD_F32);
+  assert_int_equal(o->u.tensor->rank, 1);
+  assert_int_equal(o->u.tensor->dims[0], 2);
+  assert_int_equal(o->u.tensor->storage->dtype, TD_INVALID);
+  assert_int_equal(o->u.tensor->storage->count, 8);
+  base_text_free(&t);
+}
+
 static void refuses(td_status want, const char *text, const char *body, size_t length) {
   fmt_object *o;
   td_error err = {0};
@@ -115,7 +141,7 @@ static void refused_pickles(void **state) {
   REFUSES(TD_UNSUPPORTED, "os.system", "cos\nsystem\nX\2\0\0\0ls\x85R");
   REFUSES(TD_UNSUPPORTED, "builtins.eval", "cbuiltins\neval\n");
   REFUSES(TD_UNSUPPORTED, "__torch__evil.x", "c__torch__evil\nx\n");
-  REFUSES(TD_UNSUPPORTED, "0x69", "(ios\nsystem\n");       /* INST */
+  REFUSES(TD_UNSUPPORTED, "0x69", "(ios\nsystem\n");           /* INST */
   REFUSES(TD_UNSUPPORTED, "0x93", "X\1\0\0\0aX\1\0\0\0b\x93"); /* STACK_GLOBAL */
   REFUSES(TD_UNSUPPORTED, "protocol 4", "\x80\x04N");
   REFUSES(TD_UNSUPPORTED, "sparse", "ctorch._utils\n_rebuild_sparse_tensor\n)R");
@@ -168,9 +194,13 @@ static void memory_is_bounded(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers),           cmocka_unit_test(containers),
-      cmocka_unit_test(tuples),            cmocka_unit_test(memo_shares_objects),
-      cmocka_unit_test(instances_of_torchscript), cmocka_unit_test(refused_pickles),
+      cmocka_unit_test(numbers),
+      cmocka_unit_test(containers),
+      cmocka_unit_test(tuples),
+      cmocka_unit_test(memo_shares_objects),
+      cmocka_unit_test(instances_of_torchscript),
+      cmocka_unit_test(rebuilt_tensors),
+      cmocka_unit_test(refused_pickles),
       cmocka_unit_test(memory_is_bounded),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

@@ -71,7 +71,8 @@ static void refuses(td_status want, const char *text, stored first) {
     td_error err = {0};
     base_text t = zip ? emit_zip_form(&first) : emit_chain_form(&first);
     td_status status = open_any(&base_libc_allocator, (const uint8_t *)t.at, t.length, &err);
-    if (status != want || !strstr(err.text, text)) fail_msg("status %d, \"%s\", not \"%s\"", (int)status, err.text, text);
+    if (status != want || !strstr(err.text, text))
+      fail_msg("status %d, \"%s\", not \"%s\"", (int)status, err.text, text);
     base_text_free(&t);
   }
 }

@@ -254,12 +254,12 @@ static void damaged_values(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(raw_data_is_a_view),     cmocka_unit_test(typed_fields),
-      cmocka_unit_test(float_data_in_pieces),   cmocka_unit_test(strings),
-      cmocka_unit_test(bools_become_0_or_1),    cmocka_unit_test(external_data_is_named),
-      cmocka_unit_test(refused_claims),         cmocka_unit_test(empty_needs_no_data),
-      cmocka_unit_test(dtypes_map_both_ways),   cmocka_unit_test(values_round_trip),
-      cmocka_unit_test(depth_is_bounded),       cmocka_unit_test(damaged_values),
+      cmocka_unit_test(raw_data_is_a_view),   cmocka_unit_test(typed_fields),
+      cmocka_unit_test(float_data_in_pieces), cmocka_unit_test(strings),
+      cmocka_unit_test(bools_become_0_or_1),  cmocka_unit_test(external_data_is_named),
+      cmocka_unit_test(refused_claims),       cmocka_unit_test(empty_needs_no_data),
+      cmocka_unit_test(dtypes_map_both_ways), cmocka_unit_test(values_round_trip),
+      cmocka_unit_test(depth_is_bounded),     cmocka_unit_test(damaged_values),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

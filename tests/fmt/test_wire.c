@@ -62,13 +62,13 @@ static void refuses(const uint8_t *bytes, size_t size, int64_t offset) {
 
 static void damaged_fields(void **state) {
   (void)state;
-  refuses((const uint8_t[]){0x08, 0x80}, 2, 1);                   /* truncated varint */
-  refuses((const uint8_t[]){0x08, 1, 0x0a, 5, 'a'}, 5, 2);        /* a length beyond the end */
-  refuses((const uint8_t[]){0x0d, 1, 2, 3}, 4, 1);                /* truncated fixed32 */
-  refuses((const uint8_t[]){0x09, 1, 2, 3, 4, 5, 6, 7}, 8, 1);    /* truncated fixed64 */
-  refuses((const uint8_t[]){0x0b}, 1, 0);                         /* a group */
-  refuses((const uint8_t[]){0x0f}, 1, 0);                         /* wire type 7 */
-  refuses((const uint8_t[]){0x00, 0x00}, 2, 0);                   /* field 0 */
+  refuses((const uint8_t[]){0x08, 0x80}, 2, 1);                                            /* truncated varint */
+  refuses((const uint8_t[]){0x08, 1, 0x0a, 5, 'a'}, 5, 2);                                 /* a length beyond the end */
+  refuses((const uint8_t[]){0x0d, 1, 2, 3}, 4, 1);                                         /* truncated fixed32 */
+  refuses((const uint8_t[]){0x09, 1, 2, 3, 4, 5, 6, 7}, 8, 1);                             /* truncated fixed64 */
+  refuses((const uint8_t[]){0x0b}, 1, 0);                                                  /* a group */
+  refuses((const uint8_t[]){0x0f}, 1, 0);                                                  /* wire type 7 */
+  refuses((const uint8_t[]){0x00, 0x00}, 2, 0);                                            /* field 0 */
   refuses((const uint8_t[]){0x08, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2}, 11, 1); /* 65 bits */
   refuses((const uint8_t[]){0x0a, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, 11, 0); /* length 2^64 - 1 */
   fmt_wire none = fmt_wire_of(NULL, 10);

@@ -19,7 +19,7 @@ static int teardown(void **state) {
 
 static void put(base_text *t, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; i++) {
-    char byte = (char)(value >> (8 * i));
+    char byte = (char)(i < 8 ? value >> (8 * i) : 0);
     base_text_add(t, &byte, 1);
   }
 }
@@ -194,7 +194,8 @@ static void lies(void **state) {
   refuses(&(handmade){.packed = 30, .bytes = 30, .copies = 1}, TD_BAD_FILE, "outside");
   refuses(&(handmade){.packed = 3, .bytes = 4, .copies = 1}, TD_BAD_FILE, "two sizes");
   refuses(&(handmade){.packed = UINT64_MAX, .bytes = UINT64_MAX, .zip64 = true, .copies = 1}, TD_BAD_FILE, "outside");
-  refuses(&(handmade){.method = 8, .packed = 3, .bytes = INT64_MAX, .zip64 = true, .copies = 1}, TD_BAD_FILE, "deflate");
+  refuses(&(handmade){.method = 8, .packed = 3, .bytes = INT64_MAX, .zip64 = true, .copies = 1}, TD_BAD_FILE,
+          "deflate");
   refuses(&(handmade){.method = 12, .packed = 3, .bytes = 3, .copies = 1}, TD_UNSUPPORTED, "method 12");
   refuses(&(handmade){.packed = 3, .bytes = 3, .copies = 2, .same_name = true}, TD_BAD_FILE, "same name");
   refuses(&(handmade){.packed = 256, .bytes = 256, .copies = 100}, TD_BAD_FILE, "overlap");

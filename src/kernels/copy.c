@@ -1,0 +1,65 @@
+/* copy.c -- KERN_COPY: rows along the last dimension, in loops per element size so that the compiler vectorises them.
+ */
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+/* The declarations are those of the table. */
+#define KERNEL(family, bits, isa, function) td_status function(const base_call *call);
+#include "kernels/kernels.def"
+#undef KERNEL
+
+/* `length` elements; steps count elements. */
+typedef void (*copy_row)(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t length);
+
+#define COPY_ROW(bits, type)                                                                               \
+  static void row_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t length) { \
+    type *y = (type *)(void *)to;                                                                          \
+    const type *x = (const type *)(const void *)from;                                                      \
+    if (to_step == 1 && from_step == 1) memcpy(to, from, (size_t)length * sizeof(type));                   \
+    else                                                                                                   \
+      for (int64_t i = 0; i < length; i++) y[i * to_step] = x[i * from_step];                              \
+  }
+
+/* Any alignment, as the integers of dtype.h. */
+typedef struct pair {
+  base_u64 low, high;
+} pair;
+COPY_ROW(8, uint8_t)
+COPY_ROW(16, base_u16)
+COPY_ROW(32, base_u32)
+COPY_ROW(64, base_u64)
+COPY_ROW(128, pair)
+
+static td_status copy(const base_call *call, int64_t bytes, copy_row row) {
+  const base_tensor *from = base_in(call, 0);
+  const base_tensor *to = base_out(call, 0);
+  const int64_t *strides[] = {to->strides, from->strides};
+  int64_t length, step[2];
+  base_walk w;
+  if (base_tensor_contiguous(to) && base_tensor_contiguous(from)) {
+    int64_t count = base_tensor_numel(from);
+    if (count) row(to->data, 1, from->data, 1, count);
+    return TD_OK;
+  }
+  base_walk_rows(&w, from->rank, from->dims, 2, strides, &length, step);
+  if (w.count == 0) return TD_OK;
+  do
+    row((char *)to->data + w.offset[0] * bytes, step[0], (const char *)from->data + w.offset[1] * bytes, step[1],
+        length);
+  while (base_walk_next(&w));
+  return TD_OK;
+}
+
+td_status kern_copy_8(const base_call *call) { return copy(call, 1, row_8); }
+td_status kern_copy_16(const base_call *call) { return copy(call, 2, row_16); }
+td_status kern_copy_32(const base_call *call) { return copy(call, 4, row_32); }
+td_status kern_copy_64(const base_call *call) { return copy(call, 8, row_64); }
+td_status kern_copy_128(const base_call *call) { return copy(call, 16, row_128); }
+
+/* Tensors of packed elements are contiguous. */
+td_status kern_copy_packed(const base_call *call) {
+  size_t bytes = base_tensor_bytes(base_in(call, 0));
+  if (bytes) memcpy(base_out(call, 0)->data, base_in(call, 0)->data, bytes);
+  return TD_OK;
+}

@@ -1,0 +1,128 @@
+/* Kernels: which one is chosen, and that each copy moves exactly its elements. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/kernels.h"
+
+static td_status nothing(const base_call *call) {
+  (void)call;
+  return TD_OK;
+}
+
+static void the_widest_that_fits_is_chosen(void **state) {
+  (void)state;
+  const uint32_t avx2 = BASE_ISA_AVX2 | BASE_ISA_FMA, avx512 = avx2 | BASE_ISA_AVX512F;
+  const kern_row table[] = {{"scalar", KERN_COPY, 32, 0, nothing},
+                            {"other", KERN_COPY, 16, 0, nothing},
+                            {"avx2", KERN_COPY, 32, BASE_ISA_AVX2 | BASE_ISA_FMA, nothing},
+                            {"avx512", KERN_COPY, 32, BASE_ISA_AVX512F, nothing}};
+  const struct {
+    uint32_t bits, isa;
+    const char *name;
+  } cases[] = {{32, 0, "scalar"},     {32, BASE_ISA_AVX2, "scalar"}, /* half of what a row needs */
+               {32, avx2, "avx2"},    {32, avx512, "avx512"},        {32, UINT32_MAX, "avx512"},
+               {16, avx512, "other"}, {8, UINT32_MAX, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const kern_row *row = kern_select_from(table, 4, KERN_COPY, cases[i].bits, cases[i].isa);
+    if (!cases[i].name) assert_null(row);
+    else assert_string_equal(row->name, cases[i].name);
+  }
+  assert_null(kern_select_from(table, 0, KERN_COPY, 32, 0));
+  assert_null(kern_select_from(table, 4, KERN_FAMILY_COUNT, 32, 0));
+}
+
+static void every_dtype_has_every_family_everywhere(void **state) {
+  (void)state;
+  for (int family = 0; family < KERN_FAMILY_COUNT; family++)
+    for (int dtype = TD_INVALID + 1; dtype < TD_DTYPE_COUNT; dtype++)
+      assert_non_null(kern_select((kern_family)family, (td_dtype)dtype, 0));
+  assert_null(kern_select(KERN_COPY, TD_INVALID, UINT32_MAX));
+  uint32_t count;
+  const kern_row *rows = kern_rows(&count);
+  for (uint32_t i = 0; i < count; i++) assert_int_equal(rows[i].isa >> BASE_ISA_COUNT, 0);
+}
+
+/* Runs the chosen kernel on from -> to. */
+static void copy(const base_tensor *to, const base_tensor *from) {
+  base_value in = {.kind = BASE_TENSOR, .tensor = *from}, out = {.kind = BASE_TENSOR, .tensor = *to};
+  const base_value *ins[] = {&in};
+  base_value *outs[] = {&out};
+  base_call call = {.in = ins, .out = outs, .in_count = 1, .out_count = 1};
+  assert_int_equal(kern_select(KERN_COPY, from->dtype, 0)->run(&call), TD_OK);
+}
+
+/* Byte `b` of element `i`. */
+static uint8_t byte_of(int64_t i, size_t b) { return (uint8_t)(i * 31 + (int64_t)b * 7 + 1); }
+
+enum { ROOM = 24 * 24 * 16 };
+
+/* A view of [5, 3, 4] elements at any address: transposed, reversed, broadcast, with gaps. */
+static const struct {
+  int64_t strides[3], first;
+} views[] = {{{12, 4, 1}, 0}, {{1, 5, 15}, 0}, {{12, -4, 1}, 8}, {{24, 8, 2}, 0},
+             {{0, 0, 0}, 3},  {{4, 0, 1}, 0},  {{12, 4, -1}, 3}};
+
+static void elements_move_between_any_strides(void **state) {
+  (void)state;
+  static const td_dtype dtypes[] = {TD_U8, TD_F16, TD_F32, TD_I64, TD_STRING};
+  const int64_t dims[] = {5, 3, 4};
+  for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+    for (size_t f = 0; f < sizeof views / sizeof *views; f++)
+      for (size_t g = 0; g < 4; g++) { /* outputs do not repeat elements */
+        static uint8_t from_bytes[ROOM + 1], to_bytes[ROOM + 1], wanted[ROOM + 1];
+        size_t size = base_dtype(dtypes[t])->bits / 8u;
+        for (int64_t i = 0; i < 24 * 24; i++)
+          for (size_t b = 0; b < size; b++) from_bytes[1 + (size_t)i * size + b] = byte_of(i, b);
+        memset(to_bytes, 0xee, sizeof to_bytes);
+        memset(wanted, 0xee, sizeof wanted);
+        base_tensor from = base_tensor_of(from_bytes + 1 + (size_t)views[f].first * size, dtypes[t], 3, dims);
+        base_tensor to = base_tensor_of(to_bytes + 1 + (size_t)views[g].first * size, dtypes[t], 3, dims);
+        memcpy(from.strides, views[f].strides, sizeof views[f].strides);
+        memcpy(to.strides, views[g].strides, sizeof views[g].strides);
+        copy(&to, &from);
+        for (int64_t i = 0; i < 60; i++) {
+          int64_t at[] = {i / 12, i / 4 % 3, i % 4}, a = views[f].first, b = views[g].first;
+          for (int d = 0; d < 3; d++) {
+            a += at[d] * views[f].strides[d];
+            b += at[d] * views[g].strides[d];
+          }
+          memcpy(wanted + 1 + (size_t)b * size, from_bytes + 1 + (size_t)a * size, size);
+        }
+        assert_memory_equal(to_bytes, wanted, sizeof wanted);
+      }
+}
+
+static void small_shapes_and_packed_types(void **state) {
+  (void)state;
+  float one = 5, to = 0;
+  base_tensor from = base_tensor_of(&one, TD_F32, 0, NULL), into = base_tensor_of(&to, TD_F32, 0, NULL);
+  copy(&into, &from);
+  assert_true(to == 5);
+  const int64_t none[] = {2, 0};
+  base_tensor empty = base_tensor_of(NULL, TD_F32, 2, none);
+  copy(&empty, &empty);
+  base_tensor gaps = empty;
+  gaps.strides[0] = 7;
+  copy(&empty, &gaps);
+  uint8_t nibbles[2] = {0x21, 0x03}, got[2] = {0, 0};
+  const int64_t three[] = {3};
+  base_tensor packed = base_tensor_of(nibbles, TD_I4, 1, three), copied = base_tensor_of(got, TD_I4, 1, three);
+  copy(&copied, &packed);
+  assert_memory_equal(got, nibbles, 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_widest_that_fits_is_chosen),
+      cmocka_unit_test(every_dtype_has_every_family_everywhere),
+      cmocka_unit_test(elements_move_between_any_strides),
+      cmocka_unit_test(small_shapes_and_packed_types),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -19,7 +19,7 @@ static td_status new_slot(lowering *l, const ir_type *type, plan_place place, ui
   bool tensor = type->kind <= IR_BOOL;
   *s = (plan_slot){.place = place, .dtype = tensor ? type->dtype : TD_INVALID, .rank = tensor ? type->rank : -1, .root = *index};
   for (int32_t i = 0; i < s->rank; i++) s->dims[i] = type->dims[i];
-  if (place == PLAN_TAIL) l->plan->needs_tail = true;
+  if (place == PLAN_TAIL || s->dtype == TD_STRING) l->plan->needs_tail = true; /* strings are kept there */
   if (*index >= l->strided_cap) {
     uint32_t cap = l->strided_cap ? l->strided_cap * 2 : 256;
     bool *strided = base_new(l->scratch, bool, cap);

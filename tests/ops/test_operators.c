@@ -1,0 +1,228 @@
+/* Every operator over its generated cases: what inference says is what the reference gives, with numbers and with symbols;
+ * strides, alignment and the memory of a plan make no difference. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compile/compile.h"
+#include "ops/ops.h"
+#include "runtime/runtime.h"
+
+enum { MAX_OUTPUTS = 8 };
+
+typedef struct subject {
+  const ir_op *op;
+  uint32_t number;
+  ir_case c;
+  const base_attrs *attrs;
+  base_value in[8], out[MAX_OUTPUTS];
+  const base_value *at[8];
+  uint32_t out_count;
+  td_error err;
+} subject;
+
+static const char *name_of(const subject *s) { return base_arena_format(s->c.arena, "%s case %u", s->op->name, s->number); }
+
+#define EXPECT(condition, s, what) \
+  if (!(condition)) fail_msg("%s: %s: %s", name_of(s), what, (s)->err.text)
+
+static const ir_opset *set;
+
+static bool make_case(subject *s, base_arena *arena) {
+  s->c = (ir_case){.arena = arena};
+  if (!s->op->cases(&s->c, s->number)) return false;
+  s->err.text[0] = 0;
+  EXPECT(ir_make_attrs(arena, s->op, s->c.args, s->c.arg_count, &s->attrs, &s->err) == TD_OK, s, "attributes");
+  for (uint32_t i = 0; i < s->c.in_count; i++) {
+    s->in[i] = (base_value){.kind = BASE_TENSOR, .tensor = s->c.in[i]};
+    s->at[i] = s->c.absent[i] ? NULL : &s->in[i];
+  }
+  s->out_count = s->op->out_count == IR_VARIADIC ? 2 : s->op->out_count;
+  return true;
+}
+
+static void evaluate(subject *s, base_value *out) {
+  td_status status = ir_evaluate(s->op, s->attrs, s->at, s->c.in_count, s->c.arena, out, s->out_count, &s->err);
+  EXPECT(status == TD_OK, s, "the reference fails");
+}
+
+/* Element by element: the unused bits of a packed tensor's last byte mean nothing. */
+static bool same_elements(const base_tensor *x, const base_tensor *y) {
+  if (x->dtype == TD_STRING) return true;
+  if (base_dtype(x->dtype)->bits >= 8) return memcmp(x->data, y->data, base_tensor_bytes(x)) == 0;
+  for (int64_t i = 0; i < base_tensor_numel(x); i++)
+    if (base_load_f64(x->dtype, x->data, i) != base_load_f64(y->dtype, y->data, i)) return false;
+  return true;
+}
+
+static void expect_equal(subject *s, const base_value *a, const base_value *b, const char *what) {
+  EXPECT(a->kind == b->kind, s, what);
+  if (a->kind != BASE_TENSOR) return;
+  const base_tensor *x = &a->tensor, *y = &b->tensor;
+  EXPECT(x->dtype == y->dtype && x->rank == y->rank, s, what);
+  for (int32_t i = 0; i < x->rank; i++) EXPECT(x->dims[i] == y->dims[i], s, what);
+  EXPECT(base_tensor_contiguous(x) && base_tensor_contiguous(y), s, "an output that is not dense");
+  EXPECT(same_elements(x, y), s, what);
+}
+
+/* The same elements in memory with gaps, one byte off any alignment. */
+static void spread(subject *s, uint32_t i) {
+  base_tensor *t = &s->in[i].tensor;
+  size_t bits = base_dtype(t->dtype)->bits;
+  if (bits < 8 || t->dtype == TD_STRING) return;
+  int64_t dims[BASE_MAX_RANK];
+  for (int32_t k = 0; k < t->rank; k++) dims[k] = t->dims[k] + 1;
+  base_tensor wide = base_tensor_of(NULL, t->dtype, t->rank, dims);
+  size_t bytes = base_tensor_bytes(&wide) + 1;
+  wide.data = (char *)base_arena_alloc(s->c.arena, bytes + 1) + 1;
+  memset(wide.data, 0x55, bytes - 1);
+  memcpy(wide.dims, t->dims, sizeof wide.dims);
+  base_tensor_copy(&wide, t);
+  *t = wide;
+}
+
+static void strides_and_alignment_do_not_matter(subject *s) {
+  base_value again[MAX_OUTPUTS], kept[8];
+  memcpy(kept, s->in, sizeof kept);
+  for (uint32_t i = 0; i < s->c.in_count; i++)
+    if (s->at[i]) spread(s, i);
+  evaluate(s, again);
+  for (uint32_t i = 0; i < s->out_count; i++) expect_equal(s, &s->out[i], &again[i], "strided operands give other results");
+  memcpy(s->in, kept, sizeof kept);
+}
+
+/* With a symbol for every dimension inference may know less, never something else. */
+static void symbols_agree(subject *s) {
+  base_dims dims = {.arena = s->c.arena};
+  ir_info in[8] = {0}, out[MAX_OUTPUTS] = {0};
+  const ir_info *at[8] = {0};
+  int64_t symbols[1024];
+  for (size_t i = 0; i < 1024; i++) symbols[i] = -1;
+  for (uint32_t i = 0; i < s->c.in_count; i++) {
+    if (!s->at[i]) continue;
+    base_dim d[BASE_MAX_RANK];
+    const base_tensor *t = &s->in[i].tensor;
+    for (int32_t k = 0; k < t->rank; k++) {
+      d[k] = base_dim_symbol(&dims, base_arena_format(s->c.arena, "in%u_%d", i, k));
+      symbols[dims.symbols.count - 1] = t->dims[k];
+    }
+    bool small_ints = !base_is_float(t->dtype) && t->dtype != TD_STRING && base_tensor_numel(t) <= 8 && t->rank <= 1;
+    for (int32_t k = 0; small_ints && k < t->rank; k++) d[k] = t->dims[k];
+    in[i].type = ir_tensor(t->dtype, t->rank, d);
+    in[i].constant = small_ints ? t : NULL;
+    at[i] = &in[i];
+  }
+  ir_infer ctx = {.op = s->op, .attrs = s->attrs, .in = at, .in_count = s->c.in_count, .out = out, .out_count = s->out_count,
+                  .dims = &dims, .arena = s->c.arena, .err = &s->err};
+  td_status status = s->op->infer(&ctx);
+  EXPECT(status == TD_OK, s, "inference with symbols fails");
+  for (uint32_t i = 0; i < s->out_count; i++) {
+    const base_tensor *t = &s->out[i].tensor;
+    if (s->out[i].kind != BASE_TENSOR || out[i].type.rank == IR_UNRANKED) continue;
+    EXPECT(out[i].type.dtype == t->dtype && out[i].type.rank == t->rank, s, "symbols give another type");
+    for (int32_t k = 0; k < t->rank; k++) {
+      int64_t value;
+      bool known = base_dim_eval(&dims, out[i].type.dims[k], symbols, &value);
+      EXPECT(!known || value == t->dims[k], s, "symbols give another size");
+      EXPECT(known || base_dim_from_data(&dims, out[i].type.dims[k]), s, "a size that cannot be evaluated");
+    }
+  }
+}
+
+static td_status build_graph(subject *s, ir_graph *g) {
+  ir_value in[8] = {{0}};
+  for (uint32_t i = 0; i < s->c.in_count; i++) {
+    if (!s->at[i]) continue;
+    const base_tensor *t = &s->in[i].tensor;
+    base_dim d[BASE_MAX_RANK];
+    for (int32_t k = 0; k < t->rank; k++) d[k] = t->dims[k];
+    ir_type type = ir_tensor(t->dtype, t->rank, d);
+    TRY(ir_add_input(g, &type, base_arena_format(s->c.arena, "in%u", i), IR_NO_VALUE, &in[i], &s->err));
+  }
+  ir_new_node spec = {.op = s->op, .in = in, .in_count = s->c.in_count, .out_count = s->out_count, .args = s->c.args,
+                      .arg_count = s->c.arg_count};
+  ir_node node;
+  TRY(ir_add_node(g, g->top, &spec, &node, NULL, &s->err));
+  for (uint32_t i = 0; i < s->out_count; i++)
+    TRY(ir_add_output(g, ir_node_of(g, node)->out[i], base_arena_format(s->c.arena, "out%u", i), &s->err));
+  return ir_verify(g, &s->err);
+}
+
+static td_status run_plan(subject *s, const plan_exe *plan, run_session **session) {
+  TRY(run_session_new(plan, &base_libc_allocator, session, &s->err));
+  uint32_t input = 0;
+  for (uint32_t i = 0; i < s->c.in_count; i++)
+    if (s->at[i]) TRY(run_set_input(*session, input++, &s->in[i], &s->err));
+  TRY(run_session_run(*session, &s->err));
+  return run_session_run(*session, &s->err); /* twice: nothing of the first run may show */
+}
+
+static void plans_agree(subject *s, const char *backend) {
+  ir_graph *g = ir_graph_new(&base_libc_allocator, set);
+  plan_exe *plan = NULL;
+  run_session *session = NULL;
+  td_status status = build_graph(s, g);
+  if (status == TD_OK) status = compile_graph(g, compile_find_backend(backend), NULL, &base_libc_allocator, &plan, &s->err);
+  if (status == TD_OK) status = run_plan(s, plan, &session);
+  EXPECT(status == TD_OK, s, backend);
+  for (uint32_t i = 0; i < s->out_count; i++) {
+    const base_value *value;
+    EXPECT(run_output(session, i, &value, &s->err) == TD_OK, s, "no output");
+    expect_equal(s, &s->out[i], value, "a plan gives other results");
+  }
+  run_session_free(session);
+  plan_free(plan);
+  ir_graph_free(g);
+}
+
+static void one_operator(void **state) {
+  subject s = {.op = *state};
+  for (;; s.number++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    if (!make_case(&s, arena)) {
+      base_arena_free(arena);
+      break;
+    }
+    evaluate(&s, s.out);
+    strides_and_alignment_do_not_matter(&s);
+    symbols_agree(&s);
+    plans_agree(&s, "eager");
+    plans_agree(&s, "aot_eager");
+    base_arena_free(arena);
+  }
+  EXPECT(s.number > 0, &s, "has no cases");
+}
+
+/* The table itself: names are unique and sorted, every operator can run, attributes have names. */
+static void the_table_is_sound(void **state) {
+  (void)state;
+  for (uint32_t o = 0; o < set->count; o++) {
+    const ir_op *op = set->ops[o];
+    if (o) assert_true(strcmp(set->ops[o - 1]->name, op->name) < 0);
+    assert_ptr_equal(ir_opset_find(set, op->name), op);
+    bool region = op->flags & IR_OP_REGION;
+    if (!region && (!op->infer || !op->reference)) fail_msg("%s has no inference or no reference", op->name);
+    if ((op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) && !op->view) fail_msg("%s has no view", op->name);
+    if (!region && !(op->flags & IR_OP_HOST) && !op->cases) fail_msg("%s has no test cases", op->name);
+    for (uint32_t i = 0; i < op->attr_count; i++) assert_non_null(op->attrs[i].name);
+  }
+}
+
+int main(void) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  set = ops_set(arena);
+  struct CMUnitTest *tests = base_new(arena, struct CMUnitTest, set->count + 1);
+  size_t count = 0;
+  tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_table_is_sound);
+  for (uint32_t o = 0; o < set->count; o++)
+    if (set->ops[o]->cases)
+      tests[count++] = (struct CMUnitTest){set->ops[o]->name, one_operator, NULL, NULL, (void *)(uintptr_t)set->ops[o]};
+  int failed = _cmocka_run_group_tests("operators", tests, count, NULL, NULL);
+  base_arena_free(arena);
+  return failed;
+}

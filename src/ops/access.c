@@ -50,6 +50,14 @@ const void *ops_dense(const base_call *call, uint32_t i) {
   return t ? dense_as(call, t, t->dtype, 0) : NULL;
 }
 
+bool ops_dense_tensor(const base_call *call, uint32_t i, base_tensor *dense) {
+  const base_tensor *t = base_in(call, i);
+  *dense = (base_tensor){.dtype = TD_INVALID};
+  if (!t) return true;
+  *dense = base_tensor_of((void *)(uintptr_t)ops_dense(call, i), t->dtype, t->rank, t->dims);
+  return dense->data != NULL;
+}
+
 static void *take(const base_call *call, uint32_t i, td_dtype dtype, size_t size) {
   const base_tensor *t = base_out(call, i);
   if (!t) return NULL;

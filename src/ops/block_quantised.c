@@ -61,30 +61,31 @@ static void pack_nbits(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, in
 }
 
 static td_status check_nbits(const base_call *call, const nbits_weights *w, int64_t n) {
-  const base_tensor *z = base_in(call, 3), *bias = base_in(call, 4);
+  const base_tensor *z = w->zeros, *bias = base_in(call, 4);
   if ((int64_t)base_tensor_bytes(base_in(call, 1)) != n * w->blocks * (w->block * w->bits / 8))
     return ops_fail(call, "the packed weights have %zu bytes", base_tensor_bytes(base_in(call, 1)));
   if (base_tensor_numel(base_in(call, 2)) != n * w->blocks) return ops_fail(call, "there is not one scale per block");
-  if (bias && (base_tensor_numel(bias) != n || !base_tensor_contiguous(bias))) return ops_fail(call, "the bias has not one element per column");
+  if (bias && base_tensor_numel(bias) != n) return ops_fail(call, "the bias has not one element per column");
   if (!z) return TD_OK;
   int64_t wanted = base_is_float(z->dtype) ? n * w->blocks : n * ((w->blocks * w->bits + 7) / 8);
-  if (base_tensor_numel(z) != wanted || !base_tensor_contiguous(z)) return ops_fail(call, "there is not one zero point per block");
+  if (base_tensor_numel(z) != wanted) return ops_fail(call, "there is not one zero point per block");
   return TD_OK;
 }
 
 static td_status nbits_reference(const base_call *call) {
   int64_t k = base_attr_int(call->attrs, NBITS_K), n = base_attr_int(call->attrs, NBITS_N);
-  nbits_weights w = {.bytes = ops_dense(call, 1), .scales = ops_dense_f32(call, 2), .zeros = base_in(call, 3),
+  base_tensor zeros, bias;
+  if (!ops_dense_tensor(call, 3, &zeros) || !ops_dense_tensor(call, 4, &bias)) return base_no_memory(call->err, "scratch");
+  nbits_weights w = {.bytes = ops_dense(call, 1), .scales = ops_dense_f32(call, 2), .zeros = base_in(call, 3) ? &zeros : NULL,
                      .block = base_attr_int(call->attrs, NBITS_BLOCK), .bits = base_attr_int(call->attrs, NBITS_BITS)};
   w.blocks = (k + w.block - 1) / w.block;
-  const base_tensor *bias = base_in(call, 4);
   const base_f32 *a = ops_dense_f32(call, 0);
   base_f32 *y = ops_take_f32(call, 0);
   float *block = base_call_scratch(call, GEMM_BLOCK, sizeof *block);
   if (!w.bytes || !w.scales || !a || !y || !block) return base_no_memory(call->err, "scratch");
   TRY(check_nbits(call, &w, n));
   int64_t m = n ? base_tensor_numel(base_out(call, 0)) / n : 0;
-  for (int64_t i = 0; i < m * n; i++) y[i] = bias ? (float)base_load_f64(bias->dtype, bias->data, i % n) : 0;
+  for (int64_t i = 0; i < m * n; i++) y[i] = bias.data ? (float)base_load_f64(bias.dtype, bias.data, i % n) : 0;
   gemm_f32 g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_column = 1, .pack = pack_nbits, .user = &w, .block = block,
                 .c = y, .c_row = n};
   ops_gemm_f32(&g);
@@ -142,7 +143,10 @@ static double small_at(const base_tensor *t, int64_t at, int64_t packed, int64_t
 }
 
 static td_status gather_reference(const base_call *call) {
-  const base_tensor *data = base_in(call, 0), *zeros = base_in(call, 3), *y = base_out(call, 0), *scales = base_in(call, 2);
+  base_tensor dense[4];
+  for (uint32_t i = 0; i < 4; i++)
+    if (!ops_dense_tensor(call, i, &dense[i])) return base_no_memory(call->err, "scratch");
+  const base_tensor *data = &dense[0], *scales = &dense[2], *zeros = dense[3].data ? &dense[3] : NULL, *y = base_out(call, 0);
   int64_t bits = base_attr_int(call->attrs, GATHER_BITS), block = base_attr_int(call->attrs, GATHER_BLOCK);
   int64_t packed = per_byte(data->dtype, call->attrs), axis = base_attr_int(call->attrs, GATHER_AXIS);
   int64_t blocked = base_attr_int(call->attrs, GATHER_QUANTIZE_AXIS), dims[BASE_MAX_RANK], before = 1, after = 1;
@@ -158,8 +162,7 @@ static td_status gather_reference(const base_call *call) {
   int64_t count = base_tensor_numel(base_in(call, 1)), inner = 1, blocks = (dims[blocked] + block - 1) / block;
   for (int32_t i = (int32_t)blocked + 1; i < data->rank; i++) inner *= dims[i];
   int64_t numbers = dims[blocked] ? base_tensor_numel(data) * packed / dims[blocked] * blocks : 0;
-  if (base_tensor_numel(scales) != numbers || !base_tensor_contiguous(scales) || !base_tensor_contiguous(data) ||
-      (zeros && !base_tensor_contiguous(zeros)) || (zeros && base_tensor_numel(zeros) * (zeros->dtype == TD_U8 ? packed : 1) < numbers))
+  if (base_tensor_numel(scales) != numbers || (zeros && base_tensor_numel(zeros) * (zeros->dtype == TD_U8 ? packed : 1) < numbers))
     return ops_fail(call, "there is not one scale (and zero point) per block");
   double middle = data->dtype == TD_U8 ? (double)(1 << (bits - 1)) : 0;
   for (int64_t k = 0; k < before * count * after; k++) {

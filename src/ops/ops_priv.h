@@ -46,6 +46,8 @@ const base_f32 *ops_dense_f32(const base_call *call, uint32_t i);
 const base_i64 *ops_dense_i64(const base_call *call, uint32_t i);
 /* Operand `i` dense in its own dtype. */
 const void *ops_dense(const base_call *call, uint32_t i);
+/* The same as a tensor in *dense. False: out of memory. An absent operand gives a tensor without data. */
+bool ops_dense_tensor(const base_call *call, uint32_t i, base_tensor *dense);
 /* Where to compute output `i` as double, float or int64: the output itself when it has that dtype, else scratch, which
  * ops_put then converts into it. NULL: out of memory (or nobody wants the output: test base_out first). */
 base_f64 *ops_take_f64(const base_call *call, uint32_t i);

@@ -268,6 +268,33 @@ static void test_run_picture(void **state) {
   assert_int_equal(run(f, "run net.onnx --input gray.png --preprocess sepia").status, 2);
 }
 
+static size_t count_lines(const char *text) {
+  size_t count = 0;
+  for (; *text; text++) count += *text == '\n';
+  return count;
+}
+
+/* Random weights; pictures are prepared as the network was trained. */
+static void test_run_builtin(void **state) {
+  fixture *f = *state;
+  const uint8_t orange[] = {250, 130, 20};
+  save_png("orange.png", 230, orange);
+  outcome got = run(f, "run builtin:efficientnet_lite0 --input orange.png --top 5");
+  assert_int_equal(got.status, 0);
+  assert_string_equal(got.err, "");
+  assert_int_equal(count_lines(got.out), 7);
+  static const char same[] = "run builtin:efficientnet_lite0 --input orange.png --top 5 --seed 0 --preprocess %s";
+  size_t classes = (size_t)(strstr(got.out, " ms per inference") - got.out) - 8;
+  outcome trained = run(f, base_arena_format(f->arena, same, "efficientnet_lite"));
+  outcome usual = run(f, base_arena_format(f->arena, same, "imagenet"));
+  assert_memory_equal(got.out, trained.out, classes);
+  assert_memory_not_equal(got.out, usual.out, classes);
+  assert_int_equal(run(f, "run builtin:efficientnet_lite0 --weights absent.pth").status, 3);
+  assert_int_equal(run(f, "run builtin:nothing").status, 2);
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  assert_int_equal(run(f, "run net.onnx --weights orange.png").status, 2);
+}
+
 static void test_run_sound(void **state) {
   fixture *f = *state;
   /* RIFF WAVE, PCM, 1 channel, 8000 Hz, 16 bits: 0, 1/2, -1/2, -1 */
@@ -402,10 +429,10 @@ int main(void) {
       cmocka_unit_test(test_version),      cmocka_unit_test(test_run_errors),
       cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_default),
       cmocka_unit_test(test_run_archives), cmocka_unit_test(test_run_picture),
-      cmocka_unit_test(test_run_sound),    cmocka_unit_test(test_run_random),
-      cmocka_unit_test(test_run_json),     cmocka_unit_test(test_top),
-      cmocka_unit_test(test_inspect),      cmocka_unit_test(test_info),
-      cmocka_unit_test(test_bench),
+      cmocka_unit_test(test_run_sound),    cmocka_unit_test(test_run_builtin),
+      cmocka_unit_test(test_run_random),   cmocka_unit_test(test_run_json),
+      cmocka_unit_test(test_top),          cmocka_unit_test(test_inspect),
+      cmocka_unit_test(test_info),         cmocka_unit_test(test_bench),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -105,6 +105,15 @@ static uint8_t to_e8m0(double value, bool saturate, const char *mode) {
   return (uint8_t)(code < 0 ? 0 : code);
 }
 
+/* Into integers of 4 and 2 bits the whole part wraps, as it does in NumPy's types; NaN becomes -0 in a float without NaN. */
+static void to_packed(td_dtype to_type, void *to, td_dtype from_type, const void *from, int64_t count) {
+  for (int64_t k = 0; k < count; k++) {
+    double value = base_load_f64(from_type, from, k);
+    if (base_is_int(to_type)) base_store_i64(to_type, to, k, base_load_i64(from_type, from, k));
+    else base_store_f64(to_type, to, k, isnan(value) ? -0.0 : value);
+  }
+}
+
 static td_status cast_reference(const base_call *call) {
   const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
   bool saturate = base_attr_int(call->attrs, SATURATE);
@@ -120,6 +129,8 @@ static td_status cast_reference(const base_call *call) {
   else if (in->dtype == out->dtype) {
     size_t bytes = base_tensor_bytes(in);
     if (bytes) memmove(out->data, data, bytes);
+  } else if (base_dtype(out->dtype)->bits < 8) {
+    to_packed(out->dtype, out->data, in->dtype, data, count);
   } else {
     base_convert(out->dtype, out->data, in->dtype, data, count, saturate);
   }

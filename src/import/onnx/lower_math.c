@@ -120,18 +120,18 @@ static void celu(onnx_node *n) {
   onnx_out(n, 0, ONNX_EMIT_ARGS(n, "aten::elu", &x, 1, ARG_FLOAT("alpha", alpha), ARG_FLOAT("input_scale", 1 / alpha)));
 }
 
-/* x * sigmoid(alpha * x) */
-static void emit_swish(onnx_node *n, double alpha) {
+/* x * sigmoid(alpha * x) of input 0 */
+static ir_value emit_swish(onnx_node *n, double alpha) {
   ir_value x = onnx_in(n, 0);
-  if (alpha == 1) {
-    onnx_out(n, 0, ONNX_EMIT(n, "aten::silu", x));
-    return;
-  }
+  if (alpha == 1) return ONNX_EMIT(n, "aten::silu", x);
   ir_value scaled = ONNX_EMIT(n, "aten::mul", x, onnx_scalar(n, onnx_type_dtype(n, x), alpha));
-  onnx_out(n, 0, ONNX_EMIT(n, "aten::mul", x, ONNX_EMIT(n, "aten::sigmoid", scaled)));
+  return ONNX_EMIT(n, "aten::mul", x, ONNX_EMIT(n, "aten::sigmoid", scaled));
 }
-static void swish(onnx_node *n) { emit_swish(n, onnx_attr_float(n, "alpha", 1)); }
-static void quick_gelu(onnx_node *n) { emit_swish(n, onnx_attr_float(n, "alpha", 1.702f)); }
+static void swish(onnx_node *n) { onnx_out(n, 0, emit_swish(n, onnx_attr_float(n, "alpha", 1))); }
+static void quick_gelu(onnx_node *n) { onnx_out(n, 0, emit_swish(n, onnx_attr_float(n, "alpha", 1.702f))); }
+static void swiglu(onnx_node *n) {
+  onnx_out(n, 0, ONNX_EMIT(n, "aten::mul", emit_swish(n, onnx_attr_float(n, "alpha", 1)), onnx_in(n, 1)));
+}
 
 /* gelu(x + bias); the bias may be absent. */
 static void emit_bias_gelu(onnx_node *n, const char *approximate) {
@@ -216,7 +216,8 @@ const onnx_lowering onnx_lower_math[] = {
     {"", "Max", 1, variadic},        {"", "Min", 1, variadic},          {"", "Sum", 1, variadic},
     {"", "Mean", 1, mean},           {"", "Clip", 1, legacy_clip},      {"", "BitShift", 11, shift},
     {"", "PRelu", 1, prelu},         {"", "Selu", 1, selu},             {"", "Celu", 12, celu},
-    {"", "Swish", 24, swish},        {"", "Cast", 1, legacy_cast},      {"", "Cast", 6, cast},
+    {"", "Swish", 24, swish},           {"", "SwiGLU", 28, swiglu},
+    {"", "Cast", 1, legacy_cast},    {"", "Cast", 6, cast},
     {"", "CastLike", 15, cast_like}, {"", "Dropout", 1, dropout},       {"", "Trilu", 14, trilu},
     {"com.microsoft", "Trilu", 1, trilu},
     {"com.microsoft", "QuickGelu", 1, quick_gelu},

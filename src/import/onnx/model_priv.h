@@ -10,7 +10,7 @@ enum {
   ONNX_MAX_DEPTH = 64,   /* of nested graphs, and of function calls within function calls */
   ONNX_MAX_ATTRS = 256,  /* of a node: they are searched one by one */
   ONNX_MAX_OPSETS = 256, /* of a model or function: likewise */
-  ONNX_NEWEST_OPSET = 25 /* of the default domain; newer ones are read as this one */
+  ONNX_NEWEST_OPSET = 28 /* of the default domain; newer ones are read as this one */
 };
 
 /* AttributeProto.AttributeType */

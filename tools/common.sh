@@ -57,16 +57,17 @@ c_files() { # [FOLDER...]
   done | LC_ALL=C sort
 }
 
-# Runs each fuzz target for $1 seconds over a copy of its corpus, so that only what was looked at is checked in.
-# Ends with a count of targets.
+# fuzz LIBFUZZER-ARGUMENT...: each fuzz target from its corpus; new inputs stay in build-fuzz/, so that only what was
+# looked at is checked in. Ends with a count of targets.
 fuzz() {
   fuzz_passed=0 fuzz_failed=0
   for source in tests/fuzz/fuzz_*.c; do
     [ -f "$source" ] || continue
     name=$(basename "$source" .c)
+    rm -rf "build-fuzz/corpus/$name"
     mkdir -p "build-fuzz/corpus/$name" "build-fuzz/found/$name"
     echo "$name"
-    if "build-fuzz/$name" -max_total_time="$1" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+    if "build-fuzz/$name" "$@" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
       -artifact_prefix="build-fuzz/found/$name/" "build-fuzz/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}" \
       >"build-fuzz/$name.log" 2>&1; then
       fuzz_passed=$((fuzz_passed + 1))

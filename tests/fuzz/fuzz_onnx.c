@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const ir_opset *ops;
   if (!ops) {
-    static base_arena *arena; /* kept: one set for all inputs */
+    static base_arena *volatile arena; /* one set for all inputs, kept where the leak checker sees it */
     arena = base_arena_new(&base_libc_allocator);
     ops = arena ? ops_set(arena) : NULL;
     if (!ops) return 0;

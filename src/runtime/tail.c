@@ -48,7 +48,7 @@ td_status run_keep(run_session *s, const base_value *from, base_value *to) {
   if (from->kind == BASE_LIST) {
     size_t bytes;
     if (__builtin_mul_overflow((size_t)from->list.count, sizeof(base_value), &bytes)) return base_no_memory(s->err, "a list");
-    copy.list.items = run_stack_take(&s->tail, bytes ? bytes : 1);
+    copy.list = (base_list){.items = run_stack_take(&s->tail, bytes ? bytes : 1), .count = from->list.count};
     if (!copy.list.items) return base_no_memory(s->err, "a list");
     for (int64_t i = 0; i < from->list.count; i++) TRY(run_keep(s, &from->list.items[i], &copy.list.items[i]));
   }
@@ -71,9 +71,15 @@ static void move_items(base_value *value, ptrdiff_t by) {
   }
 }
 
+/* Does anything of the value lie above the mark? A list that grew in place has items there and its array below. */
 static bool above(const run_session *s, const base_value *value, size_t mark) {
+  if (value->kind == BASE_NOTHING) return false;
   const char *at = value->kind == BASE_TENSOR ? value->tensor.data : (const char *)value->list.items;
-  return value->kind != BASE_NOTHING && at >= s->tail.base + mark && at < s->tail.base + s->tail.size;
+  if (at >= s->tail.base + mark && at < s->tail.base + s->tail.size) return true;
+  bool found = false;
+  for (int64_t i = 0; value->kind == BASE_LIST && !found && i < value->list.count; i++)
+    found = above(s, &value->list.items[i], mark);
+  return found;
 }
 
 td_status run_compact(run_session *s, const uint32_t *slots, uint32_t count, size_t mark) {

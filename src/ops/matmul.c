@@ -95,6 +95,8 @@ static void describe_matmul(const base_tensor *a, const base_tensor *b, const ba
   if (br <= 2 && ar > 2 && base_tensor_contiguous(a)) {
     for (int32_t i = 0; i < p->rank; i++) p->m *= p->dims[i];
     p->rank = 0;
+    p->a_row = p->k; /* the stride of a dim of size 1 says nothing */
+    p->a_column = 1;
   }
 }
 

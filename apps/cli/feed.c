@@ -177,7 +177,7 @@ static td_status make_up(feed_maker *m, size_t index, bool notes, td_error *err)
   if (strcmp(info->kind, "optional") == 0) return TD_OK;
   if (strcmp(info->kind, "tensor") != 0 || info->rank < 0) {
     return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "the input is %s: give it with --input",
-                     info->rank < 0 ? "of no fixed rank" : "a list");
+                     strcmp(info->kind, "tensor") == 0 ? "of no fixed rank" : "a list");
   }
   int64_t dims[TD_MAX_RANK], count;
   size_t bytes;

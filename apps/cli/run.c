@@ -143,6 +143,11 @@ static void print_tensor(const char *name, const base_tensor *t, const char *pat
   printf("%s\n", shown < count ? " ..." : "");
 }
 
+static json_t *element_json(const base_tensor *t, int64_t index) {
+  if (base_is_float(t->dtype)) return cli_json_real(base_load_f64(t->dtype, t->data, index));
+  return json_integer(base_load_i64(t->dtype, t->data, index));
+}
+
 static json_t *tensor_json(const char *name, const base_tensor *t, const char *path) {
   json_t *object = json_object(), *first = json_array();
   summary sum = summarise(t);
@@ -153,7 +158,7 @@ static json_t *tensor_json(const char *name, const base_tensor *t, const char *p
   cli_json_set(object, "mean", sum.finite ? cli_json_real(sum.mean) : json_null());
   cli_json_set(object, "max", sum.finite ? cli_json_real(sum.max) : json_null());
   int64_t shown = t->dtype == TD_STRING ? 0 : base_min_i64(base_tensor_numel(t), FIRST_VALUES);
-  for (int64_t i = 0; i < shown; i++) cli_json_set(first, NULL, cli_json_real(base_load_f64(t->dtype, t->data, i)));
+  for (int64_t i = 0; i < shown; i++) cli_json_set(first, NULL, element_json(t, i));
   cli_json_set(object, "first", first);
   if (path) cli_json_set(object, "file", cli_json_text(path));
   return object;

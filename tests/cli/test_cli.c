@@ -309,6 +309,39 @@ static void test_run_sound(void **state) {
   assert_holds(run(f, "run net.onnx --input sound.wav").out, "f32[1,4], min -1, mean -0.25, max 0.5: 0 0.5 -0.5 -1\n");
 }
 
+/* A list of x twice, called `s/all`. */
+static void save_list(const char *path) {
+  int64_t dims[] = {-1, COLUMNS};
+  base_text graph = {.allocator = &base_libc_allocator}, element = graph, sequence = graph, type = graph, value = graph;
+  base_text node = node_of("SequenceConstruct", "both", "x", "s/all");
+  fmt_put_str(&node, 1, "x");
+  put_message(&graph, 1, &node);
+  put_value(&graph, 11, "x", TD_F32, 2, dims);
+  fmt_put_int(&element, 1, fmt_onnx_element(TD_F32));
+  put_message(&sequence, 1, &element); /* TypeProto.Tensor in TypeProto */
+  put_message(&type, 1, &sequence);    /* in TypeProto.Sequence */
+  put_message(&value, 4, &type);       /* in TypeProto */
+  base_text output = {.allocator = &base_libc_allocator};
+  fmt_put_str(&output, 1, "s/all");
+  put_message(&output, 2, &value);
+  put_message(&graph, 12, &output);
+  save_model(path, &graph);
+}
+
+static void test_run_list(void **state) {
+  fixture *f = *state;
+  save_list("list.onnx");
+  outcome got = run(f, "run list.onnx --input x=2x4:f32:1.5 --output results");
+  assert_int_equal(got.status, 0);
+  assert_starts(got.out, "s/all, 2 items\ns/all_0 f32[2,4] -> results/s_all_0.npy, min 1.5");
+  assert_int_equal(load_npy(f, "results/s_all_1.npy").dims[0], 2);
+  json_t *root = parse(run(f, "run list.onnx --json").out);
+  const json_t *output = json_array_get(json_object_get(root, "outputs"), 0);
+  assert_int_equal(json_array_size(json_object_get(output, "items")), 2);
+  json_decref(root);
+  assert_holds(run(f, "info list.onnx").out, "  output s/all: list of f32");
+}
+
 static void assert_keys(const json_t *object, const char *const *keys) {
   for (; *keys; keys++) {
     if (!json_object_get(object, *keys)) fail_msg("no key %s", *keys);
@@ -429,10 +462,11 @@ int main(void) {
       cmocka_unit_test(test_version),      cmocka_unit_test(test_run_errors),
       cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_default),
       cmocka_unit_test(test_run_archives), cmocka_unit_test(test_run_picture),
-      cmocka_unit_test(test_run_sound),    cmocka_unit_test(test_run_builtin),
-      cmocka_unit_test(test_run_random),   cmocka_unit_test(test_run_json),
-      cmocka_unit_test(test_top),          cmocka_unit_test(test_inspect),
-      cmocka_unit_test(test_info),         cmocka_unit_test(test_bench),
+      cmocka_unit_test(test_run_sound),    cmocka_unit_test(test_run_list),
+      cmocka_unit_test(test_run_builtin),  cmocka_unit_test(test_run_random),
+      cmocka_unit_test(test_run_json),     cmocka_unit_test(test_top),
+      cmocka_unit_test(test_inspect),      cmocka_unit_test(test_info),
+      cmocka_unit_test(test_bench),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -37,7 +37,10 @@ static td_status open_beside(void *user, const char *location, const void **byte
 static const char builtin_prefix[] = "builtin:";
 
 static td_status import_builtin_model(const td_model *model, ir_graph **graph, td_error *err) {
-  import_builtin_source source = {.name = model->builtin, .weights = model->bytes, .size = model->size, .file = model->weights,
+  import_builtin_source source = {.name = model->builtin,
+                                  .weights = model->bytes,
+                                  .size = model->size,
+                                  .file = model->weights,
                                   .seed = model->seed};
   return import_builtin(&source, model->ops, &model->allocator, graph, err);
 }

@@ -161,6 +161,7 @@ static td_status one_hot_reference(const base_call *call) {
   const void *off_on = ops_dense(call, 2);
   if (!at || !off_on) return base_no_memory(call->err, "scratch");
   int64_t depth = out->dims[axis], count = base_tensor_numel(index);
+  if (base_tensor_numel(out) == 0) return TD_OK;
   for (int32_t i = (int32_t)axis; i < index->rank; i++) inner *= index->dims[i];
   for (int64_t i = 0, n = base_tensor_numel(out); i < n; i++) ops_move_run(out->dtype, out->data, i, off_on, 0, 1);
   for (int64_t i = 0; i < count; i++) {

@@ -71,10 +71,10 @@ static td_status infer_index_select(ir_infer *ctx) {
 
 static td_status index_select_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
+  if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   int32_t axis = axis_of(call, GATHER_DIM, x->rank);
   int64_t outer = dims_product(x, 0, axis), size = x->dims[axis], inner = dims_product(x, axis + 1, x->rank);
   int64_t count = base_tensor_numel(base_in(call, 1));
-  if (outer * inner == 0) return TD_OK;
   td_status status;
   const base_i64 *at = checked_indices(call, size, &status);
   if (!at) return status;
@@ -101,6 +101,8 @@ static td_status infer_gather(ir_infer *ctx) {
 static td_status gather_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *index = base_in(call, 1), *out = base_out(call, 0);
   int32_t axis = axis_of(call, GATHER_DIM, x->rank);
+  if (index->rank != x->rank || axis < 0 || axis >= x->rank)
+    return ops_fail(call, "input of rank %d, index of rank %d and axis %d do not fit", x->rank, index->rank, axis);
   for (int32_t i = 0; i < x->rank; i++)
     if (i != axis && index->dims[i] > x->dims[i])
       return ops_fail(call, "dimension %d of the index has %lld, of the input %lld", i, (long long)index->dims[i], (long long)x->dims[i]);
@@ -152,12 +154,12 @@ static td_status tuple_offset(const base_call *call, const base_i64 *tuple, int6
 static td_status gather_nd_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *index = base_in(call, 1), *out = base_out(call, 0);
   int32_t batch = (int32_t)base_attr_int(call->attrs, ND_BATCH_DIMS);
+  if (base_tensor_numel(out) == 0) return TD_OK;
   int64_t tuple = index->dims[index->rank - 1];
   for (int32_t i = 0; i < batch; i++)
     if (index->dims[i] != x->dims[i]) return ops_fail(call, "batch dimension %d differs between input and indices", i);
   int64_t batches = dims_product(x, 0, batch), block = dims_product(x, batch, x->rank);
   int64_t each = dims_product(index, batch, index->rank - 1), inner = dims_product(x, batch + (int32_t)tuple, x->rank);
-  if (base_tensor_numel(out) == 0) return TD_OK;
   const void *from = ops_dense(call, 0);
   const base_i64 *at = ops_dense_i64(call, 1);
   if (!from || !at) return base_no_memory(call->err, "scratch");

@@ -102,12 +102,12 @@ static td_status pad(const base_call *call, pad_map map, uint32_t axes_operand) 
   const base_tensor *value = map == map_constant ? base_in(call, 2) : NULL;
   int64_t begin[BASE_MAX_RANK], *table[BASE_MAX_RANK], zero[2] = {0}; /* as large as any element: of a string, two words */
   TRY(read_begins(call, axes_operand, begin));
+  if (base_tensor_numel(out) == 0) return TD_OK;
   TRY(offset_tables(call, map, begin, table));
   bool given = value && base_tensor_numel(value) > 0;
   const void *fill = given ? value->data : zero;
   base_walk w;
   base_walk_start(&w, out->rank, out->dims, 0, NULL);
-  if (!w.count) return TD_OK;
   int64_t to = 0;
   do {
     int64_t from = 0;

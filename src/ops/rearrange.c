@@ -175,6 +175,8 @@ static int64_t attr_or(const base_call *call, uint32_t attr, int32_t i, int64_t 
   return (uint32_t)i < count ? ints[i] : fallback;
 }
 
+static bool small(int64_t value) { return value > -INT32_MAX && value < INT32_MAX; }
+
 static td_status columns_start(const base_call *call, columns *p) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   uint32_t rank, block_rank;
@@ -187,9 +189,11 @@ static td_status columns_start(const base_call *call, columns *p) {
     p->step[i] = attr_or(call, COLUMNS_STRIDES, i, 1);
     p->dilation[i] = attr_or(call, COLUMNS_DILATIONS, i, 1);
     p->pad[i] = attr_or(call, COLUMNS_PADS, i, 0);
-    if (p->step[i] < 1 || p->dilation[i] < 1 || p->block[i] < 1 || p->block[i] > INT32_MAX || p->dilation[i] > INT32_MAX)
-      return ops_fail(call, "strides, dilations and block must be positive");
-    int64_t room = p->image[i] + p->pad[i] + attr_or(call, COLUMNS_PADS, i + p->rank, 0) - (p->dilation[i] * (p->block[i] - 1) + 1);
+    int64_t behind = attr_or(call, COLUMNS_PADS, i + p->rank, 0);
+    if (p->step[i] < 1 || !small(p->dilation[i]) || p->dilation[i] < 1 || !small(p->block[i]) || p->block[i] < 1 ||
+        !small(p->image[i]) || !small(p->pad[i]) || !small(behind))
+      return ops_fail(call, "strides, dilations and block must be positive, and no size too large");
+    int64_t room = p->image[i] + p->pad[i] + behind - (p->dilation[i] * (p->block[i] - 1) + 1);
     p->count[i] = room < 0 ? 0 : room / p->step[i] + 1;
     if (!base_mul_i64(places, p->block[i], &places) || !base_mul_i64(positions, p->count[i], &positions) ||
         p->image[i] != out->dims[2 + i])

@@ -131,9 +131,12 @@ static td_status scatter_nd_reference(const base_call *call) {
   const reduction *r = find_reduction(base_attr_str(call->attrs, ND_REDUCE));
   int64_t tuple = index->rank ? index->dims[index->rank - 1] : 0, count = 1, inner = 1;
   if (index->rank < 1 || tuple > x->rank) return ops_fail(call, "tuples of %lld indices do not fit rank %d", (long long)tuple, x->rank);
-  for (int32_t i = 0; i < index->rank - 1; i++) count *= index->dims[i];
-  for (int32_t i = (int32_t)tuple; i < x->rank; i++) inner *= x->dims[i];
-  if (base_tensor_numel(updates) != count * inner)
+  if (base_tensor_numel(x) == 0 && base_tensor_numel(updates) == 0) return TD_OK;
+  bool fits = true;
+  for (int32_t i = 0; i < index->rank - 1; i++) fits = fits && base_mul_i64(count, index->dims[i], &count);
+  for (int32_t i = (int32_t)tuple; i < x->rank; i++) fits = fits && base_mul_i64(inner, x->dims[i], &inner);
+  int64_t expected;
+  if (!fits || !base_mul_i64(count, inner, &expected) || base_tensor_numel(updates) != expected)
     return ops_fail(call, "%lld updates where %lld blocks of %lld were expected", (long long)base_tensor_numel(updates),
                     (long long)count, (long long)inner);
   const base_i64 *at = ops_dense_i64(call, 1);

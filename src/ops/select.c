@@ -80,7 +80,7 @@ static td_status compress_reference(const base_call *call) {
   for (int64_t i = 0; i < asked; i++) count += keep[i] != 0;
   if (!flat) dims[axis] = count;
   TRY(base_call_define(call, 0, x->dtype, flat ? 1 : x->rank, flat ? &count : dims));
-  if (!base_out(call, 0)) return TD_OK;
+  if (!base_out(call, 0) || base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   for (int64_t o = 0, to = 0; o < outer; o++)
     for (int64_t i = 0; i < asked; i++)
       if (keep[i]) ops_move_run(x->dtype, base_out(call, 0)->data, to++ * inner, from, (o * size + i) * inner, inner);

@@ -112,6 +112,7 @@ static td_status sort_along(const base_call *call, int32_t axis, int64_t k, bool
   const base_tensor *x = base_in(call, 0), *values = base_out(call, 0), *positions = base_out(call, 1);
   int64_t size = x->rank ? x->dims[axis] : 1, outer = 1, inner = 1;
   if (k < 0 || k > size) return ops_fail(call, "the first %lld of %lld elements", (long long)k, (long long)size);
+  if (base_tensor_numel(x) == 0 || k == 0) return TD_OK;
   for (int32_t i = 0; i < x->rank; i++) {
     if (i < axis) outer *= x->dims[i];
     if (i > axis) inner *= x->dims[i];
@@ -237,7 +238,8 @@ static td_status gather_items(const base_call *call, int32_t axis, bool flat, ba
   base_tensor from = *x;
   *t = (items){x->dtype, ops_dense(call, 0), 0, 1, 1, false};
   if (!t->data) return base_no_memory(call->err, "scratch");
-  if (flat) return TD_OK;
+  if (base_tensor_numel(x) == 0) t->length = 0;
+  if (flat || t->length == 0) return TD_OK;
   for (int32_t i = 0; i < x->rank; i++) {
     int32_t source = i == 0 ? axis : i <= axis ? i - 1 : i;
     dims[i] = from.dims[i] = x->dims[source];

@@ -78,7 +78,9 @@ static const char *keep_text(onnx_node *n, const char *name, base_str s) {
 
 const char *onnx_attr_str(onnx_node *n, const char *name, const char *fallback) {
   const onnx_attr *attr = typed(n, name, ONNX_ATTR_STRING);
-  return attr ? keep_text(n, name, attr->s) : fallback;
+  if (!attr) return onnx_failed(n) && !fallback ? "" : fallback; /* callers compare it before they look for failures */
+  const char *text = keep_text(n, name, attr->s);
+  return text ? text : "";
 }
 
 /* A list of an attribute: floats are field 7, ints 8, strings 9. */

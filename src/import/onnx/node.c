@@ -120,6 +120,8 @@ ir_value onnx_ints(onnx_node *n, const int64_t *ints, uint32_t count) {
 
 ir_value onnx_scalar(onnx_node *n, td_dtype dtype, double value) {
   ir_value v = IR_NO_VALUE;
+  if (dtype == TD_INVALID || dtype == TD_STRING)
+    onnx_fail(n, TD_BAD_FILE, "an input is missing, or is no tensor of numbers");
   if (!onnx_failed(n)) onnx_take(n, ir_add_scalar(n->im->graph, dtype, value, &v, n->im->err));
   return v;
 }

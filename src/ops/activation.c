@@ -57,6 +57,12 @@ static td_status infer_float(ir_infer *ctx) {
   return ops_infer_same(ctx);
 }
 
+static td_status infer_shrink(ir_infer *ctx) {
+  td_dtype dtype = ir_in(ctx, 0)->type.dtype;
+  if (!base_is_float(dtype) && !base_is_int(dtype)) return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(dtype));
+  return ops_infer_same(ctx);
+}
+
 static td_status infer_gelu(ir_infer *ctx) {
   const char *approximate = base_attr_str(ctx->attrs, FIRST);
   if (strcmp(approximate, "none") != 0 && strcmp(approximate, "tanh") != 0)
@@ -100,7 +106,7 @@ const ir_op ops_activation[] = {
     ROW(leaky_relu, "aten::leaky_relu", infer_float, cases),
     ROW(elu, "aten::elu", infer_float, cases),
     ROW(hard_sigmoid, "td::hard_sigmoid", infer_float, cases),
-    ROW(shrink, "td::shrink", infer_float, cases),
+    ROW(shrink, "td::shrink", infer_shrink, cases),
     ROW(threshold, "aten::threshold", infer_float, cases),
     ROW(gelu, "aten::gelu", infer_gelu, gelu_cases),
 };

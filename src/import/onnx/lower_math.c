@@ -180,25 +180,24 @@ static ir_value all_true(onnx_node *n, ir_value x) {
   return ONNX_EMIT(n, "aten::eq", any, any);
 }
 
-/* Training drops elements at random: only a ratio of 0 has one right answer. */
-static void refuse_training(onnx_node *n) {
+/* From version 12 on the training flag is an input, which the model may compute. */
+static bool surely_inference(onnx_node *n) {
   const int64_t *training;
-  const double *ratio;
   uint32_t count;
-  if (!onnx_has(n, 2)) return;
-  bool known = onnx_known_ints(n, onnx_in(n, 2), &training, &count) && count == 1;
-  if (known && !training[0]) return;
-  bool none_dropped = onnx_has(n, 1) && onnx_known_floats(n, onnx_in(n, 1), &ratio, &count) && count == 1 && ratio[0] == 0;
-  if (!none_dropped) onnx_fail(n, TD_UNSUPPORTED, "training mode: dropping elements at random is not supported");
+  return onnx_opset(n) < 12 || !onnx_has(n, 2) || (onnx_known_ints(n, onnx_in(n, 2), &training, &count) && count == 1 && !training[0]);
 }
 
 static void dropout(onnx_node *n) {
-  ir_value x = onnx_in(n, 0);
-  if (onnx_opset(n) >= 12) refuse_training(n);
-  onnx_out(n, 0, x);
+  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2)}, out[2];
+  if (!surely_inference(n)) {
+    onnx_emit_many(n, "td::dropout", in, 3, NULL, 0, out, 2);
+    for (uint32_t i = 0; i < 2; i++) onnx_out(n, i, out[i]);
+    return;
+  }
+  onnx_out(n, 0, in[0]);
   if (!onnx_wants(n, 1)) return;
-  ir_value mask = all_true(n, x);
-  onnx_out(n, 1, onnx_opset(n) < 10 ? onnx_cast(n, mask, onnx_type_dtype(n, x)) : mask);
+  ir_value mask = all_true(n, in[0]);
+  onnx_out(n, 1, onnx_opset(n) < 10 ? onnx_cast(n, mask, onnx_type_dtype(n, in[0])) : mask);
 }
 
 static void trilu(onnx_node *n) {

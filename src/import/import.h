@@ -25,7 +25,7 @@ typedef struct import_source {
 td_status import_model(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                        td_error *err);
 #define IMPORT_MEMORY_FLOOR ((size_t)64 << 20)
-#define IMPORT_MEMORY_FACTOR 64
+#define IMPORT_MEMORY_FACTOR 256
 
 /* A model that is built in C, and its weights. */
 typedef struct import_builtin_source {

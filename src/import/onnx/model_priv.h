@@ -9,8 +9,7 @@
 enum {
   ONNX_MAX_DEPTH = 64,   /* of nested graphs, and of function calls within function calls */
   ONNX_MAX_ATTRS = 256,  /* of a node: they are searched one by one */
-  ONNX_MAX_OPSETS = 256, /* of a model or function: likewise */
-  ONNX_NEWEST_OPSET = 28 /* of the default domain; newer ones are read as this one */
+  ONNX_MAX_OPSETS = 256  /* of a model or function: likewise */
 };
 
 /* AttributeProto.AttributeType */

@@ -109,7 +109,6 @@ static bool find_version(const onnx_opsets *opsets, base_str domain, int64_t *ve
   for (uint32_t i = 0; i < opsets->imports.count; i++) {
     if (!base_str_equal(opsets->imports.at[i].domain, domain)) continue;
     *version = opsets->imports.at[i].version;
-    if (!domain.length && *version > ONNX_NEWEST_OPSET) *version = ONNX_NEWEST_OPSET;
     return true;
   }
   return false;

@@ -1,5 +1,5 @@
-/* activation.c -- activation functions with parameters, which are attributes. Computed in double and rounded once, or in
- * float where that gives the same bits. */
+/* activation.c -- activation functions with parameters, which are attributes. Computed in double and rounded once, or
+ * in float where that gives the same bits. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -8,19 +8,19 @@
 enum { FIRST, SECOND, THIRD }; /* attributes, in table order */
 
 /* A body: `p` are the operator's float attributes in table order. */
-#define BODY(NAME, EXPR)                                                                                \
-  static void NAME(const void *user, int64_t count, const double *const *in, double *out) {             \
-    const double *p = user;                                                                             \
-    (void)p;                                                                                            \
-    for (int64_t k = 0; k < count; k++) {                                                               \
-      double a = in[0][k];                                                                              \
-      out[k] = (EXPR);                                                                                  \
-    }                                                                                                   \
+#define BODY(NAME, EXPR)                                                                    \
+  static void NAME(const void *user, int64_t count, const double *const *in, double *out) { \
+    const double *p = user;                                                                 \
+    (void)p;                                                                                \
+    for (int64_t k = 0; k < count; k++) {                                                   \
+      double a = in[0][k];                                                                  \
+      out[k] = (EXPR);                                                                      \
+    }                                                                                       \
   }
 BODY(leaky_relu, a < 0 ? a * p[FIRST] : a)
 BODY(elu, a > 0 || isnan(a) ? a * p[SECOND] : p[FIRST] * p[SECOND] * expm1(a * p[THIRD]))
 BODY(hard_sigmoid, isnan(a) ? a : fmin(fmax(p[FIRST] * a + p[SECOND], 0), 1))
-BODY(shrink, a < -p[FIRST] ? a + p[SECOND] : a > p[FIRST] ? a - p[SECOND] : 0)
+BODY(shrink, a<-p[FIRST] ? a + p[SECOND] : a> p[FIRST] ? a - p[SECOND] : 0)
 BODY(threshold, a > p[FIRST] || isnan(a) ? a : p[SECOND])
 BODY(gelu_none, a == -INFINITY ? -0.0 : 0.5 * a * (1 + erf(a * 0.70710678118654752440)))
 BODY(gelu_tanh, a == -INFINITY ? -0.0 : 0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a))))
@@ -53,13 +53,15 @@ static td_status gelu_reference(const base_call *call) {
 
 static td_status infer_float(ir_infer *ctx) {
   td_dtype dtype = ir_in(ctx, 0)->type.dtype;
-  if (!base_is_float(dtype)) return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(dtype));
+  if (!base_is_float(dtype))
+    return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(dtype));
   return ops_infer_same(ctx);
 }
 
 static td_status infer_shrink(ir_infer *ctx) {
   td_dtype dtype = ir_in(ctx, 0)->type.dtype;
-  if (!base_is_float(dtype) && !base_is_int(dtype)) return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(dtype));
+  if (!base_is_float(dtype) && !base_is_int(dtype))
+    return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(dtype));
   return ops_infer_same(ctx);
 }
 
@@ -75,7 +77,8 @@ static bool cases(ir_case *c, uint32_t number) {
   if (number >= 3 * OPS_COUNT(dtypes)) return false;
   td_dtype d = dtypes[number / 3];
   if (number % 3 == 0) return ops_case_in(c, d, OPS_DIMS(0, 2), OPS_NORMAL, 1);
-  return number % 3 == 1 ? ops_case_in(c, d, OPS_DIMS(7, 13), OPS_SPECIAL, 2) : ops_case_in(c, d, OPS_DIMS(5, 1, 3), OPS_NORMAL, 3);
+  return number % 3 == 1 ? ops_case_in(c, d, OPS_DIMS(7, 13), OPS_SPECIAL, 2)
+                         : ops_case_in(c, d, OPS_DIMS(5, 1, 3), OPS_NORMAL, 3);
 }
 
 static bool gelu_cases(ir_case *c, uint32_t number) {

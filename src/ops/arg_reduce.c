@@ -1,5 +1,5 @@
-/* arg_reduce.c -- along one dimension: the index of the largest or least element, running sums and products, softmax and
- * its relatives. An operand is read densely as [outer, length, inner]; a lane is one of the outer * inner rows. */
+/* arg_reduce.c -- along one dimension: the index of the largest or least element, running sums and products, softmax
+ * and its relatives. An operand is read densely as [outer, length, inner]; a lane is one of the outer * inner rows. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 /* ---- lanes ---- */
 
 typedef struct lanes {
-  const void *data;     /* dense; NULL: no elements */
+  const void *data; /* dense; NULL: no elements */
   td_dtype dtype;
   int64_t outer, length, inner;
 } lanes;
@@ -100,7 +100,8 @@ static td_status infer_arg(ir_infer *ctx) {
 enum { EXCLUSIVE, REVERSE };
 static const ir_attr scan_attrs[] = {ATTR_BOOL("exclusive", 0), ATTR_BOOL("reverse", 0)};
 
-static void scan_lane(const lanes *l, const base_tensor *out, int64_t lane, bool product, bool exclusive, bool reverse) {
+static void scan_lane(const lanes *l, const base_tensor *out, int64_t lane, bool product, bool exclusive,
+                      bool reverse) {
   int64_t offset = lane_offset(l, lane), ivalue = product;
   double value = product;
   bool is_float = base_is_float(out->dtype);
@@ -140,7 +141,8 @@ static td_status cumprod_reference(const base_call *call) { return scan(call, tr
 
 static td_status infer_scan(ir_infer *ctx) {
   td_dtype dtype = ir_in(ctx, 0)->type.dtype;
-  if (!base_is_float(dtype) && !base_is_int(dtype)) return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(dtype));
+  if (!base_is_float(dtype) && !base_is_int(dtype))
+    return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(dtype));
   return ops_infer_same(ctx);
 }
 
@@ -208,7 +210,8 @@ static td_status hardmax_reference(const base_call *call) { return run_lanes(cal
 static td_status infer_softmax(ir_infer *ctx) {
   const ir_type *in = &ir_in(ctx, 0)->type;
   int32_t axis;
-  if (!base_is_float(in->dtype)) return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(in->dtype));
+  if (!base_is_float(in->dtype))
+    return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(in->dtype));
   if (in->rank > 0) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, SOFTMAX_DIM), in->rank, &axis));
   return ops_infer_same(ctx);
 }

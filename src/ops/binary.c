@@ -1,6 +1,6 @@
-/* binary.c -- arithmetic on two broadcast operands. Floats are computed in double and rounded once (f32 in float where that
- * gives the same bits); integers wrap. Division: floats divide; integers need a rounding mode ("trunc" or "floor").
- * Division of an integer by zero gives zero. */
+/* binary.c -- arithmetic on two broadcast operands. Floats are computed in double and rounded once (f32 in float where
+ * that gives the same bits); integers wrap. Division: floats divide; integers need a rounding mode ("trunc" or
+ * "floor"). Division of an integer by zero gives zero. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -12,31 +12,31 @@ typedef struct binary_body {
   ops_map_i64 i; /* or NULL: floats only. `user` is not NULL for u64, whose elements come as their bits */
 } binary_body;
 
-#define BODY_S(NAME, EXPR)                                                                                        \
-  static void NAME(const void *user, int64_t count, const base_f32 *const *in, base_f32 *restrict out) {          \
-    (void)user;                                                                                                   \
-    const base_f32 *x = in[0], *y = in[1];                                                                        \
-    for (int64_t k = 0; k < count; k++) {                                                                         \
-      float a = x[k], b = y[k];                                                                                   \
-      out[k] = (EXPR);                                                                                            \
-    }                                                                                                             \
+#define BODY_S(NAME, EXPR)                                                                               \
+  static void NAME(const void *user, int64_t count, const base_f32 *const *in, base_f32 *restrict out) { \
+    (void)user;                                                                                          \
+    const base_f32 *x = in[0], *y = in[1];                                                               \
+    for (int64_t k = 0; k < count; k++) {                                                                \
+      float a = x[k], b = y[k];                                                                          \
+      out[k] = (EXPR);                                                                                   \
+    }                                                                                                    \
   }
-#define BODY_F(NAME, EXPR)                                                                                \
-  static void NAME(const void *user, int64_t count, const double *const *in, double *out) {               \
-    (void)user;                                                                                           \
-    for (int64_t k = 0; k < count; k++) {                                                                 \
-      double a = in[0][k], b = in[1][k];                                                                  \
-      out[k] = (EXPR);                                                                                    \
-    }                                                                                                     \
+#define BODY_F(NAME, EXPR)                                                                  \
+  static void NAME(const void *user, int64_t count, const double *const *in, double *out) { \
+    (void)user;                                                                             \
+    for (int64_t k = 0; k < count; k++) {                                                   \
+      double a = in[0][k], b = in[1][k];                                                    \
+      out[k] = (EXPR);                                                                      \
+    }                                                                                       \
   }
-#define BODY_I(NAME, EXPR)                                                                                \
-  static void NAME(const void *user, int64_t count, const int64_t *const *in, int64_t *out) {             \
-    bool is_u64 = user != NULL;                                                                           \
-    (void)is_u64;                                                                                         \
-    for (int64_t k = 0; k < count; k++) {                                                                 \
-      int64_t a = in[0][k], b = in[1][k];                                                                 \
-      out[k] = (int64_t)(EXPR);                                                                           \
-    }                                                                                                     \
+#define BODY_I(NAME, EXPR)                                                                    \
+  static void NAME(const void *user, int64_t count, const int64_t *const *in, int64_t *out) { \
+    bool is_u64 = user != NULL;                                                               \
+    (void)is_u64;                                                                             \
+    for (int64_t k = 0; k < count; k++) {                                                     \
+      int64_t a = in[0][k], b = in[1][k];                                                     \
+      out[k] = (int64_t)(EXPR);                                                               \
+    }                                                                                         \
   }
 
 static bool less(int64_t a, int64_t b, bool is_u64) { return is_u64 ? (uint64_t)a < (uint64_t)b : a < b; }
@@ -95,7 +95,7 @@ BODY_F(sub_f, a - b)
 BODY_I(sub_i, (uint64_t)a - (uint64_t)b)
 BODY_S(mul_s, a *b)
 BODY_F(mul_f, a *b)
-BODY_I(mul_i, (uint64_t)a * (uint64_t)b)
+BODY_I(mul_i, (uint64_t)a *(uint64_t)b)
 BODY_S(div_s, a / b)
 BODY_F(div_f, a / b)
 BODY_F(div_trunc_f, trunc(a / b))
@@ -127,10 +127,10 @@ static td_status run(const base_call *call, const binary_body *body) {
   return ops_elementwise_i64(call, 2, body->i, dtype == TD_U64 ? &u64_mark : NULL);
 }
 
-#define REFERENCE(NAME, ...)                                        \
-  static td_status NAME##_reference(const base_call *call) {        \
-    static const binary_body body = {__VA_ARGS__};                  \
-    return run(call, &body);                                        \
+#define REFERENCE(NAME, ...)                                 \
+  static td_status NAME##_reference(const base_call *call) { \
+    static const binary_body body = {__VA_ARGS__};           \
+    return run(call, &body);                                 \
   }
 REFERENCE(add, add_s, add_f, add_i)
 REFERENCE(sub, sub_s, sub_f, sub_i)
@@ -157,11 +157,11 @@ static td_status infer_arithmetic(ir_infer *ctx) {
   return ops_infer_broadcast(ctx, 2, ir_in(ctx, 0)->type.dtype);
 }
 
-#define INFER_ON_SIZES(NAME, OP)                     \
-  static td_status infer_##NAME(ir_infer *ctx) {     \
-    TRY(infer_arithmetic(ctx));                      \
-    ops_ints_binary(ctx, OP);                        \
-    return TD_OK;                                    \
+#define INFER_ON_SIZES(NAME, OP)                 \
+  static td_status infer_##NAME(ir_infer *ctx) { \
+    TRY(infer_arithmetic(ctx));                  \
+    ops_ints_binary(ctx, OP);                    \
+    return TD_OK;                                \
   }
 INFER_ON_SIZES(add, BASE_DIM_ADD)
 INFER_ON_SIZES(sub, BASE_DIM_SUB)
@@ -187,7 +187,8 @@ static td_status infer_div(ir_infer *ctx) {
   TRY(infer_arithmetic(ctx));
   if (base_is_float(ctx->out[0].type.dtype)) return TD_OK;
   if (!*mode) return ir_infer_fail(ctx, "integers need a rounding_mode");
-  if (ctx->arena && (floors || (never_negative(ctx, 0) && never_negative(ctx, 1)))) ops_ints_binary(ctx, BASE_DIM_FLOORDIV);
+  if (ctx->arena && (floors || (never_negative(ctx, 0) && never_negative(ctx, 1))))
+    ops_ints_binary(ctx, BASE_DIM_FLOORDIV);
   return TD_OK;
 }
 
@@ -208,9 +209,11 @@ static bool cases(ir_case *c, uint32_t number) {
   td_dtype d = dtypes[number / 4];
   switch (number % 4) {
     case 0: return ops_case_in(c, d, 0, NULL, OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(3), OPS_NORMAL, 2);
-    case 1: return ops_case_in(c, d, OPS_DIMS(2, 1, 5), OPS_SPECIAL, 3) && ops_case_in(c, d, OPS_DIMS(3, 1), OPS_SPECIAL, 4);
+    case 1:
+      return ops_case_in(c, d, OPS_DIMS(2, 1, 5), OPS_SPECIAL, 3) && ops_case_in(c, d, OPS_DIMS(3, 1), OPS_SPECIAL, 4);
     case 2: return ops_case_in(c, d, OPS_DIMS(0, 3), OPS_NORMAL, 5) && ops_case_in(c, d, OPS_DIMS(1), OPS_NORMAL, 6);
-    default: return ops_case_in(c, d, OPS_DIMS(7, 13), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(7, 13), OPS_NORMAL, 8);
+    default:
+      return ops_case_in(c, d, OPS_DIMS(7, 13), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(7, 13), OPS_NORMAL, 8);
   }
 }
 

@@ -1,5 +1,5 @@
-/* cast.c -- changing the element type: by value (_to_copy, strings included) or by bits (bit_cast). Floats become text as
- * the shortest decimal that reads back the same, in Python's spelling; text becomes numbers as strtod reads it. */
+/* cast.c -- changing the element type: by value (_to_copy, strings included) or by bits (bit_cast). Floats become text
+ * as the shortest decimal that reads back the same, in Python's spelling; text becomes numbers as strtod reads it. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -33,15 +33,18 @@ static void print_float(td_dtype dtype, double value, char *text) {
     snprintf(text, NUMBER_TEXT, "%.*e", digits - 1, value);
     return;
   }
-  int before = magnitude == 0 ? 1 : (int)floor(log10(magnitude)) + 1; /* digits before the point; negative: zeros after */
+  int before =
+      magnitude == 0 ? 1 : (int)floor(log10(magnitude)) + 1; /* digits before the point; negative: zeros after */
   int after = digits - before;
   snprintf(text, NUMBER_TEXT, "%.*f", after < 1 ? 1 : after, value);
 }
 
 static void print_number(const base_tensor *t, const void *data, int64_t index, char *text) {
   if (base_is_float(t->dtype)) print_float(t->dtype, base_load_f64(t->dtype, data, index), text);
-  else if (t->dtype == TD_BOOL) snprintf(text, NUMBER_TEXT, "%s", base_load_i64(TD_BOOL, data, index) ? "True" : "False");
-  else if (t->dtype == TD_U64) snprintf(text, NUMBER_TEXT, "%llu", (unsigned long long)base_load_i64(TD_U64, data, index));
+  else if (t->dtype == TD_BOOL)
+    snprintf(text, NUMBER_TEXT, "%s", base_load_i64(TD_BOOL, data, index) ? "True" : "False");
+  else if (t->dtype == TD_U64)
+    snprintf(text, NUMBER_TEXT, "%llu", (unsigned long long)base_load_i64(TD_U64, data, index));
   else snprintf(text, NUMBER_TEXT, "%lld", (long long)base_load_i64(t->dtype, data, index));
 }
 
@@ -105,7 +108,8 @@ static uint8_t to_e8m0(double value, bool saturate, const char *mode) {
   return (uint8_t)(code < 0 ? 0 : code);
 }
 
-/* Into integers of 4 and 2 bits the whole part wraps, as it does in NumPy's types; NaN becomes -0 in a float without NaN. */
+/* Into integers of 4 and 2 bits the whole part wraps, as it does in NumPy's types; NaN becomes -0 in a float without
+ * NaN. */
 static void to_packed(td_dtype to_type, void *to, td_dtype from_type, const void *from, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     double value = base_load_f64(from_type, from, k);
@@ -167,7 +171,8 @@ static td_status infer_bit_cast(ir_infer *ctx) {
 /* ---- cases ---- */
 
 static bool cast_cases(ir_case *c, uint32_t number) {
-  static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_BF16, TD_F64, TD_I64, TD_I32, TD_I8, TD_U8, TD_BOOL, TD_F8E4M3FN, TD_I4};
+  static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_BF16, TD_F64,      TD_I64, TD_I32,
+                                    TD_I8,  TD_U8,  TD_BOOL, TD_F8E4M3FN, TD_I4};
   uint32_t n = OPS_COUNT(dtypes);
   if (number >= n * n) return false;
   ops_case_arg(c, ARG_DTYPE("dtype", dtypes[number % n]));
@@ -185,8 +190,8 @@ static const ir_alias bit_cast_aliases[] = {{"onnx", "BitCast", 26, "to=dtype"}}
 
 OPS_DECLARE(cast);
 const ir_op ops_cast[] = {
-    {.name = "aten::_to_copy", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE, .attrs = cast_attrs,
-     .attr_count = OPS_COUNT(cast_attrs), .infer = infer_cast, .reference = cast_reference, .cases = cast_cases},
+    {.name = "aten::_to_copy", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE,
+     .attrs = cast_attrs, .attr_count = OPS_COUNT(cast_attrs), .infer = infer_cast, .reference = cast_reference, .cases = cast_cases},
     {.name = "td::bit_cast", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW, .attrs = bit_cast_attrs,
      .attr_count = OPS_COUNT(bit_cast_attrs), .infer = infer_bit_cast, .reference = ops_view_reference,
      .view = bit_cast_view, .cases = bit_cast_cases, .aliases = bit_cast_aliases,

@@ -11,7 +11,8 @@ static void where_row(const uint8_t *c, int64_t c_step, const char *a, int64_t a
                       char *out, int64_t out_step, int64_t count, int64_t size) {
   if (size == 4)
     for (int64_t k = 0; k < count; k++)
-      ((base_u32 *)out)[k * out_step] = c[k * c_step] ? ((const base_u32 *)a)[k * a_step] : ((const base_u32 *)b)[k * b_step];
+      ((base_u32 *)out)[k * out_step] =
+          c[k * c_step] ? ((const base_u32 *)a)[k * a_step] : ((const base_u32 *)b)[k * b_step];
   else
     for (int64_t k = 0; k < count; k++)
       memmove(out + k * out_step * size, c[k * c_step] ? a + k * a_step * size : b + k * b_step * size, (size_t)size);
@@ -69,11 +70,11 @@ static bool where_cases(ir_case *c, uint32_t number) {
   td_dtype d = dtypes[number / 3];
   switch (number % 3) {
     case 0:
-      return ops_case_in(c, TD_BOOL, OPS_DIMS(7, 1), OPS_SPECIAL, 1) && ops_case_in(c, d, OPS_DIMS(13), OPS_SPECIAL, 2) &&
-             ops_case_in(c, d, 0, NULL, OPS_NORMAL, 3);
+      return ops_case_in(c, TD_BOOL, OPS_DIMS(7, 1), OPS_SPECIAL, 1) &&
+             ops_case_in(c, d, OPS_DIMS(13), OPS_SPECIAL, 2) && ops_case_in(c, d, 0, NULL, OPS_NORMAL, 3);
     case 1:
-      return ops_case_in(c, TD_BOOL, OPS_DIMS(3, 5), OPS_SPECIAL, 4) && ops_case_in(c, d, OPS_DIMS(3, 5), OPS_SPECIAL, 5) &&
-             ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, 6);
+      return ops_case_in(c, TD_BOOL, OPS_DIMS(3, 5), OPS_SPECIAL, 4) &&
+             ops_case_in(c, d, OPS_DIMS(3, 5), OPS_SPECIAL, 5) && ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, 6);
     default:
       return ops_case_in(c, TD_BOOL, OPS_DIMS(1), OPS_SPECIAL, 7) && ops_case_in(c, d, OPS_DIMS(0, 3), OPS_NORMAL, 8) &&
              ops_case_in(c, d, OPS_DIMS(3), OPS_NORMAL, 9);

@@ -7,22 +7,22 @@ typedef struct compare_body {
   ops_map_i64 i; /* `user` is a const td_dtype *: of the operands */
 } compare_body;
 
-#define BODY_F(NAME, EXPR)                                                                                \
-  static void NAME(const void *user, int64_t count, const double *const *in, double *out) {               \
-    (void)user;                                                                                           \
-    for (int64_t k = 0; k < count; k++) {                                                                 \
-      double a = in[0][k], b = in[1][k];                                                                  \
-      out[k] = (EXPR);                                                                                    \
-    }                                                                                                     \
+#define BODY_F(NAME, EXPR)                                                                  \
+  static void NAME(const void *user, int64_t count, const double *const *in, double *out) { \
+    (void)user;                                                                             \
+    for (int64_t k = 0; k < count; k++) {                                                   \
+      double a = in[0][k], b = in[1][k];                                                    \
+      out[k] = (EXPR);                                                                      \
+    }                                                                                       \
   }
-#define BODY_I(NAME, EXPR)                                                                                \
-  static void NAME(const void *user, int64_t count, const int64_t *const *in, int64_t *out) {             \
-    td_dtype dtype = *(const td_dtype *)user;                                                             \
-    (void)dtype;                                                                                          \
-    for (int64_t k = 0; k < count; k++) {                                                                 \
-      int64_t a = in[0][k], b = in[1][k];                                                                 \
-      out[k] = (EXPR);                                                                                    \
-    }                                                                                                     \
+#define BODY_I(NAME, EXPR)                                                                    \
+  static void NAME(const void *user, int64_t count, const int64_t *const *in, int64_t *out) { \
+    td_dtype dtype = *(const td_dtype *)user;                                                 \
+    (void)dtype;                                                                              \
+    for (int64_t k = 0; k < count; k++) {                                                     \
+      int64_t a = in[0][k], b = in[1][k];                                                     \
+      out[k] = (EXPR);                                                                        \
+    }                                                                                         \
   }
 
 static bool less(int64_t a, int64_t b, td_dtype dtype) { return dtype == TD_U64 ? (uint64_t)a < (uint64_t)b : a < b; }
@@ -139,7 +139,8 @@ static bool bit_cases(ir_case *c, uint32_t number) {
   if (number >= 3 * OPS_COUNT(dtypes)) return false;
   td_dtype d = dtypes[number / 3];
   switch (number % 3) {
-    case 0: return ops_case_in(c, d, OPS_DIMS(2, 1, 5), OPS_SPECIAL, 3) && ops_case_in(c, d, OPS_DIMS(3, 1), OPS_POSITIVE, 4);
+    case 0:
+      return ops_case_in(c, d, OPS_DIMS(2, 1, 5), OPS_SPECIAL, 3) && ops_case_in(c, d, OPS_DIMS(3, 1), OPS_POSITIVE, 4);
     case 1: return ops_case_in(c, d, OPS_DIMS(0), OPS_NORMAL, 5) && ops_case_in(c, d, 0, NULL, OPS_POSITIVE, 6);
     default: return ops_case_in(c, d, OPS_DIMS(17), OPS_SPECIAL, 7) && ops_case_in(c, d, OPS_DIMS(17), OPS_INDEX, 8);
   }
@@ -151,18 +152,19 @@ static bool cases(ir_case *c, uint32_t number) {
   td_dtype d = dtypes[number / 3];
   switch (number % 3) {
     case 0: return ops_case_in(c, d, OPS_DIMS(7, 1), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 2);
-    case 1: return ops_case_in(c, d, OPS_DIMS(13, 17), OPS_SPECIAL, 3) && ops_case_in(c, d, OPS_DIMS(17), OPS_SPECIAL, 4);
+    case 1:
+      return ops_case_in(c, d, OPS_DIMS(13, 17), OPS_SPECIAL, 3) && ops_case_in(c, d, OPS_DIMS(17), OPS_SPECIAL, 4);
     default: return ops_case_in(c, d, OPS_DIMS(0, 3), OPS_NORMAL, 5) && ops_case_in(c, d, 0, NULL, OPS_NORMAL, 6);
   }
 }
 
-#define LIST(X)                                                                       \
-  X(eq, eq_f, eq_i, "aten::eq", infer_eq, cases, IR_OP_COMMUTATIVE, "Equal", 7)       \
-  X(ne, ne_f, ne_i, "aten::ne", infer_ne, cases, IR_OP_COMMUTATIVE, NULL, 0)          \
-  X(lt, lt_f, lt_i, "aten::lt", infer_compare, cases, 0, "Less", 7)                   \
-  X(le, le_f, le_i, "aten::le", infer_compare, cases, 0, "LessOrEqual", 12)           \
-  X(gt, gt_f, gt_i, "aten::gt", infer_compare, cases, 0, "Greater", 7)                \
-  X(ge, ge_f, ge_i, "aten::ge", infer_compare, cases, 0, "GreaterOrEqual", 12)        \
+#define LIST(X)                                                                                                        \
+  X(eq, eq_f, eq_i, "aten::eq", infer_eq, cases, IR_OP_COMMUTATIVE, "Equal", 7)                                        \
+  X(ne, ne_f, ne_i, "aten::ne", infer_ne, cases, IR_OP_COMMUTATIVE, NULL, 0)                                           \
+  X(lt, lt_f, lt_i, "aten::lt", infer_compare, cases, 0, "Less", 7)                                                    \
+  X(le, le_f, le_i, "aten::le", infer_compare, cases, 0, "LessOrEqual", 12)                                            \
+  X(gt, gt_f, gt_i, "aten::gt", infer_compare, cases, 0, "Greater", 7)                                                 \
+  X(ge, ge_f, ge_i, "aten::ge", infer_compare, cases, 0, "GreaterOrEqual", 12)                                         \
   X(logical_and, logical_and_f, logical_and_i, "aten::logical_and", infer_compare, cases, IR_OP_COMMUTATIVE, "And", 7) \
   X(logical_or, logical_or_f, logical_or_i, "aten::logical_or", infer_compare, cases, IR_OP_COMMUTATIVE, "Or", 7)      \
   X(logical_xor, logical_xor_f, logical_xor_i, "aten::logical_xor", infer_compare, cases, IR_OP_COMMUTATIVE, "Xor", 7) \
@@ -175,11 +177,11 @@ static bool cases(ir_case *c, uint32_t number) {
   X(lshift, NULL, lshift_i, "aten::__lshift__", infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0)                        \
   X(rshift, NULL, rshift_i, "aten::__rshift__", infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0)
 
-#define DEFINE(NAME, F, I, OP, INFER, CASES, FLAGS, ALIAS, SINCE)      \
-  static td_status NAME##_reference(const base_call *call) {           \
-    static const compare_body body = {F, I};                           \
-    return run(call, &body);                                           \
-  }                                                                    \
+#define DEFINE(NAME, F, I, OP, INFER, CASES, FLAGS, ALIAS, SINCE) \
+  static td_status NAME##_reference(const base_call *call) {      \
+    static const compare_body body = {F, I};                      \
+    return run(call, &body);                                      \
+  }                                                               \
   static const ir_alias NAME##_aliases[] = {{"onnx", ALIAS, SINCE, NULL}};
 LIST(DEFINE)
 

@@ -1,6 +1,6 @@
-/* dropout.c -- dropout whose training flag only running can tell: td::dropout(x, ratio?, training?) -> x, mask (true where
- * kept). Training with a ratio other than 0 drops elements at random and is refused. Where inference is certain front ends
- * leave dropout out. */
+/* dropout.c -- dropout whose training flag only running can tell: td::dropout(x, ratio?, training?) -> x, mask (true
+ * where kept). Training with a ratio other than 0 drops elements at random and is refused. Where inference is certain
+ * front ends leave dropout out. */
 #include "ops/ops_priv.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static double number_of(const base_call *call, uint32_t i, double fallback) {
 static td_status dropout_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *mask = base_out(call, 1);
   if (number_of(call, 2, 0) != 0 && number_of(call, 1, 0.5) != 0)
-    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "td::dropout: dropping elements at random (training) is not supported");
+    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1,
+                     "td::dropout: dropping elements at random (training) is not supported");
   if (y && base_tensor_numel(y)) base_tensor_copy(y, x);
   if (mask && base_tensor_numel(mask)) memset(mask->data, 1, base_tensor_bytes(mask));
   return TD_OK;

@@ -1,5 +1,5 @@
-/* norm.c -- normalisations. Statistics are taken in double, two passes (mean, then squared distances). Weights, biases and
- * statistics may have another float type than x; the result has x's. */
+/* norm.c -- normalisations. Statistics are taken in double, two passes (mean, then squared distances). Weights, biases
+ * and statistics may have another float type than x; the result has x's. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ static double element_flops(const ir_info *const *in, const ir_info *out, const 
 /* ---- layer norm and rms norm: x, weight?, bias? over the dimensions [axis, rank) ---- */
 
 enum { AXIS, EPS, STATS_DTYPE };
-static const ir_attr layer_attrs[] = {ATTR_INT("axis", -1), ATTR_FLOAT("eps", 1e-5),
-                                      {.name = "stats_dtype", .kind = BASE_ATTR_DTYPE, .i = TD_F32}};
+static const ir_attr layer_attrs[] = {
+    ATTR_INT("axis", -1), ATTR_FLOAT("eps", 1e-5), {.name = "stats_dtype", .kind = BASE_ATTR_DTYPE, .i = TD_F32}};
 
 /* Operand `i` broadcast to dims[axis..] of x as doubles. *row stays NULL when it is absent. */
 static td_status layer_param(const base_call *call, uint32_t i, int32_t axis, int64_t count, const double **row) {
@@ -103,7 +103,8 @@ static td_status infer_layer_norm(ir_infer *ctx) {
   td_dtype stats = (td_dtype)base_attr_int(ctx->attrs, STATS_DTYPE);
   int32_t axis;
   base_dim dims[BASE_MAX_RANK];
-  if (!base_is_float(x->dtype)) return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(x->dtype));
+  if (!base_is_float(x->dtype))
+    return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(x->dtype));
   TRY(ops_infer_same(ctx));
   if (x->rank == IR_UNRANKED) {
     for (uint32_t i = 1; i < ctx->out_count; i++) TRY(ir_out_unranked(ctx, i, stats));
@@ -125,7 +126,8 @@ static td_status per_channel(const base_call *call, uint32_t i, int64_t channels
   *values = NULL;
   if (!t) return TD_OK;
   if (base_tensor_numel(t) != channels)
-    return ops_fail(call, "operand %u has %lld elements for %lld channels", i, (long long)base_tensor_numel(t), (long long)channels);
+    return ops_fail(call, "operand %u has %lld elements for %lld channels", i, (long long)base_tensor_numel(t),
+                    (long long)channels);
   *values = ops_dense_f64(call, i);
   return *values ? TD_OK : base_no_memory(call->err, "scratch");
 }
@@ -170,7 +172,8 @@ static td_status batch_norm_reference(const base_call *call) {
 
 static td_status infer_float(ir_infer *ctx) {
   td_dtype dtype = ir_in(ctx, 0)->type.dtype;
-  if (!base_is_float(dtype)) return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(dtype));
+  if (!base_is_float(dtype))
+    return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(dtype));
   return ops_infer_same(ctx);
 }
 
@@ -180,8 +183,10 @@ static td_status infer_batch_norm(ir_infer *ctx) {
   if (ctx->in_count < 5 || !ir_in(ctx, 3) || !ir_in(ctx, 4)) return ir_infer_fail(ctx, "mean and variance are needed");
   for (uint32_t i = 1; i < ctx->in_count && x->rank > 1; i++) {
     const ir_info *p = ir_in(ctx, i);
-    if (p && p->type.rank == 1 && base_dim_known(p->type.dims[0]) && base_dim_known(x->dims[1]) && p->type.dims[0] != x->dims[1])
-      return ir_infer_fail(ctx, "operand %u has %lld elements for %lld channels", i, (long long)p->type.dims[0], (long long)x->dims[1]);
+    if (p && p->type.rank == 1 && base_dim_known(p->type.dims[0]) && base_dim_known(x->dims[1]) &&
+        p->type.dims[0] != x->dims[1])
+      return ir_infer_fail(ctx, "operand %u has %lld elements for %lld channels", i, (long long)p->type.dims[0],
+                           (long long)x->dims[1]);
   }
   return infer_float(ctx);
 }
@@ -208,14 +213,17 @@ static td_status group_param_of(const base_call *call, uint32_t i, int64_t chann
   return per_channel(call, i, by_group ? groups : channels, &p->at);
 }
 
-static double param_at(const group_param *p, int64_t channel) { return p->at ? p->at[channel / p->width] : p->fallback; }
+static double param_at(const group_param *p, int64_t channel) {
+  return p->at ? p->at[channel / p->width] : p->fallback;
+}
 
 static td_status group_norm_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
   int64_t channels = x->rank > 1 ? x->dims[1] : 1, plane = plane_of(x), groups = base_attr_int(call->attrs, NUM_GROUPS);
   if (base_tensor_numel(x) == 0) return TD_OK;
   if (groups == 0) groups = channels;
-  if (groups < 1 || channels % groups) return ops_fail(call, "%lld channels do not make %lld groups", (long long)channels, (long long)groups);
+  if (groups < 1 || channels % groups)
+    return ops_fail(call, "%lld channels do not make %lld groups", (long long)channels, (long long)groups);
   int64_t width = channels / groups, count = width * plane;
   group_param weight, bias;
   TRY(group_param_of(call, 1, channels, groups, 1, &weight));
@@ -229,7 +237,8 @@ static td_status group_norm_reference(const base_call *call) {
     double inverse = 1 / sqrt(spread_of(row, count, center) + base_attr_float(call->attrs, GROUP_EPS));
     for (int64_t w = 0; w < width; w++) {
       int64_t channel = lane % groups * width + w;
-      affine_row(y, data, lane * count + w * plane, plane, center, inverse * param_at(&weight, channel), param_at(&bias, channel));
+      affine_row(y, data, lane * count + w * plane, plane, center, inverse * param_at(&weight, channel),
+                 param_at(&bias, channel));
     }
   }
   return TD_OK;
@@ -238,8 +247,10 @@ static td_status group_norm_reference(const base_call *call) {
 /* ---- local response normalisation over channels (AlexNet): x / (bias + alpha / size * sum of squares)^beta ---- */
 
 enum { LRN_SIZE, LRN_ALPHA, LRN_BETA, LRN_BIAS };
-static const ir_attr lrn_attrs[] = {{.name = "size", .kind = BASE_ATTR_INT, .required = true}, ATTR_FLOAT("alpha", 1e-4f),
-                                    ATTR_FLOAT("beta", 0.75), ATTR_FLOAT("bias", 1)};
+static const ir_attr lrn_attrs[] = {{.name = "size", .kind = BASE_ATTR_INT, .required = true},
+                                    ATTR_FLOAT("alpha", 1e-4f),
+                                    ATTR_FLOAT("beta", 0.75),
+                                    ATTR_FLOAT("bias", 1)};
 
 static td_status lrn_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
@@ -247,10 +258,12 @@ static td_status lrn_reference(const base_call *call) {
   double alpha = base_attr_float(call->attrs, LRN_ALPHA) / (double)size, beta = base_attr_float(call->attrs, LRN_BETA),
          bias = base_attr_float(call->attrs, LRN_BIAS);
   const void *data = ops_dense(call, 0);
-  double *row = base_call_scratch(call, (size_t)plane, sizeof *row), *sum = base_call_scratch(call, (size_t)plane, sizeof *sum);
+  double *row = base_call_scratch(call, (size_t)plane, sizeof *row),
+         *sum = base_call_scratch(call, (size_t)plane, sizeof *sum);
   if (!data || !row || !sum) return base_no_memory(call->err, "scratch");
   for (int64_t lane = 0; lane < x->dims[0] * channels; lane++) {
-    int64_t c = lane % channels, first = base_max_i64(0, c - (size - 1) / 2), last = base_min_i64(channels - 1, c + size / 2);
+    int64_t c = lane % channels, first = base_max_i64(0, c - (size - 1) / 2),
+            last = base_min_i64(channels - 1, c + size / 2);
     for (int64_t k = 0; k < plane; k++) sum[k] = 0;
     for (int64_t from = first; from <= last; from++) {
       load_row(x->dtype, data, (lane - c + from) * plane, plane, row);
@@ -277,7 +290,8 @@ static const td_dtype case_dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16};
 static bool layer_cases(ir_case *c, uint32_t number) {
   if (number >= 3 * OPS_COUNT(case_dtypes)) return false;
   td_dtype d = case_dtypes[number / 3];
-  if (number % 3 == 0) return ops_case_in(c, d, OPS_DIMS(3, 61), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(61), OPS_NORMAL, 2);
+  if (number % 3 == 0)
+    return ops_case_in(c, d, OPS_DIMS(3, 61), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(61), OPS_NORMAL, 2);
   if (number % 3 == 1) {
     ops_case_arg(c, ARG_INT("axis", 1));
     return ops_case_in(c, d, OPS_DIMS(2, 3, 5), OPS_NORMAL, 3);
@@ -288,7 +302,8 @@ static bool layer_cases(ir_case *c, uint32_t number) {
 static bool batch_cases(ir_case *c, uint32_t number) {
   if (number >= 2 * OPS_COUNT(case_dtypes)) return false;
   td_dtype d = case_dtypes[number / 2];
-  bool ok = number % 2 ? ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, 1) : ops_case_in(c, d, OPS_DIMS(2, 5, 3, 7), OPS_NORMAL, 2);
+  bool ok = number % 2 ? ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, 1)
+                       : ops_case_in(c, d, OPS_DIMS(2, 5, 3, 7), OPS_NORMAL, 2);
   for (uint64_t i = 0; ok && i < 4; i++) ok = ops_case_in(c, d, OPS_DIMS(5), i == 3 ? OPS_POSITIVE : OPS_NORMAL, 3 + i);
   return ok;
 }
@@ -326,8 +341,8 @@ const ir_op ops_norm[] = {
      .attr_count = OPS_COUNT(group_attrs), .infer = infer_float, .reference = group_norm_reference,
      .flops = element_flops, .rtol = 1e-5f, .atol = 1e-6f, .cases = group_cases, .aliases = instance_aliases,
      .alias_count = OPS_COUNT(instance_aliases)},
-    {.name = "td::lrn", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = lrn_attrs, .attr_count = OPS_COUNT(lrn_attrs),
-     .infer = infer_lrn, .reference = lrn_reference, .flops = element_flops, .rtol = 1e-5f, .cases = lrn_cases,
+    {.name = "td::lrn", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = lrn_attrs,
+     .attr_count = OPS_COUNT(lrn_attrs), .infer = infer_lrn, .reference = lrn_reference, .flops = element_flops, .rtol = 1e-5f, .cases = lrn_cases,
      .aliases = lrn_aliases, .alias_count = OPS_COUNT(lrn_aliases)},
 };
 OPS_TABLE(norm);

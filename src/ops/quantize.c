@@ -1,14 +1,15 @@
-/* quantize.c -- between real numbers and small integers (or small floats): q = round(x / scale) + zero point, saturated.
- * Rounding is half to even; x / scale is taken in float, so that ties fall as they do elsewhere.
+/* quantize.c -- between real numbers and small integers (or small floats): q = round(x / scale) + zero point,
+ * saturated. Rounding is half to even; x / scale is taken in float, so that ties fall as they do elsewhere.
  *
- * x is seen as [outer, along, inner] around `axis`. Scale and zero point are one element; or one per element of `along`; or,
- * with block_size, of x's rank with one element per block of `along`. */
+ * x is seen as [outer, along, inner] around `axis`. Scale and zero point are one element; or one per element of
+ * `along`; or, with block_size, of x's rank with one element per block of `along`. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
 
 enum { AXIS, BLOCK, DTYPE, SATURATE };
-static const ir_attr quantize_attrs[] = {ATTR_INT("axis", 1), ATTR_INT("block_size", 0), ATTR_DTYPE("dtype"), ATTR_BOOL("saturate", 1)};
+static const ir_attr quantize_attrs[] = {ATTR_INT("axis", 1), ATTR_INT("block_size", 0), ATTR_DTYPE("dtype"),
+                                         ATTR_BOOL("saturate", 1)};
 
 typedef struct layout {
   int64_t outer, along, inner;
@@ -34,7 +35,8 @@ static td_status place_scale(const base_call *call, layout *l, int32_t axis) {
   int64_t blocks = scale->dims[axis];
   if (!block) block = blocks ? (l->along + blocks - 1) / blocks : 1;
   if (block < 1 || (l->along + block - 1) / block != blocks)
-    return ops_fail(call, "%lld blocks of %lld for %lld elements", (long long)blocks, (long long)block, (long long)l->along);
+    return ops_fail(call, "%lld blocks of %lld for %lld elements", (long long)blocks, (long long)block,
+                    (long long)l->along);
   l->block = block;
   l->scale_inner = 1;
   l->scale_along = l->inner;
@@ -51,7 +53,8 @@ static td_status layout_start(const base_call *call, layout *l) {
   *l = (layout){.outer = 1, .along = 1, .inner = 1};
   for (int32_t i = 0; i < x->rank; i++) *(i < axis ? &l->outer : i > axis ? &l->inner : &l->along) *= x->dims[i];
   TRY(place_scale(call, l, (int32_t)axis));
-  if (zero && base_tensor_numel(zero) != base_tensor_numel(scale)) return ops_fail(call, "scale and zero point differ in size");
+  if (zero && base_tensor_numel(zero) != base_tensor_numel(scale))
+    return ops_fail(call, "scale and zero point differ in size");
   l->scale = ops_dense_f64(call, 1);
   l->zero = ops_dense_f64(call, 2);
   return l->scale && (l->zero || !zero) ? TD_OK : base_no_memory(call->err, "scratch");
@@ -93,7 +96,10 @@ static td_status quantize_reference(const base_call *call) {
   const base_dtype_info *d = base_dtype(out->dtype);
   layout l;
   TRY(layout_start(call, &l));
-  quantizer q = {.from = x->dtype, .to = out->dtype, .x = ops_dense(call, 0), .out = out->data,
+  quantizer q = {.from = x->dtype,
+                 .to = out->dtype,
+                 .x = ops_dense(call, 0),
+                 .out = out->data,
                  .saturate = base_attr_int(call->attrs, SATURATE),
                  .least = d->is_signed ? -ldexp(1, d->bits - 1) : 0,
                  .largest = ldexp(1, d->bits - (d->is_signed ? 1 : 0)) - 1};
@@ -107,7 +113,8 @@ static td_status infer_quantize(ir_infer *ctx) {
   const ir_info *zero = ir_in(ctx, 2);
   bool small = base_is_int(to) ? base_dtype(to)->bits <= 16 : base_dtype(to)->is_storage;
   if (!small) return ir_infer_fail(ctx, "%s is no type to quantise to", td_dtype_name(to));
-  if (!base_is_float(from) && !base_is_int(from)) return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(from));
+  if (!base_is_float(from) && !base_is_int(from))
+    return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(from));
   if (zero && zero->type.dtype != to) return ir_infer_fail(ctx, "the zero point must be %s", td_dtype_name(to));
   return ir_out_like(ctx, 0, 0, to);
 }
@@ -134,7 +141,8 @@ static td_status dequantize_reference(const base_call *call) {
 
 static td_status infer_dequantize(ir_infer *ctx) {
   td_dtype to = (td_dtype)base_attr_int(ctx->attrs, DTYPE);
-  if (!base_is_float(to) || base_dtype(to)->is_storage) return ir_infer_fail(ctx, "%s is no type to compute in", td_dtype_name(to));
+  if (!base_is_float(to) || base_dtype(to)->is_storage)
+    return ir_infer_fail(ctx, "%s is no type to compute in", td_dtype_name(to));
   TRY(ops_same_dtype(ctx, 0, 2));
   return ir_out_like(ctx, 0, 0, to);
 }
@@ -142,7 +150,8 @@ static td_status infer_dequantize(ir_infer *ctx) {
 /* ---- dynamic quantize: x f32 -> u8, scale f32, zero point u8; the range always holds zero ---- */
 
 static td_status dynamic_reference(const base_call *call) {
-  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *y_scale = base_out(call, 1), *y_zero = base_out(call, 2);
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *y_scale = base_out(call, 1),
+                    *y_zero = base_out(call, 2);
   const base_f32 *data = ops_dense_f32(call, 0);
   if (!data) return base_no_memory(call->err, "scratch");
   int64_t count = base_tensor_numel(x);
@@ -173,10 +182,13 @@ static td_status infer_dynamic(ir_infer *ctx) {
 static const td_dtype small_dtypes[] = {TD_U8, TD_I8, TD_U16, TD_I4, TD_F8E4M3FN};
 
 static bool scale_cases(ir_case *c, uint32_t kind, td_dtype zero) {
-  if (kind == 0) return ops_case_in(c, TD_F32, 0, NULL, OPS_POSITIVE, 2) && ops_case_in(c, zero, 0, NULL, OPS_POSITIVE, 3);
-  if (kind == 1) return ops_case_in(c, TD_F32, OPS_DIMS(6), OPS_POSITIVE, 4) && ops_case_in(c, zero, OPS_DIMS(6), OPS_POSITIVE, 5);
+  if (kind == 0)
+    return ops_case_in(c, TD_F32, 0, NULL, OPS_POSITIVE, 2) && ops_case_in(c, zero, 0, NULL, OPS_POSITIVE, 3);
+  if (kind == 1)
+    return ops_case_in(c, TD_F32, OPS_DIMS(6), OPS_POSITIVE, 4) && ops_case_in(c, zero, OPS_DIMS(6), OPS_POSITIVE, 5);
   ops_case_arg(c, ARG_INT("block_size", 4));
-  return ops_case_in(c, TD_F32, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 6) && ops_case_in(c, zero, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 7);
+  return ops_case_in(c, TD_F32, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 6) &&
+         ops_case_in(c, zero, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 7);
 }
 
 static bool quantize_cases(ir_case *c, uint32_t number) {
@@ -195,7 +207,8 @@ static bool dequantize_cases(ir_case *c, uint32_t number) {
 
 static bool dynamic_cases(ir_case *c, uint32_t number) {
   if (number > 1) return false;
-  return number ? ops_case_in(c, TD_F32, OPS_DIMS(0), OPS_NORMAL, 1) : ops_case_in(c, TD_F32, OPS_DIMS(3, 17), OPS_NORMAL, 2);
+  return number ? ops_case_in(c, TD_F32, OPS_DIMS(0), OPS_NORMAL, 1)
+                : ops_case_in(c, TD_F32, OPS_DIMS(3, 17), OPS_NORMAL, 2);
 }
 
 static const ir_alias dynamic_aliases[] = {{"onnx", "DynamicQuantizeLinear", 11, NULL}};

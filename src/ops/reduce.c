@@ -1,6 +1,7 @@
-/* reduce.c -- reductions over a set of dimensions. The dimensions are the attribute `dim` (empty: all), or operand 1 where
- * the model computes them (then `noop` tells what an empty one means: nothing is reduced). Sums run in double or int64 in
- * row-major order. An empty reduction gives the neutral element (least or largest value for amax and amin, NaN for mean). */
+/* reduce.c -- reductions over a set of dimensions. The dimensions are the attribute `dim` (empty: all), or operand 1
+ * where the model computes them (then `noop` tells what an empty one means: nothing is reduced). Sums run in double or
+ * int64 in row-major order. An empty reduction gives the neutral element (least or largest value for amax and amin, NaN
+ * for mean). */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@
 
 enum { DIM, KEEPDIM, NOOP, ORD };
 static const ir_attr reduce_attrs[] = {ATTR_INTS("dim"), ATTR_BOOL("keepdim", 0), ATTR_BOOL("noop", 0)};
-static const ir_attr norm_attrs[] = {ATTR_INTS("dim"), ATTR_BOOL("keepdim", 0), ATTR_BOOL("noop", 0), ATTR_FLOAT("ord", 2)};
+static const ir_attr norm_attrs[] = {ATTR_INTS("dim"), ATTR_BOOL("keepdim", 0), ATTR_BOOL("noop", 0),
+                                     ATTR_FLOAT("ord", 2)};
 
 /* ---- bodies ---- */
 
@@ -25,14 +27,14 @@ typedef struct reduce_body {
   int64_t (*int_step)(int64_t value, int64_t element, td_dtype dtype);
 } reduce_body;
 
-#define STEP(NAME, EXPR)                                                    \
-  static void NAME(state *s, const double *row, int64_t count) {            \
-    double value = s->value;                                                \
-    for (int64_t k = 0; k < count; k++) {                                   \
-      double a = row[k];                                                    \
-      value = (EXPR);                                                       \
-    }                                                                       \
-    s->value = value;                                                       \
+#define STEP(NAME, EXPR)                                         \
+  static void NAME(state *s, const double *row, int64_t count) { \
+    double value = s->value;                                     \
+    for (int64_t k = 0; k < count; k++) {                        \
+      double a = row[k];                                         \
+      value = (EXPR);                                            \
+    }                                                            \
+    s->value = value;                                            \
   }
 STEP(sum_step, value + a)
 STEP(abs_step, value + fabs(a))
@@ -93,19 +95,19 @@ static int64_t largest(td_dtype dtype) {
 
 static bool less(int64_t a, int64_t b, td_dtype dtype) { return dtype == TD_U64 ? (uint64_t)a < (uint64_t)b : a < b; }
 
-#define INT_STEP(NAME, EXPR)                                               \
-  static int64_t NAME(int64_t value, int64_t a, td_dtype dtype) {          \
-    (void)dtype;                                                           \
-    return (int64_t)(EXPR);                                                \
+#define INT_STEP(NAME, EXPR)                                      \
+  static int64_t NAME(int64_t value, int64_t a, td_dtype dtype) { \
+    (void)dtype;                                                  \
+    return (int64_t)(EXPR);                                       \
   }
 INT_STEP(sum_ints, (uint64_t)value + (uint64_t)a)
 INT_STEP(abs_ints, (uint64_t)value + (a < 0 && dtype != TD_U64 ? 0 - (uint64_t)a : (uint64_t)a))
 INT_STEP(square_ints, (uint64_t)value + (uint64_t)a * (uint64_t)a)
-INT_STEP(prod_ints, (uint64_t)value * (uint64_t)a)
+INT_STEP(prod_ints, (uint64_t)value *(uint64_t)a)
 INT_STEP(max_ints, less(value, a, dtype) ? a : value)
 INT_STEP(min_ints, less(a, value, dtype) ? a : value)
 INT_STEP(any_ints, value || a)
-INT_STEP(all_ints, value && a)
+INT_STEP(all_ints, value &&a)
 
 /* ---- the loop ---- */
 
@@ -203,7 +205,8 @@ static td_status reduce(const base_call *call, const reduce_body *body) {
 
 /* ---- inference ---- */
 
-/* The dimensions are not known: with keepdim each size is what it was or 1; otherwise only their number tells the rank. */
+/* The dimensions are not known: with keepdim each size is what it was or 1; otherwise only their number tells the rank.
+ */
 static td_status infer_unknown_dims(ir_infer *ctx, td_dtype dtype) {
   const ir_type *in = &ir_in(ctx, 0)->type, *axes = &ir_in(ctx, 1)->type;
   bool keep = base_attr_int(ctx->attrs, KEEPDIM);
@@ -278,20 +281,14 @@ static bool cases_of(ir_case *c, uint32_t number, const td_dtype *dtypes, uint32
   if (number >= 5 * dtype_count) return false;
   td_dtype d = dtypes[number / 5];
   switch (number % 5) {
-    case 0:
-      return ops_case_in(c, d, OPS_DIMS(3, 5, 7), OPS_NORMAL, 1);
-    case 1:
-      ops_case_arg(c, ARG_INTS("dim", last, 1));
-      return ops_case_in(c, d, OPS_DIMS(7, 601), OPS_NORMAL, 2);
+    case 0: return ops_case_in(c, d, OPS_DIMS(3, 5, 7), OPS_NORMAL, 1);
+    case 1: ops_case_arg(c, ARG_INTS("dim", last, 1)); return ops_case_in(c, d, OPS_DIMS(7, 601), OPS_NORMAL, 2);
     case 2:
       ops_case_arg(c, ARG_INTS("dim", first, 1));
       ops_case_arg(c, ARG_BOOL("keepdim", 1));
       return ops_case_in(c, d, OPS_DIMS(0, 3), OPS_NORMAL, 3);
-    case 3:
-      ops_case_arg(c, ARG_INTS("dim", outer, 2));
-      return ops_case_in(c, d, OPS_DIMS(2, 3, 5), OPS_SPECIAL, 4);
-    default:
-      return ops_case_in(c, d, 0, NULL, OPS_NORMAL, 5);
+    case 3: ops_case_arg(c, ARG_INTS("dim", outer, 2)); return ops_case_in(c, d, OPS_DIMS(2, 3, 5), OPS_SPECIAL, 4);
+    default: return ops_case_in(c, d, 0, NULL, OPS_NORMAL, 5);
   }
 }
 
@@ -323,15 +320,16 @@ static double flops(const ir_info *const *in, const ir_info *out, const base_att
   X(square_sum, "td::square_sum", infer_same, number_cases, 0, square_step, NULL, zero, square_ints)         \
   X(log_sum, "td::log_sum", infer_same, number_cases, 0, sum_step, log_finish, NULL, NULL)
 
-#define DEFINE(NAME, OP, INFER, CASES, START, ...)                \
-  static td_status NAME##_reference(const base_call *call) {      \
+#define DEFINE(NAME, OP, INFER, CASES, START, ...)                  \
+  static td_status NAME##_reference(const base_call *call) {        \
     static const reduce_body body = {(double)(START), __VA_ARGS__}; \
-    return reduce(call, &body);                                   \
+    return reduce(call, &body);                                     \
   }
 LIST(DEFINE)
 
 static td_status norm_reference(const base_call *call) {
-  static const reduce_body sum_of_abs = {0, abs_step, NULL, zero, abs_ints}, euclidean = {0, square_step, sqrt_finish, NULL, NULL},
+  static const reduce_body sum_of_abs = {0, abs_step, NULL, zero, abs_ints},
+                           euclidean = {0, square_step, sqrt_finish, NULL, NULL},
                            largest_abs = {0, max_abs_step, NULL, NULL, NULL};
   double ord = base_attr_float(call->attrs, ORD);
   return reduce(call, ord == 1 ? &sum_of_abs : ord == 2 ? &euclidean : &largest_abs);
@@ -339,7 +337,8 @@ static td_status norm_reference(const base_call *call) {
 
 static td_status infer_norm(ir_infer *ctx) {
   double ord = base_attr_float(ctx->attrs, ORD);
-  if (ord != 1 && ord != 2 && ord != INFINITY) return ir_infer_fail(ctx, "a norm of order %g; 1, 2 and infinity are supported", ord);
+  if (ord != 1 && ord != 2 && ord != INFINITY)
+    return ir_infer_fail(ctx, "a norm of order %g; 1, 2 and infinity are supported", ord);
   return infer_same(ctx);
 }
 

@@ -41,51 +41,51 @@ static int64_t same_i(int64_t a, bool is_unsigned) {
 }
 
 /* X(operator, double function, ONNX name or NULL, its first version): floats only. */
-#define FLOAT_LIST(X)                       \
-  X(acos, acos, "Acos", 7)                  \
-  X(acosh, acosh, "Acosh", 9)               \
-  X(asin, asin, "Asin", 7)                  \
-  X(asinh, asinh, "Asinh", 9)               \
-  X(atan, atan, "Atan", 7)                  \
-  X(atanh, atanh, "Atanh", 9)               \
-  X(cos, cos, "Cos", 7)                     \
-  X(cosh, cosh, "Cosh", 9)                  \
-  X(erf, erf, "Erf", 9)                     \
-  X(exp, exp, "Exp", 1)                     \
-  X(expm1, expm1, NULL, 0)                  \
-  X(log, log, "Log", 1)                     \
-  X(log10, log10, NULL, 0)                  \
-  X(log1p, log1p, NULL, 0)                  \
-  X(log2, log2, NULL, 0)                    \
+#define FLOAT_LIST(X)                          \
+  X(acos, acos, "Acos", 7)                     \
+  X(acosh, acosh, "Acosh", 9)                  \
+  X(asin, asin, "Asin", 7)                     \
+  X(asinh, asinh, "Asinh", 9)                  \
+  X(atan, atan, "Atan", 7)                     \
+  X(atanh, atanh, "Atanh", 9)                  \
+  X(cos, cos, "Cos", 7)                        \
+  X(cosh, cosh, "Cosh", 9)                     \
+  X(erf, erf, "Erf", 9)                        \
+  X(exp, exp, "Exp", 1)                        \
+  X(expm1, expm1, NULL, 0)                     \
+  X(log, log, "Log", 1)                        \
+  X(log10, log10, NULL, 0)                     \
+  X(log1p, log1p, NULL, 0)                     \
+  X(log2, log2, NULL, 0)                       \
   X(reciprocal, reciprocal_f, "Reciprocal", 1) \
-  X(rsqrt, rsqrt_f, NULL, 0)                \
-  X(sigmoid, sigmoid_f, "Sigmoid", 1)       \
-  X(sin, sin, "Sin", 7)                     \
-  X(sinh, sinh, "Sinh", 9)                  \
-  X(tan, tan, "Tan", 7)                     \
-  X(tanh, tanh, "Tanh", 1)                  \
-  X(silu, silu_f, NULL, 0)                  \
-  X(mish, mish_f, "Mish", 18)               \
-  X(hardswish, hardswish_f, "HardSwish", 14) \
+  X(rsqrt, rsqrt_f, NULL, 0)                   \
+  X(sigmoid, sigmoid_f, "Sigmoid", 1)          \
+  X(sin, sin, "Sin", 7)                        \
+  X(sinh, sinh, "Sinh", 9)                     \
+  X(tan, tan, "Tan", 7)                        \
+  X(tanh, tanh, "Tanh", 1)                     \
+  X(silu, silu_f, NULL, 0)                     \
+  X(mish, mish_f, "Mish", 18)                  \
+  X(hardswish, hardswish_f, "HardSwish", 14)   \
   X(softplus, softplus_f, "Softplus", 1)
 
-/* X(operator, inference, double function, integer function, float expression of a, ONNX name, version): exact in float. */
-#define EXACT_LIST(X)                                          \
-  X(abs, infer_number, fabs, abs_i, fabsf(a), "Abs", 1)                      \
-  X(neg, infer_neg, negate_f, neg_i, -a, "Neg", 1)                        \
+/* X(operator, inference, double function, integer function, float expression of a, ONNX name, version): same in float. */
+#define EXACT_LIST(X)                                                                       \
+  X(abs, infer_number, fabs, abs_i, fabsf(a), "Abs", 1)                                     \
+  X(neg, infer_neg, negate_f, neg_i, -a, "Neg", 1)                                          \
   X(sign, infer_number, sign_f, sign_i, a != a ? a : (float)((a > 0) - (a < 0)), "Sign", 9) \
-  X(relu, infer_number, relu_f, relu_i, a > 0 || a != a ? a : 0, "Relu", 1)  \
-  X(square, infer_number, square_f, square_i, a *a, NULL, 0)                 \
-  X(ceil, infer_number, ceil, same_i, ceilf(a), "Ceil", 1)                   \
-  X(floor, infer_number, floor, same_i, floorf(a), "Floor", 1)               \
-  X(round, infer_number, nearbyint, same_i, nearbyintf(a), "Round", 11)      \
+  X(relu, infer_number, relu_f, relu_i, a > 0 || a != a ? a : 0, "Relu", 1)                 \
+  X(square, infer_number, square_f, square_i, a *a, NULL, 0)                                \
+  X(ceil, infer_number, ceil, same_i, ceilf(a), "Ceil", 1)                                  \
+  X(floor, infer_number, floor, same_i, floorf(a), "Floor", 1)                              \
+  X(round, infer_number, nearbyint, same_i, nearbyintf(a), "Round", 11)                     \
   X(trunc, infer_number, trunc, same_i, truncf(a), NULL, 0)
 
-#define FLOAT_BODY(NAME, F, ALIAS, SINCE)                                                                        \
-  static void NAME##_map(const void *user, int64_t count, const double *const *in, double *out) {                \
-    (void)user;                                                                                                  \
-    for (int64_t k = 0; k < count; k++) out[k] = F(in[0][k]);                                                    \
-  }                                                                                                              \
+#define FLOAT_BODY(NAME, F, ALIAS, SINCE)                                                                             \
+  static void NAME##_map(const void *user, int64_t count, const double *const *in, double *out) {                     \
+    (void)user;                                                                                                       \
+    for (int64_t k = 0; k < count; k++) out[k] = F(in[0][k]);                                                         \
+  }                                                                                                                   \
   static td_status NAME##_reference(const base_call *call) { return ops_elementwise_f64(call, 1, NAME##_map, NULL); } \
   static const ir_alias NAME##_aliases[] = {{"onnx", ALIAS, SINCE, NULL}};
 
@@ -97,7 +97,7 @@ static td_status run(const base_call *call, const unary_body *body) {
   return ops_elementwise_i64(call, 1, body->i, base_dtype(dtype)->is_signed ? NULL : &unsigned_mark);
 }
 
-#define EXACT_BODY(NAME, INFER, F, I, S, ALIAS, SINCE)                                                                   \
+#define EXACT_BODY(NAME, INFER, F, I, S, ALIAS, SINCE)                                                            \
   static void NAME##_map(const void *user, int64_t count, const double *const *in, double *out) {                 \
     (void)user;                                                                                                   \
     for (int64_t k = 0; k < count; k++) out[k] = F(in[0][k]);                                                     \
@@ -162,7 +162,8 @@ static td_status bitwise_not_reference(const base_call *call) {
 /* ---- inference ---- */
 
 static td_status needs(ir_infer *ctx, bool holds, const char *what) {
-  return holds ? TD_OK : ir_infer_fail(ctx, "operand of %s; %s is needed", td_dtype_name(ir_in(ctx, 0)->type.dtype), what);
+  return holds ? TD_OK
+               : ir_infer_fail(ctx, "operand of %s; %s is needed", td_dtype_name(ir_in(ctx, 0)->type.dtype), what);
 }
 
 static td_status infer_float(ir_infer *ctx) {
@@ -234,7 +235,7 @@ static const ir_alias bitwise_not_aliases[] = {{"onnx", "BitwiseNot", 18, NULL}}
 #define FLOAT_ROW(NAME, F, ALIAS, SINCE)                                                                          \
   {.name = "aten::" #NAME, ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
    .rtol = 1e-6f, .cases = float_cases, ALIASES(NAME, SINCE)},
-#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE)                                                                    \
+#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE)                                                      \
   {.name = "aten::" #NAME, ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = INFER, .reference = NAME##_reference, \
    .cases = number_cases, ALIASES(NAME, SINCE)},
 OPS_DECLARE(unary);

@@ -18,7 +18,8 @@ static const char *ours_of(const onnx_node *n, const name_pair *pairs, size_t co
 static ir_value emit_div(onnx_node *n, ir_value a, ir_value b) {
   ir_value in[] = {a, b};
   bool whole = !base_is_float(onnx_type_dtype(n, a));
-  return whole ? ONNX_EMIT_ARGS(n, "aten::div", in, 2, ARG_STR("rounding_mode", "trunc")) : onnx_emit(n, "aten::div", in, 2, NULL, 0);
+  return whole ? ONNX_EMIT_ARGS(n, "aten::div", in, 2, ARG_STR("rounding_mode", "trunc"))
+               : onnx_emit(n, "aten::div", in, 2, NULL, 0);
 }
 
 /* `v` with `count` dimensions of size 1 behind its own. */
@@ -30,8 +31,8 @@ static ir_value add_trailing(onnx_node *n, ir_value v, int32_t count) {
   return ONNX_EMIT(n, "aten::unsqueeze", v, onnx_ints(n, axes, (uint32_t)count));
 }
 
-/* Before version 7 the second operand broadcasts only if `broadcast` says so, and its dimensions line up with those of the
- * first from `axis` on (absent: at the end). */
+/* Before version 7 the second operand broadcasts only if `broadcast` says so, and its dimensions line up with those of
+ * the first from `axis` on (absent: at the end). */
 static ir_value legacy_second(onnx_node *n) {
   ir_value b = onnx_in(n, 1);
   if (onnx_opset(n) >= 7 || !onnx_attr_int(n, "broadcast", 0) || !onnx_attr_has(n, "axis")) return b;
@@ -41,9 +42,10 @@ static ir_value legacy_second(onnx_node *n) {
 }
 
 static void legacy_binary(onnx_node *n) {
-  static const name_pair pairs[] = {{"Add", "aten::add"}, {"Sub", "aten::sub"}, {"Mul", "aten::mul"}, {"And", "aten::logical_and"},
-                                    {"Or", "aten::logical_or"}, {"Xor", "aten::logical_xor"}, {"Equal", "aten::eq"},
-                                    {"Greater", "aten::gt"}, {"Less", "aten::lt"}};
+  static const name_pair pairs[] = {
+      {"Add", "aten::add"},         {"Sub", "aten::sub"},       {"Mul", "aten::mul"},
+      {"And", "aten::logical_and"}, {"Or", "aten::logical_or"}, {"Xor", "aten::logical_xor"},
+      {"Equal", "aten::eq"},        {"Greater", "aten::gt"},    {"Less", "aten::lt"}};
   onnx_out(n, 0, ONNX_EMIT(n, OURS(n, pairs), onnx_in(n, 0), legacy_second(n)));
 }
 
@@ -53,7 +55,8 @@ static void divide(onnx_node *n) { onnx_out(n, 0, emit_div(n, onnx_in(n, 0), leg
 static void power(onnx_node *n) {
   ir_value a = onnx_in(n, 0), b = legacy_second(n);
   td_dtype base = onnx_type_dtype(n, a), exponent = onnx_type_dtype(n, b), meet = base;
-  if (base_is_float(base) && base_is_float(exponent)) meet = base_dtype(base)->bits >= base_dtype(exponent)->bits ? base : exponent;
+  if (base_is_float(base) && base_is_float(exponent))
+    meet = base_dtype(base)->bits >= base_dtype(exponent)->bits ? base : exponent;
   else if (base_is_float(exponent)) meet = TD_F64;
   else if (!base_is_float(base) && base != exponent) meet = TD_I64;
   ir_value result = ONNX_EMIT(n, "aten::pow", onnx_cast(n, a, meet), onnx_cast(n, b, meet));
@@ -93,7 +96,8 @@ static void legacy_clip(onnx_node *n) {
 static void shift(onnx_node *n) {
   const char *direction = onnx_attr_str(n, "direction", "");
   bool left = strcmp(direction, "LEFT") == 0;
-  if (!left && strcmp(direction, "RIGHT") != 0) onnx_fail(n, TD_BAD_FILE, "direction \"%s\" is neither LEFT nor RIGHT", direction);
+  if (!left && strcmp(direction, "RIGHT") != 0)
+    onnx_fail(n, TD_BAD_FILE, "direction \"%s\" is neither LEFT nor RIGHT", direction);
   onnx_out(n, 0, ONNX_EMIT(n, left ? "aten::__lshift__" : "aten::__rshift__", onnx_in(n, 0), onnx_in(n, 1)));
 }
 
@@ -150,16 +154,19 @@ static void emit_cast(onnx_node *n, td_dtype dtype) {
   ir_value x = onnx_in(n, 0);
   bool saturate = onnx_attr_int(n, "saturate", 1);
   const char *round_mode = onnx_attr_str(n, "round_mode", "up");
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "aten::_to_copy", &x, 1, ARG_DTYPE("dtype", dtype), ARG_BOOL("saturate", saturate),
-                                ARG_STR("round_mode", round_mode)));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "aten::_to_copy", &x, 1, ARG_DTYPE("dtype", dtype), ARG_BOOL("saturate", saturate),
+                          ARG_STR("round_mode", round_mode)));
 }
 
 /* Version 1 spells the type out. */
 static void legacy_cast(onnx_node *n) {
-  static const struct { const char *name; td_dtype dtype; } types[] = {
-      {"FLOAT", TD_F32}, {"UINT8", TD_U8}, {"INT8", TD_I8}, {"UINT16", TD_U16}, {"INT16", TD_I16}, {"INT32", TD_I32},
-      {"INT64", TD_I64}, {"BOOL", TD_BOOL}, {"FLOAT16", TD_F16}, {"DOUBLE", TD_F64}, {"UINT32", TD_U32}, {"UINT64", TD_U64},
-      {"STRING", TD_STRING}};
+  static const struct {
+    const char *name;
+    td_dtype dtype;
+  } types[] = {{"FLOAT", TD_F32},  {"UINT8", TD_U8},   {"INT8", TD_I8},      {"UINT16", TD_U16},  {"INT16", TD_I16},
+               {"INT32", TD_I32},  {"INT64", TD_I64},  {"BOOL", TD_BOOL},    {"FLOAT16", TD_F16}, {"DOUBLE", TD_F64},
+               {"UINT32", TD_U32}, {"UINT64", TD_U64}, {"STRING", TD_STRING}};
   const char *to = onnx_attr_str(n, "to", "");
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (strcmp(types[i].name, to) != 0) continue;
@@ -184,7 +191,8 @@ static ir_value all_true(onnx_node *n, ir_value x) {
 static bool surely_inference(onnx_node *n) {
   const int64_t *training;
   uint32_t count;
-  return onnx_opset(n) < 12 || !onnx_has(n, 2) || (onnx_known_ints(n, onnx_in(n, 2), &training, &count) && count == 1 && !training[0]);
+  return onnx_opset(n) < 12 || !onnx_has(n, 2) ||
+         (onnx_known_ints(n, onnx_in(n, 2), &training, &count) && count == 1 && !training[0]);
 }
 
 static void dropout(onnx_node *n) {
@@ -208,16 +216,34 @@ static void trilu(onnx_node *n) {
 
 ONNX_DECLARE(math);
 const onnx_lowering onnx_lower_math[] = {
-    {"", "Add", 1, legacy_binary},   {"", "Sub", 1, legacy_binary},     {"", "Mul", 1, legacy_binary},
-    {"", "And", 1, legacy_binary},   {"", "Or", 1, legacy_binary},      {"", "Xor", 1, legacy_binary},
-    {"", "Equal", 1, legacy_binary}, {"", "Greater", 1, legacy_binary}, {"", "Less", 1, legacy_binary},
-    {"", "Div", 1, divide},          {"", "Pow", 1, power},             {"", "Mod", 10, modulo},
-    {"", "Max", 1, variadic},        {"", "Min", 1, variadic},          {"", "Sum", 1, variadic},
-    {"", "Mean", 1, mean},           {"", "Clip", 1, legacy_clip},      {"", "BitShift", 11, shift},
-    {"", "PRelu", 1, prelu},         {"", "Selu", 1, selu},             {"", "Celu", 12, celu},
-    {"", "Swish", 24, swish},           {"", "SwiGLU", 28, swiglu},
-    {"", "Cast", 1, legacy_cast},    {"", "Cast", 6, cast},
-    {"", "CastLike", 15, cast_like}, {"", "Dropout", 1, dropout},       {"", "Trilu", 14, trilu},
+    {"", "Add", 1, legacy_binary},
+    {"", "Sub", 1, legacy_binary},
+    {"", "Mul", 1, legacy_binary},
+    {"", "And", 1, legacy_binary},
+    {"", "Or", 1, legacy_binary},
+    {"", "Xor", 1, legacy_binary},
+    {"", "Equal", 1, legacy_binary},
+    {"", "Greater", 1, legacy_binary},
+    {"", "Less", 1, legacy_binary},
+    {"", "Div", 1, divide},
+    {"", "Pow", 1, power},
+    {"", "Mod", 10, modulo},
+    {"", "Max", 1, variadic},
+    {"", "Min", 1, variadic},
+    {"", "Sum", 1, variadic},
+    {"", "Mean", 1, mean},
+    {"", "Clip", 1, legacy_clip},
+    {"", "BitShift", 11, shift},
+    {"", "PRelu", 1, prelu},
+    {"", "Selu", 1, selu},
+    {"", "Celu", 12, celu},
+    {"", "Swish", 24, swish},
+    {"", "SwiGLU", 28, swiglu},
+    {"", "Cast", 1, legacy_cast},
+    {"", "Cast", 6, cast},
+    {"", "CastLike", 15, cast_like},
+    {"", "Dropout", 1, dropout},
+    {"", "Trilu", 14, trilu},
     {"com.microsoft", "Trilu", 1, trilu},
     {"com.microsoft", "QuickGelu", 1, quick_gelu},
     {"com.microsoft", "FastGelu", 1, fast_gelu},

@@ -1,12 +1,15 @@
-/* lower_skip_norm.c -- com.microsoft's normalisations: those that add a residual first, embeddings with a layer norm behind
- * them, and group norm with the channels last. */
+/* lower_skip_norm.c -- com.microsoft's normalisations: those that add a residual first, embeddings with a layer norm
+ * behind them, and group norm with the channels last. */
 #include "import/onnx/onnx_priv.h"
 
 /* a + b, or the one there is. */
-static ir_value add(onnx_node *n, ir_value a, ir_value b) { return !b.id ? a : !a.id ? b : ONNX_EMIT(n, "aten::add", a, b); }
+static ir_value add(onnx_node *n, ir_value a, ir_value b) {
+  return !b.id ? a : !a.id ? b : ONNX_EMIT(n, "aten::add", a, b);
+}
 
 /* Outputs: 0 the norm, then from 1 on its statistics, and 3 the sum that was normalised. */
-static void emit_skip_norm(onnx_node *n, const char *op, ir_value gamma, ir_value beta, ir_value bias, uint32_t results) {
+static void emit_skip_norm(onnx_node *n, const char *op, ir_value gamma, ir_value beta, ir_value bias,
+                           uint32_t results) {
   ir_value sum = add(n, add(n, onnx_in(n, 0), onnx_in(n, 1)), bias), in[] = {sum, gamma, beta}, out[3];
   base_arg args[] = {ARG_FLOAT("eps", onnx_attr_float(n, "epsilon", 1e-12f))};
   onnx_emit_many(n, op, in, beta.id ? 3 : 2, args, 1, out, results);
@@ -20,7 +23,8 @@ static void skip_layer_norm(onnx_node *n) {
 
 /* Without statistics among its outputs: 1 is the mean that there is none of, 2 the inverse deviation. */
 static void skip_rms_norm(onnx_node *n) {
-  if (onnx_wants(n, 1) || onnx_wants(n, 2)) onnx_fail(n, TD_UNSUPPORTED, "outputs 1 and 2, statistics of training, are not supported");
+  if (onnx_wants(n, 1) || onnx_wants(n, 2))
+    onnx_fail(n, TD_UNSUPPORTED, "outputs 1 and 2, statistics of training, are not supported");
   emit_skip_norm(n, "aten::rms_norm", onnx_in(n, 2), IR_NO_VALUE, onnx_in(n, 3), 1);
 }
 
@@ -47,9 +51,12 @@ static void embed_layer_norm(onnx_node *n) {
   enum { IDS, SEGMENTS, WORDS, POSITIONS, SEGMENT_TABLE, GAMMA, BETA, MASK, POSITION_IDS };
   ir_value ids = onnx_in(n, IDS), table = onnx_in(n, POSITIONS), sum = rows(n, onnx_in(n, WORDS), ids);
   sum = add(n, sum, onnx_has(n, POSITION_IDS) ? rows(n, table, onnx_in(n, POSITION_IDS)) : positions(n, ids, table));
-  if (onnx_has(n, SEGMENTS) && onnx_has(n, SEGMENT_TABLE)) sum = add(n, sum, rows(n, onnx_in(n, SEGMENT_TABLE), onnx_in(n, SEGMENTS)));
+  if (onnx_has(n, SEGMENTS) && onnx_has(n, SEGMENT_TABLE))
+    sum = add(n, sum, rows(n, onnx_in(n, SEGMENT_TABLE), onnx_in(n, SEGMENTS)));
   ir_value in[] = {sum, onnx_in(n, GAMMA), onnx_in(n, BETA)};
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "aten::native_layer_norm", in, 3, ARG_FLOAT("eps", onnx_attr_float(n, "epsilon", 1e-12f))));
+  onnx_out(
+      n, 0,
+      ONNX_EMIT_ARGS(n, "aten::native_layer_norm", in, 3, ARG_FLOAT("eps", onnx_attr_float(n, "epsilon", 1e-12f))));
   if (onnx_wants(n, 1)) onnx_out(n, 1, mask_counts(n, ids, onnx_in(n, MASK)));
   onnx_out(n, 2, sum);
 }
@@ -72,7 +79,8 @@ static void skip_group_norm(onnx_node *n) {
   ir_value skip = onnx_in(n, 3);
   if (onnx_type(n, skip)->rank == 2) {
     static const int64_t inside[] = {1, 2}, behind[] = {2, 3};
-    skip = ONNX_EMIT(n, "aten::unsqueeze", skip, onnx_ints(n, onnx_attr_int(n, "channels_last", 1) ? inside : behind, 2));
+    skip =
+        ONNX_EMIT(n, "aten::unsqueeze", skip, onnx_ints(n, onnx_attr_int(n, "channels_last", 1) ? inside : behind, 2));
   }
   ir_value sum = add(n, add(n, onnx_in(n, 0), skip), onnx_in(n, 4));
   emit_group_norm(n, sum);

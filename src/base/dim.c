@@ -205,6 +205,27 @@ static base_dim simplify_extreme(base_dims *dims, base_dim_op op, base_dim a, ba
   return a > b ? intern(dims, op, a, b) : intern(dims, op, b, a);
 }
 
+/* Broadcasting x with what is already x broadcast with something, or with min(k, x) for a number k, gives no other size
+ * where it is allowed. BASE_DIM_NONE: nothing to see. */
+static base_dim absorb(const base_dims *dims, base_dim a, base_dim x) {
+  int64_t k;
+  if (!is_expression(a)) return BASE_DIM_NONE;
+  const base_dim_node *n = node_of(dims, a);
+  if (n->op == BASE_DIM_BROADCAST && (n->a == x || n->b == x)) return a;
+  if (n->op == BASE_DIM_MIN && (n->a == x || n->b == x) && number_of(n->a == x ? n->b : n->a, &k) && k >= 1) return x;
+  return BASE_DIM_NONE;
+}
+
+static base_dim simplify_broadcast(base_dims *dims, base_dim a, base_dim b) {
+  if (a == 1 || b == 1) return a == 1 ? b : a;
+  if (base_dim_known(a)) return a; /* the open one is 1 or the same: checked when it is bound */
+  if (base_dim_known(b)) return b;
+  base_dim both = absorb(dims, a, b);
+  if (both == BASE_DIM_NONE) both = absorb(dims, b, a);
+  if (both != BASE_DIM_NONE) return both;
+  return a > b ? intern(dims, BASE_DIM_BROADCAST, a, b) : intern(dims, BASE_DIM_BROADCAST, b, a);
+}
+
 static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
   int64_t y;
   bool number = number_of(b, &y);
@@ -223,16 +244,12 @@ base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b
   if (!dims) return BASE_DIM_NONE;
   bool idempotent = op == BASE_DIM_MIN || op == BASE_DIM_MAX || op == BASE_DIM_BROADCAST;
   if (idempotent && a == b) return a;
-  if (op == BASE_DIM_BROADCAST && a == 1) return b;
-  if (op == BASE_DIM_BROADCAST && b == 1) return a;
-  if (op == BASE_DIM_BROADCAST && base_dim_known(a)) return a; /* the open one is 1 or the same: checked when it is bound */
-  if (op == BASE_DIM_BROADCAST && base_dim_known(b)) return b;
+  if (op == BASE_DIM_BROADCAST) return simplify_broadcast(dims, a, b);
   if (op == BASE_DIM_ADD) return simplify_add(dims, a, b);
   if (op == BASE_DIM_SUB) return simplify_sub(dims, a, b);
   if (op == BASE_DIM_MUL) return simplify_mul(dims, a, b);
   if (op == BASE_DIM_MIN || op == BASE_DIM_MAX) return simplify_extreme(dims, op, a, b);
-  if (op == BASE_DIM_FLOORDIV || op == BASE_DIM_CEILDIV || op == BASE_DIM_MOD) return simplify_divide(dims, op, a, b);
-  return a > b ? intern(dims, op, a, b) : intern(dims, op, b, a);
+  return simplify_divide(dims, op, a, b);
 }
 
 bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value) {

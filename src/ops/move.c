@@ -70,3 +70,26 @@ td_status ops_show_reference(const base_call *call, ops_show show) {
   ops_move(base_out(call, 0), 0, &shown, offset);
   return TD_OK;
 }
+
+bool ops_type_strides(const ir_type *type, int64_t *strides) {
+  for (int32_t i = 0; i < type->rank; i++)
+    if (!base_dim_known(type->dims[i])) return false;
+  base_strides(type->rank, type->dims, strides);
+  return type->rank != IR_UNRANKED;
+}
+
+void ops_ints_shown(ir_infer *ctx, const int64_t *strides, int64_t offset) {
+  const base_dim *from;
+  uint32_t n;
+  int64_t dense[BASE_MAX_RANK];
+  if (!ctx->arena || !ctx->out_count || base_is_float(ctx->in[0]->type.dtype) || !ir_in_ints(ctx, 0, &from, &n)) return;
+  if (!ops_type_strides(&ctx->out[0].type, dense)) return;
+  base_dim count = ir_numel(ctx, &ctx->out[0].type);
+  if (count == BASE_DIM_NONE || count > IR_MAX_INTS) return;
+  base_dim *to = ir_out_ints(ctx, 0, (uint32_t)count);
+  base_walk w;
+  base_walk_start(&w, ctx->out[0].type.rank, ctx->out[0].type.dims, 1, &strides);
+  if (!to || !w.count) return;
+  do *to++ = from[offset + w.offset[0]];
+  while (base_walk_next(&w));
+}

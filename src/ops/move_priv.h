@@ -19,4 +19,10 @@ typedef td_status (*ops_show)(const base_call *call, base_tensor *shown, int64_t
 td_status ops_show_view(const base_call *call, ops_show show);
 /* The `reference` of such an operator: copies. */
 td_status ops_show_reference(const base_call *call, ops_show show);
+
+/* Inference: where operand 0 is a small integer tensor, sets out[0]'s contents to those it shows from element `offset` on.
+ * strides[k] of axis k of the result counts elements of operand 0, dense. Does nothing when sizes or contents are open. */
+void ops_ints_shown(ir_infer *ctx, const int64_t *strides, int64_t offset);
+/* Dense strides of a type whose sizes are all numbers; false when some are open. */
+bool ops_type_strides(const ir_type *type, int64_t *strides);
 #endif

@@ -103,16 +103,20 @@ static td_status infer_open_slice(ir_infer *ctx) {
   return ir_out(ctx, 0, type.dtype, type.rank, type.dims);
 }
 
-/* Contents of a slice of a vector of sizes. */
-static void slice_contents(ir_infer *ctx, base_dim size, const slice_ints *s) {
-  const base_dim *from;
-  uint32_t n;
-  if (!ctx->arena || !ctx->out_count || ctx->in[0]->type.rank != 1 || s->count != 1 || !ir_in_ints(ctx, 0, &from, &n)) return;
-  if (!base_dim_known(size) || n != size || !base_dim_known(s->starts[0]) || !base_dim_known(s->ends[0])) return;
-  int64_t first, count, step = s->steps ? s->steps[0] : 1;
-  slice_span(size, s->starts[0], s->ends[0], step, &first, &count);
-  base_dim *to = ir_out_ints(ctx, 0, (uint32_t)count);
-  for (int64_t i = 0; to && i < count; i++) to[i] = from[first + i * step];
+/* Contents of a slice, where everything about it is a number. */
+static void slice_contents(ir_infer *ctx, const slice_ints *s) {
+  const ir_type *x = &ctx->in[0]->type;
+  int64_t strides[BASE_MAX_RANK], offset = 0;
+  if (!ctx->arena || !ops_type_strides(x, strides)) return;
+  for (uint32_t k = 0; k < s->count; k++) {
+    if (!base_dim_known(s->starts[k]) || !base_dim_known(s->ends[k])) return;
+    int64_t axis = !s->axes ? k : s->axes[k] < 0 ? s->axes[k] + x->rank : s->axes[k], step = s->steps ? s->steps[k] : 1;
+    int64_t first, count;
+    slice_span(x->dims[axis], s->starts[k], s->ends[k], step, &first, &count);
+    offset += first * strides[axis];
+    strides[axis] = count > 1 ? strides[axis] * step : 0;
+  }
+  ops_ints_shown(ctx, strides, offset);
 }
 
 static td_status infer_slice(ir_infer *ctx) {
@@ -133,7 +137,7 @@ static td_status infer_slice(ir_infer *ctx) {
     dims[axis] = slice_size(ctx, x->dims[axis], s.starts[k], s.ends[k], step);
   }
   TRY(ir_out(ctx, 0, x->dtype, x->rank, dims));
-  slice_contents(ctx, x->dims[0], &s);
+  slice_contents(ctx, &s);
   return TD_OK;
 }
 
@@ -188,7 +192,7 @@ static td_status infer_chunk(ir_infer *ctx) {
     type.dims[axis] = even ? each : base_dim_binary(ctx->dims, BASE_DIM_MIN, each, rest);
   }
   TRY(ir_out(ctx, 0, type.dtype, type.rank, type.dims));
-  slice_contents(ctx, size, &(slice_ints){&first, &(base_dim){first + count}, NULL, NULL, 1});
+  slice_contents(ctx, &(slice_ints){&first, &(base_dim){first + count}, &(base_dim){axis}, NULL, 1});
   return TD_OK;
 }
 

@@ -36,7 +36,12 @@ static td_status infer_permute(ir_infer *ctx) {
   }
   if (!permutation(ctx->attrs, x->rank, order)) return ir_infer_fail(ctx, "the axes are no permutation of %d axes", x->rank);
   for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[order[i]];
-  return ir_out(ctx, 0, x->dtype, x->rank, dims);
+  TRY(ir_out(ctx, 0, x->dtype, x->rank, dims));
+  int64_t dense[BASE_MAX_RANK], strides[BASE_MAX_RANK];
+  if (!ops_type_strides(x, dense)) return TD_OK;
+  for (int32_t i = 0; i < x->rank; i++) strides[i] = dense[order[i]];
+  ops_ints_shown(ctx, strides, 0);
+  return TD_OK;
 }
 
 static td_status permute_show(const base_call *call, base_tensor *shown, int64_t *offset) {
@@ -71,7 +76,15 @@ static td_status infer_expand(ir_infer *ctx) {
   int32_t rank;
   if (!ops_broadcast_dims(ctx->dims, x->rank, x->dims, (int32_t)count, dims, &rank, dims))
     return ir_infer_fail(ctx, "the input does not broadcast to the shape");
-  return ir_out(ctx, 0, x->dtype, rank, dims);
+  TRY(ir_out(ctx, 0, x->dtype, rank, dims));
+  int64_t dense[BASE_MAX_RANK], strides[BASE_MAX_RANK];
+  if (!ops_type_strides(x, dense)) return TD_OK;
+  for (int32_t i = 0; i < rank; i++) {
+    int32_t own = i - (rank - x->rank);
+    strides[i] = own < 0 || x->dims[own] == 1 ? 0 : dense[own];
+  }
+  ops_ints_shown(ctx, strides, 0);
+  return TD_OK;
 }
 
 static td_status expand_show(const base_call *call, base_tensor *shown, int64_t *offset) {
@@ -122,7 +135,8 @@ static td_status flip_reference(const base_call *call) { return ops_show_referen
 static bool permute_cases(ir_case *c, uint32_t number) {
   static const int64_t orders[][3] = {{0, 1, 2}, {2, 0, 1}, {1, 0, 2}, {0, -1, 1}};
   static const td_dtype dtypes[] = {TD_F32, TD_U8, TD_I4, TD_F64, TD_BF16};
-  if (number > OPS_COUNT(orders)) return false;
+  if (number > OPS_COUNT(orders) + 1) return false;
+  if (number > OPS_COUNT(orders)) return ops_case_in(c, TD_F32, OPS_DIMS(3, 3), OPS_NORMAL, number); /* the same type */
   if (number < OPS_COUNT(orders)) ops_case_arg(c, ARG_INTS("dims", orders[number], 3));
   return ops_case_in(c, dtypes[number], OPS_DIMS(2, 3, 5), OPS_NORMAL, number);
 }

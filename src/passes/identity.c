@@ -10,13 +10,13 @@ static bool never_mind(const ir_node_def *node) {
   return true;
 }
 
-/* dims attribute 0 is 0, 1, 2, ... */
+/* dims attribute 0 is 0, 1, 2, ...; an empty one reverses the axes. */
 static bool is_identity_order(const ir_node_def *node) {
   uint32_t count;
   const int64_t *order = base_attr_ints(node->attrs, 0, &count);
   for (uint32_t i = 0; i < count; i++)
     if (order[i] != (int64_t)i) return false;
-  return true;
+  return count > 0;
 }
 
 /* Operators that give back operand 0 when the types agree and `also` holds. */

@@ -45,6 +45,10 @@ static void extremes_that_are_certain(void **state) {
   assert_int_not_equal(base_dim_binary(d, BASE_DIM_MAX, difference, 0), difference);
   assert_int_equal(base_dim_sub(d, 0, base_dim_sub(d, 0, s)), s);
   assert_int_equal(base_dim_sub(d, 0, base_dim_mul(d, -3, s)), base_dim_mul(d, 3, s));
+  base_dim both = base_dim_binary(d, BASE_DIM_BROADCAST, s, t);
+  assert_int_equal(base_dim_binary(d, BASE_DIM_BROADCAST, both, t), both);
+  assert_int_equal(base_dim_binary(d, BASE_DIM_BROADCAST, base_dim_binary(d, BASE_DIM_MIN, s, 64), s), s);
+  assert_int_not_equal(base_dim_binary(d, BASE_DIM_BROADCAST, base_dim_binary(d, BASE_DIM_MIN, s, t), s), s);
 }
 
 static void evaluates_as_built(void **state) {

@@ -1,0 +1,103 @@
+/* test_onnx_arithmetic.c -- what elementwise operators, reductions and norms of old and new operator sets become. */
+#include "import/onnx_build.h"
+
+/* One node over inputs "x" (f32 [2, 3, 4]) and "b" (of `b_rank`, `b_dims`), at `opset`; `attrs` is consumed. */
+static base_text one_node(int64_t opset, const char *op, const char *in, const char *out, int32_t b_rank,
+                          const int64_t *b_dims, base_text *attrs) {
+  base_text g = message(), m = message();
+  put_input(&g, "x", DIMS(2, 3, 4));
+  if (b_rank >= 0) put_input(&g, "b", b_rank, b_dims);
+  put_node_as(&g, 1, "", op, "", in, out, attrs);
+  put_output(&g, "y");
+  fmt_put_int(&m, 1, 8);
+  put(&m, 7, &g);
+  put_opset(&m, 8, "", opset);
+  return m;
+}
+
+static base_text attr_int(const char *name, int64_t value) {
+  base_text a = message();
+  put_attr_int(&a, name, value);
+  return a;
+}
+
+/* Before version 7 the second operand lines up with the first from `axis` on. */
+static void broadcast_by_axis(void **state) {
+  (void)state;
+  base_text attrs = attr_int("broadcast", 1);
+  put_attr_int(&attrs, "axis", 1);
+  base_text m = one_node(6, "Add", "x,b", "y", DIMS(3), &attrs);
+  expect_text(&m,
+              "input %0 \"x\": f32[2, 3, 4]\n"
+              "input %1 \"b\": f32[3]\n"
+              "const %2: i64[1] = {1}\n"
+              "%3 = aten::unsqueeze(%1, %2): f32[3, 1]  # \"Add_0 (Add)\"\n"
+              "%4 = aten::add(%0, %3): f32[2, 3, 4]  # \"Add_0 (Add)\"\n"
+              "output \"y\" %4\n");
+}
+
+static void softmax_of_flattened_dimensions(void **state) {
+  (void)state;
+  base_text attrs = attr_int("axis", 1), m = one_node(11, "Softmax", "x", "y", -1, NULL, &attrs);
+  expect_text(&m,
+              "input %0 \"x\": f32[2, 3, 4]\n"
+              "%1 = aten::_softmax(%0) {dim = 1, flatten = true}: f32[2, 3, 4]  # \"Softmax_0 (Softmax)\"\n"
+              "output \"y\" %1\n");
+  attrs = attr_int("axis", 1);
+  m = one_node(13, "Softmax", "x", "y", -1, NULL, &attrs);
+  expect_text(&m,
+              "input %0 \"x\": f32[2, 3, 4]\n"
+              "%1 = aten::_softmax(%0) {dim = 1, flatten = false}: f32[2, 3, 4]  # \"Softmax_0 (Softmax)\"\n"
+              "output \"y\" %1\n");
+}
+
+/* Axes that the model computes: without keepdims even the rank is open. */
+static void computed_axes(void **state) {
+  (void)state;
+  base_text g = message(), m = message(), attrs = attr_int("keepdims", 0);
+  put_input(&g, "x", DIMS(2, 3, 4));
+  put_value_as(&g, 11, "b", 7, DIMS(-1));
+  put_node_as(&g, 1, "", "ReduceSum", "", "x,b", "y", &attrs);
+  put_output(&g, "y");
+  fmt_put_int(&m, 1, 8);
+  put(&m, 7, &g);
+  put_opset(&m, 8, "", 13);
+  expect_text(
+      &m,
+      "input %0 \"x\": f32[2, 3, 4]\n"
+      "input %1 \"b\": i64[\"b.0\"]\n"
+      "%2 = aten::sum(%0, %1) {dim = [], keepdim = false, noop = false}: f32[...]  # \"ReduceSum_0 (ReduceSum)\"\n"
+      "output \"y\" %2\n");
+}
+
+static void clip_bounds_as_attributes(void **state) {
+  (void)state;
+  base_text attrs = message();
+  put_attr_float(&attrs, "max", 6);
+  base_text m = one_node(6, "Clip", "x", "y", -1, NULL, &attrs);
+  expect_text(&m,
+              "input %0 \"x\": f32[2, 3, 4]\n"
+              "const %1: f32[] = {6}\n"
+              "%2 = aten::clamp(%0, -, %1): f32[2, 3, 4]  # \"Clip_0 (Clip)\"\n"
+              "output \"y\" %2\n");
+}
+
+static void refused(void **state) {
+  (void)state;
+  base_text m = one_node(9, "BatchNormalization", "x,b,b,b,b", "y,mean", DIMS(3), NULL);
+  expect_error(&m, TD_UNSUPPORTED, "BatchNormalization_0", "training");
+  m = one_node(13, "Sub", "x,b", "y", DIMS(5), NULL);
+  expect_error(&m, TD_BAD_FILE, "Sub_0", "broadcast");
+  base_text attrs = attr_int("axis", 3);
+  m = one_node(13, "Softmax", "x", "y", -1, NULL, &attrs);
+  expect_error(&m, TD_BAD_FILE, "Softmax_0", "axis 3");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(broadcast_by_axis), cmocka_unit_test(softmax_of_flattened_dimensions),
+      cmocka_unit_test(computed_axes),     cmocka_unit_test(clip_bounds_as_attributes),
+      cmocka_unit_test(refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

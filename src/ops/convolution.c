@@ -26,12 +26,12 @@ static base_dim transposed_out(ir_infer *ctx, int32_t spatial, int32_t i, base_d
   const base_attrs *a = ctx->attrs;
   int64_t fixed = ops_list_at(a, CONV_OUTPUT_SIZE, i, -1), stride = ops_list_at(a, WINDOW_STRIDE, i, 1);
   if (fixed >= 0) return fixed;
-  if (*base_attr_str(a, WINDOW_AUTO_PAD)) return base_dim_mul(d, in, stride);
-  int64_t more = ops_list_at(a, CONV_OUTPUT_PADDING, i, 0) + 1 - ops_list_at(a, WINDOW_PADDING, i, 0) -
-                 ops_list_at(a, WINDOW_PADDING, spatial + i, 0);
   base_dim span = base_dim_mul(d, base_dim_sub(d, in, 1), stride);
   base_dim reach = base_dim_mul(d, base_dim_sub(d, kernel, 1), ops_list_at(a, WINDOW_DILATION, i, 1));
-  return base_dim_add(d, base_dim_add(d, span, reach), base_dim_number(more));
+  base_dim whole = base_dim_add(d, base_dim_add(d, span, reach), 1 + ops_list_at(a, CONV_OUTPUT_PADDING, i, 0));
+  if (*base_attr_str(a, WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_MIN, base_dim_mul(d, in, stride), whole);
+  int64_t padding = ops_list_at(a, WINDOW_PADDING, i, 0) + ops_list_at(a, WINDOW_PADDING, spatial + i, 0);
+  return base_dim_sub(d, whole, base_dim_number(padding));
 }
 
 static td_status check_channels(ir_infer *ctx, base_dim channels, base_dim rows, base_dim weight_in, int64_t groups) {

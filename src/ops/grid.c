@@ -70,8 +70,9 @@ static void make_taps(const sampler *s, double coordinate, int64_t size, axis_ta
   double x = (double)(float)(s->align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2);
   if (!(fabs(x) < 1e9)) x = isnan(x) || x < 0 ? -1e9 : 1e9;
   if (s->mode == GRID_NEAREST) x = nearbyint(x);
-  if (s->padding == GRID_BORDER) x = clamp(x, 0, length - 1);
-  if (s->padding == GRID_REFLECTION) x = reflect(x, s->align ? 0 : -0.5, s->align ? length - 1 : length - 0.5);
+  double least = s->align ? 0 : -0.5, most = s->align ? length - 1 : length - 0.5;
+  if (s->padding == GRID_BORDER && s->mode != GRID_CUBIC) x = clamp(x, 0, length - 1); /* cubic pads each tap */
+  if (s->padding == GRID_REFLECTION) x = reflect(x, least, most);
   int64_t below = s->mode == GRID_NEAREST ? (int64_t)x : (int64_t)floor(x);
   t->count = s->mode == GRID_NEAREST ? 1 : s->mode == GRID_LINEAR ? 2 : 4;
   for (int32_t k = 0; k < t->count; k++) {

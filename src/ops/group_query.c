@@ -185,11 +185,12 @@ static td_status group_reference(const base_call *call) {
   for (int64_t i = 0; i < g.batch * g.queries * g.heads; i++)
     put_row(call, &g, 0, i / g.heads / g.queries, i / g.heads % g.queries, i % g.heads, q + i * g.size);
   double scale = base_attr_float(call->attrs, SCALE);
+  int64_t window = base_attr_int(call->attrs, WINDOW); /* keys that a row sees, itself included */
   attention a = {.batch = g.batch, .heads = g.heads, .kv_heads = g.kv_heads, .queries = g.queries, .keys = g.room,
                  .size = g.size, .value_size = g.size, .q = {q, g.queries * wide, g.size, wide}, .k = {k, g.kv_heads * head, head, g.size},
                  .v = {v, g.kv_heads * head, head, g.size}, .y = {y, g.queries * wide, g.size, wide},
                  .scale = (float)(scale != 0 ? scale : 1 / sqrt((double)g.size)),
-                 .softcap = (float)base_attr_float(call->attrs, SOFTCAP), .causal = true, .left = base_attr_int(call->attrs, WINDOW),
+                 .softcap = (float)base_attr_float(call->attrs, SOFTCAP), .causal = true, .left = window < 0 ? -1 : base_max_i64(window - 1, 0),
                  .right = -1, .lengths = g.lengths, .offsets = g.offsets};
   TRY(take_extras(call, &a));
   TRY(ops_attend(call, &a));

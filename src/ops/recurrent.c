@@ -12,7 +12,7 @@ enum { X, W, R, BIAS, LENGTHS, H0, C0, PEEPHOLES };
 enum { DIRECTION, ACTIVATIONS, ALPHA, BETA, CLIP, BATCH_FIRST, INPUT_FORGET, LINEAR_BEFORE_RESET, QUANTISE };
 
 /* activations: comma separated, per direction; alpha and beta: one number for each, NaN for its default.
- * quantise_activations: x as a whole, and each step's states, are rounded to 8 bits of their range before they meet the
+ * quantise_activations: x as a whole, and the state of each sequence at each step, are rounded to 8 bits of their range before they meet the
  * weights (com.microsoft DynamicQuantizeLSTM). */
 #define RECURRENT_ATTRS(default_activations)                                                                 \
   ATTR_STR("direction", "forward"), ATTR_STR("activations", default_activations), ATTR_FLOATS("alpha"),      \
@@ -198,7 +198,7 @@ static void multiply_states(const layer *l, const recurrence *r) {
   const float *state = l->state;
   for (int64_t k = 0; k < l->batch * n; k++) l->sums_h[k] = 0;
   if (r->quantise) {
-    round_to_bytes(l->state, l->batch * r->hidden, l->rounded);
+    for (int64_t b = 0; b < l->batch; b++) round_to_bytes(l->state + b * r->hidden, r->hidden, l->rounded + b * r->hidden);
     state = l->rounded;
   }
   gemm_f32 g = {.m = l->batch, .n = n, .k = r->hidden, .a = state, .a_row = r->hidden, .a_column = 1, .b = r->state_weights,

@@ -57,7 +57,7 @@ static void lstm_step(const recurrence *r, float *x, float *h, float *state, flo
     c = f * c + i * activate(r, 1, (double)x[3 * n + k] + (double)h[3 * n + k]);
     double o = activate(r, 0, (double)x[n + k] + (double)h[n + k] + (p ? (double)p[n + k] * c : 0));
     memory[k] = (float)c;
-    state[k] = (float)(o * activate(r, 2, c));
+    state[k] = (float)(o * r->act[2].f(c, r->act[2].alpha, r->act[2].beta)); /* the memory itself is not clipped */
   }
 }
 

@@ -98,29 +98,31 @@ static td_status infer_resize(ir_infer *ctx) {
 
 /* ---- coordinates ---- */
 
+/* Coordinates are computed in f32, as every engine that models were exported for does: in double a scale such as 0.6f lands
+ * on the other side of a pixel's edge. */
 typedef struct resize_axis {
   int64_t in, out;
-  double scale, roi_start, roi_end;
+  float scale, roi_start, roi_end;
 } resize_axis;
 
-static double resized(const resize_axis *a) { return a->scale * (double)a->in; }
-static double half_pixel(const resize_axis *a, double y) { return (y + 0.5) / a->scale - 0.5; }
-static double half_pixel_symmetric(const resize_axis *a, double y) {
-  return (double)a->in / 2 * (1 - (double)a->out / resized(a)) + half_pixel(a, y);
+static float resized(const resize_axis *a) { return a->scale * (float)a->in; }
+static float half_pixel(const resize_axis *a, float y) { return (y + 0.5f) / a->scale - 0.5f; }
+static float half_pixel_symmetric(const resize_axis *a, float y) {
+  return (float)a->in / 2 * (1 - (float)a->out / resized(a)) + half_pixel(a, y);
 }
-static double pytorch_half_pixel(const resize_axis *a, double y) { return resized(a) == 1 ? -0.5 : half_pixel(a, y); }
-static double align_corners(const resize_axis *a, double y) {
-  return resized(a) == 1 ? 0 : y * (double)(a->in - 1) / (resized(a) - 1);
+static float pytorch_half_pixel(const resize_axis *a, float y) { return resized(a) == 1 ? -0.5f : half_pixel(a, y); }
+static float align_corners(const resize_axis *a, float y) {
+  return resized(a) == 1 ? 0 : y * (float)(a->in - 1) / (resized(a) - 1);
 }
-static double asymmetric(const resize_axis *a, double y) { return y / a->scale; }
-static double tf_half_pixel_for_nn(const resize_axis *a, double y) { return (y + 0.5) / a->scale; }
-static double tf_crop_and_resize(const resize_axis *a, double y) {
-  double size = a->roi_end - a->roi_start, last = (double)(a->in - 1);
-  double inside = resized(a) == 1 ? size * last / 2 : y * size * last / (resized(a) - 1);
+static float asymmetric(const resize_axis *a, float y) { return y / a->scale; }
+static float tf_half_pixel_for_nn(const resize_axis *a, float y) { return (y + 0.5f) / a->scale; }
+static float tf_crop_and_resize(const resize_axis *a, float y) {
+  float size = a->roi_end - a->roi_start, last = (float)(a->in - 1);
+  float inside = resized(a) == 1 ? size * last / 2 : y * size * last / (resized(a) - 1);
   return inside + a->roi_start * last;
 }
 
-typedef double (*coordinate_fn)(const resize_axis *a, double y);
+typedef float (*coordinate_fn)(const resize_axis *a, float y);
 static const struct {
   const char *name;
   coordinate_fn at;
@@ -161,7 +163,7 @@ static double kernel(const sampling *s, double t) {
 }
 
 static void make_row(const sampling *s, const resize_axis *a, int64_t o, taps *t) {
-  double x = s->at(a, (double)o), stretch = s->antialias && a->scale < 1 ? a->scale : 1, sum = 0;
+  double x = (double)s->at(a, (float)o), stretch = s->antialias && a->scale < 1 ? (double)a->scale : 1, sum = 0;
   int64_t *index = t->index + o * t->per_output, last = a->in - 1;
   double *weight = t->weight + o * t->per_output;
   t->outside[o] = s->extrapolates && (x < 0 || x > (double)last);
@@ -184,9 +186,9 @@ static void make_row(const sampling *s, const resize_axis *a, int64_t o, taps *t
 }
 
 static td_status make_taps(const base_call *call, const sampling *s, const resize_axis *a, taps *t) {
-  double stretch = s->antialias && a->scale < 1 ? a->scale : 1;
+  double stretch = s->antialias && a->scale < 1 ? (double)a->scale : 1;
   t->per_output = s->support == 0 ? 1 : 2 - 2 * ((int64_t)floor(-s->support / stretch) + 1);
-  if (t->per_output > 2 * s->support * (a->in + 2) + 8) return ops_fail(call, "a scale of %g is too small", a->scale);
+  if (t->per_output > 2 * s->support * (a->in + 2) + 8) return ops_fail(call, "a scale of %g is too small", (double)a->scale);
   t->index = base_call_scratch(call, (size_t)a->out, (size_t)t->per_output * sizeof *t->index);
   t->weight = base_call_scratch(call, (size_t)a->out, (size_t)t->per_output * sizeof *t->weight);
   t->outside = base_call_scratch(call, (size_t)a->out, sizeof *t->outside);
@@ -283,8 +285,8 @@ static td_status resize_reference(const base_call *call) {
   memcpy(dims, x->dims, sizeof dims);
   for (uint32_t i = 0; i < count; i++) {
     int32_t axis = axes[i];
-    resize_axis a = {.in = x->dims[axis], .out = y->dims[axis], .scale = scale_of(call, axes, count, i), .roi_end = 1};
-    if (roi) a.roi_start = element(roi, i), a.roi_end = element(roi, count + i);
+    resize_axis a = {.in = x->dims[axis], .out = y->dims[axis], .scale = (float)scale_of(call, axes, count, i), .roi_end = 1};
+    if (roi) a.roi_start = (float)element(roi, i), a.roi_end = (float)element(roi, count + i);
     if (a.in == a.out && a.scale == 1 && a.roi_start == 0 && a.roi_end == 1) continue;
     int64_t outer = 1, inner = 1;
     for (int32_t k = 0; k < axis; k++) outer *= dims[k];

@@ -81,6 +81,10 @@ static td_status check_tensor(const plan_port *port, const plan_slot *slot, cons
   if (slot->rank >= 0 && t->rank != slot->rank)
     return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s, of rank %d; the model takes rank %d", port->name,
                      base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
+  for (int32_t i = 0; i < slot->rank; i++)
+    if (base_dim_known(slot->dims[i]) && slot->dims[i] != t->dims[i])
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s; the model has %lld as dimension %d", port->name,
+                       base_tensor_describe(t, text, sizeof text), (long long)slot->dims[i], i);
   return TD_OK;
 }
 

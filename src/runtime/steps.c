@@ -60,7 +60,8 @@ td_status run_assign(run_session *s, uint32_t target, uint32_t source) {
   base_value *to = &s->values[target];
   if (from == to) return TD_OK;
   if (s->plan->slots.at[target].place == PLAN_TAIL) {
-    if (!lasting(s->plan, source)) return run_keep(s, from, to);
+    bool strided = from->kind == BASE_TENSOR && !base_tensor_contiguous(&from->tensor); /* the plan takes it for dense */
+    if (strided || !lasting(s->plan, source)) return run_keep(s, from, to);
     *to = *from;
     return TD_OK;
   }
@@ -123,6 +124,13 @@ static td_status loop_start(run_session *s, const plan_step *step, int64_t *trip
   return TD_OK;
 }
 
+static bool holds_strings(const base_value *value) {
+  if (value->kind == BASE_TENSOR) return value->tensor.dtype == TD_STRING;
+  bool found = false;
+  for (int64_t i = 0; value->kind == BASE_LIST && !found && i < value->list.count; i++) found = holds_strings(&value->list.items[i]);
+  return found;
+}
+
 /* Hands the body's results over to the next iteration. A result never lies in another carried slot: the compiler put a
  * copy between where it would. */
 static td_status loop_turn(run_session *s, loop_state *l, bool *go) {
@@ -130,6 +138,11 @@ static td_status loop_turn(run_session *s, loop_state *l, bool *go) {
   *go = truth(&s->values[l->results[0]]);
   for (uint32_t i = 0; i < l->count; i++) TRY(run_assign(s, l->carried[i], l->results[1 + i]));
   if (s->tail.used - l->mark < COMPACT_ABOVE + 2 * (l->live - l->mark)) return TD_OK;
+  for (uint32_t i = 0; i < l->count; i++) {
+    if (!holds_strings(&s->values[l->carried[i]])) continue;
+    l->live = SIZE_MAX / 4; /* their bytes may lie anywhere in the tail: never tidy up */
+    return TD_OK;
+  }
   TRY(run_compact(s, l->carried, l->count, l->mark));
   l->live = s->tail.used;
   return TD_OK;

@@ -33,7 +33,8 @@ static td_status infer_float_range(ir_infer *ctx, base_dim *count) {
     value[i] = base_load_f64(t->dtype, t->data, 0);
   }
   int64_t n;
-  if (!float_count(value[0], value[1], value[2], &n)) return ir_infer_fail(ctx, "from %g to %g by %g", value[0], value[1], value[2]);
+  if (!float_count(value[0], value[1], value[2], &n))
+    return ir_infer_fail(ctx, "from %g to %g by %g", value[0], value[1], value[2]);
   *count = n;
   return TD_OK;
 }
@@ -83,7 +84,8 @@ static td_status arange_reference(const base_call *call) {
   }
   uint64_t start = (uint64_t)base_load_i64(out->dtype, base_in(call, 0)->data, 0);
   uint64_t step = (uint64_t)base_load_i64(out->dtype, base_in(call, 2)->data, 0);
-  for (int64_t i = 0; i < out->dims[0]; i++) base_store_i64(out->dtype, out->data, i, (int64_t)(start + (uint64_t)i * step));
+  for (int64_t i = 0; i < out->dims[0]; i++)
+    base_store_i64(out->dtype, out->data, i, (int64_t)(start + (uint64_t)i * step));
   return TD_OK;
 }
 
@@ -96,12 +98,14 @@ static td_status infer_full(ir_infer *ctx) {
   const ir_type *shape = &ctx->in[0]->type;
   if (!ir_in_ints(ctx, 0, &dims, &rank)) {
     base_dim fresh[BASE_MAX_RANK];
-    if (shape->rank != 1 || !base_dim_known(shape->dims[0]) || shape->dims[0] > BASE_MAX_RANK) return ir_out_unranked(ctx, 0, dtype);
+    if (shape->rank != 1 || !base_dim_known(shape->dims[0]) || shape->dims[0] > BASE_MAX_RANK)
+      return ir_out_unranked(ctx, 0, dtype);
     for (int64_t i = 0; i < shape->dims[0]; i++) fresh[i] = ir_fresh(ctx);
     return ir_out(ctx, 0, dtype, (int32_t)shape->dims[0], fresh);
   }
   TRY(ir_out(ctx, 0, dtype, (int32_t)rank, dims));
-  if (rank > 1 || base_is_float(dtype) || !ctx->arena || !ir_in_ints(ctx, 1, &value, &count) || count != 1) return TD_OK;
+  if (rank > 1 || base_is_float(dtype) || !ctx->arena || !ir_in_ints(ctx, 1, &value, &count) || count != 1)
+    return TD_OK;
   base_dim size = rank ? dims[0] : 1;
   if (!base_dim_known(size) || size > IR_MAX_INTS) return TD_OK;
   base_dim *ints = ir_out_ints(ctx, 0, (uint32_t)size);
@@ -149,7 +153,8 @@ static td_status infer_one_hot(ir_infer *ctx) {
   TRY(ir_axis(ctx, base_attr_int(ctx->attrs, ONE_HOT_DIM), at->rank + 1, &axis));
   bool known = ir_in_ints(ctx, 1, &depth, &count) && count == 1;
   base_dim dims[BASE_MAX_RANK];
-  for (int32_t i = 0, from = 0; i <= at->rank; i++) dims[i] = i != axis ? at->dims[from++] : known ? depth[0] : ir_fresh(ctx);
+  for (int32_t i = 0, from = 0; i <= at->rank; i++)
+    dims[i] = i != axis ? at->dims[from++] : known ? depth[0] : ir_fresh(ctx);
   return ir_out(ctx, 0, dtype, at->rank + 1, dims);
 }
 
@@ -183,10 +188,14 @@ static bool scalar_case(ir_case *c, td_dtype dtype, double value) {
 }
 
 static bool arange_cases(ir_case *c, uint32_t number) {
-  static const struct { td_dtype dtype; double start, limit, step; } rows[] = {
-      {TD_I64, 0, 7, 1}, {TD_I64, 5, -4, -3}, {TD_I32, 3, 3, 1}, {TD_F32, 0.5, 2, 0.3}, {TD_F64, 1, 0, 0.5}, {TD_I16, 4, 1, 2}};
+  static const struct {
+    td_dtype dtype;
+    double start, limit, step;
+  } rows[] = {{TD_I64, 0, 7, 1},     {TD_I64, 5, -4, -3}, {TD_I32, 3, 3, 1},
+              {TD_F32, 0.5, 2, 0.3}, {TD_F64, 1, 0, 0.5}, {TD_I16, 4, 1, 2}};
   if (number >= OPS_COUNT(rows)) return false;
-  return scalar_case(c, rows[number].dtype, rows[number].start) && scalar_case(c, rows[number].dtype, rows[number].limit) &&
+  return scalar_case(c, rows[number].dtype, rows[number].start) &&
+         scalar_case(c, rows[number].dtype, rows[number].limit) &&
          scalar_case(c, rows[number].dtype, rows[number].step);
 }
 
@@ -217,18 +226,42 @@ static const ir_alias arange_aliases[] = {{"onnx", "Range", 11, NULL}};
 OPS_DECLARE(create);
 const ir_op ops_create[] = {
     /* (start, limit, step): single elements of one type */
-    {.name = "aten::arange", .min_in = 3, .max_in = 3, .out_count = 1, .infer = infer_arange,
-     .reference = arange_reference, .cases = arange_cases, .aliases = arange_aliases,
+    {.name = "aten::arange",
+     .min_in = 3,
+     .max_in = 3,
+     .out_count = 1,
+     .infer = infer_arange,
+     .reference = arange_reference,
+     .cases = arange_cases,
+     .aliases = arange_aliases,
      .alias_count = OPS_COUNT(arange_aliases)},
     /* (sizes, value) */
-    {.name = "aten::full", .min_in = 2, .max_in = 2, .out_count = 1, .infer = infer_full, .reference = full_reference,
+    {.name = "aten::full",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .infer = infer_full,
+     .reference = full_reference,
      .cases = full_cases},
     /* (x): ones on a diagonal (above the main one where positive), sizes and element type of the matrix x */
-    {.name = "td::eye_like", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = eye_attrs,
-     .attr_count = OPS_COUNT(eye_attrs), .infer = infer_eye, .reference = eye_reference, .cases = eye_cases},
+    {.name = "td::eye_like",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = eye_attrs,
+     .attr_count = OPS_COUNT(eye_attrs),
+     .infer = infer_eye,
+     .reference = eye_reference,
+     .cases = eye_cases},
     /* (index, depth, values): values are [off, on]; dim is the new axis; an index outside of the depth is all off */
-    {.name = "td::one_hot", .min_in = 3, .max_in = 3, .out_count = 1, .attrs = one_hot_attrs,
-     .attr_count = OPS_COUNT(one_hot_attrs), .infer = infer_one_hot, .reference = one_hot_reference,
+    {.name = "td::one_hot",
+     .min_in = 3,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = one_hot_attrs,
+     .attr_count = OPS_COUNT(one_hot_attrs),
+     .infer = infer_one_hot,
+     .reference = one_hot_reference,
      .cases = one_hot_cases},
 };
 OPS_TABLE(create);

@@ -45,11 +45,13 @@ static int32_t axis_of(const base_call *call, uint32_t attr, int32_t rank) {
 static td_status select_contents(ir_infer *ctx) {
   const base_dim *from, *at;
   uint32_t n, count;
-  if (!ctx->arena || !ctx->out_count || ctx->in[0]->type.rank != 1 || base_is_float(ctx->in[0]->type.dtype)) return TD_OK;
+  if (!ctx->arena || !ctx->out_count || ctx->in[0]->type.rank != 1 || base_is_float(ctx->in[0]->type.dtype))
+    return TD_OK;
   if (!ir_in_ints(ctx, 0, &from, &n) || !ir_in_ints(ctx, 1, &at, &count)) return TD_OK;
   for (uint32_t i = 0; i < count; i++) {
     if (!base_dim_known(at[i])) return TD_OK;
-    if (at[i] < -(int64_t)n || at[i] >= n) return ir_infer_fail(ctx, "index %lld is outside of an axis of %u", (long long)at[i], n);
+    if (at[i] < -(int64_t)n || at[i] >= n)
+      return ir_infer_fail(ctx, "index %lld is outside of an axis of %u", (long long)at[i], n);
   }
   base_dim *to = ir_out_ints(ctx, 0, count);
   for (uint32_t i = 0; to && i < count; i++) to[i] = from[at[i] < 0 ? at[i] + n : at[i]];
@@ -105,7 +107,8 @@ static td_status gather_reference(const base_call *call) {
     return ops_fail(call, "input of rank %d, index of rank %d and axis %d do not fit", x->rank, index->rank, axis);
   for (int32_t i = 0; i < x->rank; i++)
     if (i != axis && index->dims[i] > x->dims[i])
-      return ops_fail(call, "dimension %d of the index has %lld, of the input %lld", i, (long long)index->dims[i], (long long)x->dims[i]);
+      return ops_fail(call, "dimension %d of the index has %lld, of the input %lld", i, (long long)index->dims[i],
+                      (long long)x->dims[i]);
   td_status status;
   const base_i64 *at = checked_indices(call, x->dims[axis], &status);
   if (!at) return status;
@@ -127,7 +130,8 @@ static td_status gather_reference(const base_call *call) {
 static td_status infer_gather_nd(ir_infer *ctx) {
   const ir_type *x = &ctx->in[0]->type, *at = &ctx->in[1]->type;
   int64_t batch = base_attr_int(ctx->attrs, ND_BATCH_DIMS);
-  if (ops_any_unranked(ctx) || (at->rank && !base_dim_known(at->dims[at->rank - 1]))) return ir_out_unranked(ctx, 0, x->dtype);
+  if (ops_any_unranked(ctx) || (at->rank && !base_dim_known(at->dims[at->rank - 1])))
+    return ir_out_unranked(ctx, 0, x->dtype);
   int64_t tuple = at->rank ? at->dims[at->rank - 1] : 0;
   if (at->rank < 1 || batch < 0 || batch >= at->rank || batch + tuple > x->rank)
     return ir_infer_fail(ctx, "tuples of %lld indices after %lld batch dimensions do not fit rank %d", (long long)tuple,
@@ -207,16 +211,40 @@ static const ir_alias nd_aliases[] = {{"onnx", "GatherND", 11, NULL}};
 OPS_DECLARE(gather);
 const ir_op ops_gather[] = {
     /* (x, index): index of any rank; its dims stand in the place of dim */
-    {.name = "aten::index_select", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = dim_attrs,
-     .attr_count = OPS_COUNT(dim_attrs), .infer = infer_index_select, .reference = index_select_reference,
-     .cases = index_select_cases, .aliases = select_aliases, .alias_count = OPS_COUNT(select_aliases)},
+    {.name = "aten::index_select",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = dim_attrs,
+     .attr_count = OPS_COUNT(dim_attrs),
+     .infer = infer_index_select,
+     .reference = index_select_reference,
+     .cases = index_select_cases,
+     .aliases = select_aliases,
+     .alias_count = OPS_COUNT(select_aliases)},
     /* (x, index): out[i][j] = x[index[i][j]][j] for dim 0; index may be smaller than x along the other axes */
-    {.name = "aten::gather", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = dim_attrs,
-     .attr_count = OPS_COUNT(dim_attrs), .infer = infer_gather, .reference = gather_reference, .cases = gather_cases,
-     .aliases = gather_aliases, .alias_count = OPS_COUNT(gather_aliases)},
+    {.name = "aten::gather",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = dim_attrs,
+     .attr_count = OPS_COUNT(dim_attrs),
+     .infer = infer_gather,
+     .reference = gather_reference,
+     .cases = gather_cases,
+     .aliases = gather_aliases,
+     .alias_count = OPS_COUNT(gather_aliases)},
     /* (x, tuples): tuples along the last axis index the dimensions of x after batch_dims shared ones */
-    {.name = "td::gather_nd", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = nd_attrs,
-     .attr_count = OPS_COUNT(nd_attrs), .infer = infer_gather_nd, .reference = gather_nd_reference,
-     .cases = gather_nd_cases, .aliases = nd_aliases, .alias_count = OPS_COUNT(nd_aliases)},
+    {.name = "td::gather_nd",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = nd_attrs,
+     .attr_count = OPS_COUNT(nd_attrs),
+     .infer = infer_gather_nd,
+     .reference = gather_nd_reference,
+     .cases = gather_nd_cases,
+     .aliases = nd_aliases,
+     .alias_count = OPS_COUNT(nd_aliases)},
 };
 OPS_TABLE(gather);

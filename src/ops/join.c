@@ -33,13 +33,14 @@ static td_status infer_cat(ir_infer *ctx) {
   TRY(ir_axis(ctx, base_attr_int(ctx->attrs, CAT_DIM), type.rank, &axis));
   for (uint32_t i = 1; i < ctx->in_count; i++) {
     const ir_type *next = &ctx->in[i]->type;
-    if (next->rank != type.rank) return ir_infer_fail(ctx, "operand %u has rank %d, operand 0 has %d", i, next->rank, type.rank);
+    if (next->rank != type.rank)
+      return ir_infer_fail(ctx, "operand %u has rank %d, operand 0 has %d", i, next->rank, type.rank);
     for (int32_t d = 0; d < type.rank; d++) {
       if (d == axis) continue;
       bool known = base_dim_known(next->dims[d]), both = known && base_dim_known(type.dims[d]);
       if (both && next->dims[d] != type.dims[d])
-        return ir_infer_fail(ctx, "dimension %d of operand %u is %lld, of operand 0 %lld", d, i, (long long)next->dims[d],
-                             (long long)type.dims[d]);
+        return ir_infer_fail(ctx, "dimension %d of operand %u is %lld, of operand 0 %lld", d, i,
+                             (long long)next->dims[d], (long long)type.dims[d]);
       if (known) type.dims[d] = next->dims[d];
     }
     type.dims[axis] = base_dim_add(ctx->dims, type.dims[axis], next->dims[axis]);
@@ -58,8 +59,8 @@ static td_status cat_reference(const base_call *call) {
     for (int32_t d = 0; fits && d < out->rank; d++) fits = d == axis || in->dims[d] == out->dims[d];
     char a[128] = "absent", b[128];
     if (!fits)
-      return ops_fail(call, "operand %u is %s: it does not fit into %s", i, in ? base_tensor_describe(in, a, sizeof a) : a,
-                      base_tensor_describe(out, b, sizeof b));
+      return ops_fail(call, "operand %u is %s: it does not fit into %s", i,
+                      in ? base_tensor_describe(in, a, sizeof a) : a, base_tensor_describe(out, b, sizeof b));
     ops_move_into(out, (int32_t)axis, start, in);
     start += in->dims[axis];
   }
@@ -100,7 +101,8 @@ static td_status repeat_reference(const base_call *call) {
   TRY(ops_read_ints(call, 1, BASE_MAX_RANK, repeats, &count));
   base_tensor from = *in, to = *out;
   int64_t lead[BASE_MAX_RANK], lead_strides[BASE_MAX_RANK], none[BASE_MAX_RANK] = {0};
-  if ((int32_t)count != out->rank || in->rank > out->rank) return ops_fail(call, "%u repeats for rank %d", count, in->rank);
+  if ((int32_t)count != out->rank || in->rank > out->rank)
+    return ops_fail(call, "%u repeats for rank %d", count, in->rank);
   for (int32_t i = 0; i < out->rank; i++) {
     int32_t own = i - (out->rank - in->rank);
     int64_t size = own < 0 ? 1 : in->dims[own], expected;
@@ -144,10 +146,22 @@ static bool repeat_cases(ir_case *c, uint32_t number) {
 OPS_DECLARE(join);
 const ir_op ops_join[] = {
     /* (x...): along dim */
-    {.name = "aten::cat", .min_in = 1, .max_in = IR_VARIADIC, .out_count = 1, .attrs = cat_attrs,
-     .attr_count = OPS_COUNT(cat_attrs), .infer = infer_cat, .reference = cat_reference, .cases = cat_cases},
+    {.name = "aten::cat",
+     .min_in = 1,
+     .max_in = IR_VARIADIC,
+     .out_count = 1,
+     .attrs = cat_attrs,
+     .attr_count = OPS_COUNT(cat_attrs),
+     .infer = infer_cat,
+     .reference = cat_reference,
+     .cases = cat_cases},
     /* (x, repeats): copies per dimension; more repeats than dimensions add dimensions in front */
-    {.name = "aten::repeat", .min_in = 2, .max_in = 2, .out_count = 1, .infer = infer_repeat, .reference = repeat_reference,
+    {.name = "aten::repeat",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .infer = infer_repeat,
+     .reference = repeat_reference,
      .cases = repeat_cases},
 };
 OPS_TABLE(join);

@@ -1,18 +1,20 @@
-/* list.c -- lists and optionals of the host. A list never changes: each operator makes a new one. Tensors that go into a
- * list, and those that come out, are copied: the memory they come from is reused, and what comes out may be computed on in
- * place. An optional is its element, or a value of kind BASE_NOTHING. */
+/* list.c -- lists and optionals of the host. A list never changes: each operator makes a new one. Tensors that go into
+ * a list, and those that come out, are copied: the memory they come from is reused, and what comes out may be computed
+ * on in place. An optional is its element, or a value of kind BASE_NOTHING. */
 #include "ops/move_priv.h"
 #include "base/size.h"
 
 #include <string.h>
 
-enum { LIST_DTYPE };                                     /* td::list_new, td::optional_new */
+enum { LIST_DTYPE };                                         /* td::list_new, td::optional_new */
 enum { STACK_DIM, STACK_NEW_AXIS, STACK_DTYPE, STACK_DIMS }; /* td::stack_list */
-enum { SPLIT_DIM, SPLIT_KEEPDIMS };                      /* td::split_to_list */
+enum { SPLIT_DIM, SPLIT_KEEPDIMS };                          /* td::split_to_list */
 
 static const ir_attr dtype_attrs[] = {ATTR_OPTIONAL("dtype", BASE_ATTR_DTYPE)};
-static const ir_attr stack_attrs[] = {{.name = "dim", .kind = BASE_ATTR_INT, .required = true}, ATTR_INT("new_axis", 0),
-                                      ATTR_OPTIONAL("dtype", BASE_ATTR_DTYPE), ATTR_OPTIONAL("dims", BASE_ATTR_INTS)};
+static const ir_attr stack_attrs[] = {{.name = "dim", .kind = BASE_ATTR_INT, .required = true},
+                                      ATTR_INT("new_axis", 0),
+                                      ATTR_OPTIONAL("dtype", BASE_ATTR_DTYPE),
+                                      ATTR_OPTIONAL("dims", BASE_ATTR_INTS)};
 static const ir_attr split_attrs[] = {ATTR_INT("dim", 0), ATTR_INT("keepdims", 1)};
 
 /* ---- inference ---- */
@@ -192,7 +194,8 @@ static td_status append_reference(const base_call *call) {
   return append_value(call, list, call->in[1]);
 }
 
-/* Operand `i` as one of `places` positions; negative ones count from the end of the list. The last when it is absent. */
+/* Operand `i` as one of `places` positions; negative ones count from the end of the list. The last when it is absent.
+ */
 static td_status position(const base_call *call, uint32_t i, int64_t count, int64_t places, int64_t *at) {
   int64_t value = places - 1;
   uint32_t given = 1;
@@ -276,7 +279,8 @@ static td_status stacked_item(const base_call *call, const base_list *list, int6
   return TD_OK;
 }
 
-static td_status check_item(const base_call *call, const base_tensor *first, const base_tensor *item, int64_t i, int32_t axis) {
+static td_status check_item(const base_call *call, const base_tensor *first, const base_tensor *item, int64_t i,
+                            int32_t axis) {
   bool same = item->dtype == first->dtype && item->rank == first->rank;
   for (int32_t d = 0; same && d < item->rank; d++) same = d == axis || item->dims[d] == first->dims[d];
   char a[128], b[128];
@@ -313,7 +317,8 @@ static td_status stack_reference(const base_call *call) {
 }
 
 /* Sizes of the pieces along an axis of `length`: from operand 1, a size of each or one for all. */
-static td_status piece_sizes(const base_call *call, int64_t length, const base_i64 **sizes, int64_t *each, int64_t *count) {
+static td_status piece_sizes(const base_call *call, int64_t length, const base_i64 **sizes, int64_t *each,
+                             int64_t *count) {
   const base_tensor *split = base_in(call, 1);
   *sizes = split ? ops_dense_i64(call, 1) : NULL;
   *each = 1;
@@ -323,8 +328,9 @@ static td_status piece_sizes(const base_call *call, int64_t length, const base_i
     *count = base_tensor_numel(split);
     for (int64_t i = 0; i < *count; i++)
       if ((*sizes)[i] < 0 || !base_add_i64(total, (*sizes)[i], &total)) return ops_fail(call, "a piece has a bad size");
-    return total == length ? TD_OK
-                           : ops_fail(call, "the pieces add up to %lld, the axis has %lld", (long long)total, (long long)length);
+    return total == length
+               ? TD_OK
+               : ops_fail(call, "the pieces add up to %lld, the axis has %lld", (long long)total, (long long)length);
   }
   if (split) *each = (*sizes)[0];
   *sizes = NULL;
@@ -335,7 +341,8 @@ static td_status piece_sizes(const base_call *call, int64_t length, const base_i
 
 static td_status split_reference(const base_call *call) {
   const base_tensor *in = base_in(call, 0);
-  int64_t dim = base_attr_int(call->attrs, SPLIT_DIM), axis = dim < 0 ? dim + in->rank : dim, each = 1, count = 0, start = 0;
+  int64_t dim = base_attr_int(call->attrs, SPLIT_DIM), axis = dim < 0 ? dim + in->rank : dim, each = 1, count = 0,
+          start = 0;
   if (axis < 0 || axis >= in->rank) return ops_fail(call, "axis %lld does not fit", (long long)dim);
   const base_i64 *sizes = NULL;
   base_list list;
@@ -394,42 +401,117 @@ static const ir_alias get_aliases[] = {{"onnx", "OptionalGetElement", 15, NULL}}
 OPS_DECLARE(list);
 const ir_op ops_list[] = {
     /* (items...) -> list; dtype: of the items of an empty one */
-    {.name = "td::list_new", .max_in = IR_VARIADIC, .out_count = 1, .flags = LIST_FLAGS, .attrs = dtype_attrs,
-     .attr_count = OPS_COUNT(dtype_attrs), .infer = infer_new, .reference = new_reference, .aliases = new_aliases,
+    {.name = "td::list_new",
+     .max_in = IR_VARIADIC,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .attrs = dtype_attrs,
+     .attr_count = OPS_COUNT(dtype_attrs),
+     .infer = infer_new,
+     .reference = new_reference,
+     .aliases = new_aliases,
      .alias_count = OPS_COUNT(new_aliases)},
     /* (list, x) -> list */
-    {.name = "aten::append", .min_in = 2, .max_in = 2, .out_count = 1, .flags = LIST_FLAGS, .infer = infer_insert,
+    {.name = "aten::append",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .infer = infer_insert,
      .reference = append_reference},
     /* (list, x, position?) -> list; x stands at the position afterwards, at the end without one */
-    {.name = "td::list_insert", .min_in = 2, .max_in = 3, .out_count = 1, .flags = LIST_FLAGS, .infer = infer_insert,
-     .reference = insert_reference, .aliases = insert_aliases, .alias_count = OPS_COUNT(insert_aliases)},
+    {.name = "td::list_insert",
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .infer = infer_insert,
+     .reference = insert_reference,
+     .aliases = insert_aliases,
+     .alias_count = OPS_COUNT(insert_aliases)},
     /* (list, position?) -> list; the last item without one */
-    {.name = "td::list_erase", .min_in = 1, .max_in = 2, .out_count = 1, .flags = LIST_FLAGS, .infer = infer_erase,
-     .reference = erase_reference, .aliases = erase_aliases, .alias_count = OPS_COUNT(erase_aliases)},
+    {.name = "td::list_erase",
+     .min_in = 1,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .infer = infer_erase,
+     .reference = erase_reference,
+     .aliases = erase_aliases,
+     .alias_count = OPS_COUNT(erase_aliases)},
     /* (list, position) -> item */
-    {.name = "td::list_at", .min_in = 2, .max_in = 2, .out_count = 1, .flags = LIST_FLAGS, .infer = infer_at,
-     .reference = at_reference, .aliases = at_aliases, .alias_count = OPS_COUNT(at_aliases)},
+    {.name = "td::list_at",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .infer = infer_at,
+     .reference = at_reference,
+     .aliases = at_aliases,
+     .alias_count = OPS_COUNT(at_aliases)},
     /* (list) -> i64 */
-    {.name = "td::list_len", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_HOST, .infer = infer_len,
-     .reference = len_reference, .aliases = len_aliases, .alias_count = OPS_COUNT(len_aliases)},
-    /* (list of tensors) -> tensor: concatenated along dim, or stacked along the new axis dim. dtype and dims are those of
-     * an item, for the empty list; a size of -1 is open, and 0 when the list is empty. */
-    {.name = "td::stack_list", .min_in = 1, .max_in = 1, .out_count = 1, .flags = LIST_FLAGS, .attrs = stack_attrs,
-     .attr_count = OPS_COUNT(stack_attrs), .infer = infer_stack, .reference = stack_reference, .aliases = stack_aliases,
+    {.name = "td::list_len",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_HOST,
+     .infer = infer_len,
+     .reference = len_reference,
+     .aliases = len_aliases,
+     .alias_count = OPS_COUNT(len_aliases)},
+    /* (list of tensors) -> tensor: concatenated along dim, or stacked along the new axis dim. dtype and dims are those
+     * of an item, for the empty list; a size of -1 is open, and 0 when the list is empty. */
+    {.name = "td::stack_list",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .attrs = stack_attrs,
+     .attr_count = OPS_COUNT(stack_attrs),
+     .infer = infer_stack,
+     .reference = stack_reference,
+     .aliases = stack_aliases,
      .alias_count = OPS_COUNT(stack_aliases)},
     /* (x, sizes?) -> list: pieces along dim. sizes: of each piece; rank 0: of all but the last, which may be smaller;
      * absent: 1, and then keepdims 0 drops the axis. */
-    {.name = "td::split_to_list", .min_in = 1, .max_in = 2, .out_count = 1, .flags = LIST_FLAGS, .attrs = split_attrs,
-     .attr_count = OPS_COUNT(split_attrs), .infer = infer_split, .reference = split_reference, .aliases = split_aliases,
+    {.name = "td::split_to_list",
+     .min_in = 1,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .attrs = split_attrs,
+     .attr_count = OPS_COUNT(split_attrs),
+     .infer = infer_split,
+     .reference = split_reference,
+     .aliases = split_aliases,
      .alias_count = OPS_COUNT(split_aliases)},
     /* (x?) -> optional; dtype: of a tensor that is absent */
-    {.name = "td::optional_new", .max_in = 1, .out_count = 1, .flags = LIST_FLAGS, .attrs = dtype_attrs,
-     .attr_count = OPS_COUNT(dtype_attrs), .infer = infer_optional, .reference = optional_reference},
+    {.name = "td::optional_new",
+     .max_in = 1,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .attrs = dtype_attrs,
+     .attr_count = OPS_COUNT(dtype_attrs),
+     .infer = infer_optional,
+     .reference = optional_reference},
     /* (optional?) -> bool */
-    {.name = "td::optional_has", .max_in = 1, .out_count = 1, .flags = IR_OP_HOST, .infer = infer_has,
-     .reference = has_reference, .aliases = has_aliases, .alias_count = OPS_COUNT(has_aliases)},
+    {.name = "td::optional_has",
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_HOST,
+     .infer = infer_has,
+     .reference = has_reference,
+     .aliases = has_aliases,
+     .alias_count = OPS_COUNT(has_aliases)},
     /* (optional) -> its element; what is no optional goes through */
-    {.name = "td::optional_get", .min_in = 1, .max_in = 1, .out_count = 1, .flags = LIST_FLAGS, .infer = infer_get,
-     .reference = get_reference, .aliases = get_aliases, .alias_count = OPS_COUNT(get_aliases)},
+    {.name = "td::optional_get",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .infer = infer_get,
+     .reference = get_reference,
+     .aliases = get_aliases,
+     .alias_count = OPS_COUNT(get_aliases)},
 };
 OPS_TABLE(list);

@@ -34,7 +34,8 @@ void ops_move_run(td_dtype dtype, void *to, int64_t to_at, const void *from, int
   size_t bits = base_dtype(dtype)->bits;
   if (bits >= 8) {
     size_t size = bits / 8;
-    if (count) memcpy((char *)to + (size_t)to_at * size, (const char *)from + (size_t)from_at * size, (size_t)count * size);
+    if (count)
+      memcpy((char *)to + (size_t)to_at * size, (const char *)from + (size_t)from_at * size, (size_t)count * size);
     return;
   }
   for (int64_t i = 0; i < count; i++) base_store_f64(dtype, to, to_at + i, base_load_f64(dtype, from, from_at + i));

@@ -4,8 +4,8 @@
 #define OPS_MOVE_PRIV_H
 #include "ops/ops_priv.h"
 
-/* Copies to->dims elements: `to` from element offset `to_offset`, `from` (of the same dtype; its dims are not looked at)
- * from `from_offset`, each at its own strides. The caller has checked that both stay inside. */
+/* Copies to->dims elements: `to` from element offset `to_offset`, `from` (of the same dtype; its dims are not looked
+ * at) from `from_offset`, each at its own strides. The caller has checked that both stay inside. */
 void ops_move(const base_tensor *to, int64_t to_offset, const base_tensor *from, int64_t from_offset);
 /* Copies `from` into `to` so that it begins at `start` along `axis`; the other dims are equal. */
 void ops_move_into(const base_tensor *to, int32_t axis, int64_t start, const base_tensor *from);
@@ -20,8 +20,9 @@ td_status ops_show_view(const base_call *call, ops_show show);
 /* The `reference` of such an operator: copies. */
 td_status ops_show_reference(const base_call *call, ops_show show);
 
-/* Inference: where operand 0 is a small integer tensor, sets out[0]'s contents to those it shows from element `offset` on.
- * strides[k] of axis k of the result counts elements of operand 0, dense. Does nothing when sizes or contents are open. */
+/* Inference: where operand 0 is a small integer tensor, sets out[0]'s contents to those it shows from element `offset`
+ * on. strides[k] of axis k of the result counts elements of operand 0, dense. Does nothing when sizes or contents are
+ * open. */
 void ops_ints_shown(ir_infer *ctx, const int64_t *strides, int64_t offset);
 /* Dense strides of a type whose sizes are all numbers; false when some are open. */
 bool ops_type_strides(const ir_type *type, int64_t *strides);

@@ -1,5 +1,5 @@
-/* pad.c -- borders around a tensor. All modes share one walk: a table per axis says from which input position each output
- * position comes, or that it is outside. Negative pads crop. */
+/* pad.c -- borders around a tensor. All modes share one walk: a table per axis says from which input position each
+ * output position comes, or that it is outside. Negative pads crop. */
 #include "ops/move_priv.h"
 #include "base/size.h"
 
@@ -44,7 +44,8 @@ static td_status infer_pad(ir_infer *ctx, uint32_t axes_operand) {
     for (int32_t i = 0; i < type.rank; i++) type.dims[i] = ir_fresh(ctx);
     return ir_out(ctx, 0, type.dtype, type.rank, type.dims);
   }
-  if (!p.axes && (int32_t)p.count != type.rank) return ir_infer_fail(ctx, "pads for %u axes; the input has %d", p.count, type.rank);
+  if (!p.axes && (int32_t)p.count != type.rank)
+    return ir_infer_fail(ctx, "pads for %u axes; the input has %d", p.count, type.rank);
   for (uint32_t k = 0; k < p.count; k++) {
     int32_t axis;
     TRY(ir_axis(ctx, p.axes ? p.axes[k] : k, type.rank, &axis));
@@ -62,7 +63,8 @@ static td_status read_begins(const base_call *call, uint32_t axes_operand, int64
   TRY(ops_read_ints(call, 1, 2 * BASE_MAX_RANK, pads, &count));
   TRY(ops_read_ints(call, axes_operand, BASE_MAX_RANK, axes, &axis_count));
   bool some = base_in(call, axes_operand);
-  if (count % 2 || count / 2 != (some ? axis_count : (uint32_t)x->rank)) return ops_fail(call, "the pads must be two per axis");
+  if (count % 2 || count / 2 != (some ? axis_count : (uint32_t)x->rank))
+    return ops_fail(call, "the pads must be two per axis");
   int64_t expected[BASE_MAX_RANK];
   for (int32_t i = 0; i < x->rank; i++) {
     begin[i] = 0;
@@ -77,7 +79,8 @@ static td_status read_begins(const base_call *call, uint32_t axes_operand, int64
   }
   for (int32_t i = 0; i < x->rank; i++)
     if (expected[i] != out->dims[i])
-      return ops_fail(call, "axis %d becomes %lld where %lld was expected", i, (long long)expected[i], (long long)out->dims[i]);
+      return ops_fail(call, "axis %d becomes %lld where %lld was expected", i, (long long)expected[i],
+                      (long long)out->dims[i]);
   return TD_OK;
 }
 
@@ -90,7 +93,8 @@ static td_status offset_tables(const base_call *call, pad_map map, const int64_t
     for (int64_t i = 0; i < out->dims[d]; i++) {
       int64_t at = i - begin[d];
       if (at >= 0 && at < x->dims[d]) table[d][i] = at;
-      else if (x->dims[d] == 0 && map != map_constant) return ops_fail(call, "axis %d is empty: there is nothing to repeat", d);
+      else if (x->dims[d] == 0 && map != map_constant)
+        return ops_fail(call, "axis %d is empty: there is nothing to repeat", d);
       else table[d][i] = map(at, x->dims[d]);
     }
   }
@@ -100,7 +104,8 @@ static td_status offset_tables(const base_call *call, pad_map map, const int64_t
 static td_status pad(const base_call *call, pad_map map, uint32_t axes_operand) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const base_tensor *value = map == map_constant ? base_in(call, 2) : NULL;
-  int64_t begin[BASE_MAX_RANK], *table[BASE_MAX_RANK], zero[2] = {0}; /* as large as any element: of a string, two words */
+  int64_t begin[BASE_MAX_RANK], *table[BASE_MAX_RANK],
+      zero[2] = {0}; /* as large as any element: of a string, two words */
   TRY(read_begins(call, axes_operand, begin));
   if (base_tensor_numel(out) == 0) return TD_OK;
   TRY(offset_tables(call, map, begin, table));
@@ -143,7 +148,8 @@ static bool constant_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_I4, TD_F64};
   if (number >= 6) return false;
   td_dtype d = dtypes[number % 3];
-  if (!ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, number) || !ops_case_ints(c, case_pads[number % 3], 4)) return false;
+  if (!ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, number) || !ops_case_ints(c, case_pads[number % 3], 4))
+    return false;
   if (number < 2) return true;
   if (!ops_case_in(c, d, 0, NULL, OPS_POSITIVE, 9)) return false;
   return number < 4 || ops_case_ints(c, axes, 2);
@@ -159,14 +165,34 @@ static bool other_cases(ir_case *c, uint32_t number) {
 OPS_DECLARE(pad);
 const ir_op ops_pad[] = {
     /* (x, pads, value?, axes?): pads are elements in front of each axis, then behind each; 0 without a value */
-    {.name = "aten::constant_pad_nd", .min_in = 2, .max_in = 4, .out_count = 1, .infer = infer_constant,
-     .reference = constant_reference, .cases = constant_cases},
+    {.name = "aten::constant_pad_nd",
+     .min_in = 2,
+     .max_in = 4,
+     .out_count = 1,
+     .infer = infer_constant,
+     .reference = constant_reference,
+     .cases = constant_cases},
     /* (x, pads, axes?): mirrored at the border elements; the nearest border element; from the other end */
-    {.name = "aten::reflection_pad", .min_in = 2, .max_in = 3, .out_count = 1, .infer = infer_other,
-     .reference = reflect_reference, .cases = other_cases},
-    {.name = "aten::replication_pad", .min_in = 2, .max_in = 3, .out_count = 1, .infer = infer_other,
-     .reference = edge_reference, .cases = other_cases},
-    {.name = "aten::circular_pad", .min_in = 2, .max_in = 3, .out_count = 1, .infer = infer_other,
-     .reference = wrap_reference, .cases = other_cases},
+    {.name = "aten::reflection_pad",
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .infer = infer_other,
+     .reference = reflect_reference,
+     .cases = other_cases},
+    {.name = "aten::replication_pad",
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .infer = infer_other,
+     .reference = edge_reference,
+     .cases = other_cases},
+    {.name = "aten::circular_pad",
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .infer = infer_other,
+     .reference = wrap_reference,
+     .cases = other_cases},
 };
 OPS_TABLE(pad);

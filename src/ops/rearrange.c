@@ -10,7 +10,8 @@ enum { REVERSE_BATCH_AXIS, REVERSE_TIME_AXIS };
 enum { CENTER_AXES };
 enum { COLUMNS_DILATIONS, COLUMNS_PADS, COLUMNS_STRIDES };
 
-static const ir_attr block_attrs[] = {{.name = "blocksize", .kind = BASE_ATTR_INT, .required = true}, ATTR_STR("mode", "DCR")};
+static const ir_attr block_attrs[] = {{.name = "blocksize", .kind = BASE_ATTR_INT, .required = true},
+                                      ATTR_STR("mode", "DCR")};
 static const ir_attr reverse_attrs[] = {ATTR_INT("batch_axis", 1), ATTR_INT("time_axis", 0)};
 static const ir_attr center_attrs[] = {ATTR_OPTIONAL("axes", BASE_ATTR_INTS)};
 static const ir_attr columns_attrs[] = {ATTR_INTS("dilations"), ATTR_INTS("pads"), ATTR_INTS("strides")};
@@ -19,7 +20,8 @@ static const ir_attr columns_attrs[] = {ATTR_INTS("dilations"), ATTR_INTS("pads"
 
 /* Divides, where it is known whether that comes out even. */
 static td_status exact(ir_infer *ctx, base_dim a, int64_t b, base_dim *result) {
-  if (base_dim_known(a) && a % b) return ir_infer_fail(ctx, "a size of %lld does not divide by %lld", (long long)a, (long long)b);
+  if (base_dim_known(a) && a % b)
+    return ir_infer_fail(ctx, "a size of %lld does not divide by %lld", (long long)a, (long long)b);
   *result = base_dim_div(ctx->dims, a, b);
   return TD_OK;
 }
@@ -46,22 +48,25 @@ static td_status infer_to_space(ir_infer *ctx) { return infer_blocks(ctx, true);
 static td_status infer_to_depth(ir_infer *ctx) { return infer_blocks(ctx, false); }
 
 /* Walks [n, c, h, w] of the deep tensor and [block, block] of the place inside a block: `deep` has c * block * block
- * channels, `wide` has sides block times as long. DCR: the place is the slow index of the channel, CRD: the fast one. */
+ * channels, `wide` has sides block times as long. DCR: the place is the slow index of the channel, CRD: the fast one.
+ */
 static td_status move_blocks(const base_call *call, bool to_space) {
   const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
   const base_tensor *deep = to_space ? in : out, *wide = to_space ? out : in;
   int64_t block = base_attr_int(call->attrs, BLOCK_SIZE), channels = wide->dims[1];
-  if (deep->dims[1] != channels * block * block || wide->dims[2] != deep->dims[2] * block || wide->dims[3] != deep->dims[3] * block)
+  if (deep->dims[1] != channels * block * block || wide->dims[2] != deep->dims[2] * block ||
+      wide->dims[3] != deep->dims[3] * block)
     return ops_fail(call, "the sizes do not divide by a block of %lld", (long long)block);
   bool place_first = strcmp(base_attr_str(call->attrs, BLOCK_MODE), "DCR") == 0;
   int64_t place = place_first ? channels : 1, channel = place_first ? 1 : block * block;
   base_tensor to = {.dtype = in->dtype, .rank = 6}, from = to;
   base_tensor *d = to_space ? &from : &to, *w = to_space ? &to : &from;
   int64_t dims[6] = {deep->dims[0], channels, deep->dims[2], block, deep->dims[3], block};
-  int64_t deep_strides[6] = {deep->strides[0], channel * deep->strides[1], deep->strides[2], place * block * deep->strides[1],
+  int64_t deep_strides[6] = {deep->strides[0], channel * deep->strides[1],
+                             deep->strides[2], place * block * deep->strides[1],
                              deep->strides[3], place * deep->strides[1]};
-  int64_t wide_strides[6] = {wide->strides[0], wide->strides[1], block * wide->strides[2], wide->strides[2],
-                             block * wide->strides[3], wide->strides[3]};
+  int64_t wide_strides[6] = {wide->strides[0], wide->strides[1],         block * wide->strides[2],
+                             wide->strides[2], block * wide->strides[3], wide->strides[3]};
   memcpy(to.dims, dims, sizeof dims);
   memcpy(d->strides, deep_strides, sizeof dims);
   memcpy(w->strides, wide_strides, sizeof dims);
@@ -92,19 +97,22 @@ static td_status reverse_reference(const base_call *call) {
   if (time < 0) time += x->rank;
   const base_i64 *lengths = ops_dense_i64(call, 1);
   if (!lengths) return base_no_memory(call->err, "scratch");
-  if (base_tensor_numel(base_in(call, 1)) != x->dims[batch]) return ops_fail(call, "there must be a length for each sample");
+  if (base_tensor_numel(base_in(call, 1)) != x->dims[batch])
+    return ops_fail(call, "there must be a length for each sample");
   if (base_tensor_numel(out) == 0) return TD_OK;
   base_tensor to = *out, from = *x;
   to.dims[batch] = 1;
   for (int64_t b = 0; b < x->dims[batch]; b++) {
     int64_t length = lengths[b], size = x->dims[time];
-    if (length < 0 || length > size) return ops_fail(call, "a length of %lld where there are %lld steps", (long long)length, (long long)size);
+    if (length < 0 || length > size)
+      return ops_fail(call, "a length of %lld where there are %lld steps", (long long)length, (long long)size);
     to.dims[time] = length;
     from.strides[time] = -x->strides[time];
     if (length) ops_move(&to, b * out->strides[batch], &from, b * x->strides[batch] + (length - 1) * x->strides[time]);
     to.dims[time] = size - length;
     from.strides[time] = x->strides[time];
-    ops_move(&to, b * out->strides[batch] + length * out->strides[time], &from, b * x->strides[batch] + length * x->strides[time]);
+    ops_move(&to, b * out->strides[batch] + length * out->strides[time], &from,
+             b * x->strides[batch] + length * x->strides[time]);
   }
   return TD_OK;
 }
@@ -263,7 +271,8 @@ static bool reverse_cases(ir_case *c, uint32_t number) {
   if (number >= 2) return false;
   ops_case_arg(c, ARG_INT("batch_axis", 1 - (int64_t)number));
   ops_case_arg(c, ARG_INT("time_axis", (int64_t)number));
-  return ops_case_in(c, TD_F32, OPS_DIMS(number ? 3 : 5, number ? 5 : 3, 2), OPS_INDEX, number) && ops_case_ints(c, lengths, 3);
+  return ops_case_in(c, TD_F32, OPS_DIMS(number ? 3 : 5, number ? 5 : 3, 2), OPS_INDEX, number) &&
+         ops_case_ints(c, lengths, 3);
 }
 
 static bool center_cases(ir_case *c, uint32_t number) {
@@ -293,25 +302,66 @@ static const ir_alias columns_aliases[] = {{"onnx", "Col2Im", 18, NULL}};
 OPS_DECLARE(rearrange);
 const ir_op ops_rearrange[] = {
     /* (x [n, c * b * b, h, w]) -> [n, c, h * b, w * b]; mode CRD is aten::pixel_shuffle */
-    {.name = "td::depth_to_space", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = block_attrs,
-     .attr_count = OPS_COUNT(block_attrs), .infer = infer_to_space, .reference = to_space_reference,
-     .cases = to_space_cases, .aliases = to_space_aliases, .alias_count = OPS_COUNT(to_space_aliases)},
+    {.name = "td::depth_to_space",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = block_attrs,
+     .attr_count = OPS_COUNT(block_attrs),
+     .infer = infer_to_space,
+     .reference = to_space_reference,
+     .cases = to_space_cases,
+     .aliases = to_space_aliases,
+     .alias_count = OPS_COUNT(to_space_aliases)},
     /* (x [n, c, h * b, w * b]) -> [n, c * b * b, h, w]: the reverse, in either mode */
-    {.name = "td::space_to_depth", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = block_attrs,
-     .attr_count = OPS_COUNT(block_attrs), .infer = infer_to_depth, .reference = to_depth_reference,
-     .cases = to_depth_cases, .aliases = to_depth_aliases, .alias_count = OPS_COUNT(to_depth_aliases)},
+    {.name = "td::space_to_depth",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = block_attrs,
+     .attr_count = OPS_COUNT(block_attrs),
+     .infer = infer_to_depth,
+     .reference = to_depth_reference,
+     .cases = to_depth_cases,
+     .aliases = to_depth_aliases,
+     .alias_count = OPS_COUNT(to_depth_aliases)},
     /* (x, lengths): the first lengths[b] steps of sample b in reverse */
-    {.name = "td::reverse_sequence", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = reverse_attrs,
-     .attr_count = OPS_COUNT(reverse_attrs), .infer = infer_reverse, .reference = reverse_reference,
-     .cases = reverse_cases, .aliases = reverse_aliases, .alias_count = OPS_COUNT(reverse_aliases)},
+    {.name = "td::reverse_sequence",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = reverse_attrs,
+     .attr_count = OPS_COUNT(reverse_attrs),
+     .infer = infer_reverse,
+     .reference = reverse_reference,
+     .cases = reverse_cases,
+     .aliases = reverse_aliases,
+     .alias_count = OPS_COUNT(reverse_aliases)},
     /* (x, sizes): the middle of x, or x in the middle of zeros, along axes (all without the attribute) */
-    {.name = "td::center_crop_pad", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = center_attrs,
-     .attr_count = OPS_COUNT(center_attrs), .infer = infer_center, .reference = center_reference,
-     .cases = center_cases, .aliases = center_aliases, .alias_count = OPS_COUNT(center_aliases)},
+    {.name = "td::center_crop_pad",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = center_attrs,
+     .attr_count = OPS_COUNT(center_attrs),
+     .infer = infer_center,
+     .reference = center_reference,
+     .cases = center_cases,
+     .aliases = center_aliases,
+     .alias_count = OPS_COUNT(center_aliases)},
     /* (columns [n, c * block, positions], image sizes, block sizes): overlapping blocks add up */
-    {.name = "aten::col2im", .min_in = 3, .max_in = 3, .out_count = 1, .attrs = columns_attrs,
-     .attr_count = OPS_COUNT(columns_attrs), .infer = infer_columns, .reference = columns_reference,
-     .cases = columns_cases, .rtol = 1e-5f, .atol = 1e-6f, .aliases = columns_aliases,
+    {.name = "aten::col2im",
+     .min_in = 3,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = columns_attrs,
+     .attr_count = OPS_COUNT(columns_attrs),
+     .infer = infer_columns,
+     .reference = columns_reference,
+     .cases = columns_cases,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
+     .aliases = columns_aliases,
      .alias_count = OPS_COUNT(columns_aliases)},
 };
 OPS_TABLE(rearrange);

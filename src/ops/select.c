@@ -24,7 +24,8 @@ static bool is_set(const base_tensor *t, int64_t element) {
     memcpy(&s, (const char *)t->data + (size_t)element * sizeof s, sizeof s);
     return s.length != 0;
   }
-  return base_is_float(t->dtype) ? base_load_f64(t->dtype, t->data, element) != 0 : base_load_i64(t->dtype, t->data, element) != 0;
+  return base_is_float(t->dtype) ? base_load_f64(t->dtype, t->data, element) != 0
+                                 : base_load_i64(t->dtype, t->data, element) != 0;
 }
 
 static td_status nonzero_reference(const base_call *call) {
@@ -133,7 +134,8 @@ static int64_t rank_candidates(nms *p, const base_f32 *scores) {
     if (!p->has_score_threshold || scores[i] > p->score_threshold) p->order[count++] = i;
   for (int64_t width = 1; width < count; width *= 2) {
     for (int64_t low = 0; low < count; low += 2 * width) {
-      int64_t middle = base_min_i64(low + width, count), high = base_min_i64(low + 2 * width, count), a = low, b = middle;
+      int64_t middle = base_min_i64(low + width, count), high = base_min_i64(low + 2 * width, count), a = low,
+              b = middle;
       for (int64_t i = low; i < high; i++) {
         bool left = a < middle && (b >= high || !(scores[p->order[b]] > scores[p->order[a]]));
         p->spare[i] = left ? p->order[a++] : p->order[b++];
@@ -163,8 +165,12 @@ static td_status nms_start(const base_call *call, nms *p) {
   if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || scores->dims[0] != boxes->dims[0] ||
       scores->dims[2] != boxes->dims[1])
     return ops_fail(call, "boxes must be [batches, n, 4] and scores [batches, classes, n]");
-  *p = (nms){.boxes = ops_dense_f32(call, 0), .scores = ops_dense_f32(call, 1), .batches = boxes->dims[0],
-             .classes = scores->dims[1], .count = boxes->dims[1], .center = base_attr_int(call->attrs, NMS_CENTER) != 0};
+  *p = (nms){.boxes = ops_dense_f32(call, 0),
+             .scores = ops_dense_f32(call, 1),
+             .batches = boxes->dims[0],
+             .classes = scores->dims[1],
+             .count = boxes->dims[1],
+             .center = base_attr_int(call->attrs, NMS_CENTER) != 0};
   uint32_t given;
   TRY(ops_read_ints(call, 2, 1, &p->most, &given));
   const base_tensor *iou = base_in(call, 3), *score = base_in(call, 4);
@@ -229,16 +235,40 @@ static const ir_alias nms_aliases[] = {{"onnx", "NonMaxSuppression", 10, NULL}};
 OPS_DECLARE(select);
 const ir_op ops_select[] = {
     /* (x): positions of what is not zero, a row each */
-    {.name = "aten::nonzero", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_DEFINES, .infer = infer_nonzero,
-     .reference = nonzero_reference, .cases = nonzero_cases},
+    {.name = "aten::nonzero",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_DEFINES,
+     .infer = infer_nonzero,
+     .reference = nonzero_reference,
+     .cases = nonzero_cases},
     /* (x, keep): slices along dim (elements, without one) where the bool vector keep is set; it may be shorter */
-    {.name = "td::compress", .min_in = 2, .max_in = 2, .out_count = 1, .flags = IR_OP_DEFINES, .attrs = compress_attrs,
-     .attr_count = OPS_COUNT(compress_attrs), .infer = infer_compress, .reference = compress_reference,
-     .cases = compress_cases, .aliases = compress_aliases, .alias_count = OPS_COUNT(compress_aliases)},
+    {.name = "td::compress",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = IR_OP_DEFINES,
+     .attrs = compress_attrs,
+     .attr_count = OPS_COUNT(compress_attrs),
+     .infer = infer_compress,
+     .reference = compress_reference,
+     .cases = compress_cases,
+     .aliases = compress_aliases,
+     .alias_count = OPS_COUNT(compress_aliases)},
     /* (boxes, scores, most per class?, iou threshold?, score threshold?): rows of sample, class, box. ONNX's operator:
      * greedy by score; a box goes when it overlaps a selected one by more than the threshold. */
-    {.name = "td::non_max_suppression", .min_in = 2, .max_in = 5, .out_count = 1, .flags = IR_OP_DEFINES,
-     .attrs = nms_attrs, .attr_count = OPS_COUNT(nms_attrs), .infer = infer_nms, .reference = nms_reference,
-     .cases = nms_cases, .aliases = nms_aliases, .alias_count = OPS_COUNT(nms_aliases)},
+    {.name = "td::non_max_suppression",
+     .min_in = 2,
+     .max_in = 5,
+     .out_count = 1,
+     .flags = IR_OP_DEFINES,
+     .attrs = nms_attrs,
+     .attr_count = OPS_COUNT(nms_attrs),
+     .infer = infer_nms,
+     .reference = nms_reference,
+     .cases = nms_cases,
+     .aliases = nms_aliases,
+     .alias_count = OPS_COUNT(nms_aliases)},
 };
 OPS_TABLE(select);

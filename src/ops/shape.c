@@ -1,5 +1,5 @@
-/* shape.c -- sizes as values, and operators that keep the order of the elements: view, flatten, squeeze, unsqueeze. Sizes
- * that go in and out of them stay expressions. */
+/* shape.c -- sizes as values, and operators that keep the order of the elements: view, flatten, squeeze, unsqueeze.
+ * Sizes that go in and out of them stay expressions. */
 #include "ops/move_priv.h"
 #include "base/size.h"
 
@@ -43,7 +43,8 @@ static td_status infer_shape(ir_infer *ctx) {
 static td_status shape_reference(const base_call *call) {
   int32_t from, to;
   shape_span(call->attrs, base_in(call, 0)->rank, &from, &to);
-  for (int32_t i = from; i < to; i++) base_store_i64(TD_I64, base_out(call, 0)->data, i - from, base_in(call, 0)->dims[i]);
+  for (int32_t i = from; i < to; i++)
+    base_store_i64(TD_I64, base_out(call, 0)->data, i - from, base_in(call, 0)->dims[i]);
   return TD_OK;
 }
 
@@ -89,8 +90,8 @@ static int32_t count_zeros(int32_t rank, const base_dim *dims, const bool *skip)
   return n;
 }
 
-/* Fills in the open size, or checks the element count where there is none. Sizes that are copied, and zeros on both sides,
- * cancel: an empty batch has a shape too. */
+/* Fills in the open size, or checks the element count where there is none. Sizes that are copied, and zeros on both
+ * sides, cancel: an empty batch has a shape too. */
 static td_status complete(ir_infer *ctx, int32_t rank, base_dim *dims, const bool *copied, int32_t open) {
   const ir_type *x = &ctx->in[0]->type;
   bool known[BASE_MAX_RANK];
@@ -100,7 +101,8 @@ static td_status complete(ir_infer *ctx, int32_t rank, base_dim *dims, const boo
   int32_t zeros = from_zeros < to_zeros ? from_zeros : to_zeros;
   base_dim all = product(ctx, x->rank, x->dims, copied, zeros), rest = product(ctx, rank, dims, known, zeros);
   if (base_dim_known(all) && base_dim_known(rest)) {
-    bool fits = open < 0 ? all == rest : rest != 0 && all % rest == 0;
+    bool none[BASE_MAX_RANK] = {false}, empty = count_zeros(x->rank, x->dims, none) && count_zeros(rank, dims, none);
+    bool fits = open < 0 ? all == rest || empty : rest != 0 && all % rest == 0;
     if (!fits)
       return ir_infer_fail(ctx, "%lld elements do not fill a shape of %lld%s", (long long)all, (long long)rest,
                            open < 0 ? "" : " times a whole number");
@@ -149,7 +151,8 @@ static td_status infer_flatten(ir_infer *ctx) {
     return ir_out(ctx, 0, x->dtype, 2, dims);
   }
   int64_t axis = base_attr_int(ctx->attrs, FLATTEN_AXIS);
-  if (axis < -x->rank || axis > x->rank) return ir_infer_fail(ctx, "axis %lld is outside [%d, %d]", (long long)axis, -x->rank, x->rank);
+  if (axis < -x->rank || axis > x->rank)
+    return ir_infer_fail(ctx, "axis %lld is outside [%d, %d]", (long long)axis, -x->rank, x->rank);
   if (axis < 0) axis += x->rank;
   for (int32_t i = 0; i < x->rank; i++) dims[i >= axis] = base_dim_mul(ctx->dims, dims[i >= axis], x->dims[i]);
   return ir_out(ctx, 0, x->dtype, 2, dims);
@@ -319,27 +322,74 @@ static const ir_alias unsqueeze_aliases[] = {{"com.microsoft", "ExpandDims", 1, 
 OPS_DECLARE(shape);
 const ir_op ops_shape[] = {
     /* (x) -> i64 vector: sizes of the dimensions [start, end) */
-    {.name = "td::shape", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = shape_attrs,
-     .attr_count = OPS_COUNT(shape_attrs), .infer = infer_shape, .reference = shape_reference, .cases = shape_cases,
-     .aliases = shape_aliases, .alias_count = OPS_COUNT(shape_aliases)},
+    {.name = "td::shape",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = shape_attrs,
+     .attr_count = OPS_COUNT(shape_attrs),
+     .infer = infer_shape,
+     .reference = shape_reference,
+     .cases = shape_cases,
+     .aliases = shape_aliases,
+     .alias_count = OPS_COUNT(shape_aliases)},
     /* (x) -> i64: number of elements */
-    {.name = "aten::sym_numel", .min_in = 1, .max_in = 1, .out_count = 1, .infer = infer_numel,
-     .reference = numel_reference, .cases = numel_cases, .aliases = numel_aliases, .alias_count = OPS_COUNT(numel_aliases)},
+    {.name = "aten::sym_numel",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .infer = infer_numel,
+     .reference = numel_reference,
+     .cases = numel_cases,
+     .aliases = numel_aliases,
+     .alias_count = OPS_COUNT(numel_aliases)},
     /* (x, sizes): one size may be -1, the one that fits; zero_copies: a size of 0 is that of x */
-    {.name = "aten::view", .min_in = 2, .max_in = 2, .out_count = 1, .flags = IR_OP_VIEW_DENSE, .attrs = view_attrs,
-     .attr_count = OPS_COUNT(view_attrs), .infer = infer_view, .reference = reorder_nothing, .view = reorder_nothing_view,
+    {.name = "aten::view",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = IR_OP_VIEW_DENSE,
+     .attrs = view_attrs,
+     .attr_count = OPS_COUNT(view_attrs),
+     .infer = infer_view,
+     .reference = reorder_nothing,
+     .view = reorder_nothing_view,
      .cases = view_cases},
     /* (x): a matrix of the dimensions before axis by those from it on */
-    {.name = "td::flatten", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW_DENSE, .attrs = flatten_attrs,
-     .attr_count = OPS_COUNT(flatten_attrs), .infer = infer_flatten, .reference = reorder_nothing,
-     .view = reorder_nothing_view, .cases = flatten_cases, .aliases = flatten_aliases,
+    {.name = "td::flatten",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_VIEW_DENSE,
+     .attrs = flatten_attrs,
+     .attr_count = OPS_COUNT(flatten_attrs),
+     .infer = infer_flatten,
+     .reference = reorder_nothing,
+     .view = reorder_nothing_view,
+     .cases = flatten_cases,
+     .aliases = flatten_aliases,
      .alias_count = OPS_COUNT(flatten_aliases)},
     /* (x, axes?): without axes every dimension of size 1 goes */
-    {.name = "aten::squeeze", .min_in = 1, .max_in = 2, .out_count = 1, .flags = IR_OP_VIEW, .infer = infer_squeeze,
-     .reference = squeeze_reference, .view = squeeze_view, .cases = squeeze_cases},
+    {.name = "aten::squeeze",
+     .min_in = 1,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .infer = infer_squeeze,
+     .reference = squeeze_reference,
+     .view = squeeze_view,
+     .cases = squeeze_cases},
     /* (x, axes): axes of the result */
-    {.name = "aten::unsqueeze", .min_in = 2, .max_in = 2, .out_count = 1, .flags = IR_OP_VIEW, .infer = infer_unsqueeze,
-     .reference = unsqueeze_reference, .view = unsqueeze_view, .cases = unsqueeze_cases, .aliases = unsqueeze_aliases,
+    {.name = "aten::unsqueeze",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .infer = infer_unsqueeze,
+     .reference = unsqueeze_reference,
+     .view = unsqueeze_view,
+     .cases = unsqueeze_cases,
+     .aliases = unsqueeze_aliases,
      .alias_count = OPS_COUNT(unsqueeze_aliases)},
 };
 OPS_TABLE(shape);

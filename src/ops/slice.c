@@ -1,6 +1,6 @@
-/* slice.c -- parts of an axis: slices with run-time bounds, and nearly equal pieces. Bounds are as in Python: negative ones
- * count from the end, those outside are clamped. With open sizes a bound that is an expression is taken to lie in the axis;
- * the reference checks that what comes out has the sizes that were promised. */
+/* slice.c -- parts of an axis: slices with run-time bounds, and nearly equal pieces. Bounds are as in Python: negative
+ * ones count from the end, those outside are clamped. With open sizes a bound that is an expression is taken to lie in
+ * the axis; the reference checks that what comes out has the sizes that were promised. */
 #include "ops/move_priv.h"
 
 enum { CHUNK_DIM, CHUNK_PARTS, CHUNK_INDEX, CHUNK_EVEN };
@@ -22,14 +22,16 @@ static void slice_span(int64_t size, int64_t start, int64_t end, int64_t step, i
   *first = *count ? start : 0;
 }
 
-/* A bound that is an expression, from the front. One that is a size, or a size less a number, is taken to lie in the axis;
- * -x is x from the end, or the front when x is 0; of the rest only running can tell the sign, and the result says it with
- * minima and maxima. */
+/* A bound that is an expression, from the front. One that is a size, or a size less a number, is taken to lie in the
+ * axis; -x is x from the end, or the front when x is 0; of the rest only running can tell the sign, and the result says
+ * it with minima and maxima. */
 static base_dim expression_bound(base_dims *dims, base_dim size, base_dim bound) {
   base_dim minus = base_dim_sub(dims, 0, bound);
-  if (base_dim_not_negative(dims, base_dim_add(dims, bound, INT32_MAX))) return base_dim_binary(dims, BASE_DIM_MIN, bound, size);
+  if (base_dim_not_negative(dims, base_dim_add(dims, bound, INT32_MAX)))
+    return base_dim_binary(dims, BASE_DIM_MIN, bound, size);
   bool negative = base_dim_not_negative(dims, minus);
-  base_dim below = base_dim_binary(dims, BASE_DIM_MIN, negative ? minus : base_dim_binary(dims, BASE_DIM_MAX, minus, 0), 1);
+  base_dim below =
+      base_dim_binary(dims, BASE_DIM_MIN, negative ? minus : base_dim_binary(dims, BASE_DIM_MAX, minus, 0), 1);
   base_dim from_end = base_dim_binary(dims, BASE_DIM_MAX, base_dim_add(dims, size, bound), 0);
   if (negative) return base_dim_mul(dims, from_end, below);
   base_dim at = base_dim_add(dims, bound, base_dim_mul(dims, size, below));
@@ -57,7 +59,8 @@ static base_dim slice_size(ir_infer *ctx, base_dim size, base_dim start, base_di
     return count;
   }
   if (step < 0) {
-    bool whole = base_dim_known(start) && base_dim_known(end) && (start == -1 || start >= INT32_MAX) && end <= -INT32_MAX;
+    bool whole =
+        base_dim_known(start) && base_dim_known(end) && (start == -1 || start >= INT32_MAX) && end <= -INT32_MAX;
     return whole ? base_dim_binary(dims, BASE_DIM_CEILDIV, size, base_dim_number(-step)) : ir_fresh(ctx);
   }
   bool at_end = base_dim_known(end) && end >= INT32_MAX;
@@ -152,7 +155,10 @@ static td_status slice_show(const base_call *call, base_tensor *shown, int64_t *
   if (end_count != count || (has_axes && axis_count != count) || (has_steps && step_count != count))
     return ops_fail(call, "starts, ends, axes and steps have different lengths");
   for (uint32_t k = 0; k < count; k++) {
-    int64_t axis = !has_axes ? k : axes[k] < 0 ? axes[k] + shown->rank : axes[k], step = has_steps ? steps[k] : 1, first;
+    int64_t axis = !has_axes     ? k
+                   : axes[k] < 0 ? axes[k] + shown->rank
+                                 : axes[k],
+            step = has_steps ? steps[k] : 1, first;
     if (axis < 0 || axis >= shown->rank || step == 0)
       return ops_fail(call, "axis %lld or step %lld does not fit", (long long)axis, (long long)step);
     slice_span(shown->dims[axis], starts[k], ends[k], step, &first, &shown->dims[axis]);
@@ -175,7 +181,8 @@ static td_status infer_chunk(ir_infer *ctx) {
   ir_type type = ctx->in[0]->type;
   int64_t parts = base_attr_int(ctx->attrs, CHUNK_PARTS), index = base_attr_int(ctx->attrs, CHUNK_INDEX);
   bool even = base_attr_int(ctx->attrs, CHUNK_EVEN) != 0;
-  if (parts < 1 || parts > INT32_MAX || index < 0 || index >= parts) return ir_infer_fail(ctx, "piece %lld of %lld", (long long)index, (long long)parts);
+  if (parts < 1 || parts > INT32_MAX || index < 0 || index >= parts)
+    return ir_infer_fail(ctx, "piece %lld of %lld", (long long)index, (long long)parts);
   if (type.rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, type.dtype);
   int32_t axis;
   TRY(ir_axis(ctx, base_attr_int(ctx->attrs, CHUNK_DIM), type.rank, &axis));
@@ -183,7 +190,8 @@ static td_status infer_chunk(ir_infer *ctx) {
   int64_t first = 0, count = 0;
   if (base_dim_known(size)) {
     if (even && size % parts)
-      return ir_infer_fail(ctx, "a dimension of %lld does not divide into %lld equal parts", (long long)size, (long long)parts);
+      return ir_infer_fail(ctx, "a dimension of %lld does not divide into %lld equal parts", (long long)size,
+                           (long long)parts);
     chunk_span(size, parts, index, &first, &count);
     type.dims[axis] = count;
   } else {
@@ -201,7 +209,8 @@ static td_status chunk_show(const base_call *call, base_tensor *shown, int64_t *
   int64_t parts = base_attr_int(call->attrs, CHUNK_PARTS);
   if (axis < 0 || axis >= shown->rank) return ops_fail(call, "axis %lld does not fit", (long long)dim);
   if (base_attr_int(call->attrs, CHUNK_EVEN) && shown->dims[axis] % parts)
-    return ops_fail(call, "a dimension of %lld does not divide into %lld equal parts", (long long)shown->dims[axis], (long long)parts);
+    return ops_fail(call, "a dimension of %lld does not divide into %lld equal parts", (long long)shown->dims[axis],
+                    (long long)parts);
   chunk_span(shown->dims[axis], parts, base_attr_int(call->attrs, CHUNK_INDEX), &first, &shown->dims[axis]);
   *offset = first * shown->strides[axis];
   return TD_OK;
@@ -215,7 +224,9 @@ static td_status chunk_reference(const base_call *call) { return ops_show_refere
 /* ---- cases ---- */
 
 static bool slice_cases(ir_case *c, uint32_t number) {
-  static const struct { int64_t starts[2], ends[2], axes[2], steps[2]; } rows[] = {
+  static const struct {
+    int64_t starts[2], ends[2], axes[2], steps[2];
+  } rows[] = {
       {{0, 1}, {3, 4}, {0, 2}, {1, 1}},
       {{-1, INT64_MAX}, {INT64_MIN, -4}, {1, -1}, {-2, -1}},
       {{5, -100}, {100, 3}, {0, 1}, {1, 3}},
@@ -223,9 +234,9 @@ static bool slice_cases(ir_case *c, uint32_t number) {
   };
   static const td_dtype dtypes[] = {TD_F32, TD_U4, TD_F64, TD_BOOL};
   if (number >= OPS_COUNT(rows)) return false;
-  return ops_case_in(c, dtypes[number], OPS_DIMS(3, 5, 7), OPS_NORMAL, number) && ops_case_ints(c, rows[number].starts, 2) &&
-         ops_case_ints(c, rows[number].ends, 2) && ops_case_ints(c, rows[number].axes, 2) &&
-         ops_case_ints(c, rows[number].steps, 2);
+  return ops_case_in(c, dtypes[number], OPS_DIMS(3, 5, 7), OPS_NORMAL, number) &&
+         ops_case_ints(c, rows[number].starts, 2) && ops_case_ints(c, rows[number].ends, 2) &&
+         ops_case_ints(c, rows[number].axes, 2) && ops_case_ints(c, rows[number].steps, 2);
 }
 
 static bool chunk_cases(ir_case *c, uint32_t number) {
@@ -239,11 +250,27 @@ static bool chunk_cases(ir_case *c, uint32_t number) {
 OPS_DECLARE(slice);
 const ir_op ops_slice[] = {
     /* (x, starts, ends, axes?, steps?): i64 vectors of equal length; axes are 0, 1, ... and steps 1 when absent */
-    {.name = "aten::slice", .min_in = 3, .max_in = 5, .out_count = 1, .flags = IR_OP_VIEW, .infer = infer_slice,
-     .reference = slice_reference, .view = slice_view, .cases = slice_cases},
-    /* (x): piece `index` of `parts` along dim, of ceil(size / parts) elements but for the last; even: all must be equal */
-    {.name = "td::chunk", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW, .attrs = chunk_attrs,
-     .attr_count = OPS_COUNT(chunk_attrs), .infer = infer_chunk, .reference = chunk_reference, .view = chunk_view,
+    {.name = "aten::slice",
+     .min_in = 3,
+     .max_in = 5,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .infer = infer_slice,
+     .reference = slice_reference,
+     .view = slice_view,
+     .cases = slice_cases},
+    /* (x): piece `index` of `parts` along dim, of ceil(size / parts) elements but for the last; even: all must be equal
+     */
+    {.name = "td::chunk",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .attrs = chunk_attrs,
+     .attr_count = OPS_COUNT(chunk_attrs),
+     .infer = infer_chunk,
+     .reference = chunk_reference,
+     .view = chunk_view,
      .cases = chunk_cases},
 };
 OPS_TABLE(slice);

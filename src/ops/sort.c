@@ -62,7 +62,8 @@ static void merge_sort(const items *t, int64_t *order, int64_t *spare, int64_t c
   int64_t *from = order, *to = spare;
   for (int64_t width = 1; width < count; width *= 2) {
     for (int64_t low = 0; low < count; low += 2 * width) {
-      int64_t middle = base_min_i64(low + width, count), high = base_min_i64(low + 2 * width, count), a = low, b = middle;
+      int64_t middle = base_min_i64(low + width, count), high = base_min_i64(low + 2 * width, count), a = low,
+              b = middle;
       for (int64_t i = low; i < high; i++) {
         bool left = a < middle && (b >= high || compare_items(t, from[a], from[b]) <= 0);
         to[i] = left ? from[a++] : from[b++];
@@ -142,7 +143,8 @@ static td_status topk_reference(const base_call *call) {
   TRY(ops_read_ints(call, 1, 1, &k, &count));
   if (count != 1) return ops_fail(call, "k is missing");
   const base_tensor *out = base_out(call, 0) ? base_out(call, 0) : base_out(call, 1);
-  if (out && out->dims[axis] != k) return ops_fail(call, "k is %lld where %lld was expected", (long long)k, (long long)out->dims[axis]);
+  if (out && out->dims[axis] != k)
+    return ops_fail(call, "k is %lld where %lld was expected", (long long)k, (long long)out->dims[axis]);
   return sort_along(call, (int32_t)axis, k, base_attr_int(call->attrs, TOPK_LARGEST) != 0);
 }
 
@@ -194,8 +196,8 @@ typedef struct groups {
 static td_status find_groups(const base_call *call, const items *t, int64_t count, groups *g) {
   size_t room = (size_t)count;
   int64_t *order = base_call_scratch(call, room, sizeof *order), *spare = base_call_scratch(call, room, sizeof *spare);
-  *g = (groups){count, 0, base_call_scratch(call, room, sizeof(int64_t)), base_call_scratch(call, room, sizeof(int64_t)),
-                base_call_scratch(call, room, sizeof(int64_t))};
+  *g = (groups){count, 0, base_call_scratch(call, room, sizeof(int64_t)),
+                base_call_scratch(call, room, sizeof(int64_t)), base_call_scratch(call, room, sizeof(int64_t))};
   if (!order || !spare || !g->first || !g->members || !g->group) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < count; i++) order[i] = i;
   merge_sort(t, order, spare, count);
@@ -213,7 +215,8 @@ static td_status find_groups(const base_call *call, const items *t, int64_t coun
 /* Numbers the groups by their first item instead of by value. */
 static td_status order_by_first(const base_call *call, groups *g) {
   size_t room = (size_t)g->items;
-  int64_t *number = base_call_scratch(call, room, sizeof *number), *members = base_call_scratch(call, room, sizeof *members);
+  int64_t *number = base_call_scratch(call, room, sizeof *number),
+          *members = base_call_scratch(call, room, sizeof *members);
   if (!number || !members) return base_no_memory(call->err, "scratch");
   int64_t next = 0;
   for (int64_t i = 0; i < g->items; i++)
@@ -318,17 +321,41 @@ static const ir_alias unique_aliases[] = {{"onnx", "Unique", 11, "axis=dim"}};
 OPS_DECLARE(sort);
 const ir_op ops_sort[] = {
     /* (x, k) -> values, positions: the k largest (or smallest) along dim, always in order; of equal ones the first */
-    {.name = "aten::topk", .min_in = 2, .max_in = 2, .out_count = 2, .attrs = topk_attrs,
-     .attr_count = OPS_COUNT(topk_attrs), .infer = infer_topk, .reference = topk_reference, .flops = sort_flops,
+    {.name = "aten::topk",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 2,
+     .attrs = topk_attrs,
+     .attr_count = OPS_COUNT(topk_attrs),
+     .infer = infer_topk,
+     .reference = topk_reference,
+     .flops = sort_flops,
      .cases = topk_cases},
     /* (x) -> values, positions; stable */
-    {.name = "aten::sort", .min_in = 1, .max_in = 1, .out_count = 2, .attrs = sort_attrs,
-     .attr_count = OPS_COUNT(sort_attrs), .infer = infer_sort, .reference = sort_reference, .flops = sort_flops,
+    {.name = "aten::sort",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 2,
+     .attrs = sort_attrs,
+     .attr_count = OPS_COUNT(sort_attrs),
+     .infer = infer_sort,
+     .reference = sort_reference,
+     .flops = sort_flops,
      .cases = sort_cases},
-    /* (x) -> the different elements (slices along dim, where there is one), position of the first of each, for each item
-     * the number of its kind, members of each kind. sorted: by value, else by first position. */
-    {.name = "td::unique", .min_in = 1, .max_in = 1, .out_count = 4, .flags = IR_OP_DEFINES, .attrs = unique_attrs,
-     .attr_count = OPS_COUNT(unique_attrs), .infer = infer_unique, .reference = unique_reference, .flops = sort_flops,
-     .cases = unique_cases, .aliases = unique_aliases, .alias_count = OPS_COUNT(unique_aliases)},
+    /* (x) -> the different elements (slices along dim, where there is one), position of the first of each, for each
+     * item the number of its kind, members of each kind. sorted: by value, else by first position. */
+    {.name = "td::unique",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 4,
+     .flags = IR_OP_DEFINES,
+     .attrs = unique_attrs,
+     .attr_count = OPS_COUNT(unique_attrs),
+     .infer = infer_unique,
+     .reference = unique_reference,
+     .flops = sort_flops,
+     .cases = unique_cases,
+     .aliases = unique_aliases,
+     .alias_count = OPS_COUNT(unique_aliases)},
 };
 OPS_TABLE(sort);

@@ -34,7 +34,8 @@ static td_status infer_permute(ir_infer *ctx) {
     for (uint32_t i = 0; i < count; i++) dims[i] = ir_fresh(ctx);
     return ir_out(ctx, 0, x->dtype, (int32_t)count, dims);
   }
-  if (!permutation(ctx->attrs, x->rank, order)) return ir_infer_fail(ctx, "the axes are no permutation of %d axes", x->rank);
+  if (!permutation(ctx->attrs, x->rank, order))
+    return ir_infer_fail(ctx, "the axes are no permutation of %d axes", x->rank);
   for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[order[i]];
   TRY(ir_out(ctx, 0, x->dtype, x->rank, dims));
   int64_t dense[BASE_MAX_RANK], strides[BASE_MAX_RANK];
@@ -48,7 +49,8 @@ static td_status permute_show(const base_call *call, base_tensor *shown, int64_t
   const base_tensor *x = base_in(call, 0);
   int32_t order[BASE_MAX_RANK];
   (void)offset;
-  if (!permutation(call->attrs, x->rank, order)) return ops_fail(call, "the axes are no permutation of %d axes", x->rank);
+  if (!permutation(call->attrs, x->rank, order))
+    return ops_fail(call, "the axes are no permutation of %d axes", x->rank);
   for (int32_t i = 0; i < x->rank; i++) {
     shown->dims[i] = x->dims[order[i]];
     shown->strides[i] = x->strides[order[i]];
@@ -101,7 +103,8 @@ static td_status expand_show(const base_call *call, base_tensor *shown, int64_t 
   }
   char a[128], b[128];
   if (!fits)
-    return ops_fail(call, "%s does not expand to %s", base_tensor_describe(x, a, sizeof a), base_tensor_describe(out, b, sizeof b));
+    return ops_fail(call, "%s does not expand to %s", base_tensor_describe(x, a, sizeof a),
+                    base_tensor_describe(out, b, sizeof b));
   shown->rank = out->rank;
   for (int32_t i = 0; i < out->rank; i++) shown->dims[i] = out->dims[i];
   ops_broadcast_strides(x, out->rank, out->dims, shown->strides);
@@ -115,7 +118,8 @@ static td_status flip_show(const base_call *call, base_tensor *shown, int64_t *o
   const int64_t *dims = base_attr_ints(call->attrs, DIMS, &count);
   for (uint32_t i = 0; i < count; i++) {
     int64_t axis = dims[i] < 0 ? dims[i] + shown->rank : dims[i];
-    if (axis < 0 || axis >= shown->rank) return ops_fail(call, "axis %lld does not fit rank %d", (long long)dims[i], shown->rank);
+    if (axis < 0 || axis >= shown->rank)
+      return ops_fail(call, "axis %lld does not fit rank %d", (long long)dims[i], shown->rank);
     if (shown->dims[axis] == 0) continue;
     *offset += (shown->dims[axis] - 1) * shown->strides[axis];
     shown->strides[axis] = -shown->strides[axis];
@@ -161,16 +165,42 @@ static const ir_alias expand_aliases[] = {{"onnx", "Expand", 8, NULL}};
 OPS_DECLARE(view);
 const ir_op ops_view[] = {
     /* (x): axis i of the result is axis dims[i] of x; reversed without dims */
-    {.name = "aten::permute", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW, .attrs = dims_attrs,
-     .attr_count = OPS_COUNT(dims_attrs), .infer = infer_permute, .reference = permute_reference, .view = permute_view,
-     .cases = permute_cases, .aliases = permute_aliases, .alias_count = OPS_COUNT(permute_aliases)},
+    {.name = "aten::permute",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .attrs = dims_attrs,
+     .attr_count = OPS_COUNT(dims_attrs),
+     .infer = infer_permute,
+     .reference = permute_reference,
+     .view = permute_view,
+     .cases = permute_cases,
+     .aliases = permute_aliases,
+     .alias_count = OPS_COUNT(permute_aliases)},
     /* (x, sizes): x broadcast with a tensor of those sizes; -1 keeps that of x */
-    {.name = "aten::expand", .min_in = 2, .max_in = 2, .out_count = 1, .flags = IR_OP_VIEW, .infer = infer_expand,
-     .reference = expand_reference, .view = expand_view, .cases = expand_cases, .aliases = expand_aliases,
+    {.name = "aten::expand",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .infer = infer_expand,
+     .reference = expand_reference,
+     .view = expand_view,
+     .cases = expand_cases,
+     .aliases = expand_aliases,
      .alias_count = OPS_COUNT(expand_aliases)},
     /* (x): reversed along dims */
-    {.name = "aten::flip", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW, .attrs = dims_attrs,
-     .attr_count = OPS_COUNT(dims_attrs), .infer = ops_infer_same, .reference = flip_reference, .view = flip_view,
+    {.name = "aten::flip",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .attrs = dims_attrs,
+     .attr_count = OPS_COUNT(dims_attrs),
+     .infer = ops_infer_same,
+     .reference = flip_reference,
+     .view = flip_view,
      .cases = flip_cases},
 };
 OPS_TABLE(view);

@@ -90,7 +90,8 @@ static void an_empty_list_stacks_to_nothing(void **state) {
   fixture *f = *state;
   base_value list, out;
   assert_int_equal(evaluate(f, "td::list_new", (base_arg[]){ARG_DTYPE("dtype", TD_F32)}, 1, NULL, 0, &list), TD_OK);
-  base_arg args[] = {ARG_INT("dim", 0), ARG_INT("new_axis", 1), ARG_DTYPE("dtype", TD_F32), ARG_INTS("dims", ((int64_t[]){3, -1}), 2)};
+  base_arg args[] = {ARG_INT("dim", 0), ARG_INT("new_axis", 1), ARG_DTYPE("dtype", TD_F32),
+                     ARG_INTS("dims", ((int64_t[]){3, -1}), 2)};
   assert_int_equal(evaluate(f, "td::stack_list", args, 4, (base_value *[]){&list}, 1, &out), TD_OK);
   assert_int_equal(out.tensor.rank, 3);
   assert_int_equal(out.tensor.dims[0], 0);
@@ -111,7 +112,8 @@ static void positions_are_checked(void **state) {
   assert_int_equal(evaluate(f, "td::list_insert", NULL, 0, (base_value *[]){&list, &x, &position}, 3, &out), TD_OK);
   assert_int_equal(out.list.count, 3);
   at = -3;
-  assert_int_equal(evaluate(f, "td::list_erase", NULL, 0, (base_value *[]){&list, &position}, 2, &out), TD_BAD_ARGUMENT);
+  assert_int_equal(evaluate(f, "td::list_erase", NULL, 0, (base_value *[]){&list, &position}, 2, &out),
+                   TD_BAD_ARGUMENT);
   assert_int_equal(evaluate(f, "td::list_erase", NULL, 0, (base_value *[]){&list}, 1, &out), TD_OK);
   assert_int_equal(out.list.count, 1);
   assert_int_equal(element(&out.list.items[0], 0), 1);

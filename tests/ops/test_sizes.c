@@ -1,4 +1,5 @@
-/* Shape arithmetic keeps expressions: the chains that exporters write come out as sizes of the inputs, not as new symbols. */
+/* Shape arithmetic keeps expressions: the chains that exporters write come out as sizes of the inputs, not as new
+ * symbols. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,8 +38,10 @@ static int teardown(void **state) {
   return 0;
 }
 
-static ir_value add(fixture *f, const char *op, const ir_value *in, uint32_t count, const base_arg *args, uint32_t arg_count) {
-  ir_new_node spec = {.op = ir_opset_find(f->graph->ops, op), .in = in, .in_count = count, .args = args, .arg_count = arg_count};
+static ir_value add(fixture *f, const char *op, const ir_value *in, uint32_t count, const base_arg *args,
+                    uint32_t arg_count) {
+  ir_new_node spec = {
+      .op = ir_opset_find(f->graph->ops, op), .in = in, .in_count = count, .args = args, .arg_count = arg_count};
   ir_node node;
   ir_value out;
   td_error err;
@@ -46,7 +49,8 @@ static ir_value add(fixture *f, const char *op, const ir_value *in, uint32_t cou
   if (ir_add_node(f->graph, f->graph->top, &spec, &node, &out, &err) != TD_OK) fail_msg("%s", err.text);
   return out;
 }
-#define ADD(f, op, ...) add(f, op, (ir_value[]){__VA_ARGS__}, sizeof((ir_value[]){__VA_ARGS__}) / sizeof(ir_value), NULL, 0)
+#define ADD(f, op, ...) \
+  add(f, op, (ir_value[]){__VA_ARGS__}, sizeof((ir_value[]){__VA_ARGS__}) / sizeof(ir_value), NULL, 0)
 
 static ir_value ints(fixture *f, int64_t value) {
   ir_value v;

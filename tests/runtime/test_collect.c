@@ -1,5 +1,5 @@
-/* A loop that collects values larger than what it may leave lying about: tidying up must keep all of the list, whose array
- * was made before the loop and whose items were made in it. */
+/* A loop that collects values larger than what it may leave lying about: tidying up must keep all of the list, whose
+ * array was made before the loop and whose items were made in it. */
 #include <stdlib.h>
 
 #include "import/onnx_build.h"
@@ -48,7 +48,8 @@ static void collects_everything(void **state) {
     const float *got = all.data;
     for (int k = 0; k < ROUNDS; k++)
       for (int i = 0; i < SIZE; i += 997)
-        if (got[k * SIZE + i] != (float)(k + 2) * x[i]) fail_msg("round %d, element %d: %g", k, i, (double)got[k * SIZE + i]);
+        if (got[k * SIZE + i] != (float)(k + 2) * x[i])
+          fail_msg("round %d, element %d: %g", k, i, (double)got[k * SIZE + i]);
   }
   td_session_free(session);
   td_model_free(model);

@@ -33,7 +33,9 @@ static void constant_of_shape(onnx_node *n) {
 static void eye_like(onnx_node *n) {
   ir_value x = onnx_in(n, 0);
   td_dtype dtype = onnx_attr_has(n, "dtype") ? onnx_dtype(n, onnx_attr_int(n, "dtype", 0)) : onnx_type_dtype(n, x);
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::eye_like", &x, 1, ARG_DTYPE("dtype", dtype), ARG_INT("diagonal", onnx_attr_int(n, "k", 0))));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "td::eye_like", &x, 1, ARG_DTYPE("dtype", dtype),
+                          ARG_INT("diagonal", onnx_attr_int(n, "k", 0))));
 }
 
 /* ---- Pad ---- */
@@ -53,8 +55,9 @@ static void emit_pad(onnx_node *n, ir_value pads, ir_value value, ir_value axes)
     if (strcmp(row->mode, mode) != 0) continue;
     ir_value constant[] = {onnx_in(n, 0), pads, value, axes}, other[] = {onnx_in(n, 0), pads, axes};
     uint32_t count = axes.id ? 4 : value.id ? 3 : 2;
-    onnx_out(n, 0, row->constant ? onnx_emit(n, row->op, constant, count, NULL, 0)
-                                 : onnx_emit(n, row->op, other, axes.id ? 3 : 2, NULL, 0));
+    onnx_out(n, 0,
+             row->constant ? onnx_emit(n, row->op, constant, count, NULL, 0)
+                           : onnx_emit(n, row->op, other, axes.id ? 3 : 2, NULL, 0));
     return;
   }
   onnx_fail(n, TD_UNSUPPORTED, "the padding mode \"%s\"", mode);
@@ -65,8 +68,9 @@ static void pad(onnx_node *n) {
   uint32_t count;
   const int64_t *pads = onnx_attr_ints(n, onnx_attr_has(n, "paddings") ? "paddings" : "pads", &count);
   ir_value operand = onnx_has(n, 1) ? onnx_in(n, 1) : onnx_ints(n, pads, count);
-  ir_value value = onnx_attr_has(n, "value") ? onnx_scalar(n, onnx_type_dtype(n, onnx_in(n, 0)), onnx_attr_float(n, "value", 0))
-                                             : onnx_in(n, 2);
+  ir_value value = onnx_attr_has(n, "value")
+                       ? onnx_scalar(n, onnx_type_dtype(n, onnx_in(n, 0)), onnx_attr_float(n, "value", 0))
+                       : onnx_in(n, 2);
   emit_pad(n, operand, value, onnx_in(n, 3));
 }
 

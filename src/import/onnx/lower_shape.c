@@ -1,4 +1,5 @@
-/* lower_shape.c -- operators on shapes whose attributes became inputs over the versions, or that ATen spells otherwise. */
+/* lower_shape.c -- operators on shapes whose attributes became inputs over the versions, or that ATen spells otherwise.
+ */
 #include "import/onnx/onnx_priv.h"
 
 /* Input `i`, or the attribute of older versions as a constant; none when there is neither. */
@@ -21,7 +22,9 @@ static void squeeze(onnx_node *n) {
   onnx_out(n, 0, onnx_emit(n, "aten::squeeze", in, in[1].id ? 2 : 1, NULL, 0));
 }
 
-static void unsqueeze(onnx_node *n) { onnx_out(n, 0, ONNX_EMIT(n, "aten::unsqueeze", onnx_in(n, 0), ints_of(n, 1, "axes"))); }
+static void unsqueeze(onnx_node *n) {
+  onnx_out(n, 0, ONNX_EMIT(n, "aten::unsqueeze", onnx_in(n, 0), ints_of(n, 1, "axes")));
+}
 
 static void slice(onnx_node *n) {
   ir_value in[] = {onnx_in(n, 0), ints_of(n, 1, "starts"), ints_of(n, 2, "ends"), ints_of(n, 3, "axes"), onnx_in(n, 4)};
@@ -75,8 +78,9 @@ static void split(onnx_node *n) {
     return;
   }
   for (uint32_t i = 0; i < onnx_out_count(n); i++)
-    onnx_out(n, i, ONNX_EMIT_ARGS(n, "td::chunk", &x, 1, ARG_INT("dim", axis), ARG_INT("parts", parts), ARG_INT("index", i),
-                                  ARG_BOOL("even", onnx_opset(n) < 18)));
+    onnx_out(n, i,
+             ONNX_EMIT_ARGS(n, "td::chunk", &x, 1, ARG_INT("dim", axis), ARG_INT("parts", parts), ARG_INT("index", i),
+                            ARG_BOOL("even", onnx_opset(n) < 18)));
 }
 
 /* Version 1 repeats `tiles` times along one `axis`; later ones have a number per dimension. */
@@ -100,7 +104,7 @@ static void tile(onnx_node *n) {
 
 ONNX_DECLARE(shape);
 const onnx_lowering onnx_lower_shape[] = {
-    {"", "Reshape", 1, reshape},     {"", "Squeeze", 1, squeeze}, {"", "Unsqueeze", 1, unsqueeze}, {"", "Slice", 1, slice},
-    {"", "Concat", 1, concat},       {"", "Split", 1, split},     {"", "Tile", 1, tile},
+    {"", "Reshape", 1, reshape}, {"", "Squeeze", 1, squeeze}, {"", "Unsqueeze", 1, unsqueeze}, {"", "Slice", 1, slice},
+    {"", "Concat", 1, concat},   {"", "Split", 1, split},     {"", "Tile", 1, tile},
 };
 ONNX_TABLE(shape);

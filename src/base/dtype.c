@@ -188,7 +188,7 @@ uint8_t base_f64_to_small(td_dtype dtype, double value, bool saturate) {
 static uint8_t packed_get(const void *data, int64_t index, unsigned bits) {
   unsigned per_byte = 8 / bits;
   uint8_t byte = ((const uint8_t *)data)[index / per_byte];
-  return (uint8_t)(byte >> ((unsigned)(index % per_byte) * bits) & ((1u << bits) - 1));
+  return (uint8_t)((unsigned)byte >> ((unsigned)(index % per_byte) * bits) & ((1u << bits) - 1));
 }
 
 static void packed_set(void *data, int64_t index, unsigned bits, uint8_t value) {

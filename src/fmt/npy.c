@@ -166,7 +166,7 @@ static td_status read_descr(header *h, td_dtype raw_as, td_error *err) {
 
 static uint8_t get_packed(const void *data, unsigned bits, int64_t i) {
   int64_t bit = i * bits;
-  return (uint8_t)(((const uint8_t *)data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1));
+  return (uint8_t)((unsigned)((const uint8_t *)data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1));
 }
 
 /* Packs one element per byte into the bits of the dtype, low bits first; `offset` walks the file's order. */

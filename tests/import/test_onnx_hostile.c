@@ -85,7 +85,7 @@ static void recursion(void **state) {
 static void exponential_calls(void **state) {
   (void)state;
   base_text functions = message();
-  char names[42][8];
+  char names[42][16];
   for (int i = 0; i < 42; i++) snprintf(names[i], sizeof names[i], "F%d", i);
   for (int i = 0; i < 41; i++) put_function(&functions, names[i], names[i + 1]);
   base_text last = message();

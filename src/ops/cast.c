@@ -22,20 +22,15 @@ static void print_float(td_dtype dtype, double value, char *text) {
     return;
   }
   int digits = 1;
-  for (; digits < 17; digits++) {
+  for (;; digits++) { /* 17 digits tell every double apart */
     uint64_t again[1] = {0}; /* one element of any float type */
     snprintf(text, NUMBER_TEXT, "%.*e", digits - 1, value);
     base_store_f64(dtype, again, 0, strtod(text, NULL));
-    if (base_load_f64(dtype, again, 0) == value) break;
+    if (digits == 17 || base_load_f64(dtype, again, 0) == value) break;
   }
-  double magnitude = fabs(value);
-  if (magnitude != 0 && (magnitude >= 1e16 || magnitude < 1e-4)) {
-    snprintf(text, NUMBER_TEXT, "%.*e", digits - 1, value);
-    return;
-  }
-  int before =
-      magnitude == 0 ? 1 : (int)floor(log10(magnitude)) + 1; /* digits before the point; negative: zeros after */
-  int after = digits - before;
+  int exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10); /* of the first digit, as rounded */
+  if (value != 0 && (exponent >= 16 || exponent < -4)) return;
+  int after = digits - 1 - exponent;
   snprintf(text, NUMBER_TEXT, "%.*f", after < 1 ? 1 : after, value);
 }
 

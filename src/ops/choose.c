@@ -1,7 +1,6 @@
 /* choose.c -- choosing between values: where (any element type) and clamp. */
 #include "ops/ops_priv.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- aten::where(condition, a, b) ---- */
@@ -83,8 +82,8 @@ static bool where_cases(ir_case *c, uint32_t number) {
 
 /* ---- aten::clamp(x, min?, max?): min(max(x, min), max), so that max wins; NaN stays ---- */
 
-static double at_least(double a, double low) { return a < low || isnan(low) ? low : a; }
-static double at_most(double a, double high) { return a > high || isnan(high) ? high : a; }
+static double at_least(double a, double low) { return a < low ? low : a; }
+static double at_most(double a, double high) { return a > high ? high : a; }
 static bool less(int64_t a, int64_t b, bool is_u64) { return is_u64 ? (uint64_t)a < (uint64_t)b : a < b; }
 
 /* Which bounds there are; operands stand in the order x, min, max without gaps. */

@@ -69,6 +69,11 @@ static td_status layer_param(const base_call *call, uint32_t i, int32_t axis, in
   return TD_OK;
 }
 
+/* Statistics of no elements. */
+static void fill_nan(const base_tensor *t) {
+  for (int64_t k = 0; t && k < base_tensor_numel(t); k++) base_store_f64(t->dtype, t->data, k, (double)NAN);
+}
+
 /* Outputs: y, then (layer) mean and 1/deviation, or (rms) 1/root mean square. */
 static td_status normalise_rows(const base_call *call, bool centered) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *mean = centered ? base_out(call, 1) : NULL,
@@ -76,6 +81,11 @@ static td_status normalise_rows(const base_call *call, bool centered) {
   int64_t axis = base_attr_int(call->attrs, AXIS), outer = 1, count = 1;
   double eps = base_attr_float(call->attrs, EPS);
   if (axis < 0) axis += x->rank;
+  if (base_tensor_numel(x) == 0) {
+    fill_nan(mean);
+    fill_nan(scale);
+    return TD_OK;
+  }
   for (int32_t i = 0; i < x->rank; i++) *(i < axis ? &outer : &count) *= x->dims[i];
   const void *data = ops_dense(call, 0);
   double *row = base_call_scratch(call, (size_t)count, sizeof *row);
@@ -154,6 +164,7 @@ static int64_t plane_of(const base_tensor *x) {
 
 static td_status batch_norm_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
+  if (base_tensor_numel(x) == 0) return TD_OK;
   int64_t channels = x->rank > 1 ? x->dims[1] : 1, plane = plane_of(x), samples = x->rank ? x->dims[0] : 1;
   double eps = base_attr_float(call->attrs, 0);
   const base_f64 *weight, *bias, *mean, *var;
@@ -191,6 +202,12 @@ static td_status infer_batch_norm(ir_infer *ctx) {
   return infer_float(ctx);
 }
 
+static td_status infer_with_channels(ir_infer *ctx) {
+  const ir_type *x = &ir_in(ctx, 0)->type;
+  if (x->rank != IR_UNRANKED && x->rank < 2) return ir_infer_fail(ctx, "operand of rank %d has no channels", x->rank);
+  return infer_float(ctx);
+}
+
 /* ---- group norm: x [n, c, ...], weight?, bias?: one element per channel, or one per group ---- */
 
 enum { NUM_GROUPS, GROUP_EPS };
@@ -219,7 +236,7 @@ static double param_at(const group_param *p, int64_t channel) {
 
 static td_status group_norm_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
-  int64_t channels = x->rank > 1 ? x->dims[1] : 1, plane = plane_of(x), groups = base_attr_int(call->attrs, NUM_GROUPS);
+  int64_t channels = x->dims[1], plane = plane_of(x), groups = base_attr_int(call->attrs, NUM_GROUPS);
   if (base_tensor_numel(x) == 0) return TD_OK;
   if (groups == 0) groups = channels;
   if (groups < 1 || channels % groups)
@@ -254,6 +271,7 @@ static const ir_attr lrn_attrs[] = {{.name = "size", .kind = BASE_ATTR_INT, .req
 
 static td_status lrn_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
+  if (base_tensor_numel(x) == 0) return TD_OK;
   int64_t channels = x->dims[1], plane = plane_of(x), size = base_attr_int(call->attrs, LRN_SIZE);
   double alpha = base_attr_float(call->attrs, LRN_ALPHA) / (double)size, beta = base_attr_float(call->attrs, LRN_BETA),
          bias = base_attr_float(call->attrs, LRN_BIAS);
@@ -277,10 +295,8 @@ static td_status lrn_reference(const base_call *call) {
 }
 
 static td_status infer_lrn(ir_infer *ctx) {
-  const ir_type *x = &ir_in(ctx, 0)->type;
   if (base_attr_int(ctx->attrs, LRN_SIZE) < 1) return ir_infer_fail(ctx, "size must be at least 1");
-  if (x->rank != IR_UNRANKED && x->rank < 2) return ir_infer_fail(ctx, "operand of rank %d has no channels", x->rank);
-  return infer_float(ctx);
+  return infer_with_channels(ctx);
 }
 
 /* ---- cases ---- */
@@ -338,7 +354,7 @@ const ir_op ops_norm[] = {
      .attrs = batch_attrs, .attr_count = OPS_COUNT(batch_attrs), .infer = infer_batch_norm,
      .reference = batch_norm_reference, .flops = element_flops, .rtol = 1e-5f, .atol = 1e-6f, .cases = batch_cases},
     {.name = "aten::native_group_norm", .min_in = 1, .max_in = 3, .out_count = 1, .attrs = group_attrs,
-     .attr_count = OPS_COUNT(group_attrs), .infer = infer_float, .reference = group_norm_reference,
+     .attr_count = OPS_COUNT(group_attrs), .infer = infer_with_channels, .reference = group_norm_reference,
      .flops = element_flops, .rtol = 1e-5f, .atol = 1e-6f, .cases = group_cases, .aliases = instance_aliases,
      .alias_count = OPS_COUNT(instance_aliases)},
     {.name = "td::lrn", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = lrn_attrs,

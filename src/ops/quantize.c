@@ -23,7 +23,7 @@ static td_status place_scale(const base_call *call, layout *l, int32_t axis) {
   const base_tensor *x = base_in(call, 0), *scale = base_in(call, 1);
   int64_t count = base_tensor_numel(scale), block = base_attr_int(call->attrs, BLOCK);
   l->block = 1;
-  if (scale->rank == 0 || (count == 1 && scale->rank <= 1 && l->along != 1)) return TD_OK;
+  if (count == 1) return TD_OK;
   if (scale->rank == 1 && !(block && x->rank == 1)) {
     l->scale_along = 1;
     if (count == l->along) return TD_OK;
@@ -95,6 +95,7 @@ static td_status quantize_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const base_dtype_info *d = base_dtype(out->dtype);
   layout l;
+  if (base_tensor_numel(x) == 0) return TD_OK;
   TRY(layout_start(call, &l));
   quantizer q = {.from = x->dtype,
                  .to = out->dtype,
@@ -132,6 +133,7 @@ static void dequantize_row(const void *user, const layout *l, int64_t at, int64_
 static td_status dequantize_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   layout l;
+  if (base_tensor_numel(x) == 0) return TD_OK;
   TRY(layout_start(call, &l));
   quantizer q = {.from = x->dtype, .to = out->dtype, .x = ops_dense(call, 0), .out = out->data};
   if (!q.x) return base_no_memory(call->err, "scratch");

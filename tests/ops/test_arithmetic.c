@@ -270,8 +270,10 @@ static base_value cast(const base_tensor *t, td_dtype to, td_status expected) {
 
 /* The shortest text that reads back as the number, and back again. */
 static void numbers_as_text(void **state) {
-  static const float floats[] = {1.5f, -3.0f, 1e20f, 1e-7f, 3.14159274f, 16777216.0f, 0.1f, 0.0f, INFINITY};
-  static const char *const texts[] = {"1.5", "-3.0", "1e+20", "1e-07", "3.1415927", "16777216.0", "0.1", "0.0", "inf"};
+  static const float floats[] = {1.5f, -3.0f, 1e20f,     1e-7f,      3.14159274f, 16777216.0f,
+                                 0.1f, 0.0f,  9.999e-5f, 999.99994f, INFINITY};
+  static const char *const texts[] = {"1.5", "-3.0", "1e+20",     "1e-07",     "3.1415927", "16777216.0",
+                                      "0.1", "0.0",  "9.999e-05", "999.99994", "inf"};
   enum { COUNT = sizeof floats / sizeof *floats };
   float data[COUNT];
   int64_t dims[] = {COUNT};

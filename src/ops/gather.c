@@ -206,7 +206,7 @@ static bool gather_nd_cases(ir_case *c, uint32_t number) {
 
 static const ir_alias select_aliases[] = {{"onnx", "Gather", 1, "axis=dim"}};
 static const ir_alias gather_aliases[] = {{"onnx", "GatherElements", 11, "axis=dim"}};
-static const ir_alias nd_aliases[] = {{"onnx", "GatherND", 11, NULL}};
+static const ir_alias nd_aliases[] = {{"onnx", "GatherND", 11, NULL}, {"com.microsoft", "GatherND", 1, NULL}};
 
 OPS_DECLARE(gather);
 const ir_op ops_gather[] = {

@@ -1,7 +1,9 @@
 /* select.c -- results whose size depends on data: nonzero, compress, non-maximum suppression. */
 #include "ops/move_priv.h"
+#include "ops/sort_priv.h"
 #include "base/size.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { COMPRESS_DIM };
@@ -127,24 +129,19 @@ static bool overlaps(const nms *p, const base_f32 *boxes, int64_t i, int64_t j) 
   return shared / (area_a + area_b - shared) > p->iou_threshold;
 }
 
-/* Positions of the candidates of one class, best first; equal scores in order. A bottom-up merge sort. */
+/* Higher scores first, NaN last. */
+static int compare_scores(const void *user, int64_t a, int64_t b) {
+  const base_f32 *scores = user;
+  if (isnan(scores[a]) || isnan(scores[b])) return (isnan(scores[a]) != 0) - (isnan(scores[b]) != 0);
+  return (scores[a] < scores[b]) - (scores[a] > scores[b]);
+}
+
+/* Positions of the candidates of one class, best first; equal scores in order. */
 static int64_t rank_candidates(nms *p, const base_f32 *scores) {
   int64_t count = 0;
   for (int64_t i = 0; i < p->count; i++)
     if (!p->has_score_threshold || scores[i] > p->score_threshold) p->order[count++] = i;
-  for (int64_t width = 1; width < count; width *= 2) {
-    for (int64_t low = 0; low < count; low += 2 * width) {
-      int64_t middle = base_min_i64(low + width, count), high = base_min_i64(low + 2 * width, count), a = low,
-              b = middle;
-      for (int64_t i = low; i < high; i++) {
-        bool left = a < middle && (b >= high || !(scores[p->order[b]] > scores[p->order[a]]));
-        p->spare[i] = left ? p->order[a++] : p->order[b++];
-      }
-    }
-    int64_t *swap = p->order;
-    p->order = p->spare;
-    p->spare = swap;
-  }
+  ops_sort_positions(p->order, p->spare, count, compare_scores, scores);
   return count;
 }
 

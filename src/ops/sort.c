@@ -1,6 +1,7 @@
 /* sort.c -- topk, sort, unique. One stable merge sort of positions: equal elements keep their order, NaN counts as the
  * largest value, and -0 equals 0. */
 #include "ops/move_priv.h"
+#include "ops/sort_priv.h"
 #include "base/size.h"
 
 #include <math.h>
@@ -50,22 +51,22 @@ static int compare_elements(td_dtype dtype, const void *data, int64_t a, int64_t
   return (x > y) - (x < y);
 }
 
-static int compare_items(const items *t, int64_t a, int64_t b) {
+static int compare_items(const void *user, int64_t a, int64_t b) {
+  const items *t = user;
   int order = 0;
   for (int64_t k = 0; k < t->length && !order; k++)
     order = compare_elements(t->dtype, t->data, t->base + a * t->step + k, t->base + b * t->step + k);
   return t->descending ? -order : order;
 }
 
-/* Sorts `order` (count positions), bottom-up; `spare` has the same room. */
-static void merge_sort(const items *t, int64_t *order, int64_t *spare, int64_t count) {
+void ops_sort_positions(int64_t *order, int64_t *spare, int64_t count, ops_compare compare, const void *user) {
   int64_t *from = order, *to = spare;
   for (int64_t width = 1; width < count; width *= 2) {
     for (int64_t low = 0; low < count; low += 2 * width) {
       int64_t middle = base_min_i64(low + width, count), high = base_min_i64(low + 2 * width, count), a = low,
               b = middle;
       for (int64_t i = low; i < high; i++) {
-        bool left = a < middle && (b >= high || compare_items(t, from[a], from[b]) <= 0);
+        bool left = a < middle && (b >= high || compare(user, from[a], from[b]) <= 0);
         to[i] = left ? from[a++] : from[b++];
       }
     }
@@ -126,7 +127,7 @@ static td_status sort_along(const base_call *call, int32_t axis, int64_t k, bool
     int64_t o = row / inner, i = row % inner;
     items t = {x->dtype, data, o * size * inner + i, inner, 1, descending};
     for (int64_t j = 0; j < size; j++) order[j] = j;
-    merge_sort(&t, order, spare, size);
+    ops_sort_positions(order, spare, size, compare_items, &t);
     for (int64_t j = 0; j < k; j++) {
       int64_t to = (o * k + j) * inner + i;
       if (values) ops_move_run(x->dtype, values->data, to, data, t.base + order[j] * inner, 1);
@@ -200,7 +201,7 @@ static td_status find_groups(const base_call *call, const items *t, int64_t coun
                 base_call_scratch(call, room, sizeof(int64_t)), base_call_scratch(call, room, sizeof(int64_t))};
   if (!order || !spare || !g->first || !g->members || !g->group) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < count; i++) order[i] = i;
-  merge_sort(t, order, spare, count);
+  ops_sort_positions(order, spare, count, compare_items, t);
   for (int64_t i = 0; i < count; i++) {
     if (i == 0 || compare_items(t, order[i - 1], order[i]) != 0) {
       g->first[g->count] = order[i]; /* the sort is stable: the first of its kind */

@@ -1,8 +1,8 @@
 /* treadle.h -- the public interface of libtreadle.
  *
- * A model file becomes a td_model (mapped, verified, compiled for this CPU; immutable, shared by any number of threads).
- * A td_session is one caller's working memory over a model: set inputs, run, read outputs. Many sessions may run one
- * model at the same time; one session serves one caller at a time.
+ * A model file becomes a td_model (mapped, verified, compiled for this CPU; immutable, shared by any number of
+ * threads). A td_session is one caller's working memory over a model: set inputs, run, read outputs. Many sessions may
+ * run one model at the same time; one session serves one caller at a time.
  *
  *     td_error err;
  *     td_model *model;
@@ -15,8 +15,8 @@
  *     td_session_output(session, 0, &out, &err);
  *
  * ABI rules. Handles are opaque. Options are structs that begin with their own size: zero the struct, set `size` to
- * sizeof, then the fields you want; a newer library reads fields that an older caller does not have as zero. Enumerators
- * never change value. Functions and trailing fields are added, never removed, within one TD_VERSION_MAJOR.
+ * sizeof, then the fields you want; a newer library reads fields that an older caller does not have as zero.
+ * Enumerators never change value. Functions and trailing fields are added, never removed, within one TD_VERSION_MAJOR.
  *
  * Every function returns a td_status; results come through trailing pointers, and `err` (may be NULL) is filled on
  * failure only. No function aborts, prints, or reads the environment. */
@@ -71,14 +71,31 @@ TD_API const char *td_version(void);
 
 typedef enum td_dtype {
   TD_INVALID = 0,
-  TD_F64, TD_F32, TD_F16, TD_BF16,
-  TD_I64, TD_I32, TD_I16, TD_I8,
-  TD_U64, TD_U32, TD_U16, TD_U8,
+  TD_F64,
+  TD_F32,
+  TD_F16,
+  TD_BF16,
+  TD_I64,
+  TD_I32,
+  TD_I16,
+  TD_I8,
+  TD_U64,
+  TD_U32,
+  TD_U16,
+  TD_U8,
   TD_BOOL,   /* one byte, 0 or 1 */
   TD_STRING, /* host only */
   /* Storage types: cast to and from, dequantise; no arithmetic. Types of 4 and 2 bits are packed, low bits first. */
-  TD_F8E4M3FN, TD_F8E4M3FNUZ, TD_F8E5M2, TD_F8E5M2FNUZ, TD_F8E8M0,
-  TD_F4E2M1, TD_I4, TD_U4, TD_I2, TD_U2,
+  TD_F8E4M3FN,
+  TD_F8E4M3FNUZ,
+  TD_F8E5M2,
+  TD_F8E5M2FNUZ,
+  TD_F8E8M0,
+  TD_F4E2M1,
+  TD_I4,
+  TD_U4,
+  TD_I2,
+  TD_U2,
   TD_DTYPE_COUNT
 } td_dtype;
 
@@ -155,16 +172,17 @@ typedef struct td_model_stats {
   uint64_t copied_bytes;  /* of these, those that are copies in anonymous memory */
   uint32_t nodes;         /* of the compiled graph, nested blocks included */
   uint32_t steps;
-  double load_ms;         /* map, read, verify */
-  double compile_ms;      /* passes and plan */
-  double gflop;           /* of one run at fixed shapes; 0 when shapes are open */
-  const char *backend;    /* the one in use; owned by the library */
+  double load_ms;      /* map, read, verify */
+  double compile_ms;   /* passes and plan */
+  double gflop;        /* of one run at fixed shapes; 0 when shapes are open */
+  const char *backend; /* the one in use; owned by the library */
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 
 /* Prints the graph or plan as text: stage "imported", "passes" or "plan", format "text", "dot" or "json". `*text` is
  * NUL-terminated, belongs to the caller, and is given back with td_text_free. */
-TD_API td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text, td_error *err);
+TD_API td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text,
+                                td_error *err);
 TD_API void td_text_free(const td_model *model, char *text);
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
@@ -192,7 +210,8 @@ typedef struct td_string {
   size_t length; /* bytes; no NUL needed */
 } td_string;
 
-/* Binds a sequence input (kind "list"): `count` tensors. An optional input takes a tensor, or this with NULL for none. */
+/* Binds a sequence input (kind "list"): `count` tensors. An optional input takes a tensor, or this with NULL for none.
+ */
 TD_API td_status td_session_set_input_list(td_session *session, size_t index, const td_tensor *items, size_t count,
                                            td_error *err);
 
@@ -204,15 +223,16 @@ TD_API td_status td_session_run(td_session *session, td_error *err);
  * td_model_output; its items are read with td_session_output_item. */
 TD_API td_status td_session_output(td_session *session, size_t index, td_tensor *tensor, td_error *err);
 TD_API td_status td_session_output_count(td_session *session, size_t index, size_t *count, td_error *err);
-TD_API td_status td_session_output_item(td_session *session, size_t index, size_t item, td_tensor *tensor, td_error *err);
+TD_API td_status td_session_output_item(td_session *session, size_t index, size_t item, td_tensor *tensor,
+                                        td_error *err);
 
 typedef struct td_session_stats {
-  size_t size;             /* sizeof(td_session_stats), set by the caller */
-  uint64_t arena_bytes;    /* planned for the shapes bound last */
-  uint64_t arena_lower;    /* lower bound: the most bytes that live at one step */
-  uint64_t tail_bytes;     /* most that data-dependent values and scratch took */
+  size_t size;          /* sizeof(td_session_stats), set by the caller */
+  uint64_t arena_bytes; /* planned for the shapes bound last */
+  uint64_t arena_lower; /* lower bound: the most bytes that live at one step */
+  uint64_t tail_bytes;  /* most that data-dependent values and scratch took */
   uint64_t runs;
-  uint32_t threads;        /* that compute a run */
+  uint32_t threads; /* that compute a run */
 } td_session_stats;
 TD_API td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err);
 

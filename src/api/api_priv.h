@@ -8,14 +8,14 @@
 
 struct td_model {
   td_allocator allocator;
-  base_arena *arena;   /* this struct, the operator set, copies of options */
+  base_arena *arena; /* this struct, the operator set, copies of options */
   const ir_opset *ops;
   char *path;          /* NULL: from memory */
   const char *builtin; /* what stands after builtin: in the path; NULL: a file */
   const char *format, *disabled, *weights;
   const compile_backend *backend;
   uint64_t seed;
-  const void *bytes;   /* the model file, or the weights of a built-in model */
+  const void *bytes; /* the model file, or the weights of a built-in model */
   size_t size;
   BASE_VEC(sys_mapping) mappings; /* the model, its external data, its weights */
   ir_graph *graph;

@@ -14,7 +14,8 @@ void api_read_options(void *to, size_t to_size, const void *from) {
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err) {
   size_t room = *(size_t *)to;
   if (room < sizeof(size_t)) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "set the field size of the struct first");
-  memcpy((char *)to + sizeof(size_t), (const char *)from + sizeof(size_t), (room < from_size ? room : from_size) - sizeof(size_t));
+  memcpy((char *)to + sizeof(size_t), (const char *)from + sizeof(size_t),
+         (room < from_size ? room : from_size) - sizeof(size_t));
   return TD_OK;
 }
 
@@ -24,7 +25,8 @@ td_status api_write_stats(void *to, const void *from, size_t from_size, td_error
 static td_status open_beside(void *user, const char *location, const void **bytes, size_t *size, td_error *err) {
   td_model *model = user;
   const char *slash = strrchr(model->path, '/');
-  char *folder = slash ? base_arena_slice(model->arena, model->path, (size_t)(slash - model->path) + 1) : base_arena_text(model->arena, ".");
+  char *folder = slash ? base_arena_slice(model->arena, model->path, (size_t)(slash - model->path) + 1)
+                       : base_arena_text(model->arena, ".");
   sys_mapping *mapping = folder ? base_vec_push(model->arena, &model->mappings) : NULL;
   if (!mapping) return base_no_memory(err, location);
   *mapping = (sys_mapping){0};
@@ -47,8 +49,12 @@ static td_status import_builtin_model(const td_model *model, ir_graph **graph, t
 
 td_status api_import(td_model *model, ir_graph **graph, td_error *err) {
   if (model->builtin) return import_builtin_model(model, graph, err);
-  import_source source = {.bytes = model->bytes, .size = model->size, .file = model->path, .format = model->format,
-                          .open = model->path ? open_beside : NULL, .user = model};
+  import_source source = {.bytes = model->bytes,
+                          .size = model->size,
+                          .file = model->path,
+                          .format = model->format,
+                          .open = model->path ? open_beside : NULL,
+                          .user = model};
   return import_model(&source, model->ops, &model->allocator, graph, err);
 }
 
@@ -57,7 +63,8 @@ td_status api_import(td_model *model, ir_graph **graph, td_error *err) {
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
   td_allocator allocator = options->allocator ? *options->allocator : base_libc_allocator;
   const compile_backend *backend = compile_find_backend(options->backend);
-  if (!backend) return base_fail(err, TD_BAD_ARGUMENT, options->backend, -1, "there is no backend called %s", options->backend);
+  if (!backend)
+    return base_fail(err, TD_BAD_ARGUMENT, options->backend, -1, "there is no backend called %s", options->backend);
   base_arena *arena = base_arena_new(&allocator);
   td_model *m = arena ? base_new(arena, td_model, 1) : NULL;
   const ir_opset *ops = m ? ops_set(arena) : NULL;
@@ -68,8 +75,14 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
     base_arena_free(arena);
     return base_no_memory(err, "a model");
   }
-  *m = (td_model){.allocator = allocator, .arena = arena, .ops = ops, .backend = backend, .seed = options->seed,
-                  .format = *format ? format : NULL, .disabled = disabled, .weights = *weights ? weights : NULL};
+  *m = (td_model){.allocator = allocator,
+                  .arena = arena,
+                  .ops = ops,
+                  .backend = backend,
+                  .seed = options->seed,
+                  .format = *format ? format : NULL,
+                  .disabled = disabled,
+                  .weights = *weights ? weights : NULL};
   *model = m;
   return TD_OK;
 }
@@ -134,7 +147,8 @@ static td_status map_model(td_model *m, const char *path, td_error *err) {
   bool builtin = base_str_starts(base_str_of(path), builtin_prefix);
   if (builtin) m->builtin = m->path + sizeof builtin_prefix - 1;
   else if (m->weights)
-    return base_fail(err, TD_BAD_ARGUMENT, path, -1, "a model file has its own weights; only builtin: models take others");
+    return base_fail(err, TD_BAD_ARGUMENT, path, -1,
+                     "a model file has its own weights; only builtin: models take others");
   if (!builtin) return map_file(m, path, err);
   return m->weights ? map_file(m, m->weights, err) : TD_OK;
 }
@@ -143,7 +157,8 @@ td_status td_model_load(const char *path, const td_load_options *options, td_mod
   uint64_t started = sys_clock_ns();
   td_load_options o = {0};
   td_model *m;
-  if (!path || !model) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load needs a path and a place for the model");
+  if (!path || !model)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load needs a path and a place for the model");
   api_read_options(&o, sizeof o, options);
   TRY(new_model(&o, &m, err));
   td_status status = map_model(m, path, err);
@@ -153,11 +168,13 @@ td_status td_model_load(const char *path, const td_load_options *options, td_mod
   return status;
 }
 
-td_status td_model_load_memory(const void *bytes, size_t size, const td_load_options *options, td_model **model, td_error *err) {
+td_status td_model_load_memory(const void *bytes, size_t size, const td_load_options *options, td_model **model,
+                               td_error *err) {
   uint64_t started = sys_clock_ns();
   td_load_options o = {0};
   td_model *m;
-  if (!bytes || !model) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load_memory needs bytes and a place for the model");
+  if (!bytes || !model)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load_memory needs bytes and a place for the model");
   api_read_options(&o, sizeof o, options);
   TRY(new_model(&o, &m, err));
   m->bytes = bytes;
@@ -184,7 +201,10 @@ size_t td_model_output_count(const td_model *model) { return model ? model->plan
 static void describe(const td_model *model, const plan_port *port, const ir_type *type, td_value_info *info) {
   if (type->kind == IR_LIST || type->kind == IR_OPTIONAL)
     if (type->elem) type = type->elem;
-  *info = (td_value_info){.name = port->name, .kind = port->kind, .dtype = type->dtype, .rank = type->rank,
+  *info = (td_value_info){.name = port->name,
+                          .kind = port->kind,
+                          .dtype = type->dtype,
+                          .rank = type->rank,
                           .has_default = port->fallback != PLAN_NONE};
   for (int32_t i = 0; i < type->rank; i++) {
     bool fixed = base_dim_known(type->dims[i]);
@@ -200,7 +220,8 @@ static td_status out_of_range(size_t index, size_t count, const char *what, td_e
 }
 
 td_status td_model_input(const td_model *model, size_t index, td_value_info *info, td_error *err) {
-  if (!model || !info) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_input needs a model and a place for the answer");
+  if (!model || !info)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_input needs a model and a place for the answer");
   if (index >= model->plan->inputs.count) return out_of_range(index, model->plan->inputs.count, "input", err);
   ir_value v = ir_block_of(model->graph, model->graph->top)->params.at[index];
   describe(model, &model->plan->inputs.at[index], ir_type_of(model->graph, v), info);
@@ -208,15 +229,16 @@ td_status td_model_input(const td_model *model, size_t index, td_value_info *inf
 }
 
 td_status td_model_output(const td_model *model, size_t index, td_value_info *info, td_error *err) {
-  if (!model || !info) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_output needs a model and a place for the answer");
+  if (!model || !info)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_output needs a model and a place for the answer");
   if (index >= model->plan->outputs.count) return out_of_range(index, model->plan->outputs.count, "output", err);
   ir_value v = ir_block_of(model->graph, model->graph->top)->results.at[index];
   describe(model, &model->plan->outputs.at[index], ir_type_of(model->graph, v), info);
   return TD_OK;
 }
 
-static td_status find_port(const td_model *model, const plan_port *ports, uint32_t count, const char *name, const char *what,
-                           size_t *index, td_error *err) {
+static td_status find_port(const td_model *model, const plan_port *ports, uint32_t count, const char *name,
+                           const char *what, size_t *index, td_error *err) {
   for (uint32_t i = 0; i < count; i++) {
     if (strcmp(ports[i].name, name) != 0) continue;
     *index = i;
@@ -231,16 +253,19 @@ static td_status find_port(const td_model *model, const plan_port *ports, uint32
 }
 
 td_status td_model_find_input(const td_model *model, const char *name, size_t *index, td_error *err) {
-  if (!model || !name || !index) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_input needs a model and a name");
+  if (!model || !name || !index)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_input needs a model and a name");
   return find_port(model, model->plan->inputs.at, model->plan->inputs.count, name, "input", index, err);
 }
 
 td_status td_model_find_output(const td_model *model, const char *name, size_t *index, td_error *err) {
-  if (!model || !name || !index) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_output needs a model and a name");
+  if (!model || !name || !index)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_output needs a model and a name");
   return find_port(model, model->plan->outputs.at, model->plan->outputs.count, name, "output", index, err);
 }
 
 td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err) {
-  if (!model || !stats) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_get_stats needs a model and a struct");
+  if (!model || !stats)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_get_stats needs a model and a struct");
   return api_write_stats(stats, &model->stats, sizeof model->stats, err);
 }

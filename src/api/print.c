@@ -32,8 +32,9 @@ typedef struct view {
 } view;
 
 static const view views[] = {
-    {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot}, {"imported", "json", true, graph_json},
-    {"passes", "text", false, graph_text},  {"passes", "dot", false, graph_dot},  {"passes", "json", false, graph_json},
+    {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot},
+    {"imported", "json", true, graph_json}, {"passes", "text", false, graph_text},
+    {"passes", "dot", false, graph_dot},    {"passes", "json", false, graph_json},
     {"plan", "text", false, plan_text},
 };
 
@@ -45,18 +46,21 @@ static const view *find_view(const char *stage, const char *format) {
 
 td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text, td_error *err) {
   if (!model || !stage || !format || !text)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_print needs a model, a stage, a format and a place for the text");
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "td_model_print needs a model, a stage, a format and a place for the text");
   const view *v = find_view(stage, format);
   if (!v)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                     "nothing prints stage %s as %s: stages are imported, passes (text, dot, json) and plan (text)", stage, format);
+                     "nothing prints stage %s as %s: stages are imported, passes (text, dot, json) and plan (text)",
+                     stage, format);
   ir_graph *fresh = NULL;
   if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));
   base_text out = {.allocator = &model->allocator};
   td_status status = v->print(v->fresh ? fresh : model->graph, model->plan, &out);
   ir_graph_free(fresh);
   /* td_text_free knows no length: hand over a block that starts with it. */
-  size_t *block = status == TD_OK && !out.failed ? base_alloc(&model->allocator, sizeof(size_t) + out.length + 1) : NULL;
+  size_t *block =
+      status == TD_OK && !out.failed ? base_alloc(&model->allocator, sizeof(size_t) + out.length + 1) : NULL;
   if (block) {
     *block = sizeof(size_t) + out.length + 1;
     memcpy(block + 1, out.at ? out.at : "", out.length + 1);

@@ -10,9 +10,11 @@ struct td_session {
   const td_model *model;
 };
 
-td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session, td_error *err) {
+td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
+                         td_error *err) {
   td_session_options o = {0};
-  if (!model || !session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_new needs a model and a place for the session");
+  if (!model || !session)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_new needs a model and a place for the session");
   api_read_options(&o, sizeof o, options);
   td_session *s = base_alloc(&model->allocator, sizeof *s);
   if (!s) return base_no_memory(err, "a session");
@@ -35,22 +37,26 @@ static td_status to_value(const td_tensor *t, base_value *value, td_error *err) 
   int64_t count;
   size_t bytes;
   if (t->rank < 0 || t->rank > TD_MAX_RANK)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor of rank %d; at most %d is supported", t->rank, TD_MAX_RANK);
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor of rank %d; at most %d is supported", t->rank,
+                     TD_MAX_RANK);
   if (!base_numel(t->rank, t->dims, &count) || !base_dtype_bytes(t->dtype, count, &bytes))
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor with a negative or overflowing size, or no element type");
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "a tensor with a negative or overflowing size, or no element type");
   if (!t->data && bytes) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor without data");
   *value = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(t->data, t->dtype, t->rank, t->dims)};
   return TD_OK;
 }
 
 td_status td_session_set_input(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
-  if (!session || !tensor) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input needs a session and a tensor");
+  if (!session || !tensor)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input needs a session and a tensor");
   base_value value;
   TRY(to_value(tensor, &value, err));
   return run_set_input(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err);
 }
 
-td_status td_session_set_input_list(td_session *session, size_t index, const td_tensor *items, size_t count, td_error *err) {
+td_status td_session_set_input_list(td_session *session, size_t index, const td_tensor *items, size_t count,
+                                    td_error *err) {
   if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input_list needs a session");
   if (index >= session->model->plan->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %zu; the model has %u", index,
@@ -114,7 +120,8 @@ td_status td_session_output_item(td_session *session, size_t index, size_t item,
 }
 
 td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err) {
-  if (!session || !stats) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_stats needs a session and a struct");
+  if (!session || !stats)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_stats needs a session and a struct");
   run_stats s = run_session_stats(session->run);
   /* The executor runs on the thread of its caller. */
   td_session_stats all = {.arena_bytes = s.arena_bytes,

@@ -3,14 +3,17 @@
 #include <string.h>
 
 static size_t payload_bytes(const base_arg *a) {
-  size_t bytes = a->kind == BASE_ATTR_INTS ? a->count * sizeof(int64_t)
-               : a->kind == BASE_ATTR_FLOATS ? a->count * sizeof(double)
-               : a->kind == BASE_ATTR_STR ? strlen(a->str) + 1 : 0;
+  size_t bytes = a->kind == BASE_ATTR_INTS     ? a->count * sizeof(int64_t)
+                 : a->kind == BASE_ATTR_FLOATS ? a->count * sizeof(double)
+                 : a->kind == BASE_ATTR_STR    ? strlen(a->str) + 1
+                                               : 0;
   return (bytes + 7) / 8 * 8;
 }
 
 static const void *payload(const base_arg *a) {
-  return a->kind == BASE_ATTR_INTS ? (const void *)a->ints : a->kind == BASE_ATTR_FLOATS ? (const void *)a->floats : a->str;
+  return a->kind == BASE_ATTR_INTS     ? (const void *)a->ints
+         : a->kind == BASE_ATTR_FLOATS ? (const void *)a->floats
+                                       : a->str;
 }
 
 base_attrs *base_attrs_make(base_arena *arena, const base_arg *args, uint32_t count) {

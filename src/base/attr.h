@@ -1,13 +1,19 @@
 /* attr.h -- the constant attributes of a node as one flat block without pointers: fixed positions (the operator's
- * attribute table gives the order, every attribute is present), so that a step reads them by index and a plan can be saved
- * as bytes. */
+ * attribute table gives the order, every attribute is present), so that a step reads them by index and a plan can be
+ * saved as bytes. */
 #ifndef BASE_ATTR_H
 #define BASE_ATTR_H
 #include "base/text.h"
 
 typedef enum base_attr_kind {
   BASE_ATTR_NONE, /* optional and absent */
-  BASE_ATTR_INT, BASE_ATTR_FLOAT, BASE_ATTR_BOOL, BASE_ATTR_DTYPE, BASE_ATTR_STR, BASE_ATTR_INTS, BASE_ATTR_FLOATS
+  BASE_ATTR_INT,
+  BASE_ATTR_FLOAT,
+  BASE_ATTR_BOOL,
+  BASE_ATTR_DTYPE,
+  BASE_ATTR_STR,
+  BASE_ATTR_INTS,
+  BASE_ATTR_FLOATS
 } base_attr_kind;
 
 typedef struct base_attr {

@@ -6,7 +6,8 @@ td_status base_call_define(const base_call *call, uint32_t output, td_dtype dtyp
   int64_t count;
   size_t bytes;
   if (rank < 0 || rank > BASE_MAX_RANK)
-    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "an output of rank %d; at most %d is supported", rank, BASE_MAX_RANK);
+    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "an output of rank %d; at most %d is supported", rank,
+                     BASE_MAX_RANK);
   if (!base_numel(rank, dims, &count) || !base_dtype_bytes(dtype, count, &bytes))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the size of output %u overflows", output);
   void *data = call->keep(call->memory, bytes ? bytes : 1);

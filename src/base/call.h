@@ -15,14 +15,15 @@ struct base_call {
   base_value *const *out;      /* out[i] is NULL when nobody wants that output */
   uint32_t in_count, out_count;
   td_error *err;
-  /* Memory of the caller. `keep` lives as long as the outputs, scratch until the function returns. NULL: out of memory. */
+  /* Memory of the caller. `keep` lives as long as the outputs, scratch until the function returns. NULL: out of memory.
+   */
   void *memory;
   void *(*keep)(void *memory, size_t bytes);
   void *(*scratch)(void *memory, size_t bytes);
 };
 
-/* An output whose sizes were known comes with dtype, dims, strides and data set: fill it. One whose sizes only running can
- * tell comes with data NULL: define it first. Rank and dims are checked; err is filled on failure. */
+/* An output whose sizes were known comes with dtype, dims, strides and data set: fill it. One whose sizes only running
+ * can tell comes with data NULL: define it first. Rank and dims are checked; err is filled on failure. */
 td_status base_call_define(const base_call *call, uint32_t output, td_dtype dtype, int32_t rank, const int64_t *dims);
 /* `count` elements of `each` bytes of 64-byte aligned scratch, not cleared. NULL on overflow or no memory: return
  * base_no_memory(call->err, "scratch"). A count of 0 gives a valid pointer. */

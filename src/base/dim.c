@@ -1,6 +1,7 @@
-/* dim.c -- size expressions. Canonical form: constants fold; in a product the constant stands left; sums of a common base
- * fold their constants; a division by a factor of a product cancels it. That is enough for the sizes that exporters write
- * (views of batch*seq, halves, strides), and anything else stays a plain expression: never wrong, only less equal. */
+/* dim.c -- size expressions. Canonical form: constants fold; in a product the constant stands left; sums of a common
+ * base fold their constants; a division by a factor of a product cancels it. That is enough for the sizes that
+ * exporters write (views of batch*seq, halves, strides), and anything else stays a plain expression: never wrong, only
+ * less equal. */
 #include "base/dim.h"
 #include "base/size.h"
 
@@ -9,9 +10,9 @@
 #include <string.h>
 
 static const char *const op_names[BASE_DIM_OP_COUNT] = {
-    [BASE_DIM_SYMBOL] = "", [BASE_DIM_ADD] = "add", [BASE_DIM_SUB] = "sub", [BASE_DIM_MUL] = "mul",
+    [BASE_DIM_SYMBOL] = "",      [BASE_DIM_ADD] = "add",         [BASE_DIM_SUB] = "sub", [BASE_DIM_MUL] = "mul",
     [BASE_DIM_FLOORDIV] = "div", [BASE_DIM_CEILDIV] = "ceildiv", [BASE_DIM_MOD] = "mod", [BASE_DIM_MIN] = "min",
-    [BASE_DIM_MAX] = "max", [BASE_DIM_BROADCAST] = "bcast"};
+    [BASE_DIM_MAX] = "max",      [BASE_DIM_BROADCAST] = "bcast"};
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
@@ -33,7 +34,9 @@ static bool compute(base_dim_op op, int64_t a, int64_t b, int64_t *r) {
   }
 }
 
-static const base_dim_node *node_of(const base_dims *dims, base_dim d) { return &dims->nodes.at[d - (BASE_DIM_NONE + 1)]; }
+static const base_dim_node *node_of(const base_dims *dims, base_dim d) {
+  return &dims->nodes.at[d - (BASE_DIM_NONE + 1)];
+}
 
 static base_dim handle(uint32_t index) { return BASE_DIM_NONE + 1 + (int64_t)index; }
 
@@ -94,7 +97,9 @@ base_dim base_dim_fresh(base_dims *dims) {
   return d;
 }
 
-static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) { return is_expression(d) && node_of(dims, d)->op == op; }
+static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) {
+  return is_expression(d) && node_of(dims, d)->op == op;
+}
 
 /* A product taken apart: its numbers as one, its other factors from the highest handle down. */
 enum { FACTORS_MAX = 32 };
@@ -181,8 +186,7 @@ static base_dim simplify_sub(base_dims *dims, base_dim a, base_dim b) {
         number_of(node_of(dims, b)->b, &y) && !__builtin_sub_overflow(x, y, &x))
       return base_dim_number(x);
   }
-  if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == a && number_of(node_of(dims, b)->b, &y) &&
-      y != INT64_MIN)
+  if (is_op(dims, b, BASE_DIM_ADD) && node_of(dims, b)->a == a && number_of(node_of(dims, b)->b, &y) && y != INT64_MIN)
     return base_dim_number(-y);
   if (is_op(dims, b, BASE_DIM_SUB) && node_of(dims, b)->a == a) return node_of(dims, b)->b;
   if (a == 0 && is_op(dims, b, BASE_DIM_MUL) && number_of(node_of(dims, b)->a, &x)) return base_dim_mul(dims, -1, b);
@@ -239,8 +243,7 @@ static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, bas
 base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
   if (a == BASE_DIM_NONE || b == BASE_DIM_NONE) return BASE_DIM_NONE;
   int64_t x, y, r;
-  if (number_of(a, &x) && number_of(b, &y))
-    return compute(op, x, y, &r) ? base_dim_number(r) : BASE_DIM_NONE;
+  if (number_of(a, &x) && number_of(b, &y)) return compute(op, x, y, &r) ? base_dim_number(r) : BASE_DIM_NONE;
   if (!dims) return BASE_DIM_NONE;
   bool idempotent = op == BASE_DIM_MIN || op == BASE_DIM_MAX || op == BASE_DIM_BROADCAST;
   if (idempotent && a == b) return a;
@@ -261,7 +264,8 @@ bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, in
     return *value >= 0;
   }
   int64_t a, b;
-  return base_dim_eval(dims, n->a, symbols, &a) && base_dim_eval(dims, n->b, symbols, &b) && compute(n->op, a, b, value);
+  return base_dim_eval(dims, n->a, symbols, &a) && base_dim_eval(dims, n->b, symbols, &b) &&
+         compute(n->op, a, b, value);
 }
 
 bool base_dim_not_negative(const base_dims *dims, base_dim d) {
@@ -286,7 +290,8 @@ bool base_dim_from_data(const base_dims *dims, base_dim d) {
 static bool plain_word(const char *name) {
   if (!*name || (*name >= '0' && *name <= '9')) return false;
   for (; *name; name++)
-    if (!((*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9') || *name == '_'))
+    if (!((*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9') ||
+          *name == '_'))
       return false;
   return true;
 }

@@ -1,9 +1,9 @@
-/* dim.h -- sizes that may be open: a base_dim is a plain number, or an expression over symbols (a handle into a base_dims
- * table, told apart by lying below every number that shape arithmetic may use). Expressions are hash-consed and simplified
- * as they are built, so equal handles mean equal sizes.
+/* dim.h -- sizes that may be open: a base_dim is a plain number, or an expression over symbols (a handle into a
+ * base_dims table, told apart by lying below every number that shape arithmetic may use). Expressions are hash-consed
+ * and simplified as they are built, so equal handles mean equal sizes.
  *
- * Arithmetic on two numbers never touches the table: with numbers alone `dims` may be NULL, which is how the inference of
- * an operator runs again at run time without allocating. BASE_DIM_NONE (a failure: overflow, out of memory, or an
+ * Arithmetic on two numbers never touches the table: with numbers alone `dims` may be NULL, which is how the inference
+ * of an operator runs again at run time without allocating. BASE_DIM_NONE (a failure: overflow, out of memory, or an
  * expression where the table is NULL) goes through every operation unchanged. */
 #ifndef BASE_DIM_H
 #define BASE_DIM_H
@@ -15,22 +15,27 @@ typedef int64_t base_dim;
 
 typedef enum base_dim_op {
   BASE_DIM_SYMBOL, /* a = symbol number */
-  BASE_DIM_ADD, BASE_DIM_SUB, BASE_DIM_MUL,
-  BASE_DIM_FLOORDIV, BASE_DIM_CEILDIV, BASE_DIM_MOD, /* floor division; the sign of mod is the divisor's */
-  BASE_DIM_MIN, BASE_DIM_MAX,
+  BASE_DIM_ADD,
+  BASE_DIM_SUB,
+  BASE_DIM_MUL,
+  BASE_DIM_FLOORDIV,
+  BASE_DIM_CEILDIV,
+  BASE_DIM_MOD, /* floor division; the sign of mod is the divisor's */
+  BASE_DIM_MIN,
+  BASE_DIM_MAX,
   BASE_DIM_BROADCAST, /* a == 1 ? b : b == 1 ? a : a, which must equal b */
   BASE_DIM_OP_COUNT
 } base_dim_op;
 
 typedef struct base_dim_node {
   base_dim_op op;
-  int64_t a, b; /* operands as base_dim; of a SYMBOL its number */
+  int64_t a, b;    /* operands as base_dim; of a SYMBOL its number */
   uint32_t weight; /* nodes under it, read as a tree: what evaluating it costs */
 } base_dim_node;
 
 typedef struct base_symbol {
-  const char *name;   /* "batch", or "u3" for one that data defines; unique */
-  bool from_data;     /* known only when the operator that defines it has run */
+  const char *name; /* "batch", or "u3" for one that data defines; unique */
+  bool from_data;   /* known only when the operator that defines it has run */
 } base_symbol;
 
 typedef struct base_dims {
@@ -47,13 +52,21 @@ static inline base_dim base_dim_number(int64_t value) { return value < BASE_DIM_
 base_dim base_dim_symbol(base_dims *dims, const char *name); /* found or made; `name` is copied */
 base_dim base_dim_fresh(base_dims *dims);                    /* a new symbol that data defines */
 base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b);
-static inline base_dim base_dim_add(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_ADD, a, b); }
-static inline base_dim base_dim_sub(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_SUB, a, b); }
-static inline base_dim base_dim_mul(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_MUL, a, b); }
-static inline base_dim base_dim_div(base_dims *d, base_dim a, base_dim b) { return base_dim_binary(d, BASE_DIM_FLOORDIV, a, b); }
+static inline base_dim base_dim_add(base_dims *d, base_dim a, base_dim b) {
+  return base_dim_binary(d, BASE_DIM_ADD, a, b);
+}
+static inline base_dim base_dim_sub(base_dims *d, base_dim a, base_dim b) {
+  return base_dim_binary(d, BASE_DIM_SUB, a, b);
+}
+static inline base_dim base_dim_mul(base_dims *d, base_dim a, base_dim b) {
+  return base_dim_binary(d, BASE_DIM_MUL, a, b);
+}
+static inline base_dim base_dim_div(base_dims *d, base_dim a, base_dim b) {
+  return base_dim_binary(d, BASE_DIM_FLOORDIV, a, b);
+}
 
-/* Value of `d` given a value per symbol; false on overflow, division by zero, a negative symbol (unknown), or sizes that
- * do not broadcast. O(nodes under d). */
+/* Value of `d` given a value per symbol; false on overflow, division by zero, a negative symbol (unknown), or sizes
+ * that do not broadcast. O(nodes under d). */
 bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value);
 /* True when `d` is surely not negative: symbols are sizes, and no difference takes part. */
 bool base_dim_not_negative(const base_dims *dims, base_dim d);

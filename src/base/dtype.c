@@ -1,5 +1,6 @@
-/* dtype.c -- element types. Small floats (8 bits and fewer) go through one table of formats: a value is decoded by formula
- * and encoded by exact scaling and round-half-even on the mantissa, so that every narrow type shares one rounding. */
+/* dtype.c -- element types. Small floats (8 bits and fewer) go through one table of formats: a value is decoded by
+ * formula and encoded by exact scaling and round-half-even on the mantissa, so that every narrow type shares one
+ * rounding. */
 #include "base/dtype.h"
 
 #include <math.h>
@@ -40,10 +41,12 @@ const base_dtype_info *base_dtype(td_dtype dtype) {
 const char *td_dtype_name(td_dtype dtype) { return base_dtype(dtype)->name; }
 
 td_dtype base_dtype_from_name(base_str name) {
-  static const struct { const char *name; td_dtype dtype; } more[] = {
-      {"float64", TD_F64}, {"double", TD_F64}, {"float32", TD_F32}, {"float", TD_F32}, {"float16", TD_F16},
-      {"half", TD_F16},    {"bfloat16", TD_BF16}, {"int64", TD_I64}, {"int32", TD_I32}, {"int16", TD_I16},
-      {"int8", TD_I8},     {"uint64", TD_U64}, {"uint32", TD_U32}, {"uint16", TD_U16}, {"uint8", TD_U8}};
+  static const struct {
+    const char *name;
+    td_dtype dtype;
+  } more[] = {{"float64", TD_F64}, {"double", TD_F64},    {"float32", TD_F32}, {"float", TD_F32},  {"float16", TD_F16},
+              {"half", TD_F16},    {"bfloat16", TD_BF16}, {"int64", TD_I64},   {"int32", TD_I32},  {"int16", TD_I16},
+              {"int8", TD_I8},     {"uint64", TD_U64},    {"uint32", TD_U32},  {"uint16", TD_U16}, {"uint8", TD_U8}};
   for (int i = 1; i < TD_DTYPE_COUNT; i++)
     if (base_str_is(name, dtypes[i].name)) return (td_dtype)i;
   for (size_t i = 0; i < sizeof more / sizeof *more; i++)
@@ -87,11 +90,13 @@ uint16_t base_f64_to_f16(double value) {
   double a = fabs(value);
   if (isnan(value)) return (uint16_t)(sign | 0x7e00u);
   if (a >= 65520.0) return (uint16_t)(sign | 0x7c00u);
-  if (a < 0x1p-14) return (uint16_t)(sign | (uint16_t)nearbyint(a * 0x1p24)); /* may round up into the normals: same bits */
+  if (a < 0x1p-14)
+    return (uint16_t)(sign | (uint16_t)nearbyint(a * 0x1p24)); /* may round up into the normals: same bits */
   int exponent;
-  double fraction = frexp(a, &exponent); /* a = fraction * 2^exponent, fraction in [0.5, 1) */
+  double fraction = frexp(a, &exponent);                      /* a = fraction * 2^exponent, fraction in [0.5, 1) */
   uint32_t mantissa = (uint32_t)nearbyint(fraction * 0x1p11); /* 1024..2048 */
-  return (uint16_t)(sign | (((uint32_t)(exponent + 13) << 10) + mantissa)); /* exponent field e+14, less the implied 1 */
+  return (uint16_t)(sign |
+                    (((uint32_t)(exponent + 13) << 10) + mantissa)); /* exponent field e+14, less the implied 1 */
 }
 
 uint16_t base_f32_to_f16(float value) { return base_f64_to_f16((double)value); }
@@ -116,11 +121,11 @@ uint16_t base_f64_to_bf16(double value) {
 
 typedef struct small_float {
   int mantissa_bits, bias;
-  uint8_t sign_bit;     /* 0: unsigned */
-  uint8_t largest;      /* bits of the largest finite value */
-  uint8_t infinity;     /* bits, or 0: none */
-  uint8_t nan;          /* bits, or 0: none */
-  bool unsigned_zero;   /* negative zero's pattern is NaN */
+  uint8_t sign_bit;   /* 0: unsigned */
+  uint8_t largest;    /* bits of the largest finite value */
+  uint8_t infinity;   /* bits, or 0: none */
+  uint8_t nan;        /* bits, or 0: none */
+  bool unsigned_zero; /* negative zero's pattern is NaN */
 } small_float;
 
 static const small_float *small_format(td_dtype dtype) {
@@ -140,7 +145,8 @@ double base_small_to_f64(td_dtype dtype, uint8_t bits) {
   if (dtype == TD_F8E8M0) return bits == f->nan ? (double)NAN : ldexp(1.0, bits - f->bias);
   uint8_t magnitude = (uint8_t)(bits & (f->sign_bit - 1));
   bool negative = bits & f->sign_bit;
-  if (f->unsigned_zero ? bits == f->nan : f->nan && magnitude > (f->infinity ? f->infinity : f->largest)) return (double)NAN;
+  if (f->unsigned_zero ? bits == f->nan : f->nan && magnitude > (f->infinity ? f->infinity : f->largest))
+    return (double)NAN;
   if (f->infinity && magnitude == f->infinity) return negative ? -(double)INFINITY : (double)INFINITY;
   int exponent = magnitude >> f->mantissa_bits, mantissa = magnitude & ((1 << f->mantissa_bits) - 1);
   double value = exponent ? ldexp((1 << f->mantissa_bits) + mantissa, exponent - f->bias - f->mantissa_bits)
@@ -170,7 +176,8 @@ uint8_t base_f64_to_small(td_dtype dtype, double value, bool saturate) {
   if (!isinf(a)) {
     int exponent = 0;
     frexp(a, &exponent);
-    int power = exponent - 1 < 1 - f->bias ? 1 - f->bias : exponent - 1; /* of the leading bit; subnormals share the least */
+    int power =
+        exponent - 1 < 1 - f->bias ? 1 - f->bias : exponent - 1; /* of the leading bit; subnormals share the least */
     double scaled = nearbyint(ldexp(a, f->mantissa_bits - power));
     if (power + f->bias < 64) code = ((uint32_t)(power + f->bias - 1) << f->mantissa_bits) + (uint32_t)scaled;
     if (a == 0) code = 0;
@@ -197,7 +204,9 @@ static void packed_set(void *data, int64_t index, unsigned bits, uint8_t value) 
   *byte = (uint8_t)((*byte & ~mask) | ((unsigned)value << shift & mask));
 }
 
-static int64_t sign_extend(uint8_t value, unsigned bits) { return (int64_t)((value ^ (1u << (bits - 1)))) - (1 << (bits - 1)); }
+static int64_t sign_extend(uint8_t value, unsigned bits) {
+  return (int64_t)((value ^ (1u << (bits - 1)))) - (1 << (bits - 1));
+}
 
 static int64_t f64_to_i64(double v) {
   if (isnan(v)) return 0;
@@ -210,8 +219,8 @@ static uint64_t f64_to_u64(double v) {
   return v >= 0x1p64 ? UINT64_MAX : (uint64_t)v;
 }
 
-/* A double that every type narrower than f64 rounds to as it would round `magnitude` itself: above 2^53 the low bits are
- * folded into one that only says whether anything was there. */
+/* A double that every type narrower than f64 rounds to as it would round `magnitude` itself: above 2^53 the low bits
+ * are folded into one that only says whether anything was there. */
 static double f64_for_rounding(uint64_t magnitude) {
   if (magnitude >> 53 == 0) return (double)magnitude;
   return (double)((magnitude & ~UINT64_C(0xfff)) | (magnitude & 0xfff ? 0x800 : 0));
@@ -229,10 +238,10 @@ typedef struct element {
   void (*set_i)(void *, int64_t, int64_t);
 } element;
 
-#define PLAIN(NAME, T, TO_I, FROM_F)                                                                      \
-  static double get_f_##NAME(const void *d, int64_t i) { return (double)((const T *)d)[i]; }              \
-  static int64_t get_i_##NAME(const void *d, int64_t i) { return TO_I(((const T *)d)[i]); }               \
-  static void set_f_##NAME(void *d, int64_t i, double v) { ((T *)d)[i] = (T)FROM_F(v); }                  \
+#define PLAIN(NAME, T, TO_I, FROM_F)                                                         \
+  static double get_f_##NAME(const void *d, int64_t i) { return (double)((const T *)d)[i]; } \
+  static int64_t get_i_##NAME(const void *d, int64_t i) { return TO_I(((const T *)d)[i]); }  \
+  static void set_f_##NAME(void *d, int64_t i, double v) { ((T *)d)[i] = (T)FROM_F(v); }     \
   static void set_i_##NAME(void *d, int64_t i, int64_t v) { ((T *)d)[i] = (T)v; }
 #define AS_I64(v) ((int64_t)(v))
 #define SAME(v) (v)
@@ -248,14 +257,14 @@ PLAIN(u16, base_u16, AS_I64, f64_to_i64)
 PLAIN(u8, uint8_t, AS_I64, f64_to_i64)
 #undef PLAIN
 
-#define CODED(NAME, GET, SET)                                                                     \
-  static double get_f_##NAME(const void *d, int64_t i) { return GET; }                            \
+#define CODED(NAME, GET, SET)                                                                      \
+  static double get_f_##NAME(const void *d, int64_t i) { return GET; }                             \
   static int64_t get_i_##NAME(const void *d, int64_t i) { return f64_to_i64(get_f_##NAME(d, i)); } \
-  static void set_f_##NAME(void *d, int64_t i, double v) { SET; }                                 \
+  static void set_f_##NAME(void *d, int64_t i, double v) { SET; }                                  \
   static void set_i_##NAME(void *d, int64_t i, int64_t v) { set_f_##NAME(d, i, signed_for_rounding(v)); }
 CODED(f16, (double)base_f16_to_f32(((const base_u16 *)d)[i]), ((base_u16 *)d)[i] = base_f64_to_f16(v))
 CODED(bf16, (double)base_bf16_to_f32(((const base_u16 *)d)[i]), ((base_u16 *)d)[i] = base_f64_to_bf16(v))
-#define SMALL(NAME, TYPE)                                                  \
+#define SMALL(NAME, TYPE) \
   CODED(NAME, base_small_to_f64(TYPE, ((const uint8_t *)d)[i]), ((uint8_t *)d)[i] = base_f64_to_small(TYPE, v, false))
 SMALL(e4m3fn, TD_F8E4M3FN)
 SMALL(e4m3fnuz, TD_F8E4M3FNUZ)
@@ -263,13 +272,14 @@ SMALL(e5m2, TD_F8E5M2)
 SMALL(e5m2fnuz, TD_F8E5M2FNUZ)
 SMALL(e8m0, TD_F8E8M0)
 #undef SMALL
-CODED(e2m1, base_small_to_f64(TD_F4E2M1, packed_get(d, i, 4)), packed_set(d, i, 4, base_f64_to_small(TD_F4E2M1, v, true)))
+CODED(e2m1, base_small_to_f64(TD_F4E2M1, packed_get(d, i, 4)),
+      packed_set(d, i, 4, base_f64_to_small(TD_F4E2M1, v, true)))
 #undef CODED
 
-#define PACKED(NAME, GET, BITS)                                                                              \
-  static int64_t get_i_##NAME(const void *d, int64_t i) { return GET; }                                      \
-  static double get_f_##NAME(const void *d, int64_t i) { return (double)get_i_##NAME(d, i); }                \
-  static void set_i_##NAME(void *d, int64_t i, int64_t v) { packed_set(d, i, BITS, (uint8_t)v); }            \
+#define PACKED(NAME, GET, BITS)                                                                   \
+  static int64_t get_i_##NAME(const void *d, int64_t i) { return GET; }                           \
+  static double get_f_##NAME(const void *d, int64_t i) { return (double)get_i_##NAME(d, i); }     \
+  static void set_i_##NAME(void *d, int64_t i, int64_t v) { packed_set(d, i, BITS, (uint8_t)v); } \
   static void set_f_##NAME(void *d, int64_t i, double v) { set_i_##NAME(d, i, f64_to_i64(v)); }
 PACKED(i4, sign_extend(packed_get(d, i, 4), 4), 4)
 PACKED(u4, packed_get(d, i, 4), 4)
@@ -282,19 +292,41 @@ static int64_t get_i_bool(const void *d, int64_t i) { return ((const uint8_t *)d
 static void set_f_bool(void *d, int64_t i, double v) { ((uint8_t *)d)[i] = v != 0; }
 static void set_i_bool(void *d, int64_t i, int64_t v) { ((uint8_t *)d)[i] = v != 0; }
 
-#define ROW(NAME) {get_f_##NAME, get_i_##NAME, set_f_##NAME, set_i_##NAME}
-static const element elements[TD_DTYPE_COUNT] = {
-    [TD_F64] = ROW(f64), [TD_F32] = ROW(f32), [TD_F16] = ROW(f16), [TD_BF16] = ROW(bf16), [TD_I64] = ROW(i64),
-    [TD_I32] = ROW(i32), [TD_I16] = ROW(i16), [TD_I8] = ROW(i8), [TD_U64] = ROW(u64), [TD_U32] = ROW(u32),
-    [TD_U16] = ROW(u16), [TD_U8] = ROW(u8), [TD_BOOL] = ROW(bool), [TD_F8E4M3FN] = ROW(e4m3fn),
-    [TD_F8E4M3FNUZ] = ROW(e4m3fnuz), [TD_F8E5M2] = ROW(e5m2), [TD_F8E5M2FNUZ] = ROW(e5m2fnuz), [TD_F8E8M0] = ROW(e8m0),
-    [TD_F4E2M1] = ROW(e2m1), [TD_I4] = ROW(i4), [TD_U4] = ROW(u4), [TD_I2] = ROW(i2), [TD_U2] = ROW(u2)};
+#define ROW(NAME) \
+  { get_f_##NAME, get_i_##NAME, set_f_##NAME, set_i_##NAME }
+static const element elements[TD_DTYPE_COUNT] = {[TD_F64] = ROW(f64),
+                                                 [TD_F32] = ROW(f32),
+                                                 [TD_F16] = ROW(f16),
+                                                 [TD_BF16] = ROW(bf16),
+                                                 [TD_I64] = ROW(i64),
+                                                 [TD_I32] = ROW(i32),
+                                                 [TD_I16] = ROW(i16),
+                                                 [TD_I8] = ROW(i8),
+                                                 [TD_U64] = ROW(u64),
+                                                 [TD_U32] = ROW(u32),
+                                                 [TD_U16] = ROW(u16),
+                                                 [TD_U8] = ROW(u8),
+                                                 [TD_BOOL] = ROW(bool),
+                                                 [TD_F8E4M3FN] = ROW(e4m3fn),
+                                                 [TD_F8E4M3FNUZ] = ROW(e4m3fnuz),
+                                                 [TD_F8E5M2] = ROW(e5m2),
+                                                 [TD_F8E5M2FNUZ] = ROW(e5m2fnuz),
+                                                 [TD_F8E8M0] = ROW(e8m0),
+                                                 [TD_F4E2M1] = ROW(e2m1),
+                                                 [TD_I4] = ROW(i4),
+                                                 [TD_U4] = ROW(u4),
+                                                 [TD_I2] = ROW(i2),
+                                                 [TD_U2] = ROW(u2)};
 #undef ROW
 
 double base_load_f64(td_dtype dtype, const void *data, int64_t index) { return elements[dtype].get_f(data, index); }
 int64_t base_load_i64(td_dtype dtype, const void *data, int64_t index) { return elements[dtype].get_i(data, index); }
-void base_store_f64(td_dtype dtype, void *data, int64_t index, double value) { elements[dtype].set_f(data, index, value); }
-void base_store_i64(td_dtype dtype, void *data, int64_t index, int64_t value) { elements[dtype].set_i(data, index, value); }
+void base_store_f64(td_dtype dtype, void *data, int64_t index, double value) {
+  elements[dtype].set_f(data, index, value);
+}
+void base_store_i64(td_dtype dtype, void *data, int64_t index, int64_t value) {
+  elements[dtype].set_i(data, index, value);
+}
 
 /* Truncated, and limited to what the type holds. */
 static void store_saturated(td_dtype dtype, void *data, int64_t index, double value) {

@@ -5,11 +5,11 @@
 
 typedef struct base_dtype_info {
   const char *name;
-  uint8_t bits;       /* per element in memory; 0 for TD_INVALID */
-  bool is_float;      /* storage floats included */
-  bool is_int;        /* integers, bool excluded */
+  uint8_t bits;  /* per element in memory; 0 for TD_INVALID */
+  bool is_float; /* storage floats included */
+  bool is_int;   /* integers, bool excluded */
   bool is_signed;
-  bool is_storage;    /* cast and dequantise only */
+  bool is_storage; /* cast and dequantise only */
 } base_dtype_info;
 
 const base_dtype_info *base_dtype(td_dtype dtype); /* never NULL: TD_INVALID's row for what is none */
@@ -30,18 +30,18 @@ typedef uint64_t base_u64 __attribute__((aligned(1), may_alias));
 typedef uint32_t base_u32 __attribute__((aligned(1), may_alias));
 typedef uint16_t base_u16 __attribute__((aligned(1), may_alias));
 
-/* Reads or writes element `index` of an array of `dtype` (packed types included). Not for TD_STRING. Reading an integer as
- * f64 rounds; reading a float as i64 truncates toward zero and saturates (NaN gives 0). Writing rounds to nearest even
- * into floats (overflow: infinity, or NaN where the type has no infinity); integers wrap, as a C cast of i64 does; bool is
- * value != 0. */
+/* Reads or writes element `index` of an array of `dtype` (packed types included). Not for TD_STRING. Reading an integer
+ * as f64 rounds; reading a float as i64 truncates toward zero and saturates (NaN gives 0). Writing rounds to nearest
+ * even into floats (overflow: infinity, or NaN where the type has no infinity); integers wrap, as a C cast of i64 does;
+ * bool is value != 0. */
 double base_load_f64(td_dtype dtype, const void *data, int64_t index);
 int64_t base_load_i64(td_dtype dtype, const void *data, int64_t index);
 void base_store_f64(td_dtype dtype, void *data, int64_t index, double value);
 void base_store_i64(td_dtype dtype, void *data, int64_t index, int64_t value);
 
 /* ONNX Cast of `count` elements, contiguous on both sides. `saturate`: floats too large for an 8-bit float type become
- * its largest finite value instead of infinity or NaN (ONNX Cast-19). float to integer truncates; out of range saturates.
- * Strings are not handled here. `from` and `to` may not overlap. */
+ * its largest finite value instead of infinity or NaN (ONNX Cast-19). float to integer truncates; out of range
+ * saturates. Strings are not handled here. `from` and `to` may not overlap. */
 void base_convert(td_dtype to_type, void *to, td_dtype from_type, const void *from, int64_t count, bool saturate);
 
 /* Single values. */
@@ -49,7 +49,10 @@ float base_f16_to_f32(uint16_t bits);
 uint16_t base_f32_to_f16(float value);
 uint16_t base_f64_to_f16(double value);
 static inline float base_bf16_to_f32(uint16_t bits) {
-  union { uint32_t u; float f; } v = {(uint32_t)bits << 16};
+  union {
+    uint32_t u;
+    float f;
+  } v = {(uint32_t)bits << 16};
   return v.f;
 }
 uint16_t base_f32_to_bf16(float value);

@@ -2,7 +2,8 @@
 
 #include <stdio.h>
 
-td_status base_vfail(td_error *err, td_status code, const char *name, int64_t offset, const char *format, va_list args) {
+td_status base_vfail(td_error *err, td_status code, const char *name, int64_t offset, const char *format,
+                     va_list args) {
   if (!err) return code;
   err->code = code;
   err->offset = offset;

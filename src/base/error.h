@@ -1,5 +1,5 @@
-/* error.h -- failures as values. A function that can fail returns td_status and fills a caller-owned td_error, once, where
- * the failure is known best; callers pass it up with TRY. */
+/* error.h -- failures as values. A function that can fail returns td_status and fills a caller-owned td_error, once,
+ * where the failure is known best; callers pass it up with TRY. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 #include <stdarg.h>
@@ -13,14 +13,14 @@
 #endif
 
 /* Forwards a failure. The only macro that hides a return. */
-#define TRY(expression)                            \
-  do {                                             \
-    td_status try_status_ = (expression);          \
-    if (try_status_ != TD_OK) return try_status_;  \
+#define TRY(expression)                           \
+  do {                                            \
+    td_status try_status_ = (expression);         \
+    if (try_status_ != TD_OK) return try_status_; \
   } while (0)
 
-/* Fills `err` (may be NULL) and returns `code`, so that `return base_fail(...)` reads well. `name` is the thing at fault
- * (file, node, key) or NULL; `offset` is bytes into the file, or -1. */
+/* Fills `err` (may be NULL) and returns `code`, so that `return base_fail(...)` reads well. `name` is the thing at
+ * fault (file, node, key) or NULL; `offset` is bytes into the file, or -1. */
 td_status base_fail(td_error *err, td_status code, const char *name, int64_t offset, const char *format, ...)
     BASE_PRINTF(5, 6);
 td_status base_vfail(td_error *err, td_status code, const char *name, int64_t offset, const char *format, va_list args);

@@ -103,8 +103,8 @@ void base_tensor_copy(const base_tensor *to, const base_tensor *from) {
   if (!w.count) return;
   size_t size = bits / 8;
   do {
-    copy_row((char *)to->data + w.offset[0] * (int64_t)size, step[0], (const char *)from->data + w.offset[1] * (int64_t)size,
-             step[1], length, size);
+    copy_row((char *)to->data + w.offset[0] * (int64_t)size, step[0],
+             (const char *)from->data + w.offset[1] * (int64_t)size, step[1], length, size);
   } while (base_walk_next(&w));
 }
 

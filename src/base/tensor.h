@@ -6,8 +6,8 @@
 enum { BASE_MAX_RANK = TD_MAX_RANK };
 
 /* Strides count elements and may be zero (broadcast) or negative. Tensors of packed types are always contiguous. `data`
- * may have any alignment: read it through the base_f32, base_i64, ... types of dtype.h or base_load_*. Scalars of the host
- * (int, float, bool) are tensors of rank 0 and dtype i64, f64, bool. */
+ * may have any alignment: read it through the base_f32, base_i64, ... types of dtype.h or base_load_*. Scalars of the
+ * host (int, float, bool) are tensors of rank 0 and dtype i64, f64, bool. */
 typedef struct base_tensor {
   void *data;
   td_dtype dtype;
@@ -23,7 +23,8 @@ typedef struct base_value base_value;
 typedef struct base_list_room {
   int64_t used, cap; /* items that some list shows; items there is memory for */
 } base_list_room;
-/* Immutable once made. Appending to the longest list of a room extends its array in place, and shares the items in front. */
+/* Immutable once made. Appending to the longest list of a room extends its array in place, and shares the items in
+ * front. */
 typedef struct base_list {
   base_value *items;
   int64_t count;
@@ -56,8 +57,9 @@ void base_tensor_copy(const base_tensor *to, const base_tensor *from);
 char *base_tensor_describe(const base_tensor *t, char *text, size_t size);
 
 /* Walks the elements of up to BASE_WALK_MAX tensors of the same dims (strides may differ) in row-major order, giving
- * element offsets. Use: base_walk w; base_walk_start(&w, rank, dims, n, strides); do {... w.offset[k] ...} while (base_walk_next(&w));
- * guarded by `if (w.count)`. The innermost dimension can be walked by the caller: see base_walk_rows. */
+ * element offsets. Use: base_walk w; base_walk_start(&w, rank, dims, n, strides); do {... w.offset[k] ...} while
+ * (base_walk_next(&w)); guarded by `if (w.count)`. The innermost dimension can be walked by the caller: see
+ * base_walk_rows. */
 enum { BASE_WALK_MAX = 6 };
 typedef struct base_walk {
   int32_t rank, tensors;

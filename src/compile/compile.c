@@ -25,9 +25,14 @@ const compile_backend *compile_find_backend(const char *name) {
   return NULL;
 }
 
-static td_status lower(ir_graph *graph, const compile_backend *backend, base_arena *scratch, plan_exe *plan, td_error *err) {
+static td_status lower(ir_graph *graph, const compile_backend *backend, base_arena *scratch, plan_exe *plan,
+                       td_error *err) {
   size_t values = graph->values.count;
-  lowering l = {.graph = graph, .plan = plan, .scratch = scratch, .err = err, .slot_of = base_new(scratch, uint32_t, values),
+  lowering l = {.graph = graph,
+                .plan = plan,
+                .scratch = scratch,
+                .err = err,
+                .slot_of = base_new(scratch, uint32_t, values),
                 .uses = base_new(scratch, uint32_t, values)};
   if (!l.slot_of || !l.uses) return base_no_memory(err, "the plan");
   memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
@@ -38,8 +43,8 @@ static td_status lower(ir_graph *graph, const compile_backend *backend, base_are
   return plan_verify(plan, err);
 }
 
-td_status compile_graph(ir_graph *graph, const compile_backend *backend, const char *disabled, const td_allocator *allocator,
-                        plan_exe **plan, td_error *err) {
+td_status compile_graph(ir_graph *graph, const compile_backend *backend, const char *disabled,
+                        const td_allocator *allocator, plan_exe **plan, td_error *err) {
   if (backend->passes) TRY(passes_run(graph, disabled, err));
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator);

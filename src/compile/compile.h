@@ -17,7 +17,8 @@ const compile_backend *compile_backends(uint32_t *count);
 const compile_backend *compile_find_backend(const char *name);
 
 /* Runs the passes of `backend` on `graph` (which changes, and must outlive the plan: constants stay where they are) and
- * lowers it. `disabled` names passes to leave out, comma-separated, or NULL. Errors name the node or the unknown pass. */
-td_status compile_graph(ir_graph *graph, const compile_backend *backend, const char *disabled, const td_allocator *allocator,
-                        plan_exe **plan, td_error *err);
+ * lowers it. `disabled` names passes to leave out, comma-separated, or NULL. Errors name the node or the unknown pass.
+ */
+td_status compile_graph(ir_graph *graph, const compile_backend *backend, const char *disabled,
+                        const td_allocator *allocator, plan_exe **plan, td_error *err);
 #endif

@@ -51,10 +51,12 @@ static bool same_size(const plan_slot *a, const plan_slot *b) {
   return true;
 }
 
-/* May the output `out` of step `number` be written over operand slot `in`? Its memory must die here, be all its own, and be
- * read by no other operand. */
+/* May the output `out` of step `number` be written over operand slot `in`? Its memory must die here, be all its own,
+ * and be read by no other operand. */
 static bool can_replace(const plan_exe *plan, uint32_t number, uint32_t in, uint32_t out) {
-  if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA || !same_size(&plan->slots.at[in], &plan->slots.at[out])) return false;
+  if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA ||
+      !same_size(&plan->slots.at[in], &plan->slots.at[out]))
+    return false;
   const plan_step *s = &plan->steps.at[number];
   uint32_t root = plan->slots.at[in].root;
   if (plan->slots.at[root].last != number) return false;

@@ -1,5 +1,5 @@
-/* lower.c -- every value gets a slot, every node a step. The order is the graph's own, nested blocks inlined after their
- * region, so that a step's number is also its time. */
+/* lower.c -- every value gets a slot, every node a step. The order is the graph's own, nested blocks inlined after
+ * their region, so that a step's number is also its time. */
 #include "compile/compile_priv.h"
 
 #include <string.h>
@@ -17,7 +17,8 @@ static td_status new_slot(lowering *l, const ir_type *type, plan_place place, ui
   if (!s) return base_no_memory(l->err, "a slot");
   *index = l->plan->slots.count - 1;
   bool tensor = type->kind <= IR_BOOL;
-  *s = (plan_slot){.place = place, .dtype = tensor ? type->dtype : TD_INVALID, .rank = tensor ? type->rank : -1, .root = *index};
+  *s = (plan_slot){
+      .place = place, .dtype = tensor ? type->dtype : TD_INVALID, .rank = tensor ? type->rank : -1, .root = *index};
   for (int32_t i = 0; i < s->rank; i++) s->dims[i] = type->dims[i];
   if (place == PLAN_TAIL || s->dtype == TD_STRING) l->plan->needs_tail = true; /* strings are kept there */
   if (*index >= l->strided_cap) {
@@ -41,7 +42,9 @@ static td_status slot_for_value(lowering *l, ir_value v, plan_place place, uint3
   return TD_OK;
 }
 
-static plan_place place_for(const lowering *l, const ir_type *type) { return is_planned(l, type) ? PLAN_ARENA : PLAN_TAIL; }
+static plan_place place_for(const lowering *l, const ir_type *type) {
+  return is_planned(l, type) ? PLAN_ARENA : PLAN_TAIL;
+}
 
 /* ---- constants ---- */
 
@@ -103,7 +106,8 @@ static td_status new_step(lowering *l, const plan_step *step, uint32_t *index) {
 static td_status add_call(lowering *l, plan_step *step, const plan_function *f, const uint32_t *out) {
   step->function = plan_add_function(l->plan, f);
   step->out = plan_add_operands(l->plan, out, step->out_count);
-  if (step->function == PLAN_NONE || (step->out_count && step->out == PLAN_NONE)) return base_no_memory(l->err, "a step");
+  if (step->function == PLAN_NONE || (step->out_count && step->out == PLAN_NONE))
+    return base_no_memory(l->err, "a step");
   for (uint32_t i = 0; i < step->out_count; i++)
     step->defines |= out[i] != PLAN_NONE && l->plan->slots.at[out[i]].place == PLAN_TAIL;
   uint32_t index;
@@ -140,13 +144,19 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   l->plan->slots.at[out].root = l->plan->slots.at[source].root;
   l->strided[out] = strided;
   step->kind = PLAN_SHOW;
-  plan_function f = {.name = node->op->name, .op = node->op, .run = node->op->view, .define = ir_define_outputs,
+  plan_function f = {.name = node->op->name,
+                     .op = node->op,
+                     .run = node->op->view,
+                     .define = ir_define_outputs,
                      .check = ir_check_outputs};
   return add_call(l, step, &f, &out);
 }
 
 static td_status lower_node(lowering *l, const ir_node_def *node) {
-  plan_step step = {.kind = PLAN_CALL, .in_count = node->in_count, .out_count = node->out_count, .name = origin(l, node),
+  plan_step step = {.kind = PLAN_CALL,
+                    .in_count = node->in_count,
+                    .out_count = node->out_count,
+                    .name = origin(l, node),
                     .attrs = plan_add_attrs(l->plan, node->attrs)};
   TRY(use_all(l, node->in, node->in_count, &step.in));
   if (step.name == PLAN_NONE || step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
@@ -162,8 +172,11 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
     TRY(slot_for_value(l, node->out[i], place, &out[i]));
   }
   bool defines = node->op->flags & IR_OP_DEFINES;
-  plan_function f = {.name = node->op->name, .op = node->op, .run = node->op->reference,
-                     .define = defines ? NULL : ir_define_outputs, .check = defines ? NULL : ir_check_outputs};
+  plan_function f = {.name = node->op->name,
+                     .op = node->op,
+                     .run = node->op->reference,
+                     .define = defines ? NULL : ir_define_outputs,
+                     .check = defines ? NULL : ir_check_outputs};
   return add_call(l, &step, &f, out);
 }
 
@@ -202,7 +215,8 @@ static td_status new_blocks(lowering *l, uint32_t count, uint32_t *first) {
 }
 
 static td_status lower_if(lowering *l, const ir_node_def *node) {
-  plan_step step = {.kind = PLAN_IF, .attrs = PLAN_NONE, .in_count = 1, .out_count = node->out_count, .name = origin(l, node)};
+  plan_step step = {
+      .kind = PLAN_IF, .attrs = PLAN_NONE, .in_count = 1, .out_count = node->out_count, .name = origin(l, node)};
   TRY(use_all(l, node->in, 1, &step.in));
   uint32_t *out = base_new(l->scratch, uint32_t, node->out_count + 1), *results, index;
   if (!out || step.name == PLAN_NONE) return base_no_memory(l->err, "a branch");
@@ -221,7 +235,8 @@ static td_status lower_if(lowering *l, const ir_node_def *node) {
   return TD_OK;
 }
 
-/* A result that lies in the memory of a carried slot would be overwritten while the results are handed over: copy it. */
+/* A result that lies in the memory of a carried slot would be overwritten while the results are handed over: copy it.
+ */
 static td_status separate_results(lowering *l, const ir_block_def *block, const uint32_t *params, uint32_t *results) {
   for (uint32_t i = 1; i < block->results.count; i++) {
     bool overlaps = false;
@@ -246,7 +261,10 @@ static td_status loop_slots(lowering *l, const ir_node_def *node, const ir_block
 
 static td_status lower_loop(lowering *l, const ir_node_def *node) {
   const ir_block_def *body = ir_block_of(l->graph, node->blocks[0]);
-  plan_step step = {.kind = PLAN_LOOP, .attrs = PLAN_NONE, .in_count = node->in_count, .out_count = body->params.count,
+  plan_step step = {.kind = PLAN_LOOP,
+                    .attrs = PLAN_NONE,
+                    .in_count = node->in_count,
+                    .out_count = body->params.count,
                     .name = origin(l, node)};
   TRY(use_all(l, node->in, node->in_count, &step.in));
   uint32_t *params = base_new(l->scratch, uint32_t, body->params.count + 1), *results, index;
@@ -304,7 +322,8 @@ static td_status lower_output(lowering *l, uint32_t index) {
   if (l->strided[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, 0, &slot));
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->outputs);
   if (!port) return base_no_memory(l->err, "an output");
-  *port = (plan_port){.name = l->graph->output_names.at[index], .slot = slot, .fallback = PLAN_NONE, .kind = port_kind(type)};
+  *port = (plan_port){
+      .name = l->graph->output_names.at[index], .slot = slot, .fallback = PLAN_NONE, .kind = port_kind(type)};
   return TD_OK;
 }
 
@@ -313,10 +332,12 @@ static double node_flops(const lowering *l, const ir_node_def *node) {
   if (!node->op->infer || node->in_count > sizeof in / sizeof *in || !node->out_count) return 0;
   const ir_info *out = &ir_value_of(l->graph, node->out[0])->info;
   double elements = 1;
-  for (int32_t i = 0; i < out->type.rank; i++) elements *= base_dim_known(out->type.dims[i]) ? (double)out->type.dims[i] : 0;
+  for (int32_t i = 0; i < out->type.rank; i++)
+    elements *= base_dim_known(out->type.dims[i]) ? (double)out->type.dims[i] : 0;
   if (out->type.rank < 0 || elements == 0 || (node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE))) return 0;
   if (!node->op->flops) return node->op->flags & IR_OP_ELEMENTWISE ? elements : 0;
-  for (uint32_t i = 0; i < node->in_count; i++) in[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
+  for (uint32_t i = 0; i < node->in_count; i++)
+    in[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
   return node->op->flops(in, out, node->attrs);
 }
 

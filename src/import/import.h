@@ -32,15 +32,15 @@ typedef struct import_builtin_source {
   const char *name;    /* "efficientnet_lite0" */
   const void *weights; /* a state_dict (torch.save, safetensors, npz); constants point into it. NULL: seeded weights */
   size_t size;
-  const char *file;    /* its name in errors */
+  const char *file; /* its name in errors */
   uint64_t seed;
 } import_builtin_source;
 
-/* Builds it into `*graph`, which the caller frees; the weights must outlive it. Seeded weights are a function of seed and
- * key, in the graph's arena. Errors: TD_BAD_ARGUMENT with the names there are; TD_BAD_FILE with every key that is missing,
- * superfluous or of another shape (num_batches_tracked may be there); TD_NO_RESOURCE. */
-td_status import_builtin(const import_builtin_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
-                         td_error *err);
+/* Builds it into `*graph`, which the caller frees; the weights must outlive it. Seeded weights are a function of seed
+ * and key, in the graph's arena. Errors: TD_BAD_ARGUMENT with the names there are; TD_BAD_FILE with every key that is
+ * missing, superfluous or of another shape (num_batches_tracked may be there); TD_NO_RESOURCE. */
+td_status import_builtin(const import_builtin_source *source, const ir_opset *ops, const td_allocator *a,
+                         ir_graph **graph, td_error *err);
 /* The names of the built-in models, in order; NULL after the last. */
 const char *import_builtin_name(size_t index);
 

@@ -44,7 +44,8 @@ static td_status evaluate(base_arena *scratch, base_arena *arena, const ir_op *o
   td_error ignored; /* what fails now fails again when it runs, and says so there */
   td_status status = ir_evaluate(op, attrs, at, in_count, scratch, &result, 1, &ignored);
   if (status == TD_NO_RESOURCE) return base_no_memory(err, "the contents of a value");
-  if (status != TD_OK || result.kind != BASE_TENSOR || base_tensor_numel(&result.tensor) != known_count(&out->type)) return TD_OK;
+  if (status != TD_OK || result.kind != BASE_TENSOR || base_tensor_numel(&result.tensor) != known_count(&out->type))
+    return TD_OK;
   uint32_t count = (uint32_t)base_tensor_numel(&result.tensor);
   base_dim *ints = base_new(arena, base_dim, (size_t)count + 1);
   if (!ints) return base_no_memory(err, "the contents of a value");
@@ -55,11 +56,12 @@ static td_status evaluate(base_arena *scratch, base_arena *arena, const ir_op *o
   return TD_OK;
 }
 
-td_status ir_learn_contents(ir_graph *g, const ir_op *op, const base_attrs *attrs, const ir_info *const *in, uint32_t in_count,
-                            ir_info *out, td_error *err) {
+td_status ir_learn_contents(ir_graph *g, const ir_op *op, const base_attrs *attrs, const ir_info *const *in,
+                            uint32_t in_count, ir_info *out, td_error *err) {
   int64_t count = known_count(&out->type);
   bool whole_numbers = base_is_int(out->type.dtype) || out->type.dtype == TD_BOOL;
-  if (out->ints || !whole_numbers || count < 0 || count > IR_MAX_INTS || in_count > MAX_OPERANDS || !op->reference) return TD_OK;
+  if (out->ints || !whole_numbers || count < 0 || count > IR_MAX_INTS || in_count > MAX_OPERANDS || !op->reference)
+    return TD_OK;
   if (op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_DEFINES)) return TD_OK;
   base_arena *scratch = base_arena_new(base_arena_allocator(g->arena));
   if (!scratch) return base_no_memory(err, "the contents of a value");

@@ -25,8 +25,13 @@ static td_status infer_in(const base_call *call, ir_info *infos, const ir_info *
     at[i] = &infos[i];
   }
   for (uint32_t i = 0; i < call->out_count; i++) out[i] = (ir_info){0};
-  ir_infer ctx = {.op = op, .attrs = call->attrs, .in = at, .in_count = call->in_count, .out = out,
-                  .out_count = call->out_count, .err = call->err};
+  ir_infer ctx = {.op = op,
+                  .attrs = call->attrs,
+                  .in = at,
+                  .in_count = call->in_count,
+                  .out = out,
+                  .out_count = call->out_count,
+                  .err = call->err};
   TRY(op->infer(&ctx));
   return then(call, out);
 }
@@ -94,8 +99,16 @@ td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value
     out[i] = (base_value){.kind = BASE_TENSOR};
     outs[i] = &out[i];
   }
-  base_call call = {.attrs = attrs, .op = op, .in = in, .out = outs, .in_count = in_count, .out_count = out_count, .err = err,
-                    .memory = &memory, .keep = eval_keep, .scratch = eval_scratch};
+  base_call call = {.attrs = attrs,
+                    .op = op,
+                    .in = in,
+                    .out = outs,
+                    .in_count = in_count,
+                    .out_count = out_count,
+                    .err = err,
+                    .memory = &memory,
+                    .keep = eval_keep,
+                    .scratch = eval_scratch};
   td_status status = op->flags & IR_OP_DEFINES ? TD_OK : ir_define_outputs(&call);
   if (status == TD_OK) status = op->reference(&call);
   base_arena_free(memory.scratch);
@@ -110,13 +123,16 @@ static td_status one_attr(const ir_op *op, const ir_attr *spec, const base_arg *
     return TD_OK;
   }
   if (spec->required) return base_fail(err, TD_BAD_FILE, NULL, -1, "%s needs the attribute %s", op->name, spec->name);
-  *to = (base_arg){.name = spec->name, .kind = spec->optional ? BASE_ATTR_NONE : spec->kind, .i = spec->i, .f = spec->f,
+  *to = (base_arg){.name = spec->name,
+                   .kind = spec->optional ? BASE_ATTR_NONE : spec->kind,
+                   .i = spec->i,
+                   .f = spec->f,
                    .str = spec->str ? spec->str : ""};
   return TD_OK;
 }
 
-td_status ir_make_attrs(base_arena *arena, const ir_op *op, const base_arg *args, uint32_t count, const base_attrs **attrs,
-                        td_error *err) {
+td_status ir_make_attrs(base_arena *arena, const ir_op *op, const base_arg *args, uint32_t count,
+                        const base_attrs **attrs, td_error *err) {
   base_arg all[64];
   if (op->attr_count > 64) return base_fail(err, TD_INTERNAL, NULL, -1, "%s has too many attributes", op->name);
   uint32_t used = 0;

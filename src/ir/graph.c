@@ -51,7 +51,8 @@ static td_status add_value(ir_graph *g, const ir_info *info, ir_value *value, td
   return TD_OK;
 }
 
-td_status ir_add_param(ir_graph *g, ir_block block, const ir_type *type, const char *name, ir_value *value, td_error *err) {
+td_status ir_add_param(ir_graph *g, ir_block block, const ir_type *type, const char *name, ir_value *value,
+                       td_error *err) {
   ir_info info = {.type = *type};
   TRY(add_value(g, &info, value, err));
   ir_block_def *def = ir_block_of(g, block);
@@ -72,7 +73,8 @@ td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *e
   return TD_OK;
 }
 
-td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value, td_error *err) {
+td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value,
+                       td_error *err) {
   TRY(ir_add_param(g, g->top, type, name, value, err));
   ir_value *slot = base_vec_push(g->arena, &g->input_defaults);
   if (!slot) return base_no_memory(err, "an input");
@@ -86,7 +88,6 @@ td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error 
   if (slot) *slot = base_arena_text(g->arena, name);
   return slot && *slot ? TD_OK : base_no_memory(err, "an output");
 }
-
 
 td_status ir_add_constant(ir_graph *g, const base_tensor *tensor, const char *name, ir_value *value, td_error *err) {
   base_tensor *copy = base_arena_copy(g->arena, tensor, sizeof *tensor);
@@ -160,8 +161,15 @@ static td_status infer(ir_graph *g, const ir_op *op, const base_attrs *attrs, co
   const ir_info **in = base_new(g->arena, const ir_info *, in_count ? in_count : 1);
   if (!in) return base_no_memory(err, "a node");
   for (uint32_t i = 0; i < in_count; i++) in[i] = values[i].id ? &ir_value_of(g, values[i])->info : NULL;
-  ir_infer ctx = {.op = op, .attrs = attrs, .in = in, .in_count = in_count, .out = out, .out_count = out_count,
-                  .dims = &g->dims, .arena = g->arena, .err = err};
+  ir_infer ctx = {.op = op,
+                  .attrs = attrs,
+                  .in = in,
+                  .in_count = in_count,
+                  .out = out,
+                  .out_count = out_count,
+                  .dims = &g->dims,
+                  .arena = g->arena,
+                  .err = err};
   TRY(op->infer(&ctx));
   return out_count == 1 ? ir_learn_contents(g, op, attrs, in, in_count, out, err) : TD_OK;
 }
@@ -184,7 +192,8 @@ td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err
   return TD_OK;
 }
 
-static td_status add_outputs(ir_graph *g, ir_node node, const ir_info *out, uint32_t out_count, ir_value *values, td_error *err) {
+static td_status add_outputs(ir_graph *g, ir_node node, const ir_info *out, uint32_t out_count, ir_value *values,
+                             td_error *err) {
   for (uint32_t i = 0; i < out_count; i++) {
     TRY(add_value(g, &out[i], &values[i], err));
     ir_value_def *def = ir_value_of(g, values[i]);
@@ -194,7 +203,8 @@ static td_status add_outputs(ir_graph *g, ir_node node, const ir_info *out, uint
   return TD_OK;
 }
 
-td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out, td_error *err) {
+td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out,
+                      td_error *err) {
   uint32_t out_count = spec->out_count ? spec->out_count : (spec->op->flags & IR_OP_REGION ? 0 : 1);
   TRY(check_operands(spec, err));
   const base_attrs *attrs;
@@ -212,8 +222,14 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
   ir_node *slot = def ? base_vec_push(g->arena, &ir_block_of(g, block)->nodes) : NULL;
   if (!slot) return base_no_memory(err, "a node");
   TRY(add_outputs(g, id, infos, out_count, values, err));
-  *def = (ir_node_def){.op = spec->op, .in = in, .out = values, .in_count = spec->in_count, .out_count = out_count,
-                       .attrs = attrs, .parent = block, .origins = origins};
+  *def = (ir_node_def){.op = spec->op,
+                       .in = in,
+                       .out = values,
+                       .in_count = spec->in_count,
+                       .out_count = out_count,
+                       .attrs = attrs,
+                       .parent = block,
+                       .origins = origins};
   *slot = id;
   if (node) *node = id;
   if (out) *out = out_count ? values[0] : IR_NO_VALUE;

@@ -1,16 +1,22 @@
 /* graph.h -- a graph and its construction. Ids are one-field structs so that one kind cannot pass for another; id 0 is
- * none. Everything of a graph lives in its arena, but for constants, which point into segments (file mappings, or memory
- * of the arena) and are never copied.
+ * none. Everything of a graph lives in its arena, but for constants, which point into segments (file mappings, or
+ * memory of the arena) and are never copied.
  *
- * Single assignment; a block's nodes stand in an order in which every value is defined before it is used; a nested block
- * sees the values of the blocks around it. */
+ * Single assignment; a block's nodes stand in an order in which every value is defined before it is used; a nested
+ * block sees the values of the blocks around it. */
 #ifndef IR_GRAPH_H
 #define IR_GRAPH_H
 #include "ir/op.h"
 
-typedef struct ir_value { uint32_t id; } ir_value;
-typedef struct ir_node { uint32_t id; } ir_node;
-typedef struct ir_block { uint32_t id; } ir_block;
+typedef struct ir_value {
+  uint32_t id;
+} ir_value;
+typedef struct ir_node {
+  uint32_t id;
+} ir_node;
+typedef struct ir_block {
+  uint32_t id;
+} ir_block;
 #define IR_NO_VALUE ((ir_value){0})
 
 /* Where a node came from: names in the user's model, kept to the end. */
@@ -21,10 +27,10 @@ typedef struct ir_origins {
 
 typedef struct ir_value_def {
   ir_info info;
-  const char *name;  /* the user's, unique or NULL */
-  ir_node node;      /* that defines it; none: a constant or a block's parameter */
-  ir_block block;    /* whose parameter it is, or none */
-  uint32_t index;    /* output or parameter number */
+  const char *name; /* the user's, unique or NULL */
+  ir_node node;     /* that defines it; none: a constant or a block's parameter */
+  ir_block block;   /* whose parameter it is, or none */
+  uint32_t index;   /* output or parameter number */
 } ir_value_def;
 
 typedef struct ir_node_def {
@@ -61,7 +67,7 @@ typedef struct ir_graph {
   BASE_VEC(ir_node_def) nodes;
   BASE_VEC(ir_block_def) blocks;
   BASE_VEC(ir_segment) segments;
-  ir_block top; /* its params are the inputs, its results the outputs */
+  ir_block top;                        /* its params are the inputs, its results the outputs */
   BASE_VEC(const char *) output_names; /* of top's results, as the user calls them */
   BASE_VEC(ir_value) input_defaults;   /* constant per input, or none */
   BASE_VEC(ir_value) replaced;         /* by value id, noted by ir_replace_value: what stands for it; id 0: itself */
@@ -77,13 +83,15 @@ static inline const ir_type *ir_type_of(const ir_graph *g, ir_value v) { return 
 
 /* The pointers these give are stable only until the next call that adds one of the kind: use ids across calls. */
 td_status ir_add_block(ir_graph *g, ir_node owner, ir_block *block, td_error *err);
-td_status ir_add_param(ir_graph *g, ir_block block, const ir_type *type, const char *name, ir_value *value, td_error *err);
+td_status ir_add_param(ir_graph *g, ir_block block, const ir_type *type, const char *name, ir_value *value,
+                       td_error *err);
 td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *err);
 /* A graph input: a parameter of the top block. `fallback` (may be none) is used when the caller binds nothing. */
-td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value, td_error *err);
+td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value,
+                       td_error *err);
 td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error *err);
-/* A constant whose elements stay where they are; they must outlive the graph and lie in a segment or the arena. Contents
- * of small integer tensors become known to inference. `name` may be NULL. */
+/* A constant whose elements stay where they are; they must outlive the graph and lie in a segment or the arena.
+ * Contents of small integer tensors become known to inference. `name` may be NULL. */
 td_status ir_add_constant(ir_graph *g, const base_tensor *tensor, const char *name, ir_value *value, td_error *err);
 /* The same, from numbers: a 1-D i64 tensor. */
 td_status ir_add_ints(ir_graph *g, const int64_t *ints, uint32_t count, ir_value *value, td_error *err);
@@ -94,15 +102,16 @@ typedef struct ir_new_node {
   const ir_op *op;
   const ir_value *in;
   uint32_t in_count;
-  uint32_t out_count;    /* wanted; 0: one */
-  const base_arg *args;  /* by name, any order; the rest take their defaults */
+  uint32_t out_count;   /* wanted; 0: one */
+  const base_arg *args; /* by name, any order; the rest take their defaults */
   uint32_t arg_count;
-  ir_origins origins;    /* copied */
+  ir_origins origins;       /* copied */
   const ir_type *out_types; /* of regions (no infer): one per output */
 } ir_new_node;
 /* Appends a node to `block`: checks operand count and attributes against the descriptor, infers the outputs. On failure
  * nothing is added and err says which operator. `out` gets the first output, all are in the node. */
-td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out, td_error *err);
+td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out,
+                      td_error *err);
 
 /* The blocks of a region are made with ir_add_block(owner = the node) after the node; their parameters and results with
  * the functions above:
@@ -110,14 +119,14 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
  *   prim::Loop(trips, cond, carried...) -> carried...;   one block: parameters (i64 iteration, carried...), results
  *     (bool go on, carried...). `trips` i64 and `cond` bool are rank 0; either may be absent (none): no limit, true. */
 
-/* Edits, for passes, in constant time each: they are noted, and take effect at ir_settle, which a pass calls once at its
- * end. Until then ir_refresh brings the operands of one node up to date, and a removed node stands in its block with op
- * NULL (its nested nodes too). */
+/* Edits, for passes, in constant time each: they are noted, and take effect at ir_settle, which a pass calls once at
+ * its end. Until then ir_refresh brings the operands of one node up to date, and a removed node stands in its block
+ * with op NULL (its nested nodes too). */
 td_status ir_replace_value(ir_graph *g, ir_value old, ir_value with, td_error *err);
 void ir_remove_node(ir_graph *g, ir_node node);
 void ir_refresh(ir_graph *g, ir_node node);
-/* Infers the outputs of a node anew, after its operands became better known. *changed: something new came out. Regions keep
- * their types. */
+/* Infers the outputs of a node anew, after its operands became better known. *changed: something new came out. Regions
+ * keep their types. */
 td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err);
 void ir_settle(ir_graph *g);
 /* Uses of each value, by value id: `counts` has g->values.count entries; results of blocks count. */
@@ -140,8 +149,8 @@ td_status ir_verify(const ir_graph *g, td_error *err);
  *     }
  *     output "y" %3
  *
- * Values are numbered in order of appearance; constants stand before the first node. Operands may stand before their types
- * are known, so the types after ":" may be left out: inference gives them. */
+ * Values are numbered in order of appearance; constants stand before the first node. Operands may stand before their
+ * types are known, so the types after ":" may be left out: inference gives them. */
 td_status ir_print(const ir_graph *g, base_text *text);
 void ir_print_dot(const ir_graph *g, base_text *text);  /* Graphviz */
 void ir_print_json(const ir_graph *g, base_text *text); /* nodes with operands, types and origins */

@@ -14,7 +14,8 @@ static void read_ints(const base_tensor *t, uint32_t count, base_dim *to) {
   base_walk w;
   const int64_t *strides[] = {t->strides};
   base_walk_start(&w, t->rank, t->dims, 1, strides);
-  for (uint32_t k = 0; k < count; k++, base_walk_next(&w)) to[k] = base_dim_number(base_load_i64(t->dtype, t->data, w.offset[0]));
+  for (uint32_t k = 0; k < count; k++, base_walk_next(&w))
+    to[k] = base_dim_number(base_load_i64(t->dtype, t->data, w.offset[0]));
 }
 
 bool ir_in_ints(ir_infer *ctx, uint32_t i, const base_dim **ints, uint32_t *count) {
@@ -30,7 +31,9 @@ bool ir_in_ints(ir_infer *ctx, uint32_t i, const base_dim **ints, uint32_t *coun
   int64_t n = base_tensor_numel(t);
   if (n > IR_MAX_INTS) return false;
   uint32_t room = (uint32_t)(sizeof ctx->run_ints / sizeof *ctx->run_ints) - ctx->run_ints_used;
-  base_dim *to = n <= room ? ctx->run_ints + ctx->run_ints_used : ctx->arena ? base_new(ctx->arena, base_dim, (size_t)n) : NULL;
+  base_dim *to = n <= room    ? ctx->run_ints + ctx->run_ints_used
+                 : ctx->arena ? base_new(ctx->arena, base_dim, (size_t)n)
+                              : NULL;
   if (!to) return false;
   if (n <= room) ctx->run_ints_used += (uint32_t)n;
   read_ints(t, (uint32_t)n, to);
@@ -70,10 +73,11 @@ td_status ir_infer_fail(ir_infer *ctx, const char *format, ...) {
 td_status ir_out(ir_infer *ctx, uint32_t i, td_dtype dtype, int32_t rank, const base_dim *dims) {
   if (i >= ctx->out_count) return TD_OK;
   if (rank > BASE_MAX_RANK)
-    return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: a result of rank %d; at most %d is supported", ctx->op->name,
-                     rank, BASE_MAX_RANK);
+    return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: a result of rank %d; at most %d is supported",
+                     ctx->op->name, rank, BASE_MAX_RANK);
   for (int32_t k = 0; k < rank; k++) {
-    if (dims[k] == BASE_DIM_NONE) return ir_infer_fail(ctx, "the size of dimension %d of the result overflows or is unknown", k);
+    if (dims[k] == BASE_DIM_NONE)
+      return ir_infer_fail(ctx, "the size of dimension %d of the result overflows or is unknown", k);
     if (base_dim_known(dims[k]) && dims[k] < 0)
       return ir_infer_fail(ctx, "dimension %d of the result has the negative size %lld", k, (long long)dims[k]);
   }
@@ -143,14 +147,16 @@ bool ir_opset_index(ir_opset *set, base_arena *arena) {
   ir_alias_row *rows = base_new(arena, ir_alias_row, count ? count : 1);
   if (!rows) return false;
   for (uint32_t i = 0; i < set->count; i++)
-    for (uint32_t k = 0; k < set->ops[i]->alias_count; k++) rows[n++] = (ir_alias_row){&set->ops[i]->aliases[k], set->ops[i]};
+    for (uint32_t k = 0; k < set->ops[i]->alias_count; k++)
+      rows[n++] = (ir_alias_row){&set->ops[i]->aliases[k], set->ops[i]};
   qsort(rows, count, sizeof *rows, compare_rows);
   set->aliases = rows;
   set->alias_count = count;
   return true;
 }
 
-const ir_op *ir_opset_alias(const ir_opset *set, const char *dialect, base_str name, int64_t version, const ir_alias **alias) {
+const ir_op *ir_opset_alias(const ir_opset *set, const char *dialect, base_str name, int64_t version,
+                            const ir_alias **alias) {
   uint32_t low = 0, high = set->alias_count; /* first row above (dialect, name, version) */
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;

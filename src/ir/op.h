@@ -1,5 +1,5 @@
-/* op.h -- the operator descriptor. An operator is a definition: what it takes, what comes out, and a plain-loop reference
- * that says what it means. Its ONNX (or other) spellings that need no code are strings here. */
+/* op.h -- the operator descriptor. An operator is a definition: what it takes, what comes out, and a plain-loop
+ * reference that says what it means. Its ONNX (or other) spellings that need no code are strings here. */
 #ifndef IR_OP_H
 #define IR_OP_H
 #include "ir/type.h"
@@ -8,7 +8,7 @@ typedef struct ir_op ir_op;
 typedef struct ir_infer ir_infer;
 
 enum {
-  IR_VARIADIC = 255,     /* as max_in or out_count: any number */
+  IR_VARIADIC = 255, /* as max_in or out_count: any number */
   /* flags */
   IR_OP_ELEMENTWISE = 1, /* out[i] depends on element i of its (broadcast) operands alone */
   IR_OP_IN_PLACE = 2,    /* the reference allows out[0] to be the memory of an operand of equal dtype and dims */
@@ -21,14 +21,14 @@ enum {
   IR_OP_HOST = 256       /* lists, strings, optionals: for the host; never a candidate for kernels */
 };
 
-/* An attribute: a constant given when the node is built. Attributes have fixed positions: a reference reads them by index
- * (base_attr_int(call->attrs, AXIS)). kind NONE as default: required unless `optional`. */
+/* An attribute: a constant given when the node is built. Attributes have fixed positions: a reference reads them by
+ * index (base_attr_int(call->attrs, AXIS)). kind NONE as default: required unless `optional`. */
 typedef struct ir_attr {
   const char *name;
   base_attr_kind kind;
-  bool required;     /* no default */
-  bool optional;     /* may be absent: base_attr_has tells */
-  int64_t i;         /* default of INT, BOOL, DTYPE; INTS and FLOATS default to an empty list */
+  bool required; /* no default */
+  bool optional; /* may be absent: base_attr_has tells */
+  int64_t i;     /* default of INT, BOOL, DTYPE; INTS and FLOATS default to an empty list */
   double f;
   const char *str;
 } ir_attr;
@@ -47,26 +47,28 @@ typedef struct ir_case {
   base_arena *arena;
   base_arg args[8];
   uint32_t arg_count;
-  base_tensor in[8];   /* contiguous; data in the arena */
-  bool absent[8];      /* optional operand left out */
+  base_tensor in[8]; /* contiguous; data in the arena */
+  bool absent[8];    /* optional operand left out */
   uint32_t in_count;
 } ir_case;
 
 struct ir_op {
-  const char *name;            /* "aten::add" */
-  uint8_t min_in, max_in;      /* operands; those past min_in are optional */
-  uint8_t out_count;           /* most outputs, or IR_VARIADIC */
+  const char *name;       /* "aten::add" */
+  uint8_t min_in, max_in; /* operands; those past min_in are optional */
+  uint8_t out_count;      /* most outputs, or IR_VARIADIC */
   uint16_t flags;
   const ir_attr *attrs;
   uint8_t attr_count;
-  /* Fills ctx->out[*].type (dtype always; rank and dims as far as they are known) and, where cheap, .ints. Runs while the
-   * graph is built, with symbols; and again at run time, with numbers alone, where a size could not be known before:
-   * then ctx->dims is NULL, every operand's `constant` is its real value, and the result must be all numbers. */
+  /* Fills ctx->out[*].type (dtype always; rank and dims as far as they are known) and, where cheap, .ints. Runs while
+   * the graph is built, with symbols; and again at run time, with numbers alone, where a size could not be known
+   * before: then ctx->dims is NULL, every operand's `constant` is its real value, and the result must be all numbers.
+   */
   td_status (*infer)(ir_infer *ctx);
-  base_call_fn reference;      /* plain loops; the definition */
-  base_call_fn view;           /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
-  double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs); /* NULL: one per output element */
-  float rtol, atol;            /* of f32 results against another order of evaluation; 0: exact */
+  base_call_fn reference; /* plain loops; the definition */
+  base_call_fn view;      /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
+  double (*flops)(const ir_info *const *in, const ir_info *out,
+                  const base_attrs *attrs);   /* NULL: one per output element */
+  float rtol, atol;                           /* of f32 results against another order of evaluation; 0: exact */
   bool (*cases)(ir_case *c, uint32_t number); /* fills case `number`; false past the last or out of memory */
   const ir_alias *aliases;
   uint8_t alias_count;
@@ -79,10 +81,10 @@ struct ir_infer {
   const base_attrs *attrs;
   const ir_info *const *in; /* NULL: an absent optional operand */
   uint32_t in_count;
-  ir_info *out;             /* zeroed */
+  ir_info *out; /* zeroed */
   uint32_t out_count;
-  base_dims *dims;          /* NULL at run time */
-  base_arena *arena;        /* for ints and elem; NULL at run time */
+  base_dims *dims;   /* NULL at run time */
+  base_arena *arena; /* for ints and elem; NULL at run time */
   td_error *err;
   /* Room for ir_in_ints at run time, where there is no arena. */
   base_dim run_ints[64];
@@ -128,5 +130,6 @@ typedef struct ir_opset {
 bool ir_opset_index(ir_opset *set, base_arena *arena);
 const ir_op *ir_opset_find(const ir_opset *set, const char *name);
 /* The operator that has this alias for the highest `since` <= version; *alias gets the row. NULL: none. */
-const ir_op *ir_opset_alias(const ir_opset *set, const char *dialect, base_str name, int64_t version, const ir_alias **alias);
+const ir_op *ir_opset_alias(const ir_opset *set, const char *dialect, base_str name, int64_t version,
+                            const ir_alias **alias);
 #endif

@@ -1,5 +1,6 @@
-/* parse.c -- the text form back into a graph: a line is a statement, a recursive descent over its words. Errors carry the
- * byte offset. The text is not trusted: depth, counts and numbers are checked, sizes by the functions that build. */
+/* parse.c -- the text form back into a graph: a line is a statement, a recursive descent over its words. Errors carry
+ * the byte offset. The text is not trusted: depth, counts and numbers are checked, sizes by the functions that build.
+ */
 #include "ir/graph.h"
 #include "base/size.h"
 
@@ -31,7 +32,8 @@ static void skip(parser *p) {
 }
 
 static bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':' || c == '%' || c == '.';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':' ||
+         c == '%' || c == '.';
 }
 
 static bool eat(parser *p, const char *token) {
@@ -100,7 +102,10 @@ static td_status real(parser *p, double *value) {
 /* ---- types ---- */
 
 static td_status parse_type(parser *p, ir_type *type, int depth) {
-  static const struct { const char *name; ir_kind kind; } holders[] = {
+  static const struct {
+    const char *name;
+    ir_kind kind;
+  } holders[] = {
       {"list", IR_LIST}, {"optional", IR_OPTIONAL}, {"none", IR_NONE}, {"tuple", IR_TUPLE}, {"dict", IR_DICT}};
   if (depth > MAX_DEPTH) return wrong(p, "a type that is nested less deeply");
   base_str name = word(p);
@@ -180,7 +185,8 @@ static td_status parse_element(parser *p, const base_tensor *t, int64_t index) {
 }
 
 static td_status parse_elements(parser *p, base_tensor *t, int64_t count, size_t bytes) {
-  if (count > p->end - p->at) return wrong(p, "as many elements as the type says"); /* each takes a byte of text at least */
+  if (count > p->end - p->at)
+    return wrong(p, "as many elements as the type says"); /* each takes a byte of text at least */
   t->data = base_arena_alloc(p->g->arena, bytes ? bytes : 1);
   if (!t->data) return base_no_memory(p->err, "graph text");
   for (int64_t i = 0; i < count; i++) {
@@ -206,8 +212,10 @@ static td_status parse_segment(parser *p, base_tensor *t) {
     TRY(need(p, "]"));
   }
   for (int32_t i = 0; i < t->rank; i++) {
-    if (!base_mul_i64(t->strides[i], t->dims[i] > 0 ? t->dims[i] - 1 : 0, &span)) return wrong(p, "strides within the segment");
-    if (!base_add_i64(span < 0 ? low : high, span, span < 0 ? &low : &high)) return wrong(p, "strides within the segment");
+    if (!base_mul_i64(t->strides[i], t->dims[i] > 0 ? t->dims[i] - 1 : 0, &span))
+      return wrong(p, "strides within the segment");
+    if (!base_add_i64(span < 0 ? low : high, span, span < 0 ? &low : &high))
+      return wrong(p, "strides within the segment");
   }
   size_t bytes;
   if (low < 0 || high == INT64_MAX || !base_dtype_bytes(t->dtype, high + 1, &bytes) ||
@@ -241,7 +249,8 @@ static td_status parse_const(parser *p) {
     if (!base_dim_known(type.dims[i])) return wrong(p, "a constant with known sizes");
     dims[i] = type.dims[i];
   }
-  if (!base_numel(type.rank, dims, &count) || !base_dtype_bytes(type.dtype, count, &bytes)) return wrong(p, "sizes that fit");
+  if (!base_numel(type.rank, dims, &count) || !base_dtype_bytes(type.dtype, count, &bytes))
+    return wrong(p, "sizes that fit");
   base_tensor t = base_tensor_of(NULL, type.dtype, type.rank, dims);
   if (eat(p, "@")) TRY(parse_segment(p, &t));
   else {
@@ -430,8 +439,13 @@ static td_status parse_apply(parser *p, ir_block block, const word_list *names, 
   if (op->attr_count && eat(p, "{")) TRY(parse_attrs(p, op, &args));
   TRY(parse_types(p, &types));
   if (region && types.count != names->count) return wrong(p, "the types of a region's results");
-  ir_new_node spec = {.op = op, .in = in.at, .in_count = in.count, .out_count = names->count, .args = args.at,
-                      .arg_count = args.count, .out_types = region ? types.at : NULL};
+  ir_new_node spec = {.op = op,
+                      .in = in.at,
+                      .in_count = in.count,
+                      .out_count = names->count,
+                      .args = args.at,
+                      .arg_count = args.count,
+                      .out_types = region ? types.at : NULL};
   TRY(ir_add_node(p->g, block, &spec, &node, NULL, p->err));
   bool has_blocks = region && eat(p, "{");
   TRY(parse_origins(p, ir_node_of(p->g, node)));
@@ -476,8 +490,10 @@ static td_status parse_all(parser *p) {
     *to = p->segments[i];
   }
   for (skip(p); p->at < p->end; skip(p)) {
-    td_status status = eat(p, "input") ? parse_input(p) : eat(p, "const") ? parse_const(p) : eat(p, "output") ? parse_output(p)
-                       : parse_statement(p, p->g->top, 0);
+    td_status status = eat(p, "input")    ? parse_input(p)
+                       : eat(p, "const")  ? parse_const(p)
+                       : eat(p, "output") ? parse_output(p)
+                                          : parse_statement(p, p->g->top, 0);
     TRY(status);
   }
   return ir_verify(p->g, p->err);
@@ -485,8 +501,13 @@ static td_status parse_all(parser *p) {
 
 td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,
                    const ir_segment *segments, uint32_t segment_count, ir_graph **graph, td_error *err) {
-  parser p = {.g = ir_graph_new(allocator, ops), .text = text, .at = text, .end = text + length, .segments = segments,
-              .segment_count = segment_count, .err = err};
+  parser p = {.g = ir_graph_new(allocator, ops),
+              .text = text,
+              .at = text,
+              .end = text + length,
+              .segments = segments,
+              .segment_count = segment_count,
+              .err = err};
   if (!p.g) return base_no_memory(err, "a graph");
   td_status status = parse_all(&p);
   if (status == TD_OK) *graph = p.g;

@@ -89,13 +89,15 @@ static void print_constant(printer *p, ir_value v) {
   else {
     base_text_print(p->out, "@%u+%zu", segment, offset);
     for (int32_t i = 0; !base_tensor_contiguous(t) && i < t->rank; i++)
-      base_text_print(p->out, "%s%lld%s", i ? ", " : " strides [", (long long)t->strides[i], i == t->rank - 1 ? "]" : "");
+      base_text_print(p->out, "%s%lld%s", i ? ", " : " strides [", (long long)t->strides[i],
+                      i == t->rank - 1 ? "]" : "");
   }
   base_text_print(p->out, "\n");
 }
 
 static void print_constant_once(printer *p, ir_value v) {
-  if (v.id && ir_value_of(p->g, v)->info.constant && !ir_value_of(p->g, v)->node.id && !p->number[v.id]) print_constant(p, v);
+  if (v.id && ir_value_of(p->g, v)->info.constant && !ir_value_of(p->g, v)->node.id && !p->number[v.id])
+    print_constant(p, v);
 }
 
 static void print_constants(printer *p, ir_block block) {
@@ -228,7 +230,9 @@ td_status ir_print(const ir_graph *g, base_text *text) {
 
 /* ---- Graphviz and JSON ---- */
 
-static const char *label(const ir_node_def *node) { return node->origins.count ? node->origins.names[0] : node->op->name; }
+static const char *label(const ir_node_def *node) {
+  return node->origins.count ? node->origins.names[0] : node->op->name;
+}
 
 void ir_print_dot(const ir_graph *g, base_text *text) {
   base_text_print(text, "digraph model {\n  node [shape=box];\n");

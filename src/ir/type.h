@@ -3,13 +3,25 @@
 #define IR_TYPE_H
 #include "base/base.h"
 
-typedef enum ir_kind { IR_TENSOR, IR_INT, IR_FLOAT, IR_BOOL, IR_STR, IR_NONE, IR_LIST, IR_TUPLE, IR_OPTIONAL, IR_DICT,
-                       IR_FUTURE, IR_KIND_COUNT } ir_kind;
+typedef enum ir_kind {
+  IR_TENSOR,
+  IR_INT,
+  IR_FLOAT,
+  IR_BOOL,
+  IR_STR,
+  IR_NONE,
+  IR_LIST,
+  IR_TUPLE,
+  IR_OPTIONAL,
+  IR_DICT,
+  IR_FUTURE,
+  IR_KIND_COUNT
+} ir_kind;
 
 enum { IR_UNRANKED = -1 };
 
-/* A value: compared with ir_type_equal, copied freely; elem lives in the graph's arena. int, float and bool are tensors of
- * rank 0 at run time; an optional is its element or nothing. */
+/* A value: compared with ir_type_equal, copied freely; elem lives in the graph's arena. int, float and bool are tensors
+ * of rank 0 at run time; an optional is its element or nothing. */
 typedef struct ir_type {
   ir_kind kind;
   td_dtype dtype;               /* of a tensor */
@@ -19,7 +31,9 @@ typedef struct ir_type {
 } ir_type;
 
 bool ir_type_equal(const ir_type *a, const ir_type *b);
-static inline ir_type ir_unranked(td_dtype dtype) { return (ir_type){.kind = IR_TENSOR, .dtype = dtype, .rank = IR_UNRANKED}; }
+static inline ir_type ir_unranked(td_dtype dtype) {
+  return (ir_type){.kind = IR_TENSOR, .dtype = dtype, .rank = IR_UNRANKED};
+}
 ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims);
 /* "f32[batch, 768]", "list(i64[?])" */
 void ir_type_print(const base_dims *dims, const ir_type *type, base_text *text);

@@ -29,7 +29,8 @@ static td_status check_type(checker *c, const ir_node_def *node, const ir_type *
   bool tensor = t->kind == IR_TENSOR;
   if (t->kind >= IR_KIND_COUNT || (tensor && (t->rank < IR_UNRANKED || t->rank > BASE_MAX_RANK)))
     return broken(c, node, "bad type of output", index);
-  if (tensor && (t->dtype <= TD_INVALID || t->dtype >= TD_DTYPE_COUNT)) return broken(c, node, "no element type of output", index);
+  if (tensor && (t->dtype <= TD_INVALID || t->dtype >= TD_DTYPE_COUNT))
+    return broken(c, node, "no element type of output", index);
   for (int32_t i = 0; tensor && i < t->rank; i++)
     if (t->dims[i] == BASE_DIM_NONE) return broken(c, node, "a size is missing of output", index);
   return TD_OK;
@@ -38,14 +39,17 @@ static td_status check_type(checker *c, const ir_node_def *node, const ir_type *
 static td_status check_block(checker *c, ir_block block);
 
 static td_status check_region(checker *c, const ir_node_def *node) {
-  if (!(node->op->flags & IR_OP_REGION)) return node->block_count ? broken(c, node, "has blocks:", node->block_count) : TD_OK;
+  if (!(node->op->flags & IR_OP_REGION))
+    return node->block_count ? broken(c, node, "has blocks:", node->block_count) : TD_OK;
   bool loops = strcmp(node->op->name, "prim::Loop") == 0;
   if (node->block_count != (loops ? 1u : 2u)) return broken(c, node, "wrong number of blocks:", node->block_count);
   for (uint32_t b = 0; b < node->block_count; b++) {
     const ir_block_def *block = ir_block_of(c->g, node->blocks[b]);
     uint32_t results = node->out_count + (loops ? 1 : 0), params = loops ? node->out_count + 1 : 0;
-    if (block->results.count != results || block->params.count != params) return broken(c, node, "wrong signature of block", b);
-    if (loops && node->in_count != node->out_count + 2) return broken(c, node, "wrong number of operands:", node->in_count);
+    if (block->results.count != results || block->params.count != params)
+      return broken(c, node, "wrong signature of block", b);
+    if (loops && node->in_count != node->out_count + 2)
+      return broken(c, node, "wrong number of operands:", node->in_count);
     TRY(check_block(c, node->blocks[b]));
   }
   return TD_OK;

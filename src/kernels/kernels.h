@@ -19,7 +19,8 @@ typedef struct kern_row {
 } kern_row;
 
 /* The last row of `table` for the family and element size whose needs lie in `isa`; NULL: none. */
-const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits, uint32_t isa);
+const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits,
+                                 uint32_t isa);
 /* The same from the rows of kernels.def. Not NULL for any dtype but TD_INVALID. */
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa);
 /* All rows; *count of them. */

@@ -1,4 +1,5 @@
-/* access.c -- how references reach elements: dense typed views of operands, rows in double or int64, elementwise loops. */
+/* access.c -- how references reach elements: dense typed views of operands, rows in double or int64, elementwise loops.
+ */
 #include "ops/ops_priv.h"
 
 #include <stdio.h>

@@ -101,16 +101,15 @@ static const ir_alias threshold_aliases[] = {{"onnx", "ThresholdedRelu", 1, "alp
 static const ir_alias gelu_aliases[] = {{"onnx", "Gelu", 20, NULL}, {"com.microsoft", "Gelu", 1, NULL}};
 
 #define ROW(NAME, OP, INFER, CASES)                                                                              \
-  {.name = OP, .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,            \
-   .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER, .reference = NAME##_reference,  \
-   .rtol = 1e-6f, .cases = CASES, .aliases = NAME##_aliases, .alias_count = OPS_COUNT(NAME##_aliases)}
+  {                                                                                                              \
+    .name = OP, .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,           \
+    .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER, .reference = NAME##_reference, \
+    .rtol = 1e-6f, .cases = CASES, .aliases = NAME##_aliases, .alias_count = OPS_COUNT(NAME##_aliases)           \
+  }
 OPS_DECLARE(activation);
 const ir_op ops_activation[] = {
-    ROW(leaky_relu, "aten::leaky_relu", infer_float, cases),
-    ROW(elu, "aten::elu", infer_float, cases),
-    ROW(hard_sigmoid, "td::hard_sigmoid", infer_float, cases),
-    ROW(shrink, "td::shrink", infer_shrink, cases),
-    ROW(threshold, "aten::threshold", infer_float, cases),
-    ROW(gelu, "aten::gelu", infer_gelu, gelu_cases),
+    ROW(leaky_relu, "aten::leaky_relu", infer_float, cases),   ROW(elu, "aten::elu", infer_float, cases),
+    ROW(hard_sigmoid, "td::hard_sigmoid", infer_float, cases), ROW(shrink, "td::shrink", infer_shrink, cases),
+    ROW(threshold, "aten::threshold", infer_float, cases),     ROW(gelu, "aten::gelu", infer_gelu, gelu_cases),
 };
 OPS_TABLE(activation);

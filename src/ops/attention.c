@@ -10,15 +10,19 @@ enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
 enum { SCALE, CAUSAL, SOFTCAP, HEADS, KV_HEADS, SCORES, LEFT, RIGHT };
 static const ir_attr sdpa_attrs[] = {
     ATTR_OPTIONAL("scale", BASE_ATTR_FLOAT), /* absent: 1 / sqrt(size) */
-    ATTR_BOOL("is_causal", false), ATTR_FLOAT("softcap", 0), ATTR_INT("heads", 0), ATTR_INT("kv_heads", 0), /* of rank 3 */
-    ATTR_INT("scores", 0), /* what the fourth result holds: 0 raw, 1 capped, 2 masked, 3 softmax */
-    ATTR_INT("left_window", -1), ATTR_INT("right_window", -1)};
+    ATTR_BOOL("is_causal", false),
+    ATTR_FLOAT("softcap", 0),
+    ATTR_INT("heads", 0),
+    ATTR_INT("kv_heads", 0), /* of rank 3 */
+    ATTR_INT("scores", 0),   /* what the fourth result holds: 0 raw, 1 capped, 2 masked, 3 softmax */
+    ATTR_INT("left_window", -1),
+    ATTR_INT("right_window", -1)};
 
 static td_status check_floats(ir_infer *ctx) {
   td_dtype d = ir_in(ctx, 0)->type.dtype;
   if (d == TD_F32 || d == TD_F16 || d == TD_BF16) return TD_OK;
-  return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: element type %s; f32, f16 and bf16 are supported", ctx->op->name,
-                   td_dtype_name(d));
+  return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: element type %s; f32, f16 and bf16 are supported",
+                   ctx->op->name, td_dtype_name(d));
 }
 
 /* An operand as [batch, heads, rows, size]. */
@@ -77,15 +81,18 @@ static head_rows rows_of(const base_f32 *at, const base_tensor *t, int64_t heads
   dims[1] = flat ? heads : t->dims[1];
   dims[2] = flat ? t->dims[1] : t->dims[2];
   dims[3] = flat ? t->dims[2] / heads : t->dims[3];
-  union { const base_f32 *from; base_f32 *to; } p = {at}; /* read only: the loop does not write through q, k and v */
+  union {
+    const base_f32 *from;
+    base_f32 *to;
+  } p = {at}; /* read only: the loop does not write through q, k and v */
   if (flat) return (head_rows){p.to, dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3]};
   return (head_rows){p.to, dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3]};
 }
 
-/* Keys (or values) with the past in front: in output `out` where somebody wants it, else in scratch. Without either they
- * stay where they are. *rows counts all. */
-static td_status join_past(const base_call *call, uint32_t in, uint32_t past_in, uint32_t out, int64_t heads, head_rows *r,
-                           int64_t *dims) {
+/* Keys (or values) with the past in front: in output `out` where somebody wants it, else in scratch. Without either
+ * they stay where they are. *rows counts all. */
+static td_status join_past(const base_call *call, uint32_t in, uint32_t past_in, uint32_t out, int64_t heads,
+                           head_rows *r, int64_t *dims) {
   const base_tensor *t = base_in(call, in), *past = base_in(call, past_in);
   const base_f32 *now = ops_dense_f32(call, in), *before = past ? ops_dense_f32(call, past_in) : NULL;
   if (!now || (past && !before)) return base_no_memory(call->err, "scratch");
@@ -94,8 +101,9 @@ static td_status join_past(const base_call *call, uint32_t in, uint32_t past_in,
   if (past && (past->rank != 4 || past->dims[0] != dims[0] || past->dims[1] != dims[1] || past->dims[3] != dims[3]))
     return ops_fail(call, "the shape of operand %u (past) does not fit", past_in);
   int64_t old = past ? past->dims[2] : 0, rows = old + dims[2], size = dims[3];
-  base_f32 *to = base_out(call, out) ? ops_take_f32(call, out)
-                                     : base_call_scratch(call, (size_t)(dims[0] * dims[1] * rows), (size_t)size * sizeof(float));
+  base_f32 *to = base_out(call, out)
+                     ? ops_take_f32(call, out)
+                     : base_call_scratch(call, (size_t)(dims[0] * dims[1] * rows), (size_t)size * sizeof(float));
   if (!to) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
     const base_f32 *from = r->at + i / dims[1] * r->batch + i % dims[1] * r->head;
@@ -119,7 +127,8 @@ static td_status take_mask(const base_call *call, attention *a) {
   for (int32_t i = 0; i < 4; i++) {
     int32_t own = i - (4 - m->rank);
     int64_t size = own < 0 ? 1 : m->dims[own];
-    if (size != 1 && size != dims[i] && !(i == 3 && size < dims[i])) return ops_fail(call, "the mask does not broadcast to the scores");
+    if (size != 1 && size != dims[i] && !(i == 3 && size < dims[i]))
+      return ops_fail(call, "the mask does not broadcast to the scores");
     a->mask_strides[i] = size == 1 ? 0 : m->strides[own];
   }
   return TD_OK;
@@ -130,7 +139,8 @@ static td_status take_lengths(const base_call *call, attention *a, int64_t old) 
   const base_i64 *lengths = ops_dense_i64(call, LENGTHS);
   int64_t *own = base_call_scratch(call, (size_t)a->batch, 2 * sizeof *own);
   if (!own || (base_in(call, LENGTHS) && !lengths)) return base_no_memory(call->err, "scratch");
-  if (lengths && base_tensor_numel(base_in(call, LENGTHS)) != a->batch) return ops_fail(call, "there is not one length per sample");
+  if (lengths && base_tensor_numel(base_in(call, LENGTHS)) != a->batch)
+    return ops_fail(call, "there is not one length per sample");
   for (int64_t b = 0; b < a->batch; b++) {
     own[b] = lengths ? lengths[b] : a->keys;
     own[a->batch + b] = lengths ? own[b] - a->queries : old;
@@ -143,8 +153,10 @@ static td_status take_lengths(const base_call *call, attention *a, int64_t old) 
 static td_status sdpa_reference(const base_call *call) {
   const base_attrs *attrs = call->attrs;
   int64_t q[4], k[4], v[4], kv_heads = base_attr_int(attrs, KV_HEADS);
-  attention a = {.causal = base_attr_int(attrs, CAUSAL), .softcap = (float)base_attr_float(attrs, SOFTCAP),
-                 .left = base_attr_int(attrs, LEFT), .right = base_attr_int(attrs, RIGHT),
+  attention a = {.causal = base_attr_int(attrs, CAUSAL),
+                 .softcap = (float)base_attr_float(attrs, SOFTCAP),
+                 .left = base_attr_int(attrs, LEFT),
+                 .right = base_attr_int(attrs, RIGHT),
                  .scores_kind = (int32_t)base_attr_int(attrs, SCORES)};
   const base_f32 *query = ops_dense_f32(call, Q);
   if (!query) return base_no_memory(call->err, "scratch");
@@ -161,7 +173,8 @@ static td_status sdpa_reference(const base_call *call) {
   bool flat = base_in(call, Q)->rank == 3;
   int64_t row = flat ? a.heads * a.value_size : a.value_size;
   base_f32 *y = base_out(call, 0) ? ops_take_f32(call, 0)
-                                  : base_call_scratch(call, (size_t)(a.batch * a.heads * a.queries), (size_t)a.value_size * sizeof(float));
+                                  : base_call_scratch(call, (size_t)(a.batch * a.heads * a.queries),
+                                                      (size_t)a.value_size * sizeof(float));
   a.y = (head_rows){y, a.heads * a.queries * a.value_size, flat ? a.value_size : a.queries * a.value_size, row};
   if (base_out(call, 3)) a.scores = ops_take_f32(call, 3);
   if (!y || (base_out(call, 3) && !a.scores)) return base_no_memory(call->err, "scratch");
@@ -187,21 +200,27 @@ static bool cases_sdpa(ir_case *c, uint32_t number) {
   td_dtype d = dtypes[number / 4];
   switch (number % 4) {
     case 0:
-      return ops_case_in(c, d, OPS_DIMS(2, 3, 4, 8), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(2, 3, 6, 8), OPS_NORMAL, 2) &&
+      return ops_case_in(c, d, OPS_DIMS(2, 3, 4, 8), OPS_NORMAL, 1) &&
+             ops_case_in(c, d, OPS_DIMS(2, 3, 6, 8), OPS_NORMAL, 2) &&
              ops_case_in(c, d, OPS_DIMS(2, 3, 6, 5), OPS_NORMAL, 3);
     case 1:
       ops_case_arg(c, ARG_INT("heads", 4));
       ops_case_arg(c, ARG_INT("kv_heads", 2));
       ops_case_arg(c, ARG_BOOL("is_causal", true));
       ops_case_arg(c, ARG_FLOAT("softcap", 2));
-      return ops_case_in(c, d, OPS_DIMS(1, 5, 32), OPS_NORMAL, 4) && ops_case_in(c, d, OPS_DIMS(1, 5, 16), OPS_NORMAL, 5) &&
+      return ops_case_in(c, d, OPS_DIMS(1, 5, 32), OPS_NORMAL, 4) &&
+             ops_case_in(c, d, OPS_DIMS(1, 5, 16), OPS_NORMAL, 5) &&
              ops_case_in(c, d, OPS_DIMS(1, 5, 16), OPS_NORMAL, 6);
     case 2:
-      return ops_case_in(c, d, OPS_DIMS(2, 2, 1, 4), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(2, 1, 2, 4), OPS_NORMAL, 8) &&
-             ops_case_in(c, d, OPS_DIMS(2, 1, 2, 4), OPS_NORMAL, 9) && ops_case_in(c, d, OPS_DIMS(1, 5), OPS_NORMAL, 10) &&
-             ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 11) && ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 12);
+      return ops_case_in(c, d, OPS_DIMS(2, 2, 1, 4), OPS_NORMAL, 7) &&
+             ops_case_in(c, d, OPS_DIMS(2, 1, 2, 4), OPS_NORMAL, 8) &&
+             ops_case_in(c, d, OPS_DIMS(2, 1, 2, 4), OPS_NORMAL, 9) &&
+             ops_case_in(c, d, OPS_DIMS(1, 5), OPS_NORMAL, 10) &&
+             ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 11) &&
+             ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 12);
     default:
-      return ops_case_in(c, d, OPS_DIMS(0, 1, 2, 4), OPS_NORMAL, 13) && ops_case_in(c, d, OPS_DIMS(0, 1, 2, 4), OPS_NORMAL, 14) &&
+      return ops_case_in(c, d, OPS_DIMS(0, 1, 2, 4), OPS_NORMAL, 13) &&
+             ops_case_in(c, d, OPS_DIMS(0, 1, 2, 4), OPS_NORMAL, 14) &&
              ops_case_in(c, d, OPS_DIMS(0, 1, 2, 4), OPS_NORMAL, 15);
   }
 }
@@ -235,10 +254,13 @@ static td_status rotary_reference(const base_call *call) {
   if ((x->rank != 3 && x->rank != 4) || (x->rank == 3 && (heads < 1 || x->dims[2] % heads != 0)))
     return ops_fail(call, "x has not the shape of heads");
   head_rows r = rows_of(from, x, heads, dims);
-  int64_t size = base_attr_int(call->attrs, ROTARY_SIZE) ? base_attr_int(call->attrs, ROTARY_SIZE) : dims[3], half = size / 2;
-  if (size < 0 || size > dims[3] || c->rank < 1 || c->dims[c->rank - 1] != half || base_tensor_numel(base_in(call, 2)) != base_tensor_numel(c))
+  int64_t size = base_attr_int(call->attrs, ROTARY_SIZE) ? base_attr_int(call->attrs, ROTARY_SIZE) : dims[3],
+          half = size / 2;
+  if (size < 0 || size > dims[3] || c->rank < 1 || c->dims[c->rank - 1] != half ||
+      base_tensor_numel(base_in(call, 2)) != base_tensor_numel(c))
     return ops_fail(call, "the caches do not hold %lld elements per row", (long long)half);
-  if (positions ? c->rank != 2 || (base_tensor_numel(base_in(call, 3)) != 1 && base_tensor_numel(base_in(call, 3)) != dims[0] * dims[2])
+  if (positions ? c->rank != 2 || (base_tensor_numel(base_in(call, 3)) != 1 &&
+                                   base_tensor_numel(base_in(call, 3)) != dims[0] * dims[2])
                 : base_tensor_numel(c) != dims[0] * dims[2] * half)
     return ops_fail(call, "positions and caches do not fit x");
   for (int64_t b = 0; b < dims[0]; b++)
@@ -247,7 +269,8 @@ static td_status rotary_reference(const base_call *call) {
       if (row < 0) return ops_fail(call, "a position is outside the %lld rows of the caches", (long long)c->dims[0]);
       for (int64_t h = 0; h < dims[1]; h++) {
         int64_t at = b * r.batch + h * r.head + s * r.row;
-        ops_rotate(from + at, dims[3], half, base_attr_int(call->attrs, INTERLEAVED), cosine + row * half, sine + row * half, to + at);
+        ops_rotate(from + at, dims[3], half, base_attr_int(call->attrs, INTERLEAVED), cosine + row * half,
+                   sine + row * half, to + at);
       }
     }
   ops_put(call, 0, TD_F32, to);
@@ -260,18 +283,36 @@ static bool cases_rotary(ir_case *c, uint32_t number) {
   if (number) ops_case_arg(c, ARG_BOOL("interleaved", true));
   bool made = ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 3, 4), OPS_NORMAL, 1);
   if (number == 0)
-    return made && ops_case_in(c, TD_F32, OPS_DIMS(1, 3, 2), OPS_NORMAL, 2) && ops_case_in(c, TD_F32, OPS_DIMS(1, 3, 2), OPS_NORMAL, 3);
-  return made && ops_case_in(c, TD_F32, OPS_DIMS(5, 2), OPS_NORMAL, 2) && ops_case_in(c, TD_F32, OPS_DIMS(5, 2), OPS_NORMAL, 3) &&
-         ops_case_ints(c, at, 3);
+    return made && ops_case_in(c, TD_F32, OPS_DIMS(1, 3, 2), OPS_NORMAL, 2) &&
+           ops_case_in(c, TD_F32, OPS_DIMS(1, 3, 2), OPS_NORMAL, 3);
+  return made && ops_case_in(c, TD_F32, OPS_DIMS(5, 2), OPS_NORMAL, 2) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(5, 2), OPS_NORMAL, 3) && ops_case_ints(c, at, 3);
 }
 
 OPS_DECLARE(attention);
 const ir_op ops_attention[] = {
-    {.name = "aten::scaled_dot_product_attention", .min_in = 3, .max_in = 7, .out_count = 4, .attrs = sdpa_attrs,
-     .attr_count = OPS_COUNT(sdpa_attrs), .infer = infer_sdpa, .reference = sdpa_reference, .flops = flops_sdpa, .rtol = 1e-4f,
-     .atol = 1e-5f, .cases = cases_sdpa},
-    {.name = "td::rotary_embedding", .min_in = 3, .max_in = 4, .out_count = 1, .attrs = rotary_attrs,
-     .attr_count = OPS_COUNT(rotary_attrs), .infer = infer_rotary, .reference = rotary_reference, .rtol = 1e-5f, .atol = 1e-6f,
+    {.name = "aten::scaled_dot_product_attention",
+     .min_in = 3,
+     .max_in = 7,
+     .out_count = 4,
+     .attrs = sdpa_attrs,
+     .attr_count = OPS_COUNT(sdpa_attrs),
+     .infer = infer_sdpa,
+     .reference = sdpa_reference,
+     .flops = flops_sdpa,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_sdpa},
+    {.name = "td::rotary_embedding",
+     .min_in = 3,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = rotary_attrs,
+     .attr_count = OPS_COUNT(rotary_attrs),
+     .infer = infer_rotary,
+     .reference = rotary_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
      .cases = cases_rotary},
 };
 OPS_TABLE(attention);

@@ -36,7 +36,8 @@ static void visible(const head *w, int64_t i, int64_t *first, int64_t *last) {
 
 static void add_mask(const head *w, int64_t i, int64_t first, int64_t last, float *row) {
   const attention *a = w->a;
-  int64_t at = w->b * a->mask_strides[0] + w->h * a->mask_strides[1] + i * a->mask_strides[2], step = a->mask_strides[3];
+  int64_t at = w->b * a->mask_strides[0] + w->h * a->mask_strides[1] + i * a->mask_strides[2],
+          step = a->mask_strides[3];
   const base_tensor *m = a->mask;
   if (m->dtype == TD_BOOL) {
     for (int64_t j = first; j < last; j++)
@@ -76,11 +77,29 @@ static td_status attend_head(const base_call *call, const head *w, float *block)
   const attention *a = w->a;
   int64_t kv = w->h * a->kv_heads / a->heads, b = w->b;
   base_f32 *y = a->y.at + b * a->y.batch + w->h * a->y.head;
-  gemm_f32 scores = {.m = a->queries, .n = a->keys, .k = a->size, .a = a->q.at + b * a->q.batch + w->h * a->q.head,
-                     .a_row = a->q.row, .a_column = 1, .b = a->k.at + b * a->k.batch + kv * a->k.head, .b_row = 1,
-                     .b_column = a->k.row, .block = block, .c = w->scores, .c_row = a->keys};
-  gemm_f32 values = {.m = a->queries, .n = a->value_size, .k = a->keys, .a = w->scores, .a_row = a->keys, .a_column = 1,
-                     .b = a->v.at + b * a->v.batch + kv * a->v.head, .b_row = a->v.row, .b_column = 1, .c = y, .c_row = a->y.row};
+  gemm_f32 scores = {.m = a->queries,
+                     .n = a->keys,
+                     .k = a->size,
+                     .a = a->q.at + b * a->q.batch + w->h * a->q.head,
+                     .a_row = a->q.row,
+                     .a_column = 1,
+                     .b = a->k.at + b * a->k.batch + kv * a->k.head,
+                     .b_row = 1,
+                     .b_column = a->k.row,
+                     .block = block,
+                     .c = w->scores,
+                     .c_row = a->keys};
+  gemm_f32 values = {.m = a->queries,
+                     .n = a->value_size,
+                     .k = a->keys,
+                     .a = w->scores,
+                     .a_row = a->keys,
+                     .a_column = 1,
+                     .b = a->v.at + b * a->v.batch + kv * a->v.head,
+                     .b_row = a->v.row,
+                     .b_column = 1,
+                     .c = y,
+                     .c_row = a->y.row};
   for (int64_t k = 0; k < a->queries * a->keys; k++) w->scores[k] = 0;
   if (!ops_gemm_matrix_f32(call, &scores)) return base_no_memory(call->err, "scratch");
   ops_gemm_f32(&scores);
@@ -90,7 +109,8 @@ static td_status attend_head(const base_call *call, const head *w, float *block)
   keep_scores(w, SCORES_CAPPED);
   mask_scores(w);
   keep_scores(w, SCORES_MASKED);
-  for (int64_t i = 0; i < a->queries; i++) softmax_row(w->scores + i * a->keys, a->keys, a->sinks ? a->sinks + w->h : NULL);
+  for (int64_t i = 0; i < a->queries; i++)
+    softmax_row(w->scores + i * a->keys, a->keys, a->sinks ? a->sinks + w->h : NULL);
   keep_scores(w, SCORES_SOFTMAX);
   for (int64_t i = 0; i < a->queries; i++)
     for (int64_t k = 0; k < a->value_size; k++) y[i * a->y.row + k] = 0;

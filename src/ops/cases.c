@@ -14,7 +14,8 @@ static uint64_t next(uint64_t *state) {
 static double uniform(uint64_t *state) { return (double)(next(state) >> 11) * 0x1p-53; }
 
 static double special(uint64_t *state) {
-  static const double values[] = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 1e-30, -1e30, 6e4, INFINITY, -INFINITY, NAN, 127, -128, 255};
+  static const double values[] = {0.0,   -0.0, 1.0,      -1.0,      0.5, -0.5, 1.5,  2.5, 1e-30,
+                                  -1e30, 6e4,  INFINITY, -INFINITY, NAN, 127,  -128, 255};
   return values[next(state) % (sizeof values / sizeof *values)];
 }
 

@@ -185,9 +185,17 @@ static bool cases(ir_case *c, uint32_t number) {
   static const ir_alias NAME##_aliases[] = {{"onnx", ALIAS, SINCE, NULL}};
 LIST(DEFINE)
 
-#define ROW(NAME, F, I, OP, INFER, CASES, FLAGS, ALIAS, SINCE)                                                    \
-  {.name = OP, .min_in = 2, .max_in = 2, .out_count = 1, .flags = IR_OP_ELEMENTWISE | (FLAGS), .infer = INFER,    \
-   .reference = NAME##_reference, .cases = CASES, .aliases = NAME##_aliases, .alias_count = (SINCE) ? 1 : 0},
+#define ROW(NAME, F, I, OP, INFER, CASES, FLAGS, ALIAS, SINCE) \
+  {.name = OP,                                                 \
+   .min_in = 2,                                                \
+   .max_in = 2,                                                \
+   .out_count = 1,                                             \
+   .flags = IR_OP_ELEMENTWISE | (FLAGS),                       \
+   .infer = INFER,                                             \
+   .reference = NAME##_reference,                              \
+   .cases = CASES,                                             \
+   .aliases = NAME##_aliases,                                  \
+   .alias_count = (SINCE) ? 1 : 0},
 OPS_DECLARE(compare);
 const ir_op ops_compare[] = {LIST(ROW)};
 OPS_TABLE(compare);

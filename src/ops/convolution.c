@@ -1,6 +1,7 @@
-/* convolution.c -- aten::convolution over 1 to 3 spatial dims: x [N, C, in...], w [M, C / groups, kernel...] (transposed:
- * [C, M / groups, kernel...]), bias [M]. f16 and bf16 are summed in f32 and rounded once. `output_size` (transposed only)
- * fixes the output's size and distributes the padding that this takes; `auto_pad` says to which side the odd one goes. */
+/* convolution.c -- aten::convolution over 1 to 3 spatial dims: x [N, C, in...], w [M, C / groups, kernel...]
+ * (transposed: [C, M / groups, kernel...]), bias [M]. f16 and bf16 are summed in f32 and rounded once. `output_size`
+ * (transposed only) fixes the output's size and distributes the padding that this takes; `auto_pad` says to which side
+ * the odd one goes. */
 #include "ops/convolution_priv.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ td_status ops_infer_convolution(ir_infer *ctx, uint32_t x_index, uint32_t w_inde
   int32_t rank = x->rank == IR_UNRANKED ? w->rank : x->rank, spatial = rank - 2;
   TRY(ops_window_check(ctx, spatial));
   if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
-  if (w->rank != rank) return ir_infer_fail(ctx, "an image of rank %d and weights of rank %d do not fit", rank, w->rank);
+  if (w->rank != rank)
+    return ir_infer_fail(ctx, "an image of rank %d and weights of rank %d do not fit", rank, w->rank);
   int64_t groups = base_attr_int(ctx->attrs, CONV_GROUPS);
   TRY(check_channels(ctx, x->dims[1], w->dims[0], w->dims[1], groups));
   bool transposed = base_attr_int(ctx->attrs, CONV_TRANSPOSED);
@@ -93,7 +95,10 @@ td_status ops_convolution_make(const base_call *call, const base_tensor *x, cons
   bool transposed = base_attr_int(call->attrs, CONV_TRANSPOSED);
   if (w->rank != x->rank || y->rank != x->rank || (transposed ? w->dims[0] : w->dims[1] * groups) != x->dims[1])
     return ops_fail(call, "%lld input channels do not fit the weights", (long long)x->dims[1]);
-  *c = (convolution){.batch = x->dims[0], .groups = groups, .group_in = x->dims[1] / groups, .group_out = y->dims[1] / groups,
+  *c = (convolution){.batch = x->dims[0],
+                     .groups = groups,
+                     .group_in = x->dims[1] / groups,
+                     .group_out = y->dims[1] / groups,
                      .transposed = transposed};
   ops_window_make(call->attrs, x->rank - 2, x->dims + 2, w->dims + 2, y->dims + 2, &c->window);
   if (transposed) place_transposed(call->attrs, c);
@@ -104,7 +109,8 @@ td_status ops_convolution_make(const base_call *call, const base_tensor *x, cons
 static td_status start_with_bias(const base_call *call, td_dtype dtype, void *y) {
   const base_tensor *out = base_out(call, 0), *bias = base_in(call, 2);
   int64_t channels = out->dims[1], size = 1;
-  if (bias && (bias->rank != 1 || bias->dims[0] != channels)) return ops_fail(call, "the bias has not one element per channel");
+  if (bias && (bias->rank != 1 || bias->dims[0] != channels))
+    return ops_fail(call, "the bias has not one element per channel");
   for (int32_t i = 2; i < out->rank; i++) size *= out->dims[i];
   for (int64_t i = 0; i < out->dims[0] * channels; i++) {
     double value = bias ? base_load_f64(bias->dtype, bias->data, i % channels * bias->strides[0]) : 0;
@@ -156,33 +162,48 @@ static bool cases_convolution(ir_case *c, uint32_t number) {
   if (number >= 6 * OPS_COUNT(dtypes)) return false;
   td_dtype d = dtypes[number / 6];
   switch (number % 6) {
-    case 0: return ops_case_in(c, d, OPS_DIMS(2, 3, 7), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5, 3, 3), OPS_NORMAL, 2);
+    case 0:
+      return ops_case_in(c, d, OPS_DIMS(2, 3, 7), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5, 3, 3), OPS_NORMAL, 2);
     case 1:
       ops_case_arg(c, ARG_INTS("stride", two, 2));
       ops_case_arg(c, ARG_INTS("padding", pads, 4));
-      return ops_case_in(c, d, OPS_DIMS(1, 3, 7, 9), OPS_NORMAL, 3) && ops_case_in(c, d, OPS_DIMS(4, 3, 3, 2), OPS_NORMAL, 4) &&
-             ops_case_in(c, d, OPS_DIMS(4), OPS_NORMAL, 5);
+      return ops_case_in(c, d, OPS_DIMS(1, 3, 7, 9), OPS_NORMAL, 3) &&
+             ops_case_in(c, d, OPS_DIMS(4, 3, 3, 2), OPS_NORMAL, 4) && ops_case_in(c, d, OPS_DIMS(4), OPS_NORMAL, 5);
     case 2:
       ops_case_arg(c, ARG_INT("groups", 4));
       ops_case_arg(c, ARG_STR("auto_pad", "same_lower"));
-      return ops_case_in(c, d, OPS_DIMS(2, 4, 5, 17), OPS_NORMAL, 6) && ops_case_in(c, d, OPS_DIMS(8, 1, 2, 4), OPS_NORMAL, 7);
-    case 3: return ops_case_in(c, d, OPS_DIMS(1, 2, 3, 4, 5), OPS_NORMAL, 8) && ops_case_in(c, d, OPS_DIMS(3, 2, 2, 1, 3), OPS_NORMAL, 9);
+      return ops_case_in(c, d, OPS_DIMS(2, 4, 5, 17), OPS_NORMAL, 6) &&
+             ops_case_in(c, d, OPS_DIMS(8, 1, 2, 4), OPS_NORMAL, 7);
+    case 3:
+      return ops_case_in(c, d, OPS_DIMS(1, 2, 3, 4, 5), OPS_NORMAL, 8) &&
+             ops_case_in(c, d, OPS_DIMS(3, 2, 2, 1, 3), OPS_NORMAL, 9);
     case 4:
       ops_case_arg(c, ARG_BOOL("transposed", true));
       ops_case_arg(c, ARG_INTS("stride", two, 2));
       ops_case_arg(c, ARG_INTS("padding", pads, 4));
       ops_case_arg(c, ARG_INTS("output_padding", odd, 2));
       ops_case_arg(c, ARG_INT("groups", 2));
-      return ops_case_in(c, d, OPS_DIMS(2, 4, 3, 5), OPS_NORMAL, 10) && ops_case_in(c, d, OPS_DIMS(4, 3, 3, 3), OPS_NORMAL, 11) &&
-             ops_case_in(c, d, OPS_DIMS(6), OPS_NORMAL, 12);
-    default: return ops_case_in(c, d, OPS_DIMS(0, 2, 5), OPS_NORMAL, 13) && ops_case_in(c, d, OPS_DIMS(3, 2, 2), OPS_NORMAL, 14);
+      return ops_case_in(c, d, OPS_DIMS(2, 4, 3, 5), OPS_NORMAL, 10) &&
+             ops_case_in(c, d, OPS_DIMS(4, 3, 3, 3), OPS_NORMAL, 11) && ops_case_in(c, d, OPS_DIMS(6), OPS_NORMAL, 12);
+    default:
+      return ops_case_in(c, d, OPS_DIMS(0, 2, 5), OPS_NORMAL, 13) &&
+             ops_case_in(c, d, OPS_DIMS(3, 2, 2), OPS_NORMAL, 14);
   }
 }
 
 OPS_DECLARE(convolution);
 const ir_op ops_convolution[] = {
-    {.name = "aten::convolution", .min_in = 2, .max_in = 3, .out_count = 1, .attrs = conv_attrs,
-     .attr_count = OPS_COUNT(conv_attrs), .infer = infer_convolution, .reference = convolution_reference,
-     .flops = flops_convolution, .rtol = 1e-4f, .atol = 1e-5f, .cases = cases_convolution},
+    {.name = "aten::convolution",
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = conv_attrs,
+     .attr_count = OPS_COUNT(conv_attrs),
+     .infer = infer_convolution,
+     .reference = convolution_reference,
+     .flops = flops_convolution,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_convolution},
 };
 OPS_TABLE(convolution);

@@ -6,7 +6,7 @@
 #include "ops/window_priv.h"
 
 enum { CONV_TRANSPOSED = WINDOW_ATTRS, CONV_OUTPUT_PADDING, CONV_GROUPS, CONV_OUTPUT_SIZE, CONV_ATTRS };
-#define CONV_ATTR_ROWS                                                                                        \
+#define CONV_ATTR_ROWS                                                                                  \
   WINDOW_ATTR_ROWS, ATTR_BOOL("transposed", false), ATTR_INTS("output_padding"), ATTR_INT("groups", 1), \
       ATTR_INTS("output_size")
 
@@ -22,8 +22,10 @@ typedef struct convolution {
 td_status ops_convolution_make(const base_call *call, const base_tensor *x, const base_tensor *w, const base_tensor *y,
                                convolution *c);
 /* y += conv(x, w): x, w and y are dense. NULL scratch fails. */
-td_status ops_convolve_f32(const base_call *call, const convolution *c, const base_f32 *x, const base_f32 *w, base_f32 *y);
-td_status ops_convolve_f64(const base_call *call, const convolution *c, const base_f64 *x, const base_f64 *w, base_f64 *y);
+td_status ops_convolve_f32(const base_call *call, const convolution *c, const base_f32 *x, const base_f32 *w,
+                           base_f32 *y);
+td_status ops_convolve_f64(const base_call *call, const convolution *c, const base_f64 *x, const base_f64 *w,
+                           base_f64 *y);
 /* Shape of out[0] for image operand `x` and weights operand `w`. */
 td_status ops_infer_convolution(ir_infer *ctx, uint32_t x, uint32_t w, td_dtype dtype);
 #endif

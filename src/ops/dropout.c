@@ -33,7 +33,12 @@ static bool cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(dropout);
 const ir_op ops_dropout[] = {
-    {.name = "td::dropout", .min_in = 1, .max_in = 3, .out_count = 2, .infer = infer_dropout,
-     .reference = dropout_reference, .cases = cases},
+    {.name = "td::dropout",
+     .min_in = 1,
+     .max_in = 3,
+     .out_count = 2,
+     .infer = infer_dropout,
+     .reference = dropout_reference,
+     .cases = cases},
 };
 OPS_TABLE(dropout);

@@ -1,11 +1,15 @@
-/* einsum.c -- aten::einsum: sums of products over named axes, with ellipses, repeated letters (diagonals) and the implicit
- * result. Operands are multiplied from left to right; each product packs both factors as matrices and is one gemm per
- * batch. f16 and bf16 are summed in f32; integers wrap. */
+/* einsum.c -- aten::einsum: sums of products over named axes, with ellipses, repeated letters (diagonals) and the
+ * implicit result. Operands are multiplied from left to right; each product packs both factors as matrices and is one
+ * gemm per batch. f16 and bf16 are summed in f32; integers wrap. */
 #include "ops/gemm_priv.h"
 
 #include <string.h>
 
-enum { LETTERS = 52, LABELS = LETTERS + BASE_MAX_RANK, MAX_OPERANDS = 16 }; /* labels past the letters: ellipsis axes from the right */
+enum {
+  LETTERS = 52,
+  LABELS = LETTERS + BASE_MAX_RANK,
+  MAX_OPERANDS = 16
+}; /* labels past the letters: ellipsis axes from the right */
 static const ir_attr einsum_attrs[] = {{.name = "equation", .kind = BASE_ATTR_STR, .required = true}};
 
 typedef struct term {
@@ -97,12 +101,14 @@ static td_status infer_einsum(ir_infer *ctx) {
   const char *text = base_attr_str(ctx->attrs, 0);
   td_dtype dtype = ir_in(ctx, 0)->type.dtype;
   int32_t ranks[MAX_OPERANDS];
-  if (ctx->in_count > MAX_OPERANDS) return ir_infer_fail(ctx, "%u operands; at most %d are supported", ctx->in_count, MAX_OPERANDS);
+  if (ctx->in_count > MAX_OPERANDS)
+    return ir_infer_fail(ctx, "%u operands; at most %d are supported", ctx->in_count, MAX_OPERANDS);
   for (uint32_t i = 1; i < ctx->in_count; i++) TRY(ops_same_dtype(ctx, 0, i));
   if (ops_any_unranked(ctx)) return ir_out_unranked(ctx, 0, dtype);
   for (uint32_t i = 0; i < ctx->in_count; i++) ranks[i] = ir_in(ctx, i)->type.rank;
   equation e;
-  if (!read_equation(text, ctx->in_count, ranks, &e)) return ir_infer_fail(ctx, "the equation \"%s\" does not fit the operands", text);
+  if (!read_equation(text, ctx->in_count, ranks, &e))
+    return ir_infer_fail(ctx, "the equation \"%s\" does not fit the operands", text);
   base_dim sizes[LABELS], dims[BASE_MAX_RANK];
   for (int32_t k = 0; k < LABELS; k++) sizes[k] = 1;
   for (uint32_t i = 0; i < ctx->in_count; i++)
@@ -146,11 +152,14 @@ static void join(group *g, int32_t label, int64_t size) {
 }
 
 /* A dense copy of `f` over the labels of three groups, outermost first. */
-static td_status pack(const base_call *call, const factor *f, td_dtype dtype, const int64_t *sizes, const group *const *groups,
-                      void **to) {
+static td_status pack(const base_call *call, const factor *f, td_dtype dtype, const int64_t *sizes,
+                      const group *const *groups, void **to) {
   base_tensor view = {.data = NULL, .dtype = dtype};
   int64_t count = 1;
-  union { const void *from; void *to; } data = {f->data}; /* a tensor of a view; only read */
+  union {
+    const void *from;
+    void *to;
+  } data = {f->data}; /* a tensor of a view; only read */
   view.data = data.to;
   for (int g = 0; g < 3; g++)
     for (int32_t k = 0; k < groups[g]->count; k++) {
@@ -168,19 +177,29 @@ static td_status pack(const base_call *call, const factor *f, td_dtype dtype, co
   return TD_OK;
 }
 
-#define GEMM_RUN(NAME, T, U)                                                                                              \
-  static void run_##NAME(const void *a, const void *b, void *c, int64_t batch, int64_t m, int64_t n, int64_t k) {         \
-    gemm_##NAME g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_column = 1, .b = b, .b_row = n, .b_column = 1, .c = c, \
-                     .c_row = n};                                                                                         \
-    memset(c, 0, (size_t)(batch * m * n) * sizeof(T));                                                                    \
-    for (int64_t i = 0; i < batch; i++, g.a += m * k, g.b += k * n, g.c += m * n) ops_gemm_##NAME(&g);                    \
+#define GEMM_RUN(NAME, T, U)                                                                                      \
+  static void run_##NAME(const void *a, const void *b, void *c, int64_t batch, int64_t m, int64_t n, int64_t k) { \
+    gemm_##NAME g = {.m = m,                                                                                      \
+                     .n = n,                                                                                      \
+                     .k = k,                                                                                      \
+                     .a = a,                                                                                      \
+                     .a_row = k,                                                                                  \
+                     .a_column = 1,                                                                               \
+                     .b = b,                                                                                      \
+                     .b_row = n,                                                                                  \
+                     .b_column = 1,                                                                               \
+                     .c = c,                                                                                      \
+                     .c_row = n};                                                                                 \
+    memset(c, 0, (size_t)(batch * m * n) * sizeof(T));                                                            \
+    for (int64_t i = 0; i < batch; i++, g.a += m * k, g.b += k * n, g.c += m * n) ops_gemm_##NAME(&g);            \
   }
 GEMM_RUN(f32, float, base_f32)
 GEMM_RUN(f64, double, base_f64)
 GEMM_RUN(u64, uint64_t, base_u64)
 
 /* a = a * b, keeping the labels in `keep` and summing over the others. */
-static td_status multiply(const base_call *call, td_dtype dtype, const int64_t *sizes, const bool *keep, factor *a, const factor *b) {
+static td_status multiply(const base_call *call, td_dtype dtype, const int64_t *sizes, const bool *keep, factor *a,
+                          const factor *b) {
   group batch = {.size = 1}, m = {.size = 1}, n = {.size = 1}, k = {.size = 1};
   for (int32_t label = 0; label < LABELS; label++) {
     if (!a->has[label] && !b->has[label]) continue;
@@ -217,7 +236,8 @@ static td_status einsum_reference(const base_call *call) {
     if (!ops_typed(call, i, dtype, &t[i])) return base_no_memory(call->err, "scratch");
     ranks[i] = t[i].rank;
   }
-  if (!read_equation(base_attr_str(call->attrs, 0), call->in_count, ranks, &e)) return ops_fail(call, "the equation does not fit");
+  if (!read_equation(base_attr_str(call->attrs, 0), call->in_count, ranks, &e))
+    return ops_fail(call, "the equation does not fit");
   for (int32_t k = 0; k < LABELS; k++) sizes[k] = 1;
   for (uint32_t i = 0; i < call->in_count; i++)
     for (int32_t k = 0; k < t[i].rank; k++)
@@ -252,9 +272,13 @@ static bool cases_einsum(ir_case *c, uint32_t number) {
   td_dtype d = dtypes[number / 5];
   ops_case_arg(c, ARG_STR("equation", equations[number % 5]));
   switch (number % 5) {
-    case 0: return ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5, 4, 2), OPS_NORMAL, 2);
+    case 0:
+      return ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 1) &&
+             ops_case_in(c, d, OPS_DIMS(5, 4, 2), OPS_NORMAL, 2);
     case 1: return ops_case_in(c, d, OPS_DIMS(4, 4), OPS_NORMAL, 3);
-    case 2: return ops_case_in(c, d, OPS_DIMS(1, 2, 3, 4), OPS_NORMAL, 4) && ops_case_in(c, d, OPS_DIMS(1, 2, 5, 4), OPS_NORMAL, 5);
+    case 2:
+      return ops_case_in(c, d, OPS_DIMS(1, 2, 3, 4), OPS_NORMAL, 4) &&
+             ops_case_in(c, d, OPS_DIMS(1, 2, 5, 4), OPS_NORMAL, 5);
     case 3: return ops_case_in(c, d, OPS_DIMS(0, 3), OPS_NORMAL, 6);
     default:
       return ops_case_in(c, d, OPS_DIMS(2, 3), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(4, 2), OPS_NORMAL, 8) &&
@@ -266,8 +290,18 @@ static const ir_alias einsum_aliases[] = {{"onnx", "Einsum", 12, NULL}};
 
 OPS_DECLARE(einsum);
 const ir_op ops_einsum[] = {
-    {.name = "aten::einsum", .min_in = 1, .max_in = IR_VARIADIC, .out_count = 1, .attrs = einsum_attrs,
-     .attr_count = OPS_COUNT(einsum_attrs), .infer = infer_einsum, .reference = einsum_reference, .rtol = 1e-4f, .atol = 1e-5f,
-     .cases = cases_einsum, .aliases = einsum_aliases, .alias_count = OPS_COUNT(einsum_aliases)},
+    {.name = "aten::einsum",
+     .min_in = 1,
+     .max_in = IR_VARIADIC,
+     .out_count = 1,
+     .attrs = einsum_attrs,
+     .attr_count = OPS_COUNT(einsum_attrs),
+     .infer = infer_einsum,
+     .reference = einsum_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_einsum,
+     .aliases = einsum_aliases,
+     .alias_count = OPS_COUNT(einsum_aliases)},
 };
 OPS_TABLE(einsum);

@@ -1,7 +1,7 @@
 /* gemm_body_priv.h -- the body of gemm.c for one element type: GEMM_T, GEMM_U (any alignment), GEMM(name). */
 
-/* sums[j] += the products of kn elements of a row of A with kn rows of B; four rows at a time, so that an accumulator is
- * loaded and stored once for four products. */
+/* sums[j] += the products of kn elements of a row of A with kn rows of B; four rows at a time, so that an accumulator
+ * is loaded and stored once for four products. */
 static void GEMM(row)(const GEMM_U *a, int64_t a_column, const GEMM_U *b, int64_t b_row, int64_t kn, int64_t jn,
                       GEMM_T *restrict sums) {
   int64_t k = 0;
@@ -17,7 +17,7 @@ static void GEMM(row)(const GEMM_U *a, int64_t a_column, const GEMM_U *b, int64_
   }
 }
 
-void GEMM(ops_gemm)(const GEMM(gemm) *g) {
+void GEMM(ops_gemm)(const GEMM(gemm) * g) {
   GEMM_T sums[GEMM_COLUMNS];
   for (int64_t j0 = 0; j0 < g->n; j0 += GEMM_COLUMNS) {
     int64_t jn = base_min_i64(GEMM_COLUMNS, g->n - j0);
@@ -35,14 +35,14 @@ void GEMM(ops_gemm)(const GEMM(gemm) *g) {
   }
 }
 
-static void GEMM(pack_strided)(const GEMM(gemm) *g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, GEMM_T *to) {
+static void GEMM(pack_strided)(const GEMM(gemm) * g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, GEMM_T *to) {
   for (int64_t j = 0; j < jn; j++) {
     const GEMM_U *from = g->b + k0 * g->b_row + (j0 + j) * g->b_column;
     for (int64_t k = 0; k < kn; k++) to[k * GEMM_COLUMNS + j] = from[k * g->b_row];
   }
 }
 
-bool GEMM(ops_gemm_matrix)(const base_call *call, GEMM(gemm) *g) {
+bool GEMM(ops_gemm_matrix)(const base_call *call, GEMM(gemm) * g) {
   if (g->b_column == 1 || g->n <= 1) return true;
   g->pack = GEMM(pack_strided);
   if (!g->block) g->block = base_call_scratch(call, GEMM_BLOCK, sizeof *g->block);

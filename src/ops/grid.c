@@ -1,13 +1,14 @@
 /* grid.c -- td::grid_sample(x, grid): values of images [N, C, in...] of 1 to 3 spatial dims at the positions of a grid
- * [N, out..., dims], coordinates in [-1, 1], x first; and td::affine_grid(theta, size), which makes such grids. Every mode
- * is separable: a position is up to four taps per axis. */
+ * [N, out..., dims], coordinates in [-1, 1], x first; and td::affine_grid(theta, size), which makes such grids. Every
+ * mode is separable: a position is up to four taps per axis. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MODE, PADDING, ALIGN_CORNERS };
-static const ir_attr sample_attrs[] = {ATTR_STR("mode", "linear"), ATTR_STR("padding", "zeros"), ATTR_BOOL("align_corners", false)};
+static const ir_attr sample_attrs[] = {ATTR_STR("mode", "linear"), ATTR_STR("padding", "zeros"),
+                                       ATTR_BOOL("align_corners", false)};
 static const ir_attr affine_attrs[] = {ATTR_BOOL("align_corners", false)};
 enum { MAX_AXES = 3, MAX_TAPS = 4 };
 
@@ -15,9 +16,11 @@ static td_status infer_sample(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *grid = &ir_in(ctx, 1)->type;
   if (x->rank == IR_UNRANKED || grid->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
   if (x->rank < 3 || x->rank > 2 + MAX_AXES || grid->rank != x->rank)
-    return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: an image of rank %d with a grid of rank %d", ctx->op->name, x->rank, grid->rank);
+    return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: an image of rank %d with a grid of rank %d",
+                     ctx->op->name, x->rank, grid->rank);
   base_dim axes = grid->dims[grid->rank - 1], dims[BASE_MAX_RANK] = {x->dims[0], x->dims[1]};
-  if (base_dim_known(axes) && axes != x->rank - 2) return ir_infer_fail(ctx, "grid rows of %lld coordinates", (long long)axes);
+  if (base_dim_known(axes) && axes != x->rank - 2)
+    return ir_infer_fail(ctx, "grid rows of %lld coordinates", (long long)axes);
   for (int32_t i = 2; i < x->rank; i++) dims[i] = grid->dims[i - 1];
   return ir_out(ctx, 0, x->dtype, x->rank, dims);
 }
@@ -53,7 +56,8 @@ static int64_t pad_index(const sampler *s, int64_t at, int64_t size) {
   if (at >= 0 && at < size) return at;
   if (s->padding == GRID_ZEROS) return -1;
   double place = (double)at;
-  if (s->padding == GRID_REFLECTION) place = reflect(place, s->align ? 0 : -0.5, s->align ? (double)size - 1 : (double)size - 0.5);
+  if (s->padding == GRID_REFLECTION)
+    place = reflect(place, s->align ? 0 : -0.5, s->align ? (double)size - 1 : (double)size - 0.5);
   return (int64_t)clamp(trunc(place), 0, (double)size - 1);
 }
 
@@ -89,13 +93,15 @@ static double sample(const axis_taps *t, const int64_t *in, const base_f64 *plan
     for (int32_t j = 0; j < t[1].count; j++)
       for (int32_t k = 0; k < t[2].count; k++) {
         if (t[0].index[i] < 0 || t[1].index[j] < 0 || t[2].index[k] < 0) continue;
-        sum += t[0].weight[i] * t[1].weight[j] * t[2].weight[k] * plane[(t[0].index[i] * in[1] + t[1].index[j]) * in[2] + t[2].index[k]];
+        sum += t[0].weight[i] * t[1].weight[j] * t[2].weight[k] *
+               plane[(t[0].index[i] * in[1] + t[1].index[j]) * in[2] + t[2].index[k]];
       }
   return sum;
 }
 
 static td_status read_sampler(const base_call *call, sampler *s) {
-  static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border", "reflection"};
+  static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border",
+                                                                                          "reflection"};
   const char *mode = base_attr_str(call->attrs, MODE), *padding = base_attr_str(call->attrs, PADDING);
   int m = 0, p = 0;
   while (m < 3 && strcmp(modes[m], mode) != 0) m++;
@@ -120,11 +126,13 @@ static td_status sample_reference(const base_call *call) {
     plane *= x->dims[2 + i];
     positions *= y->dims[2 + i];
   }
-  if (g->dims[0] != x->dims[0] || g->dims[g->rank - 1] != axes || plane == 0) return ops_fail(call, "image and grid do not fit");
+  if (g->dims[0] != x->dims[0] || g->dims[g->rank - 1] != axes || plane == 0)
+    return ops_fail(call, "image and grid do not fit");
   for (int64_t i = 0; i < x->dims[0] * positions; i++) {
     axis_taps taps[MAX_AXES];
     for (int32_t k = 0; k < MAX_AXES; k++) taps[k] = (axis_taps){.count = 1, .weight = {1}};
-    for (int32_t k = 0; k < axes; k++) make_taps(&s, grid[i * axes + axes - 1 - k], x->dims[2 + k], &taps[MAX_AXES - axes + k]);
+    for (int32_t k = 0; k < axes; k++)
+      make_taps(&s, grid[i * axes + axes - 1 - k], x->dims[2 + k], &taps[MAX_AXES - axes + k]);
     for (int64_t c = 0; c < channels; c++) {
       int64_t image = i / positions * channels + c;
       to[image * positions + i % positions] = sample(taps, in, from + image * plane);
@@ -135,13 +143,17 @@ static td_status sample_reference(const base_call *call) {
 }
 
 static bool cases_sample(ir_case *c, uint32_t number) {
-  static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border", "reflection"};
+  static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border",
+                                                                                          "reflection"};
   if (number >= 20) return false;
   ops_case_arg(c, ARG_STR("mode", modes[number % 3]));
   ops_case_arg(c, ARG_STR("padding", paddings[number / 3 % 3]));
   ops_case_arg(c, ARG_BOOL("align_corners", number >= 9));
-  if (number >= 18) return ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 3, 2, 4), OPS_NORMAL, 1) && ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 1, 3, 3), OPS_NORMAL, 2);
-  return ops_case_in(c, TD_F32, OPS_DIMS(2, 1, 4, 5), OPS_NORMAL, 1) && ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 2, 2), OPS_NORMAL, 2);
+  if (number >= 18)
+    return ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 3, 2, 4), OPS_NORMAL, 1) &&
+           ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 1, 3, 3), OPS_NORMAL, 2);
+  return ops_case_in(c, TD_F32, OPS_DIMS(2, 1, 4, 5), OPS_NORMAL, 1) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 2, 2), OPS_NORMAL, 2);
 }
 
 /* ---- td::affine_grid(theta [N, axes, axes + 1], size [axes + 2]) ---- */
@@ -203,11 +215,29 @@ static const ir_alias affine_aliases[] = {{"onnx", "AffineGrid", 20, NULL}};
 
 OPS_DECLARE(grid);
 const ir_op ops_grid[] = {
-    {.name = "td::grid_sample", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = sample_attrs,
-     .attr_count = OPS_COUNT(sample_attrs), .infer = infer_sample, .reference = sample_reference, .rtol = 1e-5f, .atol = 1e-6f,
+    {.name = "td::grid_sample",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = sample_attrs,
+     .attr_count = OPS_COUNT(sample_attrs),
+     .infer = infer_sample,
+     .reference = sample_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
      .cases = cases_sample},
-    {.name = "td::affine_grid", .min_in = 2, .max_in = 2, .out_count = 1, .attrs = affine_attrs,
-     .attr_count = OPS_COUNT(affine_attrs), .infer = infer_affine, .reference = affine_reference, .rtol = 1e-5f, .atol = 1e-6f,
-     .cases = cases_affine, .aliases = affine_aliases, .alias_count = OPS_COUNT(affine_aliases)},
+    {.name = "td::affine_grid",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = affine_attrs,
+     .attr_count = OPS_COUNT(affine_attrs),
+     .infer = infer_affine,
+     .reference = affine_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
+     .cases = cases_affine,
+     .aliases = affine_aliases,
+     .alias_count = OPS_COUNT(affine_aliases)},
 };
 OPS_TABLE(grid);

@@ -1,17 +1,19 @@
-/* group_query.c -- td::group_query_attention: attention with a cache as com.microsoft's GroupQueryAttention has it. query
- * [batch, rows, heads * size], or with keys and values packed behind; key, value [batch, rows, kv_heads * size]; past key,
- * value [batch, kv_heads, room, size]; keys in use less one per sample (these rows included); total keys of the longest
- * sample; cos and sin caches [positions, half]; positions; bias; one sink score per head. Results: y like the query, present
- * key and value [batch, kv_heads, max(room, total), size]. Always causal. Computed in f32 and rounded once. */
+/* group_query.c -- td::group_query_attention: attention with a cache as com.microsoft's GroupQueryAttention has it.
+ * query [batch, rows, heads * size], or with keys and values packed behind; key, value [batch, rows, kv_heads * size];
+ * past key, value [batch, kv_heads, room, size]; keys in use less one per sample (these rows included); total keys of
+ * the longest sample; cos and sin caches [positions, half]; positions; bias; one sink score per head. Results: y like
+ * the query, present key and value [batch, kv_heads, max(room, total), size]. Always causal. Computed in f32 and
+ * rounded once. */
 #include "ops/attention_priv.h"
 
 #include <math.h>
 
 enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LAST, TOTAL, COS, SIN, POSITIONS, BIAS, SINK };
 enum { HEADS, KV_HEADS, SCALE, SOFTCAP, ROTARY, INTERLEAVED, WINDOW, SMOOTH };
-static const ir_attr group_attrs[] = {ATTR_INT("heads", 1), ATTR_INT("kv_heads", 1), ATTR_FLOAT("scale", 0), /* 0: 1 / sqrt(size) */
-                                      ATTR_FLOAT("softcap", 0), ATTR_BOOL("rotary", false), ATTR_BOOL("interleaved", false),
-                                      ATTR_INT("window", -1), ATTR_BOOL("smooth", false)};
+static const ir_attr group_attrs[] = {
+    ATTR_INT("heads", 1),     ATTR_INT("kv_heads", 1),    ATTR_FLOAT("scale", 0), /* 0: 1 / sqrt(size) */
+    ATTR_FLOAT("softcap", 0), ATTR_BOOL("rotary", false), ATTR_BOOL("interleaved", false),
+    ATTR_INT("window", -1),   ATTR_BOOL("smooth", false)};
 
 static td_status infer_group(ir_infer *ctx) {
   const ir_type *q = &ir_in(ctx, QUERY)->type, *past = ir_in(ctx, PAST_KEY) ? &ir_in(ctx, PAST_KEY)->type : NULL;
@@ -38,7 +40,8 @@ static td_status infer_group(ir_infer *ctx) {
   return TD_OK;
 }
 
-/* Sizes, and where new rows come from: element [b, s, h, k] of part p at rows[p][(b * queries + s) * row[p] + h * size + k]. */
+/* Sizes, and where new rows come from: element [b, s, h, k] of part p at rows[p][(b * queries + s) * row[p] + h * size
+ * + k]. */
 typedef struct group_state {
   int64_t batch, queries, heads, kv_heads, size, room, past_room;
   const base_f32 *rows[3];
@@ -59,7 +62,8 @@ static td_status read_rows(const base_call *call, group_state *g) {
   g->queries = q->dims[1];
   int64_t parts = packed ? g->heads + 2 * g->kv_heads : g->heads;
   g->size = q->dims[2] / parts;
-  if (q->dims[2] % parts != 0) return ops_fail(call, "%lld elements do not split into %lld heads", (long long)q->dims[2], (long long)parts);
+  if (q->dims[2] % parts != 0)
+    return ops_fail(call, "%lld elements do not split into %lld heads", (long long)q->dims[2], (long long)parts);
   for (uint32_t i = 0; i < 3; i++) {
     const base_tensor *t = base_in(call, packed ? QUERY : i);
     if (!t) return ops_fail(call, "keys are given without values");
@@ -84,8 +88,8 @@ static td_status read_lengths(const base_call *call, group_state *g) {
   g->offsets = g->lengths + g->batch;
   g->past_room = past ? past->dims[2] : 0;
   g->room = base_max_i64(g->past_room, total);
-  if (past && (past->rank != 4 || past->dims[0] != g->batch || past->dims[1] != g->kv_heads || past->dims[3] != g->size ||
-               !past_v || base_tensor_numel(past_v) != base_tensor_numel(past)))
+  if (past && (past->rank != 4 || past->dims[0] != g->batch || past->dims[1] != g->kv_heads ||
+               past->dims[3] != g->size || !past_v || base_tensor_numel(past_v) != base_tensor_numel(past)))
     return ops_fail(call, "the past keys and values do not fit");
   if (base_tensor_numel(base_in(call, LAST)) != g->batch) return ops_fail(call, "there is not one length per sample");
   bool first = total == g->queries; /* a prompt: nothing lies before it, and shorter samples are padded at the end */
@@ -93,8 +97,8 @@ static td_status read_lengths(const base_call *call, group_state *g) {
     g->lengths[b] = last[b] + 1;
     g->offsets[b] = first ? 0 : last[b] + 1 - g->queries;
     if (g->offsets[b] < 0 || g->offsets[b] > g->past_room || g->lengths[b] < 0 || g->offsets[b] + g->queries > g->room)
-      return ops_fail(call, "sample %lld has %lld keys, which do not fit %lld new rows and a past of %lld", (long long)b,
-                      (long long)last[b] + 1, (long long)g->queries, (long long)g->past_room);
+      return ops_fail(call, "sample %lld has %lld keys, which do not fit %lld new rows and a past of %lld",
+                      (long long)b, (long long)last[b] + 1, (long long)g->queries, (long long)g->past_room);
   }
   return TD_OK;
 }
@@ -114,20 +118,23 @@ static td_status read_caches(const base_call *call, group_state *g) {
   if (p && base_tensor_numel(p) != g->batch * g->queries) return ops_fail(call, "there is not one position per row");
   for (int64_t i = 0; i < g->batch * g->queries; i++) {
     int64_t at = g->positions ? g->positions[i] : g->offsets[i / g->queries] + i % g->queries;
-    if (at < 0 || at >= g->cached) return ops_fail(call, "position %lld is outside the caches of %lld rows", (long long)at, (long long)g->cached);
+    if (at < 0 || at >= g->cached)
+      return ops_fail(call, "position %lld is outside the caches of %lld rows", (long long)at, (long long)g->cached);
   }
   return TD_OK;
 }
 
 /* New row s of head h of part p, rotated where that is asked for. */
-static void put_row(const base_call *call, const group_state *g, int part, int64_t b, int64_t s, int64_t h, base_f32 *to) {
+static void put_row(const base_call *call, const group_state *g, int part, int64_t b, int64_t s, int64_t h,
+                    base_f32 *to) {
   const base_f32 *from = g->rows[part] + (b * g->queries + s) * g->row[part] + h * g->size;
   if (!g->rotary || part == 2) {
     for (int64_t k = 0; k < g->size; k++) to[k] = from[k];
     return;
   }
   int64_t at = g->positions ? g->positions[b * g->queries + s] : g->offsets[b] + s;
-  ops_rotate(from, g->size, g->half, base_attr_int(call->attrs, INTERLEAVED), g->cosine + at * g->half, g->sine + at * g->half, to);
+  ops_rotate(from, g->size, g->half, base_attr_int(call->attrs, INTERLEAVED), g->cosine + at * g->half,
+             g->sine + at * g->half, to);
 }
 
 /* The past of one part with the new rows behind what is in use; the rest stays zero. */
@@ -140,7 +147,8 @@ static td_status join_rows(const base_call *call, const group_state *g, int part
   for (int64_t i = 0; i < g->batch * g->kv_heads; i++) {
     int64_t b = i / g->kv_heads, old = g->offsets[b];
     base_f32 *head = to + i * g->room * g->size;
-    for (int64_t k = 0; k < g->room * g->size; k++) head[k] = k < old * g->size ? past[i * g->past_room * g->size + k] : 0;
+    for (int64_t k = 0; k < g->room * g->size; k++)
+      head[k] = k < old * g->size ? past[i * g->past_room * g->size + k] : 0;
     for (int64_t s = 0; s < g->queries; s++) put_row(call, g, part, b, s, i % g->kv_heads, head + (old + s) * g->size);
   }
   if (base_out(call, out)) ops_put(call, out, TD_F32, to);
@@ -154,7 +162,8 @@ static td_status take_extras(const base_call *call, attention *a) {
   if (bias) {
     if (bias->rank != 4) return ops_fail(call, "a bias of rank %d", bias->rank);
     for (int i = 0; i < 4; i++) {
-      if (bias->dims[i] != 1 && bias->dims[i] != dims[i] && !(i == 3 && bias->dims[i] < dims[i])) return ops_fail(call, "the bias does not broadcast to the scores");
+      if (bias->dims[i] != 1 && bias->dims[i] != dims[i] && !(i == 3 && bias->dims[i] < dims[i]))
+        return ops_fail(call, "the bias does not broadcast to the scores");
       a->mask_strides[i] = bias->dims[i] == 1 ? 0 : bias->strides[i];
     }
     a->mask = bias;
@@ -180,18 +189,31 @@ static td_status group_reference(const base_call *call) {
   TRY(join_rows(call, &g, 2, PAST_VALUE, &v));
   int64_t wide = g.heads * g.size, head = g.room * g.size;
   float *q = base_call_scratch(call, (size_t)(g.batch * g.queries), (size_t)wide * sizeof *q);
-  base_f32 *y = base_out(call, 0) ? ops_take_f32(call, 0) : base_call_scratch(call, (size_t)(g.batch * g.queries), (size_t)wide * sizeof *q);
+  base_f32 *y = base_out(call, 0) ? ops_take_f32(call, 0)
+                                  : base_call_scratch(call, (size_t)(g.batch * g.queries), (size_t)wide * sizeof *q);
   if (!q || !y) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < g.batch * g.queries * g.heads; i++)
     put_row(call, &g, 0, i / g.heads / g.queries, i / g.heads % g.queries, i % g.heads, q + i * g.size);
   double scale = base_attr_float(call->attrs, SCALE);
   int64_t window = base_attr_int(call->attrs, WINDOW); /* keys that a row sees, itself included */
-  attention a = {.batch = g.batch, .heads = g.heads, .kv_heads = g.kv_heads, .queries = g.queries, .keys = g.room,
-                 .size = g.size, .value_size = g.size, .q = {q, g.queries * wide, g.size, wide}, .k = {k, g.kv_heads * head, head, g.size},
-                 .v = {v, g.kv_heads * head, head, g.size}, .y = {y, g.queries * wide, g.size, wide},
+  attention a = {.batch = g.batch,
+                 .heads = g.heads,
+                 .kv_heads = g.kv_heads,
+                 .queries = g.queries,
+                 .keys = g.room,
+                 .size = g.size,
+                 .value_size = g.size,
+                 .q = {q, g.queries * wide, g.size, wide},
+                 .k = {k, g.kv_heads * head, head, g.size},
+                 .v = {v, g.kv_heads * head, head, g.size},
+                 .y = {y, g.queries * wide, g.size, wide},
                  .scale = (float)(scale != 0 ? scale : 1 / sqrt((double)g.size)),
-                 .softcap = (float)base_attr_float(call->attrs, SOFTCAP), .causal = true, .left = window < 0 ? -1 : base_max_i64(window - 1, 0),
-                 .right = -1, .lengths = g.lengths, .offsets = g.offsets};
+                 .softcap = (float)base_attr_float(call->attrs, SOFTCAP),
+                 .causal = true,
+                 .left = window < 0 ? -1 : base_max_i64(window - 1, 0),
+                 .right = -1,
+                 .lengths = g.lengths,
+                 .offsets = g.offsets};
   TRY(take_extras(call, &a));
   TRY(ops_attend(call, &a));
   if (base_out(call, 0)) ops_put(call, 0, TD_F32, y);
@@ -204,19 +226,29 @@ static bool cases_group(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_INT("heads", 4));
   ops_case_arg(c, ARG_INT("kv_heads", 2));
   if (number == 0)
-    return ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 16), OPS_NORMAL, 1) && ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 8), OPS_NORMAL, 2) &&
+    return ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 16), OPS_NORMAL, 1) &&
+           ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 8), OPS_NORMAL, 2) &&
            ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 8), OPS_NORMAL, 3) && ops_case_absent(c) && ops_case_absent(c) &&
            ops_case_ints(c, prompt, 2) && ops_case_ints(c, three, 1);
   ops_case_arg(c, ARG_INT("window", 2));
   return ops_case_in(c, TD_F32, OPS_DIMS(1, 1, 32), OPS_NORMAL, 4) && ops_case_absent(c) && ops_case_absent(c) &&
-         ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 3, 4), OPS_NORMAL, 5) && ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 3, 4), OPS_NORMAL, 6) &&
-         ops_case_ints(c, step, 1) && ops_case_ints(c, four, 1);
+         ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 3, 4), OPS_NORMAL, 5) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(1, 2, 3, 4), OPS_NORMAL, 6) && ops_case_ints(c, step, 1) &&
+         ops_case_ints(c, four, 1);
 }
 
 OPS_DECLARE(group_query);
 const ir_op ops_group_query[] = {
-    {.name = "td::group_query_attention", .min_in = 1, .max_in = 12, .out_count = 3, .attrs = group_attrs,
-     .attr_count = OPS_COUNT(group_attrs), .infer = infer_group, .reference = group_reference, .rtol = 1e-4f, .atol = 1e-5f,
+    {.name = "td::group_query_attention",
+     .min_in = 1,
+     .max_in = 12,
+     .out_count = 3,
+     .attrs = group_attrs,
+     .attr_count = OPS_COUNT(group_attrs),
+     .infer = infer_group,
+     .reference = group_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
      .cases = cases_group},
 };
 OPS_TABLE(group_query);

@@ -52,7 +52,8 @@ td_status ops_infer_broadcast(ir_infer *ctx, uint32_t n, td_dtype dtype) {
     const ir_info *in = ir_in(ctx, i);
     if (!in) continue;
     if (in->type.rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
-    if (!ops_broadcast_dims(ctx->dims, rank, dims, in->type.rank, in->type.dims, &rank, dims)) return broadcast_fails(ctx, n);
+    if (!ops_broadcast_dims(ctx->dims, rank, dims, in->type.rank, in->type.dims, &rank, dims))
+      return broadcast_fails(ctx, n);
   }
   return ir_out(ctx, 0, dtype, rank, dims);
 }
@@ -77,7 +78,8 @@ void ops_ints_binary(ir_infer *ctx, base_dim_op op) {
 void ops_ints_same(ir_infer *ctx, uint32_t in) {
   const base_dim *ints;
   uint32_t count;
-  if (!ctx->arena || !ctx->out_count || base_is_float(ctx->out[0].type.dtype) || !ir_in_ints(ctx, in, &ints, &count)) return;
+  if (!ctx->arena || !ctx->out_count || base_is_float(ctx->out[0].type.dtype) || !ir_in_ints(ctx, in, &ints, &count))
+    return;
   base_dim *to = ir_out_ints(ctx, 0, count);
   for (uint32_t i = 0; to && i < count; i++) to[i] = ints[i];
 }

@@ -1,5 +1,6 @@
-/* matmul.c -- matrix products: aten::matmul with NumPy's rules (batches broadcast; operands of rank 1 are rows or columns)
- * and td::gemm, alpha A B + beta C on matrices. f16 and bf16 are summed in f32 and rounded once; integers wrap. */
+/* matmul.c -- matrix products: aten::matmul with NumPy's rules (batches broadcast; operands of rank 1 are rows or
+ * columns) and td::gemm, alpha A B + beta C on matrices. f16 and bf16 are summed in f32 and rounded once; integers
+ * wrap. */
 #include "ops/gemm_priv.h"
 
 #include <string.h>
@@ -14,22 +15,28 @@ typedef struct product {
   void *c;
 } product;
 
-#define PRODUCT_RUN(NAME, T, U)                                                                                \
-  static td_status run_##NAME(const base_call *call, const product *p) {                                       \
-    gemm_##NAME g = {.m = p->m, .n = p->n, .k = p->k, .a_row = p->a_row, .a_column = p->a_column,              \
-                     .b_row = p->b_row, .b_column = p->b_column, .c_row = p->n};                               \
-    base_walk w;                                                                                               \
-    const int64_t *strides[] = {p->a_strides, p->b_strides, p->c_strides};                                     \
-    base_walk_start(&w, p->rank, p->dims, 3, strides);                                                         \
-    if (!w.count || !p->m || !p->n) return TD_OK;                                                              \
-    if (!ops_gemm_matrix_##NAME(call, &g)) return base_no_memory(call->err, "scratch");                        \
-    do {                                                                                                       \
-      g.a = (const U *)p->a + w.offset[0];                                                                     \
-      g.b = (const U *)p->b + w.offset[1];                                                                     \
-      g.c = (U *)p->c + w.offset[2];                                                                           \
-      ops_gemm_##NAME(&g);                                                                                     \
-    } while (base_walk_next(&w));                                                                              \
-    return TD_OK;                                                                                              \
+#define PRODUCT_RUN(NAME, T, U)                                                         \
+  static td_status run_##NAME(const base_call *call, const product *p) {                \
+    gemm_##NAME g = {.m = p->m,                                                         \
+                     .n = p->n,                                                         \
+                     .k = p->k,                                                         \
+                     .a_row = p->a_row,                                                 \
+                     .a_column = p->a_column,                                           \
+                     .b_row = p->b_row,                                                 \
+                     .b_column = p->b_column,                                           \
+                     .c_row = p->n};                                                    \
+    base_walk w;                                                                        \
+    const int64_t *strides[] = {p->a_strides, p->b_strides, p->c_strides};              \
+    base_walk_start(&w, p->rank, p->dims, 3, strides);                                  \
+    if (!w.count || !p->m || !p->n) return TD_OK;                                       \
+    if (!ops_gemm_matrix_##NAME(call, &g)) return base_no_memory(call->err, "scratch"); \
+    do {                                                                                \
+      g.a = (const U *)p->a + w.offset[0];                                              \
+      g.b = (const U *)p->b + w.offset[1];                                              \
+      g.c = (U *)p->c + w.offset[2];                                                    \
+      ops_gemm_##NAME(&g);                                                              \
+    } while (base_walk_next(&w));                                                       \
+    return TD_OK;                                                                       \
   }
 PRODUCT_RUN(f32, float, base_f32)
 PRODUCT_RUN(f64, double, base_f64)
@@ -100,7 +107,8 @@ static void describe_matmul(const base_tensor *a, const base_tensor *b, const ba
   }
 }
 
-td_status ops_multiply(const base_call *call, const base_tensor *a, const base_tensor *b, const base_tensor *shape, void *c) {
+td_status ops_multiply(const base_call *call, const base_tensor *a, const base_tensor *b, const base_tensor *shape,
+                       void *c) {
   int64_t ka = a->dims[a->rank - 1], kb = b->dims[b->rank > 1 ? b->rank - 2 : 0], count = base_tensor_numel(shape);
   product p = {.a = a->data, .b = b->data, .c = c};
   if (ka != kb) return ops_fail(call, "inner sizes %lld and %lld differ", (long long)ka, (long long)kb);
@@ -137,11 +145,17 @@ static bool cases_matmul(ir_case *c, uint32_t number) {
   td_dtype d = dtypes[number / 6];
   switch (number % 6) {
     case 0: return ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 2);
-    case 1: return ops_case_in(c, d, OPS_DIMS(3, 131), OPS_NORMAL, 3) && ops_case_in(c, d, OPS_DIMS(131, 2), OPS_NORMAL, 4);
-    case 2: return ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 5) && ops_case_in(c, d, OPS_DIMS(3, 4, 5), OPS_NORMAL, 6);
+    case 1:
+      return ops_case_in(c, d, OPS_DIMS(3, 131), OPS_NORMAL, 3) && ops_case_in(c, d, OPS_DIMS(131, 2), OPS_NORMAL, 4);
+    case 2:
+      return ops_case_in(c, d, OPS_DIMS(2, 1, 3, 4), OPS_NORMAL, 5) &&
+             ops_case_in(c, d, OPS_DIMS(3, 4, 5), OPS_NORMAL, 6);
     case 3: return ops_case_in(c, d, OPS_DIMS(3, 0), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(0, 2), OPS_NORMAL, 8);
-    case 4: return ops_case_in(c, d, OPS_DIMS(4), OPS_NORMAL, 9) && ops_case_in(c, d, OPS_DIMS(2, 4, 3), OPS_NORMAL, 10);
-    default: return ops_case_in(c, d, OPS_DIMS(2, 7, 13), OPS_NORMAL, 11) && ops_case_in(c, d, OPS_DIMS(13, 257), OPS_NORMAL, 12);
+    case 4:
+      return ops_case_in(c, d, OPS_DIMS(4), OPS_NORMAL, 9) && ops_case_in(c, d, OPS_DIMS(2, 4, 3), OPS_NORMAL, 10);
+    default:
+      return ops_case_in(c, d, OPS_DIMS(2, 7, 13), OPS_NORMAL, 11) &&
+             ops_case_in(c, d, OPS_DIMS(13, 257), OPS_NORMAL, 12);
   }
 }
 
@@ -156,7 +170,8 @@ static td_status infer_gemm(ir_infer *ctx) {
   TRY(ops_same_dtype(ctx, 0, 1));
   TRY(ops_same_dtype(ctx, 0, 2));
   if (a->rank == IR_UNRANKED || b->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, a->dtype);
-  if (a->rank != 2 || b->rank != 2) return ir_infer_fail(ctx, "A and B must be matrices, not of rank %d and %d", a->rank, b->rank);
+  if (a->rank != 2 || b->rank != 2)
+    return ir_infer_fail(ctx, "A and B must be matrices, not of rank %d and %d", a->rank, b->rank);
   bool ta = base_attr_int(ctx->attrs, TRANS_A), tb = base_attr_int(ctx->attrs, TRANS_B);
   base_dim ka = a->dims[!ta], kb = b->dims[tb];
   if (base_dim_known(ka) && base_dim_known(kb) && ka != kb)
@@ -182,8 +197,9 @@ static td_status finish_gemm(const base_call *call, td_dtype dtype, void *sums) 
       if (dtype == TD_I64) {
         double scaled = alpha == 1 ? 0 : alpha * (double)((base_i64 *)sums)[at];
         int64_t sum = alpha == 1 ? ((base_i64 *)sums)[at] : (int64_t)scaled;
-        int64_t add = !c ? 0 : beta == 1 ? base_load_i64(c->dtype, c->data, from)
-                                         : (int64_t)(beta * base_load_f64(c->dtype, c->data, from));
+        int64_t add = !c          ? 0
+                      : beta == 1 ? base_load_i64(c->dtype, c->data, from)
+                                  : (int64_t)(beta * base_load_f64(c->dtype, c->data, from));
         ((base_i64 *)sums)[at] = (int64_t)((uint64_t)sum + (uint64_t)add);
         continue;
       }
@@ -203,8 +219,15 @@ static td_status gemm_reference(const base_call *call) {
   if (!ops_typed(call, 0, dtype, &a) || !ops_typed(call, 1, dtype, &b)) return base_no_memory(call->err, "scratch");
   if (a.dims[!ta] != b.dims[tb])
     return ops_fail(call, "inner sizes %lld and %lld differ", (long long)a.dims[!ta], (long long)b.dims[tb]);
-  product p = {.m = out->dims[0], .n = out->dims[1], .k = a.dims[!ta], .a_row = a.strides[ta], .a_column = a.strides[!ta],
-               .b_row = b.strides[tb], .b_column = b.strides[!tb], .a = a.data, .b = b.data};
+  product p = {.m = out->dims[0],
+               .n = out->dims[1],
+               .k = a.dims[!ta],
+               .a_row = a.strides[ta],
+               .a_column = a.strides[!ta],
+               .b_row = b.strides[tb],
+               .b_column = b.strides[!tb],
+               .a = a.data,
+               .b = b.data};
   p.c = take_sums(call, dtype);
   if (!p.c) return base_no_memory(call->err, "scratch");
   int64_t count = base_tensor_numel(out);
@@ -218,7 +241,8 @@ static td_status gemm_reference(const base_call *call) {
 static double flops_gemm(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
   const ir_type *a = &in[0]->type;
   if (a->rank != 2 || out->type.rank != 2) return 0;
-  return 2 * number_or(a->dims[!base_attr_int(attrs, TRANS_A)]) * number_or(out->type.dims[0]) * number_or(out->type.dims[1]);
+  return 2 * number_or(a->dims[!base_attr_int(attrs, TRANS_A)]) * number_or(out->type.dims[0]) *
+         number_or(out->type.dims[1]);
 }
 
 static bool cases_gemm(ir_case *c, uint32_t number) {
@@ -234,17 +258,37 @@ static bool cases_gemm(ir_case *c, uint32_t number) {
   int64_t a[] = {ta ? 5 : 3, ta ? 3 : 5}, b[] = {tb ? 7 : 5, tb ? 5 : 7};
   if (!ops_case_in(c, d, 2, a, OPS_NORMAL, 1) || !ops_case_in(c, d, 2, b, OPS_NORMAL, 2)) return false;
   if (variant == 0) return true;
-  return variant == 1 ? ops_case_in(c, d, OPS_DIMS(7), OPS_NORMAL, 3) : ops_case_in(c, d, OPS_DIMS(3, 1), OPS_NORMAL, 4);
+  return variant == 1 ? ops_case_in(c, d, OPS_DIMS(7), OPS_NORMAL, 3)
+                      : ops_case_in(c, d, OPS_DIMS(3, 1), OPS_NORMAL, 4);
 }
 
 static const ir_alias matmul_aliases[] = {{"onnx", "MatMul", 1, NULL}};
 
 OPS_DECLARE(matmul);
 const ir_op ops_matmul[] = {
-    {.name = "aten::matmul", .min_in = 2, .max_in = 2, .out_count = 1, .infer = infer_matmul, .reference = matmul_reference,
-     .flops = flops_matmul, .rtol = 1e-4f, .atol = 1e-5f, .cases = cases_matmul, .aliases = matmul_aliases,
+    {.name = "aten::matmul",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .infer = infer_matmul,
+     .reference = matmul_reference,
+     .flops = flops_matmul,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_matmul,
+     .aliases = matmul_aliases,
      .alias_count = OPS_COUNT(matmul_aliases)},
-    {.name = "td::gemm", .min_in = 2, .max_in = 3, .out_count = 1, .attrs = gemm_attrs, .attr_count = OPS_COUNT(gemm_attrs),
-     .infer = infer_gemm, .reference = gemm_reference, .flops = flops_gemm, .rtol = 1e-4f, .atol = 1e-5f, .cases = cases_gemm},
+    {.name = "td::gemm",
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = gemm_attrs,
+     .attr_count = OPS_COUNT(gemm_attrs),
+     .infer = infer_gemm,
+     .reference = gemm_reference,
+     .flops = flops_gemm,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_gemm},
 };
 OPS_TABLE(matmul);

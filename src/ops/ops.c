@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPS(file) extern const ir_op ops_##file[]; extern const uint32_t ops_##file##_count;
+#define OPS(file)                  \
+  extern const ir_op ops_##file[]; \
+  extern const uint32_t ops_##file##_count;
 #include "ops/ops.def"
 #undef OPS
 

@@ -7,16 +7,26 @@
 #define OPS_COUNT(array) ((uint8_t)(sizeof(array) / sizeof *(array)))
 /* Ends a file's table: const ir_op ops_<file>[] = {...}; OPS_TABLE(<file>); */
 #define OPS_TABLE(file) const uint32_t ops_##file##_count = sizeof ops_##file / sizeof *ops_##file
-#define OPS_DECLARE(file) extern const ir_op ops_##file[]; extern const uint32_t ops_##file##_count
+#define OPS_DECLARE(file)          \
+  extern const ir_op ops_##file[]; \
+  extern const uint32_t ops_##file##_count
 /* Attribute rows. */
-#define ATTR_INT(n, d) {.name = (n), .kind = BASE_ATTR_INT, .i = (d)}
-#define ATTR_BOOL(n, d) {.name = (n), .kind = BASE_ATTR_BOOL, .i = (d)}
-#define ATTR_FLOAT(n, d) {.name = (n), .kind = BASE_ATTR_FLOAT, .f = (d)}
-#define ATTR_STR(n, d) {.name = (n), .kind = BASE_ATTR_STR, .str = (d)}
-#define ATTR_INTS(n) {.name = (n), .kind = BASE_ATTR_INTS}
-#define ATTR_FLOATS(n) {.name = (n), .kind = BASE_ATTR_FLOATS}
-#define ATTR_DTYPE(n) {.name = (n), .kind = BASE_ATTR_DTYPE, .required = true}
-#define ATTR_OPTIONAL(n, k) {.name = (n), .kind = (k), .optional = true}
+#define ATTR_INT(n, d) \
+  { .name = (n), .kind = BASE_ATTR_INT, .i = (d) }
+#define ATTR_BOOL(n, d) \
+  { .name = (n), .kind = BASE_ATTR_BOOL, .i = (d) }
+#define ATTR_FLOAT(n, d) \
+  { .name = (n), .kind = BASE_ATTR_FLOAT, .f = (d) }
+#define ATTR_STR(n, d) \
+  { .name = (n), .kind = BASE_ATTR_STR, .str = (d) }
+#define ATTR_INTS(n) \
+  { .name = (n), .kind = BASE_ATTR_INTS }
+#define ATTR_FLOATS(n) \
+  { .name = (n), .kind = BASE_ATTR_FLOATS }
+#define ATTR_DTYPE(n) \
+  { .name = (n), .kind = BASE_ATTR_DTYPE, .required = true }
+#define ATTR_OPTIONAL(n, k) \
+  { .name = (n), .kind = (k), .optional = true }
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 
@@ -39,8 +49,8 @@ void ops_ints_same(ir_infer *ctx, uint32_t in);
 
 /* ---- typed access in references ---------------------------------------------------------------------------------- */
 
-/* Operand `i` as a dense array of double, float or int64: its own memory where it already is one (any alignment), else a
- * converted copy in scratch. NULL: out of memory. Absent operands give NULL too: test base_in first. */
+/* Operand `i` as a dense array of double, float or int64: its own memory where it already is one (any alignment), else
+ * a converted copy in scratch. NULL: out of memory. Absent operands give NULL too: test base_in first. */
 const base_f64 *ops_dense_f64(const base_call *call, uint32_t i);
 const base_f32 *ops_dense_f32(const base_call *call, uint32_t i);
 const base_i64 *ops_dense_i64(const base_call *call, uint32_t i);
@@ -68,15 +78,16 @@ typedef void (*ops_map_f64)(const void *user, int64_t count, const double *const
 typedef void (*ops_map_i64)(const void *user, int64_t count, const int64_t *const *in, int64_t *out);
 td_status ops_elementwise_f64(const base_call *call, uint32_t operands, ops_map_f64 map, const void *user);
 td_status ops_elementwise_i64(const base_call *call, uint32_t operands, ops_map_i64 map, const void *user);
-/* The same for operands and out[0] of f32 alone, computed in float: for maps that are exact there or rounded once. `out`
- * overlaps no operand. */
+/* The same for operands and out[0] of f32 alone, computed in float: for maps that are exact there or rounded once.
+ * `out` overlaps no operand. */
 typedef void (*ops_map_f32)(const void *user, int64_t count, const base_f32 *const *in, base_f32 *restrict out);
 td_status ops_elementwise_f32(const base_call *call, uint32_t operands, ops_map_f32 map, const void *user);
 /* The reference of a VIEW or VIEW_DENSE operator: copies what its `view` shows. */
 td_status ops_view_reference(const base_call *call);
 /* Integers of operand `i` (shape, axes, ...), at most `max`; fails when there are more. */
 td_status ops_read_ints(const base_call *call, uint32_t i, uint32_t max, int64_t *ints, uint32_t *count);
-td_status ops_fail(const base_call *call, const char *format, ...) BASE_PRINTF(2, 3); /* TD_BAD_ARGUMENT, naming the operator */
+td_status ops_fail(const base_call *call, const char *format, ...)
+    BASE_PRINTF(2, 3); /* TD_BAD_ARGUMENT, naming the operator */
 
 /* ---- test cases -------------------------------------------------------------------------------------------------- */
 
@@ -93,5 +104,6 @@ bool ops_case_in(ir_case *c, td_dtype dtype, int32_t rank, const int64_t *dims, 
 bool ops_case_ints(ir_case *c, const int64_t *ints, uint32_t count); /* an i64 vector operand */
 bool ops_case_absent(ir_case *c);
 void ops_case_arg(ir_case *c, base_arg arg);
-#define OPS_DIMS(...) (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define OPS_DIMS(...) \
+  (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 #endif

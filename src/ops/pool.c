@@ -1,6 +1,6 @@
-/* pool.c -- pooling over the last 1 to 3 dims of [N, C, in...]: maximum (with indices), mean and p-norm of each window, and
- * the inverse of the first. An empty `kernel_size` is the whole input: global pooling. Padding is never an element: it does
- * not win a maximum and counts in a mean only with `count_include_pad`. Computed in double and rounded once. */
+/* pool.c -- pooling over the last 1 to 3 dims of [N, C, in...]: maximum (with indices), mean and p-norm of each window,
+ * and the inverse of the first. An empty `kernel_size` is the whole input: global pooling. Padding is never an element:
+ * it does not win a maximum and counts in a mean only with `count_include_pad`. Computed in double and rounded once. */
 #include "ops/window_priv.h"
 
 #include <math.h>
@@ -162,11 +162,13 @@ static td_status infer_unpool(ir_infer *ctx) {
     for (int32_t i = 0; i < x->rank; i++) open[i] = ir_fresh(ctx);
     return ir_out(ctx, 0, x->dtype, x->rank, open);
   }
-  if (kernels != (uint32_t)spatial) return ir_infer_fail(ctx, "a kernel of %u sizes for %d dimensions", kernels, spatial);
+  if (kernels != (uint32_t)spatial)
+    return ir_infer_fail(ctx, "a kernel of %u sizes for %d dimensions", kernels, spatial);
   base_dim dims[BASE_MAX_RANK] = {x->dims[0], x->dims[1]};
   for (int32_t i = 0; i < spatial; i++) {
     int64_t stride = ops_list_at(ctx->attrs, WINDOW_STRIDE, i, 1);
-    int64_t more = kernel[i] - ops_list_at(ctx->attrs, WINDOW_PADDING, i, 0) - ops_list_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
+    int64_t more = kernel[i] - ops_list_at(ctx->attrs, WINDOW_PADDING, i, 0) -
+                   ops_list_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
     base_dim span = base_dim_mul(ctx->dims, base_dim_sub(ctx->dims, x->dims[2 + i], 1), stride);
     dims[2 + i] = base_dim_add(ctx->dims, span, base_dim_number(more));
   }
@@ -186,18 +188,21 @@ static td_status unpool_reference(const base_call *call) {
       natural[i] = (x->dims[i] - 1) * ops_list_at(call->attrs, WINDOW_STRIDE, i - 2, 1) + kernel[i - 2] -
                    ops_list_at(call->attrs, WINDOW_PADDING, i - 2, 0) -
                    ops_list_at(call->attrs, WINDOW_PADDING, y->rank - 4 + i, 0);
-    if (natural[i] > y->dims[i]) return ops_fail(call, "output size %lld of dimension %d is too small", (long long)y->dims[i], i);
+    if (natural[i] > y->dims[i])
+      return ops_fail(call, "output size %lld of dimension %d is too small", (long long)y->dims[i], i);
     room *= natural[i];
   }
   const base_f64 *from = ops_dense_f64(call, 0);
   const base_i64 *indices = ops_dense_i64(call, 1);
   base_f64 *to = ops_take_f64(call, 0);
   if (!from || !indices || !to) return base_no_memory(call->err, "scratch");
-  if (base_tensor_numel(base_in(call, 1)) != base_tensor_numel(x)) return ops_fail(call, "indices and values differ in shape");
+  if (base_tensor_numel(base_in(call, 1)) != base_tensor_numel(x))
+    return ops_fail(call, "indices and values differ in shape");
   for (int64_t k = 0; k < count; k++) to[k] = 0;
   for (int64_t k = 0; k < base_tensor_numel(x); k++) {
     int64_t rest = indices[k], at = 0;
-    if (rest < 0 || rest >= room) return ops_fail(call, "index %lld is outside the output of %lld elements", (long long)rest, (long long)room);
+    if (rest < 0 || rest >= room)
+      return ops_fail(call, "index %lld is outside the output of %lld elements", (long long)rest, (long long)room);
     for (int32_t i = y->rank; i-- > 0; rest /= natural[i]) at += rest % natural[i] * y->strides[i];
     to[at] = from[k];
   }
@@ -246,13 +251,45 @@ static bool cases_unpool(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(pool);
 const ir_op ops_pool[] = {
-    {.name = "td::max_pool", .min_in = 1, .max_in = 1, .out_count = 2, .attrs = max_attrs, .attr_count = OPS_COUNT(max_attrs),
-     .infer = infer_max_pool, .reference = max_reference, .cases = cases_pool},
-    {.name = "td::avg_pool", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = mean_attrs, .attr_count = OPS_COUNT(mean_attrs),
-     .infer = infer_pool, .reference = mean_reference, .rtol = 1e-5f, .atol = 1e-6f, .cases = cases_pool},
-    {.name = "td::lp_pool", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = norm_attrs, .attr_count = OPS_COUNT(norm_attrs),
-     .infer = infer_pool, .reference = norm_reference, .rtol = 1e-5f, .atol = 1e-6f, .cases = cases_pool},
-    {.name = "td::max_unpool", .min_in = 2, .max_in = 3, .out_count = 1, .attrs = max_attrs, .attr_count = OPS_COUNT(max_attrs),
-     .infer = infer_unpool, .reference = unpool_reference, .cases = cases_unpool},
+    {.name = "td::max_pool",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 2,
+     .attrs = max_attrs,
+     .attr_count = OPS_COUNT(max_attrs),
+     .infer = infer_max_pool,
+     .reference = max_reference,
+     .cases = cases_pool},
+    {.name = "td::avg_pool",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = mean_attrs,
+     .attr_count = OPS_COUNT(mean_attrs),
+     .infer = infer_pool,
+     .reference = mean_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
+     .cases = cases_pool},
+    {.name = "td::lp_pool",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = norm_attrs,
+     .attr_count = OPS_COUNT(norm_attrs),
+     .infer = infer_pool,
+     .reference = norm_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
+     .cases = cases_pool},
+    {.name = "td::max_unpool",
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = max_attrs,
+     .attr_count = OPS_COUNT(max_attrs),
+     .infer = infer_unpool,
+     .reference = unpool_reference,
+     .cases = cases_unpool},
 };
 OPS_TABLE(pool);

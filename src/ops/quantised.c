@@ -140,7 +140,8 @@ static td_status convolve(const base_call *call, uint32_t x_index, uint32_t x_ze
   TRY(centred(call, w_index, w_zero, 0, &w));
   *sums = base_call_scratch(call, (size_t)count, sizeof **sums);
   if (!*sums) return base_no_memory(call->err, "scratch");
-  if (bias && (bias->rank != 1 || bias->dims[0] != y->dims[1])) return ops_fail(call, "the bias has not one element per channel");
+  if (bias && (bias->rank != 1 || bias->dims[0] != y->dims[1]))
+    return ops_fail(call, "the bias has not one element per channel");
   for (int32_t i = 2; i < y->rank; i++) size *= y->dims[i];
   for (int64_t k = 0; k < count; k++)
     (*sums)[k] = bias ? base_load_f64(bias->dtype, bias->data, k / size % y->dims[1] * bias->strides[0]) : 0;
@@ -168,31 +169,38 @@ static td_status qlinear_conv_reference(const base_call *call) {
 
 static bool cases_matmul_integer(ir_case *c, uint32_t number) {
   switch (number) {
-    case 0: return ops_case_in(c, TD_U8, OPS_DIMS(3, 5), OPS_SPECIAL, 1) && ops_case_in(c, TD_I8, OPS_DIMS(5, 2), OPS_SPECIAL, 2);
+    case 0:
+      return ops_case_in(c, TD_U8, OPS_DIMS(3, 5), OPS_SPECIAL, 1) &&
+             ops_case_in(c, TD_I8, OPS_DIMS(5, 2), OPS_SPECIAL, 2);
     case 1:
-      return ops_case_in(c, TD_I8, OPS_DIMS(2, 3, 7), OPS_SPECIAL, 3) && ops_case_in(c, TD_U8, OPS_DIMS(7, 4), OPS_SPECIAL, 4) &&
+      return ops_case_in(c, TD_I8, OPS_DIMS(2, 3, 7), OPS_SPECIAL, 3) &&
+             ops_case_in(c, TD_U8, OPS_DIMS(7, 4), OPS_SPECIAL, 4) &&
              ops_case_in(c, TD_I8, OPS_DIMS(3), OPS_NORMAL, 5) && ops_case_in(c, TD_U8, OPS_DIMS(4), OPS_NORMAL, 6);
     default: return false;
   }
 }
 
 static bool scale_and_zero(ir_case *c, td_dtype dtype, int64_t count, uint64_t seed) {
-  return ops_case_in(c, TD_F32, 1, &count, OPS_POSITIVE, seed) && ops_case_in(c, dtype, 1, &count, OPS_NORMAL, seed + 1);
+  return ops_case_in(c, TD_F32, 1, &count, OPS_POSITIVE, seed) &&
+         ops_case_in(c, dtype, 1, &count, OPS_NORMAL, seed + 1);
 }
 
 static bool cases_qlinear_matmul(ir_case *c, uint32_t number) {
   if (number >= 2) return false;
   td_dtype d = number ? TD_I8 : TD_U8;
   return ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, 1) && scale_and_zero(c, d, 1, 2) &&
-         ops_case_in(c, d, OPS_DIMS(5, 4), OPS_NORMAL, 4) && scale_and_zero(c, d, number ? 4 : 1, 5) && scale_and_zero(c, d, 1, 7);
+         ops_case_in(c, d, OPS_DIMS(5, 4), OPS_NORMAL, 4) && scale_and_zero(c, d, number ? 4 : 1, 5) &&
+         scale_and_zero(c, d, 1, 7);
 }
 
 static bool cases_conv_integer(ir_case *c, uint32_t number) {
   if (number >= 2) return false;
   static const int64_t pads[] = {1, 0, 1, 1};
   if (number) ops_case_arg(c, ARG_INTS("padding", pads, 4));
-  return ops_case_in(c, TD_U8, OPS_DIMS(1, 2, 5, 5), OPS_SPECIAL, 1) && ops_case_in(c, TD_I8, OPS_DIMS(3, 2, 3, 2), OPS_SPECIAL, 2) &&
-         ops_case_in(c, TD_U8, 0, NULL, OPS_POSITIVE, 3) && (!number || ops_case_in(c, TD_I8, OPS_DIMS(3), OPS_NORMAL, 4));
+  return ops_case_in(c, TD_U8, OPS_DIMS(1, 2, 5, 5), OPS_SPECIAL, 1) &&
+         ops_case_in(c, TD_I8, OPS_DIMS(3, 2, 3, 2), OPS_SPECIAL, 2) &&
+         ops_case_in(c, TD_U8, 0, NULL, OPS_POSITIVE, 3) &&
+         (!number || ops_case_in(c, TD_I8, OPS_DIMS(3), OPS_NORMAL, 4));
 }
 
 static bool cases_qlinear_conv(ir_case *c, uint32_t number) {
@@ -207,17 +215,41 @@ static const ir_alias qlinear_matmul_aliases[] = {{"onnx", "QLinearMatMul", 10, 
 
 OPS_DECLARE(quantised);
 const ir_op ops_quantised[] = {
-    {.name = "td::matmul_integer", .min_in = 2, .max_in = 4, .out_count = 1, .infer = infer_matmul_integer,
-     .reference = matmul_integer_reference, .cases = cases_matmul_integer, .aliases = matmul_integer_aliases,
+    {.name = "td::matmul_integer",
+     .min_in = 2,
+     .max_in = 4,
+     .out_count = 1,
+     .infer = infer_matmul_integer,
+     .reference = matmul_integer_reference,
+     .cases = cases_matmul_integer,
+     .aliases = matmul_integer_aliases,
      .alias_count = OPS_COUNT(matmul_integer_aliases)},
-    {.name = "td::qlinear_matmul", .min_in = 8, .max_in = 8, .out_count = 1, .infer = infer_qlinear_matmul,
-     .reference = qlinear_matmul_reference, .cases = cases_qlinear_matmul, .aliases = qlinear_matmul_aliases,
+    {.name = "td::qlinear_matmul",
+     .min_in = 8,
+     .max_in = 8,
+     .out_count = 1,
+     .infer = infer_qlinear_matmul,
+     .reference = qlinear_matmul_reference,
+     .cases = cases_qlinear_matmul,
+     .aliases = qlinear_matmul_aliases,
      .alias_count = OPS_COUNT(qlinear_matmul_aliases)},
-    {.name = "td::conv_integer", .min_in = 2, .max_in = 4, .out_count = 1, .attrs = conv_attrs,
-     .attr_count = OPS_COUNT(conv_attrs), .infer = infer_conv_integer, .reference = conv_integer_reference,
+    {.name = "td::conv_integer",
+     .min_in = 2,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = conv_attrs,
+     .attr_count = OPS_COUNT(conv_attrs),
+     .infer = infer_conv_integer,
+     .reference = conv_integer_reference,
      .cases = cases_conv_integer},
-    {.name = "td::qlinear_conv", .min_in = 8, .max_in = 9, .out_count = 1, .attrs = conv_attrs,
-     .attr_count = OPS_COUNT(conv_attrs), .infer = infer_qlinear_conv, .reference = qlinear_conv_reference,
+    {.name = "td::qlinear_conv",
+     .min_in = 8,
+     .max_in = 9,
+     .out_count = 1,
+     .attrs = conv_attrs,
+     .attr_count = OPS_COUNT(conv_attrs),
+     .infer = infer_qlinear_conv,
+     .reference = qlinear_conv_reference,
      .cases = cases_qlinear_conv},
 };
 OPS_TABLE(quantised);

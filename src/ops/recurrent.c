@@ -1,6 +1,7 @@
-/* recurrent.c -- td::rnn, td::lstm, td::gru: whole layers over time, with ONNX's operands and meaning. Summed in f32, gates
- * computed in double. Operands: x [time, batch, input], w [directions, gates * hidden, input], r [.., gates * hidden,
- * hidden], bias [.., 2 * gates * hidden], lengths [batch], h0 [directions, batch, hidden]; lstm: c0 like h0, peepholes
+/* recurrent.c -- td::rnn, td::lstm, td::gru: whole layers over time, with ONNX's operands and meaning. Summed in f32,
+ * gates computed in double. Operands: x [time, batch, input], w [directions, gates * hidden, input], r [.., gates *
+ * hidden, hidden], bias [.., 2 * gates * hidden], lengths [batch], h0 [directions, batch, hidden]; lstm: c0 like h0,
+ * peepholes
  * [.., 3 * hidden]. Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm).
  * batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. */
 #include "ops/recurrent_priv.h"
@@ -12,17 +13,19 @@ enum { X, W, R, BIAS, LENGTHS, H0, C0, PEEPHOLES };
 enum { DIRECTION, ACTIVATIONS, ALPHA, BETA, CLIP, BATCH_FIRST, INPUT_FORGET, LINEAR_BEFORE_RESET, QUANTISE };
 
 /* activations: comma separated, per direction; alpha and beta: one number for each, NaN for its default.
- * quantise_activations: x as a whole, and the state of each sequence at each step, are rounded to 8 bits of their range before they meet the
- * weights (com.microsoft DynamicQuantizeLSTM). */
-#define RECURRENT_ATTRS(default_activations)                                                                 \
-  ATTR_STR("direction", "forward"), ATTR_STR("activations", default_activations), ATTR_FLOATS("alpha"),      \
-      ATTR_FLOATS("beta"), ATTR_FLOAT("clip", 0), ATTR_BOOL("batch_first", false),                           \
-      ATTR_BOOL("input_forget", false), ATTR_BOOL("linear_before_reset", false), ATTR_BOOL("quantise_activations", false)
+ * quantise_activations: x as a whole, and the state of each sequence at each step, are rounded to 8 bits of their range
+ * before they meet the weights (com.microsoft DynamicQuantizeLSTM). */
+#define RECURRENT_ATTRS(default_activations)                                                                         \
+  ATTR_STR("direction", "forward"), ATTR_STR("activations", default_activations), ATTR_FLOATS("alpha"),              \
+      ATTR_FLOATS("beta"), ATTR_FLOAT("clip", 0), ATTR_BOOL("batch_first", false), ATTR_BOOL("input_forget", false), \
+      ATTR_BOOL("linear_before_reset", false), ATTR_BOOL("quantise_activations", false)
 static const ir_attr rnn_attrs[] = {RECURRENT_ATTRS("Tanh")};
 static const ir_attr lstm_attrs[] = {RECURRENT_ATTRS("Sigmoid,Tanh,Tanh")};
 static const ir_attr gru_attrs[] = {RECURRENT_ATTRS("Sigmoid,Tanh")};
 
-static int64_t directions(const base_attrs *attrs) { return strcmp(base_attr_str(attrs, DIRECTION), "bidirectional") == 0 ? 2 : 1; }
+static int64_t directions(const base_attrs *attrs) {
+  return strcmp(base_attr_str(attrs, DIRECTION), "bidirectional") == 0 ? 2 : 1;
+}
 
 /* ---- shapes ---- */
 
@@ -36,8 +39,8 @@ static td_status infer_recurrent(ir_infer *ctx, int64_t gates) {
   int64_t dirs = directions(ctx->attrs);
   bool batch_first = base_attr_int(ctx->attrs, BATCH_FIRST);
   if (x->dtype != TD_F32 && x->dtype != TD_F16 && x->dtype != TD_BF16)
-    return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: element type %s; f32, f16 and bf16 are supported", ctx->op->name,
-                     td_dtype_name(x->dtype));
+    return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: element type %s; f32, f16 and bf16 are supported",
+                     ctx->op->name, td_dtype_name(x->dtype));
   if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED || r->rank == IR_UNRANKED) {
     for (uint32_t i = 0; i < ctx->out_count; i++) TRY(ir_out_unranked(ctx, i, x->dtype));
     return TD_OK;
@@ -65,20 +68,21 @@ static td_status infer_gru(ir_infer *ctx) { return infer_recurrent(ctx, 3); }
 typedef struct layer {
   const base_f32 *in[8]; /* NULL: absent */
   const base_i64 *lengths;
-  base_f32 *y;           /* NULL: not wanted */
+  base_f32 *y; /* NULL: not wanted */
   base_f32 *last, *last_memory;
   int64_t time, batch, dirs, gates;
   bool batch_first;
-  float *x;      /* [time * batch, input] in the order of operand x, when quantised */
-  float *sums_x; /* [time * batch, gates * hidden] */
-  float *sums_h; /* [batch, gates * hidden] */
+  float *x;                        /* [time * batch, input] in the order of operand x, when quantised */
+  float *sums_x;                   /* [time * batch, gates * hidden] */
+  float *sums_h;                   /* [batch, gates * hidden] */
   float *state, *memory, *rounded; /* [batch, hidden] */
 } layer;
 
 static td_status check_numel(const base_call *call, uint32_t i, const char *what, int64_t wanted) {
   const base_tensor *t = base_in(call, i);
   if (!t || base_tensor_numel(t) == wanted) return TD_OK;
-  return ops_fail(call, "%s has %lld elements instead of %lld", what, (long long)base_tensor_numel(t), (long long)wanted);
+  return ops_fail(call, "%s has %lld elements instead of %lld", what, (long long)base_tensor_numel(t),
+                  (long long)wanted);
 }
 
 static td_status open_layer(const base_call *call, layer *l, recurrence *r) {
@@ -103,9 +107,11 @@ static td_status open_layer(const base_call *call, layer *l, recurrence *r) {
     l->in[i] = ops_dense_f32(call, i);
     if (!l->in[i]) return base_no_memory(call->err, "scratch");
   }
-  if (base_in(call, LENGTHS) && !(l->lengths = ops_dense_i64(call, LENGTHS))) return base_no_memory(call->err, "scratch");
+  if (base_in(call, LENGTHS) && !(l->lengths = ops_dense_i64(call, LENGTHS)))
+    return base_no_memory(call->err, "scratch");
   for (int64_t b = 0; l->lengths && b < l->batch; b++)
-    if (l->lengths[b] < 0 || l->lengths[b] > l->time) return ops_fail(call, "a sequence length is outside [0, %lld]", (long long)l->time);
+    if (l->lengths[b] < 0 || l->lengths[b] > l->time)
+      return ops_fail(call, "a sequence length is outside [0, %lld]", (long long)l->time);
   return TD_OK;
 }
 
@@ -121,8 +127,10 @@ static td_status take_layer(const base_call *call, layer *l, recurrence *r) {
   l->rounded = base_call_scratch(call, states, f);
   l->x = r->quantise ? base_call_scratch(call, (size_t)(l->time * l->batch * r->input), f) : NULL;
   r->reset = base_call_scratch(call, (size_t)r->hidden, 2 * f);
-  bool missing = (base_out(call, 0) && !l->y) || (base_out(call, 1) && !l->last) || (base_out(call, 2) && !l->last_memory);
-  if (missing || !l->sums_x || !l->sums_h || !l->state || !l->memory || !l->rounded || !r->reset || (r->quantise && !l->x))
+  bool missing =
+      (base_out(call, 0) && !l->y) || (base_out(call, 1) && !l->last) || (base_out(call, 2) && !l->last_memory);
+  if (missing || !l->sums_x || !l->sums_h || !l->state || !l->memory || !l->rounded || !r->reset ||
+      (r->quantise && !l->x))
     return base_no_memory(call->err, "scratch");
   return TD_OK;
 }
@@ -131,7 +139,8 @@ static td_status take_layer(const base_call *call, layer *l, recurrence *r) {
 static td_status read_activations(const base_call *call, int64_t d, recurrence *r) {
   const char *at = base_attr_str(call->attrs, ACTIVATIONS);
   uint32_t alphas, betas;
-  const double *alpha = base_attr_floats(call->attrs, ALPHA, &alphas), *beta = base_attr_floats(call->attrs, BETA, &betas);
+  const double *alpha = base_attr_floats(call->attrs, ALPHA, &alphas),
+               *beta = base_attr_floats(call->attrs, BETA, &betas);
   int64_t per_direction = r->cell->activations;
   for (int64_t k = 0; k < (d + 1) * per_direction; k++) {
     size_t length = strcspn(at, ",");
@@ -171,8 +180,17 @@ static td_status multiply_inputs(const base_call *call, const layer *l, recurren
     round_to_bytes(x, rows * r->input, l->x);
     x = l->x;
   }
-  gemm_f32 g = {.m = rows, .n = n, .k = r->input, .a = x, .a_row = r->input, .a_column = 1, .b = l->in[W] + d * n * r->input,
-                .b_row = 1, .b_column = r->input, .c = l->sums_x, .c_row = n};
+  gemm_f32 g = {.m = rows,
+                .n = n,
+                .k = r->input,
+                .a = x,
+                .a_row = r->input,
+                .a_column = 1,
+                .b = l->in[W] + d * n * r->input,
+                .b_row = 1,
+                .b_column = r->input,
+                .c = l->sums_x,
+                .c_row = n};
   if (!ops_gemm_matrix_f32(call, &g)) return base_no_memory(call->err, "scratch");
   ops_gemm_f32(&g);
   return TD_OK;
@@ -191,18 +209,30 @@ static td_status turn_state_weights(const base_call *call, const layer *l, recur
 }
 
 /* Row of sequence b in h0, c0 and the last states. */
-static int64_t state_row(const layer *l, int64_t d, int64_t b) { return l->batch_first ? b * l->dirs + d : d * l->batch + b; }
+static int64_t state_row(const layer *l, int64_t d, int64_t b) {
+  return l->batch_first ? b * l->dirs + d : d * l->batch + b;
+}
 
 static void multiply_states(const layer *l, const recurrence *r) {
   int64_t n = l->gates * r->hidden;
   const float *state = l->state;
   for (int64_t k = 0; k < l->batch * n; k++) l->sums_h[k] = 0;
   if (r->quantise) {
-    for (int64_t b = 0; b < l->batch; b++) round_to_bytes(l->state + b * r->hidden, r->hidden, l->rounded + b * r->hidden);
+    for (int64_t b = 0; b < l->batch; b++)
+      round_to_bytes(l->state + b * r->hidden, r->hidden, l->rounded + b * r->hidden);
     state = l->rounded;
   }
-  gemm_f32 g = {.m = l->batch, .n = n, .k = r->hidden, .a = state, .a_row = r->hidden, .a_column = 1, .b = r->state_weights,
-                .b_row = n, .b_column = 1, .c = l->sums_h, .c_row = n};
+  gemm_f32 g = {.m = l->batch,
+                .n = n,
+                .k = r->hidden,
+                .a = state,
+                .a_row = r->hidden,
+                .a_column = 1,
+                .b = r->state_weights,
+                .b_row = n,
+                .b_column = 1,
+                .c = l->sums_h,
+                .c_row = n};
   ops_gemm_f32(&g);
 }
 
@@ -246,7 +276,9 @@ static td_status run_direction(const base_call *call, const layer *l, recurrence
 
 static td_status run_recurrent(const base_call *call, const cell *c) {
   double clip = base_attr_float(call->attrs, CLIP);
-  recurrence r = {.cell = c, .clip = clip > 0 ? clip : INFINITY, .input_forget = base_attr_int(call->attrs, INPUT_FORGET),
+  recurrence r = {.cell = c,
+                  .clip = clip > 0 ? clip : INFINITY,
+                  .input_forget = base_attr_int(call->attrs, INPUT_FORGET),
                   .linear_before_reset = base_attr_int(call->attrs, LINEAR_BEFORE_RESET),
                   .quantise = base_attr_int(call->attrs, QUANTISE)};
   layer l = {0};
@@ -280,7 +312,8 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates, bool memory) {
   if (!ops_case_in(c, TD_F32, 2, bias, OPS_NORMAL, 4) || !ops_case_ints(c, lengths, 2) ||
       !ops_case_in(c, TD_F32, 3, state, OPS_NORMAL, 5))
     return false;
-  return !memory || (ops_case_in(c, TD_F32, 3, state, OPS_NORMAL, 6) && ops_case_in(c, TD_F32, 2, peephole, OPS_NORMAL, 7));
+  return !memory ||
+         (ops_case_in(c, TD_F32, 3, state, OPS_NORMAL, 6) && ops_case_in(c, TD_F32, 2, peephole, OPS_NORMAL, 7));
 }
 static bool cases_rnn(ir_case *c, uint32_t number) { return cases_of(c, number, 1, false); }
 static bool cases_lstm(ir_case *c, uint32_t number) { return cases_of(c, number, 4, true); }
@@ -288,11 +321,38 @@ static bool cases_gru(ir_case *c, uint32_t number) { return cases_of(c, number, 
 
 OPS_DECLARE(recurrent);
 const ir_op ops_recurrent[] = {
-    {.name = "td::rnn", .min_in = 3, .max_in = 6, .out_count = 2, .attrs = rnn_attrs, .attr_count = OPS_COUNT(rnn_attrs),
-     .infer = infer_rnn, .reference = rnn_reference, .rtol = 1e-4f, .atol = 1e-5f, .cases = cases_rnn},
-    {.name = "td::lstm", .min_in = 3, .max_in = 8, .out_count = 3, .attrs = lstm_attrs, .attr_count = OPS_COUNT(lstm_attrs),
-     .infer = infer_lstm, .reference = lstm_reference, .rtol = 1e-4f, .atol = 1e-5f, .cases = cases_lstm},
-    {.name = "td::gru", .min_in = 3, .max_in = 6, .out_count = 2, .attrs = gru_attrs, .attr_count = OPS_COUNT(gru_attrs),
-     .infer = infer_gru, .reference = gru_reference, .rtol = 1e-4f, .atol = 1e-5f, .cases = cases_gru},
+    {.name = "td::rnn",
+     .min_in = 3,
+     .max_in = 6,
+     .out_count = 2,
+     .attrs = rnn_attrs,
+     .attr_count = OPS_COUNT(rnn_attrs),
+     .infer = infer_rnn,
+     .reference = rnn_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_rnn},
+    {.name = "td::lstm",
+     .min_in = 3,
+     .max_in = 8,
+     .out_count = 3,
+     .attrs = lstm_attrs,
+     .attr_count = OPS_COUNT(lstm_attrs),
+     .infer = infer_lstm,
+     .reference = lstm_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_lstm},
+    {.name = "td::gru",
+     .min_in = 3,
+     .max_in = 6,
+     .out_count = 2,
+     .attrs = gru_attrs,
+     .attr_count = OPS_COUNT(gru_attrs),
+     .infer = infer_gru,
+     .reference = gru_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_gru},
 };
 OPS_TABLE(recurrent);

@@ -20,10 +20,17 @@ static const struct {
   const char *name;
   activation act;
 } activations[] = {
-    {"Relu", {relu, 0, 0}},           {"Tanh", {hyperbolic, 0, 0}},        {"Sigmoid", {sigmoid, 0, 0}},
-    {"Affine", {affine, 1, 0}},       {"LeakyRelu", {leaky_relu, 0.01, 0}}, {"ThresholdedRelu", {thresholded, 1, 0}},
-    {"ScaledTanh", {scaled_tanh, 1, 1}}, {"HardSigmoid", {hard_sigmoid, 0.2, 0.5}}, {"Elu", {elu, 1, 0}},
-    {"Softsign", {softsign, 0, 0}},   {"Softplus", {softplus, 0, 0}},
+    {"Relu", {relu, 0, 0}},
+    {"Tanh", {hyperbolic, 0, 0}},
+    {"Sigmoid", {sigmoid, 0, 0}},
+    {"Affine", {affine, 1, 0}},
+    {"LeakyRelu", {leaky_relu, 0.01, 0}},
+    {"ThresholdedRelu", {thresholded, 1, 0}},
+    {"ScaledTanh", {scaled_tanh, 1, 1}},
+    {"HardSigmoid", {hard_sigmoid, 0.2, 0.5}},
+    {"Elu", {elu, 1, 0}},
+    {"Softsign", {softsign, 0, 0}},
+    {"Softplus", {softplus, 0, 0}},
 };
 
 bool ops_activation_find(const char *name, size_t length, activation *a) {
@@ -53,7 +60,8 @@ static void lstm_step(const recurrence *r, float *x, float *h, float *state, flo
     double c = (double)memory[k];
     double i = activate(r, 0, (double)x[k] + (double)h[k] + (p ? (double)p[k] * c : 0));
     double f = 1 - i;
-    if (!r->input_forget) f = activate(r, 0, (double)x[2 * n + k] + (double)h[2 * n + k] + (p ? (double)p[2 * n + k] * c : 0));
+    if (!r->input_forget)
+      f = activate(r, 0, (double)x[2 * n + k] + (double)h[2 * n + k] + (p ? (double)p[2 * n + k] * c : 0));
     c = f * c + i * activate(r, 1, (double)x[3 * n + k] + (double)h[3 * n + k]);
     double o = activate(r, 0, (double)x[n + k] + (double)h[n + k] + (p ? (double)p[n + k] * c : 0));
     memory[k] = (float)c;
@@ -68,12 +76,22 @@ static void gru_step(const recurrence *r, float *x, float *h, float *state, floa
   float *kept = r->reset, *candidate = r->linear_before_reset ? h + 2 * n : r->reset + n;
   for (int64_t k = 0; k < n; k++) {
     double reset = activate(r, 0, (double)x[n + k] + (double)h[n + k]);
-    if (r->linear_before_reset) candidate[k] = (float)(reset * ((double)candidate[k] + (r->state_bias ? (double)r->state_bias[k] : 0)));
+    if (r->linear_before_reset)
+      candidate[k] = (float)(reset * ((double)candidate[k] + (r->state_bias ? (double)r->state_bias[k] : 0)));
     else kept[k] = (float)(reset * (double)state[k]), candidate[k] = 0;
   }
   if (!r->linear_before_reset) {
-    gemm_f32 g = {.m = 1, .n = n, .k = n, .a = kept, .a_row = n, .a_column = 1, .b = r->state_weights + 2 * n, .b_row = 3 * n,
-                  .b_column = 1, .c = candidate, .c_row = n};
+    gemm_f32 g = {.m = 1,
+                  .n = n,
+                  .k = n,
+                  .a = kept,
+                  .a_row = n,
+                  .a_column = 1,
+                  .b = r->state_weights + 2 * n,
+                  .b_row = 3 * n,
+                  .b_column = 1,
+                  .c = candidate,
+                  .c_row = n};
     ops_gemm_f32(&g);
   }
   for (int64_t k = 0; k < n; k++) {

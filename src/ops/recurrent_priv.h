@@ -14,8 +14,8 @@ bool ops_activation_find(const char *name, size_t length, activation *a);
 
 typedef struct recurrence recurrence;
 
-/* One cell: how many gates its weights hold, and one step of one sequence. `x` and `h` hold the gates' sums of input and
- * state; `state` and `memory` (LSTM) are updated in place. */
+/* One cell: how many gates its weights hold, and one step of one sequence. `x` and `h` hold the gates' sums of input
+ * and state; `state` and `memory` (LSTM) are updated in place. */
 typedef struct cell {
   int32_t gates, activations;
   void (*step)(const recurrence *r, float *x, float *h, float *state, float *memory);

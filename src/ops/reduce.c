@@ -348,14 +348,30 @@ static bool norm_cases(ir_case *c, uint32_t number) {
   return number_cases(c, number / 3);
 }
 
-#define ROW(NAME, OP, INFER, CASES, ...)                                                                             \
-  {.name = OP, .min_in = 1, .max_in = 2, .out_count = 1, .attrs = reduce_attrs, .attr_count = OPS_COUNT(reduce_attrs), \
-   .infer = INFER, .reference = NAME##_reference, .flops = flops, .rtol = 1e-5f, .cases = CASES},
+#define ROW(NAME, OP, INFER, CASES, ...)  \
+  {.name = OP,                            \
+   .min_in = 1,                           \
+   .max_in = 2,                           \
+   .out_count = 1,                        \
+   .attrs = reduce_attrs,                 \
+   .attr_count = OPS_COUNT(reduce_attrs), \
+   .infer = INFER,                        \
+   .reference = NAME##_reference,         \
+   .flops = flops,                        \
+   .rtol = 1e-5f,                         \
+   .cases = CASES},
 OPS_DECLARE(reduce);
 const ir_op ops_reduce[] = {
-    LIST(ROW)
-    {.name = "aten::linalg_vector_norm", .min_in = 1, .max_in = 2, .out_count = 1, .attrs = norm_attrs,
-     .attr_count = OPS_COUNT(norm_attrs), .infer = infer_norm, .reference = norm_reference, .flops = flops,
-     .rtol = 1e-5f, .cases = norm_cases},
+    LIST(ROW){.name = "aten::linalg_vector_norm",
+              .min_in = 1,
+              .max_in = 2,
+              .out_count = 1,
+              .attrs = norm_attrs,
+              .attr_count = OPS_COUNT(norm_attrs),
+              .infer = infer_norm,
+              .reference = norm_reference,
+              .flops = flops,
+              .rtol = 1e-5f,
+              .cases = norm_cases},
 };
 OPS_TABLE(reduce);

@@ -1,6 +1,6 @@
-/* resize.c -- td::resize(x, [roi], [scales], [sizes]): ONNX's Resize, one axis after the other (every mode is separable).
- * An axis is a table of taps: for each output element, which input elements and how much of each. Computed in double;
- * integers are rounded half to even and saturated. Empty operands count as absent. */
+/* resize.c -- td::resize(x, [roi], [scales], [sizes]): ONNX's Resize, one axis after the other (every mode is
+ * separable). An axis is a table of taps: for each output element, which input elements and how much of each. Computed
+ * in double; integers are rounded half to even and saturated. Empty operands count as absent. */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -8,11 +8,10 @@
 
 enum { X, ROI, SCALES, SIZES };
 enum { MODE, COORDINATES, NEAREST, CUBIC_A, EXCLUDE_OUTSIDE, EXTRAPOLATION, ANTIALIAS, POLICY, AXES };
-static const ir_attr resize_attrs[] = {ATTR_STR("mode", "nearest"), ATTR_STR("coordinates", "half_pixel"),
-                                       ATTR_STR("nearest", "round_prefer_floor"), ATTR_FLOAT("cubic_a", -0.75),
-                                       ATTR_BOOL("exclude_outside", false), ATTR_FLOAT("extrapolation", 0),
-                                       ATTR_BOOL("antialias", false), ATTR_STR("policy", "stretch"),
-                                       ATTR_INTS("axes")}; /* empty: all */
+static const ir_attr resize_attrs[] = {
+    ATTR_STR("mode", "nearest"),   ATTR_STR("coordinates", "half_pixel"), ATTR_STR("nearest", "round_prefer_floor"),
+    ATTR_FLOAT("cubic_a", -0.75),  ATTR_BOOL("exclude_outside", false),   ATTR_FLOAT("extrapolation", 0),
+    ATTR_BOOL("antialias", false), ATTR_STR("policy", "stretch"),         ATTR_INTS("axes")}; /* empty: all */
 
 /* ---- sizes ---- */
 
@@ -46,7 +45,8 @@ static base_dim scaled_dim(ir_infer *ctx, base_dim size, double scale) {
 
 static td_status infer_scales(ir_infer *ctx, const ir_type *x, const int32_t *axes, uint32_t count, base_dim *dims) {
   const base_tensor *scales = ir_in(ctx, SCALES)->constant;
-  if (scales && base_tensor_numel(scales) != count) return ir_infer_fail(ctx, "%lld scales for %u axes", (long long)base_tensor_numel(scales), count);
+  if (scales && base_tensor_numel(scales) != count)
+    return ir_infer_fail(ctx, "%lld scales for %u axes", (long long)base_tensor_numel(scales), count);
   for (uint32_t i = 0; i < count; i++) {
     double scale = scales ? base_load_f64(scales->dtype, scales->data, i * (scales->rank ? scales->strides[0] : 0)) : 0;
     if (scales && !(scale > 0 && scale < 1e9)) return ir_infer_fail(ctx, "a scale of %g", scale);
@@ -56,7 +56,8 @@ static td_status infer_scales(ir_infer *ctx, const ir_type *x, const int32_t *ax
 }
 
 /* One scale for all axes, that of the axis it grows least (not_larger) or most. */
-static double common_scale(const char *policy, const int64_t *in, const int64_t *wanted, const int32_t *axes, uint32_t count) {
+static double common_scale(const char *policy, const int64_t *in, const int64_t *wanted, const int32_t *axes,
+                           uint32_t count) {
   bool least = strcmp(policy, "not_larger") == 0;
   double scale = least ? INFINITY : 0;
   for (uint32_t i = 0; i < count; i++) {
@@ -87,7 +88,8 @@ static td_status infer_resize(ir_infer *ctx) {
   int32_t axes[BASE_MAX_RANK];
   uint32_t count;
   if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
-  if (read_axes(ctx->attrs, x->rank, axes, &count) != TD_OK) return ir_infer_fail(ctx, "axes do not fit rank %d", x->rank);
+  if (read_axes(ctx->attrs, x->rank, axes, &count) != TD_OK)
+    return ir_infer_fail(ctx, "axes do not fit rank %d", x->rank);
   base_dim dims[BASE_MAX_RANK];
   for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
   if (is_given(ctx, SIZES)) TRY(infer_sizes(ctx, x, axes, count, dims));
@@ -98,8 +100,8 @@ static td_status infer_resize(ir_infer *ctx) {
 
 /* ---- coordinates ---- */
 
-/* Coordinates are computed in f32, as every engine that models were exported for does: in double a scale such as 0.6f lands
- * on the other side of a pixel's edge. */
+/* Coordinates are computed in f32, as every engine that models were exported for does: in double a scale such as 0.6f
+ * lands on the other side of a pixel's edge. */
 typedef struct resize_axis {
   int64_t in, out;
   float scale, roi_start, roi_end;
@@ -126,24 +128,29 @@ typedef float (*coordinate_fn)(const resize_axis *a, float y);
 static const struct {
   const char *name;
   coordinate_fn at;
-} coordinates[] = {{"half_pixel", half_pixel}, {"half_pixel_symmetric", half_pixel_symmetric},
-                   {"pytorch_half_pixel", pytorch_half_pixel}, {"align_corners", align_corners}, {"asymmetric", asymmetric},
-                   {"tf_half_pixel_for_nn", tf_half_pixel_for_nn}, {"tf_crop_and_resize", tf_crop_and_resize}};
+} coordinates[] = {{"half_pixel", half_pixel},
+                   {"half_pixel_symmetric", half_pixel_symmetric},
+                   {"pytorch_half_pixel", pytorch_half_pixel},
+                   {"align_corners", align_corners},
+                   {"asymmetric", asymmetric},
+                   {"tf_half_pixel_for_nn", tf_half_pixel_for_nn},
+                   {"tf_crop_and_resize", tf_crop_and_resize}};
 
 static double prefer_floor(double x) { return ceil(x - 0.5); }
 static double prefer_ceil(double x) { return floor(x + 0.5); }
 static const struct {
   const char *name;
   double (*round)(double x);
-} nearest_modes[] = {{"round_prefer_floor", prefer_floor}, {"round_prefer_ceil", prefer_ceil}, {"floor", floor}, {"ceil", ceil}};
+} nearest_modes[] = {
+    {"round_prefer_floor", prefer_floor}, {"round_prefer_ceil", prefer_ceil}, {"floor", floor}, {"ceil", ceil}};
 
 /* ---- taps ---- */
 
 typedef struct taps {
   int64_t per_output;
-  int64_t *index;  /* [out, per_output] */
+  int64_t *index; /* [out, per_output] */
   double *weight;
-  bool *outside;   /* [out]: takes the extrapolation value */
+  bool *outside; /* [out]: takes the extrapolation value */
 } taps;
 
 typedef struct sampling {
@@ -188,7 +195,8 @@ static void make_row(const sampling *s, const resize_axis *a, int64_t o, taps *t
 static td_status make_taps(const base_call *call, const sampling *s, const resize_axis *a, taps *t) {
   double stretch = s->antialias && a->scale < 1 ? (double)a->scale : 1;
   t->per_output = s->support == 0 ? 1 : 2 - 2 * ((int64_t)floor(-s->support / stretch) + 1);
-  if (t->per_output > 2 * s->support * (a->in + 2) + 8) return ops_fail(call, "a scale of %g is too small", (double)a->scale);
+  if (t->per_output > 2 * s->support * (a->in + 2) + 8)
+    return ops_fail(call, "a scale of %g is too small", (double)a->scale);
   t->index = base_call_scratch(call, (size_t)a->out, (size_t)t->per_output * sizeof *t->index);
   t->weight = base_call_scratch(call, (size_t)a->out, (size_t)t->per_output * sizeof *t->weight);
   t->outside = base_call_scratch(call, (size_t)a->out, sizeof *t->outside);
@@ -198,8 +206,8 @@ static td_status make_taps(const base_call *call, const sampling *s, const resiz
 }
 
 /* to[outer, out, inner] from from[outer, in, inner]. */
-static void apply(const taps *t, const sampling *s, const resize_axis *a, int64_t outer, int64_t inner, const base_f64 *from,
-                  double *to) {
+static void apply(const taps *t, const sampling *s, const resize_axis *a, int64_t outer, int64_t inner,
+                  const base_f64 *from, double *to) {
   for (int64_t i = 0; i < outer; i++) {
     for (int64_t o = 0; o < a->out; o++, to += inner) {
       for (int64_t k = 0; k < inner; k++) to[k] = t->outside[o] ? s->extrapolation : 0;
@@ -216,16 +224,23 @@ static void apply(const taps *t, const sampling *s, const resize_axis *a, int64_
 
 static td_status read_sampling(const base_call *call, sampling *s) {
   const base_attrs *attrs = call->attrs;
-  const char *mode = base_attr_str(attrs, MODE), *at = base_attr_str(attrs, COORDINATES), *round = base_attr_str(attrs, NEAREST);
-  *s = (sampling){.support = strcmp(mode, "nearest") == 0 ? 0 : strcmp(mode, "linear") == 0 ? 1 : strcmp(mode, "cubic") == 0 ? 2 : -1,
-                  .cubic_a = base_attr_float(attrs, CUBIC_A), .extrapolation = base_attr_float(attrs, EXTRAPOLATION),
-                  .exclude_outside = base_attr_int(attrs, EXCLUDE_OUTSIDE), .antialias = base_attr_int(attrs, ANTIALIAS),
+  const char *mode = base_attr_str(attrs, MODE), *at = base_attr_str(attrs, COORDINATES),
+             *round = base_attr_str(attrs, NEAREST);
+  *s = (sampling){.support = strcmp(mode, "nearest") == 0  ? 0
+                             : strcmp(mode, "linear") == 0 ? 1
+                             : strcmp(mode, "cubic") == 0  ? 2
+                                                           : -1,
+                  .cubic_a = base_attr_float(attrs, CUBIC_A),
+                  .extrapolation = base_attr_float(attrs, EXTRAPOLATION),
+                  .exclude_outside = base_attr_int(attrs, EXCLUDE_OUTSIDE),
+                  .antialias = base_attr_int(attrs, ANTIALIAS),
                   .extrapolates = strcmp(at, "tf_crop_and_resize") == 0};
   for (size_t i = 0; i < sizeof coordinates / sizeof *coordinates; i++)
     if (strcmp(coordinates[i].name, at) == 0) s->at = coordinates[i].at;
   for (size_t i = 0; i < sizeof nearest_modes / sizeof *nearest_modes; i++)
     if (strcmp(nearest_modes[i].name, round) == 0) s->round = nearest_modes[i].round;
-  if (s->support < 0 || !s->at || !s->round) return ops_fail(call, "unknown mode \"%s\", \"%s\" or \"%s\"", mode, at, round);
+  if (s->support < 0 || !s->at || !s->round)
+    return ops_fail(call, "unknown mode \"%s\", \"%s\" or \"%s\"", mode, at, round);
   return TD_OK;
 }
 
@@ -234,7 +249,9 @@ static const base_tensor *given(const base_call *call, uint32_t i) {
   return t && base_tensor_numel(t) > 0 ? t : NULL;
 }
 
-static double element(const base_tensor *t, int64_t i) { return base_load_f64(t->dtype, t->data, t->rank ? i * t->strides[0] : 0); }
+static double element(const base_tensor *t, int64_t i) {
+  return base_load_f64(t->dtype, t->data, t->rank ? i * t->strides[0] : 0);
+}
 
 /* The scale of axis number i: given, or that of its sizes. */
 static double scale_of(const base_call *call, const int32_t *axes, uint32_t count, uint32_t i) {
@@ -250,7 +267,8 @@ static double scale_of(const base_call *call, const int32_t *axes, uint32_t coun
 static td_status check_roi(const base_call *call, uint32_t count) {
   const base_tensor *roi = given(call, ROI);
   if (strcmp(base_attr_str(call->attrs, COORDINATES), "tf_crop_and_resize") != 0) return TD_OK;
-  if (!roi || roi->rank != 1 || roi->dims[0] != 2 * (int64_t)count) return ops_fail(call, "roi must list %u starts and ends", count);
+  if (!roi || roi->rank != 1 || roi->dims[0] != 2 * (int64_t)count)
+    return ops_fail(call, "roi must list %u starts and ends", count);
   return TD_OK;
 }
 
@@ -285,7 +303,8 @@ static td_status resize_reference(const base_call *call) {
   memcpy(dims, x->dims, sizeof dims);
   for (uint32_t i = 0; i < count; i++) {
     int32_t axis = axes[i];
-    resize_axis a = {.in = x->dims[axis], .out = y->dims[axis], .scale = (float)scale_of(call, axes, count, i), .roi_end = 1};
+    resize_axis a = {
+        .in = x->dims[axis], .out = y->dims[axis], .scale = (float)scale_of(call, axes, count, i), .roi_end = 1};
     if (roi) a.roi_start = (float)element(roi, i), a.roi_end = (float)element(roi, count + i);
     if (a.in == a.out && a.scale == 1 && a.roi_start == 0 && a.roi_end == 1) continue;
     int64_t outer = 1, inner = 1;
@@ -316,9 +335,7 @@ static bool cases_resize(ir_case *c, uint32_t number) {
   td_dtype d = dtypes[number / 4];
   if (!ops_case_in(c, d, OPS_DIMS(1, 2, 5, 4), OPS_NORMAL, number)) return false;
   switch (number % 4) {
-    case 0:
-      ops_case_arg(c, ARG_STR("coordinates", "asymmetric"));
-      return case_scales(c, up, 4);
+    case 0: ops_case_arg(c, ARG_STR("coordinates", "asymmetric")); return case_scales(c, up, 4);
     case 1:
       ops_case_arg(c, ARG_STR("mode", "linear"));
       ops_case_arg(c, ARG_BOOL("antialias", true));
@@ -337,8 +354,16 @@ static bool cases_resize(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(resize);
 const ir_op ops_resize[] = {
-    {.name = "td::resize", .min_in = 1, .max_in = 4, .out_count = 1, .attrs = resize_attrs,
-     .attr_count = OPS_COUNT(resize_attrs), .infer = infer_resize, .reference = resize_reference, .rtol = 1e-5f, .atol = 1e-6f,
+    {.name = "td::resize",
+     .min_in = 1,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = resize_attrs,
+     .attr_count = OPS_COUNT(resize_attrs),
+     .infer = infer_resize,
+     .reference = resize_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
      .cases = cases_resize},
 };
 OPS_TABLE(resize);

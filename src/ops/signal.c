@@ -1,6 +1,6 @@
-/* signal.c -- Fourier transforms (td::dft, td::stft), window functions (td::window) and mel filters (td::mel_weights), with
- * ONNX's operands. A complex number is a last axis of 2. Computed in double by a mixed-radix transform (Cooley and Tukey
- * 1965): O(n times the sum of n's prime factors). */
+/* signal.c -- Fourier transforms (td::dft, td::stft), window functions (td::window) and mel filters (td::mel_weights),
+ * with ONNX's operands. A complex number is a last axis of 2. Computed in double by a mixed-radix transform (Cooley and
+ * Tukey 1965): O(n times the sum of n's prime factors). */
 #include "ops/ops_priv.h"
 
 #include <math.h>
@@ -118,7 +118,8 @@ static td_status dft_reference(const base_call *call) {
   int64_t axis = number < 0 ? number + x->rank : number, in_size = x->dims[axis], out_size = y->dims[axis];
   n = inverse && onesided ? 2 * (in_size - 1) : in_size;
   if (base_in(call, 1)) TRY(ops_read_ints(call, 1, 1, &n, &count));
-  if (n < 1 || (parts != 1 && parts != 2)) return ops_fail(call, "%lld elements of %lld parts", (long long)n, (long long)parts);
+  if (n < 1 || (parts != 1 && parts != 2))
+    return ops_fail(call, "%lld elements of %lld parts", (long long)n, (long long)parts);
   for (int64_t i = 0; i < axis; i++) outer *= x->dims[i];
   for (int64_t i = axis + 1; i + 1 < x->rank; i++) inner *= x->dims[i];
   const base_f64 *from = ops_dense_f64(call, 0);
@@ -128,7 +129,8 @@ static td_status dft_reference(const base_call *call) {
   TRY(transform_open(call, n, inverse, &t));
   double scale = inverse ? 1 / (double)n : 1;
   for (int64_t i = 0; i < outer * inner; i++) {
-    load_signal(from + (i / inner * in_size * inner + i % inner) * parts, inner * parts, parts, base_min_i64(in_size, n), &t);
+    load_signal(from + (i / inner * in_size * inner + i % inner) * parts, inner * parts, parts,
+                base_min_i64(in_size, n), &t);
     if (inverse && onesided) mirror(&t);
     transform_part(&t, t.in, 1, n, t.out);
     base_f64 *row = to + (i / inner * out_size * inner + i % inner) * y_parts;
@@ -174,7 +176,8 @@ static td_status infer_stft(ir_infer *ctx) {
   if (base_dim_known(n) && n < 1) return ir_infer_fail(ctx, "frames of %lld elements", (long long)n);
   bool known = ir_in_ints(ctx, 1, &step, &count) && count == 1;
   if (known && base_dim_known(step[0]) && step[0] < 1) return ir_infer_fail(ctx, "a step of %lld", (long long)step[0]);
-  if (known) frames = base_dim_add(ctx->dims, base_dim_div(ctx->dims, base_dim_sub(ctx->dims, x->dims[1], n), step[0]), 1);
+  if (known)
+    frames = base_dim_add(ctx->dims, base_dim_div(ctx->dims, base_dim_sub(ctx->dims, x->dims[1], n), step[0]), 1);
   else frames = ir_fresh(ctx);
   base_dim bins = base_attr_int(ctx->attrs, 0) ? base_dim_add(ctx->dims, base_dim_div(ctx->dims, n, 2), 1) : n;
   return ir_out(ctx, 0, x->dtype, 4, (base_dim[]){x->dims[0], frames, bins, 2});
@@ -186,8 +189,10 @@ static td_status stft_reference(const base_call *call) {
   uint32_t count;
   TRY(ops_read_ints(call, 1, 1, &step, &count));
   if (base_in(call, 3)) TRY(ops_read_ints(call, 3, 1, &n, &count));
-  if (n < 1 || step < 1 || (parts != 1 && parts != 2)) return ops_fail(call, "frames of %lld elements, %lld apart", (long long)n, (long long)step);
-  if (w && base_tensor_numel(w) != n) return ops_fail(call, "the window has %lld elements, a frame %lld", (long long)base_tensor_numel(w), (long long)n);
+  if (n < 1 || step < 1 || (parts != 1 && parts != 2))
+    return ops_fail(call, "frames of %lld elements, %lld apart", (long long)n, (long long)step);
+  if (w && base_tensor_numel(w) != n)
+    return ops_fail(call, "the window has %lld elements, a frame %lld", (long long)base_tensor_numel(w), (long long)n);
   const base_f64 *from = ops_dense_f64(call, 0), *window = ops_dense_f64(call, 2);
   base_f64 *to = ops_take_f64(call, 0);
   transform t;
@@ -219,8 +224,8 @@ static bool cases_stft(ir_case *c, uint32_t number) {
 /* ---- td::window(size): a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n) ---- */
 
 enum { PERIODIC, A0, A1, A2, WINDOW_DTYPE };
-static const ir_attr window_attrs[] = {ATTR_BOOL("periodic", true), ATTR_FLOAT("a0", 0.5), ATTR_FLOAT("a1", 0.5), ATTR_FLOAT("a2", 0),
-                                       ATTR_DTYPE("dtype")};
+static const ir_attr window_attrs[] = {ATTR_BOOL("periodic", true), ATTR_FLOAT("a0", 0.5), ATTR_FLOAT("a1", 0.5),
+                                       ATTR_FLOAT("a2", 0), ATTR_DTYPE("dtype")};
 
 static td_status infer_window(ir_infer *ctx) {
   const base_dim *size;
@@ -233,7 +238,8 @@ static td_status infer_window(ir_infer *ctx) {
 static td_status window_reference(const base_call *call) {
   const base_tensor *y = base_out(call, 0);
   int64_t size = y->dims[0], n = base_attr_int(call->attrs, PERIODIC) ? size : base_max_i64(size - 1, 1);
-  double a0 = base_attr_float(call->attrs, A0), a1 = base_attr_float(call->attrs, A1), a2 = base_attr_float(call->attrs, A2);
+  double a0 = base_attr_float(call->attrs, A0), a1 = base_attr_float(call->attrs, A1),
+         a2 = base_attr_float(call->attrs, A2);
   for (int64_t k = 0; k < size; k++) {
     double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
     base_store_f64(y->dtype, y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
@@ -249,14 +255,16 @@ static bool cases_window(ir_case *c, uint32_t number) {
   return ops_case_ints(c, &sizes[number / 2], 1);
 }
 
-/* ---- td::mel_weights(bins, transform length, sample rate, lowest, highest frequency): triangles on the mel scale ---- */
+/* ---- td::mel_weights(bins, transform length, sample rate, lowest, highest frequency): triangles on the mel scale ----
+ */
 
 static const ir_attr mel_attrs[] = {ATTR_DTYPE("dtype")};
 
 static td_status infer_mel(ir_infer *ctx) {
   const base_dim *bins, *length;
   uint32_t bin_count, length_count;
-  bool known = ir_in_ints(ctx, 0, &bins, &bin_count) && ir_in_ints(ctx, 1, &length, &length_count) && bin_count == 1 && length_count == 1;
+  bool known = ir_in_ints(ctx, 0, &bins, &bin_count) && ir_in_ints(ctx, 1, &length, &length_count) && bin_count == 1 &&
+               length_count == 1;
   base_dim dims[2];
   dims[0] = known ? base_dim_add(ctx->dims, base_dim_div(ctx->dims, length[0], 2), 1) : ir_fresh(ctx);
   dims[1] = known ? bins[0] : ir_fresh(ctx);
@@ -269,14 +277,17 @@ static double mel_number(const base_call *call, uint32_t i) {
 }
 
 static void mel_put(const base_tensor *y, double row, int64_t column, double value) {
-  if (row >= 0 && row < (double)y->dims[0]) base_store_f64(y->dtype, y->data, (int64_t)row * y->dims[1] + column, value);
+  if (row >= 0 && row < (double)y->dims[0])
+    base_store_f64(y->dtype, y->data, (int64_t)row * y->dims[1] + column, value);
 }
 
 static td_status mel_reference(const base_call *call) {
   const base_tensor *y = base_out(call, 0);
   int64_t bins = y->dims[1], count = base_tensor_numel(y);
-  double length = mel_number(call, 1), rate = mel_number(call, 2), low = mel_number(call, 3), high = mel_number(call, 4);
-  if (!(rate > 0) || !(low >= 0) || !(high >= low)) return ops_fail(call, "frequencies and sample rate are out of range");
+  double length = mel_number(call, 1), rate = mel_number(call, 2), low = mel_number(call, 3),
+         high = mel_number(call, 4);
+  if (!(rate > 0) || !(low >= 0) || !(high >= low))
+    return ops_fail(call, "frequencies and sample rate are out of range");
   double low_mel = 2595 * log10(1 + low / 700), step = (2595 * log10(1 + high / 700) - low_mel) / (double)(bins + 2);
   for (int64_t k = 0; k < count; k++) base_store_f64(y->dtype, y->data, k, 0);
   for (int64_t i = 0; i < bins; i++) {
@@ -287,7 +298,8 @@ static td_status mel_reference(const base_call *call) {
       if (!(edge[k] < 1e9)) return ops_fail(call, "a frequency is out of range");
     }
     if (edge[1] == edge[0]) mel_put(y, edge[1], i, 1);
-    for (double j = edge[0]; edge[1] > edge[0] && j <= edge[1]; j++) mel_put(y, j, i, (j - edge[0]) / (edge[1] - edge[0]));
+    for (double j = edge[0]; edge[1] > edge[0] && j <= edge[1]; j++)
+      mel_put(y, j, i, (j - edge[0]) / (edge[1] - edge[0]));
     for (double j = edge[1]; j < edge[2]; j++) mel_put(y, j, i, (edge[2] - j) / (edge[2] - edge[1]));
   }
   return TD_OK;
@@ -308,15 +320,49 @@ static bool cases_mel(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(signal);
 const ir_op ops_signal[] = {
-    {.name = "td::dft", .min_in = 1, .max_in = 3, .out_count = 1, .attrs = dft_attrs, .attr_count = OPS_COUNT(dft_attrs),
-     .infer = infer_dft, .reference = dft_reference, .rtol = 1e-4f, .atol = 1e-4f, .cases = cases_dft},
-    {.name = "td::stft", .min_in = 2, .max_in = 4, .out_count = 1, .attrs = stft_attrs, .attr_count = OPS_COUNT(stft_attrs),
-     .infer = infer_stft, .reference = stft_reference, .rtol = 1e-4f, .atol = 1e-4f, .cases = cases_stft},
-    {.name = "td::window", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = window_attrs,
-     .attr_count = OPS_COUNT(window_attrs), .infer = infer_window, .reference = window_reference, .rtol = 1e-5f, .atol = 1e-6f,
+    {.name = "td::dft",
+     .min_in = 1,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = dft_attrs,
+     .attr_count = OPS_COUNT(dft_attrs),
+     .infer = infer_dft,
+     .reference = dft_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-4f,
+     .cases = cases_dft},
+    {.name = "td::stft",
+     .min_in = 2,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = stft_attrs,
+     .attr_count = OPS_COUNT(stft_attrs),
+     .infer = infer_stft,
+     .reference = stft_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-4f,
+     .cases = cases_stft},
+    {.name = "td::window",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = window_attrs,
+     .attr_count = OPS_COUNT(window_attrs),
+     .infer = infer_window,
+     .reference = window_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
      .cases = cases_window},
-    {.name = "td::mel_weights", .min_in = 5, .max_in = 5, .out_count = 1, .attrs = mel_attrs,
-     .attr_count = OPS_COUNT(mel_attrs), .infer = infer_mel, .reference = mel_reference, .rtol = 1e-5f, .atol = 1e-6f,
+    {.name = "td::mel_weights",
+     .min_in = 5,
+     .max_in = 5,
+     .out_count = 1,
+     .attrs = mel_attrs,
+     .attr_count = OPS_COUNT(mel_attrs),
+     .infer = infer_mel,
+     .reference = mel_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
      .cases = cases_mel},
 };
 OPS_TABLE(signal);

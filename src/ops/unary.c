@@ -69,7 +69,8 @@ static int64_t same_i(int64_t a, bool is_unsigned) {
   X(hardswish, hardswish_f, "HardSwish", 14)   \
   X(softplus, softplus_f, "Softplus", 1)
 
-/* X(operator, inference, double function, integer function, float expression of a, ONNX name, version): same in float. */
+/* X(operator, inference, double function, integer function, float expression of a, ONNX name, version): same in float.
+ */
 #define EXACT_LIST(X)                                                                       \
   X(abs, infer_number, fabs, abs_i, fabsf(a), "Abs", 1)                                     \
   X(neg, infer_neg, negate_f, neg_i, -a, "Neg", 1)                                          \
@@ -232,28 +233,69 @@ static const ir_alias bitwise_not_aliases[] = {{"onnx", "BitwiseNot", 18, NULL}}
 #define ONE_TO_ONE .min_in = 1, .max_in = 1, .out_count = 1
 #define UNARY_FLAGS (IR_OP_ELEMENTWISE | IR_OP_IN_PLACE)
 #define ALIASES(NAME, SINCE) .aliases = NAME##_aliases, .alias_count = (SINCE) ? 1 : 0
-#define FLOAT_ROW(NAME, F, ALIAS, SINCE)                                                                          \
-  {.name = "aten::" #NAME, ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
-   .rtol = 1e-6f, .cases = float_cases, ALIASES(NAME, SINCE)},
-#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE)                                                      \
-  {.name = "aten::" #NAME, ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = INFER, .reference = NAME##_reference, \
-   .cases = number_cases, ALIASES(NAME, SINCE)},
+#define FLOAT_ROW(NAME, F, ALIAS, SINCE) \
+  {.name = "aten::" #NAME,               \
+   ONE_TO_ONE,                           \
+   .flags = UNARY_FLAGS,                 \
+   .infer = infer_float,                 \
+   .reference = NAME##_reference,        \
+   .rtol = 1e-6f,                        \
+   .cases = float_cases,                 \
+   ALIASES(NAME, SINCE)},
+#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE) \
+  {.name = "aten::" #NAME,                            \
+   ONE_TO_ONE,                                        \
+   .flags = UNARY_FLAGS,                              \
+   .infer = INFER,                                    \
+   .reference = NAME##_reference,                     \
+   .cases = number_cases,                             \
+   ALIASES(NAME, SINCE)},
 OPS_DECLARE(unary);
 const ir_op ops_unary[] = {
-    FLOAT_LIST(FLOAT_ROW)
-    EXACT_LIST(EXACT_ROW)
-    {.name = "aten::sqrt", ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = sqrt_reference,
-     .cases = float_cases, ALIASES(sqrt, 1)},
-    {.name = "td::softsign", ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = softsign_reference,
-     .rtol = 1e-6f, .cases = float_cases, ALIASES(softsign, 1)},
-    {.name = "aten::isnan", ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .infer = ops_infer_same_bool,
-     .reference = isnan_reference, .cases = number_cases, ALIASES(isnan, 1)},
-    {.name = "aten::isinf", ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .attrs = isinf_attrs,
-     .attr_count = OPS_COUNT(isinf_attrs), .infer = ops_infer_same_bool, .reference = isinf_reference,
-     .cases = number_cases, ALIASES(isinf, 1)},
-    {.name = "aten::logical_not", ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .infer = ops_infer_same_bool,
-     .reference = not_reference, .cases = number_cases, ALIASES(not, 1)},
-    {.name = "aten::bitwise_not", ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_bits,
-     .reference = bitwise_not_reference, .cases = bit_cases, ALIASES(bitwise_not, 1)},
+    FLOAT_LIST(FLOAT_ROW) EXACT_LIST(EXACT_ROW){.name = "aten::sqrt",
+                                                ONE_TO_ONE,
+                                                .flags = UNARY_FLAGS,
+                                                .infer = infer_float,
+                                                .reference = sqrt_reference,
+                                                .cases = float_cases,
+                                                ALIASES(sqrt, 1)},
+    {.name = "td::softsign",
+     ONE_TO_ONE,
+     .flags = UNARY_FLAGS,
+     .infer = infer_float,
+     .reference = softsign_reference,
+     .rtol = 1e-6f,
+     .cases = float_cases,
+     ALIASES(softsign, 1)},
+    {.name = "aten::isnan",
+     ONE_TO_ONE,
+     .flags = IR_OP_ELEMENTWISE,
+     .infer = ops_infer_same_bool,
+     .reference = isnan_reference,
+     .cases = number_cases,
+     ALIASES(isnan, 1)},
+    {.name = "aten::isinf",
+     ONE_TO_ONE,
+     .flags = IR_OP_ELEMENTWISE,
+     .attrs = isinf_attrs,
+     .attr_count = OPS_COUNT(isinf_attrs),
+     .infer = ops_infer_same_bool,
+     .reference = isinf_reference,
+     .cases = number_cases,
+     ALIASES(isinf, 1)},
+    {.name = "aten::logical_not",
+     ONE_TO_ONE,
+     .flags = IR_OP_ELEMENTWISE,
+     .infer = ops_infer_same_bool,
+     .reference = not_reference,
+     .cases = number_cases,
+     ALIASES(not, 1)},
+    {.name = "aten::bitwise_not",
+     ONE_TO_ONE,
+     .flags = UNARY_FLAGS,
+     .infer = infer_bits,
+     .reference = bitwise_not_reference,
+     .cases = bit_cases,
+     ALIASES(bitwise_not, 1)},
 };
 OPS_TABLE(unary);

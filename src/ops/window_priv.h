@@ -1,13 +1,14 @@
-/* window_priv.h -- the sliding windows of convolutions and pools over 1 to 3 spatial dims, the last ones of operand 0. */
+/* window_priv.h -- the sliding windows of convolutions and pools over 1 to 3 spatial dims, the last ones of operand 0.
+ */
 #ifndef OPS_WINDOW_PRIV_H
 #define OPS_WINDOW_PRIV_H
 #include "ops/ops_priv.h"
 
 enum { WINDOW_MAX = 3 };
 
-/* Attributes 0 to 3 of every windowed operator. `padding` lists begins, then ends; empty lists mean 0, or 1 for stride and
- * dilation. `auto_pad`: "" uses `padding`; "same_upper" and "same_lower" pad so that the output has ceil(input / stride)
- * elements, an odd one at the end or at the beginning. */
+/* Attributes 0 to 3 of every windowed operator. `padding` lists begins, then ends; empty lists mean 0, or 1 for stride
+ * and dilation. `auto_pad`: "" uses `padding`; "same_upper" and "same_lower" pad so that the output has ceil(input /
+ * stride) elements, an odd one at the end or at the beginning. */
 enum { WINDOW_STRIDE, WINDOW_PADDING, WINDOW_DILATION, WINDOW_AUTO_PAD, WINDOW_ATTRS };
 #define WINDOW_ATTR_ROWS ATTR_INTS("stride"), ATTR_INTS("padding"), ATTR_INTS("dilation"), ATTR_STR("auto_pad", "")
 
@@ -25,11 +26,12 @@ typedef struct window {
 
 /* The lists above for `spatial` dims: checked lengths, positive strides and dilations. */
 td_status ops_window_check(ir_infer *ctx, int32_t spatial);
-/* Output size of spatial dim `i`: windows that fit, with `ceil` also one that begins inside the input or left padding. */
+/* Output size of spatial dim `i`: windows that fit, with `ceil` also one that begins inside the input or left padding.
+ */
 base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel, bool ceil);
 /* The window at run time over the trailing `rank` dims; `in`, `kernel` and `out` have `rank` sizes. */
-void ops_window_make(const base_attrs *attrs, int32_t rank, const int64_t *in, const int64_t *kernel, const int64_t *out,
-                     window *w);
+void ops_window_make(const base_attrs *attrs, int32_t rank, const int64_t *in, const int64_t *kernel,
+                     const int64_t *out, window *w);
 /* Element `i` of attribute `index`, a list; `fallback` when it is empty. */
 int64_t ops_list_at(const base_attrs *attrs, uint32_t index, int32_t i, int64_t fallback);
 /* The half-open range of kernel elements that lie inside the input for output element `o`. */

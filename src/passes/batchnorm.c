@@ -3,7 +3,8 @@
  *     (w * x + b - mean) * s + beta  =  (w s) * x + (b - mean) s + beta,   s = gamma / sqrt(variance + eps)
  *
  * Requires: a verified graph; weights, bias and statistics constant; the convolution's result used by the norm alone.
- * Keeps: types, origins of both nodes. Breaks: bit equality (weights are rounded again); the folded weights are a copy. */
+ * Keeps: types, origins of both nodes. Breaks: bit equality (weights are rounded again); the folded weights are a copy.
+ */
 #include "passes/passes_priv.h"
 
 #include <math.h>
@@ -28,7 +29,8 @@ static bool can_fold(const ir_graph *g, const ir_node_def *conv, const ir_node_d
   if (!w || !base_is_float(w->dtype) || (!is_absent(conv, 2) && !constant(g, conv, 2))) return false;
   for (uint32_t i = 1; i < 5; i++) {
     const base_tensor *t = constant(g, norm, i);
-    if (!is_absent(norm, i) && (!t || t->rank != 1 || t->dims[0] != w->dims[0] || !base_is_float(t->dtype))) return false;
+    if (!is_absent(norm, i) && (!t || t->rank != 1 || t->dims[0] != w->dims[0] || !base_is_float(t->dtype)))
+      return false;
   }
   return constant(g, norm, 3) && constant(g, norm, 4);
 }
@@ -38,8 +40,8 @@ static double element(const base_tensor *t, int64_t i, double absent) {
 }
 
 /* The folded weights and bias, dense, in the graph's arena. */
-static td_status fold_numbers(ir_graph *g, const ir_node_def *conv, const ir_node_def *norm, base_tensor *w, base_tensor *b,
-                              td_error *err) {
+static td_status fold_numbers(ir_graph *g, const ir_node_def *conv, const ir_node_def *norm, base_tensor *w,
+                              base_tensor *b, td_error *err) {
   const base_tensor *old = constant(g, conv, 1), *bias = constant(g, conv, 2);
   double eps = base_attr_float(norm->attrs, (uint32_t)attr_index(norm->op, "eps"));
   int64_t channels = old->dims[0], each = channels ? base_tensor_numel(old) / channels : 0;
@@ -53,7 +55,8 @@ static td_status fold_numbers(ir_graph *g, const ir_node_def *conv, const ir_nod
     double scale = element(constant(g, norm, 1), c, 1) / sqrt(element(constant(g, norm, 4), c, 1) + eps);
     for (int64_t k = c * each; k < (c + 1) * each; k++)
       base_store_f64(w->dtype, data, k, base_load_f64(w->dtype, data, k) * scale);
-    double moved = (element(bias, c, 0) - element(constant(g, norm, 3), c, 0)) * scale + element(constant(g, norm, 2), c, 0);
+    double moved =
+        (element(bias, c, 0) - element(constant(g, norm, 3), c, 0)) * scale + element(constant(g, norm, 2), c, 0);
     base_store_f64(b->dtype, offset, c, moved);
   }
   return TD_OK;

@@ -1,6 +1,6 @@
-/* common.c -- common subexpressions: of nodes with one operator, equal operands and equal attributes the first one stays.
- * Requires: a verified graph. Keeps: types, order of evaluation. Breaks: nothing. Nodes of a nested block see those of the
- * blocks around it, never those of a sibling; random operators and regions are left alone. */
+/* common.c -- common subexpressions: of nodes with one operator, equal operands and equal attributes the first one
+ * stays. Requires: a verified graph. Keeps: types, order of evaluation. Breaks: nothing. Nodes of a nested block see
+ * those of the blocks around it, never those of a sibling; random operators and regions are left alone. */
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -21,7 +21,8 @@ static base_str key_of(const ir_node_def *node, base_arena *arena) {
 }
 
 static bool in_scope(const ir_graph *g, ir_block inner, ir_block outer) {
-  while (inner.id != outer.id && ir_block_of(g, inner)->owner.id) inner = ir_node_of(g, ir_block_of(g, inner)->owner)->parent;
+  while (inner.id != outer.id && ir_block_of(g, inner)->owner.id)
+    inner = ir_node_of(g, ir_block_of(g, inner)->owner)->parent;
   return inner.id == outer.id;
 }
 
@@ -32,7 +33,8 @@ static td_status merge(ir_graph *g, ir_node keep, ir_node drop, td_error *err) {
   return TD_OK;
 }
 
-static td_status visit(ir_graph *g, ir_block block, base_map *seen, base_arena *arena, uint32_t *changes, td_error *err) {
+static td_status visit(ir_graph *g, ir_block block, base_map *seen, base_arena *arena, uint32_t *changes,
+                       td_error *err) {
   for (uint32_t i = 0; i < ir_block_of(g, block)->nodes.count; i++) {
     ir_node id = ir_block_of(g, block)->nodes.at[i];
     ir_refresh(g, id);

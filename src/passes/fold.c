@@ -2,8 +2,8 @@
  * knows, becomes a constant.
  * Types are inferred anew on the way: a size that was computed from constants is a number afterwards.
  * Requires: a verified graph. Keeps: names of values. Breaks: nothing. Weights are left in their mapping: a view
- * costs nothing at run time, so it is not folded, and a result larger than what it is made from and than FOLD_BYTES would
- * only take memory. */
+ * costs nothing at run time, so it is not folded, and a result larger than what it is made from and than FOLD_BYTES
+ * would only take memory. */
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -123,7 +123,8 @@ static td_status visit(folding *f, ir_block block, uint32_t *changes) {
     TRY(update(f, id));
     TRY(from_contents(g, id, &folded, f->err));
     if (!folded && worth_folding(g, ir_node_of(g, id))) TRY(evaluate(g, id, &folded, f->err));
-    for (uint32_t b = 0; !folded && b < ir_node_of(g, id)->block_count; b++) TRY(visit(f, ir_node_of(g, id)->blocks[b], changes));
+    for (uint32_t b = 0; !folded && b < ir_node_of(g, id)->block_count; b++)
+      TRY(visit(f, ir_node_of(g, id)->blocks[b], changes));
     if (!folded) continue;
     ir_remove_node(g, id);
     ++*changes;

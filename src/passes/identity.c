@@ -24,8 +24,9 @@ static const struct {
   const char *op;
   bool (*also)(const ir_node_def *node);
 } rows[] = {
-    {"aten::clone", never_mind},   {"aten::_to_copy", never_mind}, {"aten::view", never_mind},    {"aten::expand", never_mind},
-    {"aten::permute", is_identity_order}, {"aten::squeeze", never_mind}, {"aten::unsqueeze", never_mind},
+    {"aten::clone", never_mind},     {"aten::_to_copy", never_mind},       {"aten::view", never_mind},
+    {"aten::expand", never_mind},    {"aten::permute", is_identity_order}, {"aten::squeeze", never_mind},
+    {"aten::unsqueeze", never_mind},
 };
 
 static bool is_identity(const ir_graph *g, const ir_node_def *node) {

@@ -11,20 +11,22 @@ static bool is_symbol(const base_dims *dims, base_dim d, int64_t *symbol) {
   return n->op == BASE_DIM_SYMBOL;
 }
 
-static td_status bind_input(const plan_exe *plan, uint32_t index, const base_tensor *t, int64_t *symbols, td_error *err) {
+static td_status bind_input(const plan_exe *plan, uint32_t index, const base_tensor *t, int64_t *symbols,
+                            td_error *err) {
   const plan_port *port = &plan->inputs.at[index];
   const plan_slot *slot = &plan->slots.at[port->slot];
   for (int32_t k = 0; k < slot->rank; k++) {
     int64_t symbol;
     if (base_dim_known(slot->dims[k])) {
       if (slot->dims[k] == t->dims[k]) continue;
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s: dimension %d is %lld, the model has %lld", port->name,
-                       k, (long long)t->dims[k], (long long)slot->dims[k]);
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s: dimension %d is %lld, the model has %lld",
+                       port->name, k, (long long)t->dims[k], (long long)slot->dims[k]);
     }
     if (!is_symbol(&plan->dims, slot->dims[k], &symbol)) continue;
     if (symbols[symbol] >= 0 && symbols[symbol] != t->dims[k])
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s: dimension %d (%s) is %lld here and %lld elsewhere",
-                       port->name, k, plan->dims.symbols.at[symbol].name, (long long)t->dims[k], (long long)symbols[symbol]);
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
+                       "input %s: dimension %d (%s) is %lld here and %lld elsewhere", port->name, k,
+                       plan->dims.symbols.at[symbol].name, (long long)t->dims[k], (long long)symbols[symbol]);
     symbols[symbol] = t->dims[k];
   }
   return TD_OK;
@@ -56,7 +58,8 @@ static td_status bind_slot(const plan_exe *plan, uint32_t index, const int64_t *
   return TD_OK;
 }
 
-static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_arena *arena, plan_binding *b, td_error *err) {
+static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_arena *arena, plan_binding *b,
+                             td_error *err) {
   plan_interval *intervals = base_new(arena, plan_interval, (size_t)plan->slots.count + 1);
   uint32_t *owner = base_new(arena, uint32_t, (size_t)plan->slots.count + 1);
   if (!intervals || !owner) return base_no_memory(err, "a binding");
@@ -79,7 +82,8 @@ td_status plan_bind(const plan_exe *plan, const base_value *inputs, base_arena *
   uint32_t slots = plan->slots.count, symbol_count = plan->dims.symbols.count;
   int64_t *symbols = base_new(arena, int64_t, (size_t)symbol_count + 1);
   size_t *bytes = base_new(arena, size_t, (size_t)slots + 1);
-  *b = (plan_binding){.tensors = base_new(arena, base_tensor, (size_t)slots + 1), .offsets = base_new(arena, size_t, (size_t)slots + 1)};
+  *b = (plan_binding){.tensors = base_new(arena, base_tensor, (size_t)slots + 1),
+                      .offsets = base_new(arena, size_t, (size_t)slots + 1)};
   if (!symbols || !bytes || !b->tensors || !b->offsets) return base_no_memory(err, "a binding");
   for (uint32_t i = 0; i < symbol_count; i++) symbols[i] = -1;
   for (uint32_t i = 0; i < plan->inputs.count; i++)

@@ -71,7 +71,8 @@ bool plan_memory(base_arena *arena, plan_interval *intervals, uint32_t count, si
   size_t sum = 0;
   for (uint32_t i = 0; i < count; i++) {
     order[i] = &intervals[i];
-    if (intervals[i].bytes > SIZE_MAX / 2 || __builtin_add_overflow(sum, rounded(intervals[i].bytes), &sum)) return false;
+    if (intervals[i].bytes > SIZE_MAX / 2 || __builtin_add_overflow(sum, rounded(intervals[i].bytes), &sum))
+      return false;
   }
   qsort(order, count, sizeof *order, larger_first);
   *total = 0;

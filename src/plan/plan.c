@@ -67,7 +67,8 @@ static td_status broken(td_error *err, const char *what, uint32_t index) {
 }
 
 static td_status verify_operands(const plan_exe *plan, const plan_step *s, uint32_t number, td_error *err) {
-  if (!base_in_range(s->in, s->in_count, plan->operands.count) || !base_in_range(s->out, s->out_count, plan->operands.count))
+  if (!base_in_range(s->in, s->in_count, plan->operands.count) ||
+      !base_in_range(s->out, s->out_count, plan->operands.count))
     return broken(err, "operands of step", number);
   for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
     uint32_t slot = plan->operands.at[i < s->in_count ? s->in + i : s->out + (i - s->in_count)];

@@ -5,8 +5,8 @@
  *
  *     0 CALL  1 LOOP(next 5)  2 CALL  3 CALL  4 END  5 CALL
  *
- * A slot is a place for a value. Step numbers are also the clock of lifetimes: an arena slot is live from step `first` to
- * step `last`, both included. */
+ * A slot is a place for a value. Step numbers are also the clock of lifetimes: an arena slot is live from step `first`
+ * to step `last`, both included. */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 #include "base/base.h"
@@ -36,9 +36,9 @@ typedef struct plan_slot {
 
 typedef enum plan_kind { PLAN_CALL, PLAN_SHOW /* a view: alias, no work */, PLAN_IF, PLAN_LOOP, PLAN_END } plan_kind;
 
-/* What a step may call. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs in the tail their sizes
- * and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the operands' values say; called
- * once per binding. */
+/* What a step may call. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs in the tail their
+ * sizes and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the operands' values
+ * say; called once per binding. */
 typedef struct plan_function {
   const char *name;
   const void *op;
@@ -46,19 +46,19 @@ typedef struct plan_function {
 } plan_function;
 
 typedef struct plan_step {
-  uint32_t kind;     /* plan_kind */
-  uint32_t function; /* of CALL, SHOW */
-  uint32_t attrs;    /* offset into params, or PLAN_NONE */
+  uint32_t kind;                         /* plan_kind */
+  uint32_t function;                     /* of CALL, SHOW */
+  uint32_t attrs;                        /* offset into params, or PLAN_NONE */
   uint32_t in, in_count, out, out_count; /* into operands: slots, PLAN_NONE for absent ones */
-  uint32_t next;     /* region: the step after it; END: its region */
-  uint32_t block;    /* region: its first block in blocks; END: its own block */
-  uint32_t name;     /* offset into names: where it came from, for people */
-  bool defines;      /* some output is in the tail */
+  uint32_t next;                         /* region: the step after it; END: its region */
+  uint32_t block;                        /* region: its first block in blocks; END: its own block */
+  uint32_t name;                         /* offset into names: where it came from, for people */
+  bool defines;                          /* some output is in the tail */
 } plan_step;
 
 /* A block of a region: steps [first, end], `end` being its END step. LOOP: params are the iteration number, then the
- * carried slots, which are also the step's outputs; results are the condition, then the next carried values. IF: results
- * go to the step's outputs. */
+ * carried slots, which are also the step's outputs; results are the condition, then the next carried values. IF:
+ * results go to the step's outputs. */
 typedef struct plan_block {
   uint32_t first, end;
   uint32_t params, param_count, results, result_count; /* into operands */
@@ -87,7 +87,7 @@ typedef struct plan_exe {
   BASE_VEC(plan_segment) segments;
   BASE_VEC(plan_port) inputs;
   BASE_VEC(plan_port) outputs;
-  BASE_VEC(char) names;  /* NUL-terminated texts; [0] is "" */
+  BASE_VEC(char) names;      /* NUL-terminated texts; [0] is "" */
   BASE_VEC(uint64_t) params; /* attribute blocks, 8-byte units; offsets count units */
   bool needs_tail;
   double gflop; /* of one run; 0 when it depends on open sizes */
@@ -117,8 +117,8 @@ typedef struct plan_interval {
   size_t offset; /* out: a multiple of 64 */
 } plan_interval;
 /* Gives every interval an offset such that those alive at the same step do not overlap: largest first, each into the
- * smallest gap that fits (greedy by size, Pisarchyk and Lee 2020). *total: bytes of the arena; *lower: the most bytes alive
- * at one step, which no plan can beat. False: out of memory (scratch from `arena`) or overflow. */
+ * smallest gap that fits (greedy by size, Pisarchyk and Lee 2020). *total: bytes of the arena; *lower: the most bytes
+ * alive at one step, which no plan can beat. False: out of memory (scratch from `arena`) or overflow. */
 bool plan_memory(base_arena *arena, plan_interval *intervals, uint32_t count, size_t *total, size_t *lower);
 
 /* ---- binding ---- */
@@ -130,7 +130,9 @@ typedef struct plan_binding {
   size_t arena_bytes, arena_lower;
 } plan_binding;
 
-/* Evaluates every size for `inputs` (one tensor per input, dtype and rank checked before; only dims are read). Allocates
- * the binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan, many arenas. */
-td_status plan_bind(const plan_exe *plan, const base_value *inputs, base_arena *arena, plan_binding *binding, td_error *err);
+/* Evaluates every size for `inputs` (one tensor per input, dtype and rank checked before; only dims are read).
+ * Allocates the binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan,
+ * many arenas. */
+td_status plan_bind(const plan_exe *plan, const base_value *inputs, base_arena *arena, plan_binding *binding,
+                    td_error *err);
 #endif

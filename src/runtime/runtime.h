@@ -9,8 +9,8 @@ typedef struct run_session run_session;
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_session **session, td_error *err);
 void run_session_free(run_session *session); /* NULL allowed */
 
-/* Binds input `index` without copying; `value` (tensors dense) must stay valid until the run returns. Rank and dtype are
- * checked. */
+/* Binds input `index` without copying; `value` (tensors dense) must stay valid until the run returns. Rank and dtype
+ * are checked. */
 td_status run_set_input(run_session *session, uint32_t index, const base_value *value, td_error *err);
 /* Room for `count` values that lives until the next call for the same input: the items of a list input. */
 base_value *run_list_items(run_session *session, uint32_t index, size_t count);

@@ -34,23 +34,24 @@ struct run_session {
   base_call *calls;      /* per step */
   base_value *inputs;    /* as set by the caller */
   bool *input_set;
-  base_value **lists;    /* per input: items given by the caller */
+  base_value **lists; /* per input: items given by the caller */
   size_t *list_caps;
-  int64_t *key;          /* scratch for look-up */
+  int64_t *key; /* scratch for look-up */
   run_bound bounds[RUN_BINDINGS];
   uint32_t bound_count;
   run_bound *active;
-  char *memory;          /* the arena of planned offsets */
+  char *memory; /* the arena of planned offsets */
   size_t memory_bytes;
   run_stack tail, scratch;
-  td_error *err;         /* of the run in progress */
+  td_error *err; /* of the run in progress */
   uint64_t runs;
-  bool ran;              /* outputs are valid */
+  bool ran; /* outputs are valid */
 };
 
 /* Runs steps [first, end). */
 td_status run_steps(run_session *s, uint32_t first, uint32_t end);
-/* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be reused. */
+/* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be
+ * reused. */
 td_status run_assign(run_session *s, uint32_t target, uint32_t source);
 /* Deep copy of a value into the tail. */
 td_status run_keep(run_session *s, const base_value *from, base_value *to);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 static void *tail_keep(void *memory, size_t bytes) { return run_stack_take(&((run_session *)memory)->tail, bytes); }
-static void *scratch_take(void *memory, size_t bytes) { return run_stack_take(&((run_session *)memory)->scratch, bytes); }
+static void *scratch_take(void *memory, size_t bytes) {
+  return run_stack_take(&((run_session *)memory)->scratch, bytes);
+}
 
 static size_t key_length(const run_session *s) { return ((size_t)s->plan->inputs.count + 1) * (BASE_MAX_RANK + 1); }
 
@@ -17,9 +19,14 @@ static void prepare_calls(run_session *s) {
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *step = &plan->steps.at[i];
     if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) continue;
-    s->calls[i] = (base_call){.attrs = plan_attrs(plan, step->attrs), .op = plan->functions.at[step->function].op,
-                              .in = (const base_value *const *)(s->pointers + step->in), .out = s->pointers + step->out,
-                              .in_count = step->in_count, .out_count = step->out_count, .memory = s, .keep = tail_keep,
+    s->calls[i] = (base_call){.attrs = plan_attrs(plan, step->attrs),
+                              .op = plan->functions.at[step->function].op,
+                              .in = (const base_value *const *)(s->pointers + step->in),
+                              .out = s->pointers + step->out,
+                              .in_count = step->in_count,
+                              .out_count = step->out_count,
+                              .memory = s,
+                              .keep = tail_keep,
                               .scratch = scratch_take};
   }
 }
@@ -79,18 +86,19 @@ static td_status check_tensor(const plan_port *port, const plan_slot *slot, cons
     return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s; the model takes %s", port->name,
                      base_tensor_describe(t, text, sizeof text), td_dtype_name(slot->dtype));
   if (slot->rank >= 0 && t->rank != slot->rank)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s, of rank %d; the model takes rank %d", port->name,
-                     base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s, of rank %d; the model takes rank %d",
+                     port->name, base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
   for (int32_t i = 0; i < slot->rank; i++)
     if (base_dim_known(slot->dims[i]) && slot->dims[i] != t->dims[i])
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s; the model has %lld as dimension %d", port->name,
-                       base_tensor_describe(t, text, sizeof text), (long long)slot->dims[i], i);
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s; the model has %lld as dimension %d",
+                       port->name, base_tensor_describe(t, text, sizeof text), (long long)slot->dims[i], i);
   return TD_OK;
 }
 
 td_status run_set_input(run_session *s, uint32_t index, const base_value *value, td_error *err) {
   if (index >= s->plan->inputs.count)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index, s->plan->inputs.count);
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
+                     s->plan->inputs.count);
   const plan_port *port = &s->plan->inputs.at[index];
   bool wants_list = strcmp(port->kind, "list") == 0, wants_tensor = strcmp(port->kind, "tensor") == 0;
   if ((wants_list && value->kind != BASE_LIST) || (wants_tensor && value->kind != BASE_TENSOR))
@@ -218,8 +226,10 @@ td_status run_session_run(run_session *s, td_error *err) {
 
 td_status run_output(const run_session *s, uint32_t index, const base_value **value, td_error *err) {
   if (index >= s->plan->outputs.count)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index, s->plan->outputs.count);
-  if (!s->ran) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output yet: the last run failed or never was");
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index,
+                     s->plan->outputs.count);
+  if (!s->ran)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output yet: the last run failed or never was");
   *value = &s->values[s->plan->outputs.at[index].slot];
   return TD_OK;
 }

@@ -1,5 +1,5 @@
-/* steps.c -- the executor: walks the line of steps. Every call was prepared when the session was made; here are only the
- * order, the sizes that running tells, and control flow. */
+/* steps.c -- the executor: walks the line of steps. Every call was prepared when the session was made; here are only
+ * the order, the sizes that running tells, and control flow. */
 #include "runtime/runtime_priv.h"
 
 enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */
@@ -12,7 +12,8 @@ static td_status named(run_session *s, const plan_step *step, td_status status) 
 static void clear_outputs(run_session *s, const plan_step *step) {
   for (uint32_t i = 0; i < step->out_count; i++) {
     uint32_t slot = s->plan->operands.at[step->out + i];
-    if (slot != PLAN_NONE && s->plan->slots.at[slot].place == PLAN_TAIL) s->values[slot] = (base_value){.kind = BASE_TENSOR};
+    if (slot != PLAN_NONE && s->plan->slots.at[slot].place == PLAN_TAIL)
+      s->values[slot] = (base_value){.kind = BASE_TENSOR};
   }
 }
 
@@ -60,7 +61,8 @@ td_status run_assign(run_session *s, uint32_t target, uint32_t source) {
   base_value *to = &s->values[target];
   if (from == to) return TD_OK;
   if (s->plan->slots.at[target].place == PLAN_TAIL) {
-    bool strided = from->kind == BASE_TENSOR && !base_tensor_contiguous(&from->tensor); /* the plan takes it for dense */
+    bool strided =
+        from->kind == BASE_TENSOR && !base_tensor_contiguous(&from->tensor); /* the plan takes it for dense */
     if (strided || !lasting(s->plan, source)) return run_keep(s, from, to);
     *to = *from;
     return TD_OK;
@@ -127,7 +129,8 @@ static td_status loop_start(run_session *s, const plan_step *step, int64_t *trip
 static bool holds_strings(const base_value *value) {
   if (value->kind == BASE_TENSOR) return value->tensor.dtype == TD_STRING;
   bool found = false;
-  for (int64_t i = 0; value->kind == BASE_LIST && !found && i < value->list.count; i++) found = holds_strings(&value->list.items[i]);
+  for (int64_t i = 0; value->kind == BASE_LIST && !found && i < value->list.count; i++)
+    found = holds_strings(&value->list.items[i]);
   return found;
 }
 

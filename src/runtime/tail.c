@@ -1,5 +1,5 @@
-/* tail.c -- memory for what only running can size: two stacks of bytes over lazily committed reservations. Values in the
- * tail are never freed one by one; a loop compacts what it carries when the rest has grown. */
+/* tail.c -- memory for what only running can size: two stacks of bytes over lazily committed reservations. Values in
+ * the tail are never freed one by one; a loop compacts what it carries when the rest has grown. */
 #include "runtime/runtime_priv.h"
 
 #include <string.h>
@@ -47,7 +47,8 @@ td_status run_keep(run_session *s, const base_value *from, base_value *to) {
   if (from->kind == BASE_TENSOR) TRY(keep_tensor(s, &from->tensor, &copy.tensor));
   if (from->kind == BASE_LIST) {
     size_t bytes;
-    if (__builtin_mul_overflow((size_t)from->list.count, sizeof(base_value), &bytes)) return base_no_memory(s->err, "a list");
+    if (__builtin_mul_overflow((size_t)from->list.count, sizeof(base_value), &bytes))
+      return base_no_memory(s->err, "a list");
     copy.list = (base_list){.items = run_stack_take(&s->tail, bytes ? bytes : 1), .count = from->list.count};
     if (!copy.list.items) return base_no_memory(s->err, "a list");
     for (int64_t i = 0; i < from->list.count; i++) TRY(run_keep(s, &from->list.items[i], &copy.list.items[i]));

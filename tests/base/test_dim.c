@@ -66,7 +66,8 @@ static void evaluates_as_built(void **state) {
 
 static void prints_and_parses(void **state) {
   base_dims *d = *state;
-  base_dim e = base_dim_sub(d, base_dim_mul(d, base_dim_symbol(d, "batch size"), base_dim_fresh(d)), base_dim_symbol(d, "k"));
+  base_dim e =
+      base_dim_sub(d, base_dim_mul(d, base_dim_symbol(d, "batch size"), base_dim_fresh(d)), base_dim_symbol(d, "k"));
   base_text text = {.allocator = &base_libc_allocator};
   base_dim_print(d, e, &text);
   const char *at = text.at;
@@ -92,8 +93,8 @@ static uint32_t next_random(uint32_t *seed) {
 
 enum { SYMBOLS = 3, BUILT = 40 };
 
-/* Whatever is simplified, the value stays: sums, products and divisions of everything made so far. Sizes are positive, as
- * those of the tensors are that a division is ever taken of. */
+/* Whatever is simplified, the value stays: sums, products and divisions of everything made so far. Sizes are positive,
+ * as those of the tensors are that a division is ever taken of. */
 static void simplifying_keeps_the_value(void **state) {
   base_dims *d = *state;
   const int64_t values[SYMBOLS] = {7, 12, 5};
@@ -155,7 +156,8 @@ static void every_operation_prints_and_parses(void **state) {
     assert_int_equal(base_dim_parse(d, &at, text.at + text.length), e);
   }
   base_text_free(&text);
-  const char *const bad[] = {"", "add(a", "add(a,)", "add(a b)", "nothing(a, b)", "\"open", "div(a, 0)", "9223372036854775808("};
+  const char *const bad[] = {
+      "", "add(a", "add(a,)", "add(a b)", "nothing(a, b)", "\"open", "div(a, 0)", "9223372036854775808("};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     const char *at = bad[i];
     assert_int_equal(base_dim_parse(d, &at, bad[i] + strlen(bad[i])), BASE_DIM_NONE);
@@ -164,10 +166,13 @@ static void every_operation_prints_and_parses(void **state) {
 
 static void numbers_divide_downward(void **state) {
   (void)state;
-  const struct { base_dim_op op; int64_t a, b, want; } cases[] = {
-      {BASE_DIM_FLOORDIV, 7, 2, 3},  {BASE_DIM_FLOORDIV, -7, 2, -4}, {BASE_DIM_FLOORDIV, 7, -2, -4}, {BASE_DIM_CEILDIV, 7, 2, 4},
-      {BASE_DIM_CEILDIV, -7, 2, -3}, {BASE_DIM_MOD, 7, 3, 1},        {BASE_DIM_MOD, -7, 3, 2},       {BASE_DIM_MOD, 7, -3, -2},
-      {BASE_DIM_MIN, 3, 5, 3},       {BASE_DIM_MAX, 3, 5, 5},        {BASE_DIM_BROADCAST, 1, 5, 5},  {BASE_DIM_BROADCAST, 5, 1, 5}};
+  const struct {
+    base_dim_op op;
+    int64_t a, b, want;
+  } cases[] = {{BASE_DIM_FLOORDIV, 7, 2, 3}, {BASE_DIM_FLOORDIV, -7, 2, -4}, {BASE_DIM_FLOORDIV, 7, -2, -4},
+               {BASE_DIM_CEILDIV, 7, 2, 4},  {BASE_DIM_CEILDIV, -7, 2, -3},  {BASE_DIM_MOD, 7, 3, 1},
+               {BASE_DIM_MOD, -7, 3, 2},     {BASE_DIM_MOD, 7, -3, -2},      {BASE_DIM_MIN, 3, 5, 3},
+               {BASE_DIM_MAX, 3, 5, 5},      {BASE_DIM_BROADCAST, 1, 5, 5},  {BASE_DIM_BROADCAST, 5, 1, 5}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_int_equal(base_dim_binary(NULL, cases[i].op, cases[i].a, cases[i].b), cases[i].want);
   assert_int_equal(base_dim_binary(NULL, BASE_DIM_BROADCAST, 3, 5), BASE_DIM_NONE);

@@ -1,5 +1,5 @@
-/* replay.c -- main for a fuzz target built without libFuzzer: feeds it every file of the folder or list that it is given,
- * so that any compiler and any build runs the checked-in corpus. */
+/* replay.c -- main for a fuzz target built without libFuzzer: feeds it every file of the folder or list that it is
+ * given, so that any compiler and any build runs the checked-in corpus. */
 #include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -13,7 +13,8 @@ static inline void touch_tensor(const base_tensor *t) {
   void *copy = malloc(bytes + 1);
   if (copy) base_tensor_pack(copy, t);
   if (copy && t->dtype == TD_STRING)
-    for (int64_t i = 0; i < base_tensor_numel(t); i++) base_hash(((base_str *)copy)[i].at, ((base_str *)copy)[i].length, 0);
+    for (int64_t i = 0; i < base_tensor_numel(t); i++)
+      base_hash(((base_str *)copy)[i].at, ((base_str *)copy)[i].length, 0);
   free(copy);
 }
 

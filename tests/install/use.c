@@ -1,4 +1,5 @@
-/* use.c -- a program outside the source tree: is the installed header usable, does the library answer, is it the right one? */
+/* use.c -- a program outside the source tree: is the installed header usable, does the library answer, is it the right
+ * one? */
 #include <stdio.h>
 #include <string.h>
 #include <treadle/treadle.h>

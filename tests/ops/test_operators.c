@@ -1,5 +1,5 @@
-/* Every operator over its generated cases: what inference says is what the reference gives, with numbers and with symbols;
- * strides, alignment and the memory of a plan make no difference. */
+/* Every operator over its generated cases: what inference says is what the reference gives, with numbers and with
+ * symbols; strides, alignment and the memory of a plan make no difference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,9 @@ typedef struct subject {
   td_error err;
 } subject;
 
-static const char *name_of(const subject *s) { return base_arena_format(s->c.arena, "%s case %u", s->op->name, s->number); }
+static const char *name_of(const subject *s) {
+  return base_arena_format(s->c.arena, "%s case %u", s->op->name, s->number);
+}
 
 #define EXPECT(condition, s, what) \
   if (!(condition)) fail_msg("%s: %s: %s", name_of(s), what, (s)->err.text)
@@ -92,7 +94,8 @@ static void strides_and_alignment_do_not_matter(subject *s) {
   for (uint32_t i = 0; i < s->c.in_count; i++)
     if (s->at[i]) spread(s, i);
   evaluate(s, again);
-  for (uint32_t i = 0; i < s->out_count; i++) expect_equal(s, &s->out[i], &again[i], "strided operands give other results");
+  for (uint32_t i = 0; i < s->out_count; i++)
+    expect_equal(s, &s->out[i], &again[i], "strided operands give other results");
   memcpy(s->in, kept, sizeof kept);
 }
 
@@ -117,8 +120,15 @@ static void symbols_agree(subject *s) {
     in[i].constant = small_ints ? t : NULL;
     at[i] = &in[i];
   }
-  ir_infer ctx = {.op = s->op, .attrs = s->attrs, .in = at, .in_count = s->c.in_count, .out = out, .out_count = s->out_count,
-                  .dims = &dims, .arena = s->c.arena, .err = &s->err};
+  ir_infer ctx = {.op = s->op,
+                  .attrs = s->attrs,
+                  .in = at,
+                  .in_count = s->c.in_count,
+                  .out = out,
+                  .out_count = s->out_count,
+                  .dims = &dims,
+                  .arena = s->c.arena,
+                  .err = &s->err};
   td_status status = s->op->infer(&ctx);
   EXPECT(status == TD_OK, s, "inference with symbols fails");
   for (uint32_t i = 0; i < s->out_count; i++) {
@@ -144,7 +154,11 @@ static td_status build_graph(subject *s, ir_graph *g) {
     ir_type type = ir_tensor(t->dtype, t->rank, d);
     TRY(ir_add_input(g, &type, base_arena_format(s->c.arena, "in%u", i), IR_NO_VALUE, &in[i], &s->err));
   }
-  ir_new_node spec = {.op = s->op, .in = in, .in_count = s->c.in_count, .out_count = s->out_count, .args = s->c.args,
+  ir_new_node spec = {.op = s->op,
+                      .in = in,
+                      .in_count = s->c.in_count,
+                      .out_count = s->out_count,
+                      .args = s->c.args,
                       .arg_count = s->c.arg_count};
   ir_node node;
   TRY(ir_add_node(g, g->top, &spec, &node, NULL, &s->err));
@@ -167,7 +181,8 @@ static void plans_agree(subject *s, const char *backend) {
   plan_exe *plan = NULL;
   run_session *session = NULL;
   td_status status = build_graph(s, g);
-  if (status == TD_OK) status = compile_graph(g, compile_find_backend(backend), NULL, &base_libc_allocator, &plan, &s->err);
+  if (status == TD_OK)
+    status = compile_graph(g, compile_find_backend(backend), NULL, &base_libc_allocator, &plan, &s->err);
   if (status == TD_OK) status = run_plan(s, plan, &session);
   EXPECT(status == TD_OK, s, backend);
   for (uint32_t i = 0; i < s->out_count; i++) {

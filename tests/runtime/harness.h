@@ -1,5 +1,5 @@
-/* harness.h -- a graph given as text, compiled and run: what the tests of passes, compile and runtime share. Tensors are
- * written as "2x3: 1 2 3 4 5 6" ("": rank 0); where elements are left out, counting goes on from the last one. */
+/* harness.h -- a graph given as text, compiled and run: what the tests of passes, compile and runtime share. Tensors
+ * are written as "2x3: 1 2 3 4 5 6" ("": rank 0); where elements are left out, counting goes on from the last one. */
 #ifndef TESTS_RUNTIME_HARNESS_H
 #define TESTS_RUNTIME_HARNESS_H
 #include <setjmp.h>
@@ -109,7 +109,8 @@ static inline void expect_tensor(rig *r, const base_tensor *got, const char *exp
   if (!same) fail_msg("%s is not %.40s", base_tensor_describe(got, have, sizeof have), expected);
   for (int64_t i = 0; i < base_tensor_numel(got); i++) {
     double a = base_load_f64(got->dtype, got->data, i), b = base_load_f64(want.dtype, want.data, i);
-    if (a != b) fail_msg("element %lld of %s is %g, not %g", (long long)i, base_tensor_describe(got, have, sizeof have), a, b);
+    if (a != b)
+      fail_msg("element %lld of %s is %g, not %g", (long long)i, base_tensor_describe(got, have, sizeof have), a, b);
   }
 }
 

@@ -124,7 +124,10 @@ static void more_shapes_than_are_kept(void **state) {
 static void refuses_misfits(void **state) {
   (void)state;
   rig r;
-  rig_open(&r, "input %0 \"x\": f32[n, 3]\ninput %1 \"y\": f32[n]\n%2 = aten::add(%0, %0)\noutput \"z\" %2\noutput \"w\" %1\n", NULL);
+  rig_open(
+      &r,
+      "input %0 \"x\": f32[n, 3]\ninput %1 \"y\": f32[n]\n%2 = aten::add(%0, %0)\noutput \"z\" %2\noutput \"w\" %1\n",
+      NULL);
   const base_value *value;
   assert_int_equal(run_output(r.session, 0, &value, &r.err), TD_BAD_ARGUMENT);
   assert_int_equal(run_session_run(r.session, &r.err), TD_BAD_ARGUMENT);
@@ -538,13 +541,20 @@ static void errors_name_the_node(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(allocates_nothing),        cmocka_unit_test(shapes_come_and_go),
-      cmocka_unit_test(more_shapes_than_are_kept), cmocka_unit_test(refuses_misfits),
-      cmocka_unit_test(defaults_stand_in),        cmocka_unit_test(outputs_of_every_kind),
-      cmocka_unit_test(branches_of_other_shapes), cmocka_unit_test(carried_values_swap),
-      cmocka_unit_test(carried_views),            cmocka_unit_test(nested_loops),
-      cmocka_unit_test(long_loops_tidy_up),       cmocka_unit_test(garbage_does_not_pile_up),
-      cmocka_unit_test(strings_are_carried),      cmocka_unit_test(reuse_changes_no_bit),
+      cmocka_unit_test(allocates_nothing),
+      cmocka_unit_test(shapes_come_and_go),
+      cmocka_unit_test(more_shapes_than_are_kept),
+      cmocka_unit_test(refuses_misfits),
+      cmocka_unit_test(defaults_stand_in),
+      cmocka_unit_test(outputs_of_every_kind),
+      cmocka_unit_test(branches_of_other_shapes),
+      cmocka_unit_test(carried_values_swap),
+      cmocka_unit_test(carried_views),
+      cmocka_unit_test(nested_loops),
+      cmocka_unit_test(long_loops_tidy_up),
+      cmocka_unit_test(garbage_does_not_pile_up),
+      cmocka_unit_test(strings_are_carried),
+      cmocka_unit_test(reuse_changes_no_bit),
       cmocka_unit_test(errors_name_the_node),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

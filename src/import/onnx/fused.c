@@ -48,7 +48,8 @@ ir_value onnx_channels_last(onnx_node *n, ir_value v) { return move_axis(n, v, 1
 
 ir_value onnx_dequantise(onnx_node *n, ir_value x, ir_value scale, ir_value zero) {
   ir_value in[] = {x, scale, zero};
-  return ONNX_EMIT_ARGS(n, "td::dequantize_linear", in, zero.id ? 3 : 2, ARG_INT("axis", 0), ARG_DTYPE("dtype", TD_F32));
+  return ONNX_EMIT_ARGS(n, "td::dequantize_linear", in, zero.id ? 3 : 2, ARG_INT("axis", 0),
+                        ARG_DTYPE("dtype", TD_F32));
 }
 
 ir_value onnx_quantise(onnx_node *n, ir_value x, ir_value scale, ir_value zero, td_dtype dtype) {

@@ -3,8 +3,8 @@
 #define IMPORT_ONNX_FUSED_PRIV_H
 #include "import/onnx/onnx_priv.h"
 
-/* The activation that the node's attribute `activation` names ("": none), applied to `v`. `params` are its parameters in
- * the order of ONNX's own attributes (alpha, beta; min, max); missing ones take ONNX's defaults. */
+/* The activation that the node's attribute `activation` names ("": none), applied to `v`. `params` are its parameters
+ * in the order of ONNX's own attributes (alpha, beta; min, max); missing ones take ONNX's defaults. */
 ir_value onnx_activate(onnx_node *n, ir_value v, const double *params, uint32_t count);
 /* Channels last to channels second, and back. */
 ir_value onnx_channels_second(onnx_node *n, ir_value v);

@@ -4,7 +4,8 @@
 /* q, k, v, mask, past key, past value, valid keys. */
 static void lower_attention(onnx_node *n) {
   ir_value in[7], out[4] = {IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE};
-  uint32_t ins = onnx_in_count(n) < 7 ? onnx_in_count(n) : 7, outs = onnx_out_count(n) < 4 ? onnx_out_count(n) : 4, count = 0;
+  uint32_t ins = onnx_in_count(n) < 7 ? onnx_in_count(n) : 7, outs = onnx_out_count(n) < 4 ? onnx_out_count(n) : 4,
+           count = 0;
   for (uint32_t i = 0; i < ins; i++) in[i] = onnx_in(n, i);
   base_arg args[8];
   if (onnx_attr_has(n, "scale")) args[count++] = ARG_FLOAT("scale", onnx_attr_float(n, "scale", 1));
@@ -38,11 +39,13 @@ static void lower_rotary_ms(onnx_node *n) {
   ir_value x = onnx_in(n, 0), cosine = onnx_in(n, 2), in[] = {x, cosine, onnx_in(n, 3), onnx_in(n, 1)};
   int64_t heads = onnx_attr_int(n, "num_heads", 0), rotary = onnx_attr_int(n, "rotary_embedding_dim", 0);
   const ir_type *t = onnx_type(n, x), *c = onnx_type(n, cosine);
-  if (heads == 0 && t->rank == 3 && c->rank == 2 && base_dim_known(t->dims[2]) && base_dim_known(c->dims[1]) && c->dims[1] > 0)
+  if (heads == 0 && t->rank == 3 && c->rank == 2 && base_dim_known(t->dims[2]) && base_dim_known(c->dims[1]) &&
+      c->dims[1] > 0)
     heads = t->dims[2] / (2 * c->dims[1]);
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::rotary_embedding", in, 4,
-                                ARG_BOOL("interleaved", onnx_attr_int(n, "interleaved", 0) != 0), ARG_INT("heads", heads),
-                                ARG_INT("rotary_size", rotary)));
+  onnx_out(
+      n, 0,
+      ONNX_EMIT_ARGS(n, "td::rotary_embedding", in, 4, ARG_BOOL("interleaved", onnx_attr_int(n, "interleaved", 0) != 0),
+                     ARG_INT("heads", heads), ARG_INT("rotary_size", rotary)));
 }
 
 ONNX_DECLARE(attention);

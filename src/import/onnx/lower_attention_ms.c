@@ -1,5 +1,5 @@
-/* lower_attention_ms.c -- com.microsoft's attention operators, in terms of aten::scaled_dot_product_attention and (for the
- * one that owns its cache) td::group_query_attention. */
+/* lower_attention_ms.c -- com.microsoft's attention operators, in terms of aten::scaled_dot_product_attention and (for
+ * the one that owns its cache) td::group_query_attention. */
 #include "import/onnx/fused_priv.h"
 
 /* Elements [start, end) of `axis`. */
@@ -46,15 +46,22 @@ static masks read_mask(onnx_node *n, ir_value mask, td_dtype dtype) {
 }
 
 /* Emits attention over q, k, v with a past; `out` gets y, present keys, present values. */
-static void attend(onnx_node *n, const ir_value *qkv, masks m, ir_value past_k, ir_value past_v, ir_value *out, uint32_t outs) {
+static void attend(onnx_node *n, const ir_value *qkv, masks m, ir_value past_k, ir_value past_v, ir_value *out,
+                   uint32_t outs) {
   int64_t heads = onnx_attr_int(n, "num_heads", 1);
   double scale = onnx_attr_float(n, "scale", 0);
   bool causal = onnx_attr_int(n, "unidirectional", 0);
-  if (causal && m.lengths.id) onnx_fail(n, TD_UNSUPPORTED, "unidirectional attention with key lengths as its mask is not supported");
+  if (causal && m.lengths.id)
+    onnx_fail(n, TD_UNSUPPORTED, "unidirectional attention with key lengths as its mask is not supported");
   ir_value in[] = {qkv[0], qkv[1], qkv[2], m.bias, past_k, past_v, m.lengths};
-  base_arg args[] = {ARG_INT("heads", heads), ARG_INT("kv_heads", heads), ARG_BOOL("is_causal", causal), ARG_FLOAT("scale", scale)};
-  onnx_emit_many(n, "aten::scaled_dot_product_attention", in, m.lengths.id ? 7 : past_k.id ? 6 : m.bias.id ? 4 : 3, args,
-                 scale != 0 ? 4 : 3, out, outs);
+  base_arg args[] = {ARG_INT("heads", heads), ARG_INT("kv_heads", heads), ARG_BOOL("is_causal", causal),
+                     ARG_FLOAT("scale", scale)};
+  onnx_emit_many(n, "aten::scaled_dot_product_attention", in,
+                 m.lengths.id ? 7
+                 : past_k.id  ? 6
+                 : m.bias.id  ? 4
+                              : 3,
+                 args, scale != 0 ? 4 : 3, out, outs);
 }
 
 /* ---- Attention and QAttention: one product gives queries, keys and values ---- */
@@ -65,7 +72,8 @@ static void joined_attention(onnx_node *n, ir_value joined, ir_value mask, ir_va
   const int64_t *sizes = onnx_attr_ints(n, "qkv_hidden_sizes", &count);
   const ir_type *t = onnx_type(n, joined);
   base_dim whole = t->rank == 3 ? t->dims[2] : BASE_DIM_NONE;
-  if (count != 3 && (!base_dim_known(whole) || whole % 3 != 0)) onnx_fail(n, TD_UNSUPPORTED, "the sizes of queries, keys and values are unknown");
+  if (count != 3 && (!base_dim_known(whole) || whole % 3 != 0))
+    onnx_fail(n, TD_UNSUPPORTED, "the sizes of queries, keys and values are unknown");
   if (onnx_attr_int(n, "do_rotary", 0)) onnx_fail(n, TD_UNSUPPORTED, "do_rotary is not supported");
   if (onnx_failed(n)) return;
   int64_t q = count == 3 ? sizes[0] : whole / 3, k = count == 3 ? sizes[1] : q, v = count == 3 ? sizes[2] : q, zero = 0;
@@ -78,13 +86,15 @@ static void joined_attention(onnx_node *n, ir_value joined, ir_value mask, ir_va
   attend(n, qkv, m, past_k, past_v, out, wants ? 3 : 1);
   onnx_out(n, 0, out[0]);
   if (!wants) return;
-  ir_value pair[] = {ONNX_EMIT(n, "aten::unsqueeze", out[1], onnx_ints(n, &zero, 1)), ONNX_EMIT(n, "aten::unsqueeze", out[2], onnx_ints(n, &zero, 1))};
+  ir_value pair[] = {ONNX_EMIT(n, "aten::unsqueeze", out[1], onnx_ints(n, &zero, 1)),
+                     ONNX_EMIT(n, "aten::unsqueeze", out[2], onnx_ints(n, &zero, 1))};
   onnx_out(n, 1, ONNX_EMIT_ARGS(n, "aten::cat", pair, 2, ARG_INT("dim", 0)));
 }
 
 /* input, weights, bias, mask, past, attention bias */
 static void lower_attention(onnx_node *n) {
-  if (onnx_attr_int(n, "past_present_share_buffer", 0)) onnx_fail(n, TD_UNSUPPORTED, "past_present_share_buffer is not supported");
+  if (onnx_attr_int(n, "past_present_share_buffer", 0))
+    onnx_fail(n, TD_UNSUPPORTED, "past_present_share_buffer is not supported");
   ir_value joined = add_if(n, ONNX_EMIT(n, "aten::matmul", onnx_in(n, 0), onnx_in(n, 1)), onnx_in(n, 2));
   joined_attention(n, joined, onnx_in(n, 3), onnx_in(n, 4), onnx_in(n, 5));
 }
@@ -143,8 +153,10 @@ static void lower_group_query(onnx_node *n) {
   ir_value in[12], out[3] = {IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE};
   if (onnx_in_count(n) > 12) onnx_fail(n, TD_UNSUPPORTED, "quantised caches are not supported");
   for (uint32_t i = 0; i < 12; i++) in[i] = onnx_in(n, i);
-  base_arg args[] = {ARG_INT("heads", onnx_attr_int(n, "num_heads", 1)), ARG_INT("kv_heads", onnx_attr_int(n, "kv_num_heads", 1)),
-                     ARG_FLOAT("scale", onnx_attr_float(n, "scale", 0)), ARG_FLOAT("softcap", onnx_attr_float(n, "softcap", 0)),
+  base_arg args[] = {ARG_INT("heads", onnx_attr_int(n, "num_heads", 1)),
+                     ARG_INT("kv_heads", onnx_attr_int(n, "kv_num_heads", 1)),
+                     ARG_FLOAT("scale", onnx_attr_float(n, "scale", 0)),
+                     ARG_FLOAT("softcap", onnx_attr_float(n, "softcap", 0)),
                      ARG_BOOL("rotary", onnx_attr_int(n, "do_rotary", 0) != 0),
                      ARG_BOOL("interleaved", onnx_attr_int(n, "rotary_interleaved", 0) != 0),
                      ARG_INT("window", onnx_attr_int(n, "local_window_size", -1)),

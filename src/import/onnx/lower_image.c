@@ -13,8 +13,9 @@ static const char *linear_name(const char *mode) { return strcmp(mode, "bilinear
 /* x and scales where pixels keep their corner: all of Upsample, and Resize before it could say otherwise. */
 static void asymmetric(onnx_node *n, ir_value scales) {
   ir_value in[] = {onnx_in(n, 0), IR_NO_VALUE, scales};
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::resize", in, 3, ARG_STR("mode", linear_name(onnx_attr_str(n, "mode", "nearest"))),
-                                ARG_STR("coordinates", "asymmetric"), ARG_STR("nearest", "floor")));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "td::resize", in, 3, ARG_STR("mode", linear_name(onnx_attr_str(n, "mode", "nearest"))),
+                          ARG_STR("coordinates", "asymmetric"), ARG_STR("nearest", "floor")));
 }
 
 static void lower_resize10(onnx_node *n) { asymmetric(n, onnx_in(n, 1)); }
@@ -52,21 +53,24 @@ static void lower_grid_sample(onnx_node *n) {
   if (strcmp(mode, "bilinear") == 0) mode = "linear";
   if (strcmp(mode, "bicubic") == 0) mode = "cubic";
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1)};
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::grid_sample", in, 2, ARG_STR("mode", mode),
-                                ARG_STR("padding", onnx_attr_str(n, "padding_mode", "zeros")),
-                                ARG_BOOL("align_corners", onnx_attr_int(n, "align_corners", 0) != 0)));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "td::grid_sample", in, 2, ARG_STR("mode", mode),
+                          ARG_STR("padding", onnx_attr_str(n, "padding_mode", "zeros")),
+                          ARG_BOOL("align_corners", onnx_attr_int(n, "align_corners", 0) != 0)));
 }
 
 /* Before opset 16 corners of regions were not shifted by half a pixel. */
 static void lower_roi_align(onnx_node *n) {
-  const char *at = onnx_attr_str(n, "coordinate_transformation_mode", onnx_opset(n) < 16 ? "output_half_pixel" : "half_pixel");
+  const char *at =
+      onnx_attr_str(n, "coordinate_transformation_mode", onnx_opset(n) < 16 ? "output_half_pixel" : "half_pixel");
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2)};
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::roi_align", in, 3, ARG_INT("height", onnx_attr_int(n, "output_height", 1)),
-                                ARG_INT("width", onnx_attr_int(n, "output_width", 1)),
-                                ARG_INT("sampling_ratio", onnx_attr_int(n, "sampling_ratio", 0)),
-                                ARG_FLOAT("spatial_scale", onnx_attr_float(n, "spatial_scale", 1)),
-                                ARG_BOOL("maximum", strcmp(onnx_attr_str(n, "mode", "avg"), "max") == 0),
-                                ARG_BOOL("half_pixel", strcmp(at, "half_pixel") == 0)));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "td::roi_align", in, 3, ARG_INT("height", onnx_attr_int(n, "output_height", 1)),
+                          ARG_INT("width", onnx_attr_int(n, "output_width", 1)),
+                          ARG_INT("sampling_ratio", onnx_attr_int(n, "sampling_ratio", 0)),
+                          ARG_FLOAT("spatial_scale", onnx_attr_float(n, "spatial_scale", 1)),
+                          ARG_BOOL("maximum", strcmp(onnx_attr_str(n, "mode", "avg"), "max") == 0),
+                          ARG_BOOL("half_pixel", strcmp(at, "half_pixel") == 0)));
 }
 
 static void lower_max_roi_pool(onnx_node *n) {
@@ -75,19 +79,16 @@ static void lower_max_roi_pool(onnx_node *n) {
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1)};
   if (count != 2) onnx_fail(n, TD_BAD_FILE, "pooled_shape has %u sizes instead of 2", count);
   if (onnx_failed(n)) return;
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::max_roi_pool", in, 2, ARG_INT("height", shape[0]), ARG_INT("width", shape[1]),
-                                ARG_FLOAT("spatial_scale", onnx_attr_float(n, "spatial_scale", 1))));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "td::max_roi_pool", in, 2, ARG_INT("height", shape[0]), ARG_INT("width", shape[1]),
+                          ARG_FLOAT("spatial_scale", onnx_attr_float(n, "spatial_scale", 1))));
 }
 
 ONNX_DECLARE(image);
 const onnx_lowering onnx_lower_image[] = {
-    {"", "Upsample", 7, lower_upsample7},
-    {"", "Upsample", 9, lower_resize10},
-    {"", "Resize", 10, lower_resize10},
-    {"", "Resize", 11, lower_resize},
-    {"", "GridSample", 16, lower_grid_sample},
-    {"", "RoiAlign", 10, lower_roi_align},
-    {"", "MaxRoiPool", 1, lower_max_roi_pool},
-    {"com.microsoft", "GridSample", 1, lower_grid_sample},
+    {"", "Upsample", 7, lower_upsample7},      {"", "Upsample", 9, lower_resize10},
+    {"", "Resize", 10, lower_resize10},        {"", "Resize", 11, lower_resize},
+    {"", "GridSample", 16, lower_grid_sample}, {"", "RoiAlign", 10, lower_roi_align},
+    {"", "MaxRoiPool", 1, lower_max_roi_pool}, {"com.microsoft", "GridSample", 1, lower_grid_sample},
 };
 ONNX_TABLE(image);

@@ -4,9 +4,9 @@
 /* alpha A B + beta C. Before opset 7 C had to be told to broadcast; the rule itself was the same. */
 static ir_value gemm(onnx_node *n) {
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2)};
-  base_arg args[] = {ARG_FLOAT("alpha", onnx_attr_float(n, "alpha", 1)), ARG_FLOAT("beta", onnx_attr_float(n, "beta", 1)),
-                     ARG_BOOL("trans_a", onnx_attr_int(n, "transA", 0) != 0),
-                     ARG_BOOL("trans_b", onnx_attr_int(n, "transB", 0) != 0)};
+  base_arg args[] = {
+      ARG_FLOAT("alpha", onnx_attr_float(n, "alpha", 1)), ARG_FLOAT("beta", onnx_attr_float(n, "beta", 1)),
+      ARG_BOOL("trans_a", onnx_attr_int(n, "transA", 0) != 0), ARG_BOOL("trans_b", onnx_attr_int(n, "transB", 0) != 0)};
   return onnx_emit(n, "td::gemm", in, onnx_has(n, 2) ? 3 : 2, args, 4);
 }
 
@@ -63,7 +63,9 @@ static ir_value scaled_product(onnx_node *n, ir_value a, ir_value b, ir_value a_
   return ONNX_EMIT(n, "aten::mul", onnx_cast(n, sums, onnx_type_dtype(n, scale)), scale);
 }
 
-static ir_value add_bias(onnx_node *n, ir_value v, ir_value bias) { return bias.id ? ONNX_EMIT(n, "aten::add", v, bias) : v; }
+static ir_value add_bias(onnx_node *n, ir_value v, ir_value bias) {
+  return bias.id ? ONNX_EMIT(n, "aten::add", v, bias) : v;
+}
 
 /* a, b, a_scale, b_scale, a_zero, b_zero, bias */
 static void lower_integer_to_float(onnx_node *n) {
@@ -81,8 +83,8 @@ static void lower_dynamic_matmul(onnx_node *n) {
   onnx_out(n, 0, add_bias(n, product, onnx_in(n, 4)));
 }
 
-/* a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero. c is i32 in units of alpha a_scale b_scale. Without y_scale
- * the result is float. */
+/* a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero. c is i32 in units of alpha a_scale b_scale. Without
+ * y_scale the result is float. */
 static void lower_qgemm(onnx_node *n) {
   ir_value a = turn(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), false);
   ir_value b = turn(n, onnx_in(n, 3), onnx_attr_int(n, "transB", 0), false);
@@ -93,7 +95,9 @@ static void lower_qgemm(onnx_node *n) {
   double alpha = onnx_attr_float(n, "alpha", 1);
   if (alpha != 1) scale = ONNX_EMIT(n, "aten::mul", scale, onnx_scalar(n, TD_F32, alpha));
   ir_value y = ONNX_EMIT(n, "aten::mul", onnx_cast(n, sums, TD_F32), scale), zero = onnx_in(n, 8);
-  if (onnx_has(n, 7)) y = onnx_quantise(n, y, onnx_in(n, 7), zero, zero.id ? onnx_type_dtype(n, zero) : onnx_type_dtype(n, onnx_in(n, 0)));
+  if (onnx_has(n, 7))
+    y = onnx_quantise(n, y, onnx_in(n, 7), zero,
+                      zero.id ? onnx_type_dtype(n, zero) : onnx_type_dtype(n, onnx_in(n, 0)));
   onnx_out(n, 0, y);
 }
 
@@ -102,19 +106,24 @@ static void lower_nbits(onnx_node *n) {
   if (onnx_has(n, 4)) onnx_fail(n, TD_UNSUPPORTED, "g_idx (reordered rows of B) is not supported");
   if (onnx_attr_int(n, "weight_prepacked", 0)) onnx_fail(n, TD_UNSUPPORTED, "prepacked weights are not supported");
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 5)};
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::matmul_nbits", in, in[4].id ? 5 : in[3].id ? 4 : 3,
-                                ARG_INT("k", onnx_attr_int(n, "K", 0)), ARG_INT("n", onnx_attr_int(n, "N", 0)),
-                                ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
-                                ARG_INT("block_size", onnx_attr_int(n, "block_size", 0))));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "td::matmul_nbits", in,
+                          in[4].id   ? 5
+                          : in[3].id ? 4
+                                     : 3,
+                          ARG_INT("k", onnx_attr_int(n, "K", 0)), ARG_INT("n", onnx_attr_int(n, "N", 0)),
+                          ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
+                          ARG_INT("block_size", onnx_attr_int(n, "block_size", 0))));
 }
 
 static void lower_gather_nbits(onnx_node *n) {
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3)};
-  onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::gather_nbits", in, in[3].id ? 4 : 3,
-                                ARG_INT("gather_axis", onnx_attr_int(n, "gather_axis", 0)),
-                                ARG_INT("quantize_axis", onnx_attr_int(n, "quantize_axis", 1)),
-                                ARG_INT("block_size", onnx_attr_int(n, "block_size", 128)),
-                                ARG_INT("bits", onnx_attr_int(n, "bits", 4))));
+  onnx_out(n, 0,
+           ONNX_EMIT_ARGS(n, "td::gather_nbits", in, in[3].id ? 4 : 3,
+                          ARG_INT("gather_axis", onnx_attr_int(n, "gather_axis", 0)),
+                          ARG_INT("quantize_axis", onnx_attr_int(n, "quantize_axis", 1)),
+                          ARG_INT("block_size", onnx_attr_int(n, "block_size", 128)),
+                          ARG_INT("bits", onnx_attr_int(n, "bits", 4))));
 }
 
 ONNX_DECLARE(matmul);

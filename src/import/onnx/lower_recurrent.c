@@ -11,8 +11,8 @@ enum { MAX_ACTIVATIONS = 6 };
 static const struct {
   const char *name;
   bool alpha, beta;
-} takes[] = {{"Affine", true, true},    {"LeakyRelu", true, false},  {"ThresholdedRelu", true, false}, {"ScaledTanh", true, true},
-             {"HardSigmoid", true, true}, {"Elu", true, false}};
+} takes[] = {{"Affine", true, true},     {"LeakyRelu", true, false},  {"ThresholdedRelu", true, false},
+             {"ScaledTanh", true, true}, {"HardSigmoid", true, true}, {"Elu", true, false}};
 
 typedef struct activations {
   const char *names; /* comma separated */
@@ -24,7 +24,8 @@ static activations read_activations(onnx_node *n) {
   activations a = {.count = 0};
   uint32_t names, alphas, betas, alphas_used = 0, betas_used = 0;
   const char *const *name = onnx_attr_strs(n, "activations", &names);
-  const double *alpha = onnx_attr_floats(n, "activation_alpha", &alphas), *beta = onnx_attr_floats(n, "activation_beta", &betas);
+  const double *alpha = onnx_attr_floats(n, "activation_alpha", &alphas),
+               *beta = onnx_attr_floats(n, "activation_beta", &betas);
   if (names > MAX_ACTIVATIONS) {
     onnx_fail(n, TD_BAD_FILE, "%u activations", names);
     return a;

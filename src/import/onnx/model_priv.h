@@ -7,9 +7,9 @@
 #include "import/onnx/onnx_priv.h"
 
 enum {
-  ONNX_MAX_DEPTH = 64,   /* of nested graphs, and of function calls within function calls */
-  ONNX_MAX_ATTRS = 256,  /* of a node: they are searched one by one */
-  ONNX_MAX_OPSETS = 256  /* of a model or function: likewise */
+  ONNX_MAX_DEPTH = 64,  /* of nested graphs, and of function calls within function calls */
+  ONNX_MAX_ATTRS = 256, /* of a node: they are searched one by one */
+  ONNX_MAX_OPSETS = 256 /* of a model or function: likewise */
 };
 
 /* AttributeProto.AttributeType */

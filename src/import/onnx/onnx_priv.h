@@ -1,6 +1,6 @@
 /* onnx_priv.h -- what the lowering files of the ONNX front end see. A lowering turns one ONNX node into nodes of the
- * graph. Errors are sticky: after a failure every function here does nothing and gives zero values, so a lowering reads as
- * straight code and its caller checks once. */
+ * graph. Errors are sticky: after a failure every function here does nothing and gives zero values, so a lowering reads
+ * as straight code and its caller checks once. */
 #ifndef IMPORT_ONNX_ONNX_PRIV_H
 #define IMPORT_ONNX_ONNX_PRIV_H
 #include "ir/ir.h"
@@ -8,8 +8,8 @@
 typedef struct onnx_node onnx_node; /* a node being lowered, with its model, scope, opset version and target block */
 
 /* A row of the lowering tables: ONNX operator `name` of `domain` ("" for ai.onnx) from version `since` on. Of several
- * rows the one with the highest since <= the model's opset is used. Plain 1:1 operators need no row: they are aliases in
- * the operator's descriptor. */
+ * rows the one with the highest since <= the model's opset is used. Plain 1:1 operators need no row: they are aliases
+ * in the operator's descriptor. */
 typedef struct onnx_lowering {
   const char *domain, *name;
   int since;
@@ -17,18 +17,20 @@ typedef struct onnx_lowering {
 } onnx_lowering;
 /* Each file lower_<family>.c exports `const onnx_lowering onnx_lower_<family>[]` and its count, and has a line
  * LOWER(<family>) in lower.def. */
-#define ONNX_TABLE(family) const uint32_t onnx_lower_##family##_count = sizeof onnx_lower_##family / sizeof *onnx_lower_##family
-#define ONNX_DECLARE(family) \
-  extern const onnx_lowering onnx_lower_##family[]; extern const uint32_t onnx_lower_##family##_count
+#define ONNX_TABLE(family) \
+  const uint32_t onnx_lower_##family##_count = sizeof onnx_lower_##family / sizeof *onnx_lower_##family
+#define ONNX_DECLARE(family)                        \
+  extern const onnx_lowering onnx_lower_##family[]; \
+  extern const uint32_t onnx_lower_##family##_count
 
 /* ---- the node ---- */
-int64_t onnx_opset(const onnx_node *n);       /* version of the node's domain in force here */
+int64_t onnx_opset(const onnx_node *n); /* version of the node's domain in force here */
 const char *onnx_op_type(const onnx_node *n);
-uint32_t onnx_in_count(const onnx_node *n);   /* trailing absent inputs not counted */
+uint32_t onnx_in_count(const onnx_node *n); /* trailing absent inputs not counted */
 uint32_t onnx_out_count(const onnx_node *n);
-ir_value onnx_in(onnx_node *n, uint32_t i);   /* none when absent */
+ir_value onnx_in(onnx_node *n, uint32_t i); /* none when absent */
 bool onnx_has(const onnx_node *n, uint32_t i);
-bool onnx_wants(const onnx_node *n, uint32_t i); /* output i has a name */
+bool onnx_wants(const onnx_node *n, uint32_t i);         /* output i has a name */
 void onnx_out(onnx_node *n, uint32_t i, ir_value value); /* output i is `value` */
 
 bool onnx_attr_has(const onnx_node *n, const char *name);
@@ -53,21 +55,26 @@ bool onnx_known_ints(onnx_node *n, ir_value v, const int64_t **ints, uint32_t *c
 bool onnx_known_floats(onnx_node *n, ir_value v, const double **floats, uint32_t *count);
 
 /* ---- building ---- */
-ir_value onnx_ints(onnx_node *n, const int64_t *ints, uint32_t count);  /* an i64 vector constant */
-ir_value onnx_int(onnx_node *n, int64_t value);                         /* i64, rank 0 */
-ir_value onnx_scalar(onnx_node *n, td_dtype dtype, double value);       /* rank 0 */
-ir_value onnx_constant(onnx_node *n, const base_tensor *tensor);        /* elements copied into the graph's arena */
+ir_value onnx_ints(onnx_node *n, const int64_t *ints, uint32_t count); /* an i64 vector constant */
+ir_value onnx_int(onnx_node *n, int64_t value);                        /* i64, rank 0 */
+ir_value onnx_scalar(onnx_node *n, td_dtype dtype, double value);      /* rank 0 */
+ir_value onnx_constant(onnx_node *n, const base_tensor *tensor);       /* elements copied into the graph's arena */
 /* Adds `op` and gives its first output. `outs`, if not NULL, gets out_count outputs. */
-ir_value onnx_emit(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args, uint32_t arg_count);
+ir_value onnx_emit(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args,
+                   uint32_t arg_count);
 void onnx_emit_many(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args,
                     uint32_t arg_count, ir_value *outs, uint32_t out_count);
-/* Shorthands: ONNX_EMIT(n, "aten::add", a, b); ONNX_EMIT_ARGS(n, "aten::cat", ((ir_value[]){a, b}), 2, ARG_INT("dim", 0)) */
+/* Shorthands: ONNX_EMIT(n, "aten::add", a, b); ONNX_EMIT_ARGS(n, "aten::cat", ((ir_value[]){a, b}), 2, ARG_INT("dim",
+ * 0)) */
 #define ONNX_EMIT(n, op, ...) \
   onnx_emit((n), (op), (ir_value[]){__VA_ARGS__}, sizeof((ir_value[]){__VA_ARGS__}) / sizeof(ir_value), NULL, 0)
-#define ONNX_EMIT_ARGS(n, op, ins, in_count, ...) \
-  onnx_emit((n), (op), (ins), (in_count), (base_arg[]){__VA_ARGS__}, sizeof((base_arg[]){__VA_ARGS__}) / sizeof(base_arg))
+#define ONNX_EMIT_ARGS(n, op, ins, in_count, ...)                    \
+  onnx_emit((n), (op), (ins), (in_count), (base_arg[]){__VA_ARGS__}, \
+            sizeof((base_arg[]){__VA_ARGS__}) / sizeof(base_arg))
 ir_value onnx_cast(onnx_node *n, ir_value v, td_dtype dtype); /* v itself when it has that dtype */
-void onnx_fail(onnx_node *n, td_status code, const char *format, ...) BASE_PRINTF(3, 4); /* sticky; the first one stays */
+void onnx_fail(onnx_node *n, td_status code, const char *format, ...)
+    BASE_PRINTF(3, 4); /* sticky; the first one stays */
 bool onnx_failed(const onnx_node *n);
-void *onnx_alloc(onnx_node *n, size_t bytes); /* zeroed, lives as long as the graph; NULL (and failed) when out of memory */
+void *onnx_alloc(onnx_node *n,
+                 size_t bytes); /* zeroed, lives as long as the graph; NULL (and failed) when out of memory */
 #endif

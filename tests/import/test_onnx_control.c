@@ -161,11 +161,53 @@ static void refusals(void **state) {
   expect_error(&m, TD_UNSUPPORTED, "net.onnx", "1 operator is not supported: Foo-17 (1 node, first step)");
 }
 
+static base_text read_whole(const char *path) {
+  base_text text = message();
+  char bytes[4096];
+  FILE *file = fopen(path, "rb");
+  if (!file) fail_msg("cannot read %s", path);
+  for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;) base_text_add(&text, bytes, n);
+  fclose(file);
+  return text;
+}
+
+/* Each allocation fails in turn, in bodies and branches too: an error, and nothing leaks. */
+static void no_memory(void **state) {
+  (void)state;
+  static const char *const cases[] = {"function_True", "if_nested_True",  "loop_if",
+                                      "loop_sequence", "scan8_lengths_1", "scan9_2"};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  const ir_opset *ops = ops_set(arena);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char path[128];
+    snprintf(path, sizeof path, "tests/models/control/%s/model.onnx", cases[i]);
+    base_text m = read_whole(path);
+    import_source source = {.bytes = m.at, .size = m.length};
+    td_status status = TD_NO_RESOURCE;
+    for (uint64_t n = 1; status != TD_OK; n++) {
+      base_counting counting = {.inner = &base_libc_allocator, .fail_at = n};
+      td_allocator allocator = base_counting_allocator(&counting);
+      ir_graph *graph = NULL;
+      td_error err = {0};
+      status = import_model(&source, ops, &allocator, &graph, &err);
+      if (status != TD_OK && status != TD_NO_RESOURCE) fail_msg("%s: %s: %s", path, err.name, err.text);
+      ir_graph_free(graph);
+      assert_int_equal(counting.live, 0);
+    }
+    base_text_free(&m);
+  }
+  base_arena_free(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(if_joins_types),        cmocka_unit_test(known_condition_chooses),
-      cmocka_unit_test(loop_of_fixed_type),    cmocka_unit_test(loop_opens_sizes),
-      cmocka_unit_test(scan_writes_backwards), cmocka_unit_test(refusals),
+      cmocka_unit_test(if_joins_types),
+      cmocka_unit_test(known_condition_chooses),
+      cmocka_unit_test(loop_of_fixed_type),
+      cmocka_unit_test(loop_opens_sizes),
+      cmocka_unit_test(scan_writes_backwards),
+      cmocka_unit_test(refusals),
+      cmocka_unit_test(no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,37 @@ static void all_unsupported_at_once(void **state) {
       "strings are not supported)");
 }
 
+static void put_cast(base_text *graph, const char *name, const char *in, const char *out, int64_t to) {
+  base_text attrs = message();
+  put_attr_int(&attrs, "to", to);
+  put_node_as(graph, 1, "", "Cast", name, in, out, &attrs);
+}
+
+/* What a lowering refuses is collected too; nodes that need a refused one are not, branches are looked into. */
+static void all_refusals_at_once(void **state) {
+  (void)state;
+  base_text g = message(), branch = message(), other = message(), attrs = message();
+  put_input(&g, "x", DIMS(2));
+  put_value_as(&g, 11, "c", 9, 0, NULL);
+  put_cast(&g, "one", "x", "a", 14);
+  put_node(&g, "Add", "uses it", "a,a", "b");
+  put_cast(&g, "lost", "b", "d", 14);
+  put_cast(&g, "two", "x", "e", 14);
+  put_cast(&branch, "three", "x", "f", 15);
+  put_output(&branch, "f");
+  put_node(&other, "Identity", "", "x", "h");
+  put_output(&other, "h");
+  put_attr_graph(&attrs, "then_branch", &branch);
+  put_attr_graph(&attrs, "else_branch", &other);
+  put_node_as(&g, 1, "", "If", "choose", "c", "y", &attrs);
+  put_node(&g, "Add", "", "y,d", "z");
+  put_output(&g, "z");
+  base_text m = model_of(&g, NULL);
+  expect_error(&m, TD_UNSUPPORTED, "net.onnx",
+               "2 operators are not supported: Cast-17 (2 nodes, first one; the element type 14 is not supported), "
+               "Cast-17 (1 node, first three; the element type 15 is not supported)");
+}
+
 static void put_function(base_text *all, const char *name, const char *calls) {
   base_text f = message();
   fmt_put_str(&f, 1, name);
@@ -277,6 +308,7 @@ int main(void) {
       cmocka_unit_test(bad_names),
       cmocka_unit_test(cycle),
       cmocka_unit_test(recursion),
+      cmocka_unit_test(all_refusals_at_once),
       cmocka_unit_test(all_unsupported_at_once),
       cmocka_unit_test(exponential_calls),
       cmocka_unit_test(nesting),

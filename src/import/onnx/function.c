@@ -40,6 +40,8 @@ static td_status give_outputs(onnx_node *n, const onnx_function *f, const onnx_s
     if (!id)
       return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "the function's output \"%.*s\" is not defined",
                        (int)name.length, name.at);
+    n->is_lost = *id == ONNX_LOST;
+    if (n->is_lost) return base_fail(n->im->err, TD_UNSUPPORTED, NULL, -1, "the function is not supported");
     if (*id != ONNX_NOT_MADE) onnx_out(n, i, (ir_value){*id});
   }
   return TD_OK;

@@ -76,24 +76,27 @@ td_status onnx_lower_alias(onnx_node *n) {
 
 /* ---- any node ---- */
 
+static td_status find_input(onnx_node *n, uint32_t i, base_str name) {
+  const uint32_t *id = onnx_lookup(n->scope, name);
+  if (!id)
+    return base_fail(n->im->err, TD_BAD_FILE, NULL, -1,
+                     "the input \"%.*s\" is not defined: no node, input or initializer has that name", (int)name.length,
+                     name.at);
+  n->is_lost = *id == ONNX_LOST;
+  if (*id == ONNX_LOST || *id == ONNX_NOT_MADE)
+    return base_fail(n->im->err, TD_UNSUPPORTED, NULL, -1,
+                     "the input \"%.*s\" is an optional output that is not supported", (int)name.length, name.at);
+  n->in[i] = (ir_value){*id};
+  if (*id) n->in_count = i + 1;
+  return TD_OK;
+}
+
 static td_status find_inputs(onnx_node *n) {
   const onnx_record *r = n->record;
   n->in = base_new(n->im->arena, ir_value, (size_t)r->in.count + 1);
   if (!n->in) return base_no_memory(n->im->err, "a node");
-  for (uint32_t i = 0; i < r->in.count; i++) {
-    base_str name = r->in.at[i];
-    if (!name.length) continue;
-    const uint32_t *id = onnx_lookup(n->scope, name);
-    if (!id)
-      onnx_fail(n, TD_BAD_FILE, "the input \"%.*s\" is not defined: no node, input or initializer has that name",
-                (int)name.length, name.at);
-    else if (*id == ONNX_NOT_MADE)
-      onnx_fail(n, TD_UNSUPPORTED, "the input \"%.*s\" is an optional output that is not supported", (int)name.length,
-                name.at);
-    if (!id || *id == ONNX_NOT_MADE) return n->status;
-    n->in[i] = (ir_value){*id};
-    if (*id) n->in_count = i + 1;
-  }
+  for (uint32_t i = 0; i < r->in.count; i++)
+    if (r->in.at[i].length) TRY(find_input(n, i, r->in.at[i]));
   return TD_OK;
 }
 
@@ -133,9 +136,18 @@ static td_status apply(onnx_node *n) {
 static td_status define_outputs(onnx_node *n) {
   for (uint32_t i = 0; i < n->out_count; i++) {
     if (!onnx_wants(n, i)) continue;
-    TRY(onnx_define(n->scope, n->record->out.at[i], n->made[i] ? n->out[i] : (ir_value){ONNX_NOT_MADE}));
+    uint32_t otherwise = onnx_failed(n) ? ONNX_LOST : ONNX_NOT_MADE;
+    bool made = n->made[i] && !onnx_failed(n);
+    TRY(onnx_define(n->scope, n->record->out.at[i], made ? n->out[i] : (ir_value){otherwise}));
   }
   return TD_OK;
+}
+
+/* A node that is not supported loses its outputs, and so do its users; the walk goes on to find all such nodes. */
+static td_status finish_node(onnx_node *n) {
+  if (onnx_failed(n) && n->status != TD_UNSUPPORTED) return n->status;
+  if (onnx_failed(n) && !n->is_lost) TRY(onnx_note_missing(n->im, n->record, n->label, n->im->err->text));
+  return base_error_name(n->im->err, define_outputs(n), "node %s", n->origin);
 }
 
 static td_status lower_node(onnx_scope *scope, const onnx_record *record) {
@@ -143,8 +155,7 @@ static td_status lower_node(onnx_scope *scope, const onnx_record *record) {
   TRY(name_node(&n));
   onnx_take(&n, enter_node(&n));
   if (!onnx_failed(&n)) onnx_take(&n, apply(&n));
-  if (!onnx_failed(&n)) onnx_take(&n, define_outputs(&n));
-  return n.status;
+  return finish_node(&n);
 }
 
 /* ---- graphs ---- */
@@ -173,9 +184,10 @@ static td_status take_results(onnx_node *n, const onnx_scope *scope, const onnx_
   for (uint32_t i = 0; i < graph->outputs.count; i++) {
     base_str name = graph->outputs.at[i].name;
     const uint32_t *id = onnx_lookup(scope, name);
-    if (!id || *id == ONNX_ABSENT || *id == ONNX_NOT_MADE)
-      return base_fail(n->im->err, TD_BAD_FILE, NULL, -1, "the output \"%.*s\" of its graph is not defined",
-                       (int)name.length, name.at);
+    n->is_lost = id && *id == ONNX_LOST;
+    if (n->is_lost || !id || *id == ONNX_ABSENT || *id == ONNX_NOT_MADE)
+      return base_fail(n->im->err, n->is_lost ? TD_UNSUPPORTED : TD_BAD_FILE, NULL, -1,
+                       "the output \"%.*s\" of its graph is not defined", (int)name.length, name.at);
     results[i] = (ir_value){*id};
   }
   return TD_OK;

@@ -101,6 +101,7 @@ static td_status lower_model(onnx_import *im) {
   TRY(onnx_define_initializers(&scope, graph));
   TRY(add_inputs(&scope, graph));
   TRY(onnx_lower_graph(&scope, graph));
+  TRY(onnx_report_missing(im));
   return add_outputs(&scope, graph);
 }
 
@@ -124,15 +125,17 @@ static td_status load(onnx_import *im) {
 
 td_status import_onnx_load(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                            td_error *err) {
+  td_error own = {0}; /* also where the caller wants none: refusals are collected from it */
   *graph = NULL;
   onnx_import im = {.source = source,
                     .graph = ir_graph_new(a, ops),
                     .arena = base_arena_new(a),
                     .memory_limit = memory_limit(source->size),
-                    .err = err};
-  td_status status = im.graph && im.arena ? load(&im) : base_no_memory(err, "a graph");
+                    .err = &own};
+  td_status status = im.graph && im.arena ? load(&im) : base_no_memory(&own, "a graph");
   base_arena_free(im.arena);
   if (status == TD_OK) *graph = im.graph;
   else ir_graph_free(im.graph);
+  if (status != TD_OK && err) *err = own;
   return status;
 }

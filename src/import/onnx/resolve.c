@@ -36,18 +36,6 @@ static const struct {
     {"", "RegexFullMatch", "operators on strings are not supported"},
 };
 
-/* An operator that nothing lowers. */
-typedef struct missing {
-  const onnx_record *first;
-  uint32_t nodes;
-} missing;
-
-typedef struct resolver {
-  onnx_import *im;
-  base_map seen; /* (domain, name) -> position in `missing` */
-  BASE_VEC(missing) missing;
-} resolver;
-
 static int compare_names(const char *domain, const char *name, const onnx_lowering *row) {
   int order = strcmp(domain, row->domain);
   return order ? order : strcmp(name, row->name);
@@ -114,34 +102,35 @@ static bool find_version(const onnx_opsets *opsets, base_str domain, int64_t *ve
   return false;
 }
 
-static td_status resolve_graph(resolver *r, onnx_graph *graph, const onnx_opsets *opsets, uint32_t depth);
+static td_status resolve_graph(onnx_import *im, onnx_graph *graph, const onnx_opsets *opsets, uint32_t depth);
 
-static td_status enter_function(resolver *r, onnx_function *f, uint32_t depth) {
+static td_status enter_function(onnx_import *im, onnx_function *f, uint32_t depth) {
   if (f->state == ONNX_RESOLVED) return TD_OK;
   if (f->state == ONNX_ENTERED)
-    return base_fail(r->im->err, TD_BAD_FILE, r->im->source->file, -1, "the function \"%.*s\" calls itself",
+    return base_fail(im->err, TD_BAD_FILE, im->source->file, -1, "the function \"%.*s\" calls itself",
                      (int)f->name.length, f->name.at);
   f->state = ONNX_ENTERED;
-  TRY(resolve_graph(r, &f->body, &f->opsets, depth + 1));
+  TRY(resolve_graph(im, &f->body, &f->opsets, depth + 1));
   f->state = ONNX_RESOLVED;
   return TD_OK;
 }
 
-static td_status add_missing(resolver *r, const onnx_record *record, base_str key) {
-  const uint32_t *at = base_map_get(&r->seen, key);
-  if (at) {
-    r->missing.at[*at].nodes++;
-    return TD_OK;
-  }
-  missing *m = base_vec_push(r->im->arena, &r->missing);
-  if (!m || !base_map_put(&r->seen, r->im->arena, key, r->missing.count - 1, NULL))
-    return base_no_memory(r->im->err, "nodes");
-  *m = (missing){record, 1};
-  return TD_OK;
+static const char *refusal(const onnx_record *record) {
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if (base_str_is(record->domain, refused[i].domain) &&
+        (!refused[i].name || base_str_is(record->op_type, refused[i].name)))
+      return refused[i].reason;
+  return NULL;
 }
 
-static td_status resolve_node(resolver *r, onnx_record *record, const onnx_opsets *opsets, uint32_t depth) {
-  onnx_import *im = r->im;
+static td_status note_missing(onnx_import *im, const onnx_record *r) {
+  const char *label = r->name.length
+                          ? onnx_cstr(im, r->name)
+                          : base_arena_format(im->arena, "%.*s_%u", (int)r->op_type.length, r->op_type.at, r->index);
+  return label ? onnx_note_missing(im, r, label, refusal(r)) : base_no_memory(im->err, "a name");
+}
+
+static td_status resolve_node(onnx_import *im, onnx_record *record, const onnx_opsets *opsets, uint32_t depth) {
   onnx_impl *impl = &record->impl;
   const char *domain = onnx_cstr(im, record->domain), *name = onnx_cstr(im, record->op_type);
   base_str key;
@@ -155,62 +144,27 @@ static td_status resolve_node(resolver *r, onnx_record *record, const onnx_opset
   if (impl->row && impl->op && impl->alias->since > impl->row->since) impl->row = NULL;
   if (impl->row || impl->op) return TD_OK;
   const uint32_t *function = base_map_get(&im->functions, key);
-  if (!function) return add_missing(r, record, key);
+  if (!function) return note_missing(im, record);
   impl->function = &im->model.functions.at[*function];
-  return enter_function(r, impl->function, depth);
+  return enter_function(im, impl->function, depth);
 }
 
-static td_status resolve_graph(resolver *r, onnx_graph *graph, const onnx_opsets *opsets, uint32_t depth) {
+static td_status resolve_graph(onnx_import *im, onnx_graph *graph, const onnx_opsets *opsets, uint32_t depth) {
   if (depth > ONNX_MAX_DEPTH)
-    return base_fail(r->im->err, TD_BAD_FILE, r->im->source->file, -1,
-                     "functions and graphs are nested more than %d deep", ONNX_MAX_DEPTH);
+    return base_fail(im->err, TD_BAD_FILE, im->source->file, -1, "functions and graphs are nested more than %d deep",
+                     ONNX_MAX_DEPTH);
   for (uint32_t i = 0; i < graph->nodes.count; i++) {
     onnx_record *record = &graph->nodes.at[i];
-    TRY(resolve_node(r, record, opsets, depth));
+    TRY(resolve_node(im, record, opsets, depth));
     for (uint32_t k = 0; k < record->attrs.count; k++)
-      if (record->attrs.at[k].graph) TRY(resolve_graph(r, record->attrs.at[k].graph, opsets, depth + 1));
+      if (record->attrs.at[k].graph) TRY(resolve_graph(im, record->attrs.at[k].graph, opsets, depth + 1));
   }
   return TD_OK;
 }
 
-static const char *refusal(const onnx_record *record) {
-  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-    if (base_str_is(record->domain, refused[i].domain) &&
-        (!refused[i].name || base_str_is(record->op_type, refused[i].name)))
-      return refused[i].reason;
-  return NULL;
-}
-
-static void describe_missing(const missing *m, base_text *text) {
-  const onnx_record *r = m->first;
-  const char *reason = refusal(r);
-  base_text_print(text, "%.*s", (int)r->op_type.length, r->op_type.at);
-  if (r->domain.length) base_text_print(text, " of %.*s", (int)r->domain.length, r->domain.at);
-  else base_text_print(text, "-%lld", (long long)r->impl.version);
-  base_text_print(text, " (%u %s, first ", m->nodes, m->nodes == 1 ? "node" : "nodes");
-  if (r->name.length) base_text_print(text, "%.*s", (int)r->name.length, r->name.at);
-  else base_text_print(text, "%.*s_%u", (int)r->op_type.length, r->op_type.at, r->index);
-  base_text_print(text, "%s%s)", reason ? "; " : "", reason ? reason : "");
-}
-
-static td_status report_missing(const resolver *r) {
-  base_text text = {.allocator = base_arena_allocator(r->im->arena)};
-  uint32_t count = r->missing.count, shown = 0;
-  base_text_print(&text, count == 1 ? "1 operator is not supported: " : "%u operators are not supported: ", count);
-  for (; shown < count && text.length < 1500; shown++) {
-    if (shown) base_text_print(&text, ", ");
-    describe_missing(&r->missing.at[shown], &text);
-  }
-  if (shown < count) base_text_print(&text, " and %u more", count - shown);
-  td_status status = base_fail(r->im->err, TD_UNSUPPORTED, r->im->source->file, -1, "%s", text.at ? text.at : "");
-  base_text_free(&text);
-  return status;
-}
-
 td_status onnx_resolve(onnx_import *im) {
-  resolver r = {.im = im};
   TRY(collect_rows(im));
   TRY(index_functions(im));
-  TRY(resolve_graph(&r, im->model.graph, &im->model.opsets, 0));
-  return r.missing.count ? report_missing(&r) : TD_OK;
+  TRY(resolve_graph(im, im->model.graph, &im->model.opsets, 0));
+  return onnx_report_missing(im);
 }

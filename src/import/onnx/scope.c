@@ -49,7 +49,7 @@ td_status onnx_define(onnx_scope *scope, base_str name, ir_value value) {
   if (onnx_lookup(scope, name))
     return base_fail(im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice", (int)name.length, name.at);
   if (!base_map_put(&scope->names, im->arena, name, value.id, NULL)) return base_no_memory(im->err, "a name");
-  return value.id == ONNX_NOT_MADE ? TD_OK : onnx_name_value(scope, name, value);
+  return value.id == ONNX_NOT_MADE || value.id == ONNX_LOST ? TD_OK : onnx_name_value(scope, name, value);
 }
 
 td_status onnx_check_memory(onnx_import *im) {

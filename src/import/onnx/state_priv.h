@@ -3,6 +3,8 @@
 #define IMPORT_ONNX_STATE_PRIV_H
 #include "import/onnx/model_priv.h"
 
+typedef struct onnx_missing onnx_missing;
+
 typedef struct onnx_import {
   const import_source *source;
   ir_graph *graph;
@@ -13,13 +15,17 @@ typedef struct onnx_import {
   base_map files;             /* location of an external file -> position in graph->segments */
   const onnx_lowering **rows; /* of all families, sorted by domain, name, since */
   uint32_t row_count;
+  BASE_VEC(onnx_missing) missing; /* see unsupported.c */
+  base_map missing_ops, missing_nodes;
   size_t memory_limit;
-  td_error *err;
+  td_error *err; /* never NULL */
 } onnx_import;
 
-/* A name that a caller left out, and one that its node did not give. */
+/* What a name can mean instead of a value: a caller left it out; its node did not give it; it needs something that is
+ * not supported, which has been noted. */
 #define ONNX_ABSENT 0u
 #define ONNX_NOT_MADE UINT32_MAX
+#define ONNX_LOST (UINT32_MAX - 1)
 #define ONNX_NAME_FREE UINT32_MAX
 
 typedef struct onnx_scope onnx_scope;
@@ -57,11 +63,16 @@ struct onnx_node {
   const onnx_bound *attrs;
   uint32_t attr_count;
   td_status status; /* of the first failure */
+  bool is_lost;     /* it failed because something it needs is not supported, which has been noted */
 };
 
 /* resolve.c: fills the impl of every node that can be reached; fails naming all that have none. */
 td_status onnx_resolve(onnx_import *im);
 const char *onnx_cstr(onnx_import *im, base_str s); /* NUL-terminated, as long as the import; NULL: out of memory */
+
+/* unsupported.c: notes a node that nothing lowers, or that a lowering refuses for `reason`; fails naming all noted. */
+td_status onnx_note_missing(onnx_import *im, const onnx_record *record, const char *label, const char *reason);
+td_status onnx_report_missing(onnx_import *im);
 
 /* sort.c: orders a graph's nodes; fails on cycles and on names that are defined twice. Comes after initializers and
  * inputs are in the scope. */

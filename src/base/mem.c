@@ -20,9 +20,7 @@ static void libc_free(void *user, void *memory, size_t bytes) {
 
 const td_allocator base_libc_allocator = {NULL, libc_alloc, libc_free};
 
-void *base_alloc(const td_allocator *a, size_t bytes) {
-  return bytes ? a->alloc(a->user, bytes, ALLOC_ALIGN) : NULL;
-}
+void *base_alloc(const td_allocator *a, size_t bytes) { return bytes ? a->alloc(a->user, bytes, ALLOC_ALIGN) : NULL; }
 
 void base_free(const td_allocator *a, void *memory, size_t bytes) {
   if (memory) a->free(a->user, memory, bytes);
@@ -39,6 +37,7 @@ struct base_arena {
   td_allocator allocator;
   chunk *newest;
   size_t bytes;
+  bool failed;
 };
 
 base_arena *base_arena_new(const td_allocator *a) {
@@ -57,6 +56,9 @@ void base_arena_free(base_arena *arena) {
   td_allocator allocator = arena->allocator;
   base_free(&allocator, arena, sizeof *arena);
 }
+
+static void *counting_alloc(void *user, size_t bytes, size_t align);
+static bool refused(const td_allocator *a);
 
 static chunk *arena_grow(base_arena *arena, size_t bytes) {
   size_t size = arena->newest ? arena->newest->bytes * 2 : CHUNK_MIN;
@@ -77,11 +79,15 @@ static size_t aligned_start(const chunk *c, size_t align) {
 }
 
 void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align) {
-  if (bytes > SIZE_MAX / 2) return NULL;
+  if (bytes > SIZE_MAX / 2 || refused(&arena->allocator)) {
+    arena->failed = true;
+    return NULL;
+  }
   chunk *c = arena->newest;
   size_t start = c ? aligned_start(c, align) : 0;
   if (!c || start > c->bytes || c->bytes - start < bytes) {
     c = arena_grow(arena, sizeof *c + align + bytes);
+    arena->failed |= !c;
     if (!c) return NULL;
     start = aligned_start(c, align);
   }
@@ -89,13 +95,13 @@ void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align) {
   return memset((char *)c + start, 0, bytes);
 }
 
-void *base_arena_alloc(base_arena *arena, size_t bytes) {
-  return base_arena_alloc_aligned(arena, bytes, ARENA_ALIGN);
-}
+void *base_arena_alloc(base_arena *arena, size_t bytes) { return base_arena_alloc_aligned(arena, bytes, ARENA_ALIGN); }
 
 const td_allocator *base_arena_allocator(const base_arena *arena) { return &arena->allocator; }
 
 size_t base_arena_bytes(const base_arena *arena) { return arena->bytes; }
+
+bool base_arena_failed(const base_arena *arena) { return arena->failed; }
 
 void *base_arena_array(base_arena *arena, size_t count, size_t each) {
   size_t bytes;
@@ -140,16 +146,26 @@ void *base_vec_grow(base_arena *arena, const void *at, uint32_t *cap, size_t eac
   return to;
 }
 
+static bool is_refused(base_counting *c) {
+  uint64_t number = __atomic_add_fetch(&c->made, 1, __ATOMIC_RELAXED);
+  return c->fail_at && number >= c->fail_at;
+}
+
+/* An arena that a test watches asks before it gives. */
+static bool refused(const td_allocator *a) {
+  return a->alloc == counting_alloc && ((base_counting *)a->user)->each && is_refused(a->user);
+}
+
 static void *counting_alloc(void *user, size_t bytes, size_t align) {
   base_counting *c = user;
-  uint64_t number = __atomic_add_fetch(&c->made, 1, __ATOMIC_RELAXED);
-  if (c->fail_at && number >= c->fail_at) return NULL;
+  if (is_refused(c)) return NULL;
   void *memory = c->inner->alloc(c->inner->user, bytes, align);
   if (!memory) return NULL;
   __atomic_add_fetch(&c->live, 1, __ATOMIC_RELAXED);
   uint64_t now = __atomic_add_fetch(&c->live_bytes, bytes, __ATOMIC_RELAXED);
   uint64_t peak = __atomic_load_n(&c->peak_bytes, __ATOMIC_RELAXED);
-  while (now > peak && !__atomic_compare_exchange_n(&c->peak_bytes, &peak, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  while (now > peak &&
+         !__atomic_compare_exchange_n(&c->peak_bytes, &peak, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     continue;
   return memory;
 }

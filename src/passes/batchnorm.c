@@ -109,7 +109,7 @@ td_status passes_batchnorm(ir_graph *graph, uint32_t *changes, td_error *err) {
   if (uses) {
     ir_count_uses(graph, uses);
     status = visit(graph, uses, changes, err);
-    ir_settle(graph);
+    if (status == TD_OK) ir_settle(graph);
   }
   base_arena_free(scratch);
   return status;

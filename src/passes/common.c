@@ -57,7 +57,7 @@ td_status passes_common(ir_graph *graph, uint32_t *changes, td_error *err) {
   if (!arena) return base_no_memory(err, "common subexpressions");
   base_map seen = {0};
   td_status status = visit(graph, graph->top, &seen, arena, changes, err);
-  ir_settle(graph);
+  if (status == TD_OK) ir_settle(graph);
   base_arena_free(arena);
   return status;
 }

@@ -108,7 +108,10 @@ static bool has_news(const folding *f, const ir_node_def *node) {
 static td_status update(folding *f, ir_node id) {
   bool changed;
   if (!has_news(f, ir_node_of(f->g, id))) return TD_OK;
-  TRY(ir_infer_again(f->g, id, &changed, f->err));
+  td_error ignored;
+  td_status status = ir_infer_again(f->g, id, &changed, &ignored);
+  if (status == TD_NO_RESOURCE) return base_no_memory(f->err, "constant folding");
+  if (status != TD_OK) return TD_OK; /* a node that cannot work fails when it runs, if ever */
   const ir_node_def *node = ir_node_of(f->g, id);
   for (uint32_t i = 0; changed && i < node->out_count; i++) f->news[node->out[i].id] = true;
   return TD_OK;
@@ -137,7 +140,7 @@ td_status passes_fold(ir_graph *graph, uint32_t *changes, td_error *err) {
   folding f = {.g = graph, .count = graph->values.count, .err = err};
   f.news = scratch ? base_new(scratch, bool, f.count) : NULL;
   td_status status = f.news ? visit(&f, graph->top, changes) : base_no_memory(err, "constant folding");
-  ir_settle(graph);
+  if (status == TD_OK) ir_settle(graph);
   base_arena_free(scratch);
   return status;
 }

@@ -47,6 +47,6 @@ td_status passes_identity(ir_graph *graph, uint32_t *changes, td_error *err) {
     ir_remove_node(graph, (ir_node){n});
     ++*changes;
   }
-  ir_settle(graph);
+  if (status == TD_OK) ir_settle(graph);
   return status;
 }

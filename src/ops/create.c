@@ -221,8 +221,6 @@ static bool one_hot_cases(ir_case *c, uint32_t number) {
          ops_case_in(c, TD_F32, OPS_DIMS(2), OPS_INDEX, 0);
 }
 
-static const ir_alias arange_aliases[] = {{"onnx", "Range", 11, NULL}};
-
 OPS_DECLARE(create);
 const ir_op ops_create[] = {
     /* (start, limit, step): single elements of one type */
@@ -232,9 +230,7 @@ const ir_op ops_create[] = {
      .out_count = 1,
      .infer = infer_arange,
      .reference = arange_reference,
-     .cases = arange_cases,
-     .aliases = arange_aliases,
-     .alias_count = OPS_COUNT(arange_aliases)},
+     .cases = arange_cases},
     /* (sizes, value) */
     {.name = "aten::full",
      .min_in = 2,

@@ -38,6 +38,12 @@ static void eye_like(onnx_node *n) {
                           ARG_INT("diagonal", onnx_attr_int(n, "k", 0))));
 }
 
+/* com.microsoft's step is optional. The precision of stash_type does not matter: elements are computed in double. */
+static void range(onnx_node *n) {
+  ir_value start = onnx_in(n, 0), step = onnx_has(n, 2) ? onnx_in(n, 2) : onnx_scalar(n, onnx_type_dtype(n, start), 1);
+  onnx_out(n, 0, ONNX_EMIT(n, "aten::arange", start, onnx_in(n, 1), step));
+}
+
 /* ---- Pad ---- */
 
 static const struct pad_mode {
@@ -84,11 +90,6 @@ static void unique_in_order(onnx_node *n) {
   for (uint32_t i = 0; i < 3 && i < onnx_out_count(n); i++) onnx_out(n, i, outs[from[i]]);
 }
 
-static void range_with_default(onnx_node *n) {
-  ir_value start = onnx_in(n, 0), step = onnx_has(n, 2) ? onnx_in(n, 2) : onnx_scalar(n, onnx_type_dtype(n, start), 1);
-  onnx_out(n, 0, ONNX_EMIT(n, "aten::arange", start, onnx_in(n, 1), step));
-}
-
 ONNX_DECLARE(index);
 const onnx_lowering onnx_lower_index[] = {
     {"", "TopK", 1, topk},
@@ -96,9 +97,10 @@ const onnx_lowering onnx_lower_index[] = {
     {"", "OneHot", 9, one_hot},
     {"", "ConstantOfShape", 9, constant_of_shape},
     {"", "EyeLike", 9, eye_like},
+    {"", "Range", 11, range},
     {"", "Pad", 1, pad},
     {"com.microsoft", "Pad", 1, pad},
     {"com.microsoft", "Unique", 1, unique_in_order},
-    {"com.microsoft", "Range", 1, range_with_default},
+    {"com.microsoft", "Range", 1, range},
 };
 ONNX_TABLE(index);

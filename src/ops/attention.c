@@ -105,7 +105,8 @@ static td_status join_past(const base_call *call, uint32_t in, uint32_t past_in,
                      ? ops_take_f32(call, out)
                      : base_call_scratch(call, (size_t)(dims[0] * dims[1] * rows), (size_t)size * sizeof(float));
   if (!to) return base_no_memory(call->err, "scratch");
-  for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
+  bool empty = rows == 0 || size == 0;
+  for (int64_t i = 0; !empty && i < dims[0] * dims[1]; i++) {
     const base_f32 *from = r->at + i / dims[1] * r->batch + i % dims[1] * r->head;
     for (int64_t k = 0; k < old * size; k++) to[i * rows * size + k] = before[i * old * size + k];
     for (int64_t row = 0; row < dims[2]; row++)
@@ -160,6 +161,12 @@ static td_status sdpa_reference(const base_call *call) {
                  .scores_kind = (int32_t)base_attr_int(attrs, SCORES)};
   const base_f32 *query = ops_dense_f32(call, Q);
   if (!query) return base_no_memory(call->err, "scratch");
+  for (uint32_t i = 0; i <= V; i++) {
+    const base_tensor *t = base_in(call, i);
+    int64_t heads = i ? kv_heads : base_attr_int(attrs, HEADS);
+    if ((t->rank != 3 && t->rank != 4) || (t->rank == 3 && (heads < 1 || t->dims[2] % heads != 0)))
+      return ops_fail(call, "operand %u of rank %d does not split into %lld heads", i, t->rank, (long long)heads);
+  }
   a.q = rows_of(query, base_in(call, Q), base_attr_int(attrs, HEADS), q);
   TRY(join_past(call, K, PAST_K, 1, kv_heads, &a.k, k));
   TRY(join_past(call, V, PAST_V, 2, kv_heads, &a.v, v));

@@ -119,6 +119,7 @@ static td_status attend_head(const base_call *call, const head *w, float *block)
 }
 
 td_status ops_attend(const base_call *call, const attention *a) {
+  if (a->queries == 0) return TD_OK;
   float *block = base_call_scratch(call, GEMM_BLOCK, sizeof *block);
   float *scores = base_call_scratch(call, (size_t)a->queries, (size_t)a->keys * sizeof *scores);
   if (!block || !scores) return base_no_memory(call->err, "scratch");

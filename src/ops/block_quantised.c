@@ -93,6 +93,8 @@ static td_status nbits_reference(const base_call *call) {
   if (!w.bytes || !w.scales || !a || !y || !block) return base_no_memory(call->err, "scratch");
   TRY(check_nbits(call, &w, n));
   int64_t m = n ? base_tensor_numel(base_out(call, 0)) / n : 0;
+  if (base_tensor_numel(base_in(call, 0)) != m * k)
+    return ops_fail(call, "the rows of A have not %lld elements", (long long)k);
   for (int64_t i = 0; i < m * n; i++) y[i] = bias.data ? (float)base_load_f64(bias.dtype, bias.data, i % n) : 0;
   gemm_f32 g = {.m = m,
                 .n = n,
@@ -168,6 +170,7 @@ static td_status gather_reference(const base_call *call) {
     if (!ops_dense_tensor(call, i, &dense[i])) return base_no_memory(call->err, "scratch");
   const base_tensor *data = &dense[0], *scales = &dense[2], *zeros = dense[3].data ? &dense[3] : NULL,
                     *y = base_out(call, 0);
+  if (base_tensor_numel(y) == 0) return TD_OK;
   int64_t bits = base_attr_int(call->attrs, GATHER_BITS), block = base_attr_int(call->attrs, GATHER_BLOCK);
   int64_t packed = per_byte(data->dtype, call->attrs), axis = base_attr_int(call->attrs, GATHER_AXIS);
   int64_t blocked = base_attr_int(call->attrs, GATHER_QUANTIZE_AXIS), dims[BASE_MAX_RANK], before = 1, after = 1;

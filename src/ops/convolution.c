@@ -37,7 +37,7 @@ static base_dim transposed_out(ir_infer *ctx, int32_t spatial, int32_t i, base_d
 
 static td_status check_channels(ir_infer *ctx, base_dim channels, base_dim rows, base_dim weight_in, int64_t groups) {
   bool transposed = base_attr_int(ctx->attrs, CONV_TRANSPOSED);
-  if (groups < 1) return ir_infer_fail(ctx, "groups is %lld", (long long)groups);
+  if (groups < 1 || groups > INT32_MAX) return ir_infer_fail(ctx, "groups is %lld", (long long)groups);
   if (!base_dim_known(channels) || !base_dim_known(rows) || !base_dim_known(weight_in)) return TD_OK;
   int64_t expected;
   if (transposed) expected = rows;
@@ -93,7 +93,8 @@ td_status ops_convolution_make(const base_call *call, const base_tensor *x, cons
                                convolution *c) {
   int64_t groups = base_attr_int(call->attrs, CONV_GROUPS);
   bool transposed = base_attr_int(call->attrs, CONV_TRANSPOSED);
-  if (w->rank != x->rank || y->rank != x->rank || (transposed ? w->dims[0] : w->dims[1] * groups) != x->dims[1])
+  if (w->rank != x->rank || y->rank != x->rank || (transposed ? w->dims[0] : w->dims[1] * groups) != x->dims[1] ||
+      x->dims[1] % groups != 0 || y->dims[1] % groups != 0)
     return ops_fail(call, "%lld input channels do not fit the weights", (long long)x->dims[1]);
   *c = (convolution){.batch = x->dims[0],
                      .groups = groups,
@@ -125,6 +126,7 @@ static td_status start_with_bias(const base_call *call, td_dtype dtype, void *y)
 static td_status convolution_reference(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
   convolution c;
+  if (base_tensor_numel(out) == 0) return TD_OK;
   TRY(ops_convolution_make(call, base_in(call, 0), base_in(call, 1), out, &c));
   if (out->dtype != TD_F64 && base_is_float(out->dtype)) {
     const base_f32 *x = ops_dense_f32(call, 0), *w = ops_dense_f32(call, 1);

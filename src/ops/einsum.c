@@ -226,6 +226,13 @@ static td_status multiply(const base_call *call, td_dtype dtype, const int64_t *
   return TD_OK;
 }
 
+/* A sum of nothing. */
+static td_status zeros(const base_call *call) {
+  const base_tensor *out = base_out(call, 0);
+  for (int64_t k = 0; k < base_tensor_numel(out); k++) base_store_f64(out->dtype, out->data, k, 0);
+  return TD_OK;
+}
+
 static td_status einsum_reference(const base_call *call) {
   td_dtype dtype = ops_sum_dtype(base_out(call, 0)->dtype);
   base_tensor t[MAX_OPERANDS], *out = base_out(call, 0);
@@ -238,6 +245,9 @@ static td_status einsum_reference(const base_call *call) {
   }
   if (!read_equation(base_attr_str(call->attrs, 0), call->in_count, ranks, &e))
     return ops_fail(call, "the equation does not fit");
+  if (base_tensor_numel(out) == 0) return TD_OK;
+  for (uint32_t i = 0; i < call->in_count; i++)
+    if (base_tensor_numel(&t[i]) == 0) return zeros(call);
   for (int32_t k = 0; k < LABELS; k++) sizes[k] = 1;
   for (uint32_t i = 0; i < call->in_count; i++)
     for (int32_t k = 0; k < t[i].rank; k++)

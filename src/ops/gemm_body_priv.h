@@ -19,6 +19,7 @@ static void GEMM(row)(const GEMM_U *a, int64_t a_column, const GEMM_U *b, int64_
 
 void GEMM(ops_gemm)(const GEMM(gemm) * g) {
   GEMM_T sums[GEMM_COLUMNS];
+  if (g->m == 0) return;
   for (int64_t j0 = 0; j0 < g->n; j0 += GEMM_COLUMNS) {
     int64_t jn = base_min_i64(GEMM_COLUMNS, g->n - j0);
     for (int64_t k0 = 0; k0 < g->k; k0 += GEMM_ROWS) {

@@ -184,6 +184,7 @@ static td_status affine_reference(const base_call *call) {
   const base_f64 *t = ops_dense_f64(call, 0);
   base_f64 *to = ops_take_f64(call, 0);
   if (!t || !to) return base_no_memory(call->err, "scratch");
+  if (base_tensor_numel(y) == 0) return TD_OK;
   for (int64_t i = 0; i < axes; i++) positions *= y->dims[1 + i];
   for (int64_t p = 0; p < y->dims[0] * positions; p++) {
     double at[MAX_AXES + 1] = {0};

@@ -80,7 +80,7 @@ static td_status read_rows(const base_call *call, group_state *g) {
 static td_status read_lengths(const base_call *call, group_state *g) {
   const base_i64 *last = ops_dense_i64(call, LAST);
   const base_tensor *past = base_in(call, PAST_KEY), *past_v = base_in(call, PAST_VALUE);
-  int64_t total;
+  int64_t total = 0;
   uint32_t count;
   TRY(ops_read_ints(call, TOTAL, 1, &total, &count));
   g->lengths = base_call_scratch(call, (size_t)g->batch, 2 * sizeof *g->lengths);
@@ -144,7 +144,7 @@ static td_status join_rows(const base_call *call, const group_state *g, int part
   base_f32 *to = base_out(call, out) ? ops_take_f32(call, out) : base_call_scratch(call, rows, bytes);
   const base_f32 *past = base_in(call, past_in) ? ops_dense_f32(call, past_in) : NULL;
   if (!to || (base_in(call, past_in) && !past)) return base_no_memory(call->err, "scratch");
-  for (int64_t i = 0; i < g->batch * g->kv_heads; i++) {
+  for (int64_t i = 0; g->room * g->size > 0 && i < g->batch * g->kv_heads; i++) {
     int64_t b = i / g->kv_heads, old = g->offsets[b];
     base_f32 *head = to + i * g->room * g->size;
     for (int64_t k = 0; k < g->room * g->size; k++)
@@ -192,7 +192,7 @@ static td_status group_reference(const base_call *call) {
   base_f32 *y = base_out(call, 0) ? ops_take_f32(call, 0)
                                   : base_call_scratch(call, (size_t)(g.batch * g.queries), (size_t)wide * sizeof *q);
   if (!q || !y) return base_no_memory(call->err, "scratch");
-  for (int64_t i = 0; i < g.batch * g.queries * g.heads; i++)
+  for (int64_t i = 0; g.size > 0 && i < g.batch * g.queries * g.heads; i++)
     put_row(call, &g, 0, i / g.heads / g.queries, i / g.heads % g.queries, i % g.heads, q + i * g.size);
   double scale = base_attr_float(call->attrs, SCALE);
   int64_t window = base_attr_int(call->attrs, WINDOW); /* keys that a row sees, itself included */

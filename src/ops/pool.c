@@ -50,7 +50,8 @@ static void make_window(const base_call *call, window *w) {
 /* One window of an input plane: the elements that lie inside, and how many its share of input and padding holds. */
 typedef struct spot {
   int64_t *at;
-  int64_t count, padded;
+  int64_t count;
+  double padded;
 } spot;
 
 static void place(const window *w, int64_t output, spot *s) {
@@ -63,7 +64,7 @@ static void place(const window *w, int64_t output, spot *s) {
     output /= a->out;
     ops_window_range(a, o, &first[i], &last[i]);
     start[i] = o * a->stride - a->begin;
-    s->padded *= base_min_i64(a->kernel, (a->in + a->end - start[i] + a->dilation - 1) / a->dilation);
+    s->padded *= (double)base_min_i64(a->kernel, (a->in + a->end - start[i] + a->dilation - 1) / a->dilation);
   }
   for (int64_t d = first[0]; d < last[0]; d++) {
     for (int64_t h = first[1]; h < last[1]; h++) {
@@ -95,7 +96,7 @@ static window_sum max_body(const base_call *call, const spot *s, const base_f64 
 static window_sum mean_body(const base_call *call, const spot *s, const base_f64 *plane) {
   double sum = 0;
   for (int64_t k = 0; k < s->count; k++) sum += plane[s->at[k]];
-  return (window_sum){sum / (double)(base_attr_int(call->attrs, POOL_OWN) ? s->padded : s->count), 0};
+  return (window_sum){sum / (base_attr_int(call->attrs, POOL_OWN) ? s->padded : (double)s->count), 0};
 }
 
 static window_sum norm_body(const base_call *call, const spot *s, const base_f64 *plane) {
@@ -121,11 +122,12 @@ static int64_t column_major(const window *w, int64_t at) {
 static td_status run_pool(const base_call *call, pool_body body, bool with_indices) {
   const base_tensor *x = base_in(call, 0);
   window w;
+  if (base_tensor_numel(base_out(call, 0) ? base_out(call, 0) : base_out(call, 1)) == 0) return TD_OK;
   make_window(call, &w);
   const base_f64 *from = ops_dense_f64(call, 0);
   base_f64 *to = base_out(call, 0) ? ops_take_f64(call, 0) : NULL;
   base_i64 *indices = with_indices && base_out(call, 1) ? base_out(call, 1)->data : NULL;
-  spot s = {.at = base_call_scratch(call, (size_t)w.kernel_size, sizeof *s.at)};
+  spot s = {.at = base_call_scratch(call, (size_t)base_min_i64(w.kernel_size, w.in_size), sizeof *s.at)};
   if (!from || (base_out(call, 0) && !to) || !s.at) return base_no_memory(call->err, "scratch");
   bool columns = indices && base_attr_int(call->attrs, POOL_OWN);
   for (int64_t o = 0; o < w.out_size; o++) {
@@ -181,6 +183,7 @@ static td_status unpool_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
   uint32_t kernels;
   const int64_t *kernel = base_attr_ints(call->attrs, POOL_KERNEL, &kernels);
+  if (base_tensor_numel(y) == 0) return TD_OK;
   int64_t natural[BASE_MAX_RANK], count = base_tensor_numel(y), room = 1;
   for (int32_t i = 0; i < y->rank; i++) {
     natural[i] = x->dims[i];

@@ -96,6 +96,8 @@ static td_status requantise(const base_call *call, const double *sums, const req
 static td_status multiply(const base_call *call, uint32_t a_index, uint32_t a_zero, uint32_t b_index, uint32_t b_zero,
                           double **sums) {
   base_tensor a, b;
+  *sums = NULL;
+  if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(centred(call, a_index, a_zero, base_in(call, a_index)->rank - 2, &a));
   TRY(centred(call, b_index, b_zero, base_in(call, b_index)->rank - 1, &b));
   *sums = base_call_scratch(call, (size_t)base_tensor_numel(base_out(call, 0)), sizeof **sums);
@@ -135,6 +137,8 @@ static td_status convolve(const base_call *call, uint32_t x_index, uint32_t x_ze
   int64_t count = base_tensor_numel(y), size = 1;
   base_tensor x, w;
   convolution c;
+  *sums = NULL;
+  if (count == 0) return TD_OK;
   TRY(ops_convolution_make(call, base_in(call, x_index), base_in(call, w_index), y, &c));
   TRY(centred(call, x_index, x_zero, -1, &x));
   TRY(centred(call, w_index, w_zero, 0, &w));

@@ -283,6 +283,7 @@ static td_status run_recurrent(const base_call *call, const cell *c) {
                   .quantise = base_attr_int(call->attrs, QUANTISE)};
   layer l = {0};
   TRY(open_layer(call, &l, &r));
+  if (l.batch == 0 || r.hidden == 0) return TD_OK;
   TRY(take_layer(call, &l, &r));
   for (int64_t d = 0; d < l.dirs; d++) TRY(run_direction(call, &l, &r, d));
   if (l.y) ops_put(call, 0, TD_F32, l.y);

@@ -92,7 +92,8 @@ static td_status align_reference(const base_call *call) {
   if (!from || !at || !images || !to) return base_no_memory(call->err, "scratch");
   if (boxes->dims[1] != 4 || base_tensor_numel(base_in(call, 2)) != boxes->dims[0])
     return ops_fail(call, "boxes are not [R, 4] with an image each");
-  if (base_tensor_numel(y) && base_tensor_numel(x) == 0) return ops_fail(call, "the image has no elements");
+  if (base_tensor_numel(y) == 0) return TD_OK;
+  if (base_tensor_numel(x) == 0) return ops_fail(call, "the image has no elements");
   for (int64_t r = 0; r < boxes->dims[0]; r++) {
     box b = {0};
     if (images[r] < 0 || images[r] >= x->dims[0])
@@ -125,6 +126,7 @@ static td_status max_region_reference(const base_call *call) {
   double scale = base_attr_float(call->attrs, SPATIAL_SCALE);
   int64_t height = x->dims[2], width = x->dims[3], rows = y->dims[2], columns = y->dims[3];
   if (!from || !at || !to) return base_no_memory(call->err, "scratch");
+  if (base_tensor_numel(y) == 0) return TD_OK;
   if (boxes->dims[1] != 5) return ops_fail(call, "boxes are not [R, 5]");
   for (int64_t i = 0; i < base_tensor_numel(y); i++) {
     int64_t column = i % columns, row = i / columns % rows, channel = i / columns / rows % x->dims[1];
@@ -156,7 +158,7 @@ static td_status infer_deform(ir_infer *ctx) {
   if (x->rank != 4 || w->rank != 4)
     return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: an image of rank %d; only rank 4 is supported",
                      ctx->op->name, x->rank);
-  if (groups < 1 || offset_groups < 1)
+  if (groups < 1 || offset_groups < 1 || groups > INT32_MAX || offset_groups > INT32_MAX)
     return ir_infer_fail(ctx, "%lld groups and %lld offset groups", (long long)groups, (long long)offset_groups);
   TRY(ops_window_check(ctx, 2));
   base_dim dims[] = {x->dims[0], w->dims[0], ops_window_out(ctx, 2, 0, x->dims[2], w->dims[2], false),
@@ -230,6 +232,7 @@ static td_status deform_reference(const base_call *call) {
                    .taps = w->dims[2] * w->dims[3],
                    .places = y->dims[2] * y->dims[3]};
   base_f64 *to = ops_take_f64(call, 0);
+  if (base_tensor_numel(y) == 0) return TD_OK;
   if (!d.x || !d.w || !d.offset || !to || (base_in(call, 3) && !d.bias) || (base_in(call, 4) && !d.mask))
     return base_no_memory(call->err, "scratch");
   ops_window_make(call->attrs, 2, x->dims + 2, w->dims + 2, y->dims + 2, &d.window);

@@ -34,10 +34,11 @@ static td_status read_axes(const base_attrs *attrs, int32_t rank, int32_t *axes,
   return TD_OK;
 }
 
-static int64_t scaled(int64_t size, float scale) { return (int64_t)floorf((float)size * scale); }
+/* A size from a real number; what no tensor has is none. */
+static base_dim whole(double size) { return size >= 0 && size < 9e15 ? (base_dim)floor(size) : BASE_DIM_NONE; }
 
 static base_dim scaled_dim(ir_infer *ctx, base_dim size, double scale) {
-  if (base_dim_known(size)) return base_dim_number(scaled(size, (float)scale));
+  if (base_dim_known(size)) return whole((double)((float)size * (float)scale));
   if (scale == floor(scale)) return base_dim_mul(ctx->dims, size, base_dim_number((int64_t)scale));
   double inverse = 1 / scale;
   return inverse == floor(inverse) ? base_dim_div(ctx->dims, size, (int64_t)inverse) : ir_fresh(ctx);
@@ -78,7 +79,7 @@ static td_status infer_sizes(ir_infer *ctx, const ir_type *x, const int32_t *axe
   for (uint32_t i = 0; i < count; i++) {
     base_dim size = x->dims[axes[i]];
     if (stretch) dims[axes[i]] = known ? sizes[i] : ir_fresh(ctx);
-    else dims[axes[i]] = numbers ? base_dim_number((int64_t)floor(scale * (double)size + 0.5)) : ir_fresh(ctx);
+    else dims[axes[i]] = numbers ? whole(scale * (double)size + 0.5) : ir_fresh(ctx);
   }
   return TD_OK;
 }
@@ -194,6 +195,7 @@ static void make_row(const sampling *s, const resize_axis *a, int64_t o, taps *t
 
 static td_status make_taps(const base_call *call, const sampling *s, const resize_axis *a, taps *t) {
   double stretch = s->antialias && a->scale < 1 ? (double)a->scale : 1;
+  if (!(stretch > 1e-9)) return ops_fail(call, "a scale of %g is too small", (double)a->scale);
   t->per_output = s->support == 0 ? 1 : 2 - 2 * ((int64_t)floor(-s->support / stretch) + 1);
   if (t->per_output > 2 * s->support * (a->in + 2) + 8)
     return ops_fail(call, "a scale of %g is too small", (double)a->scale);

@@ -120,6 +120,7 @@ static td_status dft_reference(const base_call *call) {
   if (base_in(call, 1)) TRY(ops_read_ints(call, 1, 1, &n, &count));
   if (n < 1 || (parts != 1 && parts != 2))
     return ops_fail(call, "%lld elements of %lld parts", (long long)n, (long long)parts);
+  if (base_tensor_numel(y) == 0) return TD_OK;
   for (int64_t i = 0; i < axis; i++) outer *= x->dims[i];
   for (int64_t i = axis + 1; i + 1 < x->rank; i++) inner *= x->dims[i];
   const base_f64 *from = ops_dense_f64(call, 0);
@@ -185,7 +186,7 @@ static td_status infer_stft(ir_infer *ctx) {
 
 static td_status stft_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *w = base_in(call, 2);
-  int64_t step, n = w ? base_tensor_numel(w) : 0, parts = x->rank == 3 ? x->dims[2] : 1, length = x->dims[1];
+  int64_t step = 0, n = w ? base_tensor_numel(w) : 0, parts = x->rank == 3 ? x->dims[2] : 1, length = x->dims[1];
   uint32_t count;
   TRY(ops_read_ints(call, 1, 1, &step, &count));
   if (base_in(call, 3)) TRY(ops_read_ints(call, 3, 1, &n, &count));
@@ -198,6 +199,7 @@ static td_status stft_reference(const base_call *call) {
   transform t;
   if (!from || !to || (w && !window)) return base_no_memory(call->err, "scratch");
   TRY(transform_open(call, n, false, &t));
+  if (base_tensor_numel(y) == 0) return TD_OK;
   int64_t frames = y->dims[1], bins = y->dims[2];
   for (int64_t i = 0; i < y->dims[0] * frames; i++) {
     int64_t start = i % frames * step;
@@ -284,11 +286,13 @@ static void mel_put(const base_tensor *y, double row, int64_t column, double val
 static td_status mel_reference(const base_call *call) {
   const base_tensor *y = base_out(call, 0);
   int64_t bins = y->dims[1], count = base_tensor_numel(y);
+  double rows = (double)y->dims[0];
   double length = mel_number(call, 1), rate = mel_number(call, 2), low = mel_number(call, 3),
          high = mel_number(call, 4);
   if (!(rate > 0) || !(low >= 0) || !(high >= low))
     return ops_fail(call, "frequencies and sample rate are out of range");
   double low_mel = 2595 * log10(1 + low / 700), step = (2595 * log10(1 + high / 700) - low_mel) / (double)(bins + 2);
+  if (count == 0) return TD_OK;
   for (int64_t k = 0; k < count; k++) base_store_f64(y->dtype, y->data, k, 0);
   for (int64_t i = 0; i < bins; i++) {
     double edge[3];
@@ -298,9 +302,9 @@ static td_status mel_reference(const base_call *call) {
       if (!(edge[k] < 1e9)) return ops_fail(call, "a frequency is out of range");
     }
     if (edge[1] == edge[0]) mel_put(y, edge[1], i, 1);
-    for (double j = edge[0]; edge[1] > edge[0] && j <= edge[1]; j++)
+    for (double j = edge[0]; edge[1] > edge[0] && j <= edge[1] && j < rows; j++)
       mel_put(y, j, i, (j - edge[0]) / (edge[1] - edge[0]));
-    for (double j = edge[1]; j < edge[2]; j++) mel_put(y, j, i, (edge[2] - j) / (edge[2] - edge[1]));
+    for (double j = edge[1]; j < edge[2] && j < rows; j++) mel_put(y, j, i, (edge[2] - j) / (edge[2] - edge[1]));
   }
   return TD_OK;
 }

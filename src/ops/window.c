@@ -67,7 +67,7 @@ void ops_window_make(const base_attrs *attrs, int32_t rank, const int64_t *in, c
     }
     w->in_size *= a->in;
     w->out_size *= a->out;
-    w->kernel_size *= a->kernel;
+    if (!base_mul_i64(w->kernel_size, a->kernel, &w->kernel_size)) w->kernel_size = INT64_MAX;
   }
 }
 

@@ -21,7 +21,7 @@ typedef struct window_axis {
 typedef struct window {
   window_axis axis[WINDOW_MAX];
   int32_t rank;
-  int64_t in_size, out_size, kernel_size; /* products */
+  int64_t in_size, out_size, kernel_size; /* products; the last saturates */
 } window;
 
 /* The lists above for `spatial` dims: checked lengths, positive strides and dilations. */

@@ -501,6 +501,7 @@ static td_status parse_all(parser *p) {
 
 td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,
                    const ir_segment *segments, uint32_t segment_count, ir_graph **graph, td_error *err) {
+  if (!length) text = ""; /* the caller's may be NULL then */
   parser p = {.g = ir_graph_new(allocator, ops),
               .text = text,
               .at = text,

@@ -71,6 +71,16 @@ static td_status infer_index_select(ir_infer *ctx) {
   return select_contents(ctx);
 }
 
+/* The same without a dense copy of an operand that may be far larger than what is picked: a move per index. */
+static void select_strided(const base_call *call, int32_t axis, const base_i64 *at, int64_t count) {
+  const base_tensor *x = base_in(call, 0);
+  int64_t dims[BASE_MAX_RANK];
+  for (int32_t i = 0; i < x->rank; i++) dims[i] = i == axis ? count : x->dims[i];
+  base_tensor to = base_tensor_of(base_out(call, 0)->data, x->dtype, x->rank, dims);
+  to.dims[axis] = 1;
+  for (int64_t i = 0; i < count; i++) ops_move(&to, i * to.strides[axis], x, at[i] * x->strides[axis]);
+}
+
 static td_status index_select_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
@@ -80,8 +90,11 @@ static td_status index_select_reference(const base_call *call) {
   td_status status;
   const base_i64 *at = checked_indices(call, size, &status);
   if (!at) return status;
-  const void *from = ops_dense(call, 0);
-  if (!from) return base_no_memory(call->err, "scratch");
+  if (!base_tensor_contiguous(x)) {
+    select_strided(call, axis, at, count);
+    return TD_OK;
+  }
+  const void *from = x->data;
   void *to = base_out(call, 0)->data;
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < count; i++)

@@ -176,6 +176,7 @@ typedef struct td_model_stats {
   double compile_ms;   /* passes and plan */
   double gflop;        /* of one run at fixed shapes; 0 when shapes are open */
   const char *backend; /* the one in use; owned by the library */
+  double gbyte;        /* read and written by one run at fixed shapes, each operand and result of a step once */
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 

@@ -125,7 +125,8 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
   m->stats.backend = m->backend->name;
   m->stats.nodes = count_nodes(m->graph);
   m->stats.steps = m->plan->steps.count;
-  m->stats.gflop = m->plan->gflop;
+  m->stats.gflop = m->plan->flops * 1e-9;
+  m->stats.gbyte = m->plan->bytes * 1e-9;
   count_weights(m);
   return TD_OK;
 }

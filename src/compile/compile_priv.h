@@ -10,7 +10,8 @@ typedef struct lowering {
   uint32_t *slot_of; /* per value; PLAN_NONE: none yet */
   bool *strided;     /* per slot: a view that may not be dense */
   uint32_t strided_cap;
-  uint32_t *uses; /* per value */
+  uint32_t *uses;  /* per value */
+  bool open_sizes; /* some step's work is not known */
   td_error *err;
 } lowering;
 

@@ -152,6 +152,20 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   return add_call(l, step, &f, &out);
 }
 
+static td_status set_work(lowering *l, const ir_node_def *node, plan_step *step) {
+  const ir_info **in = base_new(l->scratch, const ir_info *, node->in_count + 1);
+  ir_info *out = base_new(l->scratch, ir_info, node->out_count + 1);
+  if (!in || !out) return base_no_memory(l->err, "a step");
+  for (uint32_t i = 0; i < node->in_count; i++)
+    in[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
+  for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(l->graph, node->out[i])->info;
+  ir_work work;
+  if (!ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work)) l->open_sizes = true;
+  step->flops = work.flops;
+  step->bytes = work.bytes;
+  return TD_OK;
+}
+
 static td_status lower_node(lowering *l, const ir_node_def *node) {
   plan_step step = {.kind = PLAN_CALL,
                     .in_count = node->in_count,
@@ -160,6 +174,7 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
                     .attrs = plan_add_attrs(l->plan, node->attrs)};
   TRY(use_all(l, node->in, node->in_count, &step.in));
   if (step.name == PLAN_NONE || step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
+  TRY(set_work(l, node, &step));
   bool strided;
   if (node->in_count && node->out_count == 1 && is_view(l, node, l->plan->operands.at[step.in], &strided))
     return lower_view(l, node, &step, strided);
@@ -327,20 +342,6 @@ static td_status lower_output(lowering *l, uint32_t index) {
   return TD_OK;
 }
 
-static double node_flops(const lowering *l, const ir_node_def *node) {
-  const ir_info *in[BASE_MAX_RANK * 4];
-  if (!node->op->infer || node->in_count > sizeof in / sizeof *in || !node->out_count) return 0;
-  const ir_info *out = &ir_value_of(l->graph, node->out[0])->info;
-  double elements = 1;
-  for (int32_t i = 0; i < out->type.rank; i++)
-    elements *= base_dim_known(out->type.dims[i]) ? (double)out->type.dims[i] : 0;
-  if (out->type.rank < 0 || elements == 0 || (node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE))) return 0;
-  if (!node->op->flops) return node->op->flags & IR_OP_ELEMENTWISE ? elements : 0;
-  for (uint32_t i = 0; i < node->in_count; i++)
-    in[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
-  return node->op->flops(in, out, node->attrs);
-}
-
 td_status lower_graph(lowering *l) {
   for (uint32_t i = 0; i < l->graph->segments.count; i++) {
     plan_segment *to = base_vec_push(l->plan->arena, &l->plan->segments);
@@ -351,7 +352,10 @@ td_status lower_graph(lowering *l) {
   for (uint32_t i = 0; i < top->params.count; i++) TRY(lower_input(l, i));
   TRY(lower_block(l, l->graph->top));
   for (uint32_t i = 0; i < top->results.count; i++) TRY(lower_output(l, i));
-  for (uint32_t i = 0; i < top->nodes.count; i++)
-    l->plan->gflop += node_flops(l, ir_node_of(l->graph, top->nodes.at[i])) * 1e-9;
+  for (uint32_t i = 0; i < l->plan->steps.count; i++) {
+    l->plan->flops += l->plan->steps.at[i].flops;
+    l->plan->bytes += l->plan->steps.at[i].bytes;
+  }
+  if (l->open_sizes) l->plan->flops = l->plan->bytes = 0;
   return TD_OK;
 }

@@ -5,4 +5,5 @@
 #include "ir/op.h"
 #include "ir/graph.h"
 #include "ir/eval.h"
+#include "ir/cost.h"
 #endif

@@ -18,7 +18,8 @@ enum {
   IR_OP_DEFINES = 32,    /* output sizes depend on data: the reference calls base_call_define itself */
   IR_OP_RANDOM = 64,     /* may not be folded or shared */
   IR_OP_REGION = 128,    /* prim::If, prim::Loop: has blocks, no reference */
-  IR_OP_HOST = 256       /* lists, strings, optionals: for the host; never a candidate for kernels */
+  IR_OP_HOST = 256,      /* lists, strings, optionals: for the host; never a candidate for kernels */
+  IR_OP_LOOKUP = 512     /* reads of operand 0 only what comes out: gather, embedding */
 };
 
 /* An attribute: a constant given when the node is built. Attributes have fixed positions: a reference reads them by
@@ -66,8 +67,8 @@ struct ir_op {
   td_status (*infer)(ir_infer *ctx);
   base_call_fn reference; /* plain loops; the definition */
   base_call_fn view;      /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
-  double (*flops)(const ir_info *const *in, const ir_info *out,
-                  const base_attrs *attrs);   /* NULL: one per output element */
+  double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs); /* NULL: one per output
+                                                                 element of an elementwise operator, else none */
   float rtol, atol;                           /* of f32 results against another order of evaluation; 0: exact */
   bool (*cases)(ir_case *c, uint32_t number); /* fills case `number`; false past the last or out of memory */
   const ir_alias *aliases;

@@ -135,6 +135,7 @@ td_status plan_print(const plan_exe *plan, base_text *text) {
     print_operands(plan, s->in, s->in_count, text);
     base_text_print(text, ") -> ");
     print_operands(plan, s->out, s->out_count, text);
+    if (s->bytes > 0) base_text_print(text, " [%.0f flops, %.0f bytes]", s->flops, s->bytes);
     base_text_print(text, "%s%s\n", s->name ? " # " : "", plan_name(plan, s->name));
   }
   return text->failed ? TD_NO_RESOURCE : TD_OK;

@@ -54,6 +54,7 @@ typedef struct plan_step {
   uint32_t block;                        /* region: its first block in blocks; END: its own block */
   uint32_t name;                         /* offset into names: where it came from, for people */
   bool defines;                          /* some output is in the tail */
+  double flops, bytes;                   /* of one run of it, where all sizes are known; else 0 */
 } plan_step;
 
 /* A block of a region: steps [first, end], `end` being its END step. LOOP: params are the iteration number, then the
@@ -90,7 +91,7 @@ typedef struct plan_exe {
   BASE_VEC(char) names;      /* NUL-terminated texts; [0] is "" */
   BASE_VEC(uint64_t) params; /* attribute blocks, 8-byte units; offsets count units */
   bool needs_tail;
-  double gflop; /* of one run; 0 when it depends on open sizes */
+  double flops, bytes; /* of one run, regions left out; 0 when some size is open */
 } plan_exe;
 
 plan_exe *plan_new(const td_allocator *allocator); /* NULL: out of memory */

@@ -8,9 +8,14 @@
 #include <string.h>
 
 enum { MAX_GRAM, MAX_SKIP, MIN_GRAM, MODE, COUNTS, INDEXES, POOL, WEIGHTS };
-static const ir_attr attrs[] = {ATTR_INT("max_gram_length", 1), ATTR_INT("max_skip_count", 0), ATTR_INT("min_gram_length", 1),
-                                ATTR_STR("mode", "TF"), ATTR_INTS("ngram_counts"), ATTR_INTS("ngram_indexes"),
-                                ATTR_INTS("pool"), ATTR_FLOATS("weights")};
+static const ir_attr attrs[] = {ATTR_INT("max_gram_length", 1),
+                                ATTR_INT("max_skip_count", 0),
+                                ATTR_INT("min_gram_length", 1),
+                                ATTR_STR("mode", "TF"),
+                                ATTR_INTS("ngram_counts"),
+                                ATTR_INTS("ngram_indexes"),
+                                ATTR_INTS("pool"),
+                                ATTR_FLOATS("weights")};
 
 static int64_t output_count(const base_attrs *a) {
   uint32_t count;
@@ -24,7 +29,8 @@ static int64_t output_count(const base_attrs *a) {
 /* The attributes describe one table: checked here, relied on below. */
 static td_status check_pool(ir_infer *ctx) {
   uint32_t counts_n, indexes_n, pool_n, weights_n, grams = 0;
-  const int64_t *counts = base_attr_ints(ctx->attrs, COUNTS, &counts_n), *indexes = base_attr_ints(ctx->attrs, INDEXES, &indexes_n);
+  const int64_t *counts = base_attr_ints(ctx->attrs, COUNTS, &counts_n),
+                *indexes = base_attr_ints(ctx->attrs, INDEXES, &indexes_n);
   base_attr_ints(ctx->attrs, POOL, &pool_n);
   base_attr_floats(ctx->attrs, WEIGHTS, &weights_n);
   for (uint32_t n = 1; n <= counts_n; n++) {
@@ -36,7 +42,8 @@ static td_status check_pool(ir_infer *ctx) {
   if (grams != indexes_n || (weights_n && weights_n != indexes_n))
     return ir_infer_fail(ctx, "the pool has %u n-grams, and %u indexes or %u weights", grams, indexes_n, weights_n);
   for (uint32_t i = 0; i < indexes_n; i++)
-    if (indexes[i] < 0 || indexes[i] > INT32_MAX) return ir_infer_fail(ctx, "index %lld is out of range", (long long)indexes[i]);
+    if (indexes[i] < 0 || indexes[i] > INT32_MAX)
+      return ir_infer_fail(ctx, "index %lld is out of range", (long long)indexes[i]);
   return TD_OK;
 }
 
@@ -65,10 +72,12 @@ static int64_t occurrences(const int64_t *gram, int64_t n, const base_i64 *row, 
 
 static void count_row(const base_call *call, const base_i64 *row, int64_t length, float *out) {
   uint32_t counts_n, pool_n, indexes_n, weights_n, number = 0;
-  const int64_t *counts = base_attr_ints(call->attrs, COUNTS, &counts_n), *pool = base_attr_ints(call->attrs, POOL, &pool_n);
+  const int64_t *counts = base_attr_ints(call->attrs, COUNTS, &counts_n),
+                *pool = base_attr_ints(call->attrs, POOL, &pool_n);
   const int64_t *indexes = base_attr_ints(call->attrs, INDEXES, &indexes_n);
   const double *weights = base_attr_floats(call->attrs, WEIGHTS, &weights_n);
-  bool counted = strcmp(base_attr_str(call->attrs, MODE), "IDF") != 0, weighted = strcmp(base_attr_str(call->attrs, MODE), "TF") != 0;
+  bool counted = strcmp(base_attr_str(call->attrs, MODE), "IDF") != 0,
+       weighted = strcmp(base_attr_str(call->attrs, MODE), "TF") != 0;
   int64_t least = base_attr_int(call->attrs, MIN_GRAM), most = base_attr_int(call->attrs, MAX_GRAM);
   int64_t skip = base_min_i64(base_attr_int(call->attrs, MAX_SKIP), length);
   for (uint32_t n = 1; n <= counts_n; n++) {
@@ -104,15 +113,24 @@ static bool cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_INTS("ngram_indexes", indexes, 3));
   ops_case_arg(c, ARG_INTS("pool", pool, 4));
   ops_case_arg(c, ARG_FLOATS("weights", weights, 3));
-  return number < 3 ? ops_case_in(c, TD_I64, OPS_DIMS(2, 7), OPS_POSITIVE, number) : ops_case_in(c, TD_I32, OPS_DIMS(number - 3), OPS_INDEX, 0);
+  return number < 3 ? ops_case_in(c, TD_I64, OPS_DIMS(2, 7), OPS_POSITIVE, number)
+                    : ops_case_in(c, TD_I32, OPS_DIMS(number - 3), OPS_INDEX, 0);
 }
 
 static const ir_alias aliases[] = {{"onnx", "TfIdfVectorizer", 9, "pool_int64s=pool"}};
 
 OPS_DECLARE(tfidf);
 const ir_op ops_tfidf[] = {
-    {.name = "td::tfidf", .min_in = 1, .max_in = 1, .out_count = 1, .attrs = attrs,
-     .attr_count = OPS_COUNT(attrs), .infer = infer, .reference = reference, .cases = cases, .aliases = aliases,
+    {.name = "td::tfidf",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .infer = infer,
+     .reference = reference,
+     .cases = cases,
+     .aliases = aliases,
      .alias_count = OPS_COUNT(aliases)},
 };
 OPS_TABLE(tfidf);

@@ -32,7 +32,7 @@ static td_status infer_in(const base_call *call, ir_info *infos, const ir_info *
                   .out = out,
                   .out_count = call->out_count,
                   .err = call->err};
-  TRY(op->infer(&ctx));
+  TRY(ir_infer_outputs(&ctx));
   return then(call, out);
 }
 

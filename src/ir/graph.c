@@ -170,7 +170,7 @@ static td_status infer(ir_graph *g, const ir_op *op, const base_attrs *attrs, co
                   .dims = &g->dims,
                   .arena = g->arena,
                   .err = err};
-  td_status status = op->infer(&ctx);
+  td_status status = ir_infer_outputs(&ctx);
   if (status == TD_OK && out_count == 1) status = ir_learn_contents(g, op, attrs, in, in_count, out, err);
   /* A size there was no memory for looks as if it were unknown. */
   return base_arena_failed(g->arena) ? base_no_memory(err, "a node") : status;

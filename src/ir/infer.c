@@ -61,6 +61,23 @@ base_dim *ir_out_ints(ir_infer *ctx, uint32_t i, uint32_t count) {
 
 base_dim ir_fresh(ir_infer *ctx) { return base_dim_fresh(ctx->dims); }
 
+static td_status check_operand(ir_infer *ctx, uint32_t i) {
+  static const char *const kinds[IR_KIND_COUNT] = {
+      [IR_STR] = "a string",      [IR_NONE] = "nothing",         [IR_LIST] = "a list",    [IR_TUPLE] = "a tuple",
+      [IR_DICT] = "a dictionary", [IR_OPTIONAL] = "an optional", [IR_FUTURE] = "a future"};
+  const ir_info *in = ir_in(ctx, i);
+  if (!in) return TD_OK;
+  if (kinds[in->type.kind]) return ir_infer_fail(ctx, "operand %u is %s; a tensor is needed", i, kinds[in->type.kind]);
+  if (in->type.dtype == TD_STRING && !(ctx->op->strings >> (i < 7 ? i : 7) & 1))
+    return ir_infer_fail(ctx, "operand %u holds strings, which the operator does not take", i);
+  return TD_OK;
+}
+
+td_status ir_infer_outputs(ir_infer *ctx) {
+  for (uint32_t i = 0; i < ctx->in_count && !(ctx->op->flags & IR_OP_HOST); i++) TRY(check_operand(ctx, i));
+  return ctx->op->infer(ctx);
+}
+
 td_status ir_infer_fail(ir_infer *ctx, const char *format, ...) {
   char text[1024];
   va_list args;

@@ -57,6 +57,7 @@ struct ir_op {
   const char *name;       /* "aten::add" */
   uint8_t min_in, max_in; /* operands; those past min_in are optional */
   uint8_t out_count;      /* most outputs, or IR_VARIADIC */
+  uint8_t strings;        /* bit i: operand i may hold strings; bit 7: operand 7 and all behind it. Else it is refused */
   uint16_t flags;
   const ir_attr *attrs;
   uint8_t attr_count;
@@ -102,6 +103,8 @@ bool ir_in_int(ir_infer *ctx, uint32_t i, int64_t *value);
 base_dim *ir_out_ints(ir_infer *ctx, uint32_t i, uint32_t count);
 /* A size that only running can tell: a new symbol, or BASE_DIM_NONE at run time. */
 base_dim ir_fresh(ir_infer *ctx);
+/* Runs ctx->op->infer. Operators that are not for the host get tensors alone, and strings only where they take them. */
+td_status ir_infer_outputs(ir_infer *ctx);
 /* Fails naming the operator: "aten::cat: ..." */
 td_status ir_infer_fail(ir_infer *ctx, const char *format, ...) BASE_PRINTF(2, 3);
 /* Output `i` is a tensor. */

@@ -82,7 +82,6 @@ static td_status argmin_reference(const base_call *call) { return arg_reference(
 static td_status infer_arg(ir_infer *ctx) {
   const ir_type *in = &ir_in(ctx, 0)->type;
   bool keep = base_attr_int(ctx->attrs, ARG_KEEPDIM), whole = !base_attr_has(ctx->attrs, ARG_DIM);
-  if (in->dtype == TD_STRING) return ir_infer_fail(ctx, "strings have no order");
   if (whole && !keep) return ir_out(ctx, 0, TD_I64, 0, NULL);
   if (in->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, TD_I64);
   int32_t axis = 0, rank = 0;

@@ -86,7 +86,6 @@ static td_status run(const base_call *call, const compare_body *body) {
 
 static td_status infer_compare(ir_infer *ctx) {
   TRY(ops_same_dtype(ctx, 0, 1));
-  if (ir_in(ctx, 0)->type.dtype == TD_STRING) return ir_infer_fail(ctx, "strings have no order and no truth");
   return ops_infer_broadcast(ctx, 2, TD_BOOL);
 }
 
@@ -158,43 +157,48 @@ static bool cases(ir_case *c, uint32_t number) {
   }
 }
 
+/* X(name, float body, integer body, operator, operands that may be strings, inference, cases, flags, ONNX name,
+ * version) */
 #define LIST(X)                                                                                                        \
-  X(eq, eq_f, eq_i, "aten::eq", infer_eq, cases, IR_OP_COMMUTATIVE, "Equal", 7)                                        \
-  X(ne, ne_f, ne_i, "aten::ne", infer_ne, cases, IR_OP_COMMUTATIVE, NULL, 0)                                           \
-  X(lt, lt_f, lt_i, "aten::lt", infer_compare, cases, 0, "Less", 7)                                                    \
-  X(le, le_f, le_i, "aten::le", infer_compare, cases, 0, "LessOrEqual", 12)                                            \
-  X(gt, gt_f, gt_i, "aten::gt", infer_compare, cases, 0, "Greater", 7)                                                 \
-  X(ge, ge_f, ge_i, "aten::ge", infer_compare, cases, 0, "GreaterOrEqual", 12)                                         \
-  X(logical_and, logical_and_f, logical_and_i, "aten::logical_and", infer_compare, cases, IR_OP_COMMUTATIVE, "And", 7) \
-  X(logical_or, logical_or_f, logical_or_i, "aten::logical_or", infer_compare, cases, IR_OP_COMMUTATIVE, "Or", 7)      \
-  X(logical_xor, logical_xor_f, logical_xor_i, "aten::logical_xor", infer_compare, cases, IR_OP_COMMUTATIVE, "Xor", 7) \
-  X(bitwise_and, NULL, bitwise_and_i, "aten::bitwise_and", infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE,  \
-    "BitwiseAnd", 18)                                                                                                  \
-  X(bitwise_or, NULL, bitwise_or_i, "aten::bitwise_or", infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE,     \
+  X(eq, eq_f, eq_i, "aten::eq", 3, infer_eq, cases, IR_OP_COMMUTATIVE, "Equal", 7)                                     \
+  X(ne, ne_f, ne_i, "aten::ne", 3, infer_ne, cases, IR_OP_COMMUTATIVE, NULL, 0)                                        \
+  X(lt, lt_f, lt_i, "aten::lt", 0, infer_compare, cases, 0, "Less", 7)                                                 \
+  X(le, le_f, le_i, "aten::le", 0, infer_compare, cases, 0, "LessOrEqual", 12)                                         \
+  X(gt, gt_f, gt_i, "aten::gt", 0, infer_compare, cases, 0, "Greater", 7)                                              \
+  X(ge, ge_f, ge_i, "aten::ge", 0, infer_compare, cases, 0, "GreaterOrEqual", 12)                                      \
+  X(logical_and, logical_and_f, logical_and_i, "aten::logical_and", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "And", \
+    7)                                                                                                                 \
+  X(logical_or, logical_or_f, logical_or_i, "aten::logical_or", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Or", 7)   \
+  X(logical_xor, logical_xor_f, logical_xor_i, "aten::logical_xor", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Xor", \
+    7)                                                                                                                 \
+  X(bitwise_and, NULL, bitwise_and_i, "aten::bitwise_and", 0, infer_bits, bit_cases,                                   \
+    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseAnd", 18)                                                              \
+  X(bitwise_or, NULL, bitwise_or_i, "aten::bitwise_or", 0, infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE,  \
     "BitwiseOr", 18)                                                                                                   \
-  X(bitwise_xor, NULL, bitwise_xor_i, "aten::bitwise_xor", infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE,  \
-    "BitwiseXor", 18)                                                                                                  \
-  X(lshift, NULL, lshift_i, "aten::__lshift__", infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0)                        \
-  X(rshift, NULL, rshift_i, "aten::__rshift__", infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0)
+  X(bitwise_xor, NULL, bitwise_xor_i, "aten::bitwise_xor", 0, infer_bits, bit_cases,                                   \
+    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseXor", 18)                                                              \
+  X(lshift, NULL, lshift_i, "aten::__lshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0)                     \
+  X(rshift, NULL, rshift_i, "aten::__rshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0)
 
-#define DEFINE(NAME, F, I, OP, INFER, CASES, FLAGS, ALIAS, SINCE) \
-  static td_status NAME##_reference(const base_call *call) {      \
-    static const compare_body body = {F, I};                      \
-    return run(call, &body);                                      \
-  }                                                               \
+#define DEFINE(NAME, F, I, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE) \
+  static td_status NAME##_reference(const base_call *call) {               \
+    static const compare_body body = {F, I};                               \
+    return run(call, &body);                                               \
+  }                                                                        \
   static const ir_alias NAME##_aliases[] = {{"onnx", ALIAS, SINCE, NULL}};
 LIST(DEFINE)
 
-#define ROW(NAME, F, I, OP, INFER, CASES, FLAGS, ALIAS, SINCE) \
-  {.name = OP,                                                 \
-   .min_in = 2,                                                \
-   .max_in = 2,                                                \
-   .out_count = 1,                                             \
-   .flags = IR_OP_ELEMENTWISE | (FLAGS),                       \
-   .infer = INFER,                                             \
-   .reference = NAME##_reference,                              \
-   .cases = CASES,                                             \
-   .aliases = NAME##_aliases,                                  \
+#define ROW(NAME, F, I, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE) \
+  {.name = OP,                                                          \
+   .min_in = 2,                                                         \
+   .strings = STRINGS,                                                  \
+   .max_in = 2,                                                         \
+   .out_count = 1,                                                      \
+   .flags = IR_OP_ELEMENTWISE | (FLAGS),                                \
+   .infer = INFER,                                                      \
+   .reference = NAME##_reference,                                       \
+   .cases = CASES,                                                      \
+   .aliases = NAME##_aliases,                                           \
    .alias_count = (SINCE) ? 1 : 0},
 OPS_DECLARE(compare);
 const ir_op ops_compare[] = {LIST(ROW)};

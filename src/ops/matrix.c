@@ -90,7 +90,7 @@ static td_status triu_reference(const base_call *call) { return triangle(call, t
 
 static td_status infer_triangle(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
-  if (base_dtype(x->dtype)->bits < 8 || x->dtype == TD_STRING)
+  if (base_dtype(x->dtype)->bits < 8)
     return ir_infer_fail(ctx, "elements of %s are not supported", td_dtype_name(x->dtype));
   if (x->rank != IR_UNRANKED && x->rank < 2)
     return ir_infer_fail(ctx, "operand of rank %d; matrices are needed", x->rank);

@@ -250,9 +250,7 @@ static td_status infer_as(ir_infer *ctx, td_dtype dtype) {
 }
 
 static td_status infer_same(ir_infer *ctx) {
-  td_dtype dtype = ir_in(ctx, 0)->type.dtype;
-  if (dtype == TD_STRING) return ir_infer_fail(ctx, "strings cannot be reduced");
-  return infer_as(ctx, dtype);
+  return infer_as(ctx, ir_in(ctx, 0)->type.dtype);
 }
 
 static td_status infer_bool(ir_infer *ctx) { return infer_as(ctx, TD_BOOL); }

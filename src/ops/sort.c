@@ -349,6 +349,7 @@ const ir_op ops_sort[] = {
      .min_in = 1,
      .max_in = 1,
      .out_count = 4,
+     .strings = 1,
      .flags = IR_OP_DEFINES,
      .attrs = unique_attrs,
      .attr_count = OPS_COUNT(unique_attrs),

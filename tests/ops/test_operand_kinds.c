@@ -1,0 +1,97 @@
+/* test_operand_kinds.c -- every operator, over its first generated case with one operand replaced: strings are refused
+ * by number where the operator does not say that it takes them, lists always. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ops/ops.h"
+
+enum { MOST = 8, STRINGS = 1 << 16 };
+
+static base_arena *arena;
+static const ir_opset *set;
+static base_str strings[STRINGS];
+
+/* Operand `which` of case 0 as `replace` makes it; the status of inference and, where that passes, of the reference. */
+static td_status run(const ir_op *op, uint32_t which, void (*replace)(base_value *), bool *there, td_error *err) {
+  ir_case c = {.arena = arena};
+  base_value in[MOST], out[MOST] = {{0}};
+  const base_value *at[MOST];
+  const base_attrs *attrs;
+  *there = op->cases(&c, 0) && which < c.in_count && !c.absent[which];
+  if (!*there) return TD_OK;
+  for (uint32_t i = 0; i < c.in_count; i++) {
+    in[i] = (base_value){.kind = BASE_TENSOR, .tensor = c.in[i]};
+    at[i] = c.absent[i] ? NULL : &in[i];
+  }
+  replace(&in[which]);
+  assert_int_equal(ir_make_attrs(arena, op, c.args, c.arg_count, &attrs, err), TD_OK);
+  return ir_evaluate(op, attrs, at, c.in_count, arena, out, op->out_count == IR_VARIADIC ? 2 : op->out_count, err);
+}
+
+static void to_strings(base_value *v) {
+  assert_true(base_tensor_numel(&v->tensor) <= STRINGS);
+  v->tensor.dtype = TD_STRING;
+  v->tensor.data = strings;
+}
+
+static void to_list(base_value *v) { *v = (base_value){.kind = BASE_LIST}; }
+
+/* Operators that define their outputs do so without inference here; in a model inference comes first for them too. */
+static bool is_checked(const ir_op *op) {
+  return op->cases && !(op->flags & (IR_OP_HOST | IR_OP_DEFINES | IR_OP_REGION));
+}
+
+static void strings_where_they_are_taken(void **state) {
+  (void)state;
+  for (uint32_t o = 0; o < set->count; o++) {
+    const ir_op *op = set->ops[o];
+    for (uint32_t i = 0; i < MOST && is_checked(op); i++) {
+      td_error err = {0};
+      bool there, taken = op->strings >> (i < 7 ? i : 7) & 1;
+      td_status status = run(op, i, to_strings, &there, &err);
+      if (there && !taken && (status == TD_OK || !strstr(err.text, "strings")))
+        fail_msg("%s operand %u: \"%s\"", op->name, i, err.text);
+    }
+  }
+}
+
+static void lists_are_refused(void **state) {
+  (void)state;
+  for (uint32_t o = 0; o < set->count; o++) {
+    const ir_op *op = set->ops[o];
+    for (uint32_t i = 0; i < MOST && is_checked(op); i++) {
+      td_error err = {0};
+      bool there;
+      td_status status = run(op, i, to_list, &there, &err);
+      if (there && (status == TD_OK || !strstr(err.text, "a list")))
+        fail_msg("%s operand %u: \"%s\"", op->name, i, err.text);
+    }
+  }
+}
+
+static int setup(void **state) {
+  (void)state;
+  arena = base_arena_new(&base_libc_allocator);
+  set = ops_set(arena);
+  for (int i = 0; i < STRINGS; i++) strings[i] = BASE_STR("ab");
+  return set ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  base_arena_free(arena);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(strings_where_they_are_taken),
+      cmocka_unit_test(lists_are_refused),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -5,9 +5,9 @@
 #include <string.h>
 
 int64_t base_tensor_numel(const base_tensor *t) {
-  int64_t n = 1;
-  for (int32_t i = 0; i < t->rank; i++) n *= t->dims[i];
-  return n;
+  uint64_t n = 1; /* may wrap where another dimension is 0 */
+  for (int32_t i = 0; i < t->rank; i++) n *= (uint64_t)t->dims[i];
+  return (int64_t)n;
 }
 
 size_t base_tensor_bytes(const base_tensor *t) {
@@ -21,7 +21,7 @@ bool base_tensor_contiguous(const base_tensor *t) {
   for (int32_t i = t->rank; i-- > 0;) {
     if (t->dims[i] == 0) return true;
     if (t->dims[i] != 1 && t->strides[i] != expected) return false;
-    expected *= t->dims[i];
+    if (!base_mul_i64(expected, t->dims[i], &expected)) expected = 0; /* only where there are no elements */
   }
   return true;
 }
@@ -30,7 +30,7 @@ void base_strides(int32_t rank, const int64_t *dims, int64_t *strides) {
   int64_t stride = 1;
   for (int32_t i = rank; i-- > 0;) {
     strides[i] = stride;
-    stride *= dims[i] > 0 ? dims[i] : 1;
+    if (!base_mul_i64(stride, dims[i] > 0 ? dims[i] : 1, &stride)) stride = 0; /* only where there are no elements */
   }
 }
 

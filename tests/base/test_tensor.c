@@ -188,10 +188,24 @@ static void outputs_are_defined_and_checked(void **state) {
   base_arena_free(arena);
 }
 
+/* No elements, however large the other dimensions are: no product may overflow. */
+static void huge_dimensions_of_nothing(void **state) {
+  (void)state;
+  static const int64_t huge = (int64_t)1 << 40;
+  for (int32_t zero = 0; zero < 4; zero++) {
+    int64_t dims[] = {huge, huge, huge, huge};
+    dims[zero] = 0;
+    base_tensor t = base_tensor_of(dims, TD_F32, 4, dims);
+    assert_int_equal(base_tensor_numel(&t), 0);
+    assert_true(base_tensor_contiguous(&t));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(strides_and_sizes),
       cmocka_unit_test(checked_counts),
+      cmocka_unit_test(huge_dimensions_of_nothing),
       cmocka_unit_test(walks_in_row_major_order),
       cmocka_unit_test(walks_rows),
       cmocka_unit_test(walks_of_nothing_and_of_scalars),

@@ -1,0 +1,1 @@
+Bo0J(eHìÂÄB."ÍDDjñDRóMDkBí9Dy€CD¬D×†sC

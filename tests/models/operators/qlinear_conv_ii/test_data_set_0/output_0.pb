@@ -1,0 +1,1 @@
+Bo0JH|{}zz|}|}~||ooOkwrmohFnnbsvsoRiguox>bKYwA

@@ -145,8 +145,12 @@ static td_status copy_origins(ir_graph *g, const ir_origins *from, ir_origins *t
   return TD_OK;
 }
 
-static td_status check_operands(const ir_new_node *spec, td_error *err) {
+static td_status check_operands(const ir_new_node *spec, uint32_t out_count, td_error *err) {
   const ir_op *op = spec->op;
+  if (op->out_count != IR_VARIADIC && out_count > op->out_count)
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "%s has %u results, not %u", op->name, op->out_count, out_count);
+  if (op->flags & IR_OP_REGION && out_count && !spec->out_types)
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "%s: the types of its results are missing", op->name);
   if (spec->in_count < op->min_in || (op->max_in != IR_VARIADIC && spec->in_count > op->max_in))
     return base_fail(err, TD_BAD_FILE, NULL, -1, "%s takes %u to %u operands and was given %u", op->name, op->min_in,
                      op->max_in, spec->in_count);
@@ -208,7 +212,7 @@ static td_status add_outputs(ir_graph *g, ir_node node, const ir_info *out, uint
 td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out,
                       td_error *err) {
   uint32_t out_count = spec->out_count ? spec->out_count : (spec->op->flags & IR_OP_REGION ? 0 : 1);
-  TRY(check_operands(spec, err));
+  TRY(check_operands(spec, out_count, err));
   const base_attrs *attrs;
   TRY(ir_make_attrs(g->arena, spec->op, spec->args, spec->arg_count, &attrs, err));
   ir_info *infos = base_new(g->arena, ir_info, out_count ? out_count : 1);
@@ -217,7 +221,7 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
   ir_origins origins;
   if (!infos || !values || !in) return base_no_memory(err, "a node");
   for (uint32_t i = 0; spec->out_types && i < out_count; i++) infos[i].type = spec->out_types[i];
-  if (!spec->out_types) TRY(infer(g, spec->op, attrs, spec->in, spec->in_count, infos, out_count, err));
+  if (!spec->out_types && out_count) TRY(infer(g, spec->op, attrs, spec->in, spec->in_count, infos, out_count, err));
   TRY(copy_origins(g, &spec->origins, &origins, err));
   ir_node_def *def = base_vec_push(g->arena, &g->nodes);
   ir_node id = {g->nodes.count - 1};

@@ -4,6 +4,8 @@
 #include "ir/graph.h"
 #include "base/size.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,13 +58,23 @@ static base_str word(parser *p) {
   return (base_str){start, (size_t)(p->at - start)};
 }
 
+/* A backslash, u and four hexadecimal digits. */
+static bool is_code(const parser *p) {
+  if (p->end - p->at < 6 || p->at[0] != '\\' || p->at[1] != 'u') return false;
+  for (int i = 2; i < 6; i++)
+    if (!isxdigit((unsigned char)p->at[i])) return false;
+  return true;
+}
+
 static td_status quoted(parser *p, char **text, size_t *length) {
   TRY(need(p, "\""));
-  char *to = base_new(p->g->arena, char, (size_t)(p->end - p->at) + 1);
+  const char *close = p->at;
+  while (close < p->end && *close != '"') close += *close == '\\' && p->end - close > 1 ? 2 : 1;
+  char *to = base_new(p->g->arena, char, (size_t)(close - p->at) + 1);
   if (!to) return base_no_memory(p->err, "graph text");
   size_t n = 0;
   while (p->at < p->end && *p->at != '"') {
-    if (*p->at == '\\' && p->end - p->at >= 6 && p->at[1] == 'u') {
+    if (is_code(p)) {
       char digits[5] = {p->at[2], p->at[3], p->at[4], p->at[5], 0};
       to[n++] = (char)strtol(digits, NULL, 16);
       p->at += 6;
@@ -76,11 +88,15 @@ static td_status quoted(parser *p, char **text, size_t *length) {
   return need(p, "\"");
 }
 
-/* A number's characters, NUL-terminated in `buffer`. */
+/* A number's characters, NUL-terminated in `buffer`: a sign stands in front or in an exponent. */
 static td_status number_text(parser *p, char *buffer, size_t size) {
   skip(p);
   size_t n = 0;
-  while (p->at < p->end && n + 1 < size && (is_word(*p->at) || *p->at == '-' || *p->at == '+')) buffer[n++] = *p->at++;
+  for (; p->at < p->end && n + 1 < size; p->at++) {
+    bool sign = *p->at == '-' || *p->at == '+';
+    if (sign ? n && buffer[n - 1] != 'e' && buffer[n - 1] != 'E' : !is_word(*p->at)) break;
+    buffer[n++] = *p->at;
+  }
   buffer[n] = 0;
   return n ? TD_OK : wrong(p, "a number");
 }
@@ -88,8 +104,9 @@ static td_status number_text(parser *p, char *buffer, size_t size) {
 static td_status integer(parser *p, int64_t *value) {
   char buffer[32], *stop;
   TRY(number_text(p, buffer, sizeof buffer));
+  errno = 0;
   *value = buffer[0] == '-' ? strtoll(buffer, &stop, 10) : (int64_t)strtoull(buffer, &stop, 10);
-  return *stop ? wrong(p, "an integer") : TD_OK;
+  return *stop || errno ? wrong(p, "an integer") : TD_OK;
 }
 
 static td_status real(parser *p, double *value) {
@@ -120,7 +137,8 @@ static td_status parse_type(parser *p, ir_type *type, int depth) {
     return need(p, ")");
   }
   td_dtype dtype = base_dtype_from_name(name);
-  if (dtype == TD_INVALID) return wrong(p, "a type");
+  bool open = depth && base_str_is(name, td_dtype_name(TD_INVALID)); /* of an empty list's items nothing is known */
+  if (dtype == TD_INVALID && !open) return wrong(p, "a type");
   TRY(need(p, "["));
   *type = (ir_type){.kind = IR_TENSOR, .dtype = dtype};
   if (eat(p, "...")) {
@@ -320,7 +338,7 @@ static td_status parse_bool_arg(parser *p, base_arg *arg) {
 }
 static td_status parse_dtype_arg(parser *p, base_arg *arg) {
   arg->i = base_dtype_from_name(word(p));
-  return TD_OK;
+  return arg->i == TD_INVALID ? wrong(p, "an element type") : TD_OK;
 }
 static td_status parse_str_arg(parser *p, base_arg *arg) {
   char *text;
@@ -496,7 +514,10 @@ static td_status parse_all(parser *p) {
                                           : parse_statement(p, p->g->top, 0);
     TRY(status);
   }
-  return ir_verify(p->g, p->err);
+  td_error broken;
+  td_status status = ir_verify(p->g, &broken);
+  if (status == TD_NO_RESOURCE) return base_no_memory(p->err, "graph text");
+  return status == TD_OK ? TD_OK : base_fail(p->err, TD_BAD_FILE, broken.name, -1, "graph text: %s", broken.text);
 }
 
 td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,

@@ -89,13 +89,14 @@ static td_status fold(ir_graph *g, ir_node conv_id, ir_node norm_id, td_error *e
   return TD_OK;
 }
 
-static td_status visit(ir_graph *g, const uint32_t *uses, uint32_t *changes, td_error *err) {
+static td_status visit(ir_graph *g, uint32_t *uses, uint32_t *changes, td_error *err) {
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     ir_node_def *norm = &g->nodes.at[n];
     if (!norm->op || strcmp(norm->op->name, "aten::_native_batch_norm_legit_no_training") != 0) continue;
     ir_refresh(g, (ir_node){n});
     ir_node conv = ir_value_of(g, norm->in[0])->node;
     if (!conv.id || !can_fold(g, ir_node_of(g, conv), norm, uses)) continue;
+    uses[ir_node_of(g, conv)->out[0].id] = uses[norm->out[0].id]; /* whose users it gets */
     TRY(fold(g, conv, (ir_node){n}, err));
     ++*changes;
   }

@@ -1,0 +1,460 @@
+/* test_passes.c -- each pass by the text before and after it, what it must leave alone, and that results stay. */
+#include "passes/passes.h"
+#include "runtime/harness.h"
+
+static const passes_row *find_pass(const char *name) {
+  uint32_t count;
+  const passes_row *rows = passes_list(&count);
+  for (uint32_t i = 0; i < count; i++)
+    if (strcmp(rows[i].name, name) == 0) return &rows[i];
+  fail_msg("there is no pass %s", name);
+  return NULL;
+}
+
+/* The pass turns `before` into exactly `after`, in `expected` changes; done again it changes nothing. */
+static void expect_change(const char *name, const char *before, const char *after, uint32_t expected) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, before, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  if (find_pass(name)->run(graph, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK) fail_msg("%s", err.text);
+  assert_int_equal(changes, expected);
+  for (int again = 0; again < 2; again++) {
+    base_text text = {.allocator = &base_libc_allocator};
+    assert_int_equal(ir_print(graph, &text), TD_OK);
+    assert_string_equal(text.at, after);
+    base_text_free(&text);
+    changes = 0;
+    assert_int_equal(find_pass(name)->run(graph, &changes, &err), TD_OK);
+    assert_int_equal(changes, 0);
+  }
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+static void expect_same(const char *name, const char *text) { expect_change(name, text, text, 0); }
+
+/* ---- fold ---- */
+
+static void fold_computes(void **state) {
+  (void)state;
+  expect_change("fold",
+                "input %0 \"x\": f32[2, 3]\n"
+                "const %1: f32[2] = {1, 2}\n"
+                "%2 = aten::add(%1, %1)\n"
+                "%3 = aten::neg(%2)\n"
+                "%4 = td::shape(%0)\n"
+                "output \"a\" %3\noutput \"b\" %4\n",
+                "input %0 \"x\": f32[2, 3]\n"
+                "const %1: f32[2] = {-2, -4}\n"
+                "const %2: i64[2] = {2, 3}\n"
+                "output \"a\" %1\noutput \"b\" %2\n",
+                3);
+}
+
+/* What is computed from open sizes stays; what depends on them learns the numbers that folding finds. */
+static void fold_sharpens_types(void **state) {
+  (void)state;
+  expect_change("fold",
+                "input %0 \"x\": f32[n, 6]\n"
+                "const %1: i64[1] = {2}\n"
+                "const %2: i64[1] = {3}\n"
+                "%3 = aten::mul(%1, %2)\n"
+                "%4 = td::shape(%0)\n"
+                "%5 = aten::slice(%0, %1, %3)\n"
+                "output \"s\" %4\noutput \"y\" %5\n",
+                "input %0 \"x\": f32[n, 6]\n"
+                "const %1: i64[1] = {2}\n"
+                "const %2: i64[1] = {6}\n"
+                "%3 = td::shape(%0) {start = 0, end = 9223372036854775807}: i64[2]\n"
+                "%4 = aten::slice(%0, %1, %2): f32[max(0, sub(min(6, n), min(2, n))), 6]\n"
+                "output \"s\" %3\noutput \"y\" %4\n",
+                1);
+}
+
+static void fold_goes_into_blocks(void **state) {
+  (void)state;
+  expect_change("fold",
+                "input %0 \"c\": bool[]\n"
+                "const %1: f32[] = {3}\n"
+                "%2 = prim::If(%0): f32[] {\n"
+                "  block() {\n"
+                "    %3 = aten::square(%1): f32[]\n"
+                "    yield %3\n"
+                "  }\n"
+                "  block() {\n"
+                "    yield %1\n"
+                "  }\n"
+                "}\n"
+                "output \"y\" %2\n",
+                "input %0 \"c\": bool[]\n"
+                "const %1: f32[] = {9}\n"
+                "const %2: f32[] = {3}\n"
+                "%3 = prim::If(%0): f32[] {\n"
+                "  block() {\n"
+                "    yield %1\n"
+                "  }\n"
+                "  block() {\n"
+                "    yield %2\n"
+                "  }\n"
+                "}\n"
+                "output \"y\" %3\n",
+                1);
+}
+
+static void fold_leaves_alone(void **state) {
+  (void)state;
+  /* a large result out of little */
+  expect_same("fold",
+              "const %0: f32[] = {1}\n"
+              "const %1: i64[1] = {1000000}\n"
+              "%2 = aten::expand(%0, %1): f32[1000000]\n"
+              "%3 = aten::repeat(%0, %1): f32[1000000]\n"
+              "output \"a\" %2\noutput \"b\" %3\n");
+  /* what fails, fails when it runs, if it does */
+  expect_same("fold",
+              "const %0: f32[2] = {1, 2}\n"
+              "const %1: i64[] = {7}\n"
+              "%2 = aten::index_select(%0, %1) {dim = 0}: f32[]\n"
+              "output \"y\" %2\n");
+  /* lists */
+  expect_same("fold",
+              "const %0: f32[2] = {1, 2}\n"
+              "%1 = td::list_new(%0): list(f32[2])\n"
+              "output \"y\" %1\n");
+}
+
+/* A branch that cannot work and never runs does not keep the model from being compiled. */
+static void fold_survives_dead_branches(void **state) {
+  (void)state;
+  rig r;
+  rig_open(&r,
+           "input %0 \"c\": bool[]\n"
+           "input %1 \"x\": f32[6]\n"
+           "const %2: f32[1] = {2.5}\n"
+           "%3 = aten::mul(%2, %2)\n"
+           "%4 = aten::_to_copy(%3) {dtype = i64}\n"
+           "%5 = prim::If(%0): f32[$u5] {\n"
+           "  block() {\n"
+           "    %6 = aten::view(%1, %4)\n"
+           "    yield %6\n"
+           "  }\n"
+           "  block() {\n"
+           "    yield %1\n"
+           "  }\n"
+           "}\n"
+           "output \"y\" %5\n",
+           "aot_eager");
+  rig_feed(&r, 0, TD_BOOL, ": 0");
+  rig_feed(&r, 1, TD_F32, "6: 1");
+  rig_run(&r);
+  expect_output(&r, 0, "6: 1");
+  rig_close(&r);
+}
+
+/* ---- identity ---- */
+
+static void identity_removes(void **state) {
+  (void)state;
+  expect_change("identity",
+                "input %0 \"x\": f32[2, n]\n"
+                "const %1: i64[2] = {2, -1}\n"
+                "%2 = aten::_to_copy(%0) {dtype = f32}\n"
+                "%3 = aten::permute(%2) {dims = [0, 1]}\n"
+                "%4 = aten::neg(%3)\n"
+                "output \"y\" %4\noutput \"z\" %3\n",
+                "input %0 \"x\": f32[2, n]\n"
+                "%1 = aten::neg(%0): f32[2, n]\n"
+                "output \"y\" %1\noutput \"z\" %0\n",
+                2);
+}
+
+static void identity_leaves_alone(void **state) {
+  (void)state;
+  expect_same("identity",
+              "input %0 \"x\": f32[2, 2]\n"
+              "%1 = aten::permute(%0) {dims = [1, 0]}: f32[2, 2]\n"
+              "%2 = aten::permute(%0) {dims = []}: f32[2, 2]\n"
+              "%3 = aten::_to_copy(%0) {dtype = f64, saturate = true, round_mode = \"up\"}: f64[2, 2]\n"
+              "%4 = aten::relu(%0): f32[2, 2]\n"
+              "output \"a\" %1\noutput \"b\" %2\noutput \"c\" %3\noutput \"d\" %4\n");
+}
+
+/* ---- common ---- */
+
+static void common_shares(void **state) {
+  (void)state;
+  expect_change("common",
+                "input %0 \"x\": f32[2]\n"
+                "input %1 \"c\": bool[]\n"
+                "%2 = aten::exp(%0)\n"
+                "%3 = aten::exp(%0)\n"
+                "%4 = aten::add(%2, %0)\n"
+                "%5 = aten::add(%3, %0)\n"
+                "%6 = prim::If(%1): f32[2] {\n"
+                "  block() {\n"
+                "    %7 = aten::exp(%0)\n"
+                "    %8 = aten::sin(%7)\n"
+                "    yield %8\n"
+                "  }\n"
+                "  block() {\n"
+                "    %9 = aten::sin(%3)\n"
+                "    yield %9\n"
+                "  }\n"
+                "}\n"
+                "%10 = aten::sin(%2)\n"
+                "output \"a\" %4\noutput \"b\" %5\noutput \"c\" %6\noutput \"d\" %10\n",
+                "input %0 \"x\": f32[2]\n"
+                "input %1 \"c\": bool[]\n"
+                "%2 = aten::exp(%0): f32[2]\n"
+                "%3 = aten::add(%2, %0): f32[2]\n"
+                "%4 = prim::If(%1): f32[2] {\n"
+                "  block() {\n"
+                "    %5 = aten::sin(%2): f32[2]\n"
+                "    yield %5\n"
+                "  }\n"
+                "  block() {\n"
+                "    %6 = aten::sin(%2): f32[2]\n"
+                "    yield %6\n"
+                "  }\n"
+                "}\n"
+                "%7 = aten::sin(%2): f32[2]\n"
+                "output \"a\" %3\noutput \"b\" %3\noutput \"c\" %4\noutput \"d\" %7\n",
+                3);
+}
+
+static void common_leaves_alone(void **state) {
+  (void)state;
+  expect_same("common",
+              "input %0 \"x\": f32[2, 3]\n"
+              "%1 = aten::_softmax(%0) {dim = 0, flatten = false}: f32[2, 3]\n"
+              "%2 = aten::_softmax(%0) {dim = 1, flatten = false}: f32[2, 3]\n"
+              "%3 = aten::sub(%1, %2): f32[2, 3]\n"
+              "%4 = aten::sub(%2, %1): f32[2, 3]\n"
+              "output \"a\" %3\noutput \"b\" %4\n");
+}
+
+/* ---- batchnorm ---- */
+
+#define CONV                                                                                                           \
+  " {stride = [], padding = [], dilation = [], auto_pad = \"\", transposed = false, output_padding = [], groups = 1, " \
+  "output_size = []}"
+#define NORM_INPUTS                      \
+  "input %0 \"x\": f32[1, 1, 2, 2]\n"    \
+  "const %1: f32[2, 1, 1, 1] = {2, 3}\n" \
+  "const %2: f32[2] = {4, 8}\n"          \
+  "const %3: f32[2] = {1, -1}\n"         \
+  "const %4: f32[2] = {0.5, 0.25}\n"     \
+  "const %5: f32[2] = {3, 15}\n"
+#define NORM(x) "aten::_native_batch_norm_legit_no_training(" x ", %2, %3, %4, %5) {eps = 1}"
+
+static void batchnorm_folds(void **state) {
+  (void)state;
+  expect_change("batchnorm",
+                NORM_INPUTS "%6 = aten::convolution(%0, %1)" CONV "  # \"conv\"\n"
+                "%7 = " NORM("%6") "  # \"norm\"\n"
+                "output \"y\" %7\n",
+                "input %0 \"x\": f32[1, 1, 2, 2]\n"
+                "const %1: f32[2, 1, 1, 1] = {4, 6}\n"
+                "const %2: f32[2] = {0, -1.5}\n"
+                "%3 = aten::convolution(%0, %1, %2)" CONV ": f32[1, 2, 2, 2]  # \"conv\" \"norm\"\n"
+                "output \"y\" %3\n",
+                1);
+}
+
+static void batchnorm_leaves_alone(void **state) {
+  (void)state;
+  /* the convolution is used elsewhere */
+  expect_same("batchnorm",
+              NORM_INPUTS "%6 = aten::convolution(%0, %1)" CONV ": f32[1, 2, 2, 2]\n"
+              "%7 = " NORM("%6") ": f32[1, 2, 2, 2]\n"
+              "output \"y\" %7\noutput \"z\" %6\n");
+  /* or in a nested block */
+  expect_same("batchnorm",
+              "input %0 \"x\": f32[1, 1, 2, 2]\n"
+              "input %1 \"c\": bool[]\n"
+              "const %2: f32[1, 1, 1, 1] = {2}\n"
+              "const %3: f32[1] = {4}\n"
+              "%4 = aten::convolution(%0, %2)" CONV
+              ": f32[1, 1, 2, 2]\n"
+              "%5 = aten::_native_batch_norm_legit_no_training(%4, %3, %3, %3, %3) {eps = 1}: f32[1, 1, 2, 2]\n"
+              "%6 = prim::If(%1): f32[1, 1, 2, 2] {\n"
+              "  block() {\n"
+              "    yield %4\n"
+              "  }\n"
+              "  block() {\n"
+              "    yield %5\n"
+              "  }\n"
+              "}\n"
+              "output \"y\" %6\n");
+  /* statistics that are no constants */
+  expect_same("batchnorm",
+              "input %0 \"x\": f32[1, 1, 2, 2]\n"
+              "input %1 \"s\": f32[1]\n"
+              "const %2: f32[1, 1, 1, 1] = {2}\n"
+              "%3 = aten::convolution(%0, %2)" CONV
+              ": f32[1, 1, 2, 2]\n"
+              "%4 = aten::_native_batch_norm_legit_no_training(%3, %1, %1, %1, %1) {eps = 1}: f32[1, 1, 2, 2]\n"
+              "output \"y\" %4\n");
+}
+
+/* Of two norms in a row the second may not be folded when the first one's result has other users. */
+static void batchnorm_counts_uses_anew(void **state) {
+  (void)state;
+  expect_change("batchnorm",
+                NORM_INPUTS "%6 = aten::convolution(%0, %1)" CONV "\n"
+                "%7 = " NORM("%6") "\n"
+                "%8 = " NORM("%7") "\n"
+                "output \"y\" %7\noutput \"z\" %8\n",
+                "input %0 \"x\": f32[1, 1, 2, 2]\n"
+                "const %1: f32[2, 1, 1, 1] = {4, 6}\n"
+                "const %2: f32[2] = {0, -1.5}\n"
+                "const %3: f32[2] = {4, 8}\n"
+                "const %4: f32[2] = {1, -1}\n"
+                "const %5: f32[2] = {0.5, 0.25}\n"
+                "const %6: f32[2] = {3, 15}\n"
+                "%7 = aten::convolution(%0, %1, %2)" CONV ": f32[1, 2, 2, 2]\n"
+                "%8 = aten::_native_batch_norm_legit_no_training(%7, %3, %4, %5, %6) {eps = 1}: f32[1, 2, 2, 2]\n"
+                "output \"y\" %7\noutput \"z\" %8\n",
+                1);
+}
+
+/* ---- dead ---- */
+
+static void dead_removes(void **state) {
+  (void)state;
+  expect_change("dead",
+                "input %0 \"x\": f32[2]\n"
+                "input %1 \"c\": bool[]\n"
+                "const %2: f32[] = {1}\n"
+                "%3 = aten::add(%0, %2)\n"
+                "%4 = aten::neg(%3)\n"
+                "%5 = aten::exp(%0)\n"
+                "%6 = aten::sin(%0)\n"
+                "%7 = prim::If(%1): f32[2] {\n"
+                "  block() {\n"
+                "    %8 = aten::neg(%5)\n"
+                "    yield %8\n"
+                "  }\n"
+                "  block() {\n"
+                "    yield %5\n"
+                "  }\n"
+                "}\n"
+                "%9 = prim::If(%1): f32[2] {\n"
+                "  block() {\n"
+                "    %10 = aten::cos(%6)\n"
+                "    yield %6\n"
+                "  }\n"
+                "  block() {\n"
+                "    yield %0\n"
+                "  }\n"
+                "}\n"
+                "output \"y\" %9\n",
+                "input %0 \"x\": f32[2]\n"
+                "input %1 \"c\": bool[]\n"
+                "%2 = aten::sin(%0): f32[2]\n"
+                "%3 = prim::If(%1): f32[2] {\n"
+                "  block() {\n"
+                "    yield %2\n"
+                "  }\n"
+                "  block() {\n"
+                "    yield %0\n"
+                "  }\n"
+                "}\n"
+                "output \"y\" %3\n",
+                5);
+}
+
+static void dead_keeps_what_nested_blocks_use(void **state) {
+  (void)state;
+  expect_same("dead",
+              "input %0 \"n\": i64[]\n"
+              "input %1 \"x\": f32[2]\n"
+              "const %2: bool[] = {1}\n"
+              "%3 = aten::exp(%1): f32[2]\n"
+              "%4 = prim::Loop(%0, -, %1): f32[2] {\n"
+              "  block(%5: i64[], %6: f32[2]) {\n"
+              "    %7 = aten::mul(%6, %3): f32[2]\n"
+              "    yield %2, %7\n"
+              "  }\n"
+              "}\n"
+              "output \"y\" %4\n");
+}
+
+/* ---- all of them ---- */
+
+static const char everything[] = NORM_INPUTS
+    "%6 = aten::convolution(%0, %1)" CONV "\n"
+    "%7 = " NORM("%6") "\n"
+    "%8 = aten::add(%2, %3)\n"
+    "%9 = aten::_to_copy(%7) {dtype = f32}\n"
+    "%10 = aten::exp(%9)\n"
+    "%11 = aten::exp(%7)\n"
+    "%12 = aten::add(%10, %11)\n"
+    "%13 = aten::cos(%12)\n"
+    "output \"y\" %12\noutput \"z\" %8\n";
+
+static uint32_t count_nodes(const ir_graph *graph) { return ir_block_of(graph, graph->top)->nodes.count; }
+
+/* Each pass does something to this graph, its name turns it off, and no choice changes the result. */
+static void names_turn_them_off(void **state) {
+  (void)state;
+  rig all, r;
+  uint32_t count;
+  const passes_row *rows = passes_list(&count);
+  rig_open(&all, everything, "aot_eager");
+  rig_feed(&all, 0, TD_F32, "1x1x2x2: 1");
+  rig_run(&all);
+  assert_int_equal(count_nodes(all.graph), 3);
+  for (uint32_t i = 0; i < count; i++) {
+    rig_open_without(&r, everything, "aot_eager", rows[i].name);
+    assert_true(count_nodes(r.graph) > 3);
+    rig_feed(&r, 0, TD_F32, "1x1x2x2: 1");
+    rig_run(&r);
+    for (uint32_t k = 0; k < 2; k++) {
+      const base_tensor *a = rig_output(&all, k), *b = rig_output(&r, k);
+      assert_int_equal(base_tensor_bytes(a), base_tensor_bytes(b));
+      assert_memory_equal(a->data, b->data, base_tensor_bytes(a)); /* small powers of two: exact */
+    }
+    rig_close(&r);
+  }
+  rig_open_without(&r, everything, "aot_eager", "fold,identity,common,batchnorm,dead");
+  assert_int_equal(count_nodes(r.graph), 8);
+  rig_close(&r);
+  rig_close(&all);
+}
+
+static void unknown_names_are_refused(void **state) {
+  (void)state;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, everything, &base_libc_allocator);
+  td_error err;
+  static const char *const wrong[] = {"folding", "fold,nothing", "fol", "fold, dead"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    assert_int_equal(passes_run(graph, wrong[i], &err), TD_BAD_ARGUMENT);
+  assert_int_equal(passes_run(graph, "", &err), TD_OK);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(fold_computes),
+      cmocka_unit_test(fold_sharpens_types),
+      cmocka_unit_test(fold_goes_into_blocks),
+      cmocka_unit_test(fold_leaves_alone),
+      cmocka_unit_test(fold_survives_dead_branches),
+      cmocka_unit_test(identity_removes),
+      cmocka_unit_test(identity_leaves_alone),
+      cmocka_unit_test(common_shares),
+      cmocka_unit_test(common_leaves_alone),
+      cmocka_unit_test(batchnorm_folds),
+      cmocka_unit_test(batchnorm_leaves_alone),
+      cmocka_unit_test(batchnorm_counts_uses_anew),
+      cmocka_unit_test(dead_removes),
+      cmocka_unit_test(dead_keeps_what_nested_blocks_use),
+      cmocka_unit_test(names_turn_them_off),
+      cmocka_unit_test(unknown_names_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the documents with the program: check_docs.py BUILD [--write].
 
-README.md's table of what works must be what `treadle info --json` says; --write puts it there. Links to files must lead
-somewhere. Every sub-command stands in the manual. Ends with a count of checks."""
+README.md's table of what works and the lists of docs/operators.md must be what `treadle info --json` says; --write puts it
+there. Links to files must lead somewhere. Every sub-command stands in the manual. Ends with a count of checks."""
 import json
 import pathlib
 import re
@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 README = pathlib.Path("README.md")
+OPERATORS = pathlib.Path("docs/operators.md")
 BEGIN = "<!-- what works: written by tools/check_docs.py --write -->\n"
 END = "<!-- end of what works -->\n"
 # Lists of names in the JSON, and what a reader calls them.
@@ -35,28 +36,56 @@ def find(value, key):
     return None
 
 
+def code(names):
+    return " ".join(f"`{name}`" for name in names)
+
+
 def table(info):
+    """One row a list: the short ones in full, the operators as a count and a link."""
     lines = ["| what | how many | which |", "|---|---|---|"]
     for key, title in ROWS:
-        names = find(info, key)
-        if names:
-            lines.append(f"| {title} | {len(names)} | {' '.join(f'`{name}`' for name in names)} |")
+        names = find(info, key) or []
+        which = code(names) if len(names) < 20 else f"[docs/operators.md]({OPERATORS})"
+        lines.append(f"| {title} | {len(names)} | {which} |")
     return "\n".join(lines) + "\n"
+
+
+def wrapped(names):
+    lines = [""]
+    for name in names:
+        if len(lines[-1]) + len(name) > 110:
+            lines.append("")
+        lines[-1] += f"`{name}` "
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def lists(info):
+    onnx = find(info, "onnx_operators")
+    plain = [name for name in onnx if "." not in name]
+    text = f"## ONNX, the default domain ({len(plain)})\n\n{wrapped(plain)}"
+    for domain in sorted({name.rsplit(".", 1)[0] for name in onnx if "." in name}):
+        names = [name.rsplit(".", 1)[1] for name in onnx if name.rsplit(".", 1)[0] == domain]
+        text += f"\n## ONNX, {domain} ({len(names)})\n\n{wrapped(names)}"
+    own = find(info, "operators")
+    return text + f"\n## Operators of the graph ({len(own)})\n\n{wrapped(own)}"
+
+
+def check_part(page, new, write):
+    text = page.read_text()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        return [f"{page}: the marks around what works are missing"]
+    before, rest = text.split(BEGIN)
+    old, after = rest.split(END)
+    if write:
+        page.write_text(before + BEGIN + new + END + after)
+    elif old != new:
+        return [f"{page}: what works differs from `treadle info`; run: tools/check_docs.py {sys.argv[1]} --write"]
+    return []
 
 
 def check_table(treadle, write):
     info = json.loads(subprocess.run([treadle, "info", "--json"], check=True, capture_output=True, text=True).stdout)
-    text = README.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        return ["README.md: the marks around the table of what works are missing"]
-    before, rest = text.split(BEGIN)
-    old, after = rest.split(END)
-    new = table(info)
-    if write:
-        README.write_text(before + BEGIN + new + END + after)
-    elif old != new:
-        return [f"README.md: the table of what works differs from `treadle info`; run: tools/check_docs.py {sys.argv[1]} --write"]
-    return []
+    return check_part(README, table(info), write) + check_part(OPERATORS, lists(info), write)
 
 
 def check_links():

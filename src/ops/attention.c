@@ -48,6 +48,16 @@ static td_status unranked_all(ir_infer *ctx) {
   return TD_OK;
 }
 
+/* Keys and values agree in all but the size of a head, queries with both in the batch. */
+static td_status check_same_rows(ir_infer *ctx, const base_dim *q, const base_dim *k, const base_dim *v) {
+  const base_dim pairs[][2] = {{q[0], k[0]}, {k[0], v[0]}, {k[1], v[1]}, {k[2], v[2]}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (base_dim_known(pairs[i][0]) && base_dim_known(pairs[i][1]) && pairs[i][0] != pairs[i][1])
+      return ir_infer_fail(ctx, "queries, keys and values do not fit together: sizes %lld and %lld",
+                           (long long)pairs[i][0], (long long)pairs[i][1]);
+  return TD_OK;
+}
+
 static td_status infer_sdpa(ir_infer *ctx) {
   TRY(check_floats(ctx));
   TRY(ops_same_dtype(ctx, Q, K));
@@ -64,6 +74,7 @@ static td_status infer_sdpa(ir_infer *ctx) {
     return ir_infer_fail(ctx, "heads of %lld and %lld elements", (long long)q[3], (long long)k[3]);
   if (base_dim_known(q[1]) && base_dim_known(k[1]) && (k[1] == 0 || q[1] % k[1] != 0))
     return ir_infer_fail(ctx, "%lld query heads do not share %lld key heads evenly", (long long)q[1], (long long)k[1]);
+  TRY(check_same_rows(ctx, q, k, v));
   const ir_info *past = ir_in(ctx, PAST_K);
   base_dim keys = past ? base_dim_add(ctx->dims, past->type.dims[2], k[2]) : k[2];
   bool flat = ir_in(ctx, Q)->type.rank == 3;

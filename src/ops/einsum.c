@@ -103,7 +103,10 @@ static td_status infer_einsum(ir_infer *ctx) {
   int32_t ranks[MAX_OPERANDS];
   if (ctx->in_count > MAX_OPERANDS)
     return ir_infer_fail(ctx, "%u operands; at most %d are supported", ctx->in_count, MAX_OPERANDS);
-  for (uint32_t i = 1; i < ctx->in_count; i++) TRY(ops_same_dtype(ctx, 0, i));
+  for (uint32_t i = 0; i < ctx->in_count; i++) {
+    if (!ir_in(ctx, i)) return ir_infer_fail(ctx, "operand %u is missing", i);
+    TRY(ops_same_dtype(ctx, 0, i));
+  }
   if (ops_any_unranked(ctx)) return ir_out_unranked(ctx, 0, dtype);
   for (uint32_t i = 0; i < ctx->in_count; i++) ranks[i] = ir_in(ctx, i)->type.rank;
   equation e;

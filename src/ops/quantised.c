@@ -73,6 +73,8 @@ static td_status requantise(const base_call *call, const double *sums, const req
   TRY(parameter_strides(call, r->a_scale, y->rank, y->dims, r->a_axis, a_strides));
   TRY(parameter_strides(call, r->b_scale, y->rank, y->dims, r->b_axis, b_strides));
   if (base_tensor_numel(base_in(call, r->y_scale)) != 1) return ops_fail(call, "the result's scale must be one number");
+  if (base_in(call, r->y_zero) && base_tensor_numel(base_in(call, r->y_zero)) != 1)
+    return ops_fail(call, "the result's zero point must be one number");
   double least, most, zero = number_at(call, r->y_zero, 0, 0);
   float y_scale = (float)number_at(call, r->y_scale, 0, 1);
   limits(y->dtype, &least, &most);

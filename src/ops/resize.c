@@ -46,6 +46,7 @@ static base_dim scaled_dim(ir_infer *ctx, base_dim size, double scale) {
 
 static td_status infer_scales(ir_infer *ctx, const ir_type *x, const int32_t *axes, uint32_t count, base_dim *dims) {
   const base_tensor *scales = ir_in(ctx, SCALES)->constant;
+  if (scales && scales->rank > 1) return ir_infer_fail(ctx, "the scales must be a vector");
   if (scales && base_tensor_numel(scales) != count)
     return ir_infer_fail(ctx, "%lld scales for %u axes", (long long)base_tensor_numel(scales), count);
   for (uint32_t i = 0; i < count; i++) {

@@ -150,7 +150,7 @@ static td_status finish_node(onnx_node *n) {
   return base_error_name(n->im->err, define_outputs(n), "node %s", n->origin);
 }
 
-static td_status lower_node(onnx_scope *scope, const onnx_record *record) {
+static td_status lower_node(onnx_scope *scope, onnx_record *record) {
   onnx_node n = {.im = scope->im, .scope = scope, .record = record};
   TRY(name_node(&n));
   onnx_take(&n, enter_node(&n));

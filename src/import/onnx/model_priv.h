@@ -62,6 +62,7 @@ typedef struct onnx_record { /* NodeProto */
   BASE_VEC(onnx_attr) attrs;
   uint32_t index; /* in its graph */
   onnx_impl impl;
+  bool is_missing; /* noted as not supported: counted once, however often it is lowered */
 } onnx_record;
 
 typedef struct onnx_value_info {

@@ -1,6 +1,6 @@
 /* onnx_priv.h -- what the lowering files of the ONNX front end see. A lowering turns one ONNX node into nodes of the
- * graph. Errors are sticky: after a failure every function here does nothing and gives zero values, so a lowering reads
- * as straight code and its caller checks once. */
+ * graph. Errors are sticky: after a failure every function here does nothing and gives zero values (texts: ""), so a
+ * lowering reads as straight code and its caller checks once. */
 #ifndef IMPORT_ONNX_ONNX_PRIV_H
 #define IMPORT_ONNX_ONNX_PRIV_H
 #include "ir/ir.h"

@@ -123,7 +123,7 @@ static const char *refusal(const onnx_record *record) {
   return NULL;
 }
 
-static td_status note_missing(onnx_import *im, const onnx_record *r) {
+static td_status note_missing(onnx_import *im, onnx_record *r) {
   const char *label = r->name.length
                           ? onnx_cstr(im, r->name)
                           : base_arena_format(im->arena, "%.*s_%u", (int)r->op_type.length, r->op_type.at, r->index);

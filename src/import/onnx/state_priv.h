@@ -16,7 +16,7 @@ typedef struct onnx_import {
   const onnx_lowering **rows; /* of all families, sorted by domain, name, since */
   uint32_t row_count;
   BASE_VEC(onnx_missing) missing; /* see unsupported.c */
-  base_map missing_ops, missing_nodes;
+  base_map missing_ops;
   size_t memory_limit;
   td_error *err; /* never NULL */
 } onnx_import;
@@ -53,7 +53,7 @@ struct onnx_scope {
 struct onnx_node {
   onnx_import *im;
   onnx_scope *scope;
-  const onnx_record *record;
+  onnx_record *record;
   const char *label;  /* name, or a made-up one */
   const char *origin; /* "label (OpType)" */
   const char *op_type;
@@ -71,7 +71,7 @@ td_status onnx_resolve(onnx_import *im);
 const char *onnx_cstr(onnx_import *im, base_str s); /* NUL-terminated, as long as the import; NULL: out of memory */
 
 /* unsupported.c: notes a node that nothing lowers, or that a lowering refuses for `reason`; fails naming all noted. */
-td_status onnx_note_missing(onnx_import *im, const onnx_record *record, const char *label, const char *reason);
+td_status onnx_note_missing(onnx_import *im, onnx_record *record, const char *label, const char *reason);
 td_status onnx_report_missing(onnx_import *im);
 
 /* sort.c: orders a graph's nodes; fails on cycles and on names that are defined twice. Comes after initializers and

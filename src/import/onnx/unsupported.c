@@ -1,5 +1,5 @@
 /* unsupported.c -- what a model needs and is not there, collected over all of its nodes and reported in one sentence.
- * Nodes are counted by operator and reason; a body that is lowered twice counts once. */
+ * Nodes are counted by operator and reason; each counts once, however often its body is lowered. */
 #include "import/onnx/state_priv.h"
 
 struct onnx_missing {
@@ -7,20 +7,19 @@ struct onnx_missing {
   uint32_t nodes;
 };
 
-td_status onnx_note_missing(onnx_import *im, const onnx_record *record, const char *label, const char *reason) {
+td_status onnx_note_missing(onnx_import *im, onnx_record *record, const char *label, const char *reason) {
+  if (record->is_missing) return TD_OK;
+  record->is_missing = true;
   base_str domain = record->domain, op = record->op_type;
   const char *shown =
       domain.length ? base_arena_format(im->arena, "%.*s of %.*s", (int)op.length, op.at, (int)domain.length, domain.at)
                     : base_arena_format(im->arena, "%.*s-%lld", (int)op.length, op.at, (long long)record->impl.version);
   const char *key = base_arena_format(im->arena, "%s\x1f%s", shown, reason ? reason : "");
   const char *node = base_arena_text(im->arena, label), *kept = reason ? base_arena_text(im->arena, reason) : NULL;
-  bool existed;
   if (!shown || !key || !node || (reason && !kept)) return base_no_memory(im->err, "a node");
-  if (!base_map_put(&im->missing_nodes, im->arena, base_str_of(node), 0, &existed))
-    return base_no_memory(im->err, "a node");
   const uint32_t *at = base_map_get(&im->missing_ops, base_str_of(key));
   if (at) {
-    im->missing.at[*at].nodes += !existed;
+    im->missing.at[*at].nodes++;
     return TD_OK;
   }
   onnx_missing *m = base_vec_push(im->arena, &im->missing);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -74,6 +75,62 @@ static void lists_are_refused(void **state) {
   }
 }
 
+/* xorshift32; below `count`. */
+static uint32_t pick(uint32_t *seed, uint32_t count) {
+  *seed ^= *seed << 13;
+  *seed ^= *seed >> 17;
+  *seed ^= *seed << 5;
+  return *seed % count;
+}
+
+/* Another size, another rank, another type, or as it was; small numbers inside. The caller frees the data. */
+static base_tensor vary(const base_tensor *from, uint32_t *seed) {
+  static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_F64, TD_I64, TD_I32, TD_I8, TD_U8, TD_BOOL};
+  base_tensor t = *from;
+  uint32_t kind = pick(seed, 9);
+  if (kind == 0 && t.rank) t.dims[pick(seed, (uint32_t)t.rank)] = pick(seed, 7);
+  if (kind == 1) {
+    t.rank = (int32_t)pick(seed, 5);
+    for (int32_t i = 0; i < t.rank; i++) t.dims[i] = pick(seed, 5);
+  }
+  if (kind == 2) t.dtype = dtypes[pick(seed, sizeof dtypes / sizeof *dtypes)];
+  size_t bytes;
+  assert_true(base_dtype_bytes(t.dtype, base_tensor_numel(&t), &bytes));
+  t = base_tensor_of(malloc(bytes ? bytes : 1), t.dtype, t.rank, t.dims);
+  assert_non_null(t.data);
+  for (int64_t k = 0; k < base_tensor_numel(&t); k++) base_store_f64(t.dtype, t.data, k, (double)pick(seed, 7) - 2);
+  return t;
+}
+
+static void survive(const ir_op *op, uint32_t seed) {
+  ir_case c = {.arena = base_arena_new(&base_libc_allocator)};
+  base_value in[MOST], out[MOST] = {{0}};
+  const base_value *at[MOST];
+  const base_attrs *attrs;
+  td_error err = {0};
+  if (!op->cases(&c, pick(&seed, 12))) {
+    base_arena_free(c.arena);
+    return;
+  }
+  for (uint32_t i = 0; i < c.in_count; i++) {
+    bool left_out = c.absent[i] || (i >= op->min_in && pick(&seed, 6) == 0);
+    in[i] = (base_value){.kind = BASE_TENSOR};
+    if (!left_out) in[i].tensor = vary(&c.in[i], &seed);
+    at[i] = left_out ? NULL : &in[i];
+  }
+  assert_int_equal(ir_make_attrs(c.arena, op, c.args, c.arg_count, &attrs, &err), TD_OK);
+  ir_evaluate(op, attrs, at, c.in_count, c.arena, out, op->out_count == IR_VARIADIC ? 2 : op->out_count, &err);
+  for (uint32_t i = 0; i < c.in_count; i++)
+    if (at[i]) free(in[i].tensor.data);
+  base_arena_free(c.arena);
+}
+
+static void any_shapes_are_survived(void **state) {
+  (void)state;
+  for (uint32_t o = 0; o < set->count; o++)
+    for (uint32_t seed = 1; seed <= 100 && is_checked(set->ops[o]); seed++) survive(set->ops[o], seed * 2654435761u);
+}
+
 static int setup(void **state) {
   (void)state;
   arena = base_arena_new(&base_libc_allocator);
@@ -92,6 +149,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(strings_where_they_are_taken),
       cmocka_unit_test(lists_are_refused),
+      cmocka_unit_test(any_shapes_are_survived),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

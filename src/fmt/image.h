@@ -30,6 +30,12 @@ typedef enum fmt_filter { FMT_BILINEAR, FMT_BICUBIC } fmt_filter;
  * below 1 or too many pixels. */
 td_status fmt_image_resize(base_arena *arena, const fmt_image *image, int32_t width, int32_t height, fmt_filter filter,
                            fmt_image *resized, td_error *err);
+typedef struct fmt_window {
+  int32_t left, top, width, height;
+} fmt_window;
+/* The same, of which only `window` is wanted and computed: however oblong the picture, the work is the window's. */
+td_status fmt_image_resize_window(base_arena *arena, const fmt_image *image, int32_t width, int32_t height,
+                                  fmt_filter filter, const fmt_window *window, fmt_image *resized, td_error *err);
 /* A view of the rectangle, which must lie inside the picture. */
 fmt_image fmt_image_crop(const fmt_image *image, int32_t left, int32_t top, int32_t width, int32_t height);
 
@@ -38,7 +44,7 @@ const char *fmt_image_preset_name(size_t index);
 /* The picture as the network's input by the preset `name`, f32[1,3,side,side] in `arena`:
  *   "imagenet"           shorter edge to 256 bilinear, centre 224, (byte / 255 - mean) / deviation (torchvision)
  *   "efficientnet_lite"  centre square of 7/8 of the shorter edge, bicubic to 224, (byte - 127) / 128
- * TD_BAD_ARGUMENT: an unknown preset (the error lists them), or a picture more oblong than can be resized. */
+ * TD_BAD_ARGUMENT: an unknown preset (the error lists them). */
 td_status fmt_image_preprocess(base_arena *arena, const fmt_image *image, const char *name, base_tensor *tensor,
                                td_error *err);
 #endif

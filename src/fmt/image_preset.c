@@ -52,12 +52,10 @@ static td_status resize_then_crop(base_arena *scratch, const preset *p, const fm
                                   td_error *err) {
   int64_t edge = base_min_i64(image->width, image->height), wanted = SIDE + p->margin;
   int64_t width = wanted * image->width / edge, height = wanted * image->height / edge;
-  fmt_image whole;
-  width = base_min_i64(width, INT32_MAX); /* refused by fmt_image_resize */
-  height = base_min_i64(height, INT32_MAX);
-  TRY(fmt_image_resize(scratch, image, (int32_t)width, (int32_t)height, p->filter, &whole, err));
-  *square = fmt_image_crop(&whole, half_even(whole.width - SIDE), half_even(whole.height - SIDE), SIDE, SIDE);
-  return TD_OK;
+  if (width > INT32_MAX || height > INT32_MAX)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a picture of %d x %d is too oblong", image->width, image->height);
+  fmt_window centre = {half_even((int32_t)width - SIDE), half_even((int32_t)height - SIDE), SIDE, SIDE};
+  return fmt_image_resize_window(scratch, image, (int32_t)width, (int32_t)height, p->filter, &centre, square, err);
 }
 
 fmt_image fmt_image_crop(const fmt_image *image, int32_t left, int32_t top, int32_t width, int32_t height) {

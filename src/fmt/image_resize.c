@@ -26,16 +26,17 @@ typedef struct filter_row {
 
 static const filter_row filters[] = {[FMT_BILINEAR] = {1, bilinear}, [FMT_BICUBIC] = {2, bicubic}};
 
-/* What one direction needs: output i is the sum of `count[i]` inputs from `first[i]` times weights[i * taps ...]. */
+/* What one direction needs: output i is the sum of `count[i]` inputs from `first[i]` times weights[i * taps ...]. The
+ * outputs are those from `begin` on of all that the direction has. */
 typedef struct resampling {
-  int32_t taps;
+  int32_t begin, outputs, taps;
   int32_t *first, *count, *weights;
 } resampling;
 
 /* The weights of one output: `values` has room for them in double. */
 static void weigh(const filter_row *filter, int32_t from, double scale, double stretch, int32_t i, double *values,
                   resampling *r) {
-  double support = filter->support * stretch, center = (i + 0.5) * scale, sum = 0;
+  double support = filter->support * stretch, center = (r->begin + i + 0.5) * scale, sum = 0;
   int32_t first = (int32_t)fmax(center - support + 0.5, 0);
   int32_t end = (int32_t)fmin(center + support + 0.5, from);
   for (int32_t k = 0; k < end - first; k++) sum += values[k] = filter->at((k + first - center + 0.5) * (1 / stretch));
@@ -47,16 +48,17 @@ static void weigh(const filter_row *filter, int32_t from, double scale, double s
   r->count[i] = end - first;
 }
 
-static bool resampling_make(base_arena *arena, int32_t from, int32_t to, fmt_filter kind, resampling *r) {
+static bool resampling_make(base_arena *arena, int32_t from, int32_t to, fmt_filter kind, int32_t begin,
+                            int32_t outputs, resampling *r) {
   const filter_row *filter = &filters[kind];
   double scale = (double)from / to, stretch = scale < 1 ? 1 : scale;
-  r->taps = (int32_t)ceil(filter->support * stretch) * 2 + 1;
-  r->first = base_new(arena, int32_t, (size_t)to);
-  r->count = base_new(arena, int32_t, (size_t)to);
-  r->weights = base_new(arena, int32_t, (size_t)to * (size_t)r->taps);
+  *r = (resampling){.begin = begin, .outputs = outputs, .taps = (int32_t)ceil(filter->support * stretch) * 2 + 1};
+  r->first = base_new(arena, int32_t, (size_t)outputs);
+  r->count = base_new(arena, int32_t, (size_t)outputs);
+  r->weights = base_new(arena, int32_t, (size_t)outputs * (size_t)r->taps);
   double *values = base_new(arena, double, (size_t)r->taps);
   if (!r->first || !r->count || !r->weights || !values) return false;
-  for (int32_t i = 0; i < to; i++) weigh(filter, from, scale, stretch, i, values, r);
+  for (int32_t i = 0; i < outputs; i++) weigh(filter, from, scale, stretch, i, values, r);
   return true;
 }
 
@@ -68,10 +70,11 @@ static uint8_t weighted(const uint8_t *from, int64_t from_step, const int32_t *w
   return (uint8_t)(sum > 255 ? 255 : sum);
 }
 
-static void resample_rows(const fmt_image *from, const resampling *r, const fmt_image *to) {
+/* Rows `top`, top + 1, ... of `from`. */
+static void resample_rows(const fmt_image *from, int32_t top, const resampling *r, const fmt_image *to) {
   for (int32_t y = 0; y < to->height; y++) {
     for (int32_t x = 0; x < to->width; x++) {
-      const uint8_t *at = from->rgb + y * from->stride + 3 * (int64_t)r->first[x];
+      const uint8_t *at = from->rgb + (top + y) * from->stride + 3 * (int64_t)r->first[x];
       for (int c = 0; c < 3; c++)
         to->rgb[y * to->stride + 3 * (int64_t)x + c] =
             weighted(at + c, 3, r->weights + (int64_t)x * r->taps, r->count[x]);
@@ -79,9 +82,10 @@ static void resample_rows(const fmt_image *from, const resampling *r, const fmt_
   }
 }
 
-static void resample_columns(const fmt_image *from, const resampling *r, const fmt_image *to) {
+/* `from` holds the rows from `top` on. */
+static void resample_columns(const fmt_image *from, int32_t top, const resampling *r, const fmt_image *to) {
   for (int32_t y = 0; y < to->height; y++) {
-    const uint8_t *at = from->rgb + r->first[y] * from->stride;
+    const uint8_t *at = from->rgb + (r->first[y] - top) * from->stride;
     for (int64_t x = 0; x < 3 * (int64_t)to->width; x++)
       to->rgb[y * to->stride + x] = weighted(at + x, from->stride, r->weights + (int64_t)y * r->taps, r->count[y]);
   }
@@ -93,32 +97,38 @@ static bool make(base_arena *arena, int32_t width, int32_t height, fmt_image *im
   return image->rgb != NULL;
 }
 
-/* A direction whose size stays is left alone, as the filters would leave it. */
+/* A direction whose size stays has the weight 1 and nothing else: its samples come out as they are. */
 static bool resize(base_arena *arena, base_arena *scratch, const fmt_image *image, int32_t width, int32_t height,
-                   fmt_filter filter, fmt_image *resized) {
-  fmt_image rows = *image;
-  resampling r;
-  if (width != image->width) {
-    if (!resampling_make(scratch, image->width, width, filter, &r)) return false;
-    if (!make(height != image->height ? scratch : arena, width, image->height, &rows)) return false;
-    resample_rows(image, &r, &rows);
-  }
-  *resized = rows;
-  if (height == image->height) return true;
-  if (!resampling_make(scratch, image->height, height, filter, &r)) return false;
-  if (!make(arena, width, height, resized)) return false;
-  resample_columns(&rows, &r, resized);
+                   fmt_filter filter, const fmt_window *window, fmt_image *resized) {
+  resampling across, down;
+  fmt_image rows;
+  if (!resampling_make(scratch, image->width, width, filter, window->left, window->width, &across) ||
+      !resampling_make(scratch, image->height, height, filter, window->top, window->height, &down))
+    return false;
+  int32_t last = window->height - 1, top = down.first[0], end = down.first[last] + down.count[last];
+  if (!make(scratch, window->width, end - top, &rows) || !make(arena, window->width, window->height, resized))
+    return false;
+  resample_rows(image, top, &across, &rows);
+  resample_columns(&rows, top, &down, resized);
   return true;
 }
 
-td_status fmt_image_resize(base_arena *arena, const fmt_image *image, int32_t width, int32_t height, fmt_filter filter,
-                           fmt_image *resized, td_error *err) {
-  if (width < 1 || height < 1 || base_max_i64(height, image->height) > FMT_IMAGE_MOST_PIXELS / width)
+td_status fmt_image_resize_window(base_arena *arena, const fmt_image *image, int32_t width, int32_t height,
+                                  fmt_filter filter, const fmt_window *window, fmt_image *resized, td_error *err) {
+  bool inside = width >= 1 && height >= 1 && window->left >= 0 && window->top >= 0 && window->width >= 1 &&
+                window->height >= 1 && window->left <= width - window->width && window->top <= height - window->height;
+  if (!inside || base_max_i64(window->height, image->height) > FMT_IMAGE_MOST_PIXELS / window->width)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "a picture of %d x %d cannot be resized to %d x %d: too small or too large", image->width,
                      image->height, width, height);
   base_arena *scratch = base_arena_new(base_arena_allocator(arena));
-  bool made = scratch && resize(arena, scratch, image, width, height, filter, resized);
+  bool made = scratch && resize(arena, scratch, image, width, height, filter, window, resized);
   base_arena_free(scratch);
   return made ? TD_OK : base_no_memory(err, "a resized picture");
+}
+
+td_status fmt_image_resize(base_arena *arena, const fmt_image *image, int32_t width, int32_t height, fmt_filter filter,
+                           fmt_image *resized, td_error *err) {
+  fmt_window whole = {0, 0, width, height};
+  return fmt_image_resize_window(arena, image, width, height, filter, &whole, resized, err);
 }

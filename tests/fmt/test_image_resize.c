@@ -82,11 +82,27 @@ static void halving_by_hand(void **state) {
   base_arena_free(arena);
 }
 
+/* A window is the same part of the whole. */
+static void a_window_is_a_part_of_the_whole(void **state) {
+  (void)state;
+  uint8_t rgb[3 * 24 * 24];
+  fmt_image image = make_image(rgb, 24, 17), whole, part;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  fmt_window window = {5, 3, 7, 9};
+  assert_int_equal(fmt_image_resize(arena, &image, 40, 13, FMT_BICUBIC, &whole, NULL), TD_OK);
+  assert_int_equal(fmt_image_resize_window(arena, &image, 40, 13, FMT_BICUBIC, &window, &part, NULL), TD_OK);
+  for (int y = 0; y < 9; y++)
+    assert_memory_equal(part.rgb + y * part.stride, whole.rgb + (y + 3) * whole.stride + 3 * 5, 3 * 7);
+  window.left = 34;
+  assert_int_equal(fmt_image_resize_window(arena, &image, 40, 13, FMT_BICUBIC, &window, &part, NULL), TD_BAD_ARGUMENT);
+  base_arena_free(arena);
+}
+
 static void absurd_sizes_are_refused(void **state) {
   (void)state;
   uint8_t rgb[3] = {1, 2, 3};
   fmt_image image = {.width = 1, .height = 1, .stride = 3, .rgb = rgb}, resized;
-  fmt_image oblong = {.width = 1 << 20, .height = 1, .stride = 3 << 20, .rgb = rgb};
+  fmt_image oblong = {.width = 1 << 24, .height = 1, .stride = 3 << 24, .rgb = rgb};
   base_arena *arena = base_arena_new(&base_libc_allocator);
   base_tensor tensor;
   assert_int_equal(fmt_image_resize(arena, &image, 0, 1, FMT_BICUBIC, &resized, NULL), TD_BAD_ARGUMENT);
@@ -161,7 +177,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(resizing_follows_the_definition), cmocka_unit_test(halving_by_hand),
       cmocka_unit_test(absurd_sizes_are_refused),        cmocka_unit_test(presets_cut_the_centre),
-      cmocka_unit_test(a_single_pixel_fills_the_input),
+      cmocka_unit_test(a_window_is_a_part_of_the_whole), cmocka_unit_test(a_single_pixel_fills_the_input),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

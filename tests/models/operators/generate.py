@@ -236,6 +236,10 @@ def images():
     save("dft_cut", "DFT", [f(2, 9, 1), n(6, np.int64)], axis=1)
 
 
+def others():
+    save("inverse", "Inverse", [f(2, 4, 4)], domain=MS)
+
+
 products()
 quantised()
 windows()
@@ -243,3 +247,4 @@ recurrences()
 attention()
 group_query()
 images()
+others()

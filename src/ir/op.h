@@ -57,7 +57,7 @@ struct ir_op {
   const char *name;       /* "aten::add" */
   uint8_t min_in, max_in; /* operands; those past min_in are optional */
   uint8_t out_count;      /* most outputs, or IR_VARIADIC */
-  uint8_t strings;        /* bit i: operand i may hold strings; bit 7: operand 7 and all behind it. Else it is refused */
+  uint8_t strings; /* bit i: operand i may hold strings; bit 7: operand 7 and all behind it. Else it is refused */
   uint16_t flags;
   const ir_attr *attrs;
   uint8_t attr_count;

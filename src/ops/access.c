@@ -238,7 +238,8 @@ td_status ops_read_ints(const base_call *call, uint32_t i, uint32_t max, int64_t
   *count = 0;
   if (!t) return TD_OK;
   int64_t n = base_tensor_numel(t);
-  if (!base_is_int(t->dtype)) return ops_fail(call, "operand %u is %s; integers are needed", i, td_dtype_name(t->dtype));
+  if (!base_is_int(t->dtype))
+    return ops_fail(call, "operand %u is %s; integers are needed", i, td_dtype_name(t->dtype));
   if (n > max) return ops_fail(call, "operand %u has %lld integers; at most %u are supported", i, (long long)n, max);
   const base_i64 *from = ops_dense_i64(call, i);
   if (!from) return base_no_memory(call->err, "scratch");

@@ -22,7 +22,7 @@ static void print_float(td_dtype dtype, double value, char *text) {
     return;
   }
   int digits = 1;
-  for (;; digits++) { /* 17 digits tell every double apart */
+  for (;; digits++) {        /* 17 digits tell every double apart */
     uint64_t again[1] = {0}; /* one element of any float type */
     snprintf(text, NUMBER_TEXT, "%.*e", digits - 1, value);
     base_store_f64(dtype, again, 0, strtod(text, NULL));
@@ -185,11 +185,29 @@ static const ir_alias bit_cast_aliases[] = {{"onnx", "BitCast", 26, "to=dtype"}}
 
 OPS_DECLARE(cast);
 const ir_op ops_cast[] = {
-    {.name = "aten::_to_copy", .min_in = 1, .max_in = 1, .out_count = 1, .strings = 1, .flags = IR_OP_ELEMENTWISE,
-     .attrs = cast_attrs, .attr_count = OPS_COUNT(cast_attrs), .infer = infer_cast, .reference = cast_reference, .cases = cast_cases},
-    {.name = "td::bit_cast", .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW, .attrs = bit_cast_attrs,
-     .attr_count = OPS_COUNT(bit_cast_attrs), .infer = infer_bit_cast, .reference = ops_view_reference,
-     .view = bit_cast_view, .cases = bit_cast_cases, .aliases = bit_cast_aliases,
+    {.name = "aten::_to_copy",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .strings = 1,
+     .flags = IR_OP_ELEMENTWISE,
+     .attrs = cast_attrs,
+     .attr_count = OPS_COUNT(cast_attrs),
+     .infer = infer_cast,
+     .reference = cast_reference,
+     .cases = cast_cases},
+    {.name = "td::bit_cast",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_VIEW,
+     .attrs = bit_cast_attrs,
+     .attr_count = OPS_COUNT(bit_cast_attrs),
+     .infer = infer_bit_cast,
+     .reference = ops_view_reference,
+     .view = bit_cast_view,
+     .cases = bit_cast_cases,
+     .aliases = bit_cast_aliases,
      .alias_count = OPS_COUNT(bit_cast_aliases)},
 };
 OPS_TABLE(cast);

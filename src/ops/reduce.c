@@ -249,9 +249,7 @@ static td_status infer_as(ir_infer *ctx, td_dtype dtype) {
   return ir_out(ctx, 0, dtype, rank, result);
 }
 
-static td_status infer_same(ir_infer *ctx) {
-  return infer_as(ctx, ir_in(ctx, 0)->type.dtype);
-}
+static td_status infer_same(ir_infer *ctx) { return infer_as(ctx, ir_in(ctx, 0)->type.dtype); }
 
 static td_status infer_bool(ir_infer *ctx) { return infer_as(ctx, TD_BOOL); }
 

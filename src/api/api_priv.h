@@ -6,6 +6,12 @@
 #include "runtime/runtime.h"
 #include "sys/sys.h"
 
+/* A file that is mapped for the life of its model. */
+typedef struct api_file {
+  const char *location; /* of external data, as the model names it; NULL: the model or its weights */
+  sys_mapping mapping;
+} api_file;
+
 struct td_model {
   td_allocator allocator;
   base_arena *arena; /* this struct, the operator set, copies of options */
@@ -17,14 +23,14 @@ struct td_model {
   uint64_t seed;
   const void *bytes; /* the model file, or the weights of a built-in model */
   size_t size;
-  BASE_VEC(sys_mapping) mappings; /* the model, its external data, its weights */
+  BASE_VEC(api_file) files; /* the model, its external data, its weights */
   ir_graph *graph;
   plan_exe *plan;
   td_model_stats stats;
 };
 
-/* Reads an options struct whose caller may know fewer or more fields. */
-void api_read_options(void *to, size_t to_size, const void *from);
+/* Reads an options struct (NULL: none) whose caller may know fewer or more fields. One without its size is refused. */
+td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err);
 /* Writes a stats struct of the caller's size. */
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err);
 /* Imports the model again or for the first time. */

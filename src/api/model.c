@@ -6,9 +6,13 @@
 
 const char *td_version(void) { return "0.1.0"; }
 
-void api_read_options(void *to, size_t to_size, const void *from) {
-  size_t given = from ? *(const size_t *)from : 0;
-  if (given) memcpy(to, from, given < to_size ? given : to_size);
+td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err) {
+  if (!from) return TD_OK;
+  size_t given = *(const size_t *)from;
+  if (given < sizeof(size_t))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "set the field size of the options struct first");
+  memcpy(to, from, given < to_size ? given : to_size);
+  return TD_OK;
 }
 
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err) {
@@ -21,18 +25,37 @@ td_status api_write_stats(void *to, const void *from, size_t from_size, td_error
 
 /* ---- import ---- */
 
-/* External data: beneath the model's folder, mapped for the life of the model. */
+/* NULL: out of memory. */
+static sys_mapping *add_file(td_model *m, const char *location) {
+  api_file *file = base_vec_push(m->arena, &m->files);
+  if (!file) return NULL;
+  *file = (api_file){.location = location};
+  return &file->mapping;
+}
+
+static const sys_mapping *find_file(const td_model *m, const char *location) {
+  for (uint32_t i = 0; i < m->files.count; i++)
+    if (m->files.at[i].location && strcmp(m->files.at[i].location, location) == 0) return &m->files.at[i].mapping;
+  return NULL;
+}
+
+/* External data: beneath the model's folder, mapped for the life of the model. Importing the model once more finds all
+ * of it here and writes nothing: other threads may use the model then. */
 static td_status open_beside(void *user, const char *location, const void **bytes, size_t *size, td_error *err) {
   td_model *model = user;
-  const char *slash = strrchr(model->path, '/');
-  char *folder = slash ? base_arena_slice(model->arena, model->path, (size_t)(slash - model->path) + 1)
-                       : base_arena_text(model->arena, ".");
-  sys_mapping *mapping = folder ? base_vec_push(model->arena, &model->mappings) : NULL;
-  if (!mapping) return base_no_memory(err, location);
-  *mapping = (sys_mapping){0};
-  TRY(sys_map_beneath(folder, location, mapping, err));
-  *bytes = mapping->bytes;
-  *size = mapping->size;
+  const sys_mapping *found = find_file(model, location);
+  if (!found) {
+    const char *slash = strrchr(model->path, '/');
+    char *folder = slash ? base_arena_slice(model->arena, model->path, (size_t)(slash - model->path) + 1)
+                         : base_arena_text(model->arena, ".");
+    char *kept = folder ? base_arena_text(model->arena, location) : NULL;
+    sys_mapping *fresh = kept ? add_file(model, kept) : NULL;
+    if (!fresh) return base_no_memory(err, location);
+    TRY(sys_map_beneath(folder, location, fresh, err));
+    found = fresh;
+  }
+  *bytes = found->bytes;
+  *size = found->size;
   return TD_OK;
 }
 
@@ -96,9 +119,9 @@ static uint32_t count_nodes(const ir_graph *graph) {
 static bool mapped(const td_model *m, const void *at) {
   const char *p = at, *own = m->bytes;
   if (own && p >= own && p < own + m->size) return true;
-  for (uint32_t i = 0; i < m->mappings.count; i++) {
-    const char *base = m->mappings.at[i].bytes;
-    if (base && p >= base && p < base + m->mappings.at[i].size) return true;
+  for (uint32_t i = 0; i < m->files.count; i++) {
+    const char *base = m->files.at[i].mapping.bytes;
+    if (base && p >= base && p < base + m->files.at[i].mapping.size) return true;
   }
   return false;
 }
@@ -132,9 +155,8 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
 }
 
 static td_status map_file(td_model *m, const char *path, td_error *err) {
-  sys_mapping *mapping = base_vec_push(m->arena, &m->mappings);
+  sys_mapping *mapping = add_file(m, NULL);
   if (!mapping) return base_no_memory(err, "a model");
-  *mapping = (sys_mapping){0};
   TRY(sys_file_map(path, mapping, err));
   m->bytes = mapping->bytes;
   m->size = mapping->size;
@@ -160,7 +182,7 @@ td_status td_model_load(const char *path, const td_load_options *options, td_mod
   td_model *m;
   if (!path || !model)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load needs a path and a place for the model");
-  api_read_options(&o, sizeof o, options);
+  TRY(api_read_options(&o, sizeof o, options, err));
   TRY(new_model(&o, &m, err));
   td_status status = map_model(m, path, err);
   if (status == TD_OK) status = load(m, started, err);
@@ -176,7 +198,7 @@ td_status td_model_load_memory(const void *bytes, size_t size, const td_load_opt
   td_model *m;
   if (!bytes || !model)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load_memory needs bytes and a place for the model");
-  api_read_options(&o, sizeof o, options);
+  TRY(api_read_options(&o, sizeof o, options, err));
   TRY(new_model(&o, &m, err));
   m->bytes = bytes;
   m->size = size;
@@ -190,7 +212,7 @@ void td_model_free(td_model *model) {
   if (!model) return;
   plan_free(model->plan);
   ir_graph_free(model->graph);
-  for (uint32_t i = 0; i < model->mappings.count; i++) sys_unmap(&model->mappings.at[i]);
+  for (uint32_t i = 0; i < model->files.count; i++) sys_unmap(&model->files.at[i].mapping);
   base_arena_free(model->arena);
 }
 

@@ -15,7 +15,7 @@ td_status td_session_new(const td_model *model, const td_session_options *option
   td_session_options o = {0};
   if (!model || !session)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_new needs a model and a place for the session");
-  api_read_options(&o, sizeof o, options);
+  TRY(api_read_options(&o, sizeof o, options, err));
   td_session *s = base_alloc(&model->allocator, sizeof *s);
   if (!s) return base_no_memory(err, "a session");
   *s = (td_session){.allocator = model->allocator, .model = model};
@@ -64,6 +64,10 @@ td_status td_session_set_input_list(td_session *session, size_t index, const td_
   base_value nothing = {.kind = BASE_NOTHING};
   bool optional = strcmp(session->model->plan->inputs.at[index].kind, "optional") == 0;
   if (!items && optional) return run_set_input(session->run, (uint32_t)index, &nothing, err);
+  if (!items && count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input_list needs the %zu tensors", count);
+  base_value checked;
+  for (size_t i = 0; i < count; i++) TRY(to_value(&items[i], &checked, err));
   base_value *values = run_list_items(session->run, (uint32_t)index, count);
   if (!values) return base_no_memory(err, "a list input");
   for (size_t i = 0; i < count; i++) TRY(to_value(&items[i], &values[i], err));

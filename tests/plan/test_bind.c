@@ -99,7 +99,8 @@ static void broadcasts_must_fit(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_follow_the_inputs), cmocka_unit_test(conflicts_name_the_input),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_follow_the_inputs),
+                                     cmocka_unit_test(conflicts_name_the_input),
                                      cmocka_unit_test(overflow_names_the_step), cmocka_unit_test(broadcasts_must_fit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,8 @@ static void random_intervals(void **state) {
     for (uint32_t i = 0; i < count; i++) {
       uint32_t first = next(&seed) % steps, length = next(&seed) % 8;
       uint32_t last = first + length < steps ? first + length : steps - 1;
-      at[i] = (plan_interval){.first = first, .last = last, .bytes = 1 + next(&seed) % (next(&seed) % 4 ? 300 : 100000)};
+      at[i] =
+          (plan_interval){.first = first, .last = last, .bytes = 1 + next(&seed) % (next(&seed) % 4 ? 300 : 100000)};
     }
     size_t total, lower;
     check_plan(at, count, steps, &total, &lower);
@@ -97,7 +98,8 @@ static void overflow_is_refused(void **state) {
   (void)state;
   base_arena *arena = base_arena_new(&base_libc_allocator);
   size_t total, lower;
-  plan_interval large[] = {{.first = 0, .last = 0, .bytes = SIZE_MAX / 2}, {.first = 1, .last = 1, .bytes = SIZE_MAX / 2},
+  plan_interval large[] = {{.first = 0, .last = 0, .bytes = SIZE_MAX / 2},
+                           {.first = 1, .last = 1, .bytes = SIZE_MAX / 2},
                            {.first = 2, .last = 2, .bytes = SIZE_MAX / 2}};
   assert_false(plan_memory(arena, large, 3, &total, &lower));
   large[0].bytes = SIZE_MAX;

@@ -43,7 +43,8 @@ static base_dim handle(uint32_t index) { return BASE_DIM_NONE + 1 + (int64_t)ind
 static bool is_expression(base_dim d) { return d != BASE_DIM_NONE && d < BASE_DIM_LEAST; }
 
 /* Nodes of the longest expression that is kept. Sharing makes long ones out of few operations (x + x of x + x ...), and
- * evaluating walks the tree: without a bound a small file could ask for more than ever ends. */
+ * evaluating walks the tree: without a bound a small file could ask for more than ever ends. A longer one becomes a
+ * symbol that only running can tell. */
 enum { WEIGHT_MAX = 4096 };
 
 static uint32_t weight_of(const base_dims *dims, base_dim d) { return is_expression(d) ? node_of(dims, d)->weight : 1; }
@@ -58,7 +59,7 @@ static base_dim intern(base_dims *dims, base_dim_op op, int64_t a, int64_t b) {
   uint32_t *found = base_map_get(&dims->by_node, bytes);
   if (found) return handle(*found);
   uint32_t weight = op == BASE_DIM_SYMBOL ? 1 : 1 + weight_of(dims, a) + weight_of(dims, b);
-  if (weight > WEIGHT_MAX) return BASE_DIM_NONE;
+  if (weight > WEIGHT_MAX) return base_dim_fresh(dims);
   const char *copy = base_arena_copy(dims->arena, &key, sizeof key);
   base_dim_node *node = copy ? base_vec_push(dims->arena, &dims->nodes) : NULL;
   if (!node) return BASE_DIM_NONE;

@@ -19,15 +19,16 @@ static base_map_slot *find(const base_map *map, base_str key, uint32_t hash) {
 
 uint32_t *base_map_get(const base_map *map, base_str key) {
   if (!map->count) return NULL;
-  base_map_slot *slot = find(map, key, (uint32_t)base_hash(key.at, key.length, 0));
+  base_map_slot *slot = find(map, key, (uint32_t)base_hash(key.at, key.length, map->seed));
   return slot->used ? &slot->value : NULL;
 }
 
 static bool grow(base_map *map, base_arena *arena) {
   if (map->cap > UINT32_MAX / 4) return false;
-  base_map larger = {.cap = map->cap ? map->cap * 2 : 16, .count = map->count};
+  base_map larger = {.cap = map->cap ? map->cap * 2 : 16, .count = map->count, .seed = map->seed};
   larger.slots = base_new(arena, base_map_slot, larger.cap);
   if (!larger.slots) return false;
+  if (!map->count) larger.seed = (uint64_t)(uintptr_t)larger.slots * 0x9e3779b97f4a7c15u;
   for (uint32_t i = 0; i < map->cap; i++)
     if (map->slots[i].used) *find(&larger, map->slots[i].key, map->slots[i].hash) = map->slots[i];
   *map = larger;
@@ -36,7 +37,7 @@ static bool grow(base_map *map, base_arena *arena) {
 
 bool base_map_put(base_map *map, base_arena *arena, base_str key, uint32_t value, bool *existed) {
   if (map->count >= map->cap / 2 && !grow(map, arena)) return false;
-  uint32_t hash = (uint32_t)base_hash(key.at, key.length, 0);
+  uint32_t hash = (uint32_t)base_hash(key.at, key.length, map->seed);
   base_map_slot *slot = find(map, key, hash);
   if (existed) *existed = slot->used;
   if (!slot->used) map->count++;

@@ -225,7 +225,7 @@ static td_status read_storage(source *s, const fmt_storage *storage, size_t *at)
 }
 
 static td_status read_records(source *s, const fmt_object *keys, size_t *at) {
-  base_map known = {NULL, 0, 0};
+  base_map known = {0};
   if (keys->kind != FMT_OBJ_LIST) return bad_file(s, "the file has no list of storages");
   for (uint32_t i = 0; i < s->storages.count; i++)
     if (!base_map_get(&known, s->storages.at[i]->key) &&

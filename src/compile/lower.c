@@ -322,7 +322,12 @@ static td_status lower_input(lowering *l, uint32_t index) {
   ir_value v = ir_block_of(l->graph, l->graph->top)->params.at[index];
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->inputs);
   if (!port) return base_no_memory(l->err, "an input");
-  *port = (plan_port){.name = ir_value_of(l->graph, v)->name, .kind = port_kind(ir_type_of(l->graph, v))};
+  const ir_type *type = ir_type_of(l->graph, v), *item = type;
+  while (item->kind != IR_TENSOR && item->elem) item = item->elem;
+  *port = (plan_port){.name = ir_value_of(l->graph, v)->name,
+                      .kind = port_kind(type),
+                      .item = item->kind == IR_TENSOR ? item->dtype : TD_INVALID,
+                      .of_lists = type->kind == IR_OPTIONAL && type->elem && type->elem->kind == IR_LIST};
   TRY(slot_for_value(l, v, PLAN_INPUT, &port->slot));
   return use(l, l->graph->input_defaults.at[index], &port->fallback);
 }

@@ -75,6 +75,8 @@ typedef struct plan_port { /* an input or output of the model */
   uint32_t slot;
   uint32_t fallback; /* input: constant slot used when nothing is bound, or PLAN_NONE */
   const char *kind;  /* "tensor", "list", "optional" */
+  td_dtype item;     /* element type of the tensors in a list or optional; TD_INVALID: any */
+  bool of_lists;     /* an optional that holds a list */
 } plan_port;
 
 typedef struct plan_exe {

@@ -12,7 +12,8 @@ void run_session_free(run_session *session); /* NULL allowed */
 /* Binds input `index` without copying; `value` (tensors dense) must stay valid until the run returns. Rank and dtype
  * are checked. */
 td_status run_set_input(run_session *session, uint32_t index, const base_value *value, td_error *err);
-/* Room for `count` values that lives until the next call for the same input: the items of a list input. */
+/* Room for `count` values that lives until the next call for the same input: the items of a list input. What was bound
+ * there before is not any more. */
 base_value *run_list_items(run_session *session, uint32_t index, size_t count);
 
 td_status run_session_run(run_session *session, td_error *err);

@@ -82,9 +82,6 @@ void run_session_free(run_session *s) {
 
 static td_status check_tensor(const plan_port *port, const plan_slot *slot, const base_tensor *t, td_error *err) {
   char text[128];
-  if (slot->dtype != TD_INVALID && t->dtype != slot->dtype)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s; the model takes %s", port->name,
-                     base_tensor_describe(t, text, sizeof text), td_dtype_name(slot->dtype));
   if (slot->rank >= 0 && t->rank != slot->rank)
     return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s, of rank %d; the model takes rank %d",
                      port->name, base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
@@ -95,14 +92,31 @@ static td_status check_tensor(const plan_port *port, const plan_slot *slot, cons
   return TD_OK;
 }
 
+/* The tensors in a list or an optional. */
+static td_status check_items(const plan_port *port, const base_value *value, td_error *err) {
+  char text[128];
+  if (value->kind == BASE_TENSOR && port->item != TD_INVALID && value->tensor.dtype != port->item)
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s was given %s; the model takes %s", port->name,
+                     base_tensor_describe(&value->tensor, text, sizeof text), td_dtype_name(port->item));
+  for (int64_t i = 0; value->kind == BASE_LIST && i < value->list.count; i++)
+    TRY(check_items(port, &value->list.items[i], err));
+  return TD_OK;
+}
+
+static td_status check_kind(const plan_port *port, base_kind kind, td_error *err) {
+  bool optional = strcmp(port->kind, "optional") == 0, list = port->of_lists || strcmp(port->kind, "list") == 0;
+  if (kind == (list ? BASE_LIST : BASE_TENSOR) || (optional && kind == BASE_NOTHING)) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s takes %s%s", port->name,
+                   list ? "a list" : "a tensor", optional ? ", or nothing" : "");
+}
+
 td_status run_set_input(run_session *s, uint32_t index, const base_value *value, td_error *err) {
   if (index >= s->plan->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
                      s->plan->inputs.count);
   const plan_port *port = &s->plan->inputs.at[index];
-  bool wants_list = strcmp(port->kind, "list") == 0, wants_tensor = strcmp(port->kind, "tensor") == 0;
-  if ((wants_list && value->kind != BASE_LIST) || (wants_tensor && value->kind != BASE_TENSOR))
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s takes a %s", port->name, port->kind);
+  TRY(check_kind(port, value->kind, err));
+  TRY(check_items(port, value, err));
   if (value->kind == BASE_TENSOR) TRY(check_tensor(port, &s->plan->slots.at[port->slot], &value->tensor, err));
   s->inputs[index] = *value;
   s->input_set[index] = true;
@@ -110,6 +124,7 @@ td_status run_set_input(run_session *s, uint32_t index, const base_value *value,
 }
 
 base_value *run_list_items(run_session *s, uint32_t index, size_t count) {
+  if (s->inputs[index].kind == BASE_LIST) s->input_set[index] = false; /* its items go */
   if (count > s->list_caps[index] || !s->lists[index]) {
     size_t bytes;
     if (__builtin_mul_overflow(count + 1, sizeof(base_value), &bytes)) return NULL;

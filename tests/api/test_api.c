@@ -298,6 +298,10 @@ static void lists_and_optionals(void **state) {
   assert_int_equal(td_session_output_item(session, 0, 4, &out, &err), TD_OK);
   assert_true(out.rank == 1 && out.dims[0] == 3 && ((float *)out.data)[2] == 3);
   assert_int_equal(td_session_output_item(session, 0, 5, &out, &err), TD_BAD_ARGUMENT);
+  many[1].dtype = TD_I32;
+  assert_int_equal(td_session_set_input_list(session, 2, many, 2, &err), TD_BAD_ARGUMENT); /* and leaves none */
+  assert_int_equal(td_session_run(session, &err), TD_BAD_ARGUMENT);
+  assert_string_equal(err.name, "seq_empty");
   assert_int_equal(td_session_set_input_list(session, 2, NULL, 0, &err), TD_OK);
   assert_int_equal(td_session_run(session, &err), TD_OK);
   assert_int_equal(td_session_output_count(session, 0, &count, &err), TD_OK);
@@ -307,6 +311,11 @@ static void lists_and_optionals(void **state) {
   assert_int_equal(td_model_load(optional_model, NULL, &model, &err), TD_OK);
   assert_int_equal(td_model_input(model, 2, &info, &err), TD_OK);
   assert_string_equal(info.kind, "optional");
+  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+  assert_int_equal(td_session_set_input(session, 2, &item, &err), TD_BAD_ARGUMENT); /* an optional list */
+  assert_int_equal(td_session_set_input_list(session, 2, &item, 1, &err), TD_OK);
+  assert_int_equal(td_session_set_input_list(session, 2, NULL, 0, &err), TD_OK);
+  td_session_free(session);
   td_model_free(model);
 }
 

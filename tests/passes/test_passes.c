@@ -131,7 +131,7 @@ static void fold_survives_dead_branches(void **state) {
   rig_open(&r,
            "input %0 \"c\": bool[]\n"
            "input %1 \"x\": f32[6]\n"
-           "const %2: f32[1] = {2.5}\n"
+           "const %2: f32[1] = {2.75}\n"
            "%3 = aten::mul(%2, %2)\n"
            "%4 = aten::_to_copy(%3) {dtype = i64}\n"
            "%5 = prim::If(%0): f32[$u5] {\n"

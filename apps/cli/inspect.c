@@ -50,7 +50,7 @@ static td_status run_inspect(cli_args *args, td_error *err) {
 static const cli_option inspect_options[] = {
     {"stage", "STAGE", "the graph as imported, after the passes, or the plan; default passes", "imported passes plan",
      false},
-    {"format", "FORMAT", "default text; the plan is printed as text only", "text dot json", false},
+    {"format", "FORMAT", "default text", "text dot json", false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_WEIGHTS,

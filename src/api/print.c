@@ -8,6 +8,16 @@ static td_status plan_text(const ir_graph *graph, const plan_exe *plan, base_tex
   return plan_print(plan, text);
 }
 
+static td_status plan_json(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+  (void)graph;
+  return plan_print_json(plan, text);
+}
+
+static td_status plan_dot(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+  (void)graph;
+  return plan_print_dot(plan, text);
+}
+
 static td_status graph_text(const ir_graph *graph, const plan_exe *plan, base_text *text) {
   (void)plan;
   return ir_print(graph, text);
@@ -35,7 +45,8 @@ static const view views[] = {
     {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot},
     {"imported", "json", true, graph_json}, {"passes", "text", false, graph_text},
     {"passes", "dot", false, graph_dot},    {"passes", "json", false, graph_json},
-    {"plan", "text", false, plan_text},
+    {"plan", "text", false, plan_text},     {"plan", "dot", false, plan_dot},
+    {"plan", "json", false, plan_json},
 };
 
 static const view *find_view(const char *stage, const char *format) {
@@ -51,7 +62,7 @@ td_status td_model_print(const td_model *model, const char *stage, const char *f
   const view *v = find_view(stage, format);
   if (!v)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                     "nothing prints stage %s as %s: stages are imported, passes (text, dot, json) and plan (text)",
+                     "nothing prints stage %s as %s: stages are imported, passes and plan, formats text, dot and json",
                      stage, format);
   ir_graph *fresh = NULL;
   if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));

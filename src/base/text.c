@@ -73,6 +73,17 @@ void base_text_print(base_text *text, const char *format, ...) {
   va_end(args);
 }
 
+void base_text_quote(base_text *text, const char *bytes, size_t count) {
+  base_text_add(text, "\"", 1);
+  for (size_t i = 0; i < count; i++) {
+    unsigned char c = (unsigned char)bytes[i];
+    if (c == '"' || c == '\\') base_text_print(text, "\\%c", c);
+    else if (c < 0x20) base_text_print(text, "\\u%04x", c);
+    else base_text_add(text, &bytes[i], 1);
+  }
+  base_text_add(text, "\"", 1);
+}
+
 void base_text_free(base_text *text) {
   base_free(text->allocator, text->at, text->cap);
   *text = (base_text){.allocator = text->allocator};

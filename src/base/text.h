@@ -24,5 +24,7 @@ typedef struct base_text {
 } base_text;
 void base_text_add(base_text *text, const char *bytes, size_t count);
 void base_text_print(base_text *text, const char *format, ...) BASE_PRINTF(2, 3);
+/* `bytes` as a JSON string, quotes included; bytes above 0x7f go through as they are. */
+void base_text_quote(base_text *text, const char *bytes, size_t count);
 void base_text_free(base_text *text);
 #endif

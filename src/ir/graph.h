@@ -154,8 +154,6 @@ td_status ir_verify(const ir_graph *g, td_error *err);
 td_status ir_print(const ir_graph *g, base_text *text);
 void ir_print_dot(const ir_graph *g, base_text *text);  /* Graphviz */
 void ir_print_json(const ir_graph *g, base_text *text); /* nodes with operands, types and origins */
-/* `bytes` as a JSON string or a quoted string of the text form: the two agree. */
-void ir_print_quoted(const char *bytes, size_t count, base_text *text);
 td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,
                    const ir_segment *segments, uint32_t segment_count, ir_graph **graph, td_error *err);
 #endif

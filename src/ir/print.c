@@ -18,20 +18,9 @@ static uint32_t number(printer *p, ir_value v) {
   return p->number[v.id] - 1;
 }
 
-void ir_print_quoted(const char *bytes, size_t count, base_text *text) {
-  base_text_add(text, "\"", 1);
-  for (size_t i = 0; i < count; i++) {
-    unsigned char c = (unsigned char)bytes[i];
-    if (c == '"' || c == '\\') base_text_print(text, "\\%c", c);
-    else if (c < 0x20) base_text_print(text, "\\u%04x", c);
-    else base_text_add(text, &bytes[i], 1);
-  }
-  base_text_add(text, "\"", 1);
-}
-
 static void print_name(base_text *out, const char *name) {
   base_text_add(out, " ", 1);
-  ir_print_quoted(name, strlen(name), out);
+  base_text_quote(out, name, strlen(name));
 }
 
 static void print_indent(base_text *out, int depth) { base_text_print(out, "%*s", 2 * depth, ""); }
@@ -45,7 +34,7 @@ static void print_float(base_text *out, double v) {
 static void print_element(base_text *out, const base_tensor *t, int64_t at) {
   if (t->dtype == TD_STRING) {
     const td_string *s = (const td_string *)t->data + at;
-    ir_print_quoted(s->at, s->length, out);
+    base_text_quote(out, s->at, s->length);
   } else if (base_is_float(t->dtype)) print_float(out, base_load_f64(t->dtype, t->data, at));
   else if (t->dtype == TD_U64) base_text_print(out, "%llu", (unsigned long long)base_load_i64(t->dtype, t->data, at));
   else base_text_print(out, "%lld", (long long)base_load_i64(t->dtype, t->data, at));
@@ -118,7 +107,7 @@ static void print_attr(base_text *out, const base_attrs *attrs, uint32_t i) {
   if (kind == BASE_ATTR_BOOL) base_text_print(out, base_attr_int(attrs, i) ? "true" : "false");
   if (kind == BASE_ATTR_DTYPE) base_text_print(out, "%s", td_dtype_name((td_dtype)base_attr_int(attrs, i)));
   if (kind == BASE_ATTR_FLOAT) print_float(out, base_attr_float(attrs, i));
-  if (kind == BASE_ATTR_STR) ir_print_quoted(base_attr_str(attrs, i), strlen(base_attr_str(attrs, i)), out);
+  if (kind == BASE_ATTR_STR) base_text_quote(out, base_attr_str(attrs, i), strlen(base_attr_str(attrs, i)));
   if (kind == BASE_ATTR_INTS) {
     for (uint32_t k = 0; k < count; k++) base_text_print(out, "%s%lld", k ? ", " : "[", (long long)ints[k]);
     base_text_print(out, count ? "]" : "[]");
@@ -240,7 +229,7 @@ void ir_print_dot(const ir_graph *g, base_text *text) {
     const ir_node_def *node = &g->nodes.at[n];
     if (!node->op) continue;
     base_text_print(text, "  n%u [label=", n);
-    ir_print_quoted(label(node), strlen(label(node)), text);
+    base_text_quote(text, label(node), strlen(label(node)));
     base_text_print(text, ", tooltip=\"%s\"];\n", node->op->name);
     for (uint32_t i = 0; i < node->in_count; i++) {
       ir_node from = node->in[i].id ? ir_value_of(g, node->in[i])->node : (ir_node){0};
@@ -266,13 +255,13 @@ static void json_node(const ir_graph *g, uint32_t n, bool first, base_text *text
     base_text type = {.allocator = text->allocator};
     ir_type_print(&g->dims, ir_type_of(g, node->out[i]), &type);
     if (i) base_text_print(text, ", ");
-    ir_print_quoted(type.at ? type.at : "", type.length, text);
+    base_text_quote(text, type.at ? type.at : "", type.length);
     base_text_free(&type);
   }
   base_text_print(text, "], \"origins\": [");
   for (uint32_t i = 0; i < node->origins.count; i++) {
     if (i) base_text_print(text, ", ");
-    ir_print_quoted(node->origins.names[i], strlen(node->origins.names[i]), text);
+    base_text_quote(text, node->origins.names[i], strlen(node->origins.names[i]));
   }
   base_text_print(text, "]}");
 }

@@ -109,7 +109,10 @@ static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
 }
 /* Checks that every index is in range and every slot is defined before use. */
 td_status plan_verify(const plan_exe *plan, td_error *err);
+/* For people, for tools, for Graphviz. TD_NO_RESOURCE: the text is cut off. */
 td_status plan_print(const plan_exe *plan, base_text *text);
+td_status plan_print_json(const plan_exe *plan, base_text *text);
+td_status plan_print_dot(const plan_exe *plan, base_text *text);
 
 /* ---- memory ---- */
 

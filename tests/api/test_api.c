@@ -93,16 +93,16 @@ static void prints(void **state) {
   fixture *f = *state;
   td_error err;
   char *text;
-  static const char *const views[][3] = {{"imported", "text", "aten::relu"}, {"imported", "dot", "digraph"},
-                                         {"imported", "json", "\"op\""},     {"passes", "text", "aten::relu"},
-                                         {"passes", "dot", "digraph"},       {"passes", "json", "\"op\""},
-                                         {"plan", "text", "steps"}};
+  static const char *const views[][3] = {
+      {"imported", "text", "aten::relu"}, {"imported", "dot", "digraph"},   {"imported", "json", "\"op\""},
+      {"passes", "text", "aten::relu"},   {"passes", "dot", "digraph"},     {"passes", "json", "\"op\""},
+      {"plan", "text", "steps"},          {"plan", "json", "\"function\""}, {"plan", "dot", "digraph"}};
   for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
     assert_int_equal(td_model_print(f->model, views[i][0], views[i][1], &text, &err), TD_OK);
     assert_non_null(strstr(text, views[i][2]));
     td_text_free(f->model, text);
   }
-  assert_int_equal(td_model_print(f->model, "plan", "dot", &text, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_model_print(f->model, "plan", "html", &text, &err), TD_BAD_ARGUMENT);
   assert_int_equal(td_model_print(f->model, "loops", "text", &text, &err), TD_BAD_ARGUMENT);
   td_text_free(f->model, NULL);
   td_text_free(NULL, NULL);

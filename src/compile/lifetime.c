@@ -51,18 +51,29 @@ static bool same_size(const plan_slot *a, const plan_slot *b) {
   return true;
 }
 
+/* The slot whose memory `slot` uses now: while places are taken, a root may itself have moved into another. Paths are
+ * halved on the way, so that a long chain of steps in one place stays cheap. */
+static uint32_t current_root(plan_exe *plan, uint32_t slot) {
+  plan_slot *slots = plan->slots.at;
+  while (slots[slot].root != slot) {
+    slots[slot].root = slots[slots[slot].root].root;
+    slot = slots[slot].root;
+  }
+  return slot;
+}
+
 /* May the output `out` of step `number` be written over operand slot `in`? Its memory must die here, be all its own,
  * and be read by no other operand. */
-static bool can_replace(const plan_exe *plan, uint32_t number, uint32_t in, uint32_t out) {
+static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t out) {
   if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA ||
       !same_size(&plan->slots.at[in], &plan->slots.at[out]))
     return false;
   const plan_step *s = &plan->steps.at[number];
-  uint32_t root = plan->slots.at[in].root;
+  uint32_t root = current_root(plan, in);
   if (plan->slots.at[root].last != number) return false;
   for (uint32_t k = 0; k < s->in_count; k++) {
     uint32_t other = plan->operands.at[s->in + k];
-    if (other != PLAN_NONE && other != in && plan->slots.at[other].root == root) return false;
+    if (other != PLAN_NONE && other != in && current_root(plan, other) == root) return false;
   }
   return true;
 }
@@ -82,14 +93,13 @@ static void take_places(plan_exe *plan) {
     for (uint32_t k = 0; k < s->in_count; k++) {
       uint32_t in = plan->operands.at[s->in + k];
       if (!can_replace(plan, i, in, out)) continue;
-      plan_slot *root = &plan->slots.at[plan->slots.at[in].root];
-      if (plan->slots.at[out].last > root->last) root->last = plan->slots.at[out].last;
-      plan->slots.at[out].root = plan->slots.at[in].root;
-      for (uint32_t v = 0; v < plan->slots.count; v++) /* views of the result follow it */
-        if (plan->slots.at[v].root == out) plan->slots.at[v].root = plan->slots.at[in].root;
+      uint32_t root = current_root(plan, in);
+      if (plan->slots.at[out].last > plan->slots.at[root].last) plan->slots.at[root].last = plan->slots.at[out].last;
+      plan->slots.at[out].root = root;
       break;
     }
   }
+  for (uint32_t i = 0; i < plan->slots.count; i++) plan->slots.at[i].root = current_root(plan, i);
 }
 
 td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err) {

@@ -1,3 +1,4 @@
+/* plan.c -- building, checking and printing a plan. */
 #include "plan/plan.h"
 #include "base/size.h"
 
@@ -22,7 +23,8 @@ void plan_free(plan_exe *plan) {
 uint32_t plan_add_name(plan_exe *plan, const char *text) {
   if (!text || !*text) return 0;
   uint32_t start = plan->names.count;
-  for (size_t i = 0; i <= strlen(text); i++) {
+  size_t length = strlen(text);
+  for (size_t i = 0; i <= length; i++) {
     char *to = base_vec_push(plan->arena, &plan->names);
     if (!to) return PLAN_NONE;
     *to = text[i];

@@ -8,7 +8,7 @@
 #include "fmt/pickle.h"
 #include "fmt/state_dict_priv.h"
 
-enum { MAX_NESTING = 16, MAX_NAME = 512, PICKLE_SLACK = 1 << 18 };
+enum { MAX_NESTING = 16, MAX_SHARING = 64, MAX_NAME = 512, PICKLE_SLACK = 1 << 18 };
 
 /* The bytes of a storage. */
 typedef struct record {
@@ -25,7 +25,8 @@ typedef struct source {
   base_str folder;       /* with its slash */
   fmt_storages storages; /* those the pickle mentions */
   BASE_VEC(record) records;
-  base_map by_key; /* of records */
+  base_map by_key;     /* of records */
+  size_t bools_looked; /* bytes that bool tensors were checked over: many may share a storage */
   td_error *err;
 } source;
 
@@ -90,6 +91,14 @@ static td_status check_inside(source *s, const fmt_stored_tensor *t, const recor
   return TD_OK;
 }
 
+/* A copy where bytes are neither 0 nor 1; `reach` of them. */
+static td_status clean_bools(source *s, base_tensor *t, size_t reach) {
+  if (!base_add(s->bools_looked, reach, &s->bools_looked) || s->bools_looked / MAX_SHARING > s->size)
+    return bad_file(s, "more bool tensors share a storage than a genuine file has");
+  t->data = fmt_bools(s->dict->arena, t->data, reach);
+  return t->data ? TD_OK : base_no_memory(s->err, "weights");
+}
+
 static td_status make_view(source *s, const fmt_stored_tensor *t, base_tensor *out) {
   int64_t numel, reach;
   size_t bytes;
@@ -104,8 +113,7 @@ static td_status make_view(source *s, const fmt_stored_tensor *t, base_tensor *o
   TRY(find_record(s, t->storage, &r));
   TRY(check_inside(s, t, &r, reach));
   out->data = fmt_view(r.data + (size_t)t->offset * (base_dtype(t->dtype)->bits / 8u));
-  if (t->dtype == TD_BOOL) out->data = fmt_bools(s->dict->arena, out->data, (size_t)reach);
-  return out->data ? TD_OK : base_no_memory(s->err, "weights");
+  return t->dtype == TD_BOOL ? clean_bools(s, out, (size_t)reach) : TD_OK;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

@@ -2,9 +2,13 @@
 #include "api/api_priv.h"
 #include "ops/ops.h"
 
+#include <stdio.h>
 #include <string.h>
 
-const char *td_version(void) { return "0.1.0"; }
+#define TEXT_OF(number) #number
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+const char *td_version(void) { return VERSION_TEXT(TD_VERSION_MAJOR, TD_VERSION_MINOR, TD_VERSION_PATCH); }
 
 td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err) {
   if (!from) return TD_OK;
@@ -83,11 +87,21 @@ td_status api_import(td_model *model, ir_graph **graph, td_error *err) {
 
 /* ---- load ---- */
 
+static td_status unknown_backend(const char *name, td_error *err) {
+  char names[128] = "";
+  uint32_t count;
+  const compile_backend *backends = compile_backends(&count);
+  for (uint32_t i = 0; i < count; i++) {
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", backends[i].name);
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no backend called %s; there are: %s", name, names);
+}
+
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
   td_allocator allocator = options->allocator ? *options->allocator : base_libc_allocator;
   const compile_backend *backend = compile_find_backend(options->backend);
-  if (!backend)
-    return base_fail(err, TD_BAD_ARGUMENT, options->backend, -1, "there is no backend called %s", options->backend);
+  if (!backend) return unknown_backend(options->backend, err);
   base_arena *arena = base_arena_new(&allocator);
   td_model *m = arena ? base_new(arena, td_model, 1) : NULL;
   const ir_opset *ops = m ? ops_set(arena) : NULL;
@@ -163,17 +177,27 @@ static td_status map_file(td_model *m, const char *path, td_error *err) {
   return TD_OK;
 }
 
+static td_status refuse_weights(const char *name, td_error *err) {
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1,
+                   "a model file has its own weights; only builtin: models take others");
+}
+
 /* The bytes of a model are its file; of a built-in one, its weights. */
 static td_status map_model(td_model *m, const char *path, td_error *err) {
   m->path = base_arena_text(m->arena, path);
   if (!m->path) return base_no_memory(err, "a model");
-  bool builtin = base_str_starts(base_str_of(path), builtin_prefix);
-  if (builtin) m->builtin = m->path + sizeof builtin_prefix - 1;
-  else if (m->weights)
-    return base_fail(err, TD_BAD_ARGUMENT, path, -1,
-                     "a model file has its own weights; only builtin: models take others");
-  if (!builtin) return map_file(m, path, err);
+  if (!base_str_starts(base_str_of(path), builtin_prefix))
+    return m->weights ? refuse_weights(path, err) : map_file(m, path, err);
+  m->builtin = m->path + sizeof builtin_prefix - 1;
   return m->weights ? map_file(m, m->weights, err) : TD_OK;
+}
+
+/* Loads a model whose bytes are set, unless `status` says that there are none, and hands it over or frees it. */
+static td_status finish(td_model *m, td_status status, uint64_t started, td_model **model, td_error *err) {
+  if (status == TD_OK) status = load(m, started, err);
+  if (status == TD_OK) *model = m;
+  else td_model_free(m);
+  return status;
 }
 
 td_status td_model_load(const char *path, const td_load_options *options, td_model **model, td_error *err) {
@@ -184,11 +208,7 @@ td_status td_model_load(const char *path, const td_load_options *options, td_mod
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_load needs a path and a place for the model");
   TRY(api_read_options(&o, sizeof o, options, err));
   TRY(new_model(&o, &m, err));
-  td_status status = map_model(m, path, err);
-  if (status == TD_OK) status = load(m, started, err);
-  if (status == TD_OK) *model = m;
-  else td_model_free(m);
-  return status;
+  return finish(m, map_model(m, path, err), started, model, err);
 }
 
 td_status td_model_load_memory(const void *bytes, size_t size, const td_load_options *options, td_model **model,
@@ -202,10 +222,7 @@ td_status td_model_load_memory(const void *bytes, size_t size, const td_load_opt
   TRY(new_model(&o, &m, err));
   m->bytes = bytes;
   m->size = size;
-  td_status status = load(m, started, err);
-  if (status == TD_OK) *model = m;
-  else td_model_free(m);
-  return status;
+  return finish(m, m->weights ? refuse_weights(NULL, err) : TD_OK, started, model, err);
 }
 
 void td_model_free(td_model *model) {

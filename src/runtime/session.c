@@ -244,7 +244,8 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index,
                      s->plan->outputs.count);
   if (!s->ran)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output yet: the last run failed or never was");
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "there is no output yet: the last run failed or never was; call td_session_run");
   *value = &s->values[s->plan->outputs.at[index].slot];
   return TD_OK;
 }

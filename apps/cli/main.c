@@ -25,7 +25,8 @@ static td_status run_command(const cli_command *command, int count, char **words
   }
   /* An answer of "no" has been printed as a result; everything else that went wrong is said here. */
   if (status != TD_OK && status != TD_ANSWER_NO) cli_print_error(args.subject ? args.subject : command->name, &err);
-  if (status == TD_OK && fflush(stdout)) {
+  bool printed = fflush(stdout) == 0 && !ferror(stdout);
+  if ((status == TD_OK || status == TD_ANSWER_NO) && !printed) {
     cli_note("standard output cannot be written");
     status = TD_NO_RESOURCE;
   }

@@ -15,10 +15,10 @@ typedef struct run_state {
   cli_figures figures;
   size_t output_count;
   base_value *outputs;
-  const char **names;             /* of the outputs */
-  BASE_VEC(const char *) written; /* file names without .npy, so that none is used twice */
-  json_t *json;                   /* the array of outputs; NULL: print text */
-  int64_t top;                    /* 0: no classes asked for */
+  const char **names; /* of the outputs */
+  base_map written;   /* file names without .npy, so that none is used twice */
+  json_t *json;       /* the array of outputs; NULL: print text */
+  int64_t top;        /* 0: no classes asked for */
   bool classes_shown;
 } run_state;
 
@@ -62,23 +62,16 @@ static td_status fetch_outputs(run_state *s, td_error *err) {
 
 /* ---- files ---- */
 
-static bool is_written(const run_state *s, const char *name) {
-  for (uint32_t i = 0; i < s->written.count; i++) {
-    if (strcmp(s->written.at[i], name) == 0) return true;
-  }
-  return false;
-}
-
 /* The safe form of an output's name; a number is added where two outputs would share a file. */
 static td_status claim_file_name(run_state *s, const char *name, const char **result, td_error *err) {
   base_arena *arena = s->args->arena;
   const char *safe = cli_safe_name(arena, name);
   const char *candidate = safe;
-  for (unsigned n = 2; candidate && is_written(s, candidate); n++)
+  for (unsigned n = 2; candidate && base_map_get(&s->written, base_str_of(candidate)); n++)
     candidate = base_arena_format(arena, "%s.%u", safe, n);
-  const char **slot = candidate ? base_vec_push(arena, &s->written) : NULL;
-  if (!slot) return base_no_memory(err, name);
-  *slot = *result = candidate;
+  if (!candidate || !base_map_put(&s->written, arena, base_str_of(candidate), 1, NULL))
+    return base_no_memory(err, name);
+  *result = candidate;
   return TD_OK;
 }
 
@@ -97,8 +90,11 @@ static td_status write_tensor(run_state *s, const char *name, const base_tensor 
 
 static td_status make_folder(const cli_args *args, td_error *err) {
   const char *folder = cli_value(args, "output");
-  if (!folder || mkdir(folder, 0777) == 0 || errno == EEXIST) return TD_OK;
-  return base_fail(err, TD_NO_RESOURCE, folder, -1, "the folder cannot be made: %s", strerror(errno));
+  struct stat info;
+  if (!folder || mkdir(folder, 0777) == 0) return TD_OK;
+  int reason = errno;
+  if (reason == EEXIST && stat(folder, &info) == 0 && S_ISDIR(info.st_mode)) return TD_OK;
+  return base_fail(err, TD_NO_RESOURCE, folder, -1, "the folder of --output cannot be made: %s", strerror(reason));
 }
 
 /* ---- what an output holds ---- */
@@ -238,7 +234,6 @@ static td_status report_list(run_state *s, const char *name, const base_list *li
 }
 
 static td_status report_outputs(run_state *s, td_error *err) {
-  TRY(make_folder(s->args, err));
   for (size_t i = 0; i < s->output_count; i++) {
     const base_value *value = &s->outputs[i];
     TRY(value->kind == BASE_LIST ? report_list(s, s->names[i], &value->list, err)
@@ -282,6 +277,7 @@ static void print_figures(const run_state *s) {
 
 static td_status run_steps(run_state *s, td_error *err) {
   TRY(cli_int(s->args, "top", 1, 1000000, &s->top, err));
+  TRY(make_folder(s->args, err));
   TRY(cli_open_model(s->args, &s->model, err));
   cli_memory_sample(&s->figures.memory);
   TRY(cli_feed_make(s->args, s->model, true, &s->feed, err));

@@ -1,5 +1,8 @@
+/* passes.c -- the order of the passes, and which of them a caller leaves out. */
 #include "passes/passes_priv.h"
+#include "base/size.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const passes_row rows[] = {
@@ -24,12 +27,22 @@ static bool listed(const char *list, const char *name) {
   return false;
 }
 
+static td_status unknown_pass(base_str name, td_error *err) {
+  char names[256] = "";
+  for (uint32_t i = 0; i < ROWS; i++) {
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", rows[i].name);
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no pass called '%.*s'; there are: %s",
+                   (int)base_min_i64((int64_t)name.length, 64), name.at, names);
+}
+
 static td_status check_names(const char *list, td_error *err) {
   for (const char *at = list; at && *at;) {
     size_t word = strcspn(at, ",");
     bool known = false;
     for (uint32_t i = 0; i < ROWS; i++) known |= strlen(rows[i].name) == word && memcmp(rows[i].name, at, word) == 0;
-    if (!known) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no pass called %.*s", (int)word, at);
+    if (!known) return unknown_pass((base_str){at, word}, err);
     at += word + (at[word] == ',');
   }
   return TD_OK;

@@ -1,3 +1,4 @@
+/* attr.c -- the attribute block of a node, made and read. */
 #include "base/attr.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* call.c -- what a reference asks of its caller: outputs of sizes it has found out, and scratch. */
 #include "base/call.h"
 #include "base/size.h"
 

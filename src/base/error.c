@@ -1,3 +1,4 @@
+/* error.c -- errors filled in, and their names. */
 #include "base/error.h"
 
 #include <stdio.h>

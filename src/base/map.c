@@ -1,3 +1,5 @@
+/* map.c -- open addressing with linear probing; the table is a power of two, at most half full, so that a probe always
+ * ends. */
 #include "base/map.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* mem.c -- the allocator, arenas (chunks that double up to CHUNK_MAX and are freed together), vectors, and the
+ * allocator that counts and refuses for tests. */
 #include "base/mem.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* size.c -- checked sizes. */
 #include "base/size.h"
 
 bool base_numel(int32_t rank, const int64_t *dims, int64_t *result) {

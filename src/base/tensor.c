@@ -1,3 +1,4 @@
+/* tensor.c -- strides, walks and copies of tensors of any strides. */
 #include "base/tensor.h"
 #include "base/size.h"
 

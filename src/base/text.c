@@ -1,3 +1,4 @@
+/* text.c -- string slices, and the growing buffer. */
 #include "base/text.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* bytes.c -- checks that several readers share. */
 #include "fmt/bytes_priv.h"
 
 bool fmt_tensor_size(td_dtype dtype, int32_t rank, const int64_t *dims, int64_t *elements, size_t *bytes) {

@@ -1,3 +1,4 @@
+/* npy.c -- .npy: a magic number, a Python dictionary as text, the elements. Writing gives version 1.0. */
 #include "fmt/npy.h"
 #include "fmt/bytes_priv.h"
 

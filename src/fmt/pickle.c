@@ -1,3 +1,5 @@
+/* pickle.c -- the pickle machine: a stack, marks and a memo, driven by a table of the instructions that PyTorch writes.
+ * Nothing is imported or called: globals are rows of a table (pickle_globals.c). */
 #include "fmt/pickle_priv.h"
 
 #include "fmt/bytes_priv.h"

@@ -1,3 +1,4 @@
+/* state_dict.c -- dictionaries of tensors: look-up, npz, and which reader a file of weights needs. */
 #include "fmt/state_dict_priv.h"
 
 #include "fmt/bytes_priv.h"

@@ -1,3 +1,5 @@
+/* tensor_proto.c -- two walks over a message: the first checks and counts, the second decodes into memory of known
+ * size; most data needs none and stays where it is. */
 #include "fmt/tensor_proto.h"
 #include "fmt/bytes_priv.h"
 

@@ -1,3 +1,4 @@
+/* wire.c -- protobuf fields, one at a time; every length is checked against the message around it. */
 #include "fmt/wire.h"
 #include "fmt/bytes_priv.h"
 

@@ -1,3 +1,5 @@
+/* zip.c -- the directory is read from the end of the file and believed over the local headers; ZIP64 where it is there.
+ */
 #include "fmt/zip.h"
 
 #include <limits.h>

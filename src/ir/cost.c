@@ -1,3 +1,4 @@
+/* cost.c -- work from types alone. */
 #include "ir/cost.h"
 
 /* Bytes of a tensor of known size; negative: not known. */

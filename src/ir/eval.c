@@ -1,3 +1,4 @@
+/* eval.c -- references and inference run on real values. */
 #include "ir/eval.h"
 #include "base/size.h"
 

@@ -1,3 +1,4 @@
+/* type.c -- types compared and printed. */
 #include "ir/type.h"
 
 #include <string.h>

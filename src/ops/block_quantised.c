@@ -17,8 +17,8 @@ static td_status infer_nbits(ir_infer *ctx) {
   int64_t k = base_attr_int(ctx->attrs, NBITS_K), n = base_attr_int(ctx->attrs, NBITS_N),
           bits = base_attr_int(ctx->attrs, NBITS_BITS);
   int64_t block = base_attr_int(ctx->attrs, NBITS_BLOCK);
-  if ((bits != 2 && bits != 4 && bits != 8) || block < 8 || block > (1 << 20) || k < 0 || n < 0 || k > INT32_MAX ||
-      n > INT32_MAX)
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 8 || block > (1 << 20) || block % 8 != 0 || k < 0 || n < 0 ||
+      k > INT32_MAX || n > INT32_MAX)
     return ir_infer_fail(ctx, "unsupported sizes: %lld bits, blocks of %lld", (long long)bits, (long long)block);
   if (a->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, a->dtype);
   if (a->rank < 1) return ir_infer_fail(ctx, "the operand has rank 0");
@@ -141,8 +141,9 @@ static td_status infer_gather(ir_infer *ctx) {
   const ir_type *data = &ir_in(ctx, 0)->type, *at = &ir_in(ctx, 1)->type;
   td_dtype dtype = ir_in(ctx, 2)->type.dtype;
   int64_t bits = base_attr_int(ctx->attrs, GATHER_BITS);
-  if ((bits != 2 && bits != 4 && bits != 8) || base_attr_int(ctx->attrs, GATHER_BLOCK) < 1)
-    return ir_infer_fail(ctx, "unsupported sizes: %lld bits", (long long)bits);
+  int64_t block = base_attr_int(ctx->attrs, GATHER_BLOCK);
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 1 || block > INT32_MAX)
+    return ir_infer_fail(ctx, "unsupported sizes: %lld bits, blocks of %lld", (long long)bits, (long long)block);
   if (data->rank == IR_UNRANKED || at->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
   int32_t axis, rank = 0, blocked;
   TRY(ir_axis(ctx, base_attr_int(ctx->attrs, GATHER_AXIS), data->rank, &axis));

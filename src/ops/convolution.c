@@ -53,6 +53,8 @@ td_status ops_infer_convolution(ir_infer *ctx, uint32_t x_index, uint32_t w_inde
   if (x->rank == IR_UNRANKED && w->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
   int32_t rank = x->rank == IR_UNRANKED ? w->rank : x->rank, spatial = rank - 2;
   TRY(ops_window_check(ctx, spatial));
+  TRY(ops_window_check_list(ctx, CONV_OUTPUT_PADDING, (uint32_t)spatial, false));
+  TRY(ops_window_check_list(ctx, CONV_OUTPUT_SIZE, (uint32_t)spatial, false));
   if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
   if (w->rank != rank)
     return ir_infer_fail(ctx, "an image of rank %d and weights of rank %d do not fit", rank, w->rank);

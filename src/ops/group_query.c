@@ -88,17 +88,18 @@ static td_status read_lengths(const base_call *call, group_state *g) {
   g->offsets = g->lengths + g->batch;
   g->past_room = past ? past->dims[2] : 0;
   g->room = base_max_i64(g->past_room, total);
+  if (g->room > INT32_MAX) return ops_fail(call, "%lld keys in all", (long long)g->room);
   if (past && (past->rank != 4 || past->dims[0] != g->batch || past->dims[1] != g->kv_heads ||
                past->dims[3] != g->size || !past_v || base_tensor_numel(past_v) != base_tensor_numel(past)))
     return ops_fail(call, "the past keys and values do not fit");
   if (base_tensor_numel(base_in(call, LAST)) != g->batch) return ops_fail(call, "there is not one length per sample");
   bool first = total == g->queries; /* a prompt: nothing lies before it, and shorter samples are padded at the end */
   for (int64_t b = 0; b < g->batch; b++) {
-    g->lengths[b] = last[b] + 1;
-    g->offsets[b] = first ? 0 : last[b] + 1 - g->queries;
+    g->lengths[b] = base_min_i64(last[b], INT32_MAX) + 1;
+    g->offsets[b] = first ? 0 : g->lengths[b] - g->queries;
     if (g->offsets[b] < 0 || g->offsets[b] > g->past_room || g->lengths[b] < 0 || g->offsets[b] + g->queries > g->room)
       return ops_fail(call, "sample %lld has %lld keys, which do not fit %lld new rows and a past of %lld",
-                      (long long)b, (long long)last[b] + 1, (long long)g->queries, (long long)g->past_room);
+                      (long long)b, (long long)g->lengths[b], (long long)g->queries, (long long)g->past_room);
   }
   return TD_OK;
 }

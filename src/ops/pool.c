@@ -12,6 +12,11 @@ static const ir_attr max_attrs[] = {POOL_ATTR_ROWS, ATTR_BOOL("column_major_indi
 static const ir_attr mean_attrs[] = {POOL_ATTR_ROWS, ATTR_BOOL("count_include_pad", false)};
 static const ir_attr norm_attrs[] = {POOL_ATTR_ROWS, ATTR_FLOAT("p", 2)};
 
+static td_status check_kernel(ir_infer *ctx, int64_t size) {
+  if (size >= 1 && size <= INT32_MAX) return TD_OK;
+  return ir_infer_fail(ctx, "a kernel of size %lld", (long long)size);
+}
+
 static td_status infer_pool(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   uint32_t kernels;
@@ -23,8 +28,7 @@ static td_status infer_pool(ir_infer *ctx) {
     return ir_infer_fail(ctx, "a kernel of %u sizes for %d spatial dimensions", kernels, spatial);
   base_dim dims[BASE_MAX_RANK] = {x->dims[0], x->dims[1]};
   for (int32_t i = 0; i < spatial; i++) {
-    if (kernels && (kernel[i] < 1 || kernel[i] > INT32_MAX))
-      return ir_infer_fail(ctx, "a kernel of size %lld", (long long)kernel[i]);
+    if (kernels) TRY(check_kernel(ctx, kernel[i]));
     dims[2 + i] = ops_window_out(ctx, spatial, i, x->dims[2 + i], kernels ? kernel[i] : x->dims[2 + i],
                                  base_attr_int(ctx->attrs, POOL_CEIL));
   }
@@ -155,6 +159,7 @@ static td_status infer_unpool(ir_infer *ctx) {
   if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
   int32_t spatial = x->rank - 2;
   TRY(ops_window_check(ctx, spatial));
+  for (uint32_t i = 0; i < kernels; i++) TRY(check_kernel(ctx, kernel[i]));
   if (ir_in(ctx, 2)) {
     if (ir_in_ints(ctx, 2, &sizes, &count)) {
       if (count != (uint32_t)x->rank) return ir_infer_fail(ctx, "%u output sizes for rank %d", count, x->rank);
@@ -191,6 +196,7 @@ static td_status unpool_reference(const base_call *call) {
       natural[i] = (x->dims[i] - 1) * ops_list_at(call->attrs, WINDOW_STRIDE, i - 2, 1) + kernel[i - 2] -
                    ops_list_at(call->attrs, WINDOW_PADDING, i - 2, 0) -
                    ops_list_at(call->attrs, WINDOW_PADDING, y->rank - 4 + i, 0);
+    if (natural[i] < 0) return ops_fail(call, "the padding of dimension %d is larger than its windows", i);
     if (natural[i] > y->dims[i])
       return ops_fail(call, "output size %lld of dimension %d is too small", (long long)y->dims[i], i);
     room *= natural[i];

@@ -87,13 +87,27 @@ static td_status requantise(const base_call *call, const double *sums, const req
       float a = (float)number_at(call, r->a_scale, w.offset[0] + k * step[0], 1);
       float b = (float)number_at(call, r->b_scale, w.offset[1] + k * step[1], 1);
       double value = nearbyint((double)((float)sums[at] * (a * b / y_scale))) + zero;
-      base_store_i64(y->dtype, y->data, at, (int64_t)(value < least ? least : value > most ? most : value));
+      base_store_i64(y->dtype, y->data, at, (int64_t)fmin(fmax(value, least), most)); /* NaN: the least */
     }
   } while (base_walk_next(&w));
   return TD_OK;
 }
 
 /* ---- products ---- */
+
+static bool is_small(td_dtype dtype) {
+  return !base_is_float(dtype) && dtype != TD_BOOL && base_dtype(dtype)->bits <= 16;
+}
+
+/* Both factors and the result, unless it is the sum itself, are integers of at most 16 bits. */
+static td_status check_small(ir_infer *ctx, uint32_t a, uint32_t b, td_dtype result) {
+  td_dtype dtypes[] = {ir_in(ctx, a)->type.dtype, ir_in(ctx, b)->type.dtype, result};
+  for (int i = 0; i < (result == TD_I32 ? 2 : 3); i++)
+    if (!is_small(dtypes[i]))
+      return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: element type %s; integers of 8 bits are supported",
+                       ctx->op->name, td_dtype_name(dtypes[i]));
+  return TD_OK;
+}
 
 static td_status multiply(const base_call *call, uint32_t a_index, uint32_t a_zero, uint32_t b_index, uint32_t b_zero,
                           double **sums) {
@@ -106,7 +120,10 @@ static td_status multiply(const base_call *call, uint32_t a_index, uint32_t a_ze
   return *sums ? ops_multiply(call, &a, &b, base_out(call, 0), *sums) : base_no_memory(call->err, "scratch");
 }
 
-static td_status infer_matmul_integer(ir_infer *ctx) { return ops_infer_matmul(ctx, 0, 1, TD_I32); }
+static td_status infer_matmul_integer(ir_infer *ctx) {
+  TRY(check_small(ctx, 0, 1, TD_I32));
+  return ops_infer_matmul(ctx, 0, 1, TD_I32);
+}
 
 static td_status matmul_integer_reference(const base_call *call) {
   double *sums;
@@ -121,7 +138,10 @@ static td_dtype result_dtype(const ir_infer *ctx) {
   return ir_in(ctx, Y_ZERO) ? ir_in(ctx, Y_ZERO)->type.dtype : ir_in(ctx, A)->type.dtype;
 }
 
-static td_status infer_qlinear_matmul(ir_infer *ctx) { return ops_infer_matmul(ctx, A, B, result_dtype(ctx)); }
+static td_status infer_qlinear_matmul(ir_infer *ctx) {
+  TRY(check_small(ctx, A, B, result_dtype(ctx)));
+  return ops_infer_matmul(ctx, A, B, result_dtype(ctx));
+}
 
 static td_status qlinear_matmul_reference(const base_call *call) {
   double *sums;
@@ -154,7 +174,10 @@ static td_status convolve(const base_call *call, uint32_t x_index, uint32_t x_ze
   return ops_convolve_f64(call, &c, x.data, w.data, *sums);
 }
 
-static td_status infer_conv_integer(ir_infer *ctx) { return ops_infer_convolution(ctx, 0, 1, TD_I32); }
+static td_status infer_conv_integer(ir_infer *ctx) {
+  TRY(check_small(ctx, 0, 1, TD_I32));
+  return ops_infer_convolution(ctx, 0, 1, TD_I32);
+}
 
 static td_status conv_integer_reference(const base_call *call) {
   double *sums;
@@ -162,7 +185,10 @@ static td_status conv_integer_reference(const base_call *call) {
   return store_i32(call, sums);
 }
 
-static td_status infer_qlinear_conv(ir_infer *ctx) { return ops_infer_convolution(ctx, A, B, result_dtype(ctx)); }
+static td_status infer_qlinear_conv(ir_infer *ctx) {
+  TRY(check_small(ctx, A, B, result_dtype(ctx)));
+  return ops_infer_convolution(ctx, A, B, result_dtype(ctx));
+}
 
 static td_status qlinear_conv_reference(const base_call *call) {
   double *sums;

@@ -8,6 +8,7 @@
 /* ---- td::roi_align ---- */
 
 enum { HEIGHT, WIDTH, SPATIAL_SCALE, SAMPLING_RATIO, MAXIMUM, HALF_PIXEL };
+enum { MAX_SAMPLES = 1 << 22 }; /* per cell: one for each pixel of a 2048 by 2048 box */
 static const ir_attr align_attrs[] = {ATTR_INT("height", 1),          ATTR_INT("width", 1),
                                       ATTR_FLOAT("spatial_scale", 1), ATTR_INT("sampling_ratio", 0),
                                       ATTR_BOOL("maximum", false),    ATTR_BOOL("half_pixel", true)};
@@ -59,8 +60,12 @@ static td_status read_box(const base_call *call, const base_f64 *at, box *b) {
   b->cell_height = h / (double)height;
   b->cell_width = w / (double)width;
   if (!(fabs(b->cell_height) < 1e6) || !(fabs(b->cell_width) < 1e6)) return ops_fail(call, "a box is out of range");
+  ratio = base_min_i64(ratio, MAX_SAMPLES);
   b->rows = ratio > 0 ? ratio : (int64_t)ceil(b->cell_height);
   b->columns = ratio > 0 ? ratio : (int64_t)ceil(b->cell_width);
+  if (b->rows > 0 && b->columns > MAX_SAMPLES / b->rows)
+    return ops_fail(call, "a cell of %lld by %lld samples; at most %d are supported", (long long)b->rows,
+                    (long long)b->columns, MAX_SAMPLES);
   return TD_OK;
 }
 

@@ -20,16 +20,19 @@ static bool is_given(const ir_infer *ctx, uint32_t i) {
   return in && !(in->type.rank == 1 && in->type.dims[0] == 0);
 }
 
-/* Which axis each number of scales, sizes and roi belongs to. */
+/* Which axis each number of scales, sizes and roi belongs to; no axis twice. */
 static td_status read_axes(const base_attrs *attrs, int32_t rank, int32_t *axes, uint32_t *count) {
   uint32_t given;
   const int64_t *list = base_attr_ints(attrs, AXES, &given);
+  uint64_t seen = 0;
   *count = given ? given : (uint32_t)rank;
   if (*count > (uint32_t)rank) return TD_BAD_FILE;
   for (uint32_t i = 0; i < *count; i++) {
     int64_t axis = given ? list[i] : (int64_t)i;
     if (axis < -rank || axis >= rank) return TD_BAD_FILE;
     axes[i] = (int32_t)(axis < 0 ? axis + rank : axis);
+    if (seen >> axes[i] & 1) return TD_BAD_FILE;
+    seen |= (uint64_t)1 << axes[i];
   }
   return TD_OK;
 }

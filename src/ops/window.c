@@ -9,7 +9,7 @@ int64_t ops_list_at(const base_attrs *attrs, uint32_t index, int32_t i, int64_t 
   return (uint32_t)i < count ? list[i] : fallback;
 }
 
-static td_status check_list(ir_infer *ctx, uint32_t index, uint32_t length, bool positive) {
+td_status ops_window_check_list(ir_infer *ctx, uint32_t index, uint32_t length, bool positive) {
   uint32_t count;
   const int64_t *list = base_attr_ints(ctx->attrs, index, &count);
   const char *name = ctx->op->attrs[index].name;
@@ -24,9 +24,9 @@ td_status ops_window_check(ir_infer *ctx, int32_t spatial) {
   if (spatial < 1 || spatial > WINDOW_MAX)
     return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: %d spatial dimensions; 1 to 3 are supported",
                      ctx->op->name, spatial);
-  TRY(check_list(ctx, WINDOW_STRIDE, (uint32_t)spatial, true));
-  TRY(check_list(ctx, WINDOW_PADDING, 2 * (uint32_t)spatial, false));
-  return check_list(ctx, WINDOW_DILATION, (uint32_t)spatial, true);
+  TRY(ops_window_check_list(ctx, WINDOW_STRIDE, (uint32_t)spatial, true));
+  TRY(ops_window_check_list(ctx, WINDOW_PADDING, 2 * (uint32_t)spatial, false));
+  return ops_window_check_list(ctx, WINDOW_DILATION, (uint32_t)spatial, true);
 }
 
 base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel, bool ceil) {

@@ -1,7 +1,7 @@
 /* dim.c -- size expressions. Canonical form: constants fold; in a product the constant stands left; sums of a common
- * base fold their constants; a division by a factor of a product cancels it. That is enough for the sizes that
- * exporters write (views of batch*seq, halves, strides), and anything else stays a plain expression: never wrong, only
- * less equal. */
+ * base fold their constants, sums of multiples of a base are one multiple; a division by a factor of a product cancels
+ * it. That is enough for the sizes that exporters write (views of batch*seq, halves, strides), and anything else stays
+ * a plain expression: never wrong, only less equal. */
 #include "base/dim.h"
 #include "base/size.h"
 
@@ -42,8 +42,8 @@ static base_dim handle(uint32_t index) { return BASE_DIM_NONE + 1 + (int64_t)ind
 
 static bool is_expression(base_dim d) { return d != BASE_DIM_NONE && d < BASE_DIM_LEAST; }
 
-/* Nodes of the longest expression that is kept. Sharing makes long ones out of few operations (x + x of x + x ...), and
- * evaluating walks the tree: without a bound a small file could ask for more than ever ends. A longer one becomes a
+/* Nodes of the longest expression that is kept. Sharing makes long ones out of few operations (x + x / 2 of that ...),
+ * and evaluating walks the tree: without a bound a small file could ask for more than ever ends. A longer one becomes a
  * symbol that only running can tell. */
 enum { WEIGHT_MAX = 4096 };
 
@@ -162,8 +162,15 @@ static base_dim add_number(base_dims *dims, base_dim a, int64_t c) {
   return intern(dims, BASE_DIM_ADD, a, base_dim_number(c));
 }
 
+/* k * x as k and x; any other expression is once itself. */
+static base_dim without_factor(const base_dims *dims, base_dim d, int64_t *k) {
+  if (is_op(dims, d, BASE_DIM_MUL) && number_of(node_of(dims, d)->a, k)) return node_of(dims, d)->b;
+  *k = 1;
+  return d;
+}
+
 static base_dim simplify_add(base_dims *dims, base_dim a, base_dim b) {
-  int64_t x;
+  int64_t x, k;
   if (number_of(b, &x)) return add_number(dims, a, x);
   if (number_of(a, &x)) return add_number(dims, b, x);
   if (is_op(dims, a, BASE_DIM_SUB) && node_of(dims, a)->b == b) return node_of(dims, a)->a;
@@ -172,6 +179,9 @@ static base_dim simplify_add(base_dims *dims, base_dim a, base_dim b) {
     return add_number(dims, base_dim_add(dims, node_of(dims, a)->a, b), x);
   if (is_op(dims, b, BASE_DIM_ADD) && number_of(node_of(dims, b)->b, &x))
     return add_number(dims, base_dim_add(dims, a, node_of(dims, b)->a), x);
+  base_dim base = without_factor(dims, a, &x);
+  if (base == without_factor(dims, b, &k) && base_add_i64(x, k, &x) && base_dim_known(x))
+    return base_dim_mul(dims, x, base);
   return a > b ? intern(dims, BASE_DIM_ADD, a, b) : intern(dims, BASE_DIM_ADD, b, a);
 }
 

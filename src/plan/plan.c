@@ -79,12 +79,42 @@ static td_status verify_operands(const plan_exe *plan, const plan_step *s, uint3
   return TD_OK;
 }
 
-td_status plan_verify(const plan_exe *plan, td_error *err) {
+static td_status verify_slots(const plan_exe *plan, td_error *err) {
   for (uint32_t i = 0; i < plan->slots.count; i++) {
     const plan_slot *s = &plan->slots.at[i];
-    if (s->root >= plan->slots.count || s->place > PLAN_TAIL || s->rank > BASE_MAX_RANK) return broken(err, "slot", i);
+    if (s->root >= plan->slots.count || s->place > PLAN_TAIL || s->rank > BASE_MAX_RANK || s->name >= plan->names.count)
+      return broken(err, "slot", i);
     if (s->place == PLAN_CONST && s->segment >= plan->segments.count) return broken(err, "constant slot", i);
   }
+  return TD_OK;
+}
+
+static td_status verify_blocks(const plan_exe *plan, td_error *err) {
+  for (uint32_t i = 0; i < plan->blocks.count; i++) {
+    const plan_block *b = &plan->blocks.at[i];
+    if (b->first > b->end || b->end >= plan->steps.count || plan->steps.at[b->end].kind != PLAN_END ||
+        !base_in_range(b->params, b->param_count, plan->operands.count) ||
+        !base_in_range(b->results, b->result_count, plan->operands.count))
+      return broken(err, "block", i);
+  }
+  return TD_OK;
+}
+
+static td_status verify_ports(const plan_exe *plan, td_error *err) {
+  for (uint32_t i = 0; i < plan->inputs.count; i++) {
+    const plan_port *port = &plan->inputs.at[i];
+    if (port->slot >= plan->slots.count || (port->fallback != PLAN_NONE && port->fallback >= plan->slots.count))
+      return broken(err, "input", i);
+  }
+  for (uint32_t i = 0; i < plan->outputs.count; i++)
+    if (plan->outputs.at[i].slot >= plan->slots.count) return broken(err, "output", i);
+  return TD_OK;
+}
+
+td_status plan_verify(const plan_exe *plan, td_error *err) {
+  TRY(verify_slots(plan, err));
+  TRY(verify_blocks(plan, err));
+  TRY(verify_ports(plan, err));
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];
     bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW, region = s->kind == PLAN_IF || s->kind == PLAN_LOOP;
@@ -92,8 +122,8 @@ td_status plan_verify(const plan_exe *plan, td_error *err) {
     if (calls && s->function >= plan->functions.count) return broken(err, "the function of step", i);
     if (region && (s->next <= i || s->next > plan->steps.count || s->block >= plan->blocks.count))
       return broken(err, "the region at step", i);
+    if (s->name >= plan->names.count || (s->attrs != PLAN_NONE && s->attrs >= plan->params.count))
+      return broken(err, "the name or attributes of step", i);
   }
-  for (uint32_t i = 0; i < plan->outputs.count; i++)
-    if (plan->outputs.at[i].slot >= plan->slots.count) return broken(err, "output", i);
   return TD_OK;
 }

@@ -107,7 +107,7 @@ static inline const char *plan_name(const plan_exe *p, uint32_t name) { return p
 static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
   return attrs == PLAN_NONE ? NULL : (const base_attrs *)(const void *)(p->params.at + attrs);
 }
-/* Checks that every index is in range and every slot is defined before use. */
+/* Checks that every index is in range: TD_INTERNAL names the part whose is not. Says nothing about the order. */
 td_status plan_verify(const plan_exe *plan, td_error *err);
 /* For people, for tools, for Graphviz. TD_NO_RESOURCE: the text is cut off. */
 td_status plan_print(const plan_exe *plan, base_text *text);

@@ -62,7 +62,7 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
         false                                                                                                     \
   }
 #define CLI_OPTION_THREADS \
-  { "threads", "N", "threads to compute with; default: what affinity and quota allow", NULL, false }
+  { "threads", "N", "most threads to compute with; eager and aot_eager use one", NULL, false }
 #define CLI_OPTION_WEIGHTS \
   { "weights", "FILE", "state_dict of a builtin: model (.pth, .safetensors)", NULL, false }
 #define CLI_OPTION_PREPROCESS                                                                 \

@@ -190,7 +190,7 @@ TD_API void td_text_free(const td_model *model, char *text);
 
 typedef struct td_session_options {
   size_t size;      /* sizeof(td_session_options) */
-  uint32_t threads; /* 0: what affinity and cgroup quota allow */
+  uint32_t threads; /* at most; 0: what affinity and cgroup quota allow. eager and aot_eager compute on the caller's */
 } td_session_options;
 
 TD_API td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,

@@ -253,14 +253,19 @@ static td_status lower_if(lowering *l, const ir_node_def *node) {
 /* A result that lies in the memory of a carried slot would be overwritten while the results are handed over: copy it.
  */
 static td_status separate_results(lowering *l, const ir_block_def *block, const uint32_t *params, uint32_t *results) {
-  for (uint32_t i = 1; i < block->results.count; i++) {
-    bool overlaps = false;
-    for (uint32_t k = 0; k < block->params.count; k++)
-      overlaps |= params[k] != PLAN_NONE && results[i] != params[i] &&
-                  l->plan->slots.at[results[i]].root == l->plan->slots.at[params[k]].root;
-    if (overlaps) TRY(add_copy(l, results[i], ir_type_of(l->graph, block->results.at[i]), 0, &results[i]));
-  }
-  return TD_OK;
+  const td_allocator *allocator = base_arena_allocator(l->scratch);
+  uint32_t known = l->plan->slots.count;                          /* copies made here are never carried */
+  bool *carried = base_alloc(allocator, known * sizeof *carried); /* not scratch: a graph may have many loops */
+  if (!carried) return base_no_memory(l->err, "results");
+  memset(carried, 0, known * sizeof *carried);
+  for (uint32_t k = 0; k < block->params.count; k++)
+    if (params[k] != PLAN_NONE) carried[l->plan->slots.at[params[k]].root] = true;
+  td_status status = TD_OK;
+  for (uint32_t i = 1; status == TD_OK && i < block->results.count; i++)
+    if (results[i] != params[i] && carried[l->plan->slots.at[results[i]].root])
+      status = add_copy(l, results[i], ir_type_of(l->graph, block->results.at[i]), 0, &results[i]);
+  base_free(allocator, carried, known * sizeof *carried);
+  return status;
 }
 
 /* Parameters share their slots with the region's outputs: what is carried out is what was carried last. */

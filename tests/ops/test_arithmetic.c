@@ -294,6 +294,26 @@ static void numbers_as_text(void **state) {
   assert_int_equal(base_load_i64(TD_I64, back.tensor.data, 0), INT64_MAX);
 }
 
+/* Texts are equal or not, broadcast like numbers. */
+static void texts_are_compared(void **state) {
+  base_str words[] = {BASE_STR("a"), BASE_STR("ab"), BASE_STR("")}, one[] = {BASE_STR("ab")};
+  base_value left = {.kind = BASE_TENSOR}, right = {.kind = BASE_TENSOR}, out = {0};
+  const base_value *at[] = {&left, &right};
+  static const char *const names[] = {"aten::eq", "aten::ne"};
+  (void)state;
+  left.tensor = base_tensor_of(words, TD_STRING, 1, (int64_t[]){3});
+  right.tensor = base_tensor_of(one, TD_STRING, 0, NULL);
+  for (int n = 0; n < 2; n++) {
+    const ir_op *op = ir_opset_find(set, names[n]);
+    const base_attrs *attrs;
+    td_error err = {0};
+    assert_non_null(op);
+    assert_int_equal(ir_make_attrs(arena, op, NULL, 0, &attrs, &err), TD_OK);
+    assert_int_equal(ir_evaluate(op, attrs, at, 2, arena, &out, 1, &err), TD_OK);
+    for (int k = 0; k < 3; k++) assert_int_equal(((const uint8_t *)out.tensor.data)[k], (k == 1) == (n == 0));
+  }
+}
+
 static int setup(void **state) {
   (void)state;
   arena = base_arena_new(&base_libc_allocator);
@@ -312,6 +332,7 @@ int main(void) {
       cmocka_unit_test(written_down),
       cmocka_unit_test(refused_when_run),
       cmocka_unit_test(numbers_as_text),
+      cmocka_unit_test(texts_are_compared),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

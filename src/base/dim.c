@@ -313,7 +313,9 @@ void base_dim_print(const base_dims *dims, base_dim d, base_text *text) {
   else if (number_of(d, &number)) base_text_print(text, "%lld", (long long)number);
   else if (node_of(dims, d)->op == BASE_DIM_SYMBOL) {
     const base_symbol *s = &dims->symbols.at[node_of(dims, d)->a];
-    base_text_print(text, plain_word(s->name) ? "%s%s" : "%s\"%s\"", s->from_data ? "$" : "", s->name);
+    if (s->from_data) base_text_add(text, "$", 1);
+    if (plain_word(s->name)) base_text_add(text, s->name, strlen(s->name));
+    else base_text_quote(text, s->name, strlen(s->name));
   } else {
     const base_dim_node *n = node_of(dims, d);
     base_text_print(text, "%s(", op_names[n->op]);
@@ -330,7 +332,7 @@ static void skip_spaces(const char **at, const char *end) {
 
 static base_dim parse_symbol(base_dims *dims, base_str word, bool from_data) {
   char *name = base_arena_slice(dims->arena, word.at, word.length);
-  if (!name || !word.length) return BASE_DIM_NONE;
+  if (!name || !word.length || strlen(name) != word.length) return BASE_DIM_NONE;
   bool is_new = !base_map_get(&dims->by_name, word);
   base_dim d = base_dim_symbol(dims, name);
   if (d != BASE_DIM_NONE && is_new) dims->symbols.at[dims->symbols.count - 1].from_data = from_data;
@@ -352,10 +354,9 @@ static base_dim parse(base_dims *dims, const char **at, const char *end, int dep
   const char *start = *at;
   bool from_data = eat(at, end, '$');
   if (eat(at, end, '"')) {
-    start = *at;
-    while (*at < end && **at != '"') ++*at;
-    base_str word = {start, (size_t)(*at - start)};
-    return eat(at, end, '"') ? parse_symbol(dims, word, from_data) : BASE_DIM_NONE;
+    size_t length;
+    const char *name = base_text_unquote(dims->arena, at, end, &length);
+    return name ? parse_symbol(dims, (base_str){name, length}, from_data) : BASE_DIM_NONE;
   }
   if (from_data) start = *at;
   while (*at < end && (**at == '_' || **at == '-' || (**at >= '0' && **at <= '9') || (**at >= 'a' && **at <= 'z') ||

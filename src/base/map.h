@@ -9,8 +9,8 @@ typedef struct base_map_slot {
   bool used;
 } base_map_slot;
 
-/* Start zeroed. Open addressing, linear probing, at most half full. The hash is seeded by where the table came to lie, so
- * that no file can choose names that collide. */
+/* Start zeroed. Open addressing, linear probing, at most half full. The hash is seeded by where the table came to lie,
+ * so that no file can choose names that collide. */
 typedef struct base_map {
   base_map_slot *slots;
   uint32_t count, cap; /* cap: a power of two, or 0 */

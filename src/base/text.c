@@ -1,7 +1,9 @@
 /* text.c -- string slices, and the growing buffer. */
 #include "base/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 base_str base_str_of(const char *text) { return (base_str){text ? text : "", text ? strlen(text) : 0}; }
@@ -83,6 +85,35 @@ void base_text_quote(base_text *text, const char *bytes, size_t count) {
     else base_text_add(text, &bytes[i], 1);
   }
   base_text_add(text, "\"", 1);
+}
+
+/* Four hexadecimal digits after \\u. */
+static bool is_code(const char *at, const char *end) {
+  if (end - at < 6 || at[1] != 'u') return false;
+  for (int i = 2; i < 6; i++)
+    if (!isxdigit((unsigned char)at[i])) return false;
+  return true;
+}
+
+char *base_text_unquote(base_arena *arena, const char **at, const char *end, size_t *length) {
+  const char *close = *at;
+  while (close < end && *close != '"') close += *close == '\\' && end - close > 1 ? 2 : 1;
+  char *to = close < end ? base_new(arena, char, (size_t)(close - *at) + 1) : NULL;
+  if (!to) return NULL;
+  size_t n = 0;
+  for (const char *from = *at; from < close;) {
+    if (*from == '\\' && is_code(from, close)) {
+      char digits[5] = {from[2], from[3], from[4], from[5], 0};
+      to[n++] = (char)strtol(digits, NULL, 16);
+      from += 6;
+      continue;
+    }
+    from += *from == '\\';
+    to[n++] = *from++;
+  }
+  *at = close + 1;
+  *length = n;
+  return to;
 }
 
 void base_text_free(base_text *text) {

@@ -26,5 +26,8 @@ void base_text_add(base_text *text, const char *bytes, size_t count);
 void base_text_print(base_text *text, const char *format, ...) BASE_PRINTF(2, 3);
 /* `bytes` as a JSON string, quotes included; bytes above 0x7f go through as they are. */
 void base_text_quote(base_text *text, const char *bytes, size_t count);
+/* Reads what base_text_quote wrote: *at stands behind the opening quote and goes behind the closing one. The bytes, a
+ * NUL after them, are in `arena`. NULL: no closing quote, or out of memory. */
+char *base_text_unquote(base_arena *arena, const char **at, const char *end, size_t *length);
 void base_text_free(base_text *text);
 #endif

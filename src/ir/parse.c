@@ -58,34 +58,11 @@ static base_str word(parser *p) {
   return (base_str){start, (size_t)(p->at - start)};
 }
 
-/* A backslash, u and four hexadecimal digits. */
-static bool is_code(const parser *p) {
-  if (p->end - p->at < 6 || p->at[0] != '\\' || p->at[1] != 'u') return false;
-  for (int i = 2; i < 6; i++)
-    if (!isxdigit((unsigned char)p->at[i])) return false;
-  return true;
-}
-
 static td_status quoted(parser *p, char **text, size_t *length) {
   TRY(need(p, "\""));
-  const char *close = p->at;
-  while (close < p->end && *close != '"') close += *close == '\\' && p->end - close > 1 ? 2 : 1;
-  char *to = base_new(p->g->arena, char, (size_t)(close - p->at) + 1);
-  if (!to) return base_no_memory(p->err, "graph text");
-  size_t n = 0;
-  while (p->at < p->end && *p->at != '"') {
-    if (is_code(p)) {
-      char digits[5] = {p->at[2], p->at[3], p->at[4], p->at[5], 0};
-      to[n++] = (char)strtol(digits, NULL, 16);
-      p->at += 6;
-      continue;
-    }
-    if (*p->at == '\\' && p->end - p->at >= 2) p->at++;
-    to[n++] = *p->at++;
-  }
-  *text = to;
-  *length = n;
-  return need(p, "\"");
+  *text = base_text_unquote(p->g->arena, &p->at, p->end, length);
+  if (*text) return TD_OK;
+  return base_arena_failed(p->g->arena) ? base_no_memory(p->err, "graph text") : wrong(p, "a closing quote");
 }
 
 /* A number's characters, NUL-terminated in `buffer`: a sign stands in front or in an exponent. */

@@ -67,8 +67,8 @@ static void evaluates_as_built(void **state) {
 
 static void prints_and_parses(void **state) {
   base_dims *d = *state;
-  base_dim e =
-      base_dim_sub(d, base_dim_mul(d, base_dim_symbol(d, "batch size"), base_dim_fresh(d)), base_dim_symbol(d, "k"));
+  base_dim e = base_dim_sub(d, base_dim_mul(d, base_dim_symbol(d, "batch \"size\"\n"), base_dim_fresh(d)),
+                            base_dim_symbol(d, "k"));
   base_text text = {.allocator = &base_libc_allocator};
   base_dim_print(d, e, &text);
   const char *at = text.at;

@@ -130,6 +130,13 @@ static void cut_anywhere(void **state) {
   base_arena_free(arena);
 }
 
+#define INNER_VALUE_IN_SIBLING                                                             \
+  "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\n" \
+  "yield %2\n}\nblock() {\nyield %2\n}\n}"
+#define INNER_VALUE_ESCAPES                                                                \
+  "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\n" \
+  "yield %2\n}\nblock() {\nyield %0\n}\n}\noutput \"y\" %2"
+
 static void refused(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -179,11 +186,9 @@ static void refused(void **state) {
       "input %0: bool[]\n%1 = prim::If(%0): f32[]",
       "input %0: bool[]\n%1 = prim::If(%0): f32[] {\nblock() {\nyield\n}\nblock() {\nyield\n}\n}",
       "input %0: bool[]\n%1 = prim::If(%0) {\nblock() {\nyield %0\n}\n}",
-      "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\nyield %2\n}\nblock() "
-      "{\nyield %2\n}\n}",
-      "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\nyield %2\n}\nblock() "
-      "{\nyield "
-      "%0\n}\n}\noutput \"y\" %2",
+      INNER_VALUE_IN_SIBLING,
+      "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\nyield %0\n}\nblock() {\nyield %1\n}\n}",
+      INNER_VALUE_ESCAPES,
       "input %0: i64[]\n%1 = prim::Loop(%0, -, %0): i64[] {\nblock(%2: f32[], %3: i64[]) {\nyield %3, %3\n}\n}",
       "input %0: i64[]\n%1 = prim::Loop(%0, -): i64[] {\nblock(%2: i64[], %3: i64[]) {\nyield %3, %3\n}\n}",
       "input %0: i64[]\n%1 = prim::Loop(%0, -, %0): i64[] {\nblock(%2: i64[], %3: i64[]) {\nyield %3, %1\n}\n}",

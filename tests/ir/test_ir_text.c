@@ -130,12 +130,12 @@ static void cut_anywhere(void **state) {
   base_arena_free(arena);
 }
 
-#define INNER_VALUE_IN_SIBLING                                                             \
-  "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\n" \
-  "yield %2\n}\nblock() {\nyield %2\n}\n}"
-#define INNER_VALUE_ESCAPES                                                                \
-  "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\n" \
-  "yield %2\n}\nblock() {\nyield %0\n}\n}\noutput \"y\" %2"
+static const char inner_value_in_sibling[] =
+    "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\n"
+    "yield %2\n}\nblock() {\nyield %2\n}\n}";
+static const char inner_value_escapes[] =
+    "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\n%2 = aten::logical_not(%0)\n"
+    "yield %2\n}\nblock() {\nyield %0\n}\n}\noutput \"y\" %2";
 
 static void refused(void **state) {
   (void)state;
@@ -186,9 +186,9 @@ static void refused(void **state) {
       "input %0: bool[]\n%1 = prim::If(%0): f32[]",
       "input %0: bool[]\n%1 = prim::If(%0): f32[] {\nblock() {\nyield\n}\nblock() {\nyield\n}\n}",
       "input %0: bool[]\n%1 = prim::If(%0) {\nblock() {\nyield %0\n}\n}",
-      INNER_VALUE_IN_SIBLING,
+      inner_value_in_sibling,
       "input %0: bool[]\n%1 = prim::If(%0): bool[] {\nblock() {\nyield %0\n}\nblock() {\nyield %1\n}\n}",
-      INNER_VALUE_ESCAPES,
+      inner_value_escapes,
       "input %0: i64[]\n%1 = prim::Loop(%0, -, %0): i64[] {\nblock(%2: f32[], %3: i64[]) {\nyield %3, %3\n}\n}",
       "input %0: i64[]\n%1 = prim::Loop(%0, -): i64[] {\nblock(%2: i64[], %3: i64[]) {\nyield %3, %3\n}\n}",
       "input %0: i64[]\n%1 = prim::Loop(%0, -, %0): i64[] {\nblock(%2: i64[], %3: i64[]) {\nyield %3, %1\n}\n}",

@@ -98,11 +98,26 @@ base_dim base_dim_fresh(base_dims *dims) {
   return d;
 }
 
+static int sign(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+/* One order of expressions for all tables: by what they say, never by when they were made. Numbers stand first, then
+ * symbols by name, then operations. */
+static int order(const base_dims *dims, base_dim x, base_dim y) {
+  if (x == y) return 0;
+  if (base_dim_known(x) || base_dim_known(y))
+    return base_dim_known(x) && base_dim_known(y) ? sign(x, y) : base_dim_known(x) ? -1 : 1;
+  const base_dim_node *a = node_of(dims, x), *b = node_of(dims, y);
+  if (a->op != b->op) return sign(a->op, b->op);
+  if (a->op == BASE_DIM_SYMBOL) return strcmp(dims->symbols.at[a->a].name, dims->symbols.at[b->a].name);
+  int left = order(dims, a->a, b->a);
+  return left ? left : order(dims, a->b, b->b);
+}
+
 static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) {
   return is_expression(d) && node_of(dims, d)->op == op;
 }
 
-/* A product taken apart: its numbers as one, its other factors from the highest handle down. */
+/* A product taken apart: its numbers as one, its other factors in rising order. */
 enum { FACTORS_MAX = 32 };
 typedef struct product {
   int64_t number;
@@ -118,7 +133,7 @@ static bool take_factors(const base_dims *dims, base_dim d, product *p) {
     return take_factors(dims, node_of(dims, d)->a, p) && take_factors(dims, node_of(dims, d)->b, p);
   if (p->count == FACTORS_MAX) return false;
   uint32_t i = p->count++;
-  for (; i > 0 && p->factors[i - 1] < d; i--) p->factors[i] = p->factors[i - 1];
+  for (; i > 0 && order(dims, p->factors[i - 1], d) > 0; i--) p->factors[i] = p->factors[i - 1];
   p->factors[i] = d;
   return true;
 }
@@ -182,7 +197,7 @@ static base_dim simplify_add(base_dims *dims, base_dim a, base_dim b) {
   base_dim base = without_factor(dims, a, &x);
   if (base == without_factor(dims, b, &k) && base_add_i64(x, k, &x) && base_dim_known(x))
     return base_dim_mul(dims, x, base);
-  return a > b ? intern(dims, BASE_DIM_ADD, a, b) : intern(dims, BASE_DIM_ADD, b, a);
+  return order(dims, a, b) < 0 ? intern(dims, BASE_DIM_ADD, a, b) : intern(dims, BASE_DIM_ADD, b, a);
 }
 
 static base_dim simplify_sub(base_dims *dims, base_dim a, base_dim b) {
@@ -217,7 +232,7 @@ static base_dim simplify_extreme(base_dims *dims, base_dim_op op, base_dim a, ba
   if (without_number(dims, a, &x) == without_number(dims, b, &y)) return (x < y) == (op == BASE_DIM_MIN) ? a : b;
   base_dim number = number_of(a, &x) ? a : b, other = number == a ? b : a;
   if (number_of(number, &x) && x <= 0 && base_dim_not_negative(dims, other)) return op == BASE_DIM_MIN ? number : other;
-  return a > b ? intern(dims, op, a, b) : intern(dims, op, b, a);
+  return order(dims, a, b) < 0 ? intern(dims, op, a, b) : intern(dims, op, b, a);
 }
 
 /* Broadcasting x with what is already x broadcast with something, or with min(k, x) for a number k, gives no other size
@@ -238,7 +253,7 @@ static base_dim simplify_broadcast(base_dims *dims, base_dim a, base_dim b) {
   base_dim both = absorb(dims, a, b);
   if (both == BASE_DIM_NONE) both = absorb(dims, b, a);
   if (both != BASE_DIM_NONE) return both;
-  return a > b ? intern(dims, BASE_DIM_BROADCAST, a, b) : intern(dims, BASE_DIM_BROADCAST, b, a);
+  return order(dims, a, b) < 0 ? intern(dims, BASE_DIM_BROADCAST, a, b) : intern(dims, BASE_DIM_BROADCAST, b, a);
 }
 
 static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {

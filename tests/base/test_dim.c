@@ -78,6 +78,23 @@ static void prints_and_parses(void **state) {
   base_text_free(&text);
 }
 
+/* What is equal prints equally, in whatever order its symbols were made. */
+static void order_of_making_does_not_show(void **state) {
+  base_dims *d = *state;
+  base_dim_symbol(d, "m");
+  const char text[] = "bcast(f, m)", *at = text;
+  base_dim e = base_dim_parse(d, &at, text + strlen(text));
+  base_text first = {.allocator = &base_libc_allocator}, second = first;
+  base_dim_print(d, e, &first);
+  base_dims other = {.arena = d->arena};
+  at = first.at;
+  e = base_dim_parse(&other, &at, first.at + first.length);
+  base_dim_print(&other, e, &second);
+  assert_string_equal(first.at, second.at);
+  base_text_free(&first);
+  base_text_free(&second);
+}
+
 static void numbers_need_no_table(void **state) {
   (void)state;
   assert_int_equal(base_dim_mul(NULL, 6, 7), 42);
@@ -187,6 +204,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(simplifying_keeps_the_value, setup, teardown),
       cmocka_unit_test_setup_teardown(what_is_too_long_becomes_a_symbol, setup, teardown),
       cmocka_unit_test_setup_teardown(every_operation_prints_and_parses, setup, teardown),
+      cmocka_unit_test_setup_teardown(order_of_making_does_not_show, setup, teardown),
       cmocka_unit_test(numbers_need_no_table),
       cmocka_unit_test(numbers_divide_downward),
   };

@@ -5,19 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOWER(family) ONNX_DECLARE(family);
-#include "import/onnx/lower.def"
-#undef LOWER
-
-#define LOWER(family) {onnx_lower_##family, &onnx_lower_##family##_count},
-static const struct {
-  const onnx_lowering *rows;
-  const uint32_t *count;
-} families[] = {
-#include "import/onnx/lower.def"
-};
-#undef LOWER
-
 typedef BASE_VEC(const char *) name_vec;
 
 /* "Conv", or "com.microsoft.Attention". */
@@ -31,7 +18,9 @@ static int by_name(const void *a, const void *b) { return strcmp(*(const char *c
 
 bool import_onnx_names(const ir_opset *ops, base_arena *arena, const char ***names, uint32_t *count) {
   name_vec all = {0};
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+  uint32_t family_count;
+  const onnx_family *families = onnx_families(&family_count);
+  for (uint32_t i = 0; i < family_count; i++) {
     for (uint32_t k = 0; k < *families[i].count; k++) {
       if (!add_name(&all, arena, families[i].rows[k].domain, families[i].rows[k].name)) return false;
     }

@@ -23,6 +23,13 @@ typedef struct onnx_lowering {
   extern const onnx_lowering onnx_lower_##family[]; \
   extern const uint32_t onnx_lower_##family##_count
 
+/* Every family's table; *count of them. */
+typedef struct onnx_family {
+  const onnx_lowering *rows;
+  const uint32_t *count;
+} onnx_family;
+const onnx_family *onnx_families(uint32_t *count);
+
 /* ---- the node ---- */
 int64_t onnx_opset(const onnx_node *n); /* version of the node's domain in force here */
 const char *onnx_op_type(const onnx_node *n);

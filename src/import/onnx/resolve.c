@@ -7,21 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOWER(family) ONNX_DECLARE(family);
-#include "import/onnx/lower.def"
-#undef LOWER
-
-#define LOWER(family) {onnx_lower_##family, &onnx_lower_##family##_count},
-static const struct {
-  const onnx_lowering *rows;
-  const uint32_t *count;
-} families[] = {
-#include "import/onnx/lower.def"
-};
-#undef LOWER
-
-enum { FAMILIES = sizeof families / sizeof *families };
-
 /* Operators that are refused on purpose, with the reason. name NULL: the whole domain. */
 static const struct {
   const char *domain, *name, *reason;
@@ -48,11 +33,12 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 static td_status collect_rows(onnx_import *im) {
-  uint32_t count = 0, n = 0;
-  for (uint32_t i = 0; i < FAMILIES; i++) count += *families[i].count;
+  uint32_t count = 0, n = 0, family_count;
+  const onnx_family *families = onnx_families(&family_count);
+  for (uint32_t i = 0; i < family_count; i++) count += *families[i].count;
   im->rows = base_new(im->arena, const onnx_lowering *, (size_t)count + 1);
   if (!im->rows) return base_no_memory(im->err, "lowerings");
-  for (uint32_t i = 0; i < FAMILIES; i++)
+  for (uint32_t i = 0; i < family_count; i++)
     for (uint32_t k = 0; k < *families[i].count; k++) im->rows[n++] = &families[i].rows[k];
   qsort(im->rows, count, sizeof *im->rows, compare_rows);
   im->row_count = count;

@@ -48,19 +48,11 @@ static plan_place place_for(const lowering *l, const ir_type *type) {
 
 /* ---- constants ---- */
 
-static td_status find_segment(lowering *l, const base_tensor *t, uint32_t *index, uint64_t *offset) {
-  const char *at = t->data;
-  for (uint32_t i = 0; i < l->graph->segments.count; i++) {
-    const ir_segment *s = &l->graph->segments.at[i];
-    uintptr_t base = (uintptr_t)s->base, address = (uintptr_t)at;
-    if (address < base || address - base >= s->bytes) continue;
-    *index = i;
-    *offset = address - base;
-    return TD_OK;
-  }
+static td_status find_segment(lowering *l, const base_tensor *t, uint32_t *index, size_t *offset) {
+  if (ir_find_segment(l->graph, t->data, index, offset)) return TD_OK;
   plan_segment *own = base_vec_push(l->plan->arena, &l->plan->segments);
   if (!own) return base_no_memory(l->err, "a constant");
-  *own = (plan_segment){at, base_tensor_bytes(t)};
+  *own = (plan_segment){t->data, base_tensor_bytes(t)};
   *index = l->plan->segments.count - 1;
   *offset = 0;
   return TD_OK;
@@ -72,7 +64,10 @@ static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
   plan_slot *slot = &l->plan->slots.at[*index];
   memcpy(slot->strides, t->strides, sizeof slot->strides);
   l->strided[*index] = !base_tensor_contiguous(t);
-  return find_segment(l, t, &slot->segment, &slot->offset);
+  size_t offset = 0;
+  TRY(find_segment(l, t, &slot->segment, &offset));
+  slot->offset = offset;
+  return TD_OK;
 }
 
 /* The slot of a value that is used; constants get theirs at first use. */

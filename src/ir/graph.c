@@ -89,6 +89,18 @@ td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error 
   return slot && *slot ? TD_OK : base_no_memory(err, "an output");
 }
 
+bool ir_find_segment(const ir_graph *g, const void *data, uint32_t *index, size_t *offset) {
+  uintptr_t at = (uintptr_t)data;
+  for (uint32_t i = 0; i < g->segments.count; i++) {
+    uintptr_t base = (uintptr_t)g->segments.at[i].base;
+    if (at < base || at - base >= g->segments.at[i].bytes) continue;
+    *index = i;
+    *offset = at - base;
+    return true;
+  }
+  return false;
+}
+
 td_status ir_add_constant(ir_graph *g, const base_tensor *tensor, const char *name, ir_value *value, td_error *err) {
   base_tensor *copy = base_arena_copy(g->arena, tensor, sizeof *tensor);
   if (!copy) return base_no_memory(err, "a constant");

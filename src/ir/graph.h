@@ -90,6 +90,8 @@ td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *e
 td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value,
                        td_error *err);
 td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error *err);
+/* The segment in which `data` lies, and where in it. False: in none, that is, in the arena. */
+bool ir_find_segment(const ir_graph *g, const void *data, uint32_t *index, size_t *offset);
 /* A constant whose elements stay where they are; they must outlive the graph and lie in a segment or the arena.
  * Contents of small integer tensors become known to inference. `name` may be NULL. */
 td_status ir_add_constant(ir_graph *g, const base_tensor *tensor, const char *name, ir_value *value, td_error *err);

@@ -52,18 +52,6 @@ static void print_elements(base_text *out, const base_tensor *t) {
   base_text_print(out, "}");
 }
 
-static bool find_segment(const ir_graph *g, const base_tensor *t, uint32_t *index, size_t *offset) {
-  uintptr_t at = (uintptr_t)t->data;
-  for (uint32_t i = 0; i < g->segments.count; i++) {
-    uintptr_t base = (uintptr_t)g->segments.at[i].base;
-    if (at < base || at - base >= g->segments.at[i].bytes) continue;
-    *index = i;
-    *offset = at - base;
-    return true;
-  }
-  return false;
-}
-
 static void print_constant(printer *p, ir_value v) {
   const ir_value_def *def = ir_value_of(p->g, v);
   const base_tensor *t = def->info.constant;
@@ -74,7 +62,8 @@ static void print_constant(printer *p, ir_value v) {
   base_text_print(p->out, " = ");
   uint32_t segment;
   size_t offset;
-  if (base_tensor_bytes(t) <= INLINE_BYTES || !find_segment(p->g, t, &segment, &offset)) print_elements(p->out, t);
+  if (base_tensor_bytes(t) <= INLINE_BYTES || !ir_find_segment(p->g, t->data, &segment, &offset))
+    print_elements(p->out, t);
   else {
     base_text_print(p->out, "@%u+%zu", segment, offset);
     for (int32_t i = 0; !base_tensor_contiguous(t) && i < t->rank; i++)

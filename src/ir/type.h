@@ -38,6 +38,9 @@ ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims);
 /* "f32[batch, 768]", "list(i64[?])" */
 void ir_type_print(const base_dims *dims, const ir_type *type, base_text *text);
 
+/* Elements of a tensor type whose sizes are all numbers; -1 when one is not, or their product overflows. */
+int64_t ir_known_count(const ir_type *type);
+
 /* What is known of a value: its type, and where it helps other operators to know their sizes, its contents. */
 typedef struct ir_info {
   ir_type type;
@@ -47,4 +50,7 @@ typedef struct ir_info {
   const base_tensor *constant; /* the whole value, when it is one */
 } ir_info;
 enum { IR_MAX_INTS = 1024 };
+/* The tensor that `info->ints` spells out, dense, in `arena`. *known: all its contents and sizes are numbers; else
+ * *tensor is left alone. */
+td_status ir_tensor_of_ints(base_arena *arena, const ir_info *info, base_tensor *tensor, bool *known, td_error *err);
 #endif

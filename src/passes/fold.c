@@ -24,12 +24,8 @@ static bool all_constant(const ir_graph *g, const ir_node_def *node, size_t *byt
 
 /* Bytes of a result of known size; SIZE_MAX when it is not known. */
 static size_t result_bytes(const ir_type *type) {
-  int64_t count = 1;
   size_t bytes;
-  if (type->kind != IR_TENSOR || type->rank < 0) return SIZE_MAX;
-  for (int32_t i = 0; i < type->rank; i++)
-    if (!base_dim_known(type->dims[i]) || __builtin_mul_overflow(count, type->dims[i], &count)) return SIZE_MAX;
-  return base_dtype_bytes(type->dtype, count, &bytes) ? bytes : SIZE_MAX;
+  return base_dtype_bytes(type->dtype, ir_known_count(type), &bytes) ? bytes : SIZE_MAX;
 }
 
 static bool worth_folding(const ir_graph *g, const ir_node_def *node) {
@@ -75,20 +71,9 @@ static td_status from_contents(ir_graph *g, ir_node id, bool *folded, td_error *
   const ir_node_def *node = ir_node_of(g, id);
   *folded = false;
   if (node->out_count != 1 || node->op->flags & (IR_OP_REGION | IR_OP_RANDOM)) return TD_OK;
-  const ir_info *info = &ir_value_of(g, node->out[0])->info;
-  size_t bytes = result_bytes(&info->type);
-  if (!info->ints || bytes == SIZE_MAX) return TD_OK;
-  for (uint32_t i = 0; i < info->int_count; i++)
-    if (!base_dim_known(info->ints[i])) return TD_OK;
-  int64_t dims[BASE_MAX_RANK];
-  for (int32_t i = 0; i < info->type.rank; i++) dims[i] = info->type.dims[i];
-  void *data = base_arena_alloc(g->arena, bytes ? bytes : 1);
-  if (!data) return base_no_memory(err, "constant folding");
-  base_tensor t = base_tensor_of(data, info->type.dtype, info->type.rank, dims);
-  if (base_tensor_numel(&t) != (int64_t)info->int_count) return TD_OK;
-  for (uint32_t i = 0; i < info->int_count; i++) base_store_i64(t.dtype, data, i, info->ints[i]);
-  *folded = true;
-  return become(g, id, 0, &t, err);
+  base_tensor t;
+  TRY(ir_tensor_of_ints(g->arena, &ir_value_of(g, node->out[0])->info, &t, folded, err));
+  return *folded ? become(g, id, 0, &t, err) : TD_OK;
 }
 
 /* Values that are better known than when their users were inferred. */

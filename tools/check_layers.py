@@ -117,12 +117,12 @@ def writable_data(objects):
 
 def check_objects(report, rooms, build):
     objects = {room: [] for room in rooms}
-    root = build / "CMakeFiles/treadle_objects.dir/src"
-    for path in sorted(root.rglob("*.o")):
-        room = path.relative_to(root).parts[0]
-        source = SRC / str(path.relative_to(root))[:-2]
-        if room in objects and source.is_file():
-            objects[room].append(path)
+    for root in sorted((build / "CMakeFiles").glob("treadle_*.dir/src")):
+        for path in sorted(root.rglob("*.o")):
+            room = path.relative_to(root).parts[0]
+            source = SRC / str(path.relative_to(root))[:-2]
+            if room in objects and source.is_file():
+                objects[room].append(path)
     symbols = {room: symbols_of(paths) for room, paths in objects.items() if paths}
     owner = {name: room for room, (defined, _) in symbols.items() for name in defined}
     for room, (defined, undefined) in symbols.items():

@@ -167,6 +167,8 @@ static const cli_option bench_options[] = {
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
+    CLI_OPTION_ISA,
+    CLI_OPTION_EXACT,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,

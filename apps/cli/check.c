@@ -75,6 +75,8 @@ static td_status prepare(check_run *run, check_found_vec *found, td_error *err) 
   int64_t limit = 300;
   run->settings = (check_settings){.backend = cli_value(args, "backend"),
                                    .disabled_passes = cli_value(args, "disable-passes"),
+                                   .isa = cli_value(args, "isa"),
+                                   .exact = cli_flag(args, "exact"),
                                    .rtol = NAN,
                                    .atol = NAN};
   TRY(cli_real(args, "rtol", 0, HUGE_VAL, &run->settings.rtol, err));
@@ -143,6 +145,8 @@ static const cli_option check_options[] = {
     {"only", "GLOB", "check only the cases whose name matches", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
+    CLI_OPTION_ISA,
+    CLI_OPTION_EXACT,
     {"rtol", "R", "relative tolerance, instead of the case's own", NULL, false},
     {"atol", "A", "absolute tolerance, instead of the case's own", NULL, false},
     {"time-limit", "SECONDS", "fail a case that takes longer; default 300", NULL, false},

@@ -4,7 +4,9 @@
 #include "values.h"
 
 typedef struct check_settings {
-  const char *backend;         /* NULL: the default */
+  const char *backend; /* NULL: the default */
+  const char *isa;     /* NULL: the CPU's */
+  bool exact;
   const char *disabled_passes; /* comma-separated, or NULL */
   double rtol, atol;           /* NaN: the case's own, or the default */
   unsigned limit_s;            /* of one case */

@@ -224,8 +224,11 @@ static td_status run_case(check_running *c, const check_settings *settings, td_e
   TRY(count ? read_json_case(c, description, err) : read_onnx_case(c, err));
   if (!isnan(settings->rtol)) c->tolerance.rtol = settings->rtol;
   if (!isnan(settings->atol)) c->tolerance.atol = settings->atol;
-  td_load_options options = {
-      .size = sizeof options, .backend = settings->backend, .disabled_passes = settings->disabled_passes};
+  td_load_options options = {.size = sizeof options,
+                             .backend = settings->backend,
+                             .disabled_passes = settings->disabled_passes,
+                             .isa = settings->isa,
+                             .exact = settings->exact};
   td_status loaded = td_model_load(c->model_path, &options, &c->model, err);
   if (strcmp(err->name, c->model_path) == 0) err->name[0] = 0; /* the case is named already */
   TRY(loaded);

@@ -53,14 +53,22 @@ extern const cli_command cli_run, cli_check, cli_bench, cli_inspect, cli_info, c
 const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
 /* Options that several commands take. */
-#define CLI_BACKENDS "eager aot_eager"
-#define CLI_OPTION_BACKEND \
-  { "backend", "NAME", "how to run: eager is the plain truth, aot_eager adds the passes", CLI_BACKENDS, false }
+#define CLI_BACKENDS "eager aot_eager native"
+#define CLI_OPTION_BACKEND                                                                                             \
+  {                                                                                                                    \
+    "backend", "NAME",                                                                                                 \
+        "how to run: eager is the plain truth, aot_eager adds the passes, native (default) the kernels", CLI_BACKENDS, \
+        false                                                                                                          \
+  }
 #define CLI_OPTION_PASSES                                                                                         \
   {                                                                                                               \
     "disable-passes", "NAMES", "graph passes to leave out, separated by commas; `treadle info` names them", NULL, \
         false                                                                                                     \
   }
+#define CLI_OPTION_ISA \
+  { "isa", "NAME", "widest instruction set for kernels; default: all the CPU has", "scalar vector avx2 avx512", false }
+#define CLI_OPTION_EXACT \
+  { "exact", NULL, "no Winograd convolutions, whose rounding errors are larger", NULL, false }
 #define CLI_OPTION_THREADS \
   { "threads", "N", "most threads to compute with; eager and aot_eager use one", NULL, false }
 #define CLI_OPTION_WEIGHTS \

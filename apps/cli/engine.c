@@ -10,7 +10,9 @@ td_status cli_open_model(cli_args *args, td_model **model, td_error *err) {
                              .backend = cli_value(args, "backend"),
                              .weights = cli_value(args, "weights"),
                              .disabled_passes = cli_value(args, "disable-passes"),
-                             .seed = (uint64_t)seed};
+                             .seed = (uint64_t)seed,
+                             .isa = cli_value(args, "isa"),
+                             .exact = cli_flag(args, "exact")};
   args->subject = args->operands[0];
   return td_model_load(args->operands[0], &options, model, err);
 }

@@ -53,6 +53,8 @@ static const cli_option inspect_options[] = {
     {"format", "FORMAT", "default text", "text dot json", false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
+    CLI_OPTION_ISA,
+    CLI_OPTION_EXACT,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_SEED,
 };

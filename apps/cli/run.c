@@ -308,6 +308,8 @@ static const cli_option run_options[] = {
     {"top", "K", "print the K most likely classes with probabilities", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
+    CLI_OPTION_ISA,
+    CLI_OPTION_EXACT,
     CLI_OPTION_THREADS,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,

@@ -141,12 +141,14 @@ typedef struct td_session td_session;
 
 typedef struct td_load_options {
   size_t size;                   /* sizeof(td_load_options) */
-  const char *backend;           /* "eager", "aot_eager"; NULL: the default */
+  const char *backend;           /* "eager", "aot_eager", "native"; NULL: the default, native */
   const char *weights;           /* state_dict for a builtin: model (.pth, .safetensors), or NULL for seeded weights */
   const char *disabled_passes;   /* comma-separated names, or NULL */
   const td_allocator *allocator; /* copied; NULL: the C library's */
   const char *format;            /* "onnx", ...; NULL: found from the bytes */
   uint64_t seed;                 /* of random weights of builtin: models */
+  const char *isa; /* widest instruction set for kernels: "scalar", "vector", "avx2", "avx512"; NULL: the CPU's */
+  int32_t exact;   /* 1: no Winograd convolution, whose rounding errors are larger (see docs/performance.md) */
 } td_load_options;
 
 /* Maps and compiles the model at `path`, or `builtin:NAME`. Weights stay in the mapping. The file must not change while

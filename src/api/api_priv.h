@@ -3,6 +3,8 @@
 #define API_API_PRIV_H
 #include "compile/compile.h"
 #include "import/import.h"
+#include "kernels/kernels.h"
+#include "passes/passes.h"
 #include "runtime/runtime.h"
 #include "sys/sys.h"
 
@@ -21,7 +23,10 @@ struct td_model {
   const char *format, *disabled, *weights;
   const compile_backend *backend;
   uint64_t seed;
-  const void *bytes; /* the model file, or the weights of a built-in model */
+  uint32_t isa; /* BASE_ISA_* that kernels may use */
+  bool exact;
+  uint32_t changes[PASSES_MAX]; /* what each pass did */
+  const void *bytes;            /* the model file, or the weights of a built-in model */
   size_t size;
   BASE_VEC(api_file) files; /* the model, its external data, its weights */
   ir_graph *graph;

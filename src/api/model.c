@@ -98,10 +98,30 @@ static td_status unknown_backend(const char *name, td_error *err) {
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no backend called %s; there are: %s", name, names);
 }
 
+static td_status find_isa(const char *name, uint32_t *isa, td_error *err) {
+  sys_machine machine;
+  bool known;
+  char names[128] = "";
+  uint32_t count;
+  sys_machine_read(&machine);
+  *isa = kern_level_mask(name, machine.isa, &known);
+  if (known) return TD_OK;
+  const kern_level *levels = kern_levels(&count);
+  for (uint32_t i = 0; i < count; i++) {
+    size_t used = strlen(names);
+    if ((levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) == 0)
+      snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", levels[i].name);
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "this machine has no instruction set called %s; it has: %s", name,
+                   names);
+}
+
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
   td_allocator allocator = options->allocator ? *options->allocator : base_libc_allocator;
   const compile_backend *backend = compile_find_backend(options->backend);
   if (!backend) return unknown_backend(options->backend, err);
+  uint32_t isa;
+  TRY(find_isa(options->isa, &isa, err));
   base_arena *arena = base_arena_new(&allocator);
   td_model *m = arena ? base_new(arena, td_model, 1) : NULL;
   const ir_opset *ops = m ? ops_set(arena) : NULL;
@@ -117,6 +137,8 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .ops = ops,
                   .backend = backend,
                   .seed = options->seed,
+                  .isa = isa,
+                  .exact = options->exact != 0,
                   .format = *format ? format : NULL,
                   .disabled = disabled,
                   .weights = *weights ? weights : NULL};
@@ -156,7 +178,8 @@ static void count_weights(td_model *m) {
 static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(api_import(m, &m->graph, err));
   uint64_t imported = sys_clock_ns();
-  TRY(compile_graph(m->graph, m->backend, m->disabled, &m->allocator, &m->plan, err));
+  const compile_setting setting = {.backend = m->backend, .disabled = m->disabled, .isa = m->isa, .exact = m->exact};
+  TRY(compile_graph(m->graph, &setting, &m->allocator, m->changes, &m->plan, err));
   m->stats.load_ms = (double)(imported - started) * 1e-6;
   m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
   m->stats.backend = m->backend->name;

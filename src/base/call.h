@@ -5,6 +5,8 @@
 #include "base/attr.h"
 #include "base/tensor.h"
 
+#include <stdatomic.h>
+
 typedef struct base_call base_call;
 typedef td_status (*base_call_fn)(const base_call *call);
 
@@ -20,7 +22,23 @@ struct base_call {
   void *memory;
   void *(*keep)(void *memory, size_t bytes);
   void *(*scratch)(void *memory, size_t bytes);
+  /* A parallel kernel is called once on each of `workers` threads, with the same operands; each call has its own
+   * `worker`, memory and err. The calls share out the work through `next`. Anything else sees workers <= 1. */
+  uint32_t worker, workers;
+  _Atomic uint32_t *next; /* the first task nobody has taken; NULL: this call takes all */
 };
+
+/* Walks the tasks [0, total) of a step, shared out among its workers:
+ *
+ *     for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task)) ...
+ *
+ * Who takes which task is chance: what a task computes must not depend on it. */
+static inline uint32_t base_call_first(const base_call *call) {
+  return call->next ? atomic_fetch_add_explicit(call->next, 1, memory_order_relaxed) : 0;
+}
+static inline uint32_t base_call_next(const base_call *call, uint32_t task) {
+  return call->next ? atomic_fetch_add_explicit(call->next, 1, memory_order_relaxed) : task + 1;
+}
 
 /* An output whose sizes were known comes with dtype, dims, strides and data set: fill it. One whose sizes only running
  * can tell comes with data NULL: define it first. Rank and dims are checked; err is filled on failure. */

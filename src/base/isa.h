@@ -15,6 +15,7 @@ enum {
   BASE_ISA_AMX_TILE = 1 << 9,
   BASE_ISA_AMX_INT8 = 1 << 10,
   BASE_ISA_AMX_BF16 = 1 << 11,
-  BASE_ISA_COUNT = 12
+  BASE_ISA_VECTOR = 1 << 12, /* the compiler's vector extensions: every machine has it, `scalar` kernels do without */
+  BASE_ISA_COUNT = 13
 };
 #endif

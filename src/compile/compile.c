@@ -8,8 +8,9 @@
 #include <string.h>
 
 static const compile_backend backends[] = {
-    {"eager", "one step per node, reference implementations, no passes: the truth", false, false},
-    {"aot_eager", "graph passes, still one reference step per node: is it a pass?", true, true},
+    {"eager", "one step per node, reference implementations, no passes: the truth", false, false, false},
+    {"aot_eager", "graph passes, still one reference step per node: is it a pass?", true, true, false},
+    {"native", "all passes, kernels for this CPU: speed", true, true, true},
 };
 
 const compile_backend *compile_backends(uint32_t *count) {
@@ -25,10 +26,11 @@ const compile_backend *compile_find_backend(const char *name) {
   return NULL;
 }
 
-static td_status lower(ir_graph *graph, const compile_backend *backend, base_arena *scratch, plan_exe *plan,
+static td_status lower(ir_graph *graph, const compile_setting *setting, base_arena *scratch, plan_exe *plan,
                        td_error *err) {
   size_t values = graph->values.count;
   lowering l = {.graph = graph,
+                .setting = setting,
                 .plan = plan,
                 .scratch = scratch,
                 .err = err,
@@ -39,16 +41,25 @@ static td_status lower(ir_graph *graph, const compile_backend *backend, base_are
   ir_count_uses(graph, l.uses);
   plan->dims = graph->dims; /* shared: the graph outlives the plan */
   TRY(lower_graph(&l));
-  TRY(lower_lifetimes(plan, scratch, backend->in_place, err));
+  TRY(lower_lifetimes(plan, scratch, setting->backend->in_place, err));
   return plan_verify(plan, err);
 }
 
-td_status compile_graph(ir_graph *graph, const compile_backend *backend, const char *disabled,
-                        const td_allocator *allocator, plan_exe **plan, td_error *err) {
-  if (backend->passes) TRY(passes_run(graph, disabled, err));
+static td_status run_passes(ir_graph *graph, const compile_setting *setting, uint32_t *changes, td_error *err) {
+  uint32_t unwanted[PASSES_MAX];
+  const passes_setting passes = {.disabled = setting->disabled,
+                                 .kernels = setting->backend->kernels,
+                                 .exact = setting->exact,
+                                 .isa = setting->isa};
+  return passes_run(graph, &passes, changes ? changes : unwanted, err);
+}
+
+td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
+                        uint32_t *changes, plan_exe **plan, td_error *err) {
+  if (setting->backend->passes) TRY(run_passes(graph, setting, changes, err));
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator);
-  td_status status = made && scratch ? lower(graph, backend, scratch, made, err) : base_no_memory(err, "the plan");
+  td_status status = made && scratch ? lower(graph, setting, scratch, made, err) : base_no_memory(err, "the plan");
   base_arena_free(scratch);
   if (status == TD_OK) *plan = made;
   else plan_free(made);

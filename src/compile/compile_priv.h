@@ -5,10 +5,11 @@
 
 typedef struct lowering {
   const ir_graph *graph;
+  const compile_setting *setting;
   plan_exe *plan;
   base_arena *scratch;
   uint32_t *slot_of; /* per value; PLAN_NONE: none yet */
-  bool *strided;     /* per slot: a view that may not be dense */
+  bool *strided;     /* per slot: a view or constant that may not be dense */
   uint32_t strided_cap;
   uint32_t *uses;  /* per value */
   bool open_sizes; /* some step's work is not known */

@@ -1,6 +1,7 @@
 /* lower.c -- every value gets a slot, every node a step. The order is the graph's own, nested blocks inlined after
  * their region, so that a step's number is also its time. */
 #include "compile/compile_priv.h"
+#include "kernels/kernels.h"
 
 #include <string.h>
 
@@ -147,7 +148,8 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   return add_call(l, step, &f, &out);
 }
 
-static td_status set_work(lowering *l, const ir_node_def *node, plan_step *step) {
+/* The work of a node, and the kernel for it: NULL, the reference. */
+static td_status look_up(lowering *l, const ir_node_def *node, plan_step *step, const kern_row **kernel) {
   const ir_info **in = base_new(l->scratch, const ir_info *, node->in_count + 1);
   ir_info *out = base_new(l->scratch, ir_info, node->out_count + 1);
   if (!in || !out) return base_no_memory(l->err, "a step");
@@ -158,7 +160,25 @@ static td_status set_work(lowering *l, const ir_node_def *node, plan_step *step)
   if (!ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work)) l->open_sizes = true;
   step->flops = work.flops;
   step->bytes = work.bytes;
+  const ir_kernel_query query = {node->attrs, in, node->in_count, out, node->out_count, l->setting->isa};
+  *kernel = l->setting->backend->kernels && node->op->kernel ? node->op->kernel(&query) : NULL;
   return TD_OK;
+}
+
+/* Operands that a kernel does not take as they stand are copied in front of its step. */
+static td_status suit_operands(lowering *l, const ir_node_def *node, const kern_row *kernel, plan_step *step) {
+  uint32_t *slots = base_new(l->scratch, uint32_t, node->in_count + 1);
+  if (!slots) return base_no_memory(l->err, "operands");
+  bool copied = false;
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    slots[i] = l->plan->operands.at[step->in + i];
+    if (slots[i] == PLAN_NONE || !l->strided[slots[i]] || kernel->flags & KERN_STRIDED_IN) continue;
+    TRY(add_copy(l, slots[i], ir_type_of(l->graph, node->in[i]), step->name, &slots[i]));
+    copied = true;
+  }
+  if (!copied) return TD_OK;
+  step->in = plan_add_operands(l->plan, slots, node->in_count);
+  return step->in == PLAN_NONE ? base_no_memory(l->err, "operands") : TD_OK;
 }
 
 static td_status lower_node(lowering *l, const ir_node_def *node) {
@@ -169,10 +189,12 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
                     .attrs = plan_add_attrs(l->plan, node->attrs)};
   TRY(use_all(l, node->in, node->in_count, &step.in));
   if (step.name == PLAN_NONE || step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
-  TRY(set_work(l, node, &step));
+  const kern_row *kernel = NULL;
+  TRY(look_up(l, node, &step, &kernel));
   bool strided;
   if (node->in_count && node->out_count == 1 && is_view(l, node, l->plan->operands.at[step.in], &strided))
     return lower_view(l, node, &step, strided);
+  if (kernel) TRY(suit_operands(l, node, kernel, &step));
   uint32_t *out = base_new(l->scratch, uint32_t, node->out_count + 1);
   if (!out) return base_no_memory(l->err, "a step");
   for (uint32_t i = 0; i < node->out_count; i++) {
@@ -182,9 +204,10 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
     TRY(slot_for_value(l, node->out[i], place, &out[i]));
   }
   bool defines = node->op->flags & IR_OP_DEFINES;
-  plan_function f = {.name = node->op->name,
+  plan_function f = {.name = kernel ? kernel->name : node->op->name,
                      .op = node->op,
-                     .run = node->op->reference,
+                     .run = kernel ? kernel->run : node->op->reference,
+                     .parallel = kernel && kernel->flags & KERN_PARALLEL,
                      .define = defines ? NULL : ir_define_outputs,
                      .check = defines ? NULL : ir_check_outputs};
   return add_call(l, &step, &f, out);

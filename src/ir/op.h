@@ -53,6 +53,17 @@ typedef struct ir_case {
   uint32_t in_count;
 } ir_case;
 
+/* What a kernel is chosen by. Operands and outputs as they are known when the plan is made. */
+typedef struct ir_kernel_query {
+  const base_attrs *attrs;
+  const ir_info *const *in; /* NULL: absent */
+  uint32_t in_count;
+  const ir_info *out;
+  uint32_t out_count;
+  uint32_t isa; /* BASE_ISA_* that may be used */
+} ir_kernel_query;
+struct kern_row; /* of kernels, which this room does not see */
+
 struct ir_op {
   const char *name;       /* "aten::add" */
   uint8_t min_in, max_in; /* operands; those past min_in are optional */
@@ -67,7 +78,10 @@ struct ir_op {
    */
   td_status (*infer)(ir_infer *ctx);
   base_call_fn reference; /* plain loops; the definition */
-  base_call_fn view;      /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
+  /* The kernel that takes the reference's place on a backend with kernels; NULL (the pointer, or what it gives): there
+   * is none for these operands. */
+  const struct kern_row *(*kernel)(const ir_kernel_query *query);
+  base_call_fn view; /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
   double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs); /* NULL: one per output
                                                                  element of an elementwise operator, else none */
   float rtol, atol;                           /* of f32 results against another order of evaluation; 0: exact */

@@ -1,13 +1,8 @@
 /* copy.c -- KERN_COPY: rows along the last dimension, in loops per element size so that the compiler vectorises them.
  */
-#include "kernels/kernels.h"
+#include "kernels/kernels_priv.h"
 
 #include <string.h>
-
-/* The declarations are those of the table. */
-#define KERNEL(family, bits, isa, function) td_status function(const base_call *call);
-#include "kernels/kernels.def"
-#undef KERNEL
 
 /* `length` elements; steps count elements. */
 typedef void (*copy_row)(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t length);

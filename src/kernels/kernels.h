@@ -1,28 +1,52 @@
-/* kernels.h -- families of kernels and how one is chosen: the one header of this room. */
+/* kernels.h -- families of kernels and how one is chosen. Kernels of `wide/` are written once over the vocabulary of
+ * simd_priv.h and compiled once per level of instruction sets. Operands of a kernel are naturally aligned and, but
+ * where its flags say otherwise, dense. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 #include "base/base.h"
+#include "kernels/epilogue.h"
 
 typedef enum kern_family {
-  /* out[0] = in[0] element by element: equal dtype and dims, any strides on both sides, any alignment; an operand of
-   * strides 0 fills. They must not overlap. */
-  KERN_COPY,
+#define FAMILY(name) KERN_##name,
+#include "kernels/families.def"
+#undef FAMILY
   KERN_FAMILY_COUNT
 } kern_family;
+
+enum {                      /* kern_row.flags */
+       KERN_PARALLEL = 1,   /* is called on several threads at once and shares out its work; else on one */
+       KERN_STRIDED_IN = 2, /* takes operands of any strides */
+       KERN_PITCHED_IN =
+           4, /* takes operands whose last dimension is dense and whose others make up rows of one pitch */
+       KERN_PITCHED_OUT = 8 /* writes such an output */
+};
 
 typedef struct kern_row {
   const char *name; /* of the function, for plans and profiles */
   kern_family family;
-  uint32_t bits; /* per element */
-  uint32_t isa;  /* BASE_ISA_* that the machine must have, all of them */
+  uint32_t bits;  /* per element */
+  uint32_t isa;   /* BASE_ISA_* that the machine must have, all of them */
+  uint32_t flags; /* KERN_* */
+  uint32_t lanes; /* f32 in a vector of its level; also the width of its packed panels */
   base_call_fn run;
 } kern_row;
 
 /* The last row of `table` for the family and element size whose needs lie in `isa`; NULL: none. */
 const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits,
                                  uint32_t isa);
-/* The same from the rows of kernels.def. Not NULL for any dtype but TD_INVALID. */
+/* The same from the rows of kernels.def. Not NULL for KERN_COPY and any dtype but TD_INVALID. */
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa);
 /* All rows; *count of them. */
 const kern_row *kern_rows(uint32_t *count);
+
+/* A level of instruction sets, as a person names it. */
+typedef struct kern_level {
+  const char *name;
+  uint32_t isa; /* all that its kernels may use */
+} kern_level;
+/* Narrowest first; *count of them. */
+const kern_level *kern_levels(uint32_t *count);
+/* What of `machine` the level called `name` may use; NULL: all of it. 0 and *known false: no such level, or the machine
+ * does not have it. */
+uint32_t kern_level_mask(const char *name, uint32_t machine, bool *known);
 #endif

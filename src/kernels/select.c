@@ -1,15 +1,22 @@
-/* select.c -- the table of kernels, and the choice among them. */
-#include "kernels/kernels.h"
+/* select.c -- the table of kernels, the levels, and the choice among them. */
+#include "kernels/kernels_priv.h"
 
-#define KERNEL(family, bits, isa, function) td_status function(const base_call *call);
-#include "kernels/kernels.def"
-#undef KERNEL
+#include <string.h>
 
-#define KERNEL(family, bits, isa, function) {#function, family, bits, isa, function},
+#define KERNEL(family, bits, isa, flags, lanes, function) {#function, family, bits, isa, flags, lanes, function},
+#define LEVEL(family, flags, function, level, lanes) \
+  KERNEL(family, 32, KERN_NEEDS_##level, flags, lanes, kern_##function##_##level)
+#define WIDE(family, flags, function)        \
+  LEVEL(family, flags, function, scalar, 1)  \
+  LEVEL(family, flags, function, vector, 16) \
+  LEVEL(family, flags, function, avx2, 8)    \
+  LEVEL(family, flags, function, avx512, 16)
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };
 #undef KERNEL
+#undef LEVEL
+#undef WIDE
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
@@ -27,4 +34,25 @@ const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_fam
 
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa) {
   return kern_select_from(rows, ROW_COUNT, family, base_dtype(dtype)->bits, isa);
+}
+
+static const kern_level levels[] = {{"scalar", KERN_NEEDS_scalar},
+                                    {"vector", KERN_NEEDS_vector},
+                                    {"avx2", KERN_NEEDS_avx2},
+                                    {"avx512", KERN_NEEDS_avx512}};
+enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
+
+const kern_level *kern_levels(uint32_t *count) {
+  *count = LEVEL_COUNT;
+  return levels;
+}
+
+uint32_t kern_level_mask(const char *name, uint32_t machine, bool *known) {
+  machine |= BASE_ISA_VECTOR;
+  *known = true;
+  if (!name) return machine;
+  for (uint32_t i = 0; i < LEVEL_COUNT; i++)
+    if (strcmp(levels[i].name, name) == 0 && (levels[i].isa & ~machine) == 0) return levels[i].isa;
+  *known = false;
+  return 0;
 }

@@ -103,7 +103,8 @@ static td_status visit(ir_graph *g, uint32_t *uses, uint32_t *changes, td_error 
   return TD_OK;
 }
 
-td_status passes_batchnorm(ir_graph *graph, uint32_t *changes, td_error *err) {
+td_status passes_batchnorm(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  (void)setting;
   base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
   uint32_t *uses = scratch ? base_new(scratch, uint32_t, graph->values.count) : NULL;
   td_status status = uses ? TD_OK : base_no_memory(err, "batch norm folding");

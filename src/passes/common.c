@@ -52,7 +52,8 @@ static td_status visit(ir_graph *g, ir_block block, base_map *seen, base_arena *
   return TD_OK;
 }
 
-td_status passes_common(ir_graph *graph, uint32_t *changes, td_error *err) {
+td_status passes_common(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  (void)setting;
   base_arena *arena = base_arena_new(base_arena_allocator(graph->arena));
   if (!arena) return base_no_memory(err, "common subexpressions");
   base_map seen = {0};

@@ -33,7 +33,8 @@ static void sweep(ir_graph *g, ir_block block, uint32_t *uses, uint32_t *changes
   }
 }
 
-td_status passes_dead(ir_graph *graph, uint32_t *changes, td_error *err) {
+td_status passes_dead(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  (void)setting;
   base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
   uint32_t *uses = scratch ? base_new(scratch, uint32_t, graph->values.count) : NULL;
   if (uses) {

@@ -120,7 +120,8 @@ static td_status visit(folding *f, ir_block block, uint32_t *changes) {
   return TD_OK;
 }
 
-td_status passes_fold(ir_graph *graph, uint32_t *changes, td_error *err) {
+td_status passes_fold(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  (void)setting;
   base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
   folding f = {.g = graph, .count = graph->values.count, .err = err};
   f.news = scratch ? base_new(scratch, bool, f.count) : NULL;

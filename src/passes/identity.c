@@ -38,7 +38,8 @@ static bool is_identity(const ir_graph *g, const ir_node_def *node) {
   return false;
 }
 
-td_status passes_identity(ir_graph *graph, uint32_t *changes, td_error *err) {
+td_status passes_identity(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  (void)setting;
   td_status status = TD_OK;
   for (uint32_t n = 1; status == TD_OK && n < graph->nodes.count; n++) {
     ir_node_def *node = &graph->nodes.at[n];

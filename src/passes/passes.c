@@ -6,11 +6,12 @@
 #include <string.h>
 
 static const passes_row rows[] = {
-#define PASS(name, purpose) {#name, purpose, passes_##name},
+#define PASS(name, purpose, kernels) {#name, purpose, kernels, passes_##name},
 #include "passes/passes.def"
 #undef PASS
 };
 enum { ROWS = sizeof rows / sizeof *rows };
+_Static_assert((int)ROWS <= (int)PASSES_MAX, "callers have room for PASSES_MAX counts");
 
 const passes_row *passes_list(uint32_t *count) {
   *count = ROWS;
@@ -48,12 +49,12 @@ static td_status check_names(const char *list, td_error *err) {
   return TD_OK;
 }
 
-td_status passes_run(ir_graph *graph, const char *disabled, td_error *err) {
-  TRY(check_names(disabled, err));
+td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  TRY(check_names(setting->disabled, err));
   for (uint32_t i = 0; i < ROWS; i++) {
-    uint32_t changes = 0;
-    if (listed(disabled, rows[i].name)) continue;
-    TRY(rows[i].run(graph, &changes, err));
+    changes[i] = 0;
+    if (listed(setting->disabled, rows[i].name) || (rows[i].kernels && !setting->kernels)) continue;
+    TRY(rows[i].run(graph, setting, &changes[i], err));
   }
   return TD_OK;
 }

@@ -3,15 +3,27 @@
 #define PASSES_PASSES_H
 #include "ir/ir.h"
 
+enum { PASSES_MAX = 40 };
+
+/* What the passes may assume and must leave out. */
+typedef struct passes_setting {
+  const char *disabled; /* names, comma-separated, or NULL */
+  bool kernels;         /* the result runs on kernels: run the passes that make their operators, too */
+  bool exact;           /* no algorithm that rounds otherwise than a plain sum: no Winograd */
+  uint32_t isa;         /* BASE_ISA_* that kernels may use */
+} passes_setting;
+
 typedef struct passes_row {
   const char *name;    /* "fold" */
   const char *purpose; /* one line for `treadle info` */
-  td_status (*run)(ir_graph *graph, uint32_t *changes, td_error *err);
+  bool kernels;        /* runs only where the result runs on kernels */
+  /* Adds to *changes what it did: nodes removed, made or rewritten. */
+  td_status (*run)(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err);
 } passes_row;
 
 /* All passes in the order they run; *count of them. */
 const passes_row *passes_list(uint32_t *count);
-/* Runs them all but those named in `disabled` (comma-separated, or NULL); an unknown name is TD_BAD_ARGUMENT. After any
- * other failure the graph is only good for ir_graph_free. */
-td_status passes_run(ir_graph *graph, const char *disabled, td_error *err);
+/* Runs them all but those that `setting` leaves out; an unknown name there is TD_BAD_ARGUMENT. After any other failure
+ * the graph is only good for ir_graph_free. changes[i]: what pass i of the list did; room for PASSES_MAX. */
+td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err);
 #endif

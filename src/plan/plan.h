@@ -43,6 +43,7 @@ typedef struct plan_function {
   const char *name;
   const void *op;
   base_call_fn run, define, check;
+  bool parallel; /* `run` may be called on several threads at once */
 } plan_function;
 
 typedef struct plan_step {

@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "compile/compile.h"
+#include "kernels/kernels.h"
 #include "ops/ops.h"
 #include "runtime/runtime.h"
+#include "sys/sys.h"
 
 enum { MAX_OUTPUTS = 8 };
 
@@ -176,13 +178,14 @@ static td_status run_plan(subject *s, const plan_exe *plan, run_session **sessio
   return run_session_run(*session, &s->err); /* twice: nothing of the first run may show */
 }
 
-static void plans_agree(subject *s, const char *backend) {
+static void plans_agree(subject *s, const char *backend, uint32_t isa) {
   ir_graph *g = ir_graph_new(&base_libc_allocator, set);
   plan_exe *plan = NULL;
   run_session *session = NULL;
   td_status status = build_graph(s, g);
   if (status == TD_OK)
-    status = compile_graph(g, compile_find_backend(backend), NULL, &base_libc_allocator, &plan, &s->err);
+    status = compile_graph(g, &(compile_setting){.backend = compile_find_backend(backend), .isa = isa},
+                           &base_libc_allocator, NULL, &plan, &s->err);
   if (status == TD_OK) status = run_plan(s, plan, &session);
   EXPECT(status == TD_OK, s, backend);
   for (uint32_t i = 0; i < s->out_count; i++) {
@@ -193,6 +196,16 @@ static void plans_agree(subject *s, const char *backend) {
   run_session_free(session);
   plan_free(plan);
   ir_graph_free(g);
+}
+
+/* The kernels of every level that this machine has. */
+static void kernels_agree(subject *s) {
+  sys_machine machine;
+  uint32_t count;
+  sys_machine_read(&machine);
+  const kern_level *levels = kern_levels(&count);
+  for (uint32_t i = 0; i < count; i++)
+    if ((levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) == 0) plans_agree(s, "native", levels[i].isa);
 }
 
 static void one_operator(void **state) {
@@ -206,8 +219,9 @@ static void one_operator(void **state) {
     evaluate(&s, s.out);
     strides_and_alignment_do_not_matter(&s);
     symbols_agree(&s);
-    plans_agree(&s, "eager");
-    plans_agree(&s, "aot_eager");
+    plans_agree(&s, "eager", 0);
+    plans_agree(&s, "aot_eager", 0);
+    kernels_agree(&s);
     base_arena_free(arena);
   }
   EXPECT(s.number > 0, &s, "has no cases");

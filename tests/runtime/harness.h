@@ -13,6 +13,7 @@
 #include "compile/compile.h"
 #include "ops/ops.h"
 #include "runtime/runtime.h"
+#include "sys/sys.h"
 
 typedef struct rig {
   base_counting counting;
@@ -37,7 +38,11 @@ static inline void rig_open_without(rig *r, const char *text, const char *backen
   r->allocator = base_counting_allocator(&r->counting);
   r->arena = base_arena_new(&base_libc_allocator);
   r->graph = parse_graph(r->arena, text, &r->allocator);
-  if (compile_graph(r->graph, compile_find_backend(backend), disabled, &r->allocator, &r->plan, &r->err) != TD_OK)
+  sys_machine machine;
+  sys_machine_read(&machine);
+  const compile_setting setting = {
+      .backend = compile_find_backend(backend), .disabled = disabled, .isa = machine.isa | BASE_ISA_VECTOR};
+  if (compile_graph(r->graph, &setting, &r->allocator, NULL, &r->plan, &r->err) != TD_OK)
     fail_msg("%s: %s", r->err.name, r->err.text);
   if (run_session_new(r->plan, &r->allocator, &r->session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
 }

@@ -1,7 +1,7 @@
 /* test_session.c -- sessions: shapes that come and go, control flow, lists, memory that is reused, errors. */
 #include "runtime/harness.h"
 
-static const char *const backends[] = {"eager", "aot_eager"};
+static const char *const backends[] = {"eager", "aot_eager", "native"};
 #define EACH_BACKEND(b) for (size_t b = 0; b < sizeof backends / sizeof *backends; b++)
 
 /* ---- no allocation while it runs ---- */

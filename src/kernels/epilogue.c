@@ -1,0 +1,75 @@
+/* epilogue.c -- reading an epilogue from a call, and what the activations mean. */
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define ACT(name) #name,
+#include "kernels/acts.def"
+#undef ACT
+};
+
+kern_act kern_act_find(const char *name) {
+  uint32_t act = 0;
+  while (act < KERN_ACT_COUNT && strcmp(names[act], name) != 0) act++;
+  return (kern_act)act;
+}
+
+const char *kern_act_name(kern_act act) { return names[act]; }
+
+int64_t kern_pitch(const base_tensor *t) {
+  if (t->rank == 0) return 1;
+  for (int32_t i = t->rank - 2; i >= 0; i--)
+    if (t->dims[i] != 1) return t->strides[i];
+  return t->dims[t->rank - 1];
+}
+
+static const float *vector(const base_call *call, uint32_t i) {
+  const base_tensor *t = base_in(call, i);
+  return t ? t->data : NULL;
+}
+
+kern_epilogue kern_epilogue_of(const base_call *call) {
+  uint32_t first = call->attrs->count - KERN_EPILOGUE_ATTRS;
+  const base_tensor *residual = base_in(call, KERN_IN_RESIDUAL);
+  return (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, first)),
+                         .a = (float)base_attr_float(call->attrs, first + 1),
+                         .b = (float)base_attr_float(call->attrs, first + 2),
+                         .late = base_attr_int(call->attrs, first + 3) != 0,
+                         .bias = vector(call, KERN_IN_BIAS),
+                         .residual = vector(call, KERN_IN_RESIDUAL),
+                         .scale = vector(call, KERN_IN_SCALE),
+                         .shift = vector(call, KERN_IN_SHIFT),
+                         .residual_pitch = residual ? kern_pitch(residual) : 0};
+}
+
+static double apply_none(double a, double b, double x) { return (void)a, (void)b, x; }
+static double apply_relu(double a, double b, double x) { return (void)a, (void)b, x < 0 ? 0 : x; }
+static double apply_clamp(double a, double b, double x) { return x < a ? a : x > b ? b : x; }
+static double apply_leaky_relu(double a, double b, double x) { return (void)b, x < 0 ? a * x : x; }
+static double apply_sigmoid(double a, double b, double x) { return (void)a, (void)b, 1 / (1 + exp(-x)); }
+static double apply_tanh(double a, double b, double x) { return (void)a, (void)b, tanh(x); }
+static double apply_gelu(double a, double b, double x) {
+  return (void)a, (void)b, x == -INFINITY ? -0.0 : 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+}
+static double apply_gelu_tanh(double a, double b, double x) {
+  return (void)a, (void)b,
+         x == -INFINITY ? -0.0 : 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+static double apply_silu(double a, double b, double x) {
+  return (void)a, (void)b, x == -INFINITY ? -0.0 : x / (1 + exp(-x));
+}
+static double apply_hard_sigmoid(double a, double b, double x) { return isnan(x) ? x : fmin(fmax(a * x + b, 0), 1); }
+static double apply_hardswish(double a, double b, double x) {
+  return (void)a, (void)b, isnan(x) || x == -INFINITY ? (isnan(x) ? x : -0.0) : x * (fmin(fmax(x + 3, 0), 6) / 6);
+}
+
+double kern_act_apply(kern_act act, double a, double b, double x) {
+  static double (*const table[])(double, double, double) = {
+#define ACT(name) apply_##name,
+#include "kernels/acts.def"
+#undef ACT
+  };
+  return table[act](a, b, x);
+}

@@ -1,0 +1,41 @@
+/* epilogue.h -- what is done to a sum before it is stored, by every kernel that has sums:
+ *
+ *     t = sum + bias[n];  t = act(t) unless late;  t += residual[m, n];  t = t * scale[n] + shift[n];  t = act(t) if
+ * late
+ *
+ * m counts the rows of the output (all dimensions but the last, merged), n its last dimension. Absent parts are
+ * skipped. Operators with an epilogue take its vectors as operands 2 to 5, and the rest as attributes of these names,
+ * which are the last KERN_EPILOGUE_ATTRS of their lists, in this order. */
+#ifndef KERNELS_EPILOGUE_H
+#define KERNELS_EPILOGUE_H
+#include "base/base.h"
+
+/* Activations by name, in attributes and tables; parameters a and b as noted. */
+typedef enum kern_act {
+#define ACT(name) KERN_ACT_##name,
+#include "kernels/acts.def"
+#undef ACT
+  KERN_ACT_COUNT
+} kern_act;
+/* The activation called `name` ("none", "relu", ...); KERN_ACT_COUNT: there is none. */
+kern_act kern_act_find(const char *name);
+const char *kern_act_name(kern_act act);
+
+enum { KERN_IN_BIAS = 2, KERN_IN_RESIDUAL, KERN_IN_SCALE, KERN_IN_SHIFT, KERN_EPILOGUE_END };
+enum { KERN_EPILOGUE_ATTRS = 4 }; /* act: str, act_a: float, act_b: float, act_late: bool */
+
+typedef struct kern_epilogue {
+  kern_act act;
+  float a, b;
+  bool late;
+  const float *bias, *residual, *scale, *shift; /* NULL: absent */
+  int64_t residual_pitch;                       /* elements from row to row */
+} kern_epilogue;
+/* Reads operands 2 to 5 and the last four of the call's attributes. An operand is dense, or (the residual) pitched. */
+kern_epilogue kern_epilogue_of(const base_call *call);
+/* Elements from row to row of a dense or pitched tensor: the stride of its last dimension but one that is not 1 long;
+ * the last dimension's length where there is none. Rank 0 gives 1. */
+int64_t kern_pitch(const base_tensor *t);
+/* act(x), one element, in double: the definition. */
+double kern_act_apply(kern_act act, double a, double b, double x);
+#endif

@@ -1,0 +1,21 @@
+/* kernels_priv.h -- the functions of kernels.def, and its table's levels. */
+#ifndef KERNELS_KERNELS_PRIV_H
+#define KERNELS_KERNELS_PRIV_H
+#include "kernels/kernels.h"
+
+#define KERN_NEEDS_scalar 0
+#define KERN_NEEDS_vector BASE_ISA_VECTOR
+#define KERN_NEEDS_avx2 (BASE_ISA_VECTOR | BASE_ISA_AVX2 | BASE_ISA_FMA)
+#define KERN_NEEDS_avx512 \
+  (KERN_NEEDS_avx2 | BASE_ISA_AVX512F | BASE_ISA_AVX512BW | BASE_ISA_AVX512VL | BASE_ISA_AVX512DQ)
+
+#define KERNEL(family, bits, isa, flags, lanes, function) td_status function(const base_call *call);
+#define WIDE(family, flags, function)                        \
+  td_status kern_##function##_scalar(const base_call *call); \
+  td_status kern_##function##_vector(const base_call *call); \
+  td_status kern_##function##_avx2(const base_call *call);   \
+  td_status kern_##function##_avx512(const base_call *call);
+#include "kernels/kernels.def"
+#undef KERNEL
+#undef WIDE
+#endif

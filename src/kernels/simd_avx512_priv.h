@@ -1,0 +1,50 @@
+/* simd_avx512_priv.h -- the vocabulary on AVX-512 F, BW, VL, DQ. */
+#ifndef KERNELS_SIMD_AVX512_PRIV_H
+#define KERNELS_SIMD_AVX512_PRIV_H
+#include <immintrin.h>
+
+enum { V_LANES = 16, V_REGISTERS = 32 };
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __mmask16 vm;
+
+V_INLINE vm v_first(int64_t n) { return (vm)((1u << n) - 1); }
+V_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
+V_INLINE void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
+V_INLINE void v_store_n(float *p, vf a, int64_t n) { _mm512_mask_storeu_ps(p, v_first(n), a); }
+V_INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
+V_INLINE vf v_zero(void) { return _mm512_setzero_ps(); }
+V_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+V_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+V_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+V_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a b + c */
+V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
+V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+V_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+V_INLINE vf v_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+V_INLINE vf v_ceil(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+V_INLINE vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+V_INLINE vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+V_INLINE vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+V_INLINE vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); } /* m ? a : b */
+V_INLINE float v_sum(vf a) { return _mm512_reduce_add_ps(a); }
+V_INLINE float v_highest(vf a) { return _mm512_reduce_max_ps(a); }
+V_INLINE float v_lowest(vf a) { return _mm512_reduce_min_ps(a); }
+V_INLINE vi v_as_int(vf a) { return _mm512_castps_si512(a); }
+V_INLINE vf v_as_float(vi a) { return _mm512_castsi512_ps(a); }
+V_INLINE vi v_to_int(vf a) { return _mm512_cvtps_epi32(a); }
+V_INLINE vf v_from_int(vi a) { return _mm512_cvtepi32_ps(a); }
+V_INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
+V_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+V_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+V_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+V_INLINE vi vi_andnot(vi a, vi b) { return _mm512_andnot_si512(a, b); } /* ~a & b */
+V_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+V_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+V_INLINE vi vi_shl(vi a, uint32_t n) { return _mm512_slli_epi32(a, n); }
+V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm512_srai_epi32(a, n); } /* arithmetic */
+#endif

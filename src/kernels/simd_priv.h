@@ -1,0 +1,43 @@
+/* simd_priv.h -- the vocabulary of wide kernels: one set of inlines per level of instruction sets, chosen by
+ * KERN_LEVEL_<level>. Only files of wide/ include it.
+ *
+ * Types: vf (V_LANES floats), vi (V_LANES int32), vm (a mask of lanes). Loads and stores take any alignment of the
+ * vector;
+ * `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest. v_min and v_max give b where a
+ * or b is not a number, so v_max(limit, x) lets a NaN in x through. v_round rounds to even; v_to_int too, within int32.
+ */
+#ifndef KERNELS_SIMD_PRIV_H
+#define KERNELS_SIMD_PRIV_H
+#include "kernels/kernels_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+#define V_INLINE static inline __attribute__((always_inline, unused))
+
+#if defined KERN_LEVEL_avx512
+#include "kernels/simd_avx512_priv.h"
+#define KERN_NAME(name) kern_##name##_avx512
+#elif defined KERN_LEVEL_avx2
+#include "kernels/simd_avx2_priv.h"
+#define KERN_NAME(name) kern_##name##_avx2
+#elif defined KERN_LEVEL_vector
+#define V_BYTES 64
+#include "kernels/simd_vector_priv.h"
+#define KERN_NAME(name) kern_##name##_vector
+#else
+#define V_BYTES 4
+#include "kernels/simd_vector_priv.h"
+#define KERN_NAME(name) kern_##name##_scalar
+#endif
+
+/* 2^n for whole n in [-126, 127]. */
+V_INLINE vf v_pow2(vf n) { return v_as_float(vi_shl(vi_add(v_to_int(n), vi_set(127)), 23)); }
+V_INLINE vf v_neg(vf a) { return v_as_float(vi_xor(v_as_int(a), vi_set(INT32_MIN))); }
+V_INLINE vf v_abs(vf a) { return v_as_float(vi_and(v_as_int(a), vi_set(INT32_MAX))); }
+/* |a| with the sign of b. */
+V_INLINE vf v_copysign(vf a, vf b) {
+  vi sign = vi_set(INT32_MIN);
+  return v_as_float(vi_or(vi_andnot(sign, v_as_int(a)), vi_and(sign, v_as_int(b))));
+}
+#endif

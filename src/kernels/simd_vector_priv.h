@@ -1,0 +1,105 @@
+/* simd_vector_priv.h -- the vocabulary on the compiler's vector extensions, V_BYTES wide: any CPU runs it. With 4 bytes
+ * it is the scalar level. Multiplications and additions are fused by fmaf in neither: v_fma rounds twice. */
+#ifndef KERNELS_SIMD_VECTOR_PRIV_H
+#define KERNELS_SIMD_VECTOR_PRIV_H
+
+enum { V_LANES = V_BYTES / 4, V_REGISTERS = 16 };
+typedef float vf __attribute__((vector_size(V_BYTES), may_alias));
+typedef int32_t vi __attribute__((vector_size(V_BYTES), may_alias));
+typedef vi vm;
+#define V_EACH(i) for (int i = 0; i < V_LANES; i++)
+
+V_INLINE vf v_load(const float *p) {
+  vf a;
+  memcpy(&a, p, sizeof a);
+  return a;
+}
+V_INLINE void v_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
+V_INLINE vf v_set(float x) {
+  vf a;
+  V_EACH(i) a[i] = x;
+  return a;
+}
+V_INLINE vf v_zero(void) { return (vf){0}; }
+V_INLINE vf v_load_n(const float *p, int64_t n) {
+  vf a = v_zero();
+  if (n) memcpy(&a, p, (size_t)n * sizeof *p);
+  return a;
+}
+V_INLINE void v_store_n(float *p, vf a, int64_t n) {
+  if (n) memcpy(p, &a, (size_t)n * sizeof *p);
+}
+V_INLINE vf v_add(vf a, vf b) { return a + b; }
+V_INLINE vf v_sub(vf a, vf b) { return a - b; }
+V_INLINE vf v_mul(vf a, vf b) { return a * b; }
+V_INLINE vf v_div(vf a, vf b) { return a / b; }
+V_INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
+V_INLINE vf v_fnma(vf a, vf b, vf c) { return c - a * b; }
+V_INLINE vi v_as_int(vf a) { return (vi)a; }
+V_INLINE vf v_as_float(vi a) { return (vf)a; }
+V_INLINE vm v_lt(vf a, vf b) { return a < b; }
+V_INLINE vm v_le(vf a, vf b) { return a <= b; }
+V_INLINE vm v_eq(vf a, vf b) { return a == b; }
+V_INLINE vf v_select(vm m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); } /* m ? a : b */
+V_INLINE vf v_min(vf a, vf b) { return v_select(a < b, a, b); }
+V_INLINE vf v_max(vf a, vf b) { return v_select(a > b, a, b); }
+V_INLINE vf v_sqrt(vf a) {
+  V_EACH(i) a[i] = sqrtf(a[i]);
+  return a;
+}
+V_INLINE vf v_round(vf a) {
+  V_EACH(i) a[i] = rintf(a[i]);
+  return a;
+}
+V_INLINE vf v_floor(vf a) {
+  V_EACH(i) a[i] = floorf(a[i]);
+  return a;
+}
+V_INLINE vf v_ceil(vf a) {
+  V_EACH(i) a[i] = ceilf(a[i]);
+  return a;
+}
+V_INLINE float v_sum(vf a) { /* in halves, as the narrow instruction sets do */
+  for (int half = V_LANES / 2; half; half /= 2)
+    for (int i = 0; i < half; i++) a[i] += a[i + half];
+  return a[0];
+}
+V_INLINE float v_highest(vf a) {
+  float best = a[0];
+  V_EACH(i) best = a[i] > best ? a[i] : best;
+  return best;
+}
+V_INLINE float v_lowest(vf a) {
+  float best = a[0];
+  V_EACH(i) best = a[i] < best ? a[i] : best;
+  return best;
+}
+V_INLINE vi v_to_int(vf a) {
+  vi b;
+  V_EACH(i) {
+    float x = rintf(a[i]);
+    b[i] = x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : INT32_MIN;
+  }
+  return b;
+}
+V_INLINE vf v_from_int(vi a) {
+  vf b;
+  V_EACH(i) b[i] = (float)a[i];
+  return b;
+}
+V_INLINE vi vi_set(int32_t x) {
+  vi a;
+  V_EACH(i) a[i] = x;
+  return a;
+}
+/* Sums wrap: the unsigned forms of the same lanes. */
+typedef uint32_t vu __attribute__((vector_size(V_BYTES), may_alias));
+V_INLINE vi vi_add(vi a, vi b) { return (vi)((vu)a + (vu)b); }
+V_INLINE vi vi_sub(vi a, vi b) { return (vi)((vu)a - (vu)b); }
+V_INLINE vi vi_and(vi a, vi b) { return a & b; }
+V_INLINE vi vi_andnot(vi a, vi b) { return ~a & b; }
+V_INLINE vi vi_or(vi a, vi b) { return a | b; }
+V_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
+V_INLINE vi vi_shl(vi a, uint32_t n) { return (vi)((vu)a << n); }
+V_INLINE vi vi_shr(vi a, uint32_t n) { return a >> (int32_t)n; } /* arithmetic */
+#endif

@@ -38,7 +38,7 @@ static void test_man_and_completion(void **state) {
     assert_holds(completion.out, base_arena_format(f->arena, "    %s) options='--help", commands[i]));
   }
   assert_holds(man.out, "\\fB\\-\\-min\\-time\\fR \\fISECONDS\\fR\n");
-  assert_holds(completion.out, "run:--backend) COMPREPLY=($(compgen -W 'eager aot_eager' -- \"$word\"))");
+  assert_holds(completion.out, "run:--backend) COMPREPLY=($(compgen -W 'eager aot_eager native' -- \"$word\"))");
 }
 
 static void test_usage_errors(void **state) {

@@ -17,7 +17,8 @@ static void expect_change(const char *name, const char *before, const char *afte
   ir_graph *graph = parse_graph(arena, before, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
-  if (find_pass(name)->run(graph, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK) fail_msg("%s", err.text);
+  if (find_pass(name)->run(graph, &(passes_setting){0}, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
+    fail_msg("%s", err.text);
   assert_int_equal(changes, expected);
   for (int again = 0; again < 2; again++) {
     base_text text = {.allocator = &base_libc_allocator};
@@ -25,7 +26,7 @@ static void expect_change(const char *name, const char *before, const char *afte
     assert_string_equal(text.at, after);
     base_text_free(&text);
     changes = 0;
-    assert_int_equal(find_pass(name)->run(graph, &changes, &err), TD_OK);
+    assert_int_equal(find_pass(name)->run(graph, &(passes_setting){0}, &changes, &err), TD_OK);
     assert_int_equal(changes, 0);
   }
   ir_graph_free(graph);

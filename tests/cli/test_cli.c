@@ -443,7 +443,7 @@ static void test_bench(void **state) {
   assert_int_equal(got.status, 0);
   json_t *root = parse(got.out);
   assert_keys(root, keys);
-  assert_string_equal(json_string_value(json_object_get(root, "backend")), "aot_eager");
+  assert_string_equal(json_string_value(json_object_get(root, "backend")), "native");
   const json_t *latency = json_object_get(root, "latency_ms");
   double before = 0;
   for (size_t i = 0; times[i]; i++) {

@@ -221,6 +221,22 @@ static td_status add_outputs(ir_graph *g, ir_node node, const ir_info *out, uint
   return TD_OK;
 }
 
+/* Notes that `node` stands in front of its anchor. Lists are one level deep: in front of a node that is itself in a
+ * list means ahead of it in that list. */
+static td_status place_before(ir_graph *g, ir_node node, ir_node anchor, td_error *err) {
+  while (g->order.count < g->nodes.count) {
+    const ir_node *room = base_vec_push(g->arena, &g->order);
+    if (!room) return base_no_memory(err, "a node");
+  }
+  ir_node head = ir_node_of(g, anchor)->before.id ? ir_node_of(g, anchor)->before : anchor;
+  ir_node *link = &ir_node_of(g, head)->ahead;
+  while (link->id && link->id != anchor.id) link = &ir_node_of(g, *link)->next_ahead;
+  ir_node_of(g, node)->before = head;
+  ir_node_of(g, node)->next_ahead = *link;
+  *link = node;
+  return TD_OK;
+}
+
 td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out,
                       td_error *err) {
   uint32_t out_count = spec->out_count ? spec->out_count : (spec->op->flags & IR_OP_REGION ? 0 : 1);
@@ -249,6 +265,7 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
                        .parent = block,
                        .origins = origins};
   *slot = id;
+  if (spec->before.id) TRY(place_before(g, id, spec->before, err));
   if (node) *node = id;
   if (out) *out = out_count ? values[0] : IR_NO_VALUE;
   return TD_OK;
@@ -288,18 +305,36 @@ void ir_remove_node(ir_graph *g, ir_node node) {
   def->op = NULL;
 }
 
+/* Brings the nodes that were added `before` others to their places. */
+static void settle_order(ir_graph *g, ir_block_def *block) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < block->nodes.count; i++) {
+    ir_node_def *def = ir_node_of(g, block->nodes.at[i]);
+    if (def->before.id) continue; /* comes with its anchor */
+    for (ir_node n = def->ahead; n.id; n = ir_node_of(g, n)->next_ahead) g->order.at[count++] = n;
+    g->order.at[count++] = block->nodes.at[i];
+    def->ahead = (ir_node){0};
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    block->nodes.at[i] = g->order.at[i];
+    ir_node_of(g, g->order.at[i])->before = ir_node_of(g, g->order.at[i])->next_ahead = (ir_node){0};
+  }
+}
+
 void ir_settle(ir_graph *g) {
   for (uint32_t n = 1; n < g->nodes.count; n++)
     if (g->nodes.at[n].op) ir_refresh(g, (ir_node){n});
   for (uint32_t b = 1; b < g->blocks.count; b++) {
     ir_block_def *block = &g->blocks.at[b];
     uint32_t kept = 0;
+    if (g->order.count) settle_order(g, block);
     for (uint32_t i = 0; i < block->nodes.count; i++)
       if (ir_node_of(g, block->nodes.at[i])->op) block->nodes.at[kept++] = block->nodes.at[i];
     block->nodes.count = kept;
     for (uint32_t i = 0; i < block->results.count; i++) block->results.at[i] = current(g, block->results.at[i]);
   }
   g->replaced.count = 0;
+  g->order.count = 0;
 }
 
 void ir_count_uses(const ir_graph *g, uint32_t *counts) {

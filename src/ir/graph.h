@@ -43,6 +43,9 @@ typedef struct ir_node_def {
   uint32_t block_count;
   ir_block parent;
   ir_origins origins;
+  /* Until ir_settle, of nodes added with `before`: that node, and the next one of those in front of it; and of any node
+   * the first of those in front of it. */
+  ir_node before, next_ahead, ahead;
 } ir_node_def;
 
 typedef struct ir_block_def {
@@ -70,6 +73,7 @@ typedef struct ir_graph {
   ir_block top;                        /* its params are the inputs, its results the outputs */
   BASE_VEC(const char *) output_names; /* of top's results, as the user calls them */
   BASE_VEC(ir_value) input_defaults;   /* constant per input, or none */
+  BASE_VEC(ir_node) order;             /* room for ir_settle: as many as there are nodes, once one was added `before` */
   BASE_VEC(ir_value) replaced;         /* by value id, noted by ir_replace_value: what stands for it; id 0: itself */
 } ir_graph;
 
@@ -109,9 +113,11 @@ typedef struct ir_new_node {
   uint32_t arg_count;
   ir_origins origins;       /* copied */
   const ir_type *out_types; /* of regions (no infer): one per output */
+  ir_node before;           /* of the same block: place the node in front of this one (takes effect at ir_settle) */
 } ir_new_node;
-/* Appends a node to `block`: checks operand count and attributes against the descriptor, infers the outputs. On failure
- * nothing is added and err says which operator. `out` gets the first output, all are in the node. */
+/* Adds a node to `block`, at its end or `before` another: checks operand count and attributes against the descriptor,
+ * infers the outputs. On failure nothing is added and err says which operator. `out` gets the first output, all are in
+ * the node. */
 td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out,
                       td_error *err);
 

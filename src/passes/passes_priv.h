@@ -1,4 +1,4 @@
-/* passes_priv.h -- the passes by name. */
+/* passes_priv.h -- the passes by name, and what a pass that rewrites node by node stands on. */
 #ifndef PASSES_PASSES_PRIV_H
 #define PASSES_PASSES_PRIV_H
 #include "passes/passes.h"
@@ -7,4 +7,48 @@
   td_status passes_##name(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err);
 #include "passes/passes.def"
 #undef PASS
+
+/* ---- rewriting (edit.c) ---- */
+
+typedef struct passes_edit {
+  ir_graph *graph;
+  const passes_setting *setting;
+  base_arena *scratch; /* until the pass ends */
+  BASE_VEC(uint32_t) uses;
+  uint32_t *changes;
+  td_error *err;
+} passes_edit;
+
+/* Calls `visit` for every node there is when the pass begins, blocks in turn, each in its order; a node's operands are
+ * up to date by then. Then settles the graph. Nodes that visits add are not visited. */
+td_status passes_each(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err,
+                      td_status (*visit)(passes_edit *e, ir_node node));
+/* Uses of a value, as edits leave them. */
+uint32_t passes_uses(const passes_edit *e, ir_value v);
+/* The node called `op` that gives `v` as its output 0, its operands up to date; NULL: something else does. Valid until
+ * a node is added. */
+ir_node_def *passes_producer(passes_edit *e, ir_value v, const char *op);
+/* The same, where `v` has no other use. */
+ir_node_def *passes_only_producer(passes_edit *e, ir_value v, const char *op);
+/* Operand `i` if it is a constant tensor, or NULL. */
+const base_tensor *passes_constant(const passes_edit *e, const ir_node_def *node, uint32_t i);
+/* `v` if it is a constant tensor, or NULL. */
+const base_tensor *passes_constant_value(const passes_edit *e, ir_value v);
+/* Adds the node of `spec` (its op given by `op` name) in front of `at`, with the origins of `at` and those of `also`
+ * (NULL: none). Its operands' uses grow. *out: its first output. */
+td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spec, const ir_node_def *also,
+                     ir_value *out);
+/* `with` takes the place of output 0 of `node`, which goes, with whatever was there for it alone. Counts one change. */
+td_status passes_take_place(passes_edit *e, ir_node node, ir_value with);
+/* Attributes by name; the operator must have them. */
+uint32_t passes_attr(const ir_op *op, const char *name);
+int64_t passes_int(const ir_node_def *node, const char *name);
+double passes_float(const ir_node_def *node, const char *name);
+const char *passes_str(const ir_node_def *node, const char *name);
+const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *count);
+/* The attributes of `node` as arguments for a new node, absent ones left out; `args` has room for op->attr_count. Gives
+ * their number. */
+uint32_t passes_args(const ir_node_def *node, base_arg *args);
+/* The argument called `name` among `count`. */
+base_arg *passes_arg(base_arg *args, uint32_t count, const char *name);
 #endif

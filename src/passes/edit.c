@@ -1,0 +1,161 @@
+/* edit.c -- the common ground of passes that rewrite node by node. Use counts are kept true through every edit, so that
+ * "nobody else uses this" may be asked at any time. */
+#include "passes/passes_priv.h"
+
+#include <string.h>
+
+static uint32_t *uses_of(passes_edit *e, ir_value v) {
+  while (e->uses.count <= v.id) {
+    uint32_t *more = base_vec_push(e->scratch, &e->uses);
+    if (!more) return NULL;
+    *more = 0;
+  }
+  return &e->uses.at[v.id];
+}
+
+static td_status walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node node)) {
+  ir_graph *g = e->graph;
+  if (!uses_of(e, (ir_value){g->values.count})) return base_no_memory(e->err, "a pass");
+  ir_count_uses(g, e->uses.at);
+  for (uint32_t b = 1, blocks = g->blocks.count; b < blocks; b++) {
+    for (uint32_t i = 0, count = g->blocks.at[b].nodes.count; i < count; i++) {
+      ir_node node = g->blocks.at[b].nodes.at[i];
+      if (!ir_node_of(g, node)->op) continue;
+      ir_refresh(g, node);
+      TRY(visit(e, node));
+    }
+  }
+  ir_settle(g);
+  return TD_OK;
+}
+
+td_status passes_each(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err,
+                      td_status (*visit)(passes_edit *e, ir_node node)) {
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err};
+  e.scratch = base_arena_new(base_arena_allocator(graph->arena));
+  td_status status = e.scratch ? walk(&e, visit) : base_no_memory(err, "a pass");
+  base_arena_free(e.scratch);
+  return status;
+}
+
+uint32_t passes_uses(const passes_edit *e, ir_value v) { return v.id < e->uses.count ? e->uses.at[v.id] : 0; }
+
+ir_node_def *passes_producer(passes_edit *e, ir_value v, const char *op) {
+  if (!v.id) return NULL;
+  const ir_value_def *def = ir_value_of(e->graph, v);
+  if (!def->node.id || def->index != 0) return NULL;
+  ir_node_def *node = ir_node_of(e->graph, def->node);
+  if (!node->op || strcmp(node->op->name, op) != 0) return NULL;
+  ir_refresh(e->graph, def->node);
+  return node;
+}
+
+ir_node_def *passes_only_producer(passes_edit *e, ir_value v, const char *op) {
+  return passes_uses(e, v) == 1 ? passes_producer(e, v, op) : NULL;
+}
+
+const base_tensor *passes_constant_value(const passes_edit *e, ir_value v) {
+  return v.id ? ir_value_of(e->graph, v)->info.constant : NULL;
+}
+
+const base_tensor *passes_constant(const passes_edit *e, const ir_node_def *node, uint32_t i) {
+  return i < node->in_count ? passes_constant_value(e, node->in[i]) : NULL;
+}
+
+static td_status merge_origins(passes_edit *e, const ir_node_def *first, const ir_node_def *second, ir_origins *to) {
+  uint32_t count = first ? first->origins.count : 0;
+  const char **names = base_new(e->scratch, const char *, count + second->origins.count + 1);
+  if (!names) return base_no_memory(e->err, "origins");
+  for (uint32_t i = 0; i < count; i++) names[i] = first->origins.names[i];
+  for (uint32_t i = 0; i < second->origins.count; i++) {
+    bool known = false;
+    for (uint32_t k = 0; k < count && !known; k++) known = names[k] == second->origins.names[i];
+    if (!known) names[count++] = second->origins.names[i];
+  }
+  *to = (ir_origins){names, count};
+  return TD_OK;
+}
+
+td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spec, const ir_node_def *also,
+                     ir_value *out) {
+  const ir_node_def *anchor = ir_node_of(e->graph, at);
+  spec.op = ir_opset_find(e->graph->ops, op);
+  spec.before = at;
+  if (!spec.op) return base_fail(e->err, TD_INTERNAL, op, -1, "a pass needs operator %s, which is not there", op);
+  TRY(merge_origins(e, also, anchor, &spec.origins));
+  TRY(ir_add_node(e->graph, anchor->parent, &spec, NULL, out, e->err));
+  if (!uses_of(e, (ir_value){e->graph->values.count})) return base_no_memory(e->err, "a pass");
+  for (uint32_t i = 0; i < spec.in_count; i++) e->uses.at[spec.in[i].id]++;
+  return TD_OK;
+}
+
+enum { DROP_DEPTH = 64 }; /* longer chains are left to the pass `dead` */
+
+/* Removes a node that nobody uses any more, and what was there for it alone. */
+static void drop(passes_edit *e, ir_node node, uint32_t depth) {
+  const ir_node_def *def = ir_node_of(e->graph, node);
+  ir_refresh(e->graph, node);
+  ir_remove_node(e->graph, node);
+  for (uint32_t i = 0; i < def->in_count; i++) {
+    const ir_value_def *in = ir_value_of(e->graph, def->in[i]);
+    bool last = def->in[i].id && --e->uses.at[def->in[i].id] == 0;
+    const ir_node_def *maker = in->node.id ? ir_node_of(e->graph, in->node) : NULL;
+    if (last && maker && maker->op && maker->out_count == 1 && !maker->block_count && depth < DROP_DEPTH)
+      drop(e, in->node, depth + 1);
+  }
+}
+
+td_status passes_take_place(passes_edit *e, ir_node node, ir_value with) {
+  ir_value old = ir_node_of(e->graph, node)->out[0];
+  if (!uses_of(e, with)) return base_no_memory(e->err, "a pass");
+  e->uses.at[with.id] += e->uses.at[old.id];
+  e->uses.at[old.id] = 0;
+  TRY(ir_replace_value(e->graph, old, with, e->err));
+  drop(e, node, 0);
+  ++*e->changes;
+  return TD_OK;
+}
+
+uint32_t passes_attr(const ir_op *op, const char *name) {
+  uint32_t i = 0;
+  while (i + 1 < op->attr_count && strcmp(op->attrs[i].name, name) != 0) i++;
+  return i;
+}
+
+int64_t passes_int(const ir_node_def *node, const char *name) {
+  return base_attr_int(node->attrs, passes_attr(node->op, name));
+}
+
+double passes_float(const ir_node_def *node, const char *name) {
+  return base_attr_float(node->attrs, passes_attr(node->op, name));
+}
+
+const char *passes_str(const ir_node_def *node, const char *name) {
+  return base_attr_str(node->attrs, passes_attr(node->op, name));
+}
+
+const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *count) {
+  return base_attr_ints(node->attrs, passes_attr(node->op, name), count);
+}
+
+uint32_t passes_args(const ir_node_def *node, base_arg *args) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < node->op->attr_count; i++) {
+    const base_attr *from = &node->attrs->at[i];
+    if (from->kind == BASE_ATTR_NONE) continue;
+    base_arg *to = &args[count++];
+    *to = (base_arg){.name = node->op->attrs[i].name, .kind = (base_attr_kind)from->kind, .count = from->count};
+    if (to->kind == BASE_ATTR_FLOAT) to->f = from->u.f;
+    else if (to->kind == BASE_ATTR_STR) to->str = base_attr_str(node->attrs, i);
+    else if (to->kind == BASE_ATTR_INTS) to->ints = base_attr_ints(node->attrs, i, &to->count);
+    else if (to->kind == BASE_ATTR_FLOATS) to->floats = base_attr_floats(node->attrs, i, &to->count);
+    else to->i = from->u.i;
+  }
+  return count;
+}
+
+base_arg *passes_arg(base_arg *args, uint32_t count, const char *name) {
+  uint32_t i = 0;
+  while (i + 1 < count && strcmp(args[i].name, name) != 0) i++;
+  return &args[i];
+}

@@ -1,16 +1,26 @@
-/* pool.c -- pooling over the last 1 to 3 dims of [N, C, in...]: maximum (with indices), mean and p-norm of each window,
- * and the inverse of the first. An empty `kernel_size` is the whole input: global pooling. Padding is never an element:
- * it does not win a maximum and counts in a mean only with `count_include_pad`. Computed in double and rounded once. */
+/* pool.c -- pooling over the 1 to 3 spatial dims of [N, C, in...], or with `channels_last` of [N, in..., C]: maximum
+ * (with indices), mean and p-norm of each window, and the inverse of the first. An empty `kernel_size` is the whole
+ * input: global pooling. Padding is never an element: it does not win a maximum and counts in a mean only with
+ * `count_include_pad`. Indices count elements of [N, C, in...] in either layout. Computed in double and rounded once.
+ */
 #include "ops/window_priv.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { POOL_KERNEL = WINDOW_ATTRS, POOL_CEIL, POOL_OWN }; /* POOL_OWN: what the operator adds */
-#define POOL_ATTR_ROWS WINDOW_ATTR_ROWS, ATTR_INTS("kernel_size"), ATTR_BOOL("ceil_mode", false)
-static const ir_attr max_attrs[] = {POOL_ATTR_ROWS, ATTR_BOOL("column_major_indices", false)};
-static const ir_attr mean_attrs[] = {POOL_ATTR_ROWS, ATTR_BOOL("count_include_pad", false)};
-static const ir_attr norm_attrs[] = {POOL_ATTR_ROWS, ATTR_FLOAT("p", 2)};
+enum { POOL_KERNEL = WINDOW_ATTRS, POOL_CEIL, POOL_OWN, POOL_LAST }; /* POOL_OWN: what the operator adds */
+#define POOL_ATTR_ROWS(own) \
+  WINDOW_ATTR_ROWS, ATTR_INTS("kernel_size"), ATTR_BOOL("ceil_mode", false), own, ATTR_BOOL("channels_last", false)
+static const ir_attr max_attrs[] = {POOL_ATTR_ROWS(ATTR_BOOL("column_major_indices", false))};
+static const ir_attr mean_attrs[] = {POOL_ATTR_ROWS(ATTR_BOOL("count_include_pad", false))};
+static const ir_attr norm_attrs[] = {POOL_ATTR_ROWS(ATTR_FLOAT("p", 2))};
+static const ir_attr unpool_attrs[] = {WINDOW_ATTR_ROWS, ATTR_INTS("kernel_size")};
+
+/* The first spatial dim, and the dim of channels. */
+static int32_t first_spatial(const base_attrs *attrs) { return base_attr_int(attrs, POOL_LAST) ? 1 : 2; }
+static int32_t channel_dim(const base_attrs *attrs, int32_t rank) {
+  return base_attr_int(attrs, POOL_LAST) ? rank - 1 : 1;
+}
 
 static td_status check_kernel(ir_infer *ctx, int64_t size) {
   if (size >= 1 && size <= INT32_MAX) return TD_OK;
@@ -22,15 +32,17 @@ static td_status infer_pool(ir_infer *ctx) {
   uint32_t kernels;
   const int64_t *kernel = base_attr_ints(ctx->attrs, POOL_KERNEL, &kernels);
   if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
-  int32_t spatial = x->rank - 2;
+  int32_t spatial = x->rank - 2, first = first_spatial(ctx->attrs);
   TRY(ops_window_check(ctx, spatial));
   if (kernels && kernels != (uint32_t)spatial)
     return ir_infer_fail(ctx, "a kernel of %u sizes for %d spatial dimensions", kernels, spatial);
-  base_dim dims[BASE_MAX_RANK] = {x->dims[0], x->dims[1]};
+  base_dim dims[BASE_MAX_RANK];
+  for (int32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
   for (int32_t i = 0; i < spatial; i++) {
+    base_dim in = x->dims[first + i];
     if (kernels) TRY(check_kernel(ctx, kernel[i]));
-    dims[2 + i] = ops_window_out(ctx, spatial, i, x->dims[2 + i], kernels ? kernel[i] : x->dims[2 + i],
-                                 base_attr_int(ctx->attrs, POOL_CEIL));
+    dims[first + i] =
+        ops_window_out(ctx, spatial, i, in, kernels ? kernel[i] : in, base_attr_int(ctx->attrs, POOL_CEIL));
   }
   return ir_out(ctx, 0, x->dtype, x->rank, dims);
 }
@@ -48,13 +60,15 @@ static void make_window(const base_call *call, window *w) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0) ? base_out(call, 0) : base_out(call, 1);
   uint32_t kernels;
   const int64_t *kernel = base_attr_ints(call->attrs, POOL_KERNEL, &kernels);
-  ops_window_make(call->attrs, x->rank - 2, x->dims + 2, kernels ? kernel : x->dims + 2, y->dims + 2, w);
+  const int64_t *in = x->dims + first_spatial(call->attrs), *out = y->dims + first_spatial(call->attrs);
+  ops_window_make(call->attrs, x->rank - 2, in, kernels ? kernel : in, out, w);
 }
 
-/* One window of an input plane: the elements that lie inside, and how many its share of input and padding holds. */
+/* One window of an input plane: the elements that lie inside, and how many its share of input and padding holds. An
+ * element of a plane is `step` behind the one before. */
 typedef struct spot {
   int64_t *at;
-  int64_t count;
+  int64_t count, step;
   double padded;
 } spot;
 
@@ -89,9 +103,9 @@ typedef window_sum (*pool_body)(const base_call *call, const spot *s, const base
 static window_sum max_body(const base_call *call, const spot *s, const base_f64 *plane) {
   (void)call;
   if (!s->count) return (window_sum){-INFINITY, 0};
-  window_sum best = {plane[s->at[0]], s->at[0]};
+  window_sum best = {plane[s->at[0] * s->step], s->at[0]};
   for (int64_t k = 1; k < s->count && !isnan(best.value); k++) {
-    double value = plane[s->at[k]];
+    double value = plane[s->at[k] * s->step];
     if (value > best.value || isnan(value)) best = (window_sum){value, s->at[k]};
   }
   return best;
@@ -99,14 +113,14 @@ static window_sum max_body(const base_call *call, const spot *s, const base_f64 
 
 static window_sum mean_body(const base_call *call, const spot *s, const base_f64 *plane) {
   double sum = 0;
-  for (int64_t k = 0; k < s->count; k++) sum += plane[s->at[k]];
+  for (int64_t k = 0; k < s->count; k++) sum += plane[s->at[k] * s->step];
   return (window_sum){sum / (base_attr_int(call->attrs, POOL_OWN) ? s->padded : (double)s->count), 0};
 }
 
 static window_sum norm_body(const base_call *call, const spot *s, const base_f64 *plane) {
   double p = base_attr_float(call->attrs, POOL_OWN), sum = 0;
   for (int64_t k = 0; k < s->count; k++) {
-    double value = plane[s->at[k]];
+    double value = plane[s->at[k] * s->step];
     sum += p == 2 ? value * value : pow(fabs(value), p);
   }
   return (window_sum){p == 2 ? sqrt(sum) : pow(sum, 1 / p), 0};
@@ -133,13 +147,17 @@ static td_status run_pool(const base_call *call, pool_body body, bool with_indic
   base_i64 *indices = with_indices && base_out(call, 1) ? base_out(call, 1)->data : NULL;
   spot s = {.at = base_call_scratch(call, (size_t)base_min_i64(w.kernel_size, w.in_size), sizeof *s.at)};
   if (!from || (base_out(call, 0) && !to) || !s.at) return base_no_memory(call->err, "scratch");
-  bool columns = indices && base_attr_int(call->attrs, POOL_OWN);
+  bool columns = indices && base_attr_int(call->attrs, POOL_OWN), last = base_attr_int(call->attrs, POOL_LAST);
+  int64_t channels = x->dims[channel_dim(call->attrs, x->rank)];
+  s.step = last ? channels : 1;
   for (int64_t o = 0; o < w.out_size; o++) {
     place(&w, o, &s);
-    for (int64_t plane = 0; plane < x->dims[0] * x->dims[1]; plane++) {
-      window_sum sum = body(call, &s, from + plane * w.in_size);
-      if (to) to[plane * w.out_size + o] = sum.value;
-      if (indices) indices[plane * w.out_size + o] = plane * w.in_size + (columns ? column_major(&w, sum.at) : sum.at);
+    for (int64_t plane = 0; plane < x->dims[0] * channels; plane++) {
+      int64_t n = plane / channels, c = plane % channels;
+      window_sum sum = body(call, &s, from + (last ? n * w.in_size * channels + c : plane * w.in_size));
+      int64_t at = last ? (n * w.out_size + o) * channels + c : plane * w.out_size + o;
+      if (to) to[at] = sum.value;
+      if (indices) indices[at] = plane * w.in_size + (columns ? column_major(&w, sum.at) : sum.at);
     }
   }
   if (to) ops_put(call, 0, TD_F64, to);
@@ -221,32 +239,53 @@ static td_status unpool_reference(const base_call *call) {
 
 /* ---- cases ---- */
 
-static bool cases_pool(ir_case *c, uint32_t number) {
-  static const int64_t two[] = {2, 2}, three[] = {3, 3}, one[] = {2}, pads[] = {1, 0, 1, 1};
+/* Sizes about the width of a vector, windows that hang over every edge, and special values among the elements. */
+static const struct pool_case {
+  int32_t spatial;
+  int64_t channels, in[3], kernel[3], stride[3], padding[6], dilation[3]; /* kernel[0] 0: the whole input */
+  bool ceil, own;
+  const char *auto_pad;
+  ops_fill fill;
+  int64_t batch;
+} pool_rows[] = {
+    {2, 3, {5, 4}, {0}, {0}, {0}, {0}, .batch = 2},
+    {2, 2, {6, 7}, {3, 3}, {2, 2}, {1, 0, 1, 1}, {0}, .ceil = true, .batch = 1},
+    {1, 1, {9}, {2}, {0}, {0}, {2}, .batch = 2},
+    {2, 1, {4, 5}, {3, 3}, {0}, {0}, {0}, .auto_pad = "same_upper", .batch = 1},
+    {2, 2, {4, 4}, {2, 2}, {0}, {0}, {0}, .batch = 0},
+    {2, 17, {9, 8}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {0}, .own = true, .batch = 2},
+    {2, 64, {7, 11}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {0}, .batch = 1},
+    {2, 33, {7, 7}, {0}, {0}, {0}, {0}, .batch = 3},
+    {3, 5, {4, 5, 6}, {2, 3, 2}, {2, 1, 2}, {0, 1, 1, 1, 1, 0}, {0}, .batch = 1},
+    {2, 40, {6, 6}, {2, 2}, {2, 2}, {0}, {0}, .fill = OPS_SPECIAL, .batch = 1},
+    {1, 16, {13}, {5}, {1}, {2, 2}, {0}, .own = true, .batch = 1},
+    {2, 4, {5, 5}, {3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}, .ceil = true, .batch = 1},
+    {2, 0, {5, 5}, {3, 3}, {1, 1}, {0}, {0}, .batch = 1},
+};
+
+static bool cases_pool_of(ir_case *c, uint32_t number, const char *own) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16};
-  if (number >= 5 * OPS_COUNT(dtypes)) return false;
-  td_dtype d = dtypes[number / 5];
-  switch (number % 5) {
-    case 0: return ops_case_in(c, d, OPS_DIMS(2, 3, 5, 4), OPS_NORMAL, 1);
-    case 1:
-      ops_case_arg(c, ARG_INTS("kernel_size", three, 2));
-      ops_case_arg(c, ARG_INTS("stride", two, 2));
-      ops_case_arg(c, ARG_INTS("padding", pads, 4));
-      ops_case_arg(c, ARG_BOOL("ceil_mode", true));
-      return ops_case_in(c, d, OPS_DIMS(1, 2, 6, 7), OPS_NORMAL, 2);
-    case 2:
-      ops_case_arg(c, ARG_INTS("kernel_size", one, 1));
-      ops_case_arg(c, ARG_INTS("dilation", one, 1));
-      return ops_case_in(c, d, OPS_DIMS(2, 1, 9), OPS_NORMAL, 3);
-    case 3:
-      ops_case_arg(c, ARG_INTS("kernel_size", three, 2));
-      ops_case_arg(c, ARG_STR("auto_pad", "same_upper"));
-      return ops_case_in(c, d, OPS_DIMS(1, 1, 4, 5), OPS_NORMAL, 4);
-    default:
-      ops_case_arg(c, ARG_INTS("kernel_size", two, 2));
-      return ops_case_in(c, d, OPS_DIMS(0, 2, 4, 4), OPS_NORMAL, 5);
-  }
+  enum { ROWS = OPS_COUNT(pool_rows) };
+  if (number >= 2 * ROWS * OPS_COUNT(dtypes)) return false;
+  const struct pool_case *p = &pool_rows[number % ROWS];
+  bool last = number / ROWS % 2;
+  int32_t n = p->spatial;
+  int64_t dims[5] = {p->batch};
+  dims[last ? n + 1 : 1] = p->channels;
+  memcpy(dims + (last ? 1 : 2), p->in, (size_t)n * sizeof *dims);
+  if (p->kernel[0]) ops_case_arg(c, ARG_INTS("kernel_size", p->kernel, n));
+  if (p->stride[0]) ops_case_arg(c, ARG_INTS("stride", p->stride, n));
+  if (p->dilation[0]) ops_case_arg(c, ARG_INTS("dilation", p->dilation, n));
+  if (p->auto_pad) ops_case_arg(c, ARG_STR("auto_pad", p->auto_pad));
+  else ops_case_arg(c, ARG_INTS("padding", p->padding, 2 * n));
+  if (p->ceil) ops_case_arg(c, ARG_BOOL("ceil_mode", true));
+  if (p->own && own) ops_case_arg(c, ARG_BOOL(own, true));
+  if (last) ops_case_arg(c, ARG_BOOL("channels_last", true));
+  return ops_case_in(c, dtypes[number / (2 * ROWS)], n + 2, dims, p->fill, number);
 }
+static bool cases_max(ir_case *c, uint32_t number) { return cases_pool_of(c, number, "column_major_indices"); }
+static bool cases_mean(ir_case *c, uint32_t number) { return cases_pool_of(c, number, "count_include_pad"); }
+static bool cases_norm(ir_case *c, uint32_t number) { return cases_pool_of(c, number, NULL); }
 
 static bool cases_unpool(ir_case *c, uint32_t number) {
   static const int64_t two[] = {2}, sizes[] = {1, 1, 8}, at[] = {1, 2, 5};
@@ -268,7 +307,7 @@ const ir_op ops_pool[] = {
      .attr_count = OPS_COUNT(max_attrs),
      .infer = infer_max_pool,
      .reference = max_reference,
-     .cases = cases_pool},
+     .cases = cases_max},
     {.name = "td::avg_pool",
      .min_in = 1,
      .max_in = 1,
@@ -279,7 +318,7 @@ const ir_op ops_pool[] = {
      .reference = mean_reference,
      .rtol = 1e-5f,
      .atol = 1e-6f,
-     .cases = cases_pool},
+     .cases = cases_mean},
     {.name = "td::lp_pool",
      .min_in = 1,
      .max_in = 1,
@@ -290,13 +329,13 @@ const ir_op ops_pool[] = {
      .reference = norm_reference,
      .rtol = 1e-5f,
      .atol = 1e-6f,
-     .cases = cases_pool},
+     .cases = cases_norm},
     {.name = "td::max_unpool",
      .min_in = 2,
      .max_in = 3,
      .out_count = 1,
-     .attrs = max_attrs,
-     .attr_count = OPS_COUNT(max_attrs),
+     .attrs = unpool_attrs,
+     .attr_count = OPS_COUNT(unpool_attrs),
      .infer = infer_unpool,
      .reference = unpool_reference,
      .cases = cases_unpool},

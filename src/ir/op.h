@@ -46,7 +46,7 @@ typedef struct ir_alias {
 /* One generated test case: operand tensors and attributes, made by the operator's `cases`. */
 typedef struct ir_case {
   base_arena *arena;
-  base_arg args[8];
+  base_arg args[16];
   uint32_t arg_count;
   base_tensor in[8]; /* contiguous; data in the arena */
   bool absent[8];    /* optional operand left out */

@@ -1,0 +1,66 @@
+/* conv.c -- reading the sizes of a convolution from a call. */
+#include "kernels/conv.h"
+#include "kernels/pack_conv.h"
+
+static int64_t element(const base_attrs *attrs, uint32_t index, int32_t i, int64_t fallback) {
+  uint32_t count;
+  const int64_t *list = base_attr_ints(attrs, index, &count);
+  return (uint32_t)i < count ? list[i] : fallback;
+}
+
+static td_status misfit(const base_call *call) {
+  return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a convolution's image, weights and result do not fit");
+}
+
+static bool read_axes(const base_attrs *a, const base_tensor *x, const base_tensor *y, kern_conv *c) {
+  int32_t spatial = x->rank - 2;
+  c->taps = c->in_size = c->out_size = 1;
+  for (int32_t k = 0; k < KERN_CONV_AXES; k++) {
+    int32_t i = k - (KERN_CONV_AXES - spatial);
+    kern_conv_axis *axis = &c->axis[k];
+    *axis = (kern_conv_axis){1, 1, 1, 1, 0, 1};
+    if (i < 0) continue;
+    *axis = (kern_conv_axis){.in = x->dims[(c->channels_first ? 2 : 1) + i],
+                             .out = y->dims[1 + i],
+                             .kernel = element(a, KERN_CONV_KERNEL, i, 0),
+                             .stride = element(a, KERN_CONV_STRIDE, i, 1),
+                             .begin = element(a, KERN_CONV_PADDING, i, 0),
+                             .dilation = element(a, KERN_CONV_DILATION, i, 1)};
+    if (!base_mul_i64(c->taps, axis->kernel, &c->taps) || !base_mul_i64(c->in_size, axis->in, &c->in_size) ||
+        !base_mul_i64(c->out_size, axis->out, &c->out_size))
+      return false;
+  }
+  return true;
+}
+
+td_status kern_conv_sizes(const base_call *call, kern_conv *c) {
+  const base_attrs *a = call->attrs;
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
+  int64_t groups = base_attr_int(a, KERN_CONV_GROUPS), channels = base_attr_int(a, KERN_CONV_CHANNELS);
+  if (x->rank < 3 || x->rank > 2 + KERN_CONV_AXES || y->rank != x->rank || y->dims[0] != x->dims[0] ||
+      y->dims[y->rank - 1] != channels)
+    return misfit(call);
+  *c = (kern_conv){.batch = x->dims[0],
+                   .groups = groups,
+                   .panel = base_attr_int(a, KERN_CONV_PANEL),
+                   .channels_first = base_attr_int(a, KERN_CONV_CHANNELS_FIRST) != 0};
+  int64_t in_channels = x->dims[c->channels_first ? 1 : x->rank - 1];
+  if (in_channels % groups != 0 || channels % groups != 0 || !read_axes(a, x, y, c)) return misfit(call);
+  c->group_in = in_channels / groups;
+  c->group_out = channels / groups;
+  return TD_OK;
+}
+
+td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *c) {
+  TRY(kern_conv_sizes(call, c));
+  const base_tensor *x = base_in(call, 0), *w = base_in(call, 1);
+  if (c->panel > 0) {
+    int64_t count;
+    bool fits = kern_conv_packed_size(c->groups, c->group_out, c->taps, c->group_in, c->panel, &count);
+    return fits && w->rank == 1 && w->dims[0] == count ? TD_OK : misfit(call);
+  }
+  int64_t rows = c->groups * (transposed ? c->group_in : c->group_out);
+  bool fits = w->rank == x->rank && w->dims[0] == rows && w->dims[1] == (transposed ? c->group_out : c->group_in);
+  for (int32_t i = 2; fits && i < w->rank; i++) fits = w->dims[i] == element(call->attrs, KERN_CONV_KERNEL, i - 2, 0);
+  return fits ? TD_OK : misfit(call);
+}

@@ -1,0 +1,44 @@
+/* conv.h -- convolutions of images that stand channels last: the operands and attributes of td::conv and its relatives,
+ * as kernels and references read them.
+ *
+ * Operands: x [batch, in..., channels in] (with `channels_first` [batch, channels in, in...]), weights, then those of
+ * the epilogue. out[0] [batch, out..., channels]. 1 to 3 spatial dims. Attributes 0 to KERN_CONV_ATTRS - 1 are the list
+ * below; the epilogue's are the last ones. */
+#ifndef KERNELS_CONV_H
+#define KERNELS_CONV_H
+#include "kernels/epilogue.h"
+
+enum {
+  KERN_CONV_KERNEL,         /* ints: spatial sizes of the window */
+  KERN_CONV_STRIDE,         /* ints, empty: 1 */
+  KERN_CONV_PADDING,        /* ints, begins, then ends; empty: 0 */
+  KERN_CONV_DILATION,       /* ints, empty: 1 */
+  KERN_CONV_GROUPS,         /* int */
+  KERN_CONV_CHANNELS,       /* int: of the output */
+  KERN_CONV_PANEL,          /* int: columns of a panel of packed weights; 0: weights as the model has them */
+  KERN_CONV_CHANNELS_FIRST, /* bool: x is [batch, channels, in...] */
+  KERN_CONV_ATTRS
+};
+enum { KERN_CONV_AXES = 3 };
+
+/* One spatial dim. Tap k of output o is input o * stride - begin + k * dilation; transposed, the other way around. */
+typedef struct kern_conv_axis {
+  int64_t in, out, kernel, stride, begin, dilation;
+} kern_conv_axis;
+
+typedef struct kern_conv {
+  kern_conv_axis axis[KERN_CONV_AXES]; /* missing dims in front are of size 1 */
+  int64_t batch, groups;
+  int64_t group_in, group_out;     /* channels of a group */
+  int64_t taps, in_size, out_size; /* products over the axes */
+  int64_t panel;                   /* 0: not packed */
+  bool channels_first;
+} kern_conv;
+
+/* Sizes of a call: x, weights and output fit each other. Packed weights are those of pack_conv.h. `transposed`: weights
+ * that are not packed are [channels in, channels / groups, kernel...] instead of [channels, channels in / groups,
+ * kernel...]. TD_BAD_ARGUMENT: they do not fit. */
+td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *conv);
+/* The same without a look at the weights, for operators that pack them in other ways. */
+td_status kern_conv_sizes(const base_call *call, kern_conv *conv);
+#endif

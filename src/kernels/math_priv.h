@@ -1,0 +1,210 @@
+/* math_priv.h -- exp, log, erf and the activations of acts.def over the vocabulary of simd_priv.h.
+ *
+ * Errors are measured over the range of f32 (tests/kernels/test_math.c holds them): exp, log, tanh and sigmoid <= 2
+ * ULP; erf and the rest as said beside them. What is not a number stays so; infinities and both ends of the range give
+ * what libm gives, but where a function says that it flushes.
+ *
+ * Polynomials are minimax fits by Lawson's reweighted least squares on 400 Chebyshev nodes, rounded to f32; quotients
+ * the same, linearised (Lawson 1961; Rice & Usow 1968). ln 2 is split as by Cody & Waite: n * LN2_HIGH is exact. */
+#ifndef KERNELS_MATH_PRIV_H
+#define KERNELS_MATH_PRIV_H
+#include "kernels/simd_priv.h"
+
+#define LN2_HIGH 0.693359375f
+#define LN2_LOW (-2.12194440e-4f)
+#define LOG2_E 1.44269504f
+
+/* ---- exponentials ---- */
+
+/* a * 2^n for whole n in [-252, 254]; a result that is no normal number is rounded once. */
+#if defined KERN_LEVEL_avx512
+V_INLINE vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
+#else
+V_INLINE vf v_scale(vf a, vf n) {
+  vi whole = v_to_int(n), half = vi_shr(whole, 1), bias = vi_set(127);
+  vf first = v_as_float(vi_shl(vi_add(half, bias), 23));
+  vf second = v_as_float(vi_shl(vi_add(vi_sub(whole, half), bias), 23));
+  return v_mul(v_mul(a, first), second);
+}
+#endif
+
+/* x = n ln 2 + r, |r| <= ln(2) / 2, n whole. */
+V_INLINE vf v_exp_reduce(vf x, vf *n) {
+  *n = v_round(v_mul(x, v_set(LOG2_E)));
+  return v_fnma(*n, v_set(LN2_LOW), v_fnma(*n, v_set(LN2_HIGH), x));
+}
+/* exp(r) - 1 for such r: 3e-9 relative to exp(r). */
+V_INLINE vf v_exp_core(vf r) {
+  vf q = v_fma(v_set(0.00138141715f), r, v_set(0.0083689224975f));
+  q = v_fma(q, r, v_set(0.041668407619f));
+  q = v_fma(q, r, v_set(0.16666519642f));
+  q = v_fma(q, r, v_set(0.49999994040f));
+  return v_fma(v_mul(r, r), q, r);
+}
+V_INLINE vf v_exp(vf x) {
+  vf n, r = v_exp_reduce(v_min(v_set(89), v_max(v_set(-104), x)), &n);
+  return v_scale(v_add(v_exp_core(r), v_set(1)), n);
+}
+/* exp(x) for x <= 88; results below the normal numbers become 0. What softmax and sigmoids use: denormals would cost
+ * them time and tell nothing. */
+V_INLINE vf v_exp_flush(vf x) {
+  const vf least = v_set(-87.336544f);
+  vf n, r = v_exp_reduce(v_max(least, x), &n), y = v_mul(v_add(v_exp_core(r), v_set(1)), v_pow2(n));
+  return v_select(v_le(x, least), v_zero(), y);
+}
+/* exp(x) - 1 for x <= 87, relative to the result. */
+V_INLINE vf v_expm1(vf x) {
+  vf n, r = v_exp_reduce(v_max(v_set(-40), x), &n), power = v_pow2(n);
+  return v_fma(v_exp_core(r), power, v_sub(power, v_set(1)));
+}
+
+/* ---- logarithms ---- */
+
+V_INLINE vf v_log(vf x) {
+  const vi root_half = vi_set(0x3f3504f3);
+  vm tiny = v_lt(x, v_set(0x1p-126f));
+  vf normal = v_select(tiny, v_mul(x, v_set(0x1p24f)), x);
+  /* normal = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)) */
+  vi bits = vi_sub(v_as_int(normal), root_half);
+  vf e = v_sub(v_from_int(vi_shr(bits, 23)), v_select(tiny, v_set(24), v_zero()));
+  vf f = v_sub(v_as_float(vi_add(vi_and(bits, vi_set(0x007fffff)), root_half)), v_set(1));
+  vf q = v_fma(v_set(-0.07640226930f), f, v_set(0.12770308554f));
+  q = v_fma(q, f, v_set(-0.13162195683f));
+  q = v_fma(q, f, v_set(0.14200735092f));
+  q = v_fma(q, f, v_set(-0.16623060405f));
+  q = v_fma(q, f, v_set(0.20001259446f));
+  q = v_fma(q, f, v_set(-0.25000828505f));
+  q = v_fma(q, f, v_set(0.33333331347f));
+  vf f2 = v_mul(f, f), y = v_mul(v_mul(f2, f), q);
+  y = v_fma(e, v_set(LN2_LOW), y);
+  y = v_add(v_fnma(f2, v_set(0.5f), y), f);
+  y = v_fma(e, v_set(LN2_HIGH), y);
+  y = v_select(v_lt(x, v_set(INFINITY)), y, x); /* infinity and what is not a number */
+  y = v_select(v_lt(x, v_zero()), v_set(NAN), y);
+  return v_select(v_eq(x, v_zero()), v_set(-INFINITY), y);
+}
+/* log(1 + x) for x in [0, 1], relative to the result: the rounding error of 1 + x is put back (Kahan). */
+V_INLINE vf v_log1p(vf x) {
+  vf u = v_add(x, v_set(1)), lost = v_sub(x, v_sub(u, v_set(1)));
+  return v_add(v_log(u), v_div(lost, u));
+}
+
+/* ---- sigmoids ---- */
+
+/* q = e / (1 + e) with e = exp(-|x|), or 1 - q where x > 0. What rounding took from e and from 1 + e is put back by one
+ * step of Newton's method on the quotient, whose derivative is 1 / (1 + e) = 1 - q. */
+V_INLINE vf v_sigmoid(vf x) {
+  const vf one = v_set(1), least = v_set(-87.336544f);
+  vf y = v_neg(v_abs(x)), n, core = v_exp_core(v_exp_reduce(v_max(least, y), &n)), power = v_pow2(n);
+  vf high = v_add(one, core), low = v_sub(core, v_sub(high, one));
+  vf e = v_mul(power, high), e_low = v_mul(power, low);
+  vf d = v_add(one, e), d_low = v_add(v_sub(e, v_sub(d, one)), e_low), q = v_div(e, d);
+  vf left = v_add(v_fnma(q, d, e), v_fnma(q, d_low, e_low));
+  q = v_select(v_le(y, least), v_zero(), v_fma(left, v_sub(one, q), q));
+  return v_select(v_lt(x, v_zero()), q, v_sub(one, q));
+}
+/* An odd polynomial near 0, else 1 - 2 e / (1 + e) with e = exp(-2 |x|). */
+V_INLINE vf v_tanh(vf x) {
+  vf a = v_abs(x), z = v_mul(a, a), n;
+  vf p = v_fma(v_set(-0.0061987172813f), z, v_set(0.021020548418f));
+  p = v_fma(p, z, v_set(-0.053840517998f));
+  p = v_fma(p, z, v_set(0.13332480192f));
+  p = v_fma(p, z, v_set(-0.33333313465f));
+  vf near = v_fma(v_mul(a, z), p, a);
+  vf r = v_exp_reduce(v_mul(v_min(v_set(20), a), v_set(-2)), &n);
+  vf e = v_mul(v_add(v_exp_core(r), v_set(1)), v_pow2(n));
+  vf far = v_sub(v_set(1), v_div(v_add(e, e), v_add(e, v_set(1))));
+  return v_copysign(v_select(v_lt(a, v_set(0.55f)), near, far), x);
+}
+
+/* 1 + exp(-x) for |x| <= 87: 2e-7 relative, for gates that need no more. */
+V_INLINE vf v_one_plus_exp_neg(vf x) {
+  vf n = v_round(v_mul(x, v_set(LOG2_E))),
+     s = v_fnma(n, v_set(LN2_LOW), v_fnma(n, v_set(LN2_HIGH), x)); /* x - n ln 2 */
+  vf p = v_fma(v_set(-0.0082894563675f), s, v_set(0.041902557015f));
+  p = v_fma(p, s, v_set(-0.16667675972f));
+  p = v_fma(p, s, v_set(0.49999114871f));
+  p = v_fma(p, s, v_set(-0.99999970198f));
+  p = v_fma(p, s, v_set(1));
+  return v_add(v_set(1), v_as_float(vi_sub(v_as_int(p), vi_shl(v_to_int(n), 23))));
+}
+/* x sigmoid(x); below -87 some -1e-36 in place of less. */
+V_INLINE vf v_silu(vf x) {
+  vf bounded = v_max(v_set(-87), x);
+  return v_div(bounded, v_one_plus_exp_neg(v_min(v_set(87), bounded)));
+}
+/* x (1 + tanh(u)) / 2 = x sigmoid(2 u); below -10 less than 1e-34 in place of 0. */
+V_INLINE vf v_gelu_tanh(vf x) {
+  vf bounded = v_max(v_set(-10), x), t = v_min(v_set(10), bounded);
+  vf u2 = v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548162726f), v_set(1.59576912161f)));
+  return v_div(bounded, v_one_plus_exp_neg(u2));
+}
+/* log(1 + exp(x)). */
+V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p(v_exp_flush(v_neg(v_abs(x))))); }
+
+/* ---- the error function ---- */
+
+/* x P(x^2) / Q(x^2) up to where erf rounds to 1: the quotient within 2e-8, the result within 4e-7 relative. */
+V_INLINE vf v_erf(vf x) {
+  vf t = v_min(v_set(3.92f), v_max(v_set(-3.92f), x)), z = v_mul(t, t);
+  vf p = v_fma(v_set(2.050059492830769e-06f), z, v_set(0.00028487617964856327f));
+  vf q = v_fma(v_set(3.809108602581546e-05f), z, v_set(0.00116249721031636f));
+  p = v_fma(p, z, v_set(0.0037654871121048927f));
+  q = v_fma(q, z, v_set(0.014968961477279663f));
+  p = v_fma(p, z, v_set(0.052748315036296844f));
+  q = v_fma(q, z, v_set(0.11410799622535706f));
+  p = v_fma(p, z, v_set(0.19040392339229584f));
+  q = v_fma(q, z, v_set(0.5020738244056702f));
+  p = v_fma(p, z, v_set(1.1283791065216064f));
+  q = v_fma(q, z, v_set(1));
+  return v_min(v_set(1), v_max(v_set(-1), v_div(v_mul(t, p), q)));
+}
+/* x Phi(x) with Phi(x) - 1/2 = x P(x^2) / Q(x^2), 2e-8 relative; below -5.6, where Phi < 2^-26, the result is -0. So
+ * the error is 2 ULP of x, as with the usual x (1 + erf(x / sqrt 2)) / 2, not of the result where x < 0. */
+V_INLINE vf v_gelu(vf x) {
+  const vf least = v_set(-5.6f);
+  vf low = v_max(least, x), t = v_min(v_set(5.6f), low), z = v_mul(t, t);
+  vf p = v_fma(v_set(2.229645978957251e-08f), z, v_set(6.289608791121282e-06f));
+  vf q = v_fma(v_set(1.1796161061283783e-06f), z, v_set(7.334285328397527e-05f));
+  p = v_fma(p, z, v_set(0.00016892778512556106f));
+  q = v_fma(q, z, v_set(0.0018854854861274362f));
+  p = v_fma(p, z, v_set(0.004677341319620609f));
+  q = v_fma(q, z, v_set(0.028677547350525856f));
+  p = v_fma(p, z, v_set(0.033929064869880676f));
+  q = v_fma(q, z, v_set(0.2517138719558716f));
+  p = v_fma(p, z, v_set(0.3989422619342804f));
+  q = v_fma(q, z, v_set(1));
+  vf phi = v_add(v_div(v_mul(t, p), q), v_set(0.5f));
+  return v_mul(low, v_select(v_le(x, least), v_zero(), phi));
+}
+
+/* ---- by comparison ---- */
+
+V_INLINE vf v_relu(vf x) { return v_max(v_zero(), x); }
+V_INLINE vf v_clamp(vf low, vf high, vf x) { return v_min(high, v_max(low, x)); }
+V_INLINE vf v_leaky_relu(vf slope, vf x) { return v_select(v_lt(x, v_zero()), v_mul(slope, x), x); }
+V_INLINE vf v_hard_sigmoid(vf a, vf b, vf x) { return v_clamp(v_zero(), v_set(1), v_fma(a, x, b)); }
+V_INLINE vf v_hardswish(vf x) {
+  vf gate = v_clamp(v_zero(), v_set(6), v_add(x, v_set(3)));
+  return v_mul(v_max(v_set(-1e4f), x), v_mul(gate, v_set(1.0f / 6)));
+}
+
+/* ---- activations by name: v_act_<name>(a, b, x) for each of acts.def ---- */
+
+V_INLINE vf v_act_none(vf a, vf b, vf x) { return (void)a, (void)b, x; }
+V_INLINE vf v_act_relu(vf a, vf b, vf x) { return (void)a, (void)b, v_relu(x); }
+V_INLINE vf v_act_clamp(vf a, vf b, vf x) { return v_clamp(a, b, x); }
+V_INLINE vf v_act_leaky_relu(vf a, vf b, vf x) { return (void)b, v_leaky_relu(a, x); }
+V_INLINE vf v_act_sigmoid(vf a, vf b, vf x) { return (void)a, (void)b, v_sigmoid(x); }
+V_INLINE vf v_act_tanh(vf a, vf b, vf x) { return (void)a, (void)b, v_tanh(x); }
+V_INLINE vf v_act_gelu(vf a, vf b, vf x) { return (void)a, (void)b, v_gelu(x); }
+V_INLINE vf v_act_gelu_tanh(vf a, vf b, vf x) { return (void)a, (void)b, v_gelu_tanh(x); }
+V_INLINE vf v_act_silu(vf a, vf b, vf x) { return (void)a, (void)b, v_silu(x); }
+V_INLINE vf v_act_hard_sigmoid(vf a, vf b, vf x) { return v_hard_sigmoid(a, b, x); }
+V_INLINE vf v_act_hardswish(vf a, vf b, vf x) { return (void)a, (void)b, v_hardswish(x); }
+
+/* row[i] = act(row[i]) for n elements, by kern_act; kern_act_rows_<level> of wide/act.c. For kernels that apply an
+ * activation to a tile in L1: where it can stay in registers, a loop per activation over v_act_<name> is better. */
+typedef void (*kern_act_row)(float *row, int64_t n, float a, float b);
+extern const kern_act_row KERN_NAME(act_rows)[KERN_ACT_COUNT];
+#endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const cli_command *const cli_commands[] = {&cli_run,  &cli_check,   &cli_bench, &cli_inspect,
+const cli_command *const cli_commands[] = {&cli_run,  &cli_check,   &cli_bench, &cli_roofline, &cli_inspect,
                                            &cli_info, &cli_version, &cli_help,  NULL};
 
 const cli_command *cli_find_command(const char *name) {

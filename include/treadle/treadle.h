@@ -239,6 +239,46 @@ typedef struct td_session_stats {
 } td_session_stats;
 TD_API td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err);
 
+/* ---- what the machine can do ------------------------------------------------------------------------------------- */
+
+/* Where data lies. A level that the system does not tell of, or that is no larger than the one before, is left out. */
+typedef enum td_memory_level { TD_L1, TD_L2, TD_L3, TD_DRAM } td_memory_level;
+
+/* Arithmetic of `threads` threads together, on elements of `dtype`. A multiply-add counts as two operations. */
+typedef struct td_peak {
+  char isa[16]; /* "scalar", "avx2", ...; see td_load_options */
+  td_dtype dtype;
+  uint32_t threads;
+  double per_second;
+} td_peak;
+
+/* Bandwidth of `threads` threads together, each on `bytes` bytes of its own that lie in `level`. */
+typedef struct td_bandwidth {
+  td_memory_level level;
+  uint32_t threads;
+  uint64_t bytes;
+  double read, copy; /* bytes per second; a copied byte counts twice, read and written */
+} td_bandwidth;
+
+enum { TD_ROOFLINE_ROWS = 96 };
+typedef struct td_roofline {
+  size_t size; /* sizeof(td_roofline), set by the caller */
+  char cpu[64];
+  uint32_t peak_count, bandwidth_count;
+  td_peak peaks[TD_ROOFLINE_ROWS];           /* by ISA, then by threads */
+  td_bandwidth bandwidths[TD_ROOFLINE_ROWS]; /* by level, then by threads */
+} td_roofline;
+
+typedef struct td_roofline_options {
+  size_t size;      /* sizeof(td_roofline_options) */
+  uint32_t threads; /* at most; 0: what affinity and cgroup quota allow. Measured are 1, 2, 4, ... and the most */
+  double seconds;   /* about how long; 0: 2 */
+} td_roofline_options;
+
+/* Measures: short bursts on pinned threads of its own, the best of many. Other work on the machine makes the figures
+ * too small, never too large. */
+TD_API td_status td_roofline_measure(const td_roofline_options *options, td_roofline *roofline, td_error *err);
+
 #ifdef __cplusplus
 }
 #endif

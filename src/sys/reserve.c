@@ -29,3 +29,8 @@ void sys_give_back(void *memory, size_t bytes) {
   uintptr_t first = (start + page - 1) / page * page, last = end / page * page;
   if (first < last) madvise((char *)memory + (first - start), last - first, MADV_DONTNEED);
 }
+
+void sys_want_huge_pages(void *memory, size_t bytes) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), offset = (page - (uintptr_t)memory % page) % page;
+  if (offset < bytes) madvise((char *)memory + offset, bytes - offset, MADV_HUGEPAGE);
+}

@@ -34,6 +34,8 @@ void *sys_reserve(size_t *bytes);
 void sys_release(void *memory, size_t bytes);
 /* Gives the whole pages inside the range back to the system; they read as zero afterwards. */
 void sys_give_back(void *memory, size_t bytes);
+/* Asks for large pages in the range, which fewer TLB entries cover. A wish: nothing depends on it. */
+void sys_want_huge_pages(void *memory, size_t bytes);
 
 /* ---- time and threads (thread.c) ---- */
 
@@ -47,6 +49,9 @@ typedef struct sys_thread {
 /* Calls run(user) on a new thread. `*thread` must stay where it is until sys_thread_join, which waits for the end. */
 td_status sys_thread_start(sys_thread *thread, void (*run)(void *user), void *user, td_error *err);
 void sys_thread_join(sys_thread *thread);
+/* Keeps the calling thread on CPU number `index` of those its affinity allows, counted from 0. False: there is none, or
+ * the system refuses. */
+bool sys_thread_pin(uint32_t index);
 
 /* ---- the machine (machine.c, cgroup.c, isa.c) ---- */
 

@@ -1,6 +1,7 @@
 /* thread.c -- the clock and threads. */
 #include "sys/sys.h"
 
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -26,3 +27,15 @@ td_status sys_thread_start(sys_thread *thread, void (*run)(void *user), void *us
 }
 
 void sys_thread_join(sys_thread *thread) { pthread_join(thread->handle, NULL); }
+
+bool sys_thread_pin(uint32_t index) {
+  cpu_set_t allowed[8], one[8]; /* 8192 CPUs, the most that Linux is built for */
+  if (sched_getaffinity(0, sizeof allowed, allowed) != 0) return false;
+  for (size_t cpu = 0; cpu < 8 * CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET_S(cpu, sizeof allowed, allowed) || index-- > 0) continue;
+    CPU_ZERO_S(sizeof one, one);
+    CPU_SET_S(cpu, sizeof one, one);
+    return sched_setaffinity(0, sizeof one, one) == 0;
+  }
+  return false;
+}

@@ -41,6 +41,7 @@ static inline int fixture_open(void **state) {
   f->treadle[length] = 0;
   strcpy(strrchr(f->treadle, '/') + 1, "treadle");
   assert_int_equal(chdir(f->folder), 0);
+  assert_int_equal(setenv("XDG_CACHE_HOME", f->folder, 1), 0);
   *state = f;
   return 0;
 }

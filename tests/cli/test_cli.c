@@ -5,7 +5,7 @@
 
 enum { COLUMNS = 4 };
 
-static const char *const commands[] = {"run", "check", "bench", "inspect", "info", "version", "help"};
+static const char *const commands[] = {"run", "check", "bench", "roofline", "inspect", "info", "version", "help"};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void test_help(void **state) {

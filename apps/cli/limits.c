@@ -1,0 +1,47 @@
+/* limits.c -- how long work takes at least, by the roofline model (Williams, Waterman, Patterson 2009). */
+#include "roofline.h"
+
+#include <string.h>
+
+static double peak_of(const td_roofline *r, const char *isa, uint32_t threads) {
+  uint32_t best_threads = 0;
+  double peak = 0;
+  if (!isa && r->peak_count) isa = r->peaks[r->peak_count - 1].isa;
+  for (uint32_t i = 0; i < r->peak_count; i++) {
+    const td_peak *p = &r->peaks[i];
+    if (p->dtype != TD_F32 || strcmp(p->isa, isa) != 0 || p->threads > threads || p->threads < best_threads) continue;
+    best_threads = p->threads;
+    peak = p->per_second;
+  }
+  return peak;
+}
+
+cli_limits cli_limits_of(const td_roofline *roofline, const char *isa, uint32_t threads) {
+  cli_limits limits = {.peak = peak_of(roofline, isa, threads)};
+  for (uint32_t i = 0; i < roofline->bandwidth_count; i++) {
+    const td_bandwidth *b = &roofline->bandwidths[i];
+    if (b->threads > threads || b->read <= 0 || b->copy <= 0) continue; /* rows of a level stand by threads */
+    /* What writing adds to a copy; never faster than reading. */
+    double per_byte = 2 / b->copy - 1 / b->read;
+    limits.read[b->level] = b->read;
+    limits.write[b->level] = per_byte > 1 / b->read ? 1 / per_byte : b->read;
+    limits.capacity[b->level] = 2.0 * (double)b->bytes * b->threads;
+  }
+  return limits;
+}
+
+td_memory_level cli_level_of(const cli_limits *limits, double bytes) {
+  for (int level = TD_L1; level < TD_DRAM; level++)
+    if (bytes <= limits->capacity[level]) return (td_memory_level)level;
+  return TD_DRAM;
+}
+
+double cli_limit_ms(const cli_limits *limits, const cli_work *work) {
+  td_memory_level near = cli_level_of(limits, work->read + work->written);
+  td_memory_level far = cli_level_of(limits, work->footprint);
+  if (limits->peak <= 0 || limits->read[near] <= 0 || limits->read[far] <= 0) return 0;
+  double memory =
+      work->const_bytes / limits->read[far] + work->read / limits->read[near] + work->written / limits->write[near];
+  double arithmetic = work->flops / limits->peak;
+  return 1e3 * (memory > arithmetic ? memory : arithmetic);
+}

@@ -1,0 +1,83 @@
+/* roofline.c -- `treadle roofline`: what this machine can do at most. */
+#include "roofline.h"
+
+#include <string.h>
+
+/* Numbers of threads that were measured, each once, in order. */
+typedef struct columns {
+  uint32_t threads[TD_ROOFLINE_ROWS];
+  uint32_t count;
+} columns;
+
+static columns columns_of(const td_roofline *r) {
+  columns c = {.count = 0};
+  for (uint32_t i = 0; i < r->peak_count && strcmp(r->peaks[i].isa, r->peaks[0].isa) == 0; i++)
+    c.threads[c.count++] = r->peaks[i].threads;
+  return c;
+}
+
+static void print_head(const char *what, const columns *c) {
+  printf("%s%-18s%s", cli_colour_code(stdout, CLI_BOLD), what, cli_colour_code(stdout, CLI_PLAIN));
+  for (uint32_t k = 0; k < c->count; k++) printf(" %5u thread%s", c->threads[k], c->threads[k] == 1 ? " " : "s");
+  printf("\n");
+}
+
+static void print_peaks(const td_roofline *r, const columns *c) {
+  print_head("GFLOP/s", c);
+  for (uint32_t i = 0; i < r->peak_count; i++) {
+    const td_peak *p = &r->peaks[i];
+    if (p->threads == 1) printf("%-12s %-5s", p->isa, td_dtype_name(p->dtype));
+    printf(" %13.1f", p->per_second * 1e-9);
+    if (i + 1 == r->peak_count || r->peaks[i + 1].threads == 1) printf("\n");
+  }
+}
+
+static void print_bandwidths(const td_roofline *r, const columns *c, bool copies) {
+  char size[24];
+  print_head(copies ? "GB/s, copy" : "GB/s, read", c);
+  for (uint32_t i = 0; i < r->bandwidth_count; i++) {
+    const td_bandwidth *b = &r->bandwidths[i];
+    if (b->threads == 1) printf("%-5s %-12s", cli_level_name(b->level), cli_bytes_text(size, sizeof size, b->bytes));
+    printf(" %13.1f", (copies ? b->copy : b->read) * 1e-9);
+    if (i + 1 == r->bandwidth_count || r->bandwidths[i + 1].threads == 1) printf("\n");
+  }
+}
+
+static td_status run_roofline(cli_args *args, td_error *err) {
+  td_roofline roofline;
+  int64_t threads = 0;
+  TRY(cli_int(args, "threads", 1, 4096, &threads, err));
+  TRY(cli_roofline_read((uint32_t)threads, !cli_flag(args, "cached"), &roofline, err));
+  if (cli_flag(args, "json")) return cli_print_json(cli_roofline_json(&roofline), err);
+  const columns c = columns_of(&roofline);
+  printf("%s\n", roofline.cpu[0] ? roofline.cpu : "unknown CPU");
+  print_peaks(&roofline, &c);
+  print_bandwidths(&roofline, &c, false);
+  print_bandwidths(&roofline, &c, true);
+  return TD_OK;
+}
+
+static const cli_option roofline_options[] = {
+    {"threads", "N", "most threads to measure with; default: all that may be used", NULL, false},
+    {"cached", NULL, "print what was measured before, if anything was", NULL, false},
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_roofline = {
+    .name = "roofline",
+    .operands = "",
+    .summary = "measure what this machine can do at most",
+    .text =
+        "Measures peak arithmetic for each level of instruction sets, and the bandwidth of the caches and of memory, "
+        "on\n"
+        "one thread and on more, in about two seconds. The figures are limits: run it when nothing else runs. They "
+        "are\n"
+        "kept in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle), where `treadle bench` finds them. A\n"
+        "copied byte counts twice, read and written.",
+    .examples =
+        "treadle roofline\n"
+        "treadle roofline --threads 1 --json",
+    .options = roofline_options,
+    .option_count = sizeof roofline_options / sizeof *roofline_options,
+    .run = run_roofline,
+};

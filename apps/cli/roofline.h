@@ -1,0 +1,39 @@
+/* roofline.h -- the measured limits of this machine, and how long work takes at least within them. */
+#ifndef CLI_ROOFLINE_H
+#define CLI_ROOFLINE_H
+#include "cli.h"
+
+/* ---- the figures (roofline_cache.c) ---- */
+
+/* The roofline for up to `threads` threads (0: all usable): as measured before, by this version on this CPU, or with
+ * `fresh`, and where there is none, measured now and kept in the user's cache folder. A folder that cannot be written
+ * to is no error. */
+td_status cli_roofline_read(uint32_t threads, bool fresh, td_roofline *roofline, td_error *err);
+json_t *cli_roofline_json(const td_roofline *roofline);
+const char *cli_level_name(td_memory_level level); /* "L1", ... */
+
+/* ---- limits (limits.c) ---- */
+
+/* The roofline of one level of instruction sets and one number of threads. */
+typedef struct cli_limits {
+  double peak;                                  /* f32 operations per second */
+  double read[TD_DRAM + 1], write[TD_DRAM + 1]; /* bytes per second; 0: there is no such level */
+  double capacity[TD_DRAM + 1];                 /* bytes of all threads' share of the level */
+} cli_limits;
+/* Where a number of threads was not measured, the next lower one counts. `isa` NULL: the widest. */
+cli_limits cli_limits_of(const td_roofline *roofline, const char *isa, uint32_t threads);
+
+/* Work of one step, and the sizes that say where its data lies. */
+typedef struct cli_work {
+  double flops;
+  double const_bytes;   /* read from constants */
+  double read, written; /* bytes of activations */
+  double footprint;     /* bytes of the whole model: constants and arena */
+} cli_work;
+/* At least so many ms: arithmetic and memory overlap, whichever takes longer. Activations come from the smallest level
+ * that holds those of the step, constants from the one that holds the whole model, which runs through the caches
+ * between two uses of one. */
+double cli_limit_ms(const cli_limits *limits, const cli_work *work);
+/* The level that data of `bytes` bytes stays in. */
+td_memory_level cli_level_of(const cli_limits *limits, double bytes);
+#endif

@@ -1,0 +1,149 @@
+/* roofline_cache.c -- the roofline as JSON, and the file in the user's cache folder that keeps it:
+ * $XDG_CACHE_HOME/treadle/roofline-KEY.json, KEY a hash of what the figures depend on. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "roofline.h"
+#include "sys/sys.h"
+
+static const char *const level_names[] = {"L1", "L2", "L3", "DRAM"};
+
+const char *cli_level_name(td_memory_level level) { return level_names[level]; }
+
+json_t *cli_roofline_json(const td_roofline *r) {
+  json_t *root = json_object(), *peaks = json_array(), *bandwidths = json_array();
+  for (uint32_t i = 0; i < r->peak_count; i++) {
+    const td_peak *p = &r->peaks[i];
+    json_t *row = json_object();
+    cli_json_set(row, "isa", cli_json_text(p->isa));
+    cli_json_set(row, "dtype", cli_json_text(td_dtype_name(p->dtype)));
+    cli_json_set(row, "threads", json_integer(p->threads));
+    cli_json_set(row, "gflops", cli_json_real(p->per_second * 1e-9));
+    cli_json_set(peaks, NULL, row);
+  }
+  for (uint32_t i = 0; i < r->bandwidth_count; i++) {
+    const td_bandwidth *b = &r->bandwidths[i];
+    json_t *row = json_object();
+    cli_json_set(row, "level", cli_json_text(level_names[b->level]));
+    cli_json_set(row, "threads", json_integer(b->threads));
+    cli_json_set(row, "bytes", json_integer((json_int_t)b->bytes));
+    cli_json_set(row, "read_gb_s", cli_json_real(b->read * 1e-9));
+    cli_json_set(row, "copy_gb_s", cli_json_real(b->copy * 1e-9));
+    cli_json_set(bandwidths, NULL, row);
+  }
+  cli_json_set(root, "cpu", cli_json_text(r->cpu));
+  cli_json_set(root, "peaks", peaks);
+  cli_json_set(root, "bandwidths", bandwidths);
+  return root;
+}
+
+/* ---- reading back ---- */
+
+static double real_at(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
+
+static bool read_peak(const json_t *row, td_peak *p) {
+  const char *isa = json_string_value(json_object_get(row, "isa"));
+  const char *dtype = json_string_value(json_object_get(row, "dtype"));
+  if (!isa || !dtype || strlen(isa) >= sizeof p->isa) return false;
+  *p = (td_peak){.dtype = base_dtype_from_name(base_str_of(dtype)),
+                 .threads = (uint32_t)real_at(row, "threads"),
+                 .per_second = real_at(row, "gflops") * 1e9};
+  strcpy(p->isa, isa);
+  return p->dtype != TD_INVALID && p->per_second > 0;
+}
+
+static bool read_bandwidth(const json_t *row, td_bandwidth *b) {
+  const char *name = json_string_value(json_object_get(row, "level"));
+  uint32_t level = 0;
+  while (name && level <= TD_DRAM && strcmp(level_names[level], name) != 0) level++;
+  if (!name || level > TD_DRAM) return false;
+  *b = (td_bandwidth){.level = (td_memory_level)level,
+                      .threads = (uint32_t)real_at(row, "threads"),
+                      .bytes = (uint64_t)real_at(row, "bytes"),
+                      .read = real_at(row, "read_gb_s") * 1e9,
+                      .copy = real_at(row, "copy_gb_s") * 1e9};
+  return b->read > 0 && b->copy > 0;
+}
+
+/* False: not what cli_roofline_json wrote. */
+static bool from_json(const json_t *root, td_roofline *r) {
+  const json_t *peaks = json_object_get(root, "peaks"), *bandwidths = json_object_get(root, "bandwidths");
+  const char *cpu = json_string_value(json_object_get(root, "cpu"));
+  bool good = cpu && strlen(cpu) < sizeof r->cpu && json_array_size(peaks) <= TD_ROOFLINE_ROWS &&
+              json_array_size(bandwidths) <= TD_ROOFLINE_ROWS && json_array_size(peaks) > 0;
+  if (!good) return false;
+  *r = (td_roofline){.size = sizeof *r};
+  strcpy(r->cpu, cpu);
+  for (size_t i = 0; good && i < json_array_size(peaks); i++)
+    good = read_peak(json_array_get(peaks, i), &r->peaks[r->peak_count++]);
+  for (size_t i = 0; good && i < json_array_size(bandwidths); i++)
+    good = read_bandwidth(json_array_get(bandwidths, i), &r->bandwidths[r->bandwidth_count++]);
+  return good;
+}
+
+/* ---- the file ---- */
+
+typedef struct place {
+  char folder[1024], path[1088], key[192];
+} place;
+
+/* False: the user has no cache folder. */
+static bool find_place(uint32_t threads, place *p) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  sys_machine machine;
+  sys_machine_read(&machine);
+  int length = -1;
+  if (cache && *cache == '/') length = snprintf(p->folder, sizeof p->folder, "%s/treadle", cache);
+  else if (home && *home) length = snprintf(p->folder, sizeof p->folder, "%s/.cache/treadle", home);
+  if (length < 0 || (size_t)length >= sizeof p->folder) return false;
+  snprintf(p->key, sizeof p->key, "%s; isa %x; %u threads; treadle %s", machine.cpu_name, machine.isa,
+           threads ? threads : machine.threads, td_version());
+  snprintf(p->path, sizeof p->path, "%s/roofline-%016llx.json", p->folder,
+           (unsigned long long)base_hash(p->key, strlen(p->key), 0));
+  return true;
+}
+
+static bool load(const place *p, td_roofline *r) {
+  json_t *root = json_load_file(p->path, 0, NULL);
+  const char *key = json_string_value(json_object_get(root, "key"));
+  bool good = key && strcmp(key, p->key) == 0 && from_json(root, r);
+  json_decref(root);
+  return good;
+}
+
+/* Makes the folders of `path` that are missing. */
+static void make_folders(char *path) {
+  for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = 0;
+    mkdir(path, 0777);
+    *slash = '/';
+  }
+  mkdir(path, 0777);
+}
+
+/* Written beside and renamed: a reader sees the whole file or none. */
+static void save(place *p, const td_roofline *r) {
+  char fresh[1100];
+  json_t *root = cli_roofline_json(r);
+  cli_json_set(root, "key", cli_json_text(p->key));
+  make_folders(p->folder);
+  snprintf(fresh, sizeof fresh, "%s.new", p->path);
+  bool written = json_dump_file(root, fresh, JSON_INDENT(1)) == 0 && rename(fresh, p->path) == 0;
+  if (!written) cli_note("%s: cannot keep the roofline: %s", p->path, strerror(errno));
+  json_decref(root);
+}
+
+td_status cli_roofline_read(uint32_t threads, bool fresh, td_roofline *roofline, td_error *err) {
+  place p;
+  bool placed = find_place(threads, &p);
+  if (placed && !fresh && load(&p, roofline)) return TD_OK;
+  if (cli_is_terminal(stderr)) fprintf(stderr, "measuring the roofline of this machine ...");
+  const td_roofline_options options = {.size = sizeof options, .threads = threads};
+  *roofline = (td_roofline){.size = sizeof *roofline};
+  td_status status = td_roofline_measure(&options, roofline, err);
+  if (cli_is_terminal(stderr)) fprintf(stderr, "\r\033[K");
+  if (status == TD_OK && placed) save(&p, roofline);
+  return status;
+}

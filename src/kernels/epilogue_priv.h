@@ -1,0 +1,24 @@
+/* epilogue_priv.h -- an epilogue on rows of sums in memory, for wide kernels. The matrix tiles apply what is cheap in
+ * their registers and leave the rest to these rows. */
+#ifndef KERNELS_EPILOGUE_PRIV_H
+#define KERNELS_EPILOGUE_PRIV_H
+#include "kernels/simd_priv.h"
+
+/* The epilogue of columns `column`... of rows `row`... of an output: its vectors start there. */
+V_INLINE kern_epilogue kern_epilogue_at(const kern_epilogue *e, int64_t row, int64_t column) {
+  kern_epilogue at = *e;
+  if (e->bias) at.bias += column;
+  if (e->scale) at.scale += column;
+  if (e->shift) at.shift += column;
+  if (e->residual) at.residual += row * e->residual_pitch + column;
+  return at;
+}
+/* Can the activation be had for two instructions? limits: what v_min(high, v_max(low, x)) makes of it. */
+V_INLINE bool kern_epilogue_cheap(const kern_epilogue *e, float limits[2]) {
+  limits[0] = e->act == KERN_ACT_clamp ? e->a : e->act == KERN_ACT_relu ? 0 : -INFINITY;
+  limits[1] = e->act == KERN_ACT_clamp ? e->b : INFINITY;
+  return e->act == KERN_ACT_none || e->act == KERN_ACT_relu || e->act == KERN_ACT_clamp;
+}
+/* The whole epilogue, in place, on `rows` rows of `columns` sums; e's vectors start at the first of them. */
+void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns);
+#endif

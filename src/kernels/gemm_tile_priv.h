@@ -1,0 +1,62 @@
+/* gemm_tile_priv.h -- the tile under all matrix products of wide kernels: C[rows, columns] (+)= A[rows, k] B[k,
+ * columns] and an epilogue, with the sums in registers.
+ *
+ * A is a table of row pointers, so that a row can lie anywhere: rows of a matrix, pixels under a tap of a window, a row
+ * of zeros. A product over several taps is one call: the table has `rows` pointers for each of `taps`, each to `k`
+ * floats. B lies in panels of V_LANES columns (pack.h): panel p starts at b + p * b_panel and has taps * k rows.
+ *
+ *     const float *a[GEMM_MAX_ROWS] = {...};
+ *     gemm_tile t = {.a = a, .taps = 1, .k = k, .b = b, .b_panel = k * V_LANES, .c = c, .c_pitch = n, .columns = n};
+ *     KERN_NAME(gemm_tile)(&t, rows, panels, &epilogue);
+ *
+ * 1 <= panels <= GEMM_MAX_PANELS, 1 <= rows <= gemm_max_rows(panels): every number of rows has its own loop. Fewer
+ * rows than the most cost little: spread rows evenly (gemm_split) instead of leaving a thin tail.
+ *
+ * Each element of C is one chain of multiply-adds along the taps and k: with `more` the chain goes on from what is in
+ * C, so that a product cut along k has the bits of a whole one. Rows do not see their neighbours. */
+#ifndef KERNELS_GEMM_TILE_PRIV_H
+#define KERNELS_GEMM_TILE_PRIV_H
+#include "kernels/simd_priv.h"
+
+/* Sums, a row of B and an element of A fill the registers. */
+#if defined KERN_LEVEL_avx512
+enum { GEMM_MAX_PANELS = 4, GEMM_MAX_ROWS = 24 };
+#define GEMM_ROWS_OF \
+  { 24, 12, 8, 6 }
+#elif defined KERN_LEVEL_avx2
+enum { GEMM_MAX_PANELS = 3, GEMM_MAX_ROWS = 12 };
+#define GEMM_ROWS_OF \
+  { 12, 6, 4 }
+#elif defined KERN_LEVEL_vector
+enum { GEMM_MAX_PANELS = 1, GEMM_MAX_ROWS = 2 };
+#define GEMM_ROWS_OF \
+  { 2 }
+#else
+enum { GEMM_MAX_PANELS = 4, GEMM_MAX_ROWS = 12 };
+#define GEMM_ROWS_OF \
+  { 12, 6, 4, 3 }
+#endif
+
+typedef struct gemm_tile {
+  const float *const *a; /* a[tap * rows + row]: k floats */
+  int64_t taps, k;
+  const float *b;
+  int64_t b_panel; /* floats from panel to panel */
+  float *c;
+  int64_t c_pitch;
+  int64_t columns; /* that exist: (panels - 1) * V_LANES < columns <= panels * V_LANES */
+  bool more;       /* go on from the sums in C */
+} gemm_tile;
+
+/* The most rows of a tile of so many panels. */
+V_INLINE int64_t gemm_max_rows(int64_t panels) {
+  static const uint8_t rows[] = GEMM_ROWS_OF;
+  return rows[panels - 1];
+}
+/* Part `i` of `total` cut into `parts` of nearly one size: where it starts. Part `parts` is the end. */
+V_INLINE int64_t gemm_split(int64_t total, int64_t parts, int64_t i) {
+  return total / parts * i + base_min_i64(i, total % parts);
+}
+/* `e`: the epilogue, whose vectors start at the tile's first row and column (kern_epilogue_at); NULL: none yet. */
+void KERN_NAME(gemm_tile)(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e);
+#endif

@@ -1,0 +1,35 @@
+/* pack.c -- panels from matrices of any strides. Blocks of rows bound the distance between what is read and written, so
+ * that a transposing pack uses every line it loads while it is in L1. */
+#include "kernels/pack.h"
+
+#include <string.h>
+
+enum { BLOCK_ROWS = 64 }; /* a panel of them, and as many lines of the source, fit L1 */
+
+bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count) {
+  if (k < 0 || n < 0 || panel <= 0 || n > INT64_MAX - panel) return false;
+  return base_mul((size_t)((n + panel - 1) / panel), (size_t)k, count) && base_mul(*count, (size_t)panel, count) &&
+         *count <= INT64_MAX / sizeof(float);
+}
+
+/* Rows [k0, k1) of `columns` columns from `from`; the rest of each row of the panel is zero. */
+static void pack_block(float *to, const float *from, const kern_matrix *m, int64_t k0, int64_t k1, int64_t columns,
+                       int64_t panel) {
+  for (int64_t k = k0; k < k1; k++) {
+    float *row = to + k * panel;
+    if (columns < panel) memset(row + columns, 0, (size_t)(panel - columns) * sizeof *row);
+    if (m->n_stride == 1) memcpy(row, from + k * m->k_stride, (size_t)columns * sizeof *row);
+  }
+  if (m->n_stride == 1) return;
+  for (int64_t n = 0; n < columns; n++) {
+    const float *column = from + n * m->n_stride;
+    for (int64_t k = k0; k < k1; k++) to[k * panel + n] = column[k * m->k_stride];
+  }
+}
+
+void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, int64_t last) {
+  for (int64_t k = 0; k < m->k; k += BLOCK_ROWS)
+    for (int64_t p = first; p < last; p++)
+      pack_block(to + p * m->k * panel, m->data + p * panel * m->n_stride, m, k, base_min_i64(k + BLOCK_ROWS, m->k),
+                 base_min_i64(panel, m->n - p * panel), panel);
+}

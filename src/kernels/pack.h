@@ -1,0 +1,24 @@
+/* pack.h -- weights in panels, as the wide matrix kernels read them: `panel` columns side by side, row after row,
+ *
+ *     w[n / panel * k_count * panel + k * panel + n % panel]
+ *
+ * with zeros behind the last column. A panel is as wide as a vector of its level (kern_row.lanes). */
+#ifndef KERNELS_PACK_H
+#define KERNELS_PACK_H
+#include "base/base.h"
+
+enum { KERN_MAX_PANEL = 64 };
+
+/* A matrix of any strides, in elements. */
+typedef struct kern_matrix {
+  const float *data;
+  int64_t k, n; /* rows and columns */
+  int64_t k_stride, n_stride;
+} kern_matrix;
+
+/* Floats in the packed form of a [k, n] matrix; false on overflow. */
+bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count);
+/* Writes panels [first, last) of m to their places in `to`, which is the start of all panels: callers may share out
+ * the panels. */
+void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, int64_t last);
+#endif

@@ -1,0 +1,17 @@
+/* pack_winograd.h -- weights of 3x3 convolutions for Winograd's minimal filtering F(tile x tile, 3 x 3), after Lavin
+ * and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015: with G as there, U = G w Gt for every pair of
+ * channels, in double and rounded once. Each of the (tile + 2)^2 elements of U is a matrix of its own, in panels of
+ * output channels:
+ *
+ *     packed[element][channel / panel][channel in][channel % panel]
+ *
+ * The last panel is padded with zeros. */
+#ifndef KERNELS_PACK_WINOGRAD_H
+#define KERNELS_PACK_WINOGRAD_H
+#include "base/base.h"
+
+/* Floats of the packed form; `tile` is 2 or 4. False: overflow, or a size that is negative. */
+bool kern_winograd_packed_size(int64_t tile, int64_t channels, int64_t channels_in, int64_t panel, int64_t *count);
+/* Packs w [channels, channels in, 3, 3], f32 of any strides. `to` has kern_winograd_packed_size floats. */
+void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to);
+#endif

@@ -102,4 +102,13 @@ V_INLINE vi vi_or(vi a, vi b) { return a | b; }
 V_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return (vi)((vu)a << n); }
 V_INLINE vi vi_shr(vi a, uint32_t n) { return a >> (int32_t)n; } /* arithmetic */
+/* The rows of a square of V_LANES rows become its columns. */
+V_INLINE void v_transpose(vf *r) {
+  V_EACH(i)
+  for (int j = 0; j < i; j++) {
+    float kept = r[i][j];
+    r[i][j] = r[j][i];
+    r[j][i] = kept;
+  }
+}
 #endif

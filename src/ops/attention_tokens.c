@@ -6,6 +6,7 @@
  * :]
  *
  * with g = h * groups / heads. `causal` hides key j from query i where j > i. A row that sees nothing is zero. */
+#include "kernels/kernels.h"
 #include "ops/attention_priv.h"
 
 enum { Q, K, V, MASK };
@@ -91,6 +92,10 @@ static td_status attention_reference(const base_call *call) {
   return ops_attend(call, &a);
 }
 
+static const struct kern_row *attention_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_ATTENTION, TD_F32, query->isa);
+}
+
 static double attention_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
   (void)attrs;
   const ir_type *q = &in[Q]->type, *k = &in[K]->type;
@@ -153,6 +158,7 @@ const ir_op ops_attention_tokens[] = {
      .attr_count = OPS_COUNT(attention_attrs),
      .infer = infer_attention,
      .reference = attention_reference,
+     .kernel = attention_kernel,
      .flops = attention_flops,
      .rtol = 1e-4f,
      .atol = 1e-5f,

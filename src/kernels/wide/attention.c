@@ -1,0 +1,333 @@
+/* attention.c -- td::attention: q, k and v of any strides, the mask too.
+ *
+ * A task is a block of queries of one head. The block is turned over, so that a vector holds several queries: then keys
+ * and values are read as they lie, the softmax of a query runs down the lanes and never across them, and both products
+ * are one kind of tile, an element of one side times vectors of the other:
+ *
+ *     scores [keys, queries] = k [keys, size] x (scale q)^T [size, queries]
+ *     out [queries, values]  = scores^T x v [keys, values]
+ *
+ * Keys come in blocks of KEYS; what was summed before is scaled down as a larger score appears (Milakov & Gimelshein
+ * 2018). The sums of a query depend on the number of keys, never on which queries stand beside it. */
+#include "kernels/math_priv.h"
+
+enum { Q, K, V, MASK };
+enum { SCALE, CAUSAL };
+enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k, v and out */
+enum {
+  VECTORS =
+      V_REGISTERS >= 32 ? 4 : 2, /* of a tile: six rows of them, one of b and an element of a fill the registers */
+  TILE = 6,
+  QUERIES = V_LANES == 8   ? 48
+            : V_LANES == 1 ? 24
+                           : 64, /* of a block: whole tiles of either side */
+  PITCH = QUERIES + V_LANES,     /* of rows of queries: not a power of two, which would crowd few sets of the cache */
+  KEYS = 528
+};
+
+/* c[r, n] = (c[r, n] keep[r] or 0, then + the sum over k of a[r a_row + k a_step] b[k b_step + n]) end[r] */
+typedef struct product {
+  const float *a, *b;
+  int64_t a_row, a_step, b_step, k;
+  float *c;
+  int64_t c_row, last;     /* lanes of the last vector of c that exist; b has them all */
+  const float *keep, *end; /* NULL: 0, 1 */
+} product;
+
+/* Lanes of the last vector alone need care: `whole` says that it has them all. */
+V_INLINE void multiply(const product *p, int rows, int vectors, bool whole) {
+  const product t = *p; /* stores to c do not change it */
+  vf sum[TILE][VECTORS];
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+      const float *from = t.c + r * t.c_row + v * V_LANES;
+      if (!t.keep) sum[r][v] = v_zero();
+      else sum[r][v] = v_mul(whole || v + 1 < vectors ? v_load(from) : v_load_n(from, t.last), v_set(t.keep[r]));
+    }
+  }
+  const float *a = t.a, *b = t.b;
+  for (int64_t k = t.k; k > 0; k--, a += t.a_step, b += t.b_step) {
+    vf column[VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) column[v] = v_load(b + v * V_LANES);
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++) {
+      vf element = v_set(a[r * t.a_row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) sum[r][v] = v_fma(element, column[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; r++) {
+    vf end = v_set(t.end ? t.end[r] : 1);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+      float *to = t.c + r * t.c_row + v * V_LANES;
+      if (whole || v + 1 < vectors) v_store(to, v_mul(sum[r][v], end));
+      else v_store_n(to, v_mul(sum[r][v], end), t.last);
+    }
+  }
+}
+
+#define EACH_ROWS(X, v) X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
+#ifdef KERN_LEVEL_avx512
+#define EACH_TILE(X) EACH_ROWS(X, 1) EACH_ROWS(X, 2) EACH_ROWS(X, 3) EACH_ROWS(X, 4)
+#else
+#define EACH_TILE(X) EACH_ROWS(X, 1) EACH_ROWS(X, 2)
+#endif
+#define TILE_FUNCTION(r, v) \
+  static void tile_##r##_##v(const product *p) { multiply(p, r, v, p->last == V_LANES); }
+EACH_TILE(TILE_FUNCTION)
+#define TILE_ROW(r, v) [v - 1][r - 1] = tile_##r##_##v,
+static void (*const tiles[VECTORS][TILE])(const product *p) = {EACH_TILE(TILE_ROW)};
+
+/* What all tasks share, and the scratch of this worker. */
+typedef struct work {
+  const base_tensor *q, *k, *v, *mask;
+  base_tensor *out;
+  int64_t queries, keys, heads, groups, size, values;
+  int64_t mask_strides[4]; /* over [batch, heads, queries, keys] */
+  float scale;
+  bool causal;
+  float *queries_over;      /* [size, PITCH]: a block of queries, turned over and scaled */
+  float *scores;            /* [KEYS, PITCH] */
+  float *most, *sum, *keep; /* [QUERIES]: of what was seen so far; what the sums are multiplied by next */
+  float *k_copy, *v_copy;   /* dense rows, v's padded to whole vectors; NULL: read in place */
+  int64_t copied;           /* the sample and group that the copies are of; -1: none */
+} work;
+
+/* One head's rows of an operand. */
+typedef struct rows_of {
+  const float *at;
+  int64_t pitch;
+} rows_of;
+
+static const float *head_of(const base_tensor *t, int64_t b, int64_t h) {
+  return (const float *)t->data + b * t->strides[BATCH] + h * t->strides[HEADS];
+}
+
+/* `count` <= V_LANES rows of `size` elements as `size` vectors, the c-th at to + c * PITCH: times `scale`, or added to
+ * what is there. */
+V_INLINE void turn_over(const float *from, int64_t row, int64_t step, int64_t count, int64_t size, bool add,
+                        float scale, float *to) {
+  for (int64_t c = 0; c < size; c += V_LANES) {
+    vf square[V_LANES];
+    int64_t columns = base_min_i64(size - c, V_LANES);
+    for (int64_t r = 0; r < V_LANES; r++) {
+      float gathered[V_LANES];
+      const float *at = from + r * row + c * step;
+      if (r >= count) square[r] = v_zero();
+      else if (step == 1) square[r] = columns == V_LANES ? v_load(at) : v_load_n(at, columns);
+      else {
+        for (int64_t i = 0; i < columns; i++) gathered[i] = at[i * step];
+        square[r] = v_load_n(gathered, columns);
+      }
+    }
+    v_transpose(square);
+    for (int64_t i = 0; i < columns; i++) {
+      float *vector = to + (c + i) * PITCH;
+      v_store(vector, add ? v_add(v_load(vector), square[i]) : v_mul(square[i], v_set(scale)));
+    }
+  }
+}
+
+static void take_queries(const work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
+  const float *from = head_of(w->q, b, h);
+  int64_t row = w->q->strides[ROWS];
+  for (int64_t i = 0; i < count; i += V_LANES)
+    turn_over(from + (first + i) * row, row, w->q->strides[SIZE], base_min_i64(count - i, V_LANES), w->size, false,
+              w->scale, w->queries_over + i);
+  for (int64_t i = 0; i < QUERIES; i++) w->most[i] = -INFINITY, w->sum[i] = 0;
+}
+
+static void copy_rows(const base_tensor *t, int64_t b, int64_t g, int64_t rows, int64_t size, int64_t pitch,
+                      float *to) {
+  const float *from = head_of(t, b, g);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < pitch; i++)
+      to[r * pitch + i] = i < size ? from[r * t->strides[ROWS] + i * t->strides[SIZE]] : 0;
+}
+
+static int64_t whole_vectors(int64_t n) { return (n + V_LANES - 1) / V_LANES * V_LANES; }
+
+static void take_keys(work *w, int64_t b, int64_t g, rows_of *keys, rows_of *values) {
+  *keys = (rows_of){head_of(w->k, b, g), w->k->strides[ROWS]};
+  *values = (rows_of){head_of(w->v, b, g), w->v->strides[ROWS]};
+  bool fresh = w->copied != b * w->groups + g;
+  w->copied = b * w->groups + g;
+  if (w->k_copy) {
+    if (fresh) copy_rows(w->k, b, g, w->keys, w->size, w->size, w->k_copy);
+    *keys = (rows_of){w->k_copy, w->size};
+  }
+  if (w->v_copy) {
+    int64_t pitch = whole_vectors(w->values);
+    if (fresh) copy_rows(w->v, b, g, w->keys, w->values, pitch, w->v_copy);
+    *values = (rows_of){w->v_copy, pitch};
+  }
+}
+
+static void multiply_keys(const work *w, rows_of keys, int64_t first, int64_t count, int64_t queries) {
+  int64_t vectors = (queries + V_LANES - 1) / V_LANES;
+  for (int64_t j = 0; j < count; j += TILE)
+    for (int64_t v = 0; v < vectors; v += VECTORS) {
+      product p = {.a = keys.at + (first + j) * keys.pitch,
+                   .b = w->queries_over + v * V_LANES,
+                   .a_row = keys.pitch,
+                   .a_step = 1,
+                   .b_step = PITCH,
+                   .k = w->size,
+                   .c = w->scores + j * PITCH + v * V_LANES,
+                   .c_row = PITCH,
+                   .last = V_LANES};
+      tiles[base_min_i64(vectors - v, VECTORS) - 1][base_min_i64(count - j, TILE) - 1](&p);
+    }
+}
+
+/* Where the mask of keys [key, ...) of queries [query, ...) lies; NULL: there is none. */
+static const float *mask_at(const work *w, int64_t b, int64_t h, int64_t query, int64_t key) {
+  const int64_t *s = w->mask_strides;
+  return w->mask ? (const float *)w->mask->data + b * s[0] + h * s[1] + query * s[2] + key * s[3] : NULL;
+}
+
+/* Adds what the mask has for each query, and hides the keys behind it from a causal one. `ahead`: the first key's place
+ * past the first query's. */
+static void mask_scores(const work *w, const float *mask, int64_t count, int64_t queries, int64_t ahead) {
+  for (int64_t i = 0; mask && w->mask_strides[2] && i < queries; i += V_LANES)
+    turn_over(mask + i * w->mask_strides[2], w->mask_strides[2], w->mask_strides[3], base_min_i64(queries - i, V_LANES),
+              count, true, 1, w->scores + i);
+  for (int64_t j = base_max_i64(1 - ahead, 0); w->causal && j < count; j++)
+    for (int64_t i = 0; i < base_min_i64(ahead + j, queries); i++) w->scores[j * PITCH + i] = -INFINITY;
+}
+
+/* Scores of one vector of queries become exp(score - the largest so far). `mask`: of each key, for all queries. */
+static void soften(const work *w, const float *mask, int64_t count, int64_t at) {
+  float *scores = w->scores + at;
+  vf before = v_load(w->most + at), most = before;
+  for (int64_t j = 0; j < count; j++) {
+    vf score = v_load(scores + j * PITCH);
+    if (mask) {
+      score = v_add(score, v_set(mask[j * w->mask_strides[3]]));
+      v_store(scores + j * PITCH, score);
+    }
+    most = v_max(most, score);
+  }
+  vf base = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
+  vf keep = v_exp_flush(v_sub(before, base)), sum = v_mul(v_load(w->sum + at), keep);
+  for (int64_t j = 0; j < count; j++) {
+    vf power = v_exp_flush(v_sub(v_load(scores + j * PITCH), base));
+    v_store(scores + j * PITCH, power);
+    sum = v_add(sum, power);
+  }
+  v_store(w->most + at, most);
+  v_store(w->keep + at, keep);
+  v_store(w->sum + at, sum);
+}
+
+typedef struct output {
+  float *at;
+  int64_t pitch;
+} output;
+
+static void multiply_values(const work *w, rows_of values, int64_t first, int64_t count, int64_t queries, bool last,
+                            output out) {
+  for (int64_t e = 0; e < w->values; e += VECTORS * V_LANES) {
+    int64_t columns = base_min_i64(w->values - e, VECTORS * V_LANES), vectors = (columns + V_LANES - 1) / V_LANES;
+    for (int64_t i = 0; i < queries; i += TILE) {
+      product p = {.a = w->scores + i,
+                   .b = values.at + first * values.pitch + e,
+                   .a_row = 1,
+                   .a_step = PITCH,
+                   .b_step = values.pitch,
+                   .k = count,
+                   .c = out.at + i * out.pitch + e,
+                   .c_row = out.pitch,
+                   .last = columns - (vectors - 1) * V_LANES,
+                   .keep = first ? w->keep + i : NULL,
+                   .end = last ? w->sum + i : NULL};
+      tiles[vectors - 1][base_min_i64(queries - i, TILE) - 1](&p);
+    }
+  }
+}
+
+/* Sums become what rows are multiplied by at the end. */
+static void invert_sums(const work *w) {
+  for (int64_t i = 0; i < QUERIES; i += V_LANES) {
+    vf sum = v_load(w->sum + i);
+    v_store(w->sum + i, v_select(v_eq(sum, v_zero()), v_zero(), v_div(v_set(1), sum)));
+  }
+}
+
+static void attend(work *w, int64_t b, int64_t h, int64_t first) {
+  int64_t queries = base_min_i64(w->queries - first, QUERIES);
+  int64_t keys = w->causal ? base_min_i64(w->keys, first + queries) : w->keys;
+  rows_of k, v;
+  output out = {(float *)w->out->data + ((b * w->queries + first) * w->heads + h) * w->values, w->heads * w->values};
+  take_queries(w, b, h, first, queries);
+  take_keys(w, b, h * w->groups / w->heads, &k, &v);
+  for (int64_t j = 0; j < keys; j += KEYS) {
+    int64_t count = base_min_i64(keys - j, KEYS);
+    const float *mask = mask_at(w, b, h, first, j);
+    multiply_keys(w, k, j, count, queries);
+    mask_scores(w, mask, count, queries, j - first);
+    for (int64_t i = 0; i < queries; i += V_LANES) soften(w, w->mask_strides[2] ? NULL : mask, count, i);
+    if (j + count == keys) invert_sums(w);
+    multiply_values(w, v, j, count, queries, j + count == keys, out);
+  }
+}
+
+static td_status take_scratch(const base_call *call, work *w) {
+  float *rows = base_call_scratch(call, 3 * QUERIES, sizeof *rows);
+  w->queries_over = base_call_scratch(call, (size_t)w->size, PITCH * sizeof(float));
+  w->scores = base_call_scratch(call, (size_t)base_min_i64(w->keys, KEYS), PITCH * sizeof(float));
+  if (!rows || !w->queries_over || !w->scores) return base_no_memory(call->err, "scratch");
+  w->most = rows, w->sum = rows + QUERIES, w->keep = rows + 2 * QUERIES;
+  w->copied = -1;
+  if (w->k->strides[SIZE] != 1) {
+    w->k_copy = base_call_scratch(call, (size_t)w->keys, (size_t)w->size * sizeof(float));
+    if (!w->k_copy) return base_no_memory(call->err, "scratch");
+  }
+  if (w->v->strides[SIZE] != 1 || w->values % V_LANES) {
+    w->v_copy = base_call_scratch(call, (size_t)w->keys, (size_t)whole_vectors(w->values) * sizeof(float));
+    if (!w->v_copy) return base_no_memory(call->err, "scratch");
+  }
+  return TD_OK;
+}
+
+static void broadcast_mask(work *w, const int64_t *dims) {
+  const base_tensor *m = w->mask;
+  for (int32_t i = 0; m && i < 4; i++) {
+    int32_t own = i - (4 - m->rank);
+    w->mask_strides[i] = own < 0 || m->dims[own] != dims[i] ? 0 : m->strides[own];
+  }
+}
+
+td_status KERN_NAME(attention)(const base_call *call) {
+  const int64_t *q = base_in(call, Q)->dims, *k = base_in(call, K)->dims;
+  work w = {.q = base_in(call, Q),
+            .k = base_in(call, K),
+            .v = base_in(call, V),
+            .mask = base_in(call, MASK),
+            .out = base_out(call, 0),
+            .queries = q[ROWS],
+            .keys = k[ROWS],
+            .heads = q[HEADS],
+            .groups = k[HEADS],
+            .size = q[SIZE],
+            .values = base_in(call, V)->dims[SIZE],
+            .scale = (float)base_attr_float(call->attrs, SCALE),
+            .causal = base_attr_int(call->attrs, CAUSAL) != 0};
+  if (base_tensor_numel(w.out) == 0) return TD_OK;
+  if (w.keys == 0) {
+    if (base_call_first(call) == 0) memset(w.out->data, 0, base_tensor_bytes(w.out));
+    return TD_OK;
+  }
+  TRY(take_scratch(call, &w));
+  broadcast_mask(&w, (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]});
+  int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = q[BATCH] * w.heads * blocks;
+  if (tasks > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "attention over too many rows");
+  for (uint32_t task = base_call_first(call); task < tasks; task = base_call_next(call, task))
+    attend(&w, task / blocks / w.heads, task / blocks % w.heads, task % blocks * QUERIES);
+  return TD_OK;
+}

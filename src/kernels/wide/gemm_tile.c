@@ -76,12 +76,14 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 #define TILES(X) \
   {ROWS_24(X, 1)}, {ROWS_12(X, 2)}, {ROWS_8(X, 3)}, { ROWS_6(X, 4) }
 ROWS_24(TILE, 1)
-ROWS_12(TILE, 2) ROWS_8(TILE, 3) ROWS_6(TILE, 4)
+ROWS_12(TILE, 2)
+ROWS_8(TILE, 3) ROWS_6(TILE, 4)
 #elif defined KERN_LEVEL_avx2
 #define TILES(X) \
   {ROWS_12(X, 1)}, {ROWS_6(X, 2)}, { ROWS_4(X, 3) }
 ROWS_12(TILE, 1)
-ROWS_6(TILE, 2) ROWS_4(TILE, 3)
+ROWS_6(TILE, 2)
+ROWS_4(TILE, 3)
 #elif defined KERN_LEVEL_vector
 #define TILES(X) \
   { ROWS_2(X, 1) }
@@ -90,7 +92,8 @@ ROWS_2(TILE, 1)
 #define TILES(X) \
   {ROWS_12(X, 1)}, {ROWS_6(X, 2)}, {ROWS_4(X, 3)}, { ROWS_3(X, 4) }
 ROWS_12(TILE, 1)
-ROWS_6(TILE, 2) ROWS_4(TILE, 3) ROWS_3(TILE, 4)
+ROWS_6(TILE, 2)
+ROWS_4(TILE, 3) ROWS_3(TILE, 4)
 #endif
     static const tile_function tiles[GEMM_MAX_PANELS][GEMM_MAX_ROWS] = {TILES(NAME)};
 

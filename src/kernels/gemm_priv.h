@@ -1,0 +1,28 @@
+/* gemm_priv.h -- a matrix product with packed B, cut into tasks: the layer between the tile (gemm_tile_priv.h) and the
+ * kernels. A task is a chunk of rows times some groups of panels; a group is as wide as a tile. */
+#ifndef KERNELS_GEMM_PRIV_H
+#define KERNELS_GEMM_PRIV_H
+#include "kernels/epilogue_priv.h"
+#include "kernels/gemm_tile_priv.h"
+
+/* C[m, n] = A[m, k] B[k, n] and an epilogue. */
+typedef struct gemm_product {
+  int64_t m, n, k;
+  const float *a; /* rows of k, a_pitch apart */
+  int64_t a_pitch;
+  const float *b; /* panels: pack.h */
+  float *c;       /* rows of n, c_pitch apart */
+  int64_t c_pitch;
+  const kern_epilogue *e;
+} gemm_product;
+
+/* The tasks of a product, from its sizes alone: row_chunks x column_chunks, numbered so that neighbours share what is
+ * dearer to load. */
+typedef struct gemm_grid {
+  int64_t panels, groups, tiles; /* groups of panels; tiles of rows */
+  int64_t row_chunks, column_chunks;
+  bool rows_first; /* neighbours share rows of A; else columns of B */
+} gemm_grid;
+gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k);
+void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
+#endif

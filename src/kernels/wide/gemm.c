@@ -1,0 +1,70 @@
+/* gemm.c -- products as grids of tasks, and a task as a walk over tiles.
+ *
+ * Within a task a block of B (kc rows of a group of panels) stays in the nearest cache that holds it while the rows of
+ * the chunk pass by, and the chunk of A stays in L2 while the groups pass by. */
+#include "kernels/gemm_priv.h"
+
+enum {
+  BLOCK_K = 1024,       /* rows of B in a block, at most */
+  L2_FLOATS = 64 << 10, /* of A in a chunk: a quarter of the smallest L2 worth tuning for */
+  TASK_FLOPS = 1 << 20, /* some 10 us */
+  TASKS = 24            /* three for each of eight threads */
+};
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k) {
+  gemm_grid grid = {.panels = ceil_div(n, V_LANES)};
+  grid.groups = ceil_div(grid.panels, GEMM_MAX_PANELS);
+  grid.tiles = ceil_div(m, gemm_max_rows(ceil_div(grid.panels, grid.groups)));
+  double flops = 2.0 * (double)m * (double)n * (double)(k + 16); /* a tile costs something without any k */
+  int64_t most = (int64_t)base_min_i64((int64_t)(flops / TASK_FLOPS) + 1, 1 << 20);
+  int64_t kc = base_min_i64(k, BLOCK_K);
+  grid.row_chunks = base_min_i64(grid.tiles, ceil_div(m * kc, L2_FLOATS));
+  grid.column_chunks = base_min_i64(grid.groups, most);
+  if (grid.row_chunks * grid.column_chunks < TASKS)
+    grid.row_chunks = base_min_i64(grid.tiles, ceil_div(TASKS, grid.column_chunks));
+  if (grid.row_chunks * grid.column_chunks > most) {
+    grid.column_chunks = base_max_i64(1, base_min_i64(grid.groups, most / grid.row_chunks));
+    grid.row_chunks = base_max_i64(1, base_min_i64(grid.row_chunks, most / grid.column_chunks));
+  }
+  grid.rows_first = n * kc <= 2 * L2_FLOATS || grid.row_chunks * n < m;
+  return grid;
+}
+
+/* Rows of a chunk times one group, k in [k0, k1). */
+static void block(const gemm_product *g, const gemm_grid *grid, int64_t tile, int64_t last_tile, int64_t group,
+                  int64_t k0, int64_t k1) {
+  int64_t panel = gemm_split(grid->panels, grid->groups, group);
+  int64_t panels = gemm_split(grid->panels, grid->groups, group + 1) - panel, column = panel * V_LANES;
+  const float *rows[GEMM_MAX_ROWS];
+  gemm_tile t = {.a = rows,
+                 .taps = 1,
+                 .k = k1 - k0,
+                 .b = g->b + column * g->k + k0 * V_LANES,
+                 .b_panel = g->k * V_LANES,
+                 .c_pitch = g->c_pitch,
+                 .columns = base_min_i64(panels * V_LANES, g->n - column),
+                 .more = k0 > 0};
+  int64_t from = gemm_split(g->m, grid->tiles, tile);
+  for (; tile < last_tile; tile++) {
+    int64_t to = gemm_split(g->m, grid->tiles, tile + 1);
+    for (int64_t r = from; r < to; r++) rows[r - from] = g->a + r * g->a_pitch + k0;
+    t.c = g->c + from * g->c_pitch + column;
+    const kern_epilogue e = kern_epilogue_at(g->e, from, column);
+    KERN_NAME(gemm_tile)(&t, to - from, panels, k1 == g->k ? &e : NULL);
+    from = to;
+  }
+}
+
+void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task) {
+  int64_t inner = grid->rows_first ? grid->column_chunks : grid->row_chunks;
+  int64_t row = grid->rows_first ? task / inner : task % inner, column = grid->rows_first ? task % inner : task / inner;
+  int64_t tile = gemm_split(grid->tiles, grid->row_chunks, row);
+  int64_t last_tile = gemm_split(grid->tiles, grid->row_chunks, row + 1);
+  int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
+  int64_t blocks = base_max_i64(1, ceil_div(g->k, BLOCK_K));
+  for (int64_t i = 0; i < blocks; i++)
+    for (int64_t group = gemm_split(grid->groups, grid->column_chunks, column); group < last_group; group++)
+      block(g, grid, tile, last_tile, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1));
+}

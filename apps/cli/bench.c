@@ -1,21 +1,6 @@
-/* bench.c -- `treadle bench`: the time of a warm inference.
- *
- * Warm-up: a few runs, at most a quarter of --min-time. Then runs are timed one by one until --min-time has passed and
- * there are enough of them for the percentiles, or five times --min-time has passed. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "measure.h"
+/* bench.c -- `treadle bench`: the time of a warm inference, and how near it is to what the machine can do. */
+#include "bench.h"
 #include "sys/sys.h"
-
-enum { WARM_RUNS = 3, ENOUGH_RUNS = 20, LEAST_RUNS = 2 };
-static const double longest_factor = 5;
-
-typedef struct bench_times {
-  BASE_VEC(double) runs; /* ms, sorted when done */
-  double mean;
-} bench_times;
 
 typedef struct bench_state {
   cli_args *args;
@@ -25,68 +10,30 @@ typedef struct bench_state {
   cli_figures figures;
   double min_ms;
   int64_t batch; /* samples per run, for the throughput */
-  bench_times times;
+  cli_times times;
+  cli_profile profile; /* of one run, or with --layers of many */
   const char *isa;
 } bench_state;
 
-static td_status time_run(td_session *session, double *ms, td_error *err) {
-  double start = cli_now_ms();
-  TRY(td_session_run(session, err));
-  *ms = cli_now_ms() - start;
-  return TD_OK;
-}
-
-static void progress(const bench_state *s, double passed_ms, double *shown_ms) {
-  if (passed_ms - *shown_ms < 200 || !cli_is_terminal(stderr)) return;
-  *shown_ms = passed_ms;
-  fprintf(stderr, "\r\033[K%u runs, %.1f of %.1f s", s->times.runs.count, passed_ms / 1e3, s->min_ms / 1e3);
-}
-
-static td_status warm_up(bench_state *s, td_error *err) {
-  double start = cli_now_ms(), ms;
-  for (int i = 0; i < WARM_RUNS && cli_now_ms() - start < s->min_ms / 4; i++) TRY(time_run(s->session, &ms, err));
-  return TD_OK;
-}
-
-static int by_value(const void *a, const void *b) {
-  const double *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
-static td_status time_runs(bench_state *s, td_error *err) {
-  double start = cli_now_ms(), passed = 0, shown = 0, sum = 0;
-  uint32_t count = 0;
-  while (count < LEAST_RUNS || passed < s->min_ms || (count < ENOUGH_RUNS && passed < longest_factor * s->min_ms)) {
-    double *ms = base_vec_push(s->args->arena, &s->times.runs);
-    if (!ms) return base_no_memory(err, "times");
-    TRY(time_run(s->session, ms, err));
-    sum += *ms;
-    count++;
-    passed = cli_now_ms() - start;
-    progress(s, passed, &shown);
-  }
-  if (shown > 0) fprintf(stderr, "\r\033[K");
-  s->times.mean = sum / count;
-  qsort(s->times.runs.at, count, sizeof(double), by_value);
-  return TD_OK;
-}
-
-/* Nearest rank: the smallest time that at least `part` of the runs do not exceed. */
-static double percentile(const bench_times *times, double part) {
-  double rank = ceil(part * times->runs.count);
-  return times->runs.at[rank < 1 ? 0 : (uint32_t)rank - 1];
-}
-
 static double throughput(const bench_state *s) { return (double)s->batch / s->times.mean * 1e3; }
+static double percent_of_limit(const bench_state *s) { return 100 * s->profile.limit_ms / s->times.mean; }
+
+static void set_memory(json_t *root, const cli_figures *f) {
+  cli_json_set(root, "peak_rss_kib", json_integer((json_int_t)f->memory.peak_rss_kib));
+  cli_json_set(root, "anon_peak_kib", json_integer((json_int_t)f->memory.anon_peak_kib));
+  cli_json_set(root, "arena_bytes", json_integer((json_int_t)f->session.arena_bytes));
+  cli_json_set(root, "arena_lower_bytes", json_integer((json_int_t)f->session.arena_lower));
+  cli_json_set(root, "weights_bytes", json_integer((json_int_t)f->model.weights_bytes));
+}
 
 static td_status print_json(const bench_state *s, td_error *err) {
   const cli_figures *f = &s->figures;
   json_t *root = json_object(), *latency = json_object();
   cli_json_set(latency, "mean", cli_json_real(s->times.mean));
   cli_json_set(latency, "min", cli_json_real(s->times.runs.at[0]));
-  cli_json_set(latency, "p50", cli_json_real(percentile(&s->times, 0.50)));
-  cli_json_set(latency, "p90", cli_json_real(percentile(&s->times, 0.90)));
-  cli_json_set(latency, "p99", cli_json_real(percentile(&s->times, 0.99)));
+  cli_json_set(latency, "p50", cli_json_real(cli_percentile(&s->times, 0.50)));
+  cli_json_set(latency, "p90", cli_json_real(cli_percentile(&s->times, 0.90)));
+  cli_json_set(latency, "p99", cli_json_real(cli_percentile(&s->times, 0.99)));
   cli_json_set(root, "model", cli_json_text(s->args->subject));
   cli_json_set(root, "backend", cli_json_text(f->model.backend));
   cli_json_set(root, "threads", json_integer(f->session.threads));
@@ -98,36 +45,37 @@ static td_status print_json(const bench_state *s, td_error *err) {
   cli_json_set(root, "runs", json_integer(s->times.runs.count));
   cli_json_set(root, "latency_ms", latency);
   cli_json_set(root, "throughput", cli_json_real(throughput(s)));
-  cli_json_set(root, "peak_rss_kib", json_integer((json_int_t)f->memory.peak_rss_kib));
-  cli_json_set(root, "anon_peak_kib", json_integer((json_int_t)f->memory.anon_peak_kib));
-  cli_json_set(root, "arena_bytes", json_integer((json_int_t)f->session.arena_bytes));
-  cli_json_set(root, "weights_bytes", json_integer((json_int_t)f->model.weights_bytes));
-  cli_json_set(root, "gflop", f->model.gflop > 0 ? cli_json_real(f->model.gflop) : json_null());
-  /* There is no measured roofline yet to hold the time against. */
-  cli_json_set(root, "limit_ms", json_null());
-  cli_json_set(root, "percent_of_limit", json_null());
+  set_memory(root, f);
+  cli_json_set(root, "gflop", cli_json_real(s->profile.flops * 1e-9));
+  cli_json_set(root, "limit_ms", cli_json_real(s->profile.limit_ms));
+  cli_json_set(root, "percent_of_limit", cli_json_real(percent_of_limit(s)));
+  if (cli_flag(s->args, "layers")) cli_json_set(root, "layers", cli_profile_json(&s->profile));
   return cli_print_json(root, err);
 }
 
 static void print_text(const bench_state *s) {
   const cli_figures *f = &s->figures;
-  char arena[24], weights[24], resident[24];
+  char arena[24], lower[24], weights[24], resident[24];
   uint32_t threads = f->session.threads;
   printf("%s: %s%.4g ms%s mean of %u runs on %u thread%s (%s)\n", s->args->subject, cli_colour_code(stdout, CLI_BOLD),
          s->times.mean, cli_colour_code(stdout, CLI_PLAIN), s->times.runs.count, threads, threads == 1 ? "" : "s",
          s->isa);
-  printf("  min %.4g  p50 %.4g  p90 %.4g  p99 %.4g ms; %.4g per second", s->times.runs.at[0],
-         percentile(&s->times, 0.50), percentile(&s->times, 0.90), percentile(&s->times, 0.99), throughput(s));
-  if (f->model.gflop > 0) printf("; %.4g GFLOP, %.4g GFLOP/s", f->model.gflop, f->model.gflop / s->times.mean * 1e3);
-  printf("\n  load %.3g ms, compile %.3g ms, first inference %.3g ms\n", f->model.load_ms, f->model.compile_ms,
+  printf("  min %.4g  p50 %.4g  p90 %.4g  p99 %.4g ms; %.4g per second\n", s->times.runs.at[0],
+         cli_percentile(&s->times, 0.50), cli_percentile(&s->times, 0.90), cli_percentile(&s->times, 0.99),
+         throughput(s));
+  printf("  %.4g GFLOP, %.4g GFLOP/s; limit by roofline %.4g ms, %.1f %% of it reached\n", s->profile.flops * 1e-9,
+         s->profile.flops / s->times.mean * 1e-6, s->profile.limit_ms, percent_of_limit(s));
+  printf("  load %.3g ms, compile %.3g ms, first inference %.3g ms\n", f->model.load_ms, f->model.compile_ms,
          f->first_ms);
-  printf("  arena %s, weights %s, resident memory at its peak %s\n",
+  printf("  arena %s (lower bound %s), weights %s, resident memory at its peak %s\n",
          cli_bytes_text(arena, sizeof arena, f->session.arena_bytes),
+         cli_bytes_text(lower, sizeof lower, f->session.arena_lower),
          cli_bytes_text(weights, sizeof weights, f->model.weights_bytes),
          cli_bytes_text(resident, sizeof resident, f->memory.peak_rss_kib * 1024));
+  if (cli_flag(s->args, "layers")) cli_profile_print(&s->profile);
 }
 
-static td_status bench_steps(bench_state *s, td_error *err) {
+static td_status time_model(bench_state *s, td_error *err) {
   double min_s = 1;
   TRY(cli_real(s->args, "min-time", 0, 1e6, &min_s, err));
   s->min_ms = min_s * 1e3;
@@ -137,15 +85,29 @@ static td_status bench_steps(bench_state *s, td_error *err) {
   TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
-  TRY(time_run(s->session, &s->figures.first_ms, err));
-  TRY(warm_up(s, err));
-  TRY(time_runs(s, err));
+  TRY(cli_time_run(s->session, &s->figures.first_ms, err));
+  TRY(cli_time_runs(s->session, s->args->arena, s->min_ms, &s->times, err));
   s->figures.latency_ms = s->times.mean;
+  cli_memory_sample(&s->figures.memory);
+  return cli_read_figures(s->model, s->session, &s->figures, err);
+}
+
+/* After all that is timed: measuring the roofline takes memory that is no model's. */
+static td_status hold_against_limits(bench_state *s, td_error *err) {
+  td_roofline roofline;
   sys_machine machine;
   sys_machine_read(&machine);
-  s->isa = cli_isa_name(machine.isa);
-  cli_memory_sample(&s->figures.memory);
-  TRY(cli_read_figures(s->model, s->session, &s->figures, err));
+  s->isa = cli_value(s->args, "isa");
+  if (!s->isa) s->isa = cli_isa_name(machine.isa);
+  TRY(cli_roofline_read(0, false, &roofline, err));
+  const cli_limits limits = cli_limits_of(&roofline, cli_value(s->args, "isa"), s->figures.session.threads);
+  return cli_profile_runs(s->session, s->model, &limits, cli_flag(s->args, "layers") ? s->min_ms : 0, s->args->arena,
+                          &s->profile, err);
+}
+
+static td_status bench_model(bench_state *s, td_error *err) {
+  TRY(time_model(s, err));
+  TRY(hold_against_limits(s, err));
   if (cli_flag(s->args, "json")) return print_json(s, err);
   print_text(s);
   return TD_OK;
@@ -153,7 +115,7 @@ static td_status bench_steps(bench_state *s, td_error *err) {
 
 static td_status run_bench(cli_args *args, td_error *err) {
   bench_state s = {.args = args};
-  td_status status = bench_steps(&s, err);
+  td_status status = bench_model(&s, err);
   td_session_free(s.session);
   td_model_free(s.model);
   return status;
@@ -165,6 +127,7 @@ static const cli_option bench_options[] = {
     CLI_OPTION_SHAPE,
     {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
+    {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
@@ -181,9 +144,15 @@ const cli_command cli_bench = {
     .summary = "measure the time of a warm inference",
     .text =
         "MODEL is a file or builtin:NAME. The model is loaded, compiled and run once, warmed up, and then timed run\n"
-        "by run for --min-time seconds, longer where that gives few runs.",
+        "by run for --min-time seconds, longer where that gives few runs.\n\n"
+        "The limit is what the machine takes at least, by the measured roofline (see `treadle help roofline`): of "
+        "each\n"
+        "step the longer of its arithmetic at the peak rate and its bytes at the bandwidth of the level of memory "
+        "they\n"
+        "lie in. Algorithms that save arithmetic, as Winograd's do, can stay below it.",
     .examples =
         "treadle bench net.onnx --threads 1\n"
+        "treadle bench net.onnx --threads 1 --layers\n"
         "treadle bench builtin:efficientnet_lite0 --min-time 5 --json\n"
         "treadle bench net.onnx --batch 8",
     .options = bench_options,

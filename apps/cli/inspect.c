@@ -63,7 +63,9 @@ const cli_command cli_inspect = {
     .name = "inspect",
     .operands = "MODEL",
     .summary = "show the graph or the plan of a model",
-    .text = "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs as # lines.",
+    .text =
+        "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs, and after the\n"
+        "passes with what each of them did, as # lines.",
     .examples =
         "treadle inspect net.onnx --stage imported\n"
         "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",

@@ -182,8 +182,9 @@ typedef struct td_model_stats {
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 
-/* Prints the graph or plan as text: stage "imported", "passes" or "plan", format "text", "dot" or "json". `*text` is
- * NUL-terminated, belongs to the caller, and is given back with td_text_free. */
+/* Prints the graph or plan as text: stage "imported", "passes" or "plan", format "text", "dot" or "json". The text of
+ * "passes" begins with what each pass did, a line "# pass NAME: N changes" each. `*text` is NUL-terminated, belongs to
+ * the caller, and is given back with td_text_free. */
 TD_API td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text,
                                 td_error *err);
 TD_API void td_text_free(const td_model *model, char *text);
@@ -238,6 +239,32 @@ typedef struct td_session_stats {
   uint32_t threads; /* that compute a run */
 } td_session_stats;
 TD_API td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err);
+
+/* ---- the steps of a run ------------------------------------------------------------------------------------------ */
+
+/* Hears of every step of a run, before and after it, on the thread that called td_session_run. Steps of a loop come
+ * once for each turn. After a failure some `end` may be missing. Either function may be NULL. */
+typedef struct td_observer {
+  void *user;
+  void (*begin)(void *user, uint32_t step);
+  void (*end)(void *user, uint32_t step);
+} td_observer;
+/* From the next run on; copied. NULL: nobody, as at first. */
+TD_API td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err);
+
+/* What a step is and does: with the shapes of the last run, in one execution. */
+typedef struct td_step {
+  size_t size;        /* sizeof(td_step), set by the caller */
+  const char *name;   /* where it comes from, the user's layer: "node /conv1 (Conv)". Texts are owned by the model */
+  const char *op;     /* "aten::convolution"; "" for what moves data or control alone */
+  const char *kernel; /* the function that computes it */
+  double flops;       /* additions and multiplications, each one */
+  double const_bytes; /* read from constants */
+  double read_bytes;  /* read from other operands, each once */
+  double write_bytes; /* of results */
+} td_step;
+/* Step `index` of td_model_stats.steps. A session that has not run yet knows no shapes: TD_BAD_ARGUMENT. */
+TD_API td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err);
 
 /* ---- what the machine can do ------------------------------------------------------------------------------------- */
 

@@ -34,6 +34,12 @@ struct td_model {
   td_model_stats stats;
 };
 
+struct td_session {
+  td_allocator allocator;
+  run_session *run;
+  const td_model *model;
+};
+
 /* Reads an options struct (NULL: none) whose caller may know fewer or more fields. One without its size is refused. */
 td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err);
 /* Writes a stats struct of the caller's size. */

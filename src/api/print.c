@@ -3,34 +3,45 @@
 
 #include <string.h>
 
-static td_status plan_text(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+static td_status plan_text(const td_model *model, const ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print(plan, text);
+  return plan_print(model->plan, text);
 }
 
-static td_status plan_json(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+static td_status plan_json(const td_model *model, const ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print_json(plan, text);
+  return plan_print_json(model->plan, text);
 }
 
-static td_status plan_dot(const ir_graph *graph, const plan_exe *plan, base_text *text) {
+static td_status plan_dot(const td_model *model, const ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print_dot(plan, text);
+  return plan_print_dot(model->plan, text);
 }
 
-static td_status graph_text(const ir_graph *graph, const plan_exe *plan, base_text *text) {
-  (void)plan;
+static td_status graph_text(const td_model *model, const ir_graph *graph, base_text *text) {
+  (void)model;
   return ir_print(graph, text);
 }
 
-static td_status graph_dot(const ir_graph *graph, const plan_exe *plan, base_text *text) {
-  (void)plan;
+/* The graph, and before it what each pass did: one that found nothing where it should is to be seen. */
+static td_status passes_text(const td_model *model, const ir_graph *graph, base_text *text) {
+  uint32_t count;
+  const passes_row *rows = passes_list(&count);
+  for (uint32_t i = 0; i < count && model->backend->passes; i++)
+    if (model->backend->kernels || !rows[i].kernels)
+      base_text_print(text, "# pass    %s: %u change%s\n", rows[i].name, model->changes[i],
+                      model->changes[i] == 1 ? "" : "s");
+  return ir_print(graph, text);
+}
+
+static td_status graph_dot(const td_model *model, const ir_graph *graph, base_text *text) {
+  (void)model;
   ir_print_dot(graph, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
-static td_status graph_json(const ir_graph *graph, const plan_exe *plan, base_text *text) {
-  (void)plan;
+static td_status graph_json(const td_model *model, const ir_graph *graph, base_text *text) {
+  (void)model;
   ir_print_json(graph, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
@@ -38,12 +49,12 @@ static td_status graph_json(const ir_graph *graph, const plan_exe *plan, base_te
 typedef struct view {
   const char *stage, *format;
   bool fresh; /* from the file, without passes */
-  td_status (*print)(const ir_graph *graph, const plan_exe *plan, base_text *text);
+  td_status (*print)(const td_model *model, const ir_graph *graph, base_text *text);
 } view;
 
 static const view views[] = {
     {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot},
-    {"imported", "json", true, graph_json}, {"passes", "text", false, graph_text},
+    {"imported", "json", true, graph_json}, {"passes", "text", false, passes_text},
     {"passes", "dot", false, graph_dot},    {"passes", "json", false, graph_json},
     {"plan", "text", false, plan_text},     {"plan", "dot", false, plan_dot},
     {"plan", "json", false, plan_json},
@@ -67,7 +78,7 @@ td_status td_model_print(const td_model *model, const char *stage, const char *f
   ir_graph *fresh = NULL;
   if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));
   base_text out = {.allocator = &model->allocator};
-  td_status status = v->print(v->fresh ? fresh : model->graph, model->plan, &out);
+  td_status status = v->print(model, v->fresh ? fresh : model->graph, &out);
   ir_graph_free(fresh);
   /* td_text_free knows no length: hand over a block that starts with it. */
   size_t *block =

@@ -4,12 +4,6 @@
 
 #include <string.h>
 
-struct td_session {
-  td_allocator allocator;
-  run_session *run;
-  const td_model *model;
-};
-
 td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
                          td_error *err) {
   td_session_options o = {0};

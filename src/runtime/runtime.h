@@ -26,4 +26,10 @@ typedef struct run_stats {
   uint64_t runs;
 } run_stats;
 run_stats run_session_stats(const run_session *session);
+
+/* From the next run on, `observer` (copied; NULL: nobody) hears of every step. */
+void run_observe(run_session *session, const td_observer *observer);
+/* What slot `slot` holds since the last run; NULL: there was none, or it failed. Its data may be overwritten, its sizes
+ * hold. */
+const base_value *run_slot(const run_session *session, uint32_t slot);
 #endif

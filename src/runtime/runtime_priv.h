@@ -44,6 +44,8 @@ struct run_session {
   size_t memory_bytes;
   run_stack tail, scratch;
   td_error *err; /* of the run in progress */
+  td_observer observer;
+  bool observed;
   uint64_t runs;
   bool ran; /* outputs are valid */
 };

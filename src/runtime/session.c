@@ -258,3 +258,10 @@ run_stats run_session_stats(const run_session *s) {
   }
   return stats;
 }
+
+void run_observe(run_session *s, const td_observer *observer) {
+  s->observed = observer != NULL;
+  s->observer = observer ? *observer : (td_observer){0};
+}
+
+const base_value *run_slot(const run_session *s, uint32_t slot) { return s->ran ? &s->values[slot] : NULL; }

@@ -43,6 +43,13 @@ static td_status run_call(run_session *s, uint32_t number) {
   return status == TD_OK ? TD_OK : named(s, step, status);
 }
 
+static td_status run_observed(run_session *s, uint32_t number) {
+  if (s->observer.begin) s->observer.begin(s->observer.user, number);
+  TRY(run_call(s, number));
+  if (s->observer.end) s->observer.end(s->observer.user, number);
+  return TD_OK;
+}
+
 static bool same_dims(const base_tensor *a, const base_tensor *b) {
   if (a->rank != b->rank || a->dtype != b->dtype) return false;
   for (int32_t i = 0; i < a->rank; i++)
@@ -170,7 +177,7 @@ td_status run_steps(run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; i < end;) {
     const plan_step *step = &steps[i];
     if (step->kind == PLAN_CALL || step->kind == PLAN_SHOW) {
-      TRY(run_call(s, i));
+      TRY(s->observed ? run_observed(s, i) : run_call(s, i));
       i++;
       continue;
     }

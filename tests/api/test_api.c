@@ -369,6 +369,67 @@ static void sessions_on_threads(void **state) {
   for (int i = 0; i < 4; i++) assert_true(workers[i].ok);
 }
 
+typedef struct heard {
+  uint32_t begun[16], ended[16], open; /* by step; steps between begin and end */
+} heard;
+
+static void begins(void *user, uint32_t step) {
+  heard *h = user;
+  assert_true(step < 16 && h->open == 0);
+  h->begun[step]++;
+  h->open++;
+}
+
+static void ends(void *user, uint32_t step) {
+  heard *h = user;
+  assert_int_equal(h->open, 1);
+  h->ended[step]++;
+  h->open--;
+}
+
+static void observers_hear_of_every_step(void **state) {
+  fixture *f = *state;
+  float data[300];
+  td_error err;
+  td_tensor x = rows(2, data);
+  td_model_stats stats = {.size = sizeof stats};
+  heard h = {.open = 0};
+  assert_int_equal(td_model_get_stats(f->model, &stats, &err), TD_OK);
+  assert_true(stats.steps >= 2 && stats.steps <= 16);
+  assert_int_equal(td_session_observe(f->session, &(td_observer){&h, begins, ends}, &err), TD_OK);
+  assert_int_equal(td_session_set_input(f->session, 0, &x, &err), TD_OK);
+  for (int run = 0; run < 3; run++) assert_int_equal(td_session_run(f->session, &err), TD_OK);
+  assert_int_equal(td_session_observe(f->session, NULL, &err), TD_OK);
+  assert_int_equal(td_session_run(f->session, &err), TD_OK);
+  for (uint32_t i = 0; i < stats.steps; i++) assert_true(h.begun[i] == 3 && h.ended[i] == 3);
+  check_rows(f->session, 2);
+}
+
+/* relu(x) + w for x f32[count, 3]: an operation and three floats per element at most, and w is a constant. */
+static void steps_know_their_work(void **state) {
+  fixture *f = *state;
+  float data[300];
+  td_error err;
+  td_step step = {.size = sizeof step};
+  assert_int_equal(td_session_get_step(f->session, 0, &step, &err), TD_BAD_ARGUMENT);
+  assert_non_null(strstr(err.text, "td_session_run"));
+  for (int64_t count = 10; count <= 100; count += 90) {
+    td_tensor x = rows(count, data);
+    assert_int_equal(td_session_set_input(f->session, 0, &x, &err), TD_OK);
+    assert_int_equal(td_session_run(f->session, &err), TD_OK);
+    assert_int_equal(td_session_get_step(f->session, 0, &step, &err), TD_OK);
+    assert_string_equal(step.op, "aten::relu");
+    assert_non_null(strstr(step.name, "relu (Relu)"));
+    assert_true(step.flops == 3.0 * (double)count);
+    assert_true(step.read_bytes == 12.0 * (double)count && step.write_bytes == 12.0 * (double)count);
+    assert_true(step.const_bytes == 0);
+    assert_int_equal(td_session_get_step(f->session, 1, &step, &err), TD_OK);
+    assert_string_equal(step.op, "aten::add");
+    assert_true(step.const_bytes == 12 && step.read_bytes == 12.0 * (double)count);
+  }
+  assert_int_equal(td_session_get_step(f->session, 16, &step, &err), TD_BAD_ARGUMENT);
+}
+
 static void names(void **state) {
   (void)state;
   char version[32];
@@ -390,6 +451,8 @@ int main(void) {
                                      WITH_MODEL(refuses_null),
                                      WITH_MODEL(structs_of_other_sizes),
                                      WITH_MODEL(refuses_options),
+                                     WITH_MODEL(observers_hear_of_every_step),
+                                     WITH_MODEL(steps_know_their_work),
                                      cmocka_unit_test(lists_and_optionals),
                                      WITH_MODEL(sessions_on_threads),
                                      cmocka_unit_test(names)};

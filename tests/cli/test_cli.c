@@ -404,6 +404,7 @@ static void test_inspect(void **state) {
     outcome got = run(f, base_arena_format(f->arena, "inspect net.onnx --stage %s", stages[i]));
     assert_int_equal(got.status, 0);
     assert_holds(got.out, "# net.onnx\n# input   x: f32[batch,4]\n# output  a/y:0: f32[batch,4]\n");
+    if (i == 1) assert_holds(got.out, "\n# pass    dead: ");
     if (i == 2) continue; /* a plan is printed as text only */
     json_decref(parse(run(f, base_arena_format(f->arena, "inspect net.onnx --stage %s --format json", stages[i])).out));
     got = run(f, base_arena_format(f->arena, "inspect net.onnx --stage %s --format dot", stages[i]));
@@ -452,9 +453,30 @@ static void test_bench(void **state) {
     before = now;
   }
   assert_true(json_number_value(json_object_get(latency, "mean")) > 0);
-  assert_true(json_is_null(json_object_get(root, "limit_ms")));
+  assert_true(json_number_value(json_object_get(root, "arena_bytes")) >=
+              json_number_value(json_object_get(root, "arena_lower_bytes")));
   json_decref(root);
   assert_holds(run(f, "bench net.onnx --min-time 0.01").out, " ms mean of ");
+}
+
+/* Relu of f32[batch, 256], batch 64: 64 KiB read and as many written. */
+static void test_bench_layers(void **state) {
+  fixture *f = *state;
+  save_unary("relu.onnx", "Relu", 256);
+  json_t *root = parse(run(f, "bench relu.onnx --min-time 0.01 --threads 1 --batch 64 --layers --json").out);
+  const json_t *layers = json_object_get(root, "layers"), *layer = json_array_get(layers, 0);
+  assert_int_equal(json_array_size(layers), 1);
+  assert_string_equal(json_string_value(json_object_get(layer, "name")), "/block/one (Relu)");
+  assert_string_equal(json_string_value(json_object_get(layer, "op")), "aten::relu");
+  assert_int_equal(json_integer_value(json_object_get(layer, "calls")), 1);
+  assert_true(json_number_value(json_object_get(layer, "bytes")) == 2 * 64 * 1024);
+  assert_true(json_number_value(json_object_get(layer, "flop")) == 16 * 1024);
+  assert_true(json_number_value(json_object_get(layer, "us")) > 0);
+  assert_true(json_number_value(json_object_get(layer, "limit_us")) > 0);
+  assert_true(json_number_value(json_object_get(root, "limit_ms")) > 0);
+  assert_true(json_number_value(json_object_get(root, "percent_of_limit")) > 0);
+  json_decref(root);
+  assert_holds(run(f, "bench relu.onnx --min-time 0.01 --layers").out, " /block/one (Relu)\n");
 }
 
 int main(void) {
@@ -468,7 +490,7 @@ int main(void) {
       cmocka_unit_test(test_run_builtin),  cmocka_unit_test(test_run_random),
       cmocka_unit_test(test_run_json),     cmocka_unit_test(test_top),
       cmocka_unit_test(test_inspect),      cmocka_unit_test(test_info),
-      cmocka_unit_test(test_bench),
+      cmocka_unit_test(test_bench),        cmocka_unit_test(test_bench_layers),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -1,0 +1,44 @@
+/* bench.h -- timing runs of a session, whole and step by step. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+#include "measure.h"
+#include "roofline.h"
+
+/* ---- whole runs (timing.c) ---- */
+
+typedef struct cli_times {
+  BASE_VEC(double) runs; /* ms, sorted */
+  double mean;
+} cli_times;
+
+td_status cli_time_run(td_session *session, double *ms, td_error *err);
+/* Warms up and times runs one by one until `min_ms` have passed and there are enough of them for the percentiles, or
+ * five times min_ms have passed; at least two. A bar on a terminal shows how far it is. */
+td_status cli_time_runs(td_session *session, base_arena *arena, double min_ms, cli_times *times, td_error *err);
+/* Nearest rank: the smallest time that at least `part` of the runs do not exceed. */
+double cli_percentile(const cli_times *times, double part);
+
+/* ---- step by step (profile.c) ---- */
+
+/* One step of the plan in one run, all its executions together. */
+typedef struct cli_layer {
+  td_step step;
+  double ms; /* in the run where it was shortest */
+  double limit_ms;
+  uint32_t calls; /* in the last run; the others count for one execution */
+} cli_layer;
+
+typedef struct cli_profile {
+  cli_layer *layers; /* those that were executed, in the order of the plan */
+  uint32_t count;
+  double ms, flops, limit_ms; /* sums */
+} cli_profile;
+
+/* Runs the session (which has run before, so that its sizes are known) until `min_ms` have passed, at least once, and
+ * times every step. */
+td_status cli_profile_runs(td_session *session, const td_model *model, const cli_limits *limits, double min_ms,
+                           base_arena *arena, cli_profile *profile, td_error *err);
+/* Steps that do no work -- views, control -- are left out of the table; slowest first. */
+void cli_profile_print(const cli_profile *profile);
+json_t *cli_profile_json(const cli_profile *profile);
+#endif

@@ -1,0 +1,60 @@
+/* timing.c -- whole runs of a warm session, timed one by one. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench.h"
+
+enum { WARM_RUNS = 3, ENOUGH_RUNS = 20, LEAST_RUNS = 2, BAR_CELLS = 24 };
+static const double longest_factor = 5, bar_period_ms = 100;
+
+td_status cli_time_run(td_session *session, double *ms, td_error *err) {
+  double start = cli_now_ms();
+  TRY(td_session_run(session, err));
+  *ms = cli_now_ms() - start;
+  return TD_OK;
+}
+
+static td_status warm_up(td_session *session, double min_ms, td_error *err) {
+  double start = cli_now_ms(), ms;
+  for (int i = 0; i < WARM_RUNS && cli_now_ms() - start < min_ms / 4; i++) TRY(cli_time_run(session, &ms, err));
+  return TD_OK;
+}
+
+static void show_bar(uint32_t runs, double passed_ms, double min_ms) {
+  char cells[BAR_CELLS + 1];
+  double part = passed_ms < min_ms ? passed_ms / min_ms : 1;
+  for (int i = 0; i < BAR_CELLS; i++) cells[i] = i < part * BAR_CELLS ? '#' : '.';
+  cells[BAR_CELLS] = 0;
+  fprintf(stderr, "\r\033[K[%s] %3.0f %%  %u runs, %.3g ms each", cells, 100 * part, runs, passed_ms / runs);
+}
+
+static int by_value(const void *a, const void *b) {
+  const double *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+td_status cli_time_runs(td_session *session, base_arena *arena, double min_ms, cli_times *times, td_error *err) {
+  TRY(warm_up(session, min_ms, err));
+  double start = cli_now_ms(), passed = 0, shown = 0, sum = 0;
+  uint32_t count = 0;
+  while (count < LEAST_RUNS || passed < min_ms || (count < ENOUGH_RUNS && passed < longest_factor * min_ms)) {
+    double *ms = base_vec_push(arena, &times->runs);
+    if (!ms) return base_no_memory(err, "times");
+    TRY(cli_time_run(session, ms, err));
+    sum += *ms;
+    count++;
+    passed = cli_now_ms() - start;
+    if (passed - shown < bar_period_ms || !cli_is_terminal(stderr)) continue;
+    shown = passed;
+    show_bar(count, passed, min_ms);
+  }
+  if (shown > 0) fprintf(stderr, "\r\033[K");
+  times->mean = sum / count;
+  qsort(times->runs.at, count, sizeof(double), by_value);
+  return TD_OK;
+}
+
+double cli_percentile(const cli_times *times, double part) {
+  double rank = ceil(part * times->runs.count);
+  return times->runs.at[rank < 1 ? 0 : (uint32_t)rank - 1];
+}

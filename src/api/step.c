@@ -1,0 +1,78 @@
+/* step.c -- the steps of a run: who watches them, and what each has to do. */
+#include "api/api_priv.h"
+#include "ir/cost.h"
+
+td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_observe needs a session");
+  run_observe(session->run, observer);
+  return TD_OK;
+}
+
+/* What of a value the work is found from; zeroed for what is no tensor. */
+static ir_info info_of(const base_value *value) {
+  if (value->kind != BASE_TENSOR) return (ir_info){.type = {.kind = IR_LIST}};
+  return (ir_info){.type = ir_tensor(value->tensor.dtype, value->tensor.rank, value->tensor.dims)};
+}
+
+static double bytes_of(const base_value *value) {
+  return value && value->kind == BASE_TENSOR ? (double)base_tensor_bytes(&value->tensor) : 0;
+}
+
+static bool constant(const plan_exe *plan, uint32_t slot) {
+  return plan->slots.at[plan->slots.at[slot].root].place == PLAN_CONST;
+}
+
+static void count_bytes(const td_session *s, const plan_step *step, const ir_op *op, td_step *to) {
+  const plan_exe *plan = s->model->plan;
+  const uint32_t *in = plan->operands.at + step->in, *out = plan->operands.at + step->out;
+  for (uint32_t i = 0; i < step->out_count; i++)
+    if (out[i] != PLAN_NONE) to->write_bytes += bytes_of(run_slot(s->run, out[i]));
+  for (uint32_t i = 0; i < step->in_count; i++) {
+    if (in[i] == PLAN_NONE) continue;
+    /* Of a table that is looked up, only what comes out is read. */
+    double bytes = op && i == 0 && op->flags & IR_OP_LOOKUP ? to->write_bytes : bytes_of(run_slot(s->run, in[i]));
+    *(constant(plan, in[i]) ? &to->const_bytes : &to->read_bytes) += bytes;
+  }
+}
+
+static td_status count_flops(const td_session *s, const plan_step *step, const ir_op *op, td_step *to, td_error *err) {
+  const plan_exe *plan = s->model->plan;
+  const uint32_t *slots[] = {plan->operands.at + step->in, plan->operands.at + step->out};
+  const size_t count = (size_t)step->in_count + step->out_count;
+  const size_t bytes = count * (sizeof(ir_info) + sizeof(ir_info *));
+  ir_info *infos = base_alloc(&s->allocator, bytes);
+  if (!infos) return base_no_memory(err, "a step");
+  const ir_info **in = (const ir_info **)(void *)(infos + count);
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t slot = i < step->in_count ? slots[0][i] : slots[1][i - step->in_count];
+    infos[i] = slot == PLAN_NONE ? (ir_info){.type = ir_tensor(TD_F32, 0, NULL)} : info_of(run_slot(s->run, slot));
+    in[i] = slot == PLAN_NONE ? NULL : &infos[i];
+  }
+  ir_work work;
+  ir_cost(op, plan_attrs(plan, step->attrs), in, step->in_count, infos + step->in_count, step->out_count, &work);
+  to->flops = work.flops;
+  base_free(&s->allocator, infos, bytes);
+  return TD_OK;
+}
+
+td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err) {
+  if (!session || !step)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_step needs a session and a struct");
+  const plan_exe *plan = session->model->plan;
+  if (index >= plan->steps.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no step %zu; the model has %u", index,
+                     plan->steps.count);
+  if (!run_slot(session->run, 0))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "sizes are known after a run; call td_session_run");
+  const plan_step *s = &plan->steps.at[index];
+  td_step to = {.name = plan_name(plan, s->name), .op = "", .kernel = ""};
+  if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
+    const plan_function *f = &plan->functions.at[s->function];
+    const ir_op *op = f->op;
+    to.kernel = f->name;
+    if (op) to.op = op->name;
+    if (s->kind == PLAN_CALL) count_bytes(session, s, op, &to);
+    if (s->kind == PLAN_CALL && op) TRY(count_flops(session, s, op, &to, err));
+  }
+  return api_write_stats(step, &to, sizeof to, err);
+}

@@ -1,0 +1,392 @@
+/* channels_last.c -- one layout for images, [N, spatial..., C], from the first convolution to the last.
+ *
+ * A convolution becomes td::conv between two permutations; then every operator that can, takes the tensor in front of
+ * the permutation and puts a permutation behind itself, which so moves down to where the graph ends or where a
+ * permutation meets its inverse and both go:
+ *
+ *     y = aten::convolution(x)   ->   y = first(td::conv(last(x)))        first: [N, spatial..., C] -> [N, C,
+ * spatial...] relu(first(t))             ->   first(relu(t)) last(first(t))             ->   t
+ *
+ * Requires: a verified graph; weights and padding known. Keeps: types of what is not rewritten, numbers. Breaks:
+ * nothing. */
+#include "passes/passes_priv.h"
+
+#include <string.h>
+
+enum { IMAGE_CHANNELS = 4 }; /* an input of so few channels is read by the convolution as it lies */
+
+/* ---- the two permutations ---- */
+
+static void order_first(int32_t rank, int64_t *order) {
+  for (int32_t i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
+}
+static void order_last(int32_t rank, int64_t *order) {
+  for (int32_t i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == rank - 1 ? 1 : i + 1;
+}
+/* Axis of the tensor with channels last for axis `a` of the one with channels first. */
+static int64_t axis_last(int64_t a, int32_t rank) {
+  if (a < 0) a += rank;
+  return a == 0 ? 0 : a == 1 ? rank - 1 : a - 1;
+}
+
+static int32_t rank_of(const passes_edit *e, ir_value v) { return ir_type_of(e->graph, v)->rank; }
+
+/* The tensor with channels last that `v` shows with channels first; none: it does not come from one. */
+static ir_value source(passes_edit *e, ir_value v) {
+  const ir_node_def *node = passes_producer(e, v, "aten::permute");
+  uint32_t count;
+  const int64_t *have = node ? passes_ints(node, "dims", &count) : NULL;
+  int64_t want[BASE_MAX_RANK];
+  int32_t rank = node ? rank_of(e, v) : 0;
+  if (rank < 3 || count != (uint32_t)rank) return IR_NO_VALUE;
+  order_first(rank, want);
+  return memcmp(have, want, (size_t)rank * sizeof *want) == 0 ? node->in[0] : IR_NO_VALUE;
+}
+
+static td_status permute(passes_edit *e, ir_node at, ir_value v, const int64_t *order, ir_value *out) {
+  const base_arg arg = ARG_INTS("dims", order, rank_of(e, v));
+  return passes_add(e, at, "aten::permute", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
+                    out);
+}
+
+/* `v` with channels last: what it came from, or permuted. */
+static td_status to_last(passes_edit *e, ir_node at, ir_value v, ir_value *out) {
+  int64_t order[BASE_MAX_RANK];
+  *out = source(e, v);
+  if (out->id) return TD_OK;
+  order_last(rank_of(e, v), order);
+  return permute(e, at, v, order, out);
+}
+
+/* `made`, with channels last, takes the place of `node`. */
+static td_status finish(passes_edit *e, ir_node node, ir_value made) {
+  int64_t order[BASE_MAX_RANK];
+  ir_value shown;
+  order_first(rank_of(e, made), order);
+  TRY(permute(e, node, made, order, &shown));
+  return passes_take_place(e, node, shown);
+}
+
+/* ---- convolutions ---- */
+
+static int64_t list_at(const ir_node_def *node, const char *name, uint32_t i, int64_t absent) {
+  uint32_t count;
+  const int64_t *list = passes_ints(node, name, &count);
+  return i < count ? list[i] : absent;
+}
+
+typedef struct window {
+  uint32_t spatial;
+  int64_t kernel[3], stride[3], dilation[3], padding[6];
+} window;
+
+/* `auto_pad` resolved; false: the sizes that it takes are open. */
+static bool find_window(const passes_edit *e, const ir_node_def *node, const base_tensor *w, window *win) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]);
+  const char *same = passes_str(node, "auto_pad");
+  *win = (window){.spatial = (uint32_t)w->rank - 2};
+  for (uint32_t i = 0; i < win->spatial; i++) {
+    win->kernel[i] = w->dims[2 + i];
+    win->stride[i] = list_at(node, "stride", i, 1);
+    win->dilation[i] = list_at(node, "dilation", i, 1);
+    win->padding[i] = list_at(node, "padding", i, 0);
+    win->padding[win->spatial + i] = list_at(node, "padding", win->spatial + i, 0);
+    if (!*same) continue;
+    int64_t in = x->dims[2 + i];
+    if (!base_dim_known(in) || in < 1) return false;
+    int64_t reach = ((in - 1) / win->stride[i]) * win->stride[i] + (win->kernel[i] - 1) * win->dilation[i] + 1;
+    int64_t pad = base_max_i64(reach - in, 0), less = pad / 2;
+    win->padding[i] = strcmp(same, "same_upper") == 0 ? less : pad - less;
+    win->padding[win->spatial + i] = pad - win->padding[i];
+  }
+  return true;
+}
+
+static const char *operator_for(const ir_node_def *node, const base_tensor *w) {
+  if (passes_int(node, "transposed")) return "td::conv_transpose";
+  bool depthwise = w->dims[1] == 1 && passes_int(node, "groups") == w->dims[0] && w->dims[0] > 1;
+  return depthwise ? "td::depthwise_conv" : "td::conv";
+}
+
+static bool is_convertible(const passes_edit *e, const ir_node_def *node) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]);
+  const base_tensor *w = passes_constant(e, node, 1), *bias = passes_constant(e, node, 2);
+  uint32_t sized;
+  passes_ints(node, "output_size", &sized);
+  return w && w->dtype == TD_F32 && base_tensor_numel(w) > 0 && x->rank >= 3 && x->rank <= 5 && w->rank == x->rank &&
+         base_dim_known(x->dims[1]) && !sized && (node->in_count < 3 || !node->in[2].id || bias) &&
+         !(passes_int(node, "transposed") && *passes_str(node, "auto_pad"));
+}
+
+static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def *node) {
+  window win;
+  const base_tensor *w = passes_constant(e, node, 1);
+  if (!is_convertible(e, node) || !find_window(e, node, w, &win)) return TD_OK;
+  const char *op = operator_for(node, w);
+  int64_t groups = passes_int(node, "groups"), more[3];
+  bool transposed = passes_int(node, "transposed");
+  bool image =
+      !transposed && strcmp(op, "td::conv") == 0 && w->dims[1] * groups <= IMAGE_CHANNELS && !source(e, node->in[0]).id;
+  base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
+                     ARG_INTS("stride", win.stride, win.spatial),
+                     ARG_INTS("padding", win.padding, 2 * win.spatial),
+                     ARG_INTS("dilation", win.dilation, win.spatial),
+                     ARG_INT("groups", groups),
+                     ARG_INT("channels", transposed ? w->dims[1] * groups : w->dims[0]),
+                     ARG_BOOL("channels_first", image),
+                     ARG_INTS("output_padding", more, win.spatial)};
+  for (uint32_t i = 0; i < win.spatial; i++) more[i] = list_at(node, "output_padding", i, 0);
+  ir_value in[3] = {node->in[0], node->in[1], node->in_count > 2 ? node->in[2] : IR_NO_VALUE}, made;
+  if (!image) TRY(to_last(e, id, in[0], &in[0]));
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = transposed ? 8 : 7};
+  TRY(passes_add(e, id, op, spec, NULL, &made));
+  return finish(e, id, made);
+}
+
+/* ---- operators that permutations pass ---- */
+
+/* The node again, over `in`, its attributes but for those of `changed`. */
+static td_status again(passes_edit *e, ir_node id, const ir_value *in, const base_arg *changed, uint32_t changes) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  base_arg *args = base_new(e->scratch, base_arg, (size_t)node->op->attr_count + 1);
+  if (!args) return base_no_memory(e->err, "a pass");
+  uint32_t count = passes_args(node, args);
+  for (uint32_t i = 0; i < changes; i++) *passes_arg(args, count, changed[i].name) = changed[i];
+  const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = count};
+  ir_value made;
+  TRY(passes_add(e, id, node->op->name, spec, NULL, &made));
+  return finish(e, id, made);
+}
+
+/* A constant that broadcasts to `rank` dims, with channels last: the same elements, seen otherwise. */
+static td_status constant_last(passes_edit *e, const base_tensor *t, int32_t rank, ir_value *v) {
+  int64_t order[BASE_MAX_RANK];
+  base_tensor padded = *t, moved;
+  padded.rank = rank;
+  for (int32_t i = 0; i < rank; i++) {
+    int32_t from = i - (rank - t->rank);
+    padded.dims[i] = from < 0 ? 1 : t->dims[from];
+    padded.strides[i] = from < 0 ? 0 : t->strides[from];
+  }
+  moved = padded;
+  order_last(rank, order);
+  for (int32_t i = 0; i < rank; i++) {
+    moved.dims[i] = padded.dims[order[i]];
+    moved.strides[i] = padded.strides[order[i]];
+  }
+  return ir_add_constant(e->graph, &moved, NULL, v, e->err);
+}
+
+/* Can operand `v` of an elementwise operator over `rank` dims be had with channels last? */
+static bool can_follow(const passes_edit *e, ir_value v, int32_t rank) {
+  if (!v.id) return true;
+  const base_tensor *t = passes_constant_value(e, v);
+  return t ? t->rank <= rank && t->rank + 1 >= 0 : rank_of(e, v) == rank;
+}
+
+static td_status follow(passes_edit *e, ir_node at, ir_value v, int32_t rank, ir_value *out) {
+  const base_tensor *t = passes_constant_value(e, v);
+  *out = v;
+  if (!v.id || (t && base_tensor_numel(t) == 1)) return TD_OK;
+  return t ? constant_last(e, t, rank, out) : to_last(e, at, v, out);
+}
+
+static td_status visit_elementwise(passes_edit *e, ir_node id, const ir_node_def *node) {
+  int32_t rank = rank_of(e, node->out[0]);
+  bool leads = false;
+  ir_value in[8];
+  if (node->out_count != 1 || node->in_count > 8) return TD_OK;
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    if (!can_follow(e, node->in[i], rank)) return TD_OK;
+    /* One that only broadcasts does not decide for the others. */
+    leads |= node->in[i].id && source(e, node->in[i]).id && rank_of(e, node->in[i]) == rank &&
+             memcmp(ir_type_of(e->graph, node->in[i])->dims, ir_type_of(e->graph, node->out[0])->dims,
+                    (size_t)rank * sizeof(base_dim)) == 0;
+  }
+  if (!leads) return TD_OK;
+  for (uint32_t i = 0; i < node->in_count; i++) TRY(follow(e, id, ir_node_of(e->graph, id)->in[i], rank, &in[i]));
+  return again(e, id, in, NULL, 0);
+}
+
+static bool has_attr(const ir_op *op, const char *name) {
+  return op->attr_count && strcmp(op->attrs[passes_attr(op, name)].name, name) == 0;
+}
+
+/* Operators with an attribute `channels_last`: pools, group norm. */
+static td_status visit_image(passes_edit *e, ir_node id, const ir_node_def *node) {
+  ir_value in[8];
+  if (!has_attr(node->op, "channels_last") || passes_int(node, "channels_last") || node->in_count > 8) return TD_OK;
+  for (uint32_t i = 1; i < node->out_count; i++)
+    if (passes_uses(e, node->out[i])) return TD_OK;
+  memcpy(in, node->in, node->in_count * sizeof *in);
+  in[0] = source(e, in[0]);
+  if (!in[0].id) return TD_OK;
+  const base_arg changed = {.name = "channels_last", .kind = BASE_ATTR_BOOL, .i = 1};
+  return again(e, id, in, &changed, 1);
+}
+
+static td_status visit_cat(passes_edit *e, ir_node id, const ir_node_def *node) {
+  int32_t rank = rank_of(e, node->out[0]);
+  uint32_t count = node->in_count, found = 0;
+  ir_value *in = base_new(e->scratch, ir_value, (size_t)count + 1);
+  if (!in) return base_no_memory(e->err, "a pass");
+  for (uint32_t i = 0; i < count; i++) {
+    if (rank_of(e, node->in[i]) != rank || passes_constant(e, node, i)) return TD_OK;
+    found += source(e, node->in[i]).id != 0;
+  }
+  if (!found) return TD_OK;
+  const base_arg dim = ARG_INT("dim", axis_last(passes_int(node, "dim"), rank));
+  for (uint32_t i = 0; i < count; i++) TRY(to_last(e, id, ir_node_of(e->graph, id)->in[i], &in[i]));
+  return again(e, id, in, &dim, 1);
+}
+
+/* softmax, chunk: one axis. */
+static td_status visit_axis(passes_edit *e, ir_node id, const ir_node_def *node) {
+  ir_value in = source(e, node->in[0]);
+  if (!in.id || node->in_count != 1 || node->out_count != 1) return TD_OK;
+  const base_arg dim = ARG_INT("dim", axis_last(passes_int(node, "dim"), rank_of(e, in)));
+  return again(e, id, &in, &dim, 1);
+}
+
+/* Reductions over named axes that are kept, or over all spatial ones, after which [N, C] is left either way. */
+static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *node) {
+  ir_value in = source(e, node->in[0]), made;
+  uint32_t count;
+  const int64_t *dims = passes_ints(node, "dim", &count);
+  int64_t mapped[BASE_MAX_RANK];
+  if (!in.id || node->in_count != 1 || node->out_count != 1 || count == 0 || count > BASE_MAX_RANK) return TD_OK;
+  int32_t rank = rank_of(e, in);
+  bool keeps = passes_int(node, "keepdim"), spatial = count == (uint32_t)rank - 2;
+  for (uint32_t i = 0; i < count; i++) {
+    mapped[i] = axis_last(dims[i], rank);
+    spatial &= mapped[i] >= 1 && mapped[i] < rank - 1;
+  }
+  const base_arg changed = ARG_INTS("dim", mapped, count);
+  if (keeps) return again(e, id, &in, &changed, 1);
+  if (!spatial) return TD_OK;
+  const base_arg args[] = {changed, ARG_BOOL("keepdim", false)};
+  TRY(passes_add(e, id, node->op->name, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2}, NULL,
+                 &made));
+  return passes_take_place(e, id, made);
+}
+
+static td_status visit_resize(passes_edit *e, ir_node id, const ir_node_def *node) {
+  ir_value in[4] = {source(e, node->in[0])};
+  uint32_t count;
+  const int64_t *axes = passes_ints(node, "axes", &count);
+  int64_t mapped[BASE_MAX_RANK];
+  if (!in[0].id || node->in_count > 4) return TD_OK;
+  int32_t rank = rank_of(e, in[0]);
+  uint32_t all = count ? count : (uint32_t)rank;
+  for (uint32_t i = 0; i < all && i < BASE_MAX_RANK; i++) mapped[i] = axis_last(count ? axes[i] : (int64_t)i, rank);
+  for (uint32_t i = 1; i < node->in_count; i++) in[i] = node->in[i];
+  const base_arg changed = ARG_INTS("axes", mapped, all);
+  return again(e, id, in, &changed, 1);
+}
+
+/* A slice along constant axes. */
+static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node) {
+  ir_value in[5] = {source(e, node->in[0])};
+  if (!in[0].id) return TD_OK;
+  const base_tensor *axes = passes_constant(e, node, 3);
+  int64_t mapped[BASE_MAX_RANK];
+  if (!axes || base_tensor_numel(axes) > BASE_MAX_RANK) return TD_OK;
+  for (int64_t i = 0; i < base_tensor_numel(axes); i++)
+    mapped[i] = axis_last(base_load_i64(axes->dtype, axes->data, i), rank_of(e, in[0]));
+  for (uint32_t i = 1; i < node->in_count; i++) in[i] = node->in[i];
+  TRY(ir_add_ints(e->graph, mapped, (uint32_t)base_tensor_numel(axes), &in[3], e->err));
+  return again(e, id, in, NULL, 0);
+}
+
+/* ---- permutations and views ---- */
+
+/* permute(permute(t)) is one permutation, or none. */
+static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def *inner = passes_producer(e, node->in[0], "aten::permute");
+  uint32_t outer_count, inner_count;
+  const int64_t *second = passes_ints(node, "dims", &outer_count);
+  const int64_t *first = inner ? passes_ints(inner, "dims", &inner_count) : NULL;
+  int64_t order[BASE_MAX_RANK];
+  if (!first || outer_count != inner_count || outer_count == 0) return TD_OK;
+  bool identity = true;
+  for (uint32_t i = 0; i < outer_count; i++) {
+    order[i] = first[second[i] < 0 ? second[i] + outer_count : second[i]];
+    if (order[i] < 0) order[i] += outer_count;
+    identity &= order[i] == (int64_t)i;
+  }
+  ir_value out = inner->in[0];
+  if (!identity) TRY(permute(e, id, out, order, &out));
+  return passes_take_place(e, id, out);
+}
+
+static bool is_one(const passes_edit *e, ir_value v, int32_t first, int32_t end) {
+  for (int32_t i = first; i < end; i++)
+    if (ir_type_of(e->graph, v)->dims[i] != 1) return false;
+  return true;
+}
+
+/* [N, C, 1...] as [N, C] has its elements in the same order either way. */
+static td_status flatten_pixel(passes_edit *e, ir_node id, ir_value t) {
+  const base_arg axis = ARG_INT("axis", 1);
+  ir_value made;
+  TRY(passes_add(e, id, "td::flatten", (ir_new_node){.in = &t, .in_count = 1, .args = &axis, .arg_count = 1}, NULL,
+                 &made));
+  return passes_take_place(e, id, made);
+}
+
+/* [N, C, spatial...] as [N, C, pixels]: the pixels merge with channels last too. */
+static td_status merge_pixels(passes_edit *e, ir_node id, ir_value t, const base_dim *dims) {
+  static const int64_t swap[] = {0, 2, 1};
+  const int64_t shape[] = {-1, dims[2], dims[1]};
+  ir_value in[2] = {t}, made;
+  TRY(ir_add_ints(e->graph, shape, 3, &in[1], e->err));
+  TRY(passes_add(e, id, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
+  TRY(permute(e, id, made, swap, &made));
+  return passes_take_place(e, id, made);
+}
+
+static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node) {
+  ir_value t = source(e, node->in[0]);
+  if (!t.id) return TD_OK;
+  const ir_type *from = ir_type_of(e->graph, node->in[0]), *to = ir_type_of(e->graph, node->out[0]);
+  if (to->rank < 2 || to->dims[0] != from->dims[0] || to->dims[1] != from->dims[1]) return TD_OK;
+  if (to->rank == 2 && is_one(e, node->in[0], 2, from->rank)) return flatten_pixel(e, id, t);
+  bool merges = to->rank == 3 && from->rank > 3 && base_dim_known(to->dims[1]) && base_dim_known(to->dims[2]);
+  return merges && base_dim_known(to->dims[0]) && to->dims[0] * to->dims[1] * to->dims[2] > 0
+             ? merge_pixels(e, id, t, to->dims)
+             : TD_OK;
+}
+
+static const struct {
+  const char *op;
+  td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
+} rows[] = {
+    {"aten::convolution", visit_convolution},
+    {"td::max_pool", visit_image},
+    {"td::avg_pool", visit_image},
+    {"aten::native_group_norm", visit_image},
+    {"aten::cat", visit_cat},
+    {"aten::_softmax", visit_axis},
+    {"td::chunk", visit_axis},
+    {"aten::mean", visit_reduction},
+    {"aten::sum", visit_reduction},
+    {"aten::amax", visit_reduction},
+    {"td::resize", visit_resize},
+    {"aten::slice", visit_slice},
+    {"aten::permute", visit_permute},
+    {"aten::view", visit_view},
+    {"aten::squeeze", visit_view},
+    {"td::flatten", visit_view},
+};
+
+static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  if (!node->in_count || !node->in[0].id || ir_type_of(e->graph, node->in[0])->kind != IR_TENSOR) return TD_OK;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].visit(e, id, node);
+  return node->op->flags & IR_OP_ELEMENTWISE ? visit_elementwise(e, id, node) : TD_OK;
+}
+
+td_status passes_channels_last(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  return passes_each(graph, setting, changes, err, visit);
+}

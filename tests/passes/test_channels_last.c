@@ -1,0 +1,148 @@
+/* Images with channels last: what the permutations pass, where they meet and go, and where they stay. */
+#include "passes/change.h"
+
+/* Between two convolutions nothing is permuted; pools, pairs, joins and activations follow. */
+static void a_network_is_permuted_at_its_ends(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "const %2: f32[2, 2, 1, 1] = {1, 2, 3, 4}\n"
+                "%3 = aten::convolution(%0, %1)\n"
+                "%4 = aten::relu(%3)\n"
+                "%5 = td::max_pool(%4) {kernel_size = [2, 2], stride = [2, 2]}\n"
+                "%6 = aten::convolution(%5, %2)\n"
+                "%7 = aten::add(%6, %5)\n"
+                "%8 = aten::cat(%7, %6) {dim = 1}\n"
+                "output \"y\" %8\n",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "const %2: f32[2, 2, 1, 1] = {1, 2, 3, 4}\n"
+                "%3 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
+                "%4 = td::conv(%3, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "%5 = aten::relu(%4): f32[1, 4, 4, 2]\n"
+                "%6 = td::max_pool(%5) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"\", kernel_size = "
+                "[2, 2], ceil_mode = false, column_major_indices = false, channels_last = true}: f32[1, 2, 2, 2]\n"
+                "%7 = td::conv(%6, %2) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 2, 2, 2]\n"
+                "%8 = aten::add(%7, %6): f32[1, 2, 2, 2]\n"
+                "%9 = aten::cat(%8, %7) {dim = 3}: f32[1, 2, 2, 4]\n"
+                "%10 = aten::permute(%9) {dims = [0, 3, 1, 2]}: f32[1, 4, 2, 2]\n"
+                "output \"y\" %10\n",
+                6);
+}
+
+static void constants_are_seen_with_channels_last(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "const %2: f32[2, 1, 1] = {1, 2}\n"
+                "const %3: f32[] = {3}\n"
+                "%4 = aten::convolution(%0, %1)\n"
+                "%5 = aten::mul(%4, %2)\n"
+                "%6 = aten::div(%5, %3)\n"
+                "output \"y\" %6\n",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "const %2: f32[1, 1, 1, 2] = {1, 2}\n"
+                "const %3: f32[] = {3}\n"
+                "%4 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
+                "%5 = td::conv(%4, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "%6 = aten::mul(%5, %2): f32[1, 4, 4, 2]\n"
+                "%7 = aten::div(%6, %3) {rounding_mode = \"\"}: f32[1, 4, 4, 2]\n"
+                "%8 = aten::permute(%7) {dims = [0, 3, 1, 2]}: f32[1, 2, 4, 4]\n"
+                "output \"y\" %8\n",
+                3);
+}
+
+static void permutations_meet(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 2, 3, 4]\n"
+                "%1 = aten::permute(%0) {dims = [0, 2, 3, 1]}\n"
+                "%2 = aten::permute(%1) {dims = [0, 3, 1, 2]}\n"
+                "%3 = aten::permute(%1) {dims = [0, 2, 1, 3]}\n"
+                "output \"y\" %2\noutput \"z\" %3\n",
+                "input %0 \"x\": f32[1, 2, 3, 4]\n"
+                "%1 = aten::permute(%0) {dims = [0, 3, 2, 1]}: f32[1, 4, 3, 2]\n"
+                "output \"y\" %0\n"
+                "output \"z\" %1\n",
+                2);
+}
+
+/* A vision transformer's patches: [N, C, H, W] as [N, C, H W], transposed, is [N, H, W, C] as [N, H W, C]. */
+static void patches_become_tokens_without_moving(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 3, 4, 4]\n"
+                "const %1: f32[2, 3, 1, 1] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: i64[3] = {1, 2, 16}\n"
+                "%3 = aten::convolution(%0, %1)\n"
+                "%4 = aten::view(%3, %2)\n"
+                "%5 = aten::permute(%4) {dims = [0, 2, 1]}\n"
+                "output \"y\" %5\n",
+                "input %0 \"x\": f32[1, 3, 4, 4]\n"
+                "const %1: f32[2, 3, 1, 1] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: i64[3] = {-1, 16, 2}\n"
+                "%3 = td::conv(%0, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "%4 = aten::view(%3, %2) {zero_copies = false}: f32[1, 16, 2]\n"
+                "output \"y\" %4\n",
+                3);
+}
+
+static void means_over_pixels_leave_channels(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "%2 = aten::convolution(%0, %1)\n"
+                "%3 = aten::mean(%2) {dim = [2, 3], keepdim = false}\n"
+                "%4 = td::avg_pool(%2)\n"
+                "%5 = td::flatten(%4)\n"
+                "output \"y\" %3\noutput \"z\" %5\n",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "%2 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
+                "%3 = td::conv(%2, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "%4 = aten::mean(%3) {dim = [1, 2], keepdim = false, noop = false}: f32[1, 2]\n"
+                "%5 = td::avg_pool(%3) {stride = [], padding = [], dilation = [], auto_pad = \"\", kernel_size = [], "
+                "ceil_mode = false, count_include_pad = false, channels_last = true}: f32[1, 1, 1, 2]\n"
+                "%6 = td::flatten(%5) {axis = 1}: f32[1, 2]\n"
+                "output \"y\" %4\n"
+                "output \"z\" %6\n",
+                4);
+}
+
+static void what_cannot_follow_stays(void **state) {
+  (void)state;
+  /* weights that are no constant; padding that depends on an open size */
+  expect_same("channels_last",
+              "input %0 \"x\": f32[1, 2, h, 4]\n"
+              "input %1 \"w\": f32[2, 2, 1, 1]\n"
+              "%2 = aten::convolution(%0, %1) {stride = [], padding = [], dilation = [], auto_pad = \"\", transposed = "
+              "false, output_padding = [], groups = 1, output_size = []}: f32[1, 2, h, 4]\n"
+              "%3 = aten::relu(%2): f32[1, 2, h, 4]\n"
+              "output \"y\" %3\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_network_is_permuted_at_its_ends),
+      cmocka_unit_test(constants_are_seen_with_channels_last),
+      cmocka_unit_test(permutations_meet),
+      cmocka_unit_test(patches_become_tokens_without_moving),
+      cmocka_unit_test(means_over_pixels_leave_channels),
+      cmocka_unit_test(what_cannot_follow_stays),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

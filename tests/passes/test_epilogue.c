@@ -1,0 +1,168 @@
+/* Products with constant matrices, what moves into their epilogues, and in which order. */
+#include "passes/change.h"
+
+static void products_become_linear(void **state) {
+  (void)state;
+  expect_change("linear",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: f32[1, 3] = {1, 2, 3}\n"
+                "const %3: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+                "%4 = aten::matmul(%0, %1)\n"
+                "%5 = td::gemm(%0, %1, %2)\n"
+                "%6 = td::gemm(%5, %3) {trans_b = true}\n"
+                "output \"a\" %4\noutput \"b\" %6\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: f32[3] = {1, 2, 3}\n"
+                "const %3: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+                "%4 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[n, 3]\n"
+                "%5 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[n, 3]\n"
+                "%6 = td::linear(%5, %3) {trans_w = true, n = 4, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[n, 4]\n"
+                "output \"a\" %4\n"
+                "output \"b\" %6\n",
+                3);
+}
+
+static void other_products_stay(void **state) {
+  (void)state;
+  uint32_t changes = 0;
+  static const char *const texts[] = {
+      "input %0 \"x\": f32[n, 2]\ninput %1 \"w\": f32[2, 3]\n%2 = aten::matmul(%0, %1)\noutput \"y\" %2\n",
+      "input %0 \"x\": f32[2]\nconst %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n%2 = aten::matmul(%0, %1)\noutput \"y\" %2\n",
+      "input %0 \"x\": f64[n, 2]\nconst %1: f64[2, 2] = {1, 2, 3, 4}\n%2 = aten::matmul(%0, %1)\noutput \"y\" %2\n",
+      "input %0 \"x\": f32[n, 2]\nconst %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+      "%2 = td::gemm(%0, %1) {alpha = 2}\noutput \"y\" %2\n",
+      "input %0 \"x\": f32[2, n]\nconst %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+      "%2 = td::gemm(%0, %1) {trans_a = true}\noutput \"y\" %2\n",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, texts[i], &base_libc_allocator);
+    td_error err;
+    assert_int_equal(find_pass("linear")->run(graph, &(passes_setting){0}, &changes, &err), TD_OK);
+    assert_int_equal(changes, 0);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
+static void bias_and_activation_come_first(void **state) {
+  (void)state;
+  expect_change("epilogue",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: f32[3] = {1, 2, 3}\n"
+                "const %3: f32[] = {10}\n"
+                "%4 = td::linear(%0, %1) {n = 3}\n"
+                "%5 = aten::add(%4, %2)\n"
+                "%6 = aten::add(%3, %5)\n"
+                "%7 = aten::relu(%6)\n"
+                "output \"y\" %7\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: f32[3] = {11, 12, 13}\n"
+                "%3 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, act = \"relu\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[n, 3]\n"
+                "output \"y\" %3\n",
+                3);
+}
+
+static void a_residual_then_scale_shift_and_activation(void **state) {
+  (void)state;
+  expect_change("epilogue",
+                "input %0 \"x\": f32[n, 2]\n"
+                "input %1 \"r\": f32[n, 3]\n"
+                "const %2: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "const %3: f32[3] = {1, 2, 3}\n"
+                "const %4: f32[3] = {4, 5, 6}\n"
+                "const %5: f32[] = {0}\n"
+                "const %6: f32[] = {6}\n"
+                "%7 = td::linear(%0, %2, %3) {n = 3}\n"
+                "%8 = aten::add(%7, %1)\n"
+                "%9 = aten::mul(%8, %4)\n"
+                "%10 = aten::add(%9, %3)\n"
+                "%11 = aten::clamp(%10, %5, %6)\n"
+                "output \"y\" %11\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "input %1 \"r\": f32[n, 3]\n"
+                "const %2: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "const %3: f32[3] = {1, 2, 3}\n"
+                "const %4: f32[3] = {4, 5, 6}\n"
+                "const %5: f32[3] = {1, 2, 3}\n"
+                "%6 = td::linear(%0, %2, %3, %1, %4, %5) {trans_w = false, n = 3, panel = 0, act = \"clamp\", act_a = "
+                "0, act_b = 6, act_late = true}: f32[n, 3]\n"
+                "output \"y\" %6\n",
+                4);
+}
+
+static void an_activation_in_front_of_a_residual(void **state) {
+  (void)state;
+  expect_change("epilogue",
+                "input %0 \"x\": f32[n, 2]\n"
+                "input %1 \"r\": f32[n, 3]\n"
+                "const %2: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "%3 = td::linear(%0, %2) {n = 3}\n"
+                "%4 = aten::gelu(%3)\n"
+                "%5 = aten::add(%1, %4)\n"
+                "%6 = aten::relu(%5)\n"
+                "output \"y\" %6\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "input %1 \"r\": f32[n, 3]\n"
+                "const %2: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "%3 = td::linear(%0, %2, -, %1) {trans_w = false, n = 3, panel = 0, act = \"gelu\", act_a = 0, act_b = "
+                "0, act_late = false}: f32[n, 3]\n"
+                "%4 = aten::relu(%3): f32[n, 3]\n"
+                "output \"y\" %4\n",
+                2);
+}
+
+static void what_others_use_stays(void **state) {
+  (void)state;
+  expect_change("epilogue",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "%2 = td::linear(%0, %1) {n = 3}\n"
+                "%3 = aten::relu(%2)\n"
+                "%4 = aten::add(%2, %3)\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[n, 3]\n"
+                "%3 = aten::relu(%2): f32[n, 3]\n"
+                "%4 = aten::add(%2, %3): f32[n, 3]\n"
+                "output \"y\" %4\n",
+                0);
+}
+
+static void weights_are_packed_for_the_level(void **state) {
+  (void)state;
+  expect_change("prepack",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
+                "%2 = td::linear(%0, %1) {n = 3, trans_w = true}\n"
+                "output \"y\" %2\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[6] = {1, 2, 3, 4, 5, 6}\n"
+                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 1, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[n, 3]\n"
+                "output \"y\" %2\n",
+                1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_become_linear),
+      cmocka_unit_test(other_products_stay),
+      cmocka_unit_test(bias_and_activation_come_first),
+      cmocka_unit_test(a_residual_then_scale_shift_and_activation),
+      cmocka_unit_test(an_activation_in_front_of_a_residual),
+      cmocka_unit_test(what_others_use_stays),
+      cmocka_unit_test(weights_are_packed_for_the_level),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

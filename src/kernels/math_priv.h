@@ -142,6 +142,12 @@ V_INLINE vf v_gelu_tanh(vf x) {
 /* log(1 + exp(x)). */
 V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p(v_exp_flush(v_neg(v_abs(x))))); }
 
+/* x tanh(log(1 + exp(x))) = x w / (w + 2) with w = e (e + 2), e = exp(x). */
+V_INLINE vf v_mish(vf x) {
+  vf e = v_exp_flush(v_min(v_set(20), x)), w = v_mul(e, v_add(e, v_set(2)));
+  return v_mul(v_max(v_set(-1e4f), x), v_div(w, v_add(w, v_set(2))));
+}
+
 /* ---- the error function ---- */
 
 /* x P(x^2) / Q(x^2) up to where erf rounds to 1: the quotient within 2e-8, the result within 4e-7 relative. */
@@ -179,6 +185,8 @@ V_INLINE vf v_gelu(vf x) {
 }
 
 /* ---- by comparison ---- */
+
+V_INLINE vf v_softsign(vf x) { return v_div(x, v_add(v_set(1), v_abs(x))); }
 
 V_INLINE vf v_relu(vf x) { return v_max(v_zero(), x); }
 V_INLINE vf v_clamp(vf low, vf high, vf x) { return v_min(high, v_max(low, x)); }

@@ -1,6 +1,6 @@
 /* activation.c -- activation functions with parameters, which are attributes. Computed in double and rounded once, or
  * in float where that gives the same bits. */
-#include "ops/ops_priv.h"
+#include "ops/kernel_priv.h"
 
 #include <math.h>
 #include <string.h>
@@ -49,6 +49,14 @@ static td_status threshold_reference(const base_call *call) { return run(call, t
 static td_status gelu_reference(const base_call *call) {
   bool by_tanh = strcmp(base_attr_str(call->attrs, FIRST), "tanh") == 0;
   return ops_elementwise_f64(call, 1, by_tanh ? gelu_tanh : gelu_none, NULL);
+}
+
+static const kern_row *elu_kernel(const ir_kernel_query *query) {
+  return base_attr_float(query->attrs, THIRD) >= 0 ? ops_kernel_elu(query) : NULL;
+}
+static const kern_row *gelu_kernel(const ir_kernel_query *query) {
+  bool by_tanh = strcmp(base_attr_str(query->attrs, FIRST), "tanh") == 0;
+  return ops_kernel_f32(query, by_tanh ? KERN_GELU_TANH : KERN_GELU);
 }
 
 static td_status infer_float(ir_infer *ctx) {
@@ -100,16 +108,21 @@ static const ir_alias shrink_aliases[] = {{"onnx", "Shrink", 9, NULL}};
 static const ir_alias threshold_aliases[] = {{"onnx", "ThresholdedRelu", 1, "alpha=threshold"}};
 static const ir_alias gelu_aliases[] = {{"onnx", "Gelu", 20, NULL}, {"com.microsoft", "Gelu", 1, NULL}};
 
-#define ROW(NAME, OP, INFER, CASES)                                                                              \
+/* atol: what x (1 + erf(x / sqrt 2)) / 2 loses in float where the sum cancels. */
+#define ROW(NAME, OP, INFER, CASES, KERNEL)                                                                      \
   {                                                                                                              \
     .name = OP, .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,           \
     .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER, .reference = NAME##_reference, \
-    .rtol = 1e-6f, .cases = CASES, .aliases = NAME##_aliases, .alias_count = OPS_COUNT(NAME##_aliases)           \
+    .kernel = KERNEL, .rtol = 1e-6f, .atol = 4e-7f, .cases = CASES, .aliases = NAME##_aliases,                   \
+    .alias_count = OPS_COUNT(NAME##_aliases)                                                                     \
   }
 OPS_DECLARE(activation);
 const ir_op ops_activation[] = {
-    ROW(leaky_relu, "aten::leaky_relu", infer_float, cases),   ROW(elu, "aten::elu", infer_float, cases),
-    ROW(hard_sigmoid, "td::hard_sigmoid", infer_float, cases), ROW(shrink, "td::shrink", infer_shrink, cases),
-    ROW(threshold, "aten::threshold", infer_float, cases),     ROW(gelu, "aten::gelu", infer_gelu, gelu_cases),
+    ROW(leaky_relu, "aten::leaky_relu", infer_float, cases, ops_kernel_leaky_relu),
+    ROW(elu, "aten::elu", infer_float, cases, elu_kernel),
+    ROW(hard_sigmoid, "td::hard_sigmoid", infer_float, cases, ops_kernel_hard_sigmoid),
+    ROW(shrink, "td::shrink", infer_shrink, cases, NULL),
+    ROW(threshold, "aten::threshold", infer_float, cases, ops_kernel_threshold),
+    ROW(gelu, "aten::gelu", infer_gelu, gelu_cases, gelu_kernel),
 };
 OPS_TABLE(activation);

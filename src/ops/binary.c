@@ -1,7 +1,7 @@
 /* binary.c -- arithmetic on two broadcast operands. Floats are computed in double and rounded once (f32 in float where
  * that gives the same bits); integers wrap. Division: floats divide; integers need a rounding mode ("trunc" or
  * "floor"). Division of an integer by zero gives zero. */
-#include "ops/ops_priv.h"
+#include "ops/kernel_priv.h"
 
 #include <math.h>
 #include <string.h>
@@ -203,28 +203,63 @@ static td_status infer_floats(ir_infer *ctx) {
   return infer_arithmetic(ctx);
 }
 
-static bool cases(ir_case *c, uint32_t number) {
-  static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16, TD_I64, TD_I32, TD_U8, TD_U64};
-  if (number >= 4 * OPS_COUNT(dtypes)) return false;
-  td_dtype d = dtypes[number / 4];
-  switch (number % 4) {
+/* Shapes of the two operands: alike, with a scalar, a row, a column, planes, both stretched. */
+static bool operand_cases(ir_case *c, td_dtype d, uint32_t number) {
+  switch (number) {
     case 0: return ops_case_in(c, d, 0, NULL, OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(3), OPS_NORMAL, 2);
     case 1:
       return ops_case_in(c, d, OPS_DIMS(2, 1, 5), OPS_SPECIAL, 3) && ops_case_in(c, d, OPS_DIMS(3, 1), OPS_SPECIAL, 4);
     case 2: return ops_case_in(c, d, OPS_DIMS(0, 3), OPS_NORMAL, 5) && ops_case_in(c, d, OPS_DIMS(1), OPS_NORMAL, 6);
-    default:
+    case 3:
       return ops_case_in(c, d, OPS_DIMS(7, 13), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(7, 13), OPS_NORMAL, 8);
+    case 4:
+      return ops_case_in(c, d, OPS_DIMS(3, 5, 37), OPS_NORMAL, 9) &&
+             ops_case_in(c, d, 1, (int64_t[]){37}, OPS_NORMAL, 10);
+    case 5:
+      return ops_case_in(c, d, OPS_DIMS(3, 5, 37), OPS_NORMAL, 11) && ops_case_in(c, d, OPS_DIMS(5, 1), OPS_NORMAL, 12);
+    default:
+      return ops_case_in(c, d, OPS_DIMS(2, 1, 3, 19), OPS_SPECIAL, 13) &&
+             ops_case_in(c, d, OPS_DIMS(5, 1, 19), OPS_SPECIAL, 14);
   }
+}
+
+enum { OPERAND_CASES = 7 };
+static const td_dtype case_dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16, TD_I64, TD_I32, TD_U8, TD_U64};
+
+static bool cases(ir_case *c, uint32_t number) {
+  return number < OPERAND_CASES * OPS_COUNT(case_dtypes) &&
+         operand_cases(c, case_dtypes[number / OPERAND_CASES], number % OPERAND_CASES);
 }
 
 static bool div_cases(ir_case *c, uint32_t number) {
   static const char *const modes[] = {"trunc", "floor"};
-  if (number >= 64) return false;
+  if (number < OPERAND_CASES) return operand_cases(c, TD_F32, number);
+  number -= OPERAND_CASES;
   ops_case_arg(c, ARG_STR("rounding_mode", modes[number % 2]));
   return cases(c, number / 2);
 }
 
-static bool float_cases(ir_case *c, uint32_t number) { return number < 16 && cases(c, number); }
+static bool float_cases(ir_case *c, uint32_t number) { return number < 4 * OPERAND_CASES && cases(c, number); }
+
+/* ---- kernels ---- */
+
+static const kern_row *div_kernel(const ir_kernel_query *query) {
+  return *base_attr_str(query->attrs, 0) ? NULL : ops_kernel_div(query);
+}
+
+/* Powers with a kernel of one operand. */
+static const kern_row *pow_kernel(const ir_kernel_query *query) {
+  static const struct {
+    double exponent;
+    kern_family family;
+  } powers[] = {{2, KERN_SQUARE}, {3, KERN_CUBE}, {-1, KERN_RECIPROCAL}, {0.5, KERN_POW_HALF}};
+  const base_tensor *exponent = query->in[1]->constant;
+  if (!exponent || exponent->dtype != TD_F32 || !ops_kernel_single(query, 1)) return NULL;
+  double value = base_load_f64(TD_F32, exponent->data, 0);
+  for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
+    if (value == powers[i].exponent) return ops_kernel_f32(query, powers[i].family);
+  return NULL;
+}
 
 static const ir_alias add_aliases[] = {{"onnx", "Add", 7, NULL}};
 static const ir_alias sub_aliases[] = {{"onnx", "Sub", 7, NULL}};
@@ -241,6 +276,7 @@ const ir_op ops_binary[] = {
      .flags = SYMMETRIC_FLAGS,
      .infer = infer_add,
      .reference = add_reference,
+     .kernel = ops_kernel_add,
      .cases = cases,
      .aliases = add_aliases,
      .alias_count = OPS_COUNT(add_aliases)},
@@ -251,6 +287,7 @@ const ir_op ops_binary[] = {
      .flags = BINARY_FLAGS,
      .infer = infer_sub,
      .reference = sub_reference,
+     .kernel = ops_kernel_sub,
      .cases = cases,
      .aliases = sub_aliases,
      .alias_count = OPS_COUNT(sub_aliases)},
@@ -261,6 +298,7 @@ const ir_op ops_binary[] = {
      .flags = SYMMETRIC_FLAGS,
      .infer = infer_mul,
      .reference = mul_reference,
+     .kernel = ops_kernel_mul,
      .cases = cases,
      .aliases = mul_aliases,
      .alias_count = OPS_COUNT(mul_aliases)},
@@ -273,6 +311,7 @@ const ir_op ops_binary[] = {
      .attr_count = OPS_COUNT(div_attrs),
      .infer = infer_div,
      .reference = div_reference,
+     .kernel = div_kernel,
      .cases = div_cases},
     {.name = "aten::remainder",
      .min_in = 2,
@@ -297,6 +336,7 @@ const ir_op ops_binary[] = {
      .flags = BINARY_FLAGS,
      .infer = infer_arithmetic,
      .reference = pow_reference,
+     .kernel = pow_kernel,
      .rtol = 1e-6f,
      .cases = cases},
     {.name = "aten::maximum",
@@ -306,6 +346,7 @@ const ir_op ops_binary[] = {
      .flags = SYMMETRIC_FLAGS,
      .infer = infer_maximum,
      .reference = maximum_reference,
+     .kernel = ops_kernel_maximum,
      .cases = cases},
     {.name = "aten::minimum",
      .min_in = 2,
@@ -314,6 +355,7 @@ const ir_op ops_binary[] = {
      .flags = SYMMETRIC_FLAGS,
      .infer = infer_minimum,
      .reference = minimum_reference,
+     .kernel = ops_kernel_minimum,
      .cases = cases},
     {.name = "aten::atan2",
      .min_in = 2,
@@ -331,6 +373,7 @@ const ir_op ops_binary[] = {
      .flags = BINARY_FLAGS,
      .infer = infer_arithmetic,
      .reference = prelu_reference,
+     .kernel = ops_kernel_prelu,
      .cases = cases},
 };
 OPS_TABLE(binary);

@@ -1,5 +1,5 @@
 /* choose.c -- choosing between values: where (any element type) and clamp. */
-#include "ops/ops_priv.h"
+#include "ops/kernel_priv.h"
 
 #include <string.h>
 
@@ -147,6 +147,18 @@ static bool clamp_cases(ir_case *c, uint32_t number) {
          (high ? ops_case_in(c, d, 0, NULL, OPS_POSITIVE, 3) : ops_case_absent(c));
 }
 
+/* ---- kernels ---- */
+
+static const kern_row *where_kernel(const ir_kernel_query *query) {
+  return query->out[0].type.dtype == TD_F32 ? kern_select(KERN_WHERE, TD_F32, query->isa) : NULL;
+}
+
+static const kern_row *clamp_kernel(const ir_kernel_query *query) {
+  for (uint32_t i = 1; i < query->in_count; i++)
+    if (query->in[i] && !ops_kernel_single(query, i)) return NULL;
+  return ops_kernel_clamp(query);
+}
+
 static const ir_alias where_aliases[] = {{"onnx", "Where", 9, NULL}};
 static const ir_alias clamp_aliases[] = {{"onnx", "Clip", 11, NULL}};
 
@@ -160,6 +172,7 @@ const ir_op ops_choose[] = {
      .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,
      .infer = infer_where,
      .reference = where_reference,
+     .kernel = where_kernel,
      .cases = where_cases,
      .aliases = where_aliases,
      .alias_count = OPS_COUNT(where_aliases)},
@@ -170,6 +183,7 @@ const ir_op ops_choose[] = {
      .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,
      .infer = infer_clamp,
      .reference = clamp_reference,
+     .kernel = clamp_kernel,
      .cases = clamp_cases,
      .aliases = clamp_aliases,
      .alias_count = OPS_COUNT(clamp_aliases)},

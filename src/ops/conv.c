@@ -191,6 +191,15 @@ static td_status reference(const base_call *call, bool transposed) {
 static td_status conv_reference(const base_call *call) { return reference(call, false); }
 static td_status conv_transpose_reference(const base_call *call) { return reference(call, true); }
 
+/* The kernel of the query's level where the weights are packed for it, or still the model's. */
+static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family) {
+  const kern_row *row = kern_select(family, TD_F32, query->isa);
+  int64_t panel = base_attr_int(query->attrs, KERN_CONV_PANEL);
+  return panel == 0 || panel == row->lanes ? row : NULL;
+}
+
+static const kern_row *kernel_of_conv(const ir_kernel_query *query) { return kernel_of(query, KERN_CONV); }
+
 static double known_or_1(base_dim d) { return base_dim_known(d) ? (double)d : 1; }
 
 /* Every element of `of` meets every tap and a group's channels on the other side. */
@@ -376,6 +385,7 @@ const ir_op ops_conv[] = {
      .attr_count = OPS_COUNT(conv_attrs),
      .infer = infer_conv,
      .reference = conv_reference,
+     .kernel = kernel_of_conv,
      .flops = ops_flops_conv,
      .rtol = 1e-4f,
      .atol = 1e-4f,

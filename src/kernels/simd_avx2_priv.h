@@ -16,6 +16,10 @@ V_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 V_INLINE void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
 V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
 V_INLINE void v_store_n(float *p, vf a, int64_t n) { _mm256_maskstore_ps(p, v_first(n), a); }
+V_INLINE vf v_keep(vf a) {
+  __asm__("" : "+x"(a));
+  return a;
+}
 V_INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
 V_INLINE vf v_zero(void) { return _mm256_setzero_ps(); }
 V_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }

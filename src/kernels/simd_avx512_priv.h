@@ -13,6 +13,10 @@ V_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 V_INLINE void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 V_INLINE void v_store_n(float *p, vf a, int64_t n) { _mm512_mask_storeu_ps(p, v_first(n), a); }
+V_INLINE vf v_keep(vf a) {
+  __asm__("" : "+v"(a));
+  return a;
+}
 V_INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
 V_INLINE vf v_zero(void) { return _mm512_setzero_ps(); }
 V_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }

@@ -20,6 +20,7 @@ V_INLINE vf v_set(float x) {
   V_EACH(i) a[i] = x;
   return a;
 }
+V_INLINE vf v_keep(vf a) { return a; }
 V_INLINE vf v_zero(void) { return (vf){0}; }
 V_INLINE vf v_load_n(const float *p, int64_t n) {
   vf a = v_zero();

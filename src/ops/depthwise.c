@@ -2,6 +2,7 @@
  * of its own (groups = channels in = channels out), f32, with an epilogue. Operands and attributes: kernels/conv.h.
  * Weights: [channels, 1, kernel...] (panel 0), or [taps, channels] (panel 1), which is what kern_pack_conv makes of
  * them as one group and one panel of all channels. */
+#include "kernels/kernels.h"
 #include "kernels/pack_conv.h"
 #include "ops/conv_priv.h"
 
@@ -45,6 +46,11 @@ static td_status depthwise_conv_reference(const base_call *call) {
   for (int64_t channel = 0; channel < c.groups; channel++)
     for (int64_t tap = 0; tap < c.taps; tap++) plain[channel * c.taps + tap] = w[tap * c.groups + channel];
   return ops_run_conv(call, &c, false, plain);
+}
+
+static const kern_row *depthwise_conv_kernel(const ir_kernel_query *query) {
+  if (base_attr_int(query->attrs, KERN_CONV_PANEL) != 1) return NULL;
+  return kern_select(KERN_DEPTHWISE, TD_F32, query->isa);
 }
 
 /* ---- test cases ---- */
@@ -147,6 +153,7 @@ const ir_op ops_depthwise[] = {
      .attr_count = OPS_COUNT(depthwise_attrs),
      .infer = infer_depthwise_conv,
      .reference = depthwise_conv_reference,
+     .kernel = depthwise_conv_kernel,
      .flops = ops_flops_conv,
      .rtol = 1e-4f,
      .atol = 1e-4f,

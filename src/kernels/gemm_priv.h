@@ -4,6 +4,7 @@
 #define KERNELS_GEMM_PRIV_H
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
+#include "kernels/pack.h"
 
 /* C[m, n] = A[m, k] B[k, n] and an epilogue. */
 typedef struct gemm_product {
@@ -25,4 +26,8 @@ typedef struct gemm_grid {
 } gemm_grid;
 gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
+/* All panels of a matrix, V_LANES wide. */
+void KERN_NAME(gemm_pack)(float *to, const kern_matrix *m);
+/* The rows of a matrix of any strides, dense, one after the other. */
+void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);
 #endif

@@ -1,6 +1,7 @@
 /* matmul.c -- matrix products: aten::matmul with NumPy's rules (batches broadcast; operands of rank 1 are rows or
  * columns) and td::gemm, alpha A B + beta C on matrices. f16 and bf16 are summed in f32 and rounded once; integers
  * wrap. */
+#include "kernels/kernels.h"
 #include "ops/gemm_priv.h"
 
 #include <string.h>
@@ -139,9 +140,30 @@ static double flops_matmul(const ir_info *const *in, const ir_info *out, const b
   return flops;
 }
 
+/* f32 shapes around the tiles of the kernels, and batches that can and cannot be merged into rows. */
+static const struct {
+  int32_t a_rank, b_rank;
+  int64_t a[4], b[4];
+} f32_shapes[] = {{2, 2, {1, 300}, {300, 129}},
+                  {2, 2, {25, 33}, {33, 47}},
+                  {2, 2, {0, 4}, {4, 3}},
+                  {2, 2, {97, 1}, {1, 65}},
+                  {1, 2, {40}, {40, 81}},
+                  {2, 1, {50, 17}, {17}},
+                  {4, 3, {2, 3, 5, 24}, {1, 24, 9}},
+                  {3, 4, {3, 13, 8}, {2, 1, 8, 70}},
+                  {4, 4, {2, 1, 6, 7}, {1, 3, 7, 16}},
+                  {4, 2, {2, 1, 1, 19}, {19, 34}},
+                  {3, 3, {0, 2, 3}, {0, 3, 2}},
+                  {4, 4, {1, 12, 31, 16}, {1, 12, 16, 31}}};
+
 static bool cases_matmul(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16, TD_I64, TD_I32, TD_U8};
-  if (number >= 6 * OPS_COUNT(dtypes)) return false;
+  uint32_t extra = number - 6 * OPS_COUNT(dtypes);
+  if (number >= 6 * OPS_COUNT(dtypes))
+    return extra < OPS_COUNT(f32_shapes) &&
+           ops_case_in(c, TD_F32, f32_shapes[extra].a_rank, f32_shapes[extra].a, OPS_NORMAL, 13) &&
+           ops_case_in(c, TD_F32, f32_shapes[extra].b_rank, f32_shapes[extra].b, OPS_NORMAL, 14);
   td_dtype d = dtypes[number / 6];
   switch (number % 6) {
     case 0: return ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 2);
@@ -176,21 +198,23 @@ static td_status infer_gemm(ir_infer *ctx) {
   base_dim ka = a->dims[!ta], kb = b->dims[tb];
   if (base_dim_known(ka) && base_dim_known(kb) && ka != kb)
     return ir_infer_fail(ctx, "inner sizes %lld and %lld differ", (long long)ka, (long long)kb);
-  return ir_out(ctx, 0, a->dtype, 2, (base_dim[]){a->dims[ta], b->dims[!tb]});
+  TRY(ir_out(ctx, 0, a->dtype, 2, (base_dim[]){a->dims[ta], b->dims[!tb]}));
+  const ir_type *c = ir_in(ctx, 2) ? &ir_in(ctx, 2)->type : NULL, *out = &ctx->out[0].type;
+  if (c && c->rank > 2) return ir_infer_fail(ctx, "C has rank %d; at most 2 is meaningful", c->rank);
+  for (int32_t i = 0; c && i < c->rank; i++) {
+    base_dim own = c->dims[i], wanted = out->dims[i + 2 - c->rank];
+    if (base_dim_known(own) && base_dim_known(wanted) && own != 1 && own != wanted)
+      return ir_infer_fail(ctx, "C does not broadcast to the result");
+  }
+  return TD_OK;
 }
 
 /* out = beta C + alpha sums, as out's dtype. */
-static td_status finish_gemm(const base_call *call, td_dtype dtype, void *sums) {
+static void finish_gemm(const base_call *call, td_dtype dtype, void *sums) {
   const base_tensor *out = base_out(call, 0), *c = base_in(call, 2);
   double alpha = base_attr_float(call->attrs, ALPHA), beta = base_attr_float(call->attrs, BETA);
   int64_t strides[2] = {0};
-  if (c) {
-    if (c->rank > 2) return ops_fail(call, "C has rank %d; at most 2 is meaningful", c->rank);
-    for (int32_t i = 0; i < c->rank; i++)
-      if (c->dims[i] != 1 && c->dims[i] != out->dims[i + 2 - c->rank])
-        return ops_fail(call, "C does not broadcast to the result");
-    ops_broadcast_strides(c, 2, out->dims, strides);
-  }
+  if (c) ops_broadcast_strides(c, 2, out->dims, strides);
   for (int64_t i = 0; i < out->dims[0]; i++) {
     for (int64_t j = 0; j < out->dims[1]; j++) {
       int64_t at = i * out->dims[1] + j, from = i * strides[0] + j * strides[1];
@@ -208,7 +232,6 @@ static td_status finish_gemm(const base_call *call, td_dtype dtype, void *sums) 
       base_store_f64(dtype, sums, at, sum);
     }
   }
-  return TD_OK;
 }
 
 static td_status gemm_reference(const base_call *call) {
@@ -233,7 +256,7 @@ static td_status gemm_reference(const base_call *call) {
   int64_t count = base_tensor_numel(out);
   if (count) memset(p.c, 0, (size_t)count * (dtype == TD_F32 ? 4 : 8));
   TRY(run(call, dtype, &p));
-  TRY(finish_gemm(call, dtype, p.c));
+  finish_gemm(call, dtype, p.c);
   ops_put(call, 0, dtype, p.c);
   return TD_OK;
 }
@@ -262,6 +285,14 @@ static bool cases_gemm(ir_case *c, uint32_t number) {
                       : ops_case_in(c, d, OPS_DIMS(3, 1), OPS_NORMAL, 4);
 }
 
+static const kern_row *matmul_kernel(const ir_kernel_query *query) {
+  return query->out[0].type.dtype == TD_F32 ? kern_select(KERN_MATMUL, TD_F32, query->isa) : NULL;
+}
+
+static const kern_row *gemm_kernel(const ir_kernel_query *query) {
+  return query->out[0].type.dtype == TD_F32 ? kern_select(KERN_GEMM, TD_F32, query->isa) : NULL;
+}
+
 static const ir_alias matmul_aliases[] = {{"onnx", "MatMul", 1, NULL}};
 
 OPS_DECLARE(matmul);
@@ -272,6 +303,7 @@ const ir_op ops_matmul[] = {
      .out_count = 1,
      .infer = infer_matmul,
      .reference = matmul_reference,
+     .kernel = matmul_kernel,
      .flops = flops_matmul,
      .rtol = 1e-4f,
      .atol = 1e-5f,
@@ -286,6 +318,7 @@ const ir_op ops_matmul[] = {
      .attr_count = OPS_COUNT(gemm_attrs),
      .infer = infer_gemm,
      .reference = gemm_reference,
+     .kernel = gemm_kernel,
      .flops = flops_gemm,
      .rtol = 1e-4f,
      .atol = 1e-5f,

@@ -1,6 +1,5 @@
 /* linear.c -- KERN_LINEAR: td::linear on f32. */
 #include "kernels/gemm_priv.h"
-#include "kernels/pack.h"
 
 enum { TRANS_W, COLUMNS, PANEL }; /* attributes */
 
@@ -8,10 +7,9 @@ enum { TRANS_W, COLUMNS, PANEL }; /* attributes */
 static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
   const base_tensor *w = base_in(call, 1);
   bool trans = base_attr_int(call->attrs, TRANS_W);
-  int64_t panels = (n + V_LANES - 1) / V_LANES;
   size_t count;
   float *to = kern_pack_count(k, n, V_LANES, &count) ? base_call_scratch(call, count, sizeof *to) : NULL;
-  if (to) kern_pack(to, &(kern_matrix){w->data, k, n, w->strides[trans], w->strides[!trans]}, V_LANES, 0, panels);
+  if (to) KERN_NAME(gemm_pack)(to, &(kern_matrix){w->data, k, n, w->strides[trans], w->strides[!trans]});
   return to;
 }
 

@@ -1,0 +1,50 @@
+/* gemm_pack.c -- operands of products that come at any strides, brought in order: square by square where one of the
+ * strides is 1. */
+#include "kernels/gemm_priv.h"
+
+/* V_LANES rows, `pitch` apart, as the columns of a square; its rows go to `to`, `to_pitch` apart. */
+V_INLINE void transpose_square(float *to, int64_t to_pitch, const float *from, int64_t pitch) {
+  vf square[V_LANES];
+#pragma GCC unroll 16
+  for (int i = 0; i < V_LANES; i++) square[i] = v_load(from + i * pitch);
+  v_transpose(square);
+#pragma GCC unroll 16
+  for (int i = 0; i < V_LANES; i++) v_store(to + i * to_pitch, square[i]);
+}
+
+static void pack_rows(float *to, const float *from, int64_t pitch, int64_t k, int64_t columns) {
+  if (columns == V_LANES)
+    for (int64_t i = 0; i < k; i++) v_store(to + i * V_LANES, v_load(from + i * pitch));
+  else
+    for (int64_t i = 0; i < k; i++) v_store(to + i * V_LANES, v_load_n(from + i * pitch, columns));
+}
+
+void KERN_NAME(gemm_pack)(float *to, const kern_matrix *m) {
+  for (int64_t n = 0; n < m->n; n += V_LANES, to += m->k * V_LANES) {
+    int64_t columns = base_min_i64(V_LANES, m->n - n), k = 0;
+    const float *from = m->data + n * m->n_stride;
+    if (m->n_stride == 1) {
+      pack_rows(to, from, m->k_stride, m->k, columns);
+      continue;
+    }
+    if (m->k_stride == 1 && columns == V_LANES)
+      for (; k + V_LANES <= m->k; k += V_LANES) transpose_square(to + k * V_LANES, V_LANES, from + k, m->n_stride);
+    const kern_matrix rest = {from + k * m->k_stride, m->k - k, columns, m->k_stride, m->n_stride};
+    kern_pack(to + k * V_LANES, &rest, V_LANES, 0, 1);
+  }
+}
+
+void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m) {
+  for (int64_t k = 0; k < m->k; k++) {
+    bool squares = m->k_stride == 1 && m->k - k >= V_LANES;
+    int64_t n = 0;
+    if (squares) {
+      for (; n + V_LANES <= m->n; n += V_LANES)
+        transpose_square(to + k * m->n + n, m->n, m->data + k + n * m->n_stride, m->n_stride);
+    }
+    int64_t rows = squares ? V_LANES : 1;
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = n; j < m->n; j++) to[(k + i) * m->n + j] = m->data[(k + i) * m->k_stride + j * m->n_stride];
+    k += rows - 1;
+  }
+}

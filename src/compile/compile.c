@@ -4,6 +4,7 @@
  */
 #include "compile/compile_priv.h"
 #include "passes/passes.h"
+#include "sys/sys.h"
 
 #include <string.h>
 
@@ -45,12 +46,45 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
   return plan_verify(plan, err);
 }
 
+/* ---- sharing out what a pass has to do ---- */
+
+enum { MAX_HELPERS = 15 };
+
+typedef struct share {
+  _Atomic uint32_t next;
+  uint32_t count;
+  void (*task)(void *arg, uint32_t i);
+  void *arg;
+} share;
+
+static void take_tasks(void *user) {
+  share *s = user;
+  for (uint32_t i; (i = atomic_fetch_add(&s->next, 1)) < s->count;) s->task(s->arg, i);
+}
+
+/* On the CPUs that this thread may use; a thread that cannot be had is done without. */
+static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg) {
+  sys_machine machine;
+  sys_thread threads[MAX_HELPERS];
+  share s = {.count = count, .task = task, .arg = arg};
+  uint32_t helpers = 0;
+  td_error unused;
+  sys_machine_read(&machine);
+  while (helpers + 1 < count && helpers < MAX_HELPERS && helpers + 1 < machine.allowed_cpus &&
+         (machine.quota_cpus == 0 || helpers + 1 < machine.quota_cpus) &&
+         sys_thread_start(&threads[helpers], take_tasks, &s, &unused) == TD_OK)
+    helpers++;
+  take_tasks(&s);
+  for (uint32_t i = 0; i < helpers; i++) sys_thread_join(&threads[i]);
+}
+
 static td_status run_passes(ir_graph *graph, const compile_setting *setting, uint32_t *changes, td_error *err) {
   uint32_t unwanted[PASSES_MAX];
   const passes_setting passes = {.disabled = setting->disabled,
                                  .kernels = setting->backend->kernels,
                                  .exact = setting->exact,
-                                 .isa = setting->isa};
+                                 .isa = setting->isa,
+                                 .share = share_tasks};
   return passes_run(graph, &passes, changes ? changes : unwanted, err);
 }
 

@@ -25,16 +25,22 @@ static td_status walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node
       TRY(visit(e, node));
     }
   }
-  ir_settle(g);
   return TD_OK;
 }
 
 td_status passes_each(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err,
                       td_status (*visit)(passes_edit *e, ir_node node)) {
   passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err};
-  e.scratch = base_arena_new(base_arena_allocator(graph->arena));
-  td_status status = e.scratch ? walk(&e, visit) : base_no_memory(err, "a pass");
-  base_arena_free(e.scratch);
+  return passes_walk(&e, visit, NULL);
+}
+
+td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node node),
+                      td_status (*finish)(passes_edit *e)) {
+  e->scratch = base_arena_new(base_arena_allocator(e->graph->arena));
+  td_status status = e->scratch ? walk(e, visit) : base_no_memory(e->err, "a pass");
+  if (status == TD_OK && finish) status = finish(e);
+  if (status == TD_OK) ir_settle(e->graph);
+  base_arena_free(e->scratch);
   return status;
 }
 

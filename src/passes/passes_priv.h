@@ -17,12 +17,17 @@ typedef struct passes_edit {
   BASE_VEC(uint32_t) uses;
   uint32_t *changes;
   td_error *err;
+  void *user; /* of the pass */
 } passes_edit;
 
 /* Calls `visit` for every node there is when the pass begins, blocks in turn, each in its order; a node's operands are
  * up to date by then. Then settles the graph. Nodes that visits add are not visited. */
 td_status passes_each(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err,
                       td_status (*visit)(passes_edit *e, ir_node node));
+/* The same over an edit with graph, setting, changes, err and user set; `finish` (may be NULL) comes before the graph
+ * settles. */
+td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node node),
+                      td_status (*finish)(passes_edit *e));
 /* Uses of a value, as edits leave them. */
 uint32_t passes_uses(const passes_edit *e, ir_value v);
 /* The node called `op` that gives `v` as its output 0, its operands up to date; NULL: something else does. Valid until

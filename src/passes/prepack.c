@@ -1,81 +1,211 @@
 /* prepack.c -- weights into the order in which kernels read them, once, as new constants: panels as wide as a vector of
- * the level in use (kernels/pack.h).
+ * the level in use (kernels/pack.h, pack_conv.h). A constant scale and shift that follow the sum directly go into
+ * weights and bias on the way. The walk over the graph makes the constants; what fills them are jobs, done at the end
+ * on as many threads as there are.
  *
  * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: sharing: the packed
- * weights are a copy (of weights used twice, two). */
+ * weights are a copy (of weights used twice, two); bit equality where a scale is folded. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
+#include "kernels/pack_conv.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
 
 enum { MAX_ATTRS = 24 };
 
+/* Filling one constant. */
+typedef struct job job;
+struct job {
+  void (*fill)(const job *j);
+  base_tensor w;
+  float *to;
+  int64_t panel, groups;
+  uint32_t feature_axis;
+};
+typedef BASE_VEC(job) job_vec;
+
+/* A product whose weights are about to be packed. */
+typedef struct product {
+  ir_node id;
+  const ir_node_def *node;
+  ir_value in[KERN_EPILOGUE_END];
+  base_tensor w;
+  uint32_t feature_axis; /* of w: the output's last dimension */
+} product;
+
 /* The node as operator `op`, with `packed` for weights and `changed` attributes. */
-static td_status rebuild(passes_edit *e, ir_node id, const char *op, const base_tensor *packed, const base_arg *changed,
+static td_status rebuild(passes_edit *e, product *p, const char *op, const base_tensor *packed, const base_arg *changed,
                          uint32_t changes) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  ir_value in[KERN_EPILOGUE_END], made;
-  base_arg args[MAX_ATTRS + 4];
-  uint32_t count = passes_args(node, args);
-  memcpy(in, node->in, node->in_count * sizeof *in);
+  base_arg args[2 * MAX_ATTRS];
+  uint32_t count = passes_args(p->node, args), in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < changes; i++) {
     base_arg *old = passes_arg(args, count, changed[i].name);
     if (strcmp(old->name, changed[i].name) == 0) *old = changed[i];
     else args[count++] = changed[i];
   }
-  TRY(ir_add_constant(e->graph, packed, NULL, &in[1], e->err));
-  const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, op, spec, NULL, &made));
-  return passes_take_place(e, id, made);
+  while (!p->in[in_count - 1].id) in_count--;
+  TRY(ir_add_constant(e->graph, packed, NULL, &p->in[1], e->err));
+  ir_value made;
+  const ir_new_node spec = {.in = p->in, .in_count = in_count, .args = args, .arg_count = count};
+  TRY(passes_add(e, p->id, op, spec, NULL, &made));
+  return passes_take_place(e, p->id, made);
 }
 
-/* Room for `count` packed floats, as a tensor of rank 1. */
-static td_status new_packed(passes_edit *e, size_t count, base_tensor *packed) {
-  int64_t dims[] = {(int64_t)count};
-  size_t bytes;
-  bool fits = !__builtin_mul_overflow(count, sizeof(float), &bytes) && count <= INT64_MAX / sizeof(float);
-  float *data = fits ? base_arena_alloc_aligned(e->graph->arena, bytes + 1, 64) : NULL;
-  if (!data) return base_no_memory(e->err, "packed weights");
-  *packed = base_tensor_of(data, TD_F32, 1, dims);
+static td_status add_job(passes_edit *e, const job *j) {
+  job *slot = base_vec_push(e->scratch, (job_vec *)e->user);
+  if (!slot) return base_no_memory(e->err, "packed weights");
+  *slot = *j;
   return TD_OK;
 }
 
-static bool is_plain(const passes_edit *e, const ir_node_def *node) {
-  const base_tensor *w = passes_constant(e, node, 1);
-  return w && w->dtype == TD_F32 && base_tensor_numel(w) > 0 && passes_int(node, "panel") == 0;
+/* Room for `count` floats in `arena`, as a tensor of rank 1. */
+static td_status new_floats(passes_edit *e, base_arena *arena, int64_t count, base_tensor *t) {
+  size_t bytes;
+  bool fits = count >= 0 && !__builtin_mul_overflow((size_t)count, sizeof(float), &bytes);
+  float *data = fits ? base_arena_alloc_aligned(arena, bytes + 1, 64) : NULL;
+  if (!data) return base_no_memory(e->err, "packed weights");
+  *t = base_tensor_of(data, TD_F32, 1, &count);
+  return TD_OK;
 }
 
-static td_status pack_linear(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const kern_row *row = kern_select(KERN_LINEAR, TD_F32, e->setting->isa);
-  const base_tensor *w = passes_constant(e, node, 1);
-  int transposed = passes_int(node, "trans_w") != 0;
+/* ---- a scale in front of everything else ---- */
+
+static const float *vector(const passes_edit *e, ir_value v) {
+  const base_tensor *t = passes_constant_value(e, v);
+  return t ? t->data : NULL;
+}
+
+/* (sum + b) s + t = sum s + (b s + t): possible where nothing stands between. The vectors are those of the epilogue
+ * pass: dense and aligned. */
+static bool can_absorb(const passes_edit *e, const product *p) {
+  bool between = p->in[KERN_IN_RESIDUAL].id ||
+                 (strcmp(passes_str(p->node, "act"), "none") != 0 && !passes_int(p->node, "act_late"));
+  for (uint32_t i = KERN_IN_BIAS; i < KERN_EPILOGUE_END; i++) between |= p->in[i].id && !vector(e, p->in[i]);
+  return !between && p->in[KERN_IN_SCALE].id;
+}
+
+static td_status absorb_scale(passes_edit *e, product *p) {
+  const float *scale = vector(e, p->in[KERN_IN_SCALE]), *shift = vector(e, p->in[KERN_IN_SHIFT]);
+  const base_tensor *bias = passes_constant_value(e, p->in[KERN_IN_BIAS]);
+  int64_t n = p->w.dims[p->feature_axis], inner = 1, count = base_tensor_numel(&p->w);
+  base_tensor w, b;
+  for (int32_t i = (int32_t)p->feature_axis + 1; i < p->w.rank; i++) inner *= p->w.dims[i];
+  TRY(new_floats(e, e->scratch, count, &w));
+  TRY(new_floats(e, e->graph->arena, n, &b));
+  base_tensor_pack(w.data, &p->w);
+  for (int64_t i = 0; i < count; i++) ((float *)w.data)[i] *= scale[i / inner % n];
+  for (int64_t i = 0; i < n; i++)
+    ((float *)b.data)[i] =
+        (bias ? ((const base_f32 *)bias->data)[i * bias->strides[0]] : 0) * scale[i] + (shift ? shift[i] : 0);
+  p->w = base_tensor_of(w.data, TD_F32, p->w.rank, p->w.dims);
+  p->in[KERN_IN_SCALE] = p->in[KERN_IN_SHIFT] = IR_NO_VALUE;
+  return ir_add_constant(e->graph, &b, NULL, &p->in[KERN_IN_BIAS], e->err);
+}
+
+/* ---- by operator ---- */
+
+static void fill_linear(const job *j) {
+  uint32_t n_axis = j->feature_axis, k_axis = 1 - n_axis;
+  const kern_matrix m = {.data = j->w.data,
+                         .k = j->w.dims[k_axis],
+                         .n = j->w.dims[n_axis],
+                         .k_stride = j->w.strides[k_axis],
+                         .n_stride = j->w.strides[n_axis]};
+  kern_pack(j->to, &m, j->panel, 0, (m.n + j->panel - 1) / j->panel);
+}
+
+static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
   base_tensor packed;
-  const kern_matrix m = {.data = w->data,
-                         .k = w->dims[transposed],
-                         .n = w->dims[!transposed],
-                         .k_stride = w->strides[transposed],
-                         .n_stride = w->strides[!transposed]};
-  if (!row || !kern_pack_count(m.k, m.n, row->lanes, &count)) return TD_OK;
-  TRY(new_packed(e, count, &packed));
-  kern_pack(packed.data, &m, row->lanes, 0, (m.n + row->lanes - 1) / row->lanes);
+  if (!kern_pack_count(p->w.dims[1 - p->feature_axis], p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
+  TRY(new_floats(e, e->graph->arena, (int64_t)count, &packed));
+  TRY(add_job(
+      e,
+      &(job){.fill = fill_linear, .w = p->w, .to = packed.data, .panel = row->lanes, .feature_axis = p->feature_axis}));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false)};
-  return rebuild(e, id, "td::linear", &packed, changed, 2);
+  return rebuild(e, p, "td::linear", &packed, changed, 2);
+}
+
+static void fill_conv(const job *j) { kern_pack_conv(&j->w, false, j->groups, j->panel, j->to); }
+static void fill_transpose(const job *j) { kern_pack_conv(&j->w, true, j->groups, j->panel, j->to); }
+
+static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
+  int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
+  base_tensor packed;
+  for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
+  int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
+  if (!kern_conv_packed_size(groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
+  TRY(new_floats(e, e->graph->arena, count, &packed));
+  TRY(add_job(e, &(job){.fill = transposed ? fill_transpose : fill_conv,
+                        .w = p->w,
+                        .to = packed.data,
+                        .panel = row->lanes,
+                        .groups = groups}));
+  const base_arg changed = ARG_INT("panel", row->lanes);
+  return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
+}
+
+static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) { return pack_panels(e, p, row, false); }
+
+static td_status pack_transpose(passes_edit *e, product *p, const kern_row *row) {
+  return pack_panels(e, p, row, true);
+}
+
+/* [C, 1, kernel...] as [taps, C]. */
+static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row) {
+  (void)row;
+  base_tensor packed, dense;
+  int64_t channels = p->w.dims[0], taps = base_tensor_numel(&p->w) / channels, dims[] = {taps, channels};
+  TRY(new_floats(e, e->graph->arena, channels * taps, &packed));
+  TRY(new_floats(e, e->scratch, channels * taps, &dense));
+  base_tensor_pack(dense.data, &p->w);
+  for (int64_t t = 0; t < taps; t++)
+    for (int64_t c = 0; c < channels; c++)
+      ((float *)packed.data)[t * channels + c] = ((float *)dense.data)[c * taps + t];
+  packed = base_tensor_of(packed.data, TD_F32, 2, dims);
+  const base_arg changed = ARG_INT("panel", 1);
+  return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
 }
 
 static const struct {
   const char *op;
-  td_status (*pack)(passes_edit *e, ir_node id, const ir_node_def *node);
-} rows[] = {{"td::linear", pack_linear}};
+  kern_family family;
+  bool scales; /* w's axis 0, or of td::linear 1, is the output's last dimension */
+  td_status (*pack)(passes_edit *e, product *p, const kern_row *row);
+} rows[] = {{"td::linear", KERN_LINEAR, true, pack_linear},
+            {"td::conv", KERN_CONV, true, pack_conv},
+            {"td::depthwise_conv", KERN_DEPTHWISE, true, pack_depthwise},
+            {"td::conv_transpose", KERN_CONV_TRANSPOSE, false, pack_transpose}};
 
 static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(node->op->name, rows[i].op) == 0 && is_plain(e, node)) return rows[i].pack(e, id, node);
+  product p = {.id = id, .node = ir_node_of(e->graph, id)};
+  size_t i = 0;
+  while (i < sizeof rows / sizeof *rows && strcmp(p.node->op->name, rows[i].op) != 0) i++;
+  if (i == sizeof rows / sizeof *rows) return TD_OK;
+  const base_tensor *w = passes_constant(e, p.node, 1);
+  const kern_row *row = kern_select(rows[i].family, TD_F32, e->setting->isa);
+  if (!row || !w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || passes_int(p.node, "panel")) return TD_OK;
+  const ir_node_def copy = *p.node; /* the graph's nodes move when one is added */
+  p.node = &copy;
+  p.w = *w;
+  p.feature_axis = rows[i].family == KERN_LINEAR && !passes_int(p.node, "trans_w");
+  memcpy(p.in, p.node->in, p.node->in_count * sizeof *p.in);
+  if (rows[i].scales && can_absorb(e, &p)) TRY(absorb_scale(e, &p));
+  return rows[i].pack(e, &p, row);
+}
+
+static void do_job(void *jobs, uint32_t i) { ((job *)jobs)[i].fill(&((job *)jobs)[i]); }
+
+static td_status finish(passes_edit *e) {
+  const job_vec *jobs = e->user;
+  if (e->setting->share) e->setting->share(jobs->count, do_job, jobs->at);
+  for (uint32_t i = 0; !e->setting->share && i < jobs->count; i++) do_job(jobs->at, i);
   return TD_OK;
 }
 
 td_status passes_prepack(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  return passes_each(graph, setting, changes, err, visit);
+  job_vec jobs = {0};
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &jobs};
+  return passes_walk(&e, visit, finish);
 }

@@ -288,6 +288,63 @@ static void batchnorm_counts_uses_anew(void **state) {
 
 /* ---- dead ---- */
 
+/* On a machine without vectors panels are one unit wide: the gates of one weight stand side by side. */
+static void recurrent_packs(void **state) {
+  (void)state;
+  expect_change("recurrent",
+                "input %0 \"x\": f32[n, 1, 2]\n"
+                "const %1: f32[1, 4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+                "const %2: f32[1, 4, 1] = {9, 10, 11, 12}\n"
+                "const %3: f32[1, 8] = {1, 2, 3, 4, 10, 20, 30, 40}\n"
+                "%4, %5 = td::lstm(%0, %1, %2, %3) {direction = \"reverse\"}\n"
+                "output \"y\" %4\noutput \"h\" %5\n",
+                "input %0 \"x\": f32[n, 1, 2]\n"
+                "const %1: f32[8] = {1, 3, 5, 7, 2, 4, 6, 8}\n"
+                "const %2: f32[4] = {9, 10, 11, 12}\n"
+                "const %3: f32[4] = {11, 22, 33, 44}\n"
+                "%4, %5 = td::lstm_packed(%0, %1, %2, %3, -, -) {hidden = 1, panel = 1, directions = 1, "
+                "reverse = true, batch_first = false}: f32[n, 1, 1, 1], f32[1, 1, 1]\n"
+                "output \"y\" %4\noutput \"h\" %5\n",
+                1);
+  expect_change("recurrent",
+                "input %0 \"x\": f32[n, 1, 1]\n"
+                "input %1 \"h\": f32[1, 1, 1]\n"
+                "const %2: f32[1, 3, 1] = {1, 2, 3}\n"
+                "const %3: f32[1, 6] = {1, 2, 3, 10, 20, 30}\n"
+                "%4 = td::gru(%0, %2, %2, %3, -, %1) {linear_before_reset = true}\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f32[n, 1, 1]\n"
+                "input %1 \"h\": f32[1, 1, 1]\n"
+                "const %2: f32[3] = {1, 2, 3}\n"
+                "const %3: f32[3] = {1, 2, 3}\n"
+                "const %4: f32[4] = {11, 22, 3, 30}\n"
+                "%5 = td::gru_packed(%0, %2, %3, %4, %1) {hidden = 1, panel = 1, directions = 1, reverse = false, "
+                "batch_first = false, linear_before_reset = true}: f32[n, 1, 1, 1]\n"
+                "output \"y\" %5\n",
+                1);
+}
+
+/* Sequence lengths, other activations, weights that are computed. */
+static void recurrent_leaves_alone(void **state) {
+  (void)state;
+  static const char *const nodes[] = {"%0, %2, %2, -, %3) {direction = \"forward\", activations = \"Sigmoid,Tanh\"",
+                                      "%0, %2, %2) {direction = \"forward\", activations = \"Relu,Tanh\"",
+                                      "%0, %2, %1) {direction = \"forward\", activations = \"Sigmoid,Tanh\""};
+  for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "input %%0 \"x\": f32[n, 1, 1]\n"
+             "input %%1 \"r\": f32[1, 3, 1]\n"
+             "const %%2: f32[1, 3, 1] = {1, 2, 3}\n"
+             "const %%3: i64[1] = {1}\n"
+             "%%4 = td::gru(%s, alpha = [], beta = [], clip = 0, batch_first = false, input_forget = false, "
+             "linear_before_reset = false, quantise_activations = false}: f32[n, 1, 1, 1]\n"
+             "output \"y\" %%4\noutput \"l\" %%3\n",
+             nodes[i]);
+    expect_same("recurrent", text);
+  }
+}
+
 static void dead_removes(void **state) {
   (void)state;
   expect_change("dead",
@@ -363,7 +420,8 @@ static const char everything[] = NORM_INPUTS
 
 static uint32_t count_nodes(const ir_graph *graph) { return ir_block_of(graph, graph->top)->nodes.count; }
 
-/* Each pass does something to this graph, its name turns it off, and no choice changes the result. */
+/* Each pass but those for kernels does something to this graph, its name turns it off, and no choice changes the
+ * result. */
 static void names_turn_them_off(void **state) {
   (void)state;
   rig all, r;
@@ -420,6 +478,8 @@ int main(void) {
       cmocka_unit_test(batchnorm_folds),
       cmocka_unit_test(batchnorm_leaves_alone),
       cmocka_unit_test(batchnorm_counts_uses_anew),
+      cmocka_unit_test(recurrent_packs),
+      cmocka_unit_test(recurrent_leaves_alone),
       cmocka_unit_test(dead_removes),
       cmocka_unit_test(dead_keeps_what_nested_blocks_use),
       cmocka_unit_test(names_turn_them_off),

@@ -1,0 +1,28 @@
+/* recurrent.h -- weights of recurrent layers as their kernels read them: the gates of `panel` hidden units side by
+ * side,
+ *
+ *     w[direction][unit / panel][k][gate][unit % panel]     k: an input, or a hidden unit of the step before
+ *     bias[direction][unit / panel][4][unit % panel]
+ *
+ * zeros behind the last unit: one walk along k gives all gates of the same units. A panel is as wide as a vector of its
+ * level (kern_row.lanes). Gates stand in ONNX's order, i o f c and z r h; a bias holds the sum of input's and state's,
+ * and as the fourth vector of a GRU what is added to the candidate's state product before the reset gate. */
+#ifndef KERNELS_RECURRENT_H
+#define KERNELS_RECURRENT_H
+#include "base/base.h"
+
+enum { KERN_RECURRENT_BIASES = 4 };
+
+typedef struct kern_recurrent {
+  int64_t directions, gates, hidden, panel;
+} kern_recurrent;
+/* Floats of the packed weights over `k` rows, and of the packed bias; false on overflow or a size below 0 (a panel
+ * below 1). */
+bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count);
+bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count);
+/* `w`: f32 [directions, gates * hidden, k] of any strides. */
+void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *w);
+/* `bias`: f32 [directions, 2 * gates * hidden] of any strides, the input's then the state's. `apart`: keep the state's
+ * bias of the last gate apart, as the fourth vector. */
+void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool apart, const base_tensor *bias);
+#endif

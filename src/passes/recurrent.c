@@ -1,0 +1,125 @@
+/* recurrent.c -- td::lstm and td::gru with constant weights and ONNX's default activations become td::lstm_packed and
+ * td::gru_packed, their weights packed for the kernel of this machine.
+ * Requires: a verified graph. Keeps: types, origins. Breaks: bit equality (gates are computed in f32); the packed
+ * weights are a copy. */
+#include "base/size.h"
+#include "kernels/kernels.h"
+#include "kernels/recurrent.h"
+#include "passes/passes_priv.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { X, W, R, BIAS, LENGTHS, H0, C0, PEEPHOLES };
+
+static const struct form {
+  const char *op, *packed, *activations;
+  kern_family family;
+  int64_t gates;
+} forms[] = {{"td::lstm", "td::lstm_packed", "Sigmoid,Tanh,Tanh", KERN_LSTM, 4},
+             {"td::gru", "td::gru_packed", "Sigmoid,Tanh", KERN_GRU, 3}};
+
+/* `list` says `once` for each of `times` directions, or for one alone. */
+static bool repeats(const char *list, const char *once, int64_t times) {
+  size_t length = strlen(once);
+  for (int64_t i = 0; i < times; i++) {
+    if (strncasecmp(list, once, length) != 0) return false;
+    list += length;
+    if (!*list) return true;
+    if (*list++ != ',') return false;
+  }
+  return false;
+}
+
+static bool has(const ir_node_def *node, uint32_t i) { return i < node->in_count && node->in[i].id; }
+
+static const base_tensor *weights(const passes_edit *e, const ir_node_def *node, uint32_t i, int32_t rank) {
+  const base_tensor *t = passes_constant(e, node, i);
+  return t && t->dtype == TD_F32 && t->rank == rank ? t : NULL;
+}
+
+static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct form *form, int64_t directions) {
+  if (ir_type_of(e->graph, node->in[X])->dtype != TD_F32 || has(node, LENGTHS) || has(node, PEEPHOLES)) return false;
+  if (passes_float(node, "clip") > 0 || passes_int(node, "input_forget") || passes_int(node, "quantise_activations"))
+    return false;
+  if (!repeats(passes_str(node, "activations"), form->activations, directions)) return false;
+  const base_tensor *w = weights(e, node, W, 3), *r = weights(e, node, R, 3), *bias = weights(e, node, BIAS, 2);
+  if (!w || !r || (has(node, BIAS) && !bias)) return false;
+  int64_t hidden = r->dims[2], rows = form->gates * hidden;
+  return hidden > 0 && w->dims[0] == directions && r->dims[0] == directions && w->dims[1] == rows &&
+         r->dims[1] == rows && (!bias || (bias->dims[0] == directions && bias->dims[1] == 2 * rows));
+}
+
+/* Room for a packed constant. */
+static td_status add_packed(passes_edit *e, size_t count, float **data, ir_value *value) {
+  int64_t elements = (int64_t)count;
+  size_t bytes;
+  *data = base_mul(count, sizeof **data, &bytes) ? base_arena_alloc(e->graph->arena, bytes + 1) : NULL;
+  if (!*data) return base_no_memory(e->err, "packed weights");
+  base_tensor packed = base_tensor_of(*data, TD_F32, 1, &elements);
+  return ir_add_constant(e->graph, &packed, NULL, value, e->err);
+}
+
+static td_status pack(passes_edit *e, const kern_recurrent *layout, const base_tensor *w, ir_value *value) {
+  size_t count;
+  float *data;
+  if (!kern_recurrent_count(layout, w->dims[2], &count)) return base_no_memory(e->err, "packed weights");
+  TRY(add_packed(e, count, &data, value));
+  kern_recurrent_pack(data, layout, w);
+  return TD_OK;
+}
+
+static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool apart, const base_tensor *bias,
+                           ir_value *value) {
+  size_t count;
+  float *data;
+  if (!kern_recurrent_bias_count(layout, &count)) return base_no_memory(e->err, "packed weights");
+  TRY(add_packed(e, count, &data, value));
+  kern_recurrent_pack_bias(data, layout, apart, bias);
+  return TD_OK;
+}
+
+static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, const kern_recurrent *layout) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  bool lstm = form->family == KERN_LSTM;
+  ir_value in[6] = {node->in[X]}, first;
+  uint32_t in_count = lstm ? 6 : 5, outputs = node->out_count;
+  base_arg args[] = {ARG_INT("hidden", layout->hidden),
+                     ARG_INT("panel", layout->panel),
+                     ARG_INT("directions", layout->directions),
+                     ARG_BOOL("reverse", strcmp(passes_str(node, "direction"), "reverse") == 0),
+                     ARG_BOOL("batch_first", passes_int(node, "batch_first")),
+                     ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))};
+  ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = lstm ? 5 : 6};
+  if (has(node, H0)) in[4] = node->in[H0];
+  if (lstm && has(node, C0)) in[5] = node->in[C0];
+  TRY(pack(e, layout, weights(e, node, W, 3), &in[1]));
+  node = ir_node_of(e->graph, id);
+  TRY(pack(e, layout, weights(e, node, R, 3), &in[2]));
+  node = ir_node_of(e->graph, id);
+  if (has(node, BIAS))
+    TRY(pack_bias(e, layout, !lstm && passes_int(node, "linear_before_reset"), weights(e, node, BIAS, 2), &in[3]));
+  TRY(passes_add(e, id, form->packed, spec, NULL, &first));
+  const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
+  node = ir_node_of(e->graph, id);
+  for (uint32_t i = 1; i < outputs; i++) TRY(ir_replace_value(e->graph, node->out[i], made->out[i], e->err));
+  return passes_take_place(e, id, first);
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    const struct form *form = &forms[i];
+    if (strcmp(node->op->name, form->op) != 0) continue;
+    int64_t directions = strcmp(passes_str(node, "direction"), "bidirectional") == 0 ? 2 : 1;
+    const kern_row *row = kern_select(form->family, TD_F32, e->setting->isa);
+    if (!row || !is_plain(e, node, form, directions)) return TD_OK;
+    const kern_recurrent layout = {directions, form->gates, passes_constant(e, node, R)->dims[2], row->lanes};
+    return rewrite(e, id, form, &layout);
+  }
+  return TD_OK;
+}
+
+td_status passes_recurrent(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  return passes_each(graph, setting, changes, err, visit);
+}

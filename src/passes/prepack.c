@@ -148,12 +148,30 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
 
 static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) { return pack_panels(e, p, row, false); }
 
+/* [C, 1, kernel...] as [taps, C]. */
+static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row) {
+  (void)row;
+  base_tensor packed, dense;
+  int64_t channels = p->w.dims[0], taps = base_tensor_numel(&p->w) / channels, dims[] = {taps, channels};
+  TRY(new_floats(e, e->graph->arena, channels * taps, &packed));
+  TRY(new_floats(e, e->scratch, channels * taps, &dense));
+  base_tensor_pack(dense.data, &p->w);
+  for (int64_t t = 0; t < taps; t++)
+    for (int64_t c = 0; c < channels; c++)
+      ((float *)packed.data)[t * channels + c] = ((float *)dense.data)[c * taps + t];
+  packed = base_tensor_of(packed.data, TD_F32, 2, dims);
+  const base_arg changed = ARG_INT("panel", 1);
+  return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
+}
+
 static const struct {
   const char *op;
   kern_family family;
   bool scales; /* w's axis 0, or of td::linear 1, is the output's last dimension */
   td_status (*pack)(passes_edit *e, product *p, const kern_row *row);
-} rows[] = {{"td::linear", KERN_LINEAR, true, pack_linear}, {"td::conv", KERN_CONV, true, pack_conv}};
+} rows[] = {{"td::linear", KERN_LINEAR, true, pack_linear},
+            {"td::conv", KERN_CONV, true, pack_conv},
+            {"td::depthwise_conv", KERN_DEPTHWISE, true, pack_depthwise}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   product p = {.id = id, .node = ir_node_of(e->graph, id)};

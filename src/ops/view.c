@@ -1,10 +1,14 @@
-/* view.c -- permute, expand, flip, select of elements by strides alone. Each says once what it shows (an ops_show); its
- * alias and its copy both come from that. */
+/* view.c -- permute, expand, flip, unflatten: a choice of elements by strides alone. Each says once what it shows (an
+ * ops_show); its alias and its copy both come from that. */
 #include "ops/move_priv.h"
 
 enum { DIMS }; /* permute, flip */
 
+enum { UNFLATTEN_DIM, UNFLATTEN_SIZES };
+
 static const ir_attr dims_attrs[] = {ATTR_INTS("dims")};
+static const ir_attr unflatten_attrs[] = {{.name = "dim", .kind = BASE_ATTR_INT, .required = true},
+                                          {.name = "sizes", .kind = BASE_ATTR_INTS, .required = true}};
 
 /* ---- permute ---- */
 
@@ -127,6 +131,53 @@ static td_status flip_show(const base_call *call, base_tensor *shown, int64_t *o
   return TD_OK;
 }
 
+/* ---- unflatten ---- */
+
+static td_status infer_unflatten(ir_infer *ctx) {
+  const ir_type *x = &ctx->in[0]->type;
+  uint32_t count;
+  const int64_t *sizes = base_attr_ints(ctx->attrs, UNFLATTEN_SIZES, &count);
+  base_dim dims[BASE_MAX_RANK], product = 1;
+  int32_t axis;
+  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
+  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, UNFLATTEN_DIM), x->rank, &axis));
+  if (count < 1 || count > (uint32_t)(BASE_MAX_RANK + 1 - x->rank))
+    return ir_infer_fail(ctx, "%u sizes; at least one, and at most %d axes in all", count, BASE_MAX_RANK);
+  for (uint32_t i = 0; i < count; i++) {
+    if (sizes[i] < 0) return ir_infer_fail(ctx, "size %lld is negative", (long long)sizes[i]);
+    product = base_dim_mul(ctx->dims, product, base_dim_number(sizes[i]));
+    dims[axis + (int32_t)i] = sizes[i];
+  }
+  if (base_dim_known(x->dims[axis]) && x->dims[axis] != product)
+    return ir_infer_fail(ctx, "axis %d of %lld elements does not split into sizes whose product is %lld", axis,
+                         (long long)x->dims[axis], (long long)product);
+  for (int32_t i = 0; i < x->rank; i++)
+    if (i != axis) dims[i < axis ? i : i + (int32_t)count - 1] = x->dims[i];
+  TRY(ir_out(ctx, 0, x->dtype, x->rank - 1 + (int32_t)count, dims));
+  ops_ints_same(ctx, 0);
+  return TD_OK;
+}
+
+static td_status unflatten_show(const base_call *call, base_tensor *shown, int64_t *offset) {
+  const base_tensor *x = base_in(call, 0);
+  uint32_t count;
+  const int64_t *sizes = base_attr_ints(call->attrs, UNFLATTEN_SIZES, &count);
+  int64_t dim = base_attr_int(call->attrs, UNFLATTEN_DIM), axis = dim < 0 ? dim + x->rank : dim, product = 1;
+  (void)offset;
+  for (uint32_t i = 0; i < count; i++) product *= sizes[i];
+  if (product != x->dims[axis]) return ops_fail(call, "%lld elements do not split", (long long)x->dims[axis]);
+  shown->rank = x->rank - 1 + (int32_t)count;
+  for (int32_t i = shown->rank - 1, own = x->rank - 1; i >= 0; i--) {
+    bool split = i >= axis && i < axis + (int32_t)count, last = i == axis + (int32_t)count - 1;
+    shown->dims[i] = split ? sizes[i - axis] : x->dims[own];
+    shown->strides[i] = split && !last ? shown->strides[i + 1] * shown->dims[i + 1] : x->strides[own];
+    if (!split || i == axis) own--;
+  }
+  return TD_OK;
+}
+
+static td_status unflatten_view(const base_call *call) { return ops_show_view(call, unflatten_show); }
+static td_status unflatten_reference(const base_call *call) { return ops_show_reference(call, unflatten_show); }
 static td_status permute_view(const base_call *call) { return ops_show_view(call, permute_show); }
 static td_status permute_reference(const base_call *call) { return ops_show_reference(call, permute_show); }
 static td_status expand_view(const base_call *call) { return ops_show_view(call, expand_show); }
@@ -157,6 +208,17 @@ static bool flip_cases(ir_case *c, uint32_t number) {
   if (number >= OPS_COUNT(axes)) return false;
   ops_case_arg(c, ARG_INTS("dims", axes[number], 2));
   return ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 5), OPS_NORMAL, number);
+}
+
+static bool unflatten_cases(ir_case *c, uint32_t number) {
+  static const struct {
+    int64_t dim, sizes[3];
+    uint32_t count;
+  } rows[] = {{2, {2, 6}, 2}, {-1, {3, 2, 2}, 3}, {1, {5}, 1}, {0, {1, 2, 1}, 3}, {-2, {1, 5}, 2}};
+  if (number >= OPS_COUNT(rows)) return false;
+  ops_case_arg(c, ARG_INT("dim", rows[number].dim));
+  ops_case_arg(c, ARG_INTS("sizes", rows[number].sizes, rows[number].count));
+  return ops_case_in(c, number ? TD_F32 : TD_U8, OPS_DIMS(2, 5, 12), OPS_NORMAL, number);
 }
 
 static const ir_alias permute_aliases[] = {{"onnx", "Transpose", 1, "perm=dims"}};
@@ -205,5 +267,18 @@ const ir_op ops_view[] = {
      .reference = flip_reference,
      .view = flip_view,
      .cases = flip_cases},
+    /* (x): axis dim as several, row-major, whose sizes multiply to its own; unlike a view of any strides */
+    {.name = "aten::unflatten",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .strings = 1,
+     .flags = IR_OP_VIEW,
+     .attrs = unflatten_attrs,
+     .attr_count = OPS_COUNT(unflatten_attrs),
+     .infer = infer_unflatten,
+     .reference = unflatten_reference,
+     .view = unflatten_view,
+     .cases = unflatten_cases},
 };
 OPS_TABLE(view);

@@ -1,28 +1,52 @@
 /* pack_conv.c -- packing the weights of convolutions. */
 #include "kernels/pack_conv.h"
 
+enum { BLOCK = 16 }; /* channels: a line of floats of a 1x1 kernel */
+
 bool kern_conv_packed_size(int64_t groups, int64_t group_out, int64_t taps, int64_t group_in, int64_t panel,
                            int64_t *count) {
   const int64_t sizes[] = {groups, (group_out + panel - 1) / panel, taps, group_in, panel};
   return base_numel(5, sizes, count);
 }
 
-void kern_pack_conv(const base_tensor *w, bool transposed, int64_t groups, int64_t panel, float *to) {
-  int64_t taps = 1, outer = w->dims[0] / groups, inner = w->dims[1];
-  int64_t group_out = transposed ? inner : outer, group_in = transposed ? outer : inner;
-  for (int32_t i = 2; i < w->rank; i++) taps *= w->dims[i];
-  base_walk walk;
-  const int64_t *strides[] = {w->strides + 2};
-  for (int64_t g = 0; g < groups; g++) {
-    for (int64_t first = 0; first < group_out; first += panel) {
-      base_walk_start(&walk, w->rank - 2, w->dims + 2, 1, strides);
-      for (int64_t tap = 0; tap < taps; tap++, base_walk_next(&walk))
-        for (int64_t c = 0; c < group_in; c++)
-          for (int64_t i = 0; i < panel; i++) {
-            int64_t m = first + i, row = g * outer + (transposed ? c : m), column = transposed ? m : c;
-            const float *from = (const float *)w->data + walk.offset[0];
-            *to++ = m < group_out ? from[row * w->strides[0] + column * w->strides[1]] : 0;
-          }
-    }
+/* One group's weights. */
+typedef struct weights {
+  int64_t group_in, group_out, taps;
+  int64_t in_stride, out_stride;
+} weights;
+
+/* Channels [c0, c1) of one tap of a panel. */
+static void pack_block(const weights *w, const float *from, int64_t c0, int64_t c1, int64_t columns, int64_t panel,
+                       float *to) {
+  for (int64_t c = c0; c < c1; c++)
+    for (int64_t i = columns; i < panel; i++) to[c * panel + i] = 0;
+  for (int64_t i = 0; i < columns; i++) {
+    const float *row = from + i * w->out_stride;
+    for (int64_t c = c0; c < c1; c++) to[c * panel + i] = row[c * w->in_stride];
   }
+}
+
+/* All taps of a block of channels before the next block: what they read lies side by side, and stays in L1. */
+static void pack_panel(const weights *w, const base_tensor *t, const float *from, int64_t columns, int64_t panel,
+                       float *to) {
+  base_walk walk;
+  const int64_t *strides[] = {t->strides + 2};
+  for (int64_t c = 0; c < w->group_in; c += BLOCK) {
+    base_walk_start(&walk, t->rank - 2, t->dims + 2, 1, strides);
+    for (int64_t tap = 0; tap < w->taps; tap++, base_walk_next(&walk))
+      pack_block(w, from + walk.offset[0], c, base_min_i64(c + BLOCK, w->group_in), columns, panel,
+                 to + tap * w->group_in * panel);
+  }
+}
+
+void kern_pack_conv(const base_tensor *w, bool transposed, int64_t groups, int64_t panel, float *to) {
+  weights g = {.taps = 1, .in_stride = w->strides[!transposed], .out_stride = w->strides[transposed]};
+  g.group_in = transposed ? w->dims[0] / groups : w->dims[1];
+  g.group_out = transposed ? w->dims[1] : w->dims[0] / groups;
+  for (int32_t i = 2; i < w->rank; i++) g.taps *= w->dims[i];
+  int64_t panel_floats = g.taps * g.group_in * panel, group_stride = w->dims[0] / groups * w->strides[0];
+  for (int64_t i = 0; i < groups; i++)
+    for (int64_t first = 0; first < g.group_out; first += panel, to += panel_floats)
+      pack_panel(&g, w, (const float *)w->data + i * group_stride + first * g.out_stride,
+                 base_min_i64(panel, g.group_out - first), panel, to);
 }

@@ -42,6 +42,7 @@ typedef struct gemm_tile {
   int64_t taps, k;
   const float *b;
   int64_t b_panel; /* floats from panel to panel */
+  int64_t b_skip;  /* floats between the rows of one tap and those of the next: 0 unless taps are left out */
   float *c;
   int64_t c_pitch;
   int64_t columns; /* that exist: (panels - 1) * V_LANES < columns <= panels * V_LANES */

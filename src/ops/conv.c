@@ -200,6 +200,10 @@ static const kern_row *kernel_of(const ir_kernel_query *query, kern_family famil
 
 static const kern_row *kernel_of_conv(const ir_kernel_query *query) { return kernel_of(query, KERN_CONV); }
 
+static const kern_row *kernel_of_conv_transpose(const ir_kernel_query *query) {
+  return base_attr_int(query->attrs, KERN_CONV_CHANNELS_FIRST) ? NULL : kernel_of(query, KERN_CONV_TRANSPOSE);
+}
+
 static double known_or_1(base_dim d) { return base_dim_known(d) ? (double)d : 1; }
 
 /* Every element of `of` meets every tap and a group's channels on the other side. */
@@ -398,6 +402,7 @@ const ir_op ops_conv[] = {
      .attr_count = OPS_COUNT(transpose_attrs),
      .infer = infer_conv_transpose,
      .reference = conv_transpose_reference,
+     .kernel = kernel_of_conv_transpose,
      .flops = flops_conv_transpose,
      .rtol = 1e-4f,
      .atol = 1e-4f,

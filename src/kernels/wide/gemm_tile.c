@@ -35,7 +35,7 @@ V_INLINE void finish(vf *sums, const gemm_tile *t, const kern_epilogue *e, const
 V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels) {
   const float *b = t->b;
   const float *const *table = t->a;
-  for (int64_t tap = 0; tap < t->taps; tap++, table += rows) {
+  for (int64_t tap = 0; tap < t->taps; tap++, table += rows, b += t->b_skip) {
     const float *a[GEMM_MAX_ROWS];
     EACH(r, rows) a[r] = table[r];
     for (int64_t k = 0; k < t->k; k++, b += V_LANES) {

@@ -1,0 +1,180 @@
+/* conv_transpose.c -- KERN_CONV_TRANSPOSE: td::conv_transpose on f32 (kernels/conv.h), by stride phases.
+ *
+ * Output pixels of one line that are `stride` apart see the same taps: every `step`-th of the kernel's row. So each
+ * such phase of a line is a plain convolution, whose tile gathers; nothing is scattered, and every output element is
+ * written by one task. Rows of taps that land between the image's lines are left out. */
+#include "kernels/conv.h"
+#include "kernels/epilogue_priv.h"
+#include "kernels/gemm_tile_priv.h"
+#include "kernels/pack_conv.h"
+
+/* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
+enum { TASKS = 24, TASK_WORK = 16384 };
+
+typedef struct layer {
+  kern_conv c;
+  kern_epilogue e;
+  const float *image, *weights, *zeros;
+  int64_t sample, plane, line, pixel; /* floats from one to the next of the image */
+  float *out;
+  int64_t out_pitch;
+  int64_t lines; /* of output, in all samples and planes */
+  int64_t panels, strips, line_blocks, strip_blocks;
+} layer;
+
+/* Output pixels first, first + stride, ... of a line, and the taps they see: tap, tap + step, ... */
+typedef struct phase {
+  int64_t first, pixels;
+  int64_t tap, step, taps;
+} phase;
+
+static int64_t divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static phase phase_of(const kern_conv_axis *w, int64_t first) {
+  phase p = {.first = first, .pixels = (w->out - first + w->stride - 1) / w->stride};
+  p.step = w->stride / divisor(w->stride, w->dilation);
+  int64_t tries = base_min_i64(p.step, w->kernel);
+  while (p.tap < tries && (first + w->begin - p.tap * w->dilation) % w->stride != 0) p.tap++;
+  p.taps = p.tap < tries ? (w->kernel - p.tap + p.step - 1) / p.step : 0;
+  return p;
+}
+
+/* The input position that tap `k` brings to output `o`; -1: none. */
+static int64_t source(const kern_conv_axis *a, int64_t o, int64_t k) {
+  int64_t at = o + a->begin - k * a->dilation;
+  return at >= 0 && at % a->stride == 0 && at / a->stride < a->in ? at / a->stride : -1;
+}
+
+/* Pixels [r0, r1) of a phase under its taps: [tap][row]. `line`: of the group's first channel. */
+static void fill_table(const layer *l, const phase *p, const float *line, int64_t r0, int64_t r1, const float **to) {
+  const kern_conv_axis *w = &l->c.axis[2];
+  for (int64_t j = 0; j < p->taps; j++) {
+    int64_t at = (p->first + w->begin - (p->tap + j * p->step) * w->dilation) / w->stride; /* exact */
+    for (int64_t r = r0; r < r1; r++) *to++ = at + r >= 0 && at + r < w->in ? line + (at + r) * l->pixel : l->zeros;
+  }
+}
+
+/* Where a tile's sums go, and what they meet. */
+typedef struct spot {
+  int64_t group, panel, panels; /* panels of the strip */
+  int64_t line;                 /* of output */
+  const float **table;
+} spot;
+
+/* One tile: rows [r0, r1) of a phase of a line, tap row by tap row. */
+static void run_tile(const layer *l, const spot *s, const phase *p, int64_t r0, int64_t r1) {
+  const kern_conv_axis *a = l->c.axis;
+  int64_t plane = s->line / a[1].out, depth = l->c.taps * l->c.group_in;
+  int64_t column = s->group * l->c.group_out + s->panel * V_LANES;
+  int64_t row = s->line * a[2].out + p->first + r0 * a[2].stride, row_floats = l->c.group_in * V_LANES;
+  const float *image = l->image + plane / a[0].out * l->sample + s->group * l->c.group_in;
+  const float *weights = l->weights + (s->group * l->panels + s->panel) * depth * V_LANES + p->tap * row_floats;
+  kern_epilogue e = kern_epilogue_at(&l->e, row, column);
+  e.residual_pitch *= a[2].stride;
+  gemm_tile t = {.a = s->table,
+                 .k = l->c.group_in,
+                 .b = weights,
+                 .b_panel = depth * V_LANES,
+                 .b_skip = (p->step - 1) * row_floats,
+                 .c = l->out + row * l->out_pitch + column,
+                 .c_pitch = l->out_pitch * a[2].stride,
+                 .columns = base_min_i64(s->panels * V_LANES, l->c.group_out - s->panel * V_LANES)};
+  for (int64_t z = 0; z < a[0].kernel && p->taps; z++) {
+    int64_t from_plane = source(&a[0], plane % a[0].out, z);
+    for (int64_t y = 0; y < a[1].kernel && from_plane >= 0; y++) {
+      int64_t from_line = source(&a[1], s->line % a[1].out, y);
+      if (from_line < 0) continue;
+      if (t.taps) KERN_NAME(gemm_tile)(&t, r1 - r0, s->panels, NULL); /* those of the row before */
+      t.more = t.taps > 0;
+      t.taps = p->taps;
+      t.b = weights + (z * a[1].kernel + y) * a[2].kernel * row_floats;
+      fill_table(l, p, image + from_plane * l->plane + from_line * l->line, r0, r1, s->table);
+    }
+  }
+  KERN_NAME(gemm_tile)(&t, r1 - r0, s->panels, &e);
+}
+
+static void run_line(const layer *l, const spot *s) {
+  const kern_conv_axis *w = &l->c.axis[2];
+  int64_t most = gemm_max_rows(s->panels);
+  for (int64_t first = 0; first < base_min_i64(w->stride, w->out); first++) {
+    const phase p = phase_of(w, first);
+    int64_t tiles = (p.pixels + most - 1) / most;
+    for (int64_t i = 0; i < tiles; i++)
+      run_tile(l, s, &p, gemm_split(p.pixels, tiles, i), gemm_split(p.pixels, tiles, i + 1));
+  }
+}
+
+static void set_blocks(layer *l) {
+  const kern_conv *c = &l->c;
+  l->lines = c->batch * c->axis[0].out * c->axis[1].out;
+  l->panels = (c->group_out + V_LANES - 1) / V_LANES;
+  l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
+  double work = (double)(c->batch * c->in_size) * (double)c->taps * (double)(c->group_in * l->panels);
+  double wanted = fmin(work / TASK_WORK, (double)TASKS / (double)c->groups);
+  l->line_blocks = (int64_t)fmax(fmin(ceil(wanted), (double)l->lines), 1);
+  l->strip_blocks = (int64_t)fmax(fmin(ceil(wanted / (double)l->line_blocks), (double)l->strips), 1);
+}
+
+static const float *pack_now(const base_call *call, const kern_conv *c) {
+  int64_t count;
+  bool fits = kern_conv_packed_size(c->groups, c->group_out, c->taps, c->group_in, V_LANES, &count);
+  float *packed = fits ? base_call_scratch(call, (size_t)count, sizeof *packed) : NULL;
+  if (packed) kern_pack_conv(base_in(call, 1), true, c->groups, V_LANES, packed);
+  return packed;
+}
+
+static td_status describe(const base_call *call, layer *l) {
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
+  TRY(kern_conv_of(call, true, &l->c));
+  if (l->c.channels_first)
+    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a transposed convolution of an image with channels first");
+  int64_t pitch[KERN_CONV_AXES] = {0};
+  for (int32_t i = 0; i < x->rank - 2; i++) pitch[KERN_CONV_AXES + 2 - x->rank + i] = x->strides[1 + i];
+  l->image = x->data;
+  l->sample = x->strides[0];
+  l->plane = pitch[0];
+  l->line = pitch[1];
+  l->pixel = pitch[2];
+  l->out = y->data;
+  l->out_pitch = kern_pitch(y);
+  l->e = kern_epilogue_of(call);
+  l->weights = l->c.panel ? base_in(call, 1)->data : pack_now(call, &l->c);
+  float *zeros = base_call_scratch(call, (size_t)l->c.group_in, sizeof *zeros);
+  if (!l->weights || !zeros) return base_no_memory(call->err, "scratch");
+  memset(zeros, 0, (size_t)l->c.group_in * sizeof *zeros);
+  l->zeros = zeros;
+  set_blocks(l);
+  return TD_OK;
+}
+
+/* Tasks count blocks of lines fastest, then blocks of strips, and groups: a strip's weights stay in L2. */
+static void run_task(const layer *l, const float **table, int64_t task) {
+  int64_t lines = task % l->line_blocks, rest = task / l->line_blocks;
+  int64_t strips = rest % l->strip_blocks, last_strip = gemm_split(l->strips, l->strip_blocks, strips + 1);
+  int64_t last_line = gemm_split(l->lines, l->line_blocks, lines + 1);
+  for (int64_t i = gemm_split(l->strips, l->strip_blocks, strips); i < last_strip; i++) {
+    spot s = {.group = rest / l->strip_blocks, .panel = gemm_split(l->panels, l->strips, i), .table = table};
+    s.panels = gemm_split(l->panels, l->strips, i + 1) - s.panel;
+    for (s.line = gemm_split(l->lines, l->line_blocks, lines); s.line < last_line; s.line++) run_line(l, &s);
+  }
+}
+
+td_status KERN_NAME(conv_transpose)(const base_call *call) {
+  layer l = {0};
+  if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
+  TRY(describe(call, &l));
+  const float **table = base_call_scratch(call, (size_t)l.c.axis[2].kernel, GEMM_MAX_ROWS * sizeof *table);
+  if (!table) return base_no_memory(call->err, "scratch");
+  int64_t total = l.c.groups * l.line_blocks * l.strip_blocks;
+  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+    run_task(&l, table, task);
+  return TD_OK;
+}

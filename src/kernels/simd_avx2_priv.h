@@ -15,6 +15,10 @@ V_INLINE vi v_first(int64_t n) {
 V_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 V_INLINE void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
 V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
+V_INLINE vf v_load_or(const float *p, int64_t n, vf rest) {
+  vi first = v_first(n);
+  return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, first), _mm256_castsi256_ps(first));
+}
 V_INLINE void v_store_n(float *p, vf a, int64_t n) { _mm256_maskstore_ps(p, v_first(n), a); }
 V_INLINE vf v_keep(vf a) {
   __asm__("" : "+x"(a));

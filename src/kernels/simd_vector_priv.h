@@ -27,6 +27,10 @@ V_INLINE vf v_load_n(const float *p, int64_t n) {
   if (n) memcpy(&a, p, (size_t)n * sizeof *p);
   return a;
 }
+V_INLINE vf v_load_or(const float *p, int64_t n, vf rest) {
+  if (n) memcpy(&rest, p, (size_t)n * sizeof *p);
+  return rest;
+}
 V_INLINE void v_store_n(float *p, vf a, int64_t n) {
   if (n) memcpy(p, &a, (size_t)n * sizeof *p);
 }

@@ -1,6 +1,6 @@
 /* arg_reduce.c -- along one dimension: the index of the largest or least element, running sums and products, softmax
  * and its relatives. An operand is read densely as [outer, length, inner]; a lane is one of the outer * inner rows. */
-#include "ops/ops_priv.h"
+#include "ops/kernel_priv.h"
 
 #include <math.h>
 
@@ -215,6 +215,11 @@ static td_status infer_softmax(ir_infer *ctx) {
   return ops_infer_same(ctx);
 }
 
+static const kern_row *softmax_kernel(const ir_kernel_query *query) { return ops_kernel_f32(query, KERN_SOFTMAX); }
+static const kern_row *log_softmax_kernel(const ir_kernel_query *query) {
+  return ops_kernel_f32(query, KERN_LOG_SOFTMAX);
+}
+
 static double softmax_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
   (void)in;
   (void)attrs;
@@ -244,9 +249,20 @@ static bool scan_cases(ir_case *c, uint32_t number) {
          ops_case_ints(c, (int64_t[]){number % 2 ? -2 : 0}, 1);
 }
 
+/* Lanes side by side, special values, and rows past a piece of a sum. */
+static bool softmax_columns_cases(ir_case *c, uint32_t number) {
+  switch (number) {
+    case 0: ops_case_arg(c, ARG_INT("dim", 1)); return ops_case_in(c, TD_F32, OPS_DIMS(2, 7, 37), OPS_NORMAL, 5);
+    case 1: ops_case_arg(c, ARG_INT("dim", 0)); return ops_case_in(c, TD_F32, OPS_DIMS(5, 3), OPS_SPECIAL, 6);
+    case 2: return ops_case_in(c, TD_F32, OPS_DIMS(64, 3), OPS_SPECIAL, 7);
+    case 3: return ops_case_in(c, TD_F32, OPS_DIMS(2, 5003), OPS_NORMAL, 8);
+    default: return false;
+  }
+}
+
 static bool softmax_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16};
-  if (number >= 4 * OPS_COUNT(dtypes)) return false;
+  if (number >= 4 * OPS_COUNT(dtypes)) return softmax_columns_cases(c, number - 4 * OPS_COUNT(dtypes));
   td_dtype d = dtypes[number / 4];
   ops_case_arg(c, ARG_INT("dim", number % 4 == 3 ? 1 : -1));
   ops_case_arg(c, ARG_BOOL("flatten", number % 4 == 3));
@@ -316,6 +332,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(softmax_attrs),
      .infer = infer_softmax,
      .reference = softmax_reference,
+     .kernel = softmax_kernel,
      .flops = softmax_flops,
      .rtol = 1e-5f,
      .cases = softmax_cases,
@@ -329,6 +346,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(softmax_attrs),
      .infer = infer_softmax,
      .reference = log_softmax_reference,
+     .kernel = log_softmax_kernel,
      .flops = softmax_flops,
      .rtol = 1e-5f,
      .atol = 1e-6f,

@@ -1,6 +1,6 @@
 /* norm.c -- normalisations. Statistics are taken in double, two passes (mean, then squared distances). Weights, biases
  * and statistics may have another float type than x; the result has x's. */
-#include "ops/ops_priv.h"
+#include "ops/kernel_priv.h"
 
 #include <math.h>
 
@@ -124,6 +124,24 @@ static td_status infer_layer_norm(ir_infer *ctx) {
   for (int32_t i = 0; i < x->rank; i++) dims[i] = i < axis ? x->dims[i] : 1;
   for (uint32_t i = 1; i < ctx->out_count; i++) TRY(ir_out(ctx, i, stats, x->rank, dims));
   return TD_OK;
+}
+
+/* Operand `i`, if it is there, has the dimensions [axis, rank) of x. */
+static bool has_tail(const ir_kernel_query *query, uint32_t i) {
+  if (i >= query->in_count || !query->in[i]) return true;
+  const ir_type *x = &query->in[0]->type, *t = &query->in[i]->type;
+  int64_t axis = base_attr_int(query->attrs, AXIS);
+  if (axis < 0) axis += x->rank;
+  if (x->rank == IR_UNRANKED || t->rank != x->rank - axis) return false;
+  for (int32_t d = 0; d < t->rank; d++)
+    if (t->dims[d] != x->dims[axis + d]) return false;
+  return true;
+}
+static const kern_row *layer_norm_kernel(const ir_kernel_query *query) {
+  return has_tail(query, 1) && has_tail(query, 2) ? ops_kernel_f32(query, KERN_LAYER_NORM) : NULL;
+}
+static const kern_row *rms_norm_kernel(const ir_kernel_query *query) {
+  return has_tail(query, 1) ? ops_kernel_f32(query, KERN_RMS_NORM) : NULL;
 }
 
 /* ---- batch norm: x [n, c, ...], weight?, bias?, mean, var, each [c] ---- */
@@ -304,7 +322,13 @@ static td_status infer_lrn(ir_infer *ctx) {
 static const td_dtype case_dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16};
 
 static bool layer_cases(ir_case *c, uint32_t number) {
-  if (number >= 3 * OPS_COUNT(case_dtypes)) return false;
+  static const int64_t tails[] = {1, 16, 127, 768, 5000};
+  if (number >= 3 * OPS_COUNT(case_dtypes)) { /* lengths about a vector, and past a piece of a sum */
+    number -= 3 * OPS_COUNT(case_dtypes);
+    if (number >= sizeof tails / sizeof *tails) return false;
+    return ops_case_in(c, TD_F32, OPS_DIMS(2, 3, tails[number]), OPS_NORMAL, 6) &&
+           ops_case_in(c, TD_F32, OPS_DIMS(tails[number]), OPS_NORMAL, 7);
+  }
   td_dtype d = case_dtypes[number / 3];
   if (number % 3 == 0)
     return ops_case_in(c, d, OPS_DIMS(3, 61), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(61), OPS_NORMAL, 2);
@@ -352,6 +376,7 @@ const ir_op ops_norm[] = {
      .attr_count = OPS_COUNT(layer_attrs),
      .infer = infer_layer_norm,
      .reference = layer_norm_reference,
+     .kernel = layer_norm_kernel,
      .flops = element_flops,
      .rtol = 1e-5f,
      .atol = 1e-6f,
@@ -364,6 +389,7 @@ const ir_op ops_norm[] = {
      .attr_count = OPS_COUNT(layer_attrs),
      .infer = infer_layer_norm,
      .reference = rms_norm_reference,
+     .kernel = rms_norm_kernel,
      .flops = element_flops,
      .rtol = 1e-5f,
      .atol = 1e-6f,

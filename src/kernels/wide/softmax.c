@@ -1,0 +1,115 @@
+/* softmax.c -- KERN_SOFTMAX and KERN_LOG_SOFTMAX of aten::_softmax and aten::_log_softmax. Lanes lie along rows, or,
+ * where dimensions follow, side by side: then a vector holds V_LANES of them. */
+#include "kernels/wide/rows_priv.h"
+
+static float largest_of(const float *row, int64_t n) {
+  const vf least = v_set(-INFINITY);
+  vf best0 = least, best1 = least;
+  int64_t i = 0;
+  for (; i + 2 * V_LANES <= n; i += 2 * V_LANES) {
+    best0 = v_max(best0, v_load(row + i));
+    best1 = v_max(best1, v_load(row + i + V_LANES));
+  }
+  for (; i < n; i += V_LANES) best0 = v_max(best0, v_load_or(row + i, base_min_i64(V_LANES, n - i), least));
+  return v_highest(v_max(best0, best1));
+}
+
+/* to = exp(row - a); gives the sum. NaN, lost by largest_of, comes back here. */
+static float exponentials(float *to, const float *row, int64_t n, float largest) {
+  const vf a = v_set(largest), least = v_set(-INFINITY);
+  vf total = v_zero();
+  for (int64_t from = 0; from < n; from += ROW_PIECE) {
+    int64_t i = from, end = base_min_i64(n, from + ROW_PIECE);
+    vf sum0 = v_zero(), sum1 = v_zero();
+    for (; i + 2 * V_LANES <= end; i += 2 * V_LANES) {
+      vf e0 = v_exp_flush(v_sub(v_load(row + i), a)), e1 = v_exp_flush(v_sub(v_load(row + i + V_LANES), a));
+      v_store(to + i, e0);
+      v_store(to + i + V_LANES, e1);
+      sum0 = v_add(sum0, e0);
+      sum1 = v_add(sum1, e1);
+    }
+    for (; i < end; i += V_LANES) {
+      int64_t left = base_min_i64(V_LANES, end - i);
+      vf e = v_exp_flush(v_sub(v_load_or(row + i, left, least), a));
+      v_store_n(to + i, e, left);
+      sum0 = v_add(sum0, e);
+    }
+    total = v_add(total, v_add(sum0, sum1));
+  }
+  return v_sum(total);
+}
+
+ROW_SUM(exponential_sum, v_set(-INFINITY), v_exp_flush(v_sub(x, a)))
+
+static void softmax_row(float *to, const float *row, int64_t n) {
+  const vf scale = v_set(1 / exponentials(to, row, n, largest_of(row, n)));
+  int64_t i = 0;
+  for (; i + V_LANES <= n; i += V_LANES) v_store(to + i, v_mul(v_load(to + i), scale));
+  if (i < n) v_store_n(to + i, v_mul(v_load_n(to + i, n - i), scale), n - i);
+}
+
+static void log_softmax_row(float *to, const float *row, int64_t n) {
+  float largest = largest_of(row, n);
+  const vf a = v_set(largest), b = v_set(logf(exponential_sum(row, n, a)));
+  int64_t i = 0;
+  for (; i + V_LANES <= n; i += V_LANES) v_store(to + i, v_sub(v_sub(v_load(row + i), a), b));
+  if (i < n) v_store_n(to + i, v_sub(v_sub(v_load_n(row + i, n - i), a), b), n - i);
+}
+
+/* `width` <= V_LANES lanes side by side, elements of a lane `step` apart. */
+static void softmax_columns(float *to, const float *from, int64_t n, int64_t step, int64_t width, bool logarithm) {
+  vf largest = v_set(-INFINITY), sum = v_zero();
+  for (int64_t k = 0; k < n; k++) largest = v_max(largest, v_load_n(from + k * step, width));
+  for (int64_t k = 0; k < n; k++) {
+    vf e = v_exp_flush(v_sub(v_load_n(from + k * step, width), largest));
+    if (!logarithm) v_store_n(to + k * step, e, width);
+    sum = v_add(sum, e);
+  }
+  vf factor = logarithm ? v_log(sum) : v_div(v_set(1), sum);
+  for (int64_t k = 0; k < n; k++) {
+    vf y = logarithm ? v_sub(v_sub(v_load_n(from + k * step, width), largest), factor)
+                     : v_mul(v_load_n(to + k * step, width), factor);
+    v_store_n(to + k * step, y, width);
+  }
+}
+
+enum { DIM, FLATTEN };
+
+typedef struct lanes {
+  const float *in;
+  float *out;
+  int64_t outer, length, inner;
+} lanes;
+
+static void run_columns(const lanes *l, const base_call *call, bool logarithm) {
+  int64_t blocks = (l->inner + V_LANES - 1) / V_LANES, each;
+  uint32_t total = row_tasks(l->outer * blocks, l->length * V_LANES, &each);
+  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+    for (int64_t b = task * each; b < base_min_i64(l->outer * blocks, (task + 1) * each); b++) {
+      int64_t first = b % blocks * V_LANES, offset = b / blocks * l->length * l->inner + first;
+      softmax_columns(l->out + offset, l->in + offset, l->length, l->inner, base_min_i64(V_LANES, l->inner - first),
+                      logarithm);
+    }
+}
+
+static td_status run(const base_call *call, bool logarithm) {
+  const base_tensor *in = base_in(call, 0);
+  int64_t axis = base_attr_int(call->attrs, DIM), each;
+  bool flatten = base_attr_int(call->attrs, FLATTEN);
+  lanes l = {in->data, base_out(call, 0)->data, 1, 1, 1};
+  if (axis < 0) axis += in->rank;
+  for (int32_t i = 0; i < in->rank; i++)
+    *(i < axis ? &l.outer : i == axis || flatten ? &l.length : &l.inner) *= in->dims[i];
+  if (l.outer * l.length * l.inner == 0) return TD_OK;
+  if (l.inner > 1) {
+    run_columns(&l, call, logarithm);
+    return TD_OK;
+  }
+  uint32_t total = row_tasks(l.outer, l.length, &each);
+  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+    for (int64_t r = task * each; r < base_min_i64(l.outer, (task + 1) * each); r++)
+      (logarithm ? log_softmax_row : softmax_row)(l.out + r * l.length, l.in + r * l.length, l.length);
+  return TD_OK;
+}
+td_status KERN_NAME(softmax)(const base_call *call) { return run(call, false); }
+td_status KERN_NAME(log_softmax)(const base_call *call) { return run(call, true); }

@@ -57,16 +57,28 @@ c_files() { # [FOLDER...]
   done | LC_ALL=C sort
 }
 
+# The levels of instruction sets (--isa) whose kernels this machine can run.
+isa_levels() {
+  echo scalar vector
+  grep -q '^flags.* avx2 .*' /proc/cpuinfo && echo avx2
+  grep -q '^flags.* avx512vl' /proc/cpuinfo && echo avx512
+  return 0
+}
+
 # The recorded cases of the ONNX standard, and of the corpus of models where there is one.
 onnx_data=/usr/share/libonnx-testdata/data
-check_onnx() { # FOLDER OF THE BUILD, BACKEND
-  "$1/treadle" check --skips tests/models/onnx.skips --backend "$2" \
+check_onnx() { # FOLDER OF THE BUILD, BACKEND [OPTION...]
+  folder=$1 backend=$2
+  shift 2
+  "$folder/treadle" check --skips tests/models/onnx.skips --backend "$backend" "$@" \
     $onnx_data/node $onnx_data/simple $onnx_data/pytorch-converted $onnx_data/pytorch-operator
 }
 
 corpus=${TREADLE_CORPUS:-../shared/corpus}
-check_corpus() { # FOLDER OF THE BUILD, BACKEND
-  "$1/treadle" check --skips tests/models/corpus.skips --backend "$2" "$corpus"/*-onnx-*
+check_corpus() { # FOLDER OF THE BUILD, BACKEND [OPTION...]
+  folder=$1 backend=$2
+  shift 2
+  "$folder/treadle" check --skips tests/models/corpus.skips --backend "$backend" "$@" "$corpus"/*-onnx-*
 }
 
 # fuzz LIBFUZZER-ARGUMENT...: each fuzz target from its corpus; new inputs stay in build-fuzz/, so that only what was

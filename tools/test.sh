@@ -84,13 +84,17 @@ if [ -x build/treadle ]; then
     stage corpus-eager check_corpus build eager
     stage corpus-aot check_corpus build aot_eager
   fi
+  for isa in $(isa_levels); do
+    stage "onnx-$isa" check_onnx build native --isa "$isa"
+    [ ! -d "$corpus" ] || stage "corpus-$isa" check_corpus build native --isa "$isa"
+  done
 fi
 stage asan-build build asan
 stage asan-tests run_ctest asan
 if [ -x build-asan/treadle ]; then
   stage asan-onnx-eager check_onnx build-asan eager
-  stage asan-onnx-aot check_onnx build-asan aot_eager
-  [ ! -d "$corpus" ] || stage asan-corpus check_corpus build-asan aot_eager
+  stage asan-onnx-native check_onnx build-asan native
+  [ ! -d "$corpus" ] || stage asan-corpus check_corpus build-asan native
 fi
 stage tsan-build build_tsan
 stage tsan-tests run_ctest tsan -L threads

@@ -19,7 +19,7 @@ enum { BUILTIN_COUNT = sizeof builtins / sizeof *builtins };
 const char *import_builtin_name(size_t index) { return index < BUILTIN_COUNT ? builtins[index].name : NULL; }
 
 static td_status find(const char *name, const builtin_row **found, td_error *err) {
-  char names[256] = "";
+  char names[512] = "";
   for (size_t i = 0; i < BUILTIN_COUNT; i++) {
     *found = &builtins[i];
     if (strcmp(name, builtins[i].name) == 0) return TD_OK;
@@ -44,8 +44,6 @@ static td_status open_weights(builtin_net *n, const td_allocator *a, fmt_state_d
 }
 
 static td_status build(builtin_net *n, const builtin_row *row) {
-  TRY(ir_add_scalar(n->graph, TD_F32, 0, &n->zero, n->err));
-  TRY(ir_add_scalar(n->graph, TD_F32, 6, &n->six, n->err));
   row->build(n);
   TRY(n->status);
   TRY(builtin_check_keys(n));

@@ -29,9 +29,7 @@ static ir_value conv_norm(builtin_net *n, ir_value x, const builtin_conv *conv, 
   char conv_key[64], norm_key[64];
   snprintf(conv_key, sizeof conv_key, "%s%s", path, conv_name);
   snprintf(norm_key, sizeof norm_key, "%s%s", path, norm_name);
-  x = builtin_convolution(n, x, conv, conv_key);
-  x = builtin_batch_norm(n, x, conv->out, eps, norm_key);
-  return active ? builtin_relu6(n, x, norm_key) : x;
+  return builtin_conv_norm(n, x, conv, conv_key, norm_key, eps, active ? "relu6" : NULL);
 }
 
 static ir_value inverted_residual(builtin_net *n, ir_value x, const stage *s, int64_t in, int64_t stride, int number) {
@@ -40,29 +38,31 @@ static ir_value inverted_residual(builtin_net *n, ir_value x, const stage *s, in
   ir_value y = x;
   snprintf(key, sizeof key, "_blocks.%d", number);
   snprintf(path, sizeof path, "%s.", key);
-  if (s->expansion != 1) y = conv_norm(n, y, &(builtin_conv){in, wide, 1, 1, 1}, path, "_expand_conv", "_bn0", true);
-  y = conv_norm(n, y, &(builtin_conv){wide, wide, wide, s->kernel, stride}, path, "_depthwise_conv", "_bn1", true);
-  y = conv_norm(n, y, &(builtin_conv){wide, s->out, 1, 1, 1}, path, "_project_conv", "_bn2", false);
+  if (s->expansion != 1)
+    y = conv_norm(n, y, &(builtin_conv){1, 1, wide, BUILTIN_SAME, false, false}, path, "_expand_conv", "_bn0", true);
+  y = conv_norm(n, y, &(builtin_conv){s->kernel, stride, wide, BUILTIN_SAME, true, false}, path, "_depthwise_conv",
+                "_bn1", true);
+  y = conv_norm(n, y, &(builtin_conv){1, 1, s->out, BUILTIN_SAME, false, false}, path, "_project_conv", "_bn2", false);
   return stride == 1 && in == s->out ? builtin_add(n, y, x, key) : y;
 }
 
 static ir_value features(builtin_net *n, ir_value x, const architecture *a) {
   int64_t channels = a->stem;
   int number = 0;
-  x = conv_norm(n, x, &(builtin_conv){3, a->stem, 1, 3, 2}, "", "_conv_stem", "_bn0", true);
+  x = conv_norm(n, x, &(builtin_conv){3, 2, a->stem, BUILTIN_SAME, false, false}, "", "_conv_stem", "_bn0", true);
   for (uint32_t i = 0; i < a->stage_count; i++)
     for (int64_t block = 0; block < a->stages[i].blocks; block++) {
       x = inverted_residual(n, x, &a->stages[i], channels, block ? 1 : a->stages[i].stride, number++);
       channels = a->stages[i].out;
     }
-  return conv_norm(n, x, &(builtin_conv){channels, a->head, 1, 1, 1}, "", "_conv_head", "_bn1", true);
+  return conv_norm(n, x, &(builtin_conv){1, 1, a->head, BUILTIN_SAME, false, false}, "", "_conv_head", "_bn1", true);
 }
 
 static void build(builtin_net *n, const architecture *a) {
   ir_value x = builtin_image_input(n, a->side);
   x = features(n, x, a);
   x = builtin_global_mean(n, x, "_avg_pooling");
-  x = builtin_linear(n, x, a->head, a->classes, "_fc");
+  x = builtin_linear(n, x, a->classes, "_fc");
   builtin_output(n, x, "logits");
 }
 

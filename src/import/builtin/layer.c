@@ -1,17 +1,33 @@
-/* layer.c -- the layers that architectures are put together from. */
+/* layer.c -- the layers that architectures of all kinds are put together from. */
 #include "import/builtin/builtin_priv.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { KEY_BYTES = 128 };
 
-ir_value builtin_image_input(builtin_net *n, int64_t side) {
+const char *builtin_key(builtin_net *n, const char *format, ...) {
+  char text[KEY_BYTES];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  const char *key = base_arena_text(n->graph->arena, text);
+  if (!key && n->status == TD_OK) n->status = base_no_memory(n->err, "a key");
+  return key ? key : "";
+}
+
+ir_value builtin_input(builtin_net *n, const char *name, td_dtype dtype, int32_t rank, const int64_t *dims) {
   ir_value input = IR_NO_VALUE;
-  base_dim batch = base_dim_symbol(&n->graph->dims, "batch");
-  ir_type type = ir_tensor(TD_F32, 4, (const base_dim[]){batch, 3, base_dim_number(side), base_dim_number(side)});
-  if (batch == BASE_DIM_NONE) n->status = base_no_memory(n->err, "a symbol");
-  if (n->status == TD_OK) n->status = ir_add_input(n->graph, &type, "input", IR_NO_VALUE, &input, n->err);
+  base_dim sizes[BASE_MAX_RANK];
+  for (int32_t i = 0; i < rank; i++) {
+    sizes[i] = dims[i] < 0 ? base_dim_symbol(&n->graph->dims, "batch") : base_dim_number(dims[i]);
+    if (sizes[i] == BASE_DIM_NONE) n->status = base_no_memory(n->err, "a symbol");
+  }
+  ir_type type = ir_tensor(dtype, rank, sizes);
+  if (n->status == TD_OK) n->status = ir_add_input(n->graph, &type, name, IR_NO_VALUE, &input, n->err);
   return input;
 }
 
@@ -39,58 +55,157 @@ ir_value builtin_node(builtin_net *n, const char *op, const ir_value *in, uint32
   return out;
 }
 
-static ir_value param_of(builtin_net *n, const char *key, const char *name, int32_t rank, const int64_t *dims,
-                         double center, double spread) {
+int64_t builtin_size(const builtin_net *n, ir_value x, int32_t dim) {
+  if (n->status != TD_OK) return 0;
+  const ir_type *type = ir_type_of(n->graph, x);
+  return type->dims[dim < 0 ? dim + type->rank : dim];
+}
+
+ir_value builtin_param_of(builtin_net *n, const char *key, const char *name, int32_t rank, const int64_t *dims,
+                          double center, double spread) {
   char full[KEY_BYTES];
   snprintf(full, sizeof full, "%s.%s", key, name);
   return builtin_param(n, full, rank, dims, center, spread);
 }
 
-/* Seeded weights keep the second moment of what flows through (He et al. 2015): variance `gain` / fan_in. */
-static double he_spread(double gain, int64_t fan_in) { return sqrt(3 * gain / (double)fan_in); }
-
-ir_value builtin_convolution(builtin_net *n, ir_value x, const builtin_conv *conv, const char *key) {
-  const int64_t dims[] = {conv->out, conv->in / conv->groups, conv->kernel, conv->kernel};
-  const int64_t stride[] = {conv->stride, conv->stride};
-  const double spread = he_spread(2, dims[1] * dims[2] * dims[3]);
-  const ir_value in[] = {x, param_of(n, key, "weight", 4, dims, 0, spread)};
-  const base_arg args[] = {ARG_INTS("stride", stride, 2), ARG_STR("auto_pad", "same_upper"),
-                           ARG_INT("groups", conv->groups)};
-  return builtin_node(n, "aten::convolution", in, 2, args, 3, key, "Conv2d");
+static ir_value ints(builtin_net *n, const int64_t *numbers, uint32_t count) {
+  ir_value value = IR_NO_VALUE;
+  if (n->status == TD_OK) n->status = ir_add_ints(n->graph, numbers, count, &value, n->err);
+  return value;
 }
 
-ir_value builtin_batch_norm(builtin_net *n, ir_value x, int64_t channels, double eps, const char *key) {
-  /* One statement each: parameters are made in this order. */
-  ir_value in[5] = {x};
-  in[1] = param_of(n, key, "weight", 1, &channels, 1, 0.25);
-  in[2] = param_of(n, key, "bias", 1, &channels, 0, 0.1);
-  in[3] = param_of(n, key, "running_mean", 1, &channels, 0, 0.1);
-  in[4] = param_of(n, key, "running_var", 1, &channels, 1, 0.25);
-  const base_arg args[] = {ARG_FLOAT("eps", eps)};
-  return builtin_node(n, "aten::_native_batch_norm_legit_no_training", in, 5, args, 1, key, "BatchNorm2d");
+static ir_value scalar(builtin_net *n, double number) {
+  ir_value value = IR_NO_VALUE;
+  if (n->status == TD_OK) n->status = ir_add_scalar(n->graph, TD_F32, number, &value, n->err);
+  return value;
 }
 
-ir_value builtin_relu6(builtin_net *n, ir_value x, const char *key) {
-  const ir_value in[] = {x, n->zero, n->six};
-  return builtin_node(n, "aten::clamp", in, 3, NULL, 0, key, "ReLU6");
+/* ---- arithmetic ---- */
+
+ir_value builtin_binary(builtin_net *n, const char *op, ir_value x, ir_value y, const char *key) {
+  const ir_value in[] = {x, y};
+  return builtin_node(n, op, in, 2, NULL, 0, key, strstr(op, "::") + 2);
 }
 
 ir_value builtin_add(builtin_net *n, ir_value x, ir_value y, const char *key) {
-  const ir_value in[] = {x, y};
-  return builtin_node(n, "aten::add", in, 2, NULL, 0, key, "add");
+  return builtin_binary(n, "aten::add", x, y, key);
 }
 
-ir_value builtin_global_mean(builtin_net *n, ir_value x, const char *key) {
-  const int64_t axes[] = {2, 3};
-  const base_arg args[] = {ARG_INTS("dim", axes, 2)};
-  return builtin_node(n, "aten::mean", &x, 1, args, 1, key, "mean");
+typedef struct activation {
+  const char *name, *op, *kind;
+} activation;
+static const activation activations[] = {
+    {"relu", "aten::relu", "ReLU"},
+    {"relu6", "aten::clamp", "ReLU6"},
+    {"silu", "aten::silu", "SiLU"},
+    {"sigmoid", "aten::sigmoid", "Sigmoid"},
+    {"gelu", "aten::gelu", "GELU"},
+    {"hardswish", "aten::hardswish", "Hardswish"},
+    {"hardsigmoid", "td::hard_sigmoid", "Hardsigmoid"},
+};
+
+ir_value builtin_activation(builtin_net *n, ir_value x, const char *name, const char *key) {
+  ir_value in[3] = {x};
+  const base_arg slope[] = {ARG_FLOAT("alpha", 1.0 / 6), ARG_FLOAT("beta", 0.5)};
+  const activation *a = activations;
+  if (!name) return x;
+  while (strcmp(a->name, name) != 0) a++; /* names come from the tables of architectures alone */
+  bool clamped = strcmp(name, "relu6") == 0, sloped = strcmp(name, "hardsigmoid") == 0;
+  if (clamped) in[1] = scalar(n, 0), in[2] = scalar(n, 6);
+  return builtin_node(n, a->op, in, clamped ? 3 : 1, slope, sloped ? 2 : 0, key, a->kind);
 }
 
-ir_value builtin_linear(builtin_net *n, ir_value x, int64_t in, int64_t out, const char *key) {
+ir_value builtin_linear_of(builtin_net *n, ir_value x, int64_t out, const char *weight, const char *bias,
+                           const char *key) {
+  const int64_t dims[] = {out, builtin_size(n, x, -1)};
+  ir_value in[3] = {x};
+  /* Seeded weights keep the second moment of what flows through. */
+  in[1] = builtin_param(n, weight, 2, dims, 0, sqrt(3 / (double)(dims[1] + !dims[1])));
+  in[2] = builtin_param(n, bias, 1, &out, 0, 0.1);
+  const base_arg args[] = {ARG_BOOL("trans_w", true), ARG_INT("n", out)};
+  return builtin_node(n, "td::linear", in, 3, args, 2, key, "Linear");
+}
+
+ir_value builtin_linear(builtin_net *n, ir_value x, int64_t out, const char *key) {
+  return builtin_linear_of(n, x, out, builtin_key(n, "%s.weight", key), builtin_key(n, "%s.bias", key), key);
+}
+
+void builtin_unused_linear(builtin_net *n, int64_t in, int64_t out, const char *key) {
   const int64_t dims[] = {out, in};
-  ir_value operands[3] = {x};
-  operands[1] = param_of(n, key, "weight", 2, dims, 0, he_spread(1, in));
-  operands[2] = param_of(n, key, "bias", 1, &out, 0, 0.1);
-  const base_arg args[] = {ARG_BOOL("trans_b", true)};
-  return builtin_node(n, "td::gemm", operands, 3, args, 1, key, "Linear");
+  builtin_param_of(n, key, "weight", 2, dims, 0, 0);
+  builtin_param_of(n, key, "bias", 1, &out, 0, 0);
+}
+
+ir_value builtin_layer_norm(builtin_net *n, ir_value x, double eps, const char *key) {
+  const int64_t width = builtin_size(n, x, -1);
+  ir_value in[3] = {x};
+  in[1] = builtin_param_of(n, key, "weight", 1, &width, 1, 0.25);
+  in[2] = builtin_param_of(n, key, "bias", 1, &width, 0, 0.1);
+  const base_arg args[] = {ARG_INT("axis", -1), ARG_FLOAT("eps", eps)};
+  return builtin_node(n, "aten::native_layer_norm", in, 3, args, 2, key, "LayerNorm");
+}
+
+/* ---- order of elements ---- */
+
+ir_value builtin_permute(builtin_net *n, ir_value x, int32_t rank, const int64_t *order, const char *key) {
+  const base_arg args[] = {ARG_INTS("dims", order, rank)};
+  return builtin_node(n, "aten::permute", &x, 1, args, 1, key, "permute");
+}
+
+ir_value builtin_view(builtin_net *n, ir_value x, int32_t rank, const int64_t *dims, const char *key) {
+  const ir_value in[] = {x, ints(n, dims, (uint32_t)rank)};
+  const base_arg args[] = {ARG_BOOL("zero_copies", true)};
+  return builtin_node(n, "aten::view", in, 2, args, 1, key, "view");
+}
+
+ir_value builtin_slice(builtin_net *n, ir_value x, int64_t dim, int64_t from, int64_t to, const char *key) {
+  const ir_value in[] = {x, ints(n, &from, 1), ints(n, &to, 1), ints(n, &dim, 1)};
+  return builtin_node(n, "aten::slice", in, 4, NULL, 0, key, "slice");
+}
+
+ir_value builtin_pad_rows(builtin_net *n, ir_value x, int64_t before, int64_t behind, const char *key) {
+  const int64_t pads[] = {0, before, 0, 0, behind, 0};
+  const ir_value in[] = {x, ints(n, pads, 6)};
+  return builtin_node(n, "aten::constant_pad_nd", in, 2, NULL, 0, key, "pad");
+}
+
+ir_value builtin_select(builtin_net *n, ir_value x, int64_t dim, const int64_t *indices, uint32_t count,
+                        const char *key) {
+  const ir_value in[] = {x, ints(n, indices, count)};
+  const base_arg args[] = {ARG_INT("dim", dim)};
+  return builtin_node(n, "aten::index_select", in, 2, args, 1, key, "index");
+}
+
+ir_value builtin_cat(builtin_net *n, const ir_value *parts, uint32_t count, int64_t dim, const char *key) {
+  const base_arg args[] = {ARG_INT("dim", dim)};
+  return builtin_node(n, "aten::cat", parts, count, args, 1, key, "cat");
+}
+
+/* ---- tokens ---- */
+
+ir_value builtin_embedding(builtin_net *n, ir_value ids, int64_t rows, int64_t width, const char *key) {
+  const int64_t dims[] = {rows, width};
+  const ir_value in[] = {builtin_param_of(n, key, "weight", 2, dims, 0, 1), ids};
+  const base_arg args[] = {ARG_INT("dim", 0)};
+  return builtin_node(n, "aten::index_select", in, 2, args, 1, key, "Embedding");
+}
+
+ir_value builtin_attention(builtin_net *n, const ir_value qkv[3], ir_value mask, int64_t heads, const char *key) {
+  const ir_value in[] = {qkv[0], qkv[1], qkv[2], mask};
+  const base_arg args[] = {ARG_INT("heads", heads), ARG_INT("kv_heads", heads)};
+  return builtin_node(n, "aten::scaled_dot_product_attention", in, mask.id ? 4 : 3, args, 2, key, "attention");
+}
+
+ir_value builtin_token_inputs(builtin_net *n, int64_t length, ir_value *mask) {
+  const int64_t dims[] = {-1, length};
+  ir_value ids = builtin_input(n, "input_ids", TD_I64, 2, dims);
+  ir_value m = builtin_input(n, "attention_mask", TD_I64, 2, dims);
+  /* Any number but 0 means a valid token: 0 or the lowest number is added to its scores. */
+  const base_arg to_bool[] = {ARG_DTYPE("dtype", TD_BOOL)}, to_float[] = {ARG_DTYPE("dtype", TD_F32)};
+  m = builtin_node(n, "aten::_to_copy", &m, 1, to_bool, 1, "attention_mask", "to");
+  m = builtin_node(n, "aten::_to_copy", &m, 1, to_float, 1, "attention_mask", "to");
+  m = builtin_binary(n, "aten::sub", scalar(n, 1), m, "attention_mask");
+  m = builtin_binary(n, "aten::mul", m, scalar(n, -3.4028234663852886e38), "attention_mask");
+  *mask = builtin_view(n, m, 4, (const int64_t[]){0, 1, 1, length}, "attention_mask");
+  return ids;
 }

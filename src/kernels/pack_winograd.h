@@ -8,8 +8,10 @@
  * The last panel is padded with zeros. */
 #ifndef KERNELS_PACK_WINOGRAD_H
 #define KERNELS_PACK_WINOGRAD_H
-#include "base/base.h"
+#include "kernels/conv.h"
 
+/* The attribute of td::winograd_conv behind those of kernels/conv.h: `tile`, 2 or 4. */
+enum { KERN_WINOGRAD_TILE = KERN_CONV_ATTRS };
 /* Floats of the packed form; `tile` is 2 or 4. False: overflow, or a size that is negative. */
 bool kern_winograd_packed_size(int64_t tile, int64_t channels, int64_t channels_in, int64_t panel, int64_t *count);
 /* Packs w [channels, channels in, 3, 3], f32 of any strides. `to` has kern_winograd_packed_size floats. */

@@ -4,10 +4,11 @@
  *
  * The reference is the definition: in double, Y = At [sum over channels of U * (Bt d B)] A for each tile of the image,
  * where d is the tile's input, 0 outside the image, and * is element by element (Lavin and Gray 2015). */
+#include "kernels/kernels.h"
 #include "kernels/pack_winograd.h"
 #include "ops/conv_priv.h"
 
-enum { TILE = KERN_CONV_ATTRS, SIDE = 6 };
+enum { SIDE = 6 };
 static const ir_attr winograd_attrs[] = {
     CONV_IMAGE_ATTR_ROWS, {.name = "tile", .kind = BASE_ATTR_INT, .required = true}, EPILOGUE_ATTR_ROWS};
 
@@ -26,7 +27,7 @@ static td_status infer_winograd_conv(ir_infer *ctx) {
   TRY(ops_infer_conv(ctx, NULL));
   const base_attrs *a = ctx->attrs;
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
-  int64_t tile = base_attr_int(a, TILE), count;
+  int64_t tile = base_attr_int(a, KERN_WINOGRAD_TILE), count;
   uint32_t spatial;
   const int64_t *kernel = base_attr_ints(a, KERN_CONV_KERNEL, &spatial);
   if (tile != 2 && tile != 4) return ir_infer_fail(ctx, "tile is %lld, not 2 or 4", (long long)tile);
@@ -106,7 +107,7 @@ static td_status winograd_conv_reference(const base_call *call) {
   if (base_tensor_numel(out) == 0) return TD_OK;
   kern_conv c;
   TRY(kern_conv_sizes(call, &c));
-  int64_t tile = base_attr_int(call->attrs, TILE), side = tile + 2;
+  int64_t tile = base_attr_int(call->attrs, KERN_WINOGRAD_TILE), side = tile + 2;
   const base_f32 *x = ops_dense_f32(call, 0), *u = ops_dense_f32(call, 1);
   double *v = base_call_scratch(call, (size_t)c.group_in, (size_t)(side * side) * sizeof *v);
   if (!x || !u || !v) return base_no_memory(call->err, "scratch");
@@ -118,6 +119,11 @@ static td_status winograd_conv_reference(const base_call *call) {
         write_tile(&c, u, v, row, column, tile, y + n * c.out_size * c.group_out);
       }
   return ops_apply_epilogue(call, y);
+}
+
+static const kern_row *winograd_conv_kernel(const ir_kernel_query *query) {
+  const kern_row *row = kern_select(KERN_WINOGRAD, TD_F32, query->isa);
+  return row && base_attr_int(query->attrs, KERN_CONV_PANEL) == row->lanes ? row : NULL;
 }
 
 /* ---- test cases ---- */
@@ -195,6 +201,7 @@ const ir_op ops_winograd[] = {
      .attr_count = OPS_COUNT(winograd_attrs),
      .infer = infer_winograd_conv,
      .reference = winograd_conv_reference,
+     .kernel = winograd_conv_kernel,
      .flops = ops_flops_conv,
      .rtol = 1e-4f,
      .atol = 1e-3f,

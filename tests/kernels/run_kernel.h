@@ -1,0 +1,106 @@
+/* run_kernel.h -- calls kernels as the executor does: on one or several threads that share out the tasks. */
+#ifndef TESTS_RUN_KERNEL_H
+#define TESTS_RUN_KERNEL_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/kernels.h"
+#include "sys/sys.h"
+
+enum { RUN_OPERANDS = 6, RUN_WORKERS = 4, RUN_SCRATCH = 1 << 24 };
+
+/* A kernel and its operands; in[i].data NULL: absent. */
+typedef struct run_kernel {
+  const kern_row *row;
+  const base_attrs *attrs;
+  base_tensor in[RUN_OPERANDS], out;
+} run_kernel;
+
+typedef struct run_worker {
+  base_call call;
+  td_error err;
+  sys_thread thread;
+  td_status status;
+  char *scratch;
+  size_t used;
+} run_worker;
+
+static void *run_scratch(void *memory, size_t bytes) {
+  run_worker *w = memory;
+  if (bytes > RUN_SCRATCH - w->used) return NULL;
+  void *at = w->scratch + w->used;
+  w->used += (bytes + 63) / 64 * 64;
+  return at;
+}
+
+static void run_on_worker(void *user) {
+  run_worker *w = user;
+  const kern_row *row = w->call.op;
+  w->status = row->run(&w->call);
+}
+
+/* Runs the kernel on `workers` threads at once; 1: on this one, without a counter of tasks. */
+static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
+  base_value in[RUN_OPERANDS], out = {.kind = BASE_TENSOR, .tensor = k->out};
+  const base_value *ins[RUN_OPERANDS];
+  base_value *outs[] = {&out};
+  for (int i = 0; i < RUN_OPERANDS; i++) {
+    in[i] = (base_value){.kind = BASE_TENSOR, .tensor = k->in[i]};
+    ins[i] = k->in[i].data ? &in[i] : NULL;
+  }
+  _Atomic uint32_t next = 0;
+  run_worker worker[RUN_WORKERS];
+  for (uint32_t i = 0; i < workers; i++) {
+    run_worker *w = &worker[i];
+    *w = (run_worker){.scratch = aligned_alloc(64, RUN_SCRATCH)};
+    assert_non_null(w->scratch);
+    w->call = (base_call){.attrs = k->attrs,
+                          .op = k->row,
+                          .in = ins,
+                          .out = outs,
+                          .in_count = RUN_OPERANDS,
+                          .out_count = 1,
+                          .err = &w->err,
+                          .memory = w,
+                          .scratch = run_scratch,
+                          .worker = i,
+                          .workers = workers,
+                          .next = workers > 1 ? &next : NULL};
+    if (i) assert_int_equal(sys_thread_start(&w->thread, run_on_worker, w, &w->err), TD_OK);
+  }
+  run_on_worker(&worker[0]);
+  for (uint32_t i = 0; i < workers; i++) {
+    if (i) sys_thread_join(&worker[i].thread);
+    if (worker[i].status != TD_OK) fail_msg("%s: %s", k->row->name, worker[i].err.text);
+    free(worker[i].scratch);
+  }
+}
+
+/* The kernel of a family at level `i` of kern_levels; NULL: this machine cannot run it. */
+static inline const kern_row *run_row(kern_family family, uint32_t i) {
+  sys_machine machine;
+  uint32_t count;
+  sys_machine_read(&machine);
+  const kern_level *levels = kern_levels(&count);
+  if (levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) return NULL;
+  return kern_select(family, TD_F32, levels[i].isa);
+}
+
+/* `count` floats in [-1, 1). */
+static inline float *run_floats(int64_t count, uint32_t seed) {
+  float *x = malloc((size_t)count * sizeof *x + 1);
+  assert_non_null(x);
+  for (int64_t i = 0; i < count; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    x[i] = (float)(seed >> 8) * 0x1p-23f - 1;
+  }
+  return x;
+}
+
+#endif

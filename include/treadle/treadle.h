@@ -191,9 +191,29 @@ TD_API void td_text_free(const td_model *model, char *text);
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
+/* Threads that compute. The thread that calls td_session_run takes part; the others wait for it, each kept on a CPU of
+ * its own. They spin while an inference runs and for a short time after it, then sleep. Outputs are the same, bit by
+ * bit, on any number of threads. */
+typedef struct td_pool td_pool;
+
+typedef struct td_pool_options {
+  size_t size;                   /* sizeof(td_pool_options) */
+  uint32_t threads;              /* the caller's included; 0: what affinity and cgroup quota allow */
+  uint32_t spin_us;              /* microseconds of spinning after a run; 0: 100 */
+  const td_allocator *allocator; /* copied; NULL: the C library's */
+} td_pool_options;
+
+/* Threads that the system refuses to start are done without. */
+TD_API td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *err);
+/* Ends the threads. The sessions that use the pool must be gone. NULL is allowed. */
+TD_API void td_pool_free(td_pool *pool);
+
 typedef struct td_session_options {
   size_t size;      /* sizeof(td_session_options) */
   uint32_t threads; /* at most; 0: what affinity and cgroup quota allow. eager and aot_eager compute on the caller's */
+  uint32_t spin_us; /* as in td_pool_options */
+  td_pool *pool;    /* threads to share with other sessions, instead of own ones (then the two fields above say
+                     * nothing). A session that runs while another one has the pool computes on its caller's thread. */
 } td_session_options;
 
 TD_API td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
@@ -236,7 +256,7 @@ typedef struct td_session_stats {
   uint64_t arena_lower; /* lower bound: the most bytes that live at one step */
   uint64_t tail_bytes;  /* most that data-dependent values and scratch took */
   uint64_t runs;
-  uint32_t threads; /* that compute a run */
+  uint32_t threads; /* most that compute a step; before the first run: that there are for it */
 } td_session_stats;
 TD_API td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err);
 

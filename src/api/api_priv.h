@@ -37,6 +37,7 @@ struct td_model {
 struct td_session {
   td_allocator allocator;
   run_session *run;
+  run_pool *own; /* NULL: the caller's thread alone, or a shared pool */
   const td_model *model;
 };
 

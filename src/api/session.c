@@ -4,6 +4,40 @@
 
 #include <string.h>
 
+struct td_pool {
+  td_allocator allocator;
+  run_pool *run;
+};
+
+td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *err) {
+  td_pool_options o = {0};
+  if (!pool) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_pool_new needs a place for the pool");
+  TRY(api_read_options(&o, sizeof o, options, err));
+  td_allocator allocator = o.allocator ? *o.allocator : base_libc_allocator;
+  td_pool *p = base_alloc(&allocator, sizeof *p);
+  if (!p) return base_no_memory(err, "a pool of threads");
+  *p = (td_pool){.allocator = allocator};
+  td_status status = run_pool_new(o.threads, o.spin_us, &p->allocator, &p->run, err);
+  if (status == TD_OK) *pool = p;
+  else td_pool_free(p);
+  return status;
+}
+
+void td_pool_free(td_pool *pool) {
+  if (!pool) return;
+  run_pool_free(pool->run);
+  td_allocator allocator = pool->allocator;
+  base_free(&allocator, pool, sizeof *pool);
+}
+
+/* Threads of its own for a session whose plan has steps for several. */
+static td_status own_pool(td_session *s, const td_session_options *o, td_error *err) {
+  bool parallel = false;
+  for (uint32_t i = 0; i < s->model->plan->functions.count; i++) parallel |= s->model->plan->functions.at[i].parallel;
+  if (o->pool || !parallel || o->threads == 1) return TD_OK;
+  return run_pool_new(o->threads, o->spin_us, &s->allocator, &s->own, err);
+}
+
 td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
                          td_error *err) {
   td_session_options o = {0};
@@ -13,7 +47,9 @@ td_status td_session_new(const td_model *model, const td_session_options *option
   td_session *s = base_alloc(&model->allocator, sizeof *s);
   if (!s) return base_no_memory(err, "a session");
   *s = (td_session){.allocator = model->allocator, .model = model};
-  td_status status = run_session_new(model->plan, &s->allocator, &s->run, err);
+  td_status status = own_pool(s, &o, err);
+  run_pool *pool = o.pool ? o.pool->run : s->own;
+  if (status == TD_OK) status = run_session_new(model->plan, &s->allocator, pool, &s->run, err);
   if (status == TD_OK) *session = s;
   else td_session_free(s);
   return status;
@@ -22,6 +58,7 @@ td_status td_session_new(const td_model *model, const td_session_options *option
 void td_session_free(td_session *session) {
   if (!session) return;
   run_session_free(session->run);
+  run_pool_free(session->own);
   td_allocator allocator = session->allocator;
   base_free(&allocator, session, sizeof *session);
 }
@@ -121,11 +158,10 @@ td_status td_session_get_stats(const td_session *session, td_session_stats *stat
   if (!session || !stats)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_stats needs a session and a struct");
   run_stats s = run_session_stats(session->run);
-  /* The executor runs on the thread of its caller. */
   td_session_stats all = {.arena_bytes = s.arena_bytes,
                           .arena_lower = s.arena_lower,
                           .tail_bytes = s.tail_peak,
                           .runs = s.runs,
-                          .threads = 1};
+                          .threads = s.threads};
   return api_write_stats(stats, &all, sizeof all, err);
 }

@@ -208,6 +208,7 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
                      .op = node->op,
                      .run = kernel ? kernel->run : node->op->reference,
                      .parallel = kernel && kernel->flags & KERN_PARALLEL,
+                     .work = ir_call_work,
                      .define = defines ? NULL : ir_define_outputs,
                      .check = defines ? NULL : ir_check_outputs};
   return add_call(l, &step, &f, out);

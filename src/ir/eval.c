@@ -1,6 +1,7 @@
 /* eval.c -- references and inference run on real values. */
 #include "ir/eval.h"
 #include "base/size.h"
+#include "ir/cost.h"
 
 #include <string.h>
 
@@ -74,6 +75,25 @@ static td_status compare_all(const base_call *call, const ir_info *out) {
 td_status ir_define_outputs(const base_call *call) { return infer_now(call, define_all); }
 
 td_status ir_check_outputs(const base_call *call) { return infer_now(call, compare_all); }
+
+void ir_call_work(const base_call *call, double *flops, double *bytes) {
+  ir_info infos[FEW], out[FEW];
+  const ir_info *at[FEW];
+  ir_work work = {0, 0};
+  *flops = *bytes = 0;
+  if (call->in_count > FEW || call->out_count > FEW) return;
+  for (uint32_t i = 0; i < call->in_count + call->out_count; i++) {
+    const bool is_in = i < call->in_count;
+    const base_value *value = is_in ? call->in[i] : call->out[i - call->in_count];
+    ir_info *info = is_in ? &infos[i] : &out[i - call->in_count];
+    *info = (ir_info){.type = {.kind = IR_TENSOR}};
+    if (value) describe(value, info);
+    if (is_in) at[i] = value ? info : NULL;
+  }
+  if (!ir_cost(call->op, call->attrs, at, call->in_count, out, call->out_count, &work)) return;
+  *flops = work.flops;
+  *bytes = work.bytes;
+}
 
 /* Outputs live in the caller's arena, scratch in one of its own. */
 typedef struct eval_memory {

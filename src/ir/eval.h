@@ -12,6 +12,9 @@ td_status ir_define_outputs(const base_call *call);
  * against what the operands' values say. */
 td_status ir_check_outputs(const base_call *call);
 
+/* What a step has to do (see ir_cost) with the operands and outputs it has now; zeros when that is not known. */
+void ir_call_work(const base_call *call, double *flops, double *bytes);
+
 /* Runs `op` on `in` (values that live as long as the outputs are read); outputs are made in `arena` and written to
  * `out`, `out_count` of them. */
 td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,

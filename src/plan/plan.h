@@ -44,6 +44,7 @@ typedef struct plan_function {
   const void *op;
   base_call_fn run, define, check;
   bool parallel; /* `run` may be called on several threads at once */
+  void (*work)(const base_call *call, double *flops, double *bytes); /* of a parallel one: what a call has to do */
 } plan_function;
 
 typedef struct plan_step {

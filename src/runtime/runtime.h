@@ -1,12 +1,27 @@
-/* runtime.h -- sessions over a plan. */
+/* runtime.h -- pools of threads, and sessions over a plan. */
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 #include "plan/plan.h"
 
+/* ---- pools (pool.c) ---- */
+
+typedef struct run_pool run_pool;
+/* A pool of `threads` threads, the caller's included (0: what affinity and quota allow), that spin for `spin_us`
+ * microseconds after a run before they sleep (0: 100). Threads that the system refuses are done without. */
+td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *allocator, run_pool **pool,
+                       td_error *err);
+void run_pool_free(run_pool *pool);              /* no session may use it any more; NULL allowed */
+uint32_t run_pool_threads(const run_pool *pool); /* those there are, the caller's included */
+
+/* ---- sessions ---- */
+
 typedef struct run_session run_session;
 
-/* A session of `plan`, which must outlive it. One caller at a time; many sessions of one plan in parallel. */
-td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_session **session, td_error *err);
+/* A session of `plan`, which must outlive it. One caller at a time; many sessions of one plan in parallel. Steps that
+ * can are shared out among the threads of `pool` (which must outlive the session); NULL, or while another session has
+ * the pool: the caller's thread computes alone. */
+td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
+                          td_error *err);
 void run_session_free(run_session *session); /* NULL allowed */
 
 /* Binds input `index` without copying; `value` (tensors dense) must stay valid until the run returns. Rank and dtype
@@ -24,6 +39,7 @@ typedef struct run_stats {
   size_t arena_bytes, arena_lower; /* of the shapes bound last */
   size_t tail_peak;                /* most bytes that tail and scratch held */
   uint64_t runs;
+  uint32_t threads; /* most that one step of the shapes bound last is shared out to; before a run: of the pool */
 } run_stats;
 run_stats run_session_stats(const run_session *session);
 

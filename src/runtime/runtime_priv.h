@@ -14,14 +14,59 @@ void run_stack_close(run_stack *s);
 void *run_stack_take(run_stack *s, size_t bytes); /* 64-byte aligned, not cleared; NULL when full */
 void run_stack_cut(run_stack *s, size_t used);    /* drops what was taken since; gives far pages back */
 
+/* ---- the pool (pool.c) ---- */
+
+/* One thread of a pool. What its steps need is its own; `state` settles who takes part in a step, see pool.c. */
+typedef struct run_worker {
+  run_pool *pool;
+  uint32_t index; /* 0: the caller, who has no thread, scratch or state here */
+  uint32_t cpu;   /* where it is kept, or was seen last; UINT32_MAX: anywhere. The caller's */
+  sys_thread thread;
+  run_stack scratch;
+  td_error err;
+  _Alignas(64) _Atomic uint64_t state;
+  td_status status; /* of its part; written by the worker before `state` says that it is done */
+} run_worker;
+typedef td_status (*run_job)(void *user, run_worker *worker, uint32_t workers);
+
+/* Takes the pool for a run and wakes its threads. False: another session has it. */
+bool run_pool_enter(run_pool *pool);
+void run_pool_leave(run_pool *pool);
+/* Between these two: calls `job` on the first `workers` threads, the caller's among them, and waits for their end.
+ * Threads that have not begun when the caller's call returns are left out, so the calls must share their tasks out by
+ * run_pool_next. The error of the lowest worker that failed; the caller's job fills `err` itself, others worker->err.
+ */
+td_status run_pool_share(run_pool *pool, uint32_t workers, run_job job, void *user, td_error *err);
+_Atomic uint32_t *run_pool_next(run_pool *pool); /* 0 when a job begins */
+size_t run_pool_scratch(const run_pool *pool);   /* most bytes that the scratch of all workers held */
+
+/* ---- the session ---- */
+
 enum { RUN_BINDINGS = 16 };
+
+/* A step, prepared. Of IF, LOOP and END the kind alone counts. */
+typedef struct run_step {
+  base_call call;
+  base_call_fn run;
+  uint32_t kind; /* plan_kind */
+  bool defines;
+  bool fixed; /* SHOW: depends on nothing that changes while a binding is active; shown once */
+} run_step;
+
+/* What is known of a step under a binding. */
+enum {
+  RUN_CHECKED = 1 /* its sizes were compared with its operands' values */,
+  RUN_SHOWN = 2 /* need not run again */
+};
 
 /* One seen combination of input shapes. */
 typedef struct run_bound {
   base_arena *arena;
   int64_t *key; /* rank and dims of every input, in order; in the arena */
   plan_binding binding;
-  bool *checked; /* per step: its sizes were compared with its operands' values once */
+  uint8_t *known;    /* per step: RUN_CHECKED, RUN_SHOWN */
+  uint16_t *threads; /* per step: how many it is worth; 0 before it is checked */
+  uint16_t most_threads;
   uint64_t used; /* run number, for eviction */
 } run_bound;
 
@@ -31,9 +76,10 @@ struct run_session {
   base_arena *arena;     /* everything of fixed size */
   base_value *values;    /* per slot */
   base_value **pointers; /* per operand of the plan: into values, or NULL */
-  base_call *calls;      /* per step */
-  base_value *inputs;    /* as set by the caller */
+  run_step *steps;
+  base_value *inputs; /* as set by the caller */
   bool *input_set;
+  bool inputs_moved;  /* an input was set since the last run */
   base_value **lists; /* per input: items given by the caller */
   size_t *list_caps;
   int64_t *key; /* scratch for look-up */
@@ -43,7 +89,9 @@ struct run_session {
   char *memory; /* the arena of planned offsets */
   size_t memory_bytes;
   run_stack tail, scratch;
-  td_error *err; /* of the run in progress */
+  run_pool *pool;                                       /* NULL: the caller's thread alone */
+  enum { RUN_UNDECIDED, RUN_TOGETHER, RUN_ALONE } team; /* of the run in progress: did it get the pool? */
+  td_error error;                                       /* of the run in progress */
   td_observer observer;
   bool observed;
   uint64_t runs;
@@ -52,6 +100,8 @@ struct run_session {
 
 /* Runs steps [first, end). */
 td_status run_steps(run_session *s, uint32_t first, uint32_t end);
+/* Takes the pool for this run, unless that was tried before. */
+void run_gather_team(run_session *s);
 /* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be
  * reused. */
 td_status run_assign(run_session *s, uint32_t target, uint32_t source);

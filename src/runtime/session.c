@@ -10,25 +10,50 @@ static void *scratch_take(void *memory, size_t bytes) {
 
 static size_t key_length(const run_session *s) { return ((size_t)s->plan->inputs.count + 1) * (BASE_MAX_RANK + 1); }
 
-static void prepare_calls(run_session *s) {
+/* Does slot i hold the same value (SHOW: the same address) as long as a binding is active? Found out on the way. */
+static bool fixed_view(const plan_exe *plan, const plan_step *step, const bool *fixed) {
+  const uint32_t *in = plan->operands.at + step->in;
+  if (step->kind != PLAN_SHOW || step->defines || !fixed[in[0]]) return false;
+  for (uint32_t k = 1; k < step->in_count; k++)
+    if (in[k] != PLAN_NONE && plan->slots.at[in[k]].place != PLAN_CONST) return false;
+  return true;
+}
+
+static void prepare_step(run_session *s, uint32_t number, bool *fixed) {
   const plan_exe *plan = s->plan;
+  const plan_step *step = &plan->steps.at[number];
+  s->steps[number].kind = step->kind;
+  if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return;
+  const plan_function *f = &plan->functions.at[step->function];
+  s->steps[number] = (run_step){.kind = step->kind,
+                                .run = f->run,
+                                .defines = step->defines,
+                                .fixed = fixed_view(plan, step, fixed),
+                                .call = {.attrs = plan_attrs(plan, step->attrs),
+                                         .op = f->op,
+                                         .in = (const base_value *const *)(s->pointers + step->in),
+                                         .out = s->pointers + step->out,
+                                         .in_count = step->in_count,
+                                         .out_count = step->out_count,
+                                         .err = &s->error,
+                                         .memory = s,
+                                         .keep = tail_keep,
+                                         .scratch = scratch_take}};
+  if (s->steps[number].fixed) fixed[plan->operands.at[step->out]] = true;
+}
+
+static td_status prepare_steps(run_session *s, td_error *err) {
+  const plan_exe *plan = s->plan;
+  bool *fixed = base_new(s->arena, bool, (size_t)plan->slots.count + 1);
+  if (!fixed) return base_no_memory(err, "a session");
+  for (uint32_t i = 0; i < plan->slots.count; i++)
+    fixed[i] = plan->slots.at[i].place == PLAN_CONST || plan->slots.at[i].place == PLAN_ARENA;
   for (uint32_t i = 0; i < plan->operands.count; i++) {
     uint32_t slot = plan->operands.at[i];
     s->pointers[i] = slot == PLAN_NONE ? NULL : &s->values[slot];
   }
-  for (uint32_t i = 0; i < plan->steps.count; i++) {
-    const plan_step *step = &plan->steps.at[i];
-    if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) continue;
-    s->calls[i] = (base_call){.attrs = plan_attrs(plan, step->attrs),
-                              .op = plan->functions.at[step->function].op,
-                              .in = (const base_value *const *)(s->pointers + step->in),
-                              .out = s->pointers + step->out,
-                              .in_count = step->in_count,
-                              .out_count = step->out_count,
-                              .memory = s,
-                              .keep = tail_keep,
-                              .scratch = scratch_take};
-  }
+  for (uint32_t i = 0; i < plan->steps.count; i++) prepare_step(s, i, fixed);
+  return TD_OK;
 }
 
 static bool allocate(run_session *s) {
@@ -36,16 +61,17 @@ static bool allocate(run_session *s) {
   size_t inputs = plan->inputs.count + 1;
   s->values = base_new(s->arena, base_value, (size_t)plan->slots.count + 1);
   s->pointers = base_new(s->arena, base_value *, (size_t)plan->operands.count + 1);
-  s->calls = base_new(s->arena, base_call, (size_t)plan->steps.count + 1);
+  s->steps = base_new(s->arena, run_step, (size_t)plan->steps.count + 1);
   s->inputs = base_new(s->arena, base_value, inputs);
   s->input_set = base_new(s->arena, bool, inputs);
   s->lists = base_new(s->arena, base_value *, inputs);
   s->list_caps = base_new(s->arena, size_t, inputs);
   s->key = base_new(s->arena, int64_t, key_length(s));
-  return s->values && s->pointers && s->calls && s->inputs && s->input_set && s->lists && s->list_caps && s->key;
+  return s->values && s->pointers && s->steps && s->inputs && s->input_set && s->lists && s->list_caps && s->key;
 }
 
-td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_session **session, td_error *err) {
+td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
+                          td_error *err) {
   base_arena *arena = base_arena_new(allocator);
   run_session *s = arena ? base_new(arena, run_session, 1) : NULL;
   if (!s) {
@@ -55,16 +81,14 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
   s->plan = plan;
   s->allocator = *allocator;
   s->arena = arena;
+  s->pool = pool;
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
   if (status == TD_OK) status = run_stack_open(&s->scratch, err);
   if (status == TD_OK && plan->needs_tail) status = run_stack_open(&s->tail, err);
-  if (status != TD_OK) {
-    run_session_free(s);
-    return status;
-  }
-  prepare_calls(s);
-  *session = s;
-  return TD_OK;
+  if (status == TD_OK) status = prepare_steps(s, err);
+  if (status == TD_OK) *session = s;
+  else run_session_free(s);
+  return status;
 }
 
 void run_session_free(run_session *s) {
@@ -119,7 +143,7 @@ td_status run_set_input(run_session *s, uint32_t index, const base_value *value,
   TRY(check_items(port, value, err));
   if (value->kind == BASE_TENSOR) TRY(check_tensor(port, &s->plan->slots.at[port->slot], &value->tensor, err));
   s->inputs[index] = *value;
-  s->input_set[index] = true;
+  s->input_set[index] = s->inputs_moved = true;
   return TD_OK;
 }
 
@@ -148,6 +172,7 @@ static td_status fill_defaults(run_session *s, td_error *err) {
     for (int32_t k = 0; k < slot->rank; k++) dims[k] = slot->dims[k];
     void *data = (char *)(uintptr_t)s->plan->segments.at[slot->segment].base + slot->offset;
     s->inputs[i] = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, slot->dtype, slot->rank, dims)};
+    s->input_set[i] = s->inputs_moved = true;
   }
   return TD_OK;
 }
@@ -169,9 +194,11 @@ static td_status new_bound(run_session *s, run_bound *bound, td_error *err) {
   *bound = (run_bound){.arena = base_arena_new(&s->allocator)};
   if (!bound->arena) return base_no_memory(err, "a binding");
   bound->key = base_arena_copy(bound->arena, s->key, key_length(s) * sizeof *s->key);
-  bound->checked = base_new(bound->arena, bool, (size_t)s->plan->steps.count + 1);
-  td_status status = bound->key && bound->checked ? plan_bind(s->plan, s->inputs, bound->arena, &bound->binding, err)
-                                                  : base_no_memory(err, "a binding");
+  bound->known = base_new(bound->arena, uint8_t, (size_t)s->plan->steps.count + 1);
+  bound->threads = base_new(bound->arena, uint16_t, (size_t)s->plan->steps.count + 1);
+  td_status status = bound->key && bound->known && bound->threads
+                         ? plan_bind(s->plan, s->inputs, bound->arena, &bound->binding, err)
+                         : base_no_memory(err, "a binding");
   if (status != TD_OK) base_arena_free(bound->arena);
   return status;
 }
@@ -212,6 +239,7 @@ static td_status grow_memory(run_session *s, size_t bytes, td_error *err) {
 static td_status activate(run_session *s, run_bound *bound, td_error *err) {
   TRY(grow_memory(s, bound->binding.arena_bytes, err));
   if (s->active == bound) return TD_OK;
+  for (uint32_t i = 0; i < s->plan->steps.count; i++) bound->known[i] &= (uint8_t)~RUN_SHOWN;
   for (uint32_t i = 0; i < s->plan->slots.count; i++) {
     const plan_slot *slot = &s->plan->slots.at[i];
     s->values[i] = (base_value){.kind = BASE_TENSOR, .tensor = bound->binding.tensors[i]};
@@ -223,19 +251,31 @@ static td_status activate(run_session *s, run_bound *bound, td_error *err) {
 
 /* ---- running ---- */
 
-td_status run_session_run(run_session *s, td_error *err) {
+/* What the caller has set since the last run; most callers set new contents of the same shapes, or nothing. */
+static td_status take_inputs(run_session *s, td_error *err) {
   run_bound *bound;
-  s->ran = false;
   TRY(fill_defaults(s, err));
+  if (s->active && !s->inputs_moved) return TD_OK;
   TRY(find_bound(s, &bound, err));
   TRY(activate(s, bound, err));
   for (uint32_t i = 0; i < s->plan->inputs.count; i++) s->values[s->plan->inputs.at[i].slot] = s->inputs[i];
+  s->inputs_moved = false;
+  return TD_OK;
+}
+
+td_status run_session_run(run_session *s, td_error *err) {
+  s->ran = false;
+  TRY(take_inputs(s, err));
   run_stack_cut(&s->tail, 0);
-  bound->used = ++s->runs;
-  s->err = err;
+  s->active->used = ++s->runs;
+  s->team = s->pool ? RUN_UNDECIDED : RUN_ALONE;
+  if (s->active->most_threads > 1) run_gather_team(s); /* early: it takes time to wake */
   td_status status = run_steps(s, 0, s->plan->steps.count);
-  s->err = NULL;
+  if (s->team == RUN_TOGETHER) run_pool_leave(s->pool);
   s->ran = status == TD_OK;
+  if (s->ran) return TD_OK;
+  if (err) *err = s->error;
+  s->error = (td_error){0};
   return status;
 }
 
@@ -251,8 +291,13 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
 }
 
 run_stats run_session_stats(const run_session *s) {
-  run_stats stats = {.tail_peak = s->tail.peak + s->scratch.peak, .runs = s->runs};
+  run_stats stats = {.tail_peak = s->tail.peak + s->scratch.peak, .runs = s->runs, .threads = 1};
+  if (s->pool) {
+    stats.tail_peak += run_pool_scratch(s->pool);
+    stats.threads = run_pool_threads(s->pool);
+  }
   if (s->active) {
+    stats.threads = s->active->most_threads > 1 ? s->active->most_threads : 1;
     stats.arena_bytes = s->active->binding.arena_bytes;
     stats.arena_lower = s->active->binding.arena_lower;
   }

@@ -5,7 +5,7 @@
 enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */
 
 static td_status named(run_session *s, const plan_step *step, td_status status) {
-  return base_error_name(s->err, status, "%s", plan_name(s->plan, step->name));
+  return base_error_name(&s->error, status, "%s", plan_name(s->plan, step->name));
 }
 
 /* Outputs in the tail start without memory; `define` or `run` gives it. */
@@ -23,24 +23,92 @@ static void *no_memory_needed(void *memory, size_t bytes) {
   return memory;
 }
 
-static td_status run_call(run_session *s, uint32_t number) {
+/* ---- threads ---- */
+
+/* What one thread does in a nanosecond, roughly; and the least work of a thread that pays for two hand-overs (0.3 us)
+ * and for data that another core has in its caches. */
+static const double flops_per_ns = 50, bytes_per_ns = 10, least_ns_per_thread = 2500;
+
+/* On how many threads is the step worth running? Decided by the step's sizes and the machine; the results are the same
+ * on any number. */
+static uint16_t threads_for(const run_session *s, const plan_function *f, const base_call *call) {
+  double flops, bytes;
+  if (!s->pool || !f->parallel || !f->work) return 1;
+  f->work(call, &flops, &bytes);
+  double ns = flops / flops_per_ns > bytes / bytes_per_ns ? flops / flops_per_ns : bytes / bytes_per_ns;
+  double worth = ns / least_ns_per_thread, most = run_pool_threads(s->pool);
+  return worth < 1 ? 1 : (uint16_t)(worth < most ? worth : most);
+}
+
+void run_gather_team(run_session *s) {
+  if (s->team == RUN_UNDECIDED) s->team = run_pool_enter(s->pool) ? RUN_TOGETHER : RUN_ALONE;
+}
+
+static void *worker_scratch(void *memory, size_t bytes) {
+  return run_stack_take(&((run_worker *)memory)->scratch, bytes);
+}
+
+/* A step on several threads has outputs before it begins. */
+static void *keep_nothing(void *memory, size_t bytes) {
+  (void)memory;
+  (void)bytes;
+  return NULL;
+}
+
+static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
+  const run_step *step = user;
+  base_call call = step->call;
+  call.worker = worker->index;
+  call.workers = workers;
+  call.next = run_pool_next(worker->pool);
+  if (worker->index == 0) return step->run(&call);
+  call.err = &worker->err;
+  call.memory = worker;
+  call.keep = keep_nothing;
+  call.scratch = worker_scratch;
+  td_status status = step->run(&call);
+  if (worker->scratch.used) run_stack_cut(&worker->scratch, 0);
+  return status;
+}
+
+/* ---- one step ---- */
+
+/* What is done once per binding, or, for outputs in the tail, every time: sizes, and how many threads they are worth.
+ */
+static td_status size_up(run_session *s, uint32_t number) {
   const plan_step *step = &s->plan->steps.at[number];
-  base_call *call = &s->calls[number];
-  bool *checked = &s->active->checked[number];
   const plan_function *f = &s->plan->functions.at[step->function];
-  td_status status = TD_OK;
-  call->err = s->err;
+  const base_call *call = &s->steps[number].call;
+  run_bound *bound = s->active;
   if (step->defines) {
     clear_outputs(s, step);
     base_call sizes = *call;
     if (step->kind == PLAN_SHOW) sizes.keep = no_memory_needed;
-    if (f->define) status = f->define(&sizes);
+    if (f->define) TRY(f->define(&sizes));
   }
-  if (status == TD_OK && !*checked && f->check) status = f->check(call);
-  if (status == TD_OK) *checked = true;
-  if (status == TD_OK) status = f->run(call);
-  run_stack_cut(&s->scratch, 0);
-  return status == TD_OK ? TD_OK : named(s, step, status);
+  if (!(bound->known[number] & RUN_CHECKED) && f->check) TRY(f->check(call));
+  bound->known[number] |= RUN_CHECKED;
+  uint16_t threads = threads_for(s, f, call);
+  bound->threads[number] = threads;
+  if (threads > bound->most_threads) bound->most_threads = threads;
+  return TD_OK;
+}
+
+static td_status run_call(run_session *s, uint32_t number) {
+  run_step *step = &s->steps[number];
+  run_bound *bound = s->active;
+  if (bound->known[number] & RUN_SHOWN) return TD_OK;
+  td_status status = TD_OK;
+  if (step->defines || !(bound->known[number] & RUN_CHECKED)) status = size_up(s, number);
+  if (bound->threads[number] > 1) run_gather_team(s);
+  if (status == TD_OK)
+    status = bound->threads[number] > 1 && s->team == RUN_TOGETHER
+                 ? run_pool_share(s->pool, bound->threads[number], run_part, step, &s->error)
+                 : step->run(&step->call);
+  if (s->scratch.used) run_stack_cut(&s->scratch, 0);
+  if (status != TD_OK) return named(s, &s->plan->steps.at[number], status);
+  if (step->fixed) bound->known[number] |= RUN_SHOWN;
+  return TD_OK;
 }
 
 static td_status run_observed(run_session *s, uint32_t number) {
@@ -76,7 +144,7 @@ td_status run_assign(run_session *s, uint32_t target, uint32_t source) {
   }
   if (from->kind != BASE_TENSOR || !same_dims(&to->tensor, &from->tensor)) {
     char want[96], have[96];
-    return base_fail(s->err, TD_BAD_ARGUMENT, NULL, -1, "a branch or loop body gives %s where %s was planned",
+    return base_fail(&s->error, TD_BAD_ARGUMENT, NULL, -1, "a branch or loop body gives %s where %s was planned",
                      from->kind == BASE_TENSOR ? base_tensor_describe(&from->tensor, have, sizeof have) : "no tensor",
                      base_tensor_describe(&to->tensor, want, sizeof want));
   }
@@ -89,7 +157,7 @@ static bool truth(const base_value *value) { return base_load_i64(value->tensor.
 static td_status one_element(run_session *s, uint32_t slot, const char *what) {
   const base_value *v = &s->values[slot];
   if (v->kind == BASE_TENSOR && base_tensor_numel(&v->tensor) == 1) return TD_OK;
-  return base_fail(s->err, TD_BAD_ARGUMENT, NULL, -1, "%s is not a single element", what);
+  return base_fail(&s->error, TD_BAD_ARGUMENT, NULL, -1, "%s is not a single element", what);
 }
 
 static td_status run_if(run_session *s, const plan_step *step) {
@@ -173,14 +241,13 @@ static td_status run_loop(run_session *s, const plan_step *step) {
 }
 
 td_status run_steps(run_session *s, uint32_t first, uint32_t end) {
-  const plan_step *steps = s->plan->steps.at;
   for (uint32_t i = first; i < end;) {
-    const plan_step *step = &steps[i];
-    if (step->kind == PLAN_CALL || step->kind == PLAN_SHOW) {
+    if (s->steps[i].kind == PLAN_CALL || s->steps[i].kind == PLAN_SHOW) {
       TRY(s->observed ? run_observed(s, i) : run_call(s, i));
       i++;
       continue;
     }
+    const plan_step *step = &s->plan->steps.at[i];
     td_status status = step->kind == PLAN_IF ? run_if(s, step) : run_loop(s, step);
     if (status != TD_OK) return named(s, step, status);
     i = step->next;

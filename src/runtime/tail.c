@@ -36,7 +36,7 @@ void run_stack_cut(run_stack *s, size_t used) {
 static td_status keep_tensor(run_session *s, const base_tensor *from, base_tensor *to) {
   size_t bytes = base_tensor_bytes(from);
   void *data = run_stack_take(&s->tail, bytes ? bytes : 1);
-  if (!data) return base_no_memory(s->err, "a value whose size depends on data");
+  if (!data) return base_no_memory(&s->error, "a value whose size depends on data");
   *to = base_tensor_of(data, from->dtype, from->rank, from->dims);
   base_tensor_copy(to, from);
   return TD_OK;
@@ -48,9 +48,9 @@ td_status run_keep(run_session *s, const base_value *from, base_value *to) {
   if (from->kind == BASE_LIST) {
     size_t bytes;
     if (__builtin_mul_overflow((size_t)from->list.count, sizeof(base_value), &bytes))
-      return base_no_memory(s->err, "a list");
+      return base_no_memory(&s->error, "a list");
     copy.list = (base_list){.items = run_stack_take(&s->tail, bytes ? bytes : 1), .count = from->list.count};
-    if (!copy.list.items) return base_no_memory(s->err, "a list");
+    if (!copy.list.items) return base_no_memory(&s->error, "a list");
     for (int64_t i = 0; i < from->list.count; i++) TRY(run_keep(s, &from->list.items[i], &copy.list.items[i]));
   }
   *to = copy;

@@ -77,6 +77,32 @@ static uint32_t allowed_cpus(int *first) {
   return (uint32_t)CPU_COUNT_S(sizeof sets, sets);
 }
 
+/* The lowest CPU of the core that `cpu` is part of. */
+static uint32_t first_sibling(uint32_t cpu) {
+  char path[128], siblings[256];
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
+  sys_read_text(path, siblings, sizeof siblings);
+  return isdigit((unsigned char)*siblings) ? (uint32_t)strtoul(siblings, NULL, 10) : cpu;
+}
+
+uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most) {
+  cpu_set_t sets[8], cores[8];
+  uint32_t count = 0;
+  if (sched_getaffinity(0, sizeof sets, sets) != 0) return 0;
+  CPU_ZERO_S(sizeof cores, cores);
+  for (uint32_t cpu = 0; cpu < 8 * CPU_SETSIZE && count < most; cpu++) {
+    if (!CPU_ISSET_S((size_t)cpu, sizeof sets, sets)) continue;
+    size_t core = first_sibling(cpu);
+    if (core >= 8 * CPU_SETSIZE || CPU_ISSET_S(core, sizeof cores, cores)) continue;
+    CPU_SET_S(core, sizeof cores, cores);
+    CPU_CLR_S((size_t)cpu, sizeof sets, sets);
+    cpus[count++] = cpu;
+  }
+  for (uint32_t cpu = 0; cpu < 8 * CPU_SETSIZE && count < most; cpu++)
+    if (CPU_ISSET_S((size_t)cpu, sizeof sets, sets)) cpus[count++] = cpu;
+  return count;
+}
+
 static void read_caches(int cpu, sys_machine *m) {
   for (int i = 0; i < 8; i++) {
     char path[128], level[16], type[32], size[32];

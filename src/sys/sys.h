@@ -5,6 +5,7 @@
 #include "base/base.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* ---- files as memory (map.c) ---- */
 
@@ -52,6 +53,24 @@ void sys_thread_join(sys_thread *thread);
 /* Keeps the calling thread on CPU number `index` of those its affinity allows, counted from 0. False: there is none, or
  * the system refuses. */
 bool sys_thread_pin(uint32_t index);
+/* Moves another thread to the CPU that the system calls `cpu`, and keeps it there. False: the system refuses. */
+bool sys_thread_move(const sys_thread *thread, uint32_t cpu);
+uint32_t sys_cpu_now(void); /* the system's number of the CPU that runs the caller; UINT32_MAX: unknown */
+void sys_yield(void);       /* lets another thread have the CPU */
+
+/* Sleeps while *word is `expected`, until sys_wake; may also return for no reason. */
+void sys_wait(_Atomic uint32_t *word, uint32_t expected);
+/* Ends the sleep of all threads of this process that wait for `word`. */
+void sys_wake(_Atomic uint32_t *word);
+
+/* In a loop that waits for another thread: lets the other thread of the core run, and the loop end cheaply. */
+static inline void sys_pause(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
 
 /* ---- the machine (machine.c, cgroup.c, isa.c) ---- */
 
@@ -66,6 +85,9 @@ typedef struct sys_machine {
 } sys_machine;
 /* Reads everything anew; what cannot be found out stays 0 or "". */
 void sys_machine_read(sys_machine *machine);
+/* The numbers of at most `most` CPUs that the affinity of this thread allows: one of each core first, then their
+ * siblings. How many there are in `cpus`. */
+uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most);
 
 /* Memory of this process. */
 typedef struct sys_memory {

@@ -1,9 +1,13 @@
-/* thread.c -- the clock and threads. */
+/* thread.c -- the clock, threads, and how they wait for each other. */
 #include "sys/sys.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 uint64_t sys_clock_ns(void) {
   struct timespec now;
@@ -39,3 +43,24 @@ bool sys_thread_pin(uint32_t index) {
   }
   return false;
 }
+
+bool sys_thread_move(const sys_thread *thread, uint32_t cpu) {
+  cpu_set_t one[8];
+  if (cpu >= 8 * CPU_SETSIZE) return false;
+  CPU_ZERO_S(sizeof one, one);
+  CPU_SET_S((size_t)cpu, sizeof one, one);
+  return pthread_setaffinity_np(thread->handle, sizeof one, one) == 0;
+}
+
+uint32_t sys_cpu_now(void) {
+  int cpu = sched_getcpu();
+  return cpu < 0 ? UINT32_MAX : (uint32_t)cpu;
+}
+
+void sys_yield(void) { sched_yield(); }
+
+void sys_wait(_Atomic uint32_t *word, uint32_t expected) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+void sys_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }

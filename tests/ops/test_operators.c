@@ -184,7 +184,7 @@ static td_status build_graph(subject *s, ir_graph *g) {
 }
 
 static td_status run_plan(subject *s, const plan_exe *plan, run_session **session) {
-  TRY(run_session_new(plan, &base_libc_allocator, session, &s->err));
+  TRY(run_session_new(plan, &base_libc_allocator, NULL, session, &s->err));
   uint32_t input = 0;
   for (uint32_t i = 0; i < s->c.in_count; i++)
     if (s->at[i]) TRY(run_set_input(*session, input++, &s->in[i], &s->err));

@@ -44,7 +44,7 @@ static inline void rig_open_without(rig *r, const char *text, const char *backen
       .backend = compile_find_backend(backend), .disabled = disabled, .isa = machine.isa | BASE_ISA_VECTOR};
   if (compile_graph(r->graph, &setting, &r->allocator, NULL, &r->plan, &r->err) != TD_OK)
     fail_msg("%s: %s", r->err.name, r->err.text);
-  if (run_session_new(r->plan, &r->allocator, &r->session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
+  if (run_session_new(r->plan, &r->allocator, NULL, &r->session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
 }
 
 static inline void rig_open(rig *r, const char *text, const char *backend) { rig_open_without(r, text, backend, NULL); }

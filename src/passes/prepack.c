@@ -148,6 +148,10 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
 
 static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) { return pack_panels(e, p, row, false); }
 
+static td_status pack_transpose(passes_edit *e, product *p, const kern_row *row) {
+  return pack_panels(e, p, row, true);
+}
+
 /* [C, 1, kernel...] as [taps, C]. */
 static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row) {
   (void)row;
@@ -171,7 +175,8 @@ static const struct {
   td_status (*pack)(passes_edit *e, product *p, const kern_row *row);
 } rows[] = {{"td::linear", KERN_LINEAR, true, pack_linear},
             {"td::conv", KERN_CONV, true, pack_conv},
-            {"td::depthwise_conv", KERN_DEPTHWISE, true, pack_depthwise}};
+            {"td::depthwise_conv", KERN_DEPTHWISE, true, pack_depthwise},
+            {"td::conv_transpose", KERN_CONV_TRANSPOSE, false, pack_transpose}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   product p = {.id = id, .node = ir_node_of(e->graph, id)};

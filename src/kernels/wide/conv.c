@@ -20,6 +20,8 @@ enum { FEW_CHANNELS = 48, LONGEST_ROW = 256 };
 enum { TASKS = 24, TASK_WORK = 16384 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
 enum { IMAGE_BYTES = 256 * 1024 };
+/* Of weights that stay in L2 while pixels go by. */
+enum { WEIGHT_BYTES = 256 * 1024 };
 
 typedef struct layer {
   kern_conv c;
@@ -126,16 +128,6 @@ static place place_of(const layer *l, int64_t pixel) {
                  .at = {in_sample / a[2].out / a[1].out, in_sample / a[2].out % a[1].out, in_sample % a[2].out}};
 }
 
-static void next_place(const layer *l, place *p) {
-  if (++p->at[2] < l->c.axis[2].out) return;
-  p->at[2] = 0;
-  if (++p->at[1] < l->c.axis[1].out) return;
-  p->at[1] = 0;
-  if (++p->at[0] < l->c.axis[0].out) return;
-  p->at[0] = 0;
-  p->sample++;
-}
-
 /* A row of taps that begins at pixel `from` of a line, with zeros outside of it. */
 static const float *copy_row(const layer *l, desk *d, const float *line, int64_t from) {
   const kern_conv_axis *w = &l->c.axis[2];
@@ -151,23 +143,32 @@ static const float *copy_row(const layer *l, desk *d, const float *line, int64_t
   return patch;
 }
 
-/* The runs of one line of taps for the pixel at output column `o`; `line` is NULL outside the image. Returns how many.
- */
-static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, const float **to, int64_t rows) {
+/* The runs of one line of taps for `count` pixels from output column `o` on, in `to`: [run][rows]. `line` is NULL
+ * outside the image. Returns the number of runs. */
+static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, int64_t count, const float **to,
+                         int64_t rows) {
   const kern_conv_axis *w = &l->c.axis[2];
-  int64_t from = o * w->stride - w->begin;
-  if (l->whole_rows) {
-    bool inside = from >= 0 && from + w->kernel <= w->in;
-    *to = !line ? d->zeros : inside ? line + from * l->pixel : copy_row(l, d, line, from);
-    return 1;
+  int64_t from = o * w->stride - w->begin, runs = l->whole_rows ? 1 : w->kernel;
+  int64_t width = l->whole_rows ? w->kernel : 1, last = (count - 1) * w->stride, step = w->stride * l->pixel;
+  for (int64_t k = 0; k < runs; k++, to += rows, from += w->dilation) {
+    if (!line) {
+      for (int64_t r = 0; r < count; r++) to[r] = d->zeros;
+    } else if (from >= 0 && from + last + width <= w->in) {
+      const float *at = line + from * l->pixel;
+      for (int64_t r = 0; r < count; r++) to[r] = at + r * step;
+    } else {
+      for (int64_t r = 0, x = from; r < count; r++, x += w->stride) {
+        bool inside = x >= 0 && x + width <= w->in;
+        to[r] = inside ? line + x * l->pixel : l->whole_rows ? copy_row(l, d, line, x) : d->zeros;
+      }
+    }
   }
-  for (int64_t k = 0; k < w->kernel; k++, to += rows, from += w->dilation)
-    *to = line && from >= 0 && from < w->in ? line + from * l->pixel : d->zeros;
-  return w->kernel;
+  return runs;
 }
 
-/* All runs of a pixel, `rows` entries apart; `image`: the group's first channel. */
-static void pixel_runs(const layer *l, desk *d, const float *image, const place *p, const float **to, int64_t rows) {
+/* All runs of `count` pixels of one output line; `image`: the group's first channel. */
+static void pixel_runs(const layer *l, desk *d, const float *image, const place *p, int64_t count, const float **to,
+                       int64_t rows) {
   const kern_conv_axis *a = l->c.axis;
   int64_t z = p->at[0] * a[0].stride - a[0].begin;
   for (int64_t i = 0; i < a[0].kernel; i++, z += a[0].dilation) {
@@ -175,86 +176,132 @@ static void pixel_runs(const layer *l, desk *d, const float *image, const place 
     for (int64_t j = 0; j < a[1].kernel; j++, y += a[1].dilation) {
       bool inside = z >= 0 && z < a[0].in && y >= 0 && y < a[1].in;
       const float *line = inside ? image + (p->sample * l->sample + z * l->plane + y * l->line - l->skipped) : NULL;
-      to += rows * line_runs(l, d, line, p->at[2], to, rows);
+      to += rows * line_runs(l, d, line, p->at[2], count, to, rows);
     }
   }
 }
 
 /* Pixels [m0, m1), tile by tile. */
 static void fill_table(const layer *l, desk *d, int64_t group, int64_t m0, int64_t m1) {
-  int64_t tiles = (m1 - m0 + l->tile_rows - 1) / l->tile_rows;
-  const float **to = d->table;
-  place p = place_of(l, m0);
+  int64_t tiles = (m1 - m0 + l->tile_rows - 1) / l->tile_rows, width = l->c.axis[2].out;
+  const float **to = d->table, *image = l->image + group * l->c.group_in;
   d->next_patch = d->patches;
   for (int64_t i = 0; i < tiles && l->runs; i++) {
-    int64_t rows = gemm_split(m1 - m0, tiles, i + 1) - gemm_split(m1 - m0, tiles, i);
-    for (int64_t r = 0; r < rows; r++, next_place(l, &p))
-      pixel_runs(l, d, l->image + group * l->c.group_in, &p, to + r, rows);
+    int64_t m = m0 + gemm_split(m1 - m0, tiles, i), rows = m0 + gemm_split(m1 - m0, tiles, i + 1) - m;
+    for (int64_t r = 0, count; r < rows; r += count) {
+      place p = place_of(l, m + r);
+      count = base_min_i64(width - p.at[2], rows - r);
+      pixel_runs(l, d, image, &p, count, to + r, rows);
+    }
     to += rows * l->runs;
   }
 }
 
 /* ---- channels first ---- */
 
-/* Lines of input, planes merged, that output pixels [m0, m1) of one sample see: [*first, *last). */
-static void lines_seen(const layer *l, int64_t m0, int64_t m1, int64_t *first, int64_t *last) {
-  const kern_conv_axis *z = &l->c.axis[0], *y = &l->c.axis[1];
-  place a = place_of(l, m0), b = place_of(l, m1 - 1);
-  int64_t z0 = base_max_i64(a.at[0] * z->stride - z->begin, 0);
-  int64_t z1 = base_min_i64(b.at[0] * z->stride - z->begin + (z->kernel - 1) * z->dilation, z->in - 1);
-  int64_t y0 = base_max_i64(a.at[1] * y->stride - y->begin, 0);
-  int64_t y1 = base_min_i64(b.at[1] * y->stride - y->begin + (y->kernel - 1) * y->dilation, y->in - 1);
-  if (z->in > 1 || z->out > 1) { /* whole planes */
-    y0 = 0;
-    y1 = y->in - 1;
-  }
-  *first = z0 * y->in + y0;
-  *last = z1 < z0 || y1 < y0 ? *first : z1 * y->in + y1 + 1;
+/* Of one sample's input what some output pixels see: lines [first, last), planes merged, of each pixels [from, to). */
+typedef struct part {
+  int64_t first, last, from, to;
+} part;
+
+static void seen(const kern_conv_axis *a, int64_t o0, int64_t o1, int64_t *first, int64_t *last) {
+  *first = base_min_i64(base_max_i64(o0 * a->stride - a->begin, 0), a->in);
+  *last = base_min_i64(o1 * a->stride - a->begin + (a->kernel - 1) * a->dilation + 1, a->in);
+  *last = base_max_i64(*last, *first);
 }
 
-static void convert_line(const layer *l, const float *from, float *to) {
-  int64_t channels = l->pixel, pixels = l->c.axis[2].in;
-  for (int64_t c = 0; c < channels; c++)
-    for (int64_t i = 0; i < pixels; i++) to[i * channels + c] = from[c * l->channel + i];
+/* What output pixels [m0, m1) see: of one line a part of the input's lines, of one plane some lines, else all lines. */
+static part part_seen(const layer *l, int64_t m0, int64_t m1) {
+  const kern_conv_axis *a = l->c.axis;
+  place p = place_of(l, m0), q = place_of(l, m1 - 1);
+  bool one_plane = p.at[0] == q.at[0] && a[0].in == 1, one_line = p.at[0] == q.at[0] && p.at[1] == q.at[1];
+  int64_t z0, z1, y0, y1;
+  part seen_part;
+  seen(&a[0], p.at[0], q.at[0], &z0, &z1);
+  seen(&a[1], one_plane ? p.at[1] : 0, one_plane ? q.at[1] : a[1].out - 1, &y0, &y1);
+  seen(&a[2], one_line ? p.at[2] : 0, one_line ? q.at[2] : a[2].out - 1, &seen_part.from, &seen_part.to);
+  seen_part.first = one_plane ? y0 : z0 * a[1].in;
+  seen_part.last = one_plane ? (z1 > z0 ? y1 : y0) : z1 * a[1].in;
+  return seen_part;
 }
 
-/* The layer over those lines alone, with channels last, in d->lines. */
+typedef float v4 __attribute__((vector_size(16), may_alias, aligned(4)));
+
+/* Four pixels of four channels, `channel` apart, to pixels `pitch` apart. */
+V_INLINE void turn(const float *const from[4], float *to, int64_t pitch) {
+  v4 a = *(const v4 *)from[0], b = *(const v4 *)from[1], c = *(const v4 *)from[2], e = *(const v4 *)from[3];
+  v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ce = __builtin_shufflevector(c, e, 0, 4, 1, 5);
+  *(v4 *)to = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
+  *(v4 *)(to + pitch) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
+  ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  ce = __builtin_shufflevector(c, e, 2, 6, 3, 7);
+  *(v4 *)(to + 2 * pitch) = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
+  *(v4 *)(to + 3 * pitch) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
+}
+
+/* Writes up to 3 floats behind each pixel, which the next one then gets right: the last channels go first. `to` has
+ * room for them behind the line. */
+static void convert_line(const layer *l, const float *from, int64_t pixels, float *to) {
+  int64_t channels = l->pixel, i = 0;
+  for (; i + 4 <= pixels; i += 4)
+    for (int64_t c = (channels - 1) / 4 * 4; c >= 0; c -= 4) {
+      const float *rows[4];
+      for (int64_t k = 0; k < 4; k++) rows[k] = from + base_min_i64(c + k, channels - 1) * l->channel + i;
+      turn(rows, to + i * channels + c, channels);
+    }
+  for (; i < pixels; i++)
+    for (int64_t c = 0; c < channels; c++) to[i * channels + c] = from[c * l->channel + i];
+}
+
+/* The layer over what pixels [m0, m1) see alone, with channels last, in d->lines. */
 static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1) {
   layer converted = *l;
-  int64_t first, last, height = l->c.axis[1].in, sample = m0 / l->c.out_size;
-  lines_seen(l, m0, m1, &first, &last);
+  int64_t height = l->c.axis[1].in, sample = m0 / l->c.out_size;
+  const part p = part_seen(l, m0, m1);
   converted.image = d->lines;
   converted.sample = 0;
   converted.line = l->c.axis[2].in * l->pixel;
   converted.plane = height * converted.line;
-  converted.skipped = first * converted.line;
-  for (int64_t i = first; i < last; i++)
-    convert_line(l, l->image + (sample * l->sample + i / height * l->plane + i % height * l->line),
-                 d->lines + (i - first) * converted.line);
+  converted.skipped = p.first * converted.line;
+  for (int64_t i = p.first; i < p.last; i++)
+    convert_line(l, l->image + (sample * l->sample + i / height * l->plane + i % height * l->line + p.from),
+                 p.to - p.from, d->lines + ((i - p.first) * converted.line + p.from * l->pixel));
   return converted;
 }
 
 /* ---- tasks ---- */
 
-/* One strip of panels for all tiles of a block whose table is made. */
-static void run_strip(const layer *l, const desk *d, int64_t group, int64_t m0, int64_t m1, int64_t strip) {
+/* Pixels [m0, m1), whose table is made, in tiles. */
+typedef struct block {
+  int64_t group, m0, m1, tiles;
+} block;
+
+static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t strip) {
   int64_t p0 = gemm_split(l->panels, l->strips, strip), panels = gemm_split(l->panels, l->strips, strip + 1) - p0;
-  int64_t depth = l->c.taps * l->c.group_in, column = group * l->c.group_out + p0 * V_LANES;
-  int64_t tiles = (m1 - m0 + l->tile_rows - 1) / l->tile_rows;
-  const float *const *table = d->table;
-  gemm_tile t = {.taps = l->runs,
-                 .k = l->span,
-                 .b = l->weights + (group * l->panels + p0) * depth * V_LANES,
-                 .b_panel = depth * V_LANES,
-                 .c_pitch = l->out_pitch,
-                 .columns = base_min_i64(panels * V_LANES, l->c.group_out - p0 * V_LANES)};
-  for (int64_t i = 0; i < tiles; i++) {
-    int64_t from = m0 + gemm_split(m1 - m0, tiles, i), rows = m0 + gemm_split(m1 - m0, tiles, i + 1) - from;
-    const kern_epilogue e = kern_epilogue_at(&l->e, from, column);
-    t.a = table;
-    t.c = l->out + from * l->out_pitch + column;
-    KERN_NAME(gemm_tile)(&t, rows, panels, &e);
-    table += rows * l->runs;
+  int64_t depth = l->c.taps * l->c.group_in, column = b->group * l->c.group_out + p0 * V_LANES;
+  int64_t from = gemm_split(b->m1 - b->m0, b->tiles, tile), rows = gemm_split(b->m1 - b->m0, b->tiles, tile + 1) - from;
+  const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, column);
+  const gemm_tile t = {.a = d->table + from * l->runs,
+                       .taps = l->runs,
+                       .k = l->span,
+                       .b = l->weights + (b->group * l->panels + p0) * depth * V_LANES,
+                       .b_panel = depth * V_LANES,
+                       .c = l->out + (b->m0 + from) * l->out_pitch + column,
+                       .c_pitch = l->out_pitch,
+                       .columns = base_min_i64(panels * V_LANES, l->c.group_out - p0 * V_LANES)};
+  KERN_NAME(gemm_tile)(&t, rows, panels, &e);
+}
+
+/* Strips [s0, s1) of a block. The weights, where they stay in L2, meet one tile after the other; else the tiles meet
+ * one strip after the other. */
+static void run_block(const layer *l, const desk *d, const block *b, int64_t s0, int64_t s1) {
+  double bytes = (double)(l->c.taps * l->c.group_in) * (double)(l->panels * V_LANES * 4) * (double)(s1 - s0);
+  if (bytes <= WEIGHT_BYTES * (double)l->strips) {
+    for (int64_t i = 0; i < b->tiles; i++)
+      for (int64_t s = s0; s < s1; s++) run_tile(l, d, b, i, s);
+  } else {
+    for (int64_t s = s0; s < s1; s++)
+      for (int64_t i = 0; i < b->tiles; i++) run_tile(l, d, b, i, s);
   }
 }
 
@@ -262,31 +309,33 @@ static void run_strip(const layer *l, const desk *d, int64_t group, int64_t m0, 
 static void run_task(const layer *l, desk *d, int64_t task) {
   int64_t n = task % l->n_blocks, m = task / l->n_blocks % l->m_blocks, rest = task / l->n_blocks / l->m_blocks;
   int64_t group = rest % l->c.groups, map = rest / l->c.groups * l->pixels;
-  int64_t m0 = map + gemm_split(l->pixels, l->m_blocks, m), m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1);
+  block b = {.group = group,
+             .m0 = map + gemm_split(l->pixels, l->m_blocks, m),
+             .m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1)};
+  b.tiles = (b.m1 - b.m0 + l->tile_rows - 1) / l->tile_rows;
   if (l->c.channels_first) {
-    const layer converted = convert_lines(l, d, m0, m1);
-    fill_table(&converted, d, group, m0, m1);
+    const layer converted = convert_lines(l, d, b.m0, b.m1);
+    fill_table(&converted, d, group, b.m0, b.m1);
   } else {
-    fill_table(l, d, group, m0, m1);
+    fill_table(l, d, group, b.m0, b.m1);
   }
-  int64_t last = gemm_split(l->strips, l->n_blocks, n + 1);
-  for (int64_t s = gemm_split(l->strips, l->n_blocks, n); s < last; s++) run_strip(l, d, group, m0, m1, s);
+  run_block(l, d, &b, gemm_split(l->strips, l->n_blocks, n), gemm_split(l->strips, l->n_blocks, n + 1));
 }
 
 /* Room for the largest block of pixels. */
 static bool make_desk(const base_call *call, const layer *l, desk *d) {
   const kern_conv_axis *a = l->c.axis;
-  int64_t block = (l->pixels + l->m_blocks - 1) / l->m_blocks, lines = 0;
-  int64_t copied = base_min_i64(block, (block / a[2].out + 2) * l->borders);
+  int64_t most = (l->pixels + l->m_blocks - 1) / l->m_blocks, lines = 0;
+  int64_t copied = base_min_i64(most, (most / a[2].out + 2) * l->borders);
   float *zeros = base_call_scratch(call, (size_t)l->span, sizeof *zeros);
-  d->table = base_call_scratch(call, (size_t)block, (size_t)l->runs * sizeof *d->table);
+  d->table = base_call_scratch(call, (size_t)most, (size_t)l->runs * sizeof *d->table);
   d->patches = base_call_scratch(call, (size_t)copied, (size_t)(l->runs * l->span) * sizeof *d->patches);
   if (l->c.channels_first) {
-    int64_t rows = ((block / a[2].out + 1) * a[1].stride + (a[1].kernel - 1) * a[1].dilation + 1);
+    int64_t rows = ((most / a[2].out + 1) * a[1].stride + (a[1].kernel - 1) * a[1].dilation + 1);
     bool planes = a[0].in > 1 || a[0].out > 1;
     lines = planes ? a[0].in * a[1].in : base_min_i64(rows, a[1].in);
   }
-  d->lines = base_call_scratch(call, (size_t)lines, (size_t)(a[2].in * l->pixel) * sizeof *d->lines);
+  d->lines = base_call_scratch(call, (size_t)(lines * a[2].in + 3), (size_t)l->pixel * sizeof *d->lines);
   if (!zeros || !d->table || !d->patches || !d->lines) return false;
   memset(zeros, 0, (size_t)l->span * sizeof *zeros);
   d->zeros = zeros;

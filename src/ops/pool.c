@@ -3,12 +3,19 @@
  * input: global pooling. Padding is never an element: it does not win a maximum and counts in a mean only with
  * `count_include_pad`. Indices count elements of [N, C, in...] in either layout. Computed in double and rounded once.
  */
+#include "kernels/kernels.h"
+#include "kernels/pool.h"
 #include "ops/window_priv.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { POOL_KERNEL = WINDOW_ATTRS, POOL_CEIL, POOL_OWN, POOL_LAST }; /* POOL_OWN: what the operator adds */
+_Static_assert((int)WINDOW_STRIDE == (int)KERN_POOL_STRIDE && (int)WINDOW_PADDING == (int)KERN_POOL_PADDING &&
+                   (int)WINDOW_DILATION == (int)KERN_POOL_DILATION && (int)WINDOW_AUTO_PAD == (int)KERN_POOL_AUTO_PAD &&
+                   (int)POOL_KERNEL == (int)KERN_POOL_KERNEL && (int)POOL_OWN == (int)KERN_POOL_OWN &&
+                   (int)POOL_LAST == (int)KERN_POOL_CHANNELS_LAST && (int)WINDOW_MAX == (int)KERN_POOL_AXES,
+               "kernels read the same attributes");
 #define POOL_ATTR_ROWS(own) \
   WINDOW_ATTR_ROWS, ATTR_INTS("kernel_size"), ATTR_BOOL("ceil_mode", false), own, ATTR_BOOL("channels_last", false)
 static const ir_attr max_attrs[] = {POOL_ATTR_ROWS(ATTR_BOOL("column_major_indices", false))};
@@ -167,6 +174,26 @@ static td_status max_reference(const base_call *call) { return run_pool(call, ma
 static td_status mean_reference(const base_call *call) { return run_pool(call, mean_body, false); }
 static td_status norm_reference(const base_call *call) { return run_pool(call, norm_body, false); }
 
+/* ---- kernels ---- */
+
+static const kern_row *max_kernel(const ir_kernel_query *query) {
+  if (query->out_count > 1 || !base_attr_int(query->attrs, POOL_LAST) || query->in[0]->type.dtype != TD_F32)
+    return NULL;
+  return kern_select(KERN_MAX_POOL, TD_F32, query->isa);
+}
+
+/* Of images with channels first there is one for the mean of whole planes. */
+static const kern_row *mean_kernel(const ir_kernel_query *query) {
+  uint32_t kernels, pads, dilations;
+  base_attr_ints(query->attrs, POOL_KERNEL, &kernels);
+  base_attr_ints(query->attrs, WINDOW_PADDING, &pads);
+  base_attr_ints(query->attrs, WINDOW_DILATION, &dilations);
+  if (query->in[0]->type.dtype != TD_F32) return NULL;
+  if (base_attr_int(query->attrs, POOL_LAST)) return kern_select(KERN_AVG_POOL, TD_F32, query->isa);
+  bool whole = !kernels && !pads && !dilations && !*base_attr_str(query->attrs, WINDOW_AUTO_PAD);
+  return whole ? kern_select(KERN_PLANE_MEAN, TD_F32, query->isa) : NULL;
+}
+
 /* ---- td::max_unpool(x, indices, [sizes]) ---- */
 
 static td_status infer_unpool(ir_infer *ctx) {
@@ -307,6 +334,7 @@ const ir_op ops_pool[] = {
      .attr_count = OPS_COUNT(max_attrs),
      .infer = infer_max_pool,
      .reference = max_reference,
+     .kernel = max_kernel,
      .cases = cases_max},
     {.name = "td::avg_pool",
      .min_in = 1,
@@ -316,6 +344,7 @@ const ir_op ops_pool[] = {
      .attr_count = OPS_COUNT(mean_attrs),
      .infer = infer_pool,
      .reference = mean_reference,
+     .kernel = mean_kernel,
      .rtol = 1e-5f,
      .atol = 1e-6f,
      .cases = cases_mean},

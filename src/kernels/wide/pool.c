@@ -1,0 +1,201 @@
+/* pool.c -- KERN_MAX_POOL, KERN_AVG_POOL: windows over [N, spatial..., C], vectors along C; KERN_PLANE_MEAN: the mean
+ * of each plane of [N, C, spatial...]. A window's elements are taken in row-major order, whatever the channel. A task
+ * is some rows of the output, or of a row some of its channels. */
+#include "kernels/simd_priv.h"
+
+#include "base/size.h"
+#include "kernels/pool.h"
+
+enum { BLOCK = 4 }; /* vectors of channels at a time */
+enum { TASK_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
+
+/* One spatial dim: element k of output o's window is input element o * stride - begin + k * dilation. */
+typedef struct axis {
+  int64_t in, out, kernel, stride, begin, end, dilation;
+} axis;
+
+typedef struct pool {
+  axis axis[KERN_POOL_AXES]; /* missing dims in front are of size 1 */
+  const float *x;
+  float *y;
+  int64_t batch, channels, in_size;
+  bool count_padding;
+} pool;
+
+/* The elements [first, last) of a window that lie inside the input, from input element `start` on; `reach`: as many as
+ * lie in input and padding. */
+typedef struct span {
+  int64_t first, last, start, reach;
+} span;
+
+static int64_t element(const base_attrs *attrs, uint32_t index, int32_t i, int64_t absent) {
+  uint32_t count;
+  const int64_t *list = base_attr_ints(attrs, index, &count);
+  return (uint32_t)i < count ? list[i] : absent;
+}
+
+static void open_axis(const base_attrs *attrs, int32_t i, int32_t spatial, axis *a) {
+  const char *same = base_attr_str(attrs, KERN_POOL_AUTO_PAD);
+  a->kernel = element(attrs, KERN_POOL_KERNEL, i, a->in);
+  a->stride = element(attrs, KERN_POOL_STRIDE, i, 1);
+  a->dilation = element(attrs, KERN_POOL_DILATION, i, 1);
+  a->begin = element(attrs, KERN_POOL_PADDING, i, 0);
+  a->end = element(attrs, KERN_POOL_PADDING, spatial + i, 0);
+  if (!*same) return;
+  int64_t pad = base_max_i64((a->out - 1) * a->stride + (a->kernel - 1) * a->dilation + 1 - a->in, 0);
+  a->begin = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;
+  a->end = pad - a->begin;
+}
+
+static pool open_pool(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
+  pool p = {.x = x->data,
+            .y = y->data,
+            .batch = x->dims[0],
+            .channels = x->dims[x->rank - 1],
+            .in_size = 1,
+            .count_padding = base_attr_int(call->attrs, KERN_POOL_OWN) != 0};
+  for (int32_t k = 0; k < KERN_POOL_AXES; k++) {
+    int32_t i = k - (KERN_POOL_AXES + 2 - x->rank);
+    p.axis[k] = (axis){1, 1, 1, 1, 0, 0, 1};
+    if (i < 0) continue;
+    p.axis[k].in = x->dims[1 + i];
+    p.axis[k].out = y->dims[1 + i];
+    open_axis(call->attrs, i, x->rank - 2, &p.axis[k]);
+    p.in_size *= p.axis[k].in;
+  }
+  return p;
+}
+
+static span span_of(const axis *a, int64_t o) {
+  int64_t start = o * a->stride - a->begin, room = a->in - start;
+  int64_t first = start >= 0 ? 0 : base_min_i64((a->dilation - 1 - start) / a->dilation, a->kernel);
+  int64_t last = room <= 0 ? 0 : base_min_i64((room + a->dilation - 1) / a->dilation, a->kernel);
+  return (span){first, base_max_i64(first, last), start,
+                base_min_i64(a->kernel, (room + a->end + a->dilation - 1) / a->dilation)};
+}
+
+/* ---- windows ---- */
+
+/* What is kept of the elements so far: the larger one, NaN above all; or their sum. */
+V_INLINE vf larger(vf best, vf x) { return v_select(v_eq(x, x), v_max(x, best), x); }
+V_INLINE vf sum(vf total, vf x) { return v_add(total, x); }
+
+typedef struct window {
+  const float *at; /* the image's element 0 of the first channel */
+  span span[KERN_POOL_AXES];
+} window;
+
+/* `vectors` vectors of channels of one window; of the last one `lanes` lanes. */
+V_INLINE void reduce(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, vf *acc) {
+  const span *d = &w->span[0], *h = &w->span[1], *v = &w->span[2];
+  int64_t step = p->axis[2].dilation * p->channels;
+  for (int64_t i = d->first; i < d->last; i++) {
+    int64_t plane = (d->start + i * p->axis[0].dilation) * p->axis[1].in;
+    for (int64_t j = h->first; j < h->last; j++) {
+      int64_t row = (plane + h->start + j * p->axis[1].dilation) * p->axis[2].in + v->start;
+      const float *at = w->at + row * p->channels + v->first * step;
+      for (int64_t k = v->first; k < v->last; k++, at += step) {
+#pragma GCC unroll 4
+        for (int u = 0; u < vectors; u++) {
+          const float *from = at + u * V_LANES;
+          vf x = lanes == V_LANES ? v_load(from) : v_load_n(from, lanes);
+          acc[u] = mean ? sum(acc[u], x) : larger(acc[u], x);
+        }
+      }
+    }
+  }
+}
+
+V_INLINE void pool_block(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, float divisor,
+                         float *to) {
+  vf acc[BLOCK], divide = v_set(divisor);
+#pragma GCC unroll 4
+  for (int u = 0; u < vectors; u++) acc[u] = mean ? v_zero() : v_set(-INFINITY);
+  reduce(vectors, lanes, p, w, mean, acc);
+#pragma GCC unroll 4
+  for (int u = 0; u < vectors; u++) {
+    vf value = mean ? v_div(acc[u], divide) : acc[u];
+    if (lanes == V_LANES) v_store(to + u * V_LANES, value);
+    else v_store_n(to + u * V_LANES, value, lanes);
+  }
+}
+
+/* Channels [first, last) of one output pixel. */
+V_INLINE void pool_pixel(const pool *p, window *w, bool mean, int64_t first, int64_t last, float *to) {
+  const span *s = w->span;
+  double count = 1;
+  for (int i = 0; i < KERN_POOL_AXES; i++) count *= (double)(p->count_padding ? s[i].reach : s[i].last - s[i].first);
+  const float *image = w->at;
+  int64_t c = first;
+  for (; c + BLOCK * V_LANES <= last; c += BLOCK * V_LANES) {
+    w->at = image + c;
+    pool_block(BLOCK, V_LANES, p, w, mean, (float)count, to + c);
+  }
+  for (; c + V_LANES <= last; c += V_LANES) {
+    w->at = image + c;
+    pool_block(1, V_LANES, p, w, mean, (float)count, to + c);
+  }
+  w->at = image + c;
+  if (c < last) pool_block(1, last - c, p, w, mean, (float)count, to + c);
+  w->at = image;
+}
+
+/* Output row `row` of all rows of the batch. */
+V_INLINE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, int64_t last) {
+  const axis *d = &p->axis[0], *h = &p->axis[1], *v = &p->axis[2];
+  int64_t plane = row / h->out;
+  window w = {.at = p->x + plane / d->out * p->in_size * p->channels,
+              .span = {span_of(d, plane % d->out), span_of(h, row % h->out)}};
+  for (int64_t o = 0; o < v->out; o++) {
+    w.span[2] = span_of(v, o);
+    pool_pixel(p, &w, mean, first, last, p->y + (row * v->out + o) * p->channels);
+  }
+}
+
+V_INLINE td_status run(const base_call *call, bool mean) {
+  if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
+  const pool p = open_pool(call);
+  int64_t rows = p.batch * p.axis[0].out * p.axis[1].out, parts = (p.channels + TASK_CHANNELS - 1) / TASK_CHANNELS;
+  double work = (double)p.axis[0].kernel * (double)p.axis[1].kernel * (double)p.axis[2].kernel * (double)p.axis[2].out *
+                (double)base_min_i64(p.channels, TASK_CHANNELS);
+  int64_t each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / work)));
+  int64_t tasks = (rows + each - 1) / each * parts;
+  for (int64_t t = base_call_first(call); t < tasks; t = base_call_next(call, (uint32_t)t)) {
+    int64_t part = t % parts * TASK_CHANNELS, row = t / parts * each;
+    for (int64_t end = base_min_i64(row + each, rows); row < end; row++)
+      pool_row(&p, mean, row, part, base_min_i64(part + TASK_CHANNELS, p.channels));
+  }
+  return TD_OK;
+}
+
+td_status KERN_NAME(max_pool)(const base_call *call) { return run(call, false); }
+td_status KERN_NAME(avg_pool)(const base_call *call) { return run(call, true); }
+
+/* ---- planes ---- */
+
+static float plane_sum(const float *x, int64_t count) {
+  vf acc[BLOCK] = {v_zero(), v_zero(), v_zero(), v_zero()};
+  int64_t i = 0;
+  for (; i + BLOCK * V_LANES <= count; i += BLOCK * V_LANES) {
+#pragma GCC unroll 4
+    for (int u = 0; u < BLOCK; u++) acc[u] = v_add(acc[u], v_load(x + i + u * V_LANES));
+  }
+  for (; i < count; i += V_LANES) acc[0] = v_add(acc[0], v_load_n(x + i, base_min_i64(V_LANES, count - i)));
+  return v_sum(v_add(v_add(acc[0], acc[1]), v_add(acc[2], acc[3])));
+}
+
+td_status KERN_NAME(plane_mean)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0);
+  const float *from = x->data;
+  float *to = base_out(call, 0)->data;
+  int64_t planes = x->dims[0] * x->dims[1];
+  if (planes == 0) return TD_OK;
+  int64_t size = base_tensor_numel(x) / planes;
+  int64_t each = base_min_i64(planes, base_max_i64(1, TASK_ELEMENTS / base_max_i64(size, 1)));
+  int64_t tasks = (planes + each - 1) / each;
+  for (int64_t t = base_call_first(call); t < tasks; t = base_call_next(call, (uint32_t)t))
+    for (int64_t i = t * each; i < base_min_i64((t + 1) * each, planes); i++)
+      to[i] = plane_sum(from + i * size, size) / (float)size;
+  return TD_OK;
+}

@@ -2,7 +2,7 @@
  * where the model computes them (then `noop` tells what an empty one means: nothing is reduced). Sums run in double or
  * int64 in row-major order. An empty reduction gives the neutral element (least or largest value for amax and amin, NaN
  * for mean). */
-#include "ops/ops_priv.h"
+#include "ops/kernel_priv.h"
 
 #include <math.h>
 #include <string.h>
@@ -270,11 +270,64 @@ static td_status infer_folding(ir_infer *ctx, base_dim_op op, base_dim start) {
 static td_status infer_sum(ir_infer *ctx) { return infer_folding(ctx, BASE_DIM_ADD, 0); }
 static td_status infer_prod(ir_infer *ctx) { return infer_folding(ctx, BASE_DIM_MUL, 1); }
 
+/* ---- kernels: over neighbouring dimensions, on f32 ---- */
+
+static const kern_row *kernel_for(const ir_kernel_query *query, kern_family family) {
+  const ir_type *in = &query->in[0]->type;
+  const base_tensor *given = query->in_count > 1 && query->in[1] ? query->in[1]->constant : NULL;
+  uint32_t count, mask;
+  const int64_t *dims = base_attr_ints(query->attrs, DIM, &count);
+  if (in->dtype != TD_F32 || query->out[0].type.dtype != TD_F32 || in->rank == IR_UNRANKED) return NULL;
+  int64_t ints[BASE_MAX_RANK];
+  if (query->in_count > 1 && query->in[1]) {
+    if (!given || given->dtype != TD_I64 || given->rank > 1 || base_tensor_numel(given) > BASE_MAX_RANK) return NULL;
+    count = (uint32_t)base_tensor_numel(given);
+    for (uint32_t i = 0; i < count; i++)
+      ints[i] = base_load_i64(TD_I64, given->data, i * (given->rank ? given->strides[0] : 0));
+    dims = ints;
+  }
+  if (!reduced_mask(in->rank, dims, count, base_attr_int(query->attrs, NOOP), &mask)) return NULL;
+  uint32_t runs = 0;
+  bool before = false;
+  for (int32_t i = 0; i < in->rank; i++) {
+    bool goes = mask >> i & 1;
+    if (in->dims[i] == 1) continue;
+    runs += goes && !before;
+    before = goes;
+  }
+  return runs < 2 ? kern_select(family, TD_F32, query->isa) : NULL;
+}
+
+#define REDUCE(family, function, ...) \
+  static const kern_row *kernel_##function(const ir_kernel_query *query) { return kernel_for(query, KERN_##family); }
+#include "kernels/reduce.def"
+#undef REDUCE
+
 /* ---- cases ---- */
+
+/* Columns about a vector and a block, several neighbouring dimensions, rows past a piece of a sum. */
+static bool long_cases(ir_case *c, uint32_t number) {
+  static const int64_t first[] = {0}, second[] = {1}, middle[] = {2, 1}, last[] = {-1};
+  switch (number) {
+    case 0:
+      ops_case_arg(c, ARG_INTS("dim", second, 1));
+      return ops_case_in(c, TD_F32, OPS_DIMS(2, 49, 37), OPS_NORMAL, 6);
+    case 1:
+      ops_case_arg(c, ARG_INTS("dim", first, 1));
+      return ops_case_in(c, TD_F32, OPS_DIMS(13, 1100), OPS_NORMAL, 7);
+    case 2:
+      ops_case_arg(c, ARG_INTS("dim", middle, 2));
+      return ops_case_in(c, TD_F32, OPS_DIMS(3, 5, 7, 16), OPS_NORMAL, 8);
+    case 3: ops_case_arg(c, ARG_INTS("dim", last, 1)); return ops_case_in(c, TD_F32, OPS_DIMS(2, 5003), OPS_NORMAL, 9);
+    case 4: ops_case_arg(c, ARG_INTS("dim", last, 1)); return ops_case_in(c, TD_F32, OPS_DIMS(31, 3), OPS_SPECIAL, 10);
+    case 5: ops_case_arg(c, ARG_INTS("dim", first, 1)); return ops_case_in(c, TD_F32, OPS_DIMS(11, 5), OPS_SPECIAL, 11);
+    default: return false;
+  }
+}
 
 static bool cases_of(ir_case *c, uint32_t number, const td_dtype *dtypes, uint32_t dtype_count) {
   static const int64_t last[] = {-1}, first[] = {0}, outer[] = {0, 2};
-  if (number >= 5 * dtype_count) return false;
+  if (number >= 5 * dtype_count) return dtypes[0] == TD_F32 && long_cases(c, number - 5 * dtype_count);
   td_dtype d = dtypes[number / 5];
   switch (number % 5) {
     case 0: return ops_case_in(c, d, OPS_DIMS(3, 5, 7), OPS_NORMAL, 1);
@@ -303,20 +356,21 @@ static double flops(const ir_info *const *in, const ir_info *out, const base_att
   return count;
 }
 
-/* X(name, operator, infer, cases, start, step, finish, integer start, integer step) */
-#define LIST(X)                                                                                              \
-  X(sum, "aten::sum", infer_sum, number_cases, 0, sum_step, NULL, zero, sum_ints)                            \
-  X(mean, "aten::mean", infer_same, number_cases, 0, sum_step, mean_finish, NULL, NULL)                      \
-  X(prod, "aten::prod", infer_prod, number_cases, 1, prod_step, NULL, one, prod_ints)                        \
-  X(amax, "aten::amax", infer_same, number_cases, -INFINITY, max_step, NULL, least, max_ints)                \
-  X(amin, "aten::amin", infer_same, number_cases, INFINITY, min_step, NULL, largest, min_ints)               \
-  X(any, "aten::any", infer_bool, bool_cases, 0, sum_step, NULL, zero, any_ints)                             \
-  X(all, "aten::all", infer_bool, bool_cases, 1, prod_step, NULL, one, all_ints)                             \
-  X(logsumexp, "aten::logsumexp", infer_same, number_cases, 0, logsumexp_step, logsumexp_finish, NULL, NULL) \
-  X(square_sum, "td::square_sum", infer_same, number_cases, 0, square_step, NULL, zero, square_ints)         \
-  X(log_sum, "td::log_sum", infer_same, number_cases, 0, sum_step, log_finish, NULL, NULL)
+/* X(name, operator, infer, cases, kernel or NULL, start, step, finish, integer start, integer step) */
+#define LIST(X)                                                                                                    \
+  X(sum, "aten::sum", infer_sum, number_cases, kernel_sum, 0, sum_step, NULL, zero, sum_ints)                      \
+  X(mean, "aten::mean", infer_same, number_cases, kernel_mean, 0, sum_step, mean_finish, NULL, NULL)               \
+  X(prod, "aten::prod", infer_prod, number_cases, NULL, 1, prod_step, NULL, one, prod_ints)                        \
+  X(amax, "aten::amax", infer_same, number_cases, kernel_amax, -INFINITY, max_step, NULL, least, max_ints)         \
+  X(amin, "aten::amin", infer_same, number_cases, kernel_amin, INFINITY, min_step, NULL, largest, min_ints)        \
+  X(any, "aten::any", infer_bool, bool_cases, NULL, 0, sum_step, NULL, zero, any_ints)                             \
+  X(all, "aten::all", infer_bool, bool_cases, NULL, 1, prod_step, NULL, one, all_ints)                             \
+  X(logsumexp, "aten::logsumexp", infer_same, number_cases, NULL, 0, logsumexp_step, logsumexp_finish, NULL, NULL) \
+  X(square_sum, "td::square_sum", infer_same, number_cases, kernel_square_sum, 0, square_step, NULL, zero,         \
+    square_ints)                                                                                                   \
+  X(log_sum, "td::log_sum", infer_same, number_cases, NULL, 0, sum_step, log_finish, NULL, NULL)
 
-#define DEFINE(NAME, OP, INFER, CASES, START, ...)                  \
+#define DEFINE(NAME, OP, INFER, CASES, KERNEL, START, ...)          \
   static td_status NAME##_reference(const base_call *call) {        \
     static const reduce_body body = {(double)(START), __VA_ARGS__}; \
     return reduce(call, &body);                                     \
@@ -344,17 +398,21 @@ static bool norm_cases(ir_case *c, uint32_t number) {
   return number_cases(c, number / 3);
 }
 
-#define ROW(NAME, OP, INFER, CASES, ...)  \
-  {.name = OP,                            \
-   .min_in = 1,                           \
-   .max_in = 2,                           \
-   .out_count = 1,                        \
-   .attrs = reduce_attrs,                 \
-   .attr_count = OPS_COUNT(reduce_attrs), \
-   .infer = INFER,                        \
-   .reference = NAME##_reference,         \
-   .flops = flops,                        \
-   .rtol = 1e-5f,                         \
+/* What a sum of elements of order 1 in f32 may be off where it comes to little. */
+#define CANCELS 1e-5f
+#define ROW(NAME, OP, INFER, CASES, KERNEL, ...) \
+  {.name = OP,                                   \
+   .min_in = 1,                                  \
+   .max_in = 2,                                  \
+   .out_count = 1,                               \
+   .attrs = reduce_attrs,                        \
+   .attr_count = OPS_COUNT(reduce_attrs),        \
+   .infer = INFER,                               \
+   .reference = NAME##_reference,                \
+   .kernel = KERNEL,                             \
+   .flops = flops,                               \
+   .rtol = 1e-5f,                                \
+   .atol = CANCELS,                              \
    .cases = CASES},
 OPS_DECLARE(reduce);
 const ir_op ops_reduce[] = {

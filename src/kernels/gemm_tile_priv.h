@@ -47,6 +47,7 @@ typedef struct gemm_tile {
   int64_t c_pitch;
   int64_t columns; /* that exist: (panels - 1) * V_LANES < columns <= panels * V_LANES */
   bool more;       /* go on from the sums in C */
+  int64_t ahead;   /* floats from b to a panel that a later tile reads, for tiles of 2 panels to fetch; 0: none */
 } gemm_tile;
 
 /* The most rows of a tile of so many panels. */

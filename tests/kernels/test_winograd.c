@@ -144,11 +144,26 @@ static void workers_change_nothing(void **state) {
   }
 }
 
+/* Layers whose times were measured. */
+static void the_faster_form_is_chosen(void **state) {
+  (void)state;
+  const struct {
+    int64_t size, in, out, tile;
+  } layers[] = {{56, 64, 64, 4},  {28, 128, 128, 4}, {14, 256, 256, 4}, {7, 512, 512, 2},
+                {56, 128, 32, 4}, {28, 128, 32, 4},  {14, 128, 32, 4},  {7, 128, 32, 0},
+                {224, 3, 64, 0},  {1, 512, 512, 0},  {0, 64, 64, 0},    {56, 64, 1, 0}};
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    for (int64_t panel = 8; panel <= 16; panel *= 2)
+      assert_int_equal(kern_winograd_tile(layers[i].size, layers[i].size, layers[i].in, layers[i].out, panel),
+                       layers[i].tile);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_error_is_small),
       cmocka_unit_test(neighbours_in_the_batch_change_nothing),
       cmocka_unit_test(workers_change_nothing),
+      cmocka_unit_test(the_faster_form_is_chosen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

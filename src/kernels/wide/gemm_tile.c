@@ -32,7 +32,7 @@ V_INLINE void finish(vf *sums, const gemm_tile *t, const kern_epilogue *e, const
   (void)t;
 }
 
-V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels) {
+V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels, const bool ahead) {
   const float *b = t->b;
   const float *const *table = t->a;
   for (int64_t tap = 0; tap < t->taps; tap++, table += rows, b += t->b_skip) {
@@ -40,6 +40,7 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int p
     EACH(r, rows) a[r] = table[r];
     for (int64_t k = 0; k < t->k; k++, b += V_LANES) {
       vf row[GEMM_MAX_PANELS];
+      if (ahead) __builtin_prefetch(b + t->ahead);
       EACH(p, panels) row[p] = v_load(b + p * t->b_panel);
       EACH(r, rows) {
         vf x = v_set(a[r][k]);
@@ -49,11 +50,11 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int p
   }
 }
 
-V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels) {
+V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels, const bool ahead) {
   vf sums[GEMM_MAX_ROWS * GEMM_MAX_PANELS];
   EACH(i, rows * panels) sums[i] = v_zero();
   if (t->more) EACH(r, rows) EACH(p, panels) sums[r * panels + p] = v_load(t->c + r * t->c_pitch + p * V_LANES);
-  multiply(sums, t, rows, panels);
+  multiply(sums, t, rows, panels, ahead);
   if (e) finish(sums, t, e, rows, panels);
   EACH(r, rows) EACH(p, panels) v_store(t->c + r * t->c_pitch + p * V_LANES, sums[r * panels + p]);
 }
@@ -61,7 +62,7 @@ V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, c
 typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 
 #define TILE(rows, panels) \
-  static void tile_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { tile(t, e, rows, panels); }
+  static void tile_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { tile(t, e, rows, panels, false); }
 #define NAME(rows, panels) tile_##rows##x##panels,
 #define ROWS_2(X, p) X(1, p) X(2, p)
 #define ROWS_3(X, p) ROWS_2(X, p) X(3, p)
@@ -77,7 +78,8 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
   {ROWS_24(X, 1)}, {ROWS_12(X, 2)}, {ROWS_8(X, 3)}, { ROWS_6(X, 4) }
 ROWS_24(TILE, 1)
 ROWS_12(TILE, 2)
-ROWS_8(TILE, 3) ROWS_6(TILE, 4)
+ROWS_8(TILE, 3)
+ROWS_6(TILE, 4)
 #elif defined KERN_LEVEL_avx2
 #define TILES(X) \
   {ROWS_12(X, 1)}, {ROWS_6(X, 2)}, { ROWS_4(X, 3) }
@@ -93,16 +95,39 @@ ROWS_2(TILE, 1)
   {ROWS_12(X, 1)}, {ROWS_6(X, 2)}, {ROWS_4(X, 3)}, { ROWS_3(X, 4) }
 ROWS_12(TILE, 1)
 ROWS_6(TILE, 2)
-ROWS_4(TILE, 3) ROWS_3(TILE, 4)
+ROWS_4(TILE, 3)
+ROWS_3(TILE, 4)
 #endif
     static const tile_function tiles[GEMM_MAX_PANELS][GEMM_MAX_ROWS] = {TILES(NAME)};
+
+/* Tiles of two panels that fetch ahead: the fetch takes a register that the others need. */
+#if defined KERN_LEVEL_avx512 || defined KERN_LEVEL_avx2
+#define TILE_AHEAD(rows, panels) \
+  static void ahead_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { tile(t, e, rows, panels, true); }
+#define NAME_AHEAD(rows, panels) ahead_##rows##x##panels,
+#if defined KERN_LEVEL_avx512
+ROWS_12(TILE_AHEAD, 2)
+static const tile_function fetching[] = {ROWS_12(NAME_AHEAD, 2)};
+#else
+ROWS_6(TILE_AHEAD, 2)
+static const tile_function fetching[] = {ROWS_6(NAME_AHEAD, 2)};
+#endif
+static tile_function choose(const gemm_tile *t, int64_t rows, int64_t panels) {
+  return t->ahead && panels == 2 ? fetching[rows - 1] : tiles[panels - 1][rows - 1];
+}
+#else
+static tile_function choose(const gemm_tile *t, int64_t rows, int64_t panels) {
+  (void)t;
+  return tiles[panels - 1][rows - 1];
+}
+#endif
 
 /* A tile whose last panel is not whole goes through a copy that is, and an epilogue that is not cheap through memory.
  */
 void KERN_NAME(gemm_tile)(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e) {
   float limits[2];
   int64_t pitch = panels * V_LANES;
-  tile_function run = tiles[panels - 1][rows - 1];
+  tile_function run = choose(t, rows, panels);
   bool cheap = !e || kern_epilogue_cheap(e, limits);
   if (t->columns == pitch) {
     run(t, cheap ? e : NULL);

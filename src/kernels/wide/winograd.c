@@ -30,8 +30,8 @@ enum {
   ELEMENTS = SIDE * SIDE,
   BLOCK = 64,                                /* output channels whose sums are made before they are transformed */
   WIDE_PANELS = GEMM_MAX_PANELS < 2 ? 1 : 2, /* of a product's tile */
-  GROUP_TILES = 18,                          /* two product tiles' rows; times and sizes beyond change little */
-  GROUP_BYTES = 384 * 1024,                  /* of its transformed inputs */
+  GROUP_TILES = 18,                          /* more change little */
+  GROUP_BYTES = 640 * 1024,                  /* of a group's transformed inputs */
   TASKS = 8 /* per sample to aim at: with fewer groups than these the output channels are cut, too */
 };
 
@@ -203,6 +203,14 @@ static void group_in(const job *j, int64_t sample, int64_t first, int64_t end) {
   }
 }
 
+/* What to fetch while part `part` of the rows meets panels [from, next) of element e: one of the panels behind them,
+ * each part another. Weights come from memory; without this they would come in bursts with the first part. */
+static int64_t ahead_of(const job *j, int64_t e, int64_t from, int64_t next, int64_t panels, int64_t part) {
+  int64_t planes = next >= panels, to = planes ? part : next + part;
+  if (part >= WIDE_PANELS || to >= panels || e + planes == j->elements) return 0;
+  return (planes * j->panels + to - from) * j->in * V_LANES;
+}
+
 /* sums of `tiles` tiles = v u, for every element, over `panels` panels of channels from `panel`. */
 static void multiply(const job *j, int64_t tiles, int64_t panel, int64_t panels) {
   const int64_t pitch = panels * V_LANES, most = base_min_i64(panels, WIDE_PANELS);
@@ -223,7 +231,8 @@ static void multiply(const job *j, int64_t tiles, int64_t panel, int64_t panels)
                        .b_panel = j->in * V_LANES,
                        .c = sums + row * pitch + p * V_LANES,
                        .c_pitch = pitch,
-                       .columns = wide * V_LANES};
+                       .columns = wide * V_LANES,
+                       .ahead = ahead_of(j, e, p, p + most, panels, part)};
         KERN_NAME(gemm_tile)(&t, rows, wide, NULL);
       }
     }

@@ -11,6 +11,7 @@
  * nothing. */
 #include "passes/passes_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { IMAGE_CHANNELS = 4 }; /* an input of so few channels is read by the convolution as it lies */
@@ -298,6 +299,35 @@ static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node
   return again(e, id, in, NULL, 0);
 }
 
+/* A batch norm that no convolution took in: one multiplication and addition per element. */
+static td_status visit_batchnorm(passes_edit *e, ir_node id, const ir_node_def *node) {
+  ir_value in[3] = {source(e, node->in[0])}, made;
+  const base_tensor *param[5] = {NULL};
+  if (!in[0].id) return TD_OK;
+  int64_t channels = ir_type_of(e->graph, node->in[0])->dims[1];
+  double eps = passes_float(node, "eps");
+  for (uint32_t i = 1; i < 5; i++) {
+    param[i] = passes_constant(e, node, i);
+    bool absent = i >= node->in_count || !node->in[i].id;
+    if (absent ? i > 2 : !param[i] || param[i]->rank != 1 || param[i]->dims[0] != channels) return TD_OK;
+  }
+  float *scale = base_new(e->graph->arena, float, (size_t)channels + 1);
+  float *shift = base_new(e->graph->arena, float, (size_t)channels + 1);
+  if (!scale || !shift) return base_no_memory(e->err, "a batch norm");
+  for (int64_t c = 0; c < channels; c++) {
+    double value[5];
+    for (uint32_t i = 1; i < 5; i++)
+      value[i] = param[i] ? base_load_f64(param[i]->dtype, param[i]->data, c * param[i]->strides[0]) : i == 1;
+    double factor = value[1] / sqrt(value[4] + eps);
+    scale[c] = (float)factor;
+    shift[c] = (float)(value[2] - value[3] * factor);
+  }
+  base_tensor vectors[] = {base_tensor_of(scale, TD_F32, 1, &channels), base_tensor_of(shift, TD_F32, 1, &channels)};
+  for (uint32_t i = 0; i < 2; i++) TRY(ir_add_constant(e->graph, &vectors[i], NULL, &in[1 + i], e->err));
+  TRY(passes_add(e, id, "td::scale_shift", (ir_new_node){.in = in, .in_count = 3}, NULL, &made));
+  return finish(e, id, made);
+}
+
 /* ---- permutations and views ---- */
 
 /* permute(permute(t)) is one permutation, or none. */
@@ -365,6 +395,7 @@ static const struct {
     {"td::max_pool", visit_image},
     {"td::avg_pool", visit_image},
     {"aten::native_group_norm", visit_image},
+    {"aten::_native_batch_norm_legit_no_training", visit_batchnorm},
     {"aten::cat", visit_cat},
     {"aten::_softmax", visit_axis},
     {"td::chunk", visit_axis},

@@ -142,7 +142,19 @@ static td_status activate(passes_edit *e, ir_node id, const ir_node_def *node, k
   return rebuild(e, id, &p, args, 4);
 }
 
+/* relu(scale_shift(x)): its one activation. */
+static td_status rectify_scaled(passes_edit *e, ir_node id, const ir_node_def *scaled) {
+  const ir_node_def from = *scaled;
+  const base_arg act = ARG_STR("act", "relu");
+  const ir_new_node spec = {.in = from.in, .in_count = from.in_count, .args = &act, .arg_count = 1};
+  ir_value made;
+  TRY(passes_add(e, id, from.op->name, spec, &from, &made));
+  return passes_take_place(e, id, made);
+}
+
 static td_status visit_relu(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def *scaled = passes_only_producer(e, node->in[0], "td::scale_shift");
+  if (scaled && strcmp(passes_str(scaled, "act"), "none") == 0) return rectify_scaled(e, id, scaled);
   return activate(e, id, node, KERN_ACT_relu, 0, 0);
 }
 static td_status visit_sigmoid(passes_edit *e, ir_node id, const ir_node_def *node) {

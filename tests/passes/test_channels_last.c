@@ -123,6 +123,53 @@ static void means_over_pixels_leave_channels(void **state) {
                 4);
 }
 
+/* A mean over windows of a linear map of channels; not where an activation stands between. */
+static void means_are_taken_first(void **state) {
+  (void)state;
+  expect_change(
+      "pool_first",
+      "input %0 \"x\": f32[1, 4, 4, 2]\n"
+      "const %1: f32[2, 2, 1, 1] = {1, 2, 3, 4}\n"
+      "%2 = td::conv(%0, %1) {kernel = [1, 1], channels = 2}\n"
+      "%3 = td::avg_pool(%2) {kernel_size = [2, 2], stride = [2, 2], channels_last = true}\n"
+      "%4 = td::conv(%0, %1) {kernel = [1, 1], channels = 2, act = \"relu\"}\n"
+      "%5 = td::avg_pool(%4) {kernel_size = [2, 2], stride = [2, 2], channels_last = true}\n"
+      "output \"y\" %3\noutput \"z\" %5\n",
+      "input %0 \"x\": f32[1, 4, 4, 2]\n"
+      "const %1: f32[2, 2, 1, 1] = {1, 2, 3, 4}\n"
+      "%2 = td::avg_pool(%0) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"\", kernel_size = [2, 2], "
+      "ceil_mode = false, count_include_pad = false, channels_last = true}: f32[1, 2, 2, 2]\n"
+      "%3 = td::conv(%2, %1) {kernel = [1, 1], stride = [], padding = [], dilation = [], groups = 1, channels = 2, "
+      "panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, act_late = false}: f32[1, 2, 2, 2]\n"
+      "%4 = td::conv(%0, %1) {kernel = [1, 1], stride = [], padding = [], dilation = [], groups = 1, channels = 2, "
+      "panel = 0, channels_first = false, act = \"relu\", act_a = 0, act_b = 0, act_late = false}: f32[1, 4, 4, 2]\n"
+      "%5 = td::avg_pool(%4) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"\", kernel_size = [2, 2], "
+      "ceil_mode = false, count_include_pad = false, channels_last = true}: f32[1, 2, 2, 2]\n"
+      "output \"y\" %3\n"
+      "output \"z\" %5\n",
+      1);
+}
+
+static void batch_norms_become_scale_and_shift(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 4, 4, 2]\n"
+                "const %1: f32[2] = {2, 4}\n"
+                "const %2: f32[2] = {1, 1}\n"
+                "const %3: f32[2] = {10, 20}\n"
+                "const %4: f32[2] = {4, 1}\n"
+                "%5 = aten::permute(%0) {dims = [0, 3, 1, 2]}\n"
+                "%6 = aten::_native_batch_norm_legit_no_training(%5, %1, %2, %3, %4) {eps = 0}\n"
+                "output \"y\" %6\n",
+                "input %0 \"x\": f32[1, 4, 4, 2]\n"
+                "const %1: f32[2] = {1, 4}\n"
+                "const %2: f32[2] = {-9, -79}\n"
+                "%3 = td::scale_shift(%0, %1, %2) {act = \"none\"}: f32[1, 4, 4, 2]\n"
+                "%4 = aten::permute(%3) {dims = [0, 3, 1, 2]}: f32[1, 2, 4, 4]\n"
+                "output \"y\" %4\n",
+                1);
+}
+
 static void what_cannot_follow_stays(void **state) {
   (void)state;
   /* weights that are no constant; padding that depends on an open size */
@@ -142,6 +189,8 @@ int main(void) {
       cmocka_unit_test(permutations_meet),
       cmocka_unit_test(patches_become_tokens_without_moving),
       cmocka_unit_test(means_over_pixels_leave_channels),
+      cmocka_unit_test(means_are_taken_first),
+      cmocka_unit_test(batch_norms_become_scale_and_shift),
       cmocka_unit_test(what_cannot_follow_stays),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,19 @@
 /* pack_conv.c -- packing the weights of convolutions. */
 #include "kernels/pack_conv.h"
 
+#include <string.h>
+
 enum { BLOCK = 16 }; /* channels: a line of floats of a 1x1 kernel */
 
-bool kern_conv_packed_size(int64_t groups, int64_t group_out, int64_t taps, int64_t group_in, int64_t panel,
-                           int64_t *count) {
-  const int64_t sizes[] = {groups, (group_out + panel - 1) / panel, taps, group_in, panel};
+int64_t kern_conv_shared(bool transposed, int64_t groups, int64_t group_out, int64_t group_in, int64_t panel) {
+  if (transposed || group_out < 1 || group_out >= panel || panel % group_out != 0 || group_in > group_out) return 1;
+  return groups % (panel / group_out) == 0 ? panel / group_out : 1;
+}
+
+bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, int64_t taps, int64_t group_in,
+                           int64_t panel, int64_t *count) {
+  int64_t shared = kern_conv_shared(transposed, groups, group_out, group_in, panel);
+  const int64_t sizes[] = {groups / shared, (group_out + panel - 1) / panel, taps, group_in, panel};
   return base_numel(5, sizes, count);
 }
 
@@ -18,8 +26,6 @@ typedef struct weights {
 /* Channels [c0, c1) of one tap of a panel. */
 static void pack_block(const weights *w, const float *from, int64_t c0, int64_t c1, int64_t columns, int64_t panel,
                        float *to) {
-  for (int64_t c = c0; c < c1; c++)
-    for (int64_t i = columns; i < panel; i++) to[c * panel + i] = 0;
   for (int64_t i = 0; i < columns; i++) {
     const float *row = from + i * w->out_stride;
     for (int64_t c = c0; c < c1; c++) to[c * panel + i] = row[c * w->in_stride];
@@ -44,9 +50,13 @@ void kern_pack_conv(const base_tensor *w, bool transposed, int64_t groups, int64
   g.group_in = transposed ? w->dims[0] / groups : w->dims[1];
   g.group_out = transposed ? w->dims[1] : w->dims[0] / groups;
   for (int32_t i = 2; i < w->rank; i++) g.taps *= w->dims[i];
-  int64_t panel_floats = g.taps * g.group_in * panel, group_stride = w->dims[0] / groups * w->strides[0];
+  int64_t shared = kern_conv_shared(transposed, groups, g.group_out, g.group_in, panel);
+  int64_t group_stride = w->dims[0] / groups * w->strides[0];
   for (int64_t i = 0; i < groups; i++)
-    for (int64_t first = 0; first < g.group_out; first += panel, to += panel_floats)
-      pack_panel(&g, w, (const float *)w->data + i * group_stride + first * g.out_stride,
-                 base_min_i64(panel, g.group_out - first), panel, to);
+    for (int64_t first = 0; first < g.group_out; first += panel) {
+      int64_t columns = base_min_i64(panel, g.group_out - first), lane = i % shared * g.group_out;
+      if (columns < panel && shared == 1) memset(to, 0, (size_t)(g.taps * g.group_in * panel) * sizeof *to);
+      pack_panel(&g, w, (const float *)w->data + i * group_stride + first * g.out_stride, columns, panel, to + lane);
+      if (shared == 1 || (i + 1) % shared == 0) to += g.taps * g.group_in * panel;
+    }
 }

@@ -57,6 +57,8 @@ V_INLINE float v_lowest(vf a) {
   s = _mm_min_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_min_ss(s, _mm_movehdup_ps(s)));
 }
+/* Lane i is lane index[i] of a, whose low bits count. */
+V_INLINE vf v_permute(vf a, vi index) { return _mm256_permutevar8x32_ps(a, index); }
 V_INLINE vi v_as_int(vf a) { return _mm256_castps_si256(a); }
 V_INLINE vf v_as_float(vi a) { return _mm256_castsi256_ps(a); }
 V_INLINE vi v_to_int(vf a) { return _mm256_cvtps_epi32(a); }

@@ -39,6 +39,8 @@ V_INLINE vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 V_INLINE float v_sum(vf a) { return _mm512_reduce_add_ps(a); }
 V_INLINE float v_highest(vf a) { return _mm512_reduce_max_ps(a); }
 V_INLINE float v_lowest(vf a) { return _mm512_reduce_min_ps(a); }
+/* Lane i is lane index[i] of a, whose low bits count. */
+V_INLINE vf v_permute(vf a, vi index) { return _mm512_permutexvar_ps(index, a); }
 V_INLINE vi v_as_int(vf a) { return _mm512_castps_si512(a); }
 V_INLINE vf v_as_float(vi a) { return _mm512_castsi512_ps(a); }
 V_INLINE vi v_to_int(vf a) { return _mm512_cvtps_epi32(a); }

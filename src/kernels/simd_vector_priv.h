@@ -42,6 +42,12 @@ V_INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return c - a * b; }
 V_INLINE vi v_as_int(vf a) { return (vi)a; }
 V_INLINE vf v_as_float(vi a) { return (vf)a; }
+/* Lane i is lane index[i] of a, whose low bits count. */
+V_INLINE vf v_permute(vf a, vi index) {
+  vf b;
+  V_EACH(i) b[i] = a[index[i] & (V_LANES - 1)];
+  return b;
+}
 V_INLINE vm v_lt(vf a, vf b) { return a < b; }
 V_INLINE vm v_le(vf a, vf b) { return a <= b; }
 V_INLINE vm v_eq(vf a, vf b) { return a == b; }

@@ -81,9 +81,9 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
     for (int32_t i = 0; i < x->rank - 2; i++)
       if (!base_mul_i64(taps, ops_list_at(a, KERN_CONV_KERNEL, i, 1), &taps))
         return ir_infer_fail(ctx, "a huge kernel");
-    bool fits = w->rank == 1 && (!base_dim_known(in) ||
-                                 (kern_conv_packed_size(groups, channels / groups, taps, in / groups, panel, &count) &&
-                                  !differ(w->dims[0], count)));
+    bool fits = w->rank == 1 && (!base_dim_known(in) || (kern_conv_packed_size(transposed, groups, channels / groups,
+                                                                               taps, in / groups, panel, &count) &&
+                                                         !differ(w->dims[0], count)));
     return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
   }
   base_dim inner = base_dim_known(in) ? in / groups : w->dims[1];
@@ -159,9 +159,21 @@ td_status ops_run_conv(const base_call *call, const kern_conv *c, bool transpose
   return ops_apply_epilogue(call, out->data);
 }
 
+static void unpack_shared(const kern_conv *c, int64_t shared, const base_f32 *from, float *to) {
+  for (int64_t first = 0; first < c->groups; first += shared)
+    for (int64_t tap = 0; tap < c->taps; tap++)
+      for (int64_t k = 0; k < c->group_in; k++, from += c->panel)
+        for (int64_t m = 0; m < c->panel; m++)
+          to[((first * c->group_out + m) * c->group_in + k) * c->taps + tap] = from[m];
+}
+
 /* Packed weights back as the model has them: the inverse of kern_pack_conv. */
 static void unpack(const kern_conv *c, bool transposed, const base_f32 *from, float *to) {
-  int64_t p = c->panel;
+  int64_t p = c->panel, shared = kern_conv_shared(transposed, c->groups, c->group_out, c->group_in, p);
+  if (shared > 1) {
+    unpack_shared(c, shared, from, to);
+    return;
+  }
   for (int64_t g = 0; g < c->groups; g++)
     for (int64_t first = 0; first < c->group_out; first += p)
       for (int64_t tap = 0; tap < c->taps; tap++)
@@ -256,7 +268,8 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   int64_t plain[5] = {rows, columns / s->groups, s->kernel[0], s->kernel[1], s->kernel[2]}, count;
   if (!ops_case_in(c, TD_F32, (int32_t)s->spatial + 2, plain, OPS_NORMAL, seed)) return false;
   if (!s->panel) return true;
-  if (!kern_conv_packed_size(s->groups, s->out_channels / s->groups, taps, s->channels / s->groups, s->panel, &count))
+  if (!kern_conv_packed_size(transposed, s->groups, s->out_channels / s->groups, taps, s->channels / s->groups,
+                             s->panel, &count))
     return false;
   base_tensor *w = &c->in[1];
   float *packed = base_new(c->arena, float, (size_t)count + 1);

@@ -135,7 +135,7 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   base_tensor packed;
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
-  if (!kern_conv_packed_size(groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
+  if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
   TRY(new_floats(e, e->graph->arena, count, &packed));
   TRY(add_job(e, &(job){.fill = transposed ? fill_transpose : fill_conv,
                         .w = p->w,

@@ -61,7 +61,8 @@ static layer make_layer(const kern_row *row, const problem *p, int64_t panel) {
   l.k.in[0] = base_tensor_of(l.x, TD_F32, 4, p->channels_first ? first : last);
   l.k.in[1] = plain;
   if (panel) {
-    assert_true(kern_conv_packed_size(p->groups, p->out / p->groups, taps, p->in / p->groups, panel, &count));
+    assert_true(
+        kern_conv_packed_size(p->transposed, p->groups, p->out / p->groups, taps, p->in / p->groups, panel, &count));
     l.packed = run_floats(count, 6);
     kern_pack_conv(&plain, p->transposed, p->groups, panel, l.packed);
     l.k.in[1] = base_tensor_of(l.packed, TD_F32, 1, &count);

@@ -10,12 +10,15 @@
  * Sums go along the packed weights, whatever the runs are. An image with channels first is brought to channels last
  * line by line, as many lines as a task needs. */
 #include "kernels/conv.h"
+#include "kernels/conv_groups_priv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_conv.h"
 
 /* Rows of taps are runs up to here: then copies at the image's borders cost more than a longer table. */
 enum { FEW_CHANNELS = 48, LONGEST_ROW = 256 };
+/* Of a tile: their pointers stay in registers. */
+enum { MOST_ROWS = 12 };
 /* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
 enum { TASKS = 24, TASK_WORK = 16384 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
@@ -31,18 +34,21 @@ typedef struct layer {
   int64_t skipped;                             /* floats of a sample in front of `image` */
   float *out;
   int64_t out_pitch;
-  bool whole_rows;                       /* a run is a row of taps */
-  int64_t runs, span;                    /* of a pixel; floats of a run */
-  int64_t borders;                       /* pixels of an output line whose row of taps is copied */
-  int64_t maps, pixels;                  /* pixels of a map: a sample where lines are converted, else all */
-  int64_t panels, strips;                /* of a group; a strip's panels go into one tile */
-  int64_t tile_rows, m_blocks, n_blocks; /* blocks of pixels in a map, of strips in a group */
+  bool whole_rows;        /* a run is a row of taps */
+  int64_t runs, span;     /* of a pixel; floats of a run */
+  int64_t borders;        /* pixels of an output line whose row of taps is copied */
+  int64_t maps, pixels;   /* pixels of a map: a sample where lines are converted, else all */
+  int64_t shared;         /* groups that share a panel; 1: each has its own */
+  int64_t panels, strips; /* of a group; a strip's panels go into one tile */
+  int64_t products;       /* groups, or 1 where groups share panels: then all are done together */
+  int64_t tile_rows;
+  int64_t m_blocks, n_blocks, product_blocks; /* blocks of pixels in a map, of strips in a group, of products */
 } layer;
 
 /* What a worker has of its own. */
 typedef struct desk {
   const float **table; /* of a block, tile by tile: [run][row] */
-  const float *zeros;  /* span of them */
+  const float *zeros;  /* span of them, for every group */
   float *patches, *next_patch;
   float *lines; /* of the image, with channels last */
 } desk;
@@ -72,25 +78,31 @@ static int64_t at_least_one(double x, int64_t most) { return (int64_t)fmax(fmin(
 
 static void set_blocks(layer *l) {
   const kern_conv *c = &l->c;
-  l->panels = (c->group_out + V_LANES - 1) / V_LANES;
+  l->shared = kern_conv_shared(false, c->groups, c->group_out, c->group_in, V_LANES);
+  l->panels = l->shared > 1 ? c->groups / l->shared : (c->group_out + V_LANES - 1) / V_LANES;
   l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
-  l->tile_rows = gemm_max_rows((l->panels + l->strips - 1) / l->strips);
+  l->tile_rows = l->shared > 1 ? CONV_GROUPS_ROWS
+                               : base_min_i64(gemm_max_rows((l->panels + l->strips - 1) / l->strips), MOST_ROWS);
+  l->products = l->shared > 1 ? 1 : c->groups;
   l->maps = c->channels_first ? c->batch : 1;
   l->pixels = c->channels_first ? c->out_size : c->batch * c->out_size;
-  double depth = (double)c->taps * (double)c->group_in, pixels = (double)l->pixels;
-  double image_bytes = pixels * (double)c->in_size / (double)c->out_size * (double)c->group_in * 4;
-  double weight_bytes = depth * (double)c->group_out * 4;
-  double wanted = fmin(depth * (double)l->panels * pixels / TASK_WORK, TASKS / (double)(c->groups * l->maps));
+  double depth = (double)c->taps * (double)c->group_in, pixels = (double)l->pixels, products = (double)l->products;
+  double image_bytes = pixels * (double)c->in_size / (double)c->out_size * (double)(c->group_in * c->groups) * 4;
+  double weight_bytes = depth * (double)(c->group_out * c->groups) * 4, maps = (double)l->maps;
+  double wanted = fmin(depth * (double)l->panels * pixels * products / TASK_WORK, TASKS / maps);
   double fitting = fmax(ceil(image_bytes / IMAGE_BYTES), 1);
   int64_t tiles = (l->pixels + l->tile_rows - 1) / l->tile_rows;
-  bool cut_weights = weight_bytes > image_bytes && !c->channels_first; /* which are converted once per block */
-  l->n_blocks = cut_weights ? at_least_one(wanted / fitting, l->strips) : 1;
-  l->m_blocks = at_least_one(fmax(fitting, wanted / (double)l->n_blocks), tiles);
+  bool cut_weights = weight_bytes > image_bytes && l->shared == 1 && !c->channels_first; /* converted once per block */
+  l->n_blocks = cut_weights ? at_least_one(wanted / products / fitting, l->strips) : 1;
+  double cuts = wanted / (double)l->n_blocks;
+  if (l->products > 1) cuts = fmin(cuts, (double)tiles / 4); /* a table serves all groups */
+  l->m_blocks = at_least_one(fmax(fitting, cuts), tiles);
+  l->product_blocks = at_least_one(wanted / (double)(l->n_blocks * l->m_blocks), l->products);
 }
 
 static const float *pack_now(const base_call *call, const kern_conv *c) {
   int64_t count;
-  bool fits = kern_conv_packed_size(c->groups, c->group_out, c->taps, c->group_in, V_LANES, &count);
+  bool fits = kern_conv_packed_size(false, c->groups, c->group_out, c->taps, c->group_in, V_LANES, &count);
   float *packed = fits ? base_call_scratch(call, (size_t)count, sizeof *packed) : NULL;
   if (packed) kern_pack_conv(base_in(call, 1), false, c->groups, V_LANES, packed);
   return packed;
@@ -197,6 +209,11 @@ static void fill_table(const layer *l, desk *d, int64_t group, int64_t m0, int64
   }
 }
 
+/* The table for the next group. */
+static void shift_table(const layer *l, desk *d, int64_t pixels) {
+  for (int64_t i = 0; i < pixels * l->runs; i++) d->table[i] += l->c.group_in;
+}
+
 /* ---- channels first ---- */
 
 /* Of one sample's input what some output pixels see: lines [first, last), planes merged, of each pixels [from, to). */
@@ -292,6 +309,23 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
   KERN_NAME(gemm_tile)(&t, rows, panels, &e);
 }
 
+/* All groups of a block, where they share panels. */
+static void run_groups(const layer *l, const desk *d, const block *b) {
+  conv_groups t = {.taps = l->runs,
+                   .b = l->weights,
+                   .group_in = l->c.group_in,
+                   .group_out = l->c.group_out,
+                   .panels = l->panels,
+                   .c_pitch = l->out_pitch};
+  for (int64_t i = 0; i < b->tiles; i++) {
+    int64_t from = gemm_split(b->m1 - b->m0, b->tiles, i), rows = gemm_split(b->m1 - b->m0, b->tiles, i + 1) - from;
+    const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, 0);
+    t.a = d->table + from * l->runs;
+    t.c = l->out + (b->m0 + from) * l->out_pitch;
+    KERN_NAME(conv_groups)(&t, rows, &e);
+  }
+}
+
 /* Strips [s0, s1) of a block. The weights, where they stay in L2, meet one tile after the other; else the tiles meet
  * one strip after the other. */
 static void run_block(const layer *l, const desk *d, const block *b, int64_t s0, int64_t s1) {
@@ -308,18 +342,25 @@ static void run_block(const layer *l, const desk *d, const block *b, int64_t s0,
 /* Tasks count blocks of strips fastest, then blocks of pixels, groups and maps. */
 static void run_task(const layer *l, desk *d, int64_t task) {
   int64_t n = task % l->n_blocks, m = task / l->n_blocks % l->m_blocks, rest = task / l->n_blocks / l->m_blocks;
-  int64_t group = rest % l->c.groups, map = rest / l->c.groups * l->pixels;
-  block b = {.group = group,
+  int64_t p = rest % l->product_blocks, map = rest / l->product_blocks * l->pixels;
+  block b = {.group = gemm_split(l->products, l->product_blocks, p),
              .m0 = map + gemm_split(l->pixels, l->m_blocks, m),
              .m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1)};
   b.tiles = (b.m1 - b.m0 + l->tile_rows - 1) / l->tile_rows;
   if (l->c.channels_first) {
     const layer converted = convert_lines(l, d, b.m0, b.m1);
-    fill_table(&converted, d, group, b.m0, b.m1);
+    fill_table(&converted, d, b.group, b.m0, b.m1);
   } else {
-    fill_table(l, d, group, b.m0, b.m1);
+    fill_table(l, d, b.group, b.m0, b.m1);
   }
-  run_block(l, d, &b, gemm_split(l->strips, l->n_blocks, n), gemm_split(l->strips, l->n_blocks, n + 1));
+  if (l->shared > 1) {
+    run_groups(l, d, &b);
+    return;
+  }
+  for (int64_t last = gemm_split(l->products, l->product_blocks, p + 1); b.group < last; b.group++) {
+    run_block(l, d, &b, gemm_split(l->strips, l->n_blocks, n), gemm_split(l->strips, l->n_blocks, n + 1));
+    if (b.group + 1 < last) shift_table(l, d, b.m1 - b.m0);
+  }
 }
 
 /* Room for the largest block of pixels. */
@@ -327,7 +368,8 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   const kern_conv_axis *a = l->c.axis;
   int64_t most = (l->pixels + l->m_blocks - 1) / l->m_blocks, lines = 0;
   int64_t copied = base_min_i64(most, (most / a[2].out + 2) * l->borders);
-  float *zeros = base_call_scratch(call, (size_t)l->span, sizeof *zeros);
+  size_t span = (size_t)(l->c.groups > 1 ? l->span * l->c.groups : l->span); /* groups move on in zeros, too */
+  float *zeros = base_call_scratch(call, span, sizeof *zeros);
   d->table = base_call_scratch(call, (size_t)most, (size_t)l->runs * sizeof *d->table);
   d->patches = base_call_scratch(call, (size_t)copied, (size_t)(l->runs * l->span) * sizeof *d->patches);
   if (l->c.channels_first) {
@@ -337,7 +379,7 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   }
   d->lines = base_call_scratch(call, (size_t)(lines * a[2].in + 3), (size_t)l->pixel * sizeof *d->lines);
   if (!zeros || !d->table || !d->patches || !d->lines) return false;
-  memset(zeros, 0, (size_t)l->span * sizeof *zeros);
+  memset(zeros, 0, span * sizeof *zeros);
   d->zeros = zeros;
   return true;
 }
@@ -348,7 +390,7 @@ td_status KERN_NAME(conv)(const base_call *call) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(describe(call, &l));
   if (!make_desk(call, &l, &d)) return base_no_memory(call->err, "scratch");
-  int64_t total = l.maps * l.c.groups * l.m_blocks * l.n_blocks;
+  int64_t total = l.maps * l.product_blocks * l.m_blocks * l.n_blocks;
   if (total > INT32_MAX)
     return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of %lld parts", (long long)total);
   for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task)) run_task(&l, &d, task);

@@ -1,5 +1,6 @@
 /* bench.c -- `treadle bench`: the time of a warm inference, and how near it is to what the machine can do. */
 #include "bench.h"
+#include "suite.h"
 #include "sys/sys.h"
 
 typedef struct bench_state {
@@ -114,6 +115,10 @@ static td_status bench_model(bench_state *s, td_error *err) {
 }
 
 static td_status run_bench(cli_args *args, td_error *err) {
+  bool suite = cli_value(args, "suite") != NULL;
+  if (suite == (args->operand_count == 1))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "one of MODEL and --suite is needed; see `treadle help bench`");
+  if (suite) return suite_run(args, err);
   bench_state s = {.args = args};
   td_status status = bench_model(&s, err);
   td_session_free(s.session);
@@ -128,6 +133,12 @@ static const cli_option bench_options[] = {
     {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
+    {"suite", "NAME", "instead of a model: layers of many models, each held against its limit",
+     "all gemm conv depthwise attention norm reduce elementwise", false},
+    {"shapes", "FILE", "the lines of the suite, in the form of bench/shapes/", NULL, false},
+    {"expect", "FILE", "fail when a row of the suite falls below 80 % of its share of the limit in this file", NULL,
+     false},
+    {"record", "FILE", "write the shares of the suite", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
@@ -140,7 +151,7 @@ static const cli_option bench_options[] = {
 
 const cli_command cli_bench = {
     .name = "bench",
-    .operands = "MODEL",
+    .operands = "[MODEL]",
     .summary = "measure the time of a warm inference",
     .text =
         "MODEL is a file or builtin:NAME. The model is loaded, compiled and run once, warmed up, and then timed run\n"
@@ -149,15 +160,18 @@ const cli_command cli_bench = {
         "each\n"
         "step the longer of its arithmetic at the peak rate and its bytes at the bandwidth of the level of memory "
         "they\n"
-        "lie in. Algorithms that save arithmetic, as Winograd's do, can stay below it.",
+        "lie in. Algorithms that save arithmetic, as Winograd's do, can stay below it.\n\n"
+        "With --suite, layers of the benchmark models are measured one at a time, 0.05 seconds each or --min-time;\n"
+        "`builtin:layer:` and a line's text is the model of one.",
     .examples =
         "treadle bench net.onnx --threads 1\n"
         "treadle bench net.onnx --threads 1 --layers\n"
         "treadle bench builtin:efficientnet_lite0 --min-time 5 --json\n"
-        "treadle bench net.onnx --batch 8",
+        "treadle bench net.onnx --batch 8\n"
+        "treadle bench --suite gemm --threads 1\n"
+        "treadle bench 'builtin:layer:conv 1x64x56x56 out=64 kernel=3 act=relu'",
     .options = bench_options,
     .option_count = sizeof bench_options / sizeof *bench_options,
-    .min_operands = 1,
     .max_operands = 1,
     .run = run_bench,
 };

@@ -34,8 +34,8 @@ typedef struct cli_profile {
   double ms, flops, limit_ms; /* sums */
 } cli_profile;
 
-/* Runs the session (which has run before, so that its sizes are known) until `min_ms` have passed, at least once, and
- * times every step. */
+/* Runs the session (which has run before, so that its sizes are known) until `min_ms` have passed and some runs are
+ * done, or once where min_ms is 0, and times every step. */
 td_status cli_profile_runs(td_session *session, const td_model *model, const cli_limits *limits, double min_ms,
                            base_arena *arena, cli_profile *profile, td_error *err);
 /* Steps that do no work -- views, control -- are left out of the table; slowest first. */

@@ -30,18 +30,24 @@ cli_limits cli_limits_of(const td_roofline *roofline, const char *isa, uint32_t 
   return limits;
 }
 
-td_memory_level cli_level_of(const cli_limits *limits, double bytes) {
-  for (int level = TD_L1; level < TD_DRAM; level++)
-    if (bytes <= limits->capacity[level]) return (td_memory_level)level;
-  return TD_DRAM;
+/* Seconds that `bytes` bytes of a set of `set` bytes take at least: of a set that is swept again and again, each level
+ * can keep as much as it holds, whatever is replaced when. */
+static double transfer(const cli_limits *limits, const double *rate, double bytes, double set) {
+  double seconds = 0, held = 0;
+  for (int level = TD_L1; level <= TD_DRAM; level++) {
+    double part = level == TD_DRAM || set <= limits->capacity[level] ? 1 : limits->capacity[level] / set;
+    if (part <= held || rate[level] <= 0) continue;
+    seconds += (part - held) * bytes / rate[level];
+    held = part;
+  }
+  return seconds;
 }
 
 double cli_limit_ms(const cli_limits *limits, const cli_work *work) {
-  td_memory_level near = cli_level_of(limits, work->read + work->written);
-  td_memory_level far = cli_level_of(limits, work->footprint);
-  if (limits->peak <= 0 || limits->read[near] <= 0 || limits->read[far] <= 0) return 0;
-  double memory =
-      work->const_bytes / limits->read[far] + work->read / limits->read[near] + work->written / limits->write[near];
-  double arithmetic = work->flops / limits->peak;
+  const double near = work->read + work->written, far = work->footprint;
+  double memory = transfer(limits, limits->read, work->const_bytes, far) +
+                  transfer(limits, limits->read, work->read, near) +
+                  transfer(limits, limits->write, work->written, near);
+  double arithmetic = limits->peak > 0 ? work->flops / limits->peak : 0;
   return 1e3 * (memory > arithmetic ? memory : arithmetic);
 }

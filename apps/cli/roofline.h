@@ -30,10 +30,8 @@ typedef struct cli_work {
   double read, written; /* bytes of activations */
   double footprint;     /* bytes of the whole model: constants and arena */
 } cli_work;
-/* At least so many ms: arithmetic and memory overlap, whichever takes longer. Activations come from the smallest level
- * that holds those of the step, constants from the one that holds the whole model, which runs through the caches
- * between two uses of one. */
+/* At least so many ms: arithmetic and memory overlap, whichever takes longer. Of the activations of the step each level
+ * keeps what it can hold; of its constants, what it can hold of the whole model, which runs through the caches between
+ * two uses of one. */
 double cli_limit_ms(const cli_limits *limits, const cli_work *work);
-/* The level that data of `bytes` bytes stays in. */
-td_memory_level cli_level_of(const cli_limits *limits, double bytes);
 #endif

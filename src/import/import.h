@@ -29,7 +29,7 @@ td_status import_model(const import_source *source, const ir_opset *ops, const t
 
 /* A model that is built in C, and its weights. */
 typedef struct import_builtin_source {
-  const char *name;    /* "efficientnet_lite0" */
+  const char *name;    /* "efficientnet_lite0", or "layer:" and one layer's description */
   const void *weights; /* a state_dict (torch.save, safetensors, npz); constants point into it. NULL: seeded weights */
   size_t size;
   const char *file; /* its name in errors */

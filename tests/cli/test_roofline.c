@@ -1,4 +1,4 @@
-/* The roofline: measured once, kept, found again; and what it says of the machine is possible. */
+/* The roofline: measured once, kept, found again, and possible; and the suites, which hold layers against it. */
 #include "cli/fixture.h"
 
 static double number(const json_t *rows, size_t row, const char *key) {
@@ -44,11 +44,89 @@ static void a_damaged_file_is_replaced(void **state) {
   assert_string_equal(run(f, "roofline --threads 1 --cached").out, again.out);
 }
 
+static const char two_layers[] =
+    "# two layers\n"
+    "first   linear 4x64 out=32 act=relu\n"
+    "\n"
+    "second  conv 1x8x12x12 out=8 kernel=3 residual\n";
+
+static void suites_measure_layers(void **state) {
+  fixture *f = *state;
+  save_text("two.txt", two_layers);
+  json_t *root = parse(run(f, "bench --suite all --shapes two.txt --threads 1 --min-time 0.001 --json").out);
+  const json_t *rows = json_object_get(root, "rows"), *row = json_array_get(rows, 1);
+  assert_int_equal(json_array_size(rows), 2);
+  assert_string_equal(json_string_value(json_object_get(row, "name")), "second");
+  assert_string_equal(json_string_value(json_object_get(row, "layer")), "conv 1x8x12x12 out=8 kernel=3 residual");
+  for (size_t i = 0; i < 2; i++) {
+    assert_true(number(rows, i, "us") > 0 && number(rows, i, "limit_us") > 0);
+    assert_true(number(rows, i, "gflops") > 0 && number(rows, i, "gb_s") > 0);
+  }
+  json_decref(root);
+  outcome built_in = run(f, "bench --suite attention --threads 1 --min-time 0.0001");
+  assert_int_equal(built_in.status, 0);
+  assert_holds(built_in.out, " bert_base.attention ");
+}
+
+static void a_row_below_its_share_fails(void **state) {
+  fixture *f = *state;
+  save_text("two.txt", two_layers);
+  save_text("low.txt", "two.txt first 0.000001\n");
+  save_text("high.txt", "# no kernel is so fast\ntwo.txt first 0.000001\ntwo.txt second 1e9\n");
+  save_text("bad.txt", "two.txt first fast\n");
+  static const char line[] = "bench --suite all --shapes two.txt --min-time 0.001 --expect %s.txt";
+  outcome got = run(f, base_arena_format(f->arena, line, "low"));
+  assert_int_equal(got.status, 0);
+  assert_holds(got.out, "0 below 80 % of their share, 1 without one\n");
+  got = run(f, base_arena_format(f->arena, line, "high"));
+  assert_int_equal(got.status, 1);
+  assert_holds(got.out, "1 below 80 % of their share, 0 without one\n");
+  got = run(f, base_arena_format(f->arena, line, "bad"));
+  assert_int_equal(got.status, 3);
+  assert_holds(got.err, "SUITE NAME SHARE");
+}
+
+static void shares_are_recorded(void **state) {
+  fixture *f = *state;
+  save_text("two.txt", two_layers);
+  assert_int_equal(run(f, "bench --suite all --shapes two.txt --min-time 0.001 --record new.txt").status, 0);
+  const char *text = slurp(f, "new.txt", NULL);
+  assert_starts(text, "two.txt first 0.");
+  assert_holds(text, "\ntwo.txt second 0.");
+}
+
+static void lines_that_are_no_layer_are_refused(void **state) {
+  fixture *f = *state;
+  static const struct {
+    const char *layer, *message;
+  } bad[] = {{"linear", "the shape is missing after 'linear'"},
+             {"linear 4xy", "no shape is '4xy'"},
+             {"linear 4x", "no shape is '4x'"},
+             {"linear 4x0", "no shape is '4x0'"},
+             {"linear 1x2x3x4x5x6x7x8x9", "no shape is"},
+             {"walk 4x4", "there is no operator 'walk'"},
+             {"conv 4x4", "another number of dimensions is needed by 'conv'"},
+             {"unary 4x4 act=walk", "there is no activation 'walk'"},
+             {"reduce 4x4 op=walk", "there is no operator aten::walk"},
+             {"linear 4x4 out=a_value_that_is_far_too_long_for_a_word", "cannot read"}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    outcome got = run(f, base_arena_format(f->arena, "bench 'builtin:layer:%s'", bad[i].layer));
+    if (got.status != 2) fail_msg("%s: status %d", bad[i].layer, got.status);
+    assert_holds(got.err, bad[i].message);
+  }
+  assert_int_equal(run(f, "bench").status, 2);
+  assert_int_equal(run(f, "bench net.onnx --suite all").status, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_figures_are_kept),
       cmocka_unit_test(the_figures_are_possible),
       cmocka_unit_test(a_damaged_file_is_replaced),
+      cmocka_unit_test(suites_measure_layers),
+      cmocka_unit_test(a_row_below_its_share_fails),
+      cmocka_unit_test(shares_are_recorded),
+      cmocka_unit_test(lines_that_are_no_layer_are_refused),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

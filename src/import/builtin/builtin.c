@@ -18,15 +18,22 @@ enum { BUILTIN_COUNT = sizeof builtins / sizeof *builtins };
 
 const char *import_builtin_name(size_t index) { return index < BUILTIN_COUNT ? builtins[index].name : NULL; }
 
+/* What stands before the description of a layer. */
+static const char layer_prefix[] = "layer:";
+
+/* NULL in *found: a description. */
 static td_status find(const char *name, const builtin_row **found, td_error *err) {
   char names[512] = "";
+  *found = NULL;
+  if (base_str_starts(base_str_of(name), layer_prefix)) return TD_OK;
   for (size_t i = 0; i < BUILTIN_COUNT; i++) {
     *found = &builtins[i];
     if (strcmp(name, builtins[i].name) == 0) return TD_OK;
     strncat(names, i ? ", " : "", sizeof names - strlen(names) - 1);
     strncat(names, builtins[i].name, sizeof names - strlen(names) - 1);
   }
-  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no built-in model of this name; there are: %s", names);
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no built-in model of this name; there are: %s, layer:TEXT",
+                   names);
 }
 
 static td_status open_weights(builtin_net *n, const td_allocator *a, fmt_state_dict **weights) {
@@ -44,7 +51,8 @@ static td_status open_weights(builtin_net *n, const td_allocator *a, fmt_state_d
 }
 
 static td_status build(builtin_net *n, const builtin_row *row) {
-  row->build(n);
+  if (row) row->build(n);
+  else builtin_single_layer(n, n->source->name + sizeof layer_prefix - 1);
   TRY(n->status);
   TRY(builtin_check_keys(n));
   return ir_verify(n->graph, n->err);

@@ -114,6 +114,9 @@ ir_value builtin_squeeze_excite(builtin_net *n, ir_value x, int64_t squeeze, con
 
 /* ---- architectures ---- */
 
+/* A model of one layer, by its description; see bench/README.md. */
+void builtin_single_layer(builtin_net *n, const char *text);
+
 #define BUILTIN(name) void builtin_##name(builtin_net *n);
 #include "import/builtin/builtin.def"
 #undef BUILTIN

@@ -50,7 +50,7 @@ ir_value builtin_node(builtin_net *n, const char *op, const ir_value *in, uint32
                       .arg_count = arg_count,
                       .origins = {&origin, 1}};
   n->status = spec.op ? ir_add_node(n->graph, n->graph->top, &spec, &node, &out, n->err)
-                      : base_fail(n->err, TD_INTERNAL, NULL, -1, "there is no operator %s", op);
+                      : base_fail(n->err, TD_BAD_ARGUMENT, NULL, -1, "there is no operator %s", op);
   if (n->status != TD_OK) base_error_name(n->err, n->status, "node %s", text);
   return out;
 }
@@ -107,9 +107,13 @@ static const activation activations[] = {
 ir_value builtin_activation(builtin_net *n, ir_value x, const char *name, const char *key) {
   ir_value in[3] = {x};
   const base_arg slope[] = {ARG_FLOAT("alpha", 1.0 / 6), ARG_FLOAT("beta", 0.5)};
-  const activation *a = activations;
-  if (!name) return x;
-  while (strcmp(a->name, name) != 0) a++; /* names come from the tables of architectures alone */
+  const activation *a = activations, *end = a + sizeof activations / sizeof *activations;
+  if (!name || n->status != TD_OK) return x;
+  while (a < end && strcmp(a->name, name) != 0) a++;
+  if (a == end) {
+    n->status = base_fail(n->err, TD_BAD_ARGUMENT, NULL, -1, "there is no activation '%s'", name);
+    return x;
+  }
   bool clamped = strcmp(name, "relu6") == 0, sloped = strcmp(name, "hardsigmoid") == 0;
   if (clamped) in[1] = scalar(n, 0), in[2] = scalar(n, 6);
   return builtin_node(n, a->op, in, clamped ? 3 : 1, slope, sloped ? 2 : 0, key, a->kind);

@@ -1,0 +1,221 @@
+/* single.c -- models of one layer, described in a line of text, to measure its kernel:
+ *
+ *     OPERATOR SHAPE [KEY=VALUE | KEY]...        conv 1x64x56x56 out=64 kernel=3 act=relu residual
+ *
+ * Operators and the keys they read are rows of a table; bench/README.md explains them. */
+#include "import/builtin/builtin_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD_BYTES = 32, MOST_WORDS = 12 };
+
+typedef struct option {
+  char key[WORD_BYTES], value[WORD_BYTES];
+} option;
+
+typedef struct line {
+  char operation[WORD_BYTES];
+  int32_t rank;
+  int64_t dims[BASE_MAX_RANK];
+  option options[MOST_WORDS];
+  uint32_t option_count;
+} line;
+
+/* ---- reading a line ---- */
+
+static td_status bad_line(builtin_net *n, const char *what, base_str word) {
+  return base_fail(n->err, TD_BAD_ARGUMENT, NULL, -1,
+                   "layer '%.200s': %s '%.*s'; a line is OPERATOR SHAPE [KEY=VALUE | KEY]..., as in "
+                   "conv 1x64x56x56 out=64 kernel=3 act=relu",
+                   n->source->name, what, (int)base_min_i64((int64_t)word.length, WORD_BYTES), word.at);
+}
+
+static bool keep_word(base_str word, char *to) {
+  if (word.length >= WORD_BYTES) return false;
+  memcpy(to, word.at, word.length);
+  to[word.length] = 0;
+  return true;
+}
+
+static bool read_shape(base_str word, line *l) {
+  for (size_t at = 0; at < word.length && l->rank < BASE_MAX_RANK; at++) {
+    size_t start = at;
+    while (at < word.length && word.at[at] != 'x') at++;
+    int64_t *dim = &l->dims[l->rank++];
+    if (!base_str_int((base_str){word.at + start, at - start}, dim) || *dim < 1 || *dim > INT32_MAX) return false;
+    if (at == word.length) return true;
+  }
+  return false;
+}
+
+static bool read_option(base_str word, line *l) {
+  const char *equals = memchr(word.at, '=', word.length);
+  size_t key = equals ? (size_t)(equals - word.at) : word.length;
+  if (l->option_count == MOST_WORDS) return false;
+  option *o = &l->options[l->option_count++];
+  base_str value = {equals ? equals + 1 : "1", equals ? word.length - key - 1 : 1};
+  return keep_word((base_str){word.at, key}, o->key) && keep_word(value, o->value);
+}
+
+static td_status read_line(builtin_net *n, const char *text, line *l) {
+  uint32_t words = 0;
+  *l = (line){.rank = 0};
+  for (text += strspn(text, " "); *text; text += strspn(text, " "), words++) {
+    base_str word = {text, strcspn(text, " ")};
+    bool good = words == 0 ? keep_word(word, l->operation) : words == 1 ? read_shape(word, l) : read_option(word, l);
+    if (!good) return bad_line(n, words == 1 ? "no shape is" : "cannot read", word);
+    text += word.length;
+  }
+  return words >= 2 ? TD_OK : bad_line(n, "the shape is missing after", base_str_of(l->operation));
+}
+
+/* NULL: it is not there. */
+static const char *word_of(const line *l, const char *key) {
+  for (uint32_t i = 0; i < l->option_count; i++)
+    if (strcmp(l->options[i].key, key) == 0) return l->options[i].value;
+  return NULL;
+}
+
+static int64_t number_of(const line *l, const char *key, int64_t otherwise) {
+  const char *value = word_of(l, key);
+  int64_t number;
+  return value && base_str_int(base_str_of(value), &number) && number >= 1 && number <= INT32_MAX ? number : otherwise;
+}
+
+/* ---- the operators ---- */
+
+static ir_value input(builtin_net *n, const line *l, const char *name) {
+  return builtin_input(n, name, TD_F32, l->rank, l->dims);
+}
+
+/* Another input that is added, when the line says `residual`; then the activation `act`. */
+static ir_value finish(builtin_net *n, ir_value x, const line *l) {
+  int64_t dims[BASE_MAX_RANK];
+  if (word_of(l, "residual") && n->status == TD_OK) {
+    const ir_type type = *ir_type_of(n->graph, x);
+    for (int32_t i = 0; i < type.rank; i++) dims[i] = type.dims[i];
+    x = builtin_add(n, x, builtin_input(n, "residual", TD_F32, type.rank, dims), "layer");
+  }
+  return builtin_activation(n, x, word_of(l, "act"), "layer");
+}
+
+static ir_value linear(builtin_net *n, const line *l) {
+  return finish(n, builtin_linear(n, input(n, l, "x"), number_of(l, "out", l->dims[l->rank - 1]), "layer"), l);
+}
+
+/* The products of matrices of two inputs: [..., m, k] and [..., k, out]. */
+static ir_value matmul(builtin_net *n, const line *l) {
+  line right = *l;
+  right.dims[l->rank - 2] = l->dims[l->rank - 1];
+  right.dims[l->rank - 1] = number_of(l, "out", l->dims[l->rank - 2]);
+  return builtin_binary(n, "aten::matmul", input(n, l, "x"), input(n, &right, "y"), "layer");
+}
+
+static ir_value conv_of(builtin_net *n, const line *l, bool depthwise) {
+  const char *padding = word_of(l, "padding");
+  const builtin_conv conv = {.kernel = number_of(l, "kernel", 1),
+                             .stride = number_of(l, "stride", 1),
+                             .out = depthwise ? l->dims[1] : number_of(l, "out", l->dims[1]),
+                             .padding = padding && strcmp(padding, "valid") == 0 ? BUILTIN_VALID : BUILTIN_HALF,
+                             .depthwise = depthwise,
+                             .bias = true};
+  return finish(n, builtin_convolution(n, input(n, l, "x"), &conv, "layer"), l);
+}
+static ir_value conv(builtin_net *n, const line *l) { return conv_of(n, l, false); }
+static ir_value depthwise(builtin_net *n, const line *l) { return conv_of(n, l, true); }
+
+/* Queries, keys and values lie side by side in one input [batch, rows, 3 * width], as one product gives them. */
+static ir_value attention(builtin_net *n, const line *l) {
+  const int64_t width = l->dims[l->rank - 1], rows = l->dims[1], mask_dims[] = {l->dims[0], 1, 1, rows};
+  line wide = *l;
+  wide.dims[l->rank - 1] = 3 * width;
+  ir_value x = input(n, &wide, "qkv"), qkv[3];
+  for (int64_t i = 0; i < 3; i++) qkv[i] = builtin_slice(n, x, 2, i * width, (i + 1) * width, "layer");
+  ir_value mask = word_of(l, "mask") ? builtin_input(n, "mask", TD_F32, 4, mask_dims) : IR_NO_VALUE;
+  return builtin_attention(n, qkv, mask, number_of(l, "heads", 1), "layer");
+}
+
+static ir_value layer_norm(builtin_net *n, const line *l) {
+  ir_value x = input(n, l, "x");
+  if (word_of(l, "residual")) x = builtin_add(n, x, input(n, l, "residual"), "layer");
+  return builtin_layer_norm(n, x, 1e-6, "layer");
+}
+
+static ir_value softmax(builtin_net *n, const line *l) {
+  const base_arg args[] = {ARG_INT("dim", -1)};
+  ir_value x = input(n, l, "x");
+  return builtin_node(n, "aten::_softmax", &x, 1, args, 1, "layer", "softmax");
+}
+
+/* op=sum|mean|amax over the last dimension. */
+static ir_value reduce(builtin_net *n, const line *l) {
+  const int64_t last[] = {-1};
+  const base_arg args[] = {ARG_INTS("dim", last, 1)};
+  const char *op = word_of(l, "op");
+  ir_value x = input(n, l, "x");
+  return builtin_node(n, builtin_key(n, "aten::%s", op ? op : "sum"), &x, 1, args, 1, "layer", "reduce");
+}
+
+/* Pools take images as the compiler lays them out, channels last. */
+static ir_value global_pool(builtin_net *n, const line *l) {
+  const base_arg args[] = {ARG_BOOL("channels_last", true)};
+  ir_value x = input(n, l, "x");
+  return builtin_node(n, "td::avg_pool", &x, 1, args, 1, "layer", "pool");
+}
+
+static ir_value pool(builtin_net *n, const line *l) {
+  const char *op = word_of(l, "op");
+  const int64_t kernel = number_of(l, "kernel", 2), stride = number_of(l, "stride", kernel), half = (kernel - 1) / 2;
+  const int64_t kernels[] = {kernel, kernel}, strides[] = {stride, stride}, padding[] = {half, half, half, half};
+  const base_arg args[] = {ARG_BOOL("channels_last", true), ARG_INTS("kernel_size", kernels, 2),
+                           ARG_INTS("stride", strides, 2), ARG_INTS("padding", padding, 4)};
+  ir_value x = input(n, l, "x");
+  return builtin_node(n, builtin_key(n, "td::%s_pool", op ? op : "max"), &x, 1, args, 4, "layer", "pool");
+}
+
+static ir_value unary(builtin_net *n, const line *l) {
+  return builtin_activation(n, input(n, l, "x"), word_of(l, "act") ? word_of(l, "act") : "relu", "layer");
+}
+
+/* op=add|mul|... of two inputs of one shape. */
+static ir_value binary(builtin_net *n, const line *l) {
+  const char *op = word_of(l, "op");
+  ir_value x = input(n, l, "x"), y = input(n, l, "y");
+  x = builtin_binary(n, builtin_key(n, "aten::%s", op ? op : "add"), x, y, "layer");
+  return builtin_activation(n, x, word_of(l, "act"), "layer");
+}
+
+/* Every channel of an image times a number, as squeeze-and-excite does; channels last. */
+static ir_value gate(builtin_net *n, const line *l) {
+  const int64_t one[] = {l->dims[0], 1, 1, l->dims[3]};
+  return builtin_binary(n, "aten::mul", input(n, l, "x"), builtin_input(n, "gate", TD_F32, 4, one), "layer");
+}
+
+typedef struct operation {
+  const char *name;
+  int32_t least_rank, most_rank;
+  ir_value (*build)(builtin_net *n, const line *l);
+} operation;
+static const operation operations[] = {
+    {"linear", 2, 4, linear},       {"matmul", 2, 4, matmul},
+    {"conv", 4, 4, conv},           {"depthwise", 4, 4, depthwise},
+    {"attention", 3, 3, attention}, {"layer_norm", 1, 4, layer_norm},
+    {"softmax", 1, 4, softmax},     {"reduce", 1, 4, reduce},
+    {"pool", 4, 4, pool},           {"global_pool", 4, 4, global_pool},
+    {"unary", 1, 4, unary},         {"binary", 1, 4, binary},
+    {"gate", 4, 4, gate},
+};
+enum { OPERATIONS = sizeof operations / sizeof *operations };
+
+void builtin_single_layer(builtin_net *n, const char *text) {
+  line l;
+  if (n->status == TD_OK) n->status = read_line(n, text, &l);
+  if (n->status != TD_OK) return;
+  const operation *o = operations;
+  while (o < operations + OPERATIONS && strcmp(o->name, l.operation) != 0) o++;
+  if (o == operations + OPERATIONS) n->status = bad_line(n, "there is no operator", base_str_of(l.operation));
+  else if (l.rank < o->least_rank || l.rank > o->most_rank)
+    n->status = bad_line(n, "another number of dimensions is needed by", base_str_of(l.operation));
+  else builtin_output(n, o->build(n, &l), "y");
+}

@@ -25,7 +25,7 @@ cli_limits cli_limits_of(const td_roofline *roofline, const char *isa, uint32_t 
     double per_byte = 2 / b->copy - 1 / b->read;
     limits.read[b->level] = b->read;
     limits.write[b->level] = per_byte > 1 / b->read ? 1 / per_byte : b->read;
-    limits.capacity[b->level] = 2.0 * (double)b->bytes * b->threads;
+    limits.capacity[b->level] = (double)b->bytes * b->threads;
   }
   return limits;
 }

@@ -299,11 +299,11 @@ typedef struct td_peak {
   double per_second;
 } td_peak;
 
-/* Bandwidth of `threads` threads together, each on `bytes` bytes of its own that lie in `level`. */
+/* Bandwidth of `threads` threads together, each on memory of its own that lies in `level`. */
 typedef struct td_bandwidth {
   td_memory_level level;
   uint32_t threads;
-  uint64_t bytes;
+  uint64_t bytes;    /* of the level, for each thread */
   double read, copy; /* bytes per second; a copied byte counts twice, read and written */
 } td_bandwidth;
 

@@ -140,19 +140,33 @@ static td_status measure(team *t, const probe *p, uint32_t size, double *rate, t
 
 /* ---- what is measured ---- */
 
-/* Bytes per thread that lie in each level, and not in the one before; 0: there is no such level. */
-static void level_bytes(const sys_machine *m, uint32_t threads, size_t bytes[TD_DRAM + 1]) {
-  uint64_t l3_share = m->l3_bytes / threads;
-  bytes[TD_L1] = m->l1d_bytes / 2;
-  bytes[TD_L2] = m->l2_bytes / 2 > m->l1d_bytes ? m->l2_bytes / 2 : 0;
-  bytes[TD_L3] = l3_share / 2 > m->l2_bytes ? l3_share / 2 : 0;
-  bytes[TD_DRAM] = 4 * l3_share > DRAM_LEAST_BYTES ? 4 * l3_share : DRAM_LEAST_BYTES;
-  for (int level = TD_L1; level <= TD_DRAM; level++) bytes[level] -= bytes[level] % 4096;
+/* Bytes of each level per thread; 0: there is no such level, or it holds no more than the one before. */
+static void level_bytes(const sys_machine *m, uint32_t threads, uint64_t bytes[TD_DRAM + 1]) {
+  bytes[TD_L1] = m->l1d_bytes;
+  bytes[TD_L2] = m->l2_bytes > 2 * m->l1d_bytes ? m->l2_bytes : 0;
+  bytes[TD_L3] = m->l3_bytes / threads > 2 * m->l2_bytes ? m->l3_bytes / threads : 0;
+  bytes[TD_DRAM] = m->memory_bytes / threads;
 }
 
-static probe memory_probe(td_memory_level level, size_t bytes, const kern_row *row, bool copy) {
-  probe p = {.row = row, .bytes = bytes, .window = bytes, .sweeps = 1, .copy = copy};
-  if (level == TD_DRAM) p.window = DRAM_WINDOW_BYTES;
+/* What to measure with lies in the level and not in the one before, with room for what else there is: an L3 is often
+ * shared with strangers. */
+static size_t buffer_bytes(td_memory_level level, const uint64_t bytes[TD_DRAM + 1]) {
+  uint64_t half = bytes[level] / 2, few = 4 * bytes[TD_L2], beyond = 4 * bytes[TD_L3];
+  uint64_t size = level == TD_L3 && few && few < half ? few : half;
+  if (level == TD_DRAM) size = beyond > DRAM_LEAST_BYTES ? beyond : DRAM_LEAST_BYTES;
+  return (size_t)(size - size % 4096);
+}
+
+static probe memory_probe(const sys_machine *m, const td_bandwidth *b, kern_family family, bool copy) {
+  uint64_t levels[TD_DRAM + 1];
+  level_bytes(m, b->threads, levels);
+  const size_t bytes = buffer_bytes(b->level, levels);
+  probe p = {.row = kern_select(family, TD_F32, m->isa | BASE_ISA_VECTOR),
+             .bytes = bytes,
+             .window = bytes,
+             .sweeps = 1,
+             .copy = copy};
+  if (b->level == TD_DRAM) p.window = DRAM_WINDOW_BYTES;
   else p.sweeps = (uint32_t)(CACHED_BURST_BYTES / bytes) + 1;
   return p;
 }
@@ -175,7 +189,7 @@ static void list_rows(const sys_machine *m, uint32_t threads, td_roofline *r) {
   }
   for (int level = TD_L1; level <= TD_DRAM; level++)
     for (uint32_t n = 1; n <= threads && r->bandwidth_count < TD_ROOFLINE_ROWS; n = next_count(n, threads)) {
-      size_t bytes[TD_DRAM + 1];
+      uint64_t bytes[TD_DRAM + 1];
       level_bytes(m, n, bytes);
       if (bytes[level] == 0) continue;
       r->bandwidths[r->bandwidth_count++] =
@@ -184,28 +198,28 @@ static void list_rows(const sys_machine *m, uint32_t threads, td_roofline *r) {
 }
 
 /* One round: every figure once. */
-static td_status measure_all(team *t, uint32_t isa, td_roofline *r, td_error *err) {
+static td_status measure_all(team *t, const sys_machine *m, td_roofline *r, td_error *err) {
   bool known;
   for (uint32_t i = 0; i < r->peak_count; i++) {
     td_peak *peak = &r->peaks[i];
-    const probe p = {.row = kern_select(KERN_PROBE_PEAK, peak->dtype, kern_level_mask(peak->isa, isa, &known))};
+    const probe p = {.row = kern_select(KERN_PROBE_PEAK, peak->dtype, kern_level_mask(peak->isa, m->isa, &known))};
     TRY(measure(t, &p, peak->threads, &peak->per_second, err));
   }
   for (uint32_t i = 0; i < r->bandwidth_count; i++) {
     td_bandwidth *b = &r->bandwidths[i];
-    const uint32_t all = isa | BASE_ISA_VECTOR;
-    const probe read = memory_probe(b->level, b->bytes, kern_select(KERN_PROBE_READ, TD_F32, all), false);
-    const probe copy = memory_probe(b->level, b->bytes, kern_select(KERN_PROBE_COPY, TD_F32, all), true);
+    const probe read = memory_probe(m, b, KERN_PROBE_READ, false), copy = memory_probe(m, b, KERN_PROBE_COPY, true);
     TRY(measure(t, &read, b->threads, &b->read, err));
     TRY(measure(t, &copy, b->threads, &b->copy, err));
   }
   return TD_OK;
 }
 
-static size_t most_bytes(const td_roofline *r) {
+static size_t most_bytes(const sys_machine *m, const td_roofline *r) {
   size_t most = 0;
-  for (uint32_t i = 0; i < r->bandwidth_count; i++)
-    if (r->bandwidths[i].bytes > most) most = r->bandwidths[i].bytes;
+  for (uint32_t i = 0; i < r->bandwidth_count; i++) {
+    const probe p = memory_probe(m, &r->bandwidths[i], KERN_PROBE_READ, false);
+    if (p.bytes > most) most = p.bytes;
+  }
   return most;
 }
 
@@ -240,9 +254,9 @@ td_status run_roofline(uint32_t threads, double seconds, td_roofline *roofline, 
   list_rows(&machine, threads, roofline);
   team t = {.capacity = threads};
   uint64_t end = sys_clock_ns() + (uint64_t)(seconds * 1e9);
-  td_status status = gather(&t, most_bytes(roofline), err);
+  td_status status = gather(&t, most_bytes(&machine, roofline), err);
   do
-    if (status == TD_OK) status = measure_all(&t, machine.isa, roofline, err);
+    if (status == TD_OK) status = measure_all(&t, &machine, roofline, err);
   while (status == TD_OK && sys_clock_ns() < end);
   dismiss(&t);
   return status;

@@ -144,7 +144,7 @@ typedef struct td_load_options {
   const char *backend;           /* "eager", "aot_eager", "native"; NULL: the default, native */
   const char *weights;           /* state_dict for a builtin: model (.pth, .safetensors), or NULL for seeded weights */
   const char *disabled_passes;   /* comma-separated names, or NULL */
-  const td_allocator *allocator; /* copied; NULL: the C library's */
+  const td_allocator *allocator; /* copied; NULL: the C library's, large blocks on large pages */
   const char *format;            /* "onnx", ...; NULL: found from the bytes */
   uint64_t seed;                 /* of random weights of builtin: models */
   const char *isa; /* widest instruction set for kernels: "scalar", "vector", "avx2", "avx512"; NULL: the CPU's */

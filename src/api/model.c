@@ -3,6 +3,7 @@
 #include "ops/ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TEXT_OF(number) #number
@@ -117,7 +118,7 @@ static td_status find_isa(const char *name, uint32_t *isa, td_error *err) {
 }
 
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
-  td_allocator allocator = options->allocator ? *options->allocator : base_libc_allocator;
+  td_allocator allocator = options->allocator ? *options->allocator : sys_allocator;
   const compile_backend *backend = compile_find_backend(options->backend);
   if (!backend) return unknown_backend(options->backend, err);
   uint32_t isa;
@@ -175,6 +176,48 @@ static void count_weights(td_model *m) {
   }
 }
 
+/* ---- pages of the files that are not needed any more ---- */
+
+typedef struct byte_range {
+  const char *at;
+  size_t bytes;
+} byte_range;
+
+static int by_address(const void *a, const void *b) {
+  const byte_range *x = a, *y = b;
+  return (x->at > y->at) - (x->at < y->at);
+}
+
+static void give_back_between(const sys_mapping *file, const byte_range *used, uint32_t count) {
+  const char *from = file->bytes, *end = from + file->size;
+  for (uint32_t i = 0; i < count && from < end; i++) {
+    if (used[i].at + used[i].bytes <= from) continue;
+    const char *to = used[i].at < end ? used[i].at : end;
+    if (to > from) sys_give_back((void *)(uintptr_t)from, (size_t)(to - from));
+    from = used[i].at + used[i].bytes;
+  }
+  if (from < end) sys_give_back((void *)(uintptr_t)from, (size_t)(end - from));
+}
+
+/* Of the mapped files only the constants of the plan are read from now on: not what was packed into copies, nor the
+ * graph. Their pages leave this process; should anything be read after all, it comes from the file again. */
+static void give_back_files(td_model *m) {
+  byte_range *used = base_new(m->arena, byte_range, (size_t)m->plan->slots.count + 1);
+  uint32_t count = 0;
+  for (uint32_t i = 0; used && i < m->plan->slots.count; i++) {
+    const plan_slot *s = &m->plan->slots.at[i];
+    if (s->place != PLAN_CONST) continue;
+    int64_t elements = 1;
+    size_t bytes = 0;
+    for (int32_t k = 0; k < s->rank; k++) elements *= s->dims[k];
+    base_dtype_bytes(s->dtype, elements, &bytes);
+    used[count++] = (byte_range){(const char *)m->plan->segments.at[s->segment].base + s->offset, bytes};
+  }
+  if (!used) return;
+  qsort(used, count, sizeof *used, by_address);
+  for (uint32_t i = 0; i < m->files.count; i++) give_back_between(&m->files.at[i].mapping, used, count);
+}
+
 static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(api_import(m, &m->graph, err));
   uint64_t imported = sys_clock_ns();
@@ -188,6 +231,7 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
   m->stats.gflop = m->plan->flops * 1e-9;
   m->stats.gbyte = m->plan->bytes * 1e-9;
   count_weights(m);
+  give_back_files(m);
   return TD_OK;
 }
 

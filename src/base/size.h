@@ -15,6 +15,7 @@ bool base_numel(int32_t rank, const int64_t *dims, int64_t *result);
 static inline bool base_in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;
 }
+static inline size_t base_max_size(size_t a, size_t b) { return a > b ? a : b; }
 static inline int64_t base_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t base_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 #endif

@@ -165,14 +165,48 @@ static td_status look_up(lowering *l, const ir_node_def *node, plan_step *step, 
   return TD_OK;
 }
 
-/* Operands that a kernel does not take as they stand are copied in front of its step. */
+/* Is the constant in `slot` (or the one it is a view of) out of line with its elements? Bytes in a file lie anywhere.
+ */
+static bool misaligned(const lowering *l, uint32_t slot) {
+  const plan_slot *root = &l->plan->slots.at[l->plan->slots.at[slot].root];
+  size_t each = base_dtype(l->plan->slots.at[slot].dtype)->bits / 8;
+  if (root->place != PLAN_CONST || each < 2) return false;
+  return ((uintptr_t)l->plan->segments.at[root->segment].base + root->offset) % each != 0;
+}
+
+/* Moves a constant to memory of its own, dense and aligned. */
+static td_status settle_constant(lowering *l, uint32_t index, ir_value v) {
+  const base_tensor *from = ir_value_of(l->graph, v)->info.constant;
+  plan_segment *own = base_vec_push(l->plan->arena, &l->plan->segments);
+  void *data = base_arena_alloc_aligned(l->plan->arena, base_tensor_bytes(from), 64);
+  if (!own || !data) return base_no_memory(l->err, "a constant");
+  base_tensor_pack(data, from);
+  *own = (plan_segment){data, base_tensor_bytes(from)};
+  plan_slot *slot = &l->plan->slots.at[index];
+  slot->segment = l->plan->segments.count - 1;
+  slot->offset = 0;
+  base_strides(from->rank, from->dims, slot->strides);
+  l->strided[index] = false;
+  return TD_OK;
+}
+
+static bool suits(const lowering *l, uint32_t slot, uint32_t flags) {
+  return (!l->strided[slot] || flags & KERN_STRIDED_IN) && (!misaligned(l, slot) || flags & KERN_UNALIGNED_IN);
+}
+
+/* Operands that a kernel does not take as they stand are copied: constants once and for all, others in front of its
+ * step. */
 static td_status suit_operands(lowering *l, const ir_node_def *node, const kern_row *kernel, plan_step *step) {
   uint32_t *slots = base_new(l->scratch, uint32_t, node->in_count + 1);
   if (!slots) return base_no_memory(l->err, "operands");
   bool copied = false;
   for (uint32_t i = 0; i < node->in_count; i++) {
     slots[i] = l->plan->operands.at[step->in + i];
-    if (slots[i] == PLAN_NONE || !l->strided[slots[i]] || kernel->flags & KERN_STRIDED_IN) continue;
+    if (slots[i] == PLAN_NONE || suits(l, slots[i], kernel->flags)) continue;
+    if (l->plan->slots.at[slots[i]].place == PLAN_CONST) {
+      TRY(settle_constant(l, slots[i], node->in[i]));
+      continue;
+    }
     TRY(add_copy(l, slots[i], ir_type_of(l->graph, node->in[i]), step->name, &slots[i]));
     copied = true;
   }
@@ -378,6 +412,7 @@ td_status lower_graph(lowering *l) {
     *to = (plan_segment){l->graph->segments.at[i].base, l->graph->segments.at[i].bytes};
   }
   const ir_block_def *top = ir_block_of(l->graph, l->graph->top);
+  l->plan->aligned_inputs = l->setting->backend->kernels;
   for (uint32_t i = 0; i < top->params.count; i++) TRY(lower_input(l, i));
   TRY(lower_block(l, l->graph->top));
   for (uint32_t i = 0; i < top->results.count; i++) TRY(lower_output(l, i));

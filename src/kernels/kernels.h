@@ -18,7 +18,8 @@ enum {                      /* kern_row.flags */
        KERN_STRIDED_IN = 2, /* takes operands of any strides */
        KERN_PITCHED_IN =
            4, /* takes operands whose last dimension is dense and whose others make up rows of one pitch */
-       KERN_PITCHED_OUT = 8 /* writes such an output */
+       KERN_PITCHED_OUT = 8,  /* writes such an output */
+       KERN_UNALIGNED_IN = 16 /* takes operands at any address */
 };
 
 typedef struct kern_row {

@@ -95,6 +95,7 @@ typedef struct plan_exe {
   BASE_VEC(char) names;      /* NUL-terminated texts; [0] is "" */
   BASE_VEC(uint64_t) params; /* attribute blocks, 8-byte units; offsets count units */
   bool needs_tail;
+  bool aligned_inputs; /* steps take it that elements of inputs are naturally aligned */
   double flops, bytes; /* of one run, regions left out; 0 when some size is open */
 } plan_exe;
 
@@ -124,9 +125,10 @@ typedef struct plan_interval {
   size_t bytes;
   size_t offset; /* out: a multiple of 64 */
 } plan_interval;
-/* Gives every interval an offset such that those alive at the same step do not overlap: largest first, each into the
- * smallest gap that fits (greedy by size, Pisarchyk and Lee 2020). *total: bytes of the arena; *lower: the most bytes
- * alive at one step, which no plan can beat. False: out of memory (scratch from `arena`) or overflow. */
+/* Gives every interval an offset such that those alive at the same step do not overlap. Of two ways the one that takes
+ * less: in the order of births, each as low as it goes, or largest first, each into the smallest gap. *total: bytes of
+ * the arena; *lower: the most bytes alive at one step, which no plan can beat. False: out of memory (scratch from
+ * `arena`) or overflow. */
 bool plan_memory(base_arena *arena, plan_interval *intervals, uint32_t count, size_t *total, size_t *lower);
 
 /* ---- binding ---- */

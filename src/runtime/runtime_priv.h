@@ -80,6 +80,7 @@ struct run_session {
   base_value *inputs; /* as set by the caller */
   bool *input_set;
   bool inputs_moved;  /* an input was set since the last run */
+  bool any_unaligned; /* some input lies where its elements are not aligned, and the plan wants them to be */
   base_value **lists; /* per input: items given by the caller */
   size_t *list_caps;
   int64_t *key; /* scratch for look-up */

@@ -84,7 +84,7 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
   s->pool = pool;
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
   if (status == TD_OK) status = run_stack_open(&s->scratch, err);
-  if (status == TD_OK && plan->needs_tail) status = run_stack_open(&s->tail, err);
+  if (status == TD_OK && (plan->needs_tail || plan->aligned_inputs)) status = run_stack_open(&s->tail, err);
   if (status == TD_OK) status = prepare_steps(s, err);
   if (status == TD_OK) *session = s;
   else run_session_free(s);
@@ -251,6 +251,12 @@ static td_status activate(run_session *s, run_bound *bound, td_error *err) {
 
 /* ---- running ---- */
 
+static bool unaligned(const base_value *value) {
+  const base_tensor *t = &value->tensor;
+  return value->kind == BASE_TENSOR && t->dtype != TD_STRING && base_dtype(t->dtype)->bits > 8 &&
+         (uintptr_t)t->data % (base_dtype(t->dtype)->bits / 8u) != 0;
+}
+
 /* What the caller has set since the last run; most callers set new contents of the same shapes, or nothing. */
 static td_status take_inputs(run_session *s, td_error *err) {
   run_bound *bound;
@@ -258,15 +264,35 @@ static td_status take_inputs(run_session *s, td_error *err) {
   if (s->active && !s->inputs_moved) return TD_OK;
   TRY(find_bound(s, &bound, err));
   TRY(activate(s, bound, err));
-  for (uint32_t i = 0; i < s->plan->inputs.count; i++) s->values[s->plan->inputs.at[i].slot] = s->inputs[i];
+  s->any_unaligned = false;
+  for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
+    s->values[s->plan->inputs.at[i].slot] = s->inputs[i];
+    s->any_unaligned |= unaligned(&s->inputs[i]);
+  }
+  s->any_unaligned &= s->plan->aligned_inputs;
   s->inputs_moved = false;
+  return TD_OK;
+}
+
+/* Inputs that the caller holds at odd addresses are copied to where their elements are aligned: `tail` is not in use
+ * yet. */
+static td_status align_inputs(run_session *s, td_error *err) {
+  for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
+    const base_value *from = &s->inputs[i];
+    if (!unaligned(from)) continue;
+    base_value *to = &s->values[s->plan->inputs.at[i].slot];
+    to->tensor.data = run_stack_take(&s->tail, base_tensor_bytes(&from->tensor));
+    if (!to->tensor.data) return base_no_memory(err, "an input");
+    memcpy(to->tensor.data, from->tensor.data, base_tensor_bytes(&from->tensor));
+  }
   return TD_OK;
 }
 
 td_status run_session_run(run_session *s, td_error *err) {
   s->ran = false;
   TRY(take_inputs(s, err));
-  run_stack_cut(&s->tail, 0);
+  if (s->tail.used) run_stack_cut(&s->tail, 0);
+  if (s->any_unaligned) TRY(align_inputs(s, err));
   s->active->used = ++s->runs;
   s->team = s->pool ? RUN_UNDECIDED : RUN_ALONE;
   if (s->active->most_threads > 1) run_gather_team(s); /* early: it takes time to wake */

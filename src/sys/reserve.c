@@ -1,4 +1,4 @@
-/* reserve.c -- address space that becomes memory only where it is touched. */
+/* reserve.c -- address space that becomes memory only where it is touched, and large pages. */
 #include "sys/sys.h"
 
 #include <sys/mman.h>
@@ -34,3 +34,18 @@ void sys_want_huge_pages(void *memory, size_t bytes) {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), offset = (page - (uintptr_t)memory % page) % page;
   if (offset < bytes) madvise((char *)memory + offset, bytes - offset, MADV_HUGEPAGE);
 }
+
+/* ---- the allocator ---- */
+
+enum { LARGE_PAGE = 1 << 21 };
+
+static void *large_alloc(void *user, size_t bytes, size_t align) {
+  bool large = bytes >= LARGE_PAGE;
+  void *memory = base_libc_allocator.alloc(user, bytes, large && align < LARGE_PAGE ? LARGE_PAGE : align);
+  if (memory && large) sys_want_huge_pages(memory, bytes);
+  return memory;
+}
+
+static void large_free(void *user, void *memory, size_t bytes) { base_libc_allocator.free(user, memory, bytes); }
+
+const td_allocator sys_allocator = {NULL, large_alloc, large_free};

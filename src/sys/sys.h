@@ -38,6 +38,9 @@ void sys_give_back(void *memory, size_t bytes);
 /* Asks for large pages in the range, which fewer TLB entries cover. A wish: nothing depends on it. */
 void sys_want_huge_pages(void *memory, size_t bytes);
 
+/* The C library's allocator, but blocks of 2 MiB and more begin on a large page and ask for such. */
+extern const td_allocator sys_allocator;
+
 /* ---- time and threads (thread.c) ---- */
 
 uint64_t sys_clock_ns(void); /* monotonic, from an arbitrary start */

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -84,6 +85,35 @@ static void stacks_reach_the_bound(void **state) {
   assert_int_equal(total, lower);
 }
 
+/* What lives long and is born late is in the way of an order of births; largest first finds room for it. */
+static void the_better_way_is_taken(void **state) {
+  (void)state;
+  plan_interval at[] = {{.first = 0, .last = 1, .bytes = 64},
+                        {.first = 1, .last = 3, .bytes = 64},
+                        {.first = 2, .last = 4, .bytes = 128},
+                        {.first = 4, .last = 5, .bytes = 192}};
+  size_t total, lower;
+  check_plan(at, 4, 6, &total, &lower);
+  assert_int_equal(total, lower);
+}
+
+static void many_take_little_time(void **state) {
+  (void)state;
+  enum { MANY = 50000 };
+  plan_interval *at = calloc(MANY, sizeof *at);
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  assert_non_null(at);
+  for (uint32_t i = 0; i < MANY; i++) at[i] = (plan_interval){.first = i, .last = i + 1 + i % 5, .bytes = 64 + i % 999};
+  size_t total, lower;
+  assert_true(plan_memory(arena, at, MANY, &total, &lower));
+  assert_true(total >= lower && total < 2 * lower);
+  for (uint32_t i = 0; i < MANY; i++)
+    for (uint32_t k = i + 1; k < MANY && at[k].first <= at[i].last; k++)
+      assert_true(at[i].offset + at[i].bytes <= at[k].offset || at[k].offset + at[k].bytes <= at[i].offset);
+  base_arena_free(arena);
+  free(at);
+}
+
 static void few_and_empty(void **state) {
   (void)state;
   size_t total = 1, lower = 1;
@@ -124,8 +154,10 @@ static void lack_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_intervals),       cmocka_unit_test(chains_reach_the_bound),
-                                     cmocka_unit_test(stacks_reach_the_bound), cmocka_unit_test(few_and_empty),
-                                     cmocka_unit_test(overflow_is_refused),    cmocka_unit_test(lack_of_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_intervals),       cmocka_unit_test(chains_reach_the_bound),
+      cmocka_unit_test(stacks_reach_the_bound), cmocka_unit_test(the_better_way_is_taken),
+      cmocka_unit_test(many_take_little_time),  cmocka_unit_test(few_and_empty),
+      cmocka_unit_test(overflow_is_refused),    cmocka_unit_test(lack_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

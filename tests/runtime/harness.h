@@ -25,19 +25,26 @@ typedef struct rig {
   td_error err;
 } rig;
 
-static inline ir_graph *parse_graph(base_arena *arena, const char *text, const td_allocator *allocator) {
+/* `segment` (may be NULL) is what constants "@0+N" lie in. */
+static inline ir_graph *parse_graph_over(base_arena *arena, const char *text, const ir_segment *segment,
+                                         const td_allocator *allocator) {
   td_error err;
   ir_graph *graph = NULL;
-  if (ir_parse(allocator, ops_set(arena), text, strlen(text), NULL, 0, &graph, &err) != TD_OK)
+  if (ir_parse(allocator, ops_set(arena), text, strlen(text), segment, segment != NULL, &graph, &err) != TD_OK)
     fail_msg("%s at byte %lld: %.60s", err.text, (long long)err.offset, err.offset >= 0 ? text + err.offset : "");
   return graph;
 }
 
-static inline void rig_open_without(rig *r, const char *text, const char *backend, const char *disabled) {
+static inline ir_graph *parse_graph(base_arena *arena, const char *text, const td_allocator *allocator) {
+  return parse_graph_over(arena, text, NULL, allocator);
+}
+
+static inline void rig_open_over(rig *r, const char *text, const ir_segment *segment, const char *backend,
+                                 const char *disabled) {
   *r = (rig){.counting = {.inner = &base_libc_allocator}};
   r->allocator = base_counting_allocator(&r->counting);
   r->arena = base_arena_new(&base_libc_allocator);
-  r->graph = parse_graph(r->arena, text, &r->allocator);
+  r->graph = parse_graph_over(r->arena, text, segment, &r->allocator);
   sys_machine machine;
   sys_machine_read(&machine);
   const compile_setting setting = {
@@ -45,6 +52,10 @@ static inline void rig_open_without(rig *r, const char *text, const char *backen
   if (compile_graph(r->graph, &setting, &r->allocator, NULL, &r->plan, &r->err) != TD_OK)
     fail_msg("%s: %s", r->err.name, r->err.text);
   if (run_session_new(r->plan, &r->allocator, NULL, &r->session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
+}
+
+static inline void rig_open_without(rig *r, const char *text, const char *backend, const char *disabled) {
+  rig_open_over(r, text, NULL, backend, disabled);
 }
 
 static inline void rig_open(rig *r, const char *text, const char *backend) { rig_open_without(r, text, backend, NULL); }

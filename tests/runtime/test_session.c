@@ -75,6 +75,39 @@ static void allocates_nothing(void **state) {
   }
 }
 
+/* ---- any alignment ---- */
+
+/* Inputs and constants may lie at odd addresses, and constants may be turned: kernels never see it. */
+static void odd_addresses(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[n, 3]\n"
+      "const %1 \"w\": f32[3] = @0+1\n"
+      "const %2 \"m\": f32[3, 2] = @0+13 strides [1, 3]\n"
+      "%3 = aten::add(%0, %1)\n"
+      "%4 = aten::matmul(%3, %2)\n"
+      "%5 = aten::relu(%4)\n"
+      "output \"y\" %5\n";
+  static const float w[] = {1, 2, 3}, m[] = {1, 0, 2, -1, 1, 0}, x[] = {1, 1, 1, 2, 0, 1};
+  static const int64_t dims[] = {2, 3};
+  _Alignas(64) char bytes[64] = {0}, input[64];
+  const ir_segment segment = {"bytes", bytes, sizeof bytes};
+  memcpy(bytes + 1, w, sizeof w);
+  memcpy(bytes + 13, m, sizeof m);
+  EACH_BACKEND(b) for (size_t shift = 0; shift < 4; shift++) {
+    rig r;
+    rig_open_over(&r, text, &segment, backends[b], NULL);
+    memcpy(input + shift, x, sizeof x);
+    base_value value = {.kind = BASE_TENSOR, .tensor = base_tensor_of(input + shift, TD_F32, 2, dims)};
+    assert_int_equal(run_set_input(r.session, 0, &value, &r.err), TD_OK);
+    for (int run = 0; run < 2; run++) {
+      rig_run(&r);
+      expect_output(&r, 0, "2x2: 10 1 11 0");
+    }
+    rig_close(&r);
+  }
+}
+
 /* ---- shapes ---- */
 
 static void shapes_come_and_go(void **state) {
@@ -542,6 +575,7 @@ static void errors_name_the_node(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(allocates_nothing),
+      cmocka_unit_test(odd_addresses),
       cmocka_unit_test(shapes_come_and_go),
       cmocka_unit_test(more_shapes_than_are_kept),
       cmocka_unit_test(refuses_misfits),

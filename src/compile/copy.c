@@ -2,7 +2,7 @@
 #include "compile/compile_priv.h"
 #include "kernels/kernels.h"
 
-/* No row needs an instruction set yet, so none is offered. */
+/* Where no kernels are asked for, and where the type is not known before the run: one that any CPU runs. */
 static td_status copy_planned(const base_call *call) {
   const kern_row *row = kern_select(KERN_COPY, base_in(call, 0)->dtype, 0);
   return row ? row->run(call) : base_fail(call->err, TD_INTERNAL, NULL, -1, "there is no kernel to copy this type");

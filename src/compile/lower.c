@@ -117,7 +117,12 @@ static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, uint3
   plan_step step = {.kind = PLAN_CALL, .attrs = PLAN_NONE, .in_count = 1, .out_count = 1, .name = name};
   step.in = plan_add_operands(l->plan, &from, 1);
   if (step.in == PLAN_NONE) return base_no_memory(l->err, "a step");
-  return add_call(l, &step, place == PLAN_ARENA ? &lower_copy_planned : &lower_copy_tail, to);
+  const kern_row *row = l->setting->backend->kernels && place == PLAN_ARENA && type->dtype != TD_INVALID
+                            ? kern_select(KERN_COPY, type->dtype, l->setting->isa)
+                            : NULL;
+  const plan_function wide = {
+      .name = row ? row->name : NULL, .run = row ? row->run : NULL, .parallel = row && row->flags & KERN_PARALLEL};
+  return add_call(l, &step, row ? &wide : place == PLAN_ARENA ? &lower_copy_planned : &lower_copy_tail, to);
 }
 
 /* Can this node's result alias its first operand, and is the alias dense? */

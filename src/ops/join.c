@@ -1,4 +1,5 @@
 /* join.c -- several tensors, or copies of one, side by side. */
+#include "kernels/kernels.h"
 #include "ops/move_priv.h"
 #include "base/size.h"
 
@@ -67,6 +68,10 @@ static td_status cat_reference(const base_call *call) {
   return start == out->dims[axis] ? TD_OK : ops_fail(call, "the operands do not fill the result");
 }
 
+static const kern_row *cat_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_CAT, query->out->type.dtype, query->isa);
+}
+
 /* ---- repeat ---- */
 
 static td_status infer_repeat(ir_infer *ctx) {
@@ -127,7 +132,17 @@ static td_status repeat_reference(const base_call *call) {
 
 static bool cat_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_I4, TD_U2, TD_F64};
-  if (number >= OPS_COUNT(dtypes)) return false;
+  static const int64_t large[] = {7, 19, 33}; /* rows and parts about the width of a vector, several tasks */
+  if (number >= OPS_COUNT(dtypes) + 3) return false;
+  if (number >= OPS_COUNT(dtypes)) {
+    int64_t axis = (int64_t)(number - OPS_COUNT(dtypes)), dims[3];
+    ops_case_arg(c, ARG_INT("dim", axis));
+    for (int64_t i = 0; i < 5; i++) {
+      for (int k = 0; k < 3; k++) dims[k] = large[k] * (k == axis ? 1 + 20 * (i % 3) : 1);
+      if (!ops_case_in(c, TD_F32, 3, dims, OPS_NORMAL, (uint64_t)i)) return false;
+    }
+    return true;
+  }
   td_dtype d = dtypes[number];
   ops_case_arg(c, ARG_INT("dim", (int64_t)number % 2 ? 1 : -1));
   return ops_case_in(c, d, OPS_DIMS(3, 2), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(3, 0), OPS_NORMAL, 2) &&
@@ -155,6 +170,7 @@ const ir_op ops_join[] = {
      .attr_count = OPS_COUNT(cat_attrs),
      .infer = infer_cat,
      .reference = cat_reference,
+     .kernel = cat_kernel,
      .cases = cat_cases},
     /* (x, repeats): copies per dimension; more repeats than dimensions add dimensions in front */
     {.name = "aten::repeat",

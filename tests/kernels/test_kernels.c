@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/kernels.h"
+#include "sys/sys.h"
 
 static td_status nothing(const base_call *call) {
   (void)call;
@@ -99,6 +100,37 @@ static void elements_move_between_any_strides(void **state) {
       }
 }
 
+/* Rows and transpositions about the sizes of tiles and blocks, at every level of this machine. */
+static void permutations_move_at_every_level(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {{3, 37, 70}, {1, 16, 16}, {130, 5, 33}, {2, 600, 17}, {64, 64, 1}, {40, 2, 900}};
+  static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  enum { MOST = 72000 };
+  static float data[MOST], got[MOST], wanted[MOST];
+  uint32_t count;
+  sys_machine machine;
+  sys_machine_read(&machine);
+  const kern_level *levels = kern_levels(&count);
+  for (int i = 0; i < MOST; i++) data[i] = (float)i;
+  for (uint32_t l = 0; l < count * 36; l++) {
+    const int64_t *dims = shapes[l / 6 % 6];
+    const int *order = orders[l % 6];
+    base_tensor dense = base_tensor_of(data, TD_F32, 3, dims), from = dense;
+    for (int i = 0; i < 3; i++) from.dims[i] = dense.dims[order[i]], from.strides[i] = dense.strides[order[i]];
+    base_tensor to = base_tensor_of(got, TD_F32, 3, from.dims), other = base_tensor_of(wanted, TD_F32, 3, from.dims);
+    const kern_level *level = &levels[l / 36];
+    if (level->isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    base_value in = {.kind = BASE_TENSOR, .tensor = from}, out = {.kind = BASE_TENSOR, .tensor = to};
+    const base_value *ins[] = {&in};
+    base_value *outs[] = {&out};
+    base_call call = {.in = ins, .out = outs, .in_count = 1, .out_count = 1};
+    memset(got, 0xee, sizeof got);
+    assert_int_equal(kern_select(KERN_COPY, TD_F32, level->isa)->run(&call), TD_OK);
+    base_tensor_copy(&other, &from);
+    assert_memory_equal(got, wanted, base_tensor_bytes(&to));
+  }
+}
+
 static void small_shapes_and_packed_types(void **state) {
   (void)state;
   float one = 5, to = 0;
@@ -123,6 +155,7 @@ int main(void) {
       cmocka_unit_test(the_widest_that_fits_is_chosen),
       cmocka_unit_test(every_dtype_can_be_copied_and_f32_has_every_family),
       cmocka_unit_test(elements_move_between_any_strides),
+      cmocka_unit_test(permutations_move_at_every_level),
       cmocka_unit_test(small_shapes_and_packed_types),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,16 +186,19 @@ V_INLINE void gru_candidate_panel(int rows, const block *k, int64_t step, int64_
   }
 }
 
-/* One step of the block: `step` of the chunk, time t. */
+/* One step of the block: `step` of the chunk, time t. Panels are walked to and fro: what was read last is still in the
+ * first-level cache, which r often exceeds. */
+V_INLINE int64_t turned(int64_t step, int64_t panels, int64_t i) { return step % 2 ? panels - 1 - i : i; }
+
 V_INLINE void lstm_step(int rows, const block *k, int64_t step, int64_t t) {
   int64_t panels = k->l->padded / V_LANES;
-  for (int64_t panel = 0; panel < panels; panel++) lstm_panel(rows, k, step, t, panel);
+  for (int64_t i = 0; i < panels; i++) lstm_panel(rows, k, step, t, turned(step, panels, i));
 }
 
 V_INLINE void gru_step(int rows, const block *k, int64_t step, int64_t t) {
   int64_t panels = k->l->padded / V_LANES;
   if (k->l->linear_before_reset) {
-    for (int64_t panel = 0; panel < panels; panel++) gru_panel(rows, k, step, t, panel);
+    for (int64_t i = 0; i < panels; i++) gru_panel(rows, k, step, t, turned(step, panels, i));
     return;
   }
   for (int64_t panel = 0; panel < panels; panel++) gru_reset_panel(rows, k, step, panel);

@@ -68,6 +68,13 @@ const base_tensor *passes_constant(const passes_edit *e, const ir_node_def *node
   return i < node->in_count ? passes_constant_value(e, node->in[i]) : NULL;
 }
 
+bool passes_number(const passes_edit *e, ir_value v, double *number) {
+  const base_tensor *t = passes_constant_value(e, v);
+  if (!t || t->dtype == TD_STRING || base_tensor_numel(t) != 1) return false;
+  *number = base_load_f64(t->dtype, t->data, 0);
+  return true;
+}
+
 static td_status merge_origins(passes_edit *e, const ir_node_def *first, const ir_node_def *second, ir_origins *to) {
   uint32_t count = first ? first->origins.count : 0;
   const char **names = base_new(e->scratch, const char *, count + second->origins.count + 1);

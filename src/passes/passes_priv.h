@@ -39,6 +39,8 @@ ir_node_def *passes_only_producer(passes_edit *e, ir_value v, const char *op);
 const base_tensor *passes_constant(const passes_edit *e, const ir_node_def *node, uint32_t i);
 /* `v` if it is a constant tensor, or NULL. */
 const base_tensor *passes_constant_value(const passes_edit *e, ir_value v);
+/* The number that `v` is where it is a constant of one element. False: it is not. */
+bool passes_number(const passes_edit *e, ir_value v, double *number);
 /* Adds the node of `spec` (its op given by `op` name) in front of `at`, with the origins of `at` and those of `also`
  * (NULL: none). Its operands' uses grow. *out: its first output. */
 td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spec, const ir_node_def *also,

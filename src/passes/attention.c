@@ -1,0 +1,527 @@
+/* attention.c -- attention in the spellings of exporters becomes td::attention over tokens:
+ *
+ *     p = softmax(scale (q x k^T) + masks) x v        q [batch, heads, rows, size], k^T [batch, heads, size, keys]
+ *     p = scaled_dot_product_attention(q, k, v, mask)
+ *  -> p = permute(td::attention(tokens(q), tokens(k), tokens(v), mask))      tokens [batch, rows, heads, size]
+ *
+ * Numbers that q, k or the scores are multiplied or divided by make up the scale, masks are added or chosen by where.
+ * Tokens are the operands' own sources seen at strides: views that split axes or move those of one element are retold
+ * by operators that take any strides, and transpositions cancel. Masks that only repeat rows are stripped to views.
+ *
+ * Requires: a verified graph; f32; scores used here alone. Keeps: types. Breaks: bit equality; a row whose keys are all
+ * hidden by infinities gives zeros, not what is no number. */
+#include "passes/passes_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SHOWN = 64, MAX_CHAIN = 12 };
+
+/* What stands for a value of a chain of views: `to` times factor, at any strides. */
+typedef struct shown {
+  ir_value from, to;
+  double factor;
+} shown;
+
+/* One attention while it is rewritten. */
+typedef struct site {
+  passes_edit *e;
+  ir_node at;
+  ir_value q, k_turned, v; /* as they stand; ranks 3 or 4 */
+  ir_value mask;           /* or none */
+  double scale;
+  bool causal;
+  shown seen[MAX_SHOWN]; /* chains of q, k and v meet */
+  uint32_t seen_count;
+} site;
+
+/* ---- small things ---- */
+
+static bool is_f32(const passes_edit *e, ir_value v) {
+  const ir_type *t = ir_type_of(e->graph, v);
+  return t->kind == IR_TENSOR && t->dtype == TD_F32 && t->rank >= 0;
+}
+
+static bool same_type(const passes_edit *e, ir_value a, ir_value b) {
+  return ir_type_equal(ir_type_of(e->graph, a), ir_type_of(e->graph, b));
+}
+
+static td_status add(site *s, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args,
+                     uint32_t arg_count, ir_value *out) {
+  const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = arg_count};
+  ir_value made; /* `out` may be an operand */
+  TRY(passes_add(s->e, s->at, op, spec, NULL, &made));
+  *out = made;
+  return TD_OK;
+}
+
+/* op(v, ints) */
+static td_status add_ints(site *s, const char *op, ir_value v, const int64_t *ints, uint32_t count, ir_value *out) {
+  ir_value in[2] = {v};
+  if (count == 0) return *out = v, TD_OK;
+  TRY(ir_add_ints(s->e->graph, ints, count, &in[1], s->e->err));
+  return add(s, op, in, 2, NULL, 0, out);
+}
+
+/* The axes of a permutation, made non-negative. */
+static bool read_order(const ir_node_def *node, int32_t rank, int64_t *order) {
+  uint32_t count;
+  const int64_t *dims = passes_ints(node, "dims", &count);
+  if (count != 0 && count != (uint32_t)rank) return false;
+  for (int32_t i = 0; i < rank; i++) order[i] = !count ? rank - 1 - i : dims[i] < 0 ? dims[i] + rank : dims[i];
+  return true;
+}
+
+/* permute(v, order), or what it comes to where v is permuted already. */
+static td_status add_permute(site *s, ir_value v, const int64_t *order, int32_t rank, ir_value *out) {
+  int64_t inner[BASE_MAX_RANK], joined[BASE_MAX_RANK];
+  const ir_node_def *node = passes_producer(s->e, v, "aten::permute");
+  bool composed = node && read_order(node, rank, inner), identity = true;
+  for (int32_t i = 0; i < rank; i++) {
+    joined[i] = composed ? inner[order[i]] : order[i];
+    identity = identity && joined[i] == i;
+  }
+  *out = composed ? node->in[0] : v;
+  if (identity) return TD_OK;
+  return add(s, "aten::permute", out, 1, (base_arg[]){ARG_INTS("dims", joined, rank)}, 1, out);
+}
+
+/* The operand of a multiplication or division by a number, which goes to *factor; none: v is no such thing. */
+static ir_value unscaled(passes_edit *e, ir_value v, double *factor) {
+  double number;
+  const ir_node_def *node = passes_producer(e, v, "aten::mul");
+  for (uint32_t i = 0; node && i < 2; i++)
+    if (passes_number(e, node->in[i], &number) && same_type(e, v, node->in[1 - i])) {
+      *factor *= number;
+      return node->in[1 - i];
+    }
+  node = passes_producer(e, v, "aten::div");
+  if (!node || !passes_number(e, node->in[1], &number) || number == 0 || !same_type(e, v, node->in[0]))
+    return IR_NO_VALUE;
+  if (*passes_str(node, "rounding_mode")) return IR_NO_VALUE;
+  *factor /= number;
+  return node->in[0];
+}
+
+/* ---- operands at strides ---- */
+
+/* How a view regroups axes: axes of one element go, one axis in `split` parts, axes of one element come. */
+typedef struct regroup {
+  int64_t gone[BASE_MAX_RANK], come[BASE_MAX_RANK];
+  uint32_t gone_count, come_count;
+  struct {
+    int64_t axis, sizes[BASE_MAX_RANK]; /* axis of what is left when the first are gone */
+    uint32_t count;
+  } split[BASE_MAX_RANK];
+  uint32_t split_count;
+} regroup;
+
+/* False: the view does something else. */
+static bool read_regroup(const ir_type *from, const ir_type *to, regroup *r) {
+  int32_t i = 0, j = 0;
+  int64_t axis = 0;
+  *r = (regroup){0};
+  while (i < from->rank || j < to->rank) {
+    if (i < from->rank && j < to->rank && from->dims[i] == to->dims[j]) {
+      i++, j++, axis++;
+    } else if (i < from->rank && from->dims[i] == 1) {
+      r->gone[r->gone_count++] = i++;
+    } else if (j < to->rank && to->dims[j] == 1) {
+      r->come[r->come_count++] = j++;
+    } else if (i == from->rank || j == to->rank) {
+      return false;
+    } else {
+      base_dim whole = from->dims[i++], product = 1;
+      uint32_t n = r->split_count++;
+      r->split[n].axis = axis++;
+      r->split[n].count = 0;
+      while (j < to->rank && base_dim_known(whole) && product < whole) {
+        base_dim size = to->dims[j];
+        if (size == 1) r->come[r->come_count++] = j++;
+        else if (!base_dim_known(size) || size < 1 || whole % (product * size) != 0) return false;
+        else product *= r->split[n].sizes[r->split[n].count++] = to->dims[j++];
+      }
+      if (!base_dim_known(whole) || product != whole) return false;
+    }
+  }
+  return true;
+}
+
+static td_status add_regroup(site *s, ir_value v, const regroup *r, ir_value *out) {
+  TRY(add_ints(s, "aten::squeeze", v, r->gone, r->gone_count, &v));
+  for (uint32_t i = r->split_count; i-- > 0;) {
+    const base_arg args[] = {ARG_INT("dim", r->split[i].axis), ARG_INTS("sizes", r->split[i].sizes, r->split[i].count)};
+    TRY(add(s, "aten::unflatten", &v, 1, args, 2, &v));
+  }
+  return add_ints(s, "aten::unsqueeze", v, r->come, r->come_count, out);
+}
+
+/* index_select by one constant index, which takes the axis away. */
+static td_status add_pick(site *s, const ir_node_def *node, ir_value v, bool *done, ir_value *out) {
+  const ir_type *t = ir_type_of(s->e->graph, v);
+  const base_tensor *index = passes_constant(s->e, node, 1);
+  int64_t dim = passes_int(node, "dim"), axis = dim < 0 ? dim + t->rank : dim;
+  *done = index && index->rank == 0 && base_dim_known(t->dims[axis]);
+  if (!*done) return TD_OK;
+  int64_t at = base_load_i64(index->dtype, index->data, 0), first = at < 0 ? at + t->dims[axis] : at, end = first + 1;
+  *done = first >= 0 && first < t->dims[axis];
+  if (!*done) return TD_OK;
+  ir_value in[4] = {v};
+  TRY(ir_add_ints(s->e->graph, &first, 1, &in[1], s->e->err));
+  TRY(ir_add_ints(s->e->graph, &end, 1, &in[2], s->e->err));
+  TRY(ir_add_ints(s->e->graph, &axis, 1, &in[3], s->e->err));
+  TRY(add(s, "aten::slice", in, 4, NULL, 0, &v));
+  return add_ints(s, "aten::squeeze", v, &axis, 1, out);
+}
+
+static td_status show(site *s, ir_value v, double *factor, uint32_t depth, ir_value *out);
+
+/* The node again, on what shows its operand. *done: it is a view that any strides allow. */
+static td_status show_node(site *s, ir_value v, ir_value source, bool *done, ir_value *out) {
+  ir_graph *g = s->e->graph;
+  const ir_node_def node = *ir_node_of(g, ir_value_of(g, v)->node);
+  const char *name = node.op->name;
+  int64_t order[BASE_MAX_RANK];
+  int32_t rank = ir_type_of(g, v)->rank;
+  regroup r;
+  *done = true;
+  if (strcmp(name, "aten::permute") == 0 && read_order(&node, rank, order))
+    return add_permute(s, source, order, rank, out);
+  if (strcmp(name, "aten::view") == 0) {
+    *done = read_regroup(ir_type_of(g, source), ir_type_of(g, v), &r);
+    return *done ? add_regroup(s, source, &r, out) : TD_OK;
+  }
+  if (strcmp(name, "aten::index_select") == 0) return add_pick(s, &node, source, done, out);
+  *done = node.op->flags & IR_OP_VIEW && node.out_count == 1;
+  if (!*done || source.id == node.in[0].id) return *out = v, TD_OK;
+  base_arg args[8];
+  ir_value in[8] = {source};
+  *done = node.in_count <= 8 && node.op->attr_count <= 8;
+  for (uint32_t i = 1; *done && i < node.in_count; i++) in[i] = node.in[i];
+  return *done ? add(s, name, in, node.in_count, args, passes_args(&node, args), out) : TD_OK;
+}
+
+static td_status show_source(site *s, ir_value v, double *factor, uint32_t depth, ir_value *out) {
+  ir_graph *g = s->e->graph;
+  ir_node made_by = ir_value_of(g, v)->node;
+  ir_value source = factor ? unscaled(s->e, v, factor) : IR_NO_VALUE;
+  *out = v;
+  if (source.id) return show(s, source, factor, depth + 1, out);
+  if (!made_by.id || depth == MAX_CHAIN || ir_type_of(g, v)->rank < 0) return TD_OK;
+  ir_refresh(g, made_by);
+  const ir_node_def *node = ir_node_of(g, made_by);
+  bool view = node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE), done;
+  if (!view && strcmp(node->op->name, "aten::index_select") != 0) return TD_OK;
+  double own = 1;
+  TRY(show(s, node->in[0], factor ? &own : NULL, depth + 1, &source));
+  if (!same_type(s->e, source, ir_node_of(g, made_by)->in[0])) return TD_OK;
+  TRY(show_node(s, v, source, &done, out));
+  if (!done) *out = v;
+  else if (factor) *factor *= own;
+  return TD_OK;
+}
+
+/* What shows `v` without copies, as far as that goes; numbers that it is multiplied by on the way go to *factor (NULL:
+ * they stay). */
+static td_status show(site *s, ir_value v, double *factor, uint32_t depth, ir_value *out) {
+  double own = 1;
+  for (uint32_t i = 0; i < s->seen_count; i++)
+    if (s->seen[i].from.id == v.id && (factor || s->seen[i].factor == 1)) {
+      if (factor) *factor *= s->seen[i].factor;
+      *out = s->seen[i].to;
+      return TD_OK;
+    }
+  TRY(show_source(s, v, factor ? &own : NULL, depth, out));
+  if (factor) *factor *= own;
+  if (s->seen_count < MAX_SHOWN) s->seen[s->seen_count++] = (shown){v, *out, own};
+  return TD_OK;
+}
+
+/* `v` with the axes of `order` over [batch, heads, rows, size], batch left out where v has rank 3. */
+static td_status tokens(site *s, ir_value v, const int64_t *order, double *factor, ir_value *out) {
+  const int64_t first = 0;
+  TRY(show(s, v, factor, 0, &v));
+  if (ir_type_of(s->e->graph, v)->rank == 3) TRY(add_ints(s, "aten::unsqueeze", v, &first, 1, &v));
+  return add_permute(s, v, order, 4, out);
+}
+
+/* ---- the result ---- */
+
+static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2};
+
+static td_status attend(site *s, ir_value in[4], ir_value *out) {
+  const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal)};
+  return add(s, "td::attention", in, s->mask.id ? 4 : 3, args, 2, out);
+}
+
+/* Puts td::attention in the place of the product of probabilities and values. */
+static td_status rewrite(site *s) {
+  passes_edit *e = s->e;
+  ir_value old = ir_node_of(e->graph, s->at)->out[0], in[4], out;
+  const int64_t first = 0;
+  TRY(tokens(s, s->q, swap_heads, &s->scale, &in[0]));
+  TRY(tokens(s, s->k_turned, turn_keys, &s->scale, &in[1]));
+  TRY(tokens(s, s->v, swap_heads, NULL, &in[2]));
+  in[3] = s->mask;
+  TRY(attend(s, in, &out));
+  TRY(add_permute(s, out, swap_heads, 4, &out));
+  if (ir_type_of(e->graph, old)->rank == 3) TRY(add_ints(s, "aten::squeeze", out, &first, 1, &out));
+  return same_type(e, out, old) ? passes_take_place(e, s->at, out) : TD_OK;
+}
+
+/* ---- masks ---- */
+
+/* mask times factor, added to the masks so far. */
+static td_status add_mask(site *s, ir_value mask, double factor) {
+  ir_value in[2] = {mask};
+  if (factor != 1) {
+    TRY(ir_add_scalar(s->e->graph, TD_F32, factor, &in[1], s->e->err));
+    TRY(add(s, "aten::mul", in, 2, NULL, 0, &mask));
+  }
+  if (!s->mask.id) return s->mask = mask, TD_OK;
+  in[0] = s->mask, in[1] = mask;
+  return add(s, "aten::add", in, 2, NULL, 0, &s->mask);
+}
+
+/* where(condition, 0, hidden), or the other way round. */
+static td_status add_choice(site *s, ir_value condition, ir_value hidden, bool where_true, double factor) {
+  ir_value in[3] = {condition}, mask;
+  TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &in[where_true ? 2 : 1], s->e->err));
+  in[where_true ? 1 : 2] = hidden;
+  TRY(add(s, "aten::where", in, 3, NULL, 0, &mask));
+  return add_mask(s, mask, factor);
+}
+
+/* A number so low that what it stands for takes no part in a softmax. */
+static bool hides(const passes_edit *e, ir_value v) {
+  double number;
+  return passes_number(e, v, &number) && number <= -1e4;
+}
+
+/* ---- scores ---- */
+
+/* Which operand of `node` the scores go on with: the one that is a chain of such nodes down to a product. */
+static bool leads_to_product(passes_edit *e, ir_value v, const ir_type *type, uint32_t depth) {
+  if (depth == MAX_CHAIN || passes_uses(e, v) != 1 || !ir_type_equal(ir_type_of(e->graph, v), type)) return false;
+  const ir_node_def *node = passes_producer(e, v, "aten::matmul");
+  if (node) return !passes_constant(e, node, 0) && !passes_constant(e, node, 1);
+  double factor = 1;
+  ir_value source = unscaled(e, v, &factor);
+  if (source.id) return leads_to_product(e, source, type, depth + 1);
+  if ((node = passes_producer(e, v, "aten::add")))
+    return leads_to_product(e, node->in[0], type, depth + 1) || leads_to_product(e, node->in[1], type, depth + 1);
+  if ((node = passes_producer(e, v, "aten::where")))
+    return leads_to_product(e, node->in[1], type, depth + 1) || leads_to_product(e, node->in[2], type, depth + 1);
+  return false;
+}
+
+/* Follows the scores up to the product of queries and keys, and gathers what is done to them on the way. */
+static td_status read_scores(site *s, ir_value v, bool *matches) {
+  passes_edit *e = s->e;
+  const ir_type type = *ir_type_of(e->graph, v);
+  *matches = leads_to_product(e, v, &type, 0);
+  while (*matches) {
+    ir_value source = unscaled(e, v, &s->scale);
+    const ir_node_def *node = passes_producer(e, v, "aten::matmul");
+    if (node) {
+      s->q = node->in[0], s->k_turned = node->in[1];
+      return TD_OK;
+    }
+    double factor = s->scale; /* of all that was met before */
+    if (source.id) {
+      v = source;
+    } else if ((node = passes_producer(e, v, "aten::add"))) {
+      uint32_t side = leads_to_product(e, node->in[0], &type, 0) ? 0 : 1;
+      v = node->in[side];
+      ir_value mask = node->in[1 - side];
+      *matches = is_f32(e, mask);
+      if (*matches) TRY(add_mask(s, mask, factor));
+    } else if ((node = passes_producer(e, v, "aten::where"))) {
+      uint32_t side = leads_to_product(e, node->in[1], &type, 0) ? 1 : 2;
+      v = node->in[side];
+      ir_value condition = node->in[0], hidden = node->in[3 - side];
+      *matches = hides(e, hidden) && factor > 0;
+      if (*matches) TRY(add_choice(s, condition, hidden, side == 2, factor));
+    } else {
+      *matches = false;
+    }
+  }
+  return TD_OK;
+}
+
+/* The softmax over the last axis under `v`, which may guard itself against rows of what is no number. */
+static const ir_node_def *find_softmax(passes_edit *e, ir_value v) {
+  double number;
+  const ir_node_def *guard = passes_only_producer(e, v, "aten::where");
+  uint32_t uses = 1;
+  if (guard && passes_number(e, guard->in[1], &number) && number == 0) {
+    ir_value inner = guard->in[2];
+    const ir_node_def *test = passes_producer(e, guard->in[0], "aten::isnan");
+    if (!test || test->in[0].id != inner.id) return NULL;
+    v = inner, uses = 2;
+  }
+  const ir_node_def *softmax = passes_uses(e, v) == uses ? passes_producer(e, v, "aten::_softmax") : NULL;
+  if (!softmax || !is_f32(e, v)) return NULL;
+  int64_t dim = passes_int(softmax, "dim"), rank = ir_type_of(e->graph, v)->rank;
+  return dim == -1 || dim == rank - 1 ? softmax : NULL;
+}
+
+/* Ranks, types and leading sizes allow for tokens; keys may have one head for all. */
+static bool fits(const site *s, ir_value probabilities) {
+  const ir_graph *g = s->e->graph;
+  const ir_type *p = ir_type_of(g, probabilities), *q = ir_type_of(g, s->q), *k = ir_type_of(g, s->k_turned),
+                *v = ir_type_of(g, s->v);
+  const ir_type *mask = s->mask.id ? ir_type_of(g, s->mask) : NULL;
+  if (!is_f32(s->e, s->q) || !is_f32(s->e, s->k_turned) || !is_f32(s->e, s->v)) return false;
+  if (mask && (mask->dtype != TD_F32 || mask->rank < 0 || mask->rank > 4)) return false;
+  if ((p->rank != 3 && p->rank != 4) || q->rank != p->rank || k->rank != p->rank || v->rank != p->rank) return false;
+  int32_t heads = p->rank - 3;
+  for (int32_t i = 0; i <= heads; i++) {
+    bool shared = i == heads && p->rank == 4 && k->dims[i] == 1;
+    if (q->dims[i] != p->dims[i] || k->dims[i] != v->dims[i] || (k->dims[i] != p->dims[i] && !shared)) return false;
+  }
+  return q->dims[heads + 1] == p->dims[heads + 1] && k->dims[heads + 2] == v->dims[heads + 1];
+}
+
+static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *node) {
+  site s = {.e = e, .at = id, .v = node->in[1], .scale = 1};
+  ir_value probabilities = node->in[0];
+  const ir_node_def *softmax = find_softmax(e, probabilities);
+  bool matches;
+  if (!softmax) return TD_OK;
+  TRY(read_scores(&s, softmax->in[0], &matches));
+  return matches && fits(&s, probabilities) ? rewrite(&s) : TD_OK;
+}
+
+/* ---- aten::scaled_dot_product_attention ---- */
+
+enum { SDPA_MASK = 3, SDPA_PAST = 4 };
+
+/* [batch, rows, heads * size] split into heads; [batch, heads, rows, size] turned. */
+static td_status split_heads(site *s, ir_value v, int64_t heads, double *factor, ir_value *out) {
+  const ir_type *t = ir_type_of(s->e->graph, v);
+  if (t->rank == 4) return tokens(s, v, swap_heads, factor, out);
+  const int64_t sizes[] = {heads, t->dims[2] / heads};
+  TRY(show(s, v, factor, 0, &v));
+  return add(s, "aten::unflatten", &v, 1, (base_arg[]){ARG_INT("dim", 2), ARG_INTS("sizes", sizes, 2)}, 2, out);
+}
+
+static bool plain_sdpa(const passes_edit *e, const ir_node_def *node) {
+  for (uint32_t i = 1; i < node->out_count; i++)
+    if (passes_uses(e, node->out[i])) return false;
+  for (uint32_t i = SDPA_PAST; i < node->in_count; i++)
+    if (node->in[i].id) return false;
+  for (uint32_t i = 0; i < 3; i++) {
+    const ir_type *t = ir_type_of(e->graph, node->in[i]);
+    int64_t heads = passes_int(node, i ? "kv_heads" : "heads");
+    if (!is_f32(e, node->in[i]) || t->rank != ir_type_of(e->graph, node->in[0])->rank) return false;
+    if (t->rank == 3 && (heads < 1 || !base_dim_known(t->dims[2]) || t->dims[2] % heads != 0)) return false;
+    if (!base_dim_known(t->dims[t->rank - 1]) || t->dims[t->rank - 1] == 0) return false;
+  }
+  return passes_float(node, "softcap") == 0 && passes_int(node, "left_window") < 0 &&
+         passes_int(node, "right_window") < 0;
+}
+
+/* A mask that hides (bool) or adds, and has a column for every key. *fits: it can be had. */
+static td_status read_sdpa_mask(site *s, ir_value mask, base_dim keys, bool *fits_keys) {
+  const ir_type *t = mask.id ? ir_type_of(s->e->graph, mask) : NULL;
+  *fits_keys = !t || (t->rank >= 1 && t->rank <= 4 && (t->dims[t->rank - 1] == keys || t->dims[t->rank - 1] == 1) &&
+                      (t->dtype == TD_F32 || t->dtype == TD_BOOL));
+  if (!t || !*fits_keys) return TD_OK;
+  if (t->dtype == TD_F32) return s->mask = mask, TD_OK;
+  ir_value hidden;
+  TRY(ir_add_scalar(s->e->graph, TD_F32, -INFINITY, &hidden, s->e->err));
+  return add_choice(s, mask, hidden, false, 1);
+}
+
+static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) {
+  const ir_node_def node = *def;
+  const int64_t heads = passes_int(&node, "heads"), kv_heads = passes_int(&node, "kv_heads");
+  const ir_type *q = ir_type_of(e->graph, node.in[0]), *k = ir_type_of(e->graph, node.in[1]);
+  bool fits_keys;
+  if (node.in_count < 3 || !plain_sdpa(e, &node)) return TD_OK;
+  bool flat = q->rank == 3, given = base_attr_has(node.attrs, passes_attr(node.op, "scale"));
+  int64_t size = flat ? q->dims[2] / heads : q->dims[3];
+  if (size == 0) return TD_OK;
+  site s = {.e = e,
+            .at = id,
+            .scale = given ? passes_float(&node, "scale") : 1 / sqrt((double)size),
+            .causal = passes_int(&node, "is_causal")};
+  TRY(read_sdpa_mask(&s, node.in_count > SDPA_MASK ? node.in[SDPA_MASK] : IR_NO_VALUE, k->dims[k->rank - 2],
+                     &fits_keys));
+  if (!fits_keys) return TD_OK;
+  ir_value in[4] = {{0}}, out;
+  TRY(split_heads(&s, node.in[0], heads, &s.scale, &in[0]));
+  TRY(split_heads(&s, node.in[1], kv_heads, &s.scale, &in[1]));
+  TRY(split_heads(&s, node.in[2], kv_heads, NULL, &in[2]));
+  in[3] = s.mask;
+  TRY(attend(&s, in, &out));
+  if (flat) {
+    const int64_t shape[] = {0, 0, -1};
+    ir_value view[2] = {out};
+    TRY(ir_add_ints(e->graph, shape, 3, &view[1], e->err));
+    TRY(add(&s, "aten::view", view, 2, (base_arg[]){ARG_BOOL("zero_copies", true)}, 1, &out));
+  } else {
+    TRY(add_permute(&s, out, swap_heads, 4, &out));
+  }
+  return same_type(e, out, node.out[0]) ? passes_take_place(e, id, out) : TD_OK;
+}
+
+/* ---- masks that repeat rows ---- */
+
+/* expand(v) to the type of output 0 of `at`, whose place it takes. */
+static td_status repeat_instead(passes_edit *e, ir_node at, ir_value v) {
+  site s = {.e = e, .at = at};
+  ir_value old = ir_node_of(e->graph, at)->out[0], out;
+  const ir_type *t = ir_type_of(e->graph, old);
+  TRY(add_ints(&s, "aten::expand", v, t->dims, (uint32_t)t->rank, &out));
+  return same_type(e, out, old) ? passes_take_place(e, at, out) : TD_OK;
+}
+
+static bool all_true(const base_tensor *t) {
+  if (!t || t->dtype != TD_BOOL || !base_tensor_contiguous(t)) return false;
+  const uint8_t *at = t->data;
+  for (int64_t i = 0; i < base_tensor_numel(t); i++)
+    if (!at[i]) return false;
+  return true;
+}
+
+static td_status visit_and(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type *t = ir_type_of(e->graph, node->out[0]);
+  if (ir_known_count(t) < 1) return TD_OK;
+  for (uint32_t i = 0; i < 2; i++)
+    if (all_true(passes_constant(e, node, i)) && ir_type_of(e->graph, node->in[1 - i])->dtype == TD_BOOL)
+      return repeat_instead(e, id, node->in[1 - i]);
+  return TD_OK;
+}
+
+/* where(expand(c), number, number) -> expand(where(c, number, number)) */
+static td_status visit_where(passes_edit *e, ir_node id, const ir_node_def *node) {
+  double number;
+  const ir_node_def *repeated = passes_producer(e, node->in[0], "aten::expand");
+  if (!repeated || !passes_number(e, node->in[1], &number) || !passes_number(e, node->in[2], &number)) return TD_OK;
+  if (ir_known_count(ir_type_of(e->graph, node->out[0])) < 1) return TD_OK;
+  site s = {.e = e, .at = id};
+  ir_value in[3] = {repeated->in[0], node->in[1], node->in[2]}, chosen;
+  TRY(add(&s, "aten::where", in, 3, NULL, 0, &chosen));
+  return repeat_instead(e, id, chosen);
+}
+
+static const struct {
+  const char *op;
+  td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
+} rows[] = {{"aten::matmul", visit_product},
+            {"aten::scaled_dot_product_attention", visit_sdpa},
+            {"aten::logical_and", visit_and},
+            {"aten::where", visit_where}};
+
+static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].visit(e, id, node);
+  return TD_OK;
+}
+
+td_status passes_attention(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  return passes_each(graph, setting, changes, err, visit);
+}

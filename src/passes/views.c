@@ -1,0 +1,136 @@
+/* views.c -- fewer views, and none in the way of an epilogue:
+ *
+ *     permute(permute(x))        -> permute(x), or x
+ *     permute(x)                 -> view(x)             where only axes of one element change places
+ *     view(view(x))              -> view(x)
+ *     view(linear(x, W, b))      -> linear(view(x), W, b)   where the features stay, so that an addition can follow
+ *
+ * Requires: a verified graph. Keeps: types, numbers. Breaks: nothing. */
+#include "passes/passes_priv.h"
+
+#include <string.h>
+
+enum { MAX_ATTRS = 24, MAX_OPERANDS = 8 };
+
+static td_status add(passes_edit *e, ir_node at, const char *op, const ir_value *in, uint32_t in_count,
+                     const base_arg *args, uint32_t arg_count, const ir_node_def *also, ir_value *out) {
+  const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = arg_count};
+  return passes_add(e, at, op, spec, also, out);
+}
+
+/* The sizes of `type` as a view takes them: one may be open. */
+static bool view_sizes(const ir_type *type, int64_t *sizes) {
+  uint32_t open = 0;
+  bool empty = false;
+  for (int32_t i = 0; i < type->rank; i++) {
+    bool known = base_dim_known(type->dims[i]);
+    sizes[i] = known ? type->dims[i] : -1;
+    open += !known;
+    empty = empty || sizes[i] == 0;
+  }
+  return type->rank >= 0 && open <= 1 && !empty;
+}
+
+static bool is_dense(passes_edit *e, ir_value v) {
+  ir_node made_by = ir_value_of(e->graph, v)->node;
+  const ir_node_def *node = made_by.id ? ir_node_of(e->graph, made_by) : NULL;
+  return !node || !node->op || !(node->op->flags & IR_OP_VIEW);
+}
+
+/* A linear whose features a view of its result leaves alone; NULL: `v` is none. */
+static const ir_node_def *movable_linear(passes_edit *e, ir_value v, const ir_type *type) {
+  const ir_type *t = ir_type_of(e->graph, v);
+  const ir_node_def *node = passes_only_producer(e, v, "td::linear");
+  bool same = node && t->rank > 0 && type->rank > 0 && t->dims[t->rank - 1] == type->dims[type->rank - 1];
+  return same && node->in_count <= 3 && is_dense(e, node->in[0]) ? node : NULL;
+}
+
+/* `v`, dense, with the dims of `type`; only the last axis of what a linear takes may differ. */
+static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *type, ir_value *out) {
+  int64_t sizes[BASE_MAX_RANK];
+  const ir_node_def *node;
+  while ((node = passes_producer(e, v, "aten::view")) && is_dense(e, node->in[0])) v = node->in[0];
+  *out = v;
+  if (ir_type_equal(ir_type_of(e->graph, v), type)) return TD_OK;
+  if ((node = movable_linear(e, v, type))) {
+    const ir_node_def linear = *node;
+    ir_type inner = *type;
+    const ir_type *x = ir_type_of(e->graph, linear.in[0]);
+    ir_value in[MAX_OPERANDS];
+    base_arg args[MAX_ATTRS];
+    inner.dims[inner.rank - 1] = x->dims[x->rank - 1];
+    for (uint32_t i = 0; i < linear.in_count; i++) in[i] = linear.in[i];
+    TRY(reshape(e, at, linear.in[0], &inner, &in[0]));
+    return add(e, at, "td::linear", in, linear.in_count, args, passes_args(&linear, args), &linear, out);
+  }
+  ir_value in[2] = {v};
+  view_sizes(type, sizes);
+  TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
+  return add(e, at, "aten::view", in, 2, NULL, 0, NULL, out);
+}
+
+static td_status reshape_instead(passes_edit *e, ir_node at, ir_value v) {
+  ir_value old = ir_node_of(e->graph, at)->out[0], out;
+  const ir_type type = *ir_type_of(e->graph, old);
+  TRY(reshape(e, at, v, &type, &out));
+  return ir_type_equal(ir_type_of(e->graph, out), &type) ? passes_take_place(e, at, out) : TD_OK;
+}
+
+static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type *type = ir_type_of(e->graph, node->out[0]), *from = ir_type_of(e->graph, node->in[0]);
+  const ir_node_def *inner = passes_producer(e, node->in[0], "aten::view");
+  int64_t sizes[BASE_MAX_RANK];
+  if (!view_sizes(type, sizes) || !view_sizes(from, sizes)) return TD_OK;
+  bool collapses = inner && is_dense(e, inner->in[0]);
+  return collapses || movable_linear(e, node->in[0], type) ? reshape_instead(e, id, node->in[0]) : TD_OK;
+}
+
+/* The axes of a permutation, made non-negative. */
+static void read_order(const ir_node_def *node, int32_t rank, int64_t *order) {
+  uint32_t count;
+  const int64_t *dims = passes_ints(node, "dims", &count);
+  for (int32_t i = 0; i < rank; i++) order[i] = !count ? rank - 1 - i : dims[i] < 0 ? dims[i] + rank : dims[i];
+}
+
+/* Axes of more than one element keep their order. */
+static bool moves_nothing(const ir_type *from, const int64_t *order) {
+  int64_t last = -1;
+  for (int32_t i = 0; i < from->rank; i++) {
+    if (from->dims[order[i]] == 1) continue;
+    if (order[i] < last) return false;
+    last = order[i];
+  }
+  return true;
+}
+
+static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type *type = ir_type_of(e->graph, node->in[0]);
+  int64_t order[BASE_MAX_RANK], inner[BASE_MAX_RANK], sizes[BASE_MAX_RANK];
+  const int32_t rank = type->rank;
+  ir_value source = node->in[0], out;
+  if (rank < 0) return TD_OK;
+  read_order(node, rank, order);
+  const ir_node_def *before = passes_producer(e, source, "aten::permute");
+  if (before) {
+    read_order(before, rank, inner);
+    for (int32_t i = 0; i < rank; i++) order[i] = inner[order[i]];
+    source = before->in[0];
+    type = ir_type_of(e->graph, source);
+  }
+  if (view_sizes(type, sizes) && is_dense(e, source) && moves_nothing(type, order))
+    return reshape_instead(e, id, source);
+  if (!before) return TD_OK;
+  TRY(add(e, id, "aten::permute", &source, 1, (base_arg[]){ARG_INTS("dims", order, rank)}, 1, NULL, &out));
+  return passes_take_place(e, id, out);
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  if (strcmp(node->op->name, "aten::permute") == 0) return visit_permute(e, id, node);
+  if (strcmp(node->op->name, "aten::view") == 0) return visit_view(e, id, node);
+  return TD_OK;
+}
+
+td_status passes_views(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  return passes_each(graph, setting, changes, err, visit);
+}

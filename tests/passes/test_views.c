@@ -1,0 +1,79 @@
+/* Views: permutations that cancel, that move nothing, and views that would keep an addition from its product. */
+#include "passes/change.h"
+
+static void permutations_join(void **state) {
+  (void)state;
+  expect_change("views",
+                "input %0 \"x\": f32[2, 3, n]\n"
+                "%1 = aten::permute(%0) {dims = [1, 0, 2]}\n"
+                "%2 = aten::permute(%1) {dims = [1, 0, 2]}\n"
+                "%3 = aten::permute(%1) {dims = [2, 0, -2]}\n"
+                "output \"a\" %2\noutput \"b\" %3\n",
+                "input %0 \"x\": f32[2, 3, n]\n"
+                "%1 = aten::permute(%0) {dims = [2, 1, 0]}: f32[n, 3, 2]\n"
+                "output \"a\" %0\noutput \"b\" %1\n",
+                2);
+}
+
+static void what_moves_nothing_is_a_view(void **state) {
+  (void)state;
+  expect_change("views",
+                "input %0 \"x\": f32[1, 2, n]\n"
+                "%1 = aten::permute(%0) {dims = [1, 0, 2]}\n"
+                "%2 = aten::relu(%1)\n"
+                "output \"y\" %2\n",
+                "input %0 \"x\": f32[1, 2, n]\n"
+                "const %1: i64[3] = {2, 1, -1}\n"
+                "%2 = aten::view(%0, %1) {zero_copies = false}: f32[2, 1, n]\n"
+                "%3 = aten::relu(%2): f32[2, 1, n]\n"
+                "output \"y\" %3\n",
+                1);
+  /* a view of what is strided would be a copy */
+  expect_same("views",
+              "input %0 \"x\": f32[1, 2, 2]\n"
+              "%1 = aten::flip(%0) {dims = [2]}: f32[1, 2, 2]\n"
+              "%2 = aten::permute(%1) {dims = [1, 0, 2]}: f32[2, 1, 2]\n"
+              "output \"y\" %2\n");
+}
+
+static void views_move_in_front_of_products(void **state) {
+  (void)state;
+  expect_change("views",
+                "input %0 \"x\": f32[3, 1, 2]\n"
+                "const %1: f32[2, 1] = {1, 2}\n"
+                "const %2: i64[2] = {3, 2}\n"
+                "const %3: i64[3] = {3, 1, 1}\n"
+                "%4 = aten::view(%0, %2)\n"
+                "%5 = td::linear(%4, %1) {n = 1}\n"
+                "%6 = aten::view(%5, %3)\n"
+                "%7 = aten::permute(%6) {dims = [1, 0, 2]}\n"
+                "output \"y\" %7\n",
+                "input %0 \"x\": f32[3, 1, 2]\n"
+                "const %1: i64[3] = {1, 3, 2}\n"
+                "const %2: f32[2, 1] = {1, 2}\n"
+                "%3 = aten::view(%0, %1) {zero_copies = false}: f32[1, 3, 2]\n"
+                "%4 = td::linear(%3, %2) {trans_w = false, n = 1, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 3, 1]\n"
+                "output \"y\" %4\n",
+                2);
+  /* the features are regrouped; somebody else uses the product */
+  expect_same("views",
+              "input %0 \"x\": f32[3, 2]\n"
+              "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
+              "const %2: i64[1] = {6}\n"
+              "const %3: i64[3] = {3, 1, 2}\n"
+              "%4 = td::linear(%0, %1) {trans_w = false, n = 2, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+              "act_late = false}: f32[3, 2]\n"
+              "%5 = aten::view(%4, %2) {zero_copies = false}: f32[6]\n"
+              "%6 = aten::view(%4, %3) {zero_copies = false}: f32[3, 1, 2]\n"
+              "output \"a\" %5\noutput \"b\" %6\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(permutations_join),
+      cmocka_unit_test(what_moves_nothing_is_a_view),
+      cmocka_unit_test(views_move_in_front_of_products),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

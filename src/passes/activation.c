@@ -1,0 +1,211 @@
+/* activation.c -- activations that exporters spell out become one operator: GELU (by erf and by tanh), SiLU, HardSwish,
+ * Mish.
+ *
+ * A spelling is read as p(x) + q(x) t, where p and q are polynomials and t is one function of a polynomial of x: erf,
+ * tanh, sigmoid ...; orders of factors, divisions for multiplications and distributed sums all give the same p and q,
+ * which are looked up. x is what the spelling uses more than once.
+ *
+ * Requires: a verified graph; f32. Keeps: types. Breaks: bit equality: constants are compared to 1e-5 of themselves. */
+#include "passes/passes_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DEGREE = 3, TERMS = DEGREE + 1, MAX_DEPTH = 10 };
+
+/* p(x) + q(x) t; t is the result of a node, or none. */
+typedef struct form {
+  double p[TERMS], q[TERMS];
+  ir_value t;
+} form;
+
+typedef struct reading {
+  passes_edit *e;
+  ir_value root, x; /* x: none until it is met */
+} reading;
+
+static const double nothing[TERMS];
+
+static bool is_number(const form *f) {
+  return !f->t.id && memcmp(f->p + 1, nothing + 1, sizeof nothing - sizeof *nothing) == 0;
+}
+
+/* c += a b; false: the degree is too high. */
+static bool multiply_into(double *c, const double *a, const double *b) {
+  for (int i = 0; i < TERMS; i++)
+    for (int j = 0; j < TERMS; j++) {
+      if (a[i] == 0 || b[j] == 0) continue;
+      if (i + j > DEGREE) return false;
+      c[i + j] += a[i] * b[j];
+    }
+  return true;
+}
+
+static bool add_forms(const form *a, const form *b, double sign, form *c) {
+  if (a->t.id && b->t.id && a->t.id != b->t.id) return false;
+  *c = *a;
+  if (b->t.id) c->t = b->t;
+  for (int i = 0; i < TERMS; i++) c->p[i] += sign * b->p[i], c->q[i] += sign * b->q[i];
+  return true;
+}
+
+static bool multiply_forms(const form *a, const form *b, form *c) {
+  if (a->t.id && b->t.id) return false;
+  *c = (form){.t = a->t.id ? a->t : b->t};
+  return multiply_into(c->p, a->p, b->p) && multiply_into(c->q, a->q, b->p) && multiply_into(c->q, a->p, b->q);
+}
+
+static bool raise(const form *a, double power, form *c) {
+  if (power != 2 && power != 3) return false;
+  form square;
+  if (!multiply_forms(a, a, &square)) return false;
+  if (power == 2) return *c = square, true;
+  return multiply_forms(&square, a, c);
+}
+
+/* The functions that t may be. */
+static const char *const functions[] = {"aten::erf",        "aten::tanh",     "aten::sigmoid",
+                                        "td::hard_sigmoid", "aten::softplus", "aten::clamp"};
+
+static bool is_function(const ir_node_def *node) {
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    if (strcmp(node->op->name, functions[i]) == 0) return true;
+  return false;
+}
+
+static bool read_form(reading *r, ir_value v, uint32_t depth, form *f);
+
+static bool read_node(reading *r, ir_value v, const ir_node_def *node, uint32_t depth, form *f) {
+  const char *name = node->op->name;
+  form a, b;
+  if (is_function(node)) {
+    *f = (form){.q = {1}, .t = v};
+    return true;
+  }
+  if (!read_form(r, node->in[0], depth + 1, &a)) return false;
+  if (strcmp(name, "aten::square") == 0) return raise(&a, 2, f);
+  if (strcmp(name, "aten::neg") == 0) return add_forms(&(form){{0}, {0}, {0}}, &a, -1, f);
+  if (!read_form(r, node->in[1], depth + 1, &b)) return false;
+  if (strcmp(name, "aten::add") == 0) return add_forms(&a, &b, 1, f);
+  if (strcmp(name, "aten::sub") == 0) return add_forms(&a, &b, -1, f);
+  if (strcmp(name, "aten::mul") == 0) return multiply_forms(&a, &b, f);
+  if (!is_number(&b)) return false;
+  if (strcmp(name, "aten::pow") == 0) return raise(&a, b.p[0], f);
+  form inverse = {.p = {1 / b.p[0]}}; /* aten::div */
+  return b.p[0] != 0 && !*passes_str(node, "rounding_mode") && multiply_forms(&a, &inverse, f);
+}
+
+static bool is_read(const ir_node_def *node) {
+  static const char *const names[] = {"aten::add", "aten::sub", "aten::mul",   "aten::div",
+                                      "aten::pow", "aten::neg", "aten::square"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(node->op->name, names[i]) == 0) return true;
+  return is_function(node);
+}
+
+/* What `v` is in terms of r->x. */
+static bool read_form(reading *r, ir_value v, uint32_t depth, form *f) {
+  double number;
+  *f = (form){{0}, {0}, {0}};
+  if (depth > MAX_DEPTH || !v.id) return false;
+  if (passes_number(r->e, v, &number)) return f->p[0] = number, true;
+  ir_node made_by = ir_value_of(r->e->graph, v)->node;
+  bool inner = v.id == r->root.id || passes_uses(r->e, v) == 1;
+  if (inner && made_by.id) {
+    ir_refresh(r->e->graph, made_by);
+    const ir_node_def *node = ir_node_of(r->e->graph, made_by);
+    if (node->op && is_read(node)) return read_node(r, v, node, depth, f);
+  }
+  if (r->x.id && r->x.id != v.id) return false;
+  r->x = v;
+  f->p[1] = 1;
+  return true;
+}
+
+/* ---- what is looked up ---- */
+
+typedef struct spelling {
+  const char *function;
+  double argument[TERMS]; /* of the function; of the inner one where there is one */
+  const char *inner;      /* the argument is this function of that polynomial; NULL: the polynomial itself */
+  double q[TERMS], p[TERMS];
+  double low, high; /* of clamp; alpha and beta of hard_sigmoid */
+  const char *op, *approximate;
+} spelling;
+
+#define SQRT_HALF 0.70710678118654752
+#define TANH_ARGUMENT \
+  { 0, 0.79788456080286536, 0, 0.035677408136300125 }
+#define SIGMOID_ARGUMENT \
+  { 0, 1.5957691216057308, 0, 0.07135481627260025 }
+
+static const spelling spellings[] = {
+    {"aten::erf", {0, SQRT_HALF}, NULL, {0, 0.5}, {0, 0.5}, 0, 0, "aten::gelu", "none"},
+    {"aten::tanh", TANH_ARGUMENT, NULL, {0, 0.5}, {0, 0.5}, 0, 0, "aten::gelu", "tanh"},
+    {"aten::sigmoid", SIGMOID_ARGUMENT, NULL, {0, 1}, {0}, 0, 0, "aten::gelu", "tanh"},
+    {"aten::sigmoid", {0, 1}, NULL, {0, 1}, {0}, 0, 0, "aten::silu", NULL},
+    {"td::hard_sigmoid", {0, 1}, NULL, {0, 1}, {0}, 1.0 / 6, 0.5, "aten::hardswish", NULL},
+    {"aten::clamp", {3, 1}, NULL, {0, 1.0 / 6}, {0}, 0, 6, "aten::hardswish", NULL},
+    {"aten::clamp", {0.5, 1.0 / 6}, NULL, {0, 1}, {0}, 0, 1, "aten::hardswish", NULL},
+    {"aten::tanh", {0, 1}, "aten::softplus", {0, 1}, {0}, 0, 0, "aten::mish", NULL},
+};
+
+static bool close(const double *a, const double *b) {
+  for (int i = 0; i < TERMS; i++)
+    if (!(fabs(a[i] - b[i]) <= 1e-5 * fabs(b[i]))) return false;
+  return true;
+}
+
+/* The numbers that the function takes besides its argument. */
+static bool has_parameters(const passes_edit *e, const ir_node_def *node, const spelling *s) {
+  double low, high;
+  if (strcmp(s->function, "td::hard_sigmoid") == 0) {
+    low = passes_float(node, "alpha"), high = passes_float(node, "beta");
+  } else if (strcmp(s->function, "aten::clamp") == 0) {
+    if (node->in_count < 3 || !passes_number(e, node->in[1], &low) || !passes_number(e, node->in[2], &high))
+      return false;
+  } else {
+    return true;
+  }
+  return fabs(low - s->low) <= 1e-6 && fabs(high - s->high) <= 1e-6;
+}
+
+static bool has_argument(reading *r, ir_value argument, const spelling *s) {
+  form f;
+  if (s->inner) {
+    const ir_node_def *inner = passes_only_producer(r->e, argument, s->inner);
+    if (!inner) return false;
+    argument = inner->in[0];
+  }
+  return read_form(r, argument, 0, &f) && !f.t.id && close(f.p, s->argument);
+}
+
+static bool matches(reading *r, const form *f, const spelling *s) {
+  const ir_node_def *t = passes_only_producer(r->e, f->t, s->function);
+  return t && close(f->q, s->q) && close(f->p, s->p) && has_parameters(r->e, t, s) && has_argument(r, t->in[0], s);
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  const char *name = node->op->name;
+  if (strcmp(name, "aten::mul") != 0 && strcmp(name, "aten::div") != 0 && strcmp(name, "aten::add") != 0) return TD_OK;
+  reading r = {.e = e, .root = node->out[0]};
+  const ir_type *type = ir_type_of(e->graph, r.root);
+  form f;
+  if (type->dtype != TD_F32 || !read_form(&r, r.root, 0, &f) || !f.t.id) return TD_OK;
+  for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+    const spelling *s = &spellings[i];
+    if (!matches(&r, &f, s) || !ir_type_equal(ir_type_of(e->graph, r.x), type)) continue;
+    const base_arg approximate = ARG_STR("approximate", s->approximate);
+    ir_value made;
+    TRY(passes_add(e, id, s->op,
+                   (ir_new_node){.in = &r.x, .in_count = 1, .args = &approximate, .arg_count = s->approximate ? 1 : 0},
+                   NULL, &made));
+    return passes_take_place(e, id, made);
+  }
+  return TD_OK;
+}
+
+td_status passes_activation(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  return passes_each(graph, setting, changes, err, visit);
+}

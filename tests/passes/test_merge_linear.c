@@ -1,0 +1,89 @@
+/* Products that give one attention its queries, keys and values. */
+#include "passes/numbers.h"
+
+#define X                                                          \
+  "input %0 \"x\": f32[2, 3, 2]\n"                                 \
+  "input %1 \"other\": f32[2, 3, 2]\n"                             \
+  "const %2: f32[2, 4] = {1, 2, 3, 4, 5, 6, 7, 8}\n"               \
+  "const %3: f32[4, 2] = {0.5, -1, 2, -0.25, 1.5, -3, 0.75, -2}\n" \
+  "const %4: f32[4] = {0.5, 1, -1, 2}\n"
+#define SPLIT " {dim = 2, sizes = [2, 2]}\n"
+
+static const char three[] = X
+    "%5 = td::linear(%0, %2) {n = 4}\n"
+    "%6 = td::linear(%0, %3, %4) {n = 4, trans_w = true}\n"
+    "%7 = td::linear(%0, %2, %4, -, %4, %4) {n = 4}\n"
+    "%8 = aten::unflatten(%5)" SPLIT "%9 = aten::unflatten(%6)" SPLIT "%10 = aten::unflatten(%7)" SPLIT
+    "%11 = td::attention(%8, %9, %10) {scale = 0.5}\noutput \"y\" %11\n";
+
+static const char two[] = X
+    "%5 = td::linear(%1, %2) {n = 4}\n"
+    "%6 = td::linear(%0, %2) {n = 4}\n"
+    "%7 = td::linear(%0, %3) {n = 4, trans_w = true}\n"
+    "%8 = aten::unflatten(%5)" SPLIT "%9 = aten::unflatten(%6)" SPLIT "%10 = aten::unflatten(%7)" SPLIT
+    "%11 = td::attention(%8, %9, %10) {scale = 0.5}\noutput \"y\" %11\n";
+
+static void three_parts_become_one(void **state) {
+  (void)state;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, three, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  if (find_pass("merge_linear")->run(graph, &(passes_setting){0}, &changes, &err) != TD_OK ||
+      ir_verify(graph, &err) != TD_OK)
+    fail_msg("%s", err.text);
+  assert_int_equal(changes, 3);
+  base_text text = {.allocator = &base_libc_allocator};
+  assert_int_equal(ir_print(graph, &text), TD_OK);
+  const char *product = strstr(text.at, "%13 = td::linear(%0, %2, %3) {trans_w = false, n = 12, panel = 1");
+  if (!product || count_of(text.at, "td::linear") != 1 || count_of(text.at, "aten::slice(%13, ") != 3 ||
+      !strstr(text.at,
+              "const %2: f32[24] = {1, 5, 2, 6, 3, 7, 4, 8, 0.5, -1, 2, -0.25, 1.5, -3, 0.75, -2, 0.5, 2.5, 2, "
+              "6, -3, -7, 8, 16}\n") ||
+      !strstr(text.at, "const %3: f32[12] = {0, 0, 0, 0, 0.5, 1, -1, 2, 0.75, 2, 0, 6}\n"))
+    fail_msg("%s", text.at);
+  base_text_free(&text);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+static void numbers_stay(void **state) {
+  (void)state;
+  expect_same_numbers(three);
+  expect_same_numbers(two);
+}
+
+static uint32_t changes_of(const char *text) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("merge_linear")->run(graph, &(passes_setting){0}, &changes, &err), TD_OK);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return changes;
+}
+
+static void others_stay(void **state) {
+  (void)state;
+  assert_int_equal(changes_of(two), 2);
+  /* an output of its own, an activation, one input each */
+  assert_int_equal(
+      changes_of(X "%5 = td::linear(%0, %2) {n = 4}\n%6 = td::linear(%0, %2) {n = 4, act = \"relu\"}\n"
+                   "%8 = aten::unflatten(%5)" SPLIT "%9 = aten::unflatten(%6)" SPLIT "%10 = aten::unflatten(%6)" SPLIT
+                   "%11 = td::attention(%8, %9, %10)\noutput \"y\" %11\noutput \"k\" %5\n"),
+      0);
+  assert_int_equal(changes_of(X "%5 = td::linear(%0, %2) {n = 4}\n%6 = td::linear(%1, %2) {n = 4}\n"
+                                "%8 = aten::unflatten(%5)" SPLIT "%9 = aten::unflatten(%6)" SPLIT
+                                "%11 = td::attention(%8, %9, %9)\noutput \"y\" %11\n"),
+                   0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(three_parts_become_one),
+      cmocka_unit_test(numbers_stay),
+      cmocka_unit_test(others_stay),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

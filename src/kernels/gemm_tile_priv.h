@@ -10,7 +10,8 @@
  *     KERN_NAME(gemm_tile)(&t, rows, panels, &epilogue);
  *
  * 1 <= panels <= GEMM_MAX_PANELS, 1 <= rows <= gemm_max_rows(panels): every number of rows has its own loop. Fewer
- * rows than the most cost little: spread rows evenly (gemm_split) instead of leaving a thin tail.
+ * rows than the most cost little: spread rows evenly (gemm_split) instead of leaving a thin tail. A row on its
+ * own can have up to GEMM_THIN_PANELS: it has sums enough to hide their latency then.
  *
  * Each element of C is one chain of multiply-adds along the taps and k: with `more` the chain goes on from what is in
  * C, so that a product cut along k has the bits of a whole one. Rows do not see their neighbours. */
@@ -20,19 +21,19 @@
 
 /* Sums, a row of B and an element of A fill the registers. */
 #if defined KERN_LEVEL_avx512
-enum { GEMM_MAX_PANELS = 4, GEMM_MAX_ROWS = 24 };
+enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 4, GEMM_MAX_ROWS = 24 };
 #define GEMM_ROWS_OF \
   { 24, 12, 8, 6 }
 #elif defined KERN_LEVEL_avx2
-enum { GEMM_MAX_PANELS = 3, GEMM_MAX_ROWS = 12 };
+enum { GEMM_MAX_PANELS = 3, GEMM_THIN_PANELS = 6, GEMM_MAX_ROWS = 12 };
 #define GEMM_ROWS_OF \
   { 12, 6, 4 }
 #elif defined KERN_LEVEL_vector
-enum { GEMM_MAX_PANELS = 1, GEMM_MAX_ROWS = 2 };
+enum { GEMM_MAX_PANELS = 1, GEMM_THIN_PANELS = 1, GEMM_MAX_ROWS = 2 };
 #define GEMM_ROWS_OF \
   { 2 }
 #else
-enum { GEMM_MAX_PANELS = 4, GEMM_MAX_ROWS = 12 };
+enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 4, GEMM_MAX_ROWS = 12 };
 #define GEMM_ROWS_OF \
   { 12, 6, 4, 3 }
 #endif
@@ -47,13 +48,16 @@ typedef struct gemm_tile {
   int64_t c_pitch;
   int64_t columns; /* that exist: (panels - 1) * V_LANES < columns <= panels * V_LANES */
   bool more;       /* go on from the sums in C */
-  int64_t ahead;   /* floats from b to a panel that a later tile reads, for tiles of 2 panels to fetch; 0: none */
+  /* Memory that a later tile will read, fetched meanwhile: one line for every row of B, `ahead_step` floats apart.
+   * NULL: none. */
+  const float *ahead;
+  int64_t ahead_step;
 } gemm_tile;
 
 /* The most rows of a tile of so many panels. */
 V_INLINE int64_t gemm_max_rows(int64_t panels) {
   static const uint8_t rows[] = GEMM_ROWS_OF;
-  return rows[panels - 1];
+  return panels > GEMM_MAX_PANELS ? 1 : rows[panels - 1];
 }
 /* Part `i` of `total` cut into `parts` of nearly one size: where it starts. Part `parts` is the end. */
 V_INLINE int64_t gemm_split(int64_t total, int64_t parts, int64_t i) {

@@ -16,6 +16,12 @@
 #include <string.h>
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
+/* In front of a loop of a few constant rounds: unrolls it wholly, so that arrays of vectors become registers. */
+#if defined __clang__
+#define V_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define V_UNROLL _Pragma("GCC unroll 32")
+#endif
 
 #if defined KERN_LEVEL_avx512
 #include "kernels/simd_avx512_priv.h"

@@ -6,7 +6,7 @@
 
 enum {
   BLOCK_K = 1024,       /* rows of B in a block, at most */
-  L2_FLOATS = 64 << 10, /* of A in a chunk: a quarter of the smallest L2 worth tuning for */
+  L2_FLOATS = 64 << 10, /* a part of the smallest L2 worth tuning for: what a chunk has of A, and what stays of B */
   TASK_FLOPS = 1 << 20, /* some 10 us */
   TASKS = 24            /* three for each of eight threads */
 };
@@ -15,7 +15,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k) {
   gemm_grid grid = {.panels = ceil_div(n, V_LANES)};
-  grid.groups = ceil_div(grid.panels, GEMM_MAX_PANELS);
+  grid.groups = ceil_div(grid.panels, m == 1 ? GEMM_THIN_PANELS : GEMM_MAX_PANELS);
   grid.tiles = ceil_div(m, gemm_max_rows(ceil_div(grid.panels, grid.groups)));
   double flops = 2.0 * (double)m * (double)n * (double)(k + 16); /* a tile costs something without any k */
   int64_t most = (int64_t)base_min_i64((int64_t)(flops / TASK_FLOPS) + 1, 1 << 20);
@@ -46,6 +46,12 @@ static void block(const gemm_product *g, const gemm_grid *grid, int64_t tile, in
                  .c_pitch = g->c_pitch,
                  .columns = base_min_i64(panels * V_LANES, g->n - column),
                  .more = k0 > 0};
+  /* Where B does not stay in L2, the tiles of this group share out the fetching of the next one. */
+  bool fetch = g->k * g->n > L2_FLOATS && group + 1 < grid->groups && last_tile - tile >= panels;
+  if (fetch) {
+    t.ahead = t.b + panels * t.b_panel;
+    t.ahead_step = ceil_div(panels * V_LANES, last_tile - tile);
+  }
   int64_t from = gemm_split(g->m, grid->tiles, tile);
   for (; tile < last_tile; tile++) {
     int64_t to = gemm_split(g->m, grid->tiles, tile + 1);
@@ -53,6 +59,7 @@ static void block(const gemm_product *g, const gemm_grid *grid, int64_t tile, in
     t.c = g->c + from * g->c_pitch + column;
     const kern_epilogue e = kern_epilogue_at(g->e, from, column);
     KERN_NAME(gemm_tile)(&t, to - from, panels, k1 == g->k ? &e : NULL);
+    if (fetch) t.ahead += t.ahead_step * t.k;
     from = to;
   }
 }

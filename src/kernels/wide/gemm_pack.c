@@ -5,10 +5,10 @@
 /* V_LANES rows, `pitch` apart, as the columns of a square; its rows go to `to`, `to_pitch` apart. */
 V_INLINE void transpose_square(float *to, int64_t to_pitch, const float *from, int64_t pitch) {
   vf square[V_LANES];
-#pragma GCC unroll 16
+  V_UNROLL
   for (int i = 0; i < V_LANES; i++) square[i] = v_load(from + i * pitch);
   v_transpose(square);
-#pragma GCC unroll 16
+  V_UNROLL
   for (int i = 0; i < V_LANES; i++) v_store(to + i * to_pitch, square[i]);
 }
 

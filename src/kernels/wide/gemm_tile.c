@@ -1,69 +1,86 @@
 /* gemm_tile.c -- the tiles of gemm_tile_priv.h: one function for every number of rows and panels. Their loops over
- * sums are unrolled, so that every sum has a register of its own. */
+ * sums are flat and unrolled (clang unrolls no loop around one of a single round), so that every sum has a register of
+ * its own. */
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 
-#define EACH(i, n) _Pragma("GCC unroll 24") for (int i = 0; i < (n); i++)
+#define EACH(i, n) V_UNROLL for (int i = 0; i < (n); i++)
 
-/* What is done with sums in registers: `e` is cheap, or absent. */
-V_INLINE void finish(vf *sums, const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels) {
+/* Masked stores are cheap: a last panel that is not whole needs no copy. */
+#if defined KERN_LEVEL_avx512
+enum { MASKED = 1 };
+#else
+enum { MASKED = 0 };
+#endif
+V_INLINE vf load_part(const float *row, int p, int panels, int64_t last) {
+  return MASKED && p == panels - 1 ? v_load_n(row + p * V_LANES, last) : v_load(row + p * V_LANES);
+}
+
+V_INLINE void activate(vf *sums, const kern_epilogue *e, const int count) {
+  if (e->act == KERN_ACT_none) return;
   float limits[2];
   kern_epilogue_cheap(e, limits);
   const vf low = v_set(limits[0]), high = v_set(limits[1]);
-  bool act = e->act != KERN_ACT_none;
-  if (e->bias) EACH(p, panels) {
-      vf bias = v_load(e->bias + p * V_LANES);
-      EACH(r, rows) sums[r * panels + p] = v_add(sums[r * panels + p], bias);
-    }
-  if (act && !e->late) EACH(i, rows * panels) sums[i] = v_min(high, v_max(low, sums[i]));
-  if (e->residual) EACH(r, rows) EACH(p, panels) {
-      const float *from = e->residual + r * e->residual_pitch + p * V_LANES;
-      sums[r * panels + p] = v_add(sums[r * panels + p], v_load(from));
-    }
-  if (e->scale) EACH(p, panels) {
-      vf scale = v_load(e->scale + p * V_LANES);
-      EACH(r, rows) sums[r * panels + p] = v_mul(sums[r * panels + p], scale);
-    }
-  if (e->shift) EACH(p, panels) {
-      vf shift = v_load(e->shift + p * V_LANES);
-      EACH(r, rows) sums[r * panels + p] = v_add(sums[r * panels + p], shift);
-    }
-  if (act && e->late) EACH(i, rows * panels) sums[i] = v_min(high, v_max(low, sums[i]));
-  (void)t;
+  EACH(i, count) sums[i] = v_max(low, sums[i]);
+  if (e->act == KERN_ACT_clamp) EACH(i, count) sums[i] = v_min(high, sums[i]);
 }
 
-V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels, const bool ahead) {
-  const float *b = t->b;
+/* What is done with sums in registers: `e` is cheap. */
+V_INLINE void finish(vf *sums, const kern_epilogue *e, const int rows, const int panels, int64_t last) {
+  const int count = rows * panels;
+  if (!e->late) activate(sums, e, count);
+  if (e->residual) EACH(i, count) {
+      const float *row = e->residual + i / panels * e->residual_pitch;
+      sums[i] = v_add(sums[i], load_part(row, i % panels, panels, last));
+    }
+  if (e->scale) EACH(i, count) sums[i] = v_mul(sums[i], load_part(e->scale, i % panels, panels, last));
+  if (e->shift) EACH(i, count) sums[i] = v_add(sums[i], load_part(e->shift, i % panels, panels, last));
+  if (e->late) activate(sums, e, count);
+}
+
+V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels) {
+  const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
+  const int64_t step = t->ahead ? t->ahead_step : 0;
   const float *const *table = t->a;
   for (int64_t tap = 0; tap < t->taps; tap++, table += rows, b += t->b_skip) {
     const float *a[GEMM_MAX_ROWS];
     EACH(r, rows) a[r] = table[r];
     for (int64_t k = 0; k < t->k; k++, b += V_LANES) {
-      vf row[GEMM_MAX_PANELS];
-      if (ahead) __builtin_prefetch(b + t->ahead);
+      __asm__("" : "+r"(k)); /* one index for all rows: compilers would step every pointer on its own */
+      __builtin_prefetch(ahead);
+      ahead += step;
+      vf row[GEMM_THIN_PANELS];
       EACH(p, panels) row[p] = v_load(b + p * t->b_panel);
-      EACH(r, rows) {
-        vf x = v_set(a[r][k]);
-        EACH(p, panels) sums[r * panels + p] = v_fma(x, row[p], sums[r * panels + p]);
-      }
+      EACH(i, rows * panels) sums[i] = v_fma(v_set(a[i / panels][k]), row[i % panels], sums[i]);
     }
   }
 }
 
-V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels, const bool ahead) {
+V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels) {
   vf sums[GEMM_MAX_ROWS * GEMM_MAX_PANELS];
-  EACH(i, rows * panels) sums[i] = v_zero();
-  if (t->more) EACH(r, rows) EACH(p, panels) sums[r * panels + p] = v_load(t->c + r * t->c_pitch + p * V_LANES);
-  multiply(sums, t, rows, panels, ahead);
-  if (e) finish(sums, t, e, rows, panels);
-  EACH(r, rows) EACH(p, panels) v_store(t->c + r * t->c_pitch + p * V_LANES, sums[r * panels + p]);
+  const int count = rows * panels;
+  const int64_t last = t->columns - (panels - 1) * V_LANES;
+  const float *bias = e ? e->bias : NULL;
+  EACH(i, count) sums[i] = v_zero();
+  if (t->more) EACH(i, count) sums[i] = load_part(t->c + i / panels * t->c_pitch, i % panels, panels, last);
+  if (bias) EACH(i, count) {
+      vf start = load_part(bias, i % panels, panels, last);
+      sums[i] = t->more ? v_add(sums[i], start) : start;
+    }
+  multiply(sums, t, rows, panels);
+  if (e) finish(sums, e, rows, panels, last);
+  EACH(i, count) {
+    float *to = t->c + i / panels * t->c_pitch + i % panels * V_LANES;
+    if (MASKED && i % panels == panels - 1) v_store_n(to, sums[i], last);
+    else v_store(to, sums[i]);
+  }
 }
 
 typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 
 #define TILE(rows, panels) \
-  static void tile_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { tile(t, e, rows, panels, false); }
-#define NAME(rows, panels) tile_##rows##x##panels,
+  static void tile_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { tile(t, e, rows, panels); }
+#define ENTRY(rows, panels) [panels - 1][rows - 1] = tile_##rows##x##panels,
 #define ROWS_2(X, p) X(1, p) X(2, p)
 #define ROWS_3(X, p) ROWS_2(X, p) X(3, p)
 #define ROWS_4(X, p) ROWS_3(X, p) X(4, p)
@@ -74,76 +91,49 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
   ROWS_12(X, p)       \
   X(13, p) X(14, p) X(15, p) X(16, p) X(17, p) X(18, p) X(19, p) X(20, p) X(21, p) X(22, p) X(23, p) X(24, p)
 #if defined KERN_LEVEL_avx512
-#define TILES(X) \
-  {ROWS_24(X, 1)}, {ROWS_12(X, 2)}, {ROWS_8(X, 3)}, { ROWS_6(X, 4) }
-ROWS_24(TILE, 1)
-ROWS_12(TILE, 2)
-ROWS_8(TILE, 3)
-ROWS_6(TILE, 4)
+#define TILES(X) ROWS_24(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4)
 #elif defined KERN_LEVEL_avx2
-#define TILES(X) \
-  {ROWS_12(X, 1)}, {ROWS_6(X, 2)}, { ROWS_4(X, 3) }
-ROWS_12(TILE, 1)
-ROWS_6(TILE, 2)
-ROWS_4(TILE, 3)
+#define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) X(1, 4) X(1, 5) X(1, 6)
 #elif defined KERN_LEVEL_vector
-#define TILES(X) \
-  { ROWS_2(X, 1) }
-ROWS_2(TILE, 1)
+#define TILES(X) ROWS_2(X, 1)
 #else
-#define TILES(X) \
-  {ROWS_12(X, 1)}, {ROWS_6(X, 2)}, {ROWS_4(X, 3)}, { ROWS_3(X, 4) }
-ROWS_12(TILE, 1)
-ROWS_6(TILE, 2)
-ROWS_4(TILE, 3)
-ROWS_3(TILE, 4)
+#define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) ROWS_3(X, 4)
 #endif
-    static const tile_function tiles[GEMM_MAX_PANELS][GEMM_MAX_ROWS] = {TILES(NAME)};
+TILES(TILE)
+static const tile_function tiles[GEMM_THIN_PANELS][GEMM_MAX_ROWS] = {TILES(ENTRY)};
 
-/* Tiles of two panels that fetch ahead: the fetch takes a register that the others need. */
-#if defined KERN_LEVEL_avx512 || defined KERN_LEVEL_avx2
-#define TILE_AHEAD(rows, panels) \
-  static void ahead_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { tile(t, e, rows, panels, true); }
-#define NAME_AHEAD(rows, panels) ahead_##rows##x##panels,
-#if defined KERN_LEVEL_avx512
-ROWS_12(TILE_AHEAD, 2)
-static const tile_function fetching[] = {ROWS_12(NAME_AHEAD, 2)};
-#else
-ROWS_6(TILE_AHEAD, 2)
-static const tile_function fetching[] = {ROWS_6(NAME_AHEAD, 2)};
-#endif
-static tile_function choose(const gemm_tile *t, int64_t rows, int64_t panels) {
-  return t->ahead && panels == 2 ? fetching[rows - 1] : tiles[panels - 1][rows - 1];
-}
-#else
-static tile_function choose(const gemm_tile *t, int64_t rows, int64_t panels) {
-  (void)t;
-  return tiles[panels - 1][rows - 1];
-}
-#endif
-
-/* A tile whose last panel is not whole goes through a copy that is, and an epilogue that is not cheap through memory.
- */
-void KERN_NAME(gemm_tile)(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e) {
-  float limits[2];
-  int64_t pitch = panels * V_LANES;
-  tile_function run = choose(t, rows, panels);
-  bool cheap = !e || kern_epilogue_cheap(e, limits);
-  if (t->columns == pitch) {
-    run(t, cheap ? e : NULL);
-    if (!cheap) KERN_NAME(epilogue_rows)(e, t->c, t->c_pitch, rows, t->columns);
-    return;
-  }
-  float whole[GEMM_MAX_ROWS * GEMM_MAX_PANELS * V_LANES];
+/* The tile by way of a copy whose last panel is whole. */
+static void run_whole(tile_function run, const gemm_tile *t, int64_t rows, int64_t panels, const float *bias) {
+  float whole[GEMM_MAX_ROWS * GEMM_MAX_PANELS * V_LANES], whole_bias[GEMM_THIN_PANELS * V_LANES];
+  const kern_epilogue start = {.act = KERN_ACT_none, .bias = bias ? whole_bias : NULL};
   gemm_tile copy = *t;
   copy.c = whole;
-  copy.c_pitch = pitch;
+  copy.c_pitch = copy.columns = panels * V_LANES;
   size_t bytes = (size_t)t->columns * sizeof(float);
-  for (int64_t r = 0; t->more && r < rows; r++) {
-    memset(whole + r * pitch, 0, (size_t)pitch * sizeof(float));
-    memcpy(whole + r * pitch, t->c + r * t->c_pitch, bytes);
+  memset(whole_bias, 0, sizeof whole_bias);
+  if (bias) memcpy(whole_bias, bias, bytes);
+  if (t->more) {
+    memset(whole, 0, sizeof whole);
+    for (int64_t r = 0; r < rows; r++) memcpy(whole + r * copy.c_pitch, t->c + r * t->c_pitch, bytes);
   }
-  run(&copy, NULL);
-  if (e) KERN_NAME(epilogue_rows)(e, whole, pitch, rows, t->columns);
-  for (int64_t r = 0; r < rows; r++) memcpy(t->c + r * t->c_pitch, whole + r * pitch, bytes);
+  run(&copy, &start);
+  for (int64_t r = 0; r < rows; r++) memcpy(t->c + r * t->c_pitch, whole + r * copy.c_pitch, bytes);
+}
+
+/* Sums start from the bias on every way, so that the bits are the same on all. */
+void KERN_NAME(gemm_tile)(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e) {
+  float limits[2];
+  tile_function run = tiles[panels - 1][rows - 1];
+  bool direct = MASKED || t->columns == panels * V_LANES;
+  if (direct && (!e || kern_epilogue_cheap(e, limits))) {
+    run(t, e);
+    return;
+  }
+  const float *bias = e ? e->bias : NULL;
+  if (direct) run(t, &(kern_epilogue){.act = KERN_ACT_none, .bias = bias});
+  else run_whole(run, t, rows, panels, bias);
+  if (!e) return;
+  kern_epilogue rest = *e;
+  rest.bias = NULL;
+  KERN_NAME(epilogue_rows)(&rest, t->c, t->c_pitch, rows, t->columns);
 }

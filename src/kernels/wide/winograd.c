@@ -224,15 +224,18 @@ static void multiply(const job *j, int64_t tiles, int64_t panel, int64_t panels)
         int64_t row = gemm_split(tiles, parts, part), rows = gemm_split(tiles, parts, part + 1) - row;
         const float *a[GEMM_MAX_ROWS];
         for (int64_t r = 0; r < rows; r++) a[r] = j->v + e * j->v_plane + (row + r) * j->in;
+        const float *b = u + p * j->in * V_LANES;
+        int64_t ahead = ahead_of(j, e, p, p + most, panels, part);
         gemm_tile t = {.a = a,
                        .taps = 1,
                        .k = j->in,
-                       .b = u + p * j->in * V_LANES,
+                       .b = b,
                        .b_panel = j->in * V_LANES,
                        .c = sums + row * pitch + p * V_LANES,
                        .c_pitch = pitch,
                        .columns = wide * V_LANES,
-                       .ahead = ahead_of(j, e, p, p + most, panels, part)};
+                       .ahead = ahead ? b + ahead : NULL,
+                       .ahead_step = V_LANES};
         KERN_NAME(gemm_tile)(&t, rows, wide, NULL);
       }
     }

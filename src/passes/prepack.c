@@ -1,13 +1,14 @@
 /* prepack.c -- weights into the order in which kernels read them, once, as new constants: panels as wide as a vector of
- * the level in use (kernels/pack.h, pack_conv.h). A constant scale and shift that follow the sum directly go into
+ * the level in use (kernels/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays. A constant scale and shift that follow the sum directly go into
  * weights and bias on the way. The walk over the graph makes the constants; what fills them are jobs, done at the end
  * on as many threads as there are.
  *
  * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: sharing: the packed
- * weights are a copy (of weights used twice, two); bit equality where a scale is folded. */
+ * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd, rounding (setting.exact leaves it out). */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "kernels/pack_conv.h"
+#include "kernels/pack_winograd.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ struct job {
   void (*fill)(const job *j);
   base_tensor w;
   float *to;
-  int64_t panel, groups;
+  int64_t panel, groups, tile;
   uint32_t feature_axis;
 };
 typedef BASE_VEC(job) job_vec;
@@ -146,7 +147,42 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
 }
 
-static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) { return pack_panels(e, p, row, false); }
+static bool all_are(const ir_node_def *node, const char *name, int64_t value) {
+  uint32_t count;
+  const int64_t *list = passes_ints(node, name, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (list[i] != value) return false;
+  return true;
+}
+
+/* The output tile of Winograd's algorithm that pays for this convolution, or 0. */
+static int64_t winograd_tile(const passes_edit *e, const product *p, int64_t panel) {
+  const ir_type *y = ir_type_of(e->graph, p->node->out[0]);
+  if (e->setting->exact || p->w.rank != 4 || !all_are(p->node, "kernel", 3) || !all_are(p->node, "stride", 1) ||
+      !all_are(p->node, "dilation", 1) || passes_int(p->node, "groups") != 1 || passes_int(p->node, "channels_first") ||
+      !base_dim_known(y->dims[1]) || !base_dim_known(y->dims[2]))
+    return 0;
+  return kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel);
+}
+
+static void fill_winograd(const job *j) { kern_pack_winograd(&j->w, j->tile, j->panel, j->to); }
+
+static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, int64_t tile) {
+  int64_t count;
+  base_tensor packed;
+  if (!kern_winograd_packed_size(tile, p->w.dims[0], p->w.dims[1], row->lanes, &count))
+    return base_no_memory(e->err, "packed weights");
+  TRY(new_floats(e, e->graph->arena, count, &packed));
+  TRY(add_job(e, &(job){.fill = fill_winograd, .w = p->w, .to = packed.data, .panel = row->lanes, .tile = tile}));
+  const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_INT("tile", tile)};
+  return rebuild(e, p, "td::winograd_conv", &packed, changed, 2);
+}
+
+static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) {
+  const kern_row *winograd = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
+  int64_t tile = winograd ? winograd_tile(e, p, winograd->lanes) : 0;
+  return tile ? pack_winograd(e, p, winograd, tile) : pack_panels(e, p, row, false);
+}
 
 static td_status pack_transpose(passes_edit *e, product *p, const kern_row *row) {
   return pack_panels(e, p, row, true);

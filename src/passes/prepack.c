@@ -1,10 +1,11 @@
 /* prepack.c -- weights into the order in which kernels read them, once, as new constants: panels as wide as a vector of
- * the level in use (kernels/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays. A constant scale and shift that follow the sum directly go into
- * weights and bias on the way. The walk over the graph makes the constants; what fills them are jobs, done at the end
- * on as many threads as there are.
+ * the level in use (kernels/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays. A
+ * constant scale and shift that follow the sum directly go into weights and bias on the way. The walk over the graph
+ * makes the constants; what fills them are jobs, done at the end on as many threads as there are.
  *
  * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: sharing: the packed
- * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd, rounding (setting.exact leaves it out). */
+ * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd, rounding
+ * (setting.exact leaves it out). */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "kernels/pack_conv.h"

@@ -136,6 +136,28 @@ td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value
   return status;
 }
 
+td_status ir_show(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,
+                  base_arena *arena, const ir_type *type, base_tensor *shown, td_error *err) {
+  base_value out = {.kind = BASE_TENSOR, .tensor = base_tensor_of(NULL, type->dtype, type->rank, type->dims)};
+  base_value *outs[] = {&out};
+  eval_memory memory = {arena, base_arena_new(base_arena_allocator(arena))};
+  if (!memory.scratch) return base_no_memory(err, "an evaluation");
+  base_call call = {.attrs = attrs,
+                    .op = op,
+                    .in = in,
+                    .out = outs,
+                    .in_count = in_count,
+                    .out_count = 1,
+                    .err = err,
+                    .memory = &memory,
+                    .keep = eval_keep,
+                    .scratch = eval_scratch};
+  td_status status = op->view(&call);
+  base_arena_free(memory.scratch);
+  *shown = out.tensor;
+  return status;
+}
+
 static td_status one_attr(const ir_op *op, const ir_attr *spec, const base_arg *given, base_arg *to, td_error *err) {
   if (given && given->kind != BASE_ATTR_NONE) {
     if (given->kind != spec->kind)

@@ -19,6 +19,10 @@ void ir_call_work(const base_call *call, double *flops, double *bytes);
  * `out`, `out_count` of them. */
 td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,
                       base_arena *arena, base_value *out, uint32_t out_count, td_error *err);
+/* What a VIEW or VIEW_DENSE operator shows of in[0], whose memory *shown shares; `type` is its result's, all sizes
+ * known. Of VIEW_DENSE in[0] must be contiguous. */
+td_status ir_show(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,
+                  base_arena *arena, const ir_type *type, base_tensor *shown, td_error *err);
 
 /* Attributes in table order with defaults from `args` by name. `what` names the node in errors. */
 td_status ir_make_attrs(base_arena *arena, const ir_op *op, const base_arg *args, uint32_t count,

@@ -1,9 +1,9 @@
 /* fold.c -- constant folding: a node whose operands are all constants, or whose small integer result inference already
  * knows, becomes a constant.
  * Types are inferred anew on the way: a size that was computed from constants is a number afterwards.
- * Requires: a verified graph. Keeps: names of values. Breaks: nothing. Weights are left in their mapping: a view
- * costs nothing at run time, so it is not folded, and a result larger than what it is made from and than FOLD_BYTES
- * would only take memory. */
+ * Requires: a verified graph. Keeps: names of values. Breaks: nothing. Weights are left in their mapping: a large view
+ * becomes a constant in the same place where it is dense, and else, since it costs nothing at run time, stays; and a
+ * result larger than what it is made from and than FOLD_BYTES would only take memory. */
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -48,14 +48,42 @@ static td_status become(ir_graph *g, ir_node id, uint32_t i, const base_tensor *
   return ir_replace_value(g, old, fresh, err);
 }
 
-static td_status evaluate(ir_graph *g, ir_node id, bool *folded, td_error *err) {
-  const ir_node_def *node = ir_node_of(g, id);
-  base_value in[MAX_OPERANDS], out[MAX_RESULTS];
-  const base_value *at[MAX_OPERANDS];
+static void read_operands(const ir_graph *g, const ir_node_def *node, base_value *in, const base_value **at) {
   for (uint32_t i = 0; i < node->in_count; i++) {
     at[i] = node->in[i].id ? &in[i] : NULL;
     if (at[i]) in[i] = (base_value){.kind = BASE_TENSOR, .tensor = *constant_of(g, node->in[i])};
   }
+}
+
+static bool can_show(const ir_graph *g, const ir_node_def *node) {
+  size_t bytes;
+  if (!node->op->view || node->out_count != 1 || node->in_count > MAX_OPERANDS || !all_constant(g, node, &bytes))
+    return false;
+  const ir_type *type = ir_type_of(g, node->out[0]);
+  return type->kind == IR_TENSOR && type->rank != IR_UNRANKED && ir_known_count(type) >= 0 &&
+         base_dtype(type->dtype)->bits >= 8 && base_tensor_contiguous(constant_of(g, node->in[0]));
+}
+
+/* A view of constants that is dense: the same memory. */
+static td_status show(ir_graph *g, ir_node id, bool *folded, td_error *err) {
+  const ir_node_def *node = ir_node_of(g, id);
+  base_value in[MAX_OPERANDS];
+  const base_value *at[MAX_OPERANDS];
+  base_tensor shown;
+  td_error ignored;
+  read_operands(g, node, in, at);
+  td_status status =
+      ir_show(node->op, node->attrs, at, node->in_count, g->arena, ir_type_of(g, node->out[0]), &shown, &ignored);
+  if (status == TD_NO_RESOURCE) return base_no_memory(err, "constant folding");
+  *folded = status == TD_OK && base_tensor_contiguous(&shown);
+  return *folded ? become(g, id, 0, &shown, err) : TD_OK;
+}
+
+static td_status evaluate(ir_graph *g, ir_node id, bool *folded, td_error *err) {
+  const ir_node_def *node = ir_node_of(g, id);
+  base_value in[MAX_OPERANDS], out[MAX_RESULTS];
+  const base_value *at[MAX_OPERANDS];
+  read_operands(g, node, in, at);
   td_error ignored;
   /* A node that fails (an index out of range in a branch that never runs) fails when it runs. */
   td_status status = ir_evaluate(node->op, node->attrs, at, node->in_count, g->arena, out, node->out_count, &ignored);
@@ -111,6 +139,7 @@ static td_status visit(folding *f, ir_block block, uint32_t *changes) {
     TRY(update(f, id));
     TRY(from_contents(g, id, &folded, f->err));
     if (!folded && worth_folding(g, ir_node_of(g, id))) TRY(evaluate(g, id, &folded, f->err));
+    else if (!folded && can_show(g, ir_node_of(g, id))) TRY(show(g, id, &folded, f->err));
     for (uint32_t b = 0; !folded && b < ir_node_of(g, id)->block_count; b++)
       TRY(visit(f, ir_node_of(g, id)->blocks[b], changes));
     if (!folded) continue;

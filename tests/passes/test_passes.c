@@ -91,6 +91,43 @@ static void fold_leaves_alone(void **state) {
               "output \"y\" %1\n");
 }
 
+/* Of a large constant a dense part becomes a constant in the same place, so that what is made from it is constant. */
+static void fold_shows_large_views(void **state) {
+  (void)state;
+  enum { COLUMNS = 20000 };
+  td_error err;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *g = ir_graph_new(&base_libc_allocator, ops_set(arena));
+  float *data = base_arena_alloc(g->arena, 2 * COLUMNS * sizeof *data);
+  for (int i = 0; i < 2 * COLUMNS; i++) data[i] = (float)i;
+  const int64_t dims[] = {2, COLUMNS}, one = 1, two = 2, zero = 0;
+  base_tensor t = base_tensor_of(data, TD_F32, 2, dims);
+  ir_value large, first, last, axes[2], y;
+  assert_int_equal(ir_add_constant(g, &t, NULL, &large, &err), TD_OK);
+  assert_int_equal(ir_add_ints(g, &one, 1, &first, &err), TD_OK);
+  assert_int_equal(ir_add_ints(g, &two, 1, &last, &err), TD_OK);
+  assert_int_equal(ir_add_ints(g, &zero, 1, &axes[0], &err), TD_OK);
+  axes[1] = first;
+  for (int axis = 0; axis < 2; axis++) { /* rows are dense, columns are not: of all but the first column */
+    ir_value in[] = {large, first, axis ? IR_NO_VALUE : last, axes[axis]};
+    const int64_t most = COLUMNS;
+    if (axis) assert_int_equal(ir_add_ints(g, &most, 1, &in[2], &err), TD_OK);
+    ir_new_node spec = {.op = ir_opset_find(g->ops, "aten::slice"), .in = in, .in_count = 4};
+    assert_int_equal(ir_add_node(g, g->top, &spec, NULL, &y, &err), TD_OK);
+    assert_int_equal(ir_add_output(g, y, axis ? "columns" : "row", &err), TD_OK);
+  }
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("fold")->run(g, &(passes_setting){0}, &changes, &err), TD_OK);
+  assert_int_equal(changes, 1);
+  const base_tensor *row = ir_value_of(g, ir_block_of(g, g->top)->results.at[0])->info.constant;
+  assert_non_null(row);
+  assert_ptr_equal(row->data, data + COLUMNS);
+  assert_int_equal(row->dims[0], 1);
+  assert_null(ir_value_of(g, ir_block_of(g, g->top)->results.at[1])->info.constant);
+  ir_graph_free(g);
+  base_arena_free(arena);
+}
+
 /* A branch that cannot work and never runs does not keep the model from being compiled. */
 static void fold_survives_dead_branches(void **state) {
   (void)state;
@@ -470,6 +507,7 @@ int main(void) {
       cmocka_unit_test(fold_sharpens_types),
       cmocka_unit_test(fold_goes_into_blocks),
       cmocka_unit_test(fold_leaves_alone),
+      cmocka_unit_test(fold_shows_large_views),
       cmocka_unit_test(fold_survives_dead_branches),
       cmocka_unit_test(identity_removes),
       cmocka_unit_test(identity_leaves_alone),

@@ -163,7 +163,8 @@ V_INLINE vf v_erf(vf x) {
   q = v_fma(q, z, v_set(0.5020738244056702f));
   p = v_fma(p, z, v_set(1.1283791065216064f));
   q = v_fma(q, z, v_set(1));
-  return v_min(v_set(1), v_max(v_set(-1), v_div(v_mul(t, p), q)));
+  vf y = v_min(v_set(1), v_max(v_set(-1), v_div(v_mul(t, p), q)));
+  return v_select(v_le(v_set(3.92f), v_abs(x)), v_copysign(v_set(1), x), y);
 }
 /* x Phi(x) with Phi(x) - 1/2 = x P(x^2) / Q(x^2), 2e-8 relative; below -5.6, where Phi < 2^-26, the result is -0. So
  * the error is 2 ULP of x, as with the usual x (1 + erf(x / sqrt 2)) / 2, not of the result where x < 0. */

@@ -5,8 +5,8 @@
  * vector;
  * `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest; v_load_or gives `rest` there.
  * v_min and v_max give b where a or b is not a number, so v_max(limit, x) lets a NaN in x through. v_round rounds to
- * even; v_to_int too, within int32. v_keep(a) is a, in a register: compilers would read it from memory again for each of
- * its uses.
+ * even; v_to_int too, within int32. v_keep(a) is a, in a register: compilers would read it from memory again for each
+ * of its uses.
  */
 #ifndef KERNELS_SIMD_PRIV_H
 #define KERNELS_SIMD_PRIV_H

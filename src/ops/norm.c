@@ -4,12 +4,15 @@
 
 #include <math.h>
 
-/* `count` elements of a dense array as double. */
-static void load_row(td_dtype dtype, const void *data, int64_t offset, int64_t count, double *to) {
+/* `count` elements of a dense array, `step` apart, as double. */
+static void load_steps(td_dtype dtype, const void *data, int64_t offset, int64_t step, int64_t count, double *to) {
   if (dtype == TD_F32)
-    for (int64_t k = 0; k < count; k++) to[k] = (double)((const base_f32 *)data)[offset + k];
+    for (int64_t k = 0; k < count; k++) to[k] = (double)((const base_f32 *)data)[offset + k * step];
   else
-    for (int64_t k = 0; k < count; k++) to[k] = base_load_f64(dtype, data, offset + k);
+    for (int64_t k = 0; k < count; k++) to[k] = base_load_f64(dtype, data, offset + k * step);
+}
+static void load_row(td_dtype dtype, const void *data, int64_t offset, int64_t count, double *to) {
+  load_steps(dtype, data, offset, 1, count, to);
 }
 
 static double mean_of(const double *row, int64_t count) {
@@ -160,17 +163,18 @@ static td_status per_channel(const base_call *call, uint32_t i, int64_t channels
   return *values ? TD_OK : base_no_memory(call->err, "scratch");
 }
 
-/* y = (x - center) * scale + shift, `count` elements from `offset` on. */
-static void affine_row(const base_tensor *y, const void *x, int64_t offset, int64_t count, double center, double scale,
-                       double shift) {
+/* y = (x - center) * scale + shift, `count` elements from `offset` on, `step` apart. */
+static void affine_row(const base_tensor *y, const void *x, int64_t offset, int64_t step, int64_t count, double center,
+                       double scale, double shift) {
+  int64_t end = offset + count * step;
   if (y->dtype == TD_F32) {
-    const base_f32 *from = (const base_f32 *)x + offset;
-    base_f32 *to = (base_f32 *)y->data + offset;
-    for (int64_t k = 0; k < count; k++) to[k] = (float)(((double)from[k] - center) * scale + shift);
+    const base_f32 *from = x;
+    base_f32 *to = y->data;
+    for (int64_t k = offset; k < end; k += step) to[k] = (float)(((double)from[k] - center) * scale + shift);
     return;
   }
-  for (int64_t k = 0; k < count; k++)
-    base_store_f64(y->dtype, y->data, offset + k, (base_load_f64(y->dtype, x, offset + k) - center) * scale + shift);
+  for (int64_t k = offset; k < end; k += step)
+    base_store_f64(y->dtype, y->data, k, (base_load_f64(y->dtype, x, k) - center) * scale + shift);
 }
 
 /* Elements of one channel of one sample: dims past the second. */
@@ -194,7 +198,7 @@ static td_status batch_norm_reference(const base_call *call) {
   if (!data) return base_no_memory(call->err, "scratch");
   for (int64_t n = 0; n < samples; n++)
     for (int64_t c = 0; c < channels; c++)
-      affine_row(y, data, (n * channels + c) * plane, plane, mean[c], (weight ? weight[c] : 1) / sqrt(var[c] + eps),
+      affine_row(y, data, (n * channels + c) * plane, 1, plane, mean[c], (weight ? weight[c] : 1) / sqrt(var[c] + eps),
                  bias ? bias[c] : 0);
   return TD_OK;
 }
@@ -226,11 +230,13 @@ static td_status infer_with_channels(ir_infer *ctx) {
   return infer_float(ctx);
 }
 
-/* ---- group norm: x [n, c, ...], weight?, bias?: one element per channel, or one per group ---- */
+/* ---- group norm: x [n, c, ...], or with channels_last [n, ..., c], weight?, bias?: one element per channel, or one
+ * per group ---- */
 
-enum { NUM_GROUPS, GROUP_EPS };
+enum { NUM_GROUPS, GROUP_EPS, GROUP_LAST };
 /* num_groups 0: a group per channel (instance norm). */
-static const ir_attr group_attrs[] = {ATTR_INT("num_groups", 0), ATTR_FLOAT("eps", 1e-5)};
+static const ir_attr group_attrs[] = {ATTR_INT("num_groups", 0), ATTR_FLOAT("eps", 1e-5),
+                                      ATTR_BOOL("channels_last", false)};
 
 /* weight and bias of channel c; `per_group` has one per `width` channels. */
 typedef struct group_param {
@@ -254,12 +260,14 @@ static double param_at(const group_param *p, int64_t channel) {
 
 static td_status group_norm_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
-  int64_t channels = x->dims[1], plane = plane_of(x), groups = base_attr_int(call->attrs, NUM_GROUPS);
+  bool last = base_attr_int(call->attrs, GROUP_LAST);
+  int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, NUM_GROUPS);
   if (base_tensor_numel(x) == 0) return TD_OK;
   if (groups == 0) groups = channels;
   if (groups < 1 || channels % groups)
     return ops_fail(call, "%lld channels do not make %lld groups", (long long)channels, (long long)groups);
-  int64_t width = channels / groups, count = width * plane;
+  int64_t plane = base_tensor_numel(x) / x->dims[0] / channels, width = channels / groups, count = width * plane;
+  int64_t step = last ? channels : 1, apart = last ? 1 : plane; /* from element to element, from channel to channel */
   group_param weight, bias;
   TRY(group_param_of(call, 1, channels, groups, 1, &weight));
   TRY(group_param_of(call, 2, channels, groups, 0, &bias));
@@ -267,16 +275,27 @@ static td_status group_norm_reference(const base_call *call) {
   double *row = base_call_scratch(call, (size_t)count, sizeof *row);
   if (!data || !row) return base_no_memory(call->err, "scratch");
   for (int64_t lane = 0; lane < x->dims[0] * groups; lane++) {
-    load_row(x->dtype, data, lane * count, count, row);
+    int64_t first = lane % groups * width, offset = lane / groups * channels * plane + first * apart;
+    for (int64_t w = 0; w < width; w++) load_steps(x->dtype, data, offset + w * apart, step, plane, row + w * plane);
     double center = mean_of(row, count);
     double inverse = 1 / sqrt(spread_of(row, count, center) + base_attr_float(call->attrs, GROUP_EPS));
-    for (int64_t w = 0; w < width; w++) {
-      int64_t channel = lane % groups * width + w;
-      affine_row(y, data, lane * count + w * plane, plane, center, inverse * param_at(&weight, channel),
-                 param_at(&bias, channel));
-    }
+    for (int64_t w = 0; w < width; w++)
+      affine_row(y, data, offset + w * apart, step, plane, center, inverse * param_at(&weight, first + w),
+                 param_at(&bias, first + w));
   }
   return TD_OK;
+}
+
+/* weight and bias have one element per channel. */
+static const kern_row *group_norm_kernel(const ir_kernel_query *query) {
+  const ir_type *x = &query->in[0]->type;
+  if (x->rank == IR_UNRANKED) return NULL;
+  base_dim channels = x->dims[base_attr_int(query->attrs, GROUP_LAST) ? x->rank - 1 : 1];
+  for (uint32_t i = 1; i < query->in_count; i++) {
+    const ir_info *p = query->in[i];
+    if (p && (p->type.rank != 1 || p->type.dims[0] != channels)) return NULL;
+  }
+  return ops_kernel_f32(query, KERN_GROUP_NORM);
 }
 
 /* ---- local response normalisation over channels (AlexNet): x / (bias + alpha / size * sum of squares)^beta ---- */
@@ -350,10 +369,20 @@ static bool batch_cases(ir_case *c, uint32_t number) {
 
 static bool group_cases(ir_case *c, uint32_t number) {
   static const int64_t groups[] = {0, 1, 2, 6};
-  if (number >= 4 * OPS_COUNT(case_dtypes)) return false;
-  td_dtype d = case_dtypes[number / 4];
+  if (number >= 8 * OPS_COUNT(case_dtypes)) { /* blocks of channels, and sums of several pieces */
+    number -= 8 * OPS_COUNT(case_dtypes);
+    if (number >= 4) return false;
+    ops_case_arg(c, ARG_INT("num_groups", number % 2 ? 0 : 20));
+    ops_case_arg(c, ARG_BOOL("channels_last", number / 2));
+    return number / 2 ? ops_case_in(c, TD_F32, OPS_DIMS(2, 67, 40), OPS_NORMAL, 4)
+                      : ops_case_in(c, TD_F32, OPS_DIMS(2, 40, 67), OPS_NORMAL, 4);
+  }
+  td_dtype d = case_dtypes[number / 8];
+  bool last = number / 4 % 2;
   ops_case_arg(c, ARG_INT("num_groups", groups[number % 4]));
-  return ops_case_in(c, d, OPS_DIMS(2, 6, 3, 5), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(6), OPS_NORMAL, 2) &&
+  ops_case_arg(c, ARG_BOOL("channels_last", last));
+  const int64_t dims[] = {2, last ? 3 : 6, last ? 5 : 3, last ? 6 : 5};
+  return ops_case_in(c, d, 4, dims, OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(6), OPS_NORMAL, 2) &&
          ops_case_in(c, d, OPS_DIMS(6), OPS_NORMAL, 3);
 }
 
@@ -414,6 +443,7 @@ const ir_op ops_norm[] = {
      .attr_count = OPS_COUNT(group_attrs),
      .infer = infer_with_channels,
      .reference = group_norm_reference,
+     .kernel = group_norm_kernel,
      .flops = element_flops,
      .rtol = 1e-5f,
      .atol = 1e-6f,

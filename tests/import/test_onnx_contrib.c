@@ -130,7 +130,8 @@ static void groups(void **state) {
               "%5 = aten::unsqueeze(%3, %4): f32[1, 1, 1, 4]  # \"n (SkipGroupNorm)\"\n"
               "%6 = aten::add(%0, %5): f32[1, 2, 2, 4]  # \"n (SkipGroupNorm)\"\n"
               "%7 = aten::permute(%6) {dims = [0, 3, 1, 2]}: f32[1, 4, 2, 2]  # \"n (SkipGroupNorm)\"\n"
-              "%8 = aten::native_group_norm(%7, %1, %2) {num_groups = 2, eps = 9.9999997473787516e-06}: f32[1, 4, 2, "
+              "%8 = aten::native_group_norm(%7, %1, %2) {num_groups = 2, eps = 9.9999997473787516e-06, channels_last = "
+              "false}: f32[1, 4, 2, "
               "2]  # \"n (SkipGroupNorm)\"\n"
               "%9 = aten::silu(%8): f32[1, 4, 2, 2]  # \"n (SkipGroupNorm)\"\n"
               "%10 = aten::permute(%9) {dims = [0, 2, 3, 1]}: f32[1, 2, 2, 4]  # \"n (SkipGroupNorm)\"\n"
@@ -148,7 +149,8 @@ static void groups(void **state) {
               "input %0 \"x\": f32[1, 4, 2, 2]\n"
               "input %1 \"gamma\": f32[4]\n"
               "input %2 \"beta\": f32[4]\n"
-              "%3 = aten::native_group_norm(%0, %1, %2) {num_groups = 2, eps = 9.9999997473787516e-06}: f32[1, 4, 2, "
+              "%3 = aten::native_group_norm(%0, %1, %2) {num_groups = 2, eps = 9.9999997473787516e-06, channels_last = "
+              "false}: f32[1, 4, 2, "
               "2]  # \"n (GroupNorm)\"\n"
               "output \"y\" %3\n");
 }

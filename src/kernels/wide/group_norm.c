@@ -45,7 +45,7 @@ static void add_columns(const group_norm *g, float *to, const float *x, int64_t 
   for (int64_t from = 0; from < g->plane; from += PIECE) {
     vf even = v_zero(), odd = v_zero();
     for (int64_t k = from; k < base_min_i64(g->plane, from + PIECE); k++) {
-      vf d = v_sub(v_load_n(x + k * g->channels, n), c), value = center ? v_mul(d, d) : d;
+      vf d = v_sub(row_load(x + k * g->channels, n, c), c), value = center ? v_mul(d, d) : d;
       vf sum = v_add(odd, value); /* they take turns: two chains of additions */
       odd = even;
       even = sum;
@@ -79,9 +79,9 @@ static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first
   for (int64_t k = 0; k < g->plane; k++)
     for (int64_t c = 0; c < width; c += V_LANES) {
       int64_t n = base_min_i64(V_LANES, width - c), at = offset + k * g->channels + c;
-      vf shift = g->bias ? v_load_n(g->bias + first + c, n) : v_zero();
-      vf d = v_sub(v_load_n(g->x + at, n), v_load_n(center + c, n));
-      v_store_n(g->y + at, v_fma(d, v_load_n(scale + c, n), shift), n);
+      vf shift = g->bias ? row_load(g->bias + first + c, n, v_zero()) : v_zero();
+      vf d = v_sub(row_load(g->x + at, n, v_zero()), row_load(center + c, n, v_zero()));
+      row_store(g->y + at, v_fma(d, row_load(scale + c, n, v_zero()), shift), n);
     }
 }
 

@@ -1,17 +1,73 @@
 /* norm.c -- KERN_LAYER_NORM and KERN_RMS_NORM of aten::native_layer_norm and aten::rms_norm, KERN_ADD_LAYER_NORM of
- * td::add_layer_norm: rows of x, and weight and bias of one row each. A row is read three times, the second and third
- * time from the first-level cache: mean, squared distances from it, result. */
+ * td::add_layer_norm: rows of x, and weight and bias of one row each.
+ *
+ * A row is read once for its statistics and once, from the first-level cache, for the result; two rows at a time share
+ * the loads of weight and bias. The variance comes from sums of d = x - pivot and of d^2 with a pivot per lane, the
+ * mean of the lane's first elements: within some deviations of the mean, so that little cancels (Chan, Golub & LeVeque
+ * 1983). */
 #include "kernels/wide/rows_priv.h"
 
-ROW_SUM(sum_of, v_zero(), x)
-ROW_SUM(square_sum_of, v_zero(), v_mul(x, x))
-ROW_SUM(spread_of, a, v_mul(v_sub(x, a), v_sub(x, a)))
+enum { TOGETHER = 4 };
 
 typedef struct norm_param {
   const float *weight, *bias; /* NULL: absent */
   int64_t rows, length;
-  double eps;
+  float eps;
+  bool centered;
 } norm_param;
+
+/* y = (x - center) * inverse. */
+typedef struct norm_stats {
+  float center, inverse;
+} norm_stats;
+
+/* Adds x - pivot to *sum and its square to *squares for n <= ROW_PIECE elements. */
+static void add_piece(const float *row, int64_t n, vf pivot, vf *sum, vf *squares) {
+  vf s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0, q0 = s0, q1 = s0, q2 = s0, q3 = s0;
+  int64_t i = 0;
+  for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+    vf d0 = v_sub(v_load(row + i), pivot), d1 = v_sub(v_load(row + i + V_LANES), pivot);
+    vf d2 = v_sub(v_load(row + i + 2 * V_LANES), pivot), d3 = v_sub(v_load(row + i + 3 * V_LANES), pivot);
+    s0 = v_add(s0, d0);
+    s1 = v_add(s1, d1);
+    s2 = v_add(s2, d2);
+    s3 = v_add(s3, d3);
+    q0 = v_fma(d0, d0, q0);
+    q1 = v_fma(d1, d1, q1);
+    q2 = v_fma(d2, d2, q2);
+    q3 = v_fma(d3, d3, q3);
+  }
+  for (; i < n; i += V_LANES) {
+    vf d = v_sub(row_load(row + i, n - i, pivot), pivot);
+    s0 = v_add(s0, d);
+    q0 = v_fma(d, d, q0);
+  }
+  *sum = v_add(*sum, v_add(v_add(s0, s1), v_add(s2, s3)));
+  *squares = v_add(*squares, v_add(v_add(q0, q1), v_add(q2, q3)));
+}
+
+static vf pivot_of(const float *row, int64_t n) {
+  if (n < 4 * V_LANES) return n < V_LANES ? v_load_n(row, n) : v_load(row);
+  vf first = v_add(v_load(row), v_load(row + V_LANES));
+  vf second = v_add(v_load(row + 2 * V_LANES), v_load(row + 3 * V_LANES));
+  return v_mul(v_add(first, second), v_set(0.25f));
+}
+
+static norm_stats stats_of(const float *row, const norm_param *p) {
+  int64_t n = p->length;
+  vf pivot = p->centered ? pivot_of(row, n) : v_zero(), sum = v_zero(), squares = v_zero();
+  for (int64_t i = 0; i < n; i += ROW_PIECE) add_piece(row + i, base_min_i64(ROW_PIECE, n - i), pivot, &sum, &squares);
+  float center = 0;
+  if (p->centered) {
+    static const float ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    /* elements of each lane: where there are none, pivot and sum are 0 */
+    vf count = v_add(v_set((float)(n / V_LANES)), v_load_n(ones, n % V_LANES));
+    center = v_sum(v_fma(count, pivot, sum)) / (float)n;
+    vf e = v_sub(pivot, v_set(center));
+    squares = v_add(squares, v_mul(e, v_fma(count, e, v_add(sum, sum))));
+  }
+  return (norm_stats){center, 1 / sqrtf(v_sum(squares) / (float)n + p->eps)};
+}
 
 V_INLINE vf affine(vf x, vf center, vf inverse, const vf *weight, const vf *bias) {
   vf y = v_mul(v_sub(x, center), inverse);
@@ -20,36 +76,43 @@ V_INLINE vf affine(vf x, vf center, vf inverse, const vf *weight, const vf *bias
   return y;
 }
 
-V_INLINE void write_as(float *to, const float *from, int64_t n, float center, float inverse, const float *weight,
-                       const float *bias) {
-  const vf c = v_set(center), s = v_set(inverse);
+/* `rows` <= 2 rows, as affine says. */
+V_INLINE void write_as(float *const *to, const float *const *from, int rows, int64_t n, const norm_stats *stats,
+                       const float *weight, const float *bias) {
+  const vf c0 = v_set(stats[0].center), s0 = v_set(stats[0].inverse), c1 = v_set(stats[rows - 1].center),
+           s1 = v_set(stats[rows - 1].inverse);
+  const float *x0 = from[0], *x1 = from[rows - 1];
+  float *y0 = to[0], *y1 = to[rows - 1];
   int64_t i = 0;
   for (; i + V_LANES <= n; i += V_LANES) {
     vf w = weight ? v_load(weight + i) : v_zero(), b = bias ? v_load(bias + i) : v_zero();
-    v_store(to + i, affine(v_load(from + i), c, s, weight ? &w : NULL, bias ? &b : NULL));
+    v_store(y0 + i, affine(v_load(x0 + i), c0, s0, weight ? &w : NULL, bias ? &b : NULL));
+    if (rows > 1) v_store(y1 + i, affine(v_load(x1 + i), c1, s1, weight ? &w : NULL, bias ? &b : NULL));
   }
-  if (i < n) {
-    vf w = weight ? v_load_n(weight + i, n - i) : v_zero(), b = bias ? v_load_n(bias + i, n - i) : v_zero();
-    v_store_n(to + i, affine(v_load_n(from + i, n - i), c, s, weight ? &w : NULL, bias ? &b : NULL), n - i);
-  }
+  if (i == n) return;
+  vf w = weight ? v_load_n(weight + i, n - i) : v_zero(), b = bias ? v_load_n(bias + i, n - i) : v_zero();
+  v_store_n(y0 + i, affine(v_load_n(x0 + i, n - i), c0, s0, weight ? &w : NULL, bias ? &b : NULL), n - i);
+  if (rows > 1) v_store_n(y1 + i, affine(v_load_n(x1 + i, n - i), c1, s1, weight ? &w : NULL, bias ? &b : NULL), n - i);
 }
 
-/* to = (from - center) * inverse * weight + bias; a loop for each choice of what is there. */
-static void write_row(float *to, const float *from, const norm_param *p, float center, float inverse) {
-  if (p->weight && p->bias) write_as(to, from, p->length, center, inverse, p->weight, p->bias);
-  else if (p->weight) write_as(to, from, p->length, center, inverse, p->weight, NULL);
-  else if (p->bias) write_as(to, from, p->length, center, inverse, NULL, p->bias);
-  else write_as(to, from, p->length, center, inverse, NULL, NULL);
+/* A loop for each choice of what is there. */
+V_INLINE void write_some(float *const *to, const float *const *from, int rows, const norm_param *p,
+                         const norm_stats *stats) {
+  if (p->weight && p->bias) write_as(to, from, rows, p->length, stats, p->weight, p->bias);
+  else if (p->weight) write_as(to, from, rows, p->length, stats, p->weight, NULL);
+  else if (p->bias) write_as(to, from, rows, p->length, stats, NULL, p->bias);
+  else write_as(to, from, rows, p->length, stats, NULL, NULL);
+}
+static void write_rows(float *const *to, const float *const *from, int rows, const norm_param *p,
+                       const norm_stats *stats) {
+  int r = 0;
+  for (; r + 2 <= rows; r += 2) write_some(to + r, from + r, 2, p, stats + r);
+  if (r < rows) write_some(to + r, from + r, 1, p, stats + r);
 }
 
-/* 1 / deviation, or 1 / root mean square, of a sum of squares. */
-static float inverse_of(float sum, const norm_param *p) {
-  return (float)(1 / sqrt((double)sum / (double)p->length + p->eps));
-}
-
-static float mean_of(const float *row, const norm_param *p) {
-  return (float)((double)sum_of(row, p->length, v_zero()) / (double)p->length);
-}
+/* Rows whose statistics are taken together, so that what is left of one overlaps with the next; they stay in the
+ * first-level cache. */
+static int64_t rows_together(const norm_param *p) { return p->length <= 1024 ? TOGETHER : 2; }
 
 static const float *vector_of(const base_call *call, uint32_t i) {
   const base_tensor *t = base_in(call, i);
@@ -57,9 +120,9 @@ static const float *vector_of(const base_call *call, uint32_t i) {
 }
 
 /* Rows are the dimensions [axis, rank) of operand 0. */
-static norm_param param_of(const base_call *call, int64_t axis, double eps, uint32_t weight) {
+static norm_param param_of(const base_call *call, int64_t axis, double eps, uint32_t weight, bool centered) {
   const base_tensor *x = base_in(call, 0);
-  norm_param p = {vector_of(call, weight), vector_of(call, weight + 1), 1, 1, eps};
+  norm_param p = {vector_of(call, weight), vector_of(call, weight + 1), 1, 1, (float)eps, centered};
   if (axis < 0) axis += x->rank;
   for (int32_t i = 0; i < x->rank; i++) *(i < axis ? &p.rows : &p.length) *= x->dims[i];
   return p;
@@ -75,7 +138,7 @@ static void fill_nan(const base_tensor *t) {
 static td_status normalise(const base_call *call, bool centered) {
   const base_tensor *y = base_out(call, 0), *mean = centered ? base_out(call, 1) : NULL,
                     *scale = base_out(call, centered ? 2 : 1);
-  norm_param p = param_of(call, base_attr_int(call->attrs, AXIS), base_attr_float(call->attrs, EPS), 1);
+  norm_param p = param_of(call, base_attr_int(call->attrs, AXIS), base_attr_float(call->attrs, EPS), 1, centered);
   const float *x = base_in(call, 0)->data;
   if (p.rows * p.length == 0) {
     if (call->worker == 0) {
@@ -84,17 +147,22 @@ static td_status normalise(const base_call *call, bool centered) {
     }
     return TD_OK;
   }
-  int64_t each;
+  int64_t each, together = rows_together(&p);
   uint32_t total = row_tasks(p.rows, p.length, &each);
   for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
-    for (int64_t r = task * each; r < base_min_i64(p.rows, (task + 1) * each); r++) {
-      const float *row = x + r * p.length;
-      float center = centered ? mean_of(row, &p) : 0;
-      float squares = centered ? spread_of(row, p.length, v_set(center)) : square_sum_of(row, p.length, v_zero());
-      float inverse = inverse_of(squares, &p);
-      if (y) write_row((float *)y->data + r * p.length, row, &p, center, inverse);
-      if (mean) ((float *)mean->data)[r] = center;
-      if (scale) ((float *)scale->data)[r] = inverse;
+    for (int64_t r = task * each, end = base_min_i64(p.rows, r + each); r < end; r += together) {
+      int rows = (int)base_min_i64(together, end - r);
+      const float *from[TOGETHER];
+      float *to[TOGETHER];
+      norm_stats stats[TOGETHER];
+      for (int k = 0; k < rows; k++) {
+        from[k] = x + (r + k) * p.length;
+        to[k] = y ? (float *)y->data + (r + k) * p.length : NULL;
+        stats[k] = stats_of(from[k], &p);
+        if (mean) ((float *)mean->data)[r + k] = stats[k].center;
+        if (scale) ((float *)scale->data)[r + k] = stats[k].inverse;
+      }
+      if (y) write_rows(to, from, rows, &p, stats);
     }
   return TD_OK;
 }
@@ -110,16 +178,24 @@ static void add_rows(float *to, const float *x, const float *y, int64_t n) {
 /* Outputs: the norm of x + y, and x + y itself, which may be unwanted. Either operand may be pitched. */
 td_status KERN_NAME(add_layer_norm)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_in(call, 1), *out = base_out(call, 0), *sum = base_out(call, 1);
-  norm_param p = param_of(call, -1, base_attr_float(call->attrs, 0), 2);
+  norm_param p = param_of(call, -1, base_attr_float(call->attrs, 0), 2, true);
   if (p.rows * p.length == 0) return TD_OK;
-  int64_t each, x_pitch = kern_pitch(x), y_pitch = kern_pitch(y);
+  int64_t each, together = rows_together(&p), x_pitch = kern_pitch(x), y_pitch = kern_pitch(y);
   uint32_t total = row_tasks(p.rows, p.length, &each);
   for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
-    for (int64_t r = task * each; r < base_min_i64(p.rows, (task + 1) * each); r++) {
-      float *to = (float *)out->data + r * p.length, *row = sum ? (float *)sum->data + r * p.length : to;
-      add_rows(row, (const float *)x->data + r * x_pitch, (const float *)y->data + r * y_pitch, p.length);
-      float center = mean_of(row, &p), squares = spread_of(row, p.length, v_set(center));
-      write_row(to, row, &p, center, inverse_of(squares, &p));
+    for (int64_t r = task * each, end = base_min_i64(p.rows, r + each); r < end; r += together) {
+      int rows = (int)base_min_i64(together, end - r);
+      float *to[TOGETHER];
+      const float *from[TOGETHER];
+      norm_stats stats[TOGETHER];
+      for (int k = 0; k < rows; k++) {
+        to[k] = (float *)out->data + (r + k) * p.length;
+        float *row = sum ? (float *)sum->data + (r + k) * p.length : to[k];
+        add_rows(row, (const float *)x->data + (r + k) * x_pitch, (const float *)y->data + (r + k) * y_pitch, p.length);
+        stats[k] = stats_of(row, &p);
+        from[k] = row;
+      }
+      write_rows(to, from, rows, &p, stats);
     }
   return TD_OK;
 }

@@ -104,13 +104,13 @@ static inline float nan_lowest(vf a) { return any_nan(a) > 0 ? NAN : v_lowest(a)
     return all[0];                                                                                           \
   }                                                                                                          \
   static inline vf load_##name(const float *from, int64_t width, vf start) {                                 \
-    vf x = width < V_LANES ? v_load_or(from, width, start) : v_load(from);                                   \
+    vf x = row_load(from, width, start);                                                                     \
     return value;                                                                                            \
   }                                                                                                          \
   static void columns_##name(float *to, const float *from, int64_t n, int64_t step, int64_t width) {         \
     const vf start = v_set(START), count = v_set((float)n);                                                  \
     (void)count;                                                                                             \
-    for (int64_t c = 0; c < width; c += V_LANES) v_store_n(to + c, start, base_min_i64(V_LANES, width - c)); \
+    for (int64_t c = 0; c < width; c += V_LANES) row_store(to + c, start, base_min_i64(V_LANES, width - c)); \
     int64_t k = 0;                                                                                           \
     for (; k + 8 <= n; k += 8, from += 8 * step)                                                             \
       for (int64_t c = 0; c < width; c += V_LANES) {                                                         \
@@ -120,17 +120,17 @@ static inline float nan_lowest(vf a) { return any_nan(a) > 0 ? NAN : v_lowest(a)
         vf b = COMBINE(load_##name(at + 2 * step, w, start), load_##name(at + 3 * step, w, start));          \
         vf d = COMBINE(load_##name(at + 4 * step, w, start), load_##name(at + 5 * step, w, start));          \
         vf e = COMBINE(load_##name(at + 6 * step, w, start), load_##name(at + 7 * step, w, start));          \
-        v_store_n(to + c, COMBINE(v_load_n(to + c, w), COMBINE(COMBINE(a, b), COMBINE(d, e))), w);           \
+        row_store(to + c, COMBINE(row_load(to + c, w, start), COMBINE(COMBINE(a, b), COMBINE(d, e))), w);    \
       }                                                                                                      \
     for (; k < n; k++, from += step)                                                                         \
       for (int64_t c = 0; c < width; c += V_LANES) {                                                         \
         int64_t w = base_min_i64(V_LANES, width - c);                                                        \
-        v_store_n(to + c, COMBINE(v_load_n(to + c, w), load_##name(from + c, w, start)), w);                 \
+        row_store(to + c, COMBINE(row_load(to + c, w, start), load_##name(from + c, w, start)), w);          \
       }                                                                                                      \
     for (int64_t c = 0; c < width; c += V_LANES) {                                                           \
       int64_t w = base_min_i64(V_LANES, width - c);                                                          \
-      vf x = v_load_n(to + c, w);                                                                            \
-      v_store_n(to + c, finish, w);                                                                          \
+      vf x = row_load(to + c, w, start);                                                                     \
+      row_store(to + c, finish, w);                                                                          \
     }                                                                                                        \
   }                                                                                                          \
   td_status KERN_NAME(name)(const base_call *call) {                                                         \

@@ -6,6 +6,13 @@
 
 enum { ROW_PIECE = 4096, ROW_TASK = 8192 /* elements of a task */ };
 
+/* v_load_or and v_store_n for 0 < n, which are slow where they are masked: mostly n == V_LANES. */
+V_INLINE vf row_load(const float *p, int64_t n, vf rest) { return n < V_LANES ? v_load_or(p, n, rest) : v_load(p); }
+V_INLINE void row_store(float *p, vf a, int64_t n) {
+  if (n < V_LANES) v_store_n(p, a, n);
+  else v_store(p, a);
+}
+
 /* float name(const float *row, int64_t n, vf a): the sum of `value`, which says it for a vector `x` of the row; `rest`
  * is an x that adds nothing. */
 #define ROW_SUM(name, rest, value)                                                    \

@@ -58,18 +58,19 @@ static void log_softmax_row(float *to, const float *row, int64_t n) {
 
 /* `width` <= V_LANES lanes side by side, elements of a lane `step` apart. */
 static void softmax_columns(float *to, const float *from, int64_t n, int64_t step, int64_t width, bool logarithm) {
-  vf largest = v_set(-INFINITY), sum = v_zero();
-  for (int64_t k = 0; k < n; k++) largest = v_max(largest, v_load_n(from + k * step, width));
+  const vf least = v_set(-INFINITY);
+  vf largest = least, sum = v_zero();
+  for (int64_t k = 0; k < n; k++) largest = v_max(largest, row_load(from + k * step, width, least));
   for (int64_t k = 0; k < n; k++) {
-    vf e = v_exp_flush(v_sub(v_load_n(from + k * step, width), largest));
-    if (!logarithm) v_store_n(to + k * step, e, width);
+    vf e = v_exp_flush(v_sub(row_load(from + k * step, width, least), largest));
+    if (!logarithm) row_store(to + k * step, e, width);
     sum = v_add(sum, e);
   }
   vf factor = logarithm ? v_log(sum) : v_div(v_set(1), sum);
   for (int64_t k = 0; k < n; k++) {
-    vf y = logarithm ? v_sub(v_sub(v_load_n(from + k * step, width), largest), factor)
-                     : v_mul(v_load_n(to + k * step, width), factor);
-    v_store_n(to + k * step, y, width);
+    vf y = logarithm ? v_sub(v_sub(row_load(from + k * step, width, least), largest), factor)
+                     : v_mul(row_load(to + k * step, width, least), factor);
+    row_store(to + k * step, y, width);
   }
 }
 

@@ -91,8 +91,9 @@ static void shares_are_recorded(void **state) {
   save_text("two.txt", two_layers);
   assert_int_equal(run(f, "bench --suite all --shapes two.txt --min-time 0.001 --record new.txt").status, 0);
   const char *text = slurp(f, "new.txt", NULL);
-  assert_starts(text, "two.txt first 0.");
-  assert_holds(text, "\ntwo.txt second 0.");
+  double first, second;
+  assert_int_equal(sscanf(text, "two.txt first %lf\ntwo.txt second %lf\n", &first, &second), 2);
+  assert_true(first > 0 && second > 0);
 }
 
 static void lines_that_are_no_layer_are_refused(void **state) {

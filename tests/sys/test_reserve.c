@@ -66,12 +66,44 @@ static void threads_run_and_end(void **state) {
   assert_true(sys_clock_ns() >= start);
 }
 
+static void pin_and_count(void *user) {
+  bool *results = user;
+  uint64_t start = sys_thread_clock_ns(), now;
+  results[0] = sys_thread_pin(0);
+  results[1] = !sys_thread_pin(1); /* of what is allowed now there is no second one */
+  while ((now = sys_thread_clock_ns()) == start) continue;
+  results[2] = now > start;
+}
+
+static void threads_keep_to_a_cpu(void **state) {
+  (void)state;
+  sys_thread thread;
+  bool results[3] = {false};
+  assert_int_equal(sys_thread_start(&thread, pin_and_count, results, NULL), TD_OK);
+  sys_thread_join(&thread);
+  assert_true(results[0] && results[1] && results[2]);
+}
+
+static void huge_pages_are_a_wish(void **state) {
+  (void)state;
+  size_t bytes = SYS_RESERVE_LEAST;
+  char *memory = sys_reserve(&bytes);
+  assert_non_null(memory);
+  sys_want_huge_pages(memory + 1, bytes - 1);
+  sys_want_huge_pages(memory + 1, 1);
+  memory[bytes - 1] = 1;
+  assert_int_equal(memory[0], 0);
+  sys_release(memory, bytes);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reserved_memory_is_zero_and_lazy),
       cmocka_unit_test(what_is_given_back_reads_as_zero),
       cmocka_unit_test(too_much_becomes_less),
       cmocka_unit_test(threads_run_and_end),
+      cmocka_unit_test(threads_keep_to_a_cpu),
+      cmocka_unit_test(huge_pages_are_a_wish),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,18 +75,18 @@ V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm256_srai_epi32(a, (int)n); } /*
 /* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   vf t[8];
-#pragma GCC unroll 4
+  V_UNROLL
   for (int i = 0; i < 4; i++) {
     t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
     t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
   }
-#pragma GCC unroll 4
+  V_UNROLL
   for (int i = 0; i < 4; i++) { /* r[4 q + j]: half L holds column 4 L + j of rows 4 q to 4 q + 3 */
     __m256d low = _mm256_castps_pd(t[i / 2 * 4 + i % 2]), high = _mm256_castps_pd(t[i / 2 * 4 + i % 2 + 2]);
     r[2 * i] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
     r[2 * i + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
   }
-#pragma GCC unroll 4
+  V_UNROLL
   for (int j = 0; j < 4; j++) {
     t[j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x20);
     r[4 + j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x31);

@@ -57,18 +57,18 @@ V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm512_srai_epi32(a, n); } /* arit
 /* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   vf t[16];
-#pragma GCC unroll 8
+  V_UNROLL
   for (int i = 0; i < 8; i++) {
     t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
     t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
   }
-#pragma GCC unroll 8
+  V_UNROLL
   for (int i = 0; i < 8; i++) { /* r[4 q + j]: lane of four L holds column 4 L + j of rows 4 q to 4 q + 3 */
     __m512d low = _mm512_castps_pd(t[i / 2 * 4 + i % 2]), high = _mm512_castps_pd(t[i / 2 * 4 + i % 2 + 2]);
     r[2 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
     r[2 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
   }
-#pragma GCC unroll 4
+  V_UNROLL
   for (int j = 0; j < 4; j++) {
     vf even = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88), odd = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
     t[j] = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88), t[4 + j] = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);

@@ -27,7 +27,8 @@ typedef struct strip {
   int64_t channels;     /* at least V_LANES */
   int64_t rows;         /* tap rows inside the image */
   uint32_t columns;     /* bit j: input column j of the strip is inside the image */
-  float low, high;      /* limits of what comes out */
+  bool limited;         /* what comes out is at least `low` and at most `high` */
+  float low, high;
 } strip;
 
 /* `whole`: no input column lies outside. */
@@ -41,20 +42,20 @@ V_INLINE void run_strip(const strip *of, int taps, int stride, int width, bool w
     uint32_t columns = s.columns;
     vf sum[8], tap[7];
     const vf start = s.bias ? v_load(s.bias + c) : v_zero();
-#pragma GCC unroll 8
+    V_UNROLL
     for (int i = 0; i < width; i++) sum[i] = start;
     for (int64_t r = s.rows; r > 0; r--, at += s.x_row, w += s.w_row) {
-#pragma GCC unroll 7
+      V_UNROLL
       for (int t = 0; t < taps; t++) tap[t] = v_load(w + t * s.pitch);
       int64_t third = at;
       if (!whole) OPAQUE(columns);
-#pragma GCC unroll 20
+      V_UNROLL
       for (int j = 0; j < (width - 1) * stride + taps; j++) {
         if (j % 3 == 0 && j) third += 3 * s.pitch;
         if (j % 3 == 0) OPAQUE(third);
         if (!whole && !(columns >> j & 1)) continue;
         const vf in = v_keep(v_load(s.x + third + j % 3 * s.pitch));
-#pragma GCC unroll 8
+        V_UNROLL
         for (int i = 0; i < width; i++) {
           const int t = j - i * stride;
           if (t >= 0 && t < taps) sum[i] = v_fma(in, tap[t], sum[i]);
@@ -62,10 +63,10 @@ V_INLINE void run_strip(const strip *of, int taps, int stride, int width, bool w
       }
     }
     float *y = s.y + c;
-#pragma GCC unroll 8
+    V_UNROLL
     for (int i = 0; i < width; i++, y += s.pitch) {
       OPAQUE(y);
-      v_store(y, v_min(high, v_max(low, sum[i])));
+      v_store(y, s.limited ? v_min(high, v_max(low, sum[i])) : sum[i]);
     }
   }
 }
@@ -227,6 +228,7 @@ static void run_task(const job *j, int64_t task) {
              .w_row = c->axis[2].kernel * j->channels,
              .pitch = j->channels,
              .channels = last - channel,
+             .limited = j->limits[0] > -INFINITY || j->limits[1] < INFINITY,
              .low = j->limits[0],
              .high = j->limits[1]};
   kern_epilogue rest = kern_epilogue_at(&j->rest, sample * c->out_size, channel);

@@ -19,16 +19,16 @@ td_status KERN_NAME(probe_peak)(const base_call *call) {
   const int64_t rounds = *(const int64_t *)base_in(call, 1)->data;
   const vf factor = v_set(start[0]), addend = v_set(start[1]);
   vf chain[CHAINS];
-#pragma GCC unroll 12
+  V_UNROLL
   for (int i = 0; i < CHAINS; i++) chain[i] = v_set(start[2 + i]);
   for (int64_t round = 0; round < rounds; round++) {
-#pragma GCC unroll 8
+    V_UNROLL
     for (int step = 0; step < STEPS; step++) {
-#pragma GCC unroll 12
+      V_UNROLL
       for (int i = 0; i < CHAINS; i++) chain[i] = v_fma(chain[i], factor, addend);
     }
   }
-#pragma GCC unroll 12
+  V_UNROLL
   for (int i = 1; i < CHAINS; i++) chain[0] = v_add(chain[0], chain[i]);
   *(float *)base_out(call, 0)->data = v_sum(chain[0]);
   *(double *)base_out(call, 1)->data = 2.0 * (double)rounds * STEPS * CHAINS * V_LANES;
@@ -40,13 +40,13 @@ td_status KERN_NAME(probe_read)(const base_call *call) {
   const float *from = base_in(call, 0)->data;
   const int64_t count = base_tensor_numel(base_in(call, 0)) / (STREAMS * V_LANES);
   vf sum[STREAMS];
-#pragma GCC unroll 8
+  V_UNROLL
   for (int i = 0; i < STREAMS; i++) sum[i] = v_zero();
   for (int64_t k = 0; k < count; k++, from += STREAMS * V_LANES) {
-#pragma GCC unroll 8
+    V_UNROLL
     for (int i = 0; i < STREAMS; i++) sum[i] = v_add(sum[i], v_load(from + i * V_LANES));
   }
-#pragma GCC unroll 8
+  V_UNROLL
   for (int i = 1; i < STREAMS; i++) sum[0] = v_add(sum[0], sum[i]);
   *(float *)base_out(call, 0)->data = v_sum(sum[0]);
   return TD_OK;
@@ -58,7 +58,7 @@ td_status KERN_NAME(probe_copy)(const base_call *call) {
   float *to = base_out(call, 0)->data;
   const int64_t count = base_tensor_numel(base_in(call, 0)) / (STREAMS * V_LANES);
   for (int64_t k = 0; k < count; k++, from += STREAMS * V_LANES, to += STREAMS * V_LANES) {
-#pragma GCC unroll 8
+    V_UNROLL
     for (int i = 0; i < STREAMS; i++) v_store(to + i * V_LANES, v_load(from + i * V_LANES));
   }
   return TD_OK;

@@ -20,7 +20,7 @@
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_winograd.h"
 
-#define EACH(i, n) _Pragma("GCC unroll 6") for (int i = 0; i < (n); i++)
+#define EACH(i, n) V_UNROLL for (int i = 0; i < (n); i++)
 /* A value that the compiler may not compute ahead in another register. */
 #define OPAQUE(x) __asm__("" : "+r"(x))
 

@@ -1,0 +1,100 @@
+/* ctest: threads */
+/* KERN_DEPTHWISE: neither the batch nor the number of workers changes a bit, in strips of any width and in the general
+ * form. What it computes is compared with the reference by tests/ops. */
+#include "kernels/run_kernel.h"
+
+#include "kernels/conv.h"
+
+typedef struct problem {
+  int64_t batch, channels, in, kernel, stride, dilation;
+  const char *act;
+} problem;
+
+static const problem problems[] = {
+    {3, 200, 15, 3, 1, 1, "relu"}, {2, 96, 16, 3, 2, 1, "silu"}, {3, 70, 7, 5, 1, 1, "none"},
+    {2, 144, 28, 5, 2, 1, "relu"}, {2, 80, 14, 7, 1, 1, "none"}, {2, 37, 19, 3, 1, 2, "hardswish"},
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+typedef struct layer {
+  run_kernel k;
+  base_arena *arena;
+  float *x, *w, *bias, *y;
+  int64_t in, out; /* elements of a sample */
+} layer;
+
+static layer make_layer(const kern_row *row, const problem *p) {
+  layer l = {.arena = base_arena_new(&base_libc_allocator)};
+  const int64_t reach = (p->kernel - 1) * p->dilation, pad = reach / 2,
+                side = (p->in + 2 * pad - reach - 1) / p->stride + 1;
+  const int64_t kernel[] = {p->kernel, p->kernel}, stride[] = {p->stride, p->stride};
+  const int64_t padding[] = {pad, pad, pad, pad}, dilation[] = {p->dilation, p->dilation};
+  const base_arg args[] = {ARG_INTS("kernel", kernel, 2),
+                           ARG_INTS("stride", stride, 2),
+                           ARG_INTS("padding", padding, 4),
+                           ARG_INTS("dilation", dilation, 2),
+                           ARG_INT("groups", p->channels),
+                           ARG_INT("channels", p->channels),
+                           ARG_INT("panel", 1),
+                           ARG_BOOL("channels_first", 0),
+                           ARG_STR("act", p->act),
+                           ARG_FLOAT("act_a", 0),
+                           ARG_FLOAT("act_b", 0),
+                           ARG_BOOL("act_late", 0)};
+  const int64_t x[] = {p->batch, p->in, p->in, p->channels}, y[] = {p->batch, side, side, p->channels};
+  const int64_t w[] = {p->kernel * p->kernel, p->channels};
+  l.in = p->in * p->in * p->channels;
+  l.out = side * side * p->channels;
+  l.x = run_floats(p->batch * l.in, 1);
+  l.w = run_floats(w[0] * w[1], 2);
+  l.bias = run_floats(p->channels, 3);
+  l.y = run_floats(p->batch * l.out, 4);
+  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, 12), .out = base_tensor_of(l.y, TD_F32, 4, y)};
+  l.k.in[0] = base_tensor_of(l.x, TD_F32, 4, x);
+  l.k.in[1] = base_tensor_of(l.w, TD_F32, 2, w);
+  l.k.in[KERN_IN_BIAS] = base_tensor_of(l.bias, TD_F32, 1, &p->channels);
+  return l;
+}
+
+static void free_layer(layer *l) {
+  base_arena_free(l->arena);
+  float *const owned[] = {l->x, l->w, l->bias, l->y};
+  for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+}
+
+static void expect_same_bits(layer *l, int64_t batch) {
+  run_kernel other = l->k;
+  float *y = run_floats(batch * l->out, 5);
+  for (uint32_t workers = 2; workers <= 3; workers++) {
+    memset(y, 0xee, (size_t)(batch * l->out) * sizeof *y);
+    other.out.data = y;
+    run_kernel_on(&other, workers);
+    assert_memory_equal(y, l->y, (size_t)(batch * l->out) * sizeof *y);
+  }
+  other.in[0].dims[0] = other.out.dims[0] = 1;
+  for (int64_t n = 0; n < batch; n++) {
+    other.in[0].data = l->x + n * l->in;
+    run_kernel_on(&other, 1);
+    assert_memory_equal(y, l->y + n * l->out, (size_t)l->out * sizeof *y);
+  }
+  free(y);
+}
+
+static void batch_and_workers_change_nothing(void **state) {
+  (void)state;
+  uint32_t levels;
+  kern_levels(&levels);
+  for (uint32_t i = 0; i < levels * PROBLEMS; i++) {
+    const kern_row *row = run_row(KERN_DEPTHWISE, i / PROBLEMS);
+    if (!row) continue;
+    layer l = make_layer(row, &problems[i % PROBLEMS]);
+    run_kernel_on(&l.k, 1);
+    expect_same_bits(&l, problems[i % PROBLEMS].batch);
+    free_layer(&l);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(batch_and_workers_change_nothing)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -49,10 +49,14 @@ static const ir_node_def *movable_linear(passes_edit *e, ir_value v, const ir_ty
 static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *type, ir_value *out) {
   int64_t sizes[BASE_MAX_RANK];
   const ir_node_def *node;
-  while ((node = passes_producer(e, v, "aten::view")) && is_dense(e, node->in[0])) v = node->in[0];
+  bool alone = true; /* nobody else sees what is passed by */
+  while ((node = passes_producer(e, v, "aten::view")) && is_dense(e, node->in[0])) {
+    alone = alone && passes_uses(e, v) == 1;
+    v = node->in[0];
+  }
   *out = v;
   if (ir_type_equal(ir_type_of(e->graph, v), type)) return TD_OK;
-  if ((node = movable_linear(e, v, type))) {
+  if (alone && (node = movable_linear(e, v, type))) {
     const ir_node_def linear = *node;
     ir_type inner = *type;
     const ir_type *x = ir_type_of(e->graph, linear.in[0]);

@@ -67,6 +67,26 @@ static void views_move_in_front_of_products(void **state) {
               "%5 = aten::view(%4, %2) {zero_copies = false}: f32[6]\n"
               "%6 = aten::view(%4, %3) {zero_copies = false}: f32[3, 1, 2]\n"
               "output \"a\" %5\noutput \"b\" %6\n");
+  /* the view between is wanted, too: the product would be computed twice */
+  expect_change("views",
+                "input %0 \"x\": f32[3, 2]\n"
+                "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
+                "const %2: i64[1] = {6}\n"
+                "const %3: i64[3] = {3, 1, 2}\n"
+                "%4 = td::linear(%0, %1) {n = 2}\n"
+                "%5 = aten::view(%4, %2)\n"
+                "%6 = aten::view(%5, %3)\n"
+                "output \"a\" %5\noutput \"b\" %6\n",
+                "input %0 \"x\": f32[3, 2]\n"
+                "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
+                "const %2: i64[1] = {6}\n"
+                "const %3: i64[3] = {3, 1, 2}\n"
+                "%4 = td::linear(%0, %1) {trans_w = false, n = 2, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[3, 2]\n"
+                "%5 = aten::view(%4, %2) {zero_copies = false}: f32[6]\n"
+                "%6 = aten::view(%4, %3) {zero_copies = false}: f32[3, 1, 2]\n"
+                "output \"a\" %5\noutput \"b\" %6\n",
+                1);
 }
 
 int main(void) {

@@ -245,6 +245,16 @@ static td_status tokens(site *s, ir_value v, const int64_t *order, double *facto
   return add_permute(s, v, order, 4, out);
 }
 
+/* Ends a site: what was retold on the way to something simpler goes. */
+static td_status finish(site *s, ir_value out) {
+  passes_edit *e = s->e;
+  bool same = same_type(e, out, ir_node_of(e->graph, s->at)->out[0]);
+  if (same) TRY(passes_take_place(e, s->at, out));
+  for (uint32_t i = s->seen_count; i-- > 0;)
+    if (s->seen[i].to.id != s->seen[i].from.id) passes_drop(e, s->seen[i].to);
+  return TD_OK;
+}
+
 /* ---- the result ---- */
 
 static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2};
@@ -266,7 +276,7 @@ static td_status rewrite(site *s) {
   TRY(attend(s, in, &out));
   TRY(add_permute(s, out, swap_heads, 4, &out));
   if (ir_type_of(e->graph, old)->rank == 3) TRY(add_ints(s, "aten::squeeze", out, &first, 1, &out));
-  return same_type(e, out, old) ? passes_take_place(e, s->at, out) : TD_OK;
+  return finish(s, out);
 }
 
 /* ---- masks ---- */
@@ -464,7 +474,7 @@ static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) 
   } else {
     TRY(add_permute(&s, out, swap_heads, 4, &out));
   }
-  return same_type(e, out, node.out[0]) ? passes_take_place(e, id, out) : TD_OK;
+  return finish(&s, out);
 }
 
 /* ---- masks that repeat rows ---- */

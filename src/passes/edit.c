@@ -118,6 +118,12 @@ static void drop(passes_edit *e, ir_node node, uint32_t depth) {
   }
 }
 
+void passes_drop(passes_edit *e, ir_value v) {
+  ir_node made_by = ir_value_of(e->graph, v)->node;
+  const ir_node_def *node = made_by.id ? ir_node_of(e->graph, made_by) : NULL;
+  if (node && node->op && node->out_count == 1 && !node->block_count && passes_uses(e, v) == 0) drop(e, made_by, 0);
+}
+
 td_status passes_take_place(passes_edit *e, ir_node node, ir_value with) {
   ir_value old = ir_node_of(e->graph, node)->out[0];
   if (!uses_of(e, with)) return base_no_memory(e->err, "a pass");

@@ -47,6 +47,8 @@ td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spe
                      ir_value *out);
 /* `with` takes the place of output 0 of `node`, which goes, with whatever was there for it alone. Counts one change. */
 td_status passes_take_place(passes_edit *e, ir_node node, ir_value with);
+/* Removes the node that gives `v`, and what was there for it alone, where nobody uses it. */
+void passes_drop(passes_edit *e, ir_value v);
 /* Attributes by name; the operator must have them. */
 uint32_t passes_attr(const ir_op *op, const char *name);
 int64_t passes_int(const ir_node_def *node, const char *name);

@@ -96,6 +96,12 @@ static void read_order(const ir_node_def *node, int32_t rank, int64_t *order) {
   for (int32_t i = 0; i < rank; i++) order[i] = !count ? rank - 1 - i : dims[i] < 0 ? dims[i] + rank : dims[i];
 }
 
+static bool is_identity(const int64_t *order, int32_t rank) {
+  int32_t i = 0;
+  while (i < rank && order[i] == i) i++;
+  return i == rank;
+}
+
 /* Axes of more than one element keep their order. */
 static bool moves_nothing(const ir_type *from, const int64_t *order) {
   int64_t last = -1;
@@ -121,6 +127,7 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
     source = before->in[0];
     type = ir_type_of(e->graph, source);
   }
+  if (is_identity(order, rank)) return passes_take_place(e, id, source);
   if (view_sizes(type, sizes) && is_dense(e, source) && moves_nothing(type, order))
     return reshape_instead(e, id, source);
   if (!before) return TD_OK;

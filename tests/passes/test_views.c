@@ -8,11 +8,12 @@ static void permutations_join(void **state) {
                 "%1 = aten::permute(%0) {dims = [1, 0, 2]}\n"
                 "%2 = aten::permute(%1) {dims = [1, 0, 2]}\n"
                 "%3 = aten::permute(%1) {dims = [2, 0, -2]}\n"
-                "output \"a\" %2\noutput \"b\" %3\n",
+                "%4 = aten::permute(%3) {dims = [0, 1, 2]}\n"
+                "output \"a\" %2\noutput \"b\" %4\n",
                 "input %0 \"x\": f32[2, 3, n]\n"
                 "%1 = aten::permute(%0) {dims = [2, 1, 0]}: f32[n, 3, 2]\n"
                 "output \"a\" %0\noutput \"b\" %1\n",
-                2);
+                3);
 }
 
 static void what_moves_nothing_is_a_view(void **state) {

@@ -101,6 +101,29 @@ static td_status offset_tables(const base_call *call, pad_map map, const int64_t
   return TD_OK;
 }
 
+/* `count` copies of one element. */
+static void fill_run(const base_tensor *out, int64_t to, const void *element, int64_t count) {
+  if (count > 0) ops_move_run(out->dtype, out->data, to, element, 0, 1);
+  for (int64_t done = 1; done < count; done *= 2)
+    ops_move_run(out->dtype, out->data, to + done, out->data, to, base_min_i64(done, count - done));
+}
+
+/* One row of the result from the row of x at element `from`: what lies inside is one run where x is dense. */
+static void pad_row(const base_tensor *x, const base_tensor *out, int64_t to, int64_t from, const int64_t *table,
+                    int64_t begin, const void *fill) {
+  int64_t length = out->dims[out->rank - 1], step = x->strides[x->rank - 1];
+  int64_t first = base_min_i64(base_max_i64(begin, 0), length);
+  int64_t last = base_max_i64(first, base_min_i64(length, begin + x->dims[x->rank - 1]));
+  if (step == 1 && first < last)
+    ops_move_run(x->dtype, out->data, to + first, x->data, from + table[first], last - first);
+  for (int64_t i = 0; i < length; i++) {
+    if (step == 1 && i == first) i = last;
+    if (i == length) break;
+    bool inside = table[i] >= 0;
+    ops_move_run(x->dtype, out->data, to + i, inside ? x->data : fill, inside ? from + table[i] * step : 0, 1);
+  }
+}
+
 static td_status pad(const base_call *call, pad_map map, uint32_t axes_operand) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const base_tensor *value = map == map_constant ? base_in(call, 2) : NULL;
@@ -111,18 +134,25 @@ static td_status pad(const base_call *call, pad_map map, uint32_t axes_operand) 
   TRY(offset_tables(call, map, begin, table));
   bool given = value && base_tensor_numel(value) > 0;
   const void *fill = given ? value->data : zero;
+  if (out->rank == 0) {
+    ops_move_run(x->dtype, out->data, 0, x->data, 0, 1);
+    return TD_OK;
+  }
   base_walk w;
-  base_walk_start(&w, out->rank, out->dims, 0, NULL);
+  int32_t last = out->rank - 1;
+  base_walk_start(&w, last, out->dims, 0, NULL);
   int64_t to = 0;
   do {
     int64_t from = 0;
     bool inside = true;
-    for (int32_t d = 0; d < out->rank && inside; d++) {
+    for (int32_t d = 0; d < last && inside; d++) {
       int64_t at = table[d][w.index[d]];
       inside = at >= 0;
       from += at * x->strides[d];
     }
-    ops_move_run(x->dtype, out->data, to++, inside ? x->data : fill, inside ? from : 0, 1);
+    if (inside) pad_row(x, out, to, from, table[last], begin[last], fill);
+    else fill_run(out, to, fill, out->dims[last]);
+    to += out->dims[last];
   } while (base_walk_next(&w));
   return TD_OK;
 }

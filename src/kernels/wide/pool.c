@@ -7,7 +7,7 @@
 #include "kernels/pool.h"
 
 enum { BLOCK = 4 }; /* vectors of channels at a time */
-enum { TASK_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
+enum { FEW_ROWS = 16, FEW_CHANNELS = BLOCK * V_LANES, MOST_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
 
 /* One spatial dim: element k of output o's window is input element o * stride - begin + k * dilation. */
 typedef struct axis {
@@ -132,6 +132,10 @@ V_INLINE void pool_pixel(const pool *p, window *w, bool mean, int64_t first, int
     w->at = image + c;
     pool_block(BLOCK, V_LANES, p, w, mean, (float)count, to + c);
   }
+  for (; c + 2 * V_LANES <= last; c += 2 * V_LANES) {
+    w->at = image + c;
+    pool_block(2, V_LANES, p, w, mean, (float)count, to + c);
+  }
   for (; c + V_LANES <= last; c += V_LANES) {
     w->at = image + c;
     pool_block(1, V_LANES, p, w, mean, (float)count, to + c);
@@ -156,15 +160,16 @@ V_INLINE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, int
 V_INLINE td_status run(const base_call *call, bool mean) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   const pool p = open_pool(call);
-  int64_t rows = p.batch * p.axis[0].out * p.axis[1].out, parts = (p.channels + TASK_CHANNELS - 1) / TASK_CHANNELS;
+  int64_t rows = p.batch * p.axis[0].out * p.axis[1].out, width = rows < FEW_ROWS ? FEW_CHANNELS : MOST_CHANNELS;
+  int64_t parts = (p.channels + width - 1) / width;
   double work = (double)p.axis[0].kernel * (double)p.axis[1].kernel * (double)p.axis[2].kernel * (double)p.axis[2].out *
-                (double)base_min_i64(p.channels, TASK_CHANNELS);
+                (double)base_min_i64(p.channels, width);
   int64_t each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / work)));
   int64_t tasks = (rows + each - 1) / each * parts;
   for (int64_t t = base_call_first(call); t < tasks; t = base_call_next(call, (uint32_t)t)) {
-    int64_t part = t % parts * TASK_CHANNELS, row = t / parts * each;
+    int64_t part = t % parts * width, row = t / parts * each;
     for (int64_t end = base_min_i64(row + each, rows); row < end; row++)
-      pool_row(&p, mean, row, part, base_min_i64(part + TASK_CHANNELS, p.channels));
+      pool_row(&p, mean, row, part, base_min_i64(part + width, p.channels));
   }
   return TD_OK;
 }

@@ -244,9 +244,10 @@ static part part_seen(const layer *l, int64_t m0, int64_t m1) {
 
 typedef float v4 __attribute__((vector_size(16), may_alias, aligned(4)));
 
-/* Four pixels of four channels, `channel` apart, to pixels `pitch` apart. */
-V_INLINE void turn(const float *const from[4], float *to, int64_t pitch) {
-  v4 a = *(const v4 *)from[0], b = *(const v4 *)from[1], c = *(const v4 *)from[2], e = *(const v4 *)from[3];
+/* Four pixels from `at` on of four channels, to pixels `pitch` apart. */
+V_INLINE void turn(const float *const from[4], int64_t at, float *to, int64_t pitch) {
+  v4 a = *(const v4 *)(from[0] + at), b = *(const v4 *)(from[1] + at);
+  v4 c = *(const v4 *)(from[2] + at), e = *(const v4 *)(from[3] + at);
   v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ce = __builtin_shufflevector(c, e, 0, 4, 1, 5);
   *(v4 *)to = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
   *(v4 *)(to + pitch) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
@@ -256,17 +257,16 @@ V_INLINE void turn(const float *const from[4], float *to, int64_t pitch) {
   *(v4 *)(to + 3 * pitch) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
 }
 
-/* Writes up to 3 floats behind each pixel, which the next one then gets right: the last channels go first. `to` has
- * room for them behind the line. */
+/* Writes up to 3 floats behind each pixel, which the next pixel or the channels in front then get right: pixels go up,
+ * channels down. `to` has room for them behind the line. */
 static void convert_line(const layer *l, const float *from, int64_t pixels, float *to) {
-  int64_t channels = l->pixel, i = 0;
-  for (; i + 4 <= pixels; i += 4)
-    for (int64_t c = (channels - 1) / 4 * 4; c >= 0; c -= 4) {
-      const float *rows[4];
-      for (int64_t k = 0; k < 4; k++) rows[k] = from + base_min_i64(c + k, channels - 1) * l->channel + i;
-      turn(rows, to + i * channels + c, channels);
-    }
-  for (; i < pixels; i++)
+  int64_t channels = l->pixel, whole = pixels / 4 * 4;
+  for (int64_t c = (channels - 1) / 4 * 4; c >= 0; c -= 4) {
+    const float *rows[4];
+    for (int64_t k = 0; k < 4; k++) rows[k] = from + base_min_i64(c + k, channels - 1) * l->channel;
+    for (int64_t i = 0; i < whole; i += 4) turn(rows, i, to + i * channels + c, channels);
+  }
+  for (int64_t i = whole; i < pixels; i++)
     for (int64_t c = 0; c < channels; c++) to[i * channels + c] = from[c * l->channel + i];
 }
 

@@ -353,6 +353,7 @@ static const conv_case forward_cases[] = {
     /* nothing */
     {2, 0, 3, 4, 1, .in = {5, 5}, .kernel = {3, 3}, .parts = BIAS},
     {2, 1, 0, 4, 1, .in = {3, 3}, .kernel = {2, 2}, .parts = BIAS, ACT(relu)},
+    {2, 1, 0, 4, 1, .in = {5, 4}, .kernel = {2, 2}, .channels_first = true, .parts = BIAS},
     {2, 1, 3, 0, 1, .in = {3, 3}, .kernel = {1, 1}},
     {2, 1, 7, 1, 1, .in = {1, 1}, .kernel = {1, 1}, .parts = BIAS, ACT(hard_sigmoid)},
     {2, 1, 3, 16, 1, .in = {0, 2}, .kernel = {2, 1}, PAD_1, .parts = BIAS},

@@ -18,7 +18,7 @@
 /* Rows of taps are runs up to here: then copies at the image's borders cost more than a longer table. */
 enum { FEW_CHANNELS = 48, LONGEST_ROW = 256 };
 /* Of a tile: their pointers stay in registers. */
-enum { MOST_ROWS = 12 };
+enum { MOST_ROWS = 9 };
 /* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
 enum { TASKS = 24, TASK_WORK = 16384 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
@@ -347,7 +347,7 @@ static void run_task(const layer *l, desk *d, int64_t task) {
              .m0 = map + gemm_split(l->pixels, l->m_blocks, m),
              .m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1)};
   b.tiles = (b.m1 - b.m0 + l->tile_rows - 1) / l->tile_rows;
-  if (l->c.channels_first) {
+  if (l->c.channels_first && l->runs) {
     const layer converted = convert_lines(l, d, b.m0, b.m1);
     fill_table(&converted, d, b.group, b.m0, b.m1);
   } else {
@@ -372,7 +372,7 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   float *zeros = base_call_scratch(call, span, sizeof *zeros);
   d->table = base_call_scratch(call, (size_t)most, (size_t)l->runs * sizeof *d->table);
   d->patches = base_call_scratch(call, (size_t)copied, (size_t)(l->runs * l->span) * sizeof *d->patches);
-  if (l->c.channels_first) {
+  if (l->c.channels_first && l->runs) {
     int64_t rows = ((most / a[2].out + 1) * a[1].stride + (a[1].kernel - 1) * a[1].dilation + 1);
     bool planes = a[0].in > 1 || a[0].out > 1;
     lines = planes ? a[0].in * a[1].in : base_min_i64(rows, a[1].in);

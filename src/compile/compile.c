@@ -36,8 +36,9 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
                 .scratch = scratch,
                 .err = err,
                 .slot_of = base_new(scratch, uint32_t, values),
+                .parts = base_new(scratch, lower_part, values),
                 .uses = base_new(scratch, uint32_t, values)};
-  if (!l.slot_of || !l.uses) return base_no_memory(err, "the plan");
+  if (!l.slot_of || !l.parts || !l.uses) return base_no_memory(err, "the plan");
   memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
   ir_count_uses(graph, l.uses);
   plan->dims = graph->dims; /* shared: the graph outlives the plan */

@@ -3,24 +3,46 @@
 #define COMPILE_COMPILE_PRIV_H
 #include "compile/compile.h"
 
+struct kern_row;
+
+/* How the elements of a slot lie: densely; the last dimension densely, in rows of one pitch; in any way. */
+enum { LOWER_DENSE, LOWER_PITCHED, LOWER_STRIDED };
+
+/* A value that is made inside the result of a join: from `at` on along `axis` of `whole`. See join.c. */
+typedef struct lower_part {
+  ir_value whole; /* none: the value has a place of its own */
+  int64_t at;
+  int32_t axis;
+  bool made_there; /* by its own step; else that makes it elsewhere, and it is copied */
+  bool joined;     /* the value is a join whose operands are parts of it, or of its whole */
+} lower_part;
+
 typedef struct lowering {
   const ir_graph *graph;
   const compile_setting *setting;
   plan_exe *plan;
   base_arena *scratch;
   uint32_t *slot_of; /* per value; PLAN_NONE: none yet */
-  bool *strided;     /* per slot: a view or constant that may not be dense */
-  uint32_t strided_cap;
-  uint32_t *uses;  /* per value */
-  bool open_sizes; /* some step's work is not known */
+  uint8_t *layout;   /* per slot: LOWER_*, as far as it is known now */
+  uint32_t layout_cap;
+  lower_part *parts; /* per value */
+  uint32_t *uses;    /* per value */
+  bool open_sizes;   /* some step's work is not known */
   td_error *err;
 } lowering;
 
 /* Steps and slots for every node of the graph, outputs included. */
 td_status lower_graph(lowering *l);
+/* Sizes are known once the input shapes are. */
+bool lower_is_planned(const lowering *l, const ir_type *type);
+/* The kernel that the node is run by; NULL: its reference. */
+td_status lower_find_kernel(lowering *l, const ir_node_def *node, const struct kern_row **kernel);
+/* Fills l->parts. */
+td_status lower_find_joins(lowering *l);
 /* Sets first and last of arena roots; with `in_place`, lets results take the place of operands that die at their step.
  */
 td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err);
 /* The copy step: dense copy of any value. */
 extern const plan_function lower_copy_planned, lower_copy_tail;
+void lower_copy_work(const base_call *call, double *flops, double *bytes); /* of a kernel that copies */
 #endif

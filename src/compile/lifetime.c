@@ -65,7 +65,7 @@ static uint32_t current_root(plan_exe *plan, uint32_t slot) {
 /* May the output `out` of step `number` be written over operand slot `in`? Its memory must die here, be all its own,
  * and be read by no other operand. */
 static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t out) {
-  if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA ||
+  if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA || plan->slots.at[in].part_of != PLAN_NONE ||
       !same_size(&plan->slots.at[in], &plan->slots.at[out]))
     return false;
   const plan_step *s = &plan->steps.at[number];

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* Sizes are known once the input shapes are. */
-static bool is_planned(const lowering *l, const ir_type *type) {
+bool lower_is_planned(const lowering *l, const ir_type *type) {
   if (type->kind > IR_BOOL) return false;
   for (int32_t i = 0; i < type->rank; i++)
     if (type->dims[i] == BASE_DIM_NONE || base_dim_from_data(&l->plan->dims, type->dims[i])) return false;
@@ -18,17 +17,20 @@ static td_status new_slot(lowering *l, const ir_type *type, plan_place place, ui
   if (!s) return base_no_memory(l->err, "a slot");
   *index = l->plan->slots.count - 1;
   bool tensor = type->kind <= IR_BOOL;
-  *s = (plan_slot){
-      .place = place, .dtype = tensor ? type->dtype : TD_INVALID, .rank = tensor ? type->rank : -1, .root = *index};
+  *s = (plan_slot){.place = place,
+                   .dtype = tensor ? type->dtype : TD_INVALID,
+                   .rank = tensor ? type->rank : -1,
+                   .root = *index,
+                   .part_of = PLAN_NONE};
   for (int32_t i = 0; i < s->rank; i++) s->dims[i] = type->dims[i];
   if (place == PLAN_TAIL || s->dtype == TD_STRING) l->plan->needs_tail = true; /* strings are kept there */
-  if (*index >= l->strided_cap) {
-    uint32_t cap = l->strided_cap ? l->strided_cap * 2 : 256;
-    bool *strided = base_new(l->scratch, bool, cap);
-    if (!strided) return base_no_memory(l->err, "a slot");
-    if (l->strided_cap) memcpy(strided, l->strided, l->strided_cap * sizeof *strided);
-    l->strided = strided;
-    l->strided_cap = cap;
+  if (*index >= l->layout_cap) {
+    uint32_t cap = l->layout_cap ? l->layout_cap * 2 : 256;
+    uint8_t *layout = base_new(l->scratch, uint8_t, cap);
+    if (!layout) return base_no_memory(l->err, "a slot");
+    if (l->layout_cap) memcpy(layout, l->layout, l->layout_cap * sizeof *layout);
+    l->layout = layout;
+    l->layout_cap = cap;
   }
   return TD_OK;
 }
@@ -43,8 +45,38 @@ static td_status slot_for_value(lowering *l, ir_value v, plan_place place, uint3
   return TD_OK;
 }
 
+/* The slot of a join's result, or of the value that it is made in; made when it is first needed. */
+static td_status slot_for_whole(lowering *l, ir_value v, uint32_t *index) {
+  *index = l->slot_of[v.id];
+  return *index == PLAN_NONE ? slot_for_value(l, v, PLAN_ARENA, index) : TD_OK;
+}
+
+/* A slot for a value of `type` that is a part of another. */
+static td_status new_part(lowering *l, const lower_part *part, const ir_type *type, uint32_t *index) {
+  uint32_t whole;
+  TRY(slot_for_whole(l, part->whole, &whole));
+  TRY(new_slot(l, type, PLAN_ARENA, index));
+  plan_slot *slot = &l->plan->slots.at[*index];
+  slot->root = slot->part_of = whole;
+  slot->part_axis = part->axis;
+  slot->part_at = part->at;
+  bool dense = true;
+  for (int32_t i = 0; i < part->axis; i++) dense &= type->dims[i] == 1;
+  l->layout[*index] = dense ? LOWER_DENSE : LOWER_PITCHED;
+  return TD_OK;
+}
+
+static td_status slot_for_part(lowering *l, ir_value v, uint32_t *index) {
+  TRY(new_part(l, &l->parts[v.id], ir_type_of(l->graph, v), index));
+  l->slot_of[v.id] = *index;
+  uint32_t name = plan_add_name(l->plan, ir_value_of(l->graph, v)->name);
+  if (name == PLAN_NONE) return base_no_memory(l->err, "a name");
+  l->plan->slots.at[*index].name = name;
+  return TD_OK;
+}
+
 static plan_place place_for(const lowering *l, const ir_type *type) {
-  return is_planned(l, type) ? PLAN_ARENA : PLAN_TAIL;
+  return lower_is_planned(l, type) ? PLAN_ARENA : PLAN_TAIL;
 }
 
 /* ---- constants ---- */
@@ -64,7 +96,7 @@ static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
   TRY(slot_for_value(l, v, PLAN_CONST, index));
   plan_slot *slot = &l->plan->slots.at[*index];
   memcpy(slot->strides, t->strides, sizeof slot->strides);
-  l->strided[*index] = !base_tensor_contiguous(t);
+  l->layout[*index] = base_tensor_contiguous(t) ? LOWER_DENSE : LOWER_STRIDED;
   size_t offset = 0;
   TRY(find_segment(l, t, &slot->segment, &offset));
   slot->offset = offset;
@@ -110,27 +142,35 @@ static td_status add_call(lowering *l, plan_step *step, const plan_function *f, 
   return new_step(l, step, &index);
 }
 
-/* A dense copy of slot `from`, which holds a value of `type`, in a slot of its own. */
-static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, uint32_t name, uint32_t *to) {
-  plan_place place = place_for(l, type);
-  TRY(new_slot(l, type, place, to));
+/* A copy of slot `from` in slot `to`. */
+static td_status add_move(lowering *l, uint32_t from, uint32_t to, uint32_t name) {
   plan_step step = {.kind = PLAN_CALL, .attrs = PLAN_NONE, .in_count = 1, .out_count = 1, .name = name};
   step.in = plan_add_operands(l->plan, &from, 1);
   if (step.in == PLAN_NONE) return base_no_memory(l->err, "a step");
-  const kern_row *row = l->setting->backend->kernels && place == PLAN_ARENA && type->dtype != TD_INVALID
-                            ? kern_select(KERN_COPY, type->dtype, l->setting->isa)
+  const plan_slot *target = &l->plan->slots.at[to];
+  const bool planned = target->place == PLAN_ARENA;
+  const kern_row *row = l->setting->backend->kernels && planned && target->dtype != TD_INVALID
+                            ? kern_select(KERN_COPY, target->dtype, l->setting->isa)
                             : NULL;
-  const plan_function wide = {
-      .name = row ? row->name : NULL, .run = row ? row->run : NULL, .parallel = row && row->flags & KERN_PARALLEL};
-  return add_call(l, &step, row ? &wide : place == PLAN_ARENA ? &lower_copy_planned : &lower_copy_tail, to);
+  const plan_function wide = {.name = row ? row->name : NULL,
+                              .run = row ? row->run : NULL,
+                              .parallel = row && row->flags & KERN_PARALLEL,
+                              .work = lower_copy_work};
+  return add_call(l, &step, row ? &wide : planned ? &lower_copy_planned : &lower_copy_tail, &to);
+}
+
+/* A dense copy of slot `from`, which holds a value of `type`, in a slot of its own. */
+static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, uint32_t name, uint32_t *to) {
+  TRY(new_slot(l, type, place_for(l, type), to));
+  return add_move(l, from, *to, name);
 }
 
 /* Can this node's result alias its first operand, and is the alias dense? */
 static bool is_view(const lowering *l, const ir_node_def *node, uint32_t source, bool *strided) {
   uint16_t flags = node->op->flags;
   if (!node->op->view || source == PLAN_NONE || base_dtype(l->plan->slots.at[source].dtype)->bits < 8) return false;
-  if (!(flags & IR_OP_VIEW) && (!(flags & IR_OP_VIEW_DENSE) || l->strided[source])) return false;
-  *strided = !(flags & IR_OP_VIEW_DENSE) || l->strided[source];
+  if (!(flags & IR_OP_VIEW) && (!(flags & IR_OP_VIEW_DENSE) || l->layout[source])) return false;
+  *strided = !(flags & IR_OP_VIEW_DENSE) || l->layout[source];
   return true;
 }
 
@@ -141,9 +181,9 @@ static uint32_t origin(lowering *l, const ir_node_def *node) {
 static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *step, bool strided) {
   uint32_t source = l->plan->operands.at[step->in], out;
   const ir_type *type = ir_type_of(l->graph, node->out[0]);
-  TRY(slot_for_value(l, node->out[0], is_planned(l, type) ? PLAN_VIEW : PLAN_TAIL, &out));
+  TRY(slot_for_value(l, node->out[0], lower_is_planned(l, type) ? PLAN_VIEW : PLAN_TAIL, &out));
   l->plan->slots.at[out].root = l->plan->slots.at[source].root;
-  l->strided[out] = strided;
+  l->layout[out] = strided ? LOWER_STRIDED : LOWER_DENSE;
   step->kind = PLAN_SHOW;
   plan_function f = {.name = node->op->name,
                      .op = node->op,
@@ -153,20 +193,36 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   return add_call(l, step, &f, &out);
 }
 
-/* The work of a node, and the kernel for it: NULL, the reference. */
-static td_status look_up(lowering *l, const ir_node_def *node, plan_step *step, const kern_row **kernel) {
-  const ir_info **in = base_new(l->scratch, const ir_info *, node->in_count + 1);
-  ir_info *out = base_new(l->scratch, ir_info, node->out_count + 1);
-  if (!in || !out) return base_no_memory(l->err, "a step");
+/* What is known of a node's operands and outputs. */
+static td_status gather(lowering *l, const ir_node_def *node, const ir_info ***in, ir_info **out) {
+  *in = base_new(l->scratch, const ir_info *, node->in_count + 1);
+  *out = base_new(l->scratch, ir_info, node->out_count + 1);
+  if (!*in || !*out) return base_no_memory(l->err, "a step");
   for (uint32_t i = 0; i < node->in_count; i++)
-    in[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
-  for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(l->graph, node->out[i])->info;
+    (*in)[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
+  for (uint32_t i = 0; i < node->out_count; i++) (*out)[i] = ir_value_of(l->graph, node->out[i])->info;
+  return TD_OK;
+}
+
+td_status lower_find_kernel(lowering *l, const ir_node_def *node, const kern_row **kernel) {
+  const ir_info **in;
+  ir_info *out;
+  *kernel = NULL;
+  if (!l->setting->backend->kernels || !node->op->kernel) return TD_OK;
+  TRY(gather(l, node, &in, &out));
+  const ir_kernel_query query = {node->attrs, in, node->in_count, out, node->out_count, l->setting->isa};
+  *kernel = node->op->kernel(&query);
+  return TD_OK;
+}
+
+static td_status find_work(lowering *l, const ir_node_def *node, plan_step *step) {
+  const ir_info **in;
+  ir_info *out;
   ir_work work;
+  TRY(gather(l, node, &in, &out));
   if (!ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work)) l->open_sizes = true;
   step->flops = work.flops;
   step->bytes = work.bytes;
-  const ir_kernel_query query = {node->attrs, in, node->in_count, out, node->out_count, l->setting->isa};
-  *kernel = l->setting->backend->kernels && node->op->kernel ? node->op->kernel(&query) : NULL;
   return TD_OK;
 }
 
@@ -191,12 +247,14 @@ static td_status settle_constant(lowering *l, uint32_t index, ir_value v) {
   slot->segment = l->plan->segments.count - 1;
   slot->offset = 0;
   base_strides(from->rank, from->dims, slot->strides);
-  l->strided[index] = false;
+  l->layout[index] = LOWER_DENSE;
   return TD_OK;
 }
 
 static bool suits(const lowering *l, uint32_t slot, uint32_t flags) {
-  return (!l->strided[slot] || flags & KERN_STRIDED_IN) && (!misaligned(l, slot) || flags & KERN_UNALIGNED_IN);
+  const uint32_t takes[] = {0, KERN_PITCHED_IN | KERN_STRIDED_IN, KERN_STRIDED_IN};
+  return (l->layout[slot] == LOWER_DENSE || flags & takes[l->layout[slot]]) &&
+         (!misaligned(l, slot) || flags & KERN_UNALIGNED_IN);
 }
 
 /* Operands that a kernel does not take as they stand are copied: constants once and for all, others in front of its
@@ -229,7 +287,8 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
   TRY(use_all(l, node->in, node->in_count, &step.in));
   if (step.name == PLAN_NONE || step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
   const kern_row *kernel = NULL;
-  TRY(look_up(l, node, &step, &kernel));
+  TRY(lower_find_kernel(l, node, &kernel));
+  TRY(find_work(l, node, &step));
   bool strided;
   if (node->in_count && node->out_count == 1 && is_view(l, node, l->plan->operands.at[step.in], &strided))
     return lower_view(l, node, &step, strided);
@@ -240,7 +299,8 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
     out[i] = PLAN_NONE;
     if (!l->uses[node->out[i].id] && i > 0) continue; /* nobody wants it */
     plan_place place = node->op->flags & IR_OP_DEFINES ? PLAN_TAIL : place_for(l, ir_type_of(l->graph, node->out[i]));
-    TRY(slot_for_value(l, node->out[i], place, &out[i]));
+    if (l->parts[node->out[i].id].made_there) TRY(slot_for_part(l, node->out[i], &out[i]));
+    else TRY(slot_for_value(l, node->out[i], place, &out[i]));
   }
   bool defines = node->op->flags & IR_OP_DEFINES;
   plan_function f = {.name = kernel ? kernel->name : node->op->name,
@@ -251,6 +311,43 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
                      .define = defines ? NULL : ir_define_outputs,
                      .check = defines ? NULL : ir_check_outputs};
   return add_call(l, &step, &f, out);
+}
+
+/* ---- joins ---- */
+
+/* Of a join only what is not in its place already is copied there. */
+static td_status lower_join(lowering *l, const ir_node_def *node) {
+  ir_value v = node->out[0];
+  const lower_part *own = &l->parts[v.id];
+  lower_part where = {.whole = own->whole.id ? own->whole : v, .at = own->at};
+  uint32_t slot, from, to;
+  if (own->whole.id) TRY(slot_for_part(l, v, &slot));
+  else TRY(slot_for_whole(l, v, &slot));
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    const ir_type *type = ir_type_of(l->graph, node->in[i]);
+    const lower_part *in = &l->parts[node->in[i].id];
+    int64_t dim = base_attr_int(node->attrs, 0);
+    where.axis = (int32_t)(dim < 0 ? dim + type->rank : dim);
+    if (in->whole.id != where.whole.id || in->at != where.at || in->axis != where.axis) {
+      TRY(use(l, node->in[i], &from));
+      TRY(new_part(l, &where, type, &to));
+      TRY(add_move(l, from, to, origin(l, node)));
+    }
+    where.at += type->dims[where.axis];
+  }
+  return TD_OK;
+}
+
+/* Parts that were made elsewhere are copied at once: whoever needs them reads them where they belong. */
+static td_status move_parts(lowering *l, const ir_node_def *node) {
+  for (uint32_t i = 0; i < node->out_count; i++) {
+    const ir_value v = node->out[i];
+    uint32_t from = l->slot_of[v.id], to;
+    if (!l->parts[v.id].whole.id || l->parts[v.id].made_there) continue;
+    TRY(slot_for_part(l, v, &to));
+    TRY(add_move(l, from, to, origin(l, node)));
+  }
+  return TD_OK;
 }
 
 /* ---- regions ---- */
@@ -330,7 +427,7 @@ static td_status separate_results(lowering *l, const ir_block_def *block, const 
 static td_status loop_slots(lowering *l, const ir_node_def *node, const ir_block_def *body, uint32_t *params) {
   for (uint32_t i = 0; i < body->params.count; i++) {
     const ir_type *type = ir_type_of(l->graph, body->params.at[i]);
-    bool planned = is_planned(l, type) && (i == 0 || is_planned(l, ir_type_of(l->graph, node->out[i - 1])));
+    bool planned = lower_is_planned(l, type) && (i == 0 || lower_is_planned(l, ir_type_of(l->graph, node->out[i - 1])));
     TRY(slot_for_value(l, body->params.at[i], planned ? PLAN_ARENA : PLAN_TAIL, &params[i]));
     if (i > 0) l->slot_of[node->out[i - 1].id] = params[i];
   }
@@ -367,8 +464,12 @@ static td_status lower_block(lowering *l, ir_block block) {
   const ir_block_def *def = ir_block_of(l->graph, block);
   for (uint32_t i = 0; i < def->nodes.count; i++) {
     const ir_node_def *node = ir_node_of(l->graph, def->nodes.at[i]);
-    bool loops = node->block_count == 1;
-    td_status status = !node->block_count ? lower_node(l, node) : loops ? lower_loop(l, node) : lower_if(l, node);
+    bool loops = node->block_count == 1, joins = node->out_count > 0 && l->parts[node->out[0].id].joined;
+    td_status status = joins                ? lower_join(l, node)
+                       : !node->block_count ? lower_node(l, node)
+                       : loops              ? lower_loop(l, node)
+                                            : lower_if(l, node);
+    if (status == TD_OK && !joins && !node->block_count) status = move_parts(l, node);
     if (status != TD_OK)
       return base_error_name(l->err, status, "%s", node->origins.count ? node->origins.names[0] : node->op->name);
   }
@@ -402,7 +503,7 @@ static td_status lower_output(lowering *l, uint32_t index) {
   uint32_t slot;
   TRY(use(l, v, &slot));
   uint32_t place = l->plan->slots.at[l->plan->slots.at[slot].root].place;
-  if (l->strided[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, 0, &slot));
+  if (l->layout[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, 0, &slot));
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->outputs);
   if (!port) return base_no_memory(l->err, "an output");
   *port = (plan_port){
@@ -418,6 +519,7 @@ td_status lower_graph(lowering *l) {
   }
   const ir_block_def *top = ir_block_of(l->graph, l->graph->top);
   l->plan->aligned_inputs = l->setting->backend->kernels;
+  TRY(lower_find_joins(l));
   for (uint32_t i = 0; i < top->params.count; i++) TRY(lower_input(l, i));
   TRY(lower_block(l, l->graph->top));
   for (uint32_t i = 0; i < top->results.count; i++) TRY(lower_output(l, i));

@@ -19,7 +19,8 @@ enum {
   IR_OP_RANDOM = 64,     /* may not be folded or shared */
   IR_OP_REGION = 128,    /* prim::If, prim::Loop: has blocks, no reference */
   IR_OP_HOST = 256,      /* lists, strings, optionals: for the host; never a candidate for kernels */
-  IR_OP_LOOKUP = 512     /* reads of operand 0 only what comes out: gather, embedding */
+  IR_OP_LOOKUP = 512,    /* reads of operand 0 only what comes out: gather, embedding */
+  IR_OP_JOIN = 1024      /* out[0] is the operands side by side along the dimension that attribute 0 names */
 };
 
 /* An attribute: a constant given when the node is built. Attributes have fixed positions: a reference reads them by

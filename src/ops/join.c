@@ -162,6 +162,7 @@ OPS_DECLARE(join);
 const ir_op ops_join[] = {
     /* (x...): along dim */
     {.name = "aten::cat",
+     .flags = IR_OP_JOIN,
      .min_in = 1,
      .max_in = IR_VARIADIC,
      .out_count = 1,

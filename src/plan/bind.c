@@ -58,6 +58,14 @@ static td_status bind_slot(const plan_exe *plan, uint32_t index, const int64_t *
   return TD_OK;
 }
 
+/* A part has the strides of its whole, and begins inside it. */
+static void place_part(const plan_exe *plan, uint32_t index, plan_binding *b) {
+  const plan_slot *s = &plan->slots.at[index];
+  const base_tensor *whole = &b->tensors[s->part_of];
+  memcpy(b->tensors[index].strides, whole->strides, sizeof whole->strides);
+  b->offsets[index] += (size_t)(s->part_at * whole->strides[s->part_axis]) * (base_dtype(s->dtype)->bits / 8u);
+}
+
 static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_arena *arena, plan_binding *b,
                              td_error *err) {
   plan_interval *intervals = base_new(arena, plan_interval, (size_t)plan->slots.count + 1);
@@ -75,6 +83,8 @@ static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_are
   for (uint32_t i = 0; i < count; i++) b->offsets[owner[i]] = intervals[i].offset;
   for (uint32_t i = 0; i < plan->slots.count; i++)
     if (plan->slots.at[i].place == PLAN_ARENA) b->offsets[i] = b->offsets[plan->slots.at[i].root];
+  for (uint32_t i = 0; i < plan->slots.count; i++)
+    if (plan->slots.at[i].place == PLAN_ARENA && plan->slots.at[i].part_of != PLAN_NONE) place_part(plan, i, b);
   return TD_OK;
 }
 

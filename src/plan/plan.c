@@ -84,6 +84,10 @@ static td_status verify_slots(const plan_exe *plan, td_error *err) {
     const plan_slot *s = &plan->slots.at[i];
     if (s->root >= plan->slots.count || s->place > PLAN_TAIL || s->rank > BASE_MAX_RANK || s->name >= plan->names.count)
       return broken(err, "slot", i);
+    if (s->place == PLAN_ARENA && s->part_of != PLAN_NONE &&
+        (s->part_of >= plan->slots.count || plan->slots.at[s->part_of].place != PLAN_ARENA || s->part_axis < 0 ||
+         s->part_axis >= s->rank || plan->slots.at[s->part_of].rank != s->rank || s->part_at < 0))
+      return broken(err, "part of a slot", i);
     if (s->place == PLAN_CONST && s->segment >= plan->segments.count) return broken(err, "constant slot", i);
   }
   return TD_OK;

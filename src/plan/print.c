@@ -15,7 +15,9 @@ static void print_slot(const plan_exe *plan, uint32_t index, base_text *text) {
     base_dim_print(&plan->dims, s->dims[k], text);
   }
   base_text_print(text, "]");
-  if (s->root != index) base_text_print(text, " in s%u", s->root);
+  if (s->place == PLAN_ARENA && s->part_of != PLAN_NONE)
+    base_text_print(text, " part of s%u from %lld of dimension %d", s->part_of, (long long)s->part_at, s->part_axis);
+  else if (s->root != index) base_text_print(text, " in s%u", s->root);
   else if (s->place == PLAN_ARENA) base_text_print(text, " steps %u..%u", s->first, s->last);
   if (s->name) base_text_print(text, " # %s", plan_name(plan, s->name));
   base_text_print(text, "\n");

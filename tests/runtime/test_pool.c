@@ -155,7 +155,8 @@ static void much_work(const base_call *call, double *flops, double *bytes) {
 static uint32_t add_slot(plan_exe *plan, plan_place place, uint32_t first, uint32_t last) {
   plan_slot *s = base_vec_push(plan->arena, &plan->slots);
   assert_non_null(s);
-  *s = (plan_slot){.place = place, .dtype = TD_F32, .rank = 2, .dims = {50, 33}, .first = first, .last = last};
+  *s = (plan_slot){
+      .place = place, .dtype = TD_F32, .rank = 2, .dims = {50, 33}, .part_of = PLAN_NONE, .first = first, .last = last};
   s->root = plan->slots.count - 1;
   return s->root;
 }

@@ -1,0 +1,150 @@
+/* test_joins.c -- joins whose operands are made in their places: the same values as on eager, and no step for the join.
+ */
+#include "runtime/harness.h"
+
+/* Steps that run the function called `name`, or any whose name begins so. */
+static uint32_t count_steps(const rig *r, const char *name) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < r->plan->steps.count; i++) {
+    const plan_step *s = &r->plan->steps.at[i];
+    count += s->kind == PLAN_CALL && strncmp(r->plan->functions.at[s->function].name, name, strlen(name)) == 0;
+  }
+  return count;
+}
+
+/* Runs `text` on both backends with x = 0, 1, 2, ... of dims `x`; leaves the native one in *r. */
+static void run_both(rig *r, const char *text, const char *x) {
+  rig truth;
+  rig_open(&truth, text, "eager");
+  rig_open(r, text, "native");
+  rig_feed(&truth, 0, TD_F32, x);
+  rig_feed(r, 0, TD_F32, x);
+  for (int run = 0; run < 2; run++) {
+    rig_run(&truth);
+    rig_run(r);
+    for (uint32_t i = 0; i < r->plan->outputs.count; i++) {
+      const base_tensor *want = rig_output(&truth, i), *got = rig_output(r, i);
+      assert_int_equal(base_tensor_bytes(want), base_tensor_bytes(got));
+      assert_memory_equal(want->data, got->data, base_tensor_bytes(want)); /* small integers: exact */
+    }
+  }
+  rig_close(&truth);
+}
+
+#define LINEAR "{trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0.0, act_b = 0.0, act_late = false}"
+
+/* Each layer joins what was joined before and what it made: one place for all, and no step that joins. */
+static void dense_layers(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"x\": f32[n, 2]\n"
+           "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+           "const %2: f32[3, 3] = {1, 0, 1, 0, 1, 0, 2, 1, 0}\n"
+           "const %3: f32[6, 3] = {1, 0, 1, 0, 1, 0, 2, 1, 0, 1, 1, 1, 0, 0, 1, 2, 0, 0}\n"
+           "%4 = td::linear(%0, %1) " LINEAR
+           "\n"
+           "%5 = td::linear(%4, %2) " LINEAR
+           "\n"
+           "%6 = aten::cat(%4, %5) {dim = -1}\n"
+           "%7 = td::linear(%6, %3) " LINEAR
+           "\n"
+           "%8 = aten::cat(%4, %5, %7) {dim = -1}\n"
+           "output \"y\" %8\n",
+           "3x2: 0");
+  assert_int_equal(count_steps(&r, "aten::cat"), 0);
+  assert_int_equal(count_steps(&r, "copy"), 0);
+  assert_int_equal(r.plan->steps.count, 3);
+  rig_feed(&r, 0, TD_F32, "1x2: 1 0");
+  rig_run(&r);
+  expect_output(&r, 0, "1x9: 1 2 3 7 5 1 16 12 13");
+  rig_close(&r);
+}
+
+/* Parts of whole rows are dense: any step can make and read them. */
+static void rows_below_each_other(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"x\": f32[2, 3]\n"
+           "%1 = aten::relu(%0)\n"
+           "%2 = aten::neg(%0)\n"
+           "%3 = aten::cat(%1, %2) {dim = 0}\n"
+           "%4 = aten::flip(%1) {dims = [0]}\n"
+           "%5 = aten::cat(%3, %4, %2) {dim = 0}\n"
+           "output \"y\" %5\n"
+           "output \"z\" %3\n",
+           "2x3: 1");
+  assert_int_equal(count_steps(&r, "aten::cat"), 0);
+  rig_close(&r);
+}
+
+/* What cannot be made in its place is copied there: inputs, constants, what stands there twice, other axes. */
+static void copies_where_needed(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "input %0 \"x\": f32[2, 3]\nconst %1: f32[2, 1] = {7, 8}\n%2 = aten::neg(%0)\n"
+      "%3 = aten::cat(%0, %2, %2, %1) {dim = 1}\noutput \"y\" %3\n",
+      "input %0 \"x\": f32[2, 3]\n%1 = aten::neg(%0)\n%2 = aten::abs(%1)\n"
+      "%3 = aten::cat(%1, %2) {dim = 0}\n%4 = aten::cat(%2, %1) {dim = 0}\noutput \"y\" %3\noutput \"z\" %4\n",
+      "input %0 \"x\": f32[2, 3]\n%1 = aten::neg(%0)\n%2 = aten::cat(%1, %1) {dim = 0}\n"
+      "%3 = aten::cat(%2, %2) {dim = 1}\noutput \"y\" %3\noutput \"part\" %1\n",
+      "input %0 \"x\": f32[2, 3]\n%1 = aten::permute(%0) {dims = [1, 0]}\n%2 = aten::neg(%1)\n"
+      "%3 = aten::cat(%2, %1) {dim = 0}\n%4 = aten::_softmax(%2) {dim = 1}\n%5 = aten::relu(%3)\noutput \"y\" %5\n",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    rig r;
+    run_both(&r, texts[i], "2x3: 1");
+    rig_close(&r);
+  }
+}
+
+/* A part lives as long as its whole: nothing is written over it, though it is used for the last time before. */
+static void parts_are_not_overwritten(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"x\": f32[2, 3]\n"
+           "%1 = aten::neg(%0)\n"
+           "%2 = aten::abs(%0)\n"
+           "%3 = aten::cat(%1, %2) {dim = 0}\n"
+           "%4 = aten::relu(%1)\n"
+           "%5 = aten::neg(%2)\n"
+           "%6 = aten::add(%4, %5)\n"
+           "%7 = aten::relu(%3)\n"
+           "output \"y\" %6\n"
+           "output \"z\" %7\n",
+           "2x3: 1");
+  rig_close(&r);
+}
+
+/* In a loop the whole is made anew at each turn. */
+static void joins_in_loops(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"x\": f32[2, 3]\n"
+           "const %1: i64[] = {3}\n"
+           "const %2: bool[] = {1}\n"
+           "%3 = prim::Loop(%1, -, %0): f32[2, 3] {\n"
+           "  block(%4: i64[], %5: f32[2, 3]) {\n"
+           "    %6 = aten::neg(%5)\n"
+           "    %7 = aten::relu(%5)\n"
+           "    %8 = aten::cat(%6, %7) {dim = 0}\n"
+           "    %9 = aten::sum(%8) {dim = [0], keepdim = true}\n"
+           "    %10 = aten::add(%9, %5)\n"
+           "    yield %2, %10\n"
+           "  }\n"
+           "}\n"
+           "output \"y\" %3\n",
+           "2x3: 1");
+  assert_int_equal(count_steps(&r, "aten::cat"), 0);
+  rig_close(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(dense_layers), cmocka_unit_test(rows_below_each_other),
+                                     cmocka_unit_test(copies_where_needed), cmocka_unit_test(parts_are_not_overwritten),
+                                     cmocka_unit_test(joins_in_loops)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

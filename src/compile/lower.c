@@ -1,6 +1,7 @@
 /* lower.c -- every value gets a slot, every node a step. The order is the graph's own, nested blocks inlined after
  * their region, so that a step's number is also its time. */
 #include "compile/compile_priv.h"
+#include "base/size.h"
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -165,6 +166,60 @@ static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, uint3
   return add_move(l, from, *to, name);
 }
 
+/* Rows of one pitch, each dense. */
+static bool pitched(const base_tensor *t) {
+  int64_t expected = 0;
+  if (t->rank < 2 || (t->dims[t->rank - 1] != 1 && t->strides[t->rank - 1] != 1)) return false;
+  for (int32_t i = t->rank - 1; i-- > 0;) {
+    if (t->dims[i] == 1) continue;
+    if (expected && t->strides[i] != expected) return false;
+    if (t->strides[i] <= 0 || !base_mul_i64(t->strides[i], t->dims[i], &expected)) return false;
+  }
+  return true;
+}
+
+static bool known_tensor(const lowering *l, ir_value v, base_value *value) {
+  const ir_info *info = &ir_value_of(l->graph, v)->info;
+  int64_t dims[BASE_MAX_RANK];
+  if (info->type.kind > IR_BOOL || info->type.rank < 0) return false;
+  for (int32_t i = 0; i < info->type.rank; i++) {
+    if (!base_dim_known(info->type.dims[i])) return false;
+    dims[i] = info->type.dims[i];
+  }
+  *value = (base_value){
+      .kind = BASE_TENSOR,
+      .tensor = base_tensor_of(value /* only its strides count */, info->type.dtype, info->type.rank, dims)};
+  if (info->constant) value->tensor = *info->constant;
+  return true;
+}
+
+/* How the view lies that `node` makes of a dense value; LOWER_STRIDED where some size or operand is not known now. A
+ * permutation that moves dimensions of one element alone is dense. */
+static uint8_t view_layout(lowering *l, const ir_node_def *node) {
+  enum { MOST = 8 };
+  base_value values[MOST + 1];
+  const base_value *in[MOST] = {NULL};
+  base_value *out[] = {&values[MOST]};
+  if (node->in_count > MOST || !known_tensor(l, node->out[0], out[0])) return LOWER_STRIDED;
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    if (!node->in[i].id) continue;
+    if (!known_tensor(l, node->in[i], &values[i])) return LOWER_STRIDED;
+    if (i > 0 && !ir_value_of(l->graph, node->in[i])->info.constant) return LOWER_STRIDED;
+    in[i] = &values[i];
+  }
+  td_error err;
+  const base_call call = {.attrs = node->attrs,
+                          .op = node->op,
+                          .in = in,
+                          .out = out,
+                          .in_count = node->in_count,
+                          .out_count = 1,
+                          .err = &err};
+  if (node->op->view(&call) != TD_OK) return LOWER_STRIDED;
+  if (base_tensor_contiguous(&out[0]->tensor)) return LOWER_DENSE;
+  return pitched(&out[0]->tensor) ? LOWER_PITCHED : LOWER_STRIDED;
+}
+
 /* Can this node's result alias its first operand, and is the alias dense? */
 static bool is_view(const lowering *l, const ir_node_def *node, uint32_t source, bool *strided) {
   uint16_t flags = node->op->flags;
@@ -183,7 +238,7 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   const ir_type *type = ir_type_of(l->graph, node->out[0]);
   TRY(slot_for_value(l, node->out[0], lower_is_planned(l, type) ? PLAN_VIEW : PLAN_TAIL, &out));
   l->plan->slots.at[out].root = l->plan->slots.at[source].root;
-  l->layout[out] = strided ? LOWER_STRIDED : LOWER_DENSE;
+  l->layout[out] = !strided ? LOWER_DENSE : l->layout[source] == LOWER_DENSE ? view_layout(l, node) : LOWER_STRIDED;
   step->kind = PLAN_SHOW;
   plan_function f = {.name = node->op->name,
                      .op = node->op,

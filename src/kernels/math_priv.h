@@ -131,13 +131,13 @@ V_INLINE vf v_one_plus_exp_neg(vf x) {
 /* x sigmoid(x); below -87 some -1e-36 in place of less. */
 V_INLINE vf v_silu(vf x) {
   vf bounded = v_max(v_set(-87), x);
-  return v_div(bounded, v_one_plus_exp_neg(v_min(v_set(87), bounded)));
+  return v_mul(bounded, v_recip(v_one_plus_exp_neg(v_min(v_set(87), bounded))));
 }
 /* x (1 + tanh(u)) / 2 = x sigmoid(2 u); below -10 less than 1e-34 in place of 0. */
 V_INLINE vf v_gelu_tanh(vf x) {
   vf bounded = v_max(v_set(-10), x), t = v_min(v_set(10), bounded);
   vf u2 = v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548162726f), v_set(1.59576912161f)));
-  return v_div(bounded, v_one_plus_exp_neg(u2));
+  return v_mul(bounded, v_recip(v_one_plus_exp_neg(u2)));
 }
 /* log(1 + exp(x)). */
 V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p(v_exp_flush(v_neg(v_abs(x))))); }
@@ -212,8 +212,8 @@ V_INLINE vf v_act_silu(vf a, vf b, vf x) { return (void)a, (void)b, v_silu(x); }
 V_INLINE vf v_act_hard_sigmoid(vf a, vf b, vf x) { return v_hard_sigmoid(a, b, x); }
 V_INLINE vf v_act_hardswish(vf a, vf b, vf x) { return (void)a, (void)b, v_hardswish(x); }
 
-/* row[i] = act(row[i]) for n elements, by kern_act; kern_act_rows_<level> of wide/act.c. For kernels that apply an
- * activation to a tile in L1: where it can stay in registers, a loop per activation over v_act_<name> is better. */
-typedef void (*kern_act_row)(float *row, int64_t n, float a, float b);
-extern const kern_act_row KERN_NAME(act_rows)[KERN_ACT_COUNT];
+/* act, in place, on `rows` rows of n floats, by kern_act: kern_act_rows_<level> of wide/act.c. For what lies in L1:
+ * where it can stay in registers, a loop per activation over v_act_<name> is better. */
+typedef void (*kern_act_rows)(float *first, int64_t pitch, int64_t rows, int64_t n, float a, float b);
+extern const kern_act_rows KERN_NAME(act_rows)[KERN_ACT_COUNT];
 #endif

@@ -34,6 +34,7 @@ V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }   /* a 
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); } /* c - a b */
 V_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+V_INLINE vf v_recip(vf a) { return _mm256_div_ps(_mm256_set1_ps(1), a); }
 V_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 V_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 V_INLINE vf v_floor(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }

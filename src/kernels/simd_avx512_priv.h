@@ -28,6 +28,10 @@ V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a 
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
 V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+V_INLINE vf v_recip(vf a) { /* of a finite number, 1/a a normal one: 14 bits, doubled by a step of Newton's */
+  vf y = _mm512_rcp14_ps(a);
+  return _mm512_fmadd_ps(y, _mm512_fnmadd_ps(a, y, _mm512_set1_ps(1)), y);
+}
 V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 V_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 V_INLINE vf v_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }

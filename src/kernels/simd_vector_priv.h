@@ -54,6 +54,7 @@ V_INLINE vm v_eq(vf a, vf b) { return a == b; }
 V_INLINE vf v_select(vm m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); } /* m ? a : b */
 V_INLINE vf v_min(vf a, vf b) { return v_select(a < b, a, b); }
 V_INLINE vf v_max(vf a, vf b) { return v_select(a > b, a, b); }
+V_INLINE vf v_recip(vf a) { return 1 / a; }
 V_INLINE vf v_sqrt(vf a) {
   V_EACH(i) a[i] = sqrtf(a[i]);
   return a;

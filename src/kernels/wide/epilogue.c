@@ -2,28 +2,30 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/math_priv.h"
 
-/* row = act(row + bias) or the like: each part is one pass, so that absent parts cost nothing. */
-static void add_row(float *row, const float *other, int64_t n) {
-  int64_t i = 0;
-  for (; i + V_LANES <= n; i += V_LANES) v_store(row + i, v_add(v_load(row + i), v_load(other + i)));
-  v_store_n(row + i, v_add(v_load_n(row + i, n - i), v_load_n(other + i, n - i)), n - i);
-}
-
-static void scale_row(float *row, const float *scale, int64_t n) {
-  int64_t i = 0;
-  for (; i + V_LANES <= n; i += V_LANES) v_store(row + i, v_mul(v_load(row + i), v_load(scale + i)));
-  v_store_n(row + i, v_mul(v_load_n(row + i, n - i), v_load_n(scale + i, n - i)), n - i);
-}
-
-void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
-  kern_act_row act = e->act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[e->act];
-  for (int64_t i = 0; i < rows; i++) {
-    float *row = sums + i * pitch;
-    if (e->bias) add_row(row, e->bias, columns);
-    if (act && !e->late) act(row, columns, e->a, e->b);
-    if (e->residual) add_row(row, e->residual + i * e->residual_pitch, columns);
-    if (e->scale) scale_row(row, e->scale, columns);
-    if (e->shift) add_row(row, e->shift, columns);
-    if (act && e->late) act(row, columns, e->a, e->b);
+/* One row of `other` for all, or (pitch not 0) one for each. */
+static void add_rows(const float *other, int64_t other_pitch, float *first, int64_t pitch, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; r++, first += pitch, other += other_pitch) {
+    int64_t i = 0;
+    for (; i + V_LANES <= n; i += V_LANES) v_store(first + i, v_add(v_load(first + i), v_load(other + i)));
+    if (i < n) v_store_n(first + i, v_add(v_load_n(first + i, n - i), v_load_n(other + i, n - i)), n - i);
   }
+}
+
+static void scale_rows(const float *scale, float *first, int64_t pitch, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; r++, first += pitch) {
+    int64_t i = 0;
+    for (; i + V_LANES <= n; i += V_LANES) v_store(first + i, v_mul(v_load(first + i), v_load(scale + i)));
+    if (i < n) v_store_n(first + i, v_mul(v_load_n(first + i, n - i), v_load_n(scale + i, n - i)), n - i);
+  }
+}
+
+/* Each part is a pass of its own over the block, so that absent parts cost nothing. */
+void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
+  kern_act_rows act = e->act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[e->act];
+  if (e->bias) add_rows(e->bias, 0, sums, pitch, rows, columns);
+  if (act && !e->late) act(sums, pitch, rows, columns, e->a, e->b);
+  if (e->residual) add_rows(e->residual, e->residual_pitch, sums, pitch, rows, columns);
+  if (e->scale) scale_rows(e->scale, sums, pitch, rows, columns);
+  if (e->shift) add_rows(e->shift, 0, sums, pitch, rows, columns);
+  if (act && e->late) act(sums, pitch, rows, columns, e->a, e->b);
 }

@@ -19,6 +19,7 @@
 /* a * 2^n for whole n in [-252, 254]; a result that is no normal number is rounded once. */
 #if defined KERN_LEVEL_avx512
 V_INLINE vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
+V_INLINE vf v_scale_normal(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 #else
 V_INLINE vf v_scale(vf a, vf n) {
   vi whole = v_to_int(n), half = vi_shr(whole, 1), bias = vi_set(127);
@@ -26,6 +27,8 @@ V_INLINE vf v_scale(vf a, vf n) {
   vf second = v_as_float(vi_shl(vi_add(vi_sub(whole, half), bias), 23));
   return v_mul(v_mul(a, first), second);
 }
+/* The same where a and the result are normal numbers. */
+V_INLINE vf v_scale_normal(vf a, vf n) { return v_as_float(vi_add(v_as_int(a), vi_shl(v_to_int(n), 23))); }
 #endif
 
 /* x = n ln 2 + r, |r| <= ln(2) / 2, n whole. */
@@ -49,7 +52,7 @@ V_INLINE vf v_exp(vf x) {
  * them time and tell nothing. */
 V_INLINE vf v_exp_flush(vf x) {
   const vf least = v_set(-87.336544f);
-  vf n, r = v_exp_reduce(v_max(least, x), &n), y = v_mul(v_add(v_exp_core(r), v_set(1)), v_pow2(n));
+  vf n, r = v_exp_reduce(v_max(least, x), &n), y = v_scale_normal(v_add(v_exp_core(r), v_set(1)), n);
   return v_select(v_le(x, least), v_zero(), y);
 }
 /* exp(x) - 1 for x <= 87, relative to the result. */
@@ -112,21 +115,21 @@ V_INLINE vf v_tanh(vf x) {
   p = v_fma(p, z, v_set(-0.33333313465f));
   vf near = v_fma(v_mul(a, z), p, a);
   vf r = v_exp_reduce(v_mul(v_min(v_set(20), a), v_set(-2)), &n);
-  vf e = v_mul(v_add(v_exp_core(r), v_set(1)), v_pow2(n));
+  vf e = v_scale_normal(v_add(v_exp_core(r), v_set(1)), n);
   vf far = v_sub(v_set(1), v_div(v_add(e, e), v_add(e, v_set(1))));
   return v_copysign(v_select(v_lt(a, v_set(0.55f)), near, far), x);
 }
 
 /* 1 + exp(-x) for |x| <= 87: 2e-7 relative, for gates that need no more. */
 V_INLINE vf v_one_plus_exp_neg(vf x) {
-  vf n = v_round(v_mul(x, v_set(LOG2_E))),
-     s = v_fnma(n, v_set(LN2_LOW), v_fnma(n, v_set(LN2_HIGH), x)); /* x - n ln 2 */
+  /* -x = n ln 2 - s */
+  vf n = v_round(v_mul(x, v_set(-LOG2_E))), s = v_fma(n, v_set(LN2_LOW), v_fma(n, v_set(LN2_HIGH), x));
   vf p = v_fma(v_set(-0.0082894563675f), s, v_set(0.041902557015f));
   p = v_fma(p, s, v_set(-0.16667675972f));
   p = v_fma(p, s, v_set(0.49999114871f));
   p = v_fma(p, s, v_set(-0.99999970198f));
   p = v_fma(p, s, v_set(1));
-  return v_add(v_set(1), v_as_float(vi_sub(v_as_int(p), vi_shl(v_to_int(n), 23))));
+  return v_add(v_set(1), v_scale_normal(p, n));
 }
 /* x sigmoid(x); below -87 some -1e-36 in place of less. */
 V_INLINE vf v_silu(vf x) {

@@ -63,9 +63,20 @@ static td_status infer_where(ir_infer *ctx) {
   return TD_OK;
 }
 
+/* A mask of columns or of rows over scores, past a piece of a row; the other operand a number or a tensor. */
+static bool masked_cases(ir_case *c, uint32_t number) {
+  if (number == 0)
+    return ops_case_in(c, TD_BOOL, OPS_DIMS(2, 1, 1, 37), OPS_SPECIAL, 10) &&
+           ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 5, 37), OPS_NORMAL, 11) &&
+           ops_case_in(c, TD_F32, 0, NULL, OPS_NORMAL, 12);
+  return number == 1 && ops_case_in(c, TD_BOOL, OPS_DIMS(3, 1), OPS_SPECIAL, 13) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(3, 1027), OPS_NORMAL, 14) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(1027), OPS_SPECIAL, 15);
+}
+
 static bool where_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_I64, TD_U8};
-  if (number >= 3 * OPS_COUNT(dtypes)) return false;
+  if (number >= 3 * OPS_COUNT(dtypes)) return masked_cases(c, number - 3 * OPS_COUNT(dtypes));
   td_dtype d = dtypes[number / 3];
   switch (number % 3) {
     case 0:

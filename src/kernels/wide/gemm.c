@@ -7,7 +7,7 @@
 enum {
   BLOCK_K = 1024,       /* rows of B in a block, at most */
   L2_FLOATS = 64 << 10, /* a part of the smallest L2 worth tuning for: what a chunk has of A, and what stays of B */
-  TASK_FLOPS = 1 << 20, /* some 10 us */
+  TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24            /* three for each of eight threads */
 };
 
@@ -17,8 +17,9 @@ gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k) {
   gemm_grid grid = {.panels = ceil_div(n, V_LANES)};
   grid.groups = ceil_div(grid.panels, m == 1 ? GEMM_THIN_PANELS : GEMM_MAX_PANELS);
   grid.tiles = ceil_div(m, gemm_max_rows(ceil_div(grid.panels, grid.groups)));
-  double flops = 2.0 * (double)m * (double)n * (double)(k + 16); /* a tile costs something without any k */
-  int64_t most = (int64_t)base_min_i64((int64_t)(flops / TASK_FLOPS) + 1, 1 << 20);
+  /* A tile costs something without any k, and a weight as much as it takes to read. */
+  double flops = 2.0 * (double)m * (double)n * (double)(k + 16) + 8.0 * (double)k * (double)n;
+  int64_t most = (int64_t)fmin(flops / TASK_FLOPS + 1, 1 << 20);
   int64_t kc = base_min_i64(k, BLOCK_K);
   grid.row_chunks = base_min_i64(grid.tiles, ceil_div(m * kc, L2_FLOATS));
   grid.column_chunks = base_min_i64(grid.groups, most);

@@ -12,21 +12,29 @@ V_INLINE void transpose_square(float *to, int64_t to_pitch, const float *from, i
   for (int i = 0; i < V_LANES; i++) v_store(to + i * to_pitch, square[i]);
 }
 
-static void pack_rows(float *to, const float *from, int64_t pitch, int64_t k, int64_t columns) {
-  if (columns == V_LANES)
-    for (int64_t i = 0; i < k; i++) v_store(to + i * V_LANES, v_load(from + i * pitch));
-  else
-    for (int64_t i = 0; i < k; i++) v_store(to + i * V_LANES, v_load_n(from + i * pitch, columns));
+/* A matrix whose rows are dense: some rows at a time, so that it is read in order. */
+static void pack_dense_rows(float *to, const kern_matrix *m) {
+  enum { ROWS = 32 };
+  for (int64_t first = 0; first < m->k; first += ROWS)
+    for (int64_t n = 0; n < m->n; n += V_LANES) {
+      int64_t columns = base_min_i64(V_LANES, m->n - n), end = base_min_i64(m->k, first + ROWS);
+      const float *from = m->data + n;
+      float *panel = to + n * m->k;
+      for (int64_t k = first; k < end; k++) {
+        const float *row = from + k * m->k_stride;
+        v_store(panel + k * V_LANES, columns == V_LANES ? v_load(row) : v_load_n(row, columns));
+      }
+    }
 }
 
 void KERN_NAME(gemm_pack)(float *to, const kern_matrix *m) {
+  if (m->n_stride == 1) {
+    pack_dense_rows(to, m);
+    return;
+  }
   for (int64_t n = 0; n < m->n; n += V_LANES, to += m->k * V_LANES) {
     int64_t columns = base_min_i64(V_LANES, m->n - n), k = 0;
     const float *from = m->data + n * m->n_stride;
-    if (m->n_stride == 1) {
-      pack_rows(to, from, m->k_stride, m->k, columns);
-      continue;
-    }
     if (m->k_stride == 1 && columns == V_LANES)
       for (; k + V_LANES <= m->k; k += V_LANES) transpose_square(to + k * V_LANES, V_LANES, from + k, m->n_stride);
     const kern_matrix rest = {from + k * m->k_stride, m->k - k, columns, m->k_stride, m->n_stride};

@@ -38,20 +38,30 @@ V_INLINE void finish(vf *sums, const kern_epilogue *e, const int rows, const int
   if (e->late) activate(sums, e, count);
 }
 
+/* So many row pointers stay in registers; more of them are read from the table again for every k, which costs less than
+ * what gcc does: it keeps them in vector registers and moves them over. */
+enum { POINTERS = MASKED ? 8 : GEMM_MAX_ROWS };
+
 V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels) {
   const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
-  const int64_t step = t->ahead ? t->ahead_step : 0;
+  const int64_t step = t->ahead ? t->ahead_step : 0, b_panel = t->b_panel, b_skip = t->b_skip, taps = t->taps,
+                end = t->k;
   const float *const *table = t->a;
-  for (int64_t tap = 0; tap < t->taps; tap++, table += rows, b += t->b_skip) {
+  for (int64_t tap = 0; tap < taps; tap++, table += rows, b += b_skip) {
     const float *a[GEMM_MAX_ROWS];
     EACH(r, rows) a[r] = table[r];
-    for (int64_t k = 0; k < t->k; k++, b += V_LANES) {
-      __asm__("" : "+r"(k)); /* one index for all rows: compilers would step every pointer on its own */
+    for (int64_t k = 0; k < end; k++, b += V_LANES) {
+      /* One index for all rows: compilers would step every pointer on its own. */
+      if (rows > POINTERS) __asm__("" : "+r"(k) : : "memory");
+      else __asm__("" : "+r"(k));
       __builtin_prefetch(ahead);
       ahead += step;
       vf row[GEMM_THIN_PANELS];
-      EACH(p, panels) row[p] = v_load(b + p * t->b_panel);
-      EACH(i, rows * panels) sums[i] = v_fma(v_set(a[i / panels][k]), row[i % panels], sums[i]);
+      EACH(p, panels) row[p] = v_load(b + p * b_panel);
+      EACH(i, rows * panels) {
+        const float *from = rows > POINTERS ? table[i / panels] : a[i / panels];
+        sums[i] = v_fma(v_set(from[k]), row[i % panels], sums[i]);
+      }
     }
   }
 }

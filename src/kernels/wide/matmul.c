@@ -143,7 +143,8 @@ static td_status run(const base_call *call, const batches *p, finish_chunk finis
   worker w = {.call = call, .p = p, .packed = -1, .finish = finish, .grid = KERN_NAME(gemm_grid)(p->m, p->n, p->k)};
   gemm_grid *g = &w.grid;
   if (p->count > 1) g->row_chunks = 1;
-  g->column_chunks = base_min_i64(g->groups, (p->n * p->k + PACKED_FLOATS - 1) / PACKED_FLOATS + (p->count == 1) * 3);
+  double floats = (double)p->k * (double)p->n;
+  g->column_chunks = (int64_t)fmin((double)g->groups, floats / PACKED_FLOATS + (p->count == 1 ? 4 : 1));
   if (!take_scratch(&w)) return base_no_memory(call->err, "scratch");
   int64_t each = g->row_chunks * g->column_chunks, total = each * p->count, step = total / (1 << 24) + 1;
   for (uint32_t t = base_call_first(call); t * step < total; t = base_call_next(call, t))

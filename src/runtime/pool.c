@@ -174,9 +174,14 @@ size_t run_pool_scratch(const run_pool *p) {
 static void start_workers(run_pool *p, uint32_t wanted) {
   uint32_t cpus[MOST_THREADS];
   uint32_t cpu_count = sys_allowed_cpus(cpus, MOST_THREADS);
+  uint32_t here = sys_cpu_now(), first = 0;
   p->crowded = wanted > cpu_count;
+  /* From the caller's CPU on, so that small pools of several processes do not meet on the same CPUs. */
+  for (uint32_t i = 0; i < cpu_count; i++)
+    if (cpus[i] == here) first = i;
   for (uint32_t i = 0; i < wanted; i++)
-    p->workers[i] = (run_worker){.pool = p, .index = i, .cpu = i < cpu_count ? cpus[i] : UINT32_MAX};
+    p->workers[i] =
+        (run_worker){.pool = p, .index = i, .cpu = i < cpu_count ? cpus[(first + i) % cpu_count] : UINT32_MAX};
   for (p->threads = 1; p->threads < wanted; p->threads++) {
     run_worker *w = &p->workers[p->threads];
     if (run_stack_open(&w->scratch, NULL) != TD_OK) return;

@@ -14,7 +14,11 @@
 
 #include <string.h>
 
-enum { MAX_ATTRS = 24 };
+enum {
+  MAX_ATTRS = 24,
+  WINOGRAD_BYTES =
+      46 << 20 /* that transformed weights of a model may take beyond the plain ones, first come first served */
+};
 
 /* Filling one constant. */
 typedef struct job job;
@@ -166,6 +170,19 @@ static int64_t winograd_tile(const passes_edit *e, const product *p, int64_t pan
   return kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel);
 }
 
+/* Bytes that transformed weights take beyond the plain ones. */
+static int64_t winograd_bytes(const base_tensor *w, int64_t tile) {
+  return base_tensor_numel(w) / 9 * ((tile + 2) * (tile + 2) - 9) * (int64_t)sizeof(float);
+}
+
+static bool winograd_fits(const passes_edit *e, const base_tensor *w, int64_t tile) {
+  const job_vec *jobs = e->user;
+  int64_t bytes = winograd_bytes(w, tile);
+  for (uint32_t i = 0; i < jobs->count; i++)
+    if (jobs->at[i].tile) bytes += winograd_bytes(&jobs->at[i].w, jobs->at[i].tile);
+  return bytes <= WINOGRAD_BYTES;
+}
+
 static void fill_winograd(const job *j) { kern_pack_winograd(&j->w, j->tile, j->panel, j->to); }
 
 static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, int64_t tile) {
@@ -182,7 +199,7 @@ static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, 
 static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) {
   const kern_row *winograd = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
   int64_t tile = winograd ? winograd_tile(e, p, winograd->lanes) : 0;
-  return tile ? pack_winograd(e, p, winograd, tile) : pack_panels(e, p, row, false);
+  return tile && winograd_fits(e, &p->w, tile) ? pack_winograd(e, p, winograd, tile) : pack_panels(e, p, row, false);
 }
 
 static td_status pack_transpose(passes_edit *e, product *p, const kern_row *row) {

@@ -9,7 +9,7 @@
 #include "bench.h"
 #include "sys/sys.h"
 
-enum { LEAST_RUNS = 8 }; /* where there is a time to fill at all */
+enum { LEAST_RUNS = 3 }; /* where there is a time to fill at all */
 
 typedef struct watch {
   bool alone;                         /* the session computes on one thread */

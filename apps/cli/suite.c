@@ -8,8 +8,10 @@
 #include "suite.h"
 #include "sys/sys.h"
 
-static const double fails_below = 0.8; /* of the stored share */
-enum { TRIES = 4 };                    /* of a row that seems to fail: the machine may have been busy */
+static const double fails_below = 0.8;        /* of the stored share */
+static const double least_recorded_ms = 1e-3; /* shorter rows are as much clock as kernel */
+enum { PAGE_BYTES = 4096, PLACES = 4 };
+enum { TRIES = 10 }; /* of a row that seems to fail: the machine may have been busy */
 
 typedef struct suite_state {
   cli_args *args;
@@ -45,18 +47,37 @@ static measured sum_up(const cli_profile *p) {
   return m;
 }
 
+/* Copies every input to a place `shift` bytes behind a page's start. */
+static td_status move_inputs(cli_feed *feed, base_arena *arena, size_t shift, td_error *err) {
+  for (size_t i = 0; i < feed->count; i++) {
+    base_tensor *t = &feed->values[i].tensor;
+    size_t bytes = base_tensor_bytes(t);
+    char *room = base_arena_alloc_aligned(arena, bytes + shift, PAGE_BYTES);
+    if (!room) return base_no_memory(err, "an input");
+    if (bytes) memcpy(room + shift, t->data, bytes);
+    t->data = room + shift;
+  }
+  return TD_OK;
+}
+
+/* The best of several places of the inputs: where reads and writes fall on one offset in their pages, a kernel can take
+ * twice as long, by chance. */
 static td_status measure_in(const suite_state *s, base_arena *arena, td_session *session, td_model *model, measured *m,
                             td_error *err) {
   cli_args args = *s->args;
   cli_feed feed;
-  cli_profile profile;
   args.arena = arena;
   args.given_count = 0; /* inputs are random: none of the command's options is for them */
   TRY(cli_feed_make(&args, model, false, &feed, err));
-  TRY(cli_feed_bind(&feed, session, arena, err));
-  TRY(td_session_run(session, err));
-  TRY(cli_profile_runs(session, model, &s->limits, s->min_ms, arena, &profile, err));
-  *m = sum_up(&profile);
+  for (size_t place = 0; place < PLACES; place++) {
+    cli_profile profile;
+    TRY(move_inputs(&feed, arena, place * PAGE_BYTES / PLACES, err));
+    TRY(cli_feed_bind(&feed, session, arena, err));
+    TRY(td_session_run(session, err));
+    TRY(cli_profile_runs(session, model, &s->limits, s->min_ms / PLACES, arena, &profile, err));
+    measured now = sum_up(&profile);
+    if (place == 0 || now.ms < m->ms) *m = now;
+  }
   m->kernel = base_arena_text(s->args->arena, m->kernel);
   return m->kernel ? TD_OK : base_no_memory(err, "a row");
 }
@@ -121,7 +142,8 @@ static td_status run_row(suite_state *s, const suite_line *line, td_error *err) 
   s->share_sum += share_of(&best);
   s->limit_sum += best.limit_ms;
   s->ms_sum += best.ms;
-  if (s->record) fprintf(s->record, "%s %s %.3f\n", line->suite, line->name, share_of(&best));
+  if (s->record && best.ms >= least_recorded_ms)
+    fprintf(s->record, "%s %s %.2f\n", line->suite, line->name, share_of(&best));
   if (s->rows) add_json(s->rows, line, &best);
   else print_row(line, &best, expected, failed);
   return TD_OK;
@@ -174,6 +196,7 @@ static td_status prepare(suite_state *s, td_error *err) {
   s->limits = cli_limits_of(&roofline, cli_value(s->args, "isa"), threads ? (uint32_t)threads : machine.threads);
   if (cli_flag(s->args, "json")) s->rows = json_array();
   s->record = record ? fopen(record, "w") : NULL;
+  if (s->record) fprintf(s->record, "# SUITE NAME SHARE of the limit by roofline, for rows that take at least 1 us\n");
   if (record && !s->record) return base_fail(err, TD_BAD_ARGUMENT, record, -1, "the file cannot be written");
   return TD_OK;
 }

@@ -2,6 +2,7 @@
  * Sizes that go in and out of them stay expressions. */
 #include "ops/move_priv.h"
 #include "base/size.h"
+#include "kernels/kernels.h"
 
 #include <string.h>
 
@@ -181,6 +182,11 @@ static td_status reorder_nothing(const base_call *call) {
   return TD_OK;
 }
 
+/* Of operands that are not dense. */
+static const kern_row *reorder_nothing_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_RESHAPE, query->out->type.dtype, query->isa);
+}
+
 /* ---- squeeze, unsqueeze ---- */
 
 /* Marks `axes` (negative: from the end) in mask[rank]. False when one does not fit or stands twice. */
@@ -356,6 +362,7 @@ const ir_op ops_shape[] = {
      .attr_count = OPS_COUNT(view_attrs),
      .infer = infer_view,
      .reference = reorder_nothing,
+     .kernel = reorder_nothing_kernel,
      .view = reorder_nothing_view,
      .cases = view_cases},
     /* (x): a matrix of the dimensions before axis by those from it on */
@@ -369,6 +376,7 @@ const ir_op ops_shape[] = {
      .attr_count = OPS_COUNT(flatten_attrs),
      .infer = infer_flatten,
      .reference = reorder_nothing,
+     .kernel = reorder_nothing_kernel,
      .view = reorder_nothing_view,
      .cases = flatten_cases,
      .aliases = flatten_aliases,

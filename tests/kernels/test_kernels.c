@@ -128,6 +128,11 @@ static void permutations_move_at_every_level(void **state) {
     assert_int_equal(kern_select(KERN_COPY, TD_F32, level->isa)->run(&call), TD_OK);
     base_tensor_copy(&other, &from);
     assert_memory_equal(got, wanted, base_tensor_bytes(&to));
+    int64_t elements = base_tensor_numel(&to);
+    out.tensor = base_tensor_of(got, TD_F32, 1, &elements);
+    memset(got, 0xee, sizeof got);
+    assert_int_equal(kern_select(KERN_RESHAPE, TD_F32, level->isa)->run(&call), TD_OK);
+    assert_memory_equal(got, wanted, base_tensor_bytes(&to));
   }
 }
 

@@ -1,4 +1,4 @@
-/* move.c -- KERN_COPY on 32 bits and KERN_CAT: data from where it lies to where it belongs.
+/* move.c -- KERN_COPY on 32 bits, KERN_RESHAPE and KERN_CAT: data from where it lies to where it belongs.
  *
  * A copy is cut into a core of two dimensions and the dimensions around it. Where both sides are dense along the last
  * dimension the core is rows. Where the source is dense along another one, the core is a transposition, in blocks that
@@ -122,11 +122,22 @@ static void run_task(const job *j, int64_t task) {
   for (int64_t unit = task * j->each; unit < base_min_i64((task + 1) * j->each, j->units); unit++) run_unit(j, unit);
 }
 
-td_status KERN_NAME(copy)(const base_call *call) {
-  const kern_move m = kern_move_of(base_out(call, 0), base_in(call, 0));
+static td_status move(const base_call *call, const base_tensor *to, const base_tensor *from) {
+  const kern_move m = kern_move_of(to, from);
   const job j = plan(&m);
   for (uint32_t t = base_call_first(call); t < j.tasks; t = base_call_next(call, t)) run_task(&j, t);
   return TD_OK;
+}
+
+td_status KERN_NAME(copy)(const base_call *call) { return move(call, base_out(call, 0), base_in(call, 0)); }
+
+/* The elements in their order, whatever their dimensions: out[0], which is dense, seen with those of the operand. */
+td_status KERN_NAME(reshape)(const base_call *call) {
+  const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
+  if (base_tensor_numel(in) != base_tensor_numel(out))
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a view of another number of elements");
+  const base_tensor same = base_tensor_of(out->data, out->dtype, in->rank, in->dims);
+  return move(call, &same, in);
 }
 
 /* The part of `out` that `in` fills, from `start` on. */

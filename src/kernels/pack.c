@@ -13,7 +13,7 @@ bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count) {
 }
 
 /* Rows [k0, k1) of `columns` columns from `from`; the rest of each row of the panel is zero. */
-static void pack_block(float *to, const float *from, const kern_matrix *m, int64_t k0, int64_t k1, int64_t columns,
+static void pack_block(float *to, const base_f32 *from, const kern_matrix *m, int64_t k0, int64_t k1, int64_t columns,
                        int64_t panel) {
   for (int64_t k = k0; k < k1; k++) {
     float *row = to + k * panel;
@@ -22,7 +22,7 @@ static void pack_block(float *to, const float *from, const kern_matrix *m, int64
   }
   if (m->n_stride == 1) return;
   for (int64_t n = 0; n < columns; n++) {
-    const float *column = from + n * m->n_stride;
+    const base_f32 *column = from + n * m->n_stride;
     for (int64_t k = k0; k < k1; k++) to[k * panel + n] = column[k * m->k_stride];
   }
 }
@@ -30,6 +30,6 @@ static void pack_block(float *to, const float *from, const kern_matrix *m, int64
 void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, int64_t last) {
   for (int64_t k = 0; k < m->k; k += BLOCK_ROWS)
     for (int64_t p = first; p < last; p++)
-      pack_block(to + p * m->k * panel, m->data + p * panel * m->n_stride, m, k, base_min_i64(k + BLOCK_ROWS, m->k),
-                 base_min_i64(panel, m->n - p * panel), panel);
+      pack_block(to + p * m->k * panel, (const base_f32 *)m->data + p * panel * m->n_stride, m, k,
+                 base_min_i64(k + BLOCK_ROWS, m->k), base_min_i64(panel, m->n - p * panel), panel);
 }

@@ -11,8 +11,8 @@ enum { KERN_MAX_PANEL = 64 };
 
 /* A matrix of any strides, in elements. */
 typedef struct kern_matrix {
-  const float *data;
-  int64_t k, n; /* rows and columns */
+  const float *data; /* of any alignment, where it comes from a model */
+  int64_t k, n;      /* rows and columns */
   int64_t k_stride, n_stride;
 } kern_matrix;
 

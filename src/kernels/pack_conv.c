@@ -24,16 +24,16 @@ typedef struct weights {
 } weights;
 
 /* Channels [c0, c1) of one tap of a panel. */
-static void pack_block(const weights *w, const float *from, int64_t c0, int64_t c1, int64_t columns, int64_t panel,
+static void pack_block(const weights *w, const base_f32 *from, int64_t c0, int64_t c1, int64_t columns, int64_t panel,
                        float *to) {
   for (int64_t i = 0; i < columns; i++) {
-    const float *row = from + i * w->out_stride;
+    const base_f32 *row = from + i * w->out_stride;
     for (int64_t c = c0; c < c1; c++) to[c * panel + i] = row[c * w->in_stride];
   }
 }
 
 /* All taps of a block of channels before the next block: what they read lies side by side, and stays in L1. */
-static void pack_panel(const weights *w, const base_tensor *t, const float *from, int64_t columns, int64_t panel,
+static void pack_panel(const weights *w, const base_tensor *t, const base_f32 *from, int64_t columns, int64_t panel,
                        float *to) {
   base_walk walk;
   const int64_t *strides[] = {t->strides + 2};
@@ -56,7 +56,7 @@ void kern_pack_conv(const base_tensor *w, bool transposed, int64_t groups, int64
     for (int64_t first = 0; first < g.group_out; first += panel) {
       int64_t columns = base_min_i64(panel, g.group_out - first), lane = i % shared * g.group_out;
       if (columns < panel && shared == 1) memset(to, 0, (size_t)(g.taps * g.group_in * panel) * sizeof *to);
-      pack_panel(&g, w, (const float *)w->data + i * group_stride + first * g.out_stride, columns, panel, to + lane);
+      pack_panel(&g, w, (const base_f32 *)w->data + i * group_stride + first * g.out_stride, columns, panel, to + lane);
       if (shared == 1 || (i + 1) % shared == 0) to += g.taps * g.group_in * panel;
     }
 }

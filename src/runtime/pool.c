@@ -81,7 +81,7 @@ static uint64_t next_order(run_pool *p, uint64_t seen) {
 static void take_part(run_worker *w, uint64_t order) {
   const uint64_t number = order_number(order);
   uint64_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
-  if (state >> STATE_SHIFT == number) return; /* missed it */
+  if (state >> STATE_SHIFT >= number) return; /* missed it, and perhaps others since */
   if (!atomic_compare_exchange_strong(&w->state, &state, number << STATE_SHIFT | STATE_JOINED)) return;
   w->status = w->pool->job(w->pool->user, w, order & ORDER_WORKERS);
   atomic_store_explicit(&w->state, number << STATE_SHIFT | STATE_DONE, memory_order_release);

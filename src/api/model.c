@@ -207,11 +207,11 @@ static void give_back_files(td_model *m) {
   for (uint32_t i = 0; used && i < m->plan->slots.count; i++) {
     const plan_slot *s = &m->plan->slots.at[i];
     if (s->place != PLAN_CONST) continue;
-    int64_t elements = 1;
-    size_t bytes = 0;
-    for (int32_t k = 0; k < s->rank; k++) elements *= s->dims[k];
-    base_dtype_bytes(s->dtype, elements, &bytes);
-    used[count++] = (byte_range){(const char *)m->plan->segments.at[s->segment].base + s->offset, bytes};
+    const char *at = (const char *)m->plan->segments.at[s->segment].base + s->offset;
+    int64_t dims[BASE_MAX_RANK];
+    for (int32_t k = 0; k < s->rank; k++) dims[k] = s->dims[k];
+    const base_tensor t = base_tensor_of((void *)(uintptr_t)at, s->dtype, s->rank, dims);
+    used[count++] = (byte_range){at, base_tensor_bytes(&t)};
   }
   if (!used) return;
   qsort(used, count, sizeof *used, by_address);

@@ -2,13 +2,14 @@
  *
  *     s = add(x, y), native_layer_norm(s, w, b)  ->  n, s = td::add_layer_norm(x, y, w, b)
  *
- * Requires: a verified graph; f32; x and y of one shape; after the pass that puts sums into epilogues. Keeps: types.
- * Breaks: bit equality. */
+ * Requires: a verified graph; f32; x and y of one shape, w and b constant; after the pass that puts sums into
+ * epilogues. Keeps: types. Breaks: bit equality. */
 #include "passes/passes_priv.h"
 
 #include <string.h>
 
-/* A norm over the last axis alone, of which only the result is used. */
+/* A norm over the last axis alone, of which only the result is used. Its vectors are constants: they are needed where
+ * the sum stands. */
 static bool is_plain(const passes_edit *e, const ir_node_def *norm) {
   const ir_type *t = ir_type_of(e->graph, norm->in[0]);
   if (t->dtype != TD_F32 || t->rank < 1) return false;
@@ -16,7 +17,8 @@ static bool is_plain(const passes_edit *e, const ir_node_def *norm) {
     if (passes_uses(e, norm->out[i])) return false;
   for (uint32_t i = 1; i < norm->in_count; i++) {
     const ir_type *vector = norm->in[i].id ? ir_type_of(e->graph, norm->in[i]) : NULL;
-    if (vector && (vector->dtype != TD_F32 || vector->rank != 1 || vector->dims[0] != t->dims[t->rank - 1]))
+    if (vector && (!passes_constant(e, norm, i) || vector->dtype != TD_F32 || vector->rank != 1 ||
+                   vector->dims[0] != t->dims[t->rank - 1]))
       return false;
   }
   int64_t axis = passes_int(norm, "axis");

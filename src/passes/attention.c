@@ -63,20 +63,11 @@ static td_status add_ints(site *s, const char *op, ir_value v, const int64_t *in
   return add(s, op, in, 2, NULL, 0, out);
 }
 
-/* The axes of a permutation, made non-negative. */
-static bool read_order(const ir_node_def *node, int32_t rank, int64_t *order) {
-  uint32_t count;
-  const int64_t *dims = passes_ints(node, "dims", &count);
-  if (count != 0 && count != (uint32_t)rank) return false;
-  for (int32_t i = 0; i < rank; i++) order[i] = !count ? rank - 1 - i : dims[i] < 0 ? dims[i] + rank : dims[i];
-  return true;
-}
-
 /* permute(v, order), or what it comes to where v is permuted already. */
 static td_status add_permute(site *s, ir_value v, const int64_t *order, int32_t rank, ir_value *out) {
   int64_t inner[BASE_MAX_RANK], joined[BASE_MAX_RANK];
   const ir_node_def *node = passes_producer(s->e, v, "aten::permute");
-  bool composed = node && read_order(node, rank, inner), identity = true;
+  bool composed = node && passes_order(node, rank, inner), identity = true;
   for (int32_t i = 0; i < rank; i++) {
     joined[i] = composed ? inner[order[i]] : order[i];
     identity = identity && joined[i] == i;
@@ -121,6 +112,7 @@ static bool read_regroup(const ir_type *from, const ir_type *to, regroup *r) {
   int32_t i = 0, j = 0;
   int64_t axis = 0;
   *r = (regroup){0};
+  if (from->rank < 0 || to->rank < 0) return false;
   while (i < from->rank || j < to->rank) {
     if (i < from->rank && j < to->rank && from->dims[i] == to->dims[j]) {
       i++, j++, axis++;
@@ -138,7 +130,7 @@ static bool read_regroup(const ir_type *from, const ir_type *to, regroup *r) {
       while (j < to->rank && base_dim_known(whole) && product < whole) {
         base_dim size = to->dims[j];
         if (size == 1) r->come[r->come_count++] = j++;
-        else if (!base_dim_known(size) || size < 1 || whole % (product * size) != 0) return false;
+        else if (!base_dim_known(size) || size < 1 || whole / product % size != 0) return false;
         else product *= r->split[n].sizes[r->split[n].count++] = to->dims[j++];
       }
       if (!base_dim_known(whole) || product != whole) return false;
@@ -185,7 +177,7 @@ static td_status show_node(site *s, ir_value v, ir_value source, bool *done, ir_
   int32_t rank = ir_type_of(g, v)->rank;
   regroup r;
   *done = true;
-  if (strcmp(name, "aten::permute") == 0 && read_order(&node, rank, order))
+  if (strcmp(name, "aten::permute") == 0 && passes_order(&node, rank, order))
     return add_permute(s, source, order, rank, out);
   if (strcmp(name, "aten::view") == 0) {
     *done = read_regroup(ir_type_of(g, source), ir_type_of(g, v), &r);
@@ -194,9 +186,9 @@ static td_status show_node(site *s, ir_value v, ir_value source, bool *done, ir_
   if (strcmp(name, "aten::index_select") == 0) return add_pick(s, &node, source, done, out);
   *done = node.op->flags & IR_OP_VIEW && node.out_count == 1;
   if (!*done || source.id == node.in[0].id) return *out = v, TD_OK;
-  base_arg args[8];
+  base_arg args[PASSES_ATTRS];
   ir_value in[8] = {source};
-  *done = node.in_count <= 8 && node.op->attr_count <= 8;
+  *done = node.in_count <= 8;
   for (uint32_t i = 1; *done && i < node.in_count; i++) in[i] = node.in[i];
   return *done ? add(s, name, in, node.in_count, args, passes_args(&node, args), out) : TD_OK;
 }
@@ -424,7 +416,8 @@ static bool plain_sdpa(const passes_edit *e, const ir_node_def *node) {
   for (uint32_t i = 0; i < 3; i++) {
     const ir_type *t = ir_type_of(e->graph, node->in[i]);
     int64_t heads = passes_int(node, i ? "kv_heads" : "heads");
-    if (!is_f32(e, node->in[i]) || t->rank != ir_type_of(e->graph, node->in[0])->rank) return false;
+    if (!is_f32(e, node->in[i]) || (t->rank != 3 && t->rank != 4) || t->rank != ir_type_of(e->graph, node->in[0])->rank)
+      return false;
     if (t->rank == 3 && (heads < 1 || !base_dim_known(t->dims[2]) || t->dims[2] % heads != 0)) return false;
     if (!base_dim_known(t->dims[t->rank - 1]) || t->dims[t->rank - 1] == 0) return false;
   }
@@ -483,8 +476,8 @@ static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) 
 static td_status repeat_instead(passes_edit *e, ir_node at, ir_value v) {
   site s = {.e = e, .at = at};
   ir_value old = ir_node_of(e->graph, at)->out[0], out;
-  const ir_type *t = ir_type_of(e->graph, old);
-  TRY(add_ints(&s, "aten::expand", v, t->dims, (uint32_t)t->rank, &out));
+  const ir_type t = *ir_type_of(e->graph, old);
+  TRY(add_ints(&s, "aten::expand", v, t.dims, (uint32_t)t.rank, &out));
   return same_type(e, out, old) ? passes_take_place(e, at, out) : TD_OK;
 }
 

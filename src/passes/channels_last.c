@@ -4,9 +4,11 @@
  * the permutation and puts a permutation behind itself, which so moves down to where the graph ends or where a
  * permutation meets its inverse and both go:
  *
- *     y = aten::convolution(x)   ->   y = first(td::conv(last(x)))        first: [N, spatial..., C] -> [N, C,
- * spatial...] relu(first(t))             ->   first(relu(t)) last(first(t))             ->   t
+ *     y = aten::convolution(x)   ->   y = first(td::conv(last(x)))
+ *     relu(first(t))             ->   first(relu(t))
+ *     last(first(t))             ->   t
  *
+ * where first permutes [N, spatial..., C] to [N, C, spatial...] and last is its inverse.
  * Requires: a verified graph; weights and padding known. Keeps: types of what is not rewritten, numbers. Breaks:
  * nothing. */
 #include "passes/passes_priv.h"
@@ -182,7 +184,7 @@ static td_status constant_last(passes_edit *e, const base_tensor *t, int32_t ran
 static bool can_follow(const passes_edit *e, ir_value v, int32_t rank) {
   if (!v.id) return true;
   const base_tensor *t = passes_constant_value(e, v);
-  return t ? t->rank <= rank && t->rank + 1 >= 0 : rank_of(e, v) == rank;
+  return t ? t->rank <= rank : rank_of(e, v) == rank;
 }
 
 static td_status follow(passes_edit *e, ir_node at, ir_value v, int32_t rank, ir_value *out) {
@@ -257,14 +259,15 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
   int64_t mapped[BASE_MAX_RANK];
   if (!in.id || node->in_count != 1 || node->out_count != 1 || count == 0 || count > BASE_MAX_RANK) return TD_OK;
   int32_t rank = rank_of(e, in);
-  bool keeps = passes_int(node, "keepdim"), spatial = count == (uint32_t)rank - 2;
+  bool keeps = passes_int(node, "keepdim");
+  uint32_t mask = 0, spatial = (1u << (rank - 1)) - 2;
   for (uint32_t i = 0; i < count; i++) {
     mapped[i] = axis_last(dims[i], rank);
-    spatial &= mapped[i] >= 1 && mapped[i] < rank - 1;
+    mask |= 1u << mapped[i]; /* an axis may stand twice */
   }
   const base_arg changed = ARG_INTS("dim", mapped, count);
   if (keeps) return again(e, id, &in, &changed, 1);
-  if (!spatial) return TD_OK;
+  if (mask != spatial) return TD_OK;
   const base_arg args[] = {changed, ARG_BOOL("keepdim", false)};
   TRY(passes_add(e, id, node->op->name, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2}, NULL,
                  &made));
@@ -276,10 +279,10 @@ static td_status visit_resize(passes_edit *e, ir_node id, const ir_node_def *nod
   uint32_t count;
   const int64_t *axes = passes_ints(node, "axes", &count);
   int64_t mapped[BASE_MAX_RANK];
-  if (!in[0].id || node->in_count > 4) return TD_OK;
+  if (!in[0].id || node->in_count > 4 || count > BASE_MAX_RANK) return TD_OK;
   int32_t rank = rank_of(e, in[0]);
   uint32_t all = count ? count : (uint32_t)rank;
-  for (uint32_t i = 0; i < all && i < BASE_MAX_RANK; i++) mapped[i] = axis_last(count ? axes[i] : (int64_t)i, rank);
+  for (uint32_t i = 0; i < all; i++) mapped[i] = axis_last(count ? axes[i] : (int64_t)i, rank);
   for (uint32_t i = 1; i < node->in_count; i++) in[i] = node->in[i];
   const base_arg changed = ARG_INTS("axes", mapped, all);
   return again(e, id, in, &changed, 1);
@@ -288,7 +291,7 @@ static td_status visit_resize(passes_edit *e, ir_node id, const ir_node_def *nod
 /* A slice along constant axes. */
 static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value in[5] = {source(e, node->in[0])};
-  if (!in[0].id) return TD_OK;
+  if (!in[0].id || node->in_count > 5) return TD_OK;
   const base_tensor *axes = passes_constant(e, node, 3);
   int64_t mapped[BASE_MAX_RANK];
   if (!axes || base_tensor_numel(axes) > BASE_MAX_RANK) return TD_OK;
@@ -303,7 +306,7 @@ static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node
 static td_status visit_batchnorm(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value in[3] = {source(e, node->in[0])}, made;
   const base_tensor *param[5] = {NULL};
-  if (!in[0].id) return TD_OK;
+  if (!in[0].id || ir_type_of(e->graph, in[0])->dtype != TD_F32) return TD_OK;
   int64_t channels = ir_type_of(e->graph, node->in[0])->dims[1];
   double eps = passes_float(node, "eps");
   for (uint32_t i = 1; i < 5; i++) {
@@ -381,10 +384,8 @@ static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node)
   const ir_type *from = ir_type_of(e->graph, node->in[0]), *to = ir_type_of(e->graph, node->out[0]);
   if (to->rank < 2 || to->dims[0] != from->dims[0] || to->dims[1] != from->dims[1]) return TD_OK;
   if (to->rank == 2 && is_one(e, node->in[0], 2, from->rank)) return flatten_pixel(e, id, t);
-  bool merges = to->rank == 3 && from->rank > 3 && base_dim_known(to->dims[1]) && base_dim_known(to->dims[2]);
-  return merges && base_dim_known(to->dims[0]) && to->dims[0] * to->dims[1] * to->dims[2] > 0
-             ? merge_pixels(e, id, t, to->dims)
-             : TD_OK;
+  bool merges = to->rank == 3 && from->rank > 3;
+  return merges && ir_known_count(to) > 0 ? merge_pixels(e, id, t, to->dims) : TD_OK;
 }
 
 static const struct {

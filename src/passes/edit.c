@@ -124,12 +124,15 @@ void passes_drop(passes_edit *e, ir_value v) {
   if (node && node->op && node->out_count == 1 && !node->block_count && passes_uses(e, v) == 0) drop(e, made_by, 0);
 }
 
-td_status passes_take_place(passes_edit *e, ir_node node, ir_value with) {
-  ir_value old = ir_node_of(e->graph, node)->out[0];
-  if (!uses_of(e, with)) return base_no_memory(e->err, "a pass");
+td_status passes_replace(passes_edit *e, ir_value old, ir_value with) {
+  if (!uses_of(e, old) || !uses_of(e, with)) return base_no_memory(e->err, "a pass");
   e->uses.at[with.id] += e->uses.at[old.id];
   e->uses.at[old.id] = 0;
-  TRY(ir_replace_value(e->graph, old, with, e->err));
+  return ir_replace_value(e->graph, old, with, e->err);
+}
+
+td_status passes_take_place(passes_edit *e, ir_node node, ir_value with) {
+  TRY(passes_replace(e, ir_node_of(e->graph, node)->out[0], with));
   drop(e, node, 0);
   ++*e->changes;
   return TD_OK;
@@ -155,6 +158,22 @@ const char *passes_str(const ir_node_def *node, const char *name) {
 
 const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *count) {
   return base_attr_ints(node->attrs, passes_attr(node->op, name), count);
+}
+
+bool passes_all_are(const ir_node_def *node, const char *name, int64_t value) {
+  uint32_t count;
+  const int64_t *list = passes_ints(node, name, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (list[i] != value) return false;
+  return true;
+}
+
+bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order) {
+  uint32_t count;
+  const int64_t *dims = passes_ints(permute, "dims", &count);
+  if (rank < 0 || (count != 0 && count != (uint32_t)rank)) return false;
+  for (int32_t i = 0; i < rank; i++) order[i] = !count ? rank - 1 - i : dims[i] < 0 ? dims[i] + rank : dims[i];
+  return true;
 }
 
 uint32_t passes_args(const ir_node_def *node, base_arg *args) {

@@ -16,8 +16,6 @@
 
 /* ---- the product and its epilogue ---- */
 
-enum { MAX_ATTRS = 24 };
-
 typedef struct product {
   ir_node_def node; /* as it was: a copy, for the graph's nodes move */
   ir_value in[KERN_EPILOGUE_END];
@@ -42,7 +40,7 @@ static bool has_affine(const product *p) { return p->in[KERN_IN_SCALE].id || p->
 
 /* The product anew, with p->in and the activation of `act` (NULL: as it was), in place of `at`. */
 static td_status rebuild(passes_edit *e, ir_node at, const product *p, const base_arg *act, uint32_t act_count) {
-  base_arg args[MAX_ATTRS];
+  base_arg args[PASSES_ATTRS];
   uint32_t count = passes_args(&p->node, args), in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < act_count; i++) *passes_arg(args, count, act[i].name) = act[i];
   while (!p->in[in_count - 1].id) in_count--;

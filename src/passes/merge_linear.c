@@ -15,12 +15,12 @@
 
 #include <string.h>
 
-enum { MAX_PARTS = 3, MAX_ATTRS = 24 };
+enum { MAX_PARTS = 3 };
 
 /* Filling the panels of one part. */
 typedef struct job {
   kern_matrix w;
-  const float *scale; /* of n; NULL: none */
+  const base_f32 *scale; /* of n; NULL: none */
   float *to;
   int64_t panel;
 } job;

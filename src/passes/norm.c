@@ -122,7 +122,7 @@ static td_status give_vector(passes_edit *e, ir_node id, const ir_node_def *node
     if (!last || t->dtype != TD_F32) continue;
     TRY(vector_of(e, node->in[1 - side], t->dims[t->rank - 1], &vector));
     if (!vector.id) continue;
-    base_arg args[8];
+    base_arg args[PASSES_ATTRS];
     in[operand] = vector;
     return put(e, id, op, in, operand + 1, args, passes_args(&norm, args), &norm);
   }

@@ -49,13 +49,20 @@ td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spe
 td_status passes_take_place(passes_edit *e, ir_node node, ir_value with);
 /* Removes the node that gives `v`, and what was there for it alone, where nobody uses it. */
 void passes_drop(passes_edit *e, ir_value v);
+/* `with` takes the place of `old`, uses and all. */
+td_status passes_replace(passes_edit *e, ir_value old, ir_value with);
 /* Attributes by name; the operator must have them. */
 uint32_t passes_attr(const ir_op *op, const char *name);
 int64_t passes_int(const ir_node_def *node, const char *name);
 double passes_float(const ir_node_def *node, const char *name);
 const char *passes_str(const ir_node_def *node, const char *name);
 const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *count);
-/* The attributes of `node` as arguments for a new node, absent ones left out; `args` has room for op->attr_count. Gives
+/* All of the list are `value`; true of an empty one. */
+bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
+/* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */
+bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
+enum { PASSES_ATTRS = 24 }; /* no operator has more attributes */
+/* The attributes of `node` as arguments for a new node, absent ones left out; `args` has room for PASSES_ATTRS. Gives
  * their number. */
 uint32_t passes_args(const ir_node_def *node, base_arg *args);
 /* The argument called `name` among `count`. */

@@ -10,18 +10,8 @@
 
 #include <string.h>
 
-enum { MAX_ATTRS = 24 };
-
-static bool all_are(const ir_node_def *node, const char *name, int64_t value) {
-  uint32_t count;
-  const int64_t *list = passes_ints(node, name, &count);
-  for (uint32_t i = 0; i < count; i++)
-    if (list[i] != value) return false;
-  return true;
-}
-
 static bool is_pointwise(const ir_node_def *conv) {
-  return all_are(conv, "kernel", 1) && all_are(conv, "stride", 1) && all_are(conv, "padding", 0) &&
+  return passes_all_are(conv, "kernel", 1) && passes_all_are(conv, "stride", 1) && passes_all_are(conv, "padding", 0) &&
          !passes_int(conv, "channels_first") && strcmp(passes_str(conv, "act"), "none") == 0 &&
          (conv->in_count <= KERN_IN_RESIDUAL || !conv->in[KERN_IN_RESIDUAL].id);
 }
@@ -31,7 +21,7 @@ static bool is_plain_mean(const passes_edit *e, const ir_node_def *pool) {
   const ir_type *x = ir_type_of(e->graph, pool->in[0]), *y = ir_type_of(e->graph, pool->out[0]);
   for (int32_t i = 1; i < x->rank - 1; i++)
     if (!base_dim_known(x->dims[i]) || !base_dim_known(y->dims[i]) || y->dims[i] >= x->dims[i]) return false;
-  return passes_int(pool, "channels_last") && all_are(pool, "padding", 0) && !*passes_str(pool, "auto_pad") &&
+  return passes_int(pool, "channels_last") && passes_all_are(pool, "padding", 0) && !*passes_str(pool, "auto_pad") &&
          !passes_int(pool, "ceil_mode");
 }
 
@@ -42,7 +32,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (!found || !is_pointwise(found)) return TD_OK;
   const ir_node_def conv = *found; /* the graph's nodes move */
   ir_value in[KERN_EPILOGUE_END], made;
-  base_arg args[MAX_ATTRS];
+  base_arg args[PASSES_ATTRS];
   uint32_t count = passes_args(pool, args);
   memcpy(in, conv.in, conv.in_count * sizeof *in);
   const ir_new_node mean = {.in = in, .in_count = 1, .args = args, .arg_count = count};

@@ -15,7 +15,6 @@
 #include <string.h>
 
 enum {
-  MAX_ATTRS = 24,
   WINOGRAD_BYTES =
       46 << 20 /* that transformed weights of a model may take beyond the plain ones, first come first served */
 };
@@ -43,7 +42,7 @@ typedef struct product {
 /* The node as operator `op`, with `packed` for weights and `changed` attributes. */
 static td_status rebuild(passes_edit *e, product *p, const char *op, const base_tensor *packed, const base_arg *changed,
                          uint32_t changes) {
-  base_arg args[2 * MAX_ATTRS];
+  base_arg args[2 * PASSES_ATTRS];
   uint32_t count = passes_args(p->node, args), in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < changes; i++) {
     base_arg *old = passes_arg(args, count, changed[i].name);
@@ -77,13 +76,13 @@ static td_status new_floats(passes_edit *e, base_arena *arena, int64_t count, ba
 
 /* ---- a scale in front of everything else ---- */
 
-static const float *vector(const passes_edit *e, ir_value v) {
+static const base_f32 *vector(const passes_edit *e, ir_value v) {
   const base_tensor *t = passes_constant_value(e, v);
   return t ? t->data : NULL;
 }
 
 /* (sum + b) s + t = sum s + (b s + t): possible where nothing stands between. The vectors are those of the epilogue
- * pass: dense and aligned. */
+ * pass: dense. */
 static bool can_absorb(const passes_edit *e, const product *p) {
   bool between = p->in[KERN_IN_RESIDUAL].id ||
                  (strcmp(passes_str(p->node, "act"), "none") != 0 && !passes_int(p->node, "act_late"));
@@ -92,7 +91,7 @@ static bool can_absorb(const passes_edit *e, const product *p) {
 }
 
 static td_status absorb_scale(passes_edit *e, product *p) {
-  const float *scale = vector(e, p->in[KERN_IN_SCALE]), *shift = vector(e, p->in[KERN_IN_SHIFT]);
+  const base_f32 *scale = vector(e, p->in[KERN_IN_SCALE]), *shift = vector(e, p->in[KERN_IN_SHIFT]);
   const base_tensor *bias = passes_constant_value(e, p->in[KERN_IN_BIAS]);
   int64_t n = p->w.dims[p->feature_axis], inner = 1, count = base_tensor_numel(&p->w);
   base_tensor w, b;
@@ -152,20 +151,13 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
 }
 
-static bool all_are(const ir_node_def *node, const char *name, int64_t value) {
-  uint32_t count;
-  const int64_t *list = passes_ints(node, name, &count);
-  for (uint32_t i = 0; i < count; i++)
-    if (list[i] != value) return false;
-  return true;
-}
-
 /* The output tile of Winograd's algorithm that pays for this convolution, or 0. */
 static int64_t winograd_tile(const passes_edit *e, const product *p, int64_t panel) {
   const ir_type *y = ir_type_of(e->graph, p->node->out[0]);
-  if (e->setting->exact || p->w.rank != 4 || !all_are(p->node, "kernel", 3) || !all_are(p->node, "stride", 1) ||
-      !all_are(p->node, "dilation", 1) || passes_int(p->node, "groups") != 1 || passes_int(p->node, "channels_first") ||
-      !base_dim_known(y->dims[1]) || !base_dim_known(y->dims[2]))
+  if (e->setting->exact || p->w.rank != 4 || !passes_all_are(p->node, "kernel", 3) ||
+      !passes_all_are(p->node, "stride", 1) || !passes_all_are(p->node, "dilation", 1) ||
+      passes_int(p->node, "groups") != 1 || passes_int(p->node, "channels_first") || !base_dim_known(y->dims[1]) ||
+      !base_dim_known(y->dims[2]))
     return 0;
   return kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel);
 }

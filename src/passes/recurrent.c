@@ -1,7 +1,8 @@
 /* recurrent.c -- td::lstm and td::gru with constant weights and ONNX's default activations become td::lstm_packed and
  * td::gru_packed, their weights packed for the kernel of this machine.
- * Requires: a verified graph. Keeps: types, origins. Breaks: bit equality (gates are computed in f32); the packed
- * weights are a copy. */
+ *
+ * Requires: a verified graph; f32; all rows of one length, no peepholes, no clipping. Keeps: types, origins. Breaks:
+ * bit equality (gates are computed in f32); the packed weights are a copy. */
 #include "base/size.h"
 #include "kernels/kernels.h"
 #include "kernels/recurrent.h"
@@ -45,9 +46,10 @@ static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct
   if (!repeats(passes_str(node, "activations"), form->activations, directions)) return false;
   const base_tensor *w = weights(e, node, W, 3), *r = weights(e, node, R, 3), *bias = weights(e, node, BIAS, 2);
   if (!w || !r || (has(node, BIAS) && !bias)) return false;
+  if (base_tensor_numel(r) == 0) return false;
   int64_t hidden = r->dims[2], rows = form->gates * hidden;
-  return hidden > 0 && w->dims[0] == directions && r->dims[0] == directions && w->dims[1] == rows &&
-         r->dims[1] == rows && (!bias || (bias->dims[0] == directions && bias->dims[1] == 2 * rows));
+  return w->dims[0] == directions && r->dims[0] == directions && w->dims[1] == rows && r->dims[1] == rows &&
+         (!bias || (bias->dims[0] == directions && bias->dims[1] == 2 * rows));
 }
 
 /* Room for a packed constant. */
@@ -102,7 +104,7 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   TRY(passes_add(e, id, form->packed, spec, NULL, &first));
   const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
   node = ir_node_of(e->graph, id);
-  for (uint32_t i = 1; i < outputs; i++) TRY(ir_replace_value(e->graph, node->out[i], made->out[i], e->err));
+  for (uint32_t i = 1; i < outputs; i++) TRY(passes_replace(e, node->out[i], made->out[i]));
   return passes_take_place(e, id, first);
 }
 

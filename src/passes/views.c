@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { MAX_ATTRS = 24, MAX_OPERANDS = 8 };
+enum { MAX_OPERANDS = 3 }; /* of a linear that is moved */
 
 static td_status add(passes_edit *e, ir_node at, const char *op, const ir_value *in, uint32_t in_count,
                      const base_arg *args, uint32_t arg_count, const ir_node_def *also, ir_value *out) {
@@ -37,12 +37,16 @@ static bool is_dense(passes_edit *e, ir_value v) {
   return !node || !node->op || !(node->op->flags & IR_OP_VIEW);
 }
 
-/* A linear whose features a view of its result leaves alone; NULL: `v` is none. */
+/* A linear whose features a view of its result leaves alone, and whose operand can be viewed as it has; NULL: `v` is
+ * none. */
 static const ir_node_def *movable_linear(passes_edit *e, ir_value v, const ir_type *type) {
   const ir_type *t = ir_type_of(e->graph, v);
   const ir_node_def *node = passes_only_producer(e, v, "td::linear");
-  bool same = node && t->rank > 0 && type->rank > 0 && t->dims[t->rank - 1] == type->dims[type->rank - 1];
-  return same && node->in_count <= 3 && is_dense(e, node->in[0]) ? node : NULL;
+  const ir_type *x = node ? ir_type_of(e->graph, node->in[0]) : NULL;
+  bool same = x && t->rank > 0 && type->rank > 0 && t->dims[t->rank - 1] == type->dims[type->rank - 1];
+  /* Of sizes of which one may be open, and none 0, the features are known. */
+  same = same && x->rank > 0 && base_dim_known(x->dims[x->rank - 1]) && x->dims[x->rank - 1] > 0;
+  return same && node->in_count <= MAX_OPERANDS && is_dense(e, node->in[0]) ? node : NULL;
 }
 
 /* `v`, dense, with the dims of `type`; only the last axis of what a linear takes may differ. */
@@ -61,7 +65,7 @@ static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *
     ir_type inner = *type;
     const ir_type *x = ir_type_of(e->graph, linear.in[0]);
     ir_value in[MAX_OPERANDS];
-    base_arg args[MAX_ATTRS];
+    base_arg args[PASSES_ATTRS];
     inner.dims[inner.rank - 1] = x->dims[x->rank - 1];
     for (uint32_t i = 0; i < linear.in_count; i++) in[i] = linear.in[i];
     TRY(reshape(e, at, linear.in[0], &inner, &in[0]));
@@ -89,13 +93,6 @@ static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node)
   return collapses || movable_linear(e, node->in[0], type) ? reshape_instead(e, id, node->in[0]) : TD_OK;
 }
 
-/* The axes of a permutation, made non-negative. */
-static void read_order(const ir_node_def *node, int32_t rank, int64_t *order) {
-  uint32_t count;
-  const int64_t *dims = passes_ints(node, "dims", &count);
-  for (int32_t i = 0; i < rank; i++) order[i] = !count ? rank - 1 - i : dims[i] < 0 ? dims[i] + rank : dims[i];
-}
-
 static bool is_identity(const int64_t *order, int32_t rank) {
   int32_t i = 0;
   while (i < rank && order[i] == i) i++;
@@ -118,11 +115,9 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
   int64_t order[BASE_MAX_RANK], inner[BASE_MAX_RANK], sizes[BASE_MAX_RANK];
   const int32_t rank = type->rank;
   ir_value source = node->in[0], out;
-  if (rank < 0) return TD_OK;
-  read_order(node, rank, order);
+  if (!passes_order(node, rank, order)) return TD_OK;
   const ir_node_def *before = passes_producer(e, source, "aten::permute");
-  if (before) {
-    read_order(before, rank, inner);
+  if (before && passes_order(before, rank, inner)) {
     for (int32_t i = 0; i < rank; i++) order[i] = inner[order[i]];
     source = before->in[0];
     type = ir_type_of(e->graph, source);

@@ -41,6 +41,14 @@ static void others_stay(void **state) {
               "%4 = aten::add(%3, %0): f32[2, 4]\n"
               "%5 = aten::native_layer_norm(%4) {axis = 0, eps = 0.5, stats_dtype = f32}: f32[2, 4]\n"
               "output \"a\" %5\n");
+  /* The sum stands where the norm's vector is not there yet. */
+  expect_same("add_norm",
+              "input %0 \"x\": f32[2, 4]\n"
+              "input %1 \"w\": f32[4]\n"
+              "%2 = aten::add(%0, %0): f32[2, 4]\n"
+              "%3 = aten::relu(%1): f32[4]\n"
+              "%4 = aten::native_layer_norm(%2, %3) {axis = -1, eps = 0.5, stats_dtype = f32}: f32[2, 4]\n"
+              "output \"a\" %4\n");
 }
 
 int main(void) {

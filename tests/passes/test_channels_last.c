@@ -182,6 +182,22 @@ static void what_cannot_follow_stays(void **state) {
               "output \"y\" %3\n");
 }
 
+/* What only looks like a batch norm that can be had as f32, or like a mean over all pixels. */
+static void other_types_and_axes_stay(void **state) {
+  (void)state;
+  expect_same("channels_last",
+              "input %0 \"x\": f64[1, 4, 4, 2]\n"
+              "const %1: f64[2] = {1, 2}\n"
+              "%2 = aten::permute(%0) {dims = [0, 3, 1, 2]}: f64[1, 2, 4, 4]\n"
+              "%3 = aten::_native_batch_norm_legit_no_training(%2, %1, %1, %1, %1) {eps = 0.5}: f64[1, 2, 4, 4]\n"
+              "output \"y\" %3\n");
+  expect_same("channels_last",
+              "input %0 \"x\": f32[1, 4, 4, 2]\n"
+              "%1 = aten::permute(%0) {dims = [0, 3, 1, 2]}: f32[1, 2, 4, 4]\n"
+              "%2 = aten::mean(%1) {dim = [2, -2], keepdim = false, noop = false}: f32[1, 2, 4]\n"
+              "output \"y\" %2\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_network_is_permuted_at_its_ends),
@@ -192,6 +208,7 @@ int main(void) {
       cmocka_unit_test(means_are_taken_first),
       cmocka_unit_test(batch_norms_become_scale_and_shift),
       cmocka_unit_test(what_cannot_follow_stays),
+      cmocka_unit_test(other_types_and_axes_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,11 +90,25 @@ static void views_move_in_front_of_products(void **state) {
                 1);
 }
 
+/* A view has room for one open size, and for none where there are no elements. */
+static void what_no_view_can_say_stays(void **state) {
+  (void)state;
+  expect_same("views",
+              "input %0 \"x\": f32[n, k]\n"
+              "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+              "const %2: i64[3] = {-1, 4, 3}\n"
+              "%3 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+              "act_late = false}: f32[n, 3]\n"
+              "%4 = aten::view(%3, %2) {zero_copies = false}: f32[div(n, 4), 4, 3]\n"
+              "output \"y\" %4\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(permutations_join),
       cmocka_unit_test(what_moves_nothing_is_a_view),
       cmocka_unit_test(views_move_in_front_of_products),
+      cmocka_unit_test(what_no_view_can_say_stays),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,8 @@ typedef struct run_step {
   base_call_fn run;
   uint32_t kind; /* plan_kind */
   bool defines;
-  bool fixed; /* SHOW: depends on nothing that changes while a binding is active; shown once */
+  bool varies; /* some operand is in the tail, some output is not: the sizes are compared at every run */
+  bool fixed;  /* SHOW: depends on nothing that changes while a binding is active; shown once */
 } run_step;
 
 /* What is known of a step under a binding. */

@@ -19,6 +19,18 @@ static bool fixed_view(const plan_exe *plan, const plan_step *step, const bool *
   return true;
 }
 
+static bool any_slot(const plan_exe *plan, uint32_t at, uint32_t count, bool in_tail) {
+  for (uint32_t i = at; i < at + count; i++) {
+    uint32_t slot = plan->operands.at[i];
+    if (slot != PLAN_NONE && (plan->slots.at[slot].place == PLAN_TAIL) == in_tail) return true;
+  }
+  return false;
+}
+
+static bool sizes_vary(const plan_exe *plan, const plan_step *step) {
+  return any_slot(plan, step->in, step->in_count, true) && any_slot(plan, step->out, step->out_count, false);
+}
+
 static void prepare_step(run_session *s, uint32_t number, bool *fixed) {
   const plan_exe *plan = s->plan;
   const plan_step *step = &plan->steps.at[number];
@@ -28,6 +40,7 @@ static void prepare_step(run_session *s, uint32_t number, bool *fixed) {
   s->steps[number] = (run_step){.kind = step->kind,
                                 .run = f->run,
                                 .defines = step->defines,
+                                .varies = sizes_vary(plan, step),
                                 .fixed = fixed_view(plan, step, fixed),
                                 .call = {.attrs = plan_attrs(plan, step->attrs),
                                          .op = f->op,

@@ -73,8 +73,8 @@ static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
 
 /* ---- one step ---- */
 
-/* What is done once per binding, or, for outputs in the tail, every time: sizes, and how many threads they are worth.
- */
+/* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes, and how many threads
+ * they are worth. */
 static td_status size_up(run_session *s, uint32_t number) {
   const plan_step *step = &s->plan->steps.at[number];
   const plan_function *f = &s->plan->functions.at[step->function];
@@ -86,7 +86,7 @@ static td_status size_up(run_session *s, uint32_t number) {
     if (step->kind == PLAN_SHOW) sizes.keep = no_memory_needed;
     if (f->define) TRY(f->define(&sizes));
   }
-  if (!(bound->known[number] & RUN_CHECKED) && f->check) TRY(f->check(call));
+  if ((s->steps[number].varies || !(bound->known[number] & RUN_CHECKED)) && f->check) TRY(f->check(call));
   bound->known[number] |= RUN_CHECKED;
   uint16_t threads = threads_for(s, f, call);
   bound->threads[number] = threads;
@@ -99,7 +99,7 @@ static td_status run_call(run_session *s, uint32_t number) {
   run_bound *bound = s->active;
   if (bound->known[number] & RUN_SHOWN) return TD_OK;
   td_status status = TD_OK;
-  if (step->defines || !(bound->known[number] & RUN_CHECKED)) status = size_up(s, number);
+  if (step->defines || step->varies || !(bound->known[number] & RUN_CHECKED)) status = size_up(s, number);
   if (bound->threads[number] > 1) run_gather_team(s);
   if (status == TD_OK)
     status = bound->threads[number] > 1 && s->team == RUN_TOGETHER

@@ -572,6 +572,31 @@ static void errors_name_the_node(void **state) {
   }
 }
 
+/* The number of columns comes from the data, that of the result does not: every run compares them with the weights. */
+static void sizes_from_data_misfit(void **state) {
+  (void)state;
+  rig r;
+  EACH_BACKEND(b) {
+    rig_open(&r,
+             "input %0 \"x\": f32[4]\n"
+             "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
+             "%2 = aten::nonzero(%0)\n"
+             "%3 = aten::permute(%2) {dims = [1, 0]}\n"
+             "%4 = aten::_to_copy(%3) {dtype = f32}\n"
+             "%5 = aten::matmul(%4, %1)\n"
+             "output \"y\" %5\n",
+             backends[b]);
+    for (int round = 0; round < 2; round++) {
+      rig_feed(&r, 0, TD_F32, "4: 1 1 0 1");
+      rig_run(&r);
+      expect_output(&r, 0, "1x2: 18 22");
+      rig_feed(&r, 0, TD_F32, "4: 1 1 1 1");
+      assert_int_not_equal(run_session_run(r.session, &r.err), TD_OK);
+    }
+    rig_close(&r);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(allocates_nothing),
@@ -579,6 +604,7 @@ int main(void) {
       cmocka_unit_test(shapes_come_and_go),
       cmocka_unit_test(more_shapes_than_are_kept),
       cmocka_unit_test(refuses_misfits),
+      cmocka_unit_test(sizes_from_data_misfit),
       cmocka_unit_test(defaults_stand_in),
       cmocka_unit_test(outputs_of_every_kind),
       cmocka_unit_test(branches_of_other_shapes),

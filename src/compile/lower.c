@@ -308,8 +308,7 @@ static td_status settle_constant(lowering *l, uint32_t index, ir_value v) {
 
 static bool suits(const lowering *l, uint32_t slot, uint32_t flags) {
   const uint32_t takes[] = {0, KERN_PITCHED_IN | KERN_STRIDED_IN, KERN_STRIDED_IN};
-  return (l->layout[slot] == LOWER_DENSE || flags & takes[l->layout[slot]]) &&
-         (!misaligned(l, slot) || flags & KERN_UNALIGNED_IN);
+  return (l->layout[slot] == LOWER_DENSE || flags & takes[l->layout[slot]]) && !misaligned(l, slot);
 }
 
 /* Operands that a kernel does not take as they stand are copied: constants once and for all, others in front of its

@@ -1,7 +1,7 @@
 /* epilogue.h -- what is done to a sum before it is stored, by every kernel that has sums:
  *
- *     t = sum + bias[n];  t = act(t) unless late;  t += residual[m, n];  t = t * scale[n] + shift[n];  t = act(t) if
- * late
+ *     t = sum + bias[n];  t = act(t) unless late;  t += residual[m, n];
+ *     t = t * scale[n] + shift[n];  t = act(t) if late
  *
  * m counts the rows of the output (all dimensions but the last, merged), n its last dimension. Absent parts are
  * skipped. Operators with an epilogue take its vectors as operands 2 to 5, and the rest as attributes of these names,

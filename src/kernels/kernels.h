@@ -13,13 +13,12 @@ typedef enum kern_family {
   KERN_FAMILY_COUNT
 } kern_family;
 
-enum {                      /* kern_row.flags */
-       KERN_PARALLEL = 1,   /* is called on several threads at once and shares out its work; else on one */
-       KERN_STRIDED_IN = 2, /* takes operands of any strides */
-       KERN_PITCHED_IN =
-           4, /* takes operands whose last dimension is dense and whose others make up rows of one pitch */
-       KERN_PITCHED_OUT = 8,  /* writes such an output */
-       KERN_UNALIGNED_IN = 16 /* takes operands at any address */
+/* kern_row.flags. A pitched tensor is dense along its last dimension; its other ones make up rows of one pitch. */
+enum {
+  KERN_PARALLEL = 1,   /* is called on several threads at once and shares out its work; else on one */
+  KERN_STRIDED_IN = 2, /* takes operands of any strides */
+  KERN_PITCHED_IN = 4, /* takes pitched operands */
+  KERN_PITCHED_OUT = 8 /* writes a pitched output */
 };
 
 typedef struct kern_row {

@@ -9,7 +9,7 @@ enum {
   KERN_POOL_AUTO_PAD, /* "", "same_upper", "same_lower" */
   KERN_POOL_KERNEL,   /* ints; empty: the whole input */
   KERN_POOL_CEIL,
-  KERN_POOL_OWN, /* avg_pool: count_include_pad */
+  KERN_POOL_OWN, /* avg_pool: count_include_pad; max_pool: of no concern to kernels */
   KERN_POOL_CHANNELS_LAST
 };
 enum { KERN_POOL_AXES = 3 };

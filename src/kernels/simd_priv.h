@@ -2,12 +2,10 @@
  * KERN_LEVEL_<level>. Only files of wide/ include it.
  *
  * Types: vf (V_LANES floats), vi (V_LANES int32), vm (a mask of lanes). Loads and stores take any alignment of the
- * vector;
- * `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest; v_load_or gives `rest` there.
- * v_min and v_max give b where a or b is not a number, so v_max(limit, x) lets a NaN in x through. v_round rounds to
- * even; v_to_int too, within int32. v_keep(a) is a, in a register: compilers would read it from memory again for each
- * of its uses.
- */
+ * vector; `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest; v_load_or gives `rest`
+ * there. v_min and v_max give b where a or b is not a number, so v_max(limit, x) lets a NaN in x through. v_round
+ * rounds to even; v_to_int too, within int32. v_keep(a) is a, in a register: compilers would read it from memory again
+ * for each of its uses. */
 #ifndef KERNELS_SIMD_PRIV_H
 #define KERNELS_SIMD_PRIV_H
 #include "kernels/kernels_priv.h"
@@ -22,6 +20,9 @@
 #else
 #define V_UNROLL _Pragma("GCC unroll 32")
 #endif
+#define V_FOR(i, n) V_UNROLL for (int i = 0; i < (n); i++)
+/* An integer or pointer that the compiler may not compute ahead in another register. */
+#define V_OPAQUE(x) __asm__("" : "+r"(x))
 
 #if defined KERN_LEVEL_avx512
 #include "kernels/simd_avx512_priv.h"

@@ -37,8 +37,8 @@ static td_status check_vector(ir_infer *ctx, uint32_t i) {
   const ir_type *x = &ir_in(ctx, X)->type;
   if (!v || v->type.rank == IR_UNRANKED) return TD_OK;
   base_dim length = v->type.rank == 1 ? v->type.dims[0] : BASE_DIM_NONE, n = x->dims[x->rank - 1];
-  bool differs = base_dim_known(length) && base_dim_known(n) && length != n;
-  if (v->type.rank != 1 || differs) return ir_infer_fail(ctx, "operand %u does not fit the last dimension", i);
+  if (v->type.rank != 1 || ops_dims_differ(length, n))
+    return ir_infer_fail(ctx, "operand %u does not fit the last dimension", i);
   return ops_same_dtype(ctx, X, i);
 }
 
@@ -58,8 +58,7 @@ static td_status infer_add_layer(ir_infer *ctx) {
     TRY(check_vector(ctx, BIAS));
   }
   bool differ = x->rank != y->rank;
-  for (int32_t i = 0; !differ && i < x->rank; i++)
-    differ = base_dim_known(x->dims[i]) && base_dim_known(y->dims[i]) && x->dims[i] != y->dims[i];
+  for (int32_t i = 0; !differ && i < x->rank; i++) differ = ops_dims_differ(x->dims[i], y->dims[i]);
   if (differ && x->rank != IR_UNRANKED && y->rank != IR_UNRANKED)
     return ir_infer_fail(ctx, "operands of different dimensions");
   for (uint32_t i = 0; i < ctx->out_count; i++) TRY(ir_out_like(ctx, i, X, TD_INVALID));

@@ -2,8 +2,7 @@
  * side in the features of a token, as a linear gives them.
  *
  *     q [batch, queries, heads, size], k [batch, keys, groups, size], v [batch, keys, groups, values]
- *     out[b, i, h, :] = sum over j of softmax over j(scale q[b, i, h, :] k[b, j, g, :] + mask[b, h, i, j]) v[b, j, g,
- * :]
+ *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + mask[b, h, i, j]) v[b, j, g]
  *
  * with g = h * groups / heads. `causal` hides key j from query i where j > i. A row that sees nothing is zero. */
 #include "kernels/kernels.h"
@@ -17,7 +16,7 @@ static const ir_attr attention_attrs[] = {ATTR_FLOAT("scale", 1), ATTR_BOOL("cau
 /* Fails where both sizes are known and differ. */
 static td_status same_size(ir_infer *ctx, uint32_t a, uint32_t b, int dim) {
   base_dim x = ir_in(ctx, a)->type.dims[dim], y = ir_in(ctx, b)->type.dims[dim];
-  if (!base_dim_known(x) || !base_dim_known(y) || x == y) return TD_OK;
+  if (!ops_dims_differ(x, y)) return TD_OK;
   return ir_infer_fail(ctx, "operands %u and %u have sizes %lld and %lld in dimension %d", a, b, (long long)x,
                        (long long)y, dim);
 }
@@ -28,7 +27,7 @@ static td_status check_mask(ir_infer *ctx, const base_dim *scores) {
   if (mask->type.rank > 4) return ir_infer_fail(ctx, "a mask of rank %d; at most 4 is supported", mask->type.rank);
   for (int32_t i = 0; i < mask->type.rank; i++) {
     base_dim size = mask->type.dims[i], wanted = scores[4 - mask->type.rank + i];
-    if (base_dim_known(size) && base_dim_known(wanted) && size != 1 && size != wanted)
+    if (size != 1 && ops_dims_differ(size, wanted))
       return ir_infer_fail(ctx, "a mask of %lld in dimension %d for %lld scores", (long long)size, i,
                            (long long)wanted);
   }

@@ -66,8 +66,6 @@ td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) {
   return ops_infer_epilogue(ctx);
 }
 
-static bool differ(base_dim a, base_dim b) { return base_dim_known(a) && base_dim_known(b) && a != b; }
-
 /* The weights fit x, as far as sizes are known. */
 static td_status check_weights(ir_infer *ctx, bool transposed) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
@@ -83,13 +81,14 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
         return ir_infer_fail(ctx, "a huge kernel");
     bool fits = w->rank == 1 && (!base_dim_known(in) || (kern_conv_packed_size(transposed, groups, channels / groups,
                                                                                taps, in / groups, panel, &count) &&
-                                                         !differ(w->dims[0], count)));
+                                                         !ops_dims_differ(w->dims[0], count)));
     return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
   }
   base_dim inner = base_dim_known(in) ? in / groups : w->dims[1];
-  bool fits = w->rank == x->rank && !differ(w->dims[0], transposed ? in : channels) &&
-              !differ(w->dims[1], transposed ? channels / groups : inner);
-  for (int32_t i = 2; fits && i < w->rank; i++) fits = !differ(w->dims[i], ops_list_at(a, KERN_CONV_KERNEL, i - 2, 1));
+  bool fits = w->rank == x->rank && !ops_dims_differ(w->dims[0], transposed ? in : channels) &&
+              !ops_dims_differ(w->dims[1], transposed ? channels / groups : inner);
+  for (int32_t i = 2; fits && i < w->rank; i++)
+    fits = !ops_dims_differ(w->dims[i], ops_list_at(a, KERN_CONV_KERNEL, i - 2, 1));
   return fits ? TD_OK : ir_infer_fail(ctx, "the weights do not fit the image");
 }
 

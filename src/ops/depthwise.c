@@ -10,8 +10,6 @@ static const ir_attr depthwise_attrs[] = {CONV_IMAGE_ATTR_ROWS, EPILOGUE_ATTR_RO
 
 /* ---- shapes ---- */
 
-static bool differ(base_dim a, base_dim b) { return base_dim_known(a) && base_dim_known(b) && a != b; }
-
 static td_status infer_depthwise_conv(ir_infer *ctx) {
   TRY(ops_infer_conv(ctx, NULL));
   const base_attrs *a = ctx->attrs;
@@ -20,15 +18,15 @@ static td_status infer_depthwise_conv(ir_infer *ctx) {
   if (base_attr_int(a, KERN_CONV_CHANNELS_FIRST) || panel > 1)
     return ir_infer_fail(ctx, "channels stand last, and panel is 0 or 1");
   if (base_attr_int(a, KERN_CONV_GROUPS) != base_max_i64(channels, 1) ||
-      (x->rank != IR_UNRANKED && differ(x->dims[x->rank - 1], channels)))
+      (x->rank != IR_UNRANKED && ops_dims_differ(x->dims[x->rank - 1], channels)))
     return ir_infer_fail(ctx, "groups, channels in and channels out are not equal");
   if (w->rank == IR_UNRANKED) return TD_OK;
   uint32_t spatial;
   const int64_t *kernel = base_attr_ints(a, KERN_CONV_KERNEL, &spatial);
-  bool fits = w->rank == (panel ? 2 : (int32_t)spatial + 2) && !differ(w->dims[panel ? 1 : 0], channels);
+  bool fits = w->rank == (panel ? 2 : (int32_t)spatial + 2) && !ops_dims_differ(w->dims[panel ? 1 : 0], channels);
   for (uint32_t i = 0; fits && i < spatial; i++)
-    fits = base_mul_i64(taps, kernel[i], &taps) && (panel || !differ(w->dims[2 + i], kernel[i]));
-  fits = fits && !differ(w->dims[panel ? 0 : 1], panel ? taps : 1);
+    fits = base_mul_i64(taps, kernel[i], &taps) && (panel || !ops_dims_differ(w->dims[2 + i], kernel[i]));
+  fits = fits && !ops_dims_differ(w->dims[panel ? 0 : 1], panel ? taps : 1);
   return fits ? TD_OK : ir_infer_fail(ctx, "the weights do not fit");
 }
 

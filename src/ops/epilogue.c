@@ -1,8 +1,6 @@
 /* epilogue.c -- epilogues of operators: shapes, the plain-loop definition, test operands. */
 #include "ops/epilogue_priv.h"
 
-static bool differ(base_dim a, base_dim b) { return base_dim_known(a) && base_dim_known(b) && a != b; }
-
 /* Operand `i` is f32 and has these dims, where it is there and they are known. */
 static td_status check_operand(ir_infer *ctx, uint32_t i, int32_t rank, const base_dim *dims) {
   const ir_info *in = ir_in(ctx, i);
@@ -10,7 +8,7 @@ static td_status check_operand(ir_infer *ctx, uint32_t i, int32_t rank, const ba
   if (in->type.dtype != TD_F32) return ir_infer_fail(ctx, "operand %u is not f32", i);
   if (in->type.rank == IR_UNRANKED) return TD_OK;
   bool fits = in->type.rank == rank;
-  for (int32_t k = 0; fits && k < rank; k++) fits = !differ(in->type.dims[k], dims[k]);
+  for (int32_t k = 0; fits && k < rank; k++) fits = !ops_dims_differ(in->type.dims[k], dims[k]);
   return fits ? TD_OK : ir_infer_fail(ctx, "operand %u does not fit the result", i);
 }
 

@@ -26,9 +26,9 @@ static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t pan
   if (w->rank != 2) return ir_infer_fail(ctx, "weights must be a matrix, not of rank %d", w->rank);
   bool trans = base_attr_int(ctx->attrs, TRANS_W);
   base_dim wk = w->dims[trans], wn = w->dims[!trans];
-  if (base_dim_known(k) && base_dim_known(wk) && k != wk)
+  if (ops_dims_differ(k, wk))
     return ir_infer_fail(ctx, "inner sizes %lld and %lld differ", (long long)k, (long long)wk);
-  if (base_dim_known(wn) && wn != n)
+  if (ops_dims_differ(wn, n))
     return ir_infer_fail(ctx, "weights have %lld columns, not %lld", (long long)wn, (long long)n);
   return TD_OK;
 }

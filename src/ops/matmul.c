@@ -61,7 +61,7 @@ td_status ops_infer_matmul(ir_infer *ctx, uint32_t a_index, uint32_t b_index, td
   if (a->rank == IR_UNRANKED || b->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
   if (a->rank == 0 || b->rank == 0) return ir_infer_fail(ctx, "an operand of rank 0 has no matrix product");
   base_dim ka = a->dims[a->rank - 1], kb = b->dims[b->rank > 1 ? b->rank - 2 : 0];
-  if (base_dim_known(ka) && base_dim_known(kb) && ka != kb)
+  if (ops_dims_differ(ka, kb))
     return ir_infer_fail(ctx, "inner sizes %lld and %lld differ", (long long)ka, (long long)kb);
   int32_t rank = 0, a_batch = a->rank > 2 ? a->rank - 2 : 0, b_batch = b->rank > 2 ? b->rank - 2 : 0;
   base_dim dims[BASE_MAX_RANK + 2];
@@ -196,15 +196,14 @@ static td_status infer_gemm(ir_infer *ctx) {
     return ir_infer_fail(ctx, "A and B must be matrices, not of rank %d and %d", a->rank, b->rank);
   bool ta = base_attr_int(ctx->attrs, TRANS_A), tb = base_attr_int(ctx->attrs, TRANS_B);
   base_dim ka = a->dims[!ta], kb = b->dims[tb];
-  if (base_dim_known(ka) && base_dim_known(kb) && ka != kb)
+  if (ops_dims_differ(ka, kb))
     return ir_infer_fail(ctx, "inner sizes %lld and %lld differ", (long long)ka, (long long)kb);
   TRY(ir_out(ctx, 0, a->dtype, 2, (base_dim[]){a->dims[ta], b->dims[!tb]}));
   const ir_type *c = ir_in(ctx, 2) ? &ir_in(ctx, 2)->type : NULL, *out = &ctx->out[0].type;
   if (c && c->rank > 2) return ir_infer_fail(ctx, "C has rank %d; at most 2 is meaningful", c->rank);
   for (int32_t i = 0; c && i < c->rank; i++) {
     base_dim own = c->dims[i], wanted = out->dims[i + 2 - c->rank];
-    if (base_dim_known(own) && base_dim_known(wanted) && own != 1 && own != wanted)
-      return ir_infer_fail(ctx, "C does not broadcast to the result");
+    if (own != 1 && ops_dims_differ(own, wanted)) return ir_infer_fail(ctx, "C does not broadcast to the result");
   }
   return TD_OK;
 }

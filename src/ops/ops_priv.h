@@ -84,6 +84,8 @@ typedef void (*ops_map_f32)(const void *user, int64_t count, const base_f32 *con
 td_status ops_elementwise_f32(const base_call *call, uint32_t operands, ops_map_f32 map, const void *user);
 /* The reference of a VIEW or VIEW_DENSE operator: copies what its `view` shows. */
 td_status ops_view_reference(const base_call *call);
+/* Two sizes are known and not equal. */
+static inline bool ops_dims_differ(base_dim a, base_dim b) { return base_dim_known(a) && base_dim_known(b) && a != b; }
 /* Integers of operand `i` (shape, axes, ...), at most `max`; fails when there are more. */
 td_status ops_read_ints(const base_call *call, uint32_t i, uint32_t max, int64_t *ints, uint32_t *count);
 td_status ops_fail(const base_call *call, const char *format, ...)

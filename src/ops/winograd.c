@@ -38,7 +38,7 @@ static td_status infer_winograd_conv(ir_infer *ctx) {
   if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED || !base_dim_known(x->dims[3])) return TD_OK;
   bool fits = kern_winograd_packed_size(tile, base_attr_int(a, KERN_CONV_CHANNELS), x->dims[3],
                                         base_attr_int(a, KERN_CONV_PANEL), &count) &&
-              w->rank == 1 && (!base_dim_known(w->dims[0]) || w->dims[0] == count);
+              w->rank == 1 && !ops_dims_differ(w->dims[0], count);
   return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
 }
 

@@ -38,9 +38,9 @@ typedef struct product {
 V_INLINE void multiply(const product *p, int rows, int vectors, bool whole) {
   const product t = *p; /* stores to c do not change it */
   vf sum[TILE][VECTORS];
-#pragma GCC unroll 6
+  V_UNROLL
   for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 4
+    V_UNROLL
     for (int v = 0; v < vectors; v++) {
       const float *from = t.c + r * t.c_row + v * V_LANES;
       if (!t.keep) sum[r][v] = v_zero();
@@ -50,19 +50,19 @@ V_INLINE void multiply(const product *p, int rows, int vectors, bool whole) {
   const float *a = t.a, *b = t.b;
   for (int64_t k = t.k; k > 0; k--, a += t.a_step, b += t.b_step) {
     vf column[VECTORS];
-#pragma GCC unroll 4
+    V_UNROLL
     for (int v = 0; v < vectors; v++) column[v] = v_load(b + v * V_LANES);
-#pragma GCC unroll 6
+    V_UNROLL
     for (int r = 0; r < rows; r++) {
       vf element = v_set(a[r * t.a_row]);
-#pragma GCC unroll 4
+      V_UNROLL
       for (int v = 0; v < vectors; v++) sum[r][v] = v_fma(element, column[v], sum[r][v]);
     }
   }
-#pragma GCC unroll 6
+  V_UNROLL
   for (int r = 0; r < rows; r++) {
     vf end = v_set(t.end ? t.end[r] : 1);
-#pragma GCC unroll 4
+    V_UNROLL
     for (int v = 0; v < vectors; v++) {
       float *to = t.c + r * t.c_row + v * V_LANES;
       if (whole || v + 1 < vectors) v_store(to, v_mul(sum[r][v], end));

@@ -2,26 +2,24 @@
 #include "kernels/conv_groups_priv.h"
 #include "kernels/epilogue_priv.h"
 
-#define EACH(r, n) _Pragma("GCC unroll 8") for (int r = 0; r < (n); r++)
-
 /* `lanes`: where the group of a lane begins in the input of a panel. */
 V_INLINE void multiply(const conv_groups *t, vi lanes, int64_t panel, const int rows) {
   int64_t channels = V_LANES / t->group_out * t->group_in;
   const float *b = t->b + panel * t->taps * t->group_in * V_LANES;
   const float *const *a = t->a;
   vf sums[CONV_GROUPS_ROWS];
-  EACH(r, rows) sums[r] = v_zero();
+  V_FOR(r, rows) sums[r] = v_zero();
   for (int64_t tap = 0; tap < t->taps; tap++, a += rows) {
     vf x[CONV_GROUPS_ROWS];
     vi from = lanes;
-    EACH(r, rows) x[r] = v_load_n(a[r] + panel * channels, channels);
+    V_FOR(r, rows) x[r] = v_load_n(a[r] + panel * channels, channels);
     for (int64_t k = 0; k < t->group_in; k++, b += V_LANES) {
       vf w = v_load(b);
-      EACH(r, rows) sums[r] = v_fma(v_permute(x[r], from), w, sums[r]);
+      V_FOR(r, rows) sums[r] = v_fma(v_permute(x[r], from), w, sums[r]);
       from = vi_add(from, vi_set(1));
     }
   }
-  EACH(r, rows) v_store(t->c + r * t->c_pitch + panel * V_LANES, sums[r]);
+  V_FOR(r, rows) v_store(t->c + r * t->c_pitch + panel * V_LANES, sums[r]);
 }
 
 typedef void (*rows_function)(const conv_groups *t, vi lanes);

@@ -11,9 +11,6 @@
 #include "kernels/conv.h"
 #include "kernels/epilogue_priv.h"
 
-/* A value that the compiler may not compute ahead in another register. */
-#define OPAQUE(x) __asm__("" : "+r"(x))
-
 /* Multiplications of a task, at least, and tasks per sample to aim at. */
 enum { TASK_WORK = 128 * 1024, TASKS = 32, BLOCK = 64 /* channels */ };
 
@@ -48,11 +45,11 @@ V_INLINE void run_strip(const strip *of, int taps, int stride, int width, bool w
       V_UNROLL
       for (int t = 0; t < taps; t++) tap[t] = v_load(w + t * s.pitch);
       int64_t third = at;
-      if (!whole) OPAQUE(columns);
+      if (!whole) V_OPAQUE(columns);
       V_UNROLL
       for (int j = 0; j < (width - 1) * stride + taps; j++) {
         if (j % 3 == 0 && j) third += 3 * s.pitch;
-        if (j % 3 == 0) OPAQUE(third);
+        if (j % 3 == 0) V_OPAQUE(third);
         if (!whole && !(columns >> j & 1)) continue;
         const vf in = v_keep(v_load(s.x + third + j % 3 * s.pitch));
         V_UNROLL
@@ -65,7 +62,7 @@ V_INLINE void run_strip(const strip *of, int taps, int stride, int width, bool w
     float *y = s.y + c;
     V_UNROLL
     for (int i = 0; i < width; i++, y += s.pitch) {
-      OPAQUE(y);
+      V_OPAQUE(y);
       v_store(y, s.limited ? v_min(high, v_max(low, sum[i])) : sum[i]);
     }
   }

@@ -4,8 +4,6 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 
-#define EACH(i, n) V_UNROLL for (int i = 0; i < (n); i++)
-
 /* Masked stores are cheap: a last panel that is not whole needs no copy. */
 #if defined KERN_LEVEL_avx512
 enum { MASKED = 1 };
@@ -21,20 +19,20 @@ V_INLINE void activate(vf *sums, const kern_epilogue *e, const int count) {
   float limits[2];
   kern_epilogue_cheap(e, limits);
   const vf low = v_set(limits[0]), high = v_set(limits[1]);
-  EACH(i, count) sums[i] = v_max(low, sums[i]);
-  if (e->act == KERN_ACT_clamp) EACH(i, count) sums[i] = v_min(high, sums[i]);
+  V_FOR(i, count) sums[i] = v_max(low, sums[i]);
+  if (e->act == KERN_ACT_clamp) V_FOR(i, count) sums[i] = v_min(high, sums[i]);
 }
 
 /* What is done with sums in registers: `e` is cheap. */
 V_INLINE void finish(vf *sums, const kern_epilogue *e, const int rows, const int panels, int64_t last) {
   const int count = rows * panels;
   if (!e->late) activate(sums, e, count);
-  if (e->residual) EACH(i, count) {
+  if (e->residual) V_FOR(i, count) {
       const float *row = e->residual + i / panels * e->residual_pitch;
       sums[i] = v_add(sums[i], load_part(row, i % panels, panels, last));
     }
-  if (e->scale) EACH(i, count) sums[i] = v_mul(sums[i], load_part(e->scale, i % panels, panels, last));
-  if (e->shift) EACH(i, count) sums[i] = v_add(sums[i], load_part(e->shift, i % panels, panels, last));
+  if (e->scale) V_FOR(i, count) sums[i] = v_mul(sums[i], load_part(e->scale, i % panels, panels, last));
+  if (e->shift) V_FOR(i, count) sums[i] = v_add(sums[i], load_part(e->shift, i % panels, panels, last));
   if (e->late) activate(sums, e, count);
 }
 
@@ -49,7 +47,7 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int p
   const float *const *table = t->a;
   for (int64_t tap = 0; tap < taps; tap++, table += rows, b += b_skip) {
     const float *a[GEMM_MAX_ROWS];
-    EACH(r, rows) a[r] = table[r];
+    V_FOR(r, rows) a[r] = table[r];
     for (int64_t k = 0; k < end; k++, b += V_LANES) {
       /* One index for all rows: compilers would step every pointer on its own. */
       if (rows > POINTERS) __asm__("" : "+r"(k) : : "memory");
@@ -57,8 +55,8 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int p
       __builtin_prefetch(ahead);
       ahead += step;
       vf row[GEMM_THIN_PANELS];
-      EACH(p, panels) row[p] = v_load(b + p * b_panel);
-      EACH(i, rows * panels) {
+      V_FOR(p, panels) row[p] = v_load(b + p * b_panel);
+      V_FOR(i, rows * panels) {
         const float *from = rows > POINTERS ? table[i / panels] : a[i / panels];
         sums[i] = v_fma(v_set(from[k]), row[i % panels], sums[i]);
       }
@@ -71,15 +69,15 @@ V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, c
   const int count = rows * panels;
   const int64_t last = t->columns - (panels - 1) * V_LANES;
   const float *bias = e ? e->bias : NULL;
-  EACH(i, count) sums[i] = v_zero();
-  if (t->more) EACH(i, count) sums[i] = load_part(t->c + i / panels * t->c_pitch, i % panels, panels, last);
-  if (bias) EACH(i, count) {
+  V_FOR(i, count) sums[i] = v_zero();
+  if (t->more) V_FOR(i, count) sums[i] = load_part(t->c + i / panels * t->c_pitch, i % panels, panels, last);
+  if (bias) V_FOR(i, count) {
       vf start = load_part(bias, i % panels, panels, last);
       sums[i] = t->more ? v_add(sums[i], start) : start;
     }
   multiply(sums, t, rows, panels);
   if (e) finish(sums, e, rows, panels, last);
-  EACH(i, count) {
+  V_FOR(i, count) {
     float *to = t->c + i / panels * t->c_pitch + i % panels * V_LANES;
     if (MASKED && i % panels == panels - 1) v_store_n(to, sums[i], last);
     else v_store(to, sums[i]);

@@ -104,6 +104,10 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
   int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, NUM_GROUPS), each;
   if (groups == 0) groups = channels;
   if (base_tensor_numel(x) == 0) return TD_OK;
+  for (uint32_t i = 1; i <= 2; i++)
+    if (base_in(call, i) && base_tensor_numel(base_in(call, i)) != channels)
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "operand %u does not fit %lld channels", i,
+                       (long long)channels);
   if (groups < 1 || channels % groups)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld channels do not make %lld groups", (long long)channels,
                      (long long)groups);

@@ -179,7 +179,7 @@ static void finish_gemm(const base_call *call, float *c, int64_t first_row, int6
       if (from && stride == 1) sum = v_add(sum, v_mul(v_set(beta), v_load_n(from + j, n)));
       if (from && stride == 0) sum = v_add(sum, v_set(beta * *from));
       v_store_n(row + j, sum, n);
-      for (int64_t l = 0; from && stride > 1 && l < n; l++) row[j + l] += beta * from[(j + l) * stride];
+      for (int64_t l = 0; from && stride != 0 && stride != 1 && l < n; l++) row[j + l] += beta * from[(j + l) * stride];
     }
   }
 }

@@ -67,10 +67,10 @@ static void copy_rows(const kern_move *m, int32_t across, element *to, const ele
 
 static void transpose_tile(float *to, int64_t to_step, const float *from, int64_t from_step) {
   vf square[V_LANES];
-#pragma GCC unroll 16
+  V_UNROLL
   for (int k = 0; k < V_LANES; k++) square[k] = v_load(from + k * from_step);
   v_transpose(square);
-#pragma GCC unroll 16
+  V_UNROLL
   for (int i = 0; i < V_LANES; i++) v_store(to + i * to_step, square[i]);
 }
 

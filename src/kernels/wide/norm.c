@@ -119,13 +119,18 @@ static const float *vector_of(const base_call *call, uint32_t i) {
   return t ? t->data : NULL;
 }
 
-/* Rows are the dimensions [axis, rank) of operand 0. */
-static norm_param param_of(const base_call *call, int64_t axis, double eps, uint32_t weight, bool centered) {
+/* Rows are the dimensions [axis, rank) of operand 0; weight and bias, operands `weight` and the next, are one each. */
+static td_status param_of(const base_call *call, int64_t axis, double eps, uint32_t weight, bool centered,
+                          norm_param *p) {
   const base_tensor *x = base_in(call, 0);
-  norm_param p = {vector_of(call, weight), vector_of(call, weight + 1), 1, 1, (float)eps, centered};
+  *p = (norm_param){vector_of(call, weight), vector_of(call, weight + 1), 1, 1, (float)eps, centered};
   if (axis < 0) axis += x->rank;
-  for (int32_t i = 0; i < x->rank; i++) *(i < axis ? &p.rows : &p.length) *= x->dims[i];
-  return p;
+  for (int32_t i = 0; i < x->rank; i++) *(i < axis ? &p->rows : &p->length) *= x->dims[i];
+  for (uint32_t i = weight; i < weight + 2; i++)
+    if (base_in(call, i) && base_tensor_numel(base_in(call, i)) != p->length)
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "operand %u does not fit rows of %lld elements", i,
+                       (long long)p->length);
+  return TD_OK;
 }
 
 enum { AXIS, EPS };
@@ -138,10 +143,11 @@ static void fill_nan(const base_tensor *t) {
 static td_status normalise(const base_call *call, bool centered) {
   const base_tensor *y = base_out(call, 0), *mean = centered ? base_out(call, 1) : NULL,
                     *scale = base_out(call, centered ? 2 : 1);
-  norm_param p = param_of(call, base_attr_int(call->attrs, AXIS), base_attr_float(call->attrs, EPS), 1, centered);
   const float *x = base_in(call, 0)->data;
+  norm_param p;
+  TRY(param_of(call, base_attr_int(call->attrs, AXIS), base_attr_float(call->attrs, EPS), 1, centered, &p));
   if (p.rows * p.length == 0) {
-    if (call->worker == 0) {
+    if (base_call_first(call) == 0) {
       fill_nan(mean);
       fill_nan(scale);
     }
@@ -178,7 +184,8 @@ static void add_rows(float *to, const float *x, const float *y, int64_t n) {
 /* Outputs: the norm of x + y, and x + y itself, which may be unwanted. Either operand may be pitched. */
 td_status KERN_NAME(add_layer_norm)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_in(call, 1), *out = base_out(call, 0), *sum = base_out(call, 1);
-  norm_param p = param_of(call, -1, base_attr_float(call->attrs, 0), 2, true);
+  norm_param p;
+  TRY(param_of(call, -1, base_attr_float(call->attrs, 0), 2, true, &p));
   if (p.rows * p.length == 0) return TD_OK;
   int64_t each, together = rows_together(&p), x_pitch = kern_pitch(x), y_pitch = kern_pitch(y);
   uint32_t total = row_tasks(p.rows, p.length, &each);

@@ -96,7 +96,7 @@ V_INLINE void reduce(int vectors, int64_t lanes, const pool *p, const window *w,
       int64_t row = (plane + h->start + j * p->axis[1].dilation) * p->axis[2].in + v->start;
       const float *at = w->at + row * p->channels + v->first * step;
       for (int64_t k = v->first; k < v->last; k++, at += step) {
-#pragma GCC unroll 4
+        V_UNROLL
         for (int u = 0; u < vectors; u++) {
           const float *from = at + u * V_LANES;
           vf x = lanes == V_LANES ? v_load(from) : v_load_n(from, lanes);
@@ -110,10 +110,10 @@ V_INLINE void reduce(int vectors, int64_t lanes, const pool *p, const window *w,
 V_INLINE void pool_block(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, float divisor,
                          float *to) {
   vf acc[BLOCK], divide = v_set(divisor);
-#pragma GCC unroll 4
+  V_UNROLL
   for (int u = 0; u < vectors; u++) acc[u] = mean ? v_zero() : v_set(-INFINITY);
   reduce(vectors, lanes, p, w, mean, acc);
-#pragma GCC unroll 4
+  V_UNROLL
   for (int u = 0; u < vectors; u++) {
     vf value = mean ? v_div(acc[u], divide) : acc[u];
     if (lanes == V_LANES) v_store(to + u * V_LANES, value);
@@ -164,7 +164,7 @@ V_INLINE td_status run(const base_call *call, bool mean) {
   int64_t parts = (p.channels + width - 1) / width;
   double work = (double)p.axis[0].kernel * (double)p.axis[1].kernel * (double)p.axis[2].kernel * (double)p.axis[2].out *
                 (double)base_min_i64(p.channels, width);
-  int64_t each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / work)));
+  int64_t each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / fmax(work, 1)))); /* 0: an empty input */
   int64_t tasks = (rows + each - 1) / each * parts;
   for (int64_t t = base_call_first(call); t < tasks; t = base_call_next(call, (uint32_t)t)) {
     int64_t part = t % parts * width, row = t / parts * each;
@@ -183,7 +183,7 @@ static float plane_sum(const float *x, int64_t count) {
   vf acc[BLOCK] = {v_zero(), v_zero(), v_zero(), v_zero()};
   int64_t i = 0;
   for (; i + BLOCK * V_LANES <= count; i += BLOCK * V_LANES) {
-#pragma GCC unroll 4
+    V_UNROLL
     for (int u = 0; u < BLOCK; u++) acc[u] = v_add(acc[u], v_load(x + i + u * V_LANES));
   }
   for (; i < count; i += V_LANES) acc[0] = v_add(acc[0], v_load_n(x + i, base_min_i64(V_LANES, count - i)));

@@ -38,12 +38,12 @@ typedef struct block {
 V_INLINE void multiply(int rows, int gates, int width, const float *const *a, const float *b, int64_t k, vf *acc) {
   for (int64_t i = 0; i < k; i++, b += width * V_LANES) {
     vf column[GATES_MAX];
-#pragma GCC unroll 4
+    V_UNROLL
     for (int g = 0; g < gates; g++) column[g] = v_load(b + g * V_LANES);
-#pragma GCC unroll 8
+    V_UNROLL
     for (int row = 0; row < rows; row++) {
       vf value = v_set(a[row][i]);
-#pragma GCC unroll 4
+      V_UNROLL
       for (int g = 0; g < gates; g++) acc[row * gates + g] = v_fma(value, column[g], acc[row * gates + g]);
     }
   }
@@ -64,18 +64,18 @@ V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int
   const layer *l = k->l;
   const float *a[ROWS], *bias = k->bias ? k->bias + panel * KERN_RECURRENT_BIASES * V_LANES : NULL;
   vf acc[ROWS * GATES_MAX];
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     a[row] = input_row(k, base_min_i64(first + row, first + count - 1), step);
-#pragma GCC unroll 4
+    V_UNROLL
     for (int g = 0; g < gates; g++) acc[row * gates + g] = bias ? v_load(bias + g * V_LANES) : v_zero();
   }
   multiply(rows, gates, gates, a, k->w + panel * l->input * gates * V_LANES, l->input, acc);
   float *to = k->sums + first * l->padded * gates + panel * gates * V_LANES;
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     if (row >= count) break;
-#pragma GCC unroll 4
+    V_UNROLL
     for (int g = 0; g < gates; g++) v_store(to + row * l->padded * gates + g * V_LANES, acc[row * gates + g]);
   }
 }
@@ -115,10 +115,10 @@ V_INLINE void gate_sums(int rows, int first, int gates, int width, const block *
                         int64_t panel, vf *acc) {
   const layer *l = k->l;
   const float *a[ROWS];
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     a[row] = states + row * l->padded;
-#pragma GCC unroll 4
+    V_UNROLL
     for (int g = 0; g < gates; g++) acc[row * gates + g] = v_load(sums_of(k, row, step, panel) + (first + g) * V_LANES);
   }
   multiply(rows, gates, width, a, k->r + (panel * l->hidden * width + first) * V_LANES, l->hidden, acc);
@@ -127,7 +127,7 @@ V_INLINE void gate_sums(int rows, int first, int gates, int width, const block *
 V_INLINE void lstm_panel(int rows, const block *k, int64_t step, int64_t t, int64_t panel) {
   vf acc[ROWS * 4];
   gate_sums(rows, 0, 4, 4, k, k->state, step, panel, acc);
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     float *memory = k->memory + row * k->l->padded + panel * V_LANES;
     vf in = v_sigmoid(acc[row * 4]), out = v_sigmoid(acc[row * 4 + 1]), forget = v_sigmoid(acc[row * 4 + 2]);
@@ -145,7 +145,7 @@ V_INLINE void gru_panel(int rows, const block *k, int64_t step, int64_t t, int64
   const float *bias = k->bias ? k->bias + (panel * KERN_RECURRENT_BIASES + 3) * V_LANES : NULL;
   vf acc[ROWS * 3], own = bias ? v_load(bias) : v_zero(), inputs[ROWS];
   const float *a[ROWS];
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     const float *sums = sums_of(k, row, step, panel);
     a[row] = k->state + row * k->l->padded;
@@ -155,7 +155,7 @@ V_INLINE void gru_panel(int rows, const block *k, int64_t step, int64_t t, int64
     inputs[row] = v_load(sums + 2 * V_LANES);
   }
   multiply(rows, 3, 3, a, k->r + panel * k->l->hidden * 3 * V_LANES, k->l->hidden, acc);
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     vf z = v_sigmoid(acc[row * 3]), reset = v_sigmoid(acc[row * 3 + 1]);
     vf candidate = v_tanh(v_fma(reset, acc[row * 3 + 2], inputs[row]));
@@ -167,7 +167,7 @@ V_INLINE void gru_panel(int rows, const block *k, int64_t step, int64_t t, int64
 V_INLINE void gru_reset_panel(int rows, const block *k, int64_t step, int64_t panel) {
   vf acc[ROWS * 2];
   gate_sums(rows, 0, 2, 3, k, k->state, step, panel, acc);
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     int64_t at = row * k->l->padded + panel * V_LANES;
     v_store(k->memory + at, v_sigmoid(acc[row * 2]));
@@ -179,7 +179,7 @@ V_INLINE void gru_reset_panel(int rows, const block *k, int64_t step, int64_t pa
 V_INLINE void gru_candidate_panel(int rows, const block *k, int64_t step, int64_t t, int64_t panel) {
   vf acc[ROWS];
   gate_sums(rows, 2, 1, 3, k, k->kept, step, panel, acc);
-#pragma GCC unroll 8
+  V_UNROLL
   for (int row = 0; row < rows; row++) {
     int64_t at = row * k->l->padded + panel * V_LANES;
     put_state(k, row, t, panel, gru_blend(v_load(k->memory + at), v_tanh(acc[row]), v_load(k->state + at)));

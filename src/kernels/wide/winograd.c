@@ -20,10 +20,6 @@
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_winograd.h"
 
-#define EACH(i, n) V_UNROLL for (int i = 0; i < (n); i++)
-/* A value that the compiler may not compute ahead in another register. */
-#define OPAQUE(x) __asm__("" : "+r"(x))
-
 enum {
   SIDE = 6, /* of F(4x4, 3x3), the larger form */
   TILE = 4,
@@ -76,23 +72,23 @@ V_INLINE void transform_sums(const vf *s, vf *y, const int tile) {
 V_INLINE void tile_in(const float *const *pixels, int64_t c, int64_t lanes, float *to, int64_t plane, const int tile) {
   const int side = tile + 2;
   vf half[SIDE][SIDE]; /* [column][row] */
-  EACH(j, side) {
+  V_FOR(j, side) {
     vf d[SIDE];
-    EACH(i, side) {
+    V_FOR(i, side) {
       const float *from = pixels[i * side + j] + c;
       d[i] = lanes == V_LANES ? v_load(from) : v_load_n(from, lanes);
     }
     transform_inputs(d, half[j], tile);
   }
-  EACH(i, side) {
+  V_FOR(i, side) {
     vf d[SIDE], v[SIDE];
-    EACH(j, side) d[j] = half[j][i];
+    V_FOR(j, side) d[j] = half[j][i];
     transform_inputs(d, v, tile);
-    EACH(j, side) {
+    V_FOR(j, side) {
       if (lanes == V_LANES) v_store(to, v[j]);
       else v_store_n(to, v[j], lanes);
       to += plane;
-      OPAQUE(to);
+      V_OPAQUE(to);
     }
   }
 }
@@ -112,23 +108,23 @@ V_INLINE void tile_out(const float *from, int64_t plane, const tile_target *t, i
   const int side = tile + 2;
   vf half[SIDE][TILE]; /* [row][column] */
   from += c;
-  EACH(i, side) {
+  V_FOR(i, side) {
     vf s[SIDE];
-    EACH(j, side) {
+    V_FOR(j, side) {
       s[j] = v_load(from);
       from += plane;
-      OPAQUE(from);
+      V_OPAQUE(from);
     }
     transform_sums(s, half[i], tile);
   }
   const vf bias = t->bias ? v_load_n(t->bias + c, lanes) : v_zero();
   const vf early_low = v_set(t->early[0]), early_high = v_set(t->early[1]);
   const vf late_low = v_set(t->late[0]), late_high = v_set(t->late[1]);
-  EACH(j, tile) {
+  V_FOR(j, tile) {
     vf s[SIDE], y[TILE];
-    EACH(i, side) s[i] = half[i][j];
+    V_FOR(i, side) s[i] = half[i][j];
     transform_sums(s, y, tile);
-    EACH(i, tile) {
+    V_FOR(i, tile) {
       if (!whole && (i >= t->rows || j >= t->columns)) continue;
       int64_t at = i * t->row + j * t->column + c;
       vf out = v_min(early_high, v_max(early_low, v_add(y[i], bias)));

@@ -16,6 +16,8 @@ static td_status nothing(const base_call *call) {
   return TD_OK;
 }
 
+static void *scratch_of_arena(void *memory, size_t bytes) { return base_arena_alloc_aligned(memory, bytes, 64); }
+
 static void the_widest_that_fits_is_chosen(void **state) {
   (void)state;
   const uint32_t avx2 = BASE_ISA_AVX2 | BASE_ISA_FMA, avx512 = avx2 | BASE_ISA_AVX512F;
@@ -48,6 +50,37 @@ static void every_dtype_can_be_copied_and_f32_has_every_family(void **state) {
   uint32_t count;
   const kern_row *rows = kern_rows(&count);
   for (uint32_t i = 0; i < count; i++) assert_int_equal(rows[i].isa >> BASE_ISA_COUNT, 0);
+}
+
+/* Weights of a size that inference lets through are refused before they are read. */
+static void norms_refuse_weights_that_do_not_fit(void **state) {
+  (void)state;
+  static const kern_family families[] = {KERN_LAYER_NORM, KERN_RMS_NORM, KERN_GROUP_NORM};
+  const base_arg rows[] = {ARG_INT("axis", -1), ARG_FLOAT("eps", 0)};
+  const base_arg groups[] = {ARG_INT("num_groups", 1), ARG_FLOAT("eps", 0), ARG_BOOL("channels_last", true)};
+  float data[6] = {1, 2, 3, 4, 5, 6}, result[6];
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  for (int f = 0; f < 3; f++)
+    for (int64_t length = 2; length <= 4; length++) {
+      td_error err;
+      const base_value in[] = {
+          {.kind = BASE_TENSOR, .tensor = base_tensor_of(data, TD_F32, 2, (int64_t[]){2, 3})},
+          {.kind = BASE_TENSOR, .tensor = base_tensor_of(data, TD_F32, 1, &length)},
+      };
+      base_value out = {.kind = BASE_TENSOR, .tensor = base_tensor_of(result, TD_F32, 2, (int64_t[]){2, 3})};
+      const base_value *ins[] = {&in[0], &in[1]};
+      base_value *outs[] = {&out};
+      const base_call call = {.attrs = f < 2 ? base_attrs_make(arena, rows, 2) : base_attrs_make(arena, groups, 3),
+                              .in = ins,
+                              .out = outs,
+                              .in_count = 2,
+                              .out_count = 1,
+                              .err = &err,
+                              .memory = arena,
+                              .scratch = scratch_of_arena};
+      assert_int_equal(kern_select(families[f], TD_F32, 0)->run(&call), length == 3 ? TD_OK : TD_BAD_ARGUMENT);
+    }
+  base_arena_free(arena);
 }
 
 /* Runs the chosen kernel on from -> to. */
@@ -159,6 +192,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_widest_that_fits_is_chosen),
       cmocka_unit_test(every_dtype_can_be_copied_and_f32_has_every_family),
+      cmocka_unit_test(norms_refuse_weights_that_do_not_fit),
       cmocka_unit_test(elements_move_between_any_strides),
       cmocka_unit_test(permutations_move_at_every_level),
       cmocka_unit_test(small_shapes_and_packed_types),

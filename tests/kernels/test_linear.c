@@ -186,12 +186,12 @@ static void matmul_takes_any_strides(void **state) {
   for (int f = 0; f < 4; f++) free(owned[f]);
 }
 
-/* C of td::gemm: a row, a column, a matrix and its transpose, one number, none. */
+/* C of td::gemm: a row, a column, a matrix and its transpose, one number, rows with gaps and backwards; none. */
 static const struct {
   int32_t rank;
   int64_t dims[2], strides[2];
-} c_views[] = {{1, {N}, {1}},       {2, {M, 1}, {1, 1}}, {2, {M, N}, {N, 1}},
-               {2, {M, N}, {1, M}}, {0, {0}, {0}},       {1, {N}, {2}}};
+} c_views[] = {{1, {N}, {1}}, {2, {M, 1}, {1, 1}}, {2, {M, N}, {N, 1}}, {2, {M, N}, {1, M}},
+               {0, {0}, {0}}, {1, {N}, {2}},       {1, {N}, {-1}}};
 enum { C_VIEWS = sizeof c_views / sizeof *c_views };
 
 static void gemm_adds_what_broadcasts(void **state) {
@@ -199,7 +199,8 @@ static void gemm_adds_what_broadcasts(void **state) {
   uint32_t levels;
   kern_levels(&levels);
   base_arena *arena = base_arena_new(&base_libc_allocator);
-  float *a = run_floats(ROOM, 16), *b = run_floats(ROOM, 17), *c = run_floats(ROOM, 18), *y = run_floats(M * N, 19);
+  float *a = run_floats(ROOM, 16), *b = run_floats(ROOM, 17), *c = run_floats(ROOM + N, 18), *y = run_floats(M * N, 19);
+  float *const first = c + N; /* of C */
   for (uint32_t i = 0; i < levels * 4 * (C_VIEWS + 1); i++) {
     const kern_row *row = run_row(KERN_GEMM, i / 4 / (C_VIEWS + 1));
     if (!row) continue;
@@ -214,7 +215,7 @@ static void gemm_adds_what_broadcasts(void **state) {
     int64_t step[2] = {0, 0};
     if (form < C_VIEWS) {
       int32_t rank = c_views[form].rank;
-      k.in[2] = base_tensor_of(c, TD_F32, rank, c_views[form].dims);
+      k.in[2] = base_tensor_of(first, TD_F32, rank, c_views[form].dims);
       for (int32_t d = 0; d < rank; d++) {
         k.in[2].strides[d] = c_views[form].strides[d];
         if (c_views[form].dims[d] > 1) step[2 - rank + d] = c_views[form].strides[d];
@@ -224,7 +225,7 @@ static void gemm_adds_what_broadcasts(void **state) {
     const view av = {{0, ta ? 1 : K, ta ? M : 1}, 0}, bv = {{0, tb ? 1 : N, tb ? K : 1}, 0};
     for (int64_t at = 0; at < M * N; at++) {
       double wanted = 0.5 * product(a, &av, b, &bv, 0, at / N, at % N);
-      if (form < C_VIEWS) wanted += 3 * (double)c[at / N * step[0] + at % N * step[1]];
+      if (form < C_VIEWS) wanted += 3 * (double)first[at / N * step[0] + at % N * step[1]];
       if (!(fabs((double)y[at] - wanted) <= 2e-5))
         fail_msg("%s: C %u: element %d is %g, not %g", row->name, form, (int)at, (double)y[at], wanted);
     }

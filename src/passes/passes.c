@@ -49,12 +49,19 @@ static td_status check_names(const char *list, td_error *err) {
   return TD_OK;
 }
 
+#ifdef PASSES_VERIFY /* debug builds */
+enum { VERIFY = 1 };
+#else
+enum { VERIFY = 0 };
+#endif
+
 td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
   TRY(check_names(setting->disabled, err));
   for (uint32_t i = 0; i < ROWS; i++) {
     changes[i] = 0;
     if (listed(setting->disabled, rows[i].name) || (rows[i].kernels && !setting->kernels)) continue;
     TRY(rows[i].run(graph, setting, &changes[i], err));
+    if (VERIFY && changes[i]) TRY(base_error_name(err, ir_verify(graph, err), "after pass %s", rows[i].name));
   }
   return TD_OK;
 }

@@ -65,7 +65,8 @@ const cli_command cli_inspect = {
     .summary = "show the graph or the plan of a model",
     .text =
         "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs, and after the\n"
-        "passes with what each of them did, as # lines.",
+        "passes with what each of them did, as # lines. Of weights that are in no file, such as packed\n"
+        "ones, the first elements are printed.",
     .examples =
         "treadle inspect net.onnx --stage imported\n"
         "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",

@@ -20,7 +20,7 @@ static td_status plan_dot(const td_model *model, const ir_graph *graph, base_tex
 
 static td_status graph_text(const td_model *model, const ir_graph *graph, base_text *text) {
   (void)model;
-  return ir_print(graph, text);
+  return ir_print_brief(graph, text);
 }
 
 /* The graph, and before it what each pass did: one that found nothing where it should is to be seen. */
@@ -31,7 +31,7 @@ static td_status passes_text(const td_model *model, const ir_graph *graph, base_
     if (model->backend->kernels || !rows[i].kernels)
       base_text_print(text, "# pass    %s: %u change%s\n", rows[i].name, model->changes[i],
                       model->changes[i] == 1 ? "" : "s");
-  return ir_print(graph, text);
+  return ir_print_brief(graph, text);
 }
 
 static td_status graph_dot(const td_model *model, const ir_graph *graph, base_text *text) {

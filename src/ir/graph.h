@@ -160,6 +160,8 @@ td_status ir_verify(const ir_graph *g, td_error *err);
  * Values are numbered in order of appearance; constants stand before the first node. Operands may stand before their
  * types are known, so the types after ":" may be left out: inference gives them. */
 td_status ir_print(const ir_graph *g, base_text *text);
+/* For people: of constants in no segment, such as packed weights, the first elements and ", ...". */
+td_status ir_print_brief(const ir_graph *g, base_text *text);
 void ir_print_dot(const ir_graph *g, base_text *text);  /* Graphviz */
 void ir_print_json(const ir_graph *g, base_text *text); /* nodes with operands, types and origins */
 td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,

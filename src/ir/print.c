@@ -4,11 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { INLINE_BYTES = 64 };
+enum { INLINE_BYTES = 64, BRIEF_ELEMENTS = 64 };
 
 typedef struct printer {
   const ir_graph *g;
   base_text *out;
+  int64_t most;     /* elements that are printed of a constant */
   uint32_t *number; /* per value id: 0 none yet, else printed number + 1 */
   uint32_t next;
 } printer;
@@ -40,16 +41,16 @@ static void print_element(base_text *out, const base_tensor *t, int64_t at) {
   else base_text_print(out, "%lld", (long long)base_load_i64(t->dtype, t->data, at));
 }
 
-static void print_elements(base_text *out, const base_tensor *t) {
+static void print_elements(base_text *out, const base_tensor *t, int64_t most) {
   base_walk w;
   const int64_t *strides[] = {t->strides};
   base_walk_start(&w, t->rank, t->dims, 1, strides);
   base_text_print(out, "{");
-  for (int64_t i = 0; i < w.count; i++, base_walk_next(&w)) {
+  for (int64_t i = 0; i < w.count && i < most; i++, base_walk_next(&w)) {
     if (i) base_text_print(out, ", ");
     print_element(out, t, w.offset[0]);
   }
-  base_text_print(out, "}");
+  base_text_print(out, w.count > most ? ", ...}" : "}");
 }
 
 static void print_constant(printer *p, ir_value v) {
@@ -63,7 +64,7 @@ static void print_constant(printer *p, ir_value v) {
   uint32_t segment;
   size_t offset;
   if (base_tensor_bytes(t) <= INLINE_BYTES || !ir_find_segment(p->g, t->data, &segment, &offset))
-    print_elements(p->out, t);
+    print_elements(p->out, t, p->most);
   else {
     base_text_print(p->out, "@%u+%zu", segment, offset);
     for (int32_t i = 0; !base_tensor_contiguous(t) && i < t->rank; i++)
@@ -196,15 +197,18 @@ static void print_graph(printer *p) {
   }
 }
 
-td_status ir_print(const ir_graph *g, base_text *text) {
+static td_status print_most(const ir_graph *g, int64_t most, base_text *text) {
   size_t bytes = g->values.count * sizeof(uint32_t);
-  printer p = {.g = g, .out = text, .number = base_alloc(text->allocator, bytes)};
+  printer p = {.g = g, .out = text, .most = most, .number = base_alloc(text->allocator, bytes)};
   if (!p.number) return TD_NO_RESOURCE;
   memset(p.number, 0, bytes);
   print_graph(&p);
   base_free(text->allocator, p.number, bytes);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
+
+td_status ir_print(const ir_graph *g, base_text *text) { return print_most(g, INT64_MAX, text); }
+td_status ir_print_brief(const ir_graph *g, base_text *text) { return print_most(g, BRIEF_ELEMENTS, text); }
 
 /* ---- Graphviz and JSON ---- */
 

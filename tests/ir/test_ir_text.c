@@ -270,9 +270,33 @@ static void real_models(void **state) {
   round_trip_folder("/usr/share/libonnx-testdata/data/pytorch-operator");
 }
 
+/* What no file holds is printed whole for a parser, and in part for people. */
+static void long_constants(void **state) {
+  (void)state;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  float *ones = base_new(arena, float, 1000);
+  ir_graph *graph = ir_graph_new(&base_libc_allocator, ops_set(arena));
+  base_text brief = {.allocator = &base_libc_allocator};
+  ir_value value;
+  td_error err;
+  for (int i = 0; i < 1000; i++) ones[i] = 1;
+  base_tensor t = base_tensor_of(ones, TD_F32, 1, &(int64_t){1000});
+  assert_int_equal(ir_add_constant(graph, &t, NULL, &value, &err), TD_OK);
+  assert_int_equal(ir_add_output(graph, value, "y", &err), TD_OK);
+  assert_true(strlen(print(arena, graph)) > 3000);
+  assert_int_equal(ir_print_brief(graph, &brief), TD_OK);
+  assert_non_null(strstr(brief.at, "const %0: f32[1000] = {1, 1, "));
+  assert_non_null(strstr(brief.at, "1, 1, ...}\noutput \"y\" %0\n"));
+  assert_true(strlen(brief.at) < 300);
+  base_text_free(&brief);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_feature), cmocka_unit_test(loose_text),
                                      cmocka_unit_test(cut_anywhere),  cmocka_unit_test(refused),
-                                     cmocka_unit_test(absurd_text),   cmocka_unit_test(real_models)};
+                                     cmocka_unit_test(absurd_text),   cmocka_unit_test(real_models),
+                                     cmocka_unit_test(long_constants)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

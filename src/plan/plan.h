@@ -30,9 +30,8 @@ typedef struct plan_slot {
   uint32_t segment;               /* of CONST */
   uint64_t offset;                /* of CONST: bytes */
   uint32_t root;                  /* slot whose memory this one uses: itself, or (VIEW, in-place) another */
-  uint32_t
-      part_of; /* ARENA: the slot that this one is a part of, from element part_at of part_axis on; PLAN_NONE: none */
-  int32_t part_axis;
+  uint32_t part_of;               /* ARENA: the slot that this one is a part of; PLAN_NONE: none */
+  int32_t part_axis;              /* the part begins at element part_at of this dimension */
   int64_t part_at;
   uint32_t first, last; /* of a root in the ARENA */
   uint32_t name;        /* offset into names; 0: none */

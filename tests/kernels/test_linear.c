@@ -72,7 +72,7 @@ static void rows_do_not_see_their_neighbours(void **state) {
       part.in[KERN_IN_RESIDUAL].data = l.residual + first * n;
       part.in[0].dims[0] = part.out.dims[0] = part.in[KERN_IN_RESIDUAL].dims[0] = m;
       run_kernel_on(&part, 1);
-      if (memcmp(some, l.y + first * n, (size_t)(m * n) * sizeof *some))
+      if (memcmp(some, l.y + first * n, (size_t)(m * n) * sizeof *some) != 0)
         fail_msg("%s: %d rows of %d x %d differ", row->name, (int)m, (int)k, (int)n);
     }
     free(some);

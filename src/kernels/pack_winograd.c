@@ -86,11 +86,10 @@ static double winograd_cost(int64_t tile, double height, double width, double in
          elements * in * out * sizeof(float) * byte_cost + step_cost;
 }
 
-int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t channels_in, int64_t channels, int64_t panel) {
+int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel) {
   const int64_t few = 16; /* channels, below which a tile's products are too short */
-  if (height < 1 || width < 1 || channels_in < few || channels < few || panel < 1) return 0;
-  double h = (double)height, w = (double)width, c = (double)channels_in;
-  double m = ceil((double)channels / (double)panel) * (double)panel;
+  if (height < 1 || width < 1 || in < few || out < few || panel < 1) return 0;
+  double h = (double)height, w = (double)width, c = (double)in, m = ceil((double)out / (double)panel) * (double)panel;
   double direct = h * w * 9 * c * m / direct_share + 9 * c * m * sizeof(float) * byte_cost;
   double two = winograd_cost(2, h, w, c, m), four = winograd_cost(4, h, w, c, m);
   return fmin(two, four) > gain * direct ? 0 : four <= two ? 4 : 2;

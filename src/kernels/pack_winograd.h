@@ -16,9 +16,9 @@ enum { KERN_WINOGRAD_TILE = KERN_CONV_ATTRS };
 bool kern_winograd_packed_size(int64_t tile, int64_t channels, int64_t channels_in, int64_t panel, int64_t *count);
 /* Packs w [channels, channels in, 3, 3], f32 of any strides. `to` has kern_winograd_packed_size floats. */
 void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to);
-/* The tile with which td::winograd_conv is likely to be fastest for `out` channels of height x width pixels of a sample,
- * made from `in` channels: 2 or 4; 0: td::conv is. From sizes alone, by figures measured on one core (pack_winograd.c).
- * It rounds otherwise than a plain sum and its weights take (tile + 2)^2 / 9 of the plain ones: whether that may be is
- * for the caller to say. */
+/* The tile with which td::winograd_conv is likely to be fastest for `out` channels of height x width pixels of a
+ * sample, made from `in` channels: 2 or 4; 0: td::conv is. From sizes alone, by figures measured on one core
+ * (pack_winograd.c). It rounds otherwise than a plain sum and its weights take (tile + 2)^2 / 9 of the plain ones:
+ * whether that may be is for the caller to say. */
 int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel);
 #endif

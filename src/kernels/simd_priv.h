@@ -14,9 +14,16 @@
 #include <string.h>
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
-/* In front of a loop of a few constant rounds: unrolls it wholly, so that arrays of vectors become registers. */
-#if defined __clang__
+/* In front of a loop of a few constant rounds: unrolls it wholly, so that arrays of vectors become registers. Not where
+ * every access is instrumented: those builds are not for speed, and would take minutes for a file of tiles. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define V_UNROLL
+#elif defined __clang__
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define V_UNROLL
+#else
 #define V_UNROLL _Pragma("clang loop unroll(full)")
+#endif
 #else
 #define V_UNROLL _Pragma("GCC unroll 32")
 #endif

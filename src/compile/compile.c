@@ -63,7 +63,7 @@ static void take_tasks(void *user) {
   for (uint32_t i; (i = atomic_fetch_add(&s->next, 1)) < s->count;) s->task(s->arg, i);
 }
 
-/* On the CPUs that this thread may use; a thread that cannot be had is done without. */
+/* On as many threads as affinity and quota allow; a thread that cannot be had is done without. */
 static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg) {
   sys_machine machine;
   sys_thread threads[MAX_HELPERS];
@@ -71,8 +71,7 @@ static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), voi
   uint32_t helpers = 0;
   td_error unused;
   sys_machine_read(&machine);
-  while (helpers + 1 < count && helpers < MAX_HELPERS && helpers + 1 < machine.allowed_cpus &&
-         (machine.quota_cpus == 0 || helpers + 1 < machine.quota_cpus) &&
+  while (helpers + 1 < count && helpers < MAX_HELPERS && helpers + 1 < machine.threads &&
          sys_thread_start(&threads[helpers], take_tasks, &s, &unused) == TD_OK)
     helpers++;
   take_tasks(&s);

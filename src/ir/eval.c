@@ -108,6 +108,20 @@ static void *eval_scratch(void *memory, size_t bytes) {
   return base_arena_alloc_aligned(((eval_memory *)memory)->scratch, bytes, 64);
 }
 
+static base_call eval_call(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,
+                           base_value *const *out, uint32_t out_count, eval_memory *memory, td_error *err) {
+  return (base_call){.attrs = attrs,
+                     .op = op,
+                     .in = in,
+                     .out = out,
+                     .in_count = in_count,
+                     .out_count = out_count,
+                     .err = err,
+                     .memory = memory,
+                     .keep = eval_keep,
+                     .scratch = eval_scratch};
+}
+
 td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value *const *in, uint32_t in_count,
                       base_arena *arena, base_value *out, uint32_t out_count, td_error *err) {
   base_value **outs = base_new(arena, base_value *, out_count ? out_count : 1);
@@ -120,16 +134,7 @@ td_status ir_evaluate(const ir_op *op, const base_attrs *attrs, const base_value
     out[i] = (base_value){.kind = BASE_TENSOR};
     outs[i] = &out[i];
   }
-  base_call call = {.attrs = attrs,
-                    .op = op,
-                    .in = in,
-                    .out = outs,
-                    .in_count = in_count,
-                    .out_count = out_count,
-                    .err = err,
-                    .memory = &memory,
-                    .keep = eval_keep,
-                    .scratch = eval_scratch};
+  const base_call call = eval_call(op, attrs, in, in_count, outs, out_count, &memory, err);
   td_status status = op->flags & IR_OP_DEFINES ? TD_OK : ir_define_outputs(&call);
   if (status == TD_OK) status = op->reference(&call);
   base_arena_free(memory.scratch);
@@ -142,16 +147,7 @@ td_status ir_show(const ir_op *op, const base_attrs *attrs, const base_value *co
   base_value *outs[] = {&out};
   eval_memory memory = {arena, base_arena_new(base_arena_allocator(arena))};
   if (!memory.scratch) return base_no_memory(err, "an evaluation");
-  base_call call = {.attrs = attrs,
-                    .op = op,
-                    .in = in,
-                    .out = outs,
-                    .in_count = in_count,
-                    .out_count = 1,
-                    .err = err,
-                    .memory = &memory,
-                    .keep = eval_keep,
-                    .scratch = eval_scratch};
+  const base_call call = eval_call(op, attrs, in, in_count, outs, 1, &memory, err);
   td_status status = op->view(&call);
   base_arena_free(memory.scratch);
   *shown = out.tensor;

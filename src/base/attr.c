@@ -67,6 +67,12 @@ const int64_t *base_attr_ints(const base_attrs *a, uint32_t index, uint32_t *cou
   return list(a, index, BASE_ATTR_INTS, count);
 }
 
+int64_t base_attr_int_at(const base_attrs *a, uint32_t index, int32_t i, int64_t absent) {
+  uint32_t count;
+  const int64_t *ints = base_attr_ints(a, index, &count);
+  return (uint32_t)i < count ? ints[i] : absent;
+}
+
 const double *base_attr_floats(const base_attrs *a, uint32_t index, uint32_t *count) {
   return list(a, index, BASE_ATTR_FLOATS, count);
 }

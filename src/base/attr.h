@@ -57,6 +57,8 @@ base_attrs *base_attrs_make(base_arena *arena, const base_arg *args, uint32_t co
 /* Readers: `index` is the position in the operator's table. A kind that differs is a defect and gives 0. */
 static inline bool base_attr_has(const base_attrs *a, uint32_t index) { return a->at[index].kind != BASE_ATTR_NONE; }
 int64_t base_attr_int(const base_attrs *a, uint32_t index); /* INT, BOOL, DTYPE */
+/* Element `i` of INTS; `absent` where the list ends before. */
+int64_t base_attr_int_at(const base_attrs *a, uint32_t index, int32_t i, int64_t absent);
 double base_attr_float(const base_attrs *a, uint32_t index);
 const char *base_attr_str(const base_attrs *a, uint32_t index); /* "" when absent */
 const int64_t *base_attr_ints(const base_attrs *a, uint32_t index, uint32_t *count);

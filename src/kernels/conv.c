@@ -2,12 +2,6 @@
 #include "kernels/conv.h"
 #include "kernels/pack_conv.h"
 
-static int64_t element(const base_attrs *attrs, uint32_t index, int32_t i, int64_t fallback) {
-  uint32_t count;
-  const int64_t *list = base_attr_ints(attrs, index, &count);
-  return (uint32_t)i < count ? list[i] : fallback;
-}
-
 static td_status misfit(const base_call *call) {
   return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a convolution's image, weights and result do not fit");
 }
@@ -22,10 +16,10 @@ static bool read_axes(const base_attrs *a, const base_tensor *x, const base_tens
     if (i < 0) continue;
     *axis = (kern_conv_axis){.in = x->dims[(c->channels_first ? 2 : 1) + i],
                              .out = y->dims[1 + i],
-                             .kernel = element(a, KERN_CONV_KERNEL, i, 0),
-                             .stride = element(a, KERN_CONV_STRIDE, i, 1),
-                             .begin = element(a, KERN_CONV_PADDING, i, 0),
-                             .dilation = element(a, KERN_CONV_DILATION, i, 1)};
+                             .kernel = base_attr_int_at(a, KERN_CONV_KERNEL, i, 0),
+                             .stride = base_attr_int_at(a, KERN_CONV_STRIDE, i, 1),
+                             .begin = base_attr_int_at(a, KERN_CONV_PADDING, i, 0),
+                             .dilation = base_attr_int_at(a, KERN_CONV_DILATION, i, 1)};
     if (!base_mul_i64(c->taps, axis->kernel, &c->taps) || !base_mul_i64(c->in_size, axis->in, &c->in_size) ||
         !base_mul_i64(c->out_size, axis->out, &c->out_size))
       return false;
@@ -61,6 +55,7 @@ td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *c) {
   }
   int64_t rows = c->groups * (transposed ? c->group_in : c->group_out);
   bool fits = w->rank == x->rank && w->dims[0] == rows && w->dims[1] == (transposed ? c->group_out : c->group_in);
-  for (int32_t i = 2; fits && i < w->rank; i++) fits = w->dims[i] == element(call->attrs, KERN_CONV_KERNEL, i - 2, 0);
+  for (int32_t i = 2; fits && i < w->rank; i++)
+    fits = w->dims[i] == base_attr_int_at(call->attrs, KERN_CONV_KERNEL, i - 2, 0);
   return fits ? TD_OK : misfit(call);
 }

@@ -56,4 +56,11 @@ V_INLINE vf v_copysign(vf a, vf b) {
   vi sign = vi_set(INT32_MIN);
   return v_as_float(vi_or(vi_andnot(sign, v_as_int(a)), vi_and(sign, v_as_int(b))));
 }
+/* V_LANES rows, `pitch` apart, as the columns of a square; its rows go to `to`, `to_pitch` apart. */
+V_INLINE void v_transpose_square(float *to, int64_t to_pitch, const float *from, int64_t pitch) {
+  vf square[V_LANES];
+  V_FOR(i, V_LANES) square[i] = v_load(from + i * pitch);
+  v_transpose(square);
+  V_FOR(i, V_LANES) v_store(to + i * to_pitch, square[i]);
+}
 #endif

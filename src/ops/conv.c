@@ -36,9 +36,9 @@ static td_status check_attributes(ir_infer *ctx, int32_t spatial) {
 static base_dim out_size(const ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, const int64_t *more) {
   base_dims *d = ctx->dims;
   const base_attrs *a = ctx->attrs;
-  int64_t reach = (ops_list_at(a, KERN_CONV_KERNEL, i, 1) - 1) * ops_list_at(a, KERN_CONV_DILATION, i, 1);
-  int64_t pads = ops_list_at(a, KERN_CONV_PADDING, i, 0) + ops_list_at(a, KERN_CONV_PADDING, spatial + i, 0);
-  int64_t stride = ops_list_at(a, KERN_CONV_STRIDE, i, 1);
+  int64_t reach = (base_attr_int_at(a, KERN_CONV_KERNEL, i, 1) - 1) * base_attr_int_at(a, KERN_CONV_DILATION, i, 1);
+  int64_t pads = base_attr_int_at(a, KERN_CONV_PADDING, i, 0) + base_attr_int_at(a, KERN_CONV_PADDING, spatial + i, 0);
+  int64_t stride = base_attr_int_at(a, KERN_CONV_STRIDE, i, 1);
   if (more) {
     base_dim span = base_dim_mul(d, base_dim_sub(d, in, 1), stride);
     return base_dim_add(d, span, base_dim_number(reach + 1 + more[i] - pads));
@@ -77,7 +77,7 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
   if (panel) {
     int64_t count;
     for (int32_t i = 0; i < x->rank - 2; i++)
-      if (!base_mul_i64(taps, ops_list_at(a, KERN_CONV_KERNEL, i, 1), &taps))
+      if (!base_mul_i64(taps, base_attr_int_at(a, KERN_CONV_KERNEL, i, 1), &taps))
         return ir_infer_fail(ctx, "a huge kernel");
     bool fits = w->rank == 1 && (!base_dim_known(in) || (kern_conv_packed_size(transposed, groups, channels / groups,
                                                                                taps, in / groups, panel, &count) &&
@@ -88,7 +88,7 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
   bool fits = w->rank == x->rank && !ops_dims_differ(w->dims[0], transposed ? in : channels) &&
               !ops_dims_differ(w->dims[1], transposed ? channels / groups : inner);
   for (int32_t i = 2; fits && i < w->rank; i++)
-    fits = !ops_dims_differ(w->dims[i], ops_list_at(a, KERN_CONV_KERNEL, i - 2, 1));
+    fits = !ops_dims_differ(w->dims[i], base_attr_int_at(a, KERN_CONV_KERNEL, i - 2, 1));
   return fits ? TD_OK : ir_infer_fail(ctx, "the weights do not fit the image");
 }
 
@@ -101,7 +101,7 @@ static td_status infer_conv_transpose(ir_infer *ctx) {
   int64_t more[KERN_CONV_AXES];
   TRY(ops_window_check_list(ctx, CONV_IMAGE_OUTPUT_PADDING,
                             ir_in(ctx, 0)->type.rank > 2 ? (uint32_t)ir_in(ctx, 0)->type.rank - 2 : 0, false));
-  for (int32_t i = 0; i < KERN_CONV_AXES; i++) more[i] = ops_list_at(ctx->attrs, CONV_IMAGE_OUTPUT_PADDING, i, 0);
+  for (int32_t i = 0; i < KERN_CONV_AXES; i++) more[i] = base_attr_int_at(ctx->attrs, CONV_IMAGE_OUTPUT_PADDING, i, 0);
   TRY(ops_infer_conv(ctx, more));
   return check_weights(ctx, true);
 }
@@ -221,7 +221,7 @@ static double known_or_1(base_dim d) { return base_dim_known(d) ? (double)d : 1;
 static double flops(const ir_type *of, double other_channels, const base_attrs *attrs) {
   double n = 2 * other_channels / (double)base_attr_int(attrs, KERN_CONV_GROUPS);
   for (int32_t i = 0; i < of->rank; i++) n *= known_or_1(of->dims[i]);
-  for (int32_t i = 0; i < of->rank - 2; i++) n *= (double)ops_list_at(attrs, KERN_CONV_KERNEL, i, 1);
+  for (int32_t i = 0; i < of->rank - 2; i++) n *= (double)base_attr_int_at(attrs, KERN_CONV_KERNEL, i, 1);
   return n;
 }
 
@@ -243,7 +243,7 @@ typedef struct conv_case {
   int64_t spatial, batch, channels, out_channels, groups, panel;
   int64_t in[3], kernel[3], stride[3], dilation[3], padding[6]; /* stride 0: all defaults */
   bool channels_first;
-  uint32_t parts; /* of the epilogue, 1 << KERN_IN_BIAS, ... */
+  uint32_t parts; /* of the epilogue: BIAS, ... */
   kern_act act;
   bool late;
   int64_t more[3]; /* output padding */
@@ -302,65 +302,64 @@ static bool make_case(ir_case *c, const conv_case *s, bool transposed, uint32_t 
   return ops_case_epilogue(c, s->parts, s->act, s->late, (int32_t)n + 2, y);
 }
 
-enum {
-  BIAS = 1 << KERN_IN_BIAS,
-  RESIDUAL = 1 << KERN_IN_RESIDUAL,
-  SCALE = 1 << KERN_IN_SCALE,
-  SHIFT = 1 << KERN_IN_SHIFT
-};
-#define ACT(name) .act = KERN_ACT_##name
 #define PAD_1 .padding = {1, 1, 1, 1}
 #define STRIDE(h, w) .stride = {(h), (w)}, .dilation = {1, 1}
 
 /* As the layers of networks, and as no network has them. Packed ones are repeated for every panel width. */
 static const conv_case forward_cases[] = {
     /* 1x1: a product over merged rows; strided: rows of a table */
-    {2, 1, 64, 40, 1, .in = {7, 7}, .kernel = {1, 1}, .parts = BIAS, ACT(relu)},
-    {2, 3, 17, 5, 1, .in = {5, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, ACT(relu), .late = true},
+    {2, 1, 64, 40, 1, .in = {7, 7}, .kernel = {1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
+    {2, 3, 17, 5, 1, .in = {5, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
     {2, 1, 33, 48, 1, .in = {9, 8}, .kernel = {1, 1}, STRIDE(2, 2), .parts = SCALE | SHIFT},
     {2, 2, 8, 16, 1, .in = {4, 5}, .kernel = {1, 1}, .padding = {1, 0, 0, 2}, .parts = BIAS},
     /* windows */
-    {2, 1, 16, 32, 1, .in = {7, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS, ACT(relu)},
-    {2, 2, 19, 33, 1, .in = {6, 11}, .kernel = {3, 3}, PAD_1, .parts = BIAS | RESIDUAL | SCALE | SHIFT, ACT(silu)},
-    {2, 1, 5, 65, 1, .in = {13, 10}, .kernel = {3, 3}, STRIDE(2, 2), PAD_1, ACT(clamp)},
+    {2, 1, 16, 32, 1, .in = {7, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
+    {2, 2, 19, 33, 1, .in = {6, 11}, .kernel = {3, 3}, PAD_1, .parts = BIAS | RESIDUAL | SCALE | SHIFT,
+     .act = KERN_ACT_silu},
+    {2, 1, 5, 65, 1, .in = {13, 10}, .kernel = {3, 3}, STRIDE(2, 2), PAD_1, .act = KERN_ACT_clamp},
     {2, 1, 12, 7, 1, .in = {11, 12}, .kernel = {3, 2}, .stride = {1, 3}, .dilation = {2, 3}, .padding = {2, 1, 0, 3}},
-    {2, 1, 4, 16, 1, .in = {3, 2}, .kernel = {5, 5}, .padding = {2, 2, 2, 2}, .parts = BIAS, ACT(gelu)},
-    {2, 1, 6, 6, 1, .in = {8, 8}, .kernel = {3, 3}, .padding = {-1, 0, 0, -2}, ACT(hardswish)},
+    {2, 1, 4, 16, 1, .in = {3, 2}, .kernel = {5, 5}, .padding = {2, 2, 2, 2}, .parts = BIAS, .act = KERN_ACT_gelu},
+    {2, 1, 6, 6, 1, .in = {8, 8}, .kernel = {3, 3}, .padding = {-1, 0, 0, -2}, .act = KERN_ACT_hardswish},
     /* only padding under some windows */
     {2, 1, 3, 4, 1, .in = {2, 2}, .kernel = {2, 2}, .padding = {4, 0, 0, 5}, .parts = BIAS},
     /* few channels: first layers, patches */
-    {2, 1, 3, 64, 1, .in = {23, 21}, .kernel = {7, 7}, STRIDE(2, 2), .padding = {3, 3, 3, 3}, .parts = BIAS, ACT(relu)},
+    {2, 1, 3, 64, 1, .in = {23, 21}, .kernel = {7, 7}, STRIDE(2, 2), .padding = {3, 3, 3, 3}, .parts = BIAS,
+     .act = KERN_ACT_relu},
     {2, 2, 3, 32, 1, .in = {9, 14}, .kernel = {3, 3}, STRIDE(2, 2), .padding = {0, 0, 1, 1}, .parts = BIAS,
-     .channels_first = true, ACT(hardswish)},
-    {2, 2, 16, 33, 1, .in = {12, 25}, .kernel = {3, 3}, STRIDE(2, 2), .parts = BIAS, .channels_first = true, ACT(relu)},
+     .channels_first = true, .act = KERN_ACT_hardswish},
+    {2, 2, 16, 33, 1, .in = {12, 25}, .kernel = {3, 3}, STRIDE(2, 2), .parts = BIAS, .channels_first = true,
+     .act = KERN_ACT_relu},
     {2, 1, 3, 24, 1, .in = {16, 20}, .kernel = {4, 4}, STRIDE(4, 4), .parts = BIAS, .channels_first = true},
-    {2, 1, 1, 20, 1, .in = {10, 33}, .kernel = {3, 5}, .padding = {1, 2, 1, 2}, .parts = BIAS, ACT(tanh)},
+    {2, 1, 1, 20, 1, .in = {10, 33}, .kernel = {3, 5}, .padding = {1, 2, 1, 2}, .parts = BIAS, .act = KERN_ACT_tanh},
     {2, 1, 4, 18, 2, .in = {6, 5}, .kernel = {3, 3}, PAD_1, .parts = BIAS, .channels_first = true},
-    {2, 1, 40, 24, 1, .in = {5, 6}, .kernel = {1, 1}, .parts = BIAS, .channels_first = true, ACT(sigmoid)},
+    {2, 1, 40, 24, 1, .in = {5, 6}, .kernel = {1, 1}, .parts = BIAS, .channels_first = true, .act = KERN_ACT_sigmoid},
     /* groups */
-    {2, 2, 32, 64, 4, .in = {6, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS, ACT(relu)},
-    {2, 1, 12, 18, 6, .in = {5, 5}, .kernel = {3, 3}, STRIDE(2, 1), PAD_1, .parts = BIAS | RESIDUAL, ACT(leaky_relu)},
+    {2, 2, 32, 64, 4, .in = {6, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
+    {2, 1, 12, 18, 6, .in = {5, 5}, .kernel = {3, 3}, STRIDE(2, 1), PAD_1, .parts = BIAS | RESIDUAL,
+     .act = KERN_ACT_leaky_relu},
     {2, 1, 5, 5, 5, .in = {4, 9}, .kernel = {2, 3}, .parts = BIAS},
-    {2, 3, 34, 34, 2, .in = {3, 3}, .kernel = {1, 1}, ACT(gelu_tanh)},
+    {2, 3, 34, 34, 2, .in = {3, 3}, .kernel = {1, 1}, .act = KERN_ACT_gelu_tanh},
     /* 1 and 3 spatial dims */
     {1, 2, 10, 21, 1, .in = {37}, .kernel = {3}, .stride = {2}, .dilation = {1}, .padding = {1, 1}, .parts = BIAS},
-    {1, 1, 80, 32, 1, .in = {19}, .kernel = {3}, .padding = {1, 1}, .parts = BIAS, ACT(gelu)},
+    {1, 1, 80, 32, 1, .in = {19}, .kernel = {3}, .padding = {1, 1}, .parts = BIAS, .act = KERN_ACT_gelu},
     {1, 1, 1, 16, 1, .in = {50}, .kernel = {10}, .stride = {5}, .dilation = {1}, .channels_first = true},
-    {3, 1, 6, 17, 1, .in = {4, 5, 3}, .kernel = {3, 2, 3}, .padding = {1, 0, 1, 1, 1, 1}, .parts = BIAS, ACT(relu)},
+    {3, 1, 6, 17, 1, .in = {4, 5, 3}, .kernel = {3, 2, 3}, .padding = {1, 0, 1, 1, 1, 1}, .parts = BIAS,
+     .act = KERN_ACT_relu},
     {3, 2, 3, 16, 1, .in = {4, 6, 6}, .kernel = {2, 3, 3}, .stride = {2, 1, 2}, .dilation = {1, 2, 1},
      .channels_first = true, .parts = BIAS},
     /* nothing */
     {2, 0, 3, 4, 1, .in = {5, 5}, .kernel = {3, 3}, .parts = BIAS},
-    {2, 1, 0, 4, 1, .in = {3, 3}, .kernel = {2, 2}, .parts = BIAS, ACT(relu)},
+    {2, 1, 0, 4, 1, .in = {3, 3}, .kernel = {2, 2}, .parts = BIAS, .act = KERN_ACT_relu},
     {2, 1, 0, 4, 1, .in = {5, 4}, .kernel = {2, 2}, .channels_first = true, .parts = BIAS},
     {2, 1, 3, 0, 1, .in = {3, 3}, .kernel = {1, 1}},
-    {2, 1, 7, 1, 1, .in = {1, 1}, .kernel = {1, 1}, .parts = BIAS, ACT(hard_sigmoid)},
+    {2, 1, 7, 1, 1, .in = {1, 1}, .kernel = {1, 1}, .parts = BIAS, .act = KERN_ACT_hard_sigmoid},
     {2, 1, 3, 16, 1, .in = {0, 2}, .kernel = {2, 1}, PAD_1, .parts = BIAS},
 };
 
 static const conv_case transposed_cases[] = {
-    {2, 1, 16, 24, 1, .in = {5, 6}, .kernel = {2, 2}, STRIDE(2, 2), .parts = BIAS, ACT(relu)},
-    {2, 2, 19, 8, 1, .in = {4, 3}, .kernel = {4, 4}, STRIDE(2, 2), PAD_1, .parts = BIAS | RESIDUAL, ACT(tanh)},
+    {2, 1, 16, 24, 1, .in = {5, 6}, .kernel = {2, 2}, STRIDE(2, 2), .parts = BIAS, .act = KERN_ACT_relu},
+    {2, 2, 19, 8, 1, .in = {4, 3}, .kernel = {4, 4}, STRIDE(2, 2), PAD_1, .parts = BIAS | RESIDUAL,
+     .act = KERN_ACT_tanh},
     {2, 1, 8, 33, 1, .in = {5, 7}, .kernel = {3, 3}, STRIDE(2, 3), .padding = {1, 0, 0, 1}, .more = {1, 2}},
     {2, 1, 12, 6, 3, .in = {4, 4}, .kernel = {3, 2}, .stride = {3, 1}, .dilation = {2, 2}, .parts = BIAS},
     {2, 1, 6, 20, 2, .in = {3, 5}, .kernel = {2, 2}, .stride = {5, 4}, .dilation = {1, 1},
@@ -369,11 +368,10 @@ static const conv_case transposed_cases[] = {
     {3, 1, 5, 7, 1, .in = {2, 3, 2}, .kernel = {2, 2, 3}, .stride = {2, 1, 2}, .dilation = {1, 1, 1},
      .padding = {0, 1, 1, 0, 0, 1}, .parts = BIAS},
     {2, 2, 3, 5, 1, .in = {4, 3}, .kernel = {2, 3}, STRIDE(2, 2), .channels_first = true, .parts = BIAS},
-    {2, 1, 7, 5, 1, .in = {3, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, ACT(relu), .late = true},
+    {2, 1, 7, 5, 1, .in = {3, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
     {2, 0, 3, 4, 1, .in = {5, 5}, .kernel = {3, 3}, .parts = BIAS},
     {2, 1, 0, 4, 1, .in = {3, 3}, .kernel = {2, 2}, .parts = BIAS},
 };
-#undef ACT
 
 /* Each with weights as the model has them, then packed for every level's panels. */
 static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool transposed, uint32_t number) {

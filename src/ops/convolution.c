@@ -25,13 +25,13 @@ static const ir_attr conv_attrs[] = {CONV_ATTR_ROWS};
 static base_dim transposed_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel) {
   base_dims *d = ctx->dims;
   const base_attrs *a = ctx->attrs;
-  int64_t fixed = ops_list_at(a, CONV_OUTPUT_SIZE, i, -1), stride = ops_list_at(a, WINDOW_STRIDE, i, 1);
+  int64_t fixed = base_attr_int_at(a, CONV_OUTPUT_SIZE, i, -1), stride = base_attr_int_at(a, WINDOW_STRIDE, i, 1);
   if (fixed >= 0) return fixed;
   base_dim span = base_dim_mul(d, base_dim_sub(d, in, 1), stride);
-  base_dim reach = base_dim_mul(d, base_dim_sub(d, kernel, 1), ops_list_at(a, WINDOW_DILATION, i, 1));
-  base_dim whole = base_dim_add(d, base_dim_add(d, span, reach), 1 + ops_list_at(a, CONV_OUTPUT_PADDING, i, 0));
+  base_dim reach = base_dim_mul(d, base_dim_sub(d, kernel, 1), base_attr_int_at(a, WINDOW_DILATION, i, 1));
+  base_dim whole = base_dim_add(d, base_dim_add(d, span, reach), 1 + base_attr_int_at(a, CONV_OUTPUT_PADDING, i, 0));
   if (*base_attr_str(a, WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_MIN, base_dim_mul(d, in, stride), whole);
-  int64_t padding = ops_list_at(a, WINDOW_PADDING, i, 0) + ops_list_at(a, WINDOW_PADDING, spatial + i, 0);
+  int64_t padding = base_attr_int_at(a, WINDOW_PADDING, i, 0) + base_attr_int_at(a, WINDOW_PADDING, spatial + i, 0);
   return base_dim_sub(d, whole, base_dim_number(padding));
 }
 
@@ -84,7 +84,7 @@ static void place_transposed(const base_attrs *attrs, convolution *c) {
   if (!*same && !sized) return;
   for (int32_t k = WINDOW_MAX - c->window.rank; k < WINDOW_MAX; k++) {
     window_axis *a = &c->window.axis[k];
-    int64_t more = ops_list_at(attrs, CONV_OUTPUT_PADDING, k - (WINDOW_MAX - c->window.rank), 0);
+    int64_t more = base_attr_int_at(attrs, CONV_OUTPUT_PADDING, k - (WINDOW_MAX - c->window.rank), 0);
     int64_t pad = base_max_i64(a->stride * (a->in - 1) + more + (a->kernel - 1) * a->dilation + 1 - a->out, 0);
     a->begin = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;
     a->end = pad - a->begin;

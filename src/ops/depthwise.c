@@ -57,50 +57,47 @@ typedef struct depthwise_case {
   int32_t spatial;
   int64_t batch, channels;
   int64_t in[3], kernel[3], stride[3], dilation[3], padding[6];
-  uint32_t parts; /* of the epilogue, 1 << KERN_IN_BIAS, ... */
+  uint32_t parts; /* of the epilogue: BIAS, ... */
   kern_act act;
   bool late;
 } depthwise_case;
 
-enum {
-  BIAS = 1 << KERN_IN_BIAS,
-  RESIDUAL = 1 << KERN_IN_RESIDUAL,
-  SCALE = 1 << KERN_IN_SCALE,
-  SHIFT = 1 << KERN_IN_SHIFT
-};
-#define ACT(name) .act = KERN_ACT_##name
 #define PLANE(h, w, k, s) .in = {(h), (w)}, .kernel = {(k), (k)}, .stride = {(s), (s)}, .dilation = {1, 1}
 #define PAD(n) .padding = {(n), (n), (n), (n)}
 
 static const depthwise_case table[] = {
     /* as in networks: 3x3, 5x5, 7x7; widths of full, short and overlapping strips */
-    {2, 1, 32, PLANE(9, 14, 3, 1), PAD(1), .parts = BIAS, ACT(clamp)},
-    {2, 1, 33, PLANE(5, 16, 3, 1), PAD(1), .parts = BIAS, ACT(relu)},
-    {2, 2, 96, PLANE(8, 16, 3, 2), .padding = {0, 0, 1, 1}, .parts = BIAS, ACT(silu)},
-    {2, 1, 72, PLANE(7, 15, 3, 2), PAD(1), .parts = BIAS, ACT(hardswish)},
-    {2, 1, 48, PLANE(7, 7, 5, 1), PAD(2), .parts = BIAS, ACT(silu)},
+    {2, 1, 32, PLANE(9, 14, 3, 1), PAD(1), .parts = BIAS, .act = KERN_ACT_clamp},
+    {2, 1, 33, PLANE(5, 16, 3, 1), PAD(1), .parts = BIAS, .act = KERN_ACT_relu},
+    {2, 2, 96, PLANE(8, 16, 3, 2), .padding = {0, 0, 1, 1}, .parts = BIAS, .act = KERN_ACT_silu},
+    {2, 1, 72, PLANE(7, 15, 3, 2), PAD(1), .parts = BIAS, .act = KERN_ACT_hardswish},
+    {2, 1, 48, PLANE(7, 7, 5, 1), PAD(2), .parts = BIAS, .act = KERN_ACT_silu},
     {2, 2, 17, PLANE(6, 9, 5, 2), PAD(2), .parts = BIAS},
     {2, 1, 70, PLANE(7, 7, 7, 1), PAD(3), .parts = BIAS},
     {2, 1, 200, PLANE(4, 10, 7, 1), PAD(3)},
-    {2, 1, 144, PLANE(3, 2, 3, 1), PAD(1), .parts = BIAS | RESIDUAL | SCALE | SHIFT, ACT(relu), .late = true},
-    {2, 1, 20, PLANE(4, 4, 3, 1), PAD(1), .parts = BIAS | RESIDUAL, ACT(gelu)},
-    {2, 1, 16, PLANE(1, 1, 5, 1), PAD(2), .parts = SCALE | SHIFT, ACT(tanh)},
+    {2, 1, 144, PLANE(3, 2, 3, 1), PAD(1), .parts = BIAS | RESIDUAL | SCALE | SHIFT, .act = KERN_ACT_relu,
+     .late = true},
+    {2, 1, 20, PLANE(4, 4, 3, 1), PAD(1), .parts = BIAS | RESIDUAL, .act = KERN_ACT_gelu},
+    {2, 1, 16, PLANE(1, 1, 5, 1), PAD(2), .parts = SCALE | SHIFT, .act = KERN_ACT_tanh},
     /* only padding under some windows; negative padding; none */
     {2, 1, 16, PLANE(2, 3, 3, 1), PAD(5), .parts = BIAS},
-    {2, 1, 24, PLANE(9, 12, 3, 2), .padding = {-1, -2, 0, -1}, .parts = BIAS, ACT(leaky_relu)},
-    {2, 1, 40, PLANE(8, 11, 3, 1), .parts = BIAS, ACT(relu)},
+    {2, 1, 24, PLANE(9, 12, 3, 2), .padding = {-1, -2, 0, -1}, .parts = BIAS, .act = KERN_ACT_leaky_relu},
+    {2, 1, 40, PLANE(8, 11, 3, 1), .parts = BIAS, .act = KERN_ACT_relu},
     /* the general form: few channels, other kernels, strides and dilations, 1 and 3 dims */
-    {2, 2, 3, PLANE(6, 7, 3, 1), PAD(1), .parts = BIAS, ACT(relu)},
+    {2, 2, 3, PLANE(6, 7, 3, 1), PAD(1), .parts = BIAS, .act = KERN_ACT_relu},
     {2, 1, 1, PLANE(5, 5, 3, 2), PAD(1)},
-    {2, 1, 37, .in = {9, 8}, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {2, 2}, PAD(2), .parts = BIAS, ACT(silu)},
+    {2, 1, 37, .in = {9, 8}, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {2, 2}, PAD(2), .parts = BIAS,
+     .act = KERN_ACT_silu},
     {2, 1, 80, .in = {10, 9}, .kernel = {3, 2}, .stride = {3, 2}, .dilation = {2, 3}, .padding = {2, 0, 1, 4}},
     {2, 1, 19, .in = {9, 10}, .kernel = {2, 3}, .stride = {2, 1}, .dilation = {3, 1}, PAD(1), .parts = BIAS},
-    {2, 1, 18, .in = {7, 9}, .kernel = {4, 5}, .stride = {3, 2}, .dilation = {1, 1}, .parts = BIAS, ACT(sigmoid)},
+    {2, 1, 18, .in = {7, 9}, .kernel = {4, 5}, .stride = {3, 2}, .dilation = {1, 1}, .parts = BIAS,
+     .act = KERN_ACT_sigmoid},
     {2, 1, 64, .in = {8, 8}, .kernel = {9, 9}, .stride = {1, 1}, .dilation = {1, 1}, PAD(4), .parts = BIAS},
-    {1, 2, 34, .in = {21}, .kernel = {5}, .stride = {1}, .dilation = {1}, .padding = {2, 2}, .parts = BIAS, ACT(gelu)},
+    {1, 2, 34, .in = {21}, .kernel = {5}, .stride = {1}, .dilation = {1}, .padding = {2, 2}, .parts = BIAS,
+     .act = KERN_ACT_gelu},
     {1, 1, 6, .in = {9}, .kernel = {4}, .stride = {2}, .dilation = {2}, .padding = {3, 1}},
     {3, 1, 21, .in = {3, 4, 5}, .kernel = {2, 3, 3}, .stride = {1, 2, 1}, .dilation = {1, 1, 1},
-     .padding = {1, 1, 1, 0, 1, 1}, .parts = BIAS, ACT(relu)},
+     .padding = {1, 1, 1, 0, 1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
     /* nothing */
     {2, 0, 16, PLANE(4, 4, 3, 1), PAD(1), .parts = BIAS},
     {2, 1, 16, PLANE(0, 3, 1, 1), PAD(1), .parts = BIAS},

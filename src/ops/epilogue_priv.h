@@ -13,7 +13,13 @@
 td_status ops_infer_epilogue(ir_infer *ctx);
 /* out[0] = epilogue(sums): both dense f32 of the same dims, which may be one memory. */
 td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums);
-/* For test cases: adds an epilogue of every part whose bit (1 << KERN_IN_BIAS, ...) is in `parts` to a case whose
- * operands 0 and 1 are there, and an activation, to an output of these dims. */
+/* For test cases: adds an epilogue of these parts to a case whose operands 0 and 1 are there, and an activation, to an
+ * output of these dims. */
+enum {
+  BIAS = 1 << KERN_IN_BIAS,
+  RESIDUAL = 1 << KERN_IN_RESIDUAL,
+  SCALE = 1 << KERN_IN_SCALE,
+  SHIFT = 1 << KERN_IN_SHIFT
+};
 bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims);
 #endif

@@ -218,9 +218,9 @@ static td_status infer_unpool(ir_infer *ctx) {
     return ir_infer_fail(ctx, "a kernel of %u sizes for %d dimensions", kernels, spatial);
   base_dim dims[BASE_MAX_RANK] = {x->dims[0], x->dims[1]};
   for (int32_t i = 0; i < spatial; i++) {
-    int64_t stride = ops_list_at(ctx->attrs, WINDOW_STRIDE, i, 1);
-    int64_t more = kernel[i] - ops_list_at(ctx->attrs, WINDOW_PADDING, i, 0) -
-                   ops_list_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
+    int64_t stride = base_attr_int_at(ctx->attrs, WINDOW_STRIDE, i, 1);
+    int64_t more = kernel[i] - base_attr_int_at(ctx->attrs, WINDOW_PADDING, i, 0) -
+                   base_attr_int_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
     base_dim span = base_dim_mul(ctx->dims, base_dim_sub(ctx->dims, x->dims[2 + i], 1), stride);
     dims[2 + i] = base_dim_add(ctx->dims, span, base_dim_number(more));
   }
@@ -238,9 +238,9 @@ static td_status unpool_reference(const base_call *call) {
   for (int32_t i = 0; i < y->rank; i++) {
     natural[i] = x->dims[i];
     if (i >= 2 && (uint32_t)i - 2 < kernels)
-      natural[i] = (x->dims[i] - 1) * ops_list_at(call->attrs, WINDOW_STRIDE, i - 2, 1) + kernel[i - 2] -
-                   ops_list_at(call->attrs, WINDOW_PADDING, i - 2, 0) -
-                   ops_list_at(call->attrs, WINDOW_PADDING, y->rank - 4 + i, 0);
+      natural[i] = (x->dims[i] - 1) * base_attr_int_at(call->attrs, WINDOW_STRIDE, i - 2, 1) + kernel[i - 2] -
+                   base_attr_int_at(call->attrs, WINDOW_PADDING, i - 2, 0) -
+                   base_attr_int_at(call->attrs, WINDOW_PADDING, y->rank - 4 + i, 0);
     if (natural[i] < 0) return ops_fail(call, "the padding of dimension %d is larger than its windows", i);
     if (natural[i] > y->dims[i])
       return ops_fail(call, "output size %lld of dimension %d is too small", (long long)y->dims[i], i);

@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-int64_t ops_list_at(const base_attrs *attrs, uint32_t index, int32_t i, int64_t fallback) {
-  uint32_t count;
-  const int64_t *list = base_attr_ints(attrs, index, &count);
-  return (uint32_t)i < count ? list[i] : fallback;
-}
-
 td_status ops_window_check_list(ir_infer *ctx, uint32_t index, uint32_t length, bool positive) {
   uint32_t count;
   const int64_t *list = base_attr_ints(ctx->attrs, index, &count);
@@ -31,11 +25,11 @@ td_status ops_window_check(ir_infer *ctx, int32_t spatial) {
 
 base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel, bool ceil) {
   base_dims *d = ctx->dims;
-  int64_t stride = ops_list_at(ctx->attrs, WINDOW_STRIDE, i, 1),
-          dilation = ops_list_at(ctx->attrs, WINDOW_DILATION, i, 1);
+  int64_t stride = base_attr_int_at(ctx->attrs, WINDOW_STRIDE, i, 1),
+          dilation = base_attr_int_at(ctx->attrs, WINDOW_DILATION, i, 1);
   if (*base_attr_str(ctx->attrs, WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_CEILDIV, in, stride);
-  int64_t begin = ops_list_at(ctx->attrs, WINDOW_PADDING, i, 0),
-          end = ops_list_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
+  int64_t begin = base_attr_int_at(ctx->attrs, WINDOW_PADDING, i, 0),
+          end = base_attr_int_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
   base_dim extent = base_dim_add(d, base_dim_mul(d, base_dim_sub(d, kernel, 1), dilation), 1);
   base_dim room = base_dim_sub(d, base_dim_add(d, in, base_dim_number(begin + end)), extent);
   base_dim out = base_dim_add(d, base_dim_binary(d, ceil ? BASE_DIM_CEILDIV : BASE_DIM_FLOORDIV, room, stride), 1);
@@ -56,10 +50,10 @@ void ops_window_make(const base_attrs *attrs, int32_t rank, const int64_t *in, c
     *a = (window_axis){.in = in[i],
                        .out = out[i],
                        .kernel = kernel[i],
-                       .stride = ops_list_at(attrs, WINDOW_STRIDE, i, 1),
-                       .dilation = ops_list_at(attrs, WINDOW_DILATION, i, 1),
-                       .begin = ops_list_at(attrs, WINDOW_PADDING, i, 0),
-                       .end = ops_list_at(attrs, WINDOW_PADDING, rank + i, 0)};
+                       .stride = base_attr_int_at(attrs, WINDOW_STRIDE, i, 1),
+                       .dilation = base_attr_int_at(attrs, WINDOW_DILATION, i, 1),
+                       .begin = base_attr_int_at(attrs, WINDOW_PADDING, i, 0),
+                       .end = base_attr_int_at(attrs, WINDOW_PADDING, rank + i, 0)};
     if (*same) {
       int64_t pad = base_max_i64((a->out - 1) * a->stride + (a->kernel - 1) * a->dilation + 1 - a->in, 0);
       a->begin = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;

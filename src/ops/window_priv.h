@@ -34,8 +34,6 @@ base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, 
 /* The window at run time over the trailing `rank` dims; `in`, `kernel` and `out` have `rank` sizes. */
 void ops_window_make(const base_attrs *attrs, int32_t rank, const int64_t *in, const int64_t *kernel,
                      const int64_t *out, window *w);
-/* Element `i` of attribute `index`, a list; `fallback` when it is empty. */
-int64_t ops_list_at(const base_attrs *attrs, uint32_t index, int32_t i, int64_t fallback);
 /* The half-open range of kernel elements that lie inside the input for output element `o`. */
 void ops_window_range(const window_axis *a, int64_t o, int64_t *first, int64_t *last);
 #endif

@@ -131,36 +131,28 @@ static const kern_row *winograd_conv_kernel(const ir_kernel_query *query) {
 typedef struct winograd_case {
   int64_t batch, height, width, channels, out_channels;
   int64_t padding[4];
-  uint32_t parts; /* of the epilogue, 1 << KERN_IN_BIAS, ... */
+  uint32_t parts; /* of the epilogue: BIAS, ... */
   kern_act act;
   bool late;
 } winograd_case;
 
-enum {
-  BIAS = 1 << KERN_IN_BIAS,
-  RESIDUAL = 1 << KERN_IN_RESIDUAL,
-  SCALE = 1 << KERN_IN_SCALE,
-  SHIFT = 1 << KERN_IN_SHIFT
-};
-#define ACT(name) .act = KERN_ACT_##name
 #define PAD_1 .padding = {1, 1, 1, 1}
 
 static const winograd_case table[] = {
-    {1, 8, 8, 16, 32, PAD_1, .parts = BIAS, ACT(relu)},
-    {1, 14, 14, 33, 65, PAD_1, .parts = BIAS | RESIDUAL, ACT(relu), .late = true},
-    {3, 7, 7, 24, 48, PAD_1, .parts = BIAS | RESIDUAL | SCALE | SHIFT, ACT(silu)},
-    {1, 30, 27, 5, 17, PAD_1, .parts = BIAS, ACT(clamp)},
-    {2, 5, 9, 64, 16, .parts = BIAS, ACT(hardswish)},
+    {1, 8, 8, 16, 32, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
+    {1, 14, 14, 33, 65, PAD_1, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
+    {3, 7, 7, 24, 48, PAD_1, .parts = BIAS | RESIDUAL | SCALE | SHIFT, .act = KERN_ACT_silu},
+    {1, 30, 27, 5, 17, PAD_1, .parts = BIAS, .act = KERN_ACT_clamp},
+    {2, 5, 9, 64, 16, .parts = BIAS, .act = KERN_ACT_hardswish},
     {1, 6, 4, 3, 33, .padding = {2, 0, 1, 3}, .parts = SCALE | SHIFT},
-    {1, 9, 10, 17, 8, .padding = {-1, 0, 1, -2}, .parts = BIAS, ACT(gelu)},
-    {1, 1, 2, 40, 130, .padding = {4, 5, 3, 2}, ACT(sigmoid)},
-    {1, 1, 1, 1, 1, PAD_1, .parts = BIAS, ACT(tanh)},
+    {1, 9, 10, 17, 8, .padding = {-1, 0, 1, -2}, .parts = BIAS, .act = KERN_ACT_gelu},
+    {1, 1, 2, 40, 130, .padding = {4, 5, 3, 2}, .act = KERN_ACT_sigmoid},
+    {1, 1, 1, 1, 1, PAD_1, .parts = BIAS, .act = KERN_ACT_tanh},
     {0, 4, 4, 8, 8, PAD_1, .parts = BIAS},
-    {1, 4, 4, 0, 8, PAD_1, .parts = BIAS, ACT(relu)},
+    {1, 4, 4, 0, 8, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
     {1, 4, 4, 8, 0, PAD_1},
     {1, 0, 4, 8, 8, PAD_1},
 };
-#undef ACT
 
 static bool add_weights(ir_case *c, const winograd_case *s, int64_t tile, int64_t panel, uint64_t seed) {
   int64_t dims[] = {s->out_channels, s->channels, 3, 3}, count;

@@ -510,19 +510,13 @@ static td_status visit_where(passes_edit *e, ir_node id, const ir_node_def *node
   return repeat_instead(e, id, chosen);
 }
 
-static const struct {
-  const char *op;
-  td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
-} rows[] = {{"aten::matmul", visit_product},
-            {"aten::scaled_dot_product_attention", visit_sdpa},
-            {"aten::logical_and", visit_and},
-            {"aten::where", visit_where}};
+static const passes_rule rules[] = {{"aten::matmul", visit_product},
+                                    {"aten::scaled_dot_product_attention", visit_sdpa},
+                                    {"aten::logical_and", visit_and},
+                                    {"aten::where", visit_where}};
 
 static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].visit(e, id, node);
-  return TD_OK;
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_attention(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

@@ -388,10 +388,7 @@ static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node)
   return merges && ir_known_count(to) > 0 ? merge_pixels(e, id, t, to->dims) : TD_OK;
 }
 
-static const struct {
-  const char *op;
-  td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
-} rows[] = {
+static const passes_rule rules[] = {
     {"aten::convolution", visit_convolution},
     {"td::max_pool", visit_image},
     {"td::avg_pool", visit_image},
@@ -414,9 +411,9 @@ static const struct {
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   if (!node->in_count || !node->in[0].id || ir_type_of(e->graph, node->in[0])->kind != IR_TENSOR) return TD_OK;
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].visit(e, id, node);
-  return node->op->flags & IR_OP_ELEMENTWISE ? visit_elementwise(e, id, node) : TD_OK;
+  bool elementwise = node->op->flags & IR_OP_ELEMENTWISE, found;
+  TRY(passes_apply(e, id, rules, sizeof rules / sizeof *rules, &found));
+  return !found && elementwise ? visit_elementwise(e, id, ir_node_of(e->graph, id)) : TD_OK;
 }
 
 td_status passes_channels_last(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

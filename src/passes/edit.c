@@ -44,6 +44,22 @@ td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node
   return status;
 }
 
+td_status passes_apply(passes_edit *e, ir_node id, const passes_rule *rules, size_t count, bool *found) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  size_t i = 0;
+  while (i < count && strcmp(node->op->name, rules[i].op) != 0) i++;
+  if (found) *found = i < count;
+  return i < count ? rules[i].visit(e, id, node) : TD_OK;
+}
+
+void passes_share(const passes_edit *e, uint32_t count, void (*task)(void *arg, uint32_t i), void *arg) {
+  if (e->setting->share) {
+    e->setting->share(count, task, arg);
+    return;
+  }
+  for (uint32_t i = 0; i < count; i++) task(arg, i);
+}
+
 uint32_t passes_uses(const passes_edit *e, ir_value v) { return v.id < e->uses.count ? e->uses.at[v.id] : 0; }
 
 ir_node_def *passes_producer(passes_edit *e, ir_value v, const char *op) {

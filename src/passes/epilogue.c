@@ -195,10 +195,7 @@ static td_status visit_clamp(passes_edit *e, ir_node id, const ir_node_def *node
   return activate(e, id, node, KERN_ACT_clamp, low, high);
 }
 
-static const struct {
-  const char *op;
-  td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
-} rows[] = {
+static const passes_rule rules[] = {
     {"aten::add", visit_add},
     {"aten::mul", visit_mul},
     {"aten::relu", visit_relu},
@@ -213,10 +210,7 @@ static const struct {
 };
 
 static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].visit(e, id, node);
-  return TD_OK;
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_epilogue(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

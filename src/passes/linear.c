@@ -52,16 +52,10 @@ static td_status visit_gemm(passes_edit *e, ir_node id, const ir_node_def *node)
   return fits ? make_linear(e, id, in, in[2].id ? 3 : 2, transposed) : TD_OK;
 }
 
-static const struct {
-  const char *op;
-  td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
-} rows[] = {{"aten::matmul", visit_matmul}, {"td::gemm", visit_gemm}};
+static const passes_rule rules[] = {{"aten::matmul", visit_matmul}, {"td::gemm", visit_gemm}};
 
 static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].visit(e, id, node);
-  return TD_OK;
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_linear(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

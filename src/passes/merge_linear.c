@@ -181,8 +181,7 @@ static void do_job(void *jobs, uint32_t i) {
 
 static td_status finish(passes_edit *e) {
   const merging *m = e->user;
-  if (e->setting->share) e->setting->share(m->jobs.count, do_job, m->jobs.at);
-  for (uint32_t i = 0; !e->setting->share && i < m->jobs.count; i++) do_job(m->jobs.at, i);
+  passes_share(e, m->jobs.count, do_job, m->jobs.at);
   return TD_OK;
 }
 

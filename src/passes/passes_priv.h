@@ -28,6 +28,15 @@ td_status passes_each(ir_graph *graph, const passes_setting *setting, uint32_t *
  * settles. */
 td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node node),
                       td_status (*finish)(passes_edit *e));
+/* What a pass does with the nodes of one operator. */
+typedef struct passes_rule {
+  const char *op;
+  td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
+} passes_rule;
+/* Visits the node by the rule of its operator; *found (may be NULL): there is one. */
+td_status passes_apply(passes_edit *e, ir_node id, const passes_rule *rules, size_t count, bool *found);
+/* Calls task(arg, i) for every i < count: on several threads where the setting lends some, else in turn. */
+void passes_share(const passes_edit *e, uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
 /* Uses of a value, as edits leave them. */
 uint32_t passes_uses(const passes_edit *e, ir_value v);
 /* The node called `op` that gives `v` as its output 0, its operands up to date; NULL: something else does. Valid until

@@ -245,8 +245,7 @@ static void do_job(void *jobs, uint32_t i) { ((job *)jobs)[i].fill(&((job *)jobs
 
 static td_status finish(passes_edit *e) {
   const job_vec *jobs = e->user;
-  if (e->setting->share) e->setting->share(jobs->count, do_job, jobs->at);
-  for (uint32_t i = 0; !e->setting->share && i < jobs->count; i++) do_job(jobs->at, i);
+  passes_share(e, jobs->count, do_job, jobs->at);
   return TD_OK;
 }
 

@@ -2,16 +2,6 @@
  * strides is 1. */
 #include "kernels/gemm_priv.h"
 
-/* V_LANES rows, `pitch` apart, as the columns of a square; its rows go to `to`, `to_pitch` apart. */
-V_INLINE void transpose_square(float *to, int64_t to_pitch, const float *from, int64_t pitch) {
-  vf square[V_LANES];
-  V_UNROLL
-  for (int i = 0; i < V_LANES; i++) square[i] = v_load(from + i * pitch);
-  v_transpose(square);
-  V_UNROLL
-  for (int i = 0; i < V_LANES; i++) v_store(to + i * to_pitch, square[i]);
-}
-
 /* A matrix whose rows are dense: some rows at a time, so that it is read in order. */
 static void pack_dense_rows(float *to, const kern_matrix *m) {
   enum { ROWS = 32 };
@@ -36,7 +26,7 @@ void KERN_NAME(gemm_pack)(float *to, const kern_matrix *m) {
     int64_t columns = base_min_i64(V_LANES, m->n - n), k = 0;
     const float *from = m->data + n * m->n_stride;
     if (m->k_stride == 1 && columns == V_LANES)
-      for (; k + V_LANES <= m->k; k += V_LANES) transpose_square(to + k * V_LANES, V_LANES, from + k, m->n_stride);
+      for (; k + V_LANES <= m->k; k += V_LANES) v_transpose_square(to + k * V_LANES, V_LANES, from + k, m->n_stride);
     const kern_matrix rest = {from + k * m->k_stride, m->k - k, columns, m->k_stride, m->n_stride};
     kern_pack(to + k * V_LANES, &rest, V_LANES, 0, 1);
   }
@@ -48,7 +38,7 @@ void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m) {
     int64_t n = 0;
     if (squares) {
       for (; n + V_LANES <= m->n; n += V_LANES)
-        transpose_square(to + k * m->n + n, m->n, m->data + k + n * m->n_stride, m->n_stride);
+        v_transpose_square(to + k * m->n + n, m->n, m->data + k + n * m->n_stride, m->n_stride);
     }
     int64_t rows = squares ? V_LANES : 1;
     for (int64_t i = 0; i < rows; i++)

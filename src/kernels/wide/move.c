@@ -65,21 +65,12 @@ static void copy_rows(const kern_move *m, int32_t across, element *to, const ele
   }
 }
 
-static void transpose_tile(float *to, int64_t to_step, const float *from, int64_t from_step) {
-  vf square[V_LANES];
-  V_UNROLL
-  for (int k = 0; k < V_LANES; k++) square[k] = v_load(from + k * from_step);
-  v_transpose(square);
-  V_UNROLL
-  for (int i = 0; i < V_LANES; i++) v_store(to + i * to_step, square[i]);
-}
-
 /* to[i][k] = from[k][i], i < rows, k < columns; a row of `to` and a column of `from` are dense. */
 static void transpose(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns) {
   int64_t whole_rows = rows - rows % V_LANES, whole = columns - columns % V_LANES;
   for (int64_t i = 0; i < whole_rows; i += V_LANES)
     for (int64_t k = 0; k < whole; k += V_LANES)
-      transpose_tile(to + i * to_step + k, to_step, from + k * from_step + i, from_step);
+      v_transpose_square(to + i * to_step + k, to_step, from + k * from_step + i, from_step);
   for (int64_t i = 0; i < rows; i++)
     for (int64_t k = i < whole_rows ? whole : 0; k < columns; k++)
       ((element *)(to + i * to_step))[k] = ((const element *)(from + k * from_step))[i];

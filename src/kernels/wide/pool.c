@@ -28,19 +28,13 @@ typedef struct span {
   int64_t first, last, start, reach;
 } span;
 
-static int64_t element(const base_attrs *attrs, uint32_t index, int32_t i, int64_t absent) {
-  uint32_t count;
-  const int64_t *list = base_attr_ints(attrs, index, &count);
-  return (uint32_t)i < count ? list[i] : absent;
-}
-
 static void open_axis(const base_attrs *attrs, int32_t i, int32_t spatial, axis *a) {
   const char *same = base_attr_str(attrs, KERN_POOL_AUTO_PAD);
-  a->kernel = element(attrs, KERN_POOL_KERNEL, i, a->in);
-  a->stride = element(attrs, KERN_POOL_STRIDE, i, 1);
-  a->dilation = element(attrs, KERN_POOL_DILATION, i, 1);
-  a->begin = element(attrs, KERN_POOL_PADDING, i, 0);
-  a->end = element(attrs, KERN_POOL_PADDING, spatial + i, 0);
+  a->kernel = base_attr_int_at(attrs, KERN_POOL_KERNEL, i, a->in);
+  a->stride = base_attr_int_at(attrs, KERN_POOL_STRIDE, i, 1);
+  a->dilation = base_attr_int_at(attrs, KERN_POOL_DILATION, i, 1);
+  a->begin = base_attr_int_at(attrs, KERN_POOL_PADDING, i, 0);
+  a->end = base_attr_int_at(attrs, KERN_POOL_PADDING, spatial + i, 0);
   if (!*same) return;
   int64_t pad = base_max_i64((a->out - 1) * a->stride + (a->kernel - 1) * a->dilation + 1 - a->in, 0);
   a->begin = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;

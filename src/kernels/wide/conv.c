@@ -87,7 +87,8 @@ static void set_blocks(layer *l) {
   l->maps = c->channels_first ? c->batch : 1;
   l->pixels = c->channels_first ? c->out_size : c->batch * c->out_size;
   double depth = (double)c->taps * (double)c->group_in, pixels = (double)l->pixels, products = (double)l->products;
-  double image_bytes = pixels * (double)c->in_size / (double)c->out_size * (double)(c->group_in * c->groups) * 4;
+  double seen = fmin((double)c->in_size / (double)c->out_size, (double)c->taps); /* of the image, by a pixel */
+  double image_bytes = pixels * seen * (double)(c->group_in * c->groups) * 4;
   double weight_bytes = depth * (double)(c->group_out * c->groups) * 4, maps = (double)l->maps;
   double wanted = fmin(depth * (double)l->panels * pixels * products / TASK_WORK, TASKS / maps);
   double fitting = fmax(ceil(image_bytes / IMAGE_BYTES), 1);
@@ -221,7 +222,7 @@ typedef struct part {
   int64_t first, last, from, to;
 } part;
 
-static void seen(const kern_conv_axis *a, int64_t o0, int64_t o1, int64_t *first, int64_t *last) {
+static void axis_seen(const kern_conv_axis *a, int64_t o0, int64_t o1, int64_t *first, int64_t *last) {
   *first = base_min_i64(base_max_i64(o0 * a->stride - a->begin, 0), a->in);
   *last = base_min_i64(o1 * a->stride - a->begin + (a->kernel - 1) * a->dilation + 1, a->in);
   *last = base_max_i64(*last, *first);
@@ -234,9 +235,9 @@ static part part_seen(const layer *l, int64_t m0, int64_t m1) {
   bool one_plane = p.at[0] == q.at[0] && a[0].in == 1, one_line = p.at[0] == q.at[0] && p.at[1] == q.at[1];
   int64_t z0, z1, y0, y1;
   part seen_part;
-  seen(&a[0], p.at[0], q.at[0], &z0, &z1);
-  seen(&a[1], one_plane ? p.at[1] : 0, one_plane ? q.at[1] : a[1].out - 1, &y0, &y1);
-  seen(&a[2], one_line ? p.at[2] : 0, one_line ? q.at[2] : a[2].out - 1, &seen_part.from, &seen_part.to);
+  axis_seen(&a[0], p.at[0], q.at[0], &z0, &z1);
+  axis_seen(&a[1], one_plane ? p.at[1] : 0, one_plane ? q.at[1] : a[1].out - 1, &y0, &y1);
+  axis_seen(&a[2], one_line ? p.at[2] : 0, one_line ? q.at[2] : a[2].out - 1, &seen_part.from, &seen_part.to);
   seen_part.first = one_plane ? y0 : z0 * a[1].in;
   seen_part.last = one_plane ? (z1 > z0 ? y1 : y0) : z1 * a[1].in;
   return seen_part;
@@ -293,19 +294,24 @@ typedef struct block {
   int64_t group, m0, m1, tiles;
 } block;
 
-static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t strip) {
+/* `fetch`: the tiles of this strip share out the fetching of the next one's weights. */
+static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t strip, bool fetch) {
   int64_t p0 = gemm_split(l->panels, l->strips, strip), panels = gemm_split(l->panels, l->strips, strip + 1) - p0;
   int64_t depth = l->c.taps * l->c.group_in, column = b->group * l->c.group_out + p0 * V_LANES;
   int64_t from = gemm_split(b->m1 - b->m0, b->tiles, tile), rows = gemm_split(b->m1 - b->m0, b->tiles, tile + 1) - from;
   const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, column);
-  const gemm_tile t = {.a = d->table + from * l->runs,
-                       .taps = l->runs,
-                       .k = l->span,
-                       .b = l->weights + (b->group * l->panels + p0) * depth * V_LANES,
-                       .b_panel = depth * V_LANES,
-                       .c = l->out + (b->m0 + from) * l->out_pitch + column,
-                       .c_pitch = l->out_pitch,
-                       .columns = base_min_i64(panels * V_LANES, l->c.group_out - p0 * V_LANES)};
+  gemm_tile t = {.a = d->table + from * l->runs,
+                 .taps = l->runs,
+                 .k = l->span,
+                 .b = l->weights + (b->group * l->panels + p0) * depth * V_LANES,
+                 .b_panel = depth * V_LANES,
+                 .c = l->out + (b->m0 + from) * l->out_pitch + column,
+                 .c_pitch = l->out_pitch,
+                 .columns = base_min_i64(panels * V_LANES, l->c.group_out - p0 * V_LANES)};
+  if (fetch) {
+    t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
+    t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;
+  }
   KERN_NAME(gemm_tile)(&t, rows, panels, &e);
 }
 
@@ -326,16 +332,16 @@ static void run_groups(const layer *l, const desk *d, const block *b) {
   }
 }
 
-/* Strips [s0, s1) of a block. The weights, where they stay in L2, meet one tile after the other; else the tiles meet
- * one strip after the other. */
+/* Strips [s0, s1) of a block. Weights that stay in L2 from block to block meet one tile after the other; else the tiles
+ * meet one strip after the other. */
 static void run_block(const layer *l, const desk *d, const block *b, int64_t s0, int64_t s1) {
   double bytes = (double)(l->c.taps * l->c.group_in) * (double)(l->panels * V_LANES * 4) * (double)(s1 - s0);
-  if (bytes <= WEIGHT_BYTES * (double)l->strips) {
+  if (l->n_blocks == 1 && bytes <= WEIGHT_BYTES * (double)l->strips) {
     for (int64_t i = 0; i < b->tiles; i++)
-      for (int64_t s = s0; s < s1; s++) run_tile(l, d, b, i, s);
+      for (int64_t s = s0; s < s1; s++) run_tile(l, d, b, i, s, false);
   } else {
     for (int64_t s = s0; s < s1; s++)
-      for (int64_t i = 0; i < b->tiles; i++) run_tile(l, d, b, i, s);
+      for (int64_t i = 0; i < b->tiles; i++) run_tile(l, d, b, i, s, s + 1 < l->strips);
   }
 }
 

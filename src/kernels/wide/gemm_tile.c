@@ -64,6 +64,15 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int p
   }
 }
 
+/* Fetches what the tile will touch only when its sums are done: the products hide the way to it. */
+V_INLINE void fetch_rows(const float *from, int64_t pitch, const int rows, const int panels) {
+  enum { LINE = 64 / sizeof(float) };
+  V_FOR(i, rows * ((panels * V_LANES + LINE - 1) / LINE)) {
+    const int lines = (panels * V_LANES + LINE - 1) / LINE;
+    __builtin_prefetch(from + i / lines * pitch + i % lines * LINE, 1);
+  }
+}
+
 V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels) {
   vf sums[GEMM_MAX_ROWS * GEMM_MAX_PANELS];
   const int count = rows * panels;
@@ -75,6 +84,8 @@ V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, c
       vf start = load_part(bias, i % panels, panels, last);
       sums[i] = t->more ? v_add(sums[i], start) : start;
     }
+  if (e) fetch_rows(t->c, t->c_pitch, rows, panels);
+  if (e && e->residual) fetch_rows(e->residual, e->residual_pitch, rows, panels);
   multiply(sums, t, rows, panels);
   if (e) finish(sums, e, rows, panels, last);
   V_FOR(i, count) {

@@ -11,6 +11,7 @@
  * line by line, as many lines as a task needs. */
 #include "kernels/conv.h"
 #include "kernels/conv_groups_priv.h"
+#include "kernels/dot_tile_priv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_conv.h"
@@ -25,6 +26,9 @@ enum { TASKS = 24, TASK_WORK = 16384 };
 enum { IMAGE_BYTES = 256 * 1024 };
 /* Of weights that stay in L2 while pixels go by. */
 enum { WEIGHT_BYTES = 256 * 1024 };
+/* Columns behind the last whole panel are sums of products (dot_tile_priv.h) where that is half the work of a panel, a
+ * sum of lanes costs as much as so many vectors, and they are taken from the panel for this many pixels. */
+enum { SUM_WORK = 8, LONE_PIXELS = 64 };
 
 typedef struct layer {
   kern_conv c;
@@ -40,6 +44,7 @@ typedef struct layer {
   int64_t maps, pixels;   /* pixels of a map: a sample where lines are converted, else all */
   int64_t shared;         /* groups that share a panel; 1: each has its own */
   int64_t panels, strips; /* of a group; a strip's panels go into one tile */
+  int64_t lone;           /* columns behind all panels, done with the last strip */
   int64_t products;       /* groups, or 1 where groups share panels: then all are done together */
   int64_t tile_rows;
   int64_t m_blocks, n_blocks, product_blocks; /* blocks of pixels in a map, of strips in a group, of products */
@@ -50,7 +55,8 @@ typedef struct desk {
   const float **table; /* of a block, tile by tile: [run][row] */
   const float *zeros;  /* span of them, for every group */
   float *patches, *next_patch;
-  float *lines; /* of the image, with channels last */
+  float *lines;      /* of the image, with channels last */
+  const float *lone; /* weights of lone columns */
 } desk;
 
 /* An output pixel of a map. */
@@ -76,13 +82,25 @@ static void set_runs(layer *l) {
 
 static int64_t at_least_one(double x, int64_t most) { return (int64_t)fmax(fmin(ceil(x), (double)most), 1); }
 
-static void set_blocks(layer *l) {
+static int64_t lone_columns(const layer *l) {
+  const kern_conv *c = &l->c;
+  int64_t lone = c->group_out % V_LANES, work = c->taps * kern_dot_pitch(c->group_in) / V_LANES + SUM_WORK;
+  return c->groups == 1 && c->out_size >= LONE_PIXELS && 2 * lone * work <= c->taps * c->group_in ? lone : 0;
+}
+
+static void set_panels(layer *l) {
   const kern_conv *c = &l->c;
   l->shared = kern_conv_shared(false, c->groups, c->group_out, c->group_in, V_LANES);
-  l->panels = l->shared > 1 ? c->groups / l->shared : (c->group_out + V_LANES - 1) / V_LANES;
+  l->lone = lone_columns(l);
+  l->panels = l->shared > 1 ? c->groups / l->shared : (c->group_out - l->lone + V_LANES - 1) / V_LANES;
   l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
-  l->tile_rows = l->shared > 1 ? CONV_GROUPS_ROWS
-                               : base_min_i64(gemm_max_rows((l->panels + l->strips - 1) / l->strips), MOST_ROWS);
+  l->tile_rows = l->shared > 1
+                     ? CONV_GROUPS_ROWS
+                     : base_min_i64(gemm_max_rows(base_max_i64((l->panels + l->strips - 1) / l->strips, 1)), MOST_ROWS);
+}
+
+static void set_blocks(layer *l) {
+  const kern_conv *c = &l->c;
   l->products = l->shared > 1 ? 1 : c->groups;
   l->maps = c->channels_first ? c->batch : 1;
   l->pixels = c->channels_first ? c->out_size : c->batch * c->out_size;
@@ -90,7 +108,7 @@ static void set_blocks(layer *l) {
   double seen = fmin((double)c->in_size / (double)c->out_size, (double)c->taps); /* of the image, by a pixel */
   double image_bytes = pixels * seen * (double)(c->group_in * c->groups) * 4;
   double weight_bytes = depth * (double)(c->group_out * c->groups) * 4, maps = (double)l->maps;
-  double wanted = fmin(depth * (double)l->panels * pixels * products / TASK_WORK, TASKS / maps);
+  double wanted = fmin(depth * (double)base_max_i64(l->panels, 1) * pixels * products / TASK_WORK, TASKS / maps);
   double fitting = fmax(ceil(image_bytes / IMAGE_BYTES), 1);
   int64_t tiles = (l->pixels + l->tile_rows - 1) / l->tile_rows;
   bool cut_weights = weight_bytes > image_bytes && l->shared == 1 && !c->channels_first; /* converted once per block */
@@ -128,6 +146,7 @@ static td_status describe(const base_call *call, layer *l) {
   l->weights = c->panel ? base_in(call, 1)->data : pack_now(call, c);
   if (!l->weights) return base_no_memory(call->err, "scratch");
   set_runs(l);
+  set_panels(l);
   set_blocks(l);
   return TD_OK;
 }
@@ -294,6 +313,19 @@ typedef struct block {
   int64_t group, m0, m1, tiles;
 } block;
 
+static void run_lone_columns(const layer *l, const desk *d, int64_t m, int64_t from, int64_t rows) {
+  int64_t column = l->panels * V_LANES;
+  const kern_epilogue e = kern_epilogue_at(&l->e, m, column);
+  const dot_tile t = {.a = d->table + from * l->runs,
+                      .runs = l->runs,
+                      .taps = l->span / l->c.group_in,
+                      .k = l->c.group_in,
+                      .b = d->lone,
+                      .c = l->out + m * l->out_pitch + column,
+                      .c_pitch = l->out_pitch};
+  KERN_NAME(dot_tile)(&t, rows, l->lone, &e);
+}
+
 /* `fetch`: the tiles of this strip share out the fetching of the next one's weights. */
 static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t strip, bool fetch) {
   int64_t p0 = gemm_split(l->panels, l->strips, strip), panels = gemm_split(l->panels, l->strips, strip + 1) - p0;
@@ -312,7 +344,8 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;
   }
-  KERN_NAME(gemm_tile)(&t, rows, panels, &e);
+  if (panels) KERN_NAME(gemm_tile)(&t, rows, panels, &e);
+  if (l->lone && strip == l->strips - 1) run_lone_columns(l, d, b->m0 + from, from, rows);
 }
 
 /* All groups of a block, where they share panels. */
@@ -369,6 +402,21 @@ static void run_task(const layer *l, desk *d, int64_t task) {
   }
 }
 
+/* The weights of lone columns, from the panel that they would fill in part. */
+static bool take_lone_columns(const base_call *call, const layer *l, desk *d) {
+  if (!l->lone) return true;
+  int64_t taps = l->c.taps, channels = l->c.group_in, pitch = kern_dot_pitch(channels), depth = taps * pitch;
+  const float *panel = l->weights + l->panels * taps * channels * V_LANES;
+  float *to = base_call_scratch(call, (size_t)(l->lone * depth), sizeof *to);
+  d->lone = to;
+  if (!to) return false;
+  memset(to, 0, (size_t)(l->lone * depth) * sizeof *to);
+  for (int64_t tap = 0; tap < taps; tap++)
+    for (int64_t k = 0; k < channels; k++, panel += V_LANES)
+      for (int64_t i = 0; i < l->lone; i++) to[i * depth + tap * pitch + k] = panel[i];
+  return true;
+}
+
 /* Room for the largest block of pixels. */
 static bool make_desk(const base_call *call, const layer *l, desk *d) {
   const kern_conv_axis *a = l->c.axis;
@@ -387,7 +435,7 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   if (!zeros || !d->table || !d->patches || !d->lines) return false;
   memset(zeros, 0, span * sizeof *zeros);
   d->zeros = zeros;
-  return true;
+  return take_lone_columns(call, l, d);
 }
 
 td_status KERN_NAME(conv)(const base_call *call) {

@@ -3,7 +3,7 @@
 #define KERNELS_SIMD_AVX2_PRIV_H
 #include <immintrin.h>
 
-enum { V_LANES = 8, V_REGISTERS = 16 };
+enum { V_LANES = 8, V_REGISTERS = 16, V_FUSED = 1 };
 typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256 vm;
@@ -34,7 +34,6 @@ V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }   /* a 
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); } /* c - a b */
 V_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-V_INLINE vf v_recip(vf a) { return _mm256_div_ps(_mm256_set1_ps(1), a); }
 V_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 V_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 V_INLINE vf v_floor(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
@@ -73,6 +72,10 @@ V_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 V_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return _mm256_slli_epi32(a, (int)n); }
 V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm256_srai_epi32(a, (int)n); } /* arithmetic */
+/* Lane i is table[index[i] % 8]. */
+V_INLINE vi v_lookup(const int32_t table[8], vi index) {
+  return _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(const void *)table), index);
+}
 /* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   vf t[8];

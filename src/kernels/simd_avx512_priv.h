@@ -3,7 +3,7 @@
 #define KERNELS_SIMD_AVX512_PRIV_H
 #include <immintrin.h>
 
-enum { V_LANES = 16, V_REGISTERS = 32 };
+enum { V_LANES = 16, V_REGISTERS = 32, V_FUSED = 1 };
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm;
@@ -28,10 +28,6 @@ V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a 
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
 V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-V_INLINE vf v_recip(vf a) { /* of a finite number, 1/a a normal one: 14 bits, doubled by a step of Newton's */
-  vf y = _mm512_rcp14_ps(a);
-  return _mm512_fmadd_ps(y, _mm512_fnmadd_ps(a, y, _mm512_set1_ps(1)), y);
-}
 V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 V_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 V_INLINE vf v_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
@@ -58,6 +54,11 @@ V_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 V_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return _mm512_slli_epi32(a, n); }
 V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm512_srai_epi32(a, n); } /* arithmetic */
+/* Lane i is table[index[i] % 8]. */
+V_INLINE vi v_lookup(const int32_t table[8], vi index) {
+  __m512i twice = _mm512_broadcast_i32x8(_mm256_loadu_si256((const __m256i *)(const void *)table));
+  return _mm512_permutexvar_epi32(index, twice);
+}
 /* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   vf t[16];

@@ -3,7 +3,7 @@
 #ifndef KERNELS_SIMD_VECTOR_PRIV_H
 #define KERNELS_SIMD_VECTOR_PRIV_H
 
-enum { V_LANES = V_BYTES / 4, V_REGISTERS = 16 };
+enum { V_LANES = V_BYTES / 4, V_REGISTERS = 16, V_FUSED = 0 };
 typedef float vf __attribute__((vector_size(V_BYTES), may_alias));
 typedef int32_t vi __attribute__((vector_size(V_BYTES), may_alias));
 typedef vi vm;
@@ -54,7 +54,6 @@ V_INLINE vm v_eq(vf a, vf b) { return a == b; }
 V_INLINE vf v_select(vm m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); } /* m ? a : b */
 V_INLINE vf v_min(vf a, vf b) { return v_select(a < b, a, b); }
 V_INLINE vf v_max(vf a, vf b) { return v_select(a > b, a, b); }
-V_INLINE vf v_recip(vf a) { return 1 / a; }
 V_INLINE vf v_sqrt(vf a) {
   V_EACH(i) a[i] = sqrtf(a[i]);
   return a;
@@ -114,6 +113,12 @@ V_INLINE vi vi_or(vi a, vi b) { return a | b; }
 V_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return (vi)((vu)a << n); }
 V_INLINE vi vi_shr(vi a, uint32_t n) { return a >> (int32_t)n; } /* arithmetic */
+/* Lane i is table[index[i] % 8]. */
+V_INLINE vi v_lookup(const int32_t table[8], vi index) {
+  vi a;
+  V_EACH(i) a[i] = table[index[i] & 7];
+  return a;
+}
 /* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   V_EACH(i)

@@ -39,7 +39,8 @@ static const struct {
     {"erf", KERN_ERF, erf, 8, 0, 0},
     {"gelu", KERN_GELU, gelu, 0, 2.5, 0},
     {"gelu_tanh", KERN_GELU_TANH, gelu_by_tanh, 0, 2, 1e-34},
-    {"silu", KERN_SILU, silu, 4, 0, 1e-35},
+    {"silu", KERN_SILU, silu, 4, 0, 1e-15}, /* above -20 */
+    {"silu", KERN_SILU, silu, 7, 0, 1e-35},
     {"softplus", KERN_SOFTPLUS, softplus, 3, 0, 0x1p-126},
     {"mish", KERN_MISH, mish, 6, 0, 1e-35},
 };

@@ -10,8 +10,10 @@
 
 enum { X, W, R, BIAS, H0, C0 };
 enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
-/* Sequences of a block; times the four gates of an LSTM they fill the registers. */
-enum { ROWS = V_REGISTERS == 32 ? 6 : 3, GATES_MAX = 4 };
+/* Sequences of a block; times the four gates of an LSTM they fill the registers. One sequence alone walks PANELS panels
+ * at once: the sums of one are too few to hide the latency of a multiplication. */
+enum { ROWS = V_REGISTERS == 32 ? 6 : 3, PANELS = 2, GATES_MAX = 4 };
+enum { SUMS_MAX = ROWS > PANELS ? ROWS *GATES_MAX : PANELS *GATES_MAX };
 enum { SUMS_BYTES = 1 << 17 }; /* of a chunk of steps: half of the smaller second-level caches */
 
 typedef struct layer {
@@ -34,17 +36,25 @@ typedef struct block {
   float *kept;         /* the same: the reset state of a GRU */
 } block;
 
-/* acc[row][i] += sum over k of a[row][k] b[k][i], i < `gates` vectors of `width` in a row of the panel. */
-V_INLINE void multiply(int rows, int gates, int width, const float *const *a, const float *b, int64_t k, vf *acc) {
-  for (int64_t i = 0; i < k; i++, b += width * V_LANES) {
-    vf column[GATES_MAX];
+/* Side by side in registers: `panels` panels, `pitch` floats apart, `width` vectors in a row of each, of which the
+ * first `gates` are read. */
+typedef struct columns {
+  int panels, gates, width;
+  int64_t pitch;
+} columns;
+
+/* acc[row][panel][gate] += sum over k of a[row][k] b[panel][k][gate]. */
+V_INLINE void multiply(int rows, columns c, const float *const *a, const float *b, int64_t k, vf *acc) {
+  const int each = c.panels * c.gates;
+  for (int64_t i = 0; i < k; i++, b += c.width * V_LANES) {
+    vf column[PANELS * GATES_MAX];
     V_UNROLL
-    for (int g = 0; g < gates; g++) column[g] = v_load(b + g * V_LANES);
+    for (int j = 0; j < each; j++) column[j] = v_load(b + j / c.gates * c.pitch + j % c.gates * V_LANES);
     V_UNROLL
     for (int row = 0; row < rows; row++) {
       vf value = v_set(a[row][i]);
       V_UNROLL
-      for (int g = 0; g < gates; g++) acc[row * gates + g] = v_fma(value, column[g], acc[row * gates + g]);
+      for (int j = 0; j < each; j++) acc[row * each + j] = v_fma(value, column[j], acc[row * each + j]);
     }
   }
 }
@@ -70,7 +80,7 @@ V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int
     V_UNROLL
     for (int g = 0; g < gates; g++) acc[row * gates + g] = bias ? v_load(bias + g * V_LANES) : v_zero();
   }
-  multiply(rows, gates, gates, a, k->w + panel * l->input * gates * V_LANES, l->input, acc);
+  multiply(rows, (columns){1, gates, gates, 0}, a, k->w + panel * l->input * gates * V_LANES, l->input, acc);
   float *to = k->sums + first * l->padded * gates + panel * gates * V_LANES;
   V_UNROLL
   for (int row = 0; row < rows; row++) {
@@ -110,99 +120,129 @@ V_INLINE void put_state(const block *k, int row, int64_t t, int64_t panel, vf st
   v_store_n(l->y + at * l->hidden + panel * V_LANES, state, base_min_i64(V_LANES, l->hidden - panel * V_LANES));
 }
 
-/* The sums of `gates` gates from gate `first` on, of one panel at one step: inputs' part and states' part. */
-V_INLINE void gate_sums(int rows, int first, int gates, int width, const block *k, const float *states, int64_t step,
-                        int64_t panel, vf *acc) {
+/* The sums of `gates` of the `width` gates from gate `first` on, of panels from `panel` on at one step: inputs' part
+ * and states' part. */
+V_INLINE void gate_sums(int rows, int panels, int first, int gates, int width, const block *k, const float *states,
+                        int64_t step, int64_t panel, vf *acc) {
   const layer *l = k->l;
+  const columns c = {panels, gates, width, l->hidden * width * V_LANES};
   const float *a[ROWS];
   V_UNROLL
   for (int row = 0; row < rows; row++) {
     a[row] = states + row * l->padded;
     V_UNROLL
-    for (int g = 0; g < gates; g++) acc[row * gates + g] = v_load(sums_of(k, row, step, panel) + (first + g) * V_LANES);
+    for (int p = 0; p < panels; p++) {
+      const float *sums = sums_of(k, row, step, panel + p) + first * V_LANES;
+      V_UNROLL
+      for (int g = 0; g < gates; g++) acc[(row * panels + p) * gates + g] = v_load(sums + g * V_LANES);
+    }
   }
-  multiply(rows, gates, width, a, k->r + (panel * l->hidden * width + first) * V_LANES, l->hidden, acc);
+  multiply(rows, c, a, k->r + panel * c.pitch + first * V_LANES, l->hidden, acc);
 }
 
-V_INLINE void lstm_panel(int rows, const block *k, int64_t step, int64_t t, int64_t panel) {
-  vf acc[ROWS * 4];
-  gate_sums(rows, 0, 4, 4, k, k->state, step, panel, acc);
+/* d = 1 + exp(-x), x bounded so that a product of two of them is finite. With d of x, sigmoid(x) = 1 / d; with d of
+ * 2 x, tanh(x) = (2 - d) / d. Within 3e-7, absolutely. */
+V_INLINE vf gate(vf x) {
+  const vf most = v_set(43);
+  return v_one_plus_exp_neg(v_min(most, v_max(v_neg(most), x)));
+}
+V_INLINE vf gate_twice(vf x) { return gate(v_add(x, x)); }
+V_INLINE vf over(vf d) { return v_sub(v_set(2), d); }
+V_INLINE vf sigmoid_of(vf x) { return v_div(v_set(1), gate(x)); }
+V_INLINE vf tanh_of(vf x) {
+  vf d = gate_twice(x);
+  return v_div(over(d), d);
+}
+
+V_INLINE void lstm_cell_of(const block *k, int row, int64_t t, int64_t panel, const vf *sums) {
+  float *memory = k->memory + row * k->l->padded + panel * V_LANES;
+  vf in = gate(sums[0]), out = gate(sums[1]), forget = gate(sums[2]), candidate = gate_twice(sums[3]);
+  vf added = v_div(over(candidate), v_mul(in, candidate));
+  vf c = v_add(v_div(v_load(memory), forget), added), bent = gate_twice(c);
+  v_store(memory, c);
+  put_state(k, row, t, panel, v_div(over(bent), v_mul(out, bent)));
+}
+
+V_INLINE void lstm_panels(int rows, int panels, const block *k, int64_t step, int64_t t, int64_t panel) {
+  vf acc[SUMS_MAX];
+  gate_sums(rows, panels, 0, 4, 4, k, k->state, step, panel, acc);
   V_UNROLL
-  for (int row = 0; row < rows; row++) {
-    float *memory = k->memory + row * k->l->padded + panel * V_LANES;
-    vf in = v_sigmoid(acc[row * 4]), out = v_sigmoid(acc[row * 4 + 1]), forget = v_sigmoid(acc[row * 4 + 2]);
-    vf c = v_fma(forget, v_load(memory), v_mul(in, v_tanh(acc[row * 4 + 3])));
-    v_store(memory, c);
-    put_state(k, row, t, panel, v_mul(out, v_tanh(c)));
-  }
+  for (int i = 0; i < rows * panels; i++) lstm_cell_of(k, i / panels, t, panel + i % panels, acc + i * 4);
 }
 
 /* (1 - z) candidate + z state */
 V_INLINE vf gru_blend(vf z, vf candidate, vf state) { return v_fma(z, v_sub(state, candidate), candidate); }
 
 /* The candidate's state product is taken before the reset gate. */
-V_INLINE void gru_panel(int rows, const block *k, int64_t step, int64_t t, int64_t panel) {
-  const float *bias = k->bias ? k->bias + (panel * KERN_RECURRENT_BIASES + 3) * V_LANES : NULL;
-  vf acc[ROWS * 3], own = bias ? v_load(bias) : v_zero(), inputs[ROWS];
+V_INLINE void gru_panels(int rows, int panels, const block *k, int64_t step, int64_t t, int64_t panel) {
+  const layer *l = k->l;
+  const columns c = {panels, 3, 3, l->hidden * 3 * V_LANES};
+  vf acc[SUMS_MAX];
   const float *a[ROWS];
   V_UNROLL
-  for (int row = 0; row < rows; row++) {
-    const float *sums = sums_of(k, row, step, panel);
-    a[row] = k->state + row * k->l->padded;
-    acc[row * 3] = v_load(sums);
-    acc[row * 3 + 1] = v_load(sums + V_LANES);
-    acc[row * 3 + 2] = own;
-    inputs[row] = v_load(sums + 2 * V_LANES);
-  }
-  multiply(rows, 3, 3, a, k->r + panel * k->l->hidden * 3 * V_LANES, k->l->hidden, acc);
+  for (int row = 0; row < rows; row++) a[row] = k->state + row * l->padded;
   V_UNROLL
-  for (int row = 0; row < rows; row++) {
-    vf z = v_sigmoid(acc[row * 3]), reset = v_sigmoid(acc[row * 3 + 1]);
-    vf candidate = v_tanh(v_fma(reset, acc[row * 3 + 2], inputs[row]));
-    put_state(k, row, t, panel, gru_blend(z, candidate, v_load(a[row] + panel * V_LANES)));
+  for (int i = 0; i < rows * panels; i++) {
+    const float *sums = sums_of(k, i / panels, step, panel + i % panels);
+    const float *bias = k->bias ? k->bias + ((panel + i % panels) * KERN_RECURRENT_BIASES + 3) * V_LANES : NULL;
+    acc[i * 3] = v_load(sums);
+    acc[i * 3 + 1] = v_load(sums + V_LANES);
+    acc[i * 3 + 2] = bias ? v_load(bias) : v_zero();
+  }
+  multiply(rows, c, a, k->r + panel * c.pitch, l->hidden, acc);
+  V_UNROLL
+  for (int i = 0; i < rows * panels; i++) {
+    int64_t at = panel + i % panels;
+    vf inputs = v_load(sums_of(k, i / panels, step, at) + 2 * V_LANES);
+    vf z = sigmoid_of(acc[i * 3]), reset = sigmoid_of(acc[i * 3 + 1]);
+    vf candidate = tanh_of(v_fma(reset, acc[i * 3 + 2], inputs));
+    put_state(k, i / panels, t, at, gru_blend(z, candidate, v_load(a[i / panels] + at * V_LANES)));
   }
 }
 
 /* The reset gate comes first: z and the reset state of all panels, */
-V_INLINE void gru_reset_panel(int rows, const block *k, int64_t step, int64_t panel) {
-  vf acc[ROWS * 2];
-  gate_sums(rows, 0, 2, 3, k, k->state, step, panel, acc);
+V_INLINE void gru_reset_panels(int rows, int panels, const block *k, int64_t step, int64_t t, int64_t panel) {
+  (void)t;
+  vf acc[SUMS_MAX];
+  gate_sums(rows, panels, 0, 2, 3, k, k->state, step, panel, acc);
   V_UNROLL
-  for (int row = 0; row < rows; row++) {
-    int64_t at = row * k->l->padded + panel * V_LANES;
-    v_store(k->memory + at, v_sigmoid(acc[row * 2]));
-    v_store(k->kept + at, v_mul(v_sigmoid(acc[row * 2 + 1]), v_load(k->state + at)));
+  for (int i = 0; i < rows * panels; i++) {
+    int64_t at = i / panels * k->l->padded + (panel + i % panels) * V_LANES;
+    v_store(k->memory + at, sigmoid_of(acc[i * 2]));
+    v_store(k->kept + at, v_mul(sigmoid_of(acc[i * 2 + 1]), v_load(k->state + at)));
   }
 }
 
 /* then the candidates. */
-V_INLINE void gru_candidate_panel(int rows, const block *k, int64_t step, int64_t t, int64_t panel) {
-  vf acc[ROWS];
-  gate_sums(rows, 2, 1, 3, k, k->kept, step, panel, acc);
+V_INLINE void gru_candidate_panels(int rows, int panels, const block *k, int64_t step, int64_t t, int64_t panel) {
+  vf acc[SUMS_MAX];
+  gate_sums(rows, panels, 2, 1, 3, k, k->kept, step, panel, acc);
   V_UNROLL
-  for (int row = 0; row < rows; row++) {
-    int64_t at = row * k->l->padded + panel * V_LANES;
-    put_state(k, row, t, panel, gru_blend(v_load(k->memory + at), v_tanh(acc[row]), v_load(k->state + at)));
+  for (int i = 0; i < rows * panels; i++) {
+    int64_t at = i / panels * k->l->padded + (panel + i % panels) * V_LANES;
+    vf candidate = tanh_of(acc[i]);
+    put_state(k, i / panels, t, panel + i % panels,
+              gru_blend(v_load(k->memory + at), candidate, v_load(k->state + at)));
   }
 }
 
-/* One step of the block: `step` of the chunk, time t. Panels are walked to and fro: what was read last is still in the
- * first-level cache, which r often exceeds. */
-V_INLINE int64_t turned(int64_t step, int64_t panels, int64_t i) { return step % 2 ? panels - 1 - i : i; }
-
-V_INLINE void lstm_step(int rows, const block *k, int64_t step, int64_t t) {
-  int64_t panels = k->l->padded / V_LANES;
-  for (int64_t i = 0; i < panels; i++) lstm_panel(rows, k, step, t, turned(step, panels, i));
+/* All panels at one step of the block: `step` of the chunk, time t. They are walked to and fro: what was read last is
+ * still in the first-level cache, which r often exceeds. */
+typedef void panels_of(int rows, int panels, const block *k, int64_t step, int64_t t, int64_t panel);
+V_INLINE void walk(int rows, const block *k, int64_t step, int64_t t, panels_of *of) {
+  const int each = rows == 1 ? PANELS : 1;
+  int64_t panels = k->l->padded / V_LANES, i = 0;
+  for (; i + each <= panels; i += each) of(rows, each, k, step, t, step % 2 ? panels - each - i : i);
+  for (; i < panels; i++) of(rows, 1, k, step, t, step % 2 ? panels - 1 - i : i);
 }
 
 V_INLINE void gru_step(int rows, const block *k, int64_t step, int64_t t) {
-  int64_t panels = k->l->padded / V_LANES;
   if (k->l->linear_before_reset) {
-    for (int64_t i = 0; i < panels; i++) gru_panel(rows, k, step, t, turned(step, panels, i));
+    walk(rows, k, step, t, gru_panels);
     return;
   }
-  for (int64_t panel = 0; panel < panels; panel++) gru_reset_panel(rows, k, step, panel);
-  for (int64_t panel = 0; panel < panels; panel++) gru_candidate_panel(rows, k, step, t, panel);
+  walk(rows, k, step, t, gru_reset_panels);
+  walk(rows, k, step, t, gru_candidate_panels);
 }
 
 /* What differs between cells: a step of one sequence, and of ROWS. */
@@ -213,8 +253,8 @@ typedef struct cell {
 } cell;
 
 static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }
-static void lstm_one(const block *k, int64_t step, int64_t t) { lstm_step(1, k, step, t); }
-static void lstm_many(const block *k, int64_t step, int64_t t) { lstm_step(ROWS, k, step, t); }
+static void lstm_one(const block *k, int64_t step, int64_t t) { walk(1, k, step, t, lstm_panels); }
+static void lstm_many(const block *k, int64_t step, int64_t t) { walk(ROWS, k, step, t, lstm_panels); }
 static const cell lstm_cell = {4, lstm_inputs, {lstm_one, lstm_many}};
 
 static void gru_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(3, k, step, steps); }

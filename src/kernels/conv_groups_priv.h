@@ -12,8 +12,8 @@
 enum { CONV_GROUPS_ROWS = 8 }; /* pixels of a tile: as many chains of multiply-adds as hide their latency */
 
 typedef struct conv_groups {
-  const float *const *a; /* a[tap * rows + row]: all channels of a pixel */
-  int64_t taps;
+  const float *const *a; /* a[tap * a_pitch + row]: all channels of a pixel */
+  int64_t a_pitch, taps;
   const float *b; /* panel after panel: [tap][channel in of a group][lane] */
   int64_t group_in, group_out, panels;
   float *c; /* rows of panels * V_LANES channels */

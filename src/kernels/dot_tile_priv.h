@@ -9,8 +9,8 @@
 #include "kernels/simd_priv.h"
 
 typedef struct dot_tile {
-  const float *const *a; /* a[run * rows + row]: taps of k floats */
-  int64_t runs, taps, k;
+  const float *const *a; /* a[run * a_pitch + row]: taps of k floats */
+  int64_t a_pitch, runs, taps, k;
   const float *b; /* [column][run][tap][kern_dot_pitch(k)] */
   float *c;
   int64_t c_pitch;

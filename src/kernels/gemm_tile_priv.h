@@ -2,8 +2,8 @@
  * columns] and an epilogue, with the sums in registers.
  *
  * A is a table of row pointers, so that a row can lie anywhere: rows of a matrix, pixels under a tap of a window, a row
- * of zeros. A product over several taps is one call: the table has `rows` pointers for each of `taps`, each to `k`
- * floats. B lies in panels of V_LANES columns (pack.h): panel p starts at b + p * b_panel and has taps * k rows.
+ * of zeros. A product over several taps is one call: the table has pointers for each of `taps`, a_pitch apart, each to
+ * `k` floats. B lies in panels of V_LANES columns (pack.h): panel p starts at b + p * b_panel and has taps * k rows.
  *
  *     const float *a[GEMM_MAX_ROWS] = {...};
  *     gemm_tile t = {.a = a, .taps = 1, .k = k, .b = b, .b_panel = k * V_LANES, .c = c, .c_pitch = n, .columns = n};
@@ -39,8 +39,8 @@ enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 4, GEMM_MAX_ROWS = 12 };
 #endif
 
 typedef struct gemm_tile {
-  const float *const *a; /* a[tap * rows + row]: k floats */
-  int64_t taps, k;
+  const float *const *a; /* a[tap * a_pitch + row]: k floats */
+  int64_t a_pitch, taps, k;
   const float *b;
   int64_t b_panel; /* floats from panel to panel */
   int64_t b_skip;  /* floats between the rows of one tap and those of the next: 0 unless taps are left out */

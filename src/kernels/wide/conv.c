@@ -30,6 +30,11 @@ enum { WEIGHT_BYTES = 256 * 1024 };
  * sum of lanes costs as much as so many vectors, and they are taken from the panel for this many pixels. */
 enum { SUM_WORK = 8, LONE_PIXELS = 64 };
 
+/* A number in parts of nearly one size: the first `more` of them have one more than `each`. No division per part. */
+typedef struct cut {
+  int64_t each, more;
+} cut;
+
 typedef struct layer {
   kern_conv c;
   kern_epilogue e;
@@ -44,6 +49,7 @@ typedef struct layer {
   int64_t maps, pixels;   /* pixels of a map: a sample where lines are converted, else all */
   int64_t shared;         /* groups that share a panel; 1: each has its own */
   int64_t panels, strips; /* of a group; a strip's panels go into one tile */
+  cut in_strips;          /* panels */
   int64_t lone;           /* columns behind all panels, done with the last strip */
   int64_t products;       /* groups, or 1 where groups share panels: then all are done together */
   int64_t tile_rows;
@@ -52,8 +58,9 @@ typedef struct layer {
 
 /* What a worker has of its own. */
 typedef struct desk {
-  const float **table; /* of a block, tile by tile: [run][row] */
-  const float *zeros;  /* span of them, for every group */
+  const float **table; /* of a block: [run][pixel], table_pitch apart */
+  int64_t table_pitch;
+  const float *zeros; /* span of them, for every group */
   float *patches, *next_patch;
   float *lines;      /* of the image, with channels last */
   const float *lone; /* weights of lone columns */
@@ -65,6 +72,10 @@ typedef struct place {
 } place;
 
 /* ---- how a layer is cut ---- */
+
+static cut cut_into(int64_t parts, int64_t total) { return (cut){total / parts, total % parts}; }
+static int64_t cut_at(const cut *c, int64_t part) { return part * c->each + base_min_i64(part, c->more); }
+static int64_t cut_size(const cut *c, int64_t part) { return c->each + (part < c->more); }
 
 static void set_runs(layer *l) {
   const kern_conv_axis *w = &l->c.axis[2];
@@ -94,6 +105,7 @@ static void set_panels(layer *l) {
   l->lone = lone_columns(l);
   l->panels = l->shared > 1 ? c->groups / l->shared : (c->group_out - l->lone + V_LANES - 1) / V_LANES;
   l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
+  l->in_strips = cut_into(l->strips, l->panels);
   l->tile_rows = l->shared > 1
                      ? CONV_GROUPS_ROWS
                      : base_min_i64(gemm_max_rows(base_max_i64((l->panels + l->strips - 1) / l->strips, 1)), MOST_ROWS);
@@ -175,14 +187,13 @@ static const float *copy_row(const layer *l, desk *d, const float *line, int64_t
   return patch;
 }
 
-/* The runs of one line of taps for `count` pixels from output column `o` on, in `to`: [run][rows]. `line` is NULL
- * outside the image. Returns the number of runs. */
-static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, int64_t count, const float **to,
-                         int64_t rows) {
+/* The runs of one line of taps for `count` pixels from output column `o` on, in `to`. `line` is NULL outside the image.
+ * Returns the number of runs. */
+static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, int64_t count, const float **to) {
   const kern_conv_axis *w = &l->c.axis[2];
   int64_t from = o * w->stride - w->begin, runs = l->whole_rows ? 1 : w->kernel;
   int64_t width = l->whole_rows ? w->kernel : 1, last = (count - 1) * w->stride, step = w->stride * l->pixel;
-  for (int64_t k = 0; k < runs; k++, to += rows, from += w->dilation) {
+  for (int64_t k = 0; k < runs; k++, to += d->table_pitch, from += w->dilation) {
     if (!line) {
       for (int64_t r = 0; r < count; r++) to[r] = d->zeros;
     } else if (from >= 0 && from + last + width <= w->in) {
@@ -199,8 +210,7 @@ static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, 
 }
 
 /* All runs of `count` pixels of one output line; `image`: the group's first channel. */
-static void pixel_runs(const layer *l, desk *d, const float *image, const place *p, int64_t count, const float **to,
-                       int64_t rows) {
+static void pixel_runs(const layer *l, desk *d, const float *image, const place *p, int64_t count, const float **to) {
   const kern_conv_axis *a = l->c.axis;
   int64_t z = p->at[0] * a[0].stride - a[0].begin;
   for (int64_t i = 0; i < a[0].kernel; i++, z += a[0].dilation) {
@@ -208,30 +218,26 @@ static void pixel_runs(const layer *l, desk *d, const float *image, const place 
     for (int64_t j = 0; j < a[1].kernel; j++, y += a[1].dilation) {
       bool inside = z >= 0 && z < a[0].in && y >= 0 && y < a[1].in;
       const float *line = inside ? image + (p->sample * l->sample + z * l->plane + y * l->line - l->skipped) : NULL;
-      to += rows * line_runs(l, d, line, p->at[2], count, to, rows);
+      to += d->table_pitch * line_runs(l, d, line, p->at[2], count, to);
     }
   }
 }
 
-/* Pixels [m0, m1), tile by tile. */
+/* Pixels [m0, m1), line by line. */
 static void fill_table(const layer *l, desk *d, int64_t group, int64_t m0, int64_t m1) {
-  int64_t tiles = (m1 - m0 + l->tile_rows - 1) / l->tile_rows, width = l->c.axis[2].out;
-  const float **to = d->table, *image = l->image + group * l->c.group_in;
+  const float *image = l->image + group * l->c.group_in;
   d->next_patch = d->patches;
-  for (int64_t i = 0; i < tiles && l->runs; i++) {
-    int64_t m = m0 + gemm_split(m1 - m0, tiles, i), rows = m0 + gemm_split(m1 - m0, tiles, i + 1) - m;
-    for (int64_t r = 0, count; r < rows; r += count) {
-      place p = place_of(l, m + r);
-      count = base_min_i64(width - p.at[2], rows - r);
-      pixel_runs(l, d, image, &p, count, to + r, rows);
-    }
-    to += rows * l->runs;
+  for (int64_t m = m0, count; m < m1 && l->runs; m += count) {
+    place p = place_of(l, m);
+    count = base_min_i64(l->c.axis[2].out - p.at[2], m1 - m);
+    pixel_runs(l, d, image, &p, count, d->table + (m - m0));
   }
 }
 
 /* The table for the next group. */
 static void shift_table(const layer *l, desk *d, int64_t pixels) {
-  for (int64_t i = 0; i < pixels * l->runs; i++) d->table[i] += l->c.group_in;
+  for (int64_t run = 0; run < l->runs; run++)
+    for (int64_t i = 0; i < pixels; i++) d->table[run * d->table_pitch + i] += l->c.group_in;
 }
 
 /* ---- channels first ---- */
@@ -311,12 +317,14 @@ static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1
 /* Pixels [m0, m1), whose table is made, in tiles. */
 typedef struct block {
   int64_t group, m0, m1, tiles;
+  cut in_tiles;
 } block;
 
 static void run_lone_columns(const layer *l, const desk *d, int64_t m, int64_t from, int64_t rows) {
   int64_t column = l->panels * V_LANES;
   const kern_epilogue e = kern_epilogue_at(&l->e, m, column);
-  const dot_tile t = {.a = d->table + from * l->runs,
+  const dot_tile t = {.a = d->table + from,
+                      .a_pitch = d->table_pitch,
                       .runs = l->runs,
                       .taps = l->span / l->c.group_in,
                       .k = l->c.group_in,
@@ -328,11 +336,12 @@ static void run_lone_columns(const layer *l, const desk *d, int64_t m, int64_t f
 
 /* `fetch`: the tiles of this strip share out the fetching of the next one's weights. */
 static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t strip, bool fetch) {
-  int64_t p0 = gemm_split(l->panels, l->strips, strip), panels = gemm_split(l->panels, l->strips, strip + 1) - p0;
+  int64_t p0 = cut_at(&l->in_strips, strip), panels = cut_size(&l->in_strips, strip);
   int64_t depth = l->c.taps * l->c.group_in, column = b->group * l->c.group_out + p0 * V_LANES;
-  int64_t from = gemm_split(b->m1 - b->m0, b->tiles, tile), rows = gemm_split(b->m1 - b->m0, b->tiles, tile + 1) - from;
+  int64_t from = cut_at(&b->in_tiles, tile), rows = cut_size(&b->in_tiles, tile);
   const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, column);
-  gemm_tile t = {.a = d->table + from * l->runs,
+  gemm_tile t = {.a = d->table + from,
+                 .a_pitch = d->table_pitch,
                  .taps = l->runs,
                  .k = l->span,
                  .b = l->weights + (b->group * l->panels + p0) * depth * V_LANES,
@@ -350,16 +359,17 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
 
 /* All groups of a block, where they share panels. */
 static void run_groups(const layer *l, const desk *d, const block *b) {
-  conv_groups t = {.taps = l->runs,
+  conv_groups t = {.a_pitch = d->table_pitch,
+                   .taps = l->runs,
                    .b = l->weights,
                    .group_in = l->c.group_in,
                    .group_out = l->c.group_out,
                    .panels = l->panels,
                    .c_pitch = l->out_pitch};
   for (int64_t i = 0; i < b->tiles; i++) {
-    int64_t from = gemm_split(b->m1 - b->m0, b->tiles, i), rows = gemm_split(b->m1 - b->m0, b->tiles, i + 1) - from;
+    int64_t from = cut_at(&b->in_tiles, i), rows = cut_size(&b->in_tiles, i);
     const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, 0);
-    t.a = d->table + from * l->runs;
+    t.a = d->table + from;
     t.c = l->out + (b->m0 + from) * l->out_pitch;
     KERN_NAME(conv_groups)(&t, rows, &e);
   }
@@ -386,6 +396,7 @@ static void run_task(const layer *l, desk *d, int64_t task) {
              .m0 = map + gemm_split(l->pixels, l->m_blocks, m),
              .m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1)};
   b.tiles = (b.m1 - b.m0 + l->tile_rows - 1) / l->tile_rows;
+  b.in_tiles = cut_into(b.tiles, b.m1 - b.m0);
   if (l->c.channels_first && l->runs) {
     const layer converted = convert_lines(l, d, b.m0, b.m1);
     fill_table(&converted, d, b.group, b.m0, b.m1);
@@ -424,7 +435,8 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   int64_t copied = base_min_i64(most, (most / a[2].out + 2) * l->borders);
   size_t span = (size_t)(l->c.groups > 1 ? l->span * l->c.groups : l->span); /* groups move on in zeros, too */
   float *zeros = base_call_scratch(call, span, sizeof *zeros);
-  d->table = base_call_scratch(call, (size_t)most, (size_t)l->runs * sizeof *d->table);
+  d->table_pitch = most | 8; /* those of a pixel do not lie a power of two apart, on one line of L1 */
+  d->table = base_call_scratch(call, (size_t)d->table_pitch, (size_t)l->runs * sizeof *d->table);
   d->patches = base_call_scratch(call, (size_t)copied, (size_t)(l->runs * l->span) * sizeof *d->patches);
   if (l->c.channels_first && l->runs) {
     int64_t rows = ((most / a[2].out + 1) * a[1].stride + (a[1].kernel - 1) * a[1].dilation + 1);

@@ -9,7 +9,7 @@ V_INLINE void multiply(const conv_groups *t, vi lanes, int64_t panel, const int 
   const float *const *a = t->a;
   vf sums[CONV_GROUPS_ROWS];
   V_FOR(r, rows) sums[r] = v_zero();
-  for (int64_t tap = 0; tap < t->taps; tap++, a += rows) {
+  for (int64_t tap = 0; tap < t->taps; tap++, a += t->a_pitch) {
     vf x[CONV_GROUPS_ROWS];
     vi from = lanes;
     V_FOR(r, rows) x[r] = v_load_n(a[r] + panel * channels, channels);

@@ -79,6 +79,7 @@ static void run_tile(const layer *l, const spot *s, const phase *p, int64_t r0, 
   kern_epilogue e = kern_epilogue_at(&l->e, row, column);
   e.residual_pitch *= a[2].stride;
   gemm_tile t = {.a = s->table,
+                 .a_pitch = r1 - r0,
                  .k = l->c.group_in,
                  .b = weights,
                  .b_panel = depth * V_LANES,

@@ -4,12 +4,12 @@
 
 enum { ROWS = 4 };
 
-/* `rows` rows of the table's `pitch`, from *a on, times a column. */
-V_INLINE void dot(const dot_tile *t, const float *const *a, int64_t pitch, const float *b, float *c, const int rows) {
+/* `rows` rows, from *a on, times a column. */
+V_INLINE void dot(const dot_tile *t, const float *const *a, const float *b, float *c, const int rows) {
   int64_t whole = t->k / V_LANES * V_LANES, rest = t->k - whole;
   vf sums[ROWS];
   V_FOR(r, rows) sums[r] = v_zero();
-  for (int64_t run = 0; run < t->runs; run++, a += pitch)
+  for (int64_t run = 0; run < t->runs; run++, a += t->a_pitch)
     for (int64_t tap = 0; tap < t->taps; tap++) {
       int64_t at = tap * t->k, end = at + whole;
       for (; at < end; at += V_LANES, b += V_LANES) {
@@ -27,8 +27,8 @@ V_INLINE void dot(const dot_tile *t, const float *const *a, int64_t pitch, const
 void KERN_NAME(dot_tile)(const dot_tile *t, int64_t rows, int64_t columns, const kern_epilogue *e) {
   int64_t depth = t->runs * t->taps * kern_dot_pitch(t->k), r = 0;
   for (; r + ROWS <= rows; r += ROWS)
-    for (int64_t i = 0; i < columns; i++) dot(t, t->a + r, rows, t->b + i * depth, t->c + r * t->c_pitch + i, ROWS);
+    for (int64_t i = 0; i < columns; i++) dot(t, t->a + r, t->b + i * depth, t->c + r * t->c_pitch + i, ROWS);
   for (; r < rows; r++)
-    for (int64_t i = 0; i < columns; i++) dot(t, t->a + r, rows, t->b + i * depth, t->c + r * t->c_pitch + i, 1);
+    for (int64_t i = 0; i < columns; i++) dot(t, t->a + r, t->b + i * depth, t->c + r * t->c_pitch + i, 1);
   KERN_NAME(epilogue_rows)(e, t->c, t->c_pitch, rows, columns);
 }

@@ -43,9 +43,9 @@ enum { POINTERS = MASKED ? 8 : GEMM_MAX_ROWS };
 V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels) {
   const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
   const int64_t step = t->ahead ? t->ahead_step : 0, b_panel = t->b_panel, b_skip = t->b_skip, taps = t->taps,
-                end = t->k;
+                end = t->k, a_pitch = t->a_pitch;
   const float *const *table = t->a;
-  for (int64_t tap = 0; tap < taps; tap++, table += rows, b += b_skip) {
+  for (int64_t tap = 0; tap < taps; tap++, table += a_pitch, b += b_skip) {
     const float *a[GEMM_MAX_ROWS];
     V_FOR(r, rows) a[r] = table[r];
     for (int64_t k = 0; k < end; k++, b += V_LANES) {
@@ -79,10 +79,10 @@ V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, c
   const int64_t last = t->columns - (panels - 1) * V_LANES;
   const float *bias = e ? e->bias : NULL;
   V_FOR(i, count) sums[i] = v_zero();
-  if (t->more) V_FOR(i, count) sums[i] = load_part(t->c + i / panels * t->c_pitch, i % panels, panels, last);
-  if (bias) V_FOR(i, count) {
-      vf start = load_part(bias, i % panels, panels, last);
-      sums[i] = t->more ? v_add(sums[i], start) : start;
+  if (bias) V_FOR(i, count) sums[i] = load_part(bias, i % panels, panels, last);
+  if (t->more) V_FOR(i, count) {
+      vf start = load_part(t->c + i / panels * t->c_pitch, i % panels, panels, last);
+      sums[i] = bias ? v_add(start, sums[i]) : start;
     }
   if (e) fetch_rows(t->c, t->c_pitch, rows, panels);
   if (e && e->residual) fetch_rows(e->residual, e->residual_pitch, rows, panels);

@@ -6,16 +6,16 @@
  * columns and by leaving out tap rows. The last strip of a row, and the last vector of the channels, overlap their
  * neighbours instead of being short.
  *
- *     const depthwise_form *form = KERN_NAME(depthwise_form)(&conv);
- *     depthwise_strip s = {.lines = ..., .w = ..., .rows = ..., ...};
- *     depthwise_set_columns(&s, form, &conv.axis[2], o);
- *     form->run(&s);
+ *     kern_epilogue rest;
+ *     depthwise_part part = {.conv = &conv, .form = KERN_NAME(depthwise_form)(&conv), .x = ..., .ring = ...};
+ *     part.strip = (depthwise_strip){.w = ..., .y = ..., .in_pitch = ...};
+ *     KERN_NAME(depthwise_rows)(&part, row, end);
  *
  * Any sum is taken over its taps in order, those outside left out: bits depend on nothing else. */
 #ifndef KERNELS_DEPTHWISE_STRIPS_PRIV_H
 #define KERNELS_DEPTHWISE_STRIPS_PRIV_H
 #include "kernels/conv.h"
-#include "kernels/simd_priv.h"
+#include "kernels/epilogue_priv.h"
 
 /* Of a window that has a form. */
 enum { DEPTHWISE_MAX_ROWS = 16 };
@@ -48,13 +48,27 @@ V_INLINE void depthwise_inside(const kern_conv_axis *a, int64_t o, int64_t *firs
   *last = base_max_i64(*first, *last);
 }
 
-/* Sets what depends on the strip's first output column `o`; needs in_pitch. */
-V_INLINE void depthwise_set_columns(depthwise_strip *s, const depthwise_form *form, const kern_conv_axis *v,
-                                    int64_t o) {
-  int64_t start = o * v->stride - v->begin, count = (form->width - 1) * form->stride + form->taps;
-  int64_t first = base_min_i64(base_max_i64(-start, 0), count);
-  int64_t last = base_min_i64(base_max_i64(v->in - start, first), count);
-  s->at = start * s->in_pitch;
-  s->columns = (uint32_t)((1u << last) - (1u << first));
+/* Some channels of one sample. */
+typedef struct depthwise_part {
+  const kern_conv *conv;
+  const depthwise_form *form;
+  depthwise_strip strip; /* w: of the first tap; y: of the sample's first pixel; what strips differ in: not set */
+  const float *x;        /* line i of the input is the (i % ring)-th one here */
+  int64_t ring;
+  const kern_epilogue *rest; /* of the sample's first pixel; NULL: what strips do is all */
+} depthwise_part;
+
+/* What strips do of the epilogue in `rest`, which keeps the remainder. False: there is none. */
+V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s) {
+  float limits[2];
+  bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !rest->scale && !rest->shift;
+  s->limited = whole && rest->act != KERN_ACT_none;
+  s->low = s->limited ? limits[0] : -INFINITY;
+  s->high = s->limited ? limits[1] : INFINITY;
+  s->bias = rest->bias;
+  rest->bias = NULL;
+  return !whole;
 }
+/* Output rows [row, end). */
+void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end);
 #endif

@@ -13,7 +13,7 @@
 #include "kernels/kernels.h"
 #include "sys/sys.h"
 
-enum { RUN_OPERANDS = 6, RUN_WORKERS = 4, RUN_SCRATCH = 1 << 24 };
+enum { RUN_OPERANDS = 8, RUN_WORKERS = 4, RUN_SCRATCH = 1 << 24 };
 
 /* A kernel and its operands; in[i].data NULL: absent. */
 typedef struct run_kernel {

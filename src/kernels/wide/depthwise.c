@@ -6,54 +6,19 @@
  *
  * Any sum is taken over its taps in order, those outside left out: bits depend on nothing else. */
 #include "kernels/depthwise_strips_priv.h"
-#include "kernels/epilogue_priv.h"
 
 /* Multiplications of a task, at least, and tasks per sample to aim at. */
 enum { TASK_WORK = 128 * 1024, TASKS = 32, BLOCK = 64 /* channels */ };
 
 typedef struct job {
   kern_conv conv;
-  const float *x, *w;
-  float *y;
-  const float *bias;
-  kern_epilogue rest;         /* of the epilogue, without the bias */
+  const float *x;
+  depthwise_strip whole; /* of all channels of the first sample, at its first pixel */
+  kern_epilogue rest;    /* of the epilogue */
+  bool has_rest;
   const depthwise_form *form; /* NULL: the general form */
-  bool cheap;                 /* it is limits alone */
-  float limits[2];
   int64_t channels, channel_blocks, block_rows, row_blocks;
 } job;
-
-/* What the tile leaves of the epilogue, on `pixels` pixels from `pixel` of the sample, at y. */
-static void finish(const job *j, const kern_epilogue *rest, int64_t pixel, int64_t pixels, float *y,
-                   const depthwise_strip *s) {
-  if (j->cheap) return;
-  kern_epilogue e = kern_epilogue_at(rest, pixel, 0);
-  KERN_NAME(epilogue_rows)(&e, y, s->out_pitch, pixels, s->channels);
-}
-
-/* Output rows [row, end) of one sample, over the strip's channels. `rest`: of the sample's first pixel. */
-static void run_strips(const job *j, const float *x, float *y, int64_t row, int64_t end, const depthwise_strip *part,
-                       const kern_epilogue *rest) {
-  const kern_conv_axis *h = &j->conv.axis[1], *v = &j->conv.axis[2];
-  const int64_t width = j->form->width;
-  const float *lines[DEPTHWISE_MAX_ROWS];
-  depthwise_strip s = *part;
-  s.lines = lines;
-  for (int64_t o = 0; o < v->out; o += width) {
-    o = base_min_i64(o, v->out - width);
-    depthwise_set_columns(&s, j->form, v, o);
-    for (int64_t r = row; r < end; r++) {
-      int64_t first, last, line = r * h->stride - h->begin;
-      depthwise_inside(h, r, &first, &last);
-      for (int64_t t = first; t < last; t++) lines[t - first] = x + (line + t * h->dilation) * v->in * s.in_pitch;
-      s.w = part->w + first * v->kernel * s.w_pitch;
-      s.rows = last - first;
-      s.y = y + (r * v->out + o) * s.out_pitch;
-      j->form->run(&s);
-      finish(j, rest, r * v->out + o, width, s.y, &s);
-    }
-  }
-}
 
 /* ---- the general form ---- */
 
@@ -73,10 +38,10 @@ V_INLINE vf sum_pixel(const job *j, const float *x, const float *w, const int64_
   return sum;
 }
 
-/* The same as run_strips for any kernel, stride and dilation, in up to 3 dims: a pixel at a time. */
-static void run_pixels(const job *j, const float *x, float *y, int64_t row, int64_t end, const depthwise_strip *s,
-                       const kern_epilogue *rest) {
+/* The same as depthwise_rows for any kernel, stride and dilation, in up to 3 dims: a pixel at a time. */
+static void run_pixels(const job *j, const depthwise_part *p, int64_t row, int64_t end) {
   const kern_conv_axis *a = j->conv.axis;
+  const depthwise_strip *s = &p->strip;
   const vf low = v_set(s->low), high = v_set(s->high);
   for (int64_t pixel = row * a[2].out; pixel < end * a[2].out; pixel++) {
     const int64_t at[] = {pixel / a[2].out / a[1].out, pixel / a[2].out % a[1].out, pixel % a[2].out};
@@ -88,10 +53,12 @@ static void run_pixels(const job *j, const float *x, float *y, int64_t row, int6
     for (int64_t c = 0; c < s->channels; c += V_LANES) {
       int64_t lanes = base_min_i64(s->channels - c, V_LANES);
       vf start = s->bias ? v_load_n(s->bias + c, lanes) : v_zero();
-      vf sum = sum_pixel(j, x + c, s->w + c, origin, (const int64_t(*)[2])range, lanes, start);
-      v_store_n(y + pixel * s->out_pitch + c, v_min(high, v_max(low, sum)), lanes);
+      vf sum = sum_pixel(j, p->x + c, s->w + c, origin, (const int64_t(*)[2])range, lanes, start);
+      v_store_n(s->y + pixel * s->out_pitch + c, v_min(high, v_max(low, sum)), lanes);
     }
-    finish(j, rest, pixel, 1, y + pixel * s->out_pitch, s);
+    if (!p->rest) continue;
+    const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
+    KERN_NAME(epilogue_rows)(&rest, s->y + pixel * s->out_pitch, s->out_pitch, 1, s->channels);
   }
 }
 
@@ -103,20 +70,19 @@ static void run_task(const job *j, int64_t task) {
   int64_t sample = rows / j->row_blocks, row = rows % j->row_blocks * j->block_rows;
   int64_t channel = block * BLOCK, last = block + 1 == j->channel_blocks ? j->channels : channel + BLOCK;
   int64_t end = base_min_i64(row + j->block_rows, c->axis[0].out * c->axis[1].out);
-  const float *x = j->x + sample * c->in_size * j->channels + channel;
-  float *y = j->y + sample * c->out_size * j->channels + channel;
-  depthwise_strip s = {.w = j->w + channel,
-                       .bias = j->bias ? j->bias + channel : NULL,
-                       .in_pitch = j->channels,
-                       .w_pitch = j->channels,
-                       .out_pitch = j->channels,
-                       .channels = last - channel,
-                       .limited = j->limits[0] > -INFINITY || j->limits[1] < INFINITY,
-                       .low = j->limits[0],
-                       .high = j->limits[1]};
-  kern_epilogue rest = kern_epilogue_at(&j->rest, sample * c->out_size, channel);
-  if (j->form) run_strips(j, x, y, row, end, &s, &rest);
-  else run_pixels(j, x, y, row, end, &s, &rest);
+  const kern_epilogue rest = kern_epilogue_at(&j->rest, sample * c->out_size, channel);
+  depthwise_part p = {.conv = c,
+                      .form = j->form,
+                      .strip = j->whole,
+                      .x = j->x + sample * c->in_size * j->channels + channel,
+                      .ring = c->axis[1].in,
+                      .rest = j->has_rest ? &rest : NULL};
+  p.strip.w += channel;
+  if (p.strip.bias) p.strip.bias += channel;
+  p.strip.y += sample * c->out_size * j->channels + channel;
+  p.strip.channels = last - channel;
+  if (j->form) KERN_NAME(depthwise_rows)(&p, row, end);
+  else run_pixels(j, &p, row, end);
 }
 
 /* Tasks are blocks of rows by blocks of channels; the last block of channels has what does not make a whole one. */
@@ -132,16 +98,16 @@ static void split(job *j) {
 }
 
 td_status KERN_NAME(depthwise)(const base_call *call) {
-  job j = {.x = base_in(call, 0)->data, .w = base_in(call, 1)->data, .y = base_out(call, 0)->data};
+  job j = {.x = base_in(call, 0)->data, .rest = kern_epilogue_of(call)};
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(kern_conv_sizes(call, &j.conv));
-  kern_epilogue *e = &j.rest;
-  *e = kern_epilogue_of(call);
-  j.cheap = kern_epilogue_cheap(e, j.limits) && !e->residual && !e->scale && !e->shift;
-  if (!j.cheap) j.limits[0] = -INFINITY, j.limits[1] = INFINITY;
-  j.bias = e->bias;
-  e->bias = NULL;
   j.channels = j.conv.groups;
+  j.whole = (depthwise_strip){.w = base_in(call, 1)->data,
+                              .y = base_out(call, 0)->data,
+                              .in_pitch = j.channels,
+                              .w_pitch = j.channels,
+                              .out_pitch = j.channels};
+  j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole);
   j.form = KERN_NAME(depthwise_form)(&j.conv);
   split(&j);
   int64_t total = j.conv.batch * j.row_blocks * j.channel_blocks;

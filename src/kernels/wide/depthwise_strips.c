@@ -49,7 +49,7 @@ V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int wid
 #define STRIPS(taps, stride) STRIP(taps, stride, 1) STRIP(taps, stride, 4) STRIP(taps, stride, 7) STRIP(taps, stride, 8)
 #define ALL_STRIPS STRIPS(3, 1) STRIPS(3, 2) STRIPS(5, 1) STRIPS(5, 2) STRIPS(7, 1)
 #else
-#define ALL_STRIPS STRIP(3, 1, 1) STRIP(3, 1, 4) STRIP(5, 2, 1) STRIP(5, 2, 4)
+#define ALL_STRIPS STRIP(3, 1, 1) STRIP(3, 1, 4) STRIP(3, 2, 1) STRIP(5, 1, 1) STRIP(5, 2, 1) STRIP(5, 2, 4)
 #endif
 #define STRIP(taps, stride, width)                                                                        \
   static void strip_##taps##_##stride##_##width(const depthwise_strip *s) {                               \
@@ -81,4 +81,41 @@ const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c) {
     best = s;
   }
   return best;
+}
+
+/* What depends on the strip's first output column. */
+static void set_columns(depthwise_strip *s, const depthwise_form *form, const kern_conv_axis *v, int64_t o) {
+  int64_t start = o * v->stride - v->begin, count = (form->width - 1) * form->stride + form->taps;
+  int64_t first = base_min_i64(base_max_i64(-start, 0), count);
+  int64_t last = base_min_i64(base_max_i64(v->in - start, first), count);
+  s->at = start * s->in_pitch;
+  s->columns = (uint32_t)((1u << last) - (1u << first));
+}
+
+/* Strips run down the rows, so that the window's lines stay in the first-level cache. */
+void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end) {
+  const kern_conv_axis *h = &p->conv->axis[1], *v = &p->conv->axis[2];
+  const int64_t width = p->form->width, line_size = v->in * p->strip.in_pitch;
+  const float *lines[DEPTHWISE_MAX_ROWS];
+  depthwise_strip s = p->strip;
+  s.lines = lines;
+  for (int64_t o = 0; o < v->out; o += width) {
+    o = base_min_i64(o, v->out - width);
+    set_columns(&s, p->form, v, o);
+    for (int64_t r = row; r < end; r++) {
+      int64_t first, last, top = r * h->stride - h->begin, pixel = r * v->out + o;
+      depthwise_inside(h, r, &first, &last);
+      for (int64_t t = first; t < last; t++) {
+        int64_t line = top + t * h->dilation;
+        lines[t - first] = p->x + (line < p->ring ? line : line % p->ring) * line_size;
+      }
+      s.w = p->strip.w + first * v->kernel * s.w_pitch;
+      s.rows = last - first;
+      s.y = p->strip.y + pixel * s.out_pitch;
+      p->form->run(&s);
+      if (!p->rest) continue;
+      const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
+      KERN_NAME(epilogue_rows)(&rest, s.y, s.out_pitch, width, s.channels);
+    }
+  }
 }

@@ -9,6 +9,8 @@
  *     gemm_tile t = {.a = a, .taps = 1, .k = k, .b = b, .b_panel = k * V_LANES, .c = c, .c_pitch = n, .columns = n};
  *     KERN_NAME(gemm_tile)(&t, rows, panels, &epilogue);
  *
+ * The panels of a strip are done together, and strips of as many panels, to the end of the columns, one after the other.
+ *
  * 1 <= panels <= GEMM_MAX_PANELS, 1 <= rows <= gemm_max_rows(panels): every number of rows has its own loop. Fewer
  * rows than the most cost little: spread rows evenly (gemm_split) instead of leaving a thin tail. A row on its
  * own can have up to GEMM_THIN_PANELS: it has sums enough to hide their latency then.
@@ -46,9 +48,9 @@ typedef struct gemm_tile {
   int64_t b_skip;  /* floats between the rows of one tap and those of the next: 0 unless taps are left out */
   float *c;
   int64_t c_pitch;
-  int64_t columns; /* that exist: (panels - 1) * V_LANES < columns <= panels * V_LANES */
+  int64_t columns; /* of all strips; of the last panel some may be missing */
   bool more;       /* go on from the sums in C */
-  /* Memory that a later tile will read, fetched meanwhile: one line for every row of B, `ahead_step` floats apart.
+  /* Memory that a later tile will read, fetched by each strip: one line for every row of B, `ahead_step` floats apart.
    * NULL: none. */
   const float *ahead;
   int64_t ahead_step;

@@ -24,6 +24,8 @@ enum { MOST_ROWS = 9 };
 enum { TASKS = 24, TASK_WORK = 16384 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
 enum { IMAGE_BYTES = 256 * 1024 };
+/* Of results that stay in L1. */
+enum { TILE_FLOATS = 4096 };
 /* Of weights that stay in L2 while pixels go by. */
 enum { WEIGHT_BYTES = 256 * 1024 };
 /* Columns behind the last whole panel are sums of products (dot_tile_priv.h) where that is half the work of a panel, a
@@ -334,9 +336,10 @@ static void run_lone_columns(const layer *l, const desk *d, int64_t m, int64_t f
   KERN_NAME(dot_tile)(&t, rows, l->lone, &e);
 }
 
-/* `fetch`: the tiles of this strip share out the fetching of the next one's weights. */
-static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t strip, bool fetch) {
-  int64_t p0 = cut_at(&l->in_strips, strip), panels = cut_size(&l->in_strips, strip);
+/* Strips [s0, s1), which have as many panels each. `fetch`: the tiles share out the fetching of the next strip's
+ * weights. */
+static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t s0, int64_t s1, bool fetch) {
+  int64_t p0 = cut_at(&l->in_strips, s0), panels = cut_size(&l->in_strips, s0);
   int64_t depth = l->c.taps * l->c.group_in, column = b->group * l->c.group_out + p0 * V_LANES;
   int64_t from = cut_at(&b->in_tiles, tile), rows = cut_size(&b->in_tiles, tile);
   const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, column);
@@ -348,13 +351,13 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
                  .b_panel = depth * V_LANES,
                  .c = l->out + (b->m0 + from) * l->out_pitch + column,
                  .c_pitch = l->out_pitch,
-                 .columns = base_min_i64(panels * V_LANES, l->c.group_out - p0 * V_LANES)};
+                 .columns = base_min_i64((s1 - s0) * panels * V_LANES, l->c.group_out - p0 * V_LANES)};
   if (fetch) {
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;
   }
   if (panels) KERN_NAME(gemm_tile)(&t, rows, panels, &e);
-  if (l->lone && strip == l->strips - 1) run_lone_columns(l, d, b->m0 + from, from, rows);
+  if (l->lone && s1 == l->strips) run_lone_columns(l, d, b->m0 + from, from, rows);
 }
 
 /* All groups of a block, where they share panels. */
@@ -375,16 +378,23 @@ static void run_groups(const layer *l, const desk *d, const block *b) {
   }
 }
 
+/* The end of the strips from `s` on that have as many panels, and whose results stay in L1 together. */
+static int64_t alike(const layer *l, int64_t s, int64_t s1) {
+  int64_t most = TILE_FLOATS / (l->tile_rows * base_max_i64(cut_size(&l->in_strips, s), 1) * V_LANES);
+  int64_t end = s < l->in_strips.more ? base_min_i64(l->in_strips.more, s1) : s1;
+  return base_min_i64(end, s + base_max_i64(most, 1));
+}
+
 /* Strips [s0, s1) of a block. Weights that stay in L2 from block to block meet one tile after the other; else the tiles
  * meet one strip after the other. */
 static void run_block(const layer *l, const desk *d, const block *b, int64_t s0, int64_t s1) {
   double bytes = (double)(l->c.taps * l->c.group_in) * (double)(l->panels * V_LANES * 4) * (double)(s1 - s0);
   if (l->n_blocks == 1 && bytes <= WEIGHT_BYTES * (double)l->strips) {
     for (int64_t i = 0; i < b->tiles; i++)
-      for (int64_t s = s0; s < s1; s++) run_tile(l, d, b, i, s, false);
+      for (int64_t s = s0, end; s < s1; s = end) run_tile(l, d, b, i, s, end = alike(l, s, s1), false);
   } else {
     for (int64_t s = s0; s < s1; s++)
-      for (int64_t i = 0; i < b->tiles; i++) run_tile(l, d, b, i, s, s + 1 < l->strips);
+      for (int64_t i = 0; i < b->tiles; i++) run_tile(l, d, b, i, s, s + 1, s + 1 < l->strips);
   }
 }
 

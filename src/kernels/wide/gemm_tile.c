@@ -23,16 +23,16 @@ V_INLINE void activate(vf *sums, const kern_epilogue *e, const int count) {
   if (e->act == KERN_ACT_clamp) V_FOR(i, count) sums[i] = v_min(high, sums[i]);
 }
 
-/* What is done with sums in registers: `e` is cheap. */
-V_INLINE void finish(vf *sums, const kern_epilogue *e, const int rows, const int panels, int64_t last) {
+/* What is done with sums in registers, those of `column` and so on: `e` is cheap. */
+V_INLINE void finish(vf *sums, const kern_epilogue *e, int64_t column, const int rows, const int panels, int64_t last) {
   const int count = rows * panels;
   if (!e->late) activate(sums, e, count);
   if (e->residual) V_FOR(i, count) {
-      const float *row = e->residual + i / panels * e->residual_pitch;
+      const float *row = e->residual + column + i / panels * e->residual_pitch;
       sums[i] = v_add(sums[i], load_part(row, i % panels, panels, last));
     }
-  if (e->scale) V_FOR(i, count) sums[i] = v_mul(sums[i], load_part(e->scale, i % panels, panels, last));
-  if (e->shift) V_FOR(i, count) sums[i] = v_add(sums[i], load_part(e->shift, i % panels, panels, last));
+  if (e->scale) V_FOR(i, count) sums[i] = v_mul(sums[i], load_part(e->scale + column, i % panels, panels, last));
+  if (e->shift) V_FOR(i, count) sums[i] = v_add(sums[i], load_part(e->shift + column, i % panels, panels, last));
   if (e->late) activate(sums, e, count);
 }
 
@@ -40,8 +40,8 @@ V_INLINE void finish(vf *sums, const kern_epilogue *e, const int rows, const int
  * what gcc does: it keeps them in vector registers and moves them over. */
 enum { POINTERS = MASKED ? 8 : GEMM_MAX_ROWS };
 
-V_INLINE void multiply(vf *sums, const gemm_tile *t, const int rows, const int panels) {
-  const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
+V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int rows, const int panels) {
+  const float *ahead = t->ahead ? t->ahead : b;
   const int64_t step = t->ahead ? t->ahead_step : 0, b_panel = t->b_panel, b_skip = t->b_skip, taps = t->taps,
                 end = t->k, a_pitch = t->a_pitch;
   const float *const *table = t->a;
@@ -73,26 +73,31 @@ V_INLINE void fetch_rows(const float *from, int64_t pitch, const int rows, const
   }
 }
 
-V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels) {
+V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, const int rows, const int panels) {
   vf sums[GEMM_MAX_ROWS * GEMM_MAX_PANELS];
   const int count = rows * panels;
-  const int64_t last = t->columns - (panels - 1) * V_LANES;
-  const float *bias = e ? e->bias : NULL;
+  const int64_t last = base_min_i64(t->columns - column - (panels - 1) * V_LANES, V_LANES);
+  const float *bias = e && e->bias ? e->bias + column : NULL;
+  float *c = t->c + column;
   V_FOR(i, count) sums[i] = v_zero();
   if (bias) V_FOR(i, count) sums[i] = load_part(bias, i % panels, panels, last);
   if (t->more) V_FOR(i, count) {
-      vf start = load_part(t->c + i / panels * t->c_pitch, i % panels, panels, last);
+      vf start = load_part(c + i / panels * t->c_pitch, i % panels, panels, last);
       sums[i] = bias ? v_add(start, sums[i]) : start;
     }
-  if (e) fetch_rows(t->c, t->c_pitch, rows, panels);
-  if (e && e->residual) fetch_rows(e->residual, e->residual_pitch, rows, panels);
-  multiply(sums, t, rows, panels);
-  if (e) finish(sums, e, rows, panels, last);
+  if (e) fetch_rows(c, t->c_pitch, rows, panels);
+  if (e && e->residual) fetch_rows(e->residual + column, e->residual_pitch, rows, panels);
+  multiply(sums, t, t->b + column / V_LANES * t->b_panel, rows, panels);
+  if (e) finish(sums, e, column, rows, panels, last);
   V_FOR(i, count) {
-    float *to = t->c + i / panels * t->c_pitch + i % panels * V_LANES;
+    float *to = c + i / panels * t->c_pitch + i % panels * V_LANES;
     if (MASKED && i % panels == panels - 1) v_store_n(to, sums[i], last);
     else v_store(to, sums[i]);
   }
+}
+
+V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, const int panels) {
+  for (int64_t column = 0; column < t->columns; column += panels * V_LANES) strip(t, e, column, rows, panels);
 }
 
 typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
@@ -121,36 +126,41 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 TILES(TILE)
 static const tile_function tiles[GEMM_THIN_PANELS][GEMM_MAX_ROWS] = {TILES(ENTRY)};
 
-/* The tile by way of a copy whose last panel is whole. */
-static void run_whole(tile_function run, const gemm_tile *t, int64_t rows, int64_t panels, const float *bias) {
+/* The last strip, from `column` on, by way of a copy whose last panel is whole. */
+static void run_whole(tile_function run, const gemm_tile *t, int64_t column, int64_t rows, int64_t panels,
+                      const float *bias) {
   float whole[GEMM_MAX_ROWS * GEMM_MAX_PANELS * V_LANES], whole_bias[GEMM_THIN_PANELS * V_LANES];
   const kern_epilogue start = {.act = KERN_ACT_none, .bias = bias ? whole_bias : NULL};
   gemm_tile copy = *t;
+  float *c = t->c + column;
+  copy.b += column / V_LANES * copy.b_panel;
   copy.c = whole;
   copy.c_pitch = copy.columns = panels * V_LANES;
-  size_t bytes = (size_t)t->columns * sizeof(float);
+  size_t bytes = (size_t)(t->columns - column) * sizeof(float);
   memset(whole_bias, 0, sizeof whole_bias);
-  if (bias) memcpy(whole_bias, bias, bytes);
+  if (bias) memcpy(whole_bias, bias + column, bytes);
   if (t->more) {
     memset(whole, 0, sizeof whole);
-    for (int64_t r = 0; r < rows; r++) memcpy(whole + r * copy.c_pitch, t->c + r * t->c_pitch, bytes);
+    for (int64_t r = 0; r < rows; r++) memcpy(whole + r * copy.c_pitch, c + r * t->c_pitch, bytes);
   }
   run(&copy, &start);
-  for (int64_t r = 0; r < rows; r++) memcpy(t->c + r * t->c_pitch, whole + r * copy.c_pitch, bytes);
+  for (int64_t r = 0; r < rows; r++) memcpy(c + r * t->c_pitch, whole + r * copy.c_pitch, bytes);
 }
 
 /* Sums start from the bias on every way, so that the bits are the same on all. */
 void KERN_NAME(gemm_tile)(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e) {
   float limits[2];
   tile_function run = tiles[panels - 1][rows - 1];
-  bool direct = MASKED || t->columns == panels * V_LANES;
+  bool direct = MASKED || t->columns % V_LANES == 0;
   if (direct && (!e || kern_epilogue_cheap(e, limits))) {
     run(t, e);
     return;
   }
-  const float *bias = e ? e->bias : NULL;
-  if (direct) run(t, &(kern_epilogue){.act = KERN_ACT_none, .bias = bias});
-  else run_whole(run, t, rows, panels, bias);
+  const kern_epilogue start = {.act = KERN_ACT_none, .bias = e ? e->bias : NULL};
+  gemm_tile whole = *t;
+  if (!direct) whole.columns = (t->columns - 1) / (panels * V_LANES) * (panels * V_LANES);
+  run(&whole, &start);
+  if (!direct) run_whole(run, t, whole.columns, rows, panels, start.bias);
   if (!e) return;
   kern_epilogue rest = *e;
   rest.bias = NULL;

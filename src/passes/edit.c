@@ -120,6 +120,12 @@ td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spe
 
 enum { DROP_DEPTH = 64 }; /* longer chains are left to the pass `dead` */
 
+static bool is_used(const passes_edit *e, const ir_node_def *node) {
+  for (uint32_t i = 0; i < node->out_count; i++)
+    if (passes_uses(e, node->out[i])) return true;
+  return false;
+}
+
 /* Removes a node that nobody uses any more, and what was there for it alone. */
 static void drop(passes_edit *e, ir_node node, uint32_t depth) {
   const ir_node_def *def = ir_node_of(e->graph, node);
@@ -129,7 +135,7 @@ static void drop(passes_edit *e, ir_node node, uint32_t depth) {
     const ir_value_def *in = ir_value_of(e->graph, def->in[i]);
     bool last = def->in[i].id && --e->uses.at[def->in[i].id] == 0;
     const ir_node_def *maker = in->node.id ? ir_node_of(e->graph, in->node) : NULL;
-    if (last && maker && maker->op && maker->out_count == 1 && !maker->block_count && depth < DROP_DEPTH)
+    if (last && maker && maker->op && !is_used(e, maker) && !maker->block_count && depth < DROP_DEPTH)
       drop(e, in->node, depth + 1);
   }
 }
@@ -137,7 +143,7 @@ static void drop(passes_edit *e, ir_node node, uint32_t depth) {
 void passes_drop(passes_edit *e, ir_value v) {
   ir_node made_by = ir_value_of(e->graph, v)->node;
   const ir_node_def *node = made_by.id ? ir_node_of(e->graph, made_by) : NULL;
-  if (node && node->op && node->out_count == 1 && !node->block_count && passes_uses(e, v) == 0) drop(e, made_by, 0);
+  if (node && node->op && !node->block_count && !is_used(e, node)) drop(e, made_by, 0);
 }
 
 td_status passes_replace(passes_edit *e, ir_value old, ir_value with) {

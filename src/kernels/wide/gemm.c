@@ -6,6 +6,7 @@
 
 enum {
   BLOCK_K = 1024,       /* rows of B in a block, at most */
+  L1_FLOATS = 8 << 10,
   L2_FLOATS = 64 << 10, /* a part of the smallest L2 worth tuning for: what a chunk has of A, and what stays of B */
   TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24            /* three for each of eight threads */
@@ -48,7 +49,7 @@ static void block(const gemm_product *g, const gemm_grid *grid, int64_t tile, in
                  .columns = base_min_i64(panels * V_LANES, g->n - column),
                  .more = k0 > 0};
   /* Where B does not stay in L2, the tiles of this group share out the fetching of the next one. */
-  bool fetch = g->k * g->n > L2_FLOATS && group + 1 < grid->groups && last_tile - tile >= panels;
+  bool fetch = g->k * g->n > L1_FLOATS && group + 1 < grid->groups && last_tile - tile >= panels;
   if (fetch) {
     t.ahead = t.b + panels * t.b_panel;
     t.ahead_step = ceil_div(panels * V_LANES, last_tile - tile);

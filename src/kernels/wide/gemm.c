@@ -5,7 +5,7 @@
 #include "kernels/gemm_priv.h"
 
 enum {
-  BLOCK_K = 1024,       /* rows of B in a block, at most */
+  BLOCK_K = 1024, /* rows of B in a block, at most */
   L1_FLOATS = 8 << 10,
   L2_FLOATS = 64 << 10, /* a part of the smallest L2 worth tuning for: what a chunk has of A, and what stays of B */
   TASK_FLOPS = 1 << 19, /* some 5 us */
@@ -30,7 +30,7 @@ gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k) {
     grid.column_chunks = base_max_i64(1, base_min_i64(grid.groups, most / grid.row_chunks));
     grid.row_chunks = base_max_i64(1, base_min_i64(grid.row_chunks, most / grid.column_chunks));
   }
-  grid.rows_first = n * kc <= 2 * L2_FLOATS || grid.row_chunks * n < m;
+  grid.rows_first = m * kc > L2_FLOATS && (n * kc <= 2 * L2_FLOATS || grid.row_chunks * n < m);
   return grid;
 }
 
@@ -48,11 +48,11 @@ static void block(const gemm_product *g, const gemm_grid *grid, int64_t tile, in
                  .c_pitch = g->c_pitch,
                  .columns = base_min_i64(panels * V_LANES, g->n - column),
                  .more = k0 > 0};
-  /* Where B does not stay in L2, the tiles of this group share out the fetching of the next one. */
-  bool fetch = g->k * g->n > L1_FLOATS && group + 1 < grid->groups && last_tile - tile >= panels;
-  if (fetch) {
-    t.ahead = t.b + panels * t.b_panel;
-    t.ahead_step = ceil_div(panels * V_LANES, last_tile - tile);
+  /* The tiles of this group that run now share out the fetching of the next group, where B does not stay near. */
+  if (g->k * g->n > L1_FLOATS && group + 1 < grid->groups) {
+    int64_t first = grid->rows_first ? tile : 0, tiles = grid->rows_first ? last_tile - tile : grid->tiles;
+    t.ahead_step = ceil_div(panels * V_LANES, tiles);
+    t.ahead = t.b + panels * t.b_panel + (tile - first) * t.ahead_step * t.k;
   }
   int64_t from = gemm_split(g->m, grid->tiles, tile);
   for (; tile < last_tile; tile++) {
@@ -61,7 +61,7 @@ static void block(const gemm_product *g, const gemm_grid *grid, int64_t tile, in
     t.c = g->c + from * g->c_pitch + column;
     const kern_epilogue e = kern_epilogue_at(g->e, from, column);
     KERN_NAME(gemm_tile)(&t, to - from, panels, k1 == g->k ? &e : NULL);
-    if (fetch) t.ahead += t.ahead_step * t.k;
+    if (t.ahead) t.ahead += t.ahead_step * t.k;
     from = to;
   }
 }

@@ -263,7 +263,8 @@ TD_API td_status td_session_get_stats(const td_session *session, td_session_stat
 /* ---- the steps of a run ------------------------------------------------------------------------------------------ */
 
 /* Hears of every step of a run, before and after it, on the thread that called td_session_run. Steps of a loop come
- * once for each turn. After a failure some `end` may be missing. Either function may be NULL. */
+ * once for each turn, steps that run on some samples of a batch at a time once for each part of it. After a failure
+ * some `end` may be missing. Either function may be NULL. */
 typedef struct td_observer {
   void *user;
   void (*begin)(void *user, uint32_t step);
@@ -272,7 +273,7 @@ typedef struct td_observer {
 /* From the next run on; copied. NULL: nobody, as at first. */
 TD_API td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err);
 
-/* What a step is and does: with the shapes of the last run, in one execution. */
+/* What a step is and does: with the shapes of the last run, in one execution (of a batch in parts: in the mean). */
 typedef struct td_step {
   size_t size;        /* sizeof(td_step), set by the caller */
   const char *name;   /* where it comes from, the user's layer: "node /conv1 (Conv)". Texts are owned by the model */

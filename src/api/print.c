@@ -5,7 +5,9 @@
 
 static td_status plan_text(const td_model *model, const ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print(model->plan, text);
+  TRY(plan_print(model->plan, text));
+  run_print_parts(model->plan, &model->allocator, text);
+  return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
 static td_status plan_json(const td_model *model, const ir_graph *graph, base_text *text) {

@@ -1,6 +1,6 @@
 /* compile.c -- the ladder of backends and the line through it:
  *
- *     graph ──passes──▶ graph ──lower_graph──▶ slots and steps ──lower_lifetimes──▶ plan
+ *     graph ──passes──▶ graph ──lower_graph──▶ slots and steps ──lower_lifetimes, lower_find_batches──▶ plan
  */
 #include "compile/compile_priv.h"
 #include "passes/passes.h"
@@ -44,6 +44,7 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
   plan->dims = graph->dims; /* shared: the graph outlives the plan */
   TRY(lower_graph(&l));
   TRY(lower_lifetimes(plan, scratch, setting->backend->in_place, err));
+  if (setting->backend->kernels) TRY(lower_find_batches(plan, scratch, err));
   return plan_verify(plan, err);
 }
 

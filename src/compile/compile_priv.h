@@ -42,6 +42,8 @@ td_status lower_find_joins(lowering *l);
 /* Sets first and last of arena roots; with `in_place`, lets results take the place of operands that die at their step.
  */
 td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err);
+/* Finds the batches of the plan, whose lifetimes are set: steps that may run on a few samples at a time. */
+td_status lower_find_batches(plan_exe *plan, base_arena *scratch, td_error *err);
 /* The copy step: dense copy of any value. */
 extern const plan_function lower_copy_planned, lower_copy_tail;
 void lower_copy_work(const base_call *call, double *flops, double *bytes); /* of a kernel that copies */

@@ -83,6 +83,12 @@ struct ir_op {
    * is none for these operands. */
   const struct kern_row *(*kernel)(const ir_kernel_query *query);
   base_call_fn view; /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
+  /* Samples stand along dimension 0. Sample r of every output depends, of the operands named here, on sample r alone
+   * (or on one that is broadcast), and on others in whole: bit i is operand i, bit 7 also all behind it. 0: it is not
+   * so, or nobody has said. An ELEMENTWISE operator is so in all operands. Where it takes more than that,
+   * `keeps_samples` says whether attributes and rank of operand 0 are such. */
+  uint8_t by_sample;
+  bool (*keeps_samples)(const base_attrs *attrs, int32_t rank);
   double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs); /* NULL: one per output
                                                                  element of an elementwise operator, else none */
   float rtol, atol;                           /* of f32 results against another order of evaluation; 0: exact */

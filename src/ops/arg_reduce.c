@@ -215,6 +215,10 @@ static td_status infer_softmax(ir_infer *ctx) {
   return ops_infer_same(ctx);
 }
 
+static bool softmax_keeps_samples(const base_attrs *attrs, int32_t rank) {
+  return !ops_is_first_dim(base_attr_int(attrs, SOFTMAX_DIM), rank);
+}
+
 static const kern_row *softmax_kernel(const ir_kernel_query *query) { return ops_kernel_f32(query, KERN_SOFTMAX); }
 static const kern_row *log_softmax_kernel(const ir_kernel_query *query) {
   return ops_kernel_f32(query, KERN_LOG_SOFTMAX);
@@ -330,6 +334,8 @@ const ir_op ops_arg_reduce[] = {
      .out_count = 1,
      .attrs = softmax_attrs,
      .attr_count = OPS_COUNT(softmax_attrs),
+     .by_sample = 1,
+     .keeps_samples = softmax_keeps_samples,
      .infer = infer_softmax,
      .reference = softmax_reference,
      .kernel = softmax_kernel,
@@ -344,6 +350,8 @@ const ir_op ops_arg_reduce[] = {
      .out_count = 1,
      .attrs = softmax_attrs,
      .attr_count = OPS_COUNT(softmax_attrs),
+     .by_sample = 1,
+     .keeps_samples = softmax_keeps_samples,
      .infer = infer_softmax,
      .reference = log_softmax_reference,
      .kernel = log_softmax_kernel,

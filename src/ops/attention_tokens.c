@@ -155,6 +155,7 @@ const ir_op ops_attention_tokens[] = {
      .out_count = 1,
      .attrs = attention_attrs,
      .attr_count = OPS_COUNT(attention_attrs),
+     .by_sample = 1 << Q | 1 << K | 1 << V | 1 << MASK,
      .infer = infer_attention,
      .reference = attention_reference,
      .kernel = attention_kernel,

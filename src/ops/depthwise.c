@@ -146,6 +146,7 @@ const ir_op ops_depthwise[] = {
      .out_count = 1,
      .attrs = depthwise_attrs,
      .attr_count = OPS_COUNT(depthwise_attrs),
+     .by_sample = 1 | RESIDUAL,
      .infer = infer_depthwise_conv,
      .reference = depthwise_conv_reference,
      .kernel = depthwise_conv_kernel,

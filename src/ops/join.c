@@ -158,6 +158,10 @@ static bool repeat_cases(ir_case *c, uint32_t number) {
          ops_case_ints(c, repeats[number], 2);
 }
 
+static bool cat_keeps_samples(const base_attrs *attrs, int32_t rank) {
+  return !ops_is_first_dim(base_attr_int(attrs, CAT_DIM), rank);
+}
+
 OPS_DECLARE(join);
 const ir_op ops_join[] = {
     /* (x...): along dim */
@@ -169,6 +173,8 @@ const ir_op ops_join[] = {
      .strings = 255,
      .attrs = cat_attrs,
      .attr_count = OPS_COUNT(cat_attrs),
+     .by_sample = 255,
+     .keeps_samples = cat_keeps_samples,
      .infer = infer_cat,
      .reference = cat_reference,
      .kernel = cat_kernel,

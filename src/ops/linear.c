@@ -176,6 +176,7 @@ const ir_op ops_linear[] = {
      .out_count = 1,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
+     .by_sample = 1 | RESIDUAL,
      .infer = infer,
      .reference = reference,
      .kernel = kernel,

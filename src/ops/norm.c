@@ -129,6 +129,10 @@ static td_status infer_layer_norm(ir_infer *ctx) {
   return TD_OK;
 }
 
+static bool layer_keeps_samples(const base_attrs *attrs, int32_t rank) {
+  return !ops_is_first_dim(base_attr_int(attrs, AXIS), rank);
+}
+
 /* Operand `i`, if it is there, has the dimensions [axis, rank) of x. */
 static bool has_tail(const ir_kernel_query *query, uint32_t i) {
   if (i >= query->in_count || !query->in[i]) return true;
@@ -403,6 +407,8 @@ const ir_op ops_norm[] = {
      .out_count = 3,
      .attrs = layer_attrs,
      .attr_count = OPS_COUNT(layer_attrs),
+     .by_sample = 1,
+     .keeps_samples = layer_keeps_samples,
      .infer = infer_layer_norm,
      .reference = layer_norm_reference,
      .kernel = layer_norm_kernel,
@@ -416,6 +422,8 @@ const ir_op ops_norm[] = {
      .out_count = 2,
      .attrs = layer_attrs,
      .attr_count = OPS_COUNT(layer_attrs),
+     .by_sample = 1,
+     .keeps_samples = layer_keeps_samples,
      .infer = infer_layer_norm,
      .reference = rms_norm_reference,
      .kernel = rms_norm_kernel,
@@ -429,6 +437,7 @@ const ir_op ops_norm[] = {
      .out_count = 1,
      .attrs = batch_attrs,
      .attr_count = OPS_COUNT(batch_attrs),
+     .by_sample = 1,
      .infer = infer_batch_norm,
      .reference = batch_norm_reference,
      .flops = element_flops,
@@ -441,6 +450,7 @@ const ir_op ops_norm[] = {
      .out_count = 1,
      .attrs = group_attrs,
      .attr_count = OPS_COUNT(group_attrs),
+     .by_sample = 1,
      .infer = infer_with_channels,
      .reference = group_norm_reference,
      .kernel = group_norm_kernel,
@@ -456,6 +466,7 @@ const ir_op ops_norm[] = {
      .out_count = 1,
      .attrs = lrn_attrs,
      .attr_count = OPS_COUNT(lrn_attrs),
+     .by_sample = 1,
      .infer = infer_lrn,
      .reference = lrn_reference,
      .flops = element_flops,

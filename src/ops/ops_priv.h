@@ -86,6 +86,8 @@ td_status ops_elementwise_f32(const base_call *call, uint32_t operands, ops_map_
 td_status ops_view_reference(const base_call *call);
 /* Two sizes are known and not equal. */
 static inline bool ops_dims_differ(base_dim a, base_dim b) { return base_dim_known(a) && base_dim_known(b) && a != b; }
+/* Does `axis` name the first of `rank` dimensions, along which samples stand? */
+static inline bool ops_is_first_dim(int64_t axis, int32_t rank) { return axis == 0 || axis == -rank; }
 /* Integers of operand `i` (shape, axes, ...), at most `max`; fails when there are more. */
 td_status ops_read_ints(const base_call *call, uint32_t i, uint32_t max, int64_t *ints, uint32_t *count);
 td_status ops_fail(const base_call *call, const char *format, ...)

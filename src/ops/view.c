@@ -49,6 +49,11 @@ static td_status infer_permute(ir_infer *ctx) {
   return TD_OK;
 }
 
+static bool permute_keeps_samples(const base_attrs *attrs, int32_t rank) {
+  int32_t order[BASE_MAX_RANK];
+  return permutation(attrs, rank, order) && order[0] == 0;
+}
+
 static td_status permute_show(const base_call *call, base_tensor *shown, int64_t *offset) {
   const base_tensor *x = base_in(call, 0);
   int32_t order[BASE_MAX_RANK];
@@ -235,6 +240,8 @@ const ir_op ops_view[] = {
      .flags = IR_OP_VIEW,
      .attrs = dims_attrs,
      .attr_count = OPS_COUNT(dims_attrs),
+     .by_sample = 1,
+     .keeps_samples = permute_keeps_samples,
      .infer = infer_permute,
      .reference = permute_reference,
      .view = permute_view,
@@ -276,6 +283,7 @@ const ir_op ops_view[] = {
      .flags = IR_OP_VIEW,
      .attrs = unflatten_attrs,
      .attr_count = OPS_COUNT(unflatten_attrs),
+     .by_sample = 1,
      .infer = infer_unflatten,
      .reference = unflatten_reference,
      .view = unflatten_view,

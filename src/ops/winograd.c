@@ -191,6 +191,7 @@ const ir_op ops_winograd[] = {
      .out_count = 1,
      .attrs = winograd_attrs,
      .attr_count = OPS_COUNT(winograd_attrs),
+     .by_sample = 1 | RESIDUAL,
      .infer = infer_winograd_conv,
      .reference = winograd_conv_reference,
      .kernel = winograd_conv_kernel,

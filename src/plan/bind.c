@@ -1,5 +1,6 @@
-/* bind.c -- numbers for sizes: symbols from the input shapes, then every slot's dims, then the arena. */
-#include "plan/plan.h"
+/* bind.c -- numbers for sizes: symbols from the input shapes, then every slot's dims, then which steps run in parts,
+ * then the arena. */
+#include "plan/plan_priv.h"
 #include "base/size.h"
 
 #include <string.h>
@@ -66,6 +67,22 @@ static void place_part(const plan_exe *plan, uint32_t index, plan_binding *b) {
   b->offsets[index] += (size_t)(s->part_at * whole->strides[s->part_axis]) * (base_dtype(s->dtype)->bits / 8u);
 }
 
+/* Steps that run in parts come again after their last: what they share with others lives as long as they do, and what
+ * they alone use needs room for one part. */
+static plan_interval interval_of(const plan_slot *root, size_t bytes, const plan_binding *b) {
+  plan_interval it = {.first = root->first, .last = root->last, .bytes = bytes};
+  const uint32_t first = b->parts_of[it.first], last = b->parts_of[it.last];
+  if (first != PLAN_NONE && first == last) {
+    const plan_parts *p = &b->parts.at[first];
+    it.bytes = bytes / (size_t)p->samples * (size_t)p->part;
+  } else {
+    if (first != PLAN_NONE) it.first = b->parts.at[first].first;
+    if (last != PLAN_NONE) it.last = b->parts.at[last].end - 1;
+  }
+  if (it.bytes == 0) it.bytes = 1;
+  return it;
+}
+
 static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_arena *arena, plan_binding *b,
                              td_error *err) {
   plan_interval *intervals = base_new(arena, plan_interval, (size_t)plan->slots.count + 1);
@@ -75,7 +92,7 @@ static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_are
   for (uint32_t i = 0; i < plan->slots.count; i++) {
     const plan_slot *s = &plan->slots.at[i];
     if (s->place != PLAN_ARENA || s->root != i) continue;
-    intervals[count] = (plan_interval){.first = s->first, .last = s->last, .bytes = bytes[i] ? bytes[i] : 1};
+    intervals[count] = interval_of(s, bytes[i], b);
     owner[count++] = i;
   }
   if (!plan_memory(arena, intervals, count, &b->arena_bytes, &b->arena_lower))
@@ -88,7 +105,8 @@ static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_are
   return TD_OK;
 }
 
-td_status plan_bind(const plan_exe *plan, const base_value *inputs, base_arena *arena, plan_binding *b, td_error *err) {
+td_status plan_bind(const plan_exe *plan, const base_value *inputs, size_t cache, base_arena *arena, plan_binding *b,
+                    td_error *err) {
   uint32_t slots = plan->slots.count, symbol_count = plan->dims.symbols.count;
   int64_t *symbols = base_new(arena, int64_t, (size_t)symbol_count + 1);
   size_t *bytes = base_new(arena, size_t, (size_t)slots + 1);
@@ -103,5 +121,6 @@ td_status plan_bind(const plan_exe *plan, const base_value *inputs, base_arena *
     if (place == PLAN_CONST || place == PLAN_ARENA || (place == PLAN_VIEW && plan->slots.at[i].rank >= 0))
       TRY(bind_slot(plan, i, symbols, &b->tensors[i], &bytes[i], err));
   }
+  TRY(plan_find_parts(plan, symbols, bytes, cache, arena, b, err));
   return place_slots(plan, bytes, arena, b, err);
 }

@@ -104,6 +104,20 @@ static td_status verify_blocks(const plan_exe *plan, td_error *err) {
   return TD_OK;
 }
 
+static td_status verify_batches(const plan_exe *plan, td_error *err) {
+  for (uint32_t i = 0; i < plan->batches.count; i++) {
+    const plan_batch *b = &plan->batches.at[i];
+    if (b->first >= b->end || b->end > plan->steps.count || (i && b->first < plan->batches.at[i - 1].end) ||
+        !base_in_range(b->slots, b->slot_count, plan->operands.count))
+      return broken(err, "batch", i);
+    for (uint32_t k = 0; k < b->slot_count; k++) {
+      const uint32_t slot = plan->operands.at[b->slots + k];
+      if (slot >= plan->slots.count || plan->slots.at[slot].rank < 1) return broken(err, "a slot of batch", i);
+    }
+  }
+  return TD_OK;
+}
+
 static td_status verify_ports(const plan_exe *plan, td_error *err) {
   for (uint32_t i = 0; i < plan->inputs.count; i++) {
     const plan_port *port = &plan->inputs.at[i];
@@ -118,6 +132,7 @@ static td_status verify_ports(const plan_exe *plan, td_error *err) {
 td_status plan_verify(const plan_exe *plan, td_error *err) {
   TRY(verify_slots(plan, err));
   TRY(verify_blocks(plan, err));
+  TRY(verify_batches(plan, err));
   TRY(verify_ports(plan, err));
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];

@@ -70,6 +70,14 @@ typedef struct plan_block {
   uint32_t params, param_count, results, result_count; /* into operands */
 } plan_block;
 
+/* Steps [first, end) that each work sample by sample: they can run on a few samples at a time, one part of the batch
+ * after the other, so that what they pass on stays in a cache. The slots named hold the samples along dimension 0. */
+typedef struct plan_batch {
+  uint32_t first, end;
+  base_dim samples;
+  uint32_t slots, slot_count; /* into operands */
+} plan_batch;
+
 typedef struct plan_segment {
   const void *base;
   size_t bytes;
@@ -90,6 +98,7 @@ typedef struct plan_exe {
   BASE_VEC(plan_slot) slots;
   BASE_VEC(plan_step) steps;
   BASE_VEC(plan_block) blocks;
+  BASE_VEC(plan_batch) batches; /* in the order of their steps, apart from each other */
   BASE_VEC(uint32_t) operands;
   BASE_VEC(plan_function) functions;
   BASE_VEC(plan_segment) segments;
@@ -134,18 +143,51 @@ typedef struct plan_interval {
  * `arena`) or overflow. */
 bool plan_memory(base_arena *arena, plan_interval *intervals, uint32_t count, size_t *total, size_t *lower);
 
+/* ---- parts of a batch ---- */
+
+/* What a step of a batch has to do, in bytes. */
+typedef struct plan_load {
+  double inner;  /* per sample: operands and results that live among the steps alone */
+  double outer;  /* per sample: others */
+  double shared; /* that every part reads anew: weights */
+  double passed; /* per sample: what lives here and in the step before, among the steps alone */
+} plan_load;
+/* How many of `samples` each of `count` steps had best take at a time, where a cache keeps `cache` bytes: *part of
+ * each, `samples` for all at once. False: out of memory (scratch from `arena`). */
+bool plan_choose_parts(base_arena *arena, const plan_load *loads, uint32_t count, int64_t samples, double cache,
+                       int64_t *part);
+
 /* ---- binding ---- */
+
+/* A slot of steps that run in parts: while they do, it is `part` samples. */
+typedef struct plan_slice {
+  uint32_t slot;
+  bool whole; /* its memory holds all samples, of which the part's are to be found; else those of one part */
+} plan_slice;
+
+/* Steps [first, end) run on `part` of `samples` samples at a time, the last time on those that are left. */
+typedef struct plan_parts {
+  uint32_t first, end;
+  int64_t samples, part;
+  const plan_slice *slices;
+  uint32_t slice_count;
+} plan_parts;
 
 /* A plan with numbers for its sizes: what one combination of input shapes evaluates to. */
 typedef struct plan_binding {
   base_tensor *tensors; /* per slot; data is NULL, or for ARENA slots an offset (see offsets) */
   size_t *offsets;      /* per slot: into the arena, of ARENA slots */
   size_t arena_bytes, arena_lower;
+  BASE_VEC(plan_parts) parts; /* in the order of their steps */
+  uint32_t *parts_of;         /* per step, and one behind the last: into parts, or PLAN_NONE */
 } plan_binding;
 
 /* Evaluates every size for `inputs` (one tensor per input, dtype and rank checked before; only dims are read).
- * Allocates the binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan,
- * many arenas. */
-td_status plan_bind(const plan_exe *plan, const base_value *inputs, base_arena *arena, plan_binding *binding,
-                    td_error *err);
+ * `cache`: bytes that a cache keeps from one step to the next, 0 when unknown: then batches run whole. Allocates the
+ * binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan, many arenas.
+ */
+td_status plan_bind(const plan_exe *plan, const base_value *inputs, size_t cache, base_arena *arena,
+                    plan_binding *binding, td_error *err);
+/* For people: which steps run in parts. */
+void plan_print_parts(const plan_binding *binding, base_text *text);
 #endif

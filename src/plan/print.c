@@ -31,6 +31,15 @@ static void print_operands(const plan_exe *plan, uint32_t at, uint32_t count, ba
   }
 }
 
+static void print_batches(const plan_exe *plan, base_text *text) {
+  for (uint32_t i = 0; i < plan->batches.count; i++) {
+    const plan_batch *b = &plan->batches.at[i];
+    base_text_print(text, "batch steps %u..%u: ", b->first, b->end - 1);
+    base_dim_print(&plan->dims, b->samples, text);
+    base_text_print(text, " samples\n");
+  }
+}
+
 td_status plan_print(const plan_exe *plan, base_text *text) {
   base_text_print(text, "slots %u\n", plan->slots.count);
   for (uint32_t i = 0; i < plan->slots.count; i++) print_slot(plan, i, text);
@@ -45,6 +54,7 @@ td_status plan_print(const plan_exe *plan, base_text *text) {
     if (s->bytes > 0) base_text_print(text, " [%.0f flops, %.0f bytes]", s->flops, s->bytes);
     base_text_print(text, "%s%s\n", s->name ? " # " : "", plan_name(plan, s->name));
   }
+  print_batches(plan, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 

@@ -66,7 +66,8 @@ typedef struct run_bound {
   int64_t *key; /* rank and dims of every input, in order; in the arena */
   plan_binding binding;
   uint8_t *known;    /* per step: RUN_CHECKED, RUN_SHOWN */
-  uint16_t *threads; /* per step: how many it is worth; 0 before it is checked */
+  uint16_t *threads; /* per step: how many it is worth; 0 before that is known */
+  void **wholes;     /* where the slices of the parts that run now begin as a whole */
   uint16_t most_threads;
   uint64_t used; /* run number, for eviction */
 } run_bound;
@@ -85,6 +86,7 @@ struct run_session {
   base_value **lists; /* per input: items given by the caller */
   size_t *list_caps;
   int64_t *key; /* scratch for look-up */
+  size_t cache; /* bytes of one that steps may count on, see plan_bind */
   run_bound bounds[RUN_BINDINGS];
   uint32_t bound_count;
   run_bound *active;
@@ -102,6 +104,15 @@ struct run_session {
 
 /* Runs steps [first, end). */
 td_status run_steps(run_session *s, uint32_t first, uint32_t end);
+/* Runs step `number`, a CALL or SHOW, on what its operands hold now. */
+td_status run_call(run_session *s, uint32_t number);
+/* Compares the planned sizes of step `number` with what its operands say, unless that was done and holds. */
+td_status run_check(run_session *s, uint32_t number);
+size_t run_find_cache(void); /* see plan_bind */
+/* Room for what run_parts keeps, for all parts of the binding. */
+td_status run_prepare_parts(run_bound *bound, td_error *err);
+/* Runs the steps of `parts`, part by part (parts.c). */
+td_status run_parts(run_session *s, const plan_parts *parts);
 /* Takes the pool for this run, unless that was tried before. */
 void run_gather_team(run_session *s);
 /* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be

@@ -95,6 +95,7 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
   s->allocator = *allocator;
   s->arena = arena;
   s->pool = pool;
+  if (plan->batches.count) s->cache = run_find_cache();
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
   if (status == TD_OK) status = run_stack_open(&s->scratch, err);
   if (status == TD_OK && (plan->needs_tail || plan->aligned_inputs)) status = run_stack_open(&s->tail, err);
@@ -210,8 +211,9 @@ static td_status new_bound(run_session *s, run_bound *bound, td_error *err) {
   bound->known = base_new(bound->arena, uint8_t, (size_t)s->plan->steps.count + 1);
   bound->threads = base_new(bound->arena, uint16_t, (size_t)s->plan->steps.count + 1);
   td_status status = bound->key && bound->known && bound->threads
-                         ? plan_bind(s->plan, s->inputs, bound->arena, &bound->binding, err)
+                         ? plan_bind(s->plan, s->inputs, s->cache, bound->arena, &bound->binding, err)
                          : base_no_memory(err, "a binding");
+  if (status == TD_OK) status = run_prepare_parts(bound, err);
   if (status != TD_OK) base_arena_free(bound->arena);
   return status;
 }

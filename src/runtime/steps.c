@@ -73,47 +73,57 @@ static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
 
 /* ---- one step ---- */
 
-/* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes, and how many threads
- * they are worth. */
-static td_status size_up(run_session *s, uint32_t number) {
-  const plan_step *step = &s->plan->steps.at[number];
+/* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes first. */
+static td_status find_sizes(run_session *s, const plan_step *step, uint32_t number) {
   const plan_function *f = &s->plan->functions.at[step->function];
   const base_call *call = &s->steps[number].call;
-  run_bound *bound = s->active;
   if (step->defines) {
     clear_outputs(s, step);
     base_call sizes = *call;
     if (step->kind == PLAN_SHOW) sizes.keep = no_memory_needed;
     if (f->define) TRY(f->define(&sizes));
   }
-  if ((s->steps[number].varies || !(bound->known[number] & RUN_CHECKED)) && f->check) TRY(f->check(call));
-  bound->known[number] |= RUN_CHECKED;
-  uint16_t threads = threads_for(s, f, call);
-  bound->threads[number] = threads;
-  if (threads > bound->most_threads) bound->most_threads = threads;
+  if ((s->steps[number].varies || !(s->active->known[number] & RUN_CHECKED)) && f->check) TRY(f->check(call));
+  s->active->known[number] |= RUN_CHECKED;
   return TD_OK;
 }
 
-static td_status run_call(run_session *s, uint32_t number) {
+td_status run_check(run_session *s, uint32_t number) {
+  const plan_step *step = &s->plan->steps.at[number];
+  if (!step->defines && !s->steps[number].varies && s->active->known[number] & RUN_CHECKED) return TD_OK;
+  const td_status status = find_sizes(s, step, number);
+  return status == TD_OK ? TD_OK : named(s, step, status);
+}
+
+/* Then how many threads they are worth. */
+static void assign_threads(run_session *s, uint32_t number) {
+  const plan_function *f = &s->plan->functions.at[s->plan->steps.at[number].function];
+  run_bound *bound = s->active;
+  const uint16_t threads = threads_for(s, f, &s->steps[number].call);
+  bound->threads[number] = threads;
+  if (threads > bound->most_threads) bound->most_threads = threads;
+}
+
+static td_status call_step(run_session *s, uint32_t number) {
   run_step *step = &s->steps[number];
   run_bound *bound = s->active;
   if (bound->known[number] & RUN_SHOWN) return TD_OK;
-  td_status status = TD_OK;
-  if (step->defines || step->varies || !(bound->known[number] & RUN_CHECKED)) status = size_up(s, number);
+  TRY(run_check(s, number));
+  if (step->defines || step->varies || !bound->threads[number]) assign_threads(s, number);
   if (bound->threads[number] > 1) run_gather_team(s);
-  if (status == TD_OK)
-    status = bound->threads[number] > 1 && s->team == RUN_TOGETHER
-                 ? run_pool_share(s->pool, bound->threads[number], run_part, step, &s->error)
-                 : step->run(&step->call);
+  td_status status = bound->threads[number] > 1 && s->team == RUN_TOGETHER
+                         ? run_pool_share(s->pool, bound->threads[number], run_part, step, &s->error)
+                         : step->run(&step->call);
   if (s->scratch.used) run_stack_cut(&s->scratch, 0);
   if (status != TD_OK) return named(s, &s->plan->steps.at[number], status);
   if (step->fixed) bound->known[number] |= RUN_SHOWN;
   return TD_OK;
 }
 
-static td_status run_observed(run_session *s, uint32_t number) {
+td_status run_call(run_session *s, uint32_t number) {
+  if (!s->observed) return call_step(s, number);
   if (s->observer.begin) s->observer.begin(s->observer.user, number);
-  TRY(run_call(s, number));
+  TRY(call_step(s, number));
   if (s->observer.end) s->observer.end(s->observer.user, number);
   return TD_OK;
 }
@@ -241,9 +251,16 @@ static td_status run_loop(run_session *s, const plan_step *step) {
 }
 
 td_status run_steps(run_session *s, uint32_t first, uint32_t end) {
+  const plan_binding *binding = &s->active->binding;
   for (uint32_t i = first; i < end;) {
+    if (binding->parts_of[i] != PLAN_NONE) {
+      const plan_parts *parts = &binding->parts.at[binding->parts_of[i]];
+      TRY(run_parts(s, parts));
+      i = parts->end;
+      continue;
+    }
     if (s->steps[i].kind == PLAN_CALL || s->steps[i].kind == PLAN_SHOW) {
-      TRY(s->observed ? run_observed(s, i) : run_call(s, i));
+      TRY(run_call(s, i));
       i++;
       continue;
     }

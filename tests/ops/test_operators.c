@@ -51,10 +51,13 @@ static bool make_case(subject *s, base_arena *arena) {
   return true;
 }
 
-static void evaluate(subject *s, base_value *out) {
+static void run_reference(subject *s, uint32_t isa, base_value *out) {
+  (void)isa;
   td_status status = ir_evaluate(s->op, s->attrs, s->at, s->c.in_count, s->c.arena, out, s->out_count, &s->err);
   EXPECT(status == TD_OK, s, "the reference fails");
 }
+
+static void evaluate(subject *s, base_value *out) { run_reference(s, 0, out); }
 
 /* Element by element: the unused bits of a packed tensor's last byte mean nothing. */
 static bool same_elements(const base_tensor *x, const base_tensor *y) {
@@ -65,18 +68,22 @@ static bool same_elements(const base_tensor *x, const base_tensor *y) {
   return true;
 }
 
-/* Kernels may add in another order: within the operator's tolerances, which bound the error of f32. */
-static bool close_elements(const ir_op *op, const base_tensor *x, const base_tensor *y) {
-  if (x->dtype != TD_F32) return same_elements(x, y);
+static bool close_elements(const base_tensor *x, const base_tensor *y, double atol, double rtol) {
   for (int64_t i = 0; i < base_tensor_numel(x); i++) {
     double a = base_load_f64(x->dtype, x->data, i), b = base_load_f64(y->dtype, y->data, i);
     if (a == b || (isnan(a) && isnan(b))) continue;
-    if (!isfinite(a) || !(fabs(a - b) <= (double)op->atol + (double)op->rtol * fabs(a))) return false;
+    if (!isfinite(a) || !(fabs(a - b) <= atol + rtol * fabs(a))) return false;
   }
   return true;
 }
 
-typedef enum agreement { EXACTLY, CLOSELY } agreement;
+/* CLOSELY: kernels may add in another order, within the operator's tolerances, which bound the error of f32. */
+typedef enum agreement { EXACTLY, BUT_NAN, CLOSELY } agreement;
+
+static bool agree(const ir_op *op, const base_tensor *x, const base_tensor *y, agreement how) {
+  if (how == EXACTLY || (how == CLOSELY && x->dtype != TD_F32)) return same_elements(x, y);
+  return how == BUT_NAN ? close_elements(x, y, 0, 0) : close_elements(x, y, (double)op->atol, (double)op->rtol);
+}
 
 static void expect_equal(subject *s, const base_value *a, const base_value *b, agreement how, const char *what) {
   EXPECT(a->kind == b->kind, s, what);
@@ -85,7 +92,7 @@ static void expect_equal(subject *s, const base_value *a, const base_value *b, a
   EXPECT(x->dtype == y->dtype && x->rank == y->rank, s, what);
   for (int32_t i = 0; i < x->rank; i++) EXPECT(x->dims[i] == y->dims[i], s, what);
   EXPECT(base_tensor_contiguous(x) && base_tensor_contiguous(y), s, "an output that is not dense");
-  EXPECT(how == EXACTLY ? same_elements(x, y) : close_elements(s->op, x, y), s, what);
+  EXPECT(agree(s->op, x, y, how), s, what);
 }
 
 /* The same elements in memory with gaps, one byte off any alignment. */
@@ -212,6 +219,82 @@ static void plans_agree(subject *s, const char *backend, uint32_t isa, agreement
   ir_graph_free(g);
 }
 
+/* Copies of what the kernels give. */
+static void run_native(subject *s, uint32_t isa, base_value *out) {
+  ir_graph *g = ir_graph_new(&base_libc_allocator, set);
+  plan_exe *plan = NULL;
+  run_session *session = NULL;
+  td_status status = build_graph(s, g);
+  if (status == TD_OK)
+    status = compile_graph(g, &(compile_setting){.backend = compile_find_backend("native"), .isa = isa},
+                           &base_libc_allocator, NULL, &plan, &s->err);
+  if (status == TD_OK) status = run_plan(s, plan, &session);
+  EXPECT(status == TD_OK, s, "native");
+  for (uint32_t i = 0; i < s->out_count; i++) {
+    const base_value *value;
+    EXPECT(run_output(session, i, &value, &s->err) == TD_OK && value->kind == BASE_TENSOR, s, "no output");
+    out[i] = *value;
+    out[i].tensor.data = base_arena_copy(s->c.arena, value->tensor.data, base_tensor_bytes(&value->tensor) + 1);
+  }
+  run_session_free(session);
+  plan_free(plan);
+  ir_graph_free(g);
+}
+
+/* ---- samples ---- */
+
+static bool splits(const base_tensor *t) { return base_is_float(t->dtype) && base_dtype(t->dtype)->bits >= 8; }
+
+/* Is operand `i` one whose samples the operator reads one by one, as its descriptor says? */
+static bool holds_samples(const subject *s, uint32_t i) {
+  const base_tensor *t = &s->in[i].tensor, *out = &s->out[0].tensor;
+  const bool elementwise = s->op->flags & IR_OP_ELEMENTWISE;
+  if (!s->at[i] || !(elementwise || s->op->by_sample >> (i < 7 ? i : 7) & 1)) return false;
+  return splits(t) && t->rank >= 1 && t->dims[0] == out->dims[0] && (t->rank == out->rank || (i == 0 && !elementwise));
+}
+
+/* Views that keep the order of elements keep samples where there are as many: their operands name sizes of all. */
+static bool works_by_sample(const subject *s) {
+  const base_tensor *out = &s->out[0].tensor;
+  if (s->op->flags & IR_OP_VIEW_DENSE) return false;
+  if (s->out[0].kind != BASE_TENSOR || !s->c.in_count || !s->at[0] || s->in[0].tensor.rank < 1) return false;
+  if (!(s->op->flags & IR_OP_ELEMENTWISE) && !holds_samples(s, 0)) return false;
+  for (uint32_t i = 0; i < s->c.in_count; i++)
+    if (s->at[i] && s->op->flags & IR_OP_ELEMENTWISE && !splits(&s->in[i].tensor)) return false;
+  if (s->op->keeps_samples && !s->op->keeps_samples(s->attrs, s->in[0].tensor.rank)) return false;
+  for (uint32_t i = 0; i < s->out_count; i++)
+    if (!splits(&s->out[i].tensor)) return false;
+  return out->rank >= 2 && out->dims[0] >= 2;
+}
+
+static base_tensor sample_of(const base_tensor *t, int64_t sample) {
+  base_tensor one = *t;
+  one.dims[0] = 1;
+  if (base_tensor_numel(t)) one.data = base_at(&one, sample * one.strides[0]);
+  return one;
+}
+
+typedef void (*run_fn)(subject *s, uint32_t isa, base_value *out);
+
+/* Alone a sample comes out as it does among others, to the bit, but for which NaN it is. */
+static void samples_stand_apart(subject *s, run_fn run, uint32_t isa) {
+  base_value whole[MAX_OUTPUTS], alone[MAX_OUTPUTS];
+  if (!works_by_sample(s)) return;
+  run(s, isa, whole);
+  for (int64_t sample = 0; sample < s->out[0].tensor.dims[0]; sample++) {
+    subject one = *s;
+    for (uint32_t i = 0; i < s->c.in_count; i++) {
+      if (s->at[i]) one.at[i] = &one.in[i];
+      if (holds_samples(s, i)) one.in[i].tensor = sample_of(&s->in[i].tensor, sample);
+    }
+    run(&one, isa, alone);
+    for (uint32_t i = 0; i < s->out_count; i++) {
+      const base_value want = {.kind = BASE_TENSOR, .tensor = sample_of(&whole[i].tensor, sample)};
+      expect_equal(&one, &want, &alone[i], BUT_NAN, "a sample alone gives other results");
+    }
+  }
+}
+
 /* The kernels of every level that this machine has. Where nobody wants the other outputs there may be another kernel.
  */
 static void kernels_agree(subject *s) {
@@ -224,6 +307,7 @@ static void kernels_agree(subject *s) {
     plans_agree(s, "native", levels[i].isa, CLOSELY);
     s->out_count = 1;
     if (outputs > 1) plans_agree(s, "native", levels[i].isa, CLOSELY);
+    samples_stand_apart(s, run_native, levels[i].isa);
     s->out_count = outputs;
   }
 }
@@ -239,6 +323,7 @@ static void one_operator(void **state) {
     evaluate(&s, s.out);
     strides_and_alignment_do_not_matter(&s);
     symbols_agree(&s);
+    samples_stand_apart(&s, run_reference, 0);
     plans_agree(&s, "eager", 0, EXACTLY);
     plans_agree(&s, "aot_eager", 0, EXACTLY);
     kernels_agree(&s);
@@ -258,6 +343,7 @@ static void the_table_is_sound(void **state) {
     if (!region && (!op->infer || !op->reference)) fail_msg("%s has no inference or no reference", op->name);
     if ((op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) && !op->view) fail_msg("%s has no view", op->name);
     if (!region && !(op->flags & IR_OP_HOST) && !op->cases) fail_msg("%s has no test cases", op->name);
+    if (op->keeps_samples && !op->by_sample) fail_msg("%s keeps samples of no operand", op->name);
     for (uint32_t i = 0; i < op->attr_count; i++) assert_non_null(op->attrs[i].name);
   }
 }

@@ -1,0 +1,10 @@
+/* plan_priv.h -- what the files of binding share. */
+#ifndef PLAN_PLAN_PRIV_H
+#define PLAN_PLAN_PRIV_H
+#include "plan/plan.h"
+
+/* Fills binding->parts and parts_of for `cache` bytes of cache. `symbols`: a value per symbol; `bytes`: of each slot
+ * that the plan places, else 0. */
+td_status plan_find_parts(const plan_exe *plan, const int64_t *symbols, const size_t *bytes, size_t cache,
+                          base_arena *arena, plan_binding *binding, td_error *err);
+#endif

@@ -1,0 +1,83 @@
+/* parts.c -- steps that run on a few samples of a batch at a time.
+ *
+ * While they do, the values of their slots are tensors of one part: dimension 0 is its number of samples, and where the
+ * memory holds the whole batch, the data begin at its first sample. Before and after they are those of the whole batch,
+ * as sizes are checked and views are made for all parts at once. */
+#include "runtime/runtime_priv.h"
+
+td_status run_prepare_parts(run_bound *bound, td_error *err) {
+  size_t most = 0;
+  for (uint32_t i = 0; i < bound->binding.parts.count; i++)
+    if (bound->binding.parts.at[i].slice_count > most) most = bound->binding.parts.at[i].slice_count;
+  bound->wholes = base_new(bound->arena, void *, most + 1);
+  return bound->wholes ? TD_OK : base_no_memory(err, "a binding");
+}
+
+/* On all samples: a view needs no more than addresses. */
+static td_status prepare(run_session *s, const plan_parts *p) {
+  for (uint32_t i = p->first; i < p->end; i++) {
+    if (s->steps[i].kind == PLAN_SHOW) TRY(run_call(s, i));
+    else TRY(run_check(s, i));
+  }
+  for (uint32_t i = 0; i < p->slice_count; i++) s->active->wholes[i] = s->values[p->slices[i].slot].tensor.data;
+  return TD_OK;
+}
+
+static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t samples) {
+  for (uint32_t i = 0; i < p->slice_count; i++) {
+    base_tensor *t = &s->values[p->slices[i].slot].tensor;
+    t->dims[0] = samples;
+    t->data = s->active->wholes[i];
+    if (p->slices[i].whole && at) t->data = base_at(t, at * t->strides[0]);
+  }
+}
+
+td_status run_parts(run_session *s, const plan_parts *p) {
+  TRY(prepare(s, p));
+  td_status status = TD_OK;
+  for (int64_t at = 0, samples; status == TD_OK && at < p->samples; at += samples) {
+    samples = p->part < p->samples - at ? p->part : p->samples - at;
+    slice(s, p, at, samples);
+    for (uint32_t i = p->first; status == TD_OK && i < p->end; i++)
+      if (s->steps[i].kind == PLAN_CALL) status = run_call(s, i);
+  }
+  slice(s, p, 0, p->samples);
+  return status;
+}
+
+uint32_t run_step_calls(const run_session *s, uint32_t step) {
+  const plan_binding *b = s->active ? &s->active->binding : NULL;
+  if (!b || b->parts_of[step] == PLAN_NONE) return 1;
+  const plan_parts *p = &b->parts.at[b->parts_of[step]];
+  return (uint32_t)((p->samples - 1) / p->part + 1);
+}
+
+/* What lies in the cache that all cores share is often somebody else's. */
+size_t run_find_cache(void) {
+  sys_machine machine;
+  sys_machine_read(&machine);
+  return (size_t)(machine.l3_bytes ? machine.l3_bytes / 4 : machine.l2_bytes);
+}
+
+/* Inputs of the sizes that the plan knows; NULL: it does not know all, or out of memory. */
+static base_value *known_inputs(const plan_exe *plan, base_arena *arena) {
+  base_value *inputs = base_new(arena, base_value, (size_t)plan->inputs.count + 1);
+  for (uint32_t i = 0; inputs && i < plan->inputs.count; i++) {
+    const plan_slot *slot = &plan->slots.at[plan->inputs.at[i].slot];
+    if (slot->rank < 0) return NULL;
+    for (int32_t k = 0; k < slot->rank; k++)
+      if (!base_dim_known(slot->dims[k])) return NULL;
+    inputs[i] = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(NULL, slot->dtype, slot->rank, slot->dims)};
+  }
+  return inputs;
+}
+
+void run_print_parts(const plan_exe *plan, const td_allocator *allocator, base_text *text) {
+  base_arena *arena = plan->batches.count ? base_arena_new(allocator) : NULL;
+  const base_value *inputs = arena ? known_inputs(plan, arena) : NULL;
+  plan_binding binding;
+  td_error unused;
+  if (inputs && plan_bind(plan, inputs, run_find_cache(), arena, &binding, &unused) == TD_OK)
+    plan_print_parts(&binding, text);
+  base_arena_free(arena);
+}

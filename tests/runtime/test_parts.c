@@ -1,0 +1,248 @@
+/* test_parts.c -- batches that run a few samples at a time: the same bits as all at once, on any number of threads, for
+ * any number of samples; in less memory; and what stands between keeps its order. */
+#include "runtime/harness.h"
+#include "runtime/runtime_priv.h"
+
+enum { CACHE = 100 * 1024 /* bytes: three values of a sample below */ };
+
+#define LINEAR(n) "{trans_w = false, n = " n ", panel = 0, act = \"relu\", act_a = 0.0, act_b = 0.0, act_late = false}"
+#define WEIGHTS "const %1: f32[2, 2] = {0.5, -0.25, 0.125, 0.75}\n"
+#define X "input %0 \"x\": f32[n, 4096, 2]\n"
+
+/* Steps that follow each other, with a residual, in place and not. */
+static const char chain[] = X WEIGHTS
+    "%2 = td::linear(%0, %1) " LINEAR("2") "\n"
+    "%3 = aten::sin(%2)\n"
+    "%4 = aten::add(%3, %2)\n"
+    "%5 = aten::sigmoid(%4)\n"
+    "%6 = aten::mul(%5, %0)\n"
+    "output \"y\" %6\n";
+
+/* Inputs and outputs in the middle: a value from outside that is read late, one that goes out early and is read on. */
+static const char ports[] = "input %9 \"z\": f32[n, 4096, 2]\n" X WEIGHTS
+    "%2 = aten::sin(%0)\n"
+    "%3 = td::linear(%2, %1) " LINEAR("2") "\n"
+    "%4 = aten::cos(%3)\n"
+    "%5 = aten::add(%4, %9)\n"
+    "%6 = aten::tanh(%5)\n"
+    "output \"early\" %3\n"
+    "output \"late\" %6\n"
+    "output \"middle\" %4\n";
+
+/* A sum over all samples cuts the batch, and what it gives is read in whole behind it. */
+static const char cut[] = X WEIGHTS "const %9: i64[1] = {0}\n"
+    "%2 = aten::sin(%0)\n"
+    "%3 = td::linear(%2, %1) " LINEAR("2") "\n"
+    "%4 = aten::mean(%3, %9) {dim = [0], keepdim = true}\n"
+    "%5 = aten::sub(%3, %4)\n"
+    "%6 = aten::tanh(%5)\n"
+    "%7 = aten::mul(%6, %4)\n"
+    "output \"y\" %7\n";
+
+/* Views, joins into place along another dimension, permutations, norms. */
+static const char places[] = X WEIGHTS "const %9: i64[2] = {-1, 8192}\n"
+    "%2 = td::linear(%0, %1) " LINEAR("2") "\n"
+    "%3 = td::linear(%2, %1) " LINEAR("2") "\n"
+    "%4 = aten::cat(%2, %3, %0) {dim = 2}\n"
+    "%5 = aten::native_layer_norm(%4) {axis = 2}\n"
+    "%6 = aten::permute(%5) {dims = [0, 2, 1]}\n"
+    "%7 = aten::_softmax(%6) {dim = 1}\n"
+    "%8 = td::flatten(%7) {axis = 1}\n"
+    "%10 = aten::sin(%8)\n"
+    "%11 = aten::cat(%8, %10) {dim = 1}\n"
+    "output \"y\" %11\n"
+    "output \"x\" %3\n";
+
+/* Steps that mix what stands along dimension 0: softmax, joins, permutations. */
+static const char across[] = X WEIGHTS
+    "%2 = aten::sin(%0)\n"
+    "%3 = aten::_softmax(%2) {dim = 0}\n"
+    "%4 = aten::cos(%3)\n"
+    "%5 = aten::cat(%4, %2) {dim = 0}\n"
+    "%6 = aten::tanh(%5)\n"
+    "%7 = td::linear(%6, %1) " LINEAR("2") "\n"
+    "%8 = aten::permute(%7) {dims = [1, 0, 2]}\n"
+    "%9 = aten::sin(%8)\n"
+    "%10 = aten::cos(%9)\n"
+    "output \"y\" %10\n";
+
+static const char *const models[] = {chain, ports, cut, places, across};
+enum { MODELS = sizeof models / sizeof *models };
+
+typedef struct runner {
+  rig r;
+  run_session *session;
+} runner;
+
+static run_session *open_session(rig *r, run_pool *pool, size_t cache) {
+  run_session *session;
+  if (run_session_new(r->plan, &base_libc_allocator, pool, &session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
+  session->cache = cache;
+  return session;
+}
+
+static void run_on(rig *r, run_session *session, int64_t samples) {
+  for (uint32_t i = 0; i < r->plan->inputs.count; i++) {
+    const int64_t dims[] = {samples, 4096, 2};
+    base_tensor t = base_tensor_of(NULL, TD_F32, 3, dims);
+    t.data = base_arena_alloc_aligned(r->arena, base_tensor_bytes(&t) + 1, 64);
+    for (int64_t k = 0; k < base_tensor_numel(&t); k++)
+      base_store_f64(TD_F32, t.data, k, (double)((k + i) % 89) / 41 - 1);
+    const base_value value = {.kind = BASE_TENSOR, .tensor = t};
+    assert_int_equal(run_set_input(session, i, &value, &r->err), TD_OK);
+  }
+  for (int run = 0; run < 2; run++)
+    if (run_session_run(session, &r->err) != TD_OK) fail_msg("%s: %s", r->err.name, r->err.text);
+}
+
+static void expect_same(rig *r, run_session *a, run_session *b) {
+  for (uint32_t i = 0; i < r->plan->outputs.count; i++) {
+    const base_value *want, *got;
+    assert_int_equal(run_output(a, i, &want, &r->err), TD_OK);
+    assert_int_equal(run_output(b, i, &got, &r->err), TD_OK);
+    assert_int_equal(want->tensor.rank, got->tensor.rank);
+    assert_memory_equal(want->tensor.dims, got->tensor.dims, (size_t)want->tensor.rank * sizeof(int64_t));
+    assert_true(base_tensor_contiguous(&got->tensor));
+    assert_memory_equal(want->tensor.data, got->tensor.data, base_tensor_bytes(&want->tensor));
+  }
+}
+
+static uint32_t parts_of(const run_session *session) { return session->active->binding.parts.count; }
+
+/* One session for all sizes in turn: what one binding leaves behind does not show in the next. */
+static void the_same_bits(void **state) {
+  (void)state;
+  static const int64_t samples[] = {1, 2, 3, 5, 8, 0, 3, 17};
+  for (size_t m = 0; m < MODELS; m++) {
+    rig r;
+    rig_open(&r, models[m], "native");
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+      run_pool *pool;
+      assert_int_equal(run_pool_new(threads, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
+      run_session *whole = open_session(&r, NULL, 0), *parted = open_session(&r, pool, CACHE);
+      for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        run_on(&r, whole, samples[i]);
+        run_on(&r, parted, samples[i]);
+        expect_same(&r, whole, parted);
+        assert_int_equal(parts_of(whole), 0);
+        if (samples[i] < 2) assert_int_equal(parts_of(parted), 0);
+        if (samples[i] > 3 && models[m] != across) assert_true(parts_of(parted) > 0);
+      }
+      run_session_free(whole);
+      run_session_free(parted);
+      run_pool_free(pool);
+    }
+    rig_close(&r);
+  }
+}
+
+/* What only steps in parts use takes memory for one part. */
+static void memory_for_one_part(void **state) {
+  (void)state;
+  rig r;
+  rig_open(&r, chain, "native");
+  run_session *whole = open_session(&r, NULL, 0), *parted = open_session(&r, NULL, CACHE);
+  run_on(&r, whole, 64);
+  run_on(&r, parted, 64);
+  const size_t output = 64 * 4096 * 2 * sizeof(float);
+  assert_true(run_session_stats(whole).arena_bytes >= 2 * output);
+  assert_true(run_session_stats(parted).arena_bytes < output + 4 * CACHE);
+  run_session_free(whole);
+  run_session_free(parted);
+  rig_close(&r);
+}
+
+/* A view of a square from before the batch sees a column as a sample: nothing is written over it while others run. */
+static void foreign_views(void **state) {
+  (void)state;
+  rig r;
+  rig_open(&r,
+           "input %0 \"x\": f32[4, 4096, 2]\n"
+           "%1 = aten::sin(%0)\n"
+           "%2 = td::flatten(%1) {axis = 1}\n"
+           "%3 = aten::unflatten(%2) {dim = 1, sizes = [4, 2048]}\n"
+           "%4 = aten::permute(%3) {dims = [1, 0, 2]}\n"
+           "%5 = aten::cos(%4)\n"
+           "%6 = aten::add(%5, %3)\n"
+           "%7 = aten::neg(%3)\n"
+           "%8 = aten::mul(%7, %6)\n"
+           "output \"y\" %8\n",
+           "native");
+  run_session *whole = open_session(&r, NULL, 0), *parted = open_session(&r, NULL, CACHE);
+  run_on(&r, whole, 4);
+  run_on(&r, parted, 4);
+  expect_same(&r, whole, parted);
+  assert_true(parts_of(parted) > 0);
+  run_session_free(whole);
+  run_session_free(parted);
+  rig_close(&r);
+}
+
+typedef struct count {
+  uint32_t begun, ended;
+} count;
+
+static void begins(void *user, uint32_t step) { ((count *)user)[step].begun++; }
+static void ends(void *user, uint32_t step) { ((count *)user)[step].ended++; }
+
+/* An observer hears of every part; sizes are those of the whole batch afterwards. */
+static void observers_hear_every_part(void **state) {
+  (void)state;
+  rig r;
+  count counts[16] = {0};
+  rig_open(&r, chain, "native");
+  run_session *session = open_session(&r, NULL, CACHE);
+  const td_observer observer = {counts, begins, ends};
+  run_observe(session, &observer);
+  run_on(&r, session, 9);
+  assert_true(parts_of(session) > 0);
+  for (uint32_t i = 0; i < r.plan->steps.count; i++) {
+    const plan_step *step = &r.plan->steps.at[i];
+    assert_int_equal(counts[i].begun, 2 * run_step_calls(session, i));
+    assert_int_equal(counts[i].ended, counts[i].begun);
+    assert_int_equal(run_slot(session, r.plan->operands.at[step->out])->tensor.dims[0], 9);
+  }
+  run_session_free(session);
+  rig_close(&r);
+}
+
+/* Operands that do not fit together are found before any part runs, and named; the session runs on. */
+static void misfits_are_named(void **state) {
+  (void)state;
+  rig r;
+  rig_open(&r,
+           "input %0 \"x\": f32[n, 4096, 2]\n"
+           "input %1 \"y\": f32[n, m]\n"
+           "%2 = aten::sin(%0)\n"
+           "%3 = aten::_softmax(%2) {dim = 1}\n"
+           "%4 = aten::mul(%2, %3)\n"
+           "%5 = aten::unflatten(%1) {dim = 1, sizes = [4096, 2]}  # \"node /split\"\n"
+           "%6 = aten::add(%4, %5)\n"
+           "output \"z\" %6\n",
+           "native");
+  run_session *session = open_session(&r, NULL, CACHE);
+  for (int round = 0; round < 4; round++) {
+    const bool fits = round % 2;
+    const int64_t x_dims[] = {8, 4096, 2}, y_dims[] = {8, fits ? 8192 : 8191};
+    const base_value inputs[] = {{.kind = BASE_TENSOR, .tensor = base_tensor_of(NULL, TD_F32, 3, x_dims)},
+                                 {.kind = BASE_TENSOR, .tensor = base_tensor_of(NULL, TD_F32, 2, y_dims)}};
+    for (uint32_t i = 0; i < 2; i++) {
+      base_value value = inputs[i];
+      value.tensor.data = base_new(r.arena, float, (size_t)base_tensor_numel(&value.tensor));
+      assert_int_equal(run_set_input(session, i, &value, &r.err), TD_OK);
+    }
+    const td_status status = run_session_run(session, &r.err);
+    assert_int_equal(status == TD_OK, fits);
+    assert_true(parts_of(session) > 0);
+    if (!fits) assert_string_equal(r.err.name, "node /split");
+  }
+  run_session_free(session);
+  rig_close(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits), cmocka_unit_test(memory_for_one_part),
+                                     cmocka_unit_test(foreign_views), cmocka_unit_test(observers_hear_every_part),
+                                     cmocka_unit_test(misfits_are_named)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -75,12 +75,15 @@ static const depthwise_case table[] = {
     {2, 2, 17, PLANE(6, 9, 5, 2), PAD(2), .parts = BIAS},
     {2, 1, 70, PLANE(7, 7, 7, 1), PAD(3), .parts = BIAS},
     {2, 1, 200, PLANE(4, 10, 7, 1), PAD(3)},
+    {2, 1, 40, PLANE(5, 28, 5, 1), PAD(2), .parts = BIAS, .act = KERN_ACT_relu},
+    {2, 1, 24, PLANE(5, 17, 7, 1), .padding = {3, 2, 0, 3}, .parts = BIAS},
     {2, 1, 144, PLANE(3, 2, 3, 1), PAD(1), .parts = BIAS | RESIDUAL | SCALE | SHIFT, .act = KERN_ACT_relu,
      .late = true},
     {2, 1, 20, PLANE(4, 4, 3, 1), PAD(1), .parts = BIAS | RESIDUAL, .act = KERN_ACT_gelu},
     {2, 1, 16, PLANE(1, 1, 5, 1), PAD(2), .parts = SCALE | SHIFT, .act = KERN_ACT_tanh},
     /* only padding under some windows; negative padding; none */
     {2, 1, 16, PLANE(2, 3, 3, 1), PAD(5), .parts = BIAS},
+    {2, 1, 24, PLANE(4, 15, 3, 1), PAD(2), .parts = BIAS},
     {2, 1, 24, PLANE(9, 12, 3, 2), .padding = {-1, -2, 0, -1}, .parts = BIAS, .act = KERN_ACT_leaky_relu},
     {2, 1, 40, PLANE(8, 11, 3, 1), .parts = BIAS, .act = KERN_ACT_relu},
     /* the general form: few channels, other kernels, strides and dilations, 1 and 3 dims */

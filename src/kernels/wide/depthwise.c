@@ -7,8 +7,12 @@
  * Any sum is taken over its taps in order, those outside left out: bits depend on nothing else. */
 #include "kernels/depthwise_strips_priv.h"
 
-/* Multiplications of a task, at least, and tasks per sample to aim at. */
-enum { TASK_WORK = 128 * 1024, TASKS = 32, BLOCK = 64 /* channels */ };
+enum {
+  TASK_WORK = 128 * 1024, /* multiplications of a task, at least */
+  TASKS = 32,             /* per sample to aim at */
+  BLOCK = 64,             /* channels of a task */
+  L1_FLOATS = 6400 /* of the smallest L1 worth tuning for: what a strip may see of the input and of the weights */
+};
 
 typedef struct job {
   kern_conv conv;
@@ -17,7 +21,7 @@ typedef struct job {
   kern_epilogue rest;    /* of the epilogue */
   bool has_rest;
   const depthwise_form *form; /* NULL: the general form */
-  int64_t channels, channel_blocks, block_rows, row_blocks;
+  int64_t channels, block, channel_blocks, block_rows, row_blocks;
 } job;
 
 /* ---- the general form ---- */
@@ -68,7 +72,7 @@ static void run_task(const job *j, int64_t task) {
   const kern_conv *c = &j->conv;
   int64_t block = task % j->channel_blocks, rows = task / j->channel_blocks;
   int64_t sample = rows / j->row_blocks, row = rows % j->row_blocks * j->block_rows;
-  int64_t channel = block * BLOCK, last = block + 1 == j->channel_blocks ? j->channels : channel + BLOCK;
+  int64_t channel = block * j->block, last = block + 1 == j->channel_blocks ? j->channels : channel + j->block;
   int64_t end = base_min_i64(row + j->block_rows, c->axis[0].out * c->axis[1].out);
   const kern_epilogue rest = kern_epilogue_at(&j->rest, sample * c->out_size, channel);
   depthwise_part p = {.conv = c,
@@ -85,11 +89,19 @@ static void run_task(const job *j, int64_t task) {
   else run_pixels(j, &p, row, end);
 }
 
+/* Channels of a task: fewer where strips see much of each. */
+static int64_t block_of(const kern_conv *c, const depthwise_form *form) {
+  const kern_conv_axis *h = &c->axis[1], *v = &c->axis[2];
+  int64_t width = form ? form->width : 1, columns = base_min_i64((width - 1) * v->stride + v->kernel, v->in);
+  return (h->kernel * columns + c->taps) * BLOCK > L1_FLOATS ? BLOCK / 2 : BLOCK;
+}
+
 /* Tasks are blocks of rows by blocks of channels; the last block of channels has what does not make a whole one. */
 static void split(job *j) {
   const kern_conv *c = &j->conv;
   int64_t height = c->axis[0].out * c->axis[1].out, width = c->axis[2].out;
-  j->channel_blocks = base_max_i64(j->channels / BLOCK, 1);
+  j->block = block_of(c, j->form);
+  j->channel_blocks = base_max_i64(j->channels / j->block, 1);
   double row_work = (double)width * (double)c->taps * (double)j->channels / (double)j->channel_blocks;
   double rows = (double)((height * j->channel_blocks + TASKS - 1) / TASKS);
   if (rows * row_work < TASK_WORK) rows = TASK_WORK / row_work + 1;

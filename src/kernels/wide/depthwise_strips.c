@@ -2,17 +2,21 @@
  * have. */
 #include "kernels/depthwise_strips_priv.h"
 
-/* `whole`: no input column lies outside. */
+enum { MAX_WIDTH = 14 };
+
+/* `whole`: no input column lies outside. Else, with stride 1, some of the first or the last taps / 2 do (depthwise_form
+ * sees to it; a strip of one pixel takes any). Strides ask for every column: compilers spill less in short pieces. */
 V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int width, bool whole) {
   const depthwise_strip s = *of;
   const vf low = v_set(s.low), high = v_set(s.high);
   const uintptr_t step = (uintptr_t)s.in_pitch * sizeof(float);
+  const int count = (width - 1) * stride + taps;
   for (int64_t block = 0; block < s.channels; block += V_LANES) {
     const int64_t c = base_min_i64(block, s.channels - V_LANES);
     const uintptr_t at = (uintptr_t)(s.at + c) * sizeof(float);
     const float *w = s.w + c;
     uint32_t columns = s.columns;
-    vf sum[8], tap[7];
+    vf sum[MAX_WIDTH], tap[7];
     const vf start = s.bias ? v_load(s.bias + c) : v_zero();
     V_UNROLL
     for (int i = 0; i < width; i++) sum[i] = start;
@@ -22,16 +26,17 @@ V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int wid
       uintptr_t third = (uintptr_t)s.lines[r] + at; /* a number: it may point out of the image */
       if (!whole) V_OPAQUE(columns);
       V_UNROLL
-      for (int j = 0; j < (width - 1) * stride + taps; j++) {
+      for (int j = 0; j < count; j++) {
+        const int first = j < taps ? 0 : (j - taps) / stride + 1, last = j / stride < width ? j / stride : width - 1;
+        const bool edge = stride > 1 || width == 1 || j < taps / 2 || j >= count - taps / 2;
         if (j % 3 == 0 && j) third += 3 * step;
         if (j % 3 == 0) V_OPAQUE(third);
-        if (!whole && !(columns >> j & 1)) continue;
-        const vf in = v_keep(v_load((const float *)(third + (uintptr_t)(j % 3) * step)));
+        if (!whole && edge && !(columns >> j & 1)) continue;
+        vf in = v_load((const float *)(third + (uintptr_t)(j % 3) * step));
+        if (first < last) in = v_keep(in); /* else it can be an operand in memory */
         V_UNROLL
-        for (int i = 0; i < width; i++) {
-          const int t = j - i * stride;
-          if (t >= 0 && t < taps) sum[i] = v_fma(in, tap[t], sum[i]);
-        }
+        for (int i = 0; i < width; i++)
+          if (first <= i && i <= last) sum[i] = v_fma(in, tap[j - i * stride], sum[i]);
       }
     }
     float *y = s.y + c;
@@ -43,11 +48,18 @@ V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int wid
   }
 }
 
-/* STRIP(taps of a row, stride, width): what networks have. Levels for any machine have what keeps the code tested:
- * theirs is long, as they have no wide registers. */
+/* STRIP(taps of a row, stride, width): what networks have. 14 sums hide the latency of two multiply-adds a cycle where
+ * 7 or 8 do so barely, on AVX2, as long as there is work for the weights that then come from memory; wider registers,
+ * one multiply-add a cycle, gain from them where there are few taps to a weight. Levels for any machine have what keeps
+ * the code tested: theirs is long, as they have no wide registers. */
 #if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
 #define STRIPS(taps, stride) STRIP(taps, stride, 1) STRIP(taps, stride, 4) STRIP(taps, stride, 7) STRIP(taps, stride, 8)
-#define ALL_STRIPS STRIPS(3, 1) STRIPS(3, 2) STRIPS(5, 1) STRIPS(5, 2) STRIPS(7, 1)
+#if defined KERN_LEVEL_avx512
+#define LONG_STRIPS STRIP(3, 1, 14)
+#else
+#define LONG_STRIPS STRIP(5, 1, 14) STRIP(7, 1, 14)
+#endif
+#define ALL_STRIPS STRIPS(3, 1) STRIPS(3, 2) STRIPS(5, 1) STRIPS(5, 2) STRIPS(7, 1) LONG_STRIPS
 #else
 #define ALL_STRIPS STRIP(3, 1, 1) STRIP(3, 1, 4) STRIP(3, 2, 1) STRIP(5, 1, 1) STRIP(5, 2, 1) STRIP(5, 2, 4)
 #endif
@@ -70,11 +82,13 @@ const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c) {
   if (c->groups < V_LANES || v->dilation != 1 || depth->in != 1 || depth->out != 1 || depth->kernel != 1 ||
       depth->begin != 0 || h->kernel > DEPTHWISE_MAX_ROWS)
     return NULL;
+  int64_t behind = (v->out - 1) * v->stride - v->begin + v->kernel - v->in;
+  bool wide = v->begin <= v->kernel / 2 && behind <= v->kernel / 2;
   const depthwise_form *best = NULL;
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     const depthwise_form *s = &forms[i];
-    if (s->taps != v->kernel || s->stride != v->stride || s->width > v->out) continue;
+    if (s->taps != v->kernel || s->stride != v->stride || s->width > (wide ? v->out : 1)) continue;
     int64_t pixels = (v->out + s->width - 1) / s->width * s->width;
     if (pixels > least) continue;
     least = pixels;

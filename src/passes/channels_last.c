@@ -16,7 +16,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { IMAGE_CHANNELS = 4 }; /* an input of so few channels is read by the convolution as it lies */
+/* An input of so few channels is read by the convolution as it lies, and one of some more in whole squares. */
+enum { IMAGE_CHANNELS = 4, SQUARE_CHANNELS = 8, MOST_IMAGE_CHANNELS = 16 };
 
 /* ---- the two permutations ---- */
 
@@ -121,6 +122,10 @@ static bool is_convertible(const passes_edit *e, const ir_node_def *node) {
          !(passes_int(node, "transposed") && *passes_str(node, "auto_pad"));
 }
 
+static bool is_image(int64_t channels) {
+  return channels <= IMAGE_CHANNELS || (channels <= MOST_IMAGE_CHANNELS && channels % SQUARE_CHANNELS == 0);
+}
+
 static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def *node) {
   window win;
   const base_tensor *w = passes_constant(e, node, 1);
@@ -129,7 +134,7 @@ static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def
   int64_t groups = passes_int(node, "groups"), more[3];
   bool transposed = passes_int(node, "transposed");
   bool image =
-      !transposed && strcmp(op, "td::conv") == 0 && w->dims[1] * groups <= IMAGE_CHANNELS && !source(e, node->in[0]).id;
+      !transposed && strcmp(op, "td::conv") == 0 && is_image(w->dims[1] * groups) && !source(e, node->in[0]).id;
   base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
                      ARG_INTS("stride", win.stride, win.spatial),
                      ARG_INTS("padding", win.padding, 2 * win.spatial),

@@ -76,6 +76,23 @@ static void permutations_meet(void **state) {
                 2);
 }
 
+static void images_of_whole_squares_are_read_as_they_lie(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 8, 4, 4]\n"
+                "const %1: f32[1, 8, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+                "%2 = aten::convolution(%0, %1)\n"
+                "output \"y\" %2\n",
+                "input %0 \"x\": f32[1, 8, 4, 4]\n"
+                "const %1: f32[1, 8, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+                "%2 = td::conv(%0, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 1, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 4, 4, 1]\n"
+                "%3 = aten::permute(%2) {dims = [0, 3, 1, 2]}: f32[1, 1, 4, 4]\n"
+                "output \"y\" %3\n",
+                1);
+}
+
 /* A vision transformer's patches: [N, C, H, W] as [N, C, H W], transposed, is [N, H, W, C] as [N, H W, C]. */
 static void patches_become_tokens_without_moving(void **state) {
   (void)state;
@@ -203,6 +220,7 @@ int main(void) {
       cmocka_unit_test(a_network_is_permuted_at_its_ends),
       cmocka_unit_test(constants_are_seen_with_channels_last),
       cmocka_unit_test(permutations_meet),
+      cmocka_unit_test(images_of_whole_squares_are_read_as_they_lie),
       cmocka_unit_test(patches_become_tokens_without_moving),
       cmocka_unit_test(means_over_pixels_leave_channels),
       cmocka_unit_test(means_are_taken_first),

@@ -189,24 +189,25 @@ static const float *copy_row(const layer *l, desk *d, const float *line, int64_t
   return patch;
 }
 
+/* A run that begins at pixel `x` of a line and does not lie in it wholly. */
+static const float *border_run(const layer *l, desk *d, const float *line, int64_t x) {
+  return line && l->whole_rows ? copy_row(l, d, line, x) : d->zeros;
+}
+
 /* The runs of one line of taps for `count` pixels from output column `o` on, in `to`. `line` is NULL outside the image.
  * Returns the number of runs. */
 static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, int64_t count, const float **to) {
   const kern_conv_axis *w = &l->c.axis[2];
   int64_t from = o * w->stride - w->begin, runs = l->whole_rows ? 1 : w->kernel;
-  int64_t width = l->whole_rows ? w->kernel : 1, last = (count - 1) * w->stride, step = w->stride * l->pixel;
+  int64_t width = l->whole_rows ? w->kernel : 1, step = w->stride * l->pixel;
   for (int64_t k = 0; k < runs; k++, to += d->table_pitch, from += w->dilation) {
-    if (!line) {
-      for (int64_t r = 0; r < count; r++) to[r] = d->zeros;
-    } else if (from >= 0 && from + last + width <= w->in) {
-      const float *at = line + from * l->pixel;
-      for (int64_t r = 0; r < count; r++) to[r] = at + r * step;
-    } else {
-      for (int64_t r = 0, x = from; r < count; r++, x += w->stride) {
-        bool inside = x >= 0 && x + width <= w->in;
-        to[r] = inside ? line + x * l->pixel : l->whole_rows ? copy_row(l, d, line, x) : d->zeros;
-      }
-    }
+    /* Pixels [first, last) have their run in the line. */
+    int64_t room = line ? w->in - width - from : -1, r = 0;
+    int64_t first = base_min_i64(from < 0 ? (w->stride - 1 - from) / w->stride : 0, count);
+    int64_t last = room < 0 ? 0 : base_min_i64(room / w->stride + 1, count);
+    for (; r < (last > first ? first : count); r++) to[r] = border_run(l, d, line, from + r * w->stride);
+    for (; r < last; r++) to[r] = line + (from * l->pixel + r * step);
+    for (; r < count; r++) to[r] = border_run(l, d, line, from + r * w->stride);
   }
   return runs;
 }
@@ -285,17 +286,27 @@ V_INLINE void turn(const float *const from[4], int64_t at, float *to, int64_t pi
   *(v4 *)(to + 3 * pitch) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
 }
 
-/* Writes up to 3 floats behind each pixel, which the next pixel or the channels in front then get right: pixels go up,
- * channels down. `to` has room for them behind the line. */
-static void convert_line(const layer *l, const float *from, int64_t pixels, float *to) {
+/* Channels from `c` to the last, four at a time. Writes up to 3 floats behind each pixel, which the next pixel or the
+ * channels in front then get right: pixels go up, channels down. `to` has room for them behind the line. */
+static void convert_channels(const layer *l, int64_t c, const float *from, int64_t pixels, float *to) {
   int64_t channels = l->pixel, whole = pixels / 4 * 4;
-  for (int64_t c = (channels - 1) / 4 * 4; c >= 0; c -= 4) {
+  for (int64_t k = c + (channels - 1 - c) / 4 * 4; k >= c; k -= 4) {
     const float *rows[4];
-    for (int64_t k = 0; k < 4; k++) rows[k] = from + base_min_i64(c + k, channels - 1) * l->channel;
-    for (int64_t i = 0; i < whole; i += 4) turn(rows, i, to + i * channels + c, channels);
+    for (int64_t r = 0; r < 4; r++) rows[r] = from + base_min_i64(k + r, channels - 1) * l->channel;
+    for (int64_t i = 0; i < whole; i += 4) turn(rows, i, to + i * channels + k, channels);
   }
   for (int64_t i = whole; i < pixels; i++)
-    for (int64_t c = 0; c < channels; c++) to[i * channels + c] = from[c * l->channel + i];
+    for (int64_t k = c; k < channels; k++) to[i * channels + k] = from[k * l->channel + i];
+}
+
+static void convert_line(const layer *l, const float *from, int64_t pixels, float *to) {
+  int64_t channels = l->pixel, squares = channels / V_LANES * V_LANES, whole = pixels / V_LANES * V_LANES;
+  if (squares < channels) convert_channels(l, squares, from, pixels, to);
+  for (int64_t c = 0; c < squares; c += V_LANES)
+    for (int64_t i = 0; i < whole; i += V_LANES)
+      v_transpose_square(to + i * channels + c, channels, from + c * l->channel + i, l->channel);
+  for (int64_t i = whole; i < pixels; i++)
+    for (int64_t c = 0; c < squares; c++) to[i * channels + c] = from[c * l->channel + i];
 }
 
 /* The layer over what pixels [m0, m1) see alone, with channels last, in d->lines. */

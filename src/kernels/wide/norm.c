@@ -7,7 +7,7 @@
  * 1983). */
 #include "kernels/wide/rows_priv.h"
 
-enum { TOGETHER = 4 };
+enum { TOGETHER = 8 };
 
 typedef struct norm_param {
   const float *weight, *bias; /* NULL: absent */
@@ -21,13 +21,41 @@ typedef struct norm_stats {
   float center, inverse;
 } norm_stats;
 
-/* Adds x - pivot to *sum and its square to *squares for n <= ROW_PIECE elements. */
-static void add_piece(const float *row, int64_t n, vf pivot, vf *sum, vf *squares) {
+/* Where the elements of a row come from: x, or x + y, which then is put into `sum`. */
+typedef struct row_source {
+  const float *x, *y; /* y: NULL: x alone */
+  float *sum;
+} row_source;
+
+V_INLINE vf element(row_source r, bool adds, int64_t i) {
+  return adds ? v_add(v_load(r.x + i), v_load(r.y + i)) : v_load(r.x + i);
+}
+V_INLINE vf take(row_source r, bool adds, int64_t i) {
+  vf x = element(r, adds, i);
+  if (adds) v_store(r.sum + i, x);
+  return x;
+}
+/* The first n lanes; `rest` behind them. */
+V_INLINE vf take_n(row_source r, bool adds, int64_t i, int64_t n, vf rest) {
+  vf x = row_load(r.x + i, n, rest);
+  if (!adds) return x;
+  x = v_add(x, row_load(r.y + i, n, v_zero()));
+  row_store(r.sum + i, x, n);
+  return x;
+}
+
+/* Sums over a row of d = x - pivot and of d^2, by lanes. */
+typedef struct row_sums {
+  vf pivot, sum, squares;
+} row_sums;
+
+/* Adds elements [i, end), ROW_PIECE at most. */
+V_INLINE void add_piece(row_source r, bool adds, int64_t i, int64_t end, row_sums *s) {
+  const vf pivot = s->pivot;
   vf s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0, q0 = s0, q1 = s0, q2 = s0, q3 = s0;
-  int64_t i = 0;
-  for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
-    vf d0 = v_sub(v_load(row + i), pivot), d1 = v_sub(v_load(row + i + V_LANES), pivot);
-    vf d2 = v_sub(v_load(row + i + 2 * V_LANES), pivot), d3 = v_sub(v_load(row + i + 3 * V_LANES), pivot);
+  for (; i + 4 * V_LANES <= end; i += 4 * V_LANES) {
+    vf d0 = v_sub(take(r, adds, i), pivot), d1 = v_sub(take(r, adds, i + V_LANES), pivot);
+    vf d2 = v_sub(take(r, adds, i + 2 * V_LANES), pivot), d3 = v_sub(take(r, adds, i + 3 * V_LANES), pivot);
     s0 = v_add(s0, d0);
     s1 = v_add(s1, d1);
     s2 = v_add(s2, d2);
@@ -37,36 +65,48 @@ static void add_piece(const float *row, int64_t n, vf pivot, vf *sum, vf *square
     q2 = v_fma(d2, d2, q2);
     q3 = v_fma(d3, d3, q3);
   }
-  for (; i < n; i += V_LANES) {
-    vf d = v_sub(row_load(row + i, n - i, pivot), pivot);
+  for (; i < end; i += V_LANES) {
+    vf d = v_sub(take_n(r, adds, i, end - i, pivot), pivot);
     s0 = v_add(s0, d);
     q0 = v_fma(d, d, q0);
   }
-  *sum = v_add(*sum, v_add(v_add(s0, s1), v_add(s2, s3)));
-  *squares = v_add(*squares, v_add(v_add(q0, q1), v_add(q2, q3)));
+  s->sum = v_add(s->sum, v_add(v_add(s0, s1), v_add(s2, s3)));
+  s->squares = v_add(s->squares, v_add(v_add(q0, q1), v_add(q2, q3)));
 }
 
-static vf pivot_of(const float *row, int64_t n) {
-  if (n < 4 * V_LANES) return n < V_LANES ? v_load_n(row, n) : v_load(row);
-  vf first = v_add(v_load(row), v_load(row + V_LANES));
-  vf second = v_add(v_load(row + 2 * V_LANES), v_load(row + 3 * V_LANES));
+V_INLINE vf pivot_of(row_source r, bool adds, int64_t n) {
+  if (n < V_LANES) return adds ? v_add(v_load_n(r.x, n), v_load_n(r.y, n)) : v_load_n(r.x, n);
+  if (n < 4 * V_LANES) return element(r, adds, 0);
+  vf first = v_add(element(r, adds, 0), element(r, adds, V_LANES));
+  vf second = v_add(element(r, adds, 2 * V_LANES), element(r, adds, 3 * V_LANES));
   return v_mul(v_add(first, second), v_set(0.25f));
 }
 
-static norm_stats stats_of(const float *row, const norm_param *p) {
-  int64_t n = p->length;
-  vf pivot = p->centered ? pivot_of(row, n) : v_zero(), sum = v_zero(), squares = v_zero();
-  for (int64_t i = 0; i < n; i += ROW_PIECE) add_piece(row + i, base_min_i64(ROW_PIECE, n - i), pivot, &sum, &squares);
-  float center = 0;
-  if (p->centered) {
-    static const float ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    /* elements of each lane: where there are none, pivot and sum are 0 */
-    vf count = v_add(v_set((float)(n / V_LANES)), v_load_n(ones, n % V_LANES));
-    center = v_sum(v_fma(count, pivot, sum)) / (float)n;
-    vf e = v_sub(pivot, v_set(center));
-    squares = v_add(squares, v_mul(e, v_fma(count, e, v_add(sum, sum))));
+V_INLINE row_sums sums_as(row_source r, bool adds, const norm_param *p) {
+  const int64_t n = p->length;
+  row_sums s = {p->centered ? pivot_of(r, adds, n) : v_zero(), v_zero(), v_zero()};
+  for (int64_t i = 0; i < n; i += ROW_PIECE) add_piece(r, adds, i, base_min_i64(i + ROW_PIECE, n), &s);
+  return s;
+}
+static row_sums sums_of(const float *row, const norm_param *p) { return sums_as((row_source){.x = row}, false, p); }
+static row_sums sums_of_both(row_source r, const norm_param *p) { return sums_as(r, true, p); }
+
+/* Of `rows` <= TOGETHER rows. Each step is taken for all of them before the next: it is the latency of a step that
+ * costs, and rows do not wait for each other. */
+static void stats_of(const row_sums *sums, int rows, const norm_param *p, norm_stats *stats) {
+  static const float ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  const float n = (float)p->length;
+  /* elements of each lane: where there are none, pivot and sum are 0 */
+  const vf count = v_add(v_set((float)(p->length / V_LANES)), v_load_n(ones, p->length % V_LANES));
+  float squares[TOGETHER];
+  for (int k = 0; k < rows; k++)
+    stats[k].center = p->centered ? v_sum(v_fma(count, sums[k].pivot, sums[k].sum)) / n : 0;
+  for (int k = 0; k < rows; k++) {
+    const row_sums *s = &sums[k];
+    vf e = v_sub(s->pivot, v_set(stats[k].center)), moved = v_mul(e, v_fma(count, e, v_add(s->sum, s->sum)));
+    squares[k] = v_sum(p->centered ? v_add(s->squares, moved) : s->squares);
   }
-  return (norm_stats){center, 1 / sqrtf(v_sum(squares) / (float)n + p->eps)};
+  for (int k = 0; k < rows; k++) stats[k].inverse = 1 / sqrtf(squares[k] / n + p->eps);
 }
 
 V_INLINE vf affine(vf x, vf center, vf inverse, const vf *weight, const vf *bias) {
@@ -110,9 +150,8 @@ static void write_rows(float *const *to, const float *const *from, int rows, con
   if (r < rows) write_some(to + r, from + r, 1, p, stats + r);
 }
 
-/* Rows whose statistics are taken together, so that what is left of one overlaps with the next; they stay in the
- * first-level cache. */
-static int64_t rows_together(const norm_param *p) { return p->length <= 1024 ? TOGETHER : 2; }
+/* Rows whose statistics are taken together; they stay in the first-level cache. */
+static int64_t rows_together(const norm_param *p) { return p->length <= 512 ? TOGETHER : p->length <= 1024 ? 4 : 2; }
 
 static const float *vector_of(const base_call *call, uint32_t i) {
   const base_tensor *t = base_in(call, i);
@@ -160,11 +199,15 @@ static td_status normalise(const base_call *call, bool centered) {
       int rows = (int)base_min_i64(together, end - r);
       const float *from[TOGETHER];
       float *to[TOGETHER];
+      row_sums sums[TOGETHER];
       norm_stats stats[TOGETHER];
       for (int k = 0; k < rows; k++) {
         from[k] = x + (r + k) * p.length;
         to[k] = y ? (float *)y->data + (r + k) * p.length : NULL;
-        stats[k] = stats_of(from[k], &p);
+        sums[k] = sums_of(from[k], &p);
+      }
+      stats_of(sums, rows, &p, stats);
+      for (int k = 0; k < rows; k++) {
         if (mean) ((float *)mean->data)[r + k] = stats[k].center;
         if (scale) ((float *)scale->data)[r + k] = stats[k].inverse;
       }
@@ -174,12 +217,6 @@ static td_status normalise(const base_call *call, bool centered) {
 }
 td_status KERN_NAME(layer_norm)(const base_call *call) { return normalise(call, true); }
 td_status KERN_NAME(rms_norm)(const base_call *call) { return normalise(call, false); }
-
-static void add_rows(float *to, const float *x, const float *y, int64_t n) {
-  int64_t i = 0;
-  for (; i + V_LANES <= n; i += V_LANES) v_store(to + i, v_add(v_load(x + i), v_load(y + i)));
-  if (i < n) v_store_n(to + i, v_add(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
-}
 
 /* Outputs: the norm of x + y, and x + y itself, which may be unwanted. Either operand may be pitched. */
 td_status KERN_NAME(add_layer_norm)(const base_call *call) {
@@ -194,14 +231,17 @@ td_status KERN_NAME(add_layer_norm)(const base_call *call) {
       int rows = (int)base_min_i64(together, end - r);
       float *to[TOGETHER];
       const float *from[TOGETHER];
+      row_sums sums[TOGETHER];
       norm_stats stats[TOGETHER];
       for (int k = 0; k < rows; k++) {
         to[k] = (float *)out->data + (r + k) * p.length;
         float *row = sum ? (float *)sum->data + (r + k) * p.length : to[k];
-        add_rows(row, (const float *)x->data + (r + k) * x_pitch, (const float *)y->data + (r + k) * y_pitch, p.length);
-        stats[k] = stats_of(row, &p);
+        sums[k] = sums_of_both(
+            (row_source){(const float *)x->data + (r + k) * x_pitch, (const float *)y->data + (r + k) * y_pitch, row},
+            &p);
         from[k] = row;
       }
+      stats_of(sums, rows, &p, stats);
       write_rows(to, from, rows, &p, stats);
     }
   return TD_OK;

@@ -30,7 +30,8 @@ V_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 V_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 V_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 V_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }   /* a b + c */
+V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */
+V_INLINE vf v_fma_low(vf a, vf b, vf c) { return v_fma(a, b, c); }
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); } /* c - a b */
 V_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }

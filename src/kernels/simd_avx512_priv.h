@@ -24,7 +24,11 @@ V_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 V_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 V_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 V_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a b + c */
+V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */
+V_INLINE vf v_fma_low(vf a, vf b, vf c) {
+  return _mm512_zextps256_ps512(
+      _mm256_fmadd_ps(_mm512_castps512_ps256(a), _mm512_castps512_ps256(b), _mm512_castps512_ps256(c)));
+}
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
 V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }

@@ -4,8 +4,9 @@
  * Types: vf (V_LANES floats), vi (V_LANES int32), vm (a mask of lanes). Loads and stores take any alignment of the
  * vector; `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest; v_load_or gives `rest`
  * there. v_min and v_max give b where a or b is not a number, so v_max(limit, x) lets a NaN in x through. v_round
- * rounds to even; v_to_int too, within int32. V_FUSED: v_fma and v_fnma round once. v_keep(a) is a, in a register:
- * compilers would read it from memory again for each of its uses. */
+ * rounds to even; v_to_int too, within int32. v_fma_low is v_fma in the lower half of the lanes, anything in the rest.
+ * V_FUSED: v_fma and v_fnma round once. v_keep(a) is a, in a register: compilers would read it from memory again for
+ * each of its uses. */
 #ifndef KERNELS_SIMD_PRIV_H
 #define KERNELS_SIMD_PRIV_H
 #include "kernels/kernels_priv.h"

@@ -39,6 +39,7 @@ V_INLINE vf v_sub(vf a, vf b) { return a - b; }
 V_INLINE vf v_mul(vf a, vf b) { return a * b; }
 V_INLINE vf v_div(vf a, vf b) { return a / b; }
 V_INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
+V_INLINE vf v_fma_low(vf a, vf b, vf c) { return v_fma(a, b, c); }
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return c - a * b; }
 V_INLINE vi v_as_int(vf a) { return (vi)a; }
 V_INLINE vf v_as_float(vi a) { return (vf)a; }

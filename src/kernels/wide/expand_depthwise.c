@@ -11,11 +11,19 @@
 #include "kernels/depthwise_strips_priv.h"
 #include "kernels/expand.h"
 #include "kernels/gemm_tile_priv.h"
+#include "kernels/math_priv.h"
 
 enum {
-  BLOCK = 32,             /* channels of a task, at least, where there are so many */
-  RING_BYTES = 48 * 1024, /* of the ring, where the window lets it be so small */
-  TASKS = 24              /* to aim at: three for each of eight threads */
+  NARROW = 32, /* channels of a task, at least, where there are so many */
+  WIDE = 64,   /* at most, but for what does not make another task */
+  TASKS = 12,  /* to aim at */
+  OVERLAP = 24 /* lines of a band, at least, for each one that its neighbour makes, too */
+};
+enum {
+  NEAR_BYTES = 48 * 1024,   /* of the lines under one output row: leaves the first-level cache no sooner */
+  RING_BYTES = 128 * 1024,  /* of the ring, where the window lets it be so small */
+  IMAGE_BYTES = 256 * 1024, /* of x, under a band that one block of channels after the other goes over */
+  PIXELS = 48               /* of the expansion, before an activation that is a pass of its own: they are in L1 then */
 };
 
 typedef struct layer {
@@ -30,10 +38,76 @@ typedef struct layer {
   bool has_rest;
   const depthwise_form *form;
   int64_t panels, blocks, bands; /* panels of all channels; parts of them; parts of the output's rows */
+  int64_t widest;                /* panels of a block */
   int64_t chunk, ring;           /* output rows; lines */
 } layer;
 
 /* ---- the expansion ---- */
+
+/* Pixels times some panels. Unlike those of gemm_tile_priv.h these tiles know their rows to be one pitch apart and
+ * their panels to be whole, and few of them differ: depths are small, so that what a tile costs besides its sums
+ * counts. */
+typedef struct product {
+  const float *x; /* pixels of `depth` floats, x_pitch apart */
+  int64_t x_pitch, depth;
+  const float *w; /* panels, one behind the other */
+  const float *bias;
+  float low, high; /* the limits of what comes out */
+  float *to;
+  int64_t to_pitch, pixels;
+} product;
+
+/* Sums, a row of the panels and an element of x fill the registers. */
+#if defined KERN_LEVEL_avx512
+enum { ROWS_2 = 8, ROWS_3 = 6 };
+#elif defined KERN_LEVEL_avx2
+enum { ROWS_2 = 6, ROWS_3 = 4 };
+#else
+enum { ROWS_2 = 2, ROWS_3 = 2 };
+#endif
+enum { MOST_ROWS = 8, MOST_PANELS = 3 };
+
+/* Tiles of `rows` pixels; the last one overlaps the one before it instead of being short. */
+V_INLINE void multiply_tiles(const product *of, const int rows, const int panels) {
+  const product p = *of;
+  const int64_t panel = p.depth * V_LANES, thirds = (rows + 2) / 3;
+  for (int64_t at = 0; at < p.pixels; at += rows) {
+    at = base_min_i64(at, p.pixels - rows);
+    const float *third[(MOST_ROWS + 2) / 3], *w = p.w;
+    vf sum[MOST_ROWS * MOST_PANELS];
+    V_FOR(i, thirds) third[i] = p.x + (at + 3 * i) * p.x_pitch;
+    V_FOR(i, rows * panels) sum[i] = v_load(p.bias + i % panels * V_LANES);
+    for (int64_t k = 0; k < p.depth; k++, w += V_LANES) {
+      vf row[MOST_PANELS];
+      V_FOR(i, panels) row[i] = v_load(w + i * panel);
+      V_FOR(r, rows) {
+        const vf x = v_set(third[r / 3][r % 3 * p.x_pitch]);
+        V_FOR(i, panels) sum[r * panels + i] = v_fma(x, row[i], sum[r * panels + i]);
+      }
+      V_FOR(i, thirds) {
+        third[i]++;
+        V_OPAQUE(third[i]);
+      }
+    }
+    float *to = p.to + at * p.to_pitch;
+    const vf low = v_set(of->low), high = v_set(of->high);
+    V_FOR(r, rows) {
+      V_FOR(i, panels) v_store(to + i * V_LANES, v_min(high, v_max(low, sum[r * panels + i])));
+      to += p.to_pitch;
+      V_OPAQUE(to);
+    }
+  }
+}
+
+static void multiply_2(const product *p) {
+  if (p->pixels < ROWS_2) multiply_tiles(p, 1, 2);
+  else multiply_tiles(p, ROWS_2, 2);
+}
+static void multiply_3(const product *p) {
+  if (p->pixels < ROWS_3) multiply_tiles(p, 1, 3);
+  else multiply_tiles(p, ROWS_3, 3);
+}
+static void (*const multiply[MOST_PANELS + 1])(const product *p) = {[2] = multiply_2, [3] = multiply_3};
 
 /* Panels [first, last) of one sample's lines. */
 typedef struct block {
@@ -42,35 +116,46 @@ typedef struct block {
   int64_t first, last, pitch;
 } block;
 
-/* Pixels [from, from + count) of the sample, to `to`. */
+/* Pixels [from, from + count) of the sample, at least one, to `to`. */
 static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t count, float *to) {
-  int64_t panels = b->last - b->first,
-          groups = base_max_i64(panels / 2, (panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS);
-  int64_t most = gemm_max_rows((panels + groups - 1) / groups);
-  int64_t tiles = (count + most - 1) / most;
-  const float *rows[GEMM_MAX_ROWS];
-  gemm_tile t = {.a = rows, .taps = 1, .k = l->depth, .b_panel = l->depth * V_LANES, .c_pitch = b->pitch};
-  for (int64_t i = 0; i < tiles; i++) {
-    int64_t start = gemm_split(count, tiles, i), height = gemm_split(count, tiles, i + 1) - start;
-    for (int64_t r = 0; r < height; r++) rows[r] = b->x + (from + start + r) * l->x_pitch;
-    for (int64_t g = 0; g < groups; g++) {
-      int64_t panel = gemm_split(panels, groups, g), width = gemm_split(panels, groups, g + 1) - panel;
-      const kern_epilogue e = kern_epilogue_at(&l->expand, 0, (b->first + panel) * V_LANES);
-      t.b = l->panels_w + (b->first + panel) * t.b_panel;
-      t.c = to + start * b->pitch + panel * V_LANES;
-      t.columns = width * V_LANES;
-      KERN_NAME(gemm_tile)(&t, height, width, &e);
-    }
+  int64_t panels = b->last - b->first, groups = panels / 2;
+  float limits[2];
+  bool cheap = kern_epilogue_cheap(&l->expand, limits);
+  product p = {.x = b->x + from * l->x_pitch,
+               .x_pitch = l->x_pitch,
+               .depth = l->depth,
+               .low = limits[0],
+               .high = limits[1],
+               .to_pitch = b->pitch,
+               .pixels = count};
+  for (int64_t g = 0; g < groups; g++) {
+    int64_t panel = gemm_split(panels, groups, g), next = gemm_split(panels, groups, g + 1);
+    p.w = l->panels_w + (b->first + panel) * l->depth * V_LANES;
+    p.bias = l->expand.bias + (b->first + panel) * V_LANES;
+    p.to = to + panel * V_LANES;
+    multiply[next - panel](&p);
   }
+  if (!cheap) KERN_NAME(act_rows)[l->expand.act](to, b->pitch, count, b->pitch, l->expand.a, l->expand.b);
+}
+
+/* The same for any number of pixels, in pieces. */
+static void expand_run(const layer *l, const block *b, int64_t from, int64_t count, float *to) {
+  while (count >= 2 * PIXELS) {
+    expand_pixels(l, b, from, PIXELS, to);
+    from += PIXELS;
+    count -= PIXELS;
+    to += PIXELS * b->pitch;
+  }
+  expand_pixels(l, b, from, count, to);
 }
 
 /* Lines [line, last) into the ring, as many at once as lie together there. */
 static void expand_lines(const layer *l, const block *b, int64_t line, int64_t last) {
   int64_t width = l->conv.axis[2].in;
-  while (line < last) {
-    int64_t at = line % l->ring, count = base_min_i64(last - line, l->ring - at);
-    expand_pixels(l, b, line * width, count * width, b->lines + at * width * b->pitch);
-    line += count;
+  for (int64_t count; line < last; line += count) {
+    int64_t at = line % l->ring;
+    count = base_min_i64(last - line, l->ring - at);
+    expand_run(l, b, line * width, count * width, b->lines + at * width * b->pitch);
   }
 }
 
@@ -79,16 +164,16 @@ static void expand_lines(const layer *l, const block *b, int64_t line, int64_t l
 /* The lines inside the image under output rows [row, end). */
 static void lines_under(const kern_conv_axis *h, int64_t row, int64_t end, int64_t *first, int64_t *last) {
   *first = base_min_i64(base_max_i64(row * h->stride - h->begin, 0), h->in);
-  *last = base_min_i64((end - 1) * h->stride - h->begin + (h->kernel - 1) * h->dilation + 1, h->in);
+  *last = base_min_i64((end - 1) * h->stride - h->begin + h->kernel, h->in);
 }
 
 static void run_task(const layer *l, float *lines, int64_t task) {
   const kern_conv *c = &l->conv;
-  int64_t place = task / l->blocks, sample = place / l->bands, band = place % l->bands;
+  int64_t part = task % l->blocks, place = task / l->blocks, sample = place / l->bands, band = place % l->bands;
   block b = {.x = l->x + sample * c->in_size * l->x_pitch,
              .lines = lines,
-             .first = gemm_split(l->panels, l->blocks, task % l->blocks),
-             .last = gemm_split(l->panels, l->blocks, task % l->blocks + 1)};
+             .first = 2 * gemm_split(l->panels / 2, l->blocks, part),
+             .last = part + 1 == l->blocks ? l->panels : 2 * gemm_split(l->panels / 2, l->blocks, part + 1)};
   b.pitch = (b.last - b.first) * V_LANES;
   int64_t channel = b.first * V_LANES;
   const kern_epilogue rest = kern_epilogue_at(&l->rest, sample * c->out_size, channel);
@@ -109,30 +194,37 @@ static void run_task(const layer *l, float *lines, int64_t task) {
   }
 }
 
-/* Blocks have two panels at least, so that each has the channels of a vector. */
+static int64_t ceil_div(double a, double b) { return (int64_t)fmin(ceil(a / b), 1 << 20); }
+
+/* Blocks are pairs of panels, the last one with whatever is left: each has the channels of a vector. Narrow ones cost
+ * less than many bands. */
 static void split(layer *l) {
   const kern_conv_axis *h = &l->conv.axis[1], *v = &l->conv.axis[2];
-  l->panels = (l->conv.groups + V_LANES - 1) / V_LANES;
-  l->blocks = base_max_i64(l->panels / base_max_i64(BLOCK / V_LANES, 2), 1);
-  int64_t most = (l->panels + l->blocks - 1) / l->blocks, reach = (h->kernel - 1) * h->dilation + 1;
-  double line = (double)v->in * (double)(most * V_LANES) * (double)sizeof(float);
-  double chunk = (RING_BYTES / line - (double)reach) / (double)h->stride + 1;
+  int64_t channels = l->conv.groups, overlap = base_max_i64(h->kernel - h->stride, 1);
+  double batch = (double)l->conv.batch, line = (double)v->in * (double)sizeof(float);
+  l->panels = (channels + V_LANES - 1) / V_LANES;
+  int64_t pairs = l->panels / 2, most_bands = base_min_i64(1 + h->in / (OVERLAP * overlap), h->out);
+  double wide = fmax(fmin(NEAR_BYTES / (line * (double)h->kernel), WIDE), NARROW);
+  int64_t blocks = base_max_i64((int64_t)((double)channels / wide), ceil_div(TASKS, batch));
+  l->blocks = base_max_i64(base_min_i64(base_min_i64(blocks, channels / NARROW), pairs), 1);
+  int64_t bands = base_max_i64(ceil_div(TASKS, batch * (double)l->blocks),
+                               ceil_div(line * (double)h->in * (double)l->depth, IMAGE_BYTES));
+  l->bands = base_max_i64(base_min_i64(bands, most_bands), 1);
+  l->widest = 2 * ((pairs + l->blocks - 1) / l->blocks) + l->panels % 2;
+  double lines = RING_BYTES / (line * (double)(l->widest * V_LANES));
+  double chunk = (lines - (double)h->kernel) / (double)h->stride + 1;
   l->chunk = (int64_t)fmax(fmin(chunk, (double)h->out), 1);
-  l->ring = base_min_i64((l->chunk - 1) * h->stride + reach, h->in);
-  /* A band computes the window's overlap anew: as many of them as keep that below a tenth. */
-  int64_t overlap = base_max_i64(reach - h->stride, 1), wanted = (TASKS + l->blocks - 1) / l->blocks;
-  l->bands = base_max_i64(base_min_i64(h->out * h->stride / (10 * overlap), wanted), 1);
+  l->ring = base_min_i64((l->chunk - 1) * h->stride + h->kernel, h->in);
 }
 
-/* The expansion's bias with zeros behind the last channel. */
+/* The expansion's bias, zeros where there is none and behind the last channel. */
 static td_status pad_bias(const base_call *call, layer *l) {
   const base_tensor *bias = base_in(call, KERN_IN_EXPAND_BIAS);
-  if (!bias) return TD_OK;
   size_t count = (size_t)(l->panels * V_LANES), channels = (size_t)l->conv.groups;
   float *padded = base_call_scratch(call, count, sizeof *padded);
   if (!padded) return base_no_memory(call->err, "scratch");
-  memcpy(padded, bias->data, channels * sizeof *padded);
-  memset(padded + channels, 0, (count - channels) * sizeof *padded);
+  memset(padded, 0, count * sizeof *padded);
+  if (bias) memcpy(padded, bias->data, channels * sizeof *padded);
   l->expand.bias = padded;
   return TD_OK;
 }
@@ -160,9 +252,9 @@ td_status KERN_NAME(expand_depthwise)(const base_call *call) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   layer l;
   TRY(describe(call, &l));
-  int64_t most = (l.panels + l.blocks - 1) / l.blocks, total = l.conv.batch * l.bands * l.blocks;
+  int64_t total = l.conv.batch * l.bands * l.blocks;
   float *lines =
-      base_call_scratch(call, (size_t)(l.ring * l.conv.axis[2].in), (size_t)(most * V_LANES) * sizeof *lines);
+      base_call_scratch(call, (size_t)(l.ring * l.conv.axis[2].in), (size_t)(l.widest * V_LANES) * sizeof *lines);
   if (!lines) return base_no_memory(call->err, "scratch");
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   for (uint32_t t = base_call_first(call); t < total; t = base_call_next(call, t)) run_task(&l, lines, t);

@@ -54,6 +54,7 @@ typedef struct gemm_tile {
    * NULL: none. */
   const float *ahead;
   int64_t ahead_step;
+  bool far; /* to the second-level cache only: too much for the first */
 } gemm_tile;
 
 /* The most rows of a tile of so many panels. */

@@ -42,8 +42,8 @@ V_INLINE void finish(vf *sums, const kern_epilogue *e, int64_t column, const int
 enum { POINTERS = MASKED ? 8 : GEMM_MAX_ROWS };
 
 /* `half`: the last panel is at most half full. */
-V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int rows, const int panels,
-                       const bool half) {
+V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int rows, const int panels, const bool half,
+                       const bool far) {
   const float *ahead = t->ahead ? t->ahead : b;
   const int64_t step = t->ahead ? t->ahead_step : 0, b_panel = t->b_panel, b_skip = t->b_skip, taps = t->taps,
                 end = t->k, a_pitch = t->a_pitch;
@@ -55,7 +55,8 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int r
       /* One index for all rows: compilers would step every pointer on its own. */
       if (rows > POINTERS) __asm__("" : "+r"(k) : : "memory");
       else __asm__("" : "+r"(k));
-      __builtin_prefetch(ahead);
+      if (far) __builtin_prefetch(ahead, 0, 2);
+      else __builtin_prefetch(ahead);
       ahead += step;
       vf row[GEMM_THIN_PANELS];
       V_FOR(p, panels) row[p] = v_load(b + p * b_panel);
@@ -93,8 +94,9 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   if (e) fetch_rows(c, t->c_pitch, rows, panels);
   if (e && e->residual) fetch_rows(e->residual + column, e->residual_pitch, rows, panels);
   const float *b = t->b + column / V_LANES * t->b_panel;
-  if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true);
-  else multiply(sums, t, b, rows, panels, false);
+  if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true, false);
+  else if (t->far) multiply(sums, t, b, rows, panels, false, true);
+  else multiply(sums, t, b, rows, panels, false, false);
   if (e) finish(sums, e, column, rows, panels, last);
   V_FOR(i, count) {
     float *to = c + i / panels * t->c_pitch + i % panels * V_LANES;

@@ -231,7 +231,8 @@ static void multiply(const job *j, int64_t tiles, int64_t panel, int64_t panels)
                        .c_pitch = pitch,
                        .columns = wide * V_LANES,
                        .ahead = ahead ? b + ahead : NULL,
-                       .ahead_step = V_LANES};
+                       .ahead_step = V_LANES,
+                       .far = true};
         KERN_NAME(gemm_tile)(&t, rows, wide, NULL);
       }
     }

@@ -9,7 +9,7 @@
  *     gemm_tile t = {.a = a, .taps = 1, .k = k, .b = b, .b_panel = k * V_LANES, .c = c, .c_pitch = n, .columns = n};
  *     KERN_NAME(gemm_tile)(&t, rows, panels, &epilogue);
  *
- * The panels of a strip are done together, and strips of as many panels, to the end of the columns, one after the other.
+ * The panels of a strip are done together; strips of as many panels follow one another to the end of the columns.
  *
  * 1 <= panels <= GEMM_MAX_PANELS, 1 <= rows <= gemm_max_rows(panels): every number of rows has its own loop. Fewer
  * rows than the most cost little: spread rows evenly (gemm_split) instead of leaving a thin tail. A row on its

@@ -10,6 +10,7 @@
  * Sums go along the packed weights, whatever the runs are. An image with channels first is brought to channels last
  * line by line, as many lines as a task needs. */
 #include "kernels/conv.h"
+#include "kernels/channels_last_priv.h"
 #include "kernels/conv_groups_priv.h"
 #include "kernels/dot_tile_priv.h"
 #include "kernels/epilogue_priv.h"
@@ -52,6 +53,7 @@ typedef struct layer {
   int64_t shared;         /* groups that share a panel; 1: each has its own */
   int64_t panels, strips; /* of a group; a strip's panels go into one tile */
   cut in_strips;          /* panels */
+  int64_t strips_at_once; /* their results stay in L1 */
   int64_t lone;           /* columns behind all panels, done with the last strip */
   int64_t products;       /* groups, or 1 where groups share panels: then all are done together */
   int64_t tile_rows;
@@ -108,9 +110,9 @@ static void set_panels(layer *l) {
   l->panels = l->shared > 1 ? c->groups / l->shared : (c->group_out - l->lone + V_LANES - 1) / V_LANES;
   l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
   l->in_strips = cut_into(l->strips, l->panels);
-  l->tile_rows = l->shared > 1
-                     ? CONV_GROUPS_ROWS
-                     : base_min_i64(gemm_max_rows(base_max_i64((l->panels + l->strips - 1) / l->strips, 1)), MOST_ROWS);
+  int64_t widest = base_max_i64((l->panels + l->strips - 1) / l->strips, 1);
+  l->tile_rows = l->shared > 1 ? CONV_GROUPS_ROWS : base_min_i64(gemm_max_rows(widest), MOST_ROWS);
+  l->strips_at_once = base_max_i64(TILE_FLOATS / (l->tile_rows * widest * V_LANES), 1);
 }
 
 static void set_blocks(layer *l) {
@@ -271,44 +273,6 @@ static part part_seen(const layer *l, int64_t m0, int64_t m1) {
   return seen_part;
 }
 
-typedef float v4 __attribute__((vector_size(16), may_alias, aligned(4)));
-
-/* Four pixels from `at` on of four channels, to pixels `pitch` apart. */
-V_INLINE void turn(const float *const from[4], int64_t at, float *to, int64_t pitch) {
-  v4 a = *(const v4 *)(from[0] + at), b = *(const v4 *)(from[1] + at);
-  v4 c = *(const v4 *)(from[2] + at), e = *(const v4 *)(from[3] + at);
-  v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ce = __builtin_shufflevector(c, e, 0, 4, 1, 5);
-  *(v4 *)to = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
-  *(v4 *)(to + pitch) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
-  ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  ce = __builtin_shufflevector(c, e, 2, 6, 3, 7);
-  *(v4 *)(to + 2 * pitch) = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
-  *(v4 *)(to + 3 * pitch) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
-}
-
-/* Channels from `c` to the last, four at a time. Writes up to 3 floats behind each pixel, which the next pixel or the
- * channels in front then get right: pixels go up, channels down. `to` has room for them behind the line. */
-static void convert_channels(const layer *l, int64_t c, const float *from, int64_t pixels, float *to) {
-  int64_t channels = l->pixel, whole = pixels / 4 * 4;
-  for (int64_t k = c + (channels - 1 - c) / 4 * 4; k >= c; k -= 4) {
-    const float *rows[4];
-    for (int64_t r = 0; r < 4; r++) rows[r] = from + base_min_i64(k + r, channels - 1) * l->channel;
-    for (int64_t i = 0; i < whole; i += 4) turn(rows, i, to + i * channels + k, channels);
-  }
-  for (int64_t i = whole; i < pixels; i++)
-    for (int64_t k = c; k < channels; k++) to[i * channels + k] = from[k * l->channel + i];
-}
-
-static void convert_line(const layer *l, const float *from, int64_t pixels, float *to) {
-  int64_t channels = l->pixel, squares = channels / V_LANES * V_LANES, whole = pixels / V_LANES * V_LANES;
-  if (squares < channels) convert_channels(l, squares, from, pixels, to);
-  for (int64_t c = 0; c < squares; c += V_LANES)
-    for (int64_t i = 0; i < whole; i += V_LANES)
-      v_transpose_square(to + i * channels + c, channels, from + c * l->channel + i, l->channel);
-  for (int64_t i = whole; i < pixels; i++)
-    for (int64_t c = 0; c < squares; c++) to[i * channels + c] = from[c * l->channel + i];
-}
-
 /* The layer over what pixels [m0, m1) see alone, with channels last, in d->lines. */
 static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1) {
   layer converted = *l;
@@ -319,9 +283,11 @@ static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1
   converted.line = l->c.axis[2].in * l->pixel;
   converted.plane = height * converted.line;
   converted.skipped = p.first * converted.line;
-  for (int64_t i = p.first; i < p.last; i++)
-    convert_line(l, l->image + (sample * l->sample + i / height * l->plane + i % height * l->line + p.from),
-                 p.to - p.from, d->lines + ((i - p.first) * converted.line + p.from * l->pixel));
+  for (int64_t i = p.first; i < p.last; i++) {
+    const float *from = l->image + (sample * l->sample + i / height * l->plane + i % height * l->line + p.from);
+    float *to = d->lines + ((i - p.first) * converted.line + p.from * l->pixel);
+    KERN_NAME(channels_last)(to, from, l->channel, l->pixel, p.to - p.from);
+  }
   return converted;
 }
 
@@ -389,11 +355,10 @@ static void run_groups(const layer *l, const desk *d, const block *b) {
   }
 }
 
-/* The end of the strips from `s` on that have as many panels, and whose results stay in L1 together. */
+/* The end of the strips from `s` on that go into one call: they have as many panels. */
 static int64_t alike(const layer *l, int64_t s, int64_t s1) {
-  int64_t most = TILE_FLOATS / (l->tile_rows * base_max_i64(cut_size(&l->in_strips, s), 1) * V_LANES);
   int64_t end = s < l->in_strips.more ? base_min_i64(l->in_strips.more, s1) : s1;
-  return base_min_i64(end, s + base_max_i64(most, 1));
+  return base_min_i64(end, s + l->strips_at_once);
 }
 
 /* Strips [s0, s1) of a block. Weights that stay in L2 from block to block meet one tile after the other; else the tiles

@@ -69,6 +69,11 @@ V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s) {
   rest->bias = NULL;
   return !whole;
 }
+/* Fetches the weights of `channels` channels, whose lines are too far apart for the machine to guess. */
+V_INLINE void depthwise_fetch(const float *w, int64_t taps, int64_t pitch, int64_t channels) {
+  for (int64_t t = 0; t < taps; t++, w += pitch)
+    for (int64_t c = 0; c < channels; c += 16) __builtin_prefetch(w + c);
+}
 /* Output rows [row, end). */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end);
 #endif

@@ -85,6 +85,8 @@ static void run_task(const job *j, int64_t task) {
   if (p.strip.bias) p.strip.bias += channel;
   p.strip.y += sample * c->out_size * j->channels + channel;
   p.strip.channels = last - channel;
+  if (last < j->channels) /* likely the next task's */
+    depthwise_fetch(p.strip.w + j->block, c->taps, j->channels, base_min_i64(j->block, j->channels - last));
   if (j->form) KERN_NAME(depthwise_rows)(&p, row, end);
   else run_pixels(j, &p, row, end);
 }

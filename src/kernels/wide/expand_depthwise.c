@@ -180,6 +180,7 @@ static void run_task(const layer *l, float *lines, int64_t task) {
   depthwise_part p = {
       .conv = c, .form = l->form, .strip = l->whole, .x = lines, .ring = l->ring, .rest = l->has_rest ? &rest : NULL};
   p.strip.w += channel;
+  depthwise_fetch(p.strip.w, c->taps, p.strip.w_pitch, base_min_i64(b.pitch, c->groups - channel));
   if (p.strip.bias) p.strip.bias += channel;
   p.strip.y += sample * c->out_size * p.strip.out_pitch + channel;
   p.strip.in_pitch = b.pitch;

@@ -55,6 +55,8 @@ typedef struct product {
   float low, high; /* the limits of what comes out */
   float *to;
   int64_t to_pitch, pixels;
+  const float *ahead; /* panels that come next, fetched meanwhile: by each tile, `depth` times FETCH floats */
+  int64_t ahead_last; /* floats from there to where the last tiles start fetching */
 } product;
 
 /* Sums, a row of the panels and an element of x fill the registers. */
@@ -65,7 +67,7 @@ enum { ROWS_2 = 6, ROWS_3 = 4 };
 #else
 enum { ROWS_2 = 2, ROWS_3 = 2 };
 #endif
-enum { MOST_ROWS = 8, MOST_PANELS = 3 };
+enum { MOST_ROWS = 8, MOST_PANELS = 3, FETCH = V_LANES < 8 ? 2 * V_LANES : 16 };
 
 /* Tiles of `rows` pixels; the last one overlaps the one before it instead of being short. */
 V_INLINE void multiply_tiles(const product *of, const int rows, const int panels) {
@@ -74,10 +76,12 @@ V_INLINE void multiply_tiles(const product *of, const int rows, const int panels
   for (int64_t at = 0; at < p.pixels; at += rows) {
     at = base_min_i64(at, p.pixels - rows);
     const float *third[(MOST_ROWS + 2) / 3], *w = p.w;
+    const float *ahead = p.ahead + base_min_i64(at / rows * p.depth * FETCH, p.ahead_last);
     vf sum[MOST_ROWS * MOST_PANELS];
     V_FOR(i, thirds) third[i] = p.x + (at + 3 * i) * p.x_pitch;
     V_FOR(i, rows * panels) sum[i] = v_load(p.bias + i % panels * V_LANES);
-    for (int64_t k = 0; k < p.depth; k++, w += V_LANES) {
+    for (int64_t k = 0; k < p.depth; k++, w += V_LANES, ahead += FETCH) {
+      __builtin_prefetch(ahead);
       vf row[MOST_PANELS];
       V_FOR(i, panels) row[i] = v_load(w + i * panel);
       V_FOR(r, rows) {
@@ -116,6 +120,13 @@ typedef struct block {
   int64_t first, last, pitch;
 } block;
 
+/* What comes behind panel `next`: two panels at least; behind the last one, the first. */
+static void set_ahead(const layer *l, int64_t next, product *p) {
+  int64_t left = l->panels - next;
+  p->ahead = l->panels_w + (left < 2 ? 0 : next) * l->depth * V_LANES;
+  p->ahead_last = ((left == 3 ? 3 : 2) * V_LANES - FETCH) * l->depth;
+}
+
 /* Pixels [from, from + count) of the sample, at least one, to `to`. */
 static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t count, float *to) {
   int64_t panels = b->last - b->first, groups = panels / 2;
@@ -133,6 +144,7 @@ static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t 
     p.w = l->panels_w + (b->first + panel) * l->depth * V_LANES;
     p.bias = l->expand.bias + (b->first + panel) * V_LANES;
     p.to = to + panel * V_LANES;
+    set_ahead(l, b->first + next, &p);
     multiply[next - panel](&p);
   }
   if (!cheap) KERN_NAME(act_rows)[l->expand.act](to, b->pitch, count, b->pitch, l->expand.a, l->expand.b);

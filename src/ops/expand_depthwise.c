@@ -219,6 +219,7 @@ const ir_op ops_expand_depthwise[] = {
      .out_count = 1,
      .attrs = expand_attrs,
      .attr_count = OPS_COUNT(expand_attrs),
+     .by_sample = 1 | RESIDUAL,
      .infer = infer_expand_depthwise,
      .reference = expand_depthwise_reference,
      .kernel = expand_depthwise_kernel,

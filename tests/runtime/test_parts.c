@@ -66,8 +66,36 @@ static const char across[] = X WEIGHTS
     "%10 = aten::cos(%9)\n"
     "output \"y\" %10\n";
 
-static const char *const models[] = {chain, ports, cut, places, across};
-enum { MODELS = sizeof models / sizeof *models };
+/* Sizes that data tell, in the middle of a batch and behind it. */
+static const char data[] = X WEIGHTS
+    "%2 = aten::sin(%0)\n"
+    "%3 = td::linear(%2, %1) " LINEAR("2") "\n"
+    "%4 = aten::mul(%3, %2)\n"
+    "%5 = aten::nonzero(%4)\n"
+    "%6 = aten::_to_copy(%5) {dtype = f32}\n"
+    "%7 = aten::sin(%6)\n"
+    "%8 = aten::cos(%4)\n"
+    "%9 = aten::add(%8, %2)\n"
+    "output \"places\" %7\n"
+    "output \"y\" %9\n";
+
+/* A batch in the body of a loop, which reads what was made before it again in each turn. */
+static const char loop[] = X WEIGHTS "const %2: i64[] = {3}\nconst %3: bool[] = {1}\n"
+    "%4 = aten::sin(%0)\n"
+    "%5 = prim::Loop(%2, -, %0): f32[n, 4096, 2] {\n"
+    "  block(%6: i64[], %7: f32[n, 4096, 2]) {\n"
+    "    %8 = td::linear(%7, %1) " LINEAR("2") "\n"
+    "    %9 = aten::sin(%8)\n"
+    "    %10 = aten::mul(%9, %8)\n"
+    "    %11 = aten::add(%10, %4)\n"
+    "    yield %3, %11\n"
+    "  }\n"
+    "}\n"
+    "%12 = aten::mul(%5, %4)\n"
+    "output \"y\" %12\n";
+
+static const char *const models[] = {chain, ports, cut, places, loop, across, data};
+enum { MODELS = sizeof models / sizeof *models, GAIN = 5 /* so many gain from parts */ };
 
 typedef struct runner {
   rig r;
@@ -126,7 +154,7 @@ static void the_same_bits(void **state) {
         expect_same(&r, whole, parted);
         assert_int_equal(parts_of(whole), 0);
         if (samples[i] < 2) assert_int_equal(parts_of(parted), 0);
-        if (samples[i] > 3 && models[m] != across) assert_true(parts_of(parted) > 0);
+        if (samples[i] > 3 && m < GAIN) assert_true(parts_of(parted) > 0);
       }
       run_session_free(whole);
       run_session_free(parted);
@@ -158,9 +186,9 @@ static void foreign_views(void **state) {
   rig r;
   rig_open(&r,
            "input %0 \"x\": f32[4, 4096, 2]\n"
-           "%1 = aten::sin(%0)\n"
-           "%2 = td::flatten(%1) {axis = 1}\n"
-           "%3 = aten::unflatten(%2) {dim = 1, sizes = [4, 2048]}\n"
+           "%1 = td::flatten(%0) {axis = 1}\n"
+           "%2 = aten::unflatten(%1) {dim = 1, sizes = [4, 2048]}\n"
+           "%3 = aten::sin(%2)\n"
            "%4 = aten::permute(%3) {dims = [1, 0, 2]}\n"
            "%5 = aten::cos(%4)\n"
            "%6 = aten::add(%5, %3)\n"
@@ -172,7 +200,6 @@ static void foreign_views(void **state) {
   run_on(&r, whole, 4);
   run_on(&r, parted, 4);
   expect_same(&r, whole, parted);
-  assert_true(parts_of(parted) > 0);
   run_session_free(whole);
   run_session_free(parted);
   rig_close(&r);

@@ -160,6 +160,7 @@ static const expand_case table[] = {
     {1, 4, 4, 0, 32, 3, 1, PAD(1), ACT(sigmoid), BIAS, ACT(relu)},
     {1, 4, 4, 3, 0, 3, 1, PAD(1), ACT(relu), 0, ACT(relu)},
     {1, 0, 3, 3, 16, 3, 1, PAD(1), ACT(relu), BIAS, ACT(relu)},
+    {1, 0, 0, 3, 40, 3, 1, PAD(5), ACT(sigmoid), BIAS, ACT(relu)},
 };
 
 /* `dims` of weights as a model has them, packed as one group with panels of so many columns, for operand `i`. */

@@ -187,16 +187,16 @@ static void run_task(const layer *l, float *lines, int64_t task) {
              .first = 2 * gemm_split(l->panels / 2, l->blocks, part),
              .last = part + 1 == l->blocks ? l->panels : 2 * gemm_split(l->panels / 2, l->blocks, part + 1)};
   b.pitch = (b.last - b.first) * V_LANES;
-  int64_t channel = b.first * V_LANES;
+  int64_t channel = b.first * V_LANES, channels = base_min_i64(b.pitch, c->groups - channel);
   const kern_epilogue rest = kern_epilogue_at(&l->rest, sample * c->out_size, channel);
   depthwise_part p = {
       .conv = c, .form = l->form, .strip = l->whole, .x = lines, .ring = l->ring, .rest = l->has_rest ? &rest : NULL};
   p.strip.w += channel;
-  depthwise_fetch(p.strip.w, c->taps, p.strip.w_pitch, base_min_i64(b.pitch, c->groups - channel));
+  depthwise_fetch(p.strip.w, c->taps, p.strip.w_pitch, channels);
   if (p.strip.bias) p.strip.bias += channel;
   p.strip.y += sample * c->out_size * p.strip.out_pitch + channel;
   p.strip.in_pitch = b.pitch;
-  p.strip.channels = base_min_i64(b.pitch, c->groups - channel);
+  p.strip.channels = channels;
   int64_t end = gemm_split(c->axis[1].out, l->bands, band + 1), made = 0;
   for (int64_t row = gemm_split(c->axis[1].out, l->bands, band); row < end; row += l->chunk) {
     int64_t stop = base_min_i64(row + l->chunk, end), first, last;

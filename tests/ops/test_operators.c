@@ -234,7 +234,7 @@ static void run_native(subject *s, uint32_t isa, base_value *out) {
     const base_value *value;
     EXPECT(run_output(session, i, &value, &s->err) == TD_OK && value->kind == BASE_TENSOR, s, "no output");
     out[i] = *value;
-    out[i].tensor.data = base_arena_copy(s->c.arena, value->tensor.data, base_tensor_bytes(&value->tensor) + 1);
+    out[i].tensor.data = base_arena_copy(s->c.arena, value->tensor.data, base_tensor_bytes(&value->tensor));
   }
   run_session_free(session);
   plan_free(plan);

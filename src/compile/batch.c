@@ -120,7 +120,7 @@ static td_status close_batch(search *f, uint32_t first, uint32_t end, uint32_t *
     const plan_step *s = &plan->steps.at[i];
     const uint8_t held = held_operands(plan, s);
     for (uint32_t k = 0; k < s->in_count + s->out_count; k++) {
-      const uint32_t slot = plan->operands.at[k < s->in_count ? s->in + k : s->out + (k - s->in_count)];
+      const uint32_t slot = plan_operand(plan, s, k);
       bool fits;
       if (slot == PLAN_NONE || listed[slot] == f->number) continue;
       if (k < s->in_count && !is_held(f, s, held, k, &fits)) continue;

@@ -1,4 +1,4 @@
-/* depthwise_strips_priv.h -- strips of a depthwise convolution: up to 8 output pixels of one row, over some channels.
+/* depthwise_strips_priv.h -- strips of a depthwise convolution: up to 14 output pixels of one row, over some channels.
  *
  * An input vector is loaded once and added to all the sums of the strip that it belongs to, while a tap row's weights
  * stay in registers. Input lines lie anywhere, each with a pointer of its own; pixels of the input, taps of the weights

@@ -109,7 +109,7 @@ static bool view_rows(passes_edit *e, const ir_node_def *node, int32_t axis, int
   return true;
 }
 
-static const struct {
+static const struct rule {
   const char *op;
   rows_of *rows;
   bool shape; /* an operator on sizes alone: made anew as a view */
@@ -121,17 +121,22 @@ static const struct {
     {"aten::unsqueeze", view_rows, true},
 };
 
-static bool is_shape(const ir_op *op) {
+static const struct rule *rule_of(const ir_op *op) {
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-    if (strcmp(op->name, operators[i].op) == 0) return operators[i].shape;
-  return false;
+    if (strcmp(op->name, operators[i].op) == 0) return &operators[i];
+  return NULL;
+}
+
+static bool is_shape(const ir_op *op) {
+  const struct rule *rule = rule_of(op);
+  return rule && rule->shape;
 }
 
 static bool operand_axes(passes_edit *e, const ir_node_def *node, int32_t axis, int32_t *axes) {
   if (node->in_count > MAX_OPERANDS) return false;
   for (uint32_t i = 0; i < node->in_count; i++) axes[i] = WHOLE;
-  for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-    if (strcmp(node->op->name, operators[i].op) == 0) return operators[i].rows(e, node, axis, axes);
+  const struct rule *rule = rule_of(node->op);
+  if (rule) return rule->rows(e, node, axis, axes);
   return node->op->flags & IR_OP_ELEMENTWISE && elementwise_rows(e, node, axis, axes);
 }
 

@@ -23,14 +23,10 @@ static bool is_inside(const plan_exe *plan, uint32_t slot, uint32_t first, uint3
   return root->place == PLAN_ARENA && root->first >= first && root->last < end;
 }
 
-static uint32_t operand_at(const plan_exe *plan, const plan_step *s, uint32_t i) {
-  return plan->operands.at[i < s->in_count ? s->in + i : s->out + (i - s->in_count)];
-}
-
 static void load_step(const finder *f, const plan_batch *batch, int64_t samples, uint32_t number, plan_load *load) {
   const plan_step *s = &f->plan->steps.at[number];
   for (uint32_t i = 0; s->kind == PLAN_CALL && i < s->in_count + s->out_count; i++) {
-    uint32_t slot = operand_at(f->plan, s, i);
+    uint32_t slot = plan_operand(f->plan, s, i);
     if (slot == PLAN_NONE) continue;
     const double bytes = (double)f->bytes[slot];
     if (!f->holds[slot]) load->shared += bytes;
@@ -66,7 +62,7 @@ static td_status add_parts(finder *f, plan_parts parts, td_error *err) {
     const plan_step *s = &plan->steps.at[i];
     f->binding->parts_of[i] = f->binding->parts.count - 1;
     for (uint32_t k = 0; k < s->in_count + s->out_count; k++) {
-      const uint32_t slot = operand_at(plan, s, k);
+      const uint32_t slot = plan_operand(plan, s, k);
       if (slot == PLAN_NONE || !f->holds[slot] || f->seen[slot] == f->walk) continue;
       f->seen[slot] = f->walk;
       slices[parts.slice_count++] = (plan_slice){slot, !is_inside(plan, slot, parts.first, parts.end)};

@@ -111,6 +111,10 @@ typedef struct plan_exe {
   double flops, bytes; /* of one run, regions left out; 0 when some size is open */
 } plan_exe;
 
+/* Operand `i` of a step, its results after its inputs: a slot, or PLAN_NONE. */
+static inline uint32_t plan_operand(const plan_exe *p, const plan_step *s, uint32_t i) {
+  return p->operands.at[i < s->in_count ? s->in + i : s->out + (i - s->in_count)];
+}
 plan_exe *plan_new(const td_allocator *allocator); /* NULL: out of memory */
 void plan_free(plan_exe *plan);
 /* Appends; PLAN_NONE when out of memory. */

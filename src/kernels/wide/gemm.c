@@ -5,8 +5,8 @@
 #include "kernels/gemm_priv.h"
 
 enum {
-  BLOCK_K = 1024, /* rows of B in a block, at most */
-  L1_FLOATS = 8 << 10,
+  BLOCK_K = 1024,       /* rows of B in a block, at most */
+  L1_FLOATS = 8 << 10,  /* of a smaller B, all groups stay near */
   L2_FLOATS = 64 << 10, /* a part of the smallest L2 worth tuning for: what a chunk has of A, and what stays of B */
   TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24            /* three for each of eight threads */

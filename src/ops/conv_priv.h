@@ -17,6 +17,8 @@ td_status ops_infer_conv(ir_infer *ctx, const int64_t *more);
 /* out[0] = epilogue(conv(x, w)) in plain loops; w [channels, channels in / groups, kernel...] (transposed [channels in,
  * channels / groups, kernel...]) dense. */
 td_status ops_run_conv(const base_call *call, const kern_conv *c, bool transposed, const base_f32 *w);
+/* Depthwise weights [taps, channels] as [channels, taps], in scratch; NULL: out of memory. */
+const float *ops_plain_taps(const base_call *call, int64_t taps, int64_t channels, const base_f32 *w);
 /* 2 * products of a convolution over x that makes `out`. */
 double ops_flops_conv(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
 #endif

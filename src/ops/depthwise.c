@@ -32,6 +32,13 @@ static td_status infer_depthwise_conv(ir_infer *ctx) {
 
 /* ---- run ---- */
 
+const float *ops_plain_taps(const base_call *call, int64_t taps, int64_t channels, const base_f32 *w) {
+  float *plain = base_call_scratch(call, (size_t)channels, (size_t)taps * sizeof *plain);
+  for (int64_t channel = 0; plain && channel < channels; channel++)
+    for (int64_t tap = 0; tap < taps; tap++) plain[channel * taps + tap] = w[tap * channels + channel];
+  return plain;
+}
+
 static td_status depthwise_conv_reference(const base_call *call) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   kern_conv c;
@@ -39,11 +46,8 @@ static td_status depthwise_conv_reference(const base_call *call) {
   const base_f32 *w = ops_dense_f32(call, 1);
   if (!w) return base_no_memory(call->err, "scratch");
   if (!c.panel) return ops_run_conv(call, &c, false, w);
-  float *plain = base_call_scratch(call, (size_t)c.groups, (size_t)c.taps * sizeof *plain);
-  if (!plain) return base_no_memory(call->err, "scratch");
-  for (int64_t channel = 0; channel < c.groups; channel++)
-    for (int64_t tap = 0; tap < c.taps; tap++) plain[channel * c.taps + tap] = w[tap * c.groups + channel];
-  return ops_run_conv(call, &c, false, plain);
+  const float *plain = ops_plain_taps(call, c.taps, c.groups, w);
+  return plain ? ops_run_conv(call, &c, false, plain) : base_no_memory(call->err, "scratch");
 }
 
 static const kern_row *depthwise_conv_kernel(const ir_kernel_query *query) {

@@ -79,11 +79,9 @@ static td_status expand_depthwise_reference(const base_call *call) {
   const base_f32 *w = ops_dense_f32(call, 1);
   const base_tensor *x = base_in(call, 0);
   const int64_t dims[] = {x->dims[0], x->dims[1], x->dims[2], c.groups};
-  float *plain = base_call_scratch(call, (size_t)c.groups, (size_t)c.taps * sizeof *plain);
+  const float *plain = w ? ops_plain_taps(call, c.taps, c.groups, w) : NULL;
   float *expanded = base_numel(4, dims, &count) ? base_call_scratch(call, (size_t)count, sizeof *expanded) : NULL;
-  if (!w || !plain || !expanded) return base_no_memory(call->err, "scratch");
-  for (int64_t channel = 0; channel < c.groups; channel++)
-    for (int64_t tap = 0; tap < c.taps; tap++) plain[channel * c.taps + tap] = w[tap * c.groups + channel];
+  if (!plain || !expanded) return base_no_memory(call->err, "scratch");
   TRY(expand(call, &c, depth, expanded));
   const base_value image = {.kind = BASE_TENSOR, .tensor = base_tensor_of(expanded, TD_F32, 4, dims)};
   const base_value *in[KERN_EXPAND_END] = {&image};

@@ -1,4 +1,4 @@
-/* call.c -- what a reference asks of its caller: outputs of sizes it has found out, and scratch. */
+/* call.c -- what a function asks of its caller: outputs of sizes it has found out, scratch, and tasks. */
 #include "base/call.h"
 #include "base/size.h"
 
@@ -21,4 +21,30 @@ void *base_call_scratch(const base_call *call, size_t count, size_t each) {
   size_t bytes;
   if (!base_mul(count, each, &bytes)) return NULL;
   return call->scratch(call->memory, bytes ? bytes : 1);
+}
+
+enum { JOB_SHIFT = 40 }; /* of a lane's word: the job above, tasks taken below */
+
+/* The next of `count` tasks of a lane; `count` when all are taken. What an older job has left there counts for nothing,
+ * so that nobody needs to clear the lanes between two jobs. */
+static int64_t take_from(base_lane *lane, uint64_t job, int64_t count) {
+  uint64_t word = atomic_load_explicit(&lane->word, memory_order_relaxed), taken;
+  do {
+    taken = word >> JOB_SHIFT == job ? word & (((uint64_t)1 << JOB_SHIFT) - 1) : 0;
+    if ((int64_t)taken >= count) return count;
+  } while (!atomic_compare_exchange_weak_explicit(&lane->word, &word, (job << JOB_SHIFT) + taken + 1,
+                                                  memory_order_relaxed, memory_order_relaxed));
+  return (int64_t)taken;
+}
+
+int64_t base_call_take(const base_call *call, int64_t total) {
+  const int64_t each = total / call->workers, more = total % call->workers; /* the first `more` ranges have one more */
+  uint32_t lane = call->worker;
+  for (uint32_t i = 0; i < call->workers; i++) {
+    const int64_t first = lane * each + (lane < more ? lane : more), count = each + (lane < more);
+    const int64_t taken = take_from(&call->lanes[lane], call->job, count);
+    if (taken < count) return first + taken;
+    if (++lane == call->workers) lane = 0;
+  }
+  return total;
 }

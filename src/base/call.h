@@ -7,6 +7,11 @@
 
 #include <stdatomic.h>
 
+/* How many tasks of a worker's range are taken, and in which job: see base_call_take. Zeroed at first. */
+typedef struct base_lane {
+  _Alignas(64) _Atomic uint64_t word;
+} base_lane;
+
 typedef struct base_call base_call;
 typedef td_status (*base_call_fn)(const base_call *call);
 
@@ -23,21 +28,27 @@ struct base_call {
   void *(*keep)(void *memory, size_t bytes);
   void *(*scratch)(void *memory, size_t bytes);
   /* A parallel kernel is called once on each of `workers` threads, with the same operands; each call has its own
-   * `worker`, memory and err. The calls share out the work through `next`. Anything else sees workers <= 1. */
+   * `worker`, memory and err. The calls share out the work through `lanes`. Anything else sees workers <= 1. */
   uint32_t worker, workers;
-  _Atomic uint32_t *next; /* the first task nobody has taken; NULL: this call takes all */
+  uint32_t job;     /* the same for all of them, below BASE_JOBS; none that the lanes have seen before */
+  base_lane *lanes; /* one per worker; NULL: this call takes all */
 };
+
+enum { BASE_JOBS = 1 << 24 };
 
 /* Walks the tasks [0, total) of a step, shared out among its workers:
  *
- *     for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task)) ...
+ *     for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) ...
  *
- * Who takes which task is chance: what a task computes must not depend on it. */
-static inline uint32_t base_call_first(const base_call *call) {
-  return call->next ? atomic_fetch_add_explicit(call->next, 1, memory_order_relaxed) : 0;
+ * Each worker has a range of them, as even as can be, and takes tasks of others when it is through with its own. So
+ * neighbouring tasks share a core, and what a step has left in a core's caches is found there by the next step. Who
+ * takes which task is chance all the same: what a task computes must not depend on it. */
+int64_t base_call_take(const base_call *call, int64_t total);
+static inline int64_t base_call_first(const base_call *call, int64_t total) {
+  return call->lanes ? base_call_take(call, total) : 0;
 }
-static inline uint32_t base_call_next(const base_call *call, uint32_t task) {
-  return call->next ? atomic_fetch_add_explicit(call->next, 1, memory_order_relaxed) : task + 1;
+static inline int64_t base_call_next(const base_call *call, int64_t task, int64_t total) {
+  return call->lanes ? base_call_take(call, total) : task + 1;
 }
 
 /* An output whose sizes were known comes with dtype, dims, strides and data set: fill it. One whose sizes only running

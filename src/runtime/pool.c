@@ -36,11 +36,12 @@ struct run_pool {
   bool crowded;               /* more threads than CPUs: who waits lets others run */
   uint64_t spin_ns;           /* between inferences */
   run_worker *workers;
-  uint64_t number;                       /* of the last order; the caller's */
-  _Alignas(LINE) _Atomic uint64_t order; /* written by the caller, as are job and user before it */
+  base_lane *lanes;                      /* one per worker */
+  _Alignas(LINE) _Atomic uint64_t order; /* written by the caller, as are the next four before it */
   run_job job;
   void *user;
-  _Alignas(LINE) _Atomic uint32_t next;   /* task of the step at hand; all write */
+  uint64_t number;                        /* of the last order */
+  uint32_t jobs;                          /* since the lanes were clear */
   _Alignas(LINE) _Atomic uint32_t asleep; /* workers that sleep or are about to; they write */
   _Atomic uint32_t wakes;                 /* what they sleep on; written by the caller */
   _Alignas(LINE) atomic_flag taken;       /* by a session that runs */
@@ -142,11 +143,18 @@ static bool await(run_pool *p, run_worker *w) {
   return true;
 }
 
+/* What lanes hold of older jobs counts for nothing, as long as numbers of jobs differ. */
+static void next_job(run_pool *p) {
+  if (++p->jobs < BASE_JOBS) return;
+  p->jobs = 1;
+  for (uint32_t i = 0; i < p->threads; i++) atomic_store_explicit(&p->lanes[i].word, 0, memory_order_relaxed);
+}
+
 td_status run_pool_share(run_pool *p, uint32_t workers, run_job job, void *user, td_error *err) {
   if (workers > p->threads) workers = p->threads;
   p->job = job;
   p->user = user;
-  atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+  next_job(p);
   give_order(p, ORDER_RUNNING | workers);
   td_status status = job(user, &p->workers[0], workers);
   for (uint32_t i = 1; i < workers; i++) {
@@ -158,7 +166,14 @@ td_status run_pool_share(run_pool *p, uint32_t workers, run_job job, void *user,
   return status;
 }
 
-_Atomic uint32_t *run_pool_next(run_pool *p) { return &p->next; }
+base_call run_pool_call(const run_worker *worker, uint32_t workers, const base_call *step) {
+  base_call call = *step;
+  call.worker = worker->index;
+  call.workers = workers;
+  call.job = worker->pool->jobs;
+  call.lanes = worker->pool->lanes;
+  return call;
+}
 
 uint32_t run_pool_threads(const run_pool *p) { return p->threads; }
 
@@ -201,16 +216,20 @@ td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *a
   if (wanted > MOST_THREADS) wanted = MOST_THREADS;
   run_pool *p = base_alloc(allocator, sizeof *p);
   run_worker *workers = base_alloc(allocator, wanted * sizeof *workers);
-  if (!p || !workers) {
+  base_lane *lanes = base_alloc(allocator, wanted * sizeof *lanes);
+  if (!p || !workers || !lanes) {
     base_free(allocator, p, sizeof *p);
     base_free(allocator, workers, wanted * sizeof *workers);
+    base_free(allocator, lanes, wanted * sizeof *lanes);
     return base_no_memory(err, "a pool of threads");
   }
   memset(p, 0, sizeof *p);
+  memset(lanes, 0, wanted * sizeof *lanes);
   p->allocator = *allocator;
   p->capacity = wanted;
   p->spin_ns = (uint64_t)(spin_us ? spin_us : DEFAULT_SPIN_US) * 1000;
   p->workers = workers;
+  p->lanes = lanes;
   atomic_flag_clear(&p->taken);
   start_workers(p, wanted);
   *pool = p;
@@ -226,5 +245,6 @@ void run_pool_free(run_pool *p) {
   }
   td_allocator allocator = p->allocator;
   base_free(&allocator, p->workers, p->capacity * sizeof *p->workers);
+  base_free(&allocator, p->lanes, p->capacity * sizeof *p->lanes);
   base_free(&allocator, p, sizeof *p);
 }

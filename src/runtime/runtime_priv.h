@@ -34,11 +34,13 @@ bool run_pool_enter(run_pool *pool);
 void run_pool_leave(run_pool *pool);
 /* Between these two: calls `job` on the first `workers` threads, the caller's among them, and waits for their end.
  * Threads that have not begun when the caller's call returns are left out, so the calls must share their tasks out by
- * run_pool_next. The error of the lowest worker that failed; the caller's job fills `err` itself, others worker->err.
+ * the lanes of run_pool_call. The error of the lowest worker that failed; the caller's job fills `err` itself, others
+ * worker->err.
  */
 td_status run_pool_share(run_pool *pool, uint32_t workers, run_job job, void *user, td_error *err);
-_Atomic uint32_t *run_pool_next(run_pool *pool); /* 0 when a job begins */
-size_t run_pool_scratch(const run_pool *pool);   /* most bytes that the scratch of all workers held */
+/* `step` as the call of a worker in the job at hand: of its share of the tasks. */
+base_call run_pool_call(const run_worker *worker, uint32_t workers, const base_call *step);
+size_t run_pool_scratch(const run_pool *pool); /* most bytes that the scratch of all workers held */
 
 /* ---- the session ---- */
 

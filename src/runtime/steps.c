@@ -57,10 +57,7 @@ static void *keep_nothing(void *memory, size_t bytes) {
 
 static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
   const run_step *step = user;
-  base_call call = step->call;
-  call.worker = worker->index;
-  call.workers = workers;
-  call.next = run_pool_next(worker->pool);
+  base_call call = run_pool_call(worker, workers, &step->call);
   if (worker->index == 0) return step->run(&call);
   call.err = &worker->err;
   call.memory = worker;

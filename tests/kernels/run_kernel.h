@@ -45,7 +45,7 @@ static void run_on_worker(void *user) {
   w->status = row->run(&w->call);
 }
 
-/* Runs the kernel on `workers` threads at once; 1: on this one, without a counter of tasks. */
+/* Runs the kernel on `workers` threads at once; 1: on this one, without lanes. */
 static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
   base_value in[RUN_OPERANDS], out = {.kind = BASE_TENSOR, .tensor = k->out};
   const base_value *ins[RUN_OPERANDS];
@@ -54,7 +54,7 @@ static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
     in[i] = (base_value){.kind = BASE_TENSOR, .tensor = k->in[i]};
     ins[i] = k->in[i].data ? &in[i] : NULL;
   }
-  _Atomic uint32_t next = 0;
+  base_lane lanes[RUN_WORKERS] = {0};
   run_worker worker[RUN_WORKERS];
   for (uint32_t i = 0; i < workers; i++) {
     run_worker *w = &worker[i];
@@ -71,7 +71,8 @@ static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
                           .scratch = run_scratch,
                           .worker = i,
                           .workers = workers,
-                          .next = workers > 1 ? &next : NULL};
+                          .job = 1,
+                          .lanes = workers > 1 ? lanes : NULL};
     if (i) assert_int_equal(sys_thread_start(&w->thread, run_on_worker, w, &w->err), TD_OK);
   }
   run_on_worker(&worker[0]);

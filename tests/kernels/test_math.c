@@ -237,7 +237,7 @@ static void tasks_are_shared_out(void **state) {
   const base_value *ins[] = {&in};
   base_value *outs[] = {&out};
   static const base_attrs none;
-  _Atomic uint32_t next = 0;
+  base_lane lanes[2] = {0};
   sys_machine machine;
   sys_machine_read(&machine);
   const kern_row *row = kern_select(KERN_TANH, TD_F32, machine.isa);
@@ -252,7 +252,8 @@ static void tasks_are_shared_out(void **state) {
                      .out_count = 1,
                      .worker = k,
                      .workers = 2,
-                     .next = &next},
+                     .job = 1,
+                     .lanes = lanes},
                     TD_INTERNAL};
   assert_int_equal(pthread_create(&thread, NULL, work, &jobs[1]), 0);
   work(&jobs[0]);

@@ -26,7 +26,8 @@ typedef struct tally {
 static td_status count_tasks(void *user, run_worker *worker, uint32_t workers) {
   tally *t = user;
   assert_true(worker->index < workers);
-  for (uint32_t i; (i = atomic_fetch_add(run_pool_next(worker->pool), 1)) < TASKS;) {
+  const base_call call = run_pool_call(worker, workers, &(base_call){0});
+  for (int64_t i = base_call_first(&call, TASKS); i < TASKS; i = base_call_next(&call, i, TASKS)) {
     t->taken[i]++;
     if (i == 0) t->plain++;
   }
@@ -60,11 +61,11 @@ typedef struct trap {
 
 static td_status fail_at(void *user, run_worker *worker, uint32_t workers) {
   const trap *t = user;
-  (void)workers;
-  for (uint32_t i; (i = atomic_fetch_add(run_pool_next(worker->pool), 1)) < TASKS;) {
+  const base_call call = run_pool_call(worker, workers, &(base_call){0});
+  for (int64_t i = base_call_first(&call, TASKS); i < TASKS; i = base_call_next(&call, i, TASKS)) {
     sched_yield(); /* let others come to a task */
     if (i == t->task)
-      return base_fail(worker->index == 0 ? t->err : &worker->err, TD_UNSUPPORTED, NULL, -1, "task %u", i);
+      return base_fail(worker->index == 0 ? t->err : &worker->err, TD_UNSUPPORTED, NULL, -1, "task %d", (int)i);
   }
   return TD_OK;
 }
@@ -136,13 +137,13 @@ static td_status sum_rows(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
   float *row_sums = base_call_scratch(call, (size_t)x->dims[1], sizeof *row_sums);
   if (!row_sums) return base_no_memory(call->err, "scratch");
-  for (uint32_t r = base_call_first(call); r < (uint32_t)x->dims[0]; r = base_call_next(call, r)) {
+  for (int64_t r = base_call_first(call, x->dims[0]); r < x->dims[0]; r = base_call_next(call, r, x->dims[0])) {
     const float *row = (const float *)x->data + r * x->dims[1];
     float sum = 0;
     for (int64_t i = 0; i < x->dims[1]; i++) row_sums[i] = row[i] * (float)r;
     for (int64_t i = 0; i < x->dims[1]; i++) sum += row_sums[i];
     for (int64_t i = 0; i < y->dims[1]; i++) ((float *)y->data)[r * y->dims[1] + i] = row[i] / (1 + sum * sum);
-    if (row[0] < 0) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "row %u is negative", r);
+    if (row[0] < 0) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "row %d is negative", (int)r);
   }
   return TD_OK;
 }

@@ -320,14 +320,14 @@ td_status KERN_NAME(attention)(const base_call *call) {
             .causal = base_attr_int(call->attrs, CAUSAL) != 0};
   if (base_tensor_numel(w.out) == 0) return TD_OK;
   if (w.keys == 0) {
-    if (base_call_first(call) == 0) memset(w.out->data, 0, base_tensor_bytes(w.out));
+    if (base_call_first(call, 1) == 0) memset(w.out->data, 0, base_tensor_bytes(w.out));
     return TD_OK;
   }
   TRY(take_scratch(call, &w));
   broadcast_mask(&w, (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]});
   int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = q[BATCH] * w.heads * blocks;
   if (tasks > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "attention over too many rows");
-  for (uint32_t task = base_call_first(call); task < tasks; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     attend(&w, task / blocks / w.heads, task / blocks % w.heads, task % blocks * QUERIES);
   return TD_OK;
 }

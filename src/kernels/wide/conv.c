@@ -445,6 +445,7 @@ td_status KERN_NAME(conv)(const base_call *call) {
   int64_t total = l.maps * l.product_blocks * l.m_blocks * l.n_blocks;
   if (total > INT32_MAX)
     return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of %lld parts", (long long)total);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task)) run_task(&l, &d, task);
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
+    run_task(&l, &d, task);
   return TD_OK;
 }

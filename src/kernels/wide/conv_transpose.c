@@ -175,7 +175,7 @@ td_status KERN_NAME(conv_transpose)(const base_call *call) {
   const float **table = base_call_scratch(call, (size_t)l.c.axis[2].kernel, GEMM_MAX_ROWS * sizeof *table);
   if (!table) return base_no_memory(call->err, "scratch");
   int64_t total = l.c.groups * l.line_blocks * l.strip_blocks;
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     run_task(&l, table, task);
   return TD_OK;
 }

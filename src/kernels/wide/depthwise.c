@@ -126,6 +126,6 @@ td_status KERN_NAME(depthwise)(const base_call *call) {
   split(&j);
   int64_t total = j.conv.batch * j.row_blocks * j.channel_blocks;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
-  for (uint32_t t = base_call_first(call); t < total; t = base_call_next(call, t)) run_task(&j, t);
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&j, t);
   return TD_OK;
 }

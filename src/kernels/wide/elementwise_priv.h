@@ -144,7 +144,7 @@ static td_status wide_elementwise(const base_call *call, const wide_body *body, 
   int64_t block = s.length < WIDE_TASK ? WIDE_TASK / s.length : 1, all = s.planes * s.rows;
   int64_t pieces = s.length < 2 * WIDE_TASK ? 1 : (s.length + WIDE_TASK - 1) / WIDE_TASK;
   uint32_t total = (uint32_t)((all + block - 1) / block * pieces);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task)) {
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t first = task / pieces * block, end = base_min_i64(all, first + block);
     int64_t from = pieces > 1 ? task % pieces * WIDE_TASK : 0;
     int64_t n = pieces > 1 ? base_min_i64(WIDE_TASK, s.length - from) : s.length;

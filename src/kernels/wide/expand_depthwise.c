@@ -270,6 +270,6 @@ td_status KERN_NAME(expand_depthwise)(const base_call *call) {
       base_call_scratch(call, (size_t)(l.ring * l.conv.axis[2].in), (size_t)(l.widest * V_LANES) * sizeof *lines);
   if (!lines) return base_no_memory(call->err, "scratch");
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
-  for (uint32_t t = base_call_first(call); t < total; t = base_call_next(call, t)) run_task(&l, lines, t);
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&l, lines, t);
   return TD_OK;
 }

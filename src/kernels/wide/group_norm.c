@@ -91,7 +91,7 @@ static td_status run_columns(const base_call *call, const group_norm *g) {
   float *sums = base_call_scratch(call, 2 * (size_t)width, sizeof *sums);
   if (!sums) return base_no_memory(call->err, "scratch");
   uint32_t total = (uint32_t)(g->samples * blocks);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task)) {
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t first = task % blocks * width;
     groups_of_columns(g, task / blocks, first, base_min_i64(width, g->channels - first), sums);
   }
@@ -123,7 +123,7 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
                         .eps = base_attr_float(call->attrs, EPS)};
   if (last) return run_columns(call, &g);
   uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, &each);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t lane = task * each; lane < base_min_i64(g.samples * groups, (task + 1) * each); lane++)
       group_of_rows(&g, lane);
   return TD_OK;

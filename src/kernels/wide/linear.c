@@ -30,7 +30,7 @@ td_status KERN_NAME(linear)(const base_call *call) {
   if (!g.b) return base_no_memory(call->err, "scratch");
   const gemm_grid grid = KERN_NAME(gemm_grid)(g.m, g.n, g.k);
   int64_t tasks = grid.row_chunks * grid.column_chunks;
-  for (uint32_t task = base_call_first(call); task < tasks; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     KERN_NAME(gemm_task)(&g, &grid, task);
   return TD_OK;
 }

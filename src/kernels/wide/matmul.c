@@ -146,10 +146,9 @@ static td_status run(const base_call *call, const batches *p, finish_chunk finis
   double floats = (double)p->k * (double)p->n;
   g->column_chunks = (int64_t)fmin((double)g->groups, floats / PACKED_FLOATS + (p->count == 1 ? 4 : 1));
   if (!take_scratch(&w)) return base_no_memory(call->err, "scratch");
-  int64_t each = g->row_chunks * g->column_chunks, total = each * p->count, step = total / (1 << 24) + 1;
-  for (uint32_t t = base_call_first(call); t * step < total; t = base_call_next(call, t))
-    for (int64_t i = t * step; i < base_min_i64(total, (t + 1) * step); i++)
-      run_task(&w, i / each, i % g->row_chunks, i % each / g->row_chunks);
+  int64_t each = g->row_chunks * g->column_chunks, total = each * p->count;
+  for (int64_t i = base_call_first(call, total); i < total; i = base_call_next(call, i, total))
+    run_task(&w, i / each, i % g->row_chunks, i % each / g->row_chunks);
   return TD_OK;
 }
 

@@ -116,7 +116,7 @@ static void run_task(const job *j, int64_t task) {
 static td_status move(const base_call *call, const base_tensor *to, const base_tensor *from) {
   const kern_move m = kern_move_of(to, from);
   const job j = plan(&m);
-  for (uint32_t t = base_call_first(call); t < j.tasks; t = base_call_next(call, t)) run_task(&j, t);
+  for (int64_t t = base_call_first(call, j.tasks); t < j.tasks; t = base_call_next(call, t, j.tasks)) run_task(&j, t);
   return TD_OK;
 }
 
@@ -142,24 +142,48 @@ static bool part_of(const base_tensor *out, const base_tensor *in, int32_t axis,
   return true;
 }
 
-/* The operands' tasks are counted through. */
+/* Where operand `operand` of a join goes, and the number of its first task: those of all operands are counted through.
+ */
+typedef struct joined {
+  uint32_t operand;
+  int64_t start, before; /* along the axis; tasks */
+  job job;
+} joined;
+
+static td_status plan_joined(const base_call *call, int32_t axis, joined *j) {
+  const base_tensor *in = base_in(call, j->operand);
+  base_tensor part;
+  if (!part_of(base_out(call, 0), in, axis, j->start, &part))
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::cat: operand %u does not fit into the result",
+                     j->operand);
+  const kern_move m = kern_move_of(&part, in);
+  j->job = plan(&m);
+  return TD_OK;
+}
+
+/* To the operand behind. */
+static td_status advance(const base_call *call, int32_t axis, joined *j) {
+  j->start += base_in(call, j->operand)->dims[axis];
+  j->before += j->job.tasks;
+  return ++j->operand < call->in_count ? plan_joined(call, axis, j) : TD_OK;
+}
+
 td_status KERN_NAME(cat)(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
-  int64_t dim = base_attr_int(call->attrs, 0), start = 0, before = 0;
+  int64_t dim = base_attr_int(call->attrs, 0);
   int32_t axis = (int32_t)(dim < 0 ? dim + out->rank : dim);
-  int64_t task = base_call_first(call);
-  for (uint32_t i = 0; i < call->in_count; i++) {
-    const base_tensor *in = base_in(call, i);
-    base_tensor part;
-    if (!part_of(out, in, axis, start, &part))
-      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::cat: operand %u does not fit into the result", i);
-    const kern_move m = kern_move_of(&part, in);
-    const job j = plan(&m);
-    for (; task < before + j.tasks; task = base_call_next(call, (uint32_t)task)) run_task(&j, task - before);
-    before += j.tasks;
-    start += in->dims[axis];
+  joined first = {0};
+  if (call->in_count) TRY(plan_joined(call, axis, &first));
+  joined at = first;
+  while (at.operand < call->in_count) TRY(advance(call, axis, &at));
+  if (at.start != out->dims[axis])
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::cat: the operands do not fill the result");
+  const int64_t total = at.before;
+  at = first;
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
+    if (task < at.before) at = first;
+    while (task >= at.before + at.job.tasks) TRY(advance(call, axis, &at));
+    run_task(&at.job, task - at.before);
   }
-  return start == out->dims[axis]
-             ? TD_OK
-             : base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::cat: the operands do not fill the result");
+  return TD_OK;
 }

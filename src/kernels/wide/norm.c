@@ -186,7 +186,7 @@ static td_status normalise(const base_call *call, bool centered) {
   norm_param p;
   TRY(param_of(call, base_attr_int(call->attrs, AXIS), base_attr_float(call->attrs, EPS), 1, centered, &p));
   if (p.rows * p.length == 0) {
-    if (base_call_first(call) == 0) {
+    if (base_call_first(call, 1) == 0) {
       fill_nan(mean);
       fill_nan(scale);
     }
@@ -194,7 +194,7 @@ static td_status normalise(const base_call *call, bool centered) {
   }
   int64_t each, together = rows_together(&p);
   uint32_t total = row_tasks(p.rows, p.length, &each);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each, end = base_min_i64(p.rows, r + each); r < end; r += together) {
       int rows = (int)base_min_i64(together, end - r);
       const float *from[TOGETHER];
@@ -226,7 +226,7 @@ td_status KERN_NAME(add_layer_norm)(const base_call *call) {
   if (p.rows * p.length == 0) return TD_OK;
   int64_t each, together = rows_together(&p), x_pitch = kern_pitch(x), y_pitch = kern_pitch(y);
   uint32_t total = row_tasks(p.rows, p.length, &each);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each, end = base_min_i64(p.rows, r + each); r < end; r += together) {
       int rows = (int)base_min_i64(together, end - r);
       float *to[TOGETHER];

@@ -160,7 +160,7 @@ V_INLINE td_status run(const base_call *call, bool mean) {
                 (double)base_min_i64(p.channels, width);
   int64_t each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / fmax(work, 1)))); /* 0: an empty input */
   int64_t tasks = (rows + each - 1) / each * parts;
-  for (int64_t t = base_call_first(call); t < tasks; t = base_call_next(call, (uint32_t)t)) {
+  for (int64_t t = base_call_first(call, tasks); t < tasks; t = base_call_next(call, t, tasks)) {
     int64_t part = t % parts * width, row = t / parts * each;
     for (int64_t end = base_min_i64(row + each, rows); row < end; row++)
       pool_row(&p, mean, row, part, base_min_i64(part + width, p.channels));
@@ -193,7 +193,7 @@ td_status KERN_NAME(plane_mean)(const base_call *call) {
   int64_t size = base_tensor_numel(x) / planes;
   int64_t each = base_min_i64(planes, base_max_i64(1, TASK_ELEMENTS / base_max_i64(size, 1)));
   int64_t tasks = (planes + each - 1) / each;
-  for (int64_t t = base_call_first(call); t < tasks; t = base_call_next(call, (uint32_t)t))
+  for (int64_t t = base_call_first(call, tasks); t < tasks; t = base_call_next(call, t, tasks))
     for (int64_t i = t * each; i < base_min_i64((t + 1) * each, planes); i++)
       to[i] = plane_sum(from + i * size, size) / (float)size;
   return TD_OK;

@@ -381,7 +381,7 @@ static td_status run(const base_call *call, const cell *c) {
   const base_tensor *bias = base_in(call, BIAS);
   int64_t blocks = (l.batch + ROWS - 1) / ROWS;
   uint32_t tasks = (uint32_t)base_min_i64(l.dirs * blocks, UINT32_MAX - 64);
-  for (uint32_t task = base_call_first(call); task < tasks; task = base_call_next(call, task)) {
+  for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
     k.direction = task / blocks;
     k.first = task % blocks * ROWS;
     k.count = base_min_i64(ROWS, l.batch - k.first);

@@ -85,7 +85,7 @@ typedef struct lanes {
 static void run_columns(const lanes *l, const base_call *call, bool logarithm) {
   int64_t blocks = (l->inner + V_LANES - 1) / V_LANES, each;
   uint32_t total = row_tasks(l->outer * blocks, l->length * V_LANES, &each);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t b = task * each; b < base_min_i64(l->outer * blocks, (task + 1) * each); b++) {
       int64_t first = b % blocks * V_LANES, offset = b / blocks * l->length * l->inner + first;
       softmax_columns(l->out + offset, l->in + offset, l->length, l->inner, base_min_i64(V_LANES, l->inner - first),
@@ -107,7 +107,7 @@ static td_status run(const base_call *call, bool logarithm) {
     return TD_OK;
   }
   uint32_t total = row_tasks(l.outer, l.length, &each);
-  for (uint32_t task = base_call_first(call); task < total; task = base_call_next(call, task))
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each; r < base_min_i64(l.outer, (task + 1) * each); r++)
       (logarithm ? log_softmax_row : softmax_row)(l.out + r * l.length, l.in + r * l.length, l.length);
   return TD_OK;

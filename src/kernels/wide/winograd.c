@@ -335,6 +335,7 @@ td_status KERN_NAME(winograd)(const base_call *call) {
   int64_t total = j.conv.batch * j.groups * j.chunks, group_done = -1;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   if (!take_scratch(call, &j)) return base_no_memory(call->err, "scratch");
-  for (uint32_t t = base_call_first(call); t < total; t = base_call_next(call, t)) run_task(&j, t, &group_done);
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))
+    run_task(&j, t, &group_done);
   return TD_OK;
 }

@@ -8,6 +8,8 @@ enum {
   BLOCK_K = 1024,       /* rows of B in a block, at most */
   L1_FLOATS = 8 << 10,  /* of a smaller B, all groups stay near */
   L2_FLOATS = 64 << 10, /* a part of the smallest L2 worth tuning for: what a chunk has of A, and what stays of B */
+  FAR_ROWS = 256,       /* of more, a group of panels that comes unfetched costs little */
+  TABLE_TILES = 8,
   TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24            /* three for each of eight threads */
 };
@@ -34,46 +36,72 @@ gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k) {
   return grid;
 }
 
-/* Rows of a chunk times one group, k in [k0, k1). */
-static void block(const gemm_product *g, const gemm_grid *grid, int64_t tile, int64_t last_tile, int64_t group,
-                  int64_t k0, int64_t k1) {
-  int64_t panel = gemm_split(grid->panels, grid->groups, group);
-  int64_t panels = gemm_split(grid->panels, grid->groups, group + 1) - panel, column = panel * V_LANES;
-  const float *rows[GEMM_MAX_ROWS];
-  gemm_tile t = {.a = rows,
-                 .taps = 1,
-                 .k = k1 - k0,
-                 .b = g->b + column * g->k + k0 * V_LANES,
+/* Rows [row, last_row) times one group, k in [k0, k1). */
+typedef struct gemm_block {
+  int64_t row, last_row, group, k0, k1;
+} gemm_block;
+
+/* The tiles of this group that run now share out the fetching of the next group, where B does not stay near. */
+static void fetch_group(gemm_tile *t, const gemm_product *g, const gemm_grid *grid, const gemm_block *b,
+                        int64_t panels) {
+  if (g->k * g->n <= L1_FLOATS || b->group + 1 == grid->groups) return;
+  int64_t highest = gemm_max_rows(panels), rows = grid->rows_first ? b->last_row - b->row : g->m;
+  t->ahead_step = ceil_div(panels * V_LANES, ceil_div(rows, highest));
+  t->ahead = t->b + panels * t->b_panel + (grid->rows_first ? 0 : b->row / highest) * t->ahead_step * t->k;
+}
+
+/* Do rows come from afar, one after the other? Then each tile fetches those of the next, which gains more. */
+static bool rows_are_far(const gemm_product *g, const gemm_grid *grid, const gemm_block *b) {
+  if (g->a_pitch != b->k1 - b->k0) return false;
+  return grid->rows_first ? b->group == 0 : g->m > FAR_ROWS && g->m * g->k > 2 * L2_FLOATS;
+}
+
+/* The tiles know their rows some tiles ahead: a table filled for each would make its first products wait. */
+static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_block *b) {
+  const float *table[TABLE_TILES * GEMM_MAX_ROWS], *from = g->a + b->row * g->a_pitch + b->k0;
+  int64_t panel = gemm_split(grid->panels, grid->groups, b->group), column = panel * V_LANES;
+  int64_t panels = gemm_split(grid->panels, grid->groups, b->group + 1) - panel;
+  int64_t all = b->last_row - b->row, tiles = ceil_div(all, gemm_max_rows(panels));
+  gemm_tile t = {.taps = 1,
+                 .k = b->k1 - b->k0,
+                 .b = g->b + column * g->k + b->k0 * V_LANES,
                  .b_panel = g->k * V_LANES,
+                 .c = g->c + b->row * g->c_pitch + column,
                  .c_pitch = g->c_pitch,
                  .columns = base_min_i64(panels * V_LANES, g->n - column),
-                 .more = k0 > 0};
-  /* The tiles of this group that run now share out the fetching of the next group, where B does not stay near. */
-  if (g->k * g->n > L1_FLOATS && group + 1 < grid->groups) {
-    int64_t first = grid->rows_first ? tile : 0, tiles = grid->rows_first ? last_tile - tile : grid->tiles;
-    t.ahead_step = ceil_div(panels * V_LANES, tiles);
-    t.ahead = t.b + panels * t.b_panel + (tile - first) * t.ahead_step * t.k;
-  }
-  int64_t from = gemm_split(g->m, grid->tiles, tile);
-  for (; tile < last_tile; tile++) {
-    int64_t to = gemm_split(g->m, grid->tiles, tile + 1);
-    for (int64_t r = from; r < to; r++) rows[r - from] = g->a + r * g->a_pitch + k0;
-    t.c = g->c + from * g->c_pitch + column;
-    const kern_epilogue e = kern_epilogue_at(g->e, from, column);
-    KERN_NAME(gemm_tile)(&t, to - from, panels, k1 == g->k ? &e : NULL);
-    if (t.ahead) t.ahead += t.ahead_step * t.k;
-    from = to;
+                 .more = b->k0 > 0};
+  fetch_group(&t, g, grid, b, panels);
+  const bool far = rows_are_far(g, grid, b);
+  kern_epilogue e = kern_epilogue_at(g->e, b->row, column);
+  for (int64_t tile = 0, row = 0; tile < tiles;) {
+    int64_t end = base_min_i64(tiles, tile + TABLE_TILES), last = gemm_split(all, tiles, end);
+    t.a = table;
+    for (const float **to = table; row < last; row++, from += g->a_pitch) *to++ = from;
+    for (; tile < end; tile++) {
+      int64_t rows = all / tiles + (tile < all % tiles);
+      if (far) {
+        t.ahead = *t.a + rows * g->a_pitch;
+        t.ahead_step = rows;
+      }
+      KERN_NAME(gemm_tile)(&t, rows, panels, b->k1 == g->k ? &e : NULL);
+      t.a += rows;
+      t.c += rows * g->c_pitch;
+      if (e.residual) e.residual += rows * e.residual_pitch;
+      if (t.ahead) t.ahead += t.ahead_step * t.k;
+    }
   }
 }
 
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task) {
   int64_t inner = grid->rows_first ? grid->column_chunks : grid->row_chunks;
   int64_t row = grid->rows_first ? task / inner : task % inner, column = grid->rows_first ? task % inner : task / inner;
-  int64_t tile = gemm_split(grid->tiles, grid->row_chunks, row);
-  int64_t last_tile = gemm_split(grid->tiles, grid->row_chunks, row + 1);
+  int64_t row0 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row));
+  int64_t row1 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row + 1));
   int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
   int64_t blocks = base_max_i64(1, ceil_div(g->k, BLOCK_K));
   for (int64_t i = 0; i < blocks; i++)
-    for (int64_t group = gemm_split(grid->groups, grid->column_chunks, column); group < last_group; group++)
-      block(g, grid, tile, last_tile, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1));
+    for (int64_t group = gemm_split(grid->groups, grid->column_chunks, column); group < last_group; group++) {
+      const gemm_block block = {row0, row1, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1)};
+      run_block(g, grid, &block);
+    }
 }

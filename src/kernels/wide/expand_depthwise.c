@@ -12,6 +12,7 @@
 #include "kernels/expand.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/math_priv.h"
+#include "kernels/pixel_tiles_priv.h"
 
 enum {
   NARROW = 32, /* channels of a task, at least, where there are so many */
@@ -44,75 +45,6 @@ typedef struct layer {
 
 /* ---- the expansion ---- */
 
-/* Pixels times some panels. Unlike those of gemm_tile_priv.h these tiles know their rows to be one pitch apart and
- * their panels to be whole, and few of them differ: depths are small, so that what a tile costs besides its sums
- * counts. */
-typedef struct product {
-  const float *x; /* pixels of `depth` floats, x_pitch apart */
-  int64_t x_pitch, depth;
-  const float *w; /* panels, one behind the other */
-  const float *bias;
-  float low, high; /* the limits of what comes out */
-  float *to;
-  int64_t to_pitch, pixels;
-  const float *ahead; /* panels that come next, fetched meanwhile: by each tile, `depth` times FETCH floats */
-  int64_t ahead_last; /* floats from there to where the last tiles start fetching */
-} product;
-
-/* Sums, a row of the panels and an element of x fill the registers. */
-#if defined KERN_LEVEL_avx512
-enum { ROWS_2 = 8, ROWS_3 = 6 };
-#elif defined KERN_LEVEL_avx2
-enum { ROWS_2 = 6, ROWS_3 = 4 };
-#else
-enum { ROWS_2 = 2, ROWS_3 = 2 };
-#endif
-enum { MOST_ROWS = 8, MOST_PANELS = 3, FETCH = V_LANES < 8 ? 2 * V_LANES : 16 };
-
-/* Tiles of `rows` pixels; the last one overlaps the one before it instead of being short. */
-V_INLINE void multiply_tiles(const product *of, const int rows, const int panels) {
-  const product p = *of;
-  const int64_t panel = p.depth * V_LANES, thirds = (rows + 2) / 3;
-  for (int64_t at = 0; at < p.pixels; at += rows) {
-    at = base_min_i64(at, p.pixels - rows);
-    const float *third[(MOST_ROWS + 2) / 3], *w = p.w;
-    const float *ahead = p.ahead + base_min_i64(at / rows * p.depth * FETCH, p.ahead_last);
-    vf sum[MOST_ROWS * MOST_PANELS];
-    V_FOR(i, thirds) third[i] = p.x + (at + 3 * i) * p.x_pitch;
-    V_FOR(i, rows * panels) sum[i] = v_load(p.bias + i % panels * V_LANES);
-    for (int64_t k = 0; k < p.depth; k++, w += V_LANES, ahead += FETCH) {
-      __builtin_prefetch(ahead);
-      vf row[MOST_PANELS];
-      V_FOR(i, panels) row[i] = v_load(w + i * panel);
-      V_FOR(r, rows) {
-        const vf x = v_set(third[r / 3][r % 3 * p.x_pitch]);
-        V_FOR(i, panels) sum[r * panels + i] = v_fma(x, row[i], sum[r * panels + i]);
-      }
-      V_FOR(i, thirds) {
-        third[i]++;
-        V_OPAQUE(third[i]);
-      }
-    }
-    float *to = p.to + at * p.to_pitch;
-    const vf low = v_set(of->low), high = v_set(of->high);
-    V_FOR(r, rows) {
-      V_FOR(i, panels) v_store(to + i * V_LANES, v_min(high, v_max(low, sum[r * panels + i])));
-      to += p.to_pitch;
-      V_OPAQUE(to);
-    }
-  }
-}
-
-static void multiply_2(const product *p) {
-  if (p->pixels < ROWS_2) multiply_tiles(p, 1, 2);
-  else multiply_tiles(p, ROWS_2, 2);
-}
-static void multiply_3(const product *p) {
-  if (p->pixels < ROWS_3) multiply_tiles(p, 1, 3);
-  else multiply_tiles(p, ROWS_3, 3);
-}
-static void (*const multiply[MOST_PANELS + 1])(const product *p) = {[2] = multiply_2, [3] = multiply_3};
-
 /* Panels [first, last) of one sample's lines. */
 typedef struct block {
   const float *x; /* the sample */
@@ -121,31 +53,31 @@ typedef struct block {
 } block;
 
 /* What comes behind panel `next`: two panels at least; behind the last one, the first. */
-static void set_ahead(const layer *l, int64_t next, product *p) {
+static void set_ahead(const layer *l, int64_t next, pixel_tiles *p) {
   int64_t left = l->panels - next;
   p->ahead = l->panels_w + (left < 2 ? 0 : next) * l->depth * V_LANES;
-  p->ahead_last = ((left == 3 ? 3 : 2) * V_LANES - FETCH) * l->depth;
+  p->ahead_last = ((left == 3 ? 3 : 2) * V_LANES - PIXEL_FETCH) * l->depth;
 }
 
 /* Pixels [from, from + count) of the sample, at least one, to `to`. */
 static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t count, float *to) {
-  int64_t panels = b->last - b->first, groups = panels / 2;
+  int64_t panels = b->last - b->first, pairs = panels / 2;
   float limits[2];
   bool cheap = kern_epilogue_cheap(&l->expand, limits);
-  product p = {.x = b->x + from * l->x_pitch,
-               .x_pitch = l->x_pitch,
-               .depth = l->depth,
-               .low = limits[0],
-               .high = limits[1],
-               .to_pitch = b->pitch,
-               .pixels = count};
-  for (int64_t g = 0; g < groups; g++) {
-    int64_t panel = gemm_split(panels, groups, g), next = gemm_split(panels, groups, g + 1);
+  pixel_tiles p = {.x = b->x + from * l->x_pitch,
+                   .x_pitch = l->x_pitch,
+                   .depth = l->depth,
+                   .low = limits[0],
+                   .high = limits[1],
+                   .to_pitch = b->pitch,
+                   .pixels = count};
+  for (int64_t i = 0; i < pairs; i++) {
+    int64_t panel = gemm_split(panels, pairs, i), next = gemm_split(panels, pairs, i + 1);
     p.w = l->panels_w + (b->first + panel) * l->depth * V_LANES;
     p.bias = l->expand.bias + (b->first + panel) * V_LANES;
     p.to = to + panel * V_LANES;
     set_ahead(l, b->first + next, &p);
-    multiply[next - panel](&p);
+    KERN_NAME(pixel_tiles)(&p, next - panel);
   }
   if (!cheap) KERN_NAME(act_rows)[l->expand.act](to, b->pitch, count, b->pitch, l->expand.a, l->expand.b);
 }

@@ -1,35 +1,21 @@
 /* profile.c -- the time of each step beside what it takes at least.
  *
- * A step's time is that of the run where it was shortest: what interrupted it elsewhere was no work of its own. Of a
- * session on one thread the thread's own time counts where it is less than what has passed: on a busy machine a long
- * step is never left alone. */
+ * A step's time is that of the run where it was shortest: what interrupted it elsewhere was no work of its own. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
-#include "sys/sys.h"
 
 enum { LEAST_RUNS = 3 }; /* where there is a time to fill at all */
 
 typedef struct watch {
-  bool alone;                         /* the session computes on one thread */
-  uint64_t begun_ns, begun_thread_ns; /* of the execution in progress */
-  uint64_t run_ns, best_ns;           /* of the run in progress; of the best, 0: none yet */
-  uint32_t calls;                     /* in the run in progress */
+  uint64_t run_ns, best_ns; /* of the run in progress; of the best, 0: none yet */
+  uint32_t calls;           /* in the run in progress */
 } watch;
 
-/* The thread's clock takes a system call: it is read outside of what the other one measures. */
-static void step_begins(void *user, uint32_t step) {
+static void step_ends(void *user, uint32_t step, uint64_t ns) {
   watch *w = &((watch *)user)[step];
-  if (w->alone) w->begun_thread_ns = sys_thread_clock_ns();
-  w->begun_ns = sys_clock_ns();
-}
-
-static void step_ends(void *user, uint32_t step) {
-  watch *w = &((watch *)user)[step];
-  uint64_t ns = sys_clock_ns() - w->begun_ns;
-  uint64_t own_ns = w->alone ? sys_thread_clock_ns() - w->begun_thread_ns : ns;
-  w->run_ns += own_ns < ns ? own_ns : ns;
+  w->run_ns += ns;
   w->calls++;
 }
 
@@ -45,7 +31,7 @@ static void end_run(watch *watches, uint32_t count) {
 }
 
 static td_status watch_runs(td_session *session, watch *watches, uint32_t count, double min_ms, td_error *err) {
-  const td_observer observer = {watches, step_begins, step_ends};
+  const td_observer observer = {watches, NULL, step_ends};
   double start = cli_now_ms();
   uint32_t runs = 0;
   TRY(td_session_observe(session, &observer, err));
@@ -83,7 +69,6 @@ td_status cli_profile_runs(td_session *session, const td_model *model, const cli
   watch *watches = base_new(arena, watch, (size_t)steps + 1);
   *profile = (cli_profile){.layers = base_new(arena, cli_layer, (size_t)steps + 1)};
   if (!watches || !profile->layers) return base_no_memory(err, "a profile");
-  for (uint32_t i = 0; i < steps; i++) watches[i].alone = figures.session.threads == 1;
   TRY(watch_runs(session, watches, steps, min_ms, err));
   for (uint32_t i = 0; i < steps; i++) {
     if (!watches[i].calls) continue;

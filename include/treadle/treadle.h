@@ -262,18 +262,20 @@ TD_API td_status td_session_get_stats(const td_session *session, td_session_stat
 
 /* ---- the steps of a run ------------------------------------------------------------------------------------------ */
 
-/* Hears of every step of a run, before and after it, on the thread that called td_session_run. Steps of a loop come
- * once for each turn, steps that run on some samples of a batch at a time once for each part of it. After a failure
- * some `end` may be missing. Either function may be NULL. */
+/* Hears of every step of a run, before and after it, on the thread that called td_session_run. `ns`: how long it took.
+ * Steps of a loop come once for each turn. Steps that run on some samples of a batch at a time begin together, before
+ * the first part, and end together, after the last; the time of each is that of all its parts, and where threads run
+ * parts side by side, divided by their number: the times of a run add up. After a failure some `end` may be missing.
+ * Either function may be NULL. */
 typedef struct td_observer {
   void *user;
   void (*begin)(void *user, uint32_t step);
-  void (*end)(void *user, uint32_t step);
+  void (*end)(void *user, uint32_t step, uint64_t ns);
 } td_observer;
 /* From the next run on; copied. NULL: nobody, as at first. */
 TD_API td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err);
 
-/* What a step is and does: with the shapes of the last run, in one execution (of a batch in parts: in the mean). */
+/* What a step is and does: with the shapes of the last run, in one execution. */
 typedef struct td_step {
   size_t size;        /* sizeof(td_step), set by the caller */
   const char *name;   /* where it comes from, the user's layer: "node /conv1 (Conv)". Texts are owned by the model */

@@ -73,10 +73,6 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
     if (op) to.op = op->name;
     if (s->kind == PLAN_CALL) count_bytes(session, s, op, &to);
     if (s->kind == PLAN_CALL && op) TRY(count_flops(session, s, op, &to, err));
-    const uint32_t calls = run_step_calls(session->run, (uint32_t)index); /* each reads the constants anew */
-    to.flops /= calls;
-    to.read_bytes /= calls;
-    to.write_bytes /= calls;
   }
   return api_write_stats(step, &to, sizeof to, err);
 }

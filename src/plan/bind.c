@@ -67,8 +67,21 @@ static void place_part(const plan_exe *plan, uint32_t index, plan_binding *b) {
   b->offsets[index] += (size_t)(s->part_at * whole->strides[s->part_axis]) * (base_dtype(s->dtype)->bits / 8u);
 }
 
+/* The shares that `parts` is one of; NULL: none. */
+static plan_shares *shares_with(const plan_binding *b, uint32_t parts) {
+  for (uint32_t i = 0; parts != PLAN_NONE && i < b->shares.count; i++)
+    if (parts >= b->shares.at[i].first && parts < b->shares.at[i].end) return &b->shares.at[i];
+  return NULL;
+}
+
+/* The shares that alone use the memory of `root`, so that each thread has its own; NULL: none. */
+static plan_shares *shares_around(const plan_binding *b, const plan_slot *root) {
+  plan_shares *shares = shares_with(b, b->parts_of[root->first]);
+  return shares && shares == shares_with(b, b->parts_of[root->last]) ? shares : NULL;
+}
+
 /* Steps that run in parts come again after their last: what they share with others lives as long as they do, and what
- * they alone use needs room for one part. */
+ * they alone use needs room for one part. Of shares the same holds. */
 static plan_interval interval_of(const plan_slot *root, size_t bytes, const plan_binding *b) {
   plan_interval it = {.first = root->first, .last = root->last, .bytes = bytes};
   const uint32_t first = b->parts_of[it.first], last = b->parts_of[it.last];
@@ -76,28 +89,72 @@ static plan_interval interval_of(const plan_slot *root, size_t bytes, const plan
     const plan_parts *p = &b->parts.at[first];
     it.bytes = bytes / (size_t)p->samples * (size_t)p->part;
   } else {
-    if (first != PLAN_NONE) it.first = b->parts.at[first].first;
-    if (last != PLAN_NONE) it.last = b->parts.at[last].end - 1;
+    const plan_shares *around = shares_around(b, root), *before = shares_with(b, first), *behind = shares_with(b, last);
+    if (first != PLAN_NONE) it.first = b->parts.at[before && !around ? before->first : first].first;
+    if (last != PLAN_NONE) it.last = b->parts.at[behind && !around ? behind->end - 1 : last].end - 1;
+    if (around) it.bytes = bytes / (size_t)around->samples * (size_t)around->share;
   }
   if (it.bytes == 0) it.bytes = 1;
   return it;
 }
 
-static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_arena *arena, plan_binding *b,
-                             td_error *err) {
-  plan_interval *intervals = base_new(arena, plan_interval, (size_t)plan->slots.count + 1);
-  uint32_t *owner = base_new(arena, uint32_t, (size_t)plan->slots.count + 1);
-  if (!intervals || !owner) return base_no_memory(err, "a binding");
-  uint32_t count = 0;
+/* What is placed together: the arena, or what each thread has for itself in shares. */
+typedef struct placement {
+  plan_interval *intervals;
+  uint32_t *owner; /* per interval: the slot, or PLAN_NONE */
+  uint32_t count;
+  size_t bytes, lower;
+} placement;
+
+/* The slots in the arena (shares NULL), or those that `shares` alone use. */
+static td_status place_roots(const plan_exe *plan, const size_t *bytes, const plan_shares *shares, base_arena *arena,
+                             plan_binding *b, placement *p, td_error *err) {
   for (uint32_t i = 0; i < plan->slots.count; i++) {
     const plan_slot *s = &plan->slots.at[i];
-    if (s->place != PLAN_ARENA || s->root != i) continue;
-    intervals[count] = interval_of(s, bytes[i], b);
-    owner[count++] = i;
+    if (s->place != PLAN_ARENA || s->root != i || shares_around(b, s) != shares) continue;
+    p->owner[p->count] = i;
+    p->intervals[p->count++] = interval_of(s, bytes[i], b);
   }
-  if (!plan_memory(arena, intervals, count, &b->arena_bytes, &b->arena_lower))
-    return base_no_memory(err, "the memory plan");
-  for (uint32_t i = 0; i < count; i++) b->offsets[owner[i]] = intervals[i].offset;
+  if (!plan_memory(arena, p->intervals, p->count, &p->bytes, &p->lower)) return base_no_memory(err, "the memory plan");
+  for (uint32_t i = 0; i < p->count; i++)
+    if (p->owner[i] != PLAN_NONE) b->offsets[p->owner[i]] = p->intervals[i].offset;
+  return TD_OK;
+}
+
+enum { OWN_ALIGN = 4096 /* threads share no line, and hardly a page */ };
+
+/* First what threads have for themselves; to the others these are one block for as long as the shares last. */
+static td_status place_all_roots(const plan_exe *plan, const size_t *bytes, uint32_t threads, base_arena *arena,
+                                 plan_binding *b, td_error *err) {
+  const size_t most = (size_t)plan->slots.count + b->shares.count + 1;
+  placement whole = {.intervals = base_new(arena, plan_interval, most), .owner = base_new(arena, uint32_t, most)};
+  placement own = {.intervals = base_new(arena, plan_interval, most), .owner = base_new(arena, uint32_t, most)};
+  if (!whole.intervals || !whole.owner || !own.intervals || !own.owner) return base_no_memory(err, "a binding");
+  for (uint32_t i = 0; i < b->shares.count; i++) {
+    plan_shares *shares = &b->shares.at[i];
+    own.count = 0;
+    TRY(place_roots(plan, bytes, shares, arena, b, &own, err));
+    shares->own_bytes = (own.bytes + OWN_ALIGN - 1) / OWN_ALIGN * OWN_ALIGN;
+    plan_interval all = {.first = b->parts.at[shares->first].first, .last = b->parts.at[shares->end - 1].end - 1};
+    if (!base_mul(shares->own_bytes, threads, &all.bytes)) return base_no_memory(err, "the memory plan");
+    whole.owner[whole.count] = PLAN_NONE;
+    whole.intervals[whole.count++] = all;
+  }
+  TRY(place_roots(plan, bytes, NULL, arena, b, &whole, err));
+  for (uint32_t i = 0; i < b->shares.count; i++) b->shares.at[i].own_offset = whole.intervals[i].offset;
+  b->arena_bytes = whole.bytes;
+  b->arena_lower = whole.lower;
+  return TD_OK;
+}
+
+static td_status place_slots(const plan_exe *plan, const size_t *bytes, uint32_t threads, base_arena *arena,
+                             plan_binding *b, td_error *err) {
+  TRY(place_all_roots(plan, bytes, threads, arena, b, err));
+  for (uint32_t i = 0; i < plan->slots.count; i++) {
+    const plan_slot *s = &plan->slots.at[i];
+    const plan_shares *shares = s->place == PLAN_ARENA && s->root == i ? shares_around(b, s) : NULL;
+    if (shares) b->offsets[i] += shares->own_offset;
+  }
   for (uint32_t i = 0; i < plan->slots.count; i++)
     if (plan->slots.at[i].place == PLAN_ARENA) b->offsets[i] = b->offsets[plan->slots.at[i].root];
   for (uint32_t i = 0; i < plan->slots.count; i++)
@@ -105,8 +162,8 @@ static td_status place_slots(const plan_exe *plan, const size_t *bytes, base_are
   return TD_OK;
 }
 
-td_status plan_bind(const plan_exe *plan, const base_value *inputs, size_t cache, base_arena *arena, plan_binding *b,
-                    td_error *err) {
+td_status plan_bind(const plan_exe *plan, const base_value *inputs, plan_means means, base_arena *arena,
+                    plan_binding *b, td_error *err) {
   uint32_t slots = plan->slots.count, symbol_count = plan->dims.symbols.count;
   int64_t *symbols = base_new(arena, int64_t, (size_t)symbol_count + 1);
   size_t *bytes = base_new(arena, size_t, (size_t)slots + 1);
@@ -121,6 +178,6 @@ td_status plan_bind(const plan_exe *plan, const base_value *inputs, size_t cache
     if (place == PLAN_CONST || place == PLAN_ARENA || (place == PLAN_VIEW && plan->slots.at[i].rank >= 0))
       TRY(bind_slot(plan, i, symbols, &b->tensors[i], &bytes[i], err));
   }
-  TRY(plan_find_parts(plan, symbols, bytes, cache, arena, b, err));
-  return place_slots(plan, bytes, arena, b, err);
+  TRY(plan_find_parts(plan, symbols, bytes, means, arena, b, err));
+  return place_slots(plan, bytes, means.threads, arena, b, err);
 }

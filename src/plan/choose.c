@@ -1,10 +1,12 @@
-/* choose.c -- how many samples of a batch to take at a time. A pure function of numbers, so that it is tested without a
- * model.
+/* choose.c -- how many samples of a batch to take at a time, and for each thread. Pure functions of numbers, so that
+ * they are tested without a model.
  *
  * Small parts keep what a step leaves to the next one in a cache; large ones read the weights less often and fill the
  * tiles of kernels better. Neighbouring steps may differ: what passes between them then goes through memory. The parts
  * of least cost are found from front to back, for every part the cheapest way to come to it. */
 #include "plan/plan.h"
+
+#include <math.h>
 
 enum { MOST_OPTIONS = 12 }; /* the whole batch, and that halved again and again */
 
@@ -68,4 +70,34 @@ bool plan_choose_parts(base_arena *arena, const plan_load *loads, uint32_t count
   }
   for (uint32_t i = count; i-- > 0; least = came_from[i * MOST_OPTIONS + least]) part[i] = options[least];
   return true;
+}
+
+/* ---- shares ---- */
+
+enum { LARGE_SHARE = 8 /* samples; of more, more shares make up for a thread that is held up */, MOST_ROUNDS = 8 };
+static const double least_bytes = 512 * 1024; /* of a thread that pays for starting and ending apart */
+static const double uneven = 1.1;             /* so much longer than even shares may the longest thread take */
+
+/* Samples of the thread with the most work, over those of even work. */
+static double unevenness(int64_t samples, int64_t share, uint32_t threads) {
+  const double rounds = (double)((calls_for(samples, share) + threads - 1) / threads);
+  return floor(rounds) * (double)share * threads / (double)samples;
+}
+
+/* Threads that work for themselves find in their own caches what their last step has left, but each of them reads all
+ * weights. */
+int64_t plan_choose_share(const plan_load *loads, uint32_t count, int64_t samples, uint32_t threads) {
+  double passed = 0, shared = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    passed += (loads[i].inner + loads[i].outer) * (double)samples;
+    shared += loads[i].shared;
+  }
+  if (threads < 2 || samples < threads || passed < least_bytes * threads) return 0;
+  const int64_t least = 1 + (samples - 1) / threads / LARGE_SHARE;
+  for (int64_t rounds = least; rounds < least + MOST_ROUNDS && rounds * threads <= samples; rounds++) {
+    const int64_t share = (samples - 1) / (rounds * threads) + 1;
+    if (shared * calls_for(samples, share) > passed) return 0;
+    if (unevenness(samples, share, threads) <= uneven) return share;
+  }
+  return 0;
 }

@@ -160,13 +160,24 @@ typedef struct plan_load {
  * each, `samples` for all at once. False: out of memory (scratch from `arena`). */
 bool plan_choose_parts(base_arena *arena, const plan_load *loads, uint32_t count, int64_t samples, double cache,
                        int64_t *part);
+/* How many of `samples` each of `threads` threads had best take for itself, through all steps: shares are even, and
+ * worth it. 0: none; the threads had better work on each step together. */
+int64_t plan_choose_share(const plan_load *loads, uint32_t count, int64_t samples, uint32_t threads);
 
 /* ---- binding ---- */
+
+/* What the memory of a slot holds while steps run in parts. */
+typedef enum plan_extent {
+  PLAN_ONE_PART,
+  PLAN_ONE_SHARE, /* the samples of a share, of which the part's are to be found */
+  PLAN_ALL        /* all samples, likewise */
+} plan_extent;
 
 /* A slot of steps that run in parts: while they do, it is `part` samples. */
 typedef struct plan_slice {
   uint32_t slot;
-  bool whole; /* its memory holds all samples, of which the part's are to be found; else those of one part */
+  uint32_t extent; /* plan_extent */
+  bool own;        /* its memory is each thread's own */
 } plan_slice;
 
 /* Steps [first, end) run on `part` of `samples` samples at a time, the last time on those that are left. */
@@ -177,20 +188,33 @@ typedef struct plan_parts {
   uint32_t slice_count;
 } plan_parts;
 
+/* Runs of parts [first, end), one after the other, which threads go through for themselves: each takes `share` samples
+ * at a time, the last of them what is left, through all of their steps, in memory of its own. */
+typedef struct plan_shares {
+  uint32_t first, end; /* into parts */
+  int64_t samples, share;
+  size_t own_offset, own_bytes; /* of the first thread; the others' follow */
+} plan_shares;
+
 /* A plan with numbers for its sizes: what one combination of input shapes evaluates to. */
 typedef struct plan_binding {
   base_tensor *tensors; /* per slot; data is NULL, or for ARENA slots an offset (see offsets) */
   size_t *offsets;      /* per slot: into the arena, of ARENA slots */
   size_t arena_bytes, arena_lower;
-  BASE_VEC(plan_parts) parts; /* in the order of their steps */
-  uint32_t *parts_of;         /* per step, and one behind the last: into parts, or PLAN_NONE */
+  BASE_VEC(plan_parts) parts;   /* in the order of their steps */
+  uint32_t *parts_of;           /* per step, and one behind the last: into parts, or PLAN_NONE */
+  BASE_VEC(plan_shares) shares; /* in the order of their steps */
 } plan_binding;
 
+/* What sessions count on. */
+typedef struct plan_means {
+  size_t cache;     /* bytes that one keeps from one step to the next, 0 when unknown: then batches run whole */
+  uint32_t threads; /* at least 1 */
+} plan_means;
 /* Evaluates every size for `inputs` (one tensor per input, dtype and rank checked before; only dims are read).
- * `cache`: bytes that a cache keeps from one step to the next, 0 when unknown: then batches run whole. Allocates the
- * binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan, many arenas.
- */
-td_status plan_bind(const plan_exe *plan, const base_value *inputs, size_t cache, base_arena *arena,
+ * Allocates the binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan,
+ * many arenas. */
+td_status plan_bind(const plan_exe *plan, const base_value *inputs, plan_means means, base_arena *arena,
                     plan_binding *binding, td_error *err);
 /* For people: which steps run in parts. */
 void plan_print_parts(const plan_binding *binding, base_text *text);

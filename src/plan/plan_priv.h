@@ -3,8 +3,8 @@
 #define PLAN_PLAN_PRIV_H
 #include "plan/plan.h"
 
-/* Fills binding->parts and parts_of for `cache` bytes of cache. `symbols`: a value per symbol; `bytes`: of each slot
- * that the plan places, else 0. */
-td_status plan_find_parts(const plan_exe *plan, const int64_t *symbols, const size_t *bytes, size_t cache,
+/* Fills binding->parts, parts_of and shares, these without their memory. `symbols`: a value per symbol; `bytes`: of
+ * each slot that the plan places, else 0. */
+td_status plan_find_parts(const plan_exe *plan, const int64_t *symbols, const size_t *bytes, plan_means means,
                           base_arena *arena, plan_binding *binding, td_error *err);
 #endif

@@ -13,14 +13,24 @@ td_status run_prepare_parts(run_bound *bound, td_error *err) {
   return bound->wholes ? TD_OK : base_no_memory(err, "a binding");
 }
 
-/* On all samples: a view needs no more than addresses. */
-static td_status prepare(run_session *s, const plan_parts *p) {
-  for (uint32_t i = p->first; i < p->end; i++) {
+td_status run_prepare_range(run_session *s, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; i++) {
     if (s->steps[i].kind == PLAN_SHOW) TRY(run_call(s, i));
     else TRY(run_check(s, i));
   }
-  for (uint32_t i = 0; i < p->slice_count; i++) s->active->wholes[i] = s->values[p->slices[i].slot].tensor.data;
   return TD_OK;
+}
+
+void run_range_begins(run_session *s, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; s->observed && i < end; i++) {
+    s->spent[i] = 0;
+    if (s->steps[i].kind == PLAN_CALL && s->observer.begin) s->observer.begin(s->observer.user, i);
+  }
+}
+
+void run_range_ends(run_session *s, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; s->observed && s->observer.end && i < end; i++)
+    if (s->steps[i].kind == PLAN_CALL) s->observer.end(s->observer.user, i, s->spent[i]);
 }
 
 static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t samples) {
@@ -28,28 +38,24 @@ static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t sampl
     base_tensor *t = &s->values[p->slices[i].slot].tensor;
     t->dims[0] = samples;
     t->data = s->active->wholes[i];
-    if (p->slices[i].whole && at) t->data = base_at(t, at * t->strides[0]);
+    if (p->slices[i].extent == PLAN_ALL && at) t->data = base_at(t, at * t->strides[0]);
   }
 }
 
 td_status run_parts(run_session *s, const plan_parts *p) {
-  TRY(prepare(s, p));
+  TRY(run_prepare_range(s, p->first, p->end));
+  for (uint32_t i = 0; i < p->slice_count; i++) s->active->wholes[i] = s->values[p->slices[i].slot].tensor.data;
+  run_range_begins(s, p->first, p->end);
   td_status status = TD_OK;
   for (int64_t at = 0, samples; status == TD_OK && at < p->samples; at += samples) {
     samples = p->part < p->samples - at ? p->part : p->samples - at;
     slice(s, p, at, samples);
     for (uint32_t i = p->first; status == TD_OK && i < p->end; i++)
-      if (s->steps[i].kind == PLAN_CALL) status = run_call(s, i);
+      if (s->steps[i].kind == PLAN_CALL) status = run_call_part(s, i);
   }
   slice(s, p, 0, p->samples);
+  if (status == TD_OK) run_range_ends(s, p->first, p->end);
   return status;
-}
-
-uint32_t run_step_calls(const run_session *s, uint32_t step) {
-  const plan_binding *b = s->active ? &s->active->binding : NULL;
-  if (!b || b->parts_of[step] == PLAN_NONE) return 1;
-  const plan_parts *p = &b->parts.at[b->parts_of[step]];
-  return (uint32_t)((p->samples - 1) / p->part + 1);
 }
 
 /* What lies in the cache that all cores share is often somebody else's. */
@@ -77,7 +83,7 @@ void run_print_parts(const plan_exe *plan, const td_allocator *allocator, base_t
   const base_value *inputs = arena ? known_inputs(plan, arena) : NULL;
   plan_binding binding;
   td_error unused;
-  if (inputs && plan_bind(plan, inputs, run_find_cache(), arena, &binding, &unused) == TD_OK)
+  if (inputs && plan_bind(plan, inputs, (plan_means){run_find_cache(), 1}, arena, &binding, &unused) == TD_OK)
     plan_print_parts(&binding, text);
   base_arena_free(arena);
 }

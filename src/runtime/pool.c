@@ -175,6 +175,8 @@ base_call run_pool_call(const run_worker *worker, uint32_t workers, const base_c
   return call;
 }
 
+run_worker *run_pool_worker(run_pool *p, uint32_t index) { return &p->workers[index]; }
+
 uint32_t run_pool_threads(const run_pool *p) { return p->threads; }
 
 size_t run_pool_scratch(const run_pool *p) {

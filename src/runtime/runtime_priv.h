@@ -40,7 +40,8 @@ void run_pool_leave(run_pool *pool);
 td_status run_pool_share(run_pool *pool, uint32_t workers, run_job job, void *user, td_error *err);
 /* `step` as the call of a worker in the job at hand: of its share of the tasks. */
 base_call run_pool_call(const run_worker *worker, uint32_t workers, const base_call *step);
-size_t run_pool_scratch(const run_pool *pool); /* most bytes that the scratch of all workers held */
+run_worker *run_pool_worker(run_pool *pool, uint32_t index); /* below run_pool_threads */
+size_t run_pool_scratch(const run_pool *pool);               /* most bytes that the scratch of all workers held */
 
 /* ---- the session ---- */
 
@@ -62,14 +63,17 @@ enum {
   RUN_SHOWN = 2 /* need not run again */
 };
 
+typedef struct run_shares run_shares; /* shares.c */
+
 /* One seen combination of input shapes. */
 typedef struct run_bound {
   base_arena *arena;
   int64_t *key; /* rank and dims of every input, in order; in the arena */
   plan_binding binding;
-  uint8_t *known;    /* per step: RUN_CHECKED, RUN_SHOWN */
-  uint16_t *threads; /* per step: how many it is worth; 0 before that is known */
-  void **wholes;     /* where the slices of the parts that run now begin as a whole */
+  uint8_t *known;     /* per step: RUN_CHECKED, RUN_SHOWN */
+  uint16_t *threads;  /* per step: how many it is worth; 0 before that is known */
+  void **wholes;      /* where the slices of the parts that run now begin as a whole */
+  run_shares *shares; /* per plan_shares of the binding */
   uint16_t most_threads;
   uint64_t used; /* run number, for eviction */
 } run_bound;
@@ -88,7 +92,7 @@ struct run_session {
   base_value **lists; /* per input: items given by the caller */
   size_t *list_caps;
   int64_t *key; /* scratch for look-up */
-  size_t cache; /* bytes of one that steps may count on, see plan_bind */
+  size_t cache; /* bytes of one that steps may count on, see plan_means */
   run_bound bounds[RUN_BINDINGS];
   uint32_t bound_count;
   run_bound *active;
@@ -100,21 +104,42 @@ struct run_session {
   td_error error;                                       /* of the run in progress */
   td_observer observer;
   bool observed;
+  uint64_t *spent; /* per step that runs in parts now: ns so far */
   uint64_t runs;
   bool ran; /* outputs are valid */
 };
 
 /* Runs steps [first, end). */
 td_status run_steps(run_session *s, uint32_t first, uint32_t end);
-/* Runs step `number`, a CALL or SHOW, on what its operands hold now. */
+/* Runs step `number`, a CALL or SHOW, on what its operands hold now; the observer hears of it. */
 td_status run_call(run_session *s, uint32_t number);
+/* Of a step that comes again for the next part: adds its time to `spent`, if anybody wants to know. */
+td_status run_call_part(run_session *s, uint32_t number);
 /* Compares the planned sizes of step `number` with what its operands say, unless that was done and holds. */
 td_status run_check(run_session *s, uint32_t number);
-size_t run_find_cache(void); /* see plan_bind */
+/* Makes `call` a worker's, with that one's memory and error. */
+void run_give_call(base_call *call, run_worker *worker);
+size_t run_find_cache(void); /* see plan_means */
 /* Room for what run_parts keeps, for all parts of the binding. */
 td_status run_prepare_parts(run_bound *bound, td_error *err);
 /* Runs the steps of `parts`, part by part (parts.c). */
 td_status run_parts(run_session *s, const plan_parts *parts);
+/* Makes sizes and views of steps [first, end) known, for all samples: a view needs no more than addresses. */
+td_status run_prepare_range(run_session *s, uint32_t first, uint32_t end);
+/* The observer, if there is one, hears of steps [first, end): before they run in parts, and after the last part. */
+void run_range_begins(run_session *s, uint32_t first, uint32_t end);
+void run_range_ends(run_session *s, uint32_t first, uint32_t end);
+/* The shares of `parts`, if it is the first of them; NULL: it is in none. */
+const run_shares *run_shares_at(const run_session *s, uint32_t parts);
+td_status run_prepare_shares(run_session *s, run_bound *bound, td_error *err);
+/* Runs all their steps; *end: the step behind them (shares.c). */
+td_status run_all_shares(run_session *s, const run_shares *h, uint32_t *end);
+/* Time of what runs on one thread: that of the thread, where less of it than of the clock has passed. */
+typedef struct run_watch {
+  uint64_t clock_ns, thread_ns;
+} run_watch;
+run_watch run_watch_start(void);
+uint64_t run_watch_ns(const run_watch *watch, bool alone); /* `alone`: no other thread has taken part */
 /* Takes the pool for this run, unless that was tried before. */
 void run_gather_team(run_session *s);
 /* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be

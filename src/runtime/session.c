@@ -75,12 +75,14 @@ static bool allocate(run_session *s) {
   s->values = base_new(s->arena, base_value, (size_t)plan->slots.count + 1);
   s->pointers = base_new(s->arena, base_value *, (size_t)plan->operands.count + 1);
   s->steps = base_new(s->arena, run_step, (size_t)plan->steps.count + 1);
+  s->spent = base_new(s->arena, uint64_t, (size_t)plan->steps.count + 1);
   s->inputs = base_new(s->arena, base_value, inputs);
   s->input_set = base_new(s->arena, bool, inputs);
   s->lists = base_new(s->arena, base_value *, inputs);
   s->list_caps = base_new(s->arena, size_t, inputs);
   s->key = base_new(s->arena, int64_t, key_length(s));
-  return s->values && s->pointers && s->steps && s->inputs && s->input_set && s->lists && s->list_caps && s->key;
+  return s->values && s->pointers && s->steps && s->spent && s->inputs && s->input_set && s->lists && s->list_caps &&
+         s->key;
 }
 
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
@@ -205,15 +207,17 @@ static void write_key(const run_session *s, int64_t *key) {
 }
 
 static td_status new_bound(run_session *s, run_bound *bound, td_error *err) {
+  const plan_means means = {s->cache, s->pool ? run_pool_threads(s->pool) : 1};
   *bound = (run_bound){.arena = base_arena_new(&s->allocator)};
   if (!bound->arena) return base_no_memory(err, "a binding");
   bound->key = base_arena_copy(bound->arena, s->key, key_length(s) * sizeof *s->key);
   bound->known = base_new(bound->arena, uint8_t, (size_t)s->plan->steps.count + 1);
   bound->threads = base_new(bound->arena, uint16_t, (size_t)s->plan->steps.count + 1);
   td_status status = bound->key && bound->known && bound->threads
-                         ? plan_bind(s->plan, s->inputs, s->cache, bound->arena, &bound->binding, err)
+                         ? plan_bind(s->plan, s->inputs, means, bound->arena, &bound->binding, err)
                          : base_no_memory(err, "a binding");
   if (status == TD_OK) status = run_prepare_parts(bound, err);
+  if (status == TD_OK) status = run_prepare_shares(s, bound, err);
   if (status != TD_OK) base_arena_free(bound->arena);
   return status;
 }

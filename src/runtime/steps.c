@@ -55,14 +55,18 @@ static void *keep_nothing(void *memory, size_t bytes) {
   return NULL;
 }
 
+void run_give_call(base_call *call, run_worker *worker) {
+  call->err = &worker->err;
+  call->memory = worker;
+  call->keep = keep_nothing;
+  call->scratch = worker_scratch;
+}
+
 static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
   const run_step *step = user;
   base_call call = run_pool_call(worker, workers, &step->call);
   if (worker->index == 0) return step->run(&call);
-  call.err = &worker->err;
-  call.memory = worker;
-  call.keep = keep_nothing;
-  call.scratch = worker_scratch;
+  run_give_call(&call, worker);
   td_status status = step->run(&call);
   if (worker->scratch.used) run_stack_cut(&worker->scratch, 0);
   return status;
@@ -117,11 +121,36 @@ static td_status call_step(run_session *s, uint32_t number) {
   return TD_OK;
 }
 
+/* The thread's clock takes a system call: it is read outside of what the other one measures. */
+run_watch run_watch_start(void) {
+  const uint64_t thread_ns = sys_thread_clock_ns();
+  return (run_watch){sys_clock_ns(), thread_ns};
+}
+
+uint64_t run_watch_ns(const run_watch *w, bool alone) {
+  const uint64_t ns = sys_clock_ns() - w->clock_ns, own = alone ? sys_thread_clock_ns() - w->thread_ns : ns;
+  return own < ns ? own : ns;
+}
+
+static bool runs_alone(const run_session *s, uint32_t number) {
+  return s->team != RUN_TOGETHER || s->active->threads[number] < 2;
+}
+
 td_status run_call(run_session *s, uint32_t number) {
   if (!s->observed) return call_step(s, number);
   if (s->observer.begin) s->observer.begin(s->observer.user, number);
+  const run_watch watch = run_watch_start();
   TRY(call_step(s, number));
-  if (s->observer.end) s->observer.end(s->observer.user, number);
+  const uint64_t ns = run_watch_ns(&watch, runs_alone(s, number));
+  if (s->observer.end) s->observer.end(s->observer.user, number, ns);
+  return TD_OK;
+}
+
+td_status run_call_part(run_session *s, uint32_t number) {
+  if (!s->observed) return call_step(s, number);
+  const run_watch watch = run_watch_start();
+  TRY(call_step(s, number));
+  s->spent[number] += run_watch_ns(&watch, runs_alone(s, number));
   return TD_OK;
 }
 
@@ -252,8 +281,9 @@ td_status run_steps(run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; i < end;) {
     if (binding->parts_of[i] != PLAN_NONE) {
       const plan_parts *parts = &binding->parts.at[binding->parts_of[i]];
-      TRY(run_parts(s, parts));
-      i = parts->end;
+      const run_shares *shares = run_shares_at(s, binding->parts_of[i]);
+      TRY(shares ? run_all_shares(s, shares, &i) : run_parts(s, parts));
+      if (!shares) i = parts->end;
       continue;
     }
     if (s->steps[i].kind == PLAN_CALL || s->steps[i].kind == PLAN_SHOW) {

@@ -380,8 +380,9 @@ static void begins(void *user, uint32_t step) {
   h->open++;
 }
 
-static void ends(void *user, uint32_t step) {
+static void ends(void *user, uint32_t step, uint64_t ns) {
   heard *h = user;
+  assert_true(ns < 1000000000);
   assert_int_equal(h->open, 1);
   h->ended[step]++;
   h->open--;

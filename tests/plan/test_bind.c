@@ -20,7 +20,7 @@ static void finish(binder *b) {
 /* Two inputs at most, as dims alone: no element is read. */
 static td_status bind(binder *b, const base_tensor *x, const base_tensor *y) {
   base_value inputs[2] = {{.kind = BASE_TENSOR, .tensor = *x}, {.kind = BASE_TENSOR, .tensor = *y}};
-  return plan_bind(b->r.plan, inputs, 0, b->arena, &b->binding, &b->r.err);
+  return plan_bind(b->r.plan, inputs, (plan_means){.threads = 1}, b->arena, &b->binding, &b->r.err);
 }
 
 static base_tensor shape(int32_t rank, int64_t a, int64_t b) {

@@ -82,6 +82,27 @@ static void changes_must_pay(void **state) {
   expect_all(part, STEPS, 1);
 }
 
+/* Shares are even, large as long as they are few, and none where threads had better work together: on a few samples,
+ * small ones, or large weights. */
+static void shares_that_pay(void **state) {
+  (void)state;
+  static const struct {
+    double inner, shared;
+    int64_t samples;
+    uint32_t threads;
+    int64_t share;
+  } rows[] = {{MIB, 1000, 8, 2, 4},   {MIB, 1000, 2, 2, 1},   {MIB, 1000, 8, 1, 0},       {MIB, 1000, 1, 2, 0},
+              {MIB, 1000, 3, 2, 0},   {MIB, 1000, 7, 4, 0},   {MIB, 1000, 8, 4, 2},       {MIB, 1000, 32, 2, 8},
+              {MIB, 1000, 33, 2, 6},  {MIB, 1000, 100, 3, 7}, {MIB / 128, 1000, 8, 2, 0}, {MIB, 16 * MIB, 8, 2, 0},
+              {MIB, 8 * MIB, 8, 2, 4}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    plan_load loads[STEPS];
+    chain(loads, STEPS, rows[i].inner, rows[i].shared);
+    const int64_t share = plan_choose_share(loads, STEPS, rows[i].samples, rows[i].threads);
+    if (share != rows[i].share) fail_msg("row %zu: shares of %d", i, (int)share);
+  }
+}
+
 static void lack_of_memory(void **state) {
   (void)state;
   for (uint64_t fail_at = 2;; fail_at++) {
@@ -99,8 +120,11 @@ static void lack_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(whole_where_parts_gain_nothing), cmocka_unit_test(as_many_as_fit),
-                                     cmocka_unit_test(steps_differ), cmocka_unit_test(changes_must_pay),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(whole_where_parts_gain_nothing),
+                                     cmocka_unit_test(as_many_as_fit),
+                                     cmocka_unit_test(steps_differ),
+                                     cmocka_unit_test(changes_must_pay),
+                                     cmocka_unit_test(shares_that_pay),
                                      cmocka_unit_test(lack_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,7 @@ static void expect_same(rig *r, run_session *a, run_session *b) {
 }
 
 static uint32_t parts_of(const run_session *session) { return session->active->binding.parts.count; }
+static uint32_t shares_of(const run_session *session) { return session->active->binding.shares.count; }
 
 /* One session for all sizes in turn: what one binding leaves behind does not show in the next. */
 static void the_same_bits(void **state) {
@@ -155,6 +156,7 @@ static void the_same_bits(void **state) {
         assert_int_equal(parts_of(whole), 0);
         if (samples[i] < 2) assert_int_equal(parts_of(parted), 0);
         if (samples[i] > 3 && m < GAIN) assert_true(parts_of(parted) > 0);
+        if (samples[i] == 8 && m < GAIN) assert_int_equal(shares_of(parted) > 0, threads == 2);
       }
       run_session_free(whole);
       run_session_free(parted);
@@ -205,32 +207,118 @@ static void foreign_views(void **state) {
   rig_close(&r);
 }
 
+/* Threads that take shares: the memory of each is counted, and while another session has the pool, one takes them all.
+ */
+static void shares_of_threads(void **state) {
+  (void)state;
+  rig r;
+  run_pool *pool;
+  rig_open(&r, places, "native");
+  assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
+  run_session *whole = open_session(&r, NULL, 0), *shared = open_session(&r, pool, CACHE);
+  run_on(&r, whole, 8);
+  for (int taken = 0; taken < 2; taken++) {
+    if (taken) assert_true(run_pool_enter(pool));
+    run_on(&r, shared, 8);
+    expect_same(&r, whole, shared);
+    if (taken) run_pool_leave(pool);
+  }
+  assert_int_equal(run_session_stats(shared).threads, 2);
+  assert_true(shares_of(shared) > 0);
+  for (uint32_t i = 0; i < shares_of(shared); i++) {
+    const plan_shares *s = &shared->active->binding.shares.at[i];
+    assert_true(s->own_bytes > 0 && s->own_offset + 2 * s->own_bytes <= run_session_stats(shared).arena_bytes);
+  }
+  run_session_free(whole);
+  run_session_free(shared);
+  run_pool_free(pool);
+  rig_close(&r);
+}
+
+/* A copy that fails on samples that begin with this. */
+static const float marked = 77;
+static td_status copy_unmarked(const base_call *call) {
+  const base_tensor *x = base_in(call, 0);
+  for (int64_t i = 0; i < x->dims[0]; i++)
+    if (*(const float *)base_at(x, i * x->strides[0]) == marked)
+      return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a marked sample");
+  base_tensor_copy(base_out(call, 0), x);
+  return TD_OK;
+}
+
+/* Whoever comes to the sample, the step is named, and the next run is a good one. */
+static void a_failing_step_is_named(void **state) {
+  (void)state;
+  rig r;
+  run_pool *pool;
+  rig_open(&r, X "%1 = aten::cos(%0)  # \"node /copy\"\n%2 = aten::sin(%1)\n%3 = aten::tanh(%2)\noutput \"y\" %3\n",
+           "native");
+  r.plan->functions.at[r.plan->steps.at[0].function].run = copy_unmarked;
+  assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
+  run_session *session = open_session(&r, pool, CACHE);
+  run_on(&r, session, 8);
+  assert_true(shares_of(session) > 0);
+  float *x = session->inputs[0].tensor.data;
+  for (int64_t i = 0; i < 8; i++) {
+    const float before = x[i * 8192];
+    x[i * 8192] = marked;
+    assert_int_equal(run_session_run(session, &r.err), TD_UNSUPPORTED);
+    assert_string_equal(r.err.text, "a marked sample");
+    assert_string_equal(r.err.name, "node /copy");
+    x[i * 8192] = before;
+    assert_int_equal(run_session_run(session, &r.err), TD_OK);
+  }
+  run_session_free(session);
+  run_pool_free(pool);
+  rig_close(&r);
+}
+
 typedef struct count {
   uint32_t begun, ended;
+  uint64_t ns;
 } count;
 
 static void begins(void *user, uint32_t step) { ((count *)user)[step].begun++; }
-static void ends(void *user, uint32_t step) { ((count *)user)[step].ended++; }
+static void ends(void *user, uint32_t step, uint64_t ns) {
+  ((count *)user)[step].ended++;
+  ((count *)user)[step].ns += ns;
+}
 
-/* An observer hears of every part; sizes are those of the whole batch afterwards. */
-static void observers_hear_every_part(void **state) {
+static uint64_t sum_of_times(const rig *r, const count *counts) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < r->plan->steps.count; i++) sum += counts[i].ns;
+  return sum;
+}
+
+/* An observer hears of a step once in a run, however many parts there are and whoever runs them; the times add up to no
+ * more than what has passed, and sizes are those of the whole batch afterwards. */
+static void observers_hear_once(void **state) {
   (void)state;
-  rig r;
-  count counts[16] = {0};
-  rig_open(&r, chain, "native");
-  run_session *session = open_session(&r, NULL, CACHE);
-  const td_observer observer = {counts, begins, ends};
-  run_observe(session, &observer);
-  run_on(&r, session, 9);
-  assert_true(parts_of(session) > 0);
-  for (uint32_t i = 0; i < r.plan->steps.count; i++) {
-    const plan_step *step = &r.plan->steps.at[i];
-    assert_int_equal(counts[i].begun, 2 * run_step_calls(session, i));
-    assert_int_equal(counts[i].ended, counts[i].begun);
-    assert_int_equal(run_slot(session, r.plan->operands.at[step->out])->tensor.dims[0], 9);
+  for (uint32_t threads = 1; threads <= 2; threads++) {
+    rig r;
+    count counts[16] = {0};
+    run_pool *pool;
+    rig_open(&r, chain, "native");
+    assert_int_equal(run_pool_new(threads, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
+    run_session *session = open_session(&r, pool, CACHE);
+    const td_observer observer = {counts, begins, ends};
+    run_observe(session, &observer);
+    const uint64_t start = sys_clock_ns();
+    run_on(&r, session, 8);
+    assert_in_range(sum_of_times(&r, counts), 1, sys_clock_ns() - start);
+    assert_true(parts_of(session) > 0);
+    assert_int_equal(shares_of(session) > 0, threads == 2);
+    for (uint32_t i = 0; i < r.plan->steps.count; i++) {
+      const plan_step *step = &r.plan->steps.at[i];
+      assert_int_equal(counts[i].begun, 2);
+      assert_int_equal(counts[i].ended, 2);
+      assert_true(counts[i].ns > 0);
+      assert_int_equal(run_slot(session, r.plan->operands.at[step->out])->tensor.dims[0], 8);
+    }
+    run_session_free(session);
+    run_pool_free(pool);
+    rig_close(&r);
   }
-  run_session_free(session);
-  rig_close(&r);
 }
 
 /* Operands that do not fit together are found before any part runs, and named; the session runs on. */
@@ -268,8 +356,9 @@ static void misfits_are_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits), cmocka_unit_test(memory_for_one_part),
-                                     cmocka_unit_test(foreign_views), cmocka_unit_test(observers_hear_every_part),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),     cmocka_unit_test(memory_for_one_part),
+                                     cmocka_unit_test(foreign_views),     cmocka_unit_test(observers_hear_once),
+                                     cmocka_unit_test(shares_of_threads), cmocka_unit_test(a_failing_step_is_named),
                                      cmocka_unit_test(misfits_are_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -312,6 +312,9 @@ static const conv_case forward_cases[] = {
     {2, 3, 17, 5, 1, .in = {5, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
     {2, 1, 33, 48, 1, .in = {9, 8}, .kernel = {1, 1}, STRIDE(2, 2), .parts = SCALE | SHIFT},
     {2, 2, 8, 16, 1, .in = {4, 5}, .kernel = {1, 1}, .padding = {1, 0, 0, 2}, .parts = BIAS},
+    {2, 2, 9, 16, 1, .in = {8, 9}, .kernel = {1, 1}, .parts = BIAS, .act = KERN_ACT_clamp},
+    {2, 1, 24, 80, 1, .in = {13, 16}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
+    {2, 1, 0, 32, 1, .in = {8, 8}, .kernel = {1, 1}, .act = KERN_ACT_silu},
     /* windows */
     {2, 1, 16, 32, 1, .in = {7, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
     {2, 2, 19, 33, 1, .in = {6, 11}, .kernel = {3, 3}, PAD_1, .parts = BIAS | RESIDUAL | SCALE | SHIFT,

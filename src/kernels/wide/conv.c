@@ -8,11 +8,11 @@
  *     output pixel -> | run | run | ... |        runs * span = taps * channels of a group
  *
  * Sums go along the packed weights, whatever the runs are. An image with channels first is brought to channels last
- * line by line, as many lines as a task needs, unless conv_image.c takes it as it is. */
+ * line by line, as many lines as a task needs. conv_pixels.c has another form, for layers of few weights. */
 #include "kernels/conv.h"
 #include "kernels/channels_last_priv.h"
 #include "kernels/conv_groups_priv.h"
-#include "kernels/conv_image_priv.h"
+#include "kernels/conv_pixels_priv.h"
 #include "kernels/dot_tile_priv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
@@ -33,10 +33,6 @@ enum { WEIGHT_BYTES = 256 * 1024 };
 /* Columns behind the last whole panel are sums of products (dot_tile_priv.h) where that is half the work of a panel, a
  * sum of lanes costs as much as so many vectors, and they are taken from the panel for this many pixels. */
 enum { SUM_WORK = 8, LONE_PIXELS = 64 };
-
-/* Elements of a window up to which an image with channels first is taken as it is: then what a tile costs besides its
- * sums counts. AVX2 gains from longer ones, too, as the tiles take fewer loads. */
-enum { IMAGE_DEPTH = V_REGISTERS > 16 ? 32 : INT32_MAX };
 
 /* A number in parts of nearly one size: the first `more` of them have one more than `each`. No division per part. */
 typedef struct cut {
@@ -446,8 +442,7 @@ td_status KERN_NAME(conv)(const base_call *call) {
   desk d;
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(describe(call, &l));
-  if (kern_conv_image_fits(&l.c) && l.c.taps * l.c.group_in <= IMAGE_DEPTH && l.c.group_out % V_LANES == 0)
-    return KERN_NAME(conv_image)(call, &l.c, l.weights);
+  if (KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
   if (!make_desk(call, &l, &d)) return base_no_memory(call->err, "scratch");
   int64_t total = l.maps * l.product_blocks * l.m_blocks * l.n_blocks;
   if (total > INT32_MAX)

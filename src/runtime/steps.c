@@ -27,7 +27,7 @@ static void *no_memory_needed(void *memory, size_t bytes) {
 
 /* What one thread does in a nanosecond, roughly; and the least work of a thread that pays for two hand-overs (0.3 us)
  * and for data that another core has in its caches. */
-static const double flops_per_ns = 50, bytes_per_ns = 10, least_ns_per_thread = 2500;
+static const double flops_per_ns = 50, bytes_per_ns = 10, least_ns_per_thread = 5000;
 
 /* On how many threads is the step worth running? Decided by the step's sizes and the machine; the results are the same
  * on any number. */

@@ -32,6 +32,7 @@ typedef struct cli_profile {
   cli_layer *layers; /* those that were executed, in the order of the plan */
   uint32_t count;
   double ms, flops, limit_ms; /* sums */
+  bool impossible;            /* some layer is faster than a machine of these limits can be */
 } cli_profile;
 
 /* Runs the session (which has run before, so that its sizes are known) until `min_ms` have passed and some runs are

@@ -51,3 +51,12 @@ double cli_limit_ms(const cli_limits *limits, const cli_work *work) {
   double arithmetic = limits->peak > 0 ? work->flops / limits->peak : 0;
   return 1e3 * (memory > arithmetic ? memory : arithmetic);
 }
+
+/* A little above the peak is a clock that was higher than before. Bandwidths depend on what lies where, which is known
+ * roughly: only what is far above them tells of wrong figures. */
+static const double beats_peak = 1.1, beats_limit = 2, least_ms = 0.005;
+
+bool cli_beats_limit(const cli_limits *limits, const cli_work *work, double ms) {
+  return ms >= least_ms &&
+         (work->flops > beats_peak * limits->peak * ms * 1e-3 || cli_limit_ms(limits, work) > beats_limit * ms);
+}

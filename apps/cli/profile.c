@@ -6,6 +6,7 @@
 
 #include "bench.h"
 
+static const char saves_arithmetic[] = "td::winograd_conv";
 enum { LEAST_RUNS = 3 }; /* where there is a time to fill at all */
 
 typedef struct watch {
@@ -45,8 +46,10 @@ static td_status watch_runs(td_session *session, watch *watches, uint32_t count,
   return status;
 }
 
+/* Adds the layer of step `index` to the profile. */
 static td_status describe(const td_session *session, uint32_t index, const watch *w, const cli_limits *limits,
-                          double footprint, cli_layer *layer, td_error *err) {
+                          double footprint, cli_profile *profile, td_error *err) {
+  cli_layer *layer = &profile->layers[profile->count++];
   layer->step.size = sizeof layer->step;
   TRY(td_session_get_step(session, index, &layer->step, err));
   const cli_work work = {.flops = layer->step.flops,
@@ -57,6 +60,11 @@ static td_status describe(const td_session *session, uint32_t index, const watch
   layer->calls = w->calls;
   layer->ms = (double)w->best_ns * 1e-6;
   layer->limit_ms = cli_limit_ms(limits, &work) * w->calls;
+  profile->ms += layer->ms;
+  profile->flops += layer->step.flops * layer->calls;
+  profile->limit_ms += layer->limit_ms;
+  profile->impossible |=
+      strcmp(layer->step.op, saves_arithmetic) != 0 && cli_beats_limit(limits, &work, layer->ms / w->calls);
   return TD_OK;
 }
 
@@ -70,14 +78,8 @@ td_status cli_profile_runs(td_session *session, const td_model *model, const cli
   *profile = (cli_profile){.layers = base_new(arena, cli_layer, (size_t)steps + 1)};
   if (!watches || !profile->layers) return base_no_memory(err, "a profile");
   TRY(watch_runs(session, watches, steps, min_ms, err));
-  for (uint32_t i = 0; i < steps; i++) {
-    if (!watches[i].calls) continue;
-    cli_layer *layer = &profile->layers[profile->count++];
-    TRY(describe(session, i, &watches[i], limits, footprint, layer, err));
-    profile->ms += layer->ms;
-    profile->flops += layer->step.flops * layer->calls;
-    profile->limit_ms += layer->limit_ms;
-  }
+  for (uint32_t i = 0; i < steps; i++)
+    if (watches[i].calls) TRY(describe(session, i, &watches[i], limits, footprint, profile, err));
   return TD_OK;
 }
 

@@ -9,6 +9,9 @@
  * `fresh`, and where there is none, measured now and kept in the user's cache folder. A folder that cannot be written
  * to is no error. */
 td_status cli_roofline_read(uint32_t threads, bool fresh, td_roofline *roofline, td_error *err);
+/* Measures again, unless a second time has changed nothing before: figures taken on a busy machine are too small. Of
+ * each the larger is kept, also in the cache folder. *raised: `roofline` has changed, which is said in a line. */
+td_status cli_roofline_again(uint32_t threads, td_roofline *roofline, bool *raised, td_error *err);
 json_t *cli_roofline_json(const td_roofline *roofline);
 const char *cli_level_name(td_memory_level level); /* "L1", ... */
 
@@ -34,4 +37,6 @@ typedef struct cli_work {
  * keeps what it can hold; of its constants, what it can hold of the whole model, which runs through the caches between
  * two uses of one. */
 double cli_limit_ms(const cli_limits *limits, const cli_work *work);
+/* Is no machine so fast? Work that took `ms`: the limits are wrong. Not for algorithms that save arithmetic. */
+bool cli_beats_limit(const cli_limits *limits, const cli_work *work, double ms);
 #endif

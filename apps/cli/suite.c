@@ -17,7 +17,10 @@ typedef struct suite_state {
   cli_args *args;
   suite_lines lines;
   suite_shares shares; /* of --expect */
+  td_roofline roofline;
   cli_limits limits;
+  bool again;      /* the roofline has been in doubt */
+  int64_t threads; /* 0: all */
   double min_ms;
   json_t *rows; /* of --json, or NULL */
   FILE *record; /* of --record, or NULL */
@@ -28,6 +31,7 @@ typedef struct suite_state {
 typedef struct measured {
   double ms, limit_ms, flops, bytes;
   const char *kernel; /* of the longest step */
+  bool impossible;    /* see cli_profile */
 } measured;
 
 static bool moves_alone(const cli_layer *l) { return !*l->step.op || strcmp(l->step.op, "aten::permute") == 0; }
@@ -76,6 +80,7 @@ static td_status measure_in(const suite_state *s, base_arena *arena, td_session 
     TRY(td_session_run(session, err));
     TRY(cli_profile_runs(session, model, &s->limits, s->min_ms / PLACES, arena, &profile, err));
     measured now = sum_up(&profile);
+    now.impossible = profile.impossible;
     if (place == 0 || now.ms < m->ms) *m = now;
   }
   m->kernel = base_arena_text(s->args->arena, m->kernel);
@@ -126,6 +131,24 @@ static void print_row(const suite_line *line, const measured *m, double expected
   printf("\n");
 }
 
+static void find_limits(suite_state *s) {
+  sys_machine machine;
+  sys_machine_read(&machine);
+  const uint32_t threads = s->threads ? (uint32_t)s->threads : machine.threads;
+  s->limits = cli_limits_of(&s->roofline, cli_value(s->args, "isa"), threads);
+}
+
+/* Once a run, the roofline is measured again if a row is faster than it allows. */
+static td_status measure_within(suite_state *s, const char *layer, measured *m, td_error *err) {
+  bool raised;
+  TRY(measure(s, layer, m, err));
+  if (!m->impossible || s->again) return TD_OK;
+  s->again = true;
+  TRY(cli_roofline_again(0, &s->roofline, &raised, err));
+  find_limits(s);
+  return raised ? measure(s, layer, m, err) : TD_OK;
+}
+
 /* Measures a row, again where it seems to fail: the best try counts. */
 static td_status run_row(suite_state *s, const suite_line *line, td_error *err) {
   const double expected = suite_find_share(&s->shares, line);
@@ -133,7 +156,7 @@ static td_status run_row(suite_state *s, const suite_line *line, td_error *err) 
   bool failed = true;
   for (int i = 0; failed && i < (expected > 0 ? TRIES : 1); i++) {
     measured m = {.kernel = ""};
-    TRY(base_error_name(err, measure(s, line->layer, &m, err), "%s", line->name));
+    TRY(base_error_name(err, measure_within(s, line->layer, &m, err), "%s", line->name));
     if (i == 0 || m.ms < best.ms) best = m;
     failed = share_of(&best) < fails_below * expected;
   }
@@ -182,18 +205,14 @@ static td_status finish(suite_state *s, td_error *err) {
 static td_status prepare(suite_state *s, td_error *err) {
   const char *expect = cli_value(s->args, "expect"), *record = cli_value(s->args, "record");
   double min_s = 0.05;
-  int64_t threads = 0;
-  td_roofline roofline;
-  sys_machine machine;
   s->args->subject = cli_value(s->args, "suite");
   TRY(cli_real(s->args, "min-time", 0, 1e6, &min_s, err));
-  TRY(cli_int(s->args, "threads", 1, 4096, &threads, err));
+  TRY(cli_int(s->args, "threads", 1, 4096, &s->threads, err));
   s->min_ms = min_s * 1e3;
   TRY(suite_read(s->args->arena, s->args->subject, cli_value(s->args, "shapes"), &s->lines, err));
   if (expect) TRY(suite_read_shares(s->args->arena, expect, &s->shares, err));
-  TRY(cli_roofline_read(0, false, &roofline, err));
-  sys_machine_read(&machine);
-  s->limits = cli_limits_of(&roofline, cli_value(s->args, "isa"), threads ? (uint32_t)threads : machine.threads);
+  TRY(cli_roofline_read(0, false, &s->roofline, err));
+  find_limits(s);
   if (cli_flag(s->args, "json")) s->rows = json_array();
   s->record = record ? fopen(record, "w") : NULL;
   if (s->record) fprintf(s->record, "# SUITE NAME SHARE of the limit by roofline, for rows that take at least 1 us\n");

@@ -68,6 +68,47 @@ static void suites_measure_layers(void **state) {
   assert_holds(built_in.out, " bert_base.attention ");
 }
 
+static const char again[] = "measured again";
+
+/* As if taken on a machine so busy that layers seem faster than it can be. */
+static void impossible_layers_start_again(void **state) {
+  fixture *f = *state;
+  static const char bench[] = "bench --suite all --shapes one.txt --threads 1 --min-time 0.001 --json";
+  static const char busy[] =
+      "sed -i 's/\"gflops\": .*/\"gflops\": 0.001/; s/\"settled\".*/\"settled\": false/' "
+      "treadle/roofline-*.json";
+  save_text("one.txt", "large linear 64x256 out=256\n");
+  for (int round = 0; round < 2; round++) {
+    run(f, "roofline --cached");
+    assert_int_equal(system(busy), 0);
+    outcome got =
+        run(f, round ? "bench 'builtin:layer:linear 64x256 out=256' --threads 1 --min-time 0.01 --json" : bench);
+    assert_int_equal(got.status, 0);
+    assert_holds(got.err, again);
+    got = run(f, bench);
+    json_t *root = parse(got.out);
+    assert_true(number(json_object_get(root, "rows"), 0, "percent_of_limit") < 150);
+    json_decref(root);
+  }
+}
+
+/* More threads that reach less than one: once more, and for good. */
+static void more_threads_do_not_lose(void **state) {
+  fixture *f = *state;
+  static const char busy[] =
+      "sed -i '/\"threads\": 1,/!{/\"threads\"/{n;s/\"gflops\": .*/\"gflops\": 0.001/}}' "
+      "treadle/roofline-*.json";
+  run(f, "roofline");
+  if (system("grep -q '\"threads\": 2' treadle/roofline-*.json") != 0) skip();
+  assert_int_equal(system(busy), 0);
+  outcome got = run(f, "roofline --cached --json");
+  assert_holds(got.err, again);
+  json_t *root = parse(got.out);
+  const json_t *peaks = json_object_get(root, "peaks");
+  for (size_t i = 0; i < json_array_size(peaks); i++) assert_true(number(peaks, i, "gflops") > 0.01);
+  json_decref(root);
+}
+
 static void a_row_below_its_share_fails(void **state) {
   fixture *f = *state;
   save_text("two.txt", two_layers);
@@ -128,6 +169,8 @@ int main(void) {
       cmocka_unit_test(the_figures_are_possible),
       cmocka_unit_test(a_damaged_file_is_replaced),
       cmocka_unit_test(suites_measure_layers),
+      cmocka_unit_test(impossible_layers_start_again),
+      cmocka_unit_test(more_threads_do_not_lose),
       cmocka_unit_test(a_row_below_its_share_fails),
       cmocka_unit_test(shares_are_recorded),
       cmocka_unit_test(lines_that_are_no_layer_are_refused),

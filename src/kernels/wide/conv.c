@@ -104,12 +104,22 @@ static int64_t lone_columns(const layer *l) {
   return c->groups == 1 && c->out_size >= LONE_PIXELS && 2 * lone * work <= c->taps * c->group_in ? lone : 0;
 }
 
+/* Strips of two panels, or of three where that leaves none over: they take fewer loads per multiply-add, which narrow
+ * registers run short of as long as weights come from near. */
+static int64_t strips_of(const layer *l) {
+  const kern_conv *c = &l->c;
+  double weight_bytes = (double)(c->taps * c->group_in) * (double)(l->panels * V_LANES) * sizeof(float);
+  if (V_REGISTERS <= 16 && l->panels % GEMM_MAX_PANELS == 0 && weight_bytes <= WEIGHT_BYTES)
+    return l->panels / GEMM_MAX_PANELS;
+  return base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS);
+}
+
 static void set_panels(layer *l) {
   const kern_conv *c = &l->c;
   l->shared = kern_conv_shared(false, c->groups, c->group_out, c->group_in, V_LANES);
   l->lone = lone_columns(l);
   l->panels = l->shared > 1 ? c->groups / l->shared : (c->group_out - l->lone + V_LANES - 1) / V_LANES;
-  l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
+  l->strips = base_max_i64(strips_of(l), 1);
   l->in_strips = cut_into(l->strips, l->panels);
   int64_t widest = base_max_i64((l->panels + l->strips - 1) / l->strips, 1);
   l->tile_rows = l->shared > 1 ? CONV_GROUPS_ROWS : base_min_i64(gemm_max_rows(widest), MOST_ROWS);

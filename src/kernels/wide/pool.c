@@ -6,8 +6,9 @@
 #include "base/size.h"
 #include "kernels/pool.h"
 
-enum { BLOCK = 4 }; /* vectors of channels at a time */
-enum { FEW_ROWS = 16, FEW_CHANNELS = BLOCK * V_LANES, MOST_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
+enum { BLOCK = 4, MOST = 8 }; /* vectors of channels at a time */
+enum { MANY_CHANNELS = 256 }; /* pixels so wide are no stream: the more lines of each at a time, the better */
+enum { FEW_ROWS = 16, FEW_CHANNELS = MOST * V_LANES, MOST_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
 
 /* One spatial dim: element k of output o's window is input element o * stride - begin + k * dilation. */
 typedef struct axis {
@@ -103,16 +104,29 @@ V_INLINE void reduce(int vectors, int64_t lanes, const pool *p, const window *w,
 
 V_INLINE void pool_block(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, float divisor,
                          float *to) {
-  vf acc[BLOCK], divide = v_set(divisor);
+  vf acc[MOST], divide = v_set(divisor), inverse = v_set(1 / divisor);
+  uint32_t bits;
+  memcpy(&bits, &divisor, sizeof bits);
+  const bool exact = (bits & 0x007fffff) == 0; /* a power of 2: the product is the quotient */
   V_UNROLL
   for (int u = 0; u < vectors; u++) acc[u] = mean ? v_zero() : v_set(-INFINITY);
   reduce(vectors, lanes, p, w, mean, acc);
   V_UNROLL
   for (int u = 0; u < vectors; u++) {
-    vf value = mean ? v_div(acc[u], divide) : acc[u];
+    vf value = !mean ? acc[u] : exact ? v_mul(acc[u], inverse) : v_div(acc[u], divide);
     if (lanes == V_LANES) v_store(to + u * V_LANES, value);
     else v_store_n(to + u * V_LANES, value, lanes);
   }
+}
+
+/* So many vectors at a time of channels [c, last), as long as there are as many: the first that is left. */
+V_INLINE int64_t pool_blocks(int vectors, const pool *p, window *w, bool mean, float divisor, int64_t c, int64_t last,
+                             float *to) {
+  for (const float *image = w->at - c; c + vectors * V_LANES <= last; c += vectors * V_LANES) {
+    pool_block(vectors, V_LANES, p, w, mean, divisor, to + c);
+    w->at = image + c + vectors * V_LANES;
+  }
+  return c;
 }
 
 /* Channels [first, last) of one output pixel. */
@@ -122,19 +136,11 @@ V_INLINE void pool_pixel(const pool *p, window *w, bool mean, int64_t first, int
   for (int i = 0; i < KERN_POOL_AXES; i++) count *= (double)(p->count_padding ? s[i].reach : s[i].last - s[i].first);
   const float *image = w->at;
   int64_t c = first;
-  for (; c + BLOCK * V_LANES <= last; c += BLOCK * V_LANES) {
-    w->at = image + c;
-    pool_block(BLOCK, V_LANES, p, w, mean, (float)count, to + c);
-  }
-  for (; c + 2 * V_LANES <= last; c += 2 * V_LANES) {
-    w->at = image + c;
-    pool_block(2, V_LANES, p, w, mean, (float)count, to + c);
-  }
-  for (; c + V_LANES <= last; c += V_LANES) {
-    w->at = image + c;
-    pool_block(1, V_LANES, p, w, mean, (float)count, to + c);
-  }
-  w->at = image + c;
+  w->at += c;
+  if (mean && p->channels >= MANY_CHANNELS) c = pool_blocks(MOST, p, w, mean, (float)count, c, last, to);
+  c = pool_blocks(BLOCK, p, w, mean, (float)count, c, last, to);
+  c = pool_blocks(2, p, w, mean, (float)count, c, last, to);
+  c = pool_blocks(1, p, w, mean, (float)count, c, last, to);
   if (c < last) pool_block(1, last - c, p, w, mean, (float)count, to + c);
   w->at = image;
 }

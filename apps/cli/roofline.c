@@ -72,7 +72,8 @@ const cli_command cli_roofline = {
         "on\n"
         "one thread and on more, in about two seconds. The figures are limits: run it when nothing else runs. They "
         "are\n"
-        "kept in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle), where `treadle bench` finds them, and\n"
+        "kept in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle), where `treadle bench` finds them, "
+        "and\n"
         "measures again what it finds to be too small. A copied byte counts twice, read and written.",
     .examples =
         "treadle roofline\n"

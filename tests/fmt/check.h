@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/lack.h"
 #include "fmt/fmt.h"
 
 /* Reads `size` bytes with the reader under test; the result only has to be an error with text, or fine. */
@@ -51,18 +52,21 @@ static inline void read_damaged(read_fn read, const void *bytes, size_t size) {
   free(copy);
 }
 
-/* Makes each allocation fail in turn: an error each time, nothing leaked. */
+typedef struct read_bytes {
+  read_fn read;
+  const void *bytes;
+  size_t size;
+} read_bytes;
+
+static inline td_status read_within(const td_allocator *allocator, void *user) {
+  const read_bytes *r = user;
+  td_error err;
+  return r->read(allocator, r->bytes, r->size, &err);
+}
+
+/* Makes each allocation fail in turn. */
 static inline void read_without_memory(read_fn read, const void *bytes, size_t size) {
-  for (uint64_t n = 1; n < 1000; n++) {
-    base_counting counting = {.inner = &base_libc_allocator, .fail_at = n};
-    td_allocator allocator = base_counting_allocator(&counting);
-    td_error err;
-    td_status status = read(&allocator, bytes, size, &err);
-    assert_int_equal(counting.live, 0);
-    if (status == TD_OK) return;
-    assert_int_equal(status, TD_NO_RESOURCE);
-  }
-  fail_msg("more than 1000 allocations for a small file");
+  fail_each_allocation(read_within, &(read_bytes){read, bytes, size}, false);
 }
 
 static inline base_text new_text(void) { return (base_text){.allocator = &base_libc_allocator}; }

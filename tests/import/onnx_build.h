@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/lack.h"
 #include "fmt/tensor_proto.h"
 #include "import/import.h"
 #include "ops/ops.h"
@@ -187,5 +188,23 @@ static inline void expect_error(base_text *model, td_status status, const char *
   if (!strstr(err.name, name) || !strstr(err.text, text)) fail_msg("\"%s\": \"%s\"", err.name, err.text);
   base_text_free(model);
   base_arena_free(arena);
+}
+
+static inline td_status import_within(const td_allocator *allocator, void *user) {
+  const base_text *model = user;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  const import_source source = {.bytes = model->at, .size = model->length, .file = "net.onnx", .format = "onnx"};
+  ir_graph *graph = NULL;
+  td_error err = {0};
+  const td_status status = import_model(&source, ops_set(arena), allocator, &graph, &err);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return status;
+}
+
+/* The model (consumed) is imported while each allocation fails in turn. */
+static inline void import_without_memory(base_text *model) {
+  assert_true(fail_each_allocation(import_within, model, false) > 0);
+  base_text_free(model);
 }
 #endif

@@ -176,27 +176,12 @@ static void no_memory(void **state) {
   (void)state;
   static const char *const cases[] = {"function_True", "if_nested_True",  "loop_if",
                                       "loop_sequence", "scan8_lengths_1", "scan9_2"};
-  base_arena *arena = base_arena_new(&base_libc_allocator);
-  const ir_opset *ops = ops_set(arena);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char path[128];
     snprintf(path, sizeof path, "tests/models/control/%s/model.onnx", cases[i]);
     base_text m = read_whole(path);
-    import_source source = {.bytes = m.at, .size = m.length};
-    td_status status = TD_NO_RESOURCE;
-    for (uint64_t n = 1; status != TD_OK; n++) {
-      base_counting counting = {.inner = &base_libc_allocator, .fail_at = n};
-      td_allocator allocator = base_counting_allocator(&counting);
-      ir_graph *graph = NULL;
-      td_error err = {0};
-      status = import_model(&source, ops, &allocator, &graph, &err);
-      if (status != TD_OK && status != TD_NO_RESOURCE) fail_msg("%s: %s: %s", path, err.name, err.text);
-      ir_graph_free(graph);
-      assert_int_equal(counting.live, 0);
-    }
-    base_text_free(&m);
+    import_without_memory(&m);
   }
-  base_arena_free(arena);
 }
 
 int main(void) {

@@ -281,26 +281,10 @@ static void damage(void **state) {
   base_text_free(&m);
 }
 
-/* Each allocation fails in turn. */
 static void no_memory(void **state) {
   (void)state;
   base_text m = rich_model();
-  base_arena *arena = base_arena_new(&base_libc_allocator);
-  const ir_opset *ops = ops_set(arena);
-  import_source source = {.bytes = m.at, .size = m.length, .file = "net.onnx", .format = "onnx"};
-  td_status status = TD_NO_RESOURCE;
-  for (uint64_t n = 1; status != TD_OK; n++) {
-    base_counting counting = {.inner = &base_libc_allocator, .fail_at = n};
-    td_allocator allocator = base_counting_allocator(&counting);
-    ir_graph *graph = NULL;
-    td_error err = {0};
-    status = import_model(&source, ops, &allocator, &graph, &err);
-    assert_true(status == TD_OK || status == TD_NO_RESOURCE);
-    ir_graph_free(graph);
-    assert_int_equal(counting.live, 0);
-  }
-  base_arena_free(arena);
-  base_text_free(&m);
+  import_without_memory(&m);
 }
 
 int main(void) {

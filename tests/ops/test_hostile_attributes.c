@@ -9,24 +9,13 @@
 
 #include <cmocka.h>
 
+#include "base/limited.h"
 #include "ops/ops.h"
 
 enum { MOST = 8, MOST_INTS = 6, MEMORY_MAX = 8 << 20 };
 
 static base_arena *set_arena;
 static const ir_opset *set;
-
-static void *limited_alloc(void *user, size_t bytes, size_t align) {
-  base_counting *counting = user;
-  if (bytes > MEMORY_MAX || counting->live_bytes + bytes > MEMORY_MAX) return NULL;
-  td_allocator inner = base_counting_allocator(counting);
-  return inner.alloc(inner.user, bytes, align);
-}
-
-static void limited_free(void *user, void *memory, size_t bytes) {
-  td_allocator inner = base_counting_allocator(user);
-  inner.free(inner.user, memory, bytes);
-}
 
 /* ---- written down ---- */
 
@@ -185,8 +174,8 @@ static void vary_attr(const ir_attr *attr, base_arg *arg, int64_t *room, uint32_
 
 /* The case with one attribute changed, or one element of one integer operand, or both. */
 static void survive(const ir_op *op, uint32_t seed) {
-  base_counting counting = {.inner = &base_libc_allocator};
-  const td_allocator allocator = {&counting, limited_alloc, limited_free};
+  limited memory = {.counting = {.inner = &base_libc_allocator}, .most = MEMORY_MAX};
+  const td_allocator allocator = limited_allocator(&memory);
   ir_case c = {.arena = base_arena_new(&allocator)};
   base_value in[MOST], out[MOST] = {{0}};
   const base_value *at[MOST];
@@ -216,7 +205,7 @@ static void survive(const ir_op *op, uint32_t seed) {
     if (status != TD_OK && !err.text[0]) fail_msg("%s fails and says nothing", op->name);
   }
   base_arena_free(c.arena);
-  assert_int_equal(counting.live, 0);
+  assert_int_equal(memory.counting.live, 0);
 }
 
 static void any_attributes_are_survived(void **state) {

@@ -1,5 +1,6 @@
 /* test_pool.c -- pools of threads: shared steps under many runs, errors, sleep, two sessions and one pool. */
 /* ctest: threads */
+#include "base/lack.h"
 #include "runtime/harness.h"
 #include "runtime/runtime_priv.h"
 
@@ -116,18 +117,17 @@ static void a_pool_ends_at_any_time(void **state) {
   run_pool_free(NULL);
 }
 
+static td_status pool_within(const td_allocator *allocator, void *user) {
+  (void)user;
+  run_pool *pool = NULL;
+  const td_status status = run_pool_new(2, 0, allocator, &pool, NULL);
+  run_pool_free(pool);
+  return status;
+}
+
 static void lack_of_memory(void **state) {
   (void)state;
-  for (uint64_t fail_at = 1;; fail_at++) {
-    base_counting counting = {.inner = &base_libc_allocator, .fail_at = fail_at};
-    td_allocator allocator = base_counting_allocator(&counting);
-    run_pool *pool = NULL;
-    td_status status = run_pool_new(2, 0, &allocator, &pool, NULL);
-    run_pool_free(pool);
-    assert_int_equal(counting.live, 0);
-    if (status == TD_OK) break;
-    assert_int_equal(status, TD_NO_RESOURCE);
-  }
+  assert_true(fail_each_allocation(pool_within, NULL, false) >= 3);
 }
 
 /* ---- sessions ---- */

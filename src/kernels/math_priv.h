@@ -121,19 +121,28 @@ V_INLINE vf v_tanh(vf x) {
   return v_copysign(v_select(v_lt(a, v_set(0.55f)), near, far), x);
 }
 
-/* 1 + exp(-x) for |x| <= 87, 3e-7 relative, for gates that need no more. -x = (n + i/8) ln 2 - s with |s| <= ln(2) /
- * 16: 2^(i/8) comes from a table (Tang 1989), and three terms do for exp(-s). Adding `eighths`, whose last bit is an
- * eighth, rounds to n + i/8 and leaves 8 n + i in the low bits. */
-V_INLINE vf v_one_plus_exp_neg(vf x) {
+/* exp(-x) = *power times the result for |x| <= 87, 3e-7 relative, where no more is needed. -x = (n + i/8) ln 2 - s with
+ * |s| <= ln(2) / 16: 2^(i/8) comes from a table (Tang 1989), and three terms do for exp(-s). Adding `eighths`, whose
+ * last bit is an eighth, rounds to n + i/8 and leaves 8 n + i in the low bits. */
+V_INLINE vf v_exp_neg_parts(vf x, vf *power) {
   /* The bits of 2^(i/8), less the i that stands in the place of its exponent when 8 n + i is shifted to it. */
   static const int32_t powers[8] = {0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
                                     0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
   const vf eighths = v_set(0x1.8p20f);
   vf t = v_fma(x, v_set(-LOG2_E), eighths), n = v_sub(t, eighths);
   vf s = V_FUSED ? v_fma(n, v_set(LN2), x) : v_fma(n, v_set(LN2_LOW), v_fma(n, v_set(LN2_HIGH), x));
-  vf power = v_as_float(vi_add(v_lookup(powers, v_as_int(t)), vi_shl(v_as_int(t), 20)));
+  *power = v_as_float(vi_add(v_lookup(powers, v_as_int(t)), vi_shl(v_as_int(t), 20)));
   vf p = v_fma(v_set(-0.16667569946f), s, v_set(0.50006474855f));
-  p = v_fma(v_fma(p, s, v_set(-1)), s, v_set(1));
+  return v_fma(v_fma(p, s, v_set(-1)), s, v_set(1));
+}
+/* exp(-x) for x >= -87; 0 from 87 on. */
+V_INLINE vf v_exp_neg(vf x) {
+  const vf most = v_set(87);
+  vf power, p = v_exp_neg_parts(v_min(most, x), &power);
+  return v_select(v_le(most, x), v_zero(), v_mul(power, p));
+}
+V_INLINE vf v_one_plus_exp_neg(vf x) {
+  vf power, p = v_exp_neg_parts(x, &power);
   return v_fma(power, p, v_set(1));
 }
 /* x sigmoid(x): 4 ULP, below -20 up to 7; below -87 some -1e-36 in place of less. */

@@ -214,9 +214,9 @@ static void soften(const work *w, const float *mask, int64_t count, int64_t at) 
     most = v_max(most, score);
   }
   vf base = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
-  vf keep = v_exp_flush(v_sub(before, base)), sum = v_mul(v_load(w->sum + at), keep);
+  vf keep = v_exp_neg(v_sub(base, before)), sum = v_mul(v_load(w->sum + at), keep);
   for (int64_t j = 0; j < count; j++) {
-    vf power = v_exp_flush(v_sub(v_load(scores + j * PITCH), base));
+    vf power = v_exp_neg(v_sub(base, v_load(scores + j * PITCH)));
     v_store(scores + j * PITCH, power);
     sum = v_add(sum, power);
   }

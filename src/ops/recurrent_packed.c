@@ -234,6 +234,8 @@ static const struct packed_case {
     {1, 1, 31, 64, 1, true, true, false, false, false},   {9, 13, 1, 8, 2, false, true, false, true, true},
     {0, 2, 5, 9, 1, true, true, false, false, false},     {3, 0, 5, 9, 2, true, true, false, false, true},
     {70, 1, 2, 200, 1, true, false, false, false, false}, {3, 5, 0, 24, 2, true, true, false, true, true},
+    {16, 1, 20, 40, 2, true, true, false, false, true},   {41, 1, 5, 17, 1, true, true, true, true, false},
+    {27, 7, 1, 33, 1, false, true, false, false, true},
 };
 static const int64_t packed_panels[] = {1, 8, 16, 5};
 

@@ -1,0 +1,64 @@
+/* recurrent_priv.h -- what layers over time (wide/recurrent.c) and their steps (wide/recurrent_steps.c) share.
+ *
+ * A block is one direction of some sequences. The inputs' part of all its gates is a product over a chunk of steps at
+ * once, kept as `sums`; then each step multiplies the states with the panels of r, the sums of a panel's units stay in
+ * registers, and the cell is computed on them there. Every sum is bias, then the inputs, then the states, each in
+ * order, whatever the chunks and blocks.
+ *
+ * r of one sequence is used once a step, and comes from the second-level cache: that binds. So its inputs' part is cut
+ * into pieces that are computed beside r, where multipliers have time: while a chunk of RECURRENT_CHUNK steps
+ * runs, the sums of the next are made. */
+#ifndef KERNELS_RECURRENT_PRIV_H
+#define KERNELS_RECURRENT_PRIV_H
+#include "base/call.h"
+#include "kernels/recurrent.h"
+#include "kernels/simd_priv.h"
+
+/* Sequences of a block, at most; times the four gates of an LSTM they fill the registers. */
+enum { RECURRENT_ROWS = V_REGISTERS == 32 ? 6 : 3 };
+/* Steps of a chunk of one sequence. Sums of two chunks are kept; inputs are turned for V_LANES steps at once. */
+enum { RECURRENT_CHUNK = 8, RECURRENT_RING = 2 * RECURRENT_CHUNK };
+
+typedef struct recurrent_layer {
+  const base_call *call;
+  const base_tensor *x, *h0, *c0; /* h0, c0: NULL: zeros */
+  float *y, *last, *last_memory;  /* NULL: not wanted */
+  int64_t time, batch, input, hidden, padded, dirs, gates, chunk;
+  bool reverse, batch_first, linear_before_reset;
+  bool weave; /* one sequence has steps enough for pieces */
+} recurrent_layer;
+
+/* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */
+typedef struct recurrent_block {
+  const recurrent_layer *l;
+  const float *w, *r, *bias; /* of its direction; bias may be NULL */
+  int64_t direction, first, count;
+  bool backward;
+  float *sums;         /* [steps of a chunk, count, panels, gates, V_LANES] */
+  float *state, *next; /* [RECURRENT_ROWS, padded] */
+  float *memory;       /* the same: c of an LSTM, z of a GRU */
+  float *kept;         /* the same: the reset state of a GRU */
+  float *turned;       /* [input, V_LANES]: x of as many steps */
+} recurrent_block;
+
+/* The place of x at `step` of row `row`; rows past the block's are of the steps behind. */
+V_INLINE const float *recurrent_input(const recurrent_block *k, int64_t row, int64_t step) {
+  const recurrent_layer *l = k->l;
+  int64_t t = step + row / k->count, b = k->first + row % k->count;
+  if (k->backward) t = l->time - 1 - t;
+  return (const float *)l->x->data + t * l->x->strides[l->batch_first] + b * l->x->strides[!l->batch_first];
+}
+
+typedef struct recurrent_cell {
+  int64_t gates;
+  /* The sums of inputs of `steps` steps from `step` on. */
+  void (*inputs)(const recurrent_block *k, int64_t step, int64_t steps);
+  /* One step, at time t, whose sums are the `slot`th: of one sequence, of RECURRENT_ROWS. The state goes to k->next. */
+  void (*step[2])(const recurrent_block *k, int64_t slot, int64_t t);
+  /* Weaving: the sums of the first RECURRENT_CHUNK steps; then each step in turn, with pieces of sums beside it.
+   */
+  void (*begin)(const recurrent_block *k);
+  void (*woven)(const recurrent_block *k, int64_t step, int64_t t);
+} recurrent_cell;
+extern const recurrent_cell KERN_NAME(lstm_cell), KERN_NAME(gru_cell);
+#endif

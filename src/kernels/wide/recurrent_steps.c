@@ -1,0 +1,351 @@
+/* recurrent_steps.c -- the sums of inputs, the pieces of them woven into walks over r, and the cells
+ * (recurrent_priv.h). */
+#include "kernels/math_priv.h"
+#include "kernels/recurrent_priv.h"
+
+typedef recurrent_layer layer;
+typedef recurrent_block block;
+/* One sequence alone walks PANELS panels at once: the sums of one are too few to hide the latency of a
+ * multiplication. */
+enum { ROWS = RECURRENT_ROWS, CHUNK = RECURRENT_CHUNK, PANELS = 2, GATES_MAX = 4 };
+/* The sums of a piece and of a panel need 12 registers, and a second panel's instead is worth more. */
+enum { WEAVE = V_REGISTERS == 32 };
+enum { SUMS_MAX = ROWS > PANELS ? ROWS *GATES_MAX : PANELS *GATES_MAX };
+
+/* Side by side in registers: `panels` panels, `pitch` floats apart, `width` vectors in a row of each, of which the
+ * first `gates` are read. */
+typedef struct columns {
+  int panels, gates, width;
+  int64_t pitch;
+} columns;
+
+/* acc[row][panel][gate] += sum over k of a[row][k] b[panel][k][gate]. */
+V_INLINE void multiply(int rows, columns c, const float *const *a, const float *b, int64_t k, vf *acc) {
+  const int each = c.panels * c.gates;
+  for (int64_t i = 0; i < k; i++, b += c.width * V_LANES) {
+    vf column[PANELS * GATES_MAX];
+    V_UNROLL
+    for (int j = 0; j < each; j++) column[j] = v_load(b + j / c.gates * c.pitch + j % c.gates * V_LANES);
+    V_UNROLL
+    for (int row = 0; row < rows; row++) {
+      vf value = v_set(a[row][i]);
+      V_UNROLL
+      for (int j = 0; j < each; j++) acc[row * each + j] = v_fma(value, column[j], acc[row * each + j]);
+    }
+  }
+}
+
+/* ---- inputs ---- */
+
+/* The inputs' part of one panel for `count` rows from row `first` of the chunk on. */
+V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int64_t step, int64_t first,
+                         int64_t count) {
+  const layer *l = k->l;
+  const float *a[ROWS], *bias = k->bias ? k->bias + panel * KERN_RECURRENT_BIASES * V_LANES : NULL;
+  vf acc[ROWS * GATES_MAX];
+  V_UNROLL
+  for (int row = 0; row < rows; row++) {
+    a[row] = recurrent_input(k, base_min_i64(first + row, first + count - 1), step);
+    V_UNROLL
+    for (int g = 0; g < gates; g++) acc[row * gates + g] = bias ? v_load(bias + g * V_LANES) : v_zero();
+  }
+  multiply(rows, (columns){1, gates, gates, 0}, a, k->w + panel * l->input * gates * V_LANES, l->input, acc);
+  float *to = k->sums + first * l->padded * gates + panel * gates * V_LANES;
+  V_UNROLL
+  for (int row = 0; row < rows; row++) {
+    if (row >= count) break;
+    V_UNROLL
+    for (int g = 0; g < gates; g++) v_store(to + row * l->padded * gates + g * V_LANES, acc[row * gates + g]);
+  }
+}
+
+V_INLINE void multiply_inputs(int gates, const block *k, int64_t step, int64_t steps) {
+  int64_t rows = steps * k->count, panels = k->l->padded / V_LANES;
+  for (int64_t panel = 0; panel < panels; panel++) {
+    for (int64_t first = 0; first < rows; first += ROWS) {
+      int64_t count = base_min_i64(ROWS, rows - first);
+      if (count == 1) input_tile(1, gates, k, panel, step, first, 1);
+      else input_tile(ROWS, gates, k, panel, step, first, count);
+    }
+  }
+}
+
+/* ---- pieces ---- */
+
+/* The same piece of every panel: one gate of some rows of w, for CHUNK steps. Pointers are of panel 0. */
+typedef struct piece {
+  const float *x, *w; /* x: turned */
+  int64_t count;      /* rows of w */
+  int64_t w_panel;    /* floats from panel to panel */
+  const float *from;  /* the sums that it adds to, from_step floats from step to step */
+  int64_t from_step, from_panel;
+  float *to;
+  int64_t to_step, to_panel;
+} piece;
+
+/* The rows of w are cut in parts, so that there is a piece for each of CHUNK steps, if not for the last. */
+V_INLINE int piece_parts(int gates) { return CHUNK / gates; }
+
+/* Piece `number` for the steps from `step` on. */
+V_INLINE piece piece_of(int gates, const block *k, int64_t step, int64_t number) {
+  static const float zeros[V_LANES];
+  const layer *l = k->l;
+  int64_t gate = number / piece_parts(gates), part = number % piece_parts(gates), pitch = l->padded * gates;
+  int64_t row = l->input * part / piece_parts(gates);
+  piece p = {.x = k->turned + row * V_LANES + step % V_LANES,
+             .w = k->w + (row * gates + gate) * V_LANES,
+             .count = l->input * (part + 1) / piece_parts(gates) - row,
+             .w_panel = l->input * gates * V_LANES,
+             .from = zeros,
+             .to = k->sums + step % RECURRENT_RING * pitch + gate * V_LANES,
+             .to_step = pitch,
+             .to_panel = gates * V_LANES};
+  if (part > 0) p.from = p.to, p.from_step = p.to_step, p.from_panel = p.to_panel;
+  else if (k->bias) p.from = k->bias + gate * V_LANES, p.from_panel = KERN_RECURRENT_BIASES * V_LANES;
+  return p;
+}
+
+/* x of V_LANES steps from `step` on; zeros behind the last. */
+static void turn(const block *k, int64_t step) {
+  const layer *l = k->l;
+  int64_t steps = base_min_i64(V_LANES, l->time - step), i = 0;
+  int64_t pitch = l->x->strides[l->batch_first] * (k->backward ? -1 : 1);
+  const float *x = recurrent_input(k, 0, step);
+  for (; steps == V_LANES && i + V_LANES <= l->input; i += V_LANES)
+    v_transpose_square(k->turned + i * V_LANES, V_LANES, x + i, pitch);
+  for (; i < l->input; i++)
+    for (int64_t row = 0; row < V_LANES; row++) k->turned[i * V_LANES + row] = row < steps ? x[row * pitch + i] : 0;
+}
+
+/* sums[step] += x[step] w for a row of w. */
+V_INLINE void add_inputs(const float *x, const float *w, vf *sums) {
+  vf column = v_keep(v_load(w));
+  V_FOR(step, CHUNK) sums[step] = v_fma(v_set(x[step]), column, sums[step]);
+}
+
+V_INLINE void add_states(int gates, const float *state, const float *r, vf *acc) {
+  vf value = v_set(*state);
+  V_FOR(g, gates) acc[g] = v_fma(value, v_load(r + g * V_LANES), acc[g]);
+}
+
+/* A piece of a panel, and beside it the product of one sequence's state with a panel of r: k rows of `width` vectors,
+ * of which the first `gates` are read. As many rows of r follow one of w as there are parts. */
+V_INLINE void multiply_beside(int gates, int width, const float *state, const float *r, int64_t k, vf *acc,
+                              const piece *p, int64_t panel) {
+  const int each = piece_parts(width), pitch = width * V_LANES;
+  const float *x = p->x, *w = p->w + panel * p->w_panel, *from = p->from + panel * p->from_panel;
+  float *to = p->to + panel * p->to_panel;
+  vf sums[CHUNK];
+  V_FOR(step, CHUNK) sums[step] = v_load(from + step * p->from_step);
+  int64_t both = base_min_i64(k / each, p->count);
+  for (int64_t i = 0; i < both; i++, x += V_LANES, w += pitch) {
+    V_FOR(j, each) add_states(gates, state + j, r + j * pitch, acc);
+    add_inputs(x, w, sums);
+    state += each, r += each * pitch;
+  }
+  for (int64_t i = both * each; i < k; i++, r += pitch) add_states(gates, state++, r, acc);
+  for (int64_t i = both; i < p->count; i++, x += V_LANES, w += pitch) add_inputs(x, w, sums);
+  V_FOR(step, CHUNK) v_store(to + step * p->to_step, sums[step]);
+}
+
+/* All pieces of the first chunk. */
+V_INLINE void first_pieces(int gates, const block *k) {
+  turn(k, 0);
+  for (int64_t number = 0; number < gates * piece_parts(gates); number++) {
+    const piece p = piece_of(gates, k, 0, number);
+    for (int64_t panel = 0; panel < k->l->padded / V_LANES; panel++)
+      multiply_beside(0, gates, NULL, NULL, 0, NULL, &p, panel);
+  }
+}
+
+/* ---- cells ---- */
+
+/* Some panels of a block at one step: `slot` of its sums, time t. `beside`: the piece to do with them, or NULL. */
+typedef struct place {
+  const block *k;
+  int64_t slot, t, panel;
+  const piece *beside;
+} place;
+
+/* Where row `row` of the block finds its sums of inputs, and puts its state, for the `i`th panel of the place. */
+V_INLINE const float *sums_of(const place *at, int row, int i) {
+  const layer *l = at->k->l;
+  int64_t sequence = at->slot * at->k->count + base_min_i64(row, at->k->count - 1);
+  return at->k->sums + (sequence * l->padded + (at->panel + i) * V_LANES) * l->gates;
+}
+
+V_INLINE void put_state(const place *at, int row, int i, vf state) {
+  const block *k = at->k;
+  const layer *l = k->l;
+  int64_t unit = (at->panel + i) * V_LANES;
+  v_store(k->next + row * l->padded + unit, state);
+  if (!l->y || row >= k->count) return;
+  int64_t b = k->first + row;
+  int64_t states =
+      l->batch_first ? (b * l->time + at->t) * l->dirs + k->direction : (at->t * l->dirs + k->direction) * l->batch + b;
+  float *y = l->y + states * l->hidden + unit;
+  if (unit + V_LANES <= l->hidden) v_store(y, state);
+  else v_store_n(y, state, l->hidden - unit);
+}
+
+/* acc += states times `gates` of the `width` gates of r, from gate `first` on. */
+V_INLINE void multiply_states(int rows, int panels, int first, int gates, int width, const place *at,
+                              const float *states, vf *acc) {
+  const layer *l = at->k->l;
+  const columns c = {panels, gates, width, l->hidden * width * V_LANES};
+  const float *r = at->k->r + at->panel * c.pitch + first * V_LANES, *a[ROWS];
+  V_FOR(row, rows) a[row] = states + row * l->padded;
+  if (at->beside) multiply_beside(gates, width, states, r, l->hidden, acc, at->beside, at->panel);
+  else multiply(rows, c, a, r, l->hidden, acc);
+}
+
+/* The sums of those gates: inputs' part and states' part. */
+V_INLINE void gate_sums(int rows, int panels, int first, int gates, int width, const place *at, const float *states,
+                        vf *acc) {
+  V_FOR(i, rows * panels) {
+    const float *sums = sums_of(at, i / panels, i % panels) + first * V_LANES;
+    V_FOR(g, gates) acc[i * gates + g] = v_load(sums + g * V_LANES);
+  }
+  multiply_states(rows, panels, first, gates, width, at, states, acc);
+}
+
+/* d = 1 + exp(-x), x bounded so that a product of two of them is finite. With d of x, sigmoid(x) = 1 / d; with d of
+ * 2 x, tanh(x) = (2 - d) / d. Within 3e-7, absolutely. */
+V_INLINE vf gate(vf x) {
+  const vf most = v_set(43);
+  return v_one_plus_exp_neg(v_min(most, v_max(v_neg(most), x)));
+}
+V_INLINE vf gate_twice(vf x) { return gate(v_add(x, x)); }
+V_INLINE vf over(vf d) { return v_sub(v_set(2), d); }
+V_INLINE vf sigmoid_of(vf x) { return v_div(v_set(1), gate(x)); }
+V_INLINE vf tanh_of(vf x) {
+  vf d = gate_twice(x);
+  return v_div(over(d), d);
+}
+
+V_INLINE void lstm_panels(int rows, int panels, const place *at) {
+  vf acc[SUMS_MAX];
+  gate_sums(rows, panels, 0, 4, 4, at, at->k->state, acc);
+  V_FOR(i, rows * panels) {
+    const vf *sums = acc + i * 4;
+    float *memory = at->k->memory + i / panels * at->k->l->padded + (at->panel + i % panels) * V_LANES;
+    vf in = gate(sums[0]), out = gate(sums[1]), forget = gate(sums[2]), candidate = gate_twice(sums[3]);
+    vf added = v_div(over(candidate), v_mul(in, candidate));
+    vf c = v_add(v_div(v_load(memory), forget), added), bent = gate_twice(c);
+    v_store(memory, c);
+    put_state(at, i / panels, i % panels, v_div(over(bent), v_mul(out, bent)));
+  }
+}
+
+/* (1 - z) candidate + z state */
+V_INLINE vf gru_blend(vf z, vf candidate, vf state) { return v_fma(z, v_sub(state, candidate), candidate); }
+
+/* The candidate's state product is taken before the reset gate. */
+V_INLINE void gru_panels(int rows, int panels, const place *at) {
+  const block *k = at->k;
+  vf acc[SUMS_MAX];
+  V_FOR(i, rows * panels) {
+    const float *sums = sums_of(at, i / panels, i % panels);
+    const float *bias = k->bias ? k->bias + ((at->panel + i % panels) * KERN_RECURRENT_BIASES + 3) * V_LANES : NULL;
+    acc[i * 3] = v_load(sums);
+    acc[i * 3 + 1] = v_load(sums + V_LANES);
+    acc[i * 3 + 2] = bias ? v_load(bias) : v_zero();
+  }
+  multiply_states(rows, panels, 0, 3, 3, at, k->state, acc);
+  V_FOR(i, rows * panels) {
+    const float *state = k->state + i / panels * k->l->padded + (at->panel + i % panels) * V_LANES;
+    vf inputs = v_load(sums_of(at, i / panels, i % panels) + 2 * V_LANES);
+    vf z = sigmoid_of(acc[i * 3]), reset = sigmoid_of(acc[i * 3 + 1]);
+    vf candidate = tanh_of(v_fma(reset, acc[i * 3 + 2], inputs));
+    put_state(at, i / panels, i % panels, gru_blend(z, candidate, v_load(state)));
+  }
+}
+
+/* The reset gate comes first: z and the reset state of all panels, */
+V_INLINE void gru_reset_panels(int rows, int panels, const place *at) {
+  const block *k = at->k;
+  vf acc[SUMS_MAX];
+  gate_sums(rows, panels, 0, 2, 3, at, k->state, acc);
+  V_FOR(i, rows * panels) {
+    int64_t unit = i / panels * k->l->padded + (at->panel + i % panels) * V_LANES;
+    v_store(k->memory + unit, sigmoid_of(acc[i * 2]));
+    v_store(k->kept + unit, v_mul(sigmoid_of(acc[i * 2 + 1]), v_load(k->state + unit)));
+  }
+}
+
+/* then the candidates. */
+V_INLINE void gru_candidate_panels(int rows, int panels, const place *at) {
+  const block *k = at->k;
+  vf acc[SUMS_MAX];
+  gate_sums(rows, panels, 2, 1, 3, at, k->kept, acc);
+  V_FOR(i, rows * panels) {
+    int64_t unit = i / panels * k->l->padded + (at->panel + i % panels) * V_LANES;
+    vf candidate = tanh_of(acc[i]);
+    put_state(at, i / panels, i % panels, gru_blend(v_load(k->memory + unit), candidate, v_load(k->state + unit)));
+  }
+}
+
+/* All panels at one step. They are walked to and fro: what was read last is still in the first-level cache, which r
+ * often exceeds. */
+typedef void panels_of(int rows, int panels, const place *at);
+V_INLINE void walk(int rows, const block *k, int64_t slot, int64_t t, panels_of *of) {
+  const int each = rows == 1 ? PANELS : 1;
+  int64_t panels = k->l->padded / V_LANES, i = 0;
+  for (; i + each <= panels; i += each) of(rows, each, &(place){k, slot, t, slot % 2 ? panels - each - i : i, NULL});
+  for (; i < panels; i++) of(rows, 1, &(place){k, slot, t, slot % 2 ? panels - 1 - i : i, NULL});
+}
+
+/* The same for one sequence, with a piece for the next chunk beside each panel. A step neither begins nor ends with the
+ * first panel: the next begins with its states, which take long to come. */
+V_INLINE void walk_woven(int gates, const block *k, int64_t step, int64_t t, panels_of *of) {
+  int64_t number = step % CHUNK, next = step - number + CHUNK, slot = step % RECURRENT_RING;
+  if (next >= k->l->time || number >= gates * piece_parts(gates)) {
+    walk(1, k, slot, t, of);
+    return;
+  }
+  if (number == 0 && next % V_LANES == 0) turn(k, next);
+  const piece p = piece_of(gates, k, next, number);
+  int64_t panels = k->l->padded / V_LANES, panel = (panels - step % 2) / 2;
+  for (int64_t i = 0; i < panels; i++) {
+    of(1, 1, &(place){k, slot, t, panel, &p});
+    panel += step % 2 ? -1 : 1;
+    panel = panel < 0 ? panels - 1 : panel == panels ? 0 : panel;
+  }
+}
+
+static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }
+static void lstm_one(const block *k, int64_t slot, int64_t t) { walk(1, k, slot, t, lstm_panels); }
+static void lstm_many(const block *k, int64_t slot, int64_t t) { walk(ROWS, k, slot, t, lstm_panels); }
+static void lstm_woven(const block *k, int64_t step, int64_t t) { walk_woven(4, k, step, t, lstm_panels); }
+static void lstm_begin(const block *k) { first_pieces(4, k); }
+const recurrent_cell KERN_NAME(lstm_cell) = {.gates = 4,
+                                             .inputs = lstm_inputs,
+                                             .step = {lstm_one, lstm_many},
+                                             .begin = lstm_begin,
+                                             .woven = WEAVE ? lstm_woven : NULL};
+
+V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t t) {
+  if (k->l->linear_before_reset) {
+    walk(rows, k, slot, t, gru_panels);
+    return;
+  }
+  walk(rows, k, slot, t, gru_reset_panels);
+  walk(rows, k, slot, t, gru_candidate_panels);
+}
+static void gru_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(3, k, step, steps); }
+static void gru_one(const block *k, int64_t slot, int64_t t) { gru_step(1, k, slot, t); }
+static void gru_many(const block *k, int64_t slot, int64_t t) { gru_step(ROWS, k, slot, t); }
+static void gru_woven(const block *k, int64_t step, int64_t t) {
+  if (k->l->linear_before_reset) {
+    walk_woven(3, k, step, t, gru_panels);
+    return;
+  }
+  walk_woven(3, k, step, t, gru_reset_panels);
+  walk(1, k, step % RECURRENT_RING, t, gru_candidate_panels);
+}
+static void gru_begin(const block *k) { first_pieces(3, k); }
+const recurrent_cell KERN_NAME(gru_cell) = {.gates = 3,
+                                            .inputs = gru_inputs,
+                                            .step = {gru_one, gru_many},
+                                            .begin = gru_begin,
+                                            .woven = WEAVE ? gru_woven : NULL};

@@ -1,0 +1,115 @@
+/* ctest: threads */
+/* KERN_LSTM, KERN_GRU: what the operators' cases cannot reach. A sequence has the same bits alone, where its inputs'
+ * sums are made in pieces, as in a batch of any size, and on any number of threads. */
+#include "kernels/run_kernel.h"
+
+#include "kernels/recurrent.h"
+
+enum { BATCH = 8, X = 0, W = 1, R = 2, BIAS = 3 };
+
+typedef struct shape {
+  int64_t time, input, hidden, directions;
+  bool reverse, bias;
+} shape;
+
+/* Around the chunks of steps and the turns of inputs, whole and partial panels, odd numbers of them, k longer in
+ * either product. */
+static const shape shapes[] = {{15, 3, 5, 1, false, true},  {16, 16, 16, 1, true, true}, {17, 40, 33, 2, false, true},
+                               {23, 1, 64, 1, false, true}, {24, 64, 7, 1, true, false}, {33, 20, 70, 2, false, true},
+                               {40, 0, 24, 1, true, true},  {1, 9, 40, 1, false, true}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+typedef struct layer {
+  run_kernel k;
+  base_arena *arena;
+  float *x, *w, *r, *bias, *y;
+  int64_t x_each, y_each; /* floats of a sequence */
+} layer;
+
+static float *packed(layer *l, uint32_t operand, size_t count) {
+  const int64_t elements = (int64_t)count;
+  float *data = run_floats(elements, operand + 1);
+  for (int64_t i = 0; i < elements; i++) data[i] *= 0.25f;
+  l->k.in[operand] = base_tensor_of(data, TD_F32, 1, &elements);
+  return data;
+}
+
+static layer make_layer(const kern_row *row, const shape *s, bool gru, bool linear_before_reset) {
+  const base_arg args[] = {ARG_INT("hidden", s->hidden),         ARG_INT("panel", row->lanes),
+                           ARG_INT("directions", s->directions), ARG_BOOL("reverse", s->reverse),
+                           ARG_BOOL("batch_first", true),        ARG_BOOL("linear_before_reset", linear_before_reset)};
+  const kern_recurrent packing = {s->directions, gru ? 3 : 4, s->hidden, row->lanes};
+  layer l = {.arena = base_arena_new(&base_libc_allocator),
+             .x_each = s->time * s->input,
+             .y_each = s->time * s->directions * s->hidden};
+  size_t w, r, bias;
+  assert_true(kern_recurrent_count(&packing, s->input, &w) && kern_recurrent_count(&packing, s->hidden, &r) &&
+              kern_recurrent_bias_count(&packing, &bias));
+  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, gru ? 6 : 5)};
+  l.x = run_floats(BATCH * l.x_each, 7);
+  l.y = run_floats(BATCH * l.y_each, 8);
+  l.w = packed(&l, W, w);
+  l.r = packed(&l, R, r);
+  if (s->bias) l.bias = packed(&l, BIAS, bias);
+  return l;
+}
+
+static void free_layer(layer *l) {
+  base_arena_free(l->arena);
+  float *const owned[] = {l->x, l->w, l->r, l->bias, l->y};
+  for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+}
+
+/* Sequences [first, first + count) into `y`. */
+static void run_sequences(layer *l, const shape *s, int64_t first, int64_t count, float *y, uint32_t workers) {
+  l->k.in[X] = base_tensor_of(l->x + first * l->x_each, TD_F32, 3, (int64_t[]){count, s->time, s->input});
+  l->k.out = base_tensor_of(y, TD_F32, 4, (int64_t[]){count, s->time, s->directions, s->hidden});
+  run_kernel_on(&l->k, workers);
+}
+
+static void check_layer(layer *l, const shape *s) {
+  float *y = run_floats(BATCH * l->y_each, 9);
+  size_t each = (size_t)l->y_each * sizeof *y;
+  run_sequences(l, s, 0, BATCH, l->y, 1);
+  for (int64_t count = 1; count < BATCH; count++) {
+    run_sequences(l, s, 1, count, y, 1);
+    assert_memory_equal(l->y + l->y_each, y, (size_t)count * each);
+  }
+  for (uint32_t workers = 2; workers <= RUN_WORKERS; workers++) {
+    run_sequences(l, s, 0, BATCH, y, workers);
+    assert_memory_equal(l->y, y, BATCH * each);
+  }
+  free(y);
+}
+
+static void check_family(kern_family family, bool gru, bool linear_before_reset) {
+  uint32_t levels;
+  kern_levels(&levels);
+  for (uint32_t i = 0; i < levels * SHAPES; i++) {
+    const kern_row *row = run_row(family, i / SHAPES);
+    if (!row) continue;
+    const shape *s = &shapes[i % SHAPES];
+    layer l = make_layer(row, s, gru, linear_before_reset);
+    check_layer(&l, s);
+    free_layer(&l);
+  }
+}
+
+static void sequences_of_an_lstm_do_not_see_their_neighbours(void **state) {
+  (void)state;
+  check_family(KERN_LSTM, false, false);
+}
+
+static void sequences_of_a_gru_do_not_see_their_neighbours(void **state) {
+  (void)state;
+  check_family(KERN_GRU, true, false);
+  check_family(KERN_GRU, true, true);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sequences_of_an_lstm_do_not_see_their_neighbours),
+      cmocka_unit_test(sequences_of_a_gru_do_not_see_their_neighbours),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,11 +1,11 @@
-/* expand.c -- the many channels that a 1x1 convolution makes for a depthwise convolution alone, as in inverted
- * residuals, are made where they are read:
+/* expand.c -- the channels that a 1x1 convolution, as in inverted residuals, or a first layer makes for a depthwise
+ * convolution alone are made where they are read:
  *
- *     depthwise_conv(conv 1x1 (x))  ->  expand_depthwise(x)
+ *     depthwise_conv(conv(x))  ->  expand_depthwise(x)
  *
- * Requires: weights that are packed; the convolution of stride 1 and without padding, groups or any epilogue but a bias
- * and an activation; a window for which there is a kernel, and sizes at which it pays (kernels/expand.h). Keeps: types,
- * bits. Breaks: nothing. */
+ * Requires: weights that are packed; the convolution without groups or any epilogue but a bias and an activation, of
+ * stride 1 and without padding unless its image stands channels first; a window for which there is a kernel, and sizes
+ * at which it pays (kernels/expand.h). Keeps: types, bits. Breaks: nothing. */
 #include "kernels/expand.h"
 #include "kernels/kernels.h"
 #include "passes/passes_priv.h"
@@ -15,8 +15,10 @@
 static bool is_expansion(const ir_node_def *conv, int64_t panel) {
   for (uint32_t i = KERN_IN_RESIDUAL; i < conv->in_count; i++)
     if (conv->in[i].id) return false;
-  return passes_all_are(conv, "kernel", 1) && passes_all_are(conv, "stride", 1) && passes_all_are(conv, "padding", 0) &&
-         passes_int(conv, "groups") == 1 && !passes_int(conv, "channels_first") && passes_int(conv, "panel") == panel;
+  bool one =
+      passes_all_are(conv, "kernel", 1) && passes_all_are(conv, "stride", 1) && passes_all_are(conv, "padding", 0);
+  return (passes_int(conv, "channels_first") ? passes_all_are(conv, "dilation", 1) : one) &&
+         passes_int(conv, "groups") == 1 && passes_int(conv, "panel") == panel;
 }
 
 static int64_t element(const ir_node_def *node, const char *list, uint32_t i) {
@@ -25,8 +27,17 @@ static int64_t element(const ir_node_def *node, const char *list, uint32_t i) {
   return i < count ? at[i] : 1;
 }
 
+/* Elements of the convolution's window. */
+static int64_t depth_of(const passes_edit *e, const ir_node_def *conv) {
+  base_dim channels = ir_type_of(e->graph, conv->in[0])->dims[1];
+  int64_t depth = element(conv, "kernel", 0);
+  bool fits = base_dim_known(channels) && base_mul_i64(depth, element(conv, "kernel", 1), &depth) &&
+              base_mul_i64(depth, channels, &depth);
+  return fits ? depth : INT64_MAX;
+}
+
 /* There is a kernel, and it pays, for the window over planes of known size. */
-static bool is_worth_it(const passes_edit *e, const ir_node_def *window, int64_t panel) {
+static bool is_worth_it(const passes_edit *e, const ir_node_def *window, const ir_node_def *conv, int64_t panel) {
   const ir_type *x = ir_type_of(e->graph, window->in[0]);
   if (x->rank != 4 || passes_int(window, "panel") != 1) return false;
   int64_t channels = passes_int(window, "channels");
@@ -34,7 +45,19 @@ static bool is_worth_it(const passes_edit *e, const ir_node_def *window, int64_t
     if (!base_dim_known(x->dims[1 + i]) || !kern_expand_has(element(window, "kernel", i), element(window, "stride", i),
                                                             element(window, "dilation", i), channels, panel))
       return false;
-  return kern_expand_pays(x->dims[1], x->dims[2]);
+  return passes_int(conv, "channels_first") ? kern_expand_pays_first(depth_of(e, conv), x->dims[1], x->dims[2])
+                                            : kern_expand_pays(x->dims[1], x->dims[2]);
+}
+
+static uint32_t first_layer_args(const ir_node_def *conv, base_arg *args) {
+  uint32_t count;
+  const int64_t *list = passes_ints(conv, "kernel", &count);
+  args[0] = ARG_INTS("expand_kernel", list, count);
+  list = passes_ints(conv, "stride", &count);
+  args[1] = ARG_INTS("expand_stride", list, count);
+  list = passes_ints(conv, "padding", &count);
+  args[2] = ARG_INTS("expand_padding", list, count);
+  return 3;
 }
 
 static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {
@@ -43,13 +66,14 @@ static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {
   for (uint32_t i = 1; i < window.in_count; i++) in[i] = window.in[i];
   in[KERN_IN_EXPAND_W] = expansion.in[1];
   if (expansion.in_count > KERN_IN_BIAS) in[KERN_IN_EXPAND_BIAS] = expansion.in[KERN_IN_BIAS];
-  base_arg args[PASSES_ATTRS + 3];
+  base_arg args[PASSES_ATTRS + 6];
   uint32_t count = passes_args(&window, args);
   passes_arg(args, count, "groups")->i = 1;
   passes_arg(args, count, "panel")->i = passes_int(&expansion, "panel");
   args[count++] = ARG_STR("expand_act", passes_str(&expansion, "act"));
   args[count++] = ARG_FLOAT("expand_act_a", passes_float(&expansion, "act_a"));
   args[count++] = ARG_FLOAT("expand_act_b", passes_float(&expansion, "act_b"));
+  if (passes_int(&expansion, "channels_first")) count += first_layer_args(&expansion, args + count);
   uint32_t in_count = in[KERN_IN_EXPAND_BIAS].id ? KERN_EXPAND_END : KERN_IN_EXPAND_BIAS;
   const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = count};
   TRY(passes_add(e, id, "td::expand_depthwise", spec, &expansion, &made));
@@ -61,7 +85,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (strcmp(window->op->name, "td::depthwise_conv") != 0) return TD_OK;
   int64_t panel = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, e->setting->isa)->lanes;
   const ir_node_def *conv = passes_only_producer(e, window->in[0], "td::conv");
-  if (!conv || !is_expansion(conv, panel) || !is_worth_it(e, window, panel)) return TD_OK;
+  if (!conv || !is_expansion(conv, panel) || !is_worth_it(e, window, conv, panel)) return TD_OK;
   return fuse(e, id, conv);
 }
 

@@ -10,12 +10,15 @@
 typedef struct problem {
   int64_t batch, height, width, depth, channels, kernel, stride;
   const char *expand_act, *act;
+  int64_t first, first_stride; /* a first layer's kernel, of planes; 0: 1x1 */
 } problem;
 
 static const problem problems[] = {
-    {2, 33, 56, 24, 144, 3, 1, "clamp", "clamp"}, {1, 41, 112, 16, 96, 3, 2, "clamp", "none"},
-    {2, 14, 14, 33, 200, 5, 1, "silu", "silu"},   {3, 15, 14, 40, 72, 5, 2, "hardswish", "hardswish"},
-    {3, 7, 7, 96, 120, 3, 1, "relu", "relu"},     {2, 3, 90, 7, 17, 5, 1, "none", "gelu"},
+    {2, 33, 56, 24, 144, 3, 1, "clamp", "clamp", 0, 0},  {1, 41, 112, 16, 96, 3, 2, "clamp", "none", 0, 0},
+    {2, 14, 14, 33, 200, 5, 1, "silu", "silu", 0, 0},    {3, 15, 14, 40, 72, 5, 2, "hardswish", "hardswish", 0, 0},
+    {3, 7, 7, 96, 120, 3, 1, "relu", "relu", 0, 0},      {2, 3, 90, 7, 17, 5, 1, "none", "gelu", 0, 0},
+    {2, 90, 71, 3, 32, 3, 1, "clamp", "clamp", 3, 2},    {2, 30, 200, 3, 96, 3, 2, "silu", "silu", 3, 1},
+    {1, 47, 40, 4, 24, 5, 1, "hardswish", "none", 5, 1},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -36,22 +39,34 @@ static base_tensor floats(layer *l, int32_t rank, const int64_t *dims) {
   return base_tensor_of(x, TD_F32, rank, dims);
 }
 
-#define WINDOW_ARGS(size, step, pad, group_count, panel_width)                                         \
+#define WINDOW_ARGS(size, step, pad, group_count, panel_width, planes)                                 \
   ARG_INTS("kernel", size, 2), ARG_INTS("stride", step, 2), ARG_INTS("padding", pad, 4),               \
       ARG_INTS("dilation", ones, 2), ARG_INT("groups", group_count), ARG_INT("channels", p->channels), \
-      ARG_INT("panel", panel_width), ARG_BOOL("channels_first", 0)
+      ARG_INT("panel", panel_width), ARG_BOOL("channels_first", planes)
 #define ACT_ARGS(name) ARG_STR("act", name), ARG_FLOAT("act_a", 0), ARG_FLOAT("act_b", 0.5)
 #define EPILOGUE_ARGS(name) ACT_ARGS(name), ARG_BOOL("act_late", 0)
 
 static void set_attributes(layer *l, const problem *p, int64_t panel) {
   const int64_t ones[] = {1, 1}, none[] = {0, 0, 0, 0}, size[] = {p->kernel, p->kernel};
   const int64_t step[] = {p->stride, p->stride}, half = p->kernel / 2, pad[] = {half, half, half, half};
-  const base_arg expand[] = {WINDOW_ARGS(ones, ones, none, 1, panel), EPILOGUE_ARGS(p->expand_act)};
-  const base_arg window[] = {WINDOW_ARGS(size, step, pad, p->channels, 1), EPILOGUE_ARGS(p->act)};
-  const base_arg both[] = {WINDOW_ARGS(size, step, pad, 1, panel), ACT_ARGS(p->expand_act), EPILOGUE_ARGS(p->act)};
-  l->expand.attrs = base_attrs_make(l->arena, expand, 12);
+  const int64_t first[] = {p->first, p->first}, first_step[] = {p->first_stride, p->first_stride};
+  const int64_t first_half = p->first / 2, first_pad[] = {first_half, first_half, first_half, first_half};
+  const base_arg point[] = {WINDOW_ARGS(ones, ones, none, 1, panel, 0), EPILOGUE_ARGS(p->expand_act)};
+  const base_arg planes[] = {WINDOW_ARGS(first, first_step, first_pad, 1, panel, 1), EPILOGUE_ARGS(p->expand_act)};
+  const base_arg window[] = {WINDOW_ARGS(size, step, pad, p->channels, 1, 0), EPILOGUE_ARGS(p->act)};
+  const base_arg both[] = {WINDOW_ARGS(size, step, pad, 1, panel, 0),
+                           ACT_ARGS(p->expand_act),
+                           ARG_INTS("expand_kernel", first, p->first ? 2 : 0),
+                           ARG_INTS("expand_stride", first_step, p->first ? 2 : 0),
+                           ARG_INTS("expand_padding", first_pad, p->first ? 4 : 0),
+                           EPILOGUE_ARGS(p->act)};
+  l->expand.attrs = base_attrs_make(l->arena, p->first ? planes : point, 12);
   l->window.attrs = base_attrs_make(l->arena, window, 12);
-  l->both.attrs = base_attrs_make(l->arena, both, 15);
+  l->both.attrs = base_attrs_make(l->arena, both, 18);
+}
+
+static int64_t expanded_size(const problem *p, int64_t in) {
+  return p->first ? (in + p->first / 2 * 2 - p->first) / p->first_stride + 1 : in;
 }
 
 static void make_layer(layer *l, uint32_t level, const problem *p) {
@@ -60,16 +75,19 @@ static void make_layer(layer *l, uint32_t level, const problem *p) {
   l->window.row = run_row(KERN_DEPTHWISE, level);
   l->both.row = run_row(KERN_EXPAND_DEPTHWISE, level);
   int64_t panel = l->both.row->lanes, pad = p->kernel / 2 * 2 - p->kernel;
-  const int64_t x[] = {p->batch, p->height, p->width, p->depth};
-  const int64_t expanded[] = {p->batch, p->height, p->width, p->channels};
-  const int64_t y[] = {p->batch, (p->height + pad) / p->stride + 1, (p->width + pad) / p->stride + 1, p->channels};
+  const int64_t last[] = {p->batch, p->height, p->width, p->depth},
+                planes[] = {p->batch, p->depth, p->height, p->width};
+  const int64_t height = expanded_size(p, p->height), width = expanded_size(p, p->width);
+  const int64_t expanded[] = {p->batch, height, width, p->channels};
+  const int64_t y[] = {p->batch, (height + pad) / p->stride + 1, (width + pad) / p->stride + 1, p->channels};
   const int64_t w[] = {p->kernel * p->kernel, p->channels};
   int64_t expand_w;
-  assert_true(kern_conv_packed_size(false, 1, p->channels, 1, p->depth, panel, &expand_w));
+  assert_true(
+      kern_conv_packed_size(false, 1, p->channels, p->first ? p->first * p->first : 1, p->depth, panel, &expand_w));
   l->in = p->height * p->width * p->depth;
   l->out = y[1] * y[2] * y[3];
   set_attributes(l, p, panel);
-  l->expand.in[0] = l->both.in[0] = floats(l, 4, x);
+  l->expand.in[0] = l->both.in[0] = floats(l, 4, p->first ? planes : last);
   l->expand.in[1] = l->both.in[KERN_IN_EXPAND_W] = floats(l, 1, &expand_w);
   l->expand.in[KERN_IN_BIAS] = l->both.in[KERN_IN_EXPAND_BIAS] = floats(l, 1, &p->channels);
   l->expand.out = l->window.in[0] = floats(l, 4, expanded);

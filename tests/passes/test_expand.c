@@ -23,10 +23,35 @@ static void an_expansion_is_made_where_it_is_read(void **state) {
                 "const %3: f32[3] = {4, 5, 6}\n"
                 "%4 = td::expand_depthwise(%0, %1, -, -, -, -, %2, %3) {kernel = [3, 3], stride = [2, 2], padding = "
                 "[1, 1, 1, 1], dilation = [], groups = 1, channels = 3, panel = 1, channels_first = false, expand_act "
-                "= \"relu\", expand_act_a = 0, expand_act_b = 0, act = \"clamp\", act_a = 0, act_b = 6, act_late = "
+                "= \"relu\", expand_act_a = 0, expand_act_b = 0, expand_kernel = [], expand_stride = [], "
+                "expand_padding = [], act = \"clamp\", act_a = 0, act_b = 6, act_late = "
                 "false}: f32[n, 20, 20, 3]\n"
                 "output \"y\" %4\n",
                 1);
+}
+
+/* A first layer, of planes: its window becomes the expansion's. */
+static void a_first_layer_is_made_where_it_is_read(void **state) {
+  (void)state;
+  expect_change(
+      "expand",
+      "input %0 \"x\": f32[n, 1, 130, 130]\n"
+      "const %1: f32[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}\n"
+      "const %2: f32[9, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}\n"
+      "%3 = td::conv(%0, %1) {kernel = [2, 2], stride = [2, 2], channels = 3, panel = 1, channels_first = true}\n"
+      "%4 = td::depthwise_conv(%3, %2) {kernel = [3, 3], padding = [1, 1, 1, 1], groups = 3, channels = 3, panel = 1}\n"
+      "output \"y\" %4\n",
+      "input %0 \"x\": f32[n, 1, 130, 130]\n"
+      "const %1: f32[9, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}\n"
+      "const %2: f32[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}\n"
+      "%3 = td::expand_depthwise(%0, %1, -, -, -, -, %2) {kernel = [3, 3], stride = [], padding = [1, 1, 1, 1], "
+      "dilation = [], groups = 1, channels = 3, panel = 1, channels_first = false, expand_act = \"none\", expand_act_a "
+      "= "
+      "0, expand_act_b = 0, expand_kernel = [2, 2], expand_stride = [2, 2], expand_padding = [], act = \"none\", act_a "
+      "= "
+      "0, act_b = 0, act_late = false}: f32[n, 65, 65, 3]\n"
+      "output \"y\" %3\n",
+      1);
 }
 
 static void expect_none(const char *text) {
@@ -53,6 +78,7 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(an_expansion_is_made_where_it_is_read),
+                                     cmocka_unit_test(a_first_layer_is_made_where_it_is_read),
                                      cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

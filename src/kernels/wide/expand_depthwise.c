@@ -8,6 +8,7 @@
  *     x -> | line | line | line | ... -> strips -> output rows         ring: [lines][width][channels of the task]
  *
  * Every sum is the one that KERN_CONV and KERN_DEPTHWISE would take, in the same order: bits are theirs. */
+#include "kernels/conv_image.h"
 #include "kernels/depthwise_strips_priv.h"
 #include "kernels/expand.h"
 #include "kernels/gemm_tile_priv.h"
@@ -18,7 +19,9 @@ enum {
   NARROW = 32, /* channels of a task, at least, where there are so many */
   WIDE = 64,   /* at most, but for what does not make another task */
   TASKS = 12,  /* to aim at */
-  OVERLAP = 24 /* lines of a band, at least, for each one that its neighbour makes, too */
+  /* Lines of a band, at least, for each one that its neighbour makes, too; where one worker makes most of them once. */
+  OVERLAP = 24,
+  LONE_OVERLAP = 8
 };
 enum {
   NEAR_BYTES = 48 * 1024,   /* of the lines under one output row: leaves the first-level cache no sooner */
@@ -29,7 +32,8 @@ enum {
 
 typedef struct layer {
   kern_conv conv; /* of the window over the expanded image */
-  int64_t depth;  /* channels of x */
+  kern_conv maker;
+  int64_t depth; /* elements of a pixel of x, or of a window over it */
   const float *x;
   int64_t x_pitch;
   const float *panels_w;
@@ -45,11 +49,17 @@ typedef struct layer {
 
 /* ---- the expansion ---- */
 
+/* What a worker has of its own. */
+typedef struct desk {
+  float *lines;          /* the ring */
+  kern_conv_image image; /* x, where its channels stand first */
+  int64_t task, made;    /* the last one; its sample's lines from here on are not in the ring */
+} desk;
+
 /* Panels [first, last) of one sample's lines. */
 typedef struct block {
-  const float *x; /* the sample */
-  float *lines;   /* the ring */
-  int64_t first, last, pitch;
+  desk *desk;
+  int64_t sample, first, last, pitch;
 } block;
 
 /* What comes behind panel `next`: two panels at least; behind the last one, the first. */
@@ -59,12 +69,15 @@ static void set_ahead(const layer *l, int64_t next, pixel_tiles *p) {
   p->ahead_last = ((left == 3 ? 3 : 2) * V_LANES - PIXEL_FETCH) * l->depth;
 }
 
-/* Pixels [from, from + count) of the sample, at least one, to `to`. */
+/* Pixels [from, from + count) of the sample, at least one, to `to`; of the image's row, where channels stand first. */
 static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t count, float *to) {
   int64_t panels = b->last - b->first, pairs = panels / 2;
   float limits[2];
   bool cheap = kern_epilogue_cheap(&l->expand, limits);
-  pixel_tiles p = {.x = b->x + from * l->x_pitch,
+  bool planes = l->maker.channels_first;
+  pixel_tiles p = {.x = planes ? NULL : l->x + (b->sample * l->conv.in_size + from) * l->x_pitch,
+                   .taps = planes ? b->desk->image.row : NULL,
+                   .skipped = from * l->x_pitch,
                    .x_pitch = l->x_pitch,
                    .depth = l->depth,
                    .low = limits[0],
@@ -93,13 +106,15 @@ static void expand_run(const layer *l, const block *b, int64_t from, int64_t cou
   expand_pixels(l, b, from, count, to);
 }
 
-/* Lines [line, last) into the ring, as many at once as lie together there. */
+/* Lines [line, last) into the ring, as many at once as lie together there and in x. */
 static void expand_lines(const layer *l, const block *b, int64_t line, int64_t last) {
   int64_t width = l->conv.axis[2].in;
   for (int64_t count; line < last; line += count) {
     int64_t at = line % l->ring;
-    count = base_min_i64(last - line, l->ring - at);
-    expand_run(l, b, line * width, count * width, b->lines + at * width * b->pitch);
+    bool planes = l->maker.channels_first;
+    if (planes) kern_conv_image_row(&b->desk->image, b->sample, line);
+    count = planes ? 1 : base_min_i64(last - line, l->ring - at);
+    expand_run(l, b, planes ? 0 : line * width, count * width, b->desk->lines + at * width * b->pitch);
   }
 }
 
@@ -111,30 +126,37 @@ static void lines_under(const kern_conv_axis *h, int64_t row, int64_t end, int64
   *last = base_min_i64((end - 1) * h->stride - h->begin + h->kernel, h->in);
 }
 
-static void run_task(const layer *l, float *lines, int64_t task) {
+/* Where all channels are one block, a worker goes on from one band to the next with the lines that it has. */
+static void run_task(const layer *l, desk *d, int64_t task) {
   const kern_conv *c = &l->conv;
   int64_t part = task % l->blocks, place = task / l->blocks, sample = place / l->bands, band = place % l->bands;
-  block b = {.x = l->x + sample * c->in_size * l->x_pitch,
-             .lines = lines,
+  block b = {.desk = d,
+             .sample = sample,
              .first = 2 * gemm_split(l->panels / 2, l->blocks, part),
              .last = part + 1 == l->blocks ? l->panels : 2 * gemm_split(l->panels / 2, l->blocks, part + 1)};
   b.pitch = (b.last - b.first) * V_LANES;
   int64_t channel = b.first * V_LANES, channels = base_min_i64(b.pitch, c->groups - channel);
   const kern_epilogue rest = kern_epilogue_at(&l->rest, sample * c->out_size, channel);
-  depthwise_part p = {
-      .conv = c, .form = l->form, .strip = l->whole, .x = lines, .ring = l->ring, .rest = l->has_rest ? &rest : NULL};
+  depthwise_part p = {.conv = c,
+                      .form = l->form,
+                      .strip = l->whole,
+                      .x = d->lines,
+                      .ring = l->ring,
+                      .rest = l->has_rest ? &rest : NULL};
   p.strip.w += channel;
   depthwise_fetch(p.strip.w, c->taps, p.strip.w_pitch, channels);
   if (p.strip.bias) p.strip.bias += channel;
   p.strip.y += sample * c->out_size * p.strip.out_pitch + channel;
   p.strip.in_pitch = b.pitch;
   p.strip.channels = channels;
-  int64_t end = gemm_split(c->axis[1].out, l->bands, band + 1), made = 0;
+  int64_t end = gemm_split(c->axis[1].out, l->bands, band + 1);
+  if (l->blocks > 1 || band == 0 || task != d->task + 1) d->made = 0;
+  d->task = task;
   for (int64_t row = gemm_split(c->axis[1].out, l->bands, band); row < end; row += l->chunk) {
     int64_t stop = base_min_i64(row + l->chunk, end), first, last;
     lines_under(&c->axis[1], row, stop, &first, &last);
-    expand_lines(l, &b, base_max_i64(first, made), last);
-    made = base_max_i64(made, last);
+    expand_lines(l, &b, base_max_i64(first, d->made), last);
+    d->made = base_max_i64(d->made, last);
     KERN_NAME(depthwise_rows)(&p, row, stop);
   }
 }
@@ -148,10 +170,12 @@ static void split(layer *l) {
   int64_t channels = l->conv.groups, overlap = base_max_i64(h->kernel - h->stride, 1);
   double batch = (double)l->conv.batch, line = (double)v->in * (double)sizeof(float);
   l->panels = (channels + V_LANES - 1) / V_LANES;
-  int64_t pairs = l->panels / 2, most_bands = base_min_i64(1 + h->in / (OVERLAP * overlap), h->out);
+  int64_t pairs = l->panels / 2;
   double wide = fmax(fmin(NEAR_BYTES / (line * (double)h->kernel), WIDE), NARROW);
   int64_t blocks = base_max_i64((int64_t)((double)channels / wide), ceil_div(TASKS, batch));
   l->blocks = base_max_i64(base_min_i64(base_min_i64(blocks, channels / NARROW), pairs), 1);
+  int64_t least = overlap * (l->blocks > 1 ? OVERLAP : LONE_OVERLAP);
+  int64_t most_bands = base_min_i64(1 + h->in / least, h->out);
   int64_t bands = base_max_i64(ceil_div(TASKS, batch * (double)l->blocks),
                                ceil_div(line * (double)h->in * (double)l->depth, IMAGE_BYTES));
   l->bands = base_max_i64(base_min_i64(bands, most_bands), 1);
@@ -176,9 +200,10 @@ static td_status pad_bias(const base_call *call, layer *l) {
 
 static td_status describe(const base_call *call, layer *l) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
-  TRY(kern_expand_of(call, &l->conv, &l->depth));
+  TRY(kern_expand_of(call, &l->conv, &l->maker));
+  l->depth = l->maker.taps * l->maker.group_in;
   l->x = x->data;
-  l->x_pitch = kern_pitch(x);
+  l->x_pitch = l->maker.channels_first ? l->maker.axis[2].stride : kern_pitch(x);
   l->panels_w = base_in(call, KERN_IN_EXPAND_W)->data;
   l->expand = (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, KERN_EXPAND_ACT)),
                               .a = (float)base_attr_float(call->attrs, KERN_EXPAND_ACT_A),
@@ -198,10 +223,11 @@ td_status KERN_NAME(expand_depthwise)(const base_call *call) {
   layer l;
   TRY(describe(call, &l));
   int64_t total = l.conv.batch * l.bands * l.blocks;
-  float *lines =
-      base_call_scratch(call, (size_t)(l.ring * l.conv.axis[2].in), (size_t)(l.widest * V_LANES) * sizeof *lines);
-  if (!lines) return base_no_memory(call->err, "scratch");
+  desk d = {.task = -1};
+  d.lines = base_call_scratch(call, (size_t)(l.ring * l.conv.axis[2].in), (size_t)(l.widest * V_LANES) * sizeof(float));
+  if (!d.lines) return base_no_memory(call->err, "scratch");
+  if (l.maker.channels_first) TRY(kern_conv_image_of(call, &l.maker, &d.image));
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
-  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&l, lines, t);
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&l, &d, t);
   return TD_OK;
 }

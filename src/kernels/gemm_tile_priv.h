@@ -13,7 +13,8 @@
  *
  * 1 <= panels <= GEMM_MAX_PANELS, 1 <= rows <= gemm_max_rows(panels): every number of rows has its own loop. Fewer
  * rows than the most cost little: spread rows evenly (gemm_split) instead of leaving a thin tail. A row on its
- * own can have up to GEMM_THIN_PANELS: it has sums enough to hide their latency then.
+ * own can have up to GEMM_THIN_PANELS: it has sums enough to hide their latency then, and as many streams of B as keep
+ * memory busy; more than 8 would crowd one set of the cache where K is a power of two.
  *
  * Each element of C is one chain of multiply-adds along the taps and k: with `more` the chain goes on from what is in
  * C, so that a product cut along k has the bits of a whole one. Rows do not see their neighbours. */
@@ -23,11 +24,11 @@
 
 /* Sums, a row of B and an element of A fill the registers. */
 #if defined KERN_LEVEL_avx512
-enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 4, GEMM_MAX_ROWS = 24 };
+enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 24 };
 #define GEMM_ROWS_OF \
   { 24, 12, 8, 6 }
 #elif defined KERN_LEVEL_avx2
-enum { GEMM_MAX_PANELS = 3, GEMM_THIN_PANELS = 6, GEMM_MAX_ROWS = 12 };
+enum { GEMM_MAX_PANELS = 3, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 12 };
 #define GEMM_ROWS_OF \
   { 12, 6, 4 }
 #elif defined KERN_LEVEL_vector

@@ -41,10 +41,11 @@ typedef struct gemm_block {
   int64_t row, last_row, group, k0, k1;
 } gemm_block;
 
-/* The tiles of this group that run now share out the fetching of the next group, where B does not stay near. */
+/* The tiles of this group that run now share out the fetching of the next group, where B does not stay near. For a
+ * single row, which reads at the speed of memory, the CPU's own fetching does better. */
 static void fetch_group(gemm_tile *t, const gemm_product *g, const gemm_grid *grid, const gemm_block *b,
                         int64_t panels) {
-  if (g->k * g->n <= L1_FLOATS || b->group + 1 == grid->groups) return;
+  if (g->m == 1 || g->k * g->n <= L1_FLOATS || b->group + 1 == grid->groups) return;
   int64_t highest = gemm_max_rows(panels), rows = grid->rows_first ? b->last_row - b->row : g->m;
   t->ahead_step = ceil_div(panels * V_LANES, ceil_div(rows, highest));
   t->ahead = t->b + panels * t->b_panel + (grid->rows_first ? 0 : b->row / highest) * t->ahead_step * t->k;

@@ -124,9 +124,9 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
   ROWS_12(X, p)       \
   X(13, p) X(14, p) X(15, p) X(16, p) X(17, p) X(18, p) X(19, p) X(20, p) X(21, p) X(22, p) X(23, p) X(24, p)
 #if defined KERN_LEVEL_avx512
-#define TILES(X) ROWS_24(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4)
+#define TILES(X) ROWS_24(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #elif defined KERN_LEVEL_avx2
-#define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) X(1, 4) X(1, 5) X(1, 6)
+#define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #elif defined KERN_LEVEL_vector
 #define TILES(X) ROWS_2(X, 1)
 #else

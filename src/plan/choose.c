@@ -6,8 +6,6 @@
  * of least cost are found from front to back, for every part the cheapest way to come to it. */
 #include "plan/plan.h"
 
-#include <math.h>
-
 enum { MOST_OPTIONS = 12 }; /* the whole batch, and that halved again and again */
 
 /* Bytes that have left the cache; weights, which arrive while the last ones are computed with; a call. */
@@ -80,8 +78,8 @@ static const double uneven = 1.1;             /* so much longer than even shares
 
 /* Samples of the thread with the most work, over those of even work. */
 static double unevenness(int64_t samples, int64_t share, uint32_t threads) {
-  const double rounds = (double)((calls_for(samples, share) + threads - 1) / threads);
-  return floor(rounds) * (double)share * threads / (double)samples;
+  const int64_t shares = (samples - 1) / share + 1, rounds = (shares - 1) / threads + 1;
+  return (double)rounds * (double)share * threads / (double)samples;
 }
 
 /* Threads that work for themselves find in their own caches what their last step has left, but each of them reads all

@@ -48,6 +48,7 @@ void run_observe(run_session *session, const td_observer *observer);
 /* What slot `slot` holds since the last run; NULL: there was none, or it failed. Its data may be overwritten, its sizes
  * hold. */
 const base_value *run_slot(const run_session *session, uint32_t slot);
-/* For people: the steps that sessions of `plan` run in parts on this machine; nothing where input sizes are open. */
+/* For people: the steps that sessions of `plan` run in parts on one thread of this machine; nothing where input sizes
+ * are open. */
 void run_print_parts(const plan_exe *plan, const td_allocator *allocator, base_text *text);
 #endif

@@ -22,6 +22,7 @@ enum {
             : V_LANES == 1 ? 24
                            : 64, /* of a block: whole tiles of either side */
   PITCH = QUERIES + V_LANES,     /* of rows of queries: not a power of two, which would crowd few sets of the cache */
+  PAIR = 2,                      /* vectors of queries softened together: their steps do not wait for each other */
   KEYS = 528
 };
 
@@ -201,28 +202,41 @@ static void mask_scores(const work *w, const float *mask, int64_t count, int64_t
     for (int64_t i = 0; i < base_min_i64(ahead + j, queries); i++) w->scores[j * PITCH + i] = -INFINITY;
 }
 
-/* Scores of one vector of queries become exp(score - the largest so far). `mask`: of each key, for all queries. */
-static void soften(const work *w, const float *mask, int64_t count, int64_t at) {
+/* Scores of `vectors` <= PAIR vectors of queries become exp(score - the largest so far). `mask`: of each key, for all
+ * queries. */
+V_INLINE void soften_some(const work *w, const float *mask, int64_t count, int64_t at, int vectors) {
   float *scores = w->scores + at;
-  vf before = v_load(w->most + at), most = before;
-  for (int64_t j = 0; j < count; j++) {
-    vf score = v_load(scores + j * PITCH);
-    if (mask) {
-      score = v_add(score, v_set(mask[j * w->mask_strides[3]]));
-      v_store(scores + j * PITCH, score);
+  vf most[PAIR], base[PAIR], sum[PAIR];
+  V_FOR(v, vectors) most[v] = v_load(w->most + at + v * V_LANES);
+  for (int64_t j = 0; j < count; j++) V_FOR(v, vectors) {
+      float *from = scores + j * PITCH + v * V_LANES;
+      vf score = v_load(from);
+      if (mask) {
+        score = v_add(score, v_set(mask[j * w->mask_strides[3]]));
+        v_store(from, score);
+      }
+      most[v] = v_max(most[v], score);
     }
-    most = v_max(most, score);
+  V_FOR(v, vectors) {
+    const int64_t to = at + v * V_LANES;
+    base[v] = v_select(v_eq(most[v], v_set(-INFINITY)), v_zero(), most[v]);
+    vf keep = v_exp_neg(v_sub(base[v], v_load(w->most + to)));
+    sum[v] = v_mul(v_load(w->sum + to), keep);
+    v_store(w->most + to, most[v]);
+    v_store(w->keep + to, keep);
   }
-  vf base = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
-  vf keep = v_exp_neg(v_sub(base, before)), sum = v_mul(v_load(w->sum + at), keep);
-  for (int64_t j = 0; j < count; j++) {
-    vf power = v_exp_neg(v_sub(base, v_load(scores + j * PITCH)));
-    v_store(scores + j * PITCH, power);
-    sum = v_add(sum, power);
-  }
-  v_store(w->most + at, most);
-  v_store(w->keep + at, keep);
-  v_store(w->sum + at, sum);
+  for (int64_t j = 0; j < count; j++) V_FOR(v, vectors) {
+      float *from = scores + j * PITCH + v * V_LANES;
+      vf power = v_exp_neg(v_sub(base[v], v_load(from)));
+      v_store(from, power);
+      sum[v] = v_add(sum[v], power);
+    }
+  V_FOR(v, vectors) v_store(w->sum + at + v * V_LANES, sum[v]);
+}
+static void soften(const work *w, const float *mask, int64_t count, int64_t queries) {
+  int64_t i = 0;
+  for (; i + V_LANES < queries; i += PAIR * V_LANES) soften_some(w, mask, count, i, PAIR);
+  if (i < queries) soften_some(w, mask, count, i, 1);
 }
 
 typedef struct output {
@@ -271,7 +285,7 @@ static void attend(work *w, int64_t b, int64_t h, int64_t first) {
     const float *mask = mask_at(w, b, h, first, j);
     multiply_keys(w, k, j, count, queries);
     mask_scores(w, mask, count, queries, j - first);
-    for (int64_t i = 0; i < queries; i += V_LANES) soften(w, w->mask_strides[2] ? NULL : mask, count, i);
+    soften(w, w->mask_strides[2] ? NULL : mask, count, queries);
     if (j + count == keys) invert_sums(w);
     multiply_values(w, v, j, count, queries, j + count == keys, out);
   }

@@ -42,7 +42,7 @@ static layer make_layer(const kern_row *row, const shape *s, bool gru, bool line
   layer l = {.arena = base_arena_new(&base_libc_allocator),
              .x_each = s->time * s->input,
              .y_each = s->time * s->directions * s->hidden};
-  size_t w, r, bias;
+  size_t w = 0, r = 0, bias = 0;
   assert_true(kern_recurrent_count(&packing, s->input, &w) && kern_recurrent_count(&packing, s->hidden, &r) &&
               kern_recurrent_bias_count(&packing, &bias));
   l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, gru ? 6 : 5)};

@@ -295,8 +295,7 @@ V_INLINE void walk(int rows, const block *k, int64_t slot, int64_t t, panels_of 
   for (; i < panels; i++) of(rows, 1, &(place){k, slot, t, slot % 2 ? panels - 1 - i : i, NULL});
 }
 
-/* The same for one sequence, with a piece for the next chunk beside each panel. A step neither begins nor ends with the
- * first panel: the next begins with its states, which take long to come. */
+/* The same for one sequence, with a piece for the next chunk beside each panel. */
 V_INLINE void walk_woven(int gates, const block *k, int64_t step, int64_t t, panels_of *of) {
   int64_t number = step % CHUNK, next = step - number + CHUNK, slot = step % RECURRENT_RING;
   if (next >= k->l->time || number >= gates * piece_parts(gates)) {
@@ -305,12 +304,8 @@ V_INLINE void walk_woven(int gates, const block *k, int64_t step, int64_t t, pan
   }
   if (number == 0 && next % V_LANES == 0) turn(k, next);
   const piece p = piece_of(gates, k, next, number);
-  int64_t panels = k->l->padded / V_LANES, panel = (panels - step % 2) / 2;
-  for (int64_t i = 0; i < panels; i++) {
-    of(1, 1, &(place){k, slot, t, panel, &p});
-    panel += step % 2 ? -1 : 1;
-    panel = panel < 0 ? panels - 1 : panel == panels ? 0 : panel;
-  }
+  int64_t panels = k->l->padded / V_LANES;
+  for (int64_t i = 0; i < panels; i++) of(1, 1, &(place){k, slot, t, step % 2 ? panels - 1 - i : i, &p});
 }
 
 static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }

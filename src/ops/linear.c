@@ -104,7 +104,7 @@ static double flops(const ir_info *const *in, const ir_info *out, const base_att
   return total;
 }
 
-/* ---- cases: shapes around the tiles of all levels without an epilogue, then epilogues on two shapes ---- */
+/* ---- cases: shapes around the tiles of all levels without an epilogue, then epilogues on three shapes ---- */
 
 typedef struct shape {
   int64_t m, k, n;
@@ -113,7 +113,7 @@ static const shape shapes[] = {{1, 1, 1},    {0, 3, 4},    {3, 0, 5},    {4, 3, 
                                {2, 5, 33},   {3, 16, 47},  {4, 17, 16},  {5, 31, 65},   {6, 13, 64}, {7, 8, 48},
                                {8, 24, 49},  {11, 7, 17},  {12, 16, 32}, {13, 5, 31},   {23, 9, 16}, {24, 4, 15},
                                {25, 33, 8},  {49, 40, 80}, {53, 19, 96}, {97, 11, 113}, {31, 1, 63}, {6, 300, 23},
-                               {50, 70, 24}, {26, 2, 128}, {193, 3, 40}, {7, 1031, 37}};
+                               {50, 70, 24}, {26, 2, 128}, {193, 3, 40}, {7, 1031, 37}, {37, 64, 2}, {18, 320, 3}};
 static const int64_t panels[] = {0, 0, 16, 8, 1}; /* the first with trans_w */
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels) };
 
@@ -155,7 +155,7 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 }
 
 static bool cases(ir_case *c, uint32_t number) {
-  static const shape with_epilogue[] = {{7, 5, 83}, {1, 9, 20}};
+  static const shape with_epilogue[] = {{7, 5, 83}, {1, 9, 20}, {19, 96, 2}};
   enum { VARIANTS = 6 + 2 * (KERN_ACT_COUNT - 1), LAYOUTS = 4 };
   int64_t dims[3];
   int32_t rank;

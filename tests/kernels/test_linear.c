@@ -50,7 +50,8 @@ static void free_layer(layer *l) {
 static const struct {
   int64_t k, n;
   const char *act;
-} weights[] = {{3, 1, "none"}, {17, 24, "relu"}, {40, 100, "gelu"}, {33, 257, "clamp"}, {2100, 70, "relu"}};
+} weights[] = {{3, 1, "none"},    {17, 24, "relu"},   {40, 100, "gelu"}, {96, 2, "gelu"},
+               {160, 3, "clamp"}, {33, 257, "clamp"}, {2100, 70, "relu"}};
 enum { WEIGHTS = sizeof weights / sizeof *weights, ROWS = 75 };
 
 static void rows_do_not_see_their_neighbours(void **state) {

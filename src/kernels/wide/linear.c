@@ -1,7 +1,37 @@
-/* linear.c -- KERN_LINEAR: td::linear on f32. */
+/* linear.c -- KERN_LINEAR: td::linear on f32. Rows of few columns, as a classifier of two classes has, are sums of
+ * products (dot_tile_priv.h): a panel would be mostly zeros. */
+#include "kernels/dot_tile_priv.h"
 #include "kernels/gemm_priv.h"
 
 enum { TRANS_W, COLUMNS, PANEL }; /* attributes */
+enum { SUM_WORK = 8 };            /* multiply-adds worth adding up the lanes of a sum */
+enum { FEW = 4 };                 /* columns that are brought in order sooner than one row of x is multiplied */
+enum { FEW_ROWS = 16 };           /* of a task of few columns */
+
+/* Is that half the work of a panel? The sizes of a sample alone decide: a sum's order may not depend on the batch. */
+static bool few_columns(int64_t k, int64_t n) {
+  return V_LANES > 1 && k % V_LANES == 0 && n <= FEW && 2 * n * (k / V_LANES + SUM_WORK) <= k;
+}
+
+static td_status multiply_few(const base_call *call, const gemm_product *g) {
+  const base_tensor *w = base_in(call, 1);
+  int64_t panel = base_attr_int(call->attrs, PANEL), tasks = (g->m + FEW_ROWS - 1) / FEW_ROWS;
+  bool trans = base_attr_int(call->attrs, TRANS_W);
+  const kern_matrix columns = {w->data, g->n, g->k, panel ? 1 : w->strides[!trans], panel ? panel : w->strides[trans]};
+  float *b = base_call_scratch(call, (size_t)(g->n * g->k), sizeof *b);
+  if (!b) return base_no_memory(call->err, "scratch");
+  KERN_NAME(gemm_rows)(b, &columns);
+  for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
+    const float *rows[FEW_ROWS];
+    int64_t first = task * FEW_ROWS, count = base_min_i64(FEW_ROWS, g->m - first);
+    for (int64_t i = 0; i < count; i++) rows[i] = g->a + (first + i) * g->a_pitch;
+    const dot_tile t = {
+        .a = rows, .runs = 1, .taps = 1, .k = g->k, .b = b, .c = g->c + first * g->c_pitch, .c_pitch = g->c_pitch};
+    const kern_epilogue e = kern_epilogue_at(g->e, first, 0);
+    KERN_NAME(dot_tile)(&t, count, g->n, &e);
+  }
+  return TD_OK;
+}
 
 /* The panels of a weight matrix that is not packed yet. */
 static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
@@ -26,6 +56,7 @@ td_status KERN_NAME(linear)(const base_call *call) {
                     .e = &e};
   for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
+  if (few_columns(g.k, g.n)) return multiply_few(call, &g);
   g.b = base_attr_int(call->attrs, PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
   const gemm_grid grid = KERN_NAME(gemm_grid)(g.m, g.n, g.k);

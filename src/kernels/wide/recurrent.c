@@ -10,7 +10,10 @@ typedef recurrent_cell cell;
 enum { X, W, R, BIAS, H0, C0 };
 enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
 enum { ROWS = RECURRENT_ROWS };
-enum { SUMS_BYTES = 1 << 17 }; /* of a chunk of steps: half of the smaller second-level caches */
+enum {
+  SUMS_BYTES = 1 << 17, /* of a chunk of steps: half of the smaller second-level caches */
+  NEAR_BYTES = 1 << 18  /* what stays in most second-level caches */
+};
 
 /* ---- blocks ---- */
 
@@ -144,6 +147,13 @@ static td_status open_block(const layer *l, block *k) {
                                                                              : base_no_memory(l->call->err, "scratch");
 }
 
+/* How many of the last sequences, too few to fill a block, are blocks of their own: woven, up to ROWS - 2 of them take
+ * less than a block does, if r stays near. */
+static int64_t lone_sequences(const layer *l) {
+  int64_t rest = l->batch % ROWS, bytes = l->hidden * l->gates * l->padded * (int64_t)sizeof(float);
+  return l->weave && rest <= ROWS - 2 && bytes <= NEAR_BYTES ? rest : 0;
+}
+
 static td_status run(const base_call *call, const cell *c) {
   layer l;
   block k;
@@ -153,12 +163,13 @@ static td_status run(const base_call *call, const cell *c) {
   TRY(open_block(&l, &k));
   const float *w = base_in(call, W)->data, *r = base_in(call, R)->data;
   const base_tensor *bias = base_in(call, BIAS);
-  int64_t blocks = (l.batch + ROWS - 1) / ROWS;
+  int64_t lone = lone_sequences(&l), shared = (l.batch - lone + ROWS - 1) / ROWS, blocks = shared + lone;
   uint32_t tasks = (uint32_t)base_min_i64(l.dirs * blocks, UINT32_MAX - 64);
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
+    int64_t number = task % blocks;
     k.direction = task / blocks;
-    k.first = task % blocks * ROWS;
-    k.count = base_min_i64(ROWS, l.batch - k.first);
+    k.first = number < shared ? number * ROWS : l.batch - (blocks - number);
+    k.count = number < shared ? base_min_i64(ROWS, l.batch - k.first) : 1;
     k.backward = l.reverse || k.direction == 1;
     k.w = w + k.direction * l.padded * l.gates * l.input;
     k.r = r + k.direction * l.padded * l.gates * l.hidden;

@@ -68,7 +68,7 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 #define CLI_OPTION_ISA \
   { "isa", "NAME", "widest instruction set for kernels; default: all the CPU has", "scalar vector avx2 avx512", false }
 #define CLI_OPTION_EXACT \
-  { "exact", NULL, "no Winograd convolutions, whose rounding errors are larger", NULL, false }
+  { "exact", NULL, "no Winograd convolutions and Strassen products, whose rounding errors are larger", NULL, false }
 #define CLI_OPTION_THREADS \
   { "threads", "N", "most threads to compute with; eager and aot_eager use one", NULL, false }
 #define CLI_OPTION_WEIGHTS \

@@ -148,7 +148,8 @@ typedef struct td_load_options {
   const char *format;            /* "onnx", ...; NULL: found from the bytes */
   uint64_t seed;                 /* of random weights of builtin: models */
   const char *isa; /* widest instruction set for kernels: "scalar", "vector", "avx2", "avx512"; NULL: the CPU's */
-  int32_t exact;   /* 1: no Winograd convolution, whose rounding errors are larger (see docs/performance.md) */
+  int32_t exact;   /* 1: no Winograd convolution and no Strassen product, whose rounding errors are larger:
+                      docs/performance.md */
 } td_load_options;
 
 /* Maps and compiles the model at `path`, or `builtin:NAME`. Weights stay in the mapping. The file must not change while

@@ -21,7 +21,7 @@ typedef struct compile_setting {
   const compile_backend *backend;
   const char *disabled; /* passes to leave out, comma-separated, or NULL */
   uint32_t isa;         /* BASE_ISA_* that kernels may use */
-  bool exact;           /* no Winograd */
+  bool exact;           /* no Winograd, no Strassen */
 } compile_setting;
 
 /* Runs the passes of the backend on `graph` (which changes, and must outlive the plan: constants stay where they are)

@@ -1,11 +1,12 @@
 /* prepack.c -- weights into the order in which kernels read them, once, as new constants: panels as wide as a vector of
- * the level in use (kernels/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays. A
- * constant scale and shift that follow the sum directly go into weights and bias on the way. The walk over the graph
- * makes the constants; what fills them are jobs, done at the end on as many threads as there are.
+ * the level in use (kernels/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays; products
+ * may be done in Strassen's way. A constant scale and shift that follow the sum directly go into weights and bias on
+ * the way. The walk over the graph makes the constants; what fills them are jobs, done at the end on as many threads as
+ * there are.
  *
  * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: sharing: the packed
- * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd, rounding
- * (setting.exact leaves it out). */
+ * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd and Strassen,
+ * rounding (setting.exact leaves them out). */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "kernels/pack_conv.h"
@@ -128,8 +129,9 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   TRY(add_job(
       e,
       &(job){.fill = fill_linear, .w = p->w, .to = packed.data, .panel = row->lanes, .feature_axis = p->feature_axis}));
-  const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false)};
-  return rebuild(e, p, "td::linear", &packed, changed, 2);
+  const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
+                              ARG_BOOL("strassen", !e->setting->exact)};
+  return rebuild(e, p, "td::linear", &packed, changed, 3);
 }
 
 static void fill_conv(const job *j) { kern_pack_conv(&j->w, false, j->groups, j->panel, j->to); }

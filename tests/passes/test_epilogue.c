@@ -16,11 +16,14 @@ static void products_become_linear(void **state) {
                 "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
                 "const %2: f32[3] = {1, 2, 3}\n"
                 "const %3: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
-                "%4 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "%4 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
+                "0, act_b = 0, "
                 "act_late = false}: f32[n, 3]\n"
-                "%5 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "%5 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", "
+                "act_a = 0, act_b = 0, "
                 "act_late = false}: f32[n, 3]\n"
-                "%6 = td::linear(%5, %3) {trans_w = true, n = 4, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "%6 = td::linear(%5, %3) {trans_w = true, n = 4, panel = 0, strassen = false, act = \"none\", act_a = "
+                "0, act_b = 0, "
                 "act_late = false}: f32[n, 4]\n"
                 "output \"a\" %4\n"
                 "output \"b\" %6\n",
@@ -65,7 +68,8 @@ static void bias_and_activation_come_first(void **state) {
                 "input %0 \"x\": f32[n, 2]\n"
                 "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
                 "const %2: f32[3] = {11, 12, 13}\n"
-                "%3 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, act = \"relu\", act_a = 0, act_b = 0, "
+                "%3 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"relu\", "
+                "act_a = 0, act_b = 0, "
                 "act_late = false}: f32[n, 3]\n"
                 "output \"y\" %3\n",
                 3);
@@ -93,7 +97,8 @@ static void a_residual_then_scale_shift_and_activation(void **state) {
                 "const %3: f32[3] = {1, 2, 3}\n"
                 "const %4: f32[3] = {4, 5, 6}\n"
                 "const %5: f32[3] = {1, 2, 3}\n"
-                "%6 = td::linear(%0, %2, %3, %1, %4, %5) {trans_w = false, n = 3, panel = 0, act = \"clamp\", act_a = "
+                "%6 = td::linear(%0, %2, %3, %1, %4, %5) {trans_w = false, n = 3, panel = 0, strassen = false, act = "
+                "\"clamp\", act_a = "
                 "0, act_b = 6, act_late = true}: f32[n, 3]\n"
                 "output \"y\" %6\n",
                 4);
@@ -113,7 +118,8 @@ static void an_activation_in_front_of_a_residual(void **state) {
                 "input %0 \"x\": f32[n, 2]\n"
                 "input %1 \"r\": f32[n, 3]\n"
                 "const %2: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
-                "%3 = td::linear(%0, %2, -, %1) {trans_w = false, n = 3, panel = 0, act = \"gelu\", act_a = 0, act_b = "
+                "%3 = td::linear(%0, %2, -, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"gelu\", "
+                "act_a = 0, act_b = "
                 "0, act_late = false}: f32[n, 3]\n"
                 "%4 = aten::relu(%3): f32[n, 3]\n"
                 "output \"y\" %4\n",
@@ -131,7 +137,8 @@ static void what_others_use_stays(void **state) {
                 "output \"y\" %4\n",
                 "input %0 \"x\": f32[n, 2]\n"
                 "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
-                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0, act_b = 0, "
+                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
+                "0, act_b = 0, "
                 "act_late = false}: f32[n, 3]\n"
                 "%3 = aten::relu(%2): f32[n, 3]\n"
                 "%4 = aten::add(%2, %3): f32[n, 3]\n"
@@ -148,7 +155,8 @@ static void weights_are_packed_for_the_level(void **state) {
                 "output \"y\" %2\n",
                 "input %0 \"x\": f32[n, 2]\n"
                 "const %1: f32[6] = {1, 2, 3, 4, 5, 6}\n"
-                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 1, act = \"none\", act_a = 0, act_b = 0, "
+                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 1, strassen = true, act = \"none\", act_a = "
+                "0, act_b = 0, "
                 "act_late = false}: f32[n, 3]\n"
                 "output \"y\" %2\n",
                 1);

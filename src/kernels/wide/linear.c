@@ -1,12 +1,12 @@
 /* linear.c -- KERN_LINEAR: td::linear on f32. Rows of few columns, as a classifier of two classes has, are sums of
  * products (dot_tile_priv.h): a panel would be mostly zeros. */
 #include "kernels/dot_tile_priv.h"
-#include "kernels/gemm_priv.h"
+#include "kernels/strassen_priv.h"
 
-enum { TRANS_W, COLUMNS, PANEL }; /* attributes */
-enum { SUM_WORK = 8 };            /* multiply-adds worth adding up the lanes of a sum */
-enum { FEW = 4 };                 /* columns that are brought in order sooner than one row of x is multiplied */
-enum { FEW_ROWS = 16 };           /* of a task of few columns */
+enum { TRANS_W, COLUMNS, PANEL, STRASSEN }; /* attributes */
+enum { SUM_WORK = 8 };                      /* multiply-adds worth adding up the lanes of a sum */
+enum { FEW = 4 };       /* columns that are brought in order sooner than one row of x is multiplied */
+enum { FEW_ROWS = 16 }; /* of a task of few columns */
 
 /* Is that half the work of a panel? The sizes of a sample alone decide: a sum's order may not depend on the batch. */
 static bool few_columns(int64_t k, int64_t n) {
@@ -54,11 +54,15 @@ td_status KERN_NAME(linear)(const base_call *call) {
                     .c = out->data,
                     .c_pitch = kern_pitch(out),
                     .e = &e};
-  for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
+  int64_t rows = 1; /* of a sample */
+  for (int32_t i = 1; i < x->rank - 1; i++) rows *= x->dims[i];
+  g.m = x->rank > 1 ? x->dims[0] * rows : 1;
   if (g.m == 0 || g.n == 0) return TD_OK;
   if (few_columns(g.k, g.n)) return multiply_few(call, &g);
   g.b = base_attr_int(call->attrs, PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
+  if (base_attr_int(call->attrs, STRASSEN) && KERN_NAME(strassen_pays)(rows, g.n, g.k))
+    return KERN_NAME(strassen)(call, &g, rows);
   const gemm_grid grid = KERN_NAME(gemm_grid)(g.m, g.n, g.k);
   int64_t tasks = grid.row_chunks * grid.column_chunks;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))

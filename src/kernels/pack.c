@@ -33,3 +33,7 @@ void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, in
       pack_block(to + p * m->k * panel, (const base_f32 *)m->data + p * panel * m->n_stride, m, k,
                  base_min_i64(k + BLOCK_ROWS, m->k), base_min_i64(panel, m->n - p * panel), panel);
 }
+
+bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel) {
+  return rows >= 64 && n >= 192 && k >= 192 && n % (2 * panel) == 0 && k % (2 * panel) == 0;
+}

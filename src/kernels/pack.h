@@ -21,4 +21,7 @@ bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count);
 /* Writes panels [first, last) of m to their places in `to`, which is the start of all panels: callers may share out
  * the panels. */
 void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, int64_t last);
+/* Is one step of Strassen's recursion likely to be faster for `rows` rows of a sample times a packed [k, n] matrix?
+ * From sizes alone, as measured on one core: the bits of a sample depend on nothing else. */
+bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel);
 #endif

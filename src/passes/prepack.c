@@ -38,22 +38,23 @@ typedef struct product {
   ir_value in[KERN_EPILOGUE_END];
   base_tensor w;
   uint32_t feature_axis; /* of w: the output's last dimension */
+  base_arg args[2 * PASSES_ATTRS];
+  uint32_t arg_count;
 } product;
 
-/* The node as operator `op`, with `packed` for weights and `changed` attributes. */
+/* Operator `op` in the node's place, with `packed` for weights and some attributes `changed`. */
 static td_status rebuild(passes_edit *e, product *p, const char *op, const base_tensor *packed, const base_arg *changed,
                          uint32_t changes) {
-  base_arg args[2 * PASSES_ATTRS];
-  uint32_t count = passes_args(p->node, args), in_count = KERN_EPILOGUE_END;
+  uint32_t in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < changes; i++) {
-    base_arg *old = passes_arg(args, count, changed[i].name);
+    base_arg *old = passes_arg(p->args, p->arg_count, changed[i].name);
     if (strcmp(old->name, changed[i].name) == 0) *old = changed[i];
-    else args[count++] = changed[i];
+    else p->args[p->arg_count++] = changed[i];
   }
   while (!p->in[in_count - 1].id) in_count--;
   TRY(ir_add_constant(e->graph, packed, NULL, &p->in[1], e->err));
   ir_value made;
-  const ir_new_node spec = {.in = p->in, .in_count = in_count, .args = args, .arg_count = count};
+  const ir_new_node spec = {.in = p->in, .in_count = in_count, .args = p->args, .arg_count = p->arg_count};
   TRY(passes_add(e, p->id, op, spec, NULL, &made));
   return passes_take_place(e, p->id, made);
 }
@@ -190,7 +191,31 @@ static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, 
   return rebuild(e, p, "td::winograd_conv", &packed, changed, 2);
 }
 
+/* A 1x1 convolution is a product of pixels with a matrix: td::linear, where Strassen's recursion pays. */
+static bool better_as_product(const passes_edit *e, const product *p, const kern_row *row) {
+  const ir_type *y = ir_type_of(e->graph, p->node->out[0]);
+  int64_t pixels = 1;
+  for (int32_t i = 1; i < y->rank - 1; i++) pixels *= base_dim_known(y->dims[i]) ? y->dims[i] : 0;
+  return !e->setting->exact && passes_all_are(p->node, "kernel", 1) && passes_all_are(p->node, "stride", 1) &&
+         passes_all_are(p->node, "padding", 0) && passes_int(p->node, "groups") == 1 &&
+         !passes_int(p->node, "channels_first") && kern_strassen_pays(pixels, p->w.dims[0], p->w.dims[1], row->lanes);
+}
+
+static td_status pack_as_product(passes_edit *e, product *p, const kern_row *row) {
+  static const char *const kept[] = {"act", "act_a", "act_b", "act_late"};
+  uint32_t count = 0;
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    const base_arg arg = *passes_arg(p->args + count, p->arg_count - count, kept[i]);
+    p->args[count++] = arg;
+  }
+  p->args[count++] = ARG_INT("n", p->w.dims[0]);
+  p->arg_count = count;
+  p->w.rank = 2; /* the other two are 1 long */
+  return pack_linear(e, p, row);
+}
+
 static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) {
+  if (better_as_product(e, p, row)) return pack_as_product(e, p, row);
   const kern_row *winograd = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
   int64_t tile = winograd ? winograd_tile(e, p, winograd->lanes) : 0;
   return tile && winograd_fits(e, &p->w, tile) ? pack_winograd(e, p, winograd, tile) : pack_panels(e, p, row, false);
@@ -237,6 +262,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def copy = *p.node; /* the graph's nodes move when one is added */
   p.node = &copy;
   p.w = *w;
+  p.arg_count = passes_args(p.node, p.args);
   p.feature_axis = rows[i].family == KERN_LINEAR && !passes_int(p.node, "trans_w");
   memcpy(p.in, p.node->in, p.node->in_count * sizeof *p.in);
   if (rows[i].scales && can_absorb(e, &p)) TRY(absorb_scale(e, &p));

@@ -61,7 +61,7 @@ td_status KERN_NAME(linear)(const base_call *call) {
   if (few_columns(g.k, g.n)) return multiply_few(call, &g);
   g.b = base_attr_int(call->attrs, PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
-  if (base_attr_int(call->attrs, STRASSEN) && KERN_NAME(strassen_pays)(rows, g.n, g.k))
+  if (base_attr_int(call->attrs, STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
   const gemm_grid grid = KERN_NAME(gemm_grid)(g.m, g.n, g.k);
   int64_t tasks = grid.row_chunks * grid.column_chunks;

@@ -283,10 +283,6 @@ static bool take_scratch(const base_call *call, worker *w) {
   return w->s && w->t && w->more && w->x && w->y;
 }
 
-bool KERN_NAME(strassen_pays)(int64_t rows, int64_t n, int64_t k) {
-  return n % (2 * V_LANES) == 0 && k % (2 * V_LANES) == 0 && rows >= 64 && n >= 192 && k >= 192;
-}
-
 td_status KERN_NAME(strassen)(const base_call *call, const gemm_product *g, int64_t rows) {
   const layer l = describe(g, rows);
   worker w = {.l = &l, .band = -1};

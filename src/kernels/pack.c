@@ -35,5 +35,5 @@ void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, in
 }
 
 bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel) {
-  return rows >= 64 && n >= 192 && k >= 192 && n % (2 * panel) == 0 && k % (2 * panel) == 0;
+  return rows >= 64 && n >= 128 && k >= 192 && n % (2 * panel) == 0 && k % (2 * panel) == 0;
 }

@@ -36,6 +36,8 @@ static void others_stay_convolutions(void **state) {
   (void)state;
   expect_op("8, 8", "1, 1", "", true, "td::conv");
   expect_op("7, 9", "1, 1", "", false, "td::conv"); /* too few pixels */
+  expect_op("8, m", "1, 1", "", false, "td::conv");
+  expect_op("4611686018427387904, 4", "1, 1", "", false, "td::conv"); /* too many to count */
   expect_op("8, 8", "1, 2", "", false, "td::conv");
   expect_op("8, 8", "1, 1", ", padding = [1, 1, 1, 1]", false, "td::conv");
   expect_op("16, 16", "1, 1", ", stride = [2, 2]", false, "td::conv");

@@ -54,13 +54,12 @@ td_status KERN_NAME(linear)(const base_call *call) {
                     .c = out->data,
                     .c_pitch = kern_pitch(out),
                     .e = &e};
-  int64_t rows = 1; /* of a sample */
-  for (int32_t i = 1; i < x->rank - 1; i++) rows *= x->dims[i];
-  g.m = x->rank > 1 ? x->dims[0] * rows : 1;
+  for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
   if (few_columns(g.k, g.n)) return multiply_few(call, &g);
   g.b = base_attr_int(call->attrs, PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
+  const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
   if (base_attr_int(call->attrs, STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
   const gemm_grid grid = KERN_NAME(gemm_grid)(g.m, g.n, g.k);

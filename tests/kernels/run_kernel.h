@@ -104,4 +104,17 @@ static inline float *run_floats(int64_t count, uint32_t seed) {
   return x;
 }
 
+/* Two and three workers give the bits that the dense output has by now. */
+static inline void run_expect_any_workers(const run_kernel *k) {
+  const int64_t count = base_tensor_numel(&k->out);
+  for (uint32_t workers = 2; workers <= 3; workers++) {
+    float *shared = run_floats(count, 8);
+    run_kernel several = *k;
+    several.out.data = shared;
+    run_kernel_on(&several, workers);
+    assert_memory_equal(shared, k->out.data, (size_t)count * sizeof *shared);
+    free(shared);
+  }
+}
+
 #endif

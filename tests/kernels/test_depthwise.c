@@ -64,13 +64,9 @@ static void free_layer(layer *l) {
 
 static void expect_same_bits(layer *l, int64_t batch) {
   run_kernel other = l->k;
-  float *y = run_floats(batch * l->out, 5);
-  for (uint32_t workers = 2; workers <= 3; workers++) {
-    memset(y, 0xee, (size_t)(batch * l->out) * sizeof *y);
-    other.out.data = y;
-    run_kernel_on(&other, workers);
-    assert_memory_equal(y, l->y, (size_t)(batch * l->out) * sizeof *y);
-  }
+  float *y = run_floats(l->out, 5);
+  run_expect_any_workers(&l->k);
+  other.out.data = y;
   other.in[0].dims[0] = other.out.dims[0] = 1;
   for (int64_t n = 0; n < batch; n++) {
     other.in[0].data = l->x + n * l->in;

@@ -90,14 +90,7 @@ static void workers_change_nothing(void **state) {
     if (!row) continue;
     layer l = make_layer(row, 130, 96, 300, "silu");
     run_kernel_on(&l.k, 1);
-    for (uint32_t workers = 2; workers <= 3; workers++) {
-      float *shared = run_floats(130 * 300, 8);
-      run_kernel several = l.k;
-      several.out.data = shared;
-      run_kernel_on(&several, workers);
-      assert_memory_equal(shared, l.y, 130 * 300 * sizeof *shared);
-      free(shared);
-    }
+    run_expect_any_workers(&l.k);
     free_layer(&l);
   }
 }

@@ -131,15 +131,7 @@ static void workers_change_nothing(void **state) {
     const problem *p = &problems[i % PROBLEMS];
     layer l = make_layer(row, p);
     run_kernel_on(&l.k, 1);
-    int64_t out = p->batch * p->height * p->width * p->out;
-    for (uint32_t workers = 2; workers <= 3; workers++) {
-      float *shared = run_floats(out, 8);
-      run_kernel several = l.k;
-      several.out.data = shared;
-      run_kernel_on(&several, workers);
-      assert_memory_equal(shared, l.y, (size_t)out * sizeof *shared);
-      free(shared);
-    }
+    run_expect_any_workers(&l.k);
     free_layer(&l);
   }
 }

@@ -190,6 +190,10 @@ bool passes_all_are(const ir_node_def *node, const char *name, int64_t value) {
   return true;
 }
 
+bool passes_is_pointwise(const ir_node_def *conv) {
+  return passes_all_are(conv, "kernel", 1) && passes_all_are(conv, "stride", 1) && passes_all_are(conv, "padding", 0);
+}
+
 bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order) {
   uint32_t count;
   const int64_t *dims = passes_ints(permute, "dims", &count);

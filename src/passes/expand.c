@@ -15,9 +15,7 @@
 static bool is_expansion(const ir_node_def *conv, int64_t panel) {
   for (uint32_t i = KERN_IN_RESIDUAL; i < conv->in_count; i++)
     if (conv->in[i].id) return false;
-  bool one =
-      passes_all_are(conv, "kernel", 1) && passes_all_are(conv, "stride", 1) && passes_all_are(conv, "padding", 0);
-  return (passes_int(conv, "channels_first") ? passes_all_are(conv, "dilation", 1) : one) &&
+  return (passes_int(conv, "channels_first") ? passes_all_are(conv, "dilation", 1) : passes_is_pointwise(conv)) &&
          passes_int(conv, "groups") == 1 && passes_int(conv, "panel") == panel;
 }
 
@@ -50,14 +48,15 @@ static bool is_worth_it(const passes_edit *e, const ir_node_def *window, const i
 }
 
 static uint32_t first_layer_args(const ir_node_def *conv, base_arg *args) {
-  uint32_t count;
-  const int64_t *list = passes_ints(conv, "kernel", &count);
-  args[0] = ARG_INTS("expand_kernel", list, count);
-  list = passes_ints(conv, "stride", &count);
-  args[1] = ARG_INTS("expand_stride", list, count);
-  list = passes_ints(conv, "padding", &count);
-  args[2] = ARG_INTS("expand_padding", list, count);
-  return 3;
+  static const char *const lists[][2] = {
+      {"kernel", "expand_kernel"}, {"stride", "expand_stride"}, {"padding", "expand_padding"}};
+  uint32_t made = 0;
+  for (; made < sizeof lists / sizeof *lists; made++) {
+    uint32_t count;
+    const int64_t *list = passes_ints(conv, lists[made][0], &count);
+    args[made] = ARG_INTS(lists[made][1], list, count);
+  }
+  return made;
 }
 
 static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {

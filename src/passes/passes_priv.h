@@ -68,6 +68,8 @@ const char *passes_str(const ir_node_def *node, const char *name);
 const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *count);
 /* All of the list are `value`; true of an empty one. */
 bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
+/* Is every pixel of a convolution made of the one pixel in its place? */
+bool passes_is_pointwise(const ir_node_def *conv);
 /* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */
 bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
 enum { PASSES_ATTRS = 24 }; /* no operator has more attributes */

@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-static bool is_pointwise(const ir_node_def *conv) {
-  return passes_all_are(conv, "kernel", 1) && passes_all_are(conv, "stride", 1) && passes_all_are(conv, "padding", 0) &&
-         !passes_int(conv, "channels_first") && strcmp(passes_str(conv, "act"), "none") == 0 &&
+static bool is_plain_pointwise(const ir_node_def *conv) {
+  return passes_is_pointwise(conv) && !passes_int(conv, "channels_first") &&
+         strcmp(passes_str(conv, "act"), "none") == 0 &&
          (conv->in_count <= KERN_IN_RESIDUAL || !conv->in[KERN_IN_RESIDUAL].id);
 }
 
@@ -29,7 +29,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *pool = ir_node_of(e->graph, id);
   if (strcmp(pool->op->name, "td::avg_pool") != 0 || !is_plain_mean(e, pool)) return TD_OK;
   const ir_node_def *found = passes_only_producer(e, pool->in[0], "td::conv");
-  if (!found || !is_pointwise(found)) return TD_OK;
+  if (!found || !is_plain_pointwise(found)) return TD_OK;
   const ir_node_def conv = *found; /* the graph's nodes move */
   ir_value in[KERN_EPILOGUE_END], made;
   base_arg args[PASSES_ATTRS];

@@ -197,8 +197,7 @@ static bool better_as_product(const passes_edit *e, const product *p, const kern
   int64_t pixels = 1;
   for (int32_t i = 1; i < y->rank - 1; i++)
     if (!base_dim_known(y->dims[i]) || __builtin_mul_overflow(pixels, y->dims[i], &pixels)) return false;
-  return !e->setting->exact && passes_all_are(p->node, "kernel", 1) && passes_all_are(p->node, "stride", 1) &&
-         passes_all_are(p->node, "padding", 0) && passes_int(p->node, "groups") == 1 &&
+  return !e->setting->exact && passes_is_pointwise(p->node) && passes_int(p->node, "groups") == 1 &&
          !passes_int(p->node, "channels_first") && kern_strassen_pays(pixels, p->w.dims[0], p->w.dims[1], row->lanes);
 }
 

@@ -22,23 +22,20 @@
 #define KERNELS_GEMM_TILE_PRIV_H
 #include "kernels/simd_priv.h"
 
-/* Sums, a row of B and an element of A fill the registers. */
+/* Sums, a row of B and an element of A fill the registers. GEMM_WHOLE_TILES: X(rows, panels) of the tile of most rows,
+ * for every number of panels. */
 #if defined KERN_LEVEL_avx512
 enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 24 };
-#define GEMM_ROWS_OF \
-  { 24, 12, 8, 6 }
+#define GEMM_WHOLE_TILES(X) X(24, 1) X(12, 2) X(8, 3) X(6, 4)
 #elif defined KERN_LEVEL_avx2
 enum { GEMM_MAX_PANELS = 3, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 12 };
-#define GEMM_ROWS_OF \
-  { 12, 6, 4 }
+#define GEMM_WHOLE_TILES(X) X(12, 1) X(6, 2) X(4, 3)
 #elif defined KERN_LEVEL_vector
 enum { GEMM_MAX_PANELS = 1, GEMM_THIN_PANELS = 1, GEMM_MAX_ROWS = 2 };
-#define GEMM_ROWS_OF \
-  { 2 }
+#define GEMM_WHOLE_TILES(X) X(2, 1)
 #else
 enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 4, GEMM_MAX_ROWS = 12 };
-#define GEMM_ROWS_OF \
-  { 12, 6, 4, 3 }
+#define GEMM_WHOLE_TILES(X) X(12, 1) X(6, 2) X(4, 3) X(3, 4)
 #endif
 
 typedef struct gemm_tile {
@@ -60,7 +57,9 @@ typedef struct gemm_tile {
 
 /* The most rows of a tile of so many panels. */
 V_INLINE int64_t gemm_max_rows(int64_t panels) {
-  static const uint8_t rows[] = GEMM_ROWS_OF;
+#define ROWS(rows, panels) rows,
+  static const uint8_t rows[] = {GEMM_WHOLE_TILES(ROWS)};
+#undef ROWS
   return panels > GEMM_MAX_PANELS ? 1 : rows[panels - 1];
 }
 /* Part `i` of `total` cut into `parts` of nearly one size: where it starts. Part `parts` is the end. */

@@ -57,7 +57,7 @@ typedef struct block {
   const float *next[2]; /* what the next group reads of either half of B meanwhile; NULL: there is none */
 } block;
 
-/* The right side of a product: a part of B, or from - minus, which is put in `to`, as wide as a block of T. */
+/* The right side of a product: a part of B, or from - minus, which is kept in `to`, panels of a block SKEW apart. */
 typedef struct right_side {
   part from, minus;
   float *to; /* NULL: nothing is subtracted */
@@ -86,7 +86,7 @@ static void add_quarters(const worker *w, int64_t first, int64_t rows) {
   }
 }
 
-/* `rows` rows of a quarter of C (+)= x, or x + y. */
+/* A quarter of C (+)= x, or x + y. */
 static void add_sums(const block *b, int quarter, const float *y) {
   const float *x = b->w->x;
   float *c = b->c[quarter];
@@ -125,20 +125,11 @@ V_INLINE void subtract_tile(const gemm_tile *t, const right_side *right, const i
 }
 
 /* One for every number of panels, of as many rows as gemm_max_rows says. */
-#if defined KERN_LEVEL_avx512
-#define TILES(X) X(24, 1) X(12, 2) X(8, 3) X(6, 4)
-#elif defined KERN_LEVEL_avx2
-#define TILES(X) X(12, 1) X(6, 2) X(4, 3)
-#elif defined KERN_LEVEL_vector
-#define TILES(X) X(2, 1)
-#else
-#define TILES(X) X(12, 1) X(6, 2) X(4, 3) X(3, 4)
-#endif
 #define TILE(rows, panels) \
   static void subtract_##panels(const gemm_tile *t, const right_side *r) { subtract_tile(t, r, rows, panels); }
 #define ENTRY(rows, panels) subtract_##panels,
-TILES(TILE)
-static void (*const subtract[GEMM_MAX_PANELS])(const gemm_tile *t, const right_side *r) = {TILES(ENTRY)};
+GEMM_WHOLE_TILES(TILE)
+static void (*const subtract[GEMM_MAX_PANELS])(const gemm_tile *t, const right_side *r) = {GEMM_WHOLE_TILES(ENTRY)};
 
 /* t says where the sums go and what is fetched meanwhile. */
 static void multiply(const block *b, gemm_tile t, const part *left, int64_t rows, const right_side *right,

@@ -124,8 +124,7 @@ static void make_folders(char *path) {
 }
 
 /* Written beside and renamed: a reader sees the whole file or none. `settled`: a second measurement has changed
- * nothing.
- */
+ * nothing. */
 static void save(place *p, const td_roofline *r, bool settled) {
   char fresh[1100];
   json_t *root = cli_roofline_json(r);

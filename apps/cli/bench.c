@@ -12,7 +12,7 @@ typedef struct bench_state {
   double min_ms;
   int64_t batch; /* samples per run, for the throughput */
   cli_times times;
-  cli_profile profile; /* of one run, or with --layers of many */
+  cli_layers profile; /* of one run, or with --layers of many */
   const char *isa;
 } bench_state;
 
@@ -50,7 +50,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
   cli_json_set(root, "gflop", cli_json_real(s->profile.flops * 1e-9));
   cli_json_set(root, "limit_ms", cli_json_real(s->profile.limit_ms));
   cli_json_set(root, "percent_of_limit", cli_json_real(percent_of_limit(s)));
-  if (cli_flag(s->args, "layers")) cli_json_set(root, "layers", cli_profile_json(&s->profile));
+  if (cli_flag(s->args, "layers")) cli_json_set(root, "layers", cli_layers_json(&s->profile));
   return cli_print_json(root, err);
 }
 
@@ -73,7 +73,7 @@ static void print_text(const bench_state *s) {
          cli_bytes_text(lower, sizeof lower, f->session.arena_lower),
          cli_bytes_text(weights, sizeof weights, f->model.weights_bytes),
          cli_bytes_text(resident, sizeof resident, f->memory.peak_rss_kib * 1024));
-  if (cli_flag(s->args, "layers")) cli_profile_print(&s->profile);
+  if (cli_flag(s->args, "layers")) cli_layers_print(&s->profile);
 }
 
 static td_status time_model(bench_state *s, td_error *err) {
@@ -94,9 +94,9 @@ static td_status time_model(bench_state *s, td_error *err) {
 }
 
 static td_status profile_within(bench_state *s, const td_roofline *roofline, td_error *err) {
-  const cli_limits limits = cli_limits_of(roofline, cli_value(s->args, "isa"), s->figures.session.threads);
-  return cli_profile_runs(s->session, s->model, &limits, cli_flag(s->args, "layers") ? s->min_ms : 0, s->args->arena,
-                          &s->profile, err);
+  const td_limits limits = td_limits_of(roofline, cli_value(s->args, "isa"), s->figures.session.threads);
+  return cli_time_layers(s->session, s->model, &limits, cli_flag(s->args, "layers") ? s->min_ms : 0, s->args->arena,
+                         &s->profile, err);
 }
 
 /* After all that is timed: measuring the roofline takes memory that is no model's. */
@@ -137,6 +137,7 @@ static const cli_option bench_options[] = {
     CLI_OPTION_THREADS,
     {"batch", "N", "size of an open first dimension", NULL, false},
     CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
     {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
@@ -149,7 +150,10 @@ static const cli_option bench_options[] = {
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
-    CLI_OPTION_EXACT,
+    CLI_OPTION_MATH,
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
+    CLI_OPTION_TUNED,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,

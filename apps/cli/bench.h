@@ -18,7 +18,7 @@ td_status cli_time_runs(td_session *session, base_arena *arena, double min_ms, c
 /* Nearest rank: the smallest time that at least `part` of the runs do not exceed. */
 double cli_percentile(const cli_times *times, double part);
 
-/* ---- step by step (profile.c) ---- */
+/* ---- step by step (layers.c) ---- */
 
 /* One step of the plan in one run, all its executions together. */
 typedef struct cli_layer {
@@ -28,18 +28,18 @@ typedef struct cli_layer {
   uint32_t calls; /* in the last run; the others count for one execution */
 } cli_layer;
 
-typedef struct cli_profile {
+typedef struct cli_layers {
   cli_layer *layers; /* those that were executed, in the order of the plan */
   uint32_t count;
   double ms, flops, limit_ms; /* sums */
   bool impossible;            /* some layer is faster than a machine of these limits can be */
-} cli_profile;
+} cli_layers;
 
 /* Runs the session (which has run before, so that its sizes are known) until `min_ms` have passed and some runs are
  * done, or once where min_ms is 0, and times every step. */
-td_status cli_profile_runs(td_session *session, const td_model *model, const cli_limits *limits, double min_ms,
-                           base_arena *arena, cli_profile *profile, td_error *err);
+td_status cli_time_layers(td_session *session, const td_model *model, const td_limits *limits, double min_ms,
+                          base_arena *arena, cli_layers *profile, td_error *err);
 /* Steps that do no work -- views, control -- are left out of the table; slowest first. */
-void cli_profile_print(const cli_profile *profile);
-json_t *cli_profile_json(const cli_profile *profile);
+void cli_layers_print(const cli_layers *profile);
+json_t *cli_layers_json(const cli_layers *profile);
 #endif

@@ -76,9 +76,10 @@ static td_status prepare(check_run *run, check_found_vec *found, td_error *err) 
   run->settings = (check_settings){.backend = cli_value(args, "backend"),
                                    .disabled_passes = cli_value(args, "disable-passes"),
                                    .isa = cli_value(args, "isa"),
-                                   .exact = cli_flag(args, "exact"),
+                                   .math = cli_value(args, "math"),
                                    .rtol = NAN,
                                    .atol = NAN};
+  TRY(cli_code_options(args, &run->settings.code, err));
   TRY(cli_real(args, "rtol", 0, HUGE_VAL, &run->settings.rtol, err));
   TRY(cli_real(args, "atol", 0, HUGE_VAL, &run->settings.atol, err));
   TRY(cli_int(args, "time-limit", 1, 86400, &limit, err));
@@ -146,7 +147,9 @@ static const cli_option check_options[] = {
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
-    CLI_OPTION_EXACT,
+    CLI_OPTION_MATH,
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
     {"rtol", "R", "relative tolerance, instead of the case's own", NULL, false},
     {"atol", "A", "absolute tolerance, instead of the case's own", NULL, false},
     {"time-limit", "SECONDS", "fail a case that takes longer; default 300", NULL, false},

@@ -4,9 +4,10 @@
 #include "values.h"
 
 typedef struct check_settings {
-  const char *backend; /* NULL: the default */
-  const char *isa;     /* NULL: the CPU's */
-  bool exact;
+  const char *backend;         /* NULL: the default */
+  const char *isa;             /* NULL: the CPU's */
+  const char *math;            /* NULL: the default */
+  td_load_options code;        /* of which those for generated code */
   const char *disabled_passes; /* comma-separated, or NULL */
   double rtol, atol;           /* NaN: the case's own, or the default */
   unsigned limit_s;            /* of one case */

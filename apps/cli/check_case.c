@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "compare.h"
+#include "tolerance.h"
 
 static const double default_rtol = 1e-3, default_atol = 1e-7;
 
@@ -32,6 +32,7 @@ typedef struct check_running {
   const char *model_path;
   bool recorded; /* the files are ONNX values, not .npy */
   cli_tolerance tolerance;
+  json_t *description; /* case.json; NULL: the ONNX layout */
   BASE_VEC(case_set) sets;
   td_model *model;
 } check_running;
@@ -139,9 +140,8 @@ static td_status read_json_root(check_running *c, const json_t *root, td_error *
 static td_status read_json_case(check_running *c, const char *path, td_error *err) {
   json_t *root;
   TRY(load_json(path, &root, err));
-  td_status status = read_json_root(c, root, err);
-  json_decref(root);
-  return status;
+  c->description = root;
+  return read_json_root(c, root, err);
 }
 
 /* ---- running ---- */
@@ -154,6 +154,37 @@ static td_status read_file(const check_running *c, const case_file *file, const 
   TRY(cli_read_values(file->path, &how, &found, err));
   if (found.count != 1) return base_fail(err, TD_BAD_FILE, file->path, -1, "one value is needed, not %u", found.count);
   *value = found.at[0].value;
+  return TD_OK;
+}
+
+/* Dimensions that the case calls open carry a name of their own. */
+static void open_dims(const check_running *c, const char *name, td_input_spec *spec) {
+  const json_t *open = json_object_get(json_object_get(c->description, "dynamic"), name);
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)open, key, value) {
+    int64_t dim = -1;
+    if (!base_str_int(base_str_of(key), &dim) || dim < 0 || dim >= spec->rank) continue;
+    spec->dims[dim] = -1;
+    spec->symbols[dim] = json_string_value(value);
+  }
+}
+
+/* What the inputs are, for models whose file does not say it: as the first set has them. */
+static td_status make_specs(const check_running *c, td_load_options *options, td_error *err) {
+  const case_side *side = &c->sets.at[0].inputs;
+  const json_t *paths = json_object_get(c->description, "arguments");
+  td_input_spec *specs = base_new(c->arena, td_input_spec, side->count + 1);
+  if (!specs) return base_no_memory(err, c->folder);
+  for (size_t i = 0; i < side->count; i++) {
+    base_value value;
+    TRY(read_file(c, &side->files[i], NULL, &value, err));
+    TRY(cli_spec_of_value(&value, side->files[i].name, &specs[i], err));
+    specs[i].path = json_string_value(json_array_get(paths, i));
+    open_dims(c, side->files[i].name, &specs[i]);
+  }
+  options->inputs = specs;
+  options->input_count = side->count;
   return TD_OK;
 }
 
@@ -175,6 +206,18 @@ static td_status bind_inputs(const check_running *c, td_session *session, const 
   return TD_OK;
 }
 
+/* The output of this name; where there is none, "output_3" is the fourth: what a recorder calls those of a tuple. */
+static td_status find_output(const check_running *c, const char *name, size_t *index, td_error *err) {
+  static const char prefix[] = "output_";
+  int64_t number;
+  td_status status = td_model_find_output(c->model, name, index, err);
+  if (status == TD_OK || strncmp(name, prefix, sizeof prefix - 1) != 0) return status;
+  if (!base_str_int(base_str_of(name + sizeof prefix - 1), &number) || number < 0) return status;
+  if ((size_t)number >= td_model_output_count(c->model)) return status;
+  *index = (size_t)number;
+  return TD_OK;
+}
+
 static td_status compare_outputs(const check_running *c, td_session *session, const case_side *side, td_error *err) {
   size_t count = td_model_output_count(c->model);
   if (side->count != count) {
@@ -185,11 +228,11 @@ static td_status compare_outputs(const check_running *c, td_session *session, co
     size_t index = i;
     td_value_info info;
     base_value got, expected;
-    if (file->name) TRY(td_model_find_output(c->model, file->name, &index, err));
+    if (file->name) TRY(find_output(c, file->name, &index, err));
     TRY(td_model_output(c->model, index, &info, err));
     TRY(read_file(c, file, &info, &expected, err));
     TRY(base_error_name(err, cli_fetch(c->model, session, index, c->arena, &got, err), "output %s", info.name));
-    td_status status = cli_compare(&got, &expected, &c->tolerance, err);
+    td_status status = cli_within(&got, &expected, &c->tolerance, err);
     if (status != TD_OK) {
       char item[64];
       snprintf(item, sizeof item, "%s%.60s", err->name[0] ? ", " : "", err->name);
@@ -228,7 +271,13 @@ static td_status run_case(check_running *c, const check_settings *settings, td_e
                              .backend = settings->backend,
                              .disabled_passes = settings->disabled_passes,
                              .isa = settings->isa,
-                             .exact = settings->exact};
+                             .math = settings->math,
+                             .cc = settings->code.cc,
+                             .cache = settings->code.cache,
+                             .strict = settings->code.strict,
+                             .warn = settings->code.warn,
+                             .warn_user = (void *)(uintptr_t)c->folder};
+  if (c->description && base_str_ends(base_str_of(c->model_path), ".pt")) TRY(make_specs(c, &options, err));
   td_status loaded = td_model_load(c->model_path, &options, &c->model, err);
   if (strcmp(err->name, c->model_path) == 0) err->name[0] = 0; /* the case is named already */
   TRY(loaded);
@@ -241,6 +290,7 @@ td_status check_case(const char *folder, const check_settings *settings, td_erro
   if (!c.arena) return base_no_memory(err, folder);
   td_status status = run_case(&c, settings, err);
   td_model_free(c.model);
+  json_decref(c.description);
   base_arena_free(c.arena);
   return status;
 }

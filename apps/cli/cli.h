@@ -49,11 +49,12 @@ struct cli_command {
 
 /* The row of every sub-command, in the order of the help, ending with NULL. */
 extern const cli_command *const cli_commands[];
-extern const cli_command cli_run, cli_check, cli_bench, cli_roofline, cli_inspect, cli_info, cli_version, cli_help;
+extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare, cli_bisect, cli_roofline, cli_tune,
+    cli_inspect, cli_info, cli_version, cli_help;
 const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
 /* Options that several commands take. */
-#define CLI_BACKENDS "eager aot_eager native"
+#define CLI_BACKENDS "eager aot_eager interp native"
 #define CLI_OPTION_BACKEND                                                                                             \
   {                                                                                                                    \
     "backend", "NAME",                                                                                                 \
@@ -67,8 +68,24 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   }
 #define CLI_OPTION_ISA \
   { "isa", "NAME", "widest instruction set for kernels; default: all the CPU has", "scalar vector avx2 avx512", false }
-#define CLI_OPTION_EXACT \
-  { "exact", NULL, "no Winograd convolutions and Strassen products, whose rounding errors are larger", NULL, false }
+#define CLI_OPTION_MATH                                                                                      \
+  {                                                                                                          \
+    "math", "NAME",                                                                                          \
+        "how sums may round: exact is plain sums, default has Winograd convolutions where their errors are " \
+        "small, fast has Strassen products too",                                                             \
+        "exact default fast", false                                                                          \
+  }
+#define CLI_OPTION_CC                                                                                               \
+  {                                                                                                                 \
+    "cc", "PATH",                                                                                                   \
+        "C compiler for fused loops, or none: then they are interpreted; default: cc, gcc or clang, as the search " \
+        "path has them",                                                                                            \
+        NULL, false                                                                                                 \
+  }
+#define CLI_OPTION_STRICT \
+  { "strict", NULL, "a C compiler that fails is an error; else its loops are interpreted", NULL, false }
+#define CLI_OPTION_TUNED \
+  { "tuned", NULL, "kernels as `treadle tune` found them fastest here", NULL, false }
 #define CLI_OPTION_THREADS \
   { "threads", "N", "most threads to compute with; eager and aot_eager use one", NULL, false }
 #define CLI_OPTION_WEIGHTS \
@@ -80,8 +97,15 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   }
 #define CLI_OPTION_SEED \
   { "seed", "N", "seed of random inputs and of random weights; default 0", NULL, false }
-#define CLI_OPTION_SHAPE \
-  { "shape", "NAME=DIMS", "dimensions of an input that has no file, 1x3x224x224", NULL, true }
+#define CLI_OPTION_SHAPE                                                                     \
+  {                                                                                          \
+    "shape", "NAME=DIMS",                                                                    \
+        "dimensions of an input that has no file, 1x3x224x224; of a TorchScript model also " \
+        "its type, 1x12:i64",                                                                \
+        NULL, true                                                                           \
+  }
+#define CLI_OPTION_METHOD \
+  { "method", "NAME", "method of a TorchScript module to run; default forward", NULL, false }
 #define CLI_OPTION_JSON \
   { "json", NULL, "print JSON", NULL, false }
 
@@ -128,4 +152,12 @@ void cli_json_set(json_t *object, const char *key, json_t *value);
 td_status cli_print_json(json_t *root, td_error *err);
 /* "1.5 MiB" into `text` of at least 24 bytes; returns text. */
 char *cli_bytes_text(char *text, size_t size, uint64_t bytes);
+
+/* ---- what is kept (cache.c) ---- */
+
+/* The folder among the user's caches, $XDG_CACHE_HOME/treadle or ~/.cache/treadle, which need not be there yet. False:
+ * the user has none, or its name does not fit. */
+bool cli_cache_folder(char *folder, size_t size);
+/* Makes the folders of `path` that are missing; who then writes there sees what failed. */
+void cli_make_folders(char *path);
 #endif

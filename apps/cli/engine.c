@@ -1,19 +1,32 @@
 /* engine.c -- the calls into libtreadle that several sub-commands make: load, open a session, bind, fetch. */
 #include <string.h>
 
+#include "tuning.h"
 #include "values.h"
 
-td_status cli_open_model(cli_args *args, td_model **model, td_error *err) {
+td_status cli_load_options(cli_args *args, td_load_options *options, td_error *err) {
   int64_t seed = 0;
-  TRY(cli_int(args, "seed", 0, INT64_MAX, &seed, err));
-  td_load_options options = {.size = sizeof options,
-                             .backend = cli_value(args, "backend"),
-                             .weights = cli_value(args, "weights"),
-                             .disabled_passes = cli_value(args, "disable-passes"),
-                             .seed = (uint64_t)seed,
-                             .isa = cli_value(args, "isa"),
-                             .exact = cli_flag(args, "exact")};
+  td_input_spec *specs;
+  *options = (td_load_options){.size = sizeof *options,
+                               .backend = cli_value(args, "backend"),
+                               .weights = cli_value(args, "weights"),
+                               .disabled_passes = cli_value(args, "disable-passes"),
+                               .disabled_kernels = cli_value(args, "disable-kernels"),
+                               .isa = cli_value(args, "isa"),
+                               .math = cli_value(args, "math"),
+                               .method = cli_value(args, "method")};
   args->subject = args->operands[0];
+  TRY(cli_int(args, "seed", 0, INT64_MAX, &seed, err));
+  options->seed = (uint64_t)seed;
+  TRY(cli_tuning_of(args, &options->tuning, err));
+  TRY(cli_make_specs(args, &specs, &options->input_count, err));
+  options->inputs = specs;
+  return cli_code_options(args, options, err);
+}
+
+td_status cli_open_model(cli_args *args, td_model **model, td_error *err) {
+  td_load_options options;
+  TRY(cli_load_options(args, &options, err));
   return td_model_load(args->operands[0], &options, model, err);
 }
 

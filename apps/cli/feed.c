@@ -134,7 +134,7 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   }
   int32_t rank;
   int64_t dims[TD_MAX_RANK];
-  TRY(cli_dims(base_str_of(rest), &rank, dims, err));
+  TRY(cli_dims((base_str){rest, strcspn(rest, ":")}, &rank, dims, err)); /* a type behind it is for specs.c */
   bool fits = info->rank < 0 || info->rank == rank;
   for (int32_t i = 0; fits && i < info->rank; i++) fits = info->dims[i] < 0 || info->dims[i] == dims[i];
   if (!fits) {

@@ -46,17 +46,19 @@ static td_status values_json(const td_model *model, size_t count, describe_value
 static td_status model_json(const td_model *model, const char *path, json_t *root, td_error *err) {
   td_model_stats stats = {.size = sizeof stats};
   TRY(td_model_get_stats(model, &stats, err));
-  json_t *object = json_object(), *inputs = json_array(), *outputs = json_array();
+  json_t *object = json_object(), *inputs = json_array(), *outputs = json_array(), *states = json_array();
   cli_json_set(root, "model", object);
   cli_json_set(object, "path", cli_json_text(path));
   cli_json_set(object, "inputs", inputs);
   cli_json_set(object, "outputs", outputs);
+  cli_json_set(object, "states", states);
   cli_json_set(object, "nodes", json_integer(stats.nodes));
   cli_json_set(object, "steps", json_integer(stats.steps));
   cli_json_set(object, "weights_bytes", json_integer((json_int_t)stats.weights_bytes));
   cli_json_set(object, "gflop", stats.gflop > 0 ? cli_json_real(stats.gflop) : json_null());
   TRY(values_json(model, td_model_input_count(model), td_model_input, inputs, err));
-  return values_json(model, td_model_output_count(model), td_model_output, outputs, err);
+  TRY(values_json(model, td_model_output_count(model), td_model_output, outputs, err));
+  return values_json(model, td_model_state_count(model), td_model_state, states, err);
 }
 
 /* ---- text ---- */
@@ -102,7 +104,8 @@ static td_status print_model(const td_model *model, const char *path, td_error *
   if (stats.gflop > 0) printf(", %.4g GFLOP", stats.gflop);
   printf("\n");
   TRY(print_values("input", model, td_model_input_count(model), td_model_input, err));
-  return print_values("output", model, td_model_output_count(model), td_model_output, err);
+  TRY(print_values("output", model, td_model_output_count(model), td_model_output, err));
+  return print_values("state", model, td_model_state_count(model), td_model_state, err);
 }
 
 /* ---- the command ---- */
@@ -137,7 +140,8 @@ static td_status run_info(cli_args *args, td_error *err) {
   return status;
 }
 
-static const cli_option info_options[] = {CLI_OPTION_JSON, CLI_OPTION_BACKEND, CLI_OPTION_WEIGHTS, CLI_OPTION_SEED};
+static const cli_option info_options[] = {CLI_OPTION_JSON, CLI_OPTION_BACKEND, CLI_OPTION_WEIGHTS,
+                                          CLI_OPTION_SEED, CLI_OPTION_SHAPE,   CLI_OPTION_METHOD};
 
 const cli_command cli_info = {
     .name = "info",

@@ -48,15 +48,20 @@ static td_status run_inspect(cli_args *args, td_error *err) {
 }
 
 static const cli_option inspect_options[] = {
-    {"stage", "STAGE", "the graph as imported, after the passes, or the plan; default passes", "imported passes plan",
-     false},
+    {"stage", "STAGE",
+     "the graph as imported, after the passes, its fused loops and why others are none, or the plan; default passes",
+     "imported passes loops plan", false},
     {"format", "FORMAT", "default text", "text dot json", false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
-    CLI_OPTION_EXACT,
+    CLI_OPTION_MATH,
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_SEED,
+    CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
 };
 
 const cli_command cli_inspect = {

@@ -1,144 +1,150 @@
-/* profile.c -- the time of each step beside what it takes at least.
- *
- * A step's time is that of the run where it was shortest: what interrupted it elsewhere was no work of its own. */
-#include <stdlib.h>
+/* profile.c -- `treadle profile`: where the time of a model's runs goes. */
+#include <errno.h>
 #include <string.h>
 
-#include "bench.h"
+#include "measure.h"
+#include "roofline.h"
 
-static const char saves_arithmetic[] = "td::winograd_conv";
-enum { LEAST_RUNS = 3 }; /* where there is a time to fill at all */
+typedef struct profile_state {
+  cli_args *args;
+  td_model *model;
+  td_session *session;
+  cli_feed feed;
+  td_profile *profile;
+} profile_state;
 
-typedef struct watch {
-  uint64_t run_ns, best_ns; /* of the run in progress; of the best, 0: none yet */
-  uint32_t calls;           /* in the run in progress */
-} watch;
+/* ---- running ---- */
 
-static void step_ends(void *user, uint32_t step, uint64_t ns) {
-  watch *w = &((watch *)user)[step];
-  w->run_ns += ns;
-  w->calls++;
+enum { WARM_RUNS = 3, LEAST_RUNS = 5 };
+
+static td_status record_runs(profile_state *s, td_error *err) {
+  double min_s = 1;
+  int64_t runs = 0;
+  TRY(cli_real(s->args, "min-time", 0, 1e6, &min_s, err));
+  TRY(cli_int(s->args, "runs", 1, INT32_MAX, &runs, err));
+  for (int i = 0; i < WARM_RUNS; i++) TRY(td_session_run(s->session, err));
+  TRY(td_profile_clear(s->profile, err));
+  const double start = cli_now_ms();
+  for (int64_t i = 0; runs ? i < runs : i < LEAST_RUNS || cli_now_ms() - start < 1e3 * min_s; i++)
+    TRY(td_session_run(s->session, err));
+  return TD_OK;
 }
 
-static void begin_run(watch *watches, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) watches[i].calls = 0, watches[i].run_ns = 0;
-}
-
-static void end_run(watch *watches, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    watch *w = &watches[i];
-    if (w->calls && (w->best_ns == 0 || w->run_ns < w->best_ns)) w->best_ns = w->run_ns;
+static td_status start_profile(profile_state *s, td_error *err) {
+  td_profile_options options = {.size = sizeof options, .isa = cli_value(s->args, "isa")};
+  td_roofline roofline;
+  int64_t records = 0;
+  TRY(cli_int(s->args, "records", 1, 1 << 24, &records, err));
+  options.records = (uint32_t)records;
+  if (!cli_flag(s->args, "no-limits")) {
+    TRY(cli_roofline_read(0, false, &roofline, err));
+    options.roofline = &roofline;
   }
+  return td_profile_new(s->session, &options, &s->profile, err);
 }
 
-static td_status watch_runs(td_session *session, watch *watches, uint32_t count, double min_ms, td_error *err) {
-  const td_observer observer = {watches, NULL, step_ends};
-  double start = cli_now_ms();
-  uint32_t runs = 0;
-  TRY(td_session_observe(session, &observer, err));
-  td_status status;
-  do {
-    begin_run(watches, count);
-    status = td_session_run(session, err);
-    end_run(watches, count);
-  } while (status == TD_OK && min_ms > 0 && (++runs < LEAST_RUNS || cli_now_ms() - start < min_ms));
-  td_session_observe(session, NULL, NULL);
+/* ---- writing ---- */
+
+static td_status write_file(void *user, const char *bytes, size_t count) {
+  return fwrite(bytes, 1, count, user) == count ? TD_OK : TD_NO_RESOURCE;
+}
+
+static td_status write_form(const profile_state *s, const char *form, const char *path, td_error *err) {
+  int64_t limit = 40;
+  TRY(cli_int(s->args, "limit", 0, INT32_MAX, &limit, err));
+  const td_profile_view view = {.size = sizeof view,
+                                .form = form,
+                                .group = cli_value(s->args, "group-by"),
+                                .sort = cli_value(s->args, "sort"),
+                                .limit = (uint32_t)limit};
+  FILE *file = path ? fopen(path, "w") : stdout;
+  if (!file) return base_fail(err, TD_NO_RESOURCE, path, -1, "cannot be written: %s", strerror(errno));
+  td_status status = td_profile_write(s->profile, &view, write_file, file, err);
+  if (path && fclose(file) != 0 && status == TD_OK)
+    status = base_fail(err, TD_NO_RESOURCE, path, -1, "could not be written whole: %s", strerror(errno));
+  if (path && status == TD_OK) cli_note("%s: %s written", path, form);
   return status;
 }
 
-/* Adds the layer of step `index` to the profile. */
-static td_status describe(const td_session *session, uint32_t index, const watch *w, const cli_limits *limits,
-                          double footprint, cli_profile *profile, td_error *err) {
-  cli_layer *layer = &profile->layers[profile->count++];
-  layer->step.size = sizeof layer->step;
-  TRY(td_session_get_step(session, index, &layer->step, err));
-  const cli_work work = {.flops = layer->step.flops,
-                         .const_bytes = layer->step.const_bytes,
-                         .read = layer->step.read_bytes,
-                         .written = layer->step.write_bytes,
-                         .footprint = footprint};
-  layer->calls = w->calls;
-  layer->ms = (double)w->best_ns * 1e-6;
-  layer->limit_ms = cli_limit_ms(limits, &work) * w->calls;
-  profile->ms += layer->ms;
-  profile->flops += layer->step.flops * layer->calls;
-  profile->limit_ms += layer->limit_ms;
-  profile->impossible |=
-      strcmp(layer->step.op, saves_arithmetic) != 0 && cli_beats_limit(limits, &work, layer->ms / w->calls);
-  return TD_OK;
-}
-
-td_status cli_profile_runs(td_session *session, const td_model *model, const cli_limits *limits, double min_ms,
-                           base_arena *arena, cli_profile *profile, td_error *err) {
-  cli_figures figures = {0};
-  TRY(cli_read_figures(model, session, &figures, err));
-  const uint32_t steps = figures.model.steps;
-  const double footprint = (double)figures.model.weights_bytes + (double)figures.session.arena_bytes;
-  watch *watches = base_new(arena, watch, (size_t)steps + 1);
-  *profile = (cli_profile){.layers = base_new(arena, cli_layer, (size_t)steps + 1)};
-  if (!watches || !profile->layers) return base_no_memory(err, "a profile");
-  TRY(watch_runs(session, watches, steps, min_ms, err));
-  for (uint32_t i = 0; i < steps; i++)
-    if (watches[i].calls) TRY(describe(session, i, &watches[i], limits, footprint, profile, err));
-  return TD_OK;
-}
-
-/* ---- printing ---- */
-
-static double bytes_of(const td_step *s) { return s->const_bytes + s->read_bytes + s->write_bytes; }
-
-static int slowest_first(const void *a, const void *b) {
-  const cli_layer *x = *(const cli_layer *const *)a, *y = *(const cli_layer *const *)b;
-  return (x->ms < y->ms) - (x->ms > y->ms);
-}
-
-/* Steps that do work, slowest first, in memory of the C library; the caller frees it. NULL: out of memory. */
-static const cli_layer **sorted(const cli_profile *p, uint32_t *count) {
-  const cli_layer **layers = malloc((p->count + 1u) * sizeof *layers);
-  *count = 0;
-  for (uint32_t i = 0; layers && i < p->count; i++)
-    if (bytes_of(&p->layers[i].step) > 0) layers[(*count)++] = &p->layers[i];
-  if (layers) qsort(layers, *count, sizeof *layers, slowest_first);
-  return layers;
-}
-
-static const char *name_of(const td_step *s) { return strncmp(s->name, "node ", 5) == 0 ? s->name + 5 : s->name; }
-
-void cli_profile_print(const cli_profile *p) {
-  uint32_t count;
-  const cli_layer **layers = sorted(p, &count);
-  printf("%s%10s %6s %8s %8s %7s  %-32s %s%s\n", cli_colour_code(stdout, CLI_BOLD), "us", "share", "GFLOP/s", "GB/s",
-         "limit", "kernel", "layer", cli_colour_code(stdout, CLI_PLAIN));
-  for (uint32_t i = 0; layers && i < count; i++) {
-    const cli_layer *l = layers[i];
-    const double ms = l->ms > 0 ? l->ms : 1e-6; /* a clock that did not move */
-    printf("%10.2f %5.1f%% %8.1f %8.1f %6.1f%%  %-32s %s\n", 1e3 * l->ms, 100 * l->ms / p->ms,
-           l->step.flops * l->calls / ms * 1e-6, bytes_of(&l->step) * l->calls / ms * 1e-6, 100 * l->limit_ms / ms,
-           l->step.kernel, name_of(&l->step));
+static td_status write_all(const profile_state *s, td_error *err) {
+  static const char *const files[] = {"trace", "html", "csv", "stacks"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    const char *path = cli_value(s->args, files[i]);
+    if (path) TRY(write_form(s, files[i], path, err));
   }
-  printf("%10.2f  sum of the shortest times of all steps; limit %.2f us\n", 1e3 * p->ms, 1e3 * p->limit_ms);
-  free(layers);
+  return write_form(s, cli_flag(s->args, "json") ? "json" : "table", NULL, err);
 }
 
-json_t *cli_profile_json(const cli_profile *p) {
-  uint32_t count;
-  const cli_layer **layers = sorted(p, &count);
-  json_t *rows = json_array();
-  for (uint32_t i = 0; layers && i < count; i++) {
-    const cli_layer *l = layers[i];
-    json_t *row = json_object();
-    cli_json_set(row, "name", cli_json_text(name_of(&l->step)));
-    cli_json_set(row, "op", cli_json_text(l->step.op));
-    cli_json_set(row, "kernel", cli_json_text(l->step.kernel));
-    cli_json_set(row, "calls", json_integer(l->calls));
-    cli_json_set(row, "us", cli_json_real(1e3 * l->ms));
-    cli_json_set(row, "share", cli_json_real(l->ms / p->ms));
-    cli_json_set(row, "flop", cli_json_real(l->step.flops * l->calls));
-    cli_json_set(row, "bytes", cli_json_real(bytes_of(&l->step) * l->calls));
-    cli_json_set(row, "limit_us", cli_json_real(1e3 * l->limit_ms));
-    cli_json_set(row, "percent_of_limit", cli_json_real(l->ms > 0 ? 100 * l->limit_ms / l->ms : 0));
-    cli_json_set(rows, NULL, row);
-  }
-  free(layers);
-  return rows;
+static td_status profile_model(profile_state *s, td_error *err) {
+  TRY(cli_open_model(s->args, &s->model, err));
+  TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
+  TRY(cli_open_session(s->args, s->model, &s->session, err));
+  TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
+  TRY(td_session_run(s->session, err));
+  TRY(start_profile(s, err));
+  TRY(record_runs(s, err));
+  return write_all(s, err);
 }
+
+static td_status run_profile(cli_args *args, td_error *err) {
+  profile_state s = {.args = args};
+  const td_status status = profile_model(&s, err);
+  td_profile_free(s.profile);
+  td_session_free(s.session);
+  td_model_free(s.model);
+  return status;
+}
+
+static const cli_option profile_options[] = {
+    CLI_OPTION_THREADS,
+    {"group-by", "WHAT", "what a row stands for; default node", "node op kernel module", false},
+    {"sort", "KEY", "time (default), mean, calls, flops, bytes, limit (what is lost against it), order (of the plan)",
+     "time mean calls flops bytes limit order", false},
+    {"limit", "N", "most rows of the table; default 40, 0 all", NULL, false},
+    {"trace", "FILE", "write every part of a step on its thread, for ui.perfetto.dev or chrome://tracing", NULL, false},
+    {"html", "FILE", "write one page that needs no network: timeline, roofline, table", NULL, false},
+    {"csv", "FILE", "write all rows with every figure", NULL, false},
+    {"stacks", "FILE", "write folded stacks by module, for flame graphs", NULL, false},
+    {"min-time", "SECONDS", "record runs for so long; default 1", NULL, false},
+    {"runs", "N", "record N runs instead", NULL, false},
+    {"records", "N", "parts of steps kept per thread for traces; default 65536", NULL, false},
+    {"no-limits", NULL, "do without the roofline, which is measured when it is not known yet", NULL, false},
+    {"batch", "N", "size of an open first dimension", NULL, false},
+    CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
+    {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
+    CLI_OPTION_ISA,
+    CLI_OPTION_MATH,
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
+    CLI_OPTION_TUNED,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_PREPROCESS,
+    CLI_OPTION_SEED,
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_profile = {
+    .name = "profile",
+    .operands = "MODEL",
+    .summary = "show where the time of a model's runs goes",
+    .text =
+        "MODEL is a file or builtin:NAME. It is loaded, warmed up, and run for --min-time seconds while every step on\n"
+        "every thread is recorded. The table has a row per node of the model, or per operator, kernel or module:\n"
+        "microseconds of a run, share of it, executions, rates, the share that was reached of what the machine can do\n"
+        "(see `treadle help roofline`), and how many threads computed. What no step took has a row of its own, so "
+        "that\n"
+        "the rows add up to the run.",
+    .examples =
+        "treadle profile net.onnx --threads 1\n"
+        "treadle profile net.onnx --group-by op\n"
+        "treadle profile net.onnx --sort limit --limit 10\n"
+        "treadle profile builtin:mobilenet_v2 --trace trace.json --html profile.html",
+    .options = profile_options,
+    .option_count = sizeof profile_options / sizeof *profile_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_profile,
+};

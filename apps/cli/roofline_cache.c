@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "roofline.h"
 #include "sys/sys.h"
@@ -91,13 +90,9 @@ typedef struct place {
 
 /* False: the user has no cache folder. */
 static bool find_place(uint32_t threads, place *p) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   sys_machine machine;
   sys_machine_read(&machine);
-  int length = -1;
-  if (cache && *cache == '/') length = snprintf(p->folder, sizeof p->folder, "%s/treadle", cache);
-  else if (home && *home) length = snprintf(p->folder, sizeof p->folder, "%s/.cache/treadle", home);
-  if (length < 0 || (size_t)length >= sizeof p->folder) return false;
+  if (!cli_cache_folder(p->folder, sizeof p->folder)) return false;
   snprintf(p->key, sizeof p->key, "%s; isa %x; %u threads; treadle %s", machine.cpu_name, machine.isa,
            threads ? threads : machine.threads, td_version());
   snprintf(p->path, sizeof p->path, "%s/roofline-%016llx.json", p->folder,
@@ -113,16 +108,6 @@ static bool load(const place *p, td_roofline *r) {
   return good;
 }
 
-/* Makes the folders of `path` that are missing. */
-static void make_folders(char *path) {
-  for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = 0;
-    mkdir(path, 0777);
-    *slash = '/';
-  }
-  mkdir(path, 0777);
-}
-
 /* Written beside and renamed: a reader sees the whole file or none. `settled`: a second measurement has changed
  * nothing. */
 static void save(place *p, const td_roofline *r, bool settled) {
@@ -130,7 +115,7 @@ static void save(place *p, const td_roofline *r, bool settled) {
   json_t *root = cli_roofline_json(r);
   cli_json_set(root, "key", cli_json_text(p->key));
   cli_json_set(root, "settled", json_boolean(settled));
-  make_folders(p->folder);
+  cli_make_folders(p->folder);
   snprintf(fresh, sizeof fresh, "%s.new", p->path);
   bool written = json_dump_file(root, fresh, JSON_INDENT(1)) == 0 && rename(fresh, p->path) == 0;
   if (!written) cli_note("%s: cannot keep the roofline: %s", p->path, strerror(errno));

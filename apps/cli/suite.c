@@ -18,7 +18,7 @@ typedef struct suite_state {
   suite_lines lines;
   suite_shares shares; /* of --expect */
   td_roofline roofline;
-  cli_limits limits;
+  td_limits limits;
   bool again;      /* the roofline has been in doubt */
   int64_t threads; /* 0: all */
   double min_ms;
@@ -31,12 +31,12 @@ typedef struct suite_state {
 typedef struct measured {
   double ms, limit_ms, flops, bytes;
   const char *kernel; /* of the longest step */
-  bool impossible;    /* see cli_profile */
+  bool impossible;    /* see cli_layers */
 } measured;
 
 static bool moves_alone(const cli_layer *l) { return !*l->step.op || strcmp(l->step.op, "aten::permute") == 0; }
 
-static measured sum_up(const cli_profile *p) {
+static measured sum_up(const cli_layers *p) {
   measured m = {.kernel = ""};
   double longest = 0;
   for (uint32_t i = 0; i < p->count; i++) {
@@ -74,11 +74,11 @@ static td_status measure_in(const suite_state *s, base_arena *arena, td_session 
   args.given_count = 0; /* inputs are random: none of the command's options is for them */
   TRY(cli_feed_make(&args, model, false, &feed, err));
   for (size_t place = 0; place < PLACES; place++) {
-    cli_profile profile;
+    cli_layers profile;
     TRY(move_inputs(&feed, arena, place * PAGE_BYTES / PLACES, err));
     TRY(cli_feed_bind(&feed, session, arena, err));
     TRY(td_session_run(session, err));
-    TRY(cli_profile_runs(session, model, &s->limits, s->min_ms / PLACES, arena, &profile, err));
+    TRY(cli_time_layers(session, model, &s->limits, s->min_ms / PLACES, arena, &profile, err));
     measured now = sum_up(&profile);
     now.impossible = profile.impossible;
     if (place == 0 || now.ms < m->ms) *m = now;
@@ -95,8 +95,9 @@ static td_status measure(const suite_state *s, const char *layer, measured *m, t
   td_load_options options = {.size = sizeof options,
                              .backend = cli_value(s->args, "backend"),
                              .isa = cli_value(s->args, "isa"),
-                             .exact = cli_flag(s->args, "exact")};
-  td_status status = path ? td_model_load(path, &options, &model, err) : base_no_memory(err, "a row");
+                             .math = cli_value(s->args, "math")};
+  td_status status = path ? cli_code_options(s->args, &options, err) : base_no_memory(err, "a row");
+  if (status == TD_OK) status = td_model_load(path, &options, &model, err);
   if (status == TD_OK) status = cli_open_session(s->args, model, &session, err);
   if (status == TD_OK) status = measure_in(s, arena, session, model, m, err);
   td_session_free(session);
@@ -135,7 +136,7 @@ static void find_limits(suite_state *s) {
   sys_machine machine;
   sys_machine_read(&machine);
   const uint32_t threads = s->threads ? (uint32_t)s->threads : machine.threads;
-  s->limits = cli_limits_of(&s->roofline, cli_value(s->args, "isa"), threads);
+  s->limits = td_limits_of(&s->roofline, cli_value(s->args, "isa"), threads);
 }
 
 /* Once a run, the roofline is measured again if a row is faster than it allows. */

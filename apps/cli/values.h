@@ -30,7 +30,12 @@ td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *e
 
 /* ---- a model and its sessions (engine.c) ---- */
 
-/* Loads operand 0 with --backend, --weights and --seed, and makes it the subject of errors. */
+/* Fills the fields for generated code: compiler, cache, warnings. The texts live as long as `args`. */
+td_status cli_code_options(const cli_args *args, td_load_options *options, td_error *err);
+/* How the options of a command ask for operand 0 to be loaded; makes it the subject of errors. What the options point
+ * to lives as long as `args`. */
+td_status cli_load_options(cli_args *args, td_load_options *options, td_error *err);
+/* Loads it that way. */
 td_status cli_open_model(cli_args *args, td_model **model, td_error *err);
 td_status cli_open_session(const cli_args *args, const td_model *model, td_session **session, td_error *err);
 /* Binds a value to input `index`; its memory must live until the run is over. Uneven strides are packed into `arena`.
@@ -42,6 +47,12 @@ td_status cli_fetch(const td_model *model, td_session *session, size_t index, ba
 /* "f32[batch,3,224,224]", "list of ..." into `text`; returns text. */
 char *cli_info_text(const td_value_info *info, char *text, size_t size);
 json_t *cli_info_json(const td_value_info *info);
+
+/* ---- what a model is given, for formats that do not say it (specs.c) ---- */
+
+td_status cli_spec_of_value(const base_value *value, const char *name, td_input_spec *spec, td_error *err);
+/* From --input and --shape, in the order of the options; none where the model's format says its inputs. */
+td_status cli_make_specs(const cli_args *args, td_input_spec **specs, size_t *count, td_error *err);
 
 /* ---- the inputs of one run (feed.c) ---- */
 

@@ -139,18 +139,54 @@ typedef struct td_allocator {
 typedef struct td_model td_model;
 typedef struct td_session td_session;
 
+/* What a model is given, for formats that do not say it themselves (TorchScript). */
+typedef struct td_input_spec {
+  const char *name; /* of the graph's input; NULL: made of the argument it goes to */
+  const char *path; /* where it goes in the call: "argument 0[1]", "context['keys']". NULL: to the argument called
+                       `name`, else to the next one; arguments that are lists or tuples take as many as they need */
+  td_dtype dtype;
+  int32_t rank;                     /* -1: not fixed */
+  int64_t dims[TD_MAX_RANK];        /* -1: open */
+  const char *symbols[TD_MAX_RANK]; /* the name of an open dimension: equal names are equal sizes. NULL: its own */
+} td_input_spec;
+
 typedef struct td_load_options {
   size_t size;                   /* sizeof(td_load_options) */
-  const char *backend;           /* "eager", "aot_eager", "native"; NULL: the default, native */
+  const char *backend;           /* "eager", "aot_eager", "interp", "native"; NULL: the default, native */
   const char *weights;           /* state_dict for a builtin: model (.pth, .safetensors), or NULL for seeded weights */
   const char *disabled_passes;   /* comma-separated names, or NULL */
   const td_allocator *allocator; /* copied; NULL: the C library's, large blocks on large pages */
   const char *format;            /* "onnx", ...; NULL: found from the bytes */
   uint64_t seed;                 /* of random weights of builtin: models */
-  const char *isa; /* widest instruction set for kernels: "scalar", "vector", "avx2", "avx512"; NULL: the CPU's */
-  int32_t exact;   /* 1: no Winograd convolution and no Strassen product, whose rounding errors are larger:
-                      docs/performance.md */
+  const char *isa;    /* widest instruction set for kernels: "scalar", "vector", "avx2", "avx512"; NULL: the CPU's */
+  const char *math;   /* how sums may round: "exact", plain sums only; "default" or NULL, Winograd convolutions where
+                         their errors stay small; "fast", Strassen products too: docs/performance.md */
+  const char *tuning; /* numbers by which kernels choose among forms of the same bits, "name=number,name=number": those
+                         of td_tuning_at; NULL: what is known of this CPU */
+  const td_input_spec *inputs; /* of a TorchScript model: `input_count` of them; copied */
+  size_t input_count;
+  const char *method;           /* of a TorchScript module, that runs; NULL: "forward" */
+  const char *disabled_kernels; /* comma-separated names of kernels (td_step.kernel) whose steps run plain loops */
+  const char *taps; /* comma-separated names of nodes whose results become outputs, behind the model's own and named
+                       after them; "*": all nodes. Only nodes that are in no branch or loop */
+  /* Fused loops become machine code where both are given; else they are interpreted. */
+  const char *cc;    /* path of a C compiler, gcc or clang */
+  const char *cache; /* folder of this user alone for what it makes, made where it is not there; many processes may
+                        share it */
+  int32_t strict;    /* 1: a compiler that fails is an error; 0: what it was to compile is interpreted */
+  void (*warn)(void *user, const char *text); /* is told, once a model, that it failed; NULL: nobody */
+  void *warn_user;
 } td_load_options;
+
+/* A number of td_load_options.tuning. Texts are owned by the library. */
+typedef struct td_tuning {
+  const char *name;
+  const char *what;       /* it says, a phrase */
+  const char *candidates; /* the values it can have, separated by blanks */
+  int64_t value;          /* what is known of this CPU, or the default */
+} td_tuning;
+/* False: there are not so many. */
+TD_API int32_t td_tuning_at(size_t index, td_tuning *tuning);
 
 /* Maps and compiles the model at `path`, or `builtin:NAME`. Weights stay in the mapping. The file must not change while
  * the model lives. Thread-safe. Errors: TD_BAD_FILE with the byte offset, TD_UNSUPPORTED with every node that is. */
@@ -160,6 +196,21 @@ TD_API td_status td_model_load(const char *path, const td_load_options *options,
 TD_API td_status td_model_load_memory(const void *bytes, size_t size, const td_load_options *options, td_model **model,
                                       td_error *err);
 
+/* A named tensor in the caller's memory; strides count elements, as in td_session_set_input_strided, none negative. */
+typedef struct td_named_tensor {
+  const char *name;
+  td_tensor tensor;
+  int64_t strides[TD_MAX_RANK];
+} td_named_tensor;
+
+/* The program of a torch.export.ExportedProgram from memory, without an archive: `program` is the JSON document that
+ * torch.export.save writes as models/model.json. Its parameters, buffers and constants are looked up by name
+ * ("fc.weight") among `weights`, which are shared, not copied: program and elements must outlive the model and may not
+ * change, the array of names may go. Buffers that the program writes begin with them and become state of each session.
+ * Errors: TD_BAD_ARGUMENT where a weight is no tensor of numbers, and those of td_model_load. */
+TD_API td_status td_model_load_graph(const void *program, size_t size, const td_named_tensor *weights, size_t count,
+                                     const td_load_options *options, td_model **model, td_error *err);
+
 /* Frees the model. Its sessions must be gone. NULL is allowed. */
 TD_API void td_model_free(td_model *model);
 
@@ -168,6 +219,10 @@ TD_API size_t td_model_output_count(const td_model *model);
 /* Name, type and dimensions of input or output `index`; pointers in `info` live as long as the model. */
 TD_API td_status td_model_input(const td_model *model, size_t index, td_value_info *info, td_error *err);
 TD_API td_status td_model_output(const td_model *model, size_t index, td_value_info *info, td_error *err);
+
+/* Session state: values that a model keeps from one run to the next, each session its own. */
+TD_API size_t td_model_state_count(const td_model *model);
+TD_API td_status td_model_state(const td_model *model, size_t index, td_value_info *info, td_error *err);
 
 typedef struct td_model_stats {
   size_t size;            /* sizeof(td_model_stats), set by the caller */
@@ -202,6 +257,7 @@ typedef struct td_pool_options {
   uint32_t threads;              /* the caller's included; 0: what affinity and cgroup quota allow */
   uint32_t spin_us;              /* microseconds of spinning after a run; 0: 100 */
   const td_allocator *allocator; /* copied; NULL: the C library's */
+  uint32_t interop_threads;      /* that run what a model forks (prim::fork), the caller's included; 0: as `threads` */
 } td_pool_options;
 
 /* Threads that the system refuses to start are done without. */
@@ -213,8 +269,9 @@ typedef struct td_session_options {
   size_t size;      /* sizeof(td_session_options) */
   uint32_t threads; /* at most; 0: what affinity and cgroup quota allow. eager and aot_eager compute on the caller's */
   uint32_t spin_us; /* as in td_pool_options */
-  td_pool *pool;    /* threads to share with other sessions, instead of own ones (then the two fields above say
+  td_pool *pool;    /* threads to share with other sessions, instead of own ones (then the fields for threads say
                      * nothing). A session that runs while another one has the pool computes on its caller's thread. */
+  uint32_t interop_threads; /* as in td_pool_options */
 } td_session_options;
 
 TD_API td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
@@ -224,11 +281,21 @@ TD_API void td_session_free(td_session *session);
 /* Index of the input or output called `name`; TD_BAD_ARGUMENT lists the names there are. */
 TD_API td_status td_model_find_input(const td_model *model, const char *name, size_t *index, td_error *err);
 TD_API td_status td_model_find_output(const td_model *model, const char *name, size_t *index, td_error *err);
+TD_API td_status td_model_find_state(const td_model *model, const char *name, size_t *index, td_error *err);
 
 /* Binds an input without copying: `tensor->data` must stay valid and unchanged until the run returns, and may have any
  * alignment. Rank, dtype and fixed dimensions are checked here; open dimensions are bound by it.
  * TD_STRING data is an array of td_string. */
 TD_API td_status td_session_set_input(td_session *session, size_t index, const td_tensor *tensor, td_error *err);
+
+/* The same for elements that do not stand in row-major order: `strides` counts elements from one to the next along each
+ * of tensor->rank dimensions, and may be 0 or negative. A tensor that is dense all the same is borrowed as above;
+ * others are copied into the session at every run. Types of less than a byte must be dense. */
+TD_API td_status td_session_set_input_strided(td_session *session, size_t index, const td_tensor *tensor,
+                                              const int64_t *strides, td_error *err);
+
+/* Gives up what an input was bound to: its default counts again, where it has one. */
+TD_API td_status td_session_clear_input(td_session *session, size_t index, td_error *err);
 
 typedef struct td_string {
   const char *at;
@@ -244,12 +311,31 @@ TD_API td_status td_session_set_input_list(td_session *session, size_t index, co
  * the model has a default for it. */
 TD_API td_status td_session_run(td_session *session, td_error *err);
 
-/* Borrows an output of the last run: valid until the next run or td_session_free. A list output says so in
- * td_model_output; its items are read with td_session_output_item. */
+/* Has output `index` written to the caller's memory from the next run on: `tensor` says its dtype, its dimensions and
+ * where (copied; NULL: to the session's own memory again). Steps write straight into it where they can; otherwise the
+ * output is copied there at the end of a run, as it is where the memory overlaps an input's: an output may replace an
+ * input. The memory must stay valid until it is given up, and holds no sense after a run that failed. Dtype, rank and
+ * fixed dimensions are checked here, open ones at a run; TD_BAD_ARGUMENT names the output. The outputs of the last run
+ * are gone. Allocates nothing. Lists and strings cannot be bound. */
+TD_API td_status td_session_bind_output(td_session *session, size_t index, const td_tensor *tensor, td_error *err);
+
+/* What output `index` will be for the inputs that are set: dtype and dimensions, `data` NULL. TD_ANSWER_NO, with `err`
+ * not filled: only a run can tell (a size depends on data, or it is a list). The outputs of the last run are gone. */
+TD_API td_status td_session_predict_output(td_session *session, size_t index, td_tensor *tensor, td_error *err);
+
+/* Borrows an output of the last run: valid until the next run or td_session_free; of one that is bound, the
+ * caller's memory. A list output says so in td_model_output; its items are read with td_session_output_item. */
 TD_API td_status td_session_output(td_session *session, size_t index, td_tensor *tensor, td_error *err);
 TD_API td_status td_session_output_count(td_session *session, size_t index, size_t *count, td_error *err);
 TD_API td_status td_session_output_item(td_session *session, size_t index, size_t item, td_tensor *tensor,
                                         td_error *err);
+
+/* All state as it was before the first run. A run that fails changes no state, nor does this when it fails. */
+TD_API td_status td_session_reset(td_session *session, td_error *err);
+/* Borrows the value of a state: valid until the next run, reset or td_session_set_state. Refused where it is a list. */
+TD_API td_status td_session_state(td_session *session, size_t index, td_tensor *tensor, td_error *err);
+/* Gives a state a value, which is copied. Rank, dtype and fixed dimensions are checked. */
+TD_API td_status td_session_set_state(td_session *session, size_t index, const td_tensor *tensor, td_error *err);
 
 typedef struct td_session_stats {
   size_t size;          /* sizeof(td_session_stats), set by the caller */
@@ -267,11 +353,16 @@ TD_API td_status td_session_get_stats(const td_session *session, td_session_stat
  * Steps of a loop come once for each turn. Steps that run on some samples of a batch at a time begin together, before
  * the first part, and end together, after the last; the time of each is that of all its parts, and where threads run
  * parts side by side, divided by their number: the times of a run add up. After a failure some `end` may be missing.
- * Either function may be NULL. */
+ * Each function may be NULL. */
 typedef struct td_observer {
   void *user;
   void (*begin)(void *user, uint32_t step);
   void (*end)(void *user, uint32_t step, uint64_t ns);
+  /* Hears of each thread's part of a step, after it, on that thread: 0 is the caller of td_session_run. Nanoseconds of
+   * the system's monotonic clock. Parts of one thread come in order and do not overlap. */
+  void (*part)(void *user, uint32_t thread, uint32_t step, uint64_t begin_ns, uint64_t end_ns);
+  /* Hears of a whole run, after it, on the caller's thread; of a failed one too. */
+  void (*run)(void *user, uint64_t begin_ns, uint64_t end_ns);
 } td_observer;
 /* From the next run on; copied. NULL: nobody, as at first. */
 TD_API td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err);
@@ -329,6 +420,81 @@ typedef struct td_roofline_options {
 /* Measures: short bursts on pinned threads of its own, the best of many. Other work on the machine makes the figures
  * too small, never too large. */
 TD_API td_status td_roofline_measure(const td_roofline_options *options, td_roofline *roofline, td_error *err);
+
+/* The roofline of one level of instruction sets and one number of threads. */
+typedef struct td_limits {
+  double peak;                                  /* f32 operations per second */
+  double read[TD_DRAM + 1], write[TD_DRAM + 1]; /* bytes per second; 0: there is no such level */
+  double capacity[TD_DRAM + 1];                 /* bytes of all threads' share of the level */
+} td_limits;
+/* Where a number of threads was not measured, the next lower one counts. `isa` NULL: the widest. */
+TD_API td_limits td_limits_of(const td_roofline *roofline, const char *isa, uint32_t threads);
+
+/* Work, and the sizes that say where its data lies. */
+typedef struct td_work {
+  double flops;
+  double const_bytes;   /* read from constants */
+  double read, written; /* bytes of activations */
+  double footprint;     /* bytes of the whole model: constants and arena */
+} td_work;
+/* At least so many ms (the roofline model: Williams, Waterman, Patterson 2009): arithmetic and memory overlap,
+ * whichever takes longer. Of the activations of the work each level keeps what it can hold; of its constants, what it
+ * can hold of the whole model, which runs through the caches between two uses of one. */
+TD_API double td_limit_ms(const td_limits *limits, const td_work *work);
+/* Is no machine so fast? Work that took `ms`: the limits are wrong. Not for algorithms that save arithmetic. */
+TD_API int32_t td_beats_limit(const td_limits *limits, const td_work *work, double ms);
+
+/* ---- profiles ---------------------------------------------------------------------------------------------------- */
+
+/* Where the time of a session's runs went: every step, on every thread. While a run lasts, recording takes no lock and
+ * no memory; without a profile it costs a branch. */
+typedef struct td_profile td_profile;
+
+typedef struct td_profile_options {
+  size_t size;      /* sizeof(td_profile_options) */
+  uint32_t records; /* parts of steps kept per thread for traces, the newest; 0: 65536 */
+  /* A schedule, in runs. After `skip` runs come cycles: `wait` runs that are not watched, `warmup` runs that are
+   * watched and forgotten, `active` runs that are recorded; the next cycle's add to them. After `repeat` cycles it is
+   * over; 0: never. With `active` 0 every run after `skip` is recorded. */
+  uint32_t skip, wait, warmup, active, repeat;
+  const td_roofline *roofline; /* copied: limits of steps come from it; NULL: the profile tells none */
+  const char *isa;             /* of the limits, as in td_load_options; NULL: the widest */
+} td_profile_options;
+
+/* Watches `session` from its next run on, in place of an observer it has. The session must outlive the profile, and is
+ * not running while a function of the profile is called. Errors: TD_NO_RESOURCE. */
+TD_API td_status td_profile_new(td_session *session, const td_profile_options *options, td_profile **profile,
+                                td_error *err);
+TD_API void td_profile_free(td_profile *profile); /* NULL is allowed */
+/* Forgets what was recorded; the schedule begins anew. */
+TD_API td_status td_profile_clear(td_profile *profile, td_error *err);
+
+typedef struct td_profile_totals {
+  size_t size;         /* sizeof(td_profile_totals), set by the caller */
+  uint64_t runs;       /* that were recorded */
+  uint32_t threads;    /* that took part in one of them */
+  uint64_t records;    /* parts of steps that happened */
+  uint64_t lost;       /* of these, parts that a trace does not show: newer ones took their places */
+  double run_ms;       /* of all runs together, on the caller's clock */
+  double step_ms;      /* of this, in steps; the rest went to the way from one step to the next and to interruptions */
+  double busy_ms;      /* of all threads together, computing parts of steps */
+  double flops, bytes; /* of all runs */
+  double limit_ms;     /* of all steps of all runs; 0: no roofline was given */
+} td_profile_totals;
+TD_API td_status td_profile_get_totals(const td_profile *profile, td_profile_totals *totals, td_error *err);
+
+/* How a profile is written. */
+typedef struct td_profile_view {
+  size_t size;       /* sizeof(td_profile_view) */
+  const char *form;  /* "table", "csv", "json", "trace" (Chrome and Perfetto), "stacks" (flame graphs), "html" */
+  const char *group; /* "node" (default), "op", "kernel", "module": what a row of table, csv and json stands for */
+  const char *sort;  /* "time" (default), "mean", "calls", "flops", "bytes", "limit", "order" (as the plan runs) */
+  uint32_t limit;    /* most rows of a table; 0: all */
+} td_profile_view;
+/* Takes `count` bytes; anything but TD_OK ends the writing and is given back. */
+typedef td_status (*td_write_fn)(void *user, const char *bytes, size_t count);
+TD_API td_status td_profile_write(const td_profile *profile, const td_profile_view *view, td_write_fn write, void *user,
+                                  td_error *err);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #ifndef API_API_PRIV_H
 #define API_API_PRIV_H
 #include "compile/compile.h"
+#include "debug/debug.h"
 #include "import/import.h"
 #include "kernels/kernels.h"
 #include "passes/passes.h"
@@ -20,14 +21,23 @@ struct td_model {
   const ir_opset *ops;
   char *path;          /* NULL: from memory */
   const char *builtin; /* what stands after builtin: in the path; NULL: a file */
-  const char *format, *disabled, *weights;
+  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method;
+  const td_input_spec *inputs;
+  size_t input_count;
   const compile_backend *backend;
   uint64_t seed;
   uint32_t isa; /* BASE_ISA_* that kernels may use */
-  bool exact;
+  kern_math math;
+  const char *cc, *cache;
+  bool strict;
+  void (*warn)(void *user, const char *text);
+  void *warn_user;
+  kern_tuning tuning;
   uint32_t changes[PASSES_MAX]; /* what each pass did */
   const void *bytes;            /* the model file, or the weights of a built-in model */
   size_t size;
+  const import_weight *given; /* that the caller has in memory */
+  uint32_t given_count;
   BASE_VEC(api_file) files; /* the model, its external data, its weights */
   ir_graph *graph;
   plan_exe *plan;

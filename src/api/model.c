@@ -82,7 +82,12 @@ td_status api_import(td_model *model, ir_graph **graph, td_error *err) {
                           .file = model->path,
                           .format = model->format,
                           .open = model->path ? open_beside : NULL,
-                          .user = model};
+                          .user = model,
+                          .inputs = model->inputs,
+                          .input_count = model->input_count,
+                          .method = model->method,
+                          .weights = model->given,
+                          .weight_count = model->given_count};
   return import_model(&source, model->ops, &model->allocator, graph, err);
 }
 
@@ -117,19 +122,71 @@ static td_status find_isa(const char *name, uint32_t *isa, td_error *err) {
                    names);
 }
 
+static td_status find_math(const char *name, kern_math *math, td_error *err) {
+  if (kern_find_math(name, math)) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no math called %s; there are: exact, default, fast", name);
+}
+
+/* Copies of the input specs, and of the texts in them. */
+static td_status keep_inputs(td_model *m, const td_load_options *options, td_error *err) {
+  size_t count = options->input_count;
+  td_input_spec *specs = base_new(m->arena, td_input_spec, count + 1);
+  if (!specs) return base_no_memory(err, "inputs");
+  for (size_t i = 0; i < count; i++) {
+    td_input_spec *s = &specs[i];
+    *s = options->inputs[i];
+    if (s->rank > TD_MAX_RANK) return base_fail(err, TD_BAD_ARGUMENT, s->name, -1, "an input has too many dimensions");
+    const char **texts[TD_MAX_RANK + 2] = {&s->name, &s->path};
+    for (int32_t k = 0; k < TD_MAX_RANK; k++) texts[k + 2] = k < s->rank ? &s->symbols[k] : NULL;
+    for (size_t k = 0; k < TD_MAX_RANK + 2; k++)
+      if (texts[k] && *texts[k] && !(*texts[k] = base_arena_text(m->arena, *texts[k])))
+        return base_no_memory(err, "inputs");
+  }
+  m->inputs = specs;
+  m->input_count = count;
+  if (options->method && !(m->method = base_arena_text(m->arena, options->method)))
+    return base_no_memory(err, "a model");
+  return TD_OK;
+}
+
+static kern_tuning tuning_here(void) {
+  sys_machine machine;
+  sys_machine_read(&machine);
+  return kern_tuning_for(machine.cpu_vendor, machine.cpu_family, machine.cpu_model);
+}
+
+int32_t td_tuning_at(size_t index, td_tuning *tuning) {
+  uint32_t count;
+  const kern_tuning_row *rows = kern_tuning_rows(&count);
+  if (index >= count) return 0;
+  const kern_tuning here = tuning_here();
+  const kern_tuning_row *row = &rows[index];
+  *tuning = (td_tuning){.name = row->name, .what = row->what, .candidates = row->candidates};
+  memcpy(&tuning->value, (const char *)&here + row->at, sizeof tuning->value);
+  return 1;
+}
+
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
   td_allocator allocator = options->allocator ? *options->allocator : sys_allocator;
   const compile_backend *backend = compile_find_backend(options->backend);
   if (!backend) return unknown_backend(options->backend, err);
   uint32_t isa;
+  kern_math math;
   TRY(find_isa(options->isa, &isa, err));
+  TRY(find_math(options->math, &math, err));
+  kern_tuning tuning = tuning_here();
+  if (options->tuning) TRY(kern_tuning_set(&tuning, options->tuning, err));
   base_arena *arena = base_arena_new(&allocator);
   td_model *m = arena ? base_new(arena, td_model, 1) : NULL;
   const ir_opset *ops = m ? ops_set(arena) : NULL;
   char *format = ops ? base_arena_text(arena, options->format ? options->format : "") : NULL;
   char *disabled = format ? base_arena_text(arena, options->disabled_passes ? options->disabled_passes : "") : NULL;
-  char *weights = disabled ? base_arena_text(arena, options->weights ? options->weights : "") : NULL;
-  if (!weights) {
+  char *kernels = disabled ? base_arena_text(arena, options->disabled_kernels ? options->disabled_kernels : "") : NULL;
+  char *taps = kernels ? base_arena_text(arena, options->taps ? options->taps : "") : NULL;
+  char *weights = taps ? base_arena_text(arena, options->weights ? options->weights : "") : NULL;
+  char *cc = weights ? base_arena_text(arena, options->cc ? options->cc : "") : NULL;
+  char *cache = cc ? base_arena_text(arena, options->cache ? options->cache : "") : NULL;
+  if (!cache) {
     base_arena_free(arena);
     return base_no_memory(err, "a model");
   }
@@ -139,12 +196,22 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .backend = backend,
                   .seed = options->seed,
                   .isa = isa,
-                  .exact = options->exact != 0,
+                  .math = math,
+                  .cc = *cc ? cc : NULL,
+                  .cache = *cache ? cache : NULL,
+                  .strict = options->strict != 0,
+                  .warn = options->warn,
+                  .warn_user = options->warn_user,
+                  .tuning = tuning,
                   .format = *format ? format : NULL,
                   .disabled = disabled,
+                  .disabled_kernels = kernels,
+                  .taps = taps,
                   .weights = *weights ? weights : NULL};
   *model = m;
-  return TD_OK;
+  td_status status = keep_inputs(m, options, err);
+  if (status != TD_OK) base_arena_free(arena);
+  return status;
 }
 
 static uint32_t count_nodes(const ir_graph *graph) {
@@ -159,6 +226,13 @@ static bool mapped(const td_model *m, const void *at) {
   for (uint32_t i = 0; i < m->files.count; i++) {
     const char *base = m->files.at[i].mapping.bytes;
     if (base && p >= base && p < base + m->files.at[i].mapping.size) return true;
+  }
+  for (uint32_t i = 0; i < m->given_count; i++) { /* the caller's: shared, as files are */
+    const base_tensor *t = &m->given[i].tensor;
+    const char *base = t->data;
+    int64_t last = 0;
+    for (int32_t k = 0; k < t->rank; k++) last += t->dims[k] > 0 ? (t->dims[k] - 1) * t->strides[k] : 0;
+    if (base && p >= base && p <= base + (size_t)last * (base_dtype(t->dtype)->bits / 8u)) return true;
   }
   return false;
 }
@@ -220,8 +294,19 @@ static void give_back_files(td_model *m) {
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(api_import(m, &m->graph, err));
+  TRY(debug_add_taps(m->graph, m->taps, err));
   uint64_t imported = sys_clock_ns();
-  const compile_setting setting = {.backend = m->backend, .disabled = m->disabled, .isa = m->isa, .exact = m->exact};
+  const compile_setting setting = {.backend = m->backend,
+                                   .disabled = m->disabled,
+                                   .isa = m->isa,
+                                   .math = m->math,
+                                   .tuning = &m->tuning,
+                                   .disabled_kernels = m->disabled_kernels,
+                                   .cc = m->cc,
+                                   .cache = m->cache,
+                                   .strict = m->strict,
+                                   .warn = m->warn,
+                                   .warn_user = m->warn_user};
   TRY(compile_graph(m->graph, &setting, &m->allocator, m->changes, &m->plan, err));
   m->stats.load_ms = (double)(imported - started) * 1e-6;
   m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
@@ -292,6 +377,47 @@ td_status td_model_load_memory(const void *bytes, size_t size, const td_load_opt
   return finish(m, m->weights ? refuse_weights(NULL, err) : TD_OK, started, model, err);
 }
 
+/* Keeps what `weights` say of their tensors; elements stay with the caller. */
+static td_status take_weights(td_model *m, const td_named_tensor *weights, size_t count, td_error *err) {
+  import_weight *given = base_new(m->arena, import_weight, count + 1);
+  if (!given || count > UINT32_MAX) return base_no_memory(err, "weights");
+  for (size_t i = 0; i < count; i++) {
+    const td_tensor *t = &weights[i].tensor;
+    bool sound = weights[i].name && t->dtype > TD_INVALID && t->dtype < TD_DTYPE_COUNT && t->dtype != TD_STRING &&
+                 t->rank >= 0 && t->rank <= TD_MAX_RANK;
+    int64_t numel = 0;
+    for (int32_t k = 0; sound && k < t->rank; k++) sound = t->dims[k] >= 0 && weights[i].strides[k] >= 0;
+    if (!sound || !base_numel(t->rank, t->dims, &numel) || (numel && !t->data))
+      return base_fail(err, TD_BAD_ARGUMENT, weights[i].name, -1,
+                       "weight %zu has no name, or is no tensor of numbers with strides that are not negative", i);
+    given[i] = (import_weight){.name = base_arena_text(m->arena, weights[i].name),
+                               .tensor = base_tensor_of(t->data, t->dtype, t->rank, t->dims)};
+    if (!given[i].name) return base_no_memory(err, "weights");
+    for (int32_t k = 0; k < t->rank; k++) given[i].tensor.strides[k] = weights[i].strides[k];
+  }
+  m->given = given;
+  m->given_count = (uint32_t)count;
+  return TD_OK;
+}
+
+td_status td_model_load_graph(const void *program, size_t size, const td_named_tensor *weights, size_t count,
+                              const td_load_options *options, td_model **model, td_error *err) {
+  uint64_t started = sys_clock_ns();
+  td_load_options o = {0};
+  td_model *m;
+  if (!program || !model || (count && !weights))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "td_model_load_graph needs a program, its weights and a place for the model");
+  TRY(api_read_options(&o, sizeof o, options, err));
+  o.format = "pt2";
+  TRY(new_model(&o, &m, err));
+  m->bytes = program;
+  m->size = size;
+  td_status status = take_weights(m, weights, count, err);
+  if (status == TD_OK && m->weights) status = refuse_weights(NULL, err);
+  return finish(m, status, started, model, err);
+}
+
 void td_model_free(td_model *model) {
   if (!model) return;
   plan_free(model->plan);
@@ -304,6 +430,7 @@ void td_model_free(td_model *model) {
 
 size_t td_model_input_count(const td_model *model) { return model ? model->plan->inputs.count : 0; }
 size_t td_model_output_count(const td_model *model) { return model ? model->plan->outputs.count : 0; }
+size_t td_model_state_count(const td_model *model) { return model ? model->plan->states.count : 0; }
 
 static void describe(const td_model *model, const plan_port *port, const ir_type *type, td_value_info *info) {
   if (type->kind == IR_LIST || type->kind == IR_OPTIONAL)
@@ -344,15 +471,27 @@ td_status td_model_output(const td_model *model, size_t index, td_value_info *in
   return TD_OK;
 }
 
-static td_status find_port(const td_model *model, const plan_port *ports, uint32_t count, const char *name,
+td_status td_model_state(const td_model *model, size_t index, td_value_info *info, td_error *err) {
+  if (!model || !info)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_state needs a model and a place for the answer");
+  if (index >= model->plan->states.count) return out_of_range(index, model->plan->states.count, "state", err);
+  const ir_value v = ir_state_before(model->graph, (uint32_t)index);
+  describe(model, &model->plan->states.at[index].port, ir_type_of(model->graph, v), info);
+  return TD_OK;
+}
+
+/* `ports`: of a table whose rows begin with one and take `each` bytes. */
+static td_status find_port(const td_model *model, const void *ports, size_t each, uint32_t count, const char *name,
                            const char *what, size_t *index, td_error *err) {
+  base_text names = {.allocator = &model->allocator};
   for (uint32_t i = 0; i < count; i++) {
-    if (strcmp(ports[i].name, name) != 0) continue;
+    const plan_port *port = (const plan_port *)(const void *)((const char *)ports + i * each);
+    base_text_print(&names, "%s%s", i ? ", " : "", port->name);
+    if (strcmp(port->name, name) != 0) continue;
     *index = i;
+    base_text_free(&names);
     return TD_OK;
   }
-  base_text names = {.allocator = &model->allocator};
-  for (uint32_t i = 0; i < count; i++) base_text_print(&names, "%s%s", i ? ", " : "", ports[i].name);
   td_status status = base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no %s called %s; there are: %s", what, name,
                                names.at ? names.at : "none");
   base_text_free(&names);
@@ -362,13 +501,22 @@ static td_status find_port(const td_model *model, const plan_port *ports, uint32
 td_status td_model_find_input(const td_model *model, const char *name, size_t *index, td_error *err) {
   if (!model || !name || !index)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_input needs a model and a name");
-  return find_port(model, model->plan->inputs.at, model->plan->inputs.count, name, "input", index, err);
+  return find_port(model, model->plan->inputs.at, sizeof(plan_port), model->plan->inputs.count, name, "input", index,
+                   err);
 }
 
 td_status td_model_find_output(const td_model *model, const char *name, size_t *index, td_error *err) {
   if (!model || !name || !index)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_output needs a model and a name");
-  return find_port(model, model->plan->outputs.at, model->plan->outputs.count, name, "output", index, err);
+  return find_port(model, model->plan->outputs.at, sizeof(plan_port), model->plan->outputs.count, name, "output", index,
+                   err);
+}
+
+td_status td_model_find_state(const td_model *model, const char *name, size_t *index, td_error *err) {
+  if (!model || !name || !index)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_find_state needs a model and a name");
+  return find_port(model, model->plan->states.at, sizeof(plan_state), model->plan->states.count, name, "state", index,
+                   err);
 }
 
 td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err) {

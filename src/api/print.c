@@ -36,6 +36,14 @@ static td_status passes_text(const td_model *model, const ir_graph *graph, base_
   return ir_print_brief(graph, text);
 }
 
+/* What runs as one loop, and what could and does not. */
+static td_status loops_text(const td_model *model, const ir_graph *graph, base_text *text) {
+  td_error unused;
+  const compile_setting setting = {.backend = model->backend, .isa = model->isa};
+  (void)graph;
+  return compile_explain_loops(model->graph, &setting, &model->allocator, text, &unused);
+}
+
 static td_status graph_dot(const td_model *model, const ir_graph *graph, base_text *text) {
   (void)model;
   ir_print_dot(graph, text);
@@ -58,8 +66,8 @@ static const view views[] = {
     {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot},
     {"imported", "json", true, graph_json}, {"passes", "text", false, passes_text},
     {"passes", "dot", false, graph_dot},    {"passes", "json", false, graph_json},
-    {"plan", "text", false, plan_text},     {"plan", "dot", false, plan_dot},
-    {"plan", "json", false, plan_json},
+    {"loops", "text", false, loops_text},   {"plan", "text", false, plan_text},
+    {"plan", "dot", false, plan_dot},       {"plan", "json", false, plan_json},
 };
 
 static const view *find_view(const char *stage, const char *format) {
@@ -74,9 +82,10 @@ td_status td_model_print(const td_model *model, const char *stage, const char *f
                      "td_model_print needs a model, a stage, a format and a place for the text");
   const view *v = find_view(stage, format);
   if (!v)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                     "nothing prints stage %s as %s: stages are imported, passes and plan, formats text, dot and json",
-                     stage, format);
+    return base_fail(
+        err, TD_BAD_ARGUMENT, NULL, -1,
+        "nothing prints stage %s as %s: stages are imported, passes, loops (text) and plan, formats text, dot and json",
+        stage, format);
   ir_graph *fresh = NULL;
   if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));
   base_text out = {.allocator = &model->allocator};

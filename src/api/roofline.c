@@ -1,5 +1,6 @@
 /* roofline.c -- what the machine can do: the public face of the runtime's measurement. */
 #include "api/api_priv.h"
+#include "profile/profile.h"
 #include "runtime/roofline.h"
 
 td_status td_roofline_measure(const td_roofline_options *options, td_roofline *roofline, td_error *err) {
@@ -11,4 +12,14 @@ td_status td_roofline_measure(const td_roofline_options *options, td_roofline *r
   td_roofline all;
   TRY(run_roofline(o.threads ? o.threads : machine.threads, o.seconds > 0 ? o.seconds : 2, &all, err));
   return api_write_stats(roofline, &all, sizeof all, err);
+}
+
+td_limits td_limits_of(const td_roofline *roofline, const char *isa, uint32_t threads) {
+  return prof_limits_of(roofline, isa, threads);
+}
+
+double td_limit_ms(const td_limits *limits, const td_work *work) { return prof_limit_ms(limits, work); }
+
+int32_t td_beats_limit(const td_limits *limits, const td_work *work, double ms) {
+  return prof_beats_limit(limits, work, ms);
 }

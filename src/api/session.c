@@ -18,6 +18,7 @@ td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *
   if (!p) return base_no_memory(err, "a pool of threads");
   *p = (td_pool){.allocator = allocator};
   td_status status = run_pool_new(o.threads, o.spin_us, &p->allocator, &p->run, err);
+  if (status == TD_OK && o.interop_threads) run_pool_set_interop(p->run, o.interop_threads);
   if (status == TD_OK) *pool = p;
   else td_pool_free(p);
   return status;
@@ -34,8 +35,13 @@ void td_pool_free(td_pool *pool) {
 static td_status own_pool(td_session *s, const td_session_options *o, td_error *err) {
   bool parallel = false;
   for (uint32_t i = 0; i < s->model->plan->functions.count; i++) parallel |= s->model->plan->functions.at[i].parallel;
-  if (o->pool || !parallel || o->threads == 1) return TD_OK;
-  return run_pool_new(o->threads, o->spin_us, &s->allocator, &s->own, err);
+  bool forks = false;
+  for (uint32_t i = 0; i < s->model->plan->steps.count; i++) forks |= s->model->plan->steps.at[i].kind == PLAN_FORK;
+  const uint32_t interop = !forks ? 1 : o->interop_threads ? o->interop_threads : o->threads;
+  if (o->pool || ((!parallel || o->threads == 1) && interop == 1)) return TD_OK;
+  TRY(run_pool_new(parallel ? o->threads : 1, o->spin_us, &s->allocator, &s->own, err));
+  run_pool_set_interop(s->own, interop ? interop : run_usable_threads());
+  return TD_OK;
 }
 
 td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
@@ -74,8 +80,15 @@ static td_status to_value(const td_tensor *t, base_value *value, td_error *err) 
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "a tensor with a negative or overflowing size, or no element type");
   if (!t->data && bytes) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor without data");
-  *value = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(t->data, t->dtype, t->rank, t->dims)};
+  static const int64_t nothing = 0; /* an address for tensors without elements: to steps, NULL says out of memory */
+  void *data = t->data ? t->data : (void *)(uintptr_t)&nothing;
+  *value = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, t->dtype, t->rank, t->dims)};
   return TD_OK;
+}
+
+static void to_tensor(const base_tensor *t, td_tensor *tensor) {
+  *tensor = (td_tensor){.dtype = t->dtype, .rank = t->rank, .data = t->data};
+  memcpy(tensor->dims, t->dims, sizeof tensor->dims);
 }
 
 td_status td_session_set_input(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
@@ -84,6 +97,42 @@ td_status td_session_set_input(td_session *session, size_t index, const td_tenso
   base_value value;
   TRY(to_value(tensor, &value, err));
   return run_set_input(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err);
+}
+
+/* Do all elements lie within an address space of each other? */
+static bool reachable(const base_tensor *t) {
+  int64_t reach = 0;
+  const int64_t bytes = (int64_t)base_dtype(t->dtype)->bits / 8;
+  for (int32_t k = 0; k < t->rank; k++) {
+    int64_t step = t->strides[k], far;
+    if (t->dims[k] < 2) continue;
+    if (step == INT64_MIN || __builtin_mul_overflow(step < 0 ? -step : step, t->dims[k] - 1, &far) ||
+        __builtin_mul_overflow(far, bytes, &far) || __builtin_add_overflow(reach, far, &reach))
+      return false;
+  }
+  return true;
+}
+
+td_status td_session_set_input_strided(td_session *session, size_t index, const td_tensor *tensor,
+                                       const int64_t *strides, td_error *err) {
+  if (!session || !tensor || (!strides && tensor->rank > 0))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "td_session_set_input_strided needs a session, a tensor and its strides");
+  base_value value;
+  TRY(to_value(tensor, &value, err));
+  for (int32_t k = 0; k < tensor->rank; k++)
+    if (tensor->dims[k] > 1) value.tensor.strides[k] = strides[k];
+  const bool dense = base_tensor_contiguous(&value.tensor);
+  if (!dense && base_dtype(tensor->dtype)->bits < 8)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor of %s must be dense", td_dtype_name(tensor->dtype));
+  if (!reachable(&value.tensor))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor whose strides go beyond the address space");
+  return run_set_input(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err);
+}
+
+td_status td_session_clear_input(td_session *session, size_t index, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_clear_input needs a session");
+  return run_clear_input(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, err);
 }
 
 td_status td_session_set_input_list(td_session *session, size_t index, const td_tensor *items, size_t count,
@@ -106,6 +155,25 @@ td_status td_session_set_input_list(td_session *session, size_t index, const td_
   return run_set_input(session->run, (uint32_t)index, &list, err);
 }
 
+td_status td_session_bind_output(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_bind_output needs a session");
+  base_value value;
+  if (tensor) TRY(to_value(tensor, &value, err));
+  return run_bind_output(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, tensor ? &value.tensor : NULL,
+                         err);
+}
+
+td_status td_session_predict_output(td_session *session, size_t index, td_tensor *tensor, td_error *err) {
+  if (!session || !tensor)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "td_session_predict_output needs a session and a place for the tensor");
+  base_tensor planned;
+  bool known;
+  TRY(run_predict_output(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &planned, &known, err));
+  if (known) to_tensor(&planned, tensor);
+  return known ? TD_OK : TD_ANSWER_NO;
+}
+
 td_status td_session_run(td_session *session, td_error *err) {
   if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_run needs a session");
   return run_session_run(session->run, err);
@@ -114,11 +182,6 @@ td_status td_session_run(td_session *session, td_error *err) {
 static td_status output(td_session *session, size_t index, const base_value **value, td_error *err) {
   if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "an output needs a session");
   return run_output(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, value, err);
-}
-
-static void to_tensor(const base_tensor *t, td_tensor *tensor) {
-  *tensor = (td_tensor){.dtype = t->dtype, .rank = t->rank, .data = t->data};
-  memcpy(tensor->dims, t->dims, sizeof tensor->dims);
 }
 
 td_status td_session_output(td_session *session, size_t index, td_tensor *tensor, td_error *err) {
@@ -152,6 +215,31 @@ td_status td_session_output_item(td_session *session, size_t index, size_t item,
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "output %zu has no tensor %zu", index, item);
   to_tensor(&value->list.items[item].tensor, tensor);
   return TD_OK;
+}
+
+td_status td_session_reset(td_session *session, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_reset needs a session");
+  return run_reset_states(session->run, err);
+}
+
+td_status td_session_state(td_session *session, size_t index, td_tensor *tensor, td_error *err) {
+  const base_value *value;
+  if (!session || !tensor)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_state needs a session and a place for the tensor");
+  TRY(run_state_value(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err));
+  if (value->kind != BASE_TENSOR)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "state %zu is %s", index,
+                     value->kind == BASE_NOTHING ? "empty" : "a list");
+  to_tensor(&value->tensor, tensor);
+  return TD_OK;
+}
+
+td_status td_session_set_state(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
+  if (!session || !tensor)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_state needs a session and a tensor");
+  base_value value;
+  TRY(to_value(tensor, &value, err));
+  return run_set_state(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err);
 }
 
 td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err) {

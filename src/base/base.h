@@ -1,4 +1,5 @@
-/* base.h -- the one header of this room: errors, memory, containers, dtypes, sizes, tensors, calls, names of ISAs. */
+/* base.h -- the one header of this room: errors, memory, containers, dtypes, sizes, tensors, calls, names of ISAs,
+ * programs of loops. */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 #include "base/error.h"
@@ -12,4 +13,5 @@
 #include "base/attr.h"
 #include "base/call.h"
 #include "base/isa.h"
+#include "base/program.h"
 #endif

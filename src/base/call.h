@@ -17,9 +17,10 @@ typedef td_status (*base_call_fn)(const base_call *call);
 
 struct base_call {
   const base_attrs *attrs;
-  const void *op;              /* the operator's descriptor, opaque here */
-  const base_value *const *in; /* in[i] is NULL for an absent optional operand */
-  base_value *const *out;      /* out[i] is NULL when nobody wants that output */
+  const void *op;                   /* the operator's descriptor, opaque here */
+  const struct kern_tuning *tuning; /* by which kernels choose among forms of the same bits, opaque here; or NULL */
+  const base_value *const *in;      /* in[i] is NULL for an absent optional operand */
+  base_value *const *out;           /* out[i] is NULL when nobody wants that output */
   uint32_t in_count, out_count;
   td_error *err;
   /* Memory of the caller. `keep` lives as long as the outputs, scratch until the function returns. NULL: out of memory.

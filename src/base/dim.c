@@ -294,6 +294,59 @@ bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, in
          compute(n->op, a, b, value);
 }
 
+const char *base_relation_name(base_relation relation) {
+  static const char *const names[] = {[BASE_EQ] = "==", [BASE_NE] = "!=", [BASE_LT] = "<", [BASE_LE] = "<="};
+  return names[relation];
+}
+
+bool base_relation_holds(base_relation relation, int64_t left, int64_t right) {
+  const bool holds[] = {
+      [BASE_EQ] = left == right, [BASE_NE] = left != right, [BASE_LT] = left < right, [BASE_LE] = left <= right};
+  return holds[relation];
+}
+
+/* factor * symbol + rest; a factor of 0: no symbol. */
+typedef struct linear {
+  uint32_t symbol;
+  int64_t factor, rest;
+} linear;
+
+static bool combine(base_dim_op op, const linear *x, const linear *y, linear *out) {
+  const linear *open = x->factor ? x : y;
+  if (x->factor && y->factor && x->symbol != y->symbol) return false;
+  *out = (linear){.symbol = open->symbol};
+  if (!x->factor && !y->factor) return compute(op, x->rest, y->rest, &out->rest);
+  if (op == BASE_DIM_ADD || op == BASE_DIM_SUB)
+    return compute(op, x->factor, y->factor, &out->factor) && compute(op, x->rest, y->rest, &out->rest);
+  if (op != BASE_DIM_MUL || (x->factor && y->factor)) return false;
+  int64_t number = x->factor ? y->rest : x->rest;
+  return compute(op, open->factor, number, &out->factor) && compute(op, open->rest, number, &out->rest);
+}
+
+static bool linear_of(const base_dims *dims, base_dim d, const int64_t *symbols, linear *out) {
+  *out = (linear){0};
+  if (number_of(d, &out->rest)) return true;
+  if (d == BASE_DIM_NONE || !dims) return false;
+  const base_dim_node *n = node_of(dims, d);
+  linear x, y;
+  if (n->op != BASE_DIM_SYMBOL)
+    return linear_of(dims, n->a, symbols, &x) && linear_of(dims, n->b, symbols, &y) && combine(n->op, &x, &y, out);
+  if (symbols[n->a] >= 0) out->rest = symbols[n->a];
+  else *out = (linear){.symbol = (uint32_t)n->a, .factor = 1};
+  return true;
+}
+
+bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int64_t *symbols, uint32_t *symbol,
+                    int64_t *found, bool *fits) {
+  linear form;
+  int64_t rest;
+  if (!linear_of(dims, d, symbols, &form) || form.factor == 0) return false;
+  *symbol = form.symbol;
+  *fits = compute(BASE_DIM_SUB, value, form.rest, &rest) && rest % form.factor == 0 && rest / form.factor >= 0;
+  *found = *fits ? rest / form.factor : 0;
+  return true;
+}
+
 bool base_dim_not_negative(const base_dims *dims, base_dim d) {
   int64_t number;
   if (number_of(d, &number)) return number >= 0;

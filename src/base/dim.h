@@ -68,6 +68,19 @@ static inline base_dim base_dim_div(base_dims *d, base_dim a, base_dim b) {
 /* Value of `d` given a value per symbol; false on overflow, division by zero, a negative symbol (unknown), or sizes
  * that do not broadcast. O(nodes under d). */
 bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value);
+/* What must hold between two sizes, for inputs to be taken. */
+typedef enum base_relation { BASE_EQ, BASE_NE, BASE_LT, BASE_LE, BASE_RELATION_COUNT } base_relation;
+typedef struct base_guard {
+  base_dim left, right;
+  base_relation relation;
+  const char *text; /* a sentence for people: what is asked of the inputs */
+} base_guard;
+const char *base_relation_name(base_relation relation); /* "==", "!=", "<", "<=" */
+bool base_relation_holds(base_relation relation, int64_t left, int64_t right);
+/* Finds the one symbol of `d` that `symbols` does not know (negative) from the value of `d`, where d grows with it in
+ * proportion: 2*s + 1. False: there is none such; *fits false: no whole number does. */
+bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int64_t *symbols, uint32_t *symbol,
+                    int64_t *found, bool *fits);
 /* True when `d` is surely not negative: symbols are sizes, and no difference takes part. */
 bool base_dim_not_negative(const base_dims *dims, base_dim d);
 /* True when `d` needs a symbol that data defines. */

@@ -16,7 +16,17 @@ typedef struct base_tensor {
   int64_t strides[BASE_MAX_RANK];
 } base_tensor;
 
-typedef enum base_kind { BASE_NOTHING, BASE_TENSOR, BASE_LIST } base_kind;
+typedef enum base_kind {
+  BASE_NOTHING,
+  BASE_TENSOR,
+  /* Those that hold values, in `list`: */
+  BASE_LIST,
+  BASE_TUPLE,
+  BASE_DICT,   /* key, value, key, value, ... */
+  BASE_OBJECT, /* attributes, in the order of its class */
+  BASE_FUTURE  /* one item once it is there */
+} base_kind;
+static inline bool base_holds_values(base_kind kind) { return kind >= BASE_LIST; }
 
 typedef struct base_value base_value;
 /* The array behind the items of lists that were made by appending to each other. */
@@ -35,7 +45,7 @@ typedef struct base_list {
 struct base_value {
   base_kind kind;
   base_tensor tensor;
-  base_list list;
+  base_list list; /* of all that hold values */
 };
 
 int64_t base_tensor_numel(const base_tensor *t); /* dims were checked when the tensor was made */

@@ -120,3 +120,19 @@ void base_text_free(base_text *text) {
   base_free(text->allocator, text->at, text->cap);
   *text = (base_text){.allocator = text->allocator};
 }
+
+bool base_str_listed(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (const char *at = list; at && *at;) {
+    size_t word = strcspn(at, ",");
+    if (word == n && memcmp(at, name, n) == 0) return true;
+    at += word + (at[word] == ',');
+  }
+  return false;
+}
+
+base_str base_node_name(const char *origin) {
+  if (strncmp(origin, "node ", 5) == 0) origin += 5;
+  const char *behind = strstr(origin, " (");
+  return (base_str){origin, behind && behind > origin ? (size_t)(behind - origin) : strlen(origin)};
+}

@@ -14,6 +14,11 @@ bool base_str_ends(base_str a, const char *suffix);
 /* Parses the whole of `a` as a decimal integer, sign allowed; false when it is none or does not fit. */
 bool base_str_int(base_str a, int64_t *value);
 
+/* The name of a node as its user wrote it, within the origin "node /conv1 (Conv)": /conv1. */
+base_str base_node_name(const char *origin);
+/* Is `name` one of the names in `list`, which commas separate? NULL lists nothing. */
+bool base_str_listed(const char *list, const char *name);
+
 /* A growing NUL-terminated buffer. Start with {.allocator = a}. When memory runs out `failed` is set, later calls do
  * nothing, and the text so far stays valid: check once at the end. */
 typedef struct base_text {

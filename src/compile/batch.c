@@ -141,9 +141,12 @@ td_status lower_find_batches(plan_exe *plan, base_arena *scratch, td_error *err)
               .written = base_new(scratch, uint32_t, slots),
               .read_whole = base_new(scratch, uint32_t, slots)};
   if (!listed || !f.held || !f.shared || !f.written || !f.read_whole) return base_no_memory(err, "the batches");
+  uint32_t task_end = 0; /* steps of tasks run as they are, on one thread */
   for (uint32_t first = 0, end; first < plan->steps.count; first = end) {
     end = first + 1;
-    if (!start_batch(&f, &plan->steps.at[first])) continue;
+    if (plan->steps.at[first].kind == PLAN_FORK && plan->steps.at[first].next > task_end)
+      task_end = plan->steps.at[first].next;
+    if (first < task_end || !start_batch(&f, &plan->steps.at[first])) continue;
     while (end < plan->steps.count && add_step(&f, &plan->steps.at[end])) end++;
     if (end - first > 1) TRY(close_batch(&f, first, end, listed, err));
   }

@@ -9,9 +9,10 @@
 #include <string.h>
 
 static const compile_backend backends[] = {
-    {"eager", "one step per node, reference implementations, no passes: the truth", false, false, false},
-    {"aot_eager", "graph passes, still one reference step per node: is it a pass?", true, true, false},
-    {"native", "all passes, kernels for this CPU: speed", true, true, true},
+    {"eager", "one step per node, reference implementations, no passes: the truth", false, false, false, false, false},
+    {"aot_eager", "graph passes, still one reference step per node: is it a pass?", true, true, false, false, false},
+    {"interp", "all passes, kernels; loops of fused operators are interpreted", true, true, true, true, false},
+    {"native", "all passes, kernels for this CPU, fused loops compiled: speed", true, true, true, true, true},
 };
 
 const compile_backend *compile_backends(uint32_t *count) {
@@ -42,7 +43,9 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
   memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
   ir_count_uses(graph, l.uses);
   plan->dims = graph->dims; /* shared: the graph outlives the plan */
+  TRY(lower_generate(&l));
   TRY(lower_graph(&l));
+  TRY(lower_find_captures(plan, scratch, err));
   TRY(lower_lifetimes(plan, scratch, setting->backend->in_place, err));
   if (setting->backend->kernels) TRY(lower_find_batches(plan, scratch, err));
   return plan_verify(plan, err);
@@ -83,10 +86,17 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, uin
   uint32_t unwanted[PASSES_MAX];
   const passes_setting passes = {.disabled = setting->disabled,
                                  .kernels = setting->backend->kernels,
-                                 .exact = setting->exact,
+                                 .math = setting->math,
                                  .isa = setting->isa,
                                  .share = share_tasks};
   return passes_run(graph, &passes, changes ? changes : unwanted, err);
+}
+
+/* NULL: none, or no memory for it; a plan without it is as good but for speed. */
+static const kern_tuning *keep_tuning(plan_exe *plan, const kern_tuning *tuning) {
+  kern_tuning *kept = tuning ? base_new(plan->arena, kern_tuning, 1) : NULL;
+  if (kept) *kept = *tuning;
+  return kept;
 }
 
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
@@ -94,8 +104,12 @@ td_status compile_graph(ir_graph *graph, const compile_setting *setting, const t
   if (setting->backend->passes) TRY(run_passes(graph, setting, changes, err));
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator);
-  td_status status = made && scratch ? lower(graph, setting, scratch, made, err) : base_no_memory(err, "the plan");
+  td_status status = made && scratch ? TD_OK : base_no_memory(err, "the plan");
+  if (status == TD_OK && setting->backend->fuses && !base_str_listed(setting->disabled, "fuse"))
+    status = lower_fuse(graph, setting, scratch, err);
+  if (status == TD_OK) status = lower(graph, setting, scratch, made, err);
   base_arena_free(scratch);
+  if (status == TD_OK) made->tuning = keep_tuning(made, setting->tuning);
   if (status == TD_OK) *plan = made;
   else plan_free(made);
   return status;

@@ -2,6 +2,8 @@
 #ifndef COMPILE_COMPILE_H
 #define COMPILE_COMPILE_H
 #include "ir/ir.h"
+#include "kernels/kernels.h"
+#include "kernels/tuning.h"
 #include "plan/plan.h"
 
 /* A rung of the ladder; each is the oracle of the next. */
@@ -11,6 +13,8 @@ typedef struct compile_backend {
   bool passes;         /* run the graph passes */
   bool in_place;       /* let steps write over operands that die there */
   bool kernels;        /* kernels take the place of references where there are some */
+  bool fuses;          /* operators run as one loop where they can */
+  bool generates;      /* these loops become machine code */
 } compile_backend;
 /* The rungs, slowest first; *count of them. The last is the default. */
 const compile_backend *compile_backends(uint32_t *count);
@@ -19,9 +23,17 @@ const compile_backend *compile_find_backend(const char *name);
 
 typedef struct compile_setting {
   const compile_backend *backend;
-  const char *disabled; /* passes to leave out, comma-separated, or NULL */
-  uint32_t isa;         /* BASE_ISA_* that kernels may use */
-  bool exact;           /* no Winograd, no Strassen */
+  const char *disabled;         /* passes to leave out, comma-separated, or NULL */
+  uint32_t isa;                 /* BASE_ISA_* that kernels may use */
+  kern_math math;               /* which algorithms may round otherwise than a plain sum */
+  const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */
+  const char *disabled_kernels; /* names, comma-separated, or NULL: their steps run references */
+  /* For generated code; where one of them is NULL, fused loops are interpreted. */
+  const char *cc;                             /* path of the C compiler */
+  const char *cache;                          /* folder for what it makes */
+  bool strict;                                /* a compiler that fails is an error */
+  void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed */
+  void *warn_user;
 } compile_setting;
 
 /* Runs the passes of the backend on `graph` (which changes, and must outlive the plan: constants stay where they are)
@@ -30,4 +42,8 @@ typedef struct compile_setting {
  */
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err);
+/* The fused loops of a graph that compile_graph has seen, as text; and of each operator that could be in one and stands
+ * alone, why. The graph stays as it is. */
+td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
+                                base_text *text, td_error *err);
 #endif

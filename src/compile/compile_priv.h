@@ -25,12 +25,16 @@ typedef struct lowering {
   uint32_t *slot_of; /* per value; PLAN_NONE: none yet */
   uint8_t *layout;   /* per slot: LOWER_*, as far as it is known now */
   uint32_t layout_cap;
-  lower_part *parts; /* per value */
-  uint32_t *uses;    /* per value */
-  bool open_sizes;   /* some step's work is not known */
+  lower_part *parts;                    /* per value */
+  uint32_t *uses;                       /* per value */
+  uint32_t *generated;                  /* per node: its number among `kernels` + 1; 0: no code was generated */
+  const struct codegen_kernel *kernels; /* generated functions */
+  bool open_sizes;                      /* some step's work is not known */
   td_error *err;
 } lowering;
 
+/* Makes one node of those that can run as one loop. */
+td_status lower_fuse(ir_graph *graph, const compile_setting *setting, base_arena *scratch, td_error *err);
 /* Steps and slots for every node of the graph, outputs included. */
 td_status lower_graph(lowering *l);
 /* Sizes are known once the input shapes are. */
@@ -39,6 +43,12 @@ bool lower_is_planned(const lowering *l, const ir_type *type);
 td_status lower_find_kernel(lowering *l, const ir_node_def *node, const struct kern_row **kernel);
 /* Fills l->parts. */
 td_status lower_find_joins(lowering *l);
+/* Fills l->generated and l->kernels: code for the fused loops, where the setting has a compiler for it. */
+td_status lower_generate(lowering *l);
+/* Fills in what forks take from the steps around them: operands, and which of them are copied. */
+td_status lower_find_captures(plan_exe *plan, base_arena *scratch, td_error *err);
+/* The step up to which the task of FORK step `fork` may run. */
+uint32_t lower_last_of_task(const plan_exe *plan, uint32_t fork);
 /* Sets first and last of arena roots; with `in_place`, lets results take the place of operands that die at their step.
  */
 td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err);

@@ -65,7 +65,8 @@ static bool can_be_part(const joining *j, const ir_node_def *join, ir_value v, b
   const ir_value_def *def = ir_value_of(l->graph, v);
   if (!def->node.id || !placeable(l, v) || l->parts[v.id].whole.id) return false;
   const ir_node_def *maker = ir_node_of(l->graph, def->node);
-  return maker->parent.id == join->parent.id && maker->block_count == 0 && (dense || j->unsuited[v.id] == 0);
+  return maker->parent.id == join->parent.id && maker->op->region == IR_REGION_NONE &&
+         (dense || j->unsuited[v.id] == 0);
 }
 
 /* The operand's own step can write the part. */
@@ -74,7 +75,8 @@ static td_status is_made_there(const joining *j, ir_value v, int32_t axis, bool 
   const kern_row *kernel = NULL;
   int32_t own;
   *there = false;
-  if (maker->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE | IR_OP_DEFINES) || maker->out_count != 1) return TD_OK;
+  if (maker->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE | IR_OP_DEFINES)) return TD_OK;
+  if (maker->out_count != 1 && !dense) return TD_OK;
   if (maker->op->flags & IR_OP_JOIN) {
     *there = is_join(j->l, maker, &own) && own == axis;
     return TD_OK;

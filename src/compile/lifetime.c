@@ -24,20 +24,26 @@ static void extend(plan_exe *plan, const uint32_t *loop_of, uint32_t slot, uint3
   if (last > root->last) root->last = last;
 }
 
+static void outlive_run(plan_exe *plan, uint32_t slot) {
+  plan_slot *root = &plan->slots.at[plan->slots.at[slot].root];
+  if (root->place == PLAN_ARENA) root->last = plan->steps.count;
+}
+
 static void set_lifetimes(plan_exe *plan, const uint32_t *loop_of) {
   for (uint32_t i = 0; i < plan->slots.count; i++) plan->slots.at[i].first = plan->slots.at[i].last = PLAN_NONE;
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];
     for (uint32_t k = 0; k < s->out_count; k++) extend(plan, loop_of, plan->operands.at[s->out + k], i);
     for (uint32_t k = 0; k < s->in_count; k++) extend(plan, loop_of, plan->operands.at[s->in + k], i);
+    if (s->kind == PLAN_FORK)
+      for (uint32_t k = 0; k < s->in_count; k++)
+        extend(plan, loop_of, plan->operands.at[s->in + k], lower_last_of_task(plan, i));
     if (s->kind != PLAN_END) continue; /* results are written into the region's outputs here */
     const plan_step *region = &plan->steps.at[s->next];
     for (uint32_t k = 0; k < region->out_count; k++) extend(plan, loop_of, plan->operands.at[region->out + k], i);
   }
-  for (uint32_t i = 0; i < plan->outputs.count; i++) {
-    plan_slot *root = &plan->slots.at[plan->slots.at[plan->outputs.at[i].slot].root];
-    if (root->place == PLAN_ARENA) root->last = plan->steps.count;
-  }
+  for (uint32_t i = 0; i < plan->outputs.count; i++) outlive_run(plan, plan->outputs.at[i].slot);
+  for (uint32_t i = 0; i < plan->states.count; i++) outlive_run(plan, plan->states.at[i].after);
   for (uint32_t i = 0; i < plan->slots.count; i++)
     if (plan->slots.at[i].first == PLAN_NONE) plan->slots.at[i].first = plan->slots.at[i].last = 0;
 }

@@ -2,6 +2,7 @@
  * their region, so that a step's number is also its time. */
 #include "compile/compile_priv.h"
 #include "base/size.h"
+#include "codegen/codegen.h"
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -267,6 +268,7 @@ td_status lower_find_kernel(lowering *l, const ir_node_def *node, const kern_row
   TRY(gather(l, node, &in, &out));
   const ir_kernel_query query = {node->attrs, in, node->in_count, out, node->out_count, l->setting->isa};
   *kernel = node->op->kernel(&query);
+  if (*kernel && base_str_listed(l->setting->disabled_kernels, (*kernel)->name)) *kernel = NULL;
   return TD_OK;
 }
 
@@ -357,9 +359,16 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
     else TRY(slot_for_value(l, node->out[i], place, &out[i]));
   }
   bool defines = node->op->flags & IR_OP_DEFINES;
-  plan_function f = {.name = kernel ? kernel->name : node->op->name,
+  const uint32_t number = node->out_count ? l->generated[ir_value_of(l->graph, node->out[0])->node.id] : 0;
+  const codegen_kernel *code = number ? &l->kernels[number - 1] : NULL;
+  if (code && (!kernel || base_str_listed(l->setting->disabled_kernels, code->name))) code = NULL;
+  plan_function f = {.name = code     ? code->name
+                             : kernel ? kernel->name
+                                      : node->op->name,
                      .op = node->op,
-                     .run = kernel ? kernel->run : node->op->reference,
+                     .run = code     ? code->run
+                            : kernel ? kernel->run
+                                     : node->op->reference,
                      .parallel = kernel && kernel->flags & KERN_PARALLEL,
                      .work = ir_call_work,
                      .define = defines ? NULL : ir_define_outputs,
@@ -514,16 +523,51 @@ static td_status lower_loop(lowering *l, const ir_node_def *node) {
   return TD_OK;
 }
 
+/* What goes in is found when all steps are there: lower_find_captures. */
+static td_status lower_fork(lowering *l, const ir_node_def *node) {
+  const ir_block_def *body = ir_block_of(l->graph, node->blocks[0]);
+  plan_step step = {.kind = PLAN_FORK, .attrs = PLAN_NONE, .out_count = 1, .name = origin(l, node)};
+  uint32_t out, *results, index;
+  if (step.name == PLAN_NONE) return base_no_memory(l->err, "a fork");
+  TRY(slot_for_value(l, node->out[0], PLAN_TAIL, &out));
+  step.out = plan_add_operands(l->plan, &out, 1);
+  if (step.out == PLAN_NONE) return base_no_memory(l->err, "a fork");
+  TRY(new_blocks(l, 1, &step.block));
+  TRY(new_step(l, &step, &index));
+  l->plan->blocks.at[step.block].first = l->plan->steps.count;
+  TRY(lower_block(l, node->blocks[0]));
+  TRY(result_slots(l, body, &results));
+  TRY(add_end(l, index, step.block, results, body->results.count));
+  l->plan->steps.at[index].next = l->plan->steps.count;
+  return TD_OK;
+}
+
+/* The result stays where the task has left it. */
+static td_status lower_wait(lowering *l, const ir_node_def *node) {
+  const bool planned = lower_is_planned(l, ir_type_of(l->graph, node->out[0]));
+  plan_step step = {.kind = PLAN_WAIT, .attrs = PLAN_NONE, .in_count = 1, .out_count = 1, .name = origin(l, node)};
+  uint32_t out, index;
+  TRY(use_all(l, node->in, 1, &step.in));
+  TRY(slot_for_value(l, node->out[0], planned ? PLAN_VIEW : PLAN_TAIL, &out));
+  step.out = plan_add_operands(l->plan, &out, 1);
+  if (step.name == PLAN_NONE || step.out == PLAN_NONE) return base_no_memory(l->err, "a wait");
+  return new_step(l, &step, &index);
+}
+
+/* By the kind of region. */
+static td_status (*const lowerings[])(lowering *, const ir_node_def *) = {[IR_REGION_NONE] = lower_node,
+                                                                          [IR_REGION_IF] = lower_if,
+                                                                          [IR_REGION_LOOP] = lower_loop,
+                                                                          [IR_REGION_FORK] = lower_fork,
+                                                                          [IR_REGION_WAIT] = lower_wait};
+
 static td_status lower_block(lowering *l, ir_block block) {
   const ir_block_def *def = ir_block_of(l->graph, block);
   for (uint32_t i = 0; i < def->nodes.count; i++) {
     const ir_node_def *node = ir_node_of(l->graph, def->nodes.at[i]);
-    bool loops = node->block_count == 1, joins = node->out_count > 0 && l->parts[node->out[0].id].joined;
-    td_status status = joins                ? lower_join(l, node)
-                       : !node->block_count ? lower_node(l, node)
-                       : loops              ? lower_loop(l, node)
-                                            : lower_if(l, node);
-    if (status == TD_OK && !joins && !node->block_count) status = move_parts(l, node);
+    bool joins = node->out_count > 0 && l->parts[node->out[0].id].joined;
+    td_status status = joins ? lower_join(l, node) : lowerings[node->op->region](l, node);
+    if (status == TD_OK && !joins && node->op->region == IR_REGION_NONE) status = move_parts(l, node);
     if (status != TD_OK)
       return base_error_name(l->err, status, "%s", node->origins.count ? node->origins.names[0] : node->op->name);
   }
@@ -533,21 +577,64 @@ static td_status lower_block(lowering *l, ir_block block) {
 /* ---- inputs and outputs ---- */
 
 static const char *port_kind(const ir_type *type) {
-  return type->kind == IR_LIST ? "list" : type->kind == IR_OPTIONAL ? "optional" : "tensor";
+  static const char *const kinds[IR_KIND_COUNT] = {
+      [IR_LIST] = "list", [IR_OPTIONAL] = "optional", [IR_TUPLE] = "tuple", [IR_DICT] = "dict", [IR_CLASS] = "class"};
+  return kinds[type->kind] ? kinds[type->kind] : "tensor";
 }
 
-static td_status lower_input(lowering *l, uint32_t index) {
-  ir_value v = ir_block_of(l->graph, l->graph->top)->params.at[index];
-  plan_port *port = base_vec_push(l->plan->arena, &l->plan->inputs);
-  if (!port) return base_no_memory(l->err, "an input");
+/* base_kind of the values of a type, nothing aside. */
+static uint32_t value_kind(const ir_type *type) {
+  static const uint8_t holders[IR_KIND_COUNT] = {
+      [IR_LIST] = BASE_LIST, [IR_TUPLE] = BASE_TUPLE, [IR_DICT] = BASE_DICT, [IR_CLASS] = BASE_OBJECT};
+  while (type->kind == IR_OPTIONAL && type->elem) type = type->elem;
+  return holders[type->kind] ? holders[type->kind] : BASE_TENSOR;
+}
+
+/* A slot for what a run is given: an input, or a state. */
+static td_status lower_given(lowering *l, ir_value v, plan_port *port) {
   const ir_type *type = ir_type_of(l->graph, v), *item = type;
   while (item->kind != IR_TENSOR && item->elem) item = item->elem;
   *port = (plan_port){.name = ir_value_of(l->graph, v)->name,
                       .kind = port_kind(type),
                       .item = item->kind == IR_TENSOR ? item->dtype : TD_INVALID,
-                      .of_lists = type->kind == IR_OPTIONAL && type->elem && type->elem->kind == IR_LIST};
-  TRY(slot_for_value(l, v, PLAN_INPUT, &port->slot));
+                      .takes = value_kind(type),
+                      .fallback = PLAN_NONE};
+  return slot_for_value(l, v, PLAN_INPUT, &port->slot);
+}
+
+static td_status lower_input(lowering *l, uint32_t index) {
+  plan_port *port = base_vec_push(l->plan->arena, &l->plan->inputs);
+  if (!port) return base_no_memory(l->err, "an input");
+  TRY(lower_given(l, ir_block_of(l->graph, l->graph->top)->params.at[index], port));
   return use(l, l->graph->input_defaults.at[index], &port->fallback);
+}
+
+/* ---- session state ---- */
+
+static td_status lower_initial(lowering *l, const ir_type *type, const ir_initial *initial) {
+  plan_initial *to = base_vec_push(l->plan->arena, &l->plan->initials);
+  if (!to) return base_no_memory(l->err, "session state");
+  while (type->kind == IR_OPTIONAL && type->elem) type = type->elem;
+  *to = (plan_initial){.slot = PLAN_NONE, .kind = initial->list ? value_kind(type) : BASE_NOTHING};
+  if (initial->value.id) {
+    to->kind = BASE_TENSOR;
+    return use(l, initial->value, &to->slot);
+  }
+  to->count = initial->count;
+  const uint32_t elems = ir_type_elems(type);
+  const ir_type unknown = ir_unranked(TD_INVALID);
+  for (uint32_t i = 0; i < initial->count; i++)
+    TRY(lower_initial(l, elems ? &type->elem[i % elems] : &unknown, &initial->items[i]));
+  return TD_OK;
+}
+
+static td_status lower_state(lowering *l, uint32_t index) {
+  plan_state *state = base_vec_push(l->plan->arena, &l->plan->states);
+  if (!state) return base_no_memory(l->err, "session state");
+  state->initial = l->plan->initials.count;
+  const ir_value v = ir_state_before(l->graph, index);
+  TRY(lower_initial(l, ir_type_of(l->graph, v), &l->graph->states.at[index]));
+  return lower_given(l, v, &state->port);
 }
 
 /* An output must be dense, its own, and outlive the run. */
@@ -560,8 +647,19 @@ static td_status lower_output(lowering *l, uint32_t index) {
   if (l->layout[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, 0, &slot));
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->outputs);
   if (!port) return base_no_memory(l->err, "an output");
-  *port = (plan_port){
-      .name = l->graph->output_names.at[index], .slot = slot, .fallback = PLAN_NONE, .kind = port_kind(type)};
+  *port = (plan_port){.name = l->graph->output_names.at[index],
+                      .slot = slot,
+                      .fallback = PLAN_NONE,
+                      .kind = port_kind(type),
+                      .takes = value_kind(type)};
+  return TD_OK;
+}
+
+static td_status lower_guard(lowering *l, const base_guard *guard) {
+  plan_guard *to = base_vec_push(l->plan->arena, &l->plan->guards);
+  uint32_t text = to ? plan_add_name(l->plan, guard->text) : PLAN_NONE;
+  if (text == PLAN_NONE) return base_no_memory(l->err, "a condition of the inputs");
+  *to = (plan_guard){.left = guard->left, .right = guard->right, .relation = guard->relation, .text = text};
   return TD_OK;
 }
 
@@ -571,12 +669,15 @@ td_status lower_graph(lowering *l) {
     if (!to) return base_no_memory(l->err, "a segment");
     *to = (plan_segment){l->graph->segments.at[i].base, l->graph->segments.at[i].bytes};
   }
-  const ir_block_def *top = ir_block_of(l->graph, l->graph->top);
   l->plan->aligned_inputs = l->setting->backend->kernels;
   TRY(lower_find_joins(l));
-  for (uint32_t i = 0; i < top->params.count; i++) TRY(lower_input(l, i));
+  for (uint32_t i = 0; i < l->graph->input_defaults.count; i++) TRY(lower_input(l, i));
+  for (uint32_t i = 0; i < l->graph->states.count; i++) TRY(lower_state(l, i));
   TRY(lower_block(l, l->graph->top));
-  for (uint32_t i = 0; i < top->results.count; i++) TRY(lower_output(l, i));
+  for (uint32_t i = 0; i < l->graph->output_names.count; i++) TRY(lower_output(l, i));
+  for (uint32_t i = 0; i < l->graph->states.count; i++)
+    TRY(use(l, ir_state_after(l->graph, i), &l->plan->states.at[i].after));
+  for (uint32_t i = 0; i < l->graph->guards.count; i++) TRY(lower_guard(l, &l->graph->guards.at[i]));
   for (uint32_t i = 0; i < l->plan->steps.count; i++) {
     l->plan->flops += l->plan->steps.at[i].flops;
     l->plan->bytes += l->plan->steps.at[i].bytes;

@@ -6,6 +6,7 @@
 #include "fmt/npy.h"
 #include "fmt/zip.h"
 #include "fmt/pickle.h"
+#include "fmt/torch_storage.h"
 #include "fmt/state_dict.h"
 #include "fmt/image.h"
 #include "fmt/wav.h"

@@ -264,18 +264,27 @@ static td_status op_global(fmt_machine *m, int argument) {
   return push(m, o);
 }
 
+/* A value of an enumeration of TorchScript: the class applied to it, without a tuple around. */
+static td_status make_enum(fmt_machine *m, fmt_object *class, fmt_object *value) {
+  fmt_object *o = fmt_new_object(m, FMT_OBJ_ENUM);
+  fmt_object **slot = o ? base_vec_push(m->arena, &o->u.items) : NULL;
+  if (!slot) return no_memory(m);
+  *slot = class;
+  slot = base_vec_push(m->arena, &o->u.items);
+  if (!slot) return no_memory(m);
+  *slot = value;
+  return push(m, o);
+}
+
 static td_status op_reduce(fmt_machine *m, int argument) {
   fmt_object *args = NULL, *callee = NULL, *result = NULL;
   (void)argument;
   TRY(pop(m, &args));
   TRY(pop(m, &callee));
   const struct fmt_global_row *row = callee->kind == FMT_OBJ_GLOBAL ? callee->u.global->row : NULL;
+  if (callee->kind == FMT_OBJ_GLOBAL && !row) return make_enum(m, callee, args);
   if (args->kind != FMT_OBJ_TUPLE)
     return fmt_machine_fail(m, TD_BAD_FILE, "the pickle calls without a tuple of arguments");
-  if (callee->kind == FMT_OBJ_GLOBAL && !row) { /* an enumeration of TorchScript: class and value */
-    result = fmt_new_object(m, FMT_OBJ_OPAQUE);
-    return push(m, result);
-  }
   if (!row || !row->reduce) return fmt_machine_fail(m, TD_BAD_FILE, "the pickle calls what is no function");
   TRY(row->reduce(m, &args->u.items, &result));
   return push(m, result);

@@ -22,21 +22,32 @@ typedef enum fmt_object_kind {
   FMT_OBJ_STORAGE,
   FMT_OBJ_TENSOR,
   FMT_OBJ_INSTANCE, /* items: the class (GLOBAL) and, once it is built, its state */
-  FMT_OBJ_OPAQUE    /* a device, a complex number: of no use to anybody so far */
+  FMT_OBJ_ENUM,     /* items: the class (GLOBAL) and the value */
+  FMT_OBJ_DEVICE,   /* str: "cpu", "cuda:0" */
+  FMT_OBJ_COMPLEX   /* items: real and imaginary part */
 } fmt_object_kind;
 
 typedef struct fmt_object fmt_object;
 
 /* What a persistent id names: bytes elsewhere in the file. */
 typedef struct fmt_storage {
-  td_dtype dtype; /* TD_INVALID: untyped, count is in bytes */
+  td_dtype dtype; /* TD_INVALID: untyped, count is in bytes. The integers of a quantised tensor are I8, U8, I32 */
   base_str key;
   int64_t count; /* elements, >= 0 */
 } fmt_storage;
 
+/* How the integers of a quantised tensor are numbers: of the whole tensor (scale, zero_point), or along `axis`. */
+typedef struct fmt_quantiser {
+  bool per_channel;
+  double scale;
+  int64_t zero_point, axis;
+  const struct fmt_stored_tensor *scales, *zero_points;
+} fmt_quantiser;
+
 /* A tensor as written: rank and signs are checked, that it lies inside its storage is not. */
 typedef struct fmt_stored_tensor {
   const fmt_storage *storage;
+  const fmt_quantiser *quantiser; /* NULL: plain numbers */
   td_dtype dtype;
   int64_t offset; /* elements */
   int32_t rank;
@@ -47,7 +58,8 @@ typedef BASE_VEC(fmt_object *) fmt_objects;
 
 struct fmt_object {
   fmt_object_kind kind;
-  bool seen; /* for who walks the objects; false at first */
+  bool seen;             /* for who walks the objects; false at first */
+  const fmt_object *tag; /* of containers: a STR, "List[int]", where the file says what they hold; else NULL */
   union {
     int64_t i; /* INT, BOOL */
     double f;

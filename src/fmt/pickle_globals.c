@@ -20,15 +20,51 @@ static td_status make_dict(fmt_machine *m, const fmt_objects *args, fmt_object *
   return made(m, FMT_OBJ_DICT, out);
 }
 
-static td_status make_opaque(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
-  (void)args;
-  return made(m, FMT_OBJ_OPAQUE, out);
+static td_status make_device(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  const fmt_object *name = arg(args, 0, FMT_OBJ_STR);
+  if (!name) return bad_call(m, "torch.device");
+  TRY(made(m, FMT_OBJ_DEVICE, out));
+  (*out)->u.str = name->u.str;
+  return TD_OK;
 }
 
-/* The first argument is the value: typed lists, type tags, parameters. */
-static td_status first_argument(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
-  if (args->count == 0) return bad_call(m, "a rebuilding function");
+static td_status make_complex(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  if (args->count != 2 || !arg(args, 0, FMT_OBJ_FLOAT) || !arg(args, 1, FMT_OBJ_FLOAT)) return bad_call(m, "complex");
+  TRY(made(m, FMT_OBJ_COMPLEX, out));
+  (*out)->u.items = *args;
+  return TD_OK;
+}
+
+/* The first argument is the value: a list, which gets `tag`. */
+static td_status tag_list(fmt_machine *m, const fmt_objects *args, const char *tag, fmt_object **out) {
+  fmt_object *name = NULL;
+  *out = arg(args, 0, FMT_OBJ_LIST);
+  if (!*out) return bad_call(m, "a typed list");
+  TRY(made(m, FMT_OBJ_STR, &name));
+  name->u.str = base_str_of(tag);
+  (*out)->tag = name;
+  return TD_OK;
+}
+
+static td_status int_list(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  return tag_list(m, args, "List[int]", out);
+}
+static td_status double_list(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  return tag_list(m, args, "List[float]", out);
+}
+static td_status bool_list(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  return tag_list(m, args, "List[bool]", out);
+}
+static td_status tensor_list(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  return tag_list(m, args, "List[Tensor]", out);
+}
+
+/* A container and what it holds. */
+static td_status restore_tag(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  const fmt_object *tag = arg(args, 1, FMT_OBJ_STR);
+  if (args->count != 2 || !tag) return bad_call(m, "restore_type_tag");
   *out = args->at[0];
+  (*out)->tag = tag;
   return TD_OK;
 }
 
@@ -36,12 +72,6 @@ static td_status refuse_sparse(fmt_machine *m, const fmt_objects *args, fmt_obje
   (void)args;
   (void)out;
   return fmt_machine_fail(m, TD_UNSUPPORTED, "the file holds a sparse tensor, which is not supported");
-}
-
-static td_status refuse_quantised(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
-  (void)args;
-  (void)out;
-  return fmt_machine_fail(m, TD_UNSUPPORTED, "the file holds a quantised tensor, which is not supported");
 }
 
 /* A tuple of at most BASE_MAX_RANK numbers >= 0. */
@@ -103,23 +133,53 @@ static td_status rebuild_v3(fmt_machine *m, const fmt_objects *args, fmt_object 
 
 static td_status rebuild_parameter(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
   if (!arg(args, 0, FMT_OBJ_TENSOR)) return bad_call(m, "_rebuild_parameter");
-  return first_argument(m, args, out);
+  *out = args->at[0];
+  return TD_OK;
+}
+
+/* (per_tensor_affine, scale, zero point) or (per_channel_affine, scales, zero points, axis) */
+static td_status read_quantiser(fmt_machine *m, const fmt_objects *args, fmt_quantiser *q) {
+  const fmt_object *scheme = arg(args, 0, FMT_OBJ_GLOBAL);
+  const fmt_object *scale = arg(args, 1, FMT_OBJ_FLOAT), *zero = arg(args, 2, FMT_OBJ_INT);
+  const fmt_object *scales = arg(args, 1, FMT_OBJ_TENSOR), *zeros = arg(args, 2, FMT_OBJ_TENSOR);
+  const fmt_object *axis = arg(args, 3, FMT_OBJ_INT);
+  if (scheme && base_str_is(scheme->u.global->name, "per_tensor_affine") && scale && zero) {
+    *q = (fmt_quantiser){.scale = scale->u.f, .zero_point = zero->u.i};
+    return TD_OK;
+  }
+  if (!scheme || !base_str_starts(scheme->u.global->name, "per_channel") || !scales || !zeros || !axis)
+    return bad_call(m, "_rebuild_qtensor");
+  *q = (fmt_quantiser){
+      .per_channel = true, .axis = axis->u.i, .scales = scales->u.tensor, .zero_points = zeros->u.tensor};
+  return TD_OK;
+}
+
+/* Storage, offset, sizes, strides, how it is quantised, and what only training needs. */
+static td_status rebuild_quantised(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
+  const fmt_object *how = arg(args, 4, FMT_OBJ_TUPLE);
+  fmt_quantiser *q = base_new(m->arena, fmt_quantiser, 1);
+  if (!q) return base_no_memory(m->err, "pickle");
+  if (!how) return bad_call(m, "_rebuild_qtensor");
+  TRY(read_quantiser(m, &how->u.items, q));
+  TRY(make_tensor(m, args, TD_INVALID, out));
+  (*out)->u.tensor->quantiser = q;
+  return TD_OK;
 }
 
 static const struct fmt_global_row globals[] = {
     {"torch._utils", "_rebuild_tensor_v2", rebuild_v2, TD_INVALID, false},
     {"torch._utils", "_rebuild_tensor_v3", rebuild_v3, TD_INVALID, false},
     {"torch._utils", "_rebuild_parameter", rebuild_parameter, TD_INVALID, false},
-    {"torch._utils", "_rebuild_qtensor", refuse_quantised, TD_INVALID, false},
+    {"torch._utils", "_rebuild_qtensor", rebuild_quantised, TD_INVALID, false},
     {"torch._utils", "_rebuild_sparse_tensor", refuse_sparse, TD_INVALID, false},
     {"collections", "OrderedDict", make_dict, TD_INVALID, false},
-    {"builtins", "complex", make_opaque, TD_INVALID, false},
-    {"torch", "device", make_opaque, TD_INVALID, false},
-    {"torch.jit._pickle", "build_intlist", first_argument, TD_INVALID, false},
-    {"torch.jit._pickle", "build_doublelist", first_argument, TD_INVALID, false},
-    {"torch.jit._pickle", "build_boollist", first_argument, TD_INVALID, false},
-    {"torch.jit._pickle", "build_tensorlist", first_argument, TD_INVALID, false},
-    {"torch.jit._pickle", "restore_type_tag", first_argument, TD_INVALID, false},
+    {"builtins", "complex", make_complex, TD_INVALID, false},
+    {"torch", "device", make_device, TD_INVALID, false},
+    {"torch.jit._pickle", "build_intlist", int_list, TD_INVALID, false},
+    {"torch.jit._pickle", "build_doublelist", double_list, TD_INVALID, false},
+    {"torch.jit._pickle", "build_boollist", bool_list, TD_INVALID, false},
+    {"torch.jit._pickle", "build_tensorlist", tensor_list, TD_INVALID, false},
+    {"torch.jit._pickle", "restore_type_tag", restore_tag, TD_INVALID, false},
     {"torch", "FloatStorage", NULL, TD_F32, true},
     {"torch", "DoubleStorage", NULL, TD_F64, true},
     {"torch", "HalfStorage", NULL, TD_F16, true},
@@ -130,6 +190,14 @@ static const struct fmt_global_row globals[] = {
     {"torch", "CharStorage", NULL, TD_I8, true},
     {"torch", "ByteStorage", NULL, TD_U8, true},
     {"torch", "BoolStorage", NULL, TD_BOOL, true},
+    {"torch", "QInt8Storage", NULL, TD_I8, true},
+    {"torch", "QUInt8Storage", NULL, TD_U8, true},
+    {"torch", "QInt32Storage", NULL, TD_I32, true},
+    {"torch", "Float8_e4m3fnStorage", NULL, TD_F8E4M3FN, true},
+    {"torch", "Float8_e5m2Storage", NULL, TD_F8E5M2, true},
+    {"torch", "per_tensor_affine", NULL, TD_INVALID, false},
+    {"torch", "per_channel_affine", NULL, TD_INVALID, false},
+    {"torch", "per_channel_affine_float_qparams", NULL, TD_INVALID, false},
     {"torch", "UntypedStorage", NULL, TD_INVALID, true},
     {"torch.storage", "UntypedStorage", NULL, TD_INVALID, true},
     {"torch", "float32", NULL, TD_F32, false},

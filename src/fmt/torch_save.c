@@ -6,115 +6,23 @@
 
 #include "fmt/bytes_priv.h"
 #include "fmt/pickle.h"
+#include "fmt/torch_storage.h"
 #include "fmt/state_dict_priv.h"
 
-enum { MAX_NESTING = 16, MAX_SHARING = 64, MAX_NAME = 512, PICKLE_SLACK = 1 << 18 };
-
-/* The bytes of a storage. */
-typedef struct record {
-  const uint8_t *data;
-  size_t bytes;
-} record;
+enum { MAX_NESTING = 16, PICKLE_SLACK = 1 << 18 };
 
 typedef struct source {
   fmt_state_dict *dict;
   const uint8_t *file;
   size_t size;
-  bool is_zip;
   fmt_zip zip;
   base_str folder;       /* with its slash */
   fmt_storages storages; /* those the pickle mentions */
-  BASE_VEC(record) records;
-  base_map by_key;     /* of records */
-  size_t bools_looked; /* bytes that bool tensors were checked over: many may share a storage */
+  fmt_storage_set set;
   td_error *err;
 } source;
 
 static td_status bad_file(source *s, const char *what) { return base_fail(s->err, TD_BAD_FILE, NULL, -1, "%s", what); }
-
-/* ---- storages ---------------------------------------------------------------------------------------------------- */
-
-static td_status add_record(source *s, base_str key, const uint8_t *data, size_t bytes) {
-  record *r = base_vec_push(s->dict->arena, &s->records);
-  if (!r || !base_map_put(&s->by_key, s->dict->arena, key, s->records.count - 1, NULL))
-    return base_no_memory(s->err, "storages");
-  *r = (record){data, bytes};
-  return TD_OK;
-}
-
-/* The entry <folder>/<name><key>, NULL when there is none. The folder and key are at most MAX_NAME long. */
-static const fmt_zip_entry *member(const source *s, const char *name, base_str key) {
-  char full[2 * MAX_NAME + 32];
-  snprintf(full, sizeof full, "%.*s%s%.*s", (int)s->folder.length, s->folder.at, name, (int)key.length, key.at);
-  return fmt_zip_find(&s->zip, base_str_of(full));
-}
-
-static td_status load_entry(source *s, base_str key) {
-  const uint8_t *data = NULL;
-  const fmt_zip_entry *e = member(s, "data/", key);
-  if (!e)
-    return base_fail(s->err, TD_BAD_FILE, NULL, -1, "the archive has no entry data/%.*s",
-                     (int)(key.length < 100 ? key.length : 100), key.at);
-  TRY(fmt_zip_read(s->dict->arena, &s->zip, e, &data, s->err));
-  return add_record(s, key, data, e->bytes);
-}
-
-/* Zip entries are looked up when the first tensor asks for them; the other form has all its records from the start. */
-static td_status find_record(source *s, const fmt_storage *storage, record *out) {
-  const uint32_t *index = base_map_get(&s->by_key, storage->key);
-  if (!index && s->is_zip && storage->key.length <= MAX_NAME) {
-    TRY(load_entry(s, storage->key));
-    index = base_map_get(&s->by_key, storage->key);
-  }
-  if (!index) return bad_file(s, "a tensor's storage is not in the file");
-  *out = s->records.at[*index];
-  return TD_OK;
-}
-
-/* ---- tensors ----------------------------------------------------------------------------------------------------- */
-
-/* Elements from the first to the last that dims and strides reach, both included; false on overflow. */
-static bool extent(const fmt_stored_tensor *t, int64_t *elements) {
-  int64_t last = 0, step;
-  for (int32_t i = 0; i < t->rank; i++)
-    if (!base_mul_i64(t->dims[i] - 1, t->strides[i], &step) || !base_add_i64(last, step, &last)) return false;
-  return base_add_i64(last, 1, elements);
-}
-
-static td_status check_inside(source *s, const fmt_stored_tensor *t, const record *r, int64_t reach) {
-  size_t each = base_dtype(t->dtype)->bits / 8u, end, bytes;
-  size_t unit = t->storage->dtype == TD_INVALID ? 1 : base_dtype(t->storage->dtype)->bits / 8u;
-  if (!base_mul((size_t)t->storage->count, unit, &bytes) || bytes > r->bytes)
-    return bad_file(s, "a storage claims more elements than the file holds for it");
-  if (!base_add((size_t)t->offset, (size_t)reach, &end) || end > bytes / each)
-    return bad_file(s, "the tensor reaches beyond its storage");
-  return TD_OK;
-}
-
-/* A copy where bytes are neither 0 nor 1; `reach` of them. */
-static td_status clean_bools(source *s, base_tensor *t, size_t reach) {
-  if (!base_add(s->bools_looked, reach, &s->bools_looked) || s->bools_looked / MAX_SHARING > s->size)
-    return bad_file(s, "more bool tensors share a storage than a genuine file has");
-  t->data = fmt_bools(s->dict->arena, t->data, reach);
-  return t->data ? TD_OK : base_no_memory(s->err, "weights");
-}
-
-static td_status make_view(source *s, const fmt_stored_tensor *t, base_tensor *out) {
-  int64_t numel, reach;
-  size_t bytes;
-  record r = {s->file, 0};
-  *out = (base_tensor){.data = fmt_view(s->file), .dtype = t->dtype, .rank = t->rank};
-  memcpy(out->dims, t->dims, sizeof out->dims);
-  memcpy(out->strides, t->strides, sizeof out->strides);
-  if (!fmt_tensor_size(t->dtype, t->rank, t->dims, &numel, &bytes) || bytes > s->size)
-    return bad_file(s, "the tensor is larger than its file");
-  if (numel == 0) return TD_OK;
-  if (!extent(t, &reach)) return bad_file(s, "the tensor's strides overflow");
-  TRY(find_record(s, t->storage, &r));
-  TRY(check_inside(s, t, &r, reach));
-  out->data = fmt_view(r.data + (size_t)t->offset * (base_dtype(t->dtype)->bits / 8u));
-  return t->dtype == TD_BOOL ? clean_bools(s, out, (size_t)reach) : TD_OK;
-}
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -124,7 +32,7 @@ static td_status flatten(source *s, fmt_object *object, base_str prefix, int dep
 static td_status join(source *s, base_str prefix, base_str key, base_str *out) {
   *out = key;
   if (prefix.length == 0) return TD_OK;
-  if (prefix.length + key.length > MAX_NAME) return bad_file(s, "the name of a nested tensor is too long");
+  if (prefix.length + key.length > FMT_MAX_ENTRY_NAME) return bad_file(s, "the name of a nested tensor is too long");
   char *text = base_arena_format(s->dict->arena, "%.*s.%.*s", (int)prefix.length, prefix.at, (int)key.length, key.at);
   if (!text) return base_no_memory(s->err, "weights");
   *out = base_str_of(text);
@@ -137,7 +45,9 @@ static td_status flatten_entry(source *s, base_str prefix, base_str key, fmt_obj
   if (value->kind != FMT_OBJ_TENSOR && value->kind != FMT_OBJ_DICT) return TD_OK;
   TRY(join(s, prefix, key, &name));
   if (value->kind == FMT_OBJ_DICT) return flatten(s, value, name, depth + 1);
-  td_status status = make_view(s, value->u.tensor, &tensor);
+  td_status status = value->u.tensor->quantiser
+                         ? base_fail(s->err, TD_UNSUPPORTED, NULL, -1, "a quantised tensor is no weight of a model")
+                         : fmt_storage_view(&s->set, value->u.tensor, &tensor);
   if (status != TD_OK)
     return base_error_name(s->err, status, "tensor %.*s", (int)(name.length < 200 ? name.length : 200), name.at);
   return fmt_dict_add(s->dict, name, &tensor, s->err);
@@ -163,8 +73,12 @@ static td_status add_tensors(source *s, fmt_object *root) {
 
 /* ---- the zip form ------------------------------------------------------------------------------------------------ */
 
+static const fmt_zip_entry *member(const source *s, const char *name) {
+  return fmt_zip_member(&s->zip, s->folder, base_str_of(name));
+}
+
 static td_status check_byte_order(source *s) {
-  const fmt_zip_entry *e = member(s, "byteorder", (base_str){"", 0});
+  const fmt_zip_entry *e = member(s, "byteorder");
   const uint8_t *data = NULL;
   if (!e) return TD_OK;
   TRY(fmt_zip_read(s->dict->arena, &s->zip, e, &data, s->err));
@@ -178,12 +92,14 @@ static td_status fill_from_zip(source *s) {
   fmt_object *root = NULL;
   size_t at = 0;
   TRY(fmt_zip_open(s->dict->arena, s->file, s->size, &s->zip, s->err));
-  base_str first = s->zip.count ? s->zip.entries[0].name : (base_str){"", 0};
-  const char *slash = first.length ? memchr(first.at, '/', first.length) : NULL;
-  if (slash && slash - first.at < MAX_NAME) s->folder = (base_str){first.at, (size_t)(slash + 1 - first.at)};
-  if (member(s, "constants.pkl", (base_str){"", 0}))
+  s->folder = fmt_zip_folder(&s->zip);
+  char *data = base_arena_format(s->dict->arena, "%.*sdata/", (int)s->folder.length, s->folder.at);
+  if (!data) return base_no_memory(s->err, "weights");
+  s->set.zip = &s->zip;
+  s->set.folder = base_str_of(data);
+  if (member(s, "constants.pkl"))
     return base_fail(s->err, TD_UNSUPPORTED, NULL, -1, "the file is a TorchScript model, not a dictionary of weights");
-  const fmt_zip_entry *e = member(s, "data.pkl", (base_str){"", 0});
+  const fmt_zip_entry *e = member(s, "data.pkl");
   if (!e) return bad_file(s, "the archive has no data.pkl, so torch.save did not write it");
   if (e->bytes / 4 > s->size + PICKLE_SLACK) return bad_file(s, "data.pkl is packed too tightly to be genuine");
   TRY(check_byte_order(s));
@@ -227,7 +143,7 @@ static td_status read_storage(source *s, const fmt_storage *storage, size_t *at)
   if (count != (uint64_t)storage->count) return bad_file(s, "a storage has another size than the pickle says");
   if (!base_mul(count, unit, &bytes) || !base_in_range(*at + 8, bytes, s->size))
     return bad_file(s, "the file ends inside a storage; is it complete?");
-  TRY(add_record(s, storage->key, s->file + *at + 8, bytes));
+  TRY(fmt_add_record(&s->set, storage->key, s->file + *at + 8, bytes));
   *at += 8 + bytes;
   return TD_OK;
 }
@@ -261,8 +177,8 @@ static td_status fill_from_chain(source *s) {
 static td_status fill(fmt_state_dict *dict, const uint8_t *file, size_t size, td_dtype raw_as, td_error *err) {
   (void)raw_as;
   source s = {.dict = dict, .file = file, .size = size, .folder = {"", 0}, .err = err};
-  s.is_zip = fmt_zip_sniff(file, size);
-  return s.is_zip ? fill_from_zip(&s) : fill_from_chain(&s);
+  s.set = (fmt_storage_set){.arena = dict->arena, .file = file, .size = size, .err = err};
+  return fmt_zip_sniff(file, size) ? fill_from_zip(&s) : fill_from_chain(&s);
 }
 
 td_status fmt_state_dict_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_state_dict **out,

@@ -8,6 +8,12 @@
  */
 typedef td_status (*import_open)(void *user, const char *location, const void **bytes, size_t *size, td_error *err);
 
+/* A named tensor that the caller has in memory. */
+typedef struct import_weight {
+  const char *name;
+  base_tensor tensor; /* any strides that are not negative */
+} import_weight;
+
 /* A model in memory. Constants of the graph point into `bytes`, which must outlive it and may not change. */
 typedef struct import_source {
   const void *bytes;
@@ -16,6 +22,13 @@ typedef struct import_source {
   const char *format; /* a name of formats.def; NULL: found from the bytes */
   import_open open;   /* NULL: external files are refused */
   void *user;         /* for `open` */
+  /* Tensors that the model refers to by name and does not hold: of a program of torch.export without its archive. They
+   * are shared: they must outlive the graph. */
+  const import_weight *weights;
+  uint32_t weight_count;
+  const td_input_spec *inputs; /* what is given, for formats that do not say it */
+  size_t input_count;
+  const char *method; /* of a TorchScript module; NULL: "forward" */
 } import_source;
 
 /* Reads a model into `*graph`, with the operators of `ops`; the caller frees it with ir_graph_free. The bytes are not

@@ -67,7 +67,7 @@ td_status ir_learn_contents(ir_graph *g, const ir_op *op, const base_attrs *attr
   bool whole_numbers = base_is_int(out->type.dtype) || out->type.dtype == TD_BOOL;
   if (out->ints || !whole_numbers || count < 0 || count > IR_MAX_INTS || in_count > MAX_OPERANDS || !op->reference)
     return TD_OK;
-  if (op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_DEFINES)) return TD_OK;
+  if (op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_DEFINES | IR_OP_EFFECT)) return TD_OK;
   base_arena *scratch = base_arena_new(base_arena_allocator(g->arena));
   if (!scratch) return base_no_memory(err, "the contents of a value");
   td_status status = evaluate(scratch, g->arena, op, attrs, in, in_count, out, err);

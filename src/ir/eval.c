@@ -7,11 +7,15 @@
 
 enum { FEW = 16 }; /* operands and outputs that need no scratch */
 
+static const ir_kind kinds[] = {
+    [BASE_NOTHING] = IR_NONE, [BASE_TENSOR] = IR_TENSOR, [BASE_LIST] = IR_LIST,    [BASE_TUPLE] = IR_TUPLE,
+    [BASE_DICT] = IR_DICT,    [BASE_OBJECT] = IR_CLASS,  [BASE_FUTURE] = IR_FUTURE};
+
 static void describe(const base_value *value, ir_info *info) {
   base_dim dims[BASE_MAX_RANK] = {0};
   for (int32_t i = 0; i < value->tensor.rank; i++) dims[i] = value->tensor.dims[i];
   if (value->kind == BASE_TENSOR) info->type = ir_tensor(value->tensor.dtype, value->tensor.rank, dims);
-  else info->type = (ir_type){.kind = value->kind == BASE_LIST ? IR_LIST : IR_NONE};
+  else info->type = (ir_type){.kind = kinds[value->kind]};
   info->constant = value->kind == BASE_TENSOR ? &value->tensor : NULL;
 }
 

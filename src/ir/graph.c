@@ -73,12 +73,23 @@ td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *e
   return TD_OK;
 }
 
+/* Moves the last of `count` values to place `at`, and those behind it up. */
+static void put_before(ir_value *values, uint32_t at, uint32_t count) {
+  const ir_value last = values[count - 1];
+  memmove(values + at + 1, values + at, (count - 1 - at) * sizeof *values);
+  values[at] = last;
+}
+
 td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value,
                        td_error *err) {
   TRY(ir_add_param(g, g->top, type, name, value, err));
   ir_value *slot = base_vec_push(g->arena, &g->input_defaults);
   if (!slot) return base_no_memory(err, "an input");
   *slot = fallback;
+  ir_value *params = ir_block_of(g, g->top)->params.at;
+  const uint32_t own = g->input_defaults.count - 1, count = ir_block_of(g, g->top)->params.count;
+  put_before(params, own, count);
+  for (uint32_t i = own; i < count; i++) ir_value_of(g, params[i])->index = i;
   return TD_OK;
 }
 
@@ -86,7 +97,51 @@ td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error 
   TRY(ir_add_result(g, g->top, value, err));
   const char **slot = base_vec_push(g->arena, &g->output_names);
   if (slot) *slot = base_arena_text(g->arena, name);
-  return slot && *slot ? TD_OK : base_no_memory(err, "an output");
+  if (!slot || !*slot) return base_no_memory(err, "an output");
+  put_before(ir_block_of(g, g->top)->results.at, g->output_names.count - 1, ir_block_of(g, g->top)->results.count);
+  return TD_OK;
+}
+
+td_status ir_add_guard(ir_graph *g, const base_guard *guard, td_error *err) {
+  base_guard *slot = base_vec_push(g->arena, &g->guards);
+  char *text = slot ? base_arena_text(g->arena, guard->text) : NULL;
+  if (!text) return base_no_memory(err, "a condition of the inputs");
+  *slot = *guard;
+  slot->text = text;
+  return TD_OK;
+}
+
+/* ---- session state ---- */
+
+static td_status copy_initial(ir_graph *g, const ir_initial *from, ir_initial *to, td_error *err) {
+  *to = *from;
+  if (!from->list) return TD_OK;
+  ir_initial *items = base_new(g->arena, ir_initial, (size_t)from->count + 1);
+  if (!items) return base_no_memory(err, "session state");
+  to->items = items;
+  for (uint32_t i = 0; i < from->count; i++) TRY(copy_initial(g, &from->items[i], &items[i], err));
+  return TD_OK;
+}
+
+td_status ir_add_state(ir_graph *g, const ir_type *type, const char *name, const ir_initial *initial, ir_value *value,
+                       td_error *err) {
+  ir_initial copy;
+  TRY(copy_initial(g, initial, &copy, err));
+  TRY(ir_add_param(g, g->top, type, name, value, err));
+  TRY(ir_add_result(g, g->top, *value, err));
+  ir_initial *slot = base_vec_push(g->arena, &g->states);
+  if (!slot) return base_no_memory(err, "session state");
+  *slot = copy;
+  return TD_OK;
+}
+
+td_status ir_store_state(ir_graph *g, ir_value state, ir_value with, td_error *err) {
+  for (uint32_t i = 0; i < g->states.count; i++) {
+    if (ir_state_before(g, i).id != state.id) continue;
+    ir_block_of(g, g->top)->results.at[g->output_names.count + i] = with;
+    return TD_OK;
+  }
+  return base_fail(err, TD_INTERNAL, NULL, -1, "value %u is no session state", state.id);
 }
 
 bool ir_find_segment(const ir_graph *g, const void *data, uint32_t *index, size_t *offset) {

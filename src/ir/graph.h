@@ -62,6 +62,14 @@ typedef struct ir_segment {
   size_t bytes;
 } ir_segment;
 
+/* What session state holds in the first run: a constant, or (`value` none) nothing, or a list of such. */
+typedef struct ir_initial {
+  ir_value value;
+  bool list;
+  const struct ir_initial *items; /* of a list */
+  uint32_t count;
+} ir_initial;
+
 typedef struct ir_graph {
   base_arena *arena;
   const ir_opset *ops;
@@ -70,11 +78,15 @@ typedef struct ir_graph {
   BASE_VEC(ir_node_def) nodes;
   BASE_VEC(ir_block_def) blocks;
   BASE_VEC(ir_segment) segments;
-  ir_block top;                        /* its params are the inputs, its results the outputs */
-  BASE_VEC(const char *) output_names; /* of top's results, as the user calls them */
-  BASE_VEC(ir_value) input_defaults;   /* constant per input, or none */
-  BASE_VEC(ir_node) order;             /* room for ir_settle: as many as there are nodes, once one was added `before` */
-  BASE_VEC(ir_value) replaced;         /* by value id, noted by ir_replace_value: what stands for it; id 0: itself */
+  /* Its params are the inputs, then the states as they are when a run begins; its results are the outputs, then what
+   * the states hold after the run. */
+  ir_block top;
+  BASE_VEC(const char *) output_names; /* per output, as the user calls it */
+  BASE_VEC(ir_value) input_defaults;   /* per input: a constant, or none */
+  BASE_VEC(ir_initial) states;
+  BASE_VEC(base_guard) guards; /* what sizes of inputs must satisfy: checked when shapes are bound */
+  BASE_VEC(ir_node) order;     /* room for ir_settle: as many as there are nodes, once one was added `before` */
+  BASE_VEC(ir_value) replaced; /* by value id, noted by ir_replace_value: what stands for it; id 0: itself */
 } ir_graph;
 
 ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops); /* NULL: out of memory */
@@ -94,6 +106,22 @@ td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *e
 td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value,
                        td_error *err);
 td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error *err);
+/* Asks something of the inputs' sizes; the text is copied. */
+td_status ir_add_guard(ir_graph *g, const base_guard *guard, td_error *err);
+
+/* Session state: *value is what the session has kept from its last run, in the first one `initial` (copied, items too).
+ * `name` is its own among the states. Where nothing is stored it stays as it is; stored values must fit `type`. */
+td_status ir_add_state(ir_graph *g, const ir_type *type, const char *name, const ir_initial *initial, ir_value *value,
+                       td_error *err);
+/* `with` is what the state `state` (the value that ir_add_state gave) holds after a run; the last call holds. */
+td_status ir_store_state(ir_graph *g, ir_value state, ir_value with, td_error *err);
+/* State `index` at the beginning of a run, and after it. */
+static inline ir_value ir_state_before(const ir_graph *g, uint32_t index) {
+  return ir_block_of(g, g->top)->params.at[g->input_defaults.count + index];
+}
+static inline ir_value ir_state_after(const ir_graph *g, uint32_t index) {
+  return ir_block_of(g, g->top)->results.at[g->output_names.count + index];
+}
 /* The segment in which `data` lies, and where in it. False: in none, that is, in the arena. */
 bool ir_find_segment(const ir_graph *g, const void *data, uint32_t *index, size_t *offset);
 /* A constant whose elements stay where they are; they must outlive the graph and lie in a segment or the arena.
@@ -125,7 +153,9 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
  * the functions above:
  *   prim::If(cond) -> outs;                 two blocks without parameters, each with as many results as outs
  *   prim::Loop(trips, cond, carried...) -> carried...;   one block: parameters (i64 iteration, carried...), results
- *     (bool go on, carried...). `trips` i64 and `cond` bool are rank 0; either may be absent (none): no limit, true. */
+ *     (bool go on, carried...). `trips` i64 and `cond` bool are rank 0; either may be absent (none): no limit, true.
+ *   prim::fork() -> future;                 one block without parameters, which a task runs: the future is of its
+ * result, or of the tuple of its results. */
 
 /* Edits, for passes, in constant time each: they are noted, and take effect at ir_settle, which a pass calls once at
  * its end. Until then ir_refresh brings the operands of one node up to date, and a removed node stands in its block
@@ -146,6 +176,7 @@ td_status ir_verify(const ir_graph *g, td_error *err);
 /* Text. The same graph prints the same text; parsing it gives back a graph that prints the same.
  *
  *     input %0 "x": f32[batch, 3] = %1          a graph input; "= %1": its default
+ *     state %9 "h": f32[batch, 3] = %1          session state; "= %1": at first. A list: "= [%1, %2]"; nothing: "= -"
  *     const %1 "w": f32[2] = {1, 2.5}           elements, of at most 64 bytes or in no segment
  *     const %2: f32[64, 147] = @0+4096          segment 0, byte 4096; strides follow where it is not dense
  *     %3, %4 = aten::topk(%0, %1) {dim = -1}: f32[..], i64[..]   # "node /topk (TopK)"
@@ -156,6 +187,8 @@ td_status ir_verify(const ir_graph *g, td_error *err);
  *       }
  *     }
  *     output "y" %3
+ *     guard 4 <= batch "what is asked of the inputs"
+ *     store %9 = %3                             what state %9 holds after the run, unless it stays what it was
  *
  * Values are numbered in order of appearance; constants stand before the first node. Operands may stand before their
  * types are known, so the types after ":" may be left out: inference gives them. */

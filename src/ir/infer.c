@@ -63,8 +63,8 @@ base_dim ir_fresh(ir_infer *ctx) { return base_dim_fresh(ctx->dims); }
 
 static td_status check_operand(ir_infer *ctx, uint32_t i) {
   static const char *const kinds[IR_KIND_COUNT] = {
-      [IR_STR] = "a string",      [IR_NONE] = "nothing",         [IR_LIST] = "a list",    [IR_TUPLE] = "a tuple",
-      [IR_DICT] = "a dictionary", [IR_OPTIONAL] = "an optional", [IR_FUTURE] = "a future"};
+      [IR_STR] = "a string",      [IR_NONE] = "nothing",         [IR_LIST] = "a list",     [IR_TUPLE] = "a tuple",
+      [IR_DICT] = "a dictionary", [IR_OPTIONAL] = "an optional", [IR_FUTURE] = "a future", [IR_CLASS] = "an object"};
   const ir_info *in = ir_in(ctx, i);
   if (!in) return TD_OK;
   if (kinds[in->type.kind]) return ir_infer_fail(ctx, "operand %u is %s; a tensor is needed", i, kinds[in->type.kind]);

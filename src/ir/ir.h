@@ -4,6 +4,7 @@
 #include "ir/type.h"
 #include "ir/op.h"
 #include "ir/graph.h"
+#include "ir/build.h"
 #include "ir/eval.h"
 #include "ir/cost.h"
 #endif

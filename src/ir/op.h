@@ -17,11 +17,22 @@ enum {
   IR_OP_VIEW_DENSE = 16, /* the same, but only where in[0] is contiguous */
   IR_OP_DEFINES = 32,    /* output sizes depend on data: the reference calls base_call_define itself */
   IR_OP_RANDOM = 64,     /* may not be folded or shared */
-  IR_OP_REGION = 128,    /* prim::If, prim::Loop: has blocks, no reference */
+  IR_OP_REGION = 128,    /* has blocks, no reference: `region` says which kind */
   IR_OP_HOST = 256,      /* lists, strings, optionals: for the host; never a candidate for kernels */
   IR_OP_LOOKUP = 512,    /* reads of operand 0 only what comes out: gather, embedding */
-  IR_OP_JOIN = 1024      /* out[0] is the operands side by side along the dimension that attribute 0 names */
+  IR_OP_JOIN = 1024,     /* out[0] is the operands side by side along the dimension that attribute 0 names */
+  IR_OP_EFFECT = 2048    /* runs even where nobody uses its outputs: it may end the run with a message */
 };
+
+/* What a region's blocks are to it; see graph.h for each one's operands, parameters and results. WAIT has none: it ends
+ * what a FORK began. */
+typedef enum ir_region_kind {
+  IR_REGION_NONE,
+  IR_REGION_IF,
+  IR_REGION_LOOP,
+  IR_REGION_FORK,
+  IR_REGION_WAIT
+} ir_region_kind;
 
 /* An attribute: a constant given when the node is built. Attributes have fixed positions: a reference reads them by
  * index (base_attr_int(call->attrs, AXIS)). kind NONE as default: required unless `optional`. */
@@ -63,7 +74,8 @@ typedef struct ir_kernel_query {
   uint32_t out_count;
   uint32_t isa; /* BASE_ISA_* that may be used */
 } ir_kernel_query;
-struct kern_row; /* of kernels, which this room does not see */
+struct kern_row;   /* of kernels, which this room does not see */
+struct loop_build; /* of loop, likewise */
 
 struct ir_op {
   const char *name;       /* "aten::add" */
@@ -71,6 +83,7 @@ struct ir_op {
   uint8_t out_count;      /* most outputs, or IR_VARIADIC */
   uint8_t strings; /* bit i: operand i may hold strings; bit 7: operand 7 and all behind it. Else it is refused */
   uint16_t flags;
+  uint8_t region; /* ir_region_kind, of a REGION */
   const ir_attr *attrs;
   uint8_t attr_count;
   /* Fills ctx->out[*].type (dtype always; rank and dims as far as they are known) and, where cheap, .ints. Runs while
@@ -82,6 +95,10 @@ struct ir_op {
   /* The kernel that takes the reference's place on a backend with kernels; NULL (the pointer, or what it gives): there
    * is none for these operands. */
   const struct kern_row *(*kernel)(const ir_kernel_query *query);
+  /* What the operator computes, as values of a fused loop over its operands broadcast together: gives b->out from
+   * b->in. Operands and result are floats or truth values (of a cast any numbers). False: not for these. NULL: never.
+   */
+  bool (*lower)(const ir_kernel_query *query, struct loop_build *b);
   base_call_fn view; /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
   /* Samples stand along dimension 0. Sample r of every output depends, of the operands named here, on sample r alone
    * (or on one that is broadcast), and on others in whole: bit i is operand i, bit 7 also all behind it. 0: it is not

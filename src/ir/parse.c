@@ -95,24 +95,76 @@ static td_status real(parser *p, double *value) {
 
 /* ---- types ---- */
 
+static td_status parse_type(parser *p, ir_type *type, int depth);
+
+/* What a kind of value that is no tensor may have in brackets. */
+typedef struct holder {
+  const char *name;
+  ir_kind kind;
+  uint32_t least, most; /* elements */
+  bool bare;            /* the brackets may be left out */
+} holder;
+
+static const holder holders[] = {
+    {"list", IR_LIST, 1, 1, true},           {"optional", IR_OPTIONAL, 1, 1, true},  {"future", IR_FUTURE, 1, 1, true},
+    {"dict", IR_DICT, 2, 2, true},           {"none", IR_NONE, 0, 0, true},          {"int", IR_INT, 0, 0, true},
+    {"float", IR_FLOAT, 0, 0, true},         {"bool", IR_BOOL, 0, 0, true},          {"str", IR_STR, 0, 0, true},
+    {"tuple", IR_TUPLE, 0, MAX_LIST, false}, {"class", IR_CLASS, 0, MAX_LIST, false}};
+
+typedef BASE_VEC(const char *) name_list;
+
+/* One element: "name": type, or type alone; all elements are of one sort. */
+static td_status parse_elem(parser *p, const holder *h, type_list *elems, name_list *names, int depth) {
+  skip(p);
+  if (p->at < p->end && *p->at == '"') {
+    char *label;
+    size_t length;
+    if (names->count != elems->count || (h->kind != IR_TUPLE && h->kind != IR_CLASS)) return wrong(p, "a type");
+    TRY(quoted(p, &label, &length));
+    TRY(need(p, ":"));
+    const char **to = base_vec_push(p->g->arena, names);
+    if (!to) return base_no_memory(p->err, "graph text");
+    *to = label;
+  } else if (names->count || h->kind == IR_CLASS) {
+    return wrong(p, "a name in quotes");
+  }
+  ir_type *to = base_vec_push(p->g->arena, elems);
+  if (!to) return base_no_memory(p->err, "graph text");
+  ir_type elem; /* the list may move while it is read */
+  TRY(parse_type(p, &elem, depth + 1));
+  elems->at[elems->count - 1] = elem;
+  return TD_OK;
+}
+
+static td_status parse_holder(parser *p, const holder *h, ir_type *type, int depth) {
+  type_list elems = {0};
+  name_list names = {0};
+  *type = (ir_type){.kind = h->kind};
+  if (h->kind == IR_CLASS) {
+    char *name;
+    size_t length;
+    TRY(quoted(p, &name, &length));
+    type->name = name;
+  }
+  if (!h->most) return TD_OK;
+  if (!eat(p, "(")) return h->bare ? TD_OK : wrong(p, "(");
+  while (!eat(p, ")")) {
+    if (elems.count == h->most || (elems.count && !eat(p, ","))) return wrong(p, ") or another element");
+    TRY(parse_elem(p, h, &elems, &names, depth));
+  }
+  if (elems.count < h->least) return wrong(p, "the types that it holds");
+  type->elem = elems.at;
+  type->names = names.at;
+  if (h->kind == IR_TUPLE || h->kind == IR_CLASS) type->count = elems.count;
+  return TD_OK;
+}
+
 static td_status parse_type(parser *p, ir_type *type, int depth) {
-  static const struct {
-    const char *name;
-    ir_kind kind;
-  } holders[] = {
-      {"list", IR_LIST}, {"optional", IR_OPTIONAL}, {"none", IR_NONE}, {"tuple", IR_TUPLE}, {"dict", IR_DICT}};
   if (depth > MAX_DEPTH) return wrong(p, "a type that is nested less deeply");
   base_str name = word(p);
-  for (size_t i = 0; i < sizeof holders / sizeof *holders; i++) {
-    if (!base_str_is(name, holders[i].name)) continue;
-    *type = (ir_type){.kind = holders[i].kind};
-    if (!eat(p, "(")) return TD_OK;
-    ir_type *elem = base_new(p->g->arena, ir_type, 1);
-    if (!elem) return base_no_memory(p->err, "graph text");
-    TRY(parse_type(p, elem, depth + 1));
-    type->elem = elem;
-    return need(p, ")");
-  }
+  bool tensor = p->at < p->end && *p->at == '['; /* "bool[2]" is one, "bool" is none */
+  for (size_t i = 0; !tensor && i < sizeof holders / sizeof *holders; i++)
+    if (base_str_is(name, holders[i].name)) return parse_holder(p, &holders[i], type, depth);
   td_dtype dtype = base_dtype_from_name(name);
   bool open = depth && base_str_is(name, td_dtype_name(TD_INVALID)); /* of an empty list's items nothing is known */
   if (dtype == TD_INVALID && !open) return wrong(p, "a type");
@@ -268,6 +320,38 @@ static td_status parse_input(parser *p) {
   TRY(parse_type(p, &type, 0));
   if (eat(p, "=")) TRY(find_value(p, &fallback));
   TRY(ir_add_input(p->g, &type, label, fallback, &value, p->err));
+  return bind_value(p, name, value);
+}
+
+static td_status parse_initial(parser *p, ir_initial *initial, int depth) {
+  BASE_VEC(ir_initial) items = {0};
+  if (depth > MAX_DEPTH) return wrong(p, "a list that is nested less deeply");
+  *initial = (ir_initial){.list = eat(p, "[")};
+  if (!initial->list) return find_value(p, &initial->value);
+  while (!eat(p, "]")) {
+    if (items.count) TRY(need(p, ","));
+    ir_initial *to = base_vec_push(p->g->arena, &items);
+    if (!to) return base_no_memory(p->err, "graph text");
+    TRY(parse_initial(p, to, depth + 1));
+  }
+  initial->items = items.at;
+  initial->count = items.count;
+  return TD_OK;
+}
+
+static td_status parse_state(parser *p) {
+  char *label;
+  size_t length;
+  ir_type type;
+  ir_initial initial;
+  ir_value value;
+  base_str name = word(p);
+  TRY(quoted(p, &label, &length));
+  TRY(need(p, ":"));
+  TRY(parse_type(p, &type, 0));
+  TRY(need(p, "="));
+  TRY(parse_initial(p, &initial, 0));
+  TRY(ir_add_state(p->g, &type, label, &initial, &value, p->err));
   return bind_value(p, name, value);
 }
 
@@ -478,6 +562,40 @@ static td_status parse_output(parser *p) {
   return ir_add_output(p->g, value, name, p->err);
 }
 
+static td_status parse_store(parser *p) {
+  ir_value state, with;
+  TRY(find_value(p, &state));
+  TRY(need(p, "="));
+  TRY(find_value(p, &with));
+  for (uint32_t i = 0; i < p->g->states.count; i++)
+    if (ir_state_before(p->g, i).id == state.id) return ir_store_state(p->g, state, with, p->err);
+  return wrong(p, "a state in front of the =");
+}
+
+static td_status parse_size(parser *p, base_dim *dim) {
+  skip(p);
+  *dim = base_dim_parse(&p->g->dims, &p->at, p->end);
+  return *dim == BASE_DIM_NONE ? wrong(p, "a size") : TD_OK;
+}
+
+static td_status parse_guard(parser *p) {
+  static const base_relation order[] = {BASE_EQ, BASE_NE, BASE_LE, BASE_LT}; /* "<=" is looked for before "<" */
+  base_guard guard = {0};
+  char *text;
+  size_t length;
+  bool found = false;
+  TRY(parse_size(p, &guard.left));
+  for (size_t i = 0; !found && i < sizeof order / sizeof *order; i++) {
+    guard.relation = order[i];
+    found = eat(p, base_relation_name(order[i]));
+  }
+  if (!found) return wrong(p, "a comparison");
+  TRY(parse_size(p, &guard.right));
+  TRY(quoted(p, &text, &length));
+  guard.text = text;
+  return ir_add_guard(p->g, &guard, p->err);
+}
+
 static td_status parse_all(parser *p) {
   for (uint32_t i = 0; i < p->segment_count; i++) {
     ir_segment *to = base_vec_push(p->g->arena, &p->g->segments);
@@ -487,7 +605,10 @@ static td_status parse_all(parser *p) {
   for (skip(p); p->at < p->end; skip(p)) {
     td_status status = eat(p, "input")    ? parse_input(p)
                        : eat(p, "const")  ? parse_const(p)
+                       : eat(p, "state")  ? parse_state(p)
                        : eat(p, "output") ? parse_output(p)
+                       : eat(p, "store")  ? parse_store(p)
+                       : eat(p, "guard")  ? parse_guard(p)
                                           : parse_statement(p, p->g->top, 0);
     TRY(status);
   }

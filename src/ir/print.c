@@ -175,25 +175,74 @@ static void print_block(printer *p, ir_block block, int depth) {
   base_text_print(p->out, "}\n");
 }
 
-static void print_graph(printer *p) {
-  const ir_block_def *top = ir_block_of(p->g, p->g->top);
+/* "input %0 "x": f32[2]" */
+static void print_param(printer *p, const char *what, ir_value v) {
+  const ir_value_def *def = ir_value_of(p->g, v);
+  base_text_print(p->out, "%s %%%u", what, number(p, v));
+  if (def->name) print_name(p->out, def->name);
+  base_text_print(p->out, ": ");
+  ir_type_print(&p->g->dims, &def->info.type, p->out);
+}
+
+static void print_initial_constants(printer *p, const ir_initial *initial) {
+  print_constant_once(p, initial->value);
+  for (uint32_t i = 0; i < initial->count; i++) print_initial_constants(p, &initial->items[i]);
+}
+
+static void print_initial(printer *p, const ir_initial *initial) {
+  if (!initial->list) {
+    print_values(p, &initial->value, 1);
+    return;
+  }
+  base_text_print(p->out, "[");
+  for (uint32_t i = 0; i < initial->count; i++) {
+    if (i) base_text_print(p->out, ", ");
+    print_initial(p, &initial->items[i]);
+  }
+  base_text_print(p->out, "]");
+}
+
+static void print_params(printer *p, const ir_block_def *top) {
+  const ir_graph *g = p->g;
   for (uint32_t i = 0; i < top->params.count; i++) number(p, top->params.at[i]);
-  for (uint32_t i = 0; i < top->params.count; i++) print_constant_once(p, p->g->input_defaults.at[i]);
-  for (uint32_t i = 0; i < top->params.count; i++) {
-    const ir_value_def *def = ir_value_of(p->g, top->params.at[i]);
-    base_text_print(p->out, "input %%%u", number(p, top->params.at[i]));
-    if (def->name) print_name(p->out, def->name);
-    base_text_print(p->out, ": ");
-    ir_type_print(&p->g->dims, &def->info.type, p->out);
-    if (p->g->input_defaults.at[i].id) base_text_print(p->out, " = %%%u", number(p, p->g->input_defaults.at[i]));
+  for (uint32_t i = 0; i < g->input_defaults.count; i++) print_constant_once(p, g->input_defaults.at[i]);
+  for (uint32_t i = 0; i < g->states.count; i++) print_initial_constants(p, &g->states.at[i]);
+  for (uint32_t i = 0; i < g->input_defaults.count; i++) {
+    print_param(p, "input", top->params.at[i]);
+    if (g->input_defaults.at[i].id) base_text_print(p->out, " = %%%u", number(p, g->input_defaults.at[i]));
     base_text_print(p->out, "\n");
   }
-  print_constants(p, p->g->top);
-  for (uint32_t i = 0; i < top->nodes.count; i++) print_node(p, ir_node_of(p->g, top->nodes.at[i]), 0);
-  for (uint32_t i = 0; i < top->results.count; i++) {
+  for (uint32_t i = 0; i < g->states.count; i++) {
+    print_param(p, "state", ir_state_before(g, i));
+    base_text_print(p->out, " = ");
+    print_initial(p, &g->states.at[i]);
+    base_text_print(p->out, "\n");
+  }
+}
+
+static void print_graph(printer *p) {
+  const ir_graph *g = p->g;
+  const ir_block_def *top = ir_block_of(g, g->top);
+  print_params(p, top);
+  print_constants(p, g->top);
+  for (uint32_t i = 0; i < top->nodes.count; i++) print_node(p, ir_node_of(g, top->nodes.at[i]), 0);
+  for (uint32_t i = 0; i < g->output_names.count; i++) {
     base_text_print(p->out, "output");
-    print_name(p->out, p->g->output_names.at[i]);
+    print_name(p->out, g->output_names.at[i]);
     base_text_print(p->out, " %%%u\n", number(p, top->results.at[i]));
+  }
+  for (uint32_t i = 0; i < g->states.count; i++) {
+    const ir_value before = ir_state_before(g, i), after = ir_state_after(g, i);
+    if (after.id != before.id) base_text_print(p->out, "store %%%u = %%%u\n", number(p, before), number(p, after));
+  }
+  for (uint32_t i = 0; i < g->guards.count; i++) {
+    const base_guard *guard = &g->guards.at[i];
+    base_text_print(p->out, "guard ");
+    base_dim_print(&g->dims, guard->left, p->out);
+    base_text_print(p->out, " %s ", base_relation_name(guard->relation));
+    base_dim_print(&g->dims, guard->right, p->out);
+    print_name(p->out, guard->text);
+    base_text_print(p->out, "\n");
   }
 }
 

@@ -3,12 +3,25 @@
 
 #include <string.h>
 
+uint32_t ir_type_elems(const ir_type *type) {
+  static const uint8_t held[IR_KIND_COUNT] = {[IR_LIST] = 1, [IR_OPTIONAL] = 1, [IR_FUTURE] = 1, [IR_DICT] = 2};
+  if (type->kind == IR_TUPLE || type->kind == IR_CLASS) return type->elem ? type->count : 0;
+  return type->elem ? held[type->kind] : 0;
+}
+
+static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
 bool ir_type_equal(const ir_type *a, const ir_type *b) {
   if (a->kind != b->kind || a->dtype != b->dtype || a->rank != b->rank) return false;
   for (int32_t i = 0; i < a->rank; i++)
     if (a->dims[i] != b->dims[i]) return false;
-  if (!a->elem || !b->elem) return a->elem == b->elem;
-  return ir_type_equal(a->elem, b->elem);
+  uint32_t count = ir_type_elems(a);
+  if (count != ir_type_elems(b) || a->count != b->count || !same_text(a->name, b->name)) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!ir_type_equal(&a->elem[i], &b->elem[i])) return false;
+    if (!a->names != !b->names || (a->names && strcmp(a->names[i], b->names[i]) != 0)) return false;
+  }
+  return true;
 }
 
 ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims) {
@@ -17,16 +30,37 @@ ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims) {
   return t;
 }
 
-static const char *const kind_names[IR_KIND_COUNT] = {"tensor", "int",   "float",    "bool", "str",   "none",
-                                                      "list",   "tuple", "optional", "dict", "future"};
+static const char *const kind_names[IR_KIND_COUNT] = {"tensor", "int",   "float",    "bool", "str",    "none",
+                                                      "list",   "tuple", "optional", "dict", "future", "class"};
+
+const char *ir_type_name(const ir_type *type) {
+  return type->kind == IR_TENSOR ? base_dtype(type->dtype)->name : kind_names[type->kind];
+}
+
+/* The elements in brackets; a tuple has brackets even when it has no elements. */
+static void print_holder(const base_dims *dims, const ir_type *type, base_text *text) {
+  uint32_t count = ir_type_elems(type);
+  base_text_print(text, "%s", kind_names[type->kind]);
+  if (type->name) {
+    base_text_print(text, " ");
+    base_text_quote(text, type->name, strlen(type->name));
+  }
+  if (!count && type->kind != IR_TUPLE && type->kind != IR_CLASS) return;
+  base_text_print(text, "(");
+  for (uint32_t i = 0; i < count; i++) {
+    if (i) base_text_print(text, ", ");
+    if (type->names) {
+      base_text_quote(text, type->names[i], strlen(type->names[i]));
+      base_text_print(text, ": ");
+    }
+    ir_type_print(dims, &type->elem[i], text);
+  }
+  base_text_print(text, ")");
+}
 
 void ir_type_print(const base_dims *dims, const ir_type *type, base_text *text) {
   if (type->kind != IR_TENSOR) {
-    base_text_print(text, "%s", kind_names[type->kind]);
-    if (!type->elem) return;
-    base_text_print(text, "(");
-    ir_type_print(dims, type->elem, text);
-    base_text_print(text, ")");
+    print_holder(dims, type, text);
     return;
   }
   base_text_print(text, "%s[", td_dtype_name(type->dtype));

@@ -15,27 +15,37 @@ typedef enum ir_kind {
   IR_OPTIONAL,
   IR_DICT,
   IR_FUTURE,
+  IR_CLASS,
   IR_KIND_COUNT
 } ir_kind;
 
 enum { IR_UNRANKED = -1 };
 
-/* A value: compared with ir_type_equal, copied freely; elem lives in the graph's arena. int, float and bool are tensors
- * of rank 0 at run time; an optional is its element or nothing. */
+/* A value: compared with ir_type_equal, copied freely; what it points to lives in the graph's arena. int, float and
+ * bool are tensors of rank 0 at run time; an optional is its element or nothing. */
 typedef struct ir_type {
   ir_kind kind;
   td_dtype dtype;               /* of a tensor */
   int32_t rank;                 /* of a tensor; IR_UNRANKED: only running can tell */
   base_dim dims[BASE_MAX_RANK]; /* of a ranked tensor */
-  const struct ir_type *elem;   /* of LIST, OPTIONAL */
+  /* LIST, OPTIONAL, FUTURE: what it holds; DICT: key, value; TUPLE, CLASS: `count` of them. NULL: nothing is known, or
+   * there is none. */
+  const struct ir_type *elem;
+  uint32_t count;           /* of a TUPLE's or CLASS's elements */
+  const char *name;         /* of a CLASS */
+  const char *const *names; /* of a CLASS's attributes; of a TUPLE's fields, or NULL */
 } ir_type;
 
+/* How many types `elem` points to. */
+uint32_t ir_type_elems(const ir_type *type);
+/* "f32", "list": the element type of a tensor, the kind of anything else. */
+const char *ir_type_name(const ir_type *type);
 bool ir_type_equal(const ir_type *a, const ir_type *b);
 static inline ir_type ir_unranked(td_dtype dtype) {
   return (ir_type){.kind = IR_TENSOR, .dtype = dtype, .rank = IR_UNRANKED};
 }
 ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims);
-/* "f32[batch, 768]", "list(i64[?])" */
+/* "f32[batch, 768]", "list(i64[?])", "tuple(f32[2], int)", "dict(str, f32[...])", "class "m.Box"("low": int)" */
 void ir_type_print(const base_dims *dims, const ir_type *type, base_text *text);
 
 /* Elements of a tensor type whose sizes are all numbers; -1 when one is not, or their product overflows. */

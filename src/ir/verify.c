@@ -36,6 +36,9 @@ static td_status check_type(checker *c, const ir_node_def *node, const ir_type *
     return broken(c, node, "no element type of output", index);
   for (int32_t i = 0; tensor && i < t->rank; i++)
     if (t->dims[i] == BASE_DIM_NONE) return broken(c, node, "a size is missing of output", index);
+  if (t->kind == IR_CLASS && (!t->name || (t->count && !t->names)))
+    return broken(c, node, "a class without names of output", index);
+  if (t->count && !t->elem) return broken(c, node, "no types of elements of output", index);
   return TD_OK;
 }
 
@@ -55,19 +58,41 @@ static bool is_counter(const ir_type *type) {
   return type->kind == IR_TENSOR && type->dtype == TD_I64 && type->rank == 0;
 }
 
+/* What graph.h says of each kind of region. */
+typedef struct region_rule {
+  uint32_t blocks;
+  bool counts;     /* parameter 0 is the number of the iteration; the operands are two more than the outputs */
+  bool carries;    /* as many parameters, behind the counter, as outputs */
+  uint32_t before; /* results in front of those that go to the outputs */
+  bool promises;   /* the one output is a future of the results */
+} region_rule;
+
+static const region_rule rules[] = {[IR_REGION_IF] = {.blocks = 2},
+                                    [IR_REGION_LOOP] = {.blocks = 1, .counts = true, .carries = true, .before = 1},
+                                    [IR_REGION_FORK] = {.blocks = 1, .promises = true}};
+
+/* A future of the type of one result, or of a tuple of several. */
+static bool is_promise(const ir_type *type, const ir_block_def *block) {
+  if (type->kind != IR_FUTURE || !type->elem) return false;
+  uint32_t count = block->results.count;
+  return count == 1 || (type->elem->kind == IR_TUPLE && ir_type_elems(type->elem) == count);
+}
+
 static td_status check_region(checker *c, const ir_node_def *node) {
   if (!(node->op->flags & IR_OP_REGION))
     return node->block_count ? broken(c, node, "has blocks:", node->block_count) : TD_OK;
-  bool loops = strcmp(node->op->name, "prim::Loop") == 0;
-  if (node->block_count != (loops ? 1u : 2u)) return broken(c, node, "wrong number of blocks:", node->block_count);
+  const region_rule *rule = &rules[node->op->region];
+  if (node->block_count != rule->blocks) return broken(c, node, "wrong number of blocks:", node->block_count);
+  if (rule->counts && node->in_count != node->out_count + 2)
+    return broken(c, node, "wrong number of operands:", node->in_count);
+  if (rule->promises && node->out_count != 1) return broken(c, node, "wrong number of outputs:", node->out_count);
   for (uint32_t b = 0; b < node->block_count; b++) {
     const ir_block_def *block = ir_block_of(c->g, node->blocks[b]);
-    uint32_t results = node->out_count + (loops ? 1 : 0), params = loops ? node->out_count + 1 : 0;
-    if (block->results.count != results || block->params.count != params)
-      return broken(c, node, "wrong signature of block", b);
-    if (loops && node->in_count != node->out_count + 2)
-      return broken(c, node, "wrong number of operands:", node->in_count);
-    if (loops && !is_counter(ir_type_of(c->g, block->params.at[0])))
+    uint32_t params = (rule->counts ? 1 : 0) + (rule->carries ? node->out_count : 0);
+    bool fits = rule->promises ? is_promise(ir_type_of(c->g, node->out[0]), block)
+                               : block->results.count == node->out_count + rule->before;
+    if (!fits || block->params.count != params) return broken(c, node, "wrong signature of block", b);
+    if (rule->counts && !is_counter(ir_type_of(c->g, block->params.at[0])))
       return broken(c, node, "no iteration number in block", b);
     TRY(check_block(c, node->blocks[b]));
     close_block(c, block);
@@ -103,14 +128,78 @@ static td_status check_block(checker *c, ir_block block) {
 /* One per input, a constant of its element type or none. */
 static td_status check_defaults(checker *c) {
   const ir_block_def *top = ir_block_of(c->g, c->g->top);
-  if (c->g->input_defaults.count != top->params.count) return broken(c, NULL, "defaults:", c->g->input_defaults.count);
-  for (uint32_t i = 0; i < top->params.count; i++) {
+  if ((size_t)c->g->input_defaults.count + c->g->states.count != top->params.count)
+    return broken(c, NULL, "defaults:", c->g->input_defaults.count);
+  for (uint32_t i = 0; i < c->g->input_defaults.count; i++) {
     ir_value v = c->g->input_defaults.at[i];
     if (!v.id) continue;
     const ir_type *type = ir_type_of(c->g, top->params.at[i]);
     const base_tensor *t = v.id < c->g->values.count ? ir_value_of(c->g, v)->info.constant : NULL;
     if (!t || type->kind != IR_TENSOR || type->dtype != t->dtype || (type->rank >= 0 && type->rank != t->rank))
       return broken(c, NULL, "bad default of input", i);
+  }
+  return TD_OK;
+}
+
+/* ---- session state ---- */
+
+static bool is_tensor(const ir_type *type) { return type->kind <= IR_BOOL; }
+
+/* May a tensor of type `b` stand where `a` is expected? Sizes that are not known are looked at when it is stored. */
+static bool tensor_fits(const ir_type *a, const ir_type *b) {
+  if (!is_tensor(b) || a->dtype != b->dtype || (a->rank >= 0 && b->rank >= 0 && a->rank != b->rank)) return false;
+  for (int32_t i = 0; i < a->rank && i < b->rank; i++)
+    if (base_dim_known(a->dims[i]) && base_dim_known(b->dims[i]) && a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+static bool fits(const ir_type *a, const ir_type *b) {
+  if (is_tensor(a)) return tensor_fits(a, b);
+  if (a->kind == IR_OPTIONAL) {
+    if (b->kind == IR_NONE || !a->elem) return true;
+    return fits(a->elem, b->kind == IR_OPTIONAL && b->elem ? b->elem : b);
+  }
+  if (a->kind != b->kind || ir_type_elems(a) != ir_type_elems(b)) return !a->elem && a->kind == b->kind;
+  for (uint32_t i = 0; i < ir_type_elems(a); i++) {
+    const bool open = is_tensor(&b->elem[i]) && b->elem[i].dtype == TD_INVALID; /* of an empty list */
+    if (!open && !fits(&a->elem[i], &b->elem[i])) return false;
+  }
+  return true;
+}
+
+static bool initial_fits(const checker *c, const ir_type *type, const ir_initial *initial);
+
+static bool items_fit(const checker *c, const ir_type *type, const ir_initial *initial) {
+  const uint32_t elems = ir_type_elems(type);
+  if ((type->kind == IR_TUPLE || type->kind == IR_CLASS) && initial->count != elems) return false;
+  if (type->kind == IR_DICT && initial->count % 2) return false;
+  for (uint32_t i = 0; elems && i < initial->count; i++)
+    if (!initial_fits(c, &type->elem[i % elems], &initial->items[i])) return false;
+  return true;
+}
+
+static bool initial_fits(const checker *c, const ir_type *type, const ir_initial *initial) {
+  if (type->kind == IR_OPTIONAL) {
+    if (!initial->list && !initial->value.id) return true;
+    return !type->elem || initial_fits(c, type->elem, initial);
+  }
+  if (initial->list)
+    return (type->kind == IR_LIST || type->kind == IR_TUPLE || type->kind == IR_DICT || type->kind == IR_CLASS) &&
+           items_fit(c, type, initial);
+  if (!initial->value.id) return type->kind == IR_NONE;
+  if (initial->value.id >= c->g->values.count) return false;
+  const ir_value_def *def = ir_value_of(c->g, initial->value);
+  return def->info.constant && is_tensor(type) && tensor_fits(type, &def->info.type);
+}
+
+static td_status check_states(checker *c) {
+  const ir_graph *g = c->g;
+  for (uint32_t i = 0; i < g->states.count; i++) {
+    const ir_value_def *def = ir_value_of(g, ir_state_before(g, i));
+    if (!def->name) return broken(c, NULL, "no name of state", i);
+    if (!initial_fits(c, &def->info.type, &g->states.at[i])) return broken(c, NULL, "bad first value of state", i);
+    if (!fits(&def->info.type, ir_type_of(g, ir_state_after(g, i))))
+      return broken(c, NULL, "what is stored does not fit state", i);
   }
   return TD_OK;
 }
@@ -122,8 +211,9 @@ td_status ir_verify(const ir_graph *g, td_error *err) {
   memset(c.defined, 0, g->values.count);
   td_status status = check_block(&c, g->top);
   if (status == TD_OK) status = check_defaults(&c);
-  if (status == TD_OK && g->output_names.count != ir_block_of(g, g->top)->results.count)
+  if (status == TD_OK && (size_t)g->output_names.count + g->states.count != ir_block_of(g, g->top)->results.count)
     status = broken(&c, NULL, "outputs without names:", g->output_names.count);
+  if (status == TD_OK) status = check_states(&c);
   base_free(allocator, c.defined, g->values.count);
   return status;
 }

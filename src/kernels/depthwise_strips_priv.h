@@ -3,8 +3,9 @@
  * An input vector is loaded once and added to all the sums of the strip that it belongs to, while a tap row's weights
  * stay in registers. Input lines lie anywhere, each with a pointer of its own; pixels of the input, taps of the weights
  * and pixels of the output each have a pitch. Taps outside the image are left out by a bit mask of the strip's input
- * columns and by leaving out tap rows. The last strip of a row, and the last vector of the channels, overlap their
- * neighbours instead of being short.
+ * columns and by leaving out tap rows. Windows that no strip is made for, dilated ones, those of volumes, and few
+ * channels have general strips, which load an input vector for each of its taps. The last strip of a row, and the last
+ * vector of the channels, overlap their neighbours instead of being short.
  *
  *     kern_epilogue rest;
  *     depthwise_part part = {.conv = &conv, .form = KERN_NAME(depthwise_form)(&conv), .x = ..., .ring = ...};
@@ -18,26 +19,32 @@
 #include "kernels/epilogue_priv.h"
 
 /* Of a window that has a form. */
-enum { DEPTHWISE_MAX_ROWS = 16 };
+enum { DEPTHWISE_MAX_ROWS = 32, DEPTHWISE_MAX_TAPS = 32 };
 
 typedef struct depthwise_strip {
   const float *const *lines; /* pixel 0 of the input line under each tap row inside the image */
   const float *w, *bias;     /* w: of the first of those tap rows; bias may be NULL */
   float *y;
-  int64_t rows;     /* tap rows inside the image */
+  const float *const *w_rows; /* weights under each of them, which need not follow one another: read by general forms */
+  int64_t rows;               /* tap rows inside the image */
   int64_t at;       /* floats from pixel 0 of a line to the first pixel's first tap: negative outside of the image */
   uint32_t columns; /* bit j: input column j of the strip is inside the image */
+  const kern_conv_axis *across; /* general forms: the row of taps; bit i of inside[t]: pixel i's tap t is inside */
+  const uint32_t *inside;
+  bool whole;                           /* all of them */
   int64_t in_pitch, w_pitch, out_pitch; /* floats from pixel to pixel, tap to tap */
-  int64_t channels;                     /* at least V_LANES */
+  int64_t channels;                     /* at least V_LANES; general forms take fewer */
   bool limited;                         /* what comes out is at least `low` and at most `high` */
   float low, high;
 } depthwise_strip;
 
 typedef struct depthwise_form {
-  uint8_t taps, stride, width; /* of a row of taps; pixels of a strip */
+  uint8_t taps, stride, width; /* of a row of taps, 0: any, with any dilation; pixels of a strip */
   void (*run)(const depthwise_strip *s);
 } depthwise_form;
-/* The strips that cover a row with the fewest pixels; NULL: there are none for this window, or too few channels. */
+/* The strips that cover a row with the fewest pixels: those made for the window, or general ones; NULL: it is too
+ * large.
+ */
 const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c);
 
 /* The range of taps that lie inside the image for output `o`. */
@@ -74,6 +81,6 @@ V_INLINE void depthwise_fetch(const float *w, int64_t taps, int64_t pitch, int64
   for (int64_t t = 0; t < taps; t++, w += pitch)
     for (int64_t c = 0; c < channels; c += 16) __builtin_prefetch(w + c);
 }
-/* Output rows [row, end). */
+/* Output rows [row, end), planes merged. */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end);
 #endif

@@ -8,6 +8,15 @@
 #define KERNELS_DOT_TILE_PRIV_H
 #include "kernels/simd_priv.h"
 
+/* Rows that are best done at once: as many as their sums leave registers. */
+#if defined KERN_LEVEL_avx512
+#define DOT_TILE_EIGHT 1
+enum { DOT_TILE_ROWS = 8 };
+#else
+#define DOT_TILE_EIGHT 0
+enum { DOT_TILE_ROWS = 4 };
+#endif
+
 typedef struct dot_tile {
   const float *const *a; /* a[run * a_pitch + row]: taps of k floats */
   int64_t a_pitch, runs, taps, k;

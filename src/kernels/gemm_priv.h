@@ -5,6 +5,7 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack.h"
+#include "kernels/tuning.h"
 
 /* C[m, n] = A[m, k] B[k, n] and an epilogue. */
 typedef struct gemm_product {
@@ -17,14 +18,15 @@ typedef struct gemm_product {
   const kern_epilogue *e;
 } gemm_product;
 
-/* The tasks of a product, from its sizes alone: row_chunks x column_chunks, numbered so that neighbours share what is
- * dearer to load. */
+/* The tasks of a product, from its sizes and the tuning alone: row_chunks x column_chunks, numbered so that neighbours
+ * share what is dearer to load. */
 typedef struct gemm_grid {
   int64_t panels, groups, tiles; /* groups of panels; tiles of rows */
   int64_t row_chunks, column_chunks;
   bool rows_first; /* neighbours share rows of A; else columns of B */
+  const kern_tuning *tuning;
 } gemm_grid;
-gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k);
+gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int64_t k);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
 /* All panels of a matrix, V_LANES wide. */
 void KERN_NAME(gemm_pack)(float *to, const kern_matrix *m);

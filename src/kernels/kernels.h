@@ -39,6 +39,16 @@ const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa);
 /* All rows; *count of them. */
 const kern_row *kern_rows(uint32_t *count);
 
+/* Which algorithms may round otherwise than a plain sum. Neither lets a sample see another; only Strassen's lets a row
+ * see others. */
+typedef enum kern_math {
+  KERN_MATH_DEFAULT, /* Winograd's, where its error on a layer's weights stays near (pack_winograd.h) */
+  KERN_MATH_EXACT,   /* none */
+  KERN_MATH_FAST     /* Winograd's and one step of Strassen's */
+} kern_math;
+/* "default", "exact", "fast"; NULL: the default. False: there is no such name. */
+bool kern_find_math(const char *name, kern_math *math);
+
 /* A level of instruction sets, as a person names it. */
 typedef struct kern_level {
   const char *name;

@@ -1,6 +1,7 @@
 /* kernels_priv.h -- the functions of kernels.def, and its table's levels. */
 #ifndef KERNELS_KERNELS_PRIV_H
 #define KERNELS_KERNELS_PRIV_H
+#include "kernels/fused.h"
 #include "kernels/kernels.h"
 
 #define KERN_NEEDS_scalar 0
@@ -18,4 +19,8 @@
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef WIDE
+void kern_fused_body_scalar(const kern_fused_rows *rows);
+void kern_fused_body_vector(const kern_fused_rows *rows);
+void kern_fused_body_avx2(const kern_fused_rows *rows);
+void kern_fused_body_avx512(const kern_fused_rows *rows);
 #endif

@@ -3,6 +3,7 @@
 #include "kernels/pack_winograd.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { SIDE = 6, WIDE = 16 }; /* elements of a transformed row at most; channels side by side */
 typedef double channels[WIDE];
@@ -24,48 +25,134 @@ static void transform_2(const channels *a, const channels *b, const channels *c,
   }
 }
 
+/* At point x a row of G is 1, x, x^2 over the product of x's distances to the other points. */
+static const double p1 = KERN_WINOGRAD_P, p2 = KERN_WINOGRAD_P * KERN_WINOGRAD_P;
+static const double q1 = KERN_WINOGRAD_Q, q2 = KERN_WINOGRAD_Q * KERN_WINOGRAD_Q;
+
 static void transform_4(const channels *a, const channels *b, const channels *c, channels *to) {
+  const double at_0 = 1 / (p2 * q2), at_p = 1 / (2 * p2 * (p2 - q2)), at_q = 1 / (2 * q2 * (q2 - p2));
   for (int i = 0; i < WIDE; i++) {
-    double sum = (*a)[i] + (*c)[i], wide = (*a)[i] * (1.0 / 24) + (*c)[i] * (1.0 / 6), odd = (*b)[i] * (1.0 / 12);
-    to[0][i] = (*a)[i] * 0.25;
-    to[1][i] = (sum + (*b)[i]) * (-1.0 / 6);
-    to[2][i] = (sum - (*b)[i]) * (-1.0 / 6);
-    to[3][i] = wide + odd;
-    to[4][i] = wide - odd;
+    double even_p = ((*a)[i] + p2 * (*c)[i]) * at_p, odd_p = p1 * (*b)[i] * at_p;
+    double even_q = ((*a)[i] + q2 * (*c)[i]) * at_q, odd_q = q1 * (*b)[i] * at_q;
+    to[0][i] = (*a)[i] * at_0;
+    to[1][i] = even_p + odd_p;
+    to[2][i] = even_p - odd_p;
+    to[3][i] = even_q + odd_q;
+    to[4][i] = even_q - odd_q;
     to[5][i] = (*c)[i];
   }
 }
 
-/* The 3x3 kernels of up to WIDE channels; of the missing ones, zeros. */
-static void gather(const base_tensor *w, int64_t first, int64_t in, channels kernel[3][3]) {
-  int64_t count = base_min_i64(w->dims[0] - first, WIDE);
+typedef void transform(const channels *a, const channels *b, const channels *c, channels *to);
+static transform *transform_of(int64_t tile) { return tile == 2 ? transform_2 : transform_4; }
+
+/* The 3x3 kernels of up to WIDE channels, `step` apart; of the missing ones, zeros. */
+static void gather(const base_tensor *w, int64_t first, int64_t step, int64_t in, channels kernel[3][3]) {
+  int64_t count = base_min_i64((w->dims[0] - first + step - 1) / step, WIDE);
   const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0] + in * w->strides[1];
   for (int r = 0; r < 3; r++)
     for (int c = 0; c < 3; c++)
       for (int64_t i = 0; i < WIDE; i++)
-        kernel[r][c][i] = i < count ? (double)from[i * w->strides[0] + r * w->strides[2] + c * w->strides[3]] : 0;
+        kernel[r][c][i] =
+            i < count ? (double)from[i * step * w->strides[0] + r * w->strides[2] + c * w->strides[3]] : 0;
 }
 
 void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to) {
-  void (*transform)(const channels *, const channels *, const channels *, channels *) =
-      tile == 2 ? transform_2 : transform_4;
+  transform *const turn = transform_of(tile);
   int64_t side = tile + 2, in = w->dims[1], panels = (w->dims[0] + panel - 1) / panel;
   int64_t plane = panels * in * panel; /* floats of one element of U */
   for (int64_t p = 0; p < panels; p++)
     for (int64_t k = 0; k < in; k++)
       for (int64_t part = 0; part < panel; part += WIDE) {
         channels kernel[3][3], rows[3][SIDE], u[SIDE];
-        gather(w, p * panel + part, k, kernel);
-        for (int r = 0; r < 3; r++) transform(&kernel[r][0], &kernel[r][1], &kernel[r][2], rows[r]);
+        gather(w, p * panel + part, 1, k, kernel);
+        for (int r = 0; r < 3; r++) turn(&kernel[r][0], &kernel[r][1], &kernel[r][2], rows[r]);
         int64_t count = base_min_i64(panel - part, WIDE);
         for (int64_t c = 0; c < side; c++) {
-          transform(&rows[0][c], &rows[1][c], &rows[2][c], u);
+          turn(&rows[0][c], &rows[1][c], &rows[2][c], u);
           for (int64_t r = 0; r < side; r++) {
             float *at = to + (r * side + c) * plane + (p * in + k) * panel + part;
             for (int64_t i = 0; i < count; i++) at[i] = (float)u[r][i];
           }
         }
       }
+}
+
+/* ---- how near ---- */
+
+/* What noise of size 1 has, squared, in the transformed inputs: sums of squares along the rows of Bt. */
+static void spread_in(int64_t tile, double *to) {
+  const double far = p2 * p2 * q2 * q2 + (p2 + q2) * (p2 + q2) + 1;
+  const double at_p = (1 + p2) * (1 + q2 * q2), at_q = (1 + q2) * (1 + p2 * p2);
+  const double rows[][SIDE] = {{2, 2, 2, 2}, {far, at_p, at_p, at_q, at_q, far}};
+  memcpy(to, rows[tile == 4], sizeof rows[0]);
+}
+
+/* How much of a sum's error, squared, reaches the outputs: sums of squares along the columns of At. */
+static void spread_out(int64_t tile, double *to) {
+  const double at_p = 1 + p2 + p2 * p2 + p2 * p2 * p2, at_q = 1 + q2 + q2 * q2 + q2 * q2 * q2;
+  const double columns[][SIDE] = {{1, 2, 2, 1}, {1, at_p, at_p, at_q, at_q, 1}};
+  memcpy(to, columns[tile == 4], sizeof columns[0]);
+}
+
+static const double transform_roundings = 10; /* of weights, inputs and sums, in those of a step along the channels */
+
+/* Squares, in units of a rounding: of the partial sums of each element along the channels, and of those of plain sums
+ * of the same weights. */
+typedef struct sums {
+  channels whole[SIDE * SIDE], partial[SIDE * SIDE], plain_whole, plain_partial;
+} sums;
+
+static void add_input(sums *s, channels kernel[3][3], transform *turn, int64_t side) {
+  channels rows[3][SIDE], u[SIDE];
+  for (int r = 0; r < 3; r++) {
+    turn(&kernel[r][0], &kernel[r][1], &kernel[r][2], rows[r]);
+    for (int c = 0; c < 3; c++)
+      for (int i = 0; i < WIDE; i++) {
+        s->plain_whole[i] += kernel[r][c][i] * kernel[r][c][i];
+        s->plain_partial[i] += kernel[r][c][i] != 0 ? s->plain_whole[i] : 0;
+      }
+  }
+  for (int64_t c = 0; c < side; c++) {
+    turn(&rows[0][c], &rows[1][c], &rows[2][c], u);
+    for (int64_t r = 0; r < side; r++)
+      for (int i = 0; i < WIDE; i++) {
+        s->whole[r * side + c][i] += u[r][i] * u[r][i];
+        s->partial[r * side + c][i] += s->whole[r * side + c][i];
+      }
+  }
+}
+
+/* The mean square error over a tile's outputs, of the channel in lane i. */
+static double mean_error(const sums *s, int64_t tile, int i) {
+  const int64_t side = tile + 2;
+  double in[SIDE], out[SIDE], all = 0;
+  spread_in(tile, in);
+  spread_out(tile, out);
+  for (int64_t r = 0; r < side; r++)
+    for (int64_t c = 0; c < side; c++) {
+      const int64_t at = r * side + c;
+      all += out[r] * out[c] * in[r] * in[c] * (s->partial[at][i] + transform_roundings * s->whole[at][i]);
+    }
+  return all / (double)(tile * tile);
+}
+
+double kern_winograd_error(const base_tensor *w, int64_t tile) {
+  enum { MOST = 2 * WIDE };
+  const int64_t step = (w->dims[0] + MOST - 1) / MOST;
+  double worst = 0;
+  for (int64_t first = 0; first < w->dims[0]; first += step * WIDE) {
+    sums s = {0};
+    for (int64_t k = 0; k < w->dims[1]; k++) {
+      channels kernel[3][3];
+      gather(w, first, step, k, kernel);
+      add_input(&s, kernel, transform_of(tile), tile + 2);
+    }
+    for (int i = 0; i < WIDE; i++)
+      if (!isfinite(s.plain_partial[i])) return INFINITY;
+      else if (s.plain_partial[i] > 0) worst = fmax(worst, mean_error(&s, tile, i) / s.plain_partial[i]);
+  }
+  return sqrt(worst);
 }
 
 /* ---- which tile ---- */
@@ -86,11 +173,11 @@ static double winograd_cost(int64_t tile, double height, double width, double in
          elements * in * out * sizeof(float) * byte_cost + step_cost;
 }
 
-int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel) {
+int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel, int64_t widest) {
   const int64_t few = 16; /* channels, below which a tile's products are too short */
   if (height < 1 || width < 1 || in < few || out < few || panel < 1) return 0;
   double h = (double)height, w = (double)width, c = (double)in, m = ceil((double)out / (double)panel) * (double)panel;
   double direct = h * w * 9 * c * m / direct_share + 9 * c * m * sizeof(float) * byte_cost;
-  double two = winograd_cost(2, h, w, c, m), four = winograd_cost(4, h, w, c, m);
+  double two = winograd_cost(2, h, w, c, m), four = widest < 4 ? INFINITY : winograd_cost(4, h, w, c, m);
   return fmin(two, four) > gain * direct ? 0 : four <= two ? 4 : 2;
 }

@@ -1,5 +1,5 @@
 /* pack_winograd.h -- weights of 3x3 convolutions for Winograd's minimal filtering F(tile x tile, 3 x 3), after Lavin
- * and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015: with G as there, U = G w Gt for every pair of
+ * and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015: U = G w Gt for every pair of
  * channels, in double and rounded once. Each of the (tile + 2)^2 elements of U is a matrix of its own, in panels of
  * output channels:
  *
@@ -12,13 +12,25 @@
 
 /* The attribute of td::winograd_conv behind those of kernels/conv.h: `tile`, 2 or 4. */
 enum { KERN_WINOGRAD_TILE = KERN_CONV_ATTRS };
+/* F(4x4, 3x3) interpolates at 0, P, -P, Q, -Q and infinity. With 5/8 and 3/2, whose powers and products are exact in
+ * f32, it rounds half as badly as with Lavin and Gray's 1 and 2; F(2x2, 3x3) has 0, 1, -1 and infinity. */
+#define KERN_WINOGRAD_P 0.625f
+#define KERN_WINOGRAD_Q 1.5f
 /* Floats of the packed form; `tile` is 2 or 4. False: overflow, or a size that is negative. */
 bool kern_winograd_packed_size(int64_t tile, int64_t channels, int64_t channels_in, int64_t panel, int64_t *count);
 /* Packs w [channels, channels in, 3, 3], f32 of any strides. `to` has kern_winograd_packed_size floats. */
 void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to);
 /* The tile with which td::winograd_conv is likely to be fastest for `out` channels of height x width pixels of a
- * sample, made from `in` channels: 2 or 4; 0: td::conv is. From sizes alone, by figures measured on one core
- * (pack_winograd.c). It rounds otherwise than a plain sum and its weights take (tile + 2)^2 / 9 of the plain ones:
- * whether that may be is for the caller to say. */
-int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel);
+ * sample, made from `in` channels: 2, or where `widest` is 4, 4; 0: td::conv is. From sizes alone, by figures measured
+ * on one core (pack_winograd.c). It rounds otherwise than a plain sum and its weights take (tile + 2)^2 / 9 of the
+ * plain ones: whether that may be is for the caller to say. */
+int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel, int64_t widest);
+
+/* The multiple of a plain sum's rounding error up to which the default takes Winograd's algorithm. */
+#define KERN_WINOGRAD_NEAR 4.0
+/* The root mean square of the rounding error of F(tile x tile, 3 x 3) on these weights as a multiple of that of a plain
+ * sum, in the channel where it is worst. Both are what is expected of inputs that are noise of one size: a chain of
+ * roundings, each in proportion to the partial sum it rounds. Taken over at most 32 output channels that are spread
+ * evenly; 0: their weights are all zeros; infinity: one is not finite. F(2 x 2) is always near 1. */
+double kern_winograd_error(const base_tensor *w, int64_t tile);
 #endif

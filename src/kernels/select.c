@@ -36,6 +36,19 @@ const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa) {
   return kern_select_from(rows, ROW_COUNT, family, base_dtype(dtype)->bits, isa);
 }
 
+bool kern_find_math(const char *name, kern_math *math) {
+  static const char *const names[] = {
+      [KERN_MATH_DEFAULT] = "default", [KERN_MATH_EXACT] = "exact", [KERN_MATH_FAST] = "fast"};
+  *math = KERN_MATH_DEFAULT;
+  if (!name) return true;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], name) == 0) {
+      *math = (kern_math)i;
+      return true;
+    }
+  return false;
+}
+
 static const kern_level levels[] = {{"scalar", KERN_NEEDS_scalar},
                                     {"vector", KERN_NEEDS_vector},
                                     {"avx2", KERN_NEEDS_avx2},

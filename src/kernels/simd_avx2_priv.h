@@ -60,6 +60,11 @@ V_INLINE float v_lowest(vf a) {
 }
 /* Lane i is lane index[i] of a, whose low bits count. */
 V_INLINE vf v_permute(vf a, vi index) { return _mm256_permutevar8x32_ps(a, index); }
+/* Lane i of the first n is from[index[i]], 0 in the rest. */
+V_INLINE vf v_gather(const float *from, const int32_t *index, int64_t n) {
+  vi first = v_first(n), at = _mm256_maskload_epi32(index, first);
+  return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), from, at, _mm256_castsi256_ps(first), 4);
+}
 V_INLINE vi v_as_int(vf a) { return _mm256_castps_si256(a); }
 V_INLINE vf v_as_float(vi a) { return _mm256_castsi256_ps(a); }
 V_INLINE vi v_to_int(vf a) { return _mm256_cvtps_epi32(a); }

@@ -45,6 +45,12 @@ V_INLINE float v_highest(vf a) { return _mm512_reduce_max_ps(a); }
 V_INLINE float v_lowest(vf a) { return _mm512_reduce_min_ps(a); }
 /* Lane i is lane index[i] of a, whose low bits count. */
 V_INLINE vf v_permute(vf a, vi index) { return _mm512_permutexvar_ps(index, a); }
+/* Lane i of the first n is from[index[i]], 0 in the rest. */
+V_INLINE vf v_gather(const float *from, const int32_t *index, int64_t n) {
+  vm first = v_first(n);
+  vi at = _mm512_maskz_loadu_epi32(first, index);
+  return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), first, at, from, 4);
+}
 V_INLINE vi v_as_int(vf a) { return _mm512_castps_si512(a); }
 V_INLINE vf v_as_float(vi a) { return _mm512_castsi512_ps(a); }
 V_INLINE vi v_to_int(vf a) { return _mm512_cvtps_epi32(a); }

@@ -49,6 +49,12 @@ V_INLINE vf v_permute(vf a, vi index) {
   V_EACH(i) b[i] = a[index[i] & (V_LANES - 1)];
   return b;
 }
+/* Lane i of the first n is from[index[i]], 0 in the rest. */
+V_INLINE vf v_gather(const float *from, const int32_t *index, int64_t n) {
+  vf a = v_zero();
+  for (int64_t i = 0; i < n; i++) a[i] = from[index[i]];
+  return a;
+}
 V_INLINE vm v_lt(vf a, vf b) { return a < b; }
 V_INLINE vm v_le(vf a, vf b) { return a <= b; }
 V_INLINE vm v_eq(vf a, vf b) { return a == b; }

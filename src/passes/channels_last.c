@@ -220,15 +220,24 @@ static bool has_attr(const ir_op *op, const char *name) {
   return op->attr_count && strcmp(op->attrs[passes_attr(op, name)].name, name) == 0;
 }
 
-/* Operators with an attribute `channels_last`: pools, group norm. */
+static bool is_window(const ir_node_def *node) {
+  uint32_t count;
+  bool pool = strcmp(node->op->name, "td::max_pool") == 0 || strcmp(node->op->name, "td::avg_pool") == 0;
+  if (pool) passes_ints(node, "kernel_size", &count);
+  return pool && count > 0;
+}
+
+/* Operators with an attribute `channels_last`: pools, group norm. Windows have kernels for channels last alone. */
 static td_status visit_image(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value in[8];
   if (!has_attr(node->op, "channels_last") || passes_int(node, "channels_last") || node->in_count > 8) return TD_OK;
   for (uint32_t i = 1; i < node->out_count; i++)
     if (passes_uses(e, node->out[i])) return TD_OK;
   memcpy(in, node->in, node->in_count * sizeof *in);
+  const ir_type *x = ir_type_of(e->graph, in[0]);
   in[0] = source(e, in[0]);
-  if (!in[0].id) return TD_OK;
+  if (!in[0].id && (!is_window(node) || x->dtype != TD_F32 || x->rank < 3)) return TD_OK;
+  if (!in[0].id) TRY(to_last(e, id, node->in[0], &in[0]));
   const base_arg changed = {.name = "channels_last", .kind = BASE_ATTR_BOOL, .i = 1};
   return again(e, id, in, &changed, 1);
 }
@@ -304,6 +313,27 @@ static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node
     mapped[i] = axis_last(base_load_i64(axes->dtype, axes->data, i), rank_of(e, in[0]));
   for (uint32_t i = 1; i < node->in_count; i++) in[i] = node->in[i];
   TRY(ir_add_ints(e->graph, mapped, (uint32_t)base_tensor_numel(axes), &in[3], e->err));
+  return again(e, id, in, NULL, 0);
+}
+
+/* Borders: operands (x, pads, axes?), with a constant (x, pads, value?, axes?). Pads of all axes change their order. */
+static td_status visit_pad(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const uint32_t at = strcmp(node->op->name, "aten::constant_pad_nd") == 0 ? 3 : 2;
+  ir_value in[4] = {source(e, node->in[0])};
+  if (!in[0].id) return TD_OK;
+  const bool named = node->in_count > at && node->in[at].id;
+  const base_tensor *list = passes_constant(e, node, named ? at : 1);
+  const int32_t rank = rank_of(e, in[0]);
+  const int64_t count = list && list->rank <= 1 ? base_tensor_numel(list) : -1;
+  int64_t mapped[2 * BASE_MAX_RANK];
+  if (count < 0 || (named ? count > rank : count != 2 * (int64_t)rank)) return TD_OK;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t value = base_load_i64(list->dtype, list->data, list->rank ? i * list->strides[0] : 0);
+    if (named) mapped[i] = axis_last(value, rank);
+    else mapped[i / rank * rank + axis_last(i % rank, rank)] = value;
+  }
+  for (uint32_t i = 1; i < node->in_count; i++) in[i] = node->in[i];
+  TRY(ir_add_ints(e->graph, mapped, (uint32_t)count, &in[named ? at : 1], e->err));
   return again(e, id, in, NULL, 0);
 }
 
@@ -383,8 +413,31 @@ static td_status merge_pixels(passes_edit *e, ir_node id, ir_value t, const base
   return passes_take_place(e, id, made);
 }
 
+/* The tokens [N, pixels, C] that `v` shows as [N, C, pixels]; none: it does not. */
+static ir_value tokens(passes_edit *e, ir_value v) {
+  const ir_node_def *node = passes_producer(e, v, "aten::permute");
+  int64_t order[BASE_MAX_RANK];
+  bool swaps = node && rank_of(e, v) == 3 && passes_order(node, 3, order) && order[0] == 0 && order[1] == 2;
+  return swaps ? node->in[0] : IR_NO_VALUE;
+}
+
+/* Tokens that become an image are one with channels last already. */
+static td_status split_pixels(passes_edit *e, ir_node id, ir_value t, const ir_type *to) {
+  int64_t shape[BASE_MAX_RANK];
+  ir_value in[2] = {t}, made;
+  for (int32_t i = 1; i < to->rank - 1; i++) shape[i] = to->dims[i + 1];
+  shape[0] = -1;
+  shape[to->rank - 1] = to->dims[1];
+  TRY(ir_add_ints(e->graph, shape, (uint32_t)to->rank, &in[1], e->err));
+  TRY(passes_add(e, id, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
+  return finish(e, id, made);
+}
+
 static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node) {
-  ir_value t = source(e, node->in[0]);
+  ir_value t = source(e, node->in[0]), sequence = tokens(e, node->in[0]);
+  const ir_type *shown = ir_type_of(e->graph, node->out[0]), *of = ir_type_of(e->graph, node->in[0]);
+  bool image = sequence.id && shown->rank > 3 && shown->dims[0] == of->dims[0] && shown->dims[1] == of->dims[1];
+  if (image && ir_known_count(shown) > 0) return split_pixels(e, id, sequence, shown);
   if (!t.id) return TD_OK;
   const ir_type *from = ir_type_of(e->graph, node->in[0]), *to = ir_type_of(e->graph, node->out[0]);
   if (to->rank < 2 || to->dims[0] != from->dims[0] || to->dims[1] != from->dims[1]) return TD_OK;
@@ -406,6 +459,10 @@ static const passes_rule rules[] = {
     {"aten::sum", visit_reduction},
     {"aten::amax", visit_reduction},
     {"td::resize", visit_resize},
+    {"aten::constant_pad_nd", visit_pad},
+    {"aten::reflection_pad", visit_pad},
+    {"aten::replication_pad", visit_pad},
+    {"aten::circular_pad", visit_pad},
     {"aten::slice", visit_slice},
     {"aten::permute", visit_permute},
     {"aten::view", visit_view},

@@ -40,7 +40,7 @@ static td_status visit(ir_graph *g, ir_block block, base_map *seen, base_arena *
     ir_refresh(g, id);
     const ir_node_def *node = ir_node_of(g, id);
     for (uint32_t b = 0; b < node->block_count; b++) TRY(visit(g, node->blocks[b], seen, arena, changes, err));
-    if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM)) continue;
+    if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_EFFECT)) continue;
     base_str key = key_of(node, arena);
     if (!key.at) return base_no_memory(err, "common subexpressions");
     uint32_t *first = base_map_get(seen, key);

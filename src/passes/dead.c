@@ -1,11 +1,22 @@
-/* dead.c -- removes nodes whose results nobody uses.
+/* dead.c -- removes nodes whose results nobody uses, but for those with an effect.
  * Requires: a verified graph. Keeps: every value that an output depends on, origins. Breaks: nothing. */
 #include "passes/passes_priv.h"
 
-static bool is_dead(const ir_node_def *node, const uint32_t *uses) {
+/* An operator with an effect, or a region around one. */
+static bool has_effect(const ir_graph *g, const ir_node_def *node) {
+  if (node->op && node->op->flags & IR_OP_EFFECT) return true;
+  for (uint32_t b = 0; b < node->block_count; b++) {
+    const ir_block_def *block = ir_block_of(g, node->blocks[b]);
+    for (uint32_t i = 0; i < block->nodes.count; i++)
+      if (has_effect(g, ir_node_of(g, block->nodes.at[i]))) return true;
+  }
+  return false;
+}
+
+static bool is_dead(const ir_graph *g, const ir_node_def *node, const uint32_t *uses) {
   for (uint32_t i = 0; i < node->out_count; i++)
     if (uses[node->out[i].id]) return false;
-  return true;
+  return !has_effect(g, node);
 }
 
 /* Gives back the uses that a removed node made, nested blocks included. */
@@ -23,7 +34,7 @@ static void sweep(ir_graph *g, ir_block block, uint32_t *uses, uint32_t *changes
   for (uint32_t i = def->nodes.count; i-- > 0;) {
     ir_node id = def->nodes.at[i];
     ir_node_def *node = ir_node_of(g, id);
-    if (is_dead(node, uses)) {
+    if (is_dead(g, node, uses)) {
       drop_uses(g, node, uses);
       ir_remove_node(g, id);
       ++*changes;

@@ -30,7 +30,7 @@ static size_t result_bytes(const ir_type *type) {
 
 static bool worth_folding(const ir_graph *g, const ir_node_def *node) {
   size_t operands, results = 0;
-  if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST) || !node->op->reference) return false;
+  if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_EFFECT) || !node->op->reference) return false;
   if (node->in_count > MAX_OPERANDS || node->out_count > MAX_RESULTS || !all_constant(g, node, &operands)) return false;
   for (uint32_t i = 0; i < node->out_count; i++) {
     const ir_type *type = ir_type_of(g, node->out[i]);
@@ -98,7 +98,7 @@ static td_status evaluate(ir_graph *g, ir_node id, bool *folded, td_error *err) 
 static td_status from_contents(ir_graph *g, ir_node id, bool *folded, td_error *err) {
   const ir_node_def *node = ir_node_of(g, id);
   *folded = false;
-  if (node->out_count != 1 || node->op->flags & (IR_OP_REGION | IR_OP_RANDOM)) return TD_OK;
+  if (node->out_count != 1 || node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_EFFECT)) return TD_OK;
   base_tensor t;
   TRY(ir_tensor_of_ints(g->arena, &ir_value_of(g, node->out[0])->info, &t, folded, err));
   return *folded ? become(g, id, 0, &t, err) : TD_OK;

@@ -2,6 +2,7 @@
 #ifndef PASSES_PASSES_H
 #define PASSES_PASSES_H
 #include "ir/ir.h"
+#include "kernels/kernels.h"
 
 enum { PASSES_MAX = 40 };
 
@@ -9,7 +10,7 @@ enum { PASSES_MAX = 40 };
 typedef struct passes_setting {
   const char *disabled; /* names, comma-separated, or NULL */
   bool kernels;         /* the result runs on kernels: run the passes that make their operators, too */
-  bool exact;           /* no algorithm that rounds otherwise than a plain sum: no Winograd, no Strassen */
+  kern_math math;       /* which algorithms may round otherwise than a plain sum */
   uint32_t isa;         /* BASE_ISA_* that kernels may use */
   /* Calls task(arg, i) for every i < count, on several threads at once; NULL: they are called in turn. */
   void (*share)(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);

@@ -1,12 +1,12 @@
 /* prepack.c -- weights into the order in which kernels read them, once, as new constants: panels as wide as a vector of
  * the level in use (kernels/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays; products
- * may be done in Strassen's way. A constant scale and shift that follow the sum directly go into weights and bias on
- * the way. The walk over the graph makes the constants; what fills them are jobs, done at the end on as many threads as
- * there are.
+ * may be done in Strassen's way (setting.math). A constant scale and shift that follow the sum directly go into weights
+ * and bias on the way. The walk over the graph makes the constants; what fills them are jobs, done at the end on as
+ * many threads as there are.
  *
  * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: sharing: the packed
  * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd and Strassen,
- * rounding (setting.exact leaves them out). */
+ * rounding. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "kernels/pack_conv.h"
@@ -17,7 +17,8 @@
 
 enum {
   WINOGRAD_BYTES =
-      46 << 20 /* that transformed weights of a model may take beyond the plain ones, first come first served */
+      46 << 20, /* that transformed weights of a model may take beyond the plain ones, first come first served */
+  WIDEST = 4    /* output tile of Winograd's algorithm */
 };
 
 /* Filling one constant. */
@@ -131,7 +132,7 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
       e,
       &(job){.fill = fill_linear, .w = p->w, .to = packed.data, .panel = row->lanes, .feature_axis = p->feature_axis}));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
-                              ARG_BOOL("strassen", !e->setting->exact)};
+                              ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST)};
   return rebuild(e, p, "td::linear", &packed, changed, 3);
 }
 
@@ -154,15 +155,20 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
 }
 
-/* The output tile of Winograd's algorithm that pays for this convolution, or 0. */
+/* The output tile of Winograd's algorithm that pays for this convolution and, by default, rounds nearly as well as a
+ * plain sum; or 0. */
 static int64_t winograd_tile(const passes_edit *e, const product *p, int64_t panel) {
   const ir_type *y = ir_type_of(e->graph, p->node->out[0]);
-  if (e->setting->exact || p->w.rank != 4 || !passes_all_are(p->node, "kernel", 3) ||
+  if (e->setting->math == KERN_MATH_EXACT || p->w.rank != 4 || !passes_all_are(p->node, "kernel", 3) ||
       !passes_all_are(p->node, "stride", 1) || !passes_all_are(p->node, "dilation", 1) ||
       passes_int(p->node, "groups") != 1 || passes_int(p->node, "channels_first") || !base_dim_known(y->dims[1]) ||
       !base_dim_known(y->dims[2]))
     return 0;
-  return kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel);
+  int64_t tile = kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel, WIDEST);
+  if (tile == WIDEST && e->setting->math == KERN_MATH_DEFAULT &&
+      !(kern_winograd_error(&p->w, WIDEST) <= KERN_WINOGRAD_NEAR))
+    tile = kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel, 2);
+  return tile;
 }
 
 /* Bytes that transformed weights take beyond the plain ones. */
@@ -197,7 +203,7 @@ static bool better_as_product(const passes_edit *e, const product *p, const kern
   int64_t pixels = 1;
   for (int32_t i = 1; i < y->rank - 1; i++)
     if (!base_dim_known(y->dims[i]) || __builtin_mul_overflow(pixels, y->dims[i], &pixels)) return false;
-  return !e->setting->exact && passes_is_pointwise(p->node) && passes_int(p->node, "groups") == 1 &&
+  return e->setting->math == KERN_MATH_FAST && passes_is_pointwise(p->node) && passes_int(p->node, "groups") == 1 &&
          !passes_int(p->node, "channels_first") && kern_strassen_pays(pixels, p->w.dims[0], p->w.dims[1], row->lanes);
 }
 

@@ -14,7 +14,7 @@ static bool is_symbol(const base_dims *dims, base_dim d, int64_t *symbol) {
 
 static td_status bind_input(const plan_exe *plan, uint32_t index, const base_tensor *t, int64_t *symbols,
                             td_error *err) {
-  const plan_port *port = &plan->inputs.at[index];
+  const plan_port *port = plan_given(plan, index);
   const plan_slot *slot = &plan->slots.at[port->slot];
   for (int32_t k = 0; k < slot->rank; k++) {
     int64_t symbol;
@@ -29,6 +29,41 @@ static td_status bind_input(const plan_exe *plan, uint32_t index, const base_ten
                        "input %s: dimension %d (%s) is %lld here and %lld elsewhere", port->name, k,
                        plan->dims.symbols.at[symbol].name, (long long)t->dims[k], (long long)symbols[symbol]);
     symbols[symbol] = t->dims[k];
+  }
+  return TD_OK;
+}
+
+/* A size of an input that is an expression gives the symbol in it that nothing else gives, or must agree. */
+static td_status solve_input(const plan_exe *plan, uint32_t index, const base_tensor *t, int64_t *symbols,
+                             td_error *err) {
+  const plan_port *port = plan_given(plan, index);
+  const plan_slot *slot = &plan->slots.at[port->slot];
+  for (int32_t k = 0; k < slot->rank; k++) {
+    int64_t plain, value;
+    uint32_t symbol;
+    bool fits;
+    base_dim d = slot->dims[k];
+    if (base_dim_known(d) || is_symbol(&plan->dims, d, &plain)) continue;
+    if (base_dim_eval(&plan->dims, d, symbols, &value)) fits = value == t->dims[k];
+    else if (base_dim_solve(&plan->dims, d, t->dims[k], symbols, &symbol, &value, &fits)) symbols[symbol] = value;
+    else continue;
+    if (!fits)
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
+                       "input %s: dimension %d is %lld, which does not fit the sizes that the model was exported for",
+                       port->name, k, (long long)t->dims[k]);
+  }
+  return TD_OK;
+}
+
+static td_status check_guards(const plan_exe *plan, const int64_t *symbols, td_error *err) {
+  for (uint32_t i = 0; i < plan->guards.count; i++) {
+    const plan_guard *g = &plan->guards.at[i];
+    int64_t left, right;
+    if (!base_dim_eval(&plan->dims, g->left, symbols, &left) || !base_dim_eval(&plan->dims, g->right, symbols, &right))
+      continue; /* about what only running can tell */
+    if (base_relation_holds((base_relation)g->relation, left, right)) continue;
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "%s; here %lld %s %lld does not hold", plan_name(plan, g->text),
+                     (long long)left, base_relation_name((base_relation)g->relation), (long long)right);
   }
   return TD_OK;
 }
@@ -162,8 +197,8 @@ static td_status place_slots(const plan_exe *plan, const size_t *bytes, uint32_t
   return TD_OK;
 }
 
-td_status plan_bind(const plan_exe *plan, const base_value *inputs, plan_means means, base_arena *arena,
-                    plan_binding *b, td_error *err) {
+td_status plan_bind(const plan_exe *plan, const base_value *given, plan_means means, base_arena *arena, plan_binding *b,
+                    td_error *err) {
   uint32_t slots = plan->slots.count, symbol_count = plan->dims.symbols.count;
   int64_t *symbols = base_new(arena, int64_t, (size_t)symbol_count + 1);
   size_t *bytes = base_new(arena, size_t, (size_t)slots + 1);
@@ -171,8 +206,11 @@ td_status plan_bind(const plan_exe *plan, const base_value *inputs, plan_means m
                       .offsets = base_new(arena, size_t, (size_t)slots + 1)};
   if (!symbols || !bytes || !b->tensors || !b->offsets) return base_no_memory(err, "a binding");
   for (uint32_t i = 0; i < symbol_count; i++) symbols[i] = -1;
-  for (uint32_t i = 0; i < plan->inputs.count; i++)
-    if (inputs[i].kind == BASE_TENSOR) TRY(bind_input(plan, i, &inputs[i].tensor, symbols, err));
+  for (uint32_t i = 0; i < plan_given_count(plan); i++)
+    if (given[i].kind == BASE_TENSOR) TRY(bind_input(plan, i, &given[i].tensor, symbols, err));
+  for (uint32_t i = 0; i < plan_given_count(plan); i++)
+    if (given[i].kind == BASE_TENSOR) TRY(solve_input(plan, i, &given[i].tensor, symbols, err));
+  TRY(check_guards(plan, symbols, err));
   for (uint32_t i = 0; i < slots; i++) {
     uint32_t place = plan->slots.at[i].place;
     if (place == PLAN_CONST || place == PLAN_ARENA || (place == PLAN_VIEW && plan->slots.at[i].rank >= 0))

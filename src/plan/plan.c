@@ -17,6 +17,7 @@ plan_exe *plan_new(const td_allocator *allocator) {
 }
 
 void plan_free(plan_exe *plan) {
+  if (plan && plan->code) plan->release_code(plan->code);
   if (plan) base_arena_free(plan->arena);
 }
 
@@ -119,8 +120,8 @@ static td_status verify_batches(const plan_exe *plan, td_error *err) {
 }
 
 static td_status verify_ports(const plan_exe *plan, td_error *err) {
-  for (uint32_t i = 0; i < plan->inputs.count; i++) {
-    const plan_port *port = &plan->inputs.at[i];
+  for (uint32_t i = 0; i < plan_given_count(plan); i++) {
+    const plan_port *port = plan_given(plan, i);
     if (port->slot >= plan->slots.count || (port->fallback != PLAN_NONE && port->fallback >= plan->slots.count))
       return broken(err, "input", i);
   }
@@ -129,14 +130,44 @@ static td_status verify_ports(const plan_exe *plan, td_error *err) {
   return TD_OK;
 }
 
+/* Every first value ends where the next one begins. */
+static td_status verify_states(const plan_exe *plan, td_error *err) {
+  uint64_t next = 0;
+  for (uint32_t i = 0; i < plan->states.count; i++) {
+    const plan_state *state = &plan->states.at[i];
+    if (state->after >= plan->slots.count || state->initial != next) return broken(err, "state", i);
+    for (uint64_t end = next + 1; next < end; next++) {
+      if (next >= plan->initials.count) return broken(err, "the first value of state", i);
+      const plan_initial *v = &plan->initials.at[next];
+      end += v->count;
+      const bool constant = v->slot != PLAN_NONE, holds = base_holds_values(v->kind);
+      if (v->kind > BASE_FUTURE || constant != (v->kind == BASE_TENSOR) || (v->count && !holds) ||
+          (constant && (v->slot >= plan->slots.count || plan->slots.at[v->slot].place != PLAN_CONST)))
+        return broken(err, "the first value of state", i);
+    }
+  }
+  return TD_OK;
+}
+
+static td_status verify_guards(const plan_exe *plan, td_error *err) {
+  for (uint32_t i = 0; i < plan->guards.count; i++) {
+    const plan_guard *g = &plan->guards.at[i];
+    if (g->relation >= BASE_RELATION_COUNT || g->text >= plan->names.count) return broken(err, "the condition", i);
+  }
+  return TD_OK;
+}
+
 td_status plan_verify(const plan_exe *plan, td_error *err) {
   TRY(verify_slots(plan, err));
   TRY(verify_blocks(plan, err));
   TRY(verify_batches(plan, err));
   TRY(verify_ports(plan, err));
+  TRY(verify_states(plan, err));
+  TRY(verify_guards(plan, err));
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];
-    bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW, region = s->kind == PLAN_IF || s->kind == PLAN_LOOP;
+    bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW,
+         region = s->kind == PLAN_IF || s->kind == PLAN_LOOP || s->kind == PLAN_FORK;
     TRY(verify_operands(plan, s, i, err));
     if (calls && s->function >= plan->functions.count) return broken(err, "the function of step", i);
     if (region && (s->next <= i || s->next > plan->steps.count || s->block >= plan->blocks.count))

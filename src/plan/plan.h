@@ -14,7 +14,7 @@
 enum { PLAN_NONE = UINT32_MAX };
 
 typedef enum plan_place {
-  PLAN_INPUT, /* the caller's memory */
+  PLAN_INPUT, /* the caller's memory, or what the session keeps as state */
   PLAN_CONST, /* segment + offset */
   PLAN_ARENA, /* planned: an offset in the session's arena */
   PLAN_VIEW,  /* shares the memory of `root`; its step says how */
@@ -37,7 +37,15 @@ typedef struct plan_slot {
   uint32_t name;        /* offset into names; 0: none */
 } plan_slot;
 
-typedef enum plan_kind { PLAN_CALL, PLAN_SHOW /* a view: alias, no work */, PLAN_IF, PLAN_LOOP, PLAN_END } plan_kind;
+typedef enum plan_kind {
+  PLAN_CALL,
+  PLAN_SHOW, /* a view: alias, no work */
+  PLAN_IF,
+  PLAN_LOOP,
+  PLAN_END,
+  PLAN_FORK, /* a region whose block may run beside the steps behind it, as a task */
+  PLAN_WAIT  /* for a task's end */
+} plan_kind;
 
 /* What a step may call. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs in the tail their
  * sizes and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the operands' values
@@ -59,12 +67,14 @@ typedef struct plan_step {
   uint32_t block;                        /* region: its first block in blocks; END: its own block */
   uint32_t name;                         /* offset into names: where it came from, for people */
   bool defines;                          /* some output is in the tail */
+  bool free;                             /* FORK: no other task's result goes in, so any thread may run it any time */
   double flops, bytes;                   /* of one run of it, where all sizes are known; else 0 */
 } plan_step;
 
 /* A block of a region: steps [first, end], `end` being its END step. LOOP: params are the iteration number, then the
  * carried slots, which are also the step's outputs; results are the condition, then the next carried values. IF:
- * results go to the step's outputs. */
+ * results go to the step's outputs. FORK: the step's operands are what the block reads of the steps around it; params
+ * are those of them that may change or go before the task ends, and are copied for it; results are the task's. */
 typedef struct plan_block {
   uint32_t first, end;
   uint32_t params, param_count, results, result_count; /* into operands */
@@ -89,8 +99,29 @@ typedef struct plan_port { /* an input or output of the model */
   uint32_t fallback; /* input: constant slot used when nothing is bound, or PLAN_NONE */
   const char *kind;  /* "tensor", "list", "optional" */
   td_dtype item;     /* element type of the tensors in a list or optional; TD_INVALID: any */
-  bool of_lists;     /* an optional that holds a list */
+  uint32_t takes;    /* base_kind of its values; an optional takes nothing as well */
 } plan_port;
+
+/* What session state is at first: a constant slot, or (PLAN_NONE) nothing, or what holds the `count` that follow, each
+ * with all of its own. */
+typedef struct plan_initial {
+  uint32_t slot;
+  uint32_t kind; /* base_kind */
+  uint32_t count;
+} plan_initial;
+
+typedef struct plan_state {
+  plan_port port;   /* where it stands when a run begins */
+  uint32_t after;   /* slot: what it is in the next run */
+  uint32_t initial; /* into initials */
+} plan_state;
+
+/* What sizes of inputs must satisfy. */
+typedef struct plan_guard {
+  base_dim left, right;
+  uint32_t relation; /* base_relation */
+  uint32_t text;     /* offset into names: what is asked, for people */
+} plan_guard;
 
 typedef struct plan_exe {
   base_arena *arena; /* everything below lives here */
@@ -104,16 +135,27 @@ typedef struct plan_exe {
   BASE_VEC(plan_segment) segments;
   BASE_VEC(plan_port) inputs;
   BASE_VEC(plan_port) outputs;
+  BASE_VEC(plan_state) states;
+  BASE_VEC(plan_initial) initials;
+  BASE_VEC(plan_guard) guards;
   BASE_VEC(char) names;      /* NUL-terminated texts; [0] is "" */
   BASE_VEC(uint64_t) params; /* attribute blocks, 8-byte units; offsets count units */
   bool needs_tail;
   bool aligned_inputs; /* steps take it that elements of inputs are naturally aligned */
   double flops, bytes; /* of one run, regions left out; 0 when some size is open */
+  void *code;          /* loaded machine code that functions are part of, or NULL */
+  void (*release_code)(void *code);
+  const struct kern_tuning *tuning; /* of its kernels' calls, in the arena; NULL: their defaults */
 } plan_exe;
 
 /* Operand `i` of a step, its results after its inputs: a slot, or PLAN_NONE. */
 static inline uint32_t plan_operand(const plan_exe *p, const plan_step *s, uint32_t i) {
   return p->operands.at[i < s->in_count ? s->in + i : s->out + (i - s->in_count)];
+}
+/* What a run is given: inputs, and behind them states. */
+static inline uint32_t plan_given_count(const plan_exe *p) { return p->inputs.count + p->states.count; }
+static inline const plan_port *plan_given(const plan_exe *p, uint32_t i) {
+  return i < p->inputs.count ? &p->inputs.at[i] : &p->states.at[i - p->inputs.count].port;
 }
 plan_exe *plan_new(const td_allocator *allocator); /* NULL: out of memory */
 void plan_free(plan_exe *plan);
@@ -211,10 +253,11 @@ typedef struct plan_means {
   size_t cache;     /* bytes that one keeps from one step to the next, 0 when unknown: then batches run whole */
   uint32_t threads; /* at least 1 */
 } plan_means;
-/* Evaluates every size for `inputs` (one tensor per input, dtype and rank checked before; only dims are read).
+/* Evaluates every size for `given` (a value per input, then per state; dtype and rank checked before; only dims of
+ * tensors are read).
  * Allocates the binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan,
  * many arenas. */
-td_status plan_bind(const plan_exe *plan, const base_value *inputs, plan_means means, base_arena *arena,
+td_status plan_bind(const plan_exe *plan, const base_value *given, plan_means means, base_arena *arena,
                     plan_binding *binding, td_error *err);
 /* For people: which steps run in parts. */
 void plan_print_parts(const plan_binding *binding, base_text *text);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const place_names[] = {"input", "const", "arena", "view", "tail"};
-static const char *const kind_names[] = {"call", "show", "if", "loop", "end"};
+static const char *const kind_names[] = {"call", "show", "if", "loop", "end", "fork", "wait"};
 
 static void print_slot(const plan_exe *plan, uint32_t index, base_text *text) {
   const plan_slot *s = &plan->slots.at[index];
@@ -40,6 +40,12 @@ static void print_batches(const plan_exe *plan, base_text *text) {
   }
 }
 
+static void print_states(const plan_exe *plan, base_text *text) {
+  for (uint32_t i = 0; i < plan->states.count; i++)
+    base_text_print(text, "state s%u after the run s%u # %s\n", plan->states.at[i].port.slot, plan->states.at[i].after,
+                    plan->states.at[i].port.name);
+}
+
 td_status plan_print(const plan_exe *plan, base_text *text) {
   base_text_print(text, "slots %u\n", plan->slots.count);
   for (uint32_t i = 0; i < plan->slots.count; i++) print_slot(plan, i, text);
@@ -55,6 +61,7 @@ td_status plan_print(const plan_exe *plan, base_text *text) {
     base_text_print(text, "%s%s\n", s->name ? " # " : "", plan_name(plan, s->name));
   }
   print_batches(plan, text);
+  print_states(plan, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
@@ -113,6 +120,13 @@ td_status plan_print_json(const plan_exe *plan, base_text *text) {
   for (uint32_t i = 0; i < plan->slots.count; i++) json_slot(plan, i, text);
   base_text_print(text, "\n  ], \"steps\": [");
   for (uint32_t i = 0; i < plan->steps.count; i++) json_step(plan, i, text);
+  base_text_print(text, "\n  ], \"states\": [");
+  for (uint32_t i = 0; i < plan->states.count; i++) {
+    const plan_state *s = &plan->states.at[i];
+    base_text_print(text, "%s\n    {\"slot\": %u, \"after\": %u", i ? "," : "", s->port.slot, s->after);
+    json_text("name", s->port.name, text);
+    base_text_print(text, "}");
+  }
   base_text_print(text, "\n  ]}\n");
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }

@@ -15,8 +15,8 @@ td_status run_prepare_parts(run_bound *bound, td_error *err) {
 
 td_status run_prepare_range(run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; i < end; i++) {
-    if (s->steps[i].kind == PLAN_SHOW) TRY(run_call(s, i));
-    else TRY(run_check(s, i));
+    if (s->main.steps[i].kind == PLAN_SHOW) TRY(run_call(&s->main, i, NULL));
+    else TRY(run_check(&s->main, i));
   }
   return TD_OK;
 }
@@ -24,18 +24,18 @@ td_status run_prepare_range(run_session *s, uint32_t first, uint32_t end) {
 void run_range_begins(run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; s->observed && i < end; i++) {
     s->spent[i] = 0;
-    if (s->steps[i].kind == PLAN_CALL && s->observer.begin) s->observer.begin(s->observer.user, i);
+    if (s->main.steps[i].kind == PLAN_CALL && s->observer.begin) s->observer.begin(s->observer.user, i);
   }
 }
 
 void run_range_ends(run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; s->observed && s->observer.end && i < end; i++)
-    if (s->steps[i].kind == PLAN_CALL) s->observer.end(s->observer.user, i, s->spent[i]);
+    if (s->main.steps[i].kind == PLAN_CALL) s->observer.end(s->observer.user, i, s->spent[i]);
 }
 
 static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t samples) {
   for (uint32_t i = 0; i < p->slice_count; i++) {
-    base_tensor *t = &s->values[p->slices[i].slot].tensor;
+    base_tensor *t = &s->main.values[p->slices[i].slot].tensor;
     t->dims[0] = samples;
     t->data = s->active->wholes[i];
     if (p->slices[i].extent == PLAN_ALL && at) t->data = base_at(t, at * t->strides[0]);
@@ -44,14 +44,14 @@ static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t sampl
 
 td_status run_parts(run_session *s, const plan_parts *p) {
   TRY(run_prepare_range(s, p->first, p->end));
-  for (uint32_t i = 0; i < p->slice_count; i++) s->active->wholes[i] = s->values[p->slices[i].slot].tensor.data;
+  for (uint32_t i = 0; i < p->slice_count; i++) s->active->wholes[i] = s->main.values[p->slices[i].slot].tensor.data;
   run_range_begins(s, p->first, p->end);
   td_status status = TD_OK;
   for (int64_t at = 0, samples; status == TD_OK && at < p->samples; at += samples) {
     samples = p->part < p->samples - at ? p->part : p->samples - at;
     slice(s, p, at, samples);
     for (uint32_t i = p->first; status == TD_OK && i < p->end; i++)
-      if (s->steps[i].kind == PLAN_CALL) status = run_call_part(s, i);
+      if (s->main.steps[i].kind == PLAN_CALL) status = run_call(&s->main, i, &s->spent[i]);
   }
   slice(s, p, 0, p->samples);
   if (status == TD_OK) run_range_ends(s, p->first, p->end);
@@ -65,11 +65,11 @@ size_t run_find_cache(void) {
   return (size_t)(machine.l3_bytes ? machine.l3_bytes / 4 : machine.l2_bytes);
 }
 
-/* Inputs of the sizes that the plan knows; NULL: it does not know all, or out of memory. */
+/* Inputs and states of the sizes that the plan knows; NULL: it does not know all, or out of memory. */
 static base_value *known_inputs(const plan_exe *plan, base_arena *arena) {
-  base_value *inputs = base_new(arena, base_value, (size_t)plan->inputs.count + 1);
-  for (uint32_t i = 0; inputs && i < plan->inputs.count; i++) {
-    const plan_slot *slot = &plan->slots.at[plan->inputs.at[i].slot];
+  base_value *inputs = base_new(arena, base_value, (size_t)plan_given_count(plan) + 1);
+  for (uint32_t i = 0; inputs && i < plan_given_count(plan); i++) {
+    const plan_slot *slot = &plan->slots.at[plan_given(plan, i)->slot];
     if (slot->rank < 0) return NULL;
     for (int32_t k = 0; k < slot->rank; k++)
       if (!base_dim_known(slot->dims[k])) return NULL;

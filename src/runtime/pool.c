@@ -12,6 +12,7 @@
  * late. What the caller writes, what all write and what one worker writes stand in cache lines of their own.
  *
  * Between inferences workers spin for a set time and then sleep; within one they sleep only when a step takes long. */
+#include "runtime/crew_priv.h"
 #include "runtime/runtime_priv.h"
 
 #include <string.h>
@@ -45,6 +46,9 @@ struct run_pool {
   _Alignas(LINE) _Atomic uint32_t asleep; /* workers that sleep or are about to; they write */
   _Atomic uint32_t wakes;                 /* what they sleep on; written by the caller */
   _Alignas(LINE) atomic_flag taken;       /* by a session that runs */
+  atomic_flag making_crew;
+  uint32_t interop; /* threads that run tasks, the caller's included */
+  run_crew *crew;
 };
 
 static uint64_t order_number(uint64_t order) { return order >> ORDER_SHIFT; }
@@ -181,7 +185,8 @@ uint32_t run_pool_threads(const run_pool *p) { return p->threads; }
 
 size_t run_pool_scratch(const run_pool *p) {
   size_t bytes = 0;
-  for (uint32_t i = 1; i < p->threads; i++) bytes += p->workers[i].scratch.peak;
+  for (uint32_t i = 1; i < p->threads; i++)
+    bytes += atomic_load_explicit(&p->workers[i].scratch.peak, memory_order_relaxed);
   return bytes;
 }
 
@@ -233,13 +238,34 @@ td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *a
   p->workers = workers;
   p->lanes = lanes;
   atomic_flag_clear(&p->taken);
+  atomic_flag_clear(&p->making_crew);
   start_workers(p, wanted);
+  p->interop = p->threads;
   *pool = p;
   return TD_OK;
 }
 
+uint32_t run_usable_threads(void) {
+  sys_machine machine;
+  sys_machine_read(&machine);
+  return machine.threads;
+}
+
+void run_pool_set_interop(run_pool *p, uint32_t threads) {
+  p->interop = threads < MOST_THREADS ? threads : MOST_THREADS;
+}
+
+run_crew *run_pool_crew(run_pool *p) {
+  while (atomic_flag_test_and_set_explicit(&p->making_crew, memory_order_acquire)) sys_yield();
+  if (!p->crew && p->interop > 1) p->crew = run_crew_new(p->interop - 1, p->threads, &p->allocator);
+  run_crew *crew = p->crew;
+  atomic_flag_clear_explicit(&p->making_crew, memory_order_release);
+  return crew;
+}
+
 void run_pool_free(run_pool *p) {
   if (!p) return;
+  run_crew_free(p->crew);
   give_order(p, ORDER_STOP);
   for (uint32_t i = 1; i < p->threads; i++) {
     sys_thread_join(&p->workers[i].thread);

@@ -10,6 +10,10 @@ typedef struct run_pool run_pool;
  * microseconds after a run before they sleep (0: 100). Threads that the system refuses are done without. */
 td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *allocator, run_pool **pool,
                        td_error *err);
+/* Before a session uses the pool: `threads` threads, the caller's included, run the tasks that a plan forks. At first:
+ * as many as the pool has. */
+void run_pool_set_interop(run_pool *pool, uint32_t threads);
+uint32_t run_usable_threads(void);               /* what affinity and quota allow */
 void run_pool_free(run_pool *pool);              /* no session may use it any more; NULL allowed */
 uint32_t run_pool_threads(const run_pool *pool); /* those there are, the caller's included */
 
@@ -24,16 +28,36 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
                           td_error *err);
 void run_session_free(run_session *session); /* NULL allowed */
 
-/* Binds input `index` without copying; `value` (tensors dense) must stay valid until the run returns. Rank and dtype
- * are checked. */
+/* Binds input `index` without copying; `value` must stay valid until the run returns. Rank and dtype are checked. A
+ * tensor that is not dense is copied at every run; items of lists must be dense. */
 td_status run_set_input(run_session *session, uint32_t index, const base_value *value, td_error *err);
+/* Gives up what input `index` was bound to. */
+td_status run_clear_input(run_session *session, uint32_t index, td_error *err);
 /* Room for `count` values that lives until the next call for the same input: the items of a list input. What was bound
  * there before is not any more. */
 base_value *run_list_items(run_session *session, uint32_t index, size_t count);
 
+/* Output `index` of the runs from now on goes to `memory` (dense, of a type with whole bytes; NULL: to the session's
+ * own), which must be valid until it is given up. Dtype, rank and fixed dimensions are checked here, others at a run.
+ */
+td_status run_bind_output(run_session *session, uint32_t index, const base_tensor *memory, td_error *err);
+/* What output `index` will be for the inputs that are set: dtype and dims, no data. *known false: only running can
+ * tell. The outputs of the last run are gone. */
+td_status run_predict_output(run_session *session, uint32_t index, base_tensor *tensor, bool *known, td_error *err);
+
 td_status run_session_run(run_session *session, td_error *err);
-/* Output `index` of the last run: dense tensors, valid until the next run. */
+/* Output `index` of the last run: dense tensors, valid until the next run; of one that is bound, the caller's memory.
+ */
 td_status run_output(const run_session *session, uint32_t index, const base_value **value, td_error *err);
+
+/* ---- session state: kept from one run to the next, of this session alone ---- */
+
+/* All of it as it was in the first run. After an error it is unchanged. */
+td_status run_reset_states(run_session *session, td_error *err);
+/* State `index`, dense: valid until the next run, reset or change. */
+td_status run_state_value(const run_session *session, uint32_t index, const base_value **value, td_error *err);
+/* Copies `value` (tensors dense) into state `index`; rank, dtype and fixed sizes are checked. */
+td_status run_set_state(run_session *session, uint32_t index, const base_value *value, td_error *err);
 
 typedef struct run_stats {
   size_t arena_bytes, arena_lower; /* of the shapes bound last */
@@ -42,6 +66,8 @@ typedef struct run_stats {
   uint32_t threads; /* most that one step of the shapes bound last is shared out to; before a run: of the pool */
 } run_stats;
 run_stats run_session_stats(const run_session *session);
+/* Most threads that can take part in a run, the caller's included. */
+uint32_t run_session_threads(const run_session *session);
 
 /* From the next run on, `observer` (copied; NULL: nobody) hears of every step. */
 void run_observe(run_session *session, const td_observer *observer);

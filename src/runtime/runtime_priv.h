@@ -1,13 +1,15 @@
 /* runtime_priv.h -- the session and its parts. */
 #ifndef RUNTIME_RUNTIME_PRIV_H
 #define RUNTIME_RUNTIME_PRIV_H
+#include "runtime/crew_priv.h"
 #include "runtime/runtime.h"
 #include "sys/sys.h"
 
 /* A reservation used as a stack of bytes. */
 typedef struct run_stack {
   char *base;
-  size_t size, used, peak;
+  size_t size, used;
+  _Atomic size_t peak; /* written by the thread that takes, read by any that asks for statistics */
 } run_stack;
 td_status run_stack_open(run_stack *s, td_error *err);
 void run_stack_close(run_stack *s);
@@ -65,12 +67,19 @@ enum {
 
 typedef struct run_shares run_shares; /* shares.c */
 
+/* Where the caller wants an output (outputs.c). */
+typedef struct run_target {
+  base_value value; /* a dense tensor in the caller's memory */
+  bool bound;
+  bool placed; /* steps write there; else it is copied there at the end of a run */
+} run_target;
+
 /* One seen combination of input shapes. */
 typedef struct run_bound {
   base_arena *arena;
   int64_t *key; /* rank and dims of every input, in order; in the arena */
   plan_binding binding;
-  uint8_t *known;     /* per step: RUN_CHECKED, RUN_SHOWN */
+  uint8_t *known;     /* of the main frame */
   uint16_t *threads;  /* per step: how many it is worth; 0 before that is known */
   void **wholes;      /* where the slices of the parts that run now begin as a whole */
   run_shares *shares; /* per plan_shares of the binding */
@@ -78,45 +87,125 @@ typedef struct run_bound {
   uint64_t used; /* run number, for eviction */
 } run_bound;
 
-struct run_session {
+/* How the value that a run gives to a state gets there. */
+typedef enum run_way { RUN_STAYS, RUN_STRAIGHT, RUN_OVER_SPARE } run_way;
+
+/* What a session keeps of one state. Two blocks, so that a new value can be made of the old one and all states change
+ * together, or none does. */
+typedef struct run_state {
+  base_value initial;  /* in constants */
+  base_value next;     /* made, not yet in force */
+  run_way way;         /* of the run that ends */
+  void *block, *spare; /* `block` holds what is in force now */
+  size_t block_bytes, spare_bytes;
+} run_state;
+
+/* All that walking steps needs: a session has one frame, a task that runs beside it another. Who has a frame has it
+ * alone. */
+typedef struct run_frame {
+  run_session *session;
   const plan_exe *plan;
-  td_allocator allocator;
-  base_arena *arena;     /* everything of fixed size */
   base_value *values;    /* per slot */
   base_value **pointers; /* per operand of the plan: into values, or NULL */
   run_step *steps;
-  base_value *inputs; /* as set by the caller */
+  uint8_t *known; /* per step: RUN_CHECKED, RUN_SHOWN, under the active binding */
+  char *memory;   /* the arena of planned offsets */
+  size_t memory_bytes;
+  run_stack tail, scratch;
+  td_error error;  /* of the run in progress */
+  uint32_t thread; /* that walks: 0 is the caller's */
+  /* Of a task's frame. */
+  base_arena *arena;
+  uint64_t binding;    /* number of the binding that its values are of */
+  uint32_t filled_for; /* FORK step of its last task */
+  struct run_frame *next;
+} run_frame;
+
+struct run_session {
+  const plan_exe *plan;
+  td_allocator allocator;
+  base_arena *arena; /* everything of fixed size */
+  run_frame main;
+  base_value *inputs; /* as set by the caller; behind them the states */
+  run_state *states;
   bool *input_set;
-  bool inputs_moved;  /* an input was set since the last run */
-  bool any_unaligned; /* some input lies where its elements are not aligned, and the plan wants them to be */
-  base_value **lists; /* per input: items given by the caller */
+  bool inputs_moved;     /* an input was set since the last run */
+  bool any_unsuited;     /* some input is not dense, or not aligned where the plan wants that: see run_suits */
+  run_target *targets;   /* per output */
+  uint32_t target_count; /* that are bound */
+  bool targets_moved;    /* one was bound or given up since the last run */
+  base_value **lists;    /* per input: items given by the caller */
   size_t *list_caps;
   int64_t *key; /* scratch for look-up */
   size_t cache; /* bytes of one that steps may count on, see plan_means */
   run_bound bounds[RUN_BINDINGS];
   uint32_t bound_count;
   run_bound *active;
-  char *memory; /* the arena of planned offsets */
-  size_t memory_bytes;
-  run_stack tail, scratch;
   run_pool *pool;                                       /* NULL: the caller's thread alone */
   enum { RUN_UNDECIDED, RUN_TOGETHER, RUN_ALONE } team; /* of the run in progress: did it get the pool? */
-  td_error error;                                       /* of the run in progress */
   td_observer observer;
   bool observed;
   uint64_t *spent; /* per step that runs in parts now: ns so far */
   uint64_t runs;
   bool ran; /* outputs are valid */
+
+  /* Tasks (tasks.c). */
+  run_crew *crew;    /* NULL: every task runs where it is forked */
+  uint64_t bindings; /* that were made active so far */
+  bool *worth;       /* per FORK step: the crew had better run it, under the active binding */
+  bool force_tasks;  /* for tests: it always had */
+  atomic_flag lock;  /* of the next four */
+  run_stack results; /* memory of this run's tasks */
+  run_task *tasks;   /* of this run, the newest first */
+  run_frame *idle;
+  uint32_t frames;         /* that were made */
+  _Atomic uint32_t beside; /* tasks that run, or are to, in frames of their own */
 };
 
+/* ---- tasks (tasks.c) ---- */
+
+td_status run_open_tasks(run_session *s, td_error *err);
+void run_close_tasks(run_session *s);
+void run_weigh_tasks(run_session *s); /* when sizes are known */
+td_status run_fork(run_frame *f, uint32_t number);
+td_status run_wait(run_frame *f, uint32_t number);
+/* No task of the run runs any more afterwards. */
+void run_end_tasks(run_session *s);
+
+/* Deep copies, each in one block (state.c); futures stay what they are. Adds the bytes to *bytes; false: overflow. */
+bool run_copy_bytes(const base_value *value, size_t *bytes);
+/* Copies to *at on, which is moved on. */
+base_value run_copy_value(const base_value *from, char **at);
+
+/* ---- frames (frame.c) ---- */
+
+/* Room for values and calls, which are prepared; stacks are not opened. Memory is the arena's. */
+td_status run_prepare_frame(run_frame *f, run_session *s, base_arena *arena, td_error *err);
+/* Values of the active binding, in the frame's memory, which grows if it must. */
+td_status run_activate_frame(run_frame *f, const run_bound *bound, td_error *err);
+/* The same of one slot. */
+void run_reset_value(run_frame *f, const run_bound *bound, uint32_t slot);
+void run_close_frame(run_frame *f); /* its stacks and planned memory */
+
+/* Makes what the caller has set since the last run the values of the inputs, in the binding of their sizes. */
+td_status run_take_inputs(run_session *s, td_error *err);
+/* The outputs of a run whose inputs are taken: steps write to targets where that is the same as to the arena. */
+td_status run_place_outputs(run_session *s, td_error *err);
+/* What was not written to its target is copied there. */
+td_status run_deliver_outputs(run_session *s, td_error *err);
 /* Runs steps [first, end). */
-td_status run_steps(run_session *s, uint32_t first, uint32_t end);
-/* Runs step `number`, a CALL or SHOW, on what its operands hold now; the observer hears of it. */
-td_status run_call(run_session *s, uint32_t number);
-/* Of a step that comes again for the next part: adds its time to `spent`, if anybody wants to know. */
-td_status run_call_part(run_session *s, uint32_t number);
+td_status run_steps(run_frame *f, uint32_t first, uint32_t end);
+/* Calls the function of step `number`, for one thread, which has `scratch`: the only place that does. `spent` (may be
+ * NULL): its time is added, if anybody wants to know. */
+td_status run_function(const run_session *s, uint32_t number, const base_call *call, run_stack *scratch,
+                       uint32_t thread, uint64_t *spent);
+/* Runs step `number`, a CALL or SHOW, on what its operands hold now. The observer hears of it; of a step that comes
+ * again for the next part it hears later, and its time is added to *spent. */
+td_status run_call(run_frame *f, uint32_t number, uint64_t *spent);
+/* About how long the call takes on one thread. */
+double run_estimate_ns(const plan_function *function, const base_call *call);
 /* Compares the planned sizes of step `number` with what its operands say, unless that was done and holds. */
-td_status run_check(run_session *s, uint32_t number);
+td_status run_check(run_frame *f, uint32_t number);
 /* Makes `call` a worker's, with that one's memory and error. */
 void run_give_call(base_call *call, run_worker *worker);
 size_t run_find_cache(void); /* see plan_means */
@@ -144,9 +233,15 @@ uint64_t run_watch_ns(const run_watch *watch, bool alone); /* `alone`: no other 
 void run_gather_team(run_session *s);
 /* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be
  * reused. */
-td_status run_assign(run_session *s, uint32_t target, uint32_t source);
+td_status run_assign(run_frame *f, uint32_t target, uint32_t source);
+/* Does `value` fit what the model says of input `index`, or of the states behind them? */
+td_status run_check_given(const plan_exe *plan, uint32_t index, const base_value *value, td_error *err);
+/* What is stored when a run ends without an error (state.c). */
+td_status run_open_states(run_session *s, td_error *err);
+td_status run_store_states(run_session *s);
+void run_close_states(run_session *s);
 /* Deep copy of a value into the tail. */
-td_status run_keep(run_session *s, const base_value *from, base_value *to);
+td_status run_keep(run_frame *f, const base_value *from, base_value *to);
 /* Moves the tail values of `slots` down to `mark` and drops everything else above it. */
-td_status run_compact(run_session *s, const uint32_t *slots, uint32_t count, size_t mark);
+td_status run_compact(run_frame *f, const uint32_t *slots, uint32_t count, size_t mark);
 #endif

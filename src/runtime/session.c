@@ -3,86 +3,19 @@
 
 #include <string.h>
 
-static void *tail_keep(void *memory, size_t bytes) { return run_stack_take(&((run_session *)memory)->tail, bytes); }
-static void *scratch_take(void *memory, size_t bytes) {
-  return run_stack_take(&((run_session *)memory)->scratch, bytes);
-}
-
-static size_t key_length(const run_session *s) { return ((size_t)s->plan->inputs.count + 1) * (BASE_MAX_RANK + 1); }
-
-/* Does slot i hold the same value (SHOW: the same address) as long as a binding is active? Found out on the way. */
-static bool fixed_view(const plan_exe *plan, const plan_step *step, const bool *fixed) {
-  const uint32_t *in = plan->operands.at + step->in;
-  if (step->kind != PLAN_SHOW || step->defines || !fixed[in[0]]) return false;
-  for (uint32_t k = 1; k < step->in_count; k++)
-    if (in[k] != PLAN_NONE && plan->slots.at[in[k]].place != PLAN_CONST) return false;
-  return true;
-}
-
-static bool any_slot(const plan_exe *plan, uint32_t at, uint32_t count, bool in_tail) {
-  for (uint32_t i = at; i < at + count; i++) {
-    uint32_t slot = plan->operands.at[i];
-    if (slot != PLAN_NONE && (plan->slots.at[slot].place == PLAN_TAIL) == in_tail) return true;
-  }
-  return false;
-}
-
-static bool sizes_vary(const plan_exe *plan, const plan_step *step) {
-  return any_slot(plan, step->in, step->in_count, true) && any_slot(plan, step->out, step->out_count, false);
-}
-
-static void prepare_step(run_session *s, uint32_t number, bool *fixed) {
-  const plan_exe *plan = s->plan;
-  const plan_step *step = &plan->steps.at[number];
-  s->steps[number].kind = step->kind;
-  if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return;
-  const plan_function *f = &plan->functions.at[step->function];
-  s->steps[number] = (run_step){.kind = step->kind,
-                                .run = f->run,
-                                .defines = step->defines,
-                                .varies = sizes_vary(plan, step),
-                                .fixed = fixed_view(plan, step, fixed),
-                                .call = {.attrs = plan_attrs(plan, step->attrs),
-                                         .op = f->op,
-                                         .in = (const base_value *const *)(s->pointers + step->in),
-                                         .out = s->pointers + step->out,
-                                         .in_count = step->in_count,
-                                         .out_count = step->out_count,
-                                         .err = &s->error,
-                                         .memory = s,
-                                         .keep = tail_keep,
-                                         .scratch = scratch_take}};
-  if (s->steps[number].fixed) fixed[plan->operands.at[step->out]] = true;
-}
-
-static td_status prepare_steps(run_session *s, td_error *err) {
-  const plan_exe *plan = s->plan;
-  bool *fixed = base_new(s->arena, bool, (size_t)plan->slots.count + 1);
-  if (!fixed) return base_no_memory(err, "a session");
-  for (uint32_t i = 0; i < plan->slots.count; i++)
-    fixed[i] = plan->slots.at[i].place == PLAN_CONST || plan->slots.at[i].place == PLAN_ARENA;
-  for (uint32_t i = 0; i < plan->operands.count; i++) {
-    uint32_t slot = plan->operands.at[i];
-    s->pointers[i] = slot == PLAN_NONE ? NULL : &s->values[slot];
-  }
-  for (uint32_t i = 0; i < plan->steps.count; i++) prepare_step(s, i, fixed);
-  return TD_OK;
-}
+static size_t key_length(const run_session *s) { return ((size_t)plan_given_count(s->plan) + 1) * (BASE_MAX_RANK + 1); }
 
 static bool allocate(run_session *s) {
   const plan_exe *plan = s->plan;
   size_t inputs = plan->inputs.count + 1;
-  s->values = base_new(s->arena, base_value, (size_t)plan->slots.count + 1);
-  s->pointers = base_new(s->arena, base_value *, (size_t)plan->operands.count + 1);
-  s->steps = base_new(s->arena, run_step, (size_t)plan->steps.count + 1);
   s->spent = base_new(s->arena, uint64_t, (size_t)plan->steps.count + 1);
-  s->inputs = base_new(s->arena, base_value, inputs);
+  s->inputs = base_new(s->arena, base_value, (size_t)plan_given_count(plan) + 1);
   s->input_set = base_new(s->arena, bool, inputs);
+  s->targets = base_new(s->arena, run_target, (size_t)plan->outputs.count + 1);
   s->lists = base_new(s->arena, base_value *, inputs);
   s->list_caps = base_new(s->arena, size_t, inputs);
   s->key = base_new(s->arena, int64_t, key_length(s));
-  return s->values && s->pointers && s->steps && s->spent && s->inputs && s->input_set && s->lists && s->list_caps &&
-         s->key;
+  return s->spent && s->inputs && s->input_set && s->targets && s->lists && s->list_caps && s->key;
 }
 
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
@@ -99,9 +32,11 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
   s->pool = pool;
   if (plan->batches.count) s->cache = run_find_cache();
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
-  if (status == TD_OK) status = run_stack_open(&s->scratch, err);
-  if (status == TD_OK && (plan->needs_tail || plan->aligned_inputs)) status = run_stack_open(&s->tail, err);
-  if (status == TD_OK) status = prepare_steps(s, err);
+  if (status == TD_OK) status = run_stack_open(&s->main.scratch, err);
+  if (status == TD_OK && (plan->needs_tail || plan->aligned_inputs)) status = run_stack_open(&s->main.tail, err);
+  if (status == TD_OK) status = run_prepare_frame(&s->main, s, arena, err);
+  if (status == TD_OK) status = run_open_tasks(s, err);
+  if (status == TD_OK) status = run_open_states(s, err);
   if (status == TD_OK) *session = s;
   else run_session_free(s);
   return status;
@@ -112,54 +47,76 @@ void run_session_free(run_session *s) {
   for (uint32_t i = 0; i < s->bound_count; i++) base_arena_free(s->bounds[i].arena);
   for (uint32_t i = 0; s->lists && s->list_caps && i < s->plan->inputs.count; i++)
     base_free(&s->allocator, s->lists[i], s->list_caps[i] * sizeof(base_value));
-  base_free(&s->allocator, s->memory, s->memory_bytes);
-  run_stack_close(&s->tail);
-  run_stack_close(&s->scratch);
+  run_close_states(s);
+  run_close_tasks(s);
+  run_close_frame(&s->main);
   base_arena_free(s->arena);
 }
 
 /* ---- inputs ---- */
 
-static td_status check_tensor(const plan_port *port, const plan_slot *slot, const base_tensor *t, td_error *err) {
+/* `what` an error speaks of: an input, or a state. */
+static td_status check_tensor(const plan_port *port, const char *what, const plan_slot *slot, const base_tensor *t,
+                              td_error *err) {
   char text[128];
   if (slot->rank >= 0 && t->rank != slot->rank)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s, of rank %d; the model takes rank %d",
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s is %s, of rank %d; the model takes rank %d", what,
                      port->name, base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
   for (int32_t i = 0; i < slot->rank; i++)
     if (base_dim_known(slot->dims[i]) && slot->dims[i] != t->dims[i])
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s is %s; the model has %lld as dimension %d",
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s is %s; the model has %lld as dimension %d", what,
                        port->name, base_tensor_describe(t, text, sizeof text), (long long)slot->dims[i], i);
   return TD_OK;
 }
 
 /* The tensors in a list or an optional. */
-static td_status check_items(const plan_port *port, const base_value *value, td_error *err) {
+static td_status check_items(const plan_port *port, const char *what, const base_value *value, td_error *err) {
   char text[128];
   if (value->kind == BASE_TENSOR && port->item != TD_INVALID && value->tensor.dtype != port->item)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s was given %s; the model takes %s", port->name,
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s was given %s; the model takes %s", what, port->name,
                      base_tensor_describe(&value->tensor, text, sizeof text), td_dtype_name(port->item));
   for (int64_t i = 0; value->kind == BASE_LIST && i < value->list.count; i++)
-    TRY(check_items(port, &value->list.items[i], err));
+    TRY(check_items(port, what, &value->list.items[i], err));
   return TD_OK;
 }
 
-static td_status check_kind(const plan_port *port, base_kind kind, td_error *err) {
-  bool optional = strcmp(port->kind, "optional") == 0, list = port->of_lists || strcmp(port->kind, "list") == 0;
-  if (kind == (list ? BASE_LIST : BASE_TENSOR) || (optional && kind == BASE_NOTHING)) return TD_OK;
-  return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s takes %s%s", port->name,
-                   list ? "a list" : "a tensor", optional ? ", or nothing" : "");
+static td_status check_kind(const plan_port *port, const char *what, base_kind kind, td_error *err) {
+  static const char *const kinds[] = {"nothing", "a tensor", "a list", "a tuple", "a dict", "an object", "a future"};
+  const bool optional = strcmp(port->kind, "optional") == 0;
+  if (kind == port->takes || (optional && kind == BASE_NOTHING)) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s takes %s%s", what, port->name, kinds[port->takes],
+                   optional ? ", or nothing" : "");
+}
+
+static bool strided(const base_value *value) {
+  return value->kind == BASE_TENSOR && !base_tensor_contiguous(&value->tensor);
+}
+
+td_status run_check_given(const plan_exe *plan, uint32_t index, const base_value *value, td_error *err) {
+  const plan_port *port = plan_given(plan, index);
+  const char *what = index < plan->inputs.count ? "input" : "state";
+  TRY(check_kind(port, what, value->kind, err));
+  TRY(check_items(port, what, value, err));
+  return value->kind == BASE_TENSOR ? check_tensor(port, what, &plan->slots.at[port->slot], &value->tensor, err)
+                                    : TD_OK;
 }
 
 td_status run_set_input(run_session *s, uint32_t index, const base_value *value, td_error *err) {
   if (index >= s->plan->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
                      s->plan->inputs.count);
-  const plan_port *port = &s->plan->inputs.at[index];
-  TRY(check_kind(port, value->kind, err));
-  TRY(check_items(port, value, err));
-  if (value->kind == BASE_TENSOR) TRY(check_tensor(port, &s->plan->slots.at[port->slot], &value->tensor, err));
+  TRY(run_check_given(s->plan, index, value, err));
+  if (strided(value) && !s->main.tail.base) TRY(run_stack_open(&s->main.tail, err));
   s->inputs[index] = *value;
   s->input_set[index] = s->inputs_moved = true;
+  return TD_OK;
+}
+
+td_status run_clear_input(run_session *s, uint32_t index, td_error *err) {
+  if (index >= s->plan->inputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
+                     s->plan->inputs.count);
+  s->input_set[index] = false;
   return TD_OK;
 }
 
@@ -198,7 +155,7 @@ static td_status fill_defaults(run_session *s, td_error *err) {
 static void write_key(const run_session *s, int64_t *key) {
   size_t n = 0;
   memset(key, 0, key_length(s) * sizeof *key);
-  for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
+  for (uint32_t i = 0; i < plan_given_count(s->plan); i++) {
     const base_value *v = &s->inputs[i];
     int32_t rank = v->kind == BASE_TENSOR ? v->tensor.rank : -1;
     key[n++] = rank;
@@ -244,83 +201,86 @@ static td_status find_bound(run_session *s, run_bound **found, td_error *err) {
   return TD_OK;
 }
 
-static td_status grow_memory(run_session *s, size_t bytes, td_error *err) {
-  if (bytes <= s->memory_bytes) return TD_OK;
-  char *memory = base_alloc(&s->allocator, bytes);
-  if (!memory) return base_no_memory(err, "the arena of a session");
-  base_free(&s->allocator, s->memory, s->memory_bytes);
-  s->memory = memory;
-  s->memory_bytes = bytes;
-  s->active = NULL;
-  return TD_OK;
-}
-
 static td_status activate(run_session *s, run_bound *bound, td_error *err) {
-  TRY(grow_memory(s, bound->binding.arena_bytes, err));
-  if (s->active == bound) return TD_OK;
-  for (uint32_t i = 0; i < s->plan->steps.count; i++) bound->known[i] &= (uint8_t)~RUN_SHOWN;
-  for (uint32_t i = 0; i < s->plan->slots.count; i++) {
-    const plan_slot *slot = &s->plan->slots.at[i];
-    s->values[i] = (base_value){.kind = BASE_TENSOR, .tensor = bound->binding.tensors[i]};
-    if (slot->place == PLAN_ARENA) s->values[i].tensor.data = s->memory + bound->binding.offsets[i];
-  }
+  if (s->active == bound && bound->binding.arena_bytes <= s->main.memory_bytes) return TD_OK;
+  s->active = NULL;
+  s->main.known = bound->known;
+  TRY(run_activate_frame(&s->main, bound, err));
   s->active = bound;
+  s->bindings++;
   return TD_OK;
 }
 
 /* ---- running ---- */
 
-static bool unaligned(const base_value *value) {
+/* Can steps read it where the caller holds it? */
+static bool suits(const run_session *s, const base_value *value) {
   const base_tensor *t = &value->tensor;
-  return value->kind == BASE_TENSOR && t->dtype != TD_STRING && base_dtype(t->dtype)->bits > 8 &&
-         (uintptr_t)t->data % (base_dtype(t->dtype)->bits / 8u) != 0;
+  if (strided(value)) return false;
+  return !s->plan->aligned_inputs || value->kind != BASE_TENSOR || t->dtype == TD_STRING ||
+         base_dtype(t->dtype)->bits <= 8 || (uintptr_t)t->data % (base_dtype(t->dtype)->bits / 8u) == 0;
 }
 
-/* What the caller has set since the last run; most callers set new contents of the same shapes, or nothing. */
-static td_status take_inputs(run_session *s, td_error *err) {
+/* Most callers set new contents of the same shapes, or nothing. */
+td_status run_take_inputs(run_session *s, td_error *err) {
   run_bound *bound;
   TRY(fill_defaults(s, err));
   if (s->active && !s->inputs_moved) return TD_OK;
   TRY(find_bound(s, &bound, err));
   TRY(activate(s, bound, err));
-  s->any_unaligned = false;
-  for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
-    s->values[s->plan->inputs.at[i].slot] = s->inputs[i];
-    s->any_unaligned |= unaligned(&s->inputs[i]);
+  s->any_unsuited = false;
+  for (uint32_t i = 0; i < plan_given_count(s->plan); i++) {
+    s->main.values[plan_given(s->plan, i)->slot] = s->inputs[i];
+    s->any_unsuited |= !suits(s, &s->inputs[i]);
   }
-  s->any_unaligned &= s->plan->aligned_inputs;
+  run_weigh_tasks(s);
   s->inputs_moved = false;
+  s->targets_moved |= s->target_count > 0; /* an input may lie in one now */
   return TD_OK;
 }
 
-/* Inputs that the caller holds at odd addresses are copied to where their elements are aligned: `tail` is not in use
- * yet. */
-static td_status align_inputs(run_session *s, td_error *err) {
+/* Inputs that are not dense, or at odd addresses, are copied: `tail` is not in use yet. */
+static td_status copy_inputs(run_session *s, td_error *err) {
   for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
     const base_value *from = &s->inputs[i];
-    if (!unaligned(from)) continue;
-    base_value *to = &s->values[s->plan->inputs.at[i].slot];
-    to->tensor.data = run_stack_take(&s->tail, base_tensor_bytes(&from->tensor));
-    if (!to->tensor.data) return base_no_memory(err, "an input");
-    memcpy(to->tensor.data, from->tensor.data, base_tensor_bytes(&from->tensor));
+    if (suits(s, from)) continue;
+    const base_tensor *t = &from->tensor;
+    const size_t bytes = base_tensor_bytes(t);
+    void *data = run_stack_take(&s->main.tail, bytes ? bytes : 1);
+    if (!data) return base_no_memory(err, "an input");
+    base_tensor_pack(data, t);
+    s->main.values[s->plan->inputs.at[i].slot].tensor = base_tensor_of(data, t->dtype, t->rank, t->dims);
   }
   return TD_OK;
+}
+
+/* From inputs that are taken to outputs and states. */
+static td_status run_once(run_session *s) {
+  if (s->main.tail.used) run_stack_cut(&s->main.tail, 0);
+  if (s->results.used) run_stack_cut(&s->results, 0);
+  if (s->any_unsuited) TRY(copy_inputs(s, &s->main.error));
+  if (s->targets_moved) TRY(run_place_outputs(s, &s->main.error));
+  s->active->used = ++s->runs;
+  s->team = s->pool ? RUN_UNDECIDED : RUN_ALONE;
+  if (s->active->most_threads > 1) run_gather_team(s); /* early: it takes time to wake */
+  const td_status status = run_steps(&s->main, 0, s->plan->steps.count);
+  if (s->tasks) run_end_tasks(s);
+  if (s->team == RUN_TOGETHER) run_pool_leave(s->pool);
+  TRY(status);
+  if (s->target_count) TRY(run_deliver_outputs(s, &s->main.error));
+  return run_store_states(s);
 }
 
 td_status run_session_run(run_session *s, td_error *err) {
   s->ran = false;
-  TRY(take_inputs(s, err));
-  if (s->tail.used) run_stack_cut(&s->tail, 0);
-  if (s->any_unaligned) TRY(align_inputs(s, err));
-  s->active->used = ++s->runs;
-  s->team = s->pool ? RUN_UNDECIDED : RUN_ALONE;
-  if (s->active->most_threads > 1) run_gather_team(s); /* early: it takes time to wake */
-  td_status status = run_steps(s, 0, s->plan->steps.count);
-  if (s->team == RUN_TOGETHER) run_pool_leave(s->pool);
+  TRY(run_take_inputs(s, err));
+  const uint64_t begin_ns = s->observer.run ? sys_clock_ns() : 0;
+  const td_status status = run_once(s);
+  if (s->observer.run) s->observer.run(s->observer.user, begin_ns, sys_clock_ns());
   s->ran = status == TD_OK;
   if (s->ran) return TD_OK;
-  if (err) *err = s->error;
-  s->error = (td_error){0};
+  if (err) *err = s->main.error;
+  s->main.error = (td_error){0};
   return status;
 }
 
@@ -331,12 +291,16 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
   if (!s->ran)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "there is no output yet: the last run failed or never was; call td_session_run");
-  *value = &s->values[s->plan->outputs.at[index].slot];
+  *value = s->targets[index].bound ? &s->targets[index].value : &s->main.values[s->plan->outputs.at[index].slot];
   return TD_OK;
 }
 
+uint32_t run_session_threads(const run_session *s) {
+  return (s->pool ? run_pool_threads(s->pool) : 1) + run_crew_size(s->crew);
+}
+
 run_stats run_session_stats(const run_session *s) {
-  run_stats stats = {.tail_peak = s->tail.peak + s->scratch.peak, .runs = s->runs, .threads = 1};
+  run_stats stats = {.tail_peak = s->main.tail.peak + s->main.scratch.peak, .runs = s->runs, .threads = 1};
   if (s->pool) {
     stats.tail_peak += run_pool_scratch(s->pool);
     stats.threads = run_pool_threads(s->pool);
@@ -354,4 +318,4 @@ void run_observe(run_session *s, const td_observer *observer) {
   s->observer = observer ? *observer : (td_observer){0};
 }
 
-const base_value *run_slot(const run_session *s, uint32_t slot) { return s->ran ? &s->values[slot] : NULL; }
+const base_value *run_slot(const run_session *s, uint32_t slot) { return s->ran ? &s->main.values[slot] : NULL; }

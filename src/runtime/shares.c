@@ -16,6 +16,7 @@ typedef struct desk {
   base_value **pointers; /* operands of all steps */
   base_call *calls;      /* per step */
   uint64_t *spent;       /* per step: ns, in the job at hand */
+  uint32_t thread;
 } desk;
 
 struct run_shares {
@@ -32,7 +33,7 @@ static base_value **point(const run_session *s, const uint32_t *slots, uint32_t 
                           base_value ***at) {
   base_value **pointers = *at;
   for (uint32_t i = 0; i < count; i++)
-    pointers[i] = slots[i] == PLAN_NONE ? NULL : own[slots[i]] ? own[slots[i]] : &s->values[slots[i]];
+    pointers[i] = slots[i] == PLAN_NONE ? NULL : own[slots[i]] ? own[slots[i]] : &s->main.values[slots[i]];
   *at += count;
   return pointers;
 }
@@ -47,7 +48,7 @@ static void prepare_calls(const run_session *s, const run_shares *h, desk *d, ba
     for (uint32_t i = p->first; i < p->end; i++) {
       const plan_step *step = &plan->steps.at[i];
       base_call *call = &d->calls[i - h->first];
-      *call = s->steps[i].call;
+      *call = s->main.steps[i].call;
       call->in = (const base_value *const *)point(s, plan->operands.at + step->in, step->in_count, own, &at);
       call->out = point(s, plan->operands.at + step->out, step->out_count, own, &at);
     }
@@ -57,9 +58,10 @@ static void prepare_calls(const run_session *s, const run_shares *h, desk *d, ba
 /* The first thread is the session's, the others are those of the pool. */
 static void seat(run_session *s, const run_shares *h, desk *d, uint32_t thread) {
   run_worker *worker = thread ? run_pool_worker(s->pool, thread) : NULL;
+  d->thread = thread;
   d->memory = thread * h->plan->own_bytes;
-  d->scratch = worker ? &worker->scratch : &s->scratch;
-  d->err = worker ? &worker->err : &s->error;
+  d->scratch = worker ? &worker->scratch : &s->main.scratch;
+  d->err = worker ? &worker->err : &s->main.error;
   for (uint32_t i = 0; worker && i < h->end - h->first; i++) run_give_call(&d->calls[i], worker);
 }
 
@@ -123,7 +125,7 @@ static void slice(const run_session *s, const plan_parts *p, const desk *d, base
     const plan_slice *piece = &p->slices[i];
     const int64_t skip = piece->extent == PLAN_ALL ? first + at : piece->extent == PLAN_ONE_SHARE ? at : 0;
     base_tensor *t = &values[i].tensor;
-    values[i] = s->values[piece->slot];
+    values[i] = s->main.values[piece->slot];
     t->dims[0] = samples;
     if (piece->own) t->data = (char *)t->data + d->memory;
     if (skip) t->data = base_at(t, skip * t->strides[0]);
@@ -134,11 +136,8 @@ static td_status call_steps(const job *j, const plan_parts *p, desk *d) {
   const run_session *s = j->session;
   for (uint32_t i = p->first; i < p->end; i++) {
     const uint32_t k = i - j->shares->first;
-    if (s->steps[i].kind != PLAN_CALL) continue;
-    const run_watch watch = s->observed ? run_watch_start() : (run_watch){0};
-    const td_status status = s->steps[i].run(&d->calls[k]);
-    if (s->observed) d->spent[k] += run_watch_ns(&watch, true);
-    if (d->scratch->used) run_stack_cut(d->scratch, 0);
+    if (s->main.steps[i].kind != PLAN_CALL) continue;
+    const td_status status = run_function(s, i, &d->calls[k], d->scratch, d->thread, &d->spent[k]);
     if (status != TD_OK) return base_error_name(d->err, status, "%s", plan_name(s->plan, s->plan->steps.at[i].name));
   }
   return TD_OK;
@@ -192,7 +191,7 @@ td_status run_all_shares(run_session *s, const run_shares *h, uint32_t *end) {
   run_range_begins(s, h->first, h->end);
   run_gather_team(s);
   const uint32_t threads = s->team == RUN_TOGETHER ? run_pool_threads(s->pool) : 1;
-  TRY(threads > 1 ? run_pool_share(s->pool, threads, run_worker_thread, &j, &s->error)
+  TRY(threads > 1 ? run_pool_share(s->pool, threads, run_worker_thread, &j, &s->main.error)
                   : run_thread(&j, 0, &(base_call){0}));
   add_up(s, h, threads);
   run_range_ends(s, h->first, h->end);

@@ -4,16 +4,16 @@
 
 enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */
 
-static td_status named(run_session *s, const plan_step *step, td_status status) {
-  return base_error_name(&s->error, status, "%s", plan_name(s->plan, step->name));
+static td_status named(run_frame *f, const plan_step *step, td_status status) {
+  return base_error_name(&f->error, status, "%s", plan_name(f->plan, step->name));
 }
 
 /* Outputs in the tail start without memory; `define` or `run` gives it. */
-static void clear_outputs(run_session *s, const plan_step *step) {
+static void clear_outputs(run_frame *f, const plan_step *step) {
   for (uint32_t i = 0; i < step->out_count; i++) {
-    uint32_t slot = s->plan->operands.at[step->out + i];
-    if (slot != PLAN_NONE && s->plan->slots.at[slot].place == PLAN_TAIL)
-      s->values[slot] = (base_value){.kind = BASE_TENSOR};
+    uint32_t slot = f->plan->operands.at[step->out + i];
+    if (slot != PLAN_NONE && f->plan->slots.at[slot].place == PLAN_TAIL)
+      f->values[slot] = (base_value){.kind = BASE_TENSOR};
   }
 }
 
@@ -29,14 +29,18 @@ static void *no_memory_needed(void *memory, size_t bytes) {
  * and for data that another core has in its caches. */
 static const double flops_per_ns = 50, bytes_per_ns = 10, least_ns_per_thread = 5000;
 
+double run_estimate_ns(const plan_function *function, const base_call *call) {
+  double flops, bytes;
+  if (!function->work) return 0;
+  function->work(call, &flops, &bytes);
+  return flops / flops_per_ns > bytes / bytes_per_ns ? flops / flops_per_ns : bytes / bytes_per_ns;
+}
+
 /* On how many threads is the step worth running? Decided by the step's sizes and the machine; the results are the same
  * on any number. */
-static uint16_t threads_for(const run_session *s, const plan_function *f, const base_call *call) {
-  double flops, bytes;
-  if (!s->pool || !f->parallel || !f->work) return 1;
-  f->work(call, &flops, &bytes);
-  double ns = flops / flops_per_ns > bytes / bytes_per_ns ? flops / flops_per_ns : bytes / bytes_per_ns;
-  double worth = ns / least_ns_per_thread, most = run_pool_threads(s->pool);
+static uint16_t threads_for(const run_session *s, const plan_function *function, const base_call *call) {
+  if (!s->pool || !function->parallel) return 1;
+  const double worth = run_estimate_ns(function, call) / least_ns_per_thread, most = run_pool_threads(s->pool);
   return worth < 1 ? 1 : (uint16_t)(worth < most ? worth : most);
 }
 
@@ -62,64 +66,7 @@ void run_give_call(base_call *call, run_worker *worker) {
   call->scratch = worker_scratch;
 }
 
-static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
-  const run_step *step = user;
-  base_call call = run_pool_call(worker, workers, &step->call);
-  if (worker->index == 0) return step->run(&call);
-  run_give_call(&call, worker);
-  td_status status = step->run(&call);
-  if (worker->scratch.used) run_stack_cut(&worker->scratch, 0);
-  return status;
-}
-
 /* ---- one step ---- */
-
-/* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes first. */
-static td_status find_sizes(run_session *s, const plan_step *step, uint32_t number) {
-  const plan_function *f = &s->plan->functions.at[step->function];
-  const base_call *call = &s->steps[number].call;
-  if (step->defines) {
-    clear_outputs(s, step);
-    base_call sizes = *call;
-    if (step->kind == PLAN_SHOW) sizes.keep = no_memory_needed;
-    if (f->define) TRY(f->define(&sizes));
-  }
-  if ((s->steps[number].varies || !(s->active->known[number] & RUN_CHECKED)) && f->check) TRY(f->check(call));
-  s->active->known[number] |= RUN_CHECKED;
-  return TD_OK;
-}
-
-td_status run_check(run_session *s, uint32_t number) {
-  const plan_step *step = &s->plan->steps.at[number];
-  if (!step->defines && !s->steps[number].varies && s->active->known[number] & RUN_CHECKED) return TD_OK;
-  const td_status status = find_sizes(s, step, number);
-  return status == TD_OK ? TD_OK : named(s, step, status);
-}
-
-/* Then how many threads they are worth. */
-static void assign_threads(run_session *s, uint32_t number) {
-  const plan_function *f = &s->plan->functions.at[s->plan->steps.at[number].function];
-  run_bound *bound = s->active;
-  const uint16_t threads = threads_for(s, f, &s->steps[number].call);
-  bound->threads[number] = threads;
-  if (threads > bound->most_threads) bound->most_threads = threads;
-}
-
-static td_status call_step(run_session *s, uint32_t number) {
-  run_step *step = &s->steps[number];
-  run_bound *bound = s->active;
-  if (bound->known[number] & RUN_SHOWN) return TD_OK;
-  TRY(run_check(s, number));
-  if (step->defines || step->varies || !bound->threads[number]) assign_threads(s, number);
-  if (bound->threads[number] > 1) run_gather_team(s);
-  td_status status = bound->threads[number] > 1 && s->team == RUN_TOGETHER
-                         ? run_pool_share(s->pool, bound->threads[number], run_part, step, &s->error)
-                         : step->run(&step->call);
-  if (s->scratch.used) run_stack_cut(&s->scratch, 0);
-  if (status != TD_OK) return named(s, &s->plan->steps.at[number], status);
-  if (step->fixed) bound->known[number] |= RUN_SHOWN;
-  return TD_OK;
-}
 
 /* The thread's clock takes a system call: it is read outside of what the other one measures. */
 run_watch run_watch_start(void) {
@@ -132,25 +79,94 @@ uint64_t run_watch_ns(const run_watch *w, bool alone) {
   return own < ns ? own : ns;
 }
 
-static bool runs_alone(const run_session *s, uint32_t number) {
-  return s->team != RUN_TOGETHER || s->active->threads[number] < 2;
+td_status run_function(const run_session *s, uint32_t number, const base_call *call, run_stack *scratch,
+                       uint32_t thread, uint64_t *spent) {
+  const run_watch watch = s->observed ? run_watch_start() : (run_watch){0};
+  const td_status status = s->main.steps[number].run(call);
+  if (s->observed && spent) *spent += run_watch_ns(&watch, true);
+  if (s->observed && s->observer.part)
+    s->observer.part(s->observer.user, thread, number, watch.clock_ns, sys_clock_ns());
+  if (scratch->used) run_stack_cut(scratch, 0);
+  return status;
 }
 
-td_status run_call(run_session *s, uint32_t number) {
-  if (!s->observed) return call_step(s, number);
-  if (s->observer.begin) s->observer.begin(s->observer.user, number);
-  const run_watch watch = run_watch_start();
-  TRY(call_step(s, number));
-  const uint64_t ns = run_watch_ns(&watch, runs_alone(s, number));
-  if (s->observer.end) s->observer.end(s->observer.user, number, ns);
+/* A step that threads share, and what one of them does. */
+typedef struct shared_step {
+  run_frame *frame;
+  uint32_t number;
+} shared_step;
+
+static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
+  const shared_step *step = user;
+  run_frame *f = step->frame;
+  base_call call = run_pool_call(worker, workers, &f->steps[step->number].call);
+  if (worker->index) run_give_call(&call, worker);
+  return run_function(f->session, step->number, &call, worker->index ? &worker->scratch : &f->scratch, worker->index,
+                      NULL);
+}
+
+/* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes first. */
+static td_status find_sizes(run_frame *f, const plan_step *step, uint32_t number) {
+  const plan_function *function = &f->plan->functions.at[step->function];
+  const base_call *call = &f->steps[number].call;
+  if (step->defines) {
+    clear_outputs(f, step);
+    base_call sizes = *call;
+    if (step->kind == PLAN_SHOW) sizes.keep = no_memory_needed;
+    if (function->define) TRY(function->define(&sizes));
+  }
+  if ((f->steps[number].varies || !(f->known[number] & RUN_CHECKED)) && function->check) TRY(function->check(call));
+  f->known[number] |= RUN_CHECKED;
   return TD_OK;
 }
 
-td_status run_call_part(run_session *s, uint32_t number) {
-  if (!s->observed) return call_step(s, number);
+td_status run_check(run_frame *f, uint32_t number) {
+  const plan_step *step = &f->plan->steps.at[number];
+  if (!step->defines && !f->steps[number].varies && f->known[number] & RUN_CHECKED) return TD_OK;
+  const td_status status = find_sizes(f, step, number);
+  return status == TD_OK ? TD_OK : named(f, step, status);
+}
+
+/* How many threads compute the step: those it is worth, where they can be had. A task has its own thread alone. */
+static uint16_t gather_threads(run_frame *f, uint32_t number) {
+  run_session *s = f->session;
+  run_bound *bound = s->active;
+  if (f->thread || atomic_load_explicit(&s->beside, memory_order_relaxed)) return 1;
+  if (f->steps[number].defines || f->steps[number].varies || !bound->threads[number]) {
+    const plan_function *function = &f->plan->functions.at[f->plan->steps.at[number].function];
+    bound->threads[number] = threads_for(s, function, &f->steps[number].call);
+    if (bound->threads[number] > bound->most_threads) bound->most_threads = bound->threads[number];
+  }
+  if (bound->threads[number] < 2) return 1;
+  run_gather_team(s);
+  return s->team == RUN_TOGETHER ? bound->threads[number] : 1;
+}
+
+static td_status call_step(run_frame *f, uint32_t number, uint16_t *threads) {
+  run_step *step = &f->steps[number];
+  *threads = 1;
+  if (f->known[number] & RUN_SHOWN) return TD_OK;
+  TRY(run_check(f, number));
+  *threads = gather_threads(f, number);
+  shared_step shared = {f, number};
+  const td_status status = *threads > 1 ? run_pool_share(f->session->pool, *threads, run_part, &shared, &f->error)
+                                        : run_function(f->session, number, &step->call, &f->scratch, f->thread, NULL);
+  if (status != TD_OK) return named(f, &f->plan->steps.at[number], status);
+  if (step->fixed) f->known[number] |= RUN_SHOWN;
+  return TD_OK;
+}
+
+/* Of tasks that run on other threads the observer hears by their parts alone. */
+td_status run_call(run_frame *f, uint32_t number, uint64_t *spent) {
+  const td_observer *o = &f->session->observer;
+  uint16_t threads;
+  if (!f->session->observed || f->thread) return call_step(f, number, &threads);
+  if (!spent && o->begin) o->begin(o->user, number);
   const run_watch watch = run_watch_start();
-  TRY(call_step(s, number));
-  s->spent[number] += run_watch_ns(&watch, runs_alone(s, number));
+  TRY(call_step(f, number, &threads));
+  const uint64_t ns = run_watch_ns(&watch, threads < 2);
+  if (spent) *spent += ns;
+  else if (o->end) o->end(o->user, number, ns);
   return TD_OK;
 }
 
@@ -167,20 +183,20 @@ static bool lasting(const plan_exe *plan, uint32_t slot) {
   return place == PLAN_TAIL || place == PLAN_CONST;
 }
 
-td_status run_assign(run_session *s, uint32_t target, uint32_t source) {
-  const base_value *from = &s->values[source];
-  base_value *to = &s->values[target];
+td_status run_assign(run_frame *f, uint32_t target, uint32_t source) {
+  const base_value *from = &f->values[source];
+  base_value *to = &f->values[target];
   if (from == to) return TD_OK;
-  if (s->plan->slots.at[target].place == PLAN_TAIL) {
+  if (f->plan->slots.at[target].place == PLAN_TAIL) {
     bool strided =
         from->kind == BASE_TENSOR && !base_tensor_contiguous(&from->tensor); /* the plan takes it for dense */
-    if (strided || !lasting(s->plan, source)) return run_keep(s, from, to);
+    if (strided || !lasting(f->plan, source)) return run_keep(f, from, to);
     *to = *from;
     return TD_OK;
   }
   if (from->kind != BASE_TENSOR || !same_dims(&to->tensor, &from->tensor)) {
     char want[96], have[96];
-    return base_fail(&s->error, TD_BAD_ARGUMENT, NULL, -1, "a branch or loop body gives %s where %s was planned",
+    return base_fail(&f->error, TD_BAD_ARGUMENT, NULL, -1, "a branch or loop body gives %s where %s was planned",
                      from->kind == BASE_TENSOR ? base_tensor_describe(&from->tensor, have, sizeof have) : "no tensor",
                      base_tensor_describe(&to->tensor, want, sizeof want));
   }
@@ -190,20 +206,20 @@ td_status run_assign(run_session *s, uint32_t target, uint32_t source) {
 
 static bool truth(const base_value *value) { return base_load_i64(value->tensor.dtype, value->tensor.data, 0) != 0; }
 
-static td_status one_element(run_session *s, uint32_t slot, const char *what) {
-  const base_value *v = &s->values[slot];
+static td_status one_element(run_frame *f, uint32_t slot, const char *what) {
+  const base_value *v = &f->values[slot];
   if (v->kind == BASE_TENSOR && base_tensor_numel(&v->tensor) == 1) return TD_OK;
-  return base_fail(&s->error, TD_BAD_ARGUMENT, NULL, -1, "%s is not a single element", what);
+  return base_fail(&f->error, TD_BAD_ARGUMENT, NULL, -1, "%s is not a single element", what);
 }
 
-static td_status run_if(run_session *s, const plan_step *step) {
-  uint32_t cond = s->plan->operands.at[step->in];
-  TRY(one_element(s, cond, "the condition"));
-  const plan_block *block = &s->plan->blocks.at[step->block + (truth(&s->values[cond]) ? 0 : 1)];
-  TRY(run_steps(s, block->first, block->end));
+static td_status run_if(run_frame *f, const plan_step *step) {
+  uint32_t cond = f->plan->operands.at[step->in];
+  TRY(one_element(f, cond, "the condition"));
+  const plan_block *block = &f->plan->blocks.at[step->block + (truth(&f->values[cond]) ? 0 : 1)];
+  TRY(run_steps(f, block->first, block->end));
   for (uint32_t i = 0; i < step->out_count; i++) {
-    uint32_t out = s->plan->operands.at[step->out + i];
-    if (out != PLAN_NONE) TRY(run_assign(s, out, s->plan->operands.at[block->results + i]));
+    uint32_t out = f->plan->operands.at[step->out + i];
+    if (out != PLAN_NONE) TRY(run_assign(f, out, f->plan->operands.at[block->results + i]));
   }
   return TD_OK;
 }
@@ -215,8 +231,8 @@ typedef struct loop_state {
   size_t mark, live;                 /* tail: where the loop began, bytes after it tidied up last */
 } loop_state;
 
-static td_status loop_start(run_session *s, const plan_step *step, int64_t *trips, bool *go, loop_state *l) {
-  const plan_exe *plan = s->plan;
+static td_status loop_start(run_frame *f, const plan_step *step, int64_t *trips, bool *go, loop_state *l) {
+  const plan_exe *plan = f->plan;
   const uint32_t *in = plan->operands.at + step->in;
   l->block = &plan->blocks.at[step->block];
   l->carried = plan->operands.at + l->block->params + 1;
@@ -225,76 +241,79 @@ static td_status loop_start(run_session *s, const plan_step *step, int64_t *trip
   *trips = INT64_MAX;
   *go = true;
   if (in[0] != PLAN_NONE) {
-    TRY(one_element(s, in[0], "the number of iterations"));
-    *trips = base_load_i64(s->values[in[0]].tensor.dtype, s->values[in[0]].tensor.data, 0);
+    TRY(one_element(f, in[0], "the number of iterations"));
+    *trips = base_load_i64(f->values[in[0]].tensor.dtype, f->values[in[0]].tensor.data, 0);
   }
   if (in[1] != PLAN_NONE) {
-    TRY(one_element(s, in[1], "the loop condition"));
-    *go = truth(&s->values[in[1]]);
+    TRY(one_element(f, in[1], "the loop condition"));
+    *go = truth(&f->values[in[1]]);
   }
-  for (uint32_t i = 0; i < l->count; i++) TRY(run_assign(s, l->carried[i], in[2 + i]));
-  l->mark = l->live = s->tail.used;
+  for (uint32_t i = 0; i < l->count; i++) TRY(run_assign(f, l->carried[i], in[2 + i]));
+  l->mark = l->live = f->tail.used;
   return TD_OK;
 }
 
 static bool holds_strings(const base_value *value) {
   if (value->kind == BASE_TENSOR) return value->tensor.dtype == TD_STRING;
   bool found = false;
-  for (int64_t i = 0; value->kind == BASE_LIST && !found && i < value->list.count; i++)
+  for (int64_t i = 0; base_holds_values(value->kind) && !found && i < value->list.count; i++)
     found = holds_strings(&value->list.items[i]);
   return found;
 }
 
 /* Hands the body's results over to the next iteration. A result never lies in another carried slot: the compiler put a
  * copy between where it would. */
-static td_status loop_turn(run_session *s, loop_state *l, bool *go) {
-  TRY(one_element(s, l->results[0], "the loop condition"));
-  *go = truth(&s->values[l->results[0]]);
-  for (uint32_t i = 0; i < l->count; i++) TRY(run_assign(s, l->carried[i], l->results[1 + i]));
-  if (s->tail.used - l->mark < COMPACT_ABOVE + 2 * (l->live - l->mark)) return TD_OK;
+static td_status loop_turn(run_frame *f, loop_state *l, bool *go) {
+  TRY(one_element(f, l->results[0], "the loop condition"));
+  *go = truth(&f->values[l->results[0]]);
+  for (uint32_t i = 0; i < l->count; i++) TRY(run_assign(f, l->carried[i], l->results[1 + i]));
+  if (f->tail.used - l->mark < COMPACT_ABOVE + 2 * (l->live - l->mark)) return TD_OK;
   for (uint32_t i = 0; i < l->count; i++) {
-    if (!holds_strings(&s->values[l->carried[i]])) continue;
+    if (!holds_strings(&f->values[l->carried[i]])) continue;
     l->live = SIZE_MAX / 4; /* their bytes may lie anywhere in the tail: never tidy up */
     return TD_OK;
   }
-  TRY(run_compact(s, l->carried, l->count, l->mark));
-  l->live = s->tail.used;
+  TRY(run_compact(f, l->carried, l->count, l->mark));
+  l->live = f->tail.used;
   return TD_OK;
 }
 
-static td_status run_loop(run_session *s, const plan_step *step) {
+static td_status run_loop(run_frame *f, const plan_step *step) {
   loop_state l;
   int64_t trips;
   bool go;
-  TRY(loop_start(s, step, &trips, &go, &l));
-  uint32_t number = s->plan->operands.at[l.block->params];
+  TRY(loop_start(f, step, &trips, &go, &l));
+  uint32_t number = f->plan->operands.at[l.block->params];
   for (int64_t i = 0; i < trips && go; i++) {
-    if (number != PLAN_NONE) base_store_i64(s->values[number].tensor.dtype, s->values[number].tensor.data, 0, i);
-    TRY(run_steps(s, l.block->first, l.block->end));
-    TRY(loop_turn(s, &l, &go));
+    if (number != PLAN_NONE) base_store_i64(f->values[number].tensor.dtype, f->values[number].tensor.data, 0, i);
+    TRY(run_steps(f, l.block->first, l.block->end));
+    TRY(loop_turn(f, &l, &go));
   }
   return TD_OK;
 }
 
-td_status run_steps(run_session *s, uint32_t first, uint32_t end) {
-  const plan_binding *binding = &s->active->binding;
+td_status run_steps(run_frame *f, uint32_t first, uint32_t end) {
+  const plan_binding *binding = &f->session->active->binding;
   for (uint32_t i = first; i < end;) {
     if (binding->parts_of[i] != PLAN_NONE) {
       const plan_parts *parts = &binding->parts.at[binding->parts_of[i]];
-      const run_shares *shares = run_shares_at(s, binding->parts_of[i]);
-      TRY(shares ? run_all_shares(s, shares, &i) : run_parts(s, parts));
+      const run_shares *shares = run_shares_at(f->session, binding->parts_of[i]);
+      TRY(shares ? run_all_shares(f->session, shares, &i) : run_parts(f->session, parts));
       if (!shares) i = parts->end;
       continue;
     }
-    if (s->steps[i].kind == PLAN_CALL || s->steps[i].kind == PLAN_SHOW) {
-      TRY(run_call(s, i));
+    if (f->steps[i].kind == PLAN_CALL || f->steps[i].kind == PLAN_SHOW) {
+      TRY(run_call(f, i, NULL));
       i++;
       continue;
     }
-    const plan_step *step = &s->plan->steps.at[i];
-    td_status status = step->kind == PLAN_IF ? run_if(s, step) : run_loop(s, step);
-    if (status != TD_OK) return named(s, step, status);
-    i = step->next;
+    const plan_step *step = &f->plan->steps.at[i];
+    const td_status status = step->kind == PLAN_IF     ? run_if(f, step)
+                             : step->kind == PLAN_LOOP ? run_loop(f, step)
+                             : step->kind == PLAN_FORK ? run_fork(f, i)
+                                                       : run_wait(f, i);
+    if (status != TD_OK) return named(f, step, status);
+    i = step->kind == PLAN_WAIT ? i + 1 : step->next;
   }
   return TD_OK;
 }

@@ -2,6 +2,8 @@
  * vol. 1 §13 and §14, vol. 2 CPUID. */
 #include "sys/sys_priv.h"
 
+#include <string.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -40,11 +42,28 @@ uint32_t sys_isa_of(const sys_cpuid *cpuid) {
   return isa;
 }
 
+void sys_cpu_of(const sys_cpuid *cpuid, sys_machine *machine) {
+  const uint32_t name[] = {cpuid->leaf0_ebx, cpuid->leaf0_edx, cpuid->leaf0_ecx}, id = cpuid->leaf1_eax;
+  const uint32_t family = id >> 8 & 15;
+  memset(machine->cpu_vendor, 0, sizeof machine->cpu_vendor);
+  memcpy(machine->cpu_vendor, name, sizeof name);
+  machine->cpu_family = family + (family == 15 ? id >> 20 & 255 : 0);
+  machine->cpu_model = (id >> 4 & 15) + (family == 6 || family == 15 ? (id >> 16 & 15) << 4 : 0);
+}
+
 void sys_cpuid_read(sys_cpuid *cpuid) {
   *cpuid = (sys_cpuid){0};
 #if defined(__x86_64__)
   unsigned a, b, c, d;
-  if (__get_cpuid(1, &a, &b, &c, &d)) cpuid->leaf1_ecx = c;
+  if (__get_cpuid(0, &a, &b, &c, &d)) {
+    cpuid->leaf0_ebx = b;
+    cpuid->leaf0_ecx = c;
+    cpuid->leaf0_edx = d;
+  }
+  if (__get_cpuid(1, &a, &b, &c, &d)) {
+    cpuid->leaf1_eax = a;
+    cpuid->leaf1_ecx = c;
+  }
   if (cpuid->leaf1_ecx >> 27 & 1) { /* OSXSAVE: xgetbv may be executed */
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

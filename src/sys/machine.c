@@ -133,6 +133,7 @@ void sys_machine_read(sys_machine *machine) {
   sys_read_text("/proc/cpuinfo", text, sizeof text);
   sys_field(text, "model name", machine->cpu_name, sizeof machine->cpu_name);
   sys_cpuid_read(&cpuid);
+  sys_cpu_of(&cpuid, machine);
   machine->isa = sys_isa_of(&cpuid);
   machine->allowed_cpus = allowed_cpus(&first);
   machine->quota_cpus = sys_quota_read();

@@ -81,6 +81,8 @@ static inline void sys_pause(void) {
 
 typedef struct sys_machine {
   char cpu_name[64];                      /* "" when unknown */
+  char cpu_vendor[16];                    /* "GenuineIntel", "AuthenticAMD", ...; "" when unknown */
+  uint32_t cpu_family, cpu_model;         /* as CPUID says them; 0 when unknown */
   uint32_t isa;                           /* BASE_ISA_* bits that the CPU has and the system lets us use */
   uint32_t allowed_cpus;                  /* logical CPUs that the affinity of this thread allows; at least 1 */
   double quota_cpus;                      /* CPU time per time that cgroups allow, as a number of CPUs; 0: no limit */

@@ -13,7 +13,10 @@ void sys_read_text(const char *path, char *text, size_t size);
 typedef struct sys_cpuid {
   uint32_t leaf1_ecx, leaf7_ebx, leaf7_ecx, leaf7_edx, leaf7_1_eax;
   uint64_t xcr0; /* register state that the system saves; 0 when it does not say */
+  uint32_t leaf0_ebx, leaf0_ecx, leaf0_edx, leaf1_eax;
 } sys_cpuid;
+/* Vendor, family and model; nothing where the CPU does not say. */
+void sys_cpu_of(const sys_cpuid *cpuid, sys_machine *machine);
 uint32_t sys_isa_of(const sys_cpuid *cpuid);
 void sys_cpuid_read(sys_cpuid *cpuid);
 

@@ -38,24 +38,24 @@ static td_status find(const char *name, const builtin_row **found, td_error *err
 
 static td_status open_weights(builtin_net *n, const td_allocator *a, fmt_state_dict **weights) {
   const import_builtin_source *s = n->source;
-  base_arena *arena = n->graph->arena;
-  ir_segment *segment = base_vec_push(arena, &n->graph->segments);
+  base_arena *arena = n->b.graph->arena;
+  ir_segment *segment = base_vec_push(arena, &n->b.graph->segments);
   const char *file = base_arena_text(arena, s->file);
-  if (!segment || !file) return base_no_memory(n->err, "a graph");
+  if (!segment || !file) return base_no_memory(n->b.err, "a graph");
   *segment = (ir_segment){.name = file, .base = s->weights, .bytes = s->size};
-  td_status status = fmt_weights_open(a, s->weights, s->size, weights, n->err);
-  if (status != TD_OK) return base_error_name(n->err, status, "%s", s->file);
+  td_status status = fmt_weights_open(a, s->weights, s->size, weights, n->b.err);
+  if (status != TD_OK) return base_error_name(n->b.err, status, "%s", s->file);
   n->weights = *weights;
   n->used = base_new(arena, bool, n->weights->entries.count + 1u);
-  return n->used ? TD_OK : base_no_memory(n->err, "a graph");
+  return n->used ? TD_OK : base_no_memory(n->b.err, "a graph");
 }
 
 static td_status build(builtin_net *n, const builtin_row *row) {
   if (row) row->build(n);
   else builtin_single_layer(n, n->source->name + sizeof layer_prefix - 1);
-  TRY(n->status);
+  TRY(n->b.status);
   TRY(builtin_check_keys(n));
-  return ir_verify(n->graph, n->err);
+  return ir_verify(n->b.graph, n->b.err);
 }
 
 td_status import_builtin(const import_builtin_source *source, const ir_opset *ops, const td_allocator *a,
@@ -64,15 +64,17 @@ td_status import_builtin(const import_builtin_source *source, const ir_opset *op
   fmt_state_dict *weights = NULL;
   *graph = NULL;
   TRY(find(source->name, &row, err));
-  builtin_net n = {.graph = ir_graph_new(a, ops), .source = source, .err = err};
+  td_error own; /* where the caller wants none */
+  ir_graph *g = ir_graph_new(a, ops);
+  if (!g) return base_no_memory(err, "a graph");
+  builtin_net n = {.b = ir_build_of(g, err ? err : &own), .source = source};
   n.missing.text.allocator = n.misshaped.text.allocator = a;
-  td_status status = n.graph ? TD_OK : base_no_memory(err, "a graph");
-  if (status == TD_OK && source->weights) status = open_weights(&n, a, &weights);
+  td_status status = source->weights ? open_weights(&n, a, &weights) : TD_OK;
   if (status == TD_OK) status = build(&n, row);
   base_text_free(&n.missing.text);
   base_text_free(&n.misshaped.text);
   fmt_state_dict_free(weights);
-  if (status == TD_OK) *graph = n.graph;
-  else ir_graph_free(n.graph);
+  if (status == TD_OK) *graph = g;
+  else ir_graph_free(g);
   return status;
 }

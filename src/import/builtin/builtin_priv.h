@@ -1,9 +1,9 @@
 /* builtin_priv.h -- what architectures are described with: layers that take a value and give a value, named by the key
- * of the module in the state_dict ("_blocks.3._expand_conv"). The first failure is kept in `status`; every layer after
- * it does nothing, so that a description reads without error handling.
+ * of the module in the state_dict ("_blocks.3._expand_conv"). The builder keeps the first failure (ir/build.h); every
+ * layer after it does nothing, so that a description reads without error handling.
  *
  * Parameters come from a state_dict, in place with their strides, or from a seed. One that does not fit is noted and
- * stood in for by zeros, so that all that do not fit are found; builtin_finish then says so. */
+ * stood in for by zeros, so that all that do not fit are found; builtin_check_keys then says so. */
 #ifndef IMPORT_BUILTIN_PRIV_H
 #define IMPORT_BUILTIN_PRIV_H
 #include "fmt/fmt.h"
@@ -16,13 +16,11 @@ typedef struct builtin_misfits {
 } builtin_misfits;
 
 typedef struct builtin_net {
-  ir_graph *graph;
+  ir_build b;
   const import_builtin_source *source;
   const fmt_state_dict *weights; /* NULL: seeded */
   bool *used;                    /* by entry of weights */
   builtin_misfits missing, misshaped;
-  td_status status;
-  td_error *err;
 } builtin_net;
 
 /* ---- parameters (param.c) ---- */

@@ -14,8 +14,8 @@ const char *builtin_key(builtin_net *n, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  const char *key = base_arena_text(n->graph->arena, text);
-  if (!key && n->status == TD_OK) n->status = base_no_memory(n->err, "a key");
+  const char *key = base_arena_text(n->b.graph->arena, text);
+  if (!key) ir_build_take(&n->b, base_no_memory(n->b.err, "a key"));
   return key ? key : "";
 }
 
@@ -23,41 +23,32 @@ ir_value builtin_input(builtin_net *n, const char *name, td_dtype dtype, int32_t
   ir_value input = IR_NO_VALUE;
   base_dim sizes[BASE_MAX_RANK];
   for (int32_t i = 0; i < rank; i++) {
-    sizes[i] = dims[i] < 0 ? base_dim_symbol(&n->graph->dims, "batch") : base_dim_number(dims[i]);
-    if (sizes[i] == BASE_DIM_NONE) n->status = base_no_memory(n->err, "a symbol");
+    sizes[i] = dims[i] < 0 ? base_dim_symbol(&n->b.graph->dims, "batch") : base_dim_number(dims[i]);
+    if (sizes[i] == BASE_DIM_NONE) n->b.status = base_no_memory(n->b.err, "a symbol");
   }
   ir_type type = ir_tensor(dtype, rank, sizes);
-  if (n->status == TD_OK) n->status = ir_add_input(n->graph, &type, name, IR_NO_VALUE, &input, n->err);
+  if (n->b.status == TD_OK) n->b.status = ir_add_input(n->b.graph, &type, name, IR_NO_VALUE, &input, n->b.err);
   return input;
 }
 
 void builtin_output(builtin_net *n, ir_value x, const char *name) {
-  if (n->status == TD_OK) n->status = ir_add_output(n->graph, x, name, n->err);
+  if (n->b.status == TD_OK) n->b.status = ir_add_output(n->b.graph, x, name, n->b.err);
 }
 
 ir_value builtin_node(builtin_net *n, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args,
                       uint32_t arg_count, const char *key, const char *kind) {
   char text[KEY_BYTES + 32];
-  const char *origin = text;
-  ir_value out = IR_NO_VALUE;
-  ir_node node;
-  if (n->status != TD_OK) return out;
+  ir_frame frame;
   snprintf(text, sizeof text, "%s (%s)", key, kind);
-  ir_new_node spec = {.op = ir_opset_find(n->graph->ops, op),
-                      .in = in,
-                      .in_count = in_count,
-                      .args = args,
-                      .arg_count = arg_count,
-                      .origins = {&origin, 1}};
-  n->status = spec.op ? ir_add_node(n->graph, n->graph->top, &spec, &node, &out, n->err)
-                      : base_fail(n->err, TD_BAD_ARGUMENT, NULL, -1, "there is no operator %s", op);
-  if (n->status != TD_OK) base_error_name(n->err, n->status, "node %s", text);
+  ir_build_enter(&n->b, &frame, text);
+  ir_value out = ir_emit(&n->b, op, in, in_count, args, arg_count);
+  ir_build_leave(&n->b);
   return out;
 }
 
 int64_t builtin_size(const builtin_net *n, ir_value x, int32_t dim) {
-  if (n->status != TD_OK) return 0;
-  const ir_type *type = ir_type_of(n->graph, x);
+  if (n->b.status != TD_OK) return 0;
+  const ir_type *type = ir_type_of(n->b.graph, x);
   return type->dims[dim < 0 ? dim + type->rank : dim];
 }
 
@@ -66,18 +57,6 @@ ir_value builtin_param_of(builtin_net *n, const char *key, const char *name, int
   char full[KEY_BYTES];
   snprintf(full, sizeof full, "%s.%s", key, name);
   return builtin_param(n, full, rank, dims, center, spread);
-}
-
-static ir_value ints(builtin_net *n, const int64_t *numbers, uint32_t count) {
-  ir_value value = IR_NO_VALUE;
-  if (n->status == TD_OK) n->status = ir_add_ints(n->graph, numbers, count, &value, n->err);
-  return value;
-}
-
-static ir_value scalar(builtin_net *n, double number) {
-  ir_value value = IR_NO_VALUE;
-  if (n->status == TD_OK) n->status = ir_add_scalar(n->graph, TD_F32, number, &value, n->err);
-  return value;
 }
 
 /* ---- arithmetic ---- */
@@ -108,14 +87,14 @@ ir_value builtin_activation(builtin_net *n, ir_value x, const char *name, const 
   ir_value in[3] = {x};
   const base_arg slope[] = {ARG_FLOAT("alpha", 1.0 / 6), ARG_FLOAT("beta", 0.5)};
   const activation *a = activations, *end = a + sizeof activations / sizeof *activations;
-  if (!name || n->status != TD_OK) return x;
+  if (!name || n->b.status != TD_OK) return x;
   while (a < end && strcmp(a->name, name) != 0) a++;
   if (a == end) {
-    n->status = base_fail(n->err, TD_BAD_ARGUMENT, NULL, -1, "there is no activation '%s'", name);
+    n->b.status = base_fail(n->b.err, TD_BAD_ARGUMENT, NULL, -1, "there is no activation '%s'", name);
     return x;
   }
   bool clamped = strcmp(name, "relu6") == 0, sloped = strcmp(name, "hardsigmoid") == 0;
-  if (clamped) in[1] = scalar(n, 0), in[2] = scalar(n, 6);
+  if (clamped) in[1] = ir_build_scalar(&n->b, TD_F32, 0), in[2] = ir_build_scalar(&n->b, TD_F32, 6);
   return builtin_node(n, a->op, in, clamped ? 3 : 1, slope, sloped ? 2 : 0, key, a->kind);
 }
 
@@ -157,25 +136,26 @@ ir_value builtin_permute(builtin_net *n, ir_value x, int32_t rank, const int64_t
 }
 
 ir_value builtin_view(builtin_net *n, ir_value x, int32_t rank, const int64_t *dims, const char *key) {
-  const ir_value in[] = {x, ints(n, dims, (uint32_t)rank)};
+  const ir_value in[] = {x, ir_build_ints(&n->b, dims, (uint32_t)rank)};
   const base_arg args[] = {ARG_BOOL("zero_copies", true)};
   return builtin_node(n, "aten::view", in, 2, args, 1, key, "view");
 }
 
 ir_value builtin_slice(builtin_net *n, ir_value x, int64_t dim, int64_t from, int64_t to, const char *key) {
-  const ir_value in[] = {x, ints(n, &from, 1), ints(n, &to, 1), ints(n, &dim, 1)};
+  const ir_value in[] = {x, ir_build_ints(&n->b, &from, 1), ir_build_ints(&n->b, &to, 1),
+                         ir_build_ints(&n->b, &dim, 1)};
   return builtin_node(n, "aten::slice", in, 4, NULL, 0, key, "slice");
 }
 
 ir_value builtin_pad_rows(builtin_net *n, ir_value x, int64_t before, int64_t behind, const char *key) {
   const int64_t pads[] = {0, before, 0, 0, behind, 0};
-  const ir_value in[] = {x, ints(n, pads, 6)};
+  const ir_value in[] = {x, ir_build_ints(&n->b, pads, 6)};
   return builtin_node(n, "aten::constant_pad_nd", in, 2, NULL, 0, key, "pad");
 }
 
 ir_value builtin_select(builtin_net *n, ir_value x, int64_t dim, const int64_t *indices, uint32_t count,
                         const char *key) {
-  const ir_value in[] = {x, ints(n, indices, count)};
+  const ir_value in[] = {x, ir_build_ints(&n->b, indices, count)};
   const base_arg args[] = {ARG_INT("dim", dim)};
   return builtin_node(n, "aten::index_select", in, 2, args, 1, key, "index");
 }
@@ -208,8 +188,8 @@ ir_value builtin_token_inputs(builtin_net *n, int64_t length, ir_value *mask) {
   const base_arg to_bool[] = {ARG_DTYPE("dtype", TD_BOOL)}, to_float[] = {ARG_DTYPE("dtype", TD_F32)};
   m = builtin_node(n, "aten::_to_copy", &m, 1, to_bool, 1, "attention_mask", "to");
   m = builtin_node(n, "aten::_to_copy", &m, 1, to_float, 1, "attention_mask", "to");
-  m = builtin_binary(n, "aten::sub", scalar(n, 1), m, "attention_mask");
-  m = builtin_binary(n, "aten::mul", m, scalar(n, -3.4028234663852886e38), "attention_mask");
+  m = builtin_binary(n, "aten::sub", ir_build_scalar(&n->b, TD_F32, 1), m, "attention_mask");
+  m = builtin_binary(n, "aten::mul", m, ir_build_scalar(&n->b, TD_F32, -3.4028234663852886e38), "attention_mask");
   *mask = builtin_view(n, m, 4, (const int64_t[]){0, 1, 1, length}, "attention_mask");
   return ids;
 }

@@ -31,7 +31,7 @@ static void say(const builtin_misfits *misfits, const char *what, base_text *tex
 static bool no_parameter(base_str key) { return base_str_ends(key, ".num_batches_tracked"); }
 
 td_status builtin_check_keys(builtin_net *n) {
-  const td_allocator *allocator = base_arena_allocator(n->graph->arena);
+  const td_allocator *allocator = base_arena_allocator(n->b.graph->arena);
   builtin_misfits extra = {.text = {.allocator = allocator}};
   base_text all = {.allocator = allocator};
   for (uint32_t i = 0; n->weights && i < n->weights->entries.count; i++) {
@@ -43,10 +43,10 @@ td_status builtin_check_keys(builtin_net *n) {
   say(&extra, "superfluous", &all);
   td_status status = TD_OK;
   if (all.length)
-    status = base_fail(n->err, TD_BAD_FILE, n->source->file, -1, "the weights do not fit builtin:%s: %s",
+    status = base_fail(n->b.err, TD_BAD_FILE, n->source->file, -1, "the weights do not fit builtin:%s: %s",
                        n->source->name, all.at);
   if (all.failed || extra.text.failed || n->missing.text.failed || n->misshaped.text.failed)
-    status = base_no_memory(n->err, "a list of keys");
+    status = base_no_memory(n->b.err, "a list of keys");
   base_text_free(&extra.text);
   base_text_free(&all);
   return status;
@@ -65,7 +65,7 @@ static bool same_shape(const base_tensor *t, int32_t rank, const int64_t *dims) 
 static bool keep(builtin_net *n, base_tensor *t) {
   uintptr_t at = (uintptr_t)t->data, file = (uintptr_t)n->source->weights;
   if (at >= file && at - file < n->source->size) return true;
-  void *data = base_arena_alloc_aligned(n->graph->arena, base_tensor_bytes(t), 64);
+  void *data = base_arena_alloc_aligned(n->b.graph->arena, base_tensor_bytes(t), 64);
   if (data) base_tensor_pack(data, t);
   *t = base_tensor_of(data, t->dtype, t->rank, t->dims);
   return data != NULL;
@@ -85,7 +85,7 @@ static void look_up(builtin_net *n, const char *key, const base_tensor *wanted, 
     return;
   }
   *t = found->tensor;
-  if (!keep(n, t)) n->status = base_no_memory(n->err, key);
+  if (!keep(n, t)) n->b.status = base_no_memory(n->b.err, key);
 }
 
 /* ---- from a seed ---- */
@@ -101,10 +101,10 @@ static uint64_t next_random(uint64_t *state) {
 /* Values depend on seed and key alone, not on the order in which parameters are asked for. */
 static void make_up(builtin_net *n, const char *key, double center, double spread, base_tensor *t) {
   int64_t count = base_tensor_numel(t);
-  float *values = base_new(n->graph->arena, float, (size_t)count);
+  float *values = base_new(n->b.graph->arena, float, (size_t)count);
   uint64_t state = base_hash(key, strlen(key), n->source->seed);
   if (!values) {
-    n->status = base_no_memory(n->err, key);
+    n->b.status = base_no_memory(n->b.err, key);
     return;
   }
   for (int64_t i = 0; i < count; i++)
@@ -116,11 +116,11 @@ ir_value builtin_param(builtin_net *n, const char *key, int32_t rank, const int6
                        double spread) {
   static const float stand_in;
   ir_value value = IR_NO_VALUE;
-  if (n->status != TD_OK) return value;
+  if (n->b.status != TD_OK) return value;
   base_tensor wanted = base_tensor_of((void *)(uintptr_t)&stand_in, TD_F32, rank, dims), t = wanted;
   memset(t.strides, 0, sizeof t.strides);
   if (n->weights) look_up(n, key, &wanted, &t);
   else make_up(n, key, center, spread, &t);
-  if (n->status == TD_OK) n->status = ir_add_constant(n->graph, &t, key, &value, n->err);
+  if (n->b.status == TD_OK) n->b.status = ir_add_constant(n->b.graph, &t, key, &value, n->b.err);
   return value;
 }

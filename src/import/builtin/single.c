@@ -25,7 +25,7 @@ typedef struct line {
 /* ---- reading a line ---- */
 
 static td_status bad_line(builtin_net *n, const char *what, base_str word) {
-  return base_fail(n->err, TD_BAD_ARGUMENT, NULL, -1,
+  return base_fail(n->b.err, TD_BAD_ARGUMENT, NULL, -1,
                    "layer '%.200s': %s '%.*s'; a line is OPERATOR SHAPE [KEY=VALUE | KEY]..., as in "
                    "conv 1x64x56x56 out=64 kernel=3 act=relu",
                    n->source->name, what, (int)base_min_i64((int64_t)word.length, WORD_BYTES), word.at);
@@ -92,8 +92,8 @@ static ir_value input(builtin_net *n, const line *l, const char *name) {
 /* Another input that is added, when the line says `residual`; then the activation `act`. */
 static ir_value finish(builtin_net *n, ir_value x, const line *l) {
   int64_t dims[BASE_MAX_RANK];
-  if (word_of(l, "residual") && n->status == TD_OK) {
-    const ir_type type = *ir_type_of(n->graph, x);
+  if (word_of(l, "residual") && n->b.status == TD_OK) {
+    const ir_type type = *ir_type_of(n->b.graph, x);
     for (int32_t i = 0; i < type.rank; i++) dims[i] = type.dims[i];
     x = builtin_add(n, x, builtin_input(n, "residual", TD_F32, type.rank, dims), "layer");
   }
@@ -148,13 +148,21 @@ static ir_value softmax(builtin_net *n, const line *l) {
   return builtin_node(n, "aten::_softmax", &x, 1, args, 1, "layer", "softmax");
 }
 
+/* The operator that the word `op` names, `fallback` without it; an error where there is none. */
+static const char *operator_of(builtin_net *n, const line *l, const char *format, const char *fallback) {
+  const char *op = word_of(l, "op"), *name = builtin_key(n, format, op ? op : fallback);
+  if (n->b.status == TD_OK && !ir_opset_find(n->b.graph->ops, name))
+    n->b.status = base_fail(n->b.err, TD_BAD_ARGUMENT, NULL, -1, "there is no operator %s", name);
+  return name;
+}
+
 /* op=sum|mean|amax over the last dimension. */
 static ir_value reduce(builtin_net *n, const line *l) {
   const int64_t last[] = {-1};
   const base_arg args[] = {ARG_INTS("dim", last, 1)};
-  const char *op = word_of(l, "op");
+  const char *op = operator_of(n, l, "aten::%s", "sum");
   ir_value x = input(n, l, "x");
-  return builtin_node(n, builtin_key(n, "aten::%s", op ? op : "sum"), &x, 1, args, 1, "layer", "reduce");
+  return builtin_node(n, op, &x, 1, args, 1, "layer", "reduce");
 }
 
 /* Pools take images as the compiler lays them out, channels last. */
@@ -165,13 +173,13 @@ static ir_value global_pool(builtin_net *n, const line *l) {
 }
 
 static ir_value pool(builtin_net *n, const line *l) {
-  const char *op = word_of(l, "op");
+  const char *op = operator_of(n, l, "td::%s_pool", "max");
   const int64_t kernel = number_of(l, "kernel", 2), stride = number_of(l, "stride", kernel), half = (kernel - 1) / 2;
   const int64_t kernels[] = {kernel, kernel}, strides[] = {stride, stride}, padding[] = {half, half, half, half};
   const base_arg args[] = {ARG_BOOL("channels_last", true), ARG_INTS("kernel_size", kernels, 2),
                            ARG_INTS("stride", strides, 2), ARG_INTS("padding", padding, 4)};
   ir_value x = input(n, l, "x");
-  return builtin_node(n, builtin_key(n, "td::%s_pool", op ? op : "max"), &x, 1, args, 4, "layer", "pool");
+  return builtin_node(n, op, &x, 1, args, 4, "layer", "pool");
 }
 
 static ir_value unary(builtin_net *n, const line *l) {
@@ -180,9 +188,9 @@ static ir_value unary(builtin_net *n, const line *l) {
 
 /* op=add|mul|... of two inputs of one shape. */
 static ir_value binary(builtin_net *n, const line *l) {
-  const char *op = word_of(l, "op");
+  const char *op = operator_of(n, l, "aten::%s", "add");
   ir_value x = input(n, l, "x"), y = input(n, l, "y");
-  x = builtin_binary(n, builtin_key(n, "aten::%s", op ? op : "add"), x, y, "layer");
+  x = builtin_binary(n, op, x, y, "layer");
   return builtin_activation(n, x, word_of(l, "act"), "layer");
 }
 
@@ -210,12 +218,12 @@ enum { OPERATIONS = sizeof operations / sizeof *operations };
 
 void builtin_single_layer(builtin_net *n, const char *text) {
   line l;
-  if (n->status == TD_OK) n->status = read_line(n, text, &l);
-  if (n->status != TD_OK) return;
+  if (n->b.status == TD_OK) n->b.status = read_line(n, text, &l);
+  if (n->b.status != TD_OK) return;
   const operation *o = operations;
   while (o < operations + OPERATIONS && strcmp(o->name, l.operation) != 0) o++;
-  if (o == operations + OPERATIONS) n->status = bad_line(n, "there is no operator", base_str_of(l.operation));
+  if (o == operations + OPERATIONS) n->b.status = bad_line(n, "there is no operator", base_str_of(l.operation));
   else if (l.rank < o->least_rank || l.rank > o->most_rank)
-    n->status = bad_line(n, "another number of dimensions is needed by", base_str_of(l.operation));
+    n->b.status = bad_line(n, "another number of dimensions is needed by", base_str_of(l.operation));
   else builtin_output(n, o->build(n, &l), "y");
 }

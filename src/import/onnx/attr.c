@@ -151,10 +151,10 @@ td_status onnx_attr_slices(onnx_node *n, const char *name, base_str **slices, ui
   const onnx_attr *attr = typed(n, name, ONNX_ATTR_STRINGS);
   *slices = NULL;
   *count = 0;
-  if (!attr) return n->status;
+  if (!attr) return n->b.status;
   TRY(count_list(&l, attr->wire, count));
   *slices = onnx_alloc(n, *count * sizeof **slices);
-  if (!*slices) return n->status;
+  if (!*slices) return n->b.status;
   uint32_t at = 0;
   for (fmt_wire w = attr->wire; fmt_wire_more(&w);) {
     fmt_field f;

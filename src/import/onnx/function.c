@@ -52,8 +52,8 @@ td_status onnx_inline(onnx_node *n) {
   onnx_scope *body = base_new(n->im->arena, onnx_scope, 1);
   const char *prefix = base_arena_format(n->im->arena, "%s/", n->label);
   if (!body || !prefix) return base_no_memory(n->im->err, "a function");
-  *body = (onnx_scope){
-      .im = n->im, .block = n->scope->block, .prefix = prefix, .path = prefix, .depth = n->scope->depth + 1};
+  *body =
+      (onnx_scope){.im = n->im, .block = n->b.block, .prefix = prefix, .path = prefix, .depth = n->scope->depth + 1};
   TRY(bind_call(n, f, body));
   TRY(bind_inputs(n, f, body));
   TRY(onnx_lower_graph(body, &f->body));

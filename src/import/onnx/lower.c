@@ -71,7 +71,7 @@ td_status onnx_lower_alias(onnx_node *n) {
   uint32_t wanted = n->out_count ? n->out_count : 1;
   onnx_emit_many(n, impl->op->name, n->in, n->in_count, args, count, outs, n->out_count ? wanted : 0);
   for (uint32_t i = 0; i < n->out_count; i++) onnx_out(n, i, outs[i]);
-  return n->status;
+  return n->b.status;
 }
 
 /* ---- any node ---- */
@@ -130,7 +130,7 @@ static td_status apply(onnx_node *n) {
   const onnx_impl *impl = &n->record->impl;
   if (impl->row) impl->row->lower(n);
   else onnx_take(n, impl->op ? onnx_lower_alias(n) : onnx_inline(n));
-  return n->status;
+  return n->b.status;
 }
 
 static td_status define_outputs(onnx_node *n) {
@@ -145,14 +145,25 @@ static td_status define_outputs(onnx_node *n) {
 
 /* A node that is not supported loses its outputs, and so do its users; the walk goes on to find all such nodes. */
 static td_status finish_node(onnx_node *n) {
-  if (onnx_failed(n) && n->status != TD_UNSUPPORTED) return n->status;
+  if (onnx_failed(n) && n->b.status != TD_UNSUPPORTED) return n->b.status;
   if (onnx_failed(n) && !n->is_lost) TRY(onnx_note_missing(n->im, n->record, n->label, n->im->err->text));
   return base_error_name(n->im->err, define_outputs(n), "node %s", n->origin);
 }
 
+/* The body of a loop is lowered again: its names are free. */
+static void forget_round(ir_build *b, uint32_t first_value) {
+  onnx_import *im = b->user;
+  onnx_forget_names(im, first_value);
+  ir_build_take(b, onnx_check_memory(im));
+}
+
 static td_status lower_node(onnx_scope *scope, onnx_record *record) {
-  onnx_node n = {.im = scope->im, .scope = scope, .record = record};
+  onnx_node n = {.im = scope->im, .scope = scope, .record = record, .b = ir_build_of(scope->im->graph, scope->im->err)};
   TRY(name_node(&n));
+  n.b.block = scope->block;
+  n.b.again = forget_round;
+  n.b.user = scope->im;
+  ir_build_enter(&n.b, &n.frame, n.origin);
   onnx_take(&n, enter_node(&n));
   if (!onnx_failed(&n)) onnx_take(&n, apply(&n));
   return finish_node(&n);

@@ -51,37 +51,44 @@ const char *const *onnx_attr_strs(onnx_node *n, const char *name, uint32_t *coun
 ir_value onnx_attr_tensor(onnx_node *n, const char *name); /* a constant; none when absent. sparse_value works too */
 td_dtype onnx_dtype(onnx_node *n, int64_t element_type);   /* ONNX number to dtype; fails on unsupported ones */
 
-/* ---- values ---- */
-const ir_type *onnx_type(onnx_node *n, ir_value v); /* of a none value: an invalid unranked tensor */
-static inline td_dtype onnx_type_dtype(onnx_node *n, ir_value v) { return onnx_type(n, v)->dtype; }
-/* Rank of v; fails with a clear message when it is not known here. */
-int32_t onnx_rank(onnx_node *n, ir_value v);
-int64_t onnx_axis(onnx_node *n, int64_t axis, int32_t rank); /* made non-negative, or fails */
-/* All elements of v as numbers, when they are known now. */
-bool onnx_known_ints(onnx_node *n, ir_value v, const int64_t **ints, uint32_t *count);
-bool onnx_known_floats(onnx_node *n, ir_value v, const double **floats, uint32_t *count);
-
-/* ---- building ---- */
-ir_value onnx_ints(onnx_node *n, const int64_t *ints, uint32_t count); /* an i64 vector constant */
-ir_value onnx_int(onnx_node *n, int64_t value);                        /* i64, rank 0 */
-ir_value onnx_scalar(onnx_node *n, td_dtype dtype, double value);      /* rank 0 */
-ir_value onnx_constant(onnx_node *n, const base_tensor *tensor);       /* elements copied into the graph's arena */
-/* Adds `op` and gives its first output. `outs`, if not NULL, gets out_count outputs. */
-ir_value onnx_emit(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args,
-                   uint32_t arg_count);
-void onnx_emit_many(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args,
-                    uint32_t arg_count, ir_value *outs, uint32_t out_count);
-/* Shorthands: ONNX_EMIT(n, "aten::add", a, b); ONNX_EMIT_ARGS(n, "aten::cat", ((ir_value[]){a, b}), 2, ARG_INT("dim",
- * 0)) */
-#define ONNX_EMIT(n, op, ...) \
-  onnx_emit((n), (op), (ir_value[]){__VA_ARGS__}, sizeof((ir_value[]){__VA_ARGS__}) / sizeof(ir_value), NULL, 0)
-#define ONNX_EMIT_ARGS(n, op, ins, in_count, ...)                    \
-  onnx_emit((n), (op), (ins), (in_count), (base_arg[]){__VA_ARGS__}, \
-            sizeof((base_arg[]){__VA_ARGS__}) / sizeof(base_arg))
-ir_value onnx_cast(onnx_node *n, ir_value v, td_dtype dtype); /* v itself when it has that dtype */
-void onnx_fail(onnx_node *n, td_status code, const char *format, ...)
-    BASE_PRINTF(3, 4); /* sticky; the first one stays */
+/* ---- building: ir/build.h on the node's own builder, whose origin is the node ---- */
+ir_build *onnx_build(onnx_node *n);
+static inline const ir_type *onnx_type(onnx_node *n, ir_value v) { return ir_build_type(onnx_build(n), v); }
+static inline td_dtype onnx_type_dtype(onnx_node *n, ir_value v) { return ir_build_dtype(onnx_build(n), v); }
+static inline int32_t onnx_rank(onnx_node *n, ir_value v) { return ir_build_rank(onnx_build(n), v); }
+static inline int64_t onnx_axis(onnx_node *n, int64_t axis, int32_t rank) {
+  return ir_build_axis(onnx_build(n), axis, rank);
+}
+static inline bool onnx_known_ints(onnx_node *n, ir_value v, const int64_t **ints, uint32_t *count) {
+  return ir_build_known_ints(onnx_build(n), v, ints, count);
+}
+static inline bool onnx_known_floats(onnx_node *n, ir_value v, const double **floats, uint32_t *count) {
+  return ir_build_known_floats(onnx_build(n), v, floats, count);
+}
+static inline ir_value onnx_ints(onnx_node *n, const int64_t *ints, uint32_t count) {
+  return ir_build_ints(onnx_build(n), ints, count);
+}
+static inline ir_value onnx_int(onnx_node *n, int64_t value) { return ir_build_int(onnx_build(n), value); }
+static inline ir_value onnx_scalar(onnx_node *n, td_dtype dtype, double value) {
+  return ir_build_scalar(onnx_build(n), dtype, value);
+}
+static inline ir_value onnx_constant(onnx_node *n, const base_tensor *tensor) {
+  return ir_build_constant(onnx_build(n), tensor);
+}
+static inline ir_value onnx_emit(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count,
+                                 const base_arg *args, uint32_t arg_count) {
+  return ir_emit(onnx_build(n), op, in, in_count, args, arg_count);
+}
+static inline void onnx_emit_many(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count,
+                                  const base_arg *args, uint32_t arg_count, ir_value *outs, uint32_t out_count) {
+  ir_emit_many(onnx_build(n), op, in, in_count, args, arg_count, outs, out_count);
+}
+#define ONNX_EMIT(n, op, ...) IR_EMIT(onnx_build(n), op, __VA_ARGS__)
+#define ONNX_EMIT_ARGS(n, op, ins, in_count, ...) IR_EMIT_ARGS(onnx_build(n), op, ins, in_count, __VA_ARGS__)
+static inline ir_value onnx_cast(onnx_node *n, ir_value v, td_dtype dtype) {
+  return ir_build_cast(onnx_build(n), v, dtype);
+}
+#define onnx_fail(n, ...) ir_build_fail(onnx_build(n), __VA_ARGS__)
+static inline void *onnx_alloc(onnx_node *n, size_t bytes) { return ir_build_alloc(onnx_build(n), bytes); }
 bool onnx_failed(const onnx_node *n);
-void *onnx_alloc(onnx_node *n,
-                 size_t bytes); /* zeroed, lives as long as the graph; NULL (and failed) when out of memory */
 #endif

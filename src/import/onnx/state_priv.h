@@ -62,8 +62,9 @@ struct onnx_node {
   bool *made; /* outputs that are set */
   const onnx_bound *attrs;
   uint32_t attr_count;
-  td_status status; /* of the first failure */
-  bool is_lost;     /* it failed because something it needs is not supported, which has been noted */
+  ir_build b;     /* its block is the one that the node is lowered into */
+  ir_frame frame; /* of `b` */
+  bool is_lost;   /* it failed because something it needs is not supported, which has been noted */
 };
 
 /* resolve.c: fills the impl of every node that can be reached; fails naming all that have none. */

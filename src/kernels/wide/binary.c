@@ -1,4 +1,4 @@
-/* binary.c -- the kernels of binary.def, and KERN_WHERE. */
+/* binary.c -- the kernels of two operands of scalar.def, and KERN_WHERE. */
 #include "kernels/wide/elementwise_priv.h"
 
 /* One form of a body: how a vector of each operand comes, whole and cut to n elements. */
@@ -31,8 +31,7 @@
     static const wide_body body = {2, {both_##name, from_scalar_##name, by_scalar_##name}}; \
     return wide_elementwise(call, &body, NULL);                                             \
   }
-#include "kernels/binary.def"
-#undef BINARY
+#include "base/scalar.def"
 
 static void rows_where(float *out, const float *const *in, const int64_t *pitch, int64_t rows, int64_t n,
                        const float *p) {

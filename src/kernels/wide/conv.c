@@ -17,6 +17,7 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_conv.h"
+#include "kernels/tuning.h"
 
 /* Rows of taps are runs up to here: then copies at the image's borders cost more than a longer table. */
 enum { FEW_CHANNELS = 48, LONGEST_ROW = 256 };
@@ -28,8 +29,6 @@ enum { TASKS = 24, TASK_WORK = 16384 };
 enum { IMAGE_BYTES = 256 * 1024 };
 /* Of results that stay in L1. */
 enum { TILE_FLOATS = 4096 };
-/* Of weights that stay in L2 while pixels go by. */
-enum { WEIGHT_BYTES = 256 * 1024 };
 /* Columns behind the last whole panel are sums of products (dot_tile_priv.h) where that is half the work of a panel, a
  * sum of lanes costs as much as so many vectors, and they are taken from the panel for this many pixels. */
 enum { SUM_WORK = 8, LONE_PIXELS = 64 };
@@ -42,6 +41,7 @@ typedef struct cut {
 typedef struct layer {
   kern_conv c;
   kern_epilogue e;
+  const kern_tuning *tuning;
   const float *image, *weights;
   int64_t sample, plane, line, pixel, channel; /* floats from one to the next of the image */
   int64_t skipped;                             /* floats of a sample in front of `image` */
@@ -50,6 +50,7 @@ typedef struct layer {
   bool whole_rows;        /* a run is a row of taps */
   int64_t runs, span;     /* of a pixel; floats of a run */
   int64_t borders;        /* pixels of an output line whose row of taps is copied */
+  bool wide_reach;        /* many runs lie outside: tiles leave out those that are so for all of their pixels */
   int64_t maps, pixels;   /* pixels of a map: a sample where lines are converted, else all */
   int64_t shared;         /* groups that share a panel; 1: each has its own */
   int64_t panels, strips; /* of a group; a strip's panels go into one tile */
@@ -90,6 +91,10 @@ static void set_runs(layer *l) {
   l->span = l->whole_rows ? row : l->c.group_in;
   l->runs = !l->span ? 0 : l->whole_rows ? l->c.taps / w->kernel : l->c.taps;
   l->borders = 0;
+  l->wide_reach = false;
+  for (int i = 0; i < KERN_CONV_AXES; i++)
+    l->wide_reach |= !l->whole_rows && 2 * (l->c.axis[i].kernel - 1) * l->c.axis[i].dilation >= l->c.axis[i].in &&
+                     l->c.axis[i].kernel > 1;
   for (int64_t o = 0; l->whole_rows && o < w->out; o++) {
     int64_t from = o * w->stride - w->begin;
     l->borders += from < 0 || from + w->kernel > w->in;
@@ -104,14 +109,16 @@ static int64_t lone_columns(const layer *l) {
   return c->groups == 1 && c->out_size >= LONE_PIXELS && 2 * lone * work <= c->taps * c->group_in ? lone : 0;
 }
 
-/* Strips of two panels, or of three where that leaves none over: they take fewer loads per multiply-add, which narrow
- * registers run short of as long as weights come from near. */
+/* Strips of as many panels as the tuning says, or of three where that leaves none over: they take fewer loads per
+ * multiply-add, which narrow registers run short of as long as weights come from near. */
 static int64_t strips_of(const layer *l) {
   const kern_conv *c = &l->c;
   double weight_bytes = (double)(c->taps * c->group_in) * (double)(l->panels * V_LANES) * sizeof(float);
-  if (V_REGISTERS <= 16 && l->panels % GEMM_MAX_PANELS == 0 && weight_bytes <= WEIGHT_BYTES)
+  if (V_REGISTERS <= 16 && l->panels % GEMM_MAX_PANELS == 0 && weight_bytes <= (double)(l->tuning->conv_weights * 4))
     return l->panels / GEMM_MAX_PANELS;
-  return base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS);
+  const int64_t wide = base_min_i64(l->tuning->conv_panels, GEMM_MAX_PANELS);
+  return base_max_i64(wide > 2 ? (l->panels + wide - 1) / wide : l->panels / 2,
+                      (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS);
 }
 
 static void set_panels(layer *l) {
@@ -122,7 +129,9 @@ static void set_panels(layer *l) {
   l->strips = base_max_i64(strips_of(l), 1);
   l->in_strips = cut_into(l->strips, l->panels);
   int64_t widest = base_max_i64((l->panels + l->strips - 1) / l->strips, 1);
-  l->tile_rows = l->shared > 1 ? CONV_GROUPS_ROWS : base_min_i64(gemm_max_rows(widest), MOST_ROWS);
+  l->tile_rows = base_min_i64(gemm_max_rows(widest), MOST_ROWS);
+  if (l->shared > 1) l->tile_rows = CONV_GROUPS_ROWS;
+  else if (l->panels == 0) l->tile_rows = DOT_TILE_ROWS;
   l->strips_at_once = base_max_i64(TILE_FLOATS / (l->tile_rows * widest * V_LANES), 1);
 }
 
@@ -170,6 +179,7 @@ static td_status describe(const base_call *call, layer *l) {
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
   l->e = kern_epilogue_of(call);
+  l->tuning = kern_tuning_of(call);
   l->weights = c->panel ? base_in(call, 1)->data : pack_now(call, c);
   if (!l->weights) return base_no_memory(call->err, "scratch");
   set_runs(l);
@@ -324,6 +334,40 @@ static void run_lone_columns(const layer *l, const desk *d, int64_t m, int64_t f
   KERN_NAME(dot_tile)(&t, rows, l->lone, &e);
 }
 
+/* Is run `run` zeros for all of a tile's rows? */
+static bool is_dead(const layer *l, const desk *d, int64_t run, int64_t from, int64_t rows) {
+  const uintptr_t zeros = (uintptr_t)d->zeros, bytes = (uintptr_t)(l->span * l->c.groups) * sizeof(float);
+  const float *const *table = d->table + run * d->table_pitch + from;
+  bool dead = true;
+  for (int64_t r = 0; r < rows && dead; r++) dead = (uintptr_t)table[r] - zeros < bytes;
+  return dead;
+}
+
+/* The tile over the runs that are not dead. They make up one chain, from the bias on: what is left out adds zeros to
+ * it, so that the bits are those of the whole. */
+static void run_live(const layer *l, const desk *d, const gemm_tile *whole, int64_t from, int64_t rows, int64_t panels,
+                     const kern_epilogue *e) {
+  const kern_epilogue start = {.act = KERN_ACT_none, .bias = e->bias};
+  gemm_tile t = *whole;
+  kern_epilogue rest = *e;
+  int64_t run = 0, end = 0;
+  for (;;) {
+    while (run < l->runs && is_dead(l, d, run, from, rows)) run++;
+    end = run;
+    while (end < l->runs && !is_dead(l, d, end, from, rows)) end++;
+    t.a = whole->a + run * d->table_pitch;
+    t.b = whole->b + run * l->span * V_LANES;
+    t.taps = end - run;
+    run = end;
+    while (run < l->runs && is_dead(l, d, run, from, rows)) run++;
+    if (run == l->runs) break;
+    KERN_NAME(gemm_tile)(&t, rows, panels, t.more ? NULL : &start);
+    t.more = true;
+    rest.bias = NULL;
+  }
+  KERN_NAME(gemm_tile)(&t, rows, panels, &rest);
+}
+
 /* Strips [s0, s1), which have as many panels each. `fetch`: the tiles share out the fetching of the next strip's
  * weights. */
 static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t s0, int64_t s1, bool fetch) {
@@ -344,7 +388,8 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;
   }
-  if (panels) KERN_NAME(gemm_tile)(&t, rows, panels, &e);
+  if (panels && l->wide_reach) run_live(l, d, &t, from, rows, panels, &e);
+  else if (panels) KERN_NAME(gemm_tile)(&t, rows, panels, &e);
   if (l->lone && s1 == l->strips) run_lone_columns(l, d, b->m0 + from, from, rows);
 }
 
@@ -376,7 +421,7 @@ static int64_t alike(const layer *l, int64_t s, int64_t s1) {
  * meet one strip after the other. */
 static void run_block(const layer *l, const desk *d, const block *b, int64_t s0, int64_t s1) {
   double bytes = (double)(l->c.taps * l->c.group_in) * (double)(l->panels * V_LANES * 4) * (double)(s1 - s0);
-  if (l->n_blocks == 1 && bytes <= WEIGHT_BYTES * (double)l->strips) {
+  if (l->n_blocks == 1 && bytes <= (double)(l->tuning->conv_weights * 4 * l->strips)) {
     for (int64_t i = 0; i < b->tiles; i++)
       for (int64_t s = s0, end; s < s1; s = end) run_tile(l, d, b, i, s, end = alike(l, s, s1), false);
   } else {

@@ -2,7 +2,7 @@
  * sum of its own, so vectors lie along the channels.
  *
  * The fast form makes strips of output pixels (depthwise_strips_priv.h), which run down the rows of a task, so that the
- * window's lines stay in the first-level cache. Any other window is walked pixel by pixel.
+ * window's lines stay in the first-level cache. A window too large for them is walked pixel by pixel.
  *
  * Any sum is taken over its taps in order, those outside left out: bits depend on nothing else. */
 #include "kernels/depthwise_strips_priv.h"
@@ -34,7 +34,7 @@ V_INLINE vf sum_pixel(const job *j, const float *x, const float *w, const int64_
     for (int64_t h = range[1][0]; h < range[1][1]; h++)
       for (int64_t v = range[2][0]; v < range[2][1]; v++) {
         int64_t row = (origin[0] + d * a[0].dilation) * a[1].in + origin[1] + h * a[1].dilation;
-        const float *in = x + (row * a[2].in + origin[2] + v * a[2].dilation) * j->channels;
+        const float *in = x + (row * a[2].in + origin[2] + v * a[2].dilation) * j->whole.in_pitch;
         const float *tap = w + ((d * a[1].kernel + h) * a[2].kernel + v) * j->channels;
         if (lanes == V_LANES) sum = v_fma(v_load(in), v_load(tap), sum);
         else sum = v_fma(v_load_n(in, lanes), v_load_n(tap, lanes), sum);
@@ -78,12 +78,12 @@ static void run_task(const job *j, int64_t task) {
   depthwise_part p = {.conv = c,
                       .form = j->form,
                       .strip = j->whole,
-                      .x = j->x + sample * c->in_size * j->channels + channel,
-                      .ring = c->axis[1].in,
+                      .x = j->x + sample * c->in_size * j->whole.in_pitch + channel,
+                      .ring = c->axis[0].in * c->axis[1].in,
                       .rest = j->has_rest ? &rest : NULL};
   p.strip.w += channel;
   if (p.strip.bias) p.strip.bias += channel;
-  p.strip.y += sample * c->out_size * j->channels + channel;
+  p.strip.y += sample * c->out_size * j->whole.out_pitch + channel;
   p.strip.channels = last - channel;
   if (last < j->channels) /* likely the next task's */
     depthwise_fetch(p.strip.w + j->block, c->taps, j->channels, base_min_i64(j->block, j->channels - last));
@@ -94,7 +94,8 @@ static void run_task(const job *j, int64_t task) {
 /* Channels of a task: fewer where strips see much of each. */
 static int64_t block_of(const kern_conv *c, const depthwise_form *form) {
   const kern_conv_axis *h = &c->axis[1], *v = &c->axis[2];
-  int64_t width = form ? form->width : 1, columns = base_min_i64((width - 1) * v->stride + v->kernel, v->in);
+  int64_t width = form ? form->width : 1, reach = (v->kernel - 1) * v->dilation + 1;
+  int64_t columns = base_min_i64((width - 1) * v->stride + reach, v->in);
   return (h->kernel * columns + c->taps) * BLOCK > L1_FLOATS ? BLOCK / 2 : BLOCK;
 }
 
@@ -118,9 +119,9 @@ td_status KERN_NAME(depthwise)(const base_call *call) {
   j.channels = j.conv.groups;
   j.whole = (depthwise_strip){.w = base_in(call, 1)->data,
                               .y = base_out(call, 0)->data,
-                              .in_pitch = j.channels,
+                              .in_pitch = kern_pitch(base_in(call, 0)),
                               .w_pitch = j.channels,
-                              .out_pitch = j.channels};
+                              .out_pitch = kern_pitch(base_out(call, 0))};
   j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole);
   j.form = KERN_NAME(depthwise_form)(&j.conv);
   split(&j);

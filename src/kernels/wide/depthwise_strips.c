@@ -48,6 +48,60 @@ V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int wid
   }
 }
 
+/* The same for any row of taps. `part`: there are not V_LANES channels. */
+V_INLINE void run_any(const depthwise_strip *of, const int width, const bool whole, const bool part) {
+  const depthwise_strip s = *of;
+  const vf low = v_set(s.low), high = v_set(s.high);
+  const int64_t taps = s.across->kernel, lanes = part ? s.channels : V_LANES;
+  const uintptr_t step = (uintptr_t)(s.in_pitch * s.across->stride) * sizeof(float);
+  const uintptr_t next = (uintptr_t)(s.in_pitch * s.across->dilation) * sizeof(float);
+  for (int64_t block = 0; block < s.channels; block += V_LANES) {
+    const int64_t c = part ? 0 : base_min_i64(block, s.channels - V_LANES);
+    const uintptr_t at = (uintptr_t)(s.at + c) * sizeof(float);
+    vf sum[MAX_WIDTH];
+    const vf start = !s.bias ? v_zero() : part ? v_load_n(s.bias, lanes) : v_load(s.bias + c);
+    V_FOR(i, width) sum[i] = start;
+    for (int64_t r = 0; r < s.rows; r++) {
+      const float *w = s.w_rows[r] + c;
+      uintptr_t line = (uintptr_t)s.lines[r] + at; /* a number: it may point out of the image */
+      for (int64_t t = 0; t < taps; t++, line += next, w += s.w_pitch) {
+        const vf tap = part ? v_load_n(w, lanes) : v_load(w);
+        const uint32_t inside = whole ? 0 : s.inside[t];
+        uintptr_t third = line;
+        V_FOR(i, width) {
+          if (i % 3 == 0 && i) third += 3 * step;
+          if (i % 3 == 0) V_OPAQUE(third);
+          if (!whole && !(inside >> i & 1)) continue;
+          const float *in = (const float *)(third + (uintptr_t)(i % 3) * step);
+          sum[i] = v_fma(part ? v_load_n(in, lanes) : v_load(in), tap, sum[i]);
+        }
+      }
+    }
+    float *y = s.y + c;
+    V_FOR(i, width) {
+      const vf value = s.limited ? v_min(high, v_max(low, sum[i])) : sum[i];
+      V_OPAQUE(y);
+      if (part) v_store_n(y, value, lanes);
+      else v_store(y, value);
+      y += s.out_pitch;
+    }
+  }
+}
+
+#define ANY(width)                                             \
+  static void any_##width(const depthwise_strip *s) {          \
+    if (s->channels < V_LANES) run_any(s, width, false, true); \
+    else if (s->whole) run_any(s, width, true, false);         \
+    else run_any(s, width, false, false);                      \
+  }
+#if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
+#define ANY_STRIPS ANY(1) ANY(4) ANY(7) ANY(8)
+#else
+#define ANY_STRIPS ANY(1) ANY(4)
+#endif
+ANY_STRIPS
+#undef ANY
+
 /* STRIP(taps of a row, stride, width): what networks have. 14 sums hide the latency of two multiply-adds a cycle where
  * 7 or 8 do so barely, on AVX2, as long as there is work for the weights that then come from memory; wider registers,
  * one multiply-add a cycle, gain from them where there are few taps to a weight. Levels for any machine have what keeps
@@ -71,60 +125,103 @@ V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int wid
 ALL_STRIPS
 #undef STRIP
 
-static const depthwise_form forms[] = {
+static const depthwise_form forms[] =
+    {
 #define STRIP(taps, stride, width) {taps, stride, width, strip_##taps##_##stride##_##width},
-    ALL_STRIPS
+        ALL_STRIPS
 #undef STRIP
+},
+                            any_forms[] = {
+#define ANY(width) {0, 0, width, any_##width},
+                                ANY_STRIPS
+#undef ANY
 };
 
+static bool is_made_for(const depthwise_form *form, const kern_conv *c) {
+  const kern_conv_axis *depth = &c->axis[0], *v = &c->axis[2];
+  const int64_t behind = (v->out - 1) * v->stride - v->begin + v->kernel - v->in;
+  const bool plane = depth->in == 1 && depth->out == 1 && depth->kernel == 1 && depth->begin == 0;
+  const bool wide = v->begin <= v->kernel / 2 && behind <= v->kernel / 2;
+  return plane && c->groups >= V_LANES && v->dilation == 1 && form->taps == v->kernel && form->stride == v->stride &&
+         form->width <= (wide ? v->out : 1);
+}
+
 const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c) {
-  const kern_conv_axis *depth = &c->axis[0], *h = &c->axis[1], *v = &c->axis[2];
-  if (c->groups < V_LANES || v->dilation != 1 || depth->in != 1 || depth->out != 1 || depth->kernel != 1 ||
-      depth->begin != 0 || h->kernel > DEPTHWISE_MAX_ROWS)
-    return NULL;
-  int64_t behind = (v->out - 1) * v->stride - v->begin + v->kernel - v->in;
-  bool wide = v->begin <= v->kernel / 2 && behind <= v->kernel / 2;
+  const kern_conv_axis *v = &c->axis[2];
   const depthwise_form *best = NULL;
   int64_t least = INT64_MAX;
-  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-    const depthwise_form *s = &forms[i];
-    if (s->taps != v->kernel || s->stride != v->stride || s->width > (wide ? v->out : 1)) continue;
-    int64_t pixels = (v->out + s->width - 1) / s->width * s->width;
-    if (pixels > least) continue;
-    least = pixels;
-    best = s;
+  if (c->axis[0].kernel * c->axis[1].kernel > DEPTHWISE_MAX_ROWS || v->kernel > DEPTHWISE_MAX_TAPS) return NULL;
+  for (int general = 0; general < 2 && !best; general++) {
+    const depthwise_form *list = general ? any_forms : forms;
+    const size_t count = general ? sizeof any_forms / sizeof *any_forms : sizeof forms / sizeof *forms;
+    for (size_t i = 0; i < count; i++) {
+      const depthwise_form *s = &list[i];
+      if (general ? s->width > v->out : !is_made_for(s, c)) continue;
+      int64_t pixels = (v->out + s->width - 1) / s->width * s->width;
+      if (pixels > least) continue;
+      least = pixels;
+      best = s;
+    }
   }
   return best;
 }
 
 /* What depends on the strip's first output column. */
-static void set_columns(depthwise_strip *s, const depthwise_form *form, const kern_conv_axis *v, int64_t o) {
-  int64_t start = o * v->stride - v->begin, count = (form->width - 1) * form->stride + form->taps;
+static void set_columns(depthwise_strip *s, const depthwise_form *form, const kern_conv_axis *v, int64_t o,
+                        uint32_t *inside) {
+  int64_t start = o * v->stride - v->begin;
+  s->at = start * s->in_pitch;
+  s->whole = true;
+  for (int64_t t = 0; !form->taps && t < v->kernel; t++) {
+    inside[t] = 0;
+    for (int64_t i = 0; i < form->width; i++) {
+      int64_t at = start + i * v->stride + t * v->dilation;
+      inside[t] |= (uint32_t)(at >= 0 && at < v->in) << i;
+    }
+    s->whole &= inside[t] == (1u << form->width) - 1;
+  }
+  if (!form->taps) return;
+  int64_t count = (form->width - 1) * form->stride + form->taps;
   int64_t first = base_min_i64(base_max_i64(-start, 0), count);
   int64_t last = base_min_i64(base_max_i64(v->in - start, first), count);
-  s->at = start * s->in_pitch;
   s->columns = (uint32_t)((1u << last) - (1u << first));
+}
+
+/* The tap rows inside the image under output row `r`. */
+static void set_rows(depthwise_strip *s, const depthwise_part *p, int64_t r, const float **lines,
+                     const float **w_rows) {
+  const kern_conv_axis *d = &p->conv->axis[0], *h = &p->conv->axis[1], *v = &p->conv->axis[2];
+  const int64_t line_size = v->in * s->in_pitch, plane = r / h->out, top = r % h->out * h->stride - h->begin;
+  int64_t from, to, first, last;
+  depthwise_inside(d, plane, &from, &to);
+  depthwise_inside(h, r % h->out, &first, &last);
+  s->rows = 0;
+  for (int64_t z = from; z < to; z++)
+    for (int64_t t = first; t < last; t++, s->rows++) {
+      int64_t line = (plane * d->stride - d->begin + z * d->dilation) * h->in + top + t * h->dilation;
+      lines[s->rows] = p->x + (line < p->ring ? line : line % p->ring) * line_size;
+      w_rows[s->rows] = p->strip.w + (z * h->kernel + t) * v->kernel * s->w_pitch;
+    }
+  if (s->rows) s->w = w_rows[0];
 }
 
 /* Strips run down the rows, so that the window's lines stay in the first-level cache. */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end) {
-  const kern_conv_axis *h = &p->conv->axis[1], *v = &p->conv->axis[2];
-  const int64_t width = p->form->width, line_size = v->in * p->strip.in_pitch;
-  const float *lines[DEPTHWISE_MAX_ROWS];
+  const kern_conv_axis *v = &p->conv->axis[2];
+  const int64_t width = p->form->width;
+  const float *lines[DEPTHWISE_MAX_ROWS], *w_rows[DEPTHWISE_MAX_ROWS];
+  uint32_t inside[DEPTHWISE_MAX_TAPS];
   depthwise_strip s = p->strip;
   s.lines = lines;
+  s.w_rows = w_rows;
+  s.across = v;
+  s.inside = inside;
   for (int64_t o = 0; o < v->out; o += width) {
     o = base_min_i64(o, v->out - width);
-    set_columns(&s, p->form, v, o);
+    set_columns(&s, p->form, v, o, inside);
     for (int64_t r = row; r < end; r++) {
-      int64_t first, last, top = r * h->stride - h->begin, pixel = r * v->out + o;
-      depthwise_inside(h, r, &first, &last);
-      for (int64_t t = first; t < last; t++) {
-        int64_t line = top + t * h->dilation;
-        lines[t - first] = p->x + (line < p->ring ? line : line % p->ring) * line_size;
-      }
-      s.w = p->strip.w + first * v->kernel * s.w_pitch;
-      s.rows = last - first;
+      int64_t pixel = r * v->out + o;
+      set_rows(&s, p, r, lines, w_rows);
       s.y = p->strip.y + pixel * s.out_pitch;
       p->form->run(&s);
       if (!p->rest) continue;

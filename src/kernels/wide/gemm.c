@@ -5,10 +5,7 @@
 #include "kernels/gemm_priv.h"
 
 enum {
-  BLOCK_K = 1024,       /* rows of B in a block, at most */
-  L1_FLOATS = 8 << 10,  /* of a smaller B, all groups stay near */
-  L2_FLOATS = 64 << 10, /* a part of the smallest L2 worth tuning for: what a chunk has of A, and what stays of B */
-  FAR_ROWS = 256,       /* of more, a group of panels that comes unfetched costs little */
+  L1_FLOATS = 8 << 10, /* of a smaller B, all groups stay near */
   TABLE_TILES = 8,
   TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24            /* three for each of eight threads */
@@ -16,15 +13,22 @@ enum {
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k) {
-  gemm_grid grid = {.panels = ceil_div(n, V_LANES)};
-  grid.groups = ceil_div(grid.panels, m == 1 ? GEMM_THIN_PANELS : GEMM_MAX_PANELS);
+/* Panels of a tile: what takes the fewest loads, or the least of C at a time where k is short. */
+static int64_t widest(const kern_tuning *t, int64_t m, int64_t k) {
+  if (m == 1) return GEMM_THIN_PANELS;
+  return k >= t->deep_k ? base_min_i64(t->product_panels, GEMM_MAX_PANELS) : GEMM_MAX_PANELS;
+}
+
+gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int64_t k) {
+  const kern_tuning *t = kern_tuning_of(call);
+  gemm_grid grid = {.panels = ceil_div(n, V_LANES), .tuning = t};
+  grid.groups = ceil_div(grid.panels, widest(t, m, k));
   grid.tiles = ceil_div(m, gemm_max_rows(ceil_div(grid.panels, grid.groups)));
   /* A tile costs something without any k, and a weight as much as it takes to read. */
   double flops = 2.0 * (double)m * (double)n * (double)(k + 16) + 8.0 * (double)k * (double)n;
   int64_t most = (int64_t)fmin(flops / TASK_FLOPS + 1, 1 << 20);
-  int64_t kc = base_min_i64(k, BLOCK_K);
-  grid.row_chunks = base_min_i64(grid.tiles, ceil_div(m * kc, L2_FLOATS));
+  int64_t kc = base_min_i64(k, t->block_k);
+  grid.row_chunks = base_min_i64(grid.tiles, ceil_div(m * kc, t->chunk_floats));
   grid.column_chunks = base_min_i64(grid.groups, most);
   if (grid.row_chunks * grid.column_chunks < TASKS)
     grid.row_chunks = base_min_i64(grid.tiles, ceil_div(TASKS, grid.column_chunks));
@@ -32,7 +36,7 @@ gemm_grid KERN_NAME(gemm_grid)(int64_t m, int64_t n, int64_t k) {
     grid.column_chunks = base_max_i64(1, base_min_i64(grid.groups, most / grid.row_chunks));
     grid.row_chunks = base_max_i64(1, base_min_i64(grid.row_chunks, most / grid.column_chunks));
   }
-  grid.rows_first = m * kc > L2_FLOATS && (n * kc <= 2 * L2_FLOATS || grid.row_chunks * n < m);
+  grid.rows_first = m * kc > t->chunk_floats && (n * kc <= 2 * t->chunk_floats || grid.row_chunks * n < m);
   return grid;
 }
 
@@ -54,7 +58,8 @@ static void fetch_group(gemm_tile *t, const gemm_product *g, const gemm_grid *gr
 /* Do rows come from afar, one after the other? Then each tile fetches those of the next, which gains more. */
 static bool rows_are_far(const gemm_product *g, const gemm_grid *grid, const gemm_block *b) {
   if (g->a_pitch != b->k1 - b->k0) return false;
-  return grid->rows_first ? b->group == 0 : g->m > FAR_ROWS && g->m * g->k > 2 * L2_FLOATS;
+  return grid->rows_first ? b->group == 0
+                          : g->m > grid->tuning->far_rows && g->m * g->k > 2 * grid->tuning->chunk_floats;
 }
 
 /* The tiles know their rows some tiles ahead: a table filled for each would make its first products wait. */
@@ -99,7 +104,7 @@ void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t 
   int64_t row0 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row));
   int64_t row1 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row + 1));
   int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
-  int64_t blocks = base_max_i64(1, ceil_div(g->k, BLOCK_K));
+  int64_t blocks = base_max_i64(1, ceil_div(g->k, grid->tuning->block_k));
   for (int64_t i = 0; i < blocks; i++)
     for (int64_t group = gemm_split(grid->groups, grid->column_chunks, column); group < last_group; group++) {
       const gemm_block block = {row0, row1, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1)};

@@ -1,9 +1,13 @@
 /* group_norm.c -- KERN_GROUP_NORM of aten::native_group_norm: x [n, c, plane...], or with channels_last [n, plane...,
  * c]; weight and bias have one element per channel. A group is a row of the first; of the second some columns, which
- * tasks take in blocks of whole groups, at least COLUMNS wide. */
+ * tasks take in blocks of whole groups. A column's mean and squares are those of its pieces, joined (Chan's formula),
+ * so that memory is read once for both. */
 #include "kernels/wide/rows_priv.h"
 
-enum { NUM_GROUPS, EPS, LAST, COLUMNS = 16, PIECE = 64 /* rows of columns added up in one piece */ };
+enum { NUM_GROUPS, EPS, LAST };
+enum { PIECE = 64, VECTORS = 4 }; /* rows of columns added up in one piece, and how many vectors of them side by side */
+enum { AHEAD = 8 };               /* rows to fetch in front: too far apart for the machine to guess */
+enum { COLUMNS = 256 }; /* of a task: parts of pixels cost three times as much as whole ones, which are one stream */
 
 ROW_SUM(sum_of, v_zero(), x)
 ROW_SUM(spread_of, a, v_mul(v_sub(x, a), v_sub(x, a)))
@@ -39,56 +43,104 @@ static void group_of_rows(const group_norm *g, int64_t lane) {
   }
 }
 
-/* to[c] = the sum over the plane of x, or with `center` of (x - center[c])^2, for n <= V_LANES columns. */
-static void add_columns(const group_norm *g, float *to, const float *x, int64_t n, const float *center) {
-  vf total = v_zero(), c = center ? v_load_n(center, n) : v_zero();
+/* Mean and sum of squared distances from it over the plane, for `vectors` vectors of columns; of a single one `n`
+ * lanes.
+ */
+V_INLINE void column_moments(const group_norm *g, const float *x, const int vectors, int64_t n, float *to_mean,
+                             float *to_squares) {
+  const int chains = vectors == 1 ? VECTORS : 1; /* of additions: rows take turns where there are no vectors to */
+  vf mean[VECTORS], squares[VECTORS];
+  V_FOR(u, vectors) mean[u] = squares[u] = v_zero();
   for (int64_t from = 0; from < g->plane; from += PIECE) {
-    vf even = v_zero(), odd = v_zero();
-    for (int64_t k = from; k < base_min_i64(g->plane, from + PIECE); k++) {
-      vf d = v_sub(row_load(x + k * g->channels, n, c), c), value = center ? v_mul(d, d) : d;
-      vf sum = v_add(odd, value); /* they take turns: two chains of additions */
-      odd = even;
-      even = sum;
+    const int64_t rows = base_min_i64(g->plane - from, PIECE);
+    const float *at = x + from * g->channels, *row = at;
+    const float part = (float)rows / (float)(from + rows);
+    vf sum[VECTORS], spread[VECTORS];
+    V_FOR(i, VECTORS) sum[i] = spread[i] = v_zero();
+    int64_t k = 0;
+    for (; k + chains <= rows; k += chains, row += chains * g->channels) V_FOR(i, VECTORS) {
+        const float *from_row = row + i / vectors * g->channels;
+        if (i % vectors == 0) __builtin_prefetch(from_row + AHEAD * g->channels);
+        sum[i] = v_add(sum[i], vectors == 1 ? row_load(from_row, n, v_zero()) : v_load(from_row + i * V_LANES));
+      }
+    for (; k < rows; k++, row += g->channels) sum[0] = v_add(sum[0], row_load(row, n, v_zero()));
+    if (chains > 1) sum[0] = v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
+    V_FOR(u, vectors) sum[u] = v_div(sum[u], v_set((float)rows));
+    row = at;
+    for (k = 0; k + chains <= rows; k += chains, row += chains * g->channels) V_FOR(i, VECTORS) {
+        const float *from_row = row + i / vectors * g->channels;
+        const vf d =
+            v_sub(vectors == 1 ? row_load(from_row, n, v_zero()) : v_load(from_row + i * V_LANES), sum[i % vectors]);
+        spread[i] = v_fma(d, d, spread[i]);
+      }
+    for (; k < rows; k++, row += g->channels) {
+      const vf d = v_sub(row_load(row, n, v_zero()), sum[0]);
+      spread[0] = v_fma(d, d, spread[0]);
     }
-    total = v_add(total, v_add(even, odd));
+    if (chains > 1) spread[0] = v_add(v_add(spread[0], spread[1]), v_add(spread[2], spread[3]));
+    V_FOR(u, vectors) {
+      const vf d = v_sub(sum[u], mean[u]);
+      mean[u] = from ? v_fma(d, v_set(part), mean[u]) : sum[u];
+      if (from) squares[u] = v_fma(v_mul(d, d), v_set((float)from * part), squares[u]);
+      squares[u] = v_add(squares[u], spread[u]);
+    }
   }
-  v_store_n(to, total, n);
+  V_FOR(u, vectors) {
+    row_store(to_mean + u * V_LANES, mean[u], vectors == 1 ? n : V_LANES);
+    row_store(to_squares + u * V_LANES, squares[u], vectors == 1 ? n : V_LANES);
+  }
 }
 
-/* sums[c] = f(the sum of the group of channel c). */
-static void join_groups(const group_norm *g, float *sums, int64_t width, bool squares) {
+/* means[c], scale[c]: of the group of channel c; scale is 1 / its standard deviation. */
+static void join_groups(const group_norm *g, float *means, float *squares, int64_t width) {
   for (int64_t c = 0; c < width; c += g->width) {
-    float sum = 0;
-    for (int64_t k = 0; k < g->width; k++) sum += sums[c + k];
-    sum = squares ? inverse_of(g, sum) : sum / (float)(g->width * g->plane);
-    for (int64_t k = 0; k < g->width; k++) sums[c + k] = sum;
+    float mean = 0, sum = 0;
+    for (int64_t k = 0; k < g->width; k++) mean += means[c + k];
+    mean /= (float)g->width;
+    for (int64_t k = 0; k < g->width; k++) {
+      const float d = means[c + k] - mean;
+      sum += squares[c + k] + d * d * (float)g->plane;
+    }
+    sum = inverse_of(g, sum);
+    for (int64_t k = 0; k < g->width; k++) {
+      means[c + k] = mean;
+      squares[c + k] = sum;
+    }
   }
 }
 
-/* Channels [first, first + width) of a sample, whole groups; `sums` has room for 2 * width. */
+/* Channels [first, first + width) of a sample, whole groups; `sums` has room for 3 * width. */
 static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first, int64_t width, float *sums) {
-  int64_t offset = sample * g->plane * g->channels + first;
-  float *center = sums, *scale = sums + width;
-  for (int64_t c = 0; c < width; c += V_LANES)
-    add_columns(g, center + c, g->x + offset + c, base_min_i64(V_LANES, width - c), NULL);
-  join_groups(g, center, width, false);
-  for (int64_t c = 0; c < width; c += V_LANES)
-    add_columns(g, scale + c, g->x + offset + c, base_min_i64(V_LANES, width - c), center + c);
-  join_groups(g, scale, width, true);
-  for (int64_t c = 0; g->weight && c < width; c++) scale[c] *= g->weight[first + c];
-  for (int64_t k = 0; k < g->plane; k++)
-    for (int64_t c = 0; c < width; c += V_LANES) {
-      int64_t n = base_min_i64(V_LANES, width - c), at = offset + k * g->channels + c;
-      vf shift = g->bias ? row_load(g->bias + first + c, n, v_zero()) : v_zero();
-      vf d = v_sub(row_load(g->x + at, n, v_zero()), row_load(center + c, n, v_zero()));
-      row_store(g->y + at, v_fma(d, row_load(scale + c, n, v_zero()), shift), n);
-    }
+  const int64_t offset = sample * g->plane * g->channels + first;
+  float *center = sums, *scale = sums + width, *shift = sums + 2 * width;
+  const float *x = g->x + offset;
+  int64_t done = 0;
+  for (; done + VECTORS * V_LANES <= width; done += VECTORS * V_LANES)
+    column_moments(g, x + done, VECTORS, V_LANES, center + done, scale + done);
+  for (; done < width; done += V_LANES)
+    column_moments(g, x + done, 1, base_min_i64(V_LANES, width - done), center + done, scale + done);
+  join_groups(g, center, scale, width);
+  for (int64_t c = 0; c < width; c++) {
+    if (g->weight) scale[c] *= g->weight[first + c];
+    shift[c] = g->bias ? g->bias[first + c] : 0;
+  }
+  float *y = g->y + offset;
+  const int64_t whole = width - width % V_LANES, rest = width - whole;
+  for (int64_t k = 0; k < g->plane; k++, x += g->channels, y += g->channels) {
+    for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(y + AHEAD * g->channels + c, 1);
+    for (int64_t c = 0; c < whole; c += V_LANES)
+      v_store(y + c, v_fma(v_sub(v_load(x + c), v_load(center + c)), v_load(scale + c), v_load(shift + c)));
+    if (!rest) continue;
+    const vf d = v_sub(v_load_n(x + whole, rest), v_load_n(center + whole, rest));
+    v_store_n(y + whole, v_fma(d, v_load_n(scale + whole, rest), v_load_n(shift + whole, rest)), rest);
+  }
 }
 
 static td_status run_columns(const base_call *call, const group_norm *g) {
-  int64_t joined = base_max_i64(1, (COLUMNS + g->width - 1) / g->width), width = joined * g->width;
+  const int64_t least = base_min_i64(g->channels, COLUMNS);
+  int64_t joined = base_max_i64(1, (least + g->width - 1) / g->width), width = joined * g->width;
   int64_t blocks = (g->groups + joined - 1) / joined;
-  float *sums = base_call_scratch(call, 2 * (size_t)width, sizeof *sums);
+  float *sums = base_call_scratch(call, 3 * (size_t)width, sizeof *sums);
   if (!sums) return base_no_memory(call->err, "scratch");
   uint32_t total = (uint32_t)(g->samples * blocks);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {

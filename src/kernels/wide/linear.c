@@ -62,7 +62,7 @@ td_status KERN_NAME(linear)(const base_call *call) {
   const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
   if (base_attr_int(call->attrs, STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
-  const gemm_grid grid = KERN_NAME(gemm_grid)(g.m, g.n, g.k);
+  const gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
   int64_t tasks = grid.row_chunks * grid.column_chunks;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     KERN_NAME(gemm_task)(&g, &grid, task);

@@ -140,7 +140,8 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
 
 static td_status run(const base_call *call, const batches *p, finish_chunk finish) {
   if (p->m == 0 || p->n == 0 || p->count == 0) return TD_OK;
-  worker w = {.call = call, .p = p, .packed = -1, .finish = finish, .grid = KERN_NAME(gemm_grid)(p->m, p->n, p->k)};
+  worker w = {
+      .call = call, .p = p, .packed = -1, .finish = finish, .grid = KERN_NAME(gemm_grid)(call, p->m, p->n, p->k)};
   gemm_grid *g = &w.grid;
   if (p->count > 1) g->row_chunks = 1;
   double floats = (double)p->k * (double)p->n;

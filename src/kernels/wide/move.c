@@ -1,4 +1,5 @@
-/* move.c -- KERN_COPY on 32 bits, KERN_RESHAPE and KERN_CAT: data from where it lies to where it belongs.
+/* move.c -- KERN_COPY on 32 bits, KERN_RESHAPE, KERN_CAT and KERN_INDEX_SELECT: data from where it lies to where it
+ * belongs.
  *
  * A copy is cut into a core of two dimensions and the dimensions around it. Where both sides are dense along the last
  * dimension the core is rows. Where the source is dense along another one, the core is a transposition, in blocks that
@@ -185,5 +186,133 @@ td_status KERN_NAME(cat)(const base_call *call) {
     while (task >= at.before + at.job.tasks) TRY(advance(call, axis, &at));
     run_task(&at.job, task - at.before);
   }
+  return TD_OK;
+}
+
+/* ---- index_select ---- */
+
+/* Slices of x, in the order of an index, whatever its rank. A row of the result is one of a slice, or where slices are
+ * single elements one along the index. */
+typedef struct selection {
+  const float *x;
+  float *y;
+  const int64_t *at;   /* floats from x to the slices */
+  const int32_t *near; /* the same for slices of one element; NULL: they are more, or far apart */
+  int64_t count;
+  kern_move outer, inner; /* from_step: of the dimensions in front of the slices, and of a slice but for its rows */
+  int64_t row, row_step;  /* of a slice */
+  int64_t rows;
+} selection;
+
+/* Dimensions [first, end) of x, merged where that can be. */
+static kern_move dims_of(const base_tensor *x, int32_t first, int32_t end) {
+  base_tensor part = {.rank = end - first}, dense;
+  for (int32_t i = first; i < end; i++) {
+    part.dims[i - first] = x->dims[i];
+    part.strides[i - first] = x->strides[i];
+  }
+  dense = base_tensor_of(NULL, x->dtype, part.rank, part.dims);
+  return kern_move_of(&dense, &part);
+}
+
+/* Floats from the first element of some dimensions to their `index`-th. */
+static int64_t offset_of(const kern_move *dims, int64_t index) {
+  int64_t offset = 0;
+  for (int32_t i = dims->rank; i-- > 0; index /= dims->dims[i]) offset += index % dims->dims[i] * dims->from_step[i];
+  return offset;
+}
+
+/* Where the slices are, in the call's scratch; *even: evenly spaced, `step` apart. */
+static td_status read_index(const base_call *call, int32_t axis, selection *s, bool *even, int64_t *step) {
+  const base_tensor *x = base_in(call, 0), *index = base_in(call, 1);
+  const int64_t size = x->dims[axis], *strides[] = {index->strides};
+  int64_t *at = base_call_scratch(call, (size_t)s->count, sizeof *at), i = 0;
+  base_walk w;
+  if (!at) return base_no_memory(call->err, "scratch");
+  base_walk_start(&w, index->rank, index->dims, 1, strides);
+  do {
+    int64_t given = base_load_i64(index->dtype, index->data, w.offset[0]), k = given < 0 ? given + size : given;
+    if (k < 0 || k >= size)
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1,
+                       "aten::index_select: index %lld is outside of an axis of %lld", (long long)given,
+                       (long long)size);
+    at[i++] = k * x->strides[axis];
+  } while (base_walk_next(&w));
+  *step = s->count > 1 ? at[1] - at[0] : 0;
+  *even = true;
+  for (i = 1; i < s->count; i++) *even &= at[i] - at[i - 1] == *step;
+  s->at = at;
+  return TD_OK;
+}
+
+/* The index as int32, for slices of one element. */
+static td_status read_near(const base_call *call, selection *s) {
+  int32_t *near = base_call_scratch(call, (size_t)s->count, sizeof *near);
+  if (!near) return base_no_memory(call->err, "scratch");
+  s->near = near;
+  for (int64_t i = 0; i < s->count; i++) {
+    if (s->at[i] > INT32_MAX || s->at[i] < INT32_MIN) s->near = NULL;
+    near[i] = (int32_t)s->at[i];
+  }
+  return TD_OK;
+}
+
+static void run_row(const selection *s, int64_t r) {
+  float *to = s->y + r * s->row;
+  const int64_t lines = s->inner.count;
+  if (s->near) {
+    const float *from = s->x + offset_of(&s->outer, r);
+    to = s->y + r * s->count;
+    for (int64_t i = 0; i < s->count; i += V_LANES) {
+      const int64_t n = base_min_i64(V_LANES, s->count - i);
+      v_store_n(to + i, v_gather(from, s->near + i, n), n);
+    }
+    return;
+  }
+  const int64_t slice = r / lines;
+  const float *from = s->x + offset_of(&s->outer, slice / s->count) + s->at[slice % s->count] +
+                      (lines > 1 ? offset_of(&s->inner, r % lines) : 0);
+  if (s->row_step != 1 || s->row > 8 * V_LANES) {
+    copy_row((element *)(void *)to, 1, (const element *)(const void *)from, s->row_step, s->row);
+    return;
+  }
+  int64_t i = 0;
+  for (; i + V_LANES <= s->row; i += V_LANES) v_store(to + i, v_load(from + i));
+  v_store_n(to + i, v_load_n(from + i, s->row - i), s->row - i);
+}
+
+/* Slices evenly spaced are a copy. */
+static td_status select_even(const base_call *call, int32_t axis, const selection *s, int64_t step) {
+  base_tensor from = *base_in(call, 0), to;
+  from.dims[axis] = s->count;
+  from.strides[axis] = step;
+  from.data = (float *)from.data + s->at[0];
+  to = base_tensor_of(base_out(call, 0)->data, from.dtype, from.rank, from.dims);
+  return move(call, &to, &from);
+}
+
+td_status KERN_NAME(index_select)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0);
+  const int64_t dim = base_attr_int(call->attrs, 0);
+  const int32_t axis = (int32_t)(dim < 0 ? dim + x->rank : dim);
+  selection s = {.x = x->data, .y = base_out(call, 0)->data, .count = base_tensor_numel(base_in(call, 1))};
+  bool even = false;
+  int64_t step = 0;
+  if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
+  TRY(read_index(call, axis, &s, &even, &step));
+  if (even) return select_even(call, axis, &s, step);
+  s.outer = dims_of(x, 0, axis);
+  s.inner = dims_of(x, axis + 1, x->rank);
+  s.row = s.row_step = 1;
+  if (s.inner.rank) {
+    const int32_t last = --s.inner.rank;
+    s.row = s.inner.dims[last];
+    s.row_step = s.inner.from_step[last];
+    s.inner.count /= s.row;
+  } else TRY(read_near(call, &s));
+  s.rows = s.outer.count * (s.near ? 1 : s.count * s.inner.count);
+  const int64_t each = base_max_i64(1, TASK_ELEMENTS / (s.near ? s.count : s.row)), total = (s.rows + each - 1) / each;
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))
+    for (int64_t r = t * each; r < base_min_i64(s.rows, (t + 1) * each); r++) run_row(&s, r);
   return TD_OK;
 }

@@ -1,4 +1,4 @@
-/* unary.c -- the kernels of unary.def. */
+/* unary.c -- the kernels of one operand of scalar.def. */
 #include "kernels/wide/elementwise_priv.h"
 
 #define UNARY(family, name, value)                                                                           \
@@ -20,8 +20,7 @@
     }                                                                                                        \
   }                                                                                                          \
   static const wide_body body_##name = {1, {rows_##name}};
-#include "kernels/unary.def"
-#undef UNARY
+#include "base/scalar.def"
 
 static const float no_params[3];
 

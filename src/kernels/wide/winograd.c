@@ -10,7 +10,7 @@
  * worker that takes two of them transforms the inputs once.
  *
  * Error: relative root mean square against a convolution in double, over 64, 128, 256 and 512 channels of uniform
- * noise: F(2x2) 2.6e-7, 3.5e-7, 5.0e-7, 7.0e-7; F(4x4) 1.6e-6, 2.4e-6, 3.3e-6, 4.4e-6 (tests/kernels/test_winograd.c).
+ * noise: F(2x2) 2.6e-7, 3.5e-7, 5.0e-7, 7.0e-7; F(4x4) 7.4e-7, 9.8e-7, 1.7e-6, 2.1e-6 (tests/kernels/test_winograd.c).
  * A plain sum in f32 has about that of F(2x2).
  *
  * Bits: a tile does not see its neighbours, and a product adds along the channels in order, so that groups, chunks and
@@ -19,17 +19,19 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_winograd.h"
+#include "kernels/tuning.h"
 
 enum {
   SIDE = 6, /* of F(4x4, 3x3), the larger form */
   TILE = 4,
   ELEMENTS = SIDE * SIDE,
-  BLOCK = 64,                                /* output channels whose sums are made before they are transformed */
-  WIDE_PANELS = GEMM_MAX_PANELS < 2 ? 1 : 2, /* of a product's tile */
-  GROUP_TILES = 18,                          /* more change little */
-  GROUP_BYTES = 640 * 1024,                  /* of a group's transformed inputs */
-  TASKS = 8 /* per sample to aim at: with fewer groups than these the output channels are cut, too */
+  BLOCK = 64,       /* output channels whose sums are made before they are transformed */
+  GROUP_TILES = 18, /* more change little */
+  TASKS = 8         /* per sample to aim at: with fewer groups than these the output channels are cut, too */
 };
+
+#define P KERN_WINOGRAD_P
+#define Q KERN_WINOGRAD_Q
 
 /* ---- transforms: see pack_winograd.h for the third ---- */
 
@@ -42,15 +44,15 @@ V_INLINE void transform_inputs(const vf *d, vf *v, const int tile) {
     v[3] = v_sub(d[1], d[3]);
     return;
   }
-  const vf two = v_set(2), four = v_set(4);
-  vf even = v_fnma(four, d[2], d[4]), odd = v_fnma(four, d[1], d[3]);
-  vf near = v_sub(d[4], d[2]), step = v_sub(d[3], d[1]);
-  v[0] = v_fma(four, v_sub(d[0], d[2]), near);
-  v[1] = v_add(even, odd);
-  v[2] = v_sub(even, odd);
-  v[3] = v_fma(two, step, near);
-  v[4] = v_fnma(two, step, near);
-  v[5] = v_fnma(four, step, v_sub(d[5], d[3]));
+  const vf p2 = v_set(P * P), q2 = v_set(Q * Q), product = v_set(P * P * Q * Q), sum = v_set(P * P + Q * Q);
+  vf even_p = v_fnma(q2, d[2], d[4]), odd_p = v_fnma(q2, d[1], d[3]);
+  vf even_q = v_fnma(p2, d[2], d[4]), odd_q = v_fnma(p2, d[1], d[3]);
+  v[0] = v_fma(product, d[0], v_fnma(sum, d[2], d[4]));
+  v[1] = v_fma(v_set(P), odd_p, even_p);
+  v[2] = v_fnma(v_set(P), odd_p, even_p);
+  v[3] = v_fma(v_set(Q), odd_q, even_q);
+  v[4] = v_fnma(v_set(Q), odd_q, even_q);
+  v[5] = v_fma(product, d[1], v_fnma(sum, d[3], d[5]));
 }
 
 /* y = At s */
@@ -60,12 +62,12 @@ V_INLINE void transform_sums(const vf *s, vf *y, const int tile) {
     y[1] = v_sub(v_sub(s[1], s[2]), s[3]);
     return;
   }
-  vf sum = v_add(s[1], s[2]), difference = v_sub(s[1], s[2]);
-  vf far_sum = v_add(s[3], s[4]), far_difference = v_sub(s[3], s[4]);
-  y[0] = v_add(v_add(s[0], sum), far_sum);
-  y[1] = v_fma(v_set(2), far_difference, difference);
-  y[2] = v_fma(v_set(4), far_sum, sum);
-  y[3] = v_add(v_fma(v_set(8), far_difference, difference), s[5]);
+  vf even_p = v_add(s[1], s[2]), odd_p = v_sub(s[1], s[2]);
+  vf even_q = v_add(s[3], s[4]), odd_q = v_sub(s[3], s[4]);
+  y[0] = v_add(v_add(s[0], even_p), even_q);
+  y[1] = v_fma(v_set(Q), odd_q, v_mul(v_set(P), odd_p));
+  y[2] = v_fma(v_set(Q * Q), even_q, v_mul(v_set(P * P), even_p));
+  y[3] = v_fma(v_set(Q * Q * Q), odd_q, v_fma(v_set(P * P * P), odd_p, s[5]));
 }
 
 /* One vector of channels of a tile: pixels[row * side + column] + c to to[element * plane]. */
@@ -172,6 +174,7 @@ typedef struct job {
   int64_t tiles_across, tiles;  /* of a sample */
   int64_t groups, group_tiles;  /* of a sample; tiles of the largest */
   int64_t panels, block_panels; /* of output channels */
+  int64_t wide;                 /* panels of a product's tile */
   int64_t chunks, chunk_panels; /* the output channels of a task: whole blocks */
   const float *x, *u;
   float *y;
@@ -203,13 +206,13 @@ static void group_in(const job *j, int64_t sample, int64_t first, int64_t end) {
  * each part another. Weights come from memory; without this they would come in bursts with the first part. */
 static int64_t ahead_of(const job *j, int64_t e, int64_t from, int64_t next, int64_t panels, int64_t part) {
   int64_t planes = next >= panels, to = planes ? part : next + part;
-  if (part >= WIDE_PANELS || to >= panels || e + planes == j->elements) return 0;
+  if (part >= j->wide || to >= panels || e + planes == j->elements) return 0;
   return (planes * j->panels + to - from) * j->in * V_LANES;
 }
 
 /* sums of `tiles` tiles = v u, for every element, over `panels` panels of channels from `panel`. */
 static void multiply(const job *j, int64_t tiles, int64_t panel, int64_t panels) {
-  const int64_t pitch = panels * V_LANES, most = base_min_i64(panels, WIDE_PANELS);
+  const int64_t pitch = panels * V_LANES, most = base_min_i64(panels, j->wide);
   const int64_t parts = (tiles + gemm_max_rows(most) - 1) / gemm_max_rows(most);
   for (int64_t e = 0; e < j->elements; e++) {
     const float *u = j->u + (e * j->panels + panel) * j->in * V_LANES;
@@ -283,17 +286,18 @@ static void run_task(const job *j, int64_t task, int64_t *group_done) {
 
 /* Groups of tiles and chunks of channels, from the sizes of a sample and of the weights. Even groups suit even numbers
  * of workers. */
-static void split(job *j) {
+static void split(job *j, const kern_tuning *tuning) {
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   j->tiles_across = (w->out + j->tile - 1) / j->tile;
   j->tiles = (h->out + j->tile - 1) / j->tile * j->tiles_across;
-  int64_t fit = GROUP_BYTES / (int64_t)sizeof(float) / j->elements / base_max_i64(j->in, 1);
+  int64_t fit = tuning->winograd_group / j->elements / base_max_i64(j->in, 1);
   int64_t most = base_max_i64(base_min_i64(fit, GROUP_TILES), 4);
   j->groups = (j->tiles + most - 1) / most;
   if (j->groups > 2) j->groups = base_min_i64((j->groups + 3) / 4 * 4, j->tiles);
   j->group_tiles = (j->tiles + j->groups - 1) / j->groups;
   j->panels = (j->out + V_LANES - 1) / V_LANES;
   j->block_panels = base_max_i64(BLOCK / V_LANES, 1);
+  j->wide = base_min_i64(tuning->winograd_panels, GEMM_MAX_PANELS);
   int64_t blocks = (j->panels + j->block_panels - 1) / j->block_panels;
   int64_t chunks = base_min_i64((TASKS + j->groups - 1) / j->groups, blocks);
   j->chunk_panels = (blocks + chunks - 1) / chunks * j->block_panels;
@@ -331,7 +335,7 @@ td_status KERN_NAME(winograd)(const base_call *call) {
   if (j.conv.panel != V_LANES || !kern_winograd_packed_size(j.tile, j.out, j.in, V_LANES, &count) ||
       w->dims[0] != count)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the packed weights do not fit the convolution");
-  split(&j);
+  split(&j, kern_tuning_of(call));
   int64_t total = j.conv.batch * j.groups * j.chunks, group_done = -1;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   if (!take_scratch(call, &j)) return base_no_memory(call->err, "scratch");

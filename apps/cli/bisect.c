@@ -1,0 +1,235 @@
+/* bisect.c -- `treadle bisect`: which pass, and which kernel, makes a model's outputs wrong.
+ *
+ * Passes run one after the other: the fault is that of the first one with which the outputs part while all before it
+ * run, and none behind it. Kernels do not depend on one another: the names in use are halved as long as one half is
+ * enough to part, and what is left is tried one by one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trial.h"
+
+typedef struct bisection {
+  cli_args *args;
+  cli_way way; /* that parts */
+  cli_feed feed;
+  cli_tolerance tolerance;
+  cli_trial expected;
+  uint32_t trials;
+} bisection;
+
+typedef BASE_VEC(const char *) name_list;
+
+/* ---- one try ---- */
+
+/* Do the outputs part that way? A model that does not load or run that way parts, too. */
+static bool parts(bisection *b, const cli_way *way) {
+  cli_trial got;
+  td_error err;
+  b->trials++;
+  if (cli_trial_run(b->args, way, &b->feed, &got, &err) != TD_OK) return true;
+  bool parted = got.count != b->expected.count;
+  for (size_t i = 0; !parted && i < got.count; i++) {
+    const cli_metrics m = cli_trial_difference(&got, &b->expected, i, &b->tolerance);
+    parted = cli_parts(&m);
+  }
+  cli_trial_close(&got);
+  return parted;
+}
+
+/* `first`, which may be NULL, and names [from, to) of the list, separated by commas. */
+static const char *joined(base_arena *arena, const char *first, const name_list *names, uint32_t from, uint32_t to) {
+  const char *all = first ? first : "";
+  for (uint32_t i = from; all && i < to; i++)
+    all = *all ? base_arena_format(arena, "%s,%s", all, names->at[i]) : names->at[i];
+  return all;
+}
+
+/* ---- passes ---- */
+
+/* The names of the graph passes, in the order they run: what inspect's text of the stage begins with. */
+static td_status list_passes(bisection *b, name_list *passes, td_error *err) {
+  cli_trial t;
+  char *text;
+  TRY(cli_trial_run(b->args, &b->way, &b->feed, &t, err));
+  td_status status = td_model_print(t.model, "passes", "text", &text, err);
+  for (const char *at = status == TD_OK ? text : NULL; at && strncmp(at, "# pass", 6) == 0;) {
+    const char *name = at + 6 + strspn(at + 6, " "), **to = base_vec_push(b->args->arena, passes);
+    char *copy = to ? base_arena_slice(b->args->arena, name, strcspn(name, ":")) : NULL;
+    if (!copy) {
+      status = base_no_memory(err, "the names of passes");
+      break;
+    }
+    *to = copy;
+    at = strchr(at, '\n');
+    if (at) at++;
+  }
+  if (status == TD_OK) td_text_free(t.model, text);
+  cli_trial_close(&t);
+  return status;
+}
+
+/* The first pass with which outputs part; passes->count: they part without any. */
+static td_status find_pass(bisection *b, const name_list *passes, uint32_t *found, td_error *err) {
+  uint32_t low = 0, high = passes->count; /* with the first `low` passes they agree, with `high` they part */
+  cli_way way = b->way;
+  way.disabled_passes = joined(b->args->arena, b->way.disabled_passes, passes, 0, passes->count);
+  if (!way.disabled_passes) return base_no_memory(err, "names");
+  *found = passes->count;
+  if (parts(b, &way)) return TD_OK;
+  while (high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    way.disabled_passes = joined(b->args->arena, b->way.disabled_passes, passes, middle, passes->count);
+    if (!way.disabled_passes) return base_no_memory(err, "names");
+    *(parts(b, &way) ? &high : &low) = middle;
+  }
+  *found = low;
+  return TD_OK;
+}
+
+/* ---- kernels ---- */
+
+static bool known(const name_list *names, const char *name) {
+  for (uint32_t i = 0; i < names->count; i++)
+    if (strcmp(names->at[i], name) == 0) return true;
+  return false;
+}
+
+static td_status list_kernels(bisection *b, name_list *kernels, td_error *err) {
+  cli_trial t;
+  TRY(cli_trial_run(b->args, &b->way, &b->feed, &t, err));
+  td_model_stats stats = {.size = sizeof stats};
+  td_status status = td_model_get_stats(t.model, &stats, err);
+  for (uint32_t i = 0; status == TD_OK && i < stats.steps; i++) {
+    td_step step = {.size = sizeof step};
+    status = td_session_get_step(t.session, i, &step, err);
+    if (status != TD_OK || !*step.kernel || strcmp(step.kernel, step.op) == 0 || known(kernels, step.kernel)) continue;
+    const char **to = base_vec_push(b->args->arena, kernels);
+    char *copy = to ? base_arena_text(b->args->arena, step.kernel) : NULL;
+    if (copy) *to = copy;
+    else status = base_no_memory(err, "the names of kernels");
+  }
+  cli_trial_close(&t);
+  return status;
+}
+
+/* Of kernels [0, count) of the list those that part when no other of them runs: halves, as long as one is enough. */
+static td_status find_kernels(bisection *b, const name_list *all, name_list *found, td_error *err) {
+  base_arena *arena = b->args->arena;
+  uint32_t from = 0, to = all->count;
+  cli_way way = b->way;
+  while (to - from > 1) {
+    const uint32_t middle = from + (to - from) / 2;
+    const uint32_t halves[2][2] = {{from, middle}, {middle, to}};
+    bool narrowed = false;
+    for (int h = 0; h < 2 && !narrowed; h++) {
+      const char *front = joined(arena, b->way.disabled_kernels, all, 0, halves[h][0]);
+      way.disabled_kernels = front ? joined(arena, front, all, halves[h][1], all->count) : NULL;
+      if (!way.disabled_kernels) return base_no_memory(err, "names");
+      narrowed = parts(b, &way);
+      if (narrowed) from = halves[h][0], to = halves[h][1];
+    }
+    if (!narrowed) break;
+  }
+  for (uint32_t i = from; i < to; i++) {
+    const char **name = base_vec_push(arena, found);
+    if (!name) return base_no_memory(err, "names");
+    *name = all->at[i];
+  }
+  return TD_OK;
+}
+
+/* Does the model agree when just these kernels are left out? */
+static td_status kernels_are_it(bisection *b, const name_list *all, name_list *found, bool *are, td_error *err) {
+  cli_way way = b->way;
+  way.disabled_kernels = joined(b->args->arena, b->way.disabled_kernels, all, 0, all->count);
+  if (!way.disabled_kernels) return base_no_memory(err, "names");
+  *are = all->count > 0 && !parts(b, &way);
+  return *are ? find_kernels(b, all, found, err) : TD_OK;
+}
+
+/* ---- the command ---- */
+
+static td_status report(const bisection *b, const char *pass, const name_list *kernels, td_error *err) {
+  base_arena *arena = b->args->arena;
+  const char *names = joined(arena, NULL, kernels, 0, kernels->count);
+  if (!names) return base_no_memory(err, "names");
+  if (cli_flag(b->args, "json")) {
+    json_t *root = json_object();
+    cli_json_set(root, "pass", pass ? cli_json_text(pass) : json_null());
+    cli_json_set(root, "kernels", *names ? cli_json_text(names) : json_null());
+    cli_json_set(root, "trials", json_integer(b->trials));
+    return cli_print_json(root, err);
+  }
+  if (pass)
+    printf("pass %s: without it the outputs agree\n  treadle compare %s --disable-passes %s\n", pass, b->args->subject,
+           pass);
+  if (*names)
+    printf("kernel %s: without it the outputs agree\n  treadle compare %s --disable-kernels %s\n", names,
+           b->args->subject, names);
+  if (!pass && !*names)
+    printf(
+        "neither a pass nor a kernel by itself: the outputs part with all of them left out; `treadle compare "
+        "--backends eager,aot_eager` tells whether the references part\n");
+  printf("%u runs were made\n", b->trials);
+  return TD_OK;
+}
+
+static td_status search(bisection *b, td_error *err) {
+  name_list passes = {0}, kernels = {0}, found = {0};
+  uint32_t pass = 0;
+  bool in_kernels;
+  TRY(list_passes(b, &passes, err));
+  TRY(find_pass(b, &passes, &pass, err));
+  TRY(list_kernels(b, &kernels, err));
+  TRY(kernels_are_it(b, &kernels, &found, &in_kernels, err));
+  TRY(report(b, pass < passes.count ? passes.at[pass] : NULL, &found, err));
+  return TD_ANSWER_NO;
+}
+
+static td_status bisect(bisection *b, td_error *err) {
+  const cli_way truth = {.backend = "eager"};
+  TRY(cli_tolerance_asked(b->args, &b->tolerance, err));
+  b->way = cli_way_asked(b->args);
+  b->way.backend = cli_value(b->args, "backend");
+  TRY(cli_trial_run(b->args, &truth, &b->feed, &b->expected, err));
+  const td_status status = parts(b, &b->way) ? search(b, err) : TD_OK;
+  if (status == TD_OK && !cli_flag(b->args, "json"))
+    printf("nothing to look for: the outputs agree with eager's; --rtol and --atol say how closely\n");
+  cli_trial_close(&b->expected);
+  return status;
+}
+
+static td_status run_bisect(cli_args *args, td_error *err) {
+  bisection b = {.args = args};
+  return bisect(&b, err);
+}
+
+static const cli_option bisect_options[] = {
+    CLI_OPTION_BACKEND,    CLI_OPTION_RTOL,
+    CLI_OPTION_ATOL,       {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
+    CLI_OPTION_SHAPE,      {"batch", "N", "size of an open first dimension", NULL, false},
+    CLI_OPTION_PREPROCESS, CLI_OPTION_PASSES,
+    CLI_OPTION_KERNELS,    CLI_OPTION_ISA,
+    CLI_OPTION_MATH,       CLI_OPTION_THREADS,
+    CLI_OPTION_WEIGHTS,    CLI_OPTION_SEED,
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_bisect = {
+    .name = "bisect",
+    .operands = "MODEL",
+    .summary = "find the pass or kernel that makes a model's outputs wrong",
+    .text =
+        "Runs MODEL again and again with some graph passes, then some kernels left out, halving what is left, until "
+        "it\n"
+        "is known without which one the outputs agree with those of eager. A model whose outputs agree as it is has\n"
+        "nothing to look for. Ends with a command that shows the answer.",
+    .examples =
+        "treadle bisect net.onnx\n"
+        "treadle bisect net.onnx --input x.npy --rtol 1e-4",
+    .options = bisect_options,
+    .option_count = sizeof bisect_options / sizeof *bisect_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_bisect,
+};

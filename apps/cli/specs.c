@@ -1,0 +1,93 @@
+/* specs.c -- what the options say of a model's inputs before it is loaded: formats that do not say it themselves
+ * (TorchScript) need it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fmt/fmt.h"
+#include "values.h"
+
+enum { MAX_SPECS = 256 };
+
+typedef struct spec_maker {
+  const cli_args *args;
+  td_input_spec *specs;
+  size_t count;
+} spec_maker;
+
+/* A zip archive: no other model format that says nothing of its inputs. */
+static bool wants_specs(const char *path) {
+  unsigned char head[64] = {0};
+  FILE *file = fopen(path, "rb");
+  size_t got = file ? fread(head, 1, sizeof head, file) : 0;
+  if (file) fclose(file);
+  return got == sizeof head && memcmp(head, "PK\3\4", 4) == 0;
+}
+
+static td_input_spec *add(spec_maker *m, const char *name, int32_t rank, const int64_t *dims, td_dtype dtype) {
+  td_input_spec *s = &m->specs[m->count++];
+  *s = (td_input_spec){.name = name && name[0] ? name : NULL, .dtype = dtype, .rank = rank};
+  if (rank > 0) memcpy(s->dims, dims, (size_t)rank * sizeof *dims);
+  return s;
+}
+
+td_status cli_spec_of_value(const base_value *value, const char *name, td_input_spec *spec, td_error *err) {
+  if (value->kind != BASE_TENSOR) return base_fail(err, TD_UNSUPPORTED, name, -1, "an input must be a tensor");
+  *spec = (td_input_spec){.name = name, .dtype = value->tensor.dtype, .rank = value->tensor.rank};
+  memcpy(spec->dims, value->tensor.dims, sizeof spec->dims);
+  return TD_OK;
+}
+
+/* [NAME=]FILE or [NAME=]SHAPE:DTYPE:FILL. What cannot be read is reported later, where it is bound. */
+static td_status add_input(spec_maker *m, const char *text, td_error *err) {
+  const char *equals = strchr(text, '='), *rest = equals ? equals + 1 : text;
+  base_arena *arena = m->args->arena;
+  const char *name = equals ? base_arena_slice(arena, text, (size_t)(equals - text)) : NULL;
+  base_value value;
+  bool is_description = false;
+  td_error ignored;
+  cli_named_vec found = {0};
+  cli_read_how how = {arena, NULL, cli_value(m->args, "preprocess")};
+  td_status status = cli_describe_value(base_str_of(rest), 0, arena, &value, &is_description, &ignored);
+  if (!how.preprocess) how.preprocess = "imagenet";
+  if (status == TD_OK && is_description) return cli_spec_of_value(&value, name, add(m, name, 0, NULL, TD_F32), err);
+  if (cli_read_values(rest, &how, &found, &ignored) != TD_OK) return TD_OK;
+  for (uint32_t i = 0; i < found.count && m->count < MAX_SPECS; i++) {
+    const char *own = found.at[i].name;
+    TRY(cli_spec_of_value(&found.at[i].value, name || !own[0] ? name : own, add(m, name, 0, NULL, TD_F32), err));
+  }
+  return TD_OK;
+}
+
+/* NAME=DIMS or NAME=DIMS:DTYPE */
+static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
+  const char *equals = strchr(text, '='), *colon = equals ? strchr(equals, ':') : NULL;
+  int32_t rank;
+  int64_t dims[TD_MAX_RANK];
+  td_dtype dtype = TD_F32;
+  if (!equals) return TD_OK; /* reported where it is used */
+  const char *name = base_arena_slice(m->args->arena, text, (size_t)(equals - text));
+  size_t length = colon ? (size_t)(colon - equals) - 1 : strlen(equals + 1);
+  TRY(cli_dims((base_str){equals + 1, length}, &rank, dims, err));
+  if (colon) dtype = base_dtype_from_name(base_str_of(colon + 1));
+  if (dtype == TD_INVALID) return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%s is no element type", colon + 1);
+  add(m, name, rank, dims, dtype);
+  return TD_OK;
+}
+
+td_status cli_make_specs(const cli_args *args, td_input_spec **specs, size_t *count, td_error *err) {
+  spec_maker m = {.args = args};
+  uint32_t cursor = 0;
+  *specs = NULL;
+  *count = 0;
+  if (!wants_specs(args->operands[0])) return TD_OK;
+  m.specs = base_new(args->arena, td_input_spec, MAX_SPECS);
+  if (!m.specs) return base_no_memory(err, "inputs");
+  for (const char *text; m.count < MAX_SPECS && (text = cli_next(args, "input", &cursor)) != NULL;)
+    TRY(add_input(&m, text, err));
+  cursor = 0;
+  for (const char *text; m.count < MAX_SPECS && (text = cli_next(args, "shape", &cursor)) != NULL;)
+    TRY(add_shape(&m, text, err));
+  *specs = m.specs;
+  *count = m.count;
+  return TD_OK;
+}

@@ -1,0 +1,47 @@
+/* trial.h -- one model run in several ways on the same inputs. */
+#ifndef CLI_TRIAL_H
+#define CLI_TRIAL_H
+#include "metrics.h"
+#include "values.h"
+
+/* A way to run a model, where the options of the command leave it open; NULL: the default, or nothing. */
+typedef struct cli_way {
+  const char *backend;
+  const char *disabled_passes, *disabled_kernels;
+  const char *taps;
+} cli_way;
+
+typedef struct cli_trial {
+  td_model *model;
+  td_session *session;
+  size_t count;
+  const char **names; /* of the outputs */
+  base_value *values; /* borrowed from the session */
+} cli_trial;
+
+/* The way that the options of a command ask for. */
+cli_way cli_way_asked(const cli_args *args);
+/* Loads operand 0 that way and runs it on what `feed` has; a feed whose count is 0 is made first, for this model. The
+ * trial is closed also after a failure. */
+td_status cli_trial_run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *trial, td_error *err);
+void cli_trial_close(cli_trial *trial);
+
+/* Output `index` of both; lists by their tensors, the worst figures of all. */
+cli_metrics cli_trial_difference(const cli_trial *got, const cli_trial *expected, size_t index,
+                                 const cli_tolerance *tolerance);
+/* Is anything outside the tolerance, or of another type? */
+bool cli_parts(const cli_metrics *metrics);
+/* --rtol and --atol. */
+td_status cli_tolerance_asked(const cli_args *args, cli_tolerance *tolerance, td_error *err);
+#define CLI_OPTION_RTOL \
+  { "rtol", "R", "differences up to atol + R times the expected magnitude are rounding; default 1e-3", NULL, false }
+#define CLI_OPTION_ATOL \
+  { "atol", "A", "see --rtol; default 1e-4", NULL, false }
+#define CLI_OPTION_KERNELS                                                                   \
+  {                                                                                          \
+    "disable-kernels", "NAMES",                                                              \
+        "kernels whose steps run plain loops, separated by commas; `treadle bench --layers`" \
+        " names them",                                                                       \
+        NULL, false                                                                          \
+  }
+#endif

@@ -1,0 +1,142 @@
+/* profile.c -- profiles of sessions: the public face of the room of that name. */
+#include <string.h>
+
+#include "api/api_priv.h"
+#include "profile/profile.h"
+
+enum { DEFAULT_RECORDS = 65536, MOST_RECORDS = 1 << 24 };
+
+struct td_profile {
+  td_session *session;
+  prof_recorder *recorder;
+  td_limits limits;
+  bool limited;
+};
+
+static td_status start_recorder(td_profile *p, const td_profile_options *o, td_error *err) {
+  const prof_options options = {.steps = p->session->model->plan->steps.count,
+                                .threads = run_session_threads(p->session->run),
+                                .records = o->records ? o->records : DEFAULT_RECORDS,
+                                .skip = o->skip,
+                                .wait = o->wait,
+                                .warmup = o->warmup,
+                                .active = o->active,
+                                .repeat = o->repeat};
+  if (options.records > MOST_RECORDS)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "at most %d records are kept per thread", MOST_RECORDS);
+  p->recorder = prof_recorder_new(&p->session->allocator, &options);
+  if (!p->recorder) return base_no_memory(err, "a profile");
+  if (o->roofline) {
+    p->limits = prof_limits_of(o->roofline, o->isa, options.threads);
+    p->limited = true;
+  }
+  const td_observer observer = prof_observer(p->recorder);
+  return td_session_observe(p->session, &observer, err);
+}
+
+td_status td_profile_new(td_session *session, const td_profile_options *options, td_profile **profile, td_error *err) {
+  td_profile_options o = {0};
+  if (!session || !profile)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_profile_new needs a session and a place for the profile");
+  TRY(api_read_options(&o, sizeof o, options, err));
+  td_profile *p = base_alloc(&session->allocator, sizeof *p);
+  if (!p) return base_no_memory(err, "a profile");
+  *p = (td_profile){.session = session};
+  const td_status status = start_recorder(p, &o, err);
+  if (status != TD_OK) {
+    prof_recorder_free(p->recorder);
+    base_free(&session->allocator, p, sizeof *p);
+    return status;
+  }
+  *profile = p;
+  return TD_OK;
+}
+
+void td_profile_free(td_profile *profile) {
+  if (!profile) return;
+  td_session_observe(profile->session, NULL, NULL);
+  prof_recorder_free(profile->recorder);
+  base_free(&profile->session->allocator, profile, sizeof *profile);
+}
+
+td_status td_profile_clear(td_profile *profile, td_error *err) {
+  if (!profile) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_profile_clear needs a profile");
+  prof_recorder_clear(profile->recorder);
+  return TD_OK;
+}
+
+/* ---- reading ---- */
+
+/* Everything that a form needs to know of the model; `steps` belongs to the caller, who frees it. */
+static td_status make_source(const td_profile *p, prof_source *source, td_step *steps, td_error *err) {
+  const td_session *session = p->session;
+  const td_model *model = session->model;
+  for (uint32_t i = 0; i < model->plan->steps.count; i++) {
+    steps[i].size = sizeof steps[i];
+    TRY(td_session_get_step(session, i, &steps[i], err));
+  }
+  td_session_stats stats = {.size = sizeof stats};
+  TRY(td_session_get_stats(session, &stats, err));
+  *source = (prof_source){.recorder = p->recorder,
+                          .steps = steps,
+                          .limits = p->limited ? &p->limits : NULL,
+                          .footprint = (double)model->stats.weights_bytes + (double)stats.arena_bytes,
+                          .model = model->path ? model->path : "model",
+                          .machine = ""};
+  return TD_OK;
+}
+
+typedef td_status (*use_fn)(const prof_source *source, void *user, td_error *err);
+
+static td_status with_source(const td_profile *p, use_fn use, void *user, td_error *err) {
+  const td_allocator *allocator = &p->session->allocator;
+  const size_t bytes = (p->session->model->plan->steps.count + (size_t)1) * sizeof(td_step);
+  td_step *steps = base_alloc(allocator, bytes);
+  if (!steps) return base_no_memory(err, "a profile");
+  memset(steps, 0, bytes);
+  prof_source source;
+  td_status status = make_source(p, &source, steps, err);
+  sys_machine machine;
+  if (status == TD_OK) {
+    sys_machine_read(&machine);
+    source.machine = machine.cpu_name;
+    status = use(&source, user, err);
+  }
+  base_free(allocator, steps, bytes);
+  return status;
+}
+
+static td_status take_totals(const prof_source *source, void *user, td_error *err) {
+  (void)err;
+  *(td_profile_totals *)user = prof_totals(source);
+  return TD_OK;
+}
+
+td_status td_profile_get_totals(const td_profile *profile, td_profile_totals *totals, td_error *err) {
+  if (!profile || !totals)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_profile_get_totals needs a profile and a struct");
+  td_profile_totals all;
+  TRY(with_source(profile, take_totals, &all, err));
+  return api_write_stats(totals, &all, sizeof all, err);
+}
+
+typedef struct writing {
+  td_profile_view view;
+  const td_allocator *allocator;
+  td_write_fn write;
+  void *user;
+} writing;
+
+static td_status write_all(const prof_source *source, void *user, td_error *err) {
+  const writing *w = user;
+  return prof_write(source, &w->view, w->allocator, w->write, w->user, err);
+}
+
+td_status td_profile_write(const td_profile *profile, const td_profile_view *view, td_write_fn write, void *user,
+                           td_error *err) {
+  if (!profile || !write)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_profile_write needs a profile and a function that takes text");
+  writing w = {.allocator = &profile->session->allocator, .write = write, .user = user};
+  TRY(api_read_options(&w.view, sizeof w.view, view, err));
+  return with_source(profile, write_all, &w, err);
+}

@@ -1,0 +1,175 @@
+/* program.c -- the words of a program, and the rules it keeps. */
+#include "base/program.h"
+
+#include <string.h>
+
+static const base_scalar_info scalars[] = {
+#define UNARY(family, function, value) {#function, #value, 1},
+#define BINARY(family, function, value) {#function, #value, 2},
+#define PURE(function, operands, value) {#function, #value, operands},
+#include "base/scalar.def"
+};
+static const char *const combines[] = {"sum", "max", "min"};
+_Static_assert(sizeof combines / sizeof *combines == BASE_COMBINE_COUNT, "a name for each");
+
+const base_scalar_info *base_scalar_of(base_scalar function) { return &scalars[function]; }
+
+base_scalar base_scalar_find(base_str name) {
+  uint32_t i = 0;
+  while (i < BASE_SCALAR_COUNT && !base_str_is(name, scalars[i].name)) i++;
+  return (base_scalar)i;
+}
+
+const char *base_combine_name(base_combine combine) { return combines[combine]; }
+
+base_combine base_combine_find(base_str name) {
+  uint32_t i = 0;
+  while (i < BASE_COMBINE_COUNT && !base_str_is(name, combines[i])) i++;
+  return (base_combine)i;
+}
+
+/* ---- words: a head {rank, row_axes, in_count, out_count, a byte each; count}, then per op {kind, row, function, -},
+ * {in}, {p[0], p[1]}, {p[2], -} ---- */
+
+static uint64_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static float float_of(uint64_t word) {
+  uint32_t bits = (uint32_t)word;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+bool base_program_op_equal(const base_program_op *a, const base_program_op *b) {
+  bool same = a->kind == b->kind && a->row == b->row && a->function == b->function;
+  for (int i = 0; i < 3; i++) same &= a->in[i] == b->in[i] && bits_of(a->p[i]) == bits_of(b->p[i]);
+  return same;
+}
+
+bool base_program_equal(const base_program *a, const base_program *b) {
+  bool same = a->rank == b->rank && a->row_axes == b->row_axes && a->in_count == b->in_count &&
+              a->out_count == b->out_count && a->count == b->count;
+  for (uint32_t i = 0; same && i < a->count; i++) same = base_program_op_equal(&a->ops[i], &b->ops[i]);
+  return same;
+}
+
+void base_program_write(const base_program *p, int64_t *words) {
+  words[0] = (int64_t)(p->rank | (uint32_t)p->row_axes << 8 | (uint32_t)p->in_count << 16 |
+                       (uint64_t)p->out_count << 24 | (uint64_t)p->count << 32);
+  for (uint32_t i = 0; i < p->count; i++) {
+    const base_program_op *op = &p->ops[i];
+    int64_t *to = words + 1 + i * BASE_PROGRAM_WORDS;
+    to[0] = (int64_t)(op->kind | (uint64_t)op->row << 8 | (uint64_t)op->function << 16);
+    to[1] = (int64_t)(op->in[0] | (uint64_t)op->in[1] << 16 | (uint64_t)op->in[2] << 32);
+    to[2] = (int64_t)(bits_of(op->p[0]) | bits_of(op->p[1]) << 32);
+    to[3] = (int64_t)bits_of(op->p[2]);
+  }
+}
+
+const char *base_program_read(const int64_t *words, uint32_t count, base_program *p) {
+  if (count == 0) return "it has no words";
+  const uint64_t head = (uint64_t)words[0];
+  const uint64_t ops = head >> 32;
+  if (ops > BASE_PROGRAM_OPS || count != 1 + ops * BASE_PROGRAM_WORDS) return "its length is not what its head says";
+  p->rank = (uint8_t)head;
+  p->row_axes = (uint8_t)(head >> 8);
+  p->in_count = (uint8_t)(head >> 16);
+  p->out_count = (uint8_t)(head >> 24);
+  p->count = (uint32_t)ops;
+  for (uint32_t i = 0; i < p->count; i++) {
+    const int64_t *from = words + 1 + i * BASE_PROGRAM_WORDS;
+    const uint64_t w[4] = {(uint64_t)from[0], (uint64_t)from[1], (uint64_t)from[2], (uint64_t)from[3]};
+    if (w[0] >> 32 || w[1] >> 48 || w[3] >> 32) return "an operation has more than it needs";
+    p->ops[i] = (base_program_op){.kind = (uint8_t)w[0],
+                                  .row = (uint8_t)(w[0] >> 8),
+                                  .function = (uint16_t)(w[0] >> 16),
+                                  .in = {(uint16_t)w[1], (uint16_t)(w[1] >> 16), (uint16_t)(w[1] >> 32)},
+                                  .p = {float_of(w[2]), float_of(w[2] >> 32), float_of(w[3])}};
+  }
+  return base_program_check(p);
+}
+
+/* ---- rules ---- */
+
+static uint32_t operands_of(const base_program_op *op) {
+  if (op->kind == BASE_PROGRAM_SCALAR) return scalars[op->function].operands;
+  return op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_STORE;
+}
+
+static bool is_row(const base_program *p, uint32_t i) { return p->ops[i].row; }
+
+static const char *check_store(const base_program *p, const base_program_op *op, uint32_t *stored) {
+  if (op->function >= p->out_count || *stored >> op->function & 1) return "an output is not there, or stored twice";
+  if (op->in[2] >= TD_DTYPE_COUNT || op->in[1] > 1) return "a store has a type that is none";
+  if (op->row != is_row(p, op->in[0])) return "a store is not where its value is";
+  *stored |= 1u << op->function;
+  return NULL;
+}
+
+static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded, uint32_t *stored) {
+  const base_program_op *op = &p->ops[i];
+  const uint32_t functions[BASE_PROGRAM_KINDS] = {p->in_count,        1,           1, BASE_SCALAR_COUNT,
+                                                  BASE_COMBINE_COUNT, p->out_count};
+  if (op->kind >= BASE_PROGRAM_KINDS || op->row > 1) return "an operation is of no kind";
+  if (op->function >= functions[op->kind]) return "an operation names what is not there";
+  if (op->row && !p->row_axes) return "something is computed once for a row where there are none";
+  bool row = true;
+  for (uint32_t k = 0; k < operands_of(op); k++) {
+    if (op->in[k] >= i || p->ops[op->in[k]].kind == BASE_PROGRAM_STORE)
+      return "an operand does not stand before its user";
+    row &= is_row(p, op->in[k]) || p->ops[op->in[k]].kind == BASE_PROGRAM_NUMBER;
+  }
+  if (op->kind == BASE_PROGRAM_SCALAR && op->row && !row) return "an element is used where there is only a row";
+  if (op->kind == BASE_PROGRAM_REDUCE && (!op->row || is_row(p, op->in[0]))) return "a reduction of what is no row";
+  if (op->kind == BASE_PROGRAM_LENGTH && !op->row) return "the length of a row belongs to the row";
+  if (op->kind == BASE_PROGRAM_STORE) return check_store(p, op, stored);
+  if (op->kind != BASE_PROGRAM_LOAD) return NULL;
+  if (*loaded >> op->function & 1) return "an operand is loaded twice";
+  *loaded |= 1u << op->function;
+  return NULL;
+}
+
+const char *base_program_check(const base_program *p) {
+  uint32_t loaded = 0, stored = 0;
+  if (p->rank > BASE_MAX_RANK || p->row_axes > p->rank) return "its axes are too many";
+  if (p->in_count > BASE_PROGRAM_OPERANDS || p->out_count < 1 || p->out_count > BASE_PROGRAM_OUTS)
+    return "its operands or outputs are too many, or none";
+  if (p->count > BASE_PROGRAM_OPS) return "it is too long";
+  for (uint32_t i = 0; i < p->count; i++) {
+    const char *wrong = check_op(p, i, &loaded, &stored);
+    if (wrong) return wrong;
+  }
+  return stored == (1u << p->out_count) - 1 ? NULL : "an output is never stored";
+}
+
+uint32_t base_program_stages(const base_program *p, uint8_t stage[BASE_PROGRAM_OPS]) {
+  uint32_t stages = 1;
+  for (uint32_t i = 0; i < p->count; i++) {
+    const base_program_op *op = &p->ops[i];
+    stage[i] = 0;
+    for (uint32_t k = 0; k < operands_of(op); k++) {
+      const uint8_t from = (uint8_t)(stage[op->in[k]] + (p->ops[op->in[k]].kind == BASE_PROGRAM_REDUCE));
+      if (from > stage[i]) stage[i] = from;
+    }
+    if (stage[i] >= stages) stages = stage[i] + 1u;
+  }
+  return stages;
+}
+
+uint32_t base_program_kept(const base_program *p, const uint8_t *stage, bool kept[BASE_PROGRAM_OPS]) {
+  uint32_t count = 0;
+  memset(kept, 0, BASE_PROGRAM_OPS * sizeof kept[0]);
+  for (uint32_t i = 0; i < p->count; i++)
+    for (uint32_t k = 0; k < operands_of(&p->ops[i]) && !p->ops[i].row; k++) {
+      const uint16_t in = p->ops[i].in[k];
+      if (p->ops[in].row || p->ops[in].kind != BASE_PROGRAM_SCALAR || stage[in] >= stage[i]) continue;
+      kept[in] = true;
+    }
+  /* A reduction belongs to the row, and is fed in the stage of what it reduces. */
+  for (uint32_t i = 0; i < p->count; i++) count += kept[i];
+  return count;
+}

@@ -1,0 +1,78 @@
+/* program.h -- a fused loop nest as plain data: what a step of fused operators carries in its attributes, written by
+ * `loop`, executed by `kernels`, translated by `codegen`.
+ *
+ * A program runs over the elements of a space: its operands' dimensions, broadcast together, aligned at the last of
+ * `rank` axes. The last `row_axes` of them are a row: what is reduced runs along it. Values are numbered in order; each
+ * is computed for every element, or (`row`) once for a row. All are f32: loads convert, stores round, truth is 0 or 1.
+ *
+ *     0 load 0          1 reduce max 0     (row)     2 sub 0 1     3 exp_flush 2     4 reduce sum 3   (row)
+ *     5 div 3 4         6 store 0 5 f32 */
+#ifndef BASE_PROGRAM_H
+#define BASE_PROGRAM_H
+#include "base/tensor.h"
+
+enum { BASE_PROGRAM_OPS = 96, BASE_PROGRAM_OPERANDS = 24, BASE_PROGRAM_OUTS = 8, BASE_PROGRAM_WORDS = 4 };
+
+/* The functions of scalar.def. */
+typedef enum base_scalar {
+#define UNARY(family, function, value) BASE_SCALAR_##function,
+#define BINARY(family, function, value) BASE_SCALAR_##function,
+#define PURE(function, operands, value) BASE_SCALAR_##function,
+#include "base/scalar.def"
+  BASE_SCALAR_COUNT
+} base_scalar;
+
+typedef struct base_scalar_info {
+  const char *name;
+  const char *value; /* as scalar.def says it */
+  uint8_t operands;
+} base_scalar_info;
+const base_scalar_info *base_scalar_of(base_scalar function);
+base_scalar base_scalar_find(base_str name); /* BASE_SCALAR_COUNT: there is none */
+
+typedef enum base_combine { BASE_COMBINE_SUM, BASE_COMBINE_MAX, BASE_COMBINE_MIN, BASE_COMBINE_COUNT } base_combine;
+const char *base_combine_name(base_combine combine);
+base_combine base_combine_find(base_str name); /* BASE_COMBINE_COUNT: there is none */
+
+typedef enum base_program_kind {
+  BASE_PROGRAM_LOAD,   /* operand `function`; each at most once */
+  BASE_PROGRAM_NUMBER, /* p[0] */
+  BASE_PROGRAM_LENGTH, /* elements of a row */
+  BASE_PROGRAM_SCALAR, /* function `function` of scalar.def on in[0..], with numbers p */
+  BASE_PROGRAM_REDUCE, /* in[0] along the row, by base_combine `function` */
+  BASE_PROGRAM_STORE,  /* in[0] becomes output `function`, of td_dtype in[2]. A row's: in[1] 0 keeps the axes of the row
+                          with 1 element, 1 drops them */
+  BASE_PROGRAM_KINDS
+} base_program_kind;
+
+typedef struct base_program_op {
+  uint8_t kind; /* base_program_kind */
+  uint8_t row;  /* once for a row */
+  uint16_t function;
+  uint16_t in[3];
+  float p[3];
+} base_program_op;
+
+typedef struct base_program {
+  uint8_t rank, row_axes, in_count, out_count;
+  uint32_t count;
+  base_program_op ops[BASE_PROGRAM_OPS];
+} base_program;
+
+/* Bit by bit, numbers too: 0 is not -0, and a NaN is itself. */
+bool base_program_op_equal(const base_program_op *a, const base_program_op *b);
+bool base_program_equal(const base_program *a, const base_program *b);
+/* Words that the program takes: a head, and BASE_PROGRAM_WORDS of each op. */
+static inline uint32_t base_program_size(const base_program *p) { return 1 + p->count * BASE_PROGRAM_WORDS; }
+void base_program_write(const base_program *p, int64_t *words);
+/* Reads and verifies. NULL: fine; else what is wrong, one clause. */
+const char *base_program_read(const int64_t *words, uint32_t count, base_program *p);
+/* The rules that every program keeps: operands before users, one load of an operand, one store of an output, rows made
+ * of rows alone. NULL: all hold. */
+const char *base_program_check(const base_program *p);
+/* The stretch of the row's loop in which each op is computed: 0 before and up to the first reduction, one more behind
+ * each reduction that it needs. Gives the number of stretches. */
+uint32_t base_program_stages(const base_program *p, uint8_t stage[BASE_PROGRAM_OPS]);
+/* Bit `i`: element op `i`, which is no load, is needed in a later stage than its own, and so kept for the whole row. */
+uint32_t base_program_kept(const base_program *p, const uint8_t *stage, bool kept[BASE_PROGRAM_OPS]);
+#endif

@@ -1,0 +1,248 @@
+/* fuse.c -- which nodes run as one loop. Every node that lowers to a loop begins a group; it then joins the groups of
+ * what it reads, and of others that read the same, where three things hold: they are over one space; there is a place
+ * in the block behind all that the joint group needs and in front of all that need it; and the program is one that can
+ * be run. A value that only members use is never in memory, one that several read is read once: so joining always saves
+ * bytes, and nothing is computed twice. Nodes without a lowering (products with their epilogues, and all that built-in
+ * kernels do better) stay what they are. */
+#include "compile/fuse_priv.h"
+
+#include <string.h>
+
+enum { SHORT = 256 /* elements */ };
+
+/* ---- who uses what ---- */
+
+/* Counts uses into first_user[v + 1] (fill false), or lists them. A use in a nested block is one of its region's. */
+static void note_uses(fuse_state *f, const ir_value *values, uint32_t count, uint32_t user, bool fill) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (!values[i].id) continue;
+    if (fill) f->users[f->first_user[values[i].id]++] = user;
+    else f->first_user[values[i].id]++;
+  }
+}
+
+static void walk_uses(fuse_state *f, ir_block block, uint32_t region, bool fill) {
+  const ir_block_def *def = ir_block_of(f->graph, block);
+  for (uint32_t i = 0; i < def->nodes.count; i++) {
+    const ir_node_def *node = ir_node_of(f->graph, def->nodes.at[i]);
+    const uint32_t user = region ? region : def->nodes.at[i].id;
+    if (!node->op) continue;
+    note_uses(f, node->in, node->in_count, user, fill);
+    for (uint32_t b = 0; b < node->block_count; b++) walk_uses(f, node->blocks[b], user, fill);
+  }
+  note_uses(f, def->results.at, def->results.count, region, fill);
+}
+
+static td_status find_uses(fuse_state *f) {
+  const uint32_t values = f->graph->values.count; /* with those that groups of blocks before this one made */
+  f->first_user = base_new(f->scratch, uint32_t, (size_t)values + 2);
+  if (!f->first_user) return base_no_memory(f->err, "uses");
+  walk_uses(f, f->block, 0, false);
+  uint32_t total = 0;
+  for (uint32_t v = 0; v <= values; v++) {
+    const uint32_t count = f->first_user[v];
+    f->first_user[v] = total;
+    total += count;
+  }
+  f->users = base_new(f->scratch, uint32_t, (size_t)total + 1);
+  if (!f->users) return base_no_memory(f->err, "uses");
+  walk_uses(f, f->block, 0, true);
+  for (uint32_t v = values; v > 0; v--) f->first_user[v] = f->first_user[v - 1]; /* each went to its end */
+  f->first_user[0] = 0;
+  return TD_OK;
+}
+
+/* ---- places ---- */
+
+/* Where the node stands, or will: see fuse_group.at. Negative: before the block. */
+static int64_t place_of(const fuse_state *f, uint32_t node) {
+  if (!f->index[node]) return -1;
+  return f->group[node] ? f->groups.at[f->group[node] - 1]->at : 2 * ((int64_t)f->index[node] - 1);
+}
+
+/* Finds a place for the joint members. False: there is none. */
+static bool find_place(const fuse_state *f, fuse_group *g) {
+  int64_t defined = -1, used = INT64_MAX, last = 2 * ((int64_t)f->index[g->members[g->count - 1]] - 1);
+  for (uint32_t i = 0; i < g->count; i++) {
+    const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[i]});
+    for (uint32_t k = 0; k < node->in_count; k++) {
+      const uint32_t from = node->in[k].id ? ir_value_of(f->graph, node->in[k])->node.id : 0;
+      if (!from || fuse_is_member(g, from)) continue;
+      defined = base_max_i64(defined, place_of(f, from));
+    }
+    const uint32_t out = node->out[0].id;
+    for (uint32_t u = f->first_user[out]; u < f->first_user[out + 1]; u++)
+      if (f->users[u] && !fuse_is_member(g, f->users[u])) used = base_min_i64(used, place_of(f, f->users[u]));
+  }
+  g->at = used > last ? last : used - 1;
+  return g->at > defined;
+}
+
+/* ---- joining ---- */
+
+static bool same_space(const fuse_group *a, const fuse_group *b) {
+  if (a->rank != b->rank || (a->row_axes && b->row_axes && a->row_axes != b->row_axes)) return false;
+  return memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+/* Is b's space the rows of a's: with 1 along them, or without them? */
+static bool is_rows_of(const fuse_group *a, const fuse_group *b) {
+  const int32_t outer = a->rank - a->row_axes;
+  if (!a->row_axes || b->row_axes || (b->rank != a->rank && b->rank != outer)) return false;
+  for (int32_t i = 0; i < b->rank; i++)
+    if (b->dims[i] != (i < outer ? a->dims[i] : 1)) return false;
+  return true;
+}
+
+/* The members of both, in the order of the block. False: too many. */
+static bool merge_members(const fuse_state *f, const fuse_group *a, const fuse_group *b, fuse_group *to) {
+  uint32_t i = 0, k = 0;
+  if (a->count + b->count > FUSE_MEMBERS) return false;
+  to->count = 0;
+  while (i < a->count || k < b->count) {
+    const bool first = k == b->count || (i < a->count && f->index[a->members[i]] < f->index[b->members[k]]);
+    to->members[to->count++] = first ? a->members[i++] : b->members[k++];
+  }
+  return true;
+}
+
+static void note(const fuse_state *f, const fuse_group *g, const char *why) {
+  for (uint32_t i = 0; f->why && i < g->count; i++) f->why[g->members[i]] = why;
+}
+
+/* Joins group `from` into group `to` where that can be. */
+static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
+  fuse_group joint, *a = f->groups.at[to - 1], *b = f->groups.at[from - 1];
+  if (from == to || !a->count || !b->count) return false;
+  if (same_space(a, b)) joint = a->row_axes ? *a : *b;
+  else if (is_rows_of(a, b)) joint = *a;
+  else if (is_rows_of(b, a)) joint = *b;
+  else return note(f, b, "what it reads, or what reads the same, is over another space"), false;
+  if (!merge_members(f, a, b, &joint)) return note(f, b, "the joint loop has too many members"), false;
+  if (!find_place(f, &joint))
+    return note(f, b, "something else stands between what the joint loop needs and who needs it"), false;
+  if (!fuse_build(f, &joint, built)) return note(f, b, "the joint loop has too many operands, results or steps"), false;
+  *a = joint;
+  for (uint32_t i = 0; i < b->count; i++) f->group[b->members[i]] = to;
+  b->count = 0;
+  return true;
+}
+
+/* ---- the walk ---- */
+
+static bool is_loop_type(const ir_type *t, bool any_number) {
+  if (t->kind > IR_BOOL || t->rank < 0 || t->rank > BASE_MAX_RANK || base_dtype(t->dtype)->is_storage) return false;
+  const bool narrow = base_is_float(t->dtype) && t->dtype != TD_F64;
+  return narrow || t->dtype == TD_BOOL || (any_number && (base_is_int(t->dtype) || t->dtype == TD_F64));
+}
+
+/* Operands and result are of types that loops compute with; only the first result is used. */
+static bool has_loop_types(const fuse_state *f, const ir_node_def *node) {
+  const bool casts = strcmp(node->op->name, "aten::_to_copy") == 0;
+  if (!is_loop_type(ir_type_of(f->graph, node->out[0]), false)) return false;
+  for (uint32_t i = 1; i < node->out_count; i++)
+    if (f->first_user[node->out[i].id] != f->first_user[node->out[i].id + 1]) return false;
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    const ir_info *in = node->in[i].id ? &ir_value_of(f->graph, node->in[i])->info : NULL;
+    if (in && !is_loop_type(&in->type, casts || in->constant)) return false;
+  }
+  return node->in_count > 0 && node->in[0].id;
+}
+
+/* Interpreted, a short row costs more than it saves where the node has a kernel of its own. */
+static bool is_short_row(const fuse_state *f, const fuse_group *g, const ir_node_def *node) {
+  const compile_setting *s = f->setting;
+  int64_t length = 1;
+  for (int32_t a = g->rank - g->row_axes; a < g->rank; a++) length *= base_dim_known(g->dims[a]) ? g->dims[a] : SHORT;
+  if ((s->backend->generates && s->cc && s->cache) || !g->row_axes || length >= SHORT || !node->op->kernel)
+    return false;
+  const ir_kernel_query *query = fuse_query(f, node);
+  return query && node->op->kernel(query);
+}
+
+/* A group of the node alone: over its result, or, where it reduces, over its first operand. */
+static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool *made) {
+  const ir_node_def *node = ir_node_of(f->graph, id);
+  *made = false;
+  if (!node->op) return TD_OK;
+  if (f->why)
+    f->why[id.id] = !node->op->lower           ? "it has no form in loops"
+                    : !has_loop_types(f, node) ? "its types are none that loops compute with"
+                                               : "nothing beside it is a loop";
+  if (!node->op->lower || !has_loop_types(f, node)) return TD_OK;
+  fuse_group **slot = base_vec_push(f->scratch, &f->groups), *g = base_new(f->scratch, fuse_group, 1);
+  if (!slot || !g) return base_no_memory(f->err, "a fused loop");
+  *slot = g;
+  const ir_type *out = ir_type_of(f->graph, node->out[0]), *in = ir_type_of(f->graph, node->in[0]);
+  for (g->row_axes = 0; g->row_axes <= in->rank && !*made; g->row_axes += !*made) {
+    const ir_type *space = g->row_axes ? in : out;
+    g->rank = space->rank;
+    memcpy(g->dims, space->dims, sizeof g->dims);
+    g->members[0] = id.id;
+    g->count = 1;
+    *made = fuse_build(f, g, built) && find_place(f, g) && !is_short_row(f, g, node);
+  }
+  if (*made) f->group[id.id] = f->groups.count;
+  else f->groups.count--;
+  if (!*made && f->why) f->why[id.id] = "its form in loops is not for these operands or attributes";
+  return TD_OK;
+}
+
+/* Joins the node's group with those of what it reads, then with those that read the same. */
+static void grow_group(fuse_state *f, ir_node id, fuse_built *built) {
+  const ir_node_def *node = ir_node_of(f->graph, id);
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    const uint32_t from = node->in[i].id ? ir_value_of(f->graph, node->in[i])->node.id : 0;
+    if (from && f->index[from] && f->group[from]) join(f, f->group[id.id], f->group[from], built);
+  }
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    const uint32_t v = node->in[i].id;
+    if (!v || ir_value_of(f->graph, node->in[i])->info.constant) continue;
+    for (uint32_t u = f->first_user[v]; u < f->first_user[v + 1]; u++)
+      if (f->users[u] && f->users[u] < id.id && f->group[f->users[u]])
+        join(f, f->group[id.id], f->group[f->users[u]], built);
+  }
+}
+
+td_status fuse_find(fuse_state *f, ir_block block, fuse_built *built) {
+  f->block = block;
+  f->groups.count = 0;
+  const uint32_t count = ir_block_of(f->graph, block)->nodes.count;
+  for (uint32_t i = 0; i < count; i++) f->index[ir_block_of(f->graph, block)->nodes.at[i].id] = i + 1;
+  TRY(find_uses(f));
+  for (uint32_t i = 0; i < count; i++) {
+    const ir_node id = ir_block_of(f->graph, block)->nodes.at[i];
+    bool made;
+    TRY(start_group(f, id, built, &made));
+    if (made) grow_group(f, id, built);
+  }
+  return TD_OK;
+}
+
+td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *setting, base_arena *scratch,
+                     td_error *err) {
+  const size_t nodes = (size_t)graph->nodes.count + 1;
+  *f = (fuse_state){.graph = graph,
+                    .setting = setting,
+                    .scratch = scratch,
+                    .err = err,
+                    .index = base_new(scratch, uint32_t, nodes),
+                    .group = base_new(scratch, uint32_t, nodes)};
+  return f->index && f->group ? TD_OK : base_no_memory(err, "fused loops");
+}
+
+td_status lower_fuse(ir_graph *graph, const compile_setting *setting, base_arena *scratch, td_error *err) {
+  fuse_state f;
+  fuse_built *built = base_new(scratch, fuse_built, 1);
+  const uint32_t blocks = graph->blocks.count;
+  if (!built) return base_no_memory(err, "fused loops");
+  TRY(fuse_start(&f, graph, setting, scratch, err));
+  for (uint32_t b = 0; b < blocks; b++) {
+    const uint32_t count = ir_block_of(graph, (ir_block){b})->nodes.count;
+    TRY(fuse_find(&f, (ir_block){b}, built));
+    TRY(fuse_emit(&f));
+    for (uint32_t i = 0; i < count; i++) f.index[ir_block_of(graph, (ir_block){b})->nodes.at[i].id] = 0;
+  }
+  ir_settle(graph);
+  return TD_OK;
+}

@@ -1,0 +1,244 @@
+/* fuse_emit.c -- from a group of nodes to a node td::fused: its program, by each member's own `lower`, in the order of
+ * the block; stores come last, so that a result may take the memory of an operand. */
+#include "compile/fuse_priv.h"
+#include "kernels/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool fuse_is_member(const fuse_group *g, uint32_t node) {
+  for (uint32_t i = 0; i < g->count; i++)
+    if (g->members[i] == node) return true;
+  return false;
+}
+
+ir_kernel_query *fuse_query(const fuse_state *f, const ir_node_def *node) {
+  ir_kernel_query *query = base_new(f->scratch, ir_kernel_query, 1);
+  const ir_info **in = base_new(f->scratch, const ir_info *, node->in_count + 1);
+  ir_info *out = base_new(f->scratch, ir_info, node->out_count + 1);
+  if (!query || !in || !out) return NULL;
+  for (uint32_t i = 0; i < node->in_count; i++)
+    in[i] = node->in[i].id ? &ir_value_of(f->graph, node->in[i])->info : NULL;
+  for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(f->graph, node->out[i])->info;
+  *query = (ir_kernel_query){node->attrs, in, node->in_count, out, node->out_count, f->setting->isa};
+  return query;
+}
+
+/* ---- operands and results of a member ---- */
+
+/* How a type fits the space of the group. */
+typedef enum fit { FIT_NONE, FIT_SPACE, FIT_KEPT /* 1 along the row */, FIT_DROPPED /* without it */ } fit;
+
+static fit fit_of(const fuse_group *g, const ir_type *t) {
+  const int32_t outer = g->rank - g->row_axes;
+  bool space = t->rank == g->rank, kept = space && g->row_axes > 0, dropped = t->rank == outer && g->row_axes > 0;
+  for (int32_t i = 0; i < t->rank && i < g->rank; i++) {
+    space &= t->dims[i] == g->dims[i];
+    kept &= t->dims[i] == (i < outer ? g->dims[i] : 1);
+    dropped &= i < outer && t->dims[i] == g->dims[i];
+  }
+  return space ? FIT_SPACE : kept ? FIT_KEPT : dropped ? FIT_DROPPED : FIT_NONE;
+}
+
+typedef struct emitting {
+  const fuse_state *f;
+  const fuse_group *g;
+  fuse_built *to;
+  uint16_t value[FUSE_MEMBERS]; /* of each member, so far */
+} emitting;
+
+static bool is_number(const base_tensor *t, double *number) {
+  if (!t || base_tensor_numel(t) != 1 || !base_is_float(t->dtype) || base_dtype(t->dtype)->is_storage) return false;
+  *number = base_load_f64(t->dtype, t->data, 0);
+  return true;
+}
+
+/* The member that gives `v` as its first result; FUSE_MEMBERS: none. */
+static uint32_t member_of(const emitting *m, ir_value v) {
+  const ir_value_def *def = ir_value_of(m->f->graph, v);
+  uint32_t i = 0;
+  if (!def->node.id || def->index != 0) return FUSE_MEMBERS;
+  while (i < m->g->count && m->g->members[i] != def->node.id) i++;
+  return i < m->g->count ? i : FUSE_MEMBERS;
+}
+
+static bool load_outside(emitting *m, ir_value v, uint16_t *value) {
+  const ir_type *t = ir_type_of(m->f->graph, v);
+  uint32_t index = 0;
+  bool row = true;
+  if (t->kind > IR_BOOL || t->rank < 0 || t->rank > m->g->rank) return false;
+  for (int32_t a = 0; a < m->g->row_axes && a < t->rank; a++) row &= t->dims[t->rank - 1 - a] == 1;
+  while (index < m->to->in_count && m->to->in[index].id != v.id) index++;
+  if (index == BASE_PROGRAM_OPERANDS) return false;
+  m->to->in[index] = v;
+  if (index == m->to->in_count) m->to->in_count++;
+  *value = loop_load(&m->to->build, index, row);
+  return true;
+}
+
+/* Operand `v` of a member whose result fits the space as `how`. Whole numbers are read by their lowering, not here. */
+static bool operand(emitting *m, ir_value v, fit how, bool casts, uint16_t *value) {
+  double number;
+  *value = LOOP_NONE;
+  if (!v.id) return true;
+  const ir_info *info = &ir_value_of(m->f->graph, v)->info;
+  const uint32_t member = member_of(m, v);
+  if (member < FUSE_MEMBERS) {
+    const td_dtype dtype = info->type.dtype;
+    *value = m->value[member];
+    /* One number a row without the row's axes stands for another axis where it meets the whole space. */
+    if (fit_of(m->g, &info->type) == FIT_DROPPED && how != FIT_DROPPED) return false;
+    /* What a cast rounds is rounded when it is stored. */
+    const bool rounds =
+        strcmp(ir_node_of(m->f->graph, (ir_node){m->g->members[member]})->op->name, "aten::_to_copy") == 0;
+    return !rounds || dtype == TD_F32 || dtype == TD_BOOL;
+  }
+  if (is_number(info->constant, &number)) {
+    *value = loop_number(&m->to->build, number);
+    return true;
+  }
+  if (base_is_int(info->type.dtype) && !casts) return info->constant != NULL;
+  return how != FIT_DROPPED && load_outside(m, v, value);
+}
+
+static bool lower_member(emitting *m, uint32_t i) {
+  const ir_node_def *node = ir_node_of(m->f->graph, (ir_node){m->g->members[i]});
+  const fit how = fit_of(m->g, ir_type_of(m->f->graph, node->out[0]));
+  const bool casts = strcmp(node->op->name, "aten::_to_copy") == 0;
+  loop_build *b = &m->to->build;
+  const ir_kernel_query *query = fuse_query(m->f, node);
+  if (how == FIT_NONE || !query) return false;
+  b->in_count = node->in_count;
+  b->out = LOOP_NONE;
+  for (uint32_t k = 0; k < node->in_count; k++)
+    if (!operand(m, node->in[k], how, casts, &b->in[k])) return false;
+  if (!node->op->lower(query, b) || b->failed || b->out == LOOP_NONE) return false;
+  m->value[i] = b->out;
+  return how == FIT_SPACE || loop_is_row(b, b->out);
+}
+
+/* Does somebody outside of the group use the value? */
+static bool used_outside(const fuse_state *f, const fuse_group *g, ir_value v) {
+  for (uint32_t u = f->first_user[v.id]; u < f->first_user[v.id + 1]; u++)
+    if (!f->users[u] || !fuse_is_member(g, f->users[u])) return true;
+  return false;
+}
+
+/* The space that the loads make is the group's. */
+static bool spans(const emitting *m) {
+  int32_t ranks[BASE_PROGRAM_OPERANDS];
+  const base_dim *dims[BASE_PROGRAM_OPERANDS];
+  base_dim sizes[BASE_MAX_RANK];
+  for (uint32_t k = 0; k < m->to->in_count; k++) {
+    ranks[k] = ir_type_of(m->f->graph, m->to->in[k])->rank;
+    dims[k] = ir_type_of(m->f->graph, m->to->in[k])->dims;
+  }
+  if (!loop_space(&m->to->build.program, &m->f->graph->dims, ranks, dims, sizes)) return false;
+  for (int32_t a = 0; a < m->g->rank; a++)
+    if (sizes[a] != m->g->dims[a]) return false;
+  return true;
+}
+
+bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built) {
+  emitting m = {.f = f, .g = g, .to = built};
+  memset(built, 0, sizeof *built);
+  loop_start(&built->build, (uint8_t)g->rank, (uint8_t)g->row_axes);
+  for (uint32_t i = 0; i < g->count; i++)
+    if (!lower_member(&m, i)) return false;
+  for (uint32_t i = 0; i < g->count; i++) {
+    const ir_value v = ir_node_of(f->graph, (ir_node){g->members[i]})->out[0];
+    const ir_type *t = ir_type_of(f->graph, v);
+    if (!used_outside(f, g, v)) continue;
+    if (built->out_count == BASE_PROGRAM_OUTS) return false;
+    built->out[built->out_count++] = v;
+    loop_store(&built->build, m.value[i], t->dtype, fit_of(g, t) == FIT_DROPPED);
+  }
+  return built->out_count > 0 && loop_finish(&built->build) && built->build.program.in_count == built->in_count &&
+         spans(&m);
+}
+
+/* ---- into the graph ---- */
+
+static td_status origins_of(const fuse_state *f, const fuse_group *g, ir_origins *to) {
+  uint32_t room = 1, count = 0;
+  for (uint32_t i = 0; i < g->count; i++) room += ir_node_of(f->graph, (ir_node){g->members[i]})->origins.count;
+  const char **names = base_new(f->scratch, const char *, room);
+  if (!names) return base_no_memory(f->err, "origins");
+  for (uint32_t i = 0; i < g->count; i++) {
+    const ir_origins *from = &ir_node_of(f->graph, (ir_node){g->members[i]})->origins;
+    for (uint32_t n = 0; n < from->count; n++) {
+      bool known = false;
+      for (uint32_t k = 0; k < count && !known; k++) known = strcmp(names[k], from->names[n]) == 0;
+      if (!known) names[count++] = from->names[n];
+    }
+  }
+  *to = (ir_origins){names, count};
+  return TD_OK;
+}
+
+bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
+  const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
+  if (g->count > 1 || !node->op->kernel) return true;
+  const ir_kernel_query *query = fuse_query(f, node);
+  return query && !node->op->kernel(query);
+}
+
+/* What a fused node replaces must have its types. */
+static bool same_types(const fuse_state *f, const fuse_built *built, ir_node made) {
+  const ir_node_def *node = ir_node_of(f->graph, made);
+  for (uint32_t i = 0; i < built->out_count; i++)
+    if (!ir_type_equal(ir_type_of(f->graph, node->out[i]), ir_type_of(f->graph, built->out[i]))) return false;
+  return true;
+}
+
+static td_status emit_group(fuse_state *f, fuse_group *g, const fuse_built *built) {
+  const base_program *p = &built->build.program;
+  int64_t *words = base_new(f->scratch, int64_t, base_program_size(p));
+  ir_origins origins;
+  ir_node made;
+  if (!words) return base_no_memory(f->err, "a fused loop");
+  base_program_write(p, words);
+  TRY(origins_of(f, g, &origins));
+  const base_arg arg = ARG_INTS("program", words, base_program_size(p));
+  const ir_new_node spec = {.op = ir_opset_find(f->graph->ops, p->row_axes ? "td::fused_rows" : "td::fused"),
+                            .in = built->in,
+                            .in_count = built->in_count,
+                            .out_count = built->out_count,
+                            .args = &arg,
+                            .arg_count = 1,
+                            .origins = origins,
+                            .before = ir_block_of(f->graph, f->block)->nodes.at[(g->at + 1) / 2]};
+  TRY(ir_add_node(f->graph, f->block, &spec, &made, NULL, f->err));
+  if (!same_types(f, built, made)) {
+    ir_remove_node(f->graph, made);
+    g->count = 0;
+    return TD_OK;
+  }
+  for (uint32_t i = 0; i < built->out_count; i++) {
+    const ir_value with = ir_node_of(f->graph, made)->out[i];
+    ir_value_of(f->graph, with)->name = ir_value_of(f->graph, built->out[i])->name;
+    ir_value_of(f->graph, built->out[i])->name = NULL;
+    TRY(ir_replace_value(f->graph, built->out[i], with, f->err));
+  }
+  return TD_OK;
+}
+
+static int by_place(const void *a, const void *b) {
+  const fuse_group *x = *(fuse_group *const *)a, *y = *(fuse_group *const *)b;
+  return (x->at > y->at) - (x->at < y->at);
+}
+
+td_status fuse_emit(fuse_state *f) {
+  fuse_built *built = base_new(f->scratch, fuse_built, 1);
+  if (!built) return base_no_memory(f->err, "a fused loop");
+  if (f->groups.count) qsort(f->groups.at, f->groups.count, sizeof *f->groups.at, by_place);
+  for (uint32_t i = 0; i < f->groups.count; i++) {
+    fuse_group *g = f->groups.at[i];
+    if (g->count && (!fuse_is_worth_it(f, g) || !fuse_build(f, g, built))) g->count = 0;
+    if (g->count) TRY(emit_group(f, g, built));
+  }
+  for (uint32_t i = 0; i < f->groups.count; i++)
+    for (uint32_t k = 0; k < f->groups.at[i]->count; k++)
+      ir_remove_node(f->graph, (ir_node){f->groups.at[i]->members[k]});
+  return TD_OK;
+}

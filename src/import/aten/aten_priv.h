@@ -1,0 +1,257 @@
+/* aten_priv.h -- what the files of this layer share. A lowering is a function of one call: its arguments stand in the
+ * order of the schema, defaults filled in, converted to the parameters' types. */
+#ifndef IMPORT_ATEN_ATEN_PRIV_H
+#define IMPORT_ATEN_ATEN_PRIV_H
+#include "import/aten/aten.h"
+
+/* ---- schemas (schema.c) ------------------------------------------------------------------------------------------ */
+
+typedef enum aten_atom {
+  ATEN_ATOM_TENSOR,
+  ATEN_ATOM_INT, /* SymInt, ScalarType, Layout, MemoryFormat, QScheme too */
+  ATEN_ATOM_FLOAT,
+  ATEN_ATOM_BOOL,
+  ATEN_ATOM_COMPLEX,
+  ATEN_ATOM_SCALAR,
+  ATEN_ATOM_STR,
+  ATEN_ATOM_DEVICE,
+  ATEN_ATOM_DICT,
+  ATEN_ATOM_OBJECT, /* __torch__.torch.classes... */
+  ATEN_ATOM_FUTURE,
+  ATEN_ATOM_NEVER, /* Generator, Storage ...: only None */
+  ATEN_ATOM_ANY    /* t, Any */
+} aten_atom;
+
+typedef struct aten_param {
+  base_str name;
+  uint8_t atom, key; /* aten_atom; key: of a dict */
+  bool is_list, is_nested, is_optional, item_optional, keyword_only, is_written, has_default;
+  int64_t length; /* N of int[N]: a single number stands for N of them; 0: none */
+  aten_value fallback;
+} aten_param;
+
+typedef struct aten_schema {
+  base_str overload; /* "" for the unnamed one */
+  aten_param *params;
+  uint32_t count, result_count;
+  bool is_variadic; /* "..." */
+} aten_schema;
+
+typedef struct aten_call_state aten_args;
+typedef aten_value (*aten_lower_fn)(aten_args *c);
+
+/* Forms that a row has besides the functional one. */
+enum {
+  ATEN_IN_PLACE = 1, /* NAME_ : the same, written into the first operand */
+  ATEN_OUT = 2,      /* with keywords `out`, `values`, ...: the same, written into these */
+  ATEN_BOTH = 3,
+  ATEN_KEEPS_QUANT = 4 /* of a quantised tensor: the result has its scale and zero point */
+};
+typedef struct aten_row {
+  const char *schema;  /* "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" */
+  aten_lower_fn lower; /* NULL: known, so that resolution is PyTorch's, but not supported */
+  uint8_t forms;
+  const char *data; /* for lowerings that several rows share: the graph operator's name or a variant */
+} aten_row;
+extern const aten_row aten_rows[];
+extern const uint32_t aten_row_count;
+
+/* The parsed schema, in `arena`. False: a syntax error, or out of memory. */
+bool aten_parse_schema(base_arena *arena, const char *line, aten_schema *schema);
+/* Name of a schema line ("aten::add") and of its overload. */
+base_str aten_schema_name(const char *line);
+
+/* ---- the import -------------------------------------------------------------------------------------------------- */
+
+typedef struct aten_entry aten_entry; /* of the journal */
+typedef struct aten_missing aten_missing;
+
+struct aten {
+  ir_build *b;
+  base_arena *arena;
+  int64_t version;
+  base_map names;        /* -> first row of that name */
+  aten_schema **schemas; /* by row; NULL: not parsed yet */
+  uint32_t clock;        /* of births and saves in the journal: counts marks and their ends */
+  uint32_t marks;        /* that are open */
+  uint32_t versions;     /* of cells, counted together */
+  uint32_t rollbacks;    /* what was read before one may be gone */
+  BASE_VEC(aten_entry) journal;
+  BASE_VEC(aten_missing) missing;
+  base_map missing_ops;
+};
+
+void *aten_alloc(aten *a, size_t bytes); /* zeroed, in the import's arena; NULL and failed when out of memory */
+const aten_schema *aten_schema_of(aten *a, uint32_t row);
+
+/* resolve.c: the first row among [first, first + count) that takes the arguments; -1: none. Fills `bound` (as many as
+ * the row's parameters have; the caller gives room for ATEN_MAX_PARAMS). */
+enum { ATEN_MAX_PARAMS = 40 };
+int64_t aten_resolve(aten *a, uint32_t first, uint32_t count, const char *overload, const aten_value *args,
+                     uint32_t arg_count, const aten_keyword *keywords, uint32_t keyword_count, aten_value *bound);
+
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
+
+struct aten_call_state {
+  aten *a;
+  ir_build *b;
+  const aten_row *row;
+  const aten_schema *schema;
+  const char *name; /* as called */
+  const aten_value *args;
+  const aten_value *extra; /* of variadic schemas */
+  uint32_t extra_count;
+  bool all_dense; /* every tensor operand is known to be contiguous: so are results unless said otherwise */
+};
+
+/* Arguments by position in the schema. */
+bool aten_has(const aten_args *c, uint32_t i);  /* not None */
+ir_value aten_in(aten_args *c, uint32_t i);     /* a tensor, read; none where it is None */
+int64_t aten_get_int(aten_args *c, uint32_t i); /* fails where only running can tell */
+bool aten_get_bool(aten_args *c, uint32_t i);
+double aten_get_float(aten_args *c, uint32_t i);
+const char *aten_get_str(aten_args *c, uint32_t i);                 /* "" where it is None */
+ir_value aten_get_number(aten_args *c, uint32_t i, td_dtype dtype); /* a Scalar, int, ... as rank 0 of `dtype` */
+ir_value aten_int_value(aten_args *c, uint32_t i);                  /* an int as i64 of rank 0 */
+uint32_t aten_list_count(aten_args *c, uint32_t i);                 /* of a list known at import; None: 0 */
+const aten_value *aten_items(aten_args *c, uint32_t i);
+/* A list of ints that are all known; None: NULL and 0. */
+const int64_t *aten_get_ints(aten_args *c, uint32_t i, uint32_t *count);
+bool aten_known_list(const aten_value *v); /* a list whose items are all known numbers */
+/* A list of ints as an i64 vector. */
+ir_value aten_ints_value(aten_args *c, uint32_t i);
+/* The tensors of a list, read. */
+ir_value *aten_get_tensors(aten_args *c, uint32_t i, uint32_t *count);
+/* Argument i as a dtype; `fallback` where it is None. */
+td_dtype aten_get_dtype(aten_args *c, uint32_t i, td_dtype fallback);
+td_dtype aten_dtype_in(aten_args *c, uint32_t i);                          /* of a tensor operand */
+int32_t aten_rank_in(aten_args *c, uint32_t i);                            /* fails where unknown */
+void aten_refuse(aten_args *c, const char *format, ...) BASE_PRINTF(2, 3); /* TD_UNSUPPORTED */
+
+/* Results: new cells. */
+aten_value aten_ret(aten_args *c, ir_value v);
+aten_value aten_ret_strided(aten_args *c, ir_value v); /* not known to be contiguous */
+aten_value aten_ret_many(aten_args *c, const ir_value *v, uint32_t count);
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+ir_value aten_number_value(aten *a, const aten_value *v, td_dtype dtype); /* rank 0 */
+/* Items (ints known or not) as an i64 vector. */
+ir_value aten_vector(aten *a, const aten_value *items, uint32_t count);
+/* Size `dim` (may be negative) of `v`: known, or of the graph. */
+aten_value aten_size(aten *a, ir_value v, int64_t dim);
+ir_value aten_shape(aten *a, ir_value v); /* all sizes as an i64 vector */
+ir_value aten_numel(aten *a, ir_value v); /* i64 of rank 0 */
+/* Int arithmetic that folds: op "add", "sub", "mul", "floor_divide" ... */
+aten_value aten_int_op(aten *a, const char *op, aten_value x, aten_value y);
+ir_value aten_reshape(aten *a, ir_value v, const int64_t *dims,
+                      uint32_t count); /* aten::view with numbers, -1 allowed */
+ir_value aten_permute(aten *a, ir_value v, const int64_t *dims, uint32_t count);
+ir_value aten_swap(aten *a, ir_value v, int64_t d0, int64_t d1); /* transpose */
+ir_value aten_unsqueeze(aten *a, ir_value v, int64_t dim);
+ir_value aten_squeeze(aten *a, ir_value v, int64_t dim);
+ir_value aten_slice(aten *a, ir_value v, int64_t dim, int64_t start, int64_t end, int64_t step);
+ir_value aten_select(aten *a, ir_value v, int64_t dim, int64_t index);
+ir_value aten_expand(aten *a, ir_value v, ir_value shape);
+ir_value aten_cat(aten *a, const ir_value *v, uint32_t count, int64_t dim);
+ir_value aten_scalar_like(aten *a, ir_value like, double number); /* rank 0 of the dtype of `like` */
+ir_value aten_full(aten *a, ir_value shape, ir_value number);     /* of the dtype of `number` */
+ir_value aten_binary(aten *a, const char *op, ir_value x, ir_value y);
+ir_value aten_with_scalar(aten *a, const char *op, ir_value x, double y);
+int32_t aten_rank(aten *a, ir_value v);
+td_dtype aten_value_dtype(aten *a, ir_value v);
+
+/* ---- promotion (promote.c) --------------------------------------------------------------------------------------- */
+
+td_dtype aten_promote_types(td_dtype x, td_dtype y);
+/* Operands as PyTorch's result_type weighs them: those with dimensions, those of rank 0, numbers. */
+typedef struct aten_mix {
+  td_dtype dims, zero, wrapped; /* TD_INVALID: none */
+} aten_mix;
+void aten_mix_tensor(aten *a, aten_mix *m, ir_value v);
+void aten_mix_value(aten *a, aten_mix *m, const aten_value *v); /* a tensor or a number */
+td_dtype aten_mix_result(const aten_mix *m);
+/* A tensor or number argument in `dtype`. */
+ir_value aten_as(aten *a, const aten_value *v, td_dtype dtype);
+
+/* ---- handles (cell.c) -------------------------------------------------------------------------------------------- */
+
+/* A view: how a handle shows its base. */
+typedef enum aten_view_kind {
+  ATEN_VIEW_RESHAPE, /* the same elements in the same order */
+  ATEN_VIEW_PERMUTE,
+  ATEN_VIEW_SLICE,
+  ATEN_VIEW_EXPAND,
+  ATEN_VIEW_GATHER, /* of reads alone: elements chosen by `index` of the flattened base */
+  ATEN_VIEW_KIND_COUNT
+} aten_view_kind;
+
+typedef enum aten_order { ATEN_DENSE, ATEN_STRIDED, ATEN_UNSURE } aten_order;
+
+struct aten_cell {
+  ir_value value;
+  uint32_t born, saved, version;
+  const char *broken;      /* where something was written that this cell may or may not show; NULL: nothing was */
+  struct aten_cell *peers; /* a ring of cells that may be one storage; itself */
+};
+
+struct aten_tensor {
+  aten_cell *cell;
+  aten_tensor *base; /* NULL: shows the cell as it is */
+  aten_view_kind kind;
+  ir_value shape;            /* of RESHAPE, EXPAND: i64 vector */
+  ir_value start, end, step; /* of SLICE; index of FLIPPED in `start` */
+  int64_t dim;
+  int64_t order[BASE_MAX_RANK]; /* of PERMUTE */
+  uint32_t order_count;
+  aten_order dense;
+  bool is_complex; /* a last axis of 2 */
+  /* of quantised tensors, whose cell holds integers */
+  const struct aten_quant *quant;
+  /* what it showed when it was read last */
+  ir_value cache;
+  uint32_t cached_version, cached_rollback;
+  ir_block cached_block;
+};
+
+typedef struct aten_quant {
+  ir_value scale, zero; /* rank 0, or one per channel */
+  int64_t axis;         /* -1: of the tensor */
+} aten_quant;
+
+aten_value aten_of_quantised(aten *a, ir_value value, ir_value scale, ir_value zero, int64_t axis);
+/* Its real values; and `real` quantised with the scale and zero point (of the whole tensor) of `like`. */
+aten_value aten_dequantised(aten *a, const aten_value *quantised);
+aten_value aten_quantised_like(aten *a, ir_value real, const aten_value *like);
+aten_value aten_handle(aten *a, const aten_tensor *t); /* a copy of *t */
+aten_value aten_fresh(aten *a, ir_value value, aten_order dense);
+aten_value aten_alias(aten *a, const aten_value *of); /* the same thing */
+/* A new cell with what `of` shows, which may or may not be the same storage. */
+aten_value aten_maybe_alias(aten *a, const aten_value *of, ir_value value, aten_order dense);
+aten_value aten_view_reshape(aten *a, const aten_value *of, ir_value shape);
+aten_value aten_view_permute(aten *a, const aten_value *of, const int64_t *order, uint32_t count);
+aten_value aten_view_slice(aten *a, const aten_value *of, int64_t dim, ir_value start, ir_value end, ir_value step);
+aten_value aten_view_expand(aten *a, const aten_value *of, ir_value shape);
+/* Elements of the flattened base at `index` (any shape); cannot be written to. */
+aten_value aten_view_gather(aten *a, const aten_value *of, ir_value index);
+
+/* x w^T + bias (or none) */
+ir_value aten_linear(aten *a, ir_value x, ir_value w, ir_value bias);
+
+/* complex.c: the same calls where an operand is complex. */
+aten_value aten_complex_unary(aten_args *c);
+aten_value aten_complex_binary(aten_args *c);
+aten_value aten_complex_of_real(aten_args *c, ir_value x, td_dtype d);
+
+/* journal.c */
+void aten_save_cell(aten *a, aten_cell *cell);
+void aten_save_list(aten *a, aten_list *list);
+void aten_save_dict(aten *a, aten_dict *dict);
+
+/* ---- lowerings: every function that a row names ------------------------------------------------------------------ */
+#define ATEN_ROW(schema, lower, forms, data) aten_value aten_lower_##lower(aten_args *c);
+#define ATEN_NONE_YET(schema)
+#include "import/aten/schemas.def"
+#undef ATEN_ROW
+#undef ATEN_NONE_YET
+#endif

@@ -1,0 +1,208 @@
+/* call.c -- a call: find the rows of its name, resolve, lower, and write results of in-place and out= forms back. */
+#include "import/aten/aten_priv.h"
+
+#include <string.h>
+
+/* ---- rows by name ---- */
+
+static bool find_rows(const aten *a, base_str name, uint32_t *first, uint32_t *count) {
+  const uint32_t *at = base_map_get(&a->names, name);
+  if (!at) return false;
+  *first = *at;
+  *count = 0;
+  while (*first + *count < aten_row_count && base_str_equal(aten_schema_name(aten_rows[*first + *count].schema), name))
+    ++*count;
+  return true;
+}
+
+/* "aten::add_" without its underscore; names such as "__and__" have none. */
+static bool functional_name(base_str name, base_str *functional) {
+  if (name.length < 2 || name.at[name.length - 1] != '_' || name.at[name.length - 2] == '_') return false;
+  *functional = (base_str){name.at, name.length - 1};
+  return true;
+}
+
+static bool ends_out(const char *overload) {
+  size_t length = strlen(overload);
+  return length >= 3 && strcmp(overload + length - 3, "out") == 0;
+}
+
+/* Has one of the rows `overload` (or any form, when that is NULL), and all of `forms`? */
+static bool has_form(aten *a, uint32_t first, uint32_t count, const char *overload, uint8_t forms) {
+  for (uint32_t i = first; i < first + count; i++) {
+    const aten_schema *s = aten_schema_of(a, i);
+    if (!s || !aten_rows[i].lower || (forms && !(aten_rows[i].forms & forms))) continue;
+    bool is_default = overload && (overload[0] == '\0' || strcmp(overload, "default") == 0);
+    if (!overload || base_str_is(s->overload, overload) || (is_default && s->overload.length == 0)) return true;
+    if (ends_out(overload) && (aten_rows[i].forms & ATEN_OUT)) return true;
+  }
+  return false;
+}
+
+bool aten_supports(aten *a, const char *name, const char *overload) {
+  uint32_t first, count;
+  base_str functional;
+  if (find_rows(a, base_str_of(name), &first, &count) && has_form(a, first, count, overload, 0)) return true;
+  return functional_name(base_str_of(name), &functional) && find_rows(a, functional, &first, &count) &&
+         has_form(a, first, count, overload, ATEN_IN_PLACE);
+}
+
+/* ---- out= ---- */
+
+enum { MAX_OUTS = 4, MAX_KEYWORDS = 48 };
+
+/* Keywords that name results. */
+static bool is_out(base_str name) {
+  static const char *const names[] = {"out",     "out0", "out1",       "out2", "values",
+                                      "indices", "max",  "max_values", "min",  "min_indices"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (base_str_is(name, names[i])) return true;
+  return false;
+}
+
+/* Takes the tensors of out= from the keywords; gives how many. */
+static uint32_t take_outs(const aten_keyword *keywords, uint32_t count, aten_keyword *rest, uint32_t *rest_count,
+                          aten_value *outs) {
+  uint32_t found = 0;
+  *rest_count = 0;
+  for (uint32_t i = 0; i < count && i < MAX_KEYWORDS; i++) {
+    if (is_out(keywords[i].name) && keywords[i].value.kind == ATEN_TENSOR && found < MAX_OUTS)
+      outs[found++] = keywords[i].value;
+    else rest[(*rest_count)++] = keywords[i];
+  }
+  return found;
+}
+
+/* An out= tensor takes the result's sizes when it shows all of its cell. */
+static void write_out(aten *a, const aten_value *out, const aten_value *result) {
+  ir_value v = aten_read(a, result);
+  if (ir_build_failed(a->b)) return;
+  if (out->u.tensor->base) {
+    aten_write(a, out, v);
+    return;
+  }
+  aten_place place = {.kind = ATEN_PLACE_CELL, .at = out->u.tensor->cell};
+  aten_value cast = aten_fresh(a, ir_build_cast(a->b, v, aten_value_dtype(a, out->u.tensor->cell->value)), ATEN_DENSE);
+  if (ir_build_failed(a->b)) return;
+  aten_place_set(a, &place, &cast);
+}
+
+/* ---- failures ---- */
+
+static aten_value fail_lookup(aten *a, const char *name, bool is_known, uint32_t first, uint32_t count,
+                              const aten_value *args, uint32_t arg_count, const aten_keyword *keywords,
+                              uint32_t keyword_count) {
+  if (ir_build_failed(a->b)) return ATEN_NOTHING;
+  base_text text = {.allocator = base_arena_allocator(a->arena)};
+  for (uint32_t i = 0; i < arg_count; i++) base_text_print(&text, "%s%s", i ? ", " : "", aten_kind_name(&args[i]));
+  for (uint32_t i = 0; i < keyword_count; i++)
+    base_text_print(&text, "%s%.*s=%s", i || arg_count ? ", " : "", (int)keywords[i].name.length, keywords[i].name.at,
+                    aten_kind_name(&keywords[i].value));
+  if (!is_known) ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported", name);
+  else {
+    base_text rows = {.allocator = text.allocator};
+    for (uint32_t i = first; i < first + count && rows.length < 700; i++)
+      base_text_print(&rows, "%s%s", i > first ? "; " : "", aten_rows[i].schema);
+    ir_build_fail(a->b, TD_UNSUPPORTED, "no form of %s takes (%s); there are: %s", name, text.at ? text.at : "",
+                  rows.at ? rows.at : "");
+    base_text_free(&rows);
+  }
+  base_text_free(&text);
+  return ATEN_NOTHING;
+}
+
+/* ---- the call ---- */
+
+static bool all_dense(const aten_value *args, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (args[i].kind == ATEN_TENSOR && args[i].u.tensor->dense != ATEN_DENSE) return false;
+    if (args[i].kind != ATEN_LIST || !aten_is_known(&args[i])) continue;
+    for (uint32_t k = 0; k < args[i].u.list->items.count; k++) {
+      const aten_value *item = &args[i].u.list->items.at[k];
+      if (item->kind == ATEN_TENSOR && item->u.tensor->dense != ATEN_DENSE) return false;
+    }
+  }
+  return true;
+}
+
+static aten_value lower(aten *a, const char *name, uint32_t row, const aten_value *bound, const aten_value *args,
+                        uint32_t arg_count) {
+  const aten_schema *s = aten_schema_of(a, row);
+  uint32_t positional = 0;
+  if (!s || ir_build_failed(a->b)) return ATEN_NOTHING;
+  while (positional < s->count && !s->params[positional].keyword_only) positional++;
+  aten_args c = {.a = a,
+                 .b = a->b,
+                 .row = &aten_rows[row],
+                 .schema = s,
+                 .name = name,
+                 .args = bound,
+                 .all_dense = all_dense(bound, s->count)};
+  if (s->is_variadic && arg_count > positional) {
+    c.extra = args + positional;
+    c.extra_count = arg_count - positional;
+  }
+  if (!aten_rows[row].lower) {
+    ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported in this form: %s", name,
+                  aten_rows[row].schema);
+    return ATEN_NOTHING;
+  }
+  const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;
+  if (!quant || !(aten_rows[row].forms & ATEN_KEEPS_QUANT)) return aten_rows[row].lower(&c);
+  aten_value real[ATEN_MAX_PARAMS]; /* computed on real numbers, and quantised as the operand is */
+  memcpy(real, bound, s->count * sizeof *real);
+  real[0] = aten_dequantised(a, &bound[0]);
+  c.args = real;
+  aten_value result = aten_rows[row].lower(&c);
+  return result.kind == ATEN_TENSOR ? aten_quantised_like(a, aten_read(a, &result), &bound[0]) : result;
+}
+
+/* The same as memory of its own: for PyTorch's operators whose names end in _copy. */
+static aten_value copied(aten *a, const aten_value *v) {
+  if (v->kind == ATEN_TENSOR) {
+    aten_value copy = aten_fresh(a, aten_read(a, v), ATEN_DENSE);
+    if (copy.kind == ATEN_TENSOR) copy.u.tensor->is_complex = v->u.tensor->is_complex;
+    return copy;
+  }
+  if (v->kind != ATEN_LIST || !aten_is_known(v)) return *v;
+  aten_value list = aten_list_of(a, NULL, 0);
+  for (uint32_t i = 0; i < v->u.list->items.count && !ir_build_failed(a->b); i++)
+    aten_list_append(a, list.u.list, copied(a, &v->u.list->items.at[i]));
+  return list;
+}
+
+aten_value aten_call(aten *a, const char *name, const char *overload, const aten_value *args, uint32_t arg_count,
+                     const aten_keyword *keywords, uint32_t keyword_count) {
+  uint32_t first = 0, count = 0, rest_count = keyword_count, out_count = 0;
+  base_str functional = base_str_of(name);
+  aten_value bound[ATEN_MAX_PARAMS], outs[MAX_OUTS];
+  aten_keyword rest[MAX_KEYWORDS];
+  bool in_place = false;
+  if (ir_build_failed(a->b)) return ATEN_NOTHING;
+  bool is_known = find_rows(a, functional, &first, &count);
+  if (!is_known && functional_name(functional, &functional))
+    in_place = is_known = find_rows(a, functional, &first, &count);
+  int64_t row =
+      !is_known ? -1 : aten_resolve(a, first, count, overload, args, arg_count, keywords, keyword_count, bound);
+  if (is_known && row < 0 && !in_place && functional_name(functional, &functional) &&
+      find_rows(a, functional, &first, &count)) { /* add_ of lists has rows of its own */
+    in_place = true;
+    row = aten_resolve(a, first, count, overload, args, arg_count, keywords, keyword_count, bound);
+  }
+  if (is_known && row < 0 && (out_count = take_outs(keywords, keyword_count, rest, &rest_count, outs)) > 0)
+    row = aten_resolve(a, first, count, overload && !ends_out(overload) ? overload : NULL, args, arg_count, rest,
+                       rest_count, bound);
+  uint8_t form = in_place ? ATEN_IN_PLACE : out_count ? ATEN_OUT : 0;
+  if (row < 0 || (aten_rows[row].forms & form) != form)
+    return fail_lookup(a, name, is_known && row < 0, first, count, args, arg_count, keywords, keyword_count);
+  aten_value result = lower(a, name, (uint32_t)row, bound, args, arg_count);
+  if (ir_build_failed(a->b)) return ATEN_NOTHING;
+  if (in_place) {
+    aten_write(a, &bound[0], aten_read(a, &result));
+    return bound[0];
+  }
+  if (!out_count) return base_str_ends(functional, "_copy") ? copied(a, &result) : result;
+  for (uint32_t i = 0; i < out_count; i++)
+    write_out(a, &outs[i], result.kind == ATEN_TUPLE ? &result.u.list->items.at[i] : &result);
+  return out_count == 1 ? outs[0] : aten_tuple_of(a, outs, out_count);
+}

@@ -1,0 +1,487 @@
+/* lower_nn.c -- attention, recurrent layers, resampling and losses. */
+#include "import/aten/aten_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+static ir_value optional(aten_args *c, uint32_t i) { return aten_has(c, i) ? aten_in(c, i) : IR_NO_VALUE; }
+
+/* ---- attention ---- */
+
+/* Any rank from 2 on as [batch, heads, rows, size]. */
+static ir_value as_heads(aten_args *c, ir_value x) {
+  int32_t rank = aten_rank(c->a, x);
+  if (rank == 4) return x;
+  if (rank == 3) return aten_unsqueeze(c->a, x, 1); /* each of the batch is its own head */
+  if (rank == 2) return aten_unsqueeze(c->a, aten_unsqueeze(c->a, x, 0), 0);
+  ir_value shape = aten_shape(c->a, x);
+  ir_value parts[] = {ir_build_ints(c->b, (int64_t[]){-1}, 1), aten_slice(c->a, shape, 0, rank - 3, INT64_MAX, 1)};
+  return IR_EMIT(c->b, "aten::view", x, aten_cat(c->a, parts, 2, 0));
+}
+static ir_value mask_as_heads(aten_args *c, ir_value m, int32_t rank) {
+  if (rank == 3 && aten_rank(c->a, m) == 3) return aten_unsqueeze(c->a, m, 1);
+  if (aten_rank(c->a, m) > 4) aten_refuse(c, "a mask of rank %d", aten_rank(c->a, m));
+  return m;
+}
+
+/* f64 has no operator of its own: products, softmax. */
+static ir_value plain_attention(aten_args *c, ir_value q, ir_value k, ir_value v, ir_value mask, bool causal,
+                                double scale) {
+  ir_value s = IR_EMIT(c->b, "aten::matmul", aten_with_scalar(c->a, "aten::mul", q, scale), aten_swap(c->a, k, -1, -2));
+  ir_value least = aten_scalar_like(c->a, s, -INFINITY);
+  if (causal) {
+    ir_value ones =
+        aten_full(c->a, aten_slice(c->a, aten_shape(c->a, s), 0, -2, INT64_MAX, 1), ir_build_scalar(c->b, TD_I64, 1));
+    ir_value seen = ir_build_cast(c->b, IR_EMIT(c->b, "aten::tril", ones, ir_build_int(c->b, 0)), TD_BOOL);
+    s = IR_EMIT(c->b, "aten::where", seen, s, least);
+  }
+  if (mask.id && aten_value_dtype(c->a, mask) == TD_BOOL) s = IR_EMIT(c->b, "aten::where", mask, s, least);
+  else if (mask.id) s = aten_binary(c->a, "aten::add", s, ir_build_cast(c->b, mask, aten_value_dtype(c->a, s)));
+  return IR_EMIT(c->b, "aten::matmul", IR_EMIT_ARGS(c->b, "aten::_softmax", &s, 1, ARG_INT("dim", -1)), v);
+}
+
+/* (query, key, value, attn_mask?, dropout_p, is_causal, *, scale?, enable_gqa) */
+aten_value aten_lower_sdpa(aten_args *c) {
+  ir_value q = aten_in(c, 0), k = aten_in(c, 1), v = aten_in(c, 2), mask = optional(c, 3);
+  int32_t rank = aten_rank(c->a, q);
+  bool causal = aten_get_bool(c, 5), scaled = c->schema->count > 6 && aten_has(c, 6);
+  if (aten_get_float(c, 4) != 0) aten_refuse(c, "dropout drops elements at random");
+  ir_value shape = aten_shape(c->a, q), last = aten_slice(c->a, aten_shape(c->a, v), 0, -1, INT64_MAX, 1);
+  if (aten_value_dtype(c->a, q) == TD_F64) {
+    aten_value size = aten_size(c->a, q, -1);
+    double scale = scaled ? aten_get_float(c, 6) : 1 / sqrt((double)size.u.i);
+    if (!scaled && !aten_is_known(&size)) aten_refuse(c, "the size of a head must be known");
+    return aten_ret_strided(c, plain_attention(c, q, k, v, mask, causal, scale));
+  }
+  if (mask.id) mask = mask_as_heads(c, mask, rank);
+  if (mask.id && aten_value_dtype(c->a, mask) != TD_BOOL) mask = ir_build_cast(c->b, mask, aten_value_dtype(c->a, q));
+  base_arg args[] = {ARG_BOOL("is_causal", causal), ARG_FLOAT("scale", scaled ? aten_get_float(c, 6) : 0)};
+  ir_value in[] = {as_heads(c, q), as_heads(c, k), as_heads(c, v), mask};
+  ir_value y = ir_emit(c->b, "aten::scaled_dot_product_attention", in, 4, args, scaled ? 2 : 1);
+  if (rank == 4) return aten_ret_strided(c, y);
+  ir_value lead = aten_slice(c->a, shape, 0, 0, -1, 1);
+  return aten_ret_strided(c, IR_EMIT(c->b, "aten::view", y, aten_cat(c->a, (ir_value[]){lead, last}, 2, 0)));
+}
+
+/* (query, key, value, dropout_p, is_causal, *, attn_mask?, scale?) -> y, log-sum-exp (not made) */
+aten_value aten_lower_flash(aten_args *c) {
+  aten_value args[] = {c->args[0], c->args[1], c->args[2], c->args[5], c->args[3], c->args[4]};
+  aten_keyword scale = {BASE_STR("scale"), c->args[6]};
+  aten_value y = aten_call(c->a, "aten::scaled_dot_product_attention", NULL, args, 6, &scale, 1);
+  return aten_tuple_of(c->a, (aten_value[]){y, {.kind = ATEN_UNDEFINED}}, 2);
+}
+
+/* ---- recurrent layers ---- */
+
+typedef struct cell_kind {
+  const char *op;
+  int64_t gates;
+  int64_t order[4]; /* which of PyTorch's gates stands at each place of ours */
+  const char *activations;
+} cell_kind;
+static const cell_kind kinds[] = {{"td::lstm", 4, {0, 3, 1, 2}, NULL},
+                                  {"td::gru", 3, {1, 0, 2}, NULL},
+                                  {"td::rnn", 1, {0}, "Tanh"},
+                                  {"td::rnn", 1, {0}, "Relu"}};
+
+/* Rows of gates in our order. */
+static ir_value reorder(aten_args *c, const cell_kind *kind, ir_value w) {
+  ir_value parts[4];
+  if (kind->gates == 1) return w;
+  for (int64_t g = 0; g < kind->gates; g++)
+    parts[g] = IR_EMIT_ARGS(c->b, "td::chunk", &w, 1, ARG_INT("dim", 0), ARG_INT("parts", kind->gates),
+                            ARG_INT("index", kind->order[g]), ARG_BOOL("even", true));
+  return aten_cat(c->a, parts, (uint32_t)kind->gates, 0);
+}
+
+typedef struct layers {
+  const cell_kind *kind;
+  const ir_value *weights; /* per layer and direction: w_ih, w_hh, b_ih?, b_hh? (w_hr is refused) */
+  uint32_t per, directions;
+  bool has_biases;
+  ir_value h0, c0; /* [layers * directions, batch, hidden] */
+} layers;
+
+static ir_value states(aten_args *c, const layers *l, ir_value all, uint32_t layer) {
+  return all.id ? aten_slice(c->a, all, 0, layer * l->directions, (layer + 1) * l->directions, 1) : all;
+}
+
+/* One layer over x [time, batch, input] -> [time, batch, directions * hidden]. */
+static ir_value run_layer(aten_args *c, const layers *l, uint32_t layer, ir_value x, ir_value *h, ir_value *cell) {
+  ir_value w[2], r[2], b[2], out[3];
+  for (uint32_t d = 0; d < l->directions; d++) {
+    const ir_value *at = l->weights + (layer * l->directions + d) * l->per;
+    w[d] = aten_unsqueeze(c->a, reorder(c, l->kind, at[0]), 0);
+    r[d] = aten_unsqueeze(c->a, reorder(c, l->kind, at[1]), 0);
+    if (!l->has_biases) continue;
+    ir_value both[] = {reorder(c, l->kind, at[2]), reorder(c, l->kind, at[3])};
+    b[d] = aten_unsqueeze(c->a, aten_cat(c->a, both, 2, 0), 0);
+  }
+  ir_value in[] = {x,
+                   aten_cat(c->a, w, l->directions, 0),
+                   aten_cat(c->a, r, l->directions, 0),
+                   l->has_biases ? aten_cat(c->a, b, l->directions, 0) : IR_NO_VALUE,
+                   IR_NO_VALUE,
+                   states(c, l, l->h0, layer),
+                   states(c, l, l->c0, layer)};
+  base_arg args[3];
+  uint32_t n = 0;
+  bool lstm = l->kind == &kinds[0], gru = l->kind == &kinds[1];
+  args[n++] = ARG_STR("direction", l->directions == 2 ? "bidirectional" : "forward");
+  if (gru) args[n++] = ARG_BOOL("linear_before_reset", true);
+  if (l->kind->activations)
+    args[n++] = ARG_STR("activations",
+                        l->directions == 2 ? (l->kind == &kinds[2] ? "Tanh,Tanh" : "Relu,Relu") : l->kind->activations);
+  ir_emit_many(c->b, l->kind->op, in, lstm ? 7 : 6, args, n, out, lstm ? 3 : 2);
+  *h = out[1];
+  *cell = lstm ? out[2] : IR_NO_VALUE;
+  if (l->directions == 1) return aten_squeeze(c->a, out[0], 1);
+  ir_value y = aten_permute(c->a, out[0], (int64_t[]){0, 2, 1, 3}, 4), shape = aten_shape(c->a, y);
+  ir_value parts[] = {aten_slice(c->a, shape, 0, 0, 2, 1), ir_build_ints(c->b, (int64_t[]){-1}, 1)};
+  return IR_EMIT(c->b, "aten::view", y, aten_cat(c->a, parts, 2, 0));
+}
+
+enum { MAX_LAYERS = 256 };
+
+/* lstm.input(input, hx[], params[], has_biases, num_layers, dropout, train, bidirectional, batch_first), gru.input,
+ * rnn_tanh.input, rnn_relu.input (hx a tensor); data: position in `kinds` */
+aten_value aten_lower_rnn(aten_args *c) {
+  layers l = {.kind = &kinds[c->row->data[0] - '0']};
+  bool lstm = l.kind == &kinds[0], batch_first = aten_get_bool(c, 8);
+  uint32_t count, hidden;
+  int64_t n = aten_get_int(c, 4);
+  l.weights = aten_get_tensors(c, 2, &count);
+  l.has_biases = aten_get_bool(c, 3);
+  l.directions = aten_get_bool(c, 7) ? 2 : 1;
+  l.per = l.has_biases ? 4 : 2;
+  ir_value x = aten_in(c, 0);
+  if (lstm) {
+    ir_value *hx = aten_get_tensors(c, 1, &hidden);
+    if (hidden != 2) aten_refuse(c, "%u states", hidden);
+    else l.h0 = hx[0], l.c0 = hx[1];
+  } else l.h0 = aten_in(c, 1);
+  if (aten_get_bool(c, 6) && aten_get_float(c, 5) != 0) aten_refuse(c, "training drops elements at random");
+  if (n < 1 || n > MAX_LAYERS || count != (uint64_t)n * l.directions * l.per)
+    aten_refuse(c, "%u weights for %lld layers (projections are not supported)", count, (long long)n);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  bool single = aten_rank(c->a, x) == 2;
+  if (single) {
+    x = aten_unsqueeze(c->a, x, 1);
+    l.h0 = aten_unsqueeze(c->a, l.h0, 1);
+    if (lstm) l.c0 = aten_unsqueeze(c->a, l.c0, 1);
+  } else if (batch_first) x = aten_swap(c->a, x, 0, 1);
+  ir_value h[MAX_LAYERS], cells[MAX_LAYERS], out[3];
+  for (int64_t i = 0; i < n; i++) x = run_layer(c, &l, (uint32_t)i, x, &h[i], &cells[i]);
+  out[0] = single ? aten_squeeze(c->a, x, 1) : batch_first ? aten_swap(c->a, x, 0, 1) : x;
+  out[1] = aten_cat(c->a, h, (uint32_t)n, 0);
+  if (lstm) out[2] = aten_cat(c->a, cells, (uint32_t)n, 0);
+  for (uint32_t i = 1; single && i < (lstm ? 3u : 2u); i++) out[i] = aten_squeeze(c->a, out[i], 1);
+  aten_value result = aten_ret_many(c, out, lstm ? 3 : 2);
+  if (result.kind == ATEN_TUPLE && result.u.list->items.count && result.u.list->items.at[0].kind == ATEN_TENSOR)
+    result.u.list->items.at[0].u.tensor->dense = ATEN_UNSURE;
+  return result;
+}
+
+static ir_value gate(aten_args *c, ir_value all, int64_t parts, int64_t i) {
+  return IR_EMIT_ARGS(c->b, "td::chunk", &all, 1, ARG_INT("dim", -1), ARG_INT("parts", parts), ARG_INT("index", i),
+                      ARG_BOOL("even", true));
+}
+/* lstm_cell(input, hx[], w_ih, w_hh, b_ih?, b_hh?) */
+aten_value aten_lower_lstm_cell(aten_args *c) {
+  uint32_t count;
+  ir_value x = aten_in(c, 0), *hx = aten_get_tensors(c, 1, &count);
+  if (count != 2) {
+    aten_refuse(c, "%u states", count);
+    return ATEN_NOTHING;
+  }
+  ir_value all = aten_binary(c->a, "aten::add", aten_linear(c->a, x, aten_in(c, 2), optional(c, 4)),
+                             aten_linear(c->a, hx[0], aten_in(c, 3), optional(c, 5)));
+  ir_value in = IR_EMIT(c->b, "aten::sigmoid", gate(c, all, 4, 0)),
+           forget = IR_EMIT(c->b, "aten::sigmoid", gate(c, all, 4, 1));
+  ir_value next = IR_EMIT(c->b, "aten::tanh", gate(c, all, 4, 2)),
+           show = IR_EMIT(c->b, "aten::sigmoid", gate(c, all, 4, 3));
+  ir_value memory = aten_binary(c->a, "aten::add", aten_binary(c->a, "aten::mul", forget, hx[1]),
+                                aten_binary(c->a, "aten::mul", in, next));
+  ir_value h = aten_binary(c->a, "aten::mul", show, IR_EMIT(c->b, "aten::tanh", memory));
+  return aten_ret_many(c, (ir_value[]){h, memory}, 2);
+}
+/* gru_cell(input, hx, w_ih, w_hh, b_ih?, b_hh?) */
+aten_value aten_lower_gru_cell(aten_args *c) {
+  ir_value h = aten_in(c, 1), xs = aten_linear(c->a, aten_in(c, 0), aten_in(c, 2), optional(c, 4)),
+           hs = aten_linear(c->a, h, aten_in(c, 3), optional(c, 5));
+  ir_value reset = IR_EMIT(c->b, "aten::sigmoid", aten_binary(c->a, "aten::add", gate(c, xs, 3, 0), gate(c, hs, 3, 0)));
+  ir_value keep = IR_EMIT(c->b, "aten::sigmoid", aten_binary(c->a, "aten::add", gate(c, xs, 3, 1), gate(c, hs, 3, 1)));
+  ir_value next =
+      aten_binary(c->a, "aten::add", gate(c, xs, 3, 2), aten_binary(c->a, "aten::mul", reset, gate(c, hs, 3, 2)));
+  next = IR_EMIT(c->b, "aten::tanh", next);
+  ir_value away = aten_binary(c->a, "aten::sub", h, next);
+  return aten_ret(c, aten_binary(c->a, "aten::add", next, aten_binary(c->a, "aten::mul", keep, away)));
+}
+/* rnn_tanh_cell, rnn_relu_cell; data: the activation */
+aten_value aten_lower_rnn_cell(aten_args *c) {
+  ir_value xs = aten_linear(c->a, aten_in(c, 0), aten_in(c, 2), optional(c, 4)),
+           hs = aten_linear(c->a, aten_in(c, 1), aten_in(c, 3), optional(c, 5));
+  return aten_ret(c, IR_EMIT(c->b, c->row->data, aten_binary(c->a, "aten::add", xs, hs)));
+}
+
+/* ---- resampling ---- */
+
+static int64_t param(const aten_args *c, const char *name) {
+  for (uint32_t i = 0; i < c->schema->count; i++)
+    if (base_str_is(c->schema->params[i].name, name)) return i;
+  return -1;
+}
+
+/* Scale factors of `n` axes from `scale_factors` or scales_d, scales_h, scales_w; false: none are given. */
+static bool read_scales(aten_args *c, int32_t n, float *scales) {
+  static const char *const names[] = {"scales_d", "scales_h", "scales_w"};
+  int64_t list = param(c, "scale_factors"), one = param(c, "scales");
+  uint32_t count = list >= 0 ? aten_list_count(c, (uint32_t)list) : 0;
+  if (count) {
+    const aten_value *items = aten_items(c, (uint32_t)list);
+    for (int32_t i = 0; i < n; i++)
+      scales[i] = (float)(items[count == 1 ? 0 : i].kind == ATEN_FLOAT ? items[count == 1 ? 0 : i].u.f
+                                                                       : (double)items[count == 1 ? 0 : i].u.i);
+    return count == 1 || count == (uint32_t)n;
+  }
+  for (int32_t i = 0; i < n; i++) {
+    int64_t at = n == 1 ? one : param(c, names[3 - n + i]);
+    if (at < 0 || !aten_has(c, (uint32_t)at)) return false;
+    scales[i] = (float)aten_get_float(c, (uint32_t)at);
+  }
+  return true;
+}
+
+/* Output sizes floor(in * scale), as PyTorch has them. */
+static ir_value scaled_sizes(aten_args *c, ir_value x, int32_t n, const float *scales) {
+  aten_value sizes[3];
+  for (int32_t i = 0; i < n; i++) {
+    aten_value in = aten_size(c->a, x, i - n);
+    if (aten_is_known(&in)) sizes[i] = aten_int((int64_t)floor((double)in.u.i * (double)scales[i]));
+    else {
+      ir_value f = aten_with_scalar(c->a, "aten::mul", aten_number_value(c->a, &in, TD_F64), (double)scales[i]);
+      bool whole = floorf(scales[i]) == scales[i];
+      sizes[i] = whole ? aten_int_op(c->a, "mul", in, aten_int((int64_t)scales[i]))
+                       : aten_number(c->a, ir_build_cast(c->b, IR_EMIT(c->b, "aten::floor", f), TD_I64));
+    }
+  }
+  return aten_vector(c->a, sizes, (uint32_t)n);
+}
+
+/* upsample_*: (input, output_size(?), align_corners?, scales...); data: mode, then "a" for antialias or "e" for exact
+ */
+aten_value aten_lower_upsample(aten_args *c) {
+  ir_value x = aten_in(c, 0);
+  int32_t n = aten_rank(c->a, x) - 2;
+  const char *mode = c->row->data;
+  bool nearest = mode[0] == 'n', aa = mode[1] == 'a', cubic = mode[0] == 'c';
+  int64_t align = param(c, "align_corners");
+  bool corners = align >= 0 && aten_get_bool(c, (uint32_t)align), sized = aten_has(c, 1);
+  float scales[3];
+  if (n < 1 || n > 3 || ir_build_failed(c->b)) {
+    aten_refuse(c, "a tensor of rank %d", n + 2);
+    return ATEN_NOTHING;
+  }
+  bool scaled = read_scales(c, n, scales);
+  if (!sized && !scaled) aten_refuse(c, "neither sizes nor scale factors");
+  ir_value sizes = sized ? aten_ints_value(c, 1) : scaled_sizes(c, x, n, scales), factors = IR_NO_VALUE;
+  int64_t axes[3];
+  for (int32_t i = 0; i < n; i++) axes[i] = 2 + i;
+  /* a factor that is given says where pixels lie; the output's size is its floor either way */
+  if (scaled && !corners) {
+    base_tensor t = base_tensor_of(scales, TD_F32, 1, (int64_t[]){n});
+    factors = ir_build_constant(c->b, &t);
+  }
+  base_arg args[] = {ARG_STR("mode", nearest ? "nearest"
+                                     : cubic ? "cubic"
+                                             : "linear"),
+                     ARG_STR("coordinates", corners                     ? "align_corners"
+                                            : nearest && mode[1] != 'e' ? "asymmetric"
+                                                                        : "half_pixel"),
+                     ARG_STR("nearest", mode[1] == 'e' ? "round_prefer_ceil" : "floor"),
+                     ARG_FLOAT("cubic_a", aa ? -0.5 : -0.75),
+                     ARG_BOOL("antialias", aa),
+                     ARG_BOOL("exclude_outside", aa),
+                     ARG_INTS("axes", axes, n)};
+  ir_value in[] = {x, IR_NO_VALUE, factors, factors.id ? IR_NO_VALUE : sizes};
+  return aten_ret(c, ir_emit(c->b, "td::resize", in, 4, args, 7));
+}
+
+/* grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners) */
+aten_value aten_lower_grid_sample(aten_args *c) {
+  static const char *const modes[] = {"linear", "nearest", "cubic"}, *const paddings[] = {"zeros", "border",
+                                                                                          "reflection"};
+  int64_t mode = aten_get_int(c, 2), padding = aten_get_int(c, 3);
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) {
+    aten_refuse(c, "mode %lld, padding %lld", (long long)mode, (long long)padding);
+    return ATEN_NOTHING;
+  }
+  ir_value in[] = {aten_in(c, 0), aten_in(c, 1)};
+  return aten_ret(c,
+                  IR_EMIT_ARGS(c->b, "td::grid_sample", in, 2, ARG_STR("mode", modes[mode]),
+                               ARG_STR("padding", paddings[padding]), ARG_BOOL("align_corners", aten_get_bool(c, 4))));
+}
+/* affine_grid_generator(theta, size, align_corners) */
+aten_value aten_lower_affine_grid(aten_args *c) {
+  ir_value in[] = {aten_in(c, 0), aten_ints_value(c, 1)};
+  return aten_ret(c, IR_EMIT_ARGS(c->b, "td::affine_grid", in, 2, ARG_BOOL("align_corners", aten_get_bool(c, 2))));
+}
+
+/* Windows of an axis: index [windows, kernel] into the padded axis. */
+static ir_value window_index(aten_args *c, int64_t size, int64_t kernel, int64_t dilation, int64_t stride,
+                             int64_t *windows) {
+  *windows = size < dilation * (kernel - 1) + 1 ? 0 : (size - dilation * (kernel - 1) - 1) / stride + 1;
+  int64_t room = 0;
+  if (kernel < 1 || kernel > (1 << 16) || *windows > (1 << 24) || __builtin_mul_overflow(*windows, kernel, &room) ||
+      room > (1 << 26)) {
+    aten_refuse(c, "windows of %lld", (long long)kernel);
+    return IR_NO_VALUE;
+  }
+  int64_t *at = ir_build_alloc(c->b, ((size_t)room + 1) * sizeof *at);
+  for (int64_t k = 0; at && k < kernel; k++)
+    for (int64_t w = 0; w < *windows; w++) at[k * *windows + w] = w * stride + k * dilation;
+  base_tensor t = base_tensor_of(at, TD_I64, 2, (int64_t[]){kernel, *windows});
+  return at ? ir_build_constant(c->b, &t) : IR_NO_VALUE;
+}
+/* im2col(self [N, C, H, W], kernel_size, dilation, padding, stride) -> [N, C kh kw, oh ow] */
+aten_value aten_lower_im2col(aten_args *c) {
+  uint32_t n[4];
+  const int64_t *v[4];
+  ir_value x = aten_in(c, 0);
+  bool single = aten_rank(c->a, x) == 3;
+  if (single) x = aten_unsqueeze(c->a, x, 0);
+  for (uint32_t i = 0; i < 4; i++) {
+    v[i] = aten_get_ints(c, i + 1, &n[i]);
+    if (n[i] != 2) aten_refuse(c, "%u numbers instead of 2", n[i]);
+  }
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  const int64_t *kernel = v[0], *dilation = v[1], *padding = v[2], *stride = v[3];
+  int64_t axes[] = {2, 3}, pads[] = {padding[0], padding[1], padding[0], padding[1]}, count[2];
+  if (padding[0] || padding[1])
+    x = IR_EMIT(c->b, "aten::constant_pad_nd", x, ir_build_ints(c->b, pads, 4), aten_scalar_like(c->a, x, 0),
+                ir_build_ints(c->b, axes, 2));
+  for (int64_t i = 0; i < 2; i++) { /* each axis becomes [kernel, windows] */
+    aten_value size = aten_size(c->a, x, i ? -1 : 2);
+    if (!aten_is_known(&size) || stride[i] < 1 || dilation[i] < 1) aten_refuse(c, "the image's size must be known");
+    if (ir_build_failed(c->b)) return ATEN_NOTHING;
+    ir_value index = window_index(c, size.u.i, kernel[i], dilation[i], stride[i], &count[i]);
+    x = IR_EMIT_ARGS(c->b, "aten::index_select", ((ir_value[]){x, index}), 2, ARG_INT("dim", i ? 4 : 2));
+  }
+  x = aten_permute(c->a, x, (int64_t[]){0, 1, 2, 4, 3, 5}, 6);
+  aten_value batch = aten_size(c->a, x, 0), channels = aten_size(c->a, x, 1);
+  aten_value to[] = {batch, aten_int_op(c->a, "mul", channels, aten_int(kernel[0] * kernel[1])),
+                     aten_int(count[0] * count[1])};
+  x = IR_EMIT(c->b, "aten::view", x, aten_vector(c->a, to, 3));
+  return aten_ret(c, single ? aten_squeeze(c->a, x, 0) : x);
+}
+/* col2im(self, output_size, kernel_size, dilation, padding, stride) */
+aten_value aten_lower_col2im(aten_args *c) {
+  uint32_t n;
+  ir_value x = aten_in(c, 0), in[] = {x, aten_ints_value(c, 1), aten_ints_value(c, 2)};
+  bool single = aten_rank(c->a, x) == 2;
+  if (single) in[0] = aten_unsqueeze(c->a, x, 0);
+  const int64_t *dilation = aten_get_ints(c, 3, &n), *padding = aten_get_ints(c, 4, &n),
+                *stride = aten_get_ints(c, 5, &n);
+  if (n != 2 || ir_build_failed(c->b)) return ATEN_NOTHING;
+  int64_t pads[] = {padding[0], padding[1], padding[0], padding[1]};
+  ir_value y = IR_EMIT_ARGS(c->b, "aten::col2im", in, 3, ARG_INTS("dilations", dilation, 2), ARG_INTS("pads", pads, 4),
+                            ARG_INTS("strides", stride, 2));
+  return aten_ret(c, single ? aten_squeeze(c->a, y, 0) : y);
+}
+
+/* ---- losses ---- */
+
+static aten_value reduced(aten_args *c, ir_value v, uint32_t i) {
+  int64_t how = aten_get_int(c, i);
+  if (how == 0) return aten_ret(c, v);
+  return aten_ret(c, IR_EMIT_ARGS(c->b, how == 1 ? "aten::mean" : "aten::sum", &v, 1, ARG_BOOL("keepdim", false)));
+}
+/* (self, target, reduction); data: "l1" or "mse" */
+aten_value aten_lower_difference_loss(aten_args *c) {
+  ir_value d = aten_binary(c->a, "aten::sub", aten_in(c, 0), aten_in(c, 1));
+  return reduced(c, c->row->data[0] == 'l' ? IR_EMIT(c->b, "aten::abs", d) : aten_binary(c->a, "aten::mul", d, d), 2);
+}
+/* smooth_l1_loss(self, target, reduction, beta), huber_loss (data: delta) */
+aten_value aten_lower_smooth_loss(aten_args *c) {
+  ir_value d = IR_EMIT(c->b, "aten::abs", aten_binary(c->a, "aten::sub", aten_in(c, 0), aten_in(c, 1)));
+  double beta = aten_get_float(c, 3);
+  bool huber = c->row->data != NULL;
+  if (beta == 0) return reduced(c, d, 2);
+  ir_value near = aten_with_scalar(c->a, "aten::mul", aten_binary(c->a, "aten::mul", d, d), huber ? 0.5 : 0.5 / beta);
+  ir_value far = aten_with_scalar(c->a, "aten::sub", d, 0.5 * beta);
+  if (huber) far = aten_with_scalar(c->a, "aten::mul", far, beta);
+  return reduced(c, IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::lt", d, beta), near, far), 2);
+}
+/* Cross entropy with targets that are probabilities: -sum over classes of w t log softmax(x). */
+static aten_value soft_targets(aten_args *c, ir_value x, ir_value target, int64_t reduction) {
+  int32_t rank = aten_rank(c->a, x);
+  int64_t dim = rank > 1 ? 1 : 0;
+  ir_value y = IR_EMIT_ARGS(c->b, "aten::_log_softmax", &x, 1, ARG_INT("dim", dim));
+  y = aten_binary(c->a, "aten::mul", y, target);
+  if (aten_has(c, 2)) {
+    ir_value w = aten_in(c, 2);
+    for (int32_t i = 2; i < rank && !ir_build_failed(c->b); i++) w = aten_unsqueeze(c->a, w, -1);
+    y = aten_binary(c->a, "aten::mul", y, w);
+  }
+  y = IR_EMIT_ARGS(c->b, "aten::sum", &y, 1, ARG_INTS("dim", &dim, 1), ARG_BOOL("keepdim", false));
+  y = IR_EMIT(c->b, "aten::neg", y);
+  if (reduction == 0) return aten_ret(c, y);
+  const char *how = reduction == 1 ? "aten::mean" : "aten::sum";
+  return aten_ret(c, IR_EMIT_ARGS(c->b, how, &y, 1, ARG_BOOL("keepdim", false)));
+}
+/* binary_cross_entropy(self, target, weight?, reduction): logarithms no less than -100 */
+aten_value aten_lower_bce(aten_args *c) {
+  ir_value x = aten_in(c, 0), t = aten_in(c, 1), one = aten_scalar_like(c->a, x, 1),
+           least = aten_scalar_like(c->a, x, -100);
+  ir_value yes = aten_binary(c->a, "aten::maximum", IR_EMIT(c->b, "aten::log", x), least);
+  ir_value no = IR_EMIT(c->b, "aten::log", aten_binary(c->a, "aten::sub", one, x));
+  no = aten_binary(c->a, "aten::mul", aten_binary(c->a, "aten::sub", one, t),
+                   aten_binary(c->a, "aten::maximum", no, least));
+  ir_value y = IR_EMIT(c->b, "aten::neg", aten_binary(c->a, "aten::add", aten_binary(c->a, "aten::mul", t, yes), no));
+  if (aten_has(c, 2)) y = aten_binary(c->a, "aten::mul", y, aten_in(c, 2));
+  return reduced(c, y, 3);
+}
+/* soft_margin_loss(self, target, reduction): log(1 + exp(-t x)) */
+aten_value aten_lower_soft_margin(aten_args *c) {
+  ir_value y = IR_EMIT(c->b, "aten::neg", aten_binary(c->a, "aten::mul", aten_in(c, 0), aten_in(c, 1)));
+  return reduced(c, IR_EMIT(c->b, "aten::log1p", IR_EMIT(c->b, "aten::exp", y)), 2);
+}
+/* margin_ranking_loss(x1, x2, target, margin, reduction) */
+aten_value aten_lower_margin_ranking(aten_args *c) {
+  ir_value y = aten_binary(c->a, "aten::sub", aten_in(c, 1), aten_in(c, 0));
+  y = aten_with_scalar(c->a, "aten::add", aten_binary(c->a, "aten::mul", y, aten_in(c, 2)), aten_get_float(c, 3));
+  return reduced(c, aten_binary(c->a, "aten::maximum", y, aten_scalar_like(c->a, y, 0)), 4);
+}
+/* nll_loss(self, target, weight?, reduction, ignore_index) of log-probabilities; data: of logits, cross_entropy_loss */
+aten_value aten_lower_nll_loss(aten_args *c) {
+  static const char *const how[] = {"none", "mean", "sum"};
+  ir_value x = aten_in(c, 0), target = aten_in(c, 1);
+  int64_t reduction = aten_get_int(c, 3);
+  bool logits = c->row->data != NULL, single = aten_rank(c->a, x) == 1;
+  if (logits && c->schema->count > 5 && aten_get_float(c, 5) != 0) aten_refuse(c, "label smoothing");
+  if (logits && base_is_float(aten_value_dtype(c->a, target))) return soft_targets(c, x, target, reduction);
+  if (reduction < 0 || reduction > 2) aten_refuse(c, "reduction %lld", (long long)reduction);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  if (single) {
+    x = aten_unsqueeze(c->a, x, 0);
+    target = aten_unsqueeze(c->a, target, 0);
+  }
+  if (logits) x = IR_EMIT_ARGS(c->b, "aten::_log_softmax", &x, 1, ARG_INT("dim", 1));
+  ir_value in[] = {x, target, optional(c, 2)};
+  ir_value y = IR_EMIT_ARGS(c->b, "aten::nll_loss_nd", in, 3, ARG_STR("reduction", how[reduction]),
+                            ARG_INT("ignore_index", aten_get_int(c, 4)));
+  return aten_ret(c, single && reduction == 0 ? aten_squeeze(c->a, y, 0) : y);
+}
+/* binary_cross_entropy_with_logits(self, target, weight?, pos_weight?, reduction): (1 - t) x + softplus(-x) */
+aten_value aten_lower_bce_logits(aten_args *c) {
+  ir_value x = aten_in(c, 0), t = aten_in(c, 1), rest = aten_binary(c->a, "aten::sub", aten_scalar_like(c->a, x, 1), t);
+  ir_value soft = IR_EMIT(c->b, "aten::softplus", IR_EMIT(c->b, "aten::neg", x));
+  if (aten_has(c, 3)) {
+    ir_value more = aten_with_scalar(c->a, "aten::sub", aten_in(c, 3), 1);
+    more = aten_with_scalar(c->a, "aten::add", aten_binary(c->a, "aten::mul", more, t), 1);
+    soft = aten_binary(c->a, "aten::mul", soft, more);
+  }
+  ir_value y = aten_binary(c->a, "aten::add", aten_binary(c->a, "aten::mul", rest, x), soft);
+  if (aten_has(c, 2)) y = aten_binary(c->a, "aten::mul", y, aten_in(c, 2));
+  return reduced(c, y, 4);
+}

@@ -1,0 +1,242 @@
+/* lower_quant.c -- quantised tensors: cells of integers with a scale and a zero point, and the operators that exported
+ * programs write out (quantized_decomposed::). Integer convolutions and products are computed on dequantised values:
+ * sums of 8-bit products are exact in f32 up to 2^24, and are rounded once. */
+#include "import/aten/aten_priv.h"
+
+#include <string.h>
+
+static ir_value optional(aten_args *c, uint32_t i) { return aten_has(c, i) ? aten_in(c, i) : IR_NO_VALUE; }
+
+/* ---- values ---- */
+
+static ir_value quantise(aten *a, ir_value x, ir_value scale, ir_value zero, int64_t axis, td_dtype d) {
+  ir_value in[] = {ir_build_cast(a->b, x, TD_F32), ir_build_cast(a->b, scale, TD_F32), ir_build_cast(a->b, zero, d)};
+  return IR_EMIT_ARGS(a->b, "td::quantize_linear", in, 3, ARG_INT("axis", axis), ARG_DTYPE("dtype", d));
+}
+static ir_value dequantise(aten *a, ir_value x, ir_value scale, ir_value zero, int64_t axis) {
+  td_dtype d = aten_value_dtype(a, x);
+  ir_value in[] = {x, ir_build_cast(a->b, scale, TD_F32), zero.id ? ir_build_cast(a->b, zero, d) : zero};
+  return IR_EMIT_ARGS(a->b, "td::dequantize_linear", in, 3, ARG_INT("axis", axis), ARG_DTYPE("dtype", TD_F32));
+}
+
+aten_value aten_of_quantised(aten *a, ir_value value, ir_value scale, ir_value zero, int64_t axis) {
+  aten_value v = aten_fresh(a, value, ATEN_UNSURE);
+  aten_quant *q = aten_alloc(a, sizeof *q);
+  if (v.kind != ATEN_TENSOR || !q) return v;
+  *q = (aten_quant){.scale = scale, .zero = zero, .axis = axis};
+  v.u.tensor->quant = q;
+  return v;
+}
+
+static ir_value real_values(aten *a, const aten_value *v) {
+  if (v->kind != ATEN_TENSOR || !v->u.tensor->quant) return aten_read(a, v);
+  const aten_quant *q = v->u.tensor->quant;
+  return dequantise(a, aten_read(a, v), q->scale, q->zero, q->axis < 0 ? 0 : q->axis);
+}
+static ir_value real_of(aten_args *c, const aten_value *v) { return real_values(c->a, v); }
+
+aten_value aten_dequantised(aten *a, const aten_value *quantised) {
+  return aten_fresh(a, real_values(a, quantised), ATEN_UNSURE);
+}
+aten_value aten_quantised_like(aten *a, ir_value real, const aten_value *like) {
+  const aten_quant *q = like->u.tensor->quant;
+  td_dtype d = aten_value_dtype(a, aten_read(a, like));
+  if (q->axis >= 0) ir_build_fail(a->b, TD_UNSUPPORTED, "the operator takes tensors that are quantised as a whole");
+  return aten_of_quantised(a, quantise(a, real, q->scale, q->zero, 0, d), q->scale, q->zero, -1);
+}
+
+static aten_value quantised(aten_args *c, ir_value x, ir_value scale, ir_value zero, td_dtype d) {
+  return aten_of_quantised(c->a, quantise(c->a, x, scale, zero, 0, d), scale, zero, -1);
+}
+
+/* quantize_per_tensor(self, scale, zero_point, dtype): numbers or tensors */
+aten_value aten_lower_quantize(aten_args *c) {
+  ir_value scale = aten_as(c->a, &c->args[1], TD_F32), zero = aten_as(c->a, &c->args[2], TD_I64);
+  scale = ir_build_to_scalar(c->b, scale, TD_F32, "scale");
+  zero = ir_build_to_scalar(c->b, zero, TD_I64, "zero point");
+  return quantised(c, aten_in(c, 0), scale, zero, aten_get_dtype(c, 3, TD_U8));
+}
+/* quantize_per_channel(self, scales, zero_points, axis, dtype) */
+aten_value aten_lower_quantize_channel(aten_args *c) {
+  ir_value scale = aten_in(c, 1), zero = aten_in(c, 2);
+  int64_t axis = aten_get_int(c, 3);
+  return aten_of_quantised(c->a, quantise(c->a, aten_in(c, 0), scale, zero, axis, aten_get_dtype(c, 4, TD_U8)), scale,
+                           zero, axis);
+}
+aten_value aten_lower_dequantize(aten_args *c) {
+  if (c->args[0].kind == ATEN_LIST) aten_refuse(c, "of a list");
+  return aten_ret(c, real_of(c, &c->args[0]));
+}
+aten_value aten_lower_int_repr(aten_args *c) { return aten_ret(c, aten_read(c->a, &c->args[0])); }
+aten_value aten_lower_q_scale(aten_args *c) {
+  const aten_tensor *t = c->args[0].u.tensor;
+  if (!t->quant || t->quant->axis >= 0) aten_refuse(c, "of a tensor that is not quantised as a whole");
+  return ir_build_failed(c->b) ? ATEN_NOTHING
+                               : aten_number(c->a, ir_build_cast(c->b, c->row->data ? t->quant->zero : t->quant->scale,
+                                                                 c->row->data ? TD_I64 : TD_F64));
+}
+
+/* ---- quantized:: ---- */
+
+/* Packed parameters are a tuple of what they were made from: (weight, bias?, stride, padding, dilation, groups). */
+aten_value aten_lower_q_prepack(aten_args *c) { return aten_tuple_of(c->a, c->args, c->schema->count); }
+
+static const aten_value *packed_of(aten_args *c, uint32_t count) {
+  const aten_value *v = &c->args[1];
+  if (v->kind == ATEN_TUPLE && v->u.list->items.count >= count) return v->u.list->items.at;
+  aten_refuse(c, "packed parameters of an unknown form");
+  return NULL;
+}
+static ir_value bias_of(aten_args *c, const aten_value *v) {
+  return v->kind == ATEN_TENSOR ? aten_read(c->a, v) : IR_NO_VALUE;
+}
+
+/* Items 2, 3 and 4 of packed parameters: stride, padding, dilation. */
+static bool read_window(aten_args *c, const aten_value *packed, int32_t n, int64_t *window) {
+  for (int32_t k = 0; k < 3; k++) {
+    const aten_value *v = &packed[2 + k];
+    if (!aten_known_list(v) || v->u.list->items.count != (uint32_t)n) {
+      aten_refuse(c, "packed parameters of an unknown form");
+      return false;
+    }
+    for (int32_t i = 0; i < n; i++) window[k * n + i] = v->u.list->items.at[i].u.i;
+  }
+  return true;
+}
+static ir_value packed_conv(aten_args *c, ir_value x) {
+  const aten_value *packed = packed_of(c, 6);
+  int32_t n = aten_rank(c->a, x) - 2;
+  int64_t window[9], pads[6];
+  if (ir_build_failed(c->b) || n < 1 || n > 3 || !read_window(c, packed, n, window)) return IR_NO_VALUE;
+  for (int32_t i = 0; i < n; i++) pads[i] = pads[n + i] = window[n + i];
+  ir_value w = real_of(c, &packed[0]), bias = bias_of(c, &packed[1]);
+  return IR_EMIT_ARGS(c->b, "aten::convolution", ((ir_value[]){x, w, bias}), bias.id ? 3 : 2,
+                      ARG_INTS("stride", window, n), ARG_INTS("padding", pads, 2 * n),
+                      ARG_INTS("dilation", window + 2 * n, n), ARG_INT("groups", packed[5].u.i));
+}
+static ir_value packed_linear(aten_args *c, ir_value x) {
+  const aten_value *packed = packed_of(c, 2);
+  return packed ? aten_linear(c->a, x, real_of(c, &packed[0]), bias_of(c, &packed[1])) : IR_NO_VALUE;
+}
+
+/* _make_per_tensor_quantized_tensor(ints, scale, zero_point), _make_per_channel_...(ints, scale, zero_point, axis) */
+aten_value aten_lower_make_quantised(aten_args *c) {
+  bool channel = c->schema->count > 3;
+  ir_value scale = channel ? aten_in(c, 1) : aten_get_number(c, 1, TD_F32),
+           zero = channel ? aten_in(c, 2) : aten_get_number(c, 2, TD_I64);
+  return aten_of_quantised(c->a, aten_in(c, 0), scale, zero, channel ? aten_get_int(c, 3) : -1);
+}
+
+static td_dtype kept_dtype(aten_args *c) { return aten_value_dtype(c->a, aten_read(c->a, &c->args[0])); }
+static aten_value requantised(aten_args *c, ir_value y, uint32_t scale) {
+  return quantised(c, y, aten_get_number(c, scale, TD_F32), aten_get_number(c, scale + 1, TD_I64), kept_dtype(c));
+}
+/* conv1d, conv2d ... (qx, packed, output_scale, output_zero_point); data: "r" with relu */
+aten_value aten_lower_q_conv(aten_args *c) {
+  ir_value y = packed_conv(c, real_of(c, &c->args[0]));
+  if (c->row->data) y = IR_EMIT(c->b, "aten::relu", y);
+  return requantised(c, y, 2);
+}
+aten_value aten_lower_q_linear(aten_args *c) {
+  ir_value y = packed_linear(c, real_of(c, &c->args[0]));
+  if (c->row->data) y = IR_EMIT(c->b, "aten::relu", y);
+  return requantised(c, y, 2);
+}
+/* linear_dynamic(x, packed, reduce_range): x is quantised to 8 bits by its own range; data "r" */
+aten_value aten_lower_q_linear_dynamic(aten_args *c) {
+  ir_value x = aten_in(c, 0), out[3];
+  ir_emit_many(c->b, "td::dynamic_quantize_linear", &x, 1, NULL, 0, out, 3);
+  ir_value y = packed_linear(c, dequantise(c->a, out[0], out[1], out[2], 0));
+  return aten_ret(c, c->row->data ? IR_EMIT(c->b, "aten::relu", y) : y);
+}
+/* add, mul, add_relu, mul_relu (qa, qb, scale, zero_point); data: the operator, "+r" with relu */
+aten_value aten_lower_q_binary(aten_args *c) {
+  bool relu = c->row->data[0] == 'r';
+  const char *op = relu ? c->row->data + 1 : c->row->data;
+  ir_value y = aten_binary(c->a, op, real_of(c, &c->args[0]), real_of(c, &c->args[1]));
+  if (relu) y = IR_EMIT(c->b, "aten::relu", y);
+  return requantised(c, y, 2);
+}
+/* cat(qx[], dim, scale?, zero_point?) */
+aten_value aten_lower_q_cat(aten_args *c) {
+  uint32_t count = aten_list_count(c, 0);
+  const aten_value *items = aten_items(c, 0);
+  ir_value *v = aten_alloc(c->a, ((size_t)count + 1) * sizeof *v);
+  if (!v || !count || items[0].kind != ATEN_TENSOR || !items[0].u.tensor->quant) {
+    aten_refuse(c, "quantised tensors are needed");
+    return ATEN_NOTHING;
+  }
+  for (uint32_t i = 0; i < count; i++) v[i] = real_of(c, &items[i]);
+  const aten_quant *q = items[0].u.tensor->quant;
+  ir_value scale = aten_has(c, 2) ? aten_get_number(c, 2, TD_F32) : q->scale,
+           zero = aten_has(c, 3) ? aten_get_number(c, 3, TD_I64) : q->zero;
+  return quantised(c, aten_cat(c->a, v, count, aten_get_int(c, 1)), scale, zero,
+                   aten_value_dtype(c->a, aten_read(c->a, &items[0])));
+}
+
+/* ---- quantized_decomposed:: ---- */
+
+/* A dtype narrower in use than in name: q kept within [quant_min, quant_max] where that is not all of it. */
+static ir_value bounded(aten_args *c, ir_value q, uint32_t min, td_dtype d) {
+  if (c->args[min].kind == ATEN_TENSOR) return q;
+  int64_t low = aten_get_int(c, min), high = aten_get_int(c, min + 1), bits = base_dtype(d)->bits;
+  bool is_signed = base_dtype(d)->is_signed;
+  int64_t least = is_signed ? -((int64_t)1 << (bits - 1)) : 0,
+          most = is_signed ? ((int64_t)1 << (bits - 1)) - 1 : ((int64_t)1 << bits) - 1;
+  if (bits > 32 || (low <= least && high >= most)) return q;
+  return IR_EMIT(c->b, "aten::clamp", q, ir_build_scalar(c->b, d, (double)low), ir_build_scalar(c->b, d, (double)high));
+}
+static ir_value one(aten_args *c, uint32_t i, td_dtype d) {
+  return ir_build_to_scalar(c->b, aten_as(c->a, &c->args[i], d), d, "scale or zero point");
+}
+/* (input, scale, zero_point, quant_min, quant_max, dtype) */
+aten_value aten_lower_qd_quantize(aten_args *c) {
+  td_dtype d = aten_get_dtype(c, 5, TD_I8);
+  return aten_ret(c, bounded(c, quantise(c->a, aten_in(c, 0), one(c, 1, TD_F32), one(c, 2, TD_I64), 0, d), 3, d));
+}
+static ir_value as_float(aten_args *c, ir_value v, const char *name) {
+  for (uint32_t i = 0; i < c->schema->count; i++)
+    if (base_str_is(c->schema->params[i].name, name)) return ir_build_cast(c->b, v, aten_get_dtype(c, i, TD_F32));
+  return v;
+}
+aten_value aten_lower_qd_dequantize(aten_args *c) {
+  return aten_ret(c,
+                  as_float(c, dequantise(c->a, aten_in(c, 0), one(c, 1, TD_F32), one(c, 2, TD_I64), 0), "out_dtype"));
+}
+/* (input, scales, zero_points, axis, quant_min, quant_max, dtype) */
+aten_value aten_lower_qd_quantize_channel(aten_args *c) {
+  td_dtype d = aten_get_dtype(c, 6, TD_I8);
+  ir_value q = quantise(c->a, aten_in(c, 0), aten_in(c, 1), aten_in(c, 2), aten_get_int(c, 3), d);
+  return aten_ret(c, bounded(c, q, 4, d));
+}
+aten_value aten_lower_qd_dequantize_channel(aten_args *c) {
+  ir_value x = dequantise(c->a, aten_in(c, 0), aten_in(c, 1), optional(c, 2), aten_get_int(c, 3));
+  return aten_ret(c, as_float(c, x, "out_dtype"));
+}
+/* choose_qparams(input, quant_min, quant_max, eps, dtype) -> scale, zero_point (f64, i64) */
+aten_value aten_lower_qd_choose(aten_args *c) {
+  ir_value x = aten_in(c, 0), zero = aten_scalar_like(c->a, x, 0);
+  double low = (double)aten_get_int(c, 1), high = (double)aten_get_int(c, 2), eps = aten_get_float(c, 3);
+  ir_value least =
+      aten_binary(c->a, "aten::minimum", IR_EMIT_ARGS(c->b, "aten::amin", &x, 1, ARG_BOOL("keepdim", false)), zero);
+  ir_value most =
+      aten_binary(c->a, "aten::maximum", IR_EMIT_ARGS(c->b, "aten::amax", &x, 1, ARG_BOOL("keepdim", false)), zero);
+  ir_value scale = aten_with_scalar(c->a, "aten::div", aten_binary(c->a, "aten::sub", most, least), high - low);
+  scale = aten_binary(c->a, "aten::maximum", scale, aten_scalar_like(c->a, scale, eps));
+  ir_value point = aten_binary(c->a, "aten::sub", aten_scalar_like(c->a, x, low),
+                               IR_EMIT(c->b, "aten::round", aten_binary(c->a, "aten::div", least, scale)));
+  point = IR_EMIT(c->b, "aten::clamp", point, aten_scalar_like(c->a, x, low), aten_scalar_like(c->a, x, high));
+  ir_value out[] = {aten_reshape(c->a, ir_build_cast(c->b, scale, TD_F64), (int64_t[]){1}, 1),
+                    aten_reshape(c->a, ir_build_cast(c->b, point, TD_I64), (int64_t[]){1}, 1)};
+  return aten_ret_many(c, out, 2);
+}
+/* fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max) */
+aten_value aten_lower_fake_quantize(aten_args *c) {
+  ir_value x = aten_in(c, 0), scale = one(c, 1, TD_F32), zero = ir_build_cast(c->b, one(c, 2, TD_I64), TD_F32);
+  ir_value q = aten_binary(
+      c->a, "aten::add",
+      IR_EMIT(c->b, "aten::round", aten_binary(c->a, "aten::mul", x, IR_EMIT(c->b, "aten::reciprocal", scale))), zero);
+  q = IR_EMIT(c->b, "aten::clamp", q, ir_build_scalar(c->b, TD_F32, (double)aten_get_int(c, 3)),
+              ir_build_scalar(c->b, TD_F32, (double)aten_get_int(c, 4)));
+  return aten_ret(c, aten_binary(c->a, "aten::mul", aten_binary(c->a, "aten::sub", q, zero), scale));
+}

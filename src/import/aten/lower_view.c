@@ -1,0 +1,585 @@
+/* lower_view.c -- views: handles onto the same cell. Whether reshape, contiguous and flatten show or copy depends on
+ * strides: where these are not known, the result is a cell that may be the same (aten_maybe_alias). */
+#include "import/aten/aten_priv.h"
+
+#include <string.h>
+
+static const aten_value *self(const aten_args *c) { return &c->args[0]; }
+static ir_value read(aten_args *c) { return aten_read(c->a, self(c)); }
+/* Rank as the program sees it. */
+static int32_t rank_of(aten_args *c) { return aten_rank(c->a, read(c)) - (self(c)->u.tensor->is_complex ? 1 : 0); }
+static bool is_complex(const aten_args *c) { return self(c)->u.tensor->is_complex; }
+
+/* A shape of the program as one of the graph: complex numbers have a last axis of 2. */
+static ir_value full_shape(aten_args *c, ir_value shape) {
+  if (!is_complex(c)) return shape;
+  return aten_cat(c->a, (ir_value[]){shape, ir_build_ints(c->b, (int64_t[]){2}, 1)}, 2, 0);
+}
+
+aten_value aten_lower_alias(aten_args *c) { return c->args[0]; }
+
+/* ---- the same order ---- */
+
+/* Sizes with one -1 are made explicit, so that writing back through the view has them. */
+static aten_value reshape_to(aten_args *c, ir_value shape) {
+  return aten_view_reshape(c->a, self(c), full_shape(c, shape));
+}
+
+aten_value aten_lower_view(aten_args *c) { return reshape_to(c, aten_ints_value(c, 1)); }
+/* view(dtype): by bits */
+aten_value aten_lower_view_dtype(aten_args *c) {
+  td_dtype d = aten_get_dtype(c, 1, TD_F32);
+  ir_value x = aten_in(c, 0);
+  if (base_dtype(d)->bits != base_dtype(aten_value_dtype(c->a, x))->bits)
+    aten_refuse(c, "an element type of another size");
+  if (aten_value_dtype(c->a, x) == d) return c->args[0];
+  return aten_maybe_alias(c->a, self(c), IR_EMIT_ARGS(c->b, "td::bit_cast", &x, 1, ARG_DTYPE("dtype", d)), ATEN_UNSURE);
+}
+
+/* A view where the tensor is contiguous, else what may be one. */
+static aten_value reshape_or_copy(aten_args *c, ir_value shape) {
+  if (self(c)->u.tensor->dense == ATEN_DENSE) return reshape_to(c, shape);
+  return aten_maybe_alias(c->a, self(c), IR_EMIT(c->b, "aten::view", read(c), full_shape(c, shape)), ATEN_UNSURE);
+}
+aten_value aten_lower_reshape(aten_args *c) { return reshape_or_copy(c, aten_ints_value(c, 1)); }
+aten_value aten_lower_reshape_as(aten_args *c) { return reshape_or_copy(c, aten_shape(c->a, aten_in(c, 1))); }
+aten_value aten_lower_view_as(aten_args *c) { return reshape_to(c, aten_shape(c->a, aten_in(c, 1))); }
+
+aten_value aten_lower_contiguous(aten_args *c) {
+  if (self(c)->u.tensor->dense == ATEN_DENSE && (!aten_has(c, 1) || aten_get_int(c, 1) < 2)) return *self(c);
+  return aten_maybe_alias(c->a, self(c), read(c), aten_has(c, 1) && aten_get_int(c, 1) >= 2 ? ATEN_UNSURE : ATEN_DENSE);
+}
+
+/* Sizes [from, to) of x as an i64 vector. */
+static ir_value sizes(aten_args *c, ir_value x, int64_t from, int64_t to) {
+  return aten_slice(c->a, aten_shape(c->a, x), 0, from, to, 1);
+}
+
+/* (self, start_dim, end_dim) */
+aten_value aten_lower_flatten(aten_args *c) {
+  int32_t rank = rank_of(c);
+  if (rank == 0) return reshape_to(c, ir_build_ints(c->b, (int64_t[]){1}, 1));
+  int64_t start = c->schema->count > 1 ? ir_build_axis(c->b, aten_get_int(c, 1), rank) : 0;
+  int64_t end = c->schema->count > 2 ? ir_build_axis(c->b, aten_get_int(c, 2), rank) : rank - 1;
+  if (start == end || ir_build_failed(c->b)) return *self(c);
+  ir_value x = read(c), parts[3], minus = ir_build_ints(c->b, (int64_t[]){-1}, 1);
+  uint32_t n = 0;
+  if (start > 0) parts[n++] = sizes(c, x, 0, start);
+  parts[n++] = minus;
+  if (end < rank - 1) parts[n++] = sizes(c, x, end + 1, rank);
+  return reshape_or_copy(c, aten_cat(c->a, parts, n, 0));
+}
+
+/* (self, dim, sizes) */
+aten_value aten_lower_unflatten(aten_args *c) {
+  int32_t rank = rank_of(c);
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), rank);
+  ir_value x = read(c), parts[3];
+  uint32_t n = 0;
+  if (dim > 0) parts[n++] = sizes(c, x, 0, dim);
+  parts[n++] = aten_ints_value(c, 2);
+  if (dim < rank - 1) parts[n++] = sizes(c, x, dim + 1, rank);
+  return reshape_to(c, aten_cat(c->a, parts, n, 0));
+}
+
+aten_value aten_lower_ravel(aten_args *c) { return reshape_or_copy(c, ir_build_ints(c->b, (int64_t[]){-1}, 1)); }
+
+/* squeeze of the axes in `drop` whose size is 1. */
+static aten_value squeeze_axes(aten_args *c, const bool *drop) {
+  int32_t rank = rank_of(c);
+  const ir_type type = *ir_build_type(c->b, read(c));
+  int64_t keep[BASE_MAX_RANK];
+  uint32_t kept = 0;
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  for (int32_t i = 0; i < rank; i++)
+    if (!drop[i] || type.dims[i] != 1) keep[kept++] = i;
+  if (kept == (uint32_t)rank) return *self(c);
+  ir_value shape = aten_shape(c->a, read(c));
+  ir_value index = ir_build_ints(c->b, keep, kept);
+  ir_value to =
+      kept ? IR_EMIT_ARGS(c->b, "aten::index_select", ((ir_value[]){shape, index}), 2, ARG_INT("dim", 0)) : index;
+  return reshape_to(c, to);
+}
+/* (self), (self, dim), (self, dims) */
+aten_value aten_lower_squeeze(aten_args *c) {
+  int32_t rank = rank_of(c);
+  bool drop[BASE_MAX_RANK] = {false};
+  uint32_t count = 1;
+  int64_t one = 0;
+  const int64_t *dims = &one;
+  if (c->schema->count == 1)
+    for (int32_t i = 0; i < rank; i++) drop[i] = true;
+  else if (c->args[1].kind == ATEN_LIST) dims = aten_get_ints(c, 1, &count);
+  else one = aten_get_int(c, 1);
+  for (uint32_t i = 0; c->schema->count > 1 && i < count && rank && !ir_build_failed(c->b); i++)
+    drop[ir_build_axis(c->b, dims[i], rank)] = true;
+  return squeeze_axes(c, drop);
+}
+aten_value aten_lower_unsqueeze(aten_args *c) {
+  int32_t rank = rank_of(c);
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), rank + 1);
+  ir_value x = read(c), parts[3];
+  uint32_t n = 0;
+  if (dim > 0) parts[n++] = sizes(c, x, 0, dim);
+  parts[n++] = ir_build_ints(c->b, (int64_t[]){1}, 1);
+  if (dim < rank) parts[n++] = sizes(c, x, dim, rank);
+  return reshape_to(c, aten_cat(c->a, parts, n, 0));
+}
+
+/* data: the rank at least */
+aten_value aten_lower_atleast(aten_args *c) {
+  int32_t rank = rank_of(c), least = c->row->data[0] - '0';
+  if (rank >= least) return *self(c);
+  ir_value one = ir_build_ints(c->b, (int64_t[]){1, 1, 1}, (uint32_t)(least - rank)), shape = aten_shape(c->a, read(c));
+  if (least == 3 && rank == 2) return reshape_to(c, aten_cat(c->a, (ir_value[]){shape, one}, 2, 0));
+  if (least == 3 && rank == 1) {
+    ir_value side = ir_build_ints(c->b, (int64_t[]){1}, 1);
+    return reshape_to(c, aten_cat(c->a, (ir_value[]){side, shape, side}, 3, 0));
+  }
+  return reshape_to(c, aten_cat(c->a, (ir_value[]){one, shape}, 2, 0));
+}
+
+/* ---- permuted ---- */
+
+static aten_value permuted(aten_args *c, int64_t *order, int32_t rank) {
+  if (is_complex(c)) order[rank] = rank;
+  return aten_view_permute(c->a, self(c), order, (uint32_t)rank + (is_complex(c) ? 1 : 0));
+}
+
+aten_value aten_lower_permute(aten_args *c) {
+  uint32_t count;
+  int64_t order[BASE_MAX_RANK + 1];
+  const int64_t *dims = aten_get_ints(c, 1, &count);
+  if (count > BASE_MAX_RANK || (int32_t)count != rank_of(c)) {
+    aten_refuse(c, "%u axes for a tensor of rank %d", count, rank_of(c));
+    return ATEN_NOTHING;
+  }
+  for (uint32_t i = 0; i < count; i++) order[i] = ir_build_axis(c->b, dims[i], (int32_t)count);
+  return permuted(c, order, (int32_t)count);
+}
+
+static aten_value swapped(aten_args *c, int64_t d0, int64_t d1) {
+  int32_t rank = rank_of(c);
+  int64_t order[BASE_MAX_RANK + 1];
+  if (rank == 0) return *self(c);
+  d0 = ir_build_axis(c->b, d0, rank);
+  d1 = ir_build_axis(c->b, d1, rank);
+  for (int32_t i = 0; i < rank; i++) order[i] = i == d0 ? d1 : i == d1 ? d0 : i;
+  return permuted(c, order, rank);
+}
+aten_value aten_lower_transpose(aten_args *c) { return swapped(c, aten_get_int(c, 1), aten_get_int(c, 2)); }
+aten_value aten_lower_t(aten_args *c) { return rank_of(c) < 2 ? *self(c) : swapped(c, 0, 1); }
+aten_value aten_lower_mt(aten_args *c) { return swapped(c, -2, -1); }
+/* All axes in the other order. */
+aten_value aten_lower_numpy_t(aten_args *c) {
+  int32_t rank = rank_of(c);
+  int64_t order[BASE_MAX_RANK + 1];
+  for (int32_t i = 0; i < rank; i++) order[i] = rank - 1 - i;
+  return permuted(c, order, rank);
+}
+
+/* (self, source, destination), each an int or a list */
+aten_value aten_lower_movedim(aten_args *c) {
+  int32_t rank = rank_of(c);
+  uint32_t count = 1, to_count = 1;
+  int64_t one[2], order[BASE_MAX_RANK + 1];
+  bool is_list = c->args[1].kind == ATEN_LIST, moved[BASE_MAX_RANK] = {false}, filled[BASE_MAX_RANK] = {false};
+  if (!is_list)
+    for (uint32_t i = 0; i < 2; i++) one[i] = aten_get_int(c, i + 1);
+  const int64_t *from = is_list ? aten_get_ints(c, 1, &count) : &one[0];
+  const int64_t *to = is_list ? aten_get_ints(c, 2, &to_count) : &one[1];
+  if (count != to_count || count > (uint32_t)rank) aten_refuse(c, "as many sources as destinations are needed");
+  for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++) {
+    int64_t f = ir_build_axis(c->b, from[i], rank), t = ir_build_axis(c->b, to[i], rank);
+    order[t] = f;
+    moved[f] = filled[t] = true;
+  }
+  for (int32_t i = 0, next = 0; i < rank && !ir_build_failed(c->b); i++) {
+    if (filled[i]) continue;
+    while (next < rank && moved[next]) next++;
+    order[i] = next++;
+  }
+  return ir_build_failed(c->b) ? ATEN_NOTHING : permuted(c, order, rank);
+}
+
+/* ---- parts ---- */
+
+static ir_value i64(aten_args *c, int64_t v) { return ir_build_ints(c->b, &v, 1); }
+
+/* (self, dim, start?, end?, step) */
+aten_value aten_lower_slice(aten_args *c) {
+  int32_t rank = rank_of(c);
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), rank);
+  const aten_value *start = &c->args[2], *end = &c->args[3];
+  bool from_start = start->kind == ATEN_NONE || (aten_is_known(start) && start->u.i == 0);
+  bool to_end = end->kind == ATEN_NONE || (aten_is_known(end) && end->u.i == INT64_MAX);
+  bool whole = aten_is_known(&c->args[4]) && c->args[4].u.i == 1;
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  if (from_start && to_end && whole) return *self(c);
+  ir_value first = start->kind == ATEN_NONE ? i64(c, 0) : aten_vector(c->a, start, 1);
+  ir_value last = end->kind == ATEN_NONE ? i64(c, INT64_MAX) : aten_vector(c->a, end, 1);
+  return aten_view_slice(c->a, self(c), dim, first, last, aten_vector(c->a, &c->args[4], 1));
+}
+
+/* `of` without its axis `dim`, which has one element. */
+static aten_value drop_axis(aten_args *c, const aten_value *of, int64_t dim) {
+  ir_value v = aten_read(c->a, of);
+  int32_t rank = aten_rank(c->a, v);
+  ir_value parts[2], shape = aten_shape(c->a, v);
+  uint32_t n = 0;
+  if (dim > 0) parts[n++] = aten_slice(c->a, shape, 0, 0, dim, 1);
+  if (dim < rank - 1) parts[n++] = aten_slice(c->a, shape, 0, dim + 1, rank, 1);
+  ir_value to = n ? aten_cat(c->a, parts, n, 0) : ir_build_ints(c->b, NULL, 0);
+  return aten_view_reshape(c->a, of, to);
+}
+
+static aten_value select_at(aten_args *c, int64_t dim, const aten_value *index) {
+  ir_value first = aten_vector(c->a, index, 1), last;
+  if (aten_is_known(index)) last = i64(c, index->u.i == -1 ? INT64_MAX : index->u.i + 1);
+  else { /* the last one is behind -1 */ ir_value next = aten_with_scalar(c->a, "aten::add", first, 1);
+    last = IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::eq", next, 0), i64(c, INT64_MAX), next);
+  }
+  const ir_type *type = ir_build_type(c->b, read(c));
+  if (aten_is_known(index) && !ir_build_failed(c->b) && base_dim_known(type->dims[dim]) &&
+      (index->u.i >= type->dims[dim] || index->u.i < -type->dims[dim]))
+    aten_refuse(c, "index %lld of an axis of %lld", (long long)index->u.i, (long long)type->dims[dim]);
+  if (!aten_is_known(index)) { /* one element, whatever the index: inference cannot see it */
+    ir_value at = IR_EMIT(
+        c->b, "aten::where", aten_with_scalar(c->a, "aten::lt", first, 0),
+        aten_binary(c->a, "aten::add", first, aten_slice(c->a, aten_shape(c->a, read(c)), 0, dim, dim + 1, 1)), first);
+    first = at;
+    last = aten_with_scalar(c->a, "aten::add", at, 1);
+  }
+  aten_value part = aten_view_slice(c->a, self(c), dim, first, last, i64(c, 1));
+  return drop_axis(c, &part, dim);
+}
+aten_value aten_lower_select(aten_args *c) {
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), rank_of(c));
+  return ir_build_failed(c->b) ? ATEN_NOTHING : select_at(c, dim, &c->args[2]);
+}
+
+/* (self, dim, start, length) */
+aten_value aten_lower_narrow(aten_args *c) {
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), rank_of(c));
+  aten_value start = c->args[2];
+  if (start.kind == ATEN_TENSOR)
+    start = aten_number(c->a, ir_build_to_scalar(c->b, aten_read(c->a, &start), TD_I64, "start"));
+  if (aten_is_known(&start) && start.u.i < 0) start = aten_int_op(c->a, "add", start, aten_size(c->a, read(c), dim));
+  aten_value end = aten_int_op(c->a, "add", start, c->args[3]);
+  return aten_view_slice(c->a, self(c), dim, aten_vector(c->a, &start, 1), aten_vector(c->a, &end, 1), i64(c, 1));
+}
+
+/* Pieces of known bounds along dim, as a list of views. */
+static void add_piece(aten_args *c, aten_value *list, int64_t dim, int64_t from, int64_t to) {
+  aten_list_append(c->a, list->u.list, aten_view_slice(c->a, self(c), dim, i64(c, from), i64(c, to), i64(c, 1)));
+}
+
+enum { MAX_PIECES = 1 << 16 };
+
+static aten_value pieces_of(aten_args *c, int64_t dim, int64_t size, int64_t each) {
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  if (each <= 0 || size / (each ? each : 1) > MAX_PIECES) {
+    if (each == 0 && size == 0) add_piece(c, &list, dim, 0, 0);
+    else aten_refuse(c, "pieces of %lld elements", (long long)each);
+    return list;
+  }
+  for (int64_t at = 0; at < size || at == 0; at += each) add_piece(c, &list, dim, at, base_min_i64(at + each, size));
+  return list;
+}
+
+static int64_t known_size(aten_args *c, int64_t dim) {
+  aten_value size = aten_size(c->a, read(c), dim);
+  if (!aten_is_known(&size)) {
+    aten_refuse(c, "the size of axis %lld must be known before the model runs: it says how many tensors come out",
+                (long long)dim);
+    return 0;
+  }
+  return size.u.i;
+}
+
+/* Equal pieces where the size is open: as many as were asked for. */
+static aten_value open_chunks(aten_args *c, int64_t dim, int64_t parts, bool even) {
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  aten_value size = aten_size(c->a, read(c), dim), each = size, at = aten_int(0);
+  if (parts < 1 || parts > MAX_PIECES) aten_refuse(c, "%lld parts", (long long)parts);
+  if (!even) each = aten_int_op(c->a, "add", each, aten_int(parts - 1));
+  each = aten_int_op(c->a, "floor_divide", each, aten_int(parts));
+  for (int64_t i = 0; i < parts && !ir_build_failed(c->b); i++) {
+    aten_value end = i == parts - 1 ? size : aten_int_op(c->a, "add", at, each);
+    aten_list_append(
+        c->a, list.u.list,
+        aten_view_slice(c->a, self(c), dim, aten_vector(c->a, &at, 1), aten_vector(c->a, &end, 1), i64(c, 1)));
+    at = end;
+  }
+  return list;
+}
+
+aten_value aten_lower_chunk(aten_args *c) {
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 2), rank_of(c)), parts = aten_get_int(c, 1);
+  aten_value size = aten_size(c->a, read(c), dim);
+  if (!aten_is_known(&size)) return open_chunks(c, dim, parts, false);
+  if (parts < 1) aten_refuse(c, "%lld chunks", (long long)parts);
+  int64_t each = ir_build_failed(c->b) ? 1 : (size.u.i + parts - 1) / parts;
+  return pieces_of(c, dim, size.u.i, each ? each : 1);
+}
+
+/* (self, int or ints, dim) */
+aten_value aten_lower_split(aten_args *c) {
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 2), rank_of(c));
+  if (c->args[1].kind != ATEN_LIST) {
+    if (aten_is_known(&c->args[1])) return pieces_of(c, dim, known_size(c, dim), aten_get_int(c, 1));
+    aten_refuse(c, "the size of a piece must be known before the model runs");
+    return ATEN_NOTHING;
+  }
+  aten_value list = aten_list_of(c->a, NULL, 0), at = aten_int(0);
+  const aten_value *items = aten_items(c, 1);
+  for (uint32_t i = 0; i < aten_list_count(c, 1); i++) {
+    aten_value end = aten_int_op(c->a, "add", at, items[i]);
+    aten_list_append(
+        c->a, list.u.list,
+        aten_view_slice(c->a, self(c), dim, aten_vector(c->a, &at, 1), aten_vector(c->a, &end, 1), i64(c, 1)));
+    at = end;
+  }
+  return list;
+}
+
+/* (self, sections or indices, dim); data: the axis, where it is none of the arguments' */
+aten_value aten_lower_tensor_split(aten_args *c) {
+  int64_t dim = c->row->data ? c->row->data[0] - '0' : aten_get_int(c, 2);
+  if (c->row->data && c->row->data[0] == '1' && rank_of(c) == 1) dim = 0; /* hsplit */
+  dim = ir_build_axis(c->b, dim, rank_of(c));
+  int64_t size = known_size(c, dim), at = 0;
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  bool is_tensor = c->args[1].kind == ATEN_TENSOR; /* of rank 1: bounds; of rank 0: how many */
+  if (c->args[1].kind == ATEN_LIST || (is_tensor && aten_rank_in(c, 1) == 1)) {
+    uint32_t count = 0;
+    const int64_t *bounds = NULL;
+    if (!is_tensor) bounds = aten_get_ints(c, 1, &count);
+    else if (!ir_build_known_ints(c->b, aten_in(c, 1), &bounds, &count))
+      aten_refuse(c, "bounds must be known before the model runs");
+    for (uint32_t i = 0; i <= count && !ir_build_failed(c->b); i++) {
+      int64_t end = i == count      ? size
+                    : bounds[i] < 0 ? base_max_i64(bounds[i] + size, 0)
+                                    : base_min_i64(bounds[i], size);
+      add_piece(c, &list, dim, at, base_max_i64(at, end));
+      at = end;
+    }
+    return list;
+  }
+  int64_t parts = 0;
+  if (!is_tensor) parts = aten_get_int(c, 1);
+  else if (!ir_build_known_int(c->b, aten_in(c, 1), &parts))
+    aten_refuse(c, "the number of parts must be known before the model runs");
+  if (parts < 1 || parts > MAX_PIECES) aten_refuse(c, "%lld parts", (long long)parts);
+  for (int64_t i = 0; i < parts && !ir_build_failed(c->b); i++) {
+    int64_t end = at + size / parts + (i < size % parts);
+    add_piece(c, &list, dim, at, end);
+    at = end;
+  }
+  return list;
+}
+
+aten_value aten_lower_unbind(aten_args *c) {
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), rank_of(c)), size = known_size(c, dim);
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  if (size > MAX_PIECES) aten_refuse(c, "%lld tensors", (long long)size);
+  for (int64_t i = 0; i < size && !ir_build_failed(c->b); i++) {
+    aten_value index = aten_int(i);
+    aten_list_append(c->a, list.u.list, select_at(c, dim, &index));
+  }
+  return list;
+}
+
+/* ---- expanded ---- */
+
+static aten_value expanded(aten_args *c, const aten_value *of, ir_value shape) {
+  return aten_view_expand(c->a, of, shape);
+}
+
+/* (self, sizes, implicit): -1 keeps a size. */
+aten_value aten_lower_expand(aten_args *c) {
+  uint32_t count = aten_list_count(c, 1);
+  int32_t rank = rank_of(c);
+  const aten_value *items = aten_items(c, 1);
+  aten_value *sizes_to = aten_alloc(c->a, ((size_t)count + 1) * sizeof *sizes_to);
+  if (!sizes_to) return ATEN_NOTHING;
+  if (!aten_is_known(&c->args[1]) || count < (uint32_t)rank) {
+    aten_refuse(c, "%u sizes for a tensor of rank %d", count, rank);
+    return ATEN_NOTHING;
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    bool keeps = aten_is_known(&items[i]) && items[i].u.i == -1;
+    sizes_to[i] = keeps ? aten_size(c->a, read(c), (int64_t)i - ((int64_t)count - rank)) : items[i];
+  }
+  return expanded(c, self(c), full_shape(c, aten_vector(c->a, sizes_to, count)));
+}
+aten_value aten_lower_expand_as(aten_args *c) { return expanded(c, self(c), aten_shape(c->a, aten_in(c, 1))); }
+
+/* The shape that tensors broadcast to: that of a sum of them, as i64 vector. */
+static ir_value common_shape(aten_args *c, const ir_value *v, uint32_t count) {
+  ir_value sum = IR_NO_VALUE;
+  for (uint32_t i = 0; i < count; i++) {
+    ir_value zero = aten_full(c->a, aten_shape(c->a, v[i]), ir_build_scalar(c->b, TD_BOOL, 0));
+    sum = i ? aten_binary(c->a, "aten::logical_or", sum, zero) : zero;
+  }
+  return aten_shape(c->a, sum);
+}
+aten_value aten_lower_broadcast_tensors(aten_args *c) {
+  uint32_t count;
+  ir_value *v = aten_get_tensors(c, 0, &count);
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  if (!count) return list;
+  ir_value shape = common_shape(c, v, count);
+  for (uint32_t i = 0; i < count; i++) aten_list_append(c->a, list.u.list, expanded(c, &aten_items(c, 0)[i], shape));
+  return list;
+}
+/* (tensors, indexing?) */
+aten_value aten_lower_meshgrid(aten_args *c) {
+  uint32_t count = aten_list_count(c, 0);
+  bool xy = c->schema->count > 1 && strcmp(aten_get_str(c, 1), "xy") == 0 && count > 1;
+  aten_value list = aten_list_of(c->a, NULL, 0), size[BASE_MAX_RANK];
+  const aten_value *items = aten_items(c, 0);
+  if (count > BASE_MAX_RANK) {
+    aten_refuse(c, "%u tensors", count);
+    return list;
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    ir_value v = aten_read(c->a, &items[i]);
+    size[xy && i < 2 ? 1 - i : i] = aten_rank(c->a, v) ? aten_size(c->a, v, 0) : aten_int(1);
+  }
+  ir_value shape = aten_vector(c->a, size, count);
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t dims[BASE_MAX_RANK];
+    for (uint32_t k = 0; k < count; k++) dims[k] = k == (xy && i < 2 ? 1 - i : i) ? -1 : 1;
+    aten_value line = aten_view_reshape(c->a, &items[i], ir_build_ints(c->b, dims, count));
+    aten_list_append(c->a, list.u.list, expanded(c, &line, shape));
+  }
+  return list;
+}
+
+/* ---- chosen elements ---- */
+
+/* Element offsets sum over dims of first[d] + i * stride[d], for sizes known now. */
+static ir_value offsets(aten_args *c, const int64_t *size, const int64_t *stride, uint32_t rank, int64_t first) {
+  int64_t count = 1, index[BASE_MAX_RANK] = {0};
+  if (rank > BASE_MAX_RANK || !base_numel((int32_t)rank, size, &count) || count > (1 << 26)) {
+    aten_refuse(c, "a view of too many elements");
+    return IR_NO_VALUE;
+  }
+  int64_t *at = ir_build_alloc(c->b, (size_t)count * sizeof *at);
+  for (int64_t i = 0; at && i < count; i++) {
+    at[i] = first;
+    for (uint32_t d = 0; d < rank; d++) at[i] += index[d] * stride[d];
+    for (uint32_t d = rank; d-- > 0 && ++index[d] == size[d];) index[d] = 0;
+  }
+  base_tensor t = base_tensor_of(at, TD_I64, (int32_t)rank, size);
+  return at ? ir_build_constant(c->b, &t) : IR_NO_VALUE;
+}
+
+/* Of a tensor with one size other than 1 every order of its axes is the same memory. */
+static bool is_line(aten_args *c, const aten_tensor *base) {
+  aten_value whole = aten_handle(c->a, base);
+  const ir_type *type = ir_build_type(c->b, aten_read(c->a, &whole));
+  int32_t longer = 0;
+  if (ir_build_failed(c->b) || type->rank == IR_UNRANKED) return false;
+  for (int32_t i = 0; i < type->rank; i++) longer += type->dims[i] != 1;
+  return longer <= 1;
+}
+
+/* (self, size, stride, storage_offset?) over the storage, which is the cell's contents if these are dense. */
+aten_value aten_lower_as_strided(aten_args *c) {
+  uint32_t count, stride_count;
+  const int64_t *size = aten_get_ints(c, 1, &count), *stride = aten_get_ints(c, 2, &stride_count);
+  const aten_tensor *t = self(c)->u.tensor, *base = t;
+  while (base->base) base = base->base;
+  bool is_whole = true; /* it begins where its storage does */
+  for (const aten_tensor *v = t; v->base; v = v->base) is_whole = is_whole && v->kind == ATEN_VIEW_RESHAPE;
+  is_whole = is_whole || aten_has(c, 3);
+  if ((base->dense != ATEN_DENSE && !is_line(c, base)) || !is_whole || count != stride_count || t->is_complex ||
+      t->quant) {
+    aten_refuse(c, "the memory behind the tensor is not known to be contiguous");
+    return ATEN_NOTHING;
+  }
+  int64_t first = aten_has(c, 3) ? aten_get_int(c, 3) : 0;
+  ir_value index = offsets(c, size, stride, count, first);
+  aten_value whole = aten_handle(c->a, base);
+  return ir_build_failed(c->b) ? ATEN_NOTHING : aten_view_gather(c->a, &whole, index);
+}
+
+/* (self, offset, dim1, dim2): a step through the flattened matrix, so that it can be written to. */
+aten_value aten_lower_diagonal(aten_args *c) {
+  int32_t rank = rank_of(c);
+  int64_t offset = aten_get_int(c, 1), d1 = ir_build_axis(c->b, aten_get_int(c, 2), rank),
+          d2 = ir_build_axis(c->b, aten_get_int(c, 3), rank);
+  int64_t order[BASE_MAX_RANK + 1], rows = known_size(c, d1), cols = known_size(c, d2);
+  int32_t n = 0;
+  if (d1 == d2 || rank < 2) aten_refuse(c, "two different axes are needed");
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  for (int32_t i = 0; i < rank; i++)
+    if (i != d1 && i != d2) order[n++] = i;
+  order[n] = d1;
+  order[n + 1] = d2;
+  int64_t first = offset >= 0 ? offset : -offset * cols;
+  int64_t length = offset >= 0 ? base_min_i64(rows, cols - offset) : base_min_i64(rows + offset, cols);
+  if (length < 0) length = 0;
+  aten_value v = aten_view_permute(c->a, self(c), order, (uint32_t)rank);
+  ir_value lead = aten_slice(c->a, aten_shape(c->a, aten_read(c->a, &v)), 0, 0, n, 1);
+  ir_value flat = aten_cat(c->a, (ir_value[]){lead, i64(c, rows * cols)}, 2, 0);
+  v = aten_view_reshape(c->a, &v, n ? flat : i64(c, rows * cols));
+  if (!length) first = 0;
+  int64_t end = length ? first + (length - 1) * (cols + 1) + 1 : 0;
+  return aten_view_slice(c->a, &v, n, i64(c, first), i64(c, end), i64(c, cols + 1));
+}
+
+/* diag_embed(self, offset, dim1, dim2): the last axis on a diagonal of zeros; diag of a vector (data) */
+aten_value aten_lower_diag_embed(aten_args *c) {
+  ir_value x = read(c);
+  int32_t rank = rank_of(c);
+  int64_t offset = aten_get_int(c, 1), away = offset < 0 ? -offset : offset;
+  int64_t d1 = c->row->data ? 0 : ir_build_axis(c->b, aten_get_int(c, 2), rank + 1);
+  int64_t d2 = c->row->data ? 1 : ir_build_axis(c->b, aten_get_int(c, 3), rank + 1);
+  if (d1 > d2) { /* the other diagonal */
+    int64_t swap = d1;
+    d1 = d2;
+    d2 = swap;
+    offset = -offset;
+  }
+  aten_value size = aten_int_op(c->a, "add", aten_size(c->a, x, -1), aten_int(away)), sides[] = {size, size};
+  ir_value lead = aten_slice(c->a, aten_shape(c->a, x), 0, 0, -1, 1), square = aten_vector(c->a, sides, 2);
+  ir_value shape = rank > 1 ? aten_cat(c->a, (ir_value[]){lead, square}, 2, 0) : square;
+  aten_value zeros = aten_fresh(c->a, aten_full(c->a, shape, aten_scalar_like(c->a, x, 0)), ATEN_DENSE);
+  aten_value in[] = {zeros, aten_int(offset), aten_int(-2), aten_int(-1)};
+  aten_value line = aten_call(c->a, "aten::diagonal", NULL, in, 4, NULL, 0);
+  aten_write(c->a, &line, x);
+  ir_value y = aten_read(c->a, &zeros);
+  int64_t order[BASE_MAX_RANK + 1];
+  for (int32_t i = 0, next = 0; i <= rank && !ir_build_failed(c->b); i++)
+    order[i] = i == d1 ? rank - 1 : i == d2 ? rank : next++;
+  return ir_build_failed(c->b) ? ATEN_NOTHING : aten_ret(c, aten_permute(c->a, y, order, (uint32_t)rank + 1));
+}
+/* diag(self, diagonal) */
+aten_value aten_lower_diag(aten_args *c) {
+  if (rank_of(c) == 1) return aten_lower_diag_embed(c);
+  aten_value in[] = {c->args[0], c->args[1]};
+  return aten_call(c->a, "aten::diagonal_copy", NULL, in, 2, NULL, 0);
+}
+
+/* (self, dimension, size, step): windows along an axis, their elements in a last one */
+aten_value aten_lower_unfold(aten_args *c) {
+  int32_t rank = rank_of(c);
+  int64_t dim = rank ? ir_build_axis(c->b, aten_get_int(c, 1), rank) : 0, size = aten_get_int(c, 2),
+          step = aten_get_int(c, 3);
+  int64_t length = rank ? known_size(c, dim) : 1;
+  if (size < 0 || step < 1 || size > length)
+    aten_refuse(c, "windows of %lld at steps of %lld", (long long)size, (long long)step);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  int64_t windows = (length - size) / step + 1, order[BASE_MAX_RANK + 1];
+  ir_value x = read(c);
+  if (!rank) x = aten_reshape(c->a, x, (int64_t[]){1}, 1);
+  ir_value index = offsets(c, (int64_t[]){windows, size}, (int64_t[]){step, 1}, 2, 0);
+  ir_value y = IR_EMIT_ARGS(c->b, "aten::index_select", ((ir_value[]){x, index}), 2, ARG_INT("dim", dim));
+  for (int32_t i = 0; i < rank + 1; i++) order[i] = i <= dim ? i : i + 1;
+  order[rank] = dim + 1;
+  y = rank ? aten_permute(c->a, y, order, (uint32_t)rank + 1) : aten_reshape(c->a, y, (int64_t[]){-1}, 1);
+  return aten_maybe_alias(c->a, self(c), y, ATEN_UNSURE);
+}

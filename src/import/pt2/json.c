@@ -1,0 +1,81 @@
+/* json.c -- what the document's texts, unions and numbers say. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "import/pt2/pt2_priv.h"
+
+const char *pt2_text(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
+
+const json_t *pt2_union(const json_t *value, const char **tag) {
+  void *first = json_object_iter((json_t *)(uintptr_t)value);
+  *tag = first ? json_object_iter_key(first) : "";
+  return first && json_object_size(value) == 1 ? json_object_iter_value(first) : NULL;
+}
+
+bool pt2_int(const json_t *value, int64_t *number) {
+  if (!json_is_integer(value)) return false;
+  *number = (int64_t)json_integer_value(value);
+  return true;
+}
+
+bool pt2_float(const json_t *value, double *number) {
+  static const struct {
+    const char *name;
+    double value;
+  } names[] = {{"Infinity", (double)INFINITY}, {"-Infinity", -(double)INFINITY}, {"NaN", (double)NAN}};
+  const char *text = json_string_value(value);
+  if (json_is_number(value)) *number = json_number_value(value);
+  for (size_t i = 0; text && i < sizeof names / sizeof *names; i++) {
+    if (strcmp(text, names[i].name) != 0) continue;
+    *number = names[i].value;
+    return true;
+  }
+  return json_is_number(value);
+}
+
+void *pt2_alloc(pt2 *p, size_t bytes) {
+  if (pt2_failed(p)) return NULL;
+  void *memory = base_arena_alloc(p->arena, bytes ? bytes : 1);
+  if (!memory) ir_build_take(&p->b, base_no_memory(p->b.err, "a program"));
+  return memory;
+}
+
+const char *pt2_format(pt2 *p, const char *format, ...) {
+  char text[512];
+  va_list args;
+  if (pt2_failed(p)) return "";
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  const char *kept = base_arena_text(p->b.graph->arena, text);
+  if (!kept) ir_build_take(&p->b, base_no_memory(p->b.err, "a name"));
+  return kept ? kept : "";
+}
+
+/* The document has a numbering of its own; the rest of the program speaks c10's. */
+enum { TYPE_COUNT = 36, NO_TYPE = 255 };
+static const uint8_t scalar_types[TYPE_COUNT] = {
+    NO_TYPE, 0,       1,       2,       3,       4,       5,       6,       7,       8,       9,       10,
+    11,      15,      NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE,
+    NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, 27,      24,      23,      26,      25,      44,      28,      29};
+
+int64_t pt2_scalar_type(pt2 *p, const json_t *value) {
+  int64_t number = -1;
+  if (pt2_int(value, &number) && number > 0 && number < TYPE_COUNT && scalar_types[number] != NO_TYPE)
+    return scalar_types[number];
+  pt2_fail(p, "there is no element type %lld", (long long)number);
+  return 6;
+}
+
+void pt2_parse_json(pt2 *p, const char *what, const uint8_t *bytes, size_t size, json_t **root) {
+  json_error_t where;
+  if (pt2_failed(p)) return;
+  *root = json_loadb((const char *)bytes, size, 0, &where);
+  if (*root) return;
+  if (json_error_code(&where) == json_error_out_of_memory) ir_build_take(&p->b, base_no_memory(p->b.err, what));
+  else
+    ir_build_take(&p->b, base_fail(p->b.err, TD_BAD_FILE, p->source->file, where.position, "%s is no JSON: line %d: %s",
+                                   what, where.line, where.text));
+}

@@ -1,0 +1,360 @@
+/* parse_expr.c -- expressions. The writer prints calls, attributes, indices and literals only; operators are read for
+ * the sake of files that somebody edited, and of types of the form `A | B`. */
+#include <stdio.h>
+
+#include "import/torchscript/parse_priv.h"
+
+td_status ts_unexpected(ts_parser *p, const char *wanted) {
+  static const char *const kinds[] = {"the end of the file",
+                                      "the end of the line",
+                                      "a deeper indentation",
+                                      "the end of the block above",
+                                      "",
+                                      "",
+                                      "",
+                                      "",
+                                      "a string",
+                                      ""};
+  const ts_token *t = &p->lex.token;
+  const char *what = kinds[t->kind];
+  if (what[0]) return ts_lex_fail(&p->lex, t->place, "%s is expected here, not %s", wanted, what);
+  return ts_lex_fail(&p->lex, t->place, "%s is expected here, not '%.*s'", wanted,
+                     (int)(t->text.length < 60 ? t->text.length : 60), t->text.at);
+}
+
+td_status ts_enter(ts_parser *p) {
+  if (++p->depth <= TS_MAX_DEPTH) return TD_OK;
+  return ts_lex_fail(&p->lex, p->lex.token.place, "the program is nested more than %d deep", TS_MAX_DEPTH);
+}
+
+td_status ts_accept(ts_parser *p, const char *sign_or_word, bool *taken) {
+  *taken = ts_lex_is(&p->lex, sign_or_word);
+  return *taken ? ts_lex_next(&p->lex) : TD_OK;
+}
+
+td_status ts_expect(ts_parser *p, const char *sign_or_word) {
+  bool taken;
+  char wanted[32];
+  TRY(ts_accept(p, sign_or_word, &taken));
+  if (taken) return TD_OK;
+  snprintf(wanted, sizeof wanted, "'%s'", sign_or_word);
+  return ts_unexpected(p, wanted);
+}
+
+td_status ts_expect_name(ts_parser *p, base_str *name) {
+  if (p->lex.token.kind != TS_T_NAME) return ts_unexpected(p, "a name");
+  *name = p->lex.token.text;
+  return ts_lex_next(&p->lex);
+}
+
+static td_status no_memory(ts_parser *p) { return base_no_memory(p->lex.err, p->lex.file); }
+
+static td_status new_expr(ts_parser *p, ts_expr_kind kind, ts_place place, ts_expr **out) {
+  *out = base_new(p->arena, ts_expr, 1);
+  if (!*out) return no_memory(p);
+  (*out)->kind = kind;
+  (*out)->place = place;
+  (*out)->text = (base_str){"", 0};
+  return TD_OK;
+}
+
+typedef BASE_VEC(ts_expr *) expr_vec;
+
+static td_status push(ts_parser *p, expr_vec *v, ts_expr *e) {
+  ts_expr **slot = base_vec_push(p->arena, v);
+  if (!slot) return no_memory(p);
+  *slot = e;
+  return TD_OK;
+}
+
+/* ---- literals and what brackets hold ----------------------------------------------------------------------------- */
+
+static td_status token_literal(ts_parser *p, ts_expr_kind kind, ts_expr **out) {
+  const ts_token *t = &p->lex.token;
+  TRY(new_expr(p, kind, t->place, out));
+  (*out)->text = t->text;
+  (*out)->f = t->f;
+  if (kind == TS_INT && !base_str_int(t->text, &(*out)->i)) {
+    if (!base_str_is(t->text, "9223372036854775808"))
+      return ts_lex_fail(&p->lex, t->place, "an integer needs more than 64 bits");
+    (*out)->i = INT64_MIN; /* its sign stands in front of it */
+  }
+  return ts_lex_next(&p->lex);
+}
+
+/* Expressions up to `close`, which is taken. */
+static td_status items_until(ts_parser *p, const char *close, expr_vec *items, bool *trailing) {
+  bool taken = false;
+  *trailing = false;
+  for (;;) {
+    TRY(ts_accept(p, close, &taken));
+    if (taken) return TD_OK;
+    ts_expr *e = NULL;
+    TRY(ts_parse_expr(p, &e));
+    TRY(push(p, items, e));
+    TRY(ts_accept(p, ",", trailing));
+    if (!*trailing && !ts_lex_is(&p->lex, close)) return ts_unexpected(p, "a comma or a closing bracket");
+  }
+}
+
+static td_status parenthesised(ts_parser *p, ts_expr **out) {
+  ts_place place = p->lex.token.place;
+  expr_vec items = {0};
+  bool trailing;
+  TRY(ts_lex_next(&p->lex));
+  TRY(items_until(p, ")", &items, &trailing));
+  if (items.count == 1 && !trailing) {
+    *out = items.at[0];
+    return TD_OK;
+  }
+  TRY(new_expr(p, TS_TUPLE, place, out));
+  (*out)->items = items.at;
+  (*out)->count = items.count;
+  return TD_OK;
+}
+
+static td_status list(ts_parser *p, ts_expr **out) {
+  ts_place place = p->lex.token.place;
+  expr_vec items = {0};
+  bool trailing;
+  TRY(ts_lex_next(&p->lex));
+  TRY(items_until(p, "]", &items, &trailing));
+  TRY(new_expr(p, TS_LIST, place, out));
+  (*out)->items = items.at;
+  (*out)->count = items.count;
+  return TD_OK;
+}
+
+static td_status dictionary(ts_parser *p, ts_expr **out) {
+  ts_place place = p->lex.token.place;
+  expr_vec items = {0};
+  bool taken;
+  TRY(ts_lex_next(&p->lex));
+  for (;;) {
+    TRY(ts_accept(p, "}", &taken));
+    if (taken) break;
+    ts_expr *key = NULL, *value = NULL;
+    TRY(ts_parse_expr(p, &key));
+    TRY(ts_expect(p, ":"));
+    TRY(ts_parse_expr(p, &value));
+    TRY(push(p, &items, key));
+    TRY(push(p, &items, value));
+    TRY(ts_accept(p, ",", &taken));
+    if (!taken && !ts_lex_is(&p->lex, "}")) return ts_unexpected(p, "a comma or '}'");
+  }
+  TRY(new_expr(p, TS_DICT, place, out));
+  (*out)->items = items.at;
+  (*out)->count = items.count;
+  return TD_OK;
+}
+
+static td_status name(ts_parser *p, ts_expr **out) {
+  static const struct {
+    const char *word;
+    ts_expr_kind kind;
+  } words[] = {{"None", TS_NONE}, {"True", TS_TRUE}, {"False", TS_FALSE}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (base_str_is(p->lex.token.text, words[i].word)) return token_literal(p, words[i].kind, out);
+  return token_literal(p, TS_NAME, out);
+}
+
+static td_status primary(ts_parser *p, ts_expr **out) {
+  switch (p->lex.token.kind) {
+    case TS_T_NAME: return name(p, out);
+    case TS_T_INT: return token_literal(p, TS_INT, out);
+    case TS_T_FLOAT: return token_literal(p, TS_FLOAT, out);
+    case TS_T_IMAG: return token_literal(p, TS_COMPLEX, out);
+    case TS_T_STRING: return token_literal(p, TS_STRING, out);
+    default: break;
+  }
+  if (ts_lex_is(&p->lex, "(")) return parenthesised(p, out);
+  if (ts_lex_is(&p->lex, "[")) return list(p, out);
+  if (ts_lex_is(&p->lex, "{")) return dictionary(p, out);
+  return ts_unexpected(p, "an expression");
+}
+
+/* ---- what follows a value: .name (arguments) [index] ------------------------------------------------------------- */
+
+static td_status argument(ts_parser *p, expr_vec *items, base_str *keyword) {
+  ts_expr *e = NULL;
+  bool taken = false;
+  *keyword = (base_str){"", 0};
+  TRY(ts_parse_expr(p, &e));
+  if (e->kind == TS_NAME) TRY(ts_accept(p, "=", &taken));
+  if (taken) {
+    *keyword = e->text;
+    TRY(ts_parse_expr(p, &e));
+  }
+  return push(p, items, e);
+}
+
+static td_status call(ts_parser *p, ts_expr *callee, ts_expr **out) {
+  expr_vec items = {0};
+  BASE_VEC(base_str) keywords = {0};
+  bool taken, any = false;
+  TRY(new_expr(p, TS_CALL, callee->place, out));
+  TRY(ts_lex_next(&p->lex));
+  TRY(push(p, &items, callee));
+  base_str *slot = base_vec_push(p->arena, &keywords);
+  if (!slot) return no_memory(p);
+  for (;;) {
+    TRY(ts_accept(p, ")", &taken));
+    if (taken) break;
+    slot = base_vec_push(p->arena, &keywords);
+    if (!slot) return no_memory(p);
+    TRY(argument(p, &items, slot));
+    any = any || slot->length;
+    if (any && !slot->length)
+      return ts_lex_fail(&p->lex, p->lex.token.place, "an argument without a name follows one with a name");
+    TRY(ts_accept(p, ",", &taken));
+    if (!taken && !ts_lex_is(&p->lex, ")")) return ts_unexpected(p, "a comma or ')'");
+  }
+  (*out)->items = items.at;
+  (*out)->count = items.count;
+  (*out)->keywords = any ? keywords.at : NULL;
+  return TD_OK;
+}
+
+/* `a`, `a:b`, `:b`, `a:`, `:` */
+static td_status subscript(ts_parser *p, ts_expr **out) {
+  ts_expr *bounds[2] = {NULL, NULL};
+  ts_place place = p->lex.token.place;
+  bool colon;
+  if (!ts_lex_is(&p->lex, ":")) TRY(ts_parse_expr(p, &bounds[0]));
+  TRY(ts_accept(p, ":", &colon));
+  if (!colon) {
+    *out = bounds[0];
+    return TD_OK;
+  }
+  if (!ts_lex_is(&p->lex, "]") && !ts_lex_is(&p->lex, ",")) TRY(ts_parse_expr(p, &bounds[1]));
+  TRY(new_expr(p, TS_SLICE, place, out));
+  (*out)->items = base_arena_copy(p->arena, bounds, sizeof bounds);
+  (*out)->count = 2;
+  return (*out)->items ? TD_OK : no_memory(p);
+}
+
+static td_status index_of(ts_parser *p, ts_expr *base, ts_expr **out) {
+  expr_vec items = {0};
+  bool taken;
+  TRY(new_expr(p, TS_INDEX, base->place, out));
+  TRY(ts_lex_next(&p->lex));
+  TRY(push(p, &items, base));
+  for (;;) {
+    TRY(ts_accept(p, "]", &taken));
+    if (taken) break;
+    ts_expr *e = NULL;
+    TRY(subscript(p, &e));
+    TRY(push(p, &items, e));
+    TRY(ts_accept(p, ",", &taken));
+    if (!taken && !ts_lex_is(&p->lex, "]")) return ts_unexpected(p, "a comma or ']'");
+  }
+  if (items.count < 2) return ts_lex_fail(&p->lex, base->place, "an index is empty");
+  (*out)->items = items.at;
+  (*out)->count = items.count;
+  return TD_OK;
+}
+
+static td_status attribute(ts_parser *p, ts_expr *base, ts_expr **out) {
+  TRY(new_expr(p, TS_ATTRIBUTE, base->place, out));
+  TRY(ts_lex_next(&p->lex));
+  (*out)->place = p->lex.token.place;
+  TRY(ts_expect_name(p, &(*out)->text));
+  (*out)->items = base_arena_copy(p->arena, &base, sizeof base);
+  (*out)->count = 1;
+  return (*out)->items ? TD_OK : no_memory(p);
+}
+
+static td_status postfix(ts_parser *p, ts_expr **out) {
+  ts_expr *e = NULL;
+  uint32_t links = 0;
+  TRY(primary(p, &e));
+  for (;; links++) {
+    ts_expr *base = e;
+    if (links > TS_MAX_DEPTH)
+      return ts_lex_fail(&p->lex, p->lex.token.place, "more than %d links in a chain", TS_MAX_DEPTH);
+    if (ts_lex_is(&p->lex, ".")) TRY(attribute(p, base, &e));
+    else if (ts_lex_is(&p->lex, "(")) TRY(call(p, base, &e));
+    else if (ts_lex_is(&p->lex, "[")) TRY(index_of(p, base, &e));
+    else break;
+  }
+  *out = e;
+  return TD_OK;
+}
+
+/* ---- operators --------------------------------------------------------------------------------------------------- */
+
+static td_status unary(ts_parser *p, ts_expr **out) {
+  ts_place place = p->lex.token.place;
+  base_str sign = p->lex.token.text;
+  if (!ts_lex_is(&p->lex, "-") && !ts_lex_is(&p->lex, "~") && !ts_lex_is(&p->lex, "not")) return postfix(p, out);
+  ts_expr *e = NULL;
+  TRY(ts_enter(p));
+  TRY(ts_lex_next(&p->lex));
+  TRY(unary(p, &e));
+  p->depth--;
+  if (base_str_is(sign, "-") && (e->kind == TS_INT || e->kind == TS_FLOAT || e->kind == TS_COMPLEX)) {
+    e->i = e->i == INT64_MIN ? e->i : -e->i;
+    e->f = -e->f;
+    *out = e;
+    return TD_OK;
+  }
+  TRY(new_expr(p, TS_UNARY, place, out));
+  (*out)->text = sign;
+  (*out)->items = base_arena_copy(p->arena, &e, sizeof e);
+  (*out)->count = 1;
+  return (*out)->items ? TD_OK : no_memory(p);
+}
+
+/* Binding power of the current token as an operator; 0: it is none. */
+static int power(const ts_parser *p) {
+  static const struct {
+    const char *sign;
+    int power;
+  } rows[] = {{"or", 1}, {"and", 2}, {"==", 3}, {"!=", 3}, {"<", 3}, {"<=", 3}, {">", 3},
+              {">=", 3}, {"is", 3},  {"|", 4},  {"^", 5},  {"&", 6}, {"+", 7},  {"-", 7},
+              {"*", 8},  {"/", 8},   {"//", 8}, {"%", 8},  {"@", 8}, {"**", 9}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (ts_lex_is(&p->lex, rows[i].sign)) return rows[i].power;
+  return 0;
+}
+
+static td_status binary(ts_parser *p, int floor, ts_expr **out) {
+  TRY(unary(p, out));
+  for (uint32_t links = 0;; links++) {
+    ts_expr *pair[2] = {*out, NULL};
+    int strength = power(p);
+    if (strength <= floor) return TD_OK;
+    if (links > TS_MAX_DEPTH)
+      return ts_lex_fail(&p->lex, p->lex.token.place, "more than %d links in a chain", TS_MAX_DEPTH);
+    ts_place place = p->lex.token.place;
+    base_str sign = p->lex.token.text;
+    TRY(ts_lex_next(&p->lex));
+    TRY(binary(p, strength, &pair[1]));
+    TRY(new_expr(p, TS_BINARY, place, out));
+    (*out)->text = sign;
+    (*out)->items = base_arena_copy(p->arena, pair, sizeof pair);
+    (*out)->count = 2;
+    if (!(*out)->items) return no_memory(p);
+  }
+}
+
+td_status ts_parse_expr(ts_parser *p, ts_expr **out) {
+  TRY(ts_enter(p));
+  TRY(binary(p, 0, out));
+  p->depth--;
+  return TD_OK;
+}
+
+td_status ts_parse_list(ts_parser *p, ts_expr ***items, uint32_t *count, bool *trailing) {
+  expr_vec v = {0};
+  do {
+    ts_expr *e = NULL;
+    *trailing = false;
+    TRY(ts_parse_expr(p, &e));
+    TRY(push(p, &v, e));
+    TRY(ts_accept(p, ",", trailing));
+  } while (*trailing && !ts_lex_is(&p->lex, "=") && p->lex.token.kind != TS_T_NEWLINE);
+  *items = v.at;
+  *count = v.count;
+  return TD_OK;
+}

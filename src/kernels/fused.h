@@ -1,0 +1,44 @@
+/* fused.h -- running a program of base/program.h: what the block interpreter and generated code share. The space of a
+ * call is made of planes of rows of elements, dimensions merged where all operands run through them alike; a body
+ * computes some rows, and sees operands that are dense along them or one number a row. Others are brought into that
+ * form in front of it, a piece of a row at a time, where a row may be cut, or a row. */
+#ifndef KERNELS_FUSED_H
+#define KERNELS_FUSED_H
+#include "base/base.h"
+
+/* A program with what running it asks for. */
+typedef struct kern_fused_program {
+  base_program p;
+  uint32_t stages, kept_count;
+  uint8_t stage[BASE_PROGRAM_OPS];
+  bool kept[BASE_PROGRAM_OPS];    /* along the row, see base_program_kept */
+  uint8_t slot[BASE_PROGRAM_OPS]; /* where a block of it stands: of a value that is kept, its number among those */
+  uint32_t last_work;             /* the last op that is no store */
+} kern_fused_program;
+
+/* What a body sees. Generated code declares the same struct in its text: the order of the fields is a contract. */
+typedef struct kern_fused_rows {
+  const float *in[BASE_PROGRAM_OPERANDS]; /* per operand, of the first row */
+  int64_t pitch[BASE_PROGRAM_OPERANDS];   /* elements from row to row */
+  float *out[BASE_PROGRAM_OUTS];
+  int64_t out_pitch[BASE_PROGRAM_OUTS];
+  int64_t rows, n;  /* n elements of a row */
+  float *kept;      /* room for `n` elements of each value that is kept for the row */
+  uint64_t scalars; /* bit k: operand k is one number a row */
+  uint64_t stream;  /* not 0: outputs are more than caches keep, and begin rows at a multiple of 64 bytes */
+  const kern_fused_program *program;
+} kern_fused_rows;
+typedef void (*kern_fused_body)(const kern_fused_rows *rows);
+
+/* What generated code was made for. */
+typedef struct kern_fused_code {
+  kern_fused_body body;
+  uint64_t scalars; /* bit k: it takes operand k as one number a row, others as rows */
+} kern_fused_code;
+
+/* Runs the program in the call's attribute 0 with `interpret`; with `code` (may be NULL) where the operands, as they
+ * come, fit what it was made for. */
+td_status kern_fused_run(const base_call *call, kern_fused_body interpret, const kern_fused_code *code);
+/* The block interpreter of the widest level whose needs lie in `isa`. */
+kern_fused_body kern_fused_interpreter(uint32_t isa);
+#endif

@@ -1,0 +1,179 @@
+/* arg_reduce.c -- along one dimension: the index of the largest or least element, and running sums and products. */
+#include "ops/common/lanes_priv.h"
+
+/* ---- argmax, argmin ---- */
+
+enum { ARG_DIM, ARG_KEEPDIM, ARG_LAST };
+static const ir_attr arg_attrs[] = {ATTR_OPTIONAL("dim", BASE_ATTR_INT), ATTR_BOOL("keepdim", 0),
+                                    ATTR_BOOL("select_last_index", 0)};
+
+static bool int_wins(int64_t a, int64_t b, td_dtype dtype, bool largest, bool last) {
+  if (a == b) return last;
+  bool greater = dtype == TD_U64 ? (uint64_t)b > (uint64_t)a : b > a;
+  return greater == largest;
+}
+
+static int64_t arg_of_lane(const ops_lanes *l, int64_t offset, bool largest, bool last) {
+  td_dtype dtype = l->dtype;
+  const void *data = l->data;
+  int64_t best = 0;
+  for (int64_t k = 1; k < l->length; k++) {
+    int64_t a = offset + best * l->inner, b = offset + k * l->inner;
+    bool wins = base_is_float(dtype)
+                    ? ops_float_wins(base_load_f64(dtype, data, a), base_load_f64(dtype, data, b), largest, last)
+                    : int_wins(base_load_i64(dtype, data, a), base_load_i64(dtype, data, b), dtype, largest, last);
+    if (wins) best = k;
+  }
+  return best;
+}
+
+static td_status arg_reference(const base_call *call, bool largest) {
+  const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
+  bool whole = !base_attr_has(call->attrs, ARG_DIM) || in->rank == 0;
+  int64_t axis = whole ? 0 : ops_axis_of(in, base_attr_int(call->attrs, ARG_DIM));
+  ops_lanes l;
+  TRY(ops_lanes_start(call, axis, whole ? in->rank : axis + 1, &l));
+  int64_t count = base_tensor_numel(out);
+  if (count && l.length == 0) return ops_fail(call, "no element to choose from");
+  for (int64_t lane = 0; lane < count; lane++)
+    base_store_i64(out->dtype, out->data, lane,
+                   arg_of_lane(&l, ops_lane_offset(&l, lane), largest, base_attr_int(call->attrs, ARG_LAST)));
+  return TD_OK;
+}
+static td_status argmax_reference(const base_call *call) { return arg_reference(call, true); }
+static td_status argmin_reference(const base_call *call) { return arg_reference(call, false); }
+
+static td_status infer_arg(ir_infer *ctx) {
+  const ir_type *in = &ir_in(ctx, 0)->type;
+  bool keep = base_attr_int(ctx->attrs, ARG_KEEPDIM), whole = !base_attr_has(ctx->attrs, ARG_DIM);
+  if (whole && !keep) return ir_out(ctx, 0, TD_I64, 0, NULL);
+  if (in->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, TD_I64);
+  int32_t axis = 0, rank = 0;
+  base_dim dims[BASE_MAX_RANK];
+  if (!whole && in->rank) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, ARG_DIM), in->rank, &axis));
+  for (int32_t i = 0; i < in->rank; i++) {
+    bool gone = whole || i == axis;
+    if (!gone || keep) dims[rank++] = gone ? 1 : in->dims[i];
+  }
+  return ir_out(ctx, 0, TD_I64, rank, dims);
+}
+
+/* ---- cumsum, cumprod: operand 1 is the dimension (an integer of rank 0 or 1) ---- */
+
+enum { EXCLUSIVE, REVERSE };
+static const ir_attr scan_attrs[] = {ATTR_BOOL("exclusive", 0), ATTR_BOOL("reverse", 0)};
+
+static void scan_lane(const ops_lanes *l, const base_tensor *out, int64_t lane, bool product, bool exclusive,
+                      bool reverse) {
+  int64_t offset = ops_lane_offset(l, lane), ivalue = product;
+  double value = product;
+  bool is_float = base_is_float(out->dtype);
+  for (int64_t k = 0; k < l->length; k++) {
+    int64_t at = offset + (reverse ? l->length - 1 - k : k) * l->inner;
+    double before = value;
+    int64_t ibefore = ivalue;
+    if (is_float) {
+      double x = base_load_f64(out->dtype, l->data, at);
+      value = product ? value * x : value + x;
+      base_store_f64(out->dtype, out->data, at, exclusive ? before : value);
+    } else {
+      uint64_t x = (uint64_t)base_load_i64(out->dtype, l->data, at);
+      ivalue = (int64_t)(product ? (uint64_t)ivalue * x : (uint64_t)ivalue + x);
+      base_store_i64(out->dtype, out->data, at, exclusive ? ibefore : ivalue);
+    }
+  }
+}
+
+static td_status scan(const base_call *call, bool product) {
+  const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
+  int64_t axis;
+  uint32_t count;
+  ops_lanes l;
+  TRY(ops_read_ints(call, 1, 1, &axis, &count));
+  if (count != 1 || axis < -in->rank || axis >= (in->rank ? in->rank : 1))
+    return ops_fail(call, "the dimension is outside the rank %d", in->rank);
+  axis = ops_axis_of(in, axis);
+  TRY(ops_lanes_start(call, axis, axis + 1, &l));
+  if (!l.data) return TD_OK;
+  for (int64_t lane = 0; lane < l.outer * l.inner; lane++)
+    scan_lane(&l, out, lane, product, base_attr_int(call->attrs, EXCLUSIVE), base_attr_int(call->attrs, REVERSE));
+  return TD_OK;
+}
+static td_status cumsum_reference(const base_call *call) { return scan(call, false); }
+static td_status cumprod_reference(const base_call *call) { return scan(call, true); }
+
+static td_status infer_scan(ir_infer *ctx) {
+  td_dtype dtype = ir_in(ctx, 0)->type.dtype;
+  if (!base_is_float(dtype) && !base_is_int(dtype))
+    return ir_infer_fail(ctx, "operand of %s; a number is needed", td_dtype_name(dtype));
+  return ops_infer_same(ctx);
+}
+/* ---- cases ---- */
+
+static bool arg_cases(ir_case *c, uint32_t number) {
+  static const td_dtype dtypes[] = {TD_F32, TD_BF16, TD_I64, TD_U64};
+  if (number >= 4 * OPS_COUNT(dtypes)) return false;
+  td_dtype d = dtypes[number / 4];
+  if (number % 4) ops_case_arg(c, ARG_INT("dim", number % 4 == 1 ? -1 : 0));
+  if (number % 4 == 2) ops_case_arg(c, ARG_BOOL("keepdim", 1));
+  if (number % 4 == 3) ops_case_arg(c, ARG_BOOL("select_last_index", 1));
+  return ops_case_in(c, d, OPS_DIMS(5, 1, 7), number % 4 == 1 ? OPS_SPECIAL : OPS_NORMAL, number);
+}
+
+static bool scan_cases(ir_case *c, uint32_t number) {
+  static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_I64, TD_I32};
+  if (number >= 4 * OPS_COUNT(dtypes)) return false;
+  ops_case_arg(c, ARG_BOOL("exclusive", number & 1));
+  ops_case_arg(c, ARG_BOOL("reverse", number >> 1 & 1));
+  return ops_case_in(c, dtypes[number / 4], OPS_DIMS(3, 5, 2), OPS_NORMAL, number) &&
+         ops_case_ints(c, (int64_t[]){number % 2 ? -2 : 0}, 1);
+}
+static const ir_alias cumsum_aliases[] = {{"onnx", "CumSum", 11, NULL}};
+static const ir_alias cumprod_aliases[] = {{"onnx", "CumProd", 26, NULL}};
+
+OPS_DECLARE(arg_reduce);
+const ir_op ops_arg_reduce[] = {
+    {.name = "aten::argmax",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = arg_attrs,
+     .attr_count = OPS_COUNT(arg_attrs),
+     .infer = infer_arg,
+     .reference = argmax_reference,
+     .cases = arg_cases},
+    {.name = "aten::argmin",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = arg_attrs,
+     .attr_count = OPS_COUNT(arg_attrs),
+     .infer = infer_arg,
+     .reference = argmin_reference,
+     .cases = arg_cases},
+    {.name = "aten::cumsum",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = scan_attrs,
+     .attr_count = OPS_COUNT(scan_attrs),
+     .infer = infer_scan,
+     .reference = cumsum_reference,
+     .rtol = 1e-5f,
+     .cases = scan_cases,
+     .aliases = cumsum_aliases,
+     .alias_count = OPS_COUNT(cumsum_aliases)},
+    {.name = "aten::cumprod",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = scan_attrs,
+     .attr_count = OPS_COUNT(scan_attrs),
+     .infer = infer_scan,
+     .reference = cumprod_reference,
+     .rtol = 1e-5f,
+     .cases = scan_cases,
+     .aliases = cumprod_aliases,
+     .alias_count = OPS_COUNT(cumprod_aliases)},
+};
+OPS_TABLE(arg_reduce);

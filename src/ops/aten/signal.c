@@ -1,0 +1,372 @@
+/* signal.c -- Fourier transforms (td::dft, td::stft), window functions (td::window) and mel filters (td::mel_weights),
+ * with ONNX's operands. A complex number is a last axis of 2. Computed in double by a mixed-radix transform (Cooley and
+ * Tukey 1965): O(n times the sum of n's prime factors). */
+#include "ops/common/ops_priv.h"
+
+#include <math.h>
+
+typedef struct complex_number {
+  double re, im;
+} complex_number;
+
+/* A transform of `n` elements. turn[k] = exp(-+ 2 pi i k / n). */
+typedef struct transform {
+  int64_t n;
+  complex_number *turn, *in, *out, *column;
+} transform;
+
+static td_status transform_open(const base_call *call, int64_t n, bool inverse, transform *t) {
+  *t = (transform){.n = n};
+  complex_number *room = base_call_scratch(call, (size_t)n, 4 * sizeof *room);
+  if (!room) return base_no_memory(call->err, "scratch");
+  t->turn = room;
+  t->in = room + n;
+  t->out = room + 2 * n;
+  t->column = room + 3 * n;
+  for (int64_t k = 0; k < n; k++) {
+    double angle = (inverse ? 2 : -2) * 3.14159265358979323846 * (double)k / (double)n;
+    t->turn[k] = (complex_number){cos(angle), sin(angle)};
+  }
+  return TD_OK;
+}
+
+static int64_t least_factor(int64_t n) {
+  for (int64_t p = 2; p * p <= n; p++)
+    if (n % p == 0) return p;
+  return n;
+}
+
+/* out[k] = sum of in[i * step] * turn[i * k * (N / n)] for a part of n elements, n * step = N. The depth is that of n's
+ * factorisation, at most 62. */
+static void transform_part(const transform *t, const complex_number *in, int64_t step, int64_t n, complex_number *out) {
+  if (n == 1) {
+    out[0] = in[0];
+    return;
+  }
+  int64_t p = least_factor(n), m = n / p;
+  for (int64_t r = 0; r < p; r++) transform_part(t, in + r * step, step * p, m, out + r * m);
+  for (int64_t k = 0; k < m; k++) {
+    for (int64_t r = 0; r < p; r++) t->column[r] = out[r * m + k];
+    for (int64_t q = 0; q < p; q++) {
+      complex_number sum = {0, 0};
+      int64_t at = 0, advance = (k + q * m) * step % t->n;
+      for (int64_t r = 0; r < p; r++) {
+        complex_number c = t->column[r], w = t->turn[at];
+        sum.re += c.re * w.re - c.im * w.im;
+        sum.im += c.re * w.im + c.im * w.re;
+        at = (at + advance) % t->n;
+      }
+      out[k + q * m] = sum;
+    }
+  }
+}
+
+/* ---- td::dft(x [..., 1 or 2], [length], [axis]) ---- */
+
+enum { INVERSE, ONESIDED };
+static const ir_attr dft_attrs[] = {ATTR_BOOL("inverse", false), ATTR_BOOL("onesided", false)};
+
+/* The axis: the operand, or the last but one. */
+static td_status infer_axis(ir_infer *ctx, int32_t rank, int32_t *axis, bool *known) {
+  int64_t value = -2;
+  *known = !ir_in(ctx, 2) || ir_in_int(ctx, 2, &value);
+  if (!*known) return TD_OK;
+  TRY(ir_axis(ctx, value, rank, axis));
+  return *axis == rank - 1 ? ir_infer_fail(ctx, "the last axis holds real and imaginary parts") : TD_OK;
+}
+
+static td_status infer_dft(ir_infer *ctx) {
+  const ir_type *x = &ir_in(ctx, 0)->type;
+  bool inverse = base_attr_int(ctx->attrs, INVERSE), onesided = base_attr_int(ctx->attrs, ONESIDED), known;
+  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
+  if (x->rank < 2) return ir_infer_fail(ctx, "an operand of rank %d", x->rank);
+  int32_t axis = 0;
+  TRY(infer_axis(ctx, x->rank, &axis, &known));
+  base_dim dims[BASE_MAX_RANK];
+  for (int32_t i = 0; i + 1 < x->rank; i++) dims[i] = known ? x->dims[i] : ir_fresh(ctx);
+  dims[x->rank - 1] = inverse && onesided ? 1 : 2;
+  if (!known) return ir_out(ctx, 0, x->dtype, x->rank, dims);
+  const base_dim *length;
+  uint32_t count;
+  base_dim n = dims[axis];
+  if (inverse && onesided) n = base_dim_mul(ctx->dims, base_dim_sub(ctx->dims, n, 1), 2);
+  if (ir_in(ctx, 1)) n = ir_in_ints(ctx, 1, &length, &count) && count == 1 ? length[0] : ir_fresh(ctx);
+  if (base_dim_known(n) && n < 1) return ir_infer_fail(ctx, "a transform of %lld elements", (long long)n);
+  dims[axis] = onesided && !inverse ? base_dim_add(ctx->dims, base_dim_div(ctx->dims, n, 2), 1) : n;
+  return ir_out(ctx, 0, x->dtype, x->rank, dims);
+}
+
+/* Reads `count` complex numbers (parts 1: real), `step` elements apart; the rest up to n is zero. */
+static void load_signal(const base_f64 *from, int64_t step, int64_t parts, int64_t count, transform *t) {
+  for (int64_t k = 0; k < t->n; k++) {
+    bool inside = k < count;
+    t->in[k] = (complex_number){inside ? from[k * step] : 0, inside && parts == 2 ? from[k * step + 1] : 0};
+  }
+}
+
+/* The other half of the spectrum of a real signal. */
+static void mirror(transform *t) {
+  for (int64_t k = t->n / 2 + 1; k < t->n; k++) t->in[k] = (complex_number){t->in[t->n - k].re, -t->in[t->n - k].im};
+}
+
+static td_status dft_reference(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
+  bool inverse = base_attr_int(call->attrs, INVERSE), onesided = base_attr_int(call->attrs, ONESIDED);
+  int64_t number = -2, n, parts = x->dims[x->rank - 1], y_parts = y->dims[y->rank - 1], inner = 1, outer = 1;
+  uint32_t count;
+  if (base_in(call, 2)) TRY(ops_read_ints(call, 2, 1, &number, &count));
+  int64_t axis = number < 0 ? number + x->rank : number, in_size = x->dims[axis], out_size = y->dims[axis];
+  n = inverse && onesided ? 2 * (in_size - 1) : in_size;
+  if (base_in(call, 1)) TRY(ops_read_ints(call, 1, 1, &n, &count));
+  if (n < 1 || (parts != 1 && parts != 2))
+    return ops_fail(call, "%lld elements of %lld parts", (long long)n, (long long)parts);
+  if (base_tensor_numel(y) == 0) return TD_OK;
+  for (int64_t i = 0; i < axis; i++) outer *= x->dims[i];
+  for (int64_t i = axis + 1; i + 1 < x->rank; i++) inner *= x->dims[i];
+  const base_f64 *from = ops_dense_f64(call, 0);
+  base_f64 *to = ops_take_f64(call, 0);
+  transform t;
+  if (!from || !to) return base_no_memory(call->err, "scratch");
+  TRY(transform_open(call, n, inverse, &t));
+  double scale = inverse ? 1 / (double)n : 1;
+  for (int64_t i = 0; i < outer * inner; i++) {
+    load_signal(from + (i / inner * in_size * inner + i % inner) * parts, inner * parts, parts,
+                base_min_i64(in_size, n), &t);
+    if (inverse && onesided) mirror(&t);
+    transform_part(&t, t.in, 1, n, t.out);
+    base_f64 *row = to + (i / inner * out_size * inner + i % inner) * y_parts;
+    for (int64_t k = 0; k < out_size; k++) {
+      row[k * inner * y_parts] = t.out[k].re * scale;
+      if (y_parts == 2) row[k * inner * y_parts + 1] = t.out[k].im * scale;
+    }
+  }
+  ops_put(call, 0, TD_F64, to);
+  return TD_OK;
+}
+
+static bool cases_dft(ir_case *c, uint32_t number) {
+  static const int64_t sizes[] = {1, 8, 7, 12, 30};
+  if (number >= 20) return false;
+  bool inverse = number / 5 % 2;
+  ops_case_arg(c, ARG_BOOL("inverse", inverse));
+  ops_case_arg(c, ARG_BOOL("onesided", number >= 10 && !inverse));
+  int64_t dims[] = {2, sizes[number % 5], number >= 10 && !inverse ? 1 : 2};
+  return ops_case_in(c, TD_F32, 3, dims, OPS_NORMAL, number);
+}
+
+/* ---- td::stft(signal [batch, length, 1 or 2], step, [window], [frame length]) ---- */
+
+static const ir_attr stft_attrs[] = {ATTR_BOOL("onesided", true)};
+
+/* Frame length as a size: the operand, the window's, or unknown. */
+static base_dim frame_length(ir_infer *ctx) {
+  const base_dim *ints;
+  uint32_t count;
+  if (ir_in(ctx, 3)) return ir_in_ints(ctx, 3, &ints, &count) && count == 1 ? ints[0] : ir_fresh(ctx);
+  return ir_in(ctx, 2)->type.rank == 1 ? ir_in(ctx, 2)->type.dims[0] : ir_fresh(ctx);
+}
+
+static td_status infer_stft(ir_infer *ctx) {
+  const ir_type *x = &ir_in(ctx, 0)->type;
+  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
+  if (x->rank != 3 && x->rank != 2) return ir_infer_fail(ctx, "a signal of rank %d", x->rank);
+  if (!ir_in(ctx, 2) && !ir_in(ctx, 3)) return ir_infer_fail(ctx, "neither a window nor a frame length is given");
+  const base_dim *step;
+  uint32_t count;
+  base_dim n = frame_length(ctx), frames = BASE_DIM_NONE;
+  if (base_dim_known(n) && n < 1) return ir_infer_fail(ctx, "frames of %lld elements", (long long)n);
+  bool known = ir_in_ints(ctx, 1, &step, &count) && count == 1;
+  if (known && base_dim_known(step[0]) && step[0] < 1) return ir_infer_fail(ctx, "a step of %lld", (long long)step[0]);
+  if (known)
+    frames = base_dim_add(ctx->dims, base_dim_div(ctx->dims, base_dim_sub(ctx->dims, x->dims[1], n), step[0]), 1);
+  else frames = ir_fresh(ctx);
+  base_dim bins = base_attr_int(ctx->attrs, 0) ? base_dim_add(ctx->dims, base_dim_div(ctx->dims, n, 2), 1) : n;
+  return ir_out(ctx, 0, x->dtype, 4, (base_dim[]){x->dims[0], frames, bins, 2});
+}
+
+static td_status stft_reference(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *w = base_in(call, 2);
+  int64_t step = 0, n = w ? base_tensor_numel(w) : 0, parts = x->rank == 3 ? x->dims[2] : 1, length = x->dims[1];
+  uint32_t count;
+  TRY(ops_read_ints(call, 1, 1, &step, &count));
+  if (base_in(call, 3)) TRY(ops_read_ints(call, 3, 1, &n, &count));
+  if (n < 1 || step < 1 || (parts != 1 && parts != 2))
+    return ops_fail(call, "frames of %lld elements, %lld apart", (long long)n, (long long)step);
+  if (w && base_tensor_numel(w) != n)
+    return ops_fail(call, "the window has %lld elements, a frame %lld", (long long)base_tensor_numel(w), (long long)n);
+  const base_f64 *from = ops_dense_f64(call, 0), *window = ops_dense_f64(call, 2);
+  base_f64 *to = ops_take_f64(call, 0);
+  transform t;
+  if (!from || !to || (w && !window)) return base_no_memory(call->err, "scratch");
+  TRY(transform_open(call, n, false, &t));
+  if (base_tensor_numel(y) == 0) return TD_OK;
+  int64_t frames = y->dims[1], bins = y->dims[2];
+  for (int64_t i = 0; i < y->dims[0] * frames; i++) {
+    int64_t start = i % frames * step;
+    load_signal(from + (i / frames * length + start) * parts, parts, parts, base_min_i64(n, length - start), &t);
+    for (int64_t k = 0; w && k < n; k++) t.in[k] = (complex_number){t.in[k].re * window[k], t.in[k].im * window[k]};
+    transform_part(&t, t.in, 1, n, t.out);
+    for (int64_t k = 0; k < bins; k++) {
+      to[(i * bins + k) * 2] = t.out[k].re;
+      to[(i * bins + k) * 2 + 1] = t.out[k].im;
+    }
+  }
+  ops_put(call, 0, TD_F64, to);
+  return TD_OK;
+}
+
+static bool cases_stft(ir_case *c, uint32_t number) {
+  static const int64_t step[] = {3}, length[] = {8};
+  if (number >= 2) return false;
+  if (!ops_case_in(c, TD_F32, OPS_DIMS(2, 20, 1), OPS_NORMAL, 1) || !ops_case_ints(c, step, 1)) return false;
+  if (number) return ops_case_in(c, TD_F32, OPS_DIMS(8), OPS_UNIT, 2);
+  return ops_case_absent(c) && ops_case_ints(c, length, 1);
+}
+
+/* ---- td::window(size): a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n) ---- */
+
+enum { PERIODIC, A0, A1, A2, WINDOW_DTYPE };
+static const ir_attr window_attrs[] = {ATTR_BOOL("periodic", true), ATTR_FLOAT("a0", 0.5), ATTR_FLOAT("a1", 0.5),
+                                       ATTR_FLOAT("a2", 0), ATTR_DTYPE("dtype")};
+
+static td_status infer_window(ir_infer *ctx) {
+  const base_dim *size;
+  uint32_t count;
+  bool known = ir_in_ints(ctx, 0, &size, &count) && count == 1;
+  base_dim dims[] = {known ? size[0] : ir_fresh(ctx)};
+  return ir_out(ctx, 0, (td_dtype)base_attr_int(ctx->attrs, WINDOW_DTYPE), 1, dims);
+}
+
+static td_status window_reference(const base_call *call) {
+  const base_tensor *y = base_out(call, 0);
+  int64_t size = y->dims[0], n = base_attr_int(call->attrs, PERIODIC) ? size : base_max_i64(size - 1, 1);
+  double a0 = base_attr_float(call->attrs, A0), a1 = base_attr_float(call->attrs, A1),
+         a2 = base_attr_float(call->attrs, A2);
+  for (int64_t k = 0; k < size; k++) {
+    double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
+    base_store_f64(y->dtype, y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
+  }
+  return TD_OK;
+}
+
+static bool cases_window(ir_case *c, uint32_t number) {
+  static const int64_t sizes[] = {0, 1, 7, 10};
+  if (number >= 8) return false;
+  ops_case_arg(c, ARG_BOOL("periodic", number % 2));
+  ops_case_arg(c, ARG_DTYPE("dtype", TD_F32));
+  return ops_case_ints(c, &sizes[number / 2], 1);
+}
+
+/* ---- td::mel_weights(bins, transform length, sample rate, lowest, highest frequency): triangles on the mel scale ----
+ */
+
+static const ir_attr mel_attrs[] = {ATTR_DTYPE("dtype")};
+
+static td_status infer_mel(ir_infer *ctx) {
+  const base_dim *bins, *length;
+  uint32_t bin_count, length_count;
+  bool known = ir_in_ints(ctx, 0, &bins, &bin_count) && ir_in_ints(ctx, 1, &length, &length_count) && bin_count == 1 &&
+               length_count == 1;
+  base_dim dims[2];
+  dims[0] = known ? base_dim_add(ctx->dims, base_dim_div(ctx->dims, length[0], 2), 1) : ir_fresh(ctx);
+  dims[1] = known ? bins[0] : ir_fresh(ctx);
+  return ir_out(ctx, 0, (td_dtype)base_attr_int(ctx->attrs, 0), 2, dims);
+}
+
+static double mel_number(const base_call *call, uint32_t i) {
+  const base_tensor *t = base_in(call, i);
+  return base_tensor_numel(t) == 1 ? base_load_f64(t->dtype, t->data, 0) : NAN;
+}
+
+static void mel_put(const base_tensor *y, double row, int64_t column, double value) {
+  if (row >= 0 && row < (double)y->dims[0])
+    base_store_f64(y->dtype, y->data, (int64_t)row * y->dims[1] + column, value);
+}
+
+static td_status mel_reference(const base_call *call) {
+  const base_tensor *y = base_out(call, 0);
+  int64_t bins = y->dims[1], count = base_tensor_numel(y);
+  double rows = (double)y->dims[0];
+  double length = mel_number(call, 1), rate = mel_number(call, 2), low = mel_number(call, 3),
+         high = mel_number(call, 4);
+  if (!(rate > 0) || !(low >= 0) || !(high >= low))
+    return ops_fail(call, "frequencies and sample rate are out of range");
+  double low_mel = 2595 * log10(1 + low / 700), step = (2595 * log10(1 + high / 700) - low_mel) / (double)(bins + 2);
+  if (count == 0) return TD_OK;
+  for (int64_t k = 0; k < count; k++) base_store_f64(y->dtype, y->data, k, 0);
+  for (int64_t i = 0; i < bins; i++) {
+    double edge[3];
+    for (int k = 0; k < 3; k++) {
+      double hertz = 700 * (pow(10, ((double)(i + k) * step + low_mel) / 2595) - 1);
+      edge[k] = floor((length + 1) * hertz / rate);
+      if (!(edge[k] < 1e9)) return ops_fail(call, "a frequency is out of range");
+    }
+    if (edge[1] == edge[0]) mel_put(y, edge[1], i, 1);
+    for (double j = edge[0]; edge[1] > edge[0] && j <= edge[1] && j < rows; j++)
+      mel_put(y, j, i, (j - edge[0]) / (edge[1] - edge[0]));
+    for (double j = edge[1]; j < edge[2] && j < rows; j++) mel_put(y, j, i, (edge[2] - j) / (edge[2] - edge[1]));
+  }
+  return TD_OK;
+}
+
+static bool cases_mel(ir_case *c, uint32_t number) {
+  static const int64_t bins[] = {8}, length[] = {16}, rate[] = {8192};
+  static const double edges[] = {0, 4096};
+  if (number >= 1) return false;
+  ops_case_arg(c, ARG_DTYPE("dtype", TD_F32));
+  if (!ops_case_ints(c, bins, 1) || !ops_case_ints(c, length, 1) || !ops_case_ints(c, rate, 1)) return false;
+  for (int k = 0; k < 2; k++) {
+    if (!ops_case_in(c, TD_F32, 0, NULL, OPS_UNIT, 1)) return false;
+    base_store_f64(TD_F32, c->in[3 + k].data, 0, edges[k]);
+  }
+  return true;
+}
+
+OPS_DECLARE(signal);
+const ir_op ops_signal[] = {
+    {.name = "td::dft",
+     .min_in = 1,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = dft_attrs,
+     .attr_count = OPS_COUNT(dft_attrs),
+     .infer = infer_dft,
+     .reference = dft_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-4f,
+     .cases = cases_dft},
+    {.name = "td::stft",
+     .min_in = 2,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = stft_attrs,
+     .attr_count = OPS_COUNT(stft_attrs),
+     .infer = infer_stft,
+     .reference = stft_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-4f,
+     .cases = cases_stft},
+    {.name = "td::window",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = window_attrs,
+     .attr_count = OPS_COUNT(window_attrs),
+     .infer = infer_window,
+     .reference = window_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
+     .cases = cases_window},
+    {.name = "td::mel_weights",
+     .min_in = 5,
+     .max_in = 5,
+     .out_count = 1,
+     .attrs = mel_attrs,
+     .attr_count = OPS_COUNT(mel_attrs),
+     .infer = infer_mel,
+     .reference = mel_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
+     .cases = cases_mel},
+};
+OPS_TABLE(signal);

@@ -1,0 +1,24 @@
+/* conv_priv.h -- what td::conv and its relatives (kernels/conv.h) share: attribute rows, inference, and the references'
+ * way over aten::convolution's body. */
+#ifndef OPS_CONV_PRIV_H
+#define OPS_CONV_PRIV_H
+#include "kernels/conv.h"
+#include "ops/common/epilogue_priv.h"
+
+/* Attributes 0 to KERN_CONV_ATTRS - 1 in the order of kernels/conv.h. */
+#define CONV_IMAGE_ATTR_ROWS                                                                                       \
+  {.name = "kernel", .kind = BASE_ATTR_INTS, .required = true}, ATTR_INTS("stride"), ATTR_INTS("padding"),         \
+      ATTR_INTS("dilation"), ATTR_INT("groups", 1), {.name = "channels", .kind = BASE_ATTR_INT, .required = true}, \
+      ATTR_INT("panel", 0), ATTR_BOOL("channels_first", false)
+
+/* Checks those attributes and x, and gives out[0] its type; then the epilogue's operands. Weights are the operator's
+ * own business. `more`: output padding per spatial dim of a transposed convolution; NULL: not transposed. */
+td_status ops_infer_conv(ir_infer *ctx, const int64_t *more);
+/* out[0] = epilogue(conv(x, w)) in plain loops; w [channels, channels in / groups, kernel...] (transposed [channels in,
+ * channels / groups, kernel...]) dense. */
+td_status ops_run_conv(const base_call *call, const kern_conv *c, bool transposed, const base_f32 *w);
+/* Depthwise weights [taps, channels] as [channels, taps], in scratch; NULL: out of memory. */
+const float *ops_plain_taps(const base_call *call, int64_t taps, int64_t channels, const base_f32 *w);
+/* 2 * products of a convolution over x that makes `out`. */
+double ops_flops_conv(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
+#endif

@@ -1,0 +1,25 @@
+/* epilogue_priv.h -- what operators with an epilogue (kernels/epilogue.h) share: attribute rows, inference, and the
+ * definition. */
+#ifndef OPS_EPILOGUE_PRIV_H
+#define OPS_EPILOGUE_PRIV_H
+#include "kernels/epilogue.h"
+#include "ops/common/ops_priv.h"
+
+/* The last rows of the operator's attribute table. */
+#define EPILOGUE_ATTR_ROWS \
+  ATTR_STR("act", "none"), ATTR_FLOAT("act_a", 0), ATTR_FLOAT("act_b", 0), ATTR_BOOL("act_late", false)
+
+/* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, and the activation exists. */
+td_status ops_infer_epilogue(ir_infer *ctx);
+/* out[0] = epilogue(sums): both dense f32 of the same dims, which may be one memory. */
+td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums);
+/* For test cases: adds an epilogue of these parts to a case whose operands 0 and 1 are there, and an activation, to an
+ * output of these dims. */
+enum {
+  BIAS = 1 << KERN_IN_BIAS,
+  RESIDUAL = 1 << KERN_IN_RESIDUAL,
+  SCALE = 1 << KERN_IN_SCALE,
+  SHIFT = 1 << KERN_IN_SHIFT
+};
+bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims);
+#endif

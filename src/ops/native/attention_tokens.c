@@ -1,0 +1,167 @@
+/* attention_tokens.c -- td::attention, what the native passes make of attention in all its spellings: heads lie side by
+ * side in the features of a token, as a linear gives them.
+ *
+ *     q [batch, queries, heads, size], k [batch, keys, groups, size], v [batch, keys, groups, values]
+ *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + mask[b, h, i, j]) v[b, j, g]
+ *
+ * with g = h * groups / heads. `causal` hides key j from query i where j > i. A row that sees nothing is zero. */
+#include "kernels/kernels.h"
+#include "ops/common/attention_priv.h"
+
+enum { Q, K, V, MASK };
+enum { SCALE, CAUSAL };
+enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k and v */
+static const ir_attr attention_attrs[] = {ATTR_FLOAT("scale", 1), ATTR_BOOL("causal", false)};
+
+/* Fails where both sizes are known and differ. */
+static td_status same_size(ir_infer *ctx, uint32_t a, uint32_t b, int dim) {
+  base_dim x = ir_in(ctx, a)->type.dims[dim], y = ir_in(ctx, b)->type.dims[dim];
+  if (!ops_dims_differ(x, y)) return TD_OK;
+  return ir_infer_fail(ctx, "operands %u and %u have sizes %lld and %lld in dimension %d", a, b, (long long)x,
+                       (long long)y, dim);
+}
+
+static td_status check_mask(ir_infer *ctx, const base_dim *scores) {
+  const ir_info *mask = ir_in(ctx, MASK);
+  if (!mask || mask->type.rank == IR_UNRANKED) return TD_OK;
+  if (mask->type.rank > 4) return ir_infer_fail(ctx, "a mask of rank %d; at most 4 is supported", mask->type.rank);
+  for (int32_t i = 0; i < mask->type.rank; i++) {
+    base_dim size = mask->type.dims[i], wanted = scores[4 - mask->type.rank + i];
+    if (size != 1 && ops_dims_differ(size, wanted))
+      return ir_infer_fail(ctx, "a mask of %lld in dimension %d for %lld scores", (long long)size, i,
+                           (long long)wanted);
+  }
+  return TD_OK;
+}
+
+static td_status infer_attention(ir_infer *ctx) {
+  for (uint32_t i = 0; i < ctx->in_count; i++)
+    if (ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32)
+      return ir_infer_fail(ctx, "operand %u is %s; f32 is needed", i, td_dtype_name(ir_in(ctx, i)->type.dtype));
+  for (uint32_t i = Q; i <= V; i++) {
+    int32_t rank = ir_in(ctx, i)->type.rank;
+    if (rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, TD_F32);
+    if (rank != 4) return ir_infer_fail(ctx, "operand %u has rank %d instead of 4", i, rank);
+  }
+  TRY(same_size(ctx, Q, K, BATCH));
+  TRY(same_size(ctx, K, V, BATCH));
+  TRY(same_size(ctx, K, V, ROWS));
+  TRY(same_size(ctx, K, V, HEADS));
+  TRY(same_size(ctx, Q, K, SIZE));
+  const base_dim *q = ir_in(ctx, Q)->type.dims, *k = ir_in(ctx, K)->type.dims, *v = ir_in(ctx, V)->type.dims;
+  if (base_dim_known(q[HEADS]) && base_dim_known(k[HEADS]) && (k[HEADS] == 0 ? q[HEADS] : q[HEADS] % k[HEADS]) != 0)
+    return ir_infer_fail(ctx, "%lld query heads do not share %lld key heads evenly", (long long)q[HEADS],
+                         (long long)k[HEADS]);
+  TRY(check_mask(ctx, (base_dim[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}));
+  return ir_out(ctx, 0, TD_F32, 4, (base_dim[]){q[BATCH], q[ROWS], q[HEADS], v[SIZE]});
+}
+
+static head_rows rows_of(const base_call *call, uint32_t i) {
+  const int64_t *dims = base_in(call, i)->dims;
+  union {
+    const base_f32 *from;
+    base_f32 *to;
+  } p = {ops_dense_f32(call, i)}; /* read only: the loop does not write through q, k and v */
+  return (head_rows){p.to, dims[ROWS] * dims[HEADS] * dims[SIZE], dims[SIZE], dims[HEADS] * dims[SIZE]};
+}
+
+static td_status attention_reference(const base_call *call) {
+  const int64_t *q = base_in(call, Q)->dims, *k = base_in(call, K)->dims, *v = base_in(call, V)->dims;
+  base_tensor *y = base_out(call, 0);
+  if (base_tensor_numel(y) == 0) return TD_OK;
+  attention a = {.batch = q[BATCH],
+                 .heads = q[HEADS],
+                 .kv_heads = k[HEADS],
+                 .queries = q[ROWS],
+                 .keys = k[ROWS],
+                 .size = q[SIZE],
+                 .value_size = v[SIZE],
+                 .q = rows_of(call, Q),
+                 .k = rows_of(call, K),
+                 .v = rows_of(call, V),
+                 .y = {y->data, q[ROWS] * q[HEADS] * v[SIZE], v[SIZE], q[HEADS] * v[SIZE]},
+                 .scale = (float)base_attr_float(call->attrs, SCALE),
+                 .causal = base_attr_int(call->attrs, CAUSAL),
+                 .left = -1,
+                 .right = -1,
+                 .mask = base_in(call, MASK),
+                 .mask_keys = k[ROWS]};
+  if (!a.q.at || !a.k.at || !a.v.at) return base_no_memory(call->err, "scratch");
+  if (a.mask) ops_broadcast_strides(a.mask, 4, (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}, a.mask_strides);
+  return ops_attend(call, &a);
+}
+
+static const struct kern_row *attention_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_ATTENTION, TD_F32, query->isa);
+}
+
+static double attention_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
+  (void)attrs;
+  const ir_type *q = &in[Q]->type, *k = &in[K]->type;
+  if (q->rank != 4 || k->rank != 4 || out->type.rank != 4) return 0;
+  double flops = 2;
+  for (int i = 0; i < 3; i++) flops *= base_dim_known(q->dims[i]) ? (double)q->dims[i] : 1;
+  double sizes = (base_dim_known(q->dims[SIZE]) ? (double)q->dims[SIZE] : 1) +
+                 (base_dim_known(out->type.dims[SIZE]) ? (double)out->type.dims[SIZE] : 1);
+  return flops * sizes * (base_dim_known(k->dims[ROWS]) ? (double)k->dims[ROWS] : 1);
+}
+
+/* Sizes in the order batch, queries, keys, heads, groups, size, values; the mask's, all 0: none. */
+typedef struct token_case {
+  int64_t sizes[7], mask[4];
+  bool causal;
+  ops_fill fill;
+} token_case;
+
+static bool attention_cases(ir_case *c, uint32_t number) {
+  static const token_case rows[] = {
+      {{1, 1, 1, 1, 1, 1, 1}, {0}, false, OPS_NORMAL},
+      {{2, 5, 7, 3, 3, 4, 6}, {0}, false, OPS_NORMAL},
+      {{1, 67, 67, 2, 2, 32, 32}, {1, 1, 1, 67}, false, OPS_NORMAL}, /* padding, as BERT hides it */
+      {{2, 17, 31, 4, 2, 16, 16}, {2, 1, 1, 31}, false, OPS_NORMAL},
+      {{2, 17, 31, 4, 1, 7, 13}, {2, 1, 17, 31}, false, OPS_NORMAL},
+      {{1, 33, 50, 3, 3, 64, 64}, {1, 3, 33, 50}, false, OPS_NORMAL}, /* a bias by relative position, as in T5 */
+      {{2, 9, 5, 2, 2, 8, 8}, {1, 2, 9, 1}, false, OPS_NORMAL},
+      {{2, 9, 5, 2, 2, 8, 8}, {1, 1, 1, 1}, false, OPS_NORMAL},
+      {{1, 130, 130, 2, 2, 8, 24}, {0}, true, OPS_NORMAL},
+      {{1, 70, 40, 2, 1, 16, 5}, {1, 1, 70, 40}, true, OPS_NORMAL},
+      {{1, 40, 70, 2, 1, 5, 16}, {0}, true, OPS_NORMAL},
+      {{1, 197, 197, 1, 1, 64, 64}, {0}, false, OPS_NORMAL},
+      {{1, 3, 1100, 2, 2, 8, 8}, {1, 1, 1, 1100}, false, OPS_NORMAL}, /* keys in several blocks */
+      {{1, 1050, 1050, 1, 1, 4, 4}, {0}, true, OPS_NORMAL},
+      {{1, 4, 6, 1, 1, 3, 3}, {1, 1, 4, 6}, false, OPS_SPECIAL},
+      {{1, 3, 0, 2, 2, 4, 4}, {0}, false, OPS_NORMAL}, /* nothing to see */
+      {{1, 0, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL},
+      {{0, 3, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL},
+      {{1, 3, 3, 2, 2, 0, 4}, {0}, false, OPS_NORMAL},
+      {{1, 3, 3, 2, 2, 4, 0}, {0}, false, OPS_NORMAL},
+  };
+  if (number >= OPS_COUNT(rows)) return false;
+  const token_case *row = &rows[number];
+  const int64_t *n = row->sizes;
+  ops_case_arg(c, ARG_FLOAT("scale", number % 2 ? 0.5 : 0.125));
+  ops_case_arg(c, ARG_BOOL("causal", row->causal));
+  return ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[1], n[3], n[5]), OPS_NORMAL, 2 * number) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[5]), OPS_NORMAL, 2 * number + 1) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[6]), OPS_NORMAL, 2 * number + 2) &&
+         (row->mask[0] == 0 || ops_case_in(c, TD_F32, 4, row->mask, row->fill, 2 * number + 3));
+}
+
+OPS_DECLARE(attention_tokens);
+const ir_op ops_attention_tokens[] = {
+    {.name = "td::attention",
+     .min_in = 3,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = attention_attrs,
+     .attr_count = OPS_COUNT(attention_attrs),
+     .by_sample = 1 << Q | 1 << K | 1 << V | 1 << MASK,
+     .infer = infer_attention,
+     .reference = attention_reference,
+     .kernel = attention_kernel,
+     .flops = attention_flops,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = attention_cases},
+};
+OPS_TABLE(attention_tokens);

@@ -1,0 +1,162 @@
+/* fused.c -- td::fused and td::fused_rows: what the compiler makes of operators that run as one loop. Attribute 0 is
+ * the program (base/program.h). The first has no rows: each element of its results depends on that element of the
+ * operands alone; the second reduces along rows. */
+#include "ops/common/kernel_priv.h"
+#include "ops/common/lower_priv.h"
+
+enum { PROGRAM };
+static const ir_attr fused_attrs[] = {{.name = "program", .kind = BASE_ATTR_INTS, .required = true}};
+
+static td_status read_program(ir_infer *ctx, base_program *p) {
+  uint32_t count;
+  const int64_t *words = base_attr_ints(ctx->attrs, PROGRAM, &count);
+  const char *wrong = base_program_read(words, count, p);
+  if (wrong) return ir_infer_fail(ctx, "the program is damaged: %s", wrong);
+  if (p->in_count != ctx->in_count || p->out_count < ctx->out_count)
+    return ir_infer_fail(ctx, "the program has %u operands and %u results, the node %u and %u", p->in_count,
+                         p->out_count, ctx->in_count, ctx->out_count);
+  return TD_OK;
+}
+
+/* Operands of a row keep one element along it. */
+static td_status check_rows(ir_infer *ctx, const base_program *p) {
+  for (uint32_t i = 0; i < p->count; i++) {
+    const base_program_op *op = &p->ops[i];
+    if (op->kind != BASE_PROGRAM_LOAD || !op->row) continue;
+    const ir_type *t = &ir_in(ctx, op->function)->type;
+    for (int32_t a = 0; a < p->row_axes && a < t->rank; a++)
+      if (t->dims[t->rank - 1 - a] != 1) return ir_infer_fail(ctx, "operand %u changes along a row", op->function);
+  }
+  return TD_OK;
+}
+
+static td_status infer_fused(ir_infer *ctx) {
+  base_program p;
+  int32_t ranks[BASE_PROGRAM_OPERANDS], rank = 0;
+  const base_dim *operand_dims[BASE_PROGRAM_OPERANDS];
+  base_dim sizes[BASE_MAX_RANK], dims[BASE_MAX_RANK];
+  td_dtype dtype = TD_INVALID;
+  TRY(read_program(ctx, &p));
+  if ((p.row_axes > 0) != (ctx->op->flags == 0)) return ir_infer_fail(ctx, "the program is for the other operator");
+  for (uint32_t k = 0; k < p.in_count; k++) {
+    const ir_info *in = ir_in(ctx, k);
+    if (!in || in->type.kind > IR_BOOL || in->type.rank < 0 || in->type.rank > p.rank)
+      return ir_infer_fail(ctx, "operand %u is missing, or has no axes that the program knows", k);
+    ranks[k] = in->type.rank;
+    operand_dims[k] = in->type.dims;
+  }
+  if (!loop_space(&p, ctx->dims, ranks, operand_dims, sizes)) return ir_infer_fail(ctx, "operands do not broadcast");
+  TRY(check_rows(ctx, &p));
+  for (uint32_t i = 0; i < ctx->out_count; i++) {
+    loop_output(&p, sizes, i, &dtype, &rank, dims);
+    if (!base_is_float(dtype) && dtype != TD_BOOL) return ir_infer_fail(ctx, "result %u is of a type that is none", i);
+    TRY(ir_out(ctx, i, dtype, rank, dims));
+  }
+  return TD_OK;
+}
+
+static td_status fused_reference(const base_call *call) {
+  base_program p;
+  uint32_t count;
+  const int64_t *words = base_attr_ints(call->attrs, PROGRAM, &count);
+  const char *wrong = base_program_read(words, count, &p);
+  return wrong ? ops_fail(call, "the program is damaged: %s", wrong) : loop_run_plain(call, &p);
+}
+
+static const kern_row *fused_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_FUSED, TD_F32, query->isa);
+}
+
+static double fused_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
+  base_program p;
+  uint32_t count;
+  const int64_t *words = base_attr_ints(attrs, PROGRAM, &count);
+  double most = 0;
+  if (base_program_read(words, count, &p)) return 0;
+  for (uint32_t k = 0; k <= p.in_count; k++) {
+    const double elements = (double)ir_known_count(k < p.in_count ? &in[k]->type : &out[0].type);
+    if (elements > most) most = elements;
+  }
+  return most * loop_work(&p);
+}
+
+/* A row of an operand [rows..., n] has its samples in front where the space has axes beside the row. */
+static bool rows_keep_samples(const base_attrs *attrs, int32_t rank) {
+  base_program p;
+  uint32_t count;
+  const int64_t *words = base_attr_ints(attrs, PROGRAM, &count);
+  if (base_program_read(words, count, &p)) return false;
+  bool drops = false; /* then axes of results and operands do not stand for one another */
+  for (uint32_t i = 0; i < p.count; i++) drops |= p.ops[i].kind == BASE_PROGRAM_STORE && p.ops[i].in[1];
+  return !drops && p.rank == rank && p.row_axes < rank;
+}
+
+/* ---- cases ---- */
+
+static bool give_program(ir_case *c, loop_build *b) {
+  if (!loop_finish(b)) return false;
+  int64_t *words = base_new(c->arena, int64_t, base_program_size(&b->program));
+  if (!words) return false;
+  base_program_write(&b->program, words);
+  ops_case_arg(c, ARG_INTS("program", words, base_program_size(&b->program)));
+  return true;
+}
+
+/* relu(x * y + 2), of dims that broadcast, and whether it is below 1. */
+static bool fused_cases(ir_case *c, uint32_t number) {
+  static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_BF16};
+  if (number >= 4 * OPS_COUNT(dtypes)) return false;
+  const td_dtype d = dtypes[number / 4];
+  loop_build b;
+  loop_start(&b, 3, 0);
+  uint16_t x = loop_load(&b, 0, false), y = loop_load(&b, 1, false);
+  x = loop_binary(&b, BASE_SCALAR_add, loop_binary(&b, BASE_SCALAR_mul, x, y), loop_number(&b, 2));
+  x = loop_unary(&b, BASE_SCALAR_relu, x);
+  const uint16_t below = loop_binary(&b, BASE_SCALAR_lt, x, loop_number(&b, 1));
+  loop_store(&b, x, d, false);
+  loop_store(&b, below, TD_BOOL, false);
+  if (!give_program(c, &b)) return false;
+  switch (number % 4) {
+    case 0:
+      return ops_case_in(c, d, OPS_DIMS(3, 5, 7), OPS_SPECIAL, 1) &&
+             ops_case_in(c, d, OPS_DIMS(3, 5, 7), OPS_NORMAL, 2);
+    case 1:
+      return ops_case_in(c, d, OPS_DIMS(2, 1, 67), OPS_NORMAL, 3) && ops_case_in(c, d, OPS_DIMS(5, 1), OPS_NORMAL, 4);
+    case 2: return ops_case_in(c, d, OPS_DIMS(0, 3, 1), OPS_NORMAL, 5) && ops_case_in(c, d, 0, NULL, OPS_NORMAL, 6);
+    default:
+      return ops_case_in(c, d, OPS_DIMS(1, 2, 1031), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(1031), OPS_NORMAL, 8);
+  }
+}
+
+/* Softmax of x + y along the last one or two of three axes, and its largest element. */
+static bool fused_rows_cases(ir_case *c, uint32_t number) {
+  if (number >= 6) return false;
+  loop_build b;
+  loop_start(&b, 3, (uint8_t)(1 + number % 2));
+  uint16_t x = loop_binary(&b, BASE_SCALAR_add, loop_load(&b, 0, false), loop_load(&b, 1, false));
+  const uint16_t most = loop_reduce(&b, BASE_COMBINE_MAX, x);
+  x = loop_unary(&b, BASE_SCALAR_exp_flush, loop_binary(&b, BASE_SCALAR_sub, x, most));
+  loop_store(&b, loop_binary(&b, BASE_SCALAR_div, x, loop_reduce(&b, BASE_COMBINE_SUM, x)), TD_F32, false);
+  loop_store(&b, most, TD_F32, number % 3 == 0);
+  if (!give_program(c, &b)) return false;
+  return number < 4 ? ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 37), OPS_NORMAL, 1) &&
+                          ops_case_in(c, TD_F32, OPS_DIMS(3, 1), OPS_NORMAL, 2)
+                    : ops_case_in(c, TD_F32, OPS_DIMS(3, 2, 600), OPS_NORMAL, 3) &&
+                          ops_case_in(c, TD_F32, OPS_DIMS(600), OPS_NORMAL, 4);
+}
+
+#define PARTS                                                                                                       \
+  .max_in = BASE_PROGRAM_OPERANDS, .out_count = IR_VARIADIC, .attrs = fused_attrs,                                  \
+  .attr_count = OPS_COUNT(fused_attrs), .infer = infer_fused, .reference = fused_reference, .kernel = fused_kernel, \
+  .flops = fused_flops, .rtol = 1e-5f, .atol = 1e-6f
+OPS_DECLARE(fused);
+const ir_op ops_fused[] = {
+    {.name = "td::fused", .min_in = 0, PARTS, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE, .cases = fused_cases},
+    {.name = "td::fused_rows",
+     .min_in = 0,
+     PARTS,
+     .by_sample = UINT8_MAX,
+     .keeps_samples = rows_keep_samples,
+     .cases = fused_rows_cases},
+};
+OPS_TABLE(fused);

@@ -1,0 +1,197 @@
+/* linear.c -- td::linear(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a matrix product with constant
+ * weights, and an epilogue. w is a matrix, or (panel > 0) panels as kernels/pack.h lays them out. `strassen`: the
+ * kernel may take fewer multiplications than the definition has, where the sizes of a sample make that pay. */
+#include "kernels/kernels.h"
+#include "kernels/pack.h"
+#include "ops/common/epilogue_priv.h"
+#include "ops/common/gemm_priv.h"
+
+#include <string.h>
+
+enum { TRANS_W, COLUMNS, PANEL };
+static const ir_attr attrs[] = {ATTR_BOOL("trans_w", false),
+                                {.name = "n", .kind = BASE_ATTR_INT, .required = true},
+                                ATTR_INT("panel", 0),
+                                ATTR_BOOL("strassen", false),
+                                EPILOGUE_ATTR_ROWS};
+
+static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t panel) {
+  const ir_type *w = &ir_in(ctx, 1)->type;
+  if (w->rank == IR_UNRANKED) return TD_OK;
+  if (panel > 0) {
+    size_t count;
+    if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
+    if (!base_dim_known(k) || !base_dim_known(w->dims[0])) return TD_OK;
+    bool fits = kern_pack_count(k, n, panel, &count) && (uint64_t)w->dims[0] == count;
+    return fits ? TD_OK : ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
+  }
+  if (w->rank != 2) return ir_infer_fail(ctx, "weights must be a matrix, not of rank %d", w->rank);
+  bool trans = base_attr_int(ctx->attrs, TRANS_W);
+  base_dim wk = w->dims[trans], wn = w->dims[!trans];
+  if (ops_dims_differ(k, wk))
+    return ir_infer_fail(ctx, "inner sizes %lld and %lld differ", (long long)k, (long long)wk);
+  if (ops_dims_differ(wn, n))
+    return ir_infer_fail(ctx, "weights have %lld columns, not %lld", (long long)wn, (long long)n);
+  return TD_OK;
+}
+
+static td_status infer(ir_infer *ctx) {
+  const ir_type *x = &ir_in(ctx, 0)->type;
+  int64_t n = base_attr_int(ctx->attrs, COLUMNS), panel = base_attr_int(ctx->attrs, PANEL);
+  if (n < 0 || panel < 0 || panel > KERN_MAX_PANEL) return ir_infer_fail(ctx, "n or panel is out of range");
+  if (x->dtype != TD_F32 || ir_in(ctx, 1)->type.dtype != TD_F32) return ir_infer_fail(ctx, "operands must be f32");
+  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, TD_F32);
+  if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");
+  base_dim dims[BASE_MAX_RANK];
+  memcpy(dims, x->dims, sizeof dims);
+  TRY(infer_weights(ctx, dims[x->rank - 1], n, panel));
+  dims[x->rank - 1] = n;
+  TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
+  return ops_infer_epilogue(ctx);
+}
+
+/* Rows of panels as rows of the matrix they hold. */
+static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *to) {
+  int64_t panel = *(const int64_t *)g->user;
+  for (int64_t k = 0; k < kn; k++)
+    for (int64_t j = 0; j < jn; j++) {
+      int64_t column = j0 + j;
+      to[k * GEMM_COLUMNS + j] = g->b[(column / panel * g->k + k0 + k) * panel + column % panel];
+    }
+}
+
+static td_status reference(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *w = base_in(call, 1), *out = base_out(call, 0);
+  int64_t panel = base_attr_int(call->attrs, PANEL), n = base_attr_int(call->attrs, COLUMNS);
+  bool trans = base_attr_int(call->attrs, TRANS_W);
+  int64_t k = x->dims[x->rank - 1], m = 1, count = base_tensor_numel(out);
+  for (int32_t i = 0; i < x->rank - 1; i++) m *= x->dims[i];
+  if (count == 0) return TD_OK;
+  const base_f32 *dense_x = ops_dense_f32(call, 0), *dense_w = panel ? ops_dense_f32(call, 1) : w->data;
+  if (!dense_x || !dense_w) return base_no_memory(call->err, "scratch");
+  gemm_f32 g = {.m = m,
+                .n = n,
+                .k = k,
+                .a = dense_x,
+                .a_row = k,
+                .a_column = 1,
+                .b = dense_w,
+                .b_row = panel ? 0 : w->strides[trans],
+                .b_column = panel ? 0 : w->strides[!trans],
+                .pack = panel ? unpack : NULL,
+                .user = &panel,
+                .c = out->data,
+                .c_row = n};
+  if (panel) g.block = base_call_scratch(call, GEMM_BLOCK, sizeof *g.block);
+  bool ready = panel ? g.block != NULL : ops_gemm_matrix_f32(call, &g);
+  if (!ready) return base_no_memory(call->err, "scratch");
+  memset(out->data, 0, (size_t)count * sizeof(float));
+  ops_gemm_f32(&g);
+  return ops_apply_epilogue(call, out->data);
+}
+
+static const kern_row *kernel(const ir_kernel_query *query) {
+  const kern_row *row = kern_select(KERN_LINEAR, TD_F32, query->isa);
+  int64_t panel = base_attr_int(query->attrs, PANEL);
+  return panel == 0 || panel == row->lanes ? row : NULL;
+}
+
+static double flops(const ir_info *const *in, const ir_info *out, const base_attrs *a) {
+  (void)a;
+  const ir_type *x = &in[0]->type;
+  if (x->rank < 1 || out->type.rank < 1 || !base_dim_known(x->dims[x->rank - 1])) return 0;
+  double total = 2 * (double)x->dims[x->rank - 1];
+  for (int32_t i = 0; i < out->type.rank; i++)
+    total *= base_dim_known(out->type.dims[i]) ? (double)out->type.dims[i] : 1;
+  return total;
+}
+
+/* ---- cases: shapes around the tiles of all levels without an epilogue, then epilogues on three shapes ---- */
+
+typedef struct shape {
+  int64_t m, k, n;
+} shape;
+static const shape shapes[] = {{1, 1, 1},    {0, 3, 4},    {3, 0, 5},    {4, 3, 0},     {1, 7, 129}, {1, 64, 64},
+                               {2, 5, 33},   {3, 16, 47},  {4, 17, 16},  {5, 31, 65},   {6, 13, 64}, {7, 8, 48},
+                               {8, 24, 49},  {11, 7, 17},  {12, 16, 32}, {13, 5, 31},   {23, 9, 16}, {24, 4, 15},
+                               {25, 33, 8},  {49, 40, 80}, {53, 19, 96}, {97, 11, 113}, {31, 1, 63}, {6, 300, 23},
+                               {50, 70, 24}, {26, 2, 128}, {193, 3, 40}, {7, 1031, 37}, {37, 64, 2}, {18, 320, 3}};
+static const int64_t panels[] = {0, 0, 16, 8, 1}; /* the first with trans_w */
+/* Where Strassen's recursion pays, and just does not. */
+static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, {64, 192, 208}, {63, 192, 192}};
+enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 3 };
+
+/* x [2?, m, k] and w; out_dims gets the rank of x. */
+static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, bool strassen, int64_t *out_dims,
+                         int32_t *rank) {
+  int64_t panel = panels[layout], dims[] = {2, s.m, s.k};
+  bool trans = layout == 0;
+  size_t count;
+  ops_case_arg(c, ARG_BOOL("trans_w", trans));
+  ops_case_arg(c, ARG_INT("n", s.n));
+  ops_case_arg(c, ARG_INT("panel", panel));
+  ops_case_arg(c, ARG_BOOL("strassen", strassen));
+  *rank = batched ? 3 : 2;
+  memcpy(out_dims, batched ? dims : dims + 1, 3 * sizeof *dims - (batched ? 0 : sizeof *dims));
+  if (!ops_case_in(c, TD_F32, *rank, out_dims, OPS_NORMAL, 1)) return false;
+  out_dims[*rank - 1] = s.n;
+  if (panel == 0) {
+    const int64_t w[] = {trans ? s.n : s.k, trans ? s.k : s.n};
+    return ops_case_in(c, TD_F32, 2, w, OPS_NORMAL, 2);
+  }
+  if (!kern_pack_count(s.k, s.n, panel, &count)) return false;
+  const int64_t w[] = {s.k, s.n}, packed[] = {(int64_t)count};
+  if (!ops_case_in(c, TD_F32, 2, w, OPS_NORMAL, 2)) return false;
+  base_tensor *t = &c->in[c->in_count - 1];
+  float *to = base_new(c->arena, float, count + 1);
+  if (!to) return false;
+  kern_pack(to, &(kern_matrix){t->data, s.k, s.n, s.n, 1}, panel, 0, (s.n + panel - 1) / panel);
+  *t = base_tensor_of(to, TD_F32, 1, packed);
+  return true;
+}
+
+/* Each part alone, all of them, and each activation behind a bias alone (early) and behind all parts (late). */
+static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int64_t *dims) {
+  static const uint32_t parts[] = {1, 2, 4, 8, 12, 15};
+  if (variant < OPS_COUNT(parts))
+    return ops_case_epilogue(c, parts[variant] << KERN_IN_BIAS, KERN_ACT_none, false, rank, dims);
+  bool late = variant % 2;
+  kern_act act = (kern_act)((variant - OPS_COUNT(parts)) / 2 + 1);
+  return ops_case_epilogue(c, (late ? 15u : 3u) << KERN_IN_BIAS, act, late, rank, dims);
+}
+
+static bool cases(ir_case *c, uint32_t number) {
+  static const shape with_epilogue[] = {{7, 5, 83}, {1, 9, 20}, {19, 96, 2}};
+  enum { VARIANTS = 6 + 2 * (KERN_ACT_COUNT - 1), LAYOUTS = 4 };
+  int64_t dims[3];
+  int32_t rank;
+  if (number < PLAIN_CASES)
+    return case_product(c, shapes[number / OPS_COUNT(panels)], number % OPS_COUNT(panels), number % 2, false, dims,
+                        &rank);
+  number -= PLAIN_CASES;
+  if (number < HALVED_CASES) return case_product(c, halved[number / 3], 2 + number % 3, true, true, dims, &rank);
+  number -= HALVED_CASES;
+  uint32_t variant = number / LAYOUTS % VARIANTS, which = number / LAYOUTS / VARIANTS;
+  if (which >= OPS_COUNT(with_epilogue)) return false;
+  return case_product(c, with_epilogue[which], number % LAYOUTS, true, false, dims, &rank) &&
+         case_epilogue(c, variant, rank, dims);
+}
+
+OPS_DECLARE(linear);
+const ir_op ops_linear[] = {
+    {.name = "td::linear",
+     .min_in = 2,
+     .max_in = KERN_EPILOGUE_END,
+     .out_count = 1,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .by_sample = 1 | RESIDUAL,
+     .infer = infer,
+     .reference = reference,
+     .kernel = kernel,
+     .flops = flops,
+     .rtol = 1e-4f,
+     .atol = 1e-4f,
+     .cases = cases},
+};
+OPS_TABLE(linear);

@@ -1,0 +1,319 @@
+/* recurrent_packed.c -- td::lstm_packed, td::gru_packed: td::lstm and td::gru (recurrent.c) with weights as
+ * kernels/recurrent.h packs them, ONNX's default activations and nothing more: no lengths, peepholes, clipping.
+ * Operands: x [time, batch, input], w, r and bias packed, h0 [directions, batch, hidden], and for an LSTM c0 like h0.
+ * Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm). batch_first: x
+ * [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. `reverse`: the one
+ * direction runs from the last step to the first; of two directions the second does. Computed in double, states rounded
+ * each step. */
+#include "kernels/kernels.h"
+#include "kernels/recurrent.h"
+#include "ops/common/ops_priv.h"
+
+#include <math.h>
+
+enum { X, W, R, BIAS, H0, C0, OPERANDS };
+enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
+#define PACKED_ATTRS                                                                                   \
+  ATTR_INT("hidden", 0), ATTR_INT("panel", 0), ATTR_INT("directions", 1), ATTR_BOOL("reverse", false), \
+      ATTR_BOOL("batch_first", false)
+static const ir_attr lstm_attrs[] = {PACKED_ATTRS};
+static const ir_attr gru_attrs[] = {PACKED_ATTRS, ATTR_BOOL("linear_before_reset", false)};
+
+/* ---- sizes ---- */
+
+static kern_recurrent layout_of(const base_attrs *attrs, int64_t gates) {
+  return (kern_recurrent){base_attr_int(attrs, DIRECTIONS), gates, base_attr_int(attrs, HIDDEN),
+                          base_attr_int(attrs, PANEL)};
+}
+
+/* An operand's numbers of elements agree, as far as they are known. */
+static td_status check_count(ir_infer *ctx, uint32_t i, const char *what, bool counted, size_t count) {
+  if (!ir_in(ctx, i)) return TD_OK;
+  int64_t known = ir_known_count(&ir_in(ctx, i)->type);
+  if (counted && (known < 0 || (size_t)known == count)) return TD_OK;
+  return ir_infer_fail(ctx, "the packed %s has %lld elements where its sizes ask for others", what, (long long)known);
+}
+
+static td_status infer_packed(ir_infer *ctx, int64_t gates) {
+  const ir_type *x = &ir_in(ctx, X)->type;
+  kern_recurrent r = layout_of(ctx->attrs, gates);
+  bool batch_first = base_attr_int(ctx->attrs, BATCH_FIRST);
+  size_t count = 0;
+  for (uint32_t i = 0; i < ctx->in_count; i++)
+    if (ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32) return ir_infer_fail(ctx, "operand %u is not f32", i);
+  if (r.hidden < 1 || r.hidden > INT32_MAX || r.panel < 1 || r.panel > INT32_MAX || r.directions < 1 ||
+      r.directions > 2)
+    return ir_infer_fail(ctx, "hidden, panel or directions is out of range");
+  if (x->rank == IR_UNRANKED) {
+    for (uint32_t i = 0; i < ctx->out_count; i++) TRY(ir_out_unranked(ctx, i, TD_F32));
+    return TD_OK;
+  }
+  if (x->rank != 3) return ir_infer_fail(ctx, "x must have rank 3");
+  for (uint32_t i = H0; i < OPERANDS; i++)
+    if (ir_in(ctx, i) && ir_in(ctx, i)->type.rank != 3 && ir_in(ctx, i)->type.rank != IR_UNRANKED)
+      return ir_infer_fail(ctx, "an initial state must have rank 3");
+  if (base_dim_known(x->dims[2])) {
+    bool counted = kern_recurrent_count(&r, x->dims[2], &count);
+    TRY(check_count(ctx, W, "w", counted, count));
+  }
+  bool counted = kern_recurrent_count(&r, r.hidden, &count);
+  TRY(check_count(ctx, R, "r", counted, count));
+  counted = kern_recurrent_bias_count(&r, &count);
+  TRY(check_count(ctx, BIAS, "bias", counted, count));
+  base_dim time = x->dims[batch_first], batch = x->dims[!batch_first], dirs = r.directions, hidden = r.hidden;
+  base_dim all[] = {time, dirs, batch, hidden}, all_batch[] = {batch, time, dirs, hidden};
+  base_dim last[] = {batch_first ? batch : dirs, batch_first ? dirs : batch, hidden};
+  TRY(ir_out(ctx, 0, TD_F32, 4, batch_first ? all_batch : all));
+  for (uint32_t i = 1; i < ctx->out_count; i++) TRY(ir_out(ctx, i, TD_F32, 3, last));
+  return TD_OK;
+}
+static td_status infer_lstm(ir_infer *ctx) { return infer_packed(ctx, 4); }
+static td_status infer_gru(ir_infer *ctx) { return infer_packed(ctx, 3); }
+
+/* ---- run ---- */
+
+/* One direction of the layer, its weights at their start. */
+typedef struct direction {
+  const base_f32 *x, *w, *r, *bias;
+  int64_t time, batch, input, hidden, gates, panel, index, count;
+  bool backward, batch_first, linear_before_reset;
+  double *state, *memory, *sums, *products; /* [hidden], and per gate [4 * hidden] */
+} direction;
+
+/* Sum over k of row[k] and the packed weight of a gate of `unit`; `of` counts the rows k. */
+static double product(const direction *d, const base_f32 *w, int64_t of, int64_t gate, int64_t unit, const base_f32 *x,
+                      const double *state) {
+  const base_f32 *panel = w + unit / d->panel * of * d->gates * d->panel + gate * d->panel + unit % d->panel;
+  double sum = 0;
+  for (int64_t k = 0; k < of; k++) sum += (x ? (double)x[k] : state[k]) * (double)panel[k * d->gates * d->panel];
+  return sum;
+}
+
+static double bias_of(const direction *d, int64_t gate, int64_t unit) {
+  int64_t at = (unit / d->panel * KERN_RECURRENT_BIASES + gate) * d->panel + unit % d->panel;
+  return d->bias ? (double)d->bias[at] : 0;
+}
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+static void lstm_step(const direction *d) {
+  for (int64_t u = 0; u < d->hidden; u++) {
+    const double *s = d->sums + u, *p = d->products + u;
+    int64_t n = d->hidden;
+    double in = sigmoid(s[0] + p[0]), out = sigmoid(s[n] + p[n]), forget = sigmoid(s[2 * n] + p[2 * n]);
+    d->memory[u] = (double)(float)(forget * d->memory[u] + in * tanh(s[3 * n] + p[3 * n]));
+    d->state[u] = (double)(float)(out * tanh(d->memory[u]));
+  }
+}
+
+/* `memory` holds the reset state. */
+static void gru_step(const direction *d) {
+  int64_t n = d->hidden;
+  double *s = d->sums, *p = d->products;
+  for (int64_t u = 0; u < n; u++) {
+    double reset = sigmoid(s[n + u] + p[n + u]);
+    d->memory[u] = reset * d->state[u];
+    p[2 * n + u] = reset * (p[2 * n + u] + bias_of(d, 3, u));
+  }
+  for (int64_t u = 0; !d->linear_before_reset && u < n; u++) p[2 * n + u] = product(d, d->r, n, 2, u, NULL, d->memory);
+  for (int64_t u = 0; u < n; u++) {
+    double z = sigmoid(s[u] + p[u]), candidate = tanh(s[2 * n + u] + p[2 * n + u]);
+    d->state[u] = (double)(float)((1 - z) * candidate + z * d->state[u]);
+  }
+}
+
+static void run_sequence(const base_call *call, const direction *d, int64_t b, const base_f32 *h0, const base_f32 *c0,
+                         void (*step)(const direction *d)) {
+  int64_t row = d->batch_first ? b * d->count + d->index : d->index * d->batch + b;
+  base_f32 *y = base_out(call, 0) ? base_out(call, 0)->data : NULL;
+  for (int64_t u = 0; u < d->hidden; u++) {
+    d->state[u] = h0 ? (double)h0[row * d->hidden + u] : 0;
+    d->memory[u] = c0 ? (double)c0[row * d->hidden + u] : 0;
+  }
+  for (int64_t i = 0; i < d->time; i++) {
+    int64_t t = d->backward ? d->time - 1 - i : i;
+    const base_f32 *x = d->x + (d->batch_first ? b * d->time + t : t * d->batch + b) * d->input;
+    for (int64_t gate = 0; gate < d->gates; gate++)
+      for (int64_t u = 0; u < d->hidden; u++) {
+        d->sums[gate * d->hidden + u] = bias_of(d, gate, u) + product(d, d->w, d->input, gate, u, x, NULL);
+        d->products[gate * d->hidden + u] = product(d, d->r, d->hidden, gate, u, NULL, d->state);
+      }
+    step(d);
+    int64_t at = d->batch_first ? (b * d->time + t) * d->count + d->index : (t * d->count + d->index) * d->batch + b;
+    for (int64_t u = 0; y && u < d->hidden; u++) y[at * d->hidden + u] = (float)d->state[u];
+  }
+  for (uint32_t i = 1; i <= 2; i++) {
+    base_f32 *last = base_out(call, i) ? base_out(call, i)->data : NULL;
+    for (int64_t u = 0; last && u < d->hidden; u++)
+      last[row * d->hidden + u] = (float)(i == 1 ? d->state[u] : d->memory[u]);
+  }
+}
+
+static td_status check_operand(const base_call *call, uint32_t i, size_t wanted) {
+  if (!base_in(call, i) || (size_t)base_tensor_numel(base_in(call, i)) == wanted) return TD_OK;
+  return ops_fail(call, "operand %u has %lld elements instead of %zu", i,
+                  (long long)base_tensor_numel(base_in(call, i)), wanted);
+}
+
+static td_status check_operands(const base_call *call, const kern_recurrent *layout, int64_t input, int64_t batch) {
+  size_t w, r, bias, states = (size_t)(layout->directions * batch * layout->hidden);
+  if (!kern_recurrent_count(layout, input, &w) || !kern_recurrent_count(layout, layout->hidden, &r) ||
+      !kern_recurrent_bias_count(layout, &bias))
+    return ops_fail(call, "the weights are too large");
+  TRY(check_operand(call, W, w));
+  TRY(check_operand(call, R, r));
+  TRY(check_operand(call, BIAS, bias));
+  TRY(check_operand(call, H0, states));
+  return check_operand(call, C0, states);
+}
+
+static td_status run_packed(const base_call *call, int64_t gates, void (*step)(const direction *d)) {
+  const base_tensor *x = base_in(call, X);
+  kern_recurrent layout = layout_of(call->attrs, gates);
+  bool batch_first = base_attr_int(call->attrs, BATCH_FIRST);
+  const base_f32 *in[OPERANDS] = {NULL};
+  direction d = {.time = x->dims[batch_first],
+                 .batch = x->dims[!batch_first],
+                 .input = x->dims[2],
+                 .hidden = layout.hidden,
+                 .gates = gates,
+                 .panel = layout.panel,
+                 .count = layout.directions,
+                 .batch_first = batch_first,
+                 .linear_before_reset = gates == 3 && base_attr_int(call->attrs, LINEAR_BEFORE_RESET)};
+  TRY(check_operands(call, &layout, d.input, d.batch));
+  for (uint32_t i = 0; i < OPERANDS; i++)
+    if (base_in(call, i) && !(in[i] = ops_dense_f32(call, i))) return base_no_memory(call->err, "scratch");
+  d.state = base_call_scratch(call, (size_t)d.hidden, 10 * sizeof *d.state);
+  if (!d.state) return base_no_memory(call->err, "scratch");
+  d.memory = d.state + d.hidden;
+  d.sums = d.memory + d.hidden;
+  d.products = d.sums + 4 * d.hidden;
+  int64_t padded = (d.hidden + d.panel - 1) / d.panel * d.panel;
+  for (d.index = 0; d.index < d.count; d.index++) {
+    d.backward = d.index == 1 || base_attr_int(call->attrs, REVERSE);
+    d.x = in[X];
+    d.w = in[W] + d.index * padded * gates * d.input;
+    d.r = in[R] + d.index * padded * gates * d.hidden;
+    d.bias = in[BIAS] ? in[BIAS] + d.index * padded * KERN_RECURRENT_BIASES : NULL;
+    for (int64_t b = 0; b < d.batch; b++) run_sequence(call, &d, b, in[H0], in[C0], step);
+  }
+  return TD_OK;
+}
+static td_status lstm_reference(const base_call *call) { return run_packed(call, 4, lstm_step); }
+static td_status gru_reference(const base_call *call) { return run_packed(call, 3, gru_step); }
+
+/* ---- kernels ---- */
+
+static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family) {
+  const kern_row *row = kern_select(family, TD_F32, query->isa);
+  return row && row->lanes == base_attr_int(query->attrs, PANEL) ? row : NULL;
+}
+static const kern_row *lstm_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_LSTM); }
+static const kern_row *gru_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_GRU); }
+
+/* Two per multiplication and addition with the weights, at each step. */
+static double packed_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
+  (void)attrs, (void)out;
+  const ir_type *x = &in[X]->type;
+  int64_t w = ir_known_count(&in[W]->type), r = ir_known_count(&in[R]->type);
+  if (x->rank != 3 || w < 0 || r < 0) return 0;
+  return base_dim_known(x->dims[0]) && base_dim_known(x->dims[1])
+             ? 2.0 * (double)x->dims[0] * (double)x->dims[1] * ((double)w + (double)r)
+             : 0;
+}
+
+/* ---- cases ---- */
+
+static const struct packed_case {
+  int64_t time, batch, input, hidden, directions;
+  bool bias, states, reverse, batch_first, linear_before_reset;
+} packed_rows[] = {
+    {4, 2, 5, 3, 1, false, false, false, false, false},   {3, 1, 7, 17, 1, true, true, false, false, true},
+    {5, 3, 4, 16, 2, true, true, false, false, false},    {2, 7, 3, 33, 1, true, false, true, true, true},
+    {1, 1, 31, 64, 1, true, true, false, false, false},   {9, 13, 1, 8, 2, false, true, false, true, true},
+    {0, 2, 5, 9, 1, true, true, false, false, false},     {3, 0, 5, 9, 2, true, true, false, false, true},
+    {70, 1, 2, 200, 1, true, false, false, false, false}, {3, 5, 0, 24, 2, true, true, false, true, true},
+    {16, 1, 20, 40, 2, true, true, false, false, true},   {41, 1, 5, 17, 1, true, true, true, true, false},
+    {27, 7, 1, 33, 1, false, true, false, false, true},
+};
+static const int64_t packed_panels[] = {1, 8, 16, 5};
+
+static bool case_packed(ir_case *c, const kern_recurrent *r, int64_t k, uint64_t seed) {
+  int64_t rows[] = {r->directions, r->gates * r->hidden, k};
+  size_t count;
+  ir_case plain = {.arena = c->arena};
+  if (!kern_recurrent_count(r, k, &count) || !ops_case_in(&plain, TD_F32, 3, rows, OPS_UNIT, seed)) return false;
+  float *weights = plain.in[0].data; /* within the square root of k, so that gates do not saturate */
+  for (int64_t i = 0; i < base_tensor_numel(&plain.in[0]); i++)
+    weights[i] = (weights[i] - 0.5f) * 4 / sqrtf((float)(k + 1));
+  int64_t packed = (int64_t)count;
+  if (!ops_case_in(c, TD_F32, 1, &packed, OPS_UNIT, seed)) return false;
+  kern_recurrent_pack(c->in[c->in_count - 1].data, r, &plain.in[0]);
+  return true;
+}
+
+static bool case_bias(ir_case *c, const kern_recurrent *r, bool apart) {
+  int64_t rows[] = {r->directions, 2 * r->gates * r->hidden};
+  size_t count;
+  ir_case plain = {.arena = c->arena};
+  if (!kern_recurrent_bias_count(r, &count) || !ops_case_in(&plain, TD_F32, 2, rows, OPS_NORMAL, 4)) return false;
+  int64_t packed = (int64_t)count;
+  if (!ops_case_in(c, TD_F32, 1, &packed, OPS_UNIT, 4)) return false;
+  kern_recurrent_pack_bias(c->in[c->in_count - 1].data, r, apart, &plain.in[0]);
+  return true;
+}
+
+static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
+  if (number >= OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels)) return false;
+  const struct packed_case *p = &packed_rows[number % OPS_COUNT(packed_rows)];
+  kern_recurrent r = {p->directions, gates, p->hidden, packed_panels[number / OPS_COUNT(packed_rows)]};
+  ops_case_arg(c, ARG_INT("hidden", r.hidden));
+  ops_case_arg(c, ARG_INT("panel", r.panel));
+  ops_case_arg(c, ARG_INT("directions", r.directions));
+  ops_case_arg(c, ARG_BOOL("reverse", p->reverse));
+  ops_case_arg(c, ARG_BOOL("batch_first", p->batch_first));
+  if (gates == 3) ops_case_arg(c, ARG_BOOL("linear_before_reset", p->linear_before_reset));
+  int64_t outer = p->batch_first ? p->batch : p->time, inner = p->batch_first ? p->time : p->batch;
+  int64_t first = p->batch_first ? p->batch : p->directions, second = p->batch_first ? p->directions : p->batch;
+  if (!ops_case_in(c, TD_F32, OPS_DIMS(outer, inner, p->input), OPS_NORMAL, number) ||
+      !case_packed(c, &r, p->input, 2) || !case_packed(c, &r, p->hidden, 3))
+    return false;
+  if (!(p->bias ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c))) return false;
+  for (int64_t i = 0; p->states && i < gates - 2; i++) /* h0, and c0 of an LSTM */
+    if (!ops_case_in(c, TD_F32, OPS_DIMS(first, second, p->hidden), OPS_NORMAL, 5)) return false;
+  return true;
+}
+static bool cases_lstm(ir_case *c, uint32_t number) { return cases_of(c, number, 4); }
+static bool cases_gru(ir_case *c, uint32_t number) { return cases_of(c, number, 3); }
+
+OPS_DECLARE(recurrent_packed);
+const ir_op ops_recurrent_packed[] = {
+    {.name = "td::lstm_packed",
+     .min_in = 3,
+     .max_in = 6,
+     .out_count = 3,
+     .attrs = lstm_attrs,
+     .attr_count = OPS_COUNT(lstm_attrs),
+     .infer = infer_lstm,
+     .reference = lstm_reference,
+     .kernel = lstm_kernel,
+     .flops = packed_flops,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_lstm},
+    {.name = "td::gru_packed",
+     .min_in = 3,
+     .max_in = 5,
+     .out_count = 2,
+     .attrs = gru_attrs,
+     .attr_count = OPS_COUNT(gru_attrs),
+     .infer = infer_gru,
+     .reference = gru_reference,
+     .kernel = gru_kernel,
+     .flops = packed_flops,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .cases = cases_gru},
+};
+OPS_TABLE(recurrent_packed);

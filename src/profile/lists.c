@@ -1,0 +1,68 @@
+/* lists.c -- rows for machines: CSV (RFC 4180) and JSON. All sums are of all recorded runs together. */
+#include "profile/profile_priv.h"
+
+static void put_csv_text(prof_out *out, const char *text, size_t length) {
+  prof_put(out, "\"");
+  for (size_t i = 0; i < length; i++)
+    if (text[i] == '"') prof_put(out, "\"\"");
+    else base_text_add(&out->text, text + i, 1);
+  prof_put(out, "\"");
+}
+
+td_status prof_write_csv(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
+                         prof_out *out, td_error *err) {
+  prof_rows rows;
+  TRY(prof_rows_make(source, view, allocator, &rows, err));
+  prof_put(out, "name,op,kernel,steps,calls,ns,busy_ns,flop,bytes,limit_ns\r\n");
+  for (uint32_t i = 0; i < rows.count; i++) {
+    const prof_row *row = &rows.at[i];
+    const base_str texts[] = {
+        {row->name, row->name_length}, base_str_of(row->first->op), base_str_of(row->first->kernel)};
+    for (size_t k = 0; k < 3; k++) {
+      put_csv_text(out, texts[k].at, texts[k].length);
+      prof_put(out, ",");
+    }
+    prof_print(out, "%u,%llu,%llu,%llu,%.0f,%.0f,%.0f\r\n", row->steps, (unsigned long long)row->calls,
+               (unsigned long long)row->ns, (unsigned long long)row->busy_ns, row->flops, row->bytes,
+               1e6 * row->limit_ms);
+  }
+  prof_rows_free(allocator, &rows);
+  return TD_OK;
+}
+
+static void put_json_row(prof_out *out, const prof_row *row) {
+  prof_put(out, "{\"name\": ");
+  base_text_quote(&out->text, row->name, row->name_length);
+  prof_put(out, ", \"op\": ");
+  prof_quote(out, row->first->op);
+  prof_put(out, ", \"kernel\": ");
+  prof_quote(out, row->first->kernel);
+  prof_print(out,
+             ", \"steps\": %u, \"calls\": %llu, \"ns\": %llu, \"busy_ns\": %llu, \"flop\": %.0f, \"bytes\": %.0f, "
+             "\"limit_ns\": %.0f}",
+             row->steps, (unsigned long long)row->calls, (unsigned long long)row->ns, (unsigned long long)row->busy_ns,
+             row->flops, row->bytes, 1e6 * row->limit_ms);
+}
+
+td_status prof_write_json(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
+                          prof_out *out, td_error *err) {
+  prof_rows rows;
+  TRY(prof_rows_make(source, view, allocator, &rows, err));
+  const td_profile_totals t = prof_totals(source);
+  prof_put(out, "{\"model\": ");
+  prof_quote(out, source->model);
+  prof_put(out, ", \"machine\": ");
+  prof_quote(out, source->machine);
+  prof_print(
+      out,
+      ", \"runs\": %llu, \"threads\": %u, \"run_ms\": %.6f, \"step_ms\": %.6f, \"busy_ms\": %.6f, \"flop\": %.0f, "
+      "\"bytes\": %.0f, \"limit_ms\": %.6f,\n\"rows\": [",
+      (unsigned long long)t.runs, t.threads, t.run_ms, t.step_ms, t.busy_ms, t.flops, t.bytes, t.limit_ms);
+  for (uint32_t i = 0; i < rows.count; i++) {
+    prof_put(out, i ? ",\n" : "\n");
+    put_json_row(out, &rows.at[i]);
+  }
+  prof_put(out, "\n]}\n");
+  prof_rows_free(allocator, &rows);
+  return TD_OK;
+}

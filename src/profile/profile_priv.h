@@ -1,0 +1,99 @@
+/* profile_priv.h -- what was recorded, and the rows and writers that forms are made with. */
+#ifndef PROFILE_PROFILE_PRIV_H
+#define PROFILE_PROFILE_PRIV_H
+#include "profile/profile.h"
+
+/* ---- what was recorded (record.c) ---- */
+
+/* One thread's part of a step. */
+typedef struct prof_record {
+  uint64_t begin_ns, end_ns;
+  uint32_t step;
+  uint32_t run; /* number of the recorded run, from 0 */
+} prof_record;
+
+/* Written by one thread while a run lasts, read by the session's caller between runs; the pool's hand-over orders the
+ * two. On cache lines of its own. */
+typedef struct prof_thread {
+  prof_record *records; /* a ring of prof_options.records; record n is at n modulo its size */
+  uint64_t written;     /* ever; the newest that fit are there */
+  uint64_t *busy_ns;    /* by step */
+  uint64_t padding[5];
+} prof_thread;
+
+/* All executions of one step, on the caller's clock. */
+typedef struct prof_total {
+  uint64_t ns, calls;
+  uint64_t run_ns;   /* of the run that lasts */
+  uint64_t least_ns; /* of one run; 0: none yet */
+} prof_total;
+
+typedef struct prof_run {
+  uint64_t begin_ns, end_ns;
+} prof_run;
+
+struct prof_recorder {
+  td_allocator allocator;
+  size_t bytes; /* of this block, which holds everything */
+  prof_options options;
+  uint64_t started; /* runs since the schedule began */
+  bool keep;        /* the run that lasts (or comes next) is recorded; changes between runs alone */
+  uint64_t runs, run_ns;
+  prof_run *last; /* the newest runs, a ring of PROF_RUNS */
+  prof_total *totals;
+  prof_thread *threads;
+};
+enum { PROF_RUNS = 4096 };
+
+/* Records of a thread that are still there: number `first` to `written`, exclusive. */
+uint64_t prof_first_record(const prof_recorder *r, const prof_thread *t);
+const prof_record *prof_record_at(const prof_recorder *r, const prof_thread *t, uint64_t number);
+
+/* ---- text that goes out in pieces (write.c) ---- */
+
+typedef struct prof_out {
+  td_write_fn write;
+  void *user;
+  base_text text;   /* what was printed and not written yet */
+  td_status status; /* sticky */
+} prof_out;
+void prof_print(prof_out *out, const char *format, ...) BASE_PRINTF(2, 3);
+void prof_put(prof_out *out, const char *text);
+void prof_quote(prof_out *out, const char *text); /* as a JSON string; NULL as "" */
+td_status prof_finish(prof_out *out);             /* hands over the rest */
+
+/* ---- rows (rows.c) ---- */
+
+/* Steps with one name in common, all their executions together. */
+typedef struct prof_row {
+  const char *name;
+  size_t name_length;
+  const td_step *first; /* one of its steps */
+  uint32_t steps;
+  uint64_t calls, ns, busy_ns;
+  double flops, bytes; /* of all executions */
+  double limit_ms;     /* the same; 0: unknown */
+} prof_row;
+
+typedef struct prof_rows {
+  prof_row *at; /* sorted; owned */
+  uint32_t count;
+  size_t bytes_allocated;
+} prof_rows;
+td_status prof_rows_make(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
+                         prof_rows *rows, td_error *err);
+void prof_rows_free(const td_allocator *allocator, prof_rows *rows);
+/* The name of a step's node as the user wrote it: without "node " in front and " (Operator)" behind. */
+base_str prof_node_name(const td_step *step);
+double prof_step_limit_ms(const prof_source *source, uint32_t step);
+double prof_step_bytes(const td_step *step);
+
+/* ---- forms ---- */
+
+typedef td_status (*prof_form_fn)(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
+                                  prof_out *out, td_error *err);
+#define FORM(name, function, summary) \
+  td_status function(const prof_source *, const td_profile_view *, const td_allocator *, prof_out *, td_error *);
+#include "profile/forms.def"
+#undef FORM
+#endif

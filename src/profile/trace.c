@@ -1,0 +1,117 @@
+/* trace.c -- the Trace Event Format (JSON object form) that Perfetto and chrome://tracing read, with the names and
+ * categories of PyTorch's traces: a run is "ProfilerStep#N" (user_annotation), a thread's part of a step is the
+ * operator (cpu_op), and within it the kernel. Times are microseconds since the first run shown, with three decimals,
+ * so that a double keeps nanoseconds.
+ *
+ * Invariant, checked while writing: slices of one thread are nested or apart. */
+#include <stdio.h>
+
+#include "profile/profile_priv.h"
+
+typedef struct trace {
+  const prof_source *source;
+  prof_out *out;
+  uint64_t base_ns;
+  bool some; /* an event was written: the next one needs a comma */
+} trace;
+
+static void begin_event(trace *t, char phase, uint32_t thread) {
+  prof_print(t->out, "%s{\"ph\": \"%c\", \"pid\": 1, \"tid\": %u", t->some ? ",\n" : "\n", phase, thread);
+  t->some = true;
+}
+
+static void put_span(trace *t, uint64_t begin_ns, uint64_t end_ns) {
+  const uint64_t at = begin_ns - t->base_ns, ns = end_ns - begin_ns;
+  prof_print(t->out, ", \"ts\": %llu.%03llu, \"dur\": %llu.%03llu", (unsigned long long)(at / 1000),
+             (unsigned long long)(at % 1000), (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
+}
+
+static void put_meta(trace *t, uint32_t thread, const char *name, const char *value) {
+  begin_event(t, 'M', thread);
+  prof_print(t->out, ", \"name\": \"%s\", \"args\": {\"name\": ", name);
+  prof_quote(t->out, value);
+  prof_put(t->out, "}}");
+}
+
+static void put_run(trace *t, uint64_t number, const prof_run *run) {
+  begin_event(t, 'X', 0);
+  prof_print(t->out, ", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%llu\"", (unsigned long long)number);
+  put_span(t, run->begin_ns, run->end_ns);
+  prof_put(t->out, "}");
+}
+
+static const char *or_control(const char *name) { return name && *name ? name : "control"; }
+
+static void put_part(trace *t, uint32_t thread, const prof_record *record) {
+  const td_step *s = &t->source->steps[record->step];
+  const base_str node = prof_node_name(s);
+  begin_event(t, 'X', thread);
+  prof_put(t->out, ", \"cat\": \"cpu_op\", \"name\": ");
+  prof_quote(t->out, or_control(s->op));
+  put_span(t, record->begin_ns, record->end_ns);
+  prof_print(t->out, ", \"args\": {\"External id\": %u, \"Module Hierarchy\": ", record->step);
+  base_text_quote(&t->out->text, node.at, node.length);
+  prof_print(t->out, ", \"flop\": %.0f, \"bytes\": %.0f, \"limit us\": %.3f}}", s->flops, prof_step_bytes(s),
+             1e3 * prof_step_limit_ms(t->source, record->step));
+  begin_event(t, 'X', thread);
+  prof_put(t->out, ", \"cat\": \"kernel\", \"name\": ");
+  prof_quote(t->out, or_control(s->kernel));
+  put_span(t, record->begin_ns, record->end_ns);
+  prof_put(t->out, "}");
+}
+
+static td_status put_thread(trace *t, uint32_t number, td_error *err) {
+  const prof_recorder *r = t->source->recorder;
+  const prof_thread *thread = &r->threads[number];
+  uint64_t end_ns = 0;
+  for (uint64_t i = prof_first_record(r, thread); i < thread->written; i++) {
+    const prof_record *record = prof_record_at(r, thread, i);
+    if (record->begin_ns < end_ns || record->end_ns < record->begin_ns)
+      return base_fail(err, TD_INTERNAL, NULL, -1, "parts of steps overlap on thread %u; the trace would not nest",
+                       number);
+    end_ns = record->end_ns;
+    if (record->begin_ns >= t->base_ns) put_part(t, number, record);
+  }
+  return TD_OK;
+}
+
+/* The oldest run that is still noted and whose parts no thread has lost. */
+static uint64_t first_run(const prof_recorder *r) {
+  uint64_t first = r->runs > PROF_RUNS ? r->runs - PROF_RUNS : 0;
+  for (uint32_t i = 0; i < r->options.threads; i++) {
+    const prof_thread *thread = &r->threads[i];
+    const uint64_t oldest = prof_first_record(r, thread);
+    if (oldest == 0 || thread->written == oldest) continue;
+    const uint64_t run = prof_record_at(r, thread, oldest)->run + (uint64_t)1; /* part of its own run may be gone */
+    if (run > first) first = run;
+  }
+  return first;
+}
+
+td_status prof_write_trace(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
+                           prof_out *out, td_error *err) {
+  (void)view;
+  (void)allocator;
+  const prof_recorder *r = source->recorder;
+  const uint64_t first = first_run(r);
+  if (first >= r->runs)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "no whole run fits the records that were kept; ask for more (td_profile_options.records)");
+  trace t = {source, out, r->last[first % PROF_RUNS].begin_ns, false};
+  prof_print(out,
+             "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": %llu, \"traceEvents\": [",
+             (unsigned long long)t.base_ns);
+  put_meta(&t, 0, "process_name", source->model);
+  put_meta(&t, 0, "process_labels", source->machine);
+  for (uint32_t i = 0; i < r->options.threads; i++) {
+    char name[32];
+    snprintf(name, sizeof name, i ? "worker %u" : "caller", i);
+    if (r->threads[i].written || i == 0) put_meta(&t, i, "thread_name", name);
+  }
+  for (uint64_t i = first; i < r->runs; i++) put_run(&t, i, &r->last[i % PROF_RUNS]);
+  for (uint32_t i = 0; i < r->options.threads; i++) TRY(put_thread(&t, i, err));
+  prof_put(out, "\n], \"traceName\": ");
+  prof_quote(out, source->model);
+  prof_put(out, "}\n");
+  return TD_OK;
+}

@@ -1,0 +1,101 @@
+/* frame.c -- what walking steps needs: a value per slot, and every call prepared. */
+#include "runtime/runtime_priv.h"
+
+static void *tail_keep(void *memory, size_t bytes) { return run_stack_take(&((run_frame *)memory)->tail, bytes); }
+static void *scratch_take(void *memory, size_t bytes) { return run_stack_take(&((run_frame *)memory)->scratch, bytes); }
+
+/* Does slot i hold the same value (SHOW: the same address) as long as a binding is active? Found out on the way. */
+static bool fixed_view(const plan_exe *plan, const plan_step *step, const bool *fixed) {
+  const uint32_t *in = plan->operands.at + step->in;
+  if (step->kind != PLAN_SHOW || step->defines || !fixed[in[0]]) return false;
+  for (uint32_t k = 1; k < step->in_count; k++)
+    if (in[k] != PLAN_NONE && plan->slots.at[in[k]].place != PLAN_CONST) return false;
+  return true;
+}
+
+static bool any_slot(const plan_exe *plan, uint32_t at, uint32_t count, bool in_tail) {
+  for (uint32_t i = at; i < at + count; i++) {
+    uint32_t slot = plan->operands.at[i];
+    if (slot != PLAN_NONE && (plan->slots.at[slot].place == PLAN_TAIL) == in_tail) return true;
+  }
+  return false;
+}
+
+static bool sizes_vary(const plan_exe *plan, const plan_step *step) {
+  return any_slot(plan, step->in, step->in_count, true) && any_slot(plan, step->out, step->out_count, false);
+}
+
+static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
+  const plan_exe *plan = f->plan;
+  const plan_step *step = &plan->steps.at[number];
+  f->steps[number].kind = step->kind;
+  if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return;
+  const plan_function *function = &plan->functions.at[step->function];
+  f->steps[number] = (run_step){.kind = step->kind,
+
+                                .run = function->run,
+                                .defines = step->defines,
+                                .varies = sizes_vary(plan, step),
+                                .fixed = fixed_view(plan, step, fixed),
+                                .call = {.attrs = plan_attrs(plan, step->attrs),
+                                         .op = function->op,
+                                         .tuning = plan->tuning,
+                                         .in = (const base_value *const *)(f->pointers + step->in),
+                                         .out = f->pointers + step->out,
+                                         .in_count = step->in_count,
+                                         .out_count = step->out_count,
+                                         .err = &f->error,
+                                         .memory = f,
+                                         .keep = tail_keep,
+                                         .scratch = scratch_take}};
+  if (f->steps[number].fixed) fixed[plan->operands.at[step->out]] = true;
+}
+
+td_status run_prepare_frame(run_frame *f, run_session *s, base_arena *arena, td_error *err) {
+  const plan_exe *plan = s->plan;
+  f->session = s;
+  f->plan = plan;
+  f->values = base_new(arena, base_value, (size_t)plan->slots.count + 1);
+  f->pointers = base_new(arena, base_value *, (size_t)plan->operands.count + 1);
+  f->steps = base_new(arena, run_step, (size_t)plan->steps.count + 1);
+  bool *fixed = base_new(arena, bool, (size_t)plan->slots.count + 1);
+  if (!f->values || !f->pointers || !f->steps || !fixed) return base_no_memory(err, "a session");
+  for (uint32_t i = 0; i < plan->slots.count; i++)
+    fixed[i] = plan->slots.at[i].place == PLAN_CONST || plan->slots.at[i].place == PLAN_ARENA;
+  for (uint32_t i = 0; i < plan->operands.count; i++) {
+    const uint32_t slot = plan->operands.at[i];
+    f->pointers[i] = slot == PLAN_NONE ? NULL : &f->values[slot];
+  }
+  for (uint32_t i = 0; i < plan->steps.count; i++) prepare_step(f, i, fixed);
+  return TD_OK;
+}
+
+static td_status grow_memory(run_frame *f, size_t bytes, td_error *err) {
+  if (bytes <= f->memory_bytes) return TD_OK;
+  char *memory = base_alloc(&f->session->allocator, bytes);
+  if (!memory) return base_no_memory(err, "the arena of a session");
+  base_free(&f->session->allocator, f->memory, f->memory_bytes);
+  f->memory = memory;
+  f->memory_bytes = bytes;
+  return TD_OK;
+}
+
+void run_reset_value(run_frame *f, const run_bound *bound, uint32_t slot) {
+  f->values[slot] = (base_value){.kind = BASE_TENSOR, .tensor = bound->binding.tensors[slot]};
+  if (f->plan->slots.at[slot].place == PLAN_ARENA)
+    f->values[slot].tensor.data = f->memory + bound->binding.offsets[slot];
+}
+
+td_status run_activate_frame(run_frame *f, const run_bound *bound, td_error *err) {
+  TRY(grow_memory(f, bound->binding.arena_bytes, err));
+  for (uint32_t i = 0; i < f->plan->steps.count; i++) f->known[i] &= (uint8_t)~RUN_SHOWN;
+  for (uint32_t i = 0; i < f->plan->slots.count; i++) run_reset_value(f, bound, i);
+  return TD_OK;
+}
+
+void run_close_frame(run_frame *f) {
+  if (!f->session) return;
+  base_free(&f->session->allocator, f->memory, f->memory_bytes);
+  run_stack_close(&f->tail);
+  run_stack_close(&f->scratch);
+}

@@ -1,0 +1,191 @@
+/* outputs.c -- outputs in memory of the caller's.
+ *
+ * The memory of an output that lies in the arena may as well lie elsewhere: the root of its slot, and all that shares
+ * the root's memory, moves to the target for the runs to come. Where that cannot be, because the output is a constant,
+ * a part of something larger, of a size that only running can tell, or its target holds an input that is still to be
+ * read, it is copied at the end of a run. */
+#include "runtime/runtime_priv.h"
+
+#include <string.h>
+
+/* ---- binding ---- */
+
+static td_status check_sizes(const plan_port *port, const base_tensor *memory, td_dtype dtype, int32_t rank,
+                             const int64_t *dims, td_error *err) {
+  char have[128];
+  base_tensor_describe(memory, have, sizeof have);
+  if (memory->dtype != dtype)
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "output %s is %s, and cannot go to memory for %s",
+                     port->name, td_dtype_name(dtype), have);
+  if (memory->rank != rank)
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "output %s has rank %d, and cannot go to memory for %s",
+                     port->name, rank, have);
+  for (int32_t k = 0; k < rank; k++)
+    if (dims[k] >= 0 && dims[k] != memory->dims[k])
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
+                       "output %s has %lld as dimension %d, and cannot go to memory for %s", port->name,
+                       (long long)dims[k], k, have);
+  return TD_OK;
+}
+
+static td_status check_target(const run_session *s, uint32_t index, const base_tensor *memory, td_error *err) {
+  const plan_port *port = &s->plan->outputs.at[index];
+  const plan_slot *slot = &s->plan->slots.at[port->slot];
+  if (strcmp(port->kind, "tensor") != 0)
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
+                     "output %s is no tensor, but %s: it cannot be bound to memory", port->name, port->kind);
+  if (memory->dtype == TD_STRING)
+    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "strings cannot be bound to memory: output %s", port->name);
+  if (slot->dtype == TD_INVALID || slot->rank < 0) return TD_OK; /* the run will tell */
+  int64_t dims[BASE_MAX_RANK];
+  for (int32_t k = 0; k < slot->rank; k++) dims[k] = base_dim_known(slot->dims[k]) ? slot->dims[k] : -1;
+  return check_sizes(port, memory, slot->dtype, slot->rank, dims, err);
+}
+
+td_status run_bind_output(run_session *s, uint32_t index, const base_tensor *memory, td_error *err) {
+  if (index >= s->plan->outputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index,
+                     s->plan->outputs.count);
+  run_target *target = &s->targets[index];
+  if (memory) TRY(check_target(s, index, memory, err));
+  s->target_count += (memory != NULL) - (uint32_t)target->bound;
+  if (target->bound || memory) s->ran = false; /* what is there may not be the last run's */
+  target->bound = memory != NULL;
+  if (memory) target->value = (base_value){.kind = BASE_TENSOR, .tensor = *memory};
+  s->targets_moved = true;
+  return TD_OK;
+}
+
+td_status run_predict_output(run_session *s, uint32_t index, base_tensor *tensor, bool *known, td_error *err) {
+  if (index >= s->plan->outputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index,
+                     s->plan->outputs.count);
+  s->ran = false;
+  TRY(run_take_inputs(s, err));
+  const uint32_t slot = s->plan->outputs.at[index].slot;
+  const plan_slot *def = &s->plan->slots.at[slot];
+  *known = def->place != PLAN_TAIL && def->dtype != TD_INVALID && def->rank >= 0;
+  if (!*known) return TD_OK;
+  const base_tensor *planned = &s->active->binding.tensors[slot];
+  *tensor = base_tensor_of(NULL, planned->dtype, planned->rank, planned->dims);
+  return TD_OK;
+}
+
+/* ---- placing ---- */
+
+/* Bytes [low, end) that a tensor's elements lie in. */
+static void extent(const base_tensor *t, uintptr_t *low, uintptr_t *end) {
+  *low = *end = (uintptr_t)t->data;
+  for (int32_t k = 0; k < t->rank; k++)
+    if (t->dims[k] == 0) return;
+  const size_t bits = base_dtype(t->dtype)->bits;
+  if (bits < 8) {
+    *end += base_tensor_bytes(t);
+    return;
+  }
+  for (int32_t k = 0; k < t->rank; k++) {
+    const int64_t reach = (t->dims[k] - 1) * t->strides[k] * (int64_t)(bits / 8);
+    if (reach < 0) *low -= (uintptr_t)-reach;
+    else *end += (uintptr_t)reach;
+  }
+  *end += bits / 8;
+}
+
+static bool overlap(const base_tensor *a, const base_tensor *b) {
+  uintptr_t low[2], end[2];
+  extent(a, &low[0], &end[0]);
+  extent(b, &low[1], &end[1]);
+  return low[0] < end[1] && low[1] < end[0];
+}
+
+static bool overlaps_value(const base_tensor *memory, const base_value *value) {
+  if (value->kind == BASE_TENSOR) return overlap(memory, &value->tensor);
+  for (int64_t i = 0; value->kind == BASE_LIST && i < value->list.count; i++)
+    if (overlaps_value(memory, &value->list.items[i])) return true;
+  return false;
+}
+
+static bool holds_input(const run_session *s, const base_tensor *memory) {
+  for (uint32_t i = 0; i < s->plan->inputs.count; i++)
+    if (overlaps_value(memory, &s->inputs[i])) return true;
+  return false;
+}
+
+static td_status check_apart(const run_session *s, uint32_t index, td_error *err) {
+  for (uint32_t i = 0; i < index; i++)
+    if (s->targets[i].bound && overlap(&s->targets[i].value.tensor, &s->targets[index].value.tensor))
+      return base_fail(err, TD_BAD_ARGUMENT, s->plan->outputs.at[index].name, -1,
+                       "outputs %s and %s are bound to the same memory", s->plan->outputs.at[i].name,
+                       s->plan->outputs.at[index].name);
+  return TD_OK;
+}
+
+static bool aligned(const base_tensor *t) { return (uintptr_t)t->data % (base_dtype(t->dtype)->bits / 8u) == 0; }
+
+/* May the memory of root `root`, an arena slot, be that of the target instead? */
+static bool movable(const run_session *s, uint32_t root, const base_tensor *memory) {
+  const plan_slot *slot = &s->plan->slots.at[root];
+  const size_t bytes = base_tensor_bytes(memory);
+  return slot->place == PLAN_ARENA && slot->root == root && slot->part_of == PLAN_NONE && bytes &&
+         base_tensor_bytes(&s->active->binding.tensors[root]) == bytes && base_dtype(slot->dtype)->bits >= 8 &&
+         aligned(memory) && !holds_input(s, memory);
+}
+
+static void move_root(run_session *s, uint32_t root, char *to) {
+  const size_t *offsets = s->active->binding.offsets;
+  for (uint32_t i = 0; i < s->plan->slots.count; i++)
+    if (s->plan->slots.at[i].place == PLAN_ARENA && s->plan->slots.at[i].root == root)
+      s->main.values[i].tensor.data = to + (offsets[i] - offsets[root]);
+}
+
+/* Does an output before `index` that is placed have the same root? */
+static bool root_is_taken(const run_session *s, uint32_t index, uint32_t root) {
+  for (uint32_t i = 0; i < index; i++)
+    if (s->targets[i].placed && s->plan->slots.at[s->plan->outputs.at[i].slot].root == root) return true;
+  return false;
+}
+
+static td_status place(run_session *s, uint32_t index, td_error *err) {
+  const uint32_t slot = s->plan->outputs.at[index].slot, root = s->plan->slots.at[slot].root;
+  const plan_slot *def = &s->plan->slots.at[slot];
+  base_tensor *memory = &s->targets[index].value.tensor;
+  if (def->place != PLAN_TAIL && def->dtype != TD_INVALID && def->rank >= 0) {
+    const base_tensor *planned = &s->active->binding.tensors[slot];
+    TRY(check_sizes(&s->plan->outputs.at[index], memory, planned->dtype, planned->rank, planned->dims, err));
+  }
+  TRY(check_apart(s, index, err));
+  if (!movable(s, root, memory) || root_is_taken(s, index, root)) return TD_OK;
+  s->targets[index].placed = true;
+  move_root(s, root, memory->data);
+  return TD_OK;
+}
+
+td_status run_place_outputs(run_session *s, td_error *err) {
+  for (uint32_t i = 0; i < s->plan->steps.count; i++) s->active->known[i] &= (uint8_t)~RUN_SHOWN;
+  for (uint32_t i = 0; i < s->plan->outputs.count; i++) {
+    const uint32_t root = s->plan->slots.at[s->plan->outputs.at[i].slot].root;
+    if (s->plan->slots.at[root].place == PLAN_ARENA)
+      move_root(s, root, s->main.memory + s->active->binding.offsets[root]);
+    s->targets[i].placed = false;
+  }
+  for (uint32_t i = 0; i < s->plan->outputs.count; i++)
+    if (s->targets[i].bound) TRY(place(s, i, err));
+  s->targets_moved = false;
+  return TD_OK;
+}
+
+/* ---- delivering ---- */
+
+td_status run_deliver_outputs(run_session *s, td_error *err) {
+  for (uint32_t i = 0; i < s->plan->outputs.count; i++) {
+    const plan_port *port = &s->plan->outputs.at[i];
+    const base_value *from = &s->main.values[port->slot];
+    const base_tensor *to = &s->targets[i].value.tensor;
+    if (!s->targets[i].bound || (s->targets[i].placed && from->tensor.data == to->data)) continue;
+    if (from->kind != BASE_TENSOR)
+      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "output %s is empty, and cannot go to memory", port->name);
+    TRY(check_sizes(port, to, from->tensor.dtype, from->tensor.rank, from->tensor.dims, err));
+    base_tensor_pack(to->data, &from->tensor);
+  }
+  return TD_OK;
+}

@@ -1,0 +1,46 @@
+/* code.h -- other programs, the files they make, and machine code from files. */
+#ifndef SYS_CODE_H
+#define SYS_CODE_H
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- processes (process.c) ---- */
+
+typedef struct sys_process {
+  int pid;
+} sys_process;
+/* Starts argv[0], a path, with no input and all output into a new file at `output`. Its environment is a fixed one
+ * (a search path of the system's folders, the C locale, `folder` for temporary files). */
+td_status sys_process_start(sys_process *process, const char *const *argv, const char *output, const char *folder,
+                            td_error *err);
+/* Waits for its end; after `limit_ms` it is killed, with all that it started. *code: what it returned, 128 + n for
+ * signal n, -1 killed for its time. */
+void sys_process_wait(const sys_process *process, uint32_t limit_ms, int *code);
+
+/* ---- private files (private.c) ---- */
+
+/* Makes the folder at `path` (those above it too) where it is not there, for this user alone. Fails where it belongs to
+ * somebody else, or others may write to it. */
+td_status sys_private_folder(const char *path, td_error *err);
+/* Writes a file for this user alone; `executable`: that may be loaded as code. */
+td_status sys_write_file(const char *path, const void *bytes, size_t count, td_error *err);
+/* Is there a regular file at `path` of this user that nobody else can write? */
+bool sys_is_private_file(const char *path);
+/* `from` takes the name `to`, at once: whoever looks sees what was there or all of what comes. */
+td_status sys_rename(const char *from, const char *to, td_error *err);
+void sys_remove(const char *path);
+/* Removes files of the folder, least recently changed first, until those left take at most `bytes`. */
+void sys_trim_folder(const char *path, uint64_t bytes);
+uint64_t sys_process_id(void);
+/* Size and time of last change of a file, mixed into a number that changes with either; 0: there is none. */
+uint64_t sys_file_stamp(const char *path);
+
+/* ---- machine code (dynamic.c) ---- */
+
+/* Loads the shared object; its names are seen by nobody else. NULL: *err says why. */
+void *sys_code_open(const char *path, td_error *err);
+void *sys_code_find(void *code, const char *name); /* NULL: there is none */
+void sys_code_close(void *code);
+#endif

@@ -1,0 +1,15 @@
+/* dynamic.c -- machine code from files. */
+#include "sys/code.h"
+
+#include <dlfcn.h>
+
+void *sys_code_open(const char *path, td_error *err) {
+  void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (code) return code;
+  const char *why = dlerror();
+  base_fail(err, TD_NO_RESOURCE, path, -1, "%s", why ? why : "the code cannot be loaded");
+  return NULL;
+}
+
+void *sys_code_find(void *code, const char *name) { return dlsym(code, name); }
+void sys_code_close(void *code) { dlclose(code); }

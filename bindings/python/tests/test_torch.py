@@ -1,0 +1,243 @@
+"""torch.compile, ExportedProgram and modules; needs torch. Run by tools/test_python_long.sh."""
+
+import dataclasses
+import threading
+import unittest
+import warnings
+
+import torch
+
+import treadle
+from treadle import _torch
+
+
+def watched(call):
+    """What the call gives, and why graphs ran on PyTorch."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = call()
+    return result, [str(w.message) for w in caught if issubclass(w.category, _torch.Fallback)]
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.fc = torch.nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.fc(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+@dataclasses.dataclass
+class Pair:
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+class Compile(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+
+    def same(self, function, *args, fallback=False, options=None, dynamic=None):
+        compiled = torch.compile(function, backend="treadle", options=options or {}, dynamic=dynamic)
+        with torch.no_grad():
+            want = function(*args)
+            got, why = watched(lambda: compiled(*args))
+        self.assertEqual(bool(why), fallback, why)
+        torch.testing.assert_close(got, want)
+        return compiled
+
+    def test_a_network(self):
+        for options in ({}, {"threads": 1, "math": "exact"}, {"backend": "eager"}):
+            torch._dynamo.reset()
+            self.same(Net().eval(), torch.randn(2, 3, 16, 16), options=options)
+
+    def test_changed_parameters(self):
+        net, x = Net().eval(), torch.randn(2, 3, 16, 16)
+        compiled = self.same(net, x)
+        with torch.no_grad():
+            net.fc.weight.mul_(2)
+            torch.testing.assert_close(compiled(x), net(x))
+            net.load_state_dict(Net().state_dict())
+            torch.testing.assert_close(compiled(x), net(x))
+
+    def test_open_sizes(self):
+        net = Net().eval()
+        compiled = torch.compile(net, backend="treadle", dynamic=True)
+        counter = torch._dynamo.utils.counters
+        counter.clear()
+        with torch.no_grad():
+            for n in (2, 5, 3, 9):
+                x = torch.randn(n, 3, 16, 12 + n)
+                torch.testing.assert_close(compiled(x), net(x))
+        self.assertEqual(counter["stats"]["unique_graphs"], 1)
+
+    def test_sizes_as_values(self):
+        self.same(lambda x: x.reshape(-1, x.shape[0]) * x.shape[1] + x.numel(), torch.randn(4, 6), dynamic=True)
+
+    def test_writes_come_back(self):
+        class Counter(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("n", torch.zeros(3))
+
+            def forward(self, x, into):
+                self.n.add_(x)
+                into.mul_(2)
+                return self.n * 2
+
+        mine, theirs = Counter(), Counter()
+        compiled = torch.compile(mine, backend="treadle")
+        with torch.no_grad():
+            for i in range(4):
+                x, a, b = torch.randn(3), torch.ones(3), torch.ones(3)
+                got, why = watched(lambda: compiled(x, a))
+                torch.testing.assert_close(got, theirs(x, b))
+                torch.testing.assert_close(mine.n, theirs.n)
+                torch.testing.assert_close(a, b)
+                self.assertEqual(why, [])
+
+    def test_graph_breaks_and_nested_results(self):
+        def function(x, more):
+            y = torch.relu(x) + more["bias"]
+            torch._dynamo.graph_break()
+            return {"pair": Pair(y, y.sum(0)), "list": [y * 2, None, 3, y.shape[0]], "same": x}
+
+        self.same(function, torch.randn(3, 4), {"bias": torch.randn(4)})
+
+    def test_dtypes(self):
+        self.same(lambda a, b: (a.double() + b, a.long() // 2, a > b, (a * 3).to(torch.int32)), torch.randn(5), torch.randn(5))
+
+    def test_attention(self):
+        q = torch.randn(2, 4, 7, 8)
+        self.same(lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q), q)
+        self.same(lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True), q)
+
+    def test_strided_arguments(self):
+        self.same(lambda x: x * 2 + 1, torch.randn(6, 8)[::2, 1:5].T)
+        self.same(lambda x: torch.relu(x).sum(1), torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last))
+
+    def test_taken_apart(self):
+        def function(x):
+            y = x.clone()
+            y[:, 1:3] = 0
+            return torch.nn.functional.hardswish(torch.roll(y, (1, 1), (0, 1))) + torch.logsumexp(x, 1, keepdim=True)
+
+        self.same(function, torch.randn(4, 5))
+
+    def test_training_falls_back(self):
+        net, x = Net().train(), torch.randn(2, 3, 16, 16)
+        compiled = torch.compile(net, backend="treadle")
+        out, why = watched(lambda: compiled(x))
+        out.sum().backward()
+        self.assertEqual(len(why), 1)
+        self.assertIn("no_grad", why[0])
+        self.assertIsNotNone(net.fc.weight.grad)
+
+    def test_a_missing_operator_falls_back(self):
+        self.same(lambda x: torch.linalg.eigvalsh(x @ x.T) + 1, torch.randn(3, 3), fallback=True)
+
+    def test_options(self):
+        with self.assertRaisesRegex(Exception, "no option"):
+            torch.compile(Net().eval(), backend="treadle", options={"speed": 11})(torch.randn(1, 3, 8, 8))
+
+    def test_threads(self):
+        net, failures = Net().eval(), []
+        xs = [torch.randn(1, 3, 16, 16) for _ in range(4)]
+        compiled = self.same(net, xs[0])
+        with torch.no_grad():
+            want = [net(x) for x in xs]
+
+        def work(i):
+            with torch.no_grad():
+                for _ in range(20):
+                    if not torch.allclose(compiled(xs[i]), want[i], atol=1e-5):
+                        failures.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+
+    def test_optimize(self):
+        net, x = Net(), torch.randn(2, 3, 16, 16)
+        fast, why = watched(lambda: treadle.optimize(net, x, math="exact", threads=1))
+        self.assertEqual(why, [])
+        torch.testing.assert_close(fast(x), net(x).detach())
+        self.assertIs(fast.fc, net.fc)
+        self.assertFalse(fast(x).requires_grad)
+
+
+class Load(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def test_exported(self):
+        net, x = Net().eval(), torch.randn(2, 3, 16, 16)
+        program = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+        for source in (program, program.run_decompositions()):
+            model = treadle.load(source)
+            with torch.no_grad():
+                torch.testing.assert_close(model(x), net(x))
+                torch.testing.assert_close(model(x[:1].expand(5, 3, 16, 16)), net(x[:1].expand(5, 3, 16, 16)))
+            self.assertIn("f32", str(model))
+
+    def test_a_module(self):
+        net, x = Net().eval(), torch.randn(2, 3, 16, 16)
+        model = treadle.load(net, (x,))
+        torch.testing.assert_close(model(x), net(x).detach())
+        with self.assertRaises(treadle.BadArgument):
+            treadle.load(net)
+
+    def test_weights_are_shared(self):
+        net, x = Net().eval(), torch.randn(2, 3, 16, 16)
+        model = treadle.load(net, (x,), backend="eager")
+        self.assertEqual(model.stats["copied_bytes"], 0)
+
+    def test_nested(self):
+        class Nested(torch.nn.Module):
+            def forward(self, pair, *, scale, more):
+                a, b = pair
+                return {"sum": a + b, "more": [more["k"] * scale, None, a.shape[0]]}
+
+        module = Nested()
+        args, named = ((torch.randn(3), torch.randn(3)),), {"scale": torch.tensor(2.0), "more": {"k": torch.randn(2, 2)}}
+        model = treadle.load(torch.export.export(module, args, named))
+        want = module(*args, **named)
+        torch.testing.assert_close(model(*args, **named), want)
+        torch.testing.assert_close(model(*args, more=named["more"], scale=named["scale"]), want)
+
+    def test_state(self):
+        class Counter(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("n", torch.zeros(2))
+
+            def forward(self, x):
+                self.n += x
+                return self.n * 1
+
+        model = treadle.load(Counter(), (torch.ones(2),))
+        one, two = model.session(), model.session()
+        for i in range(1, 4):
+            self.assertEqual(one(torch.ones(2)).tolist(), [i, i])
+        self.assertEqual(two(torch.ones(2)).tolist(), [1, 1])
+        self.assertEqual(one.state["n"].tolist(), [3, 3])
+        one.reset()
+        self.assertEqual(one(torch.ones(2)).tolist(), [1, 1])
+        one.set_state("n", torch.tensor([5.0, 6.0]))
+        self.assertEqual(one(torch.ones(2)).tolist(), [6, 7])
+
+    def test_bfloat16(self):
+        model = treadle.load(torch.nn.ReLU(), (torch.randn(3, dtype=torch.bfloat16),), backend="eager")
+        x = torch.randn(3, dtype=torch.bfloat16)
+        torch.testing.assert_close(model(x), torch.relu(x))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,400 @@
+"""The Python package with Debian's numpy; no torch. Run by tools/test_python.sh."""
+
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import numpy as np  # noqa: E402
+
+import onnx_file  # noqa: E402
+import treadle  # noqa: E402
+
+
+def expected(x):
+    return np.maximum(x, 0) + np.array([1, 2, 3], "f4")
+
+
+def rows(count=2):
+    return (np.arange(3 * count, dtype="f4") - 2).reshape(count, 3)
+
+
+class Loading(unittest.TestCase):
+    def test_from_bytes_and_path(self):
+        data = onnx_file.two_outputs()
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "two.onnx"
+            path.write_bytes(data)
+            for source in (data, bytearray(data), memoryview(data), np.frombuffer(data, "u1"), path, str(path)):
+                model = treadle.load(source)
+                y, z = model(rows())
+                np.testing.assert_array_equal(y, expected(rows()))
+                np.testing.assert_array_equal(z, expected(rows()).T)
+
+    def test_bytes_are_kept(self):
+        model = treadle.load(bytes(bytearray(onnx_file.two_outputs())))
+        gc.collect()
+        np.testing.assert_array_equal(model(rows())[0], expected(rows()))
+
+    def test_describes_itself(self):
+        model = treadle.load(onnx_file.two_outputs(), backend="eager", threads=1)
+        self.assertEqual(model.inputs, (("x", "tensor", "f32", ("batch", 3), False),))
+        self.assertEqual([v.name for v in model.outputs], ["y", "z"])
+        self.assertEqual(model.outputs[0].shape, ("batch", 3))
+        text = str(model)
+        for words in ("eager", "x: f32[batch, 3]", "z: f32[3, batch]", "weights"):
+            self.assertIn(words, text)
+        self.assertEqual(model.stats["backend"], "eager")
+        self.assertIn("aten::relu", model.text("imported"))
+        self.assertIn("digraph", model.text("plan", "dot"))
+        self.assertIn("1 in, 2 out", repr(model))
+
+    def test_options(self):
+        x = np.random.default_rng(1).standard_normal((1, 3, 32, 32)).astype("f4")
+        model = treadle.load("builtin:mobilenet_v3_small", math="exact", isa="scalar", seed=3, threads=1)
+        self.assertEqual(model.inputs[0].shape[1], 3)
+        del x
+        with self.assertRaisesRegex(treadle.BadArgument, "there are: "):
+            treadle.load(onnx_file.add(), backend="cuda")
+        with self.assertRaisesRegex(treadle.BadArgument, "math|sums|exact"):
+            treadle.load(onnx_file.add(), math="sloppy")
+        with self.assertRaises(treadle.BadArgument):
+            treadle.load(onnx_file.add(), weights="weights.pth")
+
+    def test_errors_by_status(self):
+        with self.assertRaises(treadle.BadFile) as caught:
+            treadle.load("no/such/model.onnx")
+        self.assertIn("no/such/model.onnx", caught.exception.name)
+        with self.assertRaises(treadle.BadFile) as caught:
+            treadle.load(onnx_file.two_outputs()[:-3])
+        self.assertIsInstance(caught.exception, treadle.Error)
+        unknown = onnx_file.model([onnx_file.node("Frobnicate", "x", "y")], [onnx_file.value_info("x", 1, [1])],
+                                  [onnx_file.value_info("y", 1, [1])])
+        with self.assertRaisesRegex(treadle.Unsupported, "Frobnicate"):
+            treadle.load(unknown)
+        with self.assertRaises(TypeError):
+            treadle.load(42)
+        with self.assertRaises(treadle.BadArgument):
+            treadle.load(np.zeros((4, 4), "u1")[:, ::2])
+
+
+class Calling(unittest.TestCase):
+    def setUp(self):
+        self.model = treadle.load(onnx_file.two_outputs())
+
+    def test_positions_and_names(self):
+        for out in (self.model(rows()), self.model(x=rows()), self.model.session()(x=rows())):
+            self.assertIsInstance(out, treadle.Outputs)
+            self.assertIsInstance(out[0], np.ndarray)
+            np.testing.assert_array_equal(out["z"], out[1])
+            self.assertEqual(list(out._asdict()), ["y", "z"])
+        with self.assertRaises(KeyError):
+            out["w"]
+        for args, named in (((), {"w": rows()}), ((rows(),), {"x": rows()}), ((rows(), rows()), {}), ((), {})):
+            with self.assertRaises(treadle.BadArgument):
+                self.model(*args, **named)
+
+    def test_other_sizes(self):
+        for count in (0, 1, 7, 2, 0, 64):
+            np.testing.assert_array_equal(self.model(rows(count))[0], expected(rows(count)))
+
+    def test_no_elements_at_no_address(self):
+        cast = onnx_file.model([onnx_file.node("Cast", "x", "y", to=onnx_file.FLOAT)], [onnx_file.value_info("x", onnx_file.INT64, ["n"])],
+                               [onnx_file.value_info("y", onnx_file.FLOAT, ["n"])])
+        for backend in ("eager", "native"):
+            empty = treadle._core.view(0, "i64", (0,), None, None, False)
+            self.assertEqual(treadle.load(cast, backend=backend)(empty).tolist(), [])
+
+    def test_strides_and_alignment(self):
+        wide = np.arange(48, dtype="f4").reshape(4, 12) - 20
+        odd = np.frombuffer(b"x" + wide.tobytes(), "u1")[1:].view("f4").reshape(4, 12)
+        for x in (wide[:, 1:4], wide[::-1, 9:6:-1], wide.T[:3].T, np.broadcast_to(wide[0, :3], (5, 3)), odd[:, :3],
+                  wide[::2, ::4], np.asfortranarray(wide[:, :3])):
+            np.testing.assert_array_equal(self.model(x)[0], expected(x))
+            np.testing.assert_array_equal(self.model(x)[1], expected(x).T)
+
+    def test_plain_python(self):
+        model = treadle.load(onnx_file.add(onnx_file.INT64))
+        out = model([1, 2], [3, 4])
+        self.assertIsInstance(out, treadle.Array)
+        self.assertEqual((out.tolist(), out.shape, out.dtype, len(out), out.nbytes), ([4, 6], (2,), "i64", 2, 16))
+        self.assertEqual(memoryview(out).tolist(), [4, 6])
+        self.assertEqual(memoryview(out).format, "l")
+        self.assertIn("i64", repr(out))
+        import array
+        self.assertEqual(model(array.array("q", [5]), [1]).tolist(), [6])
+        for wrong in ([1.5, 2], [[1], [1, 2]], ["a"], [1 << 70], object()):
+            with self.assertRaises((treadle.BadArgument, TypeError)):
+                model(wrong, [1, 2])
+
+    def test_wrong_arrays(self):
+        for x in (rows().astype("f8"), rows()[0], np.zeros((2, 4), "f4"), rows().astype(">f4"), rows().astype("c8"),
+                  np.zeros((1,) * 9, "f4"), np.zeros(3, "f4,i4")):
+            with self.assertRaises((treadle.BadArgument, TypeError)):
+                self.model(x)
+        with self.assertRaisesRegex(treadle.BadArgument, "x.*f64"):
+            self.model(rows().astype("f8"))
+        np.testing.assert_array_equal(self.model(rows())[0], expected(rows()))
+
+    def test_sizes_by_data(self):
+        model = treadle.load(onnx_file.found())
+        for x in (np.eye(3, dtype="f4"), np.zeros((2, 2), "f4"), np.ones((2, 5), "f4")):
+            np.testing.assert_array_equal(model(x), np.array(np.nonzero(x)))
+
+    def test_defaults_come_back(self):
+        model = treadle.load(onnx_file.model(
+            [onnx_file.node("Add", "x w", "y")],
+            [onnx_file.value_info("x", 1, [3]), onnx_file.value_info("w", 1, [3])], [onnx_file.value_info("y", 1, [3])],
+            [onnx_file.floats("w", [3], [1, 2, 3])]))
+        session = model.session()
+        x = np.zeros(3, "f4")
+        self.assertTrue(model.inputs[1].has_default)
+        np.testing.assert_array_equal(session(x), [1, 2, 3])
+        np.testing.assert_array_equal(session(x, np.full(3, 9, "f4")), [9, 9, 9])
+        gc.collect()
+        np.testing.assert_array_equal(session(x), [1, 2, 3])
+
+    def test_list_inputs(self):
+        model = treadle.load("tests/fuzz/corpus/onnx/sequence_map_add_2_sequences.onnx")
+        a = [np.full(4, i, "f4") for i in range(3)]
+        out = model(a, a)
+        self.assertEqual(len(out), 3)
+        for item, one in zip(out, a):
+            np.testing.assert_array_equal(item, 2 * one)
+
+
+class Memory(unittest.TestCase):
+    def setUp(self):
+        self.model = treadle.load(onnx_file.two_outputs())
+
+    def test_outputs_outlive_everything(self):
+        model = treadle.load(onnx_file.two_outputs())
+        y, _ = model(rows())
+        del model
+        gc.collect()
+        np.testing.assert_array_equal(y, expected(rows()))
+        y += 1  # it is the caller's own
+
+    def test_calls_do_not_share_outputs(self):
+        first = self.model(rows(3))[0]
+        kept = first.copy()
+        self.model(rows(3) + 9)
+        np.testing.assert_array_equal(first, kept)
+
+    def test_out(self):
+        y, z = np.empty((2, 3), "f4"), np.empty((3, 2), "f4")
+        out = self.model(rows(), out=(y, z))
+        self.assertIs(out[0], y)
+        self.assertIs(out[1], z)
+        np.testing.assert_array_equal(y, expected(rows()))
+        np.testing.assert_array_equal(z, y.T)
+        y[:] = 0
+        out = self.model(rows() + 1, out={"y": y})
+        self.assertIs(out["y"], y)
+        np.testing.assert_array_equal(out["z"], expected(rows() + 1).T)
+        room = bytearray(24)
+        self.model(rows(), out=(memoryview(room).cast("f", (2, 3)), None))
+        np.testing.assert_array_equal(np.frombuffer(room, "f4").reshape(2, 3), expected(rows()))
+        with self.assertRaises((treadle.BadArgument, ValueError, BufferError)):
+            self.model(rows(), out=(memoryview(bytes(24)).cast("f", (2, 3)), None))
+        for wrong in (np.empty((3, 3), "f4"), np.empty((2, 3), "f8"), np.empty(6, "f4"), np.empty((2, 6), "f4")[:, ::2]):
+            with self.assertRaises(treadle.BadArgument):
+                self.model(rows(), out=(wrong, None))
+        with self.assertRaises(treadle.BadArgument):
+            self.model(rows(), out=y)
+        with self.assertRaises(treadle.BadArgument):
+            self.model(rows(), out={"w": y})
+
+    def test_output_over_input(self):
+        x = rows()
+        want = expected(x)
+        self.model(x, out=(x, None))
+        np.testing.assert_array_equal(x, want)
+
+    def test_no_copy_in_or_out(self):
+        model = treadle.load(onnx_file.add(onnx_file.INT64))
+        array = model([1], [2])
+        self.assertEqual(np.asarray(array).__array_interface__["data"][0], array.address)
+        self.assertEqual(array.numpy().__array_interface__["data"][0], array.address)
+        self.assertEqual(np.from_dlpack(array).__array_interface__["data"][0], array.address)
+        self.assertEqual(array.__dlpack_device__(), (1, 0))
+        seen = np.from_dlpack(array)
+        del array
+        gc.collect()
+        self.assertEqual(seen.tolist(), [3])
+
+    def test_dlpack_in(self):
+        class Only:  # DLPack and nothing else
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        class Interface:
+            def __init__(self, array):
+                self.__array_interface__ = array.__array_interface__
+                self.array = array
+
+        for wrap in (Only, Interface):
+            for x in (rows(), rows(4)[::2], np.asfortranarray(rows())):
+                out = self.model(wrap(x))
+                self.assertIsInstance(out[0], treadle.Array)
+                np.testing.assert_array_equal(out[0].numpy(), expected(x))
+        before = sys.getrefcount(x)
+        for _ in range(100):
+            self.model(Only(x))
+        self.assertLess(sys.getrefcount(x) - before, 5)
+        for _ in range(100):
+            out[0].__dlpack__()
+            out[0].__dlpack__(max_version=(1, 0))
+        self.assertLess(sys.getrefcount(out[0]), 5)
+
+    def test_inputs_are_let_go(self):
+        x = rows()
+        before = sys.getrefcount(x)
+        for _ in range(10):
+            self.model(x)
+            with self.assertRaises(treadle.BadArgument):
+                self.model(x, x)
+            with self.assertRaises(treadle.BadArgument):
+                self.model(x, out=(x[:1], None))
+        gc.collect()
+        self.assertEqual(sys.getrefcount(x), before)
+        held = bytearray(24)
+        self.model(memoryview(held).cast("f", (2, 3)))
+        held.append(0)  # nobody has its buffer any more
+
+    def test_element_types(self):
+        for code, name in (("f8", "f64"), ("f4", "f32"), ("f2", "f16"), ("i8", "i64"), ("i4", "i32"), ("i2", "i16"), ("i1", "i8"),
+                           ("u1", "u8"), ("?", "bool")):
+            x = np.array([0, 1, 0, 1], code)
+            view = memoryview(x) if code != "f2" else x
+            from treadle import _core
+            array = _core.view(x.__array_interface__["data"][0], name, x.shape, None, x, True)
+            self.assertEqual(array.tolist(), x.tolist())
+            np.testing.assert_array_equal(np.asarray(array), x)
+            self.assertEqual(np.asarray(array).dtype, x.dtype)
+            self.assertFalse(np.asarray(array).flags.writeable)
+            del view
+        halves = np.array([1.5, -2, 65504, 6e-8, float("inf"), 0], "f2")
+        array = _core.view(halves.__array_interface__["data"][0], "f16", halves.shape, None, halves, True)
+        self.assertEqual(array.tolist(), halves.tolist())
+
+
+class Threads(unittest.TestCase):
+    def test_one_model_many_threads(self):
+        model = treadle.load("builtin:small_lstm")
+        shape = tuple(d if isinstance(d, int) else 1 for d in model.inputs[0].shape)
+        xs = [np.random.default_rng(i).standard_normal(shape).astype("f4") for i in range(4)]
+        want = [model(x) for x in xs]
+        failures = []
+
+        def work(i):
+            for _ in range(50):
+                if not np.array_equal(model(xs[i]), want[i]):
+                    failures.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+        for future, y in [(model.run_async(x), y) for x, y in zip(xs, want)]:
+            np.testing.assert_array_equal(future.result(), y)
+
+    def test_a_session_says_that_it_is_taken(self):
+        model = treadle.load("builtin:resnet18")
+        session = model.session(threads=1)
+        x = np.zeros((1, 3, 224, 224), "f4")
+        errors, done = [], threading.Event()
+
+        def work():
+            while not done.is_set():
+                try:
+                    session(x)
+                except treadle.BadArgument as error:
+                    errors.append(str(error))
+                    done.set()
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        done.set()
+        self.assertIn("running in another thread", errors[0])
+        session(x)
+
+    def test_fork(self):
+        model = treadle.load(onnx_file.two_outputs())
+        session = model.session(threads=2)
+        want = model(rows())[0]
+        session(rows())
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                if np.array_equal(model(rows())[0], want) and np.array_equal(model.run_async(rows()).result()[0], want):
+                    try:
+                        session(rows())
+                    except treadle.BadArgument as error:
+                        status = 0 if "fork" in str(error) else 2
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        np.testing.assert_array_equal(model(rows())[0], want)
+
+    def test_bench(self):
+        bench = treadle.load("builtin:fused_chain").bench(min_time=0.01, threads=1)
+        self.assertGreater(bench.p50, 0)
+        self.assertGreaterEqual(bench.p99, bench.min)
+        self.assertIn("p50", repr(bench))
+        with self.assertRaisesRegex(treadle.BadArgument, "give bench"):
+            treadle.load(onnx_file.two_outputs()).bench()
+
+    def test_run_time_stats(self):
+        session = treadle.load(onnx_file.two_outputs()).session(threads=1)
+        session(rows())
+        self.assertEqual(session.stats["runs"], 1)
+        self.assertEqual(session.state, {})
+        session.reset()
+        with self.assertRaisesRegex(treadle.BadArgument, "no state called"):
+            session.set_state("cache", rows())
+
+
+class Package(unittest.TestCase):
+    def test_imports_nothing_large(self):
+        code = "import sys, treadle; m = treadle.load(sys.stdin.buffer.read()); y, z = m([[1.0, -2.0, 3.0]]); " \
+               "assert y.tolist() == [[2, 2, 6]], y.tolist(); assert not {'numpy', 'torch'} & set(sys.modules)"
+        run = subprocess.run([sys.executable, "-c", code], input=onnx_file.two_outputs(), capture_output=True)
+        self.assertEqual((run.returncode, run.stderr), (0, b""))
+
+    def test_stubs_name_what_there_is(self):
+        import ast
+        folder = pathlib.Path(treadle.__file__).parent
+        for stub, module in (("__init__.pyi", treadle), ("_core.pyi", treadle._core)):
+            for item in ast.parse((folder / stub).read_text()).body:
+                if isinstance(item, (ast.FunctionDef, ast.ClassDef)):
+                    self.assertTrue(hasattr(module, item.name), item.name)
+        for name in treadle.__all__:
+            self.assertTrue(hasattr(treadle, name))
+        self.assertTrue((folder / "py.typed").exists())
+
+    def test_errors_travel(self):
+        import pickle
+        error = pickle.loads(pickle.dumps(treadle.BadFile("it is damaged", "a.onnx", 7)))
+        self.assertEqual((error.name, error.text, error.offset, str(error)), ("a.onnx", "it is damaged", 7, "a.onnx: it is damaged"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,74 @@
+from concurrent.futures import Future
+from os import PathLike
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ._core import Array as Array
+
+__version__: str
+
+class Error(Exception):
+    text: str
+    name: str
+    offset: int
+
+class BadArgument(Error, ValueError): ...
+class BadFile(Error): ...
+class Unsupported(Error, NotImplementedError): ...
+class NoResource(Error, MemoryError): ...
+class Internal(Error, RuntimeError): ...
+
+class Value(NamedTuple):
+    name: str
+    kind: str
+    dtype: str
+    shape: Optional[Tuple[Union[int, str, None], ...]]
+    has_default: bool
+
+class Outputs(Tuple[Any, ...]):
+    names: Tuple[str, ...]
+    def __getitem__(self, key: Union[int, slice, str]) -> Any: ...  # type: ignore[override]
+    def _asdict(self) -> dict[str, Any]: ...
+
+_Out = Union[Any, Sequence[Any], Mapping[str, Any], None]
+
+class Session:
+    model: Model
+    def __call__(self, *args: Any, out: _Out = ..., **named: Any) -> Any: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+    @property
+    def state(self) -> dict[str, Array]: ...
+    def set_state(self, name: str, value: Any) -> None: ...
+    def reset(self) -> None: ...
+
+class Bench:
+    times: list[float]
+    first: float
+    mean: float
+    min: float
+    p50: float
+    p90: float
+    p99: float
+    runs: int
+    threads: int
+    arena_bytes: int
+
+class Model:
+    name: str
+    threads: int
+    inputs: Tuple[Value, ...]
+    outputs: Tuple[Value, ...]
+    states: Tuple[Value, ...]
+    def __call__(self, *args: Any, out: _Out = ..., **named: Any) -> Any: ...
+    def run_async(self, *args: Any, out: _Out = ..., **named: Any) -> Future[Any]: ...
+    def session(self, threads: Optional[int] = ..., spin_us: int = ..., state: Optional[Mapping[str, Any]] = ...) -> Session: ...
+    @property
+    def stats(self) -> dict[str, Any]: ...
+    def text(self, stage: str = ..., format: str = ...) -> str: ...
+    def bench(self, *args: Any, min_time: float = ..., warmup: int = ..., threads: Optional[int] = ..., **named: Any) -> Bench: ...
+
+def load(source: Union[str, PathLike[str], bytes, bytearray, memoryview, Any], example_inputs: Optional[Sequence[Any]] = ..., *,
+         backend: Optional[str] = ..., math: Optional[str] = ..., isa: Optional[str] = ..., threads: int = ...,
+         weights: Union[str, PathLike[str], None] = ..., disabled_passes: Union[str, Sequence[str], None] = ...,
+         format: Optional[str] = ..., seed: int = ..., method: Optional[str] = ...) -> Model: ...
+def optimize(module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]: ...

@@ -1,0 +1,112 @@
+"""What callers have, as something the core sees memory of; and the core's arrays, as what callers have."""
+
+import array
+import sys
+
+from . import _core
+from ._errors import BadArgument
+
+_TYPECODES = {"f64": "d", "f32": "f", "i64": "q", "i32": "i", "i16": "h", "i8": "b", "u64": "Q", "u32": "I", "u16": "H",
+              "u8": "B", "bool": "B"}
+
+
+def _torch_dtypes(torch, _known={}):
+    if not _known:
+        names = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+                 "int16": "i16", "int8": "i8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool",
+                 "float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2": "f8e5m2",
+                 "float8_e5m2fnuz": "f8e5m2fnuz"}
+        _known.update({getattr(torch, long): short for long, short in names.items() if hasattr(torch, long)})
+    return _known
+
+
+def torch_tensor_view(tensor, name, torch, readonly=False):
+    """The memory of a torch tensor, which stays alive with the view."""
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        raise BadArgument(f"{name}: a {tensor.layout} tensor on {tensor.device}; a dense one on the CPU is needed", name)
+    dtype = _torch_dtypes(torch).get(tensor.dtype)
+    if dtype is None:
+        raise BadArgument(f"{name}: elements of type {tensor.dtype} are not supported", name)
+    if tensor.is_neg() or tensor.is_conj():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return _core.view(tensor.data_ptr(), dtype, tensor.shape, tensor.stride(), tensor, readonly)
+
+
+def _flatten(value, shape, depth, flat, name):
+    if depth == len(shape):
+        if isinstance(value, (list, tuple)):
+            raise BadArgument(f"{name}: the nested lists are not of equal lengths", name)
+        flat.append(value)
+        return
+    if not isinstance(value, (list, tuple)) or len(value) != shape[depth]:
+        raise BadArgument(f"{name}: the nested lists are not of equal lengths", name)
+    for item in value:
+        _flatten(item, shape, depth + 1, flat, name)
+
+
+def from_numbers(value, dtype, name):
+    """A number, or nested lists of numbers, as an array of `dtype`."""
+    code = _TYPECODES.get(dtype)
+    if code is None:
+        raise BadArgument(f"{name}: Python's numbers cannot become {dtype or 'this'}; give an array", name)
+    shape, inner = [], value
+    while isinstance(inner, (list, tuple)):
+        shape.append(len(inner))
+        inner = inner[0] if inner else None
+    flat = []
+    _flatten(value, shape, 0, flat, name)
+    try:
+        elements = array.array(code, flat)
+    except (TypeError, OverflowError) as error:
+        raise BadArgument(f"{name}: {error}; the model takes {dtype}", name) from error
+    return _core.view(elements.buffer_info()[0], dtype, shape, None, elements, False)
+
+
+class Kinds:
+    """Sees what the arrays of a call are, so that its results become the same: torch, numpy, or None."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self):
+        self.kind = None
+
+    def take(self, value, info):
+        """`value` for the input `info`, as the core takes it."""
+        if value is None:
+            return None
+        if isinstance(value, (bool, int, float)):
+            return from_numbers(value, info.dtype, info.name)
+        if isinstance(value, (list, tuple)):
+            if info.kind == "list":
+                return [self.take(item, info) for item in value]
+            return from_numbers(value, info.dtype, info.name)
+        return self.array(value, info.name)
+
+    def array(self, value, name):
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            self.kind = "torch"
+            return torch_tensor_view(value, name, torch)
+        if self.kind is None:
+            numpy = sys.modules.get("numpy")
+            if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+                self.kind = "numpy"
+        return value
+
+    def give(self, value):
+        """An output of the core, of the kind that was seen."""
+        if self.kind is None or value is None:
+            return value
+        if isinstance(value, list):
+            return [self.give(item) for item in value]
+        if not isinstance(value, _core.Array):
+            return value  # the caller's own memory
+        if self.kind == "torch":
+            torch = sys.modules["torch"]
+            return torch.from_dlpack(value)
+        if value.dtype in _NUMPY_HAS:
+            return sys.modules["numpy"].asarray(value)
+        return value
+
+
+_NUMPY_HAS = frozenset(("f64", "f32", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"))

@@ -1,0 +1,346 @@
+"""Models and sessions."""
+
+import collections
+import os
+import sys
+import threading
+import time
+
+from . import _core
+from ._convert import Kinds
+from ._errors import BadArgument
+
+
+class Value(collections.namedtuple("Value", "name kind dtype shape has_default")):
+    """An input, output or state: `shape` holds ints, names of open dimensions, and None for open ones without a name; it
+    is None where not even the rank is fixed."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        shape = "..." if self.shape is None else ", ".join("?" if d is None else str(d) for d in self.shape)
+        of = f"{self.dtype}[{shape}]" if self.dtype else "values"
+        return f"{self.name}: {of if self.kind == 'tensor' else f'{self.kind} of {of}'}"
+
+
+class Outputs(tuple):
+    """The outputs of a call, by position or by name."""
+
+    def __new__(cls, values, names):
+        self = super().__new__(cls, values)
+        self.names = names
+        return self
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            try:
+                return super().__getitem__(self.names.index(key))
+            except ValueError:
+                raise KeyError(f"there is no output called {key}; there are: {', '.join(self.names)}") from None
+        return super().__getitem__(key)
+
+    def _asdict(self):
+        return dict(zip(self.names, self))
+
+    def __repr__(self):
+        return "Outputs(" + ", ".join(f"{name}={value!r}" for name, value in zip(self.names, self)) + ")"
+
+    def __reduce__(self):
+        return Outputs, (tuple(self), self.names)
+
+
+def _values(rows):
+    return tuple(Value(*row) for row in rows)
+
+
+class _Callable:
+    """What models and sessions share: arguments in, outputs out. `_run(inputs, outs)` is theirs."""
+
+    __slots__ = ()
+
+    def _take(self, model, args, named, kinds):
+        inputs = model.inputs
+        if len(args) > len(inputs):
+            raise BadArgument(f"{len(args)} inputs were given; the model takes {len(inputs)}: "
+                              + ", ".join(v.name for v in inputs))
+        given = [kinds.take(value, info) for value, info in zip(args, inputs)]
+        given += [None] * (len(inputs) - len(args))
+        for name, value in named.items():
+            at = model._input_at.get(name)
+            if at is None:
+                raise BadArgument(f"there is no input called {name}; there are: "
+                                  + ", ".join(v.name for v in inputs), name)
+            if at < len(args):
+                raise BadArgument(f"input {name} was given twice, as argument {at} and by name", name)
+            given[at] = kinds.take(value, inputs[at])
+        return tuple(given)
+
+    def _outs(self, model, out, kinds):
+        if out is None:
+            return None
+        outputs = model.outputs
+        if isinstance(out, dict):
+            unknown = [name for name in out if name not in model._output_at]
+            if unknown:
+                raise BadArgument(f"there is no output called {unknown[0]}; there are: "
+                                  + ", ".join(v.name for v in outputs), unknown[0])
+            out = [out.get(v.name) for v in outputs]
+        elif not isinstance(out, (list, tuple)):
+            out = [out]
+        if len(out) != len(outputs):
+            raise BadArgument(f"out: {len(out)} arrays were given; the model has {len(outputs)} outputs")
+        return tuple(None if o is None else kinds.array(o, v.name) for o, v in zip(out, outputs))
+
+    def _call(self, model, args, named, out):
+        kinds = Kinds()
+        given = self._take(model, args, named, kinds)
+        outs = self._outs(model, out, kinds)
+        results = self._run(given, outs)
+        if outs is not None:
+            own = out if isinstance(out, (list, tuple)) else [out.get(v.name) for v in model.outputs] \
+                if isinstance(out, dict) else [out]
+            results = [kinds.give(r) if o is None else o for r, o in zip(results, own)]
+        else:
+            results = [kinds.give(r) for r in results]
+        return results[0] if len(results) == 1 else Outputs(results, model._output_names)
+
+
+class Session(_Callable):
+    """One caller's working memory over a model: call it like the model. One thread at a time; state that the model keeps
+    from call to call is this session's own."""
+
+    def __init__(self, model, threads=None, spin_us=0, state=None):
+        self.model = model
+        self._core = _core.Session(model._core, model.threads if threads is None else threads, spin_us)
+        for name, value in (state or {}).items():
+            self.set_state(name, value)
+
+    def __call__(self, *args, out=None, **named):
+        return self._call(self.model, args, named, out)
+
+    def _run(self, given, outs):
+        return self._core.run(given, outs)
+
+    @property
+    def stats(self):
+        """Memory, runs and threads."""
+        return self._core.stats()
+
+    @property
+    def state(self):
+        """The values of the model's states in this session, by name (copies)."""
+        return {v.name: self._core.state(i) for i, v in enumerate(self.model.states)}
+
+    def set_state(self, name, value):
+        """Gives a state a value, which is copied."""
+        for i, v in enumerate(self.model.states):
+            if v.name == name:
+                self._core.set_state(i, Kinds().take(value, v))
+                return
+        raise BadArgument(f"there is no state called {name}; there are: "
+                          + (", ".join(v.name for v in self.model.states) or "none"), name)
+
+    def reset(self):
+        """All state as before the first run."""
+        self._core.reset()
+
+    def __repr__(self):
+        return f"<treadle.Session of {self.model.name}>"
+
+
+class _Idle:
+    """The sessions of one process that no call is using, and the threads they share."""
+
+    def __init__(self, threads):
+        self.process = os.getpid()
+        self.pool = _core.Pool(threads)
+        self.sessions = []
+
+
+class Model(_Callable):
+    """A compiled model. Immutable, and may be called from any number of threads at once: each call takes a session that
+    is free, or makes one; all share one pool of threads."""
+
+    def __init__(self, core, name, threads=0):
+        self._core = core
+        self.name = name
+        self.threads = threads
+        self.inputs = _values(core.inputs())
+        self.outputs = _values(core.outputs())
+        self.states = _values(core.states())
+        self._input_at = {v.name: i for i, v in enumerate(self.inputs)}
+        self._output_at = {v.name: i for i, v in enumerate(self.outputs)}
+        self._output_names = tuple(v.name for v in self.outputs)
+        self._idle = None
+        self._lock = threading.Lock()
+        self._executor = None
+
+    # ---- calls ----
+
+    def __call__(self, *args, out=None, **named):
+        """Inputs in their order or by name; arrays are read where they are. Returns the output, or Outputs where there
+        are several: torch tensors where torch tensors came in, numpy arrays where these did, else treadle.Array.
+        `out`: an array, or one or None for each output (a sequence or dict), to be written to and returned."""
+        return self._call(self, args, named, out)
+
+    def _here(self):
+        idle = self._idle
+        if idle is None or idle.process != os.getpid():
+            with self._fresh_lock():
+                if self._idle is None or self._idle.process != os.getpid():
+                    self._idle = _Idle(self.threads)
+                idle = self._idle
+        return idle
+
+    def _fresh_lock(self):
+        if self._idle is not None and self._idle.process != os.getpid():
+            self._lock = threading.Lock()  # in the child of a fork the old one may be held for ever
+            self._executor = None
+        return self._lock
+
+    def _run(self, given, outs):
+        idle = self._here()
+        if self.states:
+            return self._run_state(idle, given, outs)
+        try:
+            session = idle.sessions.pop()
+        except IndexError:
+            session = _core.Session(self._core, 0, 0, idle.pool)
+        try:
+            return session.run(given, outs)
+        finally:
+            idle.sessions.append(session)
+
+    def _run_state(self, idle, given, outs):
+        with self._lock:  # calls go on from one state: one after the other
+            if not idle.sessions:
+                idle.sessions.append(_core.Session(self._core, 0, 0, idle.pool))
+            return idle.sessions[0].run(given, outs)
+
+    def run_async(self, *args, out=None, **named):
+        """The same on another thread: a concurrent.futures.Future (asyncio.wrap_future makes it awaitable)."""
+        from concurrent.futures import ThreadPoolExecutor
+        self._here()
+        with self._fresh_lock():
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="treadle")
+        return self._executor.submit(self.__call__, *args, out=out, **named)
+
+    def session(self, threads=None, spin_us=0, state=None):
+        """A session of its own: `threads` at most (0: what the machine allows; None: as at load), `state`: values for
+        states by name."""
+        return Session(self, threads, spin_us, state)
+
+    # ---- looks ----
+
+    @property
+    def stats(self):
+        """What loading cost, and what the model holds."""
+        return self._core.stats()
+
+    def text(self, stage="plan", format="text"):
+        """The graph ("imported", "passes") or plan as text, "dot" or "json"."""
+        return self._core.print(stage, format)
+
+    def bench(self, *args, min_time=1.0, warmup=3, threads=None, **named):
+        """Warm latency of calls with these inputs, or with zeros where the model's sizes are fixed: a Bench, in ms."""
+        session = self.session(threads=threads)
+        if not args and not named:
+            args = tuple(self._zeros(v) for v in self.inputs if not v.has_default)
+        given = self._take(self, args, named, Kinds())
+        first = time.perf_counter()
+        session._core.run(given)
+        first = (time.perf_counter() - first) * 1e3
+        for _ in range(warmup):
+            session._core.run(given)
+        times, end = [], time.perf_counter() + min_time
+        while not times or time.perf_counter() < end:
+            start = time.perf_counter()
+            session._core.run(given)
+            times.append((time.perf_counter() - start) * 1e3)
+        return Bench(self, times, first, session.stats)
+
+    def _zeros(self, value):
+        if value.kind != "tensor" or value.shape is None or not all(isinstance(d, int) for d in value.shape):
+            raise BadArgument(f"the sizes of input {value} are open: give bench its inputs", value.name)
+        return _core.zeros(value.dtype, value.shape)
+
+    def __repr__(self):
+        return f"<treadle.Model {self.name}: {len(self.inputs)} in, {len(self.outputs)} out>"
+
+    def __str__(self):
+        s = self.stats
+        lines = [f"Model {self.name} ({s['backend']}: {s['nodes']} nodes, {s['steps']} steps)"]
+        for title, values in (("inputs", self.inputs), ("outputs", self.outputs), ("state", self.states)):
+            for i, v in enumerate(values):
+                lines.append(f"  {title if i == 0 else '':8}{v}{' (has a default)' if v.has_default else ''}")
+        lines.append(f"  weights {s['weights_bytes'] / 1e6:.1f} MB, of these {s['copied_bytes'] / 1e6:.1f} MB packed or copied"
+                     + (f"; {s['gflop']:.2f} GFLOP a run" if s["gflop"] else ""))
+        lines.append(f"  ready in {s['load_ms'] + s['compile_ms']:.0f} ms: read {s['load_ms']:.0f}, compiled "
+                     f"{s['compile_ms']:.0f}")
+        return "\n".join(lines)
+
+
+class Bench:
+    """Latencies in ms: mean, min, p50, p90, p99, first; `times` has all."""
+
+    def __init__(self, model, times, first, stats):
+        ordered = sorted(times)
+        self.times = times
+        self.first = first
+        self.mean = sum(times) / len(times)
+        self.min = ordered[0]
+        self.p50, self.p90, self.p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * q))] for q in (0.5, 0.9, 0.99))
+        self.runs = len(times)
+        self.threads = stats["threads"]
+        self.arena_bytes = stats["arena_bytes"]
+        self._name = model.name
+
+    def __repr__(self):
+        return (f"{self._name}: p50 {self.p50:.3f} ms, mean {self.mean:.3f}, min {self.min:.3f}, p90 {self.p90:.3f}, "
+                f"p99 {self.p99:.3f}; first {self.first:.3f}; {self.runs} runs, {self.threads} threads, "
+                f"arena {self.arena_bytes / 1e6:.1f} MB")
+
+
+def _types(example_inputs):
+    """(dtype, dims) of arrays, for files that do not say them; dims may be given for open ones as None."""
+    if example_inputs is None:
+        return None
+    kinds, types = Kinds(), []
+    for i, x in enumerate(example_inputs):
+        if isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str):
+            types.append(x)
+        else:
+            types.append(_core.type_of(kinds.array(x, f"example input {i}")))
+    return types
+
+
+def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, weights=None,
+         disabled_passes=None, format=None, seed=0, method=None):
+    """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
+    not copied).
+
+    backend   "native" (default), "aot_eager", "eager"
+    math      "exact", "default", "fast": how sums may round
+    isa       the widest instruction set: "scalar", "vector", "avx2", "avx512"
+    threads   at most, for each call; 0: what the machine allows
+    weights   a state_dict file for a builtin model
+    method    of a TorchScript module; None: forward
+
+    Where torch is loaded, `source` may be an ExportedProgram, a Module with `example_inputs` (a tuple), which is exported,
+    or a ScriptModule with `example_inputs`, which say the types that it does not.
+    """
+    options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
+               "disabled_passes": disabled_passes if disabled_passes is None or isinstance(disabled_passes, str)
+               else ",".join(disabled_passes), "format": format, "seed": seed, "method": method}
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        inputs = _types(example_inputs)
+        return Model(_core.load(os.fsencode(path), inputs=inputs, **options), path if isinstance(path, str) else os.fsdecode(path), threads)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        from . import _torch
+        loaded = _torch.load(source, example_inputs, options, threads)
+        if loaded is not None:
+            return loaded
+    return Model(_core.load(source, True, inputs=_types(example_inputs), **options), f"{memoryview(source).nbytes} bytes", threads)

@@ -19,9 +19,10 @@ RUN_ROOMS = {"base", "sys", "kernels", "plan", "runtime"}
 PREFIXES = {
     "base": ["base_", "td_"],
     "kernels": ["kern_"],
-    "import": ["import_", "onnx_", "builtin_"],
+    "import": ["import_", "onnx_", "builtin_", "aten_", "pt2_", "ts_"],
     "api": ["api_", "td_"],
-    "compile": ["compile_", "lower_"],
+    "compile": ["compile_", "lower_", "fuse_"],
+    "profile": ["prof_"],
     "runtime": ["run_"],
 }
 # The public header of a room where it is not <room>/<room>.h.

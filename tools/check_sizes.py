@@ -8,7 +8,7 @@ import re
 import sys
 
 FILE_LINES, FUNCTION_LINES, COLUMNS = 800, 80, 120
-FOLDERS = ["src", "include", "apps", "tests", "examples"]
+FOLDERS = ["src", "include", "apps", "bindings", "tests", "examples"]
 
 
 def problems(path):

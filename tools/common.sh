@@ -3,6 +3,7 @@
 # Debian 12's names. docs/dependencies.md says what each is for.
 build_packages="cmake ninja-build gcc libc6-dev pkg-config zlib1g-dev libjansson-dev libspng-dev libjpeg62-turbo-dev libcmocka-dev"
 clang_packages="clang-14 libclang-rt-14-dev"
+python_packages="python3-dev python3-numpy python3-setuptools python3-wheel python3-pip"
 lint_packages="clang-format-14 clang-tidy-14"
 
 # Installs those of the named packages that are missing, and says which.
@@ -51,7 +52,7 @@ build() { # PRESET [CMAKE ARGUMENT...]
 }
 
 c_files() { # [FOLDER...]
-  [ $# -gt 0 ] || set -- src include apps tests examples
+  [ $# -gt 0 ] || set -- src include apps bindings tests examples
   for folder in "$@"; do
     [ ! -d "$folder" ] || find "$folder" -name '*.[ch]'
   done | LC_ALL=C sort
@@ -78,28 +79,29 @@ corpus=${TREADLE_CORPUS:-../shared/corpus}
 check_corpus() { # FOLDER OF THE BUILD, BACKEND [OPTION...]
   folder=$1 backend=$2
   shift 2
-  "$folder/treadle" check --skips tests/models/corpus.skips --backend "$backend" "$@" "$corpus"/*-onnx-*
+  "$folder/treadle" check --skips tests/models/corpus.skips --backend "$backend" "$@" \
+    "$corpus"/*-onnx-* "$corpus"/*-pt-* "$corpus"/*-pt2*
 }
 
-# fuzz LIBFUZZER-ARGUMENT...: each fuzz target from its corpus; new inputs stay in build-fuzz/, so that only what was
+# fuzz LIBFUZZER-ARGUMENT...: each fuzz target from its corpus; new inputs stay in build-asan/, so that only what was
 # looked at is checked in. Ends with a count of targets.
 fuzz() {
   fuzz_passed=0 fuzz_failed=0
   for source in tests/fuzz/fuzz_*.c; do
     [ -f "$source" ] || continue
     name=$(basename "$source" .c)
-    rm -rf "build-fuzz/corpus/$name"
-    mkdir -p "build-fuzz/corpus/$name" "build-fuzz/found/$name"
+    rm -rf "build-asan/corpus/$name"
+    mkdir -p "build-asan/corpus/$name" "build-asan/found/$name"
     echo "$name"
-    if "build-fuzz/$name" "$@" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
-      -artifact_prefix="build-fuzz/found/$name/" "build-fuzz/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}" \
-      >"build-fuzz/$name.log" 2>&1; then
+    if "build-asan/$name" "$@" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+      -artifact_prefix="build-asan/found/$name/" "build-asan/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}" \
+      >"build-asan/$name.log" 2>&1; then
       fuzz_passed=$((fuzz_passed + 1))
-      grep -E 'stat::number_of_executed|DONE' "build-fuzz/$name.log" || :
+      grep -E 'stat::number_of_executed|DONE' "build-asan/$name.log" || :
     else
       fuzz_failed=$((fuzz_failed + 1))
-      tail -n 40 "build-fuzz/$name.log"
-      echo "FAILED $name: the input is in build-fuzz/found/$name"
+      tail -n 40 "build-asan/$name.log"
+      echo "FAILED $name: the input is in build-asan/found/$name"
     fi
   done
   echo "$fuzz_passed passed, $fuzz_failed failed"
@@ -108,7 +110,7 @@ fuzz() {
 
 # clang-tidy over every C file that the release build compiles. Ends with a count of files.
 lint() {
-  [ -f build/compile_commands.json ] || cmake --preset release >/dev/null
+  grep -q bindings/python build/compile_commands.json 2>/dev/null || configure release -DTREADLE_PYTHON=ON >/dev/null
   files=$(c_files | grep '\.c$' | grep -v '^tests/install/')
   lint_log=$(mktemp)
   echo "$files" | xargs -P 2 -n 1 sh -c 'clang-tidy-14 --quiet -p build "$1" 2>/dev/null || echo "FAILED $1"' - >"$lint_log"

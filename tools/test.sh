@@ -69,7 +69,7 @@ check_format() {
   [ $format_failed -eq 0 ]
 }
 
-stage packages install_packages $build_packages $clang_packages $lint_packages python3 libonnx-testdata
+stage packages install_packages $build_packages $python_packages $clang_packages $lint_packages libonnx-testdata
 
 stage release-build build release -DTREADLE_WERROR=ON
 stage release-tests run_ctest release
@@ -77,6 +77,7 @@ stage layers python3 tools/check_layers.py build
 stage sizes python3 tools/check_sizes.py
 stage docs python3 tools/check_docs.py build
 stage install sh tools/check_install.sh
+stage python sh tools/test_python.sh
 if [ -x build/treadle ]; then
   stage onnx-eager check_onnx build eager
   stage onnx-aot check_onnx build aot_eager
@@ -89,7 +90,7 @@ if [ -x build/treadle ]; then
     [ ! -d "$corpus" ] || stage "corpus-$isa" check_corpus build native --isa "$isa"
   done
 fi
-stage asan-build build asan
+stage asan-build build asan -DTREADLE_WERROR=ON # clang's: its warnings are errors too
 stage asan-tests run_ctest asan
 if [ -x build-asan/treadle ]; then
   stage asan-onnx-eager check_onnx build-asan eager
@@ -98,7 +99,6 @@ if [ -x build-asan/treadle ]; then
 fi
 stage tsan-build build_tsan
 stage tsan-tests run_ctest tsan -L threads
-stage clang-build build fuzz -DTREADLE_WERROR=ON
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target
 stage format check_format
 stage lint lint

@@ -33,7 +33,9 @@ static int open_fixture(void **state) {
   fixture *f = calloc(1, sizeof *f);
   td_error err;
   f->bytes = small_model();
-  if (td_model_load_memory(f->bytes.at, f->bytes.length, NULL, &f->model, &err) != TD_OK) fail_msg("%s", err.text);
+  /* Steps are the user's nodes, one each: nothing is fused. */
+  const td_load_options options = {.size = sizeof options, .disabled_passes = "fuse"};
+  if (td_model_load_memory(f->bytes.at, f->bytes.length, &options, &f->model, &err) != TD_OK) fail_msg("%s", err.text);
   assert_int_equal(td_session_new(f->model, NULL, &f->session, &err), TD_OK);
   *state = f;
   return 0;
@@ -103,7 +105,7 @@ static void prints(void **state) {
     td_text_free(f->model, text);
   }
   assert_int_equal(td_model_print(f->model, "plan", "html", &text, &err), TD_BAD_ARGUMENT);
-  assert_int_equal(td_model_print(f->model, "loops", "text", &text, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_model_print(f->model, "loops", "dot", &text, &err), TD_BAD_ARGUMENT);
   td_text_free(f->model, NULL);
   td_text_free(NULL, NULL);
 }
@@ -139,6 +141,40 @@ static void takes_unaligned_data(void **state) {
   assert_int_equal(td_session_set_input(f->session, 0, &x, &err), TD_OK);
   assert_int_equal(td_session_run(f->session, &err), TD_OK);
   check_rows(f->session, 2);
+}
+
+/* Columns of a wider table, backwards, into the caller's memory. */
+static void strides_and_targets(void **state) {
+  fixture *f = *state;
+  td_error err;
+  float table[12], room[6];
+  for (int i = 0; i < 12; i++) table[i] = (float)i;
+  const td_tensor x = {.dtype = TD_F32, .rank = 2, .dims = {2, 3}, .data = table + 3};
+  td_tensor y, predicted;
+  assert_int_equal(td_session_predict_output(f->session, 0, &predicted, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_set_input_strided(f->session, 0, &x, (int64_t[]){-1, 4}, &err), TD_OK);
+  assert_int_equal(td_session_predict_output(f->session, 0, &predicted, &err), TD_OK);
+  assert_true(predicted.rank == 2 && predicted.dims[0] == 2 && predicted.dims[1] == 3 && !predicted.data);
+  predicted.data = room;
+  assert_int_equal(td_session_bind_output(f->session, 0, &predicted, &err), TD_OK);
+  assert_int_equal(td_session_run(f->session, &err), TD_OK);
+  assert_int_equal(td_session_output(f->session, 0, &y, &err), TD_OK);
+  assert_ptr_equal(y.data, room);
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < 3; k++) assert_true(room[3 * i + k] == table[3 - i + 4 * k] + (float)(k + 1));
+  assert_int_equal(td_session_bind_output(f->session, 0, NULL, &err), TD_OK);
+  assert_int_equal(td_session_output(f->session, 0, &y, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_set_input_strided(f->session, 0, &x, (int64_t[]){INT64_MAX, 1}, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_set_input_strided(f->session, 0, &x, (int64_t[]){INT64_MIN, 1}, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_set_input_strided(f->session, 0, &x, NULL, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_clear_input(f->session, 0, &err), TD_OK);
+  assert_int_equal(td_session_run(f->session, &err), TD_BAD_ARGUMENT);
+  assert_non_null(strstr(err.text, "was not set"));
+  assert_int_equal(td_session_clear_input(f->session, 1, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_clear_input(NULL, 0, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_bind_output(f->session, 9, &predicted, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_bind_output(NULL, 0, &predicted, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_session_predict_output(f->session, 9, &predicted, &err), TD_BAD_ARGUMENT);
 }
 
 static void refuses_tensors(void **state) {
@@ -205,11 +241,21 @@ static void refuses_null(void **state) {
                            td_session_output(f->session, 0, NULL, &e),
                            td_session_output_count(f->session, 0, NULL, &e),
                            td_session_output_item(f->session, 0, 0, NULL, &e),
+                           td_model_state(NULL, 0, &info, &e),
+                           td_model_state(f->model, 0, &info, &e),
+                           td_model_find_state(f->model, "h", &n, &e),
+                           td_session_reset(NULL, &e),
+                           td_session_state(f->session, 0, &t, &e),
+                           td_session_state(f->session, 0, NULL, &e),
+                           td_session_set_state(f->session, 0, &t, &e),
+                           td_session_set_state(NULL, 0, &t, &e),
                            td_session_get_stats(NULL, NULL, &e)};
   for (size_t i = 0; i < sizeof got / sizeof *got; i++)
     if (got[i] != TD_BAD_ARGUMENT) fail_msg("call %d: %d", (int)i, (int)got[i]);
   assert_int_equal(td_model_load(NULL, NULL, NULL, NULL), TD_BAD_ARGUMENT);
-  assert_int_equal(td_model_input_count(NULL) + td_model_output_count(NULL), 0);
+  assert_int_equal(td_model_input_count(NULL) + td_model_output_count(NULL) + td_model_state_count(NULL), 0);
+  assert_int_equal(td_model_state_count(f->model), 0);
+  assert_int_equal(td_session_reset(f->session, &e), TD_OK);
   td_model_free(NULL);
   td_session_free(NULL);
 }
@@ -397,7 +443,8 @@ static void observers_hear_of_every_step(void **state) {
   heard h = {.open = 0};
   assert_int_equal(td_model_get_stats(f->model, &stats, &err), TD_OK);
   assert_true(stats.steps >= 2 && stats.steps <= 16);
-  assert_int_equal(td_session_observe(f->session, &(td_observer){&h, begins, ends}, &err), TD_OK);
+  assert_int_equal(td_session_observe(f->session, &(td_observer){.user = &h, .begin = begins, .end = ends}, &err),
+                   TD_OK);
   assert_int_equal(td_session_set_input(f->session, 0, &x, &err), TD_OK);
   for (int run = 0; run < 3; run++) assert_int_equal(td_session_run(f->session, &err), TD_OK);
   assert_int_equal(td_session_observe(f->session, NULL, &err), TD_OK);
@@ -443,15 +490,32 @@ static void names(void **state) {
 
 #define WITH_MODEL(test) cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
 
+static void math_goes_by_its_names(void **state) {
+  const fixture *f = *state;
+  const char *const names[] = {"exact", "default", "fast", NULL};
+  td_error err;
+  td_load_options options = {.size = sizeof options, .math = "exactly"};
+  td_model *model;
+  assert_int_equal(td_model_load_memory(f->bytes.at, f->bytes.length, &options, &model, &err), TD_BAD_ARGUMENT);
+  assert_non_null(strstr(err.text, "exact, default, fast"));
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    options.math = names[i];
+    assert_int_equal(td_model_load_memory(f->bytes.at, f->bytes.length, &options, &model, &err), TD_OK);
+    td_model_free(model);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {WITH_MODEL(describes),
                                      WITH_MODEL(prints),
                                      WITH_MODEL(runs),
                                      WITH_MODEL(takes_unaligned_data),
+                                     WITH_MODEL(strides_and_targets),
                                      WITH_MODEL(refuses_tensors),
                                      WITH_MODEL(refuses_null),
                                      WITH_MODEL(structs_of_other_sizes),
                                      WITH_MODEL(refuses_options),
+                                     WITH_MODEL(math_goes_by_its_names),
                                      WITH_MODEL(observers_hear_of_every_step),
                                      WITH_MODEL(steps_know_their_work),
                                      cmocka_unit_test(lists_and_optionals),

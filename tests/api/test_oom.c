@@ -71,10 +71,11 @@ static void fail_each_in_turn(const subject *s) {
   assert_true(fail_at > 10 && fail_at < MOST);
 }
 
-/* Both backends; bytes are consumed. */
+/* All backends; bytes are consumed. */
 static void fail_everywhere(const char *path, base_text *bytes, const feed *feeds, size_t count) {
-  fail_each_in_turn(&(subject){path, bytes, "eager", feeds, count});
-  fail_each_in_turn(&(subject){path, bytes, "aot_eager", feeds, count});
+  static const char *const backends[] = {"eager", "aot_eager", "native"};
+  for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+    fail_each_in_turn(&(subject){path, bytes, backends[i], feeds, count});
   if (bytes) base_text_free(bytes);
 }
 

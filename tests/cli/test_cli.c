@@ -38,7 +38,7 @@ static void test_man_and_completion(void **state) {
     assert_holds(completion.out, base_arena_format(f->arena, "    %s) options='--help", commands[i]));
   }
   assert_holds(man.out, "\\fB\\-\\-min\\-time\\fR \\fISECONDS\\fR\n");
-  assert_holds(completion.out, "run:--backend) COMPREPLY=($(compgen -W 'eager aot_eager native' -- \"$word\"))");
+  assert_holds(completion.out, "run:--backend) COMPREPLY=($(compgen -W 'eager aot_eager interp native' -- \"$word\"))");
 }
 
 static void test_usage_errors(void **state) {
@@ -59,7 +59,7 @@ static void test_usage_errors(void **state) {
       {"run a --backend warp", "treadle: run: --backend 'warp': choose one of: eager aot_eager"},
       {"run a --top 0", "treadle: run: --top '0': a number from 1 to"},
       {"bench a --min-time soon", "--min-time 'soon': a number from 0 to"},
-      {"inspect a --stage loops", "--stage 'loops': choose one of: imported passes plan"},
+      {"inspect a --stage nests", "--stage 'nests': choose one of: imported passes loops plan"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     outcome got = run(f, rows[i].arguments);

@@ -145,7 +145,7 @@ static void refused_pickles(void **state) {
   REFUSES(TD_UNSUPPORTED, "0x93", "X\1\0\0\0aX\1\0\0\0b\x93"); /* STACK_GLOBAL */
   REFUSES(TD_UNSUPPORTED, "protocol 4", "\x80\x04N");
   REFUSES(TD_UNSUPPORTED, "sparse", "ctorch._utils\n_rebuild_sparse_tensor\n)R");
-  REFUSES(TD_UNSUPPORTED, "quantised", "ctorch._utils\n_rebuild_qtensor\n)R");
+  REFUSES(TD_BAD_FILE, "arguments of", "ctorch._utils\n_rebuild_qtensor\n)R");
   REFUSES(TD_BAD_FILE, "no function", "ctorch\nFloatStorage\n)R");
   REFUSES(TD_BAD_FILE, "no function", "K\1)R");
   REFUSES(TD_BAD_FILE, "no tuple", "K\1Q");
@@ -166,6 +166,27 @@ static void refused_pickles(void **state) {
   REFUSES(TD_BAD_FILE, "on its stack", "");
   REFUSES(TD_BAD_FILE, "ends inside", "X\xff\xff\xff\xff");
   REFUSES(TD_BAD_FILE, "inside a name", "ctorch");
+}
+
+/* What TorchScript adds: typed lists, devices, complex numbers, members of enumerations. */
+static void torchscript_objects(void **state) {
+  (void)state;
+  fmt_object *o;
+  READ("ctorch.jit._pickle\nbuild_intlist\n](K\1K\2e\x85R", &o);
+  assert_int_equal(o->kind, FMT_OBJ_LIST);
+  assert_true(base_str_is(o->tag->u.str, "List[int]"));
+  READ("ctorch.jit._pickle\nrestore_type_tag\n}X\x0e\0\0\0Dict[str, int]\x86R", &o);
+  assert_int_equal(o->kind, FMT_OBJ_DICT);
+  assert_true(base_str_is(o->tag->u.str, "Dict[str, int]"));
+  READ("ctorch\ndevice\nX\6\0\0\0cuda:0\x85R", &o);
+  assert_int_equal(o->kind, FMT_OBJ_DEVICE);
+  assert_true(base_str_is(o->u.str, "cuda:0"));
+  READ("cbuiltins\ncomplex\nG\x3f\xf0\0\0\0\0\0\0G\x40\0\0\0\0\0\0\0\x86R", &o);
+  assert_int_equal(o->kind, FMT_OBJ_COMPLEX);
+  assert_true(o->u.items.at[1]->u.f == 2);
+  READ("c__torch__\nColor\nK\3R", &o);
+  assert_int_equal(o->kind, FMT_OBJ_ENUM);
+  assert_int_equal(o->u.items.at[1]->u.i, 3);
 }
 
 /* Memory stays a small multiple of the pickle, whatever it does. */
@@ -201,6 +222,7 @@ int main(void) {
       cmocka_unit_test(instances_of_torchscript),
       cmocka_unit_test(rebuilt_tensors),
       cmocka_unit_test(refused_pickles),
+      cmocka_unit_test(torchscript_objects),
       cmocka_unit_test(memory_is_bounded),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

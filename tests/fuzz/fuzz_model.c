@@ -9,10 +9,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MEMORY_MAX = 256 << 20 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void compile(const uint8_t *data, size_t size, const char *backend) {
   limited memory = {.counting = {.inner = &base_libc_allocator}, .most = MEMORY_MAX};
   const td_allocator allocator = limited_allocator(&memory);
-  td_load_options options = {.size = sizeof options, .backend = "aot_eager", .allocator = &allocator, .format = "onnx"};
+  td_load_options options = {.size = sizeof options, .backend = backend, .allocator = &allocator, .format = "onnx"};
   td_model *model = NULL;
   td_error err = {0};
   td_status status = td_model_load_memory(data, size, &options, &model, &err);
@@ -25,5 +25,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   td_model_free(model);
   if (memory.counting.live != 0) abort(); /* whatever happened, everything was given back */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  compile(data, size, "aot_eager");
+  compile(data, size, "native");
   return 0;
 }

@@ -201,6 +201,35 @@ static void finds_bad_lists(void **state) {
   expect_damage(f, "defaults");
 }
 
+/* Inputs and outputs keep their places in front of states, whenever they are added. */
+static void keeps_states_behind(void **state) {
+  fixture *f = *state;
+  td_error err;
+  ir_value first, last, z, number;
+  const ir_initial nothing = {.list = true};
+  ir_type list = {.kind = IR_LIST};
+  assert_int_equal(ir_add_scalar(f->g, TD_F32, 2, &number, &err), TD_OK);
+  const ir_initial two = {.value = number};
+  assert_int_equal(ir_add_state(f->g, ir_type_of(f->g, number), "a", &two, &first, &err), TD_OK);
+  assert_int_equal(ir_add_state(f->g, &list, "b", &nothing, &last, &err), TD_OK);
+  assert_int_equal(ir_add_input(f->g, ir_type_of(f->g, f->y), "z", IR_NO_VALUE, &z, &err), TD_OK);
+  assert_int_equal(ir_add_output(f->g, z, "same", &err), TD_OK);
+  assert_int_equal(ir_store_state(f->g, first, number, &err), TD_OK);
+  assert_int_equal(ir_store_state(f->g, z, number, &err), TD_INTERNAL);
+  assert_int_equal(ir_verify(f->g, &err), TD_OK);
+  assert_int_equal(ir_state_before(f->g, 0).id, first.id);
+  assert_int_equal(ir_state_before(f->g, 1).id, last.id);
+  assert_int_equal(ir_state_after(f->g, 0).id, number.id);
+  assert_int_equal(ir_state_after(f->g, 1).id, last.id);
+  const ir_block_def *top = ir_block_of(f->g, f->g->top);
+  for (uint32_t i = 0; i < top->params.count; i++) assert_int_equal(ir_value_of(f->g, top->params.at[i])->index, i);
+  ir_block_of(f->g, f->g->top)->results.at[2] = f->sum;
+  expect_damage(f, "does not fit state");
+  ir_block_of(f->g, f->g->top)->results.at[2] = number;
+  f->g->states.at[0].value = f->x;
+  expect_damage(f, "bad first value of state");
+}
+
 static void finds_bad_regions(void **state) {
   fixture *f = *state;
   td_error err;
@@ -266,6 +295,7 @@ int main(void) {
                                      WITH_GRAPH(finds_bad_operands),
                                      WITH_GRAPH(finds_bad_results),
                                      WITH_GRAPH(finds_bad_lists),
+                                     WITH_GRAPH(keeps_states_behind),
                                      WITH_GRAPH(finds_bad_regions),
                                      WITH_GRAPH(evaluates_one_operator)};
   return cmocka_run_group_tests(tests, NULL, NULL);

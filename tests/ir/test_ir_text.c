@@ -79,6 +79,35 @@ static const char features[] =
     "output \"the same\" %26\n"
     "output \"constant\" %18\n";
 
+static const char states[] =
+    "const %5: f32[2, 0] = {}\n"
+    "const %6: f32[1] = {1}\n"
+    "const %7: f32[2] = {2, 3}\n"
+    "const %8: i64[] = {4}\n"
+    "input %0 \"x\": f32[2, n]\n"
+    "state %1 \"cache\": f32[2, past] = %5\n"
+    "state %2 \"seen\": list(f32[...]) = [%6, %7]\n"
+    "state %3 \"last\": optional(f32[...]) = -\n"
+    "state %4 \"count\": i64[] = %8\n"
+    "%9 = aten::cat(%1, %0) {dim = 1}: f32[2, add(n, past)]\n"
+    "output \"y\" %9\n"
+    "store %1 = %9\n"
+    "store %3 = %0\n";
+
+/* Types of the host, and what is asked of sizes. */
+static const char hosted[] =
+    "input %0 \"t\": tuple(f32[2], int, tuple())\n"
+    "input %1 \"named\": tuple(\"x\": float, \"y\": list(str))\n"
+    "input %2 \"d\": dict(str, f32[...])\n"
+    "input %3 \"o\": class \"m.Box\"(\"low\": bool, \"next\": optional(none))\n"
+    "input %4 \"e\": class \"m.Empty\"()\n"
+    "input %5 \"f\": future(tuple(i64[], f32[n]))\n"
+    "input %6 \"x\": bool[n, m]\n"
+    "output \"y\" %5\n"
+    "guard 4 <= n \"n must be at least 4\"\n"
+    "guard mul(2, n) == m \"m is twice \\\"n\\\"\"\n"
+    "guard n != 9 \"not 9\"\n";
+
 /* Parses `text` and what that prints: the two print the same. Gives it. */
 static char *round_trip(base_arena *arena, const char *text) {
   ir_graph *first, *second;
@@ -98,6 +127,8 @@ static void every_feature(void **state) {
   (void)state;
   base_arena *arena = base_arena_new(&base_libc_allocator);
   assert_string_equal(round_trip(arena, features), features);
+  assert_string_equal(round_trip(arena, states), states);
+  assert_string_equal(round_trip(arena, hosted), hosted);
   assert_string_equal(round_trip(arena, ""), "");
   base_arena_free(arena);
 }
@@ -111,15 +142,14 @@ static void loose_text(void **state) {
   base_arena_free(arena);
 }
 
-static void cut_anywhere(void **state) {
-  (void)state;
+static void cut_text(const char *text, size_t size) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   const ir_opset *ops = ops_set(arena);
-  for (size_t length = 0; length < sizeof features; length++) {
+  for (size_t length = 0; length < size; length++) {
     char *exact = malloc(length + 1); /* as large as the text: a sanitizer sees any read past it */
     ir_graph *graph = NULL;
     td_error err = {0};
-    memcpy(exact, features, length);
+    memcpy(exact, text, length);
     td_status status = ir_parse(&base_libc_allocator, ops, exact, length, segments, 1, &graph, &err);
     assert_int_equal(status == TD_OK, graph != NULL);
     if (status != TD_OK && (status != TD_BAD_FILE || !err.text[0] || err.offset > (int64_t)length))
@@ -128,6 +158,13 @@ static void cut_anywhere(void **state) {
     free(exact);
   }
   base_arena_free(arena);
+}
+
+static void cut_anywhere(void **state) {
+  (void)state;
+  cut_text(features, sizeof features);
+  cut_text(states, sizeof states);
+  cut_text(hosted, sizeof hosted);
 }
 
 static const char inner_value_in_sibling[] =
@@ -148,6 +185,27 @@ static void refused(void **state) {
       "input %0: f32[] = %1",
       "input %0: f32[]\ninput %1: f32[] = %0",
       "const %0: i64[] = {1}\ninput %1: f32[] = %0",
+      "state %0: f32[] = -",
+      "input %0 \"x\": dict(str)",
+      "input %0 \"x\": dict(str, int, int)",
+      "input %0 \"x\": tuple",
+      "input %0 \"x\": tuple(int, \"a\": int)",
+      "input %0 \"x\": class(\"a\": int)",
+      "input %0 \"x\": class \"C\"(int)",
+      "input %0 \"x\": list(\"a\": int)",
+      "guard n \"text\"",
+      "guard n <= \"text\"",
+      "guard n <= 4",
+      "state %0 \"s\": f32[]",
+      "state %0 \"s\": f32[] = -",
+      "const %1: i64[] = {1}\nstate %0 \"s\": f32[] = %1",
+      "const %1: f32[] = {1}\nstate %0 \"s\": f32[2] = %1",
+      "const %1: f32[] = {1}\nstate %0 \"s\": f32[] = [%1]",
+      "const %1: f32[] = {1}\nstate %0 \"s\": list(i64[]) = [%1]",
+      "input %1: f32[]\nstate %0 \"s\": f32[] = %1",
+      "const %1: f32[] = {1}\ninput %0: f32[]\nstore %0 = %1",
+      "const %1: f32[] = {1}\nconst %2: f32[1] = {1}\nstate %0 \"s\": f32[] = %1\nstore %0 = %2",
+      "const %1: f32[] = {1}\nstate %0 \"s\": f32[] = %1\nstore %0 = -",
       "const %0: f32[2] = {1}",
       "const %0: f32[2] = {1, 2, 3}",
       "const %0: f32[n] = {1}",

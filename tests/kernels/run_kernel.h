@@ -20,6 +20,7 @@ typedef struct run_kernel {
   const kern_row *row;
   const base_attrs *attrs;
   base_tensor in[RUN_OPERANDS], out;
+  const struct kern_tuning *tuning; /* NULL: the defaults */
 } run_kernel;
 
 typedef struct run_worker {
@@ -62,6 +63,7 @@ static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
     assert_non_null(w->scratch);
     w->call = (base_call){.attrs = k->attrs,
                           .op = k->row,
+                          .tuning = k->tuning,
                           .in = ins,
                           .out = outs,
                           .in_count = RUN_OPERANDS,

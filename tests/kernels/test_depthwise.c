@@ -13,6 +13,7 @@ typedef struct problem {
 static const problem problems[] = {
     {3, 200, 15, 3, 1, 1, "relu"}, {2, 96, 16, 3, 2, 1, "silu"}, {3, 70, 7, 5, 1, 1, "none"},
     {2, 144, 28, 5, 2, 1, "relu"}, {2, 80, 14, 7, 1, 1, "none"}, {2, 37, 19, 3, 1, 2, "hardswish"},
+    {2, 12, 21, 5, 1, 2, "relu"},  {3, 40, 15, 9, 2, 1, "none"}, {2, 20, 40, 33, 1, 1, "none"},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -90,7 +91,45 @@ static void batch_and_workers_change_nothing(void **state) {
   }
 }
 
+/* Pixels that stand apart, as parts of a joined tensor do, are read and written where they are. */
+static void pixels_may_stand_apart(void **state) {
+  (void)state;
+  enum { APART = 5, MARK = 77 };
+  uint32_t levels;
+  kern_levels(&levels);
+  for (uint32_t i = 0; i < levels * PROBLEMS; i++) {
+    const kern_row *row = run_row(KERN_DEPTHWISE, i / PROBLEMS);
+    if (!row) continue;
+    layer l = make_layer(row, &problems[i % PROBLEMS]);
+    run_kernel_on(&l.k, 1);
+    base_tensor *const tensors[] = {&l.k.in[0], &l.k.out};
+    const base_tensor dense[] = {l.k.in[0], l.k.out};
+    float *apart[2];
+    for (int t = 0; t < 2; t++) {
+      const int64_t channels = dense[t].dims[3], pitch = channels + APART,
+                    pixels = base_tensor_numel(&dense[t]) / channels;
+      apart[t] = malloc((size_t)(pixels * pitch) * sizeof(float));
+      assert_non_null(apart[t]);
+      for (int64_t k = 0; k < pixels * pitch; k++) apart[t][k] = MARK;
+      tensors[t]->data = apart[t];
+      for (int d = 0; d < 3; d++) tensors[t]->strides[d] = tensors[t]->strides[d] / channels * pitch;
+    }
+    base_tensor_copy(&l.k.in[0], &dense[0]);
+    run_kernel_on(&l.k, 1);
+    const int64_t channels = dense[1].dims[3], pixels = base_tensor_numel(&dense[1]) / channels;
+    for (int64_t p = 0; p < pixels; p++) {
+      const float *pixel = apart[1] + p * (channels + APART);
+      assert_memory_equal(pixel, l.y + p * channels, (size_t)channels * sizeof *pixel);
+      for (int k = 0; k < APART; k++) assert_true(pixel[channels + k] == MARK);
+    }
+    free(apart[0]);
+    free(apart[1]);
+    free_layer(&l);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(batch_and_workers_change_nothing)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(batch_and_workers_change_nothing),
+                                     cmocka_unit_test(pixels_may_stand_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

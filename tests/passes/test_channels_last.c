@@ -93,6 +93,66 @@ static void images_of_whole_squares_are_read_as_they_lie(void **state) {
                 1);
 }
 
+/* The way back, as in transformers with depthwise convolutions: [N, H W, C] is an image with channels last. */
+static void tokens_become_images_without_moving(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[2, 6, 5]\n"
+                "const %1: i64[4] = {0, 5, 2, 3}\n"
+                "%2 = aten::permute(%0) {dims = [0, 2, 1]}\n"
+                "%3 = aten::view(%2, %1) {zero_copies = true}\n"
+                "output \"y\" %3\n",
+                "input %0 \"x\": f32[2, 6, 5]\n"
+                "const %1: i64[4] = {-1, 2, 3, 5}\n"
+                "%2 = aten::view(%0, %1) {zero_copies = false}: f32[2, 2, 3, 5]\n"
+                "%3 = aten::permute(%2) {dims = [0, 3, 1, 2]}: f32[2, 5, 2, 3]\n"
+                "output \"y\" %3\n",
+                1);
+}
+
+/* Windows have kernels for channels last alone; the mean of all is one of either. */
+static void pools_of_windows_are_permuted(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 2, 4, 4]\n"
+                "%1 = td::max_pool(%0) {kernel_size = [2, 2], stride = [2, 2]}\n"
+                "%2 = td::avg_pool(%0)\n"
+                "output \"y\" %1\noutput \"z\" %2\n",
+                "input %0 \"x\": f32[1, 2, 4, 4]\n"
+                "%1 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 2]\n"
+                "%2 = td::max_pool(%1) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"\", kernel_size = "
+                "[2, 2], ceil_mode = false, column_major_indices = false, channels_last = true}: f32[1, 2, 2, 2]\n"
+                "%3 = aten::permute(%2) {dims = [0, 3, 1, 2]}: f32[1, 2, 2, 2]\n"
+                "%4 = td::avg_pool(%0) {stride = [], padding = [], dilation = [], auto_pad = \"\", kernel_size = [], "
+                "ceil_mode = false, count_include_pad = false, channels_last = false}: f32[1, 2, 1, 1]\n"
+                "output \"y\" %3\n"
+                "output \"z\" %4\n",
+                1);
+}
+
+/* Pads of all axes change their order, named axes their names. */
+static void borders_follow(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 2, 3, 4]\n"
+                "const %1: i64[8] = {0, 5, 1, 2, 0, 6, 3, 4}\n"
+                "const %2: i64[2] = {1, 1}\n"
+                "const %3: i64[1] = {-1}\n"
+                "%4 = aten::permute(%0) {dims = [0, 3, 1, 2]}\n"
+                "%5 = aten::reflection_pad(%4, %2, %3)\n"
+                "%6 = aten::constant_pad_nd(%5, %1)\n"
+                "output \"y\" %6\n",
+                "input %0 \"x\": f32[1, 2, 3, 4]\n"
+                "const %1: i64[2] = {1, 1}\n"
+                "const %2: i64[1] = {2}\n"
+                "const %3: i64[8] = {0, 1, 2, 5, 0, 3, 4, 6}\n"
+                "%4 = aten::reflection_pad(%0, %1, %2): f32[1, 2, 5, 4]\n"
+                "%5 = aten::constant_pad_nd(%4, %3): f32[1, 6, 11, 15]\n"
+                "%6 = aten::permute(%5) {dims = [0, 3, 1, 2]}: f32[1, 15, 6, 11]\n"
+                "output \"y\" %6\n",
+                2);
+}
+
 /* A vision transformer's patches: [N, C, H, W] as [N, C, H W], transposed, is [N, H, W, C] as [N, H W, C]. */
 static void patches_become_tokens_without_moving(void **state) {
   (void)state;
@@ -221,6 +281,9 @@ int main(void) {
       cmocka_unit_test(constants_are_seen_with_channels_last),
       cmocka_unit_test(permutations_meet),
       cmocka_unit_test(images_of_whole_squares_are_read_as_they_lie),
+      cmocka_unit_test(borders_follow),
+      cmocka_unit_test(tokens_become_images_without_moving),
+      cmocka_unit_test(pools_of_windows_are_permuted),
       cmocka_unit_test(patches_become_tokens_without_moving),
       cmocka_unit_test(means_over_pixels_leave_channels),
       cmocka_unit_test(means_are_taken_first),

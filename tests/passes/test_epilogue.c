@@ -155,7 +155,7 @@ static void weights_are_packed_for_the_level(void **state) {
                 "output \"y\" %2\n",
                 "input %0 \"x\": f32[n, 2]\n"
                 "const %1: f32[6] = {1, 2, 3, 4, 5, 6}\n"
-                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 1, strassen = true, act = \"none\", act_a = "
+                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 1, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
                 "act_late = false}: f32[n, 3]\n"
                 "output \"y\" %2\n",

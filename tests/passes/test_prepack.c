@@ -4,7 +4,7 @@
 enum { CHANNELS = 192 };
 
 /* One convolution of 192 to 192 channels; the operator in its place after prepack. */
-static void expect_op(const char *input, const char *kernel, const char *rest, bool exact, const char *op) {
+static void expect_op(const char *input, const char *kernel, const char *rest, kern_math math, const char *op) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   base_text text = {.allocator = &base_libc_allocator};
   bool wide = strcmp(kernel, "1, 1") != 0;
@@ -17,7 +17,7 @@ static void expect_op(const char *input, const char *kernel, const char *rest, b
   ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
-  if (find_pass("prepack")->run(graph, &(passes_setting){.exact = exact}, &changes, &err) != TD_OK ||
+  if (find_pass("prepack")->run(graph, &(passes_setting){.math = math}, &changes, &err) != TD_OK ||
       ir_verify(graph, &err) != TD_OK)
     fail_msg("%s", err.text);
   const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
@@ -29,18 +29,19 @@ static void expect_op(const char *input, const char *kernel, const char *rest, b
 
 static void pixels_times_a_matrix_are_a_product(void **state) {
   (void)state;
-  expect_op("8, 8", "1, 1", ", act = \"relu\"", false, "td::linear");
+  expect_op("8, 8", "1, 1", ", act = \"relu\"", KERN_MATH_FAST, "td::linear");
 }
 
 static void others_stay_convolutions(void **state) {
   (void)state;
-  expect_op("8, 8", "1, 1", "", true, "td::conv");
-  expect_op("7, 9", "1, 1", "", false, "td::conv"); /* too few pixels */
-  expect_op("8, m", "1, 1", "", false, "td::conv");
-  expect_op("4611686018427387904, 4", "1, 1", "", false, "td::conv"); /* too many to count */
-  expect_op("8, 8", "1, 2", "", false, "td::conv");
-  expect_op("8, 8", "1, 1", ", padding = [1, 1, 1, 1]", false, "td::conv");
-  expect_op("16, 16", "1, 1", ", stride = [2, 2]", false, "td::conv");
+  expect_op("8, 8", "1, 1", "", KERN_MATH_DEFAULT, "td::conv");
+  expect_op("8, 8", "1, 1", "", KERN_MATH_EXACT, "td::conv");
+  expect_op("7, 9", "1, 1", "", KERN_MATH_FAST, "td::conv"); /* too few pixels */
+  expect_op("8, m", "1, 1", "", KERN_MATH_FAST, "td::conv");
+  expect_op("4611686018427387904, 4", "1, 1", "", KERN_MATH_FAST, "td::conv"); /* too many to count */
+  expect_op("8, 8", "1, 2", "", KERN_MATH_FAST, "td::conv");
+  expect_op("8, 8", "1, 1", ", padding = [1, 1, 1, 1]", KERN_MATH_FAST, "td::conv");
+  expect_op("16, 16", "1, 1", ", stride = [2, 2]", KERN_MATH_FAST, "td::conv");
 }
 
 int main(void) {

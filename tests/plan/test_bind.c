@@ -55,6 +55,51 @@ static void sizes_follow_the_inputs(void **state) {
   finish(&b);
 }
 
+/* A size that is an expression gives its symbol, and what was asked of the sizes is checked. */
+static void expressions_are_solved(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[add(1, mul(2, n)), 3]\n"
+      "input %1 \"y\": f32[n, m]\n"
+      "%2 = aten::neg(%1)\n"
+      "output \"z\" %2\n"
+      "guard 2 <= m \"m must be at least 2\"\n"
+      "guard m != 7 \"m must not be 7\"\n"
+      "guard n < m \"n must be below m\"\n";
+  static const struct {
+    int64_t x, n, m;
+    const char *says;
+  } rows[] = {{9, 4, 5, NULL},         {8, 4, 5, "dimension 0"}, {11, 4, 5, "dimension 0"},
+              {1, 0, 1, "at least 2"}, {3, 1, 7, "must not be"}, {5, 2, 2, "below m"},
+              {5, 2, 3, NULL}};
+  binder b;
+  start(&b, text);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    base_tensor x = shape(2, rows[i].x, 3), y = shape(2, rows[i].n, rows[i].m);
+    td_status status = bind(&b, &x, &y);
+    assert_int_equal(status, rows[i].says ? TD_BAD_ARGUMENT : TD_OK);
+    if (rows[i].says && !strstr(b.r.err.text, rows[i].says)) fail_msg("%s", b.r.err.text);
+  }
+  finish(&b);
+}
+
+static void one_unknown_is_solved(void **state) {
+  (void)state;
+  binder b;
+  start(&b,
+        "input %0 \"x\": f32[sub(mul(3, n), 2), 1]\n"
+        "input %1 \"y\": f32[1, 1]\n"
+        "%2 = aten::neg(%0)\n"
+        "output \"z\" %2\n");
+  base_tensor x = shape(2, 7, 1), y = shape(2, 1, 1);
+  assert_int_equal(bind(&b, &x, &y), TD_OK);
+  assert_int_equal(b.binding.tensors[b.r.plan->outputs.at[0].slot].dims[0], 7);
+  x = shape(2, 8, 1);
+  assert_int_equal(bind(&b, &x, &y), TD_BAD_ARGUMENT);
+  assert_string_equal(b.r.err.name, "x");
+  finish(&b);
+}
+
 static void conflicts_name_the_input(void **state) {
   (void)state;
   binder b;
@@ -99,8 +144,9 @@ static void broadcasts_must_fit(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_follow_the_inputs),
-                                     cmocka_unit_test(conflicts_name_the_input),
-                                     cmocka_unit_test(overflow_names_the_step), cmocka_unit_test(broadcasts_must_fit)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sizes_follow_the_inputs), cmocka_unit_test(conflicts_name_the_input),
+      cmocka_unit_test(expressions_are_solved),  cmocka_unit_test(one_unknown_is_solved),
+      cmocka_unit_test(overflow_names_the_step), cmocka_unit_test(broadcasts_must_fit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

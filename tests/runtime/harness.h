@@ -39,19 +39,24 @@ static inline ir_graph *parse_graph(base_arena *arena, const char *text, const t
   return parse_graph_over(arena, text, NULL, allocator);
 }
 
-static inline void rig_open_over(rig *r, const char *text, const ir_segment *segment, const char *backend,
-                                 const char *disabled) {
+/* `isa`: BASE_ISA_* that kernels may use. */
+static inline void rig_open_at(rig *r, const char *text, const ir_segment *segment, const char *backend,
+                               const char *disabled, uint32_t isa) {
   *r = (rig){.counting = {.inner = &base_libc_allocator}};
   r->allocator = base_counting_allocator(&r->counting);
   r->arena = base_arena_new(&base_libc_allocator);
   r->graph = parse_graph_over(r->arena, text, segment, &r->allocator);
-  sys_machine machine;
-  sys_machine_read(&machine);
-  const compile_setting setting = {
-      .backend = compile_find_backend(backend), .disabled = disabled, .isa = machine.isa | BASE_ISA_VECTOR};
+  const compile_setting setting = {.backend = compile_find_backend(backend), .disabled = disabled, .isa = isa};
   if (compile_graph(r->graph, &setting, &r->allocator, NULL, &r->plan, &r->err) != TD_OK)
     fail_msg("%s: %s", r->err.name, r->err.text);
   if (run_session_new(r->plan, &r->allocator, NULL, &r->session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
+}
+
+static inline void rig_open_over(rig *r, const char *text, const ir_segment *segment, const char *backend,
+                                 const char *disabled) {
+  sys_machine machine;
+  sys_machine_read(&machine);
+  rig_open_at(r, text, segment, backend, disabled, machine.isa | BASE_ISA_VECTOR);
 }
 
 static inline void rig_open_without(rig *r, const char *text, const char *backend, const char *disabled) {

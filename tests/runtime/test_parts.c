@@ -144,7 +144,7 @@ static void the_same_bits(void **state) {
   static const int64_t samples[] = {1, 2, 3, 5, 8, 0, 3, 17};
   for (size_t m = 0; m < MODELS; m++) {
     rig r;
-    rig_open(&r, models[m], "native");
+    rig_open_without(&r, models[m], "native", "fuse"); /* so that steps are left to share */
     for (uint32_t threads = 1; threads <= 3; threads++) {
       run_pool *pool;
       assert_int_equal(run_pool_new(threads, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
@@ -290,6 +290,35 @@ static uint64_t sum_of_times(const rig *r, const count *counts) {
   return sum;
 }
 
+static void hears_part(void *user, uint32_t thread, uint32_t step, uint64_t begin_ns, uint64_t end_ns) {
+  _Atomic uint64_t *heard = user; /* per thread: how often */
+  (void)step;
+  if (thread < 2 && end_ns >= begin_ns) atomic_fetch_add(&heard[thread], 1);
+}
+
+static void hears_run(void *user, uint64_t begin_ns, uint64_t end_ns) {
+  _Atomic uint64_t *heard = user;
+  if (end_ns > begin_ns) atomic_fetch_add(&heard[2], 1);
+}
+
+/* Of parts that threads run side by side the observer hears on each of them. */
+static void observers_hear_every_thread(void **state) {
+  (void)state;
+  rig r;
+  _Atomic uint64_t heard[3] = {0};
+  run_pool *pool;
+  rig_open(&r, chain, "native");
+  assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
+  run_session *session = open_session(&r, pool, CACHE);
+  const td_observer observer = {.user = heard, .part = hears_part, .run = hears_run};
+  run_observe(session, &observer);
+  for (int run = 0; run < 100 && !heard[1]; run++) run_on(&r, session, 8);
+  assert_true(heard[0] > 0 && heard[1] > 0 && heard[2] > 0);
+  run_session_free(session);
+  run_pool_free(pool);
+  rig_close(&r);
+}
+
 /* An observer hears of a step once in a run, however many parts there are and whoever runs them; the times add up to no
  * more than what has passed, and sizes are those of the whole batch afterwards. */
 static void observers_hear_once(void **state) {
@@ -301,7 +330,7 @@ static void observers_hear_once(void **state) {
     rig_open(&r, chain, "native");
     assert_int_equal(run_pool_new(threads, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
     run_session *session = open_session(&r, pool, CACHE);
-    const td_observer observer = {counts, begins, ends};
+    const td_observer observer = {.user = counts, .begin = begins, .end = ends};
     run_observe(session, &observer);
     const uint64_t start = sys_clock_ns();
     run_on(&r, session, 8);
@@ -356,9 +385,13 @@ static void misfits_are_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),     cmocka_unit_test(memory_for_one_part),
-                                     cmocka_unit_test(foreign_views),     cmocka_unit_test(observers_hear_once),
-                                     cmocka_unit_test(shares_of_threads), cmocka_unit_test(a_failing_step_is_named),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),
+                                     cmocka_unit_test(memory_for_one_part),
+                                     cmocka_unit_test(foreign_views),
+                                     cmocka_unit_test(observers_hear_once),
+                                     cmocka_unit_test(observers_hear_every_thread),
+                                     cmocka_unit_test(shares_of_threads),
+                                     cmocka_unit_test(a_failing_step_is_named),
                                      cmocka_unit_test(misfits_are_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,7 @@ static plan_exe *chain_plan(uint32_t length) {
   assert_non_null(plan);
   const plan_function f = {.name = "sum_rows", .run = sum_rows, .parallel = true, .work = much_work};
   uint32_t function = plan_add_function(plan, &f), from = add_slot(plan, PLAN_INPUT, 0, 0);
-  *base_vec_push(plan->arena, &plan->inputs) = (plan_port){"x", from, PLAN_NONE, "tensor", TD_F32, false};
+  *base_vec_push(plan->arena, &plan->inputs) = (plan_port){"x", from, PLAN_NONE, "tensor", TD_F32, BASE_TENSOR};
   for (uint32_t i = 0; i < length; i++) {
     uint32_t to = add_slot(plan, PLAN_ARENA, i, i + 1);
     plan_step *step = base_vec_push(plan->arena, &plan->steps);
@@ -182,7 +182,7 @@ static plan_exe *chain_plan(uint32_t length) {
                         .name = plan_add_name(plan, "sum")};
     from = to;
   }
-  *base_vec_push(plan->arena, &plan->outputs) = (plan_port){"y", from, PLAN_NONE, "tensor", TD_F32, false};
+  *base_vec_push(plan->arena, &plan->outputs) = (plan_port){"y", from, PLAN_NONE, "tensor", TD_F32, BASE_TENSOR};
   td_error err;
   assert_int_equal(plan_verify(plan, &err), TD_OK);
   return plan;

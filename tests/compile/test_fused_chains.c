@@ -1,0 +1,230 @@
+/* test_fused_chains.c -- random chains of operators of random shapes, strides and types: fused loops, interpreted on
+ * each level and compiled, give what the references give one by one. TREADLE_CHAINS sets how many are interpreted; a
+ * twentieth of them is compiled. */
+#include <math.h>
+#include <unistd.h>
+
+#include "codegen/chains.h"
+#include "kernels/kernels.h"
+
+enum { CHAINS = 300, COMPILED = 12, VALUES = 24 };
+
+typedef struct chain {
+  uint64_t random;
+  base_arena *arena;
+  ir_graph *graph;
+  ir_block top;
+  int32_t rank;
+  int64_t dims[4];
+  td_dtype dtype;
+  ir_value values[VALUES]; /* of the whole space */
+  uint32_t count, inputs;
+  base_tensor in[VALUES];
+  td_error err;
+} chain;
+
+static uint32_t below(chain *c, uint32_t n) {
+  c->random = c->random * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(c->random >> 33) % n;
+}
+
+#define OK(call) \
+  if ((call) != TD_OK) fail_msg("%s: %s", c->err.name, c->err.text)
+
+static ir_value node(chain *c, const char *op, const ir_value *in, uint32_t count, const base_arg *args,
+                     uint32_t arg_count) {
+  ir_value out;
+  const ir_new_node spec = {
+      .op = ir_opset_find(c->graph->ops, op), .in = in, .in_count = count, .args = args, .arg_count = arg_count};
+  assert_non_null(spec.op);
+  OK(ir_add_node(c->graph, c->top, &spec, NULL, &out, &c->err));
+  return out;
+}
+
+static base_tensor random_tensor(chain *c, int32_t rank, const int64_t *dims) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < rank; i++) count *= dims[i];
+  base_tensor t = base_tensor_of(base_arena_alloc_aligned(c->arena, (size_t)count * 4 + 64, 64), c->dtype, rank, dims);
+  for (int64_t i = 0; i < count; i++) base_store_f64(c->dtype, t.data, i, (int)below(c, 4001) / 1000.0 - 2);
+  return t;
+}
+
+/* An input of the space, or one that broadcasts to it, sometimes read through a permutation. */
+static ir_value new_input(chain *c, bool whole) {
+  int64_t dims[4], stored[4], order[4];
+  base_dim sizes[4];
+  int32_t rank = whole ? c->rank : (int32_t)below(c, (uint32_t)c->rank + 1);
+  for (int32_t i = 0; i < rank; i++) {
+    dims[i] = !whole && below(c, 3) == 0 ? 1 : c->dims[c->rank - rank + i];
+    order[i] = i;
+  }
+  const bool turned = rank > 1 && below(c, 4) == 0;
+  if (turned) {
+    const int32_t a = (int32_t)below(c, (uint32_t)rank), b = (int32_t)below(c, (uint32_t)rank);
+    order[a] = b;
+    order[b] = a;
+  }
+  for (int32_t i = 0; i < rank; i++) sizes[order[i]] = stored[order[i]] = dims[i];
+  ir_value v;
+  const ir_type type = ir_tensor(c->dtype, rank, sizes);
+  OK(ir_add_input(c->graph, &type, base_arena_format(c->arena, "in%u", c->inputs), IR_NO_VALUE, &v, &c->err));
+  c->in[c->inputs++] = random_tensor(c, rank, stored);
+  const base_arg arg = ARG_INTS("dims", order, rank);
+  return turned ? node(c, "aten::permute", &v, 1, &arg, 1) : v;
+}
+
+static ir_value some_value(chain *c) { return c->values[below(c, c->count)]; }
+
+/* Functions that neither grow without bound nor tear what is close apart. */
+static ir_value one_operand(chain *c, ir_value x) {
+  static const char *const names[] = {
+      "aten::relu", "aten::sigmoid",  "aten::tanh",      "aten::silu", "aten::gelu",   "aten::abs",       "aten::neg",
+      "aten::mish", "aten::softplus", "aten::hardswish", "aten::erf",  "td::softsign", "aten::leaky_relu"};
+  return node(c, names[below(c, sizeof names / sizeof *names)], &x, 1, NULL, 0);
+}
+
+static ir_value two_operands(chain *c, ir_value x, ir_value y) {
+  static const char *const names[] = {"aten::add", "aten::sub", "aten::maximum", "aten::minimum", "aten::mul"};
+  const uint32_t which = below(c, 6);
+  const ir_value in[] = {x, y};
+  if (which < 4) return node(c, names[which], in, 2, NULL, 0);
+  const ir_value bounded[] = {x, node(c, "aten::tanh", &y, 1, NULL, 0)};
+  if (which == 4) return node(c, names[4], bounded, 2, NULL, 0);
+  const ir_value choice[] = {node(c, "aten::lt", in, 2, NULL, 0), x, y};
+  return node(c, "aten::where", choice, 3, NULL, 0);
+}
+
+/* Along the last axis: a result of the whole space. */
+static ir_value along_row(chain *c, ir_value x) {
+  const int64_t last = -1;
+  const base_arg keep[] = {ARG_INTS("dim", &last, 1), ARG_BOOL("keepdim", 1)};
+  static const char *const reductions[] = {"aten::mean", "aten::amax", "aten::amin"};
+  const uint32_t which = below(c, 6);
+  if (which == 5) {
+    const base_arg drop[] = {ARG_INTS("dim", &last, 1)};
+    const ir_value m = node(c, "aten::mean", &x, 1, drop, 1), r = node(c, "aten::relu", &m, 1, NULL, 0);
+    OK(ir_add_output(c->graph, r, base_arena_format(c->arena, "rows%u", c->count), &c->err));
+    /* Of a square the means of rows meet columns. */
+    const ir_value meet[] = {x, r};
+    return c->rank == 2 && c->dims[0] == c->dims[1] ? node(c, "aten::sub", meet, 2, NULL, 0) : one_operand(c, x);
+  }
+  if (which == 3) return node(c, "aten::_softmax", &x, 1, NULL, 0);
+  if (which == 4) return node(c, "aten::_log_softmax", &x, 1, NULL, 0);
+  const ir_value in[] = {x, node(c, reductions[which], &x, 1, keep, 2)};
+  return node(c, "aten::sub", in, 2, NULL, 0);
+}
+
+static void make_chain(chain *c, uint64_t seed) {
+  static const int64_t sizes[] = {1, 2, 3, 5, 7, 16, 17, 33, 64};
+  *c = (chain){.random = seed * 7919 + 1, .arena = base_arena_new(&base_libc_allocator)};
+  c->graph = ir_graph_new(&base_libc_allocator, ops_set(c->arena));
+  c->top = c->graph->top;
+  for (int i = 0; i < 3; i++) below(c, 2);
+  c->rank = 1 + (int32_t)below(c, 4);
+  c->dtype = below(c, 4) ? TD_F32 : below(c, 2) ? TD_F16 : TD_BF16;
+  for (int32_t i = 0; i < c->rank; i++) c->dims[i] = sizes[below(c, sizeof sizes / sizeof *sizes)];
+  if (c->rank == 1 && below(c, 2)) c->dims[0] = 1000 + below(c, 1000);
+  if (c->rank == 2 && below(c, 2)) c->dims[1] = c->dims[0];
+  c->values[c->count++] = new_input(c, true);
+  const uint32_t length = 2 + below(c, 11);
+  for (uint32_t i = 0; i < length; i++) {
+    const uint32_t which = below(c, 8);
+    const ir_value x = below(c, 3) ? c->values[c->count - 1] : some_value(c);
+    ir_value made = which < 3 ? one_operand(c, x)
+                    : which == 3 && c->dtype == TD_F32
+                        ? along_row(c, x)
+                        : two_operands(c, x, below(c, 2) ? new_input(c, below(c, 2)) : some_value(c));
+    c->values[c->count++] = made;
+  }
+  OK(ir_add_output(c->graph, c->values[c->count - 1], "last", &c->err));
+  if (below(c, 2)) OK(ir_add_output(c->graph, c->values[1 + below(c, c->count - 1)], "other", &c->err));
+}
+
+/* Runs the chain of the seed on a backend; gives its outputs, in *arena. */
+static uint32_t run_chain(uint64_t seed, const compile_setting *setting, base_arena *arena, base_tensor *out) {
+  chain made, *c = &made;
+  plan_exe *plan = NULL;
+  run_session *session = NULL;
+  make_chain(c, seed);
+  OK(compile_graph(c->graph, setting, &base_libc_allocator, NULL, &plan, &c->err));
+  OK(run_session_new(plan, &base_libc_allocator, NULL, &session, &c->err));
+  for (uint32_t i = 0; i < c->inputs; i++) {
+    const base_value value = {.kind = BASE_TENSOR, .tensor = c->in[i]};
+    OK(run_set_input(session, i, &value, &c->err));
+  }
+  for (int run = 0; run < 2; run++) OK(run_session_run(session, &c->err));
+  const uint32_t count = plan->outputs.count;
+  for (uint32_t i = 0; i < count; i++) {
+    const base_value *value;
+    OK(run_output(session, i, &value, &c->err));
+    out[i] = value->tensor;
+    out[i].data = base_arena_copy(arena, value->tensor.data, base_tensor_bytes(&value->tensor) + 0);
+  }
+  run_session_free(session);
+  plan_free(plan);
+  ir_graph_free(c->graph);
+  base_arena_free(c->arena);
+  return count;
+}
+
+static void expect_same(uint64_t seed, const base_tensor *want, const base_tensor *got, const char *what) {
+  const double close = want->dtype == TD_F32 ? 2e-5 : want->dtype == TD_F16 ? 2e-2 : 1e-1;
+  for (int64_t i = 0; i < base_tensor_numel(want); i++) {
+    const double a = base_load_f64(want->dtype, want->data, i), b = base_load_f64(got->dtype, got->data, i);
+    if (fabs(a - b) <= close * (1 + fabs(a)) || (isnan(a) && isnan(b)) || a == b) continue;
+    fail_msg("chain %llu, %s: element %lld is %g, not %g", (unsigned long long)seed, what, (long long)i, b, a);
+  }
+}
+
+static void compare(uint64_t seed, const compile_setting *setting, const char *what) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_tensor want[VALUES], got[VALUES];
+  const compile_setting truth = {.backend = compile_find_backend("aot_eager")};
+  const uint32_t count = run_chain(seed, &truth, arena, want);
+  assert_int_equal(run_chain(seed, setting, arena, got), count);
+  for (uint32_t i = 0; i < count; i++) expect_same(seed, &want[i], &got[i], what);
+  base_arena_free(arena);
+}
+
+static uint32_t chains(void) {
+  const char *given = getenv("TREADLE_CHAINS");
+  return given ? (uint32_t)strtoul(given, NULL, 10) : CHAINS;
+}
+
+static void interpreted(void **state) {
+  (void)state;
+  uint32_t levels;
+  sys_machine machine;
+  const kern_level *level = kern_levels(&levels);
+  sys_machine_read(&machine);
+  for (uint32_t seed = 0; seed < chains(); seed++) {
+    const kern_level *at = &level[seed % levels];
+    if (at->isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    const compile_setting setting = {.backend = compile_find_backend("interp"), .isa = at->isa};
+    compare(seed, &setting, at->name);
+  }
+}
+
+static void compiled(void **state) {
+  (void)state;
+  sys_machine machine;
+  sys_machine_read(&machine);
+  if (!chains_compiler()) skip();
+  char *cache = chains_cache();
+  for (uint32_t i = 0; i < COMPILED * chains() / CHAINS; i++) {
+    const uint32_t avx512 = BASE_ISA_AVX512F;
+    compile_setting setting = {.backend = compile_find_backend("native"),
+                               .isa = (i % 3 == 2 ? machine.isa & ~avx512 : machine.isa) | BASE_ISA_VECTOR,
+                               .cc = chains_compiler(),
+                               .cache = cache,
+                               .strict = true};
+    if (i % 6 == 5) setting.isa = BASE_ISA_VECTOR;
+    compare(20 * i + 3, &setting, "compiled");
+  }
+  chains_remove(cache);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted), cmocka_unit_test(compiled)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/* TorchScript archives through the public interface: session state, methods, exceptions, what is refused and how. The
+ * programs are written by tests/models/torchscript/generate.py; what they compute is checked by `treadle check` there.
+ */
+#include <treadle/treadle.h>
+
+#include "base/base.h"
+#include "fmt/fmt.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const td_input_spec matrix = {.name = "x", .dtype = TD_F32, .rank = 2, .dims = {-1, 2}};
+
+static td_load_options options_for(const td_input_spec *spec) {
+  return (td_load_options){.size = sizeof(td_load_options), .backend = "eager", .inputs = spec, .input_count = 1};
+}
+
+static td_model *load(const char *path, const td_load_options *options) {
+  td_model *model = NULL;
+  td_error err = {0};
+  if (td_model_load(path, options, &model, &err) != TD_OK) fail_msg("%s: %s", err.name, err.text);
+  return model;
+}
+
+static void run(td_session *session, const float *x, int64_t rows, td_tensor *outs, size_t count) {
+  td_error err = {0};
+  td_tensor in = {.dtype = TD_F32, .rank = 2, .dims = {rows, 2}, .data = (void *)(uintptr_t)x};
+  if (td_session_set_input(session, 0, &in, &err) != TD_OK) fail_msg("%s", err.text);
+  if (td_session_run(session, &err) != TD_OK) fail_msg("%s: %s", err.name, err.text);
+  for (size_t i = 0; i < count; i++) assert_int_equal(td_session_output(session, i, &outs[i], &err), TD_OK);
+}
+
+/* Tensors, numbers, an optional that begins as None and a list, each kept by its session. */
+static void state_is_kept(void **state) {
+  (void)state;
+  static const float x[] = {1, 2, 3, 4, 5, 6};
+  td_load_options options = options_for(&matrix);
+  td_model *model = load("tests/import/torchscript/state.pt", &options);
+  td_session *sessions[2];
+  td_error err = {0};
+  td_tensor out[4];
+  for (int i = 0; i < 2; i++) assert_int_equal(td_session_new(model, NULL, &sessions[i], &err), TD_OK);
+  for (int64_t turn = 1; turn <= 3; turn++) {
+    run(sessions[0], x, 1, out, 4);
+    assert_true(((const float *)out[0].data)[1] == 2.0F * (float)turn);
+    assert_int_equal(*(const int64_t *)out[1].data, turn);
+    assert_int_equal(out[2].dims[0], turn);
+    assert_int_equal(*(const int64_t *)out[3].data, turn);
+  }
+  run(sessions[1], x, 3, out, 4);
+  assert_int_equal(*(const int64_t *)out[1].data, 1);
+  assert_int_equal(out[2].dims[0], 3);
+  assert_true(((const float *)out[0].data)[0] == 9);
+  assert_int_equal(td_session_reset(sessions[0], &err), TD_OK);
+  run(sessions[0], x, 2, out, 4);
+  assert_int_equal(*(const int64_t *)out[1].data, 1);
+  assert_int_equal(out[2].dims[0], 2);
+  for (int i = 0; i < 2; i++) td_session_free(sessions[i]);
+  td_model_free(model);
+}
+
+static void methods(void **state) {
+  (void)state;
+  static const float x[] = {1, 2};
+  td_load_options options = options_for(&matrix);
+  td_model *model;
+  td_session *session;
+  td_error err = {0};
+  td_tensor out;
+  options.method = "peek";
+  model = load("tests/import/torchscript/state.pt", &options);
+  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+  run(session, x, 1, &out, 1);
+  assert_true(((const float *)out.data)[1] == 2);
+  td_session_free(session);
+  td_model_free(model);
+  options.method = "backward";
+  assert_int_equal(td_model_load("tests/import/torchscript/state.pt", &options, &model, &err), TD_BAD_ARGUMENT);
+  assert_non_null(strstr(err.text, "it has: forward, peek"));
+}
+
+static void refuses_file(const char *path, const td_load_options *options, td_status want, const char *says) {
+  td_model *model;
+  td_error err = {0};
+  assert_int_equal(td_model_load(path, options, &model, &err), want);
+  if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
+}
+
+static void inputs_must_be_told(void **state) {
+  (void)state;
+  static const char path[] = "tests/models/torchscript/checks/model.pt";
+  td_input_spec spec = {.name = "x", .dtype = TD_F32, .rank = 3, .dims = {1, 2, 3}};
+  td_load_options options = options_for(&spec);
+  options.input_count = 0;
+  refuses_file(path, &options, TD_BAD_ARGUMENT, "--shape x=");
+  options.input_count = 1;
+  refuses_file(path, &options, TD_BAD_ARGUMENT, "the model raises: ValueError: expected a matrix, got 3 dimensions");
+  refuses_file(path, &options, TD_BAD_ARGUMENT, "generate.py:");
+  spec.path = "argument 7[0]";
+  refuses_file(path, &options, TD_BAD_ARGUMENT, "no such argument");
+  spec.path = "argument 0[";
+  refuses_file(path, &options, TD_BAD_ARGUMENT, "");
+  td_input_spec two[2] = {matrix, matrix};
+  options.inputs = two;
+  options.input_count = 2;
+  refuses_file(path, &options, TD_BAD_ARGUMENT, "no argument for this input");
+}
+
+/* The user's message and line, when it is the data that is wrong. */
+static void exceptions_at_run_time(void **state) {
+  (void)state;
+  static const float good[] = {1, 2}, bad[] = {1, (float)__builtin_nanf("")};
+  td_load_options options = options_for(&matrix);
+  td_model *model = load("tests/models/torchscript/checks/model.pt", &options);
+  td_session *session;
+  td_error err = {0};
+  td_tensor out, in = {.dtype = TD_F32, .rank = 2, .dims = {1, 2}, .data = (void *)(uintptr_t)bad};
+  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+  run(session, good, 1, &out, 1);
+  assert_int_equal(td_session_set_input(session, 0, &in, &err), TD_OK);
+  assert_int_not_equal(td_session_run(session, &err), TD_OK);
+  assert_non_null(strstr(err.text, "not a number"));
+  assert_non_null(strstr(err.name, "generate.py:"));
+  run(session, good, 1, &out, 1);
+  td_session_free(session);
+  td_model_free(model);
+}
+
+static void everything_missing_is_named(void **state) {
+  (void)state;
+  td_input_spec spec = {.name = "x", .dtype = TD_F32, .rank = 2, .dims = {3, 3}};
+  td_load_options options = options_for(&spec);
+  refuses_file("tests/import/torchscript/missing.pt", &options, TD_UNSUPPORTED, "aten::linalg_svd (2 calls");
+  refuses_file("tests/import/torchscript/missing.pt", &options, TD_UNSUPPORTED, "aten::linalg_eigvals");
+}
+
+/* ---- archives made here ------------------------------------------------------------------------------------------ */
+
+typedef struct member {
+  const char *name, *bytes;
+  size_t size;
+} member;
+#define MEMBER(name, literal) ((member){(name), (literal), sizeof(literal) - 1})
+#define NET MEMBER("net/data.pkl", "\x80\2c__torch__\nNet\n)\x81}b.")
+#define NO_CONSTANTS MEMBER("net/constants.pkl", "\x80\2).")
+#define VERSION MEMBER("net/version", "3\n")
+
+static base_text zip_of(const member *members, size_t count) {
+  base_text out = {.allocator = &base_libc_allocator};
+  fmt_zip_writer w = {.out = &out, .directory = {.allocator = &base_libc_allocator}};
+  for (size_t i = 0; i < count; i++)
+    assert_int_equal(fmt_zip_add(&w, members[i].name, members[i].bytes, members[i].size, NULL), TD_OK);
+  assert_int_equal(fmt_zip_finish(&w, NULL), TD_OK);
+  return out;
+}
+
+static void refuses(const member *members, size_t count, td_status want, const char *says) {
+  base_text zip = zip_of(members, count);
+  td_load_options options = options_for(&matrix);
+  td_model *model = NULL;
+  td_error err = {0};
+  td_status status = td_model_load_memory(zip.at, zip.length, &options, &model, &err);
+  if (status != want || !strstr(err.text, says)) fail_msg("%d \"%s\", not %d \"%s\"", status, err.text, want, says);
+  base_text_free(&zip);
+}
+#define REFUSES(want, says, ...) \
+  refuses((member[]){__VA_ARGS__}, sizeof((member[]){__VA_ARGS__}) / sizeof(member), (want), (says))
+
+static void other_archives(void **state) {
+  (void)state;
+  static const char preview[64] = "PYTORCH1";
+  td_load_options options = options_for(&matrix);
+  td_model *model;
+  td_error err = {0};
+  assert_int_equal(td_model_load_memory(preview, sizeof preview, &options, &model, &err), TD_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "PYTORCH1"));
+  REFUSES(TD_UNSUPPORTED, "lite interpreter", MEMBER("net/bytecode.pkl", "."), VERSION);
+  REFUSES(TD_UNSUPPORTED, "1.3 or older", MEMBER("net/model.json", "{}"), VERSION);
+  REFUSES(TD_UNSUPPORTED, "torch.save", NET, VERSION);
+  REFUSES(TD_BAD_FILE, "no TorchScript", MEMBER("net/readme", "hello"), VERSION);
+  REFUSES(TD_BAD_FILE, "version", NET, NO_CONSTANTS);
+  REFUSES(TD_UNSUPPORTED, "version 11", NET, NO_CONSTANTS, MEMBER("net/version", "11\n"));
+  REFUSES(TD_UNSUPPORTED, "big-endian", NET, NO_CONSTANTS, VERSION, MEMBER("net/byteorder", "big"));
+  REFUSES(TD_UNSUPPORTED, "optimize_for_inference", NO_CONSTANTS, VERSION,
+          MEMBER("net/data.pkl",
+                 "\x80\2c__torch__\nNet\n)\x81}X\1\0\0\0w"
+                 "c__torch__.torch.classes.mkldnn\nConstantMKLDNNTensor\n)\x81Nbsb."),
+          MEMBER("net/code/__torch__.py", "class Net(Module):\n  w : Tensor\n"));
+}
+
+static void hostile_pickles(void **state) {
+  (void)state;
+  REFUSES(TD_UNSUPPORTED, "os.system", NO_CONSTANTS, VERSION,
+          MEMBER("net/data.pkl", "\x80\2cos\nsystem\nX\4\0\0\0true\x85R."));
+  REFUSES(TD_BAD_FILE, "no module", NO_CONSTANTS, VERSION, MEMBER("net/data.pkl", "\x80\2K\1."));
+  REFUSES(TD_BAD_FILE, "no class", NO_CONSTANTS, VERSION, NET);
+  /* an object inside itself is no more than one object */
+  REFUSES(TD_BAD_ARGUMENT, "no method", NO_CONSTANTS, VERSION,
+          MEMBER("net/data.pkl", "\x80\2c__torch__\nNet\n)\x81q\0}X\1\0\0\0wh\0sb."),
+          MEMBER("net/code/__torch__.py", "class Net(Module):\n  w : __torch__.Net\n"));
+  enum { DEPTH = 5000 };
+  char *deep = malloc(DEPTH * 2 + 64);
+  assert_non_null(deep);
+  int used = sprintf(deep, "%s", "\x80\2c__torch__\nNet\n)\x81}X\1");
+  memcpy(deep + used, "\0\0\0w", 4);
+  used += 4;
+  memset(deep + used, ')', 1);
+  memset(deep + used + 1, '\x85', DEPTH);
+  memcpy(deep + used + 1 + DEPTH, "sb.", 3);
+  REFUSES(TD_BAD_FILE, "deep", NO_CONSTANTS, VERSION, (member){"net/data.pkl", deep, (size_t)used + 4 + DEPTH},
+          MEMBER("net/code/__torch__.py", "class Net(Module):\n  w : Tensor\n"));
+  free(deep);
+}
+
+#define CODE(body) MEMBER("net/code/__torch__.py", "class Net(Module):\n  __parameters__ = []\n" body)
+
+/* Programs that would run for ever, or take all memory, or mean nothing. */
+static void hostile_programs(void **state) {
+  (void)state;
+#define PROGRAM(want, says, body) REFUSES(want, says, NET, NO_CONSTANTS, VERSION, CODE(body))
+  PROGRAM(TD_UNSUPPORTED, "nested too deep",
+          "  def forward(self, x: Tensor) -> Tensor:\n    return (self).forward(x, )\n");
+  PROGRAM(TD_NO_RESOURCE, "steps",
+          "  def forward(self, x: Tensor) -> Tensor:\n    for i in range(64):\n"
+          "      for j in range(64):\n        for k in range(64):\n          for l in range(64):\n"
+          "            for m in range(64):\n              y = i\n    return x\n");
+  PROGRAM(TD_BAD_FILE, "nothing called", "  def forward(self, x: Tensor) -> Tensor:\n    return __torch__.f(x, )\n");
+  PROGRAM(TD_BAD_FILE, "no attribute", "  def forward(self, x: Tensor) -> Tensor:\n    return self.w\n");
+  PROGRAM(TD_BAD_FILE, "no constant", "  def forward(self, x: Tensor) -> Tensor:\n    return CONSTANTS.c0\n");
+  PROGRAM(TD_BAD_FILE, "no function", "  def forward(self, x: Tensor) -> Tensor:\n    return (x)(1, )\n");
+  PROGRAM(TD_BAD_FILE, "index 5", "  def forward(self, x: Tensor) -> Tensor:\n    return ((x, x))[5]\n");
+  PROGRAM(TD_BAD_FILE, "too many",
+          "  def f(self) -> int:\n    return 1\n"
+          "  def forward(self, x: Tensor) -> Tensor:\n    return (self).f(x, )\n");
+  PROGRAM(TD_BAD_FILE, "is not given",
+          "  def f(self, y: int) -> int:\n    return 1\n"
+          "  def forward(self, x: Tensor) -> Tensor:\n    return (self).f()\n");
+  PROGRAM(TD_BAD_FILE, "line 5", "  def forward(self, x: Tensor) -> Tensor:\n    return (x\n");
+  PROGRAM(
+      TD_UNSUPPORTED, "may share its memory",
+      "  def forward(self, x: Tensor) -> Tensor:\n    x0 = torch.clone(x)\n    if bool(torch.gt(torch.sum(x0), 0)):\n"
+      "      y = x0\n    else:\n      y = torch.mul(x0, 2)\n    z = torch.add_(y, 1)\n    return torch.add(x0, y)\n");
+  PROGRAM(TD_UNSUPPORTED, "aten::nothing", "  def forward(self, x: Tensor) -> Tensor:\n    return torch.nothing(x)\n");
+#undef PROGRAM
+}
+
+/* An archive whose bytes are changed one at a time is refused or read, and takes nothing down. */
+static void damaged_archives(void **state) {
+  (void)state;
+  FILE *file = fopen("tests/import/torchscript/state.pt", "rb");
+  char *bytes = malloc(1 << 20), *copy = malloc(1 << 20);
+  assert_true(file && bytes && copy);
+  size_t size = fread(bytes, 1, 1 << 20, file);
+  fclose(file);
+  td_load_options options = options_for(&matrix);
+  for (size_t i = 0; i < size; i += 1 + i % 23) {
+    td_model *model = NULL;
+    memcpy(copy, bytes, size);
+    copy[i] = (char)(copy[i] ^ (1 << (i % 8)));
+    if (td_model_load_memory(copy, size, &options, &model, NULL) == TD_OK) td_model_free(model);
+    if (i % 7 == 0 && td_model_load_memory(bytes, i, &options, &model, NULL) == TD_OK) td_model_free(model);
+  }
+  free(bytes);
+  free(copy);
+}
+
+static void failing_allocations(void **state) {
+  (void)state;
+  td_status status = TD_NO_RESOURCE;
+  td_load_options options = options_for(&matrix);
+  for (uint64_t n = 1; status != TD_OK; n += 1 + n / 16) {
+    base_counting counting = {.inner = &base_libc_allocator, .fail_at = n, .each = true};
+    td_allocator failing = base_counting_allocator(&counting);
+    td_model *model = NULL;
+    td_error err = {0};
+    options.allocator = &failing;
+    status = td_model_load("tests/import/torchscript/state.pt", &options, &model, &err);
+    if (status != TD_OK && status != TD_NO_RESOURCE) fail_msg("allocation %d: %s", (int)n, err.text);
+    if (status == TD_OK) td_model_free(model);
+    assert_int_equal(counting.live, 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(state_is_kept),
+      cmocka_unit_test(methods),
+      cmocka_unit_test(inputs_must_be_told),
+      cmocka_unit_test(exceptions_at_run_time),
+      cmocka_unit_test(everything_missing_is_named),
+      cmocka_unit_test(other_archives),
+      cmocka_unit_test(hostile_pickles),
+      cmocka_unit_test(hostile_programs),
+      cmocka_unit_test(damaged_archives),
+      cmocka_unit_test(failing_allocations),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/* test_loop.c -- programs of fused loops: text and back, words and back, what is refused, and what is built. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "loop/loop.h"
+
+static const char softmax[] =
+    "fused rank 3 row 1 {\n"
+    "  %0 = load 0\n"
+    "  %1 = load 1 row\n"
+    "  %2 = add(%0, %1)\n"
+    "  %3 = reduce max %2 row\n"
+    "  %4 = sub(%2, %3)\n"
+    "  %5 = exp_flush(%4)\n"
+    "  %6 = reduce sum %5 row\n"
+    "  %7 = reciprocal(%6) row\n"
+    "  %8 = mul(%5, %7)\n"
+    "  %9 = leaky_relu(%8) {0.5}\n"
+    "  %10 = number -1.5\n"
+    "  %11 = add(%9, %10)\n"
+    "  store 0 %11 f32\n"
+    "  store 1 %3 bf16 drop row\n"
+    "}\n";
+
+static void text_and_words(void **state) {
+  (void)state;
+  base_program p, again;
+  td_error err;
+  if (loop_parse(softmax, strlen(softmax), &p, &err) != TD_OK) fail_msg("%s at %lld", err.text, (long long)err.offset);
+  base_text text = {.allocator = &base_libc_allocator};
+  loop_print(&p, &text);
+  assert_string_equal(text.at, softmax);
+  base_text_free(&text);
+  int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
+  base_program_write(&p, words);
+  assert_null(base_program_read(words, base_program_size(&p), &again));
+  loop_print(&again, &text);
+  assert_string_equal(text.at, softmax);
+  base_text_free(&text);
+}
+
+static void stages_and_kept(void **state) {
+  (void)state;
+  base_program p;
+  td_error err;
+  uint8_t stage[BASE_PROGRAM_OPS];
+  bool kept[BASE_PROGRAM_OPS];
+  assert_int_equal(loop_parse(softmax, strlen(softmax), &p, &err), TD_OK);
+  assert_int_equal(base_program_stages(&p, stage), 3);
+  assert_int_equal(stage[3], 0);
+  assert_int_equal(stage[5], 1);
+  assert_int_equal(stage[8], 2);
+  assert_int_equal(base_program_kept(&p, stage, kept), 2);
+  assert_true(kept[2] && kept[5]);
+}
+
+static void refused_texts(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "",
+      "fused rank 9 row 0 {\n}\n",
+      "fused rank 2 row 3 {\n  %0 = load 0\n  store 0 %0 f32\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0\n}\n",
+      "fused rank 2 row 0 {\n  %0 = add(%0, %1)\n  store 0 %0 f32\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0\n  %1 = reduce sum %0 row\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 1 {\n  %0 = load 0\n  %1 = relu(%0) row\n  store 0 %1 f32 row\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0\n  %1 = load 0\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0\n  %1 = nothing(%0)\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0\n  store 0 %0 f32\n  store 0 %0 f32\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0\n  store 0 %0 f32",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    base_program p;
+    td_error err = {0};
+    if (loop_parse(texts[i], strlen(texts[i]), &p, &err) == TD_OK) fail_msg("text %zu is taken", i);
+    assert_true(err.text[0] && err.offset >= 0);
+  }
+}
+
+/* Words with single bits turned are refused, or are programs that keep the rules. */
+static void damaged_words(void **state) {
+  (void)state;
+  base_program p, damaged;
+  td_error err;
+  int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
+  assert_int_equal(loop_parse(softmax, strlen(softmax), &p, &err), TD_OK);
+  const uint32_t count = base_program_size(&p);
+  for (uint32_t bit = 0; bit < count * 64; bit++) {
+    base_program_write(&p, words);
+    words[bit / 64] = (int64_t)((uint64_t)words[bit / 64] ^ (uint64_t)1 << bit % 64);
+    if (!base_program_read(words, count, &damaged)) assert_null(base_program_check(&damaged));
+  }
+  base_program_write(&p, words);
+  for (uint32_t n = 0; n < count; n++) assert_non_null(base_program_read(words, n, &damaged));
+}
+
+static void building(void **state) {
+  (void)state;
+  loop_build b;
+  loop_start(&b, 2, 1);
+  const uint16_t x = loop_load(&b, 0, false);
+  assert_int_equal(loop_load(&b, 0, false), x);
+  const uint16_t sum = loop_reduce(&b, BASE_COMBINE_SUM, x),
+                 mean = loop_binary(&b, BASE_SCALAR_div, sum, loop_length(&b));
+  assert_true(loop_is_row(&b, mean) && !loop_is_row(&b, x));
+  loop_store(&b, loop_binary(&b, BASE_SCALAR_sub, x, mean), TD_F32, false);
+  assert_true(loop_finish(&b));
+  assert_int_equal(b.program.in_count, 1);
+  assert_int_equal(loop_work(&b.program), 2);
+  loop_start(&b, 2, 0);
+  uint16_t value = loop_load(&b, 0, false);
+  for (int i = 0; i < BASE_PROGRAM_OPS; i++) value = loop_binary(&b, BASE_SCALAR_add, value, loop_number(&b, i));
+  loop_store(&b, value, TD_F32, false);
+  assert_false(loop_finish(&b)); /* too long, and said so at the end */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(text_and_words), cmocka_unit_test(stages_and_kept),
+                                     cmocka_unit_test(refused_texts), cmocka_unit_test(damaged_words),
+                                     cmocka_unit_test(building)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""Writes the cases of this folder: small TorchScript programs, their inputs, and what PyTorch gives for them.
+
+Run with a Python that has PyTorch; the cases are kept in the repository, so that nothing needs it afterwards.
+"""
+import json
+import os
+import warnings
+from enum import Enum
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+warnings.filterwarnings("ignore")
+
+
+class Point(NamedTuple):
+    x: Tensor
+    y: int
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Branches(nn.Module):
+    def forward(self, x: Tensor, flag: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        total = x.sum()
+        if bool(total > 0):
+            y, z = x * 2, torch.zeros(3)
+        elif bool(total < -10):
+            y, z = x - 1, torch.ones(2)
+        else:
+            y, z = x.t().t(), torch.full((4,), 2.0)
+        if flag is not None:
+            y = y + flag
+        return y, z
+
+
+class MaybeNone(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        best: Optional[Tensor] = None
+        for i in range(x.size(0)):
+            row = x[i]
+            if best is None:
+                best = row
+            elif bool(row.sum() > best.sum()):
+                best = row
+        assert best is not None, "no rows"
+        return best
+
+
+class EarlyReturn(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if bool(x.max() > 5):
+            return x * 10
+        for i in range(int(x.size(0))):
+            if bool(x[i].sum() > 3):
+                return x[i].repeat(2, 1)
+        return x - 1
+
+
+class Breaks(nn.Module):
+    def forward(self, x: Tensor) -> Tuple[Tensor, int]:
+        n = 0
+        y = x
+        while True:
+            y = y * 1.5
+            n += 1
+            if bool(y.sum() > 100):
+                break
+            if n % 2 == 0:
+                continue
+            y = y + 1
+        return y, n
+
+
+class Checks(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("expected a matrix, got {} dimensions".format(x.dim()))
+        if bool(x.isnan().any()):
+            raise ValueError("not a number")
+        return x + 1
+
+
+class Lists(nn.Module):
+    def forward(self, xs: List[Tensor]) -> Tuple[Tensor, List[int], int]:
+        sizes = [x.size(0) for x in xs]
+        taken: List[Tensor] = []
+        for i, x in enumerate(xs):
+            if i % 2 == 0:
+                taken.append(x * float(i + 1))
+            else:
+                taken.insert(0, x)
+        taken += [xs[0]]
+        taken.reverse()
+        last = taken.pop()
+        return torch.cat(taken, 0) + last.mean(), sizes, max(sizes)
+
+
+class Dicts(nn.Module):
+    table: Dict[str, float]
+
+    def __init__(self):
+        super().__init__()
+        self.table = {"a": 1.5, "b": 2.5}
+
+    def forward(self, x: Tensor) -> Dict[str, Tensor]:
+        out: Dict[str, Tensor] = {}
+        for k, v in self.table.items():
+            out[k] = x * v
+        if "c" not in out:
+            out["c"] = x
+        return out
+
+
+class Texts(nn.Module):
+    mode: str
+
+    def __init__(self):
+        super().__init__()
+        self.mode = "sum_and_mean"
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = self.mode.split("_and_")
+        y = x
+        for part in parts:
+            if part == "sum":
+                y = y + x.sum()
+            elif part == "mean":
+                y = y * x.mean()
+        return y
+
+
+class Shared(nn.Module):
+    """In-place writes through views, list elements and branches."""
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        y = x.clone()
+        row = y[1]
+        row.add_(10)
+        rows = [y, y[0]]
+        rows[1].mul_(2)
+        if bool(x.sum() > 0):
+            y[:, 0] = -1
+        z = y.view(-1)
+        for i in range(3):
+            z[i] = float(i)
+        y.t().select(0, 1).fill_(7.0)
+        return y, z
+
+
+@torch.jit.script
+class Accumulator:
+    def __init__(self, start: float):
+        self.total = start
+        self.items: List[Tensor] = []
+
+    def add(self, x: Tensor, weight: float) -> None:
+        self.total += weight
+        self.items.append(x * weight)
+
+
+class Classes(nn.Module):
+    def forward(self, x: Tensor) -> Tuple[Tensor, float]:
+        acc = Accumulator(0.5)
+        for i in range(3):
+            acc.add(x, float(i) + 1.0)
+        return torch.stack(acc.items).sum(0), acc.total
+
+
+class Named(nn.Module):
+    def make(self, x: Tensor, n: int) -> Point:
+        return Point(x * n, n)
+
+    def pick(self, c: Colour, x: Tensor) -> Tensor:
+        if c == Colour.RED:
+            return x + 1
+        return x - c.value
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = self.make(x, 3)
+        q, n = p
+        return self.pick(Colour.BLUE, p.x + q) + self.pick(Colour.RED, x) * n + p.y
+
+
+class Block(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(torch.relu(self.linear(x)) + x)
+
+
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(4), Block(4)])
+        self.by_name = nn.ModuleDict({"head": nn.Linear(4, 2)})
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.by_name["head"](x * self.scale)
+
+
+class Forks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 3)
+
+    def task(self, x: Tensor, k: int) -> Tensor:
+        return self.a(x) * k
+
+    def forward(self, x: Tensor) -> Tensor:
+        futures: List[torch.jit.Future[Tensor]] = []
+        for i in range(4):
+            futures.append(torch.jit.fork(self.task, x, i))
+        outs = [torch.jit.wait(f) for f in futures]
+        return torch.stack(outs).sum(0)
+
+
+class Numbers(nn.Module):
+    def forward(self, x: Tensor, k: int = 3) -> Tuple[Tensor, int, float]:
+        n = int(x[0, 0])
+        f = float(x.sum())
+        total = 0
+        for i in range(n):
+            total += i * k
+        y = x[:n] if n > 0 else x
+        return y.to(torch.float64), total, f / 2
+
+
+class Long(nn.Module):
+    """More turns than are unrolled, with a list that grows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        outs: List[Tensor] = []
+        h = torch.zeros(2)
+        for i in range(x.size(0)):
+            h = torch.tanh(h + x[i])
+            if i % 3 == 0:
+                outs.append(h)
+        return torch.stack(outs)
+
+
+class Grad(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = x.detach() * 2
+        return y
+
+
+class State(nn.Module):
+    """Attributes of every kind that change from call to call."""
+
+    cache: Optional[Tensor]
+    history: List[Tensor]
+    calls: int
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2))
+        self.calls = 0
+        self.cache = None
+        self.history = []
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, int, Tensor, int]:
+        self.total.add_(x.sum(0))
+        self.calls += 1
+        cache = self.cache
+        grown = x if cache is None else torch.cat([cache, x], 0)
+        self.cache = grown
+        self.history.append(x)
+        return self.total * 1, self.calls, grown * 2, len(self.history)
+
+    @torch.jit.export
+    def peek(self, x: Tensor) -> Tensor:
+        return self.total + x
+
+
+class Missing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.linalg.svd(x)[1]
+        z = torch.linalg.eigvals(x)
+        return torch.linalg.svd(x + 1)[1] + y + torch.real(z)
+
+
+def flat(value):
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [leaf for v in value.values() for leaf in flat(v)]
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in flat(v)]
+    return [value]
+
+
+def leaf_array(value):
+    if isinstance(value, Tensor):
+        return value.detach().numpy()
+    return np.array(value, dtype={bool: np.bool_, int: np.int64, float: np.float64}[type(value)])
+
+
+def write(name, module, sets, how="script", dynamic=None, paths=None):
+    folder = os.path.join(HERE, name)
+    os.makedirs(folder, exist_ok=True)
+    torch.manual_seed(0)
+    module = module.eval()
+    program = torch.jit.script(module) if how.startswith("script") else torch.jit.trace(module, sets[0])
+    if how.endswith("frozen"):
+        program = torch.jit.freeze(program)
+    program.save(os.path.join(folder, "model.pt"))
+    described = []
+    for number, arguments in enumerate(sets):
+        suffix = "" if number == 0 else "." + chr(ord("a") + number)
+        with torch.no_grad():
+            outs = [leaf_array(v) for v in flat(program(*[a.clone() if isinstance(a, Tensor) else a for a in arguments]))]
+        ins = [leaf_array(v) for v in flat(arguments)]
+        sides = {}
+        for kind, arrays in (("input", ins), ("output", outs)):
+            sides[kind + "s"] = []
+            for i, array in enumerate(arrays):
+                file = f"{kind}_{i}{suffix}.npy"
+                np.save(os.path.join(folder, file), array)
+                sides[kind + "s"].append({"name": f"{kind}_{i}", "file": file, "dtype": str(array.dtype),
+                                          "shape": list(array.shape)})
+        described.append(sides)
+    case = {"name": name, "format": "pt", "torch": torch.__version__.split("+")[0], "file": "model.pt",
+            "rtol": 1e-4, "atol": 1e-5, **described[0]}
+    if len(sets) > 1:
+        case["sets"] = described
+    if dynamic:
+        case["dynamic"] = dynamic
+    if paths:
+        case["arguments"] = paths
+    with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:
+        json.dump(case, f, indent=1)
+        f.write("\n")
+
+
+def write_program(name, module):
+    """A program alone, for the unit tests."""
+    folder = os.path.join(HERE, "..", "..", "import", "torchscript")
+    os.makedirs(folder, exist_ok=True)
+    torch.manual_seed(0)
+    torch.jit.script(module.eval()).save(os.path.join(folder, name + ".pt"))
+
+
+def main():
+    write_program("state", State())
+    write_program("missing", Missing())
+    x = torch.arange(6.0).reshape(2, 3)
+    row = {"input_0": {"0": "rows"}}
+    write("branches", Branches(), [(x,), (-x,), (-x - 5,)])
+    write("branches_optional", Branches(), [(x, torch.ones(3))])
+    write("maybe_none", MaybeNone(), [(x,), (torch.rand(70, 3),)], dynamic=row)
+    write("early_return", EarlyReturn(), [(x,), (x + 4,), (-x,)])
+    write("breaks", Breaks(), [(x,), (x / 3,)])
+    write("checks", Checks(), [(x,)])
+    write("lists", Lists(), [([x, x + 1, x * 2],)], paths=[f"argument 0[{i}]" for i in range(3)])
+    write("dicts", Dicts(), [(x,)])
+    write("texts", Texts(), [(x,)])
+    write("shared", Shared(), [(x,), (-x,)])
+    write("classes", Classes(), [(x,)])
+    write("named", Named(), [(x,)])
+    write("nested", Nested(), [(torch.rand(2, 4),)])
+    write("nested_frozen", Nested(), [(torch.rand(2, 4),)], how="script frozen")
+    write("nested_traced", Nested(), [(torch.rand(2, 4),)], how="trace")
+    write("forks", Forks(), [(x,)])
+    write("numbers", Numbers(), [(x + 1,), (x + 2,)])
+    write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
+    write("grad", Grad(), [(x,)])
+
+
+if __name__ == "__main__":
+    main()

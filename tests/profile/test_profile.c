@@ -1,0 +1,322 @@
+/* test_profile.c -- recordings made by calling the observer as a session would, and every form of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "profile/profile.h"
+
+/* ---- a plan of four steps, and runs of it ---- */
+
+static const td_step steps[] = {
+    {sizeof(td_step), "node /block/0/conv \"a\"/Conv (Conv)", "aten::convolution", "kern_conv", 2e6, 1e3, 1e4, 1e4},
+    {sizeof(td_step), "node /block/1/conv/Conv (Conv)", "aten::convolution", "kern_conv", 4e6, 1e3, 1e4, 1e4},
+    {sizeof(td_step), "node /head/Gemm (Gemm)", "td::linear", "kern_linear", 1e5, 1e5, 1e3, 1e3},
+    {sizeof(td_step), "</script>&", "", "", 0, 0, 0, 0},
+};
+enum { STEPS = sizeof steps / sizeof *steps };
+
+static prof_recorder *recorder_of(prof_options options) {
+  options.steps = STEPS;
+  prof_recorder *r = prof_recorder_new(&base_libc_allocator, &options);
+  assert_non_null(r);
+  return r;
+}
+
+/* A run of 1000 ns from `at` on: step k takes 100 (k + 1) ns on the caller, half of it on each other thread. */
+static void play(prof_recorder *r, uint32_t threads, uint64_t at) {
+  const td_observer o = prof_observer(r);
+  uint64_t now = at;
+  for (uint32_t k = 0; k < STEPS - 1; k++) {
+    const uint64_t ns = 100 * (k + 1);
+    for (uint32_t t = 0; t < threads; t++) o.part(o.user, t, k, now, now + (t ? ns / 2 : ns));
+    o.end(o.user, k, ns);
+    now += ns;
+  }
+  o.run(o.user, at, at + 1000);
+}
+
+static prof_source source_of(const prof_recorder *r, const td_limits *limits) {
+  return (prof_source){.recorder = r, .steps = steps, .limits = limits, .model = "net </script>", .machine = "a CPU"};
+}
+
+static td_status collect(void *user, const char *bytes, size_t count) {
+  base_text_add(user, bytes, count);
+  return TD_OK;
+}
+
+/* Text that the caller frees. */
+static base_text written(const prof_source *source, td_profile_view view) {
+  td_error err = {0};
+  base_text text = {.allocator = &base_libc_allocator};
+  assert_int_equal(prof_write(source, &view, &base_libc_allocator, collect, &text, &err), TD_OK);
+  assert_false(text.failed);
+  return text;
+}
+
+/* ---- sums ---- */
+
+static void totals_add_up(void **state) {
+  (void)state;
+  prof_recorder *r = recorder_of((prof_options){.threads = 2, .records = 16});
+  for (uint64_t i = 0; i < 5; i++) play(r, 2, 10000 * i);
+  const prof_source source = source_of(r, NULL);
+  const td_profile_totals t = prof_totals(&source);
+  assert_int_equal(t.runs, 5);
+  assert_int_equal(t.threads, 2);
+  assert_int_equal(t.records, 2 * 5 * 3);
+  assert_int_equal(t.lost, 0);
+  assert_true(t.run_ms > 4.999e-3 && t.run_ms < 5.001e-3);
+  assert_true(t.step_ms > 2.999e-3 && t.step_ms < 3.001e-3);
+  assert_true(t.busy_ms > 4.499e-3 && t.busy_ms < 4.501e-3);
+  assert_true(t.flops == 5 * (2e6 + 4e6 + 1e5));
+  assert_true(t.limit_ms == 0);
+  prof_recorder_clear(r);
+  const td_profile_totals none = prof_totals(&source);
+  assert_int_equal(none.runs + none.records + none.threads, 0);
+  prof_recorder_free(r);
+}
+
+static void rings_keep_the_newest(void **state) {
+  (void)state;
+  prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 4});
+  for (uint64_t i = 0; i < 3; i++) play(r, 1, 10000 * i);
+  const prof_source source = source_of(r, NULL);
+  assert_int_equal(prof_totals(&source).lost, 9 - 4);
+  base_text text = written(&source, (td_profile_view){.form = "trace"});
+  assert_null(strstr(text.at, "ProfilerStep#1\"")); /* part of it is gone */
+  assert_non_null(strstr(text.at, "ProfilerStep#2\""));
+  base_text_free(&text);
+  prof_recorder_free(r);
+}
+
+/* Runs 0..11 by the schedule: how many are recorded. */
+static void schedules(void **state) {
+  (void)state;
+  static const struct {
+    prof_options o;
+    uint64_t runs;
+  } cases[] = {
+      {{.skip = 0}, 12},
+      {{.skip = 5}, 7},
+      {{.wait = 1, .warmup = 1, .active = 2}, 6},
+      {{.skip = 2, .wait = 1, .warmup = 1, .active = 3, .repeat = 1}, 3},
+      {{.skip = 1, .active = 1, .repeat = 2}, 2},
+      {{.skip = 20}, 0},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    prof_options o = cases[c].o;
+    o.threads = 1;
+    prof_recorder *r = recorder_of(o);
+    for (uint64_t i = 0; i < 12; i++) play(r, 1, 10000 * i);
+    const prof_source source = source_of(r, NULL);
+    assert_int_equal(prof_totals(&source).runs, cases[c].runs);
+    prof_recorder_free(r);
+  }
+}
+
+/* What a session of another plan or pool could say is left out, not written past the end. */
+static void strangers_are_left_out(void **state) {
+  (void)state;
+  prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 2});
+  const td_observer o = prof_observer(r);
+  o.part(o.user, 1, 0, 0, 1);
+  o.part(o.user, 0, STEPS, 0, 1);
+  o.end(o.user, STEPS, 1);
+  const prof_source source = source_of(r, NULL);
+  assert_int_equal(prof_totals(&source).records, 0);
+  prof_recorder_free(r);
+}
+
+/* ---- forms ---- */
+
+static json_t *parsed(const base_text *text) {
+  json_error_t why;
+  json_t *root = json_loadb(text->at, text->length, 0, &why);
+  if (!root) fail_msg("%s at %d", why.text, why.position);
+  return root;
+}
+
+static void rows_by_group(void **state) {
+  (void)state;
+  static const struct {
+    const char *group, *first;
+    size_t rows;
+    json_int_t ns;
+  } cases[] = {{"node", "/head/Gemm", 3, 300},
+               {"op", "aten::convolution", 2, 300},
+               {"kernel", "kern_conv", 2, 300},
+               {"module", "head", 3, 300}};
+  prof_recorder *r = recorder_of((prof_options){.threads = 1});
+  play(r, 1, 0);
+  const prof_source source = source_of(r, NULL);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    base_text text = written(&source, (td_profile_view){.form = "json", .group = cases[c].group});
+    json_t *root = parsed(&text), *rows = json_object_get(root, "rows"), *row = json_array_get(rows, 0);
+    assert_int_equal(json_array_size(rows), cases[c].rows);
+    assert_string_equal(json_string_value(json_object_get(row, "name")), cases[c].first);
+    assert_int_equal(json_integer_value(json_object_get(row, "ns")), cases[c].ns);
+    json_decref(root);
+    base_text_free(&text);
+  }
+  prof_recorder_free(r);
+}
+
+static void orders(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {{"time", "/head/Gemm"},
+                                         {"flops", "/block/1/conv/Conv"},
+                                         {"bytes", "/head/Gemm"},
+                                         {"order", "/block/0/conv \"a\"/Conv"}};
+  prof_recorder *r = recorder_of((prof_options){.threads = 1});
+  play(r, 1, 0);
+  const prof_source source = source_of(r, NULL);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    base_text text = written(&source, (td_profile_view){.form = "json", .sort = cases[c][0]});
+    json_t *root = parsed(&text);
+    const json_t *row = json_array_get(json_object_get(root, "rows"), 0);
+    assert_string_equal(json_string_value(json_object_get(row, "name")), cases[c][1]);
+    json_decref(root);
+    base_text_free(&text);
+  }
+  prof_recorder_free(r);
+}
+
+static double number(const json_t *event, const char *key) { return json_number_value(json_object_get(event, key)); }
+
+/* Complete events of the trace lie in a run, and steps of one thread side by side. */
+static void traces_nest(void **state) {
+  (void)state;
+  prof_recorder *r = recorder_of((prof_options){.threads = 3, .records = 64});
+  for (uint64_t i = 0; i < 3; i++) play(r, 3, 5000 + 2000 * i);
+  const prof_source source = source_of(r, NULL);
+  base_text text = written(&source, (td_profile_view){.form = "trace"});
+  json_t *root = parsed(&text), *events = json_object_get(root, "traceEvents"), *event;
+  size_t index, parts = 0, kernels = 0, runs = 0;
+  double end[3] = {0};
+  json_array_foreach(events, index, event) {
+    const char *cat = json_string_value(json_object_get(event, "cat"));
+    if (!cat) continue;
+    runs += strcmp(cat, "user_annotation") == 0;
+    kernels += strcmp(cat, "kernel") == 0;
+    if (strcmp(cat, "cpu_op") != 0) continue;
+    parts++;
+    double *last = &end[(size_t)number(event, "tid")];
+    assert_true(number(event, "ts") >= *last);
+    *last = number(event, "ts") + number(event, "dur") - 1e-6;
+  }
+  assert_int_equal(runs, 3);
+  assert_int_equal(parts, 3 * 3 * 3);
+  assert_int_equal(kernels, parts);
+  json_decref(root);
+  base_text_free(&text);
+  prof_recorder_free(r);
+}
+
+static void overlaps_are_refused(void **state) {
+  (void)state;
+  prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 8});
+  const td_observer o = prof_observer(r);
+  o.part(o.user, 0, 0, 0, 100);
+  o.part(o.user, 0, 1, 50, 150);
+  o.run(o.user, 0, 200);
+  const prof_source source = source_of(r, NULL);
+  td_error err = {0};
+  base_text text = {.allocator = &base_libc_allocator};
+  const td_profile_view view = {.form = "trace"};
+  assert_int_equal(prof_write(&source, &view, &base_libc_allocator, collect, &text, &err), TD_INTERNAL);
+  assert_non_null(strstr(err.text, "overlap"));
+  base_text_free(&text);
+  prof_recorder_free(r);
+}
+
+static void texts(void **state) {
+  (void)state;
+  static const struct {
+    const char *form, *must[3];
+  } cases[] = {{"table", {"between steps", "a run, mean of 2", "kern_conv"}},
+               {"csv", {"name,op,kernel", "\"/block/0/conv \"\"a\"\"/Conv\"", "4000000"}},
+               {"stacks", {"model;block;1;conv;Conv;kern_conv 0\n", "model;head;Gemm;kern_linear 1\n", "a"}},
+               {"html", {"\\u003c/script\\u003e\\u0026", "const data", "</html>"}}};
+  prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 64});
+  play(r, 1, 0);
+  play(r, 1, 5000);
+  const prof_source source = source_of(r, NULL);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    base_text text = written(&source, (td_profile_view){.form = cases[c].form});
+    for (size_t k = 0; k < 3; k++)
+      if (!strstr(text.at, cases[c].must[k])) fail_msg("%s lacks %s", cases[c].form, cases[c].must[k]);
+    base_text_free(&text);
+  }
+  prof_recorder_free(r);
+}
+
+static td_status refuse(void *user, const char *bytes, size_t count) {
+  (void)user;
+  (void)bytes;
+  (void)count;
+  return TD_NO_RESOURCE;
+}
+
+static void failures_are_told(void **state) {
+  (void)state;
+  static const struct {
+    td_profile_view view;
+    const char *says;
+  } cases[] = {{{.form = "xml"}, "table"}, {{.form = "csv", .group = "x"}, "module"}, {{.sort = "x"}, "limit"}};
+  prof_recorder *r = recorder_of((prof_options){.threads = 1});
+  play(r, 1, 0);
+  const prof_source source = source_of(r, NULL);
+  base_text text = {.allocator = &base_libc_allocator};
+  td_error err;
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    assert_int_equal(prof_write(&source, &cases[c].view, &base_libc_allocator, collect, &text, &err), TD_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, cases[c].says));
+  }
+  const td_profile_view csv = {.form = "csv"};
+  assert_int_equal(prof_write(&source, &csv, &base_libc_allocator, refuse, NULL, &err), TD_NO_RESOURCE);
+  prof_recorder_free(r);
+  base_text_free(&text);
+}
+
+/* Every allocation of making and writing fails in turn, with an error and without a leak. */
+static void memory_may_fail(void **state) {
+  (void)state;
+  static const char *const forms[] = {"table", "csv", "json", "trace", "stacks", "html"};
+  for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
+    for (uint64_t fail_at = 1;; fail_at++) {
+      assert_true(fail_at < 100);
+      base_counting counting = {.inner = &base_libc_allocator, .fail_at = fail_at};
+      const td_allocator allocator = base_counting_allocator(&counting);
+      const prof_options options = {.steps = STEPS, .threads = 1, .records = 8};
+      prof_recorder *r = prof_recorder_new(&allocator, &options);
+      td_status status = TD_NO_RESOURCE;
+      if (r) {
+        play(r, 1, 0);
+        const prof_source source = source_of(r, NULL);
+        const td_profile_view view = {.form = forms[f]};
+        base_text text = {.allocator = &base_libc_allocator};
+        status = prof_write(&source, &view, &allocator, collect, &text, NULL);
+        base_text_free(&text);
+      }
+      prof_recorder_free(r);
+      assert_int_equal(counting.live, 0);
+      if (status == TD_OK) break;
+      assert_int_equal(status, TD_NO_RESOURCE);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(totals_add_up),   cmocka_unit_test(rings_keep_the_newest),
+      cmocka_unit_test(schedules),       cmocka_unit_test(strangers_are_left_out),
+      cmocka_unit_test(rows_by_group),   cmocka_unit_test(orders),
+      cmocka_unit_test(traces_nest),     cmocka_unit_test(overlaps_are_refused),
+      cmocka_unit_test(texts),           cmocka_unit_test(failures_are_told),
+      cmocka_unit_test(memory_may_fail),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/* test_tasks.c -- forks and waits: the same bits beside the caller's thread as on it, whatever is forked where. */
+/* ctest: threads */
+#include "runtime/harness.h"
+#include "runtime/runtime_priv.h"
+
+static const char *const backends[] = {"eager", "native"};
+
+/* How tasks run: where they stand, on 1, 2 and 3 threads of a crew. */
+enum { WAYS = 4 };
+
+typedef struct way {
+  run_pool *pool;
+  run_session *session;
+} way;
+
+static void open_way(way *w, const rig *r, uint32_t crew) {
+  td_error err;
+  *w = (way){NULL, NULL};
+  assert_int_equal(run_pool_new(1, 50, &base_libc_allocator, &w->pool, &err), TD_OK);
+  run_pool_set_interop(w->pool, crew + 1);
+  assert_int_equal(run_session_new(r->plan, &base_libc_allocator, w->pool, &w->session, &err), TD_OK);
+  w->session->force_tasks = true;
+}
+
+static void close_way(way *w) {
+  run_session_free(w->session);
+  run_pool_free(w->pool);
+}
+
+typedef void (*use_fn)(rig *r);
+
+/* Calls `use` on every backend and way: the session of the rig is that of the way. */
+static void each_way(const char *text, use_fn use) {
+  for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
+    rig r;
+    rig_open(&r, text, backends[b]);
+    use(&r);
+    run_session *own = r.session;
+    for (uint32_t crew = 0; crew < WAYS; crew++) {
+      way w;
+      open_way(&w, &r, crew);
+      r.session = w.session;
+      for (int run = 0; run < 20; run++) use(&r);
+      close_way(&w);
+    }
+    r.session = own;
+    rig_close(&r);
+  }
+}
+
+/* Tasks over an input, over each other's results, and over what goes on beside them. */
+static const char side_by_side[] =
+    "input %0 \"x\": f32[n]\n"
+    "%1 = aten::add(%0, %0)\n"
+    "%2 = prim::fork(): future(f32[n]) {\n"
+    "  block() {\n"
+    "    %3 = aten::mul(%1, %0)\n"
+    "    %4 = aten::add(%3, %1)\n"
+    "    yield %4\n"
+    "  }\n"
+    "}\n"
+    "%5 = prim::fork(): future(f32[n]) {\n"
+    "  block() {\n"
+    "    %6 = prim::wait(%2)\n"
+    "    %7 = aten::neg(%6)\n"
+    "    yield %7\n"
+    "  }\n"
+    "}\n"
+    "%8 = aten::mul(%0, %0)\n"
+    "%9 = aten::mul(%8, %8)\n"
+    "%10 = prim::wait(%5)\n"
+    "%11 = prim::wait(%2)\n"
+    "%12 = aten::add(%10, %9)\n"
+    "output \"y\" %12\n"
+    "output \"z\" %11\n"
+    "output \"again\" %10\n";
+
+static void use_side_by_side(rig *r) {
+  rig_feed(r, 0, TD_F32, "3: 1");
+  rig_run(r);
+  expect_output(r, 0, "3: -3 4 57");
+  expect_output(r, 1, "3: 4 12 24");
+  expect_output(r, 2, "3: -4 -12 -24");
+  rig_feed(r, 0, TD_F32, "1: 2");
+  rig_run(r);
+  expect_output(r, 1, "1: 12");
+}
+
+static void runs_side_by_side(void **state) {
+  (void)state;
+  each_way(side_by_side, use_side_by_side);
+}
+
+/* A list of futures from a loop, each of a task that forks another one; the loop's own value changes meanwhile. */
+static const char in_loops[] =
+    "input %0 \"trips\": i64[]\n"
+    "input %1 \"x\": f32[2]\n"
+    "const %2: bool[] = {1}\n"
+    "const %23: i64[] = {51}\n"
+    "%3 = prim::fork(): future(f32[2]) {\n"
+    "  block() {\n"
+    "    %24 = aten::sub(%1, %1)\n"
+    "    yield %24\n"
+    "  }\n"
+    "}\n"
+    "%20 = td::list_new(%3)\n"
+    "%4, %5 = prim::Loop(%0, -, %1, %20): f32[2], list(future(f32[2])) {\n"
+    "  block(%6: i64[], %7: f32[2], %8: list(future(f32[2]))) {\n"
+    "    %9 = prim::fork(): future(f32[2]) {\n"
+    "      block() {\n"
+    "        %10 = aten::mul(%7, %7)\n"
+    "        %11 = prim::fork(): future(f32[2]) {\n"
+    "          block() {\n"
+    "            %12 = aten::add(%10, %7)\n"
+    "            yield %12\n"
+    "          }\n"
+    "        }\n"
+    "        %13 = prim::wait(%11)\n"
+    "        yield %13\n"
+    "      }\n"
+    "    }\n"
+    "    %14 = aten::append(%8, %9)\n"
+    "    %15 = aten::add(%7, %1)\n"
+    "    yield %2, %15, %14\n"
+    "  }\n"
+    "}\n"
+    "%16 = prim::Loop(%23, -, %1): f32[2] {\n"
+    "  block(%17: i64[], %18: f32[2]) {\n"
+    "    %19 = td::list_at(%5, %17)\n"
+    "    %21 = prim::wait(%19)\n"
+    "    %22 = aten::add(%18, %21)\n"
+    "    yield %2, %22\n"
+    "  }\n"
+    "}\n"
+    "output \"sum\" %16\n"
+    "output \"last\" %4\n";
+
+static void use_loops(rig *r) {
+  rig_feed(r, 0, TD_I64, ": 50");
+  rig_feed(r, 1, TD_F32, "2: 1 2");
+  rig_run(r);
+  /* x + sum of (k x)^2 + k x, k = 1 .. 50: 42925 x^2 + 1275 x */
+  expect_output(r, 0, "2: 44201 174252");
+  expect_output(r, 1, "2: 51 102");
+}
+
+static void runs_in_loops(void **state) {
+  (void)state;
+  each_way(in_loops, use_loops);
+}
+
+/* An error comes out of the wait, and a task that nobody waits for hurts nobody. */
+static const char failing[] =
+    "const %6: f32[3] = {1, 2, 3}\n"
+    "input %0 \"at\": i64[1]\n"
+    "%1 = prim::fork(): future(f32[1]) {\n"
+    "  block() {\n"
+    "    %2 = aten::index_select(%6, %0) {dim = 0}  # \"inside\"\n"
+    "    yield %2\n"
+    "  }\n"
+    "}\n"
+    "%3 = prim::wait(%1)  # \"outside\"\n"
+    "output \"y\" %3\n";
+
+static void use_failing(rig *r) {
+  rig_feed(r, 0, TD_I64, "1: 2");
+  rig_run(r);
+  expect_output(r, 0, "1: 3");
+  rig_feed(r, 0, TD_I64, "1: 7");
+  assert_int_equal(run_session_run(r->session, &r->err), TD_BAD_ARGUMENT);
+  assert_string_equal(r->err.name, "inside");
+}
+
+static void errors_come_out_of_waits(void **state) {
+  (void)state;
+  each_way(failing, use_failing);
+}
+
+/* Several results, an if around forks and waits, a wait that does not come. */
+static const char branches[] =
+    "input %0 \"c\": bool[]\n"
+    "input %1 \"x\": f32[2, 2]\n"
+    "%2 = prim::fork(): future(f32[2, 2]) {\n"
+    "  block() {\n"
+    "    %3 = prim::If(%0): f32[2, 2] {\n"
+    "      block() {\n"
+    "        %4 = aten::matmul(%1, %1)\n"
+    "        yield %4\n"
+    "      }\n"
+    "      block() {\n"
+    "        %5 = aten::permute(%1) {dims = [1, 0]}\n"
+    "        yield %5\n"
+    "      }\n"
+    "    }\n"
+    "    yield %3\n"
+    "  }\n"
+    "}\n"
+    "%6 = prim::If(%0): f32[2, 2] {\n"
+    "  block() {\n"
+    "    %7 = prim::wait(%2)\n"
+    "    yield %7\n"
+    "  }\n"
+    "  block() {\n"
+    "    yield %1\n"
+    "  }\n"
+    "}\n"
+    "output \"y\" %6\n";
+
+static void use_branches(rig *r) {
+  rig_feed(r, 0, TD_BOOL, ": 1");
+  rig_feed(r, 1, TD_F32, "2x2: 1");
+  rig_run(r);
+  expect_output(r, 0, "2x2: 7 10 15 22");
+  rig_feed(r, 0, TD_BOOL, ": 0");
+  rig_run(r);
+  expect_output(r, 0, "2x2: 1");
+}
+
+static void runs_in_branches(void **state) {
+  (void)state;
+  each_way(branches, use_branches);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(runs_side_by_side),
+      cmocka_unit_test(runs_in_loops),
+      cmocka_unit_test(errors_come_out_of_waits),
+      cmocka_unit_test(runs_in_branches),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+#!/bin/sh
+# test_python_long.sh -- ./dev test-python [PART...]: PyTorch models and operators on Treadle, against PyTorch. Long.
+#
+# Parts: unit (torch.compile, exported programs, modules), decoding, models, ops; options after a part go to it, e.g.
+# `./dev test-python ops --write docs/operators.md`. TREADLE_PYTHON: a Python that has torch, torchvision, transformers and
+# expecttest; without it a virtual environment is made in build/python/env, and today's are fetched into it.
+set -u
+. tools/common.sh
+
+python=${TREADLE_PYTHON:-}
+if [ -z "$python" ]; then
+  install_packages $build_packages $python_packages python3-venv || exit 1
+  python=build/python/env/bin/python
+  if [ ! -x $python ]; then
+    mkdir -p build/python && /usr/bin/python3 -m venv build/python/env || exit 1
+    $python -m pip --quiet --disable-pip-version-check install torch torchvision transformers expecttest setuptools || exit 1
+  fi
+fi
+
+configure release -DTREADLE_PYTHON=ON >/dev/null && cmake --build build --target treadle_python || exit 1
+# torch finds the backend by the entry points of an installed package: that of the wheel
+rm -rf build/python/wheel build/python/installed
+TREADLE_BUILD=$PWD/build /usr/bin/python3 -m pip --disable-pip-version-check wheel --quiet --no-index --no-build-isolation \
+  --no-deps --wheel-dir build/python/wheel bindings/python || exit 1
+$python -m pip --disable-pip-version-check install --quiet --no-index --no-deps --target build/python/installed \
+  build/python/wheel/*.whl || exit 1
+export PYTHONPATH=$PWD/build/python/installed${PYTHONPATH:+:$PYTHONPATH}
+
+run_part() {
+  part=$1
+  shift
+  echo "---- $part"
+  if [ "$part" = unit ]; then $python bindings/python/tests/test_torch.py "$@"; else
+    $python bindings/python/tests/suite.py "$part" "$@"
+  fi
+}
+
+if [ $# -gt 0 ]; then
+  run_part "$@"
+  exit
+fi
+bad=0
+for part in unit decoding models ops; do run_part $part || bad=$((bad + 1)); done
+echo "$((4 - bad)) passed, $bad failed"
+[ $bad -eq 0 ]

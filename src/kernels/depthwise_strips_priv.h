@@ -49,10 +49,13 @@ const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c);
 
 /* The range of taps that lie inside the image for output `o`. */
 V_INLINE void depthwise_inside(const kern_conv_axis *a, int64_t o, int64_t *first, int64_t *last) {
-  int64_t start = o * a->stride - a->begin, room = a->in - start;
-  *first = start >= 0 ? 0 : base_min_i64((-start + a->dilation - 1) / a->dilation, a->kernel);
-  *last = room <= 0 ? 0 : base_min_i64((room + a->dilation - 1) / a->dilation, a->kernel);
-  *last = base_max_i64(*first, *last);
+  int64_t start = o * a->stride - a->begin, before = base_max_i64(-start, 0), room = base_max_i64(a->in - start, 0);
+  if (a->dilation > 1) { /* divisions cost as much as a strip of few channels */
+    before = (before + a->dilation - 1) / a->dilation;
+    room = (room + a->dilation - 1) / a->dilation;
+  }
+  *first = base_min_i64(before, a->kernel);
+  *last = base_max_i64(*first, base_min_i64(room, a->kernel));
 }
 
 /* Some channels of one sample. */

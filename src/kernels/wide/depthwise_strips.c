@@ -187,28 +187,47 @@ static void set_columns(depthwise_strip *s, const depthwise_form *form, const ke
   s->columns = (uint32_t)((1u << last) - (1u << first));
 }
 
-/* The tap rows inside the image under output row `r`. */
-static void set_rows(depthwise_strip *s, const depthwise_part *p, int64_t r, const float **lines,
+/* The tap rows inside the image under output line `y` of a plane. */
+static void set_rows(depthwise_strip *s, const depthwise_part *p, int64_t plane, int64_t y, const float **lines,
                      const float **w_rows) {
   const kern_conv_axis *d = &p->conv->axis[0], *h = &p->conv->axis[1], *v = &p->conv->axis[2];
-  const int64_t line_size = v->in * s->in_pitch, plane = r / h->out, top = r % h->out * h->stride - h->begin;
+  const int64_t line_size = v->in * s->in_pitch, tap_row = v->kernel * s->w_pitch;
   int64_t from, to, first, last;
   depthwise_inside(d, plane, &from, &to);
-  depthwise_inside(h, r % h->out, &first, &last);
+  depthwise_inside(h, y, &first, &last);
   s->rows = 0;
-  for (int64_t z = from; z < to; z++)
+  for (int64_t z = from; z < to; z++) {
+    int64_t line = (plane * d->stride - d->begin + z * d->dilation) * h->in + y * h->stride - h->begin;
+    const float *w = p->strip.w + z * h->kernel * tap_row;
     for (int64_t t = first; t < last; t++, s->rows++) {
-      int64_t line = (plane * d->stride - d->begin + z * d->dilation) * h->in + top + t * h->dilation;
-      lines[s->rows] = p->x + (line < p->ring ? line : line % p->ring) * line_size;
-      w_rows[s->rows] = p->strip.w + (z * h->kernel + t) * v->kernel * s->w_pitch;
+      int64_t at = line + t * h->dilation;
+      lines[s->rows] = p->x + (at < p->ring ? at : at % p->ring) * line_size;
+      w_rows[s->rows] = w + t * tap_row;
     }
-  if (s->rows) s->w = w_rows[0];
+  }
+}
+
+/* The same for forms made for a window, which have one plane and need no w_rows. A strip of few channels takes 50 ns:
+ * this may take little of it. */
+static void set_plane_rows(depthwise_strip *s, const depthwise_part *p, int64_t y, const float **lines) {
+  const kern_conv_axis *h = &p->conv->axis[1], *v = &p->conv->axis[2];
+  const int64_t line_size = v->in * s->in_pitch;
+  int64_t first, last;
+  depthwise_inside(h, y, &first, &last);
+  int64_t at = y * h->stride - h->begin + first * h->dilation;
+  if (at >= p->ring) at %= p->ring;
+  s->w = p->strip.w + first * v->kernel * s->w_pitch;
+  s->rows = last - first;
+  for (int64_t i = 0; i < s->rows; i++, at += h->dilation) {
+    if (at >= p->ring) at %= p->ring;
+    lines[i] = p->x + at * line_size;
+  }
 }
 
 /* Strips run down the rows, so that the window's lines stay in the first-level cache. */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end) {
   const kern_conv_axis *v = &p->conv->axis[2];
-  const int64_t width = p->form->width;
+  const int64_t width = p->form->width, height = p->conv->axis[1].out, first_plane = row / height;
   const float *lines[DEPTHWISE_MAX_ROWS], *w_rows[DEPTHWISE_MAX_ROWS];
   uint32_t inside[DEPTHWISE_MAX_TAPS];
   depthwise_strip s = p->strip;
@@ -219,9 +238,12 @@ void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end
   for (int64_t o = 0; o < v->out; o += width) {
     o = base_min_i64(o, v->out - width);
     set_columns(&s, p->form, v, o, inside);
-    for (int64_t r = row; r < end; r++) {
+    int64_t plane = first_plane, y = row - plane * height; /* no division per strip: few channels are soon done */
+    for (int64_t r = row; r < end; r++, y++) {
+      if (y == height) plane++, y = 0;
       int64_t pixel = r * v->out + o;
-      set_rows(&s, p, r, lines, w_rows);
+      if (p->form->taps) set_plane_rows(&s, p, y, lines);
+      else set_rows(&s, p, plane, y, lines, w_rows);
       s.y = p->strip.y + pixel * s.out_pitch;
       p->form->run(&s);
       if (!p->rest) continue;

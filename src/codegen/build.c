@@ -140,8 +140,8 @@ static td_status compile_units(codegen_unit *units, uint32_t count, const codege
 /* ---- loading ---- */
 
 typedef struct code_link {
-  td_status (*run)(const base_call *call, kern_fused_body interpret, const kern_fused_code *code);
-  kern_fused_body interpret;
+  td_status (*run)(const base_call *call, const kern_fused_level *level, const kern_fused_code *code);
+  const kern_fused_level *level;
 } code_link;
 
 /* POSIX has functions and data share their pointers. */
@@ -156,7 +156,7 @@ static base_call_fn function_at(void *address) {
 static td_status link_unit(const codegen_unit *u, codegen_kernel *kernels, uint32_t isa, td_error *err) {
   code_link *to = sys_code_find(u->code, "td_link");
   if (!to) return failed(u, "code without its link", err);
-  *to = (code_link){kern_fused_run, kern_fused_interpreter(isa)};
+  *to = (code_link){kern_fused_run, kern_fused_level_of(isa)};
   for (uint32_t i = 0; i < u->count; i++) {
     void *found = sys_code_find(u->code, kernels[i].name);
     if (!found) return failed(u, "code without its functions", err);

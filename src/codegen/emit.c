@@ -18,7 +18,7 @@ static const char frame[] =
     "  int64_t rows, n;\n  float *kept;\n  uint64_t scalars, stream;\n  const void *program;\n} td_rows;\n"
     "typedef void (*td_body)(const td_rows *rows);\n"
     "typedef struct td_code {\n  td_body body;\n  uint64_t scalars;\n} td_code;\n"
-    "struct {\n  int (*run)(const void *call, td_body interpret, const td_code *code);\n  td_body interpret;\n} "
+    "struct {\n  int (*run)(const void *call, const void *level, const td_code *code);\n  const void *level;\n} "
     "td_link;\n"
     "V_INLINE vf v_nan_max(vf a, vf b) { return v_select(v_eq(a, a), v_max(a, b), a); }\n"
     "V_INLINE vf v_nan_min(vf a, vf b) { return v_select(v_eq(a, a), v_min(a, b), a); }\n";
@@ -222,8 +222,8 @@ static void print_kernel(emitter *e) {
   base_text_print(t, "  }\n  if (r->stream) v_fence();\n}\n");
   base_text_print(t, "static const td_code %s_code = {%s_rows, 0x%llxull};\n", e->k->name, e->k->name,
                   (unsigned long long)e->k->scalars);
-  base_text_print(t, "int %s(const void *call) { return td_link.run(call, td_link.interpret, &%s_code); }\n",
-                  e->k->name, e->k->name);
+  base_text_print(t, "int %s(const void *call) { return td_link.run(call, td_link.level, &%s_code); }\n", e->k->name,
+                  e->k->name);
 }
 
 bool codegen_emit(const codegen_kernel *kernels, uint32_t count, base_text *text) {

@@ -176,9 +176,18 @@ static td_status origins_of(const fuse_state *f, const fuse_group *g, ir_origins
   return TD_OK;
 }
 
+/* Is an operand seen through another order of axes? Loops turn such in tiles, which kernels of one operator do not. */
+static bool reads_turned(const fuse_state *f, const ir_node_def *node) {
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    const ir_node from = node->in[i].id ? ir_value_of(f->graph, node->in[i])->node : (ir_node){0};
+    if (from.id && strcmp(ir_node_of(f->graph, from)->op->name, "aten::permute") == 0) return true;
+  }
+  return false;
+}
+
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
-  if (g->count > 1 || !node->op->kernel) return true;
+  if (g->count > 1 || !node->op->kernel || reads_turned(f, node)) return true;
   const ir_kernel_query *query = fuse_query(f, node);
   return query && !node->op->kernel(query);
 }

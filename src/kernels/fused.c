@@ -1,11 +1,15 @@
 /* fused.c -- the space of a fused step, its tasks, and operands that are not floats in a row. Tasks are runs of rows or
- * pieces of a long row, by shape alone. */
+ * pieces of a long row, by shape alone. Where something has to be brought into form, they are run in tiles of some
+ * rows: an operand that is dense across the rows is turned, a tile at a time. */
 #include "kernels/kernels_priv.h"
 
 #include <string.h>
 
-enum { PIECE = 512 /* elements brought into form at a time */, TASK = 16384 /* elements */ };
+enum { PIECE = 512, TASK = 16384 /* elements of a row at a time; of a task */ };
+enum { TURNED_ROWS = 16, FORMED_ROWS = 64 /* of a tile: where something is turned, at least, if there are; at most */ };
+enum { FORMED = 2048 /* elements of a tile where nothing is turned */ };
 enum { PROGRAM /* attribute */ };
+enum { COLUMNS = BASE_PROGRAM_OPERANDS + BASE_PROGRAM_OUTS }; /* of strides: those of operands, then those of outputs */
 /* Outputs from this size on are written past the caches: reading what a write replaces would cost as much again, and
  * whoever reads them finds little of them there. */
 static const size_t stream_bytes = (size_t)16 << 20;
@@ -14,14 +18,15 @@ typedef struct space {
   const base_call *call;
   const base_program *p;
   const base_tensor *in[BASE_PROGRAM_OPERANDS];
-  int32_t rank;                                                              /* of the planes */
-  int64_t dims[BASE_MAX_RANK], stride[BASE_MAX_RANK][BASE_PROGRAM_OPERANDS]; /* of the planes */
+  int32_t rank;                                                /* of the planes */
+  int64_t dims[BASE_MAX_RANK], stride[BASE_MAX_RANK][COLUMNS]; /* of the planes */
   int64_t planes, rows, length;
-  int64_t pitch[BASE_PROGRAM_OPERANDS];
+  int64_t pitch[COLUMNS];
   int32_t row_rank; /* dimensions of a row, innermost first; at least 1 */
-  int64_t row_dims[BASE_MAX_RANK], step[BASE_MAX_RANK][BASE_PROGRAM_OPERANDS];
+  int64_t row_dims[BASE_MAX_RANK], step[BASE_MAX_RANK][COLUMNS];
   uint64_t scalars; /* bit k: operand k does not change along a row */
   uint64_t direct;  /* bit k: operand k, no scalar, is a dense row of floats as it is */
+  uint64_t turned;  /* bit k: operand k, floats, is dense from row to row */
   td_dtype out_dtype[BASE_PROGRAM_OUTS];
   bool out_row[BASE_PROGRAM_OUTS]; /* one number a row */
   bool aside[BASE_PROGRAM_OUTS];   /* made in a piece of memory first: no float, or nobody wants it */
@@ -32,26 +37,27 @@ typedef struct space {
 
 typedef struct dim_list {
   int32_t count;
-  int64_t dims[BASE_MAX_RANK], stride[BASE_MAX_RANK][BASE_PROGRAM_OPERANDS];
+  int64_t dims[BASE_MAX_RANK], stride[BASE_MAX_RANK][COLUMNS];
 } dim_list;
 
 /* Adds a dimension outside of those in the list, or merges it into the last of them. */
-static void add_dim(dim_list *list, uint32_t operands, int64_t length, const int64_t *stride) {
+static void add_dim(dim_list *list, int64_t length, const int64_t *stride) {
   if (length == 1) return;
   bool merges = list->count > 0;
   int32_t last = list->count - 1;
-  for (uint32_t k = 0; merges && k < operands; k++) merges = stride[k] == list->stride[last][k] * list->dims[last];
+  for (uint32_t k = 0; merges && k < COLUMNS; k++) merges = stride[k] == list->stride[last][k] * list->dims[last];
   if (merges) {
     list->dims[last] *= length;
     return;
   }
   list->dims[list->count] = length;
-  memcpy(list->stride[list->count++], stride, operands * sizeof *stride);
+  memcpy(list->stride[list->count++], stride, COLUMNS * sizeof *stride);
 }
 
-/* Length of axis `axis` of the space and the operands' strides along it. False: they do not broadcast. */
+/* Length of axis `axis` of the space and the strides of operands and outputs along it. False: they do not broadcast. */
 static bool axis_of(const space *s, int32_t axis, int64_t *length, int64_t *stride) {
   *length = 1;
+  memset(stride, 0, COLUMNS * sizeof *stride);
   for (uint32_t k = 0; k < s->p->in_count; k++) {
     const base_tensor *t = s->in[k];
     const int32_t at = axis - s->p->rank + t->rank;
@@ -60,20 +66,39 @@ static bool axis_of(const space *s, int32_t axis, int64_t *length, int64_t *stri
     if (dim != 1 && *length != 1 && *length != dim) return false;
     if (dim != 1) *length = dim;
   }
+  const bool of_row = axis >= s->p->rank - s->p->row_axes;
+  for (uint32_t k = 0; k < s->p->out_count; k++) {
+    const base_tensor *t = base_out(s->call, k);
+    if (!t || (of_row && s->out_row[k])) continue;
+    if (axis >= t->rank || t->dims[axis] != *length) return false;
+    stride[BASE_PROGRAM_OPERANDS + k] = *length != 1 ? t->strides[axis] : 0;
+  }
   return true;
 }
 
+/* The dimension whose neighbours are rows of one plane: that along which most operands are dense; else the innermost.
+ */
+static int32_t across(const space *s, const dim_list *rest, int32_t from) {
+  int32_t best = from;
+  uint32_t most = 0;
+  for (int32_t i = from; i < rest->count; i++) {
+    uint32_t dense = 0;
+    for (uint32_t k = 0; k < s->p->in_count; k++) dense += rest->stride[i][k] == 1 && s->in[k]->dtype == TD_F32;
+    if (dense > most) most = dense, best = i;
+  }
+  return best;
+}
+
 static bool find_dims(space *s) {
-  const uint32_t operands = s->p->in_count;
   dim_list row = {0}, rest = {0};
-  int64_t length, stride[BASE_PROGRAM_OPERANDS];
+  int64_t length, stride[COLUMNS];
   for (int32_t i = s->p->rank; i-- > 0;) {
     if (!axis_of(s, i, &length, stride)) return false;
-    add_dim(i >= s->p->rank - s->p->row_axes ? &row : &rest, operands, length, stride);
+    add_dim(i >= s->p->rank - s->p->row_axes ? &row : &rest, length, stride);
   }
   int32_t from = 0; /* of `rest`; where no axis is the row's, its innermost dimension is */
   if (!s->p->row_axes && rest.count) {
-    add_dim(&row, operands, rest.dims[0], rest.stride[0]);
+    add_dim(&row, rest.dims[0], rest.stride[0]);
     from = 1;
   }
   s->row_rank = row.count > 0 ? row.count : 1;
@@ -82,11 +107,13 @@ static bool find_dims(space *s) {
     s->length *= s->row_dims[i] = row.dims[i];
     memcpy(s->step[i], row.stride[i], sizeof s->step[i]);
   }
+  const int32_t rows = across(s, &rest, from);
   if (from < rest.count) {
-    s->rows = rest.dims[from];
-    memcpy(s->pitch, rest.stride[from], sizeof s->pitch);
+    s->rows = rest.dims[rows];
+    memcpy(s->pitch, rest.stride[rows], sizeof s->pitch);
   }
-  for (int32_t i = from + 1; i < rest.count; i++) {
+  for (int32_t i = from; i < rest.count; i++) {
+    if (i == rows) continue;
     s->planes *= s->dims[s->rank] = rest.dims[i];
     memcpy(s->stride[s->rank++], rest.stride[i], sizeof s->stride[0]);
   }
@@ -97,18 +124,28 @@ static void find_forms(space *s) {
   for (uint32_t k = 0; k < s->p->in_count; k++) {
     bool still = true;
     for (int32_t i = 0; i < s->row_rank; i++) still &= s->step[i][k] == 0;
-    const bool dense = s->row_rank == 1 && (s->step[0][k] == 1 || s->length == 1) && s->in[k]->dtype == TD_F32;
+    const bool plain = s->row_rank == 1 && s->in[k]->dtype == TD_F32;
+    const bool dense = plain && (s->step[0][k] == 1 || s->length == 1);
     if (still) s->scalars |= (uint64_t)1 << k;
     else if (dense) s->direct |= (uint64_t)1 << k;
+    else if (plain && s->pitch[k] == 1 && s->rows > 1) s->turned |= (uint64_t)1 << k;
     s->piecewise |= still ? s->in[k]->dtype != TD_F32 : !dense;
   }
+  for (uint32_t k = 0; k < s->p->out_count; k++) {
+    const bool dense =
+        s->out_row[k] || s->length == 1 || (s->row_rank == 1 && s->step[0][BASE_PROGRAM_OPERANDS + k] == 1);
+    s->aside[k] = s->out_dtype[k] != TD_F32 || !base_out(s->call, k) || !dense;
+    s->piecewise |= s->aside[k];
+  }
+}
+
+/* What the program stores. */
+static void find_outputs(space *s) {
   for (uint32_t i = 0; i < s->p->count; i++) {
     const base_program_op *op = &s->p->ops[i];
     if (op->kind != BASE_PROGRAM_STORE) continue;
     s->out_dtype[op->function] = (td_dtype)op->in[2];
     s->out_row[op->function] = op->row;
-    s->aside[op->function] = op->in[2] != TD_F32 || !base_out(s->call, op->function);
-    s->piecewise |= s->aside[op->function];
   }
 }
 
@@ -154,9 +191,11 @@ static const of_floats writers[TD_DTYPE_COUNT] = {
 
 static size_t size_of(td_dtype dtype) { return base_dtype(dtype)->bits / 8u; }
 
-/* Elements [from, from + count) of a row of operand `k` that begins at element `offset`, into `to`. */
-static void gather(const space *s, uint32_t k, int64_t offset, int64_t from, int64_t count, float *to) {
-  const base_tensor *t = s->in[k];
+/* Elements [from, from + count) of a row of column `k` that begins at element `offset`: calls `move` with runs that are
+ * evenly spaced in the tensor, `done` of them behind the first. */
+typedef void (*row_move)(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece);
+static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, int64_t count, float *piece,
+                     row_move move) {
   while (count > 0) {
     int64_t at = offset, rest = from;
     for (int32_t i = 0; i < s->row_rank; i++) {
@@ -164,17 +203,32 @@ static void gather(const space *s, uint32_t k, int64_t offset, int64_t from, int
       rest /= s->row_dims[i];
     }
     const int64_t run = base_min_i64(count, s->row_dims[0] - from % s->row_dims[0]);
-    readers[t->dtype](to, (const char *)t->data + at * (int64_t)size_of(t->dtype), s->step[0][k], run);
-    to += run, from += run, count -= run;
+    move(s, k, at, s->step[0][k], run, piece);
+    piece += run, from += run, count -= run;
   }
+}
+
+static void read_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece) {
+  const base_tensor *t = s->in[k];
+  readers[t->dtype](piece, (const char *)t->data + at * (int64_t)size_of(t->dtype), step, run);
+}
+
+static void write_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece) {
+  const base_tensor *t = base_out(s->call, k - BASE_PROGRAM_OPERANDS);
+  const int64_t each = (int64_t)size_of(t->dtype);
+  char *to = (char *)t->data + at * each;
+  if (step == 1) writers[t->dtype](to, piece, run);
+  else
+    for (int64_t i = 0; i < run; i++) writers[t->dtype](to + i * step * each, piece + i, 1);
 }
 
 /* Every output is large, of floats, and its rows begin where whole vectors may be written past the caches. */
 static bool streams(const space *s) {
-  bool all = !s->piecewise && !s->p->row_axes && s->length % 16 == 0;
+  bool all = !s->p->row_axes && s->length % 16 == 0 && (!s->piecewise || s->turned);
   for (uint32_t k = 0; all && k < s->p->out_count; k++) {
     const base_tensor *out = base_out(s->call, k);
-    all = (uintptr_t)out->data % 64 == 0 && base_tensor_bytes(out) >= stream_bytes;
+    all = !s->aside[k] && (uintptr_t)out->data % 64 == 0 && base_tensor_bytes(out) >= stream_bytes &&
+          base_tensor_contiguous(out);
   }
   return all;
 }
@@ -183,92 +237,97 @@ static bool streams(const space *s) {
 
 typedef struct job {
   space s;
+  kern_fused_level level;
   kern_fused_body body;
   kern_fused_rows rows;
-  float *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* pieces */
+  int64_t tile_rows, tile_length, wide; /* rows of a tile, elements of them, and from one to the next in `in`, `out` */
+  float *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* tiles */
 } job;
 
-/* Element offsets of the operands at row `row` of plane `plane`. */
+/* Element offsets of the columns at row `row` of plane `plane`. */
 static void offsets_of(const space *s, int64_t plane, int64_t row, int64_t *offset) {
-  for (uint32_t k = 0; k < s->p->in_count; k++) offset[k] = row * s->pitch[k];
+  for (uint32_t k = 0; k < COLUMNS; k++) offset[k] = row * s->pitch[k];
   for (int32_t i = 0; i < s->rank; i++) {
-    for (uint32_t k = 0; k < s->p->in_count; k++) offset[k] += plane % s->dims[i] * s->stride[i][k];
+    for (uint32_t k = 0; k < COLUMNS; k++) offset[k] += plane % s->dims[i] * s->stride[i][k];
     plane /= s->dims[i];
   }
 }
 
-/* Where row `row` of all, from its element `from` on, begins in output `k`. */
-static char *out_at(const space *s, uint32_t k, int64_t row, int64_t from) {
-  const int64_t element = s->out_row[k] ? row : row * s->length + from;
-  return (char *)base_out(s->call, k)->data + element * (int64_t)size_of(s->out_dtype[k]);
+/* A tile of operand `k`, whose first row begins at element `offset`. */
+static void bring(job *j, uint32_t k, int64_t offset, int64_t rows, int64_t from, int64_t n) {
+  const space *s = &j->s;
+  if (s->turned >> k & 1) {
+    const float *at = (const float *)s->in[k]->data + offset + from * s->step[0][k];
+    j->level.turn(j->in[k], j->wide, at, s->step[0][k], rows, n);
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++)
+    walk_row(s, k, offset + r * s->pitch[k], from, n, j->in[k] + r * j->wide, read_run);
 }
 
-static void run_direct(job *j, int64_t plane, int64_t row, int64_t rows, int64_t from, int64_t n) {
+/* `rows` rows of a plane, of which elements [from, from + n); `offset`: of the columns at the first row. */
+static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, int64_t n) {
   const space *s = &j->s;
-  int64_t offset[BASE_PROGRAM_OPERANDS];
-  offsets_of(s, plane, row, offset);
   for (uint32_t k = 0; k < s->p->in_count; k++) {
-    const float *data = s->in[k]->data;
-    j->rows.in[k] = data + offset[k] + (s->direct >> k & 1 ? from : 0);
-    j->rows.pitch[k] = s->pitch[k];
+    const bool still = s->scalars >> k & 1, as_it_is = s->direct >> k & 1 || (still && s->in[k]->dtype == TD_F32);
+    if (!as_it_is) bring(j, k, offset[k], rows, still ? 0 : from, still ? 1 : n);
+    j->rows.in[k] = as_it_is ? (const float *)s->in[k]->data + offset[k] + (still ? 0 : from) : j->in[k];
+    j->rows.pitch[k] = as_it_is ? s->pitch[k] : j->wide;
   }
   for (uint32_t k = 0; k < s->p->out_count; k++) {
-    j->rows.out[k] = (float *)(void *)out_at(s, k, plane * s->rows + row, from);
-    j->rows.out_pitch[k] = s->out_row[k] ? 1 : s->length;
+    const uint32_t column = BASE_PROGRAM_OPERANDS + k;
+    j->rows.out[k] =
+        s->aside[k] ? j->out[k] : (float *)base_out(s->call, k)->data + offset[column] + (s->out_row[k] ? 0 : from);
+    j->rows.out_pitch[k] = s->aside[k] ? j->wide : s->pitch[column];
   }
   j->rows.rows = rows;
   j->rows.n = n;
   j->body(&j->rows);
-}
-
-static void run_piece(job *j, const int64_t *offset, int64_t row, int64_t from, int64_t n) {
-  const space *s = &j->s;
-  for (uint32_t k = 0; k < s->p->in_count; k++) {
-    const bool still = s->scalars >> k & 1;
-    if (s->direct >> k & 1 || (still && s->in[k]->dtype == TD_F32)) {
-      j->rows.in[k] = (const float *)s->in[k]->data + offset[k] + (still ? 0 : from);
-      continue;
-    }
-    gather(s, k, offset[k], still ? 0 : from, still ? 1 : n, j->in[k]);
-    j->rows.in[k] = j->in[k];
+  for (uint32_t k = 0; k < s->p->out_count; k++) {
+    if (!s->aside[k] || !base_out(s->call, k)) continue;
+    const uint32_t column = BASE_PROGRAM_OPERANDS + k;
+    for (int64_t r = 0; r < rows; r++)
+      walk_row(s, column, offset[column] + r * s->pitch[column], s->out_row[k] ? 0 : from, s->out_row[k] ? 1 : n,
+               j->out[k] + r * j->wide, write_run);
   }
-  for (uint32_t k = 0; k < s->p->out_count; k++)
-    j->rows.out[k] = s->aside[k] ? j->out[k] : (float *)(void *)out_at(s, k, row, from);
-  j->rows.rows = 1;
-  j->rows.n = n;
-  j->body(&j->rows);
-  for (uint32_t k = 0; k < s->p->out_count; k++)
-    if (s->aside[k] && base_out(s->call, k))
-      writers[s->out_dtype[k]](out_at(s, k, row, from), j->out[k], s->out_row[k] ? 1 : n);
 }
 
 /* `rows` rows from row `row` of `plane` on, of which elements [from, from + n). */
 static void run_rows(job *j, int64_t plane, int64_t row, int64_t rows, int64_t from, int64_t n) {
   const space *s = &j->s;
-  int64_t offset[BASE_PROGRAM_OPERANDS];
-  if (!s->piecewise) {
-    run_direct(j, plane, row, rows, from, n);
-    return;
+  int64_t offset[COLUMNS];
+  for (int64_t r = 0; r < rows; r += j->tile_rows) {
+    offsets_of(s, plane, row + r, offset);
+    for (int64_t i = 0; i == 0 || i < n; i += j->tile_length)
+      run_tile(j, offset, base_min_i64(j->tile_rows, rows - r), from + i, base_min_i64(j->tile_length, n - i));
   }
-  const int64_t most = s->p->row_axes ? base_max_i64(n, 1) : PIECE;
-  for (int64_t r = row; r < row + rows; r++) {
-    offsets_of(s, plane, r, offset);
-    for (int64_t i = 0; i == 0 || i < n; i += most)
-      run_piece(j, offset, plane * s->rows + r, from + i, base_min_i64(most, n - i));
-  }
+}
+
+/* How large tiles are: without anything to bring into form the rows and pieces that tasks have. */
+static void find_tile(job *j) {
+  const space *s = &j->s;
+  const int64_t length = base_max_i64(s->length, 1);
+  j->tile_rows = j->tile_length = INT64_MAX;
+  if (!s->piecewise) return;
+  j->tile_length = s->p->row_axes ? length : base_min_i64(length, PIECE);
+  j->tile_rows = base_min_i64(base_max_i64((s->turned ? TASK : FORMED) / j->tile_length, 1), FORMED_ROWS);
+  if (s->turned && j->tile_rows > TURNED_ROWS) j->tile_rows -= j->tile_rows % TURNED_ROWS;
+  j->wide = (j->tile_length + 15) / 16 * 16;
 }
 
 static void run_tasks(job *j) {
   const space *s = &j->s;
   const bool whole = s->p->row_axes > 0;
   const int64_t all = s->planes * s->rows, length = base_max_i64(s->length, 1);
-  const int64_t block = length < TASK ? TASK / length : 1;
-  const int64_t pieces = whole || length < 2 * TASK ? 1 : (length + TASK - 1) / TASK;
+  const int64_t fewest = s->turned ? base_min_i64(j->tile_rows, s->rows) : 1; /* rows of a task */
+  const int64_t block = base_max_i64(length < TASK ? TASK / length / fewest * fewest : 1, fewest);
+  const int64_t span = TASK / base_min_i64(fewest, TASK / PIECE) / PIECE * PIECE; /* elements of their rows */
+  const int64_t pieces = whole || length < 2 * span ? 1 : (length + span - 1) / span;
   const int64_t total = (all + block - 1) / block * pieces;
   for (int64_t task = base_call_first(s->call, total); task < total; task = base_call_next(s->call, task, total)) {
     const int64_t first = task / pieces * block, end = base_min_i64(all, first + block);
-    const int64_t from = pieces > 1 ? task % pieces * TASK : 0;
-    const int64_t n = pieces > 1 ? base_min_i64(TASK, s->length - from) : s->length;
+    const int64_t from = pieces > 1 ? task % pieces * span : 0;
+    const int64_t n = pieces > 1 ? base_min_i64(span, s->length - from) : s->length;
     for (int64_t row = first, rows; row < end; row += rows) {
       rows = base_min_i64(s->rows - row % s->rows, end - row);
       run_rows(j, row / s->rows, row % s->rows, rows, from, n);
@@ -279,19 +338,25 @@ static void run_tasks(job *j) {
 /* Memory for what is brought into form, and for values that are kept along a row. */
 static bool take_memory(job *j, uint32_t kept) {
   const space *s = &j->s;
-  const size_t n = (size_t)(s->p->row_axes ? base_max_i64(s->length, 1) : PIECE), each = (n + 15) / 16 * 16;
+  const size_t length = (size_t)(s->p->row_axes ? base_max_i64(s->length, 1) : PIECE), row = (length + 15) / 16 * 16;
+  size_t tile = 0;
   uint32_t wanted = 0;
   for (uint32_t k = 0; s->piecewise && k < s->p->in_count; k++) wanted += !(s->direct >> k & 1);
   for (uint32_t k = 0; s->piecewise && k < s->p->out_count; k++) wanted += s->aside[k];
-  if (each > SIZE_MAX / sizeof(float)) return false;
-  float *at = base_call_scratch(s->call, (size_t)wanted + kept, each * sizeof *at);
+  if (length > SIZE_MAX / sizeof(float) / 32 ||
+      __builtin_mul_overflow((size_t)j->wide, wanted ? (size_t)j->tile_rows : 0, &tile))
+    return false;
+  size_t floats;
+  if (__builtin_mul_overflow(tile, wanted, &floats) || __builtin_add_overflow(floats, row * kept, &floats))
+    return false;
+  float *at = base_call_scratch(s->call, floats, sizeof *at);
   if (!at) return false;
   j->rows.kept = at;
-  at += kept * each;
+  at += kept * row;
   for (uint32_t k = 0; s->piecewise && k < s->p->in_count; k++)
-    if (!(s->direct >> k & 1)) j->in[k] = at, at += each;
+    if (!(s->direct >> k & 1)) j->in[k] = at, at += tile;
   for (uint32_t k = 0; s->piecewise && k < s->p->out_count; k++)
-    if (s->aside[k]) j->out[k] = at, at += each;
+    if (s->aside[k]) j->out[k] = at, at += tile;
   return true;
 }
 
@@ -309,14 +374,12 @@ static td_status find_space(const base_call *call, const base_program *p, space 
     if (!s->in[k] || s->in[k]->rank > p->rank || !readers[s->in[k]->dtype])
       return bad_program(call, "an operand is missing, or of a type or rank that the program does not take");
   }
-  if (!find_dims(s)) return bad_program(call, "the operands do not broadcast");
+  find_outputs(s);
+  if (!find_dims(s)) return bad_program(call, "the operands do not broadcast to the outputs");
   find_forms(s);
-  for (uint32_t k = 0; k < p->out_count; k++) {
-    const int64_t wanted = s->planes * s->rows * (s->out_row[k] ? 1 : s->length);
-    const base_tensor *out = base_out(call, k);
-    if (!writers[s->out_dtype[k]] || (out && base_tensor_numel(out) != wanted))
-      return bad_program(call, "an output has another type or size");
-  }
+  for (uint32_t k = 0; k < p->out_count; k++)
+    if (!writers[s->out_dtype[k]] || (base_out(call, k) && base_out(call, k)->dtype != s->out_dtype[k]))
+      return bad_program(call, "an output has another type");
   for (uint32_t i = 0; i < p->count; i++)
     if (p->ops[i].kind == BASE_PROGRAM_LOAD && p->ops[i].row && !(s->scalars >> p->ops[i].function & 1))
       return bad_program(call, "an operand of rows changes along them");
@@ -354,13 +417,13 @@ static void find_slots(kern_fused_program *f) {
     }
 }
 
-td_status kern_fused_run(const base_call *call, kern_fused_body interpret, const kern_fused_code *code) {
+td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code) {
   kern_fused_program f = {0};
   uint32_t count;
   const int64_t *words = base_attr_ints(call->attrs, PROGRAM, &count);
   const char *wrong = base_program_read(words, count, &f.p);
   if (wrong) return bad_program(call, wrong);
-  job j = {.body = interpret};
+  job j = {.level = *level, .body = level->interpret};
   TRY(find_space(call, &f.p, &j.s));
   if (j.s.planes * j.s.rows == 0 || (!f.p.row_axes && j.s.length == 0)) return TD_OK;
   if (code && code->scalars == j.s.scalars) j.body = code->body;
@@ -370,19 +433,20 @@ td_status kern_fused_run(const base_call *call, kern_fused_body interpret, const
   j.rows.program = &f;
   j.rows.scalars = j.s.scalars;
   j.rows.stream = streams(&j.s);
+  find_tile(&j);
   if (!take_memory(&j, f.kept_count)) return base_no_memory(call->err, "scratch");
   run_tasks(&j);
   return TD_OK;
 }
 
-kern_fused_body kern_fused_interpreter(uint32_t isa) {
+const kern_fused_level *kern_fused_level_of(uint32_t isa) {
   static const struct {
     uint32_t needs;
-    kern_fused_body body;
-  } levels[] = {{KERN_NEEDS_avx512, kern_fused_body_avx512},
-                {KERN_NEEDS_avx2, kern_fused_body_avx2},
-                {KERN_NEEDS_vector, kern_fused_body_vector}};
+    const kern_fused_level *level;
+  } levels[] = {{KERN_NEEDS_avx512, &kern_fused_level_avx512},
+                {KERN_NEEDS_avx2, &kern_fused_level_avx2},
+                {KERN_NEEDS_vector, &kern_fused_level_vector}};
   for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-    if ((levels[i].needs & ~isa) == 0) return levels[i].body;
-  return kern_fused_body_scalar;
+    if ((levels[i].needs & ~isa) == 0) return levels[i].level;
+  return &kern_fused_level_scalar;
 }

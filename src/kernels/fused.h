@@ -1,7 +1,8 @@
 /* fused.h -- running a program of base/program.h: what the block interpreter and generated code share. The space of a
  * call is made of planes of rows of elements, dimensions merged where all operands run through them alike; a body
  * computes some rows, and sees operands that are dense along them or one number a row. Others are brought into that
- * form in front of it, a piece of a row at a time, where a row may be cut, or a row. */
+ * form in front of it, a tile of some rows at a time, cut where rows may be cut: converted, gathered, or, where they
+ * are dense from row to row, turned. Outputs may have any strides. */
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 #include "base/base.h"
@@ -36,9 +37,16 @@ typedef struct kern_fused_code {
   uint64_t scalars; /* bit k: it takes operand k as one number a row, others as rows */
 } kern_fused_code;
 
-/* Runs the program in the call's attribute 0 with `interpret`; with `code` (may be NULL) where the operands, as they
- * come, fit what it was made for. */
-td_status kern_fused_run(const base_call *call, kern_fused_body interpret, const kern_fused_code *code);
-/* The block interpreter of the widest level whose needs lie in `isa`. */
-kern_fused_body kern_fused_interpreter(uint32_t isa);
+/* What is written once per level of instruction sets. */
+typedef struct kern_fused_level {
+  kern_fused_body interpret;
+  /* to[i * to_step + k] = from[k * from_step + i], i < rows, k < columns. */
+  void (*turn)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns);
+} kern_fused_level;
+
+/* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the
+ * operands, as they come, fit what it was made for. */
+td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code);
+/* The widest level whose needs lie in `isa`. */
+const kern_fused_level *kern_fused_level_of(uint32_t isa);
 #endif

@@ -19,8 +19,8 @@
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef WIDE
-void kern_fused_body_scalar(const kern_fused_rows *rows);
-void kern_fused_body_vector(const kern_fused_rows *rows);
-void kern_fused_body_avx2(const kern_fused_rows *rows);
-void kern_fused_body_avx512(const kern_fused_rows *rows);
+extern const kern_fused_level kern_fused_level_scalar;
+extern const kern_fused_level kern_fused_level_vector;
+extern const kern_fused_level kern_fused_level_avx2;
+extern const kern_fused_level kern_fused_level_avx512;
 #endif

@@ -5,6 +5,7 @@
  * last element of a row the blocks hold anything; reductions and stores leave it alone. */
 #include "kernels/fused.h"
 #include "kernels/wide/rows_priv.h"
+#include "kernels/wide/turn_priv.h"
 
 enum { BLOCK = 512 };
 
@@ -176,7 +177,7 @@ static void finish_reductions(machine *m, uint32_t stage) {
       set_wide(m, i, combinings[f->p.ops[i].function].across(v_load(m->wide[i])));
 }
 
-void KERN_NAME(fused_body)(const kern_fused_rows *r) {
+static void interpret(const kern_fused_rows *r) {
   machine m;
   m.r = r;
   m.kept_pitch = (r->n + 15) / 16 * 16;
@@ -192,4 +193,6 @@ void KERN_NAME(fused_body)(const kern_fused_rows *r) {
     }
 }
 
-td_status KERN_NAME(fused)(const base_call *call) { return kern_fused_run(call, KERN_NAME(fused_body), NULL); }
+const kern_fused_level KERN_NAME(fused_level) = {interpret, turn_block};
+
+td_status KERN_NAME(fused)(const base_call *call) { return kern_fused_run(call, &KERN_NAME(fused_level), NULL); }

@@ -4,7 +4,7 @@
  * A copy is cut into a core of two dimensions and the dimensions around it. Where both sides are dense along the last
  * dimension the core is rows. Where the source is dense along another one, the core is a transposition, in blocks that
  * stay in the first-level cache, of tiles that are transposed in registers. */
-#include "kernels/simd_priv.h"
+#include "kernels/wide/turn_priv.h"
 
 #include "base/size.h"
 #include "kernels/move_priv.h"
@@ -66,23 +66,12 @@ static void copy_rows(const kern_move *m, int32_t across, element *to, const ele
   }
 }
 
-/* to[i][k] = from[k][i], i < rows, k < columns; a row of `to` and a column of `from` are dense. */
-static void transpose(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns) {
-  int64_t whole_rows = rows - rows % V_LANES, whole = columns - columns % V_LANES;
-  for (int64_t i = 0; i < whole_rows; i += V_LANES)
-    for (int64_t k = 0; k < whole; k += V_LANES)
-      v_transpose_square(to + i * to_step + k, to_step, from + k * from_step + i, from_step);
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t k = i < whole_rows ? whole : 0; k < columns; k++)
-      ((element *)(to + i * to_step))[k] = ((const element *)(from + k * from_step))[i];
-}
-
 static void transpose_rows(const kern_move *m, int32_t across, element *to, const element *from, int64_t rows,
                            int64_t length) {
   int64_t step = m->from_step[m->rank - 1];
   for (int64_t k = 0; k < length; k += BLOCK)
-    transpose((float *)(to + k), m->to_step[across], (const float *)(from + k * step), step, rows,
-              base_min_i64(BLOCK, length - k));
+    turn_block((float *)(to + k), m->to_step[across], (const float *)(from + k * step), step, rows,
+               base_min_i64(BLOCK, length - k));
 }
 
 static void run_unit(const job *j, int64_t unit) {

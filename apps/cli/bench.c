@@ -13,10 +13,14 @@ typedef struct bench_state {
   int64_t batch; /* samples per run, for the throughput */
   cli_times times;
   cli_layers profile; /* of one run, or with --layers of many */
+  cli_recording recording;
   const char *isa;
 } bench_state;
 
 static double throughput(const bench_state *s) { return (double)s->batch / s->times.mean * 1e3; }
+static double recording_percent(const bench_state *s) {
+  return 100 * (s->recording.recorded_ms / s->recording.plain_ms - 1);
+}
 static double percent_of_limit(const bench_state *s) { return 100 * s->profile.limit_ms / s->times.mean; }
 
 static void set_memory(json_t *root, const cli_figures *f) {
@@ -50,6 +54,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
   cli_json_set(root, "gflop", cli_json_real(s->profile.flops * 1e-9));
   cli_json_set(root, "limit_ms", cli_json_real(s->profile.limit_ms));
   cli_json_set(root, "percent_of_limit", cli_json_real(percent_of_limit(s)));
+  if (cli_flag(s->args, "overhead")) cli_json_set(root, "recording_percent", cli_json_real(recording_percent(s)));
   if (cli_flag(s->args, "layers")) cli_json_set(root, "layers", cli_layers_json(&s->profile));
   return cli_print_json(root, err);
 }
@@ -73,6 +78,9 @@ static void print_text(const bench_state *s) {
          cli_bytes_text(lower, sizeof lower, f->session.arena_lower),
          cli_bytes_text(weights, sizeof weights, f->model.weights_bytes),
          cli_bytes_text(resident, sizeof resident, f->memory.peak_rss_kib * 1024));
+  if (cli_flag(s->args, "overhead"))
+    printf("  recording a profile: %.4g ms instead of %.4g ms in the median, %+.2f %%\n", s->recording.recorded_ms,
+           s->recording.plain_ms, recording_percent(s));
   if (cli_flag(s->args, "layers")) cli_layers_print(&s->profile);
 }
 
@@ -89,6 +97,7 @@ static td_status time_model(bench_state *s, td_error *err) {
   TRY(cli_time_run(s->session, &s->figures.first_ms, err));
   TRY(cli_time_runs(s->session, s->args->arena, s->min_ms, &s->times, err));
   s->figures.latency_ms = s->times.mean;
+  if (cli_flag(s->args, "overhead")) TRY(cli_time_recording(s->session, s->min_ms, s->args->arena, &s->recording, err));
   cli_memory_sample(&s->figures.memory);
   return cli_read_figures(s->model, s->session, &s->figures, err);
 }
@@ -141,6 +150,7 @@ static const cli_option bench_options[] = {
     {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
+    {"overhead", NULL, "time runs while a profile is recorded, too, in turns with others", NULL, false},
     {"suite", "NAME", "instead of a model: layers of many models, each held against its limit",
      "all gemm conv depthwise attention norm reduce elementwise", false},
     {"shapes", "FILE", "the lines of the suite, in the form of bench/shapes/", NULL, false},

@@ -18,6 +18,15 @@ td_status cli_time_runs(td_session *session, base_arena *arena, double min_ms, c
 /* Nearest rank: the smallest time that at least `part` of the runs do not exceed. */
 double cli_percentile(const cli_times *times, double part);
 
+/* ---- what a profile costs (overhead.c) ---- */
+
+typedef struct cli_recording {
+  double plain_ms, recorded_ms; /* medians of runs without and with a profile */
+} cli_recording;
+/* For about `min_ms`. */
+td_status cli_time_recording(td_session *session, double min_ms, base_arena *arena, cli_recording *recording,
+                             td_error *err);
+
 /* ---- step by step (layers.c) ---- */
 
 /* One step of the plan in one run, all its executions together. */
@@ -25,7 +34,7 @@ typedef struct cli_layer {
   td_step step;
   double ms; /* in the run where it was shortest */
   double limit_ms;
-  uint32_t calls; /* in the last run; the others count for one execution */
+  uint32_t calls; /* in a run; the others count for one execution */
 } cli_layer;
 
 typedef struct cli_layers {

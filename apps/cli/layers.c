@@ -9,78 +9,62 @@
 static const char saves_arithmetic[] = "td::winograd_conv";
 enum { LEAST_RUNS = 3 }; /* where there is a time to fill at all */
 
-typedef struct watch {
-  uint64_t run_ns, best_ns; /* of the run in progress; of the best, 0: none yet */
-  uint32_t calls;           /* in the run in progress */
-} watch;
-
-static void step_ends(void *user, uint32_t step, uint64_t ns) {
-  watch *w = &((watch *)user)[step];
-  w->run_ns += ns;
-  w->calls++;
-}
-
-static void begin_run(watch *watches, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) watches[i].calls = 0, watches[i].run_ns = 0;
-}
-
-static void end_run(watch *watches, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    watch *w = &watches[i];
-    if (w->calls && (w->best_ns == 0 || w->run_ns < w->best_ns)) w->best_ns = w->run_ns;
-  }
-}
-
-static td_status watch_runs(td_session *session, watch *watches, uint32_t count, double min_ms, td_error *err) {
-  const td_observer observer = {.user = watches, .end = step_ends};
-  double start = cli_now_ms();
+static td_status record_runs(td_session *session, td_profile *profile, double min_ms, td_error *err) {
+  const double start = cli_now_ms();
   uint32_t runs = 0;
-  TRY(td_session_observe(session, &observer, err));
-  td_status status;
-  do {
-    begin_run(watches, count);
-    status = td_session_run(session, err);
-    end_run(watches, count);
-  } while (status == TD_OK && min_ms > 0 && (++runs < LEAST_RUNS || cli_now_ms() - start < min_ms));
-  td_session_observe(session, NULL, NULL);
-  return status;
+  TRY(td_profile_clear(profile, err));
+  do TRY(td_session_run(session, err));
+  while (min_ms > 0 && (++runs < LEAST_RUNS || cli_now_ms() - start < min_ms));
+  return TD_OK;
 }
 
-/* Adds the layer of step `index` to the profile. */
-static td_status describe(const td_session *session, uint32_t index, const watch *w, const td_limits *limits,
-                          double footprint, cli_layers *profile, td_error *err) {
-  cli_layer *layer = &profile->layers[profile->count++];
-  layer->step.size = sizeof layer->step;
-  TRY(td_session_get_step(session, index, &layer->step, err));
-  const td_work work = {.flops = layer->step.flops,
-                        .const_bytes = layer->step.const_bytes,
-                        .read = layer->step.read_bytes,
-                        .written = layer->step.write_bytes,
+/* Adds the layer of step `index`. */
+static void add_layer(const td_step *step, const td_profile_step *p, uint64_t runs, const td_limits *limits,
+                      double footprint, cli_layers *layers) {
+  cli_layer *layer = &layers->layers[layers->count++];
+  const td_work work = {.flops = step->flops,
+                        .const_bytes = step->const_bytes,
+                        .read = step->read_bytes,
+                        .written = step->write_bytes,
                         .footprint = footprint};
-  layer->calls = w->calls;
-  layer->ms = (double)w->best_ns * 1e-6;
-  layer->limit_ms = td_limit_ms(limits, &work) * w->calls;
-  profile->ms += layer->ms;
-  profile->flops += layer->step.flops * layer->calls;
-  profile->limit_ms += layer->limit_ms;
-  profile->impossible |=
-      strcmp(layer->step.op, saves_arithmetic) != 0 && td_beats_limit(limits, &work, layer->ms / w->calls);
+  *layer = (cli_layer){.step = *step, .ms = (double)p->least_ns * 1e-6, .calls = (uint32_t)(p->calls / runs)};
+  layer->limit_ms = td_limit_ms(limits, &work) * layer->calls;
+  layers->ms += layer->ms;
+  layers->flops += step->flops * layer->calls;
+  layers->limit_ms += layer->limit_ms;
+  layers->impossible |=
+      strcmp(step->op, saves_arithmetic) != 0 && td_beats_limit(limits, &work, layer->ms / layer->calls);
+}
+
+static td_status read_layers(const td_session *session, const td_profile *profile, uint32_t steps,
+                             const td_limits *limits, double footprint, cli_layers *layers, td_error *err) {
+  td_profile_totals totals = {.size = sizeof totals};
+  TRY(td_profile_get_totals(profile, &totals, err));
+  for (uint32_t i = 0; i < steps; i++) {
+    td_step step = {.size = sizeof step};
+    td_profile_step recorded = {.size = sizeof recorded};
+    TRY(td_session_get_step(session, i, &step, err));
+    TRY(td_profile_get_step(profile, i, &recorded, err));
+    if (recorded.calls >= totals.runs) add_layer(&step, &recorded, totals.runs, limits, footprint, layers);
+  }
   return TD_OK;
 }
 
 td_status cli_time_layers(td_session *session, const td_model *model, const td_limits *limits, double min_ms,
-                          base_arena *arena, cli_layers *profile, td_error *err) {
+                          base_arena *arena, cli_layers *layers, td_error *err) {
+  const td_profile_options options = {.size = sizeof options, .records = 1};
   cli_figures figures = {0};
+  td_profile *profile;
   TRY(cli_read_figures(model, session, &figures, err));
   const uint32_t steps = figures.model.steps;
   const double footprint = (double)figures.model.weights_bytes + (double)figures.session.arena_bytes;
-  watch *watches = base_new(arena, watch, (size_t)steps + 1);
-  *profile = (cli_layers){.layers = base_new(arena, cli_layer, (size_t)steps + 1)};
-  if (!watches || !profile->layers) return base_no_memory(err, "a profile");
-  TRY(watch_runs(session, watches, steps, min_ms, err));
-  for (uint32_t i = 0; i < steps; i++)
-    if (watches[i].calls) TRY(describe(session, i, &watches[i], limits, footprint, profile, err));
-  return TD_OK;
+  *layers = (cli_layers){.layers = base_new(arena, cli_layer, (size_t)steps + 1)};
+  if (!layers->layers) return base_no_memory(err, "a profile");
+  TRY(td_profile_new(session, &options, &profile, err));
+  td_status status = record_runs(session, profile, min_ms, err);
+  if (status == TD_OK) status = read_layers(session, profile, steps, limits, footprint, layers, err);
+  td_profile_free(profile);
+  return status;
 }
 
 /* ---- printing ---- */

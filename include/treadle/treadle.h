@@ -363,6 +363,8 @@ typedef struct td_observer {
   void (*part)(void *user, uint32_t thread, uint32_t step, uint64_t begin_ns, uint64_t end_ns);
   /* Hears of a whole run, after it, on the caller's thread; of a failed one too. */
   void (*run)(void *user, uint64_t begin_ns, uint64_t end_ns);
+  /* Hears of each thread's part of a step, before it, on that thread. */
+  void (*enter)(void *user, uint32_t thread, uint32_t step);
 } td_observer;
 /* From the next run on; copied. NULL: nobody, as at first. */
 TD_API td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err);
@@ -480,8 +482,28 @@ typedef struct td_profile_totals {
   double busy_ms;      /* of all threads together, computing parts of steps */
   double flops, bytes; /* of all runs */
   double limit_ms;     /* of all steps of all runs; 0: no roofline was given */
+  /* run_ms = self_ms + wait_ms + between_ms. */
+  double self_ms;    /* the caller's thread computing */
+  double wait_ms;    /* the caller's thread waiting, at the ends of steps, for threads that still compute */
+  double between_ms; /* the walk of the plan, hand-overs, interruptions */
+  /* threads * run_ms = busy_ms + single_ms + late_ms + early_ms + threads * between_ms, nearly. */
+  double single_ms; /* other threads while the caller's alone has work */
+  double late_ms;   /* threads that come late to a step they share, or not at all: wake-ups */
+  double early_ms;  /* threads that are through with a step before others are: imbalance */
 } td_profile_totals;
 TD_API td_status td_profile_get_totals(const td_profile *profile, td_profile_totals *totals, td_error *err);
+
+/* What was recorded of one step: of all runs together, on the caller's clock. */
+typedef struct td_profile_step {
+  size_t size;       /* sizeof(td_profile_step), set by the caller */
+  uint64_t calls;    /* executions; 0 also where other threads alone ran it, in tasks */
+  uint64_t ns;       /* from its begin to its end */
+  uint64_t self_ns;  /* of this, the caller's thread computing; in the rest it waited for others */
+  uint64_t busy_ns;  /* of all threads computing */
+  uint64_t least_ns; /* all its executions in one run, in the run where that was shortest */
+} td_profile_step;
+/* Step `index` of td_model_stats.steps. */
+TD_API td_status td_profile_get_step(const td_profile *profile, size_t index, td_profile_step *step, td_error *err);
 
 /* How a profile is written. */
 typedef struct td_profile_view {

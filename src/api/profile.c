@@ -120,6 +120,16 @@ td_status td_profile_get_totals(const td_profile *profile, td_profile_totals *to
   return api_write_stats(totals, &all, sizeof all, err);
 }
 
+td_status td_profile_get_step(const td_profile *profile, size_t index, td_profile_step *step, td_error *err) {
+  if (!profile || !step)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_profile_get_step needs a profile and a struct");
+  const uint32_t count = profile->session->model->plan->steps.count;
+  if (index >= count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no step %zu; the model has %u", index, count);
+  const td_profile_step recorded = prof_step(profile->recorder, (uint32_t)index);
+  return api_write_stats(step, &recorded, sizeof recorded, err);
+}
+
 typedef struct writing {
   td_profile_view view;
   const td_allocator *allocator;

@@ -13,7 +13,7 @@ td_status prof_write_csv(const prof_source *source, const td_profile_view *view,
                          prof_out *out, td_error *err) {
   prof_rows rows;
   TRY(prof_rows_make(source, view, allocator, &rows, err));
-  prof_put(out, "name,op,kernel,steps,calls,ns,busy_ns,flop,bytes,limit_ns\r\n");
+  prof_put(out, "name,op,kernel,steps,calls,ns,self_ns,busy_ns,flop,bytes,limit_ns\r\n");
   for (uint32_t i = 0; i < rows.count; i++) {
     const prof_row *row = &rows.at[i];
     const base_str texts[] = {
@@ -22,9 +22,9 @@ td_status prof_write_csv(const prof_source *source, const td_profile_view *view,
       put_csv_text(out, texts[k].at, texts[k].length);
       prof_put(out, ",");
     }
-    prof_print(out, "%u,%llu,%llu,%llu,%.0f,%.0f,%.0f\r\n", row->steps, (unsigned long long)row->calls,
-               (unsigned long long)row->ns, (unsigned long long)row->busy_ns, row->flops, row->bytes,
-               1e6 * row->limit_ms);
+    prof_print(out, "%u,%llu,%llu,%llu,%llu,%.0f,%.0f,%.0f\r\n", row->steps, (unsigned long long)row->calls,
+               (unsigned long long)row->ns, (unsigned long long)row->self_ns, (unsigned long long)row->busy_ns,
+               row->flops, row->bytes, 1e6 * row->limit_ms);
   }
   prof_rows_free(allocator, &rows);
   return TD_OK;
@@ -38,10 +38,10 @@ static void put_json_row(prof_out *out, const prof_row *row) {
   prof_put(out, ", \"kernel\": ");
   prof_quote(out, row->first->kernel);
   prof_print(out,
-             ", \"steps\": %u, \"calls\": %llu, \"ns\": %llu, \"busy_ns\": %llu, \"flop\": %.0f, \"bytes\": %.0f, "
-             "\"limit_ns\": %.0f}",
-             row->steps, (unsigned long long)row->calls, (unsigned long long)row->ns, (unsigned long long)row->busy_ns,
-             row->flops, row->bytes, 1e6 * row->limit_ms);
+             ", \"steps\": %u, \"calls\": %llu, \"ns\": %llu, \"self_ns\": %llu, \"busy_ns\": %llu, \"flop\": %.0f, "
+             "\"bytes\": %.0f, \"limit_ns\": %.0f}",
+             row->steps, (unsigned long long)row->calls, (unsigned long long)row->ns, (unsigned long long)row->self_ns,
+             (unsigned long long)row->busy_ns, row->flops, row->bytes, 1e6 * row->limit_ms);
 }
 
 td_status prof_write_json(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
@@ -56,8 +56,12 @@ td_status prof_write_json(const prof_source *source, const td_profile_view *view
   prof_print(
       out,
       ", \"runs\": %llu, \"threads\": %u, \"run_ms\": %.6f, \"step_ms\": %.6f, \"busy_ms\": %.6f, \"flop\": %.0f, "
-      "\"bytes\": %.0f, \"limit_ms\": %.6f,\n\"rows\": [",
+      "\"bytes\": %.0f, \"limit_ms\": %.6f,\n",
       (unsigned long long)t.runs, t.threads, t.run_ms, t.step_ms, t.busy_ms, t.flops, t.bytes, t.limit_ms);
+  prof_print(out,
+             "\"self_ms\": %.6f, \"wait_ms\": %.6f, \"between_ms\": %.6f, \"single_ms\": %.6f, \"late_ms\": %.6f, "
+             "\"early_ms\": %.6f,\n\"rows\": [",
+             t.self_ms, t.wait_ms, t.between_ms, t.single_ms, t.late_ms, t.early_ms);
   for (uint32_t i = 0; i < rows.count; i++) {
     prof_put(out, i ? ",\n" : "\n");
     put_json_row(out, &rows.at[i]);

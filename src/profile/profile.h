@@ -41,6 +41,8 @@ typedef struct prof_source {
   const char *machine;     /* the CPU's name, or "" */
 } prof_source;
 
+/* Step `step` of the plan. */
+td_profile_step prof_step(const prof_recorder *recorder, uint32_t step);
 /* Sums over what was recorded. */
 td_profile_totals prof_totals(const prof_source *source);
 

@@ -49,6 +49,11 @@ enum { PROF_RUNS = 4096 };
 uint64_t prof_first_record(const prof_recorder *r, const prof_thread *t);
 const prof_record *prof_record_at(const prof_recorder *r, const prof_thread *t, uint64_t number);
 
+/* Was a part of it recorded, on any thread? */
+bool prof_step_ran(const prof_recorder *r, uint32_t step);
+/* Where the time of threads went that computed nothing (rest.c); the fields of steps, runs and threads are there. */
+void prof_add_rest(const prof_recorder *r, td_profile_totals *totals);
+
 /* ---- text that goes out in pieces (write.c) ---- */
 
 typedef struct prof_out {
@@ -70,9 +75,9 @@ typedef struct prof_row {
   size_t name_length;
   const td_step *first; /* one of its steps */
   uint32_t steps;
-  uint64_t calls, ns, busy_ns;
-  double flops, bytes; /* of all executions */
-  double limit_ms;     /* the same; 0: unknown */
+  uint64_t calls, ns, self_ns, busy_ns; /* see td_profile_step */
+  double flops, bytes;                  /* of all executions */
+  double limit_ms;                      /* the same; 0: unknown */
 } prof_row;
 
 typedef struct prof_rows {

@@ -130,6 +130,23 @@ uint64_t prof_first_record(const prof_recorder *r, const prof_thread *t) {
   return t->written > r->options.records ? t->written - r->options.records : 0;
 }
 
+td_profile_step prof_step(const prof_recorder *r, uint32_t step) {
+  const prof_total *total = &r->totals[step];
+  td_profile_step s = {.size = sizeof s,
+                       .calls = total->calls,
+                       .ns = total->ns,
+                       .self_ns = r->threads[0].busy_ns[step],
+                       .least_ns = total->least_ns};
+  for (uint32_t i = 0; i < r->options.threads; i++) s.busy_ns += r->threads[i].busy_ns[step];
+  return s;
+}
+
+bool prof_step_ran(const prof_recorder *r, uint32_t step) {
+  bool ran = r->totals[step].calls > 0;
+  for (uint32_t i = 0; i < r->options.threads; i++) ran |= r->threads[i].busy_ns[step] > 0;
+  return ran;
+}
+
 const prof_record *prof_record_at(const prof_recorder *r, const prof_thread *t, uint64_t number) {
   return &t->records[number % r->options.records];
 }

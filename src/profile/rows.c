@@ -17,8 +17,11 @@ td_profile_totals prof_totals(const prof_source *source) {
   const prof_recorder *r = source->recorder;
   td_profile_totals t = {.size = sizeof t, .runs = r->runs, .run_ms = (double)r->run_ns * 1e-6};
   for (uint32_t i = 0; i < r->options.steps; i++) {
-    const double calls = (double)r->totals[i].calls;
-    t.step_ms += (double)r->totals[i].ns * 1e-6;
+    const td_profile_step step = prof_step(r, i);
+    const double calls = (double)step.calls;
+    t.step_ms += (double)step.ns * 1e-6;
+    t.self_ms += (double)step.self_ns * 1e-6;
+    t.busy_ms += (double)step.busy_ns * 1e-6;
     t.flops += source->steps[i].flops * calls;
     t.bytes += prof_step_bytes(&source->steps[i]) * calls;
     if (calls > 0) t.limit_ms += prof_step_limit_ms(source, i) * calls;
@@ -28,8 +31,8 @@ td_profile_totals prof_totals(const prof_source *source) {
     t.threads += thread->written > 0;
     t.records += thread->written;
     t.lost += prof_first_record(r, thread);
-    for (uint32_t k = 0; k < r->options.steps; k++) t.busy_ms += (double)thread->busy_ns[k] * 1e-6;
   }
+  prof_add_rest(r, &t);
   return t;
 }
 
@@ -67,7 +70,7 @@ static const grouping groupings[] = {{"node", prof_node_name, true},
 /* ---- orders: the larger stands first ---- */
 
 static double by_time(const prof_row *r) { return (double)r->ns; }
-static double by_mean(const prof_row *r) { return (double)r->ns / (double)r->calls; }
+static double by_mean(const prof_row *r) { return r->calls ? (double)r->ns / (double)r->calls : 0; }
 static double by_calls(const prof_row *r) { return (double)r->calls; }
 static double by_flops(const prof_row *r) { return r->flops; }
 static double by_bytes(const prof_row *r) { return r->bytes; }
@@ -100,21 +103,16 @@ static void sort_rows(prof_row *rows, keyed *room, uint32_t count, double (*valu
 
 /* ---- rows ---- */
 
-static uint64_t busy_of(const prof_recorder *r, uint32_t step) {
-  uint64_t ns = 0;
-  for (uint32_t i = 0; i < r->options.threads; i++) ns += r->threads[i].busy_ns[step];
-  return ns;
-}
-
 static void add_step(const prof_source *source, uint32_t step, prof_row *row) {
-  const prof_total *total = &source->recorder->totals[step];
+  const td_profile_step recorded = prof_step(source->recorder, step);
   const td_step *s = &source->steps[step];
-  const double calls = (double)total->calls;
+  const double calls = (double)recorded.calls;
   if (!row->first) row->first = s;
   row->steps++;
-  row->calls += total->calls;
-  row->ns += total->ns;
-  row->busy_ns += busy_of(source->recorder, step);
+  row->calls += recorded.calls;
+  row->ns += recorded.ns;
+  row->self_ns += recorded.self_ns;
+  row->busy_ns += recorded.busy_ns;
   row->flops += s->flops * calls;
   row->bytes += prof_step_bytes(s) * calls;
   row->limit_ms += prof_step_limit_ms(source, step) * calls;
@@ -156,7 +154,7 @@ td_status prof_rows_make(const prof_source *source, const td_profile_view *view,
   rows->at = base_alloc(allocator, rows->bytes_allocated);
   if (!rows->at) return base_no_memory(err, "the rows of a profile");
   for (uint32_t i = 0; i < steps; i++)
-    if (source->recorder->totals[i].calls) add_step(source, i, row_of(rows, g, g->key(&source->steps[i])));
+    if (prof_step_ran(source->recorder, i)) add_step(source, i, row_of(rows, g, g->key(&source->steps[i])));
   if (o->value) sort_rows(rows->at, (keyed *)(void *)(rows->at + steps + 1), rows->count, o->value);
   return TD_OK;
 }

@@ -223,12 +223,6 @@ const run_shares *run_shares_at(const run_session *s, uint32_t parts);
 td_status run_prepare_shares(run_session *s, run_bound *bound, td_error *err);
 /* Runs all their steps; *end: the step behind them (shares.c). */
 td_status run_all_shares(run_session *s, const run_shares *h, uint32_t *end);
-/* Time of what runs on one thread: that of the thread, where less of it than of the clock has passed. */
-typedef struct run_watch {
-  uint64_t clock_ns, thread_ns;
-} run_watch;
-run_watch run_watch_start(void);
-uint64_t run_watch_ns(const run_watch *watch, bool alone); /* `alone`: no other thread has taken part */
 /* Takes the pool for this run, unless that was tried before. */
 void run_gather_team(run_session *s);
 /* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be

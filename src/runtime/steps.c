@@ -68,26 +68,35 @@ void run_give_call(base_call *call, run_worker *worker) {
 
 /* ---- one step ---- */
 
-/* The thread's clock takes a system call: it is read outside of what the other one measures. */
-run_watch run_watch_start(void) {
-  const uint64_t thread_ns = sys_thread_clock_ns();
-  return (run_watch){sys_clock_ns(), thread_ns};
-}
-
-uint64_t run_watch_ns(const run_watch *w, bool alone) {
-  const uint64_t ns = sys_clock_ns() - w->clock_ns, own = alone ? sys_thread_clock_ns() - w->thread_ns : ns;
-  return own < ns ? own : ns;
+/* The clock of the threads' own time would leave interruptions out, but takes a system call: two microseconds on some
+ * virtual machines, more than many steps. */
+static td_status run_watched(const run_session *s, uint32_t number, const base_call *call, uint32_t thread,
+                             uint64_t *spent) {
+  const td_observer *o = &s->observer;
+  if (o->enter) o->enter(o->user, thread, number);
+  const uint64_t begin_ns = sys_clock_ns();
+  const td_status status = s->main.steps[number].run(call);
+  const uint64_t end_ns = sys_clock_ns();
+  if (o->part) o->part(o->user, thread, number, begin_ns, end_ns);
+  if (spent) *spent += end_ns - begin_ns;
+  return status;
 }
 
 td_status run_function(const run_session *s, uint32_t number, const base_call *call, run_stack *scratch,
                        uint32_t thread, uint64_t *spent) {
-  /* Clocks are read for who asked alone: they take half a microsecond, which is the whole of a small step. */
-  const bool timed = s->observed && spent, parts = s->observed && s->observer.part;
-  const run_watch watch = timed ? run_watch_start() : (run_watch){.clock_ns = parts ? sys_clock_ns() : 0};
-  const td_status status = s->main.steps[number].run(call);
-  if (timed) *spent += run_watch_ns(&watch, true);
-  if (parts) s->observer.part(s->observer.user, thread, number, watch.clock_ns, sys_clock_ns());
+  const td_status status = s->observed ? run_watched(s, number, call, thread, spent) : s->main.steps[number].run(call);
   if (scratch->used) run_stack_cut(scratch, 0);
+  return status;
+}
+
+/* On the caller's thread; run_call, which looks at the clock anyhow, tells the observer of the end. */
+static td_status run_alone(run_frame *f, uint32_t number) {
+  const run_session *s = f->session;
+  const base_call *call = &f->steps[number].call;
+  if (!s->observed || f->thread) return run_function(s, number, call, &f->scratch, f->thread, NULL);
+  if (s->observer.enter) s->observer.enter(s->observer.user, 0, number);
+  const td_status status = f->steps[number].run(call);
+  if (f->scratch.used) run_stack_cut(&f->scratch, 0);
   return status;
 }
 
@@ -143,15 +152,16 @@ static uint16_t gather_threads(run_frame *f, uint32_t number) {
   return s->team == RUN_TOGETHER ? bound->threads[number] : 1;
 }
 
+/* *threads: on how many it ran; 0: it need not run. */
 static td_status call_step(run_frame *f, uint32_t number, uint16_t *threads) {
   run_step *step = &f->steps[number];
-  *threads = 1;
+  *threads = 0;
   if (f->known[number] & RUN_SHOWN) return TD_OK;
   TRY(run_check(f, number));
   *threads = gather_threads(f, number);
   shared_step shared = {f, number};
-  const td_status status = *threads > 1 ? run_pool_share(f->session->pool, *threads, run_part, &shared, &f->error)
-                                        : run_function(f->session, number, &step->call, &f->scratch, f->thread, NULL);
+  const td_status status =
+      *threads > 1 ? run_pool_share(f->session->pool, *threads, run_part, &shared, &f->error) : run_alone(f, number);
   if (status != TD_OK) return named(f, &f->plan->steps.at[number], status);
   if (step->fixed) f->known[number] |= RUN_SHOWN;
   return TD_OK;
@@ -163,11 +173,12 @@ td_status run_call(run_frame *f, uint32_t number, uint64_t *spent) {
   uint16_t threads;
   if (!f->session->observed || f->thread) return call_step(f, number, &threads);
   if (!spent && o->begin) o->begin(o->user, number);
-  const run_watch watch = run_watch_start();
+  const uint64_t begin_ns = sys_clock_ns();
   TRY(call_step(f, number, &threads));
-  const uint64_t ns = run_watch_ns(&watch, threads < 2);
-  if (spent) *spent += ns;
-  else if (o->end) o->end(o->user, number, ns);
+  const uint64_t end_ns = sys_clock_ns();
+  if (threads == 1 && o->part) o->part(o->user, 0, number, begin_ns, end_ns);
+  if (spent) *spent += end_ns - begin_ns;
+  else if (o->end) o->end(o->user, number, end_ns - begin_ns);
   return TD_OK;
 }
 

@@ -44,8 +44,6 @@ extern const td_allocator sys_allocator;
 /* ---- time and threads (thread.c) ---- */
 
 uint64_t sys_clock_ns(void); /* monotonic, from an arbitrary start */
-/* Time that the calling thread has computed: what the system gave to others meanwhile does not count. */
-uint64_t sys_thread_clock_ns(void);
 
 typedef struct sys_thread {
   pthread_t handle;

@@ -9,15 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static uint64_t read_clock(clockid_t clock) {
+uint64_t sys_clock_ns(void) {
   struct timespec now;
-  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
-
-uint64_t sys_clock_ns(void) { return read_clock(CLOCK_MONOTONIC); }
-
-uint64_t sys_thread_clock_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 static void *enter(void *argument) {
   sys_thread *thread = argument;

@@ -1,4 +1,5 @@
 /* test_profile.c -- recordings made by calling the observer as a session would, and every form of them. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,9 +75,54 @@ static void totals_add_up(void **state) {
   assert_true(t.busy_ms > 4.499e-3 && t.busy_ms < 4.501e-3);
   assert_true(t.flops == 5 * (2e6 + 4e6 + 1e5));
   assert_true(t.limit_ms == 0);
+  /* The caller computes in all 600 ns of steps, the worker in half of them: it is through early, never late. */
+  assert_true(t.self_ms > 2.999e-3 && t.self_ms < 3.001e-3);
+  assert_true(t.wait_ms == 0 && t.single_ms == 0 && t.late_ms == 0);
+  assert_true(t.between_ms > 1.999e-3 && t.between_ms < 2.001e-3);
+  assert_true(t.early_ms > 1.499e-3 && t.early_ms < 1.501e-3);
   prof_recorder_clear(r);
   const td_profile_totals none = prof_totals(&source);
   assert_int_equal(none.runs + none.records + none.threads, 0);
+  prof_recorder_free(r);
+}
+
+/* One step of 1000 ns: the caller waits for the last 600 of them; the worker came 100 late and left 200 early. */
+static void rests_are_told_apart(void **state) {
+  (void)state;
+  prof_recorder *r = recorder_of((prof_options){.threads = 2, .records = 16});
+  const td_observer o = prof_observer(r);
+  o.part(o.user, 0, 0, 0, 400);
+  o.part(o.user, 1, 0, 100, 800);
+  o.end(o.user, 0, 1000);
+  o.part(o.user, 0, 1, 1000, 1500);
+  o.end(o.user, 1, 500);
+  o.run(o.user, 0, 2000);
+  const prof_source source = source_of(r, NULL);
+  const td_profile_totals t = prof_totals(&source);
+  const double ns = 1e-6;
+  assert_true(fabs(t.self_ms - 900 * ns) < ns && fabs(t.wait_ms - 600 * ns) < ns);
+  assert_true(fabs(t.between_ms - 500 * ns) < ns && fabs(t.single_ms - 500 * ns) < ns);
+  assert_true(fabs(t.late_ms + t.early_ms - 900 * ns) < ns);
+  assert_true(fabs(t.late_ms - 900 * ns * 100 / 500) < ns);
+  const td_profile_step step = prof_step(r, 0);
+  assert_true(step.ns == 1000 && step.self_ns == 400 && step.busy_ns == 1100 && step.least_ns == 1000);
+  prof_recorder_free(r);
+}
+
+/* A step that a task ran on another thread has a row, though the caller's clock never saw it. */
+static void tasks_have_rows(void **state) {
+  (void)state;
+  prof_recorder *r = recorder_of((prof_options){.threads = 2, .records = 16});
+  const td_observer o = prof_observer(r);
+  o.part(o.user, 1, 2, 100, 800);
+  o.run(o.user, 0, 2000);
+  const prof_source source = source_of(r, NULL);
+  base_text text = {.allocator = &base_libc_allocator};
+  td_error err;
+  const td_profile_view view = {.form = "csv"};
+  assert_int_equal(prof_write(&source, &view, &base_libc_allocator, collect, &text, &err), TD_OK);
+  assert_non_null(strstr(text.at, "\"/head/Gemm\",\"td::linear\",\"kern_linear\",1,0,0,0,700,"));
+  base_text_free(&text);
   prof_recorder_free(r);
 }
 
@@ -311,11 +357,18 @@ static void memory_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(totals_add_up),   cmocka_unit_test(rings_keep_the_newest),
-      cmocka_unit_test(schedules),       cmocka_unit_test(strangers_are_left_out),
-      cmocka_unit_test(rows_by_group),   cmocka_unit_test(orders),
-      cmocka_unit_test(traces_nest),     cmocka_unit_test(overlaps_are_refused),
-      cmocka_unit_test(texts),           cmocka_unit_test(failures_are_told),
+      cmocka_unit_test(totals_add_up),
+      cmocka_unit_test(rings_keep_the_newest),
+      cmocka_unit_test(rests_are_told_apart),
+      cmocka_unit_test(tasks_have_rows),
+      cmocka_unit_test(schedules),
+      cmocka_unit_test(strangers_are_left_out),
+      cmocka_unit_test(rows_by_group),
+      cmocka_unit_test(orders),
+      cmocka_unit_test(traces_nest),
+      cmocka_unit_test(overlaps_are_refused),
+      cmocka_unit_test(texts),
+      cmocka_unit_test(failures_are_told),
       cmocka_unit_test(memory_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,65 @@
+/* The profiler as users meet it: `treadle profile` on built-in models, its rows, its files, and how they agree. */
+#include "fixture.h"
+
+static double number(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  if (!json_is_number(value)) fail_msg("there is no number %s", key);
+  return json_number_value(value);
+}
+
+static void assert_near(double a, double b, double part) {
+  if (fabs(a - b) > part * fabs(b)) fail_msg("%g is not within %g %% of %g", a, 100 * part, b);
+}
+
+static json_t *load(fixture *f, const char *path) { return parse(slurp(f, path, NULL)); }
+
+/* Nanoseconds of the caller's parts of steps in a trace. */
+static double caller_ns(const json_t *trace) {
+  double ns = 0;
+  size_t i;
+  const json_t *event;
+  json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
+    const char *cat = json_string_value(json_object_get(event, "cat"));
+    if (cat && strcmp(cat, "cpu_op") == 0 && number(event, "tid") == 0) ns += 1e3 * number(event, "dur");
+  }
+  return ns;
+}
+
+/* The rows, and what stands beside them, add up to the time that passed; the trace's slices say the same. */
+static void rows_add_up(void **state) {
+  fixture *f = *state;
+  static const char *const models[] = {"builtin:small_lstm", "builtin:fused_chain", "builtin:conv_relu"};
+  for (size_t m = 0; m < 3; m++)
+    for (int threads = 1; threads <= 2; threads++) {
+      outcome o =
+          run(f, base_arena_format(f->arena, "profile %s --threads %d --runs 20 --no-limits --json --trace t.json",
+                                   models[m], threads));
+      assert_int_equal(o.status, 0);
+      json_t *root = parse(o.out), *trace = load(f, "t.json");
+      const json_t *row;
+      double self_ns = 0;
+      size_t i;
+      json_array_foreach(json_object_get(root, "rows"), i, row) self_ns += number(row, "self_ns");
+      assert_near(self_ns * 1e-6 + number(root, "wait_ms") + number(root, "between_ms"), number(root, "run_ms"), 0.01);
+      assert_near(caller_ns(trace), self_ns, 0.01);
+      assert_int_equal(number(root, "runs"), 20);
+      json_decref(root);
+      json_decref(trace);
+    }
+}
+
+static void overhead_is_shown(void **state) {
+  fixture *f = *state;
+  json_t *root = parse(run(f, "bench builtin:small_lstm --threads 1 --min-time 0.01 --overhead --json").out);
+  assert_true(json_is_real(json_object_get(root, "recording_percent")));
+  json_decref(root);
+  assert_holds(run(f, "bench builtin:small_lstm --threads 1 --min-time 0.01 --overhead").out, "recording a profile: ");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(rows_add_up, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(overhead_is_shown, fixture_open, fixture_close),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

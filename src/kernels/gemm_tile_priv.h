@@ -52,7 +52,8 @@ typedef struct gemm_tile {
    * NULL: none. */
   const float *ahead;
   int64_t ahead_step;
-  bool far; /* to the second-level cache only: too much for the first */
+  bool far;    /* to the second-level cache only: too much for the first */
+  bool rolled; /* one step of k in a round of the loop: kern_tuning's tile_steps */
 } gemm_tile;
 
 /* The most rows of a tile of so many panels. */

@@ -383,7 +383,8 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
                  .b_panel = depth * V_LANES,
                  .c = l->out + (b->m0 + from) * l->out_pitch + column,
                  .c_pitch = l->out_pitch,
-                 .columns = base_min_i64((s1 - s0) * panels * V_LANES, l->c.group_out - p0 * V_LANES)};
+                 .columns = base_min_i64((s1 - s0) * panels * V_LANES, l->c.group_out - p0 * V_LANES),
+                 .rolled = l->tuning->tile_steps == 1};
   if (fetch) {
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;

@@ -7,6 +7,7 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_conv.h"
+#include "kernels/tuning.h"
 
 /* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
 enum { TASKS = 24, TASK_WORK = 16384 };
@@ -14,6 +15,7 @@ enum { TASKS = 24, TASK_WORK = 16384 };
 typedef struct layer {
   kern_conv c;
   kern_epilogue e;
+  const kern_tuning *tuning;
   const float *image, *weights, *zeros;
   int64_t sample, plane, line, pixel; /* floats from one to the next of the image */
   float *out;
@@ -86,7 +88,8 @@ static void run_tile(const layer *l, const spot *s, const phase *p, int64_t r0, 
                  .b_skip = (p->step - 1) * row_floats,
                  .c = l->out + row * l->out_pitch + column,
                  .c_pitch = l->out_pitch * a[2].stride,
-                 .columns = base_min_i64(s->panels * V_LANES, l->c.group_out - s->panel * V_LANES)};
+                 .columns = base_min_i64(s->panels * V_LANES, l->c.group_out - s->panel * V_LANES),
+                 .rolled = l->tuning->tile_steps == 1};
   for (int64_t z = 0; z < a[0].kernel && p->taps; z++) {
     int64_t from_plane = source(&a[0], plane % a[0].out, z);
     for (int64_t y = 0; y < a[1].kernel && from_plane >= 0; y++) {
@@ -147,6 +150,7 @@ static td_status describe(const base_call *call, layer *l) {
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
   l->e = kern_epilogue_of(call);
+  l->tuning = kern_tuning_of(call);
   l->weights = l->c.panel ? base_in(call, 1)->data : pack_now(call, &l->c);
   float *zeros = base_call_scratch(call, (size_t)l->c.group_in, sizeof *zeros);
   if (!l->weights || !zeros) return base_no_memory(call->err, "scratch");

@@ -75,7 +75,8 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
                  .c = g->c + b->row * g->c_pitch + column,
                  .c_pitch = g->c_pitch,
                  .columns = base_min_i64(panels * V_LANES, g->n - column),
-                 .more = b->k0 > 0};
+                 .more = b->k0 > 0,
+                 .rolled = grid->tuning->tile_steps == 1};
   fetch_group(&t, g, grid, b, panels);
   const bool far = rows_are_far(g, grid, b);
   kern_epilogue e = kern_epilogue_at(g->e, b->row, column);

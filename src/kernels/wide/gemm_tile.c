@@ -41,10 +41,15 @@ V_INLINE void finish(vf *sums, const kern_epilogue *e, int64_t column, const int
  * what gcc does: it keeps them in vector registers and moves them over. */
 enum { POINTERS = MASKED ? 8 : GEMM_MAX_ROWS };
 
-/* Sums += the products of `steps` rows of B, from b on, and elements of A from k on. */
+/* Sums += the products of `steps` rows of B, from b on, and elements of A from k on. For each of them a line `ahead` is
+ * fetched, `step` floats behind the one before. */
 V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const *table, int64_t k, const float *b,
-                            int64_t b_panel, const int steps, const int rows, const int panels, const bool half) {
+                            int64_t b_panel, const float *ahead, int64_t step, const int steps, const int rows,
+                            const int panels, const bool half, const bool far) {
   V_FOR(u, steps) {
+    if (rows > POINTERS) __asm__("" : : : "memory"); /* they are read again, not kept */
+    if (far) __builtin_prefetch(ahead + u * step, 0, 2);
+    else __builtin_prefetch(ahead + u * step);
     vf row[GEMM_THIN_PANELS];
     V_FOR(p, panels) row[p] = v_load(b + p * b_panel + u * V_LANES);
     V_FOR(i, rows * panels) {
@@ -64,31 +69,21 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int r
                        const bool far) {
   const float *ahead = t->ahead ? t->ahead : b;
   const int64_t step = t->ahead ? t->ahead_step : 0, b_panel = t->b_panel, b_skip = t->b_skip, taps = t->taps,
-                end = t->k, a_pitch = t->a_pitch;
+                end = t->k, a_pitch = t->a_pitch, unrolled = t->rolled ? 0 : end;
   const int steps = !half && MASKED && rows * panels >= UNROLLED_SUMS ? (panels > 3 ? STEPS / 2 : STEPS) : 1;
   const float *const *table = t->a;
   for (int64_t tap = 0; tap < taps; tap++, table += a_pitch, b += b_skip) {
     const float *a[GEMM_MAX_ROWS];
     int64_t k = 0;
     V_FOR(r, rows) a[r] = table[r];
-    for (; steps > 1 && k + steps <= end; k += steps, b += steps * V_LANES) {
-      /* One index for all rows: compilers would step every pointer on its own. */
-      if (rows > POINTERS) __asm__("" : "+r"(k) : : "memory");
-      else __asm__("" : "+r"(k));
-      V_FOR(u, steps) {
-        if (far) __builtin_prefetch(ahead, 0, 2);
-        else __builtin_prefetch(ahead);
-        ahead += step;
-      }
-      multiply_rows(sums, a, table, k, b, b_panel, steps, rows, panels, half);
+    /* One index for all rows: compilers would step every pointer on its own. */
+    for (; steps > 1 && k + steps <= unrolled; k += steps, b += steps * V_LANES, ahead += steps * step) {
+      V_OPAQUE(k);
+      multiply_rows(sums, a, table, k, b, b_panel, ahead, step, steps, rows, panels, half, far);
     }
-    for (; k < end; k++, b += V_LANES) {
-      if (rows > POINTERS) __asm__("" : "+r"(k) : : "memory");
-      else __asm__("" : "+r"(k));
-      if (far) __builtin_prefetch(ahead, 0, 2);
-      else __builtin_prefetch(ahead);
-      ahead += step;
-      multiply_rows(sums, a, table, k, b, b_panel, 1, rows, panels, half);
+    for (; k < end; k++, b += V_LANES, ahead += step) {
+      V_OPAQUE(k);
+      multiply_rows(sums, a, table, k, b, b_panel, ahead, step, 1, rows, panels, half, far);
     }
   }
 }

@@ -175,6 +175,7 @@ typedef struct job {
   int64_t groups, group_tiles;  /* of a sample; tiles of the largest */
   int64_t panels, block_panels; /* of output channels */
   int64_t wide;                 /* panels of a product's tile */
+  bool rolled;                  /* see gemm_tile */
   int64_t chunks, chunk_panels; /* the output channels of a task: whole blocks */
   const float *x, *u;
   float *y;
@@ -235,7 +236,8 @@ static void multiply(const job *j, int64_t tiles, int64_t panel, int64_t panels)
                        .columns = wide * V_LANES,
                        .ahead = ahead ? b + ahead : NULL,
                        .ahead_step = V_LANES,
-                       .far = true};
+                       .far = true,
+                       .rolled = j->rolled};
         KERN_NAME(gemm_tile)(&t, rows, wide, NULL);
       }
     }
@@ -298,6 +300,7 @@ static void split(job *j, const kern_tuning *tuning) {
   j->panels = (j->out + V_LANES - 1) / V_LANES;
   j->block_panels = base_max_i64(BLOCK / V_LANES, 1);
   j->wide = base_min_i64(tuning->winograd_panels, GEMM_MAX_PANELS);
+  j->rolled = tuning->tile_steps == 1;
   int64_t blocks = (j->panels + j->block_panels - 1) / j->block_panels;
   int64_t chunks = base_min_i64((TASKS + j->groups - 1) / j->groups, blocks);
   j->chunk_panels = (blocks + chunks - 1) / chunks * j->block_panels;

@@ -1,32 +1,42 @@
 /* identity.c -- removes nodes that give back their operand: copies, casts to the same type, views to the same shape,
- * permutations that move nothing.
+ * permutations that move nothing, pads of nothing.
  * Requires: a verified graph. Keeps: every value's type and contents. Breaks: nothing. */
 #include "passes/passes_priv.h"
 
 #include <string.h>
 
-static bool never_mind(const ir_node_def *node) {
-  (void)node;
+static bool never_mind(const ir_graph *g, const ir_node_def *node) {
+  (void)g, (void)node;
   return true;
 }
 
 /* dims attribute 0 is 0, 1, 2, ...; an empty one reverses the axes. */
-static bool is_identity_order(const ir_node_def *node) {
+static bool is_identity_order(const ir_graph *g, const ir_node_def *node) {
   uint32_t count;
+  (void)g;
   const int64_t *order = base_attr_ints(node->attrs, 0, &count);
   for (uint32_t i = 0; i < count; i++)
     if (order[i] != (int64_t)i) return false;
   return count > 0;
 }
 
+/* Operand 1, how much is added at each end, is zeros. */
+static bool pads_nothing(const ir_graph *g, const ir_node_def *node) {
+  const base_tensor *pads = node->in_count > 1 && node->in[1].id ? ir_value_of(g, node->in[1])->info.constant : NULL;
+  const int64_t count = pads ? base_tensor_numel(pads) : 0;
+  int64_t i = 0;
+  while (i < count && base_load_i64(pads->dtype, pads->data, i) == 0) i++;
+  return pads && i == count;
+}
+
 /* Operators that give back operand 0 when the types agree and `also` holds. */
 static const struct {
   const char *op;
-  bool (*also)(const ir_node_def *node);
+  bool (*also)(const ir_graph *g, const ir_node_def *node);
 } rows[] = {
-    {"aten::clone", never_mind},     {"aten::_to_copy", never_mind},       {"aten::view", never_mind},
-    {"aten::expand", never_mind},    {"aten::permute", is_identity_order}, {"aten::squeeze", never_mind},
-    {"aten::unsqueeze", never_mind},
+    {"aten::clone", never_mind},     {"aten::_to_copy", never_mind},          {"aten::view", never_mind},
+    {"aten::expand", never_mind},    {"aten::permute", is_identity_order},    {"aten::squeeze", never_mind},
+    {"aten::unsqueeze", never_mind}, {"aten::constant_pad_nd", pads_nothing},
 };
 
 static bool is_identity(const ir_graph *g, const ir_node_def *node) {
@@ -34,7 +44,7 @@ static bool is_identity(const ir_graph *g, const ir_node_def *node) {
   const ir_type *in = ir_type_of(g, node->in[0]), *out = ir_type_of(g, node->out[0]);
   if (in->kind != IR_TENSOR || in->rank == IR_UNRANKED || !ir_type_equal(in, out)) return false;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].also(node);
+    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].also(g, node);
   return false;
 }
 

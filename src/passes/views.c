@@ -4,6 +4,7 @@
  *     permute(x)                 -> view(x)             where only axes of one element change places
  *     view(view(x))              -> view(x)
  *     view(linear(x, W, b))      -> linear(view(x), W, b)   where the features stay, so that an addition can follow
+ *     index_select(x, 1)         -> squeeze(slice(x))       and so for constants that are evenly spaced
  *
  * Requires: a verified graph. Keeps: types, numbers. Breaks: nothing. */
 #include "passes/passes_priv.h"
@@ -130,11 +131,49 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
   return passes_take_place(e, id, out);
 }
 
-static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  if (strcmp(node->op->name, "aten::permute") == 0) return visit_permute(e, id, node);
-  if (strcmp(node->op->name, "aten::view") == 0) return visit_view(e, id, node);
+/* The slice that an index takes of an axis of `size`: every `step`-th from `first` on. False: it is none. */
+static bool index_slice(const base_tensor *index, int64_t size, int64_t *first, int64_t *step) {
+  const int64_t count = base_tensor_numel(index);
+  if (count == 0 || index->rank > 1) return false;
+  *step = 1;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t given = base_load_i64(index->dtype, index->data, i * (index->rank ? index->strides[0] : 0));
+    const int64_t k = given < 0 ? given + size : given;
+    if (k < 0 || k >= size) return false;
+    if (i == 0) *first = k;
+    if (i == 1) *step = k - *first;
+    if (*step == 0 || k != *first + i * *step) return false;
+  }
+  return true;
+}
+
+static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type *type = ir_type_of(e->graph, node->in[0]);
+  const base_tensor *index = passes_constant(e, node, 1);
+  int64_t axis = base_attr_int(node->attrs, 0), first = 0, step, end;
+  if (!index || type->rank <= 0 || !base_is_float(type->dtype)) return TD_OK; /* sizes stay as they are */
+  if (axis < 0) axis += type->rank;
+  if (axis < 0 || axis >= type->rank || !base_dim_known(type->dims[axis])) return TD_OK;
+  if (!index_slice(index, type->dims[axis], &first, &step)) return TD_OK;
+  end = first + step * base_tensor_numel(index);
+  if (end < 0) end = INT64_MIN; /* -1 would count from the end */
+  const int64_t ints[] = {first, end, axis, step};
+  const bool drops = index->rank == 0;
+  ir_value in[5] = {node->in[0]}, out;
+  for (uint32_t i = 0; i < 4; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
+  TRY(add(e, id, "aten::slice", in, 5, NULL, 0, NULL, &out));
+  in[0] = out;
+  if (drops) TRY(add(e, id, "aten::squeeze", (ir_value[]){out, in[3]}, 2, NULL, 0, NULL, &out));
+  if (ir_type_equal(ir_type_of(e->graph, out), ir_type_of(e->graph, ir_node_of(e->graph, id)->out[0])))
+    return passes_take_place(e, id, out);
+  passes_drop(e, out);
   return TD_OK;
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
+  static const passes_rule rules[] = {
+      {"aten::permute", visit_permute}, {"aten::view", visit_view}, {"aten::index_select", visit_index_select}};
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_views(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

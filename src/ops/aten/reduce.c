@@ -342,6 +342,19 @@ static bool lower_log_sum(const ir_kernel_query *query, loop_build *b) {
   return true;
 }
 
+/* Of order 1, 2 or infinity. */
+static bool lower_norm(const ir_kernel_query *query, loop_build *b) {
+  const double ord = base_attr_float(query->attrs, ORD);
+  if (ord == 2) {
+    if (!lower_square_sum(query, b)) return false;
+    b->out = loop_unary(b, BASE_SCALAR_sqrt, b->out);
+    return true;
+  }
+  if ((ord != 1 && ord != INFINITY) || !b->program.row_axes) return false;
+  b->in[0] = loop_unary(b, BASE_SCALAR_abs, b->in[0]);
+  return lower_reduction(query, b, ord == 1 ? BASE_COMBINE_SUM : BASE_COMBINE_MAX, false);
+}
+
 /* ---- cases ---- */
 
 /* Columns about a vector and a block, several neighbouring dimensions, rows past a piece of a sum. */
@@ -468,6 +481,7 @@ const ir_op ops_reduce[] = {
               .infer = infer_norm,
               .reference = norm_reference,
               .flops = flops,
+              .lower = lower_norm,
               .rtol = 1e-5f,
               .cases = norm_cases},
 };

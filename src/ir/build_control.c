@@ -34,12 +34,12 @@ static bool is_holder(const ir_type *t) { return t->kind != IR_TENSOR && t->kind
 
 static ir_type join_types(ir_build *b, const ir_type *x, const ir_type *y, bool in_list);
 
-/* Element by element. Those of a list may all differ; those of a tuple keep their sizes. */
-static ir_type join_elems(ir_build *b, const ir_type *x, const ir_type *y) {
+/* Element by element. Those of a list may all differ; those of a tuple keep their sizes, unless it is in a list. */
+static ir_type join_elems(ir_build *b, const ir_type *x, const ir_type *y, bool in_list) {
   uint32_t count = ir_type_elems(x);
   if (count != ir_type_elems(y) || (x->name && y->name && strcmp(x->name, y->name) != 0)) return fail_types(b, x, y);
   ir_type joined = *x, *elems = ir_build_alloc(b, count * sizeof *elems);
-  bool differ = x->kind == IR_LIST || x->kind == IR_DICT || x->kind == IR_OPTIONAL;
+  bool differ = in_list || x->kind == IR_LIST || x->kind == IR_DICT || x->kind == IR_OPTIONAL;
   for (uint32_t i = 0; elems && i < count; i++) elems[i] = join_types(b, &x->elem[i], &y->elem[i], differ);
   if (elems) joined.elem = elems;
   return joined;
@@ -61,8 +61,8 @@ static ir_type optional_of(ir_build *b, const ir_type *x) {
   return (ir_type){.kind = IR_OPTIONAL, .elem = elem};
 }
 
-static ir_type join_holders(ir_build *b, const ir_type *x, const ir_type *y) {
-  if (x->kind == y->kind && is_holder(x) && is_holder(y)) return join_elems(b, x, y);
+static ir_type join_holders(ir_build *b, const ir_type *x, const ir_type *y, bool in_list) {
+  if (x->kind == y->kind && is_holder(x) && is_holder(y)) return join_elems(b, x, y, in_list);
   if (has_elem(x, IR_OPTIONAL)) return join_optional(b, x, y);
   if (has_elem(y, IR_OPTIONAL)) return join_optional(b, y, x);
   if (x->kind == y->kind) return is_holder(x) ? *x : *y; /* an empty list: nothing says of what */
@@ -74,7 +74,7 @@ static ir_type join_types(ir_build *b, const ir_type *x, const ir_type *y, bool 
   if (is_unknown(x)) return *y;
   if (x->kind == IR_NONE && y->kind != IR_OPTIONAL) return optional_of(b, y);
   if (y->kind == IR_NONE && x->kind != IR_OPTIONAL) return optional_of(b, x);
-  if (x->kind != IR_TENSOR || y->kind != IR_TENSOR) return join_holders(b, x, y);
+  if (x->kind != IR_TENSOR || y->kind != IR_TENSOR) return join_holders(b, x, y, in_list);
   td_dtype dtype = common_dtype(b, x, y);
   if (x->rank != y->rank || x->rank == IR_UNRANKED || in_list) return ir_unranked(dtype);
   ir_type type = *x;

@@ -192,6 +192,22 @@ static bool initial_fits(const checker *c, const ir_type *type, const ir_initial
   return def->info.constant && is_tensor(type) && tensor_fits(type, &def->info.type);
 }
 
+static bool holds_future(const ir_type *type) {
+  bool holds = type->kind == IR_FUTURE;
+  for (uint32_t i = 0; !holds && type->elem && i < ir_type_elems(type); i++) holds = holds_future(&type->elem[i]);
+  return holds;
+}
+
+/* A task ends with its run: nothing of it goes in or out, or is kept. */
+static td_status check_futures(checker *c) {
+  const ir_block_def *top = ir_block_of(c->g, c->g->top);
+  for (uint32_t i = 0; i < top->params.count; i++)
+    if (holds_future(ir_type_of(c->g, top->params.at[i]))) return broken(c, NULL, "a future goes in as input", i);
+  for (uint32_t i = 0; i < top->results.count; i++)
+    if (holds_future(ir_type_of(c->g, top->results.at[i]))) return broken(c, NULL, "a future goes out as output", i);
+  return TD_OK;
+}
+
 static td_status check_states(checker *c) {
   const ir_graph *g = c->g;
   for (uint32_t i = 0; i < g->states.count; i++) {
@@ -213,6 +229,7 @@ td_status ir_verify(const ir_graph *g, td_error *err) {
   if (status == TD_OK) status = check_defaults(&c);
   if (status == TD_OK && (size_t)g->output_names.count + g->states.count != ir_block_of(g, g->top)->results.count)
     status = broken(&c, NULL, "outputs without names:", g->output_names.count);
+  if (status == TD_OK) status = check_futures(&c);
   if (status == TD_OK) status = check_states(&c);
   base_free(allocator, c.defined, g->values.count);
   return status;

@@ -176,6 +176,22 @@ static void finds_bad_results(void **state) {
   expect_damage(f, "bad type");
 }
 
+/* What a task gives ends with the run. */
+static void finds_futures_at_the_ends(void **state) {
+  fixture *f = *state;
+  const ir_type any = {.kind = IR_FUTURE}, pair[2] = {{.kind = IR_INT}, any};
+  const ir_type whole = {.kind = IR_TUPLE, .elem = pair, .count = 2};
+  ir_type *type = &ir_value_of(f->g, f->out)->info.type, good = *type;
+  *type = any;
+  expect_damage(f, "a future goes out");
+  *type = whole;
+  expect_damage(f, "a future goes out");
+  *type = good;
+  type = &ir_value_of(f->g, f->x)->info.type;
+  *type = whole;
+  expect_damage(f, "a future goes in");
+}
+
 static void finds_bad_lists(void **state) {
   fixture *f = *state;
   ir_block_def *top = ir_block_of(f->g, f->g->top);
@@ -294,6 +310,7 @@ int main(void) {
                                      WITH_GRAPH(counts_uses),
                                      WITH_GRAPH(finds_bad_operands),
                                      WITH_GRAPH(finds_bad_results),
+                                     WITH_GRAPH(finds_futures_at_the_ends),
                                      WITH_GRAPH(finds_bad_lists),
                                      WITH_GRAPH(keeps_states_behind),
                                      WITH_GRAPH(finds_bad_regions),

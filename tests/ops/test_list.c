@@ -119,12 +119,26 @@ static void positions_are_checked(void **state) {
   assert_int_equal(element(&out.list.items[0], 0), 1);
 }
 
+static void items_of_tuples(void **state) {
+  fixture *f = *state;
+  base_value items[2] = {row(f, 1, 2), row(f, 3, 4)}, out;
+  base_value tuple = {.kind = BASE_TUPLE, .list = {.items = items, .count = 2}}, list = tuple;
+  base_arg first = ARG_INT("index", 0), second = ARG_INT("index", 1), third = ARG_INT("index", 2);
+  assert_int_equal(evaluate(f, "td::tuple_at", &second, 1, (base_value *[]){&tuple}, 1, &out), TD_OK);
+  assert_int_equal(element(&out, 1), 4);
+  assert_ptr_not_equal(out.tensor.data, items[1].tensor.data);
+  assert_int_equal(evaluate(f, "td::tuple_at", &third, 1, (base_value *[]){&tuple}, 1, &out), TD_BAD_ARGUMENT);
+  list.kind = BASE_LIST;
+  assert_int_equal(evaluate(f, "td::tuple_at", &first, 1, (base_value *[]){&list}, 1, &out), TD_BAD_ARGUMENT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(appending_leaves_older_lists, setup, teardown),
       cmocka_unit_test_setup_teardown(stacks_and_splits, setup, teardown),
       cmocka_unit_test_setup_teardown(an_empty_list_stacks_to_nothing, setup, teardown),
       cmocka_unit_test_setup_teardown(positions_are_checked, setup, teardown),
+      cmocka_unit_test_setup_teardown(items_of_tuples, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

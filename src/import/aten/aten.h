@@ -19,6 +19,7 @@ typedef struct aten aten;               /* one import */
 typedef struct aten_tensor aten_tensor; /* a handle; immutable itself */
 typedef struct aten_cell aten_cell;     /* what tensors show; can change */
 typedef struct aten_value aten_value;
+typedef struct aten_promise aten_promise;
 
 typedef enum aten_kind {
   ATEN_NONE,
@@ -40,8 +41,9 @@ typedef enum aten_kind {
 
 typedef struct aten_list {
   BASE_VEC(aten_value) items;
-  ir_value graph;       /* id not 0: the contents are this list of the graph, and `items` is empty */
-  uint32_t born, saved; /* the journal's: when it was made, and when its contents were noted last */
+  ir_value graph;              /* id not 0: the contents are this list of the graph, and `items` is empty */
+  const aten_promise *promise; /* of a list of the graph that holds futures */
+  uint32_t born, saved;        /* the journal's: when it was made, and when its contents were noted last */
 } aten_list;
 typedef struct aten_dict {
   BASE_VEC(aten_value) keys, values;
@@ -54,6 +56,11 @@ typedef struct aten_object {
   aten_value *slots;
   uint32_t slot_count, born;
 } aten_object;
+/* What a future will give; the front end's own begin with this. */
+struct aten_promise {
+  /* May one thing of the graph be a future of either? Tensors that both give may be one storage from then on. */
+  bool (*meet)(const aten_promise *x, const aten_promise *y);
+};
 
 /* Copied freely. Lists, dicts and objects are shared by reference, as in Python. */
 struct aten_value {
@@ -74,6 +81,7 @@ struct aten_value {
     aten_dict *dict;
     aten_object *object;
     const void *function;
+    const aten_promise *promise; /* FUTURE */
   } u;
 };
 
@@ -109,6 +117,11 @@ void aten_mark_dense(const aten_value *tensor);
 aten_value aten_another(aten *a, const aten_value *like, ir_value value);
 /* The two may be one storage. */
 void aten_may_share(const aten_value *x, const aten_value *y);
+/* Are the two tensors kept in the same way: plain, complex, or quantised by one scale? */
+bool aten_kept_alike(aten *a, const aten_value *x, const aten_value *y);
+bool aten_is_quantised(const aten_value *tensor);
+/* False: aten_read fails, because what may be the same storage was written to. */
+bool aten_can_read(const aten_value *tensor);
 /* aten_of, of complex numbers, kept as a last axis of 2. */
 aten_value aten_of_complex(aten *a, ir_value value);
 /* A number of the graph as INT, FLOAT or BOOL (by its dtype; rank 0). Becomes a known one where the graph knows it. */
@@ -121,8 +134,8 @@ ir_value aten_graph_value(aten *a, const aten_value *v);
 void aten_write(aten *a, const aten_value *tensor, ir_value value);
 
 aten_value aten_list_of(aten *a, const aten_value *items, uint32_t count);
-/* A new list whose contents are a list of the graph. */
-aten_value aten_list_graph(aten *a, ir_value list);
+/* A new list whose contents are a list of the graph; `promise`: of its futures, NULL where it holds none. */
+aten_value aten_list_graph(aten *a, ir_value list, const aten_promise *promise);
 aten_value aten_tuple_of(aten *a, const aten_value *items, uint32_t count);
 aten_value aten_dict_of(aten *a);
 aten_value aten_text(aten *a, const char *text); /* a STR; copied */

@@ -56,6 +56,9 @@ typedef struct aten_row {
 extern const aten_row aten_rows[];
 extern const uint32_t aten_row_count;
 
+/* The promise of a list of the graph that `item` joins; `promise`: so far. Fails where the two do not meet. */
+const aten_promise *aten_promise_with(aten *a, const aten_promise *promise, const aten_value *item);
+
 /* The parsed schema, in `arena`. False: a syntax error, or out of memory. */
 bool aten_parse_schema(base_arena *arena, const char *line, aten_schema *schema);
 /* Name of a schema line ("aten::add") and of its overload. */

@@ -54,6 +54,23 @@ void aten_may_share(const aten_value *x, const aten_value *y) {
   other->peers = next;
 }
 
+bool aten_can_read(const aten_value *tensor) { return tensor->u.tensor->cell->broken == NULL; }
+bool aten_is_quantised(const aten_value *tensor) { return tensor->u.tensor->quant != NULL; }
+
+static bool same_scale(aten *a, ir_value x, ir_value y) {
+  const double *p, *q;
+  uint32_t count, other;
+  return x.id == y.id || (ir_build_known_floats(a->b, x, &p, &count) && ir_build_known_floats(a->b, y, &q, &other) &&
+                          count == other && memcmp(p, q, count * sizeof *p) == 0);
+}
+
+bool aten_kept_alike(aten *a, const aten_value *x, const aten_value *y) {
+  const aten_quant *p = x->u.tensor->quant, *q = y->u.tensor->quant;
+  if (x->u.tensor->is_complex != y->u.tensor->is_complex || !p != !q) return false;
+  if (!p || p == q) return true;
+  return p->axis == q->axis && same_scale(a, p->scale, q->scale) && same_scale(a, p->zero, q->zero);
+}
+
 aten_value aten_another(aten *a, const aten_value *like, ir_value value) {
   return aten_maybe_alias(a, like, value, ATEN_DENSE);
 }

@@ -17,6 +17,7 @@ struct aten_entry {
       aten_value *items, *values; /* copies */
       uint32_t count;
       ir_value graph;
+      const aten_promise *promise;
     } list;
   } old;
 };
@@ -53,6 +54,7 @@ void aten_save_list(aten *a, aten_list *list) {
   e->old.list.items = items;
   e->old.list.count = list->items.count;
   e->old.list.graph = list->graph;
+  e->old.list.promise = list->promise;
   list->saved = a->clock;
 }
 
@@ -125,6 +127,7 @@ static void undo(aten *a, const struct aten_entry *e) {
     case ATEN_PLACE_LIST:
       restore_items(&list->items.at, &list->items.count, e->old.list.items, e->old.list.count);
       list->graph = e->old.list.graph;
+      list->promise = e->old.list.promise;
       break;
     case ATEN_PLACE_DICT:
       restore_items(&dict->keys.at, &dict->keys.count, e->old.list.items, e->old.list.count);
@@ -169,7 +172,8 @@ aten_value aten_place_get(aten *a, const aten_place *place) {
   switch (place->kind) {
     case ATEN_PLACE_CELL: return aten_fresh(a, cell->value, ATEN_DENSE);
     case ATEN_PLACE_LIST:
-      return list->graph.id ? aten_list_graph(a, list->graph) : aten_list_of(a, list->items.at, list->items.count);
+      return list->graph.id ? aten_list_graph(a, list->graph, list->promise)
+                            : aten_list_of(a, list->items.at, list->items.count);
     case ATEN_PLACE_DICT:
       v = aten_dict_of(a);
       for (uint32_t i = 0; i < dict->keys.count; i++) aten_dict_set(a, v.u.dict, dict->keys.at[i], dict->values.at[i]);
@@ -194,6 +198,7 @@ void aten_place_set(aten *a, const aten_place *place, const aten_value *value) {
       aten_save_list(a, list);
       list->items.count = 0;
       list->graph = value->u.list->graph;
+      list->promise = value->u.list->promise;
       for (uint32_t i = 0; i < value->u.list->items.count; i++) aten_list_append(a, list, value->u.list->items.at[i]);
       break;
     case ATEN_PLACE_DICT:

@@ -145,24 +145,27 @@ static int64_t item_at(aten_args *c, const aten_list *l, uint32_t i) {
 
 /* An item of a list of the graph: numbers of rank 0 and i64, f64 or bool are numbers of the program, as far as import
  * can tell them from tensors. */
-static aten_value item_of(aten *a, ir_value v) {
+static aten_value item_of(aten *a, ir_value v, const aten_promise *promise) {
   const ir_type *type = ir_build_type(a->b, v);
+  if (type->kind == IR_FUTURE && promise) return (aten_value){.kind = ATEN_FUTURE, .graph = v, .u.promise = promise};
   bool number = type->rank == 0 && (type->dtype == TD_I64 || type->dtype == TD_F64 || type->dtype == TD_BOOL);
   return number ? aten_number(a, v) : aten_fresh(a, v, ATEN_UNSURE);
 }
 
 static aten_value graph_item(aten_args *c) {
   ir_value in[] = {self(c)->u.list->graph, aten_int_value(c, 1)};
-  return item_of(c->a, IR_EMIT(c->b, "td::list_at", in[0], in[1]));
+  return item_of(c->a, IR_EMIT(c->b, "td::list_at", in[0], in[1]), self(c)->u.list->promise);
 }
 
 /* An item whose number only running knows: of a list of numbers, or of tensors of one shape. */
 static aten_value computed_item(aten_args *c, const aten_list *l) {
   bool numbers = l && l->items.count > 0, tensors = numbers;
+  const aten_promise *promise = NULL;
   for (uint32_t i = 0; l && i < l->items.count; i++) {
     aten_kind kind = l->items.at[i].kind;
     numbers = numbers && (kind == ATEN_INT || kind == ATEN_FLOAT || kind == ATEN_BOOL);
-    tensors = tensors && kind == ATEN_TENSOR;
+    tensors = tensors && (kind == ATEN_TENSOR || kind == ATEN_FUTURE);
+    promise = aten_promise_with(c->a, promise, &l->items.at[i]);
   }
   ir_value index = aten_reshape(c->a, aten_int_value(c, 1), (int64_t[]){1}, 1);
   if (numbers) {
@@ -176,7 +179,7 @@ static aten_value computed_item(aten_args *c, const aten_list *l) {
     return aten_number(c->a, aten_reshape(c->a, one, NULL, 0));
   }
   if (tensors) {
-    aten_value v = aten_list_graph(c->a, aten_graph_value(c->a, self(c)));
+    aten_value v = aten_list_graph(c->a, aten_graph_value(c->a, self(c)), promise);
     aten_args inner = *c;
     aten_value args[] = {v, c->args[1]};
     inner.args = args;
@@ -270,7 +273,7 @@ aten_value aten_lower_list_reverse(aten_args *c) {
   return ATEN_NOTHING;
 }
 aten_value aten_lower_list_copy(aten_args *c) {
-  if (!aten_is_known(self(c))) return aten_list_graph(c->a, self(c)->u.list->graph);
+  if (!aten_is_known(self(c))) return aten_list_graph(c->a, self(c)->u.list->graph, self(c)->u.list->promise);
   if (self(c)->kind == ATEN_STR) {
     aten_value v = aten_list_of(c->a, NULL, 0);
     for (size_t i = 0; i < self(c)->u.text.length; i++)

@@ -99,10 +99,20 @@ aten_value aten_tuple_of(aten *a, const aten_value *items, uint32_t count) {
   return items_of(a, ATEN_TUPLE, items, count);
 }
 
-aten_value aten_list_graph(aten *a, ir_value list) {
+aten_value aten_list_graph(aten *a, ir_value list, const aten_promise *promise) {
   aten_value v = aten_list_of(a, NULL, 0);
-  if (v.kind == ATEN_LIST) v.u.list->graph = list;
+  if (v.kind == ATEN_LIST) {
+    v.u.list->graph = list;
+    v.u.list->promise = promise;
+  }
   return v;
+}
+
+const aten_promise *aten_promise_with(aten *a, const aten_promise *promise, const aten_value *item) {
+  if (item->kind != ATEN_FUTURE || promise == item->u.promise) return promise;
+  if (promise && !promise->meet(promise, item->u.promise))
+    ir_build_fail(a->b, TD_UNSUPPORTED, "a list holds futures of tasks that give things of different kinds");
+  return promise ? promise : item->u.promise;
 }
 
 aten_value aten_dict_of(aten *a) {
@@ -123,6 +133,7 @@ void aten_list_append(aten *a, aten_list *list, aten_value item) {
   if (ir_build_failed(a->b) || !list) return;
   aten_save_list(a, list);
   if (list->graph.id) {
+    list->promise = aten_promise_with(a, list->promise, &item);
     list->graph = IR_EMIT(a->b, "aten::append", list->graph, aten_graph_value(a, &item));
     return;
   }

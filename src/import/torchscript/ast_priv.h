@@ -89,6 +89,7 @@ struct ts_function {
   /* Filled when it runs first: name -> offset of its last use. */
   base_map last_use;
   bool scanned;
+  bool runs_inline; /* forked, it changes what others see: it runs where it is forked */
 };
 
 /* `name : type`, `name : Final[T] = value`, `NAME = value` of a class. */

@@ -67,12 +67,11 @@ static aten_value is_instance(ts_frame *f, const ts_expr *e, const char *op) {
   return aten_bool(is);
 }
 
-/* The task runs at once; its future is its result. */
 static aten_value fork_task(ts_frame *f, const ts_expr *e, const char *op) {
   (void)op;
   aten_value task = argument(f, e, 1);
   if (!ts_ok(f->im)) return task;
-  if (task.kind == ATEN_FUNCTION) return ts_call(f, e->place, task.u.function, NULL, 0, NULL, 0);
+  if (task.kind == ATEN_FUNCTION) return ts_fork(f, e->place, task.u.function);
   ts_fail(f, e->place, TD_BAD_FILE, "what is forked is no function");
   return ATEN_NOTHING;
 }

@@ -64,12 +64,7 @@ static aten_value op_device(ts_frame *f, ts_place place, const arguments *a) {
   return ATEN_NOTHING;
 }
 
-/* Forked functions have run where they were forked. */
-static aten_value op_wait(ts_frame *f, ts_place place, const arguments *a) {
-  (void)f;
-  (void)place;
-  return a->values[0];
-}
+static aten_value op_wait(ts_frame *f, ts_place place, const arguments *a) { return ts_wait(f, place, &a->values[0]); }
 
 /* "ValueError" of "builtins.ValueError". */
 static base_str last_part(base_str path) {
@@ -82,14 +77,14 @@ static base_str last_part(base_str path) {
 static aten_value op_raise(ts_frame *f, ts_place place, const arguments *a) {
   base_str text = a->count && a->values[0].kind == ATEN_STR && aten_is_known(&a->values[0]) ? a->values[0].u.text
                                                                                             : BASE_STR("an exception");
-  if (f->im->regions == 0) {
-    base_str kind = a->count > 1 && a->values[1].kind == ATEN_STR ? last_part(a->values[1].u.text) : (base_str){"", 0};
-    ts_fail(f, place, TD_BAD_ARGUMENT, "the model raises: %.*s%s%.*s", (int)kind.length, kind.at,
-            kind.length ? ": " : "", (int)(text.length < 400 ? text.length : 400), text.at);
-    return undefined();
-  }
-  aten_call(f->im->a, "prim::RaiseException", NULL, a->values, a->count, a->keywords, a->keyword_count);
-  f->im->raised = true;
+  base_str kind = a->count > 1 && a->values[1].kind == ATEN_STR ? last_part(a->values[1].u.text) : (base_str){"", 0};
+  const char *message =
+      base_arena_format(f->im->arena, "%.*s%s%.*s", (int)kind.length, kind.at, kind.length ? ": " : "",
+                        (int)(text.length < 400 ? text.length : 400), text.at);
+  if (!message) no_memory(f->im);
+  if (f->im->regions > 0)
+    aten_call(f->im->a, "prim::RaiseException", NULL, a->values, a->count, a->keywords, a->keyword_count);
+  ts_raise(f, place, message);
   return undefined();
 }
 

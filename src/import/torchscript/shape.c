@@ -8,6 +8,7 @@ typedef enum shape_kind {
   TENSOR,     /* one leaf; all that stood there, `sample` among them, may be one storage */
   NUMBER,     /* one leaf: int, float or bool (`number`) */
   TEXT,       /* one leaf */
+  FUTURE,     /* one leaf: a future like `sample` */
   GRAPH_LIST, /* one leaf: a list whose length only running can tell */
   ITEMS,      /* a list, tuple, dict or object: its parts */
   MAYBE,      /* a leaf (is it there?), then parts[0] */
@@ -20,7 +21,8 @@ struct ts_shape {
   aten_value sample; /* of SAME the value; of TENSOR one of them; of ITEMS one that has its kind, keys, class */
   ts_shape **parts;
   uint32_t count;
-  td_dtype item; /* of GRAPH_LIST: of its items, for a list that begins empty; TD_INVALID: not known */
+  td_dtype item;               /* of GRAPH_LIST: of its items, for a list that begins empty; TD_INVALID: not known */
+  const aten_promise *promise; /* of GRAPH_LIST: of its futures */
 };
 
 static void no_memory(ts_import *im) { ir_build_take(&im->build, base_no_memory(im->err, im->source->file)); }
@@ -78,7 +80,7 @@ static bool is_module(const aten_value *v) {
 aten_value ts_freeze(ts_import *im, const aten_value *v, const aten_value *before) {
   if (!ts_ok(im) || (before && identical(v, before))) return *v;
   if (v->kind == ATEN_TENSOR) return aten_another(im->a, v, aten_read(im->a, v));
-  if (v->kind == ATEN_LIST && v->u.list->graph.id) return aten_list_graph(im->a, v->u.list->graph);
+  if (v->kind == ATEN_LIST && v->u.list->graph.id) return aten_list_graph(im->a, v->u.list->graph, v->u.list->promise);
   if (is_module(v) || !is_thing(v->kind) || v->kind == ATEN_FUNCTION) return *v;
   uint32_t count = part_count(v);
   aten_value *parts = base_new(im->arena, aten_value, count + 1);
@@ -137,15 +139,32 @@ static td_dtype item_dtype(ts_import *im, const aten_value *item) {
   return item->kind == ATEN_INT ? TD_I64 : item->kind == ATEN_FLOAT ? TD_F64 : TD_BOOL;
 }
 
+/* The promise of the futures in the list; NULL: it holds none. */
+static const aten_promise *promise_in(const aten_value *list) {
+  if (list->kind != ATEN_LIST) return NULL;
+  const aten_value *item = sample_item(list);
+  return item && item->kind == ATEN_FUTURE ? item->u.promise : list->u.list->promise;
+}
+
+/* The shape also holds futures as `list` does. */
+static bool add_promise(ts_shape *s, const aten_value *list, const char **why) {
+  const aten_promise *promise = list ? promise_in(list) : NULL;
+  if (!s->promise) s->promise = promise;
+  if (!promise || s->promise->meet(s->promise, promise)) return true;
+  *why = "it is a list of futures of tasks that give things of different kinds";
+  return false;
+}
+
 static ts_shape *graph_list(ts_import *im, const aten_value *x, const aten_value *y, const char **why) {
   const aten_value *item = sample_item(x) ? sample_item(x) : y ? sample_item(y) : NULL;
-  if (item && item->kind != ATEN_TENSOR && !is_number(item) && item->kind != ATEN_UNDEFINED) {
-    *why = "a list whose length only running can tell may hold tensors and numbers alone";
+  bool plain = item && (item->kind == ATEN_TENSOR || is_number(item));
+  if (item && !plain && item->kind != ATEN_UNDEFINED && item->kind != ATEN_FUTURE) {
+    *why = "a list whose length only running can tell may hold tensors, numbers and futures alone";
     return NULL;
   }
   ts_shape *s = new_shape(im, GRAPH_LIST, NULL, 0);
-  if (s && item && item->kind != ATEN_UNDEFINED) s->item = item_dtype(im, item);
-  return s;
+  if (s && plain) s->item = item_dtype(im, item);
+  return s && add_promise(s, x, why) && add_promise(s, y, why) ? s : NULL;
 }
 
 /* What may be None: a flag and a value. */
@@ -159,6 +178,8 @@ static ts_shape *maybe(ts_import *im, const aten_value *there, const char **why)
 /* Of one value, with every tensor and number a leaf. */
 ts_shape *ts_shape_open(ts_import *im, const aten_value *v, const char **why) {
   if (v->kind == ATEN_TENSOR) return new_shape(im, TENSOR, v, 0);
+  if (v->kind == ATEN_FUTURE) return new_shape(im, FUTURE, v, 0);
+  if (v->kind == ATEN_STR && v->graph.id) return new_shape(im, TEXT, NULL, 0);
   if (is_number(v)) {
     ts_shape *s = new_shape(im, NUMBER, NULL, 0);
     if (s) s->number = v->kind;
@@ -196,6 +217,18 @@ static ts_shape *join_things(ts_import *im, const aten_value *x, const aten_valu
   return join_parts(im, x, y, why);
 }
 
+static ts_shape *join_futures(ts_import *im, const aten_value *x, const aten_value *y, const char **why) {
+  if (x->u.promise->meet(x->u.promise, y->u.promise)) return ts_shape_open(im, x, why);
+  *why = "it is a future of tasks that give things of different kinds";
+  return NULL;
+}
+
+static bool kept_alike(ts_import *im, const aten_value *x, const aten_value *y, const char **why) {
+  if (aten_kept_alike(im->a, x, y)) return true;
+  *why = "it is a plain tensor on one way, and a complex or quantised one on another";
+  return false;
+}
+
 ts_shape *ts_shape_join(ts_import *im, const aten_value *x, const aten_value *y, const char **why) {
   if (!ts_ok(im)) return NULL;
   if (identical(x, y)) return new_shape(im, x->kind == ATEN_UNDEFINED ? NEVER : SAME, x, 0);
@@ -208,6 +241,8 @@ ts_shape *ts_shape_join(ts_import *im, const aten_value *x, const aten_value *y,
                              aten_kind_name(y));
     return NULL;
   }
+  if (x->kind == ATEN_FUTURE) return join_futures(im, x, y, why);
+  if (x->kind == ATEN_TENSOR && !kept_alike(im, x, y, why)) return NULL;
   aten_may_share(x, y);
   if (x->kind == ATEN_TENSOR || is_number(x)) return ts_shape_open(im, x, why);
   if (x->kind == ATEN_STR) return new_shape(im, TEXT, NULL, 0);
@@ -215,6 +250,76 @@ ts_shape *ts_shape_join(ts_import *im, const aten_value *x, const aten_value *y,
   *why = "only running can tell what it is";
   return NULL;
 }
+
+/* ---- what tasks give --------------------------------------------------------------------------------------------- */
+
+static bool is_older(const ts_import *im, const aten_value *v, aten_mark mark) {
+  const bool list = v->kind == ATEN_LIST || v->kind == ATEN_TUPLE;
+  aten_place place = {list ? ATEN_PLACE_LIST : v->kind == ATEN_DICT ? ATEN_PLACE_DICT : ATEN_PLACE_SLOT, NULL, 0};
+  place.at = list ? (void *)v->u.list : v->kind == ATEN_DICT ? (void *)v->u.dict : (void *)v->u.object;
+  return aten_place_older(im->a, &place, mark);
+}
+
+ts_shape *ts_shape_given(ts_import *im, const aten_value *v, aten_mark mark, const char **why) {
+  const bool holder = v->kind == ATEN_LIST || v->kind == ATEN_TUPLE || v->kind == ATEN_DICT || v->kind == ATEN_OBJECT;
+  if (v->kind == ATEN_TENSOR && aten_is_quantised(v)) {
+    *why = "its scale may be known to the task alone";
+    return NULL;
+  }
+  if (v->kind == ATEN_TENSOR) { /* a stand-in, which shows when another that may be its storage is written to */
+    const aten_value sample = aten_another(im->a, v, aten_read(im->a, v));
+    return new_shape(im, TENSOR, &sample, 0);
+  }
+  if (!holder && v->graph.id) return ts_shape_open(im, v, why);
+  if (!holder || is_module(v) || is_older(im, v, mark)) return new_shape(im, SAME, v, 0);
+  if (holds_graph(v) || ts_is_maybe(im, v)) return ts_shape_open(im, v, why);
+  const uint32_t count = part_count(v);
+  ts_shape *s = new_shape(im, ITEMS, v, count);
+  for (uint32_t i = 0; s && i < count; i++)
+    if (!(s->parts[i] = ts_shape_given(im, part_of(v, i), mark, why))) return NULL;
+  return s;
+}
+
+static bool same_holder(const aten_value *x, const aten_value *y) {
+  if (x->kind != y->kind || part_count(x) != part_count(y)) return false;
+  return x->kind == ATEN_DICT     ? same_keys(x, y)
+         : x->kind == ATEN_OBJECT ? x->u.object->type == y->u.object->type
+                                  : true;
+}
+
+static bool promises_meet(const aten_promise *x, const aten_promise *y) { return x == y || (x && y && x->meet(x, y)); }
+
+bool ts_shape_meet(ts_import *im, const ts_shape *x, const ts_shape *y) {
+  if (x == y) return true;
+  if (x->kind != y->kind || x->count != y->count) return false;
+  if (x->kind == SAME && !identical(&x->sample, &y->sample)) return false;
+  if (x->kind == NUMBER && x->number != y->number) return false;
+  if (x->kind == GRAPH_LIST && (x->item != y->item || !promises_meet(x->promise, y->promise))) return false;
+  if (x->kind == FUTURE && !promises_meet(x->sample.u.promise, y->sample.u.promise)) return false;
+  if (x->kind == ITEMS && !same_holder(&x->sample, &y->sample)) return false;
+  if (x->kind == TENSOR &&
+      (!aten_kept_alike(im->a, &x->sample, &y->sample) || !aten_can_read(&x->sample) || !aten_can_read(&y->sample)))
+    return false;
+  if (x->kind == TENSOR) aten_may_share(&x->sample, &y->sample);
+  for (uint32_t i = 0; i < x->count; i++)
+    if (!ts_shape_meet(im, x->parts[i], y->parts[i])) return false;
+  return true;
+}
+
+void ts_shape_check(ts_import *im, const ts_shape *s) {
+  if (s->kind == TENSOR) aten_read(im->a, &s->sample);
+  for (uint32_t i = 0; i < s->count; i++) ts_shape_check(im, s->parts[i]);
+}
+
+bool ts_shape_can_change(const ts_shape *s) {
+  bool can = s->kind == GRAPH_LIST ||
+             (s->kind == ITEMS && s->sample.kind != ATEN_TUPLE &&
+              !(s->sample.kind == ATEN_OBJECT && ts_class_of(s->sample.u.object)->kind == TS_CLASS_TUPLE));
+  for (uint32_t i = 0; !can && i < s->count; i++) can = ts_shape_can_change(s->parts[i]);
+  return can;
+}
+
+/* ---- widening ---------------------------------------------------------------------------------------------------- */
 
 static ts_shape *widen_items(ts_import *im, ts_shape *s, const aten_value *v, bool *changed, const char **why) {
   bool fits = v->kind == s->sample.kind && part_count(v) == s->count && !holds_graph(v) &&
@@ -254,9 +359,16 @@ ts_shape *ts_shape_widen(ts_import *im, ts_shape *s, const aten_value *v, bool *
       s->parts[0] = ts_shape_widen(im, s->parts[0], v, changed, why);
       return s->parts[0] ? s : NULL;
     case GRAPH_LIST:
-      if (s->item == TD_INVALID && sample_item(v)) s->item = item_dtype(im, sample_item(v));
+      if (!add_promise(s, v, why)) return NULL;
+      if (s->item == TD_INVALID && sample_item(v) && !s->promise) s->item = item_dtype(im, sample_item(v));
       return s;
-    case TENSOR: aten_may_share(&s->sample, v); break;
+    case TENSOR:
+      if (v->kind == ATEN_TENSOR && !kept_alike(im, &s->sample, v, why)) return NULL;
+      aten_may_share(&s->sample, v);
+      break;
+    case FUTURE:
+      if (v->kind == ATEN_FUTURE && !join_futures(im, &s->sample, v, why)) return NULL;
+      break;
     case NUMBER:
     case TEXT: break;
   }
@@ -298,6 +410,7 @@ static uint32_t flatten(ts_import *im, const ts_shape *s, const aten_value *v, i
     case NEVER: return 0;
     case TENSOR: leaves[0] = aten_read(im->a, v); return 1;
     case NUMBER:
+    case FUTURE:
     case TEXT: leaves[0] = aten_graph_value(im->a, v); return 1;
     case GRAPH_LIST: leaves[0] = flatten_list(im, s, v); return 1;
     case MAYBE: {
@@ -353,7 +466,8 @@ static aten_value unflatten(ts_import *im, const ts_shape *s, const ir_value *le
     case TENSOR: return aten_another(im->a, &s->sample, leaves[(*used)++]);
     case NUMBER: return aten_number(im->a, leaves[(*used)++]);
     case TEXT: return (aten_value){.kind = ATEN_STR, .graph = leaves[(*used)++]};
-    case GRAPH_LIST: return aten_list_graph(im->a, leaves[(*used)++]);
+    case FUTURE: return (aten_value){.kind = ATEN_FUTURE, .graph = leaves[(*used)++], .u.promise = s->sample.u.promise};
+    case GRAPH_LIST: return aten_list_graph(im->a, leaves[(*used)++], s->promise);
     case MAYBE: {
       ts_object *o = ts_new_object(im, im->maybe);
       if (!o) return ATEN_NOTHING;
@@ -382,8 +496,24 @@ aten_value ts_unflatten(ts_import *im, const ts_shape *shape, const ir_value *le
 
 /* ---- something of a type ----------------------------------------------------------------------------------------- */
 
+/* Of a task that has nothing to do. */
+static ir_value some_future(ts_import *im, const ir_type *type) {
+  ir_build *b = &im->build;
+  const ir_block outer = b->block, block = ir_build_block(b);
+  const bool several = type->elem->kind == IR_TUPLE;
+  const uint32_t count = several ? ir_type_elems(type->elem) : 1;
+  ir_value future = IR_NO_VALUE;
+  b->block = block;
+  for (uint32_t i = 0; i < count && ts_ok(im); i++)
+    ir_build_result(b, block, ts_something(im, several ? &type->elem->elem[i] : type->elem));
+  b->block = outer;
+  if (ts_ok(im)) ir_build_region(b, "prim::fork", NULL, 0, type, 1, &block, 1, &future);
+  return future;
+}
+
 ir_value ts_something(ts_import *im, const ir_type *type) {
   ir_build *b = &im->build;
+  if (type->kind == IR_FUTURE && type->elem) return some_future(im, type);
   if (type->kind == IR_LIST) {
     td_dtype dtype = type->elem ? type->elem->dtype : TD_INVALID;
     base_arg arg = ARG_DTYPE("dtype", dtype);

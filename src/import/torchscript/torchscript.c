@@ -31,6 +31,10 @@ static void add_outputs(ts_import *im, const aten_value *v, uint32_t depth) {
     return;
   }
   if (v->kind == ATEN_NONE) return;
+  if (v->kind == ATEN_FUTURE || (v->kind == ATEN_LIST && v->u.list->promise)) {
+    ir_build_fail(&im->build, TD_UNSUPPORTED, "the result holds a future: wait for the task before you return it");
+    return;
+  }
   if (v->kind == ATEN_UNDEFINED || v->kind == ATEN_FUNCTION) {
     ir_build_fail(&im->build, TD_UNSUPPORTED, "a part of the result has no value");
     return;

@@ -165,6 +165,7 @@ struct ts_import {
   BASE_VEC(ts_fact) facts;     /* of the regions around what is built now */
   uint32_t regions;            /* of the graph around what is built now */
   bool raised;                 /* the program has raised; nothing runs up to the end of the region */
+  const char *raise_text;      /* what it said */
   uint32_t depth;              /* of calls, blocks and expressions */
   uint32_t nesting;            /* of pickled objects */
   uint64_t steps;              /* statements so far */
@@ -207,6 +208,22 @@ void ts_exec_if(ts_frame *f, const ts_stmt *s);
 void ts_exec_for(ts_frame *f, const ts_stmt *s);
 void ts_exec_while(ts_frame *f, const ts_stmt *s);
 
+/* fork.c: the function as a task, and its future; or, where it changes what others see, run at once, and its result. */
+aten_value ts_fork(ts_frame *f, ts_place place, const ts_callable *task);
+/* What a task gives; anything else is itself. */
+aten_value ts_wait(ts_frame *f, ts_place place, const aten_value *v);
+/* What a future of the graph will give (u.promise of a FUTURE). */
+typedef struct ts_promise {
+  aten_promise base;
+  ts_import *im;
+  ts_shape *shape;    /* of the value; its leaves are the task's results */
+  const char *raises; /* the task never gives anything: what it says instead. NULL: it may */
+  aten_object
+      *waited; /* what it gives can be changed, so that it may be waited for once: slot 0, was it? NULL: can't */
+} ts_promise;
+/* The program ends here: outright, or the region that is built. */
+void ts_raise(ts_frame *f, ts_place place, const char *message);
+
 /* shape.c: how values of a program become values of a region (results of branches, what a loop carries), and back.
  * A shape says which parts of a value are known and the same on all ways, and which are leaves: values of the graph. */
 /* A copy that later changes do not reach: tensors are read, containers copied. Parts that are the same thing as in
@@ -214,6 +231,14 @@ void ts_exec_while(ts_frame *f, const ts_stmt *s);
 aten_value ts_freeze(ts_import *im, const aten_value *v, const aten_value *before);
 /* What holds both. NULL: they cannot meet; *why says it. */
 ts_shape *ts_shape_join(ts_import *im, const aten_value *x, const aten_value *y, const char **why);
+/* Of what a task gives that began at `mark`: what import knows stays known, and what was there before is itself. */
+ts_shape *ts_shape_given(ts_import *im, const aten_value *v, aten_mark mark, const char **why);
+/* Do leaves of both mean the same? Tensors of both may be one storage from then on. */
+bool ts_shape_meet(ts_import *im, const ts_shape *x, const ts_shape *y);
+/* Fails where a tensor that a task gives may be the storage of one that was written to since. */
+void ts_shape_check(ts_import *im, const ts_shape *given);
+/* Is there a list, dict or object in it that the program could change? */
+bool ts_shape_can_change(const ts_shape *shape);
 /* What holds all that `shape` holds, and `v`. */
 ts_shape *ts_shape_widen(ts_import *im, ts_shape *shape, const aten_value *v, bool *changed, const char **why);
 uint32_t ts_shape_leaves(const ts_shape *shape);

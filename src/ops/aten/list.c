@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+enum { TUPLE_INDEX };                                        /* td::tuple_at */
 enum { LIST_DTYPE };                                         /* td::list_new, td::optional_new */
 enum { STACK_DIM, STACK_NEW_AXIS, STACK_DTYPE, STACK_DIMS }; /* td::stack_list */
 enum { SPLIT_DIM, SPLIT_KEEPDIMS };                          /* td::split_to_list */
@@ -15,15 +16,29 @@ static const ir_attr stack_attrs[] = {{.name = "dim", .kind = BASE_ATTR_INT, .re
                                       ATTR_INT("new_axis", 0),
                                       ATTR_OPTIONAL("dtype", BASE_ATTR_DTYPE),
                                       ATTR_OPTIONAL("dims", BASE_ATTR_INTS)};
+static const ir_attr tuple_attrs[] = {{.name = "index", .kind = BASE_ATTR_INT, .required = true}};
 static const ir_attr split_attrs[] = {ATTR_INT("dim", 0), ATTR_INT("keepdims", 1)};
 
 /* ---- inference ---- */
 
-/* What both types say: where tensors of one dtype differ in shape, nothing is known of the shape. */
-static ir_type common_type(const ir_type *a, const ir_type *b) {
-  if (a->kind == IR_TENSOR && b->kind == IR_TENSOR && !ir_type_equal(a, b))
-    return ir_unranked(a->dtype == TD_INVALID ? b->dtype : a->dtype);
-  return *a;
+/* What both types say, into *to: where tensors of one dtype differ in shape, nothing is known of the shape. An item of
+ * an empty list that says no dtype gives way. */
+static td_status common_type(ir_infer *ctx, const ir_type *a, const ir_type *b, ir_type *to) {
+  *to = *a;
+  if (ir_type_equal(a, b)) return TD_OK;
+  if (a->kind == IR_TENSOR && a->dtype == TD_INVALID) {
+    *to = b->kind == IR_TENSOR ? ir_unranked(b->dtype) : *b;
+    return TD_OK;
+  }
+  if (a->kind == IR_TENSOR && b->kind == IR_TENSOR) *to = ir_unranked(a->dtype);
+  const uint32_t elems = ir_type_elems(a);
+  if (a->kind == IR_TENSOR || a->kind != b->kind || elems != ir_type_elems(b) || !elems || !a->elem || !b->elem)
+    return TD_OK;
+  ir_type *joined = base_new(ctx->arena, ir_type, elems);
+  if (!joined) return base_no_memory(ctx->err, "a type");
+  for (uint32_t i = 0; i < elems; i++) TRY(common_type(ctx, &a->elem[i], &b->elem[i], &joined[i]));
+  to->elem = joined;
+  return TD_OK;
 }
 
 static td_status out_holding(ir_infer *ctx, ir_kind kind, const ir_type *elem) {
@@ -50,16 +65,18 @@ static td_status infer_new(ir_infer *ctx) {
   ir_type elem = ir_unranked(dtype_attr(ctx->attrs, LIST_DTYPE));
   for (uint32_t i = 0; i < ctx->in_count; i++) {
     if (!ir_in(ctx, i)) return ir_infer_fail(ctx, "item %u is absent", i);
-    elem = i ? common_type(&elem, &ctx->in[i]->type) : ctx->in[i]->type;
+    const ir_type before = elem;
+    if (i) TRY(common_type(ctx, &before, &ctx->in[i]->type, &elem));
+    else elem = ctx->in[i]->type;
   }
   return out_holding(ctx, IR_LIST, &elem);
 }
 
 static td_status infer_insert(ir_infer *ctx) {
-  ir_type elem;
+  ir_type elem, joined;
   TRY(elem_type(ctx, IR_LIST, &elem));
-  elem = common_type(&elem, &ctx->in[1]->type);
-  return out_holding(ctx, IR_LIST, &elem);
+  TRY(common_type(ctx, &elem, &ctx->in[1]->type, &joined));
+  return out_holding(ctx, IR_LIST, &joined);
 }
 
 static td_status infer_erase(ir_infer *ctx) {
@@ -70,6 +87,16 @@ static td_status infer_erase(ir_infer *ctx) {
 
 static td_status infer_at(ir_infer *ctx) {
   TRY(elem_type(ctx, IR_LIST, &ctx->out[0].type));
+  return TD_OK;
+}
+
+static td_status infer_tuple_at(ir_infer *ctx) {
+  const ir_type *type = &ctx->in[0]->type;
+  const int64_t index = base_attr_int(ctx->attrs, TUPLE_INDEX);
+  if (type->kind != IR_TUPLE) return ir_infer_fail(ctx, "operand 0 is no tuple");
+  if (index < 0 || index >= ir_type_elems(type))
+    return ir_infer_fail(ctx, "item %lld does not exist", (long long)index);
+  ctx->out[0].type = type->elem[index];
   return TD_OK;
 }
 
@@ -239,6 +266,13 @@ static td_status at_reference(const base_call *call) {
   TRY(list_in(call, &list));
   TRY(position(call, 1, list->count, list->count, &at));
   return copy_value(call, &list->items[at], call->out[0]);
+}
+
+static td_status tuple_at_reference(const base_call *call) {
+  const base_value *tuple = call->in[0];
+  const int64_t index = base_attr_int(call->attrs, TUPLE_INDEX);
+  if (!tuple || tuple->kind != BASE_TUPLE || index >= tuple->list.count) return ops_fail(call, "there is no such item");
+  return copy_value(call, &tuple->list.items[index], call->out[0]);
 }
 
 static td_status len_reference(const base_call *call) {
@@ -449,6 +483,16 @@ const ir_op ops_list[] = {
      .reference = at_reference,
      .aliases = at_aliases,
      .alias_count = OPS_COUNT(at_aliases)},
+    /* (tuple) -> its item number `index` */
+    {.name = "td::tuple_at",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = LIST_FLAGS,
+     .attrs = tuple_attrs,
+     .attr_count = OPS_COUNT(tuple_attrs),
+     .infer = infer_tuple_at,
+     .reference = tuple_at_reference},
     /* (list) -> i64 */
     {.name = "td::list_len",
      .min_in = 1,

@@ -228,6 +228,146 @@ class Forks(nn.Module):
         return torch.stack(outs).sum(0)
 
 
+class ForksInLoops(nn.Module):
+    """More tasks than turns are unrolled; each forks one of its own."""
+
+    def inner(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(x) * 2
+
+    def task(self, x: Tensor, i: int) -> Tensor:
+        future = torch.jit.fork(self.inner, x)
+        return x * i + torch.jit.wait(future)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, int]:
+        futures: List[torch.jit.Future[Tensor]] = []
+        h = x[0]
+        for i in range(x.size(0)):
+            h = torch.tanh(h + x[i])
+            futures.append(torch.jit.fork(self.task, h, i))
+        last = torch.jit.fork(self.inner, h)
+        for i in range(x.size(0)):
+            last = torch.jit.fork(self.task, torch.jit.wait(last), i)
+        if bool(x.sum() > 0):
+            futures.append(torch.jit.fork(self.task, h, 7))
+        outs: List[Tensor] = []
+        for future in futures:
+            outs.append(torch.jit.wait(future))
+        return torch.stack(outs), torch.jit.wait(last), len(futures)
+
+
+class ForksOfAll(nn.Module):
+    """What tasks may give, and what they may share."""
+
+    def several(self, x: Tensor) -> Tuple[Tensor, int, float, List[Tensor]]:
+        return x + 1, x.size(0), float(x.sum()), [x, x * 2]
+
+    def nothing(self, x: Tensor) -> None:
+        assert x.dim() == 2, "a matrix is needed"
+
+    def mapped(self, x: Tensor) -> Dict[str, Point]:
+        return {"a": Point(x * 3, 4), "b": Point(x, int(x[0, 0]) + 1)}
+
+    def maybe(self, x: Tensor) -> Optional[Tensor]:
+        return x * 4 if bool(x.sum() > 3) else None
+
+    def itself(self, x: Tensor) -> Tensor:
+        return x
+
+    def fills(self, x: Tensor, log: List[int]) -> Tensor:
+        log.append(x.size(0))
+        x += 1
+        return x
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, int, float, Tensor, Tensor, int, Tensor, Tensor, int, Tensor, Tensor]:
+        several = torch.jit.fork(self.several, x)
+        nothing = torch.jit.fork(self.nothing, x)
+        mapped = torch.jit.fork(self.mapped, x)
+        maybe = torch.jit.fork(self.maybe, x)
+        itself = torch.jit.fork(self.itself, x)
+        log: List[int] = []
+        y = x * 2
+        written = torch.jit.fork(self.fills, y, log)
+        more, size, total, items = torch.jit.wait(several)
+        items.append(x - 1)
+        torch.jit.wait(nothing)
+        points = torch.jit.wait(mapped)
+        given = torch.jit.wait(maybe)
+        filled = torch.jit.wait(written)
+        if given is None:
+            given = torch.zeros(1)
+        return (more, size, total, torch.stack(items), points["a"].x, points["b"].y, given, filled + y, len(log),
+                torch.jit.wait(itself), y)
+
+
+class ForksThatRaise(nn.Module):
+    def task(self, x: Tensor) -> Tensor:
+        if bool(x.sum() < 0):
+            raise ValueError("the sum is negative")
+        return x * 2
+
+    def ends(self, x: Tensor) -> Tensor:
+        raise ValueError("never works")
+
+    def forward(self, x: Tensor, wanted: bool) -> Tensor:
+        bad = torch.jit.fork(self.task, -x)
+        good = torch.jit.fork(self.task, x)
+        ends = torch.jit.fork(self.ends, x)
+        y = torch.jit.wait(good)
+        if wanted:
+            y = y + torch.jit.wait(bad)
+        if bool(y.sum() > 1000):
+            y = torch.jit.wait(ends)
+        return y
+
+
+class ForksWithState(nn.Module):
+    """Tasks that change what the module keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def count(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * self.calls
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, int]:
+        futures = [torch.jit.fork(self.count, x) for _ in range(3)]
+        total = x
+        for future in futures:
+            total = total + torch.jit.wait(future)
+        return total, self.calls
+
+
+class FutureOut(nn.Module):
+    def task(self, x: Tensor) -> Tensor:
+        return x * 2
+
+    def forward(self, x: Tensor) -> torch.jit.Future[Tensor]:
+        return torch.jit.fork(self.task, x)
+
+
+class WaitedTwice(nn.Module):
+    def task(self, x: Tensor) -> List[Tensor]:
+        return [x]
+
+    def forward(self, x: Tensor) -> int:
+        future = torch.jit.fork(self.task, x)
+        torch.jit.wait(future).append(x)
+        return len(torch.jit.wait(future))
+
+
+class WrittenMeanwhile(nn.Module):
+    def task(self, x: Tensor) -> Tensor:
+        return x.view(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 2
+        future = torch.jit.fork(self.task, y)
+        y += 1
+        return torch.jit.wait(future)
+
+
 class Numbers(nn.Module):
     def forward(self, x: Tensor, k: int = 3) -> Tuple[Tensor, int, float]:
         n = int(x[0, 0])
@@ -358,6 +498,11 @@ def write_program(name, module):
 def main():
     write_program("state", State())
     write_program("missing", Missing())
+    write_program("forks_raise", ForksThatRaise())
+    write_program("forks_state", ForksWithState())
+    write_program("future_out", FutureOut())
+    write_program("waited_twice", WaitedTwice())
+    write_program("written_meanwhile", WrittenMeanwhile())
     x = torch.arange(6.0).reshape(2, 3)
     row = {"input_0": {"0": "rows"}}
     write("branches", Branches(), [(x,), (-x,), (-x - 5,)])
@@ -376,6 +521,8 @@ def main():
     write("nested_frozen", Nested(), [(torch.rand(2, 4),)], how="script frozen")
     write("nested_traced", Nested(), [(torch.rand(2, 4),)], how="trace")
     write("forks", Forks(), [(x,)])
+    write("forks_loops", ForksInLoops(), [(x,), (torch.rand(80, 3),)], dynamic=row)
+    write("forks_all", ForksOfAll(), [(x,), (x - 2,)])
     write("numbers", Numbers(), [(x + 1,), (x + 2,)])
     write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
     write("grad", Grad(), [(x,)])

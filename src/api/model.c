@@ -246,7 +246,7 @@ static void count_weights(td_model *m) {
     for (int32_t k = 0; k < s->rank; k++) count *= s->dims[k];
     base_dtype_bytes(s->dtype, count, &bytes);
     m->stats.weights_bytes += bytes;
-    if (!mapped(m, (const char *)m->plan->segments.at[s->segment].base + s->offset)) m->stats.copied_bytes += bytes;
+    if (!mapped(m, plan_constant(m->plan, s))) m->stats.copied_bytes += bytes;
   }
 }
 
@@ -281,7 +281,7 @@ static void give_back_files(td_model *m) {
   for (uint32_t i = 0; used && i < m->plan->slots.count; i++) {
     const plan_slot *s = &m->plan->slots.at[i];
     if (s->place != PLAN_CONST) continue;
-    const char *at = (const char *)m->plan->segments.at[s->segment].base + s->offset;
+    const char *at = plan_constant(m->plan, s);
     int64_t dims[BASE_MAX_RANK];
     for (int32_t k = 0; k < s->rank; k++) dims[k] = s->dims[k];
     const base_tensor t = base_tensor_of((void *)(uintptr_t)at, s->dtype, s->rank, dims);
@@ -432,20 +432,16 @@ size_t td_model_input_count(const td_model *model) { return model ? model->plan-
 size_t td_model_output_count(const td_model *model) { return model ? model->plan->outputs.count : 0; }
 size_t td_model_state_count(const td_model *model) { return model ? model->plan->states.count : 0; }
 
-static void describe(const td_model *model, const plan_port *port, const ir_type *type, td_value_info *info) {
-  if (type->kind == IR_LIST || type->kind == IR_OPTIONAL)
-    if (type->elem) type = type->elem;
-  *info = (td_value_info){.name = port->name,
-                          .kind = port->kind,
-                          .dtype = type->dtype,
-                          .rank = type->rank,
+static void describe(const td_model *model, const plan_port *port, td_value_info *info) {
+  const plan_exe *plan = model->plan;
+  *info = (td_value_info){.name = plan_name(plan, port->name),
+                          .kind = plan_port_kind_name(port),
+                          .dtype = port->dtype,
+                          .rank = port->rank,
                           .has_default = port->fallback != PLAN_NONE};
-  for (int32_t i = 0; i < type->rank; i++) {
-    bool fixed = base_dim_known(type->dims[i]);
-    info->dims[i] = fixed ? type->dims[i] : -1;
-    if (fixed || type->dims[i] == BASE_DIM_NONE) continue;
-    const base_dim_node *n = &model->graph->dims.nodes.at[type->dims[i] - (BASE_DIM_NONE + 1)];
-    if (n->op == BASE_DIM_SYMBOL) info->symbols[i] = model->graph->dims.symbols.at[n->a].name;
+  for (int32_t i = 0; i < port->rank; i++) {
+    info->dims[i] = base_dim_known(port->dims[i]) ? port->dims[i] : -1;
+    info->symbols[i] = base_dim_symbol_name(&plan->dims, port->dims[i]);
   }
 }
 
@@ -457,8 +453,7 @@ td_status td_model_input(const td_model *model, size_t index, td_value_info *inf
   if (!model || !info)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_input needs a model and a place for the answer");
   if (index >= model->plan->inputs.count) return out_of_range(index, model->plan->inputs.count, "input", err);
-  ir_value v = ir_block_of(model->graph, model->graph->top)->params.at[index];
-  describe(model, &model->plan->inputs.at[index], ir_type_of(model->graph, v), info);
+  describe(model, &model->plan->inputs.at[index], info);
   return TD_OK;
 }
 
@@ -466,8 +461,7 @@ td_status td_model_output(const td_model *model, size_t index, td_value_info *in
   if (!model || !info)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_output needs a model and a place for the answer");
   if (index >= model->plan->outputs.count) return out_of_range(index, model->plan->outputs.count, "output", err);
-  ir_value v = ir_block_of(model->graph, model->graph->top)->results.at[index];
-  describe(model, &model->plan->outputs.at[index], ir_type_of(model->graph, v), info);
+  describe(model, &model->plan->outputs.at[index], info);
   return TD_OK;
 }
 
@@ -475,8 +469,7 @@ td_status td_model_state(const td_model *model, size_t index, td_value_info *inf
   if (!model || !info)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_state needs a model and a place for the answer");
   if (index >= model->plan->states.count) return out_of_range(index, model->plan->states.count, "state", err);
-  const ir_value v = ir_state_before(model->graph, (uint32_t)index);
-  describe(model, &model->plan->states.at[index].port, ir_type_of(model->graph, v), info);
+  describe(model, &model->plan->states.at[index].port, info);
   return TD_OK;
 }
 
@@ -486,8 +479,8 @@ static td_status find_port(const td_model *model, const void *ports, size_t each
   base_text names = {.allocator = &model->allocator};
   for (uint32_t i = 0; i < count; i++) {
     const plan_port *port = (const plan_port *)(const void *)((const char *)ports + i * each);
-    base_text_print(&names, "%s%s", i ? ", " : "", port->name);
-    if (strcmp(port->name, name) != 0) continue;
+    base_text_print(&names, "%s%s", i ? ", " : "", plan_name(model->plan, port->name));
+    if (strcmp(plan_name(model->plan, port->name), name) != 0) continue;
     *index = i;
     base_text_free(&names);
     return TD_OK;

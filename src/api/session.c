@@ -34,7 +34,7 @@ void td_pool_free(td_pool *pool) {
 /* Threads of its own for a session whose plan has steps for several. */
 static td_status own_pool(td_session *s, const td_session_options *o, td_error *err) {
   bool parallel = false;
-  for (uint32_t i = 0; i < s->model->plan->functions.count; i++) parallel |= s->model->plan->functions.at[i].parallel;
+  for (uint32_t i = 0; i < s->model->plan->links.count; i++) parallel |= s->model->plan->links.at[i].parallel;
   bool forks = false;
   for (uint32_t i = 0; i < s->model->plan->steps.count; i++) forks |= s->model->plan->steps.at[i].kind == PLAN_FORK;
   const uint32_t interop = !forks ? 1 : o->interop_threads ? o->interop_threads : o->threads;
@@ -142,7 +142,7 @@ td_status td_session_set_input_list(td_session *session, size_t index, const td_
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %zu; the model has %u", index,
                      session->model->plan->inputs.count);
   base_value nothing = {.kind = BASE_NOTHING};
-  bool optional = strcmp(session->model->plan->inputs.at[index].kind, "optional") == 0;
+  bool optional = session->model->plan->inputs.at[index].kind == PLAN_OPTIONAL_PORT;
   if (!items && optional) return run_set_input(session->run, (uint32_t)index, &nothing, err);
   if (!items && count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input_list needs the %zu tensors", count);

@@ -67,7 +67,7 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
   const plan_step *s = &plan->steps.at[index];
   td_step to = {.name = plan_name(plan, s->name), .op = "", .kernel = ""};
   if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
-    const plan_function *f = &plan->functions.at[s->function];
+    const plan_link *f = &plan->links.at[s->function];
     const ir_op *op = f->op;
     to.kernel = f->name;
     if (op) to.op = op->name;

@@ -98,6 +98,11 @@ base_dim base_dim_fresh(base_dims *dims) {
   return d;
 }
 
+const char *base_dim_symbol_name(const base_dims *dims, base_dim d) {
+  if (!is_expression(d) || node_of(dims, d)->op != BASE_DIM_SYMBOL) return NULL;
+  return dims->symbols.at[node_of(dims, d)->a].name;
+}
+
 static int sign(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
 /* One order of expressions for all tables: by what they say, never by when they were made. Numbers stand first, then

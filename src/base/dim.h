@@ -85,6 +85,8 @@ bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int6
 bool base_dim_not_negative(const base_dims *dims, base_dim d);
 /* True when `d` needs a symbol that data defines. */
 bool base_dim_from_data(const base_dims *dims, base_dim d);
+/* The name of a plain symbol; NULL: it is none. */
+const char *base_dim_symbol_name(const base_dims *dims, base_dim d);
 void base_dim_print(const base_dims *dims, base_dim d, base_text *text);
 /* Parses what base_dim_print wrote; advances *at. BASE_DIM_NONE on a syntax error. */
 base_dim base_dim_parse(base_dims *dims, const char **at, const char *end);

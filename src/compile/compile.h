@@ -36,6 +36,15 @@ typedef struct compile_setting {
   void *warn_user;
 } compile_setting;
 
+/* What a process with operators and kernels knows by name: what plans are linked with. The symbols point at `names`. */
+typedef struct compile_names {
+  const ir_opset *ops;
+  uint32_t isa;                           /* BASE_ISA_* that kernels may use */
+  const struct codegen_kernel *generated; /* loaded machine code */
+  uint32_t generated_count;
+} compile_names;
+plan_symbols compile_symbols(const compile_names *names);
+
 /* Runs the passes of the backend on `graph` (which changes, and must outlive the plan: constants stay where they are)
  * and lowers it. `changes`, room for PASSES_MAX counts or NULL: what each pass did. Errors name the node or the unknown
  * pass.

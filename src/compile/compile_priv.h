@@ -29,7 +29,8 @@ typedef struct lowering {
   uint32_t *uses;                       /* per value */
   uint32_t *generated;                  /* per node: its number among `kernels` + 1; 0: no code was generated */
   const struct codegen_kernel *kernels; /* generated functions */
-  bool open_sizes;                      /* some step's work is not known */
+  uint32_t kernel_count;
+  bool open_sizes; /* some step's work is not known */
   td_error *err;
 } lowering;
 
@@ -54,7 +55,4 @@ uint32_t lower_last_of_task(const plan_exe *plan, uint32_t fork);
 td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err);
 /* Finds the batches of the plan, whose lifetimes are set: steps that may run on a few samples at a time. */
 td_status lower_find_batches(plan_exe *plan, base_arena *scratch, td_error *err);
-/* The copy step: dense copy of any value. */
-extern const plan_function lower_copy_planned, lower_copy_tail;
-void lower_copy_work(const base_call *call, double *flops, double *bytes); /* of a kernel that copies */
 #endif

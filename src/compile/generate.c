@@ -92,6 +92,7 @@ td_status lower_generate(lowering *l) {
   const td_status status = codegen_load(g.kernels.at, g.kernels.count, &setting, l->plan->arena, &code, &err);
   l->kernels = g.kernels.at;
   if (status == TD_OK) {
+    l->kernel_count = g.kernels.count;
     l->plan->code = code;
     l->plan->release_code = release;
     return TD_OK;

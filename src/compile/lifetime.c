@@ -86,7 +86,7 @@ static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t o
 
 static bool allows_in_place(const plan_exe *plan, const plan_step *s) {
   if (s->kind != PLAN_CALL || s->out_count != 1 || s->defines) return false;
-  const ir_op *op = plan->functions.at[s->function].op;
+  const ir_op *op = plan->links.at[s->function].op;
   return op && (op->flags & IR_OP_IN_PLACE);
 }
 

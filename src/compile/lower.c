@@ -85,12 +85,9 @@ static plan_place place_for(const lowering *l, const ir_type *type) {
 
 static td_status find_segment(lowering *l, const base_tensor *t, uint32_t *index, size_t *offset) {
   if (ir_find_segment(l->graph, t->data, index, offset)) return TD_OK;
-  plan_segment *own = base_vec_push(l->plan->arena, &l->plan->segments);
-  if (!own) return base_no_memory(l->err, "a constant");
-  *own = (plan_segment){t->data, base_tensor_bytes(t)};
-  *index = l->plan->segments.count - 1;
+  *index = plan_add_segment(l->plan, t->data, base_tensor_bytes(t));
   *offset = 0;
-  return TD_OK;
+  return *index == PLAN_NONE ? base_no_memory(l->err, "a constant") : TD_OK;
 }
 
 static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
@@ -133,20 +130,41 @@ static td_status new_step(lowering *l, const plan_step *step, uint32_t *index) {
   return TD_OK;
 }
 
-static td_status add_call(lowering *l, plan_step *step, const plan_function *f, const uint32_t *out) {
-  step->function = plan_add_function(l->plan, f);
+/* Texts of what a step calls; NULL: none. */
+typedef struct callee {
+  plan_role role;
+  const char *op, *kernel, *code;
+} callee;
+
+static td_status add_function(lowering *l, const callee *c, uint32_t *index) {
+  const plan_function f = {.op = plan_add_name(l->plan, c->op),
+                           .role = c->role,
+                           .kernel = plan_add_name(l->plan, c->kernel),
+                           .code = plan_add_name(l->plan, c->code)};
+  if (f.op == PLAN_NONE || f.kernel == PLAN_NONE || f.code == PLAN_NONE) return base_no_memory(l->err, "a function");
+  const compile_names names = {l->graph->ops, l->setting->isa | BASE_ISA_VECTOR, l->kernels, l->kernel_count};
+  const plan_symbols symbols = compile_symbols(&names);
+  return plan_add_function(l->plan, &f, &symbols, index, l->err);
+}
+
+static td_status add_call(lowering *l, plan_step *step, const callee *c, const uint32_t *out) {
+  TRY(add_function(l, c, &step->function));
   step->out = plan_add_operands(l->plan, out, step->out_count);
-  if (step->function == PLAN_NONE || (step->out_count && step->out == PLAN_NONE))
-    return base_no_memory(l->err, "a step");
+  if (step->out_count && step->out == PLAN_NONE) return base_no_memory(l->err, "a step");
   for (uint32_t i = 0; i < step->out_count; i++)
-    step->defines |= out[i] != PLAN_NONE && l->plan->slots.at[out[i]].place == PLAN_TAIL;
+    if (out[i] != PLAN_NONE && l->plan->slots.at[out[i]].place == PLAN_TAIL) step->defines = 1;
   uint32_t index;
   return new_step(l, step, &index);
 }
 
-/* A copy of slot `from` in slot `to`. */
-static td_status add_move(lowering *l, uint32_t from, uint32_t to, uint32_t name) {
-  plan_step step = {.kind = PLAN_CALL, .attrs = PLAN_NONE, .in_count = 1, .out_count = 1, .name = name};
+static const plan_step nowhere = {.attrs = PLAN_NONE}; /* the user's model has no node for it */
+
+/* A copy of slot `from` in slot `to`, of the same origins as the step given. */
+static td_status add_move(lowering *l, uint32_t from, uint32_t to, const plan_step *origins) {
+  plan_step step = *origins;
+  step.kind = PLAN_CALL;
+  step.attrs = PLAN_NONE;
+  step.in_count = step.out_count = 1;
   step.in = plan_add_operands(l->plan, &from, 1);
   if (step.in == PLAN_NONE) return base_no_memory(l->err, "a step");
   const plan_slot *target = &l->plan->slots.at[to];
@@ -154,17 +172,14 @@ static td_status add_move(lowering *l, uint32_t from, uint32_t to, uint32_t name
   const kern_row *row = l->setting->backend->kernels && planned && target->dtype != TD_INVALID
                             ? kern_select(KERN_COPY, target->dtype, l->setting->isa)
                             : NULL;
-  const plan_function wide = {.name = row ? row->name : NULL,
-                              .run = row ? row->run : NULL,
-                              .parallel = row && row->flags & KERN_PARALLEL,
-                              .work = lower_copy_work};
-  return add_call(l, &step, row ? &wide : planned ? &lower_copy_planned : &lower_copy_tail, &to);
+  const callee copy = {.role = planned ? PLAN_COPY : PLAN_COPY_TAIL, .kernel = row ? row->name : NULL};
+  return add_call(l, &step, &copy, &to);
 }
 
 /* A dense copy of slot `from`, which holds a value of `type`, in a slot of its own. */
-static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, uint32_t name, uint32_t *to) {
+static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, const plan_step *origins, uint32_t *to) {
   TRY(new_slot(l, type, place_for(l, type), to));
-  return add_move(l, from, *to, name);
+  return add_move(l, from, *to, origins);
 }
 
 /* Rows of one pitch, each dense. */
@@ -230,8 +245,19 @@ static bool is_view(const lowering *l, const ir_node_def *node, uint32_t source,
   return true;
 }
 
-static uint32_t origin(lowering *l, const ir_node_def *node) {
-  return plan_add_name(l->plan, node->origins.count ? node->origins.names[0] : node->op->name);
+/* *step: empty, but for where it comes from. */
+static td_status start_step(lowering *l, const ir_node_def *node, plan_kind kind, plan_step *step) {
+  *step = (plan_step){.kind = kind, .attrs = PLAN_NONE};
+  step->name = plan_add_name(l->plan, node->origins.count ? node->origins.names[0] : node->op->name);
+  step->origins = l->plan->origins.count;
+  step->origin_count = node->origins.count;
+  for (uint32_t i = 0; i < node->origins.count; i++) {
+    uint32_t *to = base_vec_push(l->plan->arena, &l->plan->origins);
+    if (!to) return base_no_memory(l->err, "origins");
+    *to = plan_add_name(l->plan, node->origins.names[i]);
+    if (*to == PLAN_NONE) return base_no_memory(l->err, "origins");
+  }
+  return step->name == PLAN_NONE ? base_no_memory(l->err, "origins") : TD_OK;
 }
 
 static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *step, bool strided) {
@@ -241,12 +267,8 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   l->plan->slots.at[out].root = l->plan->slots.at[source].root;
   l->layout[out] = !strided ? LOWER_DENSE : l->layout[source] == LOWER_DENSE ? view_layout(l, node) : LOWER_STRIDED;
   step->kind = PLAN_SHOW;
-  plan_function f = {.name = node->op->name,
-                     .op = node->op,
-                     .run = node->op->view,
-                     .define = ir_define_outputs,
-                     .check = ir_check_outputs};
-  return add_call(l, step, &f, &out);
+  const callee view = {.role = PLAN_SHOWS, .op = node->op->name};
+  return add_call(l, step, &view, &out);
 }
 
 /* What is known of a node's operands and outputs. */
@@ -289,19 +311,18 @@ static bool misaligned(const lowering *l, uint32_t slot) {
   const plan_slot *root = &l->plan->slots.at[l->plan->slots.at[slot].root];
   size_t each = base_dtype(l->plan->slots.at[slot].dtype)->bits / 8;
   if (root->place != PLAN_CONST || each < 2) return false;
-  return ((uintptr_t)l->plan->segments.at[root->segment].base + root->offset) % each != 0;
+  return (uintptr_t)plan_constant(l->plan, root) % each != 0;
 }
 
 /* Moves a constant to memory of its own, dense and aligned. */
 static td_status settle_constant(lowering *l, uint32_t index, ir_value v) {
   const base_tensor *from = ir_value_of(l->graph, v)->info.constant;
-  plan_segment *own = base_vec_push(l->plan->arena, &l->plan->segments);
   void *data = base_arena_alloc_aligned(l->plan->arena, base_tensor_bytes(from), 64);
-  if (!own || !data) return base_no_memory(l->err, "a constant");
+  const uint32_t segment = data ? plan_add_segment(l->plan, data, base_tensor_bytes(from)) : PLAN_NONE;
+  if (segment == PLAN_NONE) return base_no_memory(l->err, "a constant");
   base_tensor_pack(data, from);
-  *own = (plan_segment){data, base_tensor_bytes(from)};
   plan_slot *slot = &l->plan->slots.at[index];
-  slot->segment = l->plan->segments.count - 1;
+  slot->segment = segment;
   slot->offset = 0;
   base_strides(from->rank, from->dims, slot->strides);
   l->layout[index] = LOWER_DENSE;
@@ -326,7 +347,7 @@ static td_status suit_operands(lowering *l, const ir_node_def *node, const kern_
       TRY(settle_constant(l, slots[i], node->in[i]));
       continue;
     }
-    TRY(add_copy(l, slots[i], ir_type_of(l->graph, node->in[i]), step->name, &slots[i]));
+    TRY(add_copy(l, slots[i], ir_type_of(l->graph, node->in[i]), step, &slots[i]));
     copied = true;
   }
   if (!copied) return TD_OK;
@@ -335,13 +356,13 @@ static td_status suit_operands(lowering *l, const ir_node_def *node, const kern_
 }
 
 static td_status lower_node(lowering *l, const ir_node_def *node) {
-  plan_step step = {.kind = PLAN_CALL,
-                    .in_count = node->in_count,
-                    .out_count = node->out_count,
-                    .name = origin(l, node),
-                    .attrs = plan_add_attrs(l->plan, node->attrs)};
+  plan_step step;
+  TRY(start_step(l, node, PLAN_CALL, &step));
+  step.in_count = node->in_count;
+  step.out_count = node->out_count;
+  step.attrs = plan_add_attrs(l->plan, node->attrs);
   TRY(use_all(l, node->in, node->in_count, &step.in));
-  if (step.name == PLAN_NONE || step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
+  if (step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
   const kern_row *kernel = NULL;
   TRY(lower_find_kernel(l, node, &kernel));
   TRY(find_work(l, node, &step));
@@ -358,22 +379,16 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
     if (l->parts[node->out[i].id].made_there) TRY(slot_for_part(l, node->out[i], &out[i]));
     else TRY(slot_for_value(l, node->out[i], place, &out[i]));
   }
-  bool defines = node->op->flags & IR_OP_DEFINES;
   const uint32_t number = node->out_count ? l->generated[ir_value_of(l->graph, node->out[0])->node.id] : 0;
   const codegen_kernel *code = number ? &l->kernels[number - 1] : NULL;
   if (code && (!kernel || base_str_listed(l->setting->disabled_kernels, code->name))) code = NULL;
-  plan_function f = {.name = code     ? code->name
-                             : kernel ? kernel->name
-                                      : node->op->name,
-                     .op = node->op,
-                     .run = code     ? code->run
-                            : kernel ? kernel->run
-                                     : node->op->reference,
-                     .parallel = kernel && kernel->flags & KERN_PARALLEL,
-                     .work = ir_call_work,
-                     .define = defines ? NULL : ir_define_outputs,
-                     .check = defines ? NULL : ir_check_outputs};
-  return add_call(l, &step, &f, out);
+  const callee c = {.role = code     ? PLAN_GENERATED
+                            : kernel ? PLAN_KERNEL
+                                     : PLAN_REFERENCE,
+                    .op = node->op->name,
+                    .kernel = kernel ? kernel->name : NULL,
+                    .code = code ? code->name : NULL};
+  return add_call(l, &step, &c, out);
 }
 
 /* ---- joins ---- */
@@ -384,6 +399,8 @@ static td_status lower_join(lowering *l, const ir_node_def *node) {
   const lower_part *own = &l->parts[v.id];
   lower_part where = {.whole = own->whole.id ? own->whole : v, .at = own->at};
   uint32_t slot, from, to;
+  plan_step move;
+  TRY(start_step(l, node, PLAN_CALL, &move));
   if (own->whole.id) TRY(slot_for_part(l, v, &slot));
   else TRY(slot_for_whole(l, v, &slot));
   for (uint32_t i = 0; i < node->in_count; i++) {
@@ -394,7 +411,7 @@ static td_status lower_join(lowering *l, const ir_node_def *node) {
     if (in->whole.id != where.whole.id || in->at != where.at || in->axis != where.axis) {
       TRY(use(l, node->in[i], &from));
       TRY(new_part(l, &where, type, &to));
-      TRY(add_move(l, from, to, origin(l, node)));
+      TRY(add_move(l, from, to, &move));
     }
     where.at += type->dims[where.axis];
   }
@@ -407,8 +424,10 @@ static td_status move_parts(lowering *l, const ir_node_def *node) {
     const ir_value v = node->out[i];
     uint32_t from = l->slot_of[v.id], to;
     if (!l->parts[v.id].whole.id || l->parts[v.id].made_there) continue;
+    plan_step move;
+    TRY(start_step(l, node, PLAN_CALL, &move));
     TRY(slot_for_part(l, v, &to));
-    TRY(add_move(l, from, to, origin(l, node)));
+    TRY(add_move(l, from, to, &move));
   }
   return TD_OK;
 }
@@ -448,11 +467,13 @@ static td_status new_blocks(lowering *l, uint32_t count, uint32_t *first) {
 }
 
 static td_status lower_if(lowering *l, const ir_node_def *node) {
-  plan_step step = {
-      .kind = PLAN_IF, .attrs = PLAN_NONE, .in_count = 1, .out_count = node->out_count, .name = origin(l, node)};
+  plan_step step;
+  TRY(start_step(l, node, PLAN_IF, &step));
+  step.in_count = 1;
+  step.out_count = node->out_count;
   TRY(use_all(l, node->in, 1, &step.in));
   uint32_t *out = base_new(l->scratch, uint32_t, node->out_count + 1), *results, index;
-  if (!out || step.name == PLAN_NONE) return base_no_memory(l->err, "a branch");
+  if (!out) return base_no_memory(l->err, "a branch");
   for (uint32_t i = 0; i < node->out_count; i++)
     TRY(slot_for_value(l, node->out[i], place_for(l, ir_type_of(l->graph, node->out[i])), &out[i]));
   step.out = plan_add_operands(l->plan, out, node->out_count);
@@ -481,7 +502,7 @@ static td_status separate_results(lowering *l, const ir_block_def *block, const 
   td_status status = TD_OK;
   for (uint32_t i = 1; status == TD_OK && i < block->results.count; i++)
     if (results[i] != params[i] && carried[l->plan->slots.at[results[i]].root])
-      status = add_copy(l, results[i], ir_type_of(l->graph, block->results.at[i]), 0, &results[i]);
+      status = add_copy(l, results[i], ir_type_of(l->graph, block->results.at[i]), &nowhere, &results[i]);
   base_free(allocator, carried, known * sizeof *carried);
   return status;
 }
@@ -499,14 +520,13 @@ static td_status loop_slots(lowering *l, const ir_node_def *node, const ir_block
 
 static td_status lower_loop(lowering *l, const ir_node_def *node) {
   const ir_block_def *body = ir_block_of(l->graph, node->blocks[0]);
-  plan_step step = {.kind = PLAN_LOOP,
-                    .attrs = PLAN_NONE,
-                    .in_count = node->in_count,
-                    .out_count = body->params.count,
-                    .name = origin(l, node)};
+  plan_step step;
+  TRY(start_step(l, node, PLAN_LOOP, &step));
+  step.in_count = node->in_count;
+  step.out_count = body->params.count;
   TRY(use_all(l, node->in, node->in_count, &step.in));
   uint32_t *params = base_new(l->scratch, uint32_t, body->params.count + 1), *results, index;
-  if (!params || step.name == PLAN_NONE) return base_no_memory(l->err, "a loop");
+  if (!params) return base_no_memory(l->err, "a loop");
   TRY(loop_slots(l, node, body, params));
   step.out = plan_add_operands(l->plan, params, body->params.count);
   TRY(new_blocks(l, 1, &step.block));
@@ -526,9 +546,10 @@ static td_status lower_loop(lowering *l, const ir_node_def *node) {
 /* What goes in is found when all steps are there: lower_find_captures. */
 static td_status lower_fork(lowering *l, const ir_node_def *node) {
   const ir_block_def *body = ir_block_of(l->graph, node->blocks[0]);
-  plan_step step = {.kind = PLAN_FORK, .attrs = PLAN_NONE, .out_count = 1, .name = origin(l, node)};
+  plan_step step;
   uint32_t out, *results, index;
-  if (step.name == PLAN_NONE) return base_no_memory(l->err, "a fork");
+  TRY(start_step(l, node, PLAN_FORK, &step));
+  step.out_count = 1;
   TRY(slot_for_value(l, node->out[0], PLAN_TAIL, &out));
   step.out = plan_add_operands(l->plan, &out, 1);
   if (step.out == PLAN_NONE) return base_no_memory(l->err, "a fork");
@@ -545,12 +566,14 @@ static td_status lower_fork(lowering *l, const ir_node_def *node) {
 /* The result stays where the task has left it. */
 static td_status lower_wait(lowering *l, const ir_node_def *node) {
   const bool planned = lower_is_planned(l, ir_type_of(l->graph, node->out[0]));
-  plan_step step = {.kind = PLAN_WAIT, .attrs = PLAN_NONE, .in_count = 1, .out_count = 1, .name = origin(l, node)};
+  plan_step step;
   uint32_t out, index;
+  TRY(start_step(l, node, PLAN_WAIT, &step));
+  step.in_count = step.out_count = 1;
   TRY(use_all(l, node->in, 1, &step.in));
   TRY(slot_for_value(l, node->out[0], planned ? PLAN_VIEW : PLAN_TAIL, &out));
   step.out = plan_add_operands(l->plan, &out, 1);
-  if (step.name == PLAN_NONE || step.out == PLAN_NONE) return base_no_memory(l->err, "a wait");
+  if (step.out == PLAN_NONE) return base_no_memory(l->err, "a wait");
   return new_step(l, &step, &index);
 }
 
@@ -576,10 +599,13 @@ static td_status lower_block(lowering *l, ir_block block) {
 
 /* ---- inputs and outputs ---- */
 
-static const char *port_kind(const ir_type *type) {
-  static const char *const kinds[IR_KIND_COUNT] = {
-      [IR_LIST] = "list", [IR_OPTIONAL] = "optional", [IR_TUPLE] = "tuple", [IR_DICT] = "dict", [IR_CLASS] = "class"};
-  return kinds[type->kind] ? kinds[type->kind] : "tensor";
+static uint32_t port_kind(const ir_type *type) {
+  static const uint8_t kinds[IR_KIND_COUNT] = {[IR_LIST] = PLAN_LIST_PORT,
+                                               [IR_OPTIONAL] = PLAN_OPTIONAL_PORT,
+                                               [IR_TUPLE] = PLAN_TUPLE_PORT,
+                                               [IR_DICT] = PLAN_DICT_PORT,
+                                               [IR_CLASS] = PLAN_CLASS_PORT};
+  return kinds[type->kind];
 }
 
 /* base_kind of the values of a type, nothing aside. */
@@ -590,15 +616,23 @@ static uint32_t value_kind(const ir_type *type) {
   return holders[type->kind] ? holders[type->kind] : BASE_TENSOR;
 }
 
+static td_status describe_port(lowering *l, const ir_type *type, const char *name, plan_port *port) {
+  const ir_type *item = type;
+  while (item->kind > IR_BOOL && item->elem) item = item->elem;
+  const bool tensors = item->kind <= IR_BOOL;
+  *port = (plan_port){.name = plan_add_name(l->plan, name),
+                      .kind = port_kind(type),
+                      .takes = value_kind(type),
+                      .dtype = tensors ? item->dtype : TD_INVALID,
+                      .rank = tensors ? item->rank : -1,
+                      .fallback = PLAN_NONE};
+  for (int32_t i = 0; i < port->rank; i++) port->dims[i] = item->dims[i];
+  return port->name == PLAN_NONE ? base_no_memory(l->err, "a name") : TD_OK;
+}
+
 /* A slot for what a run is given: an input, or a state. */
 static td_status lower_given(lowering *l, ir_value v, plan_port *port) {
-  const ir_type *type = ir_type_of(l->graph, v), *item = type;
-  while (item->kind != IR_TENSOR && item->elem) item = item->elem;
-  *port = (plan_port){.name = ir_value_of(l->graph, v)->name,
-                      .kind = port_kind(type),
-                      .item = item->kind == IR_TENSOR ? item->dtype : TD_INVALID,
-                      .takes = value_kind(type),
-                      .fallback = PLAN_NONE};
+  TRY(describe_port(l, ir_type_of(l->graph, v), ir_value_of(l->graph, v)->name, port));
   return slot_for_value(l, v, PLAN_INPUT, &port->slot);
 }
 
@@ -644,14 +678,11 @@ static td_status lower_output(lowering *l, uint32_t index) {
   uint32_t slot;
   TRY(use(l, v, &slot));
   uint32_t place = l->plan->slots.at[l->plan->slots.at[slot].root].place;
-  if (l->layout[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, 0, &slot));
+  if (l->layout[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, &nowhere, &slot));
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->outputs);
   if (!port) return base_no_memory(l->err, "an output");
-  *port = (plan_port){.name = l->graph->output_names.at[index],
-                      .slot = slot,
-                      .fallback = PLAN_NONE,
-                      .kind = port_kind(type),
-                      .takes = value_kind(type)};
+  TRY(describe_port(l, type, l->graph->output_names.at[index], port));
+  port->slot = slot;
   return TD_OK;
 }
 
@@ -665,9 +696,9 @@ static td_status lower_guard(lowering *l, const base_guard *guard) {
 
 td_status lower_graph(lowering *l) {
   for (uint32_t i = 0; i < l->graph->segments.count; i++) {
-    plan_segment *to = base_vec_push(l->plan->arena, &l->plan->segments);
-    if (!to) return base_no_memory(l->err, "a segment");
-    *to = (plan_segment){l->graph->segments.at[i].base, l->graph->segments.at[i].bytes};
+    const ir_segment *segment = &l->graph->segments.at[i];
+    if (plan_add_segment(l->plan, segment->base, segment->bytes) == PLAN_NONE)
+      return base_no_memory(l->err, "a segment");
   }
   l->plan->aligned_inputs = l->setting->backend->kernels;
   TRY(lower_find_joins(l));

@@ -56,3 +56,25 @@ td_status kern_copy_packed(const base_call *call) {
   if (bytes) memcpy(base_out(call, 0)->data, base_in(call, 0)->data, bytes);
   return TD_OK;
 }
+
+/* Where no kernel is named, and where the type is not known before the run: one that any CPU runs. */
+td_status kern_copy_any(const base_call *call) {
+  const kern_row *row = kern_select(KERN_COPY, base_in(call, 0)->dtype, 0);
+  return row ? row->run(call) : base_fail(call->err, TD_INTERNAL, NULL, -1, "there is no kernel to copy this type");
+}
+
+td_status kern_copy_tail(const base_call *call) {
+  const base_value *from = call->in[0];
+  if (from->kind != BASE_TENSOR) {
+    *call->out[0] = *from; /* lists and nothing: immutable, in the tail already */
+    return TD_OK;
+  }
+  TRY(base_call_define(call, 0, from->tensor.dtype, from->tensor.rank, from->tensor.dims));
+  return kern_copy_any(call);
+}
+
+void kern_copy_work(const base_call *call, double *flops, double *bytes) {
+  const base_tensor *from = base_in(call, 0);
+  *flops = 0;
+  *bytes = from ? 2.0 * (double)base_tensor_bytes(from) : 0;
+}

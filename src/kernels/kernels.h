@@ -38,6 +38,14 @@ const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_fam
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa);
 /* All rows; *count of them. */
 const kern_row *kern_rows(uint32_t *count);
+/* The row of this name; NULL: none. */
+const kern_row *kern_find(const char *name);
+
+/* The step that the compiler adds by itself: a dense copy of a value that must not stay where it is, into memory that
+ * is planned, or in the tail. On any CPU, of any type. */
+td_status kern_copy_any(const base_call *call);
+td_status kern_copy_tail(const base_call *call);
+void kern_copy_work(const base_call *call, double *flops, double *bytes); /* of one that copies */
 
 /* Which algorithms may round otherwise than a plain sum. Neither lets a sample see another; only Strassen's lets a row
  * see others. */

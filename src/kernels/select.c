@@ -25,6 +25,12 @@ const kern_row *kern_rows(uint32_t *count) {
   return rows;
 }
 
+const kern_row *kern_find(const char *name) {
+  for (uint32_t i = 0; i < ROW_COUNT; i++)
+    if (strcmp(rows[i].name, name) == 0) return &rows[i];
+  return NULL;
+}
+
 const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits,
                                  uint32_t isa) {
   for (uint32_t i = count; i-- > 0;)

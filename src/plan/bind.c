@@ -20,13 +20,14 @@ static td_status bind_input(const plan_exe *plan, uint32_t index, const base_ten
     int64_t symbol;
     if (base_dim_known(slot->dims[k])) {
       if (slot->dims[k] == t->dims[k]) continue;
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s: dimension %d is %lld, the model has %lld",
-                       port->name, k, (long long)t->dims[k], (long long)slot->dims[k]);
+      return base_fail(err, TD_BAD_ARGUMENT, plan_name(plan, port->name), -1,
+                       "input %s: dimension %d is %lld, the model has %lld", plan_name(plan, port->name), k,
+                       (long long)t->dims[k], (long long)slot->dims[k]);
     }
     if (!is_symbol(&plan->dims, slot->dims[k], &symbol)) continue;
     if (symbols[symbol] >= 0 && symbols[symbol] != t->dims[k])
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
-                       "input %s: dimension %d (%s) is %lld here and %lld elsewhere", port->name, k,
+      return base_fail(err, TD_BAD_ARGUMENT, plan_name(plan, port->name), -1,
+                       "input %s: dimension %d (%s) is %lld here and %lld elsewhere", plan_name(plan, port->name), k,
                        plan->dims.symbols.at[symbol].name, (long long)t->dims[k], (long long)symbols[symbol]);
     symbols[symbol] = t->dims[k];
   }
@@ -48,9 +49,9 @@ static td_status solve_input(const plan_exe *plan, uint32_t index, const base_te
     else if (base_dim_solve(&plan->dims, d, t->dims[k], symbols, &symbol, &value, &fits)) symbols[symbol] = value;
     else continue;
     if (!fits)
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
+      return base_fail(err, TD_BAD_ARGUMENT, plan_name(plan, port->name), -1,
                        "input %s: dimension %d is %lld, which does not fit the sizes that the model was exported for",
-                       port->name, k, (long long)t->dims[k]);
+                       plan_name(plan, port->name), k, (long long)t->dims[k]);
   }
   return TD_OK;
 }
@@ -89,7 +90,7 @@ static td_status bind_slot(const plan_exe *plan, uint32_t index, const int64_t *
   *t = base_tensor_of(NULL, slot->dtype, slot->rank, dims);
   if (slot->place == PLAN_CONST) {
     memcpy(t->strides, slot->strides, sizeof t->strides);
-    t->data = (char *)(uintptr_t)plan->segments.at[slot->segment].base + slot->offset;
+    t->data = (void *)(uintptr_t)plan_constant(plan, slot);
   }
   return TD_OK;
 }

@@ -23,14 +23,18 @@ void plan_free(plan_exe *plan) {
 
 uint32_t plan_add_name(plan_exe *plan, const char *text) {
   if (!text || !*text) return 0;
+  const base_str key = base_str_of(text);
+  const uint32_t *known = base_map_get(&plan->known_names, key);
+  if (known) return *known;
   uint32_t start = plan->names.count;
-  size_t length = strlen(text);
-  for (size_t i = 0; i <= length; i++) {
+  for (size_t i = 0; i <= key.length; i++) {
     char *to = base_vec_push(plan->arena, &plan->names);
     if (!to) return PLAN_NONE;
     *to = text[i];
   }
-  return start;
+  /* The names move when they grow, but stay in the arena where they were. */
+  const base_str kept = {plan->names.at + start, key.length};
+  return base_map_put(&plan->known_names, plan->arena, kept, start, NULL) ? start : PLAN_NONE;
 }
 
 uint32_t plan_add_attrs(plan_exe *plan, const base_attrs *attrs) {
@@ -54,15 +58,24 @@ uint32_t plan_add_operands(plan_exe *plan, const uint32_t *slots, uint32_t count
   return start;
 }
 
-uint32_t plan_add_function(plan_exe *plan, const plan_function *f) {
-  for (uint32_t i = 0; i < plan->functions.count; i++) {
-    const plan_function *have = &plan->functions.at[i];
-    if (have->op == f->op && have->run == f->run && have->define == f->define) return i;
-  }
+td_status plan_add_function(plan_exe *plan, const plan_function *f, const plan_symbols *symbols, uint32_t *index,
+                            td_error *err) {
+  for (*index = 0; *index < plan->functions.count; ++*index)
+    if (memcmp(&plan->functions.at[*index], f, sizeof *f) == 0) return TD_OK;
   plan_function *to = base_vec_push(plan->arena, &plan->functions);
-  if (!to) return PLAN_NONE;
+  const plan_link *link = to ? base_vec_push(plan->arena, &plan->links) : NULL;
+  if (!link) return base_no_memory(err, "a function");
   *to = *f;
-  return plan->functions.count - 1;
+  return plan_link_function(plan, *index, symbols, err);
+}
+
+uint32_t plan_add_segment(plan_exe *plan, const void *base, uint64_t bytes) {
+  uint64_t *to = base_vec_push(plan->arena, &plan->segments);
+  const void **at = to ? base_vec_push(plan->arena, &plan->bases) : NULL;
+  if (!at) return PLAN_NONE;
+  *to = bytes;
+  *at = base;
+  return plan->segments.count - 1;
 }
 
 static td_status broken(td_error *err, const char *what, uint32_t index) {

@@ -47,16 +47,55 @@ typedef enum plan_kind {
   PLAN_WAIT  /* for a task's end */
 } plan_kind;
 
-/* What a step may call. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs in the tail their
- * sizes and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the operands' values
- * say; called once per binding. */
+/* Which function of an operator a step calls. */
+typedef enum plan_role {
+  PLAN_REFERENCE, /* the operator's plain loops */
+  PLAN_SHOWS,     /* the operator's view */
+  PLAN_KERNEL,    /* a row of kernels.def in the reference's place */
+  PLAN_GENERATED, /* machine code for a fused loop; where it is not at hand, the kernel interprets the loop */
+  PLAN_COPY,      /* a dense copy of a planned value, by a kernel or (none) any CPU's; no operator */
+  PLAN_COPY_TAIL, /* a dense copy of what only running can tell; no operator */
+  PLAN_ROLE_COUNT
+} plan_role;
+
+/* What a step may call, by names: offsets into names, 0 for none. */
 typedef struct plan_function {
-  const char *name;
-  const void *op;
+  uint32_t op;     /* the operator */
+  uint32_t role;   /* plan_role */
+  uint32_t kernel; /* of kernels.def */
+  uint32_t code;   /* of GENERATED: the function's own name */
+} plan_function;
+
+/* What a plan_function is in this process. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs
+ * in the tail their sizes and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the
+ * operands' values say; called once per binding. */
+typedef struct plan_link {
+  const char *name; /* for people: of the code, the kernel, or the operator */
+  const void *op;   /* the operator's descriptor, opaque here; NULL: it is not known, or there is none */
   base_call_fn run, define, check;
   bool parallel; /* `run` may be called on several threads at once */
   void (*work)(const base_call *call, double *flops, double *bytes); /* of a parallel one: what a call has to do */
-} plan_function;
+} plan_link;
+
+/* What a process has by name: handed to whoever makes or loads a plan. */
+typedef struct plan_operator {
+  const void *op;                              /* its descriptor, opaque here */
+  base_call_fn reference, view, define, check; /* NULL: it has none */
+  void (*work)(const base_call *call, double *flops, double *bytes);
+} plan_operator;
+typedef struct plan_kernel {
+  base_call_fn run;
+  bool parallel;
+} plan_kernel;
+typedef struct plan_symbols {
+  const void *user;
+  bool knows_operators; /* else kernels run without: what their operands must be is not checked before each binding */
+  bool (*find_operator)(const void *user, const char *name, plan_operator *found);
+  bool (*find_kernel)(const void *user, const char *name, plan_kernel *found); /* false: none that may run here */
+  base_call_fn (*find_code)(const void *user, const char *name); /* NULL (the pointer, or what it gives): none */
+  base_call_fn copy, copy_tail;                                  /* see plan_role */
+  void (*copy_work)(const base_call *call, double *flops, double *bytes);
+} plan_symbols;
 
 typedef struct plan_step {
   uint32_t kind;                         /* plan_kind */
@@ -66,8 +105,9 @@ typedef struct plan_step {
   uint32_t next;                         /* region: the step after it; END: its region */
   uint32_t block;                        /* region: its first block in blocks; END: its own block */
   uint32_t name;                         /* offset into names: where it came from, for people */
-  bool defines;                          /* some output is in the tail */
-  bool free;                             /* FORK: no other task's result goes in, so any thread may run it any time */
+  uint32_t origins, origin_count;        /* into origins: all of the user's nodes that it stands for */
+  uint32_t defines;                      /* 1: some output is in the tail; else 0 */
+  uint32_t free;                         /* FORK, 1: no other task's result goes in: any thread may run it any time */
   double flops, bytes;                   /* of one run of it, where all sizes are known; else 0 */
 } plan_step;
 
@@ -88,18 +128,27 @@ typedef struct plan_batch {
   uint32_t slots, slot_count; /* into operands */
 } plan_batch;
 
-typedef struct plan_segment {
-  const void *base;
-  size_t bytes;
-} plan_segment;
+/* What a port takes or gives. */
+typedef enum plan_port_kind {
+  PLAN_TENSOR_PORT,
+  PLAN_LIST_PORT,
+  PLAN_OPTIONAL_PORT,
+  PLAN_TUPLE_PORT,
+  PLAN_DICT_PORT,
+  PLAN_CLASS_PORT,
+  PLAN_PORT_KIND_COUNT
+} plan_port_kind;
 
-typedef struct plan_port { /* an input or output of the model */
-  const char *name;
+typedef struct plan_port { /* an input, an output or a state of the model */
+  uint32_t name;           /* offset into names */
   uint32_t slot;
   uint32_t fallback; /* input: constant slot used when nothing is bound, or PLAN_NONE */
-  const char *kind;  /* "tensor", "list", "optional" */
-  td_dtype item;     /* element type of the tensors in a list or optional; TD_INVALID: any */
+  uint32_t kind;     /* plan_port_kind */
   uint32_t takes;    /* base_kind of its values; an optional takes nothing as well */
+  td_dtype dtype;    /* of the tensor, or of those in a list or optional; TD_INVALID: any, or not known */
+  int32_t rank;      /* of the same; -1: any */
+  uint32_t unused;   /* 0 */
+  base_dim dims[BASE_MAX_RANK];
 } plan_port;
 
 /* What session state is at first: a constant slot, or (PLAN_NONE) nothing, or what holds the `count` that follow, each
@@ -132,18 +181,23 @@ typedef struct plan_exe {
   BASE_VEC(plan_batch) batches; /* in the order of their steps, apart from each other */
   BASE_VEC(uint32_t) operands;
   BASE_VEC(plan_function) functions;
-  BASE_VEC(plan_segment) segments;
+  BASE_VEC(uint64_t) segments; /* bytes of each */
   BASE_VEC(plan_port) inputs;
   BASE_VEC(plan_port) outputs;
   BASE_VEC(plan_state) states;
   BASE_VEC(plan_initial) initials;
   BASE_VEC(plan_guard) guards;
-  BASE_VEC(char) names;      /* NUL-terminated texts; [0] is "" */
-  BASE_VEC(uint64_t) params; /* attribute blocks, 8-byte units; offsets count units */
+  BASE_VEC(char) names;       /* NUL-terminated texts; [0] is "" */
+  BASE_VEC(uint32_t) origins; /* offsets into names */
+  BASE_VEC(uint64_t) params;  /* attribute blocks, 8-byte units; offsets count units */
   bool needs_tail;
   bool aligned_inputs; /* steps take it that elements of inputs are naturally aligned */
   double flops, bytes; /* of one run, regions left out; 0 when some size is open */
-  void *code;          /* loaded machine code that functions are part of, or NULL */
+  /* What the above stands for in this process: not part of what is saved. */
+  BASE_VEC(plan_link) links;    /* per function */
+  BASE_VEC(const void *) bases; /* per segment: where it lies */
+  base_map known_names;         /* offsets of names, while the plan is made */
+  void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
   const struct kern_tuning *tuning; /* of its kernels' calls, in the arena; NULL: their defaults */
 } plan_exe;
@@ -157,14 +211,28 @@ static inline uint32_t plan_given_count(const plan_exe *p) { return p->inputs.co
 static inline const plan_port *plan_given(const plan_exe *p, uint32_t i) {
   return i < p->inputs.count ? &p->inputs.at[i] : &p->states.at[i - p->inputs.count].port;
 }
-plan_exe *plan_new(const td_allocator *allocator); /* NULL: out of memory */
+const char *plan_port_kind_name(const plan_port *port); /* "tensor", "list", "optional", ... */
+plan_exe *plan_new(const td_allocator *allocator);      /* NULL: out of memory */
 void plan_free(plan_exe *plan);
-/* Appends; PLAN_NONE when out of memory. */
+/* Appends; PLAN_NONE when out of memory. Equal names are one. */
 uint32_t plan_add_name(plan_exe *plan, const char *text);
 uint32_t plan_add_attrs(plan_exe *plan, const base_attrs *attrs);
 uint32_t plan_add_operands(plan_exe *plan, const uint32_t *slots, uint32_t count);
-uint32_t plan_add_function(plan_exe *plan, const plan_function *function); /* found or made, by op, run and define */
+/* Found or made, and linked. Errors name what is not known. */
+td_status plan_add_function(plan_exe *plan, const plan_function *function, const plan_symbols *symbols, uint32_t *index,
+                            td_error *err);
+/* Finds out what function `index` is. */
+td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols *symbols, td_error *err);
+uint32_t plan_add_segment(plan_exe *plan, const void *base, uint64_t bytes);
 static inline const char *plan_name(const plan_exe *p, uint32_t name) { return p->names.at + name; }
+/* Origin `i` of a step, below its origin_count. */
+static inline const char *plan_origin(const plan_exe *p, const plan_step *s, uint32_t i) {
+  return plan_name(p, p->origins.at[s->origins + i]);
+}
+/* Where the elements of a CONST slot lie. */
+static inline const void *plan_constant(const plan_exe *p, const plan_slot *s) {
+  return (const char *)p->bases.at[s->segment] + s->offset;
+}
 static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
   return attrs == PLAN_NONE ? NULL : (const base_attrs *)(const void *)(p->params.at + attrs);
 }

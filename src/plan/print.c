@@ -6,6 +6,11 @@
 static const char *const place_names[] = {"input", "const", "arena", "view", "tail"};
 static const char *const kind_names[] = {"call", "show", "if", "loop", "end", "fork", "wait"};
 
+const char *plan_port_kind_name(const plan_port *port) {
+  static const char *const names[PLAN_PORT_KIND_COUNT] = {"tensor", "list", "optional", "tuple", "dict", "class"};
+  return names[port->kind];
+}
+
 static void print_slot(const plan_exe *plan, uint32_t index, base_text *text) {
   const plan_slot *s = &plan->slots.at[index];
   base_text_print(text, "s%u %s %s[", index, place_names[s->place], td_dtype_name(s->dtype));
@@ -43,7 +48,7 @@ static void print_batches(const plan_exe *plan, base_text *text) {
 static void print_states(const plan_exe *plan, base_text *text) {
   for (uint32_t i = 0; i < plan->states.count; i++)
     base_text_print(text, "state s%u after the run s%u # %s\n", plan->states.at[i].port.slot, plan->states.at[i].after,
-                    plan->states.at[i].port.name);
+                    plan_name(plan, plan->states.at[i].port.name));
 }
 
 td_status plan_print(const plan_exe *plan, base_text *text) {
@@ -53,7 +58,7 @@ td_status plan_print(const plan_exe *plan, base_text *text) {
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];
     bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW;
-    base_text_print(text, "%u %s %s(", i, kind_names[s->kind], calls ? plan->functions.at[s->function].name : "");
+    base_text_print(text, "%u %s %s(", i, kind_names[s->kind], calls ? plan->links.at[s->function].name : "");
     print_operands(plan, s->in, s->in_count, text);
     base_text_print(text, ") -> ");
     print_operands(plan, s->out, s->out_count, text);
@@ -107,7 +112,7 @@ static void json_step(const plan_exe *plan, uint32_t index, base_text *text) {
   bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW;
   base_text_print(text, "%s\n    {\"step\": %u", index ? "," : "", index);
   json_text("kind", kind_names[s->kind], text);
-  json_text("function", calls ? plan->functions.at[s->function].name : "", text);
+  json_text("function", calls ? plan->links.at[s->function].name : "", text);
   json_operands(plan, "in", s->in, s->in_count, text);
   json_operands(plan, "out", s->out, s->out_count, text);
   base_text_print(text, ", \"flops\": %.0f, \"bytes\": %.0f", s->flops, s->bytes);
@@ -124,7 +129,7 @@ td_status plan_print_json(const plan_exe *plan, base_text *text) {
   for (uint32_t i = 0; i < plan->states.count; i++) {
     const plan_state *s = &plan->states.at[i];
     base_text_print(text, "%s\n    {\"slot\": %u, \"after\": %u", i ? "," : "", s->port.slot, s->after);
-    json_text("name", s->port.name, text);
+    json_text("name", plan_name(plan, s->port.name), text);
     base_text_print(text, "}");
   }
   base_text_print(text, "\n  ]}\n");

@@ -30,7 +30,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
   const plan_step *step = &plan->steps.at[number];
   f->steps[number].kind = step->kind;
   if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return;
-  const plan_function *function = &plan->functions.at[step->function];
+  const plan_link *function = &plan->links.at[step->function];
   f->steps[number] = (run_step){.kind = step->kind,
 
                                 .run = function->run,

@@ -10,36 +10,41 @@
 
 /* ---- binding ---- */
 
-static td_status check_sizes(const plan_port *port, const base_tensor *memory, td_dtype dtype, int32_t rank,
+static const char *output_name(const run_session *s, uint32_t index) {
+  return plan_name(s->plan, s->plan->outputs.at[index].name);
+}
+
+static td_status check_sizes(const char *name, const base_tensor *memory, td_dtype dtype, int32_t rank,
                              const int64_t *dims, td_error *err) {
   char have[128];
   base_tensor_describe(memory, have, sizeof have);
   if (memory->dtype != dtype)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "output %s is %s, and cannot go to memory for %s",
-                     port->name, td_dtype_name(dtype), have);
+    return base_fail(err, TD_BAD_ARGUMENT, name, -1, "output %s is %s, and cannot go to memory for %s", name,
+                     td_dtype_name(dtype), have);
   if (memory->rank != rank)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "output %s has rank %d, and cannot go to memory for %s",
-                     port->name, rank, have);
+    return base_fail(err, TD_BAD_ARGUMENT, name, -1, "output %s has rank %d, and cannot go to memory for %s", name,
+                     rank, have);
   for (int32_t k = 0; k < rank; k++)
     if (dims[k] >= 0 && dims[k] != memory->dims[k])
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
-                       "output %s has %lld as dimension %d, and cannot go to memory for %s", port->name,
-                       (long long)dims[k], k, have);
+      return base_fail(err, TD_BAD_ARGUMENT, name, -1,
+                       "output %s has %lld as dimension %d, and cannot go to memory for %s", name, (long long)dims[k],
+                       k, have);
   return TD_OK;
 }
 
 static td_status check_target(const run_session *s, uint32_t index, const base_tensor *memory, td_error *err) {
   const plan_port *port = &s->plan->outputs.at[index];
   const plan_slot *slot = &s->plan->slots.at[port->slot];
-  if (strcmp(port->kind, "tensor") != 0)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1,
-                     "output %s is no tensor, but %s: it cannot be bound to memory", port->name, port->kind);
+  const char *name = output_name(s, index);
+  if (port->kind != PLAN_TENSOR_PORT)
+    return base_fail(err, TD_BAD_ARGUMENT, name, -1, "output %s is no tensor, but %s: it cannot be bound to memory",
+                     name, plan_port_kind_name(port));
   if (memory->dtype == TD_STRING)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "strings cannot be bound to memory: output %s", port->name);
+    return base_fail(err, TD_BAD_ARGUMENT, name, -1, "strings cannot be bound to memory: output %s", name);
   if (slot->dtype == TD_INVALID || slot->rank < 0) return TD_OK; /* the run will tell */
   int64_t dims[BASE_MAX_RANK];
   for (int32_t k = 0; k < slot->rank; k++) dims[k] = base_dim_known(slot->dims[k]) ? slot->dims[k] : -1;
-  return check_sizes(port, memory, slot->dtype, slot->rank, dims, err);
+  return check_sizes(name, memory, slot->dtype, slot->rank, dims, err);
 }
 
 td_status run_bind_output(run_session *s, uint32_t index, const base_tensor *memory, td_error *err) {
@@ -114,9 +119,8 @@ static bool holds_input(const run_session *s, const base_tensor *memory) {
 static td_status check_apart(const run_session *s, uint32_t index, td_error *err) {
   for (uint32_t i = 0; i < index; i++)
     if (s->targets[i].bound && overlap(&s->targets[i].value.tensor, &s->targets[index].value.tensor))
-      return base_fail(err, TD_BAD_ARGUMENT, s->plan->outputs.at[index].name, -1,
-                       "outputs %s and %s are bound to the same memory", s->plan->outputs.at[i].name,
-                       s->plan->outputs.at[index].name);
+      return base_fail(err, TD_BAD_ARGUMENT, output_name(s, index), -1,
+                       "outputs %s and %s are bound to the same memory", output_name(s, i), output_name(s, index));
   return TD_OK;
 }
 
@@ -151,7 +155,7 @@ static td_status place(run_session *s, uint32_t index, td_error *err) {
   base_tensor *memory = &s->targets[index].value.tensor;
   if (def->place != PLAN_TAIL && def->dtype != TD_INVALID && def->rank >= 0) {
     const base_tensor *planned = &s->active->binding.tensors[slot];
-    TRY(check_sizes(&s->plan->outputs.at[index], memory, planned->dtype, planned->rank, planned->dims, err));
+    TRY(check_sizes(output_name(s, index), memory, planned->dtype, planned->rank, planned->dims, err));
   }
   TRY(check_apart(s, index, err));
   if (!movable(s, root, memory) || root_is_taken(s, index, root)) return TD_OK;
@@ -179,12 +183,13 @@ td_status run_place_outputs(run_session *s, td_error *err) {
 td_status run_deliver_outputs(run_session *s, td_error *err) {
   for (uint32_t i = 0; i < s->plan->outputs.count; i++) {
     const plan_port *port = &s->plan->outputs.at[i];
+    const char *name = output_name(s, i);
     const base_value *from = &s->main.values[port->slot];
     const base_tensor *to = &s->targets[i].value.tensor;
     if (!s->targets[i].bound || (s->targets[i].placed && from->tensor.data == to->data)) continue;
     if (from->kind != BASE_TENSOR)
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "output %s is empty, and cannot go to memory", port->name);
-    TRY(check_sizes(port, to, from->tensor.dtype, from->tensor.rank, from->tensor.dims, err));
+      return base_fail(err, TD_BAD_ARGUMENT, name, -1, "output %s is empty, and cannot go to memory", name);
+    TRY(check_sizes(name, to, from->tensor.dtype, from->tensor.rank, from->tensor.dims, err));
     base_tensor_pack(to->data, &from->tensor);
   }
   return TD_OK;

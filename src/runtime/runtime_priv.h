@@ -203,7 +203,7 @@ td_status run_function(const run_session *s, uint32_t number, const base_call *c
  * again for the next part it hears later, and its time is added to *spent. */
 td_status run_call(run_frame *f, uint32_t number, uint64_t *spent);
 /* About how long the call takes on one thread. */
-double run_estimate_ns(const plan_function *function, const base_call *call);
+double run_estimate_ns(const plan_link *function, const base_call *call);
 /* Compares the planned sizes of step `number` with what its operands say, unless that was done and holds. */
 td_status run_check(run_frame *f, uint32_t number);
 /* Makes `call` a worker's, with that one's memory and error. */

@@ -56,36 +56,41 @@ void run_session_free(run_session *s) {
 /* ---- inputs ---- */
 
 /* `what` an error speaks of: an input, or a state. */
-static td_status check_tensor(const plan_port *port, const char *what, const plan_slot *slot, const base_tensor *t,
+static td_status check_tensor(const plan_exe *plan, const plan_port *port, const char *what, const base_tensor *t,
                               td_error *err) {
+  const plan_slot *slot = &plan->slots.at[port->slot];
+  const char *name = plan_name(plan, port->name);
   char text[128];
   if (slot->rank >= 0 && t->rank != slot->rank)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s is %s, of rank %d; the model takes rank %d", what,
-                     port->name, base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
+    return base_fail(err, TD_BAD_ARGUMENT, name, -1, "%s %s is %s, of rank %d; the model takes rank %d", what, name,
+                     base_tensor_describe(t, text, sizeof text), t->rank, slot->rank);
   for (int32_t i = 0; i < slot->rank; i++)
     if (base_dim_known(slot->dims[i]) && slot->dims[i] != t->dims[i])
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s is %s; the model has %lld as dimension %d", what,
-                       port->name, base_tensor_describe(t, text, sizeof text), (long long)slot->dims[i], i);
+      return base_fail(err, TD_BAD_ARGUMENT, name, -1, "%s %s is %s; the model has %lld as dimension %d", what, name,
+                       base_tensor_describe(t, text, sizeof text), (long long)slot->dims[i], i);
   return TD_OK;
 }
 
 /* The tensors in a list or an optional. */
-static td_status check_items(const plan_port *port, const char *what, const base_value *value, td_error *err) {
+static td_status check_items(const plan_exe *plan, const plan_port *port, const char *what, const base_value *value,
+                             td_error *err) {
+  const char *name = plan_name(plan, port->name);
   char text[128];
-  if (value->kind == BASE_TENSOR && port->item != TD_INVALID && value->tensor.dtype != port->item)
-    return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s was given %s; the model takes %s", what, port->name,
-                     base_tensor_describe(&value->tensor, text, sizeof text), td_dtype_name(port->item));
+  if (value->kind == BASE_TENSOR && port->dtype != TD_INVALID && value->tensor.dtype != port->dtype)
+    return base_fail(err, TD_BAD_ARGUMENT, name, -1, "%s %s was given %s; the model takes %s", what, name,
+                     base_tensor_describe(&value->tensor, text, sizeof text), td_dtype_name(port->dtype));
   for (int64_t i = 0; value->kind == BASE_LIST && i < value->list.count; i++)
-    TRY(check_items(port, what, &value->list.items[i], err));
+    TRY(check_items(plan, port, what, &value->list.items[i], err));
   return TD_OK;
 }
 
-static td_status check_kind(const plan_port *port, const char *what, base_kind kind, td_error *err) {
+static td_status check_kind(const plan_exe *plan, const plan_port *port, const char *what, base_kind kind,
+                            td_error *err) {
   static const char *const kinds[] = {"nothing", "a tensor", "a list", "a tuple", "a dict", "an object", "a future"};
-  const bool optional = strcmp(port->kind, "optional") == 0;
+  const bool optional = port->kind == PLAN_OPTIONAL_PORT;
   if (kind == port->takes || (optional && kind == BASE_NOTHING)) return TD_OK;
-  return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "%s %s takes %s%s", what, port->name, kinds[port->takes],
-                   optional ? ", or nothing" : "");
+  return base_fail(err, TD_BAD_ARGUMENT, plan_name(plan, port->name), -1, "%s %s takes %s%s", what,
+                   plan_name(plan, port->name), kinds[port->takes], optional ? ", or nothing" : "");
 }
 
 static bool strided(const base_value *value) {
@@ -95,10 +100,9 @@ static bool strided(const base_value *value) {
 td_status run_check_given(const plan_exe *plan, uint32_t index, const base_value *value, td_error *err) {
   const plan_port *port = plan_given(plan, index);
   const char *what = index < plan->inputs.count ? "input" : "state";
-  TRY(check_kind(port, what, value->kind, err));
-  TRY(check_items(port, what, value, err));
-  return value->kind == BASE_TENSOR ? check_tensor(port, what, &plan->slots.at[port->slot], &value->tensor, err)
-                                    : TD_OK;
+  TRY(check_kind(plan, port, what, value->kind, err));
+  TRY(check_items(plan, port, what, value, err));
+  return value->kind == BASE_TENSOR ? check_tensor(plan, port, what, &value->tensor, err) : TD_OK;
 }
 
 td_status run_set_input(run_session *s, uint32_t index, const base_value *value, td_error *err) {
@@ -139,11 +143,12 @@ static td_status fill_defaults(run_session *s, td_error *err) {
     const plan_port *port = &s->plan->inputs.at[i];
     if (s->input_set[i]) continue;
     if (port->fallback == PLAN_NONE)
-      return base_fail(err, TD_BAD_ARGUMENT, port->name, -1, "input %s was not set", port->name);
+      return base_fail(err, TD_BAD_ARGUMENT, plan_name(s->plan, port->name), -1, "input %s was not set",
+                       plan_name(s->plan, port->name));
     const plan_slot *slot = &s->plan->slots.at[port->fallback];
     int64_t dims[BASE_MAX_RANK];
     for (int32_t k = 0; k < slot->rank; k++) dims[k] = slot->dims[k];
-    void *data = (char *)(uintptr_t)s->plan->segments.at[slot->segment].base + slot->offset;
+    void *data = (void *)(uintptr_t)plan_constant(s->plan, slot);
     s->inputs[i] = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, slot->dtype, slot->rank, dims)};
     s->input_set[i] = s->inputs_moved = true;
   }

@@ -86,7 +86,7 @@ static td_status prepare(run_session *s, uint32_t index, const base_value *value
   run_state *state = &s->states[index];
   size_t bytes = 0;
   if (!run_copy_bytes(value, &bytes))
-    return base_no_memory(err, plan_given(s->plan, s->plan->inputs.count + index)->name);
+    return base_no_memory(err, plan_name(s->plan, s->plan->states.at[index].port.name));
   if (bytes > state->spare_bytes) {
     const size_t room = state->block_bytes ? base_max_size(bytes, state->block_bytes + state->block_bytes / 2) : bytes;
     void *fresh = base_alloc(&s->allocator, room);
@@ -186,8 +186,7 @@ td_status run_set_state(run_session *s, uint32_t index, const base_value *value,
 
 static base_value constant_value(const plan_exe *plan, uint32_t index) {
   const plan_slot *slot = &plan->slots.at[index];
-  base_tensor t = base_tensor_of((char *)(uintptr_t)plan->segments.at[slot->segment].base + slot->offset, slot->dtype,
-                                 slot->rank, slot->dims);
+  base_tensor t = base_tensor_of((void *)(uintptr_t)plan_constant(plan, slot), slot->dtype, slot->rank, slot->dims);
   memcpy(t.strides, slot->strides, sizeof t.strides);
   return (base_value){.kind = BASE_TENSOR, .tensor = t};
 }

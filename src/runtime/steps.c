@@ -29,7 +29,7 @@ static void *no_memory_needed(void *memory, size_t bytes) {
  * and for data that another core has in its caches. */
 static const double flops_per_ns = 50, bytes_per_ns = 10, least_ns_per_thread = 5000;
 
-double run_estimate_ns(const plan_function *function, const base_call *call) {
+double run_estimate_ns(const plan_link *function, const base_call *call) {
   double flops, bytes;
   if (!function->work) return 0;
   function->work(call, &flops, &bytes);
@@ -38,7 +38,7 @@ double run_estimate_ns(const plan_function *function, const base_call *call) {
 
 /* On how many threads is the step worth running? Decided by the step's sizes and the machine; the results are the same
  * on any number. */
-static uint16_t threads_for(const run_session *s, const plan_function *function, const base_call *call) {
+static uint16_t threads_for(const run_session *s, const plan_link *function, const base_call *call) {
   if (!s->pool || !function->parallel) return 1;
   const double worth = run_estimate_ns(function, call) / least_ns_per_thread, most = run_pool_threads(s->pool);
   return worth < 1 ? 1 : (uint16_t)(worth < most ? worth : most);
@@ -117,7 +117,7 @@ static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
 
 /* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes first. */
 static td_status find_sizes(run_frame *f, const plan_step *step, uint32_t number) {
-  const plan_function *function = &f->plan->functions.at[step->function];
+  const plan_link *function = &f->plan->links.at[step->function];
   const base_call *call = &f->steps[number].call;
   if (step->defines) {
     clear_outputs(f, step);
@@ -143,7 +143,7 @@ static uint16_t gather_threads(run_frame *f, uint32_t number) {
   run_bound *bound = s->active;
   if (f->thread || atomic_load_explicit(&s->beside, memory_order_relaxed)) return 1;
   if (f->steps[number].defines || f->steps[number].varies || !bound->threads[number]) {
-    const plan_function *function = &f->plan->functions.at[f->plan->steps.at[number].function];
+    const plan_link *function = &f->plan->links.at[f->plan->steps.at[number].function];
     bound->threads[number] = threads_for(s, function, &f->steps[number].call);
     if (bound->threads[number] > bound->most_threads) bound->most_threads = bound->threads[number];
   }

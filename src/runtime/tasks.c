@@ -203,7 +203,7 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
     if (step->kind == PLAN_LOOP) ns += TURNS * steps_ns(s, i + 1, step->next);
     ns += STEP_NS;
     if (step->kind == PLAN_CALL && !prepared->varies && !prepared->defines)
-      ns += run_estimate_ns(&s->plan->functions.at[step->function], &prepared->call);
+      ns += run_estimate_ns(&s->plan->links.at[step->function], &prepared->call);
     i = step->kind == PLAN_LOOP ? step->next : i + 1;
   }
   return ns;

@@ -218,8 +218,8 @@ static td_status run_plan(subject *s, const plan_exe *plan, run_session **sessio
 
 /* Does a kernel run the operator? */
 static bool has_kernel(const subject *s, const plan_exe *plan) {
-  for (uint32_t i = 0; i < plan->functions.count; i++)
-    if (plan->functions.at[i].op == s->op && plan->functions.at[i].run != s->op->reference) return true;
+  for (uint32_t i = 0; i < plan->links.count; i++)
+    if (plan->links.at[i].op == s->op && plan->links.at[i].run != s->op->reference) return true;
   return false;
 }
 

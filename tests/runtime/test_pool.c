@@ -153,6 +153,28 @@ static void much_work(const base_call *call, double *flops, double *bytes) {
   *flops = *bytes = 1e9;
 }
 
+static bool find_operator(const void *user, const char *name, plan_operator *found) {
+  (void)user;
+  *found = (plan_operator){.work = much_work};
+  return strcmp(name, "sum") == 0;
+}
+
+static bool find_kernel(const void *user, const char *name, plan_kernel *found) {
+  (void)user;
+  *found = (plan_kernel){.run = sum_rows, .parallel = true};
+  return strcmp(name, "sum_rows") == 0;
+}
+
+static plan_port port_of(plan_exe *plan, const char *name, uint32_t slot) {
+  return (plan_port){.name = plan_add_name(plan, name),
+                     .slot = slot,
+                     .fallback = PLAN_NONE,
+                     .takes = BASE_TENSOR,
+                     .dtype = TD_F32,
+                     .rank = 2,
+                     .dims = {50, 33}};
+}
+
 static uint32_t add_slot(plan_exe *plan, plan_place place, uint32_t first, uint32_t last) {
   plan_slot *s = base_vec_push(plan->arena, &plan->slots);
   assert_non_null(s);
@@ -166,9 +188,14 @@ static uint32_t add_slot(plan_exe *plan, plan_place place, uint32_t first, uint3
 static plan_exe *chain_plan(uint32_t length) {
   plan_exe *plan = plan_new(&base_libc_allocator);
   assert_non_null(plan);
-  const plan_function f = {.name = "sum_rows", .run = sum_rows, .parallel = true, .work = much_work};
-  uint32_t function = plan_add_function(plan, &f), from = add_slot(plan, PLAN_INPUT, 0, 0);
-  *base_vec_push(plan->arena, &plan->inputs) = (plan_port){"x", from, PLAN_NONE, "tensor", TD_F32, BASE_TENSOR};
+  const plan_symbols symbols = {.find_operator = find_operator, .find_kernel = find_kernel};
+  const plan_function f = {
+      .op = plan_add_name(plan, "sum"), .role = PLAN_KERNEL, .kernel = plan_add_name(plan, "sum_rows")};
+  uint32_t function;
+  td_error err;
+  assert_int_equal(plan_add_function(plan, &f, &symbols, &function, &err), TD_OK);
+  uint32_t from = add_slot(plan, PLAN_INPUT, 0, 0);
+  *base_vec_push(plan->arena, &plan->inputs) = port_of(plan, "x", from);
   for (uint32_t i = 0; i < length; i++) {
     uint32_t to = add_slot(plan, PLAN_ARENA, i, i + 1);
     plan_step *step = base_vec_push(plan->arena, &plan->steps);
@@ -182,8 +209,7 @@ static plan_exe *chain_plan(uint32_t length) {
                         .name = plan_add_name(plan, "sum")};
     from = to;
   }
-  *base_vec_push(plan->arena, &plan->outputs) = (plan_port){"y", from, PLAN_NONE, "tensor", TD_F32, BASE_TENSOR};
-  td_error err;
+  *base_vec_push(plan->arena, &plan->outputs) = port_of(plan, "y", from);
   assert_int_equal(plan_verify(plan, &err), TD_OK);
   return plan;
 }

@@ -1,0 +1,46 @@
+/* link.c -- what a process with operators and kernels knows by name. */
+#include "codegen/codegen.h"
+#include "compile/compile.h"
+#include "ir/eval.h"
+
+#include <string.h>
+
+static bool find_operator(const void *user, const char *name, plan_operator *found) {
+  const compile_names *names = user;
+  const ir_op *op = ir_opset_find(names->ops, name);
+  if (!op) return false;
+  const bool defines = op->flags & IR_OP_DEFINES;
+  *found = (plan_operator){.op = op,
+                           .reference = op->reference,
+                           .view = op->view,
+                           .define = defines ? NULL : ir_define_outputs,
+                           .check = defines ? NULL : ir_check_outputs,
+                           .work = ir_call_work};
+  return true;
+}
+
+static bool find_kernel(const void *user, const char *name, plan_kernel *found) {
+  const compile_names *names = user;
+  const kern_row *row = kern_find(name);
+  if (!row || row->isa & ~names->isa) return false;
+  *found = (plan_kernel){.run = row->run, .parallel = row->flags & KERN_PARALLEL};
+  return true;
+}
+
+static base_call_fn find_code(const void *user, const char *name) {
+  const compile_names *names = user;
+  for (uint32_t i = 0; i < names->generated_count; i++)
+    if (strcmp(names->generated[i].name, name) == 0) return names->generated[i].run;
+  return NULL;
+}
+
+plan_symbols compile_symbols(const compile_names *names) {
+  return (plan_symbols){.user = names,
+                        .knows_operators = true,
+                        .find_operator = find_operator,
+                        .find_kernel = find_kernel,
+                        .find_code = find_code,
+                        .copy = kern_copy_any,
+                        .copy_tail = kern_copy_tail,
+                        .copy_work = kern_copy_work};
+}

@@ -215,7 +215,6 @@ static void set_plane_rows(depthwise_strip *s, const depthwise_part *p, int64_t 
   int64_t first, last;
   depthwise_inside(h, y, &first, &last);
   int64_t at = y * h->stride - h->begin + first * h->dilation;
-  if (at >= p->ring) at %= p->ring;
   s->w = p->strip.w + first * v->kernel * s->w_pitch;
   s->rows = last - first;
   for (int64_t i = 0; i < s->rows; i++, at += h->dilation) {
@@ -227,7 +226,8 @@ static void set_plane_rows(depthwise_strip *s, const depthwise_part *p, int64_t 
 /* Strips run down the rows, so that the window's lines stay in the first-level cache. */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end) {
   const kern_conv_axis *v = &p->conv->axis[2];
-  const int64_t width = p->form->width, height = p->conv->axis[1].out, first_plane = row / height;
+  const int64_t width = p->form->width, height = p->conv->axis[1].out;
+  const int64_t first_plane = row < end ? row / height : 0; /* an image may have no lines */
   const float *lines[DEPTHWISE_MAX_ROWS], *w_rows[DEPTHWISE_MAX_ROWS];
   uint32_t inside[DEPTHWISE_MAX_TAPS];
   depthwise_strip s = p->strip;

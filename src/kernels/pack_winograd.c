@@ -46,20 +46,24 @@ static void transform_4(const channels *a, const channels *b, const channels *c,
 typedef void transform(const channels *a, const channels *b, const channels *c, channels *to);
 static transform *transform_of(int64_t tile) { return tile == 2 ? transform_2 : transform_4; }
 
+/* Channels in, of all planes of the kernel. */
+static int64_t inputs_of(const base_tensor *w) { return w->dims[1] * (w->rank > 4 ? w->dims[2] : 1); }
+
 /* The 3x3 kernels of up to WIDE channels, `step` apart; of the missing ones, zeros. */
 static void gather(const base_tensor *w, int64_t first, int64_t step, int64_t in, channels kernel[3][3]) {
   int64_t count = base_min_i64((w->dims[0] - first + step - 1) / step, WIDE);
-  const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0] + in * w->strides[1];
+  int64_t row = w->strides[w->rank - 2], column = w->strides[w->rank - 1];
+  const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0] + in % w->dims[1] * w->strides[1];
+  if (w->rank > 4) from += in / w->dims[1] * w->strides[2];
   for (int r = 0; r < 3; r++)
     for (int c = 0; c < 3; c++)
       for (int64_t i = 0; i < WIDE; i++)
-        kernel[r][c][i] =
-            i < count ? (double)from[i * step * w->strides[0] + r * w->strides[2] + c * w->strides[3]] : 0;
+        kernel[r][c][i] = i < count ? (double)from[i * step * w->strides[0] + r * row + c * column] : 0;
 }
 
 void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to) {
   transform *const turn = transform_of(tile);
-  int64_t side = tile + 2, in = w->dims[1], panels = (w->dims[0] + panel - 1) / panel;
+  int64_t side = tile + 2, in = inputs_of(w), panels = (w->dims[0] + panel - 1) / panel;
   int64_t plane = panels * in * panel; /* floats of one element of U */
   for (int64_t p = 0; p < panels; p++)
     for (int64_t k = 0; k < in; k++)
@@ -143,7 +147,7 @@ double kern_winograd_error(const base_tensor *w, int64_t tile) {
   double worst = 0;
   for (int64_t first = 0; first < w->dims[0]; first += step * WIDE) {
     sums s = {0};
-    for (int64_t k = 0; k < w->dims[1]; k++) {
+    for (int64_t k = 0; k < inputs_of(w); k++) {
       channels kernel[3][3];
       gather(w, first, step, k, kernel);
       add_input(&s, kernel, transform_of(tile), tile + 2);
@@ -166,18 +170,38 @@ static const double byte_cost = 1.85;   /* of weights from memory; in part this 
 static const double step_cost = 200000; /* of what is between the tasks */
 static const double gain = 0.85;        /* what the smaller time must be of the other one to be worth its rounding */
 
-static double winograd_cost(int64_t tile, double height, double width, double in, double out) {
-  double t = (double)tile, elements = (t + 2) * (t + 2);
-  double tiles = ceil(height / t) * ceil(width / t), products = tiles * elements * out;
-  return products * (in + sum_cost) / product_share + tiles * elements * (in + out) * element_cost +
-         elements * in * out * sizeof(float) * byte_cost + step_cost;
+/* The tiles of a plane. */
+static double tiles_of(const kern_winograd_layer *l, int64_t tile) {
+  double h = (double)l->dilation[0], w = (double)l->dilation[1], t = (double)tile;
+  return h * w * ceil(ceil((double)l->height / h) / t) * ceil(ceil((double)l->width / w) / t);
 }
 
-int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel, int64_t widest) {
+static double winograd_cost(const kern_winograd_layer *l, int64_t tile, double out) {
+  double elements = (double)((tile + 2) * (tile + 2)), in = (double)l->channels_in, depth = (double)l->depth * in;
+  double tiles = (double)l->planes * tiles_of(l, tile), products = tiles * elements * out;
+  return products * (depth + sum_cost) / product_share + tiles * elements * (in + out) * element_cost +
+         elements * depth * out * sizeof(float) * byte_cost + step_cost;
+}
+
+/* Of the taps along an axis, the share that td::conv does: where a window reaches past the image on either side, those
+ * that lie outside are left out. */
+static double live_share(int64_t size, int64_t dilation) {
+  return 4 * dilation < size ? 1 : 1 - fmin((double)dilation / (double)size, 1) * 2 / 3;
+}
+
+static double direct_cost(const kern_winograd_layer *l, double out) {
+  double weights = 9 * (double)l->depth * (double)l->channels_in * out;
+  double live = live_share(l->height, l->dilation[0]) * live_share(l->width, l->dilation[1]);
+  double pixels = (double)l->planes * (double)l->height * (double)l->width;
+  return pixels * live * weights / direct_share + weights * sizeof(float) * byte_cost;
+}
+
+int64_t kern_winograd_tile(const kern_winograd_layer *l, int64_t panel, int64_t widest) {
   const int64_t few = 16; /* channels, below which a tile's products are too short */
-  if (height < 1 || width < 1 || in < few || out < few || panel < 1) return 0;
-  double h = (double)height, w = (double)width, c = (double)in, m = ceil((double)out / (double)panel) * (double)panel;
-  double direct = h * w * 9 * c * m / direct_share + 9 * c * m * sizeof(float) * byte_cost;
-  double two = winograd_cost(2, h, w, c, m), four = widest < 4 ? INFINITY : winograd_cost(4, h, w, c, m);
-  return fmin(two, four) > gain * direct ? 0 : four <= two ? 4 : 2;
+  if (l->planes < 1 || l->height < 1 || l->width < 1 || l->channels_in < few || l->channels < few || l->depth < 1 ||
+      l->depth > KERN_WINOGRAD_DEPTH || panel < 1)
+    return 0;
+  double out = ceil((double)l->channels / (double)panel) * (double)panel;
+  double two = winograd_cost(l, 2, out), four = widest < 4 ? INFINITY : winograd_cost(l, 4, out);
+  return fmin(two, four) > gain * direct_cost(l, out) ? 0 : four <= two ? 4 : 2;
 }

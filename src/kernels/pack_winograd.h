@@ -5,26 +5,36 @@
  *
  *     packed[element][channel / panel][channel in][channel % panel]
  *
- * The last panel is padded with zeros. */
+ * The last panel is padded with zeros. A kernel of several planes in depth has (depth, channel in) for channels in. */
 #ifndef KERNELS_PACK_WINOGRAD_H
 #define KERNELS_PACK_WINOGRAD_H
 #include "kernels/conv.h"
 
 /* The attribute of td::winograd_conv behind those of kernels/conv.h: `tile`, 2 or 4. */
 enum { KERN_WINOGRAD_TILE = KERN_CONV_ATTRS };
+/* The most planes of a kernel, and the widest dilation within a plane. */
+enum { KERN_WINOGRAD_DEPTH = 8, KERN_WINOGRAD_DILATION = 64 };
 /* F(4x4, 3x3) interpolates at 0, P, -P, Q, -Q and infinity. With 5/8 and 3/2, whose powers and products are exact in
  * f32, it rounds half as badly as with Lavin and Gray's 1 and 2; F(2x2, 3x3) has 0, 1, -1 and infinity. */
 #define KERN_WINOGRAD_P 0.625f
 #define KERN_WINOGRAD_Q 1.5f
-/* Floats of the packed form; `tile` is 2 or 4. False: overflow, or a size that is negative. */
+/* Floats of the packed form; `tile` is 2 or 4; channels_in times the planes of the kernel. False: overflow, or a size
+ * that is negative. */
 bool kern_winograd_packed_size(int64_t tile, int64_t channels, int64_t channels_in, int64_t panel, int64_t *count);
-/* Packs w [channels, channels in, 3, 3], f32 of any strides. `to` has kern_winograd_packed_size floats. */
+/* Packs w [channels, channels in, 3, 3] or [channels, channels in, depth, 3, 3], f32 of any strides. `to` has
+ * kern_winograd_packed_size floats. */
 void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to);
-/* The tile with which td::winograd_conv is likely to be fastest for `out` channels of height x width pixels of a
- * sample, made from `in` channels: 2, or where `widest` is 4, 4; 0: td::conv is. From sizes alone, by figures measured
- * on one core (pack_winograd.c). It rounds otherwise than a plain sum and its weights take (tile + 2)^2 / 9 of the
- * plain ones: whether that may be is for the caller to say. */
-int64_t kern_winograd_tile(int64_t height, int64_t width, int64_t in, int64_t out, int64_t panel, int64_t widest);
+
+/* What the choice of a tile depends on. */
+typedef struct kern_winograd_layer {
+  int64_t planes, height, width; /* of the output of a sample */
+  int64_t dilation[2];           /* along height and width */
+  int64_t depth, channels_in, channels;
+} kern_winograd_layer;
+/* The tile with which td::winograd_conv is likely to be fastest: 2, or where `widest` is 4, 4; 0: td::conv is. From
+ * sizes alone, by figures measured on one core (pack_winograd.c). It rounds otherwise than a plain sum and its weights
+ * take (tile + 2)^2 / 9 of the plain ones: whether that may be is for the caller to say. */
+int64_t kern_winograd_tile(const kern_winograd_layer *layer, int64_t panel, int64_t widest);
 
 /* The multiple of a plain sum's rounding error up to which the default takes Winograd's algorithm. */
 #define KERN_WINOGRAD_NEAR 4.0

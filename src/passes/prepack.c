@@ -155,19 +155,40 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
 }
 
+/* The sizes of a convolution that Winograd's algorithm can do: a window of 3x3, or of planes of that, stride 1 within
+ * planes. */
+static bool winograd_layer(const passes_edit *e, const product *p, kern_winograd_layer *l) {
+  const ir_type *y = ir_type_of(e->graph, p->node->out[0]);
+  uint32_t dilations, strides;
+  const int64_t *dilation = passes_ints(p->node, "dilation", &dilations);
+  const int64_t *stride = passes_ints(p->node, "stride", &strides);
+  const int32_t rank = p->w.rank;
+  if ((rank != 4 && rank != 5) || p->w.dims[rank - 2] != 3 || p->w.dims[rank - 1] != 3 ||
+      passes_int(p->node, "groups") != 1 || passes_int(p->node, "channels_first"))
+    return false;
+  *l = (kern_winograd_layer){.planes = 1, .depth = 1, .channels_in = p->w.dims[1], .channels = p->w.dims[0]};
+  int64_t *const sizes[] = {&l->planes, &l->height, &l->width};
+  for (int32_t i = 0; i < rank - 2; i++) {
+    if (!base_dim_known(y->dims[1 + i])) return false;
+    *sizes[5 - rank + i] = y->dims[1 + i];
+  }
+  if (rank == 5) l->depth = p->w.dims[2];
+  for (int32_t i = 0; i < 2; i++) {
+    l->dilation[i] = dilations ? dilation[rank - 4 + i] : 1;
+    if ((strides && stride[rank - 4 + i] != 1) || l->dilation[i] > KERN_WINOGRAD_DILATION) return false;
+  }
+  return true;
+}
+
 /* The output tile of Winograd's algorithm that pays for this convolution and, by default, rounds nearly as well as a
  * plain sum; or 0. */
-static int64_t winograd_tile(const passes_edit *e, const product *p, int64_t panel) {
-  const ir_type *y = ir_type_of(e->graph, p->node->out[0]);
-  if (e->setting->math == KERN_MATH_EXACT || p->w.rank != 4 || !passes_all_are(p->node, "kernel", 3) ||
-      !passes_all_are(p->node, "stride", 1) || !passes_all_are(p->node, "dilation", 1) ||
-      passes_int(p->node, "groups") != 1 || passes_int(p->node, "channels_first") || !base_dim_known(y->dims[1]) ||
-      !base_dim_known(y->dims[2]))
-    return 0;
-  int64_t tile = kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel, WIDEST);
+static int64_t winograd_tile(const passes_edit *e, const product *p, int64_t panel, int64_t widest) {
+  kern_winograd_layer l;
+  if (e->setting->math == KERN_MATH_EXACT || !winograd_layer(e, p, &l)) return 0;
+  int64_t tile = kern_winograd_tile(&l, panel, widest);
   if (tile == WIDEST && e->setting->math == KERN_MATH_DEFAULT &&
       !(kern_winograd_error(&p->w, WIDEST) <= KERN_WINOGRAD_NEAR))
-    tile = kern_winograd_tile(y->dims[1], y->dims[2], p->w.dims[1], p->w.dims[0], panel, 2);
+    tile = kern_winograd_tile(&l, panel, 2);
   return tile;
 }
 
@@ -189,7 +210,8 @@ static void fill_winograd(const job *j) { kern_pack_winograd(&j->w, j->tile, j->
 static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, int64_t tile) {
   int64_t count;
   base_tensor packed;
-  if (!kern_winograd_packed_size(tile, p->w.dims[0], p->w.dims[1], row->lanes, &count))
+  const int64_t inputs = base_tensor_numel(&p->w) / p->w.dims[0] / 9;
+  if (!kern_winograd_packed_size(tile, p->w.dims[0], inputs, row->lanes, &count))
     return base_no_memory(e->err, "packed weights");
   TRY(new_floats(e, e->graph->arena, count, &packed));
   TRY(add_job(e, &(job){.fill = fill_winograd, .w = p->w, .to = packed.data, .panel = row->lanes, .tile = tile}));
@@ -223,7 +245,8 @@ static td_status pack_as_product(passes_edit *e, product *p, const kern_row *row
 static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) {
   if (better_as_product(e, p, row)) return pack_as_product(e, p, row);
   const kern_row *winograd = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
-  int64_t tile = winograd ? winograd_tile(e, p, winograd->lanes) : 0;
+  int64_t tile = winograd ? winograd_tile(e, p, winograd->lanes, WIDEST) : 0;
+  if (tile == WIDEST && !winograd_fits(e, &p->w, tile)) tile = winograd_tile(e, p, winograd->lanes, 2);
   return tile && winograd_fits(e, &p->w, tile) ? pack_winograd(e, p, winograd, tile) : pack_panels(e, p, row, false);
 }
 

@@ -10,6 +10,7 @@
 typedef struct problem {
   int64_t tile, batch, height, width, in, out;
   bool residual;
+  int64_t planes, depth, dilation; /* of a volume; 0: an image */
 } problem;
 
 typedef struct layer {
@@ -18,31 +19,51 @@ typedef struct layer {
   float *x, *w, *u, *bias, *residual, *y;
 } layer;
 
+/* Elements of the input, or of the output, per channel: both have one size. */
+static int64_t pixels_of(const problem *p) { return (p->planes ? p->planes : 1) * p->height * p->width; }
+
 static layer make_layer(const kern_row *row, const problem *p) {
   layer l = {.arena = base_arena_new(&base_libc_allocator)};
-  const int64_t three[] = {3, 3}, ones[] = {1, 1, 1, 1};
-  const base_arg args[] = {ARG_INTS("kernel", three, 2),  ARG_INTS("stride", ones, 2),   ARG_INTS("padding", ones, 4),
-                           ARG_INTS("dilation", ones, 2), ARG_INT("groups", 1),          ARG_INT("channels", p->out),
-                           ARG_INT("panel", row->lanes),  ARG_BOOL("channels_first", 0), ARG_INT("tile", p->tile),
-                           ARG_STR("act", "none"),        ARG_FLOAT("act_a", 0),         ARG_FLOAT("act_b", 0),
+  const uint32_t spatial = p->planes ? 3 : 2, skip = 3 - spatial;
+  const int64_t depth = p->planes ? p->depth : 1, d = p->planes ? p->dilation : 1, front = depth / 2;
+  const int64_t kernel[] = {depth, 3, 3}, ones[] = {1, 1, 1}, dilation[] = {1, d, d};
+  const int64_t volume_padding[] = {front, d, d, front, d, d}, image_padding[] = {1, 1, 1, 1};
+  const base_arg args[] = {ARG_INTS("kernel", kernel + skip, spatial),
+                           ARG_INTS("stride", ones, spatial),
+                           ARG_INTS("padding", p->planes ? volume_padding : image_padding, 2 * spatial),
+                           ARG_INTS("dilation", dilation + skip, spatial),
+                           ARG_INT("groups", 1),
+                           ARG_INT("channels", p->out),
+                           ARG_INT("panel", row->lanes),
+                           ARG_BOOL("channels_first", 0),
+                           ARG_INT("tile", p->tile),
+                           ARG_STR("act", "none"),
+                           ARG_FLOAT("act_a", 0),
+                           ARG_FLOAT("act_b", 0),
                            ARG_BOOL("act_late", 0)};
-  int64_t pixels = p->batch * p->height * p->width, count;
-  const int64_t x[] = {p->batch, p->height, p->width, p->in}, y[] = {p->batch, p->height, p->width, p->out};
-  const int64_t w[] = {p->out, p->in, 3, 3};
+  const int64_t pixels = p->batch * pixels_of(p);
+  const int64_t flat_x[] = {p->batch, p->height, p->width, p->in}, flat_y[] = {p->batch, p->height, p->width, p->out};
+  const int64_t deep_x[] = {p->batch, p->planes, p->height, p->width, p->in};
+  const int64_t deep_y[] = {p->batch, p->planes, p->height, p->width, p->out};
+  const int64_t *x = p->planes ? deep_x : flat_x, *y = p->planes ? deep_y : flat_y;
+  const int64_t flat_w[] = {p->out, p->in, 3, 3}, deep_w[] = {p->out, p->in, depth, 3, 3};
+  const int32_t rank = (int32_t)spatial + 2;
+  int64_t count;
   l.x = run_floats(pixels * p->in, 1);
-  l.w = run_floats(p->out * p->in * 9, 2);
+  l.w = run_floats(p->out * p->in * depth * 9, 2);
   l.bias = run_floats(p->out, 3);
   l.residual = run_floats(pixels * p->out, 4);
   l.y = run_floats(pixels * p->out, 5);
-  assert_true(kern_winograd_packed_size(p->tile, p->out, p->in, row->lanes, &count));
+  assert_true(kern_winograd_packed_size(p->tile, p->out, depth * p->in, row->lanes, &count));
   l.u = run_floats(count, 6);
-  base_tensor plain = base_tensor_of(l.w, TD_F32, 4, w);
+  base_tensor plain = base_tensor_of(l.w, TD_F32, rank, p->planes ? deep_w : flat_w);
   kern_pack_winograd(&plain, p->tile, row->lanes, l.u);
-  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, 13), .out = base_tensor_of(l.y, TD_F32, 4, y)};
-  l.k.in[0] = base_tensor_of(l.x, TD_F32, 4, x);
+  l.k = (run_kernel){
+      .row = row, .attrs = base_attrs_make(l.arena, args, 13), .out = base_tensor_of(l.y, TD_F32, rank, y)};
+  l.k.in[0] = base_tensor_of(l.x, TD_F32, rank, x);
   l.k.in[1] = base_tensor_of(l.u, TD_F32, 1, &count);
   l.k.in[KERN_IN_BIAS] = base_tensor_of(l.bias, TD_F32, 1, &p->out);
-  if (p->residual) l.k.in[KERN_IN_RESIDUAL] = base_tensor_of(l.residual, TD_F32, 4, y);
+  if (p->residual) l.k.in[KERN_IN_RESIDUAL] = base_tensor_of(l.residual, TD_F32, rank, y);
   return l;
 }
 
@@ -75,7 +96,7 @@ static void the_error_is_small(void **state) {
       for (int64_t in = 64; in <= 512; in *= 2) {
         const kern_row *row = run_row(KERN_WINOGRAD, level);
         if (!row) continue;
-        const problem p = {tile, 1, 9, 8, in, 18, false};
+        const problem p = {tile, 1, 9, 8, in, 18, false, 0, 0, 0};
         layer l = make_layer(row, &p);
         run_kernel_on(&l.k, 1);
         double error = 0, size = 0;
@@ -91,8 +112,11 @@ static void the_error_is_small(void **state) {
       }
 }
 
-static const problem problems[] = {
-    {4, 3, 30, 17, 20, 150, true}, {2, 3, 14, 15, 33, 70, true}, {4, 5, 7, 7, 64, 130, false}};
+static const problem problems[] = {{4, 3, 30, 17, 20, 150, true, 0, 0, 0},
+                                   {2, 3, 14, 15, 33, 70, true, 0, 0, 0},
+                                   {4, 5, 7, 7, 64, 130, false, 0, 0, 0},
+                                   {4, 2, 9, 8, 20, 70, true, 21, 3, 1},
+                                   {2, 2, 7, 11, 17, 33, true, 3, 2, 2}};
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
 static void neighbours_in_the_batch_change_nothing(void **state) {
@@ -105,7 +129,7 @@ static void neighbours_in_the_batch_change_nothing(void **state) {
     const problem *p = &problems[i % PROBLEMS];
     layer l = make_layer(row, p);
     run_kernel_on(&l.k, 1);
-    int64_t in = p->height * p->width * p->in, out = p->height * p->width * p->out;
+    int64_t in = pixels_of(p) * p->in, out = pixels_of(p) * p->out;
     float *alone = run_floats(out, 7);
     run_kernel one = l.k;
     one.out.data = alone;
@@ -140,14 +164,24 @@ static void workers_change_nothing(void **state) {
 static void the_faster_form_is_chosen(void **state) {
   (void)state;
   const struct {
-    int64_t size, in, out, tile;
-  } layers[] = {{56, 64, 64, 4},  {28, 128, 128, 4}, {14, 256, 256, 4}, {7, 512, 512, 2},
-                {56, 128, 32, 4}, {28, 128, 32, 4},  {14, 128, 32, 4},  {7, 128, 32, 0},
-                {224, 3, 64, 0},  {1, 512, 512, 0},  {0, 64, 64, 0},    {56, 64, 1, 0}};
+    int64_t planes, size, dilation, depth, in, out, tile;
+  } layers[] = {{1, 56, 1, 1, 64, 64, 4},   {1, 28, 1, 1, 128, 128, 4},  {1, 14, 1, 1, 256, 256, 4},
+                {1, 7, 1, 1, 512, 512, 2},  {1, 56, 1, 1, 128, 32, 4},   {1, 28, 1, 1, 128, 32, 4},
+                {1, 14, 1, 1, 128, 32, 4},  {1, 7, 1, 1, 128, 32, 0},    {1, 224, 1, 1, 3, 64, 0},
+                {1, 1, 1, 1, 512, 512, 0},  {1, 0, 1, 1, 64, 64, 0},     {1, 56, 1, 1, 64, 1, 0},
+                {16, 56, 1, 3, 64, 64, 4},  {8, 28, 1, 3, 128, 128, 4},  {16, 56, 1, 9, 64, 64, 0},
+                {1, 65, 2, 1, 256, 256, 4}, {1, 32, 24, 1, 256, 256, 0}, {0, 56, 1, 3, 64, 64, 0}};
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-    for (int64_t panel = 8; panel <= 16; panel *= 2)
-      assert_int_equal(kern_winograd_tile(layers[i].size, layers[i].size, layers[i].in, layers[i].out, panel, 4),
-                       layers[i].tile);
+    for (int64_t panel = 8; panel <= 16; panel *= 2) {
+      const kern_winograd_layer l = {.planes = layers[i].planes,
+                                     .height = layers[i].size,
+                                     .width = layers[i].size,
+                                     .dilation = {layers[i].dilation, layers[i].dilation},
+                                     .depth = layers[i].depth,
+                                     .channels_in = layers[i].in,
+                                     .channels = layers[i].out};
+      assert_int_equal(kern_winograd_tile(&l, panel, 4), layers[i].tile);
+    }
 }
 
 /* `taps`: which of the nine are not zero. */

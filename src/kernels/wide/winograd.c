@@ -1,6 +1,6 @@
 /* winograd.c -- KERN_WINOGRAD: td::winograd_conv, F(2x2, 3x3) and F(4x4, 3x3) after Lavin and Gray 2015, in f32.
  *
- * The outputs of a sample are cut into tiles of 2x2 or 4x4, the tiles into groups whose transformed inputs stay in the
+ * The outputs of a plane are cut into tiles of 2x2 or 4x4, the tiles into groups whose transformed inputs stay in the
  * second-level cache:
  *
  *     x --Bt d B--> v[element][tile][channel in] --products--> sums[element][tile][channel] --At s A--> y
@@ -8,6 +8,11 @@
  * Every one of the 16 or 36 elements is a matrix product of its own, with its own matrix of the packed weights
  * (pack_winograd.h). A task is a group and a chunk of output channels; the tasks of a group stand side by side, and a
  * worker that takes two of them transforms the inputs once.
+ *
+ * Volumes: a kernel of several planes is a product along its taps in depth, too, whose rows are the same tile of other
+ * planes. So a group has a few tiles of all planes, transformed once, and its rows share the weights, which are many.
+ * A window dilated by d is one of neighbours among every d-th pixel: the pixels fall into d x d phases, each with tiles
+ * of its own.
  *
  * Error: relative root mean square against a convolution in double, over 64, 128, 256 and 512 channels of uniform
  * noise: F(2x2) 2.6e-7, 3.5e-7, 5.0e-7, 7.0e-7; F(4x4) 7.4e-7, 9.8e-7, 1.7e-6, 2.1e-6 (tests/kernels/test_winograd.c).
@@ -27,6 +32,8 @@ enum {
   ELEMENTS = SIDE * SIDE,
   BLOCK = 64,       /* output channels whose sums are made before they are transformed */
   GROUP_TILES = 18, /* more change little */
+  GROUP_PLANES = 16,
+  VOLUME_ROWS = 64, /* tiles of all planes of a group: weights of several taps come from far */
   TASKS = 8         /* per sample to aim at: with fewer groups than these the output channels are cut, too */
 };
 
@@ -171,8 +178,10 @@ typedef struct job {
   const form *form;
   int64_t tile, elements;
   int64_t in, out;              /* channels */
-  int64_t tiles_across, tiles;  /* of a sample */
-  int64_t groups, group_tiles;  /* of a sample; tiles of the largest */
+  int64_t tiles_across, tiles;  /* of a phase; of a plane */
+  int64_t phase_tiles;          /* of a phase */
+  int64_t slabs, slab_planes;   /* of a sample; output planes of the largest */
+  int64_t groups, group_tiles;  /* of a slab; tiles of a plane in the largest */
   int64_t panels, block_panels; /* of output channels */
   int64_t wide;                 /* panels of a product's tile */
   bool rolled;                  /* see gemm_tile */
@@ -186,21 +195,82 @@ typedef struct job {
   int64_t v_plane, sums_plane;
 } job;
 
-/* Transforms the inputs of tiles [first, end) of a sample. */
-static void group_in(const job *j, int64_t sample, int64_t first, int64_t end) {
+/* Tiles [first, end) of output planes [plane, last) of a sample, and the input planes that they see. Rows of v go by
+ * input plane and tile, rows of sums by output plane and tile. */
+typedef struct group {
+  int64_t sample, plane, last, first, end;
+  int64_t in_first, in_last;
+} group;
+
+static int64_t group_tiles(const group *g) { return g->end - g->first; }
+
+static group group_of(const job *j, int64_t number) {
+  const kern_conv_axis *d = &j->conv.axis[0];
+  int64_t part = number % j->groups, slab = number / j->groups % j->slabs;
+  group g = {.sample = number / j->groups / j->slabs,
+             .plane = gemm_split(d->out, j->slabs, slab),
+             .last = gemm_split(d->out, j->slabs, slab + 1),
+             .first = gemm_split(j->tiles, j->groups, part),
+             .end = gemm_split(j->tiles, j->groups, part + 1)};
+  int64_t behind = (g.last - 1) * d->stride - d->begin + (d->kernel - 1) * d->dilation + 1;
+  g.in_first = base_min_i64(base_max_i64(g.plane * d->stride - d->begin, 0), d->in);
+  g.in_last = base_max_i64(base_min_i64(behind, d->in), g.in_first);
+  return g;
+}
+
+/* The first output pixel of a tile of a plane; the others are a dilation apart. */
+static void tile_place(const job *j, int64_t tile, int64_t *row, int64_t *column) {
+  const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
+  int64_t phase = tile / j->phase_tiles, at = tile % j->phase_tiles;
+  *row = phase / w->dilation + at / j->tiles_across * j->tile * h->dilation;
+  *column = phase % w->dilation + at % j->tiles_across * j->tile * w->dilation;
+}
+
+static void transform_tile(const job *j, const float *plane, int64_t tile, float *to) {
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   const int64_t side = j->tile + 2;
-  const float *x = j->x + sample * j->conv.in_size * j->in;
-  for (int64_t t = first; t < end; t++) {
-    const float *pixels[ELEMENTS];
-    int64_t row = t / j->tiles_across * j->tile - h->begin, column = t % j->tiles_across * j->tile - w->begin;
-    for (int64_t i = 0; i < side; i++)
-      for (int64_t k = 0; k < side; k++) {
-        bool inside = row + i >= 0 && row + i < h->in && column + k >= 0 && column + k < w->in;
-        pixels[i * side + k] = inside ? x + ((row + i) * w->in + column + k) * j->in : j->zeros;
-      }
-    j->form->in(pixels, j->in, j->v + (t - first) * j->in, j->v_plane);
+  const float *pixels[ELEMENTS];
+  int64_t row, column;
+  tile_place(j, tile, &row, &column);
+  row -= h->begin;
+  column -= w->begin;
+  for (int64_t i = 0; i < side; i++)
+    for (int64_t k = 0; k < side; k++) {
+      int64_t y = row + i * h->dilation, x = column + k * w->dilation;
+      bool inside = y >= 0 && y < h->in && x >= 0 && x < w->in;
+      pixels[i * side + k] = inside ? plane + (y * w->in + x) * j->in : j->zeros;
+    }
+  j->form->in(pixels, j->in, to, j->v_plane);
+}
+
+static void group_in(const job *j, const group *g) {
+  const int64_t plane_floats = j->conv.axis[1].in * j->conv.axis[2].in * j->in;
+  const float *x = j->x + g->sample * j->conv.in_size * j->in;
+  float *to = j->v;
+  for (int64_t z = g->in_first; z < g->in_last; z++)
+    for (int64_t t = g->first; t < g->end; t++, to += j->in) transform_tile(j, x + z * plane_floats, t, to);
+}
+
+/* Output planes [plane, end) that have the same taps in depth inside the image: [tap, last_tap). */
+typedef struct run {
+  int64_t plane, end, tap, last_tap;
+} run;
+
+static void taps_inside(const kern_conv_axis *d, int64_t plane, int64_t *first, int64_t *last) {
+  int64_t from = plane * d->stride - d->begin, before = base_max_i64(-from, 0), room = base_max_i64(d->in - from, 0);
+  *first = base_min_i64((before + d->dilation - 1) / d->dilation, d->kernel);
+  *last = base_max_i64(base_min_i64((room + d->dilation - 1) / d->dilation, d->kernel), *first);
+}
+
+static run run_from(const job *j, const group *g, int64_t plane) {
+  const kern_conv_axis *d = &j->conv.axis[0];
+  run r = {.plane = plane, .end = plane + 1};
+  taps_inside(d, plane, &r.tap, &r.last_tap);
+  for (int64_t tap, last; r.end < g->last; r.end++) {
+    taps_inside(d, r.end, &tap, &last);
+    if (tap != r.tap || last != r.last_tap) break;
   }
+  return r;
 }
 
 /* What to fetch while part `part` of the rows meets panels [from, next) of element e: one of the panels behind them,
@@ -208,92 +278,133 @@ static void group_in(const job *j, int64_t sample, int64_t first, int64_t end) {
 static int64_t ahead_of(const job *j, int64_t e, int64_t from, int64_t next, int64_t panels, int64_t part) {
   int64_t planes = next >= panels, to = planes ? part : next + part;
   if (part >= j->wide || to >= panels || e + planes == j->elements) return 0;
-  return (planes * j->panels + to - from) * j->in * V_LANES;
+  return (planes * j->panels + to - from) * j->conv.axis[0].kernel * j->in * V_LANES;
 }
 
-/* sums of `tiles` tiles = v u, for every element, over `panels` panels of channels from `panel`. */
-static void multiply(const job *j, int64_t tiles, int64_t panel, int64_t panels) {
-  const int64_t pitch = panels * V_LANES, most = base_min_i64(panels, j->wide);
-  const int64_t parts = (tiles + gemm_max_rows(most) - 1) / gemm_max_rows(most);
-  for (int64_t e = 0; e < j->elements; e++) {
-    const float *u = j->u + (e * j->panels + panel) * j->in * V_LANES;
-    float *sums = j->sums + e * j->sums_plane;
-    for (int64_t p = 0; p < panels; p += most) {
-      int64_t wide = base_min_i64(most, panels - p);
-      for (int64_t part = 0; part < parts; part++) {
-        int64_t row = gemm_split(tiles, parts, part), rows = gemm_split(tiles, parts, part + 1) - row;
-        const float *a[GEMM_MAX_ROWS];
-        for (int64_t r = 0; r < rows; r++) a[r] = j->v + e * j->v_plane + (row + r) * j->in;
-        const float *b = u + p * j->in * V_LANES;
-        int64_t ahead = ahead_of(j, e, p, p + most, panels, part);
-        gemm_tile t = {.a = a,
-                       .taps = 1,
-                       .k = j->in,
-                       .b = b,
-                       .b_panel = j->in * V_LANES,
-                       .c = sums + row * pitch + p * V_LANES,
-                       .c_pitch = pitch,
-                       .columns = wide * V_LANES,
-                       .ahead = ahead ? b + ahead : NULL,
-                       .ahead_step = V_LANES,
-                       .far = true,
-                       .rolled = j->rolled};
-        KERN_NAME(gemm_tile)(&t, rows, wide, NULL);
-      }
+/* Rows [row, row + rows) of a run: a[tap][row] of element e. */
+static void fill_rows(const job *j, const group *g, const run *r, int64_t e, int64_t row, int64_t rows,
+                      const float **a) {
+  const kern_conv_axis *d = &j->conv.axis[0];
+  const int64_t tiles = group_tiles(g);
+  for (int64_t tap = r->tap; tap < r->last_tap; tap++)
+    for (int64_t i = row; i < row + rows; i++) {
+      int64_t z = (r->plane + i / tiles) * d->stride - d->begin + tap * d->dilation - g->in_first;
+      *a++ = j->v + e * j->v_plane + (z * tiles + i % tiles) * j->in;
     }
+}
+
+/* The sums of a run for element e over `panels` panels of channels from `panel`. `part`: of all rows of the group, the
+ * number of the first. Returns that of the next run. */
+static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t e, int64_t panel, int64_t panels,
+                            int64_t p, int64_t part) {
+  const int64_t pitch = panels * V_LANES, wide = base_min_i64(j->wide, panels - p), tiles = group_tiles(g);
+  const int64_t depth = j->conv.axis[0].kernel * j->in, all = (r->end - r->plane) * tiles;
+  const int64_t parts = (all + gemm_max_rows(wide) - 1) / gemm_max_rows(wide);
+  const float *b = j->u + ((e * j->panels + panel + p) * depth + r->tap * j->in) * V_LANES;
+  float *sums = j->sums + e * j->sums_plane + (r->plane - g->plane) * tiles * pitch + p * V_LANES;
+  for (int64_t i = 0; i < parts; i++, part++) {
+    int64_t row = gemm_split(all, parts, i), rows = gemm_split(all, parts, i + 1) - row;
+    const float *a[GEMM_MAX_ROWS * KERN_WINOGRAD_DEPTH];
+    fill_rows(j, g, r, e, row, rows, a);
+    int64_t ahead = ahead_of(j, e, p, p + wide, panels, part);
+    gemm_tile t = {.a = a,
+                   .a_pitch = rows,
+                   .taps = r->last_tap - r->tap,
+                   .k = j->in,
+                   .b = b,
+                   .b_panel = depth * V_LANES,
+                   .c = sums + row * pitch,
+                   .c_pitch = pitch,
+                   .columns = wide * V_LANES,
+                   .ahead = ahead ? b + ahead : NULL,
+                   .ahead_step = V_LANES,
+                   .far = true,
+                   .rolled = j->rolled};
+    KERN_NAME(gemm_tile)(&t, rows, wide, NULL);
+  }
+  return part;
+}
+
+/* sums of a group = v u, for every element, over `panels` panels of channels from `panel`. */
+static void multiply(const job *j, const group *g, int64_t panel, int64_t panels) {
+  for (int64_t e = 0; e < j->elements; e++)
+    for (int64_t p = 0; p < panels; p += j->wide)
+      for (int64_t plane = g->plane, part = 0; plane < g->last;) {
+        const run r = run_from(j, g, plane);
+        part = multiply_run(j, g, &r, e, panel, panels, p, part);
+        plane = r.end;
+      }
+}
+
+/* Outputs of a tile of a plane, `channels` of them from `channel`, from their sums. */
+static void tile_outputs(const job *j, const tile_target *whole, int64_t pixel, int64_t tile, int64_t channel,
+                         int64_t channels, const float *sums) {
+  const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
+  tile_target target = *whole;
+  int64_t row, column;
+  tile_place(j, tile, &row, &column);
+  pixel += row * w->out + column;
+  target.y = j->y + pixel * j->out + channel;
+  target.residual = j->cheap && j->epilogue.residual ? j->epilogue.residual + pixel * j->out + channel : NULL;
+  target.rows = base_min_i64(j->tile, (h->out - row + h->dilation - 1) / h->dilation);
+  target.columns = base_min_i64(j->tile, (w->out - column + w->dilation - 1) / w->dilation);
+  if (row >= h->out || column >= w->out) return; /* a phase may be a tile shorter than another */
+  j->form->out(sums, j->sums_plane, &target, channels);
+  for (int64_t i = 0; i < target.rows && !j->cheap; i++) {
+    kern_epilogue all = kern_epilogue_at(&j->epilogue, pixel + i * h->dilation * w->out, channel);
+    all.residual_pitch *= w->dilation;
+    KERN_NAME(epilogue_rows)(&all, target.y + i * target.row, target.column, target.columns, channels);
   }
 }
 
-/* Outputs of tiles [first, end) of a sample, `channels` of them from `channel`, from their sums. */
-static void group_out(const job *j, int64_t sample, int64_t first, int64_t end, int64_t channel, int64_t channels,
-                      int64_t pitch) {
+/* All outputs of a group, `channels` of them from `channel`. */
+static void group_out(const job *j, const group *g, int64_t channel, int64_t channels, int64_t pitch) {
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   const kern_epilogue *e = &j->epilogue;
-  tile_target target = {.row = w->out * j->out,
-                        .column = j->out,
+  const float *sums = j->sums;
+  tile_target target = {.row = h->dilation * w->out * j->out,
+                        .column = w->dilation * j->out,
                         .bias = j->cheap && e->bias ? e->bias + channel : NULL,
                         .early = {-INFINITY, INFINITY},
                         .late = {-INFINITY, INFINITY}};
   if (j->cheap) kern_epilogue_cheap(e, e->late && e->residual ? target.late : target.early);
-  for (int64_t t = first; t < end; t++) {
-    int64_t row = t / j->tiles_across * j->tile, column = t % j->tiles_across * j->tile;
-    int64_t pixel = sample * j->conv.out_size + row * w->out + column;
-    target.y = j->y + pixel * j->out + channel;
-    target.residual = j->cheap && e->residual ? e->residual + pixel * j->out + channel : NULL;
-    target.rows = base_min_i64(j->tile, h->out - row);
-    target.columns = base_min_i64(j->tile, w->out - column);
-    j->form->out(j->sums + (t - first) * pitch, j->sums_plane, &target, channels);
-    if (j->cheap) continue;
-    for (int64_t i = 0; i < target.rows; i++) {
-      kern_epilogue all = kern_epilogue_at(e, pixel + i * w->out, channel);
-      KERN_NAME(epilogue_rows)(&all, target.y + i * target.row, j->out, target.columns, channels);
-    }
+  for (int64_t plane = g->plane; plane < g->last; plane++) {
+    int64_t pixel = (g->sample * j->conv.axis[0].out + plane) * h->out * w->out;
+    for (int64_t t = g->first; t < g->end; t++, sums += pitch)
+      tile_outputs(j, &target, pixel, t, channel, channels, sums);
   }
 }
 
 static void run_task(const job *j, int64_t task, int64_t *group_done) {
-  int64_t chunk = task % j->chunks, group = task / j->chunks, sample = group / j->groups;
-  int64_t first = gemm_split(j->tiles, j->groups, group % j->groups);
-  int64_t end = gemm_split(j->tiles, j->groups, group % j->groups + 1);
-  if (*group_done != group) group_in(j, sample, first, end);
-  *group_done = group;
+  int64_t chunk = task % j->chunks, number = task / j->chunks;
+  const group g = group_of(j, number);
+  if (*group_done != number) group_in(j, &g);
+  *group_done = number;
   int64_t last = base_min_i64((chunk + 1) * j->chunk_panels, j->panels);
   for (int64_t panel = chunk * j->chunk_panels; panel < last; panel += j->block_panels) {
     int64_t panels = base_min_i64(j->block_panels, last - panel);
-    multiply(j, end - first, panel, panels);
+    multiply(j, &g, panel, panels);
     int64_t channel = panel * V_LANES, channels = base_min_i64(panels * V_LANES, j->out - channel);
-    group_out(j, sample, first, end, channel, channels, panels * V_LANES);
+    group_out(j, &g, channel, channels, panels * V_LANES);
   }
+}
+
+static int64_t tiles_along(const kern_conv_axis *a, int64_t tile) {
+  return ((a->out + a->dilation - 1) / a->dilation + tile - 1) / tile;
 }
 
 /* Groups of tiles and chunks of channels, from the sizes of a sample and of the weights. Even groups suit even numbers
  * of workers. */
 static void split(job *j, const kern_tuning *tuning) {
-  const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
-  j->tiles_across = (w->out + j->tile - 1) / j->tile;
-  j->tiles = (h->out + j->tile - 1) / j->tile * j->tiles_across;
+  const kern_conv_axis *d = &j->conv.axis[0], *h = &j->conv.axis[1], *w = &j->conv.axis[2];
+  j->tiles_across = tiles_along(w, j->tile);
+  j->phase_tiles = tiles_along(h, j->tile) * j->tiles_across;
+  j->tiles = j->phase_tiles * h->dilation * w->dilation;
+  j->slabs = (d->out + GROUP_PLANES - 1) / GROUP_PLANES;
+  j->slab_planes = (d->out + j->slabs - 1) / j->slabs;
   int64_t fit = tuning->winograd_group / j->elements / base_max_i64(j->in, 1);
   int64_t most = base_max_i64(base_min_i64(fit, GROUP_TILES), 4);
+  if (d->out > 1) most = base_max_i64(VOLUME_ROWS / j->slab_planes, 1);
   j->groups = (j->tiles + most - 1) / most;
   if (j->groups > 2) j->groups = base_min_i64((j->groups + 3) / 4 * 4, j->tiles);
   j->group_tiles = (j->tiles + j->groups - 1) / j->groups;
@@ -301,8 +412,8 @@ static void split(job *j, const kern_tuning *tuning) {
   j->block_panels = base_max_i64(BLOCK / V_LANES, 1);
   j->wide = base_min_i64(tuning->winograd_panels, GEMM_MAX_PANELS);
   j->rolled = tuning->tile_steps == 1;
-  int64_t blocks = (j->panels + j->block_panels - 1) / j->block_panels;
-  int64_t chunks = base_min_i64((TASKS + j->groups - 1) / j->groups, blocks);
+  int64_t blocks = (j->panels + j->block_panels - 1) / j->block_panels, groups = j->slabs * j->groups;
+  int64_t chunks = base_min_i64((TASKS + groups - 1) / groups, blocks);
   j->chunk_panels = (blocks + chunks - 1) / chunks * j->block_panels;
   j->chunks = (j->panels + j->chunk_panels - 1) / j->chunk_panels;
 }
@@ -311,8 +422,10 @@ static void split(job *j, const kern_tuning *tuning) {
 static int64_t plane_of(int64_t row, int64_t rows) { return (row * rows + 15) / 16 * 16 / 32 * 32 + 48; }
 
 static bool take_scratch(const base_call *call, job *j) {
-  j->v_plane = plane_of(j->in, j->group_tiles);
-  j->sums_plane = plane_of(j->block_panels * V_LANES, j->group_tiles);
+  const kern_conv_axis *d = &j->conv.axis[0];
+  int64_t seen = base_min_i64((j->slab_planes - 1) * d->stride + (d->kernel - 1) * d->dilation + 1, d->in);
+  j->v_plane = plane_of(j->in, j->group_tiles * seen);
+  j->sums_plane = plane_of(j->block_panels * V_LANES, j->group_tiles * j->slab_planes);
   j->v = base_call_scratch(call, (size_t)(j->elements * j->v_plane), sizeof *j->v);
   j->sums = base_call_scratch(call, (size_t)(j->elements * j->sums_plane), sizeof *j->sums);
   j->zeros = base_call_scratch(call, (size_t)j->in, sizeof *j->zeros);
@@ -335,11 +448,11 @@ td_status KERN_NAME(winograd)(const base_call *call) {
   float limits[2];
   j.cheap = kern_epilogue_cheap(&j.epilogue, limits) && !j.epilogue.scale && !j.epilogue.shift;
   int64_t count;
-  if (j.conv.panel != V_LANES || !kern_winograd_packed_size(j.tile, j.out, j.in, V_LANES, &count) ||
-      w->dims[0] != count)
+  if (j.conv.panel != V_LANES || j.conv.axis[0].kernel > KERN_WINOGRAD_DEPTH ||
+      !kern_winograd_packed_size(j.tile, j.out, j.conv.axis[0].kernel * j.in, V_LANES, &count) || w->dims[0] != count)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the packed weights do not fit the convolution");
   split(&j, kern_tuning_of(call));
-  int64_t total = j.conv.batch * j.groups * j.chunks, group_done = -1;
+  int64_t total = j.conv.batch * j.slabs * j.groups * j.chunks, group_done = -1;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   if (!take_scratch(call, &j)) return base_no_memory(call->err, "scratch");
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))

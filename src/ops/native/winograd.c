@@ -1,6 +1,7 @@
-/* winograd.c -- td::winograd_conv: a convolution of images that stand channels last by a 3x3 kernel, stride 1, one
- * group, f32, with an epilogue, whose weights are transformed and packed (kernels/pack_winograd.h). Operands and
- * attributes: kernels/conv.h, and `tile`, 2 or 4: the side of the square of outputs that are computed together.
+/* winograd.c -- td::winograd_conv: a convolution of images or volumes that stand channels last by a 3x3 kernel, or by
+ * some planes of one, stride 1 and any dilation within a plane, one group, f32, with an epilogue, whose weights are
+ * transformed and packed (kernels/pack_winograd.h). Operands and attributes: kernels/conv.h, and `tile`, 2 or 4: the
+ * side of the square of outputs that are computed together.
  *
  * The reference is the definition: in double, Y = At [sum over channels of U * (Bt d B)] A for each tile of the image,
  * where d is the tile's input, 0 outside the image, and * is element by element (Lavin and Gray 2015). */
@@ -8,18 +9,20 @@
 #include "kernels/pack_winograd.h"
 #include "ops/common/conv_priv.h"
 
+#include <string.h>
+
 enum { SIDE = 6 };
 static const ir_attr winograd_attrs[] = {
     CONV_IMAGE_ATTR_ROWS, {.name = "tile", .kind = BASE_ATTR_INT, .required = true}, EPILOGUE_ATTR_ROWS};
 
 /* ---- shapes ---- */
 
-/* The list is empty, or 1 everywhere. */
-static bool all_ones(const base_attrs *a, uint32_t index) {
+/* Entries of the last two dimensions are within [1, most]; an empty list is all ones. */
+static bool within(const base_attrs *a, uint32_t index, int64_t most) {
   uint32_t count;
   const int64_t *list = base_attr_ints(a, index, &count);
-  for (uint32_t i = 0; i < count; i++)
-    if (list[i] != 1) return false;
+  for (uint32_t i = count > 2 ? count - 2 : 0; i < count; i++)
+    if (list[i] < 1 || list[i] > most) return false;
   return true;
 }
 
@@ -31,12 +34,19 @@ static td_status infer_winograd_conv(ir_infer *ctx) {
   uint32_t spatial;
   const int64_t *kernel = base_attr_ints(a, KERN_CONV_KERNEL, &spatial);
   if (tile != 2 && tile != 4) return ir_infer_fail(ctx, "tile is %lld, not 2 or 4", (long long)tile);
-  if (spatial != 2 || kernel[0] != 3 || kernel[1] != 3 || !all_ones(a, KERN_CONV_STRIDE) ||
-      !all_ones(a, KERN_CONV_DILATION) || base_attr_int(a, KERN_CONV_GROUPS) != 1 ||
+  const int64_t depth = spatial == 3 ? kernel[0] : 1;
+  if (spatial < 2 || spatial > 3 || kernel[spatial - 2] != 3 || kernel[spatial - 1] != 3 || depth < 1 ||
+      depth > KERN_WINOGRAD_DEPTH || !within(a, KERN_CONV_STRIDE, 1) ||
+      !within(a, KERN_CONV_DILATION, KERN_WINOGRAD_DILATION) || base_attr_int(a, KERN_CONV_GROUPS) != 1 ||
       base_attr_int(a, KERN_CONV_PANEL) < 1 || base_attr_int(a, KERN_CONV_CHANNELS_FIRST))
-    return ir_infer_fail(ctx, "it takes packed 3x3 kernels of stride 1, one group, and channels last");
-  if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED || !base_dim_known(x->dims[3])) return TD_OK;
-  bool fits = kern_winograd_packed_size(tile, base_attr_int(a, KERN_CONV_CHANNELS), x->dims[3],
+    return ir_infer_fail(ctx,
+                         "it takes packed kernels of 3x3, at most %d planes of them, stride 1 and a dilation of at "
+                         "most %d within a plane, one group, and channels last",
+                         KERN_WINOGRAD_DEPTH, KERN_WINOGRAD_DILATION);
+  if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED || !base_dim_known(x->dims[x->rank - 1])) return TD_OK;
+  int64_t inputs;
+  bool fits = base_mul_i64(x->dims[x->rank - 1], depth, &inputs) &&
+              kern_winograd_packed_size(tile, base_attr_int(a, KERN_CONV_CHANNELS), inputs,
                                         base_attr_int(a, KERN_CONV_PANEL), &count) &&
               w->rank == 1 && !ops_dims_differ(w->dims[0], count);
   return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
@@ -107,25 +117,31 @@ static void sandwich(const double *m, int64_t rows, int64_t side, const double *
     }
 }
 
-/* The tile's input d of every channel, transformed: v[channel][element]. */
-static void transform_inputs(const kern_conv *c, const base_f32 *x, int64_t row, int64_t column, int64_t tile,
-                             double *v) {
-  const kern_conv_axis *h = &c->axis[1], *w = &c->axis[2];
-  int64_t side = tile + 2;
-  for (int64_t k = 0; k < c->group_in; k++, v += side * side) {
+/* The tile of an output plane: outputs are a dilation apart from `row`, `column` on. */
+typedef struct tile_at {
+  int64_t plane, row, column, tile;
+} tile_at;
+
+/* Its input d of every tap in depth and channel, transformed: v[tap][channel][element]. */
+static void transform_inputs(const kern_conv *c, const base_f32 *x, const tile_at *t, double *v) {
+  const kern_conv_axis *depth = &c->axis[0], *h = &c->axis[1], *w = &c->axis[2];
+  int64_t side = t->tile + 2;
+  for (int64_t k = 0; k < depth->kernel * c->group_in; k++, v += side * side) {
     double d[SIDE * SIDE];
+    int64_t plane = t->plane * depth->stride - depth->begin + k / c->group_in * depth->dilation;
     for (int64_t i = 0; i < side * side; i++) {
-      int64_t y = row - h->begin + i / side, z = column - w->begin + i % side;
-      bool inside = y >= 0 && y < h->in && z >= 0 && z < w->in;
-      d[i] = inside ? (double)x[(y * w->in + z) * c->group_in + k] : 0;
+      int64_t y = t->row - h->begin + i / side * h->dilation, z = t->column - w->begin + i % side * w->dilation;
+      bool inside = plane >= 0 && plane < depth->in && y >= 0 && y < h->in && z >= 0 && z < w->in;
+      d[i] = inside ? (double)x[((plane * h->in + y) * w->in + z) * c->group_in + k % c->group_in] : 0;
     }
-    sandwich(tile == 2 ? input_2 : input_4, side, side, d, v);
+    sandwich(t->tile == 2 ? input_2 : input_4, side, side, d, v);
   }
 }
 
-static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, int64_t row, int64_t column,
-                       int64_t tile, base_f32 *y) {
-  int64_t side = tile + 2, in = c->group_in, out = c->group_out, p = c->panel, plane = (out + p - 1) / p * in * p;
+static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, const tile_at *t, base_f32 *y) {
+  const kern_conv_axis *h = &c->axis[1], *w = &c->axis[2];
+  int64_t side = t->tile + 2, in = c->axis[0].kernel * c->group_in, out = c->group_out, p = c->panel;
+  int64_t plane = (out + p - 1) / p * in * p;
   for (int64_t m = 0; m < out; m++) {
     double sums[SIDE * SIDE], result[SIDE * SIDE];
     for (int64_t e = 0; e < side * side; e++) {
@@ -133,10 +149,10 @@ static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, i
       for (int64_t k = 0; k < in; k++)
         sums[e] += v[k * side * side + e] * (double)u[e * plane + (m / p * in + k) * p + m % p];
     }
-    sandwich(tile == 2 ? output_2 : output_4, tile, side, sums, result);
-    for (int64_t i = 0; i < tile * tile; i++) {
-      int64_t r = row + i / tile, s = column + i % tile;
-      if (r < c->axis[1].out && s < c->axis[2].out) y[(r * c->axis[2].out + s) * out + m] = (float)result[i];
+    sandwich(t->tile == 2 ? output_2 : output_4, t->tile, side, sums, result);
+    for (int64_t i = 0; i < t->tile * t->tile; i++) {
+      int64_t r = t->row + i / t->tile * h->dilation, s = t->column + i % t->tile * w->dilation;
+      if (r < h->out && s < w->out) y[((t->plane * h->out + r) * w->out + s) * out + m] = (float)result[i];
     }
   }
 }
@@ -146,17 +162,22 @@ static td_status winograd_conv_reference(const base_call *call) {
   if (base_tensor_numel(out) == 0) return TD_OK;
   kern_conv c;
   TRY(kern_conv_sizes(call, &c));
-  int64_t tile = base_attr_int(call->attrs, KERN_WINOGRAD_TILE), side = tile + 2;
+  const kern_conv_axis *h = &c.axis[1], *w = &c.axis[2];
+  tile_at t = {.tile = base_attr_int(call->attrs, KERN_WINOGRAD_TILE)};
+  int64_t side = t.tile + 2;
   const base_f32 *x = ops_dense_f32(call, 0), *u = ops_dense_f32(call, 1);
-  double *v = base_call_scratch(call, (size_t)c.group_in, (size_t)(side * side) * sizeof *v);
+  double *v = base_call_scratch(call, (size_t)(c.group_in * c.axis[0].kernel), (size_t)(side * side) * sizeof *v);
   if (!x || !u || !v) return base_no_memory(call->err, "scratch");
   base_f32 *y = out->data;
+  /* Tiles begin at each phase of the dilation, and every `tile` outputs of it. */
   for (int64_t n = 0; n < c.batch; n++)
-    for (int64_t row = 0; row < c.axis[1].out; row += tile)
-      for (int64_t column = 0; column < c.axis[2].out; column += tile) {
-        transform_inputs(&c, x + n * c.in_size * c.group_in, row, column, tile, v);
-        write_tile(&c, u, v, row, column, tile, y + n * c.out_size * c.group_out);
-      }
+    for (t.plane = 0; t.plane < c.axis[0].out; t.plane++)
+      for (t.row = 0; t.row < h->out; t.row++)
+        for (t.column = 0; t.column < w->out; t.column++) {
+          if (t.row / h->dilation % t.tile != 0 || t.column / w->dilation % t.tile != 0) continue;
+          transform_inputs(&c, x + n * c.in_size * c.group_in, &t, v);
+          write_tile(&c, u, v, &t, y + n * c.out_size * c.group_out);
+        }
   return ops_apply_epilogue(call, y);
 }
 
@@ -167,15 +188,19 @@ static const kern_row *winograd_conv_kernel(const ir_kernel_query *query) {
 
 /* ---- test cases ---- */
 
+/* Sizes in front of the plane's: `planes`, 0 where there is no such dimension, and what the window does along it. */
 typedef struct winograd_case {
   int64_t batch, height, width, channels, out_channels;
-  int64_t padding[4];
-  uint32_t parts; /* of the epilogue: BIAS, ... */
+  int64_t padding[4]; /* within a plane */
+  uint32_t parts;     /* of the epilogue: BIAS, ... */
   kern_act act;
   bool late;
+  int64_t planes, depth, stride, front, back; /* stride and padding in depth */
+  int64_t dilation[3];                        /* 0: 1 */
 } winograd_case;
 
 #define PAD_1 .padding = {1, 1, 1, 1}
+#define VOLUME .planes = 5, .depth = 3, .stride = 1, .front = 1, .back = 1
 
 static const winograd_case table[] = {
     {1, 8, 8, 16, 32, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
@@ -191,12 +216,29 @@ static const winograd_case table[] = {
     {1, 4, 4, 0, 8, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
     {1, 4, 4, 8, 0, PAD_1},
     {1, 0, 4, 8, 8, PAD_1},
+    /* volumes */
+    {2, 8, 7, 18, 33, PAD_1, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true, VOLUME},
+    {1, 5, 4, 6, 17, PAD_1, .parts = BIAS, .planes = 19, .depth = 3, .stride = 1, .front = 1, .back = 1},
+    {1, 6, 9, 16, 16, .parts = SCALE | SHIFT, .act = KERN_ACT_silu, .planes = 6, .depth = 2, .stride = 2},
+    {1, 4, 4, 3, 8, PAD_1, .parts = BIAS, .planes = 3, .depth = 1, .stride = 1},
+    {1, 4, 5, 4, 9, PAD_1, .planes = 2, .depth = 3, .stride = 1, .front = 4, .back = 3, .dilation = {2}},
+    {1, 4, 5, 4, 9, PAD_1, .planes = 9, .depth = 8, .stride = 3, .front = 2, .back = -1},
+    {1, 4, 5, 4, 9, PAD_1, .parts = BIAS, .planes = 0, .depth = 3, .stride = 1, .front = 2, .back = 2},
+    /* dilated */
+    {2, 11, 9, 17, 18, .padding = {2, 2, 2, 2}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_gelu, .dilation = {0, 2, 2}},
+    {1, 9, 8, 5, 16, .padding = {3, 1, 0, 4}, .parts = BIAS, .act = KERN_ACT_relu, .dilation = {0, 3, 1}},
+    {1, 3, 4, 5, 7, .padding = {5, 5, 7, 7}, .parts = BIAS | RESIDUAL, .late = true, .dilation = {0, 5, 7}},
+    {1, 6, 6, 5, 7, .padding = {2, 2, 3, 3}, .parts = BIAS, VOLUME, .dilation = {1, 2, 3}},
 };
 
+/* A case without a dimension in front has the last two entries of lists alone. */
+static bool is_volume(const winograd_case *s) { return s->depth > 0; }
+
 static bool add_weights(ir_case *c, const winograd_case *s, int64_t tile, int64_t panel, uint64_t seed) {
-  int64_t dims[] = {s->out_channels, s->channels, 3, 3}, count;
-  if (!ops_case_in(c, TD_F32, 4, dims, OPS_NORMAL, seed) ||
-      !kern_winograd_packed_size(tile, s->out_channels, s->channels, panel, &count))
+  const int64_t flat[] = {s->out_channels, s->channels, 3, 3}, deep[] = {s->out_channels, s->channels, s->depth, 3, 3};
+  int64_t count, inputs = s->channels * (is_volume(s) ? s->depth : 1);
+  if (!ops_case_in(c, TD_F32, is_volume(s) ? 5 : 4, is_volume(s) ? deep : flat, OPS_NORMAL, seed) ||
+      !kern_winograd_packed_size(tile, s->out_channels, inputs, panel, &count))
     return false;
   float *to = base_new(c->arena, float, (size_t)count + 1);
   if (!to) return false;
@@ -205,21 +247,47 @@ static bool add_weights(ir_case *c, const winograd_case *s, int64_t tile, int64_
   return true;
 }
 
+static int64_t out_size(int64_t in, int64_t padding, int64_t kernel, int64_t dilation, int64_t stride) {
+  return (in + padding - (kernel - 1) * dilation - 1) / stride + 1;
+}
+
+/* A list that lasts as long as the case. */
+static bool add_list(ir_case *c, const char *name, const int64_t *list, uint32_t count) {
+  int64_t *kept = base_new(c->arena, int64_t, count);
+  if (kept) memcpy(kept, list, count * sizeof *kept);
+  ops_case_arg(c, ARG_INTS(name, kept, count));
+  return kept != NULL;
+}
+
 static bool cases_winograd_conv(ir_case *c, uint32_t number) {
-  static const int64_t kernel[] = {3, 3}, panels[] = {1, 8, 16};
+  static const int64_t panels[] = {1, 8, 16};
   if (number >= 2 * OPS_COUNT(panels) * OPS_COUNT(table)) return false;
   const winograd_case *s = &table[number / 2 / OPS_COUNT(panels)];
   int64_t tile = number % 2 ? 2 : 4, panel = panels[number / 2 % OPS_COUNT(panels)];
-  const int64_t x[] = {s->batch, s->height, s->width, s->channels};
-  const int64_t y[] = {s->batch, s->height + s->padding[0] + s->padding[2] - 2,
-                       s->width + s->padding[1] + s->padding[3] - 2, s->out_channels};
-  if (!ops_case_in(c, TD_F32, 4, x, OPS_NORMAL, number) || !add_weights(c, s, tile, panel, number + 1)) return false;
-  ops_case_arg(c, ARG_INTS("kernel", kernel, 2));
-  ops_case_arg(c, ARG_INTS("padding", s->padding, 4));
+  const uint32_t spatial = is_volume(s) ? 3 : 2, skip = 3 - spatial;
+  const int64_t kernel[] = {s->depth, 3, 3}, stride[] = {s->stride, 1, 1};
+  int64_t dilation[3], x[5] = {s->batch, s->planes, s->height, s->width, s->channels};
+  int64_t padding[6] = {s->front, s->padding[0], s->padding[1], s->back, s->padding[2], s->padding[3]};
+  for (int i = 0; i < 3; i++) dilation[i] = s->dilation[i] ? s->dilation[i] : 1;
+  int64_t y[5] = {s->batch,
+                  is_volume(s) ? out_size(s->planes, s->front + s->back, s->depth, dilation[0], s->stride) : 1,
+                  out_size(s->height, s->padding[0] + s->padding[2], 3, dilation[1], 1),
+                  out_size(s->width, s->padding[1] + s->padding[3], 3, dilation[2], 1), s->out_channels};
+  if (skip) {
+    memmove(x + 1, x + 2, 3 * sizeof *x);
+    memmove(y + 1, y + 2, 3 * sizeof *y);
+    memmove(padding, s->padding, sizeof s->padding);
+  }
+  if (!ops_case_in(c, TD_F32, (int32_t)spatial + 2, x, OPS_NORMAL, number) ||
+      !add_weights(c, s, tile, panel, number + 1))
+    return false;
+  if (!add_list(c, "kernel", kernel + skip, spatial) || !add_list(c, "stride", stride + skip, spatial) ||
+      !add_list(c, "padding", padding, 2 * spatial) || !add_list(c, "dilation", dilation + skip, spatial))
+    return false;
   ops_case_arg(c, ARG_INT("channels", s->out_channels));
   ops_case_arg(c, ARG_INT("panel", panel));
   ops_case_arg(c, ARG_INT("tile", tile));
-  return ops_case_epilogue(c, s->parts, s->act, s->late, 4, y);
+  return ops_case_epilogue(c, s->parts, s->act, s->late, (int32_t)spatial + 2, y);
 }
 
 OPS_DECLARE(winograd);

@@ -26,6 +26,10 @@ static td_status print_stage(const cli_args *args, const td_model *model, td_err
   const char *stage = cli_value(args, "stage"), *format = cli_value(args, "format");
   if (!stage) stage = "passes";
   if (!format) format = "text";
+  if (cli_flag(args, "why")) {
+    if (strcmp(stage, "loops") != 0) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--why goes with --stage loops");
+    stage = "why";
+  }
   char *text;
   TRY(td_model_print(model, stage, format, &text, err));
   /* dot and json are for programs: nothing may stand before them. */
@@ -48,9 +52,9 @@ static td_status run_inspect(cli_args *args, td_error *err) {
 }
 
 static const cli_option inspect_options[] = {
-    {"stage", "STAGE",
-     "the graph as imported, after the passes, its fused loops and why others are none, or the plan; default passes",
+    {"stage", "STAGE", "the graph as imported, after the passes, its fused loops, or the plan; default passes",
      "imported passes loops plan", false},
+    {"why", NULL, "with --stage loops: each decision, and why what stands alone does", NULL, false},
     {"format", "FORMAT", "default text", "text dot json", false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
@@ -74,6 +78,7 @@ const cli_command cli_inspect = {
         "ones, the first elements are printed.",
     .examples =
         "treadle inspect net.onnx --stage imported\n"
+        "treadle inspect net.onnx --stage loops --why\n"
         "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",
     .options = inspect_options,
     .option_count = sizeof inspect_options / sizeof *inspect_options,

@@ -55,6 +55,8 @@ struct td_session {
 td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err);
 /* Writes a stats struct of the caller's size. */
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err);
+/* How the model's graph is compiled. */
+compile_setting api_setting(const td_model *model);
 /* Imports the model again or for the first time. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);
 #endif

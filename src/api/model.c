@@ -292,21 +292,25 @@ static void give_back_files(td_model *m) {
   for (uint32_t i = 0; i < m->files.count; i++) give_back_between(&m->files.at[i].mapping, used, count);
 }
 
+compile_setting api_setting(const td_model *m) {
+  return (compile_setting){.backend = m->backend,
+                           .disabled = m->disabled,
+                           .isa = m->isa,
+                           .math = m->math,
+                           .tuning = &m->tuning,
+                           .disabled_kernels = m->disabled_kernels,
+                           .cc = m->cc,
+                           .cache = m->cache,
+                           .strict = m->strict,
+                           .warn = m->warn,
+                           .warn_user = m->warn_user};
+}
+
 static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(api_import(m, &m->graph, err));
   TRY(debug_add_taps(m->graph, m->taps, err));
   uint64_t imported = sys_clock_ns();
-  const compile_setting setting = {.backend = m->backend,
-                                   .disabled = m->disabled,
-                                   .isa = m->isa,
-                                   .math = m->math,
-                                   .tuning = &m->tuning,
-                                   .disabled_kernels = m->disabled_kernels,
-                                   .cc = m->cc,
-                                   .cache = m->cache,
-                                   .strict = m->strict,
-                                   .warn = m->warn,
-                                   .warn_user = m->warn_user};
+  const compile_setting setting = api_setting(m);
   TRY(compile_graph(m->graph, &setting, &m->allocator, m->changes, &m->plan, err));
   m->stats.load_ms = (double)(imported - started) * 1e-6;
   m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;

@@ -1,32 +1,33 @@
-/* print.c -- a model as text. "imported" is read from the file again: the passes have changed the graph in memory. */
+/* print.c -- a model as text. What is shown before the passes, or while they work, is read from the file again: they
+ * have changed the graph in memory, which stays as it is, since any thread may be using the model. */
 #include "api/api_priv.h"
 
 #include <string.h>
 
-static td_status plan_text(const td_model *model, const ir_graph *graph, base_text *text) {
+static td_status plan_text(const td_model *model, ir_graph *graph, base_text *text) {
   (void)graph;
   TRY(plan_print(model->plan, text));
   run_print_parts(model->plan, &model->allocator, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
-static td_status plan_json(const td_model *model, const ir_graph *graph, base_text *text) {
+static td_status plan_json(const td_model *model, ir_graph *graph, base_text *text) {
   (void)graph;
   return plan_print_json(model->plan, text);
 }
 
-static td_status plan_dot(const td_model *model, const ir_graph *graph, base_text *text) {
+static td_status plan_dot(const td_model *model, ir_graph *graph, base_text *text) {
   (void)graph;
   return plan_print_dot(model->plan, text);
 }
 
-static td_status graph_text(const td_model *model, const ir_graph *graph, base_text *text) {
+static td_status graph_text(const td_model *model, ir_graph *graph, base_text *text) {
   (void)model;
   return ir_print_brief(graph, text);
 }
 
 /* The graph, and before it what each pass did: one that found nothing where it should is to be seen. */
-static td_status passes_text(const td_model *model, const ir_graph *graph, base_text *text) {
+static td_status passes_text(const td_model *model, ir_graph *graph, base_text *text) {
   uint32_t count;
   const passes_row *rows = passes_list(&count);
   for (uint32_t i = 0; i < count && model->backend->passes; i++)
@@ -36,21 +37,30 @@ static td_status passes_text(const td_model *model, const ir_graph *graph, base_
   return ir_print_brief(graph, text);
 }
 
-/* What runs as one loop, and what could and does not. */
-static td_status loops_text(const td_model *model, const ir_graph *graph, base_text *text) {
+static td_status explain(const td_model *model, ir_graph *graph, bool why, base_text *text) {
   td_error unused;
-  const compile_setting setting = {.backend = model->backend, .isa = model->isa};
-  (void)graph;
-  return compile_explain_loops(model->graph, &setting, &model->allocator, text, &unused);
+  const compile_setting setting = api_setting(model);
+  TRY(debug_add_taps(graph, model->taps, &unused));
+  return compile_explain_loops(graph, &setting, why, &model->allocator, text, &unused);
 }
 
-static td_status graph_dot(const td_model *model, const ir_graph *graph, base_text *text) {
+/* What runs as one loop. */
+static td_status loops_text(const td_model *model, ir_graph *graph, base_text *text) {
+  return explain(model, graph, false, text);
+}
+
+/* And what could and does not. */
+static td_status why_text(const td_model *model, ir_graph *graph, base_text *text) {
+  return explain(model, graph, true, text);
+}
+
+static td_status graph_dot(const td_model *model, ir_graph *graph, base_text *text) {
   (void)model;
   ir_print_dot(graph, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
-static td_status graph_json(const td_model *model, const ir_graph *graph, base_text *text) {
+static td_status graph_json(const td_model *model, ir_graph *graph, base_text *text) {
   (void)model;
   ir_print_json(graph, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
@@ -58,16 +68,17 @@ static td_status graph_json(const td_model *model, const ir_graph *graph, base_t
 
 typedef struct view {
   const char *stage, *format;
-  bool fresh; /* from the file, without passes */
-  td_status (*print)(const td_model *model, const ir_graph *graph, base_text *text);
+  bool fresh; /* a graph from the file, before the passes, which the printer may change */
+  td_status (*print)(const td_model *model, ir_graph *graph, base_text *text);
 } view;
 
 static const view views[] = {
     {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot},
     {"imported", "json", true, graph_json}, {"passes", "text", false, passes_text},
     {"passes", "dot", false, graph_dot},    {"passes", "json", false, graph_json},
-    {"loops", "text", false, loops_text},   {"plan", "text", false, plan_text},
-    {"plan", "dot", false, plan_dot},       {"plan", "json", false, plan_json},
+    {"loops", "text", true, loops_text},    {"why", "text", true, why_text},
+    {"plan", "text", false, plan_text},     {"plan", "dot", false, plan_dot},
+    {"plan", "json", false, plan_json},
 };
 
 static const view *find_view(const char *stage, const char *format) {
@@ -82,10 +93,10 @@ td_status td_model_print(const td_model *model, const char *stage, const char *f
                      "td_model_print needs a model, a stage, a format and a place for the text");
   const view *v = find_view(stage, format);
   if (!v)
-    return base_fail(
-        err, TD_BAD_ARGUMENT, NULL, -1,
-        "nothing prints stage %s as %s: stages are imported, passes, loops (text) and plan, formats text, dot and json",
-        stage, format);
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "nothing prints stage %s as %s: stages are imported, passes, loops and why (text) and plan, "
+                     "formats text, dot and json",
+                     stage, format);
   ir_graph *fresh = NULL;
   if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));
   base_text out = {.allocator = &model->allocator};

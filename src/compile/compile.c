@@ -82,7 +82,8 @@ static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), voi
   for (uint32_t i = 0; i < helpers; i++) sys_thread_join(&threads[i]);
 }
 
-static td_status run_passes(ir_graph *graph, const compile_setting *setting, uint32_t *changes, td_error *err) {
+td_status compile_run_passes(ir_graph *graph, const compile_setting *setting, uint32_t *changes, td_error *err) {
+  if (!setting->backend->passes) return TD_OK;
   uint32_t unwanted[PASSES_MAX];
   const passes_setting passes = {.disabled = setting->disabled,
                                  .kernels = setting->backend->kernels,
@@ -99,14 +100,17 @@ static const kern_tuning *keep_tuning(plan_exe *plan, const kern_tuning *tuning)
   return kept;
 }
 
+bool compile_fuses(const compile_setting *setting) {
+  return setting->backend->fuses && !base_str_listed(setting->disabled, "fuse");
+}
+
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err) {
-  if (setting->backend->passes) TRY(run_passes(graph, setting, changes, err));
+  TRY(compile_run_passes(graph, setting, changes, err));
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator);
   td_status status = made && scratch ? TD_OK : base_no_memory(err, "the plan");
-  if (status == TD_OK && setting->backend->fuses && !base_str_listed(setting->disabled, "fuse"))
-    status = lower_fuse(graph, setting, scratch, err);
+  if (status == TD_OK && compile_fuses(setting)) status = lower_fuse(graph, setting, scratch, err);
   if (status == TD_OK) status = lower(graph, setting, scratch, made, err);
   base_arena_free(scratch);
   if (status == TD_OK) made->tuning = keep_tuning(made, setting->tuning);

@@ -51,8 +51,10 @@ plan_symbols compile_symbols(const compile_names *names);
  */
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err);
-/* The fused loops of a graph that compile_graph has seen, as text; and of each operator that could be in one and stands
- * alone, why. The graph stays as it is. */
-td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
-                                base_text *text, td_error *err);
+/* The fused loops that compile_graph makes of an imported graph, as text. With `why`, each decision to join or not, and
+ * why what could be in a loop, or moves data alone, stands alone. The graph becomes what compile_graph would make of
+ * it.
+ */
+td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting, bool why,
+                                const td_allocator *allocator, base_text *text, td_error *err);
 #endif

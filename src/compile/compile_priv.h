@@ -34,6 +34,10 @@ typedef struct lowering {
   td_error *err;
 } lowering;
 
+/* The passes of the setting's backend; `changes` as in compile_graph. */
+td_status compile_run_passes(ir_graph *graph, const compile_setting *setting, uint32_t *changes, td_error *err);
+/* Does the setting want loops to be fused? */
+bool compile_fuses(const compile_setting *setting);
 /* Makes one node of those that can run as one loop. */
 td_status lower_fuse(ir_graph *graph, const compile_setting *setting, base_arena *scratch, td_error *err);
 /* Steps and slots for every node of the graph, outputs included. */

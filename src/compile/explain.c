@@ -1,6 +1,7 @@
-/* explain.c -- the fused loops of a graph as text, and why what could be one stands alone: the search runs again, over
- * what it has left. */
+/* explain.c -- the fused loops of a graph as text, and why what could be in one, or moves data alone, stands alone: the
+ * passes and the search run over a graph of its own, so that the model that it tells of stays as it is. */
 #include "compile/fuse_priv.h"
+#include "passes/passes.h"
 
 #include <string.h>
 
@@ -36,32 +37,53 @@ static void print_fused(const ir_graph *graph, const ir_node_def *node, uint32_t
   loop_print(&p, text);
 }
 
+/* Why a node that is no candidate for a loop moves data. NULL: it does not. */
+static const char *why_it_moves(const ir_graph *graph, const ir_node_def *node) {
+  const ir_node made_by = node->in_count && node->in[0].id ? ir_value_of(graph, node->in[0])->node : (ir_node){0};
+  const ir_node_def *from = made_by.id ? ir_node_of(graph, made_by) : NULL;
+  if (node->op->flags & IR_OP_JOIN)
+    return "a join: what its operands' makers cannot write in its place is copied there";
+  if (node->op->flags & IR_OP_LOOKUP) return "what it reads depends on data";
+  if (node->op->flags & IR_OP_VIEW_DENSE && from && from->op->flags & IR_OP_VIEW)
+    return "a copy of what is seen in another order, where that order cannot be kept, nor a loop write it";
+  return NULL;
+}
+
 static void print_alone(const fuse_state *f, uint32_t id, base_text *text) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){id});
-  if (is_fused(node) || !(node->op->lower || node->op->flags & IR_OP_ELEMENTWISE)) return;
-  base_text_print(text, "# alone: %s, %s: ", node->op->name, f->why[id] ? f->why[id] : "");
+  const bool could = node->op->lower || node->op->flags & IR_OP_ELEMENTWISE;
+  const char *why = could ? f->why[id] : why_it_moves(f->graph, node);
+  if (is_fused(node) || (!could && !why)) return;
+  base_text_print(text, "# alone: %s, %s: ", node->op->name, why ? why : "");
   print_origins(node, text);
 }
 
-td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
-                                base_text *text, td_error *err) {
-  base_arena *scratch = base_arena_new(allocator);
-  fuse_built *built = scratch ? base_new(scratch, fuse_built, 1) : NULL;
-  fuse_state f;
+static void print_loops(const fuse_state *f, base_text *text) {
   uint32_t number = 0;
-  td_status status = built ? fuse_start(&f, graph, setting, scratch, err) : base_no_memory(err, "fused loops");
-  if (status == TD_OK) f.why = base_new(scratch, const char *, (size_t)graph->nodes.count + 1);
-  if (status == TD_OK && !f.why) status = base_no_memory(err, "fused loops");
-  for (uint32_t b = 0; status == TD_OK && b < graph->blocks.count; b++) {
-    const ir_block_def *block = ir_block_of(graph, (ir_block){b});
-    if (setting->backend->fuses) status = fuse_find(&f, (ir_block){b}, built);
-    for (uint32_t i = 0; status == TD_OK && i < block->nodes.count; i++) {
-      const ir_node_def *node = ir_node_of(graph, block->nodes.at[i]);
-      if (is_fused(node)) print_fused(graph, node, number++, text);
-      else if (setting->backend->fuses) print_alone(&f, block->nodes.at[i].id, text);
+  for (uint32_t b = 0; b < f->graph->blocks.count; b++) {
+    const ir_block_def *block = ir_block_of(f->graph, (ir_block){b});
+    for (uint32_t i = 0; i < block->nodes.count; i++) {
+      const ir_node_def *node = ir_node_of(f->graph, block->nodes.at[i]);
+      if (is_fused(node)) print_fused(f->graph, node, number++, text);
+      else if (f->why) print_alone(f, block->nodes.at[i].id, text);
     }
-    for (uint32_t i = 0; status == TD_OK && i < block->nodes.count; i++) f.index[block->nodes.at[i].id] = 0;
   }
+}
+
+td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting, bool why,
+                                const td_allocator *allocator, base_text *text, td_error *err) {
+  uint32_t changes[PASSES_MAX];
+  TRY(compile_run_passes(graph, setting, changes, err));
+  base_arena *scratch = base_arena_new(allocator);
+  fuse_state f;
+  td_status status = scratch ? fuse_start(&f, graph, setting, scratch, err) : base_no_memory(err, "fused loops");
+  if (status == TD_OK && why && compile_fuses(setting)) {
+    f.log = text;
+    f.why = base_new(scratch, const char *, (size_t)graph->nodes.count + 1);
+    if (!f.why) status = base_no_memory(err, "fused loops");
+  }
+  if (status == TD_OK && compile_fuses(setting)) status = fuse_all(&f);
+  if (status == TD_OK) print_loops(&f, text);
   base_arena_free(scratch);
   return status;
 }

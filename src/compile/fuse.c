@@ -1,14 +1,15 @@
 /* fuse.c -- which nodes run as one loop. Every node that lowers to a loop begins a group; it then joins the groups of
  * what it reads, and of others that read the same, where three things hold: they are over one space; there is a place
  * in the block behind all that the joint group needs and in front of all that need it; and the program is one that can
- * be run. A value that only members use is never in memory, one that several read is read once: so joining always saves
- * bytes, and nothing is computed twice. Nodes without a lowering (products with their epilogues, and all that built-in
- * kernels do better) stay what they are. */
+ * be run. A value that only members use is never in memory, one that several read is read once: so joining saves bytes,
+ * and nothing is computed twice; where it saves next to none, values would only live longer. Nodes without a lowering
+ * (products with their epilogues, and all that built-in kernels do better) stay what they are. */
 #include "compile/fuse_priv.h"
 
 #include <string.h>
 
 enum { SHORT = 256 /* elements */ };
+enum { WORTH = 64 /* joining must save at least 1/WORTH of the bytes of the smaller group */ };
 
 /* ---- who uses what ---- */
 
@@ -106,22 +107,38 @@ static bool merge_members(const fuse_state *f, const fuse_group *a, const fuse_g
   return true;
 }
 
-static void note(const fuse_state *f, const fuse_group *g, const char *why) {
-  for (uint32_t i = 0; f->why && i < g->count; i++) f->why[g->members[i]] = why;
+static const char *name_of(const fuse_state *f, const fuse_group *g) {
+  const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
+  return node->origins.count ? node->origins.names[0] : node->op->name;
 }
 
-/* Joins group `from` into group `to` where that can be. */
+/* Why group b does not join group a. */
+static bool apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why) {
+  for (uint32_t i = 0; f->why && i < b->count; i++) f->why[b->members[i]] = why;
+  if (f->log) base_text_print(f->log, "# apart: \"%s\" and \"%s\": %s\n", name_of(f, a), name_of(f, b), why);
+  return false;
+}
+
+/* Joins group `from` into group `to` where that can be and pays. */
 static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
   fuse_group joint, *a = f->groups.at[to - 1], *b = f->groups.at[from - 1];
   if (from == to || !a->count || !b->count) return false;
   if (same_space(a, b)) joint = a->row_axes ? *a : *b;
   else if (is_rows_of(a, b)) joint = *a;
   else if (is_rows_of(b, a)) joint = *b;
-  else return note(f, b, "what it reads, or what reads the same, is over another space"), false;
-  if (!merge_members(f, a, b, &joint)) return note(f, b, "the joint loop has too many members"), false;
+  else return apart(f, a, b, "what it reads, or what reads the same, is over another space");
+  if (!merge_members(f, a, b, &joint)) return apart(f, a, b, "the joint loop has too many members");
   if (!find_place(f, &joint))
-    return note(f, b, "something else stands between what the joint loop needs and who needs it"), false;
-  if (!fuse_build(f, &joint, built)) return note(f, b, "the joint loop has too many operands, results or steps"), false;
+    return apart(f, a, b, "something else stands between what the joint loop needs and who needs it");
+  if (!fuse_build(f, &joint, built))
+    return apart(f, a, b, "the joint loop has too many operands, results or steps, or needs a value in two forms");
+  joint.bytes = fuse_bytes(f, built);
+  const double saved = a->bytes + b->bytes - joint.bytes;
+  if (saved * WORTH < (a->bytes < b->bytes ? a->bytes : b->bytes))
+    return apart(f, a, b, "joining would save next to no bytes");
+  if (f->log)
+    base_text_print(f->log, "# joined: \"%s\" and \"%s\": %.0f bytes instead of %.0f\n", name_of(f, a), name_of(f, b),
+                    joint.bytes, a->bytes + b->bytes);
   *a = joint;
   for (uint32_t i = 0; i < b->count; i++) f->group[b->members[i]] = to;
   b->count = 0;
@@ -182,6 +199,7 @@ static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool 
     g->count = 1;
     *made = fuse_build(f, g, built) && find_place(f, g) && !is_short_row(f, g, node);
   }
+  g->bytes = *made ? fuse_bytes(f, built) : 0;
   if (*made) f->group[id.id] = f->groups.count;
   else f->groups.count--;
   if (!*made && f->why) f->why[id.id] = "its form in loops is not for these operands or attributes";
@@ -204,7 +222,8 @@ static void grow_group(fuse_state *f, ir_node id, fuse_built *built) {
   }
 }
 
-td_status fuse_find(fuse_state *f, ir_block block, fuse_built *built) {
+/* Finds the groups of a block, none of which is in place yet. `built` is scratch. */
+static td_status find_groups(fuse_state *f, ir_block block, fuse_built *built) {
   f->block = block;
   f->groups.count = 0;
   const uint32_t count = ir_block_of(f->graph, block)->nodes.count;
@@ -231,18 +250,22 @@ td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *sett
   return f->index && f->group ? TD_OK : base_no_memory(err, "fused loops");
 }
 
+td_status fuse_all(fuse_state *f) {
+  fuse_built *built = base_new(f->scratch, fuse_built, 1);
+  const uint32_t blocks = f->graph->blocks.count;
+  if (!built) return base_no_memory(f->err, "fused loops");
+  for (uint32_t b = 0; b < blocks; b++) {
+    const uint32_t count = ir_block_of(f->graph, (ir_block){b})->nodes.count;
+    TRY(find_groups(f, (ir_block){b}, built));
+    TRY(fuse_emit(f));
+    for (uint32_t i = 0; i < count; i++) f->index[ir_block_of(f->graph, (ir_block){b})->nodes.at[i].id] = 0;
+  }
+  ir_settle(f->graph);
+  return TD_OK;
+}
+
 td_status lower_fuse(ir_graph *graph, const compile_setting *setting, base_arena *scratch, td_error *err) {
   fuse_state f;
-  fuse_built *built = base_new(scratch, fuse_built, 1);
-  const uint32_t blocks = graph->blocks.count;
-  if (!built) return base_no_memory(err, "fused loops");
   TRY(fuse_start(&f, graph, setting, scratch, err));
-  for (uint32_t b = 0; b < blocks; b++) {
-    const uint32_t count = ir_block_of(graph, (ir_block){b})->nodes.count;
-    TRY(fuse_find(&f, (ir_block){b}, built));
-    TRY(fuse_emit(&f));
-    for (uint32_t i = 0; i < count; i++) f.index[ir_block_of(graph, (ir_block){b})->nodes.at[i].id] = 0;
-  }
-  ir_settle(graph);
-  return TD_OK;
+  return fuse_all(&f);
 }

@@ -157,6 +157,18 @@ bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built) {
          spans(&m);
 }
 
+double fuse_bytes(const fuse_state *f, const fuse_built *built) {
+  double total = 0;
+  for (uint32_t i = 0; i < built->in_count + built->out_count; i++) {
+    const ir_value v = i < built->in_count ? built->in[i] : built->out[i - built->in_count];
+    const ir_type *t = ir_type_of(f->graph, v);
+    double bytes = base_dtype(t->dtype)->bits / 8.0;
+    for (int32_t a = 0; a < t->rank; a++) bytes *= base_dim_known(t->dims[a]) ? (double)t->dims[a] : FUSE_UNKNOWN;
+    total += bytes;
+  }
+  return total;
+}
+
 /* ---- into the graph ---- */
 
 static td_status origins_of(const fuse_state *f, const fuse_group *g, ir_origins *to) {

@@ -4,7 +4,7 @@
 #include "compile/compile_priv.h"
 #include "loop/loop.h"
 
-enum { FUSE_MEMBERS = 64 };
+enum { FUSE_MEMBERS = 64, FUSE_UNKNOWN = 64 };
 
 /* Nodes over one space. They will stand together at one place of the block: every value that they need from outside is
  * defined before it, every user outside stands behind it. */
@@ -13,7 +13,8 @@ typedef struct fuse_group {
   base_dim dims[BASE_MAX_RANK];
   uint32_t members[FUSE_MEMBERS]; /* node ids in the order of the block */
   uint32_t count;
-  int64_t at; /* 2 i: in the place of the block's node i; 2 i - 1: in front of it */
+  double bytes; /* read and written, where sizes that are not known count FUSE_UNKNOWN */
+  int64_t at;   /* 2 i: in the place of the block's node i; 2 i - 1: in front of it */
 } fuse_group;
 
 typedef struct fuse_state {
@@ -26,6 +27,7 @@ typedef struct fuse_state {
   uint32_t *index;              /* per node: its number in the block + 1; 0: it is in another one */
   uint32_t *group;              /* per node: its group + 1; 0: none */
   const char **why;             /* per node: why it is not in a larger group; NULL: nobody asks */
+  base_text *log;               /* each decision; NULL: nobody asks */
   uint32_t *users, *first_user; /* per value: nodes of the block that use it (id 0: the block's results do) */
   BASE_VEC(fuse_group *) groups;
 } fuse_state;
@@ -40,17 +42,19 @@ typedef struct fuse_built {
 /* Can the members run as one loop over the group's space? `group`: its number, whose members' values need no store
  * where no other node uses them. */
 bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built);
+/* What the group reads and writes. */
+double fuse_bytes(const fuse_state *f, const fuse_built *built);
 /* What lower sees of a node. NULL: out of memory. */
 ir_kernel_query *fuse_query(const fuse_state *f, const ir_node_def *node);
 /* Is the node among the group's members? */
 bool fuse_is_member(const fuse_group *g, uint32_t node);
-/* Finds the groups of a block, none of which is in place yet. `built` is scratch. */
-td_status fuse_find(fuse_state *f, ir_block block, fuse_built *built);
+/* Finds the groups of each block, and puts those that are worth it in place of their members. */
+td_status fuse_all(fuse_state *f);
 /* A state for the graph; its arrays are in `scratch`. */
 td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *setting, base_arena *scratch,
                      td_error *err);
 /* One node alone is fused only where it would have no kernel. */
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g);
-/* Puts the groups that are worth it into the block, in place of their members. */
+/* Puts the groups of the block that are worth it in place of their members. */
 td_status fuse_emit(fuse_state *f);
 #endif

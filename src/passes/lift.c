@@ -4,6 +4,7 @@
  *     permute(mul(x, y))    -> mul(permute(x), permute(y))
  *     view(add(x, [n, 1]))  -> add(view(x), view([n, 1]))    where merged and split axes broadcast together
  *     add(x, expand(y))     -> add(x, y)
+ *     softmax(view(add(x))) -> view(softmax(add(x)))         where rows stay rows
  *
  * It is done in front of what runs as a loop itself, and of permutations in front of views, which would be copies: then
  * the loops become one, or the copy is the loop's own. Only where nobody else uses what is passed by.
@@ -35,6 +36,14 @@ static bool is_one(const ir_type *t) {
   return true;
 }
 
+/* A view of `v` that is told by constants. */
+static td_status add_with_ints(passes_edit *e, ir_node at, const char *op, ir_value v, const int64_t *ints,
+                               uint32_t count, ir_value *out) {
+  ir_value in[2] = {v};
+  TRY(ir_add_ints(e->graph, ints, count, &in[1], e->err));
+  return passes_add(e, at, op, (ir_new_node){.in = in, .in_count = 2}, NULL, out);
+}
+
 static td_status permute_operand(passes_edit *e, ir_node at, const ir_node_def *permute, int32_t rank, ir_value *v,
                                  bool *done) {
   int64_t order[BASE_MAX_RANK], front[BASE_MAX_RANK];
@@ -44,11 +53,10 @@ static td_status permute_operand(passes_edit *e, ir_node at, const ir_node_def *
   *done = passes_order(permute, rank, order);
   for (int32_t i = missing; *done && i < rank; i++) moves |= order[i] != i;
   if (!*done || is_one(t) || !moves) return TD_OK;
-  ir_value in[2] = {*v};
+  ir_value in[1] = {*v};
   if (missing > 0) {
     for (int32_t i = 0; i < missing; i++) front[i] = i;
-    TRY(ir_add_ints(e->graph, front, (uint32_t)missing, &in[1], e->err));
-    TRY(passes_add(e, at, "aten::unsqueeze", (ir_new_node){.in = in, .in_count = 2}, NULL, &in[0]));
+    TRY(add_with_ints(e, at, "aten::unsqueeze", in[0], front, (uint32_t)missing, &in[0]));
   }
   const base_arg arg = ARG_INTS("dims", order, rank);
   return passes_add(e, at, "aten::permute", (ir_new_node){.in = in, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
@@ -121,6 +129,22 @@ static bool is_dense(const passes_edit *e, ir_value v) {
   return !made_by.id || !(ir_node_of(e->graph, made_by)->op->flags & IR_OP_VIEW);
 }
 
+/* `v`, of any strides, with the dims of `result`, where only axes of one element come and go. *done: it is so. */
+static td_status move_ones(passes_edit *e, ir_node at, const ir_type *result, ir_value *v, bool *done) {
+  const ir_type t = *ir_type_of(e->graph, *v);
+  int64_t gone[BASE_MAX_RANK], come[BASE_MAX_RANK];
+  uint32_t gone_count = 0, come_count = 0;
+  int32_t i = 0, k = 0;
+  for (*done = true; *done && (i < t.rank || k < result->rank);) {
+    if (i < t.rank && t.dims[i] == 1) gone[gone_count++] = i++;
+    else if (k < result->rank && result->dims[k] == 1) come[come_count++] = k++;
+    else *done = i < t.rank && k < result->rank && t.dims[i++] == result->dims[k++];
+  }
+  if (*done && gone_count) TRY(add_with_ints(e, at, "aten::squeeze", *v, gone, gone_count, v));
+  if (*done && come_count) TRY(add_with_ints(e, at, "aten::unsqueeze", *v, come, come_count, v));
+  return TD_OK;
+}
+
 static td_status reshape_operand(passes_edit *e, ir_node at, const ir_type *from, const ir_type *to, ir_value *v,
                                  bool *done) {
   ir_type result;
@@ -128,11 +152,10 @@ static td_status reshape_operand(passes_edit *e, ir_node at, const ir_type *from
   const ir_type *t = ir_type_of(e->graph, *v);
   *done = reshaped(&e->graph->dims, t, from, to, &result);
   if (!*done || ir_type_equal(t, &result)) return TD_OK;
-  *done = sizes_of(&result, sizes) && is_dense(e, *v);
+  if (!is_dense(e, *v)) return move_ones(e, at, &result, v, done);
+  *done = sizes_of(&result, sizes);
   if (!*done) return TD_OK;
-  ir_value in[2] = {*v};
-  TRY(ir_add_ints(e->graph, sizes, (uint32_t)result.rank, &in[1], e->err));
-  return passes_add(e, at, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, v);
+  return add_with_ints(e, at, "aten::view", *v, sizes, (uint32_t)result.rank, v);
 }
 
 /* ---- one view ---- */
@@ -240,6 +263,36 @@ static td_status skip_expands(passes_edit *e, ir_node id, const ir_node_def *nod
   return TD_OK;
 }
 
+/* ---- softmax ---- */
+
+/* A softmax of rows, in front of a view that leaves rows alone: then it can run with the loop in front of the view. */
+static td_status sink(passes_edit *e, ir_node id, const ir_node_def *softmax) {
+  ir_node_def *loop;
+  const ir_node_def *view = view_of_loop(e, softmax->in[0], &loop);
+  if (!view || strcmp(view->op->name, "aten::permute") == 0 || passes_int(softmax, "flatten")) return TD_OK;
+  const ir_type from = *ir_type_of(e->graph, view->in[0]), to = *ir_type_of(e->graph, softmax->out[0]);
+  const int64_t dim = passes_int(softmax, "dim");
+  int64_t sizes[BASE_MAX_RANK];
+  group g = {0};
+  if (from.rank == 0 || to.rank == 0 || (dim != -1 && dim != to.rank - 1) || !sizes_of(&to, sizes)) return TD_OK;
+  while (g.from_end < from.rank - 1 || g.to_end < to.rank - 1)
+    if (!next_group(&e->graph->dims, &from, &to, &g)) return TD_OK;
+  if (g.from_end != from.rank - 1 || g.to_end != to.rank - 1 || from.dims[from.rank - 1] != to.dims[to.rank - 1])
+    return TD_OK;
+  base_arg args[PASSES_ATTRS];
+  const ir_node_def old = *softmax;
+  const uint32_t count = passes_args(&old, args);
+  *passes_arg(args, count, "dim") = (base_arg)ARG_INT("dim", -1);
+  const ir_value in = view->in[0];
+  ir_value rows, out;
+  TRY(passes_add(e, id, old.op->name, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = count}, NULL,
+                 &rows));
+  TRY(add_with_ints(e, id, "aten::view", rows, sizes, (uint32_t)to.rank, &out));
+  if (ir_type_equal(ir_type_of(e->graph, out), &to)) return passes_take_place(e, id, out);
+  passes_drop(e, out);
+  return TD_OK;
+}
+
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def node = *ir_node_of(e->graph, id);
   const bool copies = node.op->flags & IR_OP_VIEW_DENSE && passes_producer(e, node.in[0], "aten::permute");
@@ -249,6 +302,7 @@ static td_status visit(passes_edit *e, ir_node id) {
       TRY(lift(e, ir_node_of(e->graph, id)->in[i], 0));
     }
   ir_refresh(e->graph, id);
+  if (strcmp(node.op->name, "aten::_softmax") == 0) return sink(e, id, ir_node_of(e->graph, id));
   return is_loop(ir_node_of(e->graph, id)) ? skip_expands(e, id, ir_node_of(e->graph, id)) : TD_OK;
 }
 

@@ -1,0 +1,109 @@
+/* ctest: slow */
+/* test_loop_groups.c -- how many loops a graph becomes, and how many of the operators that could be in one are not: of
+ * models, and of the forms that index arithmetic takes in them. */
+#include "compile/compile.h"
+#include "ops/ops.h"
+#include "runtime/harness.h"
+#include "treadle/treadle.h"
+
+static uint32_t count_of(const char *text, const char *what) {
+  uint32_t count = 0;
+  for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) count++;
+  return count;
+}
+
+static void expect_counts(const char *name, const char *text, uint32_t loops, uint32_t alone) {
+  const uint32_t found = count_of(text, "# loop "), left = count_of(text, "# alone: ");
+  if (found == loops && left == alone) return;
+  fprintf(stderr, "%s:\n%s\n", name, text);
+  fail_msg("%s: %u loops and %u operators alone, not %u and %u", name, found, left, loops, alone);
+}
+
+typedef struct sample {
+  const char *name, *text;
+  uint32_t loops, alone;
+} sample;
+
+static const sample samples[] = {
+    {"a chain",
+     "input %0 \"x\": f32[n, 37]\ninput %1 \"y\": f32[37]\n"
+     "%2 = aten::add(%0, %1)\n%3 = aten::mul(%2, %0)\n%4 = aten::relu(%3)\noutput \"z\" %4\n",
+     1, 0},
+    {"a norm of vectors, spelled out with an expand",
+     "input %0 \"x\": f32[4, 3, 64, 32]\nconst %1: i64[4] = {4, 3, 64, 32}\nconst %2: f32[] = {1e-12}\n"
+     "%3 = aten::linalg_vector_norm(%0) {dim = [-1], keepdim = true}\n%4 = aten::clamp(%3, %2)\n"
+     "%5 = aten::expand(%4, %1)\n%6 = aten::div(%0, %5)\noutput \"z\" %6\n",
+     1, 0},
+    {"scores of windows, a mask between reshapes, softmax",
+     "input %0 \"s\": f32[8, 3, 64, 64]\ninput %1 \"bias\": f32[1, 3, 64, 64]\ninput %2 \"mask\": f32[2, 1, 64, 64]\n"
+     "const %3: i64[5] = {4, 2, 3, 64, 64}\nconst %4: i64[4] = {8, 3, 64, 64}\n"
+     "%5 = aten::add(%0, %1)\n%6 = aten::view(%5, %3)\n%7 = aten::add(%6, %2)\n%8 = aten::view(%7, %4)\n"
+     "%9 = aten::_softmax(%8)\noutput \"z\" %9\n",
+     1, 0},
+    {"the gate of tokens: one half is seen transposed",
+     "input %0 \"u\": f32[n, 64, 48]\ninput %1 \"v\": f32[n, 48, 64]\n"
+     "%2 = aten::permute(%1) {dims = [0, 2, 1]}\n%3 = aten::mul(%0, %2)\noutput \"z\" %3\n",
+     1, 0},
+    {"windows of an image behind an activation: the loop writes their order",
+     "input %0 \"x\": f32[1, 56, 56, 96]\nconst %1: i64[6] = {1, 7, 8, 7, 8, 96}\nconst %2: i64[3] = {49, 64, 96}\n"
+     "%3 = aten::tanh(%0)\n%4 = aten::view(%3, %1)\n%5 = aten::permute(%4) {dims = [0, 1, 3, 2, 4, 5]}\n"
+     "%6 = aten::view(%5, %2)\noutput \"z\" %6\n",
+     1, 0},
+    {"turned positions: halves joined",
+     "input %0 \"q\": f32[1, 8, n, 64]\ninput %1 \"cos\": f32[n, 64]\ninput %2 \"sin\": f32[n, 64]\n"
+     "const %3: i64[1] = {0}\nconst %4: i64[1] = {32}\nconst %5: i64[1] = {64}\nconst %6: i64[1] = {3}\n"
+     "%7 = aten::slice(%0, %3, %4, %6)\n%8 = aten::slice(%0, %4, %5, %6)\n%9 = aten::neg(%8)\n"
+     "%10 = aten::cat(%9, %7) {dim = 3}\n%11 = aten::mul(%0, %1)\n%12 = aten::mul(%10, %2)\n"
+     "%13 = aten::add(%11, %12)\noutput \"z\" %13\n",
+     2, 0},
+    {"layer norm of a sum, and the sum",
+     "input %0 \"x\": f32[n, 256]\ninput %1 \"y\": f32[n, 256]\ninput %2 \"w\": f32[256]\ninput %3 \"b\": f32[256]\n"
+     "%4 = aten::add(%0, %1)\n%5 = aten::native_layer_norm(%4, %2, %3)\n%6 = aten::gelu(%5)\n%7 = aten::add(%6, %4)\n"
+     "output \"z\" %7\n",
+     1, 0},
+};
+
+static void samples_become_loops(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, samples[i].text, &base_libc_allocator);
+    base_text text = {.allocator = &base_libc_allocator};
+    sys_machine machine;
+    td_error err;
+    sys_machine_read(&machine);
+    const compile_setting setting = {
+        .backend = compile_find_backend(NULL), .isa = machine.isa | BASE_ISA_VECTOR, .cc = "cc", .cache = "unused"};
+    if (compile_explain_loops(graph, &setting, true, &base_libc_allocator, &text, &err) != TD_OK)
+      fail_msg("%s: %s", samples[i].name, err.text);
+    expect_counts(samples[i].name, text.at, samples[i].loops, samples[i].alone);
+    base_text_free(&text);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
+/* Loops, and operators that stand alone: each of them for a reason that --why gives. */
+static void models_become_loops(void **state) {
+  (void)state;
+  static const sample models[] = {{"builtin:small_lstm", NULL, 0, 1},  {"builtin:mobilenet_v3_small", NULL, 0, 9},
+                                  {"builtin:minilm_l6", NULL, 2, 13},  {"builtin:dlrm", NULL, 0, 29},
+                                  {"builtin:fused_chain", NULL, 1, 0}, {"builtin:efficientnet_b0", NULL, 0, 16}};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    const td_load_options options = {.size = sizeof options, .backend = "interp"};
+    td_model *model;
+    td_error err;
+    char *text;
+    if (td_model_load(models[i].name, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
+    assert_int_equal(td_model_print(model, "why", "text", &text, &err), TD_OK);
+    for (const char *at = text; (at = strstr(at, "# alone: ")); at++) assert_non_null(strstr(at, ", ")); /* a reason */
+    expect_counts(models[i].name, text, models[i].loops, models[i].alone);
+    td_text_free(model, text);
+    td_model_free(model);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(samples_become_loops), cmocka_unit_test(models_become_loops)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

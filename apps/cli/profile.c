@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "collector.h"
 #include "measure.h"
 #include "roofline.h"
 
@@ -11,6 +12,7 @@ typedef struct profile_state {
   td_session *session;
   cli_feed feed;
   td_profile *profile;
+  td_collector *collector;
 } profile_state;
 
 /* ---- running ---- */
@@ -76,13 +78,17 @@ static td_status write_all(const profile_state *s, td_error *err) {
 }
 
 static td_status profile_model(profile_state *s, td_error *err) {
+  TRY(cli_collector_open(s->args, &s->collector, err));
   TRY(cli_open_model(s->args, &s->model, err));
   TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
   TRY(td_session_run(s->session, err));
   TRY(start_profile(s, err));
+  TRY(cli_collect(s->args, s->session, s->collector, err));
+  td_range_push(s->collector, "treadle profile");
   TRY(record_runs(s, err));
+  td_range_pop(s->collector);
   return write_all(s, err);
 }
 
@@ -92,6 +98,7 @@ static td_status run_profile(cli_args *args, td_error *err) {
   td_profile_free(s.profile);
   td_session_free(s.session);
   td_model_free(s.model);
+  td_collector_close(s.collector);
   return status;
 }
 
@@ -108,6 +115,7 @@ static const cli_option profile_options[] = {
     {"min-time", "SECONDS", "record runs for so long; default 1", NULL, false},
     {"runs", "N", "record N runs instead", NULL, false},
     {"records", "N", "parts of steps kept per thread for traces; default 65536", NULL, false},
+    CLI_OPTION_ITT,
     {"no-limits", NULL, "do without the roofline, which is measured when it is not known yet", NULL, false},
     {"batch", "N", "size of an open first dimension", NULL, false},
     CLI_OPTION_SHAPE,

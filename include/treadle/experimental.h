@@ -14,6 +14,28 @@ extern "C" {
  * without the NUL. `text` may be NULL when `size` is 0. */
 TD_API td_status td_capabilities(char *text, size_t size, size_t *length, td_error *err);
 
+/* ---- ranges for the profilers of others -------------------------------------------------------------------------- */
+
+/* A collector of ITT ranges, such as VTune's: a shared library whose path stands in INTEL_LIBITTNOTIFY64 where such a
+ * profiler has started the process. Applications read that variable and hand the path over. */
+typedef struct td_collector td_collector;
+/* Errors: TD_NO_RESOURCE with the loader's reason, TD_UNSUPPORTED for a library that collects nothing. */
+TD_API td_status td_collector_open(const char *library, td_collector **collector, td_error *err);
+/* Sessions that it collects from are gone, or were told to stop. NULL is allowed. */
+TD_API void td_collector_close(td_collector *collector);
+
+/* A range named `name` from here to td_range_pop, on the calling thread; ranges nest. td_mark: a moment. Without a
+ * collector (NULL) they cost a branch. Thread-safe. */
+TD_API void td_range_push(td_collector *collector, const char *name);
+TD_API void td_range_pop(td_collector *collector);
+TD_API void td_mark(td_collector *collector, const char *name);
+
+/* From the next run on, every part of a step is a range on the thread that computes it, named after the operator
+ * ("aten::convolution") or, of fused loops, the kernel; with `shapes` the operands' sizes stand behind it. What
+ * observes the session already goes on. NULL collector: nothing observes it any more. With `shapes` the session must
+ * have run: TD_BAD_ARGUMENT. */
+TD_API td_status td_session_collect(td_session *session, td_collector *collector, int32_t shapes, td_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -57,6 +57,10 @@ td_status api_read_options(void *to, size_t to_size, const void *from, td_error 
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err);
 /* How the model's graph is compiled. */
 compile_setting api_setting(const td_model *model);
+/* Operands of step `index` in the last run, as PyTorch's traces write them: sizes "[[1, 3], []]", element types
+ * "["float", ""]". What is no tensor, or not known, is empty. */
+void api_print_dims(const td_session *session, uint32_t index, base_text *text);
+void api_print_types(const td_session *session, uint32_t index, base_text *text);
 /* Imports the model again or for the first time. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);
 #endif

@@ -67,6 +67,9 @@ td_status td_profile_clear(td_profile *profile, td_error *err) {
 
 /* ---- reading ---- */
 
+static void print_dims(const void *user, uint32_t step, base_text *text) { api_print_dims(user, step, text); }
+static void print_types(const void *user, uint32_t step, base_text *text) { api_print_types(user, step, text); }
+
 /* Everything that a form needs to know of the model; `steps` belongs to the caller, who frees it. */
 static td_status make_source(const td_profile *p, prof_source *source, td_step *steps, td_error *err) {
   const td_session *session = p->session;
@@ -82,7 +85,10 @@ static td_status make_source(const td_profile *p, prof_source *source, td_step *
                           .limits = p->limited ? &p->limits : NULL,
                           .footprint = (double)model->stats.weights_bytes + (double)stats.arena_bytes,
                           .model = model->path ? model->path : "model",
-                          .machine = ""};
+                          .machine = "",
+                          .print_dims = print_dims,
+                          .print_types = print_types,
+                          .user = session};
   return TD_OK;
 }
 

@@ -39,6 +39,10 @@ typedef struct prof_source {
   double footprint;        /* bytes of constants and arena */
   const char *model;       /* its name, for titles */
   const char *machine;     /* the CPU's name, or "" */
+  /* Of a step's operands in the last run, as JSON; NULL: nothing is known. */
+  void (*print_dims)(const void *user, uint32_t step, base_text *text);
+  void (*print_types)(const void *user, uint32_t step, base_text *text);
+  const void *user;
 } prof_source;
 
 /* Step `step` of the plan. */

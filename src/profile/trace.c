@@ -51,6 +51,14 @@ static void put_part(trace *t, uint32_t thread, const prof_record *record) {
   put_span(t, record->begin_ns, record->end_ns);
   prof_print(t->out, ", \"args\": {\"External id\": %u, \"Module Hierarchy\": ", record->step);
   base_text_quote(&t->out->text, node.at, node.length);
+  if (t->source->print_dims) {
+    prof_put(t->out, ", \"Input Dims\": ");
+    t->source->print_dims(t->source->user, record->step, &t->out->text);
+    prof_put(t->out, ", \"Input type\": ");
+    t->source->print_types(t->source->user, record->step, &t->out->text);
+  }
+  prof_put(t->out, ", \"Kernel\": ");
+  prof_quote(t->out, or_control(s->kernel));
   prof_print(t->out, ", \"flop\": %.0f, \"bytes\": %.0f, \"limit us\": %.3f}}", s->flops, prof_step_bytes(s),
              1e3 * prof_step_limit_ms(t->source, record->step));
   begin_event(t, 'X', thread);

@@ -174,9 +174,10 @@ td_status run_call(run_frame *f, uint32_t number, uint64_t *spent) {
   if (!f->session->observed || f->thread) return call_step(f, number, &threads);
   if (!spent && o->begin) o->begin(o->user, number);
   const uint64_t begin_ns = sys_clock_ns();
-  TRY(call_step(f, number, &threads));
+  const td_status status = call_step(f, number, &threads);
   const uint64_t end_ns = sys_clock_ns();
   if (threads == 1 && o->part) o->part(o->user, 0, number, begin_ns, end_ns);
+  TRY(status);
   if (spent) *spent += end_ns - begin_ns;
   else if (o->end) o->end(o->user, number, end_ns - begin_ns);
   return TD_OK;

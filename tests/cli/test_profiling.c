@@ -56,10 +56,32 @@ static void overhead_is_shown(void **state) {
   assert_holds(run(f, "bench builtin:small_lstm --threads 1 --min-time 0.01 --overhead").out, "recording a profile: ");
 }
 
+/* VTune sets a variable; what stands there is loaded, and hears of every step on the thread that computes it. */
+static void collectors_hear_steps(void **state) {
+  fixture *f = *state;
+  const char *folder = base_arena_format(f->arena, "%.*s", (int)(strrchr(f->treadle, '/') - f->treadle), f->treadle);
+  const char *before = base_arena_format(f->arena, "COLLECTED=c.txt INTEL_LIBITTNOTIFY64=%s/itt_collector.so", folder);
+  outcome o = run_after(f, before, "profile builtin:conv_relu --threads 2 --runs 2 --no-limits --itt shapes");
+  assert_int_equal(o.status, 0);
+  const char *heard = slurp(f, "c.txt", NULL);
+  assert_holds(heard, " domain Treadle\n");
+  assert_holds(heard, " begin treadle profile\n");
+  assert_holds(heard, " begin td::conv [[");
+  assert_holds(heard, " fini ");
+  assert_null(strstr(heard, " wrong "));
+  o = run_after(f, "INTEL_LIBITTNOTIFY64=", "profile builtin:conv_relu --runs 2 --no-limits --itt names");
+  assert_int_equal(o.status, 2);
+  assert_holds(o.err, "INTEL_LIBITTNOTIFY64");
+  o = run_after(f, "INTEL_LIBITTNOTIFY64=nowhere.so", "profile builtin:conv_relu --runs 2 --no-limits --itt names");
+  assert_int_equal(o.status, 5);
+  assert_holds(o.err, "nowhere.so");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(rows_add_up, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(overhead_is_shown, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(collectors_hear_steps, fixture_open, fixture_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

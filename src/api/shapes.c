@@ -1,0 +1,49 @@
+/* shapes.c -- operands of steps as PyTorch's traces write them. */
+#include "api/api_priv.h"
+
+/* Names of element types there; others have our own. */
+static const struct {
+  td_dtype dtype;
+  const char *name;
+} types[] = {{TD_F32, "float"},        {TD_F64, "double"}, {TD_F16, "c10::Half"}, {TD_BF16, "c10::BFloat16"},
+             {TD_I64, "long int"},     {TD_I32, "int"},    {TD_I16, "short int"}, {TD_I8, "signed char"},
+             {TD_U8, "unsigned char"}, {TD_BOOL, "bool"}};
+
+static const char *type_name(td_dtype dtype) {
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (types[i].dtype == dtype) return types[i].name;
+  return td_dtype_name(dtype);
+}
+
+/* Operand `i` of the step; NULL: it is absent, no tensor, or nothing has run. */
+static const base_tensor *operand(const td_session *s, const plan_step *step, uint32_t i) {
+  const uint32_t slot = s->model->plan->operands.at[step->in + i];
+  const base_value *value = slot == PLAN_NONE ? NULL : run_slot(s->run, slot);
+  return value && value->kind == BASE_TENSOR ? &value->tensor : NULL;
+}
+
+static uint32_t operands(const plan_step *step) {
+  return step->kind == PLAN_CALL || step->kind == PLAN_SHOW ? step->in_count : 0;
+}
+
+void api_print_dims(const td_session *session, uint32_t index, base_text *text) {
+  const plan_step *step = &session->model->plan->steps.at[index];
+  base_text_print(text, "[");
+  for (uint32_t i = 0; i < operands(step); i++) {
+    const base_tensor *t = operand(session, step, i);
+    base_text_print(text, i ? ", [" : "[");
+    for (int32_t k = 0; t && k < t->rank; k++) base_text_print(text, k ? ", %lld" : "%lld", (long long)t->dims[k]);
+    base_text_print(text, "]");
+  }
+  base_text_print(text, "]");
+}
+
+void api_print_types(const td_session *session, uint32_t index, base_text *text) {
+  const plan_step *step = &session->model->plan->steps.at[index];
+  base_text_print(text, "[");
+  for (uint32_t i = 0; i < operands(step); i++) {
+    const base_tensor *t = operand(session, step, i);
+    base_text_print(text, "%s\"%s\"", i ? ", " : "", t ? type_name(t->dtype) : "");
+  }
+  base_text_print(text, "]");
+}

@@ -100,7 +100,7 @@ def check_links():
 def check_manual(treadle, build):
     manual = (build / "treadle.1").read_text().replace("\\-", "-")
     usage = subprocess.run([treadle, "help"], check=True, capture_output=True, text=True).stdout
-    commands = re.findall(r"^  ([a-z]+) ", usage, re.MULTILINE)
+    commands = re.findall(r"^  ([a-z-]+) ", usage, re.MULTILINE)
     problems = [f"the manual does not have `treadle {name}`" for name in commands if name not in manual]
     return problems or ([] if commands else ["`treadle help` lists no sub-commands"])
 

@@ -50,7 +50,7 @@ struct cli_command {
 /* The row of every sub-command, in the order of the help, ending with NULL. */
 extern const cli_command *const cli_commands[];
 extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare, cli_bisect, cli_roofline, cli_tune,
-    cli_inspect, cli_info, cli_version, cli_help;
+    cli_compare_profiles, cli_inspect, cli_info, cli_version, cli_help;
 const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
 /* Options that several commands take. */

@@ -5,6 +5,7 @@
 #include "collector.h"
 #include "measure.h"
 #include "roofline.h"
+#include "sides.h"
 
 typedef struct profile_state {
   cli_args *args;
@@ -93,6 +94,8 @@ static td_status profile_model(profile_state *s, td_error *err) {
 }
 
 static td_status run_profile(cli_args *args, td_error *err) {
+  const char *before = cli_value(args, "compare-backend");
+  if (before) return cli_compare_backends(args, before, err);
   profile_state s = {.args = args};
   const td_status status = profile_model(&s, err);
   td_profile_free(s.profile);
@@ -104,10 +107,14 @@ static td_status run_profile(cli_args *args, td_error *err) {
 
 static const cli_option profile_options[] = {
     CLI_OPTION_THREADS,
-    {"group-by", "WHAT", "what a row stands for; default node", "node op kernel module", false},
+    {"group-by", "WHAT",
+     "what a row stands for; default node. With module and origin, a kernel's time goes to its nodes",
+     "node op kernel class module origin", false},
     {"sort", "KEY", "time (default), mean, calls, flops, bytes, limit (what is lost against it), order (of the plan)",
      "time mean calls flops bytes limit order", false},
     {"limit", "N", "most rows of the table; default 40, 0 all", NULL, false},
+    {"compare-backend", "NAME", "profile this backend, too, and show both by class of work: where fusion saves time",
+     CLI_BACKENDS, false},
     {"trace", "FILE", "write every part of a step on its thread, for ui.perfetto.dev or chrome://tracing", NULL, false},
     {"html", "FILE", "write one page that needs no network: timeline, roofline, table", NULL, false},
     {"csv", "FILE", "write all rows with every figure", NULL, false},
@@ -149,6 +156,7 @@ const cli_command cli_profile = {
         "treadle profile net.onnx --threads 1\n"
         "treadle profile net.onnx --group-by op\n"
         "treadle profile net.onnx --sort limit --limit 10\n"
+        "treadle profile net.onnx --compare-backend aot_eager\n"
         "treadle profile builtin:mobilenet_v2 --trace trace.json --html profile.html",
     .options = profile_options,
     .option_count = sizeof profile_options / sizeof *profile_options,

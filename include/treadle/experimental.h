@@ -14,6 +14,9 @@ extern "C" {
  * without the NUL. `text` may be NULL when `size` is 0. */
 TD_API td_status td_capabilities(char *text, size_t size, size_t *length, td_error *err);
 
+/* The class of work of an operator (td_step.op): "convolution", "matrix product", "pointwise", ... For summaries. */
+TD_API const char *td_class_of(const char *op);
+
 /* ---- ranges for the profilers of others -------------------------------------------------------------------------- */
 
 /* A collector of ITT ranges, such as VTune's: a shared library whose path stands in INTEL_LIBITTNOTIFY64 where such a

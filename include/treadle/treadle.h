@@ -380,9 +380,12 @@ typedef struct td_step {
   double const_bytes; /* read from constants */
   double read_bytes;  /* read from other operands, each once */
   double write_bytes; /* of results */
+  size_t origins;     /* nodes of the user's model that it stands for: see td_session_step_origin */
 } td_step;
 /* Step `index` of td_model_stats.steps. A session that has not run yet knows no shapes: TD_BAD_ARGUMENT. */
 TD_API td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err);
+/* Node `origin` of td_step.origins of step `index`, named as in td_step.name. NULL: there are not so many. */
+TD_API const char *td_session_step_origin(const td_session *session, size_t index, size_t origin);
 
 /* ---- what the machine can do ------------------------------------------------------------------------------------- */
 
@@ -502,6 +505,7 @@ typedef struct td_profile_step {
   uint64_t self_ns;  /* of this, the caller's thread computing; in the rest it waited for others */
   uint64_t busy_ns;  /* of all threads computing */
   uint64_t least_ns; /* all its executions in one run, in the run where that was shortest */
+  double spread_ns;  /* standard deviation of that over the runs */
 } td_profile_step;
 /* Step `index` of td_model_stats.steps. */
 TD_API td_status td_profile_get_step(const td_profile *profile, size_t index, td_profile_step *step, td_error *err);
@@ -510,7 +514,9 @@ TD_API td_status td_profile_get_step(const td_profile *profile, size_t index, td
 typedef struct td_profile_view {
   size_t size;       /* sizeof(td_profile_view) */
   const char *form;  /* "table", "csv", "json", "trace" (Chrome and Perfetto), "stacks" (flame graphs), "html" */
-  const char *group; /* "node" (default), "op", "kernel", "module": what a row of table, csv and json stands for */
+  const char *group; /* what a row of table, csv and json stands for: "node" (default: a step with all nodes that it
+                        stands for), "op", "kernel", "class" (of work), and "origin" and "module", where the time of a
+                        step is dealt out among its nodes */
   const char *sort;  /* "time" (default), "mean", "calls", "flops", "bytes", "limit", "order" (as the plan runs) */
   uint32_t limit;    /* most rows of a table; 0: all */
 } td_profile_view;

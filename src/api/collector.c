@@ -44,7 +44,7 @@ static const char *step_name(const plan_exe *plan, const plan_step *step) {
   static const char fused[] = "td::fused";
   const bool calls = step->kind == PLAN_CALL || step->kind == PLAN_SHOW;
   if (!calls) return "control";
-  const plan_function *f = &plan->functions.at[step->function];
+  const plan_link *f = &plan->links.at[step->function];
   const ir_op *op = f->op;
   return op && strncmp(op->name, fused, sizeof fused - 1) != 0 ? op->name : f->name;
 }

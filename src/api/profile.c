@@ -1,4 +1,6 @@
 /* profile.c -- profiles of sessions: the public face of the room of that name. */
+#include <treadle/experimental.h>
+
 #include <string.h>
 
 #include "api/api_priv.h"
@@ -70,6 +72,10 @@ td_status td_profile_clear(td_profile *profile, td_error *err) {
 static void print_dims(const void *user, uint32_t step, base_text *text) { api_print_dims(user, step, text); }
 static void print_types(const void *user, uint32_t step, base_text *text) { api_print_types(user, step, text); }
 
+static const char *origin(const void *user, uint32_t step, size_t number) {
+  return td_session_step_origin(user, step, number);
+}
+
 /* Everything that a form needs to know of the model; `steps` belongs to the caller, who frees it. */
 static td_status make_source(const td_profile *p, prof_source *source, td_step *steps, td_error *err) {
   const td_session *session = p->session;
@@ -88,6 +94,7 @@ static td_status make_source(const td_profile *p, prof_source *source, td_step *
                           .machine = "",
                           .print_dims = print_dims,
                           .print_types = print_types,
+                          .origin = origin,
                           .user = session};
   return TD_OK;
 }
@@ -135,6 +142,8 @@ td_status td_profile_get_step(const td_profile *profile, size_t index, td_profil
   const td_profile_step recorded = prof_step(profile->recorder, (uint32_t)index);
   return api_write_stats(step, &recorded, sizeof recorded, err);
 }
+
+const char *td_class_of(const char *op) { return prof_class_of(op); }
 
 typedef struct writing {
   td_profile_view view;

@@ -65,7 +65,7 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
   if (!run_slot(session->run, 0))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "sizes are known after a run; call td_session_run");
   const plan_step *s = &plan->steps.at[index];
-  td_step to = {.name = plan_name(plan, s->name), .op = "", .kernel = ""};
+  td_step to = {.name = plan_name(plan, s->name), .op = "", .kernel = "", .origins = s->origin_count};
   if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
     const plan_link *f = &plan->links.at[s->function];
     const ir_op *op = f->op;
@@ -75,4 +75,10 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
     if (s->kind == PLAN_CALL && op) TRY(count_flops(session, s, op, &to, err));
   }
   return api_write_stats(step, &to, sizeof to, err);
+}
+
+const char *td_session_step_origin(const td_session *session, size_t index, size_t origin) {
+  const plan_exe *plan = session ? session->model->plan : NULL;
+  if (!plan || index >= plan->steps.count || origin >= plan->steps.at[index].origin_count) return NULL;
+  return plan_origin(plan, &plan->steps.at[index], (uint32_t)origin);
 }

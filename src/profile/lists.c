@@ -1,4 +1,6 @@
 /* lists.c -- rows for machines: CSV (RFC 4180) and JSON. All sums are of all recorded runs together. */
+#include <math.h>
+
 #include "profile/profile_priv.h"
 
 static void put_csv_text(prof_out *out, const char *text, size_t length) {
@@ -26,11 +28,11 @@ td_status prof_write_csv(const prof_source *source, const td_profile_view *view,
                (unsigned long long)row->ns, (unsigned long long)row->self_ns, (unsigned long long)row->busy_ns,
                row->flops, row->bytes, 1e6 * row->limit_ms);
   }
-  prof_rows_free(allocator, &rows);
+  prof_rows_free(&rows);
   return TD_OK;
 }
 
-static void put_json_row(prof_out *out, const prof_row *row) {
+static void put_json_row(const prof_source *source, prof_out *out, const prof_row *row) {
   prof_put(out, "{\"name\": ");
   base_text_quote(&out->text, row->name, row->name_length);
   prof_put(out, ", \"op\": ");
@@ -39,9 +41,16 @@ static void put_json_row(prof_out *out, const prof_row *row) {
   prof_quote(out, row->first->kernel);
   prof_print(out,
              ", \"steps\": %u, \"calls\": %llu, \"ns\": %llu, \"self_ns\": %llu, \"busy_ns\": %llu, \"flop\": %.0f, "
-             "\"bytes\": %.0f, \"limit_ns\": %.0f}",
+             "\"bytes\": %.0f, \"limit_ns\": %.0f, \"spread_ns\": %.0f, \"least_ns\": %llu, \"nodes\": [",
              row->steps, (unsigned long long)row->calls, (unsigned long long)row->ns, (unsigned long long)row->self_ns,
-             (unsigned long long)row->busy_ns, row->flops, row->bytes, 1e6 * row->limit_ms);
+             (unsigned long long)row->busy_ns, row->flops, row->bytes, 1e6 * row->limit_ms, sqrt(row->variance_ns2),
+             (unsigned long long)row->least_ns);
+  for (size_t i = 0; row->steps == 1 && i < prof_origin_count(source, row->step); i++) {
+    const base_str node = prof_origin(source, row->step, i);
+    prof_put(out, i ? ", " : "");
+    base_text_quote(&out->text, node.at, node.length);
+  }
+  prof_put(out, "]}");
 }
 
 td_status prof_write_json(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
@@ -64,9 +73,9 @@ td_status prof_write_json(const prof_source *source, const td_profile_view *view
              t.self_ms, t.wait_ms, t.between_ms, t.single_ms, t.late_ms, t.early_ms);
   for (uint32_t i = 0; i < rows.count; i++) {
     prof_put(out, i ? ",\n" : "\n");
-    put_json_row(out, &rows.at[i]);
+    put_json_row(source, out, &rows.at[i]);
   }
   prof_put(out, "\n]}\n");
-  prof_rows_free(allocator, &rows);
+  prof_rows_free(&rows);
   return TD_OK;
 }

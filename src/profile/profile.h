@@ -42,11 +42,14 @@ typedef struct prof_source {
   /* Of a step's operands in the last run, as JSON; NULL: nothing is known. */
   void (*print_dims)(const void *user, uint32_t step, base_text *text);
   void (*print_types)(const void *user, uint32_t step, base_text *text);
+  const char *(*origin)(const void *user, uint32_t step, size_t origin); /* NULL: not known */
   const void *user;
 } prof_source;
 
 /* Step `step` of the plan. */
 td_profile_step prof_step(const prof_recorder *recorder, uint32_t step);
+/* "convolution", "matrix product", ...: what a step of operator `op` does, coarsely (classes.c). */
+const char *prof_class_of(const char *op);
 /* Sums over what was recorded. */
 td_profile_totals prof_totals(const prof_source *source);
 

@@ -1,6 +1,7 @@
 /* profile_priv.h -- what was recorded, and the rows and writers that forms are made with. */
 #ifndef PROFILE_PROFILE_PRIV_H
 #define PROFILE_PROFILE_PRIV_H
+#include "base/map.h"
 #include "profile/profile.h"
 
 /* ---- what was recorded (record.c) ---- */
@@ -26,6 +27,7 @@ typedef struct prof_total {
   uint64_t ns, calls;
   uint64_t run_ns;   /* of the run that lasts */
   uint64_t least_ns; /* of one run; 0: none yet */
+  double squares;    /* sum over runs of run_ns squared */
 } prof_total;
 
 typedef struct prof_run {
@@ -74,22 +76,29 @@ typedef struct prof_row {
   const char *name;
   size_t name_length;
   const td_step *first; /* one of its steps */
+  uint32_t step, last;  /* numbers of the first and the last of them */
   uint32_t steps;
   uint64_t calls, ns, self_ns, busy_ns; /* see td_profile_step */
   double flops, bytes;                  /* of all executions */
   double limit_ms;                      /* the same; 0: unknown */
+  double variance_ns2;                  /* of its time in a run */
+  uint64_t least_ns;                    /* of a run, in the run where that was shortest for each of its steps */
 } prof_row;
 
 typedef struct prof_rows {
-  prof_row *at; /* sorted; owned */
+  base_arena *arena; /* everything below lives here */
+  prof_row *at;      /* sorted */
   uint32_t count;
-  size_t bytes_allocated;
+  base_map by_name;
 } prof_rows;
 td_status prof_rows_make(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
                          prof_rows *rows, td_error *err);
-void prof_rows_free(const td_allocator *allocator, prof_rows *rows);
+void prof_rows_free(prof_rows *rows);
 /* The name of a step's node as the user wrote it: without "node " in front and " (Operator)" behind. */
 base_str prof_node_name(const td_step *step);
+/* The user's nodes that a step stands for; 0: only its own name is known. */
+size_t prof_origin_count(const prof_source *source, uint32_t step);
+base_str prof_origin(const prof_source *source, uint32_t step, size_t origin);
 double prof_step_limit_ms(const prof_source *source, uint32_t step);
 double prof_step_bytes(const td_step *step);
 

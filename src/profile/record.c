@@ -3,6 +3,7 @@
  * Every thread adds to memory of its own: the time it was busy with each step, and a ring of its newest parts. What the
  * caller's clock says of whole steps and runs is the caller's. So nothing is shared, and nothing waits. Sums hold
  * everything that was recorded; only rings forget. */
+#include <math.h>
 #include <string.h>
 
 #include "profile/profile_priv.h"
@@ -46,6 +47,7 @@ static void run_ends(void *user, uint64_t begin_ns, uint64_t end_ns) {
     for (uint32_t i = 0; i < r->options.steps; i++) {
       prof_total *t = &r->totals[i];
       if (t->run_ns && (t->least_ns == 0 || t->run_ns < t->least_ns)) t->least_ns = t->run_ns;
+      t->squares += (double)t->run_ns * (double)t->run_ns;
       t->run_ns = 0;
     }
     r->last[r->runs % PROF_RUNS] = (prof_run){begin_ns, end_ns};
@@ -138,6 +140,9 @@ td_profile_step prof_step(const prof_recorder *r, uint32_t step) {
                        .self_ns = r->threads[0].busy_ns[step],
                        .least_ns = total->least_ns};
   for (uint32_t i = 0; i < r->options.threads; i++) s.busy_ns += r->threads[i].busy_ns[step];
+  const double runs = r->runs ? (double)r->runs : 1, mean = (double)s.ns / runs;
+  const double variance = total->squares / runs - mean * mean;
+  s.spread_ns = variance > 0 ? sqrt(variance) : 0;
   return s;
 }
 

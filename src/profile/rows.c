@@ -40,14 +40,41 @@ td_profile_totals prof_totals(const prof_source *source) {
 
 base_str prof_node_name(const td_step *step) { return base_node_name(step->name ? step->name : ""); }
 
-static base_str op_name(const td_step *step) { return base_str_of(step->op && *step->op ? step->op : "(control)"); }
-static base_str kernel_name(const td_step *step) {
-  return base_str_of(step->kernel && *step->kernel ? step->kernel : "(control)");
+size_t prof_origin_count(const prof_source *source, uint32_t step) {
+  return source->origin ? source->steps[step].origins : 0;
+}
+
+base_str prof_origin(const prof_source *source, uint32_t step, size_t origin) {
+  if (origin >= prof_origin_count(source, step)) return prof_node_name(&source->steps[step]);
+  return base_node_name(source->origin(source->user, step, origin));
+}
+
+static base_str or_control(const char *name) { return base_str_of(name && *name ? name : "(control)"); }
+
+static base_str node_of(const td_step *step, base_str origin) {
+  (void)origin;
+  return prof_node_name(step);
+}
+static base_str op_of(const td_step *step, base_str origin) {
+  (void)origin;
+  return or_control(step->op);
+}
+static base_str kernel_of(const td_step *step, base_str origin) {
+  (void)origin;
+  return or_control(step->kernel);
+}
+static base_str class_of(const td_step *step, base_str origin) {
+  (void)origin;
+  return base_str_of(prof_class_of(step->op));
+}
+static base_str origin_of(const td_step *step, base_str origin) {
+  (void)step;
+  return origin;
 }
 
 /* "/layer1/0/conv1/Conv" belongs to the module layer1/0/conv1; a name without slashes is a module's itself. */
-static base_str module_name(const td_step *step) {
-  base_str name = prof_node_name(step);
+static base_str module_of(const td_step *step, base_str name) {
+  (void)step;
   for (size_t i = name.length; i-- > 0;)
     if (name.at[i] == '/') {
       name.length = i;
@@ -59,13 +86,13 @@ static base_str module_name(const td_step *step) {
 
 typedef struct grouping {
   const char *name;
-  base_str (*key)(const td_step *step);
+  base_str (*key)(const td_step *step, base_str origin);
   bool apart; /* steps of one name stay rows of their own */
+  bool dealt; /* the time of a step is dealt out evenly among its origins */
 } grouping;
-static const grouping groupings[] = {{"node", prof_node_name, true},
-                                     {"op", op_name, false},
-                                     {"kernel", kernel_name, false},
-                                     {"module", module_name, false}};
+static const grouping groupings[] = {{"node", node_of, true, false},      {"op", op_of, false, false},
+                                     {"kernel", kernel_of, false, false}, {"class", class_of, false, false},
+                                     {"module", module_of, false, true},  {"origin", origin_of, false, true}};
 
 /* ---- orders: the larger stands first ---- */
 
@@ -92,38 +119,64 @@ typedef struct keyed {
 static int larger_first(const void *a, const void *b) {
   const keyed *x = a, *y = b;
   if (x->value != y->value) return (x->value < y->value) - (x->value > y->value);
-  return (x->row.first > y->row.first) - (x->row.first < y->row.first);
+  return (x->row.step > y->row.step) - (x->row.step < y->row.step);
 }
 
-static void sort_rows(prof_row *rows, keyed *room, uint32_t count, double (*value)(const prof_row *)) {
-  for (uint32_t i = 0; i < count; i++) room[i] = (keyed){value(&rows[i]), rows[i]};
-  qsort(room, count, sizeof *room, larger_first);
-  for (uint32_t i = 0; i < count; i++) rows[i] = room[i].row;
+static bool sort_rows(prof_rows *rows, double (*value)(const prof_row *)) {
+  keyed *room = base_new(rows->arena, keyed, rows->count + (size_t)1);
+  if (!room) return false;
+  for (uint32_t i = 0; i < rows->count; i++) room[i] = (keyed){value(&rows->at[i]), rows->at[i]};
+  qsort(room, rows->count, sizeof *room, larger_first);
+  for (uint32_t i = 0; i < rows->count; i++) rows->at[i] = room[i].row;
+  return true;
 }
 
 /* ---- rows ---- */
 
-static void add_step(const prof_source *source, uint32_t step, prof_row *row) {
+/* Part `i` of `n` of a whole number; all of them together are it. */
+static uint64_t part_of(uint64_t whole, size_t i, size_t n) {
+  const uint64_t each = whole / n;
+  return i + 1 < n ? each : whole - each * (n - 1);
+}
+
+/* Part `i` of `n` of what the step did. */
+static void add_step(const prof_source *source, uint32_t step, size_t i, size_t n, prof_row *row) {
   const td_profile_step recorded = prof_step(source->recorder, step);
   const td_step *s = &source->steps[step];
-  const double calls = (double)recorded.calls;
+  const double calls = (double)recorded.calls / (double)n;
   if (!row->first) row->first = s;
-  row->steps++;
-  row->calls += recorded.calls;
-  row->ns += recorded.ns;
-  row->self_ns += recorded.self_ns;
-  row->busy_ns += recorded.busy_ns;
+  if (!row->steps || row->last != step) row->steps++, row->calls += recorded.calls;
+  row->last = step;
+  row->ns += part_of(recorded.ns, i, n);
+  row->self_ns += part_of(recorded.self_ns, i, n);
+  row->busy_ns += part_of(recorded.busy_ns, i, n);
+  row->least_ns += part_of(recorded.least_ns, i, n);
+  row->variance_ns2 += recorded.spread_ns * recorded.spread_ns / ((double)n * (double)n);
   row->flops += s->flops * calls;
   row->bytes += prof_step_bytes(s) * calls;
   row->limit_ms += prof_step_limit_ms(source, step) * calls;
 }
 
-static prof_row *row_of(prof_rows *rows, const grouping *g, base_str name) {
-  for (uint32_t i = 0; !g->apart && i < rows->count; i++)
-    if (base_str_equal((base_str){rows->at[i].name, rows->at[i].name_length}, name)) return &rows->at[i];
+/* NULL: out of memory. */
+static prof_row *row_of(prof_rows *rows, const grouping *g, base_str name, uint32_t step) {
+  const uint32_t *known = g->apart ? NULL : base_map_get(&rows->by_name, name);
+  if (known) return &rows->at[*known];
+  if (!g->apart && !base_map_put(&rows->by_name, rows->arena, name, rows->count, NULL)) return NULL;
   prof_row *row = &rows->at[rows->count++];
-  *row = (prof_row){.name = name.at, .name_length = name.length};
+  *row = (prof_row){.name = name.at, .name_length = name.length, .step = step};
   return row;
+}
+
+static bool add_steps(const prof_source *source, const grouping *g, prof_rows *rows) {
+  for (uint32_t i = 0; i < source->recorder->options.steps; i++) {
+    const size_t origins = prof_origin_count(source, i), parts = g->dealt && origins ? origins : 1;
+    for (size_t k = 0; prof_step_ran(source->recorder, i) && k < parts; k++) {
+      prof_row *row = row_of(rows, g, g->key(&source->steps[i], prof_origin(source, i, k)), i);
+      if (!row) return false;
+      add_step(source, i, k, parts, row);
+    }
+  }
+  return true;
 }
 
 static const grouping *find_grouping(const char *name) {
@@ -138,27 +191,30 @@ static const order *find_order(const char *name) {
   return NULL;
 }
 
+/* Room for the most rows that there can be. */
+static td_status open_rows(const prof_source *source, const td_allocator *allocator, prof_rows *rows, td_error *err) {
+  size_t most = 1;
+  for (uint32_t i = 0; i < source->recorder->options.steps; i++) most += 1 + prof_origin_count(source, i);
+  *rows = (prof_rows){.arena = base_arena_new(allocator)};
+  if (rows->arena) rows->at = base_new(rows->arena, prof_row, most);
+  return rows->at ? TD_OK : base_no_memory(err, "the rows of a profile");
+}
+
 td_status prof_rows_make(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
                          prof_rows *rows, td_error *err) {
   const grouping *g = find_grouping(view->group);
   const order *o = find_order(view->sort);
   if (!g)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "rows cannot be '%s': there are node, op, kernel and module",
-                     view->group);
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "rows cannot be '%s': there are node, op, kernel, class, module and origin", view->group);
   if (!o)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "rows have no order '%s': there are time, mean, calls, flops, bytes, limit and order", view->sort);
-  const uint32_t steps = source->recorder->options.steps;
-  const size_t each = sizeof(prof_row) + sizeof(keyed);
-  *rows = (prof_rows){.bytes_allocated = (steps + (size_t)1) * each};
-  rows->at = base_alloc(allocator, rows->bytes_allocated);
-  if (!rows->at) return base_no_memory(err, "the rows of a profile");
-  for (uint32_t i = 0; i < steps; i++)
-    if (prof_step_ran(source->recorder, i)) add_step(source, i, row_of(rows, g, g->key(&source->steps[i])));
-  if (o->value) sort_rows(rows->at, (keyed *)(void *)(rows->at + steps + 1), rows->count, o->value);
-  return TD_OK;
+  td_status status = open_rows(source, allocator, rows, err);
+  if (status == TD_OK && !add_steps(source, g, rows)) status = base_no_memory(err, "the rows of a profile");
+  if (status == TD_OK && o->value && !sort_rows(rows, o->value)) status = base_no_memory(err, "the rows of a profile");
+  if (status != TD_OK) prof_rows_free(rows);
+  return status;
 }
 
-void prof_rows_free(const td_allocator *allocator, prof_rows *rows) {
-  base_free(allocator, rows->at, rows->bytes_allocated);
-}
+void prof_rows_free(prof_rows *rows) { base_arena_free(rows->arena); }

@@ -42,6 +42,16 @@ static void put_run(trace *t, uint64_t number, const prof_run *run) {
 
 static const char *or_control(const char *name) { return name && *name ? name : "control"; }
 
+static void put_origins(trace *t, uint32_t step) {
+  prof_put(t->out, ", \"Origins\": [");
+  for (size_t i = 0; i < prof_origin_count(t->source, step); i++) {
+    const base_str node = prof_origin(t->source, step, i);
+    prof_put(t->out, i ? ", " : "");
+    base_text_quote(&t->out->text, node.at, node.length);
+  }
+  prof_put(t->out, "]");
+}
+
 static void put_part(trace *t, uint32_t thread, const prof_record *record) {
   const td_step *s = &t->source->steps[record->step];
   const base_str node = prof_node_name(s);
@@ -51,6 +61,7 @@ static void put_part(trace *t, uint32_t thread, const prof_record *record) {
   put_span(t, record->begin_ns, record->end_ns);
   prof_print(t->out, ", \"args\": {\"External id\": %u, \"Module Hierarchy\": ", record->step);
   base_text_quote(&t->out->text, node.at, node.length);
+  put_origins(t, record->step);
   if (t->source->print_dims) {
     prof_put(t->out, ", \"Input Dims\": ");
     t->source->print_dims(t->source->user, record->step, &t->out->text);

@@ -77,11 +77,94 @@ static void collectors_hear_steps(void **state) {
   assert_holds(o.err, "nowhere.so");
 }
 
+/* Fused kernels name their nodes; by origin, their time goes to these and still adds up. */
+static void nodes_of_kernels(void **state) {
+  fixture *f = *state;
+  static const char *const groups[] = {"node", "origin", "module", "class"};
+  double self_ns[4] = {0};
+  bool several = false;
+  for (size_t g = 0; g < 4; g++) {
+    json_t *root = parse(run(f, base_arena_format(f->arena,
+                                                  "profile builtin:fused_chain --threads 1 --runs 5 --no-limits --json "
+                                                  "--group-by %s",
+                                                  groups[g]))
+                             .out);
+    const json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(root, "rows"), i, row) {
+      self_ns[g] += number(row, "self_ns");
+      several |= g == 0 && json_array_size(json_object_get(row, "nodes")) >= 2;
+    }
+    assert_near(self_ns[g] * 1e-6 + number(root, "between_ms"), number(root, "run_ms"), 0.01);
+    json_decref(root);
+  }
+  assert_true(several);
+}
+
+static void backends_side_by_side(void **state) {
+  fixture *f = *state;
+  const char *command = "profile builtin:fused_chain --threads 1 --min-time 0.01 --compare-backend aot_eager";
+  json_t *root = parse(run(f, base_arena_format(f->arena, "%s --json", command)).out);
+  const json_t *row;
+  size_t i;
+  double nodes = 0, kernels = 0, ms[2] = {0};
+  json_array_foreach(json_object_get(root, "classes"), i, row) {
+    nodes += number(row, "nodes");
+    kernels += number(row, "kernels");
+    ms[0] += number(row, "before_ms");
+    ms[1] += number(row, "after_ms");
+  }
+  assert_true(nodes == number(root, "nodes") && kernels == number(root, "kernels"));
+  assert_true(nodes > kernels && kernels > 0);
+  assert_true(ms[0] <= number(root, "before_run_ms") && ms[1] <= number(root, "after_run_ms"));
+  json_decref(root);
+  const outcome o = run(f, command);
+  assert_holds(o.out, "speed-up");
+  assert_holds(o.out, "nodes one by one, native ");
+}
+
+static void save_profile(const char *path, const char *rows) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "{\"runs\": 100, \"run_ms\": 10, \"rows\": [%s]}", rows);
+  assert_int_equal(fclose(file), 0);
+}
+
+#define ROW(name, us, least, spread)                                                        \
+  "{\"name\": \"" name "\", \"kernel\": \"k\", \"ns\": " #us "00000, \"least_ns\": " #least \
+  "000, \"spread_ns\": " #spread "000}"
+
+/* What only scatters, or got longer by interference alone, has not changed. */
+static void profiles_are_compared(void **state) {
+  fixture *f = *state;
+  save_profile("a.json",
+               ROW("same", 50, 45, 9) "," ROW("slow", 10, 9, 1) "," ROW("noisy", 20, 15, 9) "," ROW("gone", 5, 5, 1));
+  save_profile("b.json",
+               ROW("same", 51, 46, 9) "," ROW("slow", 15, 14, 1) "," ROW("noisy", 30, 15, 9) "," ROW("new", 6, 5, 1));
+  const outcome o = run(f, "compare-profiles a.json b.json");
+  assert_int_equal(o.status, 0);
+  assert_holds(o.out, "+5.00  +50.0%");
+  assert_holds(o.out, "gone");
+  assert_holds(o.out, "2 rows changed no more than they scatter");
+  json_t *root = parse(run(f, "compare-profiles a.json b.json --json").out);
+  assert_int_equal(json_array_size(json_object_get(root, "changed")), 3);
+  json_decref(root);
+  save_profile("c.json", "");
+  save_text("d.json", "{}");
+  save_text("e.json", "{\"runs");
+  assert_int_equal(run(f, "compare-profiles c.json a.json").status, 0);
+  assert_int_equal(run(f, "compare-profiles d.json a.json").status, 3);
+  assert_int_equal(run(f, "compare-profiles a.json e.json").status, 3);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(rows_add_up, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(overhead_is_shown, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(collectors_hear_steps, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(nodes_of_kernels, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(backends_side_by_side, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(profiles_are_compared, fixture_open, fixture_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* steps.c -- the executor: walks the line of steps. Every call was prepared when the session was made; here are only
  * the order, the sizes that running tells, and control flow. */
+#include "base/work.h"
 #include "runtime/runtime_priv.h"
 
 enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */
@@ -25,15 +26,14 @@ static void *no_memory_needed(void *memory, size_t bytes) {
 
 /* ---- threads ---- */
 
-/* What one thread does in a nanosecond, roughly; and the least work of a thread that pays for two hand-overs (0.3 us)
- * and for data that another core has in its caches. */
-static const double flops_per_ns = 50, bytes_per_ns = 10, least_ns_per_thread = 5000;
+/* The least work of a thread that pays for two hand-overs (0.3 us) and for data that another core has in its caches. */
+static const double least_ns_per_thread = 5000;
 
 double run_estimate_ns(const plan_link *function, const base_call *call) {
   double flops, bytes;
   if (!function->work) return 0;
   function->work(call, &flops, &bytes);
-  return flops / flops_per_ns > bytes / bytes_per_ns ? flops / flops_per_ns : bytes / bytes_per_ns;
+  return base_work_ns(flops, bytes);
 }
 
 /* On how many threads is the step worth running? Decided by the step's sizes and the machine; the results are the same

@@ -8,13 +8,13 @@
  * Nobody waits for ever: a task that nobody has begun is run by the first who waits for it. While one that another
  * thread has begun is waited for, the waiting thread may run others, but only such that no future goes into: these wait
  * for nothing but what they fork themselves, and so for nothing that is halted below them on the same thread. */
+#include "base/work.h"
 #include "runtime/crew_priv.h"
 #include "runtime/runtime_priv.h"
 
 #include <string.h>
 
-enum { SPIN_NS = 20000, FRAMES_PER_THREAD = 4, STEP_NS = 300, TURNS = 8 };
-static const double least_task_ns = 40000; /* of a task that pays for waking a thread, and a copy of the result */
+enum { SPIN_NS = 20000, FRAMES_PER_THREAD = 4 };
 
 static const plan_block *block_of(const run_frame *f, uint32_t step) {
   return &f->plan->blocks.at[f->plan->steps.at[step].block];
@@ -200,8 +200,8 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; i < end;) {
     const plan_step *step = &s->plan->steps.at[i];
     const run_step *prepared = &s->main.steps[i];
-    if (step->kind == PLAN_LOOP) ns += TURNS * steps_ns(s, i + 1, step->next);
-    ns += STEP_NS;
+    if (step->kind == PLAN_LOOP) ns += BASE_TURNS * steps_ns(s, i + 1, step->next);
+    ns += BASE_STEP_NS;
     if (step->kind == PLAN_CALL && !prepared->varies && !prepared->defines)
       ns += run_estimate_ns(&s->plan->links.at[step->function], &prepared->call);
     i = step->kind == PLAN_LOOP ? step->next : i + 1;
@@ -212,7 +212,7 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
 void run_weigh_tasks(run_session *s) {
   for (uint32_t i = 0; s->crew && i < s->plan->steps.count; i++)
     if (s->plan->steps.at[i].kind == PLAN_FORK)
-      s->worth[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= least_task_ns;
+      s->worth[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= BASE_LEAST_TASK_NS;
 }
 
 /* ---- steps ---- */

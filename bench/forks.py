@@ -78,15 +78,15 @@ class ForkedLoop(nn.Module):
 
 class CalledLoop(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        results = [foo(x) for _ in range(100)]
+        values = [foo(x) for _ in range(100)]
+        results = [value for value in values]
         return torch.sum(torch.stack(results))
 
 
 PROGRAMS = {
     "lstm_small": (ForkedEnsemble, CalledEnsemble, (10,), (16, 4, 10)),
     "lstm_large": (ForkedEnsemble, CalledEnsemble, (128,), (64, 16, 128)),
-    "loop_small": (ForkedLoop, CalledLoop, (), ()),
-    "loop_large": (ForkedLoop, CalledLoop, (), (512, 512)),
+    "loop": (ForkedLoop, CalledLoop, (), ()),
 }
 
 

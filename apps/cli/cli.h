@@ -101,7 +101,7 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   {                                                                                          \
     "shape", "NAME=DIMS",                                                                    \
         "dimensions of an input that has no file, 1x3x224x224; of a TorchScript model also " \
-        "its type, 1x12:i64",                                                                \
+        "its type, 1x12:i64, and which may be of any size, Nx3x224x224",                     \
         NULL, true                                                                           \
   }
 #define CLI_OPTION_METHOD \
@@ -124,6 +124,9 @@ td_status cli_int(const cli_args *args, const char *option, int64_t low, int64_t
 td_status cli_real(const cli_args *args, const char *option, double low, double high, double *value, td_error *err);
 /* "1x3x224x224" or "" (a scalar). */
 td_status cli_dims(base_str text, int32_t *rank, int64_t *dims, td_error *err);
+/* The same where a dimension may be a name: -1, and the name, of the arena, in symbols (room for TD_MAX_RANK). */
+td_status cli_open_dims(base_str text, base_arena *arena, int32_t *rank, int64_t *dims, const char **symbols,
+                        td_error *err);
 
 /* ---- help (help.c, manual.c, completion.c) ---- */
 void cli_print_usage(FILE *to);

@@ -129,14 +129,19 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   const char *rest;
   if (!split_name(m->feed, text, &index, &rest)) return unknown_name(m, text, err);
   td_value_info *info = &m->feed->infos[index];
-  if (m->feed->given[index] || m->shaped[index]) {
-    return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s: the input has its shape already", rest);
-  }
   int32_t rank;
   int64_t dims[TD_MAX_RANK];
-  TRY(cli_dims((base_str){rest, strcspn(rest, ":")}, &rank, dims, err)); /* a type behind it is for specs.c */
-  bool fits = info->rank < 0 || info->rank == rank;
-  for (int32_t i = 0; fits && i < info->rank; i++) fits = info->dims[i] < 0 || info->dims[i] == dims[i];
+  const char *symbols[TD_MAX_RANK];
+  const base_str sizes = {rest, strcspn(rest, ":")}; /* a type behind it is for specs.c */
+  TRY(cli_open_dims(sizes, m->args->arena, &rank, dims, symbols, err));
+  bool fits = info->rank < 0 || info->rank == rank, open = false;
+  for (int32_t i = 0; i < rank; i++) open = open || dims[i] < 0;
+  for (int32_t i = 0; fits && i < info->rank; i++)
+    fits = info->dims[i] < 0 || info->dims[i] == dims[i] || (dims[i] < 0 && m->shaped[index]);
+  if (fits && open) return TD_OK; /* what may be of any size is 1, or what --input or another --shape says */
+  if (fits && (m->feed->given[index] || m->shaped[index])) {
+    return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s: the input has its shape already", rest);
+  }
   if (!fits) {
     char declared[512];
     return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s does not fit what the model declares, %s", rest,

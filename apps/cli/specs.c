@@ -58,19 +58,38 @@ static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   return TD_OK;
 }
 
-/* NAME=DIMS or NAME=DIMS:DTYPE */
+static bool is_open(const td_input_spec *s) {
+  for (int32_t i = 0; i < s->rank; i++)
+    if (s->dims[i] < 0) return true;
+  return false;
+}
+
+/* One of two options says the sizes, and one the names of those that may change: names win. */
+static td_status merge(td_input_spec *to, const td_input_spec *shape, bool typed, td_error *err) {
+  if (typed) to->dtype = shape->dtype;
+  if (!is_open(shape)) return TD_OK; /* the sizes of this run: feed.c looks at them */
+  if (to->rank != shape->rank)
+    return base_fail(err, TD_BAD_ARGUMENT, to->name, -1, "--shape says %d dimensions, and what is given has %d",
+                     shape->rank, to->rank);
+  memcpy(to->dims, shape->dims, sizeof to->dims);
+  memcpy(to->symbols, shape->symbols, sizeof to->symbols);
+  return TD_OK;
+}
+
+/* NAME=DIMS or NAME=DIMS:DTYPE; a dimension that is a name is open. */
 static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
   const char *equals = strchr(text, '='), *colon = equals ? strchr(equals, ':') : NULL;
-  int32_t rank;
-  int64_t dims[TD_MAX_RANK];
-  td_dtype dtype = TD_F32;
+  td_input_spec s = {.dtype = TD_F32};
   if (!equals) return TD_OK; /* reported where it is used */
   const char *name = base_arena_slice(m->args->arena, text, (size_t)(equals - text));
   size_t length = colon ? (size_t)(colon - equals) - 1 : strlen(equals + 1);
-  TRY(cli_dims((base_str){equals + 1, length}, &rank, dims, err));
-  if (colon) dtype = base_dtype_from_name(base_str_of(colon + 1));
-  if (dtype == TD_INVALID) return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%s is no element type", colon + 1);
-  add(m, name, rank, dims, dtype);
+  TRY(cli_open_dims((base_str){equals + 1, length}, m->args->arena, &s.rank, s.dims, s.symbols, err));
+  if (colon) s.dtype = base_dtype_from_name(base_str_of(colon + 1));
+  if (s.dtype == TD_INVALID) return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%s is no element type", colon + 1);
+  for (size_t i = 0; i < m->count && name; i++)
+    if (m->specs[i].name && strcmp(m->specs[i].name, name) == 0) return merge(&m->specs[i], &s, colon != NULL, err);
+  s.name = name && name[0] ? name : NULL;
+  m->specs[m->count++] = s;
   return TD_OK;
 }
 

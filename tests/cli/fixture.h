@@ -18,7 +18,8 @@
 #include "fmt/fmt.h"
 
 typedef struct fixture {
-  char folder[64];   /* removed at the end */
+  char start[512];   /* where the tests were started: the root of the repository */
+  char folder[64];   /* removed at the end; the command runs here */
   char treadle[512]; /* the program */
   base_arena *arena;
 } fixture;
@@ -32,6 +33,7 @@ typedef struct outcome {
 static inline int fixture_open(void **state) {
   fixture *f = calloc(1, sizeof *f);
   assert_non_null(f);
+  assert_non_null(getcwd(f->start, sizeof f->start));
   snprintf(f->folder, sizeof f->folder, "/tmp/treadle-cli-XXXXXX");
   assert_non_null(mkdtemp(f->folder));
   f->arena = base_arena_new(&base_libc_allocator);

@@ -122,6 +122,33 @@ static void test_run_errors(void **state) {
   }
 }
 
+/* A .pt says no sizes: --shape does, and which of them may change. */
+static void test_open_sizes(void **state) {
+  fixture *f = *state;
+  const char *model = base_arena_format(f->arena, "%s/tests/models/torchscript/forks/model.pt", f->start);
+  static const struct {
+    int status;
+    const char *options, *says;
+  } rows[] = {
+      {0, "--shape x=2x3", "f32[2,3]"},
+      {0, "--shape x=Nx3", "f32[1,3]"},
+      {0, "--shape x=Nx3 --shape x=7x3", "f32[7,3]"},
+      {0, "--shape x=7x3 --shape x=Nx3", "f32[7,3]"},
+      {0, "--shape x=Nx3 --input x=5x3:f32:1", "f32[5,3]"},
+      {2, "--shape x=Nx3 --input x=5x3x1:f32:1", "--shape says 2 dimensions"},
+      {2, "--shape x=Nx3 --shape x=7x4", "does not fit what the model declares, f32[N,3]"},
+      {2, "--shape x=N-x3", "or Nx3x224x224 where N may have any size"},
+      {2, "--shape x=2x3 --shape x=2x3", "has its shape already"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    outcome got = run(f, base_arena_format(f->arena, "run %s %s", model, rows[i].options));
+    if (got.status != rows[i].status) fail_msg("%s: status %d: %s", rows[i].options, got.status, got.err);
+    assert_holds(got.status ? got.err : got.out, rows[i].says);
+  }
+  outcome got = run(f, base_arena_format(f->arena, "inspect %s --shape x=rowsx3", model));
+  assert_holds(got.out, "f32[rows,3]");
+}
+
 static void test_run_output(void **state) {
   fixture *f = *state;
   float values[COLUMNS] = {-1, 2, -3, 4.5f};
@@ -485,12 +512,13 @@ int main(void) {
       cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_double_dash),
       cmocka_unit_test(test_version),      cmocka_unit_test(test_run_errors),
       cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_default),
-      cmocka_unit_test(test_run_archives), cmocka_unit_test(test_run_picture),
-      cmocka_unit_test(test_run_sound),    cmocka_unit_test(test_run_list),
-      cmocka_unit_test(test_run_builtin),  cmocka_unit_test(test_run_random),
-      cmocka_unit_test(test_run_json),     cmocka_unit_test(test_top),
-      cmocka_unit_test(test_inspect),      cmocka_unit_test(test_info),
-      cmocka_unit_test(test_bench),        cmocka_unit_test(test_bench_layers),
+      cmocka_unit_test(test_open_sizes),   cmocka_unit_test(test_run_archives),
+      cmocka_unit_test(test_run_picture),  cmocka_unit_test(test_run_sound),
+      cmocka_unit_test(test_run_list),     cmocka_unit_test(test_run_builtin),
+      cmocka_unit_test(test_run_random),   cmocka_unit_test(test_run_json),
+      cmocka_unit_test(test_top),          cmocka_unit_test(test_inspect),
+      cmocka_unit_test(test_info),         cmocka_unit_test(test_bench),
+      cmocka_unit_test(test_bench_layers),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -33,7 +33,16 @@ static bool take_source(PyObject *source, bool from_memory, const char **path, c
   return *path != NULL;
 }
 
-/* One (dtype, dims): None among the dims is an open one. */
+/* A name comes as bytes, which it points into. */
+static bool read_dim(PyObject *dim, int64_t *size, const char **symbol) {
+  *size = -1;
+  if (dim == Py_None) return true;
+  if (PyBytes_Check(dim)) return (*symbol = PyBytes_AsString(dim)) != NULL;
+  *size = PyLong_AsLongLong(dim);
+  return !PyErr_Occurred();
+}
+
+/* One (dtype, dims): None among the dims is an open one, and so is a name, equal ones being of equal size. */
 static bool read_spec(PyObject *pair, td_input_spec *spec) {
   const char *dtype;
   PyObject *dims;
@@ -42,11 +51,8 @@ static bool read_spec(PyObject *pair, td_input_spec *spec) {
   if (spec->dtype == TD_INVALID || spec->rank > TD_MAX_RANK)
     return PyErr_Format(PyExc_ValueError, "an input of %s and %zd dimensions is not supported", dtype,
                         PyTuple_Size(dims)) != NULL;
-  for (int32_t i = 0; i < spec->rank; i++) {
-    PyObject *dim = PyTuple_GetItem(dims, i);
-    spec->dims[i] = dim == Py_None ? -1 : PyLong_AsLongLong(dim);
-    if (PyErr_Occurred()) return false;
-  }
+  for (int32_t i = 0; i < spec->rank; i++)
+    if (!read_dim(PyTuple_GetItem(dims, i), &spec->dims[i], &spec->symbols[i])) return false;
   return true;
 }
 

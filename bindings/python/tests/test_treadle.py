@@ -66,6 +66,15 @@ class Loading(unittest.TestCase):
         with self.assertRaises(treadle.BadArgument):
             treadle.load(onnx_file.add(), weights="weights.pth")
 
+    def test_open_sizes_by_name(self):
+        path = os.path.join(os.path.dirname(__file__), "../../../tests/models/torchscript/forks/model.pt")
+        model = treadle.load(path, [("f32", ("rows", 3))], threads=1)
+        self.assertEqual(model.inputs[0].shape, ("rows", 3))
+        for rows in (1, 4, 2):
+            self.assertEqual(np.asarray(model(np.ones((rows, 3), "f4"))).shape, (rows, 3))
+        with self.assertRaisesRegex(treadle.BadArgument, "3"):
+            model(np.ones((2, 4), "f4"))
+
     def test_errors_by_status(self):
         with self.assertRaises(treadle.BadFile) as caught:
             treadle.load("no/such/model.onnx")

@@ -303,13 +303,13 @@ class Bench:
 
 
 def _types(example_inputs):
-    """(dtype, dims) of arrays, for files that do not say them; dims may be given for open ones as None."""
+    """(dtype, dims) of arrays, for files that do not say them; given as such, open dims are None or a name."""
     if example_inputs is None:
         return None
     kinds, types = Kinds(), []
     for i, x in enumerate(example_inputs):
         if isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str):
-            types.append(x)
+            types.append((x[0], tuple(d.encode() if isinstance(d, str) else d for d in x[1])))
         else:
             types.append(_core.type_of(kinds.array(x, f"example input {i}")))
     return types

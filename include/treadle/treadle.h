@@ -238,7 +238,7 @@ typedef struct td_model_stats {
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 
-/* Prints the graph or plan as text: stage "imported", "passes" or "plan", format "text", "dot" or "json"; as "text" alone
+/* Prints the graph or plan as text: stage "imported", "passes" or "plan", format "text", "dot" or "json"; as text alone
  * also "loops", the fused loops, and "why", with what was decided to make them. The text of "passes" begins with what
  * each pass did, a line "# pass NAME: N changes" each. `*text` is NUL-terminated, belongs to
  * the caller, and is given back with td_text_free. */

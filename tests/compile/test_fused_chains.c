@@ -114,6 +114,83 @@ static ir_value along_row(chain *c, ir_value x) {
   return node(c, "aten::sub", in, 2, NULL, 0);
 }
 
+static ir_value ints(chain *c, const int64_t *values, uint32_t count) {
+  ir_value v;
+  OK(ir_add_ints(c->graph, values, count, &v, &c->err));
+  return v;
+}
+
+static ir_value node_with_ints(chain *c, const char *op, ir_value x, const int64_t *values, uint32_t count) {
+  const ir_value in[] = {x, ints(c, values, count)};
+  return node(c, op, in, 2, NULL, 0);
+}
+
+static ir_value part_of(chain *c, ir_value x, int64_t axis, int64_t first, int64_t end) {
+  const ir_value in[] = {x, ints(c, &first, 1), ints(c, &end, 1), ints(c, &axis, 1)};
+  return node(c, "aten::slice", in, 4, NULL, 0);
+}
+
+/* Two axes change places, something is done, and they change back. */
+static ir_value through_permutation(chain *c, ir_value x) {
+  int64_t order[4] = {0, 1, 2, 3};
+  const uint32_t a = below(c, (uint32_t)c->rank), b = below(c, (uint32_t)c->rank);
+  order[a] = b;
+  order[b] = a;
+  const base_arg arg = ARG_INTS("dims", order, c->rank);
+  ir_value v = node(c, "aten::permute", &x, 1, &arg, 1);
+  for (uint32_t i = below(c, 3); i > 0; i--) v = one_operand(c, v);
+  return node(c, "aten::permute", &v, 1, &arg, 1);
+}
+
+/* Axes are merged, or one of 1 element comes between; something is done; and they are as before. */
+static ir_value through_view(chain *c, ir_value x) {
+  int64_t sizes[5];
+  uint32_t count = 0;
+  const uint32_t at = below(c, (uint32_t)c->rank), how = below(c, 2);
+  for (uint32_t i = 0; i < (uint32_t)c->rank; i++) {
+    if (how && i == at) sizes[count++] = 1;
+    if (!how && i == at && i) sizes[count - 1] *= c->dims[i];
+    else sizes[count++] = c->dims[i];
+  }
+  ir_value v = node_with_ints(c, "aten::view", x, sizes, count);
+  for (uint32_t i = below(c, 3); i > 0; i--) v = one_operand(c, v);
+  if (below(c, 3) == 0 && c->dtype == TD_F32) v = node(c, "aten::_softmax", &v, 1, NULL, 0);
+  return node_with_ints(c, "aten::view", v, c->dims, (uint32_t)c->rank);
+}
+
+/* Both ends of an axis change places, or come together again, with something done to one of them. */
+static ir_value through_join(chain *c, ir_value x) {
+  const uint32_t axis = below(c, (uint32_t)c->rank);
+  if (c->dims[axis] < 2) return one_operand(c, x);
+  const int64_t at = 1 + below(c, (uint32_t)c->dims[axis] - 1);
+  const bool turns = below(c, 2);
+  ir_value first = part_of(c, x, axis, 0, at), second = part_of(c, x, axis, at, c->dims[axis]);
+  if (below(c, 2)) second = one_operand(c, second);
+  const ir_value in[] = {turns ? second : first, turns ? first : second};
+  const base_arg arg = ARG_INT("dim", below(c, 2) ? (int64_t)axis : (int64_t)axis - c->rank);
+  return node(c, "aten::cat", in, 2, &arg, 1);
+}
+
+/* An operand that is expanded to the whole space, or taken through an index. */
+static ir_value through_expand(chain *c, ir_value x) {
+  int64_t index[64];
+  const uint32_t axis = below(c, (uint32_t)c->rank);
+  if (below(c, 2) || c->dims[axis] > 64) {
+    const ir_value v = node_with_ints(c, "aten::expand", new_input(c, false), c->dims, (uint32_t)c->rank);
+    return node(c, "aten::add", (ir_value[]){x, v}, 2, NULL, 0);
+  }
+  for (int64_t i = 0; i < c->dims[axis]; i++) index[i] = c->dims[axis] - 1 - i;
+  const ir_value in[] = {x, ints(c, index, (uint32_t)c->dims[axis])};
+  const base_arg arg = ARG_INT("dim", axis);
+  return node(c, "aten::index_select", in, 2, &arg, 1);
+}
+
+static ir_value rearranged(chain *c, ir_value x) {
+  static ir_value (*const ways[])(chain * c, ir_value x) = {through_permutation, through_view, through_join,
+                                                            through_expand};
+  return ways[below(c, sizeof ways / sizeof *ways)](c, x);
+}
+
 static void make_chain(chain *c, uint64_t seed) {
   static const int64_t sizes[] = {1, 2, 3, 5, 7, 16, 17, 33, 64};
   *c = (chain){.random = seed * 7919 + 1, .arena = base_arena_new(&base_libc_allocator)};
@@ -128,9 +205,10 @@ static void make_chain(chain *c, uint64_t seed) {
   c->values[c->count++] = new_input(c, true);
   const uint32_t length = 2 + below(c, 11);
   for (uint32_t i = 0; i < length; i++) {
-    const uint32_t which = below(c, 8);
+    const uint32_t which = below(c, 10);
     const ir_value x = below(c, 3) ? c->values[c->count - 1] : some_value(c);
-    ir_value made = which < 3 ? one_operand(c, x)
+    ir_value made = which > 7   ? rearranged(c, x)
+                    : which < 3 ? one_operand(c, x)
                     : which == 3 && c->dtype == TD_F32
                         ? along_row(c, x)
                         : two_operands(c, x, below(c, 2) ? new_input(c, below(c, 2)) : some_value(c));

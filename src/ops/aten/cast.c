@@ -157,17 +157,30 @@ static td_status infer_cast(ir_infer *ctx) {
 
 static td_status bit_cast_view(const base_call *call) {
   base_tensor *out = base_out(call, 0);
-  const base_tensor *in = base_in(call, 0);
-  out->data = in->data;
-  memcpy(out->strides, in->strides, sizeof out->strides);
+  out->data = base_in(call, 0)->data;
+  base_strides(out->rank, out->dims, out->strides);
   return TD_OK;
 }
 
+/* Of another size: the last dimension has as many more or fewer elements. */
 static td_status infer_bit_cast(ir_infer *ctx) {
-  td_dtype to = (td_dtype)base_attr_int(ctx->attrs, DTYPE), from = ir_in(ctx, 0)->type.dtype;
-  if (base_dtype(to)->bits != base_dtype(from)->bits || to == TD_STRING || from == TD_STRING)
-    return ir_infer_fail(ctx, "%s and %s differ in size", td_dtype_name(from), td_dtype_name(to));
-  return ir_out_like(ctx, 0, 0, to);
+  const ir_type *x = &ir_in(ctx, 0)->type;
+  td_dtype to = (td_dtype)base_attr_int(ctx->attrs, DTYPE), from = x->dtype;
+  int64_t new_bits = base_dtype(to)->bits, bits = base_dtype(from)->bits;
+  if (to == TD_STRING || from == TD_STRING || ((bits < 8 || new_bits < 8) && bits != new_bits))
+    return ir_infer_fail(ctx, "%s cannot be shown as %s", td_dtype_name(from), td_dtype_name(to));
+  if (bits == new_bits) return ir_out_like(ctx, 0, 0, to);
+  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, to);
+  if (x->rank == 0) return ir_infer_fail(ctx, "%s and %s differ in size", td_dtype_name(from), td_dtype_name(to));
+  base_dim dims[BASE_MAX_RANK], *last = &dims[x->rank - 1];
+  memcpy(dims, x->dims, sizeof dims);
+  if (bits > new_bits) *last = base_dim_mul(ctx->dims, *last, base_dim_number(bits / new_bits));
+  else if (!base_dim_known(*last)) *last = base_dim_div(ctx->dims, *last, base_dim_number(new_bits / bits));
+  else if (*last % (new_bits / bits) == 0) *last /= new_bits / bits;
+  else
+    return ir_infer_fail(ctx, "%lld elements of %s in the last dimension are no whole number of %s", (long long)*last,
+                         td_dtype_name(from), td_dtype_name(to));
+  return ir_out(ctx, 0, to, x->rank, dims);
 }
 
 /* ---- cases ---- */
@@ -182,10 +195,11 @@ static bool cast_cases(ir_case *c, uint32_t number) {
 }
 
 static bool bit_cast_cases(ir_case *c, uint32_t number) {
-  static const td_dtype pairs[][2] = {{TD_F32, TD_I32}, {TD_U16, TD_BF16}, {TD_F64, TD_U64}};
+  static const td_dtype pairs[][2] = {{TD_F32, TD_I32}, {TD_U16, TD_BF16}, {TD_F64, TD_U64},
+                                      {TD_F64, TD_I16}, {TD_I8, TD_F32},   {TD_I32, TD_U8}};
   if (number >= sizeof pairs / sizeof *pairs) return false;
   ops_case_arg(c, ARG_DTYPE("dtype", pairs[number][1]));
-  return ops_case_in(c, pairs[number][0], OPS_DIMS(3, 1, 5), OPS_SPECIAL, number);
+  return ops_case_in(c, pairs[number][0], OPS_DIMS(3, 1, 8), OPS_SPECIAL, number);
 }
 
 static const ir_alias bit_cast_aliases[] = {{"onnx", "BitCast", 26, "to=dtype"}};
@@ -208,7 +222,7 @@ const ir_op ops_cast[] = {
      .min_in = 1,
      .max_in = 1,
      .out_count = 1,
-     .flags = IR_OP_VIEW,
+     .flags = IR_OP_VIEW_DENSE,
      .attrs = bit_cast_attrs,
      .attr_count = OPS_COUNT(bit_cast_attrs),
      .infer = infer_bit_cast,

@@ -244,6 +244,39 @@ static void test_unsure_aliases_fail(void **state) {
   world_close(&w);
 }
 
+/* squeeze_ and the like change how the tensor shows its memory: for whoever holds it, not for views of it, and not what
+ * is in the memory. */
+static void test_turned_in_place(void **state) {
+  world w;
+  start(&w);
+  (void)state;
+  aten_value x = COUNTING(&w, TD_I64, 2, 3), first = CALL(&w, "aten::select", x, aten_int(0), aten_int(0));
+  aten_value other = CALL(&w, "aten::detach", x), same = x;
+  aten_value turned = CALL(&w, "aten::transpose_", x, aten_int(0), aten_int(1));
+  EXPECT(&w, &turned, 0, 3, 1, 4, 2, 5);
+  EXPECT(&w, &same, 0, 3, 1, 4, 2, 5);
+  EXPECT(&w, &first, 0, 1, 2);
+  EXPECT(&w, &other, 0, 1, 2, 3, 4, 5);
+  CALL(&w, "aten::unsqueeze_", x, aten_int(0));
+  assert_int_equal(ir_build_rank(&w.build, aten_read(w.a, &x)), 3);
+  CALL(&w, "aten::add_", CALL(&w, "aten::select", x, aten_int(1), aten_int(2)), aten_int(10));
+  EXPECT(&w, &other, 0, 1, 12, 3, 4, 15);
+  CALL(&w, "aten::squeeze_", x, aten_int(1));
+  assert_int_equal(ir_build_rank(&w.build, aten_read(w.a, &x)), 3);
+  aten_mark mark = aten_mark_now(w.a);
+  CALL(&w, "aten::squeeze_", x, aten_int(0));
+  assert_int_equal(ir_build_rank(&w.build, aten_read(w.a, &x)), 2);
+  aten_place *places;
+  assert_int_equal(aten_changed(w.a, mark, &places), 1);
+  assert_true(aten_place_older(w.a, &places[0], mark));
+  aten_value now = aten_place_get(w.a, &places[0]);
+  aten_rollback(w.a, mark);
+  assert_int_equal(ir_build_rank(&w.build, aten_read(w.a, &x)), 3);
+  aten_place_set(w.a, &places[0], &now); /* a branch that does this is refused */
+  assert_int_equal(w.build.status, TD_UNSUPPORTED);
+  world_close(&w);
+}
+
 /* ---- the journal ---- */
 
 static void test_journal(void **state) {
@@ -301,10 +334,16 @@ static void test_lack_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types), cmocka_unit_test(test_result_type),
-                                     cmocka_unit_test(test_overloads),     cmocka_unit_test(test_pt2_names),
-                                     cmocka_unit_test(test_views_share),   cmocka_unit_test(test_parts_share),
-                                     cmocka_unit_test(test_out),           cmocka_unit_test(test_unsure_aliases_fail),
-                                     cmocka_unit_test(test_journal),       cmocka_unit_test(test_lack_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),
+                                     cmocka_unit_test(test_result_type),
+                                     cmocka_unit_test(test_overloads),
+                                     cmocka_unit_test(test_pt2_names),
+                                     cmocka_unit_test(test_views_share),
+                                     cmocka_unit_test(test_parts_share),
+                                     cmocka_unit_test(test_out),
+                                     cmocka_unit_test(test_unsure_aliases_fail),
+                                     cmocka_unit_test(test_journal),
+                                     cmocka_unit_test(test_lack_of_memory),
+                                     cmocka_unit_test(test_turned_in_place)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,10 +182,16 @@ void aten_report_missing(aten *a);
 /* Everything that a program can change is a place. Changes since a mark are known, and can be undone: a front end
  * builds a branch, looks at what changed, takes it back, builds the other branch, and makes what either changed results
  * of the region. */
-typedef enum aten_place_kind { ATEN_PLACE_CELL, ATEN_PLACE_LIST, ATEN_PLACE_DICT, ATEN_PLACE_SLOT } aten_place_kind;
+typedef enum aten_place_kind {
+  ATEN_PLACE_CELL,
+  ATEN_PLACE_LIST,
+  ATEN_PLACE_DICT,
+  ATEN_PLACE_SLOT,
+  ATEN_PLACE_TENSOR /* how a tensor shows its cell: known to change, cannot be put back */
+} aten_place_kind;
 typedef struct aten_place {
   aten_place_kind kind;
-  void *at;      /* aten_cell, aten_list, aten_dict, aten_object */
+  void *at;      /* aten_cell, aten_list, aten_dict, aten_object, aten_tensor */
   uint32_t slot; /* of SLOT */
 } aten_place;
 

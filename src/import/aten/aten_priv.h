@@ -45,7 +45,8 @@ enum {
   ATEN_IN_PLACE = 1, /* NAME_ : the same, written into the first operand */
   ATEN_OUT = 2,      /* with keywords `out`, `values`, ...: the same, written into these */
   ATEN_BOTH = 3,
-  ATEN_KEEPS_QUANT = 4 /* of a quantised tensor: the result has its scale and zero point */
+  ATEN_KEEPS_QUANT = 4,          /* of a quantised tensor: the result has its scale and zero point */
+  ATEN_TURNS = ATEN_IN_PLACE | 8 /* in place it changes how the operand shows its memory, not what is in it */
 };
 typedef struct aten_row {
   const char *schema;  /* "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" */
@@ -200,7 +201,9 @@ struct aten_cell {
 
 struct aten_tensor {
   aten_cell *cell;
-  aten_tensor *base; /* NULL: shows the cell as it is */
+  aten_tensor *base;   /* NULL: shows the cell as it is */
+  aten_tensor *turned; /* what squeeze_ and the like made of it; views of it stay as they were */
+  uint32_t born;
   aten_view_kind kind;
   ir_value shape;            /* of RESHAPE, EXPAND: i64 vector */
   ir_value start, end, step; /* of SLICE; index of FLIPPED in `start` */
@@ -228,7 +231,8 @@ aten_value aten_dequantised(aten *a, const aten_value *quantised);
 aten_value aten_quantised_like(aten *a, ir_value real, const aten_value *like);
 aten_value aten_handle(aten *a, const aten_tensor *t); /* a copy of *t */
 aten_value aten_fresh(aten *a, ir_value value, aten_order dense);
-aten_value aten_alias(aten *a, const aten_value *of); /* the same thing */
+aten_value aten_alias(aten *a, const aten_value *of); /* another tensor that shows the same */
+aten_value aten_now(const aten_value *v);             /* a tensor as it shows its memory now; others as they are */
 /* A new cell with what `of` shows, which may or may not be the same storage. */
 aten_value aten_maybe_alias(aten *a, const aten_value *of, ir_value value, aten_order dense);
 aten_value aten_view_reshape(aten *a, const aten_value *of, ir_value shape);
@@ -247,6 +251,7 @@ aten_value aten_complex_binary(aten_args *c);
 aten_value aten_complex_of_real(aten_args *c, ir_value x, td_dtype d);
 
 /* journal.c */
+void aten_turn(aten *a, aten_tensor *tensor, aten_tensor *into);
 void aten_save_cell(aten *a, aten_cell *cell);
 void aten_save_list(aten *a, aten_list *list);
 void aten_save_dict(aten *a, aten_dict *dict);

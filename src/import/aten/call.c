@@ -195,8 +195,14 @@ aten_value aten_call(aten *a, const char *name, const char *overload, const aten
   uint8_t form = in_place ? ATEN_IN_PLACE : out_count ? ATEN_OUT : 0;
   if (row < 0 || (aten_rows[row].forms & form) != form)
     return fail_lookup(a, name, is_known && row < 0, first, count, args, arg_count, keywords, keyword_count);
+  for (uint32_t i = 0; i < aten_schema_of(a, (uint32_t)row)->count; i++) bound[i] = aten_now(&bound[i]);
   aten_value result = lower(a, name, (uint32_t)row, bound, args, arg_count);
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
+  if (in_place && (aten_rows[row].forms & ATEN_TURNS) == ATEN_TURNS) {
+    aten_tensor *tensor = bound[0].u.tensor;
+    if (result.u.tensor != tensor) aten_turn(a, tensor, result.u.tensor);
+    return bound[0];
+  }
   if (in_place) {
     aten_write(a, &bound[0], aten_read(a, &result));
     return bound[0];

@@ -13,7 +13,10 @@
 
 aten_value aten_handle(aten *a, const aten_tensor *t) {
   aten_tensor *copy = aten_alloc(a, sizeof *copy);
-  if (copy) *copy = *t;
+  if (copy) {
+    *copy = *t;
+    copy->born = a->clock;
+  }
   return copy ? (aten_value){.kind = ATEN_TENSOR, .u.tensor = copy} : ATEN_NOTHING;
 }
 
@@ -39,10 +42,7 @@ aten_value aten_of_complex(aten *a, ir_value value) {
   return v;
 }
 
-aten_value aten_alias(aten *a, const aten_value *of) {
-  (void)a;
-  return *of;
-}
+aten_value aten_alias(aten *a, const aten_value *of) { return aten_handle(a, aten_now(of).u.tensor); }
 
 void aten_may_share(const aten_value *x, const aten_value *y) {
   if (x->kind != ATEN_TENSOR || y->kind != ATEN_TENSOR) return;
@@ -82,6 +82,12 @@ aten_value aten_maybe_alias(aten *a, const aten_value *of, ir_value value, aten_
   v.u.tensor->is_complex = of->u.tensor->is_complex;
   v.u.tensor->quant = of->u.tensor->quant;
   return v;
+}
+
+aten_value aten_now(const aten_value *v) {
+  aten_value now = *v;
+  while (now.kind == ATEN_TENSOR && now.u.tensor->turned) now.u.tensor = now.u.tensor->turned;
+  return now;
 }
 
 /* ---- reading ---- */
@@ -129,7 +135,7 @@ static ir_value read_tensor(aten *a, aten_tensor *t) {
 
 ir_value aten_read(aten *a, const aten_value *tensor) {
   if (ir_build_failed(a->b)) return IR_NO_VALUE;
-  if (tensor->kind == ATEN_TENSOR) return read_tensor(a, tensor->u.tensor);
+  if (tensor->kind == ATEN_TENSOR) return read_tensor(a, aten_now(tensor).u.tensor);
   ir_build_fail(a->b, TD_UNSUPPORTED, "a tensor is needed instead of %s", aten_kind_name(tensor));
   return IR_NO_VALUE;
 }
@@ -188,7 +194,7 @@ void aten_write(aten *a, const aten_value *tensor, ir_value value) {
   if (ir_build_failed(a->b)) return;
   ir_value v = ir_build_cast(a->b, value, aten_value_dtype(a, now));
   if (!same_dims(ir_build_type(a->b, now), ir_build_type(a->b, v))) v = aten_expand(a, v, aten_shape(a, now));
-  const aten_tensor *t = tensor->u.tensor;
+  const aten_tensor *t = aten_now(tensor).u.tensor;
   if (!ir_build_failed(a->b)) write_tensor(a, t, v);
 }
 
@@ -196,7 +202,7 @@ void aten_write(aten *a, const aten_value *tensor, ir_value value) {
 
 /* A view of `of`; the caller fills the rest. */
 static aten_tensor view_of(const aten_value *of, aten_view_kind kind) {
-  aten_tensor *base = of->u.tensor;
+  aten_tensor *base = aten_now(of).u.tensor;
   return (aten_tensor){.cell = base->cell,
                        .base = base,
                        .kind = kind,

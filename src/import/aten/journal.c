@@ -13,6 +13,7 @@ struct aten_entry {
       const char *broken;
     } cell;
     aten_value slot;
+    aten_tensor *turned;
     struct {
       aten_value *items, *values; /* copies */
       uint32_t count;
@@ -78,6 +79,13 @@ void aten_object_set(aten *a, aten_object *object, uint32_t slot, aten_value val
   object->slots[slot] = value;
 }
 
+void aten_turn(aten *a, aten_tensor *tensor, aten_tensor *into) {
+  struct aten_entry *e = a->marks ? push(a, ATEN_PLACE_TENSOR, tensor, 0, tensor->born) : NULL;
+  if (ir_build_failed(a->b)) return;
+  if (e) e->old.turned = tensor->turned;
+  tensor->turned = into;
+}
+
 /* ---- marks ---- */
 
 aten_mark aten_mark_now(aten *a) {
@@ -134,6 +142,7 @@ static void undo(aten *a, const struct aten_entry *e) {
       restore_items(&dict->values.at, &dict->values.count, e->old.list.values, e->old.list.count);
       break;
     case ATEN_PLACE_SLOT: object->slots[e->place.slot] = e->old.slot; break;
+    case ATEN_PLACE_TENSOR: ((aten_tensor *)e->place.at)->turned = e->old.turned; break;
   }
 }
 
@@ -158,6 +167,7 @@ bool aten_place_older(const aten *a, const aten_place *place, aten_mark mark) {
     case ATEN_PLACE_LIST: born = ((const aten_list *)place->at)->born; break;
     case ATEN_PLACE_DICT: born = ((const aten_dict *)place->at)->born; break;
     case ATEN_PLACE_SLOT: born = ((const aten_object *)place->at)->born; break;
+    case ATEN_PLACE_TENSOR: born = ((const aten_tensor *)place->at)->born; break;
   }
   return born < mark.number;
 }
@@ -179,6 +189,7 @@ aten_value aten_place_get(aten *a, const aten_place *place) {
       for (uint32_t i = 0; i < dict->keys.count; i++) aten_dict_set(a, v.u.dict, dict->keys.at[i], dict->values.at[i]);
       return v;
     case ATEN_PLACE_SLOT: return ((const aten_object *)place->at)->slots[place->slot];
+    case ATEN_PLACE_TENSOR: return (aten_value){.kind = ATEN_TENSOR, .u.tensor = place->at};
   }
   return v;
 }
@@ -208,5 +219,9 @@ void aten_place_set(aten *a, const aten_place *place, const aten_value *value) {
         aten_dict_set(a, dict, value->u.dict->keys.at[i], value->u.dict->values.at[i]);
       break;
     case ATEN_PLACE_SLOT: aten_object_set(a, place->at, place->slot, *value); break;
+    case ATEN_PLACE_TENSOR:
+      ir_build_fail(a->b, TD_UNSUPPORTED,
+                    "the sizes of a tensor are changed in place (squeeze_, transpose_) inside a branch or a loop");
+      break;
   }
 }

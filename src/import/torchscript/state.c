@@ -36,6 +36,7 @@ static void *room(ts_import *im, size_t count, size_t each) {
 static bool place_is(const aten_place *p, const aten_value *v) {
   if (p->kind == ATEN_PLACE_CELL) return v->kind == ATEN_TENSOR && aten_cell_of(v) == p->at;
   if (p->kind == ATEN_PLACE_LIST) return v->kind == ATEN_LIST && v->u.list == p->at;
+  if (p->kind == ATEN_PLACE_TENSOR) return v->kind == ATEN_TENSOR && v->u.tensor == p->at;
   return p->kind == ATEN_PLACE_DICT && v->kind == ATEN_DICT && v->u.dict == p->at;
 }
 
@@ -81,6 +82,8 @@ static bool find_record(ts_import *im, const aten_place *p, ts_state *s) {
   }
   for (uint32_t i = 0; i < im->objects.count; i++) {
     if (!place_is(p, &im->values.at[i])) continue;
+    if (p->kind == ATEN_PLACE_TENSOR)
+      ir_build_fail(&im->build, TD_UNSUPPORTED, "the method changes the sizes of %s in place", im->objects.at[i].path);
     *s = (ts_state){.record = im->objects.at[i].object, .slot = WHOLE};
     s->name = base_arena_text(im->archive->arena, im->objects.at[i].path);
     return s->name != NULL;

@@ -258,6 +258,24 @@ ir_type pt2_type(pt2 *p, const json_t *meta) {
   return type;
 }
 
+/* Do its strides say that the tensor stands in the order of its sizes, without gaps? Strides that are expressions are
+ * not looked at. */
+bool pt2_is_dense(const json_t *meta) {
+  const json_t *sizes = json_object_get(meta, "sizes"), *strides = json_object_get(meta, "strides");
+  int64_t expected = 1; /* -1: an expression */
+  for (size_t i = json_array_size(sizes); i-- > 0;) {
+    const char *tag;
+    int64_t size = -1, stride = -1;
+    if (!pt2_int(pt2_union(json_array_get(sizes, i), &tag), &size)) size = -1;
+    if (!pt2_int(pt2_union(json_array_get(strides, i), &tag), &stride)) stride = -1;
+    if (size == 0) return true;
+    if (size == 1) continue;
+    if (stride >= 0 && expected >= 0 && stride != expected) return false;
+    if (size < 0 || expected < 0 || !base_mul_i64(expected, size, &expected)) expected = -1;
+  }
+  return true;
+}
+
 /* ---- conditions ---- */
 
 static void add_guard(pt2 *p, base_dim left, base_relation relation, base_dim right, const char *text) {

@@ -25,7 +25,7 @@ aten_value pt2_lookup(pt2 *p, pt2_scope *s, const char *name) {
   pt2_entry *entry = &s->entries.at[*at];
   if (entry->stored) {
     ir_value value = pt2_tensor(p, entry->stored, entry->constant);
-    entry->value = aten_of(p->a, value, true);
+    entry->value = aten_of(p->a, value, entry->is_dense);
     entry->made = value;
     entry->stored = NULL;
   }

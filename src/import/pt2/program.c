@@ -23,40 +23,38 @@ static const json_t *root_signature(const pt2 *p) {
   return NULL;
 }
 
-static void add_input(pt2 *p, pt2_scope *s, arguments *a, const ir_type *type, const char *name) {
+/* Bound as a number of the graph; the caller says what else it is. */
+static ir_value add_input(pt2 *p, pt2_scope *s, arguments *a, const ir_type *type, const char *name) {
   ir_value value = IR_NO_VALUE;
   const char *kept = pt2_format(p, "%s", name),
              *path = a->leaf < a->path_count ? a->paths[a->leaf] : pt2_format(p, "L['%s']", name);
   if (!pt2_failed(p)) ir_build_take(&p->b, ir_add_input(p->b.graph, type, kept, IR_NO_VALUE, &value, p->b.err));
-  if (pt2_failed(p)) return;
+  if (pt2_failed(p)) return IR_NO_VALUE;
   const char **slot = base_vec_push(p->arena, &p->input_paths);
   if (!slot) {
     ir_build_take(&p->b, base_no_memory(p->b.err, "names"));
-    return;
+    return IR_NO_VALUE;
   }
   *slot = path;
-  pt2_bind(p, s, name, type->rank ? aten_of(p->a, value, true) : (aten_value){.kind = ATEN_NONE, .graph = value});
+  pt2_bind(p, s, name, (aten_value){.kind = ATEN_NONE, .graph = value});
+  return value;
 }
 
 static void add_tensor_input(pt2 *p, pt2_scope *s, arguments *a, const char *name) {
   ir_frame frame;
   ir_build_enter(&p->b, &frame, pt2_format(p, "input %.200s", name));
-  ir_type type = pt2_type(p, json_object_get(json_object_get(a->graph, "tensor_values"), name));
+  const json_t *meta = json_object_get(json_object_get(a->graph, "tensor_values"), name);
+  ir_type type = pt2_type(p, meta);
   ir_build_leave(&p->b);
-  add_input(p, s, a, &type, name);
-  if (!type.rank && !pt2_failed(p)) {
-    pt2_entry *entry = &s->entries.at[s->entries.count - 1];
-    entry->value = aten_of(p->a, entry->value.graph, true);
-  }
+  ir_value value = add_input(p, s, a, &type, name);
+  if (!pt2_failed(p)) s->entries.at[s->entries.count - 1].value = aten_of(p->a, value, pt2_is_dense(meta));
 }
 
 /* A number that the caller gives; where it is the size of a tensor too, see fix_numbers. */
 static void add_number_input(pt2 *p, pt2_scope *s, arguments *a, const char *name, td_dtype dtype) {
   const ir_type type = ir_tensor(dtype, 0, NULL);
-  add_input(p, s, a, &type, name);
-  if (pt2_failed(p)) return;
-  pt2_entry *entry = &s->entries.at[s->entries.count - 1];
-  entry->value = aten_number(p->a, entry->value.graph);
+  ir_value value = add_input(p, s, a, &type, name);
+  if (!pt2_failed(p)) s->entries.at[s->entries.count - 1].value = aten_number(p->a, value);
 }
 
 static void add_user_input(pt2 *p, pt2_scope *s, arguments *a, const json_t *argument) {
@@ -78,13 +76,14 @@ static void add_user_input(pt2 *p, pt2_scope *s, arguments *a, const json_t *arg
 
 /* ---- what the archive holds ---- */
 
-static void add_stored(pt2 *p, pt2_scope *s, const char *name, const char *key, bool constant) {
+static void add_stored(pt2 *p, pt2_scope *s, const json_t *graph, const char *name, const char *key, bool constant) {
   if (!name || !key) pt2_fail(p, "a parameter has no name");
   if (!pt2_failed(p)) pt2_bind(p, s, name, ATEN_NOTHING);
   if (pt2_failed(p)) return;
   pt2_entry *entry = &s->entries.at[s->entries.count - 1];
   entry->stored = key;
   entry->constant = constant;
+  entry->is_dense = pt2_is_dense(json_object_get(json_object_get(graph, "tensor_values"), name));
 }
 
 /* A buffer that the program writes begins as what the archive holds, and is kept from one run to the next. */
@@ -95,7 +94,7 @@ static void make_state(pt2 *p, const char *key, pt2_entry *entry) {
   const ir_initial initial = {.value = first};
   const char *name = pt2_format(p, "%s", key);
   ir_build_take(&p->b, ir_add_state(p->b.graph, &type, name, &initial, &state, p->b.err));
-  entry->value = aten_of(p->a, state, true);
+  entry->value = aten_of(p->a, state, entry->is_dense);
   entry->stored = NULL;
   entry->state = state;
 }
@@ -120,7 +119,7 @@ static void add_spec(pt2 *p, pt2_scope *s, arguments *a, const json_t *spec) {
     if (strcmp(tag, kinds[i].tag) != 0) continue;
     const char *key = pt2_text(inner, kinds[i].key);
     bool constant = i == 2 || (i == 1 && json_is_false(json_object_get(inner, "persistent")));
-    add_stored(p, s, pt2_text(arg, "name"), key, constant);
+    add_stored(p, s, a->graph, pt2_text(arg, "name"), key, constant);
     bool written = !pt2_failed(p) && base_map_get(p->written, base_str_of(key));
     if (written) make_state(p, key, &s->entries.at[s->entries.count - 1]);
     return;

@@ -14,6 +14,7 @@ typedef struct pt2_entry {
   aten_value value;
   const char *stored; /* the key of a tensor in the archive that is not made yet, or NULL */
   bool constant;      /* it is among the constants rather than the weights */
+  bool is_dense;      /* what is stored stands in the order of its sizes */
   ir_value made;      /* the constant that it became, or none */
   ir_value state;     /* the state of the session that it is, or none */
   uint32_t spec;      /* its position among the input specs */
@@ -92,6 +93,7 @@ ir_value pt2_tensor(pt2 *p, const char *name, bool constant);
 base_dim pt2_size(pt2 *p, const json_t *sym_int);
 /* The type that TensorMeta says. */
 ir_type pt2_type(pt2 *p, const json_t *meta);
+bool pt2_is_dense(const json_t *meta);
 /* Range constraints and guards become conditions of the graph. */
 void pt2_add_guards(pt2 *p);
 

@@ -182,11 +182,12 @@ static double element(const base_tensor *t, int64_t i) {
   return base_load_f64(t->dtype, t->data, t->rank ? i * t->strides[0] : 0);
 }
 
-/* The scale of axis number i: given, or that of its sizes. */
+/* The scale of axis number i: given, or that of the sizes. */
 static double scale_of(const base_call *call, const int32_t *axes, uint32_t count, uint32_t i) {
   const base_tensor *x = base_in(call, KERN_RESIZE_X), *y = base_out(call, 0), *sizes = given(call, KERN_RESIZE_SIZES);
+  const base_tensor *scales = given(call, KERN_RESIZE_SCALES);
   const char *policy = base_attr_str(call->attrs, KERN_RESIZE_POLICY);
-  if (!sizes) return element(given(call, KERN_RESIZE_SCALES), i);
+  if (scales) return element(scales, i); /* with sizes too: those say how much of it there is */
   if (strcmp(policy, "stretch") == 0) return (double)y->dims[axes[i]] / (double)x->dims[axes[i]];
   int64_t wanted[BASE_MAX_RANK];
   for (uint32_t k = 0; k < count; k++) wanted[k] = base_load_i64(sizes->dtype, sizes->data, k * sizes->strides[0]);

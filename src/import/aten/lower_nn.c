@@ -268,6 +268,17 @@ static ir_value scaled_sizes(aten_args *c, ir_value x, int32_t n, const float *s
   return aten_vector(c->a, sizes, (uint32_t)n);
 }
 
+/* Factors that bring the corners of an image of known sizes to those of another. */
+static void corner_scales(aten_args *c, ir_value x, ir_value sizes, int32_t n, float *scales) {
+  for (int32_t i = 0; i < n; i++) {
+    aten_value in = aten_size(c->a, x, i - n);
+    int64_t out = 0;
+    bool known = aten_is_known(&in) && ir_build_known_int(c->b, aten_select(c->a, sizes, 0, i), &out);
+    if (!known) aten_refuse(c, "antialias with align_corners, of sizes that are not known before the model runs");
+    scales[i] = known && in.u.i > 1 && out > 1 ? (float)((double)(out - 1) / (double)(in.u.i - 1)) : INFINITY;
+  }
+}
+
 /* upsample_*: (input, output_size(?), align_corners?, scales...); data: mode, then "a" for antialias or "e" for exact
  */
 aten_value aten_lower_upsample(aten_args *c) {
@@ -283,19 +294,21 @@ aten_value aten_lower_upsample(aten_args *c) {
     return ATEN_NOTHING;
   }
   bool scaled = read_scales(c, n, scales);
+  bool apart = aa && corners; /* the windows of antialiasing lie as without corners, at that scale */
   if (!sized && !scaled) aten_refuse(c, "neither sizes nor scale factors");
   ir_value sizes = sized ? aten_ints_value(c, 1) : scaled_sizes(c, x, n, scales), factors = IR_NO_VALUE;
+  if (apart) corner_scales(c, x, sizes, n, scales);
   int64_t axes[3];
   for (int32_t i = 0; i < n; i++) axes[i] = 2 + i;
-  /* a factor that is given says where pixels lie; the output's size is its floor either way */
-  if (scaled && !corners) {
+  /* a factor that is given says where pixels lie, whatever the output's size */
+  if ((scaled && !corners) || apart) {
     base_tensor t = base_tensor_of(scales, TD_F32, 1, (int64_t[]){n});
     factors = ir_build_constant(c->b, &t);
   }
   base_arg args[] = {ARG_STR("mode", nearest ? "nearest"
                                      : cubic ? "cubic"
                                              : "linear"),
-                     ARG_STR("coordinates", corners                     ? "align_corners"
+                     ARG_STR("coordinates", corners && !apart           ? "align_corners"
                                             : nearest && mode[1] != 'e' ? "asymmetric"
                                                                         : "half_pixel"),
                      ARG_STR("nearest", mode[1] == 'e' ? "round_prefer_ceil" : "floor"),
@@ -303,7 +316,7 @@ aten_value aten_lower_upsample(aten_args *c) {
                      ARG_BOOL("antialias", aa),
                      ARG_BOOL("exclude_outside", aa),
                      ARG_INTS("axes", axes, n)};
-  ir_value in[] = {x, IR_NO_VALUE, factors, factors.id ? IR_NO_VALUE : sizes};
+  ir_value in[] = {x, IR_NO_VALUE, factors, factors.id && !sized && !apart ? IR_NO_VALUE : sizes};
   return aten_ret(c, ir_emit(c->b, "td::resize", in, 4, args, 7));
 }
 

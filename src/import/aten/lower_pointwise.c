@@ -481,7 +481,9 @@ aten_value aten_lower_logit(aten_args *c) {
   x = ir_build_cast(c->b, x, float_of(aten_value_dtype(c->a, x)));
   if (aten_has(c, 1)) {
     double eps = aten_get_float(c, 1);
-    x = IR_EMIT(c->b, "aten::clamp", x, scalar(c, x, eps), scalar(c, x, 1 - eps));
+    ir_value low = scalar(c, x, eps), high = scalar(c, x, 1 - eps);
+    if (eps <= 0.5) x = IR_EMIT(c->b, "aten::clamp", x, low, high);
+    else x = IR_EMIT(c->b, "aten::where", aten_binary(c->a, "aten::lt", x, low), low, high); /* they cross */
   }
   ir_value rest = aten_binary(c->a, "aten::sub", scalar(c, x, 1), x);
   return aten_ret(c, IR_EMIT(c->b, "aten::log", aten_binary(c->a, "aten::div", x, rest)));

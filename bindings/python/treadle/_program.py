@@ -321,7 +321,7 @@ def _document(graph, input_specs, output_specs, signature, ranges, guards):
 def _constant_specs(graph, weights):
     specs = []
     for name, path in graph.constants:
-        weights[path] = graph.attribute(path).detach()
+        weights[path] = graph.attribute(path)  # not detached yet: PyTorch may be making fake tensors now
         specs.append({"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": path}})
     return specs
 

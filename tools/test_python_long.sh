@@ -1,9 +1,11 @@
 #!/bin/sh
 # test_python_long.sh -- ./dev test-python [PART...]: PyTorch models and operators on Treadle, against PyTorch. Long.
 #
-# Parts: unit (torch.compile, exported programs, modules), decoding, models, ops; options after a part go to it, e.g.
-# `./dev test-python ops --write docs/operators.md`. TREADLE_PYTHON: a Python that has torch, torchvision, transformers and
-# expecttest; without it a virtual environment is made in build/python/env, and today's are fetched into it.
+# Parts: unit (torch.compile, exported programs, modules), language (decoding, state, forks, a detector), models (torchvision and
+# the zoo of other families), ops (op_db), inductor (PyTorch's own test_torchinductor.py, which --file names; left out without
+# it); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or `./dev test-python models --help`.
+# TREADLE_PYTHON: a Python that has torch, torchvision, timm, transformers and expecttest; without it a virtual environment is
+# made in build/python/env, and today's are fetched into it.
 set -u
 . tools/common.sh
 
@@ -13,7 +15,7 @@ if [ -z "$python" ]; then
   python=build/python/env/bin/python
   if [ ! -x $python ]; then
     mkdir -p build/python && /usr/bin/python3 -m venv build/python/env || exit 1
-    $python -m pip --quiet --disable-pip-version-check install torch torchvision transformers expecttest setuptools || exit 1
+    $python -m pip --quiet --disable-pip-version-check install torch torchvision timm transformers expecttest setuptools || exit 1
   fi
 fi
 
@@ -40,6 +42,6 @@ if [ $# -gt 0 ]; then
   exit
 fi
 bad=0
-for part in unit decoding models ops; do run_part $part || bad=$((bad + 1)); done
-echo "$((4 - bad)) passed, $bad failed"
+for part in unit language models ops inductor; do run_part $part || bad=$((bad + 1)); done
+echo "$((5 - bad)) passed, $bad failed"
 [ $bad -eq 0 ]

@@ -196,12 +196,50 @@ static double direct_cost(const kern_winograd_layer *l, double out) {
   return pixels * live * weights / direct_share + weights * sizeof(float) * byte_cost;
 }
 
-int64_t kern_winograd_tile(const kern_winograd_layer *l, int64_t panel, int64_t widest) {
+/* What tile 2 or 4 saves of td::conv's time; 0: too little to be worth its rounding. */
+static double saving(const kern_winograd_layer *l, int64_t panel, int64_t tile) {
   const int64_t few = 16; /* channels, below which a tile's products are too short */
   if (l->planes < 1 || l->height < 1 || l->width < 1 || l->channels_in < few || l->channels < few || l->depth < 1 ||
       l->depth > KERN_WINOGRAD_DEPTH || panel < 1)
     return 0;
   double out = ceil((double)l->channels / (double)panel) * (double)panel;
-  double two = winograd_cost(l, 2, out), four = widest < 4 ? INFINITY : winograd_cost(l, 4, out);
-  return fmin(two, four) > gain * direct_cost(l, out) ? 0 : four <= two ? 4 : 2;
+  double direct = direct_cost(l, out), cost = winograd_cost(l, tile, out);
+  return cost > gain * direct ? 0 : direct - cost;
+}
+
+int64_t kern_winograd_tile(const kern_winograd_layer *l, int64_t panel, int64_t widest) {
+  double two = saving(l, panel, 2), four = widest < 4 ? 0 : saving(l, panel, 4);
+  return fmax(two, four) <= 0 ? 0 : four >= two ? 4 : 2;
+}
+
+/* ---- which layers, where memory is short ---- */
+
+static double more_bytes(const kern_winograd_layer *l, int64_t tile) {
+  double weights = (double)l->depth * (double)l->channels_in * (double)l->channels;
+  return tile ? weights * (double)((tile + 2) * (tile + 2) - 9) * sizeof(float) : 0;
+}
+
+/* What a byte saves where the choice moves on to `tile`; 0: nothing, or there is no room. */
+static double worth(const kern_winograd_choice *c, int64_t tile, double room) {
+  double bytes = more_bytes(&c->layer, tile) - more_bytes(&c->layer, c->tile);
+  if (tile <= c->tile || tile > c->widest || bytes > room) return 0;
+  double before = c->tile ? saving(&c->layer, c->panel, c->tile) : 0;
+  return (saving(&c->layer, c->panel, tile) - before) / fmax(bytes, 1);
+}
+
+void kern_winograd_choose(kern_winograd_choice *choices, uint32_t count, double bytes) {
+  for (uint32_t i = 0; i < count; i++) choices[i].tile = 0;
+  for (;;) {
+    double most = 0;
+    uint32_t best = 0;
+    int64_t best_tile = 0;
+    for (uint32_t i = 0; i < count; i++)
+      for (int64_t tile = 2; tile <= 4; tile += 2) {
+        double now = worth(&choices[i], tile, bytes);
+        if (now > most) most = now, best = i, best_tile = tile;
+      }
+    if (!best_tile) return;
+    bytes -= more_bytes(&choices[best].layer, best_tile) - more_bytes(&choices[best].layer, choices[best].tile);
+    choices[best].tile = best_tile;
+  }
 }

@@ -36,6 +36,16 @@ typedef struct kern_winograd_layer {
  * take (tile + 2)^2 / 9 of the plain ones: whether that may be is for the caller to say. */
 int64_t kern_winograd_tile(const kern_winograd_layer *layer, int64_t panel, int64_t widest);
 
+/* One of a model's convolutions, and the tile that is chosen for it. */
+typedef struct kern_winograd_choice {
+  kern_winograd_layer layer;
+  int64_t panel, widest; /* widest: the largest tile allowed, 0: none */
+  int64_t tile;          /* 0: td::conv */
+} kern_winograd_choice;
+/* Sets the tiles of `count` choices, so that their weights take at most `bytes` more than the plain ones: what saves
+ * most for its bytes comes first. */
+void kern_winograd_choose(kern_winograd_choice *choices, uint32_t count, double bytes);
+
 /* The multiple of a plain sum's rounding error up to which the default takes Winograd's algorithm. */
 #define KERN_WINOGRAD_NEAR 4.0
 /* The root mean square of the rounding error of F(tile x tile, 3 x 3) on these weights as a multiple of that of a plain

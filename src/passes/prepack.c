@@ -16,9 +16,9 @@
 #include <string.h>
 
 enum {
-  WINOGRAD_BYTES =
-      46 << 20, /* that transformed weights of a model may take beyond the plain ones, first come first served */
-  WIDEST = 4    /* output tile of Winograd's algorithm */
+  WINOGRAD_BYTES = 46 << 20, /* that transformed weights of a model may take at least beyond the plain ones; at most as
+                                many as its 3x3 convolutions' weights */
+  WIDEST = 4                 /* output tile of Winograd's algorithm */
 };
 
 /* Filling one constant. */
@@ -31,6 +31,21 @@ struct job {
   uint32_t feature_axis;
 };
 typedef BASE_VEC(job) job_vec;
+
+/* A convolution that may be Winograd's. */
+typedef struct candidate {
+  ir_node id;
+  int64_t bytes; /* of its weights */
+} candidate;
+
+/* What the walks over the graph share. Candidates and their choices are in the order of the walk, `next` the next. */
+typedef struct packing {
+  job_vec jobs;
+  base_arena *arena;
+  BASE_VEC(candidate) candidates;
+  BASE_VEC(kern_winograd_choice) choices;
+  uint32_t next;
+} packing;
 
 /* A product whose weights are about to be packed. */
 typedef struct product {
@@ -61,7 +76,7 @@ static td_status rebuild(passes_edit *e, product *p, const char *op, const base_
 }
 
 static td_status add_job(passes_edit *e, const job *j) {
-  job *slot = base_vec_push(e->scratch, (job_vec *)e->user);
+  job *slot = base_vec_push(e->scratch, &((packing *)e->user)->jobs);
   if (!slot) return base_no_memory(e->err, "packed weights");
   *slot = *j;
   return TD_OK;
@@ -157,22 +172,22 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
 
 /* The sizes of a convolution that Winograd's algorithm can do: a window of 3x3, or of planes of that, stride 1 within
  * planes. */
-static bool winograd_layer(const passes_edit *e, const product *p, kern_winograd_layer *l) {
-  const ir_type *y = ir_type_of(e->graph, p->node->out[0]);
+static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const base_tensor *w,
+                           kern_winograd_layer *l) {
+  const ir_type *y = ir_type_of(e->graph, node->out[0]);
   uint32_t dilations, strides;
-  const int64_t *dilation = passes_ints(p->node, "dilation", &dilations);
-  const int64_t *stride = passes_ints(p->node, "stride", &strides);
-  const int32_t rank = p->w.rank;
-  if ((rank != 4 && rank != 5) || p->w.dims[rank - 2] != 3 || p->w.dims[rank - 1] != 3 ||
-      passes_int(p->node, "groups") != 1 || passes_int(p->node, "channels_first"))
+  const int64_t *dilation = passes_ints(node, "dilation", &dilations), *stride = passes_ints(node, "stride", &strides);
+  const int32_t rank = w->rank;
+  if ((rank != 4 && rank != 5) || w->dims[rank - 2] != 3 || w->dims[rank - 1] != 3 || passes_int(node, "groups") != 1 ||
+      passes_int(node, "channels_first"))
     return false;
-  *l = (kern_winograd_layer){.planes = 1, .depth = 1, .channels_in = p->w.dims[1], .channels = p->w.dims[0]};
+  *l = (kern_winograd_layer){.planes = 1, .depth = 1, .channels_in = w->dims[1], .channels = w->dims[0]};
   int64_t *const sizes[] = {&l->planes, &l->height, &l->width};
   for (int32_t i = 0; i < rank - 2; i++) {
     if (!base_dim_known(y->dims[1 + i])) return false;
     *sizes[5 - rank + i] = y->dims[1 + i];
   }
-  if (rank == 5) l->depth = p->w.dims[2];
+  if (rank == 5) l->depth = w->dims[2];
   for (int32_t i = 0; i < 2; i++) {
     l->dilation[i] = dilations ? dilation[rank - 4 + i] : 1;
     if ((strides && stride[rank - 4 + i] != 1) || l->dilation[i] > KERN_WINOGRAD_DILATION) return false;
@@ -180,29 +195,40 @@ static bool winograd_layer(const passes_edit *e, const product *p, kern_winograd
   return true;
 }
 
-/* The output tile of Winograd's algorithm that pays for this convolution and, by default, rounds nearly as well as a
- * plain sum; or 0. */
-static int64_t winograd_tile(const passes_edit *e, const product *p, int64_t panel, int64_t widest) {
-  kern_winograd_layer l;
-  if (e->setting->math == KERN_MATH_EXACT || !winograd_layer(e, p, &l)) return 0;
-  int64_t tile = kern_winograd_tile(&l, panel, widest);
+/* By default the tile must round nearly as well as a plain sum. The scales that go into weights make no difference:
+ * they are of an output channel each. */
+static td_status find_candidate(passes_edit *e, ir_node id) {
+  packing *all = e->user;
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  const kern_row *row = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
+  kern_winograd_choice choice = {.panel = row->lanes, .widest = WIDEST};
+  if (strcmp(node->op->name, "td::conv") != 0 || passes_int(node, "panel")) return TD_OK;
+  const base_tensor *w = passes_constant(e, node, 1);
+  if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
+  const int64_t tile = kern_winograd_tile(&choice.layer, row->lanes, WIDEST);
   if (tile == WIDEST && e->setting->math == KERN_MATH_DEFAULT &&
-      !(kern_winograd_error(&p->w, WIDEST) <= KERN_WINOGRAD_NEAR))
-    tile = kern_winograd_tile(&l, panel, 2);
-  return tile;
+      !(kern_winograd_error(w, WIDEST) <= KERN_WINOGRAD_NEAR))
+    choice.widest = 2;
+  candidate *to = tile ? base_vec_push(all->arena, &all->candidates) : NULL;
+  kern_winograd_choice *of = to ? base_vec_push(all->arena, &all->choices) : NULL;
+  if (tile && !of) return base_no_memory(e->err, "candidates");
+  if (tile) *to = (candidate){id, base_tensor_numel(w) * (int64_t)sizeof(float)}, *of = choice;
+  return TD_OK;
 }
 
-/* Bytes that transformed weights take beyond the plain ones. */
-static int64_t winograd_bytes(const base_tensor *w, int64_t tile) {
-  return base_tensor_numel(w) / 9 * ((tile + 2) * (tile + 2) - 9) * (int64_t)sizeof(float);
+static td_status choose_tiles(passes_edit *e) {
+  packing *all = e->user;
+  double bytes = 0;
+  for (uint32_t i = 0; i < all->candidates.count; i++) bytes += (double)all->candidates.at[i].bytes;
+  kern_winograd_choose(all->choices.at, all->choices.count, bytes > WINOGRAD_BYTES ? bytes : WINOGRAD_BYTES);
+  return TD_OK;
 }
 
-static bool winograd_fits(const passes_edit *e, const base_tensor *w, int64_t tile) {
-  const job_vec *jobs = e->user;
-  int64_t bytes = winograd_bytes(w, tile);
-  for (uint32_t i = 0; i < jobs->count; i++)
-    if (jobs->at[i].tile) bytes += winograd_bytes(&jobs->at[i].w, jobs->at[i].tile);
-  return bytes <= WINOGRAD_BYTES;
+/* The output tile chosen for a node of the walk; 0: td::conv stays. */
+static int64_t winograd_tile(const passes_edit *e, ir_node id) {
+  packing *all = e->user;
+  if (all->next == all->candidates.count || all->candidates.at[all->next].id.id != id.id) return 0;
+  return all->choices.at[all->next++].tile;
 }
 
 static void fill_winograd(const job *j) { kern_pack_winograd(&j->w, j->tile, j->panel, j->to); }
@@ -244,10 +270,9 @@ static td_status pack_as_product(passes_edit *e, product *p, const kern_row *row
 
 static td_status pack_conv(passes_edit *e, product *p, const kern_row *row) {
   if (better_as_product(e, p, row)) return pack_as_product(e, p, row);
+  const int64_t tile = winograd_tile(e, p->id);
   const kern_row *winograd = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
-  int64_t tile = winograd ? winograd_tile(e, p, winograd->lanes, WIDEST) : 0;
-  if (tile == WIDEST && !winograd_fits(e, &p->w, tile)) tile = winograd_tile(e, p, winograd->lanes, 2);
-  return tile && winograd_fits(e, &p->w, tile) ? pack_winograd(e, p, winograd, tile) : pack_panels(e, p, row, false);
+  return tile ? pack_winograd(e, p, winograd, tile) : pack_panels(e, p, row, false);
 }
 
 static td_status pack_transpose(passes_edit *e, product *p, const kern_row *row) {
@@ -301,13 +326,19 @@ static td_status visit(passes_edit *e, ir_node id) {
 static void do_job(void *jobs, uint32_t i) { ((job *)jobs)[i].fill(&((job *)jobs)[i]); }
 
 static td_status finish(passes_edit *e) {
-  const job_vec *jobs = e->user;
+  const job_vec *jobs = &((packing *)e->user)->jobs;
   passes_share(e, jobs->count, do_job, jobs->at);
   return TD_OK;
 }
 
 td_status passes_prepack(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  job_vec jobs = {0};
-  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &jobs};
-  return passes_walk(&e, visit, finish);
+  packing all = {.arena = base_arena_new(base_arena_allocator(graph->arena))};
+  if (!all.arena) return base_no_memory(err, "a pass");
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &all};
+  const bool may = setting->math != KERN_MATH_EXACT && kern_select(KERN_WINOGRAD, TD_F32, setting->isa);
+  td_status status = may ? passes_walk(&e, find_candidate, choose_tiles) : TD_OK;
+  e = (passes_edit){.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &all};
+  if (status == TD_OK) status = passes_walk(&e, visit, finish);
+  base_arena_free(all.arena);
+  return status;
 }

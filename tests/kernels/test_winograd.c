@@ -184,6 +184,38 @@ static void the_faster_form_is_chosen(void **state) {
     }
 }
 
+static kern_winograd_choice choice(int64_t size, int64_t channels, int64_t widest) {
+  const kern_winograd_layer l = {.planes = 1,
+                                 .height = size,
+                                 .width = size,
+                                 .dilation = {1, 1},
+                                 .depth = 1,
+                                 .channels_in = channels,
+                                 .channels = channels};
+  return (kern_winograd_choice){.layer = l, .panel = 16, .widest = widest};
+}
+
+static void memory_goes_where_it_saves_most(void **state) {
+  (void)state;
+  enum { LAYERS = 4 };
+  const double plain = 256. * 256 * sizeof(float);
+  kern_winograd_choice c[LAYERS] = {choice(56, 256, 4), choice(14, 256, 4), choice(56, 256, 2), choice(1, 256, 4)};
+  kern_winograd_choose(c, LAYERS, 1e12);
+  for (size_t i = 0; i < LAYERS; i++)
+    assert_int_equal(c[i].tile, kern_winograd_tile(&c[i].layer, c[i].panel, c[i].widest));
+  kern_winograd_choose(c, LAYERS, 7 * plain - 1);
+  for (size_t i = 0; i < LAYERS; i++) assert_int_equal(c[i].tile, 0);
+  kern_winograd_choose(c, LAYERS, 14 * plain); /* 7 for tiles of 2, 27 for those of 4 */
+  assert_int_equal(c[0].tile, 2);
+  assert_int_equal(c[1].tile, 0);
+  assert_int_equal(c[2].tile, 2);
+  kern_winograd_choose(c, LAYERS, 34 * plain);
+  assert_int_equal(c[0].tile, 4);
+  assert_int_equal(c[1].tile, 0);
+  assert_int_equal(c[2].tile, 2);
+  kern_winograd_choose(c, 0, 1e12);
+}
+
 /* `taps`: which of the nine are not zero. */
 static double error_of(int64_t in, int64_t out, uint32_t taps, int64_t tile) {
   const int64_t dims[] = {out, in, 3, 3};
@@ -221,6 +253,7 @@ int main(void) {
       cmocka_unit_test(neighbours_in_the_batch_change_nothing),
       cmocka_unit_test(workers_change_nothing),
       cmocka_unit_test(the_faster_form_is_chosen),
+      cmocka_unit_test(memory_goes_where_it_saves_most),
       cmocka_unit_test(noise_is_near_and_a_corner_far),
       cmocka_unit_test(weights_that_are_not_finite_are_far),
   };

@@ -30,12 +30,9 @@ enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 24 };
 #elif defined KERN_LEVEL_avx2
 enum { GEMM_MAX_PANELS = 3, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 12 };
 #define GEMM_WHOLE_TILES(X) X(12, 1) X(6, 2) X(4, 3)
-#elif defined KERN_LEVEL_vector
-enum { GEMM_MAX_PANELS = 1, GEMM_THIN_PANELS = 1, GEMM_MAX_ROWS = 2 };
-#define GEMM_WHOLE_TILES(X) X(2, 1)
 #else
-enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 4, GEMM_MAX_ROWS = 12 };
-#define GEMM_WHOLE_TILES(X) X(12, 1) X(6, 2) X(4, 3) X(3, 4)
+enum { GEMM_MAX_PANELS = 2, GEMM_THIN_PANELS = 2, GEMM_MAX_ROWS = 6 };
+#define GEMM_WHOLE_TILES(X) X(6, 1) X(4, 2)
 #endif
 
 typedef struct gemm_tile {

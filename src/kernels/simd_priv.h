@@ -39,7 +39,7 @@
 #include "kernels/simd_avx2_priv.h"
 #define KERN_NAME(name) kern_##name##_avx2
 #elif defined KERN_LEVEL_vector
-#define V_BYTES 64
+#define V_BYTES KERN_VECTOR_BYTES /* CMakeLists.txt */
 #include "kernels/simd_vector_priv.h"
 #define KERN_NAME(name) kern_##name##_vector
 #else

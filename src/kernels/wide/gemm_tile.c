@@ -113,7 +113,7 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   if (e && e->residual) fetch_rows(e->residual + column, e->residual_pitch, rows, panels);
   const float *b = t->b + column / V_LANES * t->b_panel;
   if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true, false);
-  else if (t->far) multiply(sums, t, b, rows, panels, false, true);
+  else if (panels > 1 && t->far) multiply(sums, t, b, rows, panels, false, true);
   else multiply(sums, t, b, rows, panels, false, false);
   if (e) finish(sums, e, column, rows, panels, last);
   V_FOR(i, count) {
@@ -145,10 +145,8 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 #define TILES(X) ROWS_24(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #elif defined KERN_LEVEL_avx2
 #define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
-#elif defined KERN_LEVEL_vector
-#define TILES(X) ROWS_2(X, 1)
 #else
-#define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) ROWS_3(X, 4)
+#define TILES(X) ROWS_6(X, 1) ROWS_4(X, 2)
 #endif
 TILES(TILE)
 static const tile_function tiles[GEMM_THIN_PANELS][GEMM_MAX_ROWS] = {TILES(ENTRY)};

@@ -206,18 +206,18 @@ static void leave_views(passes_edit *e, ir_node id) {
 
 /* ---- rows ---- */
 
-/* The wanted row of `v`, in front of `at`. */
-static td_status narrow(passes_edit *e, ir_node at, ir_value v, ir_value *out) {
+/* Row `r` of `v`, in front of `at`. Where all want one row of it, it is made once. */
+static td_status narrow(passes_edit *e, ir_node at, ir_value v, row r, ir_value *out) {
   narrowing *n = e->user;
-  const row r = n->wishes[v.id].row;
-  if (!n->wishes[v.id].narrow.id) {
-    ir_value in[2] = {v};
-    const base_arg dim = ARG_INT("dim", r.axis);
-    TRY(ir_add_ints(e->graph, &r.index, 1, &in[1], e->err));
-    const ir_new_node spec = {.in = in, .in_count = 2, .args = &dim, .arg_count = 1};
-    TRY(passes_add(e, at, "aten::index_select", spec, NULL, &n->wishes[v.id].narrow));
-  }
-  *out = n->wishes[v.id].narrow;
+  wish *w = &n->wishes[v.id];
+  *out = w->narrow;
+  if (w->narrow.id && !w->differ) return TD_OK;
+  ir_value in[2] = {v};
+  const base_arg dim = ARG_INT("dim", r.axis);
+  TRY(ir_add_ints(e->graph, &r.index, 1, &in[1], e->err));
+  const ir_new_node spec = {.in = in, .in_count = 2, .args = &dim, .arg_count = 1};
+  TRY(passes_add(e, at, "aten::index_select", spec, NULL, out));
+  w->narrow = *out;
   return TD_OK;
 }
 
@@ -240,7 +240,7 @@ static td_status make_anew(passes_edit *e, ir_node id) {
   operand_axes(e, &node, r.axis, axes);
   for (uint32_t i = 0; i < node.in_count; i++) {
     in[i] = node.in[i];
-    if (axes[i] != WHOLE) TRY(narrow(e, id, node.in[i], &in[i]));
+    if (axes[i] != WHOLE) TRY(narrow(e, id, node.in[i], (row){axes[i], r.index}, &in[i]));
   }
   ++*e->changes;
   if (is_shape(node.op)) {

@@ -109,6 +109,12 @@ static void numbers_stay(void **state) {
       "%2 = aten::native_layer_norm(%0)\n%3 = aten::add(%2, %0)\n"
       "%4 = aten::index_select(%3, %1) {dim = 0}\n%5 = aten::index_select(%3, %1) {dim = 0}\n"
       "%6 = aten::mul(%4, %5)\noutput \"y\" %6\n");
+  /* Of one value two rows are wanted, each by another node. */
+  expect_same_numbers(
+      "input %0 \"x\": f32[3, 4]\nconst %1: i64[] = {0}\nconst %2: i64[] = {2}\nconst %3: f32[] = {2}\n"
+      "%4 = aten::mul(%0, %3)\n%5 = aten::add(%0, %3)\n"
+      "%6 = aten::index_select(%4, %1) {dim = 0}\n%7 = aten::index_select(%5, %2) {dim = 0}\n"
+      "%8 = aten::mul(%6, %7)\noutput \"y\" %8\n");
 }
 
 static void others_stay(void **state) {

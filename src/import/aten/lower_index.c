@@ -188,21 +188,25 @@ static ir_value scatter(aten_args *c, ir_value x, ir_value index, ir_value updat
                       ARG_STR("reduce", reduce));
 }
 /* scatter(self, dim, index, src or value, *, reduce?), scatter_add; data "add" */
+/* As much of `updates`, which may be larger, as the index has places. */
+static ir_value as_large(aten_args *c, ir_value updates, ir_value index) {
+  const ir_type u = *ir_build_type(c->b, updates), i = *ir_build_type(c->b, index);
+  for (int32_t k = 0; k < u.rank && u.rank == i.rank; k++) {
+    if (u.dims[k] == i.dims[k]) continue;
+    aten_value size = aten_size(c->a, index, k);
+    updates = IR_EMIT(c->b, "aten::slice", updates, ir_build_ints(c->b, (int64_t[]){0}, 1), aten_vector(c->a, &size, 1),
+                      ir_build_ints(c->b, (int64_t[]){k}, 1));
+  }
+  return updates;
+}
 aten_value aten_lower_scatter(aten_args *c) {
   ir_value x = aten_in(c, 0), index = aten_in(c, 2), updates;
   td_dtype d = aten_value_dtype(c->a, x);
   bool scalar = aten_rank(c->a, x) == 0;
   index = at_least_1d(c, index);
-  if (c->args[3].kind == ATEN_TENSOR) { /* src may be larger than the index */
-    updates = at_least_1d(c, ir_build_cast(c->b, aten_in(c, 3), d));
-    const ir_type u = *ir_build_type(c->b, updates), i = *ir_build_type(c->b, index);
-    for (int32_t k = 0; k < u.rank && u.rank == i.rank; k++)
-      if (u.dims[k] != i.dims[k]) {
-        aten_value size = aten_size(c->a, index, k);
-        updates = IR_EMIT(c->b, "aten::slice", updates, ir_build_ints(c->b, (int64_t[]){0}, 1),
-                          aten_vector(c->a, &size, 1), ir_build_ints(c->b, (int64_t[]){k}, 1));
-      }
-  } else updates = aten_full(c->a, aten_shape(c->a, index), aten_get_number(c, 3, d));
+  if (c->args[3].kind == ATEN_TENSOR)
+    updates = as_large(c, at_least_1d(c, ir_build_cast(c->b, aten_in(c, 3), d)), index);
+  else updates = aten_full(c->a, aten_shape(c->a, index), aten_get_number(c, 3, d));
   const char *reduce = c->row->data ? c->row->data : c->schema->count > 4 ? reduction(c, 4) : "none";
   ir_value y = scatter(c, at_least_1d(c, x), index, updates, aten_get_int(c, 1), reduce);
   return aten_ret(c, scalar ? aten_reshape(c->a, y, NULL, 0) : y);
@@ -223,6 +227,7 @@ static ir_value neutral_of(aten_args *c, const char *how, td_dtype d) {
 aten_value aten_lower_scatter_reduce(aten_args *c) {
   ir_value x = aten_in(c, 0), index = aten_in(c, 2),
            src = ir_build_cast(c->b, aten_in(c, 3), aten_value_dtype(c->a, x));
+  src = as_large(c, src, index);
   const char *name = aten_get_str(c, 4);
   int64_t dim = aten_get_int(c, 1);
   bool is_mean = strcmp(name, "mean") == 0, includes = aten_get_bool(c, 5);

@@ -186,10 +186,13 @@ aten_value aten_lower_var(aten_args *c) {
   double less = correction >= 0 ? (aten_has(c, (uint32_t)correction) ? aten_get_float(c, (uint32_t)correction) : 1)
                                 : flag(c, "unbiased");
   bool keep = flag(c, "keepdim");
+  td_dtype d = aten_value_dtype(c->a, x);
+  if (d == TD_F16 || d == TD_BF16) x = ir_build_cast(c->b, x, TD_F32); /* sums of squares do not fit f16 */
   ir_value v = variance(c, x, &a, keep, less);
   if (c->row->data[0] == 's') v = IR_EMIT(c->b, "aten::sqrt", v);
+  v = ir_build_cast(c->b, v, d);
   if (!strstr(c->row->data, "mean")) return aten_ret(c, v);
-  return aten_ret_many(c, (ir_value[]){v, reduce(c, "aten::mean", x, &a, keep)}, 2);
+  return aten_ret_many(c, (ir_value[]){v, ir_build_cast(c->b, reduce(c, "aten::mean", x, &a, keep), d)}, 2);
 }
 
 /* ---- norms ---- */

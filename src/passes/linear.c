@@ -1,6 +1,7 @@
 /* linear.c -- products with a constant matrix become td::linear, the operator whose weights can be packed:
  *
  *     matmul(x, W)          -> linear(x, W)
+ *     matmul(x, permute(W)) -> linear(x, W)            as PyTorch's layers keep it; turned when it is packed
  *     gemm(x, W, c)         -> linear(x, W, bias)      alpha and beta 1, c a row
  *
  * Requires: a verified graph. Keeps: types, numbers. Breaks: nothing: the weights stay where they are. */
@@ -21,8 +22,14 @@ static td_status make_linear(passes_edit *e, ir_node at, const ir_value *in, uin
 
 static td_status visit_matmul(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type *x = ir_type_of(e->graph, node->in[0]);
-  if (x->rank < 2 || !is_f32(passes_constant(e, node, 1), 2) || passes_constant(e, node, 0)) return TD_OK;
-  return make_linear(e, id, node->in, 2, false);
+  int64_t order[BASE_MAX_RANK];
+  if (x->rank < 2 || passes_constant(e, node, 0)) return TD_OK;
+  if (is_f32(passes_constant(e, node, 1), 2)) return make_linear(e, id, node->in, 2, false);
+  const ir_node_def *turned = passes_producer(e, node->in[1], "aten::permute");
+  if (!turned || !is_f32(passes_constant(e, turned, 0), 2) || !passes_order(turned, 2, order) || order[0] != 1)
+    return TD_OK;
+  const ir_value in[2] = {node->in[0], turned->in[0]};
+  return make_linear(e, id, in, 2, true);
 }
 
 /* C as a bias: one row of n. */

@@ -28,6 +28,19 @@ static void products_become_linear(void **state) {
                 "output \"a\" %4\n"
                 "output \"b\" %6\n",
                 3);
+  expect_change("linear", /* as PyTorch's layers keep their weights, where these are too large to be turned at once */
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
+                "%2 = aten::permute(%1) {dims = [1, 0]}\n"
+                "%3 = aten::matmul(%0, %2)\n"
+                "output \"a\" %3\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
+                "%2 = td::linear(%0, %1) {trans_w = true, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
+                "0, act_b = 0, "
+                "act_late = false}: f32[n, 3]\n"
+                "output \"a\" %2\n",
+                1);
 }
 
 static void other_products_stay(void **state) {

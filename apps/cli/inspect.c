@@ -43,10 +43,42 @@ static td_status print_stage(const cli_args *args, const td_model *model, td_err
   return status;
 }
 
+static td_status write_text(void *user, const char *bytes, size_t count) {
+  return fwrite(bytes, 1, count, user) == count ? TD_OK : TD_NO_RESOURCE;
+}
+
+/* The plan's memory as a page: that of a profile before any run was recorded. Sizes are known after a run. */
+static td_status draw_plan(cli_args *args, const td_model *model, td_session **session, td_error *err) {
+  const td_profile_options options = {.size = sizeof options, .records = 1};
+  const td_profile_view view = {.size = sizeof view, .form = "html"};
+  cli_feed feed;
+  td_profile *profile;
+  TRY(cli_feed_make(args, model, false, &feed, err));
+  TRY(cli_open_session(args, model, session, err));
+  TRY(cli_feed_bind(&feed, *session, args->arena, err));
+  TRY(td_session_run(*session, err));
+  TRY(td_profile_new(*session, &options, &profile, err));
+  const td_status status = td_profile_write(profile, &view, write_text, stdout, err);
+  td_profile_free(profile);
+  return status;
+}
+
+static td_status draw_page(cli_args *args, const td_model *model, td_error *err) {
+  const char *stage = cli_value(args, "stage");
+  td_session *session = NULL;
+  if (!stage || strcmp(stage, "plan") != 0)
+    return base_fail(err, TD_BAD_ARGUMENT, "--format html", -1, "draws the plan's memory alone: add --stage plan");
+  const td_status status = draw_plan(args, model, &session, err);
+  td_session_free(session);
+  return status;
+}
+
 static td_status run_inspect(cli_args *args, td_error *err) {
   td_model *model = NULL;
   td_status status = cli_open_model(args, &model, err);
-  if (status == TD_OK) status = print_stage(args, model, err);
+  const char *format = cli_value(args, "format");
+  if (status == TD_OK)
+    status = format && strcmp(format, "html") == 0 ? draw_page(args, model, err) : print_stage(args, model, err);
   td_model_free(model);
   return status;
 }
@@ -55,7 +87,8 @@ static const cli_option inspect_options[] = {
     {"stage", "STAGE", "the graph as imported, after the passes, its fused loops, or the plan; default passes",
      "imported passes loops plan", false},
     {"why", NULL, "with --stage loops: each decision, and why what stands alone does", NULL, false},
-    {"format", "FORMAT", "default text", "text dot json", false},
+    {"format", "FORMAT", "default text; html is a page of the plan's memory over its steps", "text dot json html",
+     false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
@@ -79,6 +112,7 @@ const cli_command cli_inspect = {
     .examples =
         "treadle inspect net.onnx --stage imported\n"
         "treadle inspect net.onnx --stage loops --why\n"
+        "treadle inspect net.onnx --stage plan --format html > memory.html\n"
         "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",
     .options = inspect_options,
     .option_count = sizeof inspect_options / sizeof *inspect_options,

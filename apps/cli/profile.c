@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "collector.h"
+#include "footprint.h"
 #include "measure.h"
 #include "roofline.h"
 #include "sides.h"
@@ -14,6 +15,7 @@ typedef struct profile_state {
   cli_feed feed;
   td_profile *profile;
   td_collector *collector;
+  cli_footprint footprint;
 } profile_state;
 
 /* ---- running ---- */
@@ -27,9 +29,11 @@ static td_status record_runs(profile_state *s, td_error *err) {
   TRY(cli_int(s->args, "runs", 1, INT32_MAX, &runs, err));
   for (int i = 0; i < WARM_RUNS; i++) TRY(td_session_run(s->session, err));
   TRY(td_profile_clear(s->profile, err));
+  cli_footprint_begin(&s->footprint);
   const double start = cli_now_ms();
   for (int64_t i = 0; runs ? i < runs : i < LEAST_RUNS || cli_now_ms() - start < 1e3 * min_s; i++)
     TRY(td_session_run(s->session, err));
+  cli_footprint_end(&s->footprint);
   return TD_OK;
 }
 
@@ -69,18 +73,45 @@ static td_status write_form(const profile_state *s, const char *form, const char
   return status;
 }
 
+static td_status print_memory(const profile_state *s, td_error *err) {
+  td_profile_totals totals = {.size = sizeof totals};
+  TRY(td_profile_get_totals(s->profile, &totals, err));
+  cli_footprint_print(&s->footprint, totals.runs);
+  return write_form(s, "memory", NULL, err);
+}
+
+/* After the recording, whose observer would be counted, too. */
+static td_status count_events(const profile_state *s, td_error *err) {
+  const char *level = cli_value(s->args, "level");
+  td_profile_totals totals = {.size = sizeof totals};
+  if (!level || strcmp(level, "time") == 0) return TD_OK;
+  TRY(td_profile_get_totals(s->profile, &totals, err));
+  TRY(td_session_observe(s->session, NULL, err));
+  return td_session_count(s->session, level, (uint32_t)totals.runs, write_file, stdout, err);
+}
+
 static td_status write_all(const profile_state *s, td_error *err) {
   static const char *const files[] = {"trace", "html", "csv", "stacks"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     const char *path = cli_value(s->args, files[i]);
     if (path) TRY(write_form(s, files[i], path, err));
   }
-  return write_form(s, cli_flag(s->args, "json") ? "json" : "table", NULL, err);
+  TRY(write_form(s, cli_flag(s->args, "json") ? "json" : "table", NULL, err));
+  if (cli_flag(s->args, "memory")) TRY(print_memory(s, err));
+  return count_events(s, err);
+}
+
+static td_status open_model(profile_state *s, td_error *err) {
+  td_load_options options;
+  cli_footprint_open(&s->footprint);
+  TRY(cli_load_options(s->args, &options, err));
+  options.allocator = &s->footprint.allocator;
+  return td_model_load(s->args->operands[0], &options, &s->model, err);
 }
 
 static td_status profile_model(profile_state *s, td_error *err) {
   TRY(cli_collector_open(s->args, &s->collector, err));
-  TRY(cli_open_model(s->args, &s->model, err));
+  TRY(open_model(s, err));
   TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
@@ -119,6 +150,11 @@ static const cli_option profile_options[] = {
     {"html", "FILE", "write one page that needs no network: timeline, roofline, table", NULL, false},
     {"csv", "FILE", "write all rows with every figure", NULL, false},
     {"stacks", "FILE", "write folded stacks by module, for flame graphs", NULL, false},
+    {"level", "LEVEL",
+     "hardware counters, too: top-down analysis (tma) or instructions per cycle (ipc), as far as the machine has them; "
+     "default time",
+     "time ipc tma", false},
+    {"memory", NULL, "show allocations, page faults, the arena over time, and who makes its peak, too", NULL, false},
     {"min-time", "SECONDS", "record runs for so long; default 1", NULL, false},
     {"runs", "N", "record N runs instead", NULL, false},
     {"records", "N", "parts of steps kept per thread for traces; default 65536", NULL, false},

@@ -17,6 +17,13 @@ TD_API td_status td_capabilities(char *text, size_t size, size_t *length, td_err
 /* The class of work of an operator (td_step.op): "convolution", "matrix product", "pointwise", ... For summaries. */
 TD_API const char *td_class_of(const char *op);
 
+/* Runs the session `runs` times for each group of hardware counters, and writes what they say of the calling thread:
+ * `level` "tma", a top-down analysis where this CPU is known, or "ipc", instructions per cycle and caches. What cannot
+ * be had is written with the reason and what would lift it, and the next lower level takes its place; with no counters
+ * at all that is all. Errors: those of a run, and what `write` returns. */
+TD_API td_status td_session_count(td_session *session, const char *level, uint32_t runs, td_write_fn write, void *user,
+                                  td_error *err);
+
 /* ---- ranges for the profilers of others -------------------------------------------------------------------------- */
 
 /* A collector of ITT ranges, such as VTune's: a shared library whose path stands in INTEL_LIBITTNOTIFY64 where such a

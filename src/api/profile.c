@@ -94,28 +94,51 @@ static td_status make_source(const td_profile *p, prof_source *source, td_step *
                           .machine = "",
                           .print_dims = print_dims,
                           .print_types = print_types,
+                          .arena_bytes = stats.arena_bytes,
+                          .arena_lower = stats.arena_lower,
                           .origin = origin,
                           .user = session};
   return TD_OK;
 }
 
+/* Places in the arena, of slots with memory of their own. NULL: out of memory. */
+static prof_block *make_blocks(const td_session *session, base_arena *arena, uint32_t *count) {
+  const plan_exe *plan = session->model->plan;
+  const plan_binding *b = run_active_binding(session->run);
+  prof_block *blocks = base_new(arena, prof_block, plan->slots.count + (size_t)1);
+  *count = 0;
+  for (uint32_t i = 0; blocks && b && i < plan->slots.count; i++) {
+    const plan_slot *slot = &plan->slots.at[i];
+    const size_t bytes = slot->place == PLAN_ARENA && slot->root == i && slot->part_of == PLAN_NONE
+                             ? base_tensor_bytes(&b->tensors[i])
+                             : 0;
+    if (bytes) blocks[(*count)++] = (prof_block){slot->first, slot->last, b->offsets[i], bytes};
+  }
+  return blocks;
+}
+
 typedef td_status (*use_fn)(const prof_source *source, void *user, td_error *err);
 
-static td_status with_source(const td_profile *p, use_fn use, void *user, td_error *err) {
-  const td_allocator *allocator = &p->session->allocator;
-  const size_t bytes = (p->session->model->plan->steps.count + (size_t)1) * sizeof(td_step);
-  td_step *steps = base_alloc(allocator, bytes);
-  if (!steps) return base_no_memory(err, "a profile");
-  memset(steps, 0, bytes);
+static td_status with_arena(const td_profile *p, use_fn use, void *user, base_arena *arena, td_error *err) {
   prof_source source;
-  td_status status = make_source(p, &source, steps, err);
+  uint32_t blocks;
   sys_machine machine;
-  if (status == TD_OK) {
-    sys_machine_read(&machine);
-    source.machine = machine.cpu_name;
-    status = use(&source, user, err);
-  }
-  base_free(allocator, steps, bytes);
+  td_step *steps = base_new(arena, td_step, p->session->model->plan->steps.count + (size_t)1);
+  if (!steps) return base_no_memory(err, "a profile");
+  TRY(make_source(p, &source, steps, err));
+  source.blocks = make_blocks(p->session, arena, &blocks);
+  if (!source.blocks) return base_no_memory(err, "a profile");
+  source.block_count = blocks;
+  sys_machine_read(&machine);
+  source.machine = machine.cpu_name;
+  return use(&source, user, err);
+}
+
+static td_status with_source(const td_profile *p, use_fn use, void *user, td_error *err) {
+  base_arena *arena = base_arena_new(&p->session->allocator);
+  if (!arena) return base_no_memory(err, "a profile");
+  const td_status status = with_arena(p, use, user, arena, err);
+  base_arena_free(arena);
   return status;
 }
 

@@ -18,8 +18,19 @@ static void put_text(prof_out *out, const char *text) {
   put_safe(out, s.at, s.length);
 }
 
-/* [name, op, kernel, calls, ns, least ns of a run, busy ns, flop, bytes, limit ns]: of all runs, but flop, bytes and
- * limit of one execution. */
+/* ",[name,name...]" of all nodes that a step stands for. */
+static void put_origins(const prof_source *source, uint32_t step, prof_out *out) {
+  prof_put(out, ",[");
+  for (size_t i = 0; i < prof_origin_count(source, step); i++) {
+    const base_str name = prof_origin(source, step, i);
+    prof_put(out, i ? "," : "");
+    put_safe(out, name.at, name.length);
+  }
+  prof_put(out, "]");
+}
+
+/* [name, op, kernel, calls, ns, least ns of a run, busy ns, flop, bytes, limit ns, class, [nodes]]: of all runs, but
+ * flop, bytes and limit of one execution. */
 static void put_steps(const prof_source *source, prof_out *out) {
   const prof_recorder *r = source->recorder;
   for (uint32_t i = 0; i < r->options.steps; i++) {
@@ -34,9 +45,12 @@ static void put_steps(const prof_source *source, prof_out *out) {
     put_text(out, s->op);
     prof_put(out, ",");
     put_text(out, s->kernel);
-    prof_print(out, ",%llu,%llu,%llu,%llu,%.0f,%.0f,%.0f]", (unsigned long long)total->calls,
+    prof_print(out, ",%llu,%llu,%llu,%llu,%.0f,%.0f,%.0f,", (unsigned long long)total->calls,
                (unsigned long long)total->ns, (unsigned long long)total->least_ns, (unsigned long long)busy, s->flops,
                prof_step_bytes(s), 1e6 * prof_step_limit_ms(source, i));
+    put_text(out, prof_class_of(s->op));
+    put_origins(source, i, out);
+    prof_put(out, "]");
   }
 }
 
@@ -74,6 +88,18 @@ static void put_roof(const prof_source *source, prof_out *out) {
   prof_put(out, "]]");
 }
 
+/* "memory": [bytes of the arena, the least any plan needs, [first, last, offset, bytes, ...]]. */
+static void put_memory(const prof_source *source, prof_out *out) {
+  prof_print(out, "\"memory\": [%llu, %llu, [", (unsigned long long)source->arena_bytes,
+             (unsigned long long)source->arena_lower);
+  for (uint32_t i = 0; i < source->block_count; i++) {
+    const prof_block *b = &source->blocks[i];
+    prof_print(out, "%s%u,%u,%llu,%llu", i ? "," : "", b->first, b->last, (unsigned long long)b->offset,
+               (unsigned long long)b->bytes);
+  }
+  prof_put(out, "]]");
+}
+
 static void put_data(const prof_source *source, prof_out *out) {
   const td_profile_totals t = prof_totals(source);
   prof_put(out, "const data = {\"model\": ");
@@ -86,6 +112,8 @@ static void put_data(const prof_source *source, prof_out *out) {
   put_roof(source, out);
   prof_put(out, ",\n");
   put_last_run(source, out);
+  prof_put(out, ",\n");
+  put_memory(source, out);
   prof_put(out, ",\n\"steps\": [");
   put_steps(source, out);
   prof_put(out, "]};\n");

@@ -32,6 +32,12 @@ void prof_recorder_clear(prof_recorder *recorder);
 
 /* ---- what a form is made of ---- */
 
+/* A place in the arena: bytes [offset, offset + bytes) from step `first` to step `last`, both included. */
+typedef struct prof_block {
+  uint32_t first, last;
+  uint64_t offset, bytes;
+} prof_block;
+
 typedef struct prof_source {
   const prof_recorder *recorder;
   const td_step *steps;    /* one per step of the plan; texts outlive the call */
@@ -42,6 +48,9 @@ typedef struct prof_source {
   /* Of a step's operands in the last run, as JSON; NULL: nothing is known. */
   void (*print_dims)(const void *user, uint32_t step, base_text *text);
   void (*print_types)(const void *user, uint32_t step, base_text *text);
+  const prof_block *blocks; /* of the shapes bound last */
+  uint32_t block_count;
+  uint64_t arena_bytes, arena_lower;
   const char *(*origin)(const void *user, uint32_t step, size_t origin); /* NULL: not known */
   const void *user;
 } prof_source;

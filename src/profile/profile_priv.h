@@ -102,6 +102,9 @@ base_str prof_origin(const prof_source *source, uint32_t step, size_t origin);
 double prof_step_limit_ms(const prof_source *source, uint32_t step);
 double prof_step_bytes(const td_step *step);
 
+/* Bytes of the arena in use at each step (memory.c); NULL: out of memory. */
+uint64_t *prof_live_bytes(const prof_source *source, base_arena *arena);
+
 /* ---- forms ---- */
 
 typedef td_status (*prof_form_fn)(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,

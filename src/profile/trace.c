@@ -12,7 +12,9 @@ typedef struct trace {
   const prof_source *source;
   prof_out *out;
   uint64_t base_ns;
-  bool some; /* an event was written: the next one needs a comma */
+  bool some;            /* an event was written: the next one needs a comma */
+  const uint64_t *live; /* bytes of the arena in use, per step */
+  uint64_t shown;       /* the last count of them that was written */
 } trace;
 
 static void begin_event(trace *t, char phase, uint32_t thread) {
@@ -79,6 +81,16 @@ static void put_part(trace *t, uint32_t thread, const prof_record *record) {
   prof_put(t->out, "}");
 }
 
+/* A counter of the arena's use changes where a step begins. */
+static void put_counter(trace *t, const prof_record *record) {
+  if (t->live[record->step] == t->shown) return;
+  const uint64_t at = record->begin_ns - t->base_ns;
+  t->shown = t->live[record->step];
+  begin_event(t, 'C', 0);
+  prof_print(t->out, ", \"name\": \"arena\", \"ts\": %llu.%03llu, \"args\": {\"bytes\": %llu}}",
+             (unsigned long long)(at / 1000), (unsigned long long)(at % 1000), (unsigned long long)t->shown);
+}
+
 static td_status put_thread(trace *t, uint32_t number, td_error *err) {
   const prof_recorder *r = t->source->recorder;
   const prof_thread *thread = &r->threads[number];
@@ -89,7 +101,9 @@ static td_status put_thread(trace *t, uint32_t number, td_error *err) {
       return base_fail(err, TD_INTERNAL, NULL, -1, "parts of steps overlap on thread %u; the trace would not nest",
                        number);
     end_ns = record->end_ns;
-    if (record->begin_ns >= t->base_ns) put_part(t, number, record);
+    if (record->begin_ns < t->base_ns) continue;
+    if (number == 0) put_counter(t, record);
+    put_part(t, number, record);
   }
   return TD_OK;
 }
@@ -107,16 +121,13 @@ static uint64_t first_run(const prof_recorder *r) {
   return first;
 }
 
-td_status prof_write_trace(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
-                           prof_out *out, td_error *err) {
-  (void)view;
-  (void)allocator;
+static td_status write_trace(const prof_source *source, const uint64_t *live, prof_out *out, td_error *err) {
   const prof_recorder *r = source->recorder;
   const uint64_t first = first_run(r);
   if (first >= r->runs)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "no whole run fits the records that were kept; ask for more (td_profile_options.records)");
-  trace t = {source, out, r->last[first % PROF_RUNS].begin_ns, false};
+  trace t = {.source = source, .out = out, .base_ns = r->last[first % PROF_RUNS].begin_ns, .live = live};
   prof_print(out,
              "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": %llu, \"traceEvents\": [",
              (unsigned long long)t.base_ns);
@@ -133,4 +144,14 @@ td_status prof_write_trace(const prof_source *source, const td_profile_view *vie
   prof_quote(out, source->model);
   prof_put(out, "}\n");
   return TD_OK;
+}
+
+td_status prof_write_trace(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
+                           prof_out *out, td_error *err) {
+  (void)view;
+  base_arena *arena = base_arena_new(allocator);
+  const uint64_t *live = arena ? prof_live_bytes(source, arena) : NULL;
+  const td_status status = live ? write_trace(source, live, out, err) : base_no_memory(err, "a trace");
+  base_arena_free(arena);
+  return status;
 }

@@ -72,6 +72,8 @@ uint32_t run_session_threads(const run_session *session);
 /* From the next run on, `observer` (copied; NULL: nobody) hears of every step. */
 void run_observe(run_session *session, const td_observer *observer);
 td_observer run_observer(const run_session *session); /* zeroed: nobody */
+/* Sizes and places for the shapes bound last; NULL: none were. Valid until the next run or change of an input. */
+const plan_binding *run_active_binding(const run_session *session);
 /* What slot `slot` holds since the last run; NULL: there was none, or it failed. Its data may be overwritten, its sizes
  * hold. */
 const base_value *run_slot(const run_session *session, uint32_t slot);

@@ -323,6 +323,8 @@ void run_observe(run_session *s, const td_observer *observer) {
   s->observer = observer ? *observer : (td_observer){0};
 }
 
+const plan_binding *run_active_binding(const run_session *s) { return s->active ? &s->active->binding : NULL; }
+
 td_observer run_observer(const run_session *s) { return s->observer; }
 
 const base_value *run_slot(const run_session *s, uint32_t slot) { return s->ran ? &s->main.values[slot] : NULL; }

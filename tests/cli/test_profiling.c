@@ -157,6 +157,29 @@ static void profiles_are_compared(void **state) {
   assert_int_equal(run(f, "compare-profiles a.json e.json").status, 3);
 }
 
+/* Counters, or the exact reason why there are none, and no failure. */
+static void counters_or_reasons(void **state) {
+  fixture *f = *state;
+  const outcome o = run(f, "profile builtin:small_lstm --threads 1 --runs 5 --no-limits --level tma");
+  assert_int_equal(o.status, 0);
+  assert_true(strstr(o.out, "# top-down analysis on ") || strstr(o.out, "instead of top-down analysis: "));
+  assert_int_equal(run(f, "profile builtin:small_lstm --runs 5 --no-limits --level all").status, 2);
+}
+
+/* After a warm-up runs allocate nothing; the arena's map and the page of a plan are there. */
+static void memory_is_shown(void **state) {
+  fixture *f = *state;
+  const outcome o = run(f, "profile builtin:conv_relu --threads 1 --runs 3 --no-limits --memory");
+  assert_int_equal(o.status, 0);
+  assert_holds(o.out, "allocations while runs were recorded: 0, of 0 bytes");
+  assert_holds(o.out, "page faults in a run: ");
+  assert_holds(o.out, "peak: ");
+  const outcome page = run(f, "inspect builtin:conv_relu --stage plan --format html");
+  assert_int_equal(page.status, 0);
+  assert_holds(page.out, "\"memory\": [");
+  assert_int_equal(run(f, "inspect builtin:conv_relu --stage passes --format html").status, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(rows_add_up, fixture_open, fixture_close),
@@ -164,6 +187,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(collectors_hear_steps, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(nodes_of_kernels, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(backends_side_by_side, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(counters_or_reasons, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(memory_is_shown, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(profiles_are_compared, fixture_open, fixture_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,6 +279,32 @@ static void overlaps_are_refused(void **state) {
   prof_recorder_free(r);
 }
 
+/* Two places that live side by side make the peak; the map and the trace's counter show them. */
+static void memory_is_mapped(void **state) {
+  (void)state;
+  static const prof_block blocks[] = {{0, 1, 0, 640}, {1, 2, 640, 6400}, {2, 2, 0, 64}};
+  prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 16});
+  play(r, 1, 0);
+  prof_source source = source_of(r, NULL);
+  source.blocks = blocks;
+  source.block_count = 3;
+  source.arena_bytes = 7040;
+  base_text text = written(&source, (td_profile_view){.form = "memory"});
+  assert_non_null(strstr(text.at, "peak: 7040 bytes at step 1, /block/1/conv/Conv"));
+  assert_non_null(strstr(text.at, "6400        1        2  /block/1/conv/Conv"));
+  assert_non_null(strstr(text.at, "     0 |######.........."));
+  assert_non_null(
+      strstr(text.at, "     3 |................................................................|            0"));
+  base_text_free(&text);
+  text = written(&source, (td_profile_view){.form = "trace"});
+  assert_non_null(strstr(text.at, "\"name\": \"arena\", \"ts\": 0.100, \"args\": {\"bytes\": 7040}"));
+  base_text_free(&text);
+  text = written(&source, (td_profile_view){.form = "html"});
+  assert_non_null(strstr(text.at, "\"memory\": [7040, 0, [0,1,0,640,1,2,640,6400,2,2,0,64]]"));
+  base_text_free(&text);
+  prof_recorder_free(r);
+}
+
 static void texts(void **state) {
   (void)state;
   static const struct {
@@ -331,7 +357,7 @@ static void failures_are_told(void **state) {
 /* Every allocation of making and writing fails in turn, with an error and without a leak. */
 static void memory_may_fail(void **state) {
   (void)state;
-  static const char *const forms[] = {"table", "csv", "json", "trace", "stacks", "html"};
+  static const char *const forms[] = {"table", "csv", "json", "trace", "stacks", "memory", "html"};
   for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
     for (uint64_t fail_at = 1;; fail_at++) {
       assert_true(fail_at < 100);
@@ -370,6 +396,7 @@ int main(void) {
       cmocka_unit_test(texts),
       cmocka_unit_test(failures_are_told),
       cmocka_unit_test(memory_may_fail),
+      cmocka_unit_test(memory_is_mapped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

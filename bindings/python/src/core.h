@@ -98,6 +98,11 @@ PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords);
 extern PyTypeObject *core_pool_type, *core_session_type;
 PyTypeObject *core_make_pool_type(void);
 PyTypeObject *core_make_session_type(void);
+PyTypeObject *core_make_profile_type(void);   /* profile.c */
+PyTypeObject *core_make_collector_type(void); /* collector.c */
+/* A session's handle, which nobody else uses until core_session_give. NULL: an exception is set. */
+td_session *core_session_take(PyObject *session);
+void core_session_give(PyObject *session);
 
 /* ---- small helpers (core.c) ---- */
 

@@ -406,3 +406,10 @@ PyTypeObject *core_make_session_type(void) {
   static PyType_Spec spec = {"treadle._core.Session", sizeof(session_object), 0, Py_TPFLAGS_DEFAULT, slots};
   return core_type(&spec);
 }
+
+/* ---- for profiles ---- */
+
+td_session *core_session_take(PyObject *session) {
+  return enter(session_of(session)) ? session_of(session)->session : NULL;
+}
+void core_session_give(PyObject *session) { session_of(session)->busy = false; }

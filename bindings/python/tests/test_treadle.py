@@ -1,6 +1,8 @@
 """The Python package with Debian's numpy; no torch. Run by tools/test_python.sh."""
 
 import gc
+import gzip
+import json
 import os
 import pathlib
 import subprocess
@@ -22,6 +24,74 @@ def expected(x):
 
 def rows(count=2):
     return (np.arange(3 * count, dtype="f4") - 2).reshape(count, 3)
+
+
+class Profiling(unittest.TestCase):
+    def record(self, target, runs, **options):
+        with treadle.profile(target, **options) as prof:
+            for _ in range(runs):
+                target(rows())
+                prof.step()
+        return prof
+
+    def test_adds_up(self):
+        session = treadle.load(onnx_file.two_outputs(), threads=1).session()
+        prof = self.record(session, 5)
+        session(rows())  # no longer recorded
+        t = prof.totals
+        self.assertEqual(t["runs"], 5)
+        self.assertAlmostEqual(t["self_ms"] + t["wait_ms"] + t["between_ms"], t["run_ms"], delta=0.01 * t["run_ms"])
+        rows_ = prof.key_averages()
+        self.assertAlmostEqual(sum(r.self_cpu_time_total for r in rows_), 1e3 * t["self_ms"], delta=10 * t["self_ms"] + 1)
+        table = rows_.table(sort_by="self_cpu_time_total", row_limit=1)
+        for words in ("Self CPU %", "CPU total", "# of Calls", "Self CPU time total: "):
+            self.assertIn(words, table)
+        self.assertTrue(any("Relu" in r.key or r.nodes for r in prof.key_averages("node")))
+        with self.assertRaises(treadle.BadArgument):
+            rows_.table(sort_by="weight")
+        with self.assertRaises(treadle.BadArgument):
+            prof.key_averages("colour")
+
+    def test_of_a_model(self):
+        model = treadle.load(onnx_file.two_outputs(), threads=1)
+        self.assertEqual(self.record(model, 3).totals["runs"], 3)
+
+    def test_schedule(self):
+        session = treadle.load(onnx_file.two_outputs(), threads=1).session()
+        ready = []
+        plan = treadle.schedule(skip_first=1, wait=1, warmup=1, active=2, repeat=2)
+        prof = self.record(session, 12, schedule=plan, on_trace_ready=lambda p: ready.append(p.step_num))
+        self.assertEqual(prof.totals["runs"], 4)
+        self.assertEqual(ready, [5, 9])
+        with self.assertRaises(treadle.BadArgument):
+            treadle.schedule(wait=0, warmup=0, active=0)
+
+    def test_exports(self):
+        session = treadle.load(onnx_file.two_outputs(), threads=1).session()
+        prof = self.record(session, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("trace.json", "trace.json.gz"):
+                path = pathlib.Path(folder) / name
+                prof.export_chrome_trace(path)
+                with (gzip.open if name.endswith("gz") else open)(path, "rt") as file:
+                    events = json.load(file)["traceEvents"]
+                self.assertEqual(sum(e["name"].startswith("ProfilerStep#") for e in events), 2)
+            prof.export_stacks(pathlib.Path(folder) / "stacks.txt")
+            prof.export_html(pathlib.Path(folder) / "page.html")
+
+    def test_misuse(self):
+        with self.assertRaises(treadle.BadArgument):
+            treadle.profile(3)
+        with self.assertRaises(treadle.BadArgument):
+            treadle.profile(treadle.load(onnx_file.two_outputs())).key_averages()
+
+    def test_ranges_without_a_collector(self):
+        from treadle import itt
+        self.assertEqual(itt.is_available(), "INTEL_LIBITTNOTIFY64" in os.environ)
+        with itt.range("batch {}", 1):
+            itt.mark("now")
+        with self.assertRaises(treadle.NoResource):
+            treadle._core.Collector("/nowhere.so")
 
 
 class Loading(unittest.TestCase):

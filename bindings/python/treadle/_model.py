@@ -217,6 +217,13 @@ class Model(_Callable):
                 idle.sessions.append(_core.Session(self._core, 0, 0, idle.pool))
             return idle.sessions[0].run(given, outs)
 
+    def _idle_session(self):
+        """The session that calls take while no others run beside them."""
+        idle = self._here()
+        if not idle.sessions:
+            idle.sessions.append(_core.Session(self._core, 0, 0, idle.pool))
+        return idle.sessions[0 if self.states else -1]
+
     def run_async(self, *args, out=None, **named):
         """The same on another thread: a concurrent.futures.Future (asyncio.wrap_future makes it awaitable)."""
         from concurrent.futures import ThreadPoolExecutor

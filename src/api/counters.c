@@ -1,0 +1,29 @@
+/* counters.c -- hardware counters over runs: the public face of profile/counters.h. */
+#include <treadle/experimental.h>
+
+#include <string.h>
+
+#include "api/api_priv.h"
+#include "profile/counters.h"
+
+static td_status run_once(void *user, td_error *err) { return td_session_run(user, err); }
+
+td_status td_session_count(td_session *session, const char *level, uint32_t runs, td_write_fn write, void *user,
+                           td_error *err) {
+  if (!session || !write || runs < 1)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_count needs a session, runs, and a place for text");
+  if (!level || (strcmp(level, "tma") != 0 && strcmp(level, "ipc") != 0))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "counters have no level '%s': there are tma and ipc",
+                     level ? level : "");
+  sys_machine machine;
+  sys_machine_read(&machine);
+  const sys_counters counters = sys_counters_here();
+  const prof_counting counting = {.counters = &counters,
+                                  .family = prof_family_of(machine.cpu_vendor, machine.cpu_family, machine.cpu_model),
+                                  .cpu = machine.cpu_name,
+                                  .level = level,
+                                  .runs = runs,
+                                  .run = run_once,
+                                  .user = session};
+  return prof_count(&counting, &session->allocator, write, user, err);
+}

@@ -1,0 +1,188 @@
+/* counters.c -- the ladder of counters. Groups are counted one after the other, each over runs of its own: nothing is
+ * multiplexed, and a count that had to share its counter with somebody is refused. */
+#include "profile/counters.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "profile/profile_priv.h"
+
+static const double least_share = 0.9;
+
+/* ---- why not ---- */
+
+/* A sentence for each way in which the system says no. */
+static const struct {
+  int error;
+  const char *why;
+} reasons[] = {
+    {EPERM,
+     "the system call is forbidden, as containers do by default; add the capability PERFMON (docker run --cap-add "
+     "PERFMON) or a seccomp profile that allows perf_event_open"},
+    {EINVAL, "the kernel takes no such event or group; one that is newer than the CPU would"},
+    {ENXIO,
+     "the hypervisor hides a register of the counters; a machine of one's own, or another instance type, has it"},
+    {EOPNOTSUPP, "the kernel does not support such events on this CPU; a newer one may"},
+    {ENODEV, "the CPU has no such counters"},
+    {ENOSYS, "the kernel was built without perf events"},
+    {EMFILE, "too many files are open; raise `ulimit -n`"},
+    {ENFILE, "too many files are open in the system; raise fs.file-max"},
+    {EBUSY, "somebody else has the counters; end other profilers"},
+};
+
+static void say_why(prof_out *out, const sys_counters *c, const char *event, int error) {
+  prof_print(out, "%s cannot be counted: ", event);
+  if (error == ENOENT && !c->has_pmu) {
+    prof_put(out,
+             "this machine shows no counters, as virtual machines do; one with a virtual PMU, or a machine of "
+             "one's own, has them\n");
+    return;
+  }
+  if (error == EACCES) {
+    prof_print(out,
+               "kernel.perf_event_paranoid is %d; `sysctl kernel.perf_event_paranoid=2` or the capability "
+               "CAP_PERFMON lifts it\n",
+               c->paranoid);
+    return;
+  }
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+    if (reasons[i].error == error) {
+      prof_print(out, "%s\n", reasons[i].why);
+      return;
+    }
+  prof_print(out, "%s\n", strerror(error));
+}
+
+/* ---- counting a group ---- */
+
+typedef struct counter_group {
+  const sys_event *events[PROF_GROUP_EVENTS];
+  int handles[PROF_GROUP_EVENTS];
+  uint32_t count, open;
+} counter_group;
+
+static void close_group(const sys_counters *c, counter_group *g) {
+  while (g->open) c->close(c->user, g->handles[--g->open]);
+}
+
+/* False: says why. */
+static bool open_group(const sys_counters *c, counter_group *g, prof_out *out) {
+  for (g->open = 0; g->open < g->count; g->open++) {
+    const int handle = c->open(c->user, g->events[g->open], g->open ? g->handles[0] : -1);
+    if (handle < 0) {
+      say_why(out, c, g->events[g->open]->name, -handle);
+      close_group(c, g);
+      return false;
+    }
+    g->handles[g->open] = handle;
+  }
+  return true;
+}
+
+static td_status run_group(const prof_counting *p, const counter_group *g, uint64_t *counts, double *share,
+                           td_error *err) {
+  const sys_counters *c = p->counters;
+  bool fine = c->set(c->user, g->handles[0], true);
+  for (uint32_t i = 0; i < p->runs; i++) TRY(p->run(p->user, err));
+  fine &= c->set(c->user, g->handles[0], false) && c->read(c->user, g->handles[0], counts, g->count, share);
+  if (!fine) *share = 0;
+  return TD_OK;
+}
+
+/* Counts per run. *done false: it says why. */
+static td_status count_group(const prof_counting *p, counter_group *g, double *counts, bool *done, prof_out *out,
+                             td_error *err) {
+  uint64_t raw[PROF_GROUP_EVENTS];
+  double share = 0;
+  *done = open_group(p->counters, g, out);
+  if (!*done) return TD_OK;
+  const td_status status = run_group(p, g, raw, &share, err);
+  close_group(p->counters, g);
+  TRY(status);
+  *done = share >= least_share;
+  if (!*done)
+    prof_print(out,
+               "%s was counted in %.0f %% of the time alone: somebody shares the counters; end other profilers, and "
+               "`sysctl kernel.nmi_watchdog=0`\n",
+               g->events[0]->name, 100 * share);
+  for (uint32_t i = 0; *done && i < g->count; i++) counts[i] = (double)raw[i] / share / p->runs;
+  return TD_OK;
+}
+
+/* ---- top-down ---- */
+
+static void print_nodes(const prof_counting *p, const double *nodes, prof_out *out) {
+  const prof_node_id worst = prof_worst_node(nodes);
+  prof_print(out, "# top-down analysis on %s [%s], caller's thread, %u runs for each group; < is below its threshold\n",
+             p->cpu, p->family->name, p->runs);
+  for (int i = 0; i < PROF_NODES; i++) {
+    const prof_node *n = &prof_nodes[i];
+    if (isnan(nodes[i])) continue;
+    prof_print(out, "%-8s %*s%-*s %-8s %6.1f %%%s%s\n", n->area, 2 * (n->level - 1), "", 26 - 2 * (n->level - 1),
+               n->name, n->level < 3 ? "slots" : "cycles", 100 * nodes[i],
+               prof_node_counts(nodes, (prof_node_id)i) ? "" : " <", (prof_node_id)i == worst ? " <==" : "");
+  }
+  if (worst < PROF_NODES) prof_print(out, "%s: %s\n", prof_nodes[worst].name, prof_nodes[worst].advice);
+  else prof_put(out, "no node is over its threshold\n");
+}
+
+static td_status count_topdown(const prof_counting *p, bool *done, prof_out *out, td_error *err) {
+  double counts[PROF_MOST_EVENTS] = {0}, nodes[PROF_NODES];
+  *done = p->family != NULL;
+  if (!p->family) prof_print(out, "top-down analysis knows no events of this CPU (%s)\n", p->cpu);
+  for (uint32_t k = 0; *done && k < p->family->group_count; k++) {
+    const prof_group *from = &p->family->groups[k];
+    counter_group g = {.count = from->count};
+    double some[PROF_GROUP_EVENTS] = {0};
+    for (uint32_t i = 0; i < g.count; i++) g.events[i] = &p->family->events[from->events[i]];
+    TRY(count_group(p, &g, some, done, out, err));
+    for (uint32_t i = 0; i < g.count; i++) counts[from->events[i]] = some[i];
+  }
+  if (!*done) return TD_OK;
+  p->family->solve(counts, p->counters->smt, nodes);
+  print_nodes(p, nodes, out);
+  return TD_OK;
+}
+
+/* ---- instructions per cycle, caches ---- */
+
+static td_status count_ipc(const prof_counting *p, bool *done, prof_out *out, td_error *err) {
+  static const sys_event events[] = {{"cycles", SYS_HARDWARE, 0},
+                                     {"instructions", SYS_HARDWARE, 1},
+                                     {"cache references", SYS_HARDWARE, 2},
+                                     {"cache misses", SYS_HARDWARE, 3}};
+  double n[4] = {0};
+  counter_group core = {.events = {&events[0], &events[1]}, .count = 2};
+  counter_group caches = {.events = {&events[2], &events[3]}, .count = 2};
+  TRY(count_group(p, &core, n, done, out, err));
+  if (!*done) return TD_OK;
+  prof_print(out, "# on %s, caller's thread, a run, mean of %u\n", p->cpu, p->runs);
+  prof_print(out, "%.4g cycles, %.4g instructions: %.2f in a cycle\n", n[0], n[1], n[0] > 0 ? n[1] / n[0] : 0);
+  bool cached;
+  TRY(count_group(p, &caches, n + 2, &cached, out, err));
+  if (cached)
+    prof_print(out, "%.4g cache references, %.4g misses: %.1f %%\n", n[2], n[3], n[2] > 0 ? 100 * n[3] / n[2] : 0);
+  return TD_OK;
+}
+
+static td_status go_down(const prof_counting *p, prof_out *out, td_error *err) {
+  bool done = false;
+  if (strcmp(p->level, "tma") == 0) {
+    TRY(count_topdown(p, &done, out, err));
+    if (!done) prof_put(out, "instead of top-down analysis: instructions per cycle and caches\n");
+  }
+  if (!done) {
+    TRY(count_ipc(p, &done, out, err));
+    if (!done) prof_put(out, "instead of counters: times, held against the roofline\n");
+  }
+  return TD_OK;
+}
+
+td_status prof_count(const prof_counting *counting, const td_allocator *allocator, td_write_fn write, void *user,
+                     td_error *err) {
+  prof_out out = {.write = write, .user = user, .text = {.allocator = allocator}};
+  const td_status status = go_down(counting, &out, err), written = prof_finish(&out);
+  if (status != TD_OK || written == TD_OK) return status;
+  return base_fail(err, written, NULL, -1, "what was counted could not be written");
+}

@@ -1,0 +1,373 @@
+/* test_topdown.c -- the arithmetic of top-down analysis on counts of each family, and the ladder on machines that are
+ * played: a table of counters that says yes, no, or less. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "profile/counters.h"
+
+/* ---- a machine ---- */
+
+typedef struct count {
+  uint64_t config, value; /* per run */
+} count;
+
+typedef struct machine {
+  const count *counts;
+  int refuse; /* with this error number */
+  uint64_t refused_config;
+  double share;
+  const sys_event *open[64];
+  int handles, live, runs;
+} machine;
+
+static int open_event(void *user, const sys_event *event, int leader) {
+  machine *m = user;
+  if (m->refuse && (m->refused_config == 0 || m->refused_config == event->config)) return -m->refuse;
+  assert_true(m->handles < 64 && leader < m->handles);
+  m->open[m->handles] = event;
+  m->live++;
+  return m->handles++;
+}
+
+static bool set_group(void *user, int leader, bool on) {
+  machine *m = user;
+  assert_true(leader < m->handles);
+  if (on) m->runs = 0;
+  return true;
+}
+
+static bool read_group(void *user, int leader, uint64_t *counts, uint32_t number, double *share) {
+  machine *m = user;
+  for (uint32_t i = 0; i < number; i++) {
+    const sys_event *event = m->open[(uint32_t)leader + i];
+    counts[i] = event->type == SYS_HARDWARE ? 1000 * (event->config + 1) * (uint64_t)m->runs : 0;
+    for (const count *c = m->counts; event->type == SYS_RAW && c && c->config; c++)
+      if (c->config == event->config) counts[i] = (uint64_t)((double)c->value * m->runs * m->share);
+  }
+  *share = m->share;
+  return true;
+}
+
+static void close_event(void *user, int handle) {
+  machine *m = user;
+  assert_true(handle < m->handles);
+  m->live--;
+}
+
+static td_status one_run(void *user, td_error *err) {
+  (void)err;
+  ((machine *)user)->runs++;
+  return TD_OK;
+}
+
+static td_status collect(void *user, const char *bytes, size_t size) {
+  base_text_add(user, bytes, size);
+  return TD_OK;
+}
+
+/* What the ladder says; the caller frees it. */
+static base_text counted(machine *m, const prof_family *family, const char *level, int paranoid, bool has_pmu) {
+  const sys_counters counters = {.user = m,
+                                 .open = open_event,
+                                 .set = set_group,
+                                 .read = read_group,
+                                 .close = close_event,
+                                 .paranoid = paranoid,
+                                 .has_pmu = has_pmu};
+  const prof_counting p = {
+      .counters = &counters, .family = family, .cpu = "a CPU", .level = level, .runs = 7, .run = one_run, .user = m};
+  base_text text = {.allocator = &base_libc_allocator};
+  td_error err;
+  assert_int_equal(prof_count(&p, &base_libc_allocator, collect, &text, &err), TD_OK);
+  assert_int_equal(m->live, 0);
+  return text;
+}
+
+static void holds(const base_text *text, const char *part) {
+  if (!text->at || !strstr(text->at, part)) fail_msg("'%s' is not in:\n%s", part, text->at ? text->at : "");
+}
+
+static const prof_family *named(const char *name) {
+  for (size_t i = 0; prof_family_at(i); i++)
+    if (strcmp(prof_family_at(i)->name, name) == 0) return prof_family_at(i);
+  fail_msg("there is no %s", name);
+  return NULL;
+}
+
+/* ---- arithmetic: counts by code, as a log of perf has them; what comes out was worked out by hand ---- */
+
+/* 1000 cycles, 4000 slots: 400 not delivered, 2500 issued, 2400 retired, 25 cycles of recovery. */
+static const count skylake[] = {
+    {0x3c, 1000},     {0x20003c, 1000}, {0x19c, 400},    {0x10e, 2500},  {0x2c2, 2400},     {0x10d, 25},
+    {0x20010d, 25},   {0x400019c, 60},  {0xc5, 3},       {0x10401c3, 1}, {0x140014a3, 200}, {0x40004a3, 260},
+    {0xc000ca3, 120}, {0x50005a3, 80},  {0x60006a3, 50}, {0x40a6, 20},   {0x2a6, 40},       {0x4a6, 100},
+    {0x1a6, 30},      {0x1000114, 10},  {0x2d1, 90},     {0x40d1, 10},   {0x8d1, 100},      {0x1000248, 1},
+    {0x4c2, 100},     {0xc0, 2300},     {0, 0}};
+static const count ice_lake[] = {{0x400, 5000},   {0x8000, 2500}, {0x8100, 250},     {0x8200, 500},    {0x8300, 1750},
+                                 {0x100d, 50},    {0x104010d, 2}, {0x3c, 1000},      {0x500019c, 40},  {0xc5, 3},
+                                 {0x10e, 2600},   {0x2c2, 2500},  {0x140014a3, 200}, {0x40004a3, 260}, {0x20040a6, 20},
+                                 {0x2a6, 40},     {0x4a6, 100},   {0x80a6, 30},      {0xc000ca3, 120}, {0x50005a3, 80},
+                                 {0x60006a3, 50}, {0x1040248, 1}, {0x2d1, 90},       {0x40d1, 10},     {0x8d1, 100},
+                                 {0x1000914, 10}, {0x3079, 52},   {0x156, 30},       {0x1000156, 20},  {0x479, 100},
+                                 {0, 0}};
+static const count sapphire[] = {
+    {0x400, 6000},   {0x8000, 3000},   {0x8100, 300},    {0x8200, 600},    {0x8300, 2100},
+    {0x8400, 300},   {0x8500, 200},    {0x8600, 400},    {0x8700, 1500},   {0x10ad, 60},
+    {0x3c, 1000},    {0x50021a6, 300}, {0x3000347, 200}, {0x5000547, 150}, {0x9000947, 120},
+    {0x20040a6, 20}, {0x2a6, 40},      {0xca6, 100},     {0x10009b0, 10},  {0x2b7, 600},
+    {0, 0}};
+static const count zen4[] = {{0x76, 1000},  {0x1000001a0, 600}, {0x100001ea0, 3000}, {0x1000060a0, 0},
+                             {0x7aa, 2400}, {0xc1, 2280},       {0x1060001a0, 50},   {0x1000000c2, 114},
+                             {0xc3, 9},     {0x96, 1},          {0xa2d6, 60},        {0x2d6, 80},
+                             {0, 0}};
+static const count zen5[] = {{0x76, 1000},  {0x1000001a0, 800}, {0x100001ea0, 4000}, {0x1000060a0, 800},
+                             {0x7aa, 2400}, {0xc1, 2400},       {0x1080001a0, 50},   {0x1000000c2, 0},
+                             {0xc3, 1},     {0x19f, 1},         {0xa2d6, 20},        {0x2d6, 80},
+                             {0, 0}};
+
+typedef struct expectation {
+  prof_node_id node;
+  double value;
+} expectation;
+
+static const struct {
+  const char *family;
+  const count *counts;
+  expectation parts[12];
+  prof_node_id worst;
+} cases[] = {
+    {"Skylake-SP, Cascade Lake",
+     skylake,
+     {{PROF_FRONTEND, 0.1},
+      {PROF_BAD_SPECULATION, 0.05},
+      {PROF_RETIRING, 0.6},
+      {PROF_BACKEND, 0.25},
+      {PROF_FETCH_LATENCY, 0.06},
+      {PROF_MISPREDICTS, 0.0375},
+      {PROF_MEMORY, 0.25 * 220 / 380},
+      {PROF_HEAVY, 0.05},
+      {PROF_L1, 0.08},
+      {PROF_L3, 0.03},
+      {PROF_DRAM, 0.05 + 0.04 - 0.04 * 99 / 100},
+      {PROF_PORTS, 0.13}},
+     PROF_CORE},
+    {"Ice Lake-SP",
+     ice_lake,
+     {{PROF_FRONTEND, 0.09},
+      {PROF_RETIRING, 0.5},
+      {PROF_BACKEND, 0.352},
+      {PROF_BAD_SPECULATION, 0.058},
+      {PROF_FETCH_LATENCY, 0.03},
+      {PROF_MISPREDICTS, 0.058 * 0.6},
+      {PROF_MEMORY, 0.352 * 220 / 370},
+      {PROF_HEAVY, 0.01 + 0.05},
+      {PROF_STORES, 0.02}},
+     PROF_MEMORY},
+    {"Sapphire Rapids",
+     sapphire,
+     {{PROF_FRONTEND, 0.09},
+      {PROF_RETIRING, 0.5},
+      {PROF_BACKEND, 0.35},
+      {PROF_MEMORY, 0.25},
+      {PROF_CORE, 0.1},
+      {PROF_FETCH_LATENCY, 400.0 / 6000 - 0.01},
+      {PROF_L1, 0.1},
+      {PROF_L2, 0.05},
+      {PROF_DRAM, 0.12},
+      {PROF_AMX, 0.6}},
+     PROF_DRAM},
+    {"Zen 4",
+     zen4,
+     {{PROF_FRONTEND, 0.1},
+      {PROF_BAD_SPECULATION, 0.02},
+      {PROF_RETIRING, 0.38},
+      {PROF_BACKEND, 0.5},
+      {PROF_FETCH_LATENCY, 0.05},
+      {PROF_MISPREDICTS, 0.018},
+      {PROF_MEMORY, 0.375},
+      {PROF_CORE, 0.125},
+      {PROF_HEAVY, 0.019}},
+     PROF_MEMORY},
+    {"Zen 5",
+     zen5,
+     {{PROF_FRONTEND, 0.1},
+      {PROF_BACKEND, 0.5},
+      {PROF_RETIRING, 0.3},
+      {PROF_SMT, 0.1},
+      {PROF_MEMORY, 0.125},
+      {PROF_CORE, 0.375}},
+     PROF_CORE},
+};
+
+/* The counts of a family by the numbers of its events. */
+static void fill(const prof_family *f, const count *counts, double *by_event) {
+  for (int i = 0; i < PROF_MOST_EVENTS; i++)
+    for (const count *c = counts; f->events[i].name && c->config; c++)
+      if (c->config == f->events[i].config) by_event[i] = (double)c->value;
+}
+
+static void formulas(void **state) {
+  (void)state;
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    const prof_family *f = named(cases[k].family);
+    double counts[PROF_MOST_EVENTS] = {0}, nodes[PROF_NODES];
+    fill(f, cases[k].counts, counts);
+    f->solve(counts, false, nodes);
+    for (int i = 0; i < 12 && cases[k].parts[i].value > 0; i++) {
+      const expectation *e = &cases[k].parts[i];
+      if (!(fabs(nodes[e->node] - e->value) < 1e-9))
+        fail_msg("%s: %s is %g, not %g", f->name, prof_nodes[e->node].name, nodes[e->node], e->value);
+    }
+    assert_int_equal(prof_worst_node(nodes), cases[k].worst);
+  }
+}
+
+/* With two threads on a core, its slots are counted over both. */
+static void threads_share_a_core(void **state) {
+  (void)state;
+  const prof_family *f = named("Skylake-SP, Cascade Lake");
+  double counts[PROF_MOST_EVENTS] = {0}, nodes[PROF_NODES];
+  fill(f, skylake, counts);
+  f->solve(counts, true, nodes);
+  assert_true(fabs(nodes[PROF_FRONTEND] - 0.2) < 1e-9);
+}
+
+/* Counters that stand still are no division by zero. */
+static void nothing_was_counted(void **state) {
+  (void)state;
+  for (size_t i = 0; prof_family_at(i); i++) {
+    const double counts[PROF_MOST_EVENTS] = {0};
+    double nodes[PROF_NODES];
+    prof_family_at(i)->solve(counts, false, nodes);
+    for (int k = 0; k < PROF_NODES; k++) assert_true(isnan(nodes[k]) || isfinite(nodes[k]));
+  }
+}
+
+static void tables_are_whole(void **state) {
+  (void)state;
+  for (int i = 0; i < PROF_NODES; i++) {
+    const prof_node *n = &prof_nodes[i];
+    assert_true(n->name && n->advice && n->threshold > 0);
+    assert_int_equal(n->level == 1 ? n->level : prof_nodes[n->parent].level + 1, n->level);
+  }
+  for (size_t i = 0; prof_family_at(i); i++)
+    for (uint32_t g = 0; g < prof_family_at(i)->group_count; g++) {
+      const prof_group *group = &prof_family_at(i)->groups[g];
+      assert_in_range(group->count, 1, PROF_GROUP_EVENTS);
+      for (uint32_t k = 0; k < group->count; k++) assert_non_null(prof_family_at(i)->events[group->events[k]].name);
+    }
+}
+
+static void families_are_found(void **state) {
+  (void)state;
+  static const struct {
+    const char *vendor, *name;
+    uint32_t family, model;
+  } known[] = {{"GenuineIntel", "Skylake-SP, Cascade Lake", 6, 85},
+               {"GenuineIntel", "Ice Lake-SP", 6, 106},
+               {"GenuineIntel", "Sapphire Rapids", 6, 143},
+               {"AuthenticAMD", "Zen 4", 25, 17},
+               {"AuthenticAMD", "Zen 5", 26, 2},
+               {"AuthenticAMD", NULL, 25, 1},
+               {"GenuineIntel", NULL, 6, 60},
+               {"", NULL, 0, 0}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    const prof_family *f = prof_family_of(known[i].vendor, known[i].family, known[i].model);
+    assert_true(known[i].name ? f && strcmp(f->name, known[i].name) == 0 : f == NULL);
+  }
+}
+
+/* ---- the ladder ---- */
+
+static void all_the_way_up(void **state) {
+  (void)state;
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    machine m = {.counts = cases[k].counts, .share = 1};
+    base_text text = counted(&m, named(cases[k].family), "tma", 2, true);
+    holds(&text, cases[k].family);
+    holds(&text, " <==\n");
+    holds(&text, prof_nodes[cases[k].worst].advice);
+    base_text_free(&text);
+  }
+}
+
+/* Which error, on which machine, at which event: what is said, and where one stands then. */
+static void down_the_ladder(void **state) {
+  (void)state;
+  static const struct {
+    int refuse, paranoid;
+    bool has_pmu;
+    uint64_t config;
+    const char *says, *then;
+  } steps[] = {
+      {ENOENT, 2, false, 0, "shows no counters, as virtual machines do", "instead of counters: times"},
+      {EACCES, 4, true, 0, "kernel.perf_event_paranoid is 4;", "instead of counters: times"},
+      {EPERM, 2, true, 0, "--cap-add PERFMON", "instead of counters: times"},
+      {EMFILE, 2, true, 0, "ulimit -n", "instead of counters: times"},
+      {ENXIO, 2, true, 0, "the hypervisor hides a register", "instead of counters: times"},
+      {EINVAL, 2, true, 0x1000001a0, "no_dispatch.front_end cannot be counted", "2000 instructions: 2.00 in a cycle"},
+  };
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    machine m = {.counts = zen4, .refuse = steps[i].refuse, .refused_config = steps[i].config, .share = 1};
+    base_text text = counted(&m, named("Zen 4"), "tma", steps[i].paranoid, steps[i].has_pmu);
+    holds(&text, steps[i].says);
+    holds(&text, steps[i].then);
+    base_text_free(&text);
+  }
+}
+
+static void unknown_cpus_and_shared_counters(void **state) {
+  (void)state;
+  machine m = {.counts = zen4, .share = 1};
+  base_text text = counted(&m, NULL, "tma", 2, true);
+  holds(&text, "knows no events of this CPU (a CPU)");
+  holds(&text, "3000 cache references, 4000 misses: 133.3 %");
+  base_text_free(&text);
+  machine shared = {.counts = zen4, .share = 0.5};
+  text = counted(&shared, named("Zen 4"), "tma", 2, true);
+  holds(&text, "counted in 50 % of the time");
+  holds(&text, "nmi_watchdog");
+  base_text_free(&text);
+}
+
+/* Whatever this machine has, opening says yes or gives a reason. */
+static void this_machine(void **state) {
+  (void)state;
+  const sys_counters c = sys_counters_here();
+  const sys_event cycles = {"cycles", SYS_HARDWARE, 0};
+  const int handle = c.open(c.user, &cycles, -1);
+  if (handle < 0) {
+    assert_in_range(-handle, 1, 200);
+    return;
+  }
+  uint64_t cycles_seen = 0;
+  double share = 0;
+  assert_true(c.set(c.user, handle, true));
+  for (volatile int i = 0; i < 100000; i++) continue;
+  assert_true(c.set(c.user, handle, false));
+  assert_true(c.read(c.user, handle, &cycles_seen, 1, &share));
+  assert_true(cycles_seen > 0 || share == 0);
+  c.close(c.user, handle);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(formulas),
+      cmocka_unit_test(threads_share_a_core),
+      cmocka_unit_test(nothing_was_counted),
+      cmocka_unit_test(tables_are_whole),
+      cmocka_unit_test(families_are_found),
+      cmocka_unit_test(all_the_way_up),
+      cmocka_unit_test(down_the_ladder),
+      cmocka_unit_test(unknown_cpus_and_shared_counters),
+      cmocka_unit_test(this_machine),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,14 +2,18 @@
 """Compares the documents with the program: check_docs.py BUILD [--write].
 
 README.md's table of what works and the lists of docs/operators.md must be what `treadle info --json` says; --write puts it
-there. Links to files must lead somewhere. Every sub-command stands in the manual. Ends with a count of checks."""
+there. Links to files must lead somewhere. Every sub-command stands in the manual. The commands of the pages that walk through a
+case are run. Ends with a count of checks."""
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 README = pathlib.Path("README.md")
+WALKS = [pathlib.Path("docs/profiling.md"), pathlib.Path("docs/debugging.md")]  # every command in them is run
 OPERATORS = pathlib.Path("docs/operators.md")
 BEGIN = "<!-- what works: written by tools/check_docs.py --write -->\n"
 END = "<!-- end of what works -->\n"
@@ -105,11 +109,30 @@ def check_manual(treadle, build):
     return problems or ([] if commands else ["`treadle help` lists no sub-commands"])
 
 
+def commands_of(page):
+    """The lines after "$ " in blocks of ```console."""
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def check_commands(page, build):
+    """Runs a page's commands as a reader would, one after the other, in a folder of their own."""
+    path = f"{build.resolve()}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands_of(page):
+            done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True,
+                                  env={**os.environ, "PATH": path})
+            if done.returncode != 0:
+                return [f"{page}: `{command}` exits {done.returncode}: {done.stderr.strip()}"]
+    return []
+
+
 def main():
     build = pathlib.Path(sys.argv[1])
     treadle = build / "treadle"
     passed = failed = 0
-    for problems in (check_table(treadle, "--write" in sys.argv), check_links(), check_manual(treadle, build)):
+    pages = [check_commands(page, build) for page in WALKS if page.exists()]
+    for problems in (check_table(treadle, "--write" in sys.argv), check_links(), check_manual(treadle, build), *pages):
         for problem in problems:
             print("FAILED", problem)
         passed, failed = passed + (not problems), failed + bool(problems)

@@ -18,18 +18,41 @@ static void say(const char *what, const char *name) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Domain: flags at 0, name at 8; 48 bytes. Text: at 0; 40 bytes. Neither is ever freed. */
+/* A client may keep what it is given until the collector goes. */
+static struct kept { struct kept *next; } * kept;
+
+/* `bytes` zeroed bytes, and behind them a copy of `text`, whose address is *copy. */
+static char *keep(size_t bytes, const char *text, const char **copy) {
+  struct kept *k = calloc(1, sizeof *k + bytes + strlen(text) + 1);
+  pthread_mutex_lock(&lock);
+  k->next = kept;
+  kept = k;
+  pthread_mutex_unlock(&lock);
+  *copy = strcpy((char *)(k + 1) + bytes, text);
+  return (char *)(k + 1);
+}
+
+__attribute__((destructor)) static void free_kept(void) {
+  for (struct kept *next; kept; kept = next) {
+    next = kept->next;
+    free(kept);
+  }
+}
+
+/* Domain: flags at 0, name at 8; 48 bytes. Text: at 0; 40 bytes. */
 EXPORT void *__itt_domain_create(const char *name) {
-  char *domain = calloc(1, 48);
+  const char *copy;
+  char *domain = keep(48, name, &copy);
   *(int *)(void *)domain = 1;
-  *(const char **)(void *)(domain + 8) = strdup(name);
+  *(const char **)(void *)(domain + 8) = copy;
   say("domain", name);
   return domain;
 }
 
 EXPORT void *__itt_string_handle_create(const char *text) {
-  char **handle = calloc(1, 40);
-  *handle = strdup(text);
+  const char *copy;
+  char *handle = keep(40, text, &copy);
+  *(const char **)(void *)handle = copy;
   return handle;
 }
 

@@ -11,9 +11,9 @@ from ._core import Array
 from ._core import version as __version__
 from ._errors import BadArgument, BadFile, Error, Internal, NoResource, Unsupported
 from ._model import Bench, Model, Outputs, Session, Value, load
-from ._profile import profile, schedule
+from ._profile import Average, Averages, Schedule, profile, schedule
 
-__all__ = ["Array", "BadArgument", "BadFile", "Bench", "Error", "Internal", "Model", "NoResource", "Outputs", "Session",
+__all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Error", "Internal", "Model", "NoResource", "Outputs", "Schedule", "Session",
            "Unsupported", "Value", "load", "optimize", "profile", "schedule"]
 
 

@@ -49,11 +49,10 @@ static PyObject *collector_mark(PyObject *self, PyObject *args) {
 }
 
 PyTypeObject *core_make_collector_type(void) {
-  static PyMethodDef methods[] = {
-      {"push", collector_push, METH_VARARGS, "push(name): a range begins, on this thread."},
-      {"pop", collector_pop, METH_NOARGS, "The range that began last ends."},
-      {"mark", collector_mark, METH_VARARGS, "mark(name): a moment."},
-      {0}};
+  static PyMethodDef methods[] = {{"push", collector_push, METH_VARARGS, "push(name): a range begins, on this thread."},
+                                  {"pop", collector_pop, METH_NOARGS, "The range that began last ends."},
+                                  {"mark", collector_mark, METH_VARARGS, "mark(name): a moment."},
+                                  {0}};
   static PyType_Slot slots[] = {{Py_tp_doc, "Collector(path): a library that collects ITT ranges."},
                                 {Py_tp_new, (void *)collector_new},
                                 {Py_tp_dealloc, (void *)collector_dealloc},

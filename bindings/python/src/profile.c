@@ -88,9 +88,9 @@ static PyObject *profile_totals(PyObject *self, PyObject *unused) {
   const td_status status = td_profile_get_totals(profile_of(self)->profile, &t, &err);
   core_session_give(profile_of(self)->session);
   if (status != TD_OK) return core_raise(&err);
-  return Py_BuildValue("{s:K,s:I,s:d,s:d,s:d,s:d,s:d}", "runs", (unsigned long long)t.runs, "threads", t.threads, "run_ms",
-                       t.run_ms, "self_ms", t.self_ms, "wait_ms", t.wait_ms, "between_ms", t.between_ms, "busy_ms",
-                       t.busy_ms);
+  return Py_BuildValue("{s:K,s:I,s:d,s:d,s:d,s:d,s:d}", "runs", (unsigned long long)t.runs, "threads", t.threads,
+                       "run_ms", t.run_ms, "self_ms", t.self_ms, "wait_ms", t.wait_ms, "between_ms", t.between_ms,
+                       "busy_ms", t.busy_ms);
 }
 
 /* Ends the recording, which stays to be read; what comes then is not recorded. */

@@ -13,8 +13,8 @@ from ._errors import BadArgument, BadFile, Error, Internal, NoResource, Unsuppor
 from ._model import Bench, Model, Outputs, Session, Value, load
 from ._profile import Average, Averages, Schedule, profile, schedule
 
-__all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Error", "Internal", "Model", "NoResource", "Outputs", "Schedule", "Session",
-           "Unsupported", "Value", "load", "optimize", "profile", "schedule"]
+__all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Error", "Internal", "Model", "NoResource",
+           "Outputs", "Schedule", "Session", "Unsupported", "Value", "load", "optimize", "profile", "schedule"]
 
 
 def optimize(module, example_inputs, **options):

@@ -16,6 +16,7 @@ static const size_t stream_bytes = (size_t)16 << 20;
 
 typedef struct space {
   const base_call *call;
+  const kern_fused_level *level;
   const base_program *p;
   const base_tensor *in[BASE_PROGRAM_OPERANDS];
   int32_t rank;                                                /* of the planes */
@@ -210,14 +211,19 @@ static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, i
 
 static void read_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece) {
   const base_tensor *t = s->in[k];
-  readers[t->dtype](piece, (const char *)t->data + at * (int64_t)size_of(t->dtype), step, run);
+  const bool dense = step == 1;
+  if (dense && t->dtype == TD_F16) s->level->read_f16(piece, (const uint16_t *)t->data + at, run);
+  else if (dense && t->dtype == TD_BF16) s->level->read_bf16(piece, (const uint16_t *)t->data + at, run);
+  else readers[t->dtype](piece, (const char *)t->data + at * (int64_t)size_of(t->dtype), step, run);
 }
 
 static void write_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece) {
   const base_tensor *t = base_out(s->call, k - BASE_PROGRAM_OPERANDS);
   const int64_t each = (int64_t)size_of(t->dtype);
   char *to = (char *)t->data + at * each;
-  if (step == 1) writers[t->dtype](to, piece, run);
+  if (step == 1 && t->dtype == TD_F16) s->level->write_f16(to, piece, run);
+  else if (step == 1 && t->dtype == TD_BF16) s->level->write_bf16(to, piece, run);
+  else if (step == 1) writers[t->dtype](to, piece, run);
   else
     for (int64_t i = 0; i < run; i++) writers[t->dtype](to + i * step * each, piece + i, 1);
 }
@@ -237,7 +243,6 @@ static bool streams(const space *s) {
 
 typedef struct job {
   space s;
-  kern_fused_level level;
   kern_fused_body body;
   kern_fused_rows rows;
   int64_t tile_rows, tile_length, wide; /* rows of a tile, elements of them, and from one to the next in `in`, `out` */
@@ -258,7 +263,7 @@ static void bring(job *j, uint32_t k, int64_t offset, int64_t rows, int64_t from
   const space *s = &j->s;
   if (s->turned >> k & 1) {
     const float *at = (const float *)s->in[k]->data + offset + from * s->step[0][k];
-    j->level.turn(j->in[k], j->wide, at, s->step[0][k], rows, n);
+    s->level->turn(j->in[k], j->wide, at, s->step[0][k], rows, n, n == s->length ? rows : 0);
     return;
   }
   for (int64_t r = 0; r < rows; r++)
@@ -423,7 +428,7 @@ td_status kern_fused_run(const base_call *call, const kern_fused_level *level, c
   const int64_t *words = base_attr_ints(call->attrs, PROGRAM, &count);
   const char *wrong = base_program_read(words, count, &f.p);
   if (wrong) return bad_program(call, wrong);
-  job j = {.level = *level, .body = level->interpret};
+  job j = {.s.level = level, .body = level->interpret};
   TRY(find_space(call, &f.p, &j.s));
   if (j.s.planes * j.s.rows == 0 || (!f.p.row_axes && j.s.length == 0)) return TD_OK;
   if (code && code->scalars == j.s.scalars) j.body = code->body;

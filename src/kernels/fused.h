@@ -40,8 +40,13 @@ typedef struct kern_fused_code {
 /* What is written once per level of instruction sets. */
 typedef struct kern_fused_level {
   kern_fused_body interpret;
-  /* to[i * to_step + k] = from[k * from_step + i], i < rows, k < columns. */
-  void (*turn)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns);
+  /* to[i * to_step + k] = from[k * from_step + i], i < rows, k < columns. `ahead`: as many floats behind them in each
+   * column are wanted next; or 0. */
+  void (*turn)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns,
+               int64_t ahead);
+  /* Rows of f16 and bf16, dense. */
+  void (*read_f16)(float *to, const void *from, int64_t n), (*read_bf16)(float *to, const void *from, int64_t n);
+  void (*write_f16)(void *to, const float *from, int64_t n), (*write_bf16)(void *to, const float *from, int64_t n);
 } kern_fused_level;
 
 /* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the

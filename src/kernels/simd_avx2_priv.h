@@ -14,6 +14,8 @@ V_INLINE vi v_first(int64_t n) {
 }
 V_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 V_INLINE void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+V_INLINE void v_stream(float *p, vf a) { _mm256_stream_ps(p, a); } /* past the caches; p is aligned */
+V_INLINE void v_fence(void) { _mm_sfence(); }                      /* behind v_stream */
 V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
 V_INLINE vf v_load_or(const float *p, int64_t n, vf rest) {
   vi first = v_first(n);

@@ -11,6 +11,8 @@ typedef __mmask16 vm;
 V_INLINE vm v_first(int64_t n) { return (vm)((1u << n) - 1); }
 V_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 V_INLINE void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+V_INLINE void v_stream(float *p, vf a) { _mm512_stream_ps(p, a); } /* past the caches; p is aligned */
+V_INLINE void v_fence(void) { _mm_sfence(); }                      /* behind v_stream */
 V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 V_INLINE vf v_load_or(const float *p, int64_t n, vf rest) { return _mm512_mask_loadu_ps(rest, v_first(n), p); }
 V_INLINE void v_store_n(float *p, vf a, int64_t n) { _mm512_mask_storeu_ps(p, v_first(n), a); }

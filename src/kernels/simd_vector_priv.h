@@ -15,6 +15,8 @@ V_INLINE vf v_load(const float *p) {
   return a;
 }
 V_INLINE void v_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
+V_INLINE void v_stream(float *p, vf a) { v_store(p, a); } /* there is no other way */
+V_INLINE void v_fence(void) {}
 V_INLINE vf v_set(float x) {
   vf a;
   V_EACH(i) a[i] = x;

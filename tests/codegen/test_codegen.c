@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "codegen/chains.h"
 #include "codegen/codegen.h"
+#include "loop/loop.h"
 #include "sys/code.h"
 
 typedef struct warned {
@@ -183,6 +184,49 @@ static void hanging_process(void **state) {
   chains_remove(cache);
 }
 
+/* Makes code for a program with memory that ends at allocation `fail_at` (0: it never does); gives how many there were.
+ * Nothing is left behind. */
+static uint64_t load_within(const char *cc, const char *cache, uint64_t fail_at, td_status *status) {
+  static const char text[] =
+      "fused rank 2 row 1 {\n  %0 = load 0\n  %1 = reduce sum %0 row\n  %2 = div(%0, %1)\n"
+      "  store 0 %2 f32\n}\n";
+  base_counting counting = {.inner = &base_libc_allocator, .fail_at = fail_at, .each = true};
+  const td_allocator allocator = base_counting_allocator(&counting);
+  base_arena *arena = base_arena_new(&allocator);
+  const codegen_setting setting = {.cc = cc, .cache = cache, .isa = BASE_ISA_VECTOR, .jobs = 2};
+  base_program program;
+  codegen_code *code = NULL;
+  td_error err;
+  assert_int_equal(loop_parse(text, strlen(text), &program, &err), TD_OK);
+  codegen_kernel kernel = {.program = &program, .origins = (const char *const[]){"a node"}, .origin_count = 1};
+  *status = arena ? codegen_load(&kernel, 1, &setting, arena, &code, &err) : TD_NO_RESOURCE;
+  assert_true((*status == TD_OK) == (code != NULL));
+  codegen_free(code);
+  base_arena_free(arena);
+  assert_int_equal(counting.live, 0);
+  return counting.made;
+}
+
+static void memory_that_ends(void **state) {
+  (void)state;
+  if (!chains_compiler()) skip();
+  char *cache = chains_cache();
+  td_status status;
+  uint64_t wanted = load_within("/bin/false", cache, 0, &status);
+  for (uint64_t i = 1; i <= wanted; i++) {
+    load_within("/bin/false", cache, i, &status);
+    assert_int_not_equal(status, TD_OK);
+  }
+  load_within(chains_compiler(), cache, 0, &status);
+  assert_int_equal(status, TD_OK);
+  wanted = load_within(chains_compiler(), cache, 0, &status); /* of what is in the cache */
+  for (uint64_t i = 1; i <= wanted; i++) {
+    load_within(chains_compiler(), cache, i, &status);
+    assert_int_equal(status, TD_NO_RESOURCE);
+  }
+  chains_remove(cache);
+}
+
 static void digests(void **state) {
   (void)state;
   uint8_t digest[BASE_DIGEST_BYTES];
@@ -199,6 +243,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(digests),          cmocka_unit_test(compiled_and_cached),
                                      cmocka_unit_test(damaged_cache),    cmocka_unit_test(broken_compilers),
                                      cmocka_unit_test(unusable_folders), cmocka_unit_test(killed_compilers),
-                                     cmocka_unit_test(hanging_process)};
+                                     cmocka_unit_test(memory_that_ends), cmocka_unit_test(hanging_process)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

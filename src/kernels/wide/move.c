@@ -9,8 +9,10 @@
 #include "base/size.h"
 #include "kernels/move_priv.h"
 
-enum { BLOCK = 64 };              /* of a transposition: elements along each dimension */
-enum { TASK_ELEMENTS = 1 << 15 }; /* 128 KiB */
+enum { BLOCK = 64 };                                /* of a transposition: elements along each dimension */
+enum { TASK_ELEMENTS = 1 << 15 };                   /* 128 KiB */
+enum { STREAM_BYTES = 8 << 20 };                    /* of a result that caches do not keep */
+enum { STREAM_SPAN = 128, LINE = 16 /* floats */ }; /* of blocks whose rows are written past the caches */
 
 /* A copy and how it is shared out: `units` of equal size, `each` of them a task. */
 typedef struct job {
@@ -18,6 +20,7 @@ typedef struct job {
   int32_t across;      /* dimension of the core besides the last; < 0: there is none */
   int64_t block, span; /* elements of `across` and of the last dimension in a unit */
   int64_t blocks, spans, units, each, tasks;
+  bool turns, streams; /* the core is a transposition; written past the caches */
 } job;
 
 static job plan(const kern_move *m) {
@@ -28,11 +31,13 @@ static job plan(const kern_move *m) {
   bool rows = m->rank == 0 || (m->to_step[last] == 1 && m->from_step[last] == 1);
   for (int32_t i = 0; i < last && !rows; i++)
     if (m->from_step[i] == 1) j.across = i;
+  j.turns = j.across >= 0 && m->to_step[last] == 1 && m->from_step[last] != 1 && m->from_step[j.across] == 1;
+  j.streams = j.turns && m->count >= STREAM_BYTES / (int64_t)sizeof(float) && (uintptr_t)m->to % sizeof(float) == 0;
   int64_t length = j.move.dims[last], others = m->count / length;
   int64_t across = j.across < 0 ? 1 : j.move.dims[j.across];
-  j.span = base_min_i64(length, rows ? TASK_ELEMENTS : 8 * BLOCK);
+  j.span = base_min_i64(length, j.streams ? STREAM_SPAN : j.turns ? 8 * BLOCK : TASK_ELEMENTS);
   j.spans = (length + j.span - 1) / j.span;
-  j.block = base_min_i64(across, rows ? base_max_i64(1, TASK_ELEMENTS / length) : BLOCK);
+  j.block = base_min_i64(across, j.turns ? BLOCK : base_max_i64(1, TASK_ELEMENTS / j.span));
   j.blocks = (across + j.block - 1) / j.block;
   j.units = others / across * j.blocks * j.spans;
   j.each = base_min_i64(j.units, base_max_i64(1, TASK_ELEMENTS / (j.span * j.block)));
@@ -66,12 +71,28 @@ static void copy_rows(const kern_move *m, int32_t across, element *to, const ele
   }
 }
 
-static void transpose_rows(const kern_move *m, int32_t across, element *to, const element *from, int64_t rows,
-                           int64_t length) {
-  int64_t step = m->from_step[m->rank - 1];
+/* A row of `n` floats, whole lines of it past the caches. */
+static void stream_row(float *to, const float *from, int64_t n) {
+  int64_t i = base_min_i64(n, (int64_t)(-((uintptr_t)to / sizeof *to) % LINE));
+  for (int64_t k = 0; k < i; k += V_LANES)
+    v_store_n(to + k, v_load_n(from + k, base_min_i64(V_LANES, i - k)), base_min_i64(V_LANES, i - k));
+  for (; i + LINE <= n; i += LINE)
+    for (int64_t k = i; k < i + LINE; k += V_LANES) v_stream(to + k, v_load(from + k));
+  for (; i < n; i += V_LANES)
+    v_store_n(to + i, v_load_n(from + i, base_min_i64(V_LANES, n - i)), base_min_i64(V_LANES, n - i));
+}
+
+/* Blocks are turned within the cache; then they leave it for good, if they are to. */
+static void turn_rows(const job *j, float *to, const float *from, int64_t rows, int64_t length) {
+  const int64_t to_step = j->move.to_step[j->across], from_step = j->move.from_step[j->move.rank - 1];
+  _Alignas(64) float block[BLOCK * STREAM_SPAN];
+  if (j->streams) {
+    turn_block(block, STREAM_SPAN, from, from_step, rows, length, BLOCK);
+    for (int64_t i = 0; i < rows; i++) stream_row(to + i * to_step, block + i * STREAM_SPAN, length);
+    return;
+  }
   for (int64_t k = 0; k < length; k += BLOCK)
-    turn_block((float *)(to + k), m->to_step[across], (const float *)(from + k * step), step, rows,
-               base_min_i64(BLOCK, length - k));
+    turn_block(to + k, to_step, from + k * from_step, from_step, rows, base_min_i64(BLOCK, length - k), 0);
 }
 
 static void run_unit(const job *j, int64_t unit) {
@@ -94,9 +115,9 @@ static void run_unit(const job *j, int64_t unit) {
     from += rest % m->dims[i] * m->from_step[i];
     rest /= m->dims[i];
   }
-  bool turn = m->to_step[last] == 1 && m->from_step[last] != 1 && m->from_step[j->across] == 1;
-  (turn ? transpose_rows : copy_rows)(m, j->across, to, from, base_min_i64(j->block, m->dims[j->across] - first),
-                                      length);
+  const int64_t rows = base_min_i64(j->block, m->dims[j->across] - first);
+  if (j->turns) turn_rows(j, (float *)(void *)to, (const float *)(const void *)from, rows, length);
+  else copy_rows(m, j->across, to, from, rows, length);
 }
 
 static void run_task(const job *j, int64_t task) {
@@ -107,6 +128,7 @@ static td_status move(const base_call *call, const base_tensor *to, const base_t
   const kern_move m = kern_move_of(to, from);
   const job j = plan(&m);
   for (int64_t t = base_call_first(call, j.tasks); t < j.tasks; t = base_call_next(call, t, j.tasks)) run_task(&j, t);
+  if (j.streams) v_fence();
   return TD_OK;
 }
 
@@ -175,6 +197,7 @@ td_status KERN_NAME(cat)(const base_call *call) {
     while (task >= at.before + at.job.tasks) TRY(advance(call, axis, &at));
     run_task(&at.job, task - at.before);
   }
+  v_fence();
   return TD_OK;
 }
 

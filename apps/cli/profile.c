@@ -16,7 +16,32 @@ typedef struct profile_state {
   td_profile *profile;
   td_collector *collector;
   cli_footprint footprint;
+  int64_t runs; /* that the schedule asks for; 0: none does */
 } profile_state;
+
+/* ---- the schedule ---- */
+
+/* --schedule WAIT,WARMUP,ACTIVE[,REPEAT[,SKIP]]. */
+static td_status take_schedule(const cli_args *args, td_profile_options *options, td_error *err) {
+  uint32_t *const fields[] = {&options->wait, &options->warmup, &options->active, &options->repeat, &options->skip};
+  const char *text = cli_value(args, "schedule"), *at = text;
+  size_t count = 0;
+  while (at && count < 5) {
+    const size_t n = strcspn(at, ",");
+    int64_t value;
+    if (!base_str_int((base_str){at, n}, &value) || value < 0 || value > INT32_MAX / 8) break;
+    *fields[count++] = (uint32_t)value;
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  if (!text || (!at && count >= 3 && options->active)) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, "--schedule", -1,
+                   "'%s' is not WAIT,WARMUP,ACTIVE[,REPEAT[,SKIP]] with at least one active run", text);
+}
+
+/* Runs until the schedule is over; 0: it has no end, or there is none. */
+static int64_t scheduled_runs(const td_profile_options *o) {
+  return (int64_t)o->repeat * ((int64_t)o->wait + o->warmup + o->active) + (o->repeat ? o->skip : 0);
+}
 
 /* ---- running ---- */
 
@@ -24,7 +49,7 @@ enum { WARM_RUNS = 3, LEAST_RUNS = 5 };
 
 static td_status record_runs(profile_state *s, td_error *err) {
   double min_s = 1;
-  int64_t runs = 0;
+  int64_t runs = s->runs;
   TRY(cli_real(s->args, "min-time", 0, 1e6, &min_s, err));
   TRY(cli_int(s->args, "runs", 1, INT32_MAX, &runs, err));
   for (int i = 0; i < WARM_RUNS; i++) TRY(td_session_run(s->session, err));
@@ -42,6 +67,8 @@ static td_status start_profile(profile_state *s, td_error *err) {
   td_roofline roofline;
   int64_t records = 0;
   TRY(cli_int(s->args, "records", 1, 1 << 24, &records, err));
+  TRY(take_schedule(s->args, &options, err));
+  s->runs = scheduled_runs(&options);
   options.records = (uint32_t)records;
   if (!cli_flag(s->args, "no-limits")) {
     TRY(cli_roofline_read(0, false, &roofline, err));
@@ -156,7 +183,12 @@ static const cli_option profile_options[] = {
      "time ipc tma", false},
     {"memory", NULL, "show allocations, page faults, the arena over time, and who makes its peak, too", NULL, false},
     {"min-time", "SECONDS", "record runs for so long; default 1", NULL, false},
-    {"runs", "N", "record N runs instead", NULL, false},
+    {"runs", "N", "make N runs instead", NULL, false},
+    {"schedule", "W,U,A[,R[,S]]",
+     "of the runs: after S come cycles of W that are not watched, U that are forgotten and A that are recorded, R "
+     "times; "
+     "default all are recorded",
+     NULL, false},
     {"records", "N", "parts of steps kept per thread for traces; default 65536", NULL, false},
     CLI_OPTION_ITT,
     {"no-limits", NULL, "do without the roofline, which is measured when it is not known yet", NULL, false},

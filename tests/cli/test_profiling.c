@@ -157,6 +157,28 @@ static void profiles_are_compared(void **state) {
   assert_int_equal(run(f, "compare-profiles a.json e.json").status, 3);
 }
 
+static void schedules(void **state) {
+  fixture *f = *state;
+  static const char *const good[][2] = {{"1,1,3,2", "6"}, {"0,0,1,1,5", "1"}, {"1,1,2", "4"}};
+  static const char *const bad[] = {"1,1", "1,1,0", "1,x,2", "1,1,2,1,0,7", "1,1,2,", "-1,1,2"};
+  for (size_t i = 0; i < 3; i++) {
+    json_t *root =
+        parse(run(f, base_arena_format(f->arena,
+                                       "profile builtin:small_lstm --threads 1 --no-limits --json --schedule "
+                                       "%s %s",
+                                       good[i][0], i == 2 ? "--runs 8" : ""))
+                  .out);
+    assert_int_equal(number(root, "runs"), atoi(good[i][1]));
+    json_decref(root);
+  }
+  for (size_t i = 0; i < 6; i++) {
+    const outcome o =
+        run(f, base_arena_format(f->arena, "profile builtin:small_lstm --threads 1 --no-limits --schedule=%s", bad[i]));
+    assert_int_equal(o.status, 2);
+    assert_holds(o.err, bad[i]);
+  }
+}
+
 /* Counters, or the exact reason why there are none, and no failure. */
 static void counters_or_reasons(void **state) {
   fixture *f = *state;
@@ -187,6 +209,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(collectors_hear_steps, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(nodes_of_kernels, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(backends_side_by_side, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(schedules, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(counters_or_reasons, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(memory_is_shown, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(profiles_are_compared, fixture_open, fixture_close),

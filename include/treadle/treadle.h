@@ -176,6 +176,15 @@ typedef struct td_load_options {
   int32_t strict;    /* 1: a compiler that fails is an error; 0: what it was to compile is interpreted */
   void (*warn)(void *user, const char *text); /* is told, once a model, that it failed; NULL: nobody */
   void *warn_user;
+  int32_t float64; /* 1: floating-point numbers, inputs and constants among them, are computed with as f64: an arbiter
+                      of rounding, with backend "eager" */
+  const char *inject; /* a fault to be found by tests, in builds that have them: docs/debugging.md */
+  /* Is told what the model becomes on its way: these bytes go to the end of the file called `name`. Anything but TD_OK
+   * ends the loading. The names are in docs/debugging.md. NULL: nobody. */
+  td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
+  void *dump_user;
+  const char *edited; /* folder with files of generated code, as `dump` was told them, that take the place of what would
+                         be generated: the user's own code, which is trusted. NULL: none */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
@@ -245,6 +254,34 @@ TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats
 TD_API td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text,
                                 td_error *err);
 TD_API void td_text_free(const td_model *model, char *text);
+
+/* Takes `count` bytes; anything but TD_OK ends the writing and is given back. */
+typedef td_status (*td_write_fn)(void *user, const char *bytes, size_t count);
+
+/* What is taken of a graph: nodes that stay, and what becomes of sizes and types. Where a node that goes made what one
+ * that stays reads, an input of the same name takes its place (what is known of a value now becomes a constant);
+ * results that nobody reads any more become outputs. They are called as td_load_options.taps calls them. */
+typedef struct td_cut {
+  size_t size;        /* sizeof(td_cut) */
+  uint8_t *keep;      /* per node of the graph's own block, in order: 0, it goes. Afterwards: what has stayed, with
+                         nodes whose lists and texts are read. NULL: all stay */
+  size_t keep_count;  /* of them; any other number than there are is refused */
+  const char *output; /* the only output, and only the nodes that it needs; NULL: all */
+  size_t node_count;  /* set: how many nodes the graph had */
+  const td_value_info *inputs; /* types of inputs that are to be others, by name: dtype, rank and dims count */
+  size_t input_count;
+  int32_t free_constants;     /* 1: constants of more than 64 bytes become inputs of which they are the defaults */
+  int64_t size_from, size_to; /* where size_from is not 0: dimensions of this size, of inputs and constants, become as
+                                 many as size_to, which is smaller; what is behind is left out */
+  td_dtype dtype_from, dtype_to; /* where not 0: inputs, constants and attributes of this type become of that one */
+} td_cut;
+
+/* Writes the graph of stage "imported" or "passes" as text that td_model_load reads ("tdir"; a description is in
+ * docs/debugging.md) to `text`, and the elements of its constants to `bytes`, which must become a file called `weights`
+ * in the same folder. `cut` may be NULL; it is for the imported graph alone, one without session state. Errors:
+ * TD_BAD_ARGUMENT, also where nothing is left of the graph. */
+TD_API td_status td_model_save_graph(const td_model *model, const char *stage, td_cut *cut, const char *weights,
+                                     td_write_fn text, td_write_fn bytes, void *user, td_error *err);
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
@@ -382,7 +419,7 @@ typedef struct td_step {
   double write_bytes; /* of results */
   size_t origins;     /* nodes of the user's model that it stands for: see td_session_step_origin */
 } td_step;
-/* Step `index` of td_model_stats.steps. A session that has not run yet knows no shapes: TD_BAD_ARGUMENT. */
+/* Step `index` of td_model_stats.steps. A session that has not run yet knows no shapes: its figures are 0. */
 TD_API td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err);
 /* Node `origin` of td_step.origins of step `index`, named as in td_step.name. NULL: there are not so many. */
 TD_API const char *td_session_step_origin(const td_session *session, size_t index, size_t origin);
@@ -520,8 +557,6 @@ typedef struct td_profile_view {
   const char *sort;  /* "time" (default), "mean", "calls", "flops", "bytes", "limit", "order" (as the plan runs) */
   uint32_t limit;    /* most rows of a table; 0: all */
 } td_profile_view;
-/* Takes `count` bytes; anything but TD_OK ends the writing and is given back. */
-typedef td_status (*td_write_fn)(void *user, const char *bytes, size_t count);
 TD_API td_status td_profile_write(const td_profile *profile, const td_profile_view *view, td_write_fn write, void *user,
                                   td_error *err);
 

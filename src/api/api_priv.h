@@ -28,8 +28,10 @@ struct td_model {
   uint64_t seed;
   uint32_t isa; /* BASE_ISA_* that kernels may use */
   kern_math math;
-  const char *cc, *cache;
-  bool strict;
+  const char *cc, *cache, *inject, *edited;
+  td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
+  void *dump_user;
+  bool strict, float64;
   void (*warn)(void *user, const char *text);
   void *warn_user;
   kern_tuning tuning;
@@ -61,6 +63,16 @@ compile_setting api_setting(const td_model *model);
  * "["float", ""]". What is no tensor, or not known, is empty. */
 void api_print_dims(const td_session *session, uint32_t index, base_text *text);
 void api_print_types(const td_session *session, uint32_t index, base_text *text);
+/* Tells model->dump what the model becomes (dump.c). In the model's arena; NULL: out of memory. */
+typedef struct api_dump api_dump;
+api_dump *api_dump_new(const td_model *model, td_error *err);
+void api_dump_free(api_dump *dump); /* NULL is allowed */
+/* The graph after `stage`, the first time as it was imported; as compile_setting.seen. `user`: the dump. */
+td_status api_dump_graph(void *user, const char *stage, const ir_graph *graph, td_error *err);
+/* A file of generated code, as compile_setting.coded. */
+td_status api_dump_code(void *user, const char *name, const char *bytes, size_t count);
+/* The plan, the loops, and what each stage took. */
+td_status api_dump_plan(api_dump *dump);
 /* Imports the model again or for the first time. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);
 #endif

@@ -37,6 +37,9 @@ static void write_tables(writer *w) {
   const passes_row *passes = passes_list(&count);
   open_array(w, "passes");
   for (uint32_t i = 0; i < count; i++) add(w, passes[i].name);
+  const kern_row *kernels = kern_rows(&count);
+  open_array(w, "kernels");
+  for (uint32_t i = 0; i < count; i++) add(w, kernels[i].name);
 }
 
 static bool write_operators(writer *w, base_arena *arena) {

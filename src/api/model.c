@@ -186,7 +186,9 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
   char *weights = taps ? base_arena_text(arena, options->weights ? options->weights : "") : NULL;
   char *cc = weights ? base_arena_text(arena, options->cc ? options->cc : "") : NULL;
   char *cache = cc ? base_arena_text(arena, options->cache ? options->cache : "") : NULL;
-  if (!cache) {
+  char *inject = cache ? base_arena_text(arena, options->inject ? options->inject : "") : NULL;
+  char *edited = inject ? base_arena_text(arena, options->edited ? options->edited : "") : NULL;
+  if (!edited) {
     base_arena_free(arena);
     return base_no_memory(err, "a model");
   }
@@ -199,7 +201,12 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .math = math,
                   .cc = *cc ? cc : NULL,
                   .cache = *cache ? cache : NULL,
+                  .inject = *inject ? inject : NULL,
+                  .edited = *edited ? edited : NULL,
+                  .dump = options->dump,
+                  .dump_user = options->dump_user,
                   .strict = options->strict != 0,
+                  .float64 = options->float64 != 0,
                   .warn = options->warn,
                   .warn_user = options->warn_user,
                   .tuning = tuning,
@@ -303,15 +310,41 @@ compile_setting api_setting(const td_model *m) {
                            .cache = m->cache,
                            .strict = m->strict,
                            .warn = m->warn,
-                           .warn_user = m->warn_user};
+                           .warn_user = m->warn_user,
+                           .inject = m->inject,
+                           .edited = m->edited};
+}
+
+/* Computes with f64 what the model computes with other floating-point numbers. */
+static td_status widen(ir_graph *graph, td_error *err) {
+  static const td_dtype narrow[] = {TD_F32, TD_F16, TD_BF16};
+  for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) TRY(debug_retype(graph, narrow[i], TD_F64, err));
+  return TD_OK;
+}
+
+/* Compiles the graph, and tells whoever wants to know what becomes of it. */
+static td_status compile(td_model *m, compile_setting *setting, td_error *err) {
+  api_dump *dump = m->dump ? api_dump_new(m, err) : NULL;
+  if (m->dump && !dump) return base_no_memory(err, "what a model becomes");
+  if (dump) {
+    setting->seen = api_dump_graph;
+    setting->coded = api_dump_code;
+    setting->seen_user = dump;
+  }
+  td_status status = dump ? api_dump_graph(dump, "import", m->graph, err) : TD_OK;
+  if (status == TD_OK) status = compile_graph(m->graph, setting, &m->allocator, m->changes, &m->plan, err);
+  if (status == TD_OK && dump) status = api_dump_plan(dump);
+  api_dump_free(dump);
+  return status;
 }
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(api_import(m, &m->graph, err));
+  if (m->float64) TRY(widen(m->graph, err));
   TRY(debug_add_taps(m->graph, m->taps, err));
   uint64_t imported = sys_clock_ns();
-  const compile_setting setting = api_setting(m);
-  TRY(compile_graph(m->graph, &setting, &m->allocator, m->changes, &m->plan, err));
+  compile_setting setting = api_setting(m);
+  TRY(compile(m, &setting, err));
   m->stats.load_ms = (double)(imported - started) * 1e-6;
   m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
   m->stats.backend = m->backend->name;

@@ -62,8 +62,7 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
   if (index >= plan->steps.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no step %zu; the model has %u", index,
                      plan->steps.count);
-  if (!run_slot(session->run, 0))
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "sizes are known after a run; call td_session_run");
+  const bool ran = run_slot(session->run, 0) != NULL;
   const plan_step *s = &plan->steps.at[index];
   td_step to = {.name = plan_name(plan, s->name), .op = "", .kernel = "", .origins = s->origin_count};
   if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
@@ -71,8 +70,8 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
     const ir_op *op = f->op;
     to.kernel = f->name;
     if (op) to.op = op->name;
-    if (s->kind == PLAN_CALL) count_bytes(session, s, op, &to);
-    if (s->kind == PLAN_CALL && op) TRY(count_flops(session, s, op, &to, err));
+    if (s->kind == PLAN_CALL && ran) count_bytes(session, s, op, &to);
+    if (s->kind == PLAN_CALL && ran && op) TRY(count_flops(session, s, op, &to, err));
   }
   return api_write_stats(step, &to, sizeof to, err);
 }

@@ -1,5 +1,6 @@
 /* build.c -- from kernels to functions: units of text, found in the cache or compiled, several at once, and loaded. */
 #include "codegen/codegen_priv.h"
+#include "base/digest.h"
 #include "kernels/fused.h"
 #include "sys/code.h"
 #include "sys/sys.h"
@@ -179,6 +180,51 @@ static const char *name_kernel(const codegen_kernel *k, uint32_t number, base_ar
   return base_arena_format(arena, "%s_%u", name, number);
 }
 
+static void digest_of(const base_text *text, char digest[BASE_DIGEST_TEXT]) {
+  uint8_t bytes[BASE_DIGEST_BYTES];
+  base_digest(text->at, text->length, bytes);
+  base_digest_text(bytes, digest);
+}
+
+/* Takes the text of unit `index` from a file that a person may have changed, where that was made of what the unit has:
+ * its script says so. */
+static td_status take_edited(codegen_unit *u, uint32_t index, const codegen_setting *setting, base_arena *arena,
+                             td_error *err) {
+  const char *path = base_arena_format(arena, "%s/generated.%u.c", setting->edited, index);
+  const char *script = base_arena_format(arena, "%s/generated.%u.sh", setting->edited, index);
+  char digest[BASE_DIGEST_TEXT];
+  sys_mapping file;
+  td_error missing;
+  if (!path || !script) return base_no_memory(err, "code");
+  if (sys_file_map(script, &file, &missing) != TD_OK) return TD_OK;
+  digest_of(&u->text, digest);
+  const bool same = memmem(file.bytes, file.size, digest, strlen(digest)) != NULL;
+  sys_unmap(&file);
+  if (!same || sys_file_map(path, &file, &missing) != TD_OK) return TD_OK;
+  u->text.length = 0;
+  base_text_add(&u->text, file.bytes, file.size);
+  sys_unmap(&file);
+  return u->text.failed ? base_no_memory(err, "code") : TD_OK;
+}
+
+/* Tells the text of unit `index`, and how it is compiled. */
+static td_status tell_unit(const codegen_unit *u, uint32_t index, const codegen_setting *setting,
+                           const char *const *options, base_arena *arena, td_error *err) {
+  const char *name = base_arena_format(arena, "generated.%u.c", index);
+  const char *script = base_arena_format(arena, "generated.%u.sh", index);
+  base_text command = {.allocator = base_arena_allocator(arena)};
+  char digest[BASE_DIGEST_TEXT];
+  digest_of(&u->text, digest);
+  base_text_print(&command, "#!/bin/sh\n# was generated as %s\n%s", digest, setting->cc);
+  for (uint32_t i = 0; options[i]; i++) base_text_print(&command, " %s", options[i]);
+  base_text_print(&command, " -o generated.%u.so generated.%u.c\n", index, index);
+  td_status status = name && script && !command.failed ? TD_OK : base_no_memory(err, "code");
+  if (status == TD_OK) status = setting->coded(setting->coded_user, name, u->text.at, u->text.length);
+  if (status == TD_OK) status = setting->coded(setting->coded_user, script, command.at, command.length);
+  base_text_free(&command);
+  return status;
+}
+
 static td_status make_units(codegen_kernel *kernels, uint32_t count, const codegen_setting *setting,
                             const char *const *options, base_arena *arena, codegen_unit *units, uint32_t unit_count,
                             td_error *err) {
@@ -190,6 +236,8 @@ static td_status make_units(codegen_kernel *kernels, uint32_t count, const codeg
     units[u] = (codegen_unit){
         .kernels = kernels + first, .count = end - first, .text = {.allocator = base_arena_allocator(arena)}};
     if (!codegen_emit(kernels + first, end - first, &units[u].text)) return base_no_memory(err, "code");
+    if (setting->coded) TRY(tell_unit(&units[u], u, setting, options, arena, err));
+    if (setting->edited) TRY(take_edited(&units[u], u, setting, arena, err));
     if (!(units[u].stem = codegen_stem(&units[u], setting, options, arena))) return base_no_memory(err, "code");
     units[u].code = codegen_find(units[u].stem, arena);
   }

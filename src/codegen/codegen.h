@@ -20,6 +20,10 @@ typedef struct codegen_setting {
   const char *cache; /* folder of this user alone; made where it is not there */
   uint32_t isa;      /* BASE_ISA_* that the code may use */
   uint32_t jobs;     /* compilers at once, at least 1 */
+  /* Gets each file of text, "generated.0.c", and its compiler's command, "generated.0.sh"; NULL: nobody. */
+  td_status (*coded)(void *user, const char *name, const char *bytes, size_t count);
+  void *coded_user;
+  const char *edited; /* folder with such files: where one is there it is taken for the text; NULL: none */
 } codegen_setting;
 
 /* Loaded code. */

@@ -41,9 +41,10 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
                 .uses = base_new(scratch, uint32_t, values)};
   if (!l.slot_of || !l.parts || !l.uses) return base_no_memory(err, "the plan");
   memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
-  ir_count_uses(graph, l.uses);
   plan->dims = graph->dims; /* shared: the graph outlives the plan */
   TRY(lower_generate(&l));
+  if (setting->inject) TRY(lower_inject_end(&l, graph));
+  ir_count_uses(graph, l.uses);
   TRY(lower_graph(&l));
   TRY(lower_find_captures(plan, scratch, err));
   TRY(lower_lifetimes(plan, scratch, setting->backend->in_place, err));
@@ -89,7 +90,9 @@ td_status compile_run_passes(ir_graph *graph, const compile_setting *setting, ui
                                  .kernels = setting->backend->kernels,
                                  .math = setting->math,
                                  .isa = setting->isa,
-                                 .share = share_tasks};
+                                 .share = share_tasks,
+                                 .seen = setting->seen,
+                                 .seen_user = setting->seen_user};
   return passes_run(graph, &passes, changes ? changes : unwanted, err);
 }
 
@@ -110,7 +113,11 @@ td_status compile_graph(ir_graph *graph, const compile_setting *setting, const t
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator);
   td_status status = made && scratch ? TD_OK : base_no_memory(err, "the plan");
-  if (status == TD_OK && compile_fuses(setting)) status = lower_fuse(graph, setting, scratch, err);
+  if (status == TD_OK && setting->backend->kernels) status = lower_inject(graph, setting->inject, scratch, err);
+  if (status == TD_OK && compile_fuses(setting)) {
+    status = lower_fuse(graph, setting, scratch, err);
+    if (status == TD_OK && setting->seen) status = setting->seen(setting->seen_user, "fuse", graph, err);
+  }
   if (status == TD_OK) status = lower(graph, setting, scratch, made, err);
   base_arena_free(scratch);
   if (status == TD_OK) made->tuning = keep_tuning(made, setting->tuning);

@@ -34,6 +34,14 @@ typedef struct compile_setting {
   bool strict;                                /* a compiler that fails is an error */
   void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed */
   void *warn_user;
+  const char *inject; /* a fault for tests, or NULL */
+  /* Sees the graph after each pass that changed it, and after fusing ("fuse"); NULL: nobody. Anything but TD_OK ends
+   * the compilation. */
+  td_status (*seen)(void *user, const char *stage, const ir_graph *graph, td_error *err);
+  /* Gets the files of generated code and their compilers' commands; NULL: nobody. */
+  td_status (*coded)(void *user, const char *name, const char *bytes, size_t count);
+  void *seen_user;    /* of both */
+  const char *edited; /* folder with such files, which are taken instead; or NULL */
 } compile_setting;
 
 /* What a process with operators and kernels knows by name: what plans are linked with. The symbols point at `names`. */

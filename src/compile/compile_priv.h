@@ -59,4 +59,21 @@ uint32_t lower_last_of_task(const plan_exe *plan, uint32_t fork);
 td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err);
 /* Finds the batches of the plan, whose lifetimes are set: steps that may run on a few samples at a time. */
 td_status lower_find_batches(plan_exe *plan, base_arena *scratch, td_error *err);
+#ifdef TREADLE_INJECT
+/* Puts in the fault that `text` describes; see inject.c. NULL or "": none. */
+td_status lower_inject(ir_graph *graph, const char *text, base_arena *scratch, td_error *err);
+/* Takes out faults of nodes that run on references. To be called when generated code is there. */
+td_status lower_inject_end(lowering *l, ir_graph *graph);
+/* The operator of faults, which is in no set; NULL: it is not called so. */
+const ir_op *lower_injected(const char *name);
+#else
+static inline td_status lower_inject(ir_graph *graph, const char *text, base_arena *scratch, td_error *err) {
+  (void)graph, (void)scratch;
+  if (!text || !*text) return TD_OK;
+  return base_fail(err, TD_UNSUPPORTED, NULL, -1,
+                   "this build has no faults to put in; configure it with -DTREADLE_INJECT=ON");
+}
+static inline td_status lower_inject_end(lowering *l, ir_graph *graph) { return (void)l, (void)graph, TD_OK; }
+static inline const ir_op *lower_injected(const char *name) { return (void)name, NULL; }
+#endif
 #endif

@@ -88,7 +88,13 @@ td_status lower_generate(lowering *l) {
   if (g.kernels.count == 0) return TD_OK;
   sys_machine machine;
   sys_machine_read(&machine);
-  const codegen_setting setting = {.cc = s->cc, .cache = s->cache, .isa = s->isa, .jobs = machine.threads};
+  const codegen_setting setting = {.cc = s->cc,
+                                   .cache = s->cache,
+                                   .isa = s->isa,
+                                   .jobs = machine.threads,
+                                   .coded = s->coded,
+                                   .coded_user = s->seen_user,
+                                   .edited = s->edited};
   const td_status status = codegen_load(g.kernels.at, g.kernels.count, &setting, l->plan->arena, &code, &err);
   l->kernels = g.kernels.at;
   if (status == TD_OK) {

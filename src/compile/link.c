@@ -1,6 +1,6 @@
 /* link.c -- what a process with operators and kernels knows by name. */
 #include "codegen/codegen.h"
-#include "compile/compile.h"
+#include "compile/compile_priv.h"
 #include "ir/eval.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@
 static bool find_operator(const void *user, const char *name, plan_operator *found) {
   const compile_names *names = user;
   const ir_op *op = ir_opset_find(names->ops, name);
+  if (!op) op = lower_injected(name);
   if (!op) return false;
   const bool defines = op->flags & IR_OP_DEFINES;
   *found = (plan_operator){.op = op,

@@ -3,9 +3,19 @@
 #define DEBUG_DEBUG_H
 #include "ir/ir.h"
 
+/* The name of result `k` of node `index` of the graph's own block, as README.md says, in the graph's arena; NULL: out
+ * of memory. */
+const char *debug_tap_name(ir_graph *graph, uint32_t index, uint32_t k);
 /* Adds results of nodes of the graph's own block as outputs, behind those there are: of all nodes where `names` is "*",
- * else of those it lists, separated by commas; NULL or "": of none. Only tensors that are not outputs already. An
- * output is called as its node ("/conv1", further results "/conv1:1"); see README.md. Unknown names are
- * TD_BAD_ARGUMENT. */
+ * else of those it lists, separated by commas; NULL or "": of none. Only tensors that are not outputs already. Unknown
+ * names are TD_BAD_ARGUMENT. */
 td_status debug_add_taps(ir_graph *graph, const char *names, td_error *err);
+/* Makes the graph what is left by `cut`, which treadle.h describes. After a failure it is only good for ir_graph_free.
+ */
+td_status debug_cut(ir_graph *graph, td_cut *cut, td_error *err);
+/* Elements of type `from`, of inputs, constants and results, become of type `to`; attributes that name the type, too.
+ * Types are inferred anew. */
+td_status debug_retype(ir_graph *graph, td_dtype from, td_dtype to, td_error *err);
+/* Infers the types of all nodes anew, nested ones too, after those of inputs or constants became others. */
+td_status debug_infer_again(ir_graph *graph, td_error *err);
 #endif

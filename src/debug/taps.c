@@ -22,8 +22,8 @@ static bool is_output(const ir_graph *g, ir_value v) {
   return false;
 }
 
-/* Name of result `k` of node `index` of the block: numbered when a later node bears the same. */
-static const char *tap_name(ir_graph *g, const ir_block_def *block, uint32_t index, uint32_t k) {
+const char *debug_tap_name(ir_graph *g, uint32_t index, uint32_t k) {
+  const ir_block_def *block = ir_block_of(g, g->top);
   const base_str name = node_name(ir_node_of(g, block->nodes.at[index]));
   uint32_t later = 0;
   for (uint32_t i = index + 1; i < block->nodes.count; i++)
@@ -43,7 +43,7 @@ static td_status collect(ir_graph *g, const char *names, tap_list *taps, td_erro
     for (uint32_t k = 0; k < node->out_count; k++) {
       const ir_type *type = ir_type_of(g, node->out[k]);
       if (type->kind != IR_TENSOR || type->dtype == TD_STRING || is_output(g, node->out[k])) continue;
-      const char *name = tap_name(g, block, i, k);
+      const char *name = debug_tap_name(g, i, k);
       if (!name) return base_no_memory(err, "a tap");
       if (!all && !base_str_listed(names, name)) continue;
       tap *to = base_vec_push(g->arena, taps);

@@ -39,10 +39,10 @@ td_status import_model(const import_source *source, const ir_opset *ops, const t
   if (format) return format->load(&s, ops, a, graph, err);
   if (s.format)
     return base_fail(err, TD_BAD_ARGUMENT, s.file, -1,
-                     "there is no model format called \"%s\"; known: onnx, pt2, torchscript", s.format);
+                     "there is no model format called \"%s\"; known: onnx, pt2, torchscript, tdir", s.format);
   if (s.size == 0) return base_fail(err, TD_BAD_FILE, s.file, 0, "the file is empty");
   return base_fail(
       err, TD_BAD_FILE, s.file, 0,
-      "this is no model: the bytes are in no format that is known (onnx, pt2, torchscript); a file of weights (.pth, "
-      ".safetensors) goes with a builtin: model, as its weights");
+      "this is no model: the bytes are in no format that is known (onnx, pt2, torchscript, tdir); a file of weights "
+      "(.pth, .safetensors) goes with a builtin: model, as its weights");
 }

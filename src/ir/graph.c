@@ -328,8 +328,9 @@ td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_n
 
 td_status ir_replace_value(ir_graph *g, ir_value old, ir_value with, td_error *err) {
   while (g->replaced.count <= old.id) {
-    const ir_value *slot = base_vec_push(g->arena, &g->replaced);
+    ir_value *slot = base_vec_push(g->arena, &g->replaced);
     if (!slot) return base_no_memory(err, "an edit of the graph");
+    *slot = IR_NO_VALUE; /* there may be one of the edits that ir_settle has carried out */
   }
   g->replaced.at[old.id] = with;
   return TD_OK;

@@ -195,6 +195,25 @@ td_status ir_verify(const ir_graph *g, td_error *err);
 td_status ir_print(const ir_graph *g, base_text *text);
 /* For people: of constants in no segment, such as packed weights, the first elements and ", ...". */
 td_status ir_print_brief(const ir_graph *g, base_text *text);
+
+/* Elements that texts of graphs refer to, each tensor dense and once, at multiples of IR_STORE_ALIGN bytes: what a file
+ * of weights holds. Tensors are not copied: they must outlive the store, and the arena too. See store.c. */
+typedef struct ir_stored {
+  const base_tensor *tensor;
+  size_t offset;
+} ir_stored;
+typedef struct ir_store {
+  base_arena *arena;
+  BASE_VEC(ir_stored) tensors; /* in the order of their offsets */
+  size_t bytes;                /* behind the last */
+} ir_store;
+enum { IR_STORE_ALIGN = 64 };
+/* *offset: where the tensor, which holds no strings, is from now on. False: out of memory, or too many bytes. */
+bool ir_store_add(ir_store *store, const base_tensor *tensor, size_t *offset);
+/* Hands the bytes from tensor `from` on to `write`, gaps before them too. */
+td_status ir_store_write(const ir_store *store, uint32_t from, td_write_fn write, void *user, td_error *err);
+/* ir_print with all constants of more than 64 bytes, wherever they are, in `store`, which the text calls segment 0. */
+td_status ir_print_stored(const ir_graph *g, ir_store *store, base_text *text);
 void ir_print_dot(const ir_graph *g, base_text *text);  /* Graphviz */
 void ir_print_json(const ir_graph *g, base_text *text); /* nodes with operands, types and origins */
 td_status ir_parse(const td_allocator *allocator, const ir_opset *ops, const char *text, size_t length,

@@ -250,6 +250,7 @@ static td_status parse_segment(parser *p, base_tensor *t) {
   TRY(need(p, "+"));
   TRY(integer(p, &offset));
   if (segment < 0 || segment >= p->segment_count || offset < 0) return wrong(p, "a segment that was given");
+  if (t->dtype == TD_STRING) return wrong(p, "the strings themselves, in braces");
   if (eat(p, "strides")) {
     TRY(need(p, "["));
     for (int32_t i = 0; i < t->rank; i++) {

@@ -12,6 +12,8 @@ typedef struct printer {
   int64_t most;     /* elements that are printed of a constant */
   uint32_t *number; /* per value id: 0 none yet, else printed number + 1 */
   uint32_t next;
+  ir_store *store; /* gets the elements that are not printed; NULL: segments have them */
+  bool failed;     /* there was no memory for that */
 } printer;
 
 static uint32_t number(printer *p, ir_value v) {
@@ -53,24 +55,32 @@ static void print_elements(base_text *out, const base_tensor *t, int64_t most) {
   base_text_print(out, w.count > most ? ", ...}" : "}");
 }
 
+/* Where the elements are when they are not printed. False: they are printed. */
+static bool print_place(printer *p, const base_tensor *t) {
+  uint32_t segment = 0;
+  size_t offset;
+  if (base_tensor_bytes(t) <= INLINE_BYTES) return false;
+  if (p->store) {
+    if (t->dtype == TD_STRING) return false;
+    p->failed |= !ir_store_add(p->store, t, &offset);
+    base_text_print(p->out, "@0+%zu", offset);
+    return true;
+  }
+  if (!ir_find_segment(p->g, t->data, &segment, &offset)) return false;
+  base_text_print(p->out, "@%u+%zu", segment, offset);
+  for (int32_t i = 0; !base_tensor_contiguous(t) && i < t->rank; i++)
+    base_text_print(p->out, "%s%lld%s", i ? ", " : " strides [", (long long)t->strides[i], i == t->rank - 1 ? "]" : "");
+  return true;
+}
+
 static void print_constant(printer *p, ir_value v) {
   const ir_value_def *def = ir_value_of(p->g, v);
-  const base_tensor *t = def->info.constant;
   base_text_print(p->out, "const %%%u", number(p, v));
   if (def->name) print_name(p->out, def->name);
   base_text_print(p->out, ": ");
   ir_type_print(&p->g->dims, &def->info.type, p->out);
   base_text_print(p->out, " = ");
-  uint32_t segment;
-  size_t offset;
-  if (base_tensor_bytes(t) <= INLINE_BYTES || !ir_find_segment(p->g, t->data, &segment, &offset))
-    print_elements(p->out, t, p->most);
-  else {
-    base_text_print(p->out, "@%u+%zu", segment, offset);
-    for (int32_t i = 0; !base_tensor_contiguous(t) && i < t->rank; i++)
-      base_text_print(p->out, "%s%lld%s", i ? ", " : " strides [", (long long)t->strides[i],
-                      i == t->rank - 1 ? "]" : "");
-  }
+  if (!print_place(p, def->info.constant)) print_elements(p->out, def->info.constant, p->most);
   base_text_print(p->out, "\n");
 }
 
@@ -246,18 +256,21 @@ static void print_graph(printer *p) {
   }
 }
 
-static td_status print_most(const ir_graph *g, int64_t most, base_text *text) {
+static td_status print_most(const ir_graph *g, int64_t most, ir_store *store, base_text *text) {
   size_t bytes = g->values.count * sizeof(uint32_t);
-  printer p = {.g = g, .out = text, .most = most, .number = base_alloc(text->allocator, bytes)};
+  printer p = {.g = g, .out = text, .most = most, .store = store, .number = base_alloc(text->allocator, bytes)};
   if (!p.number) return TD_NO_RESOURCE;
   memset(p.number, 0, bytes);
   print_graph(&p);
   base_free(text->allocator, p.number, bytes);
-  return text->failed ? TD_NO_RESOURCE : TD_OK;
+  return text->failed || p.failed ? TD_NO_RESOURCE : TD_OK;
 }
 
-td_status ir_print(const ir_graph *g, base_text *text) { return print_most(g, INT64_MAX, text); }
-td_status ir_print_brief(const ir_graph *g, base_text *text) { return print_most(g, BRIEF_ELEMENTS, text); }
+td_status ir_print(const ir_graph *g, base_text *text) { return print_most(g, INT64_MAX, NULL, text); }
+td_status ir_print_brief(const ir_graph *g, base_text *text) { return print_most(g, BRIEF_ELEMENTS, NULL, text); }
+td_status ir_print_stored(const ir_graph *g, ir_store *store, base_text *text) {
+  return print_most(g, INT64_MAX, store, text);
+}
 
 /* ---- Graphviz and JSON ---- */
 

@@ -51,6 +51,7 @@ td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *c
     changes[i] = 0;
     if (base_str_listed(setting->disabled, rows[i].name) || (rows[i].kernels && !setting->kernels)) continue;
     TRY(rows[i].run(graph, setting, &changes[i], err));
+    if (changes[i] && setting->seen) TRY(setting->seen(setting->seen_user, rows[i].name, graph, err));
     if (VERIFY && changes[i]) TRY(base_error_name(err, ir_verify(graph, err), "after pass %s", rows[i].name));
   }
   return TD_OK;

@@ -14,6 +14,9 @@ typedef struct passes_setting {
   uint32_t isa;         /* BASE_ISA_* that kernels may use */
   /* Calls task(arg, i) for every i < count, on several threads at once; NULL: they are called in turn. */
   void (*share)(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
+  /* Sees the graph after each pass that changed it; NULL: nobody. Anything but TD_OK ends the run. */
+  td_status (*seen)(void *user, const char *pass, const ir_graph *graph, td_error *err);
+  void *seen_user;
 } passes_setting;
 
 typedef struct passes_row {

@@ -29,12 +29,19 @@ static td_status set_inputs(const subject *s, const td_model *model, td_session 
   return TD_OK;
 }
 
+static td_status forget(void *user, const char *bytes, size_t count) {
+  (void)user, (void)bytes, (void)count;
+  return TD_OK;
+}
+
 static td_status use_model(const subject *s, const td_model *model, td_error *err) {
   char *text = NULL;
   TRY(td_model_print(model, "imported", "text", &text, err));
   td_text_free(model, text);
   TRY(td_model_print(model, "plan", "text", &text, err));
   td_text_free(model, text);
+  td_cut cut = {.size = sizeof cut, .free_constants = 1};
+  TRY(td_model_save_graph(model, "imported", &cut, "w", forget, forget, NULL, err));
   td_session *session;
   td_tensor out;
   TRY(td_session_new(model, NULL, &session, err));

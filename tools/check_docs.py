@@ -3,7 +3,8 @@
 
 README.md's table of what works and the lists of docs/operators.md must be what `treadle info --json` says; --write puts it
 there. Links to files must lead somewhere. Every sub-command stands in the manual. The commands of the pages that walk through a
-case are run. Ends with a count of checks."""
+case are run, and what docs/debugging.md shows of them is what they print, numbers and names of instruction sets aside. Ends
+with a count of checks."""
 import json
 import os
 import pathlib
@@ -13,7 +14,8 @@ import sys
 import tempfile
 
 README = pathlib.Path("README.md")
-WALKS = [pathlib.Path("docs/profiling.md"), pathlib.Path("docs/debugging.md")]  # every command in them is run
+WALKS = [pathlib.Path("docs/profiling.md")]  # every command in them is run
+DEBUGGING = pathlib.Path("docs/debugging.md")  # and what it shows of them is held against what they print
 OPERATORS = pathlib.Path("docs/operators.md")
 BEGIN = "<!-- what works: written by tools/check_docs.py --write -->\n"
 END = "<!-- end of what works -->\n"
@@ -127,12 +129,53 @@ def check_commands(page, build):
     return []
 
 
+def pattern(line):
+    """A line of output as a regular expression: any numbers, any width of blanks, any instruction set."""
+    parts = re.split(r"(_(?:scalar|vector|avx2|avx512)|[-+]?\d[\d.]*(?:e[-+]?\d+)?|\s+)", line.rstrip())
+    loose = {"_": r"_\w+", " ": r"\s+"}
+    return re.compile("".join(
+        re.escape(part) if i % 2 == 0 else loose.get(part[0] if part[0] == "_" else " " if part.isspace() else "", r"[-+\d.e]+")
+        for i, part in enumerate(parts)))
+
+
+def check_shown(page, command, shown, printed):
+    """The lines that a page shows stand in this order in what was printed; after "..." others may come between."""
+    at = 0
+    for line in shown:
+        if line.strip() == "...":
+            continue
+        while at < len(printed) and not pattern(line).fullmatch(printed[at].rstrip()):
+            at += 1
+        if at == len(printed):
+            return [f"{page}: `{command}` does not print {line!r}; it prints:\n" + "\n".join(printed)]
+        at += 1
+    return []
+
+
+def check_output(page, build):
+    """Runs the commands of a page's ```console blocks in a folder of their own, with the files of its ```text blocks."""
+    problems = []
+    path = f"{build.resolve()}:{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": folder}
+        for kind, body in re.findall(r"^```(\S+(?: \S+)?)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+            if kind.startswith("text "):
+                pathlib.Path(folder, kind.split()[1]).write_text(body)
+            if kind != "console":
+                continue
+            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", body, re.MULTILINE):
+                ran = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True)
+                problems += check_shown(page, command, shown.splitlines(), (ran.stdout + ran.stderr).splitlines())
+    return problems
+
+
 def main():
     build = pathlib.Path(sys.argv[1])
     treadle = build / "treadle"
     passed = failed = 0
     pages = [check_commands(page, build) for page in WALKS if page.exists()]
-    for problems in (check_table(treadle, "--write" in sys.argv), check_links(), check_manual(treadle, build), *pages):
+    for problems in (check_table(treadle, "--write" in sys.argv), check_links(), check_manual(treadle, build), *pages,
+                     check_output(DEBUGGING, build)):
         for problem in problems:
             print("FAILED", problem)
         passed, failed = passed + (not problems), failed + bool(problems)

@@ -167,6 +167,7 @@ static const cli_option bench_options[] = {
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,
+    CLI_OPTION_DEBUG_DIR,
     CLI_OPTION_JSON,
 };
 

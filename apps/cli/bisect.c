@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trial.h"
+#include "apart.h"
+#include "arbiter.h"
+#include "measure.h"
+
+#include <treadle/experimental.h>
 
 typedef struct bisection {
   cli_args *args;
@@ -14,6 +18,8 @@ typedef struct bisection {
   cli_feed feed;
   cli_tolerance tolerance;
   cli_trial expected;
+  cli_arbiter arbiter;
+  unsigned limit_s; /* of one run */
   uint32_t trials;
 } bisection;
 
@@ -21,19 +27,35 @@ typedef BASE_VEC(const char *) name_list;
 
 /* ---- one try ---- */
 
-/* Do the outputs part that way? A model that does not load or run that way parts, too. */
-static bool parts(bisection *b, const cli_way *way) {
+typedef struct attempt {
+  bisection *b;
+  const cli_way *way;
+} attempt;
+
+static void try_way(void *user, void *result) {
+  const attempt *a = user;
+  bisection *b = a->b;
+  bool *parted = result;
   cli_trial got;
   td_error err;
-  b->trials++;
-  if (cli_trial_run(b->args, way, &b->feed, &got, &err) != TD_OK) return true;
-  bool parted = got.count != b->expected.count;
-  for (size_t i = 0; !parted && i < got.count; i++) {
+  *parted = true;
+  if (cli_trial_run(b->args, a->way, &b->feed, &got, &err) != TD_OK) return;
+  *parted = got.count != b->expected.count;
+  for (size_t i = 0; !*parted && i < got.count; i++) {
     const cli_metrics m = cli_trial_difference(&got, &b->expected, i, &b->tolerance);
-    parted = cli_parts(&m);
+    *parted = cli_parts(&m) && !cli_is_rounding(&b->arbiter, &got, &b->expected, i);
   }
   cli_trial_close(&got);
-  return parted;
+}
+
+/* Do the outputs part that way? A model that does not load or run that way, crashes or does not end, parts, too. */
+static bool parts(bisection *b, const cli_way *way) {
+  attempt a = {b, way};
+  bool parted = true;
+  cli_end end;
+  td_error unused;
+  b->trials++;
+  return cli_run_apart(try_way, &a, &parted, sizeof parted, b->limit_s, &end, &unused) != TD_OK || !end.done || parted;
 }
 
 /* `first`, which may be NULL, and names [from, to) of the list, separated by commas. */
@@ -46,26 +68,32 @@ static const char *joined(base_arena *arena, const char *first, const name_list 
 
 /* ---- passes ---- */
 
-/* The names of the graph passes, in the order they run: what inspect's text of the stage begins with. */
-static td_status list_passes(bisection *b, name_list *passes, td_error *err) {
-  cli_trial t;
-  char *text;
-  TRY(cli_trial_run(b->args, &b->way, &b->feed, &t, err));
-  td_status status = td_model_print(t.model, "passes", "text", &text, err);
-  for (const char *at = status == TD_OK ? text : NULL; at && strncmp(at, "# pass", 6) == 0;) {
-    const char *name = at + 6 + strspn(at + 6, " "), **to = base_vec_push(b->args->arena, passes);
-    char *copy = to ? base_arena_slice(b->args->arena, name, strcspn(name, ":")) : NULL;
-    if (!copy) {
-      status = base_no_memory(err, "the names of passes");
-      break;
-    }
-    *to = copy;
-    at = strchr(at, '\n');
-    if (at) at++;
+/* The names that this build has under `key`: "passes" in the order they run, "kernels". */
+static td_status list_known(bisection *b, const char *key, name_list *names, td_error *err) {
+  size_t length = 0;
+  json_t *name;
+  size_t i;
+  TRY(td_capabilities(NULL, 0, &length, err));
+  char *text = base_arena_alloc(b->args->arena, length + 1);
+  if (!text) return base_no_memory(err, "names");
+  TRY(td_capabilities(text, length + 1, &length, err));
+  json_t *all = json_loads(text, 0, NULL);
+  td_status status = all ? TD_OK : base_no_memory(err, "names");
+  json_array_foreach(json_object_get(all, key), i, name) {
+    const char **to = base_vec_push(b->args->arena, names);
+    if (to) *to = base_arena_text(b->args->arena, json_string_value(name));
+    if (!to || !*to) status = base_no_memory(err, "names");
   }
-  if (status == TD_OK) td_text_free(t.model, text);
-  cli_trial_close(&t);
+  json_decref(all);
   return status;
+}
+
+static td_status list_passes(bisection *b, name_list *passes, td_error *err) {
+  TRY(list_known(b, "passes", passes, err));
+  const char **fuse = base_vec_push(b->args->arena, passes); /* the compiler's own stage, behind them */
+  if (!fuse) return base_no_memory(err, "names");
+  *fuse = "fuse";
+  return TD_OK;
 }
 
 /* The first pass with which outputs part; passes->count: they part without any. */
@@ -94,21 +122,29 @@ static bool known(const name_list *names, const char *name) {
   return false;
 }
 
+/* The kernels of the plan; of a model that has none because it does not load, all there are. */
 static td_status list_kernels(bisection *b, name_list *kernels, td_error *err) {
-  cli_trial t;
-  TRY(cli_trial_run(b->args, &b->way, &b->feed, &t, err));
+  td_load_options options;
+  td_model *model;
+  td_session *session = NULL;
   td_model_stats stats = {.size = sizeof stats};
-  td_status status = td_model_get_stats(t.model, &stats, err);
+  TRY(cli_load_options(b->args, &options, err));
+  options.backend = b->way.backend;
+  if (td_model_load(b->args->operands[0], &options, &model, err) != TD_OK)
+    return list_known(b, "kernels", kernels, err);
+  td_status status = cli_open_session(b->args, model, &session, err);
+  if (status == TD_OK) status = td_model_get_stats(model, &stats, err);
   for (uint32_t i = 0; status == TD_OK && i < stats.steps; i++) {
     td_step step = {.size = sizeof step};
-    status = td_session_get_step(t.session, i, &step, err);
+    status = td_session_get_step(session, i, &step, err);
     if (status != TD_OK || !*step.kernel || strcmp(step.kernel, step.op) == 0 || known(kernels, step.kernel)) continue;
     const char **to = base_vec_push(b->args->arena, kernels);
     char *copy = to ? base_arena_text(b->args->arena, step.kernel) : NULL;
     if (copy) *to = copy;
     else status = base_no_memory(err, "the names of kernels");
   }
-  cli_trial_close(&t);
+  td_session_free(session);
+  td_model_free(model);
   return status;
 }
 
@@ -149,6 +185,16 @@ static td_status kernels_are_it(bisection *b, const name_list *all, name_list *f
 
 /* ---- the command ---- */
 
+/* What it is, and a command that shows it. */
+static void print_answer(const bisection *b, const char *what, const char *names, const char *option) {
+  const char *backend = cli_value(b->args, "backend"), *before = cli_value(b->args, option);
+  printf("%s %s: without it the outputs agree\n  treadle compare", what, names);
+  cli_print_word(b->args->operands[0], stdout);
+  if (backend) printf(" --backends eager,%s", backend);
+  cli_print_given(b->args, (const char *const[]){"json", "backend", "time-limit", option, NULL}, stdout);
+  printf(" --%s %s%s%s\n", option, before ? before : "", before ? "," : "", names);
+}
+
 static td_status report(const bisection *b, const char *pass, const name_list *kernels, td_error *err) {
   base_arena *arena = b->args->arena;
   const char *names = joined(arena, NULL, kernels, 0, kernels->count);
@@ -160,12 +206,8 @@ static td_status report(const bisection *b, const char *pass, const name_list *k
     cli_json_set(root, "trials", json_integer(b->trials));
     return cli_print_json(root, err);
   }
-  if (pass)
-    printf("pass %s: without it the outputs agree\n  treadle compare %s --disable-passes %s\n", pass, b->args->subject,
-           pass);
-  if (*names)
-    printf("kernel %s: without it the outputs agree\n  treadle compare %s --disable-kernels %s\n", names,
-           b->args->subject, names);
+  if (pass) print_answer(b, "pass", pass, "disable-passes");
+  if (*names) print_answer(b, "kernel", names, "disable-kernels");
   if (!pass && !*names)
     printf(
         "neither a pass nor a kernel by itself: the outputs part with all of them left out; `treadle compare "
@@ -191,10 +233,19 @@ static td_status bisect(bisection *b, td_error *err) {
   TRY(cli_tolerance_asked(b->args, &b->tolerance, err));
   b->way = cli_way_asked(b->args);
   b->way.backend = cli_value(b->args, "backend");
+  b->arbiter = (cli_arbiter){.args = b->args, .feed = &b->feed, .truth = truth, .tolerance = &b->tolerance};
+  const double start = cli_now_ms();
   TRY(cli_trial_run(b->args, &truth, &b->feed, &b->expected, err));
-  const td_status status = parts(b, &b->way) ? search(b, err) : TD_OK;
-  if (status == TD_OK && !cli_flag(b->args, "json"))
+  int64_t limit = (int64_t)((cli_now_ms() - start) / 50) + 10; /* twenty times as long, and some more */
+  TRY(cli_int(b->args, "time-limit", 1, 86400, &limit, err));
+  b->limit_s = (unsigned)limit;
+  td_status status = TD_OK;
+  if (parts(b, &b->way)) {
+    cli_arbiter_prepare(&b->arbiter); /* here: every run after this one, in its own process, has it */
+    status = search(b, err);
+  } else if (!cli_flag(b->args, "json"))
     printf("nothing to look for: the outputs agree with eager's; --rtol and --atol say how closely\n");
+  cli_arbiter_close(&b->arbiter);
   cli_trial_close(&b->expected);
   return status;
 }
@@ -205,13 +256,23 @@ static td_status run_bisect(cli_args *args, td_error *err) {
 }
 
 static const cli_option bisect_options[] = {
-    CLI_OPTION_BACKEND,    CLI_OPTION_RTOL,
-    CLI_OPTION_ATOL,       {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
-    CLI_OPTION_SHAPE,      {"batch", "N", "size of an open first dimension", NULL, false},
-    CLI_OPTION_PREPROCESS, CLI_OPTION_PASSES,
-    CLI_OPTION_KERNELS,    CLI_OPTION_ISA,
-    CLI_OPTION_MATH,       CLI_OPTION_THREADS,
-    CLI_OPTION_WEIGHTS,    CLI_OPTION_SEED,
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_RTOL,
+    CLI_OPTION_ATOL,
+    {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
+    CLI_OPTION_SHAPE,
+    {"batch", "N", "size of an open first dimension", NULL, false},
+    CLI_OPTION_PREPROCESS,
+    CLI_OPTION_PASSES,
+    CLI_OPTION_KERNELS,
+    CLI_OPTION_ISA,
+    {"time-limit", "S", "seconds after which a run is said not to end; default: twenty times eager's, and ten", NULL,
+     false},
+    CLI_OPTION_MATH,
+    CLI_OPTION_THREADS,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_SEED,
+    CLI_OPTION_INJECT,
     CLI_OPTION_JSON,
 };
 

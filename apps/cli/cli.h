@@ -49,8 +49,8 @@ struct cli_command {
 
 /* The row of every sub-command, in the order of the help, ending with NULL. */
 extern const cli_command *const cli_commands[];
-extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare, cli_bisect, cli_roofline, cli_tune,
-    cli_compare_profiles, cli_inspect, cli_info, cli_version, cli_help;
+extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare_profiles, cli_compare, cli_bisect,
+    cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_inspect, cli_info, cli_version, cli_help;
 const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
 /* Options that several commands take. */
@@ -106,6 +106,18 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   }
 #define CLI_OPTION_METHOD \
   { "method", "NAME", "method of a TorchScript module to run; default forward", NULL, false }
+#define CLI_OPTION_DEBUG_DIR                                                                                       \
+  {                                                                                                                \
+    "debug-dir", "DIR",                                                                                            \
+        "write what the model becomes: graphs, loops, C files, plan, times; `treadle replay DIR` runs them", NULL, \
+        false                                                                                                      \
+  }
+#define CLI_OPTION_INJECT                                                                                              \
+  {                                                                                                                    \
+    "inject", "OP:MODE[@NODE]",                                                                                        \
+        "for tests: have the kernels of an operator go wrong; MODE is wrong, nan, crash, hang, compile or type", NULL, \
+        false                                                                                                          \
+  }
 #define CLI_OPTION_JSON \
   { "json", NULL, "print JSON", NULL, false }
 
@@ -119,6 +131,10 @@ bool cli_flag(const cli_args *args, const char *option);
 const char *cli_value(const cli_args *args, const char *option);
 /* The next value of an option that repeats; NULL after the last. Start with *cursor = 0. */
 const char *cli_next(const cli_args *args, const char *option, uint32_t *cursor);
+/* Prints the options that were given, but for those named in `without`, which ends with NULL, for the shell. */
+void cli_print_given(const cli_args *args, const char *const *without, FILE *to);
+/* Prints ` TEXT` as one word for the shell. */
+void cli_print_word(const char *text, FILE *to);
 /* A number within [low, high]; *value is left as it is when the option is absent. */
 td_status cli_int(const cli_args *args, const char *option, int64_t low, int64_t high, int64_t *value, td_error *err);
 td_status cli_real(const cli_args *args, const char *option, double low, double high, double *value, td_error *err);

@@ -2,27 +2,37 @@
  *
  * Every node's result is made an output of both. Where the two then agree everywhere although they do not as they are,
  * the fault needs nodes to be fused, which outputs between them prevent: then one output at a time is added, by halves.
- * That takes it that what has parted stays so further on. */
+ * That takes it that what has parted stays so further on. All of it happens in a process of its own, so that a crash is
+ * an answer too: it names the step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trial.h"
+#include "apart.h"
+#include "arbiter.h"
 
 typedef struct comparison {
   cli_args *args;
   cli_way ways[2]; /* 0: expected, 1: got */
   cli_feed feed;
   cli_tolerance tolerance;
-  json_t *json; /* NULL: text */
+  cli_arbiter outputs, nodes; /* of runs as they are, and with every node's result kept */
+  json_t *json;               /* NULL: text */
 } comparison;
 
 /* ---- printing ---- */
 
-static const char *verdict(const cli_metrics *m) {
+/* `rounding`: it parts, but the arbiter has found that to be right. */
+static const char *verdict(const cli_metrics *m, bool rounding) {
   if (m->other_type) return "other type";
   if (m->unlike) return "not finite";
-  return m->failed ? "parts" : "same";
+  return rounding ? "rounding" : m->failed ? "parts" : "same";
+}
+
+static bool parts(const cli_metrics *m, cli_arbiter *arbiter, const cli_trial *got, const cli_trial *expected, size_t i,
+                  bool *rounding) {
+  *rounding = cli_parts(m) && cli_is_rounding(arbiter, got, expected, i);
+  return cli_parts(m) && !*rounding;
 }
 
 static void print_head(const char *what) {
@@ -30,16 +40,19 @@ static void print_head(const char *what) {
          "cosine", "failed", what, cli_colour_code(stdout, CLI_PLAIN));
 }
 
-static void print_line(const char *name, const cli_metrics *m) {
+static void print_line(const char *name, const cli_metrics *m, bool rounding) {
   printf("%s%-11s%s %10.3g %10.3g %10.3g %12.9f %12lld  %s\n",
-         cli_colour_code(stdout, cli_parts(m) ? CLI_RED : CLI_GREEN), verdict(m), cli_colour_code(stdout, CLI_PLAIN),
-         m->absolute, m->relative, m->ulp, m->cosine, (long long)m->failed, name);
+         cli_colour_code(stdout, !cli_parts(m) ? CLI_GREEN
+                                 : rounding    ? CLI_YELLOW
+                                               : CLI_RED),
+         verdict(m, rounding), cli_colour_code(stdout, CLI_PLAIN), m->absolute, m->relative, m->ulp, m->cosine,
+         (long long)m->failed, name);
 }
 
-static json_t *metrics_json(const char *name, const cli_metrics *m) {
+static json_t *metrics_json(const char *name, const cli_metrics *m, bool rounding) {
   json_t *row = json_object();
   cli_json_set(row, "name", cli_json_text(name));
-  cli_json_set(row, "verdict", cli_json_text(verdict(m)));
+  cli_json_set(row, "verdict", cli_json_text(verdict(m, rounding)));
   cli_json_set(row, "max_abs", cli_json_real(m->absolute));
   cli_json_set(row, "max_rel", cli_json_real(m->relative));
   cli_json_set(row, "ulp", cli_json_real(m->ulp));
@@ -51,15 +64,16 @@ static json_t *metrics_json(const char *name, const cli_metrics *m) {
 
 /* ---- outputs ---- */
 
-static bool show_outputs(const comparison *c, const cli_trial *got, const cli_trial *expected) {
+static bool show_outputs(comparison *c, const cli_trial *got, const cli_trial *expected) {
   bool parted = false;
   json_t *rows = c->json ? json_array() : NULL;
   if (!c->json) print_head("output");
   for (size_t i = 0; i < expected->count; i++) {
     const cli_metrics m = cli_trial_difference(got, expected, i, &c->tolerance);
-    parted |= cli_parts(&m);
-    if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m));
-    else print_line(expected->names[i], &m);
+    bool rounding;
+    parted |= parts(&m, &c->outputs, got, expected, i, &rounding);
+    if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m, rounding));
+    else print_line(expected->names[i], &m, rounding);
   }
   if (c->json) cli_json_set(c->json, "outputs", rows);
   return parted;
@@ -111,32 +125,35 @@ static td_status search_halves(search *s, size_t *found, td_error *err) {
 
 static void show_found(const comparison *c, const char *name, const cli_metrics *m, const char *how) {
   if (c->json) {
-    json_t *row = metrics_json(name, m);
+    json_t *row = metrics_json(name, m, false);
     cli_json_set(row, "how", cli_json_text(how));
     cli_json_set(c->json, "first_node", row);
     return;
   }
   printf("\nfirst node that parts, %s:\n", how);
-  print_line(name, m);
+  print_line(name, m, false);
 }
 
-static void show_nodes(const comparison *c, const cli_trial *got, const cli_trial *expected, size_t first) {
+static void show_nodes(comparison *c, const cli_trial *got, const cli_trial *expected, size_t first) {
   json_t *rows = c->json ? json_array() : NULL;
   if (!c->json) print_head("node");
   for (size_t i = first; i < expected->count; i++) {
     const cli_metrics m = cli_trial_difference(got, expected, i, &c->tolerance);
-    if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m));
-    else print_line(expected->names[i], &m);
+    bool rounding;
+    parts(&m, &c->nodes, got, expected, i, &rounding);
+    if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m, rounding));
+    else print_line(expected->names[i], &m, rounding);
   }
   if (c->json) cli_json_set(c->json, "nodes", rows);
 }
 
-static size_t first_parted(const comparison *c, const cli_trial *got, const cli_trial *expected, size_t from,
+static size_t first_parted(comparison *c, const cli_trial *got, const cli_trial *expected, size_t from,
                            cli_metrics *m) {
   size_t i = from;
   for (; i < expected->count; i++) {
     *m = cli_trial_difference(got, expected, i, &c->tolerance);
-    if (cli_parts(m)) break;
+    bool rounding;
+    if (parts(m, &c->nodes, got, expected, i, &rounding)) break;
   }
   return i;
 }
@@ -180,45 +197,59 @@ static bool finite_values(const base_value *value) {
   return true;
 }
 
-/* The first node whose result holds NaN or an infinity. */
+/* How many outputs the model has of its own: found without a run. */
+static td_status count_outputs(comparison *c, size_t *count, td_error *err) {
+  td_load_options options;
+  td_model *model;
+  TRY(cli_load_options(c->args, &options, err));
+  options.backend = "eager";
+  TRY(td_model_load(c->args->operands[0], &options, &model, err));
+  *count = td_model_output_count(model);
+  td_model_free(model);
+  return TD_OK;
+}
+
+/* The first node whose result holds NaN or an infinity, in one run of the model. */
 static td_status hunt_nan(comparison *c, td_error *err) {
   cli_way way = c->ways[1];
   way.taps = "*";
   cli_trial t;
+  size_t outputs;
+  TRY(count_outputs(c, &outputs, err));
   TRY(cli_trial_run(c->args, &way, &c->feed, &t, err));
-  cli_trial plain;
-  cli_way untapped = c->ways[1];
-  td_status status = cli_trial_run(c->args, &untapped, &c->feed, &plain, err);
-  const size_t outputs = plain.count;
-  cli_trial_close(&plain);
   size_t at = t.count;
-  for (size_t i = 0; status == TD_OK && i < t.count; i++) {
+  for (size_t i = 0; i < t.count && at == t.count; i++) {
     const size_t index = (i + outputs) % t.count; /* nodes, then outputs */
-    if (finite_values(&t.values[index])) continue;
-    at = index;
-    break;
+    if (!finite_values(&t.values[index])) at = index;
   }
-  if (status == TD_OK && at < t.count) {
-    printf("%s is the first whose result holds NaN or an infinity, on %s\n", t.names[at],
-           way.backend ? way.backend : "native");
-    status = TD_ANSWER_NO;
-  } else if (status == TD_OK) printf("every result of every node is finite\n");
+  const bool found = at < t.count;
+  const char *backend = way.backend ? way.backend : "native";
+  if (c->json) cli_json_set(c->json, "first_not_finite", found ? cli_json_text(t.names[at]) : json_null());
+  else if (found) printf("%s is the first whose result holds NaN or an infinity, on %s\n", t.names[at], backend);
+  else printf("every result of every node is finite\n");
   cli_trial_close(&t);
-  return status;
+  return found ? TD_ANSWER_NO : TD_OK;
 }
 
 /* ---- the command ---- */
 
 static td_status read_ways(comparison *c, td_error *err) {
   const char *names = cli_value(c->args, "backends");
+  const bool two = c->args->operand_count == 2;
   c->ways[0] = c->ways[1] = cli_way_asked(c->args);
-  if (!names) names = "eager,native";
+  if (two) c->ways[1].path = c->args->operands[1];
+  if (!names) names = two ? "native,native" : "eager,native";
   const char *comma = strchr(names, ',');
   if (!comma)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--backends takes two names, \"eager,native\", not '%s'", names);
   c->ways[0].backend = base_arena_slice(c->args->arena, names, (size_t)(comma - names));
   c->ways[1].backend = comma + 1;
-  return c->ways[0].backend ? TD_OK : base_no_memory(err, "a name");
+  if (!c->ways[0].backend) return base_no_memory(err, "a name");
+  const cli_arbiter arbiter = {
+      .args = c->args, .feed = &c->feed, .truth = {.backend = "eager"}, .tolerance = &c->tolerance};
+  c->outputs = c->nodes = arbiter;
+  c->nodes.truth.taps = "*";
+  return cli_tolerance_asked(c->args, &c->tolerance, err);
 }
 
 static td_status compare_ways(comparison *c, td_error *err) {
@@ -226,30 +257,63 @@ static td_status compare_ways(comparison *c, td_error *err) {
   TRY(cli_trial_run(c->args, &c->ways[0], &c->feed, &expected, err));
   td_status status = cli_trial_run(c->args, &c->ways[1], &c->feed, &got, err);
   const size_t outputs = expected.count;
+  if (status == TD_OK && got.count != outputs)
+    status = base_fail(err, TD_BAD_ARGUMENT, c->ways[1].path, -1, "has %zu outputs, not %zu", got.count, outputs);
   const bool parted = status == TD_OK && show_outputs(c, &got, &expected);
-  if (status == TD_OK) cli_trial_close(&got);
+  cli_trial_close(&got);
   cli_trial_close(&expected);
-  if (status == TD_OK && (parted || cli_flag(c->args, "nodes"))) status = look_inside(c, outputs, parted, err);
+  if (status == TD_OK && !c->ways[1].path && (parted || cli_flag(c->args, "nodes")))
+    status = look_inside(c, outputs, parted, err);
+  cli_arbiter_close(&c->outputs);
+  cli_arbiter_close(&c->nodes);
   if (status != TD_OK || !parted) return status;
-  cli_note("%s and %s part; `treadle bisect` finds the pass or kernel", c->ways[0].backend, c->ways[1].backend);
+  if (c->ways[1].path) cli_note("the two models part; `treadle compare` of each alone tells which one's kernels do");
+  else cli_note("%s and %s part; `treadle bisect` finds the pass or kernel", c->ways[0].backend, c->ways[1].backend);
   return TD_ANSWER_NO;
 }
 
+/* What the process that compares leaves behind. */
+typedef struct outcome {
+  td_status status;
+  td_error err;
+  char where[CLI_WHERE]; /* the step that runs */
+} outcome;
+
+static void compare_apart(void *user, void *result) {
+  comparison *c = user;
+  outcome *to = result;
+  c->ways[1].where = to->where;
+  if (cli_flag(c->args, "json")) c->json = json_object();
+  to->status = cli_flag(c->args, "check-nan") ? hunt_nan(c, &to->err) : compare_ways(c, &to->err);
+  const bool answered = to->status == TD_OK || to->status == TD_ANSWER_NO;
+  if (c->json && answered) {
+    const td_status printed = cli_print_json(c->json, &to->err);
+    if (printed != TD_OK) to->status = printed;
+  } else json_decref(c->json);
+}
+
 static td_status run_compare(cli_args *args, td_error *err) {
-  comparison c = {.args = args, .json = cli_flag(args, "json") ? json_object() : NULL};
-  td_status status = read_ways(&c, err);
-  if (status == TD_OK) status = cli_tolerance_asked(args, &c.tolerance, err);
-  if (status == TD_OK) status = cli_flag(args, "check-nan") ? hunt_nan(&c, err) : compare_ways(&c, err);
-  if (c.json && (status == TD_OK || status == TD_ANSWER_NO)) {
-    const td_status printed = cli_print_json(c.json, status == TD_OK ? err : NULL);
-    return status == TD_OK ? printed : status;
+  comparison c = {.args = args};
+  outcome got = {.err = {.offset = -1}};
+  cli_end end;
+  int64_t limit = 0;
+  TRY(read_ways(&c, err));
+  TRY(cli_int(args, "time-limit", 1, 86400, &limit, err));
+  args->subject = args->operands[0];
+  TRY(cli_run_apart(compare_apart, &c, &got, sizeof got, (unsigned)limit, &end, err));
+  if (!end.done) {
+    const char *what = end.late ? "did not end" : end.signal ? strsignal(end.signal) : "ended badly";
+    if (got.where[0]) printf("%s: %s at %s\n", c.ways[1].backend, what, got.where);
+    return got.where[0] ? TD_ANSWER_NO : base_fail(err, TD_INTERNAL, NULL, -1, "%s: %s", c.ways[0].backend, what);
   }
-  json_decref(c.json);
-  return status;
+  if (got.status != TD_OK && got.status != TD_ANSWER_NO) *err = got.err;
+  return got.status;
 }
 
 static const cli_option compare_options[] = {
-    {"backends", "A,B", "what is expected, and what is held against it; default eager,native", NULL, false},
+    {"backends", "A,B",
+     "what is expected, and what is held against it; default eager,native, of two models native,native", NULL, false},
+    {"time-limit", "S", "seconds after which what still runs is said not to end; default: none", NULL, false},
     CLI_OPTION_RTOL,
     CLI_OPTION_ATOL,
     {"nodes", NULL, "show every node, also where the outputs agree", NULL, false},
@@ -269,26 +333,34 @@ static const cli_option compare_options[] = {
     CLI_OPTION_THREADS,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_SEED,
+    CLI_OPTION_INJECT,
     CLI_OPTION_JSON,
 };
 
 const cli_command cli_compare = {
     .name = "compare",
-    .operands = "MODEL",
+    .operands = "MODEL [MODEL]",
     .summary = "hold two ways to run a model against each other",
     .text =
         "Runs MODEL on two backends with the same inputs and shows, per output, the largest difference, absolute,\n"
         "relative and in units of the last place, and the cosine. Where they part, every node's result is looked at\n"
         "and the first one that parts is named; where that hides the fault, because it needs nodes to be fused, nodes\n"
-        "are looked at one at a time.",
+        "are looked at one at a time. What a crash or an endless run was at is named too.\n"
+        "\n"
+        "A difference beyond the tolerance is called rounding where eager in f64 is about as far from eager as it is\n"
+        "from the other, or where changes of the inputs in their last places make as large ones: then single steps of\n"
+        "a dynamic quantisation flip.\n"
+        "\n"
+        "Of two models, files of any format, the outputs are compared in their order; inputs are those of the first.",
     .examples =
         "treadle compare net.onnx\n"
         "treadle compare net.onnx --backends aot_eager,native --input x.npy\n"
         "treadle compare net.onnx --nodes --rtol 1e-5\n"
+        "treadle compare net.onnx net.pt --input x.npy\n"
         "treadle compare net.onnx --check-nan",
     .options = compare_options,
     .option_count = sizeof compare_options / sizeof *compare_options,
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = 2,
     .run = run_compare,
 };

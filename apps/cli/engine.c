@@ -14,13 +14,16 @@ td_status cli_load_options(cli_args *args, td_load_options *options, td_error *e
                                .disabled_kernels = cli_value(args, "disable-kernels"),
                                .isa = cli_value(args, "isa"),
                                .math = cli_value(args, "math"),
-                               .method = cli_value(args, "method")};
+                               .method = cli_value(args, "method"),
+                               .inject = cli_value(args, "inject")};
   args->subject = args->operands[0];
   TRY(cli_int(args, "seed", 0, INT64_MAX, &seed, err));
   options->seed = (uint64_t)seed;
   TRY(cli_tuning_of(args, &options->tuning, err));
   TRY(cli_make_specs(args, &specs, &options->input_count, err));
   options->inputs = specs;
+  const char *folder = cli_value(args, "debug-dir");
+  if (folder) TRY(cli_debug_folder(args, folder, options, err));
   return cli_code_options(args, options, err);
 }
 

@@ -1,6 +1,7 @@
 /* inspect.c -- `treadle inspect`: the graph or plan of a model as text. */
 #include <string.h>
 
+#include "graph_file.h"
 #include "values.h"
 
 static void print_value(const char *what, const td_value_info *info) {
@@ -75,9 +76,11 @@ static td_status draw_page(cli_args *args, const td_model *model, td_error *err)
 
 static td_status run_inspect(cli_args *args, td_error *err) {
   td_model *model = NULL;
+  const char *path = cli_value(args, "save"), *stage = cli_value(args, "stage");
   td_status status = cli_open_model(args, &model, err);
   const char *format = cli_value(args, "format");
-  if (status == TD_OK)
+  if (status == TD_OK && path) status = cli_save_graph(model, stage ? stage : "passes", NULL, path, args->arena, err);
+  else if (status == TD_OK)
     status = format && strcmp(format, "html") == 0 ? draw_page(args, model, err) : print_stage(args, model, err);
   td_model_free(model);
   return status;
@@ -88,6 +91,8 @@ static const cli_option inspect_options[] = {
      "imported passes loops plan", false},
     {"why", NULL, "with --stage loops: each decision, and why what stands alone does", NULL, false},
     {"format", "FORMAT", "default text; html is a page of the plan's memory over its steps", "text dot json html",
+     false},
+    {"save", "FILE", "instead: write the graph of stage imported or passes, to be edited and run as FILE.tdir", NULL,
      false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
@@ -113,6 +118,7 @@ const cli_command cli_inspect = {
         "treadle inspect net.onnx --stage imported\n"
         "treadle inspect net.onnx --stage loops --why\n"
         "treadle inspect net.onnx --stage plan --format html > memory.html\n"
+        "treadle inspect net.onnx --stage imported --save net.tdir\n"
         "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",
     .options = inspect_options,
     .option_count = sizeof inspect_options / sizeof *inspect_options,

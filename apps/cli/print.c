@@ -85,3 +85,29 @@ char *cli_bytes_text(char *text, size_t size, uint64_t bytes) {
   snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
   return text;
 }
+
+/* ---- commands ---- */
+
+void cli_print_word(const char *text, FILE *to) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,@+";
+  if (*text && text[strspn(text, plain)] == 0) {
+    fprintf(to, " %s", text);
+    return;
+  }
+  fputs(" '", to);
+  for (; *text; text++)
+    if (*text == '\'') fputs("'\\''", to);
+    else fputc(*text, to);
+  fputc('\'', to);
+}
+
+void cli_print_given(const cli_args *args, const char *const *without, FILE *to) {
+  for (uint32_t i = 0; i < args->given_count; i++) {
+    const cli_given *g = &args->given[i];
+    size_t k = 0;
+    while (without[k] && strcmp(without[k], g->option->name) != 0) k++;
+    if (without[k]) continue;
+    fprintf(to, " --%s", g->option->name);
+    if (g->value) cli_print_word(g->value, to);
+  }
+}

@@ -282,6 +282,7 @@ static td_status run_steps(run_state *s, td_error *err) {
   cli_memory_sample(&s->figures.memory);
   TRY(cli_feed_make(s->args, s->model, true, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
+  TRY(cli_verbose(s->args, s->model, s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
   TRY(run_all(s, err));
   TRY(fetch_outputs(s, err));
@@ -319,6 +320,10 @@ static const cli_option run_options[] = {
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,
     {"repeat", "N", "run N times; the time printed is the mean of all but the first", NULL, false},
+    CLI_OPTION_INJECT,
+    CLI_OPTION_DEBUG_DIR,
+    {"verbose", "WHAT", "a line per step on standard error, as the plan has it (compile) or as it ends (run)",
+     "compile run", true},
     CLI_OPTION_JSON,
 };
 

@@ -29,6 +29,47 @@ static td_status fetch_outputs(cli_args *args, cli_trial *t, td_error *err) {
   return TD_OK;
 }
 
+/* ---- where a run is ---- */
+
+typedef struct watch {
+  const char **steps; /* names */
+  char *where;
+} watch;
+
+static void step_begins(void *user, uint32_t step) {
+  const watch *w = user;
+  snprintf(w->where, CLI_WHERE, "%s", w->steps[step]);
+}
+
+static td_status observe(cli_args *args, const cli_trial *t, char *where, td_error *err) {
+  td_model_stats stats = {.size = sizeof stats};
+  TRY(td_model_get_stats(t->model, &stats, err));
+  watch *w = base_new(args->arena, watch, 1);
+  if (w) *w = (watch){base_new(args->arena, const char *, (size_t)stats.steps + 1), where};
+  if (!w || !w->steps) return base_no_memory(err, "the names of steps");
+  for (uint32_t i = 0; i < stats.steps; i++) {
+    td_step step = {.size = sizeof step};
+    TRY(td_session_get_step(t->session, i, &step, err));
+    w->steps[i] = base_arena_format(args->arena, "%s, kernel %s", *step.name ? step.name : "no node", step.kernel);
+    if (!w->steps[i]) return base_no_memory(err, "the names of steps");
+  }
+  const td_observer observer = {.user = w, .begin = step_begins};
+  return td_session_observe(t->session, &observer, err);
+}
+
+/* ---- a run ---- */
+
+/* What is given to the first model, for a second one whose format does not say what it takes. */
+static td_status specs_of(cli_args *args, const cli_feed *feed, td_load_options *options, td_error *err) {
+  td_input_spec *specs = base_new(args->arena, td_input_spec, feed->count + 1);
+  if (!specs) return base_no_memory(err, "inputs");
+  options->input_count = 0;
+  for (size_t i = 0; i < feed->count; i++)
+    if (feed->given[i]) TRY(cli_spec_of_value(&feed->values[i], NULL, &specs[options->input_count++], err));
+  options->inputs = specs;
+  return TD_OK;
+}
+
 static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *t, td_error *err) {
   td_load_options options;
   TRY(cli_load_options(args, &options, err));
@@ -36,11 +77,19 @@ static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_tri
   options.disabled_passes = way->disabled_passes;
   options.disabled_kernels = way->disabled_kernels;
   options.taps = way->taps;
-  TRY(td_model_load(args->operands[0], &options, &t->model, err));
+  options.float64 = way->float64;
+  if (way->path) TRY(specs_of(args, feed, &options, err));
+  if (way->where) snprintf(way->where, CLI_WHERE, "nothing yet: it was compiled");
+  TRY(td_model_load(way->path ? way->path : args->operands[0], &options, &t->model, err));
   if (feed->count == 0) TRY(cli_feed_make(args, t->model, false, feed, err));
   TRY(cli_open_session(args, t->model, &t->session, err));
+  if (td_model_input_count(t->model) != feed->count)
+    return base_fail(err, TD_BAD_ARGUMENT, way->path, -1, "takes %zu inputs, not %zu", td_model_input_count(t->model),
+                     feed->count);
   TRY(cli_feed_bind(feed, t->session, args->arena, err));
+  if (way->where) TRY(observe(args, t, way->where, err));
   TRY(td_session_run(t->session, err));
+  if (way->where) way->where[0] = 0;
   return fetch_outputs(args, t, err);
 }
 

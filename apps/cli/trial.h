@@ -9,7 +9,11 @@ typedef struct cli_way {
   const char *backend;
   const char *disabled_passes, *disabled_kernels;
   const char *taps;
+  bool float64;     /* of the arbiter */
+  const char *path; /* of the model; NULL: operand 0. Another model takes the feed's values in its order */
+  char *where;      /* room for CLI_WHERE bytes: gets the name of each step when it begins; or NULL */
 } cli_way;
+enum { CLI_WHERE = 512 };
 
 typedef struct cli_trial {
   td_model *model;

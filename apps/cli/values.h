@@ -32,6 +32,11 @@ td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *e
 
 /* Fills the fields for generated code: compiler, cache, warnings. The texts live as long as `args`. */
 td_status cli_code_options(const cli_args *args, td_load_options *options, td_error *err);
+/* Prints what --verbose asks for, now and with every run (verbose.c). */
+td_status cli_verbose(const cli_args *args, const td_model *model, td_session *session, td_error *err);
+/* Has the model's files for people written to `folder`, which is made, with the command that made them; see
+ * docs/debugging.md (debug_folder.c). */
+td_status cli_debug_folder(const cli_args *args, const char *folder, td_load_options *options, td_error *err);
 /* How the options of a command ask for operand 0 to be loaded; makes it the subject of errors. What the options point
  * to lives as long as `args`. */
 td_status cli_load_options(cli_args *args, td_load_options *options, td_error *err);

@@ -1,0 +1,18 @@
+/* apart.h -- work in a process of its own, whose end, however bad, is a result. */
+#ifndef CLI_APART_H
+#define CLI_APART_H
+#include "cli.h"
+
+typedef struct cli_end {
+  bool done;     /* the work was finished, and the process ended well */
+  int signal;    /* that ended it; 0: none */
+  int exit_code; /* where no signal did */
+  bool late;     /* it was ended because its time was over */
+} cli_end;
+
+/* Calls work(user, result) in a child process that has `limit_s` seconds; `result`, of `size` bytes, comes back as it
+ * was when the child ended. The child ends with exit(), so that a leak checker still speaks up. TD_NO_RESOURCE: there
+ * is no process to be had. Threads of the caller are not in the child: no pool may be in use. */
+td_status cli_run_apart(void (*work)(void *user, void *result), void *user, void *result, size_t size, unsigned limit_s,
+                        cli_end *end, td_error *err);
+#endif

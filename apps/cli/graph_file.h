@@ -1,0 +1,12 @@
+/* graph_file.h -- graphs as files that can be edited and run. */
+#ifndef CLI_GRAPH_FILE_H
+#define CLI_GRAPH_FILE_H
+#include "cli.h"
+
+/* Writes what td_model_save_graph says to `path`, and its weights, if it has some, to the same name with .weights
+ * behind it. What stood there is replaced. */
+td_status cli_save_graph(const td_model *model, const char *stage, td_cut *cut, const char *path, base_arena *arena,
+                         td_error *err);
+/* Has the weights of a graph that was saved at `path`, if it has some, be zeros. */
+td_status cli_drop_weights(const char *path, base_arena *arena, td_error *err);
+#endif

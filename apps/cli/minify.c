@@ -1,0 +1,181 @@
+/* minify.c -- `treadle minify`: the smallest model that still fails the same way.
+ *
+ * The imported graph is run once on eager, which has to be able to, and every node's result is kept. Candidates are
+ * parts of the graph; what they read and do not make has the value it had then. */
+#include <string.h>
+#include <unistd.h>
+
+#include "bundle.h"
+#include "graph_file.h"
+#include "measure.h"
+#include "minify.h"
+
+static td_status add_value(minify *m, minify_model *model, const char *name, const base_value *value, td_error *err) {
+  base_arena *arena = m->args->arena;
+  cli_named *to = base_vec_push(arena, &model->values);
+  if (to) *to = (cli_named){base_arena_text(arena, name), *value};
+  if (!to || !to->name) return base_no_memory(err, "a value");
+  if (value->kind != BASE_TENSOR) return TD_OK;
+  const base_tensor *t = &value->tensor;
+  void *data = base_arena_alloc_aligned(arena, base_tensor_bytes(t) + 1, 64);
+  if (!data) return base_no_memory(err, "a value");
+  base_tensor_pack(data, t);
+  to->value.tensor = base_tensor_of(data, t->dtype, t->rank, t->dims);
+  return TD_OK;
+}
+
+/* Inputs, and results of all nodes, as eager has them. */
+static td_status record(minify *m, minify_model *model, td_error *err) {
+  const cli_way way = {.backend = "eager", .taps = "*"};
+  cli_feed feed = {0};
+  cli_trial t;
+  cli_args args = *m->args;
+  const double start = cli_now_ms();
+  TRY(cli_trial_run(&args, &way, &feed, &t, err));
+  td_status status = TD_OK;
+  for (size_t i = 0; status == TD_OK && i < feed.count; i++)
+    if (feed.given[i]) status = add_value(m, model, feed.infos[i].name, &feed.values[i], err);
+  for (size_t i = 0; status == TD_OK && i < t.count; i++) status = add_value(m, model, t.names[i], &t.values[i], err);
+  cli_trial_close(&t);
+  const int64_t seconds = (int64_t)((cli_now_ms() - start) / 100) + 3; /* ten times as long, and some more */
+  int64_t limit = seconds;
+  TRY(cli_int(m->args, "time-limit", 1, 86400, &limit, err));
+  m->limit_s = (unsigned)limit;
+  return status;
+}
+
+static td_status make_folder(minify *m, td_error *err) {
+  base_arena *arena = m->args->arena;
+  const char *asked = cli_value(m->args, "output");
+  m->folder = asked ? asked : "minified";
+  char *work = base_arena_format(arena, "%s/work/", m->folder);
+  m->candidate = base_arena_format(arena, "%s/work/candidate.tdir", m->folder);
+  if (!work || !m->candidate) return base_no_memory(err, "a path");
+  cli_make_folders(work);
+  return TD_OK;
+}
+
+/* The whole model as a file that candidates are parts of. */
+static td_status save_first(minify *m, minify_model *model, td_error *err) {
+  cli_args args = *m->args;
+  td_load_options options;
+  td_model *loaded = NULL;
+  TRY(cli_load_options(&args, &options, err));
+  options.backend = "eager";
+  options.inject = NULL;
+  TRY(td_model_load(args.operands[0], &options, &loaded, err));
+  model->path = base_arena_format(m->args->arena, "%s/work/base0.tdir", m->folder);
+  const td_status status = model->path ? cli_save_graph(loaded, "imported", NULL, model->path, m->args->arena, err)
+                                       : base_no_memory(err, "a path");
+  td_model_free(loaded);
+  return status;
+}
+
+static td_status check_failure(minify *m, const minify_model *model, td_error *err) {
+  char text[1024];
+  TRY(minify_judge(m, model, &m->wanted, err));
+  const minify_kind kind = m->wanted.kind;
+  minify_describe(&m->wanted, text, sizeof text);
+  if (kind == MINIFY_INVALID || kind == MINIFY_PASSES)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "the model %s: there is nothing to look for%s", text,
+                     kind == MINIFY_PASSES ? "; --rtol and --atol say how close outputs must be" : "");
+  if (m->accuracy && !m->wanted.output[0])
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "with --accuracy outputs must be wrong, but the model %s", text);
+  if (m->crash && m->wanted.output[0])
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "with --crash the model must not get to its end, but it %s", text);
+  printf("the model %s\n", text);
+  return TD_OK;
+}
+
+static void remove_graph(const minify *m, const char *path) {
+  const char *weights = path ? base_arena_format(m->args->arena, "%s.weights", path) : NULL;
+  if (!weights) return;
+  unlink(path);
+  unlink(weights);
+}
+
+static void remove_work(const minify *m) {
+  base_arena *arena = m->args->arena;
+  const char *work = base_arena_format(arena, "%s/work", m->folder);
+  for (uint32_t i = 0; i <= m->step; i++)
+    remove_graph(m, base_arena_format(arena, "%s/work/base%u.tdir", m->folder, i));
+  remove_graph(m, m->candidate);
+  if (work && rmdir(work) != 0) cli_note("%s is left", work);
+}
+
+static td_status run_minify(cli_args *args, td_error *err) {
+  minify *m = base_new(args->arena, minify, 1);
+  minify_model model = {0};
+  size_t nodes = 0;
+  if (!m) return base_no_memory(err, "a search");
+  *m = (minify){.args = args,
+                .script = cli_value(args, "cmd"),
+                .crash = cli_flag(args, "crash"),
+                .accuracy = cli_flag(args, "accuracy")};
+  const double start = cli_now_ms();
+  TRY(cli_bundle_args(args, &m->quiet, err));
+  TRY(cli_tolerance_asked(args, &m->tolerance, err));
+  TRY(make_folder(m, err));
+  TRY(record(m, &model, err));
+  TRY(save_first(m, &model, err));
+  TRY(check_failure(m, &model, err));
+  TRY(minify_search(m, &model, &nodes, err));
+  TRY(minify_write_result(m, &model, nodes, err));
+  remove_work(m);
+  printf("%zu node%s left; %u candidates were run, %u seen before, %u failed in another way; %.1f s\n%s/README.md\n",
+         nodes, nodes == 1 ? " is" : "s are", m->judged, m->known, m->otherwise, (cli_now_ms() - start) * 1e-3,
+         m->folder);
+  return TD_OK;
+}
+
+static const cli_option minify_options[] = {
+    {"accuracy", NULL, "the model must give wrong outputs", NULL, false},
+    {"crash", NULL, "the model must fail to load or run, crash or never end", NULL, false},
+    {"cmd", "SCRIPT",
+     "what fails: a line for sh, with the graph's path as $1 and the folder of its inputs as $2; it fails by the exit "
+     "status that the whole model gives it",
+     NULL, false},
+    {"output", "DIR", "where the result goes; default minified", NULL, false},
+    {"time-limit", "S", "most seconds for a candidate; default: ten times what eager takes, and 3", NULL, false},
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_RTOL,
+    CLI_OPTION_ATOL,
+    {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
+    CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
+    {"batch", "N", "size of an open first dimension", NULL, false},
+    CLI_OPTION_PREPROCESS,
+    CLI_OPTION_PASSES,
+    CLI_OPTION_KERNELS,
+    CLI_OPTION_ISA,
+    CLI_OPTION_MATH,
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
+    CLI_OPTION_TUNED,
+    CLI_OPTION_THREADS,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_SEED,
+    CLI_OPTION_INJECT,
+};
+
+const cli_command cli_minify = {
+    .name = "minify",
+    .operands = "MODEL",
+    .summary = "find the smallest model that still fails the same way",
+    .text =
+        "Runs parts of MODEL's graph, each in a process of its own, and keeps those that fail as MODEL does: with the\n"
+        "same error, signal or exit status, by never ending, or with outputs that differ from those of eager by more\n"
+        "than rounding. What a part reads and does not make has the value it has in MODEL. Then constants become\n"
+        "inputs, sizes smaller and types simpler, as long as it still fails.\n"
+        "\n"
+        "The result is a folder with the graph as text, its inputs, a command that shows the failure, and a README.",
+    .examples =
+        "treadle minify net.onnx\n"
+        "treadle minify net.onnx --input x.npy --accuracy --rtol 1e-3 --output small\n"
+        "treadle minify net.onnx --cmd 'treadle run \"$1\" --backend interp'",
+    .options = minify_options,
+    .option_count = sizeof minify_options / sizeof *minify_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_minify,
+};

@@ -1,0 +1,110 @@
+/* ctest: slow */
+/* The smallest model that still fails the same way: faults are put into kernels (--inject), and looked for. */
+#include "cli/fixture.h"
+
+/* What PyTorch's own minifier is shown on: neg, maximum, cat. */
+static const char story[] =
+    "tdir 1\n"
+    "input %0 \"a\": f32[1, 8]\n"
+    "input %1 \"b\": f32[8390, 8]\n"
+    "%2 = aten::neg(%0)  # \"node /neg (Neg)\"\n"
+    "%3 = aten::maximum(%2, %1)  # \"node /max (Max)\"\n"
+    "%4 = aten::cat(%3, %0) {dim = 0}  # \"node /cat (Concat)\"\n"
+    "output \"y\" %4\n";
+
+static uint32_t count_nodes(const char *graph) {
+  uint32_t count = 0;
+  for (const char *at = graph; (at = strstr(at, " = ")); at++) count += strncmp(at - 1, " = @", 4) != 0;
+  return count;
+}
+
+/* Minifies the model with a fault; the graph that is left has at most `most` nodes, one of them `op`. What is left
+ * shows the failure by its own script, from another folder. */
+static void ends_at(fixture *f, const char *model, const char *options, const char *fault, const char *op,
+                    uint32_t most) {
+  const char *line = base_arena_format(f->arena, "minify %s --inject %s --output small %s", model, fault, options);
+  outcome got = run(f, line);
+  if (got.status != 0) fail_msg("%s\n%s%s", line, got.out, got.err);
+  assert_holds(got.out, "truncate suffix");
+  assert_holds(got.out, "granularity");
+  const char *graph = slurp(f, "small/graph.tdir", NULL);
+  assert_holds(graph, op);
+  if (count_nodes(graph) > most) fail_msg("%s: more than %u nodes are left:\n%s", fault, most, graph);
+  const char *script = base_arena_format(f->arena, "cd / && TREADLE=%s timeout 5 sh %s/small/run.sh >/dev/null 2>&1",
+                                         f->treadle, f->folder);
+  if (system(script) == 0) fail_msg("%s: the result does not fail", fault);
+  assert_holds(slurp(f, "small/README.md", NULL), "run.sh");
+  assert_holds(slurp(f, "small/environment.txt", NULL), "treadle ");
+  assert_int_equal(system("rm -rf small"), 0);
+}
+
+static void the_story_ends_at_neg(void **state) {
+  fixture *f = *state;
+  static const char *const modes[] = {"compile", "wrong", "type", "nan", "crash", "hang"};
+  save_text("story.tdir", story);
+  assert_int_equal(run(f, "compare story.tdir").status, 0);
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+    ends_at(f, "story.tdir", i < 5 ? "" : "--time-limit 2", base_arena_format(f->arena, "neg:%s", modes[i]),
+            "aten::neg", 1);
+}
+
+/* A chain of many nodes, one of them a neg. */
+static void save_chain(const char *path, uint32_t count, uint32_t neg_at) {
+  static const char *const ops[] = {"aten::sigmoid(%%%u)", "aten::mul(%%%u, %%1)", "aten::add(%%%u, %%1)",
+                                    "aten::tanh(%%%u)"};
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "tdir 1\ninput %%0 \"x\": f32[n, 16]\nconst %%1: f32[1] = {0.75}\n");
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t from = i ? i + 1 : 0;
+    fprintf(file, "%%%u = ", i + 2);
+    fprintf(file, i == neg_at ? "aten::neg(%%%u)" : ops[i % 4], from);
+    fprintf(file, "  # \"node /n%u (Op)\"\n", i);
+  }
+  fprintf(file, "output \"y\" %%%u\n", count + 1);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void a_thousand_nodes_become_few(void **state) {
+  fixture *f = *state;
+  save_chain("long.tdir", 1000, 613);
+  ends_at(f, "long.tdir", "--time-limit 60 --backend interp", "neg:crash", "aten::neg", 3);
+  ends_at(f, "long.tdir", "--time-limit 60 --backend interp", "neg:nan", "aten::neg", 3);
+}
+
+static void scripts_decide(void **state) {
+  fixture *f = *state;
+  save_text("story.tdir", story);
+  const char *line = base_arena_format(f->arena, "minify story.tdir --output small --cmd '! grep -q maximum \"$1\"'");
+  outcome got = run(f, line);
+  assert_int_equal(got.status, 0);
+  const char *graph = slurp(f, "small/graph.tdir", NULL);
+  assert_holds(graph, "aten::maximum");
+  assert_int_equal(count_nodes(graph), 1);
+  assert_int_equal(system("rm -rf small"), 0);
+}
+
+static void what_does_not_fail_is_refused(void **state) {
+  fixture *f = *state;
+  save_text("story.tdir", story);
+  outcome got = run(f, "minify story.tdir --output small");
+  assert_int_equal(got.status, 2);
+  assert_holds(got.err, "nothing to look for");
+  got = run(f, "minify story.tdir --output small --crash --inject neg:wrong");
+  assert_int_equal(got.status, 2);
+  got = run(f, "minify story.tdir --output small --accuracy --inject neg:compile");
+  assert_int_equal(got.status, 2);
+  got = run(f, "run story.tdir --inject neg:sideways");
+  assert_int_equal(got.status, 2);
+  assert_holds(got.err, "OPERATOR:MODE");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_story_ends_at_neg),
+      cmocka_unit_test(a_thousand_nodes_become_few),
+      cmocka_unit_test(scripts_decide),
+      cmocka_unit_test(what_does_not_fail_is_refused),
+  };
+  return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}

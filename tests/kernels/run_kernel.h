@@ -13,14 +13,16 @@
 #include "kernels/kernels.h"
 #include "sys/sys.h"
 
-enum { RUN_OPERANDS = 8, RUN_WORKERS = 4, RUN_SCRATCH = 1 << 24 };
+enum { RUN_OPERANDS = 8, RUN_OUTPUTS = 4, RUN_WORKERS = 4, RUN_SCRATCH = 1 << 24 };
 
 /* A kernel and its operands; in[i].data NULL: absent. */
 typedef struct run_kernel {
   const kern_row *row;
   const base_attrs *attrs;
   base_tensor in[RUN_OPERANDS], out;
-  const struct kern_tuning *tuning; /* NULL: the defaults */
+  base_tensor more[RUN_OUTPUTS - 1]; /* outputs behind it; data NULL: absent */
+  uint32_t in_count;                 /* 0: RUN_OPERANDS */
+  const struct kern_tuning *tuning;  /* NULL: the defaults */
 } run_kernel;
 
 typedef struct run_worker {
@@ -48,9 +50,13 @@ static void run_on_worker(void *user) {
 
 /* Runs the kernel on `workers` threads at once; 1: on this one, without lanes. */
 static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
-  base_value in[RUN_OPERANDS], out = {.kind = BASE_TENSOR, .tensor = k->out};
+  base_value in[RUN_OPERANDS], out[RUN_OUTPUTS];
   const base_value *ins[RUN_OPERANDS];
-  base_value *outs[] = {&out};
+  base_value *outs[RUN_OUTPUTS];
+  for (int i = 0; i < RUN_OUTPUTS; i++) {
+    out[i] = (base_value){.kind = BASE_TENSOR, .tensor = i ? k->more[i - 1] : k->out};
+    outs[i] = out[i].tensor.data ? &out[i] : NULL;
+  }
   for (int i = 0; i < RUN_OPERANDS; i++) {
     in[i] = (base_value){.kind = BASE_TENSOR, .tensor = k->in[i]};
     ins[i] = k->in[i].data ? &in[i] : NULL;
@@ -66,8 +72,8 @@ static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
                           .tuning = k->tuning,
                           .in = ins,
                           .out = outs,
-                          .in_count = RUN_OPERANDS,
-                          .out_count = 1,
+                          .in_count = k->in_count ? k->in_count : RUN_OPERANDS,
+                          .out_count = RUN_OUTPUTS,
                           .err = &w->err,
                           .memory = w,
                           .scratch = run_scratch,

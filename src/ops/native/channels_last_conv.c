@@ -389,7 +389,7 @@ static const conv_case transposed_cases[] = {
 
 /* Each with weights as the model has them, then packed for every level's panels. */
 static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool transposed, uint32_t number) {
-  static const int64_t panels[] = {0, 1, 8, 16};
+  static const int64_t panels[] = {0, 1, 4, 8, 16};
   if (number >= count * OPS_COUNT(panels)) return false;
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;

@@ -285,7 +285,7 @@ static bool add_operands(ir_case *c, const expand_case *s, int64_t panel, uint64
 }
 
 static bool cases_expand_depthwise(ir_case *c, uint32_t number) {
-  static const int64_t panels[] = {1, 8, 16};
+  static const int64_t panels[] = {1, 4, 8, 16};
   if (number >= OPS_COUNT(panels) * OPS_COUNT(table)) return false;
   const expand_case *s = base_arena_copy(c->arena, &table[number / OPS_COUNT(panels)], sizeof *s);
   if (!s) return false;

@@ -116,10 +116,10 @@ static const shape shapes[] = {{1, 1, 1},    {0, 3, 4},    {3, 0, 5},    {4, 3, 
                                {8, 24, 49},  {11, 7, 17},  {12, 16, 32}, {13, 5, 31},   {23, 9, 16}, {24, 4, 15},
                                {25, 33, 8},  {49, 40, 80}, {53, 19, 96}, {97, 11, 113}, {31, 1, 63}, {6, 300, 23},
                                {50, 70, 24}, {26, 2, 128}, {193, 3, 40}, {7, 1031, 37}, {37, 64, 2}, {18, 320, 3}};
-static const int64_t panels[] = {0, 0, 16, 8, 1}; /* the first with trans_w */
+static const int64_t panels[] = {0, 0, 16, 8, 4, 1}; /* the first with trans_w */
 /* Where Strassen's recursion pays, and just does not. */
 static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, {64, 192, 208}, {63, 192, 192}};
-enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 3 };
+enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
 static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, bool strassen, int64_t *out_dims,
@@ -162,14 +162,14 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 
 static bool cases(ir_case *c, uint32_t number) {
   static const shape with_epilogue[] = {{7, 5, 83}, {1, 9, 20}, {19, 96, 2}};
-  enum { VARIANTS = 6 + 2 * (KERN_ACT_COUNT - 1), LAYOUTS = 4 };
+  enum { VARIANTS = 6 + 2 * (KERN_ACT_COUNT - 1), LAYOUTS = 5 };
   int64_t dims[3];
   int32_t rank;
   if (number < PLAIN_CASES)
-    return case_product(c, shapes[number / OPS_COUNT(panels)], number % OPS_COUNT(panels), number % 2, false, dims,
-                        &rank);
+    return case_product(c, shapes[number / OPS_COUNT(panels)], number % OPS_COUNT(panels),
+                        number / OPS_COUNT(panels) % 2, false, dims, &rank);
   number -= PLAIN_CASES;
-  if (number < HALVED_CASES) return case_product(c, halved[number / 3], 2 + number % 3, true, true, dims, &rank);
+  if (number < HALVED_CASES) return case_product(c, halved[number / 4], 2 + number % 4, true, true, dims, &rank);
   number -= HALVED_CASES;
   uint32_t variant = number / LAYOUTS % VARIANTS, which = number / LAYOUTS / VARIANTS;
   if (which >= OPS_COUNT(with_epilogue)) return false;

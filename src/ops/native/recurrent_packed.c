@@ -237,7 +237,7 @@ static const struct packed_case {
     {16, 1, 20, 40, 2, true, true, false, false, true},   {41, 1, 5, 17, 1, true, true, true, true, false},
     {27, 7, 1, 33, 1, false, true, false, false, true},
 };
-static const int64_t packed_panels[] = {1, 8, 16, 5};
+static const int64_t packed_panels[] = {1, 4, 8, 16, 5};
 
 static bool case_packed(ir_case *c, const kern_recurrent *r, int64_t k, uint64_t seed) {
   int64_t rows[] = {r->directions, r->gates * r->hidden, k};

@@ -260,7 +260,7 @@ static bool add_list(ir_case *c, const char *name, const int64_t *list, uint32_t
 }
 
 static bool cases_winograd_conv(ir_case *c, uint32_t number) {
-  static const int64_t panels[] = {1, 8, 16};
+  static const int64_t panels[] = {1, 4, 8, 16};
   if (number >= 2 * OPS_COUNT(panels) * OPS_COUNT(table)) return false;
   const winograd_case *s = &table[number / 2 / OPS_COUNT(panels)];
   int64_t tile = number % 2 ? 2 : 4, panel = panels[number / 2 % OPS_COUNT(panels)];

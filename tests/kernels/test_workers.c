@@ -1,0 +1,130 @@
+/* Every kernel that threads share, over the cases of the operators that it serves: the bits of one worker are those of
+ * several. */
+#include "kernels/run_kernel.h"
+
+#include "ops/ops.h"
+
+static const ir_opset *set;
+
+/* A case of an operator as a kernel is asked for and called. */
+typedef struct subject {
+  const ir_op *op;
+  ir_case c;
+  const base_attrs *attrs;
+  base_value in[8], out[RUN_OUTPUTS];
+  const base_value *at[8];
+  uint32_t out_count;
+} subject;
+
+static bool make_case(subject *s, base_arena *arena, uint32_t number) {
+  td_error err;
+  s->c = (ir_case){.arena = arena};
+  if (!s->op->cases(&s->c, number)) return false;
+  assert_int_equal(ir_make_attrs(arena, s->op, s->c.args, s->c.arg_count, &s->attrs, &err), TD_OK);
+  for (uint32_t i = 0; i < s->c.in_count; i++) {
+    s->in[i] = (base_value){.kind = BASE_TENSOR, .tensor = s->c.in[i]};
+    s->at[i] = s->c.absent[i] ? NULL : &s->in[i];
+  }
+  td_status status = ir_evaluate(s->op, s->attrs, s->at, s->c.in_count, arena, s->out, s->out_count, &err);
+  if (status != TD_OK) fail_msg("%s case %u: %s", s->op->name, number, err.text);
+  return true;
+}
+
+static ir_info info_of(base_arena *arena, const base_tensor *t) {
+  base_dim *dims = base_new(arena, base_dim, BASE_MAX_RANK);
+  assert_non_null(dims);
+  for (int32_t i = 0; i < t->rank; i++) dims[i] = t->dims[i];
+  const bool known = !base_is_float(t->dtype) && base_tensor_numel(t) <= 8;
+  return (ir_info){.type = ir_tensor(t->dtype, t->rank, dims), .constant = known ? t : NULL};
+}
+
+static const kern_row *kernel_of(const subject *s, uint32_t isa) {
+  ir_info in[8], out[RUN_OUTPUTS];
+  const ir_info *at[8] = {0};
+  for (uint32_t i = 0; i < s->c.in_count; i++) {
+    if (s->at[i]) in[i] = info_of(s->c.arena, &s->in[i].tensor);
+    at[i] = s->at[i] ? &in[i] : NULL;
+  }
+  for (uint32_t i = 0; i < s->out_count; i++) {
+    if (s->out[i].kind != BASE_TENSOR) return NULL;
+    out[i] = info_of(s->c.arena, &s->out[i].tensor);
+  }
+  const ir_kernel_query query = {
+      .attrs = s->attrs, .in = at, .in_count = s->c.in_count, .out = out, .out_count = s->out_count, .isa = isa};
+  return s->op->kernel(&query);
+}
+
+/* A tensor like `t` whose memory is filled with 0x55. */
+static base_tensor filled(base_arena *arena, const base_tensor *t) {
+  size_t bytes = base_tensor_bytes(t);
+  base_tensor made = base_tensor_of(base_arena_alloc_aligned(arena, bytes + 1, 64), t->dtype, t->rank, t->dims);
+  assert_non_null(made.data);
+  memset(made.data, 0x55, bytes + 1);
+  return made;
+}
+
+static void run_with(run_kernel *k, const subject *s, uint32_t workers) {
+  for (uint32_t i = 0; i < s->out_count; i++) {
+    base_tensor t = filled(s->c.arena, &s->out[i].tensor);
+    if (i) k->more[i - 1] = t;
+    else k->out = t;
+  }
+  run_kernel_on(k, workers);
+}
+
+static bool several_give_the_bits_of_one(const subject *s, const kern_row *row, uint32_t number) {
+  run_kernel one = {.row = row, .attrs = s->attrs, .in_count = s->c.in_count};
+  for (uint32_t i = 0; i < s->c.in_count && i < RUN_OPERANDS; i++)
+    if (s->at[i]) one.in[i] = s->in[i].tensor;
+  run_kernel several = one;
+  run_with(&one, s, 1);
+  run_with(&several, s, 3);
+  for (uint32_t i = 0; i < s->out_count; i++) {
+    const base_tensor *a = i ? &one.more[i - 1] : &one.out, *b = i ? &several.more[i - 1] : &several.out;
+    if (memcmp(a->data, b->data, base_tensor_bytes(a)) != 0)
+      fail_msg("%s case %u: %s: three workers give other bits than one", s->op->name, number, row->name);
+  }
+  return true;
+}
+
+/* How often a kernel was run for the operator, so that the test cannot pass by running none. */
+static uint32_t run_operator(const ir_op *op, uint32_t isa) {
+  uint32_t runs = 0;
+  bool more = true;
+  for (uint32_t number = 0; more; number++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    subject s = {.op = op, .out_count = op->out_count};
+    more = make_case(&s, arena, number);
+    const kern_row *row = more ? kernel_of(&s, isa) : NULL;
+    if (row && row->flags & KERN_PARALLEL) runs += several_give_the_bits_of_one(&s, row, number);
+    base_arena_free(arena);
+  }
+  return runs;
+}
+
+static void workers_change_no_bit(void **state) {
+  (void)state;
+  uint32_t levels;
+  sys_machine machine;
+  sys_machine_read(&machine);
+  const kern_level *level = kern_levels(&levels);
+  for (uint32_t i = 0; i < levels; i++) {
+    uint32_t served = 0;
+    if (level[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    for (uint32_t o = 0; o < set->count; o++) {
+      const ir_op *op = set->ops[o];
+      if (op->cases && op->kernel && op->out_count <= RUN_OUTPUTS) served += run_operator(op, level[i].isa) > 0;
+    }
+    print_message("%s: %u operators\n", level[i].name, served);
+    assert_true(served >= 60);
+  }
+}
+
+int main(void) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  set = ops_set(arena);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(workers_change_no_bit)};
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  base_arena_free(arena);
+  return failed;
+}

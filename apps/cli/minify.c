@@ -41,6 +41,7 @@ static td_status record(minify *m, minify_model *model, td_error *err) {
   int64_t limit = seconds;
   TRY(cli_int(m->args, "time-limit", 1, 86400, &limit, err));
   m->limit_s = (unsigned)limit;
+  m->per_s = cli_value(m->args, "time-limit") ? 0 : 50;
   return status;
 }
 
@@ -65,6 +66,8 @@ static td_status save_first(minify *m, minify_model *model, td_error *err) {
   options.inject = NULL;
   TRY(td_model_load(args.operands[0], &options, &loaded, err));
   model->path = base_arena_format(m->args->arena, "%s/work/base0.tdir", m->folder);
+  td_model_stats stats = {.size = sizeof stats};
+  if (td_model_get_stats(loaded, &stats, err) == TD_OK) m->nodes = stats.nodes;
   const td_status status = model->path ? cli_save_graph(loaded, "imported", NULL, model->path, m->args->arena, err)
                                        : base_no_memory(err, "a path");
   td_model_free(loaded);
@@ -136,7 +139,8 @@ static const cli_option minify_options[] = {
      "status that the whole model gives it",
      NULL, false},
     {"output", "DIR", "where the result goes; default minified", NULL, false},
-    {"time-limit", "S", "most seconds for a candidate; default: ten times what eager takes, and 3", NULL, false},
+    {"time-limit", "S", "most seconds for a candidate; default: ten times what eager takes, 3, and one for 50 nodes",
+     NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_RTOL,
     CLI_OPTION_ATOL,

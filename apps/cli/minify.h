@@ -35,7 +35,9 @@ typedef struct minify {
   const char *script;   /* --cmd, or NULL */
   bool crash, accuracy; /* what counts alone; neither: how the model fails */
   cli_tolerance tolerance;
-  unsigned limit_s;
+  unsigned limit_s;                  /* of a candidate, */
+  size_t per_s;                      /* and a second for so many of its nodes: compiling takes its time; 0: none */
+  size_t nodes;                      /* of the candidate that is judged */
   const char *folder, *candidate;    /* of the result; path of a candidate */
   minify_verdict wanted;             /* how the model fails */
   uint32_t judged, known, otherwise; /* candidates: run, seen before, that fail in another way */

@@ -102,6 +102,7 @@ static td_status try_cut(search *s, const td_cut *cut, const uint8_t *keep, bool
   bool fresh, *answer = known_answer(s, part.path, &fresh);
   if (!fresh && !*answer) return m->known++, TD_OK;
   TRY(cut_values(s, &wished, &part));
+  m->nodes = kept(wished.keep, s->count);
   TRY(minify_judge(m, &part, &verdict, s->err));
   *same = minify_same_way(&verdict, &m->wanted);
   if (answer) *answer = *same;

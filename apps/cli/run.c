@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 
 #include "classes.h"
+#include "collector.h"
 #include "measure.h"
 
 typedef struct run_state {
   cli_args *args;
   td_model *model;
   td_session *session;
+  td_collector *collector;
   cli_feed feed;
   cli_figures figures;
   size_t output_count;
@@ -37,6 +39,7 @@ static td_status run_all(run_state *s, td_error *err) {
   double total = 0, ms;
   TRY(cli_int(s->args, "repeat", 1, INT32_MAX, &repeat, err));
   TRY(run_once(s, &s->figures.first_ms, err));
+  TRY(cli_collect(s->args, s->session, s->collector, err)); /* shapes are known now */
   for (int64_t i = 1; i < repeat; i++) {
     TRY(run_once(s, &ms, err));
     total += ms;
@@ -278,6 +281,7 @@ static void print_figures(const run_state *s) {
 static td_status run_steps(run_state *s, td_error *err) {
   TRY(cli_int(s->args, "top", 1, 1000000, &s->top, err));
   TRY(make_folder(s->args, err));
+  TRY(cli_collector_open(s->args, &s->collector, err));
   TRY(cli_open_model(s->args, &s->model, err));
   cli_memory_sample(&s->figures.memory);
   TRY(cli_feed_make(s->args, s->model, true, &s->feed, err));
@@ -298,6 +302,7 @@ static td_status run_run(cli_args *args, td_error *err) {
   td_status status = run_steps(&s, err);
   td_session_free(s.session);
   td_model_free(s.model);
+  td_collector_close(s.collector);
   json_decref(s.json);
   return status;
 }
@@ -324,6 +329,7 @@ static const cli_option run_options[] = {
     CLI_OPTION_DEBUG_DIR,
     {"verbose", "WHAT", "a line per step on standard error, as the plan has it (compile) or as it ends (run)",
      "compile run", true},
+    CLI_OPTION_ITT,
     CLI_OPTION_JSON,
 };
 

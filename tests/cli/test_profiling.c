@@ -69,6 +69,9 @@ static void collectors_hear_steps(void **state) {
   assert_holds(heard, " begin td::conv [[");
   assert_holds(heard, " fini ");
   assert_null(strstr(heard, " wrong "));
+  assert_int_equal(unlink("c.txt"), 0);
+  assert_int_equal(run_after(f, before, "run builtin:conv_relu --threads 1 --repeat 2 --itt names").status, 0);
+  assert_holds(slurp(f, "c.txt", NULL), " begin td::conv\n");
   o = run_after(f, "INTEL_LIBITTNOTIFY64=", "profile builtin:conv_relu --runs 2 --no-limits --itt names");
   assert_int_equal(o.status, 2);
   assert_holds(o.err, "INTEL_LIBITTNOTIFY64");

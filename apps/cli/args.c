@@ -20,6 +20,8 @@ static const cli_option *find_option(const cli_command *command, base_str name) 
   return NULL;
 }
 
+const char *cli_dashes(const cli_option *option) { return option->name[1] ? "--" : "-"; }
+
 static bool is_choice(const char *choices, const char *value) {
   size_t length = strlen(value);
   for (const char *at = choices; *at; at += strspn(at, " ")) {
@@ -52,7 +54,7 @@ static td_status take_option(cli_args *args, int count, char **words, int *at, t
   size_t dashes = word[1] == '-' ? 2 : 1;
   const char *equals = strchr(word, '=');
   base_str name = {word + dashes, equals ? (size_t)(equals - word) - dashes : strlen(word + dashes)};
-  const cli_option *option = dashes == 2 ? find_option(args->command, name) : NULL;
+  const cli_option *option = (dashes == 2) == (name.length > 1) ? find_option(args->command, name) : NULL;
   if (!option) return usage_error(args->command, err, "unknown option", base_str_of(word));
   if (!option->value) {
     if (equals) return usage_error(args->command, err, "takes no value:", base_str_of(word));

@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 typedef struct cli_option {
-  const char *name;  /* without the two dashes */
+  const char *name;  /* without its dashes: two, or one in front of a single letter */
   const char *value; /* what stands for its value in the help; NULL: a switch. "FILE" or "DIR" in it completes paths */
   const char *help;  /* a phrase without a full stop */
   const char *choices; /* the values there are, separated by blanks; NULL: anything */
@@ -50,7 +50,9 @@ struct cli_command {
 /* The row of every sub-command, in the order of the help, ending with NULL. */
 extern const cli_command *const cli_commands[];
 extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare_profiles, cli_compare, cli_bisect,
-    cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_inspect, cli_info, cli_version, cli_help;
+    cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_compile, cli_inspect, cli_info, cli_version,
+    cli_help;
+const char *cli_dashes(const cli_option *option);      /* "--" or "-" */
 const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
 /* Options that several commands take. */

@@ -15,7 +15,7 @@ static void print_value_cases(const cli_command *command, FILE *to) {
     const cli_option *option = &command->options[i];
     if (!option->value) continue;
     const char *call = completes(option->value);
-    fprintf(to, "    %s:--%s) ", command->name, option->name);
+    fprintf(to, "    %s:%s%s) ", command->name, cli_dashes(option), option->name);
     if (option->choices) {
       fprintf(to, "COMPREPLY=($(compgen -W '%s' -- \"$word\"))", option->choices);
     } else if (call) {
@@ -29,7 +29,8 @@ static void print_value_cases(const cli_command *command, FILE *to) {
 
 static void print_options_case(const cli_command *command, FILE *to) {
   fprintf(to, "    %s) options='--help", command->name);
-  for (uint32_t i = 0; i < command->option_count; i++) fprintf(to, " --%s", command->options[i].name);
+  for (uint32_t i = 0; i < command->option_count; i++)
+    fprintf(to, " %s%s", cli_dashes(&command->options[i]), command->options[i].name);
   fprintf(to, "' ;;\n");
 }
 

@@ -13,8 +13,8 @@ void cli_print_usage(FILE *to) {
 
 static void print_option(const cli_option *option, FILE *to) {
   char left[48];
-  snprintf(left, sizeof left, "--%s%s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "",
-           option->repeats ? " ..." : "");
+  snprintf(left, sizeof left, "%s%s%s%s%s", cli_dashes(option), option->name, option->value ? " " : "",
+           option->value ? option->value : "", option->repeats ? " ..." : "");
   fprintf(to, "  %-26s %s", left, option->help);
   if (option->choices) fprintf(to, " (%s)", option->choices);
   fprintf(to, "\n");

@@ -6,8 +6,8 @@
 const cli_command *const cli_commands[] = {
     &cli_run,      &cli_check,  &cli_bench,   &cli_profile, &cli_compare_profiles,
     &cli_compare,  &cli_bisect, &cli_minify,  &cli_replay,  &cli_repro,
-    &cli_roofline, &cli_tune,   &cli_inspect, &cli_info,    &cli_version,
-    &cli_help,     NULL};
+    &cli_roofline, &cli_tune,   &cli_compile, &cli_inspect, &cli_info,
+    &cli_version,  &cli_help,   NULL};
 
 const cli_command *cli_find_command(const char *name) {
   for (const cli_command *const *c = cli_commands; *c; c++) {

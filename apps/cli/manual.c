@@ -34,7 +34,7 @@ static void print_paragraphs(const char *text, FILE *to) {
 }
 
 static void print_option(const cli_option *option, FILE *to) {
-  fprintf(to, ".TP\n\\fB\\-\\-");
+  fprintf(to, ".TP\n\\fB%s", option->name[1] ? "\\-\\-" : "\\-");
   print_roff(option->name, strlen(option->name), to);
   fprintf(to, "\\fR");
   if (option->value) {

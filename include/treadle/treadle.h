@@ -220,6 +220,14 @@ typedef struct td_named_tensor {
 TD_API td_status td_model_load_graph(const void *program, size_t size, const td_named_tensor *weights, size_t count,
                                      const td_load_options *options, td_model **model, td_error *err);
 
+/* Writes compiled models to a file at `path` (whole or not at all), which td_model_load opens as it opens others, in
+ * milliseconds: plan and packed weights, which stay in the mapping, shared by all processes that have the file open.
+ * `models`: `count` compilations of one model for different instruction sets (td_load_options.isa), of which the CPU
+ * gets the best that it can run; weights that are packed alike are stored once. The file is for this version of the
+ * library. Machine code of fused loops is not in it: td_model_load finds or makes it as for other models. Thread-safe.
+ * Errors: TD_BAD_ARGUMENT where they are no variants of one model, TD_NO_RESOURCE where the file cannot be written. */
+TD_API td_status td_model_save(const td_model *const *models, size_t count, const char *path, td_error *err);
+
 /* Frees the model. Its sessions must be gone. NULL is allowed. */
 TD_API void td_model_free(td_model *model);
 

@@ -59,6 +59,9 @@ td_status api_read_options(void *to, size_t to_size, const void *from, td_error 
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err);
 /* How the model's graph is compiled. */
 compile_setting api_setting(const td_model *model);
+bool api_is_saved(const td_model *model); /* are its bytes a plan that td_model_save wrote? */
+/* Sets the plan of such a model. */
+td_status api_open(td_model *model, uint64_t started, td_error *err);
 /* Operands of step `index` in the last run, as PyTorch's traces write them: sizes "[[1, 3], []]", element types
  * "["float", ""]". What is no tensor, or not known, is empty. */
 void api_print_dims(const td_session *session, uint32_t index, base_text *text);

@@ -42,6 +42,9 @@ td_status td_model_save_graph(const td_model *model, const char *stage, td_cut *
   if (!model || !stage || !weights || !text || !bytes)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "td_model_save_graph needs a model, a stage, a name for the weights and two functions");
+  if (api_is_saved(model))
+    return base_fail(err, TD_BAD_ARGUMENT, model->path, -1,
+                     "a saved plan has no graph; look at the model it was compiled from");
   const bool imported = strcmp(stage, "imported") == 0;
   if (!imported && (strcmp(stage, "passes") != 0 || cut))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,

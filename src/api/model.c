@@ -338,7 +338,7 @@ static td_status compile(td_model *m, compile_setting *setting, td_error *err) {
   return status;
 }
 
-static td_status load(td_model *m, uint64_t started, td_error *err) {
+static td_status make(td_model *m, uint64_t started, td_error *err) {
   TRY(api_import(m, &m->graph, err));
   if (m->float64) TRY(widen(m->graph, err));
   TRY(debug_add_taps(m->graph, m->taps, err));
@@ -347,8 +347,13 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(compile(m, &setting, err));
   m->stats.load_ms = (double)(imported - started) * 1e-6;
   m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
-  m->stats.backend = m->backend->name;
   m->stats.nodes = count_nodes(m->graph);
+  return TD_OK;
+}
+
+static td_status load(td_model *m, uint64_t started, td_error *err) {
+  TRY(api_is_saved(m) ? api_open(m, started, err) : make(m, started, err));
+  m->stats.backend = plan_name(m->plan, m->plan->backend);
   m->stats.steps = m->plan->steps.count;
   m->stats.gflop = m->plan->flops * 1e-9;
   m->stats.gbyte = m->plan->bytes * 1e-9;

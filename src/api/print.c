@@ -97,6 +97,10 @@ td_status td_model_print(const td_model *model, const char *stage, const char *f
                      "nothing prints stage %s as %s: stages are imported, passes, loops and why (text) and plan, "
                      "formats text, dot and json",
                      stage, format);
+  if (api_is_saved(model) && strcmp(stage, "plan") != 0)
+    return base_fail(
+        err, TD_BAD_ARGUMENT, model->path, -1,
+        "a saved plan has no graph: of it there is the stage plan; look at the model it was compiled from");
   ir_graph *fresh = NULL;
   if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));
   base_text out = {.allocator = &model->allocator};

@@ -42,6 +42,25 @@ base_attrs *base_attrs_make(base_arena *arena, const base_arg *args, uint32_t co
   return block;
 }
 
+static bool valid_payload(const base_attrs *block, const base_attr *a) {
+  const bool text = a->kind == BASE_ATTR_STR;
+  const uint64_t bytes = text ? (uint64_t)a->count + 1 : (uint64_t)a->count * sizeof(int64_t);
+  if (a->u.offset % 8 || a->u.offset > block->bytes || bytes > block->bytes - a->u.offset) return false;
+  const char *at = (const char *)block + a->u.offset;
+  return !text || memchr(at, 0, a->count + (size_t)1) == at + a->count;
+}
+
+bool base_attrs_valid(const base_attrs *block, size_t room) {
+  if (room < sizeof *block || block->bytes > room || block->bytes < sizeof *block ||
+      block->count > (block->bytes - sizeof *block) / sizeof(base_attr))
+    return false;
+  for (uint32_t i = 0; i < block->count; i++) {
+    const base_attr *a = &block->at[i];
+    if (a->kind > BASE_ATTR_FLOATS || (a->kind >= BASE_ATTR_STR && !valid_payload(block, a))) return false;
+  }
+  return true;
+}
+
 int64_t base_attr_int(const base_attrs *a, uint32_t index) {
   uint32_t kind = a->at[index].kind;
   return kind == BASE_ATTR_INT || kind == BASE_ATTR_BOOL || kind == BASE_ATTR_DTYPE ? a->at[index].u.i : 0;

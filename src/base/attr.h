@@ -54,6 +54,9 @@ typedef struct base_arg {
 /* A block in `arena` from values in table order. NULL: out of memory. */
 base_attrs *base_attrs_make(base_arena *arena, const base_arg *args, uint32_t count);
 
+/* Is it a block as base_attrs_make writes it, of at most `room` bytes? */
+bool base_attrs_valid(const base_attrs *block, size_t room);
+
 /* Readers: `index` is the position in the operator's table. A kind that differs is a defect and gives 0. */
 static inline bool base_attr_has(const base_attrs *a, uint32_t index) { return a->at[index].kind != BASE_ATTR_NONE; }
 int64_t base_attr_int(const base_attrs *a, uint32_t index); /* INT, BOOL, DTYPE */

@@ -59,3 +59,31 @@ void base_digest_text(const uint8_t digest[BASE_DIGEST_BYTES], char text[BASE_DI
   }
   text[2 * BASE_DIGEST_BYTES] = '\0';
 }
+
+enum { LANES = 8 };
+static const uint64_t odd = 0x9e3779b97f4a7c15;
+
+static void mix(uint64_t lane[LANES], const unsigned char *at) {
+  uint64_t words[LANES];
+  memcpy(words, at, sizeof words);
+  for (int k = 0; k < LANES; k++) {
+    const uint64_t mixed = (lane[k] ^ words[k]) * odd;
+    lane[k] = mixed ^ mixed >> 29;
+  }
+}
+
+/* Lanes, so that multiplications overlap; each step is one to one in what it reads. */
+uint64_t base_checksum(const void *bytes, size_t count) {
+  const unsigned char *at = bytes;
+  uint64_t lane[LANES] = {1, 2, 3, 4, 5, 6, 7, 8}, sum = count * odd;
+  unsigned char rest[sizeof lane] = {0};
+  const size_t left = count % sizeof rest;
+  for (const unsigned char *end = at + (count - left); at < end; at += sizeof rest) mix(lane, at);
+  if (left) memcpy(rest, at, left);
+  mix(lane, rest);
+  for (int k = 0; k < LANES; k++) {
+    sum = (sum ^ lane[k]) * odd;
+    sum ^= sum >> 32;
+  }
+  return sum;
+}

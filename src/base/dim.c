@@ -70,6 +70,38 @@ static base_dim intern(base_dims *dims, base_dim_op op, int64_t a, int64_t b) {
   return handle(index);
 }
 
+bool base_dims_copy(const base_dims *from, base_arena *arena, base_dims *to) {
+  const uint32_t nodes = from->nodes.count, symbols = from->symbols.count;
+  base_dims made = {
+      .arena = arena,
+      .nodes = {base_arena_copy(arena, from->nodes.at, nodes * sizeof *from->nodes.at), nodes, nodes},
+      .symbols = {base_arena_copy(arena, from->symbols.at, symbols * sizeof *from->symbols.at), symbols, symbols}};
+  if (!made.nodes.at || !made.symbols.at) return false;
+  for (uint32_t i = 0; i < symbols; i++)
+    if (!(made.symbols.at[i].name = base_arena_text(arena, from->symbols.at[i].name))) return false;
+  *to = made;
+  return true;
+}
+
+bool base_dims_check(base_dims *dims) {
+  for (uint32_t i = 0; i < dims->nodes.count; i++) {
+    base_dim_node *n = &dims->nodes.at[i];
+    if (n->op == BASE_DIM_SYMBOL) {
+      if (n->a < 0 || n->a >= dims->symbols.count || n->b) return false;
+      n->weight = 1;
+      continue;
+    }
+    if ((uint32_t)n->op >= BASE_DIM_OP_COUNT) return false;
+    for (uint32_t k = 0; k < 2; k++) {
+      const base_dim d = k ? n->b : n->a;
+      if (!base_dim_known(d) && (d == BASE_DIM_NONE || d >= handle(i))) return false;
+    }
+    n->weight = 1 + weight_of(dims, n->a) + weight_of(dims, n->b);
+    if (n->weight > WEIGHT_MAX) return false;
+  }
+  return true;
+}
+
 static bool number_of(base_dim d, int64_t *value) {
   *value = d;
   return base_dim_known(d);

@@ -85,6 +85,15 @@ bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int6
 bool base_dim_not_negative(const base_dims *dims, base_dim d);
 /* True when `d` needs a symbol that data defines. */
 bool base_dim_from_data(const base_dims *dims, base_dim d);
+/* A copy to evaluate and to print, which does not grow. False: out of memory. */
+bool base_dims_copy(const base_dims *from, base_arena *arena, base_dims *to);
+/* Of nodes and symbols that a stranger wrote: operands stand before their users, and no expression is longer than those
+ * that are built here. Fills in the weights. */
+bool base_dims_check(base_dims *dims);
+/* Is it a number, or an expression of the table? */
+static inline bool base_dim_in(const base_dims *dims, base_dim d) {
+  return base_dim_known(d) || (d != BASE_DIM_NONE && d - (BASE_DIM_NONE + 1) < (int64_t)dims->nodes.count);
+}
 /* The name of a plain symbol; NULL: it is none. */
 const char *base_dim_symbol_name(const base_dims *dims, base_dim d);
 void base_dim_print(const base_dims *dims, base_dim d, base_text *text);

@@ -103,6 +103,12 @@ const td_allocator *base_arena_allocator(const base_arena *arena) { return &aren
 
 size_t base_arena_bytes(const base_arena *arena) { return arena->bytes; }
 
+bool base_arena_holds(const base_arena *arena, const void *at) {
+  for (const chunk *c = arena->newest; c; c = c->older)
+    if ((uintptr_t)at - (uintptr_t)c < c->bytes) return true;
+  return false;
+}
+
 bool base_arena_failed(const base_arena *arena) { return arena->failed; }
 
 void *base_arena_array(base_arena *arena, size_t count, size_t each) {

@@ -17,7 +17,8 @@ void base_arena_free(base_arena *arena);           /* NULL allowed */
 void *base_arena_alloc(base_arena *arena, size_t bytes);
 void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align);
 const td_allocator *base_arena_allocator(const base_arena *arena);
-size_t base_arena_bytes(const base_arena *arena); /* taken from the allocator */
+size_t base_arena_bytes(const base_arena *arena);               /* taken from the allocator */
+bool base_arena_holds(const base_arena *arena, const void *at); /* does it lie in memory of the arena? */
 /* Has an allocation failed? For code that builds on many allocations whose callers cannot tell a failure from no
  * answer. */
 bool base_arena_failed(const base_arena *arena);

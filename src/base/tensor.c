@@ -121,3 +121,14 @@ char *base_tensor_describe(const base_tensor *t, char *text, size_t size) {
   if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, "]");
   return text;
 }
+
+bool base_tensor_pitched(const base_tensor *t) {
+  int64_t expected = 0;
+  if (t->rank < 2 || (t->dims[t->rank - 1] != 1 && t->strides[t->rank - 1] != 1)) return false;
+  for (int32_t i = t->rank - 1; i-- > 0;) {
+    if (t->dims[i] == 1) continue;
+    if (expected && t->strides[i] != expected) return false;
+    if (t->strides[i] <= 0 || !base_mul_i64(t->strides[i], t->dims[i], &expected)) return false;
+  }
+  return true;
+}

@@ -51,6 +51,7 @@ struct base_value {
 int64_t base_tensor_numel(const base_tensor *t); /* dims were checked when the tensor was made */
 size_t base_tensor_bytes(const base_tensor *t);  /* of its elements, as if contiguous */
 bool base_tensor_contiguous(const base_tensor *t);
+bool base_tensor_pitched(const base_tensor *t); /* rows of one pitch, each dense */
 /* Row-major strides for rank and dims. */
 void base_strides(int32_t rank, const int64_t *dims, int64_t *strides);
 /* A contiguous view over `data`. */

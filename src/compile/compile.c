@@ -1,6 +1,6 @@
 /* compile.c -- the ladder of backends and the line through it:
  *
- *     graph ──passes──▶ graph ──lower_graph──▶ slots and steps ──lower_lifetimes, lower_find_batches──▶ plan
+ *     graph ──passes──▶ graph ──lower_graph──▶ slots and steps ──plan_find_lifetimes, lower_find_batches──▶ plan
  */
 #include "compile/compile_priv.h"
 #include "passes/passes.h"
@@ -37,17 +37,24 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
                 .scratch = scratch,
                 .err = err,
                 .slot_of = base_new(scratch, uint32_t, values),
+                .segment_of = base_new(scratch, uint32_t, (size_t)graph->segments.count + 1),
                 .parts = base_new(scratch, lower_part, values),
                 .uses = base_new(scratch, uint32_t, values)};
-  if (!l.slot_of || !l.parts || !l.uses) return base_no_memory(err, "the plan");
+  if (!l.slot_of || !l.segment_of || !l.parts || !l.uses) return base_no_memory(err, "the plan");
   memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
-  plan->dims = graph->dims; /* shared: the graph outlives the plan */
+  memset(l.segment_of, 0xff, graph->segments.count * sizeof *l.segment_of);
+  plan->dims = graph->dims; /* until all sizes are there */
+  plan->in_place = setting->backend->in_place;
+  plan->isa = setting->isa;
+  plan->backend = plan_add_name(plan, setting->backend->name);
+  if (plan->backend == PLAN_NONE) return base_no_memory(err, "the plan");
   TRY(lower_generate(&l));
   if (setting->inject) TRY(lower_inject_end(&l, graph));
   ir_count_uses(graph, l.uses);
   TRY(lower_graph(&l));
-  TRY(lower_find_captures(plan, scratch, err));
-  TRY(lower_lifetimes(plan, scratch, setting->backend->in_place, err));
+  if (!base_dims_copy(&plan->dims, plan->arena, &plan->dims)) return base_no_memory(err, "the plan");
+  TRY(plan_find_captures(plan, scratch, err));
+  TRY(plan_find_lifetimes(plan, scratch, err));
   if (setting->backend->kernels) TRY(lower_find_batches(plan, scratch, err));
   return plan_verify(plan, err);
 }
@@ -96,11 +103,14 @@ td_status compile_run_passes(ir_graph *graph, const compile_setting *setting, ui
   return passes_run(graph, &passes, changes ? changes : unwanted, err);
 }
 
-/* NULL: none, or no memory for it; a plan without it is as good but for speed. */
-static const kern_tuning *keep_tuning(plan_exe *plan, const kern_tuning *tuning) {
-  kern_tuning *kept = tuning ? base_new(plan->arena, kern_tuning, 1) : NULL;
-  if (kept) *kept = *tuning;
-  return kept;
+void lower_finish(plan_exe *plan, const compile_setting *setting) {
+  kern_tuning *kept = setting->tuning ? base_new(plan->arena, kern_tuning, 1) : NULL;
+  if (kept) *kept = *setting->tuning;
+  plan->tuning = kept; /* without memory for it a plan is as good but for speed */
+  uint32_t count;
+  const kern_level *levels = kern_levels(&count);
+  for (uint32_t i = count; i-- > 0;)
+    if (!(plan->needs & ~levels[i].isa)) plan->level = levels[i].name;
 }
 
 bool compile_fuses(const compile_setting *setting) {
@@ -109,10 +119,11 @@ bool compile_fuses(const compile_setting *setting) {
 
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err) {
-  TRY(compile_run_passes(graph, setting, changes, err));
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator);
   td_status status = made && scratch ? TD_OK : base_no_memory(err, "the plan");
+  if (status == TD_OK) graph->constants = made->arena; /* packed weights are the plan's */
+  if (status == TD_OK) status = compile_run_passes(graph, setting, changes, err);
   if (status == TD_OK && setting->backend->kernels) status = lower_inject(graph, setting->inject, scratch, err);
   if (status == TD_OK && compile_fuses(setting)) {
     status = lower_fuse(graph, setting, scratch, err);
@@ -120,7 +131,8 @@ td_status compile_graph(ir_graph *graph, const compile_setting *setting, const t
   }
   if (status == TD_OK) status = lower(graph, setting, scratch, made, err);
   base_arena_free(scratch);
-  if (status == TD_OK) made->tuning = keep_tuning(made, setting->tuning);
+  graph->constants = graph->arena;
+  if (status == TD_OK) lower_finish(made, setting);
   if (status == TD_OK) *plan = made;
   else plan_free(made);
   return status;

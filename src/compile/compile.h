@@ -53,12 +53,16 @@ typedef struct compile_names {
 } compile_names;
 plan_symbols compile_symbols(const compile_names *names);
 
-/* Runs the passes of the backend on `graph` (which changes, and must outlive the plan: constants stay where they are)
- * and lowers it. `changes`, room for PASSES_MAX counts or NULL: what each pass did. Errors name the node or the unknown
- * pass.
+/* Runs the passes of the backend on `graph` (which changes) and lowers it. The plan needs neither the graph nor what
+ * lies in its arena; constants in other segments of it, such as mapped files, stay where they are. `changes`, room for
+ * PASSES_MAX counts or NULL: what each pass did. Errors name the node or the unknown pass.
  */
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err);
+/* Makes a plan that plan_open read one that can run here: links it, finds what is not saved, and checks that its
+ * functions suit their operands, as of a file from a stranger. TD_BAD_FILE names the step. Of the setting count isa,
+ * tuning, and what is for generated code. */
+td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err);
 /* The fused loops that compile_graph makes of an imported graph, as text. With `why`, each decision to join or not, and
  * why what could be in a loop, or moves data alone, stands alone. The graph becomes what compile_graph would make of
  * it.

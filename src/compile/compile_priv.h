@@ -22,8 +22,9 @@ typedef struct lowering {
   const compile_setting *setting;
   plan_exe *plan;
   base_arena *scratch;
-  uint32_t *slot_of; /* per value; PLAN_NONE: none yet */
-  uint8_t *layout;   /* per slot: LOWER_*, as far as it is known now */
+  uint32_t *slot_of;    /* per value; PLAN_NONE: none yet */
+  uint32_t *segment_of; /* per segment of the graph; PLAN_NONE: none yet */
+  uint8_t *layout;      /* per slot: LOWER_*, as far as it is known now */
   uint32_t layout_cap;
   lower_part *parts;                    /* per value */
   uint32_t *uses;                       /* per value */
@@ -50,13 +51,11 @@ td_status lower_find_kernel(lowering *l, const ir_node_def *node, const struct k
 td_status lower_find_joins(lowering *l);
 /* Fills l->generated and l->kernels: code for the fused loops, where the setting has a compiler for it. */
 td_status lower_generate(lowering *l);
-/* Fills in what forks take from the steps around them: operands, and which of them are copied. */
-td_status lower_find_captures(plan_exe *plan, base_arena *scratch, td_error *err);
-/* The step up to which the task of FORK step `fork` may run. */
-uint32_t lower_last_of_task(const plan_exe *plan, uint32_t fork);
-/* Sets first and last of arena roots; with `in_place`, lets results take the place of operands that die at their step.
- */
-td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err);
+/* The same for the steps of a plan that was saved. */
+td_status lower_recode(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, base_arena *scratch,
+                       td_error *err);
+/* What is not the plan's own, but this machine's: tuning, and the name of the instruction sets it uses. */
+void lower_finish(plan_exe *plan, const compile_setting *setting);
 /* Finds the batches of the plan, whose lifetimes are set: steps that may run on a few samples at a time. */
 td_status lower_find_batches(plan_exe *plan, base_arena *scratch, td_error *err);
 #ifdef TREADLE_INJECT

@@ -192,7 +192,8 @@ static td_status origins_of(const fuse_state *f, const fuse_group *g, ir_origins
 static bool reads_turned(const fuse_state *f, const ir_node_def *node) {
   for (uint32_t i = 0; i < node->in_count; i++) {
     const ir_node from = node->in[i].id ? ir_value_of(f->graph, node->in[i])->node : (ir_node){0};
-    if (from.id && strcmp(ir_node_of(f->graph, from)->op->name, "aten::permute") == 0) return true;
+    const ir_op *op = from.id ? ir_node_of(f->graph, from)->op : NULL; /* NULL: of a node that was fused before */
+    if (op && strcmp(op->name, "aten::permute") == 0) return true;
   }
   return false;
 }

@@ -22,7 +22,7 @@ typedef struct joining {
 static bool placeable(const lowering *l, ir_value v) {
   const ir_value_def *def = ir_value_of(l->graph, v);
   return v.id && !def->info.constant && lower_is_planned(l, &def->info.type) &&
-         base_dtype(def->info.type.dtype)->bits >= 8;
+         base_dtype(def->info.type.dtype)->bits >= 8 && def->info.type.dtype != TD_STRING;
 }
 
 /* Does the node join operands whose places along *axis are known? */

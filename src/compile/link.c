@@ -16,6 +16,8 @@ static bool find_operator(const void *user, const char *name, plan_operator *fou
                            .view = op->view,
                            .define = defines ? NULL : ir_define_outputs,
                            .check = defines ? NULL : ir_check_outputs,
+                           .in_place = op->flags & IR_OP_IN_PLACE,
+                           .shows_dense = !(op->flags & IR_OP_VIEW),
                            .work = ir_call_work};
   return true;
 }
@@ -24,7 +26,15 @@ static bool find_kernel(const void *user, const char *name, plan_kernel *found) 
   const compile_names *names = user;
   const kern_row *row = kern_find(name);
   if (!row || row->isa & ~names->isa) return false;
-  *found = (plan_kernel){.run = row->run, .parallel = row->flags & KERN_PARALLEL};
+  *found = (plan_kernel){.run = row->run,
+                         .isa = row->isa,
+                         .parallel = row->flags & KERN_PARALLEL,
+                         .takes = row->flags & KERN_STRIDED_IN   ? PLAN_STRIDED | PLAN_PITCHED
+                                  : row->flags & KERN_PITCHED_IN ? PLAN_PITCHED
+                                                                 : 0,
+                         .gives = row->family == KERN_COPY        ? PLAN_STRIDED | PLAN_PITCHED
+                                  : row->flags & KERN_PITCHED_OUT ? PLAN_PITCHED
+                                                                  : 0};
   return true;
 }
 
@@ -42,6 +52,7 @@ plan_symbols compile_symbols(const compile_names *names) {
                         .find_kernel = find_kernel,
                         .find_code = find_code,
                         .copy = kern_copy_any,
+                        .copy_check = kern_copy_check,
                         .copy_tail = kern_copy_tail,
                         .copy_work = kern_copy_work};
 }

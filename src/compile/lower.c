@@ -83,23 +83,55 @@ static plan_place place_for(const lowering *l, const ir_type *type) {
 
 /* ---- constants ---- */
 
-static td_status find_segment(lowering *l, const base_tensor *t, uint32_t *index, size_t *offset) {
-  if (ir_find_segment(l->graph, t->data, index, offset)) return TD_OK;
-  *index = plan_add_segment(l->plan, t->data, base_tensor_bytes(t));
-  *offset = 0;
+/* The plan's segment for one of the graph's, which outlives it. */
+static td_status keep_segment(lowering *l, uint32_t segment, uint32_t *index) {
+  const ir_segment *from = &l->graph->segments.at[segment];
+  if (l->segment_of[segment] == PLAN_NONE) l->segment_of[segment] = plan_add_segment(l->plan, from->base, from->bytes);
+  *index = l->segment_of[segment];
   return *index == PLAN_NONE ? base_no_memory(l->err, "a constant") : TD_OK;
 }
 
+/* Elements of strings are addresses: of bytes that are the plan's own. */
+static td_status own_strings(lowering *l, td_string *strings, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (!(strings[i].at = base_arena_slice(l->plan->arena, strings[i].at, strings[i].length)))
+      return base_no_memory(l->err, "a constant");
+  return TD_OK;
+}
+
+/* Gives a constant memory of its own, dense and aligned. */
+static td_status settle_constant(lowering *l, uint32_t index, const base_tensor *from) {
+  const size_t bytes = base_tensor_bytes(from);
+  void *data = base_arena_alloc_aligned(l->plan->arena, bytes ? bytes : 1, 64);
+  const uint32_t segment = data ? plan_add_segment(l->plan, data, bytes) : PLAN_NONE;
+  if (segment == PLAN_NONE) return base_no_memory(l->err, "a constant");
+  base_tensor_pack(data, from);
+  plan_slot *slot = &l->plan->slots.at[index];
+  slot->segment = segment;
+  slot->offset = 0;
+  base_strides(from->rank, from->dims, slot->strides);
+  l->layout[index] = LOWER_DENSE;
+  return from->dtype == TD_STRING ? own_strings(l, data, base_tensor_numel(from)) : TD_OK;
+}
+
+/* Constants in files stay there, and those that passes made for the plan where they are; of others it takes a copy. */
 static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
   const base_tensor *t = ir_value_of(l->graph, v)->info.constant;
   TRY(slot_for_value(l, v, PLAN_CONST, index));
   plan_slot *slot = &l->plan->slots.at[*index];
+  uint32_t segment;
+  size_t offset;
+  const bool dense = base_tensor_contiguous(t);
   memcpy(slot->strides, t->strides, sizeof slot->strides);
-  l->layout[*index] = base_tensor_contiguous(t) ? LOWER_DENSE : LOWER_STRIDED;
-  size_t offset = 0;
-  TRY(find_segment(l, t, &slot->segment, &offset));
-  slot->offset = offset;
-  return TD_OK;
+  l->layout[*index] = dense ? LOWER_DENSE : LOWER_STRIDED;
+  if (ir_find_segment(l->graph, t->data, &segment, &offset) &&
+      !base_arena_holds(l->graph->arena, l->graph->segments.at[segment].base)) {
+    slot->offset = offset;
+    return keep_segment(l, segment, &slot->segment);
+  }
+  if (!dense || !base_arena_holds(l->plan->arena, t->data)) return settle_constant(l, *index, t);
+  slot->segment = plan_add_segment(l->plan, t->data, base_tensor_bytes(t));
+  return slot->segment == PLAN_NONE ? base_no_memory(l->err, "a constant") : TD_OK;
 }
 
 /* The slot of a value that is used; constants get theirs at first use. */
@@ -182,18 +214,6 @@ static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, const
   return add_move(l, from, *to, origins);
 }
 
-/* Rows of one pitch, each dense. */
-static bool pitched(const base_tensor *t) {
-  int64_t expected = 0;
-  if (t->rank < 2 || (t->dims[t->rank - 1] != 1 && t->strides[t->rank - 1] != 1)) return false;
-  for (int32_t i = t->rank - 1; i-- > 0;) {
-    if (t->dims[i] == 1) continue;
-    if (expected && t->strides[i] != expected) return false;
-    if (t->strides[i] <= 0 || !base_mul_i64(t->strides[i], t->dims[i], &expected)) return false;
-  }
-  return true;
-}
-
 static bool known_tensor(const lowering *l, ir_value v, base_value *value) {
   const ir_info *info = &ir_value_of(l->graph, v)->info;
   int64_t dims[BASE_MAX_RANK];
@@ -233,7 +253,7 @@ static uint8_t view_layout(lowering *l, const ir_node_def *node) {
                           .err = &err};
   if (node->op->view(&call) != TD_OK) return LOWER_STRIDED;
   if (base_tensor_contiguous(&out[0]->tensor)) return LOWER_DENSE;
-  return pitched(&out[0]->tensor) ? LOWER_PITCHED : LOWER_STRIDED;
+  return base_tensor_pitched(&out[0]->tensor) ? LOWER_PITCHED : LOWER_STRIDED;
 }
 
 /* Can this node's result alias its first operand, and is the alias dense? */
@@ -314,21 +334,6 @@ static bool misaligned(const lowering *l, uint32_t slot) {
   return (uintptr_t)plan_constant(l->plan, root) % each != 0;
 }
 
-/* Moves a constant to memory of its own, dense and aligned. */
-static td_status settle_constant(lowering *l, uint32_t index, ir_value v) {
-  const base_tensor *from = ir_value_of(l->graph, v)->info.constant;
-  void *data = base_arena_alloc_aligned(l->plan->arena, base_tensor_bytes(from), 64);
-  const uint32_t segment = data ? plan_add_segment(l->plan, data, base_tensor_bytes(from)) : PLAN_NONE;
-  if (segment == PLAN_NONE) return base_no_memory(l->err, "a constant");
-  base_tensor_pack(data, from);
-  plan_slot *slot = &l->plan->slots.at[index];
-  slot->segment = segment;
-  slot->offset = 0;
-  base_strides(from->rank, from->dims, slot->strides);
-  l->layout[index] = LOWER_DENSE;
-  return TD_OK;
-}
-
 static bool suits(const lowering *l, uint32_t slot, uint32_t flags) {
   const uint32_t takes[] = {0, KERN_PITCHED_IN | KERN_STRIDED_IN, KERN_STRIDED_IN};
   return (l->layout[slot] == LOWER_DENSE || flags & takes[l->layout[slot]]) && !misaligned(l, slot);
@@ -344,7 +349,7 @@ static td_status suit_operands(lowering *l, const ir_node_def *node, const kern_
     slots[i] = l->plan->operands.at[step->in + i];
     if (slots[i] == PLAN_NONE || suits(l, slots[i], kernel->flags)) continue;
     if (l->plan->slots.at[slots[i]].place == PLAN_CONST) {
-      TRY(settle_constant(l, slots[i], node->in[i]));
+      TRY(settle_constant(l, slots[i], ir_value_of(l->graph, node->in[i])->info.constant));
       continue;
     }
     TRY(add_copy(l, slots[i], ir_type_of(l->graph, node->in[i]), step, &slots[i]));
@@ -543,7 +548,7 @@ static td_status lower_loop(lowering *l, const ir_node_def *node) {
   return TD_OK;
 }
 
-/* What goes in is found when all steps are there: lower_find_captures. */
+/* What goes in is found when all steps are there: plan_find_captures. */
 static td_status lower_fork(lowering *l, const ir_node_def *node) {
   const ir_block_def *body = ir_block_of(l->graph, node->blocks[0]);
   plan_step step;
@@ -640,7 +645,10 @@ static td_status lower_input(lowering *l, uint32_t index) {
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->inputs);
   if (!port) return base_no_memory(l->err, "an input");
   TRY(lower_given(l, ir_block_of(l->graph, l->graph->top)->params.at[index], port));
-  return use(l, l->graph->input_defaults.at[index], &port->fallback);
+  const ir_value fallback = l->graph->input_defaults.at[index];
+  TRY(use(l, fallback, &port->fallback));
+  if (port->fallback == PLAN_NONE || l->layout[port->fallback] == LOWER_DENSE) return TD_OK;
+  return settle_constant(l, port->fallback, ir_value_of(l->graph, fallback)->info.constant);
 }
 
 /* ---- session state ---- */
@@ -695,11 +703,6 @@ static td_status lower_guard(lowering *l, const base_guard *guard) {
 }
 
 td_status lower_graph(lowering *l) {
-  for (uint32_t i = 0; i < l->graph->segments.count; i++) {
-    const ir_segment *segment = &l->graph->segments.at[i];
-    if (plan_add_segment(l->plan, segment->base, segment->bytes) == PLAN_NONE)
-      return base_no_memory(l->err, "a segment");
-  }
   l->plan->aligned_inputs = l->setting->backend->kernels;
   TRY(lower_find_joins(l));
   for (uint32_t i = 0; i < l->graph->input_defaults.count; i++) TRY(lower_input(l, i));

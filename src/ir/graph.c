@@ -12,7 +12,7 @@ ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops) {
     base_arena_free(arena);
     return NULL;
   }
-  g->arena = arena;
+  g->arena = g->constants = arena;
   g->ops = ops;
   g->dims.arena = arena;
   const void *no_value = base_vec_push(arena, &g->values), *no_node = base_vec_push(arena, &g->nodes),

@@ -72,6 +72,8 @@ typedef struct ir_initial {
 
 typedef struct ir_graph {
   base_arena *arena;
+  base_arena *constants; /* where passes make large constants; the arena itself, unless whoever compiles wants to keep
+                            them longer than the graph */
   const ir_opset *ops;
   base_dims dims;
   BASE_VEC(ir_value_def) values; /* [0] is none */

@@ -63,6 +63,13 @@ td_status kern_copy_any(const base_call *call) {
   return row ? row->run(call) : base_fail(call->err, TD_INTERNAL, NULL, -1, "there is no kernel to copy this type");
 }
 
+td_status kern_copy_check(const base_call *call) {
+  const base_tensor *from = base_in(call, 0), *to = base_out(call, 0);
+  bool same = from && to && from->dtype == to->dtype && from->rank == to->rank;
+  for (int32_t i = 0; same && i < from->rank; i++) same = from->dims[i] == to->dims[i];
+  return same ? TD_OK : base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a copy has another size than was planned");
+}
+
 td_status kern_copy_tail(const base_call *call) {
   const base_value *from = call->in[0];
   if (from->kind != BASE_TENSOR) {

@@ -44,6 +44,7 @@ const kern_row *kern_find(const char *name);
 /* The step that the compiler adds by itself: a dense copy of a value that must not stay where it is, into memory that
  * is planned, or in the tail. On any CPU, of any type. */
 td_status kern_copy_any(const base_call *call);
+td_status kern_copy_check(const base_call *call); /* are operand and planned result alike? */
 td_status kern_copy_tail(const base_call *call);
 void kern_copy_work(const base_call *call, double *flops, double *bytes); /* of one that copies */
 

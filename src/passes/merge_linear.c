@@ -107,7 +107,7 @@ static td_status join_weights(passes_edit *e, const group *g, int64_t panel, ir_
   size_t count;
   float *to = NULL;
   if (kern_pack_count(g->k, g->width, panel, &count) && count <= INT64_MAX / sizeof *to)
-    to = base_arena_alloc_aligned(e->graph->arena, count * sizeof *to, 64);
+    to = base_arena_alloc_aligned(e->graph->constants, count * sizeof *to, 64);
   if (!to) return base_no_memory(e->err, "packed weights");
   int64_t length = (int64_t)count, done = 0;
   for (uint32_t i = 0; i < g->count; done += g->n[i++]) {

@@ -115,7 +115,7 @@ static td_status absorb_scale(passes_edit *e, product *p) {
   base_tensor w, b;
   for (int32_t i = (int32_t)p->feature_axis + 1; i < p->w.rank; i++) inner *= p->w.dims[i];
   TRY(new_floats(e, e->scratch, count, &w));
-  TRY(new_floats(e, e->graph->arena, n, &b));
+  TRY(new_floats(e, e->graph->constants, n, &b));
   base_tensor_pack(w.data, &p->w);
   for (int64_t i = 0; i < count; i++) ((float *)w.data)[i] *= scale[i / inner % n];
   for (int64_t i = 0; i < n; i++)
@@ -142,7 +142,7 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
   base_tensor packed;
   if (!kern_pack_count(p->w.dims[1 - p->feature_axis], p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
-  TRY(new_floats(e, e->graph->arena, (int64_t)count, &packed));
+  TRY(new_floats(e, e->graph->constants, (int64_t)count, &packed));
   TRY(add_job(
       e,
       &(job){.fill = fill_linear, .w = p->w, .to = packed.data, .panel = row->lanes, .feature_axis = p->feature_axis}));
@@ -160,7 +160,7 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
   if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
-  TRY(new_floats(e, e->graph->arena, count, &packed));
+  TRY(new_floats(e, e->graph->constants, count, &packed));
   TRY(add_job(e, &(job){.fill = transposed ? fill_transpose : fill_conv,
                         .w = p->w,
                         .to = packed.data,
@@ -239,7 +239,7 @@ static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, 
   const int64_t inputs = base_tensor_numel(&p->w) / p->w.dims[0] / 9;
   if (!kern_winograd_packed_size(tile, p->w.dims[0], inputs, row->lanes, &count))
     return base_no_memory(e->err, "packed weights");
-  TRY(new_floats(e, e->graph->arena, count, &packed));
+  TRY(new_floats(e, e->graph->constants, count, &packed));
   TRY(add_job(e, &(job){.fill = fill_winograd, .w = p->w, .to = packed.data, .panel = row->lanes, .tile = tile}));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_INT("tile", tile)};
   return rebuild(e, p, "td::winograd_conv", &packed, changed, 2);
@@ -284,7 +284,7 @@ static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row)
   (void)row;
   base_tensor packed, dense;
   int64_t channels = p->w.dims[0], taps = base_tensor_numel(&p->w) / channels, dims[] = {taps, channels};
-  TRY(new_floats(e, e->graph->arena, channels * taps, &packed));
+  TRY(new_floats(e, e->graph->constants, channels * taps, &packed));
   TRY(new_floats(e, e->scratch, channels * taps, &dense));
   base_tensor_pack(dense.data, &p->w);
   for (int64_t t = 0; t < taps; t++)

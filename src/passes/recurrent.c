@@ -56,7 +56,7 @@ static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct
 static td_status add_packed(passes_edit *e, size_t count, float **data, ir_value *value) {
   int64_t elements = (int64_t)count;
   size_t bytes;
-  *data = base_mul(count, sizeof **data, &bytes) ? base_arena_alloc_aligned(e->graph->arena, bytes + 1, 64) : NULL;
+  *data = base_mul(count, sizeof **data, &bytes) ? base_arena_alloc_aligned(e->graph->constants, bytes + 1, 64) : NULL;
   if (!*data) return base_no_memory(e->err, "packed weights");
   base_tensor packed = base_tensor_of(*data, TD_F32, 1, &elements);
   return ir_add_constant(e->graph, &packed, NULL, value, e->err);

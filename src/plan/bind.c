@@ -96,11 +96,15 @@ static td_status bind_slot(const plan_exe *plan, uint32_t index, const int64_t *
 }
 
 /* A part has the strides of its whole, and begins inside it. */
-static void place_part(const plan_exe *plan, uint32_t index, plan_binding *b) {
+static td_status place_part(const plan_exe *plan, uint32_t index, plan_binding *b, td_error *err) {
   const plan_slot *s = &plan->slots.at[index];
-  const base_tensor *whole = &b->tensors[s->part_of];
+  const base_tensor *whole = &b->tensors[s->part_of], *part = &b->tensors[index];
+  for (int32_t k = 0; k < s->rank; k++)
+    if (k == s->part_axis ? s->part_at > whole->dims[k] - part->dims[k] : part->dims[k] != whole->dims[k])
+      return base_fail(err, TD_BAD_ARGUMENT, definer(plan, index), -1, "a part of a result does not lie inside it");
   memcpy(b->tensors[index].strides, whole->strides, sizeof whole->strides);
   b->offsets[index] += (size_t)(s->part_at * whole->strides[s->part_axis]) * (base_dtype(s->dtype)->bits / 8u);
+  return TD_OK;
 }
 
 /* The shares that `parts` is one of; NULL: none. */
@@ -194,7 +198,8 @@ static td_status place_slots(const plan_exe *plan, const size_t *bytes, uint32_t
   for (uint32_t i = 0; i < plan->slots.count; i++)
     if (plan->slots.at[i].place == PLAN_ARENA) b->offsets[i] = b->offsets[plan->slots.at[i].root];
   for (uint32_t i = 0; i < plan->slots.count; i++)
-    if (plan->slots.at[i].place == PLAN_ARENA && plan->slots.at[i].part_of != PLAN_NONE) place_part(plan, i, b);
+    if (plan->slots.at[i].place == PLAN_ARENA && plan->slots.at[i].part_of != PLAN_NONE)
+      TRY(place_part(plan, i, b, err));
   return TD_OK;
 }
 

@@ -72,9 +72,15 @@ td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols 
                       .op = have.op.op,
                       .run = run_of(f, symbols, &have),
                       .define = have.op.define,
-                      .check = have.op.check,
+                      .check = f->role == PLAN_COPY ? symbols->copy_check : have.op.check,
                       .parallel = have.kernel.parallel,
+                      .in_place = have.op.in_place,
+                      .takes = f->kernel                                      ? have.kernel.takes
+                               : f->role == PLAN_SHOWS && have.op.shows_dense ? 0
+                                                                              : PLAN_STRIDED,
+                      .gives = f->kernel ? have.kernel.gives : PLAN_STRIDED,
                       .work = copies ? symbols->copy_work : have.op.work};
+  plan->needs |= have.kernel.isa;
   if (link->run) return TD_OK;
   return base_fail(err, TD_BAD_FILE, link->name, -1, "the plan asks of %s what it cannot do", link->name);
 }

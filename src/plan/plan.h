@@ -66,6 +66,9 @@ typedef struct plan_function {
   uint32_t code;   /* of GENERATED: the function's own name */
 } plan_function;
 
+/* How the elements of an operand may lie: the last dimension densely, in rows of one pitch; in any way. */
+enum { PLAN_PITCHED = 1, PLAN_STRIDED = 2 };
+
 /* What a plan_function is in this process. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs
  * in the tail their sizes and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the
  * operands' values say; called once per binding. */
@@ -73,7 +76,9 @@ typedef struct plan_link {
   const char *name; /* for people: of the code, the kernel, or the operator */
   const void *op;   /* the operator's descriptor, opaque here; NULL: it is not known, or there is none */
   base_call_fn run, define, check;
-  bool parallel; /* `run` may be called on several threads at once */
+  bool parallel;         /* `run` may be called on several threads at once */
+  bool in_place;         /* its one result may take the place of an operand of its type that nothing else reads */
+  uint32_t takes, gives; /* PLAN_PITCHED, PLAN_STRIDED: how operands and results may lie, which else are dense */
   void (*work)(const base_call *call, double *flops, double *bytes); /* of a parallel one: what a call has to do */
 } plan_link;
 
@@ -81,11 +86,15 @@ typedef struct plan_link {
 typedef struct plan_operator {
   const void *op;                              /* its descriptor, opaque here */
   base_call_fn reference, view, define, check; /* NULL: it has none */
+  bool in_place;                               /* see plan_link */
+  bool shows_dense;                            /* its view is of dense elements alone */
   void (*work)(const base_call *call, double *flops, double *bytes);
 } plan_operator;
 typedef struct plan_kernel {
   base_call_fn run;
+  uint32_t isa; /* BASE_ISA_* that it uses */
   bool parallel;
+  uint32_t takes, gives; /* see plan_link */
 } plan_kernel;
 typedef struct plan_symbols {
   const void *user;
@@ -93,7 +102,7 @@ typedef struct plan_symbols {
   bool (*find_operator)(const void *user, const char *name, plan_operator *found);
   bool (*find_kernel)(const void *user, const char *name, plan_kernel *found); /* false: none that may run here */
   base_call_fn (*find_code)(const void *user, const char *name); /* NULL (the pointer, or what it gives): none */
-  base_call_fn copy, copy_tail;                                  /* see plan_role */
+  base_call_fn copy, copy_check, copy_tail;                      /* see plan_role */
   void (*copy_work)(const base_call *call, double *flops, double *bytes);
 } plan_symbols;
 
@@ -191,8 +200,13 @@ typedef struct plan_exe {
   BASE_VEC(uint32_t) origins; /* offsets into names */
   BASE_VEC(uint64_t) params;  /* attribute blocks, 8-byte units; offsets count units */
   bool needs_tail;
+  bool in_place;       /* results take the place of operands that die at their step */
   bool aligned_inputs; /* steps take it that elements of inputs are naturally aligned */
   double flops, bytes; /* of one run, regions left out; 0 when some size is open */
+  uint32_t isa;        /* BASE_ISA_* that kernels were chosen from */
+  uint32_t needs;      /* of these, what the kernels in it use */
+  const char *level;   /* a name for that, for people; whoever links it sets it, static */
+  uint32_t backend;    /* offset into names: that it was made by */
   /* What the above stands for in this process: not part of what is saved. */
   BASE_VEC(plan_link) links;    /* per function */
   BASE_VEC(const void *) bases; /* per segment: where it lies */
@@ -236,12 +250,49 @@ static inline const void *plan_constant(const plan_exe *p, const plan_slot *s) {
 static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
   return attrs == PLAN_NONE ? NULL : (const base_attrs *)(const void *)(p->params.at + attrs);
 }
-/* Checks that every index is in range: TD_INTERNAL names the part whose is not. Says nothing about the order. */
+/* Fills in what forks take from the steps around them: operands, and which of them are copied. Scratch is not kept. */
+td_status plan_find_captures(plan_exe *plan, base_arena *scratch, td_error *err);
+/* Sets first and last of arena roots; with plan->in_place, lets results take the place of operands that die at their
+ * step. Roots are those of parts and views alone before. */
+td_status plan_find_lifetimes(plan_exe *plan, base_arena *scratch, td_error *err);
+
+/* Checks everything that a run counts on, as of a plan from a stranger: indices, texts, sizes, attribute blocks, where
+ * constants lie, that every value is made before it is used, what regions and ports are to be. TD_BAD_FILE names the
+ * part. Whether functions suit their operands is said by who knows operators, and, of sizes, by each binding. */
 td_status plan_verify(const plan_exe *plan, td_error *err);
 /* For people, for tools, for Graphviz. TD_NO_RESOURCE: the text is cut off. */
 td_status plan_print(const plan_exe *plan, base_text *text);
 td_status plan_print_json(const plan_exe *plan, base_text *text);
 td_status plan_print_dot(const plan_exe *plan, base_text *text);
+
+/* ---- files (save.c, load.c) ---- */
+
+typedef struct plan_piece {
+  const void *at;
+  size_t bytes;
+} plan_piece;
+typedef struct plan_image {
+  BASE_VEC(plan_piece) pieces; /* of a file, one after the other */
+  uint64_t bytes;
+} plan_image;
+/* The file that holds these variants of a plan, which must outlive the image, as must the arena. Equal constants are
+ * stored once. `library`: the version of who saves. */
+td_status plan_save(const plan_exe *const *plans, uint32_t count, const char *library, base_arena *arena,
+                    plan_image *image, td_error *err);
+
+typedef struct plan_source {
+  const void *bytes; /* must outlive the plan, whose constants stay there */
+  size_t size;
+  const char *file;    /* for errors */
+  const char *library; /* the version of who loads */
+  uint32_t isa;        /* BASE_ISA_* that may be used: of the variants that need no more, the one that needs most */
+} plan_source;
+bool plan_is_saved(const void *bytes, size_t size); /* do they begin like a saved plan? */
+/* The plan in a file: tables are copied and checksums compared, also those of the constants; plan_complete is still to
+ * come. Errors: TD_BAD_FILE with the byte offset, TD_UNSUPPORTED where the CPU lacks what all variants need. */
+td_status plan_open(const plan_source *source, const td_allocator *allocator, plan_exe **plan, td_error *err);
+/* Makes a loaded plan one that can run: links its functions, finds roots, captures and lifetimes, verifies. */
+td_status plan_complete(plan_exe *plan, const plan_symbols *symbols, td_error *err);
 
 /* ---- memory ---- */
 

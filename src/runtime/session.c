@@ -150,6 +150,7 @@ static td_status fill_defaults(run_session *s, td_error *err) {
     for (int32_t k = 0; k < slot->rank; k++) dims[k] = slot->dims[k];
     void *data = (void *)(uintptr_t)plan_constant(s->plan, slot);
     s->inputs[i] = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, slot->dtype, slot->rank, dims)};
+    TRY(run_check_given(s->plan, i, &s->inputs[i], err));
     s->input_set[i] = s->inputs_moved = true;
   }
   return TD_OK;
@@ -297,6 +298,8 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "there is no output yet: the last run failed or never was; call td_session_run");
   *value = s->targets[index].bound ? &s->targets[index].value : &s->main.values[s->plan->outputs.at[index].slot];
+  if ((*value)->kind == BASE_TENSOR && !base_tensor_contiguous(&(*value)->tensor))
+    return base_fail(err, TD_INTERNAL, NULL, -1, "output %u is not dense, as the plan has to make it", index);
   return TD_OK;
 }
 

@@ -115,6 +115,28 @@ static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
                       NULL);
 }
 
+/* Kernels count on the types that they were chosen for, and on how elements lie: dense, but for what they take; views
+ * on how what they show lies. */
+static bool suits(const plan_slot *slot, const base_value *value, uint32_t may) {
+  const base_tensor *t = &value->tensor;
+  if (value->kind != BASE_TENSOR) return slot->dtype == TD_INVALID;
+  return (slot->dtype == TD_INVALID || slot->dtype == t->dtype) && (slot->rank < 0 || slot->rank == t->rank) &&
+         (may & PLAN_STRIDED || base_tensor_contiguous(t) || (may & PLAN_PITCHED && base_tensor_pitched(t)));
+}
+
+static td_status check_operands(run_frame *f, const plan_step *step, const plan_link *link) {
+  const uint32_t count = step->kind == PLAN_SHOW ? 1 : step->in_count + step->out_count;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t slot = plan_operand(f->plan, step, i);
+    if (slot == PLAN_NONE) continue;
+    const plan_slot *s = &f->plan->slots.at[slot];
+    if (i >= step->in_count && s->place == PLAN_TAIL && !f->values[slot].tensor.data) continue; /* not there yet */
+    if (!suits(s, &f->values[slot], i < step->in_count ? link->takes : link->gives))
+      return base_fail(&f->error, TD_INTERNAL, NULL, -1, "%s: operand %u is not what the plan says", link->name, i);
+  }
+  return TD_OK;
+}
+
 /* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes first. */
 static td_status find_sizes(run_frame *f, const plan_step *step, uint32_t number) {
   const plan_link *function = &f->plan->links.at[step->function];
@@ -125,6 +147,7 @@ static td_status find_sizes(run_frame *f, const plan_step *step, uint32_t number
     if (step->kind == PLAN_SHOW) sizes.keep = no_memory_needed;
     if (function->define) TRY(function->define(&sizes));
   }
+  TRY(check_operands(f, step, function));
   if ((f->steps[number].varies || !(f->known[number] & RUN_CHECKED)) && function->check) TRY(function->check(call));
   f->known[number] |= RUN_CHECKED;
   return TD_OK;

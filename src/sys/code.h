@@ -26,6 +26,12 @@ void sys_process_wait(const sys_process *process, uint32_t limit_ms, int *code);
 td_status sys_private_folder(const char *path, td_error *err);
 /* Writes a file for this user alone; `executable`: that may be loaded as code. */
 td_status sys_write_file(const char *path, const void *bytes, size_t count, td_error *err);
+/* The same from parts, one after the other; `shared`: for whom the user's mask lets read. */
+typedef struct sys_part {
+  const void *at;
+  size_t bytes;
+} sys_part;
+td_status sys_write_parts(const char *path, const sys_part *parts, size_t count, bool shared, td_error *err);
 /* Is there a regular file at `path` of this user that nobody else can write? */
 bool sys_is_private_file(const char *path);
 /* `from` takes the name `to`, at once: whoever looks sees what was there or all of what comes. */

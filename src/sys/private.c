@@ -34,22 +34,31 @@ td_status sys_private_folder(const char *path, td_error *err) {
   return TD_OK;
 }
 
-td_status sys_write_file(const char *path, const void *bytes, size_t count, td_error *err) {
-  const char *at = bytes;
-  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return refuse(path, strerror(errno), err);
+/* 0, or the reason. */
+static int write_all(int file, const char *at, size_t count) {
   while (count) {
     const ssize_t written = write(file, at, count);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const char *why = written < 0 ? strerror(errno) : "nothing can be written";
-      close(file);
-      return refuse(path, why, err);
-    }
+    if (written < 0) return errno;
+    if (written == 0) return ENOSPC;
     at += written;
     count -= (size_t)written;
   }
-  return close(file) == 0 ? TD_OK : refuse(path, strerror(errno), err);
+  return 0;
+}
+
+td_status sys_write_parts(const char *path, const sys_part *parts, size_t count, bool shared, td_error *err) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, shared ? 0666 : 0600);
+  if (file < 0) return refuse(path, strerror(errno), err);
+  int why = 0;
+  for (size_t i = 0; i < count && !why; i++) why = write_all(file, parts[i].at, parts[i].bytes);
+  if (close(file) != 0 && !why) why = errno;
+  return why ? refuse(path, strerror(why), err) : TD_OK;
+}
+
+td_status sys_write_file(const char *path, const void *bytes, size_t count, td_error *err) {
+  const sys_part whole = {bytes, count};
+  return sys_write_parts(path, &whole, 1, false, err);
 }
 
 bool sys_is_private_file(const char *path) {

@@ -1,7 +1,7 @@
 /* lifetime.c -- who lives when, and who takes whose place. A root is an arena slot that owns memory; views and in-place
  * results share it. What is defined outside a loop and used inside lives to the loop's end: the next iteration reads it
  * again. */
-#include "compile/compile_priv.h"
+#include "plan/plan_priv.h"
 
 /* The innermost loop around each step; PLAN_NONE: none. A region is not inside itself. */
 static void find_loops(const plan_exe *plan, uint32_t *loop_of) {
@@ -37,7 +37,7 @@ static void set_lifetimes(plan_exe *plan, const uint32_t *loop_of) {
     for (uint32_t k = 0; k < s->in_count; k++) extend(plan, loop_of, plan->operands.at[s->in + k], i);
     if (s->kind == PLAN_FORK)
       for (uint32_t k = 0; k < s->in_count; k++)
-        extend(plan, loop_of, plan->operands.at[s->in + k], lower_last_of_task(plan, i));
+        extend(plan, loop_of, plan->operands.at[s->in + k], plan_last_of_task(plan, i));
     if (s->kind != PLAN_END) continue; /* results are written into the region's outputs here */
     const plan_step *region = &plan->steps.at[s->next];
     for (uint32_t k = 0; k < region->out_count; k++) extend(plan, loop_of, plan->operands.at[region->out + k], i);
@@ -86,8 +86,7 @@ static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t o
 
 static bool allows_in_place(const plan_exe *plan, const plan_step *s) {
   if (s->kind != PLAN_CALL || s->out_count != 1 || s->defines) return false;
-  const ir_op *op = plan->links.at[s->function].op;
-  return op && (op->flags & IR_OP_IN_PLACE);
+  return plan->links.at[s->function].in_place;
 }
 
 static void take_places(plan_exe *plan) {
@@ -108,11 +107,11 @@ static void take_places(plan_exe *plan) {
   for (uint32_t i = 0; i < plan->slots.count; i++) plan->slots.at[i].root = current_root(plan, i);
 }
 
-td_status lower_lifetimes(plan_exe *plan, base_arena *scratch, bool in_place, td_error *err) {
+td_status plan_find_lifetimes(plan_exe *plan, base_arena *scratch, td_error *err) {
   uint32_t *loop_of = base_new(scratch, uint32_t, (size_t)plan->steps.count + 1);
   if (!loop_of) return base_no_memory(err, "lifetimes");
   find_loops(plan, loop_of);
   set_lifetimes(plan, loop_of);
-  if (in_place) take_places(plan);
+  if (plan->in_place) take_places(plan);
   return TD_OK;
 }

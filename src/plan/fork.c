@@ -4,7 +4,7 @@
  * stay so long: memory of the arena is kept for it (lifetime.c). Where that cannot be said in steps, because the next
  * turn of a loop would write there or because the fork is in a task that may end before, it is copied when the task
  * begins; so is what lies in a tail. */
-#include "compile/compile_priv.h"
+#include "plan/plan_priv.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ static uint32_t sure_wait(const plan_exe *plan, uint32_t fork) {
   return PLAN_NONE;
 }
 
-uint32_t lower_last_of_task(const plan_exe *plan, uint32_t fork) {
+uint32_t plan_last_of_task(const plan_exe *plan, uint32_t fork) {
   const uint32_t wait = sure_wait(plan, fork);
   return wait == PLAN_NONE ? plan->steps.count - 1 : wait;
 }
@@ -115,7 +115,7 @@ static td_status find_captures(capture *c, uint32_t fork, td_error *err) {
   return TD_OK;
 }
 
-td_status lower_find_captures(plan_exe *plan, base_arena *scratch, td_error *err) {
+td_status plan_find_captures(plan_exe *plan, base_arena *scratch, td_error *err) {
   bool any = false;
   for (uint32_t i = 0; i < plan->steps.count; i++) any |= plan->steps.at[i].kind == PLAN_FORK;
   if (!any) return TD_OK;

@@ -1,0 +1,80 @@
+/* compile.c -- `treadle compile`: a model as a file that runs without being compiled, for one or more instruction sets.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "values.h"
+
+enum { VARIANTS = 8 };
+
+/* One compilation for each name in "avx2,avx512"; NULL: for this CPU. */
+static td_status load_variants(cli_args *args, td_model **models, size_t *count, td_error *err) {
+  td_load_options options;
+  TRY(cli_load_options(args, &options, err));
+  const char *names = options.isa;
+  do {
+    const size_t length = names ? strcspn(names, ",") : 0;
+    options.isa = names ? base_arena_slice(args->arena, names, length) : NULL;
+    if (*count == VARIANTS)
+      return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--isa names more than %d instruction sets", VARIANTS);
+    TRY(td_model_load(args->operands[0], &options, &models[*count], err));
+    ++*count;
+    names = names && names[length] ? names + length + 1 : NULL;
+  } while (names);
+  return TD_OK;
+}
+
+static td_status print_result(const char *path, const td_model *model, size_t count, td_error *err) {
+  td_model_stats stats = {.size = sizeof stats};
+  struct stat file;
+  TRY(td_model_get_stats(model, &stats, err));
+  const double mib = stat(path, &file) == 0 ? (double)file.st_size / 1048576 : 0;
+  printf("%s: %u steps, %zu variant%s, %.1f MiB\n", path, stats.steps, count, count == 1 ? "" : "s", mib);
+  return TD_OK;
+}
+
+static td_status run_compile(cli_args *args, td_error *err) {
+  td_model *models[VARIANTS] = {NULL};
+  size_t count = 0;
+  const char *path = cli_value(args, "o");
+  args->subject = args->operands[0];
+  if (!path) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "say where the compiled model goes: -o OUT.tdl");
+  td_status status = load_variants(args, models, &count, err);
+  if (status == TD_OK) status = td_model_save((const td_model *const *)models, count, path, err);
+  if (status == TD_OK) status = print_result(path, models[0], count, err);
+  for (size_t i = 0; i < count; i++) td_model_free(models[i]);
+  return status;
+}
+
+static const cli_option compile_options[] = {
+    {"o", "FILE", "where the compiled model goes, such as net.tdl", NULL, false},
+    {"isa", "NAMES",
+     "instruction sets to compile for, separated by commas: scalar, vector, avx2, avx512; default: all the CPU has",
+     NULL, false},
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
+    CLI_OPTION_MATH,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_SEED,
+    CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
+};
+
+const cli_command cli_compile = {
+    .name = "compile",
+    .operands = "MODEL",
+    .summary = "save a compiled model, which opens in milliseconds",
+    .text =
+        "MODEL is a file or builtin:NAME. The file holds the plan and the packed weights, which stay in it: processes\n"
+        "that run it share them. run, check, bench, profile, inspect and info take it as a model. It is for this\n"
+        "version of treadle and for CPUs with the instruction sets named; of several the best that the CPU has is "
+        "taken.",
+    .examples =
+        "treadle compile net.onnx -o net.tdl && treadle run net.tdl --input x.npy\n"
+        "treadle compile net.onnx -o net.tdl --isa avx2,avx512",
+    .options = compile_options,
+    .option_count = sizeof compile_options / sizeof *compile_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_compile,
+};

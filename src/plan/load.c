@@ -190,7 +190,8 @@ static td_status read_tables(const loading *l, uint32_t variant) {
   for (uint32_t i = 0; i < l->plan->slots.count; i++) {
     plan_slot *slot = &l->plan->slots.at[i];
     if (slot->place == PLAN_CONST && slot->dtype == TD_STRING) TRY(read_strings(l, slot));
-    else if (slot->place == PLAN_CONST && slot->segment) return damaged(l, 0, "a constant lies in no segment");
+    else if (slot->place == PLAN_CONST && (slot->segment || slot->offset % FILE_ALIGN))
+      return damaged(l, 0, "a constant lies in no segment, or askew");
   }
   return TD_OK;
 }
@@ -199,6 +200,9 @@ static td_status read_plan(loading *l) {
   plan_exe *plan = l->plan;
   file_facts facts = {0};
   uint32_t variant;
+  if ((uintptr_t)l->source->bytes % FILE_ALIGN)
+    return base_fail(l->err, TD_BAD_ARGUMENT, l->source->file, -1, "a saved plan must lie at a multiple of %d bytes",
+                     FILE_ALIGN);
   TRY(read_head(l, plan->arena));
   TRY(choose_variant(l, &variant, &facts));
   TRY(map_constants(l));

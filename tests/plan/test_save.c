@@ -225,16 +225,14 @@ static void refuses_lies(void **state) {
 static void stops_at_wrong_sizes(void **state) {
   (void)state;
   bench b;
-  bench_open(&b, saved_graphs[1], "interp");
+  bench_open(&b, saved_graphs[1], "aot_eager");
   plan_slot *slots = (plan_slot *)(void *)table(&b, FILE_SLOTS);
-  for (uint32_t lie = 0; lie < 3; lie++) { /* the last is not taken back */
+  for (uint32_t lie = 0; lie < 2; lie++) {
     plan_slot truth = slots[1];
     plan_exe *plan = NULL;
     run_session *session = NULL;
     if (lie == 0) slots[1].dims[0] = 1;
     if (lie == 1) slots[1].dims[1] = 1 << 20;
-    for (uint32_t i = 0; lie == 2 && i < b.plan->slots.count; i++)
-      if (slots[i].part_of != PLAN_NONE) slots[i].part_at += 1;
     saved_seal(&b.file);
     td_status status = saved_open(&b.file, b.ops, &base_libc_allocator, &plan, &b.err);
     if (status == TD_OK) status = run_session_new(plan, &base_libc_allocator, NULL, &session, &b.err);

@@ -46,7 +46,7 @@ def torchvision_models():
     for name in there.list_models(module=there.segmentation):
         yield name, lambda name=name: (there.get_model(name, weights=None, weights_backbone=None), (torch.randn(1, 3, 128, 128),))
     for name in there.list_models(module=there.video):
-        shape = (1, 3, 16, 224, 224) if name.startswith("mvit") else (1, 3, 16, 64, 64) if name == "s3d" else (1, 3, 8, 64, 64)
+        shape = (1, 3, 16, 224, 224) if name.startswith("mvit") or name == "s3d" else (1, 3, 8, 64, 64)
         yield name, lambda name=name, shape=shape: (there.get_model(name, weights=None), (torch.randn(shape),))
 
 

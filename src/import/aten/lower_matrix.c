@@ -158,3 +158,14 @@ aten_value aten_lower_tensordot(aten_args *c) {
   }
   return aten_ret(c, IR_EMIT(c->b, "aten::view", product(c, flat[0], flat[1]), aten_cat(c->a, lead, 2, 0)));
 }
+/* linalg_matrix_power(A, n): by squaring; of a negative n that of the inverse */
+aten_value aten_lower_matrix_power(aten_args *c) {
+  ir_value x = aten_in(c, 0), y = IR_NO_VALUE;
+  int64_t n = aten_get_int(c, 1);
+  if (n < 0) x = IR_EMIT(c->b, "aten::linalg_inv", x);
+  for (n = n < 0 ? -n : n; n > 0 && !ir_build_failed(c->b); n /= 2) {
+    if (n % 2) y = y.id ? IR_EMIT(c->b, "aten::matmul", y, x) : x;
+    if (n > 1) x = IR_EMIT(c->b, "aten::matmul", x, x);
+  }
+  return aten_ret(c, y.id ? y : IR_EMIT(c->b, "td::eye_like", x));
+}

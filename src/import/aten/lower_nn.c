@@ -465,6 +465,74 @@ aten_value aten_lower_margin_ranking(aten_args *c) {
   y = aten_with_scalar(c->a, "aten::add", aten_binary(c->a, "aten::mul", y, aten_in(c, 2)), aten_get_float(c, 3));
   return reduced(c, aten_binary(c->a, "aten::maximum", y, aten_scalar_like(c->a, y, 0)), 4);
 }
+static ir_value at_least(aten_args *c, ir_value v, double least) {
+  return aten_binary(c->a, "aten::maximum", v, aten_scalar_like(c->a, v, least));
+}
+/* `v` where the target is `number`, else 0 */
+static ir_value only_where(aten_args *c, const char *op, ir_value target, double number, ir_value v) {
+  return IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, op, target, number), v, aten_scalar_like(c->a, v, 0));
+}
+/* kl_div(self, target, reduction, log_target): t (log t - x), where t log t is 0 at 0 */
+aten_value aten_lower_kl_div(aten_args *c) {
+  ir_value x = aten_in(c, 0), t = aten_in(c, 1);
+  if (aten_get_bool(c, 3)) {
+    ir_value y = aten_binary(c->a, "aten::mul", IR_EMIT(c->b, "aten::exp", t), aten_binary(c->a, "aten::sub", t, x));
+    return reduced(c, y, 2);
+  }
+  ir_value own = aten_binary(c->a, "aten::mul", t, IR_EMIT(c->b, "aten::log", t));
+  own = only_where(c, "aten::ne", t, 0, own);
+  return reduced(c, aten_binary(c->a, "aten::sub", own, aten_binary(c->a, "aten::mul", t, x)), 2);
+}
+/* poisson_nll_loss(input, target, log_input, full, eps, reduction), without Stirling's term */
+aten_value aten_lower_poisson_loss(aten_args *c) {
+  ir_value x = aten_in(c, 0), t = aten_in(c, 1);
+  const bool is_log = aten_get_bool(c, 2);
+  if (aten_get_bool(c, 3)) aten_refuse(c, "full = True");
+  ir_value log = is_log ? x : IR_EMIT(c->b, "aten::log", aten_with_scalar(c->a, "aten::add", x, aten_get_float(c, 4)));
+  ir_value y = aten_binary(c->a, "aten::sub", is_log ? IR_EMIT(c->b, "aten::exp", x) : x,
+                           aten_binary(c->a, "aten::mul", t, log));
+  return reduced(c, y, 5);
+}
+/* hinge_embedding_loss(self, target, margin, reduction) */
+aten_value aten_lower_hinge_embedding(aten_args *c) {
+  ir_value x = aten_in(c, 0), t = aten_in(c, 1);
+  ir_value far = at_least(c, IR_EMIT(c->b, "aten::sub", aten_scalar_like(c->a, x, aten_get_float(c, 2)), x), 0);
+  far = only_where(c, "aten::ne", t, 1, far);
+  return reduced(c, aten_binary(c->a, "aten::add", far, only_where(c, "aten::ne", t, -1, x)), 3);
+}
+/* triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction) */
+aten_value aten_lower_triplet_margin(aten_args *c) {
+  ir_value far[3];
+  const uint32_t ends[3][2] = {{0, 1}, {0, 2}, {1, 2}};
+  const bool swap = aten_get_bool(c, 6);
+  for (uint32_t i = 0; i < (swap ? 3 : 2); i++) {
+    aten_value args[4] = {c->args[ends[i][0]], c->args[ends[i][1]], c->args[4], c->args[5]};
+    aten_value d = aten_call(c->a, "aten::pairwise_distance", NULL, args, 4, NULL, 0);
+    far[i] = ir_build_failed(c->b) ? IR_NO_VALUE : aten_read(c->a, &d);
+  }
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  if (swap) far[1] = aten_binary(c->a, "aten::minimum", far[1], far[2]);
+  ir_value y =
+      aten_with_scalar(c->a, "aten::add", aten_binary(c->a, "aten::sub", far[0], far[1]), aten_get_float(c, 3));
+  return reduced(c, at_least(c, y, 0), 7);
+}
+static ir_value last_sum(aten_args *c, ir_value x, ir_value y) {
+  ir_value product = aten_binary(c->a, "aten::mul", x, y);
+  return IR_EMIT_ARGS(c->b, "aten::sum", &product, 1, ARG_INTS("dim", ((int64_t[]){-1}), 1),
+                      ARG_BOOL("keepdim", false));
+}
+/* cosine_embedding_loss(input1, input2, target, margin, reduction) */
+aten_value aten_lower_cosine_embedding(aten_args *c) {
+  ir_value x = aten_in(c, 0), y = aten_in(c, 1), t = aten_in(c, 2), size[2];
+  const ir_value ends[2] = {x, y};
+  for (uint32_t i = 0; i < 2; i++) size[i] = aten_with_scalar(c->a, "aten::add", last_sum(c, ends[i], ends[i]), 1e-12);
+  ir_value both = IR_EMIT(c->b, "aten::sqrt", aten_binary(c->a, "aten::mul", size[0], size[1]));
+  ir_value cosine = aten_binary(c->a, "aten::div", last_sum(c, x, y), both);
+  ir_value near = IR_EMIT(c->b, "aten::sub", aten_scalar_like(c->a, cosine, 1), cosine);
+  ir_value far = at_least(c, aten_with_scalar(c->a, "aten::sub", cosine, aten_get_float(c, 3)), 0);
+  near = only_where(c, "aten::eq", t, 1, near);
+  return reduced(c, aten_binary(c->a, "aten::add", near, only_where(c, "aten::eq", t, -1, far)), 4);
+}
 /* nll_loss(self, target, weight?, reduction, ignore_index) of log-probabilities; data: of logits, cross_entropy_loss */
 aten_value aten_lower_nll_loss(aten_args *c) {
   static const char *const how[] = {"none", "mean", "sum"};

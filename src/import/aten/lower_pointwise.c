@@ -78,6 +78,18 @@ static ir_value tanhshrink_of(aten_args *c, ir_value x) {
   return aten_binary(c->a, "aten::sub", x, IR_EMIT(c->b, "aten::tanh", x));
 }
 
+/* -x log x above 0, 0 at 0, -inf below */
+static ir_value entr_of(aten_args *c, ir_value x) {
+  ir_value y = IR_EMIT(c->b, "aten::neg", aten_binary(c->a, "aten::mul", x, IR_EMIT(c->b, "aten::log", x)));
+  y = IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::lt", x, 0), scalar(c, x, -INFINITY), y);
+  return IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::eq", x, 0), scalar(c, x, 0), y);
+}
+/* erfc(-x / sqrt 2) / 2 */
+static ir_value ndtr_of(aten_args *c, ir_value x) {
+  ir_value y = erfc_of(c, aten_with_scalar(c->a, "aten::mul", x, -0.70710678118654752440));
+  return aten_with_scalar(c->a, "aten::mul", y, 0.5);
+}
+
 aten_value aten_lower_composite(aten_args *c) {
   static const struct {
     const char *name;
@@ -88,6 +100,8 @@ aten_value aten_lower_composite(aten_args *c) {
               {"deg2rad", deg2rad_of},
               {"rad2deg", rad2deg_of},
               {"sinc", sinc_of},
+              {"entr", entr_of},
+              {"ndtr", ndtr_of},
               {"log_sigmoid", log_sigmoid_of},
               {"tanhshrink", tanhshrink_of}};
   ir_value x = aten_in(c, 0);

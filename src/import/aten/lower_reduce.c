@@ -392,3 +392,13 @@ aten_value aten_lower_diff(aten_args *c) {
   }
   return aten_ret(c, x);
 }
+
+/* trapezoid(y, dx, dim): the mean of neighbours, summed */
+aten_value aten_lower_trapezoid(aten_args *c) {
+  ir_value y = aten_in(c, 0);
+  int64_t dim = aten_get_int(c, 2);
+  ir_value pairs =
+      aten_binary(c->a, "aten::add", aten_slice(c->a, y, dim, 1, INT64_MAX, 1), aten_slice(c->a, y, dim, 0, -1, 1));
+  ir_value sum = IR_EMIT_ARGS(c->b, "aten::sum", &pairs, 1, ARG_INTS("dim", &dim, 1), ARG_BOOL("keepdim", false));
+  return aten_ret(c, aten_with_scalar(c->a, "aten::mul", sum, aten_get_float(c, 1) / 2));
+}

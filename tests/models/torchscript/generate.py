@@ -5,6 +5,8 @@ Run with a Python that has PyTorch; the cases are kept in the repository, so tha
 """
 import json
 import os
+import subprocess
+import sys
 import warnings
 from enum import Enum
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -339,6 +341,39 @@ class ForksWithState(nn.Module):
         return total, self.calls
 
 
+class Prints(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        print("start", 1, 2.0, 0.1, 1e20, True, None, "a b")
+        print(x, x.sum(), x.size(0), float(x.sum()), bool(x.sum() > 0))
+        print([1, 2], (1, "s"), {"k": 1.5}, ["q"], [x[0, :2]])
+        print(x[0], x.to(torch.int64)[:, :3], x[None] * 1000, x > 1, x[:0])
+        print(x * 1e-3, x[:2].to(torch.float64) * 12345678.5, (x * 100).to(torch.int32).repeat(1, 14))
+        print(1 / x, x[1:2] * 1e6, x[:1, :1] * 0, x.reshape(1, 2, 3, 1) - 1e-7)
+        print()
+        if bool(x.sum() > 0):
+            print("positive")
+        else:
+            print("negative")
+        return x
+
+
+class Functional(nn.Module):
+    """Operators that are made of others."""
+
+    def forward(self, x: Tensor, y: Tensor) -> List[Tensor]:
+        p, sign = torch.softmax(x, -1), torch.sign(y[:, 0])
+        square = x[:, :2] + torch.eye(2)
+        return [nn.functional.kl_div(torch.log(p), torch.relu(y), reduction="sum"),
+                nn.functional.kl_div(torch.log(p), y, reduction="batchmean", log_target=True),
+                nn.functional.poisson_nll_loss(x, y), nn.functional.poisson_nll_loss(p, y, log_input=False, reduction="none"),
+                nn.functional.hinge_embedding_loss(x, torch.sign(y), margin=0.5),
+                nn.functional.triplet_margin_loss(x, y, x * y), nn.functional.triplet_margin_loss(x, y, x * 2, swap=True, p=1.0),
+                nn.functional.cosine_embedding_loss(x, y, sign, margin=0.1, reduction="none"),
+                torch.linalg.matrix_power(square, 5), torch.linalg.matrix_power(square, -2), torch.linalg.matrix_power(square, 0),
+                torch.trapezoid(x, dx=0.5), torch.trapz(y, dim=0),
+                torch.special.entr(y - 0.5), torch.special.entr(torch.relu(y)), torch.special.ndtr(x)]
+
+
 class FutureOut(nn.Module):
     def task(self, x: Tensor) -> Tensor:
         return x * 2
@@ -495,7 +530,17 @@ def write_program(name, module):
     torch.jit.script(module.eval()).save(os.path.join(folder, name + ".pt"))
 
 
+def write_prints(name, module, x):
+    """A program that prints, and what it prints for `x`."""
+    write_program(name, module)
+    path = os.path.join(HERE, "..", "..", "import", "torchscript", name)
+    run = f"import torch; torch.jit.load({path + '.pt'!r})(torch.tensor({x.tolist()}))"
+    with open(path + ".txt", "wb") as f:
+        f.write(subprocess.run([sys.executable, "-c", run], stdout=subprocess.PIPE, check=True).stdout)
+
+
 def main():
+    write_prints("prints", Prints(), torch.arange(1.0, 7.0).reshape(2, 3) * 1.5)
     write_program("state", State())
     write_program("missing", Missing())
     write_program("forks_raise", ForksThatRaise())
@@ -523,6 +568,7 @@ def main():
     write("forks", Forks(), [(x,)])
     write("forks_loops", ForksInLoops(), [(x,), (torch.rand(80, 3),)], dynamic=row)
     write("forks_all", ForksOfAll(), [(x,), (x - 2,)])
+    write("functional", Functional(), [(torch.rand(2, 4) - 0.4, torch.rand(2, 4) - 0.2)])
     write("numbers", Numbers(), [(x + 1,), (x + 2,)])
     write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
     write("grad", Grad(), [(x,)])

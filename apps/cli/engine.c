@@ -33,10 +33,21 @@ td_status cli_open_model(cli_args *args, td_model **model, td_error *err) {
   return td_model_load(args->operands[0], &options, model, err);
 }
 
+static void print_to(void *user, const char *text, size_t length) { fwrite(text, 1, length, user); }
+
 td_status cli_open_session(const cli_args *args, const td_model *model, td_session **session, td_error *err) {
+  return cli_open_printing_session(args, NULL, model, session, err);
+}
+
+td_status cli_open_printing_session(const cli_args *args, FILE *prints, const td_model *model, td_session **session,
+                                    td_error *err) {
   int64_t threads = 0;
   TRY(cli_int(args, "threads", 1, 4096, &threads, err));
   td_session_options options = {.size = sizeof options, .threads = (uint32_t)threads};
+  if (prints) {
+    options.print = print_to;
+    options.print_user = prints;
+  }
   return td_session_new(model, &options, session, err);
 }
 

@@ -285,7 +285,7 @@ static td_status run_steps(run_state *s, td_error *err) {
   TRY(cli_open_model(s->args, &s->model, err));
   cli_memory_sample(&s->figures.memory);
   TRY(cli_feed_make(s->args, s->model, true, &s->feed, err));
-  TRY(cli_open_session(s->args, s->model, &s->session, err));
+  TRY(cli_open_printing_session(s->args, cli_flag(s->args, "json") ? stderr : stdout, s->model, &s->session, err));
   TRY(cli_verbose(s->args, s->model, s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
   TRY(run_all(s, err));

@@ -43,6 +43,9 @@ td_status cli_load_options(cli_args *args, td_load_options *options, td_error *e
 /* Loads it that way. */
 td_status cli_open_model(cli_args *args, td_model **model, td_error *err);
 td_status cli_open_session(const cli_args *args, const td_model *model, td_session **session, td_error *err);
+/* The same where what the model prints goes to `prints`; NULL: nowhere. */
+td_status cli_open_printing_session(const cli_args *args, FILE *prints, const td_model *model, td_session **session,
+                                    td_error *err);
 /* Binds a value to input `index`; its memory must live until the run is over. Uneven strides are packed into `arena`.
  */
 td_status cli_bind(td_session *session, size_t index, const base_value *value, base_arena *arena, td_error *err);

@@ -318,6 +318,10 @@ typedef struct td_session_options {
   td_pool *pool;    /* threads to share with other sessions, instead of own ones (then the fields for threads say
                      * nothing). A session that runs while another one has the pool computes on its caller's thread. */
   uint32_t interop_threads; /* as in td_pool_options */
+  /* Is given what a TorchScript model prints, line by line as PyTorch would write it, while it runs: from the caller's
+   * thread, or that of a forked task. `text` has `length` bytes. NULL: it is not even made. */
+  void (*print)(void *user, const char *text, size_t length);
+  void *print_user;
 } td_session_options;
 
 TD_API td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,

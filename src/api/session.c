@@ -56,6 +56,7 @@ td_status td_session_new(const td_model *model, const td_session_options *option
   td_status status = own_pool(s, &o, err);
   run_pool *pool = o.pool ? o.pool->run : s->own;
   if (status == TD_OK) status = run_session_new(model->plan, &s->allocator, pool, &s->run, err);
+  if (status == TD_OK && o.print) run_hear_prints(s->run, o.print, o.print_user);
   if (status == TD_OK) *session = s;
   else td_session_free(s);
   return status;

@@ -28,6 +28,8 @@ struct base_call {
   void *memory;
   void *(*keep)(void *memory, size_t bytes);
   void *(*scratch)(void *memory, size_t bytes);
+  /* What the model prints; the text need not end in 0. NULL: nobody listens. */
+  void (*print)(const base_call *call, const char *text, size_t length);
   /* A parallel kernel is called once on each of `workers` threads, with the same operands; each call has its own
    * `worker`, memory and err. The calls share out the work through `lanes`. Anything else sees workers <= 1. */
   uint32_t worker, workers;

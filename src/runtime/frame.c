@@ -25,6 +25,17 @@ static bool sizes_vary(const plan_exe *plan, const plan_step *step) {
   return any_slot(plan, step->in, step->in_count, true) && any_slot(plan, step->out, step->out_count, false);
 }
 
+static void print_text(const base_call *call, const char *text, size_t length) {
+  const run_frame *f = call->memory;
+  f->session->hears(f->session->hears_user, text, length);
+}
+
+void run_hear_prints(run_session *s, run_hear hear, void *user) {
+  s->hears = hear;
+  s->hears_user = user;
+  for (uint32_t i = 0; i < s->plan->steps.count; i++) s->main.steps[i].call.print = hear ? print_text : NULL;
+}
+
 static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
   const plan_exe *plan = f->plan;
   const plan_step *step = &plan->steps.at[number];
@@ -47,7 +58,8 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
                                          .err = &f->error,
                                          .memory = f,
                                          .keep = tail_keep,
-                                         .scratch = scratch_take}};
+                                         .scratch = scratch_take,
+                                         .print = f->session->hears ? print_text : NULL}};
   if (f->steps[number].fixed) fixed[plan->operands.at[step->out]] = true;
 }
 

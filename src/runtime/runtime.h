@@ -27,6 +27,9 @@ typedef struct run_session run_session;
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
                           td_error *err);
 void run_session_free(run_session *session); /* NULL allowed */
+/* What the model prints goes to `hear` from the next run on, from any of the session's threads; NULL: nobody. */
+typedef void (*run_hear)(void *user, const char *text, size_t length);
+void run_hear_prints(run_session *session, run_hear hear, void *user);
 
 /* Binds input `index` without copying; `value` must stay valid until the run returns. Rank and dtype are checked. A
  * tensor that is not dense is copied at every run; items of lists must be dense. */

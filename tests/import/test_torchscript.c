@@ -84,6 +84,51 @@ static void methods(void **state) {
   assert_non_null(strstr(err.text, "it has: forward, peek"));
 }
 
+typedef struct printed {
+  char text[8192];
+  size_t length;
+} printed;
+
+static void hear(void *user, const char *text, size_t length) {
+  printed *p = user;
+  assert_true(p->length + length < sizeof p->text);
+  memcpy(p->text + p->length, text, length);
+  p->length += length;
+}
+
+/* What PyTorch printed stands in prints.txt. */
+static void prints_as_pytorch_does(void **state) {
+  (void)state;
+  static const float x[] = {1.5F, 3, 4.5F, 6, 7.5F, 9};
+  static const td_input_spec spec = {.name = "x", .dtype = TD_F32, .rank = 2, .dims = {-1, 3}};
+  static printed heard, want;
+  static const char *const backends[] = {"eager", "native"};
+  FILE *file = fopen("tests/import/torchscript/prints.txt", "rb");
+  assert_non_null(file);
+  want.length = fread(want.text, 1, sizeof want.text - 1, file);
+  fclose(file);
+  for (size_t b = 0; b < 2; b++) {
+    td_load_options options = options_for(&spec);
+    options.backend = backends[b];
+    td_model *model = load("tests/import/torchscript/prints.pt", &options);
+    for (int listens = 0; listens < 2; listens++) {
+      td_session_options how = {.size = sizeof how, .threads = 1, .print_user = &heard};
+      if (listens) how.print = hear;
+      td_session *session;
+      td_error err = {0};
+      td_tensor in = {.dtype = TD_F32, .rank = 2, .dims = {2, 3}, .data = (void *)(uintptr_t)x};
+      heard = (printed){.length = 0};
+      assert_int_equal(td_session_new(model, &how, &session, &err), TD_OK);
+      assert_int_equal(td_session_set_input(session, 0, &in, &err), TD_OK);
+      if (td_session_run(session, &err) != TD_OK) fail_msg("%s: %s", err.name, err.text);
+      if (listens && strcmp(heard.text, want.text) != 0) fail_msg("%s\n---- not:\n%s", heard.text, want.text);
+      if (!listens) assert_int_equal(heard.length, 0);
+      td_session_free(session);
+    }
+    td_model_free(model);
+  }
+}
+
 static void refuses_file(const char *path, const td_load_options *options, td_status want, const char *says) {
   td_model *model;
   td_error err = {0};
@@ -288,15 +333,11 @@ static void failing_allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(state_is_kept),
-      cmocka_unit_test(methods),
-      cmocka_unit_test(inputs_must_be_told),
-      cmocka_unit_test(exceptions_at_run_time),
-      cmocka_unit_test(everything_missing_is_named),
-      cmocka_unit_test(other_archives),
-      cmocka_unit_test(hostile_pickles),
-      cmocka_unit_test(hostile_programs),
-      cmocka_unit_test(damaged_archives),
+      cmocka_unit_test(state_is_kept),          cmocka_unit_test(methods),
+      cmocka_unit_test(inputs_must_be_told),    cmocka_unit_test(prints_as_pytorch_does),
+      cmocka_unit_test(exceptions_at_run_time), cmocka_unit_test(everything_missing_is_named),
+      cmocka_unit_test(other_archives),         cmocka_unit_test(hostile_pickles),
+      cmocka_unit_test(hostile_programs),       cmocka_unit_test(damaged_archives),
       cmocka_unit_test(failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

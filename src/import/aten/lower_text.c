@@ -155,6 +155,83 @@ aten_value aten_lower_raise(aten_args *c) {
   return ATEN_NOTHING;
 }
 
+/* ---- print ---- */
+
+enum { PLACE_TENSOR = 1, PLACE_NUMBER = 2 }; /* see ops/aten/print.c */
+
+typedef struct printing {
+  aten *a;
+  base_text text;
+  BASE_VEC(ir_value) operands;
+} printing;
+
+static void print_place(printing *p, char place, ir_value v) {
+  ir_value *slot = base_vec_push(p->a->arena, &p->operands);
+  if (slot) *slot = v;
+  else ir_build_take(p->a->b, base_no_memory(p->a->b->err, "what the model prints"));
+  base_text_add(&p->text, &place, 1);
+}
+
+static void print_value(printing *p, const aten_value *v);
+
+static void print_items(printing *p, const aten_list *list, const char *open, const char *close) {
+  base_text_print(&p->text, "%s", open);
+  for (uint32_t i = 0; i < list->items.count && !ir_build_failed(p->a->b); i++) {
+    if (i) base_text_print(&p->text, ", ");
+    print_value(p, &list->items.at[i]);
+  }
+  base_text_print(&p->text, "%s", close);
+}
+
+static void print_dict(printing *p, const aten_dict *dict) {
+  base_text_print(&p->text, "{");
+  for (uint32_t i = 0; i < dict->keys.count && !ir_build_failed(p->a->b); i++) {
+    if (i) base_text_print(&p->text, ", ");
+    print_value(p, &dict->keys.at[i]);
+    base_text_print(&p->text, ": ");
+    print_value(p, &dict->values.at[i]);
+  }
+  base_text_print(&p->text, "}");
+}
+
+/* Texts without the bytes that stand for operands. */
+static void print_text(printing *p, base_str s) {
+  for (size_t i = 0; i < s.length; i++) {
+    const bool is_place = s.at[i] == PLACE_TENSOR || s.at[i] == PLACE_NUMBER || s.at[i] == 0;
+    base_text_add(&p->text, is_place ? "?" : &s.at[i], 1);
+  }
+}
+
+static void print_value(printing *p, const aten_value *v) {
+  const bool number = v->kind == ATEN_INT || v->kind == ATEN_FLOAT || v->kind == ATEN_BOOL;
+  if (v->kind == ATEN_TENSOR && !v->u.tensor->is_complex && !v->u.tensor->quant)
+    print_place(p, PLACE_TENSOR, aten_read(p->a, v));
+  else if (number) print_place(p, PLACE_NUMBER, aten_graph_value(p->a, v));
+  else if (v->kind == ATEN_STR && aten_is_known(v)) print_text(p, v->u.text);
+  else if (v->kind == ATEN_LIST && aten_is_known(v)) print_items(p, v->u.list, "[", "]");
+  else if (v->kind == ATEN_TUPLE) print_items(p, v->u.list, "(", v->u.list->items.count == 1 ? ",)" : ")");
+  else if (v->kind == ATEN_DICT) print_dict(p, v->u.dict);
+  else if (v->kind == ATEN_NONE || v->kind == ATEN_DEVICE) aten_print(v, &p->text);
+  else base_text_print(&p->text, "<%s>", aten_kind_name(v));
+}
+
+/* Every argument, with blanks between them, and the end of the line. */
+aten_value aten_lower_print(aten_args *c) {
+  printing p = {.a = c->a, .text = start(c)};
+  for (uint32_t i = 0; i < c->extra_count && !ir_build_failed(c->b); i++) {
+    if (i) base_text_print(&p.text, " ");
+    print_value(&p, &c->extra[i]);
+  }
+  base_text_print(&p.text, "\n");
+  char *copy = ir_build_alloc(c->b, p.text.length + 1);
+  if (copy) memcpy(copy, p.text.at, p.text.length);
+  if (p.text.failed) ir_build_take(c->b, base_no_memory(c->b->err, "what the model prints"));
+  base_text_free(&p.text);
+  base_arg arg = ARG_STR("text", copy ? copy : "");
+  ir_emit(c->b, "prim::Print", p.operands.at, p.operands.count, &arg, 1);
+  return ATEN_NOTHING;
+}
+
 /* _assert_async, _assert_scalar ...: (condition, message?) -- known conditions are checked here */
 aten_value aten_lower_assert(aten_args *c) {
   const aten_value *v = &c->args[0];

@@ -85,11 +85,11 @@ static aten_value make_tuple(ts_frame *f, const ts_expr *e, const char *op) {
 
 /* Operators under the names of the language. */
 static aten_value operator(ts_frame *f, const ts_expr *e, const char *op) {
-  aten_value args[8];
   ir_frame frame;
   uint32_t count = e->count - 1;
-  if (count > sizeof args / sizeof *args) {
-    ts_fail(f, e->place, TD_UNSUPPORTED, "%u arguments", count);
+  aten_value *args = base_new(f->im->arena, aten_value, count + (size_t)1);
+  if (!args) {
+    ir_build_take(&f->im->build, base_no_memory(f->im->err, f->im->source->file));
     return ATEN_NOTHING;
   }
   for (uint32_t i = 0; i < count; i++) args[i] = argument(f, e, i + 1);

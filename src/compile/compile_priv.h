@@ -3,6 +3,8 @@
 #define COMPILE_COMPILE_PRIV_H
 #include "compile/compile.h"
 
+#include <string.h>
+
 struct kern_row;
 
 /* How the elements of a slot lie: densely; the last dimension densely, in rows of one pitch; in any way. */
@@ -49,6 +51,36 @@ bool lower_is_planned(const lowering *l, const ir_type *type);
 td_status lower_find_kernel(lowering *l, const ir_node_def *node, const struct kern_row **kernel);
 /* Fills l->parts. */
 td_status lower_find_joins(lowering *l);
+/* Fused loops, of a graph or of a saved plan, that get functions of machine code (code.c). */
+typedef struct lower_code {
+  plan_exe *plan; /* takes the code that is loaded; its sizes */
+  const compile_setting *setting;
+  base_arena *scratch;
+  BASE_VEC(struct codegen_kernel) kernels;
+  td_error *err;
+} lower_code;
+
+/* One of them: its attributes, the types of its operands, and the names of the nodes that it stands for. */
+typedef struct lower_fused_loop {
+  const base_attrs *attrs;
+  uint32_t in_count;
+  const int32_t *ranks;        /* -1: known to nobody */
+  const base_dim *const *dims; /* per operand */
+  const char *const *origins;
+  uint32_t origin_count;
+} lower_fused_loop;
+
+/* Is the operator a fused loop? */
+static inline bool lower_is_loop(const char *op) {
+  return strcmp(op, "td::fused") == 0 || strcmp(op, "td::fused_rows") == 0;
+}
+/* Does the setting have a compiler for them? */
+bool lower_makes_code(const compile_setting *setting);
+/* *number: of its kernel among code->kernels + 1; 0: it has to be interpreted. */
+td_status lower_add_loop(lower_code *code, const lower_fused_loop *loop, uint32_t *number);
+/* Compiles and loads what was added. *loaded false: there is nothing, or it is interpreted and the caller was warned.
+ */
+td_status lower_load_code(lower_code *code, bool *loaded);
 /* Fills l->generated and l->kernels: code for the fused loops, where the setting has a compiler for it. */
 td_status lower_generate(lowering *l);
 /* The same for the steps of a plan that was saved. */

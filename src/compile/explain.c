@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-static bool is_fused(const ir_node_def *node) {
-  return strcmp(node->op->name, "td::fused") == 0 || strcmp(node->op->name, "td::fused_rows") == 0;
-}
+static bool is_fused(const ir_node_def *node) { return lower_is_loop(node->op->name); }
 
 static void print_origins(const ir_node_def *node, base_text *text) {
   for (uint32_t i = 0; i < node->origins.count; i++)

@@ -1,0 +1,95 @@
+/* code.c -- machine code for fused loops, whether they stand in a graph or in the steps of a saved plan. Loops of one
+ * program and one form share a function. Where there is no compiler, or it fails, they are interpreted, and the caller
+ * is told once. */
+#include "codegen/codegen.h"
+#include "compile/compile_priv.h"
+#include "loop/loop.h"
+#include "sys/sys.h"
+
+bool lower_makes_code(const compile_setting *s) { return s->backend->generates && s->cc && s->cache; }
+
+/* Operands that stay as they are along a row, as their types tell. */
+static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, const base_program *p) {
+  int32_t axis = p->rank - 1;
+  base_dim sizes[BASE_MAX_RANK];
+  uint64_t still = 0;
+  for (uint32_t k = 0; k < p->in_count; k++)
+    if (loop->ranks[k] < 0) return 0;
+  if (!loop_space(p, table, loop->ranks, loop->dims, sizes)) return 0;
+  /* Without an axis of its own a row is the innermost dimension that is not 1. */
+  while (!p->row_axes && axis > 0 && sizes[axis] == 1) axis--;
+  const int32_t first = p->row_axes ? p->rank - p->row_axes : axis;
+  for (uint32_t k = 0; k < p->in_count; k++) {
+    bool moves = false;
+    for (int32_t a = first < 0 ? 0 : first; a <= (p->row_axes ? p->rank - 1 : axis); a++) {
+      const int32_t at = a - p->rank + loop->ranks[k];
+      moves |= at >= 0 && loop->dims[k][at] != 1;
+    }
+    if (!moves) still |= (uint64_t)1 << k;
+  }
+  return still;
+}
+
+/* Adds the loop's names to those of a kernel. */
+static td_status add_origins(lower_code *c, const lower_fused_loop *loop, codegen_kernel *k) {
+  const uint32_t count = k->origin_count + loop->origin_count;
+  const char **names = base_new(c->scratch, const char *, (size_t)count + 1);
+  if (!names) return base_no_memory(c->err, "origins");
+  for (uint32_t i = 0; i < count; i++)
+    names[i] = i < k->origin_count ? k->origins[i] : loop->origins[i - k->origin_count];
+  k->origins = names;
+  k->origin_count = count;
+  return TD_OK;
+}
+
+td_status lower_add_loop(lower_code *c, const lower_fused_loop *loop, uint32_t *number) {
+  base_program *p = base_new(c->scratch, base_program, 1);
+  uint32_t count, i = 0;
+  *number = 0;
+  if (!p) return base_no_memory(c->err, "fused loops");
+  const int64_t *words = base_attr_ints(loop->attrs, 0, &count);
+  if (base_program_read(words, count, p) || p->in_count != loop->in_count) return TD_OK;
+  const uint64_t scalars = still_operands(&c->plan->dims, loop, p);
+  while (i < c->kernels.count &&
+         (c->kernels.at[i].scalars != scalars || !base_program_equal(c->kernels.at[i].program, p)))
+    i++;
+  if (i == c->kernels.count) {
+    codegen_kernel *k = base_vec_push(c->scratch, &c->kernels);
+    if (!k) return base_no_memory(c->err, "fused loops");
+    *k = (codegen_kernel){.program = p, .scalars = scalars};
+  }
+  *number = i + 1;
+  return add_origins(c, loop, &c->kernels.at[i]);
+}
+
+static void release(void *code) { codegen_free(code); }
+
+td_status lower_load_code(lower_code *c, bool *loaded) {
+  const compile_setting *s = c->setting;
+  codegen_code *code = NULL;
+  td_error err = {0};
+  sys_machine machine;
+  *loaded = false;
+  if (c->kernels.count == 0) return TD_OK;
+  sys_machine_read(&machine);
+  const codegen_setting setting = {.cc = s->cc,
+                                   .cache = s->cache,
+                                   .isa = s->isa,
+                                   .jobs = machine.threads,
+                                   .coded = s->coded,
+                                   .coded_user = s->seen_user,
+                                   .edited = s->edited};
+  const td_status status = codegen_load(c->kernels.at, c->kernels.count, &setting, c->plan->arena, &code, &err);
+  if (status == TD_OK) {
+    c->plan->code = code;
+    c->plan->release_code = release;
+    *loaded = true;
+    return TD_OK;
+  }
+  if (s->strict || base_arena_failed(c->plan->arena)) {
+    if (c->err) *c->err = err;
+    return status;
+  }
+  if (s->warn) s->warn(s->warn_user, err.text);
+  return TD_OK;
+}

@@ -5,7 +5,7 @@
 
 void cli_print_usage(FILE *to) {
   fprintf(to, "usage: treadle COMMAND ...\n\nLoads a trained model, compiles it for this CPU, and runs it.\n\n");
-  for (const cli_command *const *c = cli_commands; *c; c++) fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
+  for (const cli_command *const *c = cli_commands; *c; c++) fprintf(to, "  %-16s %s\n", (*c)->name, (*c)->summary);
   fprintf(to,
           "\n`treadle help COMMAND` says more. Exit status: 0 done, 1 the answer is no, 2 usage, 3 bad input file,\n"
           "4 unsupported, 5 out of resources, 6 internal error.\n");

@@ -125,8 +125,10 @@ static td_status compete(cli_args *args, const char *layer, char (*texts)[TEXT],
 
 /* ---- the search ---- */
 
-static void add_number(char *to, const char *before, const char *name, int64_t value) {
-  snprintf(to, TEXT, "%s%s%s=%lld", before, *before ? "," : "", name, (long long)value);
+static td_status add_number(char *to, const char *before, const char *name, int64_t value, td_error *err) {
+  const int length = snprintf(to, TEXT, "%s%s%s=%lld", before, *before ? "," : "", name, (long long)value);
+  if (length >= 0 && length < TEXT) return TD_OK;
+  return base_fail(err, TD_INTERNAL, name, -1, "the numbers take more than %d bytes of text", TEXT - 1);
 }
 
 /* Adds to `chosen` the best value of one number, given those chosen before. */
@@ -141,7 +143,7 @@ static td_status tune_one(cli_args *args, const td_tuning *number, char *chosen,
     if (end == at) break;
     if (value != number->value) values[count++] = value;
   }
-  for (uint32_t i = 0; i < count; i++) add_number(texts[i], chosen, number->name, values[i]);
+  for (uint32_t i = 0; i < count; i++) TRY(add_number(texts[i], chosen, number->name, values[i], err));
   for (uint32_t l = 0; l < LAYERS; l++) TRY(compete(args, layers[l], texts, count, scores, err));
   for (uint32_t i = 1; i < count; i++)
     if (scores[i] < scores[best] && exp(scores[i]) < gain) best = i;

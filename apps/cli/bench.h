@@ -47,7 +47,7 @@ typedef struct cli_layers {
 /* Runs the session (which has run before, so that its sizes are known) until `min_ms` have passed and some runs are
  * done, or once where min_ms is 0, and times every step. */
 td_status cli_time_layers(td_session *session, const td_model *model, const td_limits *limits, double min_ms,
-                          base_arena *arena, cli_layers *profile, td_error *err);
+                          base_arena *arena, cli_layers *layers, td_error *err);
 /* Steps that do no work -- views, control -- are left out of the table; slowest first. */
 void cli_layers_print(const cli_layers *profile);
 json_t *cli_layers_json(const cli_layers *profile);

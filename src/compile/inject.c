@@ -32,7 +32,8 @@ static td_status run_fault(const base_call *call) {
   base_tensor *out = base_out(call, 0);
   const int64_t mode = base_attr_int(call->attrs, 0);
   if (mode == FAULT_CRASH) raise(SIGSEGV);
-  while (mode == FAULT_HANG) pause();
+  if (mode == FAULT_HANG)
+    for (;;) pause();
   base_walk w;
   const int64_t *strides[] = {in->strides};
   base_walk_start(&w, in->rank, in->dims, 1, strides);

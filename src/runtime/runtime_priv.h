@@ -143,7 +143,7 @@ struct run_session {
   run_bound *active;
   run_pool *pool;                                       /* NULL: the caller's thread alone */
   enum { RUN_UNDECIDED, RUN_TOGETHER, RUN_ALONE } team; /* of the run in progress: did it get the pool? */
-  run_hear hears; /* what the model prints; NULL: nobody does */
+  run_hear hears;                                       /* what the model prints; NULL: nobody does */
   void *hears_user;
   td_observer observer;
   bool observed;

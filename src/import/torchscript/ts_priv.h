@@ -209,7 +209,7 @@ void ts_exec_for(ts_frame *f, const ts_stmt *s);
 void ts_exec_while(ts_frame *f, const ts_stmt *s);
 
 /* fork.c: the function as a task, and its future; or, where it changes what others see, run at once, and its result. */
-aten_value ts_fork(ts_frame *f, ts_place place, const ts_callable *task);
+aten_value ts_fork(ts_frame *f, ts_place place, const ts_callable *callee);
 /* What a task gives; anything else is itself. */
 aten_value ts_wait(ts_frame *f, ts_place place, const aten_value *v);
 /* What a future of the graph will give (u.promise of a FUTURE). */
@@ -236,7 +236,7 @@ ts_shape *ts_shape_given(ts_import *im, const aten_value *v, aten_mark mark, con
 /* Do leaves of both mean the same? Tensors of both may be one storage from then on. */
 bool ts_shape_meet(ts_import *im, const ts_shape *x, const ts_shape *y);
 /* Fails where a tensor that a task gives may be the storage of one that was written to since. */
-void ts_shape_check(ts_import *im, const ts_shape *given);
+void ts_shape_check(ts_import *im, const ts_shape *s);
 /* Is there a list, dict or object in it that the program could change? */
 bool ts_shape_can_change(const ts_shape *shape);
 /* What holds all that `shape` holds, and `v`. */

@@ -144,10 +144,10 @@ static td_status run_bench(cli_args *args, td_error *err) {
 
 static const cli_option bench_options[] = {
     CLI_OPTION_THREADS,
-    {"batch", "N", "size of an open first dimension", NULL, false},
+    CLI_OPTION_BATCH,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
-    {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
+    CLI_OPTION_INPUT,
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
     {"overhead", NULL, "time runs while a profile is recorded, too, in turns with others", NULL, false},

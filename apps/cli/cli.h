@@ -99,6 +99,10 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   }
 #define CLI_OPTION_SEED \
   { "seed", "N", "seed of random inputs and of random weights; default 0", NULL, false }
+#define CLI_OPTION_INPUT \
+  { "input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true }
+#define CLI_OPTION_BATCH \
+  { "batch", "N", "size of an open first dimension", NULL, false }
 #define CLI_OPTION_SHAPE                                                                     \
   {                                                                                          \
     "shape", "NAME=DIMS",                                                                    \

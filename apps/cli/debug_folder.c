@@ -126,12 +126,9 @@ static td_status run_replay(cli_args *args, td_error *err) {
 }
 
 static const cli_option replay_options[] = {
-    {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
-    CLI_OPTION_SHAPE,
-    {"batch", "N", "size of an open first dimension", NULL, false},
-    {"output", "DIR", "write each output there, as NAME.npy", NULL, false},
-    CLI_OPTION_CC,
-    CLI_OPTION_THREADS,
+    CLI_OPTION_INPUT, CLI_OPTION_SHAPE,
+    CLI_OPTION_BATCH, {"output", "DIR", "write each output there, as NAME.npy", NULL, false},
+    CLI_OPTION_CC,    CLI_OPTION_THREADS,
     CLI_OPTION_SEED,
 };
 

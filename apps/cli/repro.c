@@ -86,10 +86,10 @@ static td_status run_repro(cli_args *args, td_error *err) {
 static const cli_option repro_options[] = {
     {"output", "DIR", "where it goes; default repro", NULL, false},
     {"drop-weights", NULL, "zeros in place of the model's weights", NULL, false},
-    {"input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true},
+    CLI_OPTION_INPUT,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
-    {"batch", "N", "size of an open first dimension", NULL, false},
+    CLI_OPTION_BATCH,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,

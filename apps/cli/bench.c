@@ -1,5 +1,6 @@
 /* bench.c -- `treadle bench`: the time of a warm inference, and how near it is to what the machine can do. */
 #include "bench.h"
+#include "perf.h"
 #include "suite.h"
 #include "sys/sys.h"
 
@@ -91,6 +92,7 @@ static td_status time_model(bench_state *s, td_error *err) {
   s->batch = 1;
   TRY(cli_int(s->args, "batch", 1, INT32_MAX, &s->batch, err));
   TRY(cli_open_model(s->args, &s->model, err));
+  TRY(cli_tell_perf(s->args, s->model, err));
   TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
@@ -168,6 +170,7 @@ static const cli_option bench_options[] = {
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,
     CLI_OPTION_DEBUG_DIR,
+    CLI_OPTION_PERF,
     CLI_OPTION_JSON,
 };
 

@@ -8,6 +8,7 @@
 
 #include "apart.h"
 #include "arbiter.h"
+#include "chain.h"
 #include "measure.h"
 
 #include <treadle/experimental.h>
@@ -124,27 +125,20 @@ static bool known(const name_list *names, const char *name) {
 
 /* The kernels of the plan; of a model that has none because it does not load, all there are. */
 static td_status list_kernels(bisection *b, name_list *kernels, td_error *err) {
-  td_load_options options;
-  td_model *model;
-  td_session *session = NULL;
+  cli_trial t;
   td_model_stats stats = {.size = sizeof stats};
-  TRY(cli_load_options(b->args, &options, err));
-  options.backend = b->way.backend;
-  if (td_model_load(b->args->operands[0], &options, &model, err) != TD_OK)
-    return list_known(b, "kernels", kernels, err);
-  td_status status = cli_open_session(b->args, model, &session, err);
-  if (status == TD_OK) status = td_model_get_stats(model, &stats, err);
+  if (cli_trial_open(b->args, &b->way, &t, err) != TD_OK) return list_known(b, "kernels", kernels, err);
+  td_status status = td_model_get_stats(t.model, &stats, err);
   for (uint32_t i = 0; status == TD_OK && i < stats.steps; i++) {
     td_step step = {.size = sizeof step};
-    status = td_session_get_step(session, i, &step, err);
+    status = td_session_get_step(t.session, i, &step, err);
     if (status != TD_OK || !*step.kernel || strcmp(step.kernel, step.op) == 0 || known(kernels, step.kernel)) continue;
     const char **to = base_vec_push(b->args->arena, kernels);
     char *copy = to ? base_arena_text(b->args->arena, step.kernel) : NULL;
     if (copy) *to = copy;
     else status = base_no_memory(err, "the names of kernels");
   }
-  td_session_free(session);
-  td_model_free(model);
+  cli_trial_close(&t);
   return status;
 }
 
@@ -195,6 +189,17 @@ static void print_answer(const bisection *b, const char *what, const char *names
   printf(" --%s %s%s%s\n", option, before ? before : "", before ? "," : "", names);
 }
 
+/* Where those kernels run in the model, as far as it loads. */
+static void print_places(const bisection *b, const name_list *kernels) {
+  enum { MOST = 3 };
+  cli_trial t;
+  td_error unused;
+  if (cli_trial_open(b->args, &b->way, &t, &unused) != TD_OK) return;
+  for (uint32_t i = 0; i < kernels->count; i++)
+    cli_print_chains(b->args->arena, t.model, t.session, kernels->at[i], NULL, MOST);
+  cli_trial_close(&t);
+}
+
 static td_status report(const bisection *b, const char *pass, const name_list *kernels, td_error *err) {
   base_arena *arena = b->args->arena;
   const char *names = joined(arena, NULL, kernels, 0, kernels->count);
@@ -208,6 +213,7 @@ static td_status report(const bisection *b, const char *pass, const name_list *k
   }
   if (pass) print_answer(b, "pass", pass, "disable-passes");
   if (*names) print_answer(b, "kernel", names, "disable-kernels");
+  if (*names) print_places(b, kernels);
   if (!pass && !*names)
     printf(
         "neither a pass nor a kernel by itself: the outputs part with all of them left out; `treadle compare "

@@ -10,6 +10,7 @@
 
 #include "apart.h"
 #include "arbiter.h"
+#include "chain.h"
 
 typedef struct comparison {
   cli_args *args;
@@ -123,6 +124,15 @@ static td_status search_halves(search *s, size_t *found, td_error *err) {
   return TD_OK;
 }
 
+/* What computes the node in the model as it is, without its result kept. */
+static void show_place(const comparison *c, const char *node) {
+  cli_trial t;
+  td_error unused;
+  if (cli_trial_open(c->args, &c->ways[1], &t, &unused) != TD_OK) return;
+  cli_print_chains(c->args->arena, t.model, t.session, NULL, node, 1);
+  cli_trial_close(&t);
+}
+
 static void show_found(const comparison *c, const char *name, const cli_metrics *m, const char *how) {
   if (c->json) {
     json_t *row = metrics_json(name, m, false);
@@ -132,6 +142,7 @@ static void show_found(const comparison *c, const char *name, const cli_metrics 
   }
   printf("\nfirst node that parts, %s:\n", how);
   print_line(name, m, false);
+  show_place(c, name);
 }
 
 static void show_nodes(comparison *c, const cli_trial *got, const cli_trial *expected, size_t first) {

@@ -5,6 +5,7 @@
 #include "collector.h"
 #include "footprint.h"
 #include "measure.h"
+#include "perf.h"
 #include "roofline.h"
 #include "sides.h"
 
@@ -139,6 +140,7 @@ static td_status open_model(profile_state *s, td_error *err) {
 static td_status profile_model(profile_state *s, td_error *err) {
   TRY(cli_collector_open(s->args, &s->collector, err));
   TRY(open_model(s, err));
+  TRY(cli_tell_perf(s->args, s->model, err));
   TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
@@ -191,6 +193,7 @@ static const cli_option profile_options[] = {
      NULL, false},
     {"records", "N", "parts of steps kept per thread for traces; default 65536", NULL, false},
     CLI_OPTION_ITT,
+    CLI_OPTION_PERF,
     {"no-limits", NULL, "do without the roofline, which is measured when it is not known yet", NULL, false},
     CLI_OPTION_BATCH,
     CLI_OPTION_SHAPE,

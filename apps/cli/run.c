@@ -7,6 +7,7 @@
 #include "classes.h"
 #include "collector.h"
 #include "measure.h"
+#include "perf.h"
 
 typedef struct run_state {
   cli_args *args;
@@ -283,6 +284,7 @@ static td_status run_steps(run_state *s, td_error *err) {
   TRY(make_folder(s->args, err));
   TRY(cli_collector_open(s->args, &s->collector, err));
   TRY(cli_open_model(s->args, &s->model, err));
+  TRY(cli_tell_perf(s->args, s->model, err));
   cli_memory_sample(&s->figures.memory);
   TRY(cli_feed_make(s->args, s->model, true, &s->feed, err));
   TRY(cli_open_printing_session(s->args, cli_flag(s->args, "json") ? stderr : stdout, s->model, &s->session, err));
@@ -330,6 +332,7 @@ static const cli_option run_options[] = {
     {"verbose", "WHAT", "a line per step on standard error, as the plan has it (compile) or as it ends (run)",
      "compile run", true},
     CLI_OPTION_ITT,
+    CLI_OPTION_PERF,
     CLI_OPTION_JSON,
 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "chain.h"
 #include "trial.h"
 
 cli_way cli_way_asked(const cli_args *args) {
@@ -48,9 +49,7 @@ static td_status observe(cli_args *args, const cli_trial *t, char *where, td_err
   if (w) *w = (watch){base_new(args->arena, const char *, (size_t)stats.steps + 1), where};
   if (!w || !w->steps) return base_no_memory(err, "the names of steps");
   for (uint32_t i = 0; i < stats.steps; i++) {
-    td_step step = {.size = sizeof step};
-    TRY(td_session_get_step(t->session, i, &step, err));
-    w->steps[i] = base_arena_format(args->arena, "%s, kernel %s", *step.name ? step.name : "no node", step.kernel);
+    w->steps[i] = cli_chain(args->arena, t->model, t->session, i);
     if (!w->steps[i]) return base_no_memory(err, "the names of steps");
   }
   const td_observer observer = {.user = w, .begin = step_begins};
@@ -70,7 +69,8 @@ static td_status specs_of(cli_args *args, const cli_feed *feed, td_load_options 
   return TD_OK;
 }
 
-static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *t, td_error *err) {
+/* The model, loaded that way; of another model than operand 0, for the values of `feed`. */
+static td_status load(cli_args *args, const cli_way *way, const cli_feed *feed, td_model **model, td_error *err) {
   td_load_options options;
   TRY(cli_load_options(args, &options, err));
   options.backend = way->backend;
@@ -79,8 +79,20 @@ static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_tri
   options.taps = way->taps;
   options.float64 = way->float64;
   if (way->path) TRY(specs_of(args, feed, &options, err));
+  return td_model_load(way->path ? way->path : args->operands[0], &options, model, err);
+}
+
+td_status cli_trial_open(cli_args *args, const cli_way *way, cli_trial *trial, td_error *err) {
+  *trial = (cli_trial){0};
+  td_status status = load(args, way, &(cli_feed){0}, &trial->model, err);
+  if (status == TD_OK) status = cli_open_session(args, trial->model, &trial->session, err);
+  if (status != TD_OK) cli_trial_close(trial);
+  return status;
+}
+
+static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *t, td_error *err) {
   if (way->where) snprintf(way->where, CLI_WHERE, "nothing yet: it was compiled");
-  TRY(td_model_load(way->path ? way->path : args->operands[0], &options, &t->model, err));
+  TRY(load(args, way, feed, &t->model, err));
   if (feed->count == 0) TRY(cli_feed_make(args, t->model, false, feed, err));
   TRY(cli_open_session(args, t->model, &t->session, err));
   if (td_model_input_count(t->model) != feed->count)

@@ -28,6 +28,8 @@ cli_way cli_way_asked(const cli_args *args);
 /* Loads operand 0 that way and runs it on what `feed` has; a feed whose count is 0 is made first, for this model. The
  * trial is closed also after a failure. */
 td_status cli_trial_run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *trial, td_error *err);
+/* The same without the run: to look at what operand 0 becomes. */
+td_status cli_trial_open(cli_args *args, const cli_way *way, cli_trial *trial, td_error *err);
 void cli_trial_close(cli_trial *trial);
 
 /* Output `index` of both; lists by their tensors, the worst figures of all. */

@@ -24,6 +24,27 @@ TD_API const char *td_class_of(const char *op);
 TD_API td_status td_session_count(td_session *session, const char *level, uint32_t runs, td_write_fn write, void *user,
                                   td_error *err);
 
+/* ---- generated code ---------------------------------------------------------------------------------------------- */
+
+/* Machine code that a fused loop became. Texts are owned by the model. */
+typedef struct td_code {
+  size_t size;      /* sizeof(td_code), set by the caller */
+  const char *name; /* td_step.kernel */
+  const void *address;
+  size_t bytes;
+  const char *source; /* path of its C text, in the folder of td_load_options.cache, which may have been tidied since */
+  uint32_t line;      /* where it begins there; 0: unknown */
+} td_code;
+/* That of step `index` of td_model_stats.steps. TD_ANSWER_NO, with `err` not filled: no code was generated for it. */
+TD_API td_status td_model_code(const td_model *model, size_t index, td_code *code, td_error *err);
+
+/* Names the generated code of a model, with the nodes that it stands for, to Linux's perf. `form` "map": lines for the
+ * end of /tmp/perf-PID.map. "jitdump": a whole file, to be called jit-PID.dump; perf finds it when the process maps a
+ * page of it as code while `perf record -k 1` watches, and `perf inject -j` reads it then. Times in it are those of the
+ * monotonic clock. */
+TD_API td_status td_model_tell_perf(const td_model *model, const char *form, td_write_fn write, void *user,
+                                    td_error *err);
+
 /* ---- ranges for the profilers of others -------------------------------------------------------------------------- */
 
 /* A collector of ITT ranges, such as VTune's: a shared library whose path stands in INTEL_LIBITTNOTIFY64 where such a

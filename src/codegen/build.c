@@ -14,6 +14,8 @@ struct codegen_code {
   td_allocator own;
   uint32_t count;
   void *loaded[UNITS];
+  codegen_place *places; /* one per kernel */
+  uint32_t place_count;
 };
 
 /* What each level of instruction sets is to the compiler. */
@@ -154,6 +156,42 @@ static base_call_fn function_at(void *address) {
   return at.function;
 }
 
+/* Where the function `body` begins in the text, from *at on, which goes there; *line follows. 0: nowhere. */
+static uint32_t line_of(const base_text *text, const char *body, size_t *at, uint32_t *line) {
+  char head[96];
+  snprintf(head, sizeof head, "void %s(", body);
+  const char *found = text->at ? strstr(text->at + *at, head) : NULL;
+  if (!found) return 0;
+  for (const char *c = text->at + *at; c < found; c++) *line += *c == '\n';
+  *at = (size_t)(found - text->at);
+  return *line;
+}
+
+/* Notes where the unit's kernels are, for people and profilers. */
+static td_status note_places(const codegen_unit *u, base_arena *arena, codegen_code *code, td_error *err) {
+  const char *source = base_arena_format(arena, "%s.c", u->stem);
+  size_t at = 0;
+  uint32_t line = 1;
+  if (!source) return base_no_memory(err, "code");
+  for (uint32_t i = 0; i < u->count; i++) {
+    char body[80];
+    snprintf(body, sizeof body, "%s_rows", u->kernels[i].name);
+    void *function = sys_code_find(u->code, body);
+    code->places[code->place_count++] = (codegen_place){.name = u->kernels[i].name,
+                                                        .at = function,
+                                                        .bytes = function ? sys_code_bytes(function) : 0,
+                                                        .source = source,
+                                                        .line = line_of(&u->text, body, &at, &line)};
+  }
+  return TD_OK;
+}
+
+const codegen_place *codegen_find_place(const codegen_code *code, const char *name) {
+  for (uint32_t i = 0; i < code->place_count; i++)
+    if (strcmp(code->places[i].name, name) == 0) return &code->places[i];
+  return NULL;
+}
+
 static td_status link_unit(const codegen_unit *u, codegen_kernel *kernels, uint32_t isa, td_error *err) {
   code_link *to = sys_code_find(u->code, "td_link");
   if (!to) return failed(u, "code without its link", err);
@@ -253,14 +291,15 @@ td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_se
   if (unit_count > UNITS) unit_count = UNITS;
   codegen_code *made = base_alloc(allocator, sizeof *made);
   if (!made) return base_no_memory(err, "code");
-  *made = (codegen_code){.own = *allocator};
+  *made = (codegen_code){.own = *allocator, .places = base_new(arena, codegen_place, (size_t)count + 1)};
   options_of(setting->isa, options);
-  td_status status = sys_private_folder(setting->cache, err);
+  td_status status = made->places ? sys_private_folder(setting->cache, err) : base_no_memory(err, "code");
   if (status == TD_OK) status = make_units(kernels, count, setting, options, arena, units, unit_count, err);
   if (status == TD_OK) status = compile_units(units, unit_count, setting, options, arena, err);
   for (uint32_t u = 0; u < unit_count; u++) {
     if (units[u].code) made->loaded[made->count++] = units[u].code;
     if (status == TD_OK) status = link_unit(&units[u], kernels + (units[u].kernels - kernels), setting->isa, err);
+    if (status == TD_OK) status = note_places(&units[u], arena, made, err);
     base_text_free(&units[u].text);
   }
   if (status == TD_OK) *code = made;

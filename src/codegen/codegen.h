@@ -29,12 +29,23 @@ typedef struct codegen_setting {
 /* Loaded code. */
 typedef struct codegen_code codegen_code;
 
+/* Where the code of a kernel is: its function over rows, in memory and in the C text. */
+typedef struct codegen_place {
+  const char *name; /* of the kernel */
+  const void *at;
+  size_t bytes;
+  const char *source; /* path of the C text, which the cache may have thrown away since */
+  uint32_t line;      /* 0: unknown */
+} codegen_place;
+
 /* Gives each kernel its function, compiled now or before. The functions live until codegen_free. Errors say which step
  * failed, of which kernels, and where their source is; nothing is loaded then. Safe in many processes and threads at
  * once on one cache. */
 td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_setting *setting, base_arena *arena,
                        codegen_code **code, td_error *err);
 void codegen_free(codegen_code *code); /* NULL is allowed */
+/* Of the kernel called `name`; texts live as long as the arena of codegen_load. NULL: it has no such kernel. */
+const codegen_place *codegen_find_place(const codegen_code *code, const char *name);
 
 /* The C text of kernels [0, count), for people and for codegen_load. False: out of memory. */
 bool codegen_emit(const codegen_kernel *kernels, uint32_t count, base_text *text);

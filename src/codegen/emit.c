@@ -203,7 +203,7 @@ static void print_kernel(emitter *e) {
     for (uint32_t i = 0; i < e->p->count; i++)
       if (e->kept[i] && e->stage[i] == s) e->kept_at[i] = kept++;
   print_comment(e);
-  base_text_print(t, "static void %s_rows(const td_rows *r) {\n  const int64_t n = r->n;\n  int64_t i;\n", e->k->name);
+  base_text_print(t, "void %s_rows(const td_rows *r) {\n  const int64_t n = r->n;\n  int64_t i;\n", e->k->name);
   if (kept) base_text_print(t, "  const int64_t wide = (n + 15) / 16 * 16;\n  float *kept = r->kept;\n");
   for (uint32_t i = 0; i < e->p->count; i++) {
     if (e->p->ops[i].kind != BASE_PROGRAM_NUMBER) continue;

@@ -64,6 +64,12 @@ td_status lower_add_loop(lower_code *c, const lower_fused_loop *loop, uint32_t *
 
 static void release(void *code) { codegen_free(code); }
 
+static bool locate(const void *code, const char *name, plan_code *place) {
+  const codegen_place *found = codegen_find_place(code, name);
+  if (found) *place = (plan_code){found->at, found->bytes, found->source, found->line};
+  return found && found->at;
+}
+
 td_status lower_load_code(lower_code *c, bool *loaded) {
   const compile_setting *s = c->setting;
   codegen_code *code = NULL;
@@ -83,6 +89,7 @@ td_status lower_load_code(lower_code *c, bool *loaded) {
   if (status == TD_OK) {
     c->plan->code = code;
     c->plan->release_code = release;
+    c->plan->locate_code = locate;
     *loaded = true;
     return TD_OK;
   }

@@ -69,6 +69,12 @@ td_status plan_add_function(plan_exe *plan, const plan_function *f, const plan_s
   return plan_link_function(plan, *index, symbols, err);
 }
 
+bool plan_code_of(const plan_exe *plan, const plan_step *step, plan_code *code) {
+  if (step->kind != PLAN_CALL || !plan->locate_code) return false;
+  const plan_function *f = &plan->functions.at[step->function];
+  return f->role == PLAN_GENERATED && plan->locate_code(plan->code, plan_name(plan, f->code), code);
+}
+
 uint32_t plan_add_segment(plan_exe *plan, const void *base, uint64_t bytes) {
   uint64_t *to = base_vec_push(plan->arena, &plan->segments);
   const void **at = to ? base_vec_push(plan->arena, &plan->bases) : NULL;

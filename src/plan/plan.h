@@ -181,6 +181,14 @@ typedef struct plan_guard {
   uint32_t text;     /* offset into names: what is asked, for people */
 } plan_guard;
 
+/* Where machine code that was generated is: in memory, and the C text that it was compiled from. */
+typedef struct plan_code {
+  const void *at;
+  size_t bytes;
+  const char *source; /* a path; lives as long as the plan */
+  uint32_t line;      /* 0: unknown */
+} plan_code;
+
 typedef struct plan_exe {
   base_arena *arena; /* everything below lives here */
   base_dims dims;
@@ -213,6 +221,7 @@ typedef struct plan_exe {
   base_map known_names;         /* offsets of names, while the plan is made */
   void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
+  bool (*locate_code)(const void *code, const char *name, plan_code *place); /* of the function called that */
   const struct kern_tuning *tuning; /* of its kernels' calls, in the arena; NULL: their defaults */
 } plan_exe;
 
@@ -243,6 +252,8 @@ static inline const char *plan_name(const plan_exe *p, uint32_t name) { return p
 static inline const char *plan_origin(const plan_exe *p, const plan_step *s, uint32_t i) {
   return plan_name(p, p->origins.at[s->origins + i]);
 }
+/* Where the generated code of a step is. False: it has none. */
+bool plan_code_of(const plan_exe *plan, const plan_step *step, plan_code *code);
 /* Where the elements of a CONST slot lie. */
 static inline const void *plan_constant(const plan_exe *p, const plan_slot *s) {
   return (const char *)p->bases.at[s->segment] + s->offset;

@@ -16,6 +16,10 @@ void run_stack_close(run_stack *s);
 void *run_stack_take(run_stack *s, size_t bytes); /* 64-byte aligned, not cleared; NULL when full */
 void run_stack_cut(run_stack *s, size_t used);    /* drops what was taken since; gives far pages back */
 
+/* Names the step at which a run has failed, if the error does not name one yet, and tells in its text what the user's
+ * node has become (where.c). Returns `status`. */
+td_status run_name_step(const plan_exe *plan, uint32_t number, td_status status, td_error *err);
+
 /* ---- the pool (pool.c) ---- */
 
 /* One thread of a pool. What its steps need is its own; `state` settles who takes part in a step, see pool.c. */

@@ -138,7 +138,7 @@ static td_status call_steps(const job *j, const plan_parts *p, desk *d) {
     const uint32_t k = i - j->shares->first;
     if (s->main.steps[i].kind != PLAN_CALL) continue;
     const td_status status = run_function(s, i, &d->calls[k], d->scratch, d->thread, &d->spent[k]);
-    if (status != TD_OK) return base_error_name(d->err, status, "%s", plan_name(s->plan, s->plan->steps.at[i].name));
+    if (status != TD_OK) return run_name_step(s->plan, i, status, d->err);
   }
   return TD_OK;
 }

@@ -5,8 +5,8 @@
 
 enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */
 
-static td_status named(run_frame *f, const plan_step *step, td_status status) {
-  return base_error_name(&f->error, status, "%s", plan_name(f->plan, step->name));
+static td_status named(run_frame *f, uint32_t number, td_status status) {
+  return run_name_step(f->plan, number, status, &f->error);
 }
 
 /* Outputs in the tail start without memory; `define` or `run` gives it. */
@@ -157,7 +157,7 @@ td_status run_check(run_frame *f, uint32_t number) {
   const plan_step *step = &f->plan->steps.at[number];
   if (!step->defines && !f->steps[number].varies && f->known[number] & RUN_CHECKED) return TD_OK;
   const td_status status = find_sizes(f, step, number);
-  return status == TD_OK ? TD_OK : named(f, step, status);
+  return status == TD_OK ? TD_OK : named(f, number, status);
 }
 
 /* How many threads compute the step: those it is worth, where they can be had. A task has its own thread alone. */
@@ -185,7 +185,7 @@ static td_status call_step(run_frame *f, uint32_t number, uint16_t *threads) {
   shared_step shared = {f, number};
   const td_status status =
       *threads > 1 ? run_pool_share(f->session->pool, *threads, run_part, &shared, &f->error) : run_alone(f, number);
-  if (status != TD_OK) return named(f, &f->plan->steps.at[number], status);
+  if (status != TD_OK) return named(f, number, status);
   if (step->fixed) f->known[number] |= RUN_SHOWN;
   return TD_OK;
 }
@@ -348,7 +348,7 @@ td_status run_steps(run_frame *f, uint32_t first, uint32_t end) {
                              : step->kind == PLAN_LOOP ? run_loop(f, step)
                              : step->kind == PLAN_FORK ? run_fork(f, i)
                                                        : run_wait(f, i);
-    if (status != TD_OK) return named(f, step, status);
+    if (status != TD_OK) return named(f, i, status);
     i = step->kind == PLAN_WAIT ? i + 1 : step->next;
   }
   return TD_OK;

@@ -48,5 +48,6 @@ uint64_t sys_file_stamp(const char *path);
 /* Loads the shared object; its names are seen by nobody else. NULL: *err says why. */
 void *sys_code_open(const char *path, td_error *err);
 void *sys_code_find(void *code, const char *name); /* NULL: there is none */
+size_t sys_code_bytes(const void *function);       /* of a function that sys_code_find gave; 0: unknown */
 void sys_code_close(void *code);
 #endif

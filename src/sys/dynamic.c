@@ -2,6 +2,8 @@
 #include "sys/code.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
 
 void *sys_code_open(const char *path, td_error *err) {
   void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -12,4 +14,12 @@ void *sys_code_open(const char *path, td_error *err) {
 }
 
 void *sys_code_find(void *code, const char *name) { return dlsym(code, name); }
+
+size_t sys_code_bytes(const void *function) {
+  Dl_info file;
+  void *symbol = NULL;
+  if (!dladdr1(function, &file, &symbol, RTLD_DL_SYMENT) || !symbol) return 0;
+  return ((const ElfW(Sym) *)symbol)->st_size;
+}
+
 void sys_code_close(void *code) { dlclose(code); }

@@ -205,6 +205,27 @@ static void memory_is_shown(void **state) {
   assert_int_equal(run(f, "inspect builtin:conv_relu --stage passes --format html").status, 2);
 }
 
+/* The files by which perf names generated code; where there is no compiler they name nothing. */
+static void perf_is_told(void **state) {
+  fixture *f = *state;
+  outcome o = run(f, "run builtin:fused_chain --perf jitdump --perf map");
+  if (o.status != 0) fail_msg("%s", o.err);
+  unsigned long pid, mapped;
+  const char *line = strstr(o.err, "jit-"), *map = strstr(o.err, "/tmp/perf-");
+  assert_true(line && sscanf(line, "jit-%lu.dump", &pid) == 1);
+  assert_true(map && sscanf(map, "/tmp/perf-%lu.map", &mapped) == 1 && mapped == pid);
+  size_t size;
+  const char *dump = slurp(f, base_arena_format(f->arena, "jit-%lu.dump", pid), &size);
+  const char *path = base_arena_format(f->arena, "/tmp/perf-%lu.map", pid), *names = slurp(f, path, NULL);
+  assert_int_equal(unlink(path), 0);
+  assert_true(size >= 40 && memcmp(dump, "DTiJ", 4) == 0);
+  if (system("command -v cc >/dev/null") != 0) return;
+  assert_true(size > 200);
+  assert_holds(names, " fused_");
+  assert_holds(names, " +");
+  assert_int_equal(run(f, "run builtin:fused_chain --perf loud").status, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(rows_add_up, fixture_open, fixture_close),
@@ -214,6 +235,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(backends_side_by_side, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(schedules, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(counters_or_reasons, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(perf_is_told, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(memory_is_shown, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(profiles_are_compared, fixture_open, fixture_close),
   };

@@ -1,0 +1,46 @@
+/* where.c -- at which step a run has failed, told in the user's words first: node of the model, then what it has
+ * become: node of the compiled graph, kernel, and of generated code the line of its C text. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/runtime_priv.h"
+
+enum { SHOWN = 4 /* nodes that are named */ };
+
+static void put(td_error *err, const char *format, ...) BASE_PRINTF(2, 3);
+
+/* Adds to the text; what does not fit is cut off. */
+static void put(td_error *err, const char *format, ...) {
+  const size_t used = strlen(err->text);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(err->text + used, sizeof err->text - used, format, args);
+  va_end(args);
+}
+
+static void put_nodes(const plan_exe *plan, const plan_step *step, td_error *err) {
+  if (step->origin_count < 2) return;
+  put(err, " of %u nodes (", step->origin_count);
+  for (uint32_t i = 0; i < step->origin_count && i < SHOWN; i++) {
+    const base_str node = base_node_name(plan_origin(plan, step, i));
+    put(err, "%s%.*s", i ? ", " : "", (int)base_min_i64((int64_t)node.length, 120), node.at);
+  }
+  put(err, step->origin_count > SHOWN ? ", ...)" : ")");
+}
+
+td_status run_name_step(const plan_exe *plan, uint32_t number, td_status status, td_error *err) {
+  const plan_step *step = &plan->steps.at[number];
+  const char *name = plan_name(plan, step->name);
+  if (status == TD_OK || !err || err->name[0] || !*name) return status;
+  snprintf(err->name, sizeof err->name, "%s", name);
+  if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return status;
+  const plan_function *f = &plan->functions.at[step->function];
+  const char *op = plan_name(plan, f->op), *kernel = plan->links.at[step->function].name;
+  plan_code code;
+  put(err, "; step %u", number);
+  if (*op) put(err, ", graph node %s", op);
+  put_nodes(plan, step, err);
+  if (strcmp(op, kernel) != 0) put(err, ", kernel %s", kernel);
+  if (plan_code_of(plan, step, &code) && code.source) put(err, ", generated code %s:%u", code.source, code.line);
+  return status;
+}

@@ -41,8 +41,7 @@ struct td_model {
   const import_weight *given; /* that the caller has in memory */
   uint32_t given_count;
   BASE_VEC(api_file) files; /* the model, its external data, its weights */
-  ir_graph *graph;
-  plan_exe *plan;
+  plan_exe *plan;           /* stands alone: the graph it was made of is gone */
   td_model_stats stats;
 };
 
@@ -76,6 +75,9 @@ td_status api_dump_graph(void *user, const char *stage, const ir_graph *graph, t
 td_status api_dump_code(void *user, const char *name, const char *bytes, size_t count);
 /* The plan, the loops, and what each stage took. */
 td_status api_dump_plan(api_dump *dump);
-/* Imports the model again or for the first time. */
+/* Imports the model again or for the first time. The graph is the caller's. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);
+/* The same with what the options ask for before the passes; and as it is lowered, behind them. */
+td_status api_prepare(td_model *model, ir_graph **graph, td_error *err);
+td_status api_rewrite(const td_model *model, ir_graph **graph, td_error *err);
 #endif

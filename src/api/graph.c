@@ -24,6 +24,19 @@ static td_status write_graph(const ir_graph *graph, const char *weights, base_ar
   return status;
 }
 
+static td_status save_rewritten(const td_model *model, const char *weights, td_write_fn text, td_write_fn bytes,
+                                void *user, td_error *err) {
+  ir_graph *graph = NULL;
+  base_arena *arena = base_arena_new(&model->allocator);
+  td_status status = arena ? api_rewrite(model, &graph, err) : base_no_memory(err, "the text of a graph");
+  if (status == TD_OK) {
+    status = write_graph(graph, weights, arena, text, bytes, user, err);
+    ir_graph_free(graph);
+  }
+  base_arena_free(arena);
+  return status;
+}
+
 static td_status save_imported(const td_model *model, td_cut *cut, const char *weights, td_write_fn text,
                                td_write_fn bytes, void *user, td_error *err) {
   ir_graph *graph = NULL;
@@ -57,9 +70,5 @@ td_status td_model_save_graph(const td_model *model, const char *stage, td_cut *
     if (cut) cut->node_count = own.node_count;
     return status;
   }
-  base_arena *arena = base_arena_new(&model->allocator);
-  if (!arena) return base_no_memory(problem, "the text of a graph");
-  const td_status status = write_graph(model->graph, weights, arena, text, bytes, user, problem);
-  base_arena_free(arena);
-  return status;
+  return save_rewritten(model, weights, text, bytes, user, problem);
 }

@@ -323,32 +323,48 @@ static td_status widen(ir_graph *graph, td_error *err) {
 }
 
 /* Compiles the graph, and tells whoever wants to know what becomes of it. */
-static td_status compile(td_model *m, compile_setting *setting, td_error *err) {
+static td_status compile(td_model *m, ir_graph *graph, td_error *err) {
+  compile_setting setting = api_setting(m);
   api_dump *dump = m->dump ? api_dump_new(m, err) : NULL;
   if (m->dump && !dump) return base_no_memory(err, "what a model becomes");
   if (dump) {
-    setting->seen = api_dump_graph;
-    setting->coded = api_dump_code;
-    setting->seen_user = dump;
+    setting.seen = api_dump_graph;
+    setting.coded = api_dump_code;
+    setting.seen_user = dump;
   }
-  td_status status = dump ? api_dump_graph(dump, "import", m->graph, err) : TD_OK;
-  if (status == TD_OK) status = compile_graph(m->graph, setting, &m->allocator, m->changes, &m->plan, err);
+  td_status status = dump ? api_dump_graph(dump, "import", graph, err) : TD_OK;
+  if (status == TD_OK) status = compile_graph(graph, &setting, &m->allocator, m->changes, &m->plan, err);
   if (status == TD_OK && dump) status = api_dump_plan(dump);
   api_dump_free(dump);
   return status;
 }
 
+td_status api_prepare(td_model *m, ir_graph **graph, td_error *err) {
+  TRY(api_import(m, graph, err));
+  td_status status = m->float64 ? widen(*graph, err) : TD_OK;
+  if (status == TD_OK) status = debug_add_taps(*graph, m->taps, err);
+  if (status != TD_OK) ir_graph_free(*graph);
+  return status;
+}
+
+td_status api_rewrite(const td_model *m, ir_graph **graph, td_error *err) {
+  const compile_setting setting = api_setting(m);
+  TRY(api_prepare((td_model *)(uintptr_t)m, graph, err));
+  const td_status status = compile_rewrite(*graph, &setting, err);
+  if (status != TD_OK) ir_graph_free(*graph);
+  return status;
+}
+
 static td_status make(td_model *m, uint64_t started, td_error *err) {
-  TRY(api_import(m, &m->graph, err));
-  if (m->float64) TRY(widen(m->graph, err));
-  TRY(debug_add_taps(m->graph, m->taps, err));
-  uint64_t imported = sys_clock_ns();
-  compile_setting setting = api_setting(m);
-  TRY(compile(m, &setting, err));
+  ir_graph *graph;
+  TRY(api_prepare(m, &graph, err));
+  const uint64_t imported = sys_clock_ns();
+  const td_status status = compile(m, graph, err);
   m->stats.load_ms = (double)(imported - started) * 1e-6;
   m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
-  m->stats.nodes = count_nodes(m->graph);
-  return TD_OK;
+  if (status == TD_OK) m->stats.nodes = count_nodes(graph);
+  ir_graph_free(graph);
+  return status;
 }
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
@@ -463,7 +479,6 @@ td_status td_model_load_graph(const void *program, size_t size, const td_named_t
 void td_model_free(td_model *model) {
   if (!model) return;
   plan_free(model->plan);
-  ir_graph_free(model->graph);
   for (uint32_t i = 0; i < model->files.count; i++) sys_unmap(&model->files.at[i].mapping);
   base_arena_free(model->arena);
 }

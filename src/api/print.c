@@ -1,5 +1,5 @@
-/* print.c -- a model as text. What is shown before the passes, or while they work, is read from the file again: they
- * have changed the graph in memory, which stays as it is, since any thread may be using the model. */
+/* print.c -- a model as text. Graphs are made anew from the file: a model keeps none, and any thread may be using it.
+ */
 #include "api/api_priv.h"
 
 #include <string.h>
@@ -40,7 +40,6 @@ static td_status passes_text(const td_model *model, ir_graph *graph, base_text *
 static td_status explain(const td_model *model, ir_graph *graph, bool why, base_text *text) {
   td_error unused;
   const compile_setting setting = api_setting(model);
-  TRY(debug_add_taps(graph, model->taps, &unused));
   return compile_explain_loops(graph, &setting, why, &model->allocator, text, &unused);
 }
 
@@ -68,17 +67,30 @@ static td_status graph_json(const td_model *model, ir_graph *graph, base_text *t
 
 typedef struct view {
   const char *stage, *format;
-  bool fresh; /* a graph from the file, before the passes, which the printer may change */
+  td_status (*graph)(const td_model *model, ir_graph **graph, td_error *err); /* it prints, and may change; or NULL */
   td_status (*print)(const td_model *model, ir_graph *graph, base_text *text);
 } view;
 
+static td_status as_imported(const td_model *model, ir_graph **graph, td_error *err) {
+  return api_import((td_model *)(uintptr_t)model, graph, err);
+}
+
+static td_status as_prepared(const td_model *model, ir_graph **graph, td_error *err) {
+  return api_prepare((td_model *)(uintptr_t)model, graph, err);
+}
+
 static const view views[] = {
-    {"imported", "text", true, graph_text}, {"imported", "dot", true, graph_dot},
-    {"imported", "json", true, graph_json}, {"passes", "text", false, passes_text},
-    {"passes", "dot", false, graph_dot},    {"passes", "json", false, graph_json},
-    {"loops", "text", true, loops_text},    {"why", "text", true, why_text},
-    {"plan", "text", false, plan_text},     {"plan", "dot", false, plan_dot},
-    {"plan", "json", false, plan_json},
+    {"imported", "text", as_imported, graph_text},
+    {"imported", "dot", as_imported, graph_dot},
+    {"imported", "json", as_imported, graph_json},
+    {"passes", "text", api_rewrite, passes_text},
+    {"passes", "dot", api_rewrite, graph_dot},
+    {"passes", "json", api_rewrite, graph_json},
+    {"loops", "text", as_prepared, loops_text},
+    {"why", "text", as_prepared, why_text},
+    {"plan", "text", NULL, plan_text},
+    {"plan", "dot", NULL, plan_dot},
+    {"plan", "json", NULL, plan_json},
 };
 
 static const view *find_view(const char *stage, const char *format) {
@@ -101,11 +113,11 @@ td_status td_model_print(const td_model *model, const char *stage, const char *f
     return base_fail(
         err, TD_BAD_ARGUMENT, model->path, -1,
         "a saved plan has no graph: of it there is the stage plan; look at the model it was compiled from");
-  ir_graph *fresh = NULL;
-  if (v->fresh) TRY(api_import((td_model *)(uintptr_t)model, &fresh, err));
+  ir_graph *graph = NULL;
+  if (v->graph) TRY(v->graph(model, &graph, err));
   base_text out = {.allocator = &model->allocator};
-  td_status status = v->print(model, v->fresh ? fresh : model->graph, &out);
-  ir_graph_free(fresh);
+  td_status status = v->print(model, graph, &out);
+  ir_graph_free(graph);
   /* td_text_free knows no length: hand over a block that starts with it. */
   size_t *block =
       status == TD_OK && !out.failed ? base_alloc(&model->allocator, sizeof(size_t) + out.length + 1) : NULL;

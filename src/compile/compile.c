@@ -117,18 +117,31 @@ bool compile_fuses(const compile_setting *setting) {
   return setting->backend->fuses && !base_str_listed(setting->disabled, "fuse");
 }
 
+/* The graph that is lowered. */
+static td_status rewrite(ir_graph *graph, const compile_setting *setting, base_arena *scratch, uint32_t *changes,
+                         td_error *err) {
+  TRY(compile_run_passes(graph, setting, changes, err));
+  if (setting->backend->kernels) TRY(lower_inject(graph, setting->inject, scratch, err));
+  if (!compile_fuses(setting)) return TD_OK;
+  TRY(lower_fuse(graph, setting, scratch, err));
+  return setting->seen ? setting->seen(setting->seen_user, "fuse", graph, err) : TD_OK;
+}
+
+td_status compile_rewrite(ir_graph *graph, const compile_setting *setting, td_error *err) {
+  base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
+  if (!scratch) return base_no_memory(err, "a graph");
+  const td_status status = rewrite(graph, setting, scratch, NULL, err);
+  base_arena_free(scratch);
+  return status;
+}
+
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err) {
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator);
   td_status status = made && scratch ? TD_OK : base_no_memory(err, "the plan");
   if (status == TD_OK) graph->constants = made->arena; /* packed weights are the plan's */
-  if (status == TD_OK) status = compile_run_passes(graph, setting, changes, err);
-  if (status == TD_OK && setting->backend->kernels) status = lower_inject(graph, setting->inject, scratch, err);
-  if (status == TD_OK && compile_fuses(setting)) {
-    status = lower_fuse(graph, setting, scratch, err);
-    if (status == TD_OK && setting->seen) status = setting->seen(setting->seen_user, "fuse", graph, err);
-  }
+  if (status == TD_OK) status = rewrite(graph, setting, scratch, changes, err);
   if (status == TD_OK) status = lower(graph, setting, scratch, made, err);
   base_arena_free(scratch);
   graph->constants = graph->arena;

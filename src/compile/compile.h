@@ -31,6 +31,7 @@ typedef struct compile_setting {
   /* For generated code; where one of them is NULL, fused loops are interpreted. */
   const char *cc;                             /* path of the C compiler */
   const char *cache;                          /* folder for what it makes */
+  uint32_t cc_limit_ms;                       /* that one run of it may take; 0: a minute */
   bool strict;                                /* a compiler that fails is an error */
   void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed */
   void *warn_user;
@@ -59,6 +60,8 @@ plan_symbols compile_symbols(const compile_names *names);
  */
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err);
+/* Makes of an imported graph what compile_graph lowers: for people who want to see it. */
+td_status compile_rewrite(ir_graph *graph, const compile_setting *setting, td_error *err);
 /* Makes a plan that plan_open read one that can run here: links it, finds what is not saved, and checks that its
  * functions suit their operands, as of a file from a stranger. TD_BAD_FILE names the step. Of the setting count isa,
  * tuning, and what is for generated code. */

@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { UNITS = 16, EACH = 6 /* kernels worth a compiler of their own */, LIMIT_MS = 60000, OPTIONS = 24 };
+enum { EACH = 6 /* kernels worth a compiler of their own */ };
 
 struct codegen_code {
   td_allocator own;
   uint32_t count;
-  void *loaded[UNITS];
-  codegen_place *places; /* one per kernel */
+  void *loaded[CODEGEN_UNITS];
+  codegen_object objects[CODEGEN_UNITS]; /* of these, where they are kept */
+  codegen_place *places;                 /* one per kernel that has a function */
   uint32_t place_count;
 };
 
@@ -47,97 +48,12 @@ static void options_of(uint32_t isa, const char **options) {
   options[n] = NULL;
 }
 
-static td_status failed(const codegen_unit *u, const char *what, td_error *err) {
-  const char *first = u->kernels[0].origin_count ? u->kernels[0].origins[0] : "";
-  return base_fail(err, TD_NO_RESOURCE, first, -1, "%s for %u fused loops (%s: %s%s); their source is %s.c", what,
-                   u->count, u->kernels[0].name, first, u->count > 1 ? ", ..." : "", u->stem);
-}
-
-/* ---- compiling ---- */
-
-typedef struct job {
-  sys_process process;
-  char *source, *made, *log;
-  bool started;
-} job;
-
-static td_status start_job(const codegen_unit *u, const codegen_setting *setting, const char *const *options,
-                           base_arena *arena, job *j, td_error *err) {
-  const char *argv[OPTIONS + 6];
-  uint32_t n = 0;
-  const unsigned long long id = (unsigned long long)sys_process_id(), at = (unsigned long long)(uintptr_t)u;
-  j->source = base_arena_format(arena, "%s.c", u->stem);
-  j->made = base_arena_format(arena, "%s.%llu.%llx.tmp", u->stem, id, at);
-  j->log = base_arena_format(arena, "%s.%llu.%llx.log", u->stem, id, at);
-  char *draft = base_arena_format(arena, "%s.%llu.%llx.c", u->stem, id, at);
-  if (!j->source || !j->made || !j->log || !draft) return base_no_memory(err, "code");
-  TRY(sys_write_file(draft, u->text.at, u->text.length, err));
-  TRY(sys_rename(draft, j->source, err));
-  argv[n++] = setting->cc;
-  for (uint32_t i = 0; options[i]; i++) argv[n++] = options[i];
-  argv[n++] = "-o";
-  argv[n++] = j->made;
-  argv[n++] = j->source;
-  argv[n] = NULL;
-  TRY(sys_process_start(&j->process, argv, j->log, setting->cache, err));
-  j->started = true;
-  return TD_OK;
-}
-
-/* The first lines that the compiler wrote. */
-static const char *first_words(const char *path, char *words, size_t room) {
-  sys_mapping log;
-  td_error unused;
-  words[0] = '\0';
-  if (sys_file_map(path, &log, &unused) != TD_OK) return words;
-  const size_t n = log.size < room - 1 ? log.size : room - 1;
-  memcpy(words, log.bytes, n);
-  words[n] = '\0';
-  sys_unmap(&log);
-  return words;
-}
-
-static td_status finish_job(codegen_unit *u, base_arena *arena, job *j, td_error *err) {
-  int code;
-  char words[400], what[520];
-  sys_process_wait(&j->process, LIMIT_MS, &code);
-  j->started = false;
-  td_status status = TD_OK;
-  if (code != 0) {
-    snprintf(what, sizeof what, code < 0 ? "the compiler took more than %d s" : "the compiler failed (status %d)",
-             code < 0 ? LIMIT_MS / 1000 : code);
-    status = failed(u, what, err);
-    first_words(j->log, words, sizeof words);
-    if (err && words[0]) {
-      const size_t used = strlen(err->text);
-      snprintf(err->text + used, sizeof err->text - used, ": %s", words);
-    }
-  }
-  if (status == TD_OK) status = codegen_publish(j->made, u->stem, arena, err);
-  if (status == TD_OK && !(u->code = codegen_find(u->stem, arena))) status = failed(u, "no code can be loaded", err);
-  sys_remove(j->made);
-  sys_remove(j->log);
-  return status;
-}
-
-/* Those units that the cache does not have: at most `jobs` compilers at once. */
-static td_status compile_units(codegen_unit *units, uint32_t count, const codegen_setting *setting,
-                               const char *const *options, base_arena *arena, td_error *err) {
-  job jobs[UNITS] = {0};
-  td_status status = TD_OK;
-  uint32_t done = 0, next = 0;
-  while (done < count) {
-    for (; next < count && next - done < base_max_i64(setting->jobs, 1); next++)
-      if (status == TD_OK && !units[next].code)
-        status = start_job(&units[next], setting, options, arena, &jobs[next], err);
-    if (jobs[done].started) {
-      td_error other;
-      const td_status finished = finish_job(&units[done], arena, &jobs[done], status == TD_OK ? err : &other);
-      if (status == TD_OK) status = finished;
-    }
-    done++;
-  }
-  return status;
+uint64_t codegen_contract(void) {
+  base_text text = {.allocator = &base_libc_allocator};
+  codegen_emit(NULL, 0, &text);
+  const uint64_t number = base_checksum(text.at ? text.at : "", text.length) + text.failed;
+  base_text_free(&text);
+  return number;
 }
 
 /* ---- loading ---- */
@@ -192,15 +108,15 @@ const codegen_place *codegen_find_place(const codegen_code *code, const char *na
   return NULL;
 }
 
-static td_status link_unit(const codegen_unit *u, codegen_kernel *kernels, uint32_t isa, td_error *err) {
+/* Kernels of the unit get their functions, all or none. */
+static td_status link_unit(codegen_unit *u, uint32_t isa, td_error *err) {
   code_link *to = sys_code_find(u->code, "td_link");
-  if (!to) return failed(u, "code without its link", err);
+  if (!to) return codegen_fail(u, TD_NO_RESOURCE, "code without its link", err);
   *to = (code_link){kern_fused_run, kern_fused_level_of(isa)};
-  for (uint32_t i = 0; i < u->count; i++) {
-    void *found = sys_code_find(u->code, kernels[i].name);
-    if (!found) return failed(u, "code without its functions", err);
-    kernels[i].run = function_at(found);
-  }
+  for (uint32_t i = 0; i < u->count; i++)
+    if (!sys_code_find(u->code, u->kernels[i].name))
+      return codegen_fail(u, TD_NO_RESOURCE, "code without its functions", err);
+  for (uint32_t i = 0; i < u->count; i++) u->kernels[i].run = function_at(sys_code_find(u->code, u->kernels[i].name));
   return TD_OK;
 }
 
@@ -263,48 +179,128 @@ static td_status tell_unit(const codegen_unit *u, uint32_t index, const codegen_
   return status;
 }
 
-static td_status make_units(codegen_kernel *kernels, uint32_t count, const codegen_setting *setting,
-                            const char *const *options, base_arena *arena, codegen_unit *units, uint32_t unit_count,
-                            td_error *err) {
+bool codegen_name(codegen_kernel *kernels, uint32_t count, base_arena *arena) {
   for (uint32_t i = 0; i < count; i++)
-    if (!(kernels[i].name = name_kernel(&kernels[i], i, arena))) return base_no_memory(err, "code");
+    if (!(kernels[i].name = name_kernel(&kernels[i], i, arena))) return false;
+  return true;
+}
+
+static td_status make_units(codegen_kernel *kernels, uint32_t count, const codegen_means *means, codegen_unit *units,
+                            uint32_t unit_count, td_error *err) {
+  const codegen_setting *setting = means->setting;
+  base_arena *arena = means->arena;
   for (uint32_t u = 0; u < unit_count; u++) {
     const uint32_t first = (uint32_t)((uint64_t)count * u / unit_count);
     const uint32_t end = (uint32_t)((uint64_t)count * (u + 1) / unit_count);
     units[u] = (codegen_unit){
         .kernels = kernels + first, .count = end - first, .text = {.allocator = base_arena_allocator(arena)}};
     if (!codegen_emit(kernels + first, end - first, &units[u].text)) return base_no_memory(err, "code");
-    if (setting->coded) TRY(tell_unit(&units[u], u, setting, options, arena, err));
+    if (setting->coded) TRY(tell_unit(&units[u], u, setting, means->options, arena, err));
     if (setting->edited) TRY(take_edited(&units[u], u, setting, arena, err));
-    if (!(units[u].stem = codegen_stem(&units[u], setting, options, arena))) return base_no_memory(err, "code");
-    units[u].code = codegen_find(units[u].stem, arena);
+    if (!(units[u].stem = codegen_stem(&units[u], means))) return base_no_memory(err, "code");
   }
   return TD_OK;
 }
 
+typedef struct loading {
+  const codegen_setting *setting;
+  base_arena *arena;
+  codegen_code *code;
+  td_status status; /* of the first unit that failed */
+  td_error *err;
+} loading;
+
+/* Takes over what a unit has become. */
+static void unit_finished(void *user, codegen_unit *u, td_status status, const td_error *why) {
+  loading *l = user;
+  td_error own = *why;
+  if (u->code) {
+    l->code->objects[l->code->count] = u->object;
+    l->code->loaded[l->code->count++] = u->code;
+  }
+  if (status == TD_OK) status = link_unit(u, l->setting->isa, &own);
+  if (status == TD_OK) status = note_places(u, l->arena, l->code, &own);
+  if (status == TD_OK && l->setting->made) l->setting->made(l->setting->made_user, u->kernels, u->count);
+  if (status == TD_OK || l->status != TD_OK) return;
+  l->status = status;
+  if (l->err) *l->err = own;
+}
+
+/* Nothing is looked for in a folder that others may write to. */
+static void load_units(codegen_unit *units, uint32_t count, const codegen_means *means, loading *l) {
+  td_error why = {0};
+  const td_status status = sys_private_folder(means->setting->cache, &why);
+  if (status != TD_OK) {
+    l->status = codegen_fail(&units[0], status, why.text, l->err);
+    return;
+  }
+  for (uint32_t u = 0; u < count; u++) {
+    codegen_find(&units[u], means);
+    if (units[u].code) unit_finished(l, &units[u], TD_OK, &why);
+  }
+  codegen_compile(units, count, means, unit_finished, l);
+}
+
+static uint32_t units_for(uint32_t count, const codegen_setting *s) {
+  const uint32_t wanted = (count + EACH - 1) / EACH,
+                 most = s->made || s->jobs > CODEGEN_UNITS ? CODEGEN_UNITS : s->jobs;
+  return wanted < most ? wanted : most;
+}
+
+static codegen_code *new_code(const td_allocator *allocator) {
+  codegen_code *made = base_alloc(allocator, sizeof *made);
+  if (made) *made = (codegen_code){.own = *allocator};
+  return made;
+}
+
 td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_setting *setting, base_arena *arena,
                        codegen_code **code, td_error *err) {
-  const char *options[OPTIONS];
-  codegen_unit units[UNITS] = {0};
-  const td_allocator *allocator = base_arena_allocator(arena);
-  uint32_t wanted = (count + EACH - 1) / EACH, unit_count = wanted < setting->jobs ? wanted : setting->jobs;
-  if (unit_count > UNITS) unit_count = UNITS;
-  codegen_code *made = base_alloc(allocator, sizeof *made);
-  if (!made) return base_no_memory(err, "code");
-  *made = (codegen_code){.own = *allocator, .places = base_new(arena, codegen_place, (size_t)count + 1)};
+  const char *options[CODEGEN_OPTIONS];
+  codegen_unit units[CODEGEN_UNITS] = {0};
+  const codegen_means means = {setting, options, arena};
+  const uint32_t unit_count = units_for(count, setting);
+  loading l = {.setting = setting, .arena = arena, .code = new_code(base_arena_allocator(arena)), .err = err};
+  if (!l.code) return base_no_memory(err, "code");
+  l.code->places = base_new(arena, codegen_place, (size_t)count + 1);
   options_of(setting->isa, options);
-  td_status status = made->places ? sys_private_folder(setting->cache, err) : base_no_memory(err, "code");
-  if (status == TD_OK) status = make_units(kernels, count, setting, options, arena, units, unit_count, err);
-  if (status == TD_OK) status = compile_units(units, unit_count, setting, options, arena, err);
-  for (uint32_t u = 0; u < unit_count; u++) {
-    if (units[u].code) made->loaded[made->count++] = units[u].code;
-    if (status == TD_OK) status = link_unit(&units[u], kernels + (units[u].kernels - kernels), setting->isa, err);
-    if (status == TD_OK) status = note_places(&units[u], arena, made, err);
-    base_text_free(&units[u].text);
+  l.status = l.code->places ? TD_OK : base_no_memory(err, "code");
+  if (l.status == TD_OK) l.status = make_units(kernels, count, &means, units, unit_count, err);
+  if (l.status == TD_OK) load_units(units, unit_count, &means, &l);
+  for (uint32_t u = 0; u < unit_count; u++) base_text_free(&units[u].text);
+  if (l.code->count) *code = l.code;
+  else codegen_free(l.code);
+  return l.status;
+}
+
+td_status codegen_open(const codegen_object *objects, uint32_t count, uint32_t isa, const td_allocator *allocator,
+                       codegen_code **code, td_error *err) {
+  if (count > CODEGEN_UNITS)
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "more than %d objects of code", CODEGEN_UNITS);
+  codegen_code *made = new_code(allocator);
+  td_status status = made ? TD_OK : base_no_memory(err, "code");
+  for (uint32_t i = 0; i < count && status == TD_OK; i++) {
+    void *loaded = sys_code_open_bytes(objects[i].bytes, objects[i].size, err);
+    code_link *to = loaded ? sys_code_find(loaded, "td_link") : NULL;
+    if (loaded) made->loaded[made->count++] = loaded;
+    if (to) *to = (code_link){kern_fused_run, kern_fused_level_of(isa)};
+    else if (!loaded) status = TD_NO_RESOURCE;
+    else status = base_fail(err, TD_BAD_FILE, NULL, -1, "code without its link");
   }
   if (status == TD_OK) *code = made;
   else codegen_free(made);
   return status;
+}
+
+base_call_fn codegen_function(const codegen_code *code, const char *name) {
+  void *found = NULL;
+  for (uint32_t i = 0; i < code->count && !found; i++) found = sys_code_find(code->loaded[i], name);
+  return found ? function_at(found) : NULL;
+}
+
+bool codegen_object_at(const codegen_code *code, uint32_t index, codegen_object *object) {
+  if (index >= code->count) return false;
+  *object = code->objects[index];
+  return true;
 }
 
 void codegen_free(codegen_code *code) {

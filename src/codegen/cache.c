@@ -1,6 +1,6 @@
 /* cache.c -- objects by content. A file is named by all that went into it, is renamed into place when it is whole, and
- * ends in a digest of what stands before: a file that was damaged, or cut off, or was never ours, is built anew. ELF
- * takes no notice of what follows its sections. */
+ * ends in its name and a digest of what stands before: a file that was damaged, cut off, renamed, or was never ours, is
+ * built anew. ELF takes no notice of what follows its sections. */
 #include "codegen/codegen_priv.h"
 #include "base/digest.h"
 #include "sys/code.h"
@@ -9,12 +9,21 @@
 #include <string.h>
 
 enum { CACHE_MIB = 64 };
-static const char seal[] = "treadle1";
-enum { SEAL_BYTES = sizeof seal - 1 + BASE_DIGEST_BYTES };
+static const char seal[] = "treadle2";
+enum { NAME_BYTES = 32, SEAL_BYTES = NAME_BYTES + sizeof seal - 1 + BASE_DIGEST_BYTES };
 
-char *codegen_stem(const codegen_unit *unit, const codegen_setting *setting, const char *const *options,
-                   base_arena *arena) {
-  base_text all = {.allocator = base_arena_allocator(arena)};
+/* What follows the object of a unit: the name, the seal, and a digest of all that stands before it. */
+static void write_seal(char *all, size_t size, const char *stem) {
+  char *end = all + size;
+  memcpy(end, strrchr(stem, '/') + 1, NAME_BYTES);
+  memcpy(end + NAME_BYTES, seal, sizeof seal - 1);
+  base_digest(all, size + NAME_BYTES, (uint8_t *)end + NAME_BYTES + sizeof seal - 1);
+}
+
+char *codegen_stem(const codegen_unit *unit, const codegen_means *means) {
+  const codegen_setting *setting = means->setting;
+  const char *const *options = means->options;
+  base_text all = {.allocator = base_arena_allocator(means->arena)};
   uint8_t digest[BASE_DIGEST_BYTES];
   char name[BASE_DIGEST_TEXT];
   base_text_print(&all, "%s %llx", setting->cc, (unsigned long long)sys_file_stamp(setting->cc));
@@ -27,12 +36,13 @@ char *codegen_stem(const codegen_unit *unit, const codegen_setting *setting, con
   }
   base_digest(all.at, all.length, digest);
   base_digest_text(digest, name);
-  name[32] = '\0';
+  name[NAME_BYTES] = '\0';
   base_text_free(&all);
-  return base_arena_format(arena, "%s/%s", setting->cache, name);
+  return base_arena_format(means->arena, "%s/%s", setting->cache, name);
 }
 
-static bool is_sealed(const char *path) {
+/* `object`: gets a copy of what is sealed; NULL: it is not wanted. */
+static bool is_sealed(const char *path, const char *stem, base_arena *arena, codegen_object *object) {
   sys_mapping file;
   td_error unused;
   uint8_t digest[BASE_DIGEST_BYTES];
@@ -40,18 +50,21 @@ static bool is_sealed(const char *path) {
   bool good = file.size > SEAL_BYTES;
   if (good) {
     const size_t size = file.size - SEAL_BYTES;
-    const char *end = (const char *)file.bytes + size;
-    base_digest(file.bytes, size, digest);
-    good = memcmp(end, seal, sizeof seal - 1) == 0 && memcmp(end + sizeof seal - 1, digest, sizeof digest) == 0;
+    const char *name = (const char *)file.bytes + size, *mark = name + NAME_BYTES, *end = mark + sizeof seal - 1;
+    base_digest(file.bytes, size + NAME_BYTES, digest);
+    good = memcmp(name, strrchr(stem, '/') + 1, NAME_BYTES) == 0 && memcmp(mark, seal, sizeof seal - 1) == 0 &&
+           memcmp(end, digest, sizeof digest) == 0;
+    if (good && object) *object = (codegen_object){base_arena_copy(arena, file.bytes, size), size};
   }
   sys_unmap(&file);
-  return good;
+  return good && (!object || object->bytes);
 }
 
-void *codegen_find(const char *stem, base_arena *arena) {
+void codegen_find(codegen_unit *u, const codegen_means *means) {
   td_error unused;
-  const char *path = base_arena_format(arena, "%s.so", stem);
-  return path && is_sealed(path) ? sys_code_open(path, &unused) : NULL;
+  const char *path = base_arena_format(means->arena, "%s.so", u->stem);
+  const bool good = path && is_sealed(path, u->stem, means->arena, means->setting->keep ? &u->object : NULL);
+  u->code = good ? sys_code_open(path, &unused) : NULL;
 }
 
 td_status codegen_publish(const char *made, const char *stem, base_arena *arena, td_error *err) {
@@ -62,8 +75,7 @@ td_status codegen_publish(const char *made, const char *stem, base_arena *arena,
   char *all = path ? base_arena_alloc(arena, size + SEAL_BYTES) : NULL;
   if (all) {
     memcpy(all, file.bytes, size);
-    memcpy(all + size, seal, sizeof seal - 1);
-    base_digest(all, size, (uint8_t *)all + size + sizeof seal - 1);
+    write_seal(all, size, stem);
   }
   sys_unmap(&file);
   if (!all) return base_no_memory(err, "code");

@@ -4,6 +4,8 @@
 #include "base/program.h"
 #include "base/base.h"
 
+#include <stdatomic.h>
+
 /* One program. `run` takes the place of a kernel: it is called as one, and counts on the call's attribute 0 being the
  * program. */
 typedef struct codegen_kernel {
@@ -11,15 +13,23 @@ typedef struct codegen_kernel {
   uint64_t scalars; /* bit k: operand k is one number along a row; where it is not, the program is interpreted */
   const char *const *origins; /* names of the nodes, for comments and errors */
   uint32_t origin_count;
-  const char *name; /* out: in the arena */
-  base_call_fn run; /* out */
+  const int64_t *from; /* per op of the program: the origin that it came of, or anything else; NULL: not known */
+  const char *name;    /* set by codegen_name */
+  base_call_fn run;    /* out; NULL: there is none */
 } codegen_kernel;
 
 typedef struct codegen_setting {
-  const char *cc;    /* path of the C compiler */
-  const char *cache; /* folder of this user alone; made where it is not there */
-  uint32_t isa;      /* BASE_ISA_* that the code may use */
-  uint32_t jobs;     /* compilers at once, at least 1 */
+  const char *cc;           /* path of the C compiler */
+  const char *cache;        /* folder of this user alone; made where it is not there */
+  uint32_t isa;             /* BASE_ISA_* that the code may use */
+  uint32_t jobs;            /* compilers at once, at least 1 */
+  uint32_t limit_ms;        /* that one may take; 0: a minute */
+  bool keep;                /* codegen_object_at is going to be asked for */
+  const _Atomic bool *stop; /* ends the work when it becomes true; NULL: nothing does */
+  /* Is told of kernels as soon as they have their functions, so that there are more files of fewer kernels; NULL:
+   * nobody is. */
+  void (*made)(void *user, const codegen_kernel *kernels, uint32_t count);
+  void *made_user;
   /* Gets each file of text, "generated.0.c", and its compiler's command, "generated.0.sh"; NULL: nobody. */
   td_status (*coded)(void *user, const char *name, const char *bytes, size_t count);
   void *coded_user;
@@ -38,14 +48,32 @@ typedef struct codegen_place {
   uint32_t line;      /* 0: unknown */
 } codegen_place;
 
-/* Gives each kernel its function, compiled now or before. The functions live until codegen_free. Errors say which step
- * failed, of which kernels, and where their source is; nothing is loaded then. Safe in many processes and threads at
- * once on one cache. */
+/* Gives each kernel a name, in the arena. False: out of memory. */
+bool codegen_name(codegen_kernel *kernels, uint32_t count, base_arena *arena);
+/* Gives each kernel, which has a name, its function, compiled now or before. The functions live until codegen_free. An
+ * error says what failed, of which kernels and nodes, and where their source is; those kernels that it does not touch
+ * have functions all the same, and *code is not NULL where there are any. Safe in many processes and threads at once on
+ * one cache: what one compiles the others wait for. */
 td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_setting *setting, base_arena *arena,
                        codegen_code **code, td_error *err);
 void codegen_free(codegen_code *code); /* NULL is allowed */
 /* Of the kernel called `name`; texts live as long as the arena of codegen_load. NULL: it has no such kernel. */
 const codegen_place *codegen_find_place(const codegen_code *code, const char *name);
+/* The function of this name; NULL: there is none. */
+base_call_fn codegen_function(const codegen_code *code, const char *name);
+
+/* A shared object as it lies in a file. */
+typedef struct codegen_object {
+  const void *bytes;
+  size_t size;
+} codegen_object;
+/* Object `index` of code that was loaded with `keep`, in the arena of that load. False: there are not so many. */
+bool codegen_object_at(const codegen_code *code, uint32_t index, codegen_object *object);
+/* Loads objects that were kept: as trusted as the caller's own code. `isa` as when they were made. */
+td_status codegen_open(const codegen_object *objects, uint32_t count, uint32_t isa, const td_allocator *allocator,
+                       codegen_code **code, td_error *err);
+/* A number for what generated code and this library must agree on: objects of another one cannot be loaded. */
+uint64_t codegen_contract(void);
 
 /* The C text of kernels [0, count), for people and for codegen_load. False: out of memory. */
 bool codegen_emit(const codegen_kernel *kernels, uint32_t count, base_text *text);

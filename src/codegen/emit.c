@@ -69,6 +69,21 @@ static bool is_scalar_load(const emitter *e, const base_program_op *op) {
   return op->kind == BASE_PROGRAM_LOAD && e->k->scalars >> op->function & 1;
 }
 
+/* Text from a model may hold anything: nothing of it may end a comment. */
+static void print_safely(base_text *t, const char *text) {
+  for (; *text; text++)
+    base_text_add(t, isprint((unsigned char)*text) && *text != '*' && *text != '\\' && *text != '?' ? text : ".", 1);
+}
+
+/* The node that op `i` came of, at the end of its line. */
+static void print_source(const emitter *e, uint32_t i) {
+  const int64_t from = e->k->from ? e->k->from[i] : -1;
+  if (from < 0 || from >= e->k->origin_count) return;
+  base_text_print(e->text, " /* ");
+  print_safely(e->text, e->k->origins[from]);
+  base_text_print(e->text, " */");
+}
+
 /* What is computed for a row in front of the loop of `stage`. */
 static void print_row_op(const emitter *e, uint32_t i, uint32_t stage) {
   const base_program_op *op = &e->p->ops[i];
@@ -84,7 +99,9 @@ static void print_row_op(const emitter *e, uint32_t i, uint32_t stage) {
   if (op->kind != BASE_PROGRAM_SCALAR) return;
   base_text_print(t, "    const vf v%u = ", i);
   print_call(e, op);
-  base_text_print(t, ";\n");
+  base_text_print(t, ";");
+  print_source(e, i);
+  base_text_print(t, "\n");
 }
 
 /* Is element op `i` needed in this stage? A load is where something reads it. */
@@ -125,7 +142,9 @@ static void print_element_op(const emitter *e, uint32_t i, uint32_t stage, const
   if (op->kind != BASE_PROGRAM_SCALAR || op->row) return;
   base_text_print(t, "      const vf v%u = ", i);
   print_call(e, op);
-  base_text_print(t, ";\n");
+  base_text_print(t, ";");
+  print_source(e, i);
+  base_text_print(t, "\n");
   if (e->kept[i]) base_text_print(t, "      v_store(kept + %u * wide + %s, v%u);\n", e->kept_at[i], at, i);
 }
 
@@ -172,14 +191,12 @@ static void print_stage(const emitter *e, uint32_t stage) {
                       reductions[e->p->ops[i].function].join, i, i, i, reductions[e->p->ops[i].function].join);
 }
 
-/* Text from a model may hold anything: nothing of it may end the comment. */
 static void print_comment(const emitter *e) {
   base_text *t = e->text;
   base_text_print(t, "\n/* ");
   for (uint32_t i = 0; i < e->k->origin_count; i++) {
     base_text_print(t, "%s", i ? "\n * " : "");
-    for (const char *c = e->k->origins[i]; *c; c++)
-      base_text_add(t, isprint((unsigned char)*c) && *c != '*' && *c != '\\' && *c != '?' ? c : ".", 1);
+    print_safely(t, e->k->origins[i]);
   }
   base_text_print(t, "\n *\n");
   base_text program = {.allocator = t->allocator};

@@ -30,6 +30,13 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
   return still;
 }
 
+/* Which origin each op came of. */
+static const int64_t *sources_of(const lower_fused_loop *loop, const base_program *p) {
+  uint32_t count = 0;
+  const int64_t *from = loop->attrs->count > 1 ? base_attr_ints(loop->attrs, 1, &count) : NULL;
+  return count == p->count ? from : NULL;
+}
+
 /* Adds the loop's names to those of a kernel. */
 static td_status add_origins(lower_code *c, const lower_fused_loop *loop, codegen_kernel *k) {
   const uint32_t count = k->origin_count + loop->origin_count;
@@ -56,7 +63,7 @@ td_status lower_add_loop(lower_code *c, const lower_fused_loop *loop, uint32_t *
   if (i == c->kernels.count) {
     codegen_kernel *k = base_vec_push(c->scratch, &c->kernels);
     if (!k) return base_no_memory(c->err, "fused loops");
-    *k = (codegen_kernel){.program = p, .scalars = scalars};
+    *k = (codegen_kernel){.program = p, .scalars = scalars, .from = sources_of(loop, p)};
   }
   *number = i + 1;
   return add_origins(c, loop, &c->kernels.at[i]);
@@ -77,22 +84,22 @@ td_status lower_load_code(lower_code *c, bool *loaded) {
   sys_machine machine;
   *loaded = false;
   if (c->kernels.count == 0) return TD_OK;
+  if (!codegen_name(c->kernels.at, c->kernels.count, c->plan->arena)) return base_no_memory(c->err, "fused loops");
   sys_machine_read(&machine);
   const codegen_setting setting = {.cc = s->cc,
                                    .cache = s->cache,
                                    .isa = s->isa,
                                    .jobs = machine.threads,
+                                   .limit_ms = s->cc_limit_ms,
                                    .coded = s->coded,
                                    .coded_user = s->seen_user,
                                    .edited = s->edited};
   const td_status status = codegen_load(c->kernels.at, c->kernels.count, &setting, c->plan->arena, &code, &err);
-  if (status == TD_OK) {
-    c->plan->code = code;
-    c->plan->release_code = release;
-    c->plan->locate_code = locate;
-    *loaded = true;
-    return TD_OK;
-  }
+  c->plan->code = code;
+  c->plan->release_code = release;
+  c->plan->locate_code = locate;
+  *loaded = code != NULL;
+  if (status == TD_OK) return TD_OK;
   if (s->strict || base_arena_failed(c->plan->arena)) {
     if (c->err) *c->err = err;
     return status;

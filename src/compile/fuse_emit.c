@@ -112,7 +112,9 @@ static bool lower_member(emitting *m, uint32_t i) {
   b->out = LOOP_NONE;
   for (uint32_t k = 0; k < node->in_count; k++)
     if (!operand(m, node->in[k], how, casts, &b->in[k])) return false;
+  const uint32_t before = b->program.count;
   if (!node->op->lower(query, b) || b->failed || b->out == LOOP_NONE) return false;
+  for (uint32_t n = before; n < b->program.count; n++) m->to->made_by[n] = (uint8_t)i;
   m->value[i] = b->out;
   return how == FIT_SPACE || loop_is_row(b, b->out);
 }
@@ -205,6 +207,20 @@ bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   return query && !node->op->kernel(query);
 }
 
+/* Per op of the program, where among the node's origins the first of the member is that made it; -1: there is none. */
+static int64_t *sources_of(const fuse_state *f, const fuse_group *g, const fuse_built *built, const ir_origins *all) {
+  const base_program *p = &built->build.program;
+  int64_t *sources = base_new(f->scratch, int64_t, (size_t)p->count + 1);
+  for (uint32_t i = 0; sources && i < p->count; i++) {
+    const ir_origins *own = &ir_node_of(f->graph, (ir_node){g->members[built->made_by[i]]})->origins;
+    const bool computes = p->ops[i].kind == BASE_PROGRAM_SCALAR || p->ops[i].kind == BASE_PROGRAM_REDUCE;
+    sources[i] = -1;
+    for (uint32_t k = 0; computes && own->count && k < all->count && sources[i] < 0; k++)
+      if (strcmp(all->names[k], own->names[0]) == 0) sources[i] = k;
+  }
+  return sources;
+}
+
 /* What a fused node replaces must have its types. */
 static bool same_types(const fuse_state *f, const fuse_built *built, ir_node made) {
   const ir_node_def *node = ir_node_of(f->graph, made);
@@ -221,13 +237,15 @@ static td_status emit_group(fuse_state *f, fuse_group *g, const fuse_built *buil
   if (!words) return base_no_memory(f->err, "a fused loop");
   base_program_write(p, words);
   TRY(origins_of(f, g, &origins));
-  const base_arg arg = ARG_INTS("program", words, base_program_size(p));
+  int64_t *sources = sources_of(f, g, built, &origins);
+  if (!sources) return base_no_memory(f->err, "a fused loop");
+  const base_arg args[] = {ARG_INTS("program", words, base_program_size(p)), ARG_INTS("from", sources, p->count)};
   const ir_new_node spec = {.op = ir_opset_find(f->graph->ops, p->row_axes ? "td::fused_rows" : "td::fused"),
                             .in = built->in,
                             .in_count = built->in_count,
                             .out_count = built->out_count,
-                            .args = &arg,
-                            .arg_count = 1,
+                            .args = args,
+                            .arg_count = 2,
                             .origins = origins,
                             .before = ir_block_of(f->graph, f->block)->nodes.at[(g->at + 1) / 2]};
   TRY(ir_add_node(f->graph, f->block, &spec, &made, NULL, f->err));

@@ -37,6 +37,7 @@ typedef struct fuse_built {
   loop_build build;
   ir_value in[BASE_PROGRAM_OPERANDS], out[BASE_PROGRAM_OUTS];
   uint32_t in_count, out_count;
+  uint8_t made_by[BASE_PROGRAM_OPS]; /* the member that each op came of */
 } fuse_built;
 
 /* Can the members run as one loop over the group's space? `group`: its number, whose members' values need no store

@@ -3,6 +3,7 @@
 #define SYS_CODE_H
 #include "base/error.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,9 +16,9 @@ typedef struct sys_process {
  * (a search path of the system's folders, the C locale, `folder` for temporary files). */
 td_status sys_process_start(sys_process *process, const char *const *argv, const char *output, const char *folder,
                             td_error *err);
-/* Waits for its end; after `limit_ms` it is killed, with all that it started. *code: what it returned, 128 + n for
- * signal n, -1 killed for its time. */
-void sys_process_wait(const sys_process *process, uint32_t limit_ms, int *code);
+/* Waits for its end; after `limit_ms`, or when *stop (may be NULL) becomes true, it is killed, with all that it
+ * started. *code: what it returned, 128 + n for signal n, -1 killed here. */
+void sys_process_wait(const sys_process *process, uint32_t limit_ms, const _Atomic bool *stop, int *code);
 
 /* ---- private files (private.c) ---- */
 
@@ -37,6 +38,18 @@ bool sys_is_private_file(const char *path);
 /* `from` takes the name `to`, at once: whoever looks sees what was there or all of what comes. */
 td_status sys_rename(const char *from, const char *to, td_error *err);
 void sys_remove(const char *path);
+/* A lock that one holder has at a time, of all threads and processes that name its file; it ends with its process. */
+typedef struct sys_lock {
+  int file; /* -1: none */
+} sys_lock;
+typedef enum sys_lock_state {
+  SYS_LOCK_TAKEN,
+  SYS_LOCK_BUSY,
+  SYS_LOCK_NONE /* there can be none here */
+} sys_lock_state;
+sys_lock_state sys_lock_try(const char *path, sys_lock *lock);
+void sys_lock_drop(sys_lock *lock, const char *path); /* the file goes; one that is not held is left alone */
+void sys_sleep_ms(uint32_t ms);
 /* Removes files of the folder, least recently changed first, until those left take at most `bytes`. */
 void sys_trim_folder(const char *path, uint64_t bytes);
 uint64_t sys_process_id(void);
@@ -47,6 +60,8 @@ uint64_t sys_file_stamp(const char *path);
 
 /* Loads the shared object; its names are seen by nobody else. NULL: *err says why. */
 void *sys_code_open(const char *path, td_error *err);
+/* The same of the bytes of one, through a file without a name. */
+void *sys_code_open_bytes(const void *bytes, size_t count, td_error *err);
 void *sys_code_find(void *code, const char *name); /* NULL: there is none */
 size_t sys_code_bytes(const void *function);       /* of a function that sys_code_find gave; 0: unknown */
 void sys_code_close(void *code);

@@ -1,4 +1,5 @@
 /* private.c -- files and folders of one user. */
+#include "sys/sys_priv.h"
 #include "sys/code.h"
 
 #include <dirent.h>
@@ -7,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096, LISTED = 4096 /* files looked at when a folder is trimmed */ };
@@ -34,8 +37,8 @@ td_status sys_private_folder(const char *path, td_error *err) {
   return TD_OK;
 }
 
-/* 0, or the reason. */
-static int write_all(int file, const char *at, size_t count) {
+int sys_write_all(int file, const void *bytes, size_t count) {
+  const char *at = bytes;
   while (count) {
     const ssize_t written = write(file, at, count);
     if (written < 0 && errno == EINTR) continue;
@@ -51,7 +54,7 @@ td_status sys_write_parts(const char *path, const sys_part *parts, size_t count,
   const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, shared ? 0666 : 0600);
   if (file < 0) return refuse(path, strerror(errno), err);
   int why = 0;
-  for (size_t i = 0; i < count && !why; i++) why = write_all(file, parts[i].at, parts[i].bytes);
+  for (size_t i = 0; i < count && !why; i++) why = sys_write_all(file, parts[i].at, parts[i].bytes);
   if (close(file) != 0 && !why) why = errno;
   return why ? refuse(path, strerror(why), err) : TD_OK;
 }
@@ -71,6 +74,27 @@ td_status sys_rename(const char *from, const char *to, td_error *err) {
 }
 
 void sys_remove(const char *path) { unlink(path); }
+
+sys_lock_state sys_lock_try(const char *path, sys_lock *lock) {
+  lock->file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock->file < 0) return SYS_LOCK_NONE;
+  if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) return SYS_LOCK_TAKEN;
+  const sys_lock_state state = errno == EWOULDBLOCK || errno == EINTR ? SYS_LOCK_BUSY : SYS_LOCK_NONE;
+  close(lock->file);
+  lock->file = -1;
+  return state;
+}
+
+void sys_lock_drop(sys_lock *lock, const char *path) {
+  if (lock->file < 0) return;
+  unlink(path); /* first: whoever opens it from now on has another file, and finds what was made under this one */
+  close(lock->file);
+  lock->file = -1;
+}
+
+void sys_sleep_ms(uint32_t ms) {
+  nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000}, NULL);
+}
 
 uint64_t sys_process_id(void) { return (uint64_t)getpid(); }
 

@@ -48,7 +48,7 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-void sys_process_wait(const sys_process *process, uint32_t limit_ms, int *code) {
+void sys_process_wait(const sys_process *process, uint32_t limit_ms, const _Atomic bool *stop, int *code) {
   const double end = now_ms() + limit_ms;
   int state = 0;
   bool killed = false;
@@ -59,7 +59,7 @@ void sys_process_wait(const sys_process *process, uint32_t limit_ms, int *code) 
       *code = -1;
       return;
     }
-    if (!killed && now_ms() > end) {
+    if (!killed && (now_ms() > end || (stop && atomic_load_explicit(stop, memory_order_relaxed)))) {
       kill(-process->pid, SIGKILL);
       killed = true;
     }

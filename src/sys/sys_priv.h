@@ -8,6 +8,9 @@ enum { SYS_PATH_MAX = 4096, SYS_TEXT_MAX = 1 << 16 };
 /* The text of a small file, NUL-terminated and cut at SYS_TEXT_MAX - 1 bytes; "" when it cannot be read. */
 void sys_read_text(const char *path, char *text, size_t size);
 
+/* 0, or the reason why not all was written. */
+int sys_write_all(int file, const void *bytes, size_t count);
+
 /* ---- isa.c ---- */
 
 typedef struct sys_cpuid {

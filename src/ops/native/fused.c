@@ -1,11 +1,13 @@
 /* fused.c -- td::fused and td::fused_rows: what the compiler makes of operators that run as one loop. Attribute 0 is
- * the program (base/program.h). The first has no rows: each element of its results depends on that element of the
+ * the program (base/program.h); attribute 1, for people, says per op of it which of the node's origins it came of, or
+ * -1. The first has no rows: each element of its results depends on that element of the
  * operands alone; the second reduces along rows. */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 
 enum { PROGRAM };
-static const ir_attr fused_attrs[] = {{.name = "program", .kind = BASE_ATTR_INTS, .required = true}};
+static const ir_attr fused_attrs[] = {{.name = "program", .kind = BASE_ATTR_INTS, .required = true},
+                                      {.name = "from", .kind = BASE_ATTR_INTS, .optional = true}};
 
 static td_status read_program(ir_infer *ctx, base_program *p) {
   uint32_t count;

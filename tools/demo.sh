@@ -60,7 +60,7 @@ PY
 install_packages $build_packages python3 python3-pip
 mkdir -p "$folder"
 echo "building Treadle (the log is $folder/build.log)"
-if ! build release >"$folder/build.log" 2>&1; then
+if ! { configure release && cmake --build build --target treadle; } >"$folder/build.log" 2>&1; then
   tail -n 30 "$folder/build.log" >&2
   exit 1
 fi

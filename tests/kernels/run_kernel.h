@@ -34,6 +34,12 @@ typedef struct run_worker {
   size_t used;
 } run_worker;
 
+/* Of each worker; not allocated anew for every call, which sanitizers take long over. */
+static inline char *run_memory(uint32_t worker) {
+  static _Alignas(64) char memory[RUN_WORKERS][RUN_SCRATCH];
+  return memory[worker];
+}
+
 static void *run_scratch(void *memory, size_t bytes) {
   run_worker *w = memory;
   if (bytes > RUN_SCRATCH - w->used) return NULL;
@@ -65,8 +71,7 @@ static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
   run_worker worker[RUN_WORKERS];
   for (uint32_t i = 0; i < workers; i++) {
     run_worker *w = &worker[i];
-    *w = (run_worker){.scratch = aligned_alloc(64, RUN_SCRATCH)};
-    assert_non_null(w->scratch);
+    *w = (run_worker){.scratch = run_memory(i)};
     w->call = (base_call){.attrs = k->attrs,
                           .op = k->row,
                           .tuning = k->tuning,
@@ -87,7 +92,6 @@ static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
   for (uint32_t i = 0; i < workers; i++) {
     if (i) sys_thread_join(&worker[i].thread);
     if (worker[i].status != TD_OK) fail_msg("%s: %s", k->row->name, worker[i].err.text);
-    free(worker[i].scratch);
   }
 }
 

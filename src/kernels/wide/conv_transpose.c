@@ -2,8 +2,11 @@
  *
  * Output pixels of one line that are `stride` apart see the same taps: every `step`-th of the kernel's row. So each
  * such phase of a line is a plain convolution, whose tile gathers; nothing is scattered, and every output element is
- * written by one task. Rows of taps that land between the image's lines are left out. */
+ * written by one task. Rows of taps that land between the image's lines are left out.
+ *
+ * Channels too few for a panel are sums of products along the phase's taps (dot_tile_priv.h). */
 #include "kernels/conv.h"
+#include "kernels/dot_tile_priv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_conv.h"
@@ -11,6 +14,8 @@
 
 /* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
 enum { TASKS = 24, TASK_WORK = 16384 };
+enum { SUM_WORK = 8 }; /* vectors that the lanes of a sum cost to add up */
+enum { TABLE_ROWS = (int)GEMM_MAX_ROWS > (int)DOT_TILE_ROWS ? (int)GEMM_MAX_ROWS : (int)DOT_TILE_ROWS };
 
 typedef struct layer {
   kern_conv c;
@@ -22,6 +27,10 @@ typedef struct layer {
   int64_t out_pitch;
   int64_t lines; /* of output, in all samples and planes */
   int64_t panels, strips, line_blocks, strip_blocks;
+  /* Of few channels: [phase of z, y, x][channel][tap of the phase][channel in, to whole vectors], and where each phase
+   * begins. NULL: channels make panels. */
+  const float *few;
+  const int64_t *few_at;
 } layer;
 
 /* Output pixels first, first + stride, ... of a line, and the taps they see: tap, tap + step, ... */
@@ -116,6 +125,98 @@ static void run_line(const layer *l, const spot *s) {
   }
 }
 
+/* ---- few channels ---- */
+
+static int64_t phases(const kern_conv_axis *a) { return base_min_i64(a->stride, a->out); }
+
+/* Is that half the work of a panel? */
+static bool few_channels(const kern_conv *c) {
+  const double strides = (double)c->axis[0].stride * (double)c->axis[1].stride * (double)c->axis[2].stride;
+  const double taps = fmax((double)c->taps / strides, 1); /* of a phase */
+  const double work = taps * (double)(kern_dot_pitch(c->group_in) / V_LANES) + SUM_WORK;
+  return V_LANES > 1 && c->groups == 1 && c->group_out < V_LANES &&
+         2 * (double)c->group_out * work <= taps * (double)c->group_in;
+}
+
+/* The weights of one phase's taps, out of the panel that they fill in part. Returns the end of what it wrote. */
+static float *pack_phase(const layer *l, const phase of[KERN_CONV_AXES], float *to) {
+  const kern_conv_axis *a = l->c.axis;
+  const int64_t pitch = kern_dot_pitch(l->c.group_in);
+  for (int64_t column = 0; column < l->c.group_out; column++)
+    for (int64_t z = 0; z < of[0].taps; z++)
+      for (int64_t y = 0; y < of[1].taps; y++)
+        for (int64_t x = 0; x < of[2].taps; x++, to += pitch) {
+          int64_t tap = ((of[0].tap + z * of[0].step) * a[1].kernel + of[1].tap + y * of[1].step) * a[2].kernel +
+                        of[2].tap + x * of[2].step;
+          const float *from = l->weights + tap * l->c.group_in * V_LANES + column;
+          for (int64_t k = 0; k < l->c.group_in; k++) to[k] = from[k * V_LANES];
+        }
+  return to;
+}
+
+/* Each tap belongs to one phase. */
+static bool take_few(const base_call *call, layer *l) {
+  const kern_conv_axis *a = l->c.axis;
+  const int64_t pitch = kern_dot_pitch(l->c.group_in), count = phases(&a[0]) * phases(&a[1]) * phases(&a[2]);
+  const size_t floats = (size_t)(l->c.taps * l->c.group_out);
+  if (!few_channels(&l->c)) return true;
+  float *few = base_call_scratch(call, floats, (size_t)pitch * sizeof *few), *to = few;
+  int64_t *at = base_call_scratch(call, (size_t)count, sizeof *at);
+  l->few = few;
+  l->few_at = at;
+  if (!few || !at) return false;
+  memset(few, 0, floats * (size_t)pitch * sizeof *few);
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t first[] = {i / phases(&a[2]) / phases(&a[1]), i / phases(&a[2]) % phases(&a[1]), i % phases(&a[2])};
+    const phase of[] = {phase_of(&a[0], first[0]), phase_of(&a[1], first[1]), phase_of(&a[2], first[2])};
+    at[i] = to - few;
+    to = pack_phase(l, of, to);
+  }
+  return true;
+}
+
+/* The runs of pixels [r0, r1) of a phase of a line: [tap][row]. */
+static void fill_few(const layer *l, int64_t line, const phase of[KERN_CONV_AXES], int64_t r0, int64_t r1,
+                     const float **to) {
+  const kern_conv_axis *a = l->c.axis;
+  const int64_t plane = line / a[1].out, rows = r1 - r0;
+  for (int64_t z = 0; z < of[0].taps; z++)
+    for (int64_t y = 0; y < of[1].taps; y++, to += of[2].taps * rows) {
+      const int64_t from_plane = source(&a[0], plane % a[0].out, of[0].tap + z * of[0].step);
+      const int64_t from_line = source(&a[1], line % a[1].out, of[1].tap + y * of[1].step);
+      if (from_plane >= 0 && from_line >= 0)
+        fill_table(l, &of[2], l->image + plane / a[0].out * l->sample + from_plane * l->plane + from_line * l->line, r0,
+                   r1, to);
+      else
+        for (int64_t i = 0; i < of[2].taps * rows; i++) to[i] = l->zeros;
+    }
+}
+
+static void run_few(const layer *l, int64_t line, const float **table) {
+  const kern_conv_axis *a = l->c.axis;
+  const int64_t plane = line / a[1].out % a[0].out, z = plane % a[0].stride, y = line % a[1].out % a[1].stride;
+  for (int64_t x = 0; x < phases(&a[2]); x++) {
+    const phase of[] = {phase_of(&a[0], z), phase_of(&a[1], y), phase_of(&a[2], x)};
+    dot_tile t = {.a = table,
+                  .runs = of[0].taps * of[1].taps * of[2].taps,
+                  .taps = 1,
+                  .k = l->c.group_in,
+                  .b = l->few + l->few_at[(z * phases(&a[1]) + y) * phases(&a[2]) + x],
+                  .c_pitch = l->out_pitch * a[2].stride};
+    for (int64_t r = 0; r < of[2].pixels; r += t.a_pitch) {
+      const int64_t row = line * a[2].out + x + r * a[2].stride;
+      kern_epilogue e = kern_epilogue_at(&l->e, row, 0);
+      e.residual_pitch *= a[2].stride;
+      t.a_pitch = base_min_i64(of[2].pixels - r, DOT_TILE_ROWS);
+      t.c = l->out + row * l->out_pitch;
+      fill_few(l, line, of, r, r + t.a_pitch, table);
+      KERN_NAME(dot_tile)(&t, t.a_pitch, l->c.group_out, &e);
+    }
+  }
+}
+
+/* ---- tasks ---- */
+
 static void set_blocks(layer *l) {
   const kern_conv *c = &l->c;
   l->lines = c->batch * c->axis[0].out * c->axis[1].out;
@@ -157,7 +258,7 @@ static td_status describe(const base_call *call, layer *l) {
   memset(zeros, 0, (size_t)l->c.group_in * sizeof *zeros);
   l->zeros = zeros;
   set_blocks(l);
-  return TD_OK;
+  return take_few(call, l) ? TD_OK : base_no_memory(call->err, "scratch");
 }
 
 /* Tasks count blocks of lines fastest, then blocks of strips, and groups: a strip's weights stay in L2. */
@@ -165,6 +266,10 @@ static void run_task(const layer *l, const float **table, int64_t task) {
   int64_t lines = task % l->line_blocks, rest = task / l->line_blocks;
   int64_t strips = rest % l->strip_blocks, last_strip = gemm_split(l->strips, l->strip_blocks, strips + 1);
   int64_t last_line = gemm_split(l->lines, l->line_blocks, lines + 1);
+  if (l->few) {
+    for (int64_t line = gemm_split(l->lines, l->line_blocks, lines); line < last_line; line++) run_few(l, line, table);
+    return;
+  }
   for (int64_t i = gemm_split(l->strips, l->strip_blocks, strips); i < last_strip; i++) {
     spot s = {.group = rest / l->strip_blocks, .panel = gemm_split(l->panels, l->strips, i), .table = table};
     s.panels = gemm_split(l->panels, l->strips, i + 1) - s.panel;
@@ -176,7 +281,8 @@ td_status KERN_NAME(conv_transpose)(const base_call *call) {
   layer l = {0};
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(describe(call, &l));
-  const float **table = base_call_scratch(call, (size_t)l.c.axis[2].kernel, GEMM_MAX_ROWS * sizeof *table);
+  const size_t runs = (size_t)(l.few ? l.c.taps : l.c.axis[2].kernel);
+  const float **table = base_call_scratch(call, runs, TABLE_ROWS * sizeof *table);
   if (!table) return base_no_memory(call->err, "scratch");
   int64_t total = l.c.groups * l.line_blocks * l.strip_blocks;
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))

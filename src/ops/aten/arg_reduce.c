@@ -1,5 +1,8 @@
 /* arg_reduce.c -- along one dimension: the index of the largest or least element, and running sums and products. */
+#include "ops/common/kernel_priv.h"
 #include "ops/common/lanes_priv.h"
+
+#include <math.h>
 
 /* ---- argmax, argmin ---- */
 
@@ -42,6 +45,12 @@ static td_status arg_reference(const base_call *call, bool largest) {
 }
 static td_status argmax_reference(const base_call *call) { return arg_reference(call, true); }
 static td_status argmin_reference(const base_call *call) { return arg_reference(call, false); }
+
+static const kern_row *arg_kernel(const ir_kernel_query *query, kern_family family) {
+  return query->in[0]->type.dtype == TD_F32 ? kern_select(family, TD_F32, query->isa) : NULL;
+}
+static const kern_row *argmax_kernel(const ir_kernel_query *query) { return arg_kernel(query, KERN_ARGMAX); }
+static const kern_row *argmin_kernel(const ir_kernel_query *query) { return arg_kernel(query, KERN_ARGMIN); }
 
 static td_status infer_arg(ir_infer *ctx) {
   const ir_type *in = &ir_in(ctx, 0)->type;
@@ -110,9 +119,20 @@ static td_status infer_scan(ir_infer *ctx) {
 }
 /* ---- cases ---- */
 
+/* Rows and columns of vectors: of special numbers, and of whole ones, many of them equal. */
+static bool arg_vector_cases(ir_case *c, uint32_t number) {
+  if (number >= 8) return false;
+  ops_case_arg(c, ARG_INT("dim", number & 1 ? 1 : -1));
+  if (number & 2) ops_case_arg(c, ARG_BOOL("select_last_index", 1));
+  if (!ops_case_in(c, TD_F32, OPS_DIMS(3, 21, 171), number & 4 ? OPS_SPECIAL : OPS_NORMAL, number)) return false;
+  float *x = c->in[0].data;
+  for (int64_t i = 0; !(number & 4) && i < base_tensor_numel(&c->in[0]); i++) x[i] = rintf(x[i]);
+  return true;
+}
+
 static bool arg_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_BF16, TD_I64, TD_U64};
-  if (number >= 4 * OPS_COUNT(dtypes)) return false;
+  if (number >= 4 * OPS_COUNT(dtypes)) return arg_vector_cases(c, number - 4 * OPS_COUNT(dtypes));
   td_dtype d = dtypes[number / 4];
   if (number % 4) ops_case_arg(c, ARG_INT("dim", number % 4 == 1 ? -1 : 0));
   if (number % 4 == 2) ops_case_arg(c, ARG_BOOL("keepdim", 1));
@@ -141,6 +161,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(arg_attrs),
      .infer = infer_arg,
      .reference = argmax_reference,
+     .kernel = argmax_kernel,
      .cases = arg_cases},
     {.name = "aten::argmin",
      .min_in = 1,
@@ -150,6 +171,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(arg_attrs),
      .infer = infer_arg,
      .reference = argmin_reference,
+     .kernel = argmin_kernel,
      .cases = arg_cases},
     {.name = "aten::cumsum",
      .min_in = 2,

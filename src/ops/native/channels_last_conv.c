@@ -383,6 +383,13 @@ static const conv_case transposed_cases[] = {
      .padding = {0, 1, 1, 0, 0, 1}, .parts = BIAS},
     {2, 2, 3, 5, 1, .in = {4, 3}, .kernel = {2, 3}, STRIDE(2, 2), .channels_first = true, .parts = BIAS},
     {2, 1, 7, 5, 1, .in = {3, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
+    /* few channels: sums of products */
+    {2, 2, 64, 3, 1, .in = {4, 9}, .kernel = {4, 4}, STRIDE(2, 2), PAD_1, .parts = BIAS, .act = KERN_ACT_tanh},
+    {2, 1, 70, 2, 1, .in = {3, 4}, .kernel = {3, 2}, .stride = {2, 3}, .dilation = {2, 2}, .padding = {1, 0, 0, 1},
+     .parts = BIAS | RESIDUAL | SCALE | SHIFT, .more = {1, 0}},
+    {1, 1, 96, 1, 1, .in = {21}, .kernel = {5}, .stride = {7}, .dilation = {1}, .parts = BIAS},
+    {3, 1, 64, 2, 1, .in = {2, 3, 4}, .kernel = {2, 3, 3}, .stride = {1, 2, 1}, .dilation = {1, 1, 1},
+     .padding = {1, 0, 1, 0, 1, 1}, .act = KERN_ACT_relu},
     {2, 0, 3, 4, 1, .in = {5, 5}, .kernel = {3, 3}, .parts = BIAS},
     {2, 1, 0, 4, 1, .in = {3, 3}, .kernel = {2, 2}, .parts = BIAS},
 };

@@ -48,6 +48,7 @@ typedef struct layer {
   float *out;
   int64_t out_pitch;
   bool whole_rows;        /* a run is a row of taps */
+  bool padded;            /* lines that are converted have zeros around, so that rows of taps lie in them wholly */
   int64_t runs, span;     /* of a pixel; floats of a run */
   int64_t borders;        /* pixels of an output line whose row of taps is copied */
   bool wide_reach;        /* many runs lie outside: tiles leave out those that are so for all of their pixels */
@@ -91,11 +92,12 @@ static void set_runs(layer *l) {
   l->span = l->whole_rows ? row : l->c.group_in;
   l->runs = !l->span ? 0 : l->whole_rows ? l->c.taps / w->kernel : l->c.taps;
   l->borders = 0;
+  l->padded = l->whole_rows && l->c.channels_first;
   l->wide_reach = false;
   for (int i = 0; i < KERN_CONV_AXES; i++)
     l->wide_reach |= !l->whole_rows && 2 * (l->c.axis[i].kernel - 1) * l->c.axis[i].dilation >= l->c.axis[i].in &&
                      l->c.axis[i].kernel > 1;
-  for (int64_t o = 0; l->whole_rows && o < w->out; o++) {
+  for (int64_t o = 0; l->whole_rows && !l->padded && o < w->out; o++) {
     int64_t from = o * w->stride - w->begin;
     l->borders += from < 0 || from + w->kernel > w->in;
   }
@@ -294,20 +296,35 @@ static part part_seen(const layer *l, int64_t m0, int64_t m1) {
   return seen_part;
 }
 
-/* The layer over what pixels [m0, m1) see alone, with channels last, in d->lines. */
+/* A line of the image as it is converted: with `padded`, from the first tap of the first window to the last of the last
+ * one, and all of it. */
+static kern_conv_axis line_axis(const layer *l) {
+  kern_conv_axis w = l->c.axis[2];
+  if (!l->padded) return w;
+  const int64_t before = base_max_i64(w.begin, 0), end = (w.out - 1) * w.stride - w.begin + w.kernel;
+  w.in = before + base_max_i64(w.in, end);
+  w.begin -= before;
+  return w;
+}
+
+/* The layer over what pixels [m0, m1) see alone, with channels last, in d->lines. What is around the lines there stays
+ * zeros. */
 static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1) {
   layer converted = *l;
   int64_t height = l->c.axis[1].in, sample = m0 / l->c.out_size;
   const part p = part_seen(l, m0, m1);
+  converted.c.axis[2] = line_axis(l);
+  const int64_t before = l->c.axis[2].begin - converted.c.axis[2].begin;
   converted.image = d->lines;
   converted.sample = 0;
-  converted.line = l->c.axis[2].in * l->pixel;
+  converted.line = converted.c.axis[2].in * l->pixel;
   converted.plane = height * converted.line;
   converted.skipped = p.first * converted.line;
   for (int64_t i = p.first; i < p.last; i++) {
     const float *from = l->image + (sample * l->sample + i / height * l->plane + i % height * l->line + p.from);
-    float *to = d->lines + ((i - p.first) * converted.line + p.from * l->pixel);
+    float *to = d->lines + ((i - p.first) * converted.line + (before + p.from) * l->pixel);
     KERN_NAME(channels_last)(to, from, l->channel, l->pixel, p.to - p.from);
+    if (l->padded) memset(to + (p.to - p.from) * l->pixel, 0, CHANNELS_LAST_BEHIND * sizeof *to);
   }
   return converted;
 }
@@ -486,8 +503,10 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
     bool planes = a[0].in > 1 || a[0].out > 1;
     lines = planes ? a[0].in * a[1].in : base_min_i64(rows, a[1].in);
   }
-  d->lines = base_call_scratch(call, (size_t)(lines * a[2].in + 3), (size_t)l->pixel * sizeof *d->lines);
+  const size_t floats = (size_t)(lines * line_axis(l).in * l->pixel + CHANNELS_LAST_BEHIND);
+  d->lines = base_call_scratch(call, floats, sizeof *d->lines);
   if (!zeros || !d->table || !d->patches || !d->lines) return false;
+  if (l->padded) memset(d->lines, 0, floats * sizeof *d->lines);
   memset(zeros, 0, span * sizeof *zeros);
   d->zeros = zeros;
   return take_lone_columns(call, l, d);

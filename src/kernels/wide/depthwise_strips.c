@@ -109,9 +109,9 @@ ANY_STRIPS
 #if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
 #define STRIPS(taps, stride) STRIP(taps, stride, 1) STRIP(taps, stride, 4) STRIP(taps, stride, 7) STRIP(taps, stride, 8)
 #if defined KERN_LEVEL_avx512
-#define LONG_STRIPS STRIP(3, 1, 14)
+#define LONG_STRIPS STRIP(3, 1, 5) STRIP(3, 1, 14)
 #else
-#define LONG_STRIPS STRIP(5, 1, 14) STRIP(7, 1, 14)
+#define LONG_STRIPS STRIP(3, 1, 5) STRIP(5, 1, 14) STRIP(7, 1, 14)
 #endif
 #define ALL_STRIPS STRIPS(3, 1) STRIPS(3, 2) STRIPS(5, 1) STRIPS(5, 2) STRIPS(7, 1) LONG_STRIPS
 #else

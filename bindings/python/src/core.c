@@ -88,7 +88,7 @@ PyMODINIT_FUNC PyInit__core(void) {
       add_type(module, "Model", core_model_type = core_make_model_type()) &&
       add_type(module, "Pool", core_pool_type = core_make_pool_type()) &&
       add_type(module, "Session", core_session_type = core_make_session_type()) &&
-      add_type(module, "Profile", core_make_profile_type()) &&
+      add_type(module, "Bound", core_make_bound_type()) && add_type(module, "Profile", core_make_profile_type()) &&
       add_type(module, "Collector", core_make_collector_type()) &&
       PyModule_AddStringConstant(module, "version", td_version()) == 0)
     return module;

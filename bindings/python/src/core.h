@@ -65,6 +65,20 @@ void core_dense_strides(int32_t rank, const int64_t *dims, int64_t *strides);
 bool core_dlpack_view(PyObject *object, const char *name, bool writable, core_view *view);
 PyObject *core_dlpack_export(PyObject *array, const core_view *view, bool versioned); /* a capsule */
 
+/* Functions that a type of tensors has for C (its __dlpack_c_exchange_api__): no object of Python in between. */
+typedef struct core_exchange core_exchange;
+/* NULL: the capsule holds no version that is known here; no exception. */
+const core_exchange *core_exchange_of(PyObject *capsule);
+/* The elements of `tensor`, which stays the caller's and must outlive the view. */
+bool core_exchange_view(const core_exchange *e, PyObject *tensor, const char *name, core_view *view);
+/* Where they begin; NULL: an exception is set, or there are none. */
+const void *core_exchange_data(const core_exchange *e, PyObject *tensor);
+/* A tensor of the type and sizes of `like`, and where its elements are. NULL: out of memory; no exception. Python's
+ * lock need not be held. Given back by core_exchange_free, or made an object, which takes it over. */
+void *core_exchange_new(const core_exchange *e, const td_tensor *like, void **data);
+void core_exchange_free(void *tensor);
+PyObject *core_exchange_object(const core_exchange *e, void *tensor);
+
 /* ---- types ---- */
 
 typedef struct core_array {
@@ -100,6 +114,8 @@ PyTypeObject *core_make_pool_type(void);
 PyTypeObject *core_make_session_type(void);
 PyTypeObject *core_make_profile_type(void);   /* profile.c */
 PyTypeObject *core_make_collector_type(void); /* collector.c */
+PyTypeObject *core_make_bound_type(void);     /* bound.c */
+const td_model *core_session_model(PyObject *session);
 /* A session's handle, which nobody else uses until core_session_give. NULL: an exception is set. */
 td_session *core_session_take(PyObject *session);
 void core_session_give(PyObject *session);

@@ -116,25 +116,25 @@ static void capsule_gone(PyObject *capsule) {
   PyErr_Restore(type, value, trace);
 }
 
+/* False: DLPack has no such elements. */
+static bool fill_type(td_dtype dtype, dl_tensor *to) {
+  int row = 0;
+  while (row < TYPES && types[row].dtype != dtype) row++;
+  if (row == TYPES) return false;
+  to->code = types[row].code;
+  to->bits = types[row].bits;
+  to->lanes = 1;
+  return true;
+}
+
 static bool fill_tensor(exported *e, const core_view *view, dl_tensor *to) {
   const td_tensor *t = &view->tensor;
-  int row = 0;
-  while (row < TYPES && types[row].dtype != t->dtype) row++;
-  if (row == TYPES) {
-    PyErr_Format(PyExc_BufferError, "DLPack has no elements of type %s", td_dtype_name(t->dtype));
-    return false;
-  }
   memcpy(e->shape, t->dims, sizeof e->shape);
   memcpy(e->strides, view->strides, sizeof e->strides);
-  *to = (dl_tensor){.data = t->data,
-                    .device_type = DL_CPU,
-                    .ndim = t->rank,
-                    .code = types[row].code,
-                    .bits = types[row].bits,
-                    .lanes = 1,
-                    .shape = e->shape,
-                    .strides = e->strides};
-  return true;
+  *to = (dl_tensor){.data = t->data, .device_type = DL_CPU, .ndim = t->rank, .shape = e->shape, .strides = e->strides};
+  if (fill_type(t->dtype, to)) return true;
+  PyErr_Format(PyExc_BufferError, "DLPack has no elements of type %s", td_dtype_name(t->dtype));
+  return false;
 }
 
 PyObject *core_dlpack_export(PyObject *array, const core_view *view, bool versioned) {
@@ -161,4 +161,63 @@ PyObject *core_dlpack_export(PyObject *array, const core_view *view, bool versio
   Py_INCREF(array);
   e->array = array;
   return capsule;
+}
+
+/* ---- tensors for C alone ---- */
+
+typedef void (*set_error)(void *context, const char *kind, const char *message);
+
+struct core_exchange {
+  uint32_t major, minor;
+  const core_exchange *previous; /* of an older major version, or NULL */
+  int (*allocate)(dl_tensor *like, dl_versioned **tensor, void *context, set_error error);
+  int (*from_object)(void *object, dl_versioned **tensor);
+  int (*to_object)(dl_versioned *tensor, void **object);
+  int (*show_object)(void *object, dl_tensor *tensor); /* may be NULL */
+};
+
+const core_exchange *core_exchange_of(PyObject *capsule) {
+  static const char name[] = "dlpack_exchange_api";
+  const core_exchange *e = PyCapsule_IsValid(capsule, name) ? PyCapsule_GetPointer(capsule, name) : NULL;
+  while (e && e->major > 1) e = e->previous;
+  return e && e->major == 1 && e->show_object ? e : NULL;
+}
+
+bool core_exchange_view(const core_exchange *e, PyObject *tensor, const char *name, core_view *view) {
+  dl_tensor shown;
+  *view = (core_view){0};
+  return e->show_object(tensor, &shown) == 0 && read_tensor(&shown, name, view);
+}
+
+const void *core_exchange_data(const core_exchange *e, PyObject *tensor) {
+  dl_tensor shown;
+  if (e->show_object(tensor, &shown) != 0 || !shown.data) return NULL;
+  return (const char *)shown.data + shown.byte_offset;
+}
+
+/* Whoever wants it is told in other words. */
+static void ignore_error(void *context, const char *kind, const char *message) {
+  (void)context;
+  (void)kind;
+  (void)message;
+}
+
+void *core_exchange_new(const core_exchange *e, const td_tensor *like, void **data) {
+  dl_versioned *tensor = NULL;
+  int64_t dims[TD_MAX_RANK];
+  dl_tensor prototype = {.device_type = DL_CPU, .ndim = like->rank, .shape = dims};
+  memcpy(dims, like->dims, sizeof dims);
+  if (!fill_type(like->dtype, &prototype) || e->allocate(&prototype, &tensor, NULL, ignore_error) != 0) return NULL;
+  *data = (char *)tensor->tensor.data + tensor->tensor.byte_offset;
+  return tensor;
+}
+
+void core_exchange_free(void *tensor) {
+  dl_versioned *t = tensor;
+  if (t->deleter) t->deleter(t);
+}
+
+PyObject *core_exchange_object(const core_exchange *e, void *tensor) {
+  void *object = NULL;
+  return e->to_object(tensor, &object) == 0 ? object : NULL;
 }

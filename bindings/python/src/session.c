@@ -1,6 +1,5 @@
-/* session.c -- Pool and Session. A run is prepared with Python's lock held, done without it, and its outputs are made
- * Arrays with it again. */
-#include "core.h"
+/* session.c -- Pool and Session. */
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,202 +100,6 @@ static void session_dealloc(PyObject *self) {
   core_free_object(self);
 }
 
-/* ---- a run ---- */
-
-typedef struct run_input {
-  core_view view;
-  core_view *items; /* of a list */
-  td_tensor *tensors;
-  size_t count; /* items */
-  enum { NOT_GIVEN, TENSOR, LIST } what;
-} run_input;
-
-typedef struct run_output {
-  core_view given; /* the caller's memory */
-  bool has_given;
-  void *memory; /* ours, the output was bound to */
-  td_tensor tensor;
-} run_output;
-
-typedef struct run {
-  td_session *session;
-  run_input *inputs;
-  run_output *outputs;
-  size_t input_count, output_count;
-  td_error err;
-} run;
-
-static void end_run(run *r) {
-  for (size_t i = 0; r->inputs && i < r->input_count; i++) {
-    core_view_release(&r->inputs[i].view);
-    for (size_t k = 0; r->inputs[i].items && k < r->inputs[i].count; k++) core_view_release(&r->inputs[i].items[k]);
-    free(r->inputs[i].items);
-    free(r->inputs[i].tensors);
-  }
-  for (size_t i = 0; r->outputs && i < r->output_count; i++) {
-    core_view_release(&r->outputs[i].given);
-    free(r->outputs[i].memory);
-  }
-  free(r->inputs);
-  free(r->outputs);
-}
-
-static bool take_list(PyObject *list, const char *name, run_input *input) {
-  const Py_ssize_t count = PySequence_Size(list);
-  if (count < 0) return false;
-  input->what = LIST;
-  input->items = calloc((size_t)count + 1, sizeof *input->items);
-  input->tensors = calloc((size_t)count + 1, sizeof *input->tensors);
-  if (!input->items || !input->tensors) return PyErr_NoMemory() != NULL;
-  input->count = (size_t)count;
-  for (Py_ssize_t k = 0; k < count; k++) {
-    PyObject *item = PySequence_GetItem(list, k);
-    const bool done = item && core_view_of(item, name, false, &input->items[k]);
-    Py_XDECREF(item);
-    if (!done) return false;
-    input->tensors[k] = input->items[k].tensor;
-    if (!core_view_dense(&input->items[k])) return core_refuse(name, "%s: item %zd of the list is not dense", name, k);
-  }
-  return true;
-}
-
-static bool take_inputs(run *r, const td_model *model, PyObject *given) {
-  r->input_count = td_model_input_count(model);
-  r->inputs = calloc(r->input_count + 1, sizeof *r->inputs);
-  if (!r->inputs) return PyErr_NoMemory() != NULL;
-  if (PyTuple_Size(given) != (Py_ssize_t)r->input_count)
-    return core_refuse(NULL, "%zd inputs were given; the model takes %zu", PyTuple_Size(given), r->input_count) != NULL;
-  for (size_t i = 0; i < r->input_count; i++) {
-    PyObject *object = PyTuple_GetItem(given, (Py_ssize_t)i);
-    td_value_info info;
-    if (object == Py_None) continue;
-    if (td_model_input(model, i, &info, &r->err) != TD_OK) return core_raise(&r->err) != NULL;
-    if (PyList_Check(object) || PyTuple_Check(object)) {
-      if (!take_list(object, info.name, &r->inputs[i])) return false;
-    } else {
-      if (!core_view_of(object, info.name, false, &r->inputs[i].view)) return false;
-      r->inputs[i].what = TENSOR;
-    }
-  }
-  return true;
-}
-
-static bool take_outputs(run *r, const td_model *model, PyObject *given) {
-  r->output_count = td_model_output_count(model);
-  r->outputs = calloc(r->output_count + 1, sizeof *r->outputs);
-  if (!r->outputs) return PyErr_NoMemory() != NULL;
-  if (given == Py_None) return true;
-  if (!PyTuple_Check(given) || PyTuple_Size(given) != (Py_ssize_t)r->output_count)
-    return core_refuse(NULL, "out: one array or None for each of the %zu outputs", r->output_count) != NULL;
-  for (size_t i = 0; i < r->output_count; i++) {
-    PyObject *object = PyTuple_GetItem(given, (Py_ssize_t)i);
-    td_value_info info;
-    if (object == Py_None) continue;
-    if (td_model_output(model, i, &info, &r->err) != TD_OK) return core_raise(&r->err) != NULL;
-    if (!core_view_of(object, info.name, true, &r->outputs[i].given)) return false;
-    if (!core_view_dense(&r->outputs[i].given))
-      return core_refuse(info.name, "out: the memory for %s is not dense", info.name) != NULL;
-    r->outputs[i].has_given = true;
-  }
-  return true;
-}
-
-/* ---- without Python's lock ---- */
-
-static td_status set_input(run *r, size_t i) {
-  const run_input *in = &r->inputs[i];
-  if (in->what == LIST) return td_session_set_input_list(r->session, i, in->tensors, in->count, &r->err);
-  if (in->what == NOT_GIVEN) return td_session_clear_input(r->session, i, &r->err);
-  return td_session_set_input_strided(r->session, i, &in->view.tensor, in->view.strides, &r->err);
-}
-
-static void *new_memory(const td_tensor *t) {
-  enum { ALIGN = 64 };
-  size_t bytes = core_dtype_bytes(t->dtype);
-  for (int32_t k = 0; k < t->rank; k++) bytes *= (size_t)t->dims[k]; /* the plan was made for them: no overflow */
-  return aligned_alloc(ALIGN, (bytes / ALIGN + 1) * ALIGN);
-}
-
-static td_status bind_output(run *r, size_t i) {
-  run_output *out = &r->outputs[i];
-  if (out->has_given) return td_session_bind_output(r->session, i, &out->given.tensor, &r->err);
-  td_status status = td_session_predict_output(r->session, i, &out->tensor, &r->err);
-  if (status != TD_OK && status != TD_ANSWER_NO) return status;
-  if (status == TD_ANSWER_NO || !core_dtype_bytes(out->tensor.dtype))
-    return td_session_bind_output(r->session, i, NULL, &r->err);
-  out->memory = out->tensor.data = new_memory(&out->tensor);
-  if (out->memory) return td_session_bind_output(r->session, i, &out->tensor, &r->err);
-  r->err = (td_error){.code = TD_NO_RESOURCE, .offset = -1, .text = "out of memory for an output"};
-  return TD_NO_RESOURCE;
-}
-
-static td_status execute(run *r) {
-  td_status status = TD_OK;
-  for (size_t i = 0; status == TD_OK && i < r->input_count; i++) status = set_input(r, i);
-  for (size_t i = 0; status == TD_OK && i < r->output_count; i++) status = bind_output(r, i);
-  return status == TD_OK ? td_session_run(r->session, &r->err) : status;
-}
-
-/* ---- what came out ---- */
-
-static PyObject *copy_of(const td_tensor *from) {
-  const size_t bytes = core_dtype_bytes(from->dtype);
-  if (!bytes)
-    return PyErr_Format(PyExc_NotImplementedError, "outputs of type %s cannot be given to Python",
-                        td_dtype_name(from->dtype));
-  td_tensor t = *from;
-  t.data = new_memory(&t);
-  if (!t.data) return PyErr_NoMemory();
-  const core_view view = {.tensor = t};
-  if (core_view_count(&view)) memcpy(t.data, from->data, (size_t)core_view_count(&view) * bytes);
-  return core_array_new(&t, t.data);
-}
-
-static PyObject *copy_item(run *r, size_t i, size_t item) {
-  td_tensor t;
-  return td_session_output_item(r->session, i, item, &t, &r->err) == TD_OK ? copy_of(&t) : core_raise(&r->err);
-}
-
-static PyObject *copy_output(run *r, const td_model *model, size_t i) {
-  td_value_info info;
-  size_t count;
-  if (td_model_output(model, i, &info, &r->err) != TD_OK ||
-      td_session_output_count(r->session, i, &count, &r->err) != TD_OK)
-    return core_raise(&r->err);
-  if (strcmp(info.kind, "list") != 0) {
-    if (count) return copy_item(r, i, 0);
-    Py_RETURN_NONE; /* the empty optional */
-  }
-  PyObject *list = PyList_New((Py_ssize_t)count);
-  for (size_t k = 0; list && k < count; k++) {
-    PyObject *item = copy_item(r, i, k);
-    if (!item || PyList_SetItem(list, (Py_ssize_t)k, item) != 0) Py_CLEAR(list);
-  }
-  return list;
-}
-
-static PyObject *make_output(run *r, const td_model *model, size_t i, PyObject *given) {
-  run_output *out = &r->outputs[i];
-  if (out->has_given) {
-    PyObject *object = PyTuple_GetItem(given, (Py_ssize_t)i);
-    Py_XINCREF(object);
-    return object;
-  }
-  if (!out->memory) return copy_output(r, model, i);
-  void *memory = out->memory;
-  out->memory = NULL;
-  return core_array_new(&out->tensor, memory);
-}
-
-static PyObject *make_outputs(run *r, const td_model *model, PyObject *given) {
-  PyObject *list = PyList_New((Py_ssize_t)r->output_count);
-  for (size_t i = 0; list && i < r->output_count; i++) {
-    PyObject *object = make_output(r, model, i, given);
-    if (!object || PyList_SetItem(list, (Py_ssize_t)i, object) != 0) Py_CLEAR(list);
-  }
-  return list;
-}
-
 static bool enter(session_object *self) {
   if (self->process != getpid())
     return core_refuse(NULL, "this session was made before fork(), in another process; make one in this process") !=
@@ -309,22 +112,23 @@ static bool enter(session_object *self) {
   return true;
 }
 
+/* ---- a run ---- */
+
 static PyObject *session_run(PyObject *self, PyObject *args) {
   PyObject *inputs, *outs = Py_None, *result = NULL;
   session_object *s = session_of(self);
   if (!PyArg_ParseTuple(args, "O!|O", &PyTuple_Type, &inputs, &outs)) return NULL;
   if (!enter(s)) return NULL;
-  const td_model *model = ((core_model *)(void *)s->model)->model;
-  run r = {.session = s->session};
-  if (take_inputs(&r, model, inputs) && take_outputs(&r, model, outs)) {
+  core_run r = {.session = s->session, .model = ((core_model *)(void *)s->model)->model};
+  if (core_run_begin(&r) && core_run_take_inputs(&r, inputs) && core_run_take_outputs(&r, outs)) {
     td_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = execute(&r);
+    status = core_run_execute(&r);
     Py_END_ALLOW_THREADS;
-    result = status == TD_OK ? make_outputs(&r, model, outs) : core_raise(&r.err);
+    result = status == TD_OK ? core_run_output_objects(&r, outs) : core_raise(&r.err);
   }
   s->busy = false;
-  end_run(&r);
+  core_run_end(&r);
   return result;
 }
 
@@ -363,7 +167,7 @@ static PyObject *session_state(PyObject *self, PyObject *args) {
   td_tensor t;
   if (!PyArg_ParseTuple(args, "n", &index) || !enter(s)) return NULL;
   const td_status status = td_session_state(s->session, (size_t)index, &t, &err);
-  PyObject *array = status == TD_OK ? copy_of(&t) : core_raise(&err);
+  PyObject *array = status == TD_OK ? core_run_copy_of(&t) : core_raise(&err);
   s->busy = false;
   return array;
 }
@@ -407,8 +211,11 @@ PyTypeObject *core_make_session_type(void) {
   return core_type(&spec);
 }
 
-/* ---- for profiles ---- */
+/* ---- for profiles and bound graphs ---- */
 
+const td_model *core_session_model(PyObject *session) {
+  return ((core_model *)(void *)session_of(session)->model)->model;
+}
 td_session *core_session_take(PyObject *session) {
   return enter(session_of(session)) ? session_of(session)->session : NULL;
 }

@@ -64,6 +64,26 @@ class Compile(unittest.TestCase):
             net.load_state_dict(Net().state_dict())
             torch.testing.assert_close(compiled(x), net(x))
 
+    def test_parameters_in_other_memory(self):
+        net, x = Net().eval(), torch.randn(2, 3, 16, 16)
+        compiled = self.same(net, x)
+        with torch.no_grad():
+            net.fc.weight.data = torch.randn_like(net.fc.weight)
+            torch.testing.assert_close(compiled(x), net(x))
+            net.fc.bias = torch.nn.Parameter(torch.randn(5))
+            torch.testing.assert_close(compiled(x), net(x))
+
+    def test_parameters_that_count_no_writes(self):
+        x = torch.randn(2, 3, 16, 16)
+        with torch.inference_mode():
+            net = Net().eval()
+            compiled = self.same(net, x)
+            net.fc.weight.mul_(2)
+            torch.testing.assert_close(compiled(x), net(x))
+
+    def test_negated_arguments(self):
+        self.same(lambda x: x * 2 + 1, torch.randn(4, dtype=torch.complex64).conj().imag, fallback=True)
+
     def test_open_sizes(self):
         net = Net().eval()
         compiled = torch.compile(net, backend="treadle", dynamic=True)

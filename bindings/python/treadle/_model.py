@@ -199,17 +199,24 @@ class Model(_Callable):
         return self._lock
 
     def _run(self, given, outs):
-        idle = self._here()
         if self.states:
-            return self._run_state(idle, given, outs)
-        try:
-            session = idle.sessions.pop()
-        except IndexError:
-            session = _core.Session(self._core, 0, 0, idle.pool)
+            return self._run_state(self._here(), given, outs)
+        session = self._take_session()
         try:
             return session.run(given, outs)
         finally:
-            idle.sessions.append(session)
+            self._give_session(session)
+
+    def _take_session(self):
+        """A session for one call of a model without states; given back after it."""
+        idle = self._here()
+        try:
+            return idle.sessions.pop()
+        except IndexError:
+            return _core.Session(self._core, 0, 0, idle.pool)
+
+    def _give_session(self, session):
+        self._idle.sessions.append(session)
 
     def _run_state(self, idle, given, outs):
         with self._lock:  # calls go on from one state: one after the other

@@ -144,74 +144,77 @@ class _Compiled:
 
     def __init__(self, module, static, options):
         self.module = self.program = module
-        self.static = frozenset(static)
         self.options = options
         self.threads = int(options.pop("threads", 0) or 0)
         self.model = None
         self.broken = False
-        self.held = ()
         self.lock = threading.Lock()
-        self.text, self.constants = of_graph(module, self.static)
         output = next(n for n in module.graph.nodes if n.op == "output").args[0]
-        self.results = [_result_kind(v) for v in output]
-        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-        self.users = [i for i, n in enumerate(placeholders) if i not in self.static or not _is_tensor(n)]
-        self.static_tensors = [i for i, n in enumerate(placeholders) if i in self.static and _is_tensor(n)]
-        self.numbers = {i: _NUMBERS[type(n.meta["val"])] for i, n in enumerate(placeholders)
-                        if type(n.meta.get("val")) in _NUMBERS}
+        self.results = tuple(_result_kind(v) for v in output)
+        self.placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self.static = ()
+        self.say(static)
 
-    def state(self, args):
-        return tuple((args[i].data_ptr(), args[i]._version) for i in self.static_tensors)
+    def say(self, static):
+        """Writes the graph down, with the placeholders at positions `static` for parameters."""
+        self.static = tuple(i for i in static if _is_tensor(self.placeholders[i]))
+        self.text, self.constants = of_graph(self.program, frozenset(self.static))
+        kinds = [_NUMBERS.get(type(n.meta.get("val"))) for n in self.placeholders]
+        users = tuple((i, kind) for i, kind in enumerate(kinds) if i not in self.static)
+        self.bound = _core.Bound(torch.Tensor.__dlpack_c_exchange_api__, self.static, users, self.results)
+
+    def refuse(self, args):
+        """What a graph cannot be given, though PyTorch made it for such arguments."""
+        if any(isinstance(a, torch.Tensor) and (a.is_neg() or a.is_conj()) for a in args):
+            raise CannotSay("an argument that is stored negated or conjugated")
+        if any(args[i].is_inference() for i in self.static):  # PyTorch does not count what is written to these
+            self.say(tuple(i for i in self.static if not args[i].is_inference()))
 
     def build(self, args):
+        self.refuse(args)
         for _ in range(4):
-            weights = dict(self.constants)
-            weights.update((f"static.{i}", args[i]) for i in self.static_tensors)
             try:
-                self.model = _loaded(self.text, weights, self.options, "torch.compile", self.threads)
-                self.held = self.state(args)
+                self.load(args)
                 return
             except Unsupported as why:
                 simpler = _taken_apart(self.program, why.text)
                 if simpler is None:
                     raise
                 self.program = simpler
-                self.text, self.constants = of_graph(simpler, self.static)
+                self.say(self.static)
+        self.load(args)
+
+    def load(self, args):
+        weights = dict(self.constants)
+        weights.update((f"static.{i}", args[i]) for i in self.static)
         self.model = _loaded(self.text, weights, self.options, "torch.compile", self.threads)
+        self.bound.hold(args)
 
     def check(self, args):
-        if self.model is not None and (not self.static_tensors or self.held == self.state(args)):
+        if self.model is not None and self.bound.holds(args):
             return True
         with self.lock:
             try:
-                self.build(args)
+                if self.model is None or not self.bound.holds(args):
+                    self.build(args)
             except (Error, CannotSay) as error:
                 self.broken = True
                 _warn(str(error))
                 return False
         return True
 
-    def __call__(self, *args):
+    def __call__(self, args):
         if self.broken or not self.check(args):
             return self.module(*args)
         model = self.model
-        given = []
-        for i in self.users:
-            value = args[i]
-            if i in self.numbers:
-                given.append(_number(value, self.numbers[i]))
-            else:
-                given.append(torch_tensor_view(value.detach() if value.requires_grad else value, "an input", torch))
-        out = iter(model._run(tuple(given), None))
-        return [_result(next(out), kind) if kind is not None else None for kind in self.results]
+        session = model._take_session()
+        try:
+            return self.bound.run(session, args)
+        finally:
+            model._give_session(session)
 
 
 _NUMBERS = {torch.SymInt: "i64", int: "i64", torch.SymFloat: "f64", float: "f64", torch.SymBool: "bool", bool: "bool"}
-
-
-def _number(value, dtype):
-    from ._convert import from_numbers
-    return from_numbers(value, dtype, "a number")
 
 
 def _is_tensor(node):
@@ -219,15 +222,11 @@ def _is_tensor(node):
 
 
 def _result_kind(value):
-    """How a result becomes Python's: None for none, "tensor", or a number."""
+    """How a result becomes Python's: None for none, "tensor", or "number"."""
     if value is None:
         return None
     kept = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
     return "tensor" if isinstance(kept, torch.Tensor) else "number"
-
-
-def _result(array, kind):
-    return torch.from_dlpack(array) if kind == "tensor" else array.tolist()
 
 
 def _static_positions(module, example_inputs):
@@ -241,19 +240,28 @@ def _static_positions(module, example_inputs):
 def _inference(options):
     def compile_graph(module, example_inputs):
         if not any(n.op == "call_function" for n in module.graph.nodes):
-            return module  # nothing to compute
+            return _boxed(module)  # nothing to compute
         try:
             compiled = _Compiled(module, _static_positions(module, example_inputs), dict(options))
         except (CannotSay, Error) as why:
             _warn(f"it has {why}")
-            return module
-        return compiled
+            return _boxed(module)
+
+        def run(args):  # a list, as AOTAutograd passes it where _boxed_call is set
+            return compiled(args)
+        run._boxed_call = True
+        return run
     return compile_graph
 
 
 def _training(module, example_inputs):
     _warn("it is for training; call the model under torch.no_grad() or torch.inference_mode()")
-    return module
+    return _boxed(module)
+
+
+def _boxed(module):
+    from functorch.compile import make_boxed_func
+    return make_boxed_func(module)
 
 
 _OPTIONS = frozenset(("backend", "math", "isa", "disabled_passes", "threads"))
@@ -265,22 +273,12 @@ def backend(module, example_inputs, *, options=None, mode=None, **more):
     unknown = set(options) - _OPTIONS
     if unknown:
         raise BadArgument(f"treadle has no option {sorted(unknown)[0]}; there are: {', '.join(sorted(_OPTIONS))}")
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        raise BadArgument(f"torch.compile on Treadle needs PyTorch 2.10 or later; this is {torch.__version__}")
     from torch._dynamo.backends.common import aot_autograd
-    compiler = aot_autograd(fw_compiler=_training_boxed, bw_compiler=_boxed(lambda module, inputs: module),
-                            inference_compiler=_boxed(_inference(options)))
+    compiler = aot_autograd(fw_compiler=_training, bw_compiler=lambda module, inputs: _boxed(module),
+                            inference_compiler=_inference(options))
     return compiler(module, example_inputs)
-
-
-def _boxed(compile_graph):
-    from functorch.compile import make_boxed_func
-
-    def compile_boxed(module, example_inputs):
-        return make_boxed_func(compile_graph(module, example_inputs))
-    return compile_boxed
-
-
-def _training_boxed(module, example_inputs):
-    return _boxed(_training)(module, example_inputs)
 
 
 # ---- treadle.optimize ----

@@ -84,6 +84,7 @@ if [ -x build/treadle ]; then
   if [ -d "$corpus" ]; then # beside the repository, not in it
     stage corpus-eager check_corpus build eager
     stage corpus-aot check_corpus build aot_eager
+    stage faults python3 tools/check_faults.py build "$corpus"
   fi
   for isa in $(isa_levels); do
     stage "onnx-$isa" check_onnx build native --isa "$isa"

@@ -34,6 +34,11 @@ const char *cli_chain(base_arena *arena, const td_model *model, const td_session
   return made;
 }
 
+void cli_print_chain(base_arena *arena, const td_model *model, const td_session *session, uint32_t step) {
+  const char *chain = cli_chain(arena, model, session, step);
+  if (chain) printf("  step %u: %s\n", step, chain);
+}
+
 static bool stands_for(const td_session *session, uint32_t index, const td_step *step, const char *node) {
   if (base_str_is(base_node_name(step->name), node)) return true;
   for (size_t i = 0; i < step->origins; i++)
@@ -50,8 +55,7 @@ void cli_print_chains(base_arena *arena, const td_model *model, const td_session
     td_step step = {.size = sizeof step};
     if (td_session_get_step(session, i, &step, &unused) != TD_OK || !*step.kernel) continue;
     if ((kernel && strcmp(step.kernel, kernel) != 0) || (node && !stands_for(session, i, &step, node))) continue;
-    const char *chain = cli_chain(arena, model, session, i);
-    if (chain) printf("  step %u: %s\n", i, chain);
+    cli_print_chain(arena, model, session, i);
     most--;
   }
 }

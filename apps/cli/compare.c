@@ -12,6 +12,8 @@
 #include "arbiter.h"
 #include "chain.h"
 
+#include <treadle/experimental.h>
+
 typedef struct comparison {
   cli_args *args;
   cli_way ways[2]; /* 0: expected, 1: got */
@@ -124,12 +126,16 @@ static td_status search_halves(search *s, size_t *found, td_error *err) {
   return TD_OK;
 }
 
-/* What computes the node in the model as it is, without its result kept. */
-static void show_place(const comparison *c, const char *node) {
+/* What computes the node, or the output, in the model as it is, without its result kept. */
+static void show_place(const comparison *c, const char *name) {
   cli_trial t;
   td_error unused;
+  size_t output, step;
   if (cli_trial_open(c->args, &c->ways[1], &t, &unused) != TD_OK) return;
-  cli_print_chains(c->args->arena, t.model, t.session, NULL, node, 1);
+  if (td_model_find_output(t.model, name, &output, &unused) != TD_OK)
+    cli_print_chains(c->args->arena, t.model, t.session, NULL, name, 1);
+  else if (td_model_output_step(t.model, output, &step, &unused) == TD_OK)
+    cli_print_chain(c->args->arena, t.model, t.session, (uint32_t)step);
   cli_trial_close(&t);
 }
 
@@ -158,15 +164,15 @@ static void show_nodes(comparison *c, const cli_trial *got, const cli_trial *exp
   if (c->json) cli_json_set(c->json, "nodes", rows);
 }
 
-static size_t first_parted(comparison *c, const cli_trial *got, const cli_trial *expected, size_t from,
+/* Of outputs [from, to); expected->count: none. */
+static size_t first_parted(comparison *c, const cli_trial *got, const cli_trial *expected, size_t from, size_t to,
                            cli_metrics *m) {
-  size_t i = from;
-  for (; i < expected->count; i++) {
+  for (size_t i = from; i < to; i++) {
     *m = cli_trial_difference(got, expected, i, &c->tolerance);
     bool rounding;
-    if (parts(m, &c->nodes, got, expected, i, &rounding)) break;
+    if (parts(m, &c->nodes, got, expected, i, &rounding)) return i;
   }
-  return i;
+  return expected->count;
 }
 
 static td_status look_inside(comparison *c, size_t outputs, bool parted, td_error *err) {
@@ -180,7 +186,8 @@ static td_status look_inside(comparison *c, size_t outputs, bool parted, td_erro
     return status;
   }
   cli_metrics m;
-  size_t found = first_parted(c, &got, &expected, outputs, &m);
+  size_t found = first_parted(c, &got, &expected, outputs, expected.count, &m);
+  if (found == expected.count) found = first_parted(c, &got, &expected, 0, outputs, &m); /* what makes an output */
   if (cli_flag(c->args, "nodes")) show_nodes(c, &got, &expected, outputs);
   cli_trial_close(&got);
   if (found < expected.count) show_found(c, expected.names[found], &m, "with every node's result kept");

@@ -90,6 +90,31 @@ static td_status check_failure(minify *m, const minify_model *model, td_error *e
   return TD_OK;
 }
 
+/* Compiling candidates takes most of the time: is it needed for the model to fail as it does? */
+static td_status try_interpreted(minify *m, const minify_model *model, td_error *err) {
+  const char *backend = cli_value(m->args, "backend");
+  minify_verdict verdict;
+  if (m->script || cli_value(m->args, "cc") || (backend && strcmp(backend, "native") != 0)) return TD_OK;
+  m->interpreted = true;
+  TRY(minify_judge(m, model, &verdict, err));
+  m->interpreted = minify_same_way(&verdict, &m->wanted);
+  return TD_OK;
+}
+
+/* The smallest model. Where it was searched for without generated code and does not fail with it, with it. */
+static td_status find_smallest(minify *m, minify_model *model, size_t *nodes, td_error *err) {
+  const minify_model whole = *model;
+  minify_verdict verdict;
+  TRY(try_interpreted(m, model, err));
+  TRY(minify_search(m, model, nodes, err));
+  if (!m->interpreted) return TD_OK;
+  m->interpreted = false;
+  TRY(minify_judge(m, model, &verdict, err));
+  if (minify_same_way(&verdict, &m->wanted)) return TD_OK;
+  *model = whole;
+  return minify_search(m, model, nodes, err);
+}
+
 static void remove_graph(const minify *m, const char *path) {
   const char *weights = path ? base_arena_format(m->args->arena, "%s.weights", path) : NULL;
   if (!weights) return;
@@ -122,7 +147,7 @@ static td_status run_minify(cli_args *args, td_error *err) {
   TRY(record(m, &model, err));
   TRY(save_first(m, &model, err));
   TRY(check_failure(m, &model, err));
-  TRY(minify_search(m, &model, &nodes, err));
+  TRY(find_smallest(m, &model, &nodes, err));
   TRY(minify_write_result(m, &model, nodes, err));
   remove_work(m);
   printf("%zu node%s left; %u candidates were run, %u seen before, %u failed in another way; %.1f s\n%s/README.md\n",

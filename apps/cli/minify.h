@@ -34,6 +34,7 @@ typedef struct minify {
   cli_args quiet;       /* without the options that say what the first model is given */
   const char *script;   /* --cmd, or NULL */
   bool crash, accuracy; /* what counts alone; neither: how the model fails */
+  bool interpreted;     /* candidates run without generated code, because the model fails the same way then */
   cli_tolerance tolerance;
   unsigned limit_s;                  /* of a candidate, */
   size_t per_s;                      /* and a second for so many of its nodes: compiling takes its time; 0: none */

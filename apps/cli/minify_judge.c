@@ -41,7 +41,13 @@ static td_status feed_of(minify *m, const td_model *loaded, const minify_model *
 
 /* The command's options with another model. */
 static cli_args args_for(minify *m, const minify_model *model) {
+  static const cli_option cc = CLI_OPTION_CC;
   cli_args args = m->quiet;
+  if (m->interpreted) { /* there is room for one more */
+    args.given = base_arena_copy(args.arena, args.given, ((size_t)args.given_count + 1) * sizeof *args.given);
+    if (args.given) args.given[args.given_count++] = (cli_given){&cc, "none"};
+    else args.given = m->quiet.given;
+  }
   const char **operand = base_new(args.arena, const char *, 1);
   if (operand) *operand = model->path;
   args.operands = operand ? operand : m->args->operands;

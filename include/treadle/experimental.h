@@ -38,6 +38,9 @@ typedef struct td_code {
 /* That of step `index` of td_model_stats.steps. TD_ANSWER_NO, with `err` not filled: no code was generated for it. */
 TD_API td_status td_model_code(const td_model *model, size_t index, td_code *code, td_error *err);
 
+/* The step that makes output `index`. TD_ANSWER_NO, with `err` not filled: none does, it is an input or a constant. */
+TD_API td_status td_model_output_step(const td_model *model, size_t index, size_t *step, td_error *err);
+
 /* Names the generated code of a model, with the nodes that it stands for, to Linux's perf. `form` "map": lines for the
  * end of /tmp/perf-PID.map. "jitdump": a whole file, to be called jit-PID.dump; perf finds it when the process maps a
  * page of it as code while `perf record -k 1` watches, and `perf inject -j` reads it then. Times in it are those of the

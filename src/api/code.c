@@ -23,6 +23,19 @@ td_status td_model_code(const td_model *model, size_t step, td_code *code, td_er
   return api_write_stats(code, &to, sizeof to, err);
 }
 
+td_status td_model_output_step(const td_model *model, size_t index, size_t *step, td_error *err) {
+  if (!model || !step || index >= model->plan->outputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_output_step needs a model, an output and a place");
+  const plan_exe *plan = model->plan;
+  const uint32_t slot = plan->outputs.at[index].slot;
+  for (uint32_t i = plan->steps.count; i-- > 0;) {
+    const plan_step *s = &plan->steps.at[i];
+    for (uint32_t k = 0; k < s->out_count; k++)
+      if (plan->operands.at[s->out + k] == slot) return *step = i, TD_OK;
+  }
+  return TD_ANSWER_NO;
+}
+
 /* "fused_add_mul_0 (/layer1/add +3)": a function and what it stands for, of all steps that call it. */
 static const char *full_name(const plan_exe *plan, uint32_t function, const plan_step *first, base_arena *arena) {
   uint32_t nodes = 0;

@@ -99,7 +99,9 @@ td_status compile_run_passes(ir_graph *graph, const compile_setting *setting, ui
                                  .isa = setting->isa,
                                  .share = share_tasks,
                                  .seen = setting->seen,
-                                 .seen_user = setting->seen_user};
+                                 .seen_user = setting->seen_user,
+                                 .spoil = setting->inject ? lower_spoil : NULL,
+                                 .fault = setting->inject};
   return passes_run(graph, &passes, changes ? changes : unwanted, err);
 }
 
@@ -123,7 +125,9 @@ static td_status rewrite(ir_graph *graph, const compile_setting *setting, base_a
   TRY(compile_run_passes(graph, setting, changes, err));
   if (setting->backend->kernels) TRY(lower_inject(graph, setting->inject, scratch, err));
   if (!compile_fuses(setting)) return TD_OK;
+  const uint32_t first = graph->nodes.count;
   TRY(lower_fuse(graph, setting, scratch, err));
+  TRY(lower_spoil(setting->inject, "fuse", graph, first, err));
   return setting->seen ? setting->seen(setting->seen_user, "fuse", graph, err) : TD_OK;
 }
 

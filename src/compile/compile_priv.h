@@ -93,6 +93,9 @@ td_status lower_find_batches(plan_exe *plan, base_arena *scratch, td_error *err)
 #ifdef TREADLE_INJECT
 /* Puts in the fault that `text` describes; see inject.c. NULL or "": none. */
 td_status lower_inject(ir_graph *graph, const char *text, base_arena *scratch, td_error *err);
+/* The same for faults of passes, behind `pass`, which made the nodes from number `first` on; as passes_setting.spoil.
+ */
+td_status lower_spoil(const char *text, const char *pass, ir_graph *graph, uint32_t first, td_error *err);
 /* Takes out faults of nodes that run on references. To be called when generated code is there. */
 td_status lower_inject_end(lowering *l, ir_graph *graph);
 /* The operator of faults, which is in no set; NULL: it is not called so. */
@@ -103,6 +106,11 @@ static inline td_status lower_inject(ir_graph *graph, const char *text, base_are
   if (!text || !*text) return TD_OK;
   return base_fail(err, TD_UNSUPPORTED, NULL, -1,
                    "this build has no faults to put in; configure it with -DTREADLE_INJECT=ON");
+}
+static inline td_status lower_spoil(const char *text, const char *pass, ir_graph *graph, uint32_t first,
+                                    td_error *err) {
+  (void)text, (void)pass, (void)graph, (void)first, (void)err;
+  return TD_OK;
 }
 static inline td_status lower_inject_end(lowering *l, ir_graph *graph) { return (void)l, (void)graph, TD_OK; }
 static inline const ir_op *lower_injected(const char *name) { return (void)name, NULL; }

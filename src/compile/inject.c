@@ -2,7 +2,8 @@
  *
  * A fault belongs to an operator's kernel or generated code: behind each node of the operator stands a node
  * test::fault, before loops are fused. It stays where something other than the operator's reference computes the node:
- * so it goes with the kernel that is left out, and is in no run on references. */
+ * so it goes with the kernel that is left out, and is in no run on references. A fault of a pass stands behind a node
+ * that the pass has made, whatever computes it: so it goes with the pass. */
 #include "compile/compile_priv.h"
 #include "codegen/codegen.h"
 
@@ -46,13 +47,14 @@ static td_status run_fault(const base_call *call) {
   return TD_OK;
 }
 
-static const ir_attr fault_attrs[] = {{.name = "mode", .kind = BASE_ATTR_INT, .required = true}};
+static const ir_attr fault_attrs[] = {{.name = "mode", .kind = BASE_ATTR_INT, .required = true},
+                                      {.name = "stays", .kind = BASE_ATTR_INT, .required = true}};
 static const ir_op fault_op = {.name = "test::fault",
                                .min_in = 1,
                                .max_in = 1,
                                .out_count = 1,
                                .attrs = fault_attrs,
-                               .attr_count = 1,
+                               .attr_count = 2,
                                .infer = infer_fault,
                                .reference = run_fault};
 
@@ -61,49 +63,58 @@ const ir_op *lower_injected(const char *name) { return strcmp(name, fault_op.nam
 /* ---- which nodes ---- */
 
 typedef struct fault {
-  base_str op;
+  base_str op;      /* of a pass: its name */
   const char *node; /* NULL: all of the operator */
   fault_mode mode;
+  bool of_pass;
 } fault;
 
-/* "OPERATOR:MODE" or "OPERATOR:MODE@NODE"; of "aten::neg", "neg" is enough. */
+/* "OPERATOR:MODE" or "OPERATOR:MODE@NODE"; of "aten::neg", "neg" is enough. "pass=NAME:MODE": of a pass. */
 static td_status read_fault(const char *text, fault *f, td_error *err) {
   const size_t length = strcspn(text, "@");
   size_t colon = length;
   while (colon > 0 && text[colon - 1] != ':') colon--;
   *f = (fault){.op = {text, colon ? colon - 1 : 0}, .node = text[length] ? text + length + 1 : NULL};
+  f->of_pass = base_str_starts(f->op, "pass=");
+  if (f->of_pass) f->op = (base_str){f->op.at + strlen("pass="), f->op.length - strlen("pass=")};
   for (size_t i = 0; colon && i < sizeof mode_names / sizeof *mode_names; i++) {
     f->mode = (fault_mode)i;
     if (base_str_is((base_str){text + colon, length - colon}, mode_names[i])) return TD_OK;
   }
   return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                   "a fault is OPERATOR:MODE or OPERATOR:MODE@NODE, with wrong, nan, crash, hang, compile or type as "
-                   "its mode, not '%s'",
+                   "a fault is OPERATOR:MODE, OPERATOR:MODE@NODE or pass=NAME:MODE, with wrong, nan, crash, hang, "
+                   "compile or type as its mode, not '%s'",
                    text);
 }
 
-static bool is_meant(const fault *f, const ir_graph *g, const ir_node_def *node) {
+/* Can its first result be a wrong one? */
+static bool can_fail(const ir_graph *g, const ir_node_def *node) {
   if (!node->op || !node->out_count || node->op->flags & IR_OP_REGION) return false;
-  const char *name = node->op->name, *own = strstr(name, "::");
   const ir_type *type = ir_type_of(g, node->out[0]);
+  return type->kind == IR_TENSOR && (base_is_float(type->dtype) || changed_type(type->dtype) != type->dtype);
+}
+
+static bool is_meant(const fault *f, const ir_graph *g, const ir_node_def *node) {
+  if (!can_fail(g, node)) return false;
+  const char *name = node->op->name, *own = strstr(name, "::");
   bool named = !f->node;
   if (!base_str_is(f->op, name) && !(own && base_str_is(f->op, own + 2))) return false;
   for (uint32_t i = 0; !named && i < node->origins.count; i++)
     named = base_str_is(base_node_name(node->origins.names[i]), f->node);
-  return named && type->kind == IR_TENSOR && (base_is_float(type->dtype) || changed_type(type->dtype) != type->dtype);
+  return named;
 }
 
 /* Puts the fault behind node `index` of the block. */
 static td_status add_fault(ir_graph *g, ir_block block, uint32_t index, const fault *f, ir_node *made, td_error *err) {
   const ir_node target = ir_block_of(g, block)->nodes.at[index];
   const bool last = index + 1 == ir_block_of(g, block)->nodes.count;
-  const base_arg mode = ARG_INT("mode", f->mode);
+  const base_arg args[] = {ARG_INT("mode", f->mode), ARG_INT("stays", f->of_pass)};
   const ir_value out = ir_node_of(g, target)->out[0];
   const ir_new_node spec = {.op = &fault_op,
                             .in = &out,
                             .in_count = 1,
-                            .args = &mode,
-                            .arg_count = 1,
+                            .args = args,
+                            .arg_count = 2,
                             .origins = ir_node_of(g, target)->origins,
                             .before = last ? (ir_node){0} : ir_block_of(g, block)->nodes.at[index + 1]};
   ir_value faulty;
@@ -121,6 +132,7 @@ td_status lower_inject(ir_graph *g, const char *text, base_arena *scratch, td_er
   fault f;
   if (!text || !*text) return TD_OK;
   TRY(read_fault(text, &f, err));
+  if (f.of_pass) return TD_OK; /* lower_spoil puts it in */
   for (uint32_t b = 1; b < g->blocks.count; b++)
     for (uint32_t i = 0, count = g->blocks.at[b].nodes.count; i < count; i++) {
       const ir_node_def *node = ir_node_of(g, g->blocks.at[b].nodes.at[i]);
@@ -132,6 +144,34 @@ td_status lower_inject(ir_graph *g, const char *text, base_arena *scratch, td_er
     }
   ir_settle(g);
   for (uint32_t i = 0; i < all.count; i++) ir_node_of(g, all.at[i].node)->in[0] = all.at[i].in; /* not its own result */
+  return TD_OK;
+}
+
+/* Of the graph's own block: the first node that the pass made and that can fail, else the last one of all. */
+static bool find_victim(const ir_graph *g, uint32_t first, uint32_t *index) {
+  const ir_block_def *top = ir_block_of(g, g->top);
+  bool found = false;
+  for (uint32_t i = 0; i < top->nodes.count; i++) {
+    const ir_node id = top->nodes.at[i];
+    if (!can_fail(g, ir_node_of(g, id))) continue;
+    found = true;
+    *index = i;
+    if (id.id >= first) break;
+  }
+  return found;
+}
+
+td_status lower_spoil(const char *text, const char *pass, ir_graph *g, uint32_t first, td_error *err) {
+  fault f;
+  uint32_t index;
+  ir_node made;
+  if (!text || !*text) return TD_OK;
+  TRY(read_fault(text, &f, err));
+  if (!f.of_pass || !base_str_is(f.op, pass) || !find_victim(g, first, &index)) return TD_OK;
+  const ir_value out = ir_node_of(g, ir_block_of(g, g->top)->nodes.at[index])->out[0];
+  TRY(add_fault(g, g->top, index, &f, &made, err));
+  ir_settle(g);
+  ir_node_of(g, made)->in[0] = out; /* not its own result */
   return TD_OK;
 }
 
@@ -153,6 +193,7 @@ td_status lower_inject_end(lowering *l, ir_graph *g) {
     bool active;
     if (node->op != &fault_op) continue;
     TRY(is_active(l, node->in[0], &active));
+    active |= base_attr_int(node->attrs, 1) != 0;
     if (active && base_attr_int(node->attrs, 0) == FAULT_COMPILE)
       return base_fail(l->err, TD_INTERNAL, node->origins.count ? node->origins.names[0] : NULL, -1,
                        "a fault that was put in: this does not compile");

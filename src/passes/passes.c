@@ -50,7 +50,9 @@ td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *c
   for (uint32_t i = 0; i < ROWS; i++) {
     changes[i] = 0;
     if (base_str_listed(setting->disabled, rows[i].name) || (rows[i].kernels && !setting->kernels)) continue;
+    const uint32_t first = graph->nodes.count;
     TRY(rows[i].run(graph, setting, &changes[i], err));
+    if (changes[i] && setting->spoil) TRY(setting->spoil(setting->fault, rows[i].name, graph, first, err));
     if (changes[i] && setting->seen) TRY(setting->seen(setting->seen_user, rows[i].name, graph, err));
     if (VERIFY && changes[i]) TRY(base_error_name(err, ir_verify(graph, err), "after pass %s", rows[i].name));
   }

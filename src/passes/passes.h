@@ -17,6 +17,10 @@ typedef struct passes_setting {
   /* Sees the graph after each pass that changed it; NULL: nobody. Anything but TD_OK ends the run. */
   td_status (*seen)(void *user, const char *pass, const ir_graph *graph, td_error *err);
   void *seen_user;
+  /* For tests: puts `fault` into what a pass that changed the graph has left. Nodes from number `first` on are those it
+   * made. NULL: nobody does. */
+  td_status (*spoil)(const char *fault, const char *pass, ir_graph *graph, uint32_t first, td_error *err);
+  const char *fault;
 } passes_setting;
 
 typedef struct passes_row {

@@ -91,6 +91,29 @@ static void faults_are_found(void **state) {
   }
 }
 
+/* What a pass breaks is found with the pass. */
+static void faults_of_passes_are_found(void **state) {
+  fixture *f = *state;
+  static const char layer[] = "'builtin:layer:linear 64x96 out=48 act=gelu'";
+  static const struct {
+    const char *model, *pass, *mode, *node;
+  } broken[] = {{"net.tdir", "fuse", "nan", "/relu"},
+                {"net.tdir", "fuse", "crash", "/relu"},
+                {layer, "epilogue", "wrong", "y"},
+                {layer, "prepack", "nan", "layer"}};
+  save_text("net.tdir", net);
+  for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+    const char *arguments =
+        base_arena_format(f->arena, "%s --inject pass=%s:%s", broken[i].model, broken[i].pass, broken[i].mode);
+    outcome got = run(f, base_arena_format(f->arena, "compare %s", arguments));
+    if (got.status == 0) fail_msg("%s is not seen", arguments);
+    assert_holds(got.out, broken[i].node);
+    got = run(f, base_arena_format(f->arena, "bisect %s", arguments));
+    assert_int_equal(got.status, 1);
+    assert_holds(got.out, base_arena_format(f->arena, "pass %s: without it", broken[i].pass));
+  }
+}
+
 /* Single steps of a dynamic quantisation that flip are no error; a wrong kernel is one all the same. */
 static void flips_are_rounding(void **state) {
   fixture *f = *state;
@@ -190,11 +213,9 @@ static void bundles_run(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(faults_are_found),
-      cmocka_unit_test(flips_are_rounding),
-      cmocka_unit_test(two_files_are_compared),
-      cmocka_unit_test(folders_are_replayed),
-      cmocka_unit_test(bundles_run),
+      cmocka_unit_test(faults_are_found),     cmocka_unit_test(faults_of_passes_are_found),
+      cmocka_unit_test(flips_are_rounding),   cmocka_unit_test(two_files_are_compared),
+      cmocka_unit_test(folders_are_replayed), cmocka_unit_test(bundles_run),
       cmocka_unit_test(steps_are_told),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);

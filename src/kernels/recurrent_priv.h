@@ -7,7 +7,8 @@
  *
  * r of one sequence is used once a step, and comes from the second-level cache: that binds. So its inputs' part is cut
  * into pieces that are computed beside r, where multipliers have time: while a chunk of RECURRENT_CHUNK steps
- * runs, the sums of the next are made. */
+ * runs, the sums of the next are made. Where r alone fills that cache (kern_tuning's woven_bytes), the inputs' weights
+ * would drive it out: then they come first, for many steps at once. */
 #ifndef KERNELS_RECURRENT_PRIV_H
 #define KERNELS_RECURRENT_PRIV_H
 #include "base/call.h"

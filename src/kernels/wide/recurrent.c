@@ -1,6 +1,7 @@
 /* recurrent.c -- KERN_LSTM, KERN_GRU: whole layers over time (td::lstm_packed, td::gru_packed; weights as recurrent.h
  * says). A task is a block (recurrent_priv.h): one direction of up to RECURRENT_ROWS sequences. */
 #include "kernels/recurrent_priv.h"
+#include "kernels/tuning.h"
 
 #include "base/size.h"
 
@@ -106,6 +107,9 @@ static td_status check_sizes(const layer *l) {
                           "the packed weights or the initial states do not fit the sizes of x; pack them anew");
 }
 
+/* Of r, in one direction. */
+static int64_t state_bytes(const layer *l) { return l->hidden * l->gates * l->padded * (int64_t)sizeof(float); }
+
 static td_status open_layer(const base_call *call, const cell *c, layer *l, base_tensor *copy) {
   const base_attrs *attrs = call->attrs;
   const base_tensor *x = base_in(call, X);
@@ -126,7 +130,7 @@ static td_status open_layer(const base_call *call, const cell *c, layer *l, base
   l->time = x->dims[l->batch_first];
   l->batch = x->dims[!l->batch_first];
   l->padded = (l->hidden + V_LANES - 1) / V_LANES * V_LANES;
-  l->weave = c->woven && l->time >= RECURRENT_RING;
+  l->weave = c->woven && l->time >= RECURRENT_RING && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
   TRY(check_sizes(l));
   int64_t step = (int64_t)sizeof(float) * l->gates * l->padded * base_min_i64(ROWS, l->batch);
   l->chunk = step ? base_min_i64(base_max_i64(SUMS_BYTES / step, ROWS), l->time) : 1;
@@ -150,8 +154,8 @@ static td_status open_block(const layer *l, block *k) {
 /* How many of the last sequences, too few to fill a block, are blocks of their own: woven, up to ROWS - 2 of them take
  * less than a block does, if r stays near. */
 static int64_t lone_sequences(const layer *l) {
-  int64_t rest = l->batch % ROWS, bytes = l->hidden * l->gates * l->padded * (int64_t)sizeof(float);
-  return l->weave && rest <= ROWS - 2 && bytes <= NEAR_BYTES ? rest : 0;
+  int64_t rest = l->batch % ROWS;
+  return l->weave && rest <= ROWS - 2 && state_bytes(l) <= NEAR_BYTES ? rest : 0;
 }
 
 static td_status run(const base_call *call, const cell *c) {

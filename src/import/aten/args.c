@@ -29,6 +29,12 @@ static void refuse_unknown(aten_args *c, uint32_t i) {
   aten_refuse(c, "\"%.*s\" must be known before the model runs", length, name);
 }
 
+int64_t aten_position(const aten_args *c, const char *name) {
+  for (uint32_t i = 0; i < c->schema->count; i++)
+    if (base_str_is(c->schema->params[i].name, name)) return i;
+  return -1;
+}
+
 bool aten_has(const aten_args *c, uint32_t i) { return arg(c, i)->kind != ATEN_NONE; }
 
 ir_value aten_in(aten_args *c, uint32_t i) {

@@ -108,6 +108,8 @@ struct aten_call_state {
   bool all_dense; /* every tensor operand is known to be contiguous: so are results unless said otherwise */
 };
 
+/* Position of a parameter by its name; -1: the overload has none. */
+int64_t aten_position(const aten_args *c, const char *name);
 /* Arguments by position in the schema. */
 bool aten_has(const aten_args *c, uint32_t i);  /* not None */
 ir_value aten_in(aten_args *c, uint32_t i);     /* a tensor, read; none where it is None */

@@ -231,6 +231,30 @@ aten_value aten_lower_fftn(aten_args *c) {
   return kind == 'i' ? aten_ret(c, aten_select(c->a, x, -1, 0)) : aten_of_complex(c->a, x);
 }
 
+/* _fft_r2c(self, dim, normalization, onesided), _fft_c2r(self, dim, normalization, last_dim_size), _fft_c2c(self, dim,
+ * normalization, forward); data: kind. The last axis named is the one that is real. normalization: none, by the root
+ * of the number of elements, by that number. */
+aten_value aten_lower_fft_core(aten_args *c) {
+  static const char *const forward_norms[] = {"backward", "ortho", "forward"}, *const inverse_norms[] = {
+                                                                                   "forward", "ortho", "backward"};
+  char kind = c->row->data[0];
+  uint32_t count;
+  const int64_t *dims = aten_get_ints(c, 1, &count);
+  int64_t norm = aten_get_int(c, 2);
+  bool inverse = kind == 'i' || (kind == 'c' && !aten_get_bool(c, 3)), onesided = kind == 'r' && aten_get_bool(c, 3);
+  ir_value x = as_pairs(c, kind);
+  int32_t rank = aten_rank(c->a, x) - 1;
+  if (norm < 0 || norm > 2) aten_refuse(c, "the normalisation %lld", (long long)norm);
+  for (uint32_t k = 0; k < count && !ir_build_failed(c->b); k++) {
+    uint32_t i = kind == 'r' ? count - 1 - k : k;
+    bool last = i == count - 1;
+    aten_value n = kind == 'i' && last ? c->args[3] : ATEN_NOTHING;
+    x = along(c, x, ir_build_axis(c->b, dims[i], rank), n, last && (kind == 'i' || onesided) ? kind : 'c', inverse,
+              (inverse ? inverse_norms : forward_norms)[norm]);
+  }
+  return kind == 'i' ? aten_ret(c, aten_select(c->a, x, -1, 0)) : aten_of_complex(c->a, x);
+}
+
 /* Pads at both ends of the last axis by `by`. */
 static ir_value centred(aten_args *c, ir_value x, int64_t by, const char *mode) {
   int64_t pads[] = {by, by}, axis = aten_rank(c->a, x) - 1;
@@ -238,18 +262,14 @@ static ir_value centred(aten_args *c, ir_value x, int64_t by, const char *mode) 
   if (strcmp(mode, "reflect") == 0) return IR_EMIT(c->b, "aten::reflection_pad", x, at, on);
   return IR_EMIT(c->b, "aten::constant_pad_nd", x, at, aten_scalar_like(c->a, x, 0), on);
 }
-static int64_t find(const aten_args *c, const char *name) {
-  for (uint32_t i = 0; i < c->schema->count; i++)
-    if (base_str_is(c->schema->params[i].name, name)) return i;
-  return -1;
-}
 /* stft(self, n_fft, hop_length?, win_length?, window?, [center, pad_mode,] normalized, onesided?, return_complex?) */
 aten_value aten_lower_stft(aten_args *c) {
   ir_value x = aten_in(c, 0), window = aten_has(c, 4) ? aten_in(c, 4) : IR_NO_VALUE;
   int64_t n = aten_get_int(c, 1), hop = aten_has(c, 2) ? aten_get_int(c, 2) : n / 4,
           length = aten_has(c, 3) ? aten_get_int(c, 3) : n;
-  int64_t center = find(c, "center"), mode = find(c, "pad_mode"), norm = find(c, "normalized"),
-          one = find(c, "onesided"), complex = find(c, "return_complex");
+  int64_t center = aten_position(c, "center"), mode = aten_position(c, "pad_mode"),
+          norm = aten_position(c, "normalized"), one = aten_position(c, "onesided"),
+          complex = aten_position(c, "return_complex");
   td_dtype d = aten_value_dtype(c->a, x);
   bool single = aten_rank(c->a, x) == 1,
        onesided = one < 0 || !aten_has(c, (uint32_t)one) || aten_get_bool(c, (uint32_t)one);

@@ -4,14 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Position of a parameter by name; -1: the overload has none. */
-static int64_t find(const aten_args *c, const char *name) {
-  for (uint32_t i = 0; i < c->schema->count; i++)
-    if (base_str_is(c->schema->params[i].name, name)) return i;
-  return -1;
-}
 static td_dtype dtype_or(aten_args *c, td_dtype fallback) {
-  int64_t i = find(c, "dtype");
+  int64_t i = aten_position(c, "dtype");
   return i >= 0 ? aten_get_dtype(c, (uint32_t)i, fallback) : fallback;
 }
 static aten_value fresh(aten_args *c, ir_value v) { return aten_fresh(c->a, v, ATEN_DENSE); }
@@ -224,7 +218,7 @@ aten_value aten_lower_create_window(aten_args *c) {
     double a0, a1, a2;
   } rows[] = {{"hann", 0.5, 0.5, 0}, {"hamming", 0.54, 0.46, 0}, {"blackman", 0.42, 0.5, 0.08}};
   ir_value size = aten_reshape(c->a, aten_int_value(c, 0), (int64_t[]){1}, 1);
-  int64_t p = find(c, "periodic");
+  int64_t p = aten_position(c, "periodic");
   bool periodic = p < 0 || aten_get_bool(c, (uint32_t)p);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strcmp(rows[i].name, c->row->data) == 0)
@@ -238,7 +232,7 @@ aten_value aten_lower_create_window(aten_args *c) {
 
 aten_value aten_lower_clone(aten_args *c) {
   aten_value v = aten_fresh(c->a, aten_read(c->a, &c->args[0]), ATEN_UNSURE);
-  int64_t format = find(c, "memory_format");
+  int64_t format = aten_position(c, "memory_format");
   if (v.kind != ATEN_TENSOR) return v;
   bool dense = format >= 0 && aten_has(c, (uint32_t)format) && aten_get_int(c, (uint32_t)format) == 0;
   v.u.tensor->dense = dense || c->all_dense ? ATEN_DENSE : ATEN_UNSURE;
@@ -250,7 +244,7 @@ aten_value aten_lower_clone(aten_args *c) {
 /* to and its relatives: the tensor itself where nothing changes (unless `copy`); data: a dtype's name */
 aten_value aten_lower_to(aten_args *c) {
   const aten_value *x = &c->args[0];
-  int64_t other = find(c, "other"), copy = find(c, "copy"), dtype = find(c, "dtype");
+  int64_t other = aten_position(c, "other"), copy = aten_position(c, "copy"), dtype = aten_position(c, "dtype");
   bool copies = copy >= 0 && aten_get_bool(c, (uint32_t)copy);
   if (x->u.tensor->is_complex || x->u.tensor->quant) {
     int64_t wanted = dtype >= 0 && aten_has(c, (uint32_t)dtype) ? aten_get_int(c, (uint32_t)dtype) : 9;
@@ -268,7 +262,15 @@ aten_value aten_lower_to(aten_args *c) {
 }
 /* _to_copy: never the tensor itself */
 aten_value aten_lower_to_copy(aten_args *c) {
+  const aten_value *x = &c->args[0];
+  int64_t number = aten_has(c, 1) ? aten_get_int(c, 1) : -1;
+  bool to_complex = number == 9 || number == 10; /* complex64, complex128 */
+  if (x->u.tensor->is_complex && (to_complex || number < 0)) {
+    ir_value v = aten_read(c->a, x);
+    return aten_of_complex(c->a, number < 0 ? v : ir_build_cast(c->b, v, number == 9 ? TD_F32 : TD_F64));
+  }
   ir_value v = aten_in(c, 0);
+  if (to_complex) return aten_complex_of_real(c, v, number == 9 ? TD_F32 : TD_F64);
   return aten_ret(c, ir_build_cast(c->b, v, dtype_or(c, aten_value_dtype(c->a, v))));
 }
 /* copy_(self, src) is this, written into self: src in self's dtype and sizes. */

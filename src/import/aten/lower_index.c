@@ -247,6 +247,30 @@ aten_value aten_lower_scatter_reduce(aten_args *c) {
   return aten_ret(c, IR_EMIT_ARGS(c->b, "aten::div", ((ir_value[]){y, n}), 2, ARG_STR("rounding_mode", "floor")));
 }
 
+/* index_reduce(self, dim, index, source, reduce, *, include_self): scatter_reduce of whole slices */
+aten_value aten_lower_index_reduce(aten_args *c) {
+  ir_value index = at_least_1d(c, aten_in(c, 2)), source = at_least_1d(c, aten_in(c, 3));
+  int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), aten_rank(c->a, source));
+  for (int32_t i = 0; i < aten_rank(c->a, source) && !ir_build_failed(c->b); i++)
+    if (i != dim) index = aten_unsqueeze(c->a, index, i);
+  const aten_value args[] = {aten_fresh(c->a, at_least_1d(c, aten_in(c, 0)), ATEN_UNSURE), aten_int(dim),
+                             aten_fresh(c->a, aten_expand(c->a, index, aten_shape(c->a, source)), ATEN_UNSURE),
+                             aten_fresh(c->a, source, ATEN_UNSURE), c->args[4]};
+  const aten_keyword includes = {BASE_STR("include_self"), c->args[5]};
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  aten_value y = aten_call(c->a, "aten::scatter_reduce", "two", args, 5, &includes, 1);
+  return ir_build_failed(c->b) || aten_rank_in(c, 0) ? y
+                                                     : aten_ret(c, aten_reshape(c->a, aten_read(c->a, &y), NULL, 0));
+}
+/* put(self, index, source, accumulate): into the flattened tensor */
+aten_value aten_lower_put(aten_args *c) {
+  ir_value x = aten_in(c, 0), flat = line(c, x), at = aten_unsqueeze(c->a, line(c, aten_in(c, 1)), 1),
+           source = line(c, ir_build_cast(c->b, aten_in(c, 2), aten_value_dtype(c->a, x)));
+  ir_value y = IR_EMIT_ARGS(c->b, "td::scatter_nd", ((ir_value[]){flat, at, source}), 3,
+                            ARG_STR("reduce", aten_get_bool(c, 3) ? "add" : "none"));
+  return aten_ret(c, IR_EMIT(c->b, "aten::view", y, aten_shape(c->a, x)));
+}
+
 /* index_add, index_copy, index_fill (self, dim, index, source, ...); data: how rows are combined */
 aten_value aten_lower_index_rows(aten_args *c) {
   ir_value x = aten_in(c, 0), index = at_least_1d(c, aten_in(c, 2)), source;
@@ -272,6 +296,16 @@ aten_value aten_lower_index_rows(aten_args *c) {
 /* ---- masks ---- */
 
 aten_value aten_lower_nonzero(aten_args *c) { return aten_ret(c, IR_EMIT(c->b, "aten::nonzero", aten_in(c, 0))); }
+/* nonzero_static(self, *, size, fill_value): the first `size` positions, filled up */
+aten_value aten_lower_nonzero_static(aten_args *c) {
+  ir_value x = aten_in(c, 0);
+  int32_t rank = aten_rank(c->a, x);
+  aten_value sizes[] = {c->args[1], aten_int(rank)}, zero = aten_int(0);
+  ir_value fill = aten_full(c->a, aten_vector(c->a, sizes, 2), aten_get_number(c, 2, TD_I64));
+  ir_value y = aten_cat(c->a, (ir_value[]){IR_EMIT(c->b, "aten::nonzero", x), fill}, 2, 0);
+  return aten_ret(c, IR_EMIT(c->b, "aten::slice", y, aten_vector(c->a, &zero, 1), aten_vector(c->a, sizes, 1),
+                             ir_build_ints(c->b, (int64_t[]){0}, 1)));
+}
 aten_value aten_lower_nonzero_numpy(aten_args *c) {
   ir_value x = at_least_1d(c, aten_in(c, 0)), rows = IR_EMIT(c->b, "aten::nonzero", x);
   aten_value list = aten_list_of(c->a, NULL, 0);
@@ -352,6 +386,16 @@ aten_value aten_lower_unique(aten_args *c) {
   return aten_ret_many(c, (ir_value[]){out[0], inverse, out[3]}, 3);
 }
 
+/* unique_consecutive(self, return_inverse, return_counts, dim?) */
+aten_value aten_lower_unique_consecutive(aten_args *c) {
+  bool by_dim = aten_has(c, 3);
+  ir_value x = aten_in(c, 0), out[4];
+  base_arg args[] = {ARG_BOOL("consecutive", 1), ARG_INT("dim", by_dim ? aten_get_int(c, 3) : 0)};
+  ir_emit_many(c->b, "td::unique", &x, 1, args, by_dim ? 2 : 1, out, 4);
+  ir_value inverse = by_dim ? out[2] : IR_EMIT(c->b, "aten::view", out[2], aten_shape(c->a, x));
+  return aten_ret_many(c, (ir_value[]){out[0], inverse, out[3]}, 3);
+}
+
 /* ---- embedding_bag ---- */
 
 /* Which bag each index belongs to: how many bags begin at or before it, less one. */
@@ -361,16 +405,12 @@ static ir_value bag_of(aten_args *c, ir_value indices, ir_value offsets) {
       IR_EMIT(c->b, "aten::arange", ir_build_int(c->b, 0), aten_number_value(c->a, &n, TD_I64), ir_build_int(c->b, 1));
   return aten_with_scalar(c->a, "aten::sub", count_below(c, at, ir_build_cast(c->b, offsets, TD_I64), true, TD_I64), 1);
 }
-static int64_t param(const aten_args *c, const char *name) {
-  for (uint32_t i = 0; i < c->schema->count; i++)
-    if (base_str_is(c->schema->params[i].name, name)) return i;
-  return -1;
-}
 /* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights?, include_last_offset, padding_idx)
  */
 aten_value aten_lower_embedding_bag(aten_args *c) {
   ir_value weight = aten_in(c, 0), indices = line(c, aten_in(c, 1)), offsets = aten_in(c, 2);
-  int64_t mode = aten_get_int(c, 4), padding = param(c, "padding_idx"), last = param(c, "include_last_offset");
+  int64_t mode = aten_get_int(c, 4), padding = aten_position(c, "padding_idx"),
+          last = aten_position(c, "include_last_offset");
   td_dtype d = aten_value_dtype(c->a, weight);
   if (last >= 0 && aten_get_bool(c, (uint32_t)last)) offsets = aten_slice(c->a, offsets, 0, 0, -1, 1);
   ir_value bags = bag_of(c, indices, offsets), rows = with_dim(c, "aten::index_select", weight, indices, 0);

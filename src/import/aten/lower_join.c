@@ -98,6 +98,20 @@ aten_value aten_lower_repeat(aten_args *c) {
   return aten_ret(c, IR_EMIT(c->b, "aten::repeat", x, counts));
 }
 
+/* 0 so often as the first of `counts` says, 1 as the second: how many running sums lie at or below each position */
+static ir_value repeated(aten_args *c, ir_value counts) {
+  ir_value ends = IR_EMIT(c->b, "aten::cumsum", counts, ir_build_int(c->b, 0));
+  ir_value total = IR_EMIT_ARGS(c->b, "aten::sum", &counts, 1, ARG_BOOL("keepdim", false));
+  ir_value at = IR_EMIT(c->b, "aten::arange", ir_build_int(c->b, 0), total, ir_build_int(c->b, 1));
+  ir_value passed = aten_binary(c->a, "aten::ge", aten_unsqueeze(c->a, at, 1), aten_unsqueeze(c->a, ends, 0));
+  passed = ir_build_cast(c->b, passed, TD_I64);
+  return IR_EMIT_ARGS(c->b, "aten::sum", &passed, 1, ARG_INTS("dim", (int64_t[]){1}, 1), ARG_BOOL("keepdim", false));
+}
+aten_value aten_lower_repeated_positions(aten_args *c) {
+  ir_value counts = aten_in(c, 0);
+  return aten_ret(
+      c, ir_build_cast(c->b, repeated(c, ir_build_cast(c->b, counts, TD_I64)), aten_value_dtype(c->a, counts)));
+}
 /* (self, repeats, dim?): each element so often */
 aten_value aten_lower_repeat_interleave(aten_args *c) {
   ir_value x = aten_in(c, 0);
@@ -113,17 +127,10 @@ aten_value aten_lower_repeat_interleave(aten_args *c) {
     at = IR_EMIT_ARGS(c->b, "aten::div", in, 2, ARG_STR("rounding_mode", "floor"));
     return aten_ret(c, IR_EMIT_ARGS(c->b, "aten::index_select", ((ir_value[]){x, at}), 2, ARG_INT("dim", dim)));
   }
-  /* how many running sums of the counts lie at or below each output position */
   ir_value counts = ir_build_cast(c->b, aten_in(c, 1), TD_I64);
   if (aten_rank(c->a, counts) == 0) counts = aten_reshape(c->a, counts, (int64_t[]){1}, 1);
   counts = aten_expand(c->a, counts, aten_vector(c->a, &size, 1));
-  ir_value ends = IR_EMIT(c->b, "aten::cumsum", counts, ir_build_int(c->b, 0));
-  ir_value total = IR_EMIT_ARGS(c->b, "aten::sum", &counts, 1, ARG_BOOL("keepdim", false));
-  ir_value at = IR_EMIT(c->b, "aten::arange", ir_build_int(c->b, 0), total, ir_build_int(c->b, 1));
-  ir_value passed = aten_binary(c->a, "aten::ge", aten_unsqueeze(c->a, at, 1), aten_unsqueeze(c->a, ends, 0));
-  passed = ir_build_cast(c->b, passed, TD_I64);
-  ir_value from =
-      IR_EMIT_ARGS(c->b, "aten::sum", &passed, 1, ARG_INTS("dim", (int64_t[]){1}, 1), ARG_BOOL("keepdim", false));
+  ir_value from = repeated(c, counts);
   return aten_ret(c, IR_EMIT_ARGS(c->b, "aten::index_select", ((ir_value[]){x, from}), 2, ARG_INT("dim", dim)));
 }
 

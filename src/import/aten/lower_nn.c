@@ -226,16 +226,10 @@ aten_value aten_lower_rnn_cell(aten_args *c) {
 
 /* ---- resampling ---- */
 
-static int64_t param(const aten_args *c, const char *name) {
-  for (uint32_t i = 0; i < c->schema->count; i++)
-    if (base_str_is(c->schema->params[i].name, name)) return i;
-  return -1;
-}
-
 /* Scale factors of `n` axes from `scale_factors` or scales_d, scales_h, scales_w; false: none are given. */
 static bool read_scales(aten_args *c, int32_t n, float *scales) {
   static const char *const names[] = {"scales_d", "scales_h", "scales_w"};
-  int64_t list = param(c, "scale_factors"), one = param(c, "scales");
+  int64_t list = aten_position(c, "scale_factors"), one = aten_position(c, "scales");
   uint32_t count = list >= 0 ? aten_list_count(c, (uint32_t)list) : 0;
   if (count) {
     const aten_value *items = aten_items(c, (uint32_t)list);
@@ -245,7 +239,7 @@ static bool read_scales(aten_args *c, int32_t n, float *scales) {
     return count == 1 || count == (uint32_t)n;
   }
   for (int32_t i = 0; i < n; i++) {
-    int64_t at = n == 1 ? one : param(c, names[3 - n + i]);
+    int64_t at = n == 1 ? one : aten_position(c, names[3 - n + i]);
     if (at < 0 || !aten_has(c, (uint32_t)at)) return false;
     scales[i] = (float)aten_get_float(c, (uint32_t)at);
   }
@@ -286,7 +280,7 @@ aten_value aten_lower_upsample(aten_args *c) {
   int32_t n = aten_rank(c->a, x) - 2;
   const char *mode = c->row->data;
   bool nearest = mode[0] == 'n', aa = mode[1] == 'a', cubic = mode[0] == 'c';
-  int64_t align = param(c, "align_corners");
+  int64_t align = aten_position(c, "align_corners");
   bool corners = align >= 0 && aten_get_bool(c, (uint32_t)align), sized = aten_has(c, 1);
   float scales[3];
   if (n < 1 || n > 3 || ir_build_failed(c->b)) {

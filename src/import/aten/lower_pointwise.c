@@ -52,9 +52,6 @@ aten_value aten_lower_rounding(aten_args *c) {
 
 /* Composites of floats, by name. */
 static ir_value exp2_of(aten_args *c, ir_value x) { return aten_binary(c->a, "aten::pow", scalar(c, x, 2), x); }
-static ir_value erfc_of(aten_args *c, ir_value x) {
-  return aten_binary(c->a, "aten::sub", scalar(c, x, 1), IR_EMIT(c->b, "aten::erf", x));
-}
 static ir_value frac_of(aten_args *c, ir_value x) {
   return aten_binary(c->a, "aten::sub", x, IR_EMIT(c->b, "aten::trunc", x));
 }
@@ -84,26 +81,12 @@ static ir_value entr_of(aten_args *c, ir_value x) {
   y = IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::lt", x, 0), scalar(c, x, -INFINITY), y);
   return IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::eq", x, 0), scalar(c, x, 0), y);
 }
-/* erfc(-x / sqrt 2) / 2 */
-static ir_value ndtr_of(aten_args *c, ir_value x) {
-  ir_value y = erfc_of(c, aten_with_scalar(c->a, "aten::mul", x, -0.70710678118654752440));
-  return aten_with_scalar(c->a, "aten::mul", y, 0.5);
-}
-
 aten_value aten_lower_composite(aten_args *c) {
   static const struct {
     const char *name;
     ir_value (*make)(aten_args *c, ir_value x);
-  } rows[] = {{"exp2", exp2_of},
-              {"erfc", erfc_of},
-              {"frac", frac_of},
-              {"deg2rad", deg2rad_of},
-              {"rad2deg", rad2deg_of},
-              {"sinc", sinc_of},
-              {"entr", entr_of},
-              {"ndtr", ndtr_of},
-              {"log_sigmoid", log_sigmoid_of},
-              {"tanhshrink", tanhshrink_of}};
+  } rows[] = {{"exp2", exp2_of}, {"frac", frac_of}, {"deg2rad", deg2rad_of},         {"rad2deg", rad2deg_of},
+              {"sinc", sinc_of}, {"entr", entr_of}, {"log_sigmoid", log_sigmoid_of}, {"tanhshrink", tanhshrink_of}};
   ir_value x = aten_in(c, 0);
   x = ir_build_cast(c->b, x, float_of(aten_value_dtype(c->a, x)));
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -30,22 +30,16 @@ static ir_value reduce(aten_args *c, const char *op, ir_value x, const axes *a, 
   return IR_EMIT_ARGS(c->b, op, &x, 1, ARG_INTS("dim", a->dims, a->count), ARG_BOOL("keepdim", keep));
 }
 
-/* Position of a parameter by name; -1: the overload has none. */
-static int64_t find(const aten_args *c, const char *name) {
-  for (uint32_t i = 0; i < c->schema->count; i++)
-    if (base_str_is(c->schema->params[i].name, name)) return i;
-  return -1;
-}
 static bool flag(aten_args *c, const char *name) {
-  int64_t i = find(c, name);
+  int64_t i = aten_position(c, name);
   return i >= 0 && aten_get_bool(c, (uint32_t)i);
 }
 static td_dtype dtype_or(aten_args *c, td_dtype fallback) {
-  int64_t i = find(c, "dtype");
+  int64_t i = aten_position(c, "dtype");
   return i >= 0 ? aten_get_dtype(c, (uint32_t)i, fallback) : fallback;
 }
 static axes named_axes(aten_args *c, ir_value x) {
-  int64_t i = find(c, "dim");
+  int64_t i = aten_position(c, "dim");
   return i >= 0 ? axes_of(c, x, (uint32_t)i) : (axes){.count = 0};
 }
 
@@ -182,7 +176,7 @@ static ir_value variance(aten_args *c, ir_value x, const axes *a, bool keep, dou
 aten_value aten_lower_var(aten_args *c) {
   ir_value x = aten_in(c, 0);
   axes a = named_axes(c, x);
-  int64_t correction = find(c, "correction");
+  int64_t correction = aten_position(c, "correction");
   double less = correction >= 0 ? (aten_has(c, (uint32_t)correction) ? aten_get_float(c, (uint32_t)correction) : 1)
                                 : flag(c, "unbiased");
   bool keep = flag(c, "keepdim");
@@ -215,7 +209,7 @@ static ir_value norm(aten_args *c, ir_value x, double ord, const axes *a, bool k
 aten_value aten_lower_norm(aten_args *c) {
   ir_value x = aten_in(c, 0);
   x = ir_build_cast(c->b, x, dtype_or(c, float_of(aten_value_dtype(c->a, x))));
-  int64_t p = find(c, "p") >= 0 ? find(c, "p") : find(c, "ord");
+  int64_t p = aten_position(c, "p") >= 0 ? aten_position(c, "p") : aten_position(c, "ord");
   if (p >= 0 && c->args[p].kind == ATEN_STR) aten_refuse(c, "matrix norms by name");
   double ord = p >= 0 && aten_has(c, (uint32_t)p) ? aten_get_float(c, (uint32_t)p) : 2;
   axes a = named_axes(c, x);
@@ -257,6 +251,34 @@ aten_value aten_lower_cdist(aten_args *c) {
   ir_value away = aten_binary(c->a, "aten::sub", x, y);
   axes a = {.dims = {aten_rank(c->a, away) - 1}, .count = 1};
   return aten_ret(c, norm(c, away, aten_get_float(c, 2), &a, false));
+}
+/* _pdist_forward(self [n, m], p): distances of each row to those behind it */
+aten_value aten_lower_pdist(aten_args *c) {
+  ir_value x = aten_in(c, 0);
+  ir_value away = aten_binary(c->a, "aten::sub", aten_unsqueeze(c->a, x, 1), aten_unsqueeze(c->a, x, 0));
+  axes last = {.dims = {2}, .count = 1};
+  ir_value y = norm(c, away, aten_get_float(c, 1), &last, false);
+  ir_value later = aten_full(c->a, aten_shape(c->a, y), ir_build_scalar(c->b, TD_BOOL, 1));
+  later = IR_EMIT(c->b, "aten::triu", later, ir_build_ints(c->b, (int64_t[]){1}, 1));
+  ir_value in[] = {aten_reshape(c->a, y, (int64_t[]){-1}, 1), aten_reshape(c->a, later, (int64_t[]){-1}, 1)};
+  return aten_ret(c, IR_EMIT_ARGS(c->b, "td::compress", in, 2, ARG_INT("dim", 0)));
+}
+/* embedding_renorm(self, indices, max_norm, norm_type): rows that are named, and longer than that, shortened to it */
+aten_value aten_lower_embedding_renorm(aten_args *c) {
+  ir_value x = aten_in(c, 0),
+           at = aten_reshape(c->a, ir_build_cast(c->b, aten_in(c, 1), TD_I64), (int64_t[]){-1, 1}, 2);
+  double most = aten_get_float(c, 2);
+  axes last = {.dims = {1}, .count = 1};
+  ir_value n = norm(c, x, aten_get_float(c, 3), &last, true), rows = aten_slice(c->a, aten_shape(c->a, x), 0, 0, 1, 1);
+  ir_value named = aten_full(c->a, rows, ir_build_scalar(c->b, TD_I64, 0));
+  ir_value ones = aten_full(c->a, aten_slice(c->a, aten_shape(c->a, at), 0, 0, 1, 1), ir_build_scalar(c->b, TD_I64, 1));
+  named = IR_EMIT_ARGS(c->b, "td::scatter_nd", ((ir_value[]){named, at, ones}), 3, ARG_STR("reduce", "none"));
+  named = aten_unsqueeze(c->a, ir_build_cast(c->b, named, TD_BOOL), 1);
+  ir_value by =
+      aten_binary(c->a, "aten::div", aten_scalar_like(c->a, n, most), aten_with_scalar(c->a, "aten::add", n, 1e-7));
+  named = aten_binary(c->a, "aten::logical_and", named, aten_with_scalar(c->a, "aten::gt", n, most));
+  by = IR_EMIT(c->b, "aten::where", named, by, aten_scalar_like(c->a, n, 1));
+  return aten_ret(c, aten_binary(c->a, "aten::mul", x, by));
 }
 /* (x1, x2, dim, eps) */
 aten_value aten_lower_cosine_similarity(aten_args *c) {
@@ -336,7 +358,7 @@ static void sort(aten_args *c, ir_value x, int64_t dim, bool descending, ir_valu
 /* sort, argsort, msort: (self, dim, descending) with or without `stable`; data "arg": the positions alone */
 aten_value aten_lower_sort(aten_args *c) {
   ir_value out[2];
-  int64_t dim = find(c, "dim");
+  int64_t dim = aten_position(c, "dim");
   sort(c, aten_in(c, 0), dim >= 0 ? aten_get_int(c, (uint32_t)dim) : 0, flag(c, "descending"), out);
   if (strcmp(c->row->data, "arg") == 0) return aten_ret(c, out[1]);
   if (strcmp(c->row->data, "first") == 0) return aten_ret(c, out[0]);
@@ -366,6 +388,37 @@ aten_value aten_lower_median(aten_args *c) {
   aten_value n = aten_rank(c->a, x) ? aten_size(c->a, x, dim) : aten_int(1);
   n = aten_int_op(c->a, "floor_divide", aten_int_op(c->a, "sub", n, aten_int(1)), aten_int(2));
   return order_statistic(c, x, dim, n, flag(c, "keepdim"), !all);
+}
+/* (self), (self, dim, keepdim): of what is no NaN, which sorting puts last */
+aten_value aten_lower_nanmedian(aten_args *c) {
+  ir_value x = aten_in(c, 0), out[2];
+  bool all = c->schema->count == 1;
+  if (!base_is_float(aten_value_dtype(c->a, x))) return aten_lower_median(c);
+  if (all) x = aten_reshape(c->a, x, (int64_t[]){-1}, 1);
+  bool scalar = aten_rank(c->a, x) == 0, keep = flag(c, "keepdim");
+  axes a = named_axes(c, x);
+  int64_t dim = a.count ? a.dims[0] : 0;
+  x = at_least_1d(c, x);
+  ir_value fine = ir_build_cast(c->b, IR_EMIT(c->b, "aten::logical_not", IR_EMIT(c->b, "aten::isnan", x)), TD_I64);
+  axes along = {.dims = {dim}, .count = 1};
+  ir_value n = aten_with_scalar(c->a, "aten::sub", reduce(c, "aten::sum", fine, &along, true), 1);
+  n = aten_binary(c->a, "aten::maximum", n, ir_build_int(c->b, 0));
+  n = IR_EMIT_ARGS(c->b, "aten::div", ((ir_value[]){n, ir_build_int(c->b, 2)}), 2, ARG_STR("rounding_mode", "floor"));
+  sort(c, x, dim, false, out);
+  for (uint32_t i = 0; i < 2; i++) {
+    out[i] = IR_EMIT_ARGS(c->b, "aten::gather", ((ir_value[]){out[i], n}), 2, ARG_INT("dim", dim));
+    if (scalar || !keep || all) out[i] = aten_squeeze(c->a, out[i], dim);
+  }
+  return all ? aten_ret(c, out[0]) : aten_ret_many(c, out, 2);
+}
+/* (self, dim, keepdim) */
+aten_value aten_lower_mode(aten_args *c) {
+  ir_value x = aten_in(c, 0), out[2];
+  base_arg arg = ARG_INT("dim", aten_get_int(c, 1));
+  ir_emit_many(c->b, "aten::mode", &x, 1, &arg, 1, out, 2);
+  for (uint32_t i = 0; i < 2 && aten_rank(c->a, x) && !aten_get_bool(c, 2); i++)
+    out[i] = aten_squeeze(c->a, out[i], aten_get_int(c, 1));
+  return aten_ret_many(c, out, 2);
 }
 /* (self, k, dim, keepdim) */
 aten_value aten_lower_kthvalue(aten_args *c) {

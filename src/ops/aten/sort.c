@@ -1,5 +1,5 @@
-/* sort.c -- topk, sort, unique. One stable merge sort of positions: equal elements keep their order, NaN counts as the
- * largest value, and -0 equals 0. */
+/* sort.c -- topk, sort, unique, mode. One stable merge sort of positions: equal elements keep their order, NaN counts
+ * as the largest value, and -0 equals 0. */
 #include "ops/common/move_priv.h"
 #include "ops/common/sort_priv.h"
 #include "base/size.h"
@@ -9,11 +9,14 @@
 
 enum { TOPK_DIM, TOPK_LARGEST, TOPK_SORTED };
 enum { SORT_DIM, SORT_DESCENDING };
-enum { UNIQUE_DIM, UNIQUE_SORTED };
+enum { UNIQUE_DIM, UNIQUE_SORTED, UNIQUE_CONSECUTIVE };
+enum { MODE_DIM };
 
 static const ir_attr topk_attrs[] = {ATTR_INT("dim", -1), ATTR_INT("largest", 1), ATTR_INT("sorted", 1)};
 static const ir_attr sort_attrs[] = {ATTR_INT("dim", -1), ATTR_INT("descending", 0)};
-static const ir_attr unique_attrs[] = {ATTR_OPTIONAL("dim", BASE_ATTR_INT), ATTR_INT("sorted", 1)};
+static const ir_attr unique_attrs[] = {ATTR_OPTIONAL("dim", BASE_ATTR_INT), ATTR_INT("sorted", 1),
+                                       ATTR_BOOL("consecutive", 0)};
+static const ir_attr mode_attrs[] = {ATTR_INT("dim", -1)};
 
 /* ---- sorting ---- */
 
@@ -194,14 +197,15 @@ typedef struct groups {
   int64_t *group;   /* per item */
 } groups;
 
-static td_status find_groups(const base_call *call, const items *t, int64_t count, groups *g) {
+/* `consecutive`: equal neighbours alone, in the order in which they stand. */
+static td_status find_groups(const base_call *call, const items *t, int64_t count, bool consecutive, groups *g) {
   size_t room = (size_t)count;
   int64_t *order = base_call_scratch(call, room, sizeof *order), *spare = base_call_scratch(call, room, sizeof *spare);
   *g = (groups){count, 0, base_call_scratch(call, room, sizeof(int64_t)),
                 base_call_scratch(call, room, sizeof(int64_t)), base_call_scratch(call, room, sizeof(int64_t))};
   if (!order || !spare || !g->first || !g->members || !g->group) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < count; i++) order[i] = i;
-  ops_sort_positions(order, spare, count, compare_items, t);
+  if (!consecutive) ops_sort_positions(order, spare, count, compare_items, t);
   for (int64_t i = 0; i < count; i++) {
     if (i == 0 || compare_items(t, order[i - 1], order[i]) != 0) {
       g->first[g->count] = order[i]; /* the sort is stable: the first of its kind */
@@ -269,8 +273,9 @@ static td_status unique_reference(const base_call *call) {
   items t;
   groups g;
   TRY(gather_items(call, (int32_t)axis, flat, &dense, &t));
-  TRY(find_groups(call, &t, flat ? base_tensor_numel(x) : x->dims[axis], &g));
-  if (!base_attr_int(call->attrs, UNIQUE_SORTED)) TRY(order_by_first(call, &g));
+  bool consecutive = base_attr_int(call->attrs, UNIQUE_CONSECUTIVE);
+  TRY(find_groups(call, &t, flat ? base_tensor_numel(x) : x->dims[axis], consecutive, &g));
+  if (!base_attr_int(call->attrs, UNIQUE_SORTED) && !consecutive) TRY(order_by_first(call, &g));
   int64_t dims[BASE_MAX_RANK];
   for (int32_t i = 0; i < x->rank; i++) dims[i] = i == axis ? g.count : x->dims[i];
   TRY(base_call_define(call, 0, x->dtype, flat ? 1 : x->rank, flat ? &g.count : dims));
@@ -289,6 +294,46 @@ static td_status unique_reference(const base_call *call) {
   TRY(put_vector(call, 1, g.first, g.count));
   TRY(put_vector(call, 2, g.group, g.items));
   return put_vector(call, 3, g.members, g.count);
+}
+
+/* ---- mode ---- */
+
+static td_status mode_reference(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *values = base_out(call, 0), *positions = base_out(call, 1);
+  int64_t dim = base_attr_int(call->attrs, MODE_DIM), axis = x->rank == 0 ? 0 : dim < 0 ? dim + x->rank : dim;
+  int64_t size = x->rank ? x->dims[axis] : 1, inner = 1, lanes = values ? base_tensor_numel(values) : 0;
+  if (!lanes && positions) lanes = base_tensor_numel(positions);
+  if (lanes && !size) return ops_fail(call, "no element to choose from");
+  for (int32_t i = (int32_t)axis + 1; i < x->rank; i++) inner *= x->dims[i];
+  const void *data = ops_dense(call, 0);
+  int64_t *order = base_call_scratch(call, (size_t)size, 2 * sizeof *order);
+  if (!data || !order) return base_no_memory(call->err, "scratch");
+  for (int64_t lane = 0; lane < lanes; lane++) {
+    items t = {x->dtype, data, lane / inner * size * inner + lane % inner, inner, 1, false};
+    int64_t best = 0, most = 0, run = 0;
+    for (int64_t j = 0; j < size; j++) order[j] = j;
+    ops_sort_positions(order, order + size, size, compare_items, &t);
+    for (int64_t j = 0; j < size; j++) {
+      run = j && compare_items(&t, order[j - 1], order[j]) == 0 ? run + 1 : 1;
+      if (run <= most) continue;
+      most = run;
+      best = order[j];
+    }
+    if (values) ops_move_run(x->dtype, values->data, lane, data, t.base + best * inner, 1);
+    if (positions) base_store_i64(TD_I64, positions->data, lane, best);
+  }
+  return TD_OK;
+}
+static td_status infer_mode(ir_infer *ctx) {
+  ir_type type = ctx->in[0]->type;
+  int32_t axis = 0;
+  if (type.rank == IR_UNRANKED) {
+    TRY(ir_out_unranked(ctx, 0, type.dtype));
+    return ir_out_unranked(ctx, 1, TD_I64);
+  }
+  if (type.rank > 0) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, MODE_DIM), type.rank, &axis));
+  if (type.rank > 0) type.dims[axis] = 1;
+  return infer_both(ctx, &type);
 }
 
 /* ---- cases ---- */
@@ -311,10 +356,18 @@ static bool sort_cases(ir_case *c, uint32_t number) {
 }
 
 static bool unique_cases(ir_case *c, uint32_t number) {
-  if (number >= 6) return false;
+  if (number >= 9) return false;
   if (number % 3) ops_case_arg(c, ARG_INT("dim", (int64_t)(number % 3) - 2));
-  ops_case_arg(c, ARG_INT("sorted", number / 3));
+  ops_case_arg(c, ARG_INT("sorted", number / 3 == 1));
+  ops_case_arg(c, ARG_BOOL("consecutive", number / 3 == 2));
   return ops_case_in(c, number % 2 ? TD_I32 : TD_F32, OPS_DIMS(13, 1 + 2 * (number == 0)), OPS_NORMAL, number);
+}
+
+static bool mode_cases(ir_case *c, uint32_t number) {
+  static const td_dtype dtypes[] = {TD_F32, TD_I64, TD_U8, TD_BF16};
+  if (number >= 8) return false;
+  ops_case_arg(c, ARG_INT("dim", (int64_t)(number % 3) - 1));
+  return ops_case_in(c, dtypes[number % 4], OPS_DIMS(13, 5), number < 4 ? OPS_NORMAL : OPS_SPECIAL, number);
 }
 
 static const ir_alias unique_aliases[] = {{"onnx", "Unique", 11, "axis=dim"}};
@@ -344,7 +397,8 @@ const ir_op ops_sort[] = {
      .flops = sort_flops,
      .cases = sort_cases},
     /* (x) -> the different elements (slices along dim, where there is one), position of the first of each, for each
-     * item the number of its kind, members of each kind. sorted: by value, else by first position. */
+     * item the number of its kind, members of each kind. sorted: by value, else by first position. consecutive: each
+     * run of equal neighbours is a kind. */
     {.name = "td::unique",
      .min_in = 1,
      .max_in = 1,
@@ -359,5 +413,17 @@ const ir_op ops_sort[] = {
      .cases = unique_cases,
      .aliases = unique_aliases,
      .alias_count = OPS_COUNT(unique_aliases)},
+    /* (x) -> values, positions: the most frequent element along dim, which stays with one element; of equally frequent
+     * ones the least, of equal ones the last */
+    {.name = "aten::mode",
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 2,
+     .attrs = mode_attrs,
+     .attr_count = OPS_COUNT(mode_attrs),
+     .infer = infer_mode,
+     .reference = mode_reference,
+     .flops = sort_flops,
+     .cases = mode_cases},
 };
 OPS_TABLE(sort);

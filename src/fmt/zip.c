@@ -181,19 +181,27 @@ static int run_inflate(z_stream *z, const uint8_t *from, uint64_t packed, uint8_
   return status == Z_STREAM_END && !exact ? Z_DATA_ERROR : status;
 }
 
+td_status fmt_inflate(const td_allocator *allocator, const uint8_t *from, uint64_t packed, uint8_t *to, uint64_t bytes,
+                      td_error *err) {
+  td_allocator copy = *allocator;
+  z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = &copy};
+  int status = inflateInit2(&z, -MAX_WBITS);
+  if (status == Z_OK) {
+    status = run_inflate(&z, from, packed, to, bytes);
+    inflateEnd(&z);
+  }
+  if (status == Z_MEM_ERROR) return base_no_memory(err, "inflating");
+  if (status != Z_STREAM_END) return base_fail(err, TD_BAD_FILE, NULL, -1, "deflated bytes do not fill their size");
+  return TD_OK;
+}
+
 static td_status inflate_entry(base_arena *arena, const fmt_zip_entry *e, const uint8_t *from, uint64_t offset,
                                const uint8_t **data, td_error *err) {
   uint8_t *to = base_arena_alloc(arena, e->bytes);
   if (!to) return base_no_memory(err, "inflated zip entry");
-  td_allocator allocator = *base_arena_allocator(arena);
-  z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = &allocator};
-  int status = inflateInit2(&z, -MAX_WBITS);
-  if (status == Z_OK) {
-    status = run_inflate(&z, from, e->packed, to, e->bytes);
-    inflateEnd(&z);
-  }
-  if (status == Z_MEM_ERROR) return base_no_memory(err, "inflating a zip entry");
-  if (status != Z_STREAM_END) return bad_zip(err, offset, "an entry does not inflate to its size");
+  td_status status = fmt_inflate(base_arena_allocator(arena), from, e->packed, to, e->bytes, NULL);
+  if (status == TD_NO_RESOURCE) return base_no_memory(err, "inflating a zip entry");
+  if (status != TD_OK) return bad_zip(err, offset, "an entry does not inflate to its size");
   *data = to;
   return TD_OK;
 }

@@ -49,13 +49,14 @@ enum {
   ATEN_TURNS = ATEN_IN_PLACE | 8 /* in place it changes how the operand shows its memory, not what is in it */
 };
 typedef struct aten_row {
-  const char *schema;  /* "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" */
   aten_lower_fn lower; /* NULL: known, so that resolution is PyTorch's, but not supported */
+  const char *data;    /* for lowerings that several rows share: the graph operator's name or a variant */
   uint8_t forms;
-  const char *data; /* for lowerings that several rows share: the graph operator's name or a variant */
 } aten_row;
 extern const aten_row aten_rows[];
 extern const uint32_t aten_row_count;
+/* The schema of each row: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". NULL: failed. */
+const char *const *aten_unpack_lines(base_arena *arena, td_error *err);
 
 /* The promise of a list of the graph that `item` joins; `promise`: so far. Fails where the two do not meet. */
 const aten_promise *aten_promise_with(aten *a, const aten_promise *promise, const aten_value *item);
@@ -74,12 +75,13 @@ struct aten {
   ir_build *b;
   base_arena *arena;
   int64_t version;
-  base_map names;        /* -> first row of that name */
-  aten_schema **schemas; /* by row; NULL: not parsed yet */
-  uint32_t clock;        /* of births and saves in the journal: counts marks and their ends */
-  uint32_t marks;        /* that are open */
-  uint32_t versions;     /* of cells, counted together */
-  uint32_t rollbacks;    /* what was read before one may be gone */
+  const char *const *lines; /* by row: its schema */
+  base_map names;           /* -> first row of that name */
+  aten_schema **schemas;    /* by row; NULL: not parsed yet */
+  uint32_t clock;           /* of births and saves in the journal: counts marks and their ends */
+  uint32_t marks;           /* that are open */
+  uint32_t versions;        /* of cells, counted together */
+  uint32_t rollbacks;       /* what was read before one may be gone */
   BASE_VEC(aten_entry) journal;
   BASE_VEC(aten_missing) missing;
   base_map missing_ops;

@@ -10,7 +10,7 @@ static bool find_rows(const aten *a, base_str name, uint32_t *first, uint32_t *c
   if (!at) return false;
   *first = *at;
   *count = 0;
-  while (*first + *count < aten_row_count && base_str_equal(aten_schema_name(aten_rows[*first + *count].schema), name))
+  while (*first + *count < aten_row_count && base_str_equal(aten_schema_name(a->lines[*first + *count]), name))
     ++*count;
   return true;
 }
@@ -102,7 +102,7 @@ static aten_value fail_lookup(aten *a, const char *name, bool is_known, uint32_t
   else {
     base_text rows = {.allocator = text.allocator};
     for (uint32_t i = first; i < first + count && rows.length < 700; i++)
-      base_text_print(&rows, "%s%s", i > first ? "; " : "", aten_rows[i].schema);
+      base_text_print(&rows, "%s%s", i > first ? "; " : "", a->lines[i]);
     ir_build_fail(a->b, TD_UNSUPPORTED, "no form of %s takes (%s); there are: %s", name, text.at ? text.at : "",
                   rows.at ? rows.at : "");
     base_text_free(&rows);
@@ -143,8 +143,7 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
     c.extra_count = arg_count - positional;
   }
   if (!aten_rows[row].lower) {
-    ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported in this form: %s", name,
-                  aten_rows[row].schema);
+    ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported in this form: %s", name, a->lines[row]);
     return ATEN_NOTHING;
   }
   const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;

@@ -232,9 +232,9 @@ const aten_schema *aten_schema_of(aten *a, uint32_t row) {
   if (a->schemas[row]) return a->schemas[row];
   aten_schema *schema = aten_alloc(a, sizeof *schema);
   if (!schema) return NULL;
-  if (!aten_parse_schema(a->arena, aten_rows[row].schema, schema)) {
+  if (!aten_parse_schema(a->arena, a->lines[row], schema)) {
     ir_build_fail(a->b, base_arena_failed(a->arena) ? TD_NO_RESOURCE : TD_INTERNAL, "the schema %s cannot be read",
-                  aten_rows[row].schema);
+                  a->lines[row]);
     return NULL;
   }
   return a->schemas[row] = schema;

@@ -8,10 +8,13 @@
 aten *aten_new(const aten_options *options) {
   aten *a = base_new(options->arena, aten, 1);
   aten_schema **schemas = base_new(options->arena, aten_schema *, (size_t)aten_row_count);
-  if (!a || !schemas) goto no_memory;
-  *a = (aten){.b = options->build, .arena = options->arena, .version = options->version, .schemas = schemas};
+  td_error err = {0};
+  const char *const *lines = aten_unpack_lines(options->arena, &err);
+  if (!a || !schemas || !lines) goto no_memory;
+  *a = (aten){
+      .b = options->build, .arena = options->arena, .version = options->version, .lines = lines, .schemas = schemas};
   for (uint32_t i = aten_row_count; i-- > 0;) /* backwards: the first row of a name stays */
-    if (!base_map_put(&a->names, a->arena, aten_schema_name(aten_rows[i].schema), i, NULL)) goto no_memory;
+    if (!base_map_put(&a->names, a->arena, aten_schema_name(lines[i]), i, NULL)) goto no_memory;
   a->clock = 1;
   return a;
 no_memory:

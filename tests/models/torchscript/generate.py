@@ -464,9 +464,9 @@ class State(nn.Module):
 
 class Missing(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        y = torch.linalg.svd(x)[1]
+        y = torch.linalg.eig(x)[0]
         z = torch.linalg.eigvals(x)
-        return torch.linalg.svd(x + 1)[1] + y + torch.real(z)
+        return torch.real(torch.linalg.eig(x + 1)[0]) + torch.real(y) + torch.real(z)
 
 
 def flat(value):

@@ -83,29 +83,32 @@ check_corpus() { # FOLDER OF THE BUILD, BACKEND [OPTION...]
     "$corpus"/*-onnx-* "$corpus"/*-pt-* "$corpus"/*-pt2*
 }
 
-# fuzz LIBFUZZER-ARGUMENT...: each fuzz target from its corpus; new inputs stay in build-asan/, so that only what was
-# looked at is checked in. Ends with a count of targets.
+# fuzz_target NAME LIBFUZZER-ARGUMENT...
+fuzz_target() {
+  name=$1
+  shift
+  rm -rf "build-asan/corpus/$name"
+  mkdir -p "build-asan/corpus/$name" "build-asan/found/$name"
+  if "build-asan/$name" "$@" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+    -artifact_prefix="build-asan/found/$name/" "build-asan/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}" \
+    >"build-asan/$name.log" 2>&1; then
+    echo "$name $(grep -E 'DONE' "build-asan/$name.log" || :)"
+  else
+    tail -n 40 "build-asan/$name.log"
+    echo "FAILED $name: the input is in build-asan/found/$name"
+  fi
+}
+
+# fuzz LIBFUZZER-ARGUMENT...: each fuzz target from its corpus, two at a time; new inputs stay in build-asan/, so that
+# only what was looked at is checked in. Ends with a count of targets.
 fuzz() {
-  fuzz_passed=0 fuzz_failed=0
-  for source in tests/fuzz/fuzz_*.c; do
-    [ -f "$source" ] || continue
-    name=$(basename "$source" .c)
-    rm -rf "build-asan/corpus/$name"
-    mkdir -p "build-asan/corpus/$name" "build-asan/found/$name"
-    echo "$name"
-    if "build-asan/$name" "$@" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
-      -artifact_prefix="build-asan/found/$name/" "build-asan/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}" \
-      >"build-asan/$name.log" 2>&1; then
-      fuzz_passed=$((fuzz_passed + 1))
-      grep -E 'stat::number_of_executed|DONE' "build-asan/$name.log" || :
-    else
-      fuzz_failed=$((fuzz_failed + 1))
-      tail -n 40 "build-asan/$name.log"
-      echo "FAILED $name: the input is in build-asan/found/$name"
-    fi
-  done
-  echo "$fuzz_passed passed, $fuzz_failed failed"
-  [ $fuzz_failed -eq 0 ]
+  fuzz_log=$(mktemp)
+  for source in tests/fuzz/fuzz_*.c; do basename "$source" .c; done |
+    xargs -P 2 -I '{}' sh -c '. tools/common.sh; fuzz_target "$@"' sh '{}' "$@" | tee "$fuzz_log"
+  fuzz_failed=$(grep -c '^FAILED' "$fuzz_log" || :)
+  rm -f "$fuzz_log"
+  echo "$(($(ls tests/fuzz/fuzz_*.c | wc -l) - fuzz_failed)) passed, $fuzz_failed failed"
+  [ "$fuzz_failed" -eq 0 ]
 }
 
 # clang-tidy over every C file that the release build compiles. Ends with a count of files.

@@ -10,15 +10,23 @@ logs=build-test
 passed=0 failed=0
 rm -rf "$logs" && mkdir -p "$logs" || exit 1
 
-# stage NAME COMMAND...: runs the command and adds up the last "N passed, N failed" that it prints. One that prints none is
-# one test; one that ends badly without a failed test, or that counts nothing at all, counts one failure.
-stage() {
+# start NAME COMMAND...: a stage in the background. What uses one core runs beside another of its kind.
+start() {
   name=$1
   shift
-  began=$(date +%s)
-  ("$@") >"$logs/$name.log" 2>&1 </dev/null
-  status=$?
-  counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$logs/$name.log" | tail -n 1)
+  (
+    began=$(date +%s)
+    ("$@") >"$logs/$name.log" 2>&1 </dev/null
+    echo "status=$? seconds=$(($(date +%s) - began))" >"$logs/$name.end"
+  ) &
+}
+
+# report NAME: adds up the last "N passed, N failed" that the stage printed. One that prints none is one test; one that
+# ends badly without a failed test, or that counts nothing at all, counts one failure.
+report() {
+  status=1 seconds=0
+  . "./$logs/$1.end"
+  counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$logs/$1.log" | tail -n 1)
   stage_passed=0 stage_failed=0
   if [ -n "$counts" ]; then
     stage_passed=${counts%% passed*}
@@ -30,14 +38,24 @@ stage() {
   if [ "$stage_failed" -eq 0 ] && { [ $status -ne 0 ] || [ "$stage_passed" -eq 0 ]; }; then stage_failed=1; fi
   passed=$((passed + stage_passed))
   failed=$((failed + stage_failed))
-  printf '%-18s %5d passed %4d failed  %4d s\n' "$name" "$stage_passed" "$stage_failed" $(($(date +%s) - began))
+  printf '%-18s %5d passed %4d failed  %4d s\n' "$1" "$stage_passed" "$stage_failed" "$seconds"
   if [ "$stage_failed" -ne 0 ]; then
-    echo "---- $logs/$name.log: what failed, and its end"
-    grep -E '^FAIL|FAILED|error:|warning:|ERROR:|runtime error' "$logs/$name.log" | head -n 20
+    echo "---- $logs/$1.log: what failed, and its end"
+    grep -E '^FAIL|FAILED|error:|warning:|ERROR:|runtime error' "$logs/$1.log" | head -n 20
     echo "..."
-    tail -n 6 "$logs/$name.log"
+    tail -n 6 "$logs/$1.log"
     echo "----"
   fi
+}
+
+finish() { # NAME...: the stages that were started
+  wait
+  for stage_name; do report "$stage_name"; done
+}
+
+stage() { # NAME COMMAND...
+  start "$@"
+  finish "$1"
 }
 
 run_ctest() { # PRESET [CTEST ARGUMENT...]
@@ -75,28 +93,36 @@ stage release-build build release -DTREADLE_WERROR=ON
 stage release-tests run_ctest release
 stage layers python3 tools/check_layers.py build
 stage sizes python3 tools/check_sizes.py
-stage docs python3 tools/check_docs.py build
-stage install sh tools/check_install.sh
-stage python sh tools/test_python.sh
-if [ -x build/treadle ]; then
-  stage onnx-eager check_onnx build eager
-  stage onnx-aot check_onnx build aot_eager
+start docs python3 tools/check_docs.py build
+start python sh tools/test_python.sh
+finish docs python
+stage install sh tools/check_install.sh # writes into the build tree
+
+# check_recorded PREFIX BUILD BACKEND [OPTION...]: the cases of the ONNX standard and of the corpus side by side
+check_recorded() {
+  prefix=$1 folder=$2 backend=$3
+  shift 3
+  start "${prefix}onnx-${2:-$backend}" check_onnx "$folder" "$backend" "$@"
+  recorded="${prefix}onnx-${2:-$backend}"
   if [ -d "$corpus" ]; then # beside the repository, not in it
-    stage corpus-eager check_corpus build eager
-    stage corpus-aot check_corpus build aot_eager
-    stage faults python3 tools/check_faults.py build "$corpus"
+    start "${prefix}corpus-${2:-$backend}" check_corpus "$folder" "$backend" "$@"
+    recorded="$recorded ${prefix}corpus-${2:-$backend}"
   fi
-  for isa in $(isa_levels); do
-    stage "onnx-$isa" check_onnx build native --isa "$isa"
-    [ ! -d "$corpus" ] || stage "corpus-$isa" check_corpus build native --isa "$isa"
-  done
+  finish $recorded
+}
+
+if [ -x build/treadle ]; then
+  check_recorded '' build eager
+  check_recorded '' build aot_eager
+  for isa in $(isa_levels); do check_recorded '' build native --isa "$isa"; done
+  [ ! -d "$corpus" ] || stage faults python3 tools/check_faults.py build "$corpus"
 fi
 stage asan-build build asan -DTREADLE_WERROR=ON # clang's: its warnings are errors too
 stage asan-tests run_ctest asan
 if [ -x build-asan/treadle ]; then
-  stage asan-onnx-eager check_onnx build-asan eager
-  stage asan-onnx-native check_onnx build-asan native
-  [ ! -d "$corpus" ] || stage asan-corpus check_corpus build-asan native
+  start asan-onnx-eager check_onnx build-asan eager
+  check_recorded asan- build-asan native
+  report asan-onnx-eager
 fi
 stage tsan-build build_tsan
 stage tsan-tests run_ctest tsan -L threads

@@ -104,18 +104,16 @@ static td_status unknown_backend(const char *name, td_error *err) {
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no backend called %s; there are: %s", name, names);
 }
 
-static td_status find_isa(const char *name, uint32_t *isa, td_error *err) {
-  sys_machine machine;
+static td_status find_isa(const char *name, const sys_machine *machine, uint32_t *isa, td_error *err) {
   bool known;
   char names[128] = "";
   uint32_t count;
-  sys_machine_read(&machine);
-  *isa = kern_level_mask(name, machine.isa, &known);
+  *isa = kern_level_mask(name, machine->isa, &known);
   if (known) return TD_OK;
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {
     size_t used = strlen(names);
-    if ((levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) == 0)
+    if ((levels[i].isa & ~(machine->isa | BASE_ISA_VECTOR)) == 0)
       snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", levels[i].name);
   }
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "this machine has no instruction set called %s; it has: %s", name,
@@ -149,17 +147,17 @@ static td_status keep_inputs(td_model *m, const td_load_options *options, td_err
   return TD_OK;
 }
 
-static kern_tuning tuning_here(void) {
-  sys_machine machine;
-  sys_machine_read(&machine);
-  return kern_tuning_for(machine.cpu_vendor, machine.cpu_family, machine.cpu_model);
+static kern_tuning tuning_of(const sys_machine *machine) {
+  return kern_tuning_for(machine->cpu_vendor, machine->cpu_family, machine->cpu_model);
 }
 
 int32_t td_tuning_at(size_t index, td_tuning *tuning) {
   uint32_t count;
   const kern_tuning_row *rows = kern_tuning_rows(&count);
   if (index >= count) return 0;
-  const kern_tuning here = tuning_here();
+  sys_machine machine;
+  sys_cpu_read(&machine);
+  const kern_tuning here = tuning_of(&machine);
   const kern_tuning_row *row = &rows[index];
   *tuning = (td_tuning){.name = row->name, .what = row->what, .candidates = row->candidates};
   memcpy(&tuning->value, (const char *)&here + row->at, sizeof tuning->value);
@@ -172,9 +170,11 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
   if (!backend) return unknown_backend(options->backend, err);
   uint32_t isa;
   kern_math math;
-  TRY(find_isa(options->isa, &isa, err));
+  sys_machine machine;
+  sys_cpu_read(&machine);
+  TRY(find_isa(options->isa, &machine, &isa, err));
   TRY(find_math(options->math, &math, err));
-  kern_tuning tuning = tuning_here();
+  kern_tuning tuning = tuning_of(&machine);
   if (options->tuning) TRY(kern_tuning_set(&tuning, options->tuning, err));
   base_arena *arena = base_arena_new(&allocator);
   td_model *m = arena ? base_new(arena, td_model, 1) : NULL;

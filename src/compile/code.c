@@ -81,15 +81,13 @@ td_status lower_load_code(lower_code *c, bool *loaded) {
   const compile_setting *s = c->setting;
   codegen_code *code = NULL;
   td_error err = {0};
-  sys_machine machine;
   *loaded = false;
   if (c->kernels.count == 0) return TD_OK;
   if (!codegen_name(c->kernels.at, c->kernels.count, c->plan->arena)) return base_no_memory(c->err, "fused loops");
-  sys_machine_read(&machine);
   const codegen_setting setting = {.cc = s->cc,
                                    .cache = s->cache,
                                    .isa = s->isa,
-                                   .jobs = machine.threads,
+                                   .jobs = sys_threads_read(),
                                    .limit_ms = s->cc_limit_ms,
                                    .coded = s->coded,
                                    .coded_user = s->seen_user,

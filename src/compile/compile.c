@@ -77,13 +77,12 @@ static void take_tasks(void *user) {
 
 /* On as many threads as affinity and quota allow; a thread that cannot be had is done without. */
 static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg) {
-  sys_machine machine;
   sys_thread threads[MAX_HELPERS];
   share s = {.count = count, .task = task, .arg = arg};
   uint32_t helpers = 0;
   td_error unused;
-  sys_machine_read(&machine);
-  while (helpers + 1 < count && helpers < MAX_HELPERS && helpers + 1 < machine.threads &&
+  const uint32_t usable = sys_threads_read();
+  while (helpers + 1 < count && helpers < MAX_HELPERS && helpers + 1 < usable &&
          sys_thread_start(&threads[helpers], take_tasks, &s, &unused) == TD_OK)
     helpers++;
   take_tasks(&s);

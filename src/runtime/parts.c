@@ -61,7 +61,7 @@ td_status run_parts(run_session *s, const plan_parts *p) {
 /* What lies in the cache that all cores share is often somebody else's. */
 size_t run_find_cache(void) {
   sys_machine machine;
-  sys_machine_read(&machine);
+  sys_caches_read(&machine);
   return (size_t)(machine.l3_bytes ? machine.l3_bytes / 4 : machine.l2_bytes);
 }
 

@@ -217,9 +217,7 @@ static void start_workers(run_pool *p, uint32_t wanted) {
 
 td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *allocator, run_pool **pool,
                        td_error *err) {
-  sys_machine machine;
-  if (threads == 0) sys_machine_read(&machine);
-  uint32_t wanted = threads ? threads : machine.threads;
+  uint32_t wanted = threads ? threads : sys_threads_read();
   if (wanted > MOST_THREADS) wanted = MOST_THREADS;
   run_pool *p = base_alloc(allocator, sizeof *p);
   run_worker *workers = base_alloc(allocator, wanted * sizeof *workers);
@@ -245,11 +243,7 @@ td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *a
   return TD_OK;
 }
 
-uint32_t run_usable_threads(void) {
-  sys_machine machine;
-  sys_machine_read(&machine);
-  return machine.threads;
-}
+uint32_t run_usable_threads(void) { return sys_threads_read(); }
 
 void run_pool_set_interop(run_pool *p, uint32_t threads) {
   p->interop = threads < MOST_THREADS ? threads : MOST_THREADS;

@@ -125,16 +125,32 @@ uint32_t sys_usable_threads(uint32_t allowed, double quota_cpus) {
   return threads ? threads : 1;
 }
 
-void sys_machine_read(sys_machine *machine) {
-  char text[4096];
-  sys_cpuid cpuid;
+uint32_t sys_threads_read(void) {
+  int first;
+  return sys_usable_threads(allowed_cpus(&first), sys_quota_read());
+}
+
+void sys_caches_read(sys_machine *machine) {
   int first;
   *machine = (sys_machine){0};
-  sys_read_text("/proc/cpuinfo", text, sizeof text);
-  sys_field(text, "model name", machine->cpu_name, sizeof machine->cpu_name);
+  allowed_cpus(&first);
+  read_caches(first, machine);
+}
+
+void sys_cpu_read(sys_machine *machine) {
+  sys_cpuid cpuid;
+  *machine = (sys_machine){0};
   sys_cpuid_read(&cpuid);
   sys_cpu_of(&cpuid, machine);
   machine->isa = sys_isa_of(&cpuid);
+}
+
+void sys_machine_read(sys_machine *machine) {
+  char text[4096];
+  int first;
+  sys_cpu_read(machine);
+  sys_read_text("/proc/cpuinfo", text, sizeof text);
+  sys_field(text, "model name", machine->cpu_name, sizeof machine->cpu_name);
   machine->allowed_cpus = allowed_cpus(&first);
   machine->quota_cpus = sys_quota_read();
   machine->threads = sys_usable_threads(machine->allowed_cpus, machine->quota_cpus);

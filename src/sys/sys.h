@@ -90,6 +90,11 @@ typedef struct sys_machine {
 } sys_machine;
 /* Reads everything anew; what cannot be found out stays 0 or "". */
 void sys_machine_read(sys_machine *machine);
+/* Parts of it, at a fraction of the cost, which is paid whenever a model is loaded: `threads`; the caches; vendor,
+ * family, model and isa. All else is 0 or "". */
+uint32_t sys_threads_read(void);
+void sys_caches_read(sys_machine *machine);
+void sys_cpu_read(sys_machine *machine);
 /* The numbers of at most `most` CPUs that the affinity of this thread allows: one of each core first, then their
  * siblings. How many there are in `cpus`. */
 uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most);

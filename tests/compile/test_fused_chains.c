@@ -274,7 +274,7 @@ static void interpreted(void **state) {
   uint32_t levels;
   sys_machine machine;
   const kern_level *level = kern_levels(&levels);
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   for (uint32_t seed = 0; seed < chains(); seed++) {
     const kern_level *at = &level[seed % levels];
     if (at->isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
@@ -286,7 +286,7 @@ static void interpreted(void **state) {
 static void compiled(void **state) {
   (void)state;
   sys_machine machine;
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   if (!chains_compiler()) skip();
   char *cache = chains_cache();
   for (uint32_t i = 0; i < COMPILED * chains() / CHAINS; i++) {

@@ -274,7 +274,7 @@ static void every_row_has_its_own_answer(void **state) {
   (void)state;
   sys_machine machine;
   uint32_t count;
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t s = 0; s < SUBJECTS && !(levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)); s++)

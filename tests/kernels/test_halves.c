@@ -52,7 +52,7 @@ static void each_level(void **state) {
   sys_machine machine;
   uint32_t count;
   const kern_level *levels = kern_levels(&count);
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   fill(x);
   for (uint32_t i = 0; i < HALVES; i++) half[i] = (uint16_t)i;
   for (uint32_t l = 0; l < count; l++) {
@@ -77,7 +77,7 @@ static void turned_tiles(void **state) {
   sys_machine machine;
   uint32_t count;
   const kern_level *levels = kern_levels(&count);
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   for (int i = 0; i < 40 * 70; i++) from[i] = (float)i;
   for (uint32_t l = 0; l < count; l++) {
     if (levels[l].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;

@@ -142,7 +142,7 @@ static void permutations_move_at_every_level(void **state) {
   static float data[MOST], got[MOST], wanted[MOST];
   uint32_t count;
   sys_machine machine;
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
   for (int i = 0; i < MOST; i++) data[i] = (float)i;
   for (uint32_t l = 0; l < count * 36; l++) {

@@ -70,7 +70,7 @@ typedef void (*level_test)(const kern_level *level);
 static void at_every_level(level_test test) {
   sys_machine machine;
   uint32_t count;
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++)
     if ((levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) == 0) test(&levels[i]);
@@ -239,7 +239,7 @@ static void tasks_are_shared_out(void **state) {
   static const base_attrs none;
   base_lane lanes[2] = {0};
   sys_machine machine;
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   const kern_row *row = kern_select(KERN_TANH, TD_F32, machine.isa);
   job jobs[2];
   pthread_t thread;

@@ -110,7 +110,7 @@ static void workers_change_no_bit(void **state) {
   (void)state;
   uint32_t count, levels = 0, isas[LEVELS], served[LEVELS] = {0};
   sys_machine machine;
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   const kern_level *level = kern_levels(&count);
   assert_true(count <= LEVELS);
   for (uint32_t i = 0; i < count; i++)

@@ -326,7 +326,7 @@ static void samples_stand_apart(subject *s, run_fn run, uint32_t isa) {
 static void kernels_agree(subject *s) {
   sys_machine machine;
   uint32_t count, outputs = s->out_count;
-  sys_machine_read(&machine);
+  sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {
     if (levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;

@@ -132,6 +132,13 @@ static void this_machine_is_sensible(void **state) {
   assert_true(machine.allowed_cpus >= 1);
   assert_in_range(machine.threads, 1, machine.allowed_cpus);
   assert_true(machine.memory_bytes > 1 << 20);
+  assert_int_equal(sys_threads_read(), machine.threads);
+  sys_machine part;
+  sys_cpu_read(&part);
+  assert_string_equal(part.cpu_vendor, machine.cpu_vendor);
+  assert_int_equal(part.isa, machine.isa);
+  sys_caches_read(&part);
+  assert_true(part.l2_bytes == machine.l2_bytes && part.l3_bytes == machine.l3_bytes);
   assert_true(sys_memory_now(&memory));
   assert_true(memory.peak_bytes >= memory.anon_bytes && memory.peak_bytes < machine.memory_bytes);
 }

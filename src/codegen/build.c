@@ -116,13 +116,19 @@ static td_status link_unit(codegen_unit *u, uint32_t isa, td_error *err) {
   for (uint32_t i = 0; i < u->count; i++)
     if (!sys_code_find(u->code, u->kernels[i].name))
       return codegen_fail(u, TD_NO_RESOURCE, "code without its functions", err);
-  for (uint32_t i = 0; i < u->count; i++) u->kernels[i].run = function_at(sys_code_find(u->code, u->kernels[i].name));
+  for (uint32_t i = 0; i < u->count; i++) {
+    codegen_kernel *k = &u->kernels[i];
+    void *found = sys_code_find(u->code, k->name);
+    if (k->chain) k->body = found;
+    else k->run = function_at(found);
+  }
   return TD_OK;
 }
 
-/* "fused_add_mul_3" */
+/* "fused_add_mul_3", "chain_mish_4" */
 static const char *name_kernel(const codegen_kernel *k, uint32_t number, base_arena *arena) {
-  char name[64] = "fused";
+  char name[64];
+  snprintf(name, sizeof name, "%s", k->chain ? "chain" : "fused");
   for (uint32_t i = 0; i < k->program->count; i++) {
     const base_program_op *op = &k->program->ops[i];
     const char *word = op->kind == BASE_PROGRAM_SCALAR   ? base_scalar_of((base_scalar)op->function)->name

@@ -6,8 +6,9 @@
 
 #include <stdatomic.h>
 
-/* One program. `run` takes the place of a kernel: it is called as one, and counts on the call's attribute 0 being the
- * program. */
+/* One program: a loop of its own, or the chain of a product's epilogue (kernels/fused.h). `run` takes the place of a
+ * kernel: it is called as one, and counts on the call's attribute 0 being the program. `body` is what a product's
+ * kernel gets as its call's code. */
 typedef struct codegen_kernel {
   const base_program *program;
   uint64_t scalars; /* bit k: operand k is one number along a row; where it is not, the program is interpreted */
@@ -15,7 +16,9 @@ typedef struct codegen_kernel {
   uint32_t origin_count;
   const int64_t *from; /* per op of the program: the origin that it came of, or anything else; NULL: not known */
   const char *name;    /* set by codegen_name */
-  base_call_fn run;    /* out; NULL: there is none */
+  bool chain;
+  base_call_fn run; /* out: of a loop; NULL: there is none */
+  const void *body; /* out: of a chain, likewise */
 } codegen_kernel;
 
 typedef struct codegen_setting {

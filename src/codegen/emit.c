@@ -237,8 +237,9 @@ static void print_kernel(emitter *e) {
                       e->p->ops[i].function, e->p->ops[i].function);
   for (uint32_t s = 0; s <= e->stages; s++) print_stage(e, s);
   base_text_print(t, "  }\n  if (r->stream) v_fence();\n}\n");
-  base_text_print(t, "static const td_code %s_code = {%s_rows, 0x%llxull};\n", e->k->name, e->k->name,
-                  (unsigned long long)e->k->scalars);
+  base_text_print(t, "%sconst td_code %s%s = {%s_rows, 0x%llxull};\n", e->k->chain ? "" : "static ", e->k->name,
+                  e->k->chain ? "" : "_code", e->k->name, (unsigned long long)e->k->scalars);
+  if (e->k->chain) return;
   base_text_print(t, "int %s(const void *call) { return td_link.run(call, td_link.level, &%s_code); }\n", e->k->name,
                   e->k->name);
 }

@@ -8,20 +8,36 @@
 
 bool lower_makes_code(const compile_setting *s) { return s->backend->generates && s->cc && s->cache; }
 
+bool lower_has_chain(const ir_op *op) {
+  return op->attr_count && strcmp(op->attrs[op->attr_count - 1].name, "chain") == 0;
+}
+
+bool lower_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_count, lower_fused_loop *loop) {
+  base_program p;
+  loop->attrs = attrs;
+  loop->chain = lower_has_chain(op);
+  if (!loop->chain && !lower_is_loop(op->name)) return false;
+  loop->words = base_attr_ints(attrs, loop->chain ? attrs->count - 1 : 0, &loop->word_count);
+  if (!loop->word_count || base_program_read(loop->words, loop->word_count, &p)) return false;
+  loop->in_count = p.in_count;
+  return loop->chain ? p.in_count > 0 && p.in_count - 1u <= in_count : p.in_count == in_count;
+}
+
 /* Operands that stay as they are along a row, as their types tell. */
 static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, const base_program *p) {
   int32_t axis = p->rank - 1;
+  const int32_t row_axes = loop->chain && !p->row_axes ? 1 : p->row_axes;
   base_dim sizes[BASE_MAX_RANK];
   uint64_t still = 0;
   for (uint32_t k = 0; k < p->in_count; k++)
     if (loop->ranks[k] < 0) return 0;
   if (!loop_space(p, table, loop->ranks, loop->dims, sizes)) return 0;
   /* Without an axis of its own a row is the innermost dimension that is not 1. */
-  while (!p->row_axes && axis > 0 && sizes[axis] == 1) axis--;
-  const int32_t first = p->row_axes ? p->rank - p->row_axes : axis;
+  while (!row_axes && axis > 0 && sizes[axis] == 1) axis--;
+  const int32_t first = row_axes ? p->rank - row_axes : axis;
   for (uint32_t k = 0; k < p->in_count; k++) {
     bool moves = false;
-    for (int32_t a = first < 0 ? 0 : first; a <= (p->row_axes ? p->rank - 1 : axis); a++) {
+    for (int32_t a = first < 0 ? 0 : first; a <= (row_axes ? p->rank - 1 : axis); a++) {
       const int32_t at = a - p->rank + loop->ranks[k];
       moves |= at >= 0 && loop->dims[k][at] != 1;
     }
@@ -33,7 +49,7 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
 /* Which origin each op came of. */
 static const int64_t *sources_of(const lower_fused_loop *loop, const base_program *p) {
   uint32_t count = 0;
-  const int64_t *from = loop->attrs->count > 1 ? base_attr_ints(loop->attrs, 1, &count) : NULL;
+  const int64_t *from = !loop->chain && loop->attrs->count > 1 ? base_attr_ints(loop->attrs, 1, &count) : NULL;
   return count == p->count ? from : NULL;
 }
 
@@ -51,19 +67,18 @@ static td_status add_origins(lower_code *c, const lower_fused_loop *loop, codege
 
 td_status lower_add_loop(lower_code *c, const lower_fused_loop *loop, uint32_t *number) {
   base_program *p = base_new(c->scratch, base_program, 1);
-  uint32_t count, i = 0;
+  uint32_t i = 0;
   *number = 0;
   if (!p) return base_no_memory(c->err, "fused loops");
-  const int64_t *words = base_attr_ints(loop->attrs, 0, &count);
-  if (base_program_read(words, count, p) || p->in_count != loop->in_count) return TD_OK;
+  if (base_program_read(loop->words, loop->word_count, p) || p->in_count != loop->in_count) return TD_OK;
   const uint64_t scalars = still_operands(&c->plan->dims, loop, p);
-  while (i < c->kernels.count &&
-         (c->kernels.at[i].scalars != scalars || !base_program_equal(c->kernels.at[i].program, p)))
+  while (i < c->kernels.count && (c->kernels.at[i].scalars != scalars || c->kernels.at[i].chain != loop->chain ||
+                                  !base_program_equal(c->kernels.at[i].program, p)))
     i++;
   if (i == c->kernels.count) {
     codegen_kernel *k = base_vec_push(c->scratch, &c->kernels);
     if (!k) return base_no_memory(c->err, "fused loops");
-    *k = (codegen_kernel){.program = p, .scalars = scalars, .from = sources_of(loop, p)};
+    *k = (codegen_kernel){.program = p, .scalars = scalars, .from = sources_of(loop, p), .chain = loop->chain};
   }
   *number = i + 1;
   return add_origins(c, loop, &c->kernels.at[i]);

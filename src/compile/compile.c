@@ -127,6 +127,7 @@ static td_status rewrite(ir_graph *graph, const compile_setting *setting, base_a
   const uint32_t first = graph->nodes.count;
   TRY(lower_fuse(graph, setting, scratch, err));
   TRY(lower_spoil(setting->inject, "fuse", graph, first, err));
+  TRY(lower_chain(graph, setting, scratch, NULL, err));
   return setting->seen ? setting->seen(setting->seen_user, "fuse", graph, err) : TD_OK;
 }
 

@@ -60,9 +60,12 @@ typedef struct lower_code {
   td_error *err;
 } lower_code;
 
-/* One of them: its attributes, the types of its operands, and the names of the nodes that it stands for. */
+/* One of them: its program, the types of its operands, and the names of the nodes that it stands for. */
 typedef struct lower_fused_loop {
   const base_attrs *attrs;
+  const int64_t *words; /* its program */
+  uint32_t word_count;
+  bool chain; /* of a product: operand 0 is the product's result */
   uint32_t in_count;
   const int32_t *ranks;        /* -1: known to nobody */
   const base_dim *const *dims; /* per operand */
@@ -74,6 +77,15 @@ typedef struct lower_fused_loop {
 static inline bool lower_is_loop(const char *op) {
   return strcmp(op, "td::fused") == 0 || strcmp(op, "td::fused_rows") == 0;
 }
+/* May nodes of the operator have a chain? */
+bool lower_has_chain(const ir_op *op);
+/* Fills attrs, words, chain and in_count: of the program in the attributes of `op`, or of the chain in its epilogue.
+ * False: it has none, or its operands are not among `in_count`. */
+bool lower_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_count, lower_fused_loop *loop);
+/* Moves fused loops behind products into their epilogues, where that saves more than it costs. `log` (may be NULL) gets
+ * each decision. */
+td_status lower_chain(ir_graph *graph, const compile_setting *setting, base_arena *scratch, base_text *log,
+                      td_error *err);
 /* Does the setting have a compiler for them? */
 bool lower_makes_code(const compile_setting *setting);
 /* *number: of its kernel among code->kernels + 1; 0: it has to be interpreted. */

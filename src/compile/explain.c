@@ -81,6 +81,7 @@ td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting,
     if (!f.why) status = base_no_memory(err, "fused loops");
   }
   if (status == TD_OK && compile_fuses(setting)) status = fuse_all(&f);
+  if (status == TD_OK && compile_fuses(setting)) status = lower_chain(graph, setting, scratch, f.log, err);
   if (status == TD_OK) print_loops(&f, text);
   base_arena_free(scratch);
   return status;

@@ -4,15 +4,18 @@
 
 #include <string.h>
 
+/* Operands of the program in a node: all of a loop's; of a chain, the node's result and its last operands. */
 static td_status add_node(lowering *l, lower_code *code, uint32_t id, const ir_node_def *node) {
   int32_t ranks[BASE_PROGRAM_OPERANDS];
   const base_dim *dims[BASE_PROGRAM_OPERANDS];
-  if (node->in_count > BASE_PROGRAM_OPERANDS) return TD_OK;
-  for (uint32_t k = 0; k < node->in_count; k++) {
-    ranks[k] = ir_type_of(l->graph, node->in[k])->rank;
-    dims[k] = ir_type_of(l->graph, node->in[k])->dims;
+  lower_fused_loop loop = {
+      .ranks = ranks, .dims = dims, .origins = node->origins.names, .origin_count = node->origins.count};
+  if (!lower_program_of(node->op, node->attrs, node->in_count, &loop)) return TD_OK;
+  for (uint32_t k = 0; k < loop.in_count; k++) {
+    const ir_value v = loop.chain && k == 0 ? node->out[0] : node->in[node->in_count - loop.in_count + k];
+    ranks[k] = ir_type_of(l->graph, v)->rank;
+    dims[k] = ir_type_of(l->graph, v)->dims;
   }
-  const lower_fused_loop loop = {node->attrs, node->in_count, ranks, dims, node->origins.names, node->origins.count};
   return lower_add_loop(code, &loop, &l->generated[id]);
 }
 
@@ -25,7 +28,7 @@ td_status lower_generate(lowering *l) {
   if (!lower_makes_code(l->setting)) return TD_OK;
   for (uint32_t i = 1; i < l->graph->nodes.count; i++) {
     const ir_node_def *node = ir_node_of(l->graph, (ir_node){i});
-    if (node->op && lower_is_loop(node->op->name)) TRY(add_node(l, &code, i, node));
+    if (node->op) TRY(add_node(l, &code, i, node));
   }
   TRY(lower_load_code(&code, &loaded));
   l->kernels = code.kernels.at;

@@ -38,11 +38,14 @@ static bool find_kernel(const void *user, const char *name, plan_kernel *found) 
   return true;
 }
 
-static base_call_fn find_code(const void *user, const char *name) {
+static bool find_code(const void *user, const char *name, plan_generated *found) {
   const compile_names *names = user;
   for (uint32_t i = 0; i < names->generated_count; i++)
-    if (strcmp(names->generated[i].name, name) == 0) return names->generated[i].run;
-  return NULL;
+    if (strcmp(names->generated[i].name, name) == 0) {
+      *found = (plan_generated){names->generated[i].run, names->generated[i].body};
+      return true;
+    }
+  return false;
 }
 
 plan_symbols compile_symbols(const compile_names *names) {

@@ -7,22 +7,22 @@ static td_status add_step(lower_code *code, const plan_step *s, uint32_t *number
   int32_t ranks[BASE_PROGRAM_OPERANDS];
   const base_dim *dims[BASE_PROGRAM_OPERANDS];
   const char **origins = base_new(code->scratch, const char *, (size_t)s->origin_count + 1);
+  lower_fused_loop loop = {.ranks = ranks, .dims = dims, .origins = origins, .origin_count = s->origin_count};
   if (!origins) return base_no_memory(code->err, "origins");
-  if (s->in_count > BASE_PROGRAM_OPERANDS) return TD_OK;
-  for (uint32_t k = 0; k < s->in_count; k++) {
-    const uint32_t at = plan->operands.at[s->in + k];
+  const ir_op *op = plan->links.at[s->function].op;
+  if (!op || !lower_program_of(op, plan_attrs(plan, s->attrs), s->in_count, &loop)) return TD_OK;
+  for (uint32_t k = 0; k < loop.in_count; k++) {
+    const uint32_t at = plan->operands.at[loop.chain && k == 0 ? s->out : s->in + s->in_count - loop.in_count + k];
     if (at == PLAN_NONE) return TD_OK;
     ranks[k] = plan->slots.at[at].rank;
     dims[k] = plan->slots.at[at].dims;
   }
   for (uint32_t i = 0; i < s->origin_count; i++) origins[i] = plan_origin(plan, s, i);
-  const lower_fused_loop loop = {plan_attrs(plan, s->attrs), s->in_count, ranks, dims, origins, s->origin_count};
   return lower_add_loop(code, &loop, number);
 }
 
 static bool is_interpreted(const plan_exe *plan, const plan_step *s) {
-  return s->kind == PLAN_CALL && plan->functions.at[s->function].role == PLAN_KERNEL &&
-         lower_is_loop(plan_name(plan, plan->functions.at[s->function].op));
+  return s->kind == PLAN_CALL && plan->functions.at[s->function].role == PLAN_KERNEL;
 }
 
 /* The steps call their functions from now on; `number`: per step, as of lower_add_loop. */

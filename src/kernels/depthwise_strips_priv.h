@@ -71,7 +71,7 @@ typedef struct depthwise_part {
 /* What strips do of the epilogue in `rest`, which keeps the remainder. False: there is none. */
 V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s) {
   float limits[2];
-  bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !rest->scale && !rest->shift;
+  bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !rest->scale && !rest->shift && !rest->chain;
   s->limited = whole && rest->act != KERN_ACT_none;
   s->low = s->limited ? limits[0] : -INFINITY;
   s->high = s->limited ? limits[1] : INFINITY;

@@ -41,7 +41,8 @@ kern_epilogue kern_epilogue_of(const base_call *call) {
                          .residual = vector(call, KERN_IN_RESIDUAL),
                          .scale = vector(call, KERN_IN_SCALE),
                          .shift = vector(call, KERN_IN_SHIFT),
-                         .residual_pitch = residual ? kern_pitch(residual) : 0};
+                         .residual_pitch = residual ? kern_pitch(residual) : 0,
+                         .row_step = 1};
 }
 
 static double apply_none(double a, double b, double x) { return (void)a, (void)b, x; }

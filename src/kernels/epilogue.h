@@ -1,11 +1,15 @@
 /* epilogue.h -- what is done to a sum before it is stored, by every kernel that has sums:
  *
  *     t = sum + bias[n];  t = act(t) unless late;  t += residual[m, n];
- *     t = t * scale[n] + shift[n];  t = act(t) if late
+ *     t = t * scale[n] + shift[n];  t = act(t) if late;  t = chain(t, operands...)[m, n]
  *
  * m counts the rows of the output (all dimensions but the last, merged), n its last dimension. Absent parts are
  * skipped. Operators with an epilogue take its vectors as operands 2 to 5, and the rest as attributes of these names,
- * which are the last KERN_EPILOGUE_ATTRS of their lists, in this order. */
+ * which are the last KERN_EPILOGUE_ATTRS of their lists, in this order.
+ *
+ * The chain is a program (base/program.h) over the output's dimensions, of one result. Its operand 0 is t, others are
+ * the operator's from KERN_EPILOGUE_END on, which broadcast to the output. Kernels call it on rows of a tile that are
+ * still in a near cache. */
 #ifndef KERNELS_EPILOGUE_H
 #define KERNELS_EPILOGUE_H
 #include "base/base.h"
@@ -22,7 +26,12 @@ kern_act kern_act_find(const char *name);
 const char *kern_act_name(kern_act act);
 
 enum { KERN_IN_BIAS = 2, KERN_IN_RESIDUAL, KERN_IN_SCALE, KERN_IN_SHIFT, KERN_EPILOGUE_END };
-enum { KERN_EPILOGUE_ATTRS = 4 }; /* act: str, act_a: float, act_b: float, act_late: bool */
+enum { KERN_EPILOGUE_ATTRS = 5 }; /* act: str, act_a: float, act_b: float, act_late: bool, chain: ints */
+/* Most operands of an operator with a chain. */
+enum { KERN_CHAIN_END = KERN_EPILOGUE_END + BASE_PROGRAM_OPERANDS - 1 };
+
+/* A chain at work on one thread: see fused.h. */
+typedef struct kern_chain kern_chain;
 
 typedef struct kern_epilogue {
   kern_act act;
@@ -30,8 +39,12 @@ typedef struct kern_epilogue {
   bool late;
   const float *bias, *residual, *scale, *shift; /* NULL: absent */
   int64_t residual_pitch;                       /* elements from row to row */
+  kern_chain *chain;                            /* NULL: absent */
+  int64_t row, column;                          /* of the output, where the vectors start: for the chain */
+  int64_t row_step;                             /* rows of the output from row to row */
 } kern_epilogue;
-/* Reads operands 2 to 5 and the last four of the call's attributes. An operand is dense, or (the residual) pitched. */
+/* Reads operands 2 to 5 and the last of the call's attributes, but for the chain. An operand is dense, or (the
+ * residual) pitched. */
 kern_epilogue kern_epilogue_of(const base_call *call);
 /* Elements from row to row of a dense or pitched tensor: the stride of its last dimension but one that is not 1 long;
  * the last dimension's length where there is none. Rank 0 gives 1. */

@@ -2,6 +2,7 @@
  * their registers and leave the rest to these rows. */
 #ifndef KERNELS_EPILOGUE_PRIV_H
 #define KERNELS_EPILOGUE_PRIV_H
+#include "kernels/fused.h"
 #include "kernels/simd_priv.h"
 
 /* The epilogue of columns `column`... of rows `row`... of an output: its vectors start there. */
@@ -11,7 +12,19 @@ V_INLINE kern_epilogue kern_epilogue_at(const kern_epilogue *e, int64_t row, int
   if (e->scale) at.scale += column;
   if (e->shift) at.shift += column;
   if (e->residual) at.residual += row * e->residual_pitch + column;
+  at.row += row;
+  at.column += column;
   return at;
+}
+/* From the output's rows of an epilogue on, every `step`-th one. */
+V_INLINE void kern_epilogue_stride(kern_epilogue *e, int64_t step) {
+  e->residual_pitch *= step;
+  e->row_step *= step;
+}
+/* The chain alone, on sums that are through all else. */
+V_INLINE void kern_epilogue_chain(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
+  if (e->chain)
+    kern_chain_run(e->chain, &(kern_chain_tile){sums, pitch, e->row, e->row_step, rows, e->column, columns});
 }
 /* Can the activation be had for two instructions? limits: what v_min(high, v_max(low, x)) makes of it. */
 V_INLINE bool kern_epilogue_cheap(const kern_epilogue *e, float limits[2]) {
@@ -19,6 +32,8 @@ V_INLINE bool kern_epilogue_cheap(const kern_epilogue *e, float limits[2]) {
   limits[1] = e->act == KERN_ACT_clamp ? e->b : INFINITY;
   return e->act == KERN_ACT_none || e->act == KERN_ACT_relu || e->act == KERN_ACT_clamp;
 }
+/* Reads the call's epilogue. A chain takes scratch of the call. */
+td_status KERN_NAME(epilogue_of)(const base_call *call, kern_epilogue *e);
 /* The whole epilogue, in place, on `rows` rows of `columns` sums; e's vectors start at the first of them. */
 void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns);
 #endif

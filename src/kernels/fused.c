@@ -19,6 +19,8 @@ typedef struct space {
   const kern_fused_level *level;
   const base_program *p;
   const base_tensor *in[BASE_PROGRAM_OPERANDS];
+  int32_t row_axes;                                            /* of the program; of a chain 1 at least */
+  bool in_order;                                               /* rows are numbered as those of the result */
   int32_t rank;                                                /* of the planes */
   int64_t dims[BASE_MAX_RANK], stride[BASE_MAX_RANK][COLUMNS]; /* of the planes */
   int64_t planes, rows, length;
@@ -67,7 +69,7 @@ static bool axis_of(const space *s, int32_t axis, int64_t *length, int64_t *stri
     if (dim != 1 && *length != 1 && *length != dim) return false;
     if (dim != 1) *length = dim;
   }
-  const bool of_row = axis >= s->p->rank - s->p->row_axes;
+  const bool of_row = axis >= s->p->rank - s->row_axes;
   for (uint32_t k = 0; k < s->p->out_count; k++) {
     const base_tensor *t = base_out(s->call, k);
     if (!t || (of_row && s->out_row[k])) continue;
@@ -95,10 +97,10 @@ static bool find_dims(space *s) {
   int64_t length, stride[COLUMNS];
   for (int32_t i = s->p->rank; i-- > 0;) {
     if (!axis_of(s, i, &length, stride)) return false;
-    add_dim(i >= s->p->rank - s->p->row_axes ? &row : &rest, length, stride);
+    add_dim(i >= s->p->rank - s->row_axes ? &row : &rest, length, stride);
   }
   int32_t from = 0; /* of `rest`; where no axis is the row's, its innermost dimension is */
-  if (!s->p->row_axes && rest.count) {
+  if (!s->row_axes && rest.count) {
     add_dim(&row, rest.dims[0], rest.stride[0]);
     from = 1;
   }
@@ -108,7 +110,7 @@ static bool find_dims(space *s) {
     s->length *= s->row_dims[i] = row.dims[i];
     memcpy(s->step[i], row.stride[i], sizeof s->step[i]);
   }
-  const int32_t rows = across(s, &rest, from);
+  const int32_t rows = s->in_order ? from : across(s, &rest, from);
   if (from < rest.count) {
     s->rows = rest.dims[rows];
     memcpy(s->pitch, rest.stride[rows], sizeof s->pitch);
@@ -246,6 +248,8 @@ typedef struct job {
   kern_fused_body body;
   kern_fused_rows rows;
   int64_t tile_rows, tile_length, wide; /* rows of a tile, elements of them, and from one to the next in `in`, `out` */
+  float *sums; /* of a chain: operand 0 and output 0 of the tile, and elements from row to row; else NULL */
+  int64_t sums_pitch;
   float *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* tiles */
 } job;
 
@@ -284,6 +288,10 @@ static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, 
     j->rows.out[k] =
         s->aside[k] ? j->out[k] : (float *)base_out(s->call, k)->data + offset[column] + (s->out_row[k] ? 0 : from);
     j->rows.out_pitch[k] = s->aside[k] ? j->wide : s->pitch[column];
+  }
+  if (j->sums) {
+    j->rows.in[0] = j->rows.out[0] = j->sums;
+    j->rows.pitch[0] = j->rows.out_pitch[0] = j->sums_pitch;
   }
   j->rows.rows = rows;
   j->rows.n = n;
@@ -372,6 +380,7 @@ static td_status bad_program(const base_call *call, const char *what) {
 static td_status find_space(const base_call *call, const base_program *p, space *s) {
   s->call = call;
   s->p = p;
+  s->row_axes = s->in_order && !p->row_axes ? 1 : p->row_axes;
   if (call->in_count != p->in_count || call->out_count > p->out_count)
     return bad_program(call, "the program has another number of operands");
   for (uint32_t k = 0; k < p->in_count; k++) {
@@ -422,26 +431,94 @@ static void find_slots(kern_fused_program *f) {
     }
 }
 
+/* What runs the program, whose space is known, of tiles yet to come. */
+static td_status prepare(job *j, kern_fused_program *f, const kern_fused_code *code) {
+  j->body = code && code->scalars == j->s.scalars ? code->body : j->s.level->interpret;
+  f->stages = base_program_stages(&f->p, f->stage);
+  f->kept_count = base_program_kept(&f->p, f->stage, f->kept);
+  find_slots(f);
+  j->rows.program = f;
+  j->rows.scalars = j->s.scalars;
+  find_tile(j);
+  return take_memory(j, f->kept_count) ? TD_OK : base_no_memory(j->s.call->err, "scratch");
+}
+
 td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code) {
   kern_fused_program f = {0};
   uint32_t count;
   const int64_t *words = base_attr_ints(call->attrs, PROGRAM, &count);
   const char *wrong = base_program_read(words, count, &f.p);
   if (wrong) return bad_program(call, wrong);
-  job j = {.s.level = level, .body = level->interpret};
+  job j = {.s.level = level};
   TRY(find_space(call, &f.p, &j.s));
   if (j.s.planes * j.s.rows == 0 || (!f.p.row_axes && j.s.length == 0)) return TD_OK;
-  if (code && code->scalars == j.s.scalars) j.body = code->body;
-  f.stages = base_program_stages(&f.p, f.stage);
-  f.kept_count = base_program_kept(&f.p, f.stage, f.kept);
-  find_slots(&f);
-  j.rows.program = &f;
-  j.rows.scalars = j.s.scalars;
+  TRY(prepare(&j, &f, code));
   j.rows.stream = streams(&j.s);
-  find_tile(&j);
-  if (!take_memory(&j, f.kept_count)) return base_no_memory(call->err, "scratch");
   run_tasks(&j);
   return TD_OK;
+}
+
+/* ---- chains ---- */
+
+struct kern_chain {
+  base_call call; /* of the program: as if its operand 0 were the product's result */
+  const base_value *in[BASE_PROGRAM_OPERANDS];
+  kern_fused_program f;
+  job j;
+};
+
+const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *p) {
+  const char *wrong = base_program_read(words, count, p);
+  if (wrong) return wrong;
+  if (p->in_count < 1 || p->out_count != 1) return "it is no chain: one result, of at least one operand";
+  for (uint32_t i = 0; i < p->count; i++) {
+    const base_program_op *op = &p->ops[i];
+    if (op->kind == BASE_PROGRAM_STORE && (op->row || op->in[2] != TD_F32)) return "its result is no f32 of the space";
+    if (op->kind == BASE_PROGRAM_LOAD && op->function == 0 && op->row) return "the product's result is one of rows";
+  }
+  return p->row_axes ? "it reduces along rows" : NULL;
+}
+
+td_status kern_chain_of(const base_call *call, const kern_fused_level *level, kern_chain **chain) {
+  uint32_t count;
+  const int64_t *words = base_attr_ints(call->attrs, call->attrs->count - 1, &count);
+  *chain = NULL;
+  if (!count) return TD_OK;
+  kern_chain *c = base_call_scratch(call, 1, sizeof *c);
+  if (!c) return base_no_memory(call->err, "scratch");
+  memset(c, 0, sizeof *c);
+  const char *wrong = kern_chain_read(words, count, &c->f.p);
+  const uint32_t others = c->f.p.in_count - 1u;
+  if (wrong) return bad_program(call, wrong);
+  if (call->in_count < others || c->f.p.rank != base_out(call, 0)->rank)
+    return bad_program(call, "the chain is for other operands");
+  c->in[0] = call->out[0];
+  for (uint32_t k = 0; k < others; k++) c->in[1 + k] = call->in[call->in_count - others + k];
+  c->call = *call;
+  c->call.in = c->in;
+  c->call.in_count = c->f.p.in_count;
+  c->call.out_count = 1;
+  c->j.s.level = level;
+  c->j.s.in_order = true;
+  TRY(find_space(&c->call, &c->f.p, &c->j.s));
+  *chain = c;
+  return prepare(&c->j, &c->f, call->code);
+}
+
+void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {
+  job *j = &chain->j;
+  const space *s = &j->s;
+  int64_t offset[COLUMNS];
+  for (int64_t done = 0, rows; done < t->rows; done += rows) {
+    const int64_t row = t->row + done * t->row_step, at = row % s->rows;
+    rows = t->row_step == 1 ? base_min_i64(base_min_i64(t->rows - done, s->rows - at), j->tile_rows) : 1;
+    offsets_of(s, row / s->rows, at, offset);
+    j->sums_pitch = t->pitch;
+    for (int64_t i = 0; i < t->columns; i += j->tile_length) {
+      j->sums = t->sums + done * t->pitch + i;
+      run_tile(j, offset, rows, t->column + i, base_min_i64(j->tile_length, t->columns - i));
+    }
+  }
 }
 
 const kern_fused_level *kern_fused_level_of(uint32_t isa) {

@@ -6,6 +6,7 @@
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 #include "base/base.h"
+#include "kernels/epilogue.h"
 
 /* A program with what running it asks for. */
 typedef struct kern_fused_program {
@@ -52,6 +53,23 @@ typedef struct kern_fused_level {
 /* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the
  * operands, as they come, fit what it was made for. */
 td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code);
+/* ---- chains: programs at the end of an epilogue (epilogue.h), on tiles that a product walks ---- */
+
+/* Reads and verifies a chain: base_program_read, and the rules of epilogue.h. NULL: fine; else what is wrong. */
+const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *p);
+/* The chain in the last of the call's attributes, in the call's scratch; *chain NULL: there is none. Operands are those
+ * that the call has last. With the call's `code` where the operands, as they come, fit what it was made for. */
+td_status kern_chain_of(const base_call *call, const kern_fused_level *level, kern_chain **chain);
+
+/* Rows row, row + row_step, ... of the output, of each the columns from `column` on. */
+typedef struct kern_chain_tile {
+  float *sums; /* of the first row and column, also where results go */
+  int64_t pitch;
+  int64_t row, row_step, rows, column, columns;
+} kern_chain_tile;
+/* One thread at a time. */
+void kern_chain_run(kern_chain *chain, const kern_chain_tile *tile);
+
 /* The widest level whose needs lie in `isa`. */
 const kern_fused_level *kern_fused_level_of(uint32_t isa);
 #endif

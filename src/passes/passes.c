@@ -31,7 +31,8 @@ static td_status unknown_pass(base_str name, td_error *err) {
 static td_status check_names(const char *list, td_error *err) {
   for (const char *at = list; at && *at;) {
     size_t word = strcspn(at, ",");
-    bool known = word == 4 && memcmp(at, "fuse", 4) == 0; /* compile's own stage, left out by the same list */
+    /* compile's own stages, left out by the same list */
+    bool known = (word == 4 && memcmp(at, "fuse", 4) == 0) || (word == 5 && memcmp(at, "chain", 5) == 0);
     for (uint32_t i = 0; i < ROWS; i++) known |= strlen(rows[i].name) == word && memcmp(rows[i].name, at, word) == 0;
     if (!known) return unknown_pass((base_str){at, word}, err);
     at += word + (at[word] == ',');

@@ -36,4 +36,11 @@ const passes_row *passes_list(uint32_t *count);
 /* Runs them all but those that `setting` leaves out; an unknown name there is TD_BAD_ARGUMENT. After any other failure
  * the graph is only good for ir_graph_free. changes[i]: what pass i of the list did; room for PASSES_MAX. */
 td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err);
+
+enum { PASSES_ATTRS = 24 }; /* no operator has more attributes */
+/* The attributes of `node` as arguments for a new node, absent ones left out; `args` has room for PASSES_ATTRS. Gives
+ * their number. */
+uint32_t passes_args(const ir_node_def *node, base_arg *args);
+/* The argument called `name` among `count`. */
+base_arg *passes_arg(base_arg *args, uint32_t count, const char *name);
 #endif

@@ -72,10 +72,4 @@ bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
 bool passes_is_pointwise(const ir_node_def *conv);
 /* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */
 bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
-enum { PASSES_ATTRS = 24 }; /* no operator has more attributes */
-/* The attributes of `node` as arguments for a new node, absent ones left out; `args` has room for PASSES_ATTRS. Gives
- * their number. */
-uint32_t passes_args(const ir_node_def *node, base_arg *args);
-/* The argument called `name` among `count`. */
-base_arg *passes_arg(base_arg *args, uint32_t count, const char *name);
 #endif

@@ -13,7 +13,7 @@ static const struct {
 typedef struct found {
   plan_operator op;
   plan_kernel kernel;
-  base_call_fn code;
+  plan_generated code;
 } found;
 
 static td_status find_operator(const plan_exe *plan, const plan_function *f, const plan_symbols *symbols, found *to,
@@ -47,7 +47,7 @@ static base_call_fn run_of(const plan_function *f, const plan_symbols *symbols, 
       [PLAN_REFERENCE] = have->op.reference,
       [PLAN_SHOWS] = have->op.view,
       [PLAN_KERNEL] = have->kernel.run,
-      [PLAN_GENERATED] = have->code ? have->code : have->kernel.run,
+      [PLAN_GENERATED] = have->code.run ? have->code.run : have->kernel.run,
       [PLAN_COPY] = have->kernel.run ? have->kernel.run : symbols->copy,
       [PLAN_COPY_TAIL] = symbols->copy_tail,
   };
@@ -62,13 +62,13 @@ td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols 
     return base_fail(err, TD_BAD_FILE, NULL, -1, "the plan is damaged: function %u", index);
   TRY(find_operator(plan, f, symbols, &have, err));
   TRY(find_kernel(plan, f, symbols, &have, err));
-  if (f->code && symbols->find_code) have.code = symbols->find_code(symbols->user, plan_name(plan, f->code));
+  if (f->code && symbols->find_code) symbols->find_code(symbols->user, plan_name(plan, f->code), &have.code);
   const bool copies = f->role == PLAN_COPY || f->role == PLAN_COPY_TAIL;
   plan_link *link = &plan->links.at[index];
-  *link = (plan_link){.name = have.code   ? plan_name(plan, f->code)
-                              : f->kernel ? plan_name(plan, f->kernel)
-                              : copies    ? "copy"
-                                          : plan_name(plan, f->op),
+  *link = (plan_link){.name = have.code.run ? plan_name(plan, f->code)
+                              : f->kernel   ? plan_name(plan, f->kernel)
+                              : copies      ? "copy"
+                                            : plan_name(plan, f->op),
                       .op = have.op.op,
                       .run = run_of(f, symbols, &have),
                       .define = have.op.define,
@@ -79,6 +79,7 @@ td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols 
                                : f->role == PLAN_SHOWS && have.op.shows_dense ? 0
                                                                               : PLAN_STRIDED,
                       .gives = f->kernel ? have.kernel.gives : PLAN_STRIDED,
+                      .code = have.code.body,
                       .work = copies ? symbols->copy_work : have.op.work};
   plan->needs |= have.kernel.isa;
   if (link->run) return TD_OK;

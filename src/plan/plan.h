@@ -52,7 +52,8 @@ typedef enum plan_role {
   PLAN_REFERENCE, /* the operator's plain loops */
   PLAN_SHOWS,     /* the operator's view */
   PLAN_KERNEL,    /* a row of kernels.def in the reference's place */
-  PLAN_GENERATED, /* machine code for a fused loop; where it is not at hand, the kernel interprets the loop */
+  PLAN_GENERATED, /* machine code for a fused loop, or for a kernel's chain; where it is not at hand, the kernel
+                     interprets them */
   PLAN_COPY,      /* a dense copy of a planned value, by a kernel or (none) any CPU's; no operator */
   PLAN_COPY_TAIL, /* a dense copy of what only running can tell; no operator */
   PLAN_ROLE_COUNT
@@ -79,6 +80,7 @@ typedef struct plan_link {
   bool parallel;         /* `run` may be called on several threads at once */
   bool in_place;         /* its one result may take the place of an operand of its type that nothing else reads */
   uint32_t takes, gives; /* PLAN_PITCHED, PLAN_STRIDED: how operands and results may lie, which else are dense */
+  const void *code;      /* what `run` finds as its call's code; or NULL */
   void (*work)(const base_call *call, double *flops, double *bytes); /* of a parallel one: what a call has to do */
 } plan_link;
 
@@ -96,13 +98,18 @@ typedef struct plan_kernel {
   bool parallel;
   uint32_t takes, gives; /* see plan_link */
 } plan_kernel;
+/* Machine code: `run` takes the place of the kernel; where it is NULL, the kernel gets `body` with its calls. */
+typedef struct plan_generated {
+  base_call_fn run;
+  const void *body;
+} plan_generated;
 typedef struct plan_symbols {
   const void *user;
   bool knows_operators; /* else kernels run without: what their operands must be is not checked before each binding */
   bool (*find_operator)(const void *user, const char *name, plan_operator *found);
-  bool (*find_kernel)(const void *user, const char *name, plan_kernel *found); /* false: none that may run here */
-  base_call_fn (*find_code)(const void *user, const char *name); /* NULL (the pointer, or what it gives): none */
-  base_call_fn copy, copy_check, copy_tail;                      /* see plan_role */
+  bool (*find_kernel)(const void *user, const char *name, plan_kernel *found);  /* false: none that may run here */
+  bool (*find_code)(const void *user, const char *name, plan_generated *found); /* NULL, or false: there is none */
+  base_call_fn copy, copy_check, copy_tail;                                     /* see plan_role */
   void (*copy_work)(const base_call *call, double *flops, double *bytes);
 } plan_symbols;
 

@@ -51,6 +51,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
                                 .call = {.attrs = plan_attrs(plan, step->attrs),
                                          .op = function->op,
                                          .tuning = plan->tuning,
+                                         .code = function->code,
                                          .in = (const base_value *const *)(f->pointers + step->in),
                                          .out = f->pointers + step->out,
                                          .in_count = step->in_count,

@@ -185,6 +185,37 @@ static ir_value through_expand(chain *c, ir_value x) {
   return node(c, "aten::index_select", in, 2, &arg, 1);
 }
 
+static ir_value constant(chain *c, int32_t rank, const int64_t *dims, double scale) {
+  base_tensor t = random_tensor(c, rank, dims);
+  ir_value v;
+  for (int64_t i = 0; i < base_tensor_numel(&t); i++) ((float *)t.data)[i] *= (float)scale;
+  OK(ir_add_constant(c->graph, &t, NULL, &v, &c->err));
+  return v;
+}
+
+/* A product with constant weights: along the last axis, or the one before it (of tokens); or a convolution. */
+static ir_value through_product(chain *c, ir_value x) {
+  const int32_t rank = c->rank;
+  const uint32_t which = below(c, 3);
+  int64_t order[] = {0, 1, 2, 3};
+  if (rank == 4 && which == 0) {
+    const int64_t side = below(c, 2) ? 3 : 1, pad[] = {side / 2, side / 2, side / 2, side / 2},
+                  w[] = {c->dims[1], c->dims[1], side, side};
+    const ir_value in[] = {x, constant(c, 4, w, 0.5 / sqrt((double)(c->dims[1] * side * side)))};
+    const base_arg args[] = {ARG_INTS("padding", pad, 4)};
+    return node(c, "aten::convolution", in, 2, args, 1);
+  }
+  const bool tokens = which == 1;
+  const int64_t k = c->dims[rank - 1 - tokens], w[] = {k, k};
+  order[rank - 1] = rank - 2;
+  order[rank - 2] = rank - 1;
+  const base_arg turn = ARG_INTS("dims", order, rank);
+  ir_value v = tokens ? node(c, "aten::permute", &x, 1, &turn, 1) : x;
+  const ir_value in[] = {v, constant(c, 2, w, 0.5 / sqrt((double)k))};
+  v = node(c, "aten::matmul", in, 2, NULL, 0);
+  return tokens ? node(c, "aten::permute", &v, 1, &turn, 1) : v;
+}
+
 static ir_value rearranged(chain *c, ir_value x) {
   static ir_value (*const ways[])(chain * c, ir_value x) = {through_permutation, through_view, through_join,
                                                             through_expand};
@@ -205,9 +236,10 @@ static void make_chain(chain *c, uint64_t seed) {
   c->values[c->count++] = new_input(c, true);
   const uint32_t length = 2 + below(c, 11);
   for (uint32_t i = 0; i < length; i++) {
-    const uint32_t which = below(c, 10);
+    const uint32_t which = below(c, 12);
     const ir_value x = below(c, 3) ? c->values[c->count - 1] : some_value(c);
-    ir_value made = which > 7   ? rearranged(c, x)
+    ir_value made = which > 9   ? (c->dtype == TD_F32 && c->rank > 1 ? through_product(c, x) : one_operand(c, x))
+                    : which > 7 ? rearranged(c, x)
                     : which < 3 ? one_operand(c, x)
                     : which == 3 && c->dtype == TD_F32
                         ? along_row(c, x)

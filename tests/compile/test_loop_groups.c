@@ -57,6 +57,15 @@ static const sample samples[] = {
      "%10 = aten::cat(%9, %7) {dim = 3}\n%11 = aten::mul(%0, %1)\n%12 = aten::mul(%10, %2)\n"
      "%13 = aten::add(%11, %12)\noutput \"z\" %13\n",
      2, 1},
+    {"what no epilogue has behind a product, and a gate: its chain",
+     "input %0 \"x\": f32[n, 12, 4]\ninput %1 \"gate\": f32[n, 1, 3]\n"
+     "const %2: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n%3 = aten::matmul(%0, %2)\n"
+     "%4 = aten::mish(%3)\n%5 = aten::mul(%4, %1)\noutput \"z\" %5\n",
+     0, 0},
+    {"a product that others read, too: a loop behind it",
+     "input %0 \"x\": f32[n, 4]\nconst %2: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+     "%3 = aten::matmul(%0, %2)\n%4 = aten::mish(%3)\n%5 = aten::softplus(%4)\noutput \"z\" %5\noutput \"y\" %3\n",
+     1, 0},
     {"layer norm of a sum, and the sum",
      "input %0 \"x\": f32[n, 256]\ninput %1 \"y\": f32[n, 256]\ninput %2 \"w\": f32[256]\ninput %3 \"b\": f32[256]\n"
      "%4 = aten::add(%0, %1)\n%5 = aten::native_layer_norm(%4, %2, %3)\n%6 = aten::gelu(%5)\n%7 = aten::add(%6, %4)\n"

@@ -180,7 +180,7 @@ static td_status describe(const base_call *call, layer *l) {
   l->channel = c->channels_first ? x->strides[1] : 1;
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
-  l->e = kern_epilogue_of(call);
+  TRY(KERN_NAME(epilogue_of)(call, &l->e));
   l->tuning = kern_tuning_of(call);
   l->weights = c->panel ? base_in(call, 1)->data : pack_now(call, c);
   if (!l->weights) return base_no_memory(call->err, "scratch");

@@ -57,13 +57,15 @@ static void run_row(const layer *l, const pixel_tiles *tiles, int64_t pixel, int
 static td_status describe(const base_call *call, const kern_conv *conv, const float *weights, layer *l) {
   const base_tensor *y = base_out(call, 0);
   float limits[2] = {-INFINITY, INFINITY};
-  *l = (layer){.conv = *conv, .rest = kern_epilogue_of(call), .out = y->data, .out_pitch = kern_pitch(y)};
+  *l = (layer){.conv = *conv, .out = y->data, .out_pitch = kern_pitch(y)};
+  TRY(KERN_NAME(epilogue_of)(call, &l->rest));
   float *zeros = base_call_scratch(call, (size_t)conv->group_out, sizeof *zeros);
   if (!zeros) return base_no_memory(call->err, "scratch");
   memset(zeros, 0, (size_t)conv->group_out * sizeof *zeros);
   l->bias = l->rest.bias ? l->rest.bias : zeros;
   l->rest.bias = NULL;
-  l->has_rest = !kern_epilogue_cheap(&l->rest, limits) || l->rest.residual || l->rest.scale || l->rest.shift;
+  l->has_rest =
+      !kern_epilogue_cheap(&l->rest, limits) || l->rest.residual || l->rest.scale || l->rest.shift || l->rest.chain;
   l->tiles = (pixel_tiles){.depth = conv->taps * conv->group_in,
                            .w = weights,
                            .low = l->has_rest ? -INFINITY : limits[0],

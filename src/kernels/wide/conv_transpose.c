@@ -88,7 +88,7 @@ static void run_tile(const layer *l, const spot *s, const phase *p, int64_t r0, 
   const float *image = l->image + plane / a[0].out * l->sample + s->group * l->c.group_in;
   const float *weights = l->weights + (s->group * l->panels + s->panel) * depth * V_LANES + p->tap * row_floats;
   kern_epilogue e = kern_epilogue_at(&l->e, row, column);
-  e.residual_pitch *= a[2].stride;
+  kern_epilogue_stride(&e, a[2].stride);
   gemm_tile t = {.a = s->table,
                  .a_pitch = r1 - r0,
                  .k = l->c.group_in,
@@ -250,7 +250,7 @@ static td_status describe(const base_call *call, layer *l) {
   l->pixel = pitch[2];
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
-  l->e = kern_epilogue_of(call);
+  TRY(KERN_NAME(epilogue_of)(call, &l->e));
   l->tuning = kern_tuning_of(call);
   l->weights = l->c.panel ? base_in(call, 1)->data : pack_now(call, &l->c);
   float *zeros = base_call_scratch(call, (size_t)l->c.group_in, sizeof *zeros);

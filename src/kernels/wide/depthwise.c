@@ -113,8 +113,9 @@ static void split(job *j) {
 }
 
 td_status KERN_NAME(depthwise)(const base_call *call) {
-  job j = {.x = base_in(call, 0)->data, .rest = kern_epilogue_of(call)};
+  job j = {.x = base_in(call, 0)->data};
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
+  TRY(KERN_NAME(epilogue_of)(call, &j.rest));
   TRY(kern_conv_sizes(call, &j.conv));
   j.channels = j.conv.groups;
   j.whole = (depthwise_strip){.w = base_in(call, 1)->data,

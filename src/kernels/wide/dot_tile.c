@@ -84,4 +84,5 @@ void KERN_NAME(dot_tile)(const dot_tile *t, int64_t rows, int64_t columns, const
     }
   }
   if (!cheap) KERN_NAME(epilogue_rows)(e, t->c, t->c_pitch, rows, columns);
+  else kern_epilogue_chain(e, t->c, t->c_pitch, rows, columns);
 }

@@ -1,5 +1,6 @@
 /* epilogue.c -- epilogues on rows of sums that lie in L1. */
 #include "kernels/epilogue_priv.h"
+#include "kernels/kernels_priv.h"
 #include "kernels/math_priv.h"
 
 /* One row of `other` for all, or (pitch not 0) one for each. */
@@ -28,4 +29,10 @@ void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch
   if (e->scale) scale_rows(e->scale, sums, pitch, rows, columns);
   if (e->shift) add_rows(e->shift, 0, sums, pitch, rows, columns);
   if (act && e->late) act(sums, pitch, rows, columns, e->a, e->b);
+  kern_epilogue_chain(e, sums, pitch, rows, columns);
+}
+
+td_status KERN_NAME(epilogue_of)(const base_call *call, kern_epilogue *e) {
+  *e = kern_epilogue_of(call);
+  return kern_chain_of(call, &KERN_NAME(fused_level), &e->chain);
 }

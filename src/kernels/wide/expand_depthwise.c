@@ -208,7 +208,7 @@ static td_status describe(const base_call *call, layer *l) {
   l->expand = (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, KERN_EXPAND_ACT)),
                               .a = (float)base_attr_float(call->attrs, KERN_EXPAND_ACT_A),
                               .b = (float)base_attr_float(call->attrs, KERN_EXPAND_ACT_B)};
-  l->rest = kern_epilogue_of(call);
+  TRY(KERN_NAME(epilogue_of)(call, &l->rest));
   l->whole = (depthwise_strip){
       .w = base_in(call, 1)->data, .y = y->data, .w_pitch = l->conv.groups, .out_pitch = kern_pitch(y)};
   l->has_rest = depthwise_take_epilogue(&l->rest, &l->whole);

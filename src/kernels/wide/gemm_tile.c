@@ -179,6 +179,7 @@ void KERN_NAME(gemm_tile)(const gemm_tile *t, int64_t rows, int64_t panels, cons
   bool direct = MASKED || t->columns % V_LANES == 0;
   if (direct && (!e || kern_epilogue_cheap(e, limits))) {
     run(t, e);
+    if (e) kern_epilogue_chain(e, t->c, t->c_pitch, rows, t->columns);
     return;
   }
   const kern_epilogue start = {.act = KERN_ACT_none, .bias = e ? e->bias : NULL};

@@ -45,7 +45,8 @@ static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
 
 td_status KERN_NAME(linear)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
-  const kern_epilogue e = kern_epilogue_of(call);
+  kern_epilogue e;
+  TRY(KERN_NAME(epilogue_of)(call, &e));
   gemm_product g = {.m = 1,
                     .n = out->dims[out->rank - 1],
                     .k = x->dims[x->rank - 1],

@@ -352,7 +352,7 @@ static void tile_outputs(const job *j, const tile_target *whole, int64_t pixel, 
   j->form->out(sums, j->sums_plane, &target, channels);
   for (int64_t i = 0; i < target.rows && !j->cheap; i++) {
     kern_epilogue all = kern_epilogue_at(&j->epilogue, pixel + i * h->dilation * w->out, channel);
-    all.residual_pitch *= w->dilation;
+    kern_epilogue_stride(&all, w->dilation);
     KERN_NAME(epilogue_rows)(&all, target.y + i * target.row, target.column, target.columns, channels);
   }
 }
@@ -444,9 +444,9 @@ td_status KERN_NAME(winograd)(const base_call *call) {
   j.elements = (j.tile + 2) * (j.tile + 2);
   j.in = j.conv.group_in;
   j.out = j.conv.group_out;
-  j.epilogue = kern_epilogue_of(call);
+  TRY(KERN_NAME(epilogue_of)(call, &j.epilogue));
   float limits[2];
-  j.cheap = kern_epilogue_cheap(&j.epilogue, limits) && !j.epilogue.scale && !j.epilogue.shift;
+  j.cheap = kern_epilogue_cheap(&j.epilogue, limits) && !j.epilogue.scale && !j.epilogue.shift && !j.epilogue.chain;
   int64_t count;
   if (j.conv.panel != V_LANES || j.conv.axis[0].kernel > KERN_WINOGRAD_DEPTH ||
       !kern_winograd_packed_size(j.tile, j.out, j.conv.axis[0].kernel * j.in, V_LANES, &count) || w->dims[0] != count)

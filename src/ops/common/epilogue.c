@@ -1,4 +1,6 @@
 /* epilogue.c -- epilogues of operators: shapes, the plain-loop definition, test operands. */
+#include "kernels/fused.h"
+#include "loop/loop.h"
 #include "ops/common/epilogue_priv.h"
 
 /* Operand `i` is f32 and has these dims, where it is there and they are known. */
@@ -12,6 +14,29 @@ static td_status check_operand(ir_infer *ctx, uint32_t i, int32_t rank, const ba
   return fits ? TD_OK : ir_infer_fail(ctx, "operand %u does not fit the result", i);
 }
 
+/* The operands of a chain broadcast to the result as it is. */
+static td_status check_chain(ir_infer *ctx) {
+  const ir_type *out = &ctx->out[0].type;
+  base_program p;
+  uint32_t count;
+  const int64_t *words = base_attr_ints(ctx->attrs, ctx->attrs->count - 1, &count);
+  if (!count) return TD_OK;
+  const char *wrong = kern_chain_read(words, count, &p);
+  if (wrong) return ir_infer_fail(ctx, "the chain is damaged: %s", wrong);
+  const uint32_t others = p.in_count - 1u, first = ctx->in_count - others;
+  if (p.rank != out->rank || (others && ctx->in_count < KERN_EPILOGUE_END + others))
+    return ir_infer_fail(ctx, "the chain is for another rank or other operands");
+  for (uint32_t k = first; k < ctx->in_count; k++) {
+    const ir_type *t = ctx->in[k] ? &ctx->in[k]->type : NULL;
+    if (!t || t->kind > IR_BOOL || t->rank > out->rank) return ir_infer_fail(ctx, "operand %u is no chain's", k);
+    for (int32_t i = 0; i < t->rank; i++) {
+      const base_dim dim = t->dims[i], whole = out->dims[out->rank - t->rank + i];
+      if (dim != 1 && ops_dims_differ(dim, whole)) return ir_infer_fail(ctx, "operand %u does not fit the result", k);
+    }
+  }
+  return TD_OK;
+}
+
 td_status ops_infer_epilogue(ir_infer *ctx) {
   const ir_type *out = &ctx->out[0].type;
   const char *act = base_attr_str(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS);
@@ -21,7 +46,25 @@ td_status ops_infer_epilogue(ir_infer *ctx) {
   const base_dim *last = &out->dims[out->rank - 1];
   TRY(check_operand(ctx, KERN_IN_BIAS, 1, last));
   TRY(check_operand(ctx, KERN_IN_SCALE, 1, last));
-  return check_operand(ctx, KERN_IN_SHIFT, 1, last);
+  TRY(check_operand(ctx, KERN_IN_SHIFT, 1, last));
+  return check_chain(ctx);
+}
+
+/* The chain, in place. */
+static td_status apply_chain(const base_call *call) {
+  const base_value *in[BASE_PROGRAM_OPERANDS];
+  base_program p;
+  uint32_t count;
+  const int64_t *words = base_attr_ints(call->attrs, call->attrs->count - 1, &count);
+  if (!count) return TD_OK;
+  const char *wrong = kern_chain_read(words, count, &p);
+  if (wrong || call->in_count + 1u < p.in_count) return ops_fail(call, "the chain is damaged: %s", wrong ? wrong : "");
+  in[0] = call->out[0];
+  for (uint32_t k = 1; k < p.in_count; k++) in[k] = call->in[call->in_count - p.in_count + k];
+  base_call of_program = *call;
+  of_program.in = in;
+  of_program.in_count = p.in_count;
+  return loop_run_plain(&of_program, &p);
 }
 
 td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums) {
@@ -48,7 +91,26 @@ td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums) {
     if (e.late) t = kern_act_apply(e.act, (double)e.a, (double)e.b, t);
     y[i] = (float)t;
   }
-  return TD_OK;
+  return apply_chain(call);
+}
+
+/* mish(t) * a - b: a of the first and last dimension, b of all but the last. */
+static bool add_case_chain(ir_case *c, int32_t rank, const int64_t *dims) {
+  int64_t a[BASE_MAX_RANK], b[BASE_MAX_RANK];
+  loop_build l;
+  for (int32_t i = 0; i < rank; i++) {
+    a[i] = i == 0 || i == rank - 1 ? dims[i] : 1;
+    b[i] = i < rank - 1 ? dims[i] : 1;
+  }
+  loop_start(&l, (uint8_t)rank, 0);
+  const uint16_t t = loop_unary(&l, BASE_SCALAR_mish, loop_load(&l, 0, false));
+  const uint16_t scaled = loop_binary(&l, BASE_SCALAR_mul, t, loop_load(&l, 1, false));
+  loop_store(&l, loop_binary(&l, BASE_SCALAR_sub, scaled, loop_load(&l, 2, false)), TD_F32, false);
+  int64_t *words = loop_finish(&l) ? base_new(c->arena, int64_t, base_program_size(&l.program)) : NULL;
+  if (!words) return false;
+  base_program_write(&l.program, words);
+  ops_case_arg(c, ARG_INTS("chain", words, base_program_size(&l.program)));
+  return ops_case_in(c, TD_F32, rank, a, OPS_NORMAL, 50) && ops_case_in(c, TD_F32, rank, b, OPS_NORMAL, 51);
 }
 
 bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims) {
@@ -59,6 +121,7 @@ bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int3
                     : ops_case_absent(c);
     if (!made) return false;
   }
+  if (parts & CHAIN && !add_case_chain(c, rank, dims)) return false;
   if (act == KERN_ACT_none) return true;
   ops_case_arg(c, ARG_STR("act", kern_act_name(act)));
   if (act == KERN_ACT_clamp) ops_case_arg(c, ARG_FLOAT("act_b", 0.75));

@@ -6,10 +6,12 @@
 #include "ops/common/ops_priv.h"
 
 /* The last rows of the operator's attribute table. */
-#define EPILOGUE_ATTR_ROWS \
-  ATTR_STR("act", "none"), ATTR_FLOAT("act_a", 0), ATTR_FLOAT("act_b", 0), ATTR_BOOL("act_late", false)
+#define EPILOGUE_ATTR_ROWS                                                                               \
+  ATTR_STR("act", "none"), ATTR_FLOAT("act_a", 0), ATTR_FLOAT("act_b", 0), ATTR_BOOL("act_late", false), \
+      ATTR_OPTIONAL("chain", BASE_ATTR_INTS)
 
-/* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, and the activation exists. */
+/* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, as do those of the chain, if there is one; and
+ * the activation exists. */
 td_status ops_infer_epilogue(ir_infer *ctx);
 /* out[0] = epilogue(sums): both dense f32 of the same dims, which may be one memory. */
 td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums);
@@ -19,7 +21,8 @@ enum {
   BIAS = 1 << KERN_IN_BIAS,
   RESIDUAL = 1 << KERN_IN_RESIDUAL,
   SCALE = 1 << KERN_IN_SCALE,
-  SHIFT = 1 << KERN_IN_SHIFT
+  SHIFT = 1 << KERN_IN_SHIFT,
+  CHAIN = UINT8_MAX & ~((1 << KERN_EPILOGUE_END) - 1) /* operands of the chain, as ir_op.by_sample has them */
 };
 bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims);
 #endif

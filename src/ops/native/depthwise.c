@@ -125,6 +125,8 @@ static const depthwise_case table[] = {
      .padding = {1, 1, 1, 0, 1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
     /* nothing */
     {2, 0, 16, PLANE(4, 4, 3, 1), PAD(1), .parts = BIAS},
+    {2, 2, 33, PLANE(8, 17, 3, 1), PAD(1), .parts = BIAS | CHAIN, .act = KERN_ACT_relu},
+    {2, 2, 21, PLANE(17, 18, 9, 2), PAD(4), .parts = BIAS | RESIDUAL | CHAIN},
     {2, 1, 16, PLANE(0, 3, 1, 1), PAD(1), .parts = BIAS},
     {2, 1, 0, PLANE(4, 4, 3, 1), PAD(1)},
 };
@@ -167,11 +169,11 @@ OPS_DECLARE(depthwise);
 const ir_op ops_depthwise[] = {
     {.name = "td::depthwise_conv",
      .min_in = 2,
-     .max_in = KERN_EPILOGUE_END,
+     .max_in = KERN_CHAIN_END,
      .out_count = 1,
      .attrs = depthwise_attrs,
      .attr_count = OPS_COUNT(depthwise_attrs),
-     .by_sample = 1 | RESIDUAL,
+     .by_sample = 1 | RESIDUAL | CHAIN,
      .infer = infer_depthwise_conv,
      .reference = depthwise_conv_reference,
      .kernel = depthwise_conv_kernel,

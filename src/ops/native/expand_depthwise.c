@@ -312,11 +312,11 @@ OPS_DECLARE(expand_depthwise);
 const ir_op ops_expand_depthwise[] = {
     {.name = "td::expand_depthwise",
      .min_in = 2,
-     .max_in = KERN_EXPAND_END,
+     .max_in = KERN_EXPAND_END + BASE_PROGRAM_OPERANDS - 1,
      .out_count = 1,
      .attrs = expand_attrs,
      .attr_count = OPS_COUNT(expand_attrs),
-     .by_sample = 1 | RESIDUAL,
+     .by_sample = 1 | RESIDUAL | CHAIN,
      .infer = infer_expand_depthwise,
      .reference = expand_depthwise_reference,
      .kernel = expand_depthwise_kernel,

@@ -119,6 +119,7 @@ static const shape shapes[] = {{1, 1, 1},    {0, 3, 4},    {3, 0, 5},    {4, 3, 
 static const int64_t panels[] = {0, 0, 16, 8, 4, 1}; /* the first with trans_w */
 /* Where Strassen's recursion pays, and just does not. */
 static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, {64, 192, 208}, {63, 192, 192}};
+enum { VARIANTS_OF_PARTS = 8 };
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
@@ -150,11 +151,12 @@ static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, boo
   return true;
 }
 
-/* Each part alone, all of them, and each activation behind a bias alone (early) and behind all parts (late). */
+/* Each part alone, all of them, chains behind none and all, and each activation behind a bias alone (early) and behind
+ * all parts (late). */
 static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int64_t *dims) {
-  static const uint32_t parts[] = {1, 2, 4, 8, 12, 15};
-  if (variant < OPS_COUNT(parts))
-    return ops_case_epilogue(c, parts[variant] << KERN_IN_BIAS, KERN_ACT_none, false, rank, dims);
+  static const uint32_t parts[VARIANTS_OF_PARTS] = {
+      BIAS, RESIDUAL, SCALE, SHIFT, SCALE | SHIFT, BIAS | RESIDUAL | SCALE | SHIFT, CHAIN, BIAS | RESIDUAL | CHAIN};
+  if (variant < OPS_COUNT(parts)) return ops_case_epilogue(c, parts[variant], KERN_ACT_none, false, rank, dims);
   bool late = variant % 2;
   kern_act act = (kern_act)((variant - OPS_COUNT(parts)) / 2 + 1);
   return ops_case_epilogue(c, (late ? 15u : 3u) << KERN_IN_BIAS, act, late, rank, dims);
@@ -162,7 +164,7 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 
 static bool cases(ir_case *c, uint32_t number) {
   static const shape with_epilogue[] = {{7, 5, 83}, {1, 9, 20}, {19, 96, 2}};
-  enum { VARIANTS = 6 + 2 * (KERN_ACT_COUNT - 1), LAYOUTS = 5 };
+  enum { VARIANTS = VARIANTS_OF_PARTS + 2 * (KERN_ACT_COUNT - 1), LAYOUTS = 5 };
   int64_t dims[3];
   int32_t rank;
   if (number < PLAIN_CASES)
@@ -181,11 +183,11 @@ OPS_DECLARE(linear);
 const ir_op ops_linear[] = {
     {.name = "td::linear",
      .min_in = 2,
-     .max_in = KERN_EPILOGUE_END,
+     .max_in = KERN_CHAIN_END,
      .out_count = 1,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
-     .by_sample = 1 | RESIDUAL,
+     .by_sample = 1 | RESIDUAL | CHAIN,
      .infer = infer,
      .reference = reference,
      .kernel = kernel,

@@ -212,6 +212,7 @@ static const winograd_case table[] = {
     {1, 9, 10, 17, 8, .padding = {-1, 0, 1, -2}, .parts = BIAS, .act = KERN_ACT_gelu},
     {1, 1, 2, 40, 130, .padding = {4, 5, 3, 2}, .act = KERN_ACT_sigmoid},
     {1, 1, 1, 1, 1, PAD_1, .parts = BIAS, .act = KERN_ACT_tanh},
+    {2, 13, 9, 7, 35, PAD_1, .parts = BIAS | RESIDUAL | CHAIN, .act = KERN_ACT_relu},
     {0, 4, 4, 8, 8, PAD_1, .parts = BIAS},
     {1, 4, 4, 0, 8, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
     {1, 4, 4, 8, 0, PAD_1},
@@ -229,6 +230,7 @@ static const winograd_case table[] = {
     {1, 9, 8, 5, 16, .padding = {3, 1, 0, 4}, .parts = BIAS, .act = KERN_ACT_relu, .dilation = {0, 3, 1}},
     {1, 3, 4, 5, 7, .padding = {5, 5, 7, 7}, .parts = BIAS | RESIDUAL, .late = true, .dilation = {0, 5, 7}},
     {1, 6, 6, 5, 7, .padding = {2, 2, 3, 3}, .parts = BIAS, VOLUME, .dilation = {1, 2, 3}},
+    {2, 7, 6, 5, 18, .padding = {2, 2, 3, 3}, .parts = SCALE | CHAIN, VOLUME, .dilation = {1, 2, 3}},
 };
 
 /* A case without a dimension in front has the last two entries of lists alone. */
@@ -294,11 +296,11 @@ OPS_DECLARE(winograd);
 const ir_op ops_winograd[] = {
     {.name = "td::winograd_conv",
      .min_in = 2,
-     .max_in = KERN_EPILOGUE_END,
+     .max_in = KERN_CHAIN_END,
      .out_count = 1,
      .attrs = winograd_attrs,
      .attr_count = OPS_COUNT(winograd_attrs),
-     .by_sample = 1 | RESIDUAL,
+     .by_sample = 1 | RESIDUAL | CHAIN,
      .infer = infer_winograd_conv,
      .reference = winograd_conv_reference,
      .kernel = winograd_conv_kernel,

@@ -1,0 +1,179 @@
+/* chain.c -- fused loops that follow a product move into its epilogue (kernels/epilogue.h), whose kernel calls them on
+ * rows of a tile that are still in a near cache: the product's result is neither written nor read again.
+ *
+ *     fused(linear(x, w), y) {program}   -> linear(x, w, y) {chain = program}
+ *
+ * The product then stands in the loop's place, behind all that the loop needs. It must be one that nobody else reads,
+ * of the loop's whole space; the loop must have one result, and operands that are dense along its rows: what is seen
+ * turned is dearer tile by tile than in a loop of its own, which turns as much at a time as suits. */
+#include "compile/compile_priv.h"
+#include "kernels/fused.h"
+#include "passes/passes.h"
+
+typedef struct chaining {
+  ir_graph *graph;
+  const compile_setting *setting;
+  base_arena *scratch;
+  base_text *log;
+  uint32_t *uses; /* per value, as they were at first: changes leave those of others as they are */
+  uint32_t known; /* values that were there at first */
+  td_error *err;
+} chaining;
+
+/* A loop and the product among its operands. */
+typedef struct link {
+  ir_node_def loop, product; /* copies: the graph's nodes move */
+  uint32_t operand;          /* of the loop */
+  base_program p;
+} link;
+
+static const char *name_of(const ir_node_def *node) {
+  return node->origins.count ? node->origins.names[0] : node->op->name;
+}
+
+static const ir_node_def *maker_of(const chaining *c, ir_value v) {
+  const ir_node made_by = v.id ? ir_value_of(c->graph, v)->node : (ir_node){0};
+  return made_by.id ? ir_node_of(c->graph, made_by) : NULL;
+}
+
+static bool seen_turned(const chaining *c, ir_value v) {
+  const ir_node_def *from = maker_of(c, v);
+  return from && from->op && strcmp(from->op->name, "aten::permute") == 0;
+}
+
+static ir_kernel_query *query_of(const chaining *c, const ir_node_def *node) {
+  ir_kernel_query *query = base_new(c->scratch, ir_kernel_query, 1);
+  const ir_info **in = base_new(c->scratch, const ir_info *, (size_t)node->in_count + 1);
+  if (!query || !in) return NULL;
+  for (uint32_t i = 0; i < node->in_count; i++)
+    in[i] = node->in[i].id ? &ir_value_of(c->graph, node->in[i])->info : NULL;
+  *query = (ir_kernel_query){node->attrs,    in, node->in_count, &ir_value_of(c->graph, node->out[0])->info, 1,
+                             c->setting->isa};
+  return query;
+}
+
+/* Joins that the loop's result is made inside of ask for a kernel that writes rows of a pitch. */
+static bool is_joined(const chaining *c, const ir_node_def *loop) {
+  const ir_block_def *block = ir_block_of(c->graph, loop->parent);
+  for (uint32_t i = 0; i < block->nodes.count; i++) {
+    const ir_node_def *user = ir_node_of(c->graph, block->nodes.at[i]);
+    if (!user->op || !(user->op->flags & IR_OP_JOIN)) continue;
+    for (uint32_t k = 0; k < user->in_count; k++)
+      if (user->in[k].id == loop->out[0].id) return true;
+  }
+  return false;
+}
+
+/* Operand `k` becomes operand 0, those in front of it move on by one. */
+static void put_first(base_program *p, uint32_t k) {
+  for (uint32_t i = 0; i < p->count; i++) {
+    base_program_op *op = &p->ops[i];
+    if (op->kind != BASE_PROGRAM_LOAD) continue;
+    if (op->function == k) op->function = 0;
+    else if (op->function < k) op->function++;
+  }
+}
+
+/* Why the loop does not go behind the product; NULL: it does. */
+static const char *why_not(const chaining *c, const link *l) {
+  const ir_type *made = ir_type_of(c->graph, l->product.out[0]), *out = ir_type_of(c->graph, l->loop.out[0]);
+  int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
+  base_program unused;
+  if (l->product.out[0].id >= c->known || c->uses[l->product.out[0].id] != 1) return "others read it, too";
+  if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
+  if (base_attr_has(l->product.attrs, l->product.attrs->count - 1)) return "it has a chain already";
+  if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop is over another space or type";
+  base_program_write(&l->p, words);
+  if (kern_chain_read(words, base_program_size(&l->p), &unused)) return "the loop has several results, or rows";
+  for (uint32_t i = 0; i < l->loop.in_count; i++)
+    if (i != l->operand && seen_turned(c, l->loop.in[i])) return "the loop reads something turned";
+  const ir_kernel_query *query = query_of(c, &l->product);
+  const kern_row *kernel = query && l->product.op->kernel ? l->product.op->kernel(query) : NULL;
+  if (!kernel) return "it has no kernel";
+  if (!(kernel->flags & KERN_PITCHED_OUT) && is_joined(c, &l->loop)) return "what is joined could not be made in place";
+  return NULL;
+}
+
+static void tell(const chaining *c, const link *l, const char *why) {
+  if (!c->log) return;
+  if (why) base_text_print(c->log, "# apart: \"%s\" and \"%s\": %s\n", name_of(&l->product), name_of(&l->loop), why);
+  else base_text_print(c->log, "# chained: \"%s\" behind \"%s\"\n", name_of(&l->loop), name_of(&l->product));
+}
+
+static td_status origins_of(const chaining *c, const link *l, ir_origins *to) {
+  const ir_origins *a = &l->product.origins, *b = &l->loop.origins;
+  const char **names = base_new(c->scratch, const char *, (size_t)a->count + b->count + 1);
+  if (!names) return base_no_memory(c->err, "origins");
+  for (uint32_t i = 0; i < a->count + b->count; i++) names[i] = i < a->count ? a->names[i] : b->names[i - a->count];
+  *to = (ir_origins){names, a->count + b->count};
+  return TD_OK;
+}
+
+/* The product with the chain, in the loop's place. */
+static td_status emit(chaining *c, ir_node at, ir_node product, const link *l) {
+  base_arg args[PASSES_ATTRS];
+  ir_value in[UINT8_MAX] = {{0}};
+  int64_t *words = base_new(c->scratch, int64_t, base_program_size(&l->p));
+  const uint32_t fixed = l->product.op->max_in - (BASE_PROGRAM_OPERANDS - 1u);
+  uint32_t in_count = fixed;
+  ir_new_node spec = {
+      .op = l->product.op, .in = in, .args = args, .arg_count = passes_args(&l->product, args), .before = at};
+  ir_value made;
+  if (!words) return base_no_memory(c->err, "a chain");
+  base_program_write(&l->p, words);
+  args[spec.arg_count++] = ARG_INTS("chain", words, base_program_size(&l->p));
+  memcpy(in, l->product.in, l->product.in_count * sizeof *in);
+  for (uint32_t i = 0; i < l->loop.in_count; i++)
+    if (i != l->operand) in[in_count++] = l->loop.in[i];
+  spec.in_count = in_count > fixed ? in_count : l->product.in_count;
+  TRY(origins_of(c, l, &spec.origins));
+  TRY(ir_add_node(c->graph, l->loop.parent, &spec, NULL, &made, c->err));
+  ir_value_of(c->graph, made)->name = ir_value_of(c->graph, l->loop.out[0])->name;
+  ir_value_of(c->graph, l->loop.out[0])->name = NULL;
+  TRY(ir_replace_value(c->graph, l->loop.out[0], made, c->err));
+  ir_remove_node(c->graph, at);
+  ir_remove_node(c->graph, product);
+  return TD_OK;
+}
+
+/* Moves the loop behind the first of its operands that is a product which takes it. */
+static td_status visit(chaining *c, ir_node id) {
+  link *l = base_new(c->scratch, link, 1);
+  uint32_t count;
+  if (!l) return base_no_memory(c->err, "a chain");
+  ir_refresh(c->graph, id);
+  l->loop = *ir_node_of(c->graph, id);
+  for (l->operand = 0; l->operand < l->loop.in_count; l->operand++) {
+    const ir_value v = l->loop.in[l->operand];
+    const ir_node_def *maker = maker_of(c, v);
+    if (!maker || !maker->op || !lower_has_chain(maker->op) || l->loop.out_count != 1) continue;
+    l->product = *maker;
+    const int64_t *words = base_attr_ints(l->loop.attrs, 0, &count);
+    if (base_program_read(words, count, &l->p)) return TD_OK;
+    put_first(&l->p, l->operand);
+    const char *why = why_not(c, l);
+    tell(c, l, why);
+    if (!why) return emit(c, id, ir_value_of(c->graph, v)->node, l);
+  }
+  return TD_OK;
+}
+
+td_status lower_chain(ir_graph *graph, const compile_setting *setting, base_arena *scratch, base_text *log,
+                      td_error *err) {
+  if (base_str_listed(setting->disabled, "chain")) return TD_OK;
+  chaining c = {.graph = graph,
+                .setting = setting,
+                .scratch = scratch,
+                .log = log,
+                .uses = base_new(scratch, uint32_t, (size_t)graph->values.count + 1),
+                .known = graph->values.count,
+                .err = err};
+  if (!c.uses) return base_no_memory(err, "chains");
+  ir_count_uses(graph, c.uses);
+  for (uint32_t i = 1, count = graph->nodes.count; i < count; i++) {
+    const ir_node_def *node = ir_node_of(graph, (ir_node){i});
+    if (node->op && strcmp(node->op->name, "td::fused") == 0) TRY(visit(&c, (ir_node){i}));
+  }
+  ir_settle(graph);
+  return TD_OK;
+}

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20 };
+enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 22 };
 
 static void *libc_alloc(void *user, size_t bytes, size_t align) {
   (void)user;
@@ -80,7 +80,7 @@ static size_t aligned_start(const chunk *c, size_t align) {
   return c->used + (size_t)(-free_at & (align - 1));
 }
 
-void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align) {
+void *base_arena_alloc_uncleared(base_arena *arena, size_t bytes, size_t align) {
   if (bytes > SIZE_MAX / 2 || refused(&arena->allocator)) {
     arena->failed = true;
     return NULL;
@@ -94,7 +94,12 @@ void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align) {
     start = aligned_start(c, align);
   }
   c->used = start + bytes;
-  return memset((char *)c + start, 0, bytes);
+  return (char *)c + start;
+}
+
+void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align) {
+  void *memory = base_arena_alloc_uncleared(arena, bytes, align);
+  return memory ? memset(memory, 0, bytes) : NULL;
 }
 
 void *base_arena_alloc(base_arena *arena, size_t bytes) { return base_arena_alloc_aligned(arena, bytes, ARENA_ALIGN); }

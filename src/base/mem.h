@@ -16,6 +16,8 @@ base_arena *base_arena_new(const td_allocator *a); /* NULL when out of memory; c
 void base_arena_free(base_arena *arena);           /* NULL allowed */
 void *base_arena_alloc(base_arena *arena, size_t bytes);
 void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align);
+/* The same, not cleared: for what is filled at once, or by other threads, which then touch its pages first. */
+void *base_arena_alloc_uncleared(base_arena *arena, size_t bytes, size_t align);
 const td_allocator *base_arena_allocator(const base_arena *arena);
 size_t base_arena_bytes(const base_arena *arena);               /* taken from the allocator */
 bool base_arena_holds(const base_arena *arena, const void *at); /* does it lie in memory of the arena? */

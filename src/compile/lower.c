@@ -102,7 +102,7 @@ static td_status own_strings(lowering *l, td_string *strings, int64_t count) {
 /* Gives a constant memory of its own, dense and aligned. */
 static td_status settle_constant(lowering *l, uint32_t index, const base_tensor *from) {
   const size_t bytes = base_tensor_bytes(from);
-  void *data = base_arena_alloc_aligned(l->plan->arena, bytes ? bytes : 1, 64);
+  void *data = base_arena_alloc_uncleared(l->plan->arena, bytes ? bytes : 1, 64);
   const uint32_t segment = data ? plan_add_segment(l->plan, data, bytes) : PLAN_NONE;
   if (segment == PLAN_NONE) return base_no_memory(l->err, "a constant");
   base_tensor_pack(data, from);

@@ -39,24 +39,54 @@ static double element(const base_tensor *t, int64_t i, double absent) {
   return t ? base_load_f64(t->dtype, t->data, i * t->strides[0]) : absent;
 }
 
-/* The folded weights and bias, dense, in the graph's arena. */
-static td_status fold_numbers(ir_graph *g, const ir_node_def *conv, const ir_node_def *norm, base_tensor *w,
-                              base_tensor *b, td_error *err) {
+/* Weights that are to be scaled by output channel, once all folds are known: several threads share that. */
+typedef struct job {
+  base_tensor from, to; /* `to` is dense */
+  const double *scale;
+} job;
+
+typedef struct folding {
+  ir_graph *graph;
+  base_arena *scratch;
+  BASE_VEC(job) jobs;
+  td_error *err;
+} folding;
+
+static void scale_floats(float *to, const base_f32 *from, int64_t count, double scale) {
+  for (int64_t i = 0; i < count; i++) to[i] = (float)(from[i] * scale);
+}
+
+static void do_job(void *jobs, uint32_t index) {
+  const job *j = &((const job *)jobs)[index];
+  const int64_t channels = j->to.dims[0], each = channels ? base_tensor_numel(&j->to) / channels : 0;
+  const bool floats = j->to.dtype == TD_F32, straight = floats && base_tensor_contiguous(&j->from);
+  if (!straight) base_tensor_pack(j->to.data, &j->from);
+  const void *from = straight ? j->from.data : j->to.data;
+  for (int64_t c = 0; floats && c < channels; c++)
+    scale_floats((float *)j->to.data + c * each, (const base_f32 *)from + c * each, each, j->scale[c]);
+  for (int64_t k = 0; !floats && k < channels * each; k++)
+    base_store_f64(j->to.dtype, j->to.data, k, base_load_f64(j->to.dtype, j->to.data, k) * j->scale[k / each]);
+}
+
+/* The folded weights and bias, dense, in the graph's arena; the weights are filled by a job. */
+static td_status fold_numbers(folding *f, const ir_node_def *conv, const ir_node_def *norm, base_tensor *w,
+                              base_tensor *b) {
+  const ir_graph *g = f->graph;
   const base_tensor *old = constant(g, conv, 1), *bias = constant(g, conv, 2);
-  double eps = base_attr_float(norm->attrs, (uint32_t)attr_index(norm->op, "eps"));
-  int64_t channels = old->dims[0], each = channels ? base_tensor_numel(old) / channels : 0;
-  void *data = base_arena_alloc(g->arena, base_tensor_bytes(old) + 1);
+  const double eps = base_attr_float(norm->attrs, (uint32_t)attr_index(norm->op, "eps"));
+  const int64_t channels = old->dims[0];
+  void *data = base_arena_alloc_uncleared(g->arena, base_tensor_bytes(old) + 1, 64);
   void *offset = base_arena_alloc(g->arena, (size_t)channels * sizeof(double) + 1);
-  if (!data || !offset) return base_no_memory(err, "folded weights");
+  double *scales = base_new(f->scratch, double, (size_t)channels + 1);
+  job *j = base_vec_push(f->scratch, &f->jobs);
+  if (!data || !offset || !scales || !j) return base_no_memory(f->err, "folded weights");
   *w = base_tensor_of(data, old->dtype, old->rank, old->dims);
   *b = base_tensor_of(offset, old->dtype, 1, &channels);
-  base_tensor_pack(data, old);
+  *j = (job){.from = *old, .to = *w, .scale = scales};
   for (int64_t c = 0; c < channels; c++) {
-    double scale = element(constant(g, norm, 1), c, 1) / sqrt(element(constant(g, norm, 4), c, 1) + eps);
-    for (int64_t k = c * each; k < (c + 1) * each; k++)
-      base_store_f64(w->dtype, data, k, base_load_f64(w->dtype, data, k) * scale);
+    scales[c] = element(constant(g, norm, 1), c, 1) / sqrt(element(constant(g, norm, 4), c, 1) + eps);
     double moved =
-        (element(bias, c, 0) - element(constant(g, norm, 3), c, 0)) * scale + element(constant(g, norm, 2), c, 0);
+        (element(bias, c, 0) - element(constant(g, norm, 3), c, 0)) * scales[c] + element(constant(g, norm, 2), c, 0);
     base_store_f64(b->dtype, offset, c, moved);
   }
   return TD_OK;
@@ -72,10 +102,12 @@ static td_status merge_origins(ir_graph *g, ir_node_def *conv, const ir_node_def
   return TD_OK;
 }
 
-static td_status fold(ir_graph *g, ir_node conv_id, ir_node norm_id, td_error *err) {
+static td_status fold(folding *f, ir_node conv_id, ir_node norm_id) {
+  ir_graph *g = f->graph;
+  td_error *err = f->err;
   base_tensor w, b;
   ir_value in[3] = {ir_node_of(g, conv_id)->in[0]};
-  TRY(fold_numbers(g, ir_node_of(g, conv_id), ir_node_of(g, norm_id), &w, &b, err));
+  TRY(fold_numbers(f, ir_node_of(g, conv_id), ir_node_of(g, norm_id), &w, &b));
   TRY(ir_add_constant(g, &w, NULL, &in[1], err));
   TRY(ir_add_constant(g, &b, NULL, &in[2], err));
   ir_value *operands = base_arena_copy(g->arena, in, sizeof in);
@@ -89,7 +121,8 @@ static td_status fold(ir_graph *g, ir_node conv_id, ir_node norm_id, td_error *e
   return TD_OK;
 }
 
-static td_status visit(ir_graph *g, uint32_t *uses, uint32_t *changes, td_error *err) {
+static td_status visit(folding *f, uint32_t *uses, uint32_t *changes) {
+  ir_graph *g = f->graph;
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     ir_node_def *norm = &g->nodes.at[n];
     if (!norm->op || strcmp(norm->op->name, "aten::_native_batch_norm_legit_no_training") != 0) continue;
@@ -97,22 +130,22 @@ static td_status visit(ir_graph *g, uint32_t *uses, uint32_t *changes, td_error 
     ir_node conv = ir_value_of(g, norm->in[0])->node;
     if (!conv.id || !can_fold(g, ir_node_of(g, conv), norm, uses)) continue;
     uses[ir_node_of(g, conv)->out[0].id] = uses[norm->out[0].id]; /* whose users it gets */
-    TRY(fold(g, conv, (ir_node){n}, err));
+    TRY(fold(f, conv, (ir_node){n}));
     ++*changes;
   }
   return TD_OK;
 }
 
 td_status passes_batchnorm(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  (void)setting;
-  base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
-  uint32_t *uses = scratch ? base_new(scratch, uint32_t, graph->values.count) : NULL;
+  folding f = {.graph = graph, .scratch = base_arena_new(base_arena_allocator(graph->arena)), .err = err};
+  uint32_t *uses = f.scratch ? base_new(f.scratch, uint32_t, graph->values.count) : NULL;
   td_status status = uses ? TD_OK : base_no_memory(err, "batch norm folding");
   if (uses) {
     ir_count_uses(graph, uses);
-    status = visit(graph, uses, changes, err);
+    status = visit(&f, uses, changes);
+    if (status == TD_OK) passes_share(setting, f.jobs.count, do_job, f.jobs.at);
     if (status == TD_OK) ir_settle(graph);
   }
-  base_arena_free(scratch);
+  base_arena_free(f.scratch);
   return status;
 }

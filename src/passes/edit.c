@@ -52,9 +52,9 @@ td_status passes_apply(passes_edit *e, ir_node id, const passes_rule *rules, siz
   return i < count ? rules[i].visit(e, id, node) : TD_OK;
 }
 
-void passes_share(const passes_edit *e, uint32_t count, void (*task)(void *arg, uint32_t i), void *arg) {
-  if (e->setting->share) {
-    e->setting->share(count, task, arg);
+void passes_share(const passes_setting *setting, uint32_t count, void (*task)(void *arg, uint32_t i), void *arg) {
+  if (setting->share) {
+    setting->share(count, task, arg);
     return;
   }
   for (uint32_t i = 0; i < count; i++) task(arg, i);

@@ -107,7 +107,7 @@ static td_status join_weights(passes_edit *e, const group *g, int64_t panel, ir_
   size_t count;
   float *to = NULL;
   if (kern_pack_count(g->k, g->width, panel, &count) && count <= INT64_MAX / sizeof *to)
-    to = base_arena_alloc_aligned(e->graph->constants, count * sizeof *to, 64);
+    to = base_arena_alloc_uncleared(e->graph->constants, count * sizeof *to, 64);
   if (!to) return base_no_memory(e->err, "packed weights");
   int64_t length = (int64_t)count, done = 0;
   for (uint32_t i = 0; i < g->count; done += g->n[i++]) {
@@ -181,7 +181,7 @@ static void do_job(void *jobs, uint32_t i) {
 
 static td_status finish(passes_edit *e) {
   const merging *m = e->user;
-  passes_share(e, m->jobs.count, do_job, m->jobs.at);
+  passes_share(e->setting, m->jobs.count, do_job, m->jobs.at);
   return TD_OK;
 }
 

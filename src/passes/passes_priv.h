@@ -36,7 +36,7 @@ typedef struct passes_rule {
 /* Visits the node by the rule of its operator; *found (may be NULL): there is one. */
 td_status passes_apply(passes_edit *e, ir_node id, const passes_rule *rules, size_t count, bool *found);
 /* Calls task(arg, i) for every i < count: on several threads where the setting lends some, else in turn. */
-void passes_share(const passes_edit *e, uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
+void passes_share(const passes_setting *setting, uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
 /* Uses of a value, as edits leave them. */
 uint32_t passes_uses(const passes_edit *e, ir_value v);
 /* The node called `op` that gives `v` as its output 0, its operands up to date; NULL: something else does. Valid until

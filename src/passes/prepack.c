@@ -86,7 +86,7 @@ static td_status add_job(passes_edit *e, const job *j) {
 static td_status new_floats(passes_edit *e, base_arena *arena, int64_t count, base_tensor *t) {
   size_t bytes;
   bool fits = count >= 0 && !__builtin_mul_overflow((size_t)count, sizeof(float), &bytes);
-  float *data = fits ? base_arena_alloc_aligned(arena, bytes + 1, 64) : NULL;
+  float *data = fits ? base_arena_alloc_uncleared(arena, bytes + 1, 64) : NULL;
   if (!data) return base_no_memory(e->err, "packed weights");
   *t = base_tensor_of(data, TD_F32, 1, &count);
   return TD_OK;
@@ -327,7 +327,7 @@ static void do_job(void *jobs, uint32_t i) { ((job *)jobs)[i].fill(&((job *)jobs
 
 static td_status finish(passes_edit *e) {
   const job_vec *jobs = &((packing *)e->user)->jobs;
-  passes_share(e, jobs->count, do_job, jobs->at);
+  passes_share(e->setting, jobs->count, do_job, jobs->at);
   return TD_OK;
 }
 

@@ -36,12 +36,15 @@ typedef struct measured {
 
 static bool moves_alone(const cli_layer *l) { return !*l->step.op || strcmp(l->step.op, "aten::permute") == 0; }
 
+/* Of layers that only move, all counts. */
 static measured sum_up(const cli_layers *p) {
   measured m = {.kernel = ""};
   double longest = 0;
+  bool moves = true;
+  for (uint32_t i = 0; i < p->count; i++) moves = moves && moves_alone(&p->layers[i]);
   for (uint32_t i = 0; i < p->count; i++) {
     const cli_layer *l = &p->layers[i];
-    if (moves_alone(l)) continue;
+    if (moves_alone(l) && !moves) continue;
     m.ms += l->ms;
     m.limit_ms += l->limit_ms;
     m.flops += l->step.flops;

@@ -5,6 +5,7 @@
  * Operators and the keys they read are rows of a table; bench/README.md explains them. */
 #include "import/builtin/builtin_priv.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,19 +201,139 @@ static ir_value gate(builtin_net *n, const line *l) {
   return builtin_binary(n, "aten::mul", input(n, l, "x"), builtin_input(n, "gate", TD_F32, 4, one), "layer");
 }
 
+/* ---- what moves data ---- */
+
+/* order=0231: dimension i of the result is that one of the input. */
+static ir_value permute(builtin_net *n, const line *l) {
+  const char *word = word_of(l, "order");
+  int64_t order[BASE_MAX_RANK];
+  for (int32_t i = 0; i < l->rank; i++) order[i] = word && strlen(word) > (size_t)i ? word[i] - '0' : l->rank - 1 - i;
+  return builtin_permute(n, input(n, l, "x"), l->rank, order, "layer");
+}
+
+/* to=f16: the elements of another type. */
+static ir_value cast(builtin_net *n, const line *l) {
+  const char *word = word_of(l, "to");
+  td_dtype to = TD_I32;
+  for (td_dtype d = TD_F32; word && d <= TD_BOOL; d++)
+    if (strcmp(td_dtype_name(d), word) == 0) to = d;
+  const base_arg args[] = {ARG_DTYPE("dtype", to)};
+  ir_value x = input(n, l, "x");
+  return builtin_node(n, "aten::_to_copy", &x, 1, args, 1, "layer", "to");
+}
+
+/* Places of the largest along the last dimension, or along axis=A. */
+static ir_value argmax(builtin_net *n, const line *l) {
+  const base_arg args[] = {ARG_INT("dim", number_of(l, "axis", l->rank - 1))};
+  ir_value x = input(n, l, "x");
+  return builtin_node(n, "aten::argmax", &x, 1, args, 1, "layer", "argmax");
+}
+
+/* scale=S mode=linear|nearest|cubic of the last two dimensions. */
+static ir_value resize(builtin_net *n, const line *l) {
+  const char *mode = word_of(l, "mode");
+  const int64_t axes[] = {2, 3}, scale = number_of(l, "scale", 2);
+  const int64_t sizes[] = {l->dims[2] * scale, l->dims[3] * scale};
+  const base_arg args[] = {ARG_STR("mode", mode ? mode : "nearest"), ARG_INTS("axes", axes, 2)};
+  ir_value in[4] = {input(n, l, "x")};
+  in[3] = ir_build_ints(&n->b, sizes, 2);
+  return builtin_node(n, "td::resize", in, 4, args, 2, "layer", "resize");
+}
+
+/* Blocks of channels to block=B times as many rows and columns. */
+static ir_value shuffle(builtin_net *n, const line *l) {
+  const base_arg args[] = {ARG_INT("blocksize", number_of(l, "block", 2)), ARG_STR("mode", "CRD")};
+  ir_value x = input(n, l, "x");
+  return builtin_node(n, "td::depth_to_space", &x, 1, args, 2, "layer", "pixel_shuffle");
+}
+
+/* Two inputs side by side along axis=A. */
+static ir_value cat(builtin_net *n, const line *l) {
+  const ir_value in[] = {input(n, l, "x"), input(n, l, "y")};
+  return builtin_cat(n, in, 2, number_of(l, "axis", 1), "layer");
+}
+
+/* The first half along axis=A. */
+static ir_value slice(builtin_net *n, const line *l) {
+  const int64_t axis = number_of(l, "axis", 1);
+  return builtin_slice(n, input(n, l, "x"), axis, 0, axis < l->rank ? l->dims[axis] / 2 : 0, "layer");
+}
+
+/* size=P pixels around an image [N, C, H, W]: op=constant_pad_nd, reflection_pad, replication_pad, circular_pad. */
+static ir_value pad(builtin_net *n, const line *l) {
+  const int64_t p = number_of(l, "size", 1), pads[] = {0, 0, p, p, 0, 0, p, p};
+  const char *op = operator_of(n, l, "aten::%s", "reflection_pad");
+  const ir_value in[] = {input(n, l, "x"), ir_build_ints(&n->b, pads, 8)};
+  return builtin_node(n, op, in, 2, NULL, 0, "layer", "pad");
+}
+
+/* rows=R rows of a table. */
+static ir_value gather(builtin_net *n, const line *l) {
+  const int64_t rows = number_of(l, "rows", 1);
+  return builtin_embedding(n, builtin_input(n, "ids", TD_I64, 1, &rows), l->dims[0], l->dims[1], "layer");
+}
+
+/* ---- over time, and back to images ---- */
+
+/* [steps, batch, width], hidden=H, `both` directions; op=lstm or gru. */
+static ir_value recurrent(builtin_net *n, const line *l) {
+  const char *op = operator_of(n, l, "td::%s", "lstm");
+  const int64_t hidden = number_of(l, "hidden", l->dims[2]), directions = word_of(l, "both") ? 2 : 1;
+  const int64_t rows = (strstr(op, "gru") ? 3 : 4) * hidden;
+  const int64_t w[] = {directions, rows, l->dims[2]}, r[] = {directions, rows, hidden}, bias[] = {directions, 2 * rows};
+  const base_arg args[] = {ARG_STR("direction", directions == 2 ? "bidirectional" : "forward"),
+                           ARG_BOOL("linear_before_reset", true)};
+  const double spread = 1 / sqrt((double)hidden);
+  ir_value in[4] = {input(n, l, "x")};
+  in[1] = builtin_param_of(n, "layer", "w", 3, w, 0, spread);
+  in[2] = builtin_param_of(n, "layer", "r", 3, r, 0, spread);
+  in[3] = builtin_param_of(n, "layer", "bias", 2, bias, 0, spread);
+  return builtin_node(n, op, in, 4, args, rows == 3 * hidden ? 2 : 1, "layer", "recurrent");
+}
+
+/* out=N kernel=K stride=S */
+static ir_value conv_transpose(builtin_net *n, const line *l) {
+  const int64_t kernel = number_of(l, "kernel", 2), stride = number_of(l, "stride", kernel);
+  const int64_t out = number_of(l, "out", l->dims[1]), p = (kernel - stride) / 2;
+  const int64_t dims[] = {l->dims[1], out, kernel, kernel}, strides[] = {stride, stride}, padding[] = {p, p, p, p};
+  const base_arg args[] = {ARG_BOOL("transposed", true), ARG_INTS("stride", strides, 2),
+                           ARG_INTS("padding", padding, 4)};
+  ir_value in[3] = {input(n, l, "x")};
+  in[1] = builtin_param_of(n, "layer", "weight", 4, dims, 0, 1 / sqrt((double)l->dims[1]));
+  in[2] = builtin_param_of(n, "layer", "bias", 1, &out, 0, 0.1);
+  return finish(n, builtin_node(n, "aten::convolution", in, 3, args, 3, "layer", "ConvTranspose2d"), l);
+}
+
 typedef struct operation {
   const char *name;
   int32_t least_rank, most_rank;
   ir_value (*build)(builtin_net *n, const line *l);
 } operation;
 static const operation operations[] = {
-    {"linear", 2, 4, linear},       {"matmul", 2, 4, matmul},
-    {"conv", 4, 4, conv},           {"depthwise", 4, 4, depthwise},
-    {"attention", 3, 3, attention}, {"layer_norm", 1, 4, layer_norm},
-    {"softmax", 1, 4, softmax},     {"reduce", 1, 4, reduce},
-    {"pool", 4, 4, pool},           {"global_pool", 4, 4, global_pool},
-    {"unary", 1, 4, unary},         {"binary", 1, 4, binary},
+    {"linear", 2, 4, linear},
+    {"matmul", 2, 4, matmul},
+    {"conv", 4, 4, conv},
+    {"depthwise", 4, 4, depthwise},
+    {"attention", 3, 3, attention},
+    {"layer_norm", 1, 4, layer_norm},
+    {"softmax", 1, 4, softmax},
+    {"reduce", 1, 4, reduce},
+    {"pool", 4, 4, pool},
+    {"global_pool", 4, 4, global_pool},
+    {"unary", 1, 4, unary},
+    {"binary", 1, 4, binary},
     {"gate", 4, 4, gate},
+    {"permute", 1, 6, permute},
+    {"cast", 1, 4, cast},
+    {"argmax", 2, 4, argmax},
+    {"resize", 4, 4, resize},
+    {"pixel_shuffle", 4, 4, shuffle},
+    {"cat", 2, 4, cat},
+    {"slice", 2, 4, slice},
+    {"pad", 4, 4, pad},
+    {"gather", 2, 2, gather},
+    {"recurrent", 3, 3, recurrent},
+    {"conv_transpose", 4, 4, conv_transpose},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 

@@ -3,10 +3,13 @@
  *
  * A copy is cut into a core of two dimensions and the dimensions around it. Where both sides are dense along the last
  * dimension the core is rows. Where the source is dense along another one, the core is a transposition, in blocks that
- * stay in the first-level cache, of tiles that are transposed in registers. */
+ * stay in the first-level cache, of tiles that are transposed in registers; where it has few rows or columns, these are
+ * put together in turn, or taken apart. */
 #include "kernels/wide/turn_priv.h"
+#include "kernels/wide/zip_priv.h"
 
 #include "base/size.h"
+#include "kernels/blocks.h"
 #include "kernels/move_priv.h"
 
 enum { BLOCK = 64 };                                /* of a transposition: elements along each dimension */
@@ -21,7 +24,11 @@ typedef struct job {
   int64_t block, span; /* elements of `across` and of the last dimension in a unit */
   int64_t blocks, spans, units, each, tasks;
   bool turns, streams; /* the core is a transposition; written past the caches */
+  bool zips, unzips;   /* one of few rows or columns, which are dense on the other side */
+  zip_table table;
 } job;
+
+static bool is_few(int64_t n) { return n >= ZIP_LEAST && n <= ZIP_MOST; }
 
 static job plan(const kern_move *m) {
   job j = {.move = *m, .across = m->rank - 2, .block = 1};
@@ -32,12 +39,19 @@ static job plan(const kern_move *m) {
   for (int32_t i = 0; i < last && !rows; i++)
     if (m->from_step[i] == 1) j.across = i;
   j.turns = j.across >= 0 && m->to_step[last] == 1 && m->from_step[last] != 1 && m->from_step[j.across] == 1;
-  j.streams = j.turns && m->count >= STREAM_BYTES / (int64_t)sizeof(float) && (uintptr_t)m->to % sizeof(float) == 0;
+  j.zips = j.turns && is_few(m->dims[last]) && m->to_step[j.across] == m->dims[last];
+  j.unzips = j.turns && !j.zips && is_few(m->dims[j.across]) && m->from_step[last] == m->dims[j.across];
+  if (j.zips || j.unzips) zip_fill(&j.table, j.zips ? m->dims[last] : m->dims[j.across], j.unzips);
+  j.streams = j.turns && !j.zips && !j.unzips && m->count >= STREAM_BYTES / (int64_t)sizeof(float) &&
+              (uintptr_t)m->to % sizeof(float) == 0;
   int64_t length = j.move.dims[last], others = m->count / length;
   int64_t across = j.across < 0 ? 1 : j.move.dims[j.across];
-  j.span = base_min_i64(length, j.streams ? STREAM_SPAN : j.turns ? 8 * BLOCK : TASK_ELEMENTS);
+  j.span = base_min_i64(length, j.streams              ? STREAM_SPAN
+                                : j.turns && !j.unzips ? 8 * BLOCK
+                                : j.unzips             ? TASK_ELEMENTS / ZIP_MOST
+                                                       : TASK_ELEMENTS);
   j.spans = (length + j.span - 1) / j.span;
-  j.block = base_min_i64(across, j.turns ? BLOCK : base_max_i64(1, TASK_ELEMENTS / j.span));
+  j.block = base_min_i64(across, j.turns && !j.zips ? BLOCK : base_max_i64(1, TASK_ELEMENTS / j.span));
   j.blocks = (across + j.block - 1) / j.block;
   j.units = others / across * j.blocks * j.spans;
   j.each = base_min_i64(j.units, base_max_i64(1, TASK_ELEMENTS / (j.span * j.block)));
@@ -86,6 +100,11 @@ static void stream_row(float *to, const float *from, int64_t n) {
 static void turn_rows(const job *j, float *to, const float *from, int64_t rows, int64_t length) {
   const int64_t to_step = j->move.to_step[j->across], from_step = j->move.from_step[j->move.rank - 1];
   _Alignas(64) float block[BLOCK * STREAM_SPAN];
+  if (j->zips || j->unzips) {
+    zip(&j->table, to, from, j->zips ? from_step : to_step, j->zips ? length : rows, j->zips ? rows : length,
+        j->unzips);
+    return;
+  }
   if (j->streams) {
     turn_block(block, STREAM_SPAN, from, from_step, rows, length, BLOCK);
     for (int64_t i = 0; i < rows; i++) stream_row(to + i * to_step, block + i * STREAM_SPAN, length);
@@ -142,6 +161,14 @@ td_status KERN_NAME(reshape)(const base_call *call) {
   const base_tensor same = base_tensor_of(out->data, out->dtype, in->rank, in->dims);
   return move(call, &same, in);
 }
+
+static td_status move_blocks(const base_call *call, bool to_space) {
+  base_tensor to, from;
+  TRY(kern_blocks_of(call, to_space, &to, &from));
+  return move(call, &to, &from);
+}
+td_status KERN_NAME(depth_to_space)(const base_call *call) { return move_blocks(call, true); }
+td_status KERN_NAME(space_to_depth)(const base_call *call) { return move_blocks(call, false); }
 
 /* The part of `out` that `in` fills, from `start` on. */
 static bool part_of(const base_tensor *out, const base_tensor *in, int32_t axis, int64_t start, base_tensor *part) {

@@ -1,11 +1,12 @@
 /* rearrange.c -- fixed rearrangements: blocks between depth and space, reversed sequences, centred crops, columns to an
  * image. */
+#include "kernels/blocks.h"
+#include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 
 #include <string.h>
 
-enum { BLOCK_SIZE, BLOCK_MODE };
 enum { REVERSE_BATCH_AXIS, REVERSE_TIME_AXIS };
 enum { CENTER_AXES };
 enum { COLUMNS_DILATIONS, COLUMNS_PADS, COLUMNS_STRIDES };
@@ -28,8 +29,8 @@ static td_status exact(ir_infer *ctx, base_dim a, int64_t b, base_dim *result) {
 
 static td_status infer_blocks(ir_infer *ctx, bool to_space) {
   ir_type type = ctx->in[0]->type;
-  int64_t block = base_attr_int(ctx->attrs, BLOCK_SIZE);
-  const char *mode = base_attr_str(ctx->attrs, BLOCK_MODE);
+  int64_t block = base_attr_int(ctx->attrs, KERN_BLOCKS_SIZE);
+  const char *mode = base_attr_str(ctx->attrs, KERN_BLOCKS_MODE);
   if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) return ir_infer_fail(ctx, "there is no mode \"%s\"", mode);
   if (block < 1 || block > INT16_MAX) return ir_infer_fail(ctx, "a block size of %lld", (long long)block);
   if (type.rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, type.dtype);
@@ -47,33 +48,18 @@ static td_status infer_blocks(ir_infer *ctx, bool to_space) {
 static td_status infer_to_space(ir_infer *ctx) { return infer_blocks(ctx, true); }
 static td_status infer_to_depth(ir_infer *ctx) { return infer_blocks(ctx, false); }
 
-/* Walks [n, c, h, w] of the deep tensor and [block, block] of the place inside a block: `deep` has c * block * block
- * channels, `wide` has sides block times as long. DCR: the place is the slow index of the channel, CRD: the fast one.
- */
 static td_status move_blocks(const base_call *call, bool to_space) {
-  const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
-  const base_tensor *deep = to_space ? in : out, *wide = to_space ? out : in;
-  int64_t block = base_attr_int(call->attrs, BLOCK_SIZE), channels = wide->dims[1];
-  if (deep->dims[1] != channels * block * block || wide->dims[2] != deep->dims[2] * block ||
-      wide->dims[3] != deep->dims[3] * block)
-    return ops_fail(call, "the sizes do not divide by a block of %lld", (long long)block);
-  bool place_first = strcmp(base_attr_str(call->attrs, BLOCK_MODE), "DCR") == 0;
-  int64_t place = place_first ? channels : 1, channel = place_first ? 1 : block * block;
-  base_tensor to = {.dtype = in->dtype, .rank = 6}, from = to;
-  base_tensor *d = to_space ? &from : &to, *w = to_space ? &to : &from;
-  int64_t dims[6] = {deep->dims[0], channels, deep->dims[2], block, deep->dims[3], block};
-  int64_t deep_strides[6] = {deep->strides[0], channel * deep->strides[1],
-                             deep->strides[2], place * block * deep->strides[1],
-                             deep->strides[3], place * deep->strides[1]};
-  int64_t wide_strides[6] = {wide->strides[0], wide->strides[1],         block * wide->strides[2],
-                             wide->strides[2], block * wide->strides[3], wide->strides[3]};
-  memcpy(to.dims, dims, sizeof dims);
-  memcpy(d->strides, deep_strides, sizeof dims);
-  memcpy(w->strides, wide_strides, sizeof dims);
-  d->data = deep->data;
-  w->data = wide->data;
+  base_tensor to, from;
+  TRY(kern_blocks_of(call, to_space, &to, &from));
   ops_move(&to, 0, &from, 0);
   return TD_OK;
+}
+
+static const kern_row *to_space_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_DEPTH_TO_SPACE, query->in[0]->type.dtype, query->isa);
+}
+static const kern_row *to_depth_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_SPACE_TO_DEPTH, query->in[0]->type.dtype, query->isa);
 }
 
 static td_status to_space_reference(const base_call *call) { return move_blocks(call, true); }
@@ -311,6 +297,7 @@ const ir_op ops_rearrange[] = {
      .attr_count = OPS_COUNT(block_attrs),
      .infer = infer_to_space,
      .reference = to_space_reference,
+     .kernel = to_space_kernel,
      .cases = to_space_cases,
      .aliases = to_space_aliases,
      .alias_count = OPS_COUNT(to_space_aliases)},
@@ -324,6 +311,7 @@ const ir_op ops_rearrange[] = {
      .attr_count = OPS_COUNT(block_attrs),
      .infer = infer_to_depth,
      .reference = to_depth_reference,
+     .kernel = to_depth_kernel,
      .cases = to_depth_cases,
      .aliases = to_depth_aliases,
      .alias_count = OPS_COUNT(to_depth_aliases)},

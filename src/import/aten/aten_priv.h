@@ -215,7 +215,8 @@ struct aten_tensor {
   int64_t order[BASE_MAX_RANK]; /* of PERMUTE */
   uint32_t order_count;
   aten_order dense;
-  bool is_complex; /* a last axis of 2 */
+  bool is_complex;          /* a last axis of 2 */
+  const aten_value *number; /* that was given where the schema has a tensor, and is promoted as one; NULL: none was */
   /* of quantised tensors, whose cell holds integers */
   const struct aten_quant *quant;
   /* what it showed when it was read last */

@@ -140,6 +140,10 @@ aten_value aten_lower_index_put(aten_args *c) {
 /* gather(self, dim, index) */
 aten_value aten_lower_gather(aten_args *c) {
   ir_value x = at_least_1d(c, aten_in(c, 0)), index = aten_in(c, 2);
+  const ir_type *type = ir_build_type(c->b, index);
+  for (int32_t i = 0; i < type->rank && !ir_build_failed(c->b); i++)
+    if (type->dims[i] == 0) /* an empty index may have any rank */
+      return aten_ret(c, aten_full(c->a, aten_shape(c->a, index), aten_scalar_like(c->a, x, 0)));
   bool scalar = aten_rank(c->a, index) == 0;
   ir_value y = with_dim(c, "aten::gather", x, at_least_1d(c, index), aten_get_int(c, 1));
   return aten_ret(c, scalar ? aten_reshape(c->a, y, NULL, 0) : y);

@@ -252,6 +252,26 @@ aten_value aten_lower_number_not(aten_args *c) {
   return aten_number(c->a, IR_EMIT(c->b, "aten::logical_not", x->graph));
 }
 
+/* torch.sym_ite(cond, a, b) */
+aten_value aten_lower_number_choose(aten_args *c) {
+  const aten_value *cond = &c->args[0], *x = &c->args[1], *y = &c->args[2];
+  if (aten_is_known(cond)) return (cond->kind == ATEN_BOOL ? cond->u.b : f(cond) != 0) ? *x : *y;
+  if (x->kind == ATEN_TENSOR || y->kind == ATEN_TENSOR || x->kind != y->kind)
+    aten_refuse(c, "of a %s and a %s", aten_kind_name(x), aten_kind_name(y));
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  td_dtype d = x->kind == ATEN_FLOAT ? TD_F64 : x->kind == ATEN_BOOL ? TD_BOOL : TD_I64;
+  return aten_number(
+      c->a, IR_EMIT(c->b, "aten::where", cond->graph, aten_number_value(c->a, x, d), aten_number_value(c->a, y, d)));
+}
+/* torch.sym_sum(numbers) */
+aten_value aten_lower_number_sum(aten_args *c) {
+  const aten_value *items = aten_items(c, 0);
+  aten_value sum = aten_int(0);
+  for (uint32_t k = 0; k < aten_list_count(c, 0) && !ir_build_failed(c->b); k++)
+    sum = binary(c->a, "add", &sum, &items[k]);
+  return sum;
+}
+
 /* isnan, isinf, isfinite of a float; data */
 aten_value aten_lower_number_test(aten_args *c) {
   const aten_value *x = &c->args[0];

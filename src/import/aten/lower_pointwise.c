@@ -39,6 +39,15 @@ aten_value aten_lower_unary(aten_args *c) {
   return aten_ret(c, IR_EMIT(c->b, c->row->data, x));
 }
 
+/* sign, sgn: of NaN 0 */
+aten_value aten_lower_sign(aten_args *c) {
+  aten_value y = aten_lower_unary(c);
+  ir_value x = is_complex(&c->args[0]) ? IR_NO_VALUE : aten_in(c, 0);
+  if (!x.id || !base_is_float(aten_value_dtype(c->a, x))) return y;
+  return aten_ret(c,
+                  IR_EMIT(c->b, "aten::where", IR_EMIT(c->b, "aten::isnan", x), scalar(c, x, 0), aten_read(c->a, &y)));
+}
+
 aten_value aten_lower_rounding(aten_args *c) {
   ir_value x = aten_in(c, 0);
   if (!base_is_float(aten_value_dtype(c->a, x))) return aten_ret(c, x);

@@ -36,10 +36,12 @@ static bool flag(aten_args *c, const char *name) {
 }
 static td_dtype dtype_or(aten_args *c, td_dtype fallback) {
   int64_t i = aten_position(c, "dtype");
+  if (i < 0) i = aten_position(c, "output_dtype");
   return i >= 0 ? aten_get_dtype(c, (uint32_t)i, fallback) : fallback;
 }
 static axes named_axes(aten_args *c, ir_value x) {
   int64_t i = aten_position(c, "dim");
+  if (i < 0) i = aten_position(c, "dims"); /* of prims */
   return i >= 0 ? axes_of(c, x, (uint32_t)i) : (axes){.count = 0};
 }
 

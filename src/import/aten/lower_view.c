@@ -584,3 +584,23 @@ aten_value aten_lower_unfold(aten_args *c) {
   y = rank ? aten_permute(c->a, y, order, (uint32_t)rank + 1) : aten_reshape(c->a, y, (int64_t[]){-1}, 1);
   return aten_maybe_alias(c->a, self(c), y, ATEN_UNSURE);
 }
+
+/* prims::broadcast_in_dim(a, shape, dimensions): axis i of a becomes axis dimensions[i] of shape */
+aten_value aten_lower_broadcast_in_dim(aten_args *c) {
+  uint32_t count, next = 0, rank = aten_list_count(c, 1);
+  const int64_t *dims = aten_get_ints(c, 2, &count);
+  ir_value x = aten_in(c, 0);
+  if ((int32_t)count != aten_rank(c->a, x)) aten_refuse(c, "%u dimensions", count);
+  for (uint32_t i = 0; i < rank && !ir_build_failed(c->b); i++) {
+    if (next < count && dims[next] == i) next++;
+    else x = aten_unsqueeze(c->a, x, i);
+  }
+  return aten_ret_strided(c, aten_expand(c->a, x, aten_ints_value(c, 1)));
+}
+/* prims::iota(length, *, start, step, dtype, ...) */
+aten_value aten_lower_iota(aten_args *c) {
+  aten_value end = aten_int_op(c->a, "add", c->args[1], aten_int_op(c->a, "mul", c->args[0], c->args[2]));
+  ir_value in[] = {aten_int_value(c, 1), aten_number_value(c->a, &end, TD_I64), aten_int_value(c, 2)};
+  ir_value at = ir_emit(c->b, "aten::arange", in, 3, NULL, 0);
+  return aten_ret(c, ir_build_cast(c->b, at, aten_get_dtype(c, 3, TD_I64)));
+}

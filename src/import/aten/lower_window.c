@@ -137,38 +137,60 @@ aten_value aten_lower_max_pool(aten_args *c) {
   return aten_ret_many(c, out, 2);
 }
 
-/* (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override?) */
+/* The sums of windows that may hang over the end: norms of the positive and the negative part. */
+static ir_value window_sums(aten_args *c, ir_value x, int32_t n, const base_arg *window) {
+  ir_value part[] = {IR_EMIT(c->b, "aten::relu", x), IR_EMIT(c->b, "aten::relu", IR_EMIT(c->b, "aten::neg", x))};
+  base_arg args[5];
+  memcpy(args, window, 4 * sizeof *args);
+  args[4] = ARG_FLOAT("p", 1);
+  for (uint32_t i = 0; i < 2; i++) pool(c, "td::lp_pool", part[i], n, args, 5, &part[i], 1);
+  return aten_binary(c->a, "aten::sub", part[0], part[1]);
+}
+/* (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override?); whole numbers are cut off */
 aten_value aten_lower_avg_pool(aten_args *c) {
   int32_t n = pool_rank(c);
   ir_value x = aten_in(c, 0), y;
+  td_dtype own = aten_value_dtype(c->a, x);
+  if (!base_is_float(own)) x = ir_build_cast(c->b, x, TD_F64);
   per_axis kernel = per_axis_of(c, 1, n, 1), stride = kernel, padding = per_axis_of(c, 3, n, 0);
   int64_t pads[6];
   if (aten_list_count(c, 2)) stride = per_axis_of(c, 2, n, 1);
   both_sides(&padding, n, pads);
   bool divisor = c->schema->count > 6 && aten_has(c, 6);
-  if (!base_is_float(aten_value_dtype(c->a, x))) aten_refuse(c, "means of whole numbers");
-  if (divisor && aten_get_bool(c, 4)) aten_refuse(c, "divisor_override with ceil_mode");
   base_arg args[] = {ARG_INTS("kernel_size", kernel.at, n), ARG_INTS("stride", stride.at, n),
                      ARG_INTS("padding", pads, 2 * n), ARG_BOOL("ceil_mode", aten_get_bool(c, 4)),
                      ARG_BOOL("count_include_pad", divisor || aten_get_bool(c, 5))};
-  pool(c, "td::avg_pool", x, n, args, 5, &y, 1);
-  if (!divisor) return aten_ret(c, y);
+  bool hangs_over = divisor && aten_get_bool(c, 4);
+  if (hangs_over) y = window_sums(c, x, n, args);
+  else pool(c, "td::avg_pool", x, n, args, 5, &y, 1);
   double area = 1;
-  for (int32_t i = 0; i < n; i++) area *= (double)kernel.at[i];
-  return aten_ret(c, aten_with_scalar(c->a, "aten::mul", y, area / aten_get_float(c, 6)));
+  for (int32_t i = 0; i < n && !hangs_over; i++) area *= (double)kernel.at[i];
+  if (divisor) y = aten_with_scalar(c->a, "aten::mul", y, area / aten_get_float(c, 6));
+  return aten_ret(c, base_is_float(own) ? y : ir_build_cast(c->b, IR_EMIT(c->b, "aten::trunc", y), own));
 }
 
 enum { MAX_BINS = 4096, MAX_SIZE = 1 << 16 };
 
-/* One axis cut into `bins` ranges [i n / bins, ceil((i + 1) n / bins)): reduced by `op` each, side by side. */
-static ir_value reduce_bins(aten_args *c, ir_value x, int64_t dim, int64_t size, int64_t bins, const char *op) {
-  ir_value *parts = aten_alloc(c->a, (size_t)bins * sizeof *parts);
-  for (int64_t i = 0; parts && i < bins; i++) {
+/* One axis cut into `bins` ranges [i n / bins, ceil((i + 1) n / bins)): the largest of each, side by side, and where it
+ * stood: `both` holds elements and their positions, before and after. */
+static void largest_of_bins(aten_args *c, ir_value *both, int64_t dim, int64_t size, int64_t bins) {
+  ir_value *parts[] = {aten_alloc(c->a, (size_t)bins * sizeof **parts),
+                       aten_alloc(c->a, (size_t)bins * sizeof **parts)};
+  for (int64_t i = 0; parts[0] && parts[1] && i < bins; i++) {
     int64_t from = i * size / bins, to = ((i + 1) * size + bins - 1) / bins;
-    ir_value part = aten_slice(c->a, x, dim, from, to, 1);
-    parts[i] = IR_EMIT_ARGS(c->b, op, &part, 1, ARG_INTS("dim", &dim, 1), ARG_BOOL("keepdim", true));
+    ir_value part[] = {aten_slice(c->a, both[0], dim, from, to, 1), aten_slice(c->a, both[1], dim, from, to, 1)};
+    ir_value at = IR_EMIT_ARGS(c->b, "aten::argmax", part, 1, ARG_INT("dim", dim), ARG_BOOL("keepdim", true));
+    parts[0][i] = IR_EMIT_ARGS(c->b, "aten::amax", part, 1, ARG_INTS("dim", &dim, 1), ARG_BOOL("keepdim", true));
+    parts[1][i] = IR_EMIT_ARGS(c->b, "aten::gather", ((ir_value[]){part[1], at}), 2, ARG_INT("dim", dim));
   }
-  return parts ? aten_cat(c->a, parts, (uint32_t)bins, dim) : IR_NO_VALUE;
+  for (uint32_t k = 0; k < 2 && parts[0] && parts[1]; k++) both[k] = aten_cat(c->a, parts[k], (uint32_t)bins, dim);
+}
+/* The number of each element within its channel, as x is shaped. */
+static ir_value numbered(aten_args *c, ir_value x, int32_t n, const per_axis *size) {
+  int64_t area = 1, dims[3];
+  for (int32_t i = 0; i < n; i++) area *= dims[i] = size->at[i];
+  ir_value at = IR_EMIT(c->b, "aten::arange", ir_build_int(c->b, 0), ir_build_int(c->b, area), ir_build_int(c->b, 1));
+  return aten_expand(c->a, aten_reshape(c->a, at, dims, (uint32_t)n), aten_shape(c->a, x));
 }
 /* Averages as a product with a matrix: one operator whatever the number of bins. */
 static ir_value average_bins(aten_args *c, ir_value x, int64_t dim, int64_t size, int64_t bins) {
@@ -200,8 +222,8 @@ static bool regular_pool(aten_args *c, ir_value x, int32_t n, const per_axis *si
 /* adaptive_avg_poolNd, adaptive_max_poolNd (self, output_size); data "max" */
 aten_value aten_lower_adaptive_pool(aten_args *c) {
   int32_t n = pool_rank(c);
-  bool max = c->row->data && strcmp(c->row->data, "max") == 0, one = true, known = true;
-  ir_value x = aten_in(c, 0), both[2] = {IR_NO_VALUE, IR_NO_VALUE}, y = x;
+  bool max = c->row->data && strcmp(c->row->data, "max") == 0, one = true, known = true, irregular = false;
+  ir_value x = aten_in(c, 0), both[2] = {IR_NO_VALUE, IR_NO_VALUE};
   const aten_value *items = aten_items(c, 1);
   uint32_t count = aten_list_count(c, 1);
   per_axis size, out;
@@ -221,22 +243,21 @@ aten_value aten_lower_adaptive_pool(aten_args *c) {
     aten_refuse(c, "the input's size must be known before the model runs, unless the output has one element");
     return ATEN_NOTHING;
   } else if (!regular_pool(c, x, n, &size, &out, max, both)) {
-    y = x;
-    for (int32_t i = 0; i < n && !ir_build_failed(c->b); i++) {
+    irregular = true;
+    both[0] = x;
+    if (max) both[1] = numbered(c, x, n, &size);
+    for (int32_t i = n; i-- > 0 && !ir_build_failed(c->b);) {
       int64_t dim = aten_rank(c->a, x) - n + i;
       if (out.at[i] > MAX_BINS || out.at[i] < 1 || size.at[i] > MAX_SIZE)
         aten_refuse(c, "%lld output elements of %lld", (long long)out.at[i], (long long)size.at[i]);
       else if (size.at[i] == out.at[i]) continue;
-      else
-        y = max ? reduce_bins(c, y, dim, size.at[i], out.at[i], "aten::amax")
-                : average_bins(c, y, dim, size.at[i], out.at[i]);
+      else if (max) largest_of_bins(c, both, dim, size.at[i], out.at[i]);
+      else both[0] = average_bins(c, both[0], dim, size.at[i], out.at[i]);
     }
   }
-  if (both[0].id) y = both[0];
-  if (!max) return aten_ret(c, y);
-  aten_value value = aten_ret(c, y), pair[] = {value, {.kind = ATEN_UNDEFINED}}; /* of irregular ranges: not made */
-  if (both[1].id) pair[1] = aten_ret(c, within_channel(c, x, n, both[1]));
-  return aten_tuple_of(c->a, pair, 2);
+  if (!max) return aten_ret(c, both[0]);
+  if (!irregular) both[1] = within_channel(c, x, n, both[1]);
+  return aten_ret_many(c, both, 2);
 }
 
 /* ---- normalisation ---- */

@@ -29,6 +29,7 @@ void aten_mix_tensor(aten *a, aten_mix *m, ir_value v) {
 }
 
 void aten_mix_value(aten *a, aten_mix *m, const aten_value *v) {
+  if (v->kind == ATEN_TENSOR && v->u.tensor->number) v = v->u.tensor->number;
   if (v->kind == ATEN_TENSOR) aten_mix_tensor(a, m, aten_read(a, v));
   else if (v->kind != ATEN_NONE)
     m->wrapped = aten_promote_types(m->wrapped, v->kind == ATEN_FLOAT  ? TD_F32
@@ -46,5 +47,6 @@ static td_dtype combine(td_dtype higher, td_dtype lower) {
 td_dtype aten_mix_result(const aten_mix *m) { return combine(m->dims, combine(m->zero, m->wrapped)); }
 
 ir_value aten_as(aten *a, const aten_value *v, td_dtype dtype) {
+  if (v->kind == ATEN_TENSOR && v->u.tensor->number) v = v->u.tensor->number;
   return v->kind == ATEN_TENSOR ? ir_build_cast(a->b, aten_read(a, v), dtype) : aten_number_value(a, v, dtype);
 }

@@ -91,7 +91,12 @@ static aten_value convert_atom(aten *a, uint8_t atom, const aten_value *v) {
   if (atom == ATEN_ATOM_DEVICE) return (aten_value){.kind = ATEN_DEVICE, .u.text = v->u.text};
   if (atom == ATEN_ATOM_TENSOR) {
     td_dtype dtype = v->kind == ATEN_FLOAT ? TD_F32 : v->kind == ATEN_BOOL ? TD_BOOL : TD_I64;
-    return aten_fresh(a, aten_number_value(a, v, dtype), ATEN_DENSE);
+    aten_value made = aten_fresh(a, aten_number_value(a, v, dtype), ATEN_DENSE),
+               *number = aten_alloc(a, sizeof *number);
+    if (!number || made.kind != ATEN_TENSOR) return ATEN_NOTHING;
+    *number = *v;
+    made.u.tensor->number = number;
+    return made;
   }
   return to_number(a, atom, v);
 }

@@ -7,4 +7,4 @@ text() {
   sed -e '/^\/\* ---- activations by name/,$d' -e '/^#ifndef KERNELS_MATH_PRIV_H/d' -e '/^#define KERNELS_MATH_PRIV_H/d' \
     -e '/^#include/d' "$3"
 }
-text "$@" | sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/'
+text "$@" | sed -e 's/  *\\$/ \\/' -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/'

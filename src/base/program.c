@@ -3,14 +3,52 @@
 
 #include <string.h>
 
+enum {
+  FLOAT = 1 << BASE_TYPE_F32 | 1 << BASE_TYPE_F64,
+  WHOLE = 1 << BASE_TYPE_I32 | 1 << BASE_TYPE_I64,
+  NUMBER = FLOAT | WHOLE,
+  BITS = WHOLE | 1 << BASE_TYPE_BOOL,
+  ANY = NUMBER | BITS
+};
+enum { SAME, TRUTH };
+
 static const base_scalar_info scalars[] = {
-#define UNARY(family, function, value) {#function, #value, 1},
-#define BINARY(family, function, value) {#function, #value, 2},
-#define PURE(function, operands, value) {#function, #value, operands},
+#define UNARY(family, function, types, value) {#function, #value, 1, types, false, false},
+#define BINARY(family, function, types, value) {#function, #value, 2, types, false, false},
+#define PURE(function, operands, types, gives, value) {#function, #value, operands, types, gives == TRUTH, false},
+#define PLAIN(function, operands, types, value) {#function, #value, operands, types, false, true},
 #include "base/scalar.def"
 };
-static const char *const combines[] = {"sum", "max", "min"};
+static const char *const combines[] = {"sum", "max", "min", "prod"};
 _Static_assert(sizeof combines / sizeof *combines == BASE_COMBINE_COUNT, "a name for each");
+
+static const struct {
+  const char *name;
+  td_dtype dtype;
+} types[BASE_TYPE_COUNT] = {[BASE_TYPE_F32] = {"f32", TD_F32},
+                            [BASE_TYPE_F64] = {"f64", TD_F64},
+                            [BASE_TYPE_I32] = {"i32", TD_I32},
+                            [BASE_TYPE_I64] = {"i64", TD_I64},
+                            [BASE_TYPE_BOOL] = {"bool", TD_BOOL}};
+
+const char *base_type_name(base_type type) { return types[type].name; }
+
+base_type base_type_find(base_str name) {
+  uint32_t i = 0;
+  while (i < BASE_TYPE_COUNT && !base_str_is(name, types[i].name)) i++;
+  return (base_type)i;
+}
+
+td_dtype base_type_dtype(base_type type) { return types[type].dtype; }
+
+base_type base_type_of(td_dtype dtype) {
+  const base_dtype_info *info = base_dtype(dtype);
+  if (dtype == TD_BOOL) return BASE_TYPE_BOOL;
+  if (info->is_storage || info->bits < 8) return BASE_TYPE_COUNT;
+  if (info->is_float) return dtype == TD_F64 ? BASE_TYPE_F64 : BASE_TYPE_F32;
+  if (!info->is_int || dtype == TD_U64) return BASE_TYPE_COUNT;
+  return info->bits - info->is_signed < 32 ? BASE_TYPE_I32 : BASE_TYPE_I64;
+}
 
 const base_scalar_info *base_scalar_of(base_scalar function) { return &scalars[function]; }
 
@@ -28,24 +66,24 @@ base_combine base_combine_find(base_str name) {
   return (base_combine)i;
 }
 
-/* ---- words: a head {rank, row_axes, in_count, out_count, a byte each; count}, then per op {kind, row, function, -},
- * {in}, {p[0], p[1]}, {p[2], -} ---- */
+/* ---- words: a head {rank, row_axes, in_count, out_count, a byte each; count}, then per op {kind, row, function,
+ * type}, {in}, and the bits of p or `whole` ---- */
 
-static uint64_t bits_of(float x) {
-  uint32_t bits;
+static uint64_t bits_of(double x) {
+  uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
   return bits;
 }
 
-static float float_of(uint64_t word) {
-  uint32_t bits = (uint32_t)word;
-  float x;
+static double double_of(int64_t bits) {
+  double x;
   memcpy(&x, &bits, sizeof x);
   return x;
 }
 
 bool base_program_op_equal(const base_program_op *a, const base_program_op *b) {
-  bool same = a->kind == b->kind && a->row == b->row && a->function == b->function;
+  bool same = a->kind == b->kind && a->row == b->row && a->function == b->function && a->type == b->type &&
+              a->whole == b->whole;
   for (int i = 0; i < 3; i++) same &= a->in[i] == b->in[i] && bits_of(a->p[i]) == bits_of(b->p[i]);
   return same;
 }
@@ -57,16 +95,19 @@ bool base_program_equal(const base_program *a, const base_program *b) {
   return same;
 }
 
+/* A number that is no float: its first word is a whole number. */
+static bool is_whole(uint8_t kind, uint8_t type) { return kind == BASE_PROGRAM_NUMBER && !base_type_is_float(type); }
+
 void base_program_write(const base_program *p, int64_t *words) {
   words[0] = (int64_t)(p->rank | (uint32_t)p->row_axes << 8 | (uint32_t)p->in_count << 16 |
                        (uint64_t)p->out_count << 24 | (uint64_t)p->count << 32);
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
     int64_t *to = words + 1 + i * BASE_PROGRAM_WORDS;
-    to[0] = (int64_t)(op->kind | (uint64_t)op->row << 8 | (uint64_t)op->function << 16);
+    to[0] = (int64_t)(op->kind | (uint64_t)op->row << 8 | (uint64_t)op->function << 16 | (uint64_t)op->type << 32);
     to[1] = (int64_t)(op->in[0] | (uint64_t)op->in[1] << 16 | (uint64_t)op->in[2] << 32);
-    to[2] = (int64_t)(bits_of(op->p[0]) | bits_of(op->p[1]) << 32);
-    to[3] = (int64_t)bits_of(op->p[2]);
+    for (int k = 0; k < 3; k++) to[2 + k] = (int64_t)bits_of(op->p[k]);
+    if (is_whole(op->kind, op->type)) to[2] = op->whole;
   }
 }
 
@@ -82,47 +123,81 @@ const char *base_program_read(const int64_t *words, uint32_t count, base_program
   p->count = (uint32_t)ops;
   for (uint32_t i = 0; i < p->count; i++) {
     const int64_t *from = words + 1 + i * BASE_PROGRAM_WORDS;
-    const uint64_t w[4] = {(uint64_t)from[0], (uint64_t)from[1], (uint64_t)from[2], (uint64_t)from[3]};
-    if (w[0] >> 32 || w[1] >> 48 || w[3] >> 32) return "an operation has more than it needs";
+    const uint64_t w[2] = {(uint64_t)from[0], (uint64_t)from[1]};
+    if (w[0] >> 40 || w[1] >> 48) return "an operation has more than it needs";
     p->ops[i] = (base_program_op){.kind = (uint8_t)w[0],
                                   .row = (uint8_t)(w[0] >> 8),
+                                  .type = (uint8_t)(w[0] >> 32),
                                   .function = (uint16_t)(w[0] >> 16),
                                   .in = {(uint16_t)w[1], (uint16_t)(w[1] >> 16), (uint16_t)(w[1] >> 32)},
-                                  .p = {float_of(w[2]), float_of(w[2] >> 32), float_of(w[3])}};
+                                  .p = {double_of(from[2]), double_of(from[3]), double_of(from[4])}};
+    if (!is_whole(p->ops[i].kind, p->ops[i].type)) continue;
+    p->ops[i].p[0] = 0;
+    p->ops[i].whole = from[2];
   }
   return base_program_check(p);
 }
 
 /* ---- rules ---- */
 
-static uint32_t operands_of(const base_program_op *op) {
+uint32_t base_program_operands(const base_program_op *op) {
   if (op->kind == BASE_PROGRAM_SCALAR) return scalars[op->function].operands;
   return op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_STORE;
+}
+
+base_type base_program_operand_type(const base_program *p, const base_program_op *op) {
+  return (base_type)p->ops[op->in[base_program_operands(op) - 1]].type;
+}
+
+bool base_program_is_f32(const base_program *p) {
+  bool all = true;
+  for (uint32_t i = 0; i < p->count; i++) all &= p->ops[i].type == BASE_TYPE_F32;
+  return all;
 }
 
 static bool is_row(const base_program *p, uint32_t i) { return p->ops[i].row; }
 
 static const char *check_store(const base_program *p, const base_program_op *op, uint32_t *stored) {
   if (op->function >= p->out_count || *stored >> op->function & 1) return "an output is not there, or stored twice";
-  if (op->in[2] >= TD_DTYPE_COUNT || op->in[1] > 1) return "a store has a type that is none";
+  if (op->in[2] >= TD_DTYPE_COUNT || op->in[1] > 1 || base_type_of((td_dtype)op->in[2]) != op->type)
+    return "a store is of a type that its value does not become";
   if (op->row != is_row(p, op->in[0])) return "a store is not where its value is";
   *stored |= 1u << op->function;
   return NULL;
+}
+
+/* A function takes its operands' types, and gives its result's; what is not computed has one that loops know. */
+static bool has_types(const base_program *p, const base_program_op *op) {
+  const base_scalar_info *f = op->kind == BASE_PROGRAM_SCALAR ? &scalars[op->function] : NULL;
+  const uint32_t operands = base_program_operands(op);
+  if (operands == 0) return op->kind != BASE_PROGRAM_LENGTH || op->type != BASE_TYPE_BOOL;
+  const base_type type = base_program_operand_type(p, op);
+  const bool chooses = f && op->function == BASE_SCALAR_where, sums = op->kind == BASE_PROGRAM_REDUCE;
+  if (sums && type == BASE_TYPE_BOOL && op->function != BASE_COMBINE_MAX && op->function != BASE_COMBINE_MIN)
+    return false;
+  for (uint32_t k = 0; k < operands; k++)
+    if (p->ops[op->in[k]].type != (chooses && k == 0 ? BASE_TYPE_BOOL : type)) return false;
+  if (!f) return op->type == type;
+  if (!(f->types >> type & 1)) return false;
+  if (op->function == BASE_SCALAR_cast) return op->type != type;
+  return op->type == (f->gives_truth ? BASE_TYPE_BOOL : type);
 }
 
 static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded, uint32_t *stored) {
   const base_program_op *op = &p->ops[i];
   const uint32_t functions[BASE_PROGRAM_KINDS] = {p->in_count,        1,           1, BASE_SCALAR_COUNT,
                                                   BASE_COMBINE_COUNT, p->out_count};
-  if (op->kind >= BASE_PROGRAM_KINDS || op->row > 1) return "an operation is of no kind";
+  if (op->kind >= BASE_PROGRAM_KINDS || op->row > 1 || op->type >= BASE_TYPE_COUNT)
+    return "an operation is of no kind, or no type";
   if (op->function >= functions[op->kind]) return "an operation names what is not there";
   if (op->row && !p->row_axes) return "something is computed once for a row where there are none";
   bool row = true;
-  for (uint32_t k = 0; k < operands_of(op); k++) {
+  for (uint32_t k = 0; k < base_program_operands(op); k++) {
     if (op->in[k] >= i || p->ops[op->in[k]].kind == BASE_PROGRAM_STORE)
       return "an operand does not stand before its user";
     row &= is_row(p, op->in[k]) || p->ops[op->in[k]].kind == BASE_PROGRAM_NUMBER;
   }
+  if (!has_types(p, op)) return "a function gets or gives a type that it does not have";
   if (op->kind == BASE_PROGRAM_SCALAR && op->row && !row) return "an element is used where there is only a row";
   if (op->kind == BASE_PROGRAM_REDUCE && (!op->row || is_row(p, op->in[0]))) return "a reduction of what is no row";
   if (op->kind == BASE_PROGRAM_LENGTH && !op->row) return "the length of a row belongs to the row";
@@ -151,7 +226,7 @@ uint32_t base_program_stages(const base_program *p, uint8_t stage[BASE_PROGRAM_O
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
     stage[i] = 0;
-    for (uint32_t k = 0; k < operands_of(op); k++) {
+    for (uint32_t k = 0; k < base_program_operands(op); k++) {
       const uint8_t from = (uint8_t)(stage[op->in[k]] + (p->ops[op->in[k]].kind == BASE_PROGRAM_REDUCE));
       if (from > stage[i]) stage[i] = from;
     }
@@ -164,7 +239,7 @@ uint32_t base_program_kept(const base_program *p, const uint8_t *stage, bool kep
   uint32_t count = 0;
   memset(kept, 0, BASE_PROGRAM_OPS * sizeof kept[0]);
   for (uint32_t i = 0; i < p->count; i++)
-    for (uint32_t k = 0; k < operands_of(&p->ops[i]) && !p->ops[i].row; k++) {
+    for (uint32_t k = 0; k < base_program_operands(&p->ops[i]) && !p->ops[i].row; k++) {
       const uint16_t in = p->ops[i].in[k];
       if (p->ops[in].row || p->ops[in].kind != BASE_PROGRAM_SCALAR || stage[in] >= stage[i]) continue;
       kept[in] = true;

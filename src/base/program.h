@@ -3,7 +3,8 @@
  *
  * A program runs over the elements of a space: its operands' dimensions, broadcast together, aligned at the last of
  * `rank` axes. The last `row_axes` of them are a row: what is reduced runs along it. Values are numbered in order; each
- * is computed for every element, or (`row`) once for a row. All are f32: loads convert, stores round, truth is 0 or 1.
+ * is computed for every element, or (`row`) once for a row. Each has a type; types meet in `cast` alone. Loads and
+ * stores convert between a type and the narrower ones in memory that it stands for (base_type_of).
  *
  *     0 load 0          1 reduce max 0     (row)     2 sub 0 1     3 exp_flush 2     4 reduce sum 3   (row)
  *     5 div 3 4         6 store 0 5 f32 */
@@ -11,13 +12,32 @@
 #define BASE_PROGRAM_H
 #include "base/tensor.h"
 
-enum { BASE_PROGRAM_OPS = 96, BASE_PROGRAM_OPERANDS = 24, BASE_PROGRAM_OUTS = 8, BASE_PROGRAM_WORDS = 4 };
+enum { BASE_PROGRAM_OPS = 96, BASE_PROGRAM_OPERANDS = 24, BASE_PROGRAM_OUTS = 8, BASE_PROGRAM_WORDS = 5 };
+
+/* What values are computed in. Whole numbers wrap; of a BOOL all bits of 32 are 0, or 1. */
+typedef enum base_type {
+  BASE_TYPE_F32,
+  BASE_TYPE_F64,
+  BASE_TYPE_I32,
+  BASE_TYPE_I64,
+  BASE_TYPE_BOOL,
+  BASE_TYPE_COUNT
+} base_type;
+const char *base_type_name(base_type type);
+base_type base_type_find(base_str name); /* BASE_TYPE_COUNT: there is none */
+/* What elements of `dtype` are computed in: the narrowest type that holds them all. BASE_TYPE_COUNT: none. */
+base_type base_type_of(td_dtype dtype);
+/* The element type that is dense in memory as loops read and write it: a byte of a BOOL. */
+td_dtype base_type_dtype(base_type type);
+static inline bool base_type_is_wide(base_type type) { return type == BASE_TYPE_F64 || type == BASE_TYPE_I64; }
+static inline bool base_type_is_float(base_type type) { return type == BASE_TYPE_F32 || type == BASE_TYPE_F64; }
 
 /* The functions of scalar.def. */
 typedef enum base_scalar {
-#define UNARY(family, function, value) BASE_SCALAR_##function,
-#define BINARY(family, function, value) BASE_SCALAR_##function,
-#define PURE(function, operands, value) BASE_SCALAR_##function,
+#define UNARY(family, function, types, value) BASE_SCALAR_##function,
+#define BINARY(family, function, types, value) BASE_SCALAR_##function,
+#define PURE(function, operands, types, gives, value) BASE_SCALAR_##function,
+#define PLAIN(function, operands, types, value) BASE_SCALAR_##function,
 #include "base/scalar.def"
   BASE_SCALAR_COUNT
 } base_scalar;
@@ -26,17 +46,27 @@ typedef struct base_scalar_info {
   const char *name;
   const char *value; /* as scalar.def says it */
   uint8_t operands;
+  uint8_t types;    /* bit t: takes operands of base_type t */
+  bool gives_truth; /* the result is a BOOL; else of the operands' type */
+  bool plain;       /* vectors do not have it */
 } base_scalar_info;
 const base_scalar_info *base_scalar_of(base_scalar function);
 base_scalar base_scalar_find(base_str name); /* BASE_SCALAR_COUNT: there is none */
 
-typedef enum base_combine { BASE_COMBINE_SUM, BASE_COMBINE_MAX, BASE_COMBINE_MIN, BASE_COMBINE_COUNT } base_combine;
+/* Of BOOL: MAX is any, MIN is all. */
+typedef enum base_combine {
+  BASE_COMBINE_SUM,
+  BASE_COMBINE_MAX,
+  BASE_COMBINE_MIN,
+  BASE_COMBINE_PROD,
+  BASE_COMBINE_COUNT
+} base_combine;
 const char *base_combine_name(base_combine combine);
 base_combine base_combine_find(base_str name); /* BASE_COMBINE_COUNT: there is none */
 
 typedef enum base_program_kind {
   BASE_PROGRAM_LOAD,   /* operand `function`; each at most once */
-  BASE_PROGRAM_NUMBER, /* p[0] */
+  BASE_PROGRAM_NUMBER, /* p[0], or `whole` of a type that is no float */
   BASE_PROGRAM_LENGTH, /* elements of a row */
   BASE_PROGRAM_SCALAR, /* function `function` of scalar.def on in[0..], with numbers p */
   BASE_PROGRAM_REDUCE, /* in[0] along the row, by base_combine `function` */
@@ -48,9 +78,11 @@ typedef enum base_program_kind {
 typedef struct base_program_op {
   uint8_t kind; /* base_program_kind */
   uint8_t row;  /* once for a row */
+  uint8_t type; /* base_type of the result; of a store that of its value */
   uint16_t function;
   uint16_t in[3];
-  float p[3];
+  double p[3]; /* of F32: rounded to it */
+  int64_t whole;
 } base_program_op;
 
 typedef struct base_program {
@@ -62,13 +94,19 @@ typedef struct base_program {
 /* Bit by bit, numbers too: 0 is not -0, and a NaN is itself. */
 bool base_program_op_equal(const base_program_op *a, const base_program_op *b);
 bool base_program_equal(const base_program *a, const base_program *b);
+/* Values that op `i` reads: in[0] up to this number. */
+uint32_t base_program_operands(const base_program_op *op);
+/* The type of its operands; of `where` that of the two to choose from. */
+base_type base_program_operand_type(const base_program *p, const base_program_op *op);
+/* Is every value an F32? */
+bool base_program_is_f32(const base_program *p);
 /* Words that the program takes: a head, and BASE_PROGRAM_WORDS of each op. */
 static inline uint32_t base_program_size(const base_program *p) { return 1 + p->count * BASE_PROGRAM_WORDS; }
 void base_program_write(const base_program *p, int64_t *words);
 /* Reads and verifies. NULL: fine; else what is wrong, one clause. */
 const char *base_program_read(const int64_t *words, uint32_t count, base_program *p);
-/* The rules that every program keeps: operands before users, one load of an operand, one store of an output, rows made
- * of rows alone. NULL: all hold. */
+/* The rules that every program keeps: operands before users, of the types that functions take, one load of an operand,
+ * one store of an output, rows made of rows alone. NULL: all hold. */
 const char *base_program_check(const base_program *p);
 /* The stretch of the row's loop in which each op is computed: 0 before and up to the first reduction, one more behind
  * each reduction that it needs. Gives the number of stretches. */

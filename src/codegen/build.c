@@ -61,6 +61,8 @@ uint64_t codegen_contract(void) {
 typedef struct code_link {
   td_status (*run)(const base_call *call, const kern_fused_level *level, const kern_fused_code *code);
   const kern_fused_level *level;
+  void (*apply)(uint32_t function, uint32_t from, uint32_t to, const double *p, void *out, const kern_fused_source *in,
+                int64_t n);
 } code_link;
 
 /* POSIX has functions and data share their pointers. */
@@ -112,7 +114,7 @@ const codegen_place *codegen_find_place(const codegen_code *code, const char *na
 static td_status link_unit(codegen_unit *u, uint32_t isa, td_error *err) {
   code_link *to = sys_code_find(u->code, "td_link");
   if (!to) return codegen_fail(u, TD_NO_RESOURCE, "code without its link", err);
-  *to = (code_link){kern_fused_run, kern_fused_level_of(isa)};
+  *to = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
   for (uint32_t i = 0; i < u->count; i++)
     if (!sys_code_find(u->code, u->kernels[i].name))
       return codegen_fail(u, TD_NO_RESOURCE, "code without its functions", err);
@@ -288,7 +290,7 @@ td_status codegen_open(const codegen_object *objects, uint32_t count, uint32_t i
     void *loaded = sys_code_open_bytes(objects[i].bytes, objects[i].size, err);
     code_link *to = loaded ? sys_code_find(loaded, "td_link") : NULL;
     if (loaded) made->loaded[made->count++] = loaded;
-    if (to) *to = (code_link){kern_fused_run, kern_fused_level_of(isa)};
+    if (to) *to = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
     else if (!loaded) status = TD_NO_RESOURCE;
     else status = base_fail(err, TD_BAD_FILE, NULL, -1, "code without its link");
   }

@@ -14,19 +14,38 @@ static const char *const prelude[] = {
 static const char frame[] =
     "\n/* ---- what kernels/fused.h says ---- */\n\n"
     "typedef struct td_rows {\n"
-    "  const float *in[%d];\n  int64_t pitch[%d];\n  float *out[%d];\n  int64_t out_pitch[%d];\n"
+    "  const void *in[%d];\n  int64_t pitch[%d];\n  void *out[%d];\n  int64_t out_pitch[%d];\n"
     "  int64_t rows, n;\n  float *kept;\n  uint64_t scalars, stream;\n  const void *program;\n} td_rows;\n"
     "typedef void (*td_body)(const td_rows *rows);\n"
     "typedef struct td_code {\n  td_body body;\n  uint64_t scalars;\n} td_code;\n"
-    "struct {\n  int (*run)(const void *call, const void *level, const td_code *code);\n  const void *level;\n} "
-    "td_link;\n"
-    "V_INLINE vf v_nan_max(vf a, vf b) { return v_select(v_eq(a, a), v_max(a, b), a); }\n"
-    "V_INLINE vf v_nan_min(vf a, vf b) { return v_select(v_eq(a, a), v_min(a, b), a); }\n";
+    "typedef struct td_source {\n  const void *at;\n  int64_t step;\n} td_source;\n"
+    "struct {\n  int (*run)(const void *call, const void *level, const td_code *code);\n  const void *level;\n"
+    "  void (*apply)(uint32_t function, uint32_t from, uint32_t to, const double *p, void *out, const td_source *in,\n"
+    "                int64_t n);\n} td_link;\n"
+    "#define TD_APPLY(function, from, to, type, result, x, y, z, ...)                                  \\\n"
+    "  type result;                                                                                   \\\n"
+    "  do {                                                                                           \\\n"
+    "    const double td_p[3] = {__VA_ARGS__};                                                        \\\n"
+    "    const td_source td_in[3] = {{&x, 1}, {&y, 1}, {&z, 1}};                                      \\\n"
+    "    td_link.apply(function, from, to, td_p, &result, td_in, V_LANES);                            \\\n"
+    "  } while (0)\n";
 
-/* Of each reduction: where it begins, and how two vectors join. */
+/* How each type is spelled: the front of its words in vocabulary_priv.h, its vector, and its element in memory. */
 static const struct {
-  const char *start, *join;
-} reductions[BASE_COMBINE_COUNT] = {{"0", "v_add"}, {"-INFINITY", "v_nan_max"}, {"INFINITY", "v_nan_min"}};
+  const char *words, *vector, *element;
+} types[BASE_TYPE_COUNT] = {[BASE_TYPE_F32] = {"v", "vf", "float"},
+                            [BASE_TYPE_F64] = {"d", "vd", "double"},
+                            [BASE_TYPE_I32] = {"i", "vi", "int32_t"},
+                            [BASE_TYPE_I64] = {"l", "vl", "int64_t"},
+                            [BASE_TYPE_BOOL] = {"b", "vi", "uint8_t"}};
+
+/* Of each reduction: how two vectors join, and where it begins for each type; NULL: it has none. */
+static const struct {
+  const char *join, *start[BASE_TYPE_COUNT];
+} reductions[BASE_COMBINE_COUNT] = {{"add", {"0", "0", "0", "0", NULL}},
+                                    {"nan_max", {"-INFINITY", "-INFINITY", "INT32_MIN", "INT64_MIN", "0"}},
+                                    {"nan_min", {"INFINITY", "INFINITY", "INT32_MAX", "INT64_MAX", "-1"}},
+                                    {"mul", {"1", "1", "1", "1", NULL}}};
 
 typedef struct emitter {
   const codegen_kernel *k;
@@ -40,29 +59,77 @@ typedef struct emitter {
 
 enum { AHEAD = 512 /* elements that a loop past the caches fetches ahead */ };
 
-static void print_number(base_text *text, float x) {
+static void print_number(base_text *text, double x, const char *ending) {
   if (isnan(x)) base_text_print(text, "NAN");
   else if (isinf(x)) base_text_print(text, "%sINFINITY", x < 0 ? "-" : "");
-  else base_text_print(text, "%af", (double)x);
+  else base_text_print(text, "%a%s", x, ending);
 }
 
-/* The function's text with the values in place of x, y and z and the numbers in place of a, b and c. */
-static void print_call(const emitter *e, const base_program_op *op) {
-  const char *at = base_scalar_of((base_scalar)op->function)->value;
-  while (*at) {
-    size_t n = 1;
-    while ((isalnum((unsigned char)*at) || *at == '_') && (isalnum((unsigned char)at[n]) || at[n] == '_')) n++;
+/* A number of a type as an element. */
+static void print_constant(base_text *text, const base_program_op *op) {
+  if (op->type == BASE_TYPE_BOOL) base_text_print(text, "%d", op->whole ? -1 : 0);
+  else if (base_type_is_float((base_type)op->type)) print_number(text, op->p[0], op->type == BASE_TYPE_F32 ? "f" : "");
+  else if (op->whole == INT64_MIN) base_text_print(text, "INT64_MIN");
+  else base_text_print(text, "%lldll", (long long)op->whole);
+}
+
+/* Words that the types other than F32 have in the vocabulary. */
+static bool has_word(const char *word, size_t length, base_type type) {
+  static const char *const all[] = {"zero", "set",     "add",    "sub",     "mul",     "neg",   "abs",     "min",
+                                    "max",  "eq",      "lt",     "le",      "select",  "truth", "untruth", "where",
+                                    "relu", "bit_and", "bit_or", "bit_xor", "bit_not", "div",   "sqrt"};
+  static const char *const truths[] = {"where", "bit_and", "bit_or", "bit_xor", "bit_not"};
+  const bool is_truth = type == BASE_TYPE_BOOL, is_float = base_type_is_float(type);
+  const char *const *words = is_truth ? truths : all;
+  const size_t count = is_truth ? sizeof truths / sizeof *truths : sizeof all / sizeof *all - (is_float ? 0 : 2);
+  for (size_t i = 0; i < count; i++)
+    if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0)
+      return !(is_float && length > 4 && memcmp(word, "bit_", 4) == 0);
+  return false;
+}
+
+static size_t word_length(const char *at) {
+  size_t n = 1;
+  while ((isalnum((unsigned char)*at) || *at == '_') && (isalnum((unsigned char)at[n]) || at[n] == '_')) n++;
+  return n;
+}
+
+/* Does the vocabulary have all words of the function's text? */
+static bool is_inline(const base_scalar_info *f, base_type type) {
+  if (type == BASE_TYPE_F32) return !f->plain;
+  size_t n;
+  for (const char *at = f->value; *at; at += n) {
+    n = word_length(at);
+    if (n > 2 && at[0] == 'v' && at[1] == '_' && !has_word(at + 2, n - 2, type)) return false;
+    if (n > 2 && at[0] != 'v') return false; /* INFINITY */
+  }
+  return true;
+}
+
+/* The function's text with the values in place of x, y and z and the numbers in place of a, b and c, in the words of
+ * the type. */
+static void print_inline(const emitter *e, const base_program_op *op, base_type type) {
+  const bool narrow = type == BASE_TYPE_F32;
+  size_t n;
+  for (const char *at = base_scalar_of((base_scalar)op->function)->value; *at; at += n) {
+    n = word_length(at);
     if (n == 1 && *at >= 'x' && *at <= 'z') {
       base_text_print(e->text, "v%u", op->in[*at - 'x']);
     } else if (n == 1 && *at >= 'a' && *at <= 'c') {
-      base_text_print(e->text, "v_set(");
-      print_number(e->text, op->p[*at - 'a']);
+      base_text_print(e->text, "%s_set(", types[type].words);
+      print_number(e->text, op->p[*at - 'a'], narrow ? "f" : "");
       base_text_print(e->text, ")");
+    } else if (n > 2 && at[1] == '_') {
+      base_text_print(e->text, "%s%.*s", types[type].words, (int)n - 1, at + 1);
     } else {
       base_text_add(e->text, at, n);
     }
-    at += n;
   }
+}
+
+/* From which types a cast is a word of the vocabulary: "l_to_v". What cuts a float is not. */
+static bool casts_inline(base_type from, base_type to) {
+  return !base_type_is_float(from) || base_type_is_float(to) || to == BASE_TYPE_BOOL;
 }
 
 static bool is_scalar_load(const emitter *e, const base_program_op *op) {
@@ -84,37 +151,72 @@ static void print_source(const emitter *e, uint32_t i) {
   base_text_print(e->text, " */");
 }
 
+/* Value `i`, of a function. Where vectors do not have that, elements are computed by whoever linked the code. */
+static void print_value(const emitter *e, uint32_t i, const char *indent) {
+  const base_program_op *op = &e->p->ops[i];
+  const base_type from = base_program_operand_type(e->p, op), to = (base_type)op->type;
+  const base_scalar_info *f = base_scalar_of((base_scalar)op->function);
+  base_text *t = e->text;
+  if (op->function == BASE_SCALAR_cast && casts_inline(from, to)) {
+    base_text_print(t, "%sconst %s v%u = %s_to_%s(v%u);", indent, types[to].vector, i, types[from].words,
+                    types[to].words, op->in[0]);
+  } else if (op->function != BASE_SCALAR_cast && is_inline(f, from)) {
+    base_text_print(t, "%sconst %s v%u = ", indent, types[to].vector, i);
+    print_inline(e, op, from);
+    base_text_print(t, ";");
+  } else {
+    base_text_print(t, "%sTD_APPLY(%u /* %s */, %u, %u, %s, v%u", indent, op->function, f->name, (unsigned)from,
+                    (unsigned)to, types[to].vector, i);
+    for (uint32_t k = 0; k < 3; k++) base_text_print(t, ", v%u", op->in[k < f->operands ? k : 0]);
+    for (uint32_t k = 0; k < 3; k++) {
+      base_text_print(t, ", ");
+      print_number(t, op->p[k], "");
+    }
+    base_text_print(t, ");");
+  }
+  print_source(e, i);
+  base_text_print(t, "\n");
+}
+
 /* What is computed for a row in front of the loop of `stage`. */
 static void print_row_op(const emitter *e, uint32_t i, uint32_t stage) {
   const base_program_op *op = &e->p->ops[i];
+  const char *words = types[op->type].words, *vector = types[op->type].vector;
   base_text *t = e->text;
   if (op->kind == BASE_PROGRAM_LOAD && stage == 0 && is_scalar_load(e, op))
-    base_text_print(t, "    const vf v%u = v_set(*in%u);\n", i, op->function);
+    base_text_print(t, "    const %s v%u = %s_set(%s*in%u%s);\n", vector, i, words,
+                    op->type == BASE_TYPE_BOOL ? "-(" : "", op->function, op->type == BASE_TYPE_BOOL ? " != 0)" : "");
   if (!op->row || e->stage[i] != stage) return;
-  if (op->kind == BASE_PROGRAM_LENGTH) base_text_print(t, "    const vf v%u = v_set((float)n);\n", i);
+  if (op->kind == BASE_PROGRAM_LENGTH)
+    base_text_print(t, "    const %s v%u = %s_set((%s)n);\n", vector, i, words, types[op->type].element);
   if (op->kind == BASE_PROGRAM_STORE)
-    base_text_print(t, "    r->out[%u][row * r->out_pitch[%u]] = v%u[0];\n", op->function, op->function, op->in[0]);
+    base_text_print(t, "    ((%s *)r->out[%u])[row * r->out_pitch[%u]] = v%u[0]%s;\n", types[op->type].element,
+                    op->function, op->function, op->in[0], op->type == BASE_TYPE_BOOL ? " != 0" : "");
   if (op->kind == BASE_PROGRAM_REDUCE)
-    base_text_print(t, "    vf a%u = v_set(%s), b%u = a%u;\n", i, reductions[op->function].start, i, i);
-  if (op->kind != BASE_PROGRAM_SCALAR) return;
-  base_text_print(t, "    const vf v%u = ", i);
-  print_call(e, op);
-  base_text_print(t, ";");
-  print_source(e, i);
-  base_text_print(t, "\n");
+    base_text_print(t, "    %s a%u = %s_set(%s), b%u = a%u;\n", vector, i, words,
+                    reductions[op->function].start[op->type], i, i);
+  if (op->kind == BASE_PROGRAM_SCALAR) print_value(e, i, "    ");
 }
 
 /* Is element op `i` needed in this stage? A load is where something reads it. */
 static bool loads_here(const emitter *e, uint32_t i, uint32_t stage) {
   for (uint32_t u = i + 1; u < e->p->count; u++) {
     const base_program_op *op = &e->p->ops[u];
-    const uint32_t operands = op->kind == BASE_PROGRAM_SCALAR ? base_scalar_of((base_scalar)op->function)->operands
-                              : op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_STORE ? 1
-                                                                                                  : 0;
+    const uint32_t operands = base_program_operands(op);
     for (uint32_t k = 0; k < operands; k++)
       if (op->in[k] == i && e->stage[u] == stage) return true;
   }
   return false;
+}
+
+static void print_reduction(const emitter *e, uint32_t i, bool masked, char sum) {
+  const base_program_op *op = &e->p->ops[i];
+  const char *words = types[op->type].words;
+  base_text_print(e->text, "      %c%u = %s_%s(%c%u, ", sum, i, words, reductions[op->function].join, sum, i);
+  if (masked)
+    base_text_print(e->text, "%s_select(%s_first(left), v%u, %s_set(%s)));\n", words, words, op->in[0], words,
+                    reductions[op->function].start[op->type]);
+  else base_text_print(e->text, "v%u);\n", op->in[0]);
 }
 
 /* One op of the loop, for the vector at `i + offset`; `masked`: of which `left` elements count. */
@@ -122,30 +224,25 @@ static void print_element_op(const emitter *e, uint32_t i, uint32_t stage, const
   const base_program_op *op = &e->p->ops[i];
   base_text *t = e->text;
   const char *n = masked ? "_n" : "", *left = masked ? ", left" : "";
+  const char *words = types[op->type].words, *vector = types[op->type].vector;
   if (op->kind == BASE_PROGRAM_LOAD && !is_scalar_load(e, op) && loads_here(e, i, stage))
-    base_text_print(t, "      const vf v%u = v_load%s(in%u + %s%s);%s", i, n, op->function, at, left,
+    base_text_print(t, "      const %s v%u = %s_load%s(in%u + %s%s);%s", vector, i, words, n, op->function, at, left,
                     e->streams ? "" : "\n");
   if (op->kind == BASE_PROGRAM_LOAD && !is_scalar_load(e, op) && loads_here(e, i, stage) && e->streams)
     base_text_print(t, " __builtin_prefetch(in%u + %s + %d);\n", op->function, at, AHEAD);
   if (e->kept[i] && e->stage[i] < stage && loads_here(e, i, stage))
-    base_text_print(t, "      const vf v%u = v_load(kept + %u * wide + %s);\n", i, e->kept_at[i], at);
+    base_text_print(t, "      const %s v%u = *(const %s_any *)((const %s *)(kept + %u * wide) + %s);\n", vector, i,
+                    vector, op->type == BASE_TYPE_BOOL ? "int32_t" : types[op->type].element, e->kept_at[i], at);
   if (e->stage[i] != stage) return;
-  if (op->kind == BASE_PROGRAM_REDUCE) {
-    base_text_print(t, "      %c%u = %s(%c%u, ", sum, i, reductions[op->function].join, sum, i);
-    if (masked)
-      base_text_print(t, "v_select(v_first(left), v%u, v_set(%s)));\n", op->in[0], reductions[op->function].start);
-    else base_text_print(t, "v%u);\n", op->in[0]);
-  }
+  if (op->kind == BASE_PROGRAM_REDUCE) print_reduction(e, i, masked, sum);
   if (op->kind == BASE_PROGRAM_STORE && !op->row)
-    base_text_print(t, "      %s%s(out%u + %s, v%u%s);\n", e->streams ? "v_stream" : "v_store", n, op->function, at,
-                    op->in[0], left);
+    base_text_print(t, "      %s_%s%s(out%u + %s, v%u%s);\n", words,
+                    e->streams && op->type == BASE_TYPE_F32 ? "stream" : "store", n, op->function, at, op->in[0], left);
   if (op->kind != BASE_PROGRAM_SCALAR || op->row) return;
-  base_text_print(t, "      const vf v%u = ", i);
-  print_call(e, op);
-  base_text_print(t, ";");
-  print_source(e, i);
-  base_text_print(t, "\n");
-  if (e->kept[i]) base_text_print(t, "      v_store(kept + %u * wide + %s, v%u);\n", e->kept_at[i], at, i);
+  print_value(e, i, "      ");
+  if (e->kept[i])
+    base_text_print(t, "      *(%s_any *)((%s *)(kept + %u * wide) + %s) = v%u;\n", vector,
+                    op->type == BASE_TYPE_BOOL ? "int32_t" : types[op->type].element, e->kept_at[i], at, i);
 }
 
 static void print_body(const emitter *e, uint32_t stage, const char *at, bool masked, char sum) {
@@ -159,6 +256,14 @@ static void print_stream(const emitter *e, uint32_t stage) {
   base_text_print(e->text, "    i = 0;\n    for (; r->stream && i + V_LANES <= n; i += V_LANES) {\n");
   print_body(&past, stage, "i", false, 'a');
   base_text_print(e->text, "    }\n");
+}
+
+/* Joins the sums of a reduction, and all their lanes. */
+static void print_across(const emitter *e, uint32_t i) {
+  const base_program_op *op = &e->p->ops[i];
+  const char *words = types[op->type].words, *join = reductions[op->function].join;
+  base_text_print(e->text, "    %s v%u = %s_%s(a%u, b%u);\n    V_ACROSS(v%u, %s_%s);\n", types[op->type].vector, i,
+                  words, join, i, i, i, words, join);
 }
 
 static void print_stage(const emitter *e, uint32_t stage) {
@@ -186,9 +291,7 @@ static void print_stage(const emitter *e, uint32_t stage) {
   print_body(e, stage, "i", true, 'a');
   base_text_print(e->text, "    }\n");
   for (uint32_t i = 0; i < e->p->count; i++)
-    if (e->p->ops[i].kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage)
-      base_text_print(e->text, "    vf v%u = %s(a%u, b%u);\n    V_ACROSS(v%u, %s);\n", i,
-                      reductions[e->p->ops[i].function].join, i, i, i, reductions[e->p->ops[i].function].join);
+    if (e->p->ops[i].kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage) print_across(e, i);
 }
 
 static void print_comment(const emitter *e) {
@@ -211,30 +314,47 @@ static void print_comment(const emitter *e) {
   base_text_print(t, " */\n");
 }
 
+/* Numbers, and where the operands and results of a row begin. */
+static void print_constants(const emitter *e) {
+  for (uint32_t i = 0; i < e->p->count; i++) {
+    const base_program_op *op = &e->p->ops[i];
+    if (op->kind != BASE_PROGRAM_NUMBER) continue;
+    base_text_print(e->text, "  const %s v%u = %s_set(", types[op->type].vector, i, types[op->type].words);
+    print_constant(e->text, op);
+    base_text_print(e->text, ");\n");
+  }
+}
+
+static void print_places(const emitter *e) {
+  for (uint32_t i = 0; i < e->p->count; i++) {
+    const base_program_op *op = &e->p->ops[i];
+    const char *element = types[op->type].element;
+    if (op->kind == BASE_PROGRAM_LOAD)
+      base_text_print(e->text, "    const %s *in%u = (const %s *)r->in[%u] + row * r->pitch[%u];\n", element,
+                      op->function, element, op->function, op->function);
+    if (op->kind == BASE_PROGRAM_STORE && !op->row)
+      base_text_print(e->text, "    %s *out%u = (%s *)r->out[%u] + row * r->out_pitch[%u];\n", element, op->function,
+                      element, op->function, op->function);
+  }
+}
+
 static void print_kernel(emitter *e) {
   base_text *t = e->text;
   uint32_t kept = 0;
   e->stages = base_program_stages(e->p, e->stage);
   base_program_kept(e->p, e->stage, e->kept);
   for (uint32_t s = 0; s < e->stages; s++)
-    for (uint32_t i = 0; i < e->p->count; i++)
-      if (e->kept[i] && e->stage[i] == s) e->kept_at[i] = kept++;
+    for (uint32_t i = 0; i < e->p->count; i++) {
+      if (!e->kept[i] || e->stage[i] != s) continue;
+      e->kept_at[i] = kept;
+      kept += base_type_is_wide((base_type)e->p->ops[i].type) ? 2 : 1;
+    }
   print_comment(e);
   base_text_print(t, "void %s_rows(const td_rows *r) {\n  const int64_t n = r->n;\n  int64_t i;\n", e->k->name);
   if (kept) base_text_print(t, "  const int64_t wide = (n + 15) / 16 * 16;\n  float *kept = r->kept;\n");
-  for (uint32_t i = 0; i < e->p->count; i++) {
-    if (e->p->ops[i].kind != BASE_PROGRAM_NUMBER) continue;
-    base_text_print(t, "  const vf v%u = v_set(", i);
-    print_number(t, e->p->ops[i].p[0]);
-    base_text_print(t, ");\n");
-  }
+  print_constants(e);
   base_text_print(t, "  for (int64_t row = 0; row < r->rows; row++) {\n");
-  for (uint32_t k = 0; k < e->p->in_count; k++)
-    base_text_print(t, "    const float *in%u = r->in[%u] + row * r->pitch[%u];\n", k, k, k);
-  for (uint32_t i = 0; i < e->p->count; i++)
-    if (e->p->ops[i].kind == BASE_PROGRAM_STORE && !e->p->ops[i].row)
-      base_text_print(t, "    float *out%u = r->out[%u] + row * r->out_pitch[%u];\n", e->p->ops[i].function,
-                      e->p->ops[i].function, e->p->ops[i].function);
+  print_places(e);
   for (uint32_t s = 0; s <= e->stages; s++) print_stage(e, s);
   base_text_print(t, "  }\n  if (r->stream) v_fence();\n}\n");
   base_text_print(t, "%sconst td_code %s%s = {%s_rows, 0x%llxull};\n", e->k->chain ? "" : "static ", e->k->name,

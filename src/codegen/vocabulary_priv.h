@@ -3,10 +3,13 @@
 typedef __INT8_TYPE__ int8_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 #define INT32_MAX 0x7fffffff
 #define INT32_MIN (-INT32_MAX - 1)
+#define INT64_MAX 0x7fffffffffffffffll
+#define INT64_MIN (-INT64_MAX - 1)
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
 #define V_INLINE static inline __attribute__((always_inline, unused))
@@ -28,6 +31,7 @@ typedef float vf __attribute__((vector_size(V_BYTES), may_alias));
 typedef int32_t vi __attribute__((vector_size(V_BYTES), may_alias));
 typedef uint32_t vu __attribute__((vector_size(V_BYTES), may_alias));
 typedef float vf_any __attribute__((vector_size(V_BYTES), may_alias, aligned(4)));
+typedef int32_t vi_any __attribute__((vector_size(V_BYTES), may_alias, aligned(4)));
 
 V_INLINE vf v_load(const float *p) { return *(const vf_any *)p; }
 V_INLINE void v_store(float *p, vf a) { *(vf_any *)p = a; }
@@ -153,3 +157,112 @@ V_INLINE void v_stream(float *p, vf a) { v_store(p, a); }
 #endif
 V_INLINE void v_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 V_INLINE vi v_to_int(vf a) { return __builtin_convertvector(v_round(a), vi); }
+V_INLINE vf v_nan_max(vf a, vf b) { return v_select(v_eq(a, a), v_max(a, b), a); }
+V_INLINE vf v_nan_min(vf a, vf b) { return v_select(v_eq(a, a), v_min(a, b), a); }
+
+/* ---- other types: d for double, i and l for whole numbers of 32 and 64 bits, b for truth, all bits of 32. A vector
+ * has V_LANES elements of each, so that those of 8 bytes are two registers. ---- */
+typedef double vd __attribute__((vector_size(2 * V_BYTES), may_alias));
+typedef int64_t vl __attribute__((vector_size(2 * V_BYTES), may_alias));
+typedef uint64_t vul __attribute__((vector_size(2 * V_BYTES), may_alias));
+typedef double vd_any __attribute__((vector_size(2 * V_BYTES), may_alias, aligned(8)));
+typedef int64_t vl_any __attribute__((vector_size(2 * V_BYTES), may_alias, aligned(8)));
+typedef uint8_t vb __attribute__((vector_size(V_LANES), may_alias, aligned(1)));
+
+/* Words of type p, with elements T, vectors V, the same without a sign U, and masks M. */
+#define V_TYPE(p, T, V, U, M)                                                                      \
+  V_INLINE V p##_load(const T *at) { return *(const V##_any *)at; }                                \
+  V_INLINE void p##_store(T *at, V a) { *(V##_any *)at = a; }                                      \
+  V_INLINE V p##_zero(void) { return (V){0}; }                                                     \
+  V_INLINE V p##_set(T x) { return x - (V){0}; }                                                   \
+  V_INLINE V p##_load_n(const T *at, int64_t n) {                                                  \
+    V a = {0};                                                                                     \
+    for (int64_t i = 0; i < n; i++) a[i] = at[i];                                                  \
+    return a;                                                                                      \
+  }                                                                                                \
+  V_INLINE void p##_store_n(T *at, V a, int64_t n) {                                               \
+    for (int64_t i = 0; i < n; i++) at[i] = a[i];                                                  \
+  }                                                                                                \
+  V_INLINE V p##_add(V a, V b) { return (V)((U)a + (U)b); }                                        \
+  V_INLINE V p##_sub(V a, V b) { return (V)((U)a - (U)b); }                                        \
+  V_INLINE V p##_mul(V a, V b) { return (V)((U)a * (U)b); }                                        \
+  V_INLINE M p##_eq(V a, V b) { return (M)(a == b); }                                              \
+  V_INLINE M p##_lt(V a, V b) { return (M)(a < b); }                                               \
+  V_INLINE M p##_le(V a, V b) { return (M)(a <= b); }                                              \
+  V_INLINE V p##_select(M m, V a, V b) { return (V)((m & (M)a) | (~m & (M)b)); }                   \
+  V_INLINE V p##_min(V a, V b) { return p##_select((M)(a < b), a, b); }                            \
+  V_INLINE V p##_max(V a, V b) { return p##_select((M)(a > b), a, b); }                            \
+  V_INLINE V p##_nan_min(V a, V b) { return p##_select((M)(a == a) & ~(M)(a < b), b, a); }         \
+  V_INLINE V p##_nan_max(V a, V b) { return p##_select((M)(a == a) & ~(M)(a > b), b, a); }         \
+  V_INLINE V p##_relu(V a) { return p##_select((M)(a < (V){0}), (V){0}, a); }                      \
+  V_INLINE vi p##_truth(M m) { return __builtin_convertvector(m, vi); }                            \
+  V_INLINE vi p##_untruth(M m) { return ~__builtin_convertvector(m, vi); }                         \
+  V_INLINE V p##_where(vi x, V y, V z) { return p##_select(__builtin_convertvector(x, M), y, z); } \
+  V_INLINE M p##_first(int64_t n) {                                                                \
+    M lanes;                                                                                       \
+    V_EACH(i) lanes[i] = i < n ? -1 : 0;                                                           \
+    return lanes;                                                                                  \
+  }
+V_TYPE(d, double, vd, vd, vl)
+V_TYPE(l, int64_t, vl, vul, vl)
+V_TYPE(i, int32_t, vi, vu, vi)
+#define V_WHOLE(p, V, U)                                                    \
+  V_INLINE V p##_neg(V a) { return (V)(-(U)a); }                            \
+  V_INLINE V p##_abs(V a) { return p##_select(a < (V){0}, p##_neg(a), a); } \
+  V_INLINE V p##_bit_and(V a, V b) { return a & b; }                        \
+  V_INLINE V p##_bit_or(V a, V b) { return a | b; }                         \
+  V_INLINE V p##_bit_xor(V a, V b) { return a ^ b; }                        \
+  V_INLINE V p##_bit_not(V a) { return ~a; }
+V_WHOLE(l, vl, vul)
+V_WHOLE(i, vi, vu)
+V_INLINE vd d_neg(vd a) { return -a; }
+V_INLINE vd d_abs(vd a) { return (vd)((vl)a & l_set(INT64_MAX)); }
+V_INLINE vd d_div(vd a, vd b) { return a / b; }
+V_INLINE vd d_sqrt(vd a) {
+  V_EACH(i) a[i] = __builtin_sqrt(a[i]);
+  return a;
+}
+
+V_INLINE vi b_set(int32_t x) { return vi_set(x); }
+V_INLINE vi b_load(const uint8_t *at) { return (vi)(__builtin_convertvector(*(const vb *)at, vi) != (vi){0}); }
+V_INLINE void b_store(uint8_t *at, vi a) { *(vb *)at = __builtin_convertvector(a & vi_set(1), vb); }
+V_INLINE vi b_load_n(const uint8_t *at, int64_t n) {
+  vi a = {0};
+  for (int64_t i = 0; i < n; i++) a[i] = -(at[i] != 0);
+  return a;
+}
+V_INLINE void b_store_n(uint8_t *at, vi a, int64_t n) {
+  for (int64_t i = 0; i < n; i++) at[i] = (uint8_t)(a[i] & 1);
+}
+V_INLINE vi b_select(vi m, vi a, vi b) { return (m & a) | (~m & b); }
+V_INLINE vi b_first(int64_t n) { return i_first(n); }
+V_INLINE vi b_where(vi x, vi y, vi z) { return b_select(x, y, z); }
+V_INLINE vi b_bit_and(vi a, vi b) { return a & b; }
+V_INLINE vi b_bit_or(vi a, vi b) { return a | b; }
+V_INLINE vi b_bit_xor(vi a, vi b) { return a ^ b; }
+V_INLINE vi b_bit_not(vi a) { return ~a; }
+V_INLINE vi b_nan_max(vi a, vi b) { return a | b; }
+V_INLINE vi b_nan_min(vi a, vi b) { return a & b; }
+
+V_INLINE vi v_truth(vm m) { return (vi)v_select(m, (vf)vi_set(-1), v_zero()); }
+V_INLINE vi v_untruth(vm m) { return (vi)v_select(m, v_zero(), (vf)vi_set(-1)); }
+V_INLINE vf v_where(vi x, vf y, vf z) { return (vf)((x & (vi)y) | (~x & (vi)z)); }
+
+#define V_CAST(name, from, to) \
+  V_INLINE to name(from a) { return __builtin_convertvector(a, to); }
+V_CAST(v_to_d, vf, vd)
+V_CAST(d_to_v, vd, vf)
+V_CAST(i_to_v, vi, vf)
+V_CAST(i_to_d, vi, vd)
+V_CAST(i_to_l, vi, vl)
+V_CAST(l_to_v, vl, vf)
+V_CAST(l_to_d, vl, vd)
+V_CAST(l_to_i, vl, vi)
+V_INLINE vi v_to_b(vf a) { return v_untruth(v_eq(a, v_zero())); }
+V_INLINE vi d_to_b(vd a) { return d_untruth(d_eq(a, d_zero())); }
+V_INLINE vi i_to_b(vi a) { return (vi)(a != (vi){0}); }
+V_INLINE vi l_to_b(vl a) { return l_untruth(l_eq(a, l_zero())); }
+V_INLINE vi b_to_i(vi a) { return a & vi_set(1); }
+V_INLINE vf b_to_v(vi a) { return (vf)(a & (vi)v_set(1)); }
+V_INLINE vd b_to_d(vi a) { return i_to_d(b_to_i(a)); }
+V_INLINE vl b_to_l(vi a) { return i_to_l(b_to_i(a)); }

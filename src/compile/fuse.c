@@ -147,21 +147,25 @@ static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
 
 /* ---- the walk ---- */
 
-static bool is_loop_type(const ir_type *t, bool any_number) {
-  if (t->kind > IR_BOOL || t->rank < 0 || t->rank > BASE_MAX_RANK || base_dtype(t->dtype)->is_storage) return false;
-  const bool narrow = base_is_float(t->dtype) && t->dtype != TD_F64;
-  return narrow || t->dtype == TD_BOOL || (any_number && (base_is_int(t->dtype) || t->dtype == TD_F64));
+static bool is_loop_type(const ir_type *t) {
+  if (t->kind > IR_BOOL || t->rank < 0 || t->rank > BASE_MAX_RANK) return false;
+  return base_type_of(t->dtype) != BASE_TYPE_COUNT;
+}
+
+/* What sizes are computed with: contents that are known while graphs are built, or one number. Loops know neither. */
+static bool is_size(const ir_info *info) {
+  return !base_is_float(info->type.dtype) && (info->type.rank == 0 || info->ints);
 }
 
 /* Operands and result are of types that loops compute with; only the first result is used. */
 static bool has_loop_types(const fuse_state *f, const ir_node_def *node) {
-  const bool casts = strcmp(node->op->name, "aten::_to_copy") == 0;
-  if (!is_loop_type(ir_type_of(f->graph, node->out[0]), false)) return false;
+  const ir_info *out = &ir_value_of(f->graph, node->out[0])->info;
+  if (!is_loop_type(&out->type) || is_size(out)) return false;
   for (uint32_t i = 1; i < node->out_count; i++)
     if (f->first_user[node->out[i].id] != f->first_user[node->out[i].id + 1]) return false;
   for (uint32_t i = 0; i < node->in_count; i++) {
     const ir_info *in = node->in[i].id ? &ir_value_of(f->graph, node->in[i])->info : NULL;
-    if (in && !is_loop_type(&in->type, casts || in->constant)) return false;
+    if (in && !is_loop_type(&in->type)) return false;
   }
   return node->in_count > 0 && node->in[0].id;
 }

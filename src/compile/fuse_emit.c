@@ -47,9 +47,12 @@ typedef struct emitting {
   uint16_t value[FUSE_MEMBERS]; /* of each member, so far */
 } emitting;
 
-static bool is_number(const base_tensor *t, double *number) {
-  if (!t || base_tensor_numel(t) != 1 || !base_is_float(t->dtype) || base_dtype(t->dtype)->is_storage) return false;
-  *number = base_load_f64(t->dtype, t->data, 0);
+/* A constant of one element as a number of the program. */
+static bool load_number(emitting *m, const base_tensor *t, uint16_t *value) {
+  const base_type type = t && base_tensor_numel(t) == 1 ? base_type_of(t->dtype) : BASE_TYPE_COUNT;
+  if (type == BASE_TYPE_COUNT) return false;
+  if (base_type_is_float(type)) *value = loop_float(&m->to->build, type, base_load_f64(t->dtype, t->data, 0));
+  else *value = loop_whole(&m->to->build, type, base_load_i64(t->dtype, t->data, 0));
   return true;
 }
 
@@ -72,13 +75,13 @@ static bool load_outside(emitting *m, ir_value v, uint16_t *value) {
   if (index == BASE_PROGRAM_OPERANDS) return false;
   m->to->in[index] = v;
   if (index == m->to->in_count) m->to->in_count++;
-  *value = loop_load(&m->to->build, index, row);
-  return true;
+  *value = loop_load(&m->to->build, index, base_type_of(t->dtype), row);
+  return *value != LOOP_NONE;
 }
 
-/* Operand `v` of a member whose result fits the space as `how`. Whole numbers are read by their lowering, not here. */
-static bool operand(emitting *m, ir_value v, fit how, bool casts, uint16_t *value) {
-  double number;
+/* Operand `v` of a member whose result fits the space as `how`. Axes and sizes that are known are read by its lowering,
+ * not here. */
+static bool operand(emitting *m, const ir_node_def *node, ir_value v, fit how, uint16_t *value) {
   *value = LOOP_NONE;
   if (!v.id) return true;
   const ir_info *info = &ir_value_of(m->f->graph, v)->info;
@@ -91,32 +94,41 @@ static bool operand(emitting *m, ir_value v, fit how, bool casts, uint16_t *valu
     /* What a cast rounds is rounded when it is stored. */
     const bool rounds =
         strcmp(ir_node_of(m->f->graph, (ir_node){m->g->members[member]})->op->name, "aten::_to_copy") == 0;
-    return !rounds || dtype == TD_F32 || dtype == TD_BOOL;
+    return !rounds || dtype == TD_F32 || base_type_of(dtype) != BASE_TYPE_F32;
   }
-  if (is_number(info->constant, &number)) {
-    *value = loop_number(&m->to->build, number);
-    return true;
-  }
-  if (base_is_int(info->type.dtype) && !casts) return info->constant != NULL;
+  if (info->constant && base_is_int(info->type.dtype) && !(node->op->flags & IR_OP_ELEMENTWISE)) return true;
+  if (load_number(m, info->constant, value)) return true;
   return how != FIT_DROPPED && load_outside(m, v, value);
+}
+
+/* The value as elements of `dtype` hold it, where that is narrower than what loops compute in. */
+static uint16_t wrapped(loop_build *b, uint16_t value, td_dtype dtype) {
+  const base_type type = base_type_of(dtype);
+  const uint32_t bits = base_dtype(dtype)->bits, room = base_type_is_wide(type) ? 64 : 32;
+  if (value == LOOP_NONE || !base_is_int(dtype) || bits == room) return value;
+  if (!base_dtype(dtype)->is_signed)
+    return loop_binary(b, BASE_SCALAR_bitwise_and, value, loop_whole(b, type, (int64_t)(((uint64_t)1 << bits) - 1)));
+  const uint16_t by = loop_whole(b, type, room - bits);
+  return loop_binary(b, BASE_SCALAR_shift_right, loop_binary(b, BASE_SCALAR_shift_left, value, by), by);
 }
 
 static bool lower_member(emitting *m, uint32_t i) {
   const ir_node_def *node = ir_node_of(m->f->graph, (ir_node){m->g->members[i]});
-  const fit how = fit_of(m->g, ir_type_of(m->f->graph, node->out[0]));
-  const bool casts = strcmp(node->op->name, "aten::_to_copy") == 0;
+  const ir_type *out = ir_type_of(m->f->graph, node->out[0]);
+  const fit how = fit_of(m->g, out);
   loop_build *b = &m->to->build;
   const ir_kernel_query *query = fuse_query(m->f, node);
   if (how == FIT_NONE || !query) return false;
   b->in_count = node->in_count;
   b->out = LOOP_NONE;
   for (uint32_t k = 0; k < node->in_count; k++)
-    if (!operand(m, node->in[k], how, casts, &b->in[k])) return false;
+    if (!operand(m, node, node->in[k], how, &b->in[k])) return false;
   const uint32_t before = b->program.count;
   if (!node->op->lower(query, b) || b->failed || b->out == LOOP_NONE) return false;
+  m->value[i] = wrapped(b, b->out, out->dtype);
   for (uint32_t n = before; n < b->program.count; n++) m->to->made_by[n] = (uint8_t)i;
-  m->value[i] = b->out;
-  return how == FIT_SPACE || loop_is_row(b, b->out);
+  if (b->failed || loop_type_of(b, m->value[i]) != base_type_of(out->dtype)) return false;
+  return how == FIT_SPACE || loop_is_row(b, m->value[i]);
 }
 
 /* Does somebody outside of the group use the value? */

@@ -1,6 +1,6 @@
-/* fused.c -- the space of a fused step, its tasks, and operands that are not floats in a row. Tasks are runs of rows or
- * pieces of a long row, by shape alone. Where something has to be brought into form, they are run in tiles of some
- * rows: an operand that is dense across the rows is turned, a tile at a time. */
+/* fused.c -- the space of a fused step, its tasks, and operands that are not dense elements of their type in a row.
+ * Tasks are runs of rows or pieces of a long row, by shape alone. Where something has to be brought into form, they are
+ * run in tiles of some rows: an operand that is dense across the rows is turned, a tile at a time. */
 #include "kernels/kernels_priv.h"
 
 #include <string.h>
@@ -28,13 +28,19 @@ typedef struct space {
   int32_t row_rank; /* dimensions of a row, innermost first; at least 1 */
   int64_t row_dims[BASE_MAX_RANK], step[BASE_MAX_RANK][COLUMNS];
   uint64_t scalars; /* bit k: operand k does not change along a row */
-  uint64_t direct;  /* bit k: operand k, no scalar, is a dense row of floats as it is */
-  uint64_t turned;  /* bit k: operand k, floats, is dense from row to row */
+  uint64_t direct;  /* bit k: operand k, no scalar, is a dense row of its type's elements as it is */
+  uint64_t turned;  /* bit k: operand k, elements of 4 bytes, is dense from row to row */
+  uint64_t native;  /* bit k: operand k is of the element type that bodies read */
+  base_type type[COLUMNS];
   td_dtype out_dtype[BASE_PROGRAM_OUTS];
   bool out_row[BASE_PROGRAM_OUTS]; /* one number a row */
-  bool aside[BASE_PROGRAM_OUTS];   /* made in a piece of memory first: no float, or nobody wants it */
+  bool aside[BASE_PROGRAM_OUTS];   /* made in a piece of memory first: of another element type, or nobody wants it */
   bool piecewise;                  /* something has to be brought into form */
 } space;
+
+static size_t size_of(td_dtype dtype) { return base_dtype(dtype)->bits / 8u; }
+/* Bytes of an element of column `k` as bodies see it. */
+static size_t body_size(const space *s, uint32_t k) { return size_of(base_type_dtype(s->type[k])); }
 
 /* ---- dimensions ---- */
 
@@ -79,6 +85,9 @@ static bool axis_of(const space *s, int32_t axis, int64_t *length, int64_t *stri
   return true;
 }
 
+/* Operand `k` is moved as it is, in elements of 4 bytes. */
+static bool turns(const space *s, uint32_t k) { return s->native >> k & 1 && size_of(s->in[k]->dtype) == 4; }
+
 /* The dimension whose neighbours are rows of one plane: that along which most operands are dense; else the innermost.
  */
 static int32_t across(const space *s, const dim_list *rest, int32_t from) {
@@ -86,7 +95,7 @@ static int32_t across(const space *s, const dim_list *rest, int32_t from) {
   uint32_t most = 0;
   for (int32_t i = from; i < rest->count; i++) {
     uint32_t dense = 0;
-    for (uint32_t k = 0; k < s->p->in_count; k++) dense += rest->stride[i][k] == 1 && s->in[k]->dtype == TD_F32;
+    for (uint32_t k = 0; k < s->p->in_count; k++) dense += rest->stride[i][k] == 1 && turns(s, k);
     if (dense > most) most = dense, best = i;
   }
   return best;
@@ -127,26 +136,32 @@ static void find_forms(space *s) {
   for (uint32_t k = 0; k < s->p->in_count; k++) {
     bool still = true;
     for (int32_t i = 0; i < s->row_rank; i++) still &= s->step[i][k] == 0;
-    const bool plain = s->row_rank == 1 && s->in[k]->dtype == TD_F32;
+    const bool native = s->native >> k & 1, plain = s->row_rank == 1 && native;
     const bool dense = plain && (s->step[0][k] == 1 || s->length == 1);
     if (still) s->scalars |= (uint64_t)1 << k;
     else if (dense) s->direct |= (uint64_t)1 << k;
-    else if (plain && s->pitch[k] == 1 && s->rows > 1) s->turned |= (uint64_t)1 << k;
-    s->piecewise |= still ? s->in[k]->dtype != TD_F32 : !dense;
+    else if (plain && s->pitch[k] == 1 && s->rows > 1 && turns(s, k)) s->turned |= (uint64_t)1 << k;
+    s->piecewise |= still ? !native : !dense;
   }
   for (uint32_t k = 0; k < s->p->out_count; k++) {
     const bool dense =
         s->out_row[k] || s->length == 1 || (s->row_rank == 1 && s->step[0][BASE_PROGRAM_OPERANDS + k] == 1);
-    s->aside[k] = s->out_dtype[k] != TD_F32 || !base_out(s->call, k) || !dense;
+    const bool native = s->out_dtype[k] == base_type_dtype(s->type[BASE_PROGRAM_OPERANDS + k]);
+    s->aside[k] = !native || !base_out(s->call, k) || !dense;
     s->piecewise |= s->aside[k];
   }
 }
 
-/* What the program stores. */
-static void find_outputs(space *s) {
+/* What the program loads and stores. */
+static void find_types(space *s) {
+  for (uint32_t k = 0; k < s->p->in_count; k++) {
+    s->type[k] = base_type_of(s->in[k]->dtype);
+    if (base_type_dtype(s->type[k]) == s->in[k]->dtype) s->native |= (uint64_t)1 << k;
+  }
   for (uint32_t i = 0; i < s->p->count; i++) {
     const base_program_op *op = &s->p->ops[i];
     if (op->kind != BASE_PROGRAM_STORE) continue;
+    s->type[BASE_PROGRAM_OPERANDS + op->function] = (base_type)op->type;
     s->out_dtype[op->function] = (td_dtype)op->in[2];
     s->out_row[op->function] = op->row;
   }
@@ -154,51 +169,56 @@ static void find_outputs(space *s) {
 
 /* ---- bringing operands into form ---- */
 
-/* to[i] = element i of `from`, `step` elements apart. */
-typedef void (*to_floats)(float *to, const void *from, int64_t step, int64_t n);
-#define TO_FLOATS(name, type, value)                                       \
-  static void name(float *to, const void *from, int64_t step, int64_t n) { \
-    const type *at = from;                                                 \
-    for (int64_t i = 0; i < n; i++, at += step) to[i] = (value);           \
+/* to[i] = element i of `from`, `step` elements apart, in the element type of bodies. */
+typedef void (*reader)(void *to, const void *from, int64_t step, int64_t n);
+#define READER(name, to_type, from_type, value)                           \
+  static void name(void *to, const void *from, int64_t step, int64_t n) { \
+    const from_type *at = from;                                           \
+    to_type *out = to;                                                    \
+    for (int64_t i = 0; i < n; i++, at += step) out[i] = (value);         \
   }
-TO_FLOATS(from_f32, float, *at)
-TO_FLOATS(from_f16, uint16_t, base_f16_to_f32(*at))
-TO_FLOATS(from_bf16, uint16_t, base_bf16_to_f32(*at))
-TO_FLOATS(from_f64, double, (float)*at)
-TO_FLOATS(from_i64, int64_t, (float)*at)
-TO_FLOATS(from_i32, int32_t, (float)*at)
-TO_FLOATS(from_i16, int16_t, *at)
-TO_FLOATS(from_i8, int8_t, *at)
-TO_FLOATS(from_u64, uint64_t, (float)*at)
-TO_FLOATS(from_u32, uint32_t, (float)*at)
-TO_FLOATS(from_u16, uint16_t, *at)
-TO_FLOATS(from_u8, uint8_t, *at)
-TO_FLOATS(from_bool, uint8_t, *at != 0)
-static const to_floats readers[TD_DTYPE_COUNT] = {
-    [TD_F64] = from_f64, [TD_F32] = from_f32, [TD_F16] = from_f16,  [TD_BF16] = from_bf16, [TD_I64] = from_i64,
-    [TD_I32] = from_i32, [TD_I16] = from_i16, [TD_I8] = from_i8,    [TD_U64] = from_u64,   [TD_U32] = from_u32,
-    [TD_U16] = from_u16, [TD_U8] = from_u8,   [TD_BOOL] = from_bool};
+READER(from_byte, uint8_t, uint8_t, *at)
+READER(from_word, uint32_t, base_u32, *at)
+READER(from_long, uint64_t, base_u64, *at)
+READER(from_f16, float, base_u16, base_f16_to_f32(*at))
+READER(from_bf16, float, base_u16, base_bf16_to_f32(*at))
+READER(from_i16, int32_t, base_i16, *at)
+READER(from_i8, int32_t, int8_t, *at)
+READER(from_u16, int32_t, base_u16, *at)
+READER(from_u8, int32_t, uint8_t, *at)
+READER(from_u32, int64_t, base_u32, *at)
+static const reader readers[TD_DTYPE_COUNT] = {
+    [TD_F64] = from_long, [TD_F32] = from_word, [TD_F16] = from_f16, [TD_BF16] = from_bf16,
+    [TD_I64] = from_long, [TD_I32] = from_word, [TD_I16] = from_i16, [TD_I8] = from_i8,
+    [TD_U32] = from_u32,  [TD_U16] = from_u16,  [TD_U8] = from_u8,   [TD_BOOL] = from_byte};
 
-typedef void (*of_floats)(void *to, const float *from, int64_t n);
-#define OF_FLOATS(name, type, value)                         \
-  static void name(void *to, const float *from, int64_t n) { \
-    type *at = to;                                           \
-    for (int64_t i = 0; i < n; i++) at[i] = (value);         \
+/* The other way, into `to`, `step` elements apart. */
+typedef void (*writer)(void *to, int64_t step, const void *from, int64_t n);
+#define WRITER(name, to_type, from_type, value)                           \
+  static void name(void *to, int64_t step, const void *from, int64_t n) { \
+    const from_type *at = from;                                           \
+    to_type *out = to;                                                    \
+    for (int64_t i = 0; i < n; i++, at++) out[i * step] = (value);        \
   }
-OF_FLOATS(into_f32, float, from[i])
-OF_FLOATS(into_f16, uint16_t, base_f32_to_f16(from[i]))
-OF_FLOATS(into_bf16, uint16_t, base_f32_to_bf16(from[i]))
-OF_FLOATS(into_bool, uint8_t, from[i] != 0)
-static const of_floats writers[TD_DTYPE_COUNT] = {
-    [TD_F32] = into_f32, [TD_F16] = into_f16, [TD_BF16] = into_bf16, [TD_BOOL] = into_bool};
-
-static size_t size_of(td_dtype dtype) { return base_dtype(dtype)->bits / 8u; }
+WRITER(into_byte, uint8_t, uint8_t, *at)
+WRITER(into_word, base_u32, uint32_t, *at)
+WRITER(into_long, base_u64, uint64_t, *at)
+WRITER(into_f16, base_u16, float, base_f32_to_f16(*at))
+WRITER(into_bf16, base_u16, float, base_f32_to_bf16(*at))
+WRITER(short_from_word, base_u16, uint32_t, (uint16_t)*at)
+WRITER(byte_from_word, uint8_t, uint32_t, (uint8_t)*at)
+WRITER(word_from_long, base_u32, uint64_t, (uint32_t)*at)
+static const writer writers[TD_DTYPE_COUNT] = {
+    [TD_F64] = into_long,      [TD_F32] = into_word,       [TD_F16] = into_f16,        [TD_BF16] = into_bf16,
+    [TD_I64] = into_long,      [TD_I32] = into_word,       [TD_I16] = short_from_word, [TD_I8] = byte_from_word,
+    [TD_U32] = word_from_long, [TD_U16] = short_from_word, [TD_U8] = byte_from_word,   [TD_BOOL] = into_byte};
 
 /* Elements [from, from + count) of a row of column `k` that begins at element `offset`: calls `move` with runs that are
  * evenly spaced in the tensor, `done` of them behind the first. */
-typedef void (*row_move)(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece);
-static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, int64_t count, float *piece,
+typedef void (*row_move)(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece);
+static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, int64_t count, char *piece,
                      row_move move) {
+  const int64_t each = (int64_t)body_size(s, k);
   while (count > 0) {
     int64_t at = offset, rest = from;
     for (int32_t i = 0; i < s->row_rank; i++) {
@@ -207,27 +227,25 @@ static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, i
     }
     const int64_t run = base_min_i64(count, s->row_dims[0] - from % s->row_dims[0]);
     move(s, k, at, s->step[0][k], run, piece);
-    piece += run, from += run, count -= run;
+    piece += run * each, from += run, count -= run;
   }
 }
 
-static void read_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece) {
+static void read_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece) {
   const base_tensor *t = s->in[k];
   const bool dense = step == 1;
-  if (dense && t->dtype == TD_F16) s->level->read_f16(piece, (const uint16_t *)t->data + at, run);
-  else if (dense && t->dtype == TD_BF16) s->level->read_bf16(piece, (const uint16_t *)t->data + at, run);
+  if (dense && t->dtype == TD_F16) s->level->read_f16((float *)(void *)piece, (const uint16_t *)t->data + at, run);
+  else if (dense && t->dtype == TD_BF16)
+    s->level->read_bf16((float *)(void *)piece, (const uint16_t *)t->data + at, run);
   else readers[t->dtype](piece, (const char *)t->data + at * (int64_t)size_of(t->dtype), step, run);
 }
 
-static void write_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, float *piece) {
+static void write_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece) {
   const base_tensor *t = base_out(s->call, k - BASE_PROGRAM_OPERANDS);
-  const int64_t each = (int64_t)size_of(t->dtype);
-  char *to = (char *)t->data + at * each;
-  if (step == 1 && t->dtype == TD_F16) s->level->write_f16(to, piece, run);
-  else if (step == 1 && t->dtype == TD_BF16) s->level->write_bf16(to, piece, run);
-  else if (step == 1) writers[t->dtype](to, piece, run);
-  else
-    for (int64_t i = 0; i < run; i++) writers[t->dtype](to + i * step * each, piece + i, 1);
+  char *to = (char *)t->data + at * (int64_t)size_of(t->dtype);
+  if (step == 1 && t->dtype == TD_F16) s->level->write_f16(to, (const float *)(void *)piece, run);
+  else if (step == 1 && t->dtype == TD_BF16) s->level->write_bf16(to, (const float *)(void *)piece, run);
+  else writers[t->dtype](to, step, piece, run);
 }
 
 /* Every output is large, of floats, and its rows begin where whole vectors may be written past the caches. */
@@ -235,8 +253,8 @@ static bool streams(const space *s) {
   bool all = !s->p->row_axes && s->length % 16 == 0 && (!s->piecewise || s->turned);
   for (uint32_t k = 0; all && k < s->p->out_count; k++) {
     const base_tensor *out = base_out(s->call, k);
-    all = !s->aside[k] && (uintptr_t)out->data % 64 == 0 && base_tensor_bytes(out) >= stream_bytes &&
-          base_tensor_contiguous(out);
+    all = !s->aside[k] && s->out_dtype[k] == TD_F32 && (uintptr_t)out->data % 64 == 0 &&
+          base_tensor_bytes(out) >= stream_bytes && base_tensor_contiguous(out);
   }
   return all;
 }
@@ -250,7 +268,7 @@ typedef struct job {
   int64_t tile_rows, tile_length, wide; /* rows of a tile, elements of them, and from one to the next in `in`, `out` */
   float *sums; /* of a chain: operand 0 and output 0 of the tile, and elements from row to row; else NULL */
   int64_t sums_pitch;
-  float *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* tiles */
+  char *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* tiles */
 } job;
 
 /* Element offsets of the columns at row `row` of plane `plane`. */
@@ -267,26 +285,28 @@ static void bring(job *j, uint32_t k, int64_t offset, int64_t rows, int64_t from
   const space *s = &j->s;
   if (s->turned >> k & 1) {
     const float *at = (const float *)s->in[k]->data + offset + from * s->step[0][k];
-    s->level->turn(j->in[k], j->wide, at, s->step[0][k], rows, n, n == s->length ? rows : 0);
+    s->level->turn((float *)(void *)j->in[k], j->wide, at, s->step[0][k], rows, n, n == s->length ? rows : 0);
     return;
   }
   for (int64_t r = 0; r < rows; r++)
-    walk_row(s, k, offset + r * s->pitch[k], from, n, j->in[k] + r * j->wide, read_run);
+    walk_row(s, k, offset + r * s->pitch[k], from, n, j->in[k] + r * j->wide * (int64_t)body_size(s, k), read_run);
 }
 
 /* `rows` rows of a plane, of which elements [from, from + n); `offset`: of the columns at the first row. */
 static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, int64_t n) {
   const space *s = &j->s;
   for (uint32_t k = 0; k < s->p->in_count; k++) {
-    const bool still = s->scalars >> k & 1, as_it_is = s->direct >> k & 1 || (still && s->in[k]->dtype == TD_F32);
+    const bool still = s->scalars >> k & 1, as_it_is = s->direct >> k & 1 || (still && s->native >> k & 1);
+    const int64_t first = offset[k] + (still ? 0 : from);
     if (!as_it_is) bring(j, k, offset[k], rows, still ? 0 : from, still ? 1 : n);
-    j->rows.in[k] = as_it_is ? (const float *)s->in[k]->data + offset[k] + (still ? 0 : from) : j->in[k];
+    j->rows.in[k] = as_it_is ? (const char *)s->in[k]->data + first * (int64_t)body_size(s, k) : j->in[k];
     j->rows.pitch[k] = as_it_is ? s->pitch[k] : j->wide;
   }
   for (uint32_t k = 0; k < s->p->out_count; k++) {
     const uint32_t column = BASE_PROGRAM_OPERANDS + k;
+    const int64_t first = offset[column] + (s->out_row[k] ? 0 : from);
     j->rows.out[k] =
-        s->aside[k] ? j->out[k] : (float *)base_out(s->call, k)->data + offset[column] + (s->out_row[k] ? 0 : from);
+        s->aside[k] ? j->out[k] : (char *)base_out(s->call, k)->data + first * (int64_t)body_size(s, column);
     j->rows.out_pitch[k] = s->aside[k] ? j->wide : s->pitch[column];
   }
   if (j->sums) {
@@ -301,7 +321,7 @@ static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, 
     const uint32_t column = BASE_PROGRAM_OPERANDS + k;
     for (int64_t r = 0; r < rows; r++)
       walk_row(s, column, offset[column] + r * s->pitch[column], s->out_row[k] ? 0 : from, s->out_row[k] ? 1 : n,
-               j->out[k] + r * j->wide, write_run);
+               j->out[k] + r * j->wide * (int64_t)body_size(s, column), write_run);
   }
 }
 
@@ -348,28 +368,40 @@ static void run_tasks(job *j) {
   }
 }
 
+/* A tile of column `k`, in bytes. */
+static size_t tile_bytes(const job *j, uint32_t k) { return (size_t)(j->wide * j->tile_rows) * body_size(&j->s, k); }
+
+/* Gives each tile its place in `at`, or, where that is NULL, counts. */
+static size_t place_tiles(job *j, char *at) {
+  const space *s = &j->s;
+  size_t used = 0;
+  for (uint32_t k = 0; s->piecewise && k < s->p->in_count; k++) {
+    if (s->direct >> k & 1) continue;
+    if (at) j->in[k] = at + used;
+    used += tile_bytes(j, k);
+  }
+  for (uint32_t k = 0; s->piecewise && k < s->p->out_count; k++) {
+    if (!s->aside[k]) continue;
+    if (at) j->out[k] = at + used;
+    used += tile_bytes(j, BASE_PROGRAM_OPERANDS + k);
+  }
+  return used;
+}
+
 /* Memory for what is brought into form, and for values that are kept along a row. */
-static bool take_memory(job *j, uint32_t kept) {
+static bool take_memory(job *j, uint32_t kept_words) {
   const space *s = &j->s;
   const size_t length = (size_t)(s->p->row_axes ? base_max_i64(s->length, 1) : PIECE), row = (length + 15) / 16 * 16;
-  size_t tile = 0;
-  uint32_t wanted = 0;
-  for (uint32_t k = 0; s->piecewise && k < s->p->in_count; k++) wanted += !(s->direct >> k & 1);
-  for (uint32_t k = 0; s->piecewise && k < s->p->out_count; k++) wanted += s->aside[k];
-  if (length > SIZE_MAX / sizeof(float) / 32 ||
-      __builtin_mul_overflow((size_t)j->wide, wanted ? (size_t)j->tile_rows : 0, &tile))
+  size_t most, bytes;
+  if (length > SIZE_MAX / 4096 ||
+      __builtin_mul_overflow(s->piecewise ? (size_t)j->wide * COLUMNS * 8 : 0, (size_t)j->tile_rows, &most) ||
+      __builtin_mul_overflow(row * sizeof(float), kept_words, &bytes) ||
+      __builtin_add_overflow(bytes, place_tiles(j, NULL), &bytes))
     return false;
-  size_t floats;
-  if (__builtin_mul_overflow(tile, wanted, &floats) || __builtin_add_overflow(floats, row * kept, &floats))
-    return false;
-  float *at = base_call_scratch(s->call, floats, sizeof *at);
+  char *at = base_call_scratch(s->call, bytes, 1);
   if (!at) return false;
-  j->rows.kept = at;
-  at += kept * row;
-  for (uint32_t k = 0; s->piecewise && k < s->p->in_count; k++)
-    if (!(s->direct >> k & 1)) j->in[k] = at, at += tile;
-  for (uint32_t k = 0; s->piecewise && k < s->p->out_count; k++)
-    if (s->aside[k]) j->out[k] = at, at += tile;
+  j->rows.kept = (float *)(void *)at;
+  place_tiles(j, at + row * sizeof(float) * kept_words);
   return true;
 }
 
@@ -388,17 +420,23 @@ static td_status find_space(const base_call *call, const base_program *p, space 
     if (!s->in[k] || s->in[k]->rank > p->rank || !readers[s->in[k]->dtype])
       return bad_program(call, "an operand is missing, or of a type or rank that the program does not take");
   }
-  find_outputs(s);
+  find_types(s);
   if (!find_dims(s)) return bad_program(call, "the operands do not broadcast to the outputs");
   find_forms(s);
   for (uint32_t k = 0; k < p->out_count; k++)
     if (!writers[s->out_dtype[k]] || (base_out(call, k) && base_out(call, k)->dtype != s->out_dtype[k]))
       return bad_program(call, "an output has another type");
-  for (uint32_t i = 0; i < p->count; i++)
-    if (p->ops[i].kind == BASE_PROGRAM_LOAD && p->ops[i].row && !(s->scalars >> p->ops[i].function & 1))
-      return bad_program(call, "an operand of rows changes along them");
+  for (uint32_t i = 0; i < p->count; i++) {
+    const base_program_op *op = &p->ops[i];
+    if (op->kind != BASE_PROGRAM_LOAD) continue;
+    if (op->type != s->type[op->function]) return bad_program(call, "an operand has another type");
+    if (op->row && !(s->scalars >> op->function & 1)) return bad_program(call, "an operand of rows changes along them");
+  }
   return TD_OK;
 }
+
+/* 4 bytes each, of an element. */
+static uint32_t words_of(uint8_t type) { return base_type_is_wide((base_type)type) ? 2 : 1; }
 
 /* Slots for blocks of values: loads have one each, other values one until their last use. */
 static void find_slots(kern_fused_program *f) {
@@ -410,14 +448,17 @@ static void find_slots(kern_fused_program *f) {
       if (p->ops[i].in[k] < i) last[p->ops[i].in[k]] = i;
     if (p->ops[i].kind == BASE_PROGRAM_LOAD) f->slot[i] = (uint8_t)used, taken[used++] = true;
     if (p->ops[i].kind != BASE_PROGRAM_STORE) f->last_work = i;
+    f->wide |= base_type_is_wide((base_type)p->ops[i].type);
   }
   for (uint32_t s = 0; s < f->stages; s++)
     for (uint32_t i = 0; i < p->count; i++) {
       const base_program_op *op = &p->ops[i];
       uint32_t slot = 0;
       if (f->stage[i] != s || op->kind != BASE_PROGRAM_SCALAR || op->row) continue;
-      if (f->kept[i]) f->slot[i] = (uint8_t)kept++;
-      else {
+      if (f->kept[i]) {
+        f->slot[i] = (uint8_t)kept;
+        kept += words_of(op->type);
+      } else {
         while (taken[slot]) slot++;
         taken[slot] = true;
         f->slot[i] = (uint8_t)slot;
@@ -429,18 +470,19 @@ static void find_slots(kern_fused_program *f) {
           taken[f->slot[op->in[k]]] = false;
       }
     }
+  f->kept_words = kept;
 }
 
 /* What runs the program, whose space is known, of tiles yet to come. */
 static td_status prepare(job *j, kern_fused_program *f, const kern_fused_code *code) {
   j->body = code && code->scalars == j->s.scalars ? code->body : j->s.level->interpret;
   f->stages = base_program_stages(&f->p, f->stage);
-  f->kept_count = base_program_kept(&f->p, f->stage, f->kept);
+  base_program_kept(&f->p, f->stage, f->kept);
   find_slots(f);
   j->rows.program = f;
   j->rows.scalars = j->s.scalars;
   find_tile(j);
-  return take_memory(j, f->kept_count) ? TD_OK : base_no_memory(j->s.call->err, "scratch");
+  return take_memory(j, f->kept_words) ? TD_OK : base_no_memory(j->s.call->err, "scratch");
 }
 
 td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code) {

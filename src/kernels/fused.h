@@ -1,6 +1,7 @@
 /* fused.h -- running a program of base/program.h: what the block interpreter and generated code share. The space of a
  * call is made of planes of rows of elements, dimensions merged where all operands run through them alike; a body
- * computes some rows, and sees operands that are dense along them or one number a row. Others are brought into that
+ * computes some rows, and sees operands that are dense along them or one number a row, of the element types that
+ * base_type_dtype names. Others are brought into that
  * form in front of it, a tile of some rows at a time, cut where rows may be cut: converted, gathered, or, where they
  * are dense from row to row, turned. Outputs may have any strides. */
 #ifndef KERNELS_FUSED_H
@@ -11,21 +12,23 @@
 /* A program with what running it asks for. */
 typedef struct kern_fused_program {
   base_program p;
-  uint32_t stages, kept_count;
+  uint32_t stages, kept_words; /* of 4 bytes, for each element of a row */
   uint8_t stage[BASE_PROGRAM_OPS];
-  bool kept[BASE_PROGRAM_OPS];    /* along the row, see base_program_kept */
-  uint8_t slot[BASE_PROGRAM_OPS]; /* where a block of it stands: of a value that is kept, its number among those */
-  uint32_t last_work;             /* the last op that is no store */
+  bool kept[BASE_PROGRAM_OPS]; /* along the row, see base_program_kept */
+  uint8_t
+      slot[BASE_PROGRAM_OPS]; /* where a block of it stands: of a value that is kept, in words of 4 bytes an element */
+  uint32_t last_work;         /* the last op that is no store */
+  bool wide;                  /* some value has 8 bytes */
 } kern_fused_program;
 
 /* What a body sees. Generated code declares the same struct in its text: the order of the fields is a contract. */
 typedef struct kern_fused_rows {
-  const float *in[BASE_PROGRAM_OPERANDS]; /* per operand, of the first row */
-  int64_t pitch[BASE_PROGRAM_OPERANDS];   /* elements from row to row */
-  float *out[BASE_PROGRAM_OUTS];
+  const void *in[BASE_PROGRAM_OPERANDS]; /* per operand, of the first row */
+  int64_t pitch[BASE_PROGRAM_OPERANDS];  /* elements from row to row */
+  void *out[BASE_PROGRAM_OUTS];
   int64_t out_pitch[BASE_PROGRAM_OUTS];
   int64_t rows, n;  /* n elements of a row */
-  float *kept;      /* room for `n` elements of each value that is kept for the row */
+  float *kept;      /* room for kept_words of each element of a row, their number rounded up to 16 */
   uint64_t scalars; /* bit k: operand k is one number a row */
   uint64_t stream;  /* not 0: outputs are more than caches keep, and begin rows at a multiple of 64 bytes */
   const kern_fused_program *program;
@@ -49,6 +52,20 @@ typedef struct kern_fused_level {
   void (*read_f16)(float *to, const void *from, int64_t n), (*read_bf16)(float *to, const void *from, int64_t n);
   void (*write_f16)(void *to, const float *from, int64_t n), (*write_bf16)(void *to, const float *from, int64_t n);
 } kern_fused_level;
+
+/* A value as functions without vectors read it: elements of its type (of a BOOL 32 bits) behind one another, `step` 1,
+ * or one for all, `step` 0. */
+typedef struct kern_fused_source {
+  const void *at;
+  int64_t step;
+} kern_fused_source;
+/* out[0 .. n) = the function of scalar.def on operands of type `from`, with numbers p; `to`: the result's type. Any
+ * function that takes `from`. Part of what generated code is given. */
+void kern_fused_apply(uint32_t function, uint32_t from, uint32_t to, const double *p, void *out,
+                      const kern_fused_source *in, int64_t n);
+/* *total = the elements of x, of a type that is not F32, and *total itself; or, where x is NULL, what they begin with.
+ */
+void kern_fused_combine(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, int64_t n);
 
 /* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the
  * operands, as they come, fit what it was made for. */

@@ -20,9 +20,16 @@ typedef struct loop_build {
 
 void loop_start(loop_build *b, uint8_t rank, uint8_t row_axes);
 /* Operand `index`; `row`: it does not change along a row. */
-uint16_t loop_load(loop_build *b, uint32_t index, bool row);
+uint16_t loop_load(loop_build *b, uint32_t index, base_type type, bool row);
+/* In the type of what a function takes it with. */
 uint16_t loop_number(loop_build *b, double number);
-uint16_t loop_length(loop_build *b); /* elements of a row */
+uint16_t loop_length(loop_build *b); /* elements of a row; likewise */
+/* A number of a given type, of a float and of any other. */
+uint16_t loop_float(loop_build *b, base_type type, double number);
+uint16_t loop_whole(loop_build *b, base_type type, int64_t whole);
+base_type loop_type_of(const loop_build *b, uint16_t value); /* BASE_TYPE_COUNT of LOOP_NONE */
+/* `x` in another type; itself where it has it. */
+uint16_t loop_cast(loop_build *b, uint16_t x, base_type type);
 /* A function of scalar.def of as many operands as it has, others LOOP_NONE, with its numbers. */
 uint16_t loop_scalar(loop_build *b, base_scalar function, uint16_t x, uint16_t y, uint16_t z, const double *numbers,
                      uint32_t count);

@@ -39,88 +39,182 @@ void loop_output(const base_program *p, const base_dim *sizes, uint32_t index, t
 /* ---- functions ---- */
 
 typedef double (*plain_fn)(double x, double y, double z, const double *p);
-#define PLAIN(name, value)                                                    \
+#define MEANS(name, value)                                                    \
   static double plain_##name(double x, double y, double z, const double *p) { \
     (void)x, (void)y, (void)z, (void)p;                                       \
     return value;                                                             \
   }
-PLAIN(abs, fabs(x))
-PLAIN(ceil, ceil(x))
-PLAIN(clamp, isnan(x) ? x : fmin(fmax(x, p[0]), p[1]))
-PLAIN(cube, x *x *x)
-PLAIN(elu, x > 0 || isnan(x) ? p[1] * x : p[0] * expm1(p[2] * x))
-PLAIN(erf, erf(x))
-PLAIN(exp, exp(x))
-PLAIN(floor, floor(x))
-PLAIN(gelu, x == -INFINITY ? -0.0 : 0.5 * x * (1 + erf(x * 0.70710678118654752440)))
-PLAIN(gelu_tanh, x == -INFINITY ? -0.0 : 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
-PLAIN(hard_sigmoid, isnan(x) ? x : fmin(fmax(p[0] * x + p[1], 0), 1))
-PLAIN(hardswish, x == -INFINITY ? -0.0 : isnan(x) ? x : x * fmin(fmax(x / 6 + 0.5, 0), 1))
-PLAIN(leaky_relu, x < 0 ? p[0] * x : x)
-PLAIN(log, log(x))
-PLAIN(mish, x == -INFINITY ? -0.0 : x * tanh(fmax(x, 0) + log1p(exp(-fabs(x)))))
-PLAIN(neg, -x)
-PLAIN(pow_half, pow(x, 0.5))
-PLAIN(reciprocal, 1 / x)
-PLAIN(relu, x < 0 ? 0 : x)
-PLAIN(round, nearbyint(x))
-PLAIN(rsqrt, 1 / sqrt(x))
-PLAIN(sigmoid, 1 / (1 + exp(-x)))
-PLAIN(sign, isnan(x) ? x : (x > 0) - (x < 0))
-PLAIN(silu, x == -INFINITY ? -0.0 : x / (1 + exp(-x)))
-PLAIN(softplus, fmax(x, 0) + log1p(exp(-fabs(x))))
-PLAIN(softsign, x / (1 + fabs(x)))
-PLAIN(sqrt, sqrt(x))
-PLAIN(square, x *x)
-PLAIN(tanh, tanh(x))
-PLAIN(threshold, x <= p[0] ? p[1] : x)
-PLAIN(trunc, trunc(x))
-PLAIN(add, x + y)
-PLAIN(div, x / y)
-PLAIN(maximum, isnan(x) || x > y ? x : y)
-PLAIN(minimum, isnan(x) || x < y ? x : y)
-PLAIN(mul, x *y)
-PLAIN(prelu, x < 0 ? x * y : x)
-PLAIN(sub, x - y)
-PLAIN(eq, x == y)
-PLAIN(ne, x != y)
-PLAIN(lt, x < y)
-PLAIN(le, x <= y)
-PLAIN(isnan, isnan(x))
-PLAIN(truth, x != 0)
-PLAIN(logical_not, x == 0)
-PLAIN(logical_and, x != 0 && y != 0)
-PLAIN(logical_or, x != 0 || y != 0)
-PLAIN(logical_xor, (x != 0) != (y != 0))
-PLAIN(where, x != 0 ? y : z)
-PLAIN(exp_flush, exp(x))
+static double floor_rest(double x, double y) {
+  const double rest = fmod(x, y);
+  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+MEANS(abs, fabs(x))
+MEANS(ceil, ceil(x))
+MEANS(clamp, isnan(x) ? x : fmin(fmax(x, p[0]), p[1]))
+MEANS(cube, x *x *x)
+MEANS(elu, x > 0 || isnan(x) ? p[1] * x : p[0] * expm1(p[2] * x))
+MEANS(erf, erf(x))
+MEANS(exp, exp(x))
+MEANS(floor, floor(x))
+MEANS(gelu, x == -INFINITY ? -0.0 : 0.5 * x * (1 + erf(x * 0.70710678118654752440)))
+MEANS(gelu_tanh, x == -INFINITY ? -0.0 : 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
+MEANS(hard_sigmoid, isnan(x) ? x : fmin(fmax(p[0] * x + p[1], 0), 1))
+MEANS(hardswish, x == -INFINITY ? -0.0 : isnan(x) ? x : x * fmin(fmax(x / 6 + 0.5, 0), 1))
+MEANS(leaky_relu, x < 0 ? p[0] * x : x)
+MEANS(log, log(x))
+MEANS(mish, x == -INFINITY ? -0.0 : x * tanh(fmax(x, 0) + log1p(exp(-fabs(x)))))
+MEANS(neg, -x)
+MEANS(pow_half, pow(x, 0.5))
+MEANS(reciprocal, 1 / x)
+MEANS(relu, x < 0 ? 0 : x)
+MEANS(round, nearbyint(x))
+MEANS(rsqrt, 1 / sqrt(x))
+MEANS(sigmoid, 1 / (1 + exp(-x)))
+MEANS(sign, isnan(x) ? x : (x > 0) - (x < 0))
+MEANS(silu, x == -INFINITY ? -0.0 : x / (1 + exp(-x)))
+MEANS(softplus, fmax(x, 0) + log1p(exp(-fabs(x))))
+MEANS(softsign, x / (1 + fabs(x)))
+MEANS(sqrt, sqrt(x))
+MEANS(square, x *x)
+MEANS(tanh, tanh(x))
+MEANS(threshold, x <= p[0] ? p[1] : x)
+MEANS(trunc, trunc(x))
+MEANS(add, x + y)
+MEANS(div, x / y)
+MEANS(maximum, isnan(x) || x > y ? x : y)
+MEANS(minimum, isnan(x) || x < y ? x : y)
+MEANS(mul, x *y)
+MEANS(prelu, x < 0 ? x * y : x)
+MEANS(sub, x - y)
+MEANS(eq, x == y)
+MEANS(ne, x != y)
+MEANS(lt, x < y)
+MEANS(le, x <= y)
+MEANS(where, x != 0 ? y : z)
+MEANS(exp_flush, exp(x))
+MEANS(cast, x)
+MEANS(bitwise_and, 0)
+MEANS(bitwise_or, 0)
+MEANS(bitwise_xor, 0)
+MEANS(bitwise_not, 0)
+MEANS(shift_left, 0)
+MEANS(shift_right, 0)
+MEANS(div_floor, y == 0 ? x / y : nearbyint((x - floor_rest(x, y)) / y))
+MEANS(div_trunc, trunc(x / y))
+MEANS(remainder, floor_rest(x, y))
+MEANS(fmod, fmod(x, y))
+MEANS(pow, pow(x, y))
+MEANS(atan2, atan2(x, y))
+MEANS(acos, acos(x))
+MEANS(acosh, acosh(x))
+MEANS(asin, asin(x))
+MEANS(asinh, asinh(x))
+MEANS(atan, atan(x))
+MEANS(atanh, atanh(x))
+MEANS(cos, cos(x))
+MEANS(cosh, cosh(x))
+MEANS(expm1, expm1(x))
+MEANS(log10, log10(x))
+MEANS(log1p, log1p(x))
+MEANS(log2, log2(x))
+MEANS(sin, sin(x))
+MEANS(sinh, sinh(x))
+MEANS(tan, tan(x))
+
+/* Whole numbers, as int64; what is narrower is cut afterwards. Truth is 1. */
+typedef int64_t (*whole_fn)(int64_t x, int64_t y, int64_t z);
+
+static int64_t raised(int64_t x, int64_t y) {
+  uint64_t power = 1;
+  if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
+  for (uint64_t base = (uint64_t)x; y; y /= 2, base *= base) power *= y % 2 ? base : 1;
+  return (int64_t)power;
+}
+static int64_t rest_of(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }
+static int64_t quotient(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
+static bool rest_turns(int64_t x, int64_t y) { return rest_of(x, y) != 0 && (x < 0) != (y < 0); }
+
+#define WHOLE(name, value)                                       \
+  static int64_t whole_##name(int64_t x, int64_t y, int64_t z) { \
+    (void)x, (void)y, (void)z;                                   \
+    return (int64_t)(value);                                     \
+  }
+#define WHOLE_LIST(X)                                      \
+  X(abs, x < 0 ? 0 - (uint64_t)x : (uint64_t)x)            \
+  X(neg, 0 - (uint64_t)x)                                  \
+  X(relu, x < 0 ? 0 : x)                                   \
+  X(square, (uint64_t)x *(uint64_t)x)                      \
+  X(add, (uint64_t)x + (uint64_t)y)                        \
+  X(sub, (uint64_t)x - (uint64_t)y)                        \
+  X(mul, (uint64_t)x *(uint64_t)y)                         \
+  X(maximum, x > y ? x : y)                                \
+  X(minimum, x < y ? x : y)                                \
+  X(eq, x == y)                                            \
+  X(ne, x != y)                                            \
+  X(lt, x < y)                                             \
+  X(le, x <= y)                                            \
+  X(where, x ? y : z)                                      \
+  X(cast, x)                                               \
+  X(bitwise_and, x &y)                                     \
+  X(bitwise_or, x | y)                                     \
+  X(bitwise_xor, x ^ y)                                    \
+  X(bitwise_not, ~x)                                       \
+  X(shift_left, y<0 || y> 63 ? 0 : (uint64_t)x << y)       \
+  X(shift_right, y<0 || y> 63 ? (x < 0 ? -1 : 0) : x >> y) \
+  X(div_floor, quotient(x, y) - rest_turns(x, y))          \
+  X(div_trunc, quotient(x, y))                             \
+  X(remainder, rest_of(x, y) + (rest_turns(x, y) ? y : 0)) \
+  X(fmod, rest_of(x, y))                                   \
+  X(pow, raised(x, y))
+WHOLE_LIST(WHOLE)
 
 static const plain_fn functions[] = {
-#define UNARY(family, function, value) plain_##function,
-#define BINARY(family, function, value) plain_##function,
-#define PURE(function, operands, value) plain_##function,
+#define UNARY(family, function, types, value) plain_##function,
+#define BINARY(family, function, types, value) plain_##function,
+#define PURE(function, operands, types, gives, value) plain_##function,
+#define PLAIN(function, operands, types, value) plain_##function,
 #include "base/scalar.def"
 };
+static const whole_fn wholes[BASE_SCALAR_COUNT] = {
+#define WHOLE_ROW(name, value) [BASE_SCALAR_##name] = whole_##name,
+    WHOLE_LIST(WHOLE_ROW)};
 
 static double combine_sum(double a, double b) { return a + b; }
 static double combine_max(double a, double b) { return isnan(a) || a > b ? a : b; }
 static double combine_min(double a, double b) { return isnan(a) || a < b ? a : b; }
+static double combine_prod(double a, double b) { return a * b; }
+static int64_t whole_sum(int64_t a, int64_t b) { return whole_add(a, b, 0); }
+static int64_t whole_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t whole_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t whole_prod(int64_t a, int64_t b) { return whole_mul(a, b, 0); }
 static const struct {
   double start;
+  int64_t wide_start, narrow_start;
   double (*combine)(double a, double b);
-} combines[BASE_COMBINE_COUNT] = {{0, combine_sum}, {-INFINITY, combine_max}, {INFINITY, combine_min}};
+  int64_t (*whole)(int64_t a, int64_t b);
+} combines[BASE_COMBINE_COUNT] = {{0, 0, 0, combine_sum, whole_sum},
+                                  {-INFINITY, INT64_MIN, INT32_MIN, combine_max, whole_max},
+                                  {INFINITY, INT64_MAX, INT32_MAX, combine_min, whole_min},
+                                  {1, 1, 1, combine_prod, whole_prod}};
 
 /* ---- running ---- */
+
+/* A value: of floats `f` counts, of all others `i`. Truth is 1. */
+typedef struct number {
+  double f;
+  int64_t i;
+} number;
 
 typedef struct plain {
   const base_call *call;
   const base_program *p;
   int64_t sizes[BASE_MAX_RANK], rows, length;
-  double row_value[BASE_PROGRAM_OPS]; /* of what is computed once for a row */
+  number row_value[BASE_PROGRAM_OPS]; /* of what is computed once for a row */
 } plain;
 
 /* Operand `k` at element `at` of row `row`. */
-static double load(const plain *m, uint32_t k, int64_t row, int64_t at) {
+static number load(const plain *m, uint32_t k, int64_t row, int64_t at) {
   const base_tensor *t = base_in(m->call, k);
   int64_t offset = 0;
   for (int32_t axis = m->p->rank; axis-- > 0;) {
@@ -130,41 +224,80 @@ static double load(const plain *m, uint32_t k, int64_t row, int64_t at) {
     *rest /= m->sizes[axis];
     if (dim >= 0 && t->dims[dim] != 1) offset += index * t->strides[dim];
   }
-  return base_load_f64(t->dtype, t->data, offset);
+  if (base_is_float(t->dtype)) return (number){.f = base_load_f64(t->dtype, t->data, offset)};
+  return (number){.i = base_load_i64(t->dtype, t->data, offset)};
+}
+
+/* The value as one of `type` holds it. */
+static number cut(base_type type, number x) {
+  if (type == BASE_TYPE_I32) x.i = (int32_t)(uint32_t)(uint64_t)x.i;
+  if (type == BASE_TYPE_BOOL) x.i &= 1;
+  return x;
+}
+
+static number cast(base_type from, base_type to, number x) {
+  const bool was_float = base_type_is_float(from);
+  if (to == BASE_TYPE_BOOL) return (number){.i = was_float ? x.f != 0 : x.i != 0};
+  if (base_type_is_float(to)) return (number){.f = was_float ? x.f : to == BASE_TYPE_F32 ? (float)x.i : (double)x.i};
+  if (!was_float) return cut(to, x);
+  number whole = {.i = base_load_i64(TD_F64, &x.f, 0)}; /* cut toward zero, and at the ends of int64 */
+  if (to == BASE_TYPE_I32 && whole.i > INT32_MAX) whole.i = INT32_MAX;
+  if (to == BASE_TYPE_I32 && whole.i < INT32_MIN) whole.i = INT32_MIN;
+  return whole;
+}
+
+static number function_of(const base_program *p, const base_program_op *op, const number *done) {
+  const uint16_t *in = op->in;
+  const base_type type = base_program_operand_type(p, op);
+  if (op->function == BASE_SCALAR_cast) return cast(type, (base_type)op->type, done[in[0]]);
+  if (op->function == BASE_SCALAR_where) return done[in[0]].i ? done[in[1]] : done[in[2]];
+  if (!base_type_is_float(type))
+    return cut((base_type)op->type, (number){.i = wholes[op->function](done[in[0]].i, done[in[1]].i, done[in[2]].i)});
+  const double value = functions[op->function](done[in[0]].f, done[in[1]].f, done[in[2]].f, op->p);
+  return (number){.f = value, .i = value != 0};
 }
 
 /* Op `i` at element `at` of row `row`. Recomputes what it needs, but for what belongs to the row. */
-static double value_at(const plain *m, uint32_t i, int64_t row, int64_t at) {
-  double done[BASE_PROGRAM_OPS];
+static number value_at(const plain *m, uint32_t i, int64_t row, int64_t at) {
+  number done[BASE_PROGRAM_OPS];
   for (uint32_t j = 0; j <= i; j++) {
     const base_program_op *op = &m->p->ops[j];
-    const uint16_t *in = op->in;
-    const double p[3] = {(double)op->p[0], (double)op->p[1], (double)op->p[2]};
     done[j] = m->row_value[j];
     if (op->row && j != i) continue;
     if (op->kind == BASE_PROGRAM_LOAD) done[j] = load(m, op->function, row, at);
-    if (op->kind == BASE_PROGRAM_NUMBER) done[j] = p[0];
-    if (op->kind == BASE_PROGRAM_SCALAR) done[j] = functions[op->function](done[in[0]], done[in[1]], done[in[2]], p);
+    if (op->kind == BASE_PROGRAM_NUMBER) done[j] = cut((base_type)op->type, (number){op->p[0], op->whole});
+    if (op->kind == BASE_PROGRAM_SCALAR) done[j] = function_of(m->p, op, done);
   }
   return done[i];
 }
 
-static void store(const plain *m, const base_program_op *op, int64_t element, double value) {
+static void store(const plain *m, const base_program_op *op, int64_t element, number value) {
   const base_tensor *out = base_out(m->call, op->function);
-  if (out) base_store_f64(out->dtype, out->data, element, value);
+  if (!out) return;
+  if (base_is_float(out->dtype)) base_store_f64(out->dtype, out->data, element, value.f);
+  else base_store_i64(out->dtype, out->data, element, value.i);
+}
+
+/* Reduces op `i`'s operand along the row. Of truth the largest is any, the smallest all. */
+static number reduced(const plain *m, const base_program_op *op, int64_t row) {
+  const base_type type = (base_type)op->type;
+  const bool is_float = base_type_is_float(type);
+  number total = {combines[op->function].start,
+                  type == BASE_TYPE_I64 ? combines[op->function].wide_start : combines[op->function].narrow_start};
+  if (type == BASE_TYPE_BOOL) total.i = op->function == BASE_COMBINE_MIN;
+  for (int64_t at = 0; at < m->length; at++) {
+    const number x = value_at(m, op->in[0], row, at);
+    if (is_float) total.f = combines[op->function].combine(total.f, x.f);
+    else total = cut(type, (number){.i = combines[op->function].whole(total.i, x.i)});
+  }
+  return total;
 }
 
 static void row_op(plain *m, uint32_t i, int64_t row) {
   const base_program_op *op = &m->p->ops[i];
   if (op->kind == BASE_PROGRAM_STORE) store(m, op, row, m->row_value[op->in[0]]);
-  else if (op->kind == BASE_PROGRAM_LENGTH) m->row_value[i] = (double)m->length;
-  else if (op->kind == BASE_PROGRAM_REDUCE) {
-    m->row_value[i] = combines[op->function].start;
-    for (int64_t at = 0; at < m->length; at++)
-      m->row_value[i] = combines[op->function].combine(m->row_value[i], value_at(m, op->in[0], row, at));
-  } else {
-    m->row_value[i] = value_at(m, i, row, 0);
-  }
+  else if (op->kind == BASE_PROGRAM_LENGTH) m->row_value[i] = (number){(double)m->length, m->length};
+  else m->row_value[i] = op->kind == BASE_PROGRAM_REDUCE ? reduced(m, op, row) : value_at(m, i, row, 0);
 }
 
 static bool is_element_store(const base_program_op *op) { return op->kind == BASE_PROGRAM_STORE && !op->row; }
@@ -173,7 +306,7 @@ static void run_row(plain *m, int64_t row) {
   for (uint32_t i = 0; i < m->p->count; i++)
     if (m->p->ops[i].row) row_op(m, i, row);
   for (int64_t at = 0; at < m->length; at++) {
-    double values[BASE_PROGRAM_OPS]; /* all before the first is stored: a result may be an operand's memory */
+    number values[BASE_PROGRAM_OPS]; /* all before the first is stored: a result may be an operand's memory */
     for (uint32_t i = 0; i < m->p->count; i++)
       if (is_element_store(&m->p->ops[i])) values[i] = value_at(m, m->p->ops[i].in[0], row, at);
     for (uint32_t i = 0; i < m->p->count; i++)

@@ -7,11 +7,18 @@
 
 /* ---- printing ---- */
 
+static int digits_of(const base_program_op *op) { return op->type == BASE_TYPE_F32 ? 9 : 17; }
+
 static void print_numbers(const base_program_op *op, base_text *text) {
   uint32_t count = 3;
   while (count && op->p[count - 1] == 0) count--;
   for (uint32_t i = 0; i < count; i++)
-    base_text_print(text, "%s%.9g%s", i ? ", " : " {", (double)op->p[i], i + 1 == count ? "}" : "");
+    base_text_print(text, "%s%.*g%s", i ? ", " : " {", digits_of(op), op->p[i], i + 1 == count ? "}" : "");
+}
+
+static void print_number(const base_program_op *op, base_text *text) {
+  if (base_type_is_float((base_type)op->type)) base_text_print(text, "number %.*g", digits_of(op), op->p[0]);
+  else base_text_print(text, "number %lld", (long long)op->whole);
 }
 
 static void print_op(const base_program *p, uint32_t i, base_text *text) {
@@ -23,7 +30,7 @@ static void print_op(const base_program *p, uint32_t i, base_text *text) {
     base_text_print(text, "  %%%u = ", i);
   }
   if (op->kind == BASE_PROGRAM_LOAD) base_text_print(text, "load %u", op->function);
-  if (op->kind == BASE_PROGRAM_NUMBER) base_text_print(text, "number %.9g", (double)op->p[0]);
+  if (op->kind == BASE_PROGRAM_NUMBER) print_number(op, text);
   if (op->kind == BASE_PROGRAM_LENGTH) base_text_print(text, "length");
   if (op->kind == BASE_PROGRAM_REDUCE)
     base_text_print(text, "reduce %s %%%u", base_combine_name((base_combine)op->function), op->in[0]);
@@ -34,6 +41,8 @@ static void print_op(const base_program *p, uint32_t i, base_text *text) {
     base_text_print(text, ")");
     print_numbers(op, text);
   }
+  if (op->type != BASE_TYPE_F32 && op->kind != BASE_PROGRAM_STORE)
+    base_text_print(text, " %s", base_type_name((base_type)op->type));
   base_text_print(text, "%s\n", op->row ? " row" : "");
 }
 
@@ -83,14 +92,14 @@ static uint32_t whole(reader *r, uint32_t most) {
   return r->failed ? 0 : (uint32_t)value;
 }
 
-static float number(reader *r) {
+static double number(reader *r) {
   char text[48] = "";
   skip(r);
   size_t n = 0;
   while (n < sizeof text - 1 && r->at + n < r->end && !strchr(",} \n", r->at[n])) n++;
   memcpy(text, r->at, n);
   char *stop;
-  const float value = strtof(text, &stop);
+  const double value = strtod(text, &stop);
   if (stop == text || *stop) r->failed = true;
   r->at += n;
   return value;
@@ -128,12 +137,29 @@ static void read_store(reader *r, base_program *p, base_program_op *op) {
   op->function = (uint16_t)whole(r, BASE_PROGRAM_OUTS - 1);
   op->in[0] = value_of(r);
   op->in[2] = (uint16_t)base_dtype_from_name(word(r));
+  const base_type type = base_type_of((td_dtype)op->in[2]);
+  r->failed |= type == BASE_TYPE_COUNT;
+  op->type = (uint8_t)type;
   op->in[1] = accept(r, "drop");
   if (op->function >= p->out_count) p->out_count = (uint8_t)(op->function + 1);
 }
 
+/* A type stands behind what it is of, and so do its numbers: which of them are whole is known then. */
+static void read_type(reader *r, base_program_op *op, base_str digits) {
+  const char *before = r->at;
+  const base_type type = base_type_find(word(r));
+  if (type == BASE_TYPE_COUNT) r->at = before;
+  else op->type = (uint8_t)type;
+  if (op->kind == BASE_PROGRAM_NUMBER && !base_type_is_float((base_type)op->type)) {
+    op->p[0] = 0;
+    r->failed |= !base_str_int(digits, &op->whole);
+  }
+  for (int i = 0; i < 3 && op->type == BASE_TYPE_F32; i++) op->p[i] = (float)op->p[i];
+}
+
 static void read_op(reader *r, base_program *p) {
   base_program_op op = {0};
+  base_str digits = {0};
   if (accept(r, "store")) {
     read_store(r, p, &op);
   } else {
@@ -145,7 +171,10 @@ static void read_op(reader *r, base_program *p) {
       if (op.function >= p->in_count) p->in_count = (uint8_t)(op.function + 1);
     } else if (base_str_is(what, "number")) {
       op.kind = BASE_PROGRAM_NUMBER;
+      skip(r);
+      digits.at = r->at;
       op.p[0] = number(r);
+      digits.length = (size_t)(r->at - digits.at);
     } else if (base_str_is(what, "length")) {
       op.kind = BASE_PROGRAM_LENGTH;
     } else if (base_str_is(what, "reduce")) {
@@ -157,6 +186,7 @@ static void read_op(reader *r, base_program *p) {
     } else {
       read_scalar(r, what, &op);
     }
+    read_type(r, &op, digits);
   }
   op.row = accept(r, "row");
   if (!r->failed) p->ops[p->count++] = op;

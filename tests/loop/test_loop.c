@@ -103,8 +103,8 @@ static void building(void **state) {
   (void)state;
   loop_build b;
   loop_start(&b, 2, 1);
-  const uint16_t x = loop_load(&b, 0, false);
-  assert_int_equal(loop_load(&b, 0, false), x);
+  const uint16_t x = loop_load(&b, 0, BASE_TYPE_F32, false);
+  assert_int_equal(loop_load(&b, 0, BASE_TYPE_F32, false), x);
   const uint16_t sum = loop_reduce(&b, BASE_COMBINE_SUM, x),
                  mean = loop_binary(&b, BASE_SCALAR_div, sum, loop_length(&b));
   assert_true(loop_is_row(&b, mean) && !loop_is_row(&b, x));
@@ -113,7 +113,7 @@ static void building(void **state) {
   assert_int_equal(b.program.in_count, 1);
   assert_int_equal(loop_work(&b.program), 2);
   loop_start(&b, 2, 0);
-  uint16_t value = loop_load(&b, 0, false);
+  uint16_t value = loop_load(&b, 0, BASE_TYPE_F32, false);
   for (int i = 0; i < BASE_PROGRAM_OPS; i++) value = loop_binary(&b, BASE_SCALAR_add, value, loop_number(&b, i));
   loop_store(&b, value, TD_F32, false);
   assert_false(loop_finish(&b)); /* too long, and said so at the end */

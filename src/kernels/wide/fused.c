@@ -8,38 +8,51 @@
 #include "kernels/wide/rows_priv.h"
 #include "kernels/wide/turn_priv.h"
 
-enum { BLOCK = 512 };
+enum { BLOCK = 512 /* elements of 4 bytes */, WIDE_WORDS = V_LANES > 2 ? V_LANES : 2 };
 
 /* A value as an operation reads it: `step` floats from vector to vector. */
 typedef struct source {
   const float *at;
   int64_t step;
 } source;
-typedef void (*block_fn)(float *out, const source *in, int64_t n, const float *p);
+typedef void (*block_fn)(float *out, const source *in, int64_t n, const double *p);
 
-#define BLOCK_FN(name, value)                                                         \
-  static void block_##name(float *out, const source *in, int64_t n, const float *p) { \
-    const vf a = v_set(p[0]), b = v_set(p[1]), c = v_set(p[2]);                       \
-    const float *from_x = in[0].at, *from_y = in[1].at, *from_z = in[2].at;           \
-    (void)a, (void)b, (void)c;                                                        \
-    for (int64_t i = 0; i < n; i += V_LANES) {                                        \
-      vf x = v_load(from_x), y = v_load(from_y), z = v_load(from_z);                  \
-      (void)y, (void)z;                                                               \
-      v_store(out + i, value);                                                        \
-      from_x += in[0].step, from_y += in[1].step, from_z += in[2].step;               \
-    }                                                                                 \
+/* Truth is all bits of a lane. */
+#define v_truth(m) v_select(m, v_as_float(vi_set(-1)), v_zero())
+#define v_untruth(m) v_select(m, v_zero(), v_as_float(vi_set(-1)))
+#define v_where(x, y, z) v_select(v_eq(x, v_zero()), z, y)
+
+#define BLOCK_FN(name, value)                                                          \
+  static void block_##name(float *out, const source *in, int64_t n, const double *p) { \
+    const vf a = v_set((float)p[0]), b = v_set((float)p[1]), c = v_set((float)p[2]);   \
+    const float *from_x = in[0].at, *from_y = in[1].at, *from_z = in[2].at;            \
+    (void)a, (void)b, (void)c;                                                         \
+    for (int64_t i = 0; i < n; i += V_LANES) {                                         \
+      vf x = v_load(from_x), y = v_load(from_y), z = v_load(from_z);                   \
+      (void)y, (void)z;                                                                \
+      v_store(out + i, value);                                                         \
+      from_x += in[0].step, from_y += in[1].step, from_z += in[2].step;                \
+    }                                                                                  \
   }
-#define UNARY(family, function, value) BLOCK_FN(function, value)
-#define BINARY(family, function, value) BLOCK_FN(function, value)
-#define PURE(function, operands, value) BLOCK_FN(function, value)
+#define UNARY(family, function, types, value) BLOCK_FN(function, value)
+#define BINARY(family, function, types, value) BLOCK_FN(function, value)
+#define PURE(function, operands, types, gives, value) BLOCK_FN(function, value)
 #include "base/scalar.def"
 
-static const block_fn blocks[] = {
-#define UNARY(family, function, value) block_##function,
-#define BINARY(family, function, value) block_##function,
-#define PURE(function, operands, value) block_##function,
+/* NULL: without vectors. */
+static const block_fn blocks[BASE_SCALAR_COUNT] = {
+#define UNARY(family, function, types, value) block_##function,
+#define BINARY(family, function, types, value) block_##function,
+#define PURE(function, operands, types, gives, value) block_##function,
 #include "base/scalar.def"
 };
+
+/* The op's function over vectors: of F32, and the choice between any values of 4 bytes. */
+static block_fn block_of(const base_program *p, const base_program_op *op) {
+  const base_type type = base_program_operand_type(p, op);
+  const bool fits = type == BASE_TYPE_F32 || (op->function == BASE_SCALAR_where && !base_type_is_wide(type));
+  return fits ? blocks[op->function] : NULL;
+}
 
 /* ---- reductions ---- */
 
@@ -67,11 +80,20 @@ typedef struct combining {
 COMBINING(sum, 0, v_add)
 COMBINING(max, -INFINITY, nan_max)
 COMBINING(min, INFINITY, nan_min)
+COMBINING(prod, 1, v_mul)
 static float across_sum(vf a) { return v_sum(a); }
 static float across_max(vf a) { return any_nan(a) ? NAN : v_highest(a); }
 static float across_min(vf a) { return any_nan(a) ? NAN : v_lowest(a); }
-static const combining combinings[BASE_COMBINE_COUNT] = {
-    {0, combine_sum, across_sum}, {-INFINITY, combine_max, across_max}, {INFINITY, combine_min, across_min}};
+static float across_prod(vf a) {
+  float lanes[V_LANES], prod = 1;
+  v_store(lanes, a);
+  for (int i = 0; i < V_LANES; i++) prod *= lanes[i];
+  return prod;
+}
+static const combining combinings[BASE_COMBINE_COUNT] = {{0, combine_sum, across_sum},
+                                                         {-INFINITY, combine_max, across_max},
+                                                         {INFINITY, combine_min, across_min},
+                                                         {1, combine_prod, across_prod}};
 
 /* ---- the interpreter ---- */
 
@@ -79,13 +101,33 @@ typedef struct machine {
   const kern_fused_rows *r;
   int64_t row, kept_pitch;
   source value[BASE_PROGRAM_OPS];
-  float wide[BASE_PROGRAM_OPS][V_LANES]; /* numbers and values of rows; totals of reductions */
-  float block[BASE_PROGRAM_OPS][BLOCK];  /* by slot */
+  float wide[BASE_PROGRAM_OPS][WIDE_WORDS]; /* numbers and values of rows; totals of reductions */
+  float block[BASE_PROGRAM_OPS][BLOCK];     /* by slot */
 } machine;
 
-static void set_wide(machine *m, uint32_t i, float x) {
-  v_store(m->wide[i], v_set(x));
+static int64_t size_of(const base_program_op *op) { return base_type_is_wide((base_type)op->type) ? 8 : 4; }
+
+/* The row's value of op `i`, which stands in the first bytes of wide[i], is one that operations read. */
+static void spread(machine *m, uint32_t i) {
+  if (size_of(&m->r->program->p.ops[i]) == 4) v_store(m->wide[i], v_set(m->wide[i][0]));
   m->value[i] = (source){m->wide[i], 0};
+}
+
+static void set_wide(machine *m, uint32_t i, const void *x) {
+  memcpy(m->wide[i], x, (size_t)size_of(&m->r->program->p.ops[i]));
+  spread(m, i);
+}
+
+/* A number as op `i`'s type has it. */
+static void set_number(machine *m, uint32_t i, double x, int64_t whole) {
+  const base_type type = (base_type)m->r->program->p.ops[i].type;
+  const float narrow = (float)x;
+  const int32_t cut = type == BASE_TYPE_BOOL ? -(whole != 0) : (int32_t)whole;
+  set_wide(m, i,
+           type == BASE_TYPE_F32   ? (const void *)&narrow
+           : type == BASE_TYPE_F64 ? (const void *)&x
+           : type == BASE_TYPE_I64 ? (const void *)&whole
+                                   : (const void *)&cut);
 }
 
 static void sources_of(const machine *m, const base_program_op *op, source *in) {
@@ -93,22 +135,53 @@ static void sources_of(const machine *m, const base_program_op *op, source *in) 
   for (uint32_t k = 0; k < 3; k++) in[k] = m->value[op->in[k < count ? k : 0]];
 }
 
+/* Op `i` over n elements, without vectors where they do not have it. */
+static void run_function(machine *m, const base_program_op *op, float *to, int64_t n, int64_t vectors) {
+  const base_program *p = &m->r->program->p;
+  const block_fn block = block_of(p, op);
+  source in[3];
+  sources_of(m, op, in);
+  if (block) {
+    block(to, in, vectors, op->p);
+    return;
+  }
+  const kern_fused_source from[3] = {
+      {in[0].at, in[0].step != 0}, {in[1].at, in[1].step != 0}, {in[2].at, in[2].step != 0}};
+  kern_fused_apply(op->function, (uint32_t)base_program_operand_type(p, op), op->type, op->p, to, from, n);
+}
+
+/* One element of operand or output `at` of op `i`'s type: its place in memory, where truth takes a byte. */
+static void load_row(machine *m, uint32_t i, const base_program_op *op) {
+  const uint32_t k = op->function;
+  const int64_t element = m->row * m->r->pitch[k];
+  const char *at = m->r->in[k];
+  if (op->type == BASE_TYPE_BOOL) set_number(m, i, 0, at[element]);
+  else set_wide(m, i, at + element * size_of(op));
+}
+
+static void store_row(const machine *m, const base_program_op *op) {
+  const uint32_t k = op->function;
+  const int64_t element = m->row * m->r->out_pitch[k];
+  const float *from = m->value[op->in[0]].at;
+  char *to = m->r->out[k];
+  if (op->type == BASE_TYPE_BOOL) to[element] = from[0] != 0;
+  else memcpy(to + element * size_of(op), from, (size_t)size_of(op));
+}
+
 /* What is computed once for the row in this stage, before its loop. */
 static void run_row_ops(machine *m, uint32_t stage) {
   const kern_fused_program *f = m->r->program;
   for (uint32_t i = 0; i < f->p.count; i++) {
     const base_program_op *op = &f->p.ops[i];
-    source in[3];
     if (!op->row || f->stage[i] != stage) continue;
-    if (op->kind == BASE_PROGRAM_LOAD) set_wide(m, i, m->r->in[op->function][m->row * m->r->pitch[op->function]]);
-    if (op->kind == BASE_PROGRAM_LENGTH) set_wide(m, i, (float)m->r->n);
-    if (op->kind == BASE_PROGRAM_REDUCE) set_wide(m, i, combinings[op->function].start);
-    if (op->kind == BASE_PROGRAM_STORE)
-      m->r->out[op->function][m->row * m->r->out_pitch[op->function]] = m->value[op->in[0]].at[0];
+    if (op->kind == BASE_PROGRAM_LOAD) load_row(m, i, op);
+    if (op->kind == BASE_PROGRAM_LENGTH) set_number(m, i, (double)m->r->n, m->r->n);
+    if (op->kind == BASE_PROGRAM_REDUCE && op->type == BASE_TYPE_F32) set_wide(m, i, &combinings[op->function].start);
+    else if (op->kind == BASE_PROGRAM_REDUCE) kern_fused_combine(op->function, op->type, m->wide[i], NULL, 0);
+    if (op->kind == BASE_PROGRAM_STORE) store_row(m, op);
     if (op->kind != BASE_PROGRAM_SCALAR) continue;
-    sources_of(m, op, in);
-    blocks[op->function](m->wide[i], in, V_LANES, op->p);
-    m->value[i] = (source){m->wide[i], 0};
+    run_function(m, op, m->wide[i], 1, V_LANES);
+    spread(m, i);
   }
 }
 
@@ -117,65 +190,98 @@ static void fetch_next(const float *at, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(at + n + i);
 }
 
-/* A block of an operand, where it stands if whole vectors of it may be read there. */
+/* A block of an operand, where it stands if whole vectors of it may be read there, and truth takes no byte. */
 static void load_block(machine *m, uint32_t i, const base_program_op *op, int64_t from, int64_t n) {
-  const float *at = m->r->in[op->function] + m->row * m->r->pitch[op->function];
-  if (m->r->scalars >> op->function & 1) {
-    set_wide(m, i, *at);
+  const uint32_t k = op->function;
+  const bool truth = op->type == BASE_TYPE_BOOL;
+  const char *row = (const char *)m->r->in[k];
+  if (m->r->scalars >> k & 1) {
+    load_row(m, i, op);
     return;
   }
-  at += from;
-  m->value[i] = (source){at, V_LANES};
-  if (m->r->stream) fetch_next(at, n);
-  if (n % V_LANES == 0) return;
+  const int64_t element = m->row * m->r->pitch[k] + from;
   float *to = m->block[m->r->program->slot[i]];
-  memcpy(to, at, (size_t)n * sizeof *to);
-  m->value[i].at = to;
+  m->value[i] = (source){to, V_LANES};
+  if (truth) {
+    for (int64_t e = 0; e < n; e++) ((int32_t *)(void *)to)[e] = -(row[element + e] != 0);
+    return;
+  }
+  const float *at = (const float *)(const void *)(row + element * size_of(op));
+  if (m->r->stream) fetch_next(at, n);
+  if (n % V_LANES == 0) m->value[i].at = at;
+  else memcpy(to, at, (size_t)(n * size_of(op)));
 }
 
-static void store_block(float *to, source from, int64_t n) {
+static void store_block(const base_program_op *op, char *to, source from, int64_t n) {
   int64_t i = 0;
-  if (to == from.at) return;
-  for (; i + V_LANES <= n; i += V_LANES, from.at += from.step) v_store(to + i, v_load(from.at));
-  if (i < n) v_store_n(to + i, v_load(from.at), n - i);
+  float *out = (float *)(void *)to;
+  if (op->type == BASE_TYPE_BOOL) {
+    const int32_t *truth = (const int32_t *)(const void *)from.at;
+    for (; i < n; i++) to[i] = truth[from.step ? i : 0] != 0;
+    return;
+  }
+  if (out == from.at) return;
+  if (size_of(op) == 8 && from.step == 0) {
+    for (; i < n; i++) memcpy(to + i * 8, from.at, 8);
+    return;
+  }
+  const int64_t left = n * size_of(op) / 4; /* in floats */
+  for (; i + V_LANES <= left; i += V_LANES, from.at += from.step) v_store(out + i, v_load(from.at));
+  if (i < left) v_store_n(out + i, v_load(from.at), left - i);
+}
+
+/* Element `from` of the row in output `k`, of op's type. */
+static char *out_at(const machine *m, const base_program_op *op, int64_t from) {
+  const int64_t element = m->row * m->r->out_pitch[op->function] + from;
+  return (char *)m->r->out[op->function] + element * (op->type == BASE_TYPE_BOOL ? 1 : size_of(op));
+}
+
+static float *kept_at(const machine *m, uint32_t i, int64_t from) {
+  const kern_fused_program *f = m->r->program;
+  return m->r->kept + f->slot[i] * m->kept_pitch + from * size_of(&f->p.ops[i]) / 4;
 }
 
 /* Where the block of op `i` is computed: in its output, if only stores follow and whole vectors may be written. */
 static float *place_of(machine *m, uint32_t i, int64_t from, int64_t n) {
   const kern_fused_program *f = m->r->program;
-  if (f->kept[i]) return m->r->kept + f->slot[i] * m->kept_pitch + from;
-  if (i == f->last_work && n % V_LANES == 0)
+  if (f->kept[i]) return kept_at(m, i, from);
+  if (i == f->last_work && n % V_LANES == 0 && f->p.ops[i].type != BASE_TYPE_BOOL)
     for (uint32_t k = i + 1; k < f->p.count; k++)
-      if (f->p.ops[k].in[0] == i && !f->p.ops[k].row)
-        return m->r->out[f->p.ops[k].function] + m->row * m->r->out_pitch[f->p.ops[k].function] + from;
+      if (f->p.ops[k].in[0] == i && !f->p.ops[k].row) return (float *)(void *)out_at(m, &f->p.ops[k], from);
   return m->block[f->slot[i]];
+}
+
+static void combine_block(machine *m, uint32_t i, const base_program_op *op, int64_t n) {
+  const source x = m->value[op->in[0]];
+  const kern_fused_source plain = {x.at, x.step != 0};
+  if (op->type == BASE_TYPE_F32) combinings[op->function].block(m->wide[i], x, n);
+  else kern_fused_combine(op->function, op->type, m->wide[i], &plain, n);
 }
 
 static void run_block(machine *m, uint32_t stage, int64_t from, int64_t n) {
   const kern_fused_program *f = m->r->program;
   for (uint32_t i = 0; i < f->p.count; i++) {
     const base_program_op *op = &f->p.ops[i];
-    source in[3];
     if (op->kind == BASE_PROGRAM_LOAD && !op->row) load_block(m, i, op, from, n);
-    if (f->kept[i] && f->stage[i] < stage)
-      m->value[i] = (source){m->r->kept + f->slot[i] * m->kept_pitch + from, V_LANES};
+    if (f->kept[i] && f->stage[i] < stage) m->value[i] = (source){kept_at(m, i, from), V_LANES};
     if (f->stage[i] != stage) continue;
-    if (op->kind == BASE_PROGRAM_REDUCE) combinings[op->function].block(m->wide[i], m->value[op->in[0]], n);
-    if (op->kind == BASE_PROGRAM_STORE && !op->row)
-      store_block(m->r->out[op->function] + m->row * m->r->out_pitch[op->function] + from, m->value[op->in[0]], n);
+    if (op->kind == BASE_PROGRAM_REDUCE) combine_block(m, i, op, n);
+    if (op->kind == BASE_PROGRAM_STORE && !op->row) store_block(op, out_at(m, op, from), m->value[op->in[0]], n);
     if (op->kind != BASE_PROGRAM_SCALAR || op->row) continue;
-    sources_of(m, op, in);
     float *to = place_of(m, i, from, n);
-    blocks[op->function](to, in, n, op->p);
+    run_function(m, op, to, n, n);
     m->value[i] = (source){to, V_LANES};
   }
 }
 
 static void finish_reductions(machine *m, uint32_t stage) {
   const kern_fused_program *f = m->r->program;
-  for (uint32_t i = 0; i < f->p.count; i++)
-    if (f->p.ops[i].kind == BASE_PROGRAM_REDUCE && f->stage[i] == stage)
-      set_wide(m, i, combinings[f->p.ops[i].function].across(v_load(m->wide[i])));
+  for (uint32_t i = 0; i < f->p.count; i++) {
+    const base_program_op *op = &f->p.ops[i];
+    if (op->kind != BASE_PROGRAM_REDUCE || f->stage[i] != stage) continue;
+    if (op->type == BASE_TYPE_F32) m->wide[i][0] = combinings[op->function].across(v_load(m->wide[i]));
+    spread(m, i);
+  }
 }
 
 static void interpret(const kern_fused_rows *r) {
@@ -183,13 +289,14 @@ static void interpret(const kern_fused_rows *r) {
   m.r = r;
   m.kept_pitch = (r->n + 15) / 16 * 16;
   const kern_fused_program *f = r->program;
+  const int64_t block = f->wide ? BLOCK / 2 : BLOCK;
   for (uint32_t i = 0; i < f->p.count; i++)
-    if (f->p.ops[i].kind == BASE_PROGRAM_NUMBER) set_wide(&m, i, f->p.ops[i].p[0]);
+    if (f->p.ops[i].kind == BASE_PROGRAM_NUMBER) set_number(&m, i, f->p.ops[i].p[0], f->p.ops[i].whole);
   for (m.row = 0; m.row < r->rows; m.row++)
     for (uint32_t stage = 0; stage <= f->stages; stage++) {
       if (f->p.row_axes) run_row_ops(&m, stage);
-      for (int64_t from = 0; stage < f->stages && from < r->n; from += BLOCK)
-        run_block(&m, stage, from, base_min_i64(BLOCK, r->n - from));
+      for (int64_t from = 0; stage < f->stages && from < r->n; from += block)
+        run_block(&m, stage, from, base_min_i64(block, r->n - from));
       if (f->p.row_axes) finish_reductions(&m, stage);
     }
 }

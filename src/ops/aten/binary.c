@@ -258,7 +258,9 @@ static const kern_row *div_kernel(const ir_kernel_query *query) {
 }
 
 static bool lower_div(const ir_kernel_query *query, loop_build *b) {
-  return !*base_attr_str(query->attrs, 0) && ops_lower_div(query, b);
+  const char *mode = base_attr_str(query->attrs, 0);
+  if (!*mode) return ops_lower_div(query, b);
+  return strcmp(mode, "trunc") == 0 ? ops_lower_div_trunc(query, b) : ops_lower_div_floor(query, b);
 }
 
 /* Powers that are a function of one operand. */
@@ -288,8 +290,9 @@ static const kern_row *pow_kernel(const ir_kernel_query *query) {
 
 static bool lower_pow(const ir_kernel_query *query, loop_build *b) {
   const size_t i = find_power(query);
-  if (i < OPS_COUNT(powers)) b->out = loop_unary(b, powers[i].function, b->in[0]);
-  return i < OPS_COUNT(powers);
+  if (i == OPS_COUNT(powers)) return ops_lower_pow(query, b);
+  b->out = loop_unary(b, powers[i].function, b->in[0]);
+  return b->out != LOOP_NONE;
 }
 
 static const ir_alias add_aliases[] = {{"onnx", "Add", 7, NULL}};
@@ -355,6 +358,7 @@ const ir_op ops_binary[] = {
      .flags = BINARY_FLAGS,
      .infer = infer_remainder,
      .reference = remainder_reference,
+     .lower = ops_lower_remainder,
      .cases = cases},
     {.name = "aten::fmod",
      .min_in = 2,
@@ -363,6 +367,7 @@ const ir_op ops_binary[] = {
      .flags = BINARY_FLAGS,
      .infer = infer_fmod,
      .reference = fmod_reference,
+     .lower = ops_lower_fmod,
      .cases = cases},
     {.name = "aten::pow",
      .min_in = 2,
@@ -402,6 +407,7 @@ const ir_op ops_binary[] = {
      .flags = BINARY_FLAGS,
      .infer = infer_floats,
      .reference = atan2_reference,
+     .lower = ops_lower_atan2,
      .rtol = 1e-6f,
      .cases = float_cases},
     {.name = "td::prelu",

@@ -136,11 +136,15 @@ static td_status cast_reference(const base_call *call) {
   return TD_OK;
 }
 
-/* Loads convert, and stores; truth is what is not 0. */
+/* A float that is cut to a whole number ends where that number's own type does. */
 static bool lower_cast(const ir_kernel_query *query, loop_build *b) {
-  const bool to_bool = query->out[0].type.dtype == TD_BOOL && query->in[0]->type.dtype != TD_BOOL;
-  b->out = to_bool ? loop_unary(b, BASE_SCALAR_truth, b->in[0]) : b->in[0];
-  return true;
+  const td_dtype to = query->out[0].type.dtype;
+  const base_type type = base_type_of(to), from = loop_type_of(b, b->in[0]);
+  if (type == BASE_TYPE_COUNT || from == BASE_TYPE_COUNT) return false;
+  const bool narrow = !base_type_is_float(type) && base_type_dtype(type) != to;
+  if (narrow && base_type_is_float(from)) return false;
+  b->out = loop_cast(b, b->in[0], type);
+  return b->out != LOOP_NONE;
 }
 
 static td_status infer_cast(ir_infer *ctx) {

@@ -164,6 +164,25 @@ static bool lower_ge(const ir_kernel_query *query, loop_build *b) {
   return (void)query, ops_lower_swapped(b, BASE_SCALAR_le);
 }
 
+/* Of truth values, whatever the operands are. */
+#define LOGIC(name)                                                                     \
+  static bool lower_logical_##name(const ir_kernel_query *query, loop_build *b) {       \
+    for (uint32_t i = 0; i < 2; i++) b->in[i] = loop_cast(b, b->in[i], BASE_TYPE_BOOL); \
+    return ops_lower_bitwise_##name(query, b);                                          \
+  }
+LOGIC(and)
+LOGIC(or)
+LOGIC(xor)
+
+/* A shift by as many bits as the type has is told by its width: narrower types than loops know have another. */
+static bool shifts(const ir_kernel_query *query) { return base_dtype(query->out[0].type.dtype)->bits >= 32; }
+static bool lower_lshift(const ir_kernel_query *query, loop_build *b) {
+  return shifts(query) && ops_lower_shift_left(query, b);
+}
+static bool lower_rshift(const ir_kernel_query *query, loop_build *b) {
+  return shifts(query) && ops_lower_shift_right(query, b);
+}
+
 /* X(name, float body, integer body, operator, operands that may be strings, inference, cases, flags, ONNX name,
  * version, how it is lowered) */
 #define LIST(X)                                                                                                        \
@@ -174,19 +193,19 @@ static bool lower_ge(const ir_kernel_query *query, loop_build *b) {
   X(gt, gt_f, gt_i, "aten::gt", 0, infer_compare, cases, 0, "Greater", 7, lower_gt)                                    \
   X(ge, ge_f, ge_i, "aten::ge", 0, infer_compare, cases, 0, "GreaterOrEqual", 12, lower_ge)                            \
   X(logical_and, logical_and_f, logical_and_i, "aten::logical_and", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "And", \
-    7, ops_lower_logical_and)                                                                                          \
+    7, lower_logical_and)                                                                                              \
   X(logical_or, logical_or_f, logical_or_i, "aten::logical_or", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Or", 7,   \
-    ops_lower_logical_or)                                                                                              \
+    lower_logical_or)                                                                                                  \
   X(logical_xor, logical_xor_f, logical_xor_i, "aten::logical_xor", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Xor", \
-    7, ops_lower_logical_xor)                                                                                          \
+    7, lower_logical_xor)                                                                                              \
   X(bitwise_and, NULL, bitwise_and_i, "aten::bitwise_and", 0, infer_bits, bit_cases,                                   \
-    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseAnd", 18, NULL)                                                        \
+    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseAnd", 18, ops_lower_bitwise_and)                                       \
   X(bitwise_or, NULL, bitwise_or_i, "aten::bitwise_or", 0, infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE,  \
-    "BitwiseOr", 18, NULL)                                                                                             \
+    "BitwiseOr", 18, ops_lower_bitwise_or)                                                                             \
   X(bitwise_xor, NULL, bitwise_xor_i, "aten::bitwise_xor", 0, infer_bits, bit_cases,                                   \
-    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseXor", 18, NULL)                                                        \
-  X(lshift, NULL, lshift_i, "aten::__lshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, NULL)               \
-  X(rshift, NULL, rshift_i, "aten::__rshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, NULL)
+    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseXor", 18, ops_lower_bitwise_xor)                                       \
+  X(lshift, NULL, lshift_i, "aten::__lshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, lower_lshift)       \
+  X(rshift, NULL, rshift_i, "aten::__rshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, lower_rshift)
 
 #define DEFINE(NAME, F, I, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE, LOWER) \
   static td_status NAME##_reference(const base_call *call) {                      \

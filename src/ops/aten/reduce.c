@@ -325,10 +325,27 @@ static bool lower_sum(const ir_kernel_query *query, loop_build *b) {
 static bool lower_square_sum(const ir_kernel_query *query, loop_build *b) {
   return lower_reduction(query, b, BASE_COMBINE_SUM, true);
 }
+static bool lower_prod(const ir_kernel_query *query, loop_build *b) {
+  return lower_reduction(query, b, BASE_COMBINE_PROD, false);
+}
+
+/* Of no elements the ends of the type: loops have those of 32 bits and more. */
+static bool has_ends(const ir_kernel_query *query) {
+  const base_dtype_info *dtype = base_dtype(query->in[0]->type.dtype);
+  return dtype->is_float || dtype->bits >= 32 || !dtype->is_signed;
+}
 static bool lower_amax(const ir_kernel_query *query, loop_build *b) {
-  return lower_reduction(query, b, BASE_COMBINE_MAX, false);
+  return has_ends(query) && lower_reduction(query, b, BASE_COMBINE_MAX, false);
 }
 static bool lower_amin(const ir_kernel_query *query, loop_build *b) {
+  return has_ends(query) && lower_reduction(query, b, BASE_COMBINE_MIN, false);
+}
+static bool lower_any(const ir_kernel_query *query, loop_build *b) {
+  b->in[0] = loop_cast(b, b->in[0], BASE_TYPE_BOOL);
+  return lower_reduction(query, b, BASE_COMBINE_MAX, false);
+}
+static bool lower_all(const ir_kernel_query *query, loop_build *b) {
+  b->in[0] = loop_cast(b, b->in[0], BASE_TYPE_BOOL);
   return lower_reduction(query, b, BASE_COMBINE_MIN, false);
 }
 static bool lower_mean(const ir_kernel_query *query, loop_build *b) {
@@ -413,12 +430,12 @@ static double flops(const ir_info *const *in, const ir_info *out, const base_att
 #define LIST(X)                                                                                                        \
   X(sum, "aten::sum", infer_sum, number_cases, kernel_sum, lower_sum, 0, sum_step, NULL, zero, sum_ints)               \
   X(mean, "aten::mean", infer_same, number_cases, kernel_mean, lower_mean, 0, sum_step, mean_finish, NULL, NULL)       \
-  X(prod, "aten::prod", infer_prod, number_cases, NULL, NULL, 1, prod_step, NULL, one, prod_ints)                      \
+  X(prod, "aten::prod", infer_prod, number_cases, NULL, lower_prod, 1, prod_step, NULL, one, prod_ints)                \
   X(amax, "aten::amax", infer_same, number_cases, kernel_amax, lower_amax, -INFINITY, max_step, NULL, least, max_ints) \
   X(amin, "aten::amin", infer_same, number_cases, kernel_amin, lower_amin, INFINITY, min_step, NULL, largest,          \
     min_ints)                                                                                                          \
-  X(any, "aten::any", infer_bool, bool_cases, NULL, NULL, 0, sum_step, NULL, zero, any_ints)                           \
-  X(all, "aten::all", infer_bool, bool_cases, NULL, NULL, 1, prod_step, NULL, one, all_ints)                           \
+  X(any, "aten::any", infer_bool, bool_cases, NULL, lower_any, 0, sum_step, NULL, zero, any_ints)                      \
+  X(all, "aten::all", infer_bool, bool_cases, NULL, lower_all, 1, prod_step, NULL, one, all_ints)                      \
   X(logsumexp, "aten::logsumexp", infer_same, number_cases, NULL, NULL, 0, logsumexp_step, logsumexp_finish, NULL,     \
     NULL)                                                                                                              \
   X(square_sum, "td::square_sum", infer_same, number_cases, kernel_square_sum, lower_square_sum, 0, square_step, NULL, \

@@ -236,6 +236,27 @@ static const ir_alias isinf_aliases[] = {{"onnx", "IsInf", 10, NULL}};
 static const ir_alias not_aliases[] = {{"onnx", "Not", 1, NULL}};
 static const ir_alias bitwise_not_aliases[] = {{"onnx", "BitwiseNot", 18, NULL}};
 
+/* ---- as loops ---- */
+
+static bool lower_not(const ir_kernel_query *query, loop_build *b) {
+  b->in[0] = loop_cast(b, b->in[0], BASE_TYPE_BOOL);
+  return ops_lower_bitwise_not(query, b);
+}
+
+static bool lower_isnan(const ir_kernel_query *query, loop_build *b) {
+  b->in[1] = b->in[0];
+  return ops_lower_ne(query, b);
+}
+
+static bool lower_isinf(const ir_kernel_query *query, loop_build *b) {
+  const bool negative = base_attr_int(query->attrs, DETECT_NEGATIVE);
+  const bool positive = base_attr_int(query->attrs, DETECT_POSITIVE), both = negative && positive;
+  const bool is_float = base_is_float(query->in[0]->type.dtype);
+  const uint16_t x = both ? loop_unary(b, BASE_SCALAR_abs, b->in[0]) : b->in[0];
+  b->out = loop_binary(b, BASE_SCALAR_eq, x, loop_number(b, positive ? INFINITY : -INFINITY));
+  return is_float && (positive || negative) && b->out != LOOP_NONE;
+}
+
 #define ONE_TO_ONE .min_in = 1, .max_in = 1, .out_count = 1
 #define UNARY_FLAGS (IR_OP_ELEMENTWISE | IR_OP_IN_PLACE)
 #define ALIASES(NAME, SINCE) .aliases = NAME##_aliases, .alias_count = (SINCE) ? 1 : 0
@@ -244,7 +265,7 @@ static const ir_alias bitwise_not_aliases[] = {{"onnx", "BitwiseNot", 18, NULL}}
 #define FLOAT_PARTS(NAME, SINCE)                                                                                 \
   .name = "aten::" #NAME, ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
   .rtol = 1e-6f, .atol = FLUSHED, .cases = float_cases, ALIASES(NAME, SINCE)
-#define PLAIN_ROW(NAME, F, ALIAS, SINCE) {FLOAT_PARTS(NAME, SINCE)},
+#define PLAIN_ROW(NAME, F, ALIAS, SINCE) {FLOAT_PARTS(NAME, SINCE), .lower = ops_lower_##NAME},
 #define FLOAT_ROW(NAME, F, ALIAS, SINCE) \
   {FLOAT_PARTS(NAME, SINCE), .kernel = ops_kernel_##NAME, .lower = ops_lower_##NAME},
 #define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE) \
@@ -283,7 +304,7 @@ const ir_op ops_unary[] = {
      .flags = IR_OP_ELEMENTWISE,
      .infer = ops_infer_same_bool,
      .reference = isnan_reference,
-     .lower = ops_lower_isnan,
+     .lower = lower_isnan,
      .cases = number_cases,
      ALIASES(isnan, 1)},
     {.name = "aten::isinf",
@@ -293,6 +314,7 @@ const ir_op ops_unary[] = {
      .attr_count = OPS_COUNT(isinf_attrs),
      .infer = ops_infer_same_bool,
      .reference = isinf_reference,
+     .lower = lower_isinf,
      .cases = number_cases,
      ALIASES(isinf, 1)},
     {.name = "aten::logical_not",
@@ -300,7 +322,7 @@ const ir_op ops_unary[] = {
      .flags = IR_OP_ELEMENTWISE,
      .infer = ops_infer_same_bool,
      .reference = not_reference,
-     .lower = ops_lower_logical_not,
+     .lower = lower_not,
      .cases = number_cases,
      ALIASES(not, 1)},
     {.name = "aten::bitwise_not",
@@ -308,6 +330,7 @@ const ir_op ops_unary[] = {
      .flags = UNARY_FLAGS,
      .infer = infer_bits,
      .reference = bitwise_not_reference,
+     .lower = ops_lower_bitwise_not,
      .cases = bit_cases,
      ALIASES(bitwise_not, 1)},
 };

@@ -103,9 +103,10 @@ static bool add_case_chain(ir_case *c, int32_t rank, const int64_t *dims) {
     b[i] = i < rank - 1 ? dims[i] : 1;
   }
   loop_start(&l, (uint8_t)rank, 0);
-  const uint16_t t = loop_unary(&l, BASE_SCALAR_mish, loop_load(&l, 0, false));
-  const uint16_t scaled = loop_binary(&l, BASE_SCALAR_mul, t, loop_load(&l, 1, false));
-  loop_store(&l, loop_binary(&l, BASE_SCALAR_sub, scaled, loop_load(&l, 2, false)), TD_F32, false);
+  const uint16_t t = loop_unary(&l, BASE_SCALAR_mish, loop_load(&l, 0, BASE_TYPE_F32, false));
+  const uint16_t scaled = loop_binary(&l, BASE_SCALAR_mul, t, loop_load(&l, 1, BASE_TYPE_F32, false));
+  const uint16_t less = loop_load(&l, 2, BASE_TYPE_F32, false);
+  loop_store(&l, loop_binary(&l, BASE_SCALAR_sub, scaled, less), TD_F32, false);
   int64_t *words = loop_finish(&l) ? base_new(c->arena, int64_t, base_program_size(&l.program)) : NULL;
   if (!words) return false;
   base_program_write(&l.program, words);

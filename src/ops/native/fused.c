@@ -20,12 +20,16 @@ static td_status read_program(ir_infer *ctx, base_program *p) {
   return TD_OK;
 }
 
-/* Operands of a row keep one element along it. */
-static td_status check_rows(ir_infer *ctx, const base_program *p) {
+/* Operands are of the types that loads have, and those of a row keep one element along it. */
+static td_status check_loads(ir_infer *ctx, const base_program *p) {
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
-    if (op->kind != BASE_PROGRAM_LOAD || !op->row) continue;
+    if (op->kind != BASE_PROGRAM_LOAD) continue;
     const ir_type *t = &ir_in(ctx, op->function)->type;
+    if (base_type_of(t->dtype) != op->type)
+      return ir_infer_fail(ctx, "operand %u is of %s, where the program has %s", op->function, td_dtype_name(t->dtype),
+                           base_type_name((base_type)op->type));
+    if (!op->row) continue;
     for (int32_t a = 0; a < p->row_axes && a < t->rank; a++)
       if (t->dims[t->rank - 1 - a] != 1) return ir_infer_fail(ctx, "operand %u changes along a row", op->function);
   }
@@ -48,10 +52,9 @@ static td_status infer_fused(ir_infer *ctx) {
     operand_dims[k] = in->type.dims;
   }
   if (!loop_space(&p, ctx->dims, ranks, operand_dims, sizes)) return ir_infer_fail(ctx, "operands do not broadcast");
-  TRY(check_rows(ctx, &p));
+  TRY(check_loads(ctx, &p));
   for (uint32_t i = 0; i < ctx->out_count; i++) {
     loop_output(&p, sizes, i, &dtype, &rank, dims);
-    if (!base_is_float(dtype) && dtype != TD_BOOL) return ir_infer_fail(ctx, "result %u is of a type that is none", i);
     TRY(ir_out(ctx, i, dtype, rank, dims));
   }
   return TD_OK;
@@ -111,7 +114,7 @@ static bool fused_cases(ir_case *c, uint32_t number) {
   const td_dtype d = dtypes[number / 4];
   loop_build b;
   loop_start(&b, 3, 0);
-  uint16_t x = loop_load(&b, 0, false), y = loop_load(&b, 1, false);
+  uint16_t x = loop_load(&b, 0, BASE_TYPE_F32, false), y = loop_load(&b, 1, BASE_TYPE_F32, false);
   x = loop_binary(&b, BASE_SCALAR_add, loop_binary(&b, BASE_SCALAR_mul, x, y), loop_number(&b, 2));
   x = loop_unary(&b, BASE_SCALAR_relu, x);
   const uint16_t below = loop_binary(&b, BASE_SCALAR_lt, x, loop_number(&b, 1));
@@ -135,7 +138,8 @@ static bool fused_rows_cases(ir_case *c, uint32_t number) {
   if (number >= 6) return false;
   loop_build b;
   loop_start(&b, 3, (uint8_t)(1 + number % 2));
-  uint16_t x = loop_binary(&b, BASE_SCALAR_add, loop_load(&b, 0, false), loop_load(&b, 1, false));
+  uint16_t x = loop_load(&b, 0, BASE_TYPE_F32, false), y = loop_load(&b, 1, BASE_TYPE_F32, false);
+  x = loop_binary(&b, BASE_SCALAR_add, x, y);
   const uint16_t most = loop_reduce(&b, BASE_COMBINE_MAX, x);
   x = loop_unary(&b, BASE_SCALAR_exp_flush, loop_binary(&b, BASE_SCALAR_sub, x, most));
   loop_store(&b, loop_binary(&b, BASE_SCALAR_div, x, loop_reduce(&b, BASE_COMBINE_SUM, x)), TD_F32, false);

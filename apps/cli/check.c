@@ -150,6 +150,7 @@ static const cli_option check_options[] = {
     CLI_OPTION_MATH,
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
+    CLI_OPTION_TRUSTED,
     {"rtol", "R", "relative tolerance, instead of the case's own", NULL, false},
     {"atol", "A", "absolute tolerance, instead of the case's own", NULL, false},
     {"time-limit", "SECONDS", "fail a case that takes longer; default 300", NULL, false},

@@ -275,6 +275,7 @@ static td_status run_case(check_running *c, const check_settings *settings, td_e
                              .cc = settings->code.cc,
                              .cache = settings->code.cache,
                              .strict = settings->code.strict,
+                             .trusted = settings->code.trusted,
                              .warn = settings->code.warn,
                              .warn_user = (void *)(uintptr_t)c->folder};
   if (c->description && base_str_ends(base_str_of(c->model_path), ".pt")) TRY(make_specs(c, &options, err));

@@ -84,6 +84,8 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
         "path has them",                                                                                            \
         NULL, false                                                                                                 \
   }
+#define CLI_OPTION_TRUSTED \
+  { "trusted", NULL, "load the machine code in a .tdl file: it is as trusted as this program", NULL, false }
 #define CLI_OPTION_STRICT \
   { "strict", NULL, "a C compiler that fails is an error; else its loops are interpreted", NULL, false }
 #define CLI_OPTION_TUNED \

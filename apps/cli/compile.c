@@ -11,6 +11,7 @@ enum { VARIANTS = 8 };
 static td_status load_variants(cli_args *args, td_model **models, size_t *count, td_error *err) {
   td_load_options options;
   TRY(cli_load_options(args, &options, err));
+  options.for_file = 1;
   const char *names = options.isa;
   do {
     const size_t length = names ? strcspn(names, ",") : 0;
@@ -49,8 +50,12 @@ static td_status run_compile(cli_args *args, td_error *err) {
 static const cli_option compile_options[] = {
     {"o", "FILE", "where the compiled model goes, such as net.tdl", NULL, false},
     {"isa", "NAMES",
-     "instruction sets to compile for, separated by commas: scalar, vector, avx2, avx512; default: all the CPU has",
+     "instruction sets to compile for, separated by commas, also such as this CPU lacks: scalar, vector, avx2, avx512; "
+     "default: all the CPU has",
      NULL, false},
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
+    CLI_OPTION_TRUSTED,
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_MATH,
@@ -67,8 +72,8 @@ const cli_command cli_compile = {
     .text =
         "MODEL is a file or builtin:NAME. The file holds the plan and the packed weights, which stay in it: processes\n"
         "that run it share them. run, check, bench, profile, inspect and info take it as a model. It is for this\n"
-        "version of treadle and for CPUs with the instruction sets named; of several the best that the CPU has is "
-        "taken.",
+        "version of treadle and for CPUs with the instruction sets named; of several the best that the CPU has is\n"
+        "taken. Where there is a C compiler the machine code of fused loops is in it, for use with --trusted.",
     .examples =
         "treadle compile net.onnx -o net.tdl && treadle run net.tdl --input x.npy\n"
         "treadle compile net.onnx -o net.tdl --isa avx2,avx512",

@@ -205,6 +205,7 @@ static const cli_option profile_options[] = {
     CLI_OPTION_MATH,
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
+    CLI_OPTION_TRUSTED,
     CLI_OPTION_TUNED,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,

@@ -185,6 +185,11 @@ typedef struct td_load_options {
   void *dump_user;
   const char *edited; /* folder with files of generated code, as `dump` was told them, that take the place of what would
                          be generated: the user's own code, which is trusted. NULL: none */
+  int32_t for_file; /* 1: the model is to be saved: machine code of fused loops is kept for the file, and `isa` may name
+                         what this CPU lacks; then there can be no session of it here */
+  int32_t trusted;  /* 1: machine code in a saved plan is loaded, as trusted as the caller's own code. 0: it is not
+                         looked at but for damage */
+  uint32_t cc_limit_ms; /* that one run of the C compiler may take before it is ended, as one that fails; 0: a minute */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
@@ -224,7 +229,9 @@ TD_API td_status td_model_load_graph(const void *program, size_t size, const td_
  * milliseconds: plan and packed weights, which stay in the mapping, shared by all processes that have the file open.
  * `models`: `count` compilations of one model for different instruction sets (td_load_options.isa), of which the CPU
  * gets the best that it can run; weights that are packed alike are stored once. The file is for this version of the
- * library. Machine code of fused loops is not in it: td_model_load finds or makes it as for other models. Thread-safe.
+ * library. Machine code of fused loops is in it where the models were loaded with td_load_options.for_file and a
+ * compiler; td_model_load takes that with td_load_options.trusted alone, else finds or makes it as for other models.
+ * Thread-safe.
  * Errors: TD_BAD_ARGUMENT where they are no variants of one model, TD_NO_RESOURCE where the file cannot be written. */
 TD_API td_status td_model_save(const td_model *const *models, size_t count, const char *path, td_error *err);
 

@@ -31,7 +31,9 @@ struct td_model {
   const char *cc, *cache, *inject, *edited;
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
-  bool strict, float64;
+  bool strict, float64, for_file, trusted;
+  bool lacks; /* the CPU lacks what the plan needs: it can be saved, not run */
+  uint32_t cc_limit_ms;
   void (*warn)(void *user, const char *text);
   void *warn_user;
   kern_tuning tuning;

@@ -104,11 +104,12 @@ static td_status unknown_backend(const char *name, td_error *err) {
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no backend called %s; there are: %s", name, names);
 }
 
-static td_status find_isa(const char *name, const sys_machine *machine, uint32_t *isa, td_error *err) {
+/* `any`: what the machine lacks, too. */
+static td_status find_isa(const char *name, const sys_machine *machine, bool any, uint32_t *isa, td_error *err) {
   bool known;
   char names[128] = "";
   uint32_t count;
-  *isa = kern_level_mask(name, machine->isa, &known);
+  *isa = kern_level_mask(name, any && name ? UINT32_MAX : machine->isa, &known);
   if (known) return TD_OK;
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {
@@ -172,7 +173,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
   kern_math math;
   sys_machine machine;
   sys_cpu_read(&machine);
-  TRY(find_isa(options->isa, &machine, &isa, err));
+  TRY(find_isa(options->isa, &machine, options->for_file, &isa, err));
   TRY(find_math(options->math, &math, err));
   kern_tuning tuning = tuning_of(&machine);
   if (options->tuning) TRY(kern_tuning_set(&tuning, options->tuning, err));
@@ -207,6 +208,9 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .dump_user = options->dump_user,
                   .strict = options->strict != 0,
                   .float64 = options->float64 != 0,
+                  .for_file = options->for_file != 0,
+                  .trusted = options->trusted != 0,
+                  .cc_limit_ms = options->cc_limit_ms,
                   .warn = options->warn,
                   .warn_user = options->warn_user,
                   .tuning = tuning,
@@ -308,6 +312,8 @@ compile_setting api_setting(const td_model *m) {
                            .disabled_kernels = m->disabled_kernels,
                            .cc = m->cc,
                            .cache = m->cache,
+                           .cc_limit_ms = m->cc_limit_ms,
+                           .keep_code = m->for_file,
                            .strict = m->strict,
                            .warn = m->warn,
                            .warn_user = m->warn_user,
@@ -368,11 +374,14 @@ static td_status make(td_model *m, uint64_t started, td_error *err) {
 }
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
+  sys_machine machine;
+  sys_cpu_read(&machine);
   TRY(api_is_saved(m) ? api_open(m, started, err) : make(m, started, err));
   m->stats.backend = plan_name(m->plan, m->plan->backend);
   m->stats.steps = m->plan->steps.count;
   m->stats.gflop = m->plan->flops * 1e-9;
   m->stats.gbyte = m->plan->bytes * 1e-9;
+  m->lacks = m->plan->needs & ~(machine.isa | BASE_ISA_VECTOR);
   count_weights(m);
   give_back_files(m);
   return TD_OK;

@@ -75,8 +75,13 @@ static td_status refuse_options(const td_model *m, td_error *err) {
 }
 
 td_status api_open(td_model *m, uint64_t started, td_error *err) {
-  const plan_source source = {
-      .bytes = m->bytes, .size = m->size, .file = m->path ? m->path : "model", .library = td_version(), .isa = m->isa};
+  const plan_source source = {.bytes = m->bytes,
+                              .size = m->size,
+                              .file = m->path ? m->path : "model",
+                              .library = td_version(),
+                              .isa = m->isa,
+                              .trusted = m->trusted,
+                              .contract = m->trusted ? compile_contract() : 0};
   TRY(refuse_options(m, err));
   TRY(plan_open(&source, &m->allocator, &m->plan, err));
   const uint64_t opened = sys_clock_ns();

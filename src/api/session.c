@@ -50,6 +50,10 @@ td_status td_session_new(const td_model *model, const td_session_options *option
   if (!model || !session)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_new needs a model and a place for the session");
   TRY(api_read_options(&o, sizeof o, options, err));
+  if (model->lacks)
+    return base_fail(err, TD_UNSUPPORTED, model->path, -1,
+                     "this model was compiled for CPUs with %s, which this one lacks: it can be saved, not run",
+                     model->plan->level);
   td_session *s = base_alloc(&model->allocator, sizeof *s);
   if (!s) return base_no_memory(err, "a session");
   *s = (td_session){.allocator = model->allocator, .model = model};

@@ -29,6 +29,14 @@ static const struct {
     {BASE_ISA_AVX2 | BASE_ISA_FMA, {"-mavx2", "-mfma"}},
     {0, {NULL}}};
 
+static uint32_t level_of(uint32_t isa) {
+  uint32_t level = 0;
+  while (levels[level].needs & ~isa) level++;
+  return level;
+}
+
+uint32_t codegen_needs(uint32_t isa) { return levels[level_of(isa)].needs; }
+
 static void options_of(uint32_t isa, const char **options) {
   static const char *const always[] = {"-x",
                                        "c",
@@ -41,9 +49,9 @@ static void options_of(uint32_t isa, const char **options) {
                                        "-ffp-contract=off",
                                        "-fno-math-errno",
                                        "-fno-trapping-math"};
-  uint32_t n = 0, level = 0;
+  const uint32_t level = level_of(isa);
+  uint32_t n = 0;
   for (size_t i = 0; i < sizeof always / sizeof *always; i++) options[n++] = always[i];
-  while (levels[level].needs & ~isa) level++;
   for (uint32_t i = 0; i < 8 && levels[level].options[i]; i++) options[n++] = levels[level].options[i];
   options[n] = NULL;
 }
@@ -255,9 +263,11 @@ static uint32_t units_for(uint32_t count, const codegen_setting *s) {
   return wanted < most ? wanted : most;
 }
 
-static codegen_code *new_code(const td_allocator *allocator) {
-  codegen_code *made = base_alloc(allocator, sizeof *made);
-  if (made) *made = (codegen_code){.own = *allocator};
+static codegen_code *new_code(base_arena *arena, uint32_t kernel_count) {
+  const td_allocator *allocator = base_arena_allocator(arena);
+  codegen_place *places = base_new(arena, codegen_place, (size_t)kernel_count + 1);
+  codegen_code *made = places ? base_alloc(allocator, sizeof *made) : NULL;
+  if (made) *made = (codegen_code){.own = *allocator, .places = places};
   return made;
 }
 
@@ -267,12 +277,10 @@ td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_se
   codegen_unit units[CODEGEN_UNITS] = {0};
   const codegen_means means = {setting, options, arena};
   const uint32_t unit_count = units_for(count, setting);
-  loading l = {.setting = setting, .arena = arena, .code = new_code(base_arena_allocator(arena)), .err = err};
+  loading l = {.setting = setting, .arena = arena, .code = new_code(arena, count), .err = err};
   if (!l.code) return base_no_memory(err, "code");
-  l.code->places = base_new(arena, codegen_place, (size_t)count + 1);
   options_of(setting->isa, options);
-  l.status = l.code->places ? TD_OK : base_no_memory(err, "code");
-  if (l.status == TD_OK) l.status = make_units(kernels, count, &means, units, unit_count, err);
+  l.status = make_units(kernels, count, &means, units, unit_count, err);
   if (l.status == TD_OK) load_units(units, unit_count, &means, &l);
   for (uint32_t u = 0; u < unit_count; u++) base_text_free(&units[u].text);
   if (l.code->count) *code = l.code;
@@ -280,29 +288,45 @@ td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_se
   return l.status;
 }
 
-td_status codegen_open(const codegen_object *objects, uint32_t count, uint32_t isa, const td_allocator *allocator,
-                       codegen_code **code, td_error *err) {
-  if (count > CODEGEN_UNITS)
-    return base_fail(err, TD_BAD_FILE, NULL, -1, "more than %d objects of code", CODEGEN_UNITS);
-  codegen_code *made = new_code(allocator);
-  td_status status = made ? TD_OK : base_no_memory(err, "code");
-  for (uint32_t i = 0; i < count && status == TD_OK; i++) {
-    void *loaded = sys_code_open_bytes(objects[i].bytes, objects[i].size, err);
-    code_link *to = loaded ? sys_code_find(loaded, "td_link") : NULL;
-    if (loaded) made->loaded[made->count++] = loaded;
-    if (to) *to = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
-    else if (!loaded) status = TD_NO_RESOURCE;
-    else status = base_fail(err, TD_BAD_FILE, NULL, -1, "code without its link");
+static td_status open_object(const codegen_object *object, uint32_t isa, codegen_code *to, td_error *err) {
+  void *loaded = sys_code_open_bytes(object->bytes, object->size, err);
+  if (!loaded) return TD_NO_RESOURCE;
+  to->objects[to->count] = *object;
+  to->loaded[to->count++] = loaded;
+  code_link *link = sys_code_find(loaded, "td_link");
+  if (!link) return base_fail(err, TD_BAD_FILE, NULL, -1, "an object of machine code without its link");
+  *link = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
+  return TD_OK;
+}
+
+/* The function of a kernel, in whichever object it is. */
+static td_status open_kernel(codegen_kernel *k, codegen_code *code, td_error *err) {
+  char body[80];
+  void *found = NULL, *rows = NULL;
+  snprintf(body, sizeof body, "%s_rows", k->name);
+  for (uint32_t i = 0; i < code->count && !found; i++) {
+    found = sys_code_find(code->loaded[i], k->name);
+    rows = sys_code_find(code->loaded[i], body);
   }
+  if (!found) return base_fail(err, TD_BAD_FILE, k->name, -1, "the machine code has no function called %s", k->name);
+  if (k->chain) k->body = found;
+  else k->run = function_at(found);
+  code->places[code->place_count++] =
+      (codegen_place){.name = k->name, .at = rows, .bytes = rows ? sys_code_bytes(rows) : 0};
+  return TD_OK;
+}
+
+td_status codegen_open(const codegen_object *objects, uint32_t count, uint32_t isa, codegen_kernel *kernels,
+                       uint32_t kernel_count, base_arena *arena, codegen_code **code, td_error *err) {
+  if (count > CODEGEN_UNITS)
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "more than %d objects of machine code", CODEGEN_UNITS);
+  codegen_code *made = new_code(arena, kernel_count);
+  td_status status = made ? TD_OK : base_no_memory(err, "code");
+  for (uint32_t i = 0; i < count && status == TD_OK; i++) status = open_object(&objects[i], isa, made, err);
+  for (uint32_t i = 0; i < kernel_count && status == TD_OK; i++) status = open_kernel(&kernels[i], made, err);
   if (status == TD_OK) *code = made;
   else codegen_free(made);
   return status;
-}
-
-base_call_fn codegen_function(const codegen_code *code, const char *name) {
-  void *found = NULL;
-  for (uint32_t i = 0; i < code->count && !found; i++) found = sys_code_find(code->loaded[i], name);
-  return found ? function_at(found) : NULL;
 }
 
 bool codegen_object_at(const codegen_code *code, uint32_t index, codegen_object *object) {

@@ -62,8 +62,6 @@ td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_se
 void codegen_free(codegen_code *code); /* NULL is allowed */
 /* Of the kernel called `name`; texts live as long as the arena of codegen_load. NULL: it has no such kernel. */
 const codegen_place *codegen_find_place(const codegen_code *code, const char *name);
-/* The function of this name; NULL: there is none. */
-base_call_fn codegen_function(const codegen_code *code, const char *name);
 
 /* A shared object as it lies in a file. */
 typedef struct codegen_object {
@@ -72,9 +70,12 @@ typedef struct codegen_object {
 } codegen_object;
 /* Object `index` of code that was loaded with `keep`, in the arena of that load. False: there are not so many. */
 bool codegen_object_at(const codegen_code *code, uint32_t index, codegen_object *object);
-/* Loads objects that were kept: as trusted as the caller's own code. `isa` as when they were made. */
-td_status codegen_open(const codegen_object *objects, uint32_t count, uint32_t isa, const td_allocator *allocator,
-                       codegen_code **code, td_error *err);
+/* Loads objects that were kept, which are trusted as the caller's own code is, and gives `kernels`, of which name and
+ * chain count, their functions. `isa` as when they were made. Errors: TD_BAD_FILE where a function is missing. */
+td_status codegen_open(const codegen_object *objects, uint32_t count, uint32_t isa, codegen_kernel *kernels,
+                       uint32_t kernel_count, base_arena *arena, codegen_code **code, td_error *err);
+/* BASE_ISA_* that code made for `isa` uses. */
+uint32_t codegen_needs(uint32_t isa);
 /* A number for what generated code and this library must agree on: objects of another one cannot be loaded. */
 uint64_t codegen_contract(void);
 

@@ -92,6 +92,25 @@ static bool locate(const void *code, const char *name, plan_code *place) {
   return found && found->at;
 }
 
+static void take_code(plan_exe *plan, codegen_code *code) {
+  plan->code = code;
+  plan->release_code = release;
+  plan->locate_code = locate;
+}
+
+/* The plan keeps the objects that its code came of. */
+static td_status keep_objects(plan_exe *plan, const codegen_code *code, td_error *err) {
+  codegen_object object;
+  plan->contract = codegen_contract();
+  plan->needs |= codegen_needs(plan->isa);
+  for (uint32_t i = 0; code && codegen_object_at(code, i, &object); i++) {
+    plan_object *to = base_vec_push(plan->arena, &plan->objects);
+    if (!to) return base_no_memory(err, "code");
+    *to = (plan_object){object.bytes, object.size};
+  }
+  return TD_OK;
+}
+
 td_status lower_load_code(lower_code *c, bool *loaded) {
   const compile_setting *s = c->setting;
   codegen_code *code = NULL;
@@ -104,14 +123,14 @@ td_status lower_load_code(lower_code *c, bool *loaded) {
                                    .isa = s->isa,
                                    .jobs = sys_threads_read(),
                                    .limit_ms = s->cc_limit_ms,
+                                   .keep = s->keep_code,
                                    .coded = s->coded,
                                    .coded_user = s->seen_user,
                                    .edited = s->edited};
   const td_status status = codegen_load(c->kernels.at, c->kernels.count, &setting, c->plan->arena, &code, &err);
-  c->plan->code = code;
-  c->plan->release_code = release;
-  c->plan->locate_code = locate;
+  take_code(c->plan, code);
   *loaded = code != NULL;
+  if (s->keep_code) TRY(keep_objects(c->plan, code, c->err));
   if (status == TD_OK) return TD_OK;
   if (s->strict || base_arena_failed(c->plan->arena)) {
     if (c->err) *c->err = err;
@@ -120,3 +139,48 @@ td_status lower_load_code(lower_code *c, bool *loaded) {
   if (s->warn) s->warn(s->warn_user, err.text);
   return TD_OK;
 }
+
+/* A kernel for each function of the plan that has code. */
+static td_status name_functions(const plan_exe *plan, base_arena *scratch, codegen_kernel **kernels, uint32_t *count,
+                                td_error *err) {
+  *kernels = base_new(scratch, codegen_kernel, (size_t)plan->functions.count + 1);
+  if (!*kernels) return base_no_memory(err, "code");
+  for (uint32_t i = 0; i < plan->functions.count; i++) {
+    const plan_function *f = &plan->functions.at[i];
+    if (f->role != PLAN_GENERATED) continue;
+    if (f->code >= plan->names.count || f->op >= plan->names.count)
+      return base_fail(err, TD_BAD_FILE, NULL, -1, "the plan is damaged: function %u", i);
+    (*kernels)[(*count)++] =
+        (codegen_kernel){.name = plan_name(plan, f->code), .chain = !lower_is_loop(plan_name(plan, f->op))};
+  }
+  return TD_OK;
+}
+
+td_status lower_open_code(plan_exe *plan, const compile_setting *s, base_arena *scratch, codegen_kernel **kernels,
+                          uint32_t *count, td_error *err) {
+  *count = 0;
+  if (!plan->objects.count) return TD_OK;
+  TRY(name_functions(plan, scratch, kernels, count, err));
+  codegen_object *objects = base_new(scratch, codegen_object, plan->objects.count);
+  codegen_code *code = NULL;
+  td_error why = {0};
+  if (!objects) return base_no_memory(err, "code");
+  for (uint32_t i = 0; i < plan->objects.count; i++)
+    objects[i] = (codegen_object){plan->objects.at[i].bytes, plan->objects.at[i].size};
+  const td_status status =
+      codegen_open(objects, plan->objects.count, plan->isa, *kernels, *count, plan->arena, &code, &why);
+  if (status == TD_OK) {
+    take_code(plan, code);
+    plan->needs |= codegen_needs(plan->isa);
+    return TD_OK;
+  }
+  if (status == TD_NO_RESOURCE && !s->strict && !base_arena_failed(plan->arena)) {
+    if (s->warn) s->warn(s->warn_user, why.text);
+    *count = plan->objects.count = 0;
+    return TD_OK;
+  }
+  if (err) *err = why;
+  return status;
+}
+
+uint64_t compile_contract(void) { return codegen_contract(); }

@@ -32,6 +32,7 @@ typedef struct compile_setting {
   const char *cc;                             /* path of the C compiler */
   const char *cache;                          /* folder for what it makes */
   uint32_t cc_limit_ms;                       /* that one run of it may take; 0: a minute */
+  bool keep_code;                             /* the plan is to be saved, with its machine code */
   bool strict;                                /* a compiler that fails is an error */
   void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed */
   void *warn_user;
@@ -62,8 +63,11 @@ td_status compile_graph(ir_graph *graph, const compile_setting *setting, const t
                         uint32_t *changes, plan_exe **plan, td_error *err);
 /* Makes of an imported graph what compile_graph lowers: for people who want to see it. */
 td_status compile_rewrite(ir_graph *graph, const compile_setting *setting, td_error *err);
-/* Makes a plan that plan_open read one that can run here: links it, finds what is not saved, and checks that its
- * functions suit their operands, as of a file from a stranger. TD_BAD_FILE names the step. Of the setting count isa,
+/* A number for what generated code and this library must agree on: of plan_source. */
+uint64_t compile_contract(void);
+/* Makes a plan that plan_open read one that can run here: links it, loads its machine code if it has some (which means
+ * that it is trusted), finds what is not saved, and checks that its functions suit their operands, as of a file from a
+ * stranger. TD_BAD_FILE names the step. Of the setting count isa,
  * tuning, and what is for generated code. */
 td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err);
 /* The fused loops that compile_graph makes of an imported graph, as text. With `why`, each decision to join or not, and

@@ -98,6 +98,10 @@ td_status lower_generate(lowering *l);
 /* The same for the steps of a plan that was saved. */
 td_status lower_recode(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, base_arena *scratch,
                        td_error *err);
+/* Loads the objects of a saved plan. *kernels: one per function that has code, in `scratch`. Where they cannot be
+ * loaded here the plan goes on without, and the caller is warned. */
+td_status lower_open_code(plan_exe *plan, const compile_setting *setting, base_arena *scratch,
+                          struct codegen_kernel **kernels, uint32_t *count, td_error *err);
 /* What is not the plan's own, but this machine's: tuning, and the name of the instruction sets it uses. */
 void lower_finish(plan_exe *plan, const compile_setting *setting);
 /* Finds the batches of the plan, whose lifetimes are set: steps that may run on a few samples at a time. */

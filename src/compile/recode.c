@@ -22,7 +22,8 @@ static td_status add_step(lower_code *code, const plan_step *s, uint32_t *number
 }
 
 static bool is_interpreted(const plan_exe *plan, const plan_step *s) {
-  return s->kind == PLAN_CALL && plan->functions.at[s->function].role == PLAN_KERNEL;
+  const uint32_t role = s->kind == PLAN_CALL ? plan->functions.at[s->function].role : PLAN_ROLE_COUNT;
+  return role == PLAN_KERNEL || role == PLAN_GENERATED;
 }
 
 /* The steps call their functions from now on; `number`: per step, as of lower_add_loop. */

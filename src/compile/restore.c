@@ -107,11 +107,14 @@ static td_status check_steps(const plan_exe *plan, base_arena *scratch, td_error
 
 static td_status restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, base_arena *scratch,
                          td_error *err) {
-  const compile_names names = {.ops = ops, .isa = setting->isa | BASE_ISA_VECTOR};
+  struct codegen_kernel *kernels = NULL;
+  uint32_t count;
+  TRY(lower_open_code(plan, setting, scratch, &kernels, &count, err));
+  const compile_names names = {ops, setting->isa | BASE_ISA_VECTOR, kernels, count};
   const plan_symbols symbols = compile_symbols(&names);
   TRY(plan_complete(plan, &symbols, err));
   TRY(check_steps(plan, scratch, err));
-  TRY(lower_recode(plan, ops, setting, scratch, err));
+  if (!plan->code) TRY(lower_recode(plan, ops, setting, scratch, err));
   return plan->aligned_inputs ? lower_find_batches(plan, scratch, err) : TD_OK;
 }
 

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-enum { FILE_VERSION = 1, FILE_ALIGN = 64, FILE_PAGE = 4096, FILE_VARIANTS = 16, FILE_ALL = UINT32_MAX };
+enum { FILE_VERSION = 2, FILE_ALIGN = 64, FILE_PAGE = 4096, FILE_VARIANTS = 16, FILE_ALL = UINT32_MAX };
 
 static const char file_magic[8] = {'\x89', 'T', 'D', 'L', '\r', '\n', '\x1a', '\n'};
 
@@ -42,7 +42,9 @@ typedef enum file_kind {
   FILE_PARAMS,
   FILE_DIMS,
   FILE_SYMBOLS, /* texts, each behind a letter: 'd' of one that data defines, 's' of others */
-  FILE_KINDS,   /* below: once for each variant; above: once for all */
+  FILE_OBJECTS, /* machine code: which bytes of the following are an object */
+  FILE_CODE,
+  FILE_KINDS, /* below: once for each variant; above: once for all */
   FILE_TABLE = FILE_KINDS,
   FILE_CONSTANTS,
   FILE_KINDS_ALL
@@ -64,7 +66,13 @@ typedef struct file_facts {
   uint32_t in_place, aligned_inputs;
   uint32_t backend, unused; /* offset into names */
   char level[16];           /* plan_exe's, for people */
+  uint64_t contract;        /* of its machine code */
 } file_facts;
+
+/* An object of machine code. */
+typedef struct file_object {
+  uint64_t offset, bytes; /* in FILE_CODE */
+} file_object;
 
 /* A stretch of the constants. */
 typedef struct file_constant {
@@ -92,12 +100,13 @@ typedef struct file_place {
 #define FILE_PLACE(member) \
   { offsetof(plan_exe, member), sizeof *((plan_exe *)0)->member.at }
 static const file_place file_places[FILE_KINDS] = {
-    [FILE_FACTS] = {0, sizeof(file_facts)}, [FILE_SLOTS] = FILE_PLACE(slots),
-    [FILE_STEPS] = FILE_PLACE(steps),       [FILE_BLOCKS] = FILE_PLACE(blocks),
-    [FILE_OPERANDS] = FILE_PLACE(operands), [FILE_FUNCTIONS] = FILE_PLACE(functions),
-    [FILE_INPUTS] = FILE_PLACE(inputs),     [FILE_OUTPUTS] = FILE_PLACE(outputs),
-    [FILE_STATES] = FILE_PLACE(states),     [FILE_INITIALS] = FILE_PLACE(initials),
-    [FILE_GUARDS] = FILE_PLACE(guards),     [FILE_NAMES] = FILE_PLACE(names),
-    [FILE_ORIGINS] = FILE_PLACE(origins),   [FILE_PARAMS] = FILE_PLACE(params),
-    [FILE_DIMS] = FILE_PLACE(dims.nodes),   [FILE_SYMBOLS] = {0, 1}};
+    [FILE_FACTS] = {0, sizeof(file_facts)},    [FILE_SLOTS] = FILE_PLACE(slots),
+    [FILE_STEPS] = FILE_PLACE(steps),          [FILE_BLOCKS] = FILE_PLACE(blocks),
+    [FILE_OPERANDS] = FILE_PLACE(operands),    [FILE_FUNCTIONS] = FILE_PLACE(functions),
+    [FILE_INPUTS] = FILE_PLACE(inputs),        [FILE_OUTPUTS] = FILE_PLACE(outputs),
+    [FILE_STATES] = FILE_PLACE(states),        [FILE_INITIALS] = FILE_PLACE(initials),
+    [FILE_GUARDS] = FILE_PLACE(guards),        [FILE_NAMES] = FILE_PLACE(names),
+    [FILE_ORIGINS] = FILE_PLACE(origins),      [FILE_PARAMS] = FILE_PLACE(params),
+    [FILE_DIMS] = FILE_PLACE(dims.nodes),      [FILE_SYMBOLS] = {0, 1},
+    [FILE_OBJECTS] = {0, sizeof(file_object)}, [FILE_CODE] = {0, 1}};
 #endif

@@ -179,6 +179,46 @@ static td_status read_symbols(const loading *l, uint32_t variant) {
   return base_dims_check(dims) ? TD_OK : damaged(l, 0, "an expression of sizes is none");
 }
 
+/* Machine code is copied, as tables are: what was looked at is what is loaded. */
+static td_status read_objects(const loading *l, uint32_t variant) {
+  plan_exe *plan = l->plan;
+  void *table, *code;
+  uint32_t count, bytes;
+  TRY(read_section(l, FILE_OBJECTS, variant, sizeof(file_object), &table, &count));
+  TRY(read_section(l, FILE_CODE, variant, 1, &code, &bytes));
+  for (uint32_t i = 0; i < count; i++) {
+    const file_object *from = (const file_object *)table + i;
+    plan_object *to = base_vec_push(plan->arena, &plan->objects);
+    if (!to) return base_no_memory(l->err, "a plan");
+    if (!base_in_range(from->offset, from->bytes, bytes)) return damaged(l, 0, "machine code lies outside its section");
+    *to = (plan_object){(const char *)code + from->offset, (size_t)from->bytes};
+  }
+  return TD_OK;
+}
+
+/* Without machine code, functions that have some are the kernels that interpret. */
+static void leave_code_out(plan_exe *plan) {
+  plan->objects.count = 0;
+  for (uint32_t i = 0; i < plan->functions.count; i++) {
+    plan_function *f = &plan->functions.at[i];
+    if (f->role == PLAN_GENERATED) f->role = PLAN_KERNEL;
+    f->code = 0;
+  }
+}
+
+static td_status find_code(const loading *l, uint32_t variant, const file_facts *facts) {
+  TRY(read_objects(l, variant));
+  if (!l->source->trusted || !l->plan->objects.count) {
+    leave_code_out(l->plan);
+    return TD_OK;
+  }
+  l->plan->contract = facts->contract;
+  if (facts->contract == l->source->contract) return TD_OK;
+  return base_fail(l->err, TD_UNSUPPORTED, l->source->file, -1,
+                   "its machine code is for another build of the library: compile the model again, or open it without "
+                   "its machine code");
+}
+
 static td_status read_tables(const loading *l, uint32_t variant) {
   for (uint32_t kind = FILE_FACTS + 1; kind < FILE_SYMBOLS; kind++) {
     file_vec table;
@@ -207,6 +247,7 @@ static td_status read_plan(loading *l) {
   TRY(choose_variant(l, &variant, &facts));
   TRY(map_constants(l));
   TRY(read_tables(l, variant));
+  TRY(find_code(l, variant, &facts));
   if (!plan->names.count || plan->names.at[plan->names.count - 1] || facts.backend >= plan->names.count)
     return damaged(l, 0, "its texts have no end");
   plan->flops = facts.flops;

@@ -196,6 +196,12 @@ typedef struct plan_code {
   uint32_t line;      /* 0: unknown */
 } plan_code;
 
+/* Machine code of functions: a shared object. */
+typedef struct plan_object {
+  const void *bytes;
+  size_t size;
+} plan_object;
+
 typedef struct plan_exe {
   base_arena *arena; /* everything below lives here */
   base_dims dims;
@@ -215,13 +221,15 @@ typedef struct plan_exe {
   BASE_VEC(uint32_t) origins; /* offsets into names */
   BASE_VEC(uint64_t) params;  /* attribute blocks, 8-byte units; offsets count units */
   bool needs_tail;
-  bool in_place;       /* results take the place of operands that die at their step */
-  bool aligned_inputs; /* steps take it that elements of inputs are naturally aligned */
-  double flops, bytes; /* of one run, regions left out; 0 when some size is open */
-  uint32_t isa;        /* BASE_ISA_* that kernels were chosen from */
-  uint32_t needs;      /* of these, what the kernels in it use */
-  const char *level;   /* a name for that, for people; whoever links it sets it, static */
-  uint32_t backend;    /* offset into names: that it was made by */
+  bool in_place;                 /* results take the place of operands that die at their step */
+  bool aligned_inputs;           /* steps take it that elements of inputs are naturally aligned */
+  double flops, bytes;           /* of one run, regions left out; 0 when some size is open */
+  uint32_t isa;                  /* BASE_ISA_* that kernels were chosen from */
+  uint32_t needs;                /* of these, what the kernels in it use */
+  const char *level;             /* a name for that, for people; whoever links it sets it, static */
+  BASE_VEC(plan_object) objects; /* machine code that is saved with it, or was; see plan_source.trusted */
+  uint64_t contract;             /* of the objects with who loads them */
+  uint32_t backend;              /* offset into names: that it was made by */
   /* What the above stands for in this process: not part of what is saved. */
   BASE_VEC(plan_link) links;    /* per function */
   BASE_VEC(const void *) bases; /* per segment: where it lies */
@@ -293,8 +301,8 @@ typedef struct plan_image {
   BASE_VEC(plan_piece) pieces; /* of a file, one after the other */
   uint64_t bytes;
 } plan_image;
-/* The file that holds these variants of a plan, which must outlive the image, as must the arena. Equal constants are
- * stored once. `library`: the version of who saves. */
+/* The file that holds these variants of a plan, with their objects, which must outlive the image, as must the arena.
+ * Equal constants are stored once. `library`: the version of who saves. */
 td_status plan_save(const plan_exe *const *plans, uint32_t count, const char *library, base_arena *arena,
                     plan_image *image, td_error *err);
 
@@ -304,6 +312,8 @@ typedef struct plan_source {
   const char *file;    /* for errors */
   const char *library; /* the version of who loads */
   uint32_t isa;        /* BASE_ISA_* that may be used: of the variants that need no more, the one that needs most */
+  bool trusted;        /* machine code in it is wanted; else its functions are kernels that interpret */
+  uint64_t contract;   /* that machine code must have been made for */
 } plan_source;
 bool plan_is_saved(const void *bytes, size_t size); /* do they begin like a saved plan? */
 /* The plan in a file: tables are copied and checksums compared, also those of the constants; plan_complete is still to

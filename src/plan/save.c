@@ -131,16 +131,42 @@ static td_status add_changed(saving *s, const plan_exe *plan, uint32_t variant) 
   return add_section(s, FILE_BLOCKS, variant, sizeof *blocks, blocks, plan->blocks.count * sizeof *blocks);
 }
 
-/* Machine code stays where it was made: a function that has some is saved as the kernel that interprets. */
+/* Is the machine code of function `index` among the plan's objects? */
+static bool has_code(const plan_exe *plan, uint32_t index) {
+  const plan_function *f = &plan->functions.at[index];
+  const plan_link *link = &plan->links.at[index];
+  return plan->objects.count && f->role == PLAN_GENERATED &&
+         (link->code || strcmp(link->name, plan_name(plan, f->code)) == 0);
+}
+
+/* A function whose machine code is not saved is saved as the kernel that interprets. */
 static td_status add_functions(saving *s, const plan_exe *plan, uint32_t variant) {
   plan_function *functions = base_arena_copy(s->arena, plan->functions.at, plan->functions.count * sizeof *functions);
   if (!functions) return no_memory(s);
   for (uint32_t i = 0; i < plan->functions.count; i++) {
+    if (has_code(plan, i)) continue;
     if (functions[i].role == PLAN_GENERATED) functions[i].role = PLAN_KERNEL;
     functions[i].code = 0;
   }
   return add_section(s, FILE_FUNCTIONS, variant, sizeof *functions, functions,
                      plan->functions.count * sizeof *functions);
+}
+
+/* All objects one after the other. */
+static td_status add_objects(saving *s, const plan_exe *plan, uint32_t variant) {
+  const uint32_t count = plan->objects.count;
+  file_object *table = base_new(s->arena, file_object, (size_t)count + 1);
+  uint64_t bytes = 0;
+  if (!table) return no_memory(s);
+  for (uint32_t i = 0; i < count; i++) {
+    table[i] = (file_object){bytes, plan->objects.at[i].size};
+    bytes += table[i].bytes;
+  }
+  char *code = base_arena_alloc(s->arena, bytes + 1);
+  if (!code) return no_memory(s);
+  for (uint32_t i = 0; i < count; i++) memcpy(code + table[i].offset, plan->objects.at[i].bytes, table[i].bytes);
+  TRY(add_section(s, FILE_OBJECTS, variant, sizeof *table, table, count * sizeof *table));
+  return add_section(s, FILE_CODE, variant, 1, code, bytes);
 }
 
 static td_status add_plan(saving *s, const plan_exe *plan, uint32_t variant) {
@@ -152,12 +178,14 @@ static td_status add_plan(saving *s, const plan_exe *plan, uint32_t variant) {
                         .needs = plan->needs,
                         .in_place = plan->in_place,
                         .aligned_inputs = plan->aligned_inputs,
-                        .backend = plan->backend};
+                        .backend = plan->backend,
+                        .contract = plan->contract};
   if (plan->level) strncpy(facts->level, plan->level, sizeof facts->level - 1);
   TRY(add_section(s, FILE_FACTS, variant, sizeof *facts, facts, sizeof *facts));
   TRY(add_changed(s, plan, variant));
   TRY(add_functions(s, plan, variant));
   TRY(add_symbols(s, plan, variant));
+  TRY(add_objects(s, plan, variant));
   static const file_kind others[] = {FILE_OPERANDS, FILE_INPUTS, FILE_OUTPUTS, FILE_STATES, FILE_INITIALS,
                                      FILE_GUARDS,   FILE_NAMES,  FILE_ORIGINS, FILE_PARAMS, FILE_DIMS};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

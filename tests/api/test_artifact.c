@@ -1,108 +1,7 @@
 /* test_artifact.c -- models saved and loaded again through the public interface: equal bits, mapped weights. */
 #include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include <treadle/treadle.h>
-
-static td_error err;
-
-typedef struct folder {
-  char path[64], file[96];
-} folder;
-
-static int open_folder(void **state) {
-  folder *f = calloc(1, sizeof *f);
-  assert_non_null(f);
-  strcpy(f->path, "/tmp/treadle-artifact-XXXXXX");
-  assert_non_null(mkdtemp(f->path));
-  snprintf(f->file, sizeof f->file, "%s/net.tdl", f->path);
-  *state = f;
-  return 0;
-}
-
-static int close_folder(void **state) {
-  folder *f = *state;
-  unlink(f->file);
-  assert_int_equal(rmdir(f->path), 0);
-  free(f);
-  return 0;
-}
-
-static td_model *load(const char *path, const char *isa) {
-  const td_load_options options = {.size = sizeof options, .isa = isa};
-  td_model *model = NULL;
-  if (td_model_load(path, &options, &model, &err) != TD_OK) fail_msg("%s: %s", path, err.text);
-  return model;
-}
-
-static size_t element_bytes(td_dtype dtype) {
-  static const uint8_t bytes[TD_DTYPE_COUNT] = {[TD_F32] = 4, [TD_F64] = 8, [TD_I64] = 8, [TD_I32] = 4, [TD_BOOL] = 1,
-                                                [TD_U8] = 1,  [TD_I8] = 1,  [TD_F16] = 2, [TD_BF16] = 2};
-  return bytes[dtype];
-}
-
-/* Something for every input; false: of a kind that is not made here. */
-static bool feed(const td_model *model, td_session *session, void **memory) {
-  for (size_t i = 0; i < td_model_input_count(model); i++) {
-    td_value_info info;
-    assert_int_equal(td_model_input(model, i, &info, &err), TD_OK);
-    if (info.has_default) continue;
-    td_tensor t = {.dtype = info.dtype, .rank = info.rank};
-    size_t count = 1;
-    if (strcmp(info.kind, "tensor") != 0 || info.rank < 0 || !element_bytes(info.dtype)) return false;
-    for (int32_t k = 0; k < info.rank; k++) count *= (size_t)(t.dims[k] = info.dims[k] < 0 ? 2 : info.dims[k]);
-    t.data = memory[i] = calloc(count + 1, element_bytes(info.dtype));
-    for (size_t k = 0; info.dtype == TD_F32 && k < count; k++) ((float *)t.data)[k] = (float)(k % 17) * 0.25f - 1;
-    if (td_session_set_input(session, i, &t, &err) != TD_OK) return false;
-  }
-  return true;
-}
-
-/* A number for all bits of all outputs; 0 where the model does not run on such inputs. */
-static uint64_t answer_of(const td_model *model) {
-  enum { MOST = 64 };
-  void *memory[MOST] = {NULL};
-  td_session *session = NULL;
-  const td_session_options options = {.size = sizeof options, .threads = 1};
-  uint64_t sum = 1;
-  assert_true(td_model_input_count(model) <= MOST);
-  assert_int_equal(td_session_new(model, &options, &session, &err), TD_OK);
-  if (!feed(model, session, memory) || td_session_run(session, &err) != TD_OK) sum = 0;
-  for (size_t i = 0; sum && i < td_model_output_count(model); i++) {
-    td_tensor t;
-    if (td_session_output(session, i, &t, &err) != TD_OK || !element_bytes(t.dtype)) continue;
-    size_t bytes = element_bytes(t.dtype);
-    for (int32_t k = 0; k < t.rank; k++) bytes *= (size_t)t.dims[k];
-    for (size_t k = 0; k < bytes; k++) sum = (sum ^ ((const unsigned char *)t.data)[k]) * 0x100000001b3;
-    sum += bytes + 1;
-  }
-  td_session_free(session);
-  for (size_t i = 0; i < MOST; i++) free(memory[i]);
-  return sum;
-}
-
-static uint64_t round_trip(const char *path, const char *file) {
-  td_model *model = load(path, NULL);
-  const uint64_t answer = answer_of(model);
-  if (td_model_save((const td_model *const *)&model, 1, file, &err) != TD_OK) fail_msg("%s: %s", path, err.text);
-  td_model *again = load(file, NULL);
-  if (answer_of(again) != answer) fail_msg("%s: another answer when it is loaded again", path);
-  td_model_stats stats = {.size = sizeof stats};
-  assert_int_equal(td_model_get_stats(again, &stats, &err), TD_OK);
-  assert_int_equal(stats.copied_bytes, 0);
-  td_model_free(again);
-  td_model_free(model);
-  return answer;
-}
+#include "api/artifact.h"
 
 static void models_of_tests(void **state) {
   const folder *f = *state;
@@ -150,6 +49,174 @@ static void weights_stay_in_the_file(void **state) {
   td_model_free(model);
 }
 
+/* ---- machine code ---- */
+
+static const char *compiler(void) {
+  static const char *const paths[] = {"/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang"};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+    if (access(paths[i], X_OK) == 0) return paths[i];
+  return NULL;
+}
+
+static const char *const all_levels[] = {"scalar", "vector", "avx2", "avx512"};
+enum { LEVELS = sizeof all_levels / sizeof *all_levels };
+
+/* A model of fused loops for each level, this CPU's or not, in one file; its cache goes with it. */
+static void save_with_code(const folder *f, td_model **models) {
+  char cache[96], command[128];
+  snprintf(cache, sizeof cache, "%s/cache", f->path);
+  for (size_t i = 0; i < LEVELS; i++) {
+    const td_load_options options = {
+        .size = sizeof options, .isa = all_levels[i], .cc = compiler(), .cache = cache, .strict = 1, .for_file = 1};
+    if (td_model_load("builtin:fused_chain", &options, &models[i], &err) != TD_OK) fail_msg("%s", err.text);
+  }
+  assert_int_equal(td_model_save((const td_model *const *)models, LEVELS, f->file, &err), TD_OK);
+  snprintf(command, sizeof command, "rm -rf %s", cache);
+  assert_int_equal(system(command), 0);
+}
+
+/* Is some step machine code that was generated? */
+static bool has_code(const td_model *model) {
+  td_code code = {.size = sizeof code};
+  td_model_stats stats = {.size = sizeof stats};
+  assert_int_equal(td_model_get_stats(model, &stats, &err), TD_OK);
+  for (uint32_t i = 0; i < stats.steps; i++)
+    if (td_model_code(model, i, &code, &err) == TD_OK) return true;
+  return false;
+}
+
+/* What a file for many levels gives on each that the CPU has, with its code and without. */
+static void code_in_the_file(void **state) {
+  const folder *f = *state;
+  td_model *models[LEVELS], *plain, *trusted;
+  if (!compiler()) skip();
+  save_with_code(f, models);
+  for (size_t i = 0; i < LEVELS; i++) {
+    const td_load_options without = {.size = sizeof without, .isa = all_levels[i]};
+    const td_load_options with = {.size = sizeof with, .isa = all_levels[i], .trusted = 1, .strict = 1};
+    td_session *session = NULL;
+    if (td_model_load(f->file, &without, &plain, &err) != TD_OK) { /* another CPU's: refused, and so is a session */
+      assert_non_null(strstr(err.text, all_levels[i]));
+      assert_int_equal(td_session_new(models[i], NULL, &session, &err), TD_UNSUPPORTED);
+      continue;
+    }
+    if (td_model_load(f->file, &with, &trusted, &err) != TD_OK) fail_msg("%s", err.text);
+    assert_false(has_code(plain));
+    assert_true(has_code(trusted));
+    const uint64_t answer = answer_of(models[i]);
+    assert_int_not_equal(answer, 0);
+    assert_int_equal(answer_of(plain), answer);
+    assert_int_equal(answer_of(trusted), answer);
+    td_model_free(plain);
+    td_model_free(trusted);
+  }
+  for (size_t i = 0; i < LEVELS; i++) td_model_free(models[i]);
+}
+
+/* What was loaded with its code is saved with it. */
+static void code_is_saved_again(void **state) {
+  const folder *f = *state;
+  const td_load_options options = {.size = sizeof options, .trusted = 1, .strict = 1};
+  td_model *models[LEVELS], *first, *second;
+  if (!compiler()) skip();
+  save_with_code(f, models);
+  for (size_t i = 0; i < LEVELS; i++) td_model_free(models[i]);
+  assert_int_equal(td_model_load(f->file, &options, &first, &err), TD_OK);
+  assert_int_equal(td_model_save((const td_model *const *)&first, 1, f->file, &err), TD_OK);
+  assert_int_equal(td_model_load(f->file, &options, &second, &err), TD_OK);
+  assert_true(has_code(second));
+  assert_int_equal(answer_of(second), answer_of(first));
+  td_model_free(first);
+  td_model_free(second);
+}
+
+/* Bits of the file change one after the other: whoever trusts it is told of the damage, too. */
+static void damaged_code(void **state) {
+  const folder *f = *state;
+  td_model *models[LEVELS], *model;
+  if (!compiler()) skip();
+  save_with_code(f, models);
+  for (size_t i = 0; i < LEVELS; i++) td_model_free(models[i]);
+  FILE *file = fopen(f->file, "r+b");
+  size_t found = 0;
+  char window[4];
+  for (long at = 0; found < LEVELS && fseek(file, at, SEEK_SET) == 0 && fread(window, 1, 4, file) == 4; at += 8) {
+    if (memcmp(window, "\177ELF", 4) != 0) continue;
+    found++;
+    for (size_t trusted = 0; trusted < 2; trusted++) {
+      const td_load_options options = {.size = sizeof options, .trusted = (int32_t)trusted};
+      fseek(file, at + 700, SEEK_SET);
+      const int byte = fgetc(file);
+      fseek(file, at + 700, SEEK_SET);
+      fputc(byte ^ 4, file);
+      fflush(file);
+      /* Another variant's code is not read at all. */
+      const td_status status = td_model_load(f->file, &options, &model, &err);
+      if (status == TD_OK) td_model_free(model);
+      else assert_int_equal(status, TD_BAD_FILE);
+      fseek(file, at + 700, SEEK_SET);
+      fputc(byte, file);
+      fflush(file);
+    }
+  }
+  fclose(file);
+  assert_int_equal(found, LEVELS);
+  assert_int_equal(td_model_load(f->file, NULL, &model, &err), TD_OK);
+  td_model_free(model);
+}
+
+/* ---- two processes ---- */
+
+/* KiB of this process's pages of `file`: its own, and those that others have too. */
+static void pages_of(const char *file, long *own, long *shared) {
+  char line[512];
+  long number;
+  bool ours = false;
+  FILE *maps = fopen("/proc/self/smaps", "r");
+  *own = *shared = 0;
+  while (maps && fgets(line, sizeof line, maps)) {
+    if (strchr(line, '-') && strchr(line, ' ') && !strstr(line, "kB")) ours = strstr(line, file) != NULL;
+    if (ours && sscanf(line, "Private_%*[^:]: %ld kB", &number) == 1) *own += number;
+    if (ours && sscanf(line, "Shared_%*[^:]: %ld kB", &number) == 1) *shared += number; /* dirty: not on the disk yet */
+  }
+  if (maps) fclose(maps);
+}
+
+/* Loads and runs the file, says so, and keeps it until it is told to go. */
+static void use_in_child(const char *file, int says, int hears) {
+  td_model *model = NULL;
+  char byte = 0;
+  const td_status status = td_model_load(file, NULL, &model, &err);
+  if (status == TD_OK && answer_of(model)) byte = 1;
+  if (write(says, &byte, 1) != 1 || read(hears, &byte, 1) < 0) _exit(1);
+  _exit(0);
+}
+
+static void weights_are_shared(void **state) {
+  const folder *f = *state;
+  td_model *model = load("builtin:layer:linear 8x1024 out=1024", NULL);
+  int up[2], down[2];
+  char byte = 0;
+  long own, shared;
+  assert_int_equal(td_model_save((const td_model *const *)&model, 1, f->file, &err), TD_OK);
+  td_model_free(model);
+  assert_int_equal(pipe(up), 0);
+  assert_int_equal(pipe(down), 0);
+  const pid_t child = fork();
+  if (child == 0) use_in_child(f->file, up[1], down[0]);
+  assert_int_equal(read(up[0], &byte, 1), 1);
+  assert_int_equal(byte, 1);
+  model = load(f->file, NULL);
+  assert_int_not_equal(answer_of(model), 0);
+  pages_of(f->file, &own, &shared);
+  td_model_free(model);
+  assert_int_equal(write(down[1], &byte, 1), 1);
+  waitpid(child, NULL, 0);
+  for (size_t i = 0; i < 2; i++) close(up[i]), close(down[i]);
+  if (own + shared == 0) skip(); /* no smaps here */
+  if (shared < 4096 || own > 256) fail_msg("%ld KiB are shared, %ld are not", shared, own);
+}
+
 static void refusals(void **state) {
   const folder *f = *state;
   td_model *models[] = {load("builtin:layer:linear 8x64 out=48", NULL), NULL}, *none;
@@ -183,6 +250,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(models_of_tests, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(layers, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(weights_stay_in_the_file, open_folder, close_folder),
+      cmocka_unit_test_setup_teardown(weights_are_shared, open_folder, close_folder),
+      cmocka_unit_test_setup_teardown(code_in_the_file, open_folder, close_folder),
+      cmocka_unit_test_setup_teardown(code_is_saved_again, open_folder, close_folder),
+      cmocka_unit_test_setup_teardown(damaged_code, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(refusals, open_folder, close_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

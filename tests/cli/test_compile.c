@@ -24,6 +24,25 @@ static void compiles_and_runs(void **state) {
   assert_int_equal(run(f, "profile net.tdl --runs 2 --threads 1").status, 0);
 }
 
+/* Recorded cases of a model that is a saved plan. */
+static void checks_cases(void **state) {
+  fixture *f = *state;
+  float values[COLUMNS] = {-1, 2, -3, 4}, wanted[COLUMNS] = {0, 2, 0, 4};
+  const base_tensor x = row_of(values, COLUMNS), y = row_of(wanted, COLUMNS);
+  save_unary("net.onnx", "Relu", COLUMNS);
+  assert_int_equal(mkdir("case", 0700), 0);
+  save_npy("case/x.npy", &x);
+  save_npy("case/y.npy", &y);
+  assert_int_equal(run(f, "compile net.onnx -o case/net.tdl").status, 0);
+  static const char text[] =
+      "{\"file\": \"net.tdl\", \"inputs\": [{\"file\": \"x.npy\"}], \"outputs\": [{\"file\": \"y.npy\"}]}";
+  const base_text json = {.at = (char *)(uintptr_t)text, .length = sizeof text - 1};
+  save("case/case.json", &json);
+  const outcome got = run(f, "check case --trusted --cc none");
+  if (got.status != 0) fail_msg("%s%s", got.out, got.err);
+  assert_holds(got.out, "1 passed, 0 failed");
+}
+
 static void says_what_is_wrong(void **state) {
   fixture *f = *state;
   save_unary("net.onnx", "Relu", COLUMNS);
@@ -57,6 +76,7 @@ static void says_what_is_wrong(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(compiles_and_runs, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(checks_cases, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(says_what_is_wrong, fixture_open, fixture_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,7 +270,7 @@ static void chooses_variants(void **state) {
   assert_int_equal(saved_of(plans, count, b.arena, &file, &b.err), TD_OK);
   for (uint32_t i = 0; i < count; i++) {
     plan_exe *found = NULL;
-    plan_source source = {file.bytes, file.size, "net.tdl", SAVED_LIBRARY, plans[i]->isa};
+    plan_source source = {file.bytes, file.size, "net.tdl", SAVED_LIBRARY, plans[i]->isa, false, 0};
     assert_int_equal(plan_open(&source, &base_libc_allocator, &found, &b.err), TD_OK);
     assert_int_equal(found->isa, plans[i]->isa);
     plan_free(found);
@@ -278,7 +278,7 @@ static void chooses_variants(void **state) {
   /* Without the first, nothing is left for a CPU that has nothing. */
   assert_int_equal(saved_of(plans + count - 1, 1, b.arena, &file, &b.err), TD_OK);
   plan_exe *none = NULL;
-  const plan_source source = {file.bytes, file.size, "net.tdl", SAVED_LIBRARY, 0};
+  const plan_source source = {file.bytes, file.size, "net.tdl", SAVED_LIBRARY, 0, false, 0};
   assert_int_equal(plan_open(&source, &base_libc_allocator, &none, &b.err), TD_UNSUPPORTED);
   assert_non_null(strstr(b.err.text, plans[count - 1]->level));
   for (uint32_t i = 0; i < count; i++) plan_free((plan_exe *)(uintptr_t)plans[i]);
@@ -338,7 +338,8 @@ static void runs_without_operators(void **state) {
   bench_open(&b, saved_graphs[0], "interp");
   const size_t bytes = outputs_of(b.arena, b.plan, first, sizeof first);
   const plan_symbols symbols = {.find_operator = no_operator, .find_kernel = kernel_alone};
-  const plan_source source = {b.file.bytes, b.file.size, "net.tdl", SAVED_LIBRARY, saved_setting("interp").isa};
+  const plan_source source = {
+      b.file.bytes, b.file.size, "net.tdl", SAVED_LIBRARY, saved_setting("interp").isa, false, 0};
   plan_exe *plan = NULL;
   assert_int_equal(plan_open(&source, &base_libc_allocator, &plan, &b.err), TD_OK);
   if (plan_complete(plan, &symbols, &b.err) != TD_OK) fail_msg("%s", b.err.text);

@@ -212,9 +212,24 @@ static bool reads_turned(const fuse_state *f, const ir_node_def *node) {
   return false;
 }
 
+/* Is it alone in reading the result of a product, whose chain it may be (chain.c)? */
+static bool follows_product(const fuse_state *f, const ir_node_def *node) {
+  const ir_type *out = ir_type_of(f->graph, node->out[0]);
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    const uint32_t v = node->in[i].id;
+    const ir_node from = ir_value_of(f->graph, node->in[i])->node;
+    const ir_op *op = v && from.id ? ir_node_of(f->graph, from)->op : NULL;
+    if (op && lower_has_chain(op) && f->first_user[v + 1] - f->first_user[v] == 1 && out->dtype == TD_F32 &&
+        ir_type_equal(ir_type_of(f->graph, node->in[i]), out))
+      return true;
+  }
+  return false;
+}
+
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
   if (g->count > 1 || !node->op->kernel || reads_turned(f, node)) return true;
+  if (!g->row_axes && follows_product(f, node)) return true;
   const ir_kernel_query *query = fuse_query(f, node);
   return query && !node->op->kernel(query);
 }

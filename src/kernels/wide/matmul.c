@@ -1,7 +1,8 @@
-/* matmul.c -- KERN_MATMUL: aten::matmul, and KERN_GEMM: td::gemm, on f32 of any strides. Neither operand is known
- * before the call, so a task packs the columns of B that it needs, and copies rows of A whose elements do not lie side
- * by side. Neighbouring tasks share their columns: who takes several of them packs once. */
+/* matmul.c -- KERN_MATMUL: aten::matmul and td::mix, and KERN_GEMM: td::gemm, on f32 of any strides. Neither operand is
+ * known before the call, so a task packs the columns of B that it needs, and copies rows of A whose elements do not lie
+ * side by side. Neighbouring tasks share their columns: who takes several of them packs once. */
 #include "kernels/gemm_priv.h"
+#include "kernels/kernels_priv.h"
 
 enum { PACKED_FLOATS = 256 << 10 }; /* of B at a time, unless a group of panels is larger */
 
@@ -84,6 +85,7 @@ typedef struct worker {
   float *a, *b;   /* scratch for a chunk of rows (NULL: A is read where it lies), and of columns */
   int64_t packed; /* the task's batch and columns that b holds; -1: none */
   finish_chunk finish;
+  kern_epilogue e;
 } worker;
 
 static int64_t widest_chunk(int64_t total, int64_t parts) { return gemm_split(total, parts, 1); }
@@ -119,7 +121,7 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
   }
   const float *a = p->a + offset_of(p, p->a_strides, batch) + row * p->a_row;
   if (w->a) KERN_NAME(gemm_rows)(w->a, &(kern_matrix){a, rows, p->k, p->a_row, p->a_column});
-  const kern_epilogue none = {.act = KERN_ACT_none};
+  const kern_epilogue e = kern_epilogue_at(&w->e, batch * p->m + row, column);
   float *c = p->c + (batch * p->m + row) * p->n + column;
   const gemm_product product = {.m = rows,
                                 .n = columns,
@@ -129,7 +131,7 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
                                 .b = w->b,
                                 .c = c,
                                 .c_pitch = p->n,
-                                .e = &none};
+                                .e = &e};
   g.panels = gemm_split(g.panels, g.groups, last_group) - gemm_split(g.panels, g.groups, group);
   g.groups = last_group - group;
   g.tiles = last_tile - tile;
@@ -140,8 +142,13 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
 
 static td_status run(const base_call *call, const batches *p, finish_chunk finish) {
   if (p->m == 0 || p->n == 0 || p->count == 0) return TD_OK;
-  worker w = {
-      .call = call, .p = p, .packed = -1, .finish = finish, .grid = KERN_NAME(gemm_grid)(call, p->m, p->n, p->k)};
+  worker w = {.call = call,
+              .p = p,
+              .packed = -1,
+              .finish = finish,
+              .e = {.act = KERN_ACT_none, .row_step = 1},
+              .grid = KERN_NAME(gemm_grid)(call, p->m, p->n, p->k)};
+  if (!finish && call->attrs && call->attrs->count) TRY(kern_chain_of(call, &KERN_NAME(fused_level), &w.e.chain));
   gemm_grid *g = &w.grid;
   if (p->count > 1) g->row_chunks = 1;
   double floats = (double)p->k * (double)p->n;

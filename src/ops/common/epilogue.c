@@ -14,17 +14,16 @@ static td_status check_operand(ir_infer *ctx, uint32_t i, int32_t rank, const ba
   return fits ? TD_OK : ir_infer_fail(ctx, "operand %u does not fit the result", i);
 }
 
-/* The operands of a chain broadcast to the result as it is. */
-static td_status check_chain(ir_infer *ctx) {
+td_status ops_infer_chain(ir_infer *ctx, uint32_t fixed) {
   const ir_type *out = &ctx->out[0].type;
   base_program p;
   uint32_t count;
   const int64_t *words = base_attr_ints(ctx->attrs, ctx->attrs->count - 1, &count);
-  if (!count) return TD_OK;
+  if (!count) return ctx->in_count <= fixed ? TD_OK : ir_infer_fail(ctx, "operands of a chain that is not there");
   const char *wrong = kern_chain_read(words, count, &p);
   if (wrong) return ir_infer_fail(ctx, "the chain is damaged: %s", wrong);
   const uint32_t others = p.in_count - 1u, first = ctx->in_count - others;
-  if (p.rank != out->rank || (others && ctx->in_count < KERN_EPILOGUE_END + others))
+  if (p.rank != out->rank || (others && ctx->in_count < fixed + others))
     return ir_infer_fail(ctx, "the chain is for another rank or other operands");
   for (uint32_t k = first; k < ctx->in_count; k++) {
     const ir_type *t = ctx->in[k] ? &ctx->in[k]->type : NULL;
@@ -47,11 +46,10 @@ td_status ops_infer_epilogue(ir_infer *ctx) {
   TRY(check_operand(ctx, KERN_IN_BIAS, 1, last));
   TRY(check_operand(ctx, KERN_IN_SCALE, 1, last));
   TRY(check_operand(ctx, KERN_IN_SHIFT, 1, last));
-  return check_chain(ctx);
+  return ops_infer_chain(ctx, ctx->op->max_in - (BASE_PROGRAM_OPERANDS - 1));
 }
 
-/* The chain, in place. */
-static td_status apply_chain(const base_call *call) {
+td_status ops_apply_chain(const base_call *call) {
   const base_value *in[BASE_PROGRAM_OPERANDS];
   base_program p;
   uint32_t count;
@@ -91,11 +89,10 @@ td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums) {
     if (e.late) t = kern_act_apply(e.act, (double)e.a, (double)e.b, t);
     y[i] = (float)t;
   }
-  return apply_chain(call);
+  return ops_apply_chain(call);
 }
 
-/* mish(t) * a - b: a of the first and last dimension, b of all but the last. */
-static bool add_case_chain(ir_case *c, int32_t rank, const int64_t *dims) {
+bool ops_case_chain(ir_case *c, int32_t rank, const int64_t *dims) {
   int64_t a[BASE_MAX_RANK], b[BASE_MAX_RANK];
   loop_build l;
   for (int32_t i = 0; i < rank; i++) {
@@ -122,7 +119,7 @@ bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int3
                     : ops_case_absent(c);
     if (!made) return false;
   }
-  if (parts & CHAIN && !add_case_chain(c, rank, dims)) return false;
+  if (parts & CHAIN && !ops_case_chain(c, rank, dims)) return false;
   if (act == KERN_ACT_none) return true;
   ops_case_arg(c, ARG_STR("act", kern_act_name(act)));
   if (act == KERN_ACT_clamp) ops_case_arg(c, ARG_FLOAT("act_b", 0.75));

@@ -62,7 +62,9 @@ V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const 
 }
 
 /* Tiles that fill the registers have a short loop unrolled: what counts and branches takes places of multiply-adds. */
-enum { STEPS = 4, UNROLLED_SUMS = 2 * GEMM_MAX_ROWS / 3 };
+enum { STEPS = 4, UNROLLED_SUMS = MASKED ? 16 : 8 };
+/* Only they fetch to the second-level cache: of fewer sums the first one holds what is fetched beside them. */
+#define FAR_TILE(rows, panels) ((panels) > 1 && (rows) * (panels) >= UNROLLED_SUMS)
 
 /* `half`: the last panel is at most half full. */
 V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int rows, const int panels, const bool half,
@@ -113,7 +115,7 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   if (e && e->residual) fetch_rows(e->residual + column, e->residual_pitch, rows, panels);
   const float *b = t->b + column / V_LANES * t->b_panel;
   if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true, false);
-  else if (panels > 1 && t->far) multiply(sums, t, b, rows, panels, false, true);
+  else if (FAR_TILE(rows, panels) && t->far) multiply(sums, t, b, rows, panels, false, true);
   else multiply(sums, t, b, rows, panels, false, false);
   if (e) finish(sums, e, column, rows, panels, last);
   V_FOR(i, count) {
@@ -138,11 +140,9 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 #define ROWS_6(X, p) ROWS_4(X, p) X(5, p) X(6, p)
 #define ROWS_8(X, p) ROWS_6(X, p) X(7, p) X(8, p)
 #define ROWS_12(X, p) ROWS_8(X, p) X(9, p) X(10, p) X(11, p) X(12, p)
-#define ROWS_24(X, p) \
-  ROWS_12(X, p)       \
-  X(13, p) X(14, p) X(15, p) X(16, p) X(17, p) X(18, p) X(19, p) X(20, p) X(21, p) X(22, p) X(23, p) X(24, p)
+#define ROWS_16(X, p) ROWS_12(X, p) X(13, p) X(14, p) X(15, p) X(16, p)
 #if defined KERN_LEVEL_avx512
-#define TILES(X) ROWS_24(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
+#define TILES(X) ROWS_16(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #elif defined KERN_LEVEL_avx2
 #define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #else

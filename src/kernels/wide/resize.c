@@ -33,15 +33,19 @@ typedef struct job {
   int32_t rank;
   kern_resize_axis line;
   int64_t inner, lines, places, task_lines; /* lines: of y */
-  bool copies;                              /* nearest, and nothing outside */
+  bool outside, copies;                     /* some of a line is; nearest, and nothing is */
   /* Of a worker. */
   tap *taps, *more;      /* of an output line, and room to multiply them out */
   const float **rows;    /* of its taps */
   const float *made;     /* kept_line[0] in y, where lines are not blended */
   float *weights, *kept; /* [place][out * inner] */
   int64_t *kept_line;    /* [place], -1: none */
-  int32_t *index;        /* the line's taps [tap][out], where inner is 1 */
+  /* The line's taps [tap][out], where inner is 1; where those of as many outputs as a vector has lie within a vector of
+   * x, that starts at start[tap][out / V_LANES], from which they are counted then; else it is -1. */
+  int32_t *index;
+  int64_t *start;
   float *weight;
+  int64_t at[BASE_MAX_RANK]; /* of the output line, along the dimensions */
 } job;
 
 /* ---- sums of rows ---- */
@@ -113,16 +117,21 @@ static void line_of_pixels(const job *j, const float *from, float *to) {
 static void line_of_floats(const job *j, const float *from, float *to) {
   const kern_resize_axis *a = &j->line;
   const bool copies = a->per_output == 1;
+  const int64_t blocks = (a->out + V_LANES - 1) / V_LANES;
   for (int64_t o = 0; o < a->out; o += V_LANES) {
     const int64_t n = base_min_i64(a->out - o, V_LANES);
     vf sum = v_zero();
     for (int64_t k = 0; k < a->per_output; k++) {
-      vf w = v_load_n(j->weight + k * a->out + o, n), x = v_gather(from, j->index + k * a->out + o, n);
+      const int32_t *index = j->index + k * a->out + o;
+      const int64_t start = j->start[k * blocks + o / V_LANES];
+      const vi near = v_as_int(v_load_n((const float *)(const void *)index, n));
+      vf w = v_load_n(j->weight + k * a->out + o, n);
+      vf x = start < 0 ? v_gather(from, index, n) : v_permute(v_load(from + start), near);
       sum = copies ? x : v_fma(w, v_select(v_eq(w, v_zero()), v_zero(), x), sum);
     }
     v_store_n(to + o, sum, n);
   }
-  for (int64_t o = 0; o < a->out; o++)
+  for (int64_t o = 0; j->outside && o < a->out; o++)
     if (a->outside[o]) to[o] = j->extrapolation;
 }
 
@@ -134,10 +143,21 @@ static void make_line(const job *j, int64_t line, float *to) {
 
 /* ---- lines ---- */
 
-/* The taps of output line `o` in j->taps; < 0: it is outside. */
-static int64_t take_taps(job *j, int64_t o) {
-  int64_t count = 1, at[BASE_MAX_RANK];
-  for (int32_t d = j->rank; d-- > 0; o /= j->dims[d].out) at[d] = o % j->dims[d].out;
+static void go_to_line(job *j, int64_t o) {
+  for (int32_t d = j->rank; d-- > 0; o /= j->dims[d].out) j->at[d] = o % j->dims[d].out;
+}
+
+static void go_to_next_line(job *j) {
+  for (int32_t d = j->rank; d-- > 0;) {
+    if (++j->at[d] < j->dims[d].out) return;
+    j->at[d] = 0;
+  }
+}
+
+/* The taps of the output line in j->taps; < 0: it is outside. */
+static int64_t take_taps(job *j) {
+  const int64_t *at = j->at;
+  int64_t count = 1;
   j->taps[0] = (tap){.weight = 1};
   for (int32_t d = 0; d < j->rank; d++) {
     const outer *dim = &j->dims[d];
@@ -162,7 +182,7 @@ static int64_t take_taps(job *j, int64_t o) {
 }
 
 static void run_line(job *j, int64_t o) {
-  const int64_t length = j->line.out * j->inner, count = take_taps(j, o);
+  const int64_t length = j->line.out * j->inner, count = take_taps(j);
   float *to = j->y + o * length;
   if (count < 0) {
     fill(to, j->extrapolation, length);
@@ -217,9 +237,23 @@ static void describe(const base_call *call, job *j, const kern_resize_axis *axes
     j->lines *= y->dims[d];
     if (of[d]) j->places *= of[d]->per_output;
   }
-  j->copies = j->line.per_output == 1;
-  for (int64_t o = 0; o < j->line.out; o++) j->copies &= !j->line.outside[o];
+  for (int64_t o = 0; o < j->line.out; o++) j->outside |= j->line.outside[o];
+  j->copies = j->line.per_output == 1 && !j->outside;
   j->task_lines = base_max_i64(TASK_LINES, TASK_ELEMENTS / (j->line.out * j->inner));
+}
+
+/* Where the taps of `n` neighbours lie within a vector of a line of `in`, counts them from its start, which it returns;
+ * else -1. */
+static int64_t take_near(int32_t *index, int64_t n, int64_t in) {
+  int32_t least = index[0], most = index[0];
+  for (int64_t i = 1; i < n; i++) {
+    if (index[i] < least) least = index[i];
+    if (index[i] > most) most = index[i];
+  }
+  const int64_t start = base_min_i64(least, in - V_LANES);
+  if (start < 0 || most - start >= V_LANES) return -1;
+  for (int64_t i = 0; i < n; i++) index[i] -= (int32_t)start;
+  return start;
 }
 
 /* The line's taps by tap, for outputs that are neighbours. */
@@ -228,12 +262,18 @@ static bool turn_taps(const base_call *call, job *j) {
   if (j->inner > 1 || a->in > INT32_MAX) return true;
   j->index = base_call_scratch(call, (size_t)a->out, (size_t)a->per_output * sizeof *j->index);
   j->weight = base_call_scratch(call, (size_t)a->out, (size_t)a->per_output * sizeof *j->weight);
-  if (!j->index || !j->weight) return false;
+  const int64_t blocks = (a->out + V_LANES - 1) / V_LANES;
+  j->start = base_call_scratch(call, (size_t)blocks, (size_t)a->per_output * sizeof *j->start);
+  if (!j->index || !j->weight || !j->start) return false;
   for (int64_t o = 0; o < a->out; o++)
     for (int64_t k = 0; k < a->per_output; k++) {
       j->index[k * a->out + o] = (int32_t)a->index[o * a->per_output + k];
       j->weight[k * a->out + o] = (float)a->weight[o * a->per_output + k];
     }
+  for (int64_t k = 0; k < a->per_output; k++)
+    for (int64_t o = 0; o < a->out; o += V_LANES)
+      j->start[k * blocks + o / V_LANES] =
+          take_near(j->index + k * a->out + o, base_min_i64(V_LANES, a->out - o), a->in);
   return true;
 }
 
@@ -273,7 +313,9 @@ td_status KERN_NAME(resize)(const base_call *call) {
   const int64_t total = (all + each - 1) / each;
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     if (!count) copy_task(call, task);
-    for (int64_t o = task * each; count && o < base_min_i64(all, (task + 1) * each); o++) run_line(&j, o);
+    if (count) go_to_line(&j, task * each);
+    for (int64_t o = task * each; count && o < base_min_i64(all, (task + 1) * each); o++, go_to_next_line(&j))
+      run_line(&j, o);
   }
   return TD_OK;
 }

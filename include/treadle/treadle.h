@@ -189,6 +189,11 @@ typedef struct td_load_options {
                          what this CPU lacks; then there can be no session of it here */
   int32_t trusted;  /* 1: machine code in a saved plan is loaded, as trusted as the caller's own code. 0: it is not
                          looked at but for damage */
+  const char *alone; /* comma-separated names of nodes that are joined with no others in a loop; "*": none is; NULL:
+                        what saves memory traffic is joined. `treadle run --tune` finds such as are faster so */
+  int32_t tiered; /* 1: fused loops are interpreted at first, and their machine code, made by a thread of the library,
+                     takes   their place between runs as it comes; `warn` is called from that thread. Not with strict,
+                     dump,   edited or for_file, which need it at once */
   uint32_t cc_limit_ms; /* that one run of the C compiler may take before it is ended, as one that fails; 0: a minute */
 } td_load_options;
 
@@ -259,6 +264,7 @@ typedef struct td_model_stats {
   double gflop;        /* of one run at fixed shapes; 0 when shapes are open */
   const char *backend; /* the one in use; owned by the library */
   double gbyte;        /* read and written by one run at fixed shapes, each operand and result of a step once */
+  uint32_t waiting;    /* fused loops whose code is still being made: td_load_options.tiered */
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 

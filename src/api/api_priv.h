@@ -21,7 +21,7 @@ struct td_model {
   const ir_opset *ops;
   char *path;          /* NULL: from memory */
   const char *builtin; /* what stands after builtin: in the path; NULL: a file */
-  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method;
+  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method, *alone;
   const td_input_spec *inputs;
   size_t input_count;
   const compile_backend *backend;
@@ -31,7 +31,7 @@ struct td_model {
   const char *cc, *cache, *inject, *edited;
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
-  bool strict, float64, for_file, trusted;
+  bool strict, float64, for_file, trusted, tiered;
   bool lacks; /* the CPU lacks what the plan needs: it can be saved, not run */
   uint32_t cc_limit_ms;
   void (*warn)(void *user, const char *text);

@@ -185,7 +185,8 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
   char *kernels = disabled ? base_arena_text(arena, options->disabled_kernels ? options->disabled_kernels : "") : NULL;
   char *taps = kernels ? base_arena_text(arena, options->taps ? options->taps : "") : NULL;
   char *weights = taps ? base_arena_text(arena, options->weights ? options->weights : "") : NULL;
-  char *cc = weights ? base_arena_text(arena, options->cc ? options->cc : "") : NULL;
+  char *alone = weights ? base_arena_text(arena, options->alone ? options->alone : "") : NULL;
+  char *cc = alone ? base_arena_text(arena, options->cc ? options->cc : "") : NULL;
   char *cache = cc ? base_arena_text(arena, options->cache ? options->cache : "") : NULL;
   char *inject = cache ? base_arena_text(arena, options->inject ? options->inject : "") : NULL;
   char *edited = inject ? base_arena_text(arena, options->edited ? options->edited : "") : NULL;
@@ -210,12 +211,14 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .float64 = options->float64 != 0,
                   .for_file = options->for_file != 0,
                   .trusted = options->trusted != 0,
+                  .tiered = options->tiered != 0,
                   .cc_limit_ms = options->cc_limit_ms,
                   .warn = options->warn,
                   .warn_user = options->warn_user,
                   .tuning = tuning,
                   .format = *format ? format : NULL,
                   .disabled = disabled,
+                  .alone = alone,
                   .disabled_kernels = kernels,
                   .taps = taps,
                   .weights = *weights ? weights : NULL};
@@ -306,6 +309,7 @@ static void give_back_files(td_model *m) {
 compile_setting api_setting(const td_model *m) {
   return (compile_setting){.backend = m->backend,
                            .disabled = m->disabled,
+                           .alone = m->alone,
                            .isa = m->isa,
                            .math = m->math,
                            .tuning = &m->tuning,
@@ -313,6 +317,7 @@ compile_setting api_setting(const td_model *m) {
                            .cc = m->cc,
                            .cache = m->cache,
                            .cc_limit_ms = m->cc_limit_ms,
+                           .tiered = m->tiered,
                            .keep_code = m->for_file,
                            .strict = m->strict,
                            .warn = m->warn,
@@ -581,5 +586,7 @@ td_status td_model_find_state(const td_model *model, const char *name, size_t *i
 td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err) {
   if (!model || !stats)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_get_stats needs a model and a struct");
-  return api_write_stats(stats, &model->stats, sizeof model->stats, err);
+  td_model_stats all = model->stats;
+  if (model->plan->tier) all.waiting = atomic_load_explicit(&model->plan->tier->waiting, memory_order_acquire);
+  return api_write_stats(stats, &all, sizeof all, err);
 }

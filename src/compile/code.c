@@ -118,6 +118,8 @@ td_status lower_load_code(lower_code *c, bool *loaded) {
   *loaded = false;
   if (c->kernels.count == 0) return TD_OK;
   if (!codegen_name(c->kernels.at, c->kernels.count, c->plan->arena)) return base_no_memory(c->err, "fused loops");
+  TRY(lower_make_tier(c, loaded));
+  if (*loaded) return TD_OK;
   const codegen_setting setting = {.cc = s->cc,
                                    .cache = s->cache,
                                    .isa = s->isa,

@@ -114,6 +114,20 @@ void lower_finish(plan_exe *plan, const compile_setting *setting) {
     if (!(plan->needs & ~levels[i].isa)) plan->level = levels[i].name;
 }
 
+bool lower_stands_alone(const compile_setting *setting, const ir_origins *origins) {
+  const char *list = setting->alone;
+  bool alone = list && strcmp(list, "*") == 0;
+  for (uint32_t i = 0; list && *list && !alone && i < origins->count; i++) {
+    char name[256];
+    const base_str own = base_node_name(origins->names[i]);
+    if (own.length >= sizeof name) continue;
+    memcpy(name, own.at, own.length);
+    name[own.length] = '\0';
+    alone = base_str_listed(list, name);
+  }
+  return alone;
+}
+
 bool compile_fuses(const compile_setting *setting) {
   return setting->backend->fuses && !base_str_listed(setting->disabled, "fuse");
 }
@@ -150,6 +164,7 @@ td_status compile_graph(ir_graph *graph, const compile_setting *setting, const t
   base_arena_free(scratch);
   graph->constants = graph->arena;
   if (status == TD_OK) lower_finish(made, setting);
+  if (status == TD_OK) status = lower_start_tier(made, err);
   if (status == TD_OK) *plan = made;
   else plan_free(made);
   return status;

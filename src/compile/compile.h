@@ -24,17 +24,19 @@ const compile_backend *compile_find_backend(const char *name);
 typedef struct compile_setting {
   const compile_backend *backend;
   const char *disabled;         /* passes to leave out, comma-separated, or NULL */
+  const char *alone;            /* nodes that are joined with no others in a loop, comma-separated; "*": all; or NULL */
   uint32_t isa;                 /* BASE_ISA_* that kernels may use */
   kern_math math;               /* which algorithms may round otherwise than a plain sum */
   const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */
   const char *disabled_kernels; /* names, comma-separated, or NULL: their steps run references */
   /* For generated code; where one of them is NULL, fused loops are interpreted. */
-  const char *cc;                             /* path of the C compiler */
-  const char *cache;                          /* folder for what it makes */
-  uint32_t cc_limit_ms;                       /* that one run of it may take; 0: a minute */
-  bool keep_code;                             /* the plan is to be saved, with its machine code */
-  bool strict;                                /* a compiler that fails is an error */
-  void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed */
+  const char *cc;       /* path of the C compiler */
+  const char *cache;    /* folder for what it makes */
+  uint32_t cc_limit_ms; /* that one run of it may take; 0: a minute */
+  bool tiered;          /* interpret at once, and let code come while the plan runs; see plan_tier */
+  bool keep_code;       /* the plan is to be saved, with its machine code */
+  bool strict;          /* a compiler that fails is an error */
+  void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed; with tiered from another thread */
   void *warn_user;
   const char *inject; /* a fault for tests, or NULL */
   /* Sees the graph after each pass that changed it, and after fusing ("fuse"); NULL: nobody. Anything but TD_OK ends

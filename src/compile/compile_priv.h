@@ -39,6 +39,8 @@ typedef struct lowering {
 
 /* The passes of the setting's backend; `changes` as in compile_graph. */
 td_status compile_run_passes(ir_graph *graph, const compile_setting *setting, uint32_t *changes, td_error *err);
+/* Was a node told to be joined with no other? Nodes that were joined have the origins of all. */
+bool lower_stands_alone(const compile_setting *setting, const ir_origins *origins);
 /* Does the setting want loops to be fused? */
 bool compile_fuses(const compile_setting *setting);
 /* Makes one node of those that can run as one loop. */
@@ -98,6 +100,11 @@ td_status lower_generate(lowering *l);
 /* The same for the steps of a plan that was saved. */
 td_status lower_recode(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, base_arena *scratch,
                        td_error *err);
+/* The same, made by a thread of its own once lower_start_tier is called: *tiered. The plan owns what does that, and
+ * ends it with itself. False: not asked for, or not with this setting. */
+td_status lower_make_tier(lower_code *code, bool *tiered);
+/* Starts what lower_make_tier made, of a plan that is complete; nothing if there is none. */
+td_status lower_start_tier(plan_exe *plan, td_error *err);
 /* Loads the objects of a saved plan. *kernels: one per function that has code, in `scratch`. Where they cannot be
  * loaded here the plan goes on without, and the caller is warned. */
 td_status lower_open_code(plan_exe *plan, const compile_setting *setting, base_arena *scratch,

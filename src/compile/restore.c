@@ -123,5 +123,6 @@ td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_set
   td_status status = scratch ? restore(plan, ops, setting, scratch, err) : base_no_memory(err, "a plan");
   base_arena_free(scratch);
   if (status == TD_OK) lower_finish(plan, setting);
+  if (status == TD_OK) status = lower_start_tier(plan, err);
   return status;
 }

@@ -11,6 +11,8 @@
 #define PLAN_PLAN_H
 #include "base/base.h"
 
+#include <stdatomic.h>
+
 enum { PLAN_NONE = UINT32_MAX };
 
 typedef enum plan_place {
@@ -196,6 +198,13 @@ typedef struct plan_code {
   uint32_t line;      /* 0: unknown */
 } plan_code;
 
+/* Machine code that comes while the plan runs: who makes it writes, sessions read at the beginning of a run. */
+typedef struct plan_tier {
+  _Atomic uint32_t changes;                   /* of what follows so far */
+  _Atomic uint32_t waiting;                   /* loops whose code is still being made */
+  _Atomic(const struct plan_generated *) *at; /* per function: what takes the place of its link's; NULL: nothing yet */
+} plan_tier;
+
 /* Machine code of functions: a shared object. */
 typedef struct plan_object {
   const void *bytes;
@@ -237,6 +246,7 @@ typedef struct plan_exe {
   void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
   bool (*locate_code)(const void *code, const char *name, plan_code *place); /* of the function called that */
+  plan_tier *tier;                  /* NULL: all of its code is there from the beginning */
   const struct kern_tuning *tuning; /* of its kernels' calls, in the arena; NULL: their defaults */
 } plan_exe;
 

@@ -45,6 +45,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
   f->steps[number] = (run_step){.kind = step->kind,
 
                                 .run = function->run,
+                                .function = step->function,
                                 .defines = step->defines,
                                 .varies = sizes_vary(plan, step),
                                 .fixed = fixed_view(plan, step, fixed),
@@ -62,6 +63,21 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
                                          .scratch = scratch_take,
                                          .print = f->session->hears ? print_text : NULL}};
   if (f->steps[number].fixed) fixed[plan->operands.at[step->out]] = true;
+}
+
+void run_take_code(run_frame *f) {
+  plan_tier *tier = f->plan->tier;
+  const uint32_t changes = tier ? atomic_load_explicit(&tier->changes, memory_order_acquire) : 0;
+  if (f->changes == changes) return;
+  f->changes = changes;
+  for (uint32_t i = 0; i < f->plan->steps.count; i++) {
+    run_step *step = &f->steps[i];
+    if (step->kind != PLAN_CALL) continue;
+    const plan_generated *code = atomic_load_explicit(&tier->at[step->function], memory_order_acquire);
+    if (!code) continue;
+    if (code->run) step->run = code->run;
+    step->call.code = code->body;
+  }
 }
 
 td_status run_prepare_frame(run_frame *f, run_session *s, base_arena *arena, td_error *err) {

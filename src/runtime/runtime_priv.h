@@ -57,7 +57,8 @@ enum { RUN_BINDINGS = 16 };
 typedef struct run_step {
   base_call call;
   base_call_fn run;
-  uint32_t kind; /* plan_kind */
+  uint32_t kind;     /* plan_kind */
+  uint32_t function; /* of CALL, SHOW */
   bool defines;
   bool varies; /* some operand is in the tail, some output is not: the sizes are compared at every run */
   bool fixed;  /* SHOW: depends on nothing that changes while a binding is active; shown once */
@@ -116,8 +117,9 @@ typedef struct run_frame {
   char *memory;   /* the arena of planned offsets */
   size_t memory_bytes;
   run_stack tail, scratch;
-  td_error error;  /* of the run in progress */
-  uint32_t thread; /* that walks: 0 is the caller's */
+  td_error error;   /* of the run in progress */
+  uint32_t thread;  /* that walks: 0 is the caller's */
+  uint32_t changes; /* of plan->tier that its steps have */
   /* Of a task's frame. */
   base_arena *arena;
   uint64_t binding;    /* number of the binding that its values are of */
@@ -187,6 +189,10 @@ base_value run_copy_value(const base_value *from, char **at);
 
 /* Room for values and calls, which are prepared; stacks are not opened. Memory is the arena's. */
 td_status run_prepare_frame(run_frame *f, run_session *s, base_arena *arena, td_error *err);
+/* Machine code that has come since takes its place in the frame's steps. Not while they run. */
+void run_take_code(run_frame *frame);
+/* The same in the calls that threads have for themselves. */
+void run_take_shared_code(run_session *session, run_bound *bound);
 /* Values of the active binding, in the frame's memory, which grows if it must. */
 td_status run_activate_frame(run_frame *f, const run_bound *bound, td_error *err);
 /* The same of one slot. */

@@ -277,8 +277,16 @@ static td_status run_once(run_session *s) {
   return run_store_states(s);
 }
 
+/* Between runs: a run has one set of functions. */
+static void take_code(run_session *s) {
+  const uint32_t before = s->main.changes;
+  run_take_code(&s->main);
+  for (uint32_t i = 0; s->main.changes != before && i < s->bound_count; i++) run_take_shared_code(s, &s->bounds[i]);
+}
+
 td_status run_session_run(run_session *s, td_error *err) {
   s->ran = false;
+  if (s->plan->tier) take_code(s);
   TRY(run_take_inputs(s, err));
   const uint64_t begin_ns = s->observer.run ? sys_clock_ns() : 0;
   const td_status status = run_once(s);

@@ -104,6 +104,15 @@ td_status run_prepare_shares(run_session *s, run_bound *bound, td_error *err) {
   return TD_OK;
 }
 
+void run_take_shared_code(run_session *s, run_bound *bound) {
+  const uint32_t threads = bound->binding.shares.count ? run_pool_threads(s->pool) : 0;
+  for (uint32_t i = 0; i < bound->binding.shares.count; i++) {
+    const run_shares *h = &bound->shares[i];
+    for (uint32_t d = 0; d < threads; d++)
+      for (uint32_t k = h->first; k < h->end; k++) h->desks[d].calls[k - h->first].code = s->main.steps[k].call.code;
+  }
+}
+
 const run_shares *run_shares_at(const run_session *s, uint32_t parts) {
   const plan_binding *b = &s->active->binding;
   for (uint32_t i = 0; i < b->shares.count; i++)

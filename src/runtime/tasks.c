@@ -109,6 +109,7 @@ static void forget_taken(run_frame *f) {
 
 /* Values of the active binding, and in front of the task what it takes from the steps around it. */
 static td_status fill_frame(run_frame *to, const run_frame *from, uint32_t number) {
+  run_take_code(to);
   run_session *s = from->session;
   const plan_step *step = &s->plan->steps.at[number];
   const plan_block *block = block_of(from, number);

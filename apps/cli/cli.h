@@ -86,6 +86,13 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   }
 #define CLI_OPTION_TRUSTED \
   { "trusted", NULL, "load the machine code in a .tdl file: it is as trusted as this program", NULL, false }
+#define CLI_OPTION_TUNE                                                                                                \
+  {                                                                                                                    \
+    "tune", NULL, "time loops against their operators one by one, and keep what is faster; known the next time", NULL, \
+        false                                                                                                          \
+  }
+#define CLI_OPTION_TIERED \
+  { "tiered", NULL, "answer at once, fused loops interpreted; their machine code takes over as it comes", NULL, false }
 #define CLI_OPTION_STRICT \
   { "strict", NULL, "a C compiler that fails is an error; else its loops are interpreted", NULL, false }
 #define CLI_OPTION_TUNED \

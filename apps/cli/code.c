@@ -42,6 +42,7 @@ td_status cli_code_options(const cli_args *args, td_load_options *options, td_er
   options->cc = find_compiler(args, args->arena);
   options->cache = find_cache(args->arena);
   options->trusted = cli_flag(args, "trusted");
+  options->tiered = cli_flag(args, "tiered");
   options->strict = cli_flag(args, "strict");
   options->warn = warn;
   options->warn_user = (void *)(uintptr_t)(args->operand_count ? args->operands[0] : "generated code");

@@ -56,6 +56,7 @@ static const cli_option compile_options[] = {
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
     CLI_OPTION_TRUSTED,
+    CLI_OPTION_TUNE,
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_MATH,

@@ -24,7 +24,8 @@ td_status cli_load_options(cli_args *args, td_load_options *options, td_error *e
   options->inputs = specs;
   const char *folder = cli_value(args, "debug-dir");
   if (folder) TRY(cli_debug_folder(args, folder, options, err));
-  return cli_code_options(args, options, err);
+  TRY(cli_code_options(args, options, err));
+  return cli_flag(args, "tune") ? cli_tune_forms(args, options, err) : TD_OK;
 }
 
 td_status cli_open_model(cli_args *args, td_model **model, td_error *err) {

@@ -206,6 +206,7 @@ static const cli_option profile_options[] = {
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
     CLI_OPTION_TRUSTED,
+    CLI_OPTION_TUNE,
     CLI_OPTION_TUNED,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,

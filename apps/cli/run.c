@@ -322,6 +322,8 @@ static const cli_option run_options[] = {
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
     CLI_OPTION_TRUSTED,
+    CLI_OPTION_TUNE,
+    CLI_OPTION_TIERED,
     CLI_OPTION_TUNED,
     CLI_OPTION_THREADS,
     CLI_OPTION_WEIGHTS,

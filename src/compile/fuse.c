@@ -119,10 +119,15 @@ static bool apart(const fuse_state *f, const fuse_group *a, const fuse_group *b,
   return false;
 }
 
+static bool stands_alone(const fuse_state *f, const fuse_group *g) {
+  return lower_stands_alone(f->setting, &ir_node_of(f->graph, (ir_node){g->members[0]})->origins);
+}
+
 /* Joins group `from` into group `to` where that can be and pays. */
 static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
   fuse_group joint, *a = f->groups.at[to - 1], *b = f->groups.at[from - 1];
   if (from == to || !a->count || !b->count) return false;
+  if (stands_alone(f, a) || stands_alone(f, b)) return apart(f, a, b, "it was told to stand alone");
   if (same_space(a, b)) joint = a->row_axes ? *a : *b;
   else if (is_rows_of(a, b)) joint = *a;
   else if (is_rows_of(b, a)) joint = *b;

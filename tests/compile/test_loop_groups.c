@@ -73,24 +73,44 @@ static const sample samples[] = {
      1, 0},
 };
 
+/* `alone`: as compile_setting.alone. */
+static void expect_loops(const sample *one, const char *alone) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, one->text, &base_libc_allocator);
+  base_text text = {.allocator = &base_libc_allocator};
+  sys_machine machine;
+  td_error err;
+  sys_machine_read(&machine);
+  const compile_setting setting = {.backend = compile_find_backend(NULL),
+                                   .isa = machine.isa | BASE_ISA_VECTOR,
+                                   .cc = "cc",
+                                   .cache = "unused",
+                                   .alone = alone};
+  if (compile_explain_loops(graph, &setting, true, &base_libc_allocator, &text, &err) != TD_OK)
+    fail_msg("%s: %s", one->name, err.text);
+  expect_counts(one->name, text.at, one->loops, one->alone);
+  base_text_free(&text);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
 static void samples_become_loops(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-    base_arena *arena = base_arena_new(&base_libc_allocator);
-    ir_graph *graph = parse_graph(arena, samples[i].text, &base_libc_allocator);
-    base_text text = {.allocator = &base_libc_allocator};
-    sys_machine machine;
-    td_error err;
-    sys_machine_read(&machine);
-    const compile_setting setting = {
-        .backend = compile_find_backend(NULL), .isa = machine.isa | BASE_ISA_VECTOR, .cc = "cc", .cache = "unused"};
-    if (compile_explain_loops(graph, &setting, true, &base_libc_allocator, &text, &err) != TD_OK)
-      fail_msg("%s: %s", samples[i].name, err.text);
-    expect_counts(samples[i].name, text.at, samples[i].loops, samples[i].alone);
-    base_text_free(&text);
-    ir_graph_free(graph);
-    base_arena_free(arena);
-  }
+  for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) expect_loops(&samples[i], NULL);
+}
+
+/* What is told to stand alone does; of operators that have no kernel of their own each is a loop. */
+static void told_to_stand_alone(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[n, 37]\ninput %1 \"y\": f32[37]\n"
+      "%2 = aten::add(%0, %1)  # \"node /a (Add)\"\n%3 = aten::mul(%2, %0)  # \"node /b (Mul)\"\n"
+      "%4 = aten::relu(%3)  # \"node /c (Relu)\"\noutput \"z\" %4\n";
+  expect_loops(&(sample){"all joined", text, 1, 0}, NULL);
+  expect_loops(&(sample){"others' names", text, 1, 0}, "/d,/e");
+  expect_loops(&(sample){"the last alone", text, 1, 1}, "/c");
+  expect_loops(&(sample){"the one between alone", text, 0, 3}, "x,/b");
+  expect_loops(&(sample){"all alone", text, 0, 3}, "*");
 }
 
 /* Loops, and operators that stand alone: each of them for a reason that --why gives. */
@@ -114,6 +134,7 @@ static void models_become_loops(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(samples_become_loops), cmocka_unit_test(models_become_loops)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(samples_become_loops), cmocka_unit_test(told_to_stand_alone),
+                                     cmocka_unit_test(models_become_loops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

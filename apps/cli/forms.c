@@ -1,0 +1,218 @@
+/* forms.c -- `--tune`: is a loop of joined operators faster than these one by one? The model with all loops and with
+ * none run in turns on the same inputs; the nodes of each loop whose operators alone take less time are listed; then
+ * these two forms and the one without the loops of the list run in turns, and the best is kept, by CPU and model, in a
+ * file among the user's caches. Forms are within the operators' tolerances of each other, yet may round differently:
+ * what was found once stays. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "measure.h"
+#include "sys/sys.h"
+
+enum { LIST_BYTES = 1 << 16, LEAST_ROUNDS = 4 };
+static const double part_gain = 0.95, whole_gain = 0.98; /* of the joined form's time that the other must stay below */
+static const double round_ms = 400;
+
+/* ---- the file ---- */
+
+typedef struct kept {
+  char folder[1024], path[1100], key[640];
+} kept;
+
+/* What the choice depends on. */
+static td_status find_kept(const cli_args *args, const td_load_options *o, kept *k, td_error *err) {
+  const char *model = args->operands[0];
+  uint64_t content = o->seed;
+  sys_machine m;
+  sys_mapping file;
+  td_error none;
+  sys_machine_read(&m);
+  if (!cli_cache_folder(k->folder, sizeof k->folder))
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "there is no cache folder: set XDG_CACHE_HOME or HOME");
+  if (sys_file_map(model, &file, &none) == TD_OK) {
+    content = base_hash(file.bytes, file.size, 0);
+    sys_unmap(&file);
+  }
+  const char *texts[] = {o->backend, o->isa, o->math, o->disabled_passes, o->method, cli_value(args, "threads")};
+  snprintf(k->key, sizeof k->key, "%s %u/%u %x; treadle %s; %s %llx;", m.cpu_name, m.cpu_family, m.cpu_model, m.isa,
+           td_version(), strncmp(model, "builtin:", 8) == 0 ? model : "", (unsigned long long)content);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    const size_t used = strlen(k->key);
+    snprintf(k->key + used, sizeof k->key - used, " %s", texts[i] ? texts[i] : "-");
+  }
+  snprintf(k->path, sizeof k->path, "%s/forms-%016llx.txt", k->folder,
+           (unsigned long long)base_hash(k->key, strlen(k->key), 0));
+  return TD_OK;
+}
+
+/* Two lines: whose list it is, and the list. False: there is none, or it is another's. */
+static bool read_kept(const kept *k, char *list) {
+  char key[sizeof k->key + 2];
+  FILE *file = fopen(k->path, "r");
+  const bool good = file && fgets(key, sizeof key, file) && fgets(list, LIST_BYTES, file) && strchr(list, '\n');
+  if (file) fclose(file);
+  if (!good || strncmp(key, k->key, strlen(k->key)) != 0) return false;
+  list[strcspn(list, "\n")] = 0;
+  return true;
+}
+
+static td_status write_kept(kept *k, const char *list, td_error *err) {
+  char fresh[1110];
+  snprintf(fresh, sizeof fresh, "%s.new", k->path);
+  cli_make_folders(k->folder);
+  FILE *file = fopen(fresh, "w");
+  bool written = file && fprintf(file, "%s\n%s\n", k->key, list) > 0;
+  if (file) written = fclose(file) == 0 && written;
+  if (written && rename(fresh, k->path) == 0) return TD_OK;
+  return base_fail(err, TD_BAD_FILE, k->path, -1, "cannot be written: %s", strerror(errno));
+}
+
+/* ---- measuring ---- */
+
+/* The model in one form. */
+typedef struct form {
+  td_model *model;
+  td_session *session;
+  td_profile *profile;
+  uint32_t steps;
+  double best_ms;
+} form;
+
+static void close_form(form *f) {
+  td_profile_free(f->profile);
+  td_session_free(f->session);
+  td_model_free(f->model);
+}
+
+static td_status open_form(cli_args *args, const td_load_options *options, const char *alone, form *f, td_error *err) {
+  td_load_options o = *options;
+  td_model_stats stats = {.size = sizeof stats};
+  cli_feed feed;
+  o.alone = alone;
+  o.tiered = 0;
+  *f = (form){.best_ms = INFINITY};
+  TRY(td_model_load(args->operands[0], &o, &f->model, err));
+  TRY(cli_open_session(args, f->model, &f->session, err));
+  TRY(cli_feed_make(args, f->model, false, &feed, err));
+  TRY(cli_feed_bind(&feed, f->session, args->arena, err));
+  TRY(td_session_run(f->session, err));
+  TRY(td_model_get_stats(f->model, &stats, err));
+  f->steps = stats.steps;
+  return td_profile_new(f->session, NULL, &f->profile, err);
+}
+
+/* In turns, so that a slow moment hits all. */
+static td_status race(form *forms, uint32_t count, td_error *err) {
+  const double start = cli_now_ms();
+  for (uint32_t i = 0; i < count; i++) forms[i].best_ms = INFINITY;
+  for (uint32_t i = 0; i < LEAST_ROUNDS || cli_now_ms() - start < round_ms * count; i++)
+    for (uint32_t k = 0; k < count; k++) {
+      const double before = cli_now_ms();
+      TRY(td_session_run(forms[k].session, err));
+      forms[k].best_ms = fmin(forms[k].best_ms, cli_now_ms() - before);
+    }
+  return TD_OK;
+}
+
+/* Is node `name` among those of step `step`? */
+static bool stands_for(const form *f, uint32_t step, const td_step *s, const char *name) {
+  for (size_t i = 0; i < s->origins; i++)
+    if (strcmp(td_session_step_origin(f->session, step, i), name) == 0) return true;
+  return false;
+}
+
+/* Nanoseconds of the steps of `f` that stand for nodes of step `step` of `joined` alone, which `own` describes. */
+static td_status time_apart(const form *f, const form *joined, uint32_t step, const td_step *own, double *ns,
+                            td_error *err) {
+  *ns = 0;
+  for (uint32_t i = 0; i < f->steps; i++) {
+    td_step s = {.size = sizeof s};
+    td_profile_step spent = {.size = sizeof spent};
+    TRY(td_session_get_step(f->session, i, &s, err));
+    bool all = s.origins > 0;
+    for (size_t k = 0; k < s.origins && all; k++)
+      all = stands_for(joined, step, own, td_session_step_origin(f->session, i, k));
+    if (!all) continue;
+    TRY(td_profile_get_step(f->profile, i, &spent, err));
+    *ns += (double)spent.least_ns;
+  }
+  return TD_OK;
+}
+
+/* Adds the nodes of a step to the list; those that do not fit, or have a comma, stay out. */
+static void add_nodes(const form *f, uint32_t step, const td_step *s, char *list) {
+  for (size_t i = 0; i < s->origins; i++) {
+    const base_str name = base_node_name(td_session_step_origin(f->session, step, i));
+    const size_t used = strlen(list);
+    if (!name.length || memchr(name.at, ',', name.length) || used + name.length + 2 > LIST_BYTES) continue;
+    snprintf(list + used, LIST_BYTES - used, "%s%.*s", used ? "," : "", (int)name.length, name.at);
+  }
+}
+
+/* The nodes of loops of `joined` that `apart` is faster at. */
+static td_status list_faster(const form *joined, const form *apart, char *list, uint32_t *loops, td_error *err) {
+  for (uint32_t i = 0; i < joined->steps; i++) {
+    td_step s = {.size = sizeof s};
+    td_profile_step spent = {.size = sizeof spent};
+    double ns;
+    TRY(td_session_get_step(joined->session, i, &s, err));
+    if (s.origins < 2 || strncmp(s.op, "td::fused", 9) != 0) continue;
+    TRY(td_profile_get_step(joined->profile, i, &spent, err));
+    TRY(time_apart(apart, joined, i, &s, &ns, err));
+    if (ns <= 0 || ns >= part_gain * (double)spent.least_ns) continue;
+    add_nodes(joined, i, &s, list);
+    ++*loops;
+  }
+  return TD_OK;
+}
+
+enum { JOINED, APART, MIXED, FORMS };
+
+/* Measures what is joined against what stands apart, loop by loop, and then all forms as a whole. */
+static td_status compete(cli_args *args, const td_load_options *options, form *forms, uint32_t *count, char *list,
+                         td_error *err) {
+  uint32_t loops = 0;
+  TRY(open_form(args, options, NULL, &forms[JOINED], err));
+  TRY(open_form(args, options, "*", &forms[APART], err));
+  *count = MIXED;
+  TRY(race(forms, *count, err));
+  TRY(list_faster(&forms[JOINED], &forms[APART], list, &loops, err));
+  if (!loops) return TD_OK;
+  TRY(open_form(args, options, list, &forms[MIXED], err));
+  *count = FORMS;
+  return race(forms, *count, err);
+}
+
+static td_status choose(cli_args *args, const td_load_options *options, char *list, td_error *err) {
+  form forms[FORMS] = {0};
+  uint32_t count = 0, best = JOINED;
+  const td_status status = compete(args, options, forms, &count, list, err);
+  for (uint32_t i = 0; i < count; i++)
+    if (forms[i].best_ms < whole_gain * forms[JOINED].best_ms && forms[i].best_ms < forms[best].best_ms) best = i;
+  if (status == TD_OK && best == JOINED)
+    cli_note("%s: loops stay joined: %.4g ms, %.4g ms as single operators", args->operands[0], forms[JOINED].best_ms,
+             forms[APART].best_ms);
+  else if (status == TD_OK)
+    cli_note("%s: %s loops are faster as single operators: %.4g ms instead of %.4g", args->operands[0],
+             best == APART ? "all" : "some", forms[best].best_ms, forms[JOINED].best_ms);
+  if (best != MIXED) strcpy(list, best == APART ? "*" : "");
+  for (uint32_t i = 0; i < FORMS; i++) close_form(&forms[i]);
+  return status;
+}
+
+td_status cli_tune_forms(cli_args *args, td_load_options *options, td_error *err) {
+  kept k;
+  char *list = base_arena_alloc(args->arena, LIST_BYTES);
+  if (!list) return base_no_memory(err, "the forms of loops");
+  if (options->isa && strchr(options->isa, ','))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--tune takes one instruction set at a time (--isa)");
+  TRY(find_kept(args, options, &k, err));
+  if (!read_kept(&k, list)) {
+    list[0] = 0;
+    TRY(choose(args, options, list, err));
+    TRY(write_kept(&k, list, err));
+  }
+  options->alone = list;
+  return TD_OK;
+}

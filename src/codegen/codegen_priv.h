@@ -44,8 +44,8 @@ void codegen_compile(codegen_unit *units, uint32_t count, const codegen_means *m
 
 /* "WHAT, for 2 fused loops: NAME of "NODE", ...; their source is ...", in *err. */
 td_status codegen_fail(const codegen_unit *unit, td_status status, const char *what, td_error *err);
-/* What a compiler said about the unit in the file at `log`: the first complaint, the line of C that it is about, the
- * loop and the node that the line came of; else its first words. Into `text` of `room` bytes; *node: the node, in the
- * unit's text or origins, or NULL. */
-void codegen_read_log(const codegen_unit *unit, const char *log, char *text, size_t room, base_str *node);
+/* What a compiler said about the unit in the file at `log_path`: the first complaint, the line of C that it is about,
+ * the loop and the node that the line came of; else its first words. Into `text` of `room` bytes; *node: the node, in
+ * the unit's text or origins, or NULL. */
+void codegen_read_log(const codegen_unit *unit, const char *log_path, char *text, size_t room, base_str *node);
 #endif

@@ -94,13 +94,13 @@ static base_str comment_of(base_str line) {
   return close && close > open + 3 ? (base_str){open + 3, (size_t)(close - open - 3)} : (base_str){0};
 }
 
-void codegen_read_log(const codegen_unit *u, const char *path, char *text, size_t room, base_str *node) {
+void codegen_read_log(const codegen_unit *u, const char *log_path, char *text, size_t room, base_str *node) {
   sys_mapping log;
   td_error unused;
   base_str words, line;
   uint32_t number;
   text[0] = '\0';
-  if (sys_file_map(path, &log, &unused) != TD_OK) return;
+  if (sys_file_map(log_path, &log, &unused) != TD_OK) return;
   const base_str said = {log.bytes, log.size};
   if (find_complaint(said, u->stem, &number, &words) && find_line(&u->text, number, &line)) {
     const codegen_kernel *k = kernel_at(u, line.at);

@@ -1,10 +1,12 @@
 """Models in a folder, as other engines run them: does Treadle agree on every level of kernels, and who is faster?
 
-usage: zoo.py FOLDER... [--models a,b] [--treadle PATH] [--levels avx512,avx2,vector,scalar] [--only agree|speed]
+usage: zoo.py FOLDER... [--models a,b] [--treadle PATH] [--levels avx512,avx2,vector,scalar] [--only agree|speed|plain]
               [--engines onnxruntime,openvino] [--threads 1,2] [--rounds 5] [--burst 0.5]
 Each FOLDER holds NAME.onnx, and may hold inputs NAME.input_0.npy ...; where they are missing, inputs are noise. Needs
 numpy and onnxruntime (and openvino for its part of the table) in this Python. A line per model and level, then tables of
 medians over rounds in which the engines take turns; the last line counts agreement.
+
+Plain loops: no step of a model, nor of a built-in one, may run as a reference where it takes more than 1 % of the time.
 
 Agreement: |a - b| <= rtol |b| + atol max(1, largest |b|) against ONNX Runtime, rtol 1e-3, atol 1e-4.
 """
@@ -108,6 +110,33 @@ def check_agreement(paths, options):
     return passed, failed
 
 
+# ---- plain loops ----
+
+PLAIN_SHARE = 0.01
+
+
+def builtin_models():
+    table = pathlib.Path(__file__).parent.parent / "src/import/builtin/builtin.def"
+    return [f"builtin:{name}" for name in re.findall(r"^BUILTIN\((\w+)\)", table.read_text(), re.MULTILINE)]
+
+
+def check_plain(models, options):
+    """Steps are named by their kernels, those that run as references by their operators, as aten::add."""
+    passed = failed = 0
+    for model in models:
+        command = [options.treadle, "bench", str(model), "--threads", "1", "--min-time", "0.05", "--layers", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        layers = json.loads(done.stdout)["layers"] if done.returncode == 0 else []
+        total = sum(layer["us"] for layer in layers)
+        plain = [f"{layer['kernel']} {layer['us'] / total:.1%} ({layer['name']})" for layer in layers
+                 if "::" in layer["kernel"] and layer["us"] > PLAIN_SHARE * total]
+        good = bool(layers) and not plain
+        passed, failed = passed + good, failed + (not good)
+        print(f"ok   {model}: no plain loops" if good else
+              f"FAIL {model}: {', '.join(plain) or done.stderr.strip()[-200:]}", flush=True)
+    return passed, failed
+
+
 # ---- speed ----
 
 def onnxruntime_call(path, threads):
@@ -207,7 +236,7 @@ def main():
     parser.add_argument("--models")
     parser.add_argument("--treadle", default="build/treadle")
     parser.add_argument("--levels", default="avx512,avx2,vector,scalar")
-    parser.add_argument("--only", choices=["agree", "speed"])
+    parser.add_argument("--only", choices=["agree", "speed", "plain"])
     parser.add_argument("--engines", default="onnxruntime,openvino")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--rounds", type=int, default=5)
@@ -219,14 +248,18 @@ def main():
     paths = [p for f in options.folders for p in sorted(pathlib.Path(f).glob("*.onnx")) if not wanted or p.stem in wanted]
     if not paths:
         sys.exit(f"zoo.py: no *.onnx in {' '.join(options.folders)}")
-    if options.only != "agree":
+    passed = failed = 0
+    if options.only in (None, "speed"):
         for threads in options.threads.split(","):
             compare_speed(paths, int(threads), options)
+    if options.only in (None, "plain"):
+        passed, failed = check_plain(paths + ([] if wanted else builtin_models()), options)
+    if options.only in (None, "agree"):
+        more = check_agreement(paths, options)
+        passed, failed = passed + more[0], failed + more[1]
     if options.only != "speed":
-        passed, failed = check_agreement(paths, options)
         print(f"{passed} passed, {failed} failed")
-        return failed > 0
-    return 0
+    return failed > 0
 
 
 if __name__ == "__main__":

@@ -220,6 +220,71 @@ static void sizes_are_computed(void **state) {
   }
 }
 
+/* ---- conditions on the inputs ---- */
+
+#define GUARDED(condition)                                                                 \
+  PROGRAM(T("x"), T("y"), NODE("torch.ops.aten.neg.default", ARG("self", T("x")), T("y")), \
+          VALUE("x", F32, EXPR("s0")), USER("x"), RESULT("y"), ",'guards_code':['" condition "']")
+
+/* Sizes from 1 on that a program takes, as bits. */
+static int takes(const char *text) {
+  program p;
+  int taken = 0;
+  program_open(&p, text, NULL, 0, "eager");
+  for (int n = 1; n < 8; n++) taken |= (program_run(&p, (const float[8]){0}, n, 0) == TD_OK) << n;
+  program_close(&p);
+  return taken;
+}
+
+static void conditions_have_alternatives(void **state) {
+  (void)state;
+#define SIZE "L[`x`].size()[0]"
+  assert_int_equal(takes(GUARDED(SIZE " == 1 or " SIZE " >= 5")), 0xe2);
+  assert_int_equal(takes(GUARDED("not " SIZE " == 3")), 0xf6);
+  assert_int_equal(takes(GUARDED("(" SIZE " < 3 or " SIZE " > 5) and (" SIZE " + 1) % 2 == 0")), 0x82);
+  assert_int_equal(takes(GUARDED("not (" SIZE " != 2 and " SIZE " <= 6)")), 0x84);
+  assert_int_equal(takes(GUARDED("2 <= " SIZE " and " SIZE " <= 4")), 0x1c);
+  expect_refusal(GUARDED(SIZE " == 1 or"), TD_UNSUPPORTED, "is not understood");
+  expect_refusal(GUARDED("not"), TD_UNSUPPORTED, "is not understood");
+}
+
+/* ---- complex numbers, effects, operators of users ---- */
+
+static const char conjugate[] =
+    PROGRAM(T("x"), T("y"),
+            NODE("torch.ops.aten.mul.Tensor", ARG("self", T("x")) "," ARG("other", T("x")), T("z")) "," NODE(
+                "torch.ops.aten.view_as_real.default", ARG("self", T("z")), T("y")),
+            VALUE("x", "10", INT(2)), USER("x"), RESULT("y"), "");
+
+#define OPERATOR(name) "{'as_operator':'" name "'}"
+static const char effects[] =
+    PROGRAM(T("x"), T("y"),
+            NODE("torch.ops.higher_order.with_effects",
+                 ARG("a", T("x")) "," ARG("b", OPERATOR("torch.ops.aten.neg.default")) "," ARG("arg2", T("x")),
+                 T("token") "," T("y")),
+            VALUE("x", F32, INT(2)), USER("x"), RESULT("y"), "");
+#define CALLS(target, first)                                                                             \
+  PROGRAM(T("x"), T("y"),                                                                                \
+          NODE("torch.ops.higher_order." target, first ARG("b", OPERATOR("torch.ops.mylib.foo.default")), T("y")), \
+          VALUE("x", F32, INT(2)), USER("x"), RESULT("y"), "")
+
+static void complex_inputs_and_effects(void **state) {
+  (void)state;
+  EACH_BACKEND(b) {
+    program p;
+    program_open(&p, conjugate, NULL, 0, backends[b]);
+    assert_int_equal(program_run(&p, (const float[]){1, 2, 0, -1}, 2, 2), TD_OK);
+    expect_floats(&p, 0, (const float[]){-3, 4, -1, 0}, 4);
+    program_close(&p);
+    program_open(&p, effects, NULL, 0, backends[b]);
+    assert_int_equal(program_run(&p, (const float[]){1, 2}, 2, 0), TD_OK);
+    expect_floats(&p, 0, (const float[]){-1, -2}, 2);
+    program_close(&p);
+  }
+  expect_refusal(CALLS("auto_functionalized_v2", ""), TD_UNSUPPORTED, "mylib::foo (1 call");
+  expect_refusal(CALLS("with_effects", ARG("a", T("x")) ","), TD_UNSUPPORTED, "mylib::foo (1 call");
+}
+
 static td_status load_all(const td_allocator *allocator, void *user) {
   td_named_tensor given[] = {weight("n", w, 1, 2, 0), weight("m", w, 1, 2, 0)};
   td_load_options options = {.size = sizeof options, .backend = "eager", .allocator = allocator};
@@ -232,7 +297,7 @@ static td_status load_all(const td_allocator *allocator, void *user) {
 
 static void every_allocation_may_fail(void **state) {
   (void)state;
-  static const char *const texts[] = {counters, choice, doubling, symbolic};
+  static const char *const texts[] = {counters, choice, doubling, symbolic, conjugate, effects};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     char *text = quote(texts[i]);
     assert_true(fail_each_allocation(load_all, text, true) > 10);
@@ -242,9 +307,10 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(weights_are_the_callers),   cmocka_unit_test(sizes_are_checked),
-      cmocka_unit_test(origins_are_the_users),     cmocka_unit_test(missing_weights_are_named),
-      cmocka_unit_test(written_buffers_are_state), cmocka_unit_test(graphs_as_arguments),
-      cmocka_unit_test(sizes_are_computed),        cmocka_unit_test(every_allocation_may_fail)};
+      cmocka_unit_test(weights_are_the_callers),    cmocka_unit_test(sizes_are_checked),
+      cmocka_unit_test(origins_are_the_users),      cmocka_unit_test(missing_weights_are_named),
+      cmocka_unit_test(written_buffers_are_state),  cmocka_unit_test(graphs_as_arguments),
+      cmocka_unit_test(sizes_are_computed),         cmocka_unit_test(conditions_have_alternatives),
+      cmocka_unit_test(complex_inputs_and_effects), cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

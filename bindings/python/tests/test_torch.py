@@ -158,7 +158,26 @@ class Compile(unittest.TestCase):
         self.assertIsNotNone(net.fc.weight.grad)
 
     def test_a_missing_operator_falls_back(self):
-        self.same(lambda x: torch.linalg.eigvalsh(x @ x.T) + 1, torch.randn(3, 3), fallback=True)
+        self.same(lambda x: torch.linalg.eigvals(x @ x.T).real.sum() + 1, torch.randn(3, 3), fallback=True)
+
+    def test_rare_operators(self):
+        x = torch.randn(4, 5)
+        self.same(lambda x: (torch.cummax(x, 1), torch.logcumsumexp(x, 0), torch.nanmedian(x, 1)), x)
+        self.same(lambda x: (torch.lgamma(x), torch.special.i0e(x), torch.erfinv(torch.tanh(x)), torch.erfc(x * 3)), x)
+        self.same(lambda x: torch.linalg.solve(x @ x.T + torch.eye(4), x), x)
+        self.same(lambda x: (torch.linalg.svdvals(x), torch.linalg.det(x[:, :4]), torch.linalg.pinv(x)), x)
+        self.same(lambda x: (torch.histc(x, 5), torch.bincount((x * x).long().flatten())), x)
+
+    def test_numbers_for_tensors(self):
+        self.same(lambda x: torch.ops.aten.sub.Tensor(x.sum(), 1.0), torch.randn(5, dtype=torch.float16))
+
+    def test_complex_numbers(self):
+        x, z = torch.randn(4, 16), torch.randn(4, 16, dtype=torch.complex64)
+        self.same(torch.fft.fft, x)
+        self.same(lambda z: (torch.fft.ifft(z, norm="ortho"), z.abs(), z * z.conj(), z @ z.T, torch.exp(z), z + 1j * z), z)
+        self.same(lambda z: z * 2, z.conj())
+        window = torch.hann_window(16)
+        self.same(lambda x: torch.istft(torch.stft(x, 16, 4, window=window, return_complex=True), 16, 4, window=window), x.view(1, 64))
 
     def test_options(self):
         with self.assertRaisesRegex(Exception, "no option"):

@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _core
+from ._around import around, real_graph, token_positions, with_tokens
 from ._convert import torch_tensor_view
 from ._errors import BadArgument, Error, Unsupported
 from ._model import Model, Outputs
@@ -241,6 +242,10 @@ def _inference(options):
     def compile_graph(module, example_inputs):
         if not any(n.op == "call_function" for n in module.graph.nodes):
             return _boxed(module)  # nothing to compute
+        real = real_graph(module)
+        if real is not None:
+            run = compile_graph(real[0], example_inputs)
+            return around(run, real[1], real[2])
         try:
             compiled = _Compiled(module, _static_positions(module, example_inputs), dict(options))
         except (CannotSay, Error) as why:
@@ -250,7 +255,8 @@ def _inference(options):
         def run(args):  # a list, as AOTAutograd passes it where _boxed_call is set
             return compiled(args)
         run._boxed_call = True
-        return run
+        tokens = token_positions(module)
+        return with_tokens(run, tokens) if tokens else run
     return compile_graph
 
 

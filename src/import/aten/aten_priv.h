@@ -253,6 +253,7 @@ ir_value aten_linear(aten *a, ir_value x, ir_value w, ir_value bias);
 /* complex.c: the same calls where an operand is complex. */
 aten_value aten_complex_unary(aten_args *c);
 aten_value aten_complex_binary(aten_args *c);
+aten_value aten_complex_matmul(aten_args *c);
 aten_value aten_complex_of_real(aten_args *c, ir_value x, td_dtype d);
 
 /* journal.c */

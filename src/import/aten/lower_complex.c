@@ -58,6 +58,23 @@ aten_value aten_complex_binary(aten_args *c) {
   return aten_of_complex(c->a, joined(c, alike(c, r)));
 }
 
+/* mm, bmm, matmul: of the parts */
+aten_value aten_complex_matmul(aten_args *c) {
+  td_dtype d = TD_F32;
+  for (uint32_t i = 0; i < 2; i++) d = aten_promote_types(d, aten_value_dtype(c->a, aten_read(c->a, &c->args[i])));
+  pair x = operand(c, &c->args[0], d), y = operand(c, &c->args[1], d), r = {IR_NO_VALUE, IR_NO_VALUE};
+  bool both = is_complex(&c->args[0]) && is_complex(&c->args[1]);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  r.re = op(c, "aten::matmul", x.re, y.re);
+  if (is_complex(&c->args[1])) r.im = op(c, "aten::matmul", x.re, y.im);
+  else r.im = op(c, "aten::matmul", x.im, y.re);
+  if (both) {
+    r.re = op(c, "aten::sub", r.re, op(c, "aten::matmul", x.im, y.im));
+    r.im = op(c, "aten::add", r.im, op(c, "aten::matmul", x.im, y.re));
+  }
+  return aten_of_complex(c->a, joined(c, r));
+}
+
 static ir_value magnitude(aten_args *c, pair p) {
   return IR_EMIT(c->b, "aten::sqrt",
                  op(c, "aten::add", op(c, "aten::mul", p.re, p.re), op(c, "aten::mul", p.im, p.im)));
@@ -66,6 +83,12 @@ static ir_value magnitude(aten_args *c, pair p) {
 aten_value aten_complex_unary(aten_args *c) {
   pair p = parts_of(c, aten_read(c->a, &c->args[0]));
   if (strcmp(c->row->data, "aten::abs") == 0) return aten_ret(c, magnitude(c, p));
+  if (strcmp(c->row->data, "aten::exp") == 0) {
+    ir_value size = IR_EMIT(c->b, "aten::exp", p.re);
+    p = (pair){op(c, "aten::mul", size, IR_EMIT(c->b, "aten::cos", p.im)),
+               op(c, "aten::mul", size, IR_EMIT(c->b, "aten::sin", p.im))};
+    return aten_of_complex(c->a, joined(c, p));
+  }
   if (strcmp(c->row->data, "aten::neg") == 0)
     return aten_of_complex(c->a, joined(c, (pair){IR_EMIT(c->b, "aten::neg", p.re), IR_EMIT(c->b, "aten::neg", p.im)}));
   aten_refuse(c, "of complex numbers");
@@ -262,6 +285,13 @@ static ir_value centred(aten_args *c, ir_value x, int64_t by, const char *mode) 
   if (strcmp(mode, "reflect") == 0) return IR_EMIT(c->b, "aten::reflection_pad", x, at, on);
   return IR_EMIT(c->b, "aten::constant_pad_nd", x, at, aten_scalar_like(c->a, x, 0), on);
 }
+/* A window of `length` in the middle of a frame of n. */
+static ir_value framed(aten_args *c, ir_value window, int64_t n, int64_t length) {
+  if (length == n) return window;
+  int64_t pads[] = {(n - length) / 2, n - length - (n - length) / 2}, axis = 0;
+  return IR_EMIT(c->b, "aten::constant_pad_nd", window, ir_build_ints(c->b, pads, 2), aten_scalar_like(c->a, window, 0),
+                 ir_build_ints(c->b, &axis, 1));
+}
 /* stft(self, n_fft, hop_length?, win_length?, window?, [center, pad_mode,] normalized, onesided?, return_complex?) */
 aten_value aten_lower_stft(aten_args *c) {
   ir_value x = aten_in(c, 0), window = aten_has(c, 4) ? aten_in(c, 4) : IR_NO_VALUE;
@@ -279,17 +309,50 @@ aten_value aten_lower_stft(aten_args *c) {
   if (center >= 0 && aten_get_bool(c, (uint32_t)center))
     x = centred(c, x, n / 2, mode >= 0 ? aten_get_str(c, (uint32_t)mode) : "constant");
   if (!window.id) window = aten_full(c->a, ir_build_ints(c->b, &length, 1), ir_build_scalar(c->b, d, 1));
-  if (length < n) { /* in the middle of a frame */
-    int64_t pads[] = {(n - length) / 2, n - length - (n - length) / 2}, axis = 0;
-    window = IR_EMIT(c->b, "aten::constant_pad_nd", window, ir_build_ints(c->b, pads, 2), ir_build_scalar(c->b, d, 0),
-                     ir_build_ints(c->b, &axis, 1));
-  }
-  ir_value in[] = {aten_unsqueeze(c->a, x, -1), ir_build_int(c->b, hop), ir_build_cast(c->b, window, d),
-                   ir_build_int(c->b, n)};
+  window = framed(c, ir_build_cast(c->b, window, d), n, length);
+  ir_value in[] = {aten_unsqueeze(c->a, x, -1), ir_build_int(c->b, hop), window, ir_build_int(c->b, n)};
   ir_value y = IR_EMIT_ARGS(c->b, "td::stft", in, 4, ARG_BOOL("onesided", onesided)); /* [batch, frames, bins, 2] */
   y = aten_swap(c->a, y, 1, 2);
   if (norm >= 0 && aten_get_bool(c, (uint32_t)norm)) y = aten_with_scalar(c->a, "aten::div", y, sqrt((double)n));
   if (single) y = aten_squeeze(c->a, y, 0);
   bool as_complex = complex >= 0 && aten_has(c, (uint32_t)complex) && aten_get_bool(c, (uint32_t)complex);
   return as_complex ? aten_of_complex(c->a, y) : aten_ret(c, y);
+}
+
+/* Frames [batch, n, count] added up, each `hop` behind the one before: [batch, n + (count - 1) hop] */
+static ir_value overlapped(aten_args *c, ir_value frames, int64_t n, int64_t hop) {
+  aten_value count = aten_size(c->a, frames, -1), one = aten_int(1);
+  aten_value length = aten_int_op(
+      c->a, "add", aten_int_op(c->a, "mul", aten_int_op(c->a, "sub", count, one), aten_int(hop)), aten_int(n));
+  const aten_value size[] = {one, length};
+  const int64_t kernel[] = {1, n}, stride[] = {1, hop};
+  ir_value in[] = {frames, aten_vector(c->a, size, 2), ir_build_ints(c->b, kernel, 2)};
+  ir_value y = IR_EMIT_ARGS(c->b, "aten::col2im", in, 3, ARG_INTS("strides", stride, 2));
+  return aten_squeeze(c->a, aten_squeeze(c->a, y, 1), 1);
+}
+/* istft(self, n_fft, hop_length?, win_length?, window?, center, normalized, onesided?, length?, return_complex) */
+aten_value aten_lower_istft(aten_args *c) {
+  if (!is_complex(&c->args[0]) || aten_get_bool(c, 9)) aten_refuse(c, "of real numbers, or to complex ones");
+  ir_value x = aten_read(c->a, &c->args[0]), window = aten_has(c, 4) ? aten_in(c, 4) : IR_NO_VALUE;
+  int64_t n = aten_get_int(c, 1), hop = aten_has(c, 2) ? aten_get_int(c, 2) : n / 4,
+          length = aten_has(c, 3) ? aten_get_int(c, 3) : n, edge = aten_get_bool(c, 5) ? n / 2 : 0;
+  bool single = aten_rank(c->a, x) == 3, onesided = !aten_has(c, 7) || aten_get_bool(c, 7);
+  td_dtype d = aten_value_dtype(c->a, x);
+  if (n < 1 || n > (1 << 24) || hop < 1 || length < 1 || length > n) aten_refuse(c, "frames of %lld", (long long)n);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  if (single) x = aten_unsqueeze(c->a, x, 0);
+  if (!window.id) window = aten_full(c->a, ir_build_ints(c->b, &length, 1), ir_build_scalar(c->b, d, 1));
+  window = framed(c, ir_build_cast(c->b, window, d), n, length);
+  ir_value frames = along(c, x, 1, aten_int(n), onesided ? 'i' : 'c', true, aten_get_bool(c, 6) ? "ortho" : "backward");
+  frames = aten_select(c->a, frames, -1, 0); /* [batch, n, count] */
+  ir_value column = aten_unsqueeze(c->a, window, -1), weight = aten_binary(c->a, "aten::mul", column, column);
+  ir_value ones = aten_full(c->a, aten_shape(c->a, aten_slice(c->a, frames, 0, 0, 1, 1)), ir_build_scalar(c->b, d, 1));
+  ir_value y = overlapped(c, aten_binary(c->a, "aten::mul", frames, column), n, hop),
+           envelope = overlapped(c, aten_binary(c->a, "aten::mul", ones, weight), n, hop);
+  aten_value end = aten_int_op(c->a, "sub", aten_size(c->a, y, -1), aten_int(edge)), start = aten_int(edge);
+  if (aten_has(c, 8)) end = aten_int_op(c->a, "add", start, c->args[8]);
+  ir_value range[] = {aten_vector(c->a, &start, 1), aten_vector(c->a, &end, 1), ir_build_ints(c->b, (int64_t[]){1}, 1)};
+  y = aten_binary(c->a, "aten::div", IR_EMIT(c->b, "aten::slice", y, range[0], range[1], range[2]),
+                  IR_EMIT(c->b, "aten::slice", envelope, range[0], range[1], range[2]));
+  return aten_ret(c, single ? aten_squeeze(c->a, y, 0) : y);
 }

@@ -291,3 +291,8 @@ aten_value aten_lower_random_like(aten_args *c) {
   return fresh(c,
                IR_EMIT_ARGS(c->b, c->row->data, &shape, 1, ARG_DTYPE("dtype", dtype_or(c, aten_value_dtype(c->a, x)))));
 }
+
+/* prims::_make_token(): what orders effects, which stand in order anyway */
+aten_value aten_lower_make_token(aten_args *c) {
+  return fresh(c, aten_full(c->a, ir_build_ints(c->b, (int64_t[]){0}, 1), ir_build_scalar(c->b, TD_F32, 0)));
+}

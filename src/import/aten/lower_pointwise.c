@@ -23,6 +23,7 @@ static bool is_complex(const aten_value *v) { return v->kind == ATEN_TENSOR && v
 
 /* Of floats; integers become f32. */
 aten_value aten_lower_unary_float(aten_args *c) {
+  if (is_complex(&c->args[0])) return aten_complex_unary(c);
   ir_value x = aten_in(c, 0);
   x = ir_build_cast(c->b, x, float_of(aten_value_dtype(c->a, x)));
   return aten_ret(c, IR_EMIT(c->b, c->row->data, x));

@@ -33,7 +33,8 @@ static bool takes_atom(uint8_t atom, const aten_value *v, int round) {
     if (atom == ATEN_ATOM_DEVICE && v->kind == ATEN_STR) return true;
   }
   if (round < LENIENT) return false;
-  if (atom == ATEN_ATOM_TENSOR) return is_number(v->kind); /* a number where a tensor is meant */
+  if (atom == ATEN_ATOM_TENSOR)
+    return is_number(v->kind) || v->kind == ATEN_COMPLEX; /* a number where a tensor is meant */
   return (atom == ATEN_ATOM_FLOAT && v->kind == ATEN_INT) || (atom == ATEN_ATOM_BOOL && v->kind == ATEN_INT) ||
          (atom == ATEN_ATOM_BOOL && v->kind == ATEN_TENSOR);
 }
@@ -90,6 +91,9 @@ static aten_value convert_atom(aten *a, uint8_t atom, const aten_value *v) {
   if (v->kind == ATEN_NONE || (takes[atom] & BIT(v->kind))) return *v;
   if (atom == ATEN_ATOM_DEVICE) return (aten_value){.kind = ATEN_DEVICE, .u.text = v->u.text};
   if (atom == ATEN_ATOM_TENSOR) {
+    float parts[] = {(float)v->u.complex.re, (float)v->u.complex.im};
+    base_tensor pair = base_tensor_of(parts, TD_F32, 1, (int64_t[]){2});
+    if (v->kind == ATEN_COMPLEX) return aten_of_complex(a, ir_build_constant(a->b, &pair));
     td_dtype dtype = v->kind == ATEN_FLOAT ? TD_F32 : v->kind == ATEN_BOOL ? TD_BOOL : TD_I64;
     aten_value made = aten_fresh(a, aten_number_value(a, v, dtype), ATEN_DENSE),
                *number = aten_alloc(a, sizeof *number);

@@ -285,6 +285,7 @@ static const struct {
                {"map_impl", run_map},
                {"map", run_map},
                {"scan", run_scan},
+               {"with_effects", pt2_run_with_effects},
                {"wrap", run_wrapped},
                {"wrap_with_set_grad_enabled", run_wrapped},
                {"wrap_with_autocast", run_autocast},

@@ -238,6 +238,11 @@ base_dim pt2_size(pt2 *p, const json_t *sym_int) {
   return d;
 }
 
+bool pt2_is_complex(pt2 *p, const json_t *meta) {
+  int64_t number = pt2_scalar_type(p, json_object_get(meta, "dtype"));
+  return number >= 8 && number <= 10;
+}
+
 ir_type pt2_type(pt2 *p, const json_t *meta) {
   const json_t *sizes = json_object_get(meta, "sizes");
   size_t rank = json_array_size(sizes);
@@ -249,8 +254,15 @@ ir_type pt2_type(pt2 *p, const json_t *meta) {
   if (rank > BASE_MAX_RANK)
     ir_build_fail(&p->b, TD_UNSUPPORTED, "a tensor has %zu dimensions, more than %d", rank, BASE_MAX_RANK);
   if (pt2_failed(p)) return type;
-  type.dtype = aten_dtype(p->a, pt2_scalar_type(p, json_object_get(meta, "dtype")));
-  type.rank = (int32_t)rank;
+  bool is_complex = pt2_is_complex(p, meta);
+  if (is_complex && rank == BASE_MAX_RANK)
+    ir_build_fail(&p->b, TD_UNSUPPORTED, "complex numbers of %zu dimensions", rank);
+  if (pt2_failed(p)) return type;
+  int64_t number = pt2_scalar_type(p, json_object_get(meta, "dtype"));
+  type.dtype =
+      aten_dtype(p->a, is_complex ? number - 3 : number); /* c10 has the complex types 3 behind the real ones */
+  type.rank = (int32_t)rank + is_complex;
+  if (is_complex) type.dims[rank] = 2;
   for (size_t i = 0; i < rank; i++) {
     type.dims[i] = pt2_size(p, json_array_get(sizes, i));
     if (base_dim_known(type.dims[i]) && type.dims[i] < 0) pt2_fail(p, "a size is negative");
@@ -334,18 +346,72 @@ static bool parse_guard(expr *e, const char *text, base_guard *guard) {
   return false;
 }
 
-/* Comparisons joined by "and". Those about the value of a number among the arguments are left to the operators. */
+/* Anything of comparisons, and, or, not: as a size that is at most 0 where it holds. */
+static base_dim parse_or(expr *e);
+
+static base_dim margin_of(expr *e, const base_guard *g) {
+  base_dim below = binary(e, BASE_DIM_SUB, g->left, g->right), above = binary(e, BASE_DIM_SUB, g->right, g->left);
+  base_dim away = binary(e, BASE_DIM_MAX, below, above);
+  if (g->relation == BASE_LE) return below;
+  if (g->relation == BASE_LT) return binary(e, BASE_DIM_ADD, below, base_dim_number(1));
+  return g->relation == BASE_EQ ? away : binary(e, BASE_DIM_SUB, base_dim_number(1), away);
+}
+
+static base_dim parse_truth(expr *e) {
+  base_guard guard;
+  expr start = *e;
+  if (++e->depth > MAX_EXPR_DEPTH) return fail(e);
+  base_dim d = BASE_DIM_NONE;
+  if (eat(e, "not ")) d = binary(e, BASE_DIM_SUB, base_dim_number(1), parse_truth(e));
+  else if (parse_guard(e, "", &guard)) d = margin_of(e, &guard);
+  else {
+    bool about = e->about_argument;
+    *e = start; /* no comparison: a condition in brackets */
+    e->depth++;
+    e->about_argument |= about;
+    d = eat(e, "(") ? parse_or(e) : fail(e);
+    if (!e->failed && !eat(e, ")")) return fail(e);
+  }
+  e->depth--;
+  return d;
+}
+static base_dim parse_and(expr *e) {
+  base_dim d = parse_truth(e);
+  while (!e->failed && eat(e, "and ")) d = binary(e, BASE_DIM_MAX, d, parse_truth(e));
+  return d;
+}
+static base_dim parse_or(expr *e) {
+  base_dim d = parse_and(e);
+  while (!e->failed && eat(e, "or ")) d = binary(e, BASE_DIM_MIN, d, parse_and(e));
+  return d;
+}
+
+/* False: it is none that is understood; *about_argument: since it speaks of a number among the arguments. */
+static bool add_alternatives(pt2 *p, const char *text, bool *about_argument) {
+  expr e = {.p = p, .dims = &p->b.graph->dims, .at = text};
+  base_dim margin = parse_or(&e);
+  while (*e.at == ' ') e.at++;
+  *about_argument |= e.about_argument;
+  if (e.failed || *e.at) return false;
+  add_guard(p, margin, BASE_LE, base_dim_number(0), pt2_format(p, "the model was exported for inputs with %s", text));
+  return true;
+}
+
+/* Comparisons joined by "and", each a guard of its own; of what else there is one. Those about the value of a number
+ * among the arguments are left to the operators. */
 static void add_condition(pt2 *p, const char *text) {
   expr e = {.p = p, .dims = &p->b.graph->dims, .at = text};
+  bool about_argument = false, understood;
+  if ((strstr(text, " or ") || strstr(text, "not ")) && add_alternatives(p, text, &about_argument)) return;
   do {
     base_guard guard;
-    bool understood = parse_guard(&e, text, &guard);
+    understood = parse_guard(&e, text, &guard);
     if (understood && (guard.left != guard.right || guard.relation == BASE_NE || guard.relation == BASE_LT))
       add_guard(p, guard.left, guard.relation, guard.right, guard.text);
     if (!understood || pt2_failed(p)) break;
   } while (eat(&e, "and"));
   while (*e.at == ' ') e.at++;
-  if (!e.about_argument && (e.failed || *e.at))
+  if (!e.about_argument && !about_argument && (!understood || e.failed || *e.at))
     ir_build_fail(&p->b, TD_UNSUPPORTED, "the condition that the program puts on its inputs is not understood: %.300s",
                   text);
 }

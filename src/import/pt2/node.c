@@ -279,13 +279,13 @@ static bool is_check(const target *t) {
   return false;
 }
 
-static void call_node(pt2 *p, pt2_scope *s, const json_t *node, const target *t) {
-  const json_t *inputs = json_object_get(node, "inputs");
+/* Calls t with the inputs from number `first` on. */
+static aten_value call_target(pt2 *p, pt2_scope *s, const json_t *inputs, size_t first, const target *t) {
   size_t count = json_array_size(inputs);
   aten_value *args = pt2_alloc(p, (count + 1) * sizeof *args);
   aten_keyword *keywords = pt2_alloc(p, (count + 1) * sizeof *keywords);
   uint32_t arg_count = 0, keyword_count = 0;
-  for (size_t i = 0; i < count && !pt2_failed(p); i++) {
+  for (size_t i = first; i < count && !pt2_failed(p); i++) {
     const json_t *input = json_array_get(inputs, i);
     const char *name = pt2_text(input, "name");
     int64_t kind = name && *name && t->has_overload ? 2 : 1;
@@ -294,10 +294,27 @@ static void call_node(pt2 *p, pt2_scope *s, const json_t *node, const target *t)
     if (kind == 1 || !name || !*name) args[arg_count++] = value;
     else keywords[keyword_count++] = (aten_keyword){base_str_of(name), value};
   }
+  if (pt2_failed(p)) return ATEN_NOTHING;
+  return aten_call(p->a, t->name, t->has_overload ? t->overload : NULL, args, arg_count, keywords, keyword_count);
+}
+
+/* The operator that argument `at` of a higher-order one names; NULL: it is none. */
+static const char *operator_argument(const json_t *inputs, size_t at) {
+  return json_string_value(json_object_get(json_object_get(json_array_get(inputs, at), "arg"), "as_operator"));
+}
+
+void pt2_run_with_effects(pt2 *p, pt2_scope *s, const json_t *node) {
+  const json_t *inputs = json_object_get(node, "inputs");
+  aten_value items[2] = {pt2_argument(p, s, json_object_get(json_array_get(inputs, 0), "arg"))};
+  target t;
+  if (!read_target(operator_argument(inputs, 1), &t) || t.region) pt2_fail(p, "its operator is missing");
   if (pt2_failed(p)) return;
-  aten_value result =
-      aten_call(p->a, t->name, t->has_overload ? t->overload : NULL, args, arg_count, keywords, keyword_count);
-  pt2_bind_outputs(p, s, node, result);
+  aten_value result = call_target(p, s, inputs, 2, &t), all = aten_tuple_of(p->a, items, 1);
+  bool several = result.kind == ATEN_TUPLE;
+  for (uint32_t i = 0; several && i < result.u.list->items.count; i++)
+    aten_list_append(p->a, all.u.list, result.u.list->items.at[i]);
+  if (!several) aten_list_append(p->a, all.u.list, result); /* none, where it gives none */
+  pt2_bind_outputs(p, s, node, all);
 }
 
 /* ---- origins ---- */
@@ -365,7 +382,7 @@ static void run_node(pt2 *p, pt2_scope *s, const json_t *node) {
   pt2_region_fn region = t.region ? pt2_find_region(t.name) : NULL;
   if (region) region(p, s, node);
   else if (t.region) ir_build_fail(&p->b, TD_UNSUPPORTED, "the higher-order operator %s is not supported", t.name);
-  else call_node(p, s, node, &t);
+  else pt2_bind_outputs(p, s, node, call_target(p, s, json_object_get(node, "inputs"), 0, &t));
   check_memory(p);
   ir_build_leave(&p->b);
 }
@@ -379,12 +396,26 @@ void pt2_run_nodes(pt2 *p, pt2_scope *s, const json_t *graph) {
 
 /* ---- what is not supported ---- */
 
+/* The operator that auto_functionalized(op, ...), its second form or with_effects(token, op, ...) calls: a user's own,
+ * or one that is there. NULL: it is no such. */
+static const char *wrapped_operator(const target *t, const json_t *node) {
+  const json_t *inputs = json_object_get(node, "inputs");
+  if (t->region && strncmp(t->name, "auto_functionalized", 19) == 0) return operator_argument(inputs, 0);
+  return t->region && strcmp(t->name, "with_effects") == 0 ? operator_argument(inputs, 1) : NULL;
+}
+
 static void note_node(pt2 *p, const json_t *node, uint32_t depth) {
   target t;
   char line[200];
   if (!read_target(pt2_text(node, "target"), &t) || is_check(&t)) return;
   bool found =
       t.region ? pt2_find_region(t.name) != NULL : aten_supports(p->a, t.name, t.has_overload ? t.overload : NULL);
+  target inner_op;
+  if (read_target(wrapped_operator(&t, node), &inner_op) && !inner_op.region &&
+      !aten_supports(p->a, inner_op.name, inner_op.overload)) {
+    t = inner_op;
+    found = false;
+  }
   const char *what = *t.overload ? pt2_format(p, "%s.%s", t.name, t.overload) : pt2_format(p, "%s", t.name);
   if (!found)
     aten_note_missing(p->a, what, source_line(node, line, sizeof line) ? pt2_format(p, "%s", line) : NULL, NULL);

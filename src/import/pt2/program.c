@@ -47,7 +47,9 @@ static void add_tensor_input(pt2 *p, pt2_scope *s, arguments *a, const char *nam
   ir_type type = pt2_type(p, meta);
   ir_build_leave(&p->b);
   ir_value value = add_input(p, s, a, &type, name);
-  if (!pt2_failed(p)) s->entries.at[s->entries.count - 1].value = aten_of(p->a, value, pt2_is_dense(meta));
+  if (pt2_failed(p)) return;
+  aten_value *entry = &s->entries.at[s->entries.count - 1].value;
+  *entry = pt2_is_complex(p, meta) ? aten_of_complex(p->a, value) : aten_of(p->a, value, pt2_is_dense(meta));
 }
 
 /* A number that the caller gives; where it is the size of a tensor too, see fix_numbers. */

@@ -91,8 +91,9 @@ ir_value pt2_tensor(pt2 *p, const char *name, bool constant);
 
 /* A SymInt of the document as a size. */
 base_dim pt2_size(pt2 *p, const json_t *sym_int);
-/* The type that TensorMeta says. */
+/* The type that TensorMeta says; complex numbers have a last axis of 2. */
 ir_type pt2_type(pt2 *p, const json_t *meta);
+bool pt2_is_complex(pt2 *p, const json_t *meta);
 bool pt2_is_dense(const json_t *meta);
 /* Range constraints and guards become conditions of the graph. */
 void pt2_add_guards(pt2 *p);
@@ -115,6 +116,8 @@ void pt2_bind_outputs(pt2 *p, pt2_scope *s, const json_t *node, aten_value resul
 void pt2_run_nodes(pt2 *p, pt2_scope *s, const json_t *graph);
 /* Notes every operator that is not there, in this graph and those inside. */
 void pt2_note_missing(pt2 *p, const json_t *graph, uint32_t depth);
+/* with_effects(token, operator, operands) -> token, results */
+void pt2_run_with_effects(pt2 *p, pt2_scope *s, const json_t *node);
 enum { PT2_MAX_DEPTH = 24 };
 
 /* ---- control.c ---- */

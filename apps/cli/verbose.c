@@ -1,11 +1,13 @@
 /* verbose.c -- --verbose: what was compiled, and what ran, a line of fields each on standard error:
  *
  *     treadle,compile,STEP,OPERATOR,KERNEL,NODES,"NODE;NODE"
- *     treadle,run,STEP,OPERATOR,KERNEL,FLOPS,READ,WRITTEN,MS,"NODE"
+ *     treadle,run,STEP,OPERATOR,KERNEL,FLOPS,READ,WRITTEN,MS,"NODE","SHAPES"
  *
- * READ and WRITTEN are bytes, constants among those read. A step that runs several times in a run has a line of its
- * own each time. */
+ * SHAPES are those of operands and results, "f32[1,8] f32[8] -> f32[1,8]". READ and WRITTEN are bytes, constants among
+ * those read. A step that runs several times in a run has a line of its own each time. */
 #include <string.h>
+
+#include <treadle/experimental.h>
 
 #include "values.h"
 
@@ -33,7 +35,9 @@ static void step_ends(void *user, uint32_t index, uint64_t ns) {
   fprintf(stderr, "treadle,run,%u,%s,%s,%.0f,%.0f,%.0f,%.4f,\"", index, step.op, step.kernel, step.flops,
           step.read_bytes + step.const_bytes, step.write_bytes, (double)ns * 1e-6);
   put_quoted(step.name);
-  fputs("\"\n", stderr);
+  char shapes[1024] = "";
+  td_session_step_shapes(user, index, shapes, sizeof shapes, &unused);
+  fprintf(stderr, "\",\"%s\"\n", shapes);
 }
 
 td_status cli_verbose(const cli_args *args, const td_model *model, td_session *session, td_error *err) {

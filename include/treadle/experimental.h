@@ -17,6 +17,11 @@ TD_API td_status td_capabilities(char *text, size_t size, size_t *length, td_err
 /* The class of work of an operator (td_step.op): "convolution", "matrix product", "pointwise", ... For summaries. */
 TD_API const char *td_class_of(const char *op);
 
+/* The operands and results of step `index` in the last run, "f32[64,48] f32[48] -> f32[64,48]", into `text`: at most
+ * `size` bytes, what does not fit is cut off; "-" for what is no tensor, absent, or not known. */
+TD_API td_status td_session_step_shapes(const td_session *session, size_t index, char *text, size_t size,
+                                        td_error *err);
+
 /* Runs the session `runs` times for each group of hardware counters, and writes what they say of the calling thread:
  * `level` "tma", a top-down analysis where this CPU is known, or "ipc", instructions per cycle and caches. What cannot
  * be had is written with the reason and what would lift it, and the next lower level takes its place; with no counters

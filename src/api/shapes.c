@@ -1,4 +1,8 @@
-/* shapes.c -- operands of steps as PyTorch's traces write them. */
+/* shapes.c -- operands of steps, as PyTorch's traces write them and as people read them. */
+#include <treadle/experimental.h>
+
+#include <stdio.h>
+
 #include "api/api_priv.h"
 
 /* Names of element types there; others have our own. */
@@ -15,9 +19,9 @@ static const char *type_name(td_dtype dtype) {
   return td_dtype_name(dtype);
 }
 
-/* Operand `i` of the step; NULL: it is absent, no tensor, or nothing has run. */
+/* Operand `i` of the step, results behind them; NULL: it is absent, no tensor, or nothing has run. */
 static const base_tensor *operand(const td_session *s, const plan_step *step, uint32_t i) {
-  const uint32_t slot = s->model->plan->operands.at[step->in + i];
+  const uint32_t slot = plan_operand(s->model->plan, step, i);
   const base_value *value = slot == PLAN_NONE ? NULL : run_slot(s->run, slot);
   return value && value->kind == BASE_TENSOR ? &value->tensor : NULL;
 }
@@ -46,4 +50,20 @@ void api_print_types(const td_session *session, uint32_t index, base_text *text)
     base_text_print(text, "%s\"%s\"", i ? ", " : "", t ? type_name(t->dtype) : "");
   }
   base_text_print(text, "]");
+}
+
+td_status td_session_step_shapes(const td_session *session, size_t index, char *text, size_t size, td_error *err) {
+  if (!session || !text || size == 0 || index >= session->model->plan->steps.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_step_shapes needs a session, a step, and room");
+  const plan_step *step = &session->model->plan->steps.at[index];
+  const uint32_t ins = operands(step), all = ins ? ins + step->out_count : 0;
+  size_t used = 0;
+  text[0] = '\0';
+  for (uint32_t i = 0; i < all && used < size; i++) {
+    char one[160] = "-";
+    const base_tensor *t = operand(session, step, i);
+    if (t) base_tensor_describe(t, one, sizeof one);
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i == ins ? " -> " : i ? " " : "", one);
+  }
+  return TD_OK;
 }

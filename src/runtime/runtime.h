@@ -78,7 +78,7 @@ td_observer run_observer(const run_session *session); /* zeroed: nobody */
 /* Sizes and places for the shapes bound last; NULL: none were. Valid until the next run or change of an input. */
 const plan_binding *run_active_binding(const run_session *session);
 /* What slot `slot` holds since the last run; NULL: there was none, or it failed. Its data may be overwritten, its sizes
- * hold. */
+ * hold. An observer may ask for what a step that has ended reads and makes. */
 const base_value *run_slot(const run_session *session, uint32_t slot);
 /* For people: the steps that sessions of `plan` run in parts on one thread of this machine; nothing where input sizes
  * are open. */

@@ -155,7 +155,8 @@ struct run_session {
   bool observed;
   uint64_t *spent; /* per step that runs in parts now: ns so far */
   uint64_t runs;
-  bool ran; /* outputs are valid */
+  bool ran;     /* outputs are valid */
+  bool running; /* observers hear of steps, whose values are there */
 
   /* Tasks (tasks.c). */
   run_crew *crew;    /* NULL: every task runs where it is forked */

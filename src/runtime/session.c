@@ -289,7 +289,9 @@ td_status run_session_run(run_session *s, td_error *err) {
   if (s->plan->tier) take_code(s);
   TRY(run_take_inputs(s, err));
   const uint64_t begin_ns = s->observer.run ? sys_clock_ns() : 0;
+  s->running = true;
   const td_status status = run_once(s);
+  s->running = false;
   if (s->observer.run) s->observer.run(s->observer.user, begin_ns, sys_clock_ns());
   s->ran = status == TD_OK;
   if (s->ran) return TD_OK;
@@ -338,4 +340,6 @@ const plan_binding *run_active_binding(const run_session *s) { return s->active 
 
 td_observer run_observer(const run_session *s) { return s->observer; }
 
-const base_value *run_slot(const run_session *s, uint32_t slot) { return s->ran ? &s->main.values[slot] : NULL; }
+const base_value *run_slot(const run_session *s, uint32_t slot) {
+  return s->ran || s->running ? &s->main.values[slot] : NULL;
+}

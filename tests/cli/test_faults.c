@@ -192,6 +192,7 @@ static void steps_are_told(void **state) {
   assert_holds(got.err, "treadle,compile,0,");
   assert_holds(got.err, "treadle,run,0,");
   assert_holds(got.err, "node /gelu (Gelu)");
+  assert_holds(got.err, "-> f32[64,48]\"\n");
 }
 
 /* A bundle runs elsewhere, with its weights and without. */

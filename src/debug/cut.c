@@ -254,11 +254,43 @@ static td_status edit(cutting *c) {
   return debug_infer_again(c->g, c->err);
 }
 
+/* ---- session state ---- */
+
+static bool is_input_name(const ir_graph *g, const char *name) {
+  const ir_block_def *top = ir_block_of(g, g->top);
+  for (uint32_t i = 0; i < g->input_defaults.count; i++) {
+    const char *other = ir_value_of(g, top->params.at[i])->name;
+    if (other && strcmp(other, name) == 0) return true;
+  }
+  return false;
+}
+
+/* What is kept from run to run becomes an input, by default what it is in the first run, and an output: of a run, that
+ * is all there is to it. Parameters and results of the graph stand in that order already. */
+static td_status free_states(ir_graph *g, td_error *err) {
+  for (uint32_t i = 0; i < g->states.count; i++) {
+    ir_value_def *def = ir_value_of(g, ir_block_of(g, g->top)->params.at[g->input_defaults.count]);
+    const ir_initial *initial = &g->states.at[i];
+    if (initial->list || !initial->value.id || def->info.type.kind != IR_TENSOR)
+      return base_fail(err, TD_UNSUPPORTED, def->name, -1,
+                       "a graph that keeps something else than tensors from run to run cannot be cut");
+    const char *name = def->name ? def->name : "state";
+    if (is_input_name(g, name)) def->name = base_arena_format(g->arena, "%s.state", name);
+    const char *after = base_arena_format(g->arena, "%s.after", name);
+    ir_value *fallback = base_vec_push(g->arena, &g->input_defaults);
+    const char **output = base_vec_push(g->arena, &g->output_names);
+    if (!def->name || !after || !fallback || !output) return base_no_memory(err, "a state");
+    *fallback = initial->value;
+    *output = after;
+  }
+  g->states.count = 0;
+  return TD_OK;
+}
+
 td_status debug_cut(ir_graph *g, td_cut *cut, td_error *err) {
+  TRY(free_states(g, err));
   const ir_block_def *top = ir_block_of(g, g->top);
   cut->node_count = top->nodes.count;
-  if (g->states.count)
-    return base_fail(err, TD_UNSUPPORTED, NULL, -1, "a graph that keeps state from run to run cannot be cut");
   if (cut->keep && cut->keep_count != top->nodes.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "the graph has %u nodes, not %zu", top->nodes.count,
                      cut->keep_count);

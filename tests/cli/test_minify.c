@@ -72,6 +72,24 @@ static void a_thousand_nodes_become_few(void **state) {
   ends_at(f, "long.tdir", "--time-limit 60", "neg:nan", "aten::neg", 3);
 }
 
+/* What is kept from run to run becomes an input with a default, and an output. */
+static void state_is_cut(void **state) {
+  fixture *f = *state;
+  save_text("state.tdir",
+            "tdir 1\n"
+            "const %9: f32[1] = {0.5}\n"
+            "input %0 \"x\": f32[1, 8]\n"
+            "state %1 \"x\": f32[1] = %9\n"
+            "%2 = aten::exp(%1)  # \"node /exp (Exp)\"\n"
+            "%3 = aten::add(%0, %2)  # \"node /add (Add)\"\n"
+            "%4 = aten::neg(%3)  # \"node /neg (Neg)\"\n"
+            "%5 = aten::abs(%4)  # \"node /abs (Abs)\"\n"
+            "output \"y\" %5\n"
+            "store %1 = %2\n");
+  ends_at(f, "state.tdir", "", "neg:wrong", "aten::neg", 1);
+  ends_at(f, "state.tdir", "", "exp:crash", "aten::exp", 1);
+}
+
 static void scripts_decide(void **state) {
   fixture *f = *state;
   save_text("story.tdir", story);
@@ -103,6 +121,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_story_ends_at_neg),
       cmocka_unit_test(a_thousand_nodes_become_few),
+      cmocka_unit_test(state_is_cut),
       cmocka_unit_test(scripts_decide),
       cmocka_unit_test(what_does_not_fail_is_refused),
   };

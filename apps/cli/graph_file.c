@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <treadle/experimental.h>
+
 #include "graph_file.h"
 
 typedef struct graph_files {
@@ -45,6 +47,13 @@ td_status cli_save_graph(const td_model *model, const char *stage, td_cut *cut, 
       td_model_save_graph(model, stage, cut, slash ? slash + 1 : f.weights, put_text, put_bytes, &f, err);
   status = close_file(f.text, path, status, err);
   return close_file(f.bytes, f.weights, status, err);
+}
+
+td_status cli_save_onnx(const td_model *model, const char *path, td_error *err) {
+  graph_files f = {.path = path, .err = err};
+  unlink(path); /* of a model that stood there before; a process that has it mapped keeps it */
+  const td_status status = td_model_save_onnx(model, put_text, &f, err);
+  return close_file(f.text, path, status, err);
 }
 
 td_status cli_drop_weights(const char *path, base_arena *arena, td_error *err) {

@@ -79,7 +79,13 @@ static td_status run_inspect(cli_args *args, td_error *err) {
   const char *path = cli_value(args, "save"), *stage = cli_value(args, "stage");
   td_status status = cli_open_model(args, &model, err);
   const char *format = cli_value(args, "format");
-  if (status == TD_OK && path) status = cli_save_graph(model, stage ? stage : "passes", NULL, path, args->arena, err);
+  if (status == TD_OK && path && base_str_ends(base_str_of(path), ".onnx"))
+    status =
+        stage && strcmp(stage, "imported") == 0
+            ? cli_save_onnx(model, path, err)
+            : base_fail(err, TD_BAD_ARGUMENT, "--save", -1, "ONNX has the imported graph alone: add --stage imported");
+  else if (status == TD_OK && path)
+    status = cli_save_graph(model, stage ? stage : "passes", NULL, path, args->arena, err);
   else if (status == TD_OK)
     status = format && strcmp(format, "html") == 0 ? draw_page(args, model, err) : print_stage(args, model, err);
   td_model_free(model);
@@ -92,8 +98,11 @@ static const cli_option inspect_options[] = {
     {"why", NULL, "with --stage loops: each decision, and why what stands alone does", NULL, false},
     {"format", "FORMAT", "default text; html is a page of the plan's memory over its steps", "text dot json html",
      false},
-    {"save", "FILE", "instead: write the graph of stage imported or passes, to be edited and run as FILE.tdir", NULL,
-     false},
+    {"save", "FILE",
+     "instead: write the graph of stage imported or passes, to be edited and run as FILE.tdir; that of stage imported "
+     "as "
+     "FILE.onnx, too, where ONNX has its operators",
+     NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,

@@ -43,6 +43,7 @@ typedef struct minify {
   minify_verdict wanted;             /* how the model fails */
   uint32_t judged, known, otherwise; /* candidates: run, seen before, that fail in another way */
   uint32_t step;                     /* of the bases saved so far */
+  td_error no_onnx;                  /* why the result has no ONNX form; code TD_OK: it has one */
 } minify;
 
 /* ---- judging (minify_judge.c) ---- */

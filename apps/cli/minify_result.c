@@ -39,8 +39,11 @@ static td_status write_readme(const minify *m, const cli_feed *feed, size_t node
   fprintf(
       file,
       "\n- `graph.tdir`: the graph as text, which can be edited; its constants are in `graph.tdir.weights`, if it has "
-      "any of more\n  than 64 bytes\n- `inputs/`: a file for each input\n- `environment.txt`: where it was seen\n\n"
-      "There is no ONNX form of it: the graph may have operators and types that ONNX has no name for.\n");
+      "any of more\n  than 64 bytes\n");
+  if (m->no_onnx.code == TD_OK) fprintf(file, "- `graph.onnx`: the same, for other engines\n");
+  fprintf(file, "- `inputs/`: a file for each input\n- `environment.txt`: where it was seen\n");
+  if (m->no_onnx.code != TD_OK)
+    fprintf(file, "\nThere is no ONNX form of it: %s: %s.\n", m->no_onnx.name, m->no_onnx.text);
   return cli_bundle_close(file, m->folder, "README.md", err);
 }
 
@@ -57,7 +60,13 @@ static td_status save_final(minify *m, const minify_model *model, minify_model *
   options.backend = "eager";
   options.inject = NULL;
   TRY(td_model_load(model->path, &options, &loaded, err));
-  const td_status status = cli_save_graph(loaded, "imported", NULL, final->path, m->args->arena, err);
+  const char *onnx = base_arena_format(m->args->arena, "%s/graph.onnx", m->folder);
+  td_status status = cli_save_graph(loaded, "imported", NULL, final->path, m->args->arena, err);
+  if (status == TD_OK && !onnx) status = base_no_memory(err, "a path");
+  m->no_onnx = (td_error){.code = TD_OK};
+  if (status == TD_OK) status = cli_save_onnx(loaded, onnx, &m->no_onnx);
+  if (m->no_onnx.code == TD_UNSUPPORTED) status = TD_OK;
+  else if (m->no_onnx.code != TD_OK) *err = m->no_onnx;
   td_model_free(loaded);
   return status;
 }

@@ -8,6 +8,15 @@
 
 static td_status run_once(void *user, td_error *err) { return td_session_run(user, err); }
 
+static void observe(void *user, const td_observer *observer) { td_session_observe(user, observer, NULL); }
+
+static const char *class_of_step(void *user, uint32_t step) {
+  const td_session *session = user;
+  const plan_exe *plan = session->model->plan;
+  const plan_step *s = &plan->steps.at[step];
+  return td_class_of(s->kind == PLAN_CALL ? plan_name(plan, plan->functions.at[s->function].op) : "");
+}
+
 td_status td_session_count(td_session *session, const char *level, uint32_t runs, td_write_fn write, void *user,
                            td_error *err) {
   if (!session || !write || runs < 1)
@@ -24,6 +33,10 @@ td_status td_session_count(td_session *session, const char *level, uint32_t runs
                                   .level = level,
                                   .runs = runs,
                                   .run = run_once,
-                                  .user = session};
+                                  .user = session,
+                                  .observe = observe,
+                                  .class_of_step = class_of_step,
+                                  .threads = run_session_threads(session->run),
+                                  .steps = session->model->plan->steps.count};
   return prof_count(&counting, &session->allocator, write, user, err);
 }

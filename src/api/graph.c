@@ -1,4 +1,6 @@
 /* graph.c -- graphs as files that can be edited and run. */
+#include <treadle/experimental.h>
+
 #include "api/api_priv.h"
 
 #include <string.h>
@@ -71,4 +73,22 @@ td_status td_model_save_graph(const td_model *model, const char *stage, td_cut *
     return status;
   }
   return save_rewritten(model, weights, text, bytes, user, problem);
+}
+
+td_status td_model_save_onnx(const td_model *model, td_write_fn write, void *user, td_error *err) {
+  if (!model || !write)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "td_model_save_onnx needs a model and a function that takes bytes");
+  if (api_is_saved(model))
+    return base_fail(err, TD_BAD_ARGUMENT, model->path, -1,
+                     "a saved plan has no graph; look at the model it was compiled from");
+  ir_graph *graph = NULL;
+  base_text text = {.allocator = &model->allocator};
+  td_status status = api_import((td_model *)(uintptr_t)model, &graph, err);
+  if (status == TD_OK) status = debug_write_onnx(graph, &text, err);
+  if (status == TD_OK && write(user, text.at, text.length) != TD_OK)
+    status = base_fail(err, TD_NO_RESOURCE, NULL, -1, "the ONNX file could not be written");
+  base_text_free(&text);
+  ir_graph_free(graph);
+  return status;
 }

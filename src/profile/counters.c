@@ -1,14 +1,10 @@
 /* counters.c -- the ladder of counters. Groups are counted one after the other, each over runs of its own: nothing is
  * multiplexed, and a count that had to share its counter with somebody is refused. */
-#include "profile/counters.h"
+#include "profile/counters_priv.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-
-#include "profile/profile_priv.h"
-
-static const double least_share = 0.9;
 
 /* ---- why not ---- */
 
@@ -56,28 +52,29 @@ static void say_why(prof_out *out, const sys_counters *c, const char *event, int
 
 /* ---- counting a group ---- */
 
-typedef struct counter_group {
-  const sys_event *events[PROF_GROUP_EVENTS];
-  int handles[PROF_GROUP_EVENTS];
-  uint32_t count, open;
-} counter_group;
-
-static void close_group(const sys_counters *c, counter_group *g) {
+void counters_close(const sys_counters *c, counter_group *g) {
   while (g->open) c->close(c->user, g->handles[--g->open]);
+}
+
+int counters_open(const sys_counters *c, counter_group *g) {
+  for (g->open = 0; g->open < g->count; g->open++) {
+    const int handle = c->open(c->user, g->events[g->open], g->open ? g->handles[0] : -1);
+    if (handle < 0) {
+      const uint32_t failed = g->open;
+      counters_close(c, g);
+      g->events[0] = g->events[failed];
+      return -handle;
+    }
+    g->handles[g->open] = handle;
+  }
+  return 0;
 }
 
 /* False: says why. */
 static bool open_group(const sys_counters *c, counter_group *g, prof_out *out) {
-  for (g->open = 0; g->open < g->count; g->open++) {
-    const int handle = c->open(c->user, g->events[g->open], g->open ? g->handles[0] : -1);
-    if (handle < 0) {
-      say_why(out, c, g->events[g->open]->name, -handle);
-      close_group(c, g);
-      return false;
-    }
-    g->handles[g->open] = handle;
-  }
-  return true;
+  const int error = counters_open(c, g);
+  if (error) say_why(out, c, g->events[0]->name, error);
+  return error == 0;
 }
 
 static td_status run_group(const prof_counting *p, const counter_group *g, uint64_t *counts, double *share,
@@ -98,9 +95,9 @@ static td_status count_group(const prof_counting *p, counter_group *g, double *c
   *done = open_group(p->counters, g, out);
   if (!*done) return TD_OK;
   const td_status status = run_group(p, g, raw, &share, err);
-  close_group(p->counters, g);
+  counters_close(p->counters, g);
   TRY(status);
-  *done = share >= least_share;
+  *done = share >= COUNTERS_LEAST_SHARE;
   if (!*done)
     prof_print(out,
                "%s was counted in %.0f %% of the time alone: somebody shares the counters; end other profilers, and "
@@ -127,7 +124,20 @@ static void print_nodes(const prof_counting *p, const double *nodes, prof_out *o
   else prof_put(out, "no node is over its threshold\n");
 }
 
-static td_status count_topdown(const prof_counting *p, bool *done, prof_out *out, td_error *err) {
+/* The parts of a thread or class at level 1, and what becomes of the back end. */
+static void put_topdown_row(const prof_counting *p, const char *name, const counter_sums *sums, prof_out *out) {
+  static const prof_node_id shown[] = {PROF_FRONTEND, PROF_BAD_SPECULATION, PROF_BACKEND,
+                                       PROF_RETIRING, PROF_MEMORY,          PROF_CORE};
+  double nodes[PROF_NODES];
+  p->family->solve(sums->at, p->counters->smt, nodes);
+  prof_print(out, "%-20s", name);
+  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) prof_print(out, " %8.1f%%", 100 * nodes[shown[i]]);
+  const prof_node_id worst = prof_worst_node(nodes);
+  prof_print(out, "  %s\n", worst < PROF_NODES ? prof_nodes[worst].name : "");
+}
+
+static td_status count_topdown(const prof_counting *p, const td_allocator *allocator, bool *done, prof_out *out,
+                               td_error *err) {
   double counts[PROF_MOST_EVENTS] = {0}, nodes[PROF_NODES];
   *done = p->family != NULL;
   if (!p->family) prof_print(out, "top-down analysis knows no events of this CPU (%s)\n", p->cpu);
@@ -142,16 +152,26 @@ static td_status count_topdown(const prof_counting *p, bool *done, prof_out *out
   if (!*done) return TD_OK;
   p->family->solve(counts, p->counters->smt, nodes);
   print_nodes(p, nodes, out);
-  return TD_OK;
+  return counters_by_part(p, p->family->events, p->family->groups, p->family->group_count,
+                          " frontend   bad spec   backend  retiring    memory      core", put_topdown_row, allocator,
+                          out, err);
 }
 
 /* ---- instructions per cycle, caches ---- */
 
-static td_status count_ipc(const prof_counting *p, bool *done, prof_out *out, td_error *err) {
-  static const sys_event events[] = {{"cycles", SYS_HARDWARE, 0},
-                                     {"instructions", SYS_HARDWARE, 1},
-                                     {"cache references", SYS_HARDWARE, 2},
-                                     {"cache misses", SYS_HARDWARE, 3}};
+static void put_ipc_row(const prof_counting *p, const char *name, const counter_sums *sums, prof_out *out) {
+  const double *n = sums->at;
+  prof_print(out, "%-20s %12.4g %12.4g %12.2f", name, n[0] / p->runs, n[1] / p->runs, n[0] > 0 ? n[1] / n[0] : 0);
+  if (n[2] > 0) prof_print(out, " %13.1f %%", 100 * n[3] / n[2]);
+  prof_put(out, "\n");
+}
+
+static td_status count_ipc(const prof_counting *p, const td_allocator *allocator, bool *done, prof_out *out,
+                           td_error *err) {
+  static const sys_event events[PROF_MOST_EVENTS] = {{"cycles", SYS_HARDWARE, 0},
+                                                     {"instructions", SYS_HARDWARE, 1},
+                                                     {"cache references", SYS_HARDWARE, 2},
+                                                     {"cache misses", SYS_HARDWARE, 3}};
   double n[4] = {0};
   counter_group core = {.events = {&events[0], &events[1]}, .count = 2};
   counter_group caches = {.events = {&events[2], &events[3]}, .count = 2};
@@ -163,17 +183,19 @@ static td_status count_ipc(const prof_counting *p, bool *done, prof_out *out, td
   TRY(count_group(p, &caches, n + 2, &cached, out, err));
   if (cached)
     prof_print(out, "%.4g cache references, %.4g misses: %.1f %%\n", n[2], n[3], n[2] > 0 ? 100 * n[3] / n[2] : 0);
-  return TD_OK;
+  static const prof_group groups[] = {{{0, 1}, 2}, {{2, 3}, 2}};
+  return counters_by_part(p, events, groups, cached ? 2 : 1, "      cycles instructions     in a cycle  cache misses",
+                          put_ipc_row, allocator, out, err);
 }
 
-static td_status go_down(const prof_counting *p, prof_out *out, td_error *err) {
+static td_status go_down(const prof_counting *p, const td_allocator *allocator, prof_out *out, td_error *err) {
   bool done = false;
   if (strcmp(p->level, "tma") == 0) {
-    TRY(count_topdown(p, &done, out, err));
+    TRY(count_topdown(p, allocator, &done, out, err));
     if (!done) prof_put(out, "instead of top-down analysis: instructions per cycle and caches\n");
   }
   if (!done) {
-    TRY(count_ipc(p, &done, out, err));
+    TRY(count_ipc(p, allocator, &done, out, err));
     if (!done) prof_put(out, "instead of counters: times, held against the roofline\n");
   }
   return TD_OK;
@@ -182,7 +204,7 @@ static td_status go_down(const prof_counting *p, prof_out *out, td_error *err) {
 td_status prof_count(const prof_counting *counting, const td_allocator *allocator, td_write_fn write, void *user,
                      td_error *err) {
   prof_out out = {.write = write, .user = user, .text = {.allocator = allocator}};
-  const td_status status = go_down(counting, &out, err), written = prof_finish(&out);
+  const td_status status = go_down(counting, allocator, &out, err), written = prof_finish(&out);
   if (status != TD_OK || written == TD_OK) return status;
   return base_fail(err, written, NULL, -1, "what was counted could not be written");
 }

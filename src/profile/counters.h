@@ -14,10 +14,15 @@ typedef struct prof_counting {
   uint32_t runs;             /* for each group of events */
   prof_run_fn run;
   void *user;
+  /* For counts by thread and by class of work; `observe` NULL: there are none. */
+  void (*observe)(void *user, const td_observer *observer); /* of the runs; NULL: nobody */
+  const char *(*class_of_step)(void *user, uint32_t step);
+  uint32_t threads, steps;
 } prof_counting;
 
-/* Runs, and writes what was counted on the calling thread. Where a rung is not there, writes exactly why and what would
- * lift it, and takes the next. Errors: those of runs and of `write`. */
+/* Runs, and writes what was counted: of whole runs on the calling thread, and of the parts of steps by thread and by
+ * class of work. Where a rung is not there, writes exactly why and what would lift it, and takes the next. Errors:
+ * those of runs and of `write`. */
 td_status prof_count(const prof_counting *counting, const td_allocator *allocator, td_write_fn write, void *user,
                      td_error *err);
 #endif

@@ -29,6 +29,10 @@ const prof_node prof_nodes[PROF_NODES] = {
     [PROF_DRAM] = {"BE/Mem", "DRAM bound", 3, PROF_MEMORY, 0.10,
                    "memory itself is the limit: fewer threads on it, larger batches, or weights of fewer bytes (bf16, "
                    "int8)"},
+    [PROF_DRAM_BANDWIDTH] = {"BE/Mem", "DRAM bandwidth", 4, PROF_DRAM, 0.20,
+                             "memory is used to its full width: weights of fewer bytes, or larger batches"},
+    [PROF_DRAM_LATENCY] = {"BE/Mem", "DRAM latency", 4, PROF_DRAM, 0.10,
+                           "single reads are waited for: gathers and small steps, whose data nobody fetches ahead"},
     [PROF_STORES] = {"BE/Mem", "Store bound", 3, PROF_MEMORY, 0.20,
                      "writes are the limit: fuse what is written and read"},
     [PROF_CORE] = {"BE/Core", "Core bound", 2, PROF_BACKEND, 0.10,
@@ -102,9 +106,17 @@ enum {
   M_HEAVY,
   M_MISP,
   M_LATENCY,
-  M_MEM
+  M_MEM,
+  READS,     /* cycles with a read of data from beyond the core under way */
+  MANY_READS /* with four and more */
 };
-_Static_assert((int)M_MEM < (int)PROF_MOST_EVENTS, "room for all counts");
+_Static_assert((int)MANY_READS < (int)PROF_MOST_EVENTS, "room for all counts");
+
+/* Level 4: what DRAM is waited for with. */
+static void solve_reads(const double *c, double *n) {
+  n[PROF_DRAM_BANDWIDTH] = ratio(c[MANY_READS], c[CLK]);
+  n[PROF_DRAM_LATENCY] = ratio(positive(c[READS] - c[MANY_READS]), c[CLK]);
+}
 
 /* Level 3 of Skylake and Ice Lake. */
 static void solve_stalls(const double *c, double *n) {
@@ -118,6 +130,7 @@ static void solve_stalls(const double *c, double *n) {
   n[PROF_STORES] = ratio(c[BY_STORES], cycles);
   n[PROF_DIVIDER] = ratio(c[DIVIDER], cycles);
   n[PROF_PORTS] = ratio(idle + c[PORTS_1] + n[PROF_RETIRING] * c[PORTS_2], cycles);
+  solve_reads(c, n);
 }
 
 static double memory_part(const double *c, const double *n) {
@@ -167,12 +180,18 @@ static const sys_event skylake_events[PROF_MOST_EVENTS] = {
     [FB_FULL] = {"L1D_PEND_MISS.FB_FULL", SYS_RAW, 0x1000248},
     [FUSED] = {"UOPS_RETIRED.MACRO_FUSED", SYS_RAW, 0x4c2},
     [INST] = {"INST_RETIRED", SYS_RAW, 0xc0},
+    [READS] = {"OFFCORE_REQUESTS_OUTSTANDING.ALL_DATA_RD", SYS_RAW, 0x1000860},
+    [MANY_READS] = {"OFFCORE_REQUESTS_OUTSTANDING.ALL_DATA_RD, 4 and more", SYS_RAW, 0x4000860},
 };
 /* Four general counters are there with SMT, and fixed ones for cycles and instructions. */
 static const prof_group skylake_groups[] = {
-    {{CLK, IDQ, ISSUED, RETIRED, RECOVERY}, 5},      {{CLK_ANY, RECOVERY_ANY, CYCLES_0, MISP}, 4},
-    {{CLEARS, MEM_ANY, STALLS_TOTAL, BY_STORES}, 4}, {{PORTS_1, PORTS_2, PORTS_0, DIVIDER}, 4},
-    {{STALLS_L1, STALLS_L2, STALLS_L3, FB_FULL}, 4}, {{L2_HIT, FB_HIT, L1_MISS, FUSED, INST}, 5},
+    {{CLK, IDQ, ISSUED, RETIRED, RECOVERY}, 5},
+    {{CLK_ANY, RECOVERY_ANY, CYCLES_0, MISP}, 4},
+    {{CLEARS, MEM_ANY, STALLS_TOTAL, BY_STORES}, 4},
+    {{PORTS_1, PORTS_2, PORTS_0, DIVIDER}, 4},
+    {{STALLS_L1, STALLS_L2, STALLS_L3, FB_FULL}, 4},
+    {{L2_HIT, FB_HIT, L1_MISS, FUSED, INST}, 5},
+    {{CLK, READS, MANY_READS}, 3},
 };
 
 /* ---- Ice Lake-SP ---- */
@@ -227,6 +246,8 @@ static const sys_event ice_lake_events[PROF_MOST_EVENTS] = {
     [DEC0] = {"DECODED.DEC0", SYS_RAW, 0x156},
     [DEC0_1] = {"DECODED.DEC0 alone", SYS_RAW, 0x1000156},
     [MITE] = {"IDQ.MITE_UOPS", SYS_RAW, 0x479},
+    [READS] = {"OFFCORE_REQUESTS_OUTSTANDING.ALL_DATA_RD", SYS_RAW, 0x1000860},
+    [MANY_READS] = {"OFFCORE_REQUESTS_OUTSTANDING.ALL_DATA_RD, 4 and more", SYS_RAW, 0x4000860},
 };
 static const prof_group ice_lake_groups[] = {
     {{SLOTS, M_RET, M_BAD, M_FE, M_BE, DROPPING, CLEARS}, 7},
@@ -235,6 +256,7 @@ static const prof_group ice_lake_groups[] = {
     {{STALLS_L1, STALLS_L2, STALLS_L3, FB_FULL}, 4},
     {{L2_HIT, FB_HIT, L1_MISS, DIVIDER}, 4},
     {{MS_UOPS, DEC0, DEC0_1, MITE}, 4},
+    {{CLK, READS, MANY_READS}, 3},
 };
 
 /* ---- Sapphire Rapids, Emerald Rapids: level 2 comes from the core itself; PORTS_2 counts two or three ---- */
@@ -262,6 +284,7 @@ static void solve_sapphire(const double *c, bool smt, double *n) {
   n[PROF_DIVIDER] = ratio(c[DIVIDER], cycles);
   n[PROF_AMX] = ratio(c[AMX], cycles);
   n[PROF_PORTS] = ratio(c[PORTS_1] + n[PROF_RETIRING] * c[PORTS_2], cycles);
+  solve_reads(c, n);
 }
 
 static const sys_event sapphire_events[PROF_MOST_EVENTS] = {
@@ -285,11 +308,14 @@ static const sys_event sapphire_events[PROF_MOST_EVENTS] = {
     [M_MEM] = {"memory bound", SYS_RAW, 0x8700},
     [DROPPING] = {"INT_MISC.UOP_DROPPING", SYS_RAW, 0x10ad},
     [AMX] = {"EXE.AMX_BUSY", SYS_RAW, 0x2b7},
+    [READS] = {"OFFCORE_REQUESTS_OUTSTANDING.DATA_RD", SYS_RAW, 0x1000820},
+    [MANY_READS] = {"OFFCORE_REQUESTS_OUTSTANDING.DATA_RD, 4 and more", SYS_RAW, 0x4000820},
 };
 static const prof_group sapphire_groups[] = {
     {{SLOTS, M_RET, M_BAD, M_FE, M_BE, M_HEAVY, M_MISP, M_LATENCY, M_MEM}, 9},
     {{CLK, DROPPING, LOADS, BY_STORES, PORTS_1, PORTS_2}, 6},
     {{STALLS_L1, STALLS_L2, STALLS_L3, DIVIDER, AMX}, 5},
+    {{CLK, READS, MANY_READS}, 3},
 };
 
 /* ---- Zen 4 and Zen 5 ---- */

@@ -4,8 +4,8 @@
 #include "base/base.h"
 #include "sys/counters.h"
 
-/* Numbers of nodes; their order is that of prof_nodes. Slots of levels 1 and 2 are parts of all slots, those of level 3
- * parts of all cycles. */
+/* Numbers of nodes; their order is that of prof_nodes. Slots of levels 1 and 2 are parts of all slots, those of levels
+ * 3 and 4 parts of all cycles. */
 typedef enum prof_node_id {
   PROF_FRONTEND,
   PROF_FETCH_LATENCY,
@@ -19,6 +19,8 @@ typedef enum prof_node_id {
   PROF_L2,
   PROF_L3,
   PROF_DRAM,
+  PROF_DRAM_BANDWIDTH,
+  PROF_DRAM_LATENCY,
   PROF_STORES,
   PROF_CORE,
   PROF_DIVIDER,
@@ -41,7 +43,7 @@ typedef struct prof_node {
 extern const prof_node prof_nodes[PROF_NODES];
 
 /* Events of one family of CPUs, in groups that are counted together. */
-enum { PROF_MOST_EVENTS = 40, PROF_MOST_GROUPS = 10, PROF_GROUP_EVENTS = 9 };
+enum { PROF_MOST_EVENTS = 42, PROF_MOST_GROUPS = 10, PROF_GROUP_EVENTS = 9 };
 typedef struct prof_group {
   uint8_t events[PROF_GROUP_EVENTS];
   uint8_t count;

@@ -87,7 +87,52 @@ static void state_is_cut(void **state) {
             "output \"y\" %5\n"
             "store %1 = %2\n");
   ends_at(f, "state.tdir", "", "neg:wrong", "aten::neg", 1);
-  ends_at(f, "state.tdir", "", "exp:crash", "aten::exp", 1);
+  ends_at(f, "state.tdir", "", "exp:crash", "aten::exp", 3); /* with its constant and its default */
+}
+
+/* A graph of operators that ONNX has says the same as an ONNX file; what it has no name for is said. */
+static void graphs_become_onnx(void **state) {
+  fixture *f = *state;
+  save_text("many.tdir",
+            "tdir 1\n"
+            "input %0 \"x\": f32[2, 4, 6, 6]\n"
+            "const %1: f32[3, 4, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}\n"
+            "const %2: f32[3] = {0.5, -0.5, 1}\n"
+            "const %3: i64[2] = {2, -1}\n"
+            "const %4: f32[6] = {1, 2, 3, 1, 2, 3}\n"
+            "const %5: i64[1] = {1}\n"
+            "const %6: i64[1] = {3}\n"
+            "%10 = aten::convolution(%0, %1, %2) {stride = [2, 1], padding = [0, 0, 0, 0]}  # \"node /conv (Conv)\"\n"
+            "%11 = aten::relu(%10)\n"
+            "%12 = aten::native_layer_norm(%11, %4) {eps = 0.001}\n"
+            "%13 = aten::mean(%12) {dim = [1], keepdim = true}\n"
+            "%14 = aten::sub(%12, %13)\n"
+            "%15 = aten::cat(%14, %11) {dim = 2}\n"
+            "%16 = aten::_softmax(%15) {dim = -1}\n"
+            "%17 = aten::leaky_relu(%14) {negative_slope = 0.2}\n"
+            "%18 = aten::sum(%17) {dim = [2, 3]}\n"
+            "%19 = aten::view(%16, %3)\n"
+            "%20 = aten::slice(%19, %5, %6, %5)\n"
+            "%21 = aten::_to_copy(%20) {dtype = f64}\n"
+            "%22 = aten::gelu(%18)\n"
+            "output \"a\" %21\n"
+            "output \"b\" %22\n");
+  outcome got = run(f, "inspect many.tdir --stage imported --save many.onnx");
+  if (got.status != 0) fail_msg("%s", got.err);
+  got = run(f, "compare many.tdir many.onnx --backends eager,eager --rtol 1e-6 --atol 1e-6");
+  if (got.status != 0) fail_msg("%s%s", got.out, got.err);
+  assert_holds(got.out, "same");
+  assert_int_equal(run(f, "inspect many.tdir --save other.onnx").status, 2); /* not the graph as imported */
+  save_text("own.tdir",
+            "tdir 1\ninput %0 \"x\": f32[2, 8]\n%1 = aten::rsqrt(%0)  # \"node /own (Own)\"\noutput \"y\" %1\n");
+  got = run(f, "inspect own.tdir --stage imported --save own.onnx");
+  assert_int_equal(got.status, 4);
+  assert_holds(got.err, "ONNX has no name for aten::rsqrt");
+  save_text("story.tdir", story);
+  assert_int_equal(run(f, "minify story.tdir --inject neg:wrong --output small").status, 0);
+  assert_holds(slurp(f, "small/README.md", NULL), "`graph.onnx`");
+  assert_int_equal(run(f, "compare small/graph.tdir small/graph.onnx").status, 0);
+  assert_int_equal(system("rm -rf small"), 0);
 }
 
 static void scripts_decide(void **state) {
@@ -119,11 +164,9 @@ static void what_does_not_fail_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_story_ends_at_neg),
-      cmocka_unit_test(a_thousand_nodes_become_few),
-      cmocka_unit_test(state_is_cut),
-      cmocka_unit_test(scripts_decide),
-      cmocka_unit_test(what_does_not_fail_is_refused),
+      cmocka_unit_test(the_story_ends_at_neg), cmocka_unit_test(a_thousand_nodes_become_few),
+      cmocka_unit_test(state_is_cut),          cmocka_unit_test(graphs_become_onnx),
+      cmocka_unit_test(scripts_decide),        cmocka_unit_test(what_does_not_fail_is_refused),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

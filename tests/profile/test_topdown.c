@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,14 +24,16 @@ typedef struct machine {
   int refuse; /* with this error number */
   uint64_t refused_config;
   double share;
-  const sys_event *open[64];
+  const sys_event *open[512];
   int handles, live, runs;
+  td_observer observer; /* of runs by thread and class: two threads, two steps each */
+  bool parts;
 } machine;
 
 static int open_event(void *user, const sys_event *event, int leader) {
   machine *m = user;
   if (m->refuse && (m->refused_config == 0 || m->refused_config == event->config)) return -m->refuse;
-  assert_true(m->handles < 64 && leader < m->handles);
+  assert_true(m->handles < 512 && leader < m->handles);
   m->open[m->handles] = event;
   m->live++;
   return m->handles++;
@@ -62,9 +65,25 @@ static void close_event(void *user, int handle) {
 }
 
 static td_status one_run(void *user, td_error *err) {
+  machine *m = user;
+  const td_observer *o = &m->observer;
   (void)err;
-  ((machine *)user)->runs++;
+  if (!o->enter) return m->runs++, TD_OK;
+  for (uint32_t part = 0; part < 4; part++) {
+    o->enter(o->user, part / 2, part % 2);
+    m->runs++; /* as much as a whole run */
+    o->part(o->user, part / 2, part % 2, 0, 1);
+  }
   return TD_OK;
+}
+
+static void observe(void *user, const td_observer *observer) {
+  ((machine *)user)->observer = observer ? *observer : (td_observer){0};
+}
+
+static const char *class_of_step(void *user, uint32_t step) {
+  (void)user;
+  return step ? "pointwise" : "matrix product";
 }
 
 static td_status collect(void *user, const char *bytes, size_t size) {
@@ -81,8 +100,17 @@ static base_text counted(machine *m, const prof_family *family, const char *leve
                                  .close = close_event,
                                  .paranoid = paranoid,
                                  .has_pmu = has_pmu};
-  const prof_counting p = {
-      .counters = &counters, .family = family, .cpu = "a CPU", .level = level, .runs = 7, .run = one_run, .user = m};
+  const prof_counting p = {.counters = &counters,
+                           .family = family,
+                           .cpu = "a CPU",
+                           .level = level,
+                           .runs = 7,
+                           .run = one_run,
+                           .user = m,
+                           .observe = m->parts ? observe : NULL,
+                           .class_of_step = class_of_step,
+                           .threads = 2,
+                           .steps = 2};
   base_text text = {.allocator = &base_libc_allocator};
   td_error err;
   assert_int_equal(prof_count(&p, &base_libc_allocator, collect, &text, &err), TD_OK);
@@ -101,15 +129,16 @@ static const prof_family *named(const char *name) {
   return NULL;
 }
 
-/* ---- arithmetic: counts by code, as a log of perf has them; what comes out was worked out by hand ---- */
+/* ---- arithmetic: counts by code, as a log of perf has them. They are no recordings: they were chosen so that what
+ * comes out can be worked out by hand from the vendors' formulas. ---- */
 
 /* 1000 cycles, 4000 slots: 400 not delivered, 2500 issued, 2400 retired, 25 cycles of recovery. */
-static const count skylake[] = {
-    {0x3c, 1000},     {0x20003c, 1000}, {0x19c, 400},    {0x10e, 2500},  {0x2c2, 2400},     {0x10d, 25},
-    {0x20010d, 25},   {0x400019c, 60},  {0xc5, 3},       {0x10401c3, 1}, {0x140014a3, 200}, {0x40004a3, 260},
-    {0xc000ca3, 120}, {0x50005a3, 80},  {0x60006a3, 50}, {0x40a6, 20},   {0x2a6, 40},       {0x4a6, 100},
-    {0x1a6, 30},      {0x1000114, 10},  {0x2d1, 90},     {0x40d1, 10},   {0x8d1, 100},      {0x1000248, 1},
-    {0x4c2, 100},     {0xc0, 2300},     {0, 0}};
+static const count skylake[] = {{0x3c, 1000},      {0x20003c, 1000}, {0x19c, 400},     {0x10e, 2500},   {0x2c2, 2400},
+                                {0x10d, 25},       {0x20010d, 25},   {0x400019c, 60},  {0xc5, 3},       {0x10401c3, 1},
+                                {0x140014a3, 200}, {0x40004a3, 260}, {0xc000ca3, 120}, {0x50005a3, 80}, {0x60006a3, 50},
+                                {0x40a6, 20},      {0x2a6, 40},      {0x4a6, 100},     {0x1a6, 30},     {0x1000114, 10},
+                                {0x2d1, 90},       {0x40d1, 10},     {0x8d1, 100},     {0x1000248, 1},  {0x4c2, 100},
+                                {0xc0, 2300},      {0x1000860, 150}, {0x4000860, 30},  {0, 0}};
 static const count ice_lake[] = {{0x400, 5000},   {0x8000, 2500}, {0x8100, 250},     {0x8200, 500},    {0x8300, 1750},
                                  {0x100d, 50},    {0x104010d, 2}, {0x3c, 1000},      {0x500019c, 40},  {0xc5, 3},
                                  {0x10e, 2600},   {0x2c2, 2500},  {0x140014a3, 200}, {0x40004a3, 260}, {0x20040a6, 20},
@@ -118,11 +147,10 @@ static const count ice_lake[] = {{0x400, 5000},   {0x8000, 2500}, {0x8100, 250},
                                  {0x1000914, 10}, {0x3079, 52},   {0x156, 30},       {0x1000156, 20},  {0x479, 100},
                                  {0, 0}};
 static const count sapphire[] = {
-    {0x400, 6000},   {0x8000, 3000},   {0x8100, 300},    {0x8200, 600},    {0x8300, 2100},
-    {0x8400, 300},   {0x8500, 200},    {0x8600, 400},    {0x8700, 1500},   {0x10ad, 60},
-    {0x3c, 1000},    {0x50021a6, 300}, {0x3000347, 200}, {0x5000547, 150}, {0x9000947, 120},
-    {0x20040a6, 20}, {0x2a6, 40},      {0xca6, 100},     {0x10009b0, 10},  {0x2b7, 600},
-    {0, 0}};
+    {0x400, 6000},    {0x8000, 3000},   {0x8100, 300},    {0x8200, 600},    {0x8300, 2100}, {0x8400, 300},
+    {0x8500, 200},    {0x8600, 400},    {0x8700, 1500},   {0x10ad, 60},     {0x3c, 1000},   {0x50021a6, 300},
+    {0x3000347, 200}, {0x5000547, 150}, {0x9000947, 120}, {0x20040a6, 20},  {0x2a6, 40},    {0xca6, 100},
+    {0x10009b0, 10},  {0x2b7, 600},     {0x1000820, 500}, {0x4000820, 410}, {0, 0}};
 static const count zen4[] = {{0x76, 1000},  {0x1000001a0, 600}, {0x100001ea0, 3000}, {0x1000060a0, 0},
                              {0x7aa, 2400}, {0xc1, 2280},       {0x1060001a0, 50},   {0x1000000c2, 114},
                              {0xc3, 9},     {0x96, 1},          {0xa2d6, 60},        {0x2d6, 80},
@@ -140,7 +168,7 @@ typedef struct expectation {
 static const struct {
   const char *family;
   const count *counts;
-  expectation parts[12];
+  expectation parts[14];
   prof_node_id worst;
 } cases[] = {
     {"Skylake-SP, Cascade Lake",
@@ -181,8 +209,10 @@ static const struct {
       {PROF_L1, 0.1},
       {PROF_L2, 0.05},
       {PROF_DRAM, 0.12},
+      {PROF_DRAM_BANDWIDTH, 0.41},
+      {PROF_DRAM_LATENCY, 0.09},
       {PROF_AMX, 0.6}},
-     PROF_DRAM},
+     PROF_DRAM_BANDWIDTH},
     {"Zen 4",
      zen4,
      {{PROF_FRONTEND, 0.1},
@@ -220,7 +250,7 @@ static void formulas(void **state) {
     double counts[PROF_MOST_EVENTS] = {0}, nodes[PROF_NODES];
     fill(f, cases[k].counts, counts);
     f->solve(counts, false, nodes);
-    for (int i = 0; i < 12 && cases[k].parts[i].value > 0; i++) {
+    for (int i = 0; i < 14 && cases[k].parts[i].value > 0; i++) {
       const expectation *e = &cases[k].parts[i];
       if (!(fabs(nodes[e->node] - e->value) < 1e-9))
         fail_msg("%s: %s is %g, not %g", f->name, prof_nodes[e->node].name, nodes[e->node], e->value);
@@ -337,6 +367,31 @@ static void unknown_cpus_and_shared_counters(void **state) {
   base_text_free(&text);
 }
 
+/* Each thread counts for itself, and what a step counts is its class's. */
+static void threads_and_classes_are_told_apart(void **state) {
+  (void)state;
+  machine m = {.counts = zen4, .share = 1, .parts = true};
+  base_text text = counted(&m, named("Zen 4"), "tma", 2, true);
+  static const char row[] = "     10.0%      2.0%     50.0%     38.0%     37.5%     12.5%  Memory bound\n";
+  static const char *const rows[] = {"thread 0            ", "thread 1            ", "matrix product      ",
+                                     "pointwise           "};
+  char line[160];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(line, sizeof line, "%s%s", rows[i], row);
+    holds(&text, line);
+  }
+  base_text_free(&text);
+  machine plain = {.counts = zen4, .share = 1, .parts = true};
+  text = counted(&plain, named("Zen 4"), "ipc", 2, true);
+  holds(&text, "thread 1                     2000         4000         2.00         133.3 %\n");
+  holds(&text, "pointwise                    2000         4000         2.00         133.3 %\n");
+  base_text_free(&text);
+  machine shared = {.counts = zen4, .share = 0.95, .parts = true}; /* enough for sums */
+  text = counted(&shared, named("Zen 4"), "tma", 2, true);
+  holds(&text, "thread 1 ");
+  base_text_free(&text);
+}
+
 /* Whatever this machine has, opening says yes or gives a reason. */
 static void this_machine(void **state) {
   (void)state;
@@ -367,6 +422,7 @@ int main(void) {
       cmocka_unit_test(all_the_way_up),
       cmocka_unit_test(down_the_ladder),
       cmocka_unit_test(unknown_cpus_and_shared_counters),
+      cmocka_unit_test(threads_and_classes_are_told_apart),
       cmocka_unit_test(this_machine),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,8 +17,8 @@ TD_API td_status td_capabilities(char *text, size_t size, size_t *length, td_err
 /* The class of work of an operator (td_step.op): "convolution", "matrix product", "pointwise", ... For summaries. */
 TD_API const char *td_class_of(const char *op);
 
-/* Writes the imported graph as an ONNX file, for other engines. Errors: TD_UNSUPPORTED naming the first node that ONNX has
- * no operator for, and what `write` returns. */
+/* Writes the imported graph as an ONNX file, for other engines. Errors: TD_UNSUPPORTED naming the first node that ONNX
+ * has no operator for, and what `write` returns. */
 TD_API td_status td_model_save_onnx(const td_model *model, td_write_fn write, void *user, td_error *err);
 
 /* The operands and results of step `index` in the last run, "f32[64,48] f32[48] -> f32[64,48]", into `text`: at most
@@ -26,9 +26,9 @@ TD_API td_status td_model_save_onnx(const td_model *model, td_write_fn write, vo
 TD_API td_status td_session_step_shapes(const td_session *session, size_t index, char *text, size_t size,
                                         td_error *err);
 
-/* Runs the session `runs` times for each group of hardware counters, and writes what they say: of whole runs on the calling
- * thread, and of the parts of steps by thread and by class of work. `level` "tma": a top-down analysis where this CPU is
- * known; "ipc": instructions per cycle and caches. Whoever observes the session is forgotten. What cannot
+/* Runs the session `runs` times for each group of hardware counters, and writes what they say: of whole runs on the
+ * calling thread, and of the parts of steps by thread and by class of work. `level` "tma": a top-down analysis where
+ * this CPU is known; "ipc": instructions per cycle and caches. Whoever observes the session is forgotten. What cannot
  * be had is written with the reason and what would lift it, and the next lower level takes its place; with no counters
  * at all that is all. Errors: those of a run, and what `write` returns. */
 TD_API td_status td_session_count(td_session *session, const char *level, uint32_t runs, td_write_fn write, void *user,

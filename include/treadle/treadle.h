@@ -300,8 +300,8 @@ typedef struct td_cut {
 /* Writes the graph of stage "imported" or "passes" as text that td_model_load reads ("tdir"; a description is in
  * docs/debugging.md) to `text`, and the elements of its constants to `bytes`, which must become a file called `weights`
  * in the same folder. `cut` may be NULL; it is for the imported graph alone, whose session state becomes inputs with
- * defaults, and outputs. Errors: TD_BAD_ARGUMENT, also where nothing is left of the graph; TD_UNSUPPORTED where state is
- * no tensor. */
+ * defaults, and outputs. Errors: TD_BAD_ARGUMENT, also where nothing is left of the graph; TD_UNSUPPORTED where state
+ * is no tensor. */
 TD_API td_status td_model_save_graph(const td_model *model, const char *stage, td_cut *cut, const char *weights,
                                      td_write_fn text, td_write_fn bytes, void *user, td_error *err);
 

@@ -20,6 +20,7 @@ typedef struct comparison {
   cli_feed feed;
   cli_tolerance tolerance;
   cli_arbiter outputs, nodes; /* of runs as they are, and with every node's result kept */
+  cli_trial truth;            /* eager's outputs, where others were recorded; else zeroed */
   json_t *json;               /* NULL: text */
 } comparison;
 
@@ -74,7 +75,13 @@ static bool show_outputs(comparison *c, const cli_trial *got, const cli_trial *e
   for (size_t i = 0; i < expected->count; i++) {
     const cli_metrics m = cli_trial_difference(got, expected, i, &c->tolerance);
     bool rounding;
-    parted |= parts(&m, &c->outputs, got, expected, i, &rounding);
+    const bool recorded = c->truth.count > 0;
+    const cli_metrics base = recorded ? cli_trial_difference(&c->truth, expected, i, &c->tolerance) : m;
+    parted |= parts(&m, &c->outputs, got, recorded ? &c->truth : expected, i, &rounding);
+    if (recorded && cli_parts(&base)) { /* the arbiter knows what eager's rounding is, not what a recording's is */
+      parted |= rounding;
+      rounding = false;
+    }
     if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m, rounding));
     else print_line(expected->names[i], &m, rounding);
   }
@@ -270,9 +277,20 @@ static td_status read_ways(comparison *c, td_error *err) {
   return cli_tolerance_asked(c->args, &c->tolerance, err);
 }
 
+/* Recorded outputs have the names of eager's. */
+static td_status expect(comparison *c, cli_trial *expected, td_error *err) {
+  const char *recorded = cli_value(c->args, "expect");
+  TRY(cli_trial_run(c->args, &c->ways[0], &c->feed, expected, err));
+  if (!recorded) return TD_OK;
+  c->truth = *expected;
+  const td_status status = cli_trial_recorded(c->args, &c->truth, recorded, expected, err);
+  if (status != TD_OK) cli_trial_close(&c->truth);
+  return status;
+}
+
 static td_status compare_ways(comparison *c, td_error *err) {
   cli_trial expected, got;
-  TRY(cli_trial_run(c->args, &c->ways[0], &c->feed, &expected, err));
+  TRY(expect(c, &expected, err));
   td_status status = cli_trial_run(c->args, &c->ways[1], &c->feed, &got, err);
   const size_t outputs = expected.count;
   if (status == TD_OK && got.count != outputs)
@@ -280,12 +298,17 @@ static td_status compare_ways(comparison *c, td_error *err) {
   const bool parted = status == TD_OK && show_outputs(c, &got, &expected);
   cli_trial_close(&got);
   cli_trial_close(&expected);
+  cli_trial_close(&c->truth);
   if (status == TD_OK && !c->ways[1].path && (parted || cli_flag(c->args, "nodes")))
     status = look_inside(c, outputs, parted, err);
   cli_arbiter_close(&c->outputs);
   cli_arbiter_close(&c->nodes);
   if (status != TD_OK || !parted) return status;
-  if (c->ways[1].path) cli_note("the two models part; `treadle compare` of each alone tells which one's kernels do");
+  if (cli_value(c->args, "expect"))
+    cli_note("%s and what was recorded part; nodes are those where it parts from %s", c->ways[1].backend,
+             c->ways[0].backend);
+  else if (c->ways[1].path)
+    cli_note("the two models part; `treadle compare` of each alone tells which one's kernels do");
   else cli_note("%s and %s part; `treadle bisect` finds the pass or kernel", c->ways[0].backend, c->ways[1].backend);
   return TD_ANSWER_NO;
 }
@@ -331,6 +354,8 @@ static td_status run_compare(cli_args *args, td_error *err) {
 static const cli_option compare_options[] = {
     {"backends", "A,B",
      "what is expected, and what is held against it; default eager,native, of two models native,native", NULL, false},
+    {"expect", "DIR", "expected are the outputs recorded as DIR/NAME.npy, as `treadle run --output DIR` writes them",
+     NULL, false},
     {"time-limit", "S", "seconds after which what still runs is said not to end; default: none", NULL, false},
     CLI_OPTION_RTOL,
     CLI_OPTION_ATOL,
@@ -375,6 +400,7 @@ const cli_command cli_compare = {
         "treadle compare net.onnx --backends aot_eager,native --input x.npy\n"
         "treadle compare net.onnx --nodes --rtol 1e-5\n"
         "treadle compare net.onnx net.pt --input x.npy\n"
+        "treadle compare net.onnx --input x.npy --expect recorded\n"
         "treadle compare net.onnx --check-nan",
     .options = compare_options,
     .option_count = sizeof compare_options / sizeof *compare_options,

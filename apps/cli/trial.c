@@ -112,6 +112,24 @@ td_status cli_trial_run(cli_args *args, const cli_way *way, cli_feed *feed, cli_
   return status;
 }
 
+td_status cli_trial_recorded(cli_args *args, const cli_trial *like, const char *folder, cli_trial *trial,
+                             td_error *err) {
+  base_arena *arena = args->arena;
+  const char **names = base_new(arena, const char *, like->count + 1);
+  *trial = (cli_trial){.count = like->count, .names = names, .values = base_new(arena, base_value, like->count + 1)};
+  if (!names || !trial->values) return base_no_memory(err, "outputs");
+  for (size_t i = 0; i < like->count; i++) {
+    names[i] = base_arena_text(arena, like->names[i]);
+    const char *safe = names[i] ? cli_safe_name(arena, names[i]) : NULL;
+    const char *path = safe ? base_arena_format(arena, "%s/%s.npy", folder, safe) : NULL;
+    cli_named_vec read = {0};
+    if (!path) return base_no_memory(err, "a path");
+    TRY(cli_read_values(path, &(cli_read_how){.arena = arena}, &read, err));
+    trial->values[i] = read.at[0].value;
+  }
+  return TD_OK;
+}
+
 void cli_trial_close(cli_trial *trial) {
   td_session_free(trial->session);
   td_model_free(trial->model);

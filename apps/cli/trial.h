@@ -30,6 +30,9 @@ cli_way cli_way_asked(const cli_args *args);
 td_status cli_trial_run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *trial, td_error *err);
 /* The same without the run: to look at what operand 0 becomes. */
 td_status cli_trial_open(cli_args *args, const cli_way *way, cli_trial *trial, td_error *err);
+/* Outputs of the same names as those of `like`, recorded as FOLDER/NAME.npy, as `treadle run --output` writes them. */
+td_status cli_trial_recorded(cli_args *args, const cli_trial *like, const char *folder, cli_trial *trial,
+                             td_error *err);
 void cli_trial_close(cli_trial *trial);
 
 /* Output `index` of both; lists by their tensors, the worst figures of all. */

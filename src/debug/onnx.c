@@ -38,6 +38,7 @@ static const special specials[] = {
     {"aten::amax", "ReduceMax", "=dim,keepdims=keepdim,=noop", NULL, true},
     {"aten::amin", "ReduceMin", "=dim,keepdims=keepdim,=noop", NULL, true},
     {"aten::cat", "Concat", "axis=dim", NULL, false},
+    {"aten::constant_pad_nd", "Pad", NULL, NULL, false},
     {"aten::convolution", "Conv", "strides=stride,pads=padding,dilations=dilation,group=groups", NULL, false},
     {"aten::div", "Div", "=rounding_mode", plain_division, false},
     {"aten::maximum", "Max", NULL, NULL, false},
@@ -51,6 +52,13 @@ static const special specials[] = {
     {"aten::sum", "ReduceSum", "=dim,keepdims=keepdim,=noop", NULL, true},
     {"aten::unsqueeze", "Unsqueeze", NULL, NULL, false},
     {"aten::view", "Reshape", "=zero_copies", NULL, false},
+    {"td::avg_pool", "AveragePool",
+     "kernel_shape=kernel_size,strides=stride,pads=padding,dilations=dilation,ceil_mode=ceil_mode,"
+     "count_include_pad=count_include_pad",
+     NULL, false},
+    {"td::gemm", "Gemm", "alpha=alpha,beta=beta,transA=trans_a,transB=trans_b", NULL, false},
+    {"td::max_pool", "MaxPool",
+     "kernel_shape=kernel_size,strides=stride,pads=padding,dilations=dilation,ceil_mode=ceil_mode", NULL, false},
 };
 
 /* What an operator is called; false: nothing. */

@@ -52,16 +52,16 @@ static void say_why(prof_out *out, const sys_counters *c, const char *event, int
 
 /* ---- counting a group ---- */
 
-void counters_close(const sys_counters *c, counter_group *g) {
+void prof_counters_close(const sys_counters *c, counter_group *g) {
   while (g->open) c->close(c->user, g->handles[--g->open]);
 }
 
-int counters_open(const sys_counters *c, counter_group *g) {
+int prof_counters_open(const sys_counters *c, counter_group *g) {
   for (g->open = 0; g->open < g->count; g->open++) {
     const int handle = c->open(c->user, g->events[g->open], g->open ? g->handles[0] : -1);
     if (handle < 0) {
       const uint32_t failed = g->open;
-      counters_close(c, g);
+      prof_counters_close(c, g);
       g->events[0] = g->events[failed];
       return -handle;
     }
@@ -72,7 +72,7 @@ int counters_open(const sys_counters *c, counter_group *g) {
 
 /* False: says why. */
 static bool open_group(const sys_counters *c, counter_group *g, prof_out *out) {
-  const int error = counters_open(c, g);
+  const int error = prof_counters_open(c, g);
   if (error) say_why(out, c, g->events[0]->name, error);
   return error == 0;
 }
@@ -95,7 +95,7 @@ static td_status count_group(const prof_counting *p, counter_group *g, double *c
   *done = open_group(p->counters, g, out);
   if (!*done) return TD_OK;
   const td_status status = run_group(p, g, raw, &share, err);
-  counters_close(p->counters, g);
+  prof_counters_close(p->counters, g);
   TRY(status);
   *done = share >= COUNTERS_LEAST_SHARE;
   if (!*done)
@@ -152,9 +152,9 @@ static td_status count_topdown(const prof_counting *p, const td_allocator *alloc
   if (!*done) return TD_OK;
   p->family->solve(counts, p->counters->smt, nodes);
   print_nodes(p, nodes, out);
-  return counters_by_part(p, p->family->events, p->family->groups, p->family->group_count,
-                          " frontend   bad spec   backend  retiring    memory      core", put_topdown_row, allocator,
-                          out, err);
+  return prof_counters_by_part(p, p->family->events, p->family->groups, p->family->group_count,
+                               " frontend   bad spec   backend  retiring    memory      core", put_topdown_row,
+                               allocator, out, err);
 }
 
 /* ---- instructions per cycle, caches ---- */
@@ -184,8 +184,9 @@ static td_status count_ipc(const prof_counting *p, const td_allocator *allocator
   if (cached)
     prof_print(out, "%.4g cache references, %.4g misses: %.1f %%\n", n[2], n[3], n[2] > 0 ? 100 * n[3] / n[2] : 0);
   static const prof_group groups[] = {{{0, 1}, 2}, {{2, 3}, 2}};
-  return counters_by_part(p, events, groups, cached ? 2 : 1, "      cycles instructions     in a cycle  cache misses",
-                          put_ipc_row, allocator, out, err);
+  return prof_counters_by_part(p, events, groups, cached ? 2 : 1,
+                               "      cycles instructions     in a cycle  cache misses", put_ipc_row, allocator, out,
+                               err);
 }
 
 static td_status go_down(const prof_counting *p, const td_allocator *allocator, prof_out *out, td_error *err) {

@@ -42,8 +42,7 @@ static void open_here(const parts *s, part_thread *t) {
   const sys_counters *c = s->p->counters;
   t->group = (counter_group){.count = s->numbers->count};
   for (uint32_t i = 0; i < t->group.count; i++) t->group.events[i] = &s->events[s->numbers->events[i]];
-  t->error = counters_open(c, &t->group);
-  t->least_share = 1;
+  t->error = prof_counters_open(c, &t->group);
   if (!t->error) c->set(c->user, t->group.handles[0], true);
 }
 
@@ -92,7 +91,7 @@ static td_status run_group(parts *s, td_error *err) {
   }
   p->observe(p->user, NULL);
   s->keep = false;
-  for (uint32_t t = 0; t < p->threads; t++) counters_close(p->counters, &s->threads[t].group);
+  for (uint32_t t = 0; t < p->threads; t++) prof_counters_close(p->counters, &s->threads[t].group);
   return status;
 }
 
@@ -118,15 +117,16 @@ static void put_rows(const parts *s, const char *head, counter_row_fn put_row, p
   }
 }
 
-td_status counters_by_part(const prof_counting *p, const sys_event *events, const prof_group *groups,
-                           uint32_t group_count, const char *head, counter_row_fn put_row,
-                           const td_allocator *allocator, prof_out *out, td_error *err) {
+td_status prof_counters_by_part(const prof_counting *p, const sys_event *events, const prof_group *groups,
+                                uint32_t group_count, const char *head, counter_row_fn put_row,
+                                const td_allocator *allocator, prof_out *out, td_error *err) {
   if (!p->observe || !p->threads || !p->steps) return TD_OK;
   base_arena *arena = base_arena_new(allocator);
   parts s = {.p = p, .events = events};
   s.class_of = arena ? base_new(arena, uint8_t, p->steps) : NULL;
   s.threads = s.class_of ? base_new(arena, part_thread, p->threads) : NULL;
   td_status status = s.threads ? TD_OK : base_no_memory(err, "counts");
+  for (uint32_t i = 0; status == TD_OK && i < p->threads; i++) s.threads[i].least_share = 1;
   for (uint32_t i = 0; status == TD_OK && i < p->steps; i++)
     s.class_of[i] = number_of_class(&s, p->class_of_step(p->user, i));
   for (uint32_t g = 0; status == TD_OK && g < group_count; g++) {

@@ -14,8 +14,8 @@ typedef struct counter_group {
 } counter_group;
 
 /* On the calling thread. 0, or the error number; g->events[g->open] is the event then, and nothing is open. */
-int counters_open(const sys_counters *c, counter_group *g);
-void counters_close(const sys_counters *c, counter_group *g);
+int prof_counters_open(const sys_counters *c, counter_group *g);
+void prof_counters_close(const sys_counters *c, counter_group *g);
 
 /* Counts of one kind of part, by the numbers that the events have. */
 typedef struct counter_sums {
@@ -25,7 +25,7 @@ typedef struct counter_sums {
 /* Counts each group of `events` (groups list numbers of events) over runs of their own, between the begin and the end
  * of every thread's part of every step, and writes a row for each thread and each class of work by `put_row`. */
 typedef void (*counter_row_fn)(const prof_counting *p, const char *name, const counter_sums *sums, prof_out *out);
-td_status counters_by_part(const prof_counting *p, const sys_event *events, const prof_group *groups,
-                           uint32_t group_count, const char *head, counter_row_fn put_row,
-                           const td_allocator *allocator, prof_out *out, td_error *err);
+td_status prof_counters_by_part(const prof_counting *p, const sys_event *events, const prof_group *groups,
+                                uint32_t group_count, const char *head, counter_row_fn put_row,
+                                const td_allocator *allocator, prof_out *out, td_error *err);
 #endif

@@ -153,6 +153,21 @@ static void two_files_are_compared(void **state) {
   assert_int_not_equal(got.status, 0);
 }
 
+/* Outputs that were recorded are expected, wherever they come from. */
+static void recordings_are_compared(void **state) {
+  fixture *f = *state;
+  save_text("net.tdir", net);
+  assert_int_equal(run(f, "run net.tdir --output kept --backend eager").status, 0);
+  assert_int_equal(run(f, "compare net.tdir --expect kept").status, 0);
+  outcome got = run(f, "compare net.tdir --expect kept --inject gelu:wrong");
+  assert_int_equal(got.status, 1);
+  assert_holds(got.out, "/gelu");
+  got = run(f, "compare net.tdir --expect kept --seed 3"); /* other inputs: eager itself parts from the recording */
+  assert_int_equal(got.status, 1);
+  assert_holds(got.out, "parts");
+  assert_int_equal(run(f, "compare net.tdir --expect nowhere").status, 3);
+}
+
 /* What --debug-dir writes can be changed and run again. */
 static void folders_are_replayed(void **state) {
   fixture *f = *state;
@@ -192,7 +207,7 @@ static void steps_are_told(void **state) {
   assert_holds(got.err, "treadle,compile,0,");
   assert_holds(got.err, "treadle,run,0,");
   assert_holds(got.err, "node /gelu (Gelu)");
-  assert_holds(got.err, "-> f32[64,48]\"\n");
+  assert_holds(got.err, "\"f32[64,48] f32[48] -> f32[64,48] f32[64,48]\"\n");
 }
 
 /* A bundle runs elsewhere, with its weights and without. */
@@ -214,9 +229,13 @@ static void bundles_run(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(faults_are_found),     cmocka_unit_test(faults_of_passes_are_found),
-      cmocka_unit_test(flips_are_rounding),   cmocka_unit_test(two_files_are_compared),
-      cmocka_unit_test(folders_are_replayed), cmocka_unit_test(bundles_run),
+      cmocka_unit_test(faults_are_found),
+      cmocka_unit_test(faults_of_passes_are_found),
+      cmocka_unit_test(flips_are_rounding),
+      cmocka_unit_test(recordings_are_compared),
+      cmocka_unit_test(two_files_are_compared),
+      cmocka_unit_test(folders_are_replayed),
+      cmocka_unit_test(bundles_run),
       cmocka_unit_test(steps_are_told),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);

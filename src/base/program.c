@@ -203,9 +203,38 @@ static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded,
   if (op->kind == BASE_PROGRAM_LENGTH && !op->row) return "the length of a row belongs to the row";
   if (op->kind == BASE_PROGRAM_STORE) return check_store(p, op, stored);
   if (op->kind != BASE_PROGRAM_LOAD) return NULL;
+  if (op->in[1] && (op->row || op->in[0] >= p->in_count || op->in[1] > p->rank || (op->in[2] & 255) >= BASE_MAX_RANK ||
+                    op->in[2] >> 8 > op->in[1]))
+    return "what is picked has no place";
   if (*loaded >> op->function & 1) return "an operand is loaded twice";
   *loaded |= 1u << op->function;
   return NULL;
+}
+
+/* What tells an operand's places tells one operand's, and is loaded as nothing else. */
+static const char *check_tellers(const base_program *p, uint32_t loaded) {
+  uint32_t telling = 0;
+  for (uint32_t i = 0; i < p->count; i++) {
+    const base_program_op *op = &p->ops[i];
+    if (op->kind != BASE_PROGRAM_LOAD || !op->in[1]) continue;
+    if ((loaded | telling) >> op->in[0] & 1) return "what tells an operand's places is read in another way, too";
+    telling |= 1u << op->in[0];
+  }
+  return NULL;
+}
+
+bool base_program_picks(const base_program *p, base_program_pick picks[BASE_PROGRAM_OPERANDS]) {
+  bool any = false;
+  memset(picks, 0, BASE_PROGRAM_OPERANDS * sizeof *picks);
+  for (uint32_t i = 0; i < p->count; i++) {
+    const base_program_op *op = &p->ops[i];
+    if (op->kind != BASE_PROGRAM_LOAD || !op->in[1]) continue;
+    picks[op->function] = (base_program_pick){
+        .picks = true, .teller = (uint8_t)op->in[0], .axes = (uint8_t)op->in[1], .axis = (uint8_t)op->in[2]};
+    picks[op->in[0]] = (base_program_pick){.tells = true, .behind = (uint8_t)(op->in[2] >> 8)};
+    any = true;
+  }
+  return any;
 }
 
 const char *base_program_check(const base_program *p) {
@@ -218,7 +247,8 @@ const char *base_program_check(const base_program *p) {
     const char *wrong = check_op(p, i, &loaded, &stored);
     if (wrong) return wrong;
   }
-  return stored == (1u << p->out_count) - 1 ? NULL : "an output is never stored";
+  if (stored != (1u << p->out_count) - 1) return "an output is never stored";
+  return check_tellers(p, loaded);
 }
 
 uint32_t base_program_stages(const base_program *p, uint8_t stage[BASE_PROGRAM_OPS]) {

@@ -65,7 +65,8 @@ const char *base_combine_name(base_combine combine);
 base_combine base_combine_find(base_str name); /* BASE_COMBINE_COUNT: there is none */
 
 typedef enum base_program_kind {
-  BASE_PROGRAM_LOAD,   /* operand `function`; each at most once */
+  BASE_PROGRAM_LOAD, /* operand `function`; each at most once. Where in[1] is not 0 it is picked, see base_program_pick
+                      */
   BASE_PROGRAM_NUMBER, /* p[0], or `whole` of a type that is no float */
   BASE_PROGRAM_LENGTH, /* elements of a row */
   BASE_PROGRAM_SCALAR, /* function `function` of scalar.def on in[0..], with numbers p */
@@ -90,6 +91,24 @@ typedef struct base_program {
   uint32_t count;
   base_program_op ops[BASE_PROGRAM_OPS];
 } base_program;
+
+/* An operand of which another one, of whole numbers, tells what is read along one axis, as gathers do: of a load in[0]
+ * is the operand that tells, in[1] the axes of what is picked, which stand at the end of the space, in[2] the picked
+ * axis and, times 256, the space's axes behind the last of the telling operand. Axes of the table in front of the
+ * picked one and behind it stand at the ends of what is picked. Numbers below 0 count from the end. */
+typedef struct base_program_pick {
+  bool picks, tells; /* the operand is read that way; it tells another one's places */
+  uint8_t teller, axes, axis, behind;
+} base_program_pick;
+/* How each operand is read. False: plainly, all of them. */
+bool base_program_picks(const base_program *p, base_program_pick picks[BASE_PROGRAM_OPERANDS]);
+/* The axis of an operand of `rank` axes that runs along the space's axis `axis`; negative: none. */
+static inline int32_t base_program_axis(const base_program *p, const base_program_pick *pick, int32_t rank,
+                                        int32_t axis) {
+  if (!pick->picks) return axis - (p->rank - pick->behind) < 0 ? axis - (p->rank - pick->behind) + rank : -1;
+  const int32_t at = axis - (p->rank - pick->axes), after = axis - p->rank + rank;
+  return at >= 0 && at < pick->axis ? at : after > pick->axis ? after : -1;
+}
 
 /* Bit by bit, numbers too: 0 is not -0, and a NaN is itself. */
 bool base_program_op_equal(const base_program_op *a, const base_program_op *b);

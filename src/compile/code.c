@@ -29,6 +29,8 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
   const int32_t row_axes = loop->chain && !p->row_axes ? 1 : p->row_axes;
   base_dim sizes[BASE_MAX_RANK];
   uint64_t still = 0;
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
+  base_program_picks(p, picks);
   for (uint32_t k = 0; k < p->in_count; k++)
     if (loop->ranks[k] < 0) return 0;
   if (!loop_space(p, table, loop->ranks, loop->dims, sizes)) return 0;
@@ -38,10 +40,11 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
   for (uint32_t k = 0; k < p->in_count; k++) {
     bool moves = false;
     for (int32_t a = first < 0 ? 0 : first; a <= (row_axes ? p->rank - 1 : axis); a++) {
-      const int32_t at = a - p->rank + loop->ranks[k];
+      const int32_t at = base_program_axis(p, &picks[k], loop->ranks[k], a);
+      moves |= picks[k].picks;
       moves |= at >= 0 && loop->dims[k][at] != 1;
     }
-    if (!moves) still |= (uint64_t)1 << k;
+    if (!moves && !picks[k].tells) still |= (uint64_t)1 << k;
   }
   return still;
 }

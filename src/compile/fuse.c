@@ -137,7 +137,7 @@ static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
     return apart(f, a, b, "something else stands between what the joint loop needs and who needs it");
   if (!fuse_build(f, &joint, built))
     return apart(f, a, b, "the joint loop has too many operands, results or steps, or needs a value in two forms");
-  joint.bytes = fuse_bytes(f, built);
+  joint.bytes = fuse_bytes(f, &joint, built);
   const double saved = a->bytes + b->bytes - joint.bytes;
   if (saved * WORTH < (a->bytes < b->bytes ? a->bytes : b->bytes))
     return apart(f, a, b, "joining would save next to no bytes");
@@ -208,7 +208,7 @@ static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool 
     g->count = 1;
     *made = fuse_build(f, g, built) && find_place(f, g) && !is_short_row(f, g, node);
   }
-  g->bytes = *made ? fuse_bytes(f, built) : 0;
+  g->bytes = *made ? fuse_bytes(f, g, built) : 0;
   if (*made) f->group[id.id] = f->groups.count;
   else f->groups.count--;
   if (!*made && f->why) f->why[id.id] = "its form in loops is not for these operands or attributes";

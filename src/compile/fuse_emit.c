@@ -26,6 +26,8 @@ ir_kernel_query *fuse_query(const fuse_state *f, const ir_node_def *node) {
 
 /* ---- operands and results of a member ---- */
 
+enum { FEW = 4096 /* elements */ };
+
 /* How a type fits the space of the group. */
 typedef enum fit { FIT_NONE, FIT_SPACE, FIT_KEPT /* 1 along the row */, FIT_DROPPED /* without it */ } fit;
 
@@ -71,7 +73,7 @@ static bool load_outside(emitting *m, ir_value v, uint16_t *value) {
   bool row = true;
   if (t->kind > IR_BOOL || t->rank < 0 || t->rank > m->g->rank) return false;
   for (int32_t a = 0; a < m->g->row_axes && a < t->rank; a++) row &= t->dims[t->rank - 1 - a] == 1;
-  while (index < m->to->in_count && m->to->in[index].id != v.id) index++;
+  while (index < m->to->in_count && (m->to->in[index].id != v.id || m->to->picked >> index & 1)) index++;
   if (index == BASE_PROGRAM_OPERANDS) return false;
   m->to->in[index] = v;
   if (index == m->to->in_count) m->to->in_count++;
@@ -112,6 +114,29 @@ static uint16_t wrapped(loop_build *b, uint16_t value, td_dtype dtype) {
   return loop_binary(b, BASE_SCALAR_shift_right, loop_binary(b, BASE_SCALAR_shift_left, value, by), by);
 }
 
+/* A table and the operand that tells what is read of it, as operands of their own. Only constants are tables: what a
+ * loop reads of others depends on elements that it is not over. */
+static bool gather_operands(emitting *m, const ir_node_def *node, fit how) {
+  loop_build *b = &m->to->build;
+  if (node->in_count != 2 || how == FIT_DROPPED || !ir_value_of(m->f->graph, node->in[0])->info.constant) return false;
+  for (uint32_t k = 0; k < 2; k++) {
+    const uint32_t index = m->to->in_count;
+    if (index == BASE_PROGRAM_OPERANDS || member_of(m, node->in[k]) < FUSE_MEMBERS) return false;
+    m->to->in[index] = node->in[k];
+    m->to->picked |= 1u << index;
+    m->to->in_count++;
+    b->in[k] = (uint16_t)index;
+  }
+  return true;
+}
+
+static bool member_operands(emitting *m, const ir_node_def *node, fit how) {
+  if (node->op->flags & IR_OP_LOOKUP) return gather_operands(m, node, how);
+  for (uint32_t k = 0; k < node->in_count; k++)
+    if (!operand(m, node, node->in[k], how, &m->to->build.in[k])) return false;
+  return true;
+}
+
 static bool lower_member(emitting *m, uint32_t i) {
   const ir_node_def *node = ir_node_of(m->f->graph, (ir_node){m->g->members[i]});
   const ir_type *out = ir_type_of(m->f->graph, node->out[0]);
@@ -121,8 +146,7 @@ static bool lower_member(emitting *m, uint32_t i) {
   if (how == FIT_NONE || !query) return false;
   b->in_count = node->in_count;
   b->out = LOOP_NONE;
-  for (uint32_t k = 0; k < node->in_count; k++)
-    if (!operand(m, node, node->in[k], how, &b->in[k])) return false;
+  if (!member_operands(m, node, how)) return false;
   const uint32_t before = b->program.count;
   if (!node->op->lower(query, b) || b->failed || b->out == LOOP_NONE) return false;
   m->value[i] = wrapped(b, b->out, out->dtype);
@@ -171,13 +195,16 @@ bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built) {
          spans(&m);
 }
 
-double fuse_bytes(const fuse_state *f, const fuse_built *built) {
-  double total = 0;
+double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *built) {
+  double total = 0, space = sizeof(float);
+  for (int32_t a = 0; a < g->rank; a++) space *= base_dim_known(g->dims[a]) ? (double)g->dims[a] : FUSE_UNKNOWN;
   for (uint32_t i = 0; i < built->in_count + built->out_count; i++) {
     const ir_value v = i < built->in_count ? built->in[i] : built->out[i - built->in_count];
     const ir_type *t = ir_type_of(f->graph, v);
     double bytes = base_dtype(t->dtype)->bits / 8.0;
     for (int32_t a = 0; a < t->rank; a++) bytes *= base_dim_known(t->dims[a]) ? (double)t->dims[a] : FUSE_UNKNOWN;
+    /* Of a table as much as the space has of elements, at most. */
+    if (i < built->in_count && built->picked >> i & 1 && bytes > space) bytes = space;
     total += bytes;
   }
   return total;
@@ -226,9 +253,17 @@ static bool follows_product(const fuse_state *f, const ir_node_def *node) {
   return false;
 }
 
+/* A few whole numbers or truths are not worth code of their own. */
+static bool is_small(const ir_type *t) {
+  const int64_t elements = ir_known_count(t);
+  return !base_is_float(t->dtype) && elements >= 0 && elements < FEW;
+}
+
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
-  if (g->count > 1 || !node->op->kernel || reads_turned(f, node)) return true;
+  if (g->count > 1) return true;
+  if (node->op->flags & IR_OP_LOOKUP || is_small(ir_type_of(f->graph, node->out[0]))) return false;
+  if (!node->op->kernel || reads_turned(f, node)) return true;
   if (!g->row_axes && follows_product(f, node)) return true;
   const ir_kernel_query *query = fuse_query(f, node);
   return query && !node->op->kernel(query);
@@ -240,7 +275,9 @@ static int64_t *sources_of(const fuse_state *f, const fuse_group *g, const fuse_
   int64_t *sources = base_new(f->scratch, int64_t, (size_t)p->count + 1);
   for (uint32_t i = 0; sources && i < p->count; i++) {
     const ir_origins *own = &ir_node_of(f->graph, (ir_node){g->members[built->made_by[i]]})->origins;
-    const bool computes = p->ops[i].kind == BASE_PROGRAM_SCALAR || p->ops[i].kind == BASE_PROGRAM_REDUCE;
+    const uint8_t kind = p->ops[i].kind;
+    const bool picks = kind == BASE_PROGRAM_LOAD && p->ops[i].in[1];
+    const bool computes = picks || kind == BASE_PROGRAM_SCALAR || kind == BASE_PROGRAM_REDUCE;
     sources[i] = -1;
     for (uint32_t k = 0; computes && own->count && k < all->count && sources[i] < 0; k++)
       if (strcmp(all->names[k], own->names[0]) == 0) sources[i] = k;
@@ -267,14 +304,15 @@ static td_status emit_group(fuse_state *f, fuse_group *g, const fuse_built *buil
   int64_t *sources = sources_of(f, g, built, &origins);
   if (!sources) return base_no_memory(f->err, "a fused loop");
   const base_arg args[] = {ARG_INTS("program", words, base_program_size(p)), ARG_INTS("from", sources, p->count)};
-  const ir_new_node spec = {.op = ir_opset_find(f->graph->ops, p->row_axes ? "td::fused_rows" : "td::fused"),
-                            .in = built->in,
-                            .in_count = built->in_count,
-                            .out_count = built->out_count,
-                            .args = args,
-                            .arg_count = 2,
-                            .origins = origins,
-                            .before = ir_block_of(f->graph, f->block)->nodes.at[(g->at + 1) / 2]};
+  const ir_new_node spec = {
+      .op = ir_opset_find(f->graph->ops, p->row_axes || built->picked ? "td::fused_rows" : "td::fused"),
+      .in = built->in,
+      .in_count = built->in_count,
+      .out_count = built->out_count,
+      .args = args,
+      .arg_count = 2,
+      .origins = origins,
+      .before = ir_block_of(f->graph, f->block)->nodes.at[(g->at + 1) / 2]};
   TRY(ir_add_node(f->graph, f->block, &spec, &made, NULL, f->err));
   if (!same_types(f, built, made)) {
     ir_remove_node(f->graph, made);

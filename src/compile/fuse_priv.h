@@ -37,6 +37,7 @@ typedef struct fuse_built {
   loop_build build;
   ir_value in[BASE_PROGRAM_OPERANDS], out[BASE_PROGRAM_OUTS];
   uint32_t in_count, out_count;
+  uint32_t picked;                   /* bit k: operand k is a table that something is picked of, or tells what */
   uint8_t made_by[BASE_PROGRAM_OPS]; /* the member that each op came of */
 } fuse_built;
 
@@ -44,7 +45,7 @@ typedef struct fuse_built {
  * where no other node uses them. */
 bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built);
 /* What the group reads and writes. */
-double fuse_bytes(const fuse_state *f, const fuse_built *built);
+double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *built);
 /* What lower sees of a node. NULL: out of memory. */
 ir_kernel_query *fuse_query(const fuse_state *f, const ir_node_def *node);
 /* Is the node among the group's members? */

@@ -96,8 +96,7 @@ struct ir_op {
    * is none for these operands. */
   const struct kern_row *(*kernel)(const ir_kernel_query *query);
   /* What the operator computes, as values of a fused loop over its operands broadcast together: gives b->out from
-   * b->in. Operands and result are floats or truth values (of a cast any numbers). False: not for these. NULL: never.
-   */
+   * b->in. Operands and result are of types that base_type_of knows. False: not for these. NULL: never. */
   bool (*lower)(const ir_kernel_query *query, struct loop_build *b);
   base_call_fn view; /* of VIEW and VIEW_DENSE: sets out[0]'s data and strides to alias in[0] */
   /* Samples stand along dimension 0. Sample r of every output depends, of the operands named here, on sample r alone

@@ -31,6 +31,9 @@ typedef struct space {
   uint64_t direct;  /* bit k: operand k, no scalar, is a dense row of its type's elements as it is */
   uint64_t turned;  /* bit k: operand k, elements of 4 bytes, is dense from row to row */
   uint64_t native;  /* bit k: operand k is of the element type that bodies read */
+  uint64_t tellers; /* bit k: operand k tells another one's places, and no body sees it */
+  bool gathers;     /* some operand is picked */
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
   base_type type[COLUMNS];
   td_dtype out_dtype[BASE_PROGRAM_OUTS];
   bool out_row[BASE_PROGRAM_OUTS]; /* one number a row */
@@ -69,7 +72,7 @@ static bool axis_of(const space *s, int32_t axis, int64_t *length, int64_t *stri
   memset(stride, 0, COLUMNS * sizeof *stride);
   for (uint32_t k = 0; k < s->p->in_count; k++) {
     const base_tensor *t = s->in[k];
-    const int32_t at = axis - s->p->rank + t->rank;
+    const int32_t at = base_program_axis(s->p, &s->picks[k], t->rank, axis);
     const int64_t dim = at >= 0 ? t->dims[at] : 1;
     stride[k] = dim != 1 ? t->strides[at] : 0;
     if (dim != 1 && *length != 1 && *length != dim) return false;
@@ -134,9 +137,11 @@ static bool find_dims(space *s) {
 
 static void find_forms(space *s) {
   for (uint32_t k = 0; k < s->p->in_count; k++) {
-    bool still = true;
+    bool still = !s->picks[k].picks;
+    if (s->picks[k].tells) s->tellers |= (uint64_t)1 << k;
     for (int32_t i = 0; i < s->row_rank; i++) still &= s->step[i][k] == 0;
-    const bool native = s->native >> k & 1, plain = s->row_rank == 1 && native;
+    if (s->picks[k].tells) continue;
+    const bool native = s->native >> k & 1, plain = s->row_rank == 1 && native && !s->picks[k].picks;
     const bool dense = plain && (s->step[0][k] == 1 || s->length == 1);
     if (still) s->scalars |= (uint64_t)1 << k;
     else if (dense) s->direct |= (uint64_t)1 << k;
@@ -266,6 +271,7 @@ typedef struct job {
   kern_fused_body body;
   kern_fused_rows rows;
   int64_t tile_rows, tile_length, wide; /* rows of a tile, elements of them, and from one to the next in `in`, `out` */
+  td_status status;                     /* of what is picked */
   float *sums; /* of a chain: operand 0 and output 0 of the tile, and elements from row to row; else NULL */
   int64_t sums_pitch;
   char *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* tiles */
@@ -280,9 +286,56 @@ static void offsets_of(const space *s, int64_t plane, int64_t row, int64_t *offs
   }
 }
 
-/* A tile of operand `k`, whose first row begins at element `offset`. */
-static void bring(job *j, uint32_t k, int64_t offset, int64_t rows, int64_t from, int64_t n) {
+/* Where operand `k` is read along its picked axis, as told at element `at` of its teller: an element offset. What is
+ * outside of the axis is an error of the call, and element 0. */
+static int64_t told(job *j, uint32_t k, int64_t at) {
+  const base_tensor *t = j->s.in[k], *teller = j->s.in[j->s.picks[k].teller];
+  const int64_t size = t->dims[j->s.picks[k].axis], index = base_load_i64(teller->dtype, teller->data, at);
+  const int64_t place = index < 0 ? index + size : index;
+  if (place >= 0 && place < size) return place * t->strides[j->s.picks[k].axis];
+  uint32_t op = 0;
+  while (j->s.p->ops[op].kind != BASE_PROGRAM_LOAD || j->s.p->ops[op].function != k) op++;
+  j->status = base_fail(j->s.call->err, TD_BAD_ARGUMENT, NULL, op, "index %lld is outside of an axis of %lld",
+                        (long long)index, (long long)size);
+  return 0;
+}
+
+/* A row of operand `k`, which is picked; `offset`, `at`: of the row in it and in its teller. */
+static void pick_row(job *j, uint32_t k, int64_t offset, int64_t at, int64_t from, int64_t n, char *piece) {
   const space *s = &j->s;
+  const uint32_t teller = s->picks[k].teller;
+  const int64_t each = (int64_t)body_size(s, k);
+  bool still = true;
+  for (int32_t i = 0; i < s->row_rank; i++) still &= s->step[i][teller] == 0;
+  if (still) {
+    const int64_t begin = offset + told(j, k, at);
+    if (j->status == TD_OK) walk_row(s, k, begin, from, n, piece, read_run);
+    return;
+  }
+  for (int64_t i = from; i < from + n && j->status == TD_OK; i++, piece += each) {
+    int64_t element = offset, tell = at, rest = i;
+    for (int32_t d = 0; d < s->row_rank; d++) {
+      element += rest % s->row_dims[d] * s->step[d][k];
+      tell += rest % s->row_dims[d] * s->step[d][teller];
+      rest /= s->row_dims[d];
+    }
+    element += told(j, k, tell);
+    if (j->status == TD_OK) read_run(s, k, element, 1, 1, piece);
+  }
+}
+
+/* A tile of operand `k`, whose first row begins at element `offset`. */
+static void bring(job *j, uint32_t k, const int64_t *offsets, int64_t rows, int64_t from, int64_t n) {
+  const space *s = &j->s;
+  const int64_t offset = offsets[k];
+  const uint32_t teller = s->picks[k].teller;
+  if (s->picks[k].picks) {
+    const int64_t row_bytes = j->wide * (int64_t)body_size(s, k);
+    for (int64_t r = 0; r < rows && j->status == TD_OK; r++)
+      pick_row(j, k, offset + r * s->pitch[k], offsets[teller] + r * s->pitch[teller], from, n,
+               j->in[k] + r * row_bytes);
+    return;
+  }
   if (s->turned >> k & 1) {
     const float *at = (const float *)s->in[k]->data + offset + from * s->step[0][k];
     s->level->turn((float *)(void *)j->in[k], j->wide, at, s->step[0][k], rows, n, n == s->length ? rows : 0);
@@ -298,7 +351,8 @@ static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, 
   for (uint32_t k = 0; k < s->p->in_count; k++) {
     const bool still = s->scalars >> k & 1, as_it_is = s->direct >> k & 1 || (still && s->native >> k & 1);
     const int64_t first = offset[k] + (still ? 0 : from);
-    if (!as_it_is) bring(j, k, offset[k], rows, still ? 0 : from, still ? 1 : n);
+    if (s->tellers >> k & 1) continue;
+    if (!as_it_is) bring(j, k, offset, rows, still ? 0 : from, still ? 1 : n);
     j->rows.in[k] = as_it_is ? (const char *)s->in[k]->data + first * (int64_t)body_size(s, k) : j->in[k];
     j->rows.pitch[k] = as_it_is ? s->pitch[k] : j->wide;
   }
@@ -313,6 +367,7 @@ static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, 
     j->rows.in[0] = j->rows.out[0] = j->sums;
     j->rows.pitch[0] = j->rows.out_pitch[0] = j->sums_pitch;
   }
+  if (j->status != TD_OK) return;
   j->rows.rows = rows;
   j->rows.n = n;
   j->body(&j->rows);
@@ -358,6 +413,7 @@ static void run_tasks(job *j) {
   const int64_t pieces = whole || length < 2 * span ? 1 : (length + span - 1) / span;
   const int64_t total = (all + block - 1) / block * pieces;
   for (int64_t task = base_call_first(s->call, total); task < total; task = base_call_next(s->call, task, total)) {
+    if (j->status != TD_OK) continue; /* the others take what is left */
     const int64_t first = task / pieces * block, end = base_min_i64(all, first + block);
     const int64_t from = pieces > 1 ? task % pieces * span : 0;
     const int64_t n = pieces > 1 ? base_min_i64(span, s->length - from) : s->length;
@@ -376,7 +432,7 @@ static size_t place_tiles(job *j, char *at) {
   const space *s = &j->s;
   size_t used = 0;
   for (uint32_t k = 0; s->piecewise && k < s->p->in_count; k++) {
-    if (s->direct >> k & 1) continue;
+    if ((s->direct | s->tellers) >> k & 1) continue;
     if (at) j->in[k] = at + used;
     used += tile_bytes(j, k);
   }
@@ -412,13 +468,21 @@ static td_status bad_program(const base_call *call, const char *what) {
 static td_status find_space(const base_call *call, const base_program *p, space *s) {
   s->call = call;
   s->p = p;
+  s->gathers = base_program_picks(p, s->picks);
   s->row_axes = s->in_order && !p->row_axes ? 1 : p->row_axes;
   if (call->in_count != p->in_count || call->out_count > p->out_count)
     return bad_program(call, "the program has another number of operands");
   for (uint32_t k = 0; k < p->in_count; k++) {
+    const base_program_pick *pick = &s->picks[k];
     s->in[k] = base_in(call, k);
-    if (!s->in[k] || s->in[k]->rank > p->rank || !readers[s->in[k]->dtype])
+    if (!s->in[k] || (s->in[k]->rank > p->rank && !pick->picks) || !readers[s->in[k]->dtype])
       return bad_program(call, "an operand is missing, or of a type or rank that the program does not take");
+  }
+  for (uint32_t k = 0; s->gathers && k < p->in_count; k++) {
+    const base_program_pick *pick = &s->picks[k];
+    if (pick->picks && (pick->axis >= s->in[k]->rank || pick->axes + 1 < s->in[k]->rank))
+      return bad_program(call, "an operand is not picked that way");
+    if (pick->tells && !base_is_int(s->in[k]->dtype)) return bad_program(call, "places are told by whole numbers");
   }
   find_types(s);
   if (!find_dims(s)) return bad_program(call, "the operands do not broadcast to the outputs");
@@ -497,7 +561,7 @@ td_status kern_fused_run(const base_call *call, const kern_fused_level *level, c
   TRY(prepare(&j, &f, code));
   j.rows.stream = streams(&j.s);
   run_tasks(&j);
-  return TD_OK;
+  return j.status;
 }
 
 /* ---- chains ---- */
@@ -513,6 +577,8 @@ const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *
   const char *wrong = base_program_read(words, count, p);
   if (wrong) return wrong;
   if (p->in_count < 1 || p->out_count != 1) return "it is no chain: one result, of at least one operand";
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
+  if (base_program_picks(p, picks)) return "it gathers, which may fail";
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
     if (op->kind == BASE_PROGRAM_STORE && (op->row || op->in[2] != TD_F32)) return "its result is no f32 of the space";

@@ -68,7 +68,8 @@ void kern_fused_apply(uint32_t function, uint32_t from, uint32_t to, const doubl
 void kern_fused_combine(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, int64_t n);
 
 /* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the
- * operands, as they come, fit what it was made for. */
+ * operands, as they come, fit what it was made for. Where an operand is picked from outside of its axis the error's
+ * offset is the op of the program that loads it. */
 td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code);
 /* ---- chains: programs at the end of an epilogue (epilogue.h), on tiles that a product walks ---- */
 

@@ -30,6 +30,15 @@ uint16_t loop_load(loop_build *b, uint32_t index, base_type type, bool row) {
                                   .function = (uint16_t)index});
 }
 
+uint16_t loop_pick(loop_build *b, uint32_t index, uint32_t teller, base_type type, uint32_t axes, uint32_t axis,
+                   uint32_t behind) {
+  b->failed |= index >= BASE_PROGRAM_OPERANDS || teller >= BASE_PROGRAM_OPERANDS || type >= BASE_TYPE_COUNT;
+  return add(b, (base_program_op){.kind = BASE_PROGRAM_LOAD,
+                                  .type = (uint8_t)type,
+                                  .function = (uint16_t)index,
+                                  .in = {(uint16_t)teller, (uint16_t)axes, (uint16_t)(axis | behind << 8)}});
+}
+
 uint16_t loop_float(loop_build *b, base_type type, double number) {
   return add(b, (base_program_op){.kind = BASE_PROGRAM_NUMBER, .type = (uint8_t)type, .p = {number}});
 }
@@ -138,9 +147,12 @@ bool loop_finish(loop_build *b) {
   p->in_count = 0;
   for (uint32_t i = 0; i < p->count; i++)
     for (int k = 0; k < 3 && p->ops[i].type == BASE_TYPE_F32; k++) p->ops[i].p[k] = (float)p->ops[i].p[k];
-  for (uint32_t i = 0; i < p->count && !b->failed; i++)
-    if (p->ops[i].kind == BASE_PROGRAM_LOAD && p->ops[i].function >= p->in_count)
-      p->in_count = (uint8_t)(p->ops[i].function + 1);
+  for (uint32_t i = 0; i < p->count && !b->failed; i++) {
+    const base_program_op *op = &p->ops[i];
+    if (op->kind != BASE_PROGRAM_LOAD) continue;
+    if (op->function >= p->in_count) p->in_count = (uint8_t)(op->function + 1);
+    if (op->in[1] && op->in[0] >= p->in_count) p->in_count = (uint8_t)(op->in[0] + 1);
+  }
   return !b->failed && base_program_check(p) == NULL;
 }
 

@@ -9,10 +9,12 @@
 
 bool loop_space(const base_program *p, base_dims *dims, const int32_t *ranks, const base_dim *const *operand_dims,
                 base_dim *sizes) {
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
+  base_program_picks(p, picks);
   for (int32_t axis = 0; axis < p->rank; axis++) {
     sizes[axis] = 1;
     for (uint32_t k = 0; k < p->in_count; k++) {
-      const int32_t at = axis - p->rank + ranks[k];
+      const int32_t at = base_program_axis(p, &picks[k], ranks[k], axis);
       if (at < 0 || operand_dims[k][at] == 1 || operand_dims[k][at] == sizes[axis]) continue;
       const base_dim dim = operand_dims[k][at];
       if (sizes[axis] == 1) sizes[axis] = dim;
@@ -211,18 +213,39 @@ typedef struct plain {
   const base_program *p;
   int64_t sizes[BASE_MAX_RANK], rows, length;
   number row_value[BASE_PROGRAM_OPS]; /* of what is computed once for a row */
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
+  td_status status;
 } plain;
 
-/* Operand `k` at element `at` of row `row`. */
-static number load(const plain *m, uint32_t k, int64_t row, int64_t at) {
+/* Where operand `k` stands at element `at` of row `row`, but for what is picked. */
+static int64_t place_of(const plain *m, uint32_t k, int64_t row, int64_t at) {
   const base_tensor *t = base_in(m->call, k);
   int64_t offset = 0;
   for (int32_t axis = m->p->rank; axis-- > 0;) {
     int64_t *rest = axis >= m->p->rank - m->p->row_axes ? &at : &row;
     const int64_t index = *rest % m->sizes[axis];
-    const int32_t dim = axis - m->p->rank + t->rank;
+    const int32_t dim = base_program_axis(m->p, &m->picks[k], t->rank, axis);
     *rest /= m->sizes[axis];
     if (dim >= 0 && t->dims[dim] != 1) offset += index * t->strides[dim];
+  }
+  return offset;
+}
+
+/* Operand `k` at element `at` of row `row`. What is picked from outside of its axis is 0, and the call fails. */
+static number load(plain *m, uint32_t k, int64_t row, int64_t at) {
+  const base_tensor *t = base_in(m->call, k);
+  int64_t offset = place_of(m, k, row, at);
+  if (m->picks[k].picks) {
+    const base_tensor *teller = base_in(m->call, m->picks[k].teller);
+    const int64_t size = t->dims[m->picks[k].axis];
+    const int64_t told = base_load_i64(teller->dtype, teller->data, place_of(m, m->picks[k].teller, row, at));
+    const int64_t index = told < 0 ? told + size : told;
+    if (index < 0 || index >= size) {
+      m->status = base_fail(m->call->err, TD_BAD_ARGUMENT, NULL, -1, "index %lld is outside of an axis of %lld",
+                            (long long)told, (long long)size);
+      return (number){0};
+    }
+    offset += index * t->strides[m->picks[k].axis];
   }
   if (base_is_float(t->dtype)) return (number){.f = base_load_f64(t->dtype, t->data, offset)};
   return (number){.i = base_load_i64(t->dtype, t->data, offset)};
@@ -258,7 +281,7 @@ static number function_of(const base_program *p, const base_program_op *op, cons
 }
 
 /* Op `i` at element `at` of row `row`. Recomputes what it needs, but for what belongs to the row. */
-static number value_at(const plain *m, uint32_t i, int64_t row, int64_t at) {
+static number value_at(plain *m, uint32_t i, int64_t row, int64_t at) {
   number done[BASE_PROGRAM_OPS];
   for (uint32_t j = 0; j <= i; j++) {
     const base_program_op *op = &m->p->ops[j];
@@ -279,7 +302,7 @@ static void store(const plain *m, const base_program_op *op, int64_t element, nu
 }
 
 /* Reduces op `i`'s operand along the row. Of truth the largest is any, the smallest all. */
-static number reduced(const plain *m, const base_program_op *op, int64_t row) {
+static number reduced(plain *m, const base_program_op *op, int64_t row) {
   const base_type type = (base_type)op->type;
   const bool is_float = base_type_is_float(type);
   number total = {combines[op->function].start,
@@ -318,11 +341,14 @@ td_status loop_run_plain(const base_call *call, const base_program *p) {
   plain m = {.call = call, .p = p, .rows = 1, .length = 1};
   int32_t ranks[BASE_PROGRAM_OPERANDS];
   const base_dim *dims[BASE_PROGRAM_OPERANDS];
+  base_program_picks(p, m.picks);
   for (uint32_t k = 0; k < p->in_count; k++) {
     const base_tensor *t = base_in(call, k);
-    if (!t || t->rank > p->rank)
+    if (!t || (t->rank > p->rank && !m.picks[k].picks))
       return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::fused: operand %u is missing or has too many axes",
                        k);
+    if (m.picks[k].picks && (m.picks[k].axis >= t->rank || m.picks[k].axes + 1 < t->rank))
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::fused: operand %u is not picked that way", k);
     ranks[k] = t->rank;
     dims[k] = t->dims;
   }
@@ -331,6 +357,6 @@ td_status loop_run_plain(const base_call *call, const base_program *p) {
   for (int32_t axis = 0; axis < p->rank; axis++)
     *(axis >= p->rank - p->row_axes ? &m.length : &m.rows) *= m.sizes[axis];
   if (!p->row_axes && m.rows == 0) return TD_OK;
-  for (int64_t row = 0; row < m.rows; row++) run_row(&m, row);
-  return TD_OK;
+  for (int64_t row = 0; row < m.rows && m.status == TD_OK; row++) run_row(&m, row);
+  return m.status;
 }

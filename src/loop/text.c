@@ -30,6 +30,8 @@ static void print_op(const base_program *p, uint32_t i, base_text *text) {
     base_text_print(text, "  %%%u = ", i);
   }
   if (op->kind == BASE_PROGRAM_LOAD) base_text_print(text, "load %u", op->function);
+  if (op->kind == BASE_PROGRAM_LOAD && op->in[1])
+    base_text_print(text, " pick %u axes %u axis %u behind %u", op->in[0], op->in[1], op->in[2] & 255, op->in[2] >> 8);
   if (op->kind == BASE_PROGRAM_NUMBER) print_number(op, text);
   if (op->kind == BASE_PROGRAM_LENGTH) base_text_print(text, "length");
   if (op->kind == BASE_PROGRAM_REDUCE)
@@ -157,6 +159,18 @@ static void read_type(reader *r, base_program_op *op, base_str digits) {
   for (int i = 0; i < 3 && op->type == BASE_TYPE_F32; i++) op->p[i] = (float)op->p[i];
 }
 
+static void read_pick(reader *r, base_program *p, base_program_op *op) {
+  op->in[0] = (uint16_t)whole(r, BASE_PROGRAM_OPERANDS - 1);
+  expect(r, "axes");
+  op->in[1] = (uint16_t)whole(r, BASE_MAX_RANK);
+  expect(r, "axis");
+  op->in[2] = (uint16_t)whole(r, BASE_MAX_RANK);
+  expect(r, "behind");
+  op->in[2] |= (uint16_t)(whole(r, BASE_MAX_RANK) << 8);
+  r->failed |= op->in[1] == 0;
+  if (op->in[0] >= p->in_count) p->in_count = (uint8_t)(op->in[0] + 1);
+}
+
 static void read_op(reader *r, base_program *p) {
   base_program_op op = {0};
   base_str digits = {0};
@@ -168,6 +182,7 @@ static void read_op(reader *r, base_program *p) {
     const base_str what = word(r);
     if (base_str_is(what, "load")) {
       op.function = (uint16_t)whole(r, BASE_PROGRAM_OPERANDS - 1);
+      if (accept(r, "pick")) read_pick(r, p, &op);
       if (op.function >= p->in_count) p->in_count = (uint8_t)(op.function + 1);
     } else if (base_str_is(what, "number")) {
       op.kind = BASE_PROGRAM_NUMBER;

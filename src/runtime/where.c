@@ -28,11 +28,28 @@ static void put_nodes(const plan_exe *plan, const plan_step *step, td_error *err
   put(err, step->origin_count > SHOWN ? ", ...)" : ")");
 }
 
+/* The node of a fused loop whose operation is at fault, where the kernel told which that is (kernels/fused.h) and the
+ * loop knows where it came from; else the step's first. */
+static base_str name_of(const plan_exe *plan, const plan_step *step, td_error *err) {
+  enum { FROM = 1 /* attribute of td::fused */ };
+  const bool call = step->kind == PLAN_CALL;
+  const char *op = call ? plan_name(plan, plan->functions.at[step->function].op) : "";
+  const int64_t at = err->offset;
+  const base_str first = {plan_name(plan, step->name), strlen(plan_name(plan, step->name))};
+  uint32_t count = 0;
+  if (strncmp(op, "td::fused", strlen("td::fused")) != 0 || at < 0) return first;
+  err->offset = -1;
+  const base_attrs *attrs = plan_attrs(plan, step->attrs);
+  const int64_t *from = attrs->count > FROM ? base_attr_ints(attrs, FROM, &count) : NULL;
+  const bool known = at < count && from[at] >= 0 && from[at] < step->origin_count;
+  return known ? base_node_name(plan_origin(plan, step, (uint32_t)from[at])) : first;
+}
+
 td_status run_name_step(const plan_exe *plan, uint32_t number, td_status status, td_error *err) {
   const plan_step *step = &plan->steps.at[number];
-  const char *name = plan_name(plan, step->name);
-  if (status == TD_OK || !err || err->name[0] || !*name) return status;
-  snprintf(err->name, sizeof err->name, "%s", name);
+  if (status == TD_OK || !err || err->name[0] || !*plan_name(plan, step->name)) return status;
+  const base_str name = name_of(plan, step, err);
+  snprintf(err->name, sizeof err->name, "%.*s", (int)base_min_i64((int64_t)name.length, INT32_MAX), name.at);
   if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return status;
   const plan_function *f = &plan->functions.at[step->function];
   const char *op = plan_name(plan, f->op), *kernel = plan->links.at[step->function].name;

@@ -141,6 +141,15 @@ static ir_value two_operands(chain *c, ir_value x, ir_value y) {
   return node(c, "aten::where", choice, 3, NULL, 0);
 }
 
+/* A constant of the chain's type. */
+static ir_value number(chain *c, double value) {
+  base_tensor t = random_tensor(c, c->dtype, 0, NULL);
+  ir_value v;
+  base_store_f64(c->dtype, t.data, 0, value);
+  OK(ir_add_constant(c->graph, &t, NULL, &v, &c->err));
+  return v;
+}
+
 /* Another type meets the chain's, or whole numbers go through one and back. To what is rounded to 8 and 11 bits nothing
  * large is added: loops do not round in between. */
 static ir_value through_cast(chain *c, ir_value x) {
@@ -149,8 +158,9 @@ static ir_value through_cast(chain *c, ir_value x) {
   const td_dtype own = c->dtype;
   if (base_is_float(own)) {
     const bool halves = own == TD_F16 || own == TD_BF16;
-    const ir_value other = new_input_of(c, small[halves ? 0 : below(c, 3)], below(c, 2));
-    return node(c, "aten::add", (ir_value[]){x, cast(c, other, own)}, 2, NULL, 0);
+    const ir_value other = cast(c, new_input_of(c, small[halves ? 0 : below(c, 3)], below(c, 2)), own);
+    const ir_value scaled = halves ? other : node(c, "aten::mul", (ir_value[]){other, number(c, 1.0 / 64)}, 2, NULL, 0);
+    return node(c, "aten::add", (ir_value[]){x, scaled}, 2, NULL, 0);
   }
   c->dtype = any[below(c, sizeof any / sizeof *any)];
   const td_dtype to = c->dtype;
@@ -265,6 +275,34 @@ static ir_value through_expand(chain *c, ir_value x) {
   return node(c, "aten::index_select", in, 2, &arg, 1);
 }
 
+/* Rows, or single elements, of a constant table, as whole numbers tell, meet the space. */
+static ir_value through_pick(chain *c, ir_value x) {
+  const int32_t rank = c->rank, axis = rank > 1 && below(c, 2) ? 1 : 0;
+  const int64_t size = 1 + below(c, 40);
+  int64_t table[4], told[4];
+  base_dim sizes[4];
+  ir_value in[2];
+  const td_dtype own = c->dtype;
+  const bool elements = axis == 0 && below(c, 4) == 0; /* the table is a vector */
+  const int32_t lead = axis ? rank - 1 : elements ? rank : rank - 1;
+  table[axis] = size;
+  if (axis) table[0] = c->dims[0];
+  else if (!elements) table[1] = c->dims[rank - 1];
+  const int32_t table_rank = axis || !elements ? 2 : 1;
+  for (int32_t i = 0; i < lead; i++) sizes[i] = told[i] = c->dims[i + (axis ? 1 : 0)];
+  const base_tensor t = random_tensor(c, own, table_rank, table);
+  OK(ir_add_constant(c->graph, &t, NULL, &in[0], &c->err));
+  const td_dtype dtype = below(c, 2) ? TD_I64 : TD_I32;
+  const ir_type type = ir_tensor(dtype, lead, sizes);
+  OK(ir_add_input(c->graph, &type, base_arena_format(c->arena, "in%u", c->inputs), IR_NO_VALUE, &in[1], &c->err));
+  base_tensor *index = &c->in[c->inputs++];
+  *index = random_tensor(c, dtype, lead, told);
+  for (int64_t i = 0; i < base_tensor_numel(index); i++)
+    base_store_i64(dtype, index->data, i, (int64_t)below(c, 2 * (uint32_t)size) - size);
+  const base_arg arg = ARG_INT("dim", axis);
+  return node(c, "aten::add", (ir_value[]){x, node(c, "aten::index_select", in, 2, &arg, 1)}, 2, NULL, 0);
+}
+
 static ir_value constant(chain *c, int32_t rank, const int64_t *dims, double scale) {
   base_tensor t = random_tensor(c, TD_F32, rank, dims);
   ir_value v;
@@ -298,7 +336,7 @@ static ir_value through_product(chain *c, ir_value x) {
 
 static ir_value rearranged(chain *c, ir_value x) {
   static ir_value (*const ways[])(chain * c, ir_value x) = {through_permutation, through_view, through_join,
-                                                            through_expand, through_cast};
+                                                            through_expand,      through_cast, through_pick};
   return ways[below(c, sizeof ways / sizeof *ways)](c, x);
 }
 
@@ -362,7 +400,7 @@ static void print_chain(uint64_t seed) {
   chain made;
   base_text text = {.allocator = &base_libc_allocator};
   make_chain(&made, seed);
-  if (ir_print(made.graph, &text) == TD_OK) fprintf(stderr, "%s\n", text.at);
+  if (ir_print_brief(made.graph, &text) == TD_OK) fprintf(stderr, "%s\n", text.at);
   base_text_free(&text);
   ir_graph_free(made.graph);
   base_arena_free(made.arena);
@@ -418,6 +456,43 @@ static void interpreted(void **state) {
   }
 }
 
+/* What is told from outside of a table is an error that names the node, whether its loop is interpreted or compiled. */
+static void picked_outside(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"ids\": i64[n, 3]\ninput %1 \"x\": f32[n, 3, 4]\n"
+      "const %2: f32[5, 4] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}\n"
+      "%3 = aten::tanh(%1)  # \"node /tanh (Tanh)\"\n"
+      "%4 = aten::index_select(%2, %0) {dim = 0}  # \"node /words (Gather)\"\n"
+      "%5 = aten::add(%3, %4)  # \"node /add (Add)\"\noutput \"z\" %5\n";
+  char *cache = chains_cache();
+  sys_machine machine;
+  sys_cpu_read(&machine);
+  for (int native = 0; native < 2; native++) {
+    rig r = {.counting = {.inner = &base_libc_allocator}};
+    r.allocator = base_counting_allocator(&r.counting);
+    r.arena = base_arena_new(&base_libc_allocator);
+    r.graph = parse_graph(r.arena, text, &r.allocator);
+    const compile_setting setting = {.backend = compile_find_backend(native ? "native" : "interp"),
+                                     .isa = machine.isa | BASE_ISA_VECTOR,
+                                     .cc = chains_compiler(),
+                                     .cache = cache};
+    assert_int_equal(compile_graph(r.graph, &setting, &r.allocator, NULL, &r.plan, &r.err), TD_OK);
+    assert_int_equal(r.plan->steps.count, 1);
+    assert_int_equal(run_session_new(r.plan, &r.allocator, NULL, &r.session, &r.err), TD_OK);
+    rig_feed(&r, 0, TD_I64, "1x3: 3"); /* 3, 4, 5 */
+    rig_feed(&r, 1, TD_F32, "1x3x4: 1");
+    assert_int_equal(run_session_run(r.session, &r.err), TD_BAD_ARGUMENT);
+    assert_non_null(strstr(r.err.text, "index 5 is outside of an axis of 5"));
+    assert_string_equal(r.err.name, "/words");
+    rig_feed(&r, 0, TD_I64, "1x3: 2");
+    rig_run(&r);
+    assert_float_equal(((const float *)rig_output(&r, 0)->data)[0], tanhf(1) + 8, 1e-6);
+    rig_close(&r);
+  }
+  chains_remove(cache);
+}
+
 static void compiled(void **state) {
   (void)state;
   sys_machine machine;
@@ -438,6 +513,7 @@ static void compiled(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted), cmocka_unit_test(compiled)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted), cmocka_unit_test(picked_outside),
+                                     cmocka_unit_test(compiled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

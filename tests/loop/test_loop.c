@@ -27,21 +27,65 @@ static const char softmax[] =
     "  store 1 %3 bf16 drop row\n"
     "}\n";
 
-static void text_and_words(void **state) {
-  (void)state;
+static const char types[] =
+    "fused rank 3 row 1 {\n"
+    "  %0 = load 0 i64\n"
+    "  %1 = load 1 bool\n"
+    "  %2 = load 2 f64 row\n"
+    "  %3 = number -9223372036854775808 i64\n"
+    "  %4 = maximum(%0, %3) i64\n"
+    "  %5 = remainder(%4, %0) i64\n"
+    "  %6 = lt(%5, %0) bool\n"
+    "  %7 = bitwise_and(%6, %1) bool\n"
+    "  %8 = cast(%5)\n"
+    "  %9 = cast(%5) f64\n"
+    "  %10 = reduce sum %5 i64 row\n"
+    "  %11 = reduce max %7 bool row\n"
+    "  %12 = number 0.10000000000000001 f64\n"
+    "  %13 = leaky_relu(%9) {0.10000000000000001} f64\n"
+    "  %14 = add(%13, %12) f64\n"
+    "  %15 = where(%7, %14, %2) f64\n"
+    "  %16 = number 0.5\n"
+    "  %17 = where(%11, %8, %16)\n"
+    "  store 0 %5 i64\n"
+    "  store 1 %15 f64\n"
+    "  store 2 %17 bf16\n"
+    "  store 3 %10 i64 drop row\n"
+    "  store 4 %11 bool row\n"
+    "}\n";
+
+static const char picks[] =
+    "fused rank 3 row 1 {\n"
+    "  %0 = load 0 pick 1 axes 3 axis 0 behind 1\n"
+    "  %1 = load 2 pick 3 axes 2 axis 1 behind 0 f64\n"
+    "  %2 = reduce sum %0 row\n"
+    "  %3 = sub(%0, %2)\n"
+    "  store 0 %3 f32\n"
+    "  store 1 %1 f64\n"
+    "}\n";
+
+static void expect_round_trip(const char *program) {
   base_program p, again;
   td_error err;
-  if (loop_parse(softmax, strlen(softmax), &p, &err) != TD_OK) fail_msg("%s at %lld", err.text, (long long)err.offset);
+  if (loop_parse(program, strlen(program), &p, &err) != TD_OK) fail_msg("%s at %lld", err.text, (long long)err.offset);
   base_text text = {.allocator = &base_libc_allocator};
   loop_print(&p, &text);
-  assert_string_equal(text.at, softmax);
+  assert_string_equal(text.at, program);
   base_text_free(&text);
   int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
   base_program_write(&p, words);
   assert_null(base_program_read(words, base_program_size(&p), &again));
+  assert_true(base_program_equal(&p, &again));
   loop_print(&again, &text);
-  assert_string_equal(text.at, softmax);
+  assert_string_equal(text.at, program);
   base_text_free(&text);
+}
+
+static void text_and_words(void **state) {
+  (void)state;
+  expect_round_trip(softmax);
+  expect_round_trip(types);
+  expect_round_trip(picks);
 }
 
 static void stages_and_kept(void **state) {
@@ -73,6 +117,20 @@ static void refused_texts(void **state) {
       "fused rank 2 row 0 {\n  %0 = load 0\n  %1 = nothing(%0)\n  store 0 %1 f32\n}\n",
       "fused rank 2 row 0 {\n  %0 = load 0\n  store 0 %0 f32\n  store 0 %0 f32\n}\n",
       "fused rank 2 row 0 {\n  %0 = load 0\n  store 0 %0 f32",
+      /* what tells places tells one operand's, and is nothing else */
+      "fused rank 1 row 0 {\n  %0 = load 0 pick 0 axes 1 axis 0 behind 0\n  store 0 %0 f32\n}\n",
+      "fused rank 1 row 0 {\n  %0 = load 0 pick 1 axes 1 axis 0 behind 0\n  %1 = load 1 i64\n  store 0 %0 f32\n}\n",
+      "fused rank 1 row 0 {\n  %0 = load 0 pick 1 axes 2 axis 0 behind 0\n  store 0 %0 f32\n}\n",
+      /* types that do not meet, or are none */
+      "fused rank 2 row 0 {\n  %0 = load 0 i64\n  %1 = load 1\n  %2 = add(%0, %1) i64\n  store 0 %2 i64\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0 i64\n  %1 = exp(%0) i64\n  store 0 %1 i64\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0 i64\n  %1 = eq(%0, %0) i64\n  store 0 %1 i64\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0\n  %1 = where(%0, %0, %0)\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0 i64\n  %1 = cast(%0) i64\n  store 0 %1 i64\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0 i64\n  store 0 %0 i32\n}\n",
+      "fused rank 2 row 0 {\n  %0 = load 0 f16\n  store 0 %0 f16\n}\n",
+      "fused rank 2 row 1 {\n  %0 = load 0 bool\n  %1 = reduce sum %0 bool row\n  store 0 %1 bool row\n}\n",
+      "fused rank 2 row 0 {\n  %0 = number 1.5 i64\n  store 0 %0 i64\n}\n",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     base_program p;
@@ -83,12 +141,11 @@ static void refused_texts(void **state) {
 }
 
 /* Words with single bits turned are refused, or are programs that keep the rules. */
-static void damaged_words(void **state) {
-  (void)state;
+static void damage(const char *program) {
   base_program p, damaged;
   td_error err;
   int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
-  assert_int_equal(loop_parse(softmax, strlen(softmax), &p, &err), TD_OK);
+  assert_int_equal(loop_parse(program, strlen(program), &p, &err), TD_OK);
   const uint32_t count = base_program_size(&p);
   for (uint32_t bit = 0; bit < count * 64; bit++) {
     base_program_write(&p, words);
@@ -97,6 +154,36 @@ static void damaged_words(void **state) {
   }
   base_program_write(&p, words);
   for (uint32_t n = 0; n < count; n++) assert_non_null(base_program_read(words, n, &damaged));
+}
+
+static void damaged_words(void **state) {
+  (void)state;
+  damage(softmax);
+  damage(types);
+  damage(picks);
+}
+
+/* Numbers and lengths are of the type of what they meet. */
+static void fitted_numbers(void **state) {
+  (void)state;
+  loop_build b;
+  loop_start(&b, 2, 1);
+  const uint16_t x = loop_load(&b, 0, BASE_TYPE_F64, false), n = loop_load(&b, 1, BASE_TYPE_I64, false);
+  const uint16_t third = loop_binary(&b, BASE_SCALAR_mul, loop_number(&b, 0.1), x);
+  assert_int_equal(loop_type_of(&b, third), BASE_TYPE_F64);
+  assert_float_equal(b.program.ops[b.program.ops[third].in[0]].p[0], 0.1, 0);
+  assert_int_equal(loop_type_of(&b, loop_binary(&b, BASE_SCALAR_lt, n, loop_number(&b, 7))), BASE_TYPE_BOOL);
+  const uint16_t mean = loop_binary(&b, BASE_SCALAR_div, loop_reduce(&b, BASE_COMBINE_SUM, x), loop_length(&b));
+  assert_int_equal(loop_type_of(&b, mean), BASE_TYPE_F64);
+  loop_store(&b, mean, TD_F64, true);
+  loop_store(&b, third, TD_F64, false);
+  assert_true(loop_finish(&b));
+  loop_start(&b, 1, 0);
+  loop_store(
+      &b,
+      loop_binary(&b, BASE_SCALAR_add, loop_load(&b, 0, BASE_TYPE_I32, false), loop_load(&b, 1, BASE_TYPE_F32, false)),
+      TD_F32, false);
+  assert_false(loop_finish(&b)); /* nothing is converted unasked */
 }
 
 static void building(void **state) {
@@ -121,7 +208,7 @@ static void building(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(text_and_words), cmocka_unit_test(stages_and_kept),
-                                     cmocka_unit_test(refused_texts), cmocka_unit_test(damaged_words),
-                                     cmocka_unit_test(building)};
+                                     cmocka_unit_test(refused_texts),  cmocka_unit_test(damaged_words),
+                                     cmocka_unit_test(building),       cmocka_unit_test(fitted_numbers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* gather.c -- elements picked by index. Indices are integers of any type; negative ones count from the end; one that is
  * outside is an error of the run. */
 #include "ops/common/kernel_priv.h"
+#include "ops/common/lower_priv.h"
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 
@@ -107,6 +108,16 @@ static const kern_row *index_select_kernel(const ir_kernel_query *query) {
   const ir_type *x = query->in[0] ? &query->in[0]->type : NULL, *at = query->in[1] ? &query->in[1]->type : NULL;
   if (!x || !at || x->rank < 1 || at->rank == IR_UNRANKED) return NULL;
   return kern_select(KERN_INDEX_SELECT, x->dtype, query->isa);
+}
+
+/* The index's axes stand in the place of the picked one. */
+static bool lower_index_select(const ir_kernel_query *query, loop_build *b) {
+  const ir_type *x = &query->in[0]->type, *at = &query->in[1]->type;
+  const int64_t dim = base_attr_int(query->attrs, GATHER_DIM), axis = dim < 0 ? dim + x->rank : dim;
+  if (x->rank < 1 || at->rank < 0) return false;
+  const uint32_t axes = (uint32_t)(x->rank + at->rank - 1), behind = (uint32_t)(x->rank - 1 - axis);
+  b->out = loop_pick(b, b->in[0], b->in[1], base_type_of(x->dtype), axes, (uint32_t)axis, behind);
+  return axes > 0 && b->out != LOOP_NONE;
 }
 
 /* ---- gather ---- */
@@ -264,6 +275,7 @@ const ir_op ops_gather[] = {
      .infer = infer_index_select,
      .reference = index_select_reference,
      .kernel = index_select_kernel,
+     .lower = lower_index_select,
      .cases = index_select_cases,
      .aliases = select_aliases,
      .alias_count = OPS_COUNT(select_aliases)},

@@ -42,12 +42,19 @@ static td_status infer_fused(ir_infer *ctx) {
   const base_dim *operand_dims[BASE_PROGRAM_OPERANDS];
   base_dim sizes[BASE_MAX_RANK], dims[BASE_MAX_RANK];
   td_dtype dtype = TD_INVALID;
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
   TRY(read_program(ctx, &p));
-  if ((p.row_axes > 0) != (ctx->op->flags == 0)) return ir_infer_fail(ctx, "the program is for the other operator");
+  const bool gathers = base_program_picks(&p, picks);
+  if ((p.row_axes > 0 || gathers) != (ctx->op->flags == 0))
+    return ir_infer_fail(ctx, "the program is for the other operator");
   for (uint32_t k = 0; k < p.in_count; k++) {
     const ir_info *in = ir_in(ctx, k);
-    if (!in || in->type.kind > IR_BOOL || in->type.rank < 0 || in->type.rank > p.rank)
+    if (!in || in->type.kind > IR_BOOL || in->type.rank < 0 || (in->type.rank > p.rank && !picks[k].picks))
       return ir_infer_fail(ctx, "operand %u is missing, or has no axes that the program knows", k);
+    if (picks[k].picks && (picks[k].axis >= in->type.rank || picks[k].axes + 1 < in->type.rank))
+      return ir_infer_fail(ctx, "operand %u is not picked that way", k);
+    if (picks[k].tells && !base_is_int(in->type.dtype))
+      return ir_infer_fail(ctx, "operand %u tells places, and is of %s", k, td_dtype_name(in->type.dtype));
     ranks[k] = in->type.rank;
     operand_dims[k] = in->type.dims;
   }
@@ -78,7 +85,10 @@ static double fused_flops(const ir_info *const *in, const ir_info *out, const ba
   const int64_t *words = base_attr_ints(attrs, PROGRAM, &count);
   double most = 0;
   if (base_program_read(words, count, &p)) return 0;
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
+  base_program_picks(&p, picks);
   for (uint32_t k = 0; k <= p.in_count; k++) {
+    if (k < p.in_count && picks[k].picks) continue;
     const double elements = (double)ir_known_count(k < p.in_count ? &in[k]->type : &out[0].type);
     if (elements > most) most = elements;
   }
@@ -90,7 +100,8 @@ static bool rows_keep_samples(const base_attrs *attrs, int32_t rank) {
   base_program p;
   uint32_t count;
   const int64_t *words = base_attr_ints(attrs, PROGRAM, &count);
-  if (base_program_read(words, count, &p)) return false;
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
+  if (base_program_read(words, count, &p) || base_program_picks(&p, picks)) return false;
   bool drops = false; /* then axes of results and operands do not stand for one another */
   for (uint32_t i = 0; i < p.count; i++) drops |= p.ops[i].kind == BASE_PROGRAM_STORE && p.ops[i].in[1];
   return !drops && p.rank == rank && p.row_axes < rank;

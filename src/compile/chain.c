@@ -6,7 +6,7 @@
  * The product then stands in the loop's place, behind all that the loop needs. It must be one that nobody else reads,
  * of the loop's whole space; the loop must have one result, and operands that are dense along its rows: what is seen
  * turned is dearer tile by tile than in a loop of its own, which turns as much at a time as suits. */
-#include "compile/compile_priv.h"
+#include "compile/fuse_priv.h"
 #include "kernels/fused.h"
 #include "passes/passes.h"
 
@@ -79,10 +79,10 @@ static const char *why_not(const chaining *c, const link *l) {
   const ir_type *made = ir_type_of(c->graph, l->product.out[0]), *out = ir_type_of(c->graph, l->loop.out[0]);
   int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
   base_program unused;
+  if (base_attr_has(l->product.attrs, l->product.attrs->count - 1)) return "it has a chain already";
   if (l->product.out[0].id >= c->known || c->uses[l->product.out[0].id] != 1) return "others read it, too";
   if (lower_stands_alone(c->setting, &l->loop.origins)) return "it was told to stand alone";
   if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
-  if (base_attr_has(l->product.attrs, l->product.attrs->count - 1)) return "it has a chain already";
   if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop is over another space or type";
   base_program_write(&l->p, words);
   if (kern_chain_read(words, base_program_size(&l->p), &unused)) return "the loop has several results, or rows";
@@ -91,14 +91,26 @@ static const char *why_not(const chaining *c, const link *l) {
   const ir_kernel_query *query = query_of(c, &l->product);
   const kern_row *kernel = query && l->product.op->kernel ? l->product.op->kernel(query) : NULL;
   if (!kernel) return "it has no kernel";
+  if (!lower_makes_code(c->setting) && (kernel->family == KERN_DEPTHWISE || kernel->family == KERN_EXPAND_DEPTHWISE))
+    return "interpreted, its short rows cost more than they save behind so little work";
   if (!(kernel->flags & KERN_PITCHED_OUT) && is_joined(c, &l->loop)) return "what is joined could not be made in place";
   return NULL;
+}
+
+/* What is neither written nor read again, where sizes that are not known count FUSE_UNKNOWN. */
+static double bytes_saved(const chaining *c, const link *l) {
+  const ir_type *t = ir_type_of(c->graph, l->product.out[0]);
+  double bytes = 2 * sizeof(float);
+  for (int32_t i = 0; i < t->rank; i++) bytes *= base_dim_known(t->dims[i]) ? (double)t->dims[i] : FUSE_UNKNOWN;
+  return bytes;
 }
 
 static void tell(const chaining *c, const link *l, const char *why) {
   if (!c->log) return;
   if (why) base_text_print(c->log, "# apart: \"%s\" and \"%s\": %s\n", name_of(&l->product), name_of(&l->loop), why);
-  else base_text_print(c->log, "# chained: \"%s\" behind \"%s\"\n", name_of(&l->loop), name_of(&l->product));
+  else
+    base_text_print(c->log, "# chained: \"%s\" behind \"%s\": %.0f bytes less\n", name_of(&l->loop),
+                    name_of(&l->product), bytes_saved(c, l));
 }
 
 static td_status origins_of(const chaining *c, const link *l, ir_origins *to) {

@@ -68,16 +68,28 @@ typedef struct depthwise_part {
   const kern_epilogue *rest; /* of the sample's first pixel; NULL: what strips do is all */
 } depthwise_part;
 
-/* What strips do of the epilogue in `rest`, which keeps the remainder. False: there is none. */
-V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s) {
+/* What strips do of the epilogue in `rest`, which keeps the remainder; *last: its chain, for blocks of rows, as a call
+ * for each strip would cost much of what the strip does. False: there is no remainder. */
+V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s, kern_epilogue *last) {
   float limits[2];
-  bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !rest->scale && !rest->shift && !rest->chain;
+  bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !rest->scale && !rest->shift;
   s->limited = whole && rest->act != KERN_ACT_none;
   s->low = s->limited ? limits[0] : -INFINITY;
   s->high = s->limited ? limits[1] : INFINITY;
   s->bias = rest->bias;
+  *last = (kern_epilogue){.act = KERN_ACT_none, .chain = rest->chain, .row_step = 1};
   rest->bias = NULL;
+  rest->chain = NULL;
   return !whole;
+}
+/* The chain on output rows [row, end) of a sample's channels from `channel` on, as many as p has. */
+V_INLINE void depthwise_finish(const kern_epilogue *last, const depthwise_part *p, int64_t sample, int64_t row,
+                               int64_t end, int64_t channel) {
+  const kern_conv *c = p->conv;
+  const int64_t first = row * c->axis[2].out, pixels = end * c->axis[2].out - first;
+  if (!last->chain || pixels <= 0) return;
+  const kern_epilogue at = kern_epilogue_at(last, sample * c->out_size + first, channel);
+  kern_epilogue_chain(&at, p->strip.y + first * p->strip.out_pitch, p->strip.out_pitch, pixels, p->strip.channels);
 }
 /* Fetches the weights of `channels` channels, whose lines are too far apart for the machine to guess. */
 V_INLINE void depthwise_fetch(const float *w, int64_t taps, int64_t pitch, int64_t channels) {

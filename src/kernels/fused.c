@@ -581,8 +581,11 @@ const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *
   if (base_program_picks(p, picks)) return "it gathers, which may fail";
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
+    const bool of_result = op->kind == BASE_PROGRAM_LOAD && op->function == 0;
+    if (base_type_is_wide(op->type) || (of_result && op->type != BASE_TYPE_F32))
+      return "it is of values that are no f32";
     if (op->kind == BASE_PROGRAM_STORE && (op->row || op->in[2] != TD_F32)) return "its result is no f32 of the space";
-    if (op->kind == BASE_PROGRAM_LOAD && op->function == 0 && op->row) return "the product's result is one of rows";
+    if (of_result && op->row) return "the product's result is one of rows";
   }
   return p->row_axes ? "it reduces along rows" : NULL;
 }
@@ -616,11 +619,15 @@ td_status kern_chain_of(const base_call *call, const kern_fused_level *level, ke
 void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {
   job *j = &chain->j;
   const space *s = &j->s;
-  int64_t offset[COLUMNS];
+  int64_t offset[COLUMNS] = {0};
   for (int64_t done = 0, rows; done < t->rows; done += rows) {
-    const int64_t row = t->row + done * t->row_step, at = row % s->rows;
+    const int64_t row = t->row + done * t->row_step, plane = s->planes == 1 ? 0 : row / s->rows;
+    const int64_t at = row - plane * s->rows;
     rows = t->row_step == 1 ? base_min_i64(base_min_i64(t->rows - done, s->rows - at), j->tile_rows) : 1;
-    offsets_of(s, row / s->rows, at, offset);
+    /* Tiles are small: the common case does without what other operands' places ask for. */
+    if (s->planes > 1) offsets_of(s, plane, at, offset);
+    else
+      for (uint32_t k = 1; k < s->p->in_count; k++) offset[k] = at * s->pitch[k];
     j->sums_pitch = t->pitch;
     for (int64_t i = 0; i < t->columns; i += j->tile_length) {
       j->sums = t->sums + done * t->pitch + i;

@@ -20,6 +20,7 @@ typedef struct job {
   depthwise_strip whole; /* of all channels of the first sample, at its first pixel */
   kern_epilogue rest;    /* of the epilogue */
   bool has_rest;
+  kern_epilogue last;         /* its chain alone */
   const depthwise_form *form; /* NULL: the general form */
   int64_t channels, block, channel_blocks, block_rows, row_blocks;
 } job;
@@ -89,6 +90,7 @@ static void run_task(const job *j, int64_t task) {
     depthwise_fetch(p.strip.w + j->block, c->taps, j->channels, base_min_i64(j->block, j->channels - last));
   if (j->form) KERN_NAME(depthwise_rows)(&p, row, end);
   else run_pixels(j, &p, row, end);
+  depthwise_finish(&j->last, &p, sample, row, end, channel);
 }
 
 /* Channels of a task: fewer where strips see much of each. */
@@ -123,7 +125,7 @@ td_status KERN_NAME(depthwise)(const base_call *call) {
                               .in_pitch = kern_pitch(base_in(call, 0)),
                               .w_pitch = j.channels,
                               .out_pitch = kern_pitch(base_out(call, 0))};
-  j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole);
+  j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole, &j.last);
   j.form = KERN_NAME(depthwise_form)(&j.conv);
   split(&j);
   int64_t total = j.conv.batch * j.row_blocks * j.channel_blocks;

@@ -41,6 +41,7 @@ typedef struct layer {
   depthwise_strip whole; /* of all channels of the first sample, at its first pixel */
   kern_epilogue rest;    /* of the epilogue */
   bool has_rest;
+  kern_epilogue last; /* its chain alone */
   const depthwise_form *form;
   int64_t panels, blocks, bands; /* panels of all channels; parts of them; parts of the output's rows */
   int64_t widest;                /* panels of a block */
@@ -158,6 +159,7 @@ static void run_task(const layer *l, desk *d, int64_t task) {
     expand_lines(l, &b, base_max_i64(first, d->made), last);
     d->made = base_max_i64(d->made, last);
     KERN_NAME(depthwise_rows)(&p, row, stop);
+    depthwise_finish(&l->last, &p, sample, row, stop, channel);
   }
 }
 
@@ -211,7 +213,7 @@ static td_status describe(const base_call *call, layer *l) {
   TRY(KERN_NAME(epilogue_of)(call, &l->rest));
   l->whole = (depthwise_strip){
       .w = base_in(call, 1)->data, .y = y->data, .w_pitch = l->conv.groups, .out_pitch = kern_pitch(y)};
-  l->has_rest = depthwise_take_epilogue(&l->rest, &l->whole);
+  l->has_rest = depthwise_take_epilogue(&l->rest, &l->whole, &l->last);
   l->form = KERN_NAME(depthwise_form)(&l->conv);
   if (!l->form) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "no strips for this window");
   split(l);

@@ -350,10 +350,12 @@ static void tile_outputs(const job *j, const tile_target *whole, int64_t pixel, 
   target.columns = base_min_i64(j->tile, (w->out - column + w->dilation - 1) / w->dilation);
   if (row >= h->out || column >= w->out) return; /* a phase may be a tile shorter than another */
   j->form->out(sums, j->sums_plane, &target, channels);
-  for (int64_t i = 0; i < target.rows && !j->cheap; i++) {
+  for (int64_t i = 0; i < target.rows && (!j->cheap || j->epilogue.chain); i++) {
     kern_epilogue all = kern_epilogue_at(&j->epilogue, pixel + i * h->dilation * w->out, channel);
     kern_epilogue_stride(&all, w->dilation);
-    KERN_NAME(epilogue_rows)(&all, target.y + i * target.row, target.column, target.columns, channels);
+    float *to = target.y + i * target.row;
+    if (j->cheap) kern_epilogue_chain(&all, to, target.column, target.columns, channels);
+    else KERN_NAME(epilogue_rows)(&all, to, target.column, target.columns, channels);
   }
 }
 
@@ -446,7 +448,7 @@ td_status KERN_NAME(winograd)(const base_call *call) {
   j.out = j.conv.group_out;
   TRY(KERN_NAME(epilogue_of)(call, &j.epilogue));
   float limits[2];
-  j.cheap = kern_epilogue_cheap(&j.epilogue, limits) && !j.epilogue.scale && !j.epilogue.shift && !j.epilogue.chain;
+  j.cheap = kern_epilogue_cheap(&j.epilogue, limits) && !j.epilogue.scale && !j.epilogue.shift;
   int64_t count;
   if (j.conv.panel != V_LANES || j.conv.axis[0].kernel > KERN_WINOGRAD_DEPTH ||
       !kern_winograd_packed_size(j.tile, j.out, j.conv.axis[0].kernel * j.in, V_LANES, &count) || w->dims[0] != count)

@@ -183,6 +183,14 @@ static bool has_types(const base_program *p, const base_program_op *op) {
   return op->type == (f->gives_truth ? BASE_TYPE_BOOL : type);
 }
 
+/* Numbers of an F32 are such: what is printed reads back as the same. */
+static bool has_numbers(const base_program_op *op) {
+  bool all = true;
+  for (int k = 0; k < 3 && op->type == BASE_TYPE_F32; k++)
+    all &= op->p[k] != op->p[k] || (double)(float)op->p[k] == op->p[k];
+  return all;
+}
+
 static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded, uint32_t *stored) {
   const base_program_op *op = &p->ops[i];
   const uint32_t functions[BASE_PROGRAM_KINDS] = {p->in_count,        1,           1, BASE_SCALAR_COUNT,
@@ -197,6 +205,7 @@ static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded,
       return "an operand does not stand before its user";
     row &= is_row(p, op->in[k]) || p->ops[op->in[k]].kind == BASE_PROGRAM_NUMBER;
   }
+  if (!has_numbers(op)) return "a number of f32 is none";
   if (!has_types(p, op)) return "a function gets or gives a type that it does not have";
   if (op->kind == BASE_PROGRAM_SCALAR && op->row && !row) return "an element is used where there is only a row";
   if (op->kind == BASE_PROGRAM_REDUCE && (!op->row || is_row(p, op->in[0]))) return "a reduction of what is no row";

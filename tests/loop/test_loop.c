@@ -163,6 +163,19 @@ static void damaged_words(void **state) {
   damage(picks);
 }
 
+/* A number that text would change is none of an f32. */
+static void numbers_of_f32(void **state) {
+  (void)state;
+  base_program p;
+  td_error err;
+  assert_int_equal(loop_parse(softmax, strlen(softmax), &p, &err), TD_OK);
+  assert_null(base_program_check(&p));
+  p.ops[9].p[0] = 0.1;
+  assert_non_null(base_program_check(&p));
+  p.ops[9].p[0] = (double)0.1f;
+  assert_null(base_program_check(&p));
+}
+
 /* Numbers and lengths are of the type of what they meet. */
 static void fitted_numbers(void **state) {
   (void)state;
@@ -209,6 +222,7 @@ static void building(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(text_and_words), cmocka_unit_test(stages_and_kept),
                                      cmocka_unit_test(refused_texts),  cmocka_unit_test(damaged_words),
-                                     cmocka_unit_test(building),       cmocka_unit_test(fitted_numbers)};
+                                     cmocka_unit_test(building),       cmocka_unit_test(fitted_numbers),
+                                     cmocka_unit_test(numbers_of_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

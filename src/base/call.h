@@ -29,6 +29,9 @@ struct base_call {
   void *memory;
   void *(*keep)(void *memory, size_t bytes);
   void *(*scratch)(void *memory, size_t bytes);
+  /* Does what lies at `data`, elements of an operand, stay as long as what `keep` gives, unchanged? Then an output may
+   * hold it, too. NULL: nobody knows. */
+  bool (*lasts)(void *memory, const void *data);
   /* What the model prints; the text need not end in 0. NULL: nobody listens. */
   void (*print)(const base_call *call, const char *text, size_t length);
   /* A parallel kernel is called once on each of `workers` threads, with the same operands; each call has its own

@@ -39,8 +39,9 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
                 .slot_of = base_new(scratch, uint32_t, values),
                 .segment_of = base_new(scratch, uint32_t, (size_t)graph->segments.count + 1),
                 .parts = base_new(scratch, lower_part, values),
-                .uses = base_new(scratch, uint32_t, values)};
-  if (!l.slot_of || !l.segment_of || !l.parts || !l.uses) return base_no_memory(err, "the plan");
+                .uses = base_new(scratch, uint32_t, values),
+                .held = base_new(scratch, bool, values)};
+  if (!l.slot_of || !l.segment_of || !l.parts || !l.uses || !l.held) return base_no_memory(err, "the plan");
   memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
   memset(l.segment_of, 0xff, graph->segments.count * sizeof *l.segment_of);
   plan->dims = graph->dims; /* until all sizes are there */

@@ -30,6 +30,7 @@ typedef struct lowering {
   uint32_t layout_cap;
   lower_part *parts;                    /* per value */
   uint32_t *uses;                       /* per value */
+  bool *held;                           /* per value: a list of a loop or task holds it, which it is to last for */
   uint32_t *generated;                  /* per node: its number among `kernels` + 1; 0: no code was generated */
   const struct codegen_kernel *kernels; /* generated functions */
   uint32_t kernel_count;

@@ -81,6 +81,26 @@ static plan_place place_for(const lowering *l, const ir_type *type) {
   return lower_is_planned(l, type) ? PLAN_ARENA : PLAN_TAIL;
 }
 
+/* Bytes from which on a copy is worth more than finding sizes at each run. */
+static bool is_large(const ir_type *type) {
+  enum { LARGE = 1 << 14 };
+  int64_t count;
+  for (int32_t i = 0; i < type->rank; i++)
+    if (!base_dim_known(type->dims[i])) return false;
+  return type->kind == IR_TENSOR && type->rank >= 0 && base_numel(type->rank, type->dims, &count) &&
+         count >= LARGE / (int64_t)sizeof(float);
+}
+
+/* What lists of loops and tasks hold stays in the tail, where they share it, instead of being copied there. */
+static void find_held(lowering *l) {
+  for (uint32_t n = 1; n < l->graph->nodes.count; n++) {
+    const ir_node_def *node = &l->graph->nodes.at[n];
+    if (!node->op || !(node->op->flags & IR_OP_HOLDS) || node->parent.id == l->graph->top.id) continue;
+    for (uint32_t i = 0; i < node->in_count; i++)
+      if (node->in[i].id && is_large(ir_type_of(l->graph, node->in[i]))) l->held[node->in[i].id] = true;
+  }
+}
+
 /* ---- constants ---- */
 
 /* The plan's segment for one of the graph's, which outlives it. */
@@ -380,7 +400,8 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
   for (uint32_t i = 0; i < node->out_count; i++) {
     out[i] = PLAN_NONE;
     if (!l->uses[node->out[i].id] && i > 0) continue; /* nobody wants it */
-    plan_place place = node->op->flags & IR_OP_DEFINES ? PLAN_TAIL : place_for(l, ir_type_of(l->graph, node->out[i]));
+    const bool last = node->op->flags & IR_OP_DEFINES || l->held[node->out[i].id];
+    plan_place place = last ? PLAN_TAIL : place_for(l, ir_type_of(l->graph, node->out[i]));
     if (l->parts[node->out[i].id].made_there) TRY(slot_for_part(l, node->out[i], &out[i]));
     else TRY(slot_for_value(l, node->out[i], place, &out[i]));
   }
@@ -705,6 +726,7 @@ static td_status lower_guard(lowering *l, const base_guard *guard) {
 td_status lower_graph(lowering *l) {
   l->plan->aligned_inputs = l->setting->backend->kernels;
   TRY(lower_find_joins(l));
+  find_held(l);
   for (uint32_t i = 0; i < l->graph->input_defaults.count; i++) TRY(lower_input(l, i));
   for (uint32_t i = 0; i < l->graph->states.count; i++) TRY(lower_state(l, i));
   TRY(lower_block(l, l->graph->top));

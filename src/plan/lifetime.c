@@ -84,12 +84,48 @@ static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t o
   return true;
 }
 
+/* Step behind `i` in the same block. */
+static uint32_t behind(const plan_exe *plan, uint32_t i) {
+  const plan_step *s = &plan->steps.at[i];
+  const bool region = s->kind == PLAN_IF || s->kind == PLAN_LOOP || s->kind == PLAN_FORK;
+  return region ? s->next : i + 1;
+}
+
+/* Does any of steps [first, end] but by the operand `but` read memory of `root`, or go on beside them? */
+static bool is_read(plan_exe *plan, uint32_t first, uint32_t end, uint32_t root, uint32_t but) {
+  for (uint32_t i = first; i <= end; i++) {
+    const plan_step *s = &plan->steps.at[i];
+    if (s->kind == PLAN_FORK || s->kind == PLAN_WAIT) return true;
+    for (uint32_t k = 0; k < s->in_count; k++) {
+      const uint32_t slot = plan->operands.at[s->in + k];
+      if (slot != PLAN_NONE && slot != but && current_root(plan, slot) == root) return true;
+    }
+  }
+  return false;
+}
+
+/* May step `number` write what the innermost loop carries, `in`, anew in its place? It must be what the next turn finds
+ * as the same value, and the last that is read of the old one in this turn. */
+static bool renews_carried(plan_exe *plan, uint32_t loop, uint32_t number, uint32_t in, uint32_t out) {
+  if (loop == PLAN_NONE || in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA || plan->slots.at[in].root != in ||
+      !same_size(&plan->slots.at[in], &plan->slots.at[out]))
+    return false;
+  const plan_block *b = &plan->blocks.at[plan->steps.at[loop].block];
+  uint32_t i = b->first, k = 1;
+  while (i < number) i = behind(plan, i);
+  while (k < b->param_count && plan->operands.at[b->params + k] != in) k++;
+  if (i != number || k >= b->param_count || plan->operands.at[b->results + k] != out) return false;
+  for (uint32_t fork = b->first; fork < number; fork++)
+    if (plan->steps.at[fork].kind == PLAN_FORK) return false;
+  return !is_read(plan, number, number, in, in) && !is_read(plan, number + 1, b->end, in, out);
+}
+
 static bool allows_in_place(const plan_exe *plan, const plan_step *s) {
   if (s->kind != PLAN_CALL || s->out_count != 1 || s->defines) return false;
   return plan->links.at[s->function].in_place;
 }
 
-static void take_places(plan_exe *plan) {
+static void take_places(plan_exe *plan, const uint32_t *loop_of) {
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];
     if (!allows_in_place(plan, s)) continue;
@@ -97,7 +133,7 @@ static void take_places(plan_exe *plan) {
     if (out == PLAN_NONE || plan->slots.at[out].place != PLAN_ARENA || plan->slots.at[out].root != out) continue;
     for (uint32_t k = 0; k < s->in_count; k++) {
       uint32_t in = plan->operands.at[s->in + k];
-      if (!can_replace(plan, i, in, out)) continue;
+      if (!can_replace(plan, i, in, out) && !renews_carried(plan, loop_of[i], i, in, out)) continue;
       uint32_t root = current_root(plan, in);
       if (plan->slots.at[out].last > plan->slots.at[root].last) plan->slots.at[root].last = plan->slots.at[out].last;
       plan->slots.at[out].root = root;
@@ -112,6 +148,6 @@ td_status plan_find_lifetimes(plan_exe *plan, base_arena *scratch, td_error *err
   if (!loop_of) return base_no_memory(err, "lifetimes");
   find_loops(plan, loop_of);
   set_lifetimes(plan, loop_of);
-  if (plan->in_place) take_places(plan);
+  if (plan->in_place) take_places(plan, loop_of);
   return TD_OK;
 }

@@ -4,6 +4,15 @@
 static void *tail_keep(void *memory, size_t bytes) { return run_stack_take(&((run_frame *)memory)->tail, bytes); }
 static void *scratch_take(void *memory, size_t bytes) { return run_stack_take(&((run_frame *)memory)->scratch, bytes); }
 
+/* In the tail, or among the results of tasks: in neither is anything written twice in a run. */
+static bool tail_lasts(void *memory, const void *data) {
+  const run_frame *f = memory;
+  const run_stack *stacks[] = {&f->tail, &f->session->results};
+  for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
+    if ((const char *)data >= stacks[i]->base && (const char *)data < stacks[i]->base + stacks[i]->size) return true;
+  return false;
+}
+
 /* Does slot i hold the same value (SHOW: the same address) as long as a binding is active? Found out on the way. */
 static bool fixed_view(const plan_exe *plan, const plan_step *step, const bool *fixed) {
   const uint32_t *in = plan->operands.at + step->in;
@@ -61,6 +70,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
                                          .memory = f,
                                          .keep = tail_keep,
                                          .scratch = scratch_take,
+                                         .lasts = tail_lasts,
                                          .print = f->session->hears ? print_text : NULL}};
   if (f->steps[number].fixed) fixed[plan->operands.at[step->out]] = true;
 }

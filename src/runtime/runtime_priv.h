@@ -9,12 +9,15 @@
 typedef struct run_stack {
   char *base;
   size_t size, used;
+  size_t high, warm;    /* most bytes since run_stack_begin; bytes whose pages stay, as the run before needed them */
   _Atomic size_t peak; /* written by the thread that takes, read by any that asks for statistics */
 } run_stack;
 td_status run_stack_open(run_stack *s, td_error *err);
 void run_stack_close(run_stack *s);
 void *run_stack_take(run_stack *s, size_t bytes); /* 64-byte aligned, not cleared; NULL when full */
 void run_stack_cut(run_stack *s, size_t used);    /* drops what was taken since; gives far pages back */
+/* Before a run: drops everything. Pages that the last run did not need are given back, those it did stay. */
+void run_stack_begin(run_stack *s);
 
 /* Names the step at which a run has failed, if the error does not name one yet, and tells in its text what the user's
  * node has become (where.c). Returns `status`. */
@@ -251,4 +254,6 @@ void run_close_states(run_session *s);
 td_status run_keep(run_frame *f, const base_value *from, base_value *to);
 /* Moves the tail values of `slots` down to `mark` and drops everything else above it. */
 td_status run_compact(run_frame *f, const uint32_t *slots, uint32_t count, size_t mark);
+/* Is less than half of what lies above the mark theirs? Lists whose items all stay are not copied again and again. */
+bool run_worth_compacting(const run_frame *f, const uint32_t *slots, uint32_t count, size_t mark);
 #endif

@@ -262,8 +262,8 @@ static td_status copy_inputs(run_session *s, td_error *err) {
 
 /* From inputs that are taken to outputs and states. */
 static td_status run_once(run_session *s) {
-  if (s->main.tail.used) run_stack_cut(&s->main.tail, 0);
-  if (s->results.used) run_stack_cut(&s->results, 0);
+  if (s->main.tail.high || s->main.tail.warm) run_stack_begin(&s->main.tail);
+  if (s->results.high || s->results.warm) run_stack_begin(&s->results);
   if (s->any_unsuited) TRY(copy_inputs(s, &s->main.error));
   if (s->targets_moved) TRY(run_place_outputs(s, &s->main.error));
   s->active->used = ++s->runs;

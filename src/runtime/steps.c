@@ -63,6 +63,7 @@ void run_give_call(base_call *call, run_worker *worker) {
   call->err = &worker->err;
   call->memory = worker;
   call->keep = keep_nothing;
+  call->lasts = NULL;
   call->scratch = worker_scratch;
 }
 
@@ -236,7 +237,7 @@ td_status run_assign(run_frame *f, uint32_t target, uint32_t source) {
                      from->kind == BASE_TENSOR ? base_tensor_describe(&from->tensor, have, sizeof have) : "no tensor",
                      base_tensor_describe(&to->tensor, want, sizeof want));
   }
-  base_tensor_copy(&to->tensor, &from->tensor);
+  if (to->tensor.data != from->tensor.data) base_tensor_copy(&to->tensor, &from->tensor); /* else made in its place */
   return TD_OK;
 }
 
@@ -309,7 +310,7 @@ static td_status loop_turn(run_frame *f, loop_state *l, bool *go) {
     l->live = SIZE_MAX / 4; /* their bytes may lie anywhere in the tail: never tidy up */
     return TD_OK;
   }
-  TRY(run_compact(f, l->carried, l->count, l->mark));
+  if (run_worth_compacting(f, l->carried, l->count, l->mark)) TRY(run_compact(f, l->carried, l->count, l->mark));
   l->live = f->tail.used;
   return TD_OK;
 }

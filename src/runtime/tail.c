@@ -23,13 +23,23 @@ void *run_stack_take(run_stack *s, size_t bytes) {
   size_t start = (s->used + ALIGN - 1) / ALIGN * ALIGN;
   if (!s->base || start > s->size || bytes > s->size - start) return NULL;
   s->used = start + bytes;
+  if (s->used > s->high) s->high = s->used;
   if (s->used > atomic_load_explicit(&s->peak, memory_order_relaxed))
     atomic_store_explicit(&s->peak, s->used, memory_order_relaxed);
   return s->base + start;
 }
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+void run_stack_begin(run_stack *s) {
+  const size_t touched = larger(larger(s->used, s->warm), keep_warm), keep = larger(s->high, keep_warm);
+  if (touched > keep) sys_give_back(s->base + keep, touched - keep);
+  s->warm = s->high;
+  s->used = s->high = 0;
+}
+
 void run_stack_cut(run_stack *s, size_t used) {
-  size_t warm = used > keep_warm ? used : keep_warm;
+  const size_t warm = larger(used, larger(s->warm, keep_warm));
   if (s->used > warm) sys_give_back(s->base + warm, s->used - warm);
   s->used = used;
 }
@@ -43,45 +53,81 @@ static td_status keep_tensor(run_frame *f, const base_tensor *from, base_tensor 
   return TD_OK;
 }
 
+static td_status new_items(run_frame *f, int64_t count, base_value **items) {
+  size_t bytes;
+  const bool fits = !__builtin_mul_overflow((size_t)count, sizeof(base_value), &bytes);
+  *items = fits ? run_stack_take(&f->tail, bytes ? bytes : 1) : NULL;
+  return *items ? TD_OK : base_no_memory(&f->error, "a list");
+}
+
 td_status run_keep(run_frame *f, const base_value *from, base_value *to) {
   base_value copy = *from;
   if (from->kind == BASE_TENSOR) TRY(keep_tensor(f, &from->tensor, &copy.tensor));
   if (base_holds_values(from->kind) && from->kind != BASE_FUTURE) {
-    size_t bytes;
-    if (__builtin_mul_overflow((size_t)from->list.count, sizeof(base_value), &bytes))
-      return base_no_memory(&f->error, "a list");
-    copy.list = (base_list){.items = run_stack_take(&f->tail, bytes ? bytes : 1), .count = from->list.count};
-    if (!copy.list.items) return base_no_memory(&f->error, "a list");
+    copy.list = (base_list){.count = from->list.count};
+    TRY(new_items(f, from->list.count, &copy.list.items));
     for (int64_t i = 0; i < from->list.count; i++) TRY(run_keep(f, &from->list.items[i], &copy.list.items[i]));
   }
   *to = copy;
   return TD_OK;
 }
 
-static void move_down(base_value *value, ptrdiff_t by) {
-  if (value->kind == BASE_TENSOR) value->tensor.data = (char *)value->tensor.data - by;
-  if (!base_holds_values(value->kind) || value->kind == BASE_FUTURE) return;
-  value->list.items = (base_value *)(void *)((char *)value->list.items - by);
+static bool holds_items(const base_value *value) {
+  return base_holds_values(value->kind) && value->kind != BASE_FUTURE;
 }
 
-/* The items of a moved list still point to where they were. */
-static void move_items(base_value *value, ptrdiff_t by) {
-  if (!base_holds_values(value->kind) || value->kind == BASE_FUTURE) return;
-  for (int64_t i = 0; i < value->list.count; i++) {
-    move_down(&value->list.items[i], by);
-    move_items(&value->list.items[i], by);
-  }
+static bool is_above(const run_frame *f, const void *at, size_t mark) {
+  return (const char *)at >= f->tail.base + mark && (const char *)at < f->tail.base + f->tail.size;
 }
 
 /* Does anything of the value lie above the mark? A list that grew in place has items there and its array below. */
 static bool above(const run_frame *f, const base_value *value, size_t mark) {
-  if (value->kind == BASE_NOTHING || value->kind == BASE_FUTURE) return false;
-  const char *at = value->kind == BASE_TENSOR ? value->tensor.data : (const char *)value->list.items;
-  if (at >= f->tail.base + mark && at < f->tail.base + f->tail.size) return true;
-  bool found = false;
-  for (int64_t i = 0; base_holds_values(value->kind) && !found && i < value->list.count; i++)
-    found = above(f, &value->list.items[i], mark);
+  if (value->kind == BASE_TENSOR) return is_above(f, value->tensor.data, mark);
+  if (!holds_items(value)) return false;
+  bool found = is_above(f, value->list.items, mark);
+  for (int64_t i = 0; !found && i < value->list.count; i++) found = above(f, &value->list.items[i], mark);
   return found;
+}
+
+/* Copies what of the value lies above the mark; the rest stays where it is, and is shared. */
+static td_status keep_above(run_frame *f, const base_value *from, size_t mark, base_value *to) {
+  base_value copy = *from;
+  if (!above(f, from, mark)) return *to = copy, TD_OK;
+  if (from->kind == BASE_TENSOR) {
+    TRY(keep_tensor(f, &from->tensor, &copy.tensor));
+  } else {
+    copy.list = (base_list){.count = from->list.count};
+    TRY(new_items(f, from->list.count, &copy.list.items));
+    for (int64_t i = 0; i < from->list.count; i++) TRY(keep_above(f, &from->list.items[i], mark, &copy.list.items[i]));
+  }
+  *to = copy;
+  return TD_OK;
+}
+
+/* What of a value lies above `top` moves down; its items still point to where they were. */
+static void move_down(const run_frame *f, base_value *value, size_t top, ptrdiff_t by) {
+  if (value->kind == BASE_TENSOR && is_above(f, value->tensor.data, top))
+    value->tensor.data = (char *)value->tensor.data - by;
+  if (!holds_items(value) || !is_above(f, value->list.items, top)) return;
+  value->list.items = (base_value *)(void *)((char *)value->list.items - by);
+  for (int64_t i = 0; i < value->list.count; i++) move_down(f, &value->list.items[i], top, by);
+}
+
+/* Bytes of it above the mark. */
+static size_t bytes_above(const run_frame *f, const base_value *value, size_t mark) {
+  if (value->kind == BASE_TENSOR) return is_above(f, value->tensor.data, mark) ? base_tensor_bytes(&value->tensor) : 0;
+  if (!holds_items(value)) return 0;
+  const bool own = is_above(f, value->list.items, mark);
+  size_t bytes = own ? (size_t)value->list.count * sizeof *value->list.items : 0;
+  for (int64_t i = 0; i < value->list.count; i++) bytes += bytes_above(f, &value->list.items[i], mark);
+  return bytes;
+}
+
+bool run_worth_compacting(const run_frame *f, const uint32_t *slots, uint32_t count, size_t mark) {
+  size_t live = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (f->plan->slots.at[slots[i]].place == PLAN_TAIL) live += bytes_above(f, &f->values[slots[i]], mark);
+  return live < (f->tail.used - mark) / 2;
 }
 
 td_status run_compact(run_frame *f, const uint32_t *slots, uint32_t count, size_t mark) {
@@ -89,16 +135,14 @@ td_status run_compact(run_frame *f, const uint32_t *slots, uint32_t count, size_
   if (top <= low) return TD_OK;
   for (uint32_t i = 0; i < count; i++) {
     base_value *value = &f->values[slots[i]];
-    if (f->plan->slots.at[slots[i]].place == PLAN_TAIL && above(f, value, mark)) TRY(run_keep(f, value, value));
+    if (f->plan->slots.at[slots[i]].place == PLAN_TAIL && above(f, value, mark)) TRY(keep_above(f, value, mark, value));
   }
   size_t bytes = f->tail.used > top ? f->tail.used - top : 0;
   ptrdiff_t by = (ptrdiff_t)(top - low);
   if (bytes) memmove(f->tail.base + low, f->tail.base + top, bytes);
   for (uint32_t i = 0; i < count; i++) {
     base_value *value = &f->values[slots[i]];
-    if (f->plan->slots.at[slots[i]].place != PLAN_TAIL || !above(f, value, top)) continue;
-    move_down(value, by);
-    move_items(value, by);
+    if (f->plan->slots.at[slots[i]].place == PLAN_TAIL) move_down(f, value, top, by);
   }
   run_stack_cut(&f->tail, low + bytes);
   return TD_OK;

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { SPIN_NS = 20000, FRAMES_PER_THREAD = 4 };
+enum { SPIN_NS = 20000, FRAMES_PER_THREAD = 4, LARGE_RESULT = 1 << 16 /* bytes */ };
 
 static const plan_block *block_of(const run_frame *f, uint32_t step) {
   return &f->plan->blocks.at[f->plan->steps.at[step].block];
@@ -136,6 +136,38 @@ static td_status fill_frame(run_frame *to, const run_frame *from, uint32_t numbe
 
 /* ---- the end of a task ---- */
 
+/* Is the memory of `slot` that of a value which steps [first, end) alone make and use? */
+static bool made_within(const plan_exe *plan, uint32_t slot, uint32_t first, uint32_t end) {
+  const plan_slot *root = &plan->slots.at[slot];
+  return root->place == PLAN_ARENA && root->root == slot && root->part_of == PLAN_NONE && root->first >= first &&
+         root->last <= end;
+}
+
+/* Large results are made where they stay, among the results of tasks: the memory of their roots is there this time. */
+static td_status place_results(run_frame *f, const plan_block *block) {
+  const run_bound *bound = f->session->active;
+  for (uint32_t i = 0; i < block->result_count; i++) {
+    const uint32_t root = f->plan->slots.at[f->plan->operands.at[block->results + i]].root;
+    if (!made_within(f->plan, root, block->first, block->end)) continue;
+    const size_t bytes = base_tensor_bytes(&bound->binding.tensors[root]);
+    if (bytes < LARGE_RESULT) continue;
+    char *memory = take_memory(f->session, bytes);
+    if (!memory) return base_no_memory(&f->error, "the result of a task");
+    for (uint32_t k = 0; k < f->plan->slots.count; k++)
+      if (f->plan->slots.at[k].place == PLAN_ARENA && f->plan->slots.at[k].root == root)
+        f->values[k].tensor.data = memory + (bound->binding.offsets[k] - bound->binding.offsets[root]);
+    for (uint32_t k = block->first; k < block->end; k++) f->known[k] &= (uint8_t)~RUN_SHOWN;
+  }
+  return TD_OK;
+}
+
+/* Does all of the value lie among the results of tasks already, dense? */
+static bool stays(const run_session *s, const base_value *value) {
+  const char *at = value->tensor.data;
+  return value->kind == BASE_TENSOR && base_tensor_contiguous(&value->tensor) && at >= s->results.base &&
+         at < s->results.base + s->results.size;
+}
+
 static td_status keep_result(run_frame *f, run_task *task) {
   const plan_block *block = block_of(f, task->step);
   const uint32_t *slots = f->plan->operands.at + block->results;
@@ -149,6 +181,10 @@ static td_status keep_result(run_frame *f, run_task *task) {
     if (!items) return base_no_memory(&f->error, "the result of a task");
     for (uint32_t i = 0; i < block->result_count; i++) items[i] = f->values[slots[i]];
     whole = (base_value){.kind = BASE_TUPLE, .list = {.items = items, .count = block->result_count}};
+  }
+  if (stays(f->session, &whole)) {
+    task->value = whole;
+    return TD_OK;
   }
   if (!run_copy_bytes(&whole, &bytes)) return base_no_memory(&f->error, "the result of a task");
   char *memory = take_memory(f->session, bytes);
@@ -165,7 +201,8 @@ static void keep_error(run_frame *f, run_task *task) {
 /* Runs the block in `f`, whose values are those of the task. */
 static void run_block(run_frame *f, run_task *task) {
   const plan_block *block = block_of(f, task->step);
-  task->status = run_steps(f, block->first, block->end);
+  task->status = place_results(f, block);
+  if (task->status == TD_OK) task->status = run_steps(f, block->first, block->end);
   if (task->status == TD_OK) task->status = keep_result(f, task);
   if (task->status != TD_OK) keep_error(f, task);
 }

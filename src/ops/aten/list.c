@@ -1,6 +1,6 @@
 /* list.c -- lists and optionals of the host. A list never changes: each operator makes a new one. Tensors that go into
- * a list, and those that come out, are copied: the memory they come from is reused, and what comes out may be computed
- * on in place. An optional is its element, or a value of kind BASE_NOTHING. */
+ * a list are copied where the memory they come from is reused, and shared where it stays; those that come out are
+ * shared. An optional is its element, or a value of kind BASE_NOTHING. */
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 
@@ -162,10 +162,12 @@ static td_status infer_get(ir_infer *ctx) {
 
 /* ---- values ---- */
 
-/* Lists share their items, which nobody changes. */
+/* Lists share their items, which nobody changes; what is not dense is made so. */
 static td_status copy_value(const base_call *call, const base_value *from, base_value *to) {
   *to = *from;
   if (from->kind != BASE_TENSOR) return TD_OK;
+  const bool dense = base_tensor_contiguous(&from->tensor);
+  if (dense && call->lasts && call->lasts(call->memory, from->tensor.data)) return TD_OK;
   size_t bytes = base_tensor_bytes(&from->tensor);
   void *data = call->keep(call->memory, bytes ? bytes : 1);
   if (!data) return base_no_memory(call->err, "an item of a list");
@@ -438,7 +440,7 @@ const ir_op ops_list[] = {
     {.name = "td::list_new",
      .max_in = IR_VARIADIC,
      .out_count = 1,
-     .flags = LIST_FLAGS,
+     .flags = LIST_FLAGS | IR_OP_HOLDS,
      .attrs = dtype_attrs,
      .attr_count = OPS_COUNT(dtype_attrs),
      .infer = infer_new,
@@ -450,7 +452,7 @@ const ir_op ops_list[] = {
      .min_in = 2,
      .max_in = 2,
      .out_count = 1,
-     .flags = LIST_FLAGS,
+     .flags = LIST_FLAGS | IR_OP_HOLDS,
      .infer = infer_insert,
      .reference = append_reference},
     /* (list, x, position?) -> list; x stands at the position afterwards, at the end without one */
@@ -458,7 +460,7 @@ const ir_op ops_list[] = {
      .min_in = 2,
      .max_in = 3,
      .out_count = 1,
-     .flags = LIST_FLAGS,
+     .flags = LIST_FLAGS | IR_OP_HOLDS,
      .infer = infer_insert,
      .reference = insert_reference,
      .aliases = insert_aliases,
@@ -533,7 +535,7 @@ const ir_op ops_list[] = {
     {.name = "td::optional_new",
      .max_in = 1,
      .out_count = 1,
-     .flags = LIST_FLAGS,
+     .flags = LIST_FLAGS | IR_OP_HOLDS,
      .attrs = dtype_attrs,
      .attr_count = OPS_COUNT(dtype_attrs),
      .infer = infer_optional,

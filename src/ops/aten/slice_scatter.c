@@ -74,6 +74,7 @@ const ir_op ops_slice_scatter[] = {
      .max_in = 5,
      .out_count = 1,
      .strings = 3,
+     .flags = IR_OP_IN_PLACE,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .infer = infer_slice_scatter,

@@ -15,6 +15,7 @@ typedef struct session_object {
   PyObject_HEAD;
   td_session *session;
   PyObject *model, *pool; /* kept alive */
+  PyObject *print;        /* is told what the model prints, or NULL */
   pid_t process;
   bool busy;
 } session_object;
@@ -59,11 +60,23 @@ PyTypeObject *core_make_pool_type(void) {
 
 /* ---- sessions ---- */
 
+/* What a scripted model prints, on any thread of the run, which has not got Python's lock. */
+static void tell_print(void *user, const char *text, size_t length) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyObject *words = PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace");
+  PyObject *none = words ? PyObject_CallFunctionObjArgs(user, words, NULL) : NULL;
+  if (!none) PyErr_WriteUnraisable(user);
+  Py_XDECREF(none);
+  Py_XDECREF(words);
+  PyGILState_Release(state);
+}
+
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-  static char *names[] = {"model", "threads", "spin_us", "pool", NULL};
-  PyObject *model, *pool = Py_None;
+  static char *names[] = {"model", "threads", "spin_us", "pool", "print", NULL};
+  PyObject *model, *pool = Py_None, *print = Py_None;
   unsigned int threads = 0, spin = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|IIO", names, core_model_type, &model, &threads, &spin, &pool))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|IIOO", names, core_model_type, &model, &threads, &spin, &pool,
+                                   &print))
     return NULL;
   if (pool != Py_None && Py_TYPE(pool) != core_pool_type)
     return PyErr_Format(PyExc_TypeError, "pool is no treadle._core.Pool");
@@ -75,6 +88,11 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *keywo
   td_error err = {0};
   td_status status;
   self->process = getpid();
+  if (print != Py_None) {
+    options.print = tell_print;
+    options.print_user = self->print = print;
+    Py_INCREF(print);
+  }
   const td_model *native = ((core_model *)(void *)model)->model;
   Py_BEGIN_ALLOW_THREADS;
   status = td_session_new(native, &options, &self->session, &err);
@@ -95,6 +113,7 @@ static void session_dealloc(PyObject *self) {
   Py_BEGIN_ALLOW_THREADS;
   td_session_free(session);
   Py_END_ALLOW_THREADS;
+  Py_XDECREF(session_of(self)->print);
   Py_XDECREF(session_of(self)->pool);
   Py_XDECREF(session_of(self)->model);
   core_free_object(self);
@@ -202,7 +221,7 @@ PyTypeObject *core_make_session_type(void) {
        "run(inputs, outs=None): a tuple with an array, a list or None for each input."},
       {"stats", session_stats, METH_NOARGS, "Memory, runs and threads, as a dict."},
       {0}};
-  static PyType_Slot slots[] = {{Py_tp_doc, "Session(model, threads=0, spin_us=0, pool=None)"},
+  static PyType_Slot slots[] = {{Py_tp_doc, "Session(model, threads=0, spin_us=0, pool=None, print=None)"},
                                 {Py_tp_new, (void *)session_new},
                                 {Py_tp_dealloc, (void *)session_dealloc},
                                 {Py_tp_methods, methods},

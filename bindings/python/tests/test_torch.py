@@ -1,6 +1,8 @@
 """torch.compile, ExportedProgram and modules; needs torch. Run by tools/test_python_long.sh."""
 
+import contextlib
 import dataclasses
+import io
 import threading
 import unittest
 import warnings
@@ -211,6 +213,32 @@ class Compile(unittest.TestCase):
         self.assertIs(fast.fc, net.fc)
         self.assertFalse(fast(x).requires_grad)
 
+    def test_optimized_modules_side_by_side(self):
+        class Scaled(torch.nn.Module):
+            def __init__(self, scale, breaks):
+                super().__init__()
+                self.fc = torch.nn.Linear(4, 4)
+                self.scale, self.breaks = scale, breaks
+
+            def forward(self, x):
+                y = torch.relu(self.fc(x))
+                if self.breaks:
+                    torch._dynamo.graph_break()
+                return y * self.scale
+
+        x = torch.randn(3, 4)
+        for breaks in (False, True):
+            nets = [Scaled(scale, breaks) for scale in (2, 3)]
+            fast = [treadle.optimize(net, x) for net in nets]
+            with torch.no_grad():
+                for given in (x, torch.randn(5, 4), x):
+                    for net, own in zip(nets, fast):
+                        torch.testing.assert_close(own(given), net(given))
+                nets[0].fc.weight.mul_(2)
+                nets[1].fc.weight = torch.nn.Parameter(torch.randn(4, 4))
+                for net, own in zip(nets, fast):
+                    torch.testing.assert_close(own(x), net(x))
+
 
 class Load(unittest.TestCase):
     def setUp(self):
@@ -271,6 +299,21 @@ class Load(unittest.TestCase):
         self.assertEqual(one(torch.ones(2)).tolist(), [1, 1])
         one.set_state("n", torch.tensor([5.0, 6.0]))
         self.assertEqual(one(torch.ones(2)).tolist(), [6, 7])
+
+    def test_prints(self):
+        def double(x):
+            print("rows:", x.shape[0])
+            print(x)
+            return x * 2
+
+        script, x, heard = torch.jit.script(double), torch.ones(2), []
+        model = treadle.load(script, (x,))
+        torch.testing.assert_close(model.session(print=heard.append)(x), x * 2)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            model(x)
+        self.assertEqual("".join(heard), out.getvalue())
+        self.assertTrue(out.getvalue().startswith("rows: 2\n"), out.getvalue())
 
     def test_bfloat16(self):
         model = treadle.load(torch.nn.ReLU(), (torch.randn(3, dtype=torch.bfloat16),), backend="eager")

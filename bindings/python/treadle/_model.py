@@ -49,6 +49,10 @@ class Outputs(tuple):
         return Outputs, (tuple(self), self.names)
 
 
+def _print(text):
+    sys.stdout.write(text)
+
+
 def _values(rows):
     return tuple(Value(*row) for row in rows)
 
@@ -109,9 +113,9 @@ class Session(_Callable):
     """One caller's working memory over a model: call it like the model. One thread at a time; state that the model keeps
     from call to call is this session's own."""
 
-    def __init__(self, model, threads=None, spin_us=0, state=None):
+    def __init__(self, model, threads=None, spin_us=0, state=None, print=None):
         self.model = model
-        self._core = _core.Session(model._core, model.threads if threads is None else threads, spin_us)
+        self._core = _core.Session(model._core, model.threads if threads is None else threads, spin_us, None, print or _print)
         for name, value in (state or {}).items():
             self.set_state(name, value)
 
@@ -213,7 +217,10 @@ class Model(_Callable):
         try:
             return idle.sessions.pop()
         except IndexError:
-            return _core.Session(self._core, 0, 0, idle.pool)
+            return self._new_session(idle)
+
+    def _new_session(self, idle):
+        return _core.Session(self._core, 0, 0, idle.pool, _print)
 
     def _give_session(self, session):
         self._idle.sessions.append(session)
@@ -221,14 +228,14 @@ class Model(_Callable):
     def _run_state(self, idle, given, outs):
         with self._lock:  # calls go on from one state: one after the other
             if not idle.sessions:
-                idle.sessions.append(_core.Session(self._core, 0, 0, idle.pool))
+                idle.sessions.append(self._new_session(idle))
             return idle.sessions[0].run(given, outs)
 
     def _idle_session(self):
         """The session that calls take while no others run beside them."""
         idle = self._here()
         if not idle.sessions:
-            idle.sessions.append(_core.Session(self._core, 0, 0, idle.pool))
+            idle.sessions.append(self._new_session(idle))
         return idle.sessions[0 if self.states else -1]
 
     def run_async(self, *args, out=None, **named):
@@ -240,10 +247,10 @@ class Model(_Callable):
                 self._executor = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="treadle")
         return self._executor.submit(self.__call__, *args, out=out, **named)
 
-    def session(self, threads=None, spin_us=0, state=None):
+    def session(self, threads=None, spin_us=0, state=None, print=None):
         """A session of its own: `threads` at most (0: what the machine allows; None: as at load), `state`: values for
-        states by name."""
-        return Session(self, threads, spin_us, state)
+        states by name, `print`: called with what the model prints (None: it goes to sys.stdout)."""
+        return Session(self, threads, spin_us, state, print)
 
     # ---- looks ----
 

@@ -4,8 +4,11 @@ Dynamo gives graphs, AOTAutograd makes them functional (what they write in place
 says them in the words of torch.export, and the library compiles that. Parameters are shared with the module. Graphs that
 cannot be had run on PyTorch, with one warning each that says why."""
 
+import functools
 import io
+import itertools
 import threading
+import types
 import warnings
 
 import torch
@@ -290,13 +293,35 @@ def backend(module, example_inputs, *, options=None, mode=None, **more):
 # ---- treadle.optimize ----
 
 
+_numbers = itertools.count()
+
+
+def _call_of(module):
+    """A function that calls the module, with code of its own: PyTorch keeps what it compiles, and its guards, by code."""
+    def call(*args, **named):
+        return module(*args, **named)
+    code = call.__code__.replace(co_name=f"call_{next(_numbers)}")
+    return types.FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
+
+
+def _guards_of_arguments(entries):
+    """What does not look at the module: that is taken to stay as it is, but for its weights, which each call looks at."""
+    return [not entry.name.startswith("L['module']") for entry in entries]
+
+
 class Optimized(torch.nn.Module):
     """A module whose forward runs on Treadle, for inference."""
 
-    def __init__(self, module, options):
+    def __init__(self, module, options, example_inputs):
         super().__init__()
         self.module = module
-        self.compiled = torch.compile(module, backend=lambda m, x: backend(m, x, options=options))
+        own = functools.partial(torch.compile, backend=lambda m, x: backend(m, x, options=options))
+        self.compiled = own(_call_of(module), fullgraph=True, options={"guard_filter_fn": _guards_of_arguments})
+        try:
+            self(*example_inputs)
+        except torch._dynamo.exc.TorchDynamoException:  # in several graphs, each of which must know its modules
+            self.compiled = own(module)
+            self(*example_inputs)
 
     def forward(self, *args, **named):
         with torch.no_grad():
@@ -310,9 +335,8 @@ class Optimized(torch.nn.Module):
 
 
 def optimize(module, example_inputs, **options):
-    """`module`, set to eval, as one whose forward runs on Treadle; compiled for `example_inputs` at once."""
+    """`module`, set to eval, as one whose forward runs on Treadle; compiled for `example_inputs` at once. Its attributes
+    are taken to stay as they are then; its weights may be written and replaced by others of the same sizes."""
     if not isinstance(example_inputs, (tuple, list)):
         example_inputs = (example_inputs,)
-    optimized = Optimized(module.eval(), options)
-    optimized(*example_inputs)
-    return optimized
+    return Optimized(module.eval(), options, example_inputs)

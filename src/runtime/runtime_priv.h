@@ -9,7 +9,7 @@
 typedef struct run_stack {
   char *base;
   size_t size, used;
-  size_t high, warm;    /* most bytes since run_stack_begin; bytes whose pages stay, as the run before needed them */
+  size_t high, warm;   /* most bytes since run_stack_begin; bytes whose pages stay, as the run before needed them */
   _Atomic size_t peak; /* written by the thread that takes, read by any that asks for statistics */
 } run_stack;
 td_status run_stack_open(run_stack *s, td_error *err);

@@ -30,9 +30,10 @@ static const ir_node_def *maker_of(passes_edit *e, ir_value v, ir_node *id) {
 
 /* Do the last two axes change places, and no others? */
 static bool swaps(passes_edit *e, const ir_node_def *node) {
-  const int32_t rank = ir_type_of(e->graph, node->in[0])->rank;
   int64_t order[BASE_MAX_RANK];
-  if (strcmp(node->op->name, "aten::permute") != 0 || rank < 3 || !passes_order(node, rank, order)) return false;
+  if (strcmp(node->op->name, "aten::permute") != 0) return false;
+  const int32_t rank = ir_type_of(e->graph, node->in[0])->rank;
+  if (rank < 3 || !passes_order(node, rank, order)) return false;
   for (int32_t i = 0; i < rank - 2; i++)
     if (order[i] != i) return false;
   return order[rank - 2] == rank - 1;

@@ -34,9 +34,9 @@ static const struct {
   const char *op;
   bool (*also)(const ir_graph *g, const ir_node_def *node);
 } rows[] = {
-    {"aten::clone", never_mind},     {"aten::_to_copy", never_mind},          {"aten::view", never_mind},
-    {"aten::expand", never_mind},    {"aten::permute", is_identity_order},    {"aten::squeeze", never_mind},
-    {"aten::unsqueeze", never_mind}, {"aten::constant_pad_nd", pads_nothing},
+    {"aten::_to_copy", never_mind},          {"aten::view", never_mind},    {"aten::expand", never_mind},
+    {"aten::permute", is_identity_order},    {"aten::squeeze", never_mind}, {"aten::unsqueeze", never_mind},
+    {"aten::constant_pad_nd", pads_nothing},
 };
 
 static bool is_identity(const ir_graph *g, const ir_node_def *node) {

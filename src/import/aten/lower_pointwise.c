@@ -191,12 +191,13 @@ static ir_value divide(aten_args *c, ir_value x, ir_value y, const char *mode) {
   return IR_EMIT_ARGS(c->b, "aten::div", in, 2, ARG_STR("rounding_mode", mode));
 }
 
-/* (self, other, *, rounding_mode?) */
+/* (self, other, *, rounding_mode?); data: whole numbers stay such */
 aten_value aten_lower_div(aten_args *c) {
   if (is_complex(&c->args[0]) || is_complex(&c->args[1])) return aten_complex_binary(c);
   const char *mode = c->schema->count > 2 ? aten_get_str(c, 2) : "";
   td_dtype d = common(c, 2);
   if (!mode[0] && c->a->version > 0 && c->a->version < 4 && !base_is_float(d)) mode = "trunc"; /* upgrader */
+  if (!mode[0] && c->row->data && !base_is_float(d)) mode = "trunc"; /* of prims */
   if (!mode[0]) d = float_of(d);
   return aten_ret(c, divide(c, as(c, 0, d), as(c, 1, d), mode));
 }

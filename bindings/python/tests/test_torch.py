@@ -301,12 +301,13 @@ class Load(unittest.TestCase):
         self.assertEqual(one(torch.ones(2)).tolist(), [6, 7])
 
     def test_prints(self):
-        def double(x):
-            print("rows:", x.shape[0])
-            print(x)
-            return x * 2
+        class Double(torch.nn.Module):
+            def forward(self, x):
+                print("rows:", x.shape[0])
+                print(x)
+                return x * 2
 
-        script, x, heard = torch.jit.script(double), torch.ones(2), []
+        script, x, heard = torch.jit.script(Double()), torch.ones(2), []
         model = treadle.load(script, (x,))
         torch.testing.assert_close(model.session(print=heard.append)(x), x * 2)
         out = io.StringIO()

@@ -40,16 +40,20 @@ static inline ir_graph *parse_graph(base_arena *arena, const char *text, const t
 }
 
 /* `isa`: BASE_ISA_* that kernels may use. */
-static inline void rig_open_at(rig *r, const char *text, const ir_segment *segment, const char *backend,
-                               const char *disabled, uint32_t isa) {
+static inline void rig_open_as(rig *r, const char *text, const ir_segment *segment, const compile_setting *setting) {
   *r = (rig){.counting = {.inner = &base_libc_allocator}};
   r->allocator = base_counting_allocator(&r->counting);
   r->arena = base_arena_new(&base_libc_allocator);
   r->graph = parse_graph_over(r->arena, text, segment, &r->allocator);
-  const compile_setting setting = {.backend = compile_find_backend(backend), .disabled = disabled, .isa = isa};
-  if (compile_graph(r->graph, &setting, &r->allocator, NULL, &r->plan, &r->err) != TD_OK)
+  if (compile_graph(r->graph, setting, &r->allocator, NULL, &r->plan, &r->err) != TD_OK)
     fail_msg("%s: %s", r->err.name, r->err.text);
   if (run_session_new(r->plan, &r->allocator, NULL, &r->session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
+}
+
+static inline void rig_open_at(rig *r, const char *text, const ir_segment *segment, const char *backend,
+                               const char *disabled, uint32_t isa) {
+  const compile_setting setting = {.backend = compile_find_backend(backend), .disabled = disabled, .isa = isa};
+  rig_open_as(r, text, segment, &setting);
 }
 
 static inline void rig_open_over(rig *r, const char *text, const ir_segment *segment, const char *backend,

@@ -9,6 +9,15 @@ enum { CACHE = 100 * 1024 /* bytes: three values of a sample below */ };
 #define WEIGHTS "const %1: f32[2, 2] = {0.5, -0.25, 0.125, 0.75}\n"
 #define X "input %0 \"x\": f32[n, 4096, 2]\n"
 
+/* No loop takes in another: what follows each other here is steps, and parts are made of several. */
+static void open_apart(rig *r, const char *text, const char *backend) {
+  sys_machine machine;
+  sys_cpu_read(&machine);
+  rig_open_as(
+      r, text, NULL,
+      &(compile_setting){.backend = compile_find_backend(backend), .isa = machine.isa | BASE_ISA_VECTOR, .alone = "*"});
+}
+
 /* Steps that follow each other, with a residual, in place and not. */
 static const char chain[] = X WEIGHTS
     "%2 = td::linear(%0, %1) " LINEAR("2") "\n"
@@ -170,7 +179,7 @@ static void the_same_bits(void **state) {
 static void memory_for_one_part(void **state) {
   (void)state;
   rig r;
-  rig_open(&r, chain, "native");
+  open_apart(&r, chain, "native");
   run_session *whole = open_session(&r, NULL, 0), *parted = open_session(&r, NULL, CACHE);
   run_on(&r, whole, 64);
   run_on(&r, parted, 64);
@@ -186,18 +195,18 @@ static void memory_for_one_part(void **state) {
 static void foreign_views(void **state) {
   (void)state;
   rig r;
-  rig_open(&r,
-           "input %0 \"x\": f32[4, 4096, 2]\n"
-           "%1 = td::flatten(%0) {axis = 1}\n"
-           "%2 = aten::unflatten(%1) {dim = 1, sizes = [4, 2048]}\n"
-           "%3 = aten::sin(%2)\n"
-           "%4 = aten::permute(%3) {dims = [1, 0, 2]}\n"
-           "%5 = aten::cos(%4)\n"
-           "%6 = aten::add(%5, %3)\n"
-           "%7 = aten::neg(%3)\n"
-           "%8 = aten::mul(%7, %6)\n"
-           "output \"y\" %8\n",
-           "native");
+  open_apart(&r,
+             "input %0 \"x\": f32[4, 4096, 2]\n"
+             "%1 = td::flatten(%0) {axis = 1}\n"
+             "%2 = aten::unflatten(%1) {dim = 1, sizes = [4, 2048]}\n"
+             "%3 = aten::sin(%2)\n"
+             "%4 = aten::permute(%3) {dims = [1, 0, 2]}\n"
+             "%5 = aten::cos(%4)\n"
+             "%6 = aten::add(%5, %3)\n"
+             "%7 = aten::neg(%3)\n"
+             "%8 = aten::mul(%7, %6)\n"
+             "output \"y\" %8\n",
+             "native");
   run_session *whole = open_session(&r, NULL, 0), *parted = open_session(&r, NULL, CACHE);
   run_on(&r, whole, 4);
   run_on(&r, parted, 4);
@@ -213,7 +222,7 @@ static void shares_of_threads(void **state) {
   (void)state;
   rig r;
   run_pool *pool;
-  rig_open(&r, places, "native");
+  open_apart(&r, places, "native");
   assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
   run_session *whole = open_session(&r, NULL, 0), *shared = open_session(&r, pool, CACHE);
   run_on(&r, whole, 8);
@@ -251,8 +260,8 @@ static void a_failing_step_is_named(void **state) {
   (void)state;
   rig r;
   run_pool *pool;
-  rig_open(&r, X "%1 = aten::cos(%0)  # \"node /copy\"\n%2 = aten::sin(%1)\n%3 = aten::tanh(%2)\noutput \"y\" %3\n",
-           "native");
+  open_apart(&r, X "%1 = aten::cos(%0)  # \"node /copy\"\n%2 = aten::sin(%1)\n%3 = aten::tanh(%2)\noutput \"y\" %3\n",
+             "native");
   r.plan->links.at[r.plan->steps.at[0].function].run = copy_unmarked;
   assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
   run_session *session = open_session(&r, pool, CACHE);
@@ -307,7 +316,7 @@ static void observers_hear_every_thread(void **state) {
   rig r;
   _Atomic uint64_t heard[3] = {0};
   run_pool *pool;
-  rig_open(&r, chain, "native");
+  open_apart(&r, chain, "native");
   assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
   run_session *session = open_session(&r, pool, CACHE);
   const td_observer observer = {.user = heard, .part = hears_part, .run = hears_run};
@@ -327,7 +336,7 @@ static void observers_hear_once(void **state) {
     rig r;
     count counts[16] = {0};
     run_pool *pool;
-    rig_open(&r, chain, "native");
+    open_apart(&r, chain, "native");
     assert_int_equal(run_pool_new(threads, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
     run_session *session = open_session(&r, pool, CACHE);
     const td_observer observer = {.user = counts, .begin = begins, .end = ends};
@@ -354,16 +363,16 @@ static void observers_hear_once(void **state) {
 static void misfits_are_named(void **state) {
   (void)state;
   rig r;
-  rig_open(&r,
-           "input %0 \"x\": f32[n, 4096, 2]\n"
-           "input %1 \"y\": f32[n, m]\n"
-           "%2 = aten::sin(%0)\n"
-           "%3 = aten::_softmax(%2) {dim = 1}\n"
-           "%4 = aten::mul(%2, %3)\n"
-           "%5 = aten::unflatten(%1) {dim = 1, sizes = [4096, 2]}  # \"node /split\"\n"
-           "%6 = aten::add(%4, %5)\n"
-           "output \"z\" %6\n",
-           "native");
+  open_apart(&r,
+             "input %0 \"x\": f32[n, 4096, 2]\n"
+             "input %1 \"y\": f32[n, m]\n"
+             "%2 = aten::sin(%0)\n"
+             "%3 = aten::_softmax(%2) {dim = 1}\n"
+             "%4 = aten::mul(%2, %3)\n"
+             "%5 = aten::unflatten(%1) {dim = 1, sizes = [4096, 2]}  # \"node /split\"\n"
+             "%6 = aten::add(%4, %5)\n"
+             "output \"z\" %6\n",
+             "native");
   run_session *session = open_session(&r, NULL, CACHE);
   for (int round = 0; round < 4; round++) {
     const bool fits = round % 2;

@@ -263,8 +263,8 @@ static const char effects[] =
                  ARG("a", T("x")) "," ARG("b", OPERATOR("torch.ops.aten.neg.default")) "," ARG("arg2", T("x")),
                  T("token") "," T("y")),
             VALUE("x", F32, INT(2)), USER("x"), RESULT("y"), "");
-#define CALLS(target, first)                                                                             \
-  PROGRAM(T("x"), T("y"),                                                                                \
+#define CALLS(target, first)                                                                                       \
+  PROGRAM(T("x"), T("y"),                                                                                          \
           NODE("torch.ops.higher_order." target, first ARG("b", OPERATOR("torch.ops.mylib.foo.default")), T("y")), \
           VALUE("x", F32, INT(2)), USER("x"), RESULT("y"), "")
 

@@ -197,7 +197,7 @@ aten_value aten_lower_div(aten_args *c) {
   const char *mode = c->schema->count > 2 ? aten_get_str(c, 2) : "";
   td_dtype d = common(c, 2);
   if (!mode[0] && c->a->version > 0 && c->a->version < 4 && !base_is_float(d)) mode = "trunc"; /* upgrader */
-  if (!mode[0] && c->row->data && !base_is_float(d)) mode = "trunc"; /* of prims */
+  if (!mode[0] && c->row->data && !base_is_float(d)) mode = "trunc";                           /* of prims */
   if (!mode[0]) d = float_of(d);
   return aten_ret(c, divide(c, as(c, 0, d), as(c, 1, d), mode));
 }

@@ -210,7 +210,7 @@ static void perf_is_told(void **state) {
   fixture *f = *state;
   outcome o = run(f, "run builtin:fused_chain --perf jitdump --perf map");
   if (o.status != 0) fail_msg("%s", o.err);
-  unsigned long pid, mapped;
+  unsigned long pid = 0, mapped = 0;
   const char *line = strstr(o.err, "jit-"), *map = strstr(o.err, "/tmp/perf-");
   assert_true(line && sscanf(line, "jit-%lu.dump", &pid) == 1);
   assert_true(map && sscanf(map, "/tmp/perf-%lu.map", &mapped) == 1 && mapped == pid);

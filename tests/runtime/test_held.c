@@ -149,6 +149,23 @@ static void caches_are_written_in_place(void **state) {
 }
 
 /* Two values that change places, and one that is made of both: none is written over before it was read. */
+/* A slice that is all of what it goes into, and dies there too: the result is made in its place. */
+static void a_whole_slice_is_the_result(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"start\": i64[]\n"
+           "input %1 \"x\": f32[4, 32]\n"
+           "const %2: i64[] = {4}\n"
+           "%3 = aten::flip(%1) {dims = [0]}\n"
+           "%5 = aten::cumsum(%1, %0)\n"
+           "%6 = aten::slice_scatter(%3, %5, %0, %2) {dim = 0}\n"
+           "%7 = aten::flip(%6) {dims = [1]}\n"
+           "output \"y\" %7\n",
+           ": 0", "4x32: 1");
+  rig_close(&r);
+}
+
 static void values_that_change_places(void **state) {
   (void)state;
   rig r;
@@ -230,7 +247,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lists_share_what_they_hold),  cmocka_unit_test(garbage_is_tidied_up),
       cmocka_unit_test(caches_are_written_in_place), cmocka_unit_test(values_that_change_places),
-      cmocka_unit_test(large_results_of_tasks),
+      cmocka_unit_test(large_results_of_tasks),      cmocka_unit_test(a_whole_slice_is_the_result),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

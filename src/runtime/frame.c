@@ -7,10 +7,7 @@ static void *scratch_take(void *memory, size_t bytes) { return run_stack_take(&(
 /* In the tail, or among the results of tasks: in neither is anything written twice in a run. */
 static bool tail_lasts(void *memory, const void *data) {
   const run_frame *f = memory;
-  const run_stack *stacks[] = {&f->tail, &f->session->results};
-  for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
-    if ((const char *)data >= stacks[i]->base && (const char *)data < stacks[i]->base + stacks[i]->size) return true;
-  return false;
+  return run_stack_holds(&f->tail, data, 0) || run_stack_holds(&f->session->results, data, 0);
 }
 
 /* Does slot i hold the same value (SHOW: the same address) as long as a binding is active? Found out on the way. */

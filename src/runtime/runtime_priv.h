@@ -15,7 +15,11 @@ typedef struct run_stack {
 td_status run_stack_open(run_stack *s, td_error *err);
 void run_stack_close(run_stack *s);
 void *run_stack_take(run_stack *s, size_t bytes); /* 64-byte aligned, not cleared; NULL when full */
-void run_stack_cut(run_stack *s, size_t used);    /* drops what was taken since; gives far pages back */
+/* Does it lie in the stack, `from` bytes from its start or further? A stack that was not opened holds nothing. */
+static inline bool run_stack_holds(const run_stack *s, const void *at, size_t from) {
+  return s->base && (const char *)at >= s->base + from && (const char *)at < s->base + s->size;
+}
+void run_stack_cut(run_stack *s, size_t used); /* drops what was taken since; gives far pages back */
 /* Before a run: drops everything. Pages that the last run did not need are given back, those it did stay. */
 void run_stack_begin(run_stack *s);
 

@@ -76,9 +76,7 @@ static bool holds_items(const base_value *value) {
   return base_holds_values(value->kind) && value->kind != BASE_FUTURE;
 }
 
-static bool is_above(const run_frame *f, const void *at, size_t mark) {
-  return (const char *)at >= f->tail.base + mark && (const char *)at < f->tail.base + f->tail.size;
-}
+static bool is_above(const run_frame *f, const void *at, size_t mark) { return run_stack_holds(&f->tail, at, mark); }
 
 /* Does anything of the value lie above the mark? A list that grew in place has items there and its array below. */
 static bool above(const run_frame *f, const base_value *value, size_t mark) {

@@ -163,9 +163,8 @@ static td_status place_results(run_frame *f, const plan_block *block) {
 
 /* Does all of the value lie among the results of tasks already, dense? */
 static bool stays(const run_session *s, const base_value *value) {
-  const char *at = value->tensor.data;
-  return value->kind == BASE_TENSOR && base_tensor_contiguous(&value->tensor) && at >= s->results.base &&
-         at < s->results.base + s->results.size;
+  return value->kind == BASE_TENSOR && base_tensor_contiguous(&value->tensor) &&
+         run_stack_holds(&s->results, value->tensor.data, 0);
 }
 
 static td_status keep_result(run_frame *f, run_task *task) {

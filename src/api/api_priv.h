@@ -32,7 +32,8 @@ struct td_model {
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
   bool strict, float64, for_file, trusted, tiered;
-  bool lacks; /* the CPU lacks what the plan needs: it can be saved, not run */
+  uint32_t cpu_isa; /* BASE_ISA_* of this machine */
+  bool lacks;       /* the CPU lacks what the plan needs: it can be saved, not run */
   uint32_t cc_limit_ms;
   void (*warn)(void *user, const char *text);
   void *warn_user;

@@ -200,6 +200,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .backend = backend,
                   .seed = options->seed,
                   .isa = isa,
+                  .cpu_isa = machine.isa,
                   .math = math,
                   .cc = *cc ? cc : NULL,
                   .cache = *cache ? cache : NULL,
@@ -379,14 +380,12 @@ static td_status make(td_model *m, uint64_t started, td_error *err) {
 }
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
-  sys_machine machine;
-  sys_cpu_read(&machine);
   TRY(api_is_saved(m) ? api_open(m, started, err) : make(m, started, err));
   m->stats.backend = plan_name(m->plan, m->plan->backend);
   m->stats.steps = m->plan->steps.count;
   m->stats.gflop = m->plan->flops * 1e-9;
   m->stats.gbyte = m->plan->bytes * 1e-9;
-  m->lacks = m->plan->needs & ~(machine.isa | BASE_ISA_VECTOR);
+  m->lacks = m->plan->needs & ~(m->cpu_isa | BASE_ISA_VECTOR);
   count_weights(m);
   give_back_files(m);
   return TD_OK;

@@ -195,4 +195,17 @@ char *cli_bytes_text(char *text, size_t size, uint64_t bytes);
 bool cli_cache_folder(char *folder, size_t size);
 /* Makes the folders of `path` that are missing; who then writes there sees what failed. */
 void cli_make_folders(char *path);
+
+/* What was found out on this machine, in a file of the user's caches. The caller writes into `key` what it depends on.
+ */
+typedef struct cli_kept {
+  char folder[1024], path[1100], key[640];
+} cli_kept;
+/* Finds the file: KIND-HASH.ENDING. False: the user has no cache folder, which cli_no_cache says. */
+bool cli_kept_place(cli_kept *k, const char *kind, const char *ending);
+/* Two lines, the key and a text. Reading is false where there is none, or it is another key's; writing is beside and
+ * renamed, so that a reader sees the whole file or none. */
+bool cli_kept_read(const cli_kept *k, char *text, int size);
+td_status cli_kept_write(cli_kept *k, const char *text, td_error *err);
+td_status cli_no_cache(td_error *err);
 #endif

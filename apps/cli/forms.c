@@ -3,7 +3,6 @@
  * these two forms and the one without the loops of the list run in turns, and the best is kept, by CPU and model, in a
  * file among the user's caches. Forms are within the operators' tolerances of each other, yet may round differently:
  * what was found once stays. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,20 +15,14 @@ static const double round_ms = 400;
 
 /* ---- the file ---- */
 
-typedef struct kept {
-  char folder[1024], path[1100], key[640];
-} kept;
-
 /* What the choice depends on. */
-static td_status find_kept(const cli_args *args, const td_load_options *o, kept *k, td_error *err) {
+static td_status find_kept(const cli_args *args, const td_load_options *o, cli_kept *k, td_error *err) {
   const char *model = args->operands[0];
   uint64_t content = o->seed;
   sys_machine m;
   sys_mapping file;
   td_error none;
   sys_machine_read(&m);
-  if (!cli_cache_folder(k->folder, sizeof k->folder))
-    return base_fail(err, TD_BAD_FILE, NULL, -1, "there is no cache folder: set XDG_CACHE_HOME or HOME");
   if (sys_file_map(model, &file, &none) == TD_OK) {
     content = base_hash(file.bytes, file.size, 0);
     sys_unmap(&file);
@@ -41,31 +34,7 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, kept 
     const size_t used = strlen(k->key);
     snprintf(k->key + used, sizeof k->key - used, " %s", texts[i] ? texts[i] : "-");
   }
-  snprintf(k->path, sizeof k->path, "%s/forms-%016llx.txt", k->folder,
-           (unsigned long long)base_hash(k->key, strlen(k->key), 0));
-  return TD_OK;
-}
-
-/* Two lines: whose list it is, and the list. False: there is none, or it is another's. */
-static bool read_kept(const kept *k, char *list) {
-  char key[sizeof k->key + 2];
-  FILE *file = fopen(k->path, "r");
-  const bool good = file && fgets(key, sizeof key, file) && fgets(list, LIST_BYTES, file) && strchr(list, '\n');
-  if (file) fclose(file);
-  if (!good || strncmp(key, k->key, strlen(k->key)) != 0) return false;
-  list[strcspn(list, "\n")] = 0;
-  return true;
-}
-
-static td_status write_kept(kept *k, const char *list, td_error *err) {
-  char fresh[1110];
-  snprintf(fresh, sizeof fresh, "%s.new", k->path);
-  cli_make_folders(k->folder);
-  FILE *file = fopen(fresh, "w");
-  bool written = file && fprintf(file, "%s\n%s\n", k->key, list) > 0;
-  if (file) written = fclose(file) == 0 && written;
-  if (written && rename(fresh, k->path) == 0) return TD_OK;
-  return base_fail(err, TD_BAD_FILE, k->path, -1, "cannot be written: %s", strerror(errno));
+  return cli_kept_place(k, "forms", "txt") ? TD_OK : cli_no_cache(err);
 }
 
 /* ---- measuring ---- */
@@ -202,16 +171,16 @@ static td_status choose(cli_args *args, const td_load_options *options, char *li
 }
 
 td_status cli_tune_forms(cli_args *args, td_load_options *options, td_error *err) {
-  kept k;
+  cli_kept k;
   char *list = base_arena_alloc(args->arena, LIST_BYTES);
   if (!list) return base_no_memory(err, "the forms of loops");
   if (options->isa && strchr(options->isa, ','))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--tune takes one instruction set at a time (--isa)");
   TRY(find_kept(args, options, &k, err));
-  if (!read_kept(&k, list)) {
+  if (!cli_kept_read(&k, list, LIST_BYTES)) {
     list[0] = 0;
     TRY(choose(args, options, list, err));
-    TRY(write_kept(&k, list, err));
+    TRY(cli_kept_write(&k, list, err));
   }
   options->alone = list;
   return TD_OK;

@@ -84,23 +84,16 @@ static bool from_json(const json_t *root, td_roofline *r) {
 
 /* ---- the file ---- */
 
-typedef struct place {
-  char folder[1024], path[1088], key[192];
-} place;
-
 /* False: the user has no cache folder. */
-static bool find_place(uint32_t threads, place *p) {
+static bool find_place(uint32_t threads, cli_kept *p) {
   sys_machine machine;
   sys_machine_read(&machine);
-  if (!cli_cache_folder(p->folder, sizeof p->folder)) return false;
   snprintf(p->key, sizeof p->key, "%s; isa %x; %u threads; treadle %s", machine.cpu_name, machine.isa,
            threads ? threads : machine.threads, td_version());
-  snprintf(p->path, sizeof p->path, "%s/roofline-%016llx.json", p->folder,
-           (unsigned long long)base_hash(p->key, strlen(p->key), 0));
-  return true;
+  return cli_kept_place(p, "roofline", "json");
 }
 
-static bool load(const place *p, td_roofline *r) {
+static bool load(const cli_kept *p, td_roofline *r) {
   json_t *root = json_load_file(p->path, 0, NULL);
   const char *key = json_string_value(json_object_get(root, "key"));
   bool good = key && strcmp(key, p->key) == 0 && from_json(root, r);
@@ -110,8 +103,8 @@ static bool load(const place *p, td_roofline *r) {
 
 /* Written beside and renamed: a reader sees the whole file or none. `settled`: a second measurement has changed
  * nothing. */
-static void save(place *p, const td_roofline *r, bool settled) {
-  char fresh[1100];
+static void save(cli_kept *p, const td_roofline *r, bool settled) {
+  char fresh[sizeof p->path + 8];
   json_t *root = cli_roofline_json(r);
   cli_json_set(root, "key", cli_json_text(p->key));
   cli_json_set(root, "settled", json_boolean(settled));
@@ -122,7 +115,7 @@ static void save(place *p, const td_roofline *r, bool settled) {
   json_decref(root);
 }
 
-static bool is_settled(const place *p) {
+static bool is_settled(const cli_kept *p) {
   json_t *root = json_load_file(p->path, 0, NULL);
   const bool settled = json_is_true(json_object_get(root, "settled"));
   json_decref(root);
@@ -160,7 +153,7 @@ static bool keep_larger(td_roofline *kept, const td_roofline *fresh) {
 }
 
 td_status cli_roofline_again(uint32_t threads, td_roofline *r, bool *raised, td_error *err) {
-  place p;
+  cli_kept p;
   td_roofline fresh;
   *raised = false;
   const bool placed = find_place(threads, &p);
@@ -188,7 +181,7 @@ static bool falls(const td_roofline *r) {
 }
 
 td_status cli_roofline_read(uint32_t threads, bool fresh, td_roofline *roofline, td_error *err) {
-  place p;
+  cli_kept p;
   bool raised, placed = find_place(threads, &p);
   if (placed && !fresh && load(&p, roofline))
     return falls(roofline) ? cli_roofline_again(threads, roofline, &raised, err) : TD_OK;

@@ -1,6 +1,5 @@
 /* tune.c -- `treadle tune`: tries the numbers of td_tuning_at on this machine, one after the other, and keeps those
  * that win. Candidates of one number take turns on each layer, so that a slow moment hits all alike. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,46 +25,22 @@ enum { LAYERS = sizeof layers / sizeof *layers };
 
 /* ---- the file ---- */
 
-typedef struct place {
-  char folder[1024], path[1088], key[192];
-} place;
-
-static td_status find_place(place *p, td_error *err) {
+static td_status find_place(cli_kept *k, td_error *err) {
   sys_machine m;
   sys_machine_read(&m);
-  if (!cli_cache_folder(p->folder, sizeof p->folder))
-    return base_fail(err, TD_BAD_FILE, NULL, -1, "there is no cache folder: set XDG_CACHE_HOME or HOME");
-  snprintf(p->key, sizeof p->key, "%s %u/%u; isa %x; treadle %s", m.cpu_name, m.cpu_family, m.cpu_model, m.isa,
+  snprintf(k->key, sizeof k->key, "%s %u/%u; isa %x; treadle %s", m.cpu_name, m.cpu_family, m.cpu_model, m.isa,
            td_version());
-  snprintf(p->path, sizeof p->path, "%s/tuning-%016llx.txt", p->folder,
-           (unsigned long long)base_hash(p->key, strlen(p->key), 0));
-  return TD_OK;
-}
-
-/* Two lines: whose numbers these are, and the numbers. Written beside and renamed. */
-static td_status save(place *p, const char *text, td_error *err) {
-  char fresh[1100];
-  snprintf(fresh, sizeof fresh, "%s.new", p->path);
-  cli_make_folders(p->folder);
-  FILE *file = fopen(fresh, "w");
-  bool written = file && fprintf(file, "%s\n%s\n", p->key, text) > 0;
-  if (file) written = fclose(file) == 0 && written;
-  if (written && rename(fresh, p->path) == 0) return TD_OK;
-  return base_fail(err, TD_BAD_FILE, p->path, -1, "cannot be written: %s", strerror(errno));
+  return cli_kept_place(k, "tuning", "txt") ? TD_OK : cli_no_cache(err);
 }
 
 td_status cli_tuning_of(const cli_args *args, const char **text, td_error *err) {
-  place p;
-  char key[256], numbers[TEXT];
+  cli_kept k;
+  char numbers[TEXT];
   *text = NULL;
   if (!cli_flag(args, "tuned")) return TD_OK;
-  TRY(find_place(&p, err));
-  FILE *file = fopen(p.path, "r");
-  bool good = file && fgets(key, sizeof key, file) && fgets(numbers, sizeof numbers, file);
-  if (file) fclose(file);
-  if (!good || strncmp(key, p.key, strlen(p.key)) != 0)
+  TRY(find_place(&k, err));
+  if (!cli_kept_read(&k, numbers, sizeof numbers))
     return base_fail(err, TD_BAD_FILE, NULL, -1, "nothing is known of this machine yet: run `treadle tune` first");
-  numbers[strcspn(numbers, "\n")] = 0;
   *text = base_arena_text(args->arena, numbers);
   return *text ? TD_OK : base_no_memory(err, "the tuning");
 }
@@ -154,16 +129,16 @@ static td_status tune_one(cli_args *args, const td_tuning *number, char *chosen,
 }
 
 static td_status run_tune(cli_args *args, td_error *err) {
-  place p;
+  cli_kept k;
   char chosen[TEXT] = "";
   td_tuning number;
-  TRY(find_place(&p, err));
+  TRY(find_place(&k, err));
   for (size_t i = 0; td_tuning_at(i, &number); i++) {
     if (cli_is_terminal(stderr)) fprintf(stderr, "\rtrying %s ...\033[K\r", number.name);
     TRY(tune_one(args, &number, chosen, err));
   }
-  TRY(save(&p, chosen, err));
-  printf("kept in %s; --tuned uses it\n", p.path);
+  TRY(cli_kept_write(&k, chosen, err));
+  printf("kept in %s; --tuned uses it\n", k.path);
   return TD_OK;
 }
 

@@ -118,20 +118,25 @@ const codegen_place *codegen_find_place(const codegen_code *code, const char *na
   return NULL;
 }
 
+/* Tells loaded code what it calls. */
+static bool link_code(void *loaded, uint32_t isa) {
+  code_link *to = sys_code_find(loaded, "td_link");
+  if (to) *to = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
+  return to;
+}
+
+static void take_function(codegen_kernel *k, void *found) {
+  if (k->chain) k->body = found;
+  else k->run = function_at(found);
+}
+
 /* Kernels of the unit get their functions, all or none. */
 static td_status link_unit(codegen_unit *u, uint32_t isa, td_error *err) {
-  code_link *to = sys_code_find(u->code, "td_link");
-  if (!to) return codegen_fail(u, TD_NO_RESOURCE, "code without its link", err);
-  *to = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
+  if (!link_code(u->code, isa)) return codegen_fail(u, TD_NO_RESOURCE, "code without its link", err);
   for (uint32_t i = 0; i < u->count; i++)
     if (!sys_code_find(u->code, u->kernels[i].name))
       return codegen_fail(u, TD_NO_RESOURCE, "code without its functions", err);
-  for (uint32_t i = 0; i < u->count; i++) {
-    codegen_kernel *k = &u->kernels[i];
-    void *found = sys_code_find(u->code, k->name);
-    if (k->chain) k->body = found;
-    else k->run = function_at(found);
-  }
+  for (uint32_t i = 0; i < u->count; i++) take_function(&u->kernels[i], sys_code_find(u->code, u->kernels[i].name));
   return TD_OK;
 }
 
@@ -293,9 +298,8 @@ static td_status open_object(const codegen_object *object, uint32_t isa, codegen
   if (!loaded) return TD_NO_RESOURCE;
   to->objects[to->count] = *object;
   to->loaded[to->count++] = loaded;
-  code_link *link = sys_code_find(loaded, "td_link");
-  if (!link) return base_fail(err, TD_BAD_FILE, NULL, -1, "an object of machine code without its link");
-  *link = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
+  if (!link_code(loaded, isa))
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "an object of machine code without its link");
   return TD_OK;
 }
 
@@ -309,8 +313,7 @@ static td_status open_kernel(codegen_kernel *k, codegen_code *code, td_error *er
     rows = sys_code_find(code->loaded[i], body);
   }
   if (!found) return base_fail(err, TD_BAD_FILE, k->name, -1, "the machine code has no function called %s", k->name);
-  if (k->chain) k->body = found;
-  else k->run = function_at(found);
+  take_function(k, found);
   code->places[code->place_count++] =
       (codegen_place){.name = k->name, .at = rows, .bytes = rows ? sys_code_bytes(rows) : 0};
   return TD_OK;

@@ -27,29 +27,9 @@ typedef struct link {
   base_program p;
 } link;
 
-static const char *name_of(const ir_node_def *node) {
-  return node->origins.count ? node->origins.names[0] : node->op->name;
-}
-
 static const ir_node_def *maker_of(const chaining *c, ir_value v) {
   const ir_node made_by = v.id ? ir_value_of(c->graph, v)->node : (ir_node){0};
   return made_by.id ? ir_node_of(c->graph, made_by) : NULL;
-}
-
-static bool seen_turned(const chaining *c, ir_value v) {
-  const ir_node_def *from = maker_of(c, v);
-  return from && from->op && strcmp(from->op->name, "aten::permute") == 0;
-}
-
-static ir_kernel_query *query_of(const chaining *c, const ir_node_def *node) {
-  ir_kernel_query *query = base_new(c->scratch, ir_kernel_query, 1);
-  const ir_info **in = base_new(c->scratch, const ir_info *, (size_t)node->in_count + 1);
-  if (!query || !in) return NULL;
-  for (uint32_t i = 0; i < node->in_count; i++)
-    in[i] = node->in[i].id ? &ir_value_of(c->graph, node->in[i])->info : NULL;
-  *query = (ir_kernel_query){node->attrs,    in, node->in_count, &ir_value_of(c->graph, node->out[0])->info, 1,
-                             c->setting->isa};
-  return query;
 }
 
 /* Joins that the loop's result is made inside of ask for a kernel that writes rows of a pitch. */
@@ -87,8 +67,8 @@ static const char *why_not(const chaining *c, const link *l) {
   base_program_write(&l->p, words);
   if (kern_chain_read(words, base_program_size(&l->p), &unused)) return "the loop has several results, or rows";
   for (uint32_t i = 0; i < l->loop.in_count; i++)
-    if (i != l->operand && seen_turned(c, l->loop.in[i])) return "the loop reads something turned";
-  const ir_kernel_query *query = query_of(c, &l->product);
+    if (i != l->operand && fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads something turned";
+  const ir_kernel_query *query = fuse_query(c->graph, c->setting, c->scratch, &l->product);
   const kern_row *kernel = query && l->product.op->kernel ? l->product.op->kernel(query) : NULL;
   if (!kernel) return "it has no kernel";
   if (!lower_makes_code(c->setting) && (kernel->family == KERN_DEPTHWISE || kernel->family == KERN_EXPAND_DEPTHWISE))
@@ -100,17 +80,17 @@ static const char *why_not(const chaining *c, const link *l) {
 /* What is neither written nor read again, where sizes that are not known count FUSE_UNKNOWN. */
 static double bytes_saved(const chaining *c, const link *l) {
   const ir_type *t = ir_type_of(c->graph, l->product.out[0]);
-  double bytes = 2 * sizeof(float);
-  for (int32_t i = 0; i < t->rank; i++) bytes *= base_dim_known(t->dims[i]) ? (double)t->dims[i] : FUSE_UNKNOWN;
-  return bytes;
+  return 2 * sizeof(float) * fuse_elements(t->rank, t->dims);
 }
 
 static void tell(const chaining *c, const link *l, const char *why) {
   if (!c->log) return;
-  if (why) base_text_print(c->log, "# apart: \"%s\" and \"%s\": %s\n", name_of(&l->product), name_of(&l->loop), why);
+  if (why)
+    base_text_print(c->log, "# apart: \"%s\" and \"%s\": %s\n", lower_node_name(&l->product), lower_node_name(&l->loop),
+                    why);
   else
-    base_text_print(c->log, "# chained: \"%s\" behind \"%s\": %.0f bytes less\n", name_of(&l->loop),
-                    name_of(&l->product), bytes_saved(c, l));
+    base_text_print(c->log, "# chained: \"%s\" behind \"%s\": %.0f bytes less\n", lower_node_name(&l->loop),
+                    lower_node_name(&l->product), bytes_saved(c, l));
 }
 
 static td_status origins_of(const chaining *c, const link *l, ir_origins *to) {

@@ -108,8 +108,7 @@ static bool merge_members(const fuse_state *f, const fuse_group *a, const fuse_g
 }
 
 static const char *name_of(const fuse_state *f, const fuse_group *g) {
-  const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
-  return node->origins.count ? node->origins.names[0] : node->op->name;
+  return lower_node_name(ir_node_of(f->graph, (ir_node){g->members[0]}));
 }
 
 /* Why group b does not join group a. */
@@ -182,7 +181,7 @@ static bool is_short_row(const fuse_state *f, const fuse_group *g, const ir_node
   for (int32_t a = g->rank - g->row_axes; a < g->rank; a++) length *= base_dim_known(g->dims[a]) ? g->dims[a] : SHORT;
   if ((s->backend->generates && s->cc && s->cache) || !g->row_axes || length >= SHORT || !node->op->kernel)
     return false;
-  const ir_kernel_query *query = fuse_query(f, node);
+  const ir_kernel_query *query = fuse_query(f->graph, f->setting, f->scratch, node);
   return query && node->op->kernel(query);
 }
 

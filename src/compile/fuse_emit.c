@@ -12,15 +12,15 @@ bool fuse_is_member(const fuse_group *g, uint32_t node) {
   return false;
 }
 
-ir_kernel_query *fuse_query(const fuse_state *f, const ir_node_def *node) {
-  ir_kernel_query *query = base_new(f->scratch, ir_kernel_query, 1);
-  const ir_info **in = base_new(f->scratch, const ir_info *, node->in_count + 1);
-  ir_info *out = base_new(f->scratch, ir_info, node->out_count + 1);
+ir_kernel_query *fuse_query(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
+                            const ir_node_def *node) {
+  ir_kernel_query *query = base_new(scratch, ir_kernel_query, 1);
+  const ir_info **in = base_new(scratch, const ir_info *, node->in_count + 1);
+  ir_info *out = base_new(scratch, ir_info, node->out_count + 1);
   if (!query || !in || !out) return NULL;
-  for (uint32_t i = 0; i < node->in_count; i++)
-    in[i] = node->in[i].id ? &ir_value_of(f->graph, node->in[i])->info : NULL;
-  for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(f->graph, node->out[i])->info;
-  *query = (ir_kernel_query){node->attrs, in, node->in_count, out, node->out_count, f->setting->isa};
+  for (uint32_t i = 0; i < node->in_count; i++) in[i] = node->in[i].id ? &ir_value_of(graph, node->in[i])->info : NULL;
+  for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(graph, node->out[i])->info;
+  *query = (ir_kernel_query){node->attrs, in, node->in_count, out, node->out_count, setting->isa};
   return query;
 }
 
@@ -142,7 +142,7 @@ static bool lower_member(emitting *m, uint32_t i) {
   const ir_type *out = ir_type_of(m->f->graph, node->out[0]);
   const fit how = fit_of(m->g, out);
   loop_build *b = &m->to->build;
-  const ir_kernel_query *query = fuse_query(m->f, node);
+  const ir_kernel_query *query = fuse_query(m->f->graph, m->f->setting, m->f->scratch, node);
   if (how == FIT_NONE || !query) return false;
   b->in_count = node->in_count;
   b->out = LOOP_NONE;
@@ -195,14 +195,19 @@ bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built) {
          spans(&m);
 }
 
+double fuse_elements(int32_t rank, const base_dim *dims) {
+  double count = 1;
+  for (int32_t a = 0; a < rank; a++) count *= base_dim_known(dims[a]) ? (double)dims[a] : FUSE_UNKNOWN;
+  return count;
+}
+
 double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *built) {
-  double total = 0, space = sizeof(float);
-  for (int32_t a = 0; a < g->rank; a++) space *= base_dim_known(g->dims[a]) ? (double)g->dims[a] : FUSE_UNKNOWN;
+  double total = 0;
+  const double space = sizeof(float) * fuse_elements(g->rank, g->dims);
   for (uint32_t i = 0; i < built->in_count + built->out_count; i++) {
     const ir_value v = i < built->in_count ? built->in[i] : built->out[i - built->in_count];
     const ir_type *t = ir_type_of(f->graph, v);
-    double bytes = base_dtype(t->dtype)->bits / 8.0;
-    for (int32_t a = 0; a < t->rank; a++) bytes *= base_dim_known(t->dims[a]) ? (double)t->dims[a] : FUSE_UNKNOWN;
+    double bytes = base_dtype(t->dtype)->bits / 8.0 * fuse_elements(t->rank, t->dims);
     /* Of a table as much as the space has of elements, at most. */
     if (i < built->in_count && built->picked >> i & 1 && bytes > space) bytes = space;
     total += bytes;
@@ -229,13 +234,15 @@ static td_status origins_of(const fuse_state *f, const fuse_group *g, ir_origins
   return TD_OK;
 }
 
-/* Is an operand seen through another order of axes? Loops turn such in tiles, which kernels of one operator do not. */
+bool fuse_is_turned(const ir_graph *graph, ir_value v) {
+  const ir_node from = v.id ? ir_value_of(graph, v)->node : (ir_node){0};
+  const ir_op *op = from.id ? ir_node_of(graph, from)->op : NULL; /* NULL: of a node that was fused before */
+  return op && strcmp(op->name, "aten::permute") == 0;
+}
+
 static bool reads_turned(const fuse_state *f, const ir_node_def *node) {
-  for (uint32_t i = 0; i < node->in_count; i++) {
-    const ir_node from = node->in[i].id ? ir_value_of(f->graph, node->in[i])->node : (ir_node){0};
-    const ir_op *op = from.id ? ir_node_of(f->graph, from)->op : NULL; /* NULL: of a node that was fused before */
-    if (op && strcmp(op->name, "aten::permute") == 0) return true;
-  }
+  for (uint32_t i = 0; i < node->in_count; i++)
+    if (fuse_is_turned(f->graph, node->in[i])) return true;
   return false;
 }
 
@@ -265,7 +272,7 @@ bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   if (node->op->flags & IR_OP_LOOKUP || is_small(ir_type_of(f->graph, node->out[0]))) return false;
   if (!node->op->kernel || reads_turned(f, node)) return true;
   if (!g->row_axes && follows_product(f, node)) return true;
-  const ir_kernel_query *query = fuse_query(f, node);
+  const ir_kernel_query *query = fuse_query(f->graph, f->setting, f->scratch, node);
   return query && !node->op->kernel(query);
 }
 

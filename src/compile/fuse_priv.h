@@ -46,8 +46,14 @@ typedef struct fuse_built {
 bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built);
 /* What the group reads and writes. */
 double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *built);
-/* What lower sees of a node. NULL: out of memory. */
-ir_kernel_query *fuse_query(const fuse_state *f, const ir_node_def *node);
+/* What lower, and the choice of a kernel, see of a node. NULL: out of memory. */
+ir_kernel_query *fuse_query(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
+                            const ir_node_def *node);
+/* Elements of a space, where sizes that are not known count FUSE_UNKNOWN. */
+double fuse_elements(int32_t rank, const base_dim *dims);
+/* Is the value another one seen through another order of axes? Loops turn such in tiles, which kernels of one operator
+ * do not. */
+bool fuse_is_turned(const ir_graph *graph, ir_value v);
 /* Is the node among the group's members? */
 bool fuse_is_member(const fuse_group *g, uint32_t node);
 /* Finds the groups of each block, and puts those that are worth it in place of their members. */

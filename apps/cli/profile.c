@@ -85,13 +85,16 @@ static td_status write_file(void *user, const char *bytes, size_t count) {
 }
 
 static td_status write_form(const profile_state *s, const char *form, const char *path, td_error *err) {
-  int64_t limit = 40;
+  int64_t limit = 40, depth = 0;
   TRY(cli_int(s->args, "limit", 0, INT32_MAX, &limit, err));
+  TRY(cli_int(s->args, "depth", 1, INT32_MAX, &depth, err));
   const td_profile_view view = {.size = sizeof view,
                                 .form = form,
                                 .group = cli_value(s->args, "group-by"),
                                 .sort = cli_value(s->args, "sort"),
-                                .limit = (uint32_t)limit};
+                                .limit = (uint32_t)limit,
+                                .depth = (uint32_t)depth,
+                                .columns = cli_value(s->args, "columns")};
   FILE *file = path ? fopen(path, "w") : stdout;
   if (!file) return base_fail(err, TD_NO_RESOURCE, path, -1, "cannot be written: %s", strerror(errno));
   td_status status = td_profile_write(s->profile, &view, write_file, file, err);
@@ -170,8 +173,16 @@ static const cli_option profile_options[] = {
     {"group-by", "WHAT",
      "what a row stands for; default node. With module and origin, a kernel's time goes to its nodes",
      "node op kernel class module origin", false},
-    {"sort", "KEY", "time (default), mean, calls, flops, bytes, limit (what is lost against it), order (of the plan)",
-     "time mean calls flops bytes limit order", false},
+    {"depth", "N", "with --group-by module: rows by the first N parts of modules' paths", NULL, false},
+    {"columns", "LIST",
+     "of the table, separated by commas: self, total, share, calls, mean, flop, bytes, gflops, gbs, limit "
+     "(microseconds "
+     "that the work takes at least), reach (per cent of it), busy (threads computing), memory (of the arena, in use "
+     "meanwhile), steps, op, kernel, or all",
+     NULL, false},
+    {"sort", "KEY",
+     "time (default), mean, calls, flops, bytes, limit (what is lost against it), memory, order (of the plan)",
+     "time mean calls flops bytes limit memory order", false},
     {"limit", "N", "most rows of the table; default 40, 0 all", NULL, false},
     {"compare-backend", "NAME", "profile this backend, too, and show both by class of work: where fusion saves time",
      CLI_BACKENDS, false},
@@ -227,7 +238,8 @@ const cli_command cli_profile = {
         "the rows add up to the run.",
     .examples =
         "treadle profile net.onnx --threads 1\n"
-        "treadle profile net.onnx --group-by op\n"
+        "treadle profile net.onnx --group-by op --columns all\n"
+        "treadle profile net.onnx --group-by module --depth 3\n"
         "treadle profile net.onnx --sort limit --limit 10\n"
         "treadle profile net.onnx --compare-backend aot_eager\n"
         "treadle profile builtin:mobilenet_v2 --trace trace.json --html profile.html",

@@ -580,8 +580,14 @@ typedef struct td_profile_view {
   const char *group; /* what a row of table, csv and json stands for: "node" (default: a step with all nodes that it
                         stands for), "op", "kernel", "class" (of work), and "origin" and "module", where the time of a
                         step is dealt out among its nodes */
-  const char *sort;  /* "time" (default), "mean", "calls", "flops", "bytes", "limit", "order" (as the plan runs) */
+  const char *sort;  /* "time" (default), "mean", "calls", "flops", "bytes", "limit" (what is lost against it),
+                        "memory", "order" (as the plan runs) */
   uint32_t limit;    /* most rows of a table; 0: all */
+  uint32_t depth;    /* of modules' paths, in parts; 0: whole */
+  /* Of a table, separated by commas: self, total, share, calls, mean, flop, bytes, gflops, gbs, limit, reach (per cent
+   * of the limit), busy (threads computing), memory (of the arena, in use meanwhile), steps, op, kernel; "all"; NULL:
+   * the usual ones. CSV and JSON have all figures. */
+  const char *columns;
 } td_profile_view;
 TD_API td_status td_profile_write(const td_profile *profile, const td_profile_view *view, td_write_fn write, void *user,
                                   td_error *err);

@@ -29,9 +29,9 @@ static void put_origins(const prof_source *source, uint32_t step, prof_out *out)
   prof_put(out, "]");
 }
 
-/* [name, op, kernel, calls, ns, least ns of a run, busy ns, flop, bytes, limit ns, class, [nodes]]: of all runs, but
- * flop, bytes and limit of one execution. */
-static void put_steps(const prof_source *source, prof_out *out) {
+/* [name, op, kernel, calls, ns, least ns of a run, busy ns, flop, bytes, limit ns, class, [nodes], self ns, bytes of
+ * the arena in use]: of all runs, but flop, bytes and limit of one execution. */
+static void put_steps(const prof_source *source, const uint64_t *live, prof_out *out) {
   const prof_recorder *r = source->recorder;
   for (uint32_t i = 0; i < r->options.steps; i++) {
     const td_step *s = &source->steps[i];
@@ -50,7 +50,7 @@ static void put_steps(const prof_source *source, prof_out *out) {
                prof_step_bytes(s), 1e6 * prof_step_limit_ms(source, i));
     put_text(out, prof_class_of(s->op));
     put_origins(source, i, out);
-    prof_put(out, "]");
+    prof_print(out, ",%llu,%llu]", (unsigned long long)r->threads[0].busy_ns[i], (unsigned long long)live[i]);
   }
 }
 
@@ -100,7 +100,7 @@ static void put_memory(const prof_source *source, prof_out *out) {
   prof_put(out, "]]");
 }
 
-static void put_data(const prof_source *source, prof_out *out) {
+static void put_data(const prof_source *source, const uint64_t *live, prof_out *out) {
   const td_profile_totals t = prof_totals(source);
   prof_put(out, "const data = {\"model\": ");
   put_text(out, source->model);
@@ -115,7 +115,7 @@ static void put_data(const prof_source *source, prof_out *out) {
   prof_put(out, ",\n");
   put_memory(source, out);
   prof_put(out, ",\n\"steps\": [");
-  put_steps(source, out);
+  put_steps(source, live, out);
   prof_put(out, "]};\n");
 }
 
@@ -127,10 +127,11 @@ static const char *const page[] = {
 td_status prof_write_page(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
                           prof_out *out, td_error *err) {
   (void)view;
-  (void)allocator;
-  (void)err;
-  for (size_t i = 0; i < sizeof page / sizeof *page; i++)
+  base_arena *arena = base_arena_new(allocator);
+  const uint64_t *live = arena ? prof_live_bytes(source, arena) : NULL;
+  for (size_t i = 0; live && i < sizeof page / sizeof *page; i++)
     if (page[i]) prof_put(out, page[i]);
-    else put_data(source, out);
-  return TD_OK;
+    else put_data(source, live, out);
+  base_arena_free(arena);
+  return live ? TD_OK : base_no_memory(err, "the page of a profile");
 }

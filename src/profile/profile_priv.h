@@ -83,6 +83,7 @@ typedef struct prof_row {
   double limit_ms;                      /* the same; 0: unknown */
   double variance_ns2;                  /* of its time in a run */
   uint64_t least_ns;                    /* of a run, in the run where that was shortest for each of its steps */
+  uint64_t memory;                      /* most bytes of the arena in use at one of its steps */
 } prof_row;
 
 typedef struct prof_rows {
@@ -101,6 +102,41 @@ size_t prof_origin_count(const prof_source *source, uint32_t step);
 base_str prof_origin(const prof_source *source, uint32_t step, size_t origin);
 double prof_step_limit_ms(const prof_source *source, uint32_t step);
 double prof_step_bytes(const td_step *step);
+
+/* ---- columns (columns.c) ---- */
+
+typedef enum prof_column_id {
+  PROF_COLUMN_SELF,
+  PROF_COLUMN_TOTAL,
+  PROF_COLUMN_SHARE,
+  PROF_COLUMN_CALLS,
+  PROF_COLUMN_MEAN,
+  PROF_COLUMN_FLOP,
+  PROF_COLUMN_BYTES,
+  PROF_COLUMN_GFLOPS,
+  PROF_COLUMN_GBS,
+  PROF_COLUMN_LIMIT,
+  PROF_COLUMN_REACH,
+  PROF_COLUMN_BUSY,
+  PROF_COLUMN_MEMORY,
+  PROF_COLUMN_STEPS,
+  PROF_COLUMN_OP,
+  PROF_COLUMN_KERNEL,
+  PROF_COLUMNS
+} prof_column_id;
+
+enum { PROF_SCALED = -1 /* 1.23M */, PROF_PERCENT = -2 };
+typedef struct prof_column {
+  const char *name, *head; /* as one asks for it; above it in a table */
+  const char *key;         /* in CSV and JSON; NULL: they have the sum that it is made of */
+  int width, decimals;
+  double (*value)(const prof_row *row, const td_profile_totals *totals);
+  const char *(*text)(const prof_row *row); /* instead of a value; `width` is the most */
+} prof_column;
+extern const prof_column prof_columns[PROF_COLUMNS];
+
+/* A bit per column of the names in `list`, which commas separate; NULL: the usual ones. */
+td_status prof_choose_columns(const char *list, uint32_t *chosen, td_error *err);
 
 /* Bytes of the arena in use at each step (memory.c); NULL: out of memory. */
 uint64_t *prof_live_bytes(const prof_source *source, base_arena *arena);

@@ -84,23 +84,34 @@ static base_str module_of(const td_step *step, base_str name) {
   return name.length ? name : BASE_STR("(model)");
 }
 
+/* The first `depth` parts of a module's path: of layer1/layer1.0/conv1 at slashes, of encoder.layer.0 at dots. */
+static base_str cut_path(base_str path, uint32_t depth) {
+  const char between = memchr(path.at, '/', path.length) ? '/' : '.';
+  for (size_t i = 0; i < path.length; i++)
+    if (path.at[i] == between && --depth == 0) return (base_str){path.at, i};
+  return path;
+}
+
 typedef struct grouping {
   const char *name;
   base_str (*key)(const td_step *step, base_str origin);
   bool apart; /* steps of one name stay rows of their own */
   bool dealt; /* the time of a step is dealt out evenly among its origins */
+  bool path;  /* names are paths, which view.depth can cut */
 } grouping;
-static const grouping groupings[] = {{"node", node_of, true, false},      {"op", op_of, false, false},
-                                     {"kernel", kernel_of, false, false}, {"class", class_of, false, false},
-                                     {"module", module_of, false, true},  {"origin", origin_of, false, true}};
+static const grouping groupings[] = {
+    {"node", node_of, true, false, false},      {"op", op_of, false, false, false},
+    {"kernel", kernel_of, false, false, false}, {"class", class_of, false, false, false},
+    {"module", module_of, false, true, true},   {"origin", origin_of, false, true, false}};
 
 /* ---- orders: the larger stands first ---- */
 
-static double by_time(const prof_row *r) { return (double)r->ns; }
+static double by_time(const prof_row *r) { return (double)r->self_ns; }
 static double by_mean(const prof_row *r) { return r->calls ? (double)r->ns / (double)r->calls : 0; }
 static double by_calls(const prof_row *r) { return (double)r->calls; }
 static double by_flops(const prof_row *r) { return r->flops; }
 static double by_bytes(const prof_row *r) { return r->bytes; }
+static double by_memory(const prof_row *r) { return (double)r->memory; }
 /* What is lost against the limit. */
 static double by_limit(const prof_row *r) { return (double)r->ns * 1e-6 - r->limit_ms; }
 
@@ -108,8 +119,8 @@ typedef struct order {
   const char *name;
   double (*value)(const prof_row *row); /* NULL: as the plan runs */
 } order;
-static const order orders[] = {{"time", by_time},   {"mean", by_mean},   {"calls", by_calls}, {"flops", by_flops},
-                               {"bytes", by_bytes}, {"limit", by_limit}, {"order", NULL}};
+static const order orders[] = {{"time", by_time},   {"mean", by_mean},   {"calls", by_calls},   {"flops", by_flops},
+                               {"bytes", by_bytes}, {"limit", by_limit}, {"memory", by_memory}, {"order", NULL}};
 
 typedef struct keyed {
   double value;
@@ -167,16 +178,20 @@ static prof_row *row_of(prof_rows *rows, const grouping *g, base_str name, uint3
   return row;
 }
 
-static bool add_steps(const prof_source *source, const grouping *g, prof_rows *rows) {
-  for (uint32_t i = 0; i < source->recorder->options.steps; i++) {
+static bool add_steps(const prof_source *source, const grouping *g, uint32_t depth, prof_rows *rows) {
+  const uint64_t *live = prof_live_bytes(source, rows->arena);
+  for (uint32_t i = 0; live && i < source->recorder->options.steps; i++) {
     const size_t origins = prof_origin_count(source, i), parts = g->dealt && origins ? origins : 1;
     for (size_t k = 0; prof_step_ran(source->recorder, i) && k < parts; k++) {
-      prof_row *row = row_of(rows, g, g->key(&source->steps[i], prof_origin(source, i, k)), i);
+      base_str name = g->key(&source->steps[i], prof_origin(source, i, k));
+      if (depth && g->path) name = cut_path(name, depth);
+      prof_row *row = row_of(rows, g, name, i);
       if (!row) return false;
       add_step(source, i, k, parts, row);
+      if (live[i] > row->memory) row->memory = live[i];
     }
   }
-  return true;
+  return live != NULL;
 }
 
 static const grouping *find_grouping(const char *name) {
@@ -209,9 +224,11 @@ td_status prof_rows_make(const prof_source *source, const td_profile_view *view,
                      "rows cannot be '%s': there are node, op, kernel, class, module and origin", view->group);
   if (!o)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                     "rows have no order '%s': there are time, mean, calls, flops, bytes, limit and order", view->sort);
+                     "rows have no order '%s': there are time, mean, calls, flops, bytes, limit, memory and order",
+                     view->sort);
   td_status status = open_rows(source, allocator, rows, err);
-  if (status == TD_OK && !add_steps(source, g, rows)) status = base_no_memory(err, "the rows of a profile");
+  if (status == TD_OK && !add_steps(source, g, view->depth, rows))
+    status = base_no_memory(err, "the rows of a profile");
   if (status == TD_OK && o->value && !sort_rows(rows, o->value)) status = base_no_memory(err, "the rows of a profile");
   if (status != TD_OK) prof_rows_free(rows);
   return status;

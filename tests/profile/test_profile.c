@@ -279,10 +279,11 @@ static void overlaps_are_refused(void **state) {
   prof_recorder_free(r);
 }
 
+static const prof_block blocks[] = {{0, 1, 0, 640}, {1, 2, 640, 6400}, {2, 2, 0, 64}};
+
 /* Two places that live side by side make the peak; the map and the trace's counter show them. */
 static void memory_is_mapped(void **state) {
   (void)state;
-  static const prof_block blocks[] = {{0, 1, 0, 640}, {1, 2, 640, 6400}, {2, 2, 0, 64}};
   prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 16});
   play(r, 1, 0);
   prof_source source = source_of(r, NULL);
@@ -326,6 +327,78 @@ static void texts(void **state) {
   prof_recorder_free(r);
 }
 
+/* Columns that were asked for, and no others; the last line but one adds up to the run. */
+static void columns(void **state) {
+  (void)state;
+  static const struct {
+    const char *columns;
+    uint32_t limit;
+    const char *must[4];
+  } cases[] = {
+      {"self,share,flop,bytes,memory",
+       1,
+       {"   self us  share    FLOP   bytes  memory  node\n", "      0.30  30.0%    100k    102k    6464  /head/Gemm\n",
+        "      0.30  30.0%      6M     42k    7040  in 2 more rows\n",
+        "      1.00 100.0%    6.1M    144k    7040  a run, mean of 2\n"}},
+      {"calls,mean,total,steps,op",
+       0,
+       {"        us  calls   mean us  steps  operator          node\n",
+        "      0.30      1      0.30      1  td::linear        /head/Gemm\n",
+        "      0.40                          between steps", "      1.00      3      0.33      3  a run"}},
+      {"gflops,gbs,limit,reach,busy,kernel",
+       0,
+       {"GFLOP/s   GB/s   limit us  limit  busy  kernel      node\n",
+        "  333.3  340.0          -      -  1.00  kern_linear /head/Gemm\n",
+        " 6100.0  144.0          -      -  0.60  a run", "between"}}};
+  prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 64});
+  play(r, 1, 0);
+  play(r, 1, 5000);
+  prof_source source = source_of(r, NULL);
+  source.blocks = blocks;
+  source.block_count = 3;
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    base_text text = written(&source, (td_profile_view){.columns = cases[c].columns, .limit = cases[c].limit});
+    for (size_t k = 0; k < 4; k++)
+      if (!strstr(text.at, cases[c].must[k])) fail_msg("'%s' is not in:\n%s", cases[c].must[k], text.at);
+    base_text_free(&text);
+  }
+  base_text text = written(&source, (td_profile_view){.columns = "all"});
+  assert_non_null(strstr(text.at, " self us "));
+  assert_non_null(strstr(text.at, " operator"));
+  base_text_free(&text);
+  text = written(&source, (td_profile_view){.form = "csv"});
+  assert_non_null(
+      strstr(text.at, ",share_percent,mean_us,gflop_per_s,gb_per_s,limit_percent,threads_busy,memory_bytes\r\n"));
+  assert_non_null(strstr(text.at, ",30,0.3,333.333,340,0,1,6464\r\n"));
+  base_text_free(&text);
+  prof_recorder_free(r);
+}
+
+static void modules_by_depth(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t depth;
+    const char *name;
+    json_int_t ns;
+  } cases[] = {{1, "head", 300}, {1, "block", 300}, {2, "block/1", 200}, {0, "block/1/conv", 200}};
+  prof_recorder *r = recorder_of((prof_options){.threads = 1});
+  play(r, 1, 0);
+  const prof_source source = source_of(r, NULL);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    base_text text = written(&source, (td_profile_view){.form = "json", .group = "module", .depth = cases[c].depth});
+    json_t *root = parsed(&text), *row;
+    json_int_t ns = -1;
+    size_t index;
+    json_array_foreach(json_object_get(root, "rows"), index,
+                       row) if (strcmp(json_string_value(json_object_get(row, "name")), cases[c].name) == 0) ns =
+        json_integer_value(json_object_get(row, "ns"));
+    assert_int_equal(ns, cases[c].ns);
+    json_decref(root);
+    base_text_free(&text);
+  }
+  prof_recorder_free(r);
+}
+
 static td_status refuse(void *user, const char *bytes, size_t count) {
   (void)user;
   (void)bytes;
@@ -338,7 +411,11 @@ static void failures_are_told(void **state) {
   static const struct {
     td_profile_view view;
     const char *says;
-  } cases[] = {{{.form = "xml"}, "table"}, {{.form = "csv", .group = "x"}, "module"}, {{.sort = "x"}, "limit"}};
+  } cases[] = {{{.form = "xml"}, "table"},
+               {{.form = "csv", .group = "x"}, "module"},
+               {{.sort = "x"}, "limit"},
+               {{.columns = "self,x"}, "memory"},
+               {{.columns = ""}, "gflops"}};
   prof_recorder *r = recorder_of((prof_options){.threads = 1});
   play(r, 1, 0);
   const prof_source source = source_of(r, NULL);
@@ -394,6 +471,8 @@ int main(void) {
       cmocka_unit_test(traces_nest),
       cmocka_unit_test(overlaps_are_refused),
       cmocka_unit_test(texts),
+      cmocka_unit_test(columns),
+      cmocka_unit_test(modules_by_depth),
       cmocka_unit_test(failures_are_told),
       cmocka_unit_test(memory_may_fail),
       cmocka_unit_test(memory_is_mapped),

@@ -2,17 +2,20 @@
 """Reads traces of profiles as viewers do: check_trace.py TRACE.json...
 
 Slices of a thread must nest, one wholly within another or beside it; each has a name, a category of PyTorch's traces, a time and a
-length; counters have numbers. Where Perfetto's trace processor is there (TRACE_PROCESSOR, or trace_processor_shell on the search
+length; counters have numbers. Names, categories, keys and their types are those of tests/profile/torch_trace.json, which
+torch.profiler wrote (an event of each kind of it). Where Perfetto's trace processor is there (TRACE_PROCESSOR, or trace_processor_shell on the search
 path), it must find as many slices, with the same sum. Ends with a count of checks."""
 import collections
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 
 CATEGORIES = {"cpu_op", "user_annotation", "kernel", "cpu_instant_event", "Trace"}
+TORCH = pathlib.Path(__file__).parent.parent / "tests/profile/torch_trace.json"
 NS = 1e-3  # in microseconds: times are whole nanoseconds
 
 
@@ -50,6 +53,45 @@ def form_problems(path, events):
         return
 
 
+def kind_of(event):
+    name = event["name"] if event["ph"] == "M" else event["name"].split("#")[0].split("::")[0]
+    return event["ph"], event.get("cat"), name if event["ph"] == "M" or "ProfilerStep" in name else ""
+
+
+def shape_of(value):
+    """Numbers are alike, and lists of what is alike."""
+    if isinstance(value, list):
+        return ["list", *sorted({str(shape_of(item)) for item in value if item != []})]
+    return "number" if isinstance(value, (int, float)) else type(value).__name__
+
+
+def likeness_problems(path, trace, model):
+    """What both have must be alike; of what PyTorch always writes nothing may be missing, but for ids of its own."""
+    theirs = {kind_of(event): event for event in model["traceEvents"]}
+    own = {"trace_id", "host_name", "record_shapes", "with_modules"}
+    for key in model:
+        if key not in own and shape_of(trace.get(key))[0] != shape_of(model[key])[0]:
+            yield f"{path}: {key} is missing or no {shape_of(model[key])}"
+    seen = set()
+    for event in trace["traceEvents"]:
+        kind = kind_of(event)
+        if kind in seen or kind not in theirs:
+            continue
+        seen.add(kind)
+        their = theirs[kind]
+        for key in their:
+            if key not in ("pid", "tid", "args") and shape_of(event.get(key)) != shape_of(their[key]):
+                yield f"{path}: {kind}: {key} is missing or no {shape_of(their[key])}"
+        if kind[0] == "M" and set(event["args"]) != set(their["args"]):
+            yield f"{path}: {kind} says {set(event['args'])}, not {set(their['args'])}"
+        for key, value in event.get("args", {}).items():
+            if key in their["args"] and shape_of(value) != shape_of(their["args"][key]) and [] not in (value, their["args"][key]):
+                yield f"{path}: {kind}: {key} is {value}, PyTorch's is {their['args'][key]}"
+    for kind in theirs:
+        if kind not in seen and kind[1] != "Trace" and kind[2] != "process_sort_index":
+            yield f"{path}: no event of kind {kind}"
+
+
 def processor_problems(path, slices, processor):
     """What the trace processor makes of the file: as many slices, as long together."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as query:
@@ -70,10 +112,12 @@ def main():
     if not processor:
         print("skipped: Perfetto's trace processor, which is not there (TRACE_PROCESSOR names it)")
     passed = failed = 0
+    model = json.loads(TORCH.read_text())
     for path in sys.argv[1:]:
-        events = json.load(open(path))["traceEvents"]
+        trace = json.load(open(path))
+        events = trace["traceEvents"]
         slices = slices_of(events)
-        checks = [list(form_problems(path, events)), list(nesting_problems(path, slices))]
+        checks = [list(form_problems(path, events)), list(nesting_problems(path, slices)), list(likeness_problems(path, trace, model))]
         if processor:
             checks.append(processor_problems(path, slices, processor))
         for problems in checks:

@@ -13,6 +13,7 @@ typedef struct trace {
   prof_out *out;
   uint64_t base_ns;
   bool some;            /* an event was written: the next one needs a comma */
+  uint64_t events;      /* runs and parts of steps so far */
   const uint64_t *live; /* bytes of the arena in use, per step */
   uint64_t shown;       /* the last count of them that was written */
 } trace;
@@ -28,18 +29,26 @@ static void put_span(trace *t, uint64_t begin_ns, uint64_t end_ns) {
              (unsigned long long)(at % 1000), (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
 }
 
-static void put_meta(trace *t, uint32_t thread, const char *name, const char *value) {
+static void put_meta(trace *t, uint32_t thread, const char *name, const char *key, const char *value) {
   begin_event(t, 'M', thread);
-  prof_print(t->out, ", \"name\": \"%s\", \"args\": {\"name\": ", name);
+  prof_print(t->out, ", \"ts\": 0, \"name\": \"%s\", \"args\": {\"%s\": ", name, key);
   prof_quote(t->out, value);
   prof_put(t->out, "}}");
+}
+
+static void put_thread_name(trace *t, uint32_t thread) {
+  char name[32];
+  snprintf(name, sizeof name, thread ? "worker %u" : "caller", thread);
+  put_meta(t, thread, "thread_name", "name", name);
+  begin_event(t, 'M', thread);
+  prof_print(t->out, ", \"ts\": 0, \"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %u}}", thread);
 }
 
 static void put_run(trace *t, uint64_t number, const prof_run *run) {
   begin_event(t, 'X', 0);
   prof_print(t->out, ", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%llu\"", (unsigned long long)number);
   put_span(t, run->begin_ns, run->end_ns);
-  prof_put(t->out, "}");
+  prof_print(t->out, ", \"args\": {\"Ev Idx\": %llu}}", (unsigned long long)t->events++);
 }
 
 static const char *or_control(const char *name) { return name && *name ? name : "control"; }
@@ -61,7 +70,8 @@ static void put_part(trace *t, uint32_t thread, const prof_record *record) {
   prof_put(t->out, ", \"cat\": \"cpu_op\", \"name\": ");
   prof_quote(t->out, or_control(s->op));
   put_span(t, record->begin_ns, record->end_ns);
-  prof_print(t->out, ", \"args\": {\"External id\": %u, \"Module Hierarchy\": ", record->step);
+  prof_print(t->out, ", \"args\": {\"External id\": %u, \"Ev Idx\": %llu, \"Module Hierarchy\": ", record->step,
+             (unsigned long long)t->events++);
   base_text_quote(&t->out->text, node.at, node.length);
   put_origins(t, record->step);
   if (t->source->print_dims) {
@@ -129,15 +139,13 @@ static td_status write_trace(const prof_source *source, const uint64_t *live, pr
                      "no whole run fits the records that were kept; ask for more (td_profile_options.records)");
   trace t = {.source = source, .out = out, .base_ns = r->last[first % PROF_RUNS].begin_ns, .live = live};
   prof_print(out,
-             "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": %llu, \"traceEvents\": [",
+             "{\"schemaVersion\": 1, \"deviceProperties\": [], \"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": "
+             "%llu, \"traceEvents\": [",
              (unsigned long long)t.base_ns);
-  put_meta(&t, 0, "process_name", source->model);
-  put_meta(&t, 0, "process_labels", source->machine);
-  for (uint32_t i = 0; i < r->options.threads; i++) {
-    char name[32];
-    snprintf(name, sizeof name, i ? "worker %u" : "caller", i);
-    if (r->threads[i].written || i == 0) put_meta(&t, i, "thread_name", name);
-  }
+  put_meta(&t, 0, "process_name", "name", source->model);
+  put_meta(&t, 0, "process_labels", "labels", source->machine);
+  for (uint32_t i = 0; i < r->options.threads; i++)
+    if (r->threads[i].written || i == 0) put_thread_name(&t, i);
   for (uint64_t i = first; i < r->runs; i++) put_run(&t, i, &r->last[i % PROF_RUNS]);
   for (uint32_t i = 0; i < r->options.threads; i++) TRY(put_thread(&t, i, err));
   prof_put(out, "\n], \"traceName\": ");

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "sys/probe.h"
+
 static size_t key_length(const run_session *s) { return ((size_t)plan_given_count(s->plan) + 1) * (BASE_MAX_RANK + 1); }
 
 static bool allocate(run_session *s) {
@@ -290,7 +292,9 @@ td_status run_session_run(run_session *s, td_error *err) {
   TRY(run_take_inputs(s, err));
   const uint64_t begin_ns = s->observer.run ? sys_clock_ns() : 0;
   s->running = true;
+  SYS_PROBE("inference__begin", (uintptr_t)s, s->runs);
   const td_status status = run_once(s);
+  SYS_PROBE("inference__end", (uintptr_t)s, status);
   s->running = false;
   if (s->observer.run) s->observer.run(s->observer.user, begin_ns, sys_clock_ns());
   s->ran = status == TD_OK;

@@ -2,6 +2,7 @@
  * the order, the sizes that running tells, and control flow. */
 #include "base/work.h"
 #include "runtime/runtime_priv.h"
+#include "sys/probe.h"
 
 enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */
 
@@ -85,7 +86,9 @@ static td_status run_watched(const run_session *s, uint32_t number, const base_c
 
 td_status run_function(const run_session *s, uint32_t number, const base_call *call, run_stack *scratch,
                        uint32_t thread, uint64_t *spent) {
+  SYS_PROBE("step__begin", (uintptr_t)s, number);
   const td_status status = s->observed ? run_watched(s, number, call, thread, spent) : s->main.steps[number].run(call);
+  SYS_PROBE("step__end", (uintptr_t)s, number);
   if (scratch->used) run_stack_cut(scratch, 0);
   return status;
 }
@@ -96,7 +99,9 @@ static td_status run_alone(run_frame *f, uint32_t number) {
   const base_call *call = &f->steps[number].call;
   if (!s->observed || f->thread) return run_function(s, number, call, &f->scratch, f->thread, NULL);
   if (s->observer.enter) s->observer.enter(s->observer.user, 0, number);
+  SYS_PROBE("step__begin", (uintptr_t)s, number);
   const td_status status = f->steps[number].run(call);
+  SYS_PROBE("step__end", (uintptr_t)s, number);
   if (f->scratch.used) run_stack_cut(&f->scratch, 0);
   return status;
 }

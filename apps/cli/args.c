@@ -20,6 +20,37 @@ static const cli_option *find_option(const cli_command *command, base_str name) 
   return NULL;
 }
 
+/* Letters to change, add or take away to make one word of the other (Levenshtein 1965); words of up to 31 letters. */
+static size_t distance(base_str a, const char *b) {
+  size_t row[32], n = strlen(b);
+  if (n > 31 || a.length > 31) return SIZE_MAX;
+  for (size_t k = 0; k <= n; k++) row[k] = k;
+  for (size_t i = 0; i < a.length; i++) {
+    size_t before = row[0]++;
+    for (size_t k = 0; k < n; k++) {
+      const size_t change = before + (a.at[i] != b[k]), one = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
+      before = row[k + 1];
+      row[k + 1] = change < one ? change : one;
+    }
+  }
+  return row[n];
+}
+
+bool cli_nearer(base_str word, const char *name, const char **nearest) {
+  const size_t most = *nearest ? distance(word, *nearest) : word.length / 3 + 2;
+  if (distance(word, name) >= most) return false;
+  *nearest = name;
+  return true;
+}
+
+static td_status unknown_option(const cli_command *command, base_str word, base_str name, td_error *err) {
+  const char *nearest = NULL;
+  for (uint32_t i = 0; i < command->option_count; i++) cli_nearer(name, command->options[i].name, &nearest);
+  if (!nearest) return usage_error(command, err, "unknown option", word);
+  return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "unknown option '%.*s'; is --%s meant? See `treadle help %s`",
+                   (int)word.length, word.at, nearest, command->name);
+}
+
 const char *cli_dashes(const cli_option *option) { return option->name[1] ? "--" : "-"; }
 
 static bool is_choice(const char *choices, const char *value) {
@@ -55,7 +86,7 @@ static td_status take_option(cli_args *args, int count, char **words, int *at, t
   const char *equals = strchr(word, '=');
   base_str name = {word + dashes, equals ? (size_t)(equals - word) - dashes : strlen(word + dashes)};
   const cli_option *option = (dashes == 2) == (name.length > 1) ? find_option(args->command, name) : NULL;
-  if (!option) return usage_error(args->command, err, "unknown option", base_str_of(word));
+  if (!option) return unknown_option(args->command, base_str_of(word), name, err);
   if (!option->value) {
     if (equals) return usage_error(args->command, err, "takes no value:", base_str_of(word));
     return add_given(args, option, NULL, err);

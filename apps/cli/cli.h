@@ -52,6 +52,8 @@ extern const cli_command *const cli_commands[];
 extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare_profiles, cli_compare, cli_bisect,
     cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_compile, cli_inspect, cli_info, cli_version,
     cli_help;
+/* Is `name` more like `word` than *nearest is (NULL: like enough to be meant)? Then it is *nearest. */
+bool cli_nearer(base_str word, const char *name, const char **nearest);
 const char *cli_dashes(const cli_option *option);      /* "--" or "-" */
 const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 

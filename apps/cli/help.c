@@ -11,13 +11,33 @@ void cli_print_usage(FILE *to) {
           "4 unsupported, 5 out of resources, 6 internal error.\n");
 }
 
+enum { LINE = 110, INDENT = 29 };
+
+/* Words from column *at on; lines end before LINE and begin at INDENT. */
+static void print_words(const char *text, int *at, FILE *to) {
+  while (*text) {
+    const int length = (int)strcspn(text, " ");
+    const bool full = *at > INDENT && *at + 1 + length > LINE;
+    const char *before = full ? "\n" : *at > INDENT ? " " : "";
+    fprintf(to, "%s%*s%.*s", before, full ? INDENT : 0, "", length, text);
+    *at = full ? INDENT + length : *at + (int)strlen(before) + length;
+    text += length + (text[length] == ' ');
+  }
+}
+
 static void print_option(const cli_option *option, FILE *to) {
   char left[48];
+  int at = INDENT;
   snprintf(left, sizeof left, "%s%s%s%s%s", cli_dashes(option), option->name, option->value ? " " : "",
            option->value ? option->value : "", option->repeats ? " ..." : "");
-  fprintf(to, "  %-26s %s", left, option->help);
-  if (option->choices) fprintf(to, " (%s)", option->choices);
-  fprintf(to, "\n");
+  fprintf(to, "  %-26s ", left);
+  print_words(option->help, &at, to);
+  if (option->choices) {
+    print_words("(one of:", &at, to);
+    print_words(option->choices, &at, to);
+    fputc(')', to);
+  }
+  fputc('\n', to);
 }
 
 void cli_print_help(const cli_command *command, FILE *to) {

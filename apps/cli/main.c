@@ -46,7 +46,10 @@ int main(int count, char **words) {
   if (strcmp(name, "--version") == 0) name = "version";
   const cli_command *command = cli_find_command(name);
   if (!command) {
-    cli_note("there is no command '%s'; see `treadle help`", name);
+    const char *nearest = NULL;
+    for (const cli_command *const *c = cli_commands; *c; c++) cli_nearer(base_str_of(name), (*c)->name, &nearest);
+    if (nearest) cli_note("there is no command '%s'; is '%s' meant? See `treadle help`", name, nearest);
+    else cli_note("there is no command '%s'; see `treadle help`", name);
     return TD_BAD_ARGUMENT;
   }
   base_arena *arena = base_arena_new(&base_libc_allocator);

@@ -2,7 +2,7 @@
 
 # Debian 12's names. docs/dependencies.md says what each is for.
 build_packages="cmake ninja-build gcc libc6-dev pkg-config zlib1g-dev libjansson-dev libspng-dev libjpeg62-turbo-dev libcmocka-dev"
-clang_packages="clang-14 libclang-rt-14-dev"
+clang_packages="clang-14 libclang-rt-14-dev lld-14"
 python_packages="python3-dev python3-numpy python3-setuptools python3-wheel python3-pip"
 lint_packages="clang-format-14 clang-tidy-14"
 

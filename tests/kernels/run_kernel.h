@@ -129,4 +129,12 @@ static inline void run_expect_any_workers(const run_kernel *k) {
   }
 }
 
+/* Under the thread sanitizer: of this program's tests those alone that have workers. The others run on one thread,
+ * where it can find nothing. */
+static inline void run_only_workers_under_tsan(void) {
+#ifdef __SANITIZE_THREAD__
+  cmocka_set_test_filter("*workers*");
+#endif
+}
+
 #endif

@@ -249,5 +249,6 @@ int main(void) {
       cmocka_unit_test(workers_and_packing_do_not_matter),
       cmocka_unit_test(gaps_between_rows_do_not_matter),
   };
+  run_only_workers_under_tsan();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

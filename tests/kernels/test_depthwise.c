@@ -132,5 +132,6 @@ static void pixels_may_stand_apart(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(batch_and_workers_change_nothing),
                                      cmocka_unit_test(pixels_may_stand_apart)};
+  run_only_workers_under_tsan();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

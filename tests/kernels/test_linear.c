@@ -271,5 +271,6 @@ int main(void) {
       cmocka_unit_test(gemm_adds_what_broadcasts),
       cmocka_unit_test(panels_hold_every_column_and_zeros),
   };
+  run_only_workers_under_tsan();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

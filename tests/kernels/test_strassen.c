@@ -170,5 +170,6 @@ int main(void) {
       cmocka_unit_test(workers_change_nothing),
       cmocka_unit_test(rows_can_have_a_pitch),
   };
+  run_only_workers_under_tsan();
   return cmocka_run_group_tests_name("strassen", tests, NULL, NULL);
 }

@@ -258,5 +258,6 @@ int main(void) {
       cmocka_unit_test(noise_is_near_and_a_corner_far),
       cmocka_unit_test(weights_that_are_not_finite_are_far),
   };
+  run_only_workers_under_tsan();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

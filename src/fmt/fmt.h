@@ -10,4 +10,5 @@
 #include "fmt/state_dict.h"
 #include "fmt/image.h"
 #include "fmt/wav.h"
+#include "fmt/json.h"
 #endif

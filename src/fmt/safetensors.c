@@ -1,9 +1,9 @@
 /* safetensors: the length of a JSON header (8 bytes), the header, then the data, which the tensors' ranges cover
  * without hole or overlap to the last byte. */
-#include <jansson.h>
 #include <stdlib.h>
 
 #include "fmt/bytes_priv.h"
+#include "fmt/json.h"
 #include "fmt/state_dict_priv.h"
 
 enum { HEADER_MAX = 100000000 };
@@ -28,14 +28,14 @@ static int compare_ranges(const void *a, const void *b) {
 }
 
 /* A number of a JSON array, >= 0. */
-static bool size_at(const json_t *array, size_t index, int64_t *value) {
-  const json_t *number = json_array_get(array, index);
-  *value = json_is_integer(number) ? (int64_t)json_integer_value(number) : -1;
+static bool size_at(const fmt_json *array, size_t index, int64_t *value) {
+  const fmt_json *number = fmt_json_at(array, index);
+  *value = fmt_json_is(number, FMT_JSON_INT) ? number->u.i : -1;
   return *value >= 0;
 }
 
-static td_status read_dtype(const json_t *info, td_dtype *dtype, td_error *err) {
-  const char *name = json_string_value(json_object_get(info, "dtype"));
+static td_status read_dtype(const fmt_json *info, td_dtype *dtype, td_error *err) {
+  const char *name = fmt_json_text(fmt_json_get(info, "dtype"));
   if (!name) return base_fail(err, TD_BAD_FILE, NULL, -1, "it has no dtype");
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
     if (strcmp(name, dtypes[i].name) == 0) {
@@ -45,10 +45,10 @@ static td_status read_dtype(const json_t *info, td_dtype *dtype, td_error *err) 
   return base_fail(err, TD_UNSUPPORTED, NULL, -1, "its dtype %.40s is not supported", name);
 }
 
-static td_status read_shape(const json_t *info, base_tensor *t, td_error *err) {
-  const json_t *shape = json_object_get(info, "shape");
-  size_t rank = json_array_size(shape);
-  if (!json_is_array(shape)) return base_fail(err, TD_BAD_FILE, NULL, -1, "it has no shape");
+static td_status read_shape(const fmt_json *info, base_tensor *t, td_error *err) {
+  const fmt_json *shape = fmt_json_get(info, "shape");
+  size_t rank = fmt_json_count(shape);
+  if (!fmt_json_is(shape, FMT_JSON_ARRAY)) return base_fail(err, TD_BAD_FILE, NULL, -1, "it has no shape");
   if (rank > BASE_MAX_RANK)
     return base_fail(err, TD_UNSUPPORTED, NULL, -1, "it has %zu dimensions, more than %d", rank, BASE_MAX_RANK);
   for (size_t i = 0; i < rank; i++)
@@ -59,15 +59,15 @@ static td_status read_shape(const json_t *info, base_tensor *t, td_error *err) {
 }
 
 /* One tensor of the header; `data` has `size` bytes. */
-static td_status read_info(base_arena *arena, const json_t *info, const uint8_t *data, size_t size, base_tensor *t,
+static td_status read_info(base_arena *arena, const fmt_json *info, const uint8_t *data, size_t size, base_tensor *t,
                            range *r, td_error *err) {
   int64_t begin, end, numel;
   size_t bytes;
-  const json_t *offsets = json_object_get(info, "data_offsets");
+  const fmt_json *offsets = fmt_json_get(info, "data_offsets");
   *t = (base_tensor){.rank = 0};
   TRY(read_dtype(info, &t->dtype, err));
   TRY(read_shape(info, t, err));
-  if (json_array_size(offsets) != 2 || !size_at(offsets, 0, &begin) || !size_at(offsets, 1, &end) || begin > end)
+  if (fmt_json_count(offsets) != 2 || !size_at(offsets, 0, &begin) || !size_at(offsets, 1, &end) || begin > end)
     return base_fail(err, TD_BAD_FILE, NULL, -1, "its data_offsets are no range");
   if ((uint64_t)end > size) return base_fail(err, TD_BAD_FILE, NULL, -1, "its data reaches beyond the end of the file");
   if (!fmt_tensor_size(t->dtype, t->rank, t->dims, &numel, &bytes) || bytes != (uint64_t)(end - begin))
@@ -94,37 +94,33 @@ static td_status check_cover(range *ranges, size_t count, size_t size, td_error 
   return TD_OK;
 }
 
-static td_status read_tensors(fmt_state_dict *dict, json_t *header, const uint8_t *data, size_t size, td_error *err) {
+static td_status read_tensors(fmt_state_dict *dict, const fmt_json *header, const uint8_t *data, size_t size,
+                              td_error *err) {
   const char *key;
-  json_t *info;
+  const fmt_json *info;
   size_t count = 0;
-  range *ranges = base_new(dict->arena, range, json_object_size(header));
+  range *ranges = base_new(dict->arena, range, header->count);
   if (!ranges) return base_no_memory(err, "weights");
-  json_object_foreach(header, key, info) {
+  for (size_t i = 0; (info = fmt_json_member(header, i, &key)); i++) {
     base_tensor tensor;
     if (strcmp(key, "__metadata__") == 0) continue;
     td_status status = read_info(dict->arena, info, data, size, &tensor, &ranges[count++], err);
     if (status != TD_OK) return base_error_name(err, status, "tensor %.200s", key);
-    char *name = base_arena_text(dict->arena, key);
-    if (!name) return base_no_memory(err, "weights");
-    TRY(fmt_dict_add(dict, base_str_of(name), &tensor, err));
+    TRY(fmt_dict_add(dict, base_str_of(key), &tensor, err));
   }
   return check_cover(ranges, count, size, err);
 }
 
 static td_status fill(fmt_state_dict *dict, const uint8_t *file, size_t size, td_dtype raw_as, td_error *err) {
   (void)raw_as;
-  json_error_t where;
+  const fmt_json *header;
   uint64_t length = size >= 8 ? fmt_le64(file) : 0;
   if (size < 9 || length > size - 8 || length > HEADER_MAX || file[8] != '{')
     return base_fail(err, TD_BAD_FILE, NULL, 0, "this is no safetensors file, or it is cut off inside its header");
-  json_t *header = json_loadb((const char *)file + 8, length, JSON_REJECT_DUPLICATES, &where);
-  if (!header && json_error_code(&where) == json_error_out_of_memory) return base_no_memory(err, "safetensors header");
-  if (!header)
-    return base_fail(err, TD_BAD_FILE, NULL, 8 + where.position, "the safetensors header is damaged: %s", where.text);
-  td_status status = read_tensors(dict, header, file + 8 + length, size - 8 - length, err);
-  json_decref(header);
-  return status;
+  const td_status status = fmt_json_read(dict->arena, "the safetensors header", file + 8, length, &header, err);
+  if (status == TD_BAD_FILE && err) err->offset += 8;
+  if (status != TD_OK) return status;
+  return read_tensors(dict, header, file + 8 + length, size - 8 - length, err);
 }
 
 td_status fmt_safetensors_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_state_dict **out,

@@ -31,8 +31,7 @@ td_status fmt_weights_open(const td_allocator *allocator, const void *bytes, siz
 td_status fmt_state_dict_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_state_dict **out,
                               td_error *err);
 
-/* safetensors. At most 80 bytes of memory per byte of header, which is at most 100 MB; while it is parsed jansson takes
- * its part from the C library, not from `allocator`. */
+/* safetensors. At most 80 bytes of memory per byte of header, which is at most 100 MB (json.h). */
 td_status fmt_safetensors_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_state_dict **out,
                                td_error *err);
 

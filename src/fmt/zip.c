@@ -66,6 +66,12 @@ static td_status find_directory(const uint8_t *file, size_t size, directory *d, 
   return TD_OK;
 }
 
+base_str fmt_zip_directory(const void *bytes, size_t size) {
+  directory d = {0, 0, 0};
+  if (!fmt_zip_sniff(bytes, size) || find_directory(bytes, size, &d, NULL) != TD_OK) return (base_str){"", 0};
+  return (base_str){(const char *)bytes + d.offset, (size_t)d.bytes};
+}
+
 /* Takes the 64-bit values from the extra field with id 1: those, in this order, whose 32-bit field is all ones. */
 static bool read_zip64(const uint8_t *extra, size_t length, fmt_zip_entry *e) {
   uint64_t *wanted[] = {&e->bytes, &e->packed, &e->local};

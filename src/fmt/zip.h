@@ -30,6 +30,8 @@ typedef struct fmt_zip {
 
 /* True when the bytes begin like a zip with at least one entry. */
 bool fmt_zip_sniff(const void *bytes, size_t size);
+/* The directory as it stands in the file, which holds the names of all entries; empty: there is none. */
+base_str fmt_zip_directory(const void *bytes, size_t size);
 /* Reads the directory. Names must be unique. ZIP64 is read; archives of several disks or with bytes before or after are
  * TD_BAD_FILE. */
 td_status fmt_zip_open(base_arena *arena, const void *bytes, size_t size, fmt_zip *out, td_error *err);

@@ -64,7 +64,7 @@ static void refuses(td_status want, const char *text, const char *header, size_t
 
 static void refused_headers(void **state) {
   (void)state;
-  refuses(TD_BAD_FILE, "duplicate", "{\"a\":" INFO("U8", "1", "0,1") ",\"a\":" INFO("U8", "1", "1,2") "}", 2);
+  refuses(TD_BAD_FILE, "same name", "{\"a\":" INFO("U8", "1", "0,1") ",\"a\":" INFO("U8", "1", "1,2") "}", 2);
   refuses(TD_BAD_FILE, "hole or overlap", "{\"a\":" INFO("U8", "1", "1,2") "}", 2);
   refuses(TD_BAD_FILE, "hole or overlap", "{\"a\":" INFO("U8", "2", "0,2") ",\"b\":" INFO("U8", "2", "1,3") "}", 3);
   refuses(TD_BAD_FILE, "of the 3", "{\"a\":" INFO("U8", "2", "0,2") "}", 3);
@@ -80,8 +80,8 @@ static void refused_headers(void **state) {
   refuses(TD_BAD_FILE, "no shape", "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,0]}}", 0);
   refuses(TD_UNSUPPORTED, "C64", "{\"a\":" INFO("C64", "1", "0,8") "}", 8);
   refuses(TD_UNSUPPORTED, "9 dimensions", "{\"a\":" INFO("U8", "1,1,1,1,1,1,1,1,1", "0,1") "}", 1);
-  refuses(TD_BAD_FILE, "damaged", "{\"a\":", 0);
-  refuses(TD_BAD_FILE, "damaged", "{} x", 0);
+  refuses(TD_BAD_FILE, "is no JSON", "{\"a\":", 0);
+  refuses(TD_BAD_FILE, "is no JSON", "{} x", 0);
   refuses(TD_BAD_FILE, "cut off", "[]", 0);
 }
 

@@ -22,7 +22,7 @@ static const uint8_t *read_member(pt2 *p, const fmt_zip_entry *entry) {
   return pt2_failed(p) ? NULL : data;
 }
 
-static void read_json(pt2 *p, const char *what, const fmt_zip_entry *entry, json_t **root) {
+static void read_json(pt2 *p, const char *what, const fmt_zip_entry *entry, const fmt_json **root) {
   const uint8_t *data = read_member(p, entry);
   if (data) pt2_parse_json(p, what, data, entry->bytes, root);
 }
@@ -95,9 +95,9 @@ static void check_byte_order(pt2 *p) {
 static void check_version(pt2 *p) {
   int64_t major = 0;
   if (pt2_failed(p)) return;
-  if (!json_is_object(p->root)) pt2_fail(p, "the program is no JSON object");
-  const json_t *version = json_object_get(p->root, "schema_version");
-  if (pt2_int(json_object_get(version, "major"), &major) && major == 8) return;
+  if (!fmt_json_is(p->root, FMT_JSON_OBJECT)) pt2_fail(p, "the program is no JSON object");
+  const fmt_json *version = fmt_json_get(p->root, "schema_version");
+  if (pt2_int(fmt_json_get(version, "major"), &major) && major == 8) return;
   ir_build_fail(&p->b, TD_UNSUPPORTED, "the program is of schema %lld; this reads 8, which torch writes since 2.5",
                 (long long)major);
 }
@@ -125,37 +125,31 @@ void pt2_open(pt2 *p) {
   check_version(p);
 }
 
-static void close_store(pt2_store *store) {
-  fmt_state_dict_free(store->dict);
-  if (store->config) json_decref(store->config);
-}
-
 void pt2_close(pt2 *p) {
-  close_store(&p->weights);
-  close_store(&p->constants);
-  if (p->root) json_decref(p->root);
+  fmt_state_dict_free(p->weights.dict);
+  fmt_state_dict_free(p->constants.dict);
 }
 
 /* ---- tensors ---- */
 
 /* Sizes, strides or the offset of a TensorMeta: numbers alone. */
-static bool plain_size(const json_t *sym_int, int64_t *value) {
+static bool plain_size(const fmt_json *sym_int, int64_t *value) {
   const char *tag;
-  const json_t *inner = pt2_union(sym_int, &tag);
+  const fmt_json *inner = pt2_union(sym_int, &tag);
   return strcmp(tag, "as_int") == 0 && pt2_int(inner, value);
 }
 
-static bool read_sizes(pt2 *p, const json_t *meta, base_tensor *t, int64_t *offset) {
-  const json_t *sizes = json_object_get(meta, "sizes"), *strides = json_object_get(meta, "strides");
-  size_t rank = json_array_size(sizes);
-  if (rank > BASE_MAX_RANK || json_array_size(strides) != rank) return false;
+static bool read_sizes(pt2 *p, const fmt_json *meta, base_tensor *t, int64_t *offset) {
+  const fmt_json *sizes = fmt_json_get(meta, "sizes"), *strides = fmt_json_get(meta, "strides");
+  size_t rank = fmt_json_count(sizes);
+  if (rank > BASE_MAX_RANK || fmt_json_count(strides) != rank) return false;
   t->rank = (int32_t)rank;
   for (size_t i = 0; i < rank; i++)
-    if (!plain_size(json_array_get(sizes, i), &t->dims[i]) || t->dims[i] < 0 ||
-        !plain_size(json_array_get(strides, i), &t->strides[i]) || t->strides[i] < 0)
+    if (!plain_size(fmt_json_at(sizes, i), &t->dims[i]) || t->dims[i] < 0 ||
+        !plain_size(fmt_json_at(strides, i), &t->strides[i]) || t->strides[i] < 0)
       return false;
-  t->dtype = aten_dtype(p->a, pt2_scalar_type(p, json_object_get(meta, "dtype")));
-  return plain_size(json_object_get(meta, "storage_offset"), offset) && *offset >= 0 && !pt2_failed(p);
+  t->dtype = aten_dtype(p->a, pt2_scalar_type(p, fmt_json_get(meta, "dtype")));
+  return plain_size(fmt_json_get(meta, "storage_offset"), offset) && *offset >= 0 && !pt2_failed(p);
 }
 
 /* Does what sizes, strides and offset reach lie within `bytes`? */
@@ -170,14 +164,14 @@ static bool reaches(const base_tensor *t, int64_t offset, size_t bytes) {
 }
 
 /* A tensor over a raw storage. */
-static void read_raw(pt2 *p, const pt2_store *store, const char *name, const json_t *entry, base_tensor *t) {
+static void read_raw(pt2 *p, const pt2_store *store, const char *name, const fmt_json *entry, base_tensor *t) {
   const char *path = pt2_text(entry, "path_name");
   char full[MAX_NAME];
   int64_t offset = 0, count = 0;
-  if (json_is_true(json_object_get(entry, "use_pickle")))
+  if (fmt_json_is(fmt_json_get(entry, "use_pickle"), FMT_JSON_TRUE))
     ir_build_fail(&p->b, TD_UNSUPPORTED, "the tensor %s is of a class of its own, which only Python can read", name);
   if (!path || snprintf(full, sizeof full, "%s%s", store->folder, path) >= (int)sizeof full ||
-      !read_sizes(p, json_object_get(entry, "tensor_meta"), t, &offset)) {
+      !read_sizes(p, fmt_json_get(entry, "tensor_meta"), t, &offset)) {
     pt2_fail(p, "the tensor %s is not described as it should be", name);
     return;
   }
@@ -218,7 +212,7 @@ static bool find_given(const pt2 *p, const char *name, base_tensor *t) {
 }
 
 static bool find_in(pt2 *p, pt2_store *store, const char *name, base_tensor *t) {
-  const json_t *entry = json_object_get(json_object_get(store->config, "config"), name);
+  const fmt_json *entry = fmt_json_get(fmt_json_get(store->config, "config"), name);
   if (entry) read_raw(p, store, name, entry, t);
   return entry != NULL || find_saved(p, store, name, t);
 }

@@ -9,20 +9,20 @@ enum { MAX_GRAPHS = 2 };
 
 /* The arguments of a higher-order operator: graphs, and what stands before and behind them. */
 typedef struct region {
-  const json_t *graphs[MAX_GRAPHS];
+  const fmt_json *graphs[MAX_GRAPHS];
   uint32_t graph_count;
   aten_value *before, *operands; /* `before` the first graph, and behind it; lists are opened by who reads them */
   uint32_t before_count, operand_count;
 } region;
 
-static bool read_region(pt2 *p, pt2_scope *s, const json_t *node, uint32_t graphs, region *r) {
-  const json_t *inputs = json_object_get(node, "inputs");
-  size_t count = json_array_size(inputs);
+static bool read_region(pt2 *p, pt2_scope *s, const fmt_json *node, uint32_t graphs, region *r) {
+  const fmt_json *inputs = fmt_json_get(node, "inputs");
+  size_t count = fmt_json_count(inputs);
   *r = (region){.before = pt2_alloc(p, (count + 1) * sizeof *r->before),
                 .operands = pt2_alloc(p, (count + 1) * sizeof *r->operands)};
   for (size_t i = 0; i < count && !pt2_failed(p); i++) {
-    const json_t *arg = json_object_get(json_array_get(inputs, i), "arg");
-    const json_t *graph = json_object_get(json_object_get(arg, "as_graph"), "graph");
+    const fmt_json *arg = fmt_json_get(fmt_json_at(inputs, i), "arg");
+    const fmt_json *graph = fmt_json_get(fmt_json_get(arg, "as_graph"), "graph");
     if (graph && r->graph_count < MAX_GRAPHS) r->graphs[r->graph_count++] = graph;
     else if (r->graph_count) r->operands[r->operand_count++] = pt2_argument(p, s, arg);
     else r->before[r->before_count++] = pt2_argument(p, s, arg);
@@ -59,37 +59,37 @@ static void fix_operands(pt2 *p, aten_value *values, uint32_t count) {
 
 /* ---- a graph with operands ---- */
 
-static const char *name_of(const json_t *argument) {
+static const char *name_of(const fmt_json *argument) {
   const char *tag;
-  const json_t *inner = pt2_union(argument, &tag);
+  const fmt_json *inner = pt2_union(argument, &tag);
   const char *name = pt2_text(inner, "name");
   return name ? name : pt2_text(inner, "as_name");
 }
 
 /* Runs `graph` on the operands; gives its outputs, *count of them. */
-static aten_value *run_graph(pt2 *p, const pt2_scope *outer, const json_t *graph, const aten_value *operands,
+static aten_value *run_graph(pt2 *p, const pt2_scope *outer, const fmt_json *graph, const aten_value *operands,
                              uint32_t operand_count, uint32_t *count) {
-  const json_t *inputs = json_object_get(graph, "inputs"), *outputs = json_object_get(graph, "outputs");
+  const fmt_json *inputs = fmt_json_get(graph, "inputs"), *outputs = fmt_json_get(graph, "outputs");
   pt2_scope *s = pt2_alloc(p, sizeof *s);
-  *count = (uint32_t)json_array_size(outputs);
+  *count = (uint32_t)fmt_json_count(outputs);
   aten_value *results = pt2_alloc(p, (*count + 1u) * sizeof *results);
-  if (json_array_size(inputs) != operand_count)
-    pt2_fail(p, "a graph takes %zu operands and is given %u", json_array_size(inputs), operand_count);
+  if (fmt_json_count(inputs) != operand_count)
+    pt2_fail(p, "a graph takes %zu operands and is given %u", fmt_json_count(inputs), operand_count);
   if (pt2_failed(p)) return NULL;
   s->depth = outer->depth + 1;
   for (uint32_t i = 0; i < operand_count; i++) {
-    const char *name = name_of(json_array_get(inputs, i));
+    const char *name = name_of(fmt_json_at(inputs, i));
     if (name) pt2_bind(p, s, name, operands[i]);
   }
   pt2_run_nodes(p, s, graph);
-  for (uint32_t i = 0; i < *count && !pt2_failed(p); i++) results[i] = pt2_argument(p, s, json_array_get(outputs, i));
+  for (uint32_t i = 0; i < *count && !pt2_failed(p); i++) results[i] = pt2_argument(p, s, fmt_json_at(outputs, i));
   return pt2_failed(p) ? NULL : results;
 }
 
-static void give(pt2 *p, pt2_scope *s, const json_t *node, const aten_value *values, uint32_t count) {
-  const json_t *outputs = json_object_get(node, "outputs");
+static void give(pt2 *p, pt2_scope *s, const fmt_json *node, const aten_value *values, uint32_t count) {
+  const fmt_json *outputs = fmt_json_get(node, "outputs");
   const char *tag;
-  pt2_union(json_array_get(outputs, 0), &tag);
+  pt2_union(fmt_json_at(outputs, 0), &tag);
   bool list = strcmp(tag, "as_tensors") == 0;
   if (pt2_failed(p)) return;
   pt2_bind_outputs(p, s, node, list ? aten_list_of(p->a, values, count) : aten_tuple_of(p->a, values, count));
@@ -121,11 +121,11 @@ static void build_branch(ir_build *b, void *user, uint32_t which, ir_value *resu
   aten_rollback(p->a, mark);
 }
 
-static void run_cond(pt2 *p, pt2_scope *s, const json_t *node) {
+static void run_cond(pt2 *p, pt2_scope *s, const fmt_json *node) {
   region r;
   if (!read_region(p, s, node, 2, &r)) return;
   branches both = {.p = p, .outer = s, .r = &r};
-  both.count = (uint32_t)json_array_size(json_object_get(r.graphs[0], "outputs"));
+  both.count = (uint32_t)fmt_json_count(fmt_json_get(r.graphs[0], "outputs"));
   both.like = pt2_alloc(p, (both.count + 1u) * sizeof *both.like);
   aten_value *operands = flatten(p, r.operands, r.operand_count, &both.operand_count);
   ir_value *outs = pt2_alloc(p, (both.count + 1u) * sizeof *outs);
@@ -144,10 +144,10 @@ static void run_cond(pt2 *p, pt2_scope *s, const json_t *node) {
 typedef struct turns {
   pt2 *p;
   const pt2_scope *outer;
-  const json_t *condition, *body; /* no condition: the number of turns is known before */
-  const aten_value *like;         /* the carried values at first */
-  const aten_value *scanned;      /* one slice of each goes into a turn */
-  const aten_value *others;       /* that every turn gets */
+  const fmt_json *condition, *body; /* no condition: the number of turns is known before */
+  const aten_value *like;           /* the carried values at first */
+  const aten_value *scanned;        /* one slice of each goes into a turn */
+  const aten_value *others;         /* that every turn gets */
   uint32_t carried, scanned_count, other_count;
 } turns;
 
@@ -194,7 +194,7 @@ static void build_turn(ir_build *b, ir_build_loop *l, ir_value iteration, const 
 }
 
 /* Runs the loop; the carried values and the stacks of what was collected go to the node's outputs. */
-static void run_loop(pt2 *p, pt2_scope *s, const json_t *node, turns *t, ir_value trips, uint32_t collected) {
+static void run_loop(pt2 *p, pt2_scope *s, const fmt_json *node, turns *t, ir_value trips, uint32_t collected) {
   ir_value *initial = pt2_alloc(p, (t->carried + 1u) * sizeof *initial);
   uint32_t all = t->carried + collected;
   aten_value *outs = pt2_alloc(p, (all + 1u) * sizeof *outs);
@@ -225,7 +225,7 @@ static aten_value *opened(pt2 *p, const region *r, uint32_t first, uint32_t last
   return values;
 }
 
-static void run_while(pt2 *p, pt2_scope *s, const json_t *node) {
+static void run_while(pt2 *p, pt2_scope *s, const fmt_json *node) {
   region r;
   if (!read_region(p, s, node, 2, &r)) return;
   turns t = {.p = p, .outer = s, .condition = r.graphs[0], .body = r.graphs[1]};
@@ -235,7 +235,7 @@ static void run_while(pt2 *p, pt2_scope *s, const json_t *node) {
 }
 
 /* map_impl(f, xs, others) and scan(f, initial, xs, others). */
-static void run_over(pt2 *p, pt2_scope *s, const json_t *node, bool carries) {
+static void run_over(pt2 *p, pt2_scope *s, const fmt_json *node, bool carries) {
   region r;
   if (!read_region(p, s, node, 1, &r)) return;
   turns t = {.p = p, .outer = s, .body = r.graphs[0]};
@@ -243,18 +243,18 @@ static void run_over(pt2 *p, pt2_scope *s, const json_t *node, bool carries) {
   if (carries) t.like = opened(p, &r, 0, 1, &t.carried);
   t.scanned = opened(p, &r, at, at + 1, &t.scanned_count);
   t.others = opened(p, &r, at + 1, r.operand_count, &t.other_count);
-  size_t results = json_array_size(json_object_get(r.graphs[0], "outputs"));
+  size_t results = fmt_json_count(fmt_json_get(r.graphs[0], "outputs"));
   if (t.scanned_count == 0 || results < t.carried) pt2_fail(p, "there is nothing to go through");
   if (pt2_failed(p)) return;
   run_loop(p, s, node, &t, length_of(p, &t.scanned[0]), (uint32_t)results - t.carried);
 }
 
-static void run_map(pt2 *p, pt2_scope *s, const json_t *node) { run_over(p, s, node, false); }
-static void run_scan(pt2 *p, pt2_scope *s, const json_t *node) { run_over(p, s, node, true); }
+static void run_map(pt2 *p, pt2_scope *s, const fmt_json *node) { run_over(p, s, node, false); }
+static void run_scan(pt2 *p, pt2_scope *s, const fmt_json *node) { run_over(p, s, node, true); }
 
 /* ---- graphs that are only wrapped ---- */
 
-static void run_wrapped(pt2 *p, pt2_scope *s, const json_t *node) {
+static void run_wrapped(pt2 *p, pt2_scope *s, const fmt_json *node) {
   region r;
   uint32_t count, operand_count;
   if (!read_region(p, s, node, 1, &r)) return;
@@ -265,7 +265,7 @@ static void run_wrapped(pt2 *p, pt2_scope *s, const json_t *node) {
 }
 
 /* (device type, dtype, enabled, cache, graph, operands): casts that autocast would do are not in the graph. */
-static void run_autocast(pt2 *p, pt2_scope *s, const json_t *node) {
+static void run_autocast(pt2 *p, pt2_scope *s, const fmt_json *node) {
   region r;
   if (!read_region(p, s, node, 1, &r)) return;
   bool other_device = r.before_count > 0 && r.before[0].kind == ATEN_STR && !base_str_is(r.before[0].u.text, "cpu");

@@ -224,9 +224,9 @@ static bool parse_whole(expr *e, base_dim *d) {
 
 /* ---- what the document writes with them ---- */
 
-base_dim pt2_size(pt2 *p, const json_t *sym_int) {
+base_dim pt2_size(pt2 *p, const fmt_json *sym_int) {
   const char *tag;
-  const json_t *inner = pt2_union(sym_int, &tag);
+  const fmt_json *inner = pt2_union(sym_int, &tag);
   int64_t number;
   base_dim d = BASE_DIM_NONE;
   if (strcmp(tag, "as_int") == 0 && pt2_int(inner, &number)) return base_dim_number(number);
@@ -238,18 +238,18 @@ base_dim pt2_size(pt2 *p, const json_t *sym_int) {
   return d;
 }
 
-bool pt2_is_complex(pt2 *p, const json_t *meta) {
-  int64_t number = pt2_scalar_type(p, json_object_get(meta, "dtype"));
+bool pt2_is_complex(pt2 *p, const fmt_json *meta) {
+  int64_t number = pt2_scalar_type(p, fmt_json_get(meta, "dtype"));
   return number >= 8 && number <= 10;
 }
 
-ir_type pt2_type(pt2 *p, const json_t *meta) {
-  const json_t *sizes = json_object_get(meta, "sizes");
-  size_t rank = json_array_size(sizes);
+ir_type pt2_type(pt2 *p, const fmt_json *meta) {
+  const fmt_json *sizes = fmt_json_get(meta, "sizes");
+  size_t rank = fmt_json_count(sizes);
   int64_t layout = 7;
   ir_type type = {.kind = IR_TENSOR, .dtype = TD_F32, .rank = IR_UNRANKED};
-  if (!json_is_array(sizes)) pt2_fail(p, "the type of a tensor is missing");
-  if (pt2_int(json_object_get(meta, "layout"), &layout) && layout != 7)
+  if (!fmt_json_is(sizes, FMT_JSON_ARRAY)) pt2_fail(p, "the type of a tensor is missing");
+  if (pt2_int(fmt_json_get(meta, "layout"), &layout) && layout != 7)
     ir_build_fail(&p->b, TD_UNSUPPORTED, "tensors that are not strided (sparse ones) are not supported");
   if (rank > BASE_MAX_RANK)
     ir_build_fail(&p->b, TD_UNSUPPORTED, "a tensor has %zu dimensions, more than %d", rank, BASE_MAX_RANK);
@@ -258,13 +258,13 @@ ir_type pt2_type(pt2 *p, const json_t *meta) {
   if (is_complex && rank == BASE_MAX_RANK)
     ir_build_fail(&p->b, TD_UNSUPPORTED, "complex numbers of %zu dimensions", rank);
   if (pt2_failed(p)) return type;
-  int64_t number = pt2_scalar_type(p, json_object_get(meta, "dtype"));
+  int64_t number = pt2_scalar_type(p, fmt_json_get(meta, "dtype"));
   type.dtype =
       aten_dtype(p->a, is_complex ? number - 3 : number); /* c10 has the complex types 3 behind the real ones */
   type.rank = (int32_t)rank + is_complex;
   if (is_complex) type.dims[rank] = 2;
   for (size_t i = 0; i < rank; i++) {
-    type.dims[i] = pt2_size(p, json_array_get(sizes, i));
+    type.dims[i] = pt2_size(p, fmt_json_at(sizes, i));
     if (base_dim_known(type.dims[i]) && type.dims[i] < 0) pt2_fail(p, "a size is negative");
   }
   return type;
@@ -272,14 +272,14 @@ ir_type pt2_type(pt2 *p, const json_t *meta) {
 
 /* Do its strides say that the tensor stands in the order of its sizes, without gaps? Strides that are expressions are
  * not looked at. */
-bool pt2_is_dense(const json_t *meta) {
-  const json_t *sizes = json_object_get(meta, "sizes"), *strides = json_object_get(meta, "strides");
+bool pt2_is_dense(const fmt_json *meta) {
+  const fmt_json *sizes = fmt_json_get(meta, "sizes"), *strides = fmt_json_get(meta, "strides");
   int64_t expected = 1; /* -1: an expression */
-  for (size_t i = json_array_size(sizes); i-- > 0;) {
+  for (size_t i = fmt_json_count(sizes); i-- > 0;) {
     const char *tag;
     int64_t size = -1, stride = -1;
-    if (!pt2_int(pt2_union(json_array_get(sizes, i), &tag), &size)) size = -1;
-    if (!pt2_int(pt2_union(json_array_get(strides, i), &tag), &stride)) stride = -1;
+    if (!pt2_int(pt2_union(fmt_json_at(sizes, i), &tag), &size)) size = -1;
+    if (!pt2_int(pt2_union(fmt_json_at(strides, i), &tag), &stride)) stride = -1;
     if (size == 0) return true;
     if (size == 1) continue;
     if (stride >= 0 && expected >= 0 && stride != expected) return false;
@@ -309,11 +309,11 @@ static const char *place_of(pt2 *p, base_dim d, const char *symbol_name) {
 }
 
 /* torch.export lets sizes of 0 and 1 in although it says "at least 2" of most symbols, and so does this. */
-static void add_range(pt2 *p, const char *name, const json_t *range) {
+static void add_range(pt2 *p, const char *name, const fmt_json *range) {
   int64_t least = 0, most = INT64_MAX;
   base_dim d;
-  bool has_least = pt2_int(json_object_get(range, "min_val"), &least) && least > 2;
-  bool has_most = pt2_int(json_object_get(range, "max_val"), &most) && most < INT32_MAX;
+  bool has_least = pt2_int(fmt_json_get(range, "min_val"), &least) && least > 2;
+  bool has_most = pt2_int(fmt_json_get(range, "max_val"), &most) && most < INT32_MAX;
   expr e = {.p = p, .dims = &p->b.graph->dims, .at = name};
   if ((!has_least && !has_most) || !parse_whole(&e, &d) || base_dim_known(d)) return;
   const char *place = place_of(p, d, name);
@@ -418,11 +418,11 @@ static void add_condition(pt2 *p, const char *text) {
 
 void pt2_add_guards(pt2 *p) {
   const char *name;
-  json_t *range;
-  json_object_foreach(json_object_get(p->root, "range_constraints"), name, range) add_range(p, name, range);
-  const json_t *guards = json_object_get(p->root, "guards_code");
-  for (size_t i = 0; i < json_array_size(guards) && !pt2_failed(p); i++) {
-    const char *text = json_string_value(json_array_get(guards, i));
+  const fmt_json *ranges = fmt_json_get(p->root, "range_constraints"), *range;
+  for (size_t i = 0; (range = fmt_json_member(ranges, i, &name)); i++) add_range(p, name, range);
+  const fmt_json *guards = fmt_json_get(p->root, "guards_code");
+  for (size_t i = 0; i < fmt_json_count(guards) && !pt2_failed(p); i++) {
+    const char *text = fmt_json_text(fmt_json_at(guards, i));
     if (text) add_condition(p, text);
   }
 }

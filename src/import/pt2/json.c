@@ -6,33 +6,34 @@
 
 #include "import/pt2/pt2_priv.h"
 
-const char *pt2_text(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
+const char *pt2_text(const fmt_json *object, const char *key) { return fmt_json_text(fmt_json_get(object, key)); }
 
-const json_t *pt2_union(const json_t *value, const char **tag) {
-  void *first = json_object_iter((json_t *)(uintptr_t)value);
-  *tag = first ? json_object_iter_key(first) : "";
-  return first && json_object_size(value) == 1 ? json_object_iter_value(first) : NULL;
+const fmt_json *pt2_union(const fmt_json *value, const char **tag) {
+  *tag = "";
+  const fmt_json *first = fmt_json_member(value, 0, tag);
+  return first && value->count == 1 ? first : NULL;
 }
 
-bool pt2_int(const json_t *value, int64_t *number) {
-  if (!json_is_integer(value)) return false;
-  *number = (int64_t)json_integer_value(value);
+bool pt2_int(const fmt_json *value, int64_t *number) {
+  if (!fmt_json_is(value, FMT_JSON_INT)) return false;
+  *number = value->u.i;
   return true;
 }
 
-bool pt2_float(const json_t *value, double *number) {
+bool pt2_float(const fmt_json *value, double *number) {
   static const struct {
     const char *name;
     double value;
   } names[] = {{"Infinity", (double)INFINITY}, {"-Infinity", -(double)INFINITY}, {"NaN", (double)NAN}};
-  const char *text = json_string_value(value);
-  if (json_is_number(value)) *number = json_number_value(value);
+  const char *text = fmt_json_text(value);
+  const bool whole = fmt_json_is(value, FMT_JSON_INT), is_number = whole || fmt_json_is(value, FMT_JSON_FLOAT);
+  if (is_number) *number = whole ? (double)value->u.i : value->u.f;
   for (size_t i = 0; text && i < sizeof names / sizeof *names; i++) {
     if (strcmp(text, names[i].name) != 0) continue;
     *number = names[i].value;
     return true;
   }
-  return json_is_number(value);
+  return is_number;
 }
 
 void *pt2_alloc(pt2 *p, size_t bytes) {
@@ -61,7 +62,7 @@ static const uint8_t scalar_types[TYPE_COUNT] = {
     11,      15,      NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE,
     NO_TYPE, NO_TYPE, NO_TYPE, NO_TYPE, 27,      24,      23,      26,      25,      44,      28,      29};
 
-int64_t pt2_scalar_type(pt2 *p, const json_t *value) {
+int64_t pt2_scalar_type(pt2 *p, const fmt_json *value) {
   int64_t number = -1;
   if (pt2_int(value, &number) && number > 0 && number < TYPE_COUNT && scalar_types[number] != NO_TYPE)
     return scalar_types[number];
@@ -69,13 +70,6 @@ int64_t pt2_scalar_type(pt2 *p, const json_t *value) {
   return 6;
 }
 
-void pt2_parse_json(pt2 *p, const char *what, const uint8_t *bytes, size_t size, json_t **root) {
-  json_error_t where;
-  if (pt2_failed(p)) return;
-  *root = json_loadb((const char *)bytes, size, 0, &where);
-  if (*root) return;
-  if (json_error_code(&where) == json_error_out_of_memory) ir_build_take(&p->b, base_no_memory(p->b.err, what));
-  else
-    ir_build_take(&p->b, base_fail(p->b.err, TD_BAD_FILE, p->source->file, where.position, "%s is no JSON: line %d: %s",
-                                   what, where.line, where.text));
+void pt2_parse_json(pt2 *p, const char *what, const uint8_t *bytes, size_t size, const fmt_json **root) {
+  if (!pt2_failed(p)) ir_build_take(&p->b, fmt_json_read(p->arena, what, bytes, size, root, p->b.err));
 }

@@ -34,78 +34,79 @@ aten_value pt2_lookup(pt2 *p, pt2_scope *s, const char *name) {
 
 /* ---- arguments ---- */
 
-typedef aten_value (*read_fn)(pt2 *p, pt2_scope *s, const json_t *value);
+typedef aten_value (*read_fn)(pt2 *p, pt2_scope *s, const fmt_json *value);
 
-static aten_value read_list(pt2 *p, pt2_scope *s, const json_t *value, read_fn read) {
-  size_t count = json_array_size(value);
+static aten_value read_list(pt2 *p, pt2_scope *s, const fmt_json *value, read_fn read) {
+  size_t count = fmt_json_count(value);
   aten_value *items = pt2_alloc(p, count * sizeof *items);
-  if (!json_is_array(value)) pt2_fail(p, "an argument is no list");
-  for (size_t i = 0; items && i < count && !pt2_failed(p); i++) items[i] = read(p, s, json_array_get(value, i));
+  if (!fmt_json_is(value, FMT_JSON_ARRAY)) pt2_fail(p, "an argument is no list");
+  for (size_t i = 0; items && i < count && !pt2_failed(p); i++) items[i] = read(p, s, fmt_json_at(value, i));
   return pt2_failed(p) ? ATEN_NOTHING : aten_list_of(p->a, items, (uint32_t)count);
 }
 
-static aten_value read_none(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_none(pt2 *p, pt2_scope *s, const fmt_json *value) {
   (void)p, (void)s, (void)value;
   return ATEN_NOTHING;
 }
 
-static aten_value read_named(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_named(pt2 *p, pt2_scope *s, const fmt_json *value) {
   return pt2_lookup(p, s, pt2_text(value, "name"));
 }
 
-static aten_value read_int(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_int(pt2 *p, pt2_scope *s, const fmt_json *value) {
   int64_t number = 0;
   (void)s;
   if (!pt2_int(value, &number)) pt2_fail(p, "an argument is no integer");
   return aten_int(number);
 }
 
-static aten_value read_float(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_float(pt2 *p, pt2_scope *s, const fmt_json *value) {
   double number = 0;
   (void)s;
   if (!pt2_float(value, &number)) pt2_fail(p, "an argument is no number");
   return aten_float(number);
 }
 
-static aten_value read_bool(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_bool(pt2 *p, pt2_scope *s, const fmt_json *value) {
   (void)s;
-  if (!json_is_boolean(value)) pt2_fail(p, "an argument is neither true nor false");
-  return aten_bool(json_is_true(value));
+  if (!fmt_json_is(value, FMT_JSON_TRUE) && !fmt_json_is(value, FMT_JSON_FALSE))
+    pt2_fail(p, "an argument is neither true nor false");
+  return aten_bool(fmt_json_is(value, FMT_JSON_TRUE));
 }
 
-static aten_value read_text(pt2 *p, pt2_scope *s, const json_t *value) {
-  const char *text = json_string_value(value);
+static aten_value read_text(pt2 *p, pt2_scope *s, const fmt_json *value) {
+  const char *text = fmt_json_text(value);
   (void)s;
   if (!text) pt2_fail(p, "an argument is no text");
   return pt2_failed(p) ? ATEN_NOTHING : aten_text(p->a, text);
 }
 
-static aten_value read_scalar_type(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_scalar_type(pt2 *p, pt2_scope *s, const fmt_json *value) {
   (void)s;
   return aten_int(pt2_scalar_type(p, value));
 }
 
 /* Memory formats and layouts have numbers of their own in the document; these are c10's. */
-static aten_value read_row(pt2 *p, const json_t *value, const int8_t *row, int64_t count, const char *what) {
+static aten_value read_row(pt2 *p, const fmt_json *value, const int8_t *row, int64_t count, const char *what) {
   int64_t number = -1;
   bool known = pt2_int(value, &number) && number >= 0 && number < count && row[number] >= 0;
   if (!known) ir_build_fail(&p->b, TD_UNSUPPORTED, "the %s %lld is not supported", what, (long long)number);
   return aten_int(known ? row[number] : 0);
 }
 
-static aten_value read_memory_format(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_memory_format(pt2 *p, pt2_scope *s, const fmt_json *value) {
   static const int8_t row[] = {-1, 0, 2, 3, 1}; /* contiguous, channels last, channels last 3-D, preserve */
   (void)s;
   return read_row(p, value, row, sizeof row, "memory format");
 }
 
-static aten_value read_layout(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_layout(pt2 *p, pt2_scope *s, const fmt_json *value) {
   static const int8_t row[] = {-1, -1, -1, -1, -1, -1, -1, 0}; /* strided */
   (void)s;
   return read_row(p, value, row, sizeof row, "layout");
 }
 
-static aten_value read_device(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_device(pt2 *p, pt2_scope *s, const fmt_json *value) {
   (void)value;
   (void)s;
   aten_value device = pt2_failed(p) ? ATEN_NOTHING : aten_text(p->a, "cpu"); /* wherever it was made, it runs here */
@@ -114,10 +115,10 @@ static aten_value read_device(pt2 *p, pt2_scope *s, const json_t *value) {
 }
 
 /* {as_name} or a plain number. */
-static aten_value read_symbolic(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_symbolic(pt2 *p, pt2_scope *s, const fmt_json *value) {
   const char *tag;
-  const json_t *inner = pt2_union(value, &tag);
-  if (strcmp(tag, "as_name") == 0) return pt2_lookup(p, s, json_string_value(inner));
+  const fmt_json *inner = pt2_union(value, &tag);
+  if (strcmp(tag, "as_name") == 0) return pt2_lookup(p, s, fmt_json_text(inner));
   if (strcmp(tag, "as_int") == 0) return read_int(p, s, inner);
   if (strcmp(tag, "as_float") == 0) return read_float(p, s, inner);
   if (strcmp(tag, "as_bool") == 0) return read_bool(p, s, inner);
@@ -125,24 +126,26 @@ static aten_value read_symbolic(pt2 *p, pt2_scope *s, const json_t *value) {
   return ATEN_NOTHING;
 }
 
-static aten_value read_optional(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_optional(pt2 *p, pt2_scope *s, const fmt_json *value) {
   const char *tag;
-  const json_t *inner = pt2_union(value, &tag);
+  const fmt_json *inner = pt2_union(value, &tag);
   return strcmp(tag, "as_tensor") == 0 ? read_named(p, s, inner) : ATEN_NOTHING;
 }
 
-static aten_value read_complex(pt2 *p, pt2_scope *s, const json_t *value) {
+static aten_value read_complex(pt2 *p, pt2_scope *s, const fmt_json *value) {
   aten_value v = {.kind = ATEN_COMPLEX};
   (void)s;
-  if (!pt2_float(json_object_get(value, "real"), &v.u.complex.re) ||
-      !pt2_float(json_object_get(value, "imag"), &v.u.complex.im))
+  if (!pt2_float(fmt_json_get(value, "real"), &v.u.complex.re) ||
+      !pt2_float(fmt_json_get(value, "imag"), &v.u.complex.im))
     pt2_fail(p, "an argument is no complex number");
   return v;
 }
 
-static aten_value read_ints(pt2 *p, pt2_scope *s, const json_t *value) { return read_list(p, s, value, read_int); }
-static aten_value read_floats(pt2 *p, pt2_scope *s, const json_t *value) { return read_list(p, s, value, read_float); }
-static aten_value read_names(pt2 *p, pt2_scope *s, const json_t *value) { return read_list(p, s, value, read_named); }
+static aten_value read_ints(pt2 *p, pt2_scope *s, const fmt_json *value) { return read_list(p, s, value, read_int); }
+static aten_value read_floats(pt2 *p, pt2_scope *s, const fmt_json *value) {
+  return read_list(p, s, value, read_float);
+}
+static aten_value read_names(pt2 *p, pt2_scope *s, const fmt_json *value) { return read_list(p, s, value, read_named); }
 
 static const struct {
   const char *tag;
@@ -177,9 +180,9 @@ static const struct {
                {"as_complex", read_complex, false},
                {"as_operator", read_text, false}};
 
-aten_value pt2_argument(pt2 *p, pt2_scope *s, const json_t *argument) {
+aten_value pt2_argument(pt2 *p, pt2_scope *s, const fmt_json *argument) {
   const char *tag;
-  const json_t *value = pt2_union(argument, &tag);
+  const fmt_json *value = pt2_union(argument, &tag);
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
     if (strcmp(tag, readers[i].tag) == 0)
       return readers[i].list ? read_list(p, s, value, readers[i].read) : readers[i].read(p, s, value);
@@ -190,10 +193,10 @@ aten_value pt2_argument(pt2 *p, pt2_scope *s, const json_t *argument) {
 /* ---- outputs ---- */
 
 /* The name that an output binds, "" for one that nobody uses; NULL: several, a list. */
-static const char *output_name(const json_t *output, const json_t **list) {
+static const char *output_name(const fmt_json *output, const fmt_json **list) {
   const char *tag;
-  const json_t *inner = pt2_union(output, &tag);
-  *list = json_is_array(inner) ? inner : NULL;
+  const fmt_json *inner = pt2_union(output, &tag);
+  *list = fmt_json_is(inner, FMT_JSON_ARRAY) ? inner : NULL;
   if (*list) return NULL;
   const char *name = pt2_text(inner, "name");
   if (!name) name = pt2_text(inner, "as_name");
@@ -204,36 +207,36 @@ static uint32_t item_count(const aten_value *v) {
   return v->kind == ATEN_TUPLE || v->kind == ATEN_LIST ? v->u.list->items.count : 0;
 }
 
-static void bind_output(pt2 *p, pt2_scope *s, const json_t *output, aten_value value) {
-  const json_t *list;
+static void bind_output(pt2 *p, pt2_scope *s, const fmt_json *output, aten_value value) {
+  const fmt_json *list;
   const char *name = output_name(output, &list);
   if (name && *name) pt2_bind(p, s, name, value);
   if (!list) return;
-  if (item_count(&value) != json_array_size(list)) pt2_fail(p, "the operator gives another number of results");
-  for (size_t i = 0; i < json_array_size(list) && !pt2_failed(p); i++) {
-    const json_t *item = json_array_get(list, i);
+  if (item_count(&value) != fmt_json_count(list)) pt2_fail(p, "the operator gives another number of results");
+  for (size_t i = 0; i < fmt_json_count(list) && !pt2_failed(p); i++) {
+    const fmt_json *item = fmt_json_at(list, i);
     const char *inner = pt2_text(item, "name");
     if (!inner) inner = pt2_text(item, "as_name");
     if (inner) pt2_bind(p, s, inner, value.u.list->items.at[i]);
   }
 }
 
-void pt2_bind_outputs(pt2 *p, pt2_scope *s, const json_t *node, aten_value result) {
-  const json_t *outputs = json_object_get(node, "outputs"), *list;
-  size_t count = json_array_size(outputs);
+void pt2_bind_outputs(pt2 *p, pt2_scope *s, const fmt_json *node, aten_value result) {
+  const fmt_json *outputs = fmt_json_get(node, "outputs"), *list;
+  size_t count = fmt_json_count(outputs);
   if (pt2_failed(p) || count == 0) return;
-  output_name(json_array_get(outputs, 0), &list);
+  output_name(fmt_json_at(outputs, 0), &list);
   /* A tuple goes to as many names; where there is one name, a tuple of one is its item. */
   bool spread = result.kind == ATEN_TUPLE && !list;
   if (!spread && count == 1) {
-    bind_output(p, s, json_array_get(outputs, 0), result);
+    bind_output(p, s, fmt_json_at(outputs, 0), result);
     return;
   }
   if (!spread || item_count(&result) < count) {
     pt2_fail(p, "the operator gives another number of results than the %zu that the program takes", count);
     return;
   }
-  for (size_t i = 0; i < count; i++) bind_output(p, s, json_array_get(outputs, i), result.u.list->items.at[i]);
+  for (size_t i = 0; i < count; i++) bind_output(p, s, fmt_json_at(outputs, i), result.u.list->items.at[i]);
 }
 
 /* ---- targets ---- */
@@ -280,17 +283,17 @@ static bool is_check(const target *t) {
 }
 
 /* Calls t with the inputs from number `first` on. */
-static aten_value call_target(pt2 *p, pt2_scope *s, const json_t *inputs, size_t first, const target *t) {
-  size_t count = json_array_size(inputs);
+static aten_value call_target(pt2 *p, pt2_scope *s, const fmt_json *inputs, size_t first, const target *t) {
+  size_t count = fmt_json_count(inputs);
   aten_value *args = pt2_alloc(p, (count + 1) * sizeof *args);
   aten_keyword *keywords = pt2_alloc(p, (count + 1) * sizeof *keywords);
   uint32_t arg_count = 0, keyword_count = 0;
   for (size_t i = first; i < count && !pt2_failed(p); i++) {
-    const json_t *input = json_array_get(inputs, i);
+    const fmt_json *input = fmt_json_at(inputs, i);
     const char *name = pt2_text(input, "name");
     int64_t kind = name && *name && t->has_overload ? 2 : 1;
-    pt2_int(json_object_get(input, "kind"), &kind);
-    aten_value value = pt2_argument(p, s, json_object_get(input, "arg"));
+    pt2_int(fmt_json_get(input, "kind"), &kind);
+    aten_value value = pt2_argument(p, s, fmt_json_get(input, "arg"));
     if (kind == 1 || !name || !*name) args[arg_count++] = value;
     else keywords[keyword_count++] = (aten_keyword){base_str_of(name), value};
   }
@@ -299,13 +302,13 @@ static aten_value call_target(pt2 *p, pt2_scope *s, const json_t *inputs, size_t
 }
 
 /* The operator that argument `at` of a higher-order one names; NULL: it is none. */
-static const char *operator_argument(const json_t *inputs, size_t at) {
-  return json_string_value(json_object_get(json_object_get(json_array_get(inputs, at), "arg"), "as_operator"));
+static const char *operator_argument(const fmt_json *inputs, size_t at) {
+  return fmt_json_text(fmt_json_get(fmt_json_get(fmt_json_at(inputs, at), "arg"), "as_operator"));
 }
 
-void pt2_run_with_effects(pt2 *p, pt2_scope *s, const json_t *node) {
-  const json_t *inputs = json_object_get(node, "inputs");
-  aten_value items[2] = {pt2_argument(p, s, json_object_get(json_array_get(inputs, 0), "arg"))};
+void pt2_run_with_effects(pt2 *p, pt2_scope *s, const fmt_json *node) {
+  const fmt_json *inputs = fmt_json_get(node, "inputs");
+  aten_value items[2] = {pt2_argument(p, s, fmt_json_get(fmt_json_at(inputs, 0), "arg"))};
   target t;
   if (!read_target(operator_argument(inputs, 1), &t) || t.region) pt2_fail(p, "its operator is missing");
   if (pt2_failed(p)) return;
@@ -320,8 +323,8 @@ void pt2_run_with_effects(pt2 *p, pt2_scope *s, const json_t *node) {
 /* ---- origins ---- */
 
 /* The innermost module: the second word of the last "key,path,class;". */
-static base_str module_path(const json_t *node) {
-  const char *stack = pt2_text(json_object_get(node, "metadata"), "nn_module_stack");
+static base_str module_path(const fmt_json *node) {
+  const char *stack = pt2_text(fmt_json_get(node, "metadata"), "nn_module_stack");
   const char *last = stack ? strrchr(stack, ';') : NULL;
   last = last ? last + 1 : stack;
   const char *path = last ? strchr(last, ',') : NULL, *end = path ? strchr(path + 1, ',') : NULL;
@@ -330,8 +333,8 @@ static base_str module_path(const json_t *node) {
 }
 
 /* The innermost line of the user's own code: "model.py:41, in forward". */
-static bool source_line(const json_t *node, char *text, size_t size) {
-  const char *trace = pt2_text(json_object_get(node, "metadata"), "stack_trace"), *best = NULL;
+static bool source_line(const fmt_json *node, char *text, size_t size) {
+  const char *trace = pt2_text(fmt_json_get(node, "metadata"), "stack_trace"), *best = NULL;
   for (const char *at = trace ? strstr(trace, "File \"") : NULL; at; at = strstr(at + 1, "File \"")) {
     const char *end = strchr(at + 6, '"');
     if (!end) break;
@@ -349,11 +352,11 @@ static bool source_line(const json_t *node, char *text, size_t size) {
   return true;
 }
 
-static const char *origin_of(pt2 *p, const json_t *node, const target *t) {
-  const json_t *list;
+static const char *origin_of(pt2 *p, const fmt_json *node, const target *t) {
+  const fmt_json *list;
   const char *name = pt2_text(node, "name"), *slash = "";
   char line[200] = "";
-  if (!name) name = output_name(json_array_get(json_object_get(node, "outputs"), 0), &list);
+  if (!name) name = output_name(fmt_json_at(fmt_json_get(node, "outputs"), 0), &list);
   base_str module = module_path(node);
   if (module.length) slash = ".";
   bool has_line = source_line(node, line, sizeof line);
@@ -370,7 +373,7 @@ static void check_memory(pt2 *p) {
                 p->memory_limit >> 20, p->source->size);
 }
 
-static void run_node(pt2 *p, pt2_scope *s, const json_t *node) {
+static void run_node(pt2 *p, pt2_scope *s, const fmt_json *node) {
   target t;
   ir_frame frame;
   if (!read_target(pt2_text(node, "target"), &t)) {
@@ -382,29 +385,29 @@ static void run_node(pt2 *p, pt2_scope *s, const json_t *node) {
   pt2_region_fn region = t.region ? pt2_find_region(t.name) : NULL;
   if (region) region(p, s, node);
   else if (t.region) ir_build_fail(&p->b, TD_UNSUPPORTED, "the higher-order operator %s is not supported", t.name);
-  else pt2_bind_outputs(p, s, node, call_target(p, s, json_object_get(node, "inputs"), 0, &t));
+  else pt2_bind_outputs(p, s, node, call_target(p, s, fmt_json_get(node, "inputs"), 0, &t));
   check_memory(p);
   ir_build_leave(&p->b);
 }
 
-void pt2_run_nodes(pt2 *p, pt2_scope *s, const json_t *graph) {
-  const json_t *nodes = json_object_get(graph, "nodes");
-  if (!json_is_array(nodes)) pt2_fail(p, "a graph has no nodes");
+void pt2_run_nodes(pt2 *p, pt2_scope *s, const fmt_json *graph) {
+  const fmt_json *nodes = fmt_json_get(graph, "nodes");
+  if (!fmt_json_is(nodes, FMT_JSON_ARRAY)) pt2_fail(p, "a graph has no nodes");
   if (s->depth > PT2_MAX_DEPTH) pt2_fail(p, "graphs are nested more than %d deep", PT2_MAX_DEPTH);
-  for (size_t i = 0; i < json_array_size(nodes) && !pt2_failed(p); i++) run_node(p, s, json_array_get(nodes, i));
+  for (size_t i = 0; i < fmt_json_count(nodes) && !pt2_failed(p); i++) run_node(p, s, fmt_json_at(nodes, i));
 }
 
 /* ---- what is not supported ---- */
 
 /* The operator that auto_functionalized(op, ...), its second form or with_effects(token, op, ...) calls: a user's own,
  * or one that is there. NULL: it is no such. */
-static const char *wrapped_operator(const target *t, const json_t *node) {
-  const json_t *inputs = json_object_get(node, "inputs");
+static const char *wrapped_operator(const target *t, const fmt_json *node) {
+  const fmt_json *inputs = fmt_json_get(node, "inputs");
   if (t->region && strncmp(t->name, "auto_functionalized", 19) == 0) return operator_argument(inputs, 0);
   return t->region && strcmp(t->name, "with_effects") == 0 ? operator_argument(inputs, 1) : NULL;
 }
 
-static void note_node(pt2 *p, const json_t *node, uint32_t depth) {
+static void note_node(pt2 *p, const fmt_json *node, uint32_t depth) {
   target t;
   char line[200];
   if (!read_target(pt2_text(node, "target"), &t) || is_check(&t)) return;
@@ -419,15 +422,15 @@ static void note_node(pt2 *p, const json_t *node, uint32_t depth) {
   const char *what = *t.overload ? pt2_format(p, "%s.%s", t.name, t.overload) : pt2_format(p, "%s", t.name);
   if (!found)
     aten_note_missing(p->a, what, source_line(node, line, sizeof line) ? pt2_format(p, "%s", line) : NULL, NULL);
-  const json_t *inputs = json_object_get(node, "inputs");
-  for (size_t i = 0; t.region && i < json_array_size(inputs); i++) {
-    const json_t *inner = json_object_get(json_object_get(json_array_get(inputs, i), "arg"), "as_graph");
-    if (inner) pt2_note_missing(p, json_object_get(inner, "graph"), depth + 1);
+  const fmt_json *inputs = fmt_json_get(node, "inputs");
+  for (size_t i = 0; t.region && i < fmt_json_count(inputs); i++) {
+    const fmt_json *inner = fmt_json_get(fmt_json_get(fmt_json_at(inputs, i), "arg"), "as_graph");
+    if (inner) pt2_note_missing(p, fmt_json_get(inner, "graph"), depth + 1);
   }
 }
 
-void pt2_note_missing(pt2 *p, const json_t *graph, uint32_t depth) {
-  const json_t *nodes = json_object_get(graph, "nodes");
+void pt2_note_missing(pt2 *p, const fmt_json *graph, uint32_t depth) {
+  const fmt_json *nodes = fmt_json_get(graph, "nodes");
   if (depth > PT2_MAX_DEPTH) return; /* pt2_run_nodes says so */
-  for (size_t i = 0; i < json_array_size(nodes) && !pt2_failed(p); i++) note_node(p, json_array_get(nodes, i), depth);
+  for (size_t i = 0; i < fmt_json_count(nodes) && !pt2_failed(p); i++) note_node(p, fmt_json_at(nodes, i), depth);
 }

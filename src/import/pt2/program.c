@@ -8,17 +8,17 @@
 
 /* The arguments' names and types are looked up while the specs are walked side by side with the leaves of the tree. */
 typedef struct arguments {
-  const json_t *graph;
+  const fmt_json *graph;
   const char **paths; /* of the leaves */
   uint32_t path_count, leaf;
 } arguments;
 
-static const json_t *root_signature(const pt2 *p) {
-  const json_t *calls = json_object_get(json_object_get(p->root, "graph_module"), "module_call_graph");
-  for (size_t i = 0; i < json_array_size(calls); i++) {
-    const json_t *call = json_array_get(calls, i);
+static const fmt_json *root_signature(const pt2 *p) {
+  const fmt_json *calls = fmt_json_get(fmt_json_get(p->root, "graph_module"), "module_call_graph");
+  for (size_t i = 0; i < fmt_json_count(calls); i++) {
+    const fmt_json *call = fmt_json_at(calls, i);
     const char *name = pt2_text(call, "fqn");
-    if (name && !*name) return json_object_get(call, "signature");
+    if (name && !*name) return fmt_json_get(call, "signature");
   }
   return NULL;
 }
@@ -43,7 +43,7 @@ static ir_value add_input(pt2 *p, pt2_scope *s, arguments *a, const ir_type *typ
 static void add_tensor_input(pt2 *p, pt2_scope *s, arguments *a, const char *name) {
   ir_frame frame;
   ir_build_enter(&p->b, &frame, pt2_format(p, "input %.200s", name));
-  const json_t *meta = json_object_get(json_object_get(a->graph, "tensor_values"), name);
+  const fmt_json *meta = fmt_json_get(fmt_json_get(a->graph, "tensor_values"), name);
   ir_type type = pt2_type(p, meta);
   ir_build_leave(&p->b);
   ir_value value = add_input(p, s, a, &type, name);
@@ -59,13 +59,13 @@ static void add_number_input(pt2 *p, pt2_scope *s, arguments *a, const char *nam
   if (!pt2_failed(p)) s->entries.at[s->entries.count - 1].value = aten_number(p->a, value);
 }
 
-static void add_user_input(pt2 *p, pt2_scope *s, arguments *a, const json_t *argument) {
+static void add_user_input(pt2 *p, pt2_scope *s, arguments *a, const fmt_json *argument) {
   static const struct {
     const char *tag;
     td_dtype dtype;
   } numbers[] = {{"as_sym_int", TD_I64}, {"as_sym_float", TD_F64}, {"as_sym_bool", TD_BOOL}};
   const char *tag;
-  const json_t *inner = pt2_union(argument, &tag);
+  const fmt_json *inner = pt2_union(argument, &tag);
   const char *name = pt2_text(inner, "name");
   if (strcmp(tag, "as_tensor") == 0 && name) add_tensor_input(p, s, a, name);
   if (!name) name = pt2_text(inner, "as_name");
@@ -78,14 +78,14 @@ static void add_user_input(pt2 *p, pt2_scope *s, arguments *a, const json_t *arg
 
 /* ---- what the archive holds ---- */
 
-static void add_stored(pt2 *p, pt2_scope *s, const json_t *graph, const char *name, const char *key, bool constant) {
+static void add_stored(pt2 *p, pt2_scope *s, const fmt_json *graph, const char *name, const char *key, bool constant) {
   if (!name || !key) pt2_fail(p, "a parameter has no name");
   if (!pt2_failed(p)) pt2_bind(p, s, name, ATEN_NOTHING);
   if (pt2_failed(p)) return;
   pt2_entry *entry = &s->entries.at[s->entries.count - 1];
   entry->stored = key;
   entry->constant = constant;
-  entry->is_dense = pt2_is_dense(json_object_get(json_object_get(graph, "tensor_values"), name));
+  entry->is_dense = pt2_is_dense(fmt_json_get(fmt_json_get(graph, "tensor_values"), name));
 }
 
 /* A buffer that the program writes begins as what the archive holds, and is kept from one run to the next. */
@@ -101,26 +101,26 @@ static void make_state(pt2 *p, const char *key, pt2_entry *entry) {
   entry->state = state;
 }
 
-static void add_spec(pt2 *p, pt2_scope *s, arguments *a, const json_t *spec) {
+static void add_spec(pt2 *p, pt2_scope *s, arguments *a, const fmt_json *spec) {
   static const struct {
     const char *tag, *key;
   } kinds[] = {{"parameter", "parameter_name"}, {"buffer", "buffer_name"}, {"tensor_constant", "tensor_constant_name"}};
   const char *tag;
-  const json_t *inner = pt2_union(spec, &tag), *arg = json_object_get(inner, "arg");
+  const fmt_json *inner = pt2_union(spec, &tag), *arg = fmt_json_get(inner, "arg");
   if (strcmp(tag, "user_input") == 0) {
     add_user_input(p, s, a, arg);
     return;
   }
   if (strcmp(tag, "constant_input") == 0) {
     const char *name = pt2_text(inner, "name");
-    if (name) pt2_bind(p, s, name, pt2_argument(p, s, json_object_get(inner, "value")));
+    if (name) pt2_bind(p, s, name, pt2_argument(p, s, fmt_json_get(inner, "value")));
     a->leaf++;
     return;
   }
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (strcmp(tag, kinds[i].tag) != 0) continue;
     const char *key = pt2_text(inner, kinds[i].key);
-    bool constant = i == 2 || (i == 1 && json_is_false(json_object_get(inner, "persistent")));
+    bool constant = i == 2 || (i == 1 && fmt_json_is(fmt_json_get(inner, "persistent"), FMT_JSON_FALSE));
     add_stored(p, s, a->graph, pt2_text(arg, "name"), key, constant);
     bool written = !pt2_failed(p) && base_map_get(p->written, base_str_of(key));
     if (written) make_state(p, key, &s->entries.at[s->entries.count - 1]);
@@ -137,10 +137,10 @@ static void note_written(pt2 *p, const char *key) {
 }
 
 /* Buffers whose new contents the signature names. */
-static void find_written(pt2 *p, const json_t *outputs) {
-  for (size_t i = 0; i < json_array_size(outputs) && !pt2_failed(p); i++) {
+static void find_written(pt2 *p, const fmt_json *outputs) {
+  for (size_t i = 0; i < fmt_json_count(outputs) && !pt2_failed(p); i++) {
     const char *tag;
-    const json_t *inner = pt2_union(json_array_get(outputs, i), &tag);
+    const fmt_json *inner = pt2_union(fmt_json_at(outputs, i), &tag);
     const char *key = strcmp(tag, "buffer_mutation") == 0      ? pt2_text(inner, "buffer_name")
                       : strcmp(tag, "parameter_mutation") == 0 ? pt2_text(inner, "parameter_name")
                                                                : NULL;
@@ -151,11 +151,11 @@ static void find_written(pt2 *p, const json_t *outputs) {
 /* A number among the arguments that is also the size of a tensor (torch.compile passes both) is taken from there, so
  * that sizes that follow from it are known when shapes are bound. */
 static void fix_numbers(pt2 *p, pt2_scope *s, const arguments *a) {
-  const json_t *values = json_object_get(a->graph, "sym_int_values");
+  const fmt_json *values = fmt_json_get(a->graph, "sym_int_values");
   const ir_graph *g = p->b.graph;
   const char *name;
-  json_t *meta;
-  json_object_foreach((json_t *)(uintptr_t)values, name, meta) {
+  const fmt_json *meta;
+  for (size_t k = 0; (meta = fmt_json_member(values, k, &name)); k++) {
     const uint32_t *at = base_map_get(&s->names, base_str_of(name));
     if (!at || pt2_failed(p)) continue; /* computed by a node */
     base_dim size = pt2_size(p, meta);
@@ -179,7 +179,7 @@ static void add_output(pt2 *p, const char *name, const aten_value *value) {
   if (!pt2_failed(p)) ir_build_take(&p->b, ir_add_output(p->b.graph, v, name, p->b.err));
 }
 
-static void add_user_output(pt2 *p, pt2_scope *s, const json_t *argument, const char *name) {
+static void add_user_output(pt2 *p, pt2_scope *s, const fmt_json *argument, const char *name) {
   const char *tag;
   pt2_union(argument, &tag);
   if (strcmp(tag, "as_none") == 0 || strcmp(tag, "as_string") == 0) return; /* nothing that has elements */
@@ -187,7 +187,7 @@ static void add_user_output(pt2 *p, pt2_scope *s, const json_t *argument, const 
   add_output(p, name, &value);
 }
 
-static void store(pt2 *p, pt2_scope *s, const char *key, const json_t *argument) {
+static void store(pt2 *p, pt2_scope *s, const char *key, const fmt_json *argument) {
   aten_value value = pt2_lookup(p, s, pt2_text(argument, "name"));
   for (uint32_t i = 0; key && i < s->entries.count && !pt2_failed(p); i++) {
     pt2_entry *entry = &s->entries.at[i];
@@ -199,12 +199,12 @@ static void store(pt2 *p, pt2_scope *s, const char *key, const json_t *argument)
   pt2_fail(p, "the program writes the buffer %.200s, which it does not have", key ? key : "");
 }
 
-static void add_outputs(pt2 *p, pt2_scope *s, const json_t *specs, const json_t *signature) {
+static void add_outputs(pt2 *p, pt2_scope *s, const fmt_json *specs, const fmt_json *signature) {
   uint32_t leaves, leaf = 0;
   const char **names = pt2_leaves(p, pt2_text(signature, "out_spec"), NULL, NULL, &leaves);
-  for (size_t i = 0; i < json_array_size(specs) && !pt2_failed(p); i++) {
+  for (size_t i = 0; i < fmt_json_count(specs) && !pt2_failed(p); i++) {
     const char *tag;
-    const json_t *inner = pt2_union(json_array_get(specs, i), &tag), *arg = json_object_get(inner, "arg");
+    const fmt_json *inner = pt2_union(fmt_json_at(specs, i), &tag), *arg = fmt_json_get(inner, "arg");
     if (strcmp(tag, "user_output") == 0) {
       add_user_output(p, s, arg, leaf < leaves ? names[leaf] : pt2_format(p, "output_%u", leaf));
       leaf++;
@@ -225,7 +225,7 @@ static void add_outputs(pt2 *p, pt2_scope *s, const json_t *specs, const json_t 
 
 /* What the program wrote in place: states are stored; a buffer that was taken for a constant is noted, and the import
  * begins anew. */
-static void find_changes(pt2 *p, pt2_scope *s, const json_t *inputs) {
+static void find_changes(pt2 *p, pt2_scope *s, const fmt_json *inputs) {
   for (uint32_t i = 0; i < s->entries.count && !pt2_failed(p); i++) {
     pt2_entry *entry = &s->entries.at[i];
     if (entry->value.kind != ATEN_TENSOR || !(entry->state.id || entry->made.id)) continue;
@@ -234,7 +234,7 @@ static void find_changes(pt2 *p, pt2_scope *s, const json_t *inputs) {
       ir_build_take(&p->b, ir_store_state(p->b.graph, entry->state, now, p->b.err));
     if (!entry->made.id || now.id == entry->made.id) continue;
     const char *tag, *key = NULL;
-    const json_t *spec = pt2_union(json_array_get(inputs, entry->spec), &tag);
+    const fmt_json *spec = pt2_union(fmt_json_at(inputs, entry->spec), &tag);
     if (strcmp(tag, "buffer") == 0) key = pt2_text(spec, "buffer_name");
     if (strcmp(tag, "parameter") == 0) key = pt2_text(spec, "parameter_name");
     if (strcmp(tag, "tensor_constant") == 0) key = pt2_text(spec, "tensor_constant_name");
@@ -262,27 +262,28 @@ static void add_segments(pt2 *p) {
 }
 
 void pt2_run(pt2 *p) {
-  const json_t *module = json_object_get(p->root, "graph_module");
-  const json_t *specs = json_object_get(module, "signature"), *inputs = json_object_get(specs, "input_specs");
-  const json_t *signature = root_signature(p);
-  arguments a = {.graph = json_object_get(module, "graph")};
+  const fmt_json *module = fmt_json_get(p->root, "graph_module");
+  const fmt_json *specs = fmt_json_get(module, "signature"), *inputs = fmt_json_get(specs, "input_specs");
+  const fmt_json *signature = root_signature(p);
+  arguments a = {.graph = fmt_json_get(module, "graph")};
   pt2_scope s = {.depth = 0};
-  if (!json_is_array(inputs) || !json_is_object(a.graph)) pt2_fail(p, "the program has no graph or no signature");
+  if (!fmt_json_is(inputs, FMT_JSON_ARRAY) || !fmt_json_is(a.graph, FMT_JSON_OBJECT))
+    pt2_fail(p, "the program has no graph or no signature");
   if (pt2_failed(p)) return;
   add_segments(p);
   pt2_note_missing(p, a.graph, 0);
   aten_report_missing(p->a);
-  a.paths = pt2_leaves(p, pt2_text(signature, "in_spec"), json_object_get(signature, "forward_arg_names"), "L",
-                       &a.path_count);
-  find_written(p, json_object_get(specs, "output_specs"));
-  for (size_t i = 0; i < json_array_size(inputs) && !pt2_failed(p); i++) {
+  a.paths =
+      pt2_leaves(p, pt2_text(signature, "in_spec"), fmt_json_get(signature, "forward_arg_names"), "L", &a.path_count);
+  find_written(p, fmt_json_get(specs, "output_specs"));
+  for (size_t i = 0; i < fmt_json_count(inputs) && !pt2_failed(p); i++) {
     uint32_t before = s.entries.count;
-    add_spec(p, &s, &a, json_array_get(inputs, i));
+    add_spec(p, &s, &a, fmt_json_at(inputs, i));
     if (s.entries.count > before) s.entries.at[before].spec = (uint32_t)i;
   }
   fix_numbers(p, &s, &a);
   pt2_add_guards(p);
   pt2_run_nodes(p, &s, a.graph);
-  if (!pt2_failed(p)) add_outputs(p, &s, json_object_get(specs, "output_specs"), signature);
+  if (!pt2_failed(p)) add_outputs(p, &s, fmt_json_get(specs, "output_specs"), signature);
   find_changes(p, &s, inputs);
 }

@@ -7,8 +7,7 @@ bool import_pt2_sniff(const void *bytes, size_t size);
 td_status import_pt2_load(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                           td_error *err);
 
-/* Names of members stand in the directory at the end of a zip: a megabyte holds those of many thousand weights. */
-enum { LOOK_BACK = 1 << 22, LOOK_AHEAD = 1 << 16 };
+enum { LOOK_AHEAD = 1 << 16 };
 
 static bool holds(const char *bytes, size_t size, const char *what) {
   size_t length = strlen(what);
@@ -25,10 +24,9 @@ static bool holds(const char *bytes, size_t size, const char *what) {
 bool import_pt2_sniff(const void *bytes, size_t size) {
   const char *start = bytes;
   if (size && start[0] == '{') return holds(start, size < LOOK_AHEAD ? size : LOOK_AHEAD, "\"graph_module\"");
-  if (!fmt_zip_sniff(bytes, size)) return false;
-  size_t look = size < LOOK_BACK ? size : LOOK_BACK;
-  return holds(start + size - look, look, "/archive_format") ||
-         holds(start + size - look, look, "serialized_exported_program.json");
+  const base_str names = fmt_zip_directory(bytes, size);
+  return holds(names.at, names.length, "/archive_format") ||
+         holds(names.at, names.length, "serialized_exported_program.json");
 }
 
 static size_t memory_limit(size_t file_bytes) {

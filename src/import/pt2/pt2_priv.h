@@ -1,10 +1,8 @@
 /* pt2_priv.h -- the state of an import of a torch.export program, shared by the files that walk it. The document is
- * JSON (jansson); what is missing where nothing depends on it takes a default, what has the wrong form fails. Errors go
- * through the builder's sticky one, so that the walk reads as straight code. */
+ * JSON (fmt/json.h); what is missing where nothing depends on it takes a default, what has the wrong form fails. Errors
+ * go through the builder's sticky one, so that the walk reads as straight code. */
 #ifndef IMPORT_PT2_PT2_PRIV_H
 #define IMPORT_PT2_PT2_PRIV_H
-#include <jansson.h>
-
 #include "fmt/fmt.h"
 #include "import/aten/aten.h"
 #include "import/import.h"
@@ -32,8 +30,8 @@ typedef struct pt2_store {
   fmt_state_dict *dict; /* torch.save, opened when a tensor is asked for */
   const uint8_t *bytes; /* of that torch.save, or NULL */
   size_t size;
-  const char *folder; /* of raw storages, or NULL */
-  json_t *config;     /* that describes them */
+  const char *folder;     /* of raw storages, or NULL */
+  const fmt_json *config; /* that describes them */
 } pt2_store;
 
 /* A tensor that is a constant of the graph already: tied weights are stored once. */
@@ -50,7 +48,7 @@ typedef struct pt2 {
   fmt_zip zip;
   base_str folder; /* of all members, with its slash; empty in the flat containers */
   bool is_zip;
-  json_t *root; /* the program */
+  const fmt_json *root; /* the program */
   pt2_store weights, constants;
   BASE_VEC(pt2_shared) shared;
   base_map *written; /* keys of the buffers that the program writes; they become state */
@@ -62,22 +60,22 @@ typedef struct pt2 {
 
 /* ---- json.c ---- */
 
-/* Texts of the document live as long as `root`; these give NULL where there is none. */
-const char *pt2_text(const json_t *object, const char *key);
+/* Texts of the document live as long as the import; these give NULL where there is none. */
+const char *pt2_text(const fmt_json *object, const char *key);
 /* The one key of a union, and what it holds; NULL: it is none. */
-const json_t *pt2_union(const json_t *value, const char **tag);
+const fmt_json *pt2_union(const fmt_json *value, const char **tag);
 /* A number of an enum or a size; false: it is none. */
-bool pt2_int(const json_t *value, int64_t *number);
+bool pt2_int(const fmt_json *value, int64_t *number);
 /* A float, or "Infinity", "-Infinity", "NaN". */
-bool pt2_float(const json_t *value, double *number);
+bool pt2_float(const fmt_json *value, double *number);
 #define pt2_fail(p, ...) ir_build_fail(&(p)->b, TD_BAD_FILE, __VA_ARGS__)
 static inline bool pt2_failed(const pt2 *p) { return ir_build_failed(&p->b); }
 void *pt2_alloc(pt2 *p, size_t bytes); /* of the import; zeroed; NULL: failed */
 /* A copy in the graph's arena; "" after a failure. */
 const char *pt2_format(pt2 *p, const char *format, ...) BASE_PRINTF(2, 3);
 /* c10's number of a ScalarType of the document; fails on unknown ones. */
-int64_t pt2_scalar_type(pt2 *p, const json_t *value);
-void pt2_parse_json(pt2 *p, const char *what, const uint8_t *bytes, size_t size, json_t **root);
+int64_t pt2_scalar_type(pt2 *p, const fmt_json *value);
+void pt2_parse_json(pt2 *p, const char *what, const uint8_t *bytes, size_t size, const fmt_json **root);
 
 /* ---- archive.c ---- */
 
@@ -90,11 +88,11 @@ ir_value pt2_tensor(pt2 *p, const char *name, bool constant);
 /* ---- expr.c ---- */
 
 /* A SymInt of the document as a size. */
-base_dim pt2_size(pt2 *p, const json_t *sym_int);
+base_dim pt2_size(pt2 *p, const fmt_json *sym_int);
 /* The type that TensorMeta says; complex numbers have a last axis of 2. */
-ir_type pt2_type(pt2 *p, const json_t *meta);
-bool pt2_is_complex(pt2 *p, const json_t *meta);
-bool pt2_is_dense(const json_t *meta);
+ir_type pt2_type(pt2 *p, const fmt_json *meta);
+bool pt2_is_complex(pt2 *p, const fmt_json *meta);
+bool pt2_is_dense(const fmt_json *meta);
 /* Range constraints and guards become conditions of the graph. */
 void pt2_add_guards(pt2 *p);
 
@@ -102,28 +100,28 @@ void pt2_add_guards(pt2 *p);
 
 /* A name for each leaf of a pytree's JSON text: paths as Python writes them behind `root` ("L"), with the names of
  * positional arguments, or (root NULL) names of outputs. *count 0: the text says nothing that can be used. */
-const char **pt2_leaves(pt2 *p, const char *spec, const json_t *argument_names, const char *root, uint32_t *count);
+const char **pt2_leaves(pt2 *p, const char *spec, const fmt_json *argument_names, const char *root, uint32_t *count);
 
 /* ---- node.c ---- */
 
 void pt2_bind(pt2 *p, pt2_scope *s, const char *name, aten_value value);
 /* What `name` means here; fails when nothing. */
 aten_value pt2_lookup(pt2 *p, pt2_scope *s, const char *name);
-aten_value pt2_argument(pt2 *p, pt2_scope *s, const json_t *argument);
+aten_value pt2_argument(pt2 *p, pt2_scope *s, const fmt_json *argument);
 /* Gives the node's outputs the values of `result`: a tuple where there are several. */
-void pt2_bind_outputs(pt2 *p, pt2_scope *s, const json_t *node, aten_value result);
+void pt2_bind_outputs(pt2 *p, pt2_scope *s, const fmt_json *node, aten_value result);
 /* Runs the nodes of a graph whose inputs are bound. */
-void pt2_run_nodes(pt2 *p, pt2_scope *s, const json_t *graph);
+void pt2_run_nodes(pt2 *p, pt2_scope *s, const fmt_json *graph);
 /* Notes every operator that is not there, in this graph and those inside. */
-void pt2_note_missing(pt2 *p, const json_t *graph, uint32_t depth);
+void pt2_note_missing(pt2 *p, const fmt_json *graph, uint32_t depth);
 /* with_effects(token, operator, operands) -> token, results */
-void pt2_run_with_effects(pt2 *p, pt2_scope *s, const json_t *node);
+void pt2_run_with_effects(pt2 *p, pt2_scope *s, const fmt_json *node);
 enum { PT2_MAX_DEPTH = 24 };
 
 /* ---- control.c ---- */
 
 /* The higher-order operator `name` ("cond"); NULL: there is none. */
-typedef void (*pt2_region_fn)(pt2 *p, pt2_scope *s, const json_t *node);
+typedef void (*pt2_region_fn)(pt2 *p, pt2_scope *s, const fmt_json *node);
 pt2_region_fn pt2_find_region(const char *name);
 
 /* ---- program.c ---- */

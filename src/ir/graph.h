@@ -70,6 +70,13 @@ typedef struct ir_initial {
   uint32_t count;
 } ir_initial;
 
+/* A constant whose elements are not there yet: f32, dense, from[c, ...] * scale[c]. */
+typedef struct ir_scaled {
+  float *to;
+  base_tensor from;
+  const float *scale;
+} ir_scaled;
+
 typedef struct ir_graph {
   base_arena *arena;
   base_arena *constants; /* where passes make large constants; the arena itself, unless whoever compiles wants to keep
@@ -88,6 +95,7 @@ typedef struct ir_graph {
   BASE_VEC(ir_initial) states;
   BASE_VEC(base_guard) guards; /* what sizes of inputs must satisfy: checked when shapes are bound */
   BASE_VEC(ir_node) order;     /* room for ir_settle: as many as there are nodes, once one was added `before` */
+  BASE_VEC(ir_scaled) scaled;  /* between the pass that scales weights and the one that packs them, else none */
   BASE_VEC(ir_value) replaced; /* by value id, noted by ir_replace_value: what stands for it; id 0: itself */
 } ir_graph;
 

@@ -4,12 +4,28 @@
 
 #include <string.h>
 
-enum { BLOCK_ROWS = 64 }; /* a panel of them, and as many lines of the source, fit L1 */
+enum {
+  BLOCK_ROWS = 64, /* a panel of them, and as many lines of the source, fit L1 */
+  DENSE_ROWS = 8   /* that are read side by side where rows are dense: as many streams as a core follows */
+};
 
 bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count) {
   if (k < 0 || n < 0 || panel <= 0 || n > INT64_MAX - panel) return false;
   return base_mul((size_t)((n + panel - 1) / panel), (size_t)k, count) && base_mul(*count, (size_t)panel, count) &&
          *count <= INT64_MAX / sizeof(float);
+}
+
+static void scale_block(float *to, const base_f32 *scale, int64_t k0, int64_t k1, int64_t columns, int64_t panel) {
+  for (int64_t k = k0; k < k1; k++)
+    for (int64_t n = 0; n < columns; n++) to[k * panel + n] *= scale[n];
+}
+
+/* As wide as most vectors are: without a call. */
+static void copy_row(float *to, const base_f32 *from, int64_t count) {
+  enum { WIDE = 16, HALF = 8 };
+  if (count == WIDE) memcpy(to, from, WIDE * sizeof *to);
+  else if (count == HALF) memcpy(to, from, HALF * sizeof *to);
+  else memcpy(to, from, (size_t)count * sizeof *to);
 }
 
 /* Rows [k0, k1) of `columns` columns from `from`; the rest of each row of the panel is zero. */
@@ -18,7 +34,7 @@ static void pack_block(float *to, const base_f32 *from, const kern_matrix *m, in
   for (int64_t k = k0; k < k1; k++) {
     float *row = to + k * panel;
     if (columns < panel) memset(row + columns, 0, (size_t)(panel - columns) * sizeof *row);
-    if (m->n_stride == 1) memcpy(row, from + k * m->k_stride, (size_t)columns * sizeof *row);
+    if (m->n_stride == 1) copy_row(row, from + k * m->k_stride, columns);
   }
   if (m->n_stride == 1) return;
   for (int64_t n = 0; n < columns; n++) {
@@ -27,11 +43,15 @@ static void pack_block(float *to, const base_f32 *from, const kern_matrix *m, in
   }
 }
 
-void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, int64_t last) {
-  for (int64_t k = 0; k < m->k; k += BLOCK_ROWS)
-    for (int64_t p = first; p < last; p++)
-      pack_block(to + p * m->k * panel, (const base_f32 *)m->data + p * panel * m->n_stride, m, k,
-                 base_min_i64(k + BLOCK_ROWS, m->k), base_min_i64(panel, m->n - p * panel), panel);
+void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t panel, int64_t first, int64_t last) {
+  const int64_t rows = m->n_stride == 1 ? DENSE_ROWS : BLOCK_ROWS;
+  for (int64_t k = 0; k < m->k; k += rows)
+    for (int64_t p = first; p < last; p++) {
+      const int64_t end = base_min_i64(k + rows, m->k), columns = base_min_i64(panel, m->n - p * panel);
+      float *at = to + p * m->k * panel;
+      pack_block(at, (const base_f32 *)m->data + p * panel * m->n_stride, m, k, end, columns, panel);
+      if (scale) scale_block(at, scale + p * panel, k, end, columns, panel);
+    }
 }
 
 bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel) {

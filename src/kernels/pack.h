@@ -18,9 +18,9 @@ typedef struct kern_matrix {
 
 /* Floats in the packed form of a [k, n] matrix; false on overflow. */
 bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count);
-/* Writes panels [first, last) of m to their places in `to`, which is the start of all panels: callers may share out
- * the panels. */
-void kern_pack(float *to, const kern_matrix *m, int64_t panel, int64_t first, int64_t last);
+/* Writes panels [first, last) of m, column n times scale[n] (NULL: 1), to their places in `to`, which is the start of
+ * all panels: callers may share out the panels. */
+void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t panel, int64_t first, int64_t last);
 /* Is one step of Strassen's recursion likely to be faster for `rows` rows of a sample times a packed [k, n] matrix?
  * From sizes alone, as measured on one core: the bits of a sample depend on nothing else. */
 bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel);

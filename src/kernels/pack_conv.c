@@ -21,42 +21,48 @@ bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, i
 typedef struct weights {
   int64_t group_in, group_out, taps;
   int64_t in_stride, out_stride;
+  const base_f32 *scale; /* of the group's channels out; NULL: none */
 } weights;
 
-/* Channels [c0, c1) of one tap of a panel. */
-static void pack_block(const weights *w, const base_f32 *from, int64_t c0, int64_t c1, int64_t columns, int64_t panel,
-                       float *to) {
+/* Channels [c0, c1) of one tap of a panel, whose first channel out is number `first`. */
+static void pack_block(const weights *w, const base_f32 *from, int64_t c0, int64_t c1, int64_t first, int64_t columns,
+                       int64_t panel, float *to) {
   for (int64_t i = 0; i < columns; i++) {
     const base_f32 *row = from + i * w->out_stride;
-    for (int64_t c = c0; c < c1; c++) to[c * panel + i] = row[c * w->in_stride];
+    const float scale = w->scale ? w->scale[first + i] : 1;
+    for (int64_t c = c0; c < c1; c++) to[c * panel + i] = row[c * w->in_stride] * scale;
   }
 }
 
 /* All taps of a block of channels before the next block: what they read lies side by side, and stays in L1. */
-static void pack_panel(const weights *w, const base_tensor *t, const base_f32 *from, int64_t columns, int64_t panel,
-                       float *to) {
+static void pack_panel(const weights *w, const base_tensor *t, const base_f32 *from, int64_t first, int64_t columns,
+                       int64_t panel, float *to) {
   base_walk walk;
   const int64_t *strides[] = {t->strides + 2};
   for (int64_t c = 0; c < w->group_in; c += BLOCK) {
     base_walk_start(&walk, t->rank - 2, t->dims + 2, 1, strides);
     for (int64_t tap = 0; tap < w->taps; tap++, base_walk_next(&walk))
-      pack_block(w, from + walk.offset[0], c, base_min_i64(c + BLOCK, w->group_in), columns, panel,
+      pack_block(w, from + walk.offset[0], c, base_min_i64(c + BLOCK, w->group_in), first, columns, panel,
                  to + tap * w->group_in * panel);
   }
 }
 
-void kern_pack_conv(const base_tensor *w, bool transposed, int64_t groups, int64_t panel, float *to) {
+void kern_pack_conv(const base_tensor *w, const base_f32 *scale, bool transposed, int64_t groups, int64_t panel,
+                    float *to) {
   weights g = {.taps = 1, .in_stride = w->strides[!transposed], .out_stride = w->strides[transposed]};
   g.group_in = transposed ? w->dims[0] / groups : w->dims[1];
   g.group_out = transposed ? w->dims[1] : w->dims[0] / groups;
   for (int32_t i = 2; i < w->rank; i++) g.taps *= w->dims[i];
   int64_t shared = kern_conv_shared(transposed, groups, g.group_out, g.group_in, panel);
   int64_t group_stride = w->dims[0] / groups * w->strides[0];
-  for (int64_t i = 0; i < groups; i++)
+  for (int64_t i = 0; i < groups; i++) {
+    g.scale = scale ? scale + i * g.group_out : NULL;
     for (int64_t first = 0; first < g.group_out; first += panel) {
       int64_t columns = base_min_i64(panel, g.group_out - first), lane = i % shared * g.group_out;
       if (columns < panel && shared == 1) memset(to, 0, (size_t)(g.taps * g.group_in * panel) * sizeof *to);
-      pack_panel(&g, w, (const base_f32 *)w->data + i * group_stride + first * g.out_stride, columns, panel, to + lane);
+      pack_panel(&g, w, (const base_f32 *)w->data + i * group_stride + first * g.out_stride, first, columns, panel,
+                 to + lane);
       if (shared == 1 || (i + 1) % shared == 0) to += g.taps * g.group_in * panel;
     }
+  }
 }

@@ -15,6 +15,8 @@ int64_t kern_conv_shared(bool transposed, int64_t groups, int64_t group_out, int
 bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, int64_t taps, int64_t group_in,
                            int64_t panel, int64_t *count);
 /* Packs w [groups * group_out, group_in, kernel...], or transposed [groups * group_in, group_out, kernel...]: f32 of
- * any strides. `to` has kern_conv_packed_size floats. */
-void kern_pack_conv(const base_tensor *w, bool transposed, int64_t groups, int64_t panel, float *to);
+ * any strides; w[c] times scale[c], where that is not NULL (never of a transposed one). `to` has kern_conv_packed_size
+ * floats. */
+void kern_pack_conv(const base_tensor *w, const base_f32 *scale, bool transposed, int64_t groups, int64_t panel,
+                    float *to);
 #endif

@@ -49,8 +49,9 @@ static transform *transform_of(int64_t tile) { return tile == 2 ? transform_2 : 
 /* Channels in, of all planes of the kernel. */
 static int64_t inputs_of(const base_tensor *w) { return w->dims[1] * (w->rank > 4 ? w->dims[2] : 1); }
 
-/* The 3x3 kernels of up to WIDE channels, `step` apart; of the missing ones, zeros. */
-static void gather(const base_tensor *w, int64_t first, int64_t step, int64_t in, channels kernel[3][3]) {
+/* The 3x3 kernels of up to WIDE channels, `step` apart, times their `scale` (NULL: 1); of the missing ones, zeros. */
+static void gather(const base_tensor *w, const base_f32 *scale, int64_t first, int64_t step, int64_t in,
+                   channels kernel[3][3]) {
   int64_t count = base_min_i64((w->dims[0] - first + step - 1) / step, WIDE);
   int64_t row = w->strides[w->rank - 2], column = w->strides[w->rank - 1];
   const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0] + in % w->dims[1] * w->strides[1];
@@ -59,9 +60,14 @@ static void gather(const base_tensor *w, int64_t first, int64_t step, int64_t in
     for (int c = 0; c < 3; c++)
       for (int64_t i = 0; i < WIDE; i++)
         kernel[r][c][i] = i < count ? (double)from[i * step * w->strides[0] + r * row + c * column] : 0;
+  if (!scale) return;
+  channels factor = {0};
+  for (int64_t i = 0; i < count; i++) factor[i] = (double)scale[first + i * step];
+  for (int k = 0; k < 9; k++)
+    for (int i = 0; i < WIDE; i++) kernel[k / 3][k % 3][i] *= factor[i];
 }
 
-void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to) {
+void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t tile, int64_t panel, float *to) {
   transform *const turn = transform_of(tile);
   int64_t side = tile + 2, in = inputs_of(w), panels = (w->dims[0] + panel - 1) / panel;
   int64_t plane = panels * in * panel; /* floats of one element of U */
@@ -69,7 +75,7 @@ void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float
     for (int64_t k = 0; k < in; k++)
       for (int64_t part = 0; part < panel; part += WIDE) {
         channels kernel[3][3], rows[3][SIDE], u[SIDE];
-        gather(w, p * panel + part, 1, k, kernel);
+        gather(w, scale, p * panel + part, 1, k, kernel);
         for (int r = 0; r < 3; r++) turn(&kernel[r][0], &kernel[r][1], &kernel[r][2], rows[r]);
         int64_t count = base_min_i64(panel - part, WIDE);
         for (int64_t c = 0; c < side; c++) {
@@ -149,7 +155,7 @@ double kern_winograd_error(const base_tensor *w, int64_t tile) {
     sums s = {0};
     for (int64_t k = 0; k < inputs_of(w); k++) {
       channels kernel[3][3];
-      gather(w, first, step, k, kernel);
+      gather(w, NULL, first, step, k, kernel);
       add_input(&s, kernel, transform_of(tile), tile + 2);
     }
     for (int i = 0; i < WIDE; i++)

@@ -21,9 +21,9 @@ enum { KERN_WINOGRAD_DEPTH = 8, KERN_WINOGRAD_DILATION = 64 };
 /* Floats of the packed form; `tile` is 2 or 4; channels_in times the planes of the kernel. False: overflow, or a size
  * that is negative. */
 bool kern_winograd_packed_size(int64_t tile, int64_t channels, int64_t channels_in, int64_t panel, int64_t *count);
-/* Packs w [channels, channels in, 3, 3] or [channels, channels in, depth, 3, 3], f32 of any strides. `to` has
- * kern_winograd_packed_size floats. */
-void kern_pack_winograd(const base_tensor *w, int64_t tile, int64_t panel, float *to);
+/* Packs w [channels, channels in, 3, 3] or [channels, channels in, depth, 3, 3], f32 of any strides; w[c] times
+ * scale[c], where that is not NULL. `to` has kern_winograd_packed_size floats. */
+void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t tile, int64_t panel, float *to);
 
 /* What the choice of a tile depends on. */
 typedef struct kern_winograd_layer {

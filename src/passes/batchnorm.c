@@ -4,11 +4,16 @@
  *
  * Requires: a verified graph; weights, bias and statistics constant; the convolution's result used by the norm alone.
  * Keeps: types, origins of both nodes. Breaks: bit equality (weights are rounded again); the folded weights are a copy.
+ * Where weights will be packed, the pass that packs them (prepack.c) scales them on the way, and the copy is not made:
+ * until then their elements are not there (ir_graph.scaled).
  */
 #include "passes/passes_priv.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { ALIGN = 64 };
+static const char batch_norm[] = "aten::_native_batch_norm_legit_no_training";
 
 static int attr_index(const ir_op *op, const char *name) {
   for (int i = 0; i < op->attr_count; i++)
@@ -39,57 +44,94 @@ static double element(const base_tensor *t, int64_t i, double absent) {
   return t ? base_load_f64(t->dtype, t->data, i * t->strides[0]) : absent;
 }
 
-/* Weights that are to be scaled by output channel, once all folds are known: several threads share that. */
-typedef struct job {
-  base_tensor from, to; /* `to` is dense */
-  const double *scale;
-} job;
-
 typedef struct folding {
   ir_graph *graph;
   base_arena *scratch;
-  BASE_VEC(job) jobs;
+  char *room; /* for folded weights, apart from all else: its pages are not touched where the elements come later */
+  size_t left;
   td_error *err;
 } folding;
 
-static void scale_floats(float *to, const base_f32 *from, int64_t count, double scale) {
-  for (int64_t i = 0; i < count; i++) to[i] = (float)(from[i] * scale);
+/* More than enough for every weight that may be folded. */
+static td_status make_room(folding *f) {
+  const ir_graph *g = f->graph;
+  for (uint32_t n = 1; n < g->nodes.count; n++) {
+    const ir_node_def *node = &g->nodes.at[n];
+    const bool norm = node->op && strcmp(node->op->name, batch_norm) == 0;
+    const ir_node by = norm ? ir_value_of(g, node->in[0])->node : (ir_node){0};
+    const base_tensor *w = by.id && ir_node_of(g, by)->op ? constant(g, ir_node_of(g, by), 1) : NULL;
+    if (w && !base_add(f->left, base_tensor_bytes(w) + ALIGN, &f->left))
+      return base_no_memory(f->err, "folded weights");
+  }
+  f->room = base_arena_alloc_uncleared(g->arena, f->left + 1, ALIGN);
+  return f->room ? TD_OK : base_no_memory(f->err, "folded weights");
 }
 
-static void do_job(void *jobs, uint32_t index) {
-  const job *j = &((const job *)jobs)[index];
-  const int64_t channels = j->to.dims[0], each = channels ? base_tensor_numel(&j->to) / channels : 0;
-  const bool floats = j->to.dtype == TD_F32, straight = floats && base_tensor_contiguous(&j->from);
-  if (!straight) base_tensor_pack(j->to.data, &j->from);
-  const void *from = straight ? j->from.data : j->to.data;
-  for (int64_t c = 0; floats && c < channels; c++)
-    scale_floats((float *)j->to.data + c * each, (const base_f32 *)from + c * each, each, j->scale[c]);
-  for (int64_t k = 0; !floats && k < channels * each; k++)
-    base_store_f64(j->to.dtype, j->to.data, k, base_load_f64(j->to.dtype, j->to.data, k) * j->scale[k / each]);
+static void *take_room(folding *f, size_t bytes) {
+  bytes = (bytes + ALIGN) / ALIGN * ALIGN;
+  if (bytes > f->left) return base_arena_alloc_uncleared(f->graph->arena, bytes, ALIGN);
+  void *at = f->room;
+  f->room += bytes;
+  f->left -= bytes;
+  return at;
 }
 
-/* The folded weights and bias, dense, in the graph's arena; the weights are filled by a job. */
+static void scale_floats(float *to, const base_f32 *from, int64_t count, float scale) {
+  for (int64_t i = 0; i < count; i++) to[i] = from[i] * scale;
+}
+
+void passes_scale(void *graph, uint32_t i) {
+  const ir_scaled *s = &((const ir_graph *)graph)->scaled.at[i];
+  const int64_t channels = s->from.dims[0], each = channels ? base_tensor_numel(&s->from) / channels : 0;
+  for (int64_t c = 0; c < channels; c++)
+    scale_floats(s->to + c * each, (const base_f32 *)s->from.data + c * each, each, s->scale[c]);
+}
+
+/* Weights of another type, or not dense, at once. */
+static void scale_any(const base_tensor *from, const base_tensor *to, const double *scale) {
+  const int64_t count = base_tensor_numel(to), each = count ? count / to->dims[0] : 0;
+  base_tensor_pack(to->data, from);
+  for (int64_t k = 0; k < count; k++)
+    base_store_f64(to->dtype, to->data, k, base_load_f64(to->dtype, to->data, k) * scale[k / each]);
+}
+
+static td_status scale_weights(folding *f, const base_tensor *from, const base_tensor *to, const double *scale) {
+  const int64_t channels = to->dims[0];
+  if (from->dtype != TD_F32 || !base_tensor_contiguous(from)) {
+    scale_any(from, to, scale);
+    return TD_OK;
+  }
+  ir_scaled *s = base_vec_push(f->graph->arena, &f->graph->scaled);
+  float *factors = base_new(f->graph->arena, float, (size_t)channels + 1);
+  if (!s || !factors) return base_no_memory(f->err, "folded weights");
+  const ir_scaled *before = NULL; /* of another norm */
+  for (ir_scaled *other = f->graph->scaled.at; other < s && !before; other++)
+    if (other->to == from->data) before = other;
+  for (int64_t c = 0; c < channels; c++) factors[c] = (float)scale[c] * (before ? before->scale[c] : 1);
+  *s = (ir_scaled){.to = to->data, .from = before ? before->from : *from, .scale = factors};
+  return TD_OK;
+}
+
+/* The folded weights and bias, dense, in the graph's arena; the elements of the weights may come later. */
 static td_status fold_numbers(folding *f, const ir_node_def *conv, const ir_node_def *norm, base_tensor *w,
                               base_tensor *b) {
   const ir_graph *g = f->graph;
   const base_tensor *old = constant(g, conv, 1), *bias = constant(g, conv, 2);
   const double eps = base_attr_float(norm->attrs, (uint32_t)attr_index(norm->op, "eps"));
   const int64_t channels = old->dims[0];
-  void *data = base_arena_alloc_uncleared(g->arena, base_tensor_bytes(old) + 1, 64);
+  void *data = take_room(f, base_tensor_bytes(old));
   void *offset = base_arena_alloc(g->arena, (size_t)channels * sizeof(double) + 1);
   double *scales = base_new(f->scratch, double, (size_t)channels + 1);
-  job *j = base_vec_push(f->scratch, &f->jobs);
-  if (!data || !offset || !scales || !j) return base_no_memory(f->err, "folded weights");
+  if (!data || !offset || !scales) return base_no_memory(f->err, "folded weights");
   *w = base_tensor_of(data, old->dtype, old->rank, old->dims);
   *b = base_tensor_of(offset, old->dtype, 1, &channels);
-  *j = (job){.from = *old, .to = *w, .scale = scales};
   for (int64_t c = 0; c < channels; c++) {
-    scales[c] = element(constant(g, norm, 1), c, 1) / sqrt(element(constant(g, norm, 4), c, 1) + eps);
-    double moved =
-        (element(bias, c, 0) - element(constant(g, norm, 3), c, 0)) * scales[c] + element(constant(g, norm, 2), c, 0);
-    base_store_f64(b->dtype, offset, c, moved);
+    const double scale = element(constant(g, norm, 1), c, 1) / sqrt(element(constant(g, norm, 4), c, 1) + eps);
+    const double mean = element(constant(g, norm, 3), c, 0), beta = element(constant(g, norm, 2), c, 0);
+    scales[c] = scale;
+    base_store_f64(b->dtype, offset, c, (element(bias, c, 0) - mean) * scale + beta);
   }
-  return TD_OK;
+  return scale_weights(f, old, w, scales);
 }
 
 static td_status merge_origins(ir_graph *g, ir_node_def *conv, const ir_node_def *norm, td_error *err) {
@@ -125,7 +167,7 @@ static td_status visit(folding *f, uint32_t *uses, uint32_t *changes) {
   ir_graph *g = f->graph;
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     ir_node_def *norm = &g->nodes.at[n];
-    if (!norm->op || strcmp(norm->op->name, "aten::_native_batch_norm_legit_no_training") != 0) continue;
+    if (!norm->op || strcmp(norm->op->name, batch_norm) != 0) continue;
     ir_refresh(g, (ir_node){n});
     ir_node conv = ir_value_of(g, norm->in[0])->node;
     if (!conv.id || !can_fold(g, ir_node_of(g, conv), norm, uses)) continue;
@@ -136,14 +178,23 @@ static td_status visit(folding *f, uint32_t *uses, uint32_t *changes) {
   return TD_OK;
 }
 
+/* Nobody looks at weights before they are packed. */
+static bool may_come_later(const passes_setting *setting) {
+  return setting->kernels && !base_str_listed(setting->disabled, "prepack") && !setting->seen && !setting->spoil;
+}
+
 td_status passes_batchnorm(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
   folding f = {.graph = graph, .scratch = base_arena_new(base_arena_allocator(graph->arena)), .err = err};
   uint32_t *uses = f.scratch ? base_new(f.scratch, uint32_t, graph->values.count) : NULL;
   td_status status = uses ? TD_OK : base_no_memory(err, "batch norm folding");
   if (uses) {
     ir_count_uses(graph, uses);
-    status = visit(&f, uses, changes);
-    if (status == TD_OK) passes_share(setting, f.jobs.count, do_job, f.jobs.at);
+    status = make_room(&f);
+    if (status == TD_OK) status = visit(&f, uses, changes);
+    if (status == TD_OK && !may_come_later(setting)) {
+      passes_share(setting, graph->scaled.count, passes_scale, graph);
+      graph->scaled.count = 0;
+    }
     if (status == TD_OK) ir_settle(graph);
   }
   base_arena_free(f.scratch);

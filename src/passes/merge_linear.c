@@ -174,9 +174,7 @@ static td_status visit(passes_edit *e, ir_node id) {
 
 static void do_job(void *jobs, uint32_t i) {
   const job *j = &((job *)jobs)[i];
-  kern_pack(j->to, &j->w, j->panel, 0, j->w.n / j->panel);
-  for (int64_t at = 0; j->scale && at < j->w.n * j->w.k; at++)
-    j->to[at] *= j->scale[at / (j->w.k * j->panel) * j->panel + at % j->panel];
+  kern_pack(j->to, &j->w, j->scale, j->panel, 0, j->w.n / j->panel);
 }
 
 static td_status finish(passes_edit *e) {

@@ -8,6 +8,9 @@
 #include "passes/passes.def"
 #undef PASS
 
+/* batchnorm.c: makes the elements of graph->scaled[i], `graph` an ir_graph. */
+void passes_scale(void *graph, uint32_t i);
+
 /* ---- rewriting (edit.c) ---- */
 
 typedef struct passes_edit {

@@ -6,7 +6,8 @@
  *
  * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: sharing: the packed
  * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd and Strassen,
- * rounding. */
+ * rounding. Weights that the pass batchnorm left to this one (ir_graph.scaled) are there behind it, if anybody still
+ * reads them. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "kernels/pack_conv.h"
@@ -26,6 +27,7 @@ typedef struct job job;
 struct job {
   void (*fill)(const job *j);
   base_tensor w;
+  const float *scale; /* of each feature; NULL: none */
   float *to;
   int64_t panel, groups, tile;
   uint32_t feature_axis;
@@ -53,6 +55,7 @@ typedef struct product {
   const ir_node_def *node;
   ir_value in[KERN_EPILOGUE_END];
   base_tensor w;
+  const float *scale;    /* of w's features; NULL: none */
   uint32_t feature_axis; /* of w: the output's last dimension */
   base_arg args[2 * PASSES_ATTRS];
   uint32_t arg_count;
@@ -92,6 +95,40 @@ static td_status new_floats(passes_edit *e, base_arena *arena, int64_t count, ba
   return TD_OK;
 }
 
+/* ---- weights that are scaled on the way ---- */
+
+/* Weights whose elements are still to be made; NULL: `w` has its own. */
+static const ir_scaled *scaled_of(const passes_edit *e, const base_tensor *w) {
+  for (uint32_t i = 0; i < e->graph->scaled.count; i++)
+    if (e->graph->scaled.at[i].to == w->data) return &e->graph->scaled.at[i];
+  return NULL;
+}
+
+/* What such weights are made of takes their place. */
+static void take_source(const passes_edit *e, product *p) {
+  const ir_scaled *s = scaled_of(e, &p->w);
+  if (!s) return;
+  p->w.data = s->from.data;
+  p->scale = s->scale;
+}
+
+/* Makes those that are read by something else than a packed product. */
+static td_status make_others(passes_edit *e) {
+  ir_graph *g = e->graph;
+  uint32_t kept = 0, *uses = base_new(e->scratch, uint32_t, (size_t)g->values.count + 1);
+  if (!uses) return base_no_memory(e->err, "folded weights");
+  ir_count_uses(g, uses);
+  for (uint32_t i = 0; i < g->scaled.count; i++) {
+    bool used = false;
+    for (uint32_t v = 1; v < g->values.count && !used; v++)
+      used = uses[v] && g->values.at[v].info.constant && g->values.at[v].info.constant->data == g->scaled.at[i].to;
+    if (used) g->scaled.at[kept++] = g->scaled.at[i];
+  }
+  passes_share(e->setting, kept, passes_scale, g);
+  g->scaled.count = 0;
+  return TD_OK;
+}
+
 /* ---- a scale in front of everything else ---- */
 
 static const base_f32 *vector(const passes_edit *e, ir_value v) {
@@ -111,17 +148,16 @@ static bool can_absorb(const passes_edit *e, const product *p) {
 static td_status absorb_scale(passes_edit *e, product *p) {
   const base_f32 *scale = vector(e, p->in[KERN_IN_SCALE]), *shift = vector(e, p->in[KERN_IN_SHIFT]);
   const base_tensor *bias = passes_constant_value(e, p->in[KERN_IN_BIAS]);
-  int64_t n = p->w.dims[p->feature_axis], inner = 1, count = base_tensor_numel(&p->w);
-  base_tensor w, b;
-  for (int32_t i = (int32_t)p->feature_axis + 1; i < p->w.rank; i++) inner *= p->w.dims[i];
-  TRY(new_floats(e, e->scratch, count, &w));
+  const int64_t n = p->w.dims[p->feature_axis];
+  base_tensor both, b;
+  TRY(new_floats(e, e->scratch, n, &both));
   TRY(new_floats(e, e->graph->constants, n, &b));
-  base_tensor_pack(w.data, &p->w);
-  for (int64_t i = 0; i < count; i++) ((float *)w.data)[i] *= scale[i / inner % n];
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n; i++) {
+    ((float *)both.data)[i] = scale[i] * (p->scale ? p->scale[i] : 1);
     ((float *)b.data)[i] =
         (bias ? ((const base_f32 *)bias->data)[i * bias->strides[0]] : 0) * scale[i] + (shift ? shift[i] : 0);
-  p->w = base_tensor_of(w.data, TD_F32, p->w.rank, p->w.dims);
+  }
+  p->scale = both.data;
   p->in[KERN_IN_SCALE] = p->in[KERN_IN_SHIFT] = IR_NO_VALUE;
   return ir_add_constant(e->graph, &b, NULL, &p->in[KERN_IN_BIAS], e->err);
 }
@@ -135,7 +171,7 @@ static void fill_linear(const job *j) {
                          .n = j->w.dims[n_axis],
                          .k_stride = j->w.strides[k_axis],
                          .n_stride = j->w.strides[n_axis]};
-  kern_pack(j->to, &m, j->panel, 0, (m.n + j->panel - 1) / j->panel);
+  kern_pack(j->to, &m, j->scale, j->panel, 0, (m.n + j->panel - 1) / j->panel);
 }
 
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
@@ -143,16 +179,19 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   base_tensor packed;
   if (!kern_pack_count(p->w.dims[1 - p->feature_axis], p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
   TRY(new_floats(e, e->graph->constants, (int64_t)count, &packed));
-  TRY(add_job(
-      e,
-      &(job){.fill = fill_linear, .w = p->w, .to = packed.data, .panel = row->lanes, .feature_axis = p->feature_axis}));
+  TRY(add_job(e, &(job){.fill = fill_linear,
+                        .w = p->w,
+                        .scale = p->scale,
+                        .to = packed.data,
+                        .panel = row->lanes,
+                        .feature_axis = p->feature_axis}));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
                               ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST)};
   return rebuild(e, p, "td::linear", &packed, changed, 3);
 }
 
-static void fill_conv(const job *j) { kern_pack_conv(&j->w, false, j->groups, j->panel, j->to); }
-static void fill_transpose(const job *j) { kern_pack_conv(&j->w, true, j->groups, j->panel, j->to); }
+static void fill_conv(const job *j) { kern_pack_conv(&j->w, j->scale, false, j->groups, j->panel, j->to); }
+static void fill_transpose(const job *j) { kern_pack_conv(&j->w, NULL, true, j->groups, j->panel, j->to); }
 
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
@@ -163,6 +202,7 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   TRY(new_floats(e, e->graph->constants, count, &packed));
   TRY(add_job(e, &(job){.fill = transposed ? fill_transpose : fill_conv,
                         .w = p->w,
+                        .scale = p->scale,
                         .to = packed.data,
                         .panel = row->lanes,
                         .groups = groups}));
@@ -205,9 +245,12 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   if (strcmp(node->op->name, "td::conv") != 0 || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
+  const ir_scaled *s = scaled_of(e, w);
+  base_tensor plain = *w;
+  if (s) plain.data = s->from.data;
   const int64_t tile = kern_winograd_tile(&choice.layer, row->lanes, WIDEST);
   if (tile == WIDEST && e->setting->math == KERN_MATH_DEFAULT &&
-      !(kern_winograd_error(w, WIDEST) <= KERN_WINOGRAD_NEAR))
+      !(kern_winograd_error(&plain, WIDEST) <= KERN_WINOGRAD_NEAR))
     choice.widest = 2;
   candidate *to = tile ? base_vec_push(all->arena, &all->candidates) : NULL;
   kern_winograd_choice *of = to ? base_vec_push(all->arena, &all->choices) : NULL;
@@ -231,7 +274,7 @@ static int64_t winograd_tile(const passes_edit *e, ir_node id) {
   return all->choices.at[all->next++].tile;
 }
 
-static void fill_winograd(const job *j) { kern_pack_winograd(&j->w, j->tile, j->panel, j->to); }
+static void fill_winograd(const job *j) { kern_pack_winograd(&j->w, j->scale, j->tile, j->panel, j->to); }
 
 static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, int64_t tile) {
   int64_t count;
@@ -240,7 +283,10 @@ static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, 
   if (!kern_winograd_packed_size(tile, p->w.dims[0], inputs, row->lanes, &count))
     return base_no_memory(e->err, "packed weights");
   TRY(new_floats(e, e->graph->constants, count, &packed));
-  TRY(add_job(e, &(job){.fill = fill_winograd, .w = p->w, .to = packed.data, .panel = row->lanes, .tile = tile}));
+  TRY(add_job(
+      e,
+      &(job){
+          .fill = fill_winograd, .w = p->w, .scale = p->scale, .to = packed.data, .panel = row->lanes, .tile = tile}));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_INT("tile", tile)};
   return rebuild(e, p, "td::winograd_conv", &packed, changed, 2);
 }
@@ -289,7 +335,7 @@ static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row)
   base_tensor_pack(dense.data, &p->w);
   for (int64_t t = 0; t < taps; t++)
     for (int64_t c = 0; c < channels; c++)
-      ((float *)packed.data)[t * channels + c] = ((float *)dense.data)[c * taps + t];
+      ((float *)packed.data)[t * channels + c] = ((float *)dense.data)[c * taps + t] * (p->scale ? p->scale[c] : 1);
   packed = base_tensor_of(packed.data, TD_F32, 2, dims);
   const base_arg changed = ARG_INT("panel", 1);
   return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
@@ -316,6 +362,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def copy = *p.node; /* the graph's nodes move when one is added */
   p.node = &copy;
   p.w = *w;
+  take_source(e, &p);
   p.arg_count = passes_args(p.node, p.args);
   p.feature_axis = rows[i].family == KERN_LINEAR && !passes_int(p.node, "trans_w");
   memcpy(p.in, p.node->in, p.node->in_count * sizeof *p.in);
@@ -328,7 +375,7 @@ static void do_job(void *jobs, uint32_t i) { ((job *)jobs)[i].fill(&((job *)jobs
 static td_status finish(passes_edit *e) {
   const job_vec *jobs = &((packing *)e->user)->jobs;
   passes_share(e->setting, jobs->count, do_job, jobs->at);
-  return TD_OK;
+  return e->graph->scaled.count ? make_others(e) : TD_OK;
 }
 
 td_status passes_prepack(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

@@ -65,7 +65,7 @@ static layer make_layer(const kern_row *row, const problem *p, int64_t panel) {
     assert_true(
         kern_conv_packed_size(p->transposed, p->groups, p->out / p->groups, taps, p->in / p->groups, panel, &count));
     l.packed = run_floats(count, 6);
-    kern_pack_conv(&plain, p->transposed, p->groups, panel, l.packed);
+    kern_pack_conv(&plain, NULL, p->transposed, p->groups, panel, l.packed);
     l.k.in[1] = base_tensor_of(l.packed, TD_F32, 1, &count);
   }
   l.k.in[KERN_IN_BIAS] = base_tensor_of(l.bias, TD_F32, 1, &p->out);

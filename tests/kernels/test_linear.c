@@ -30,7 +30,7 @@ static layer make_layer(const kern_row *row, int64_t m, int64_t k, int64_t n, co
   l.residual = run_floats(m * n, 4);
   l.y = run_floats(m * n, 5);
   l.packed = run_floats(packed, 6);
-  kern_pack(l.packed, &(kern_matrix){l.w, k, n, n, 1}, row->lanes, 0, (n + row->lanes - 1) / row->lanes);
+  kern_pack(l.packed, &(kern_matrix){l.w, k, n, n, 1}, NULL, row->lanes, 0, (n + row->lanes - 1) / row->lanes);
   l.k = (run_kernel){
       .row = row, .attrs = base_attrs_make(l.arena, args, LINEAR_ATTRS), .out = base_tensor_of(l.y, TD_F32, 2, y)};
   l.k.in[0] = base_tensor_of(l.x, TD_F32, 2, x);
@@ -243,8 +243,8 @@ static void panels_hold_every_column_and_zeros(void **state) {
       assert_int_equal(count, total * panel * K);
       float *to = run_floats((int64_t)count, 21);
       const kern_matrix m = {w, K, N, strides[s][0], strides[s][1]};
-      kern_pack(to, &m, panel, total / 2, total); /* in two parts, as threads would */
-      kern_pack(to, &m, panel, 0, total / 2);
+      kern_pack(to, &m, NULL, panel, total / 2, total); /* in two parts, as threads would */
+      kern_pack(to, &m, NULL, panel, 0, total / 2);
       for (int64_t i = 0; i < (int64_t)count; i++) {
         int64_t column = i / panel / K * panel + i % panel, k = i / panel % K;
         float wanted = column < N ? w[k * strides[s][0] + column * strides[s][1]] : 0;

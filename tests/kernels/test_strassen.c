@@ -45,7 +45,8 @@ static layer make_layer(const kern_row *row, const problem *p, bool whole) {
   l.residual = numbers(m * p->n, 4, whole);
   l.y = run_floats(m * p->n, 5);
   l.packed = run_floats(packed, 6);
-  kern_pack(l.packed, &(kern_matrix){l.w, p->k, p->n, p->n, 1}, row->lanes, 0, (p->n + row->lanes - 1) / row->lanes);
+  kern_pack(l.packed, &(kern_matrix){l.w, p->k, p->n, p->n, 1}, NULL, row->lanes, 0,
+            (p->n + row->lanes - 1) / row->lanes);
   l.k = (run_kernel){.row = row,
                      .attrs = base_attrs_make(l.arena, args, sizeof args / sizeof *args),
                      .out = base_tensor_of(l.y, TD_F32, 3, y)};

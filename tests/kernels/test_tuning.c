@@ -59,7 +59,7 @@ static void no_number_changes_a_bit(void **state) {
     const int64_t packed_dims[] = {(int64_t)size};
     float *x = run_floats(M * K, 1), *w = run_floats(K * N, 2), *packed = run_floats(packed_dims[0], 3);
     float *y = run_floats(M * N, 4), *first = run_floats(M * N, 5);
-    kern_pack(packed, &(kern_matrix){w, K, N, N, 1}, row->lanes, 0, (N + row->lanes - 1) / row->lanes);
+    kern_pack(packed, &(kern_matrix){w, K, N, N, 1}, NULL, row->lanes, 0, (N + row->lanes - 1) / row->lanes);
     run_kernel k = {.row = row,
                     .attrs = base_attrs_make(arena, args, sizeof args / sizeof *args),
                     .out = base_tensor_of(first, TD_F32, 2, y_dims)};

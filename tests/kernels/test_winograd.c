@@ -58,7 +58,7 @@ static layer make_layer(const kern_row *row, const problem *p) {
   assert_true(kern_winograd_packed_size(p->tile, p->out, depth * p->in, row->lanes, &count));
   l.u = run_floats(count, 6);
   base_tensor plain = base_tensor_of(l.w, TD_F32, rank, p->planes ? deep_w : flat_w);
-  kern_pack_winograd(&plain, p->tile, row->lanes, l.u);
+  kern_pack_winograd(&plain, NULL, p->tile, row->lanes, l.u);
   l.k = (run_kernel){
       .row = row, .attrs = base_attrs_make(l.arena, args, 14), .out = base_tensor_of(l.y, TD_F32, rank, y)};
   l.k.in[0] = base_tensor_of(l.x, TD_F32, rank, x);

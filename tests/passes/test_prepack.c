@@ -1,5 +1,7 @@
-/* Which convolutions become products when their weights are packed. */
+/* Which convolutions become products when their weights are packed; scales of norms that go into weights on the way. */
 #include "passes/change.h"
+
+#include <math.h>
 
 enum { CHANNELS = 192 };
 
@@ -44,8 +46,91 @@ static void others_stay_convolutions(void **state) {
   expect_op("16, 16", "1, 1", ", stride = [2, 2]", KERN_MATH_FAST, "td::conv");
 }
 
+/* ---- weights that the pass batchnorm leaves to this one ---- */
+
+typedef struct layer {
+  const char *kernel, *more; /* of w; attributes */
+  int in, out, groups;
+} layer;
+
+static void print_constant(base_text *text, int id, const char *dims, int count, int seed) {
+  base_text_print(text, "const %%%d: f32[%s] = {", id, dims);
+  for (int i = 0; i < count; i++)
+    base_text_print(text, "%s%g", i ? ", " : "", ((i * 37 + seed * 11) % 23 - 9) * 0.0625);
+  base_text_print(text, "}\n");
+}
+
+/* A convolution and `norms` batch norms of its result, whose variances are not negative. */
+static void print_model(base_text *text, const layer *l, int norms) {
+  char dims[64];
+  int taps = 1, side[3] = {1, 1, 1};
+  const int rank = sscanf(l->kernel, "%d, %d, %d", &side[0], &side[1], &side[2]);
+  for (int i = 0; i < 3; i++) taps *= side[i];
+  base_text_print(text, "input %%0 \"x\": f32[2, %d%s]\n", l->in,
+                  rank == 1   ? ", 12"
+                  : rank == 2 ? ", 12, 9"
+                              : ", 5, 8, 8");
+  snprintf(dims, sizeof dims, "%d, %d, %s", l->out, l->in / l->groups, l->kernel);
+  print_constant(text, 1, dims, l->out * l->in / l->groups * taps, 1);
+  snprintf(dims, sizeof dims, "%d", l->out);
+  for (int i = 0; i < 4; i++) print_constant(text, 2 + i, dims, l->out, 2 + i);
+  base_text_print(text, "%%6 = aten::mul(%%5, %%5)\n%%7 = aten::convolution(%%0, %%1) {groups = %d%s}\n", l->groups,
+                  l->more);
+  for (int i = 0; i < norms; i++)
+    base_text_print(text, "%%%d = aten::_native_batch_norm_legit_no_training(%%%d, %%2, %%3, %%4, %%6) {eps = 0.5}\n",
+                    8 + i, 7 + i);
+  base_text_print(text, "%%%d = aten::relu(%%%d)\noutput \"y\" %%%d\n", 8 + norms, 7 + norms, 8 + norms);
+}
+
+static void expect_near(rig *r, const char *input, const rig *want) {
+  rig_feed(r, 0, TD_F32, input);
+  rig_run(r);
+  const base_tensor *y = rig_output(r, 0), *right = rig_output((rig *)(uintptr_t)want, 0);
+  assert_int_equal(base_tensor_numel(y), base_tensor_numel(right));
+  for (int64_t i = 0; i < base_tensor_numel(y); i++) {
+    const double a = ((const float *)y->data)[i], b = ((const float *)right->data)[i];
+    if (!(fabs(a - b) <= 1e-3 + 1e-4 * fabs(b))) fail_msg("element %lld: %g, not %g", (long long)i, a, b);
+  }
+}
+
+static void norms_go_into_weights(void **state) {
+  static const layer layers[] = {
+      {"3, 3", ", padding = [1, 1, 1, 1]", 16, 32, 1},
+      {"3, 3", ", padding = [1, 1, 1, 1]", 32, 48, 1},
+      {"3, 3", ", stride = [2, 2]", 3, 20, 1},
+      {"1, 1", "", 16, 24, 1},
+      {"3, 3", ", padding = [1, 1, 1, 1]", 16, 16, 16},
+      {"5, 5", "", 16, 32, 4},
+      {"3, 3", ", padding = [1, 1, 1, 1]", 32, 32, 8},
+      {"3", ", padding = [1, 1]", 8, 12, 1},
+      {"3, 3, 3", ", padding = [1, 1, 1, 1, 1, 1]", 16, 16, 1},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    for (int norms = 1; norms < 3; norms++) {
+      const bool volume = strlen(layers[i].kernel) > 4, line = strlen(layers[i].kernel) == 1;
+      base_text text = {.allocator = &base_libc_allocator};
+      char input[64];
+      rig want, r;
+      snprintf(input, sizeof input, "2x%d%s: -70", layers[i].in, volume ? "x5x8x8" : line ? "x12" : "x12x9");
+      print_model(&text, &layers[i], norms);
+      rig_open(&want, text.at, "eager");
+      rig_feed(&want, 0, TD_F32, input);
+      rig_run(&want);
+      static const char *const without[] = {"", "prepack", "channels_last", "channels_last,prepack"};
+      for (size_t k = 0; k < sizeof without / sizeof *without; k++) {
+        rig_open_without(&r, text.at, "native", without[k]);
+        expect_near(&r, input, &want);
+        rig_close(&r);
+      }
+      rig_close(&want);
+      base_text_free(&text);
+    }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(pixels_times_a_matrix_are_a_product),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(norms_go_into_weights),
+                                     cmocka_unit_test(pixels_times_a_matrix_are_a_product),
                                      cmocka_unit_test(others_stay_convolutions)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ void KERN_NAME(gemm_pack)(float *to, const kern_matrix *m) {
     if (m->k_stride == 1 && columns == V_LANES)
       for (; k + V_LANES <= m->k; k += V_LANES) v_transpose_square(to + k * V_LANES, V_LANES, from + k, m->n_stride);
     const kern_matrix rest = {from + k * m->k_stride, m->k - k, columns, m->k_stride, m->n_stride};
-    kern_pack(to + k * V_LANES, &rest, V_LANES, 0, 1);
+    kern_pack(to + k * V_LANES, &rest, NULL, V_LANES, 0, 1);
   }
 }
 

@@ -274,7 +274,7 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   base_tensor *w = &c->in[1];
   float *packed = base_new(c->arena, float, (size_t)count + 1);
   if (!packed) return false;
-  kern_pack_conv(w, transposed, s->groups, s->panel, packed);
+  kern_pack_conv(w, NULL, transposed, s->groups, s->panel, packed);
   *w = base_tensor_of(packed, TD_F32, 1, &count);
   return true;
 }

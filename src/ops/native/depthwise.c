@@ -138,7 +138,7 @@ static bool add_weights(ir_case *c, const depthwise_case *s, bool packed, uint64
   if (!packed) return true;
   float *to = base_new(c->arena, float, (size_t)(taps * s->channels) + 1);
   if (!to) return false;
-  if (s->channels) kern_pack_conv(&c->in[1], false, 1, s->channels, to);
+  if (s->channels) kern_pack_conv(&c->in[1], NULL, false, 1, s->channels, to);
   c->in[1] = base_tensor_of(to, TD_F32, 2, (int64_t[]){taps, s->channels});
   return true;
 }

@@ -253,7 +253,7 @@ static bool pack_weights(ir_case *c, uint32_t i, const int64_t *dims, int64_t pa
     return false;
   float *to = base_new(c->arena, float, (size_t)count + 1);
   if (!to) return false;
-  if (dims[0]) kern_pack_conv(&c->in[i], false, 1, panel, to);
+  if (dims[0]) kern_pack_conv(&c->in[i], NULL, false, 1, panel, to);
   c->in[i] = base_tensor_of(to, TD_F32, 1, &count);
   return true;
 }

@@ -146,7 +146,7 @@ static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, boo
   base_tensor *t = &c->in[c->in_count - 1];
   float *to = base_new(c->arena, float, count + 1);
   if (!to) return false;
-  kern_pack(to, &(kern_matrix){t->data, s.k, s.n, s.n, 1}, panel, 0, (s.n + panel - 1) / panel);
+  kern_pack(to, &(kern_matrix){t->data, s.k, s.n, s.n, 1}, NULL, panel, 0, (s.n + panel - 1) / panel);
   *t = base_tensor_of(to, TD_F32, 1, packed);
   return true;
 }

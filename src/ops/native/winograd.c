@@ -244,7 +244,7 @@ static bool add_weights(ir_case *c, const winograd_case *s, int64_t tile, int64_
     return false;
   float *to = base_new(c->arena, float, (size_t)count + 1);
   if (!to) return false;
-  kern_pack_winograd(&c->in[1], tile, panel, to);
+  kern_pack_winograd(&c->in[1], NULL, tile, panel, to);
   c->in[1] = base_tensor_of(to, TD_F32, 1, &count);
   return true;
 }

@@ -1,12 +1,14 @@
 /* onnx.c -- a graph as an ONNX model, for other engines to be asked. Operators that are one of ONNX's exactly have its
  * name among their aliases; the table below has those whose attributes or operands go by other rules. What is in
  * neither is an error that names it: the text form holds everything. */
+#include <ctype.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "debug/debug.h"
 #include "fmt/tensor_proto.h"
 
-enum { OPSET = 20, IR_VERSION = 9 };
+enum { OPSET = 23, IR_VERSION = 11 };
 enum { MOST_BYTES = 1 << 30 }; /* of a message; the format ends at twice as much */
 
 typedef struct writing {
@@ -14,6 +16,7 @@ typedef struct writing {
   base_text graph;         /* GraphProto */
   const char *const *name; /* per value */
   base_arena *scratch;
+  base_map used; /* names of nodes */
   td_error *err;
 } writing;
 
@@ -24,51 +27,102 @@ typedef struct writing {
 typedef struct special {
   const char *op, *onnx, *renames;
   bool (*holds)(const ir_graph *g, const ir_node_def *node);
-  bool axes; /* attribute 0 lists axes, which ONNX takes as operand 1 */
+  uint32_t also; /* what follows */
 } special;
+enum {
+  AXES = 1,   /* attribute 0 lists axes, which ONNX takes as operand 1 */
+  HIDDEN = 2, /* ONNX wants the last size of operand 2 as hidden_size */
+  SWAPS = 4,  /* the two operands stand the other way round */
+  EXACT = 8   /* set for rows of the table: attributes that they do not name must have their defaults */
+};
 
 static bool plain_division(const ir_graph *g, const ir_node_def *node) {
   const char *mode = base_attr_str(node->attrs, 0);
   return !*mode || (strcmp(mode, "trunc") == 0 && !base_is_float(ir_type_of(g, node->in[0])->dtype));
 }
 
+static bool of_integers(const ir_graph *g, const ir_node_def *node) {
+  return !base_is_float(ir_type_of(g, node->in[0])->dtype);
+}
+
+static bool pools_all(const ir_graph *g, const ir_node_def *node) {
+  uint32_t count;
+  (void)g;
+  return base_attr_ints(node->attrs, 0, &count), count == 0;
+}
+
+static bool has_dim(const ir_graph *g, const ir_node_def *node) {
+  (void)g;
+  return node->attrs->at[0].kind != BASE_ATTR_NONE;
+}
+
+/* A value spreads over sizes; over none it would have to lose its dimension. */
+static bool of_some_sizes(const ir_graph *g, const ir_node_def *node) { return ir_type_of(g, node->out[0])->rank > 0; }
+
+#define RECURRENT "direction=direction,layout=batch_first"
 static const special specials[] = {
-    {"aten::_native_batch_norm_legit_no_training", "BatchNormalization", "epsilon=eps", NULL, false},
-    {"aten::_to_copy", "Cast", "to=dtype,=saturate,=round_mode", NULL, false},
-    {"aten::amax", "ReduceMax", "=dim,keepdims=keepdim,=noop", NULL, true},
-    {"aten::amin", "ReduceMin", "=dim,keepdims=keepdim,=noop", NULL, true},
-    {"aten::cat", "Concat", "axis=dim", NULL, false},
-    {"aten::constant_pad_nd", "Pad", NULL, NULL, false},
-    {"aten::convolution", "Conv", "strides=stride,pads=padding,dilations=dilation,group=groups", NULL, false},
-    {"aten::div", "Div", "=rounding_mode", plain_division, false},
-    {"aten::maximum", "Max", NULL, NULL, false},
-    {"aten::mean", "ReduceMean", "=dim,keepdims=keepdim,=noop", NULL, true},
-    {"aten::minimum", "Min", NULL, NULL, false},
-    {"aten::native_layer_norm", "LayerNormalization", "axis=axis,epsilon=eps", NULL, false},
-    {"aten::pow", "Pow", NULL, NULL, false},
-    {"aten::relu", "Relu", NULL, NULL, false},
-    {"aten::slice", "Slice", NULL, NULL, false},
-    {"aten::squeeze", "Squeeze", NULL, NULL, false},
-    {"aten::sum", "ReduceSum", "=dim,keepdims=keepdim,=noop", NULL, true},
-    {"aten::unsqueeze", "Unsqueeze", NULL, NULL, false},
-    {"aten::view", "Reshape", "=zero_copies", NULL, false},
+    {"aten::_native_batch_norm_legit_no_training", "BatchNormalization", "epsilon=eps", NULL, 0},
+    {"aten::_to_copy", "Cast", "to=dtype,=saturate,=round_mode", NULL, 0},
+    {"aten::amax", "ReduceMax", "=dim,keepdims=keepdim,=noop", NULL, AXES},
+    {"aten::amin", "ReduceMin", "=dim,keepdims=keepdim,=noop", NULL, AXES},
+    {"aten::arange", "Range", NULL, NULL, 0},
+    {"aten::argmax", "ArgMax", "axis=dim,keepdims=keepdim,select_last_index=select_last_index", has_dim, 0},
+    {"aten::argmin", "ArgMin", "axis=dim,keepdims=keepdim,select_last_index=select_last_index", has_dim, 0},
+    {"aten::cat", "Concat", "axis=dim", NULL, 0},
+    {"aten::constant_pad_nd", "Pad", NULL, NULL, 0},
+    {"aten::convolution", "Conv", "strides=stride,pads=padding,dilations=dilation,group=groups,auto_pad=auto_pad", NULL,
+     0},
+    {"aten::div", "Div", "=rounding_mode", plain_division, 0},
+    {"aten::full", "Expand", NULL, of_some_sizes, SWAPS},
+    {"aten::full", "Reshape", NULL, NULL, SWAPS},
+    {"aten::maximum", "Max", NULL, NULL, 0},
+    {"aten::mean", "ReduceMean", "=dim,keepdims=keepdim,=noop", NULL, AXES},
+    {"aten::minimum", "Min", NULL, NULL, 0},
+    {"aten::native_layer_norm", "LayerNormalization", "axis=axis,epsilon=eps", NULL, 0},
+    {"aten::pow", "Pow", NULL, NULL, 0},
+    {"aten::relu", "Relu", NULL, NULL, 0},
+    {"aten::remainder", "Mod", NULL, of_integers, 0},
+    {"aten::scaled_dot_product_attention", "Attention",
+     "scale=scale,is_causal=is_causal,softcap=softcap,q_num_heads=heads,kv_num_heads=kv_heads,"
+     "qk_matmul_output_mode=scores",
+     NULL, 0},
+    {"aten::slice", "Slice", NULL, NULL, 0},
+    {"aten::squeeze", "Squeeze", NULL, NULL, 0},
+    {"aten::sum", "ReduceSum", "=dim,keepdims=keepdim,=noop", NULL, AXES},
+    {"aten::topk", "TopK", "axis=dim,largest=largest,sorted=sorted", NULL, 0},
+    {"aten::unsqueeze", "Unsqueeze", NULL, NULL, 0},
+    {"aten::view", "Reshape", "=zero_copies", NULL, 0},
+    {"td::avg_pool", "GlobalAveragePool", "", pools_all, 0},
     {"td::avg_pool", "AveragePool",
-     "kernel_shape=kernel_size,strides=stride,pads=padding,dilations=dilation,ceil_mode=ceil_mode,"
+     "kernel_shape=kernel_size,strides=stride,pads=padding,dilations=dilation,ceil_mode=ceil_mode,auto_pad=auto_pad,"
      "count_include_pad=count_include_pad",
-     NULL, false},
-    {"td::gemm", "Gemm", "alpha=alpha,beta=beta,transA=trans_a,transB=trans_b", NULL, false},
+     NULL, 0},
+    {"td::gemm", "Gemm", "alpha=alpha,beta=beta,transA=trans_a,transB=trans_b", NULL, 0},
+    {"td::gru", "GRU", RECURRENT ",linear_before_reset=linear_before_reset", NULL, HIDDEN},
+    {"td::lstm", "LSTM", RECURRENT ",input_forget=input_forget", NULL, HIDDEN},
+    {"td::max_pool", "GlobalMaxPool", "", pools_all, 0},
     {"td::max_pool", "MaxPool",
-     "kernel_shape=kernel_size,strides=stride,pads=padding,dilations=dilation,ceil_mode=ceil_mode", NULL, false},
+     "kernel_shape=kernel_size,strides=stride,pads=padding,dilations=dilation,ceil_mode=ceil_mode,auto_pad=auto_pad",
+     NULL, 0},
+    {"td::resize", "Resize",
+     "mode=mode,coordinate_transformation_mode=coordinates,nearest_mode=nearest,cubic_coeff_a=cubic_a,"
+     "exclude_outside=exclude_outside,extrapolation_value=extrapolation,antialias=antialias,"
+     "keep_aspect_ratio_policy=policy,axes=axes",
+     NULL, 0},
 };
 
 /* What an operator is called; false: nothing. */
 static bool find_name(const ir_graph *g, const ir_node_def *node, special *found) {
   int since = 0;
-  for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
-    if (strcmp(specials[i].op, node->op->name) == 0) {
-      *found = specials[i];
-      return !found->holds || found->holds(g, node);
-    }
+  bool known = false;
+  for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {
+    if (strcmp(specials[i].op, node->op->name) != 0) continue;
+    *found = specials[i];
+    found->also |= EXACT;
+    known = true;
+    if (!found->holds || found->holds(g, node)) return true;
+  }
+  if (known) return false;
   for (uint32_t i = 0; i < node->op->alias_count; i++) {
     const ir_alias *a = &node->op->aliases[i];
     if (strcmp(a->dialect, "onnx") != 0 || a->since > OPSET || a->since < since) continue;
@@ -111,7 +165,13 @@ static bool is_default(const ir_attr *attr, const base_attrs *attrs, uint32_t i)
   return false;
 }
 
-static void put_value(base_text *to, const base_attrs *attrs, uint32_t i) {
+static void put_string(base_text *to, const char *text, bool upper) {
+  char large[32] = {0};
+  for (size_t i = 0; upper && text[i] && i + 1 < sizeof large; i++) large[i] = (char)toupper((unsigned char)text[i]);
+  fmt_put_str(to, 4, upper ? large : text);
+}
+
+static void put_value(base_text *to, const base_attrs *attrs, uint32_t i, bool upper) {
   uint32_t count = 0;
   int type = ATTR_IS_INT;
   const base_attr_kind kind = (base_attr_kind)attrs->at[i].kind;
@@ -119,7 +179,7 @@ static void put_value(base_text *to, const base_attrs *attrs, uint32_t i) {
     fmt_put_float(to, 2, (float)base_attr_float(attrs, i));
     type = ATTR_IS_FLOAT;
   } else if (kind == BASE_ATTR_STR) {
-    fmt_put_str(to, 4, base_attr_str(attrs, i));
+    put_string(to, base_attr_str(attrs, i), upper);
     type = ATTR_IS_STRING;
   } else if (kind == BASE_ATTR_INTS) {
     const int64_t *ints = base_attr_ints(attrs, i, &count);
@@ -149,18 +209,19 @@ static td_status refuse(writing *w, const ir_node_def *node, const char *attr) {
                    attr ? " with this " : "", attr ? attr : "");
 }
 
-static td_status put_attributes(writing *w, const ir_node_def *node, const special *row, bool exact, base_text *to) {
+static td_status put_attributes(writing *w, const ir_node_def *node, const special *row, base_text *to) {
   for (uint32_t i = 0; i < node->op->attr_count; i++) {
     const ir_attr *attr = &node->op->attrs[i];
     bool named;
     const base_str name = name_of(row->renames, attr->name, &named);
-    const bool plain = is_default(attr, node->attrs, i),
-               list = attr->kind == BASE_ATTR_INTS || attr->kind == BASE_ATTR_FLOATS;
-    if (named ? !name.length || (plain && (list || attr->optional)) : plain) continue;
-    if (!named && exact) return refuse(w, node, attr->name);
+    const bool plain = is_default(attr, node->attrs, i);
+    const bool blank = attr->optional || attr->kind == BASE_ATTR_INTS || attr->kind == BASE_ATTR_FLOATS ||
+                       (attr->kind == BASE_ATTR_STR && !*base_attr_str(node->attrs, i)); /* without its default */
+    if (named ? !name.length || (plain && blank) : plain) continue;
+    if (!named && row->also & EXACT) return refuse(w, node, attr->name);
     base_text a = {.allocator = w->graph.allocator};
     fmt_put_bytes(&a, 1, name.at, name.length);
-    put_value(&a, node->attrs, i);
+    put_value(&a, node->attrs, i, strcmp(attr->name, "auto_pad") == 0);
     put_message(to, 5, &a);
   }
   return TD_OK;
@@ -219,19 +280,113 @@ static td_status put_axes(writing *w, const ir_node_def *node, base_text *to) {
   return put_constant(w, name, &t);
 }
 
+static void put_operand(const writing *w, ir_value v, base_text *to) { fmt_put_str(to, 1, v.id ? w->name[v.id] : ""); }
+
+/* A node of ours that ONNX has several for: `in` as names, the result under `out`. */
+static void put_op(writing *w, const char *op, const char *a, const char *b, const char *out) {
+  base_text n = {.allocator = w->graph.allocator};
+  fmt_put_str(&n, 1, a);
+  if (b) fmt_put_str(&n, 1, b);
+  fmt_put_str(&n, 2, out);
+  fmt_put_str(&n, 4, op);
+  put_message(&w->graph, 1, &n);
+}
+
+/* x, w, bias?: what belongs to the graph as imported; epilogues and packed weights come later. */
+static td_status put_linear(writing *w, const ir_node_def *node) {
+  enum { TRANS_W, COLUMNS, PANEL, STRASSEN, BIAS = 2 };
+  const char *out = w->name[node->out[0].id], *turned = base_arena_format(w->scratch, "%s.turned", out);
+  const char *product = base_arena_format(w->scratch, "%s.product", out), *weights = w->name[node->in[1].id];
+  const bool biased = node->in_count > BIAS && node->in[BIAS].id;
+  if (!turned || !product) return base_no_memory(w->err, "a name");
+  for (uint32_t i = BIAS + 1; i < node->in_count; i++)
+    if (node->in[i].id) return refuse(w, node, "epilogue");
+  for (uint32_t i = PANEL; i < node->op->attr_count; i++)
+    if (i != STRASSEN && !is_default(&node->op->attrs[i], node->attrs, i))
+      return refuse(w, node, node->op->attrs[i].name);
+  if (base_attr_int(node->attrs, TRANS_W)) put_op(w, "Transpose", weights, NULL, turned);
+  else turned = weights;
+  put_op(w, "MatMul", w->name[node->in[0].id], turned, biased ? product : out);
+  if (biased) put_op(w, "Add", product, w->name[node->in[BIAS].id], out);
+  return TD_OK;
+}
+
+/* ONNX has one operator with modes. */
+static td_status put_pad(writing *w, const ir_node_def *node) {
+  static const char *const modes[][2] = {{"aten::reflection_pad", "reflect"}, {"aten::replication_pad", "edge"}};
+  const char *mode = "wrap";
+  base_text n = {.allocator = w->graph.allocator}, a = n;
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+    if (strcmp(modes[i][0], node->op->name) == 0) mode = modes[i][1];
+  put_operand(w, node->in[0], &n);
+  put_operand(w, node->in[1], &n);
+  fmt_put_str(&n, 1, "");
+  if (node->in_count > 2) put_operand(w, node->in[2], &n);
+  fmt_put_str(&n, 2, w->name[node->out[0].id]);
+  fmt_put_str(&n, 4, "Pad");
+  fmt_put_str(&a, 1, "mode");
+  fmt_put_str(&a, 4, mode);
+  fmt_put_int(&a, 20, ATTR_IS_STRING);
+  put_message(&n, 5, &a);
+  put_message(&w->graph, 1, &n);
+  return TD_OK;
+}
+
+static td_status put_silu(writing *w, const ir_node_def *node) {
+  const char *x = w->name[node->in[0].id], *out = w->name[node->out[0].id];
+  const char *gate = base_arena_format(w->scratch, "%s.gate", out);
+  if (!gate) return base_no_memory(w->err, "a name");
+  put_op(w, "Sigmoid", x, NULL, gate);
+  put_op(w, "Mul", x, gate, out);
+  return TD_OK;
+}
+
+static const struct {
+  const char *op;
+  td_status (*put)(writing *w, const ir_node_def *node);
+} several[] = {{"aten::circular_pad", put_pad},
+               {"aten::reflection_pad", put_pad},
+               {"aten::replication_pad", put_pad},
+               {"aten::silu", put_silu},
+               {"td::linear", put_linear}};
+
+static td_status put_hidden_size(writing *w, const ir_node_def *node, base_text *to) {
+  const ir_type *type = ir_type_of(w->g, node->in[2]);
+  base_text a = {.allocator = w->graph.allocator};
+  if (type->rank < 1 || !base_dim_known(type->dims[type->rank - 1])) return refuse(w, node, "hidden size");
+  fmt_put_str(&a, 1, "hidden_size");
+  fmt_put_int(&a, 3, type->dims[type->rank - 1]);
+  fmt_put_int(&a, 20, ATTR_IS_INT);
+  put_message(to, 5, &a);
+  return TD_OK;
+}
+
+/* A node of the user's may have become several: all but the first get a number. */
+static td_status put_name(writing *w, base_str name, const ir_node_def *node, base_text *to) {
+  const char *text = base_arena_slice(w->scratch, name.at, name.length);
+  bool known = false;
+  if (!text || !base_map_put(&w->used, w->scratch, name, 0, &known)) return base_no_memory(w->err, "a name");
+  if (known) text = base_arena_format(w->scratch, "%s.%u", text, node->out_count ? node->out[0].id : 0);
+  if (!text) return base_no_memory(w->err, "a name");
+  if (name.length) fmt_put_str(to, 3, text);
+  return TD_OK;
+}
+
 static td_status put_node(writing *w, const ir_node_def *node) {
   special row;
+  for (size_t i = 0; i < sizeof several / sizeof *several; i++)
+    if (strcmp(several[i].op, node->op->name) == 0) return several[i].put(w, node);
   base_text n = {.allocator = w->graph.allocator};
   const char *origin = node->origins.count ? node->origins.names[0] : NULL;
   if (node->block_count || !find_name(w->g, node, &row)) return refuse(w, node, NULL);
-  for (uint32_t i = 0; i < node->in_count; i++) fmt_put_str(&n, 1, node->in[i].id ? w->name[node->in[i].id] : "");
-  td_status status = row.axes ? put_axes(w, node, &n) : TD_OK;
+  for (uint32_t i = 0; i < node->in_count; i++)
+    put_operand(w, node->in[row.also & SWAPS ? node->in_count - 1 - i : i], &n);
+  td_status status = row.also & AXES ? put_axes(w, node, &n) : TD_OK;
   for (uint32_t i = 0; i < node->out_count; i++) fmt_put_str(&n, 2, w->name[node->out[i].id]);
-  const base_str name = base_node_name(origin ? origin : "");
-  if (name.length) fmt_put_bytes(&n, 3, name.at, name.length);
+  if (status == TD_OK) status = put_name(w, base_node_name(origin ? origin : ""), node, &n);
   fmt_put_str(&n, 4, row.onnx);
-  const bool exact = row.op != node->op->name; /* of the table, not an alias */
-  if (status == TD_OK) status = put_attributes(w, node, &row, exact, &n);
+  if (status == TD_OK) status = put_attributes(w, node, &row, &n);
+  if (status == TD_OK && row.also & HIDDEN) status = put_hidden_size(w, node, &n);
   put_message(&w->graph, 1, &n);
   return status;
 }

@@ -90,6 +90,9 @@ static void state_is_cut(void **state) {
   ends_at(f, "state.tdir", "", "exp:crash", "aten::exp", 3); /* with its constant and its default */
 }
 
+#define TEN "1, -2, 3, -4, 5, -6, 7, -8, 9, -10"
+#define THIRTY TEN ", " TEN ", " TEN
+
 /* A graph of operators that ONNX has says the same as an ONNX file; what it has no name for is said. */
 static void graphs_become_onnx(void **state) {
   fixture *f = *state;
@@ -115,8 +118,29 @@ static void graphs_become_onnx(void **state) {
             "%20 = aten::slice(%19, %5, %6, %5)\n"
             "%21 = aten::_to_copy(%20) {dtype = f64}\n"
             "%22 = aten::gelu(%18)\n"
+            "const %30: f32[5, 6] = {" THIRTY
+            "}\n"
+            "const %31: f32[5] = {1, 2, 3, 4, 5}\n"
+            "const %32: f32[1, 8, 5] = {" THIRTY ", " TEN
+            "}\n"
+            "const %33: f32[1, 8, 2] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1}\n"
+            "const %34: i64[3] = {1, 2, 6}\n"
+            "const %35: f32[1] = {0.5}\n"
+            "const %36: f32[0] = {}\n"
+            "const %37: f32[3] = {1, 2, 1}\n"
+            "%40 = aten::full(%34, %35)\n"
+            "%41 = aten::silu(%40)\n"
+            "%42 = td::linear(%41, %30, %31) {trans_w = true, n = 5}  # \"node /fc (Gemm)\"\n"
+            "%43, %44, %45 = td::lstm(%42, %32, %33)\n"
+            "%46 = td::resize(%42, %36, %37) {mode = \"linear\", coordinates = \"asymmetric\"}\n"
+            "%47 = aten::argmax(%46) {dim = 1}\n"
+            "%48 = aten::remainder(%47, %5)\n"
+            "%49, %50 = aten::topk(%46, %5) {dim = 1}\n"
             "output \"a\" %21\n"
-            "output \"b\" %22\n");
+            "output \"b\" %22\n"
+            "output \"c\" %43\n"
+            "output \"d\" %48\n"
+            "output \"e\" %49\n");
   outcome got = run(f, "inspect many.tdir --stage imported --save many.onnx");
   if (got.status != 0) fail_msg("%s", got.err);
   got = run(f, "compare many.tdir many.onnx --backends eager,eager --rtol 1e-6 --atol 1e-6");

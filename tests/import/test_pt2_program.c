@@ -222,9 +222,10 @@ static void sizes_are_computed(void **state) {
 
 /* ---- conditions on the inputs ---- */
 
-#define GUARDED(condition)                                                                 \
-  PROGRAM(T("x"), T("y"), NODE("torch.ops.aten.neg.default", ARG("self", T("x")), T("y")), \
-          VALUE("x", F32, EXPR("s0")), USER("x"), RESULT("y"), ",'guards_code':['" condition "']")
+#define GUARDED(condition) GUARDED_OF("x", condition)
+#define GUARDED_OF(name, condition)                                                          \
+  PROGRAM(T(name), T("y"), NODE("torch.ops.aten.neg.default", ARG("self", T(name)), T("y")), \
+          VALUE(name, F32, EXPR("s0")), USER(name), RESULT("y"), ",'guards_code':['" condition "']")
 
 /* Sizes from 1 on that a program takes, as bits. */
 static int takes(const char *text) {
@@ -246,6 +247,16 @@ static void conditions_have_alternatives(void **state) {
   assert_int_equal(takes(GUARDED("2 <= " SIZE " and " SIZE " <= 4")), 0x1c);
   expect_refusal(GUARDED(SIZE " == 1 or"), TD_UNSUPPORTED, "is not understood");
   expect_refusal(GUARDED("not"), TD_UNSUPPORTED, "is not understood");
+}
+
+static void conditions_have_names_of_torch(void **state) {
+  (void)state;
+  assert_int_equal(takes(GUARDED("torch.sym_max(3, " SIZE ") == 3")), 0x0e);
+  assert_int_equal(takes(GUARDED("torch.sym_min(" SIZE ", 4) != 4")), 0x0e);
+  /* what stands behind a *args */
+  assert_int_equal(takes(GUARDED_OF("args_0", "L[`args`][0].size()[0] != 2")), 0xfa);
+  expect_refusal(GUARDED_OF("args_0", "L[`args`][1].size()[0] != 2"), TD_UNSUPPORTED, "is not understood");
+  expect_refusal(GUARDED_OF("args_0", "L[`args`][].size()[0] != 2"), TD_UNSUPPORTED, "is not understood");
 }
 
 /* ---- complex numbers, effects, operators of users ---- */
@@ -285,6 +296,29 @@ static void complex_inputs_and_effects(void **state) {
   expect_refusal(CALLS("with_effects", ARG("a", T("x")) ","), TD_UNSUPPORTED, "mylib::foo (1 call");
 }
 
+/* ---- what torch.export decomposes into ---- */
+
+#define NUMBER(f) "{'as_float':" #f "}"
+#define NO_VALUE "{'as_none':true}"
+static const char batch_norm[] =
+    PROGRAM(T("x"), T("y"),
+            NODE("torch.ops.aten._native_batch_norm_legit.no_stats",
+                 ARG("input", T("x")) "," ARG("weight", NO_VALUE) "," ARG("bias", NO_VALUE) "," ARG(
+                     "training", "{'as_bool':true}") "," ARG("momentum", NUMBER(0.1)) "," ARG("eps", NUMBER(0.0)),
+                 T("y") "," T("mean") "," T("rstd")),
+            VALUE("x", F32, INT(3) "," INT(2)), USER("x"), RESULT("y"), "");
+
+static void batch_norm_has_statistics_of_its_own(void **state) {
+  (void)state;
+  EACH_BACKEND(b) {
+    program p;
+    program_open(&p, batch_norm, NULL, 0, backends[b]);
+    assert_int_equal(program_run(&p, (const float[]){1, 7, 2, 7.5f, 3, 8}, 3, 2), TD_OK);
+    expect_floats(&p, 0, (const float[]){-1.2247449f, -1.2247449f, 0, 0, 1.2247449f, 1.2247449f}, 6);
+    program_close(&p);
+  }
+}
+
 static td_status load_all(const td_allocator *allocator, void *user) {
   td_named_tensor given[] = {weight("n", w, 1, 2, 0), weight("m", w, 1, 2, 0)};
   td_load_options options = {.size = sizeof options, .backend = "eager", .allocator = allocator};
@@ -306,11 +340,17 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(weights_are_the_callers),    cmocka_unit_test(sizes_are_checked),
-      cmocka_unit_test(origins_are_the_users),      cmocka_unit_test(missing_weights_are_named),
-      cmocka_unit_test(written_buffers_are_state),  cmocka_unit_test(graphs_as_arguments),
-      cmocka_unit_test(sizes_are_computed),         cmocka_unit_test(conditions_have_alternatives),
-      cmocka_unit_test(complex_inputs_and_effects), cmocka_unit_test(every_allocation_may_fail)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(weights_are_the_callers),
+                                     cmocka_unit_test(sizes_are_checked),
+                                     cmocka_unit_test(origins_are_the_users),
+                                     cmocka_unit_test(missing_weights_are_named),
+                                     cmocka_unit_test(written_buffers_are_state),
+                                     cmocka_unit_test(graphs_as_arguments),
+                                     cmocka_unit_test(sizes_are_computed),
+                                     cmocka_unit_test(conditions_have_alternatives),
+                                     cmocka_unit_test(conditions_have_names_of_torch),
+                                     cmocka_unit_test(batch_norm_has_statistics_of_its_own),
+                                     cmocka_unit_test(complex_inputs_and_effects),
+                                     cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

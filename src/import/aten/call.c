@@ -89,15 +89,28 @@ static void write_out(aten *a, const aten_value *out, const aten_value *result) 
 
 /* ---- failures ---- */
 
+/* What a list holds is said too: a list is refused for an item of it. */
+static void print_kind(const aten_value *v, base_text *text) {
+  base_text_print(text, "%s", aten_kind_name(v));
+  if (v->kind != ATEN_LIST || !aten_is_known(v)) return;
+  for (uint32_t i = 0; i < v->u.list->items.count; i++)
+    base_text_print(text, "%s%s", i ? ", " : "[", aten_kind_name(&v->u.list->items.at[i]));
+  if (v->u.list->items.count) base_text_print(text, "]");
+}
+
 static aten_value fail_lookup(aten *a, const char *name, bool is_known, uint32_t first, uint32_t count,
                               const aten_value *args, uint32_t arg_count, const aten_keyword *keywords,
                               uint32_t keyword_count) {
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
   base_text text = {.allocator = base_arena_allocator(a->arena)};
-  for (uint32_t i = 0; i < arg_count; i++) base_text_print(&text, "%s%s", i ? ", " : "", aten_kind_name(&args[i]));
-  for (uint32_t i = 0; i < keyword_count; i++)
-    base_text_print(&text, "%s%.*s=%s", i || arg_count ? ", " : "", (int)keywords[i].name.length, keywords[i].name.at,
-                    aten_kind_name(&keywords[i].value));
+  for (uint32_t i = 0; i < arg_count; i++) {
+    if (i) base_text_print(&text, ", ");
+    print_kind(&args[i], &text);
+  }
+  for (uint32_t i = 0; i < keyword_count; i++) {
+    base_text_print(&text, "%s%.*s=", i || arg_count ? ", " : "", (int)keywords[i].name.length, keywords[i].name.at);
+    print_kind(&keywords[i].value, &text);
+  }
   if (!is_known) ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported", name);
   else {
     base_text rows = {.allocator = text.allocator};

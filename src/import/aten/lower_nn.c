@@ -236,7 +236,7 @@ static bool read_scales(aten_args *c, int32_t n, float *scales) {
     for (int32_t i = 0; i < n; i++)
       scales[i] = (float)(items[count == 1 ? 0 : i].kind == ATEN_FLOAT ? items[count == 1 ? 0 : i].u.f
                                                                        : (double)items[count == 1 ? 0 : i].u.i);
-    return count == 1 || count == (uint32_t)n;
+    return count == 1 || count >= (uint32_t)n;
   }
   for (int32_t i = 0; i < n; i++) {
     int64_t at = n == 1 ? one : aten_position(c, names[3 - n + i]);
@@ -273,15 +273,21 @@ static void corner_scales(aten_args *c, ir_value x, ir_value sizes, int32_t n, f
   }
 }
 
-/* upsample_*: (input, output_size(?), align_corners?, scales...); data: mode, then "a" for antialias or "e" for exact
- */
-aten_value aten_lower_upsample(aten_args *c) {
+/* The output sizes that are given; one number, which became as many as a list may have, stands for each axis. */
+static ir_value given_sizes(aten_args *c, int32_t n) {
+  ir_value sizes = aten_ints_value(c, 1);
+  bool more = aten_is_known(&c->args[1]) && aten_list_count(c, 1) > (uint32_t)n;
+  return more ? aten_slice(c->a, sizes, 0, 0, n, 1) : sizes;
+}
+
+/* `mode`: its first letter, then "a" for antialias or "e" for exact. `by_size`: scale factors give the sizes alone. */
+static aten_value resample(aten_args *c, const char *mode, bool by_size) {
   ir_value x = aten_in(c, 0);
   int32_t n = aten_rank(c->a, x) - 2;
-  const char *mode = c->row->data;
   bool nearest = mode[0] == 'n', aa = mode[1] == 'a', cubic = mode[0] == 'c';
   int64_t align = aten_position(c, "align_corners");
-  bool corners = align >= 0 && aten_get_bool(c, (uint32_t)align), sized = aten_has(c, 1);
+  bool corners = align >= 0 && aten_has(c, (uint32_t)align) && aten_get_bool(c, (uint32_t)align),
+       sized = aten_has(c, 1);
   float scales[3];
   if (n < 1 || n > 3 || ir_build_failed(c->b)) {
     aten_refuse(c, "a tensor of rank %d", n + 2);
@@ -290,7 +296,8 @@ aten_value aten_lower_upsample(aten_args *c) {
   bool scaled = read_scales(c, n, scales);
   bool apart = aa && corners; /* the windows of antialiasing lie as without corners, at that scale */
   if (!sized && !scaled) aten_refuse(c, "neither sizes nor scale factors");
-  ir_value sizes = sized ? aten_ints_value(c, 1) : scaled_sizes(c, x, n, scales), factors = IR_NO_VALUE;
+  ir_value sizes = sized ? given_sizes(c, n) : scaled_sizes(c, x, n, scales), factors = IR_NO_VALUE;
+  if (by_size) scaled = false;
   if (apart) corner_scales(c, x, sizes, n, scales);
   int64_t axes[3];
   for (int32_t i = 0; i < n; i++) axes[i] = 2 + i;
@@ -312,6 +319,26 @@ aten_value aten_lower_upsample(aten_args *c) {
                      ARG_INTS("axes", axes, n)};
   ir_value in[] = {x, IR_NO_VALUE, factors, factors.id && !sized && !apart ? IR_NO_VALUE : sizes};
   return aten_ret(c, ir_emit(c->b, "td::resize", in, 4, args, 7));
+}
+
+/* upsample_*: (input, output_size(?), align_corners?, scales...); data: the mode */
+aten_value aten_lower_upsample(aten_args *c) { return resample(c, c->row->data, false); }
+
+/* __interpolate(input, size?, scale_factor?, mode, align_corners?, recompute_scale_factor?, antialias): what scripted
+ * functions that a trace calls have of torch.nn.functional.interpolate */
+aten_value aten_lower_interpolate(aten_args *c) {
+  static const struct {
+    const char *name, *mode, *smooth;
+  } modes[] = {{"nearest", "n", NULL},  {"nearest-exact", "ne", NULL}, {"linear", "l", NULL},
+               {"bilinear", "l", "la"}, {"trilinear", "l", NULL},      {"bicubic", "c", "ca"}};
+  const char *name = aten_get_str(c, 3);
+  bool by_size = aten_has(c, 5) && aten_get_bool(c, 5), smooth = aten_get_bool(c, 6);
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    const char *mode = smooth ? modes[i].smooth : modes[i].mode;
+    if (mode && strcmp(modes[i].name, name) == 0) return resample(c, mode, by_size);
+  }
+  aten_refuse(c, "mode %s%s", name, smooth ? " with antialias" : "");
+  return ATEN_NOTHING;
 }
 
 /* grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners) */

@@ -266,24 +266,33 @@ static ir_value batch_norm(aten_args *c, ir_value x, uint32_t weight, uint32_t m
   ir_value in[] = {x, optional(c, weight), optional(c, weight + 1), aten_in(c, mean), aten_in(c, mean + 1)};
   return IR_EMIT_ARGS(c->b, "aten::_native_batch_norm_legit_no_training", in, 5, ARG_FLOAT("eps", eps));
 }
-/* (input, weight?, bias?, mean?, var?, training, momentum, eps, cudnn): with the statistics of the batch where there
- * are no others */
-aten_value aten_lower_batch_norm(aten_args *c) {
-  ir_value x = aten_in(c, 0);
-  double eps = aten_get_float(c, 7);
-  bool batch = aten_get_bool(c, 5) || !aten_has(c, 3);
-  if (!batch) return aten_ret(c, batch_norm(c, x, 1, 3, eps));
+/* With the statistics of the batch itself. */
+static ir_value batch_norm_itself(aten_args *c, ir_value x, double eps) {
   int64_t dims[BASE_MAX_RANK];
   uint32_t n = 0;
   int32_t rank = aten_rank(c->a, x);
-  if (aten_get_bool(c, 5) && aten_has(c, 3)) aten_refuse(c, "training changes the running statistics");
   for (int32_t i = 0; i < rank; i++)
     if (i != 1) dims[n++] = i;
   ir_value mean = IR_EMIT_ARGS(c->b, "aten::mean", &x, 1, ARG_INTS("dim", dims, n), ARG_BOOL("keepdim", true));
   ir_value away = aten_binary(c->a, "aten::sub", x, mean), square = aten_binary(c->a, "aten::mul", away, away);
   ir_value var = IR_EMIT_ARGS(c->b, "aten::mean", &square, 1, ARG_INTS("dim", dims, n), ARG_BOOL("keepdim", false));
   ir_value in[] = {x, optional(c, 1), optional(c, 2), aten_reshape(c->a, mean, (int64_t[]){-1}, 1), var};
-  return aten_ret(c, IR_EMIT_ARGS(c->b, "aten::_native_batch_norm_legit_no_training", in, 5, ARG_FLOAT("eps", eps)));
+  return IR_EMIT_ARGS(c->b, "aten::_native_batch_norm_legit_no_training", in, 5, ARG_FLOAT("eps", eps));
+}
+/* (input, weight?, bias?, mean?, var?, training, momentum, eps, cudnn): with the statistics of the batch where there
+ * are no others */
+aten_value aten_lower_batch_norm(aten_args *c) {
+  ir_value x = aten_in(c, 0);
+  double eps = aten_get_float(c, 7);
+  bool training = aten_get_bool(c, 5), running = aten_has(c, 3);
+  if (training && running) aten_refuse(c, "training changes the running statistics");
+  return aten_ret(c, running ? batch_norm(c, x, 1, 3, eps) : batch_norm_itself(c, x, eps));
+}
+/* (input, weight?, bias?, training, momentum, eps) -> y, mean, rstd (these two are not made) */
+aten_value aten_lower_batch_norm_no_stats(aten_args *c) {
+  ir_value y = batch_norm_itself(c, aten_in(c, 0), aten_get_float(c, 5));
+  aten_value out[] = {aten_ret(c, y), {.kind = ATEN_UNDEFINED}, {.kind = ATEN_UNDEFINED}};
+  return aten_tuple_of(c->a, out, 3);
 }
 /* max_unpool2d(self, indices, output_size), max_unpool3d(.., stride, padding): elements back at their positions */
 aten_value aten_lower_max_unpool(aten_args *c) {

@@ -89,10 +89,10 @@ static base_dim same(expr *e, const base_dim *a, uint32_t n) { return n == 1 ? a
 static const struct {
   const char *name;
   base_dim (*make)(expr *e, const base_dim *a, uint32_t n);
-} functions[] = {{"Add", add},          {"Mul", mul},      {"Pow", power},          {"PowByNatural", power},
-                 {"Min", least},        {"Max", most},     {"FloorDiv", floor_div}, {"CleanDiv", floor_div},
-                 {"CeilDiv", ceil_div}, {"Mod", mod},      {"PythonMod", mod},      {"ModularIndexing", indexing},
-                 {"Integer", same},     {"Identity", same}};
+} functions[] = {{"Add", add},          {"Mul", mul},       {"Pow", power},          {"PowByNatural", power},
+                 {"Min", least},        {"Max", most},      {"FloorDiv", floor_div}, {"CleanDiv", floor_div},
+                 {"CeilDiv", ceil_div}, {"Mod", mod},       {"PythonMod", mod},      {"ModularIndexing", indexing},
+                 {"Integer", same},     {"Identity", same}, {"sym_max", most},       {"sym_min", least}};
 
 /* 'name' in quotes into `name`. */
 static bool parse_quoted(expr *e, char *name, size_t size) {
@@ -139,6 +139,16 @@ static base_dim parse_call(expr *e, const char *name) {
 
 /* ---- sizes of arguments, in guards ---- */
 
+/* Arguments of *args have names of their own, "L['args_0']": guards write L['args'][0]. The length of it, or 0. */
+static size_t match_variadic(const char *at, const char *path) {
+  size_t i = 0, digits = 0;
+  while (at[i] && at[i] == path[i]) i++;
+  if (strncmp(at + i, "'][", 3) != 0 || path[i] != '_') return 0;
+  const char *number = at + i + 3, *other = path + i + 1;
+  while (number[digits] >= '0' && number[digits] <= '9' && number[digits] == other[digits]) digits++;
+  return digits && number[digits] == ']' && strcmp(other + digits, "']") == 0 ? i + 3 + digits + 1 : 0;
+}
+
 /* L['x']...size()[0]: the argument whose path is the longest that fits. */
 static base_dim parse_argument(expr *e) {
   const pt2 *p = e->p;
@@ -148,7 +158,8 @@ static base_dim parse_argument(expr *e) {
   for (uint32_t i = 0; i < p->input_paths.count && i < top->params.count; i++) {
     const char *path = p->input_paths.at[i];
     size_t length = path ? strlen(path) : 0;
-    if (length > best && strncmp(e->at, path, length) == 0) best = length, input = i;
+    if (path && strncmp(e->at, path, length) != 0) length = match_variadic(e->at, path);
+    if (length > best) best = length, input = i;
   }
   e->at += best;
   bool sized = best && (eat(e, ".size()[") || eat(e, ".shape["));
@@ -171,6 +182,7 @@ static base_dim parse_primary(expr *e) {
   while (*e->at == ' ') e->at++;
   if (*e->at >= '0' && *e->at <= '9') return parse_number(e);
   if (e->at[0] == 'L' && e->at[1] == '[') return parse_argument(e);
+  (void)eat(e, "torch."); /* of torch.sym_max */
   while (is_name(e->at[n]) && n + 1 < sizeof name) n++;
   memcpy(name, e->at, n);
   name[n] = 0;

@@ -122,11 +122,18 @@ static bool is_own(const char *name) {
   return false;
 }
 
+static bool is_undefined(const aten_value *v) {
+  if (v->kind != ATEN_LIST || !aten_is_known(v)) return v->kind == ATEN_UNDEFINED;
+  for (uint32_t i = 0; i < v->u.list->items.count; i++)
+    if (v->u.list->items.at[i].kind == ATEN_UNDEFINED) return true;
+  return false;
+}
+
 static bool has_undefined(const arguments *a) {
   for (uint32_t i = 0; i < a->count; i++)
-    if (a->values[i].kind == ATEN_UNDEFINED) return true;
+    if (is_undefined(&a->values[i])) return true;
   for (uint32_t i = 0; i < a->keyword_count; i++)
-    if (a->keywords[i].value.kind == ATEN_UNDEFINED) return true;
+    if (is_undefined(&a->keywords[i].value)) return true;
   return false;
 }
 

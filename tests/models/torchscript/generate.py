@@ -485,6 +485,23 @@ def leaf_array(value):
     return np.array(value, dtype={bool: np.bool_, int: np.int64, float: np.float64}[type(value)])
 
 
+@torch.jit.script
+def resampled(x: Tensor, size: Tensor) -> List[Tensor]:
+    """A trace keeps torch.nn.functional.interpolate of a scripted function as one call; sizes come as tensors, in lists."""
+    resize = torch.nn.functional.interpolate
+    grown = torch.zeros(0, x.size(1), size, size)
+    for i in range(x.size(0)):
+        grown = torch.cat((grown, resize(x[i].unsqueeze(0), size=[int(size), int(size)], mode="bicubic", align_corners=False)))
+    return [grown, resize(x, size=5), resize(x, scale_factor=2.5, mode="bilinear", align_corners=True),
+            resize(x, scale_factor=[1.7, 0.6], recompute_scale_factor=True), resize(x, scale_factor=1.7, mode="nearest-exact"),
+            resize(x, size=[3, 3], mode="bilinear", antialias=True)]
+
+
+class Resampled(nn.Module):
+    def forward(self, x: Tensor) -> List[Tensor]:
+        return resampled(x, torch.scalar_tensor(x.shape[2] + 2, dtype=torch.int64))
+
+
 def write(name, module, sets, how="script", dynamic=None, paths=None):
     folder = os.path.join(HERE, name)
     os.makedirs(folder, exist_ok=True)
@@ -572,6 +589,7 @@ def main():
     write("numbers", Numbers(), [(x + 1,), (x + 2,)])
     write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
     write("grad", Grad(), [(x,)])
+    write("resampled", Resampled(), [(torch.rand(2, 3, 4, 5),)], how="trace")
 
 
 if __name__ == "__main__":

@@ -127,11 +127,6 @@ static void print_inline(const emitter *e, const base_program_op *op, base_type 
   }
 }
 
-/* From which types a cast is a word of the vocabulary: "l_to_v". What cuts a float is not. */
-static bool casts_inline(base_type from, base_type to) {
-  return !base_type_is_float(from) || base_type_is_float(to) || to == BASE_TYPE_BOOL;
-}
-
 static bool is_scalar_load(const emitter *e, const base_program_op *op) {
   return op->kind == BASE_PROGRAM_LOAD && e->k->scalars >> op->function & 1;
 }
@@ -157,10 +152,10 @@ static void print_value(const emitter *e, uint32_t i, const char *indent) {
   const base_type from = base_program_operand_type(e->p, op), to = (base_type)op->type;
   const base_scalar_info *f = base_scalar_of((base_scalar)op->function);
   base_text *t = e->text;
-  if (op->function == BASE_SCALAR_cast && casts_inline(from, to)) {
+  if (op->function == BASE_SCALAR_cast) { /* a word of the vocabulary: "l_to_v" */
     base_text_print(t, "%sconst %s v%u = %s_to_%s(v%u);", indent, types[to].vector, i, types[from].words,
                     types[to].words, op->in[0]);
-  } else if (op->function != BASE_SCALAR_cast && is_inline(f, from)) {
+  } else if (is_inline(f, from)) {
     base_text_print(t, "%sconst %s v%u = ", indent, types[to].vector, i);
     print_inline(e, op, from);
     base_text_print(t, ";");

@@ -224,8 +224,31 @@ V_INLINE vd d_sqrt(vd a) {
 }
 
 V_INLINE vi b_set(int32_t x) { return vi_set(x); }
-V_INLINE vi b_load(const uint8_t *at) { return (vi)(__builtin_convertvector(*(const vb *)at, vi) != (vi){0}); }
-V_INLINE void b_store(uint8_t *at, vi a) { *(vb *)at = __builtin_convertvector(a & vi_set(1), vb); }
+/* Bytes as lanes, and the low bytes of lanes. */
+#if V_BYTES == 64 && !defined __clang__
+typedef char vq __attribute__((vector_size(16)));
+V_INLINE vi b_widen(vb a) { return (vi)__builtin_ia32_pmovzxbd512_mask((vq)a, (vi){0}, (unsigned short)-1); }
+V_INLINE vb b_narrow(vi a) { return (vb)__builtin_ia32_pmovdb512_mask(a, (vq){0}, (unsigned short)-1); }
+#elif V_BYTES == 32 && !defined __clang__
+typedef char vq __attribute__((vector_size(16)));
+typedef int64_t vq_words __attribute__((vector_size(16)));
+typedef int32_t vq_lanes __attribute__((vector_size(16)));
+V_INLINE vi b_widen(vb a) {
+  const vq_words word = {(int64_t)a, 0};
+  return (vi)__builtin_ia32_pmovzxbd256((vq)word);
+}
+V_INLINE vb b_narrow(vi a) { /* lanes are 0 or 1 */
+  const vq_lanes low = __builtin_shufflevector(a, a, 0, 1, 2, 3), high = __builtin_shufflevector(a, a, 4, 5, 6, 7);
+  const vq_words halves = (vq_words)__builtin_ia32_packssdw128(low, high);
+  typedef short shorts __attribute__((vector_size(16)));
+  return (vb)((vq_words)__builtin_ia32_packsswb128((shorts)halves, (shorts)halves))[0];
+}
+#else
+V_INLINE vi b_widen(vb a) { return __builtin_convertvector(a, vi); }
+V_INLINE vb b_narrow(vi a) { return __builtin_convertvector(a, vb); }
+#endif
+V_INLINE vi b_load(const uint8_t *at) { return (vi)(b_widen(*(const vb *)at) != (vi){0}); }
+V_INLINE void b_store(uint8_t *at, vi a) { *(vb *)at = b_narrow(a & vi_set(1)); }
 V_INLINE vi b_load_n(const uint8_t *at, int64_t n) {
   vi a = {0};
   for (int64_t i = 0; i < n; i++) a[i] = -(at[i] != 0);
@@ -258,6 +281,18 @@ V_CAST(i_to_l, vi, vl)
 V_CAST(l_to_v, vl, vf)
 V_CAST(l_to_d, vl, vd)
 V_CAST(l_to_i, vl, vi)
+/* Toward zero, and at the ends of the type, from `end` on `most`; what is not a number is 0. M: masks of V. */
+#define V_CUT(name, V, M, end, to, most)                                                                \
+  V_INLINE to name(V a) {                                                                               \
+    const V high = (end) - (V){0}, low = -high;                                                         \
+    const M over = a >= high, below = a < low, inside = (M)(a == a) & ~over & ~below;                   \
+    const V cut = (V)(((M)a & inside) | ((M)low & below));                                              \
+    return __builtin_convertvector(cut, to) | (__builtin_convertvector(over, to) & ((most) - (to){0})); \
+  }
+V_CUT(v_to_i, vf, vi, 0x1p31f, vi, INT32_MAX)
+V_CUT(v_to_l, vf, vi, 0x1p63f, vl, INT64_MAX)
+V_CUT(d_to_i, vd, vl, 0x1p31, vi, INT32_MAX)
+V_CUT(d_to_l, vd, vl, 0x1p63, vl, INT64_MAX)
 V_INLINE vi v_to_b(vf a) { return v_untruth(v_eq(a, v_zero())); }
 V_INLINE vi d_to_b(vd a) { return d_untruth(d_eq(a, d_zero())); }
 V_INLINE vi i_to_b(vi a) { return (vi)(a != (vi){0}); }

@@ -39,6 +39,7 @@ typedef struct space {
   bool out_row[BASE_PROGRAM_OUTS]; /* one number a row */
   bool aside[BASE_PROGRAM_OUTS];   /* made in a piece of memory first: of another element type, or nobody wants it */
   bool piecewise;                  /* something has to be brought into form */
+  bool passes;                     /* a dense operand goes as it is into an output of another element type */
 } space;
 
 static size_t size_of(td_dtype dtype) { return base_dtype(dtype)->bits / 8u; }
@@ -135,6 +136,11 @@ static bool find_dims(space *s) {
   return true;
 }
 
+/* A load and a store of it. */
+static bool only_passes(const space *s) {
+  return s->p->count == 2 && !s->p->row_axes && s->direct & 1 && s->aside[0] && base_out(s->call, 0);
+}
+
 static void find_forms(space *s) {
   for (uint32_t k = 0; k < s->p->in_count; k++) {
     bool still = !s->picks[k].picks;
@@ -155,6 +161,7 @@ static void find_forms(space *s) {
     s->aside[k] = !native || !base_out(s->call, k) || !dense;
     s->piecewise |= s->aside[k];
   }
+  s->passes = only_passes(s);
 }
 
 /* What the program loads and stores. */
@@ -238,18 +245,18 @@ static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, i
 
 static void read_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece) {
   const base_tensor *t = s->in[k];
-  const bool dense = step == 1;
-  if (dense && t->dtype == TD_F16) s->level->read_f16((float *)(void *)piece, (const uint16_t *)t->data + at, run);
-  else if (dense && t->dtype == TD_BF16)
-    s->level->read_bf16((float *)(void *)piece, (const uint16_t *)t->data + at, run);
-  else readers[t->dtype](piece, (const char *)t->data + at * (int64_t)size_of(t->dtype), step, run);
+  const kern_fused_form *form = &s->level->forms[t->dtype];
+  const char *from = (const char *)t->data + at * (int64_t)size_of(t->dtype);
+  if (step == 1 && form->read) form->read(piece, from, run);
+  else if (step == 1 && s->native >> k & 1) memcpy(piece, from, (size_t)run * size_of(t->dtype));
+  else readers[t->dtype](piece, from, step, run);
 }
 
 static void write_run(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece) {
   const base_tensor *t = base_out(s->call, k - BASE_PROGRAM_OPERANDS);
   char *to = (char *)t->data + at * (int64_t)size_of(t->dtype);
-  if (step == 1 && t->dtype == TD_F16) s->level->write_f16(to, (const float *)(void *)piece, run);
-  else if (step == 1 && t->dtype == TD_BF16) s->level->write_bf16(to, (const float *)(void *)piece, run);
+  const kern_fused_form *form = &s->level->forms[t->dtype];
+  if (step == 1 && form->write) form->write(to, piece, run);
   else writers[t->dtype](to, step, piece, run);
 }
 
@@ -370,13 +377,15 @@ static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, 
   if (j->status != TD_OK) return;
   j->rows.rows = rows;
   j->rows.n = n;
-  j->body(&j->rows);
+  if (!s->passes) j->body(&j->rows);
   for (uint32_t k = 0; k < s->p->out_count; k++) {
     if (!s->aside[k] || !base_out(s->call, k)) continue;
     const uint32_t column = BASE_PROGRAM_OPERANDS + k;
+    const int64_t each = (int64_t)body_size(s, column), wide = s->passes ? s->pitch[0] : j->wide;
+    char *made = s->passes ? (char *)s->in[0]->data + (offset[0] + from) * each : j->out[k];
     for (int64_t r = 0; r < rows; r++)
       walk_row(s, column, offset[column] + r * s->pitch[column], s->out_row[k] ? 0 : from, s->out_row[k] ? 1 : n,
-               j->out[k] + r * j->wide * (int64_t)body_size(s, column), write_run);
+               made + r * wide * each, write_run);
   }
 }
 
@@ -397,7 +406,7 @@ static void find_tile(job *j) {
   const int64_t length = base_max_i64(s->length, 1);
   j->tile_rows = j->tile_length = INT64_MAX;
   if (!s->piecewise) return;
-  j->tile_length = s->p->row_axes ? length : base_min_i64(length, PIECE);
+  j->tile_length = s->p->row_axes ? length : base_min_i64(length, s->rows > 1 ? PIECE : FORMED);
   j->tile_rows = base_min_i64(base_max_i64((s->turned ? TASK : FORMED) / j->tile_length, 1), FORMED_ROWS);
   if (s->turned && j->tile_rows > TURNED_ROWS) j->tile_rows -= j->tile_rows % TURNED_ROWS;
   j->wide = (j->tile_length + 15) / 16 * 16;

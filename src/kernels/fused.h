@@ -41,6 +41,12 @@ typedef struct kern_fused_code {
   uint64_t scalars; /* bit k: it takes operand k as one number a row, others as rows */
 } kern_fused_code;
 
+/* n elements in a row of a type that bodies compute with in another one of 4 bytes (base_type_dtype), which `read`
+ * gives and `write` takes. NULL: there is none. */
+typedef struct kern_fused_form {
+  void (*read)(void *to, const void *from, int64_t n), (*write)(void *to, const void *from, int64_t n);
+} kern_fused_form;
+
 /* What is written once per level of instruction sets. */
 typedef struct kern_fused_level {
   kern_fused_body interpret;
@@ -48,9 +54,7 @@ typedef struct kern_fused_level {
    * column are wanted next; or 0. */
   void (*turn)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns,
                int64_t ahead);
-  /* Rows of f16 and bf16, dense. */
-  void (*read_f16)(float *to, const void *from, int64_t n), (*read_bf16)(float *to, const void *from, int64_t n);
-  void (*write_f16)(void *to, const float *from, int64_t n), (*write_bf16)(void *to, const float *from, int64_t n);
+  const kern_fused_form *forms; /* [TD_DTYPE_COUNT] */
 } kern_fused_level;
 
 /* A value as functions without vectors read it: elements of its type (of a BOOL 32 bits) behind one another, `step` 1,

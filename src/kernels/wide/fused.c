@@ -4,7 +4,7 @@
  * Values of a row stand in one vector of equal lanes. An operand is read with a step of a vector, or of 0. Behind the
  * last element of a row the blocks hold anything; reductions and stores leave it alone. */
 #include "kernels/fused.h"
-#include "kernels/wide/halves_priv.h"
+#include "kernels/wide/narrow_priv.h"
 #include "kernels/wide/rows_priv.h"
 #include "kernels/wide/turn_priv.h"
 
@@ -306,8 +306,6 @@ static void turn(float *to, int64_t to_step, const float *from, int64_t from_ste
   turn_block(to, to_step, from, from_step, rows, columns, ahead);
 }
 
-const kern_fused_level KERN_NAME(fused_level) = {
-    interpret, turn, read_f16, read_bf16, write_f16, write_bf16,
-};
+const kern_fused_level KERN_NAME(fused_level) = {interpret, turn, narrow_forms};
 
 td_status KERN_NAME(fused)(const base_call *call) { return kern_fused_run(call, &KERN_NAME(fused_level), NULL); }

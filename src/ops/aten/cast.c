@@ -142,8 +142,14 @@ static bool lower_cast(const ir_kernel_query *query, loop_build *b) {
   const base_type type = base_type_of(to), from = loop_type_of(b, b->in[0]);
   if (type == BASE_TYPE_COUNT || from == BASE_TYPE_COUNT) return false;
   const bool narrow = !base_type_is_float(type) && base_type_dtype(type) != to;
-  if (narrow && base_type_is_float(from)) return false;
-  b->out = loop_cast(b, b->in[0], type);
+  uint16_t x = b->in[0];
+  if (narrow && base_type_is_float(from)) {
+    const base_dtype_info *info = base_dtype(to);
+    const double values = (double)((uint64_t)1 << info->bits), least = info->is_signed ? -values / 2 : 0;
+    if (info->bits > 16) return false; /* f32 does not have the ends */
+    x = loop_scalar(b, BASE_SCALAR_clamp, x, LOOP_NONE, LOOP_NONE, (const double[]){least, least + values - 1}, 2);
+  }
+  b->out = loop_cast(b, x, type);
   return b->out != LOOP_NONE;
 }
 

@@ -1,5 +1,5 @@
-/* test_halves.c -- rows of f16 and bf16 as fused loops read and write them, on each level: every half, and floats of
- * any bits, as the plain conversions of base give them. */
+/* test_narrow.c -- rows of elements of 1 and 2 bytes as fused loops read and write them, on each level: every element,
+ * and floats and words of any bits, as the plain conversions of base give them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,14 +59,44 @@ static void each_level(void **state) {
     if (levels[l].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
     const kern_fused_level *level = kern_fused_level_of(levels[l].isa);
     const char *name = levels[l].name;
-    level->read_f16(wide, half, HALVES);
+    level->forms[TD_F16].read(wide, half, HALVES);
     for (uint32_t i = 0; i < HALVES; i++) expect_float(name, "f16", i, base_f16_to_f32(half[i]), wide[i]);
-    level->read_bf16(wide, half, HALVES - 3);
+    level->forms[TD_BF16].read(wide, half, HALVES - 3);
     for (uint32_t i = 0; i < HALVES - 3; i++) expect_float(name, "bf16", i, base_bf16_to_f32(half[i]), wide[i]);
-    level->write_f16(back, x, FLOATS - 5);
+    level->forms[TD_F16].write(back, x, FLOATS - 5);
     for (uint32_t i = 0; i < FLOATS - 5; i++) expect_half(name, "f16", x[i], base_f32_to_f16(x[i]), back[i]);
-    level->write_bf16(back, x, FLOATS);
+    level->forms[TD_BF16].write(back, x, FLOATS);
     for (uint32_t i = 0; i < FLOATS; i++) expect_half(name, "bf16", x[i], base_f32_to_bf16(x[i]), back[i]);
+  }
+}
+
+/* Whole numbers: those of the type as they are, words cut. */
+static void whole_numbers(void **state) {
+  (void)state;
+  static const td_dtype dtypes[] = {TD_U8, TD_I8, TD_U16, TD_I16};
+  enum { COUNT = (1 << 16) - 3 };
+  static uint16_t narrow[1 << 16], back[1 << 16];
+  static int32_t wide[1 << 16];
+  sys_machine machine;
+  uint32_t count;
+  const kern_level *levels = kern_levels(&count);
+  sys_cpu_read(&machine);
+  for (int i = 0; i < 1 << 16; i++) narrow[i] = (uint16_t)(i * 40503);
+  for (uint32_t l = 0; l < count * 4; l++) {
+    const td_dtype dtype = dtypes[l % 4];
+    if (levels[l / 4].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    const kern_fused_form *form = &kern_fused_level_of(levels[l / 4].isa)->forms[dtype];
+    form->read(wide, narrow, COUNT);
+    for (int i = 0; i < COUNT; i++) assert_int_equal(wide[i], base_load_i64(dtype, narrow, i));
+    for (int i = 0; i < COUNT; i++) wide[i] = (int32_t)((uint32_t)i * 2654435761u);
+    back[COUNT] = 0x1234;
+    form->write(back, wide, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+      uint64_t one = 0;
+      base_store_i64(dtype, &one, 0, wide[i]);
+      assert_int_equal(base_load_i64(dtype, back, i), base_load_i64(dtype, &one, 0));
+    }
+    assert_int_equal(back[COUNT], 0x1234);
   }
 }
 
@@ -95,6 +125,7 @@ static void turned_tiles(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_level), cmocka_unit_test(turned_tiles)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_level), cmocka_unit_test(whole_numbers),
+                                     cmocka_unit_test(turned_tiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

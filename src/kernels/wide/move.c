@@ -12,10 +12,12 @@
 #include "kernels/blocks.h"
 #include "kernels/move_priv.h"
 
-enum { BLOCK = 64 };                                /* of a transposition: elements along each dimension */
-enum { TASK_ELEMENTS = 1 << 15 };                   /* 128 KiB */
-enum { STREAM_BYTES = 8 << 20 };                    /* of a result that caches do not keep */
-enum { STREAM_SPAN = 128, LINE = 16 /* floats */ }; /* of blocks whose rows are written past the caches */
+/* Floats of a cache line; rows so far apart, or a multiple of it, fall on the same sets of a cache. */
+enum { LINE = 16, ALIKE = 256, PIECE = 64 /* columns of one of vectors that are no line */ };
+enum { TALL_ROWS = 1024, WIDE_SPAN = 512, TALL = 4 }; /* of a transposition, see turn_lines; rows for each column */
+enum { TASK_ELEMENTS = 1 << 15 };                     /* 128 KiB */
+enum { STREAM_BYTES = 8 << 20 };                      /* of a result that caches do not keep */
+enum { STREAM_ROWS = 64, STREAM_SPAN = 128 };         /* of blocks whose rows are written past the caches */
 
 /* A copy and how it is shared out: `units` of equal size, `each` of them a task. */
 typedef struct job {
@@ -24,6 +26,7 @@ typedef struct job {
   int64_t block, span; /* elements of `across` and of the last dimension in a unit */
   int64_t blocks, spans, units, each, tasks;
   bool turns, streams; /* the core is a transposition; written past the caches */
+  bool tall;           /* of many rows, for its columns */
   bool zips, unzips;   /* one of few rows or columns, which are dense on the other side */
   zip_table table;
 } job;
@@ -46,12 +49,17 @@ static job plan(const kern_move *m) {
               (uintptr_t)m->to % sizeof(float) == 0;
   int64_t length = j.move.dims[last], others = m->count / length;
   int64_t across = j.across < 0 ? 1 : j.move.dims[j.across];
-  j.span = base_min_i64(length, j.streams              ? STREAM_SPAN
-                                : j.turns && !j.unzips ? 8 * BLOCK
-                                : j.unzips             ? TASK_ELEMENTS / ZIP_MOST
-                                                       : TASK_ELEMENTS);
+  const bool tiles = j.turns && !j.zips && !j.unzips;
+  j.tall = tiles && across >= TALL * length;
+  j.span = base_min_i64(length, j.streams  ? STREAM_SPAN
+                                : j.tall   ? 2 * TASK_ELEMENTS / TALL_ROWS
+                                : tiles    ? WIDE_SPAN
+                                : j.unzips ? TASK_ELEMENTS / ZIP_MOST
+                                           : TASK_ELEMENTS);
   j.spans = (length + j.span - 1) / j.span;
-  j.block = base_min_i64(across, j.turns && !j.zips ? BLOCK : base_max_i64(1, TASK_ELEMENTS / j.span));
+  j.block = base_min_i64(across, j.streams ? STREAM_ROWS
+                                 : j.tall  ? TALL_ROWS
+                                           : base_max_i64(1, TASK_ELEMENTS / j.span));
   j.blocks = (across + j.block - 1) / j.block;
   j.units = others / across * j.blocks * j.spans;
   j.each = base_min_i64(j.units, base_max_i64(1, TASK_ELEMENTS / (j.span * j.block)));
@@ -96,51 +104,105 @@ static void stream_row(float *to, const float *from, int64_t n) {
     v_store_n(to + i, v_load_n(from + i, base_min_i64(V_LANES, n - i)), base_min_i64(V_LANES, n - i));
 }
 
-/* Blocks are turned within the cache; then they leave it for good, if they are to. */
+/* A line of rows, `columns` of each. */
+V_INLINE void turn_piece(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t columns) {
+  for (int64_t i = 0; i < LINE; i += V_LANES)
+    for (int64_t k = 0; k < columns; k += V_LANES)
+      v_transpose_square(to + i * to_step + k, to_step, from + k * from_step + i, from_step);
+}
+
+/* to[i][k] = from[k][i], i < rows, k < length, in pieces. Along the longer side, so that the lines read, or those
+ * written, follow one another; rows of `to` are whole lines if they begin at one. */
+static void turn_lines(const job *j, float *to, const float *from, int64_t rows, int64_t length) {
+  const int64_t to_step = j->move.to_step[j->across], from_step = j->move.from_step[j->move.rank - 1];
+  const int64_t ahead = !j->tall && from_step % ALIKE == 0 ? LINE : 0;
+  const int64_t lanes = V_LANES, columns = j->tall || ahead || lanes == LINE ? LINE : PIECE;
+  const int64_t outer = j->tall ? length : rows, inner = j->tall ? rows : length;
+  for (int64_t a = 0; a < outer; a += LINE)
+    for (int64_t b = 0; b < inner; b += columns) {
+      const int64_t i = j->tall ? b : a, k = j->tall ? a : b;
+      const int64_t high = base_min_i64(LINE, rows - i), wide = base_min_i64(columns, length - k);
+      float *at = to + i * to_step + k;
+      const float *source = from + k * from_step + i;
+      for (int64_t c = 0; ahead && c < wide; c++) __builtin_prefetch(source + c * from_step + ahead, 0, 2);
+      if (high == LINE && wide == columns) turn_piece(at, to_step, source, from_step, columns);
+      else turn_block(at, to_step, source, from_step, high, wide, 0);
+    }
+}
+
+/* What goes past the caches is turned in them before. */
 static void turn_rows(const job *j, float *to, const float *from, int64_t rows, int64_t length) {
   const int64_t to_step = j->move.to_step[j->across], from_step = j->move.from_step[j->move.rank - 1];
-  _Alignas(64) float block[BLOCK * STREAM_SPAN];
+  _Alignas(64) float block[STREAM_ROWS * STREAM_SPAN];
   if (j->zips || j->unzips) {
     zip(&j->table, to, from, j->zips ? from_step : to_step, j->zips ? length : rows, j->zips ? rows : length,
         j->unzips);
-    return;
-  }
-  if (j->streams) {
-    turn_block(block, STREAM_SPAN, from, from_step, rows, length, BLOCK);
+  } else if (j->streams) {
+    turn_block(block, STREAM_SPAN, from, from_step, rows, length, STREAM_ROWS);
     for (int64_t i = 0; i < rows; i++) stream_row(to + i * to_step, block + i * STREAM_SPAN, length);
-    return;
+  } else {
+    turn_lines(j, to, from, rows, length);
   }
-  for (int64_t k = 0; k < length; k += BLOCK)
-    turn_block(to + k, to_step, from + k * from_step, from_step, rows, base_min_i64(BLOCK, length - k), 0);
 }
 
-static void run_unit(const job *j, int64_t unit) {
+/* Where a unit stands: its span, its block, and along the dimensions around the core; where those begin. */
+typedef struct place {
+  int64_t span, block, index[BASE_MAX_RANK];
+  element *to;
+  const element *from;
+} place;
+
+static place place_of(const job *j, int64_t unit) {
   const kern_move *m = &j->move;
-  int32_t last = m->rank - 1;
-  int64_t begin = unit % j->spans * j->span, length = base_min_i64(j->span, m->dims[last] - begin);
-  element *to = (element *)m->to + begin * m->to_step[last];
-  const element *from = (const element *)m->from + begin * m->from_step[last];
+  place p = {.span = unit % j->spans, .block = unit / j->spans % j->blocks, .to = m->to, .from = m->from};
+  int64_t rest = unit / j->spans / j->blocks;
+  for (int32_t i = m->rank - 2; i >= 0; i--) {
+    if (i == j->across) continue;
+    p.index[i] = rest % m->dims[i];
+    p.to += p.index[i] * m->to_step[i];
+    p.from += p.index[i] * m->from_step[i];
+    rest /= m->dims[i];
+  }
+  return p;
+}
+
+static void go_on(const job *j, place *p) {
+  const kern_move *m = &j->move;
+  if (++p->span < j->spans) return;
+  p->span = 0;
+  if (++p->block < j->blocks) return;
+  p->block = 0;
+  for (int32_t i = m->rank - 2; i >= 0; i--) {
+    if (i == j->across) continue;
+    const int64_t by = p->index[i] + 1 < m->dims[i] ? 1 : -p->index[i];
+    p->to += by * m->to_step[i];
+    p->from += by * m->from_step[i];
+    p->index[i] += by;
+    if (by > 0) return;
+  }
+}
+
+static void run_unit(const job *j, const place *p) {
+  const kern_move *m = &j->move;
+  const int32_t last = m->rank - 1;
+  const int64_t begin = p->span * j->span, length = base_min_i64(j->span, m->dims[last] - begin);
+  element *to = p->to + begin * m->to_step[last];
+  const element *from = p->from + begin * m->from_step[last];
   if (j->across < 0) {
     copy_row(to, m->to_step[last], from, m->from_step[last], length);
     return;
   }
-  int64_t rest = unit / j->spans, first = rest % j->blocks * j->block;
-  rest /= j->blocks;
+  const int64_t first = p->block * j->block, rows = base_min_i64(j->block, m->dims[j->across] - first);
   to += first * m->to_step[j->across];
   from += first * m->from_step[j->across];
-  for (int32_t i = last - 1; i >= 0; i--) {
-    if (i == j->across) continue;
-    to += rest % m->dims[i] * m->to_step[i];
-    from += rest % m->dims[i] * m->from_step[i];
-    rest /= m->dims[i];
-  }
-  const int64_t rows = base_min_i64(j->block, m->dims[j->across] - first);
   if (j->turns) turn_rows(j, (float *)(void *)to, (const float *)(const void *)from, rows, length);
   else copy_rows(m, j->across, to, from, rows, length);
 }
 
 static void run_task(const job *j, int64_t task) {
-  for (int64_t unit = task * j->each; unit < base_min_i64((task + 1) * j->each, j->units); unit++) run_unit(j, unit);
+  int64_t unit = task * j->each;
+  place p = place_of(j, unit);
+  for (; unit < base_min_i64((task + 1) * j->each, j->units); unit++, go_on(j, &p)) run_unit(j, &p);
 }
 
 static td_status move(const base_call *call, const base_tensor *to, const base_tensor *from) {

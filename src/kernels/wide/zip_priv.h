@@ -41,10 +41,11 @@ V_INLINE void zip_vectors(const zip_table *t, float *to, int64_t to_step, const 
 
 V_INLINE void zip_run(const zip_table *t, float *to, const float *from, int64_t step, const int rows, int64_t count,
                       const bool apart) {
+  const zip_table own = *t; /* which nothing that is stored can change */
   int64_t i = 0;
   for (; i + V_LANES <= count; i += V_LANES)
-    if (apart) zip_vectors(t, to + i, step, from + i * rows, V_LANES, rows);
-    else zip_vectors(t, to + i * rows, V_LANES, from + i, step, rows);
+    if (apart) zip_vectors(&own, to + i, step, from + i * rows, V_LANES, rows);
+    else zip_vectors(&own, to + i * rows, V_LANES, from + i, step, rows);
   for (; i < count; i++)
     for (int64_t r = 0; r < rows; r++)
       if (apart) to[r * step + i] = from[i * rows + r];

@@ -288,11 +288,26 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
   return passes_take_place(e, id, made);
 }
 
+/* Is `v` a result of the graph, and nothing else? */
+static bool is_output(const passes_edit *e, ir_value v) {
+  const ir_block_def *top = ir_block_of(e->graph, e->graph->top);
+  uint32_t results = 0;
+  for (uint32_t i = 0; i < top->results.count; i++) results += top->results.at[i].id == v.id;
+  return results > 0 && results == passes_uses(e, v);
+}
+
+static bool grows(const passes_edit *e, const ir_node_def *node) {
+  const int64_t from = ir_known_count(ir_type_of(e->graph, node->in[0]));
+  return from >= 0 && ir_known_count(ir_type_of(e->graph, node->out[0])) > from;
+}
+
+/* What grows into a result of the graph is made as it leaves: its operand is less to permute. */
 static td_status visit_resize(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value in[4] = {source(e, node->in[0])};
   uint32_t count;
   const int64_t *axes = passes_ints(node, "axes", &count);
   int64_t mapped[BASE_MAX_RANK];
+  if (in[0].id && is_output(e, node->out[0]) && grows(e, node)) return TD_OK;
   if (!in[0].id || node->in_count > 4 || count > BASE_MAX_RANK) return TD_OK;
   int32_t rank = rank_of(e, in[0]);
   uint32_t all = count ? count : (uint32_t)rank;

@@ -35,6 +35,36 @@ static void a_network_is_permuted_at_its_ends(void **state) {
                 6);
 }
 
+/* An enlarged image that leaves the graph is made as it leaves; one that goes on stays with channels last. */
+static void what_grows_at_the_end_is_permuted_before(void **state) {
+  (void)state;
+  expect_change(
+      "channels_last",
+      "input %0 \"x\": f32[1, 5, 4, 4]\n"
+      "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+      "const %2: f32[4] = {1, 1, 2, 2}\n"
+      "%3 = aten::convolution(%0, %1)\n"
+      "%4 = td::resize(%3, -, %2)\n"
+      "%5 = td::resize(%4, -, %2)\n"
+      "output \"y\" %5\n",
+      "input %0 \"x\": f32[1, 5, 4, 4]\n"
+      "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+      "const %2: f32[4] = {1, 1, 2, 2}\n"
+      "%3 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
+      "%4 = td::conv(%3, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+      "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+      "act_late = false}: f32[1, 4, 4, 2]\n"
+      "%5 = td::resize(%4, -, %2) {mode = \"nearest\", coordinates = \"half_pixel\", nearest = "
+      "\"round_prefer_floor\", cubic_a = -0.75, exclude_outside = false, extrapolation = 0, antialias = false, "
+      "policy = \"stretch\", axes = [0, 3, 1, 2]}: f32[1, 8, 8, 2]\n"
+      "%6 = aten::permute(%5) {dims = [0, 3, 1, 2]}: f32[1, 2, 8, 8]\n"
+      "%7 = td::resize(%6, -, %2) {mode = \"nearest\", coordinates = \"half_pixel\", nearest = "
+      "\"round_prefer_floor\", cubic_a = -0.75, exclude_outside = false, extrapolation = 0, antialias = false, "
+      "policy = \"stretch\", axes = []}: f32[1, 2, 16, 16]\n"
+      "output \"y\" %7\n",
+      2);
+}
+
 static void constants_are_seen_with_channels_last(void **state) {
   (void)state;
   expect_change("channels_last",
@@ -278,6 +308,7 @@ static void other_types_and_axes_stay(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_network_is_permuted_at_its_ends),
+      cmocka_unit_test(what_grows_at_the_end_is_permuted_before),
       cmocka_unit_test(constants_are_seen_with_channels_last),
       cmocka_unit_test(permutations_meet),
       cmocka_unit_test(images_of_whole_squares_are_read_as_they_lie),

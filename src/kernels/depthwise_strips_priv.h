@@ -8,7 +8,8 @@
  * vector of the channels, overlap their neighbours instead of being short.
  *
  *     kern_epilogue rest;
- *     depthwise_part part = {.conv = &conv, .form = KERN_NAME(depthwise_form)(&conv), .x = ..., .ring = ...};
+ *     depthwise_part part = {
+ *         .conv = &conv, .form = KERN_NAME(depthwise_form)(&conv), .x = ..., .ring = ..., .line = ...};
  *     part.strip = (depthwise_strip){.w = ..., .y = ..., .in_pitch = ...};
  *     KERN_NAME(depthwise_rows)(&part, row, end);
  *
@@ -36,7 +37,15 @@ typedef struct depthwise_strip {
   int64_t channels;                     /* at least V_LANES; general forms take fewer */
   bool limited;                         /* what comes out is at least `low` and at most `high` */
   float low, high;
+  const float *scale, *shift; /* by which it is then multiplied, and what is added to it; NULL: neither */
 } depthwise_strip;
+
+/* The strip's vectors but for the weights, from channel `c` on. */
+V_INLINE void depthwise_from_channel(depthwise_strip *s, int64_t c) {
+  if (s->bias) s->bias += c;
+  if (s->scale) s->scale += c;
+  if (s->shift) s->shift += c;
+}
 
 typedef struct depthwise_form {
   uint8_t taps, stride, width; /* of a row of taps, 0: any, with any dilation; pixels of a strip */
@@ -63,8 +72,9 @@ typedef struct depthwise_part {
   const kern_conv *conv;
   const depthwise_form *form;
   depthwise_strip strip; /* w: of the first tap; y: of the sample's first pixel; what strips differ in: not set */
-  const float *x;        /* line i of the input is the (i % ring)-th one here */
-  int64_t ring;
+  const float *x;        /* line i of the input is the ((i - first) % ring)-th one here */
+  int64_t first, ring;
+  int64_t line;              /* floats from one to the next */
   const kern_epilogue *rest; /* of the sample's first pixel; NULL: what strips do is all */
 } depthwise_part;
 
@@ -72,11 +82,14 @@ typedef struct depthwise_part {
  * for each strip would cost much of what the strip does. False: there is no remainder. */
 V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s, kern_epilogue *last) {
   float limits[2];
-  bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !rest->scale && !rest->shift;
-  s->limited = whole && rest->act != KERN_ACT_none;
+  const bool active = rest->act != KERN_ACT_none, scaled = rest->scale || rest->shift;
+  const bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !(scaled && active && rest->late);
+  s->limited = whole && active;
   s->low = s->limited ? limits[0] : -INFINITY;
   s->high = s->limited ? limits[1] : INFINITY;
   s->bias = rest->bias;
+  s->scale = whole ? rest->scale : NULL;
+  s->shift = whole ? rest->shift : NULL;
   *last = (kern_epilogue){.act = KERN_ACT_none, .chain = rest->chain, .row_step = 1};
   rest->bias = NULL;
   rest->chain = NULL;

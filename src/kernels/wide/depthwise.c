@@ -11,7 +11,10 @@ enum {
   TASK_WORK = 128 * 1024, /* multiplications of a task, at least */
   TASKS = 32,             /* per sample to aim at */
   BLOCK = 64,             /* channels of a task */
-  L1_FLOATS = 6400 /* of the smallest L1 worth tuning for: what a strip may see of the input and of the weights */
+  L1_FLOATS = 6400, /* of the smallest L1 worth tuning for: what a strip may see of the input and of the weights */
+  CACHE_LINE = 16,  /* floats */
+  QUARTER = 256,    /* floats in a quarter of the lines of which L1 holds one by address */
+  COPY_TAPS = 9     /* from which the channels of a task are copied out of their pixels */
 };
 
 typedef struct job {
@@ -23,6 +26,7 @@ typedef struct job {
   kern_epilogue last;         /* its chain alone */
   const depthwise_form *form; /* NULL: the general form */
   int64_t channels, block, channel_blocks, block_rows, row_blocks;
+  float *copy; /* of the lines that a task sees; NULL: they are read where they are */
 } job;
 
 /* ---- the general form ---- */
@@ -59,12 +63,58 @@ static void run_pixels(const job *j, const depthwise_part *p, int64_t row, int64
       int64_t lanes = base_min_i64(s->channels - c, V_LANES);
       vf start = s->bias ? v_load_n(s->bias + c, lanes) : v_zero();
       vf sum = sum_pixel(j, p->x + c, s->w + c, origin, (const int64_t(*)[2])range, lanes, start);
-      v_store_n(s->y + pixel * s->out_pitch + c, v_min(high, v_max(low, sum)), lanes);
+      vf value = v_min(high, v_max(low, sum));
+      if (s->scale) value = v_mul(value, v_load_n(s->scale + c, lanes));
+      if (s->shift) value = v_add(value, v_load_n(s->shift + c, lanes));
+      v_store_n(s->y + pixel * s->out_pitch + c, value, lanes);
     }
     if (!p->rest) continue;
     const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
     KERN_NAME(epilogue_rows)(&rest, s->y + pixel * s->out_pitch, s->out_pitch, 1, s->channels);
   }
+}
+
+/* ---- copies ---- */
+
+/* Lines of the input that `rows` output rows of one plane see. */
+static int64_t lines_seen(const kern_conv_axis *h, int64_t rows) {
+  return base_min_i64((rows - 1) * h->stride + (h->kernel - 1) * h->dilation + 1, h->in);
+}
+
+/* A block of `channels` of them, dense: whole lines of the cache, and from image line to image line an odd multiple of
+ * a quarter of the first level's sets. */
+static int64_t copied_line(const kern_conv_axis *v, int64_t channels) {
+  const int64_t floats = v->in * ((channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+  return (floats + QUARTER - 1) / (2 * QUARTER) * (2 * QUARTER) + QUARTER;
+}
+
+/* Pixels so far apart fall on few sets of the first-level cache. */
+static bool is_worth_copying(const job *j) {
+  const kern_conv *c = &j->conv;
+  const int64_t pitch = j->whole.in_pitch;
+  return j->form && c->axis[0].in == 1 && c->axis[0].out == 1 && c->taps >= COPY_TAPS && j->channels > j->block &&
+         pitch % (2 * QUARTER) == 0;
+}
+
+/* What output rows [row, end) see, in j->copy. */
+static void copy_lines(const job *j, depthwise_part *p, int64_t row, int64_t end) {
+  const kern_conv_axis *h = &j->conv.axis[1], *v = &j->conv.axis[2];
+  const int64_t channels = p->strip.channels, from_pitch = p->strip.in_pitch;
+  const int64_t pitch = (channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE, line = copied_line(v, channels);
+  const int64_t first = base_max_i64(row * h->stride - h->begin, 0);
+  const int64_t last = base_min_i64((end - 1) * h->stride - h->begin + (h->kernel - 1) * h->dilation + 1, h->in);
+  for (int64_t y = first; y < last; y++)
+    for (int64_t pixel = 0; pixel < v->in; pixel++) {
+      const float *from = p->x + y * p->line + pixel * from_pitch;
+      float *to = j->copy + (y - first) * line + pixel * pitch;
+      int64_t c = 0;
+      for (; c + V_LANES <= channels; c += V_LANES) v_store(to + c, v_load(from + c));
+      if (c < channels) v_store_n(to + c, v_load_n(from + c, channels - c), channels - c);
+    }
+  p->x = j->copy;
+  p->first = first;
+  p->line = line;
+  p->strip.in_pitch = pitch;
 }
 
 /* ---- tasks ---- */
@@ -81,13 +131,15 @@ static void run_task(const job *j, int64_t task) {
                       .strip = j->whole,
                       .x = j->x + sample * c->in_size * j->whole.in_pitch + channel,
                       .ring = c->axis[0].in * c->axis[1].in,
+                      .line = c->axis[2].in * j->whole.in_pitch,
                       .rest = j->has_rest ? &rest : NULL};
   p.strip.w += channel;
-  if (p.strip.bias) p.strip.bias += channel;
+  depthwise_from_channel(&p.strip, channel);
   p.strip.y += sample * c->out_size * j->whole.out_pitch + channel;
   p.strip.channels = last - channel;
   if (last < j->channels) /* likely the next task's */
     depthwise_fetch(p.strip.w + j->block, c->taps, j->channels, base_min_i64(j->block, j->channels - last));
+  if (j->copy) copy_lines(j, &p, row, end);
   if (j->form) KERN_NAME(depthwise_rows)(&p, row, end);
   else run_pixels(j, &p, row, end);
   depthwise_finish(&j->last, &p, sample, row, end, channel);
@@ -128,6 +180,12 @@ td_status KERN_NAME(depthwise)(const base_call *call) {
   j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole, &j.last);
   j.form = KERN_NAME(depthwise_form)(&j.conv);
   split(&j);
+  if (is_worth_copying(&j)) {
+    const int64_t widest = j.channels - (j.channel_blocks - 1) * j.block;
+    const size_t line = (size_t)copied_line(&j.conv.axis[2], widest) * sizeof *j.copy;
+    j.copy = base_call_scratch(call, (size_t)lines_seen(&j.conv.axis[1], j.block_rows), line);
+    if (!j.copy) return base_no_memory(call->err, "scratch");
+  }
   int64_t total = j.conv.batch * j.row_blocks * j.channel_blocks;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&j, t);

@@ -2,7 +2,7 @@
  * have. */
 #include "kernels/depthwise_strips_priv.h"
 
-enum { MAX_WIDTH = 14 };
+enum { MAX_WIDTH = 14, LATENCY = 4 };
 
 /* `whole`: no input column lies outside. Else, with stride 1, some of the first or the last taps / 2 do (depthwise_form
  * sees to it; a strip of one pixel takes any). Strides ask for every column: compilers spill less in short pieces. */
@@ -157,9 +157,10 @@ const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c) {
     for (size_t i = 0; i < count; i++) {
       const depthwise_form *s = &list[i];
       if (general ? s->width > v->out : !is_made_for(s, c)) continue;
-      int64_t pixels = (v->out + s->width - 1) / s->width * s->width;
-      if (pixels > least) continue;
-      least = pixels;
+      /* Fewer sums than hide a multiply-add's latency take as long as so many. */
+      const int64_t time = (v->out + s->width - 1) / s->width * base_max_i64(s->width, LATENCY);
+      if (time > least) continue;
+      least = time;
       best = s;
     }
   }
@@ -191,7 +192,7 @@ static void set_columns(depthwise_strip *s, const depthwise_form *form, const ke
 static void set_rows(depthwise_strip *s, const depthwise_part *p, int64_t plane, int64_t y, const float **lines,
                      const float **w_rows) {
   const kern_conv_axis *d = &p->conv->axis[0], *h = &p->conv->axis[1], *v = &p->conv->axis[2];
-  const int64_t line_size = v->in * s->in_pitch, tap_row = v->kernel * s->w_pitch;
+  const int64_t tap_row = v->kernel * s->w_pitch;
   int64_t from, to, first, last;
   depthwise_inside(d, plane, &from, &to);
   depthwise_inside(h, y, &first, &last);
@@ -200,8 +201,8 @@ static void set_rows(depthwise_strip *s, const depthwise_part *p, int64_t plane,
     int64_t line = (plane * d->stride - d->begin + z * d->dilation) * h->in + y * h->stride - h->begin;
     const float *w = p->strip.w + z * h->kernel * tap_row;
     for (int64_t t = first; t < last; t++, s->rows++) {
-      int64_t at = line + t * h->dilation;
-      lines[s->rows] = p->x + (at < p->ring ? at : at % p->ring) * line_size;
+      const int64_t at = line + t * h->dilation - p->first;
+      lines[s->rows] = p->x + (at < p->ring ? at : at % p->ring) * p->line;
       w_rows[s->rows] = w + t * tap_row;
     }
   }
@@ -211,15 +212,26 @@ static void set_rows(depthwise_strip *s, const depthwise_part *p, int64_t plane,
  * this may take little of it. */
 static void set_plane_rows(depthwise_strip *s, const depthwise_part *p, int64_t y, const float **lines) {
   const kern_conv_axis *h = &p->conv->axis[1], *v = &p->conv->axis[2];
-  const int64_t line_size = v->in * s->in_pitch;
   int64_t first, last;
   depthwise_inside(h, y, &first, &last);
-  int64_t at = y * h->stride - h->begin + first * h->dilation;
+  int64_t at = y * h->stride - h->begin + first * h->dilation - p->first;
   s->w = p->strip.w + first * v->kernel * s->w_pitch;
   s->rows = last - first;
   for (int64_t i = 0; i < s->rows; i++, at += h->dilation) {
     if (at >= p->ring) at %= p->ring;
-    lines[i] = p->x + at * line_size;
+    lines[i] = p->x + at * p->line;
+  }
+}
+
+/* The scale and the shift of a strip that was just made. */
+static void scale_strip(const depthwise_strip *s, int64_t width) {
+  for (int64_t c = 0; c < s->channels; c += V_LANES) {
+    const int64_t lanes = base_min_i64(V_LANES, s->channels - c);
+    const vf scale = s->scale ? v_load_n(s->scale + c, lanes) : v_set(1);
+    const vf shift = s->shift ? v_load_n(s->shift + c, lanes) : v_set(-0.0f);
+    float *y = s->y + c;
+    for (int64_t i = 0; i < width; i++, y += s->out_pitch)
+      v_store_n(y, v_add(v_mul(v_load_n(y, lanes), scale), shift), lanes);
   }
 }
 
@@ -246,6 +258,7 @@ void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end
       else set_rows(&s, p, plane, y, lines, w_rows);
       s.y = p->strip.y + pixel * s.out_pitch;
       p->form->run(&s);
+      if (s.scale || s.shift) scale_strip(&s, width);
       if (!p->rest) continue;
       const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
       KERN_NAME(epilogue_rows)(&rest, s.y, s.out_pitch, width, s.channels);

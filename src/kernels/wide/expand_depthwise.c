@@ -146,9 +146,10 @@ static void run_task(const layer *l, desk *d, int64_t task) {
                       .rest = l->has_rest ? &rest : NULL};
   p.strip.w += channel;
   depthwise_fetch(p.strip.w, c->taps, p.strip.w_pitch, channels);
-  if (p.strip.bias) p.strip.bias += channel;
+  depthwise_from_channel(&p.strip, channel);
   p.strip.y += sample * c->out_size * p.strip.out_pitch + channel;
   p.strip.in_pitch = b.pitch;
+  p.line = c->axis[2].in * b.pitch;
   p.strip.channels = channels;
   int64_t end = gemm_split(c->axis[1].out, l->bands, band + 1);
   if (l->blocks > 1 || band == 0 || task != d->task + 1) d->made = 0;

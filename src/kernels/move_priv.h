@@ -14,4 +14,7 @@ typedef struct kern_move {
 } kern_move;
 
 kern_move kern_move_of(const base_tensor *to, const base_tensor *from);
+/* Copies between tensors of equal dims and types of whole bytes, on the calling thread alone, within a task of `call`.
+ */
+td_status kern_move_now(const base_call *call, const base_tensor *to, const base_tensor *from);
 #endif

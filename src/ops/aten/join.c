@@ -131,7 +131,7 @@ static td_status repeat_reference(const base_call *call) {
 /* ---- cases ---- */
 
 static bool cat_cases(ir_case *c, uint32_t number) {
-  static const td_dtype dtypes[] = {TD_F32, TD_I4, TD_U2, TD_F64};
+  static const td_dtype dtypes[] = {TD_F32, TD_I4, TD_U2, TD_F64, TD_U8, TD_F16};
   static const int64_t large[] = {7, 19, 33}; /* rows and parts about the width of a vector, several tasks */
   if (number >= OPS_COUNT(dtypes) + 3) return false;
   if (number >= OPS_COUNT(dtypes)) {

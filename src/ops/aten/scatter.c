@@ -1,6 +1,8 @@
 /* scatter.c -- a copy of the first operand with some elements replaced, or combined with updates. Updates are applied
  * in row-major order, so that with equal indices the last one stays. Float updates are combined in double and rounded
  * each. */
+#include "kernels/kernels.h"
+#include "kernels/scatter.h"
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 
@@ -125,6 +127,21 @@ static td_status scatter_reference(const base_call *call) {
   return TD_OK;
 }
 
+static const kern_row *kernel_for(const ir_kernel_query *query, uint32_t attr, kern_family family) {
+  const ir_type *x = query->in[0] ? &query->in[0]->type : NULL, *index = query->in[1] ? &query->in[1]->type : NULL;
+  if (!x || !index || x->rank < 1 || index->rank < 1) return NULL;
+  if (!kern_scatter_has(base_attr_str(query->attrs, attr), x->dtype)) return NULL;
+  return kern_select(family, x->dtype, query->isa);
+}
+
+static const kern_row *scatter_kernel(const ir_kernel_query *query) {
+  return kernel_for(query, SCATTER_REDUCE, KERN_SCATTER);
+}
+
+static const kern_row *scatter_nd_kernel(const ir_kernel_query *query) {
+  return kernel_for(query, ND_REDUCE, KERN_SCATTER_ND);
+}
+
 /* ---- scatter_nd ---- */
 
 static td_status infer_scatter_nd(ir_infer *ctx) {
@@ -217,7 +234,15 @@ static td_status tensor_scatter_reference(const base_call *call) {
 
 static bool scatter_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_I4, TD_F64, TD_I64, TD_U8};
-  if (number >= OPS_COUNT(dtypes)) return false;
+  if (number >= OPS_COUNT(dtypes) + 10) return false;
+  if (number >= OPS_COUNT(dtypes)) { /* each reduction of f32, axes of several tasks, indices that broadcast */
+    const uint32_t more = number - OPS_COUNT(dtypes);
+    ops_case_arg(c, ARG_STR("reduce", reductions[more % 5].name));
+    ops_case_arg(c, ARG_INT("dim", more < 5 ? 0 : -1));
+    return ops_case_in(c, TD_F32, OPS_DIMS(17, 5, 701), OPS_NORMAL, 1) &&
+           ops_case_in(c, more % 2 ? TD_I32 : TD_I64, OPS_DIMS(9, 5, 650), OPS_NORMAL, 2) &&
+           ops_case_in(c, TD_F32, OPS_DIMS(9, 5, 650), OPS_NORMAL, 3);
+  }
   td_dtype d = dtypes[number];
   ops_case_arg(c, ARG_STR("reduce", reductions[d == TD_I4 ? 0 : number].name));
   ops_case_arg(c, ARG_INT("dim", (int64_t)(number % 2) - 1));
@@ -227,7 +252,19 @@ static bool scatter_cases(ir_case *c, uint32_t number) {
 
 static bool scatter_nd_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_F64, TD_I64, TD_U8};
-  if (number >= OPS_COUNT(dtypes)) return false;
+  static const td_dtype widths[] = {TD_F32, TD_F16, TD_F64, TD_U8, TD_BOOL};
+  if (number >= 2 * OPS_COUNT(dtypes) + OPS_COUNT(widths)) return false;
+  if (number >= 2 * OPS_COUNT(dtypes)) { /* every width, as single elements */
+    const td_dtype d = widths[number - 2 * OPS_COUNT(dtypes)];
+    return ops_case_in(c, d, OPS_DIMS(9, 9), OPS_NORMAL, 1) && ops_case_in(c, TD_I64, OPS_DIMS(7, 2), OPS_NORMAL, 2) &&
+           ops_case_in(c, d, OPS_DIMS(7), OPS_NORMAL, 3);
+  }
+  if (number >= OPS_COUNT(dtypes)) { /* blocks of several tasks */
+    ops_case_arg(c, ARG_STR("reduce", reductions[number % 5].name));
+    return ops_case_in(c, TD_F32, OPS_DIMS(9, 9, 40, 33), OPS_NORMAL, 1) &&
+           ops_case_in(c, TD_I32, OPS_DIMS(6, 2), OPS_NORMAL, 2) &&
+           ops_case_in(c, TD_F32, OPS_DIMS(6, 40, 33), OPS_NORMAL, 3);
+  }
   ops_case_arg(c, ARG_STR("reduce", reductions[number].name));
   return ops_case_in(c, dtypes[number], OPS_DIMS(9, 9, 2), OPS_NORMAL, 1) &&
          ops_case_in(c, TD_I64, OPS_DIMS(5, 2), OPS_NORMAL, 2) &&
@@ -259,6 +296,7 @@ const ir_op ops_scatter[] = {
      .attr_count = OPS_COUNT(scatter_attrs),
      .infer = infer_scatter,
      .reference = scatter_reference,
+     .kernel = scatter_kernel,
      .cases = scatter_cases,
      .aliases = scatter_aliases,
      .alias_count = OPS_COUNT(scatter_aliases)},
@@ -272,6 +310,7 @@ const ir_op ops_scatter[] = {
      .attr_count = OPS_COUNT(nd_attrs),
      .infer = infer_scatter_nd,
      .reference = scatter_nd_reference,
+     .kernel = scatter_nd_kernel,
      .cases = scatter_nd_cases,
      .aliases = nd_aliases,
      .alias_count = OPS_COUNT(nd_aliases)},

@@ -247,6 +247,13 @@ static td_status infer(ir_graph *g, const ir_op *op, const base_attrs *attrs, co
   return base_arena_failed(g->arena) ? base_no_memory(err, "a node") : status;
 }
 
+/* Does `fresh` say no more of a value than is known? */
+static bool is_known_already(const ir_info *own, const ir_info *fresh) {
+  if (!ir_type_equal(&own->type, &fresh->type)) return false;
+  return !fresh->ints || (own->ints && own->int_count == fresh->int_count &&
+                          memcmp(own->ints, fresh->ints, fresh->int_count * sizeof *own->ints) == 0);
+}
+
 td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err) {
   const ir_node_def *def = ir_node_of(g, node);
   *changed = false;
@@ -256,7 +263,7 @@ td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err
   TRY(infer(g, def->op, def->attrs, def->in, def->in_count, infos, def->out_count, err));
   for (uint32_t i = 0; i < def->out_count; i++) {
     ir_info *own = &ir_value_of(g, def->out[i])->info;
-    if (ir_type_equal(&own->type, &infos[i].type) && (own->ints || !infos[i].ints)) continue;
+    if (is_known_already(own, &infos[i])) continue;
     own->type = infos[i].type;
     own->ints = infos[i].ints;
     own->int_count = infos[i].int_count;

@@ -2,24 +2,54 @@
  * knows, becomes a constant.
  * Types are inferred anew on the way: a size that was computed from constants is a number afterwards.
  * Requires: a verified graph. Keeps: names of values. Breaks: nothing. Weights are left in their mapping: a large view
- * becomes a constant in the same place where it is dense, and else, since it costs nothing at run time, stays; and a
- * result larger than what it is made from and than FOLD_BYTES would only take memory. */
+ * becomes a constant in the same place where it is dense, and else, since it costs nothing at run time, stays. Results
+ * larger than what they are made from and than FOLD_BYTES take memory for time: up to GROWN_BYTES each, and in all. */
+#include "ir/cost.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
 
-enum { FOLD_BYTES = 1 << 16, MAX_OPERANDS = 64, MAX_RESULTS = 16 };
+enum { FOLD_BYTES = 1 << 16, GROWN_BYTES = 4 << 20, ALL_GROWN_BYTES = 64 << 20, MAX_OPERANDS = 64, MAX_RESULTS = 16 };
+enum { VIEWS = 4, VIEW_OPERANDS = 8 }; /* one of the other, of a constant; operands of one */
+static const double MOST_WORK = 5e8;   /* floating-point operations */
 
 static const base_tensor *constant_of(const ir_graph *g, ir_value v) { return ir_value_of(g, v)->info.constant; }
 
-static bool all_constant(const ir_graph *g, const ir_node_def *node, size_t *bytes) {
-  *bytes = 0;
+static bool show_view(const ir_graph *g, ir_value v, int depth, base_tensor *shown);
+
+/* What `v` is: a constant, or views of one that were left as they are. *bytes: of that constant. */
+static bool is_known(const ir_graph *g, ir_value v, int depth, base_tensor *t) {
+  const base_tensor *constant = constant_of(g, v);
+  if (constant) *t = *constant;
+  return constant || (depth > 0 && show_view(g, v, depth, t));
+}
+
+static bool all_known(const ir_graph *g, const ir_node_def *node, int depth, base_value *in, const base_value **at) {
+  if (node->in_count > MAX_OPERANDS) return false;
   for (uint32_t i = 0; i < node->in_count; i++) {
-    if (!node->in[i].id) continue;
-    if (!constant_of(g, node->in[i])) return false;
-    *bytes += base_tensor_bytes(constant_of(g, node->in[i]));
+    at[i] = node->in[i].id ? &in[i] : NULL;
+    in[i] = (base_value){.kind = BASE_TENSOR};
+    if (at[i] && !is_known(g, node->in[i], depth, &in[i].tensor)) return false;
   }
   return true;
+}
+
+static bool has_known_size(const ir_type *type) {
+  return type->kind == IR_TENSOR && type->rank != IR_UNRANKED && ir_known_count(type) >= 0;
+}
+
+/* What a view of known operands shows, in their memory. */
+static bool show_view(const ir_graph *g, ir_value v, int depth, base_tensor *shown) {
+  const ir_node made_by = ir_value_of(g, v)->node;
+  const ir_node_def *node = made_by.id ? ir_node_of(g, made_by) : NULL;
+  base_value in[VIEW_OPERANDS];
+  const base_value *at[VIEW_OPERANDS];
+  td_error ignored;
+  if (!node || !node->op || !(node->op->flags & IR_OP_VIEW) || node->out_count != 1 || node->in_count > VIEW_OPERANDS ||
+      !has_known_size(ir_type_of(g, v)) || base_dtype(ir_type_of(g, v)->dtype)->bits < 8 ||
+      !all_known(g, node, depth - 1, in, at))
+    return false;
+  return ir_show(node->op, node->attrs, at, node->in_count, g->arena, ir_type_of(g, v), shown, &ignored) == TD_OK;
 }
 
 /* Bytes of a result of known size; SIZE_MAX when it is not known. */
@@ -28,17 +58,38 @@ static size_t result_bytes(const ir_type *type) {
   return base_dtype_bytes(type->dtype, ir_known_count(type), &bytes) ? bytes : SIZE_MAX;
 }
 
-static bool worth_folding(const ir_graph *g, const ir_node_def *node) {
-  size_t operands, results = 0;
-  if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_EFFECT) || !node->op->reference) return false;
-  if (node->in_count > MAX_OPERANDS || node->out_count > MAX_RESULTS || !all_constant(g, node, &operands)) return false;
+/* Bytes that an operand takes, as a view those of what it shows once. */
+static size_t operand_bytes(const ir_graph *g, ir_value v) {
+  while (!constant_of(g, v)) v = ir_node_of(g, ir_value_of(g, v)->node)->in[0];
+  return base_tensor_bytes(constant_of(g, v));
+}
+
+/* More than plain loops do in half a second. */
+static bool is_long(const ir_graph *g, const ir_node_def *node) {
+  const ir_info *in[MAX_OPERANDS];
+  ir_info out[MAX_RESULTS];
+  ir_work work;
+  for (uint32_t i = 0; i < node->in_count; i++) in[i] = node->in[i].id ? &ir_value_of(g, node->in[i])->info : NULL;
+  for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(g, node->out[i])->info;
+  return ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work) && work.flops > MOST_WORK;
+}
+
+/* Is a node of known operands to be computed now? *grown: bytes that this takes. */
+static bool worth_folding(const ir_graph *g, const ir_node_def *node, size_t *grown) {
+  size_t operands = 0, results = 0;
+  *grown = 0;
+  for (uint32_t i = 0; i < node->in_count; i++)
+    if (node->in[i].id) operands += operand_bytes(g, node->in[i]);
   for (uint32_t i = 0; i < node->out_count; i++) {
     const ir_type *type = ir_type_of(g, node->out[i]);
     size_t bytes = node->op->flags & IR_OP_DEFINES && type->kind == IR_TENSOR ? 0 : result_bytes(type);
     if (bytes == SIZE_MAX || __builtin_add_overflow(results, bytes, &results)) return false;
   }
-  if (results <= FOLD_BYTES) return operands <= 16 * (size_t)FOLD_BYTES || results < operands / 16;
-  return !(node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) && results <= operands;
+  const bool view = node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE);
+  if (is_long(g, node)) return false;
+  if (results <= FOLD_BYTES) return operands <= 16 * (size_t)FOLD_BYTES || results < operands / 16 || !view;
+  *grown = results > operands ? results : 0;
+  return !view && *grown <= GROWN_BYTES;
 }
 
 /* Replaces result `i` of `node` by a constant of `tensor`. */
@@ -48,42 +99,25 @@ static td_status become(ir_graph *g, ir_node id, uint32_t i, const base_tensor *
   return ir_replace_value(g, old, fresh, err);
 }
 
-static void read_operands(const ir_graph *g, const ir_node_def *node, base_value *in, const base_value **at) {
-  for (uint32_t i = 0; i < node->in_count; i++) {
-    at[i] = node->in[i].id ? &in[i] : NULL;
-    if (at[i]) in[i] = (base_value){.kind = BASE_TENSOR, .tensor = *constant_of(g, node->in[i])};
-  }
-}
-
-static bool can_show(const ir_graph *g, const ir_node_def *node) {
-  size_t bytes;
-  if (!node->op->view || node->out_count != 1 || node->in_count > MAX_OPERANDS || !all_constant(g, node, &bytes))
-    return false;
-  const ir_type *type = ir_type_of(g, node->out[0]);
-  return type->kind == IR_TENSOR && type->rank != IR_UNRANKED && ir_known_count(type) >= 0 &&
-         base_dtype(type->dtype)->bits >= 8 && base_tensor_contiguous(constant_of(g, node->in[0]));
-}
-
 /* A view of constants that is dense: the same memory. */
-static td_status show(ir_graph *g, ir_node id, bool *folded, td_error *err) {
+static td_status show(ir_graph *g, ir_node id, const base_value *const *at, bool *folded, td_error *err) {
   const ir_node_def *node = ir_node_of(g, id);
-  base_value in[MAX_OPERANDS];
-  const base_value *at[MAX_OPERANDS];
+  const ir_type *type = ir_type_of(g, node->out[0]);
   base_tensor shown;
   td_error ignored;
-  read_operands(g, node, in, at);
-  td_status status =
-      ir_show(node->op, node->attrs, at, node->in_count, g->arena, ir_type_of(g, node->out[0]), &shown, &ignored);
+  *folded = false;
+  if (!node->op->view || node->out_count != 1 || !has_known_size(type) || base_dtype(type->dtype)->bits < 8 || !at[0] ||
+      !base_tensor_contiguous(&at[0]->tensor))
+    return TD_OK;
+  td_status status = ir_show(node->op, node->attrs, at, node->in_count, g->arena, type, &shown, &ignored);
   if (status == TD_NO_RESOURCE) return base_no_memory(err, "constant folding");
   *folded = status == TD_OK && base_tensor_contiguous(&shown);
   return *folded ? become(g, id, 0, &shown, err) : TD_OK;
 }
 
-static td_status evaluate(ir_graph *g, ir_node id, bool *folded, td_error *err) {
+static td_status evaluate(ir_graph *g, ir_node id, const base_value *const *at, bool *folded, td_error *err) {
   const ir_node_def *node = ir_node_of(g, id);
-  base_value in[MAX_OPERANDS], out[MAX_RESULTS];
-  const base_value *at[MAX_OPERANDS];
-  read_operands(g, node, in, at);
+  base_value out[MAX_RESULTS];
   td_error ignored;
   /* A node that fails (an index out of range in a branch that never runs) fails when it runs. */
   td_status status = ir_evaluate(node->op, node->attrs, at, node->in_count, g->arena, out, node->out_count, &ignored);
@@ -109,6 +143,7 @@ typedef struct folding {
   ir_graph *g;
   bool *news; /* per value that there was at the start; later ones are constants, which are news */
   uint32_t count;
+  size_t grown; /* bytes of results that are larger than what they were made from */
   td_error *err;
 } folding;
 
@@ -130,6 +165,22 @@ static td_status update(folding *f, ir_node id) {
   return TD_OK;
 }
 
+static td_status compute(folding *f, ir_node id, bool *folded) {
+  const ir_node_def *node = ir_node_of(f->g, id);
+  base_value in[MAX_OPERANDS];
+  const base_value *at[MAX_OPERANDS];
+  size_t grown;
+  *folded = false;
+  if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_EFFECT) || !node->op->reference ||
+      node->out_count > MAX_RESULTS || !all_known(f->g, node, VIEWS, in, at))
+    return TD_OK;
+  if (!worth_folding(f->g, node, &grown) || grown > ALL_GROWN_BYTES - f->grown)
+    return show(f->g, id, at, folded, f->err);
+  TRY(evaluate(f->g, id, at, folded, f->err));
+  f->grown += *folded ? grown : 0;
+  return TD_OK;
+}
+
 static td_status visit(folding *f, ir_block block, uint32_t *changes) {
   ir_graph *g = f->g;
   for (uint32_t i = 0; i < ir_block_of(g, block)->nodes.count; i++) {
@@ -138,8 +189,7 @@ static td_status visit(folding *f, ir_block block, uint32_t *changes) {
     ir_refresh(g, id);
     TRY(update(f, id));
     TRY(from_contents(g, id, &folded, f->err));
-    if (!folded && worth_folding(g, ir_node_of(g, id))) TRY(evaluate(g, id, &folded, f->err));
-    else if (!folded && can_show(g, ir_node_of(g, id))) TRY(show(g, id, &folded, f->err));
+    if (!folded) TRY(compute(f, id, &folded));
     for (uint32_t b = 0; !folded && b < ir_node_of(g, id)->block_count; b++)
       TRY(visit(f, ir_node_of(g, id)->blocks[b], changes));
     if (!folded) continue;

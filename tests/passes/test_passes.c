@@ -74,9 +74,9 @@ static void fold_leaves_alone(void **state) {
   /* a large result out of little */
   expect_same("fold",
               "const %0: f32[] = {1}\n"
-              "const %1: i64[1] = {1000000}\n"
-              "%2 = aten::expand(%0, %1): f32[1000000]\n"
-              "%3 = aten::repeat(%0, %1): f32[1000000]\n"
+              "const %1: i64[1] = {2000000}\n"
+              "%2 = aten::expand(%0, %1): f32[2000000]\n"
+              "%3 = aten::repeat(%0, %1): f32[2000000]\n"
               "output \"a\" %2\noutput \"b\" %3\n");
   /* what fails, fails when it runs, if it does */
   expect_same("fold",
@@ -89,6 +89,39 @@ static void fold_leaves_alone(void **state) {
               "const %0: f32[2] = {1, 2}\n"
               "%1 = td::list_new(%0): list(f32[2])\n"
               "output \"y\" %1\n");
+}
+
+/* A view that stays since it is not dense is known all the same, and so are sizes that become numbers. */
+static void fold_sees_through_views(void **state) {
+  (void)state;
+  expect_change("fold",
+                "const %0: f32[2, 1] = {1, 2}\n"
+                "const %1: i64[2] = {2, 20000}\n"
+                "%2 = aten::expand(%0, %1)\n"
+                "%3 = aten::sum(%2) {dim = [1]}\n"
+                "output \"y\" %3\n",
+                "const %0: f32[2, 1] = {1, 2}\n"
+                "const %1: i64[2] = {2, 20000}\n"
+                "const %2: f32[2] = {20000, 40000}\n"
+                "%3 = aten::expand(%0, %1): f32[2, 20000]\n"
+                "output \"y\" %2\n",
+                1);
+  expect_change("fold",
+                "input %0 \"x\": f32[6]\n"
+                "const %1: f32[1] = {1.5}\n"
+                "%2 = aten::ceil(%1)\n"
+                "%3 = aten::_to_copy(%2) {dtype = i64}\n"
+                "const %4: i64[1] = {0}\n"
+                "%5 = aten::slice(%0, %4, %3)\n"
+                "%6 = td::shape(%5)\n"
+                "output \"y\" %6\n",
+                "input %0 \"x\": f32[6]\n"
+                "const %1: i64[1] = {0}\n"
+                "const %2: i64[1] = {2}\n"
+                "const %3: i64[1] = {2}\n"
+                "%4 = aten::slice(%0, %1, %2): f32[2]\n"
+                "output \"y\" %3\n",
+                3);
 }
 
 /* Of a large constant a dense part becomes a constant in the same place, so that what is made from it is constant. */
@@ -508,6 +541,7 @@ int main(void) {
       cmocka_unit_test(fold_goes_into_blocks),
       cmocka_unit_test(fold_leaves_alone),
       cmocka_unit_test(fold_shows_large_views),
+      cmocka_unit_test(fold_sees_through_views),
       cmocka_unit_test(fold_survives_dead_branches),
       cmocka_unit_test(identity_removes),
       cmocka_unit_test(identity_leaves_alone),

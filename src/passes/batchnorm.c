@@ -2,6 +2,11 @@
  *
  *     (w * x + b - mean) * s + beta  =  (w s) * x + (b - mean) s + beta,   s = gamma / sqrt(variance + eps)
  *
+ * and makes of one over rows [n, channels] a product and a sum, in front of views that keep the channels, where the
+ * matrix product that made the rows can take them in:
+ *
+ *     batch_norm(view(x))  ->  view(x * s + (beta - mean s))
+ *
  * Requires: a verified graph; weights, bias and statistics constant; the convolution's result used by the norm alone.
  * Keeps: types, origins of both nodes. Breaks: bit equality (weights are rounded again); the folded weights are a copy.
  * Where weights will be packed, the pass that packs them (prepack.c) scales them on the way, and the copy is not made:
@@ -13,7 +18,9 @@
 #include <string.h>
 
 enum { ALIGN = 64 };
-static const char batch_norm[] = "aten::_native_batch_norm_legit_no_training";
+static const char norm_name[] = "aten::_native_batch_norm_legit_no_training";
+enum { NORM_PARAMS = 5 };        /* with x: weight, bias, mean, variance */
+enum { VIEWS = 4, VIEW_IN = 4 }; /* that are passed by; operands of one */
 
 static int attr_index(const ir_op *op, const char *name) {
   for (int i = 0; i < op->attr_count; i++)
@@ -32,7 +39,7 @@ static bool can_fold(const ir_graph *g, const ir_node_def *conv, const ir_node_d
   if (base_attr_int(conv->attrs, (uint32_t)attr_index(conv->op, "transposed"))) return false;
   const base_tensor *w = constant(g, conv, 1);
   if (!w || !base_is_float(w->dtype) || (!is_absent(conv, 2) && !constant(g, conv, 2))) return false;
-  for (uint32_t i = 1; i < 5; i++) {
+  for (uint32_t i = 1; i < NORM_PARAMS; i++) {
     const base_tensor *t = constant(g, norm, i);
     if (!is_absent(norm, i) && (!t || t->rank != 1 || t->dims[0] != w->dims[0] || !base_is_float(t->dtype)))
       return false;
@@ -57,7 +64,7 @@ static td_status make_room(folding *f) {
   const ir_graph *g = f->graph;
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     const ir_node_def *node = &g->nodes.at[n];
-    const bool norm = node->op && strcmp(node->op->name, batch_norm) == 0;
+    const bool norm = node->op && strcmp(node->op->name, norm_name) == 0;
     const ir_node by = norm ? ir_value_of(g, node->in[0])->node : (ir_node){0};
     const base_tensor *w = by.id && ir_node_of(g, by)->op ? constant(g, ir_node_of(g, by), 1) : NULL;
     if (w && !base_add(f->left, base_tensor_bytes(w) + ALIGN, &f->left))
@@ -167,7 +174,7 @@ static td_status visit(folding *f, uint32_t *uses, uint32_t *changes) {
   ir_graph *g = f->graph;
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     ir_node_def *norm = &g->nodes.at[n];
-    if (!norm->op || strcmp(norm->op->name, batch_norm) != 0) continue;
+    if (!norm->op || strcmp(norm->op->name, norm_name) != 0) continue;
     ir_refresh(g, (ir_node){n});
     ir_node conv = ir_value_of(g, norm->in[0])->node;
     if (!conv.id || !can_fold(g, ir_node_of(g, conv), norm, uses)) continue;
@@ -183,7 +190,7 @@ static bool may_come_later(const passes_setting *setting) {
   return setting->kernels && !base_str_listed(setting->disabled, "prepack") && !setting->seen && !setting->spoil;
 }
 
-td_status passes_batchnorm(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+static td_status fold_all(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
   folding f = {.graph = graph, .scratch = base_arena_new(base_arena_allocator(graph->arena)), .err = err};
   uint32_t *uses = f.scratch ? base_new(f.scratch, uint32_t, graph->values.count) : NULL;
   td_status status = uses ? TD_OK : base_no_memory(err, "batch norm folding");
@@ -199,4 +206,89 @@ td_status passes_batchnorm(ir_graph *graph, const passes_setting *setting, uint3
   }
   base_arena_free(f.scratch);
   return status;
+}
+
+/* ---- norms that no convolution took in ---- */
+
+td_status passes_norm_vectors(passes_edit *e, const ir_node_def *norm, int64_t channels, base_tensor *vectors,
+                              bool *fits) {
+  const base_tensor *param[NORM_PARAMS] = {NULL};
+  const double eps = passes_float(norm, "eps");
+  *fits = true;
+  for (uint32_t i = 1; *fits && i < NORM_PARAMS; i++) {
+    param[i] = constant(e->graph, norm, i);
+    *fits = is_absent(norm, i) ? i < 3 : param[i] && param[i]->rank == 1 && param[i]->dims[0] == channels;
+  }
+  if (!*fits) return TD_OK;
+  float *scale = base_new(e->graph->arena, float, (size_t)channels + 1);
+  float *shift = base_new(e->graph->arena, float, (size_t)channels + 1);
+  if (!scale || !shift) return base_no_memory(e->err, "a batch norm");
+  for (int64_t c = 0; c < channels; c++) {
+    const double factor = element(param[1], c, 1) / sqrt(element(param[4], c, 1) + eps);
+    scale[c] = (float)factor;
+    shift[c] = (float)(element(param[2], c, 0) - element(param[3], c, 0) * factor);
+  }
+  vectors[0] = base_tensor_of(scale, TD_F32, 1, &channels);
+  vectors[1] = base_tensor_of(shift, TD_F32, 1, &channels);
+  return TD_OK;
+}
+
+td_status passes_affine(passes_edit *e, ir_node at, ir_value x, const base_tensor *vectors, ir_value *out) {
+  static const char *const ops[] = {"aten::mul", "aten::add"};
+  ir_value in[2] = {x};
+  for (uint32_t i = 0; i < 2; i++) {
+    TRY(ir_add_constant(e->graph, &vectors[i], NULL, &in[1], e->err));
+    TRY(passes_add(e, at, ops[i], (ir_new_node){.in = in, .in_count = 2}, NULL, out));
+    in[0] = *out;
+  }
+  return TD_OK;
+}
+
+/* The view that shows `v`, for one user alone, with the last axis of what it is of; NULL: there is none. */
+static const ir_node_def *view_of_rows(const passes_edit *e, ir_value v) {
+  const ir_node made_by = ir_value_of(e->graph, v)->node;
+  const ir_node_def *node = made_by.id ? ir_node_of(e->graph, made_by) : NULL;
+  if (!node || !node->op || !(node->op->flags & IR_OP_VIEW_DENSE) || node->out_count != 1 || node->in_count > VIEW_IN ||
+      passes_uses(e, v) != 1)
+    return NULL;
+  ir_refresh(e->graph, made_by);
+  const ir_type *type = ir_type_of(e->graph, v), *from = ir_type_of(e->graph, node->in[0]);
+  return from->kind == IR_TENSOR && from->rank > 0 && from->dims[from->rank - 1] == type->dims[type->rank - 1] ? node
+                                                                                                               : NULL;
+}
+
+/* `x`, whose last axis are the channels, scaled in front of up to `depth` views. */
+static td_status scale_rows(passes_edit *e, ir_node at, ir_value x, const base_tensor *vectors, int depth,
+                            ir_value *out) {
+  const ir_node_def *found = depth ? view_of_rows(e, x) : NULL;
+  if (!found) return passes_affine(e, at, x, vectors, out);
+  const ir_node_def view = *found; /* nodes move when one is added */
+  ir_value in[VIEW_IN];
+  base_arg args[PASSES_ATTRS];
+  for (uint32_t i = 1; i < view.in_count; i++) in[i] = view.in[i];
+  TRY(scale_rows(e, at, view.in[0], vectors, depth - 1, &in[0]));
+  const ir_new_node spec = {.in = in, .in_count = view.in_count, .args = args, .arg_count = passes_args(&view, args)};
+  return passes_add(e, at, view.op->name, spec, &view, out);
+}
+
+static td_status visit_norm(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type *type = ir_type_of(e->graph, node->in[0]);
+  base_tensor vectors[2];
+  bool fits;
+  ir_value made;
+  if (type->rank != 2 || type->dtype != TD_F32 || !base_dim_known(type->dims[1]) || type->dims[1] < 1) return TD_OK;
+  TRY(passes_norm_vectors(e, node, type->dims[1], vectors, &fits));
+  if (!fits) return TD_OK;
+  TRY(scale_rows(e, id, ir_node_of(e->graph, id)->in[0], vectors, VIEWS, &made));
+  return passes_take_place(e, id, made);
+}
+
+static td_status visit_rest(passes_edit *e, ir_node id) {
+  static const passes_rule rules[] = {{norm_name, visit_norm}};
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
+}
+
+td_status passes_batchnorm(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  TRY(fold_all(graph, setting, changes, err));
+  return passes_each(graph, setting, changes, err, visit_rest);
 }

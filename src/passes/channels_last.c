@@ -85,7 +85,7 @@ typedef struct window {
 } window;
 
 /* `auto_pad` resolved; false: the sizes that it takes are open. */
-static bool find_window(const passes_edit *e, const ir_node_def *node, const base_tensor *w, window *win) {
+static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_type *w, window *win) {
   const ir_type *x = ir_type_of(e->graph, node->in[0]);
   const char *same = passes_str(node, "auto_pad");
   *win = (window){.spatial = (uint32_t)w->rank - 2};
@@ -106,20 +106,31 @@ static bool find_window(const passes_edit *e, const ir_node_def *node, const bas
   return true;
 }
 
-static const char *operator_for(const ir_node_def *node, const base_tensor *w) {
+static const char *operator_for(const ir_node_def *node, const ir_type *w) {
   if (passes_int(node, "transposed")) return "td::conv_transpose";
   bool depthwise = w->dims[1] == 1 && passes_int(node, "groups") == w->dims[0] && w->dims[0] > 1;
   return depthwise ? "td::depthwise_conv" : "td::conv";
 }
 
+/* Weights and bias need not be constants; their sizes are known. */
 static bool is_convertible(const passes_edit *e, const ir_node_def *node) {
-  const ir_type *x = ir_type_of(e->graph, node->in[0]);
-  const base_tensor *w = passes_constant(e, node, 1), *bias = passes_constant(e, node, 2);
+  const ir_type *x = ir_type_of(e->graph, node->in[0]), *w = ir_type_of(e->graph, node->in[1]);
+  const bool biased = node->in_count > 2 && node->in[2].id;
   uint32_t sized;
   passes_ints(node, "output_size", &sized);
-  return w && w->dtype == TD_F32 && base_tensor_numel(w) > 0 && x->rank >= 3 && x->rank <= 5 && w->rank == x->rank &&
-         base_dim_known(x->dims[1]) && !sized && (node->in_count < 3 || !node->in[2].id || bias) &&
+  return w->dtype == TD_F32 && ir_known_count(w) > 0 && x->rank >= 3 && x->rank <= 5 && w->rank == x->rank &&
+         base_dim_known(x->dims[1]) && !sized && (!biased || ir_known_count(ir_type_of(e->graph, node->in[2])) > 0) &&
          !(passes_int(node, "transposed") && *passes_str(node, "auto_pad"));
+}
+
+/* Weights [C, 1, kernel...] that are no constants as the depthwise kernel reads them: [taps, C]. */
+static td_status turn_taps(passes_edit *e, ir_node at, const ir_type *w, ir_value *v) {
+  static const int64_t swap[] = {1, 0};
+  const int64_t shape[] = {w->dims[0], ir_known_count(w) / w->dims[0]};
+  ir_value in[2] = {*v}, flat;
+  TRY(ir_add_ints(e->graph, shape, 2, &in[1], e->err));
+  TRY(passes_add(e, at, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &flat));
+  return permute(e, at, flat, swap, v);
 }
 
 static bool is_image(int64_t channels) {
@@ -128,13 +139,14 @@ static bool is_image(int64_t channels) {
 
 static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def *node) {
   window win;
-  const base_tensor *w = passes_constant(e, node, 1);
+  const ir_type type = *ir_type_of(e->graph, node->in[1]), *w = &type;
   if (!is_convertible(e, node) || !find_window(e, node, w, &win)) return TD_OK;
   const char *op = operator_for(node, w);
   int64_t groups = passes_int(node, "groups"), more[3];
   bool transposed = passes_int(node, "transposed");
   bool image =
       !transposed && strcmp(op, "td::conv") == 0 && is_image(w->dims[1] * groups) && !source(e, node->in[0]).id;
+  const bool turns = strcmp(op, "td::depthwise_conv") == 0 && !passes_constant(e, node, 1);
   base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
                      ARG_INTS("stride", win.stride, win.spatial),
                      ARG_INTS("padding", win.padding, 2 * win.spatial),
@@ -142,11 +154,13 @@ static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def
                      ARG_INT("groups", groups),
                      ARG_INT("channels", transposed ? w->dims[1] * groups : w->dims[0]),
                      ARG_BOOL("channels_first", image),
+                     ARG_INT("panel", turns),
                      ARG_INTS("output_padding", more, win.spatial)};
   for (uint32_t i = 0; i < win.spatial; i++) more[i] = list_at(node, "output_padding", i, 0);
   ir_value in[3] = {node->in[0], node->in[1], node->in_count > 2 ? node->in[2] : IR_NO_VALUE}, made;
+  if (turns) TRY(turn_taps(e, id, w, &in[1]));
   if (!image) TRY(to_last(e, id, in[0], &in[0]));
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = transposed ? 8 : 7};
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = transposed ? 9 : 8};
   TRY(passes_add(e, id, op, spec, NULL, &made));
   return finish(e, id, made);
 }
@@ -354,31 +368,23 @@ static td_status visit_pad(passes_edit *e, ir_node id, const ir_node_def *node) 
 
 /* A batch norm that no convolution took in: one multiplication and addition per element. */
 static td_status visit_batchnorm(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type type = *ir_type_of(e->graph, node->in[0]);
   ir_value in[3] = {source(e, node->in[0])}, made;
-  const base_tensor *param[5] = {NULL};
-  if (!in[0].id || ir_type_of(e->graph, in[0])->dtype != TD_F32) return TD_OK;
-  int64_t channels = ir_type_of(e->graph, node->in[0])->dims[1];
-  double eps = passes_float(node, "eps");
-  for (uint32_t i = 1; i < 5; i++) {
-    param[i] = passes_constant(e, node, i);
-    bool absent = i >= node->in_count || !node->in[i].id;
-    if (absent ? i > 2 : !param[i] || param[i]->rank != 1 || param[i]->dims[0] != channels) return TD_OK;
+  base_tensor vectors[2];
+  bool fits;
+  if (type.dtype != TD_F32 || type.rank < 2 || !base_dim_known(type.dims[1])) return TD_OK;
+  TRY(passes_norm_vectors(e, node, type.dims[1], vectors, &fits));
+  if (!fits) return TD_OK;
+  if (in[0].id) {
+    for (uint32_t i = 0; i < 2; i++) TRY(ir_add_constant(e->graph, &vectors[i], NULL, &in[1 + i], e->err));
+    TRY(passes_add(e, id, "td::scale_shift", (ir_new_node){.in = in, .in_count = 3}, NULL, &made));
+    return finish(e, id, made);
   }
-  float *scale = base_new(e->graph->arena, float, (size_t)channels + 1);
-  float *shift = base_new(e->graph->arena, float, (size_t)channels + 1);
-  if (!scale || !shift) return base_no_memory(e->err, "a batch norm");
-  for (int64_t c = 0; c < channels; c++) {
-    double value[5];
-    for (uint32_t i = 1; i < 5; i++)
-      value[i] = param[i] ? base_load_f64(param[i]->dtype, param[i]->data, c * param[i]->strides[0]) : i == 1;
-    double factor = value[1] / sqrt(value[4] + eps);
-    scale[c] = (float)factor;
-    shift[c] = (float)(value[2] - value[3] * factor);
-  }
-  base_tensor vectors[] = {base_tensor_of(scale, TD_F32, 1, &channels), base_tensor_of(shift, TD_F32, 1, &channels)};
-  for (uint32_t i = 0; i < 2; i++) TRY(ir_add_constant(e->graph, &vectors[i], NULL, &in[1 + i], e->err));
-  TRY(passes_add(e, id, "td::scale_shift", (ir_new_node){.in = in, .in_count = 3}, NULL, &made));
-  return finish(e, id, made);
+  int64_t dims[BASE_MAX_RANK] = {type.dims[1]}; /* channels first: [C, 1...] broadcasts */
+  for (int32_t i = 1; i < type.rank - 1; i++) dims[i] = 1;
+  for (uint32_t i = 0; i < 2; i++) vectors[i] = base_tensor_of(vectors[i].data, TD_F32, type.rank - 1, dims);
+  TRY(passes_affine(e, id, ir_node_of(e->graph, id)->in[0], vectors, &made));
+  return passes_take_place(e, id, made);
 }
 
 /* ---- permutations and views ---- */

@@ -3,6 +3,7 @@
  *     add(linear(x, W), b)             -> linear(x, W, b)           b constant, along the features
  *     add(linear(x, W), r)             -> linear(x, W, -, r)        r of the same shape: a residual
  *     mul(linear(..), s), add(.., t)   -> linear(.., s, t)          after a residual
+ *     scale_shift(linear(..), s, t)    -> linear(..) {scale = s, shift = t}
  *     relu(linear(..))                 -> linear(..) {act = relu}
  *
  * and so for convolutions over channels last, pair by pair, in the order that the epilogue has.
@@ -131,6 +132,27 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
   return visit_pair(e, id, node, true);
 }
 
+/* A scale, a shift, and perhaps an activation at once. */
+static td_status visit_scale_shift(passes_edit *e, ir_node id, const ir_node_def *node) {
+  product p;
+  const base_arg late[] = {ARG_STR("act", "relu"), ARG_BOOL("act_late", true)};
+  const bool rectifies = strcmp(passes_str(node, "act"), "relu") == 0;
+  if (!find_product(e, node->in[0], &p) || is_finished(&p) || features(e, &p) < 0 || (rectifies && p.active))
+    return TD_OK;
+  const int64_t n = features(e, &p);
+  const base_tensor *s = feature_vector(e, node->in[1], n), *t = feature_vector(e, node->in[2], n);
+  const base_tensor *scale = passes_constant_value(e, p.in[KERN_IN_SCALE]);
+  const base_tensor *shift = passes_constant_value(e, p.in[KERN_IN_SHIFT]);
+  if (!s || !t || (p.in[KERN_IN_SCALE].id && !scale) || (p.in[KERN_IN_SHIFT].id && !shift)) return TD_OK;
+  if (shift) {
+    TRY(new_vector(e, n, s, shift, product_of, &p.in[KERN_IN_SHIFT]));
+    shift = passes_constant_value(e, p.in[KERN_IN_SHIFT]);
+  }
+  TRY(new_vector(e, n, t, shift, shift ? sum_of : first_of, &p.in[KERN_IN_SHIFT]));
+  TRY(new_vector(e, n, s, scale, scale ? product_of : first_of, &p.in[KERN_IN_SCALE]));
+  return rebuild(e, id, &p, late, rectifies ? 2 : 0);
+}
+
 static td_status activate(passes_edit *e, ir_node id, const ir_node_def *node, kern_act act, double a, double b) {
   product p;
   if (!find_product(e, node->in[0], &p) || p.active) return TD_OK;
@@ -198,6 +220,7 @@ static td_status visit_clamp(passes_edit *e, ir_node id, const ir_node_def *node
 static const passes_rule rules[] = {
     {"aten::add", visit_add},
     {"aten::mul", visit_mul},
+    {"td::scale_shift", visit_scale_shift},
     {"aten::relu", visit_relu},
     {"aten::clamp", visit_clamp},
     {"aten::gelu", visit_gelu},

@@ -75,4 +75,13 @@ bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
 bool passes_is_pointwise(const ir_node_def *conv);
 /* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */
 bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
+
+/* ---- batch norms (batchnorm.c) ---- */
+
+/* An inference batch norm as x * vectors[0] + vectors[1]: f32, one element per channel, in the graph's arena. *fits:
+ * its parameters are constants of so many channels; else nothing is made. */
+td_status passes_norm_vectors(passes_edit *e, const ir_node_def *norm, int64_t channels, base_tensor *vectors,
+                              bool *fits);
+/* x * vectors[0] + vectors[1], of any dims that broadcast, in front of `at`. */
+td_status passes_affine(passes_edit *e, ir_node at, ir_value x, const base_tensor *vectors, ir_value *out);
 #endif

@@ -277,14 +277,85 @@ static void batch_norms_become_scale_and_shift(void **state) {
                 1);
 }
 
+/* One whose input does not stand channels last: numbers per channel that broadcast. */
+static void batch_norms_without_images_become_products(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[n, 2, 5]\n"
+                "const %1: f32[2] = {2, 4}\n"
+                "const %2: f32[2] = {1, 1}\n"
+                "const %3: f32[2] = {10, 20}\n"
+                "const %4: f32[2] = {4, 1}\n"
+                "%5 = aten::_native_batch_norm_legit_no_training(%0, %1, %2, %3, %4) {eps = 0}\n"
+                "output \"y\" %5\n",
+                "input %0 \"x\": f32[n, 2, 5]\n"
+                "const %1: f32[2, 1] = {1, 4}\n"
+                "const %2: f32[2, 1] = {-9, -79}\n"
+                "%3 = aten::mul(%0, %1): f32[n, 2, 5]\n"
+                "%4 = aten::add(%3, %2): f32[n, 2, 5]\n"
+                "output \"y\" %4\n",
+                1);
+}
+
+#define PLAIN_CONV \
+  "{stride = [], padding = [], dilation = [], auto_pad = \"\", transposed = false, output_padding = [], groups = "
+static void weights_need_not_be_constants(void **state) {
+  (void)state;
+  expect_change(
+      "channels_last",
+      "input %0 \"x\": f32[1, 2, h, 4]\n"
+      "input %1 \"w\": f32[3, 2, 1, 1]\n"
+      "input %2 \"b\": f32[3]\n"
+      "%3 = aten::permute(%0) {dims = [0, 2, 3, 1]}\n"
+      "%4 = aten::permute(%3) {dims = [0, 3, 1, 2]}\n"
+      "%5 = aten::convolution(%4, %1, %2) " PLAIN_CONV
+      "1, output_size = []}\n"
+      "output \"y\" %5\n",
+      "input %0 \"x\": f32[1, 2, h, 4]\n"
+      "input %1 \"w\": f32[3, 2, 1, 1]\n"
+      "input %2 \"b\": f32[3]\n"
+      "%3 = td::conv(%0, %1, %2) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+      "groups = 1, channels = 3, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
+      "act_late = false}: f32[1, h, 4, 3]\n"
+      "%4 = aten::permute(%3) {dims = [0, 3, 1, 2]}: f32[1, 3, h, 4]\n"
+      "output \"y\" %4\n",
+      2);
+  /* depthwise: taps in front */
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 2, h, 4]\n"
+                "input %1 \"w\": f32[2, 1, 1, 3]\n"
+                "%2 = aten::convolution(%0, %1) " PLAIN_CONV
+                "2, output_size = []}\n"
+                "output \"y\" %2\n",
+                "input %0 \"x\": f32[1, 2, h, 4]\n"
+                "input %1 \"w\": f32[2, 1, 1, 3]\n"
+                "const %2: i64[2] = {2, 3}\n"
+                "%3 = aten::view(%1, %2) {zero_copies = false}: f32[2, 3]\n"
+                "%4 = aten::permute(%3) {dims = [1, 0]}: f32[3, 2]\n"
+                "%5 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, h, 4, 2]\n"
+                "%6 = td::depthwise_conv(%5, %4) {kernel = [1, 3], stride = [1, 1], padding = [0, 0, 0, 0], dilation = "
+                "[1, 1], groups = 2, channels = 2, panel = 1, channels_first = false, act = \"none\", act_a = 0, act_b "
+                "= 0, act_late = false}: f32[1, h, 2, 2]\n"
+                "%7 = aten::permute(%6) {dims = [0, 3, 1, 2]}: f32[1, 2, h, 2]\n"
+                "output \"y\" %7\n",
+                1);
+}
+
 static void what_cannot_follow_stays(void **state) {
   (void)state;
-  /* weights that are no constant; padding that depends on an open size */
+  /* weights of an open size; padding that depends on an open size */
   expect_same("channels_last",
               "input %0 \"x\": f32[1, 2, h, 4]\n"
-              "input %1 \"w\": f32[2, 2, 1, 1]\n"
-              "%2 = aten::convolution(%0, %1) {stride = [], padding = [], dilation = [], auto_pad = \"\", transposed = "
-              "false, output_padding = [], groups = 1, output_size = []}: f32[1, 2, h, 4]\n"
+              "input %1 \"w\": f32[n, 2, 1, 1]\n"
+              "%2 = aten::convolution(%0, %1) " PLAIN_CONV
+              "1, output_size = []}: f32[1, n, h, 4]\n"
+              "%3 = aten::relu(%2): f32[1, n, h, 4]\n"
+              "output \"y\" %3\n");
+  expect_same("channels_last",
+              "input %0 \"x\": f32[1, 2, h, 4]\n"
+              "const %1: f32[2, 2, 1, 1] = {1, 2, 3, 4}\n"
+              "%2 = aten::convolution(%0, %1) {stride = [], padding = [], dilation = [], auto_pad = \"same_upper\", "
+              "transposed = false, output_padding = [], groups = 1, output_size = []}: f32[1, 2, h, 4]\n"
               "%3 = aten::relu(%2): f32[1, 2, h, 4]\n"
               "output \"y\" %3\n");
 }
@@ -319,6 +390,8 @@ int main(void) {
       cmocka_unit_test(means_over_pixels_leave_channels),
       cmocka_unit_test(means_are_taken_first),
       cmocka_unit_test(batch_norms_become_scale_and_shift),
+      cmocka_unit_test(batch_norms_without_images_become_products),
+      cmocka_unit_test(weights_need_not_be_constants),
       cmocka_unit_test(what_cannot_follow_stays),
       cmocka_unit_test(other_types_and_axes_stay),
   };

@@ -66,6 +66,49 @@ static void other_products_stay(void **state) {
   }
 }
 
+/* What a batch norm leaves goes behind an activation, and in front of its own. */
+static void scale_and_shift_go_in_at_once(void **state) {
+  (void)state;
+  expect_change("epilogue",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
+                "const %2: f32[2] = {2, 4}\n"
+                "const %3: f32[2] = {10, 20}\n"
+                "%4 = td::linear(%0, %1) {n = 2}\n"
+                "%5 = aten::relu(%4)\n"
+                "%6 = td::scale_shift(%5, %2, %3)\n"
+                "%7 = td::scale_shift(%6, %2, %3)\n"
+                "output \"y\" %7\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
+                "const %2: f32[2] = {4, 16}\n"
+                "const %3: f32[2] = {30, 100}\n"
+                "%4 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, act = "
+                "\"relu\", act_a = 0, act_b = 0, act_late = false}: f32[n, 2]\n"
+                "output \"y\" %4\n",
+                3);
+  expect_change("epilogue",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
+                "const %2: f32[2] = {2, 4}\n"
+                "const %3: f32[2] = {10, 20}\n"
+                "%4 = td::linear(%0, %1) {n = 2}\n"
+                "%5 = td::scale_shift(%4, %2, %3) {act = \"relu\"}\n"
+                "%6 = td::scale_shift(%5, %2, %3)\n"
+                "output \"y\" %6\n",
+                "input %0 \"x\": f32[n, 2]\n"
+                "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
+                "const %2: f32[2] = {2, 4}\n"
+                "const %3: f32[2] = {10, 20}\n"
+                "const %4: f32[2] = {2, 4}\n"
+                "const %5: f32[2] = {10, 20}\n"
+                "%6 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, act = "
+                "\"relu\", act_a = 0, act_b = 0, act_late = true}: f32[n, 2]\n"
+                "%7 = td::scale_shift(%6, %4, %5) {act = \"none\"}: f32[n, 2]\n"
+                "output \"y\" %7\n",
+                1);
+}
+
 static void bias_and_activation_come_first(void **state) {
   (void)state;
   expect_change("epilogue",
@@ -179,6 +222,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_become_linear),
       cmocka_unit_test(other_products_stay),
+      cmocka_unit_test(scale_and_shift_go_in_at_once),
       cmocka_unit_test(bias_and_activation_come_first),
       cmocka_unit_test(a_residual_then_scale_shift_and_activation),
       cmocka_unit_test(an_activation_in_front_of_a_residual),

@@ -356,6 +356,47 @@ static void batchnorm_counts_uses_anew(void **state) {
                 1);
 }
 
+/* Behind a product of rows: scale and shift, in front of the views that keep the channels. */
+static void batchnorm_of_rows_is_a_product(void **state) {
+  (void)state;
+  expect_change("batchnorm",
+                "input %0 \"x\": f32[2, 3, 2]\n"
+                "const %1: i64[2] = {6, 2}\n"
+                "const %2: f32[2] = {2, 4}\n"
+                "const %3: f32[2] = {1, 1}\n"
+                "const %4: f32[2] = {10, 20}\n"
+                "const %5: f32[2] = {4, 1}\n"
+                "%6 = aten::view(%0, %1)\n"
+                "%7 = aten::_native_batch_norm_legit_no_training(%6, %2, %3, %4, %5) {eps = 0}\n"
+                "output \"y\" %7\n",
+                "input %0 \"x\": f32[2, 3, 2]\n"
+                "const %1: f32[2] = {1, 4}\n"
+                "const %2: f32[2] = {-9, -79}\n"
+                "const %3: i64[2] = {6, 2}\n"
+                "%4 = aten::mul(%0, %1): f32[2, 3, 2]\n"
+                "%5 = aten::add(%4, %2): f32[2, 3, 2]\n"
+                "%6 = aten::view(%5, %3) {zero_copies = false}: f32[6, 2]\n"
+                "output \"y\" %6\n",
+                1);
+  /* a view that somebody else sees, or that cuts channels, is not passed by */
+  expect_change("batchnorm",
+                "input %0 \"x\": f32[2, 6]\n"
+                "const %1: i64[2] = {6, 2}\n"
+                "const %2: f32[2] = {4, 16}\n"
+                "%3 = aten::view(%0, %1)\n"
+                "%4 = aten::_native_batch_norm_legit_no_training(%3, -, -, %2, %2) {eps = 0}\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f32[2, 6]\n"
+                "const %1: i64[2] = {6, 2}\n"
+                "const %2: f32[2] = {0.5, 0.25}\n"
+                "const %3: f32[2] = {-2, -4}\n"
+                "%4 = aten::view(%0, %1) {zero_copies = false}: f32[6, 2]\n"
+                "%5 = aten::mul(%4, %2): f32[6, 2]\n"
+                "%6 = aten::add(%5, %3): f32[6, 2]\n"
+                "output \"y\" %6\n",
+                1);
+}
+
 /* ---- dead ---- */
 
 /* On a machine without vectors panels are one unit wide: the gates of one weight stand side by side. */
@@ -550,6 +591,7 @@ int main(void) {
       cmocka_unit_test(batchnorm_folds),
       cmocka_unit_test(batchnorm_leaves_alone),
       cmocka_unit_test(batchnorm_counts_uses_anew),
+      cmocka_unit_test(batchnorm_of_rows_is_a_product),
       cmocka_unit_test(recurrent_packs),
       cmocka_unit_test(recurrent_leaves_alone),
       cmocka_unit_test(dead_removes),

@@ -2,8 +2,10 @@
 #include "bundle.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include "sys/sys.h"
 
@@ -36,10 +38,14 @@ td_status cli_bundle_inputs(base_arena *arena, const char *folder, const cli_fee
 td_status cli_bundle_environment(base_arena *arena, const char *folder, td_error *err) {
   FILE *file = cli_bundle_open(arena, folder, "environment.txt", err);
   sys_machine machine;
+  struct utsname system = {0};
   if (!file) return TD_NO_RESOURCE;
   sys_machine_read(&machine);
+  uname(&system);
   fprintf(file, "treadle %s\ncpu %s (%s, family %u, model %u)\ninstruction sets 0x%x\nthreads %u\n", td_version(),
           machine.cpu_name, machine.cpu_vendor, machine.cpu_family, machine.cpu_model, machine.isa, machine.threads);
+  fprintf(file, "system %s %s, C library %s, built by %s\n", system.sysname, system.release, gnu_get_libc_version(),
+          __VERSION__);
   return cli_bundle_close(file, folder, "environment.txt", err);
 }
 

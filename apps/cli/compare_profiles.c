@@ -39,6 +39,7 @@ static double number_at(const json_t *object, const char *key) {
 static td_status open_profile(const char *path, profile *p, td_error *err) {
   json_error_t why;
   p->root = json_load_file(path, 0, &why);
+  if (!p->root && why.line < 0) return base_fail(err, TD_BAD_FILE, path, -1, "%s", why.text);
   if (!p->root) return base_fail(err, TD_BAD_FILE, path, why.position, "line %d: %s", why.line, why.text);
   p->runs = number_at(p->root, "runs");
   if (p->runs >= 1 && json_is_array(json_object_get(p->root, "rows"))) return TD_OK;

@@ -81,7 +81,9 @@ static td_status check_failure(minify *m, const minify_model *model, td_error *e
   minify_describe(&m->wanted, text, sizeof text);
   if (kind == MINIFY_INVALID || kind == MINIFY_PASSES)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "the model %s: there is nothing to look for%s", text,
-                     kind == MINIFY_PASSES ? "; --rtol and --atol say how close outputs must be" : "");
+                     kind != MINIFY_PASSES ? ""
+                     : m->script           ? "; SCRIPT must fail for it, by its exit status"
+                                           : "; --rtol and --atol say how close outputs must be");
   if (m->accuracy && !m->wanted.output[0])
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "with --accuracy outputs must be wrong, but the model %s", text);
   if (m->crash && m->wanted.output[0])

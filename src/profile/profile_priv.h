@@ -95,7 +95,8 @@ typedef struct prof_rows {
 td_status prof_rows_make(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
                          prof_rows *rows, td_error *err);
 void prof_rows_free(prof_rows *rows);
-/* The name of a step's node as the user wrote it: without "node " in front and " (Operator)" behind. */
+/* The name of a step's node as the user wrote it: without "node " in front and " (Operator)" behind; "(plan)" of steps
+ * that are no node's, as copies to outputs. */
 base_str prof_node_name(const td_step *step);
 /* The user's nodes that a step stands for; 0: only its own name is known. */
 size_t prof_origin_count(const prof_source *source, uint32_t step);

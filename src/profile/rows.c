@@ -38,7 +38,10 @@ td_profile_totals prof_totals(const prof_source *source) {
 
 /* ---- names ---- */
 
-base_str prof_node_name(const td_step *step) { return base_node_name(step->name ? step->name : ""); }
+base_str prof_node_name(const td_step *step) {
+  const base_str name = base_node_name(step->name ? step->name : "");
+  return name.length ? name : BASE_STR("(plan)");
+}
 
 size_t prof_origin_count(const prof_source *source, uint32_t step) {
   return source->origin ? source->steps[step].origins : 0;

@@ -83,29 +83,32 @@ static size_t nodes_of(const table *t, const prof_row *row) {
   return nodes < MOST_NODES ? nodes : MOST_NODES;
 }
 
-static int shown_length(size_t length) { return (int)(length < MOST_NAME ? length : MOST_NAME); }
+/* Where the nodes of one name end that begin at node `i` of the row's. */
+static size_t end_of_name(const table *t, const prof_row *row, size_t i, size_t nodes) {
+  const base_str name = prof_origin(t->source, row->step, i);
+  while (++i < nodes && base_str_equal(name, prof_origin(t->source, row->step, i))) continue;
+  return i;
+}
 
-/* The other nodes of a step; nodes of one name, one after the other, are told together. */
-static void put_nodes(const table *t, const prof_row *row) {
-  const size_t nodes = nodes_of(t, row);
-  for (size_t i = 0, end; i < nodes; i = end) {
-    const base_str name = prof_origin(t->source, row->step, i);
-    for (end = i + 1; end < nodes && base_str_equal(name, prof_origin(t->source, row->step, end));) end++;
-    if (i == 0 && end == 1) continue; /* the row itself */
-    prof_print(t->out, "%*s+ %.*s", t->before_names, "", shown_length(name.length), name.at);
-    if (end - i - (i == 0) > 1) prof_print(t->out, "  (%zu nodes)", end - i - (i == 0));
-    prof_put(t->out, "\n");
-  }
+static void put_name(const table *t, base_str name, size_t count, const char *what) {
+  prof_print(t->out, "%.*s", (int)(name.length < MOST_NAME ? name.length : MOST_NAME), name.at);
+  if (count > 1) prof_print(t->out, "  (%zu %s)", count, what);
+  prof_put(t->out, "\n");
 }
 
 static void put_row(const table *t, const prof_row *row) {
+  const size_t nodes = nodes_of(t, row);
+  size_t i = nodes ? end_of_name(t, row, 0, nodes) : 0;
   put_numbers(t, row);
-  for (int i = 0; i < PROF_COLUMNS; i++)
-    if (has(t, i) && prof_columns[i].text) put_text(t->out, t->widths[i], prof_columns[i].text(row));
-  prof_print(t->out, "%.*s", shown_length(row->name_length), row->name);
-  if (row->steps > 1) prof_print(t->out, "  (%u steps)", row->steps);
-  prof_put(t->out, "\n");
-  put_nodes(t, row);
+  for (int k = 0; k < PROF_COLUMNS; k++)
+    if (has(t, k) && prof_columns[k].text) put_text(t->out, t->widths[k], prof_columns[k].text(row));
+  put_name(t, (base_str){row->name, row->name_length}, nodes ? i : row->steps, nodes ? "nodes" : "steps");
+  while (i < nodes) {
+    const size_t end = end_of_name(t, row, i, nodes);
+    prof_print(t->out, "%*s+ ", t->before_names, "");
+    put_name(t, prof_origin(t->source, row->step, i), end - i, "nodes");
+    i = end;
+  }
 }
 
 static void put_head(const table *t) {
@@ -195,7 +198,7 @@ td_status prof_write_table(const prof_source *source, const td_profile_view *vie
   TRY(prof_choose_columns(view->columns, &t.chosen, err));
   TRY(prof_rows_make(source, view, allocator, &rows, err));
   if (t.totals.runs) put_table(&t, &rows);
-  else prof_put(out, "no run was recorded\n");
+  else prof_put(out, "no run was recorded: the schedule leaves out all that were made\n");
   prof_rows_free(&rows);
   return TD_OK;
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # test_reports.sh -- ./dev test-reports: the pages and traces of profiles as people open them. Pages of two models and of one
 # of 5,000 steps must be drawn in a headless Chromium in less than 2 s, without an error; pictures of each in light and dark, at
-# the width of a desk and of a phone, stay in build-test/reports to be looked at. Traces are checked by tools/check_trace.py.
+# the width of a desk and of a phone, stay in build-test/reports to be looked at. Traces are checked by tools/check_trace.py, sums by
+# tools/check_sums.py (by hand over all built-in models).
 #
 # Needs Chromium; without it pages are skipped, with the reason. TRACE_PROCESSOR: Perfetto's trace processor, else it is looked
 # for as trace_processor_shell; without it only the own check of traces is made.
@@ -41,6 +42,7 @@ count() { # what a checker printed: adds up its last "N passed, N failed"
   failed=$((failed + ${rest%% failed*}))
 }
 
+count "$(python3 tools/check_sums.py build builtin:small_lstm builtin:mobilenet_v3_small builtin:mobilebert --runs 3 2>&1)"
 count "$(python3 tools/check_trace.py "$folder"/*.json 2>&1)"
 if command -v chromium >/dev/null || install_packages chromium fonts-dejavu-core; then
   count "$(python3 tools/check_page.py "$folder"/*.html --shots "$folder" 2>&1)"

@@ -17,6 +17,8 @@
 
 /* Sequences of a block, at most; times the four gates of an LSTM they fill the registers. */
 enum { RECURRENT_ROWS = V_REGISTERS == 32 ? 6 : 3 };
+/* Where they are many, blocks of so few waste less of a batch that the others do not divide. */
+enum { RECURRENT_SOME = V_REGISTERS == 32 ? 4 : 3 };
 /* Steps of a chunk of one sequence. Sums of two chunks are kept; inputs are turned for V_LANES steps at once. */
 enum { RECURRENT_CHUNK = 8, RECURRENT_RING = 2 * RECURRENT_CHUNK };
 
@@ -54,8 +56,9 @@ typedef struct recurrent_cell {
   int64_t gates;
   /* The sums of inputs of `steps` steps from `step` on. */
   void (*inputs)(const recurrent_block *k, int64_t step, int64_t steps);
-  /* One step, at time t, whose sums are the `slot`th: of one sequence, of RECURRENT_ROWS. The state goes to k->next. */
-  void (*step[2])(const recurrent_block *k, int64_t slot, int64_t t);
+  /* One step, at time t, whose sums are the `slot`th: of one sequence, of RECURRENT_SOME, of RECURRENT_ROWS. The state
+   * goes to k->next. */
+  void (*step[3])(const recurrent_block *k, int64_t slot, int64_t t);
   /* Weaving: the sums of the first RECURRENT_CHUNK steps; then each step in turn, with pieces of sums beside it.
    */
   void (*begin)(const recurrent_block *k);

@@ -10,7 +10,7 @@ typedef recurrent_block block;
 typedef recurrent_cell cell;
 enum { X, W, R, BIAS, H0, C0 };
 enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
-enum { ROWS = RECURRENT_ROWS };
+enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME };
 enum {
   SUMS_BYTES = 1 << 17, /* of a chunk of steps: half of the smaller second-level caches */
   NEAR_BYTES = 1 << 18  /* what stays in most second-level caches */
@@ -46,11 +46,12 @@ static void swap_states(block *k) {
 
 static void run_chunks(const cell *c, block *k) {
   const layer *l = k->l;
+  const int size = k->count == 1 ? 0 : k->count <= SOME ? 1 : 2;
   for (int64_t step = 0; step < l->time; step += l->chunk) {
     int64_t steps = base_min_i64(l->chunk, l->time - step);
     c->inputs(k, step, steps);
     for (int64_t i = 0; i < steps; i++) {
-      c->step[k->count > 1](k, i, time_of(k, step + i));
+      c->step[size](k, i, time_of(k, step + i));
       swap_states(k);
     }
   }
@@ -158,6 +159,12 @@ static int64_t lone_sequences(const layer *l) {
   return l->weave && rest <= ROWS - 2 && state_bytes(l) <= NEAR_BYTES ? rest : 0;
 }
 
+/* How many sequences of `count` a block has, so that fewest are computed and dropped. */
+static int64_t block_rows(int64_t count) {
+  const int64_t some = SOME, most = ROWS;
+  return (count + some - 1) / some * some < (count + most - 1) / most * most ? some : most;
+}
+
 static td_status run(const base_call *call, const cell *c) {
   layer l;
   block k;
@@ -167,13 +174,14 @@ static td_status run(const base_call *call, const cell *c) {
   TRY(open_block(&l, &k));
   const float *w = base_in(call, W)->data, *r = base_in(call, R)->data;
   const base_tensor *bias = base_in(call, BIAS);
-  int64_t lone = lone_sequences(&l), shared = (l.batch - lone + ROWS - 1) / ROWS, blocks = shared + lone;
+  const int64_t lone = lone_sequences(&l), rows = block_rows(l.batch - lone);
+  const int64_t shared = (l.batch - lone + rows - 1) / rows, blocks = shared + lone;
   uint32_t tasks = (uint32_t)base_min_i64(l.dirs * blocks, UINT32_MAX - 64);
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
     int64_t number = task % blocks;
     k.direction = task / blocks;
-    k.first = number < shared ? number * ROWS : l.batch - (blocks - number);
-    k.count = number < shared ? base_min_i64(ROWS, l.batch - k.first) : 1;
+    k.first = number < shared ? number * rows : l.batch - (blocks - number);
+    k.count = number < shared ? base_min_i64(rows, l.batch - lone - k.first) : 1;
     k.backward = l.reverse || k.direction == 1;
     k.w = w + k.direction * l.padded * l.gates * l.input;
     k.r = r + k.direction * l.padded * l.gates * l.hidden;

@@ -7,7 +7,7 @@ typedef recurrent_layer layer;
 typedef recurrent_block block;
 /* One sequence alone walks PANELS panels at once: the sums of one are too few to hide the latency of a
  * multiplication. */
-enum { ROWS = RECURRENT_ROWS, CHUNK = RECURRENT_CHUNK, PANELS = 2, GATES_MAX = 4 };
+enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME, CHUNK = RECURRENT_CHUNK, PANELS = 2, GATES_MAX = 4 };
 /* The sums of a piece and of a panel need 12 registers, and a second panel's instead is worth more. */
 enum { WEAVE = V_REGISTERS == 32 };
 enum { SUMS_MAX = ROWS > PANELS ? ROWS *GATES_MAX : PANELS *GATES_MAX };
@@ -310,12 +310,13 @@ V_INLINE void walk_woven(int gates, const block *k, int64_t step, int64_t t, pan
 
 static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }
 static void lstm_one(const block *k, int64_t slot, int64_t t) { walk(1, k, slot, t, lstm_panels); }
+static void lstm_some(const block *k, int64_t slot, int64_t t) { walk(SOME, k, slot, t, lstm_panels); }
 static void lstm_many(const block *k, int64_t slot, int64_t t) { walk(ROWS, k, slot, t, lstm_panels); }
 static void lstm_woven(const block *k, int64_t step, int64_t t) { walk_woven(4, k, step, t, lstm_panels); }
 static void lstm_begin(const block *k) { first_pieces(4, k); }
 const recurrent_cell KERN_NAME(lstm_cell) = {.gates = 4,
                                              .inputs = lstm_inputs,
-                                             .step = {lstm_one, lstm_many},
+                                             .step = {lstm_one, SOME < ROWS ? lstm_some : lstm_many, lstm_many},
                                              .begin = lstm_begin,
                                              .woven = WEAVE ? lstm_woven : NULL};
 
@@ -329,6 +330,7 @@ V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t t) {
 }
 static void gru_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(3, k, step, steps); }
 static void gru_one(const block *k, int64_t slot, int64_t t) { gru_step(1, k, slot, t); }
+static void gru_some(const block *k, int64_t slot, int64_t t) { gru_step(SOME, k, slot, t); }
 static void gru_many(const block *k, int64_t slot, int64_t t) { gru_step(ROWS, k, slot, t); }
 static void gru_woven(const block *k, int64_t step, int64_t t) {
   if (k->l->linear_before_reset) {
@@ -341,6 +343,6 @@ static void gru_woven(const block *k, int64_t step, int64_t t) {
 static void gru_begin(const block *k) { first_pieces(3, k); }
 const recurrent_cell KERN_NAME(gru_cell) = {.gates = 3,
                                             .inputs = gru_inputs,
-                                            .step = {gru_one, gru_many},
+                                            .step = {gru_one, SOME < ROWS ? gru_some : gru_many, gru_many},
                                             .begin = gru_begin,
                                             .woven = WEAVE ? gru_woven : NULL};

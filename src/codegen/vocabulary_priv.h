@@ -281,7 +281,19 @@ V_CAST(i_to_l, vi, vl)
 V_CAST(l_to_v, vl, vf)
 V_CAST(l_to_d, vl, vd)
 V_CAST(l_to_i, vl, vi)
-/* Toward zero, and at the ends of the type, from `end` on `most`; what is not a number is 0. M: masks of V. */
+/* Casts of floats to whole numbers: toward zero, and at the ends of the type; what is not a number is 0. */
+V_INLINE vf v_before(vf end, vf a) { return v_select(v_lt(a, end), v_max(v_sub(v_zero(), end), a), v_zero()); }
+V_INLINE vi v_to_i(vf a) {
+  const vf end = v_set(0x1p31f);
+  const vi cut = __builtin_convertvector(v_before(end, a), vi);
+  return (vi)v_select(v_le(end, a), (vf)vi_set(INT32_MAX), (vf)cut);
+}
+V_INLINE vl v_to_l(vf a) {
+  const vf end = v_set(0x1p63f);
+  const vl cut = __builtin_convertvector(v_before(end, a), vl);
+  return cut | (__builtin_convertvector(v_truth(v_le(end, a)), vl) & l_set(INT64_MAX));
+}
+/* The same of type V with masks M; from `end` on: `most`. */
 #define V_CUT(name, V, M, end, to, most)                                                                \
   V_INLINE to name(V a) {                                                                               \
     const V high = (end) - (V){0}, low = -high;                                                         \
@@ -289,8 +301,6 @@ V_CAST(l_to_i, vl, vi)
     const V cut = (V)(((M)a & inside) | ((M)low & below));                                              \
     return __builtin_convertvector(cut, to) | (__builtin_convertvector(over, to) & ((most) - (to){0})); \
   }
-V_CUT(v_to_i, vf, vi, 0x1p31f, vi, INT32_MAX)
-V_CUT(v_to_l, vf, vi, 0x1p63f, vl, INT64_MAX)
 V_CUT(d_to_i, vd, vl, 0x1p31, vi, INT32_MAX)
 V_CUT(d_to_l, vd, vl, 0x1p63, vl, INT64_MAX)
 V_INLINE vi v_to_b(vf a) { return v_untruth(v_eq(a, v_zero())); }

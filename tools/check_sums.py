@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+import check_trace
+
 TOLERANCE = 0.01
 GROUPS = ["node", "op", "kernel", "class", "module", "origin"]
 
@@ -31,13 +33,13 @@ def check_rows(profile):
     return off(rows + profile["wait_ms"] + profile["between_ms"], profile["run_ms"])
 
 
-def check_trace(profile, trace, runs):
+def compare_trace(profile, trace, runs):
     """Slices against rows and runs; the trace was made in the same run of the program as the profile."""
     slices = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
     whole = [event for event in slices if event["cat"] == "user_annotation"]
-    steps = [event for event in slices if event["cat"] == "cpu_op" and event["tid"] == 0]
     if len(whole) != runs:
         return 1.0
+    steps = [event for event in slices if event["cat"] == "cpu_op" and event["tid"] == whole[0]["tid"]]
     inside = all(any(run["ts"] - 0.001 <= step["ts"] and step["ts"] + step["dur"] <= run["ts"] + run["dur"] + 0.002 for run in whole)
                  for step in steps[:: max(1, len(steps) // 2000)])
     rows = sum(row["self_ns"] for row in profile["rows"]) * 1e-3
@@ -53,6 +55,7 @@ def profile_of(treadle, model, threads, group, trace, runs):
 
 
 def check_model(treadle, model, threads, runs):
+    processor = check_trace.find_processor()
     worst = {"trace": 0.0}
     with tempfile.TemporaryDirectory() as folder:
         path = str(pathlib.Path(folder) / "trace.json")
@@ -60,7 +63,12 @@ def check_model(treadle, model, threads, runs):
             profile = profile_of(treadle, model, threads, group, path if group == "node" else None, runs)
             worst[group] = check_rows(profile)
             if group == "node":
-                worst["trace"] = check_trace(profile, json.load(open(path)), runs)
+                trace = json.load(open(path))
+                worst["trace"] = compare_trace(profile, trace, runs)
+                if processor:
+                    problems = check_trace.processor_problems(path, trace["traceEvents"], processor)
+                    worst["trace processor"] = 1.0 if problems else 0.0
+                    print("".join(f"{model}: {problem}\n" for problem in problems), end="")
     return worst
 
 

@@ -3,8 +3,9 @@
 
 Slices of a thread must nest, one wholly within another or beside it; each has a name, a category of PyTorch's traces, a time and a
 length; counters have numbers. Names, categories, keys and their types are those of tests/profile/torch_trace.json, which
-torch.profiler wrote (an event of each kind of it). Where Perfetto's trace processor is there (TRACE_PROCESSOR, or trace_processor_shell on the search
-path), it must find as many slices, with the same sum. Ends with a count of checks."""
+torch.profiler wrote (an event of each kind of it). Where Perfetto's trace processor is there (TRACE_PROCESSOR, trace_processor_shell on
+the search path, or PERFETTO_PAGE and node for tools/trace_processor.cjs), it must find as many slices, with the same sum, on as many
+threads, and no errors. Ends with a count of checks."""
 import collections
 import json
 import os
@@ -92,25 +93,40 @@ def likeness_problems(path, trace, model):
             yield f"{path}: no event of kind {kind}"
 
 
-def processor_problems(path, slices, processor):
-    """What the trace processor makes of the file: as many slices, as long together."""
+def find_processor():
+    """Perfetto's own command, or what its page runs (tools/trace_processor.cjs); None: there is neither."""
+    named = os.environ.get("TRACE_PROCESSOR") or shutil.which("trace_processor_shell")
+    page = os.environ.get("PERFETTO_PAGE") and shutil.which("node")
+    return named or (str(pathlib.Path(__file__).parent / "trace_processor.cjs") if page else None)
+
+
+QUERY = """select count(*), sum(dur), count(distinct track_id), (select count(*) from counter),
+(select count(*) from stats where severity in ('error', 'data_loss') and value > 0) from slice;
+"""
+
+
+def processor_problems(path, events, processor):
+    """What the trace processor makes of the file: as many slices, as long together, on as many threads; no errors."""
+    slices = slices_of(events)
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as query:
-        query.write("select count(*), sum(dur) from slice;\n")
+        query.write(QUERY)
         query.flush()
-        done = subprocess.run([processor, "-q", query.name, path], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([processor, "-q", query.name, path], capture_output=True, text=True, timeout=300)
     last = done.stdout.strip().splitlines()[-1:] if done.returncode == 0 else []
     if not last:
         return [f"{path}: {processor}: {done.stderr.strip()[-300:]}"]
-    count, total = (float(word) for word in last[0].replace('"', "").split(","))
-    mine = sum(event["dur"] for event in slices) * 1e3
-    same = count == len(slices) and abs(total - mine) <= 1e-6 * mine + len(slices)
-    return [] if same else [f"{path}: {processor} finds {count:.0f} slices of {total:.0f} ns, not {len(slices)} of {mine:.0f}"]
+    found = [float(word) for word in last[0].strip("[]").replace('"', "").split(",")]
+    mine = [len(slices), sum(event["dur"] for event in slices) * 1e3, len({(event["pid"], event["tid"]) for event in slices}),
+            sum(event["ph"] == "C" for event in events), 0]
+    off = [abs(a - b) > (1e-6 * b + len(slices) if i == 1 else 0) for i, (a, b) in enumerate(zip(found, mine))]
+    words = ["slices", "ns", "threads", "counts", "errors"]
+    return [f"{path}: the trace processor finds {a:.0f} {word}, not {b:.0f}" for a, b, word, bad in zip(found, mine, words, off) if bad]
 
 
 def main():
-    processor = os.environ.get("TRACE_PROCESSOR") or shutil.which("trace_processor_shell")
+    processor = find_processor()
     if not processor:
-        print("skipped: Perfetto's trace processor, which is not there (TRACE_PROCESSOR names it)")
+        print("skipped: Perfetto's trace processor, which is not there (TRACE_PROCESSOR or PERFETTO_PAGE names it)")
     passed = failed = 0
     model = json.loads(TORCH.read_text())
     for path in sys.argv[1:]:
@@ -119,7 +135,7 @@ def main():
         slices = slices_of(events)
         checks = [list(form_problems(path, events)), list(nesting_problems(path, slices)), list(likeness_problems(path, trace, model))]
         if processor:
-            checks.append(processor_problems(path, slices, processor))
+            checks.append(processor_problems(path, events, processor))
         for problems in checks:
             for problem in problems:
                 print("FAILED", problem)
@@ -128,4 +144,5 @@ def main():
     return failed != 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

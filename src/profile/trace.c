@@ -18,8 +18,9 @@ typedef struct trace {
   uint64_t shown;       /* the last count of them that was written */
 } trace;
 
+/* Thread 0 would be the idle task's; the caller is the main thread of process 1, as its number says. */
 static void begin_event(trace *t, char phase, uint32_t thread) {
-  prof_print(t->out, "%s{\"ph\": \"%c\", \"pid\": 1, \"tid\": %u", t->some ? ",\n" : "\n", phase, thread);
+  prof_print(t->out, "%s{\"ph\": \"%c\", \"pid\": 1, \"tid\": %u", t->some ? ",\n" : "\n", phase, thread + 1);
   t->some = true;
 }
 

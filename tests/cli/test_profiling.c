@@ -20,7 +20,7 @@ static double caller_ns(const json_t *trace) {
   const json_t *event;
   json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
     const char *cat = json_string_value(json_object_get(event, "cat"));
-    if (cat && strcmp(cat, "cpu_op") == 0 && number(event, "tid") == 0) ns += 1e3 * number(event, "dur");
+    if (cat && strcmp(cat, "cpu_op") == 0 && number(event, "tid") == 1) ns += 1e3 * number(event, "dur");
   }
   return ns;
 }

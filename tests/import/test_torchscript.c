@@ -84,6 +84,30 @@ static void methods(void **state) {
   assert_non_null(strstr(err.text, "it has: forward, peek"));
 }
 
+/* The one way whose rank can be compiled for; the other one ends the run. */
+static void one_of_two_ranks(void **state) {
+  (void)state;
+  static const float x[] = {1, 2, 3, 4}, below[] = {-1, -2, -3, -4};
+  static const char *const backends[] = {"eager", "aot_eager", "native"};
+  for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
+    td_load_options options = options_for(&matrix);
+    options.backend = backends[b];
+    td_model *model = load("tests/import/torchscript/ranks.pt", &options);
+    td_session *session;
+    td_error err = {0};
+    td_tensor out, in = {.dtype = TD_F32, .rank = 2, .dims = {2, 2}, .data = (void *)(uintptr_t)below};
+    assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+    run(session, x, 2, &out, 1);
+    assert_int_equal(out.rank, 2);
+    assert_true(((const float *)out.data)[1] == 3);
+    assert_int_equal(td_session_set_input(session, 0, &in, &err), TD_OK);
+    assert_int_equal(td_session_run(session, &err), TD_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "another number of dimensions"));
+    td_session_free(session);
+    td_model_free(model);
+  }
+}
+
 typedef struct printed {
   char text[8192];
   size_t length;
@@ -333,11 +357,17 @@ static void failing_allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(state_is_kept),          cmocka_unit_test(methods),
-      cmocka_unit_test(inputs_must_be_told),    cmocka_unit_test(prints_as_pytorch_does),
-      cmocka_unit_test(exceptions_at_run_time), cmocka_unit_test(everything_missing_is_named),
-      cmocka_unit_test(other_archives),         cmocka_unit_test(hostile_pickles),
-      cmocka_unit_test(hostile_programs),       cmocka_unit_test(damaged_archives),
+      cmocka_unit_test(state_is_kept),
+      cmocka_unit_test(methods),
+      cmocka_unit_test(one_of_two_ranks),
+      cmocka_unit_test(inputs_must_be_told),
+      cmocka_unit_test(prints_as_pytorch_does),
+      cmocka_unit_test(exceptions_at_run_time),
+      cmocka_unit_test(everything_missing_is_named),
+      cmocka_unit_test(other_archives),
+      cmocka_unit_test(hostile_pickles),
+      cmocka_unit_test(hostile_programs),
+      cmocka_unit_test(damaged_archives),
       cmocka_unit_test(failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,26 +279,46 @@ def two_threads():
     assert not failures, f"sessions disturb one another: {failures}"
 
 
-# ---- a detector ----
+# ---- detectors ----
 
 
-def detector():
-    """ssdlite of torchvision, scripted: priors, decoding, NMS per class, a list of images in, dictionaries out."""
+def same_detections(got, want):
+    """Tables of one image's detections, a row each; those of nearly equal scores stand in any order."""
+    assert [a.shape for a in got] == [b.shape for b in want], "another number of detections"
+    rows = [torch.cat([t.reshape(len(t), -1).double() for t in tables], 1) for tables in (got, want)]
+    apart = torch.cdist(*rows, p=float("inf")) / rows[1].abs().amax(1).clamp(min=1)
+    found = float((apart.amin(1) < 1e-3).double().mean())
+    assert found > 0.9, f"only {100 * found:.0f} % of the detections are PyTorch's"  # the last few are chosen by roundings
+
+
+def detector(name, **more):
+    """One of torchvision, scripted: anchors, decoding, NMS per class, a list of images in, dictionaries out."""
     import torchvision
-    module = torchvision.models.detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=5).eval()
+    make = getattr(torchvision.models.detection, name)
+    module = make(weights=None, weights_backbone=None, num_classes=5, **more).eval()
     images = [torch.rand(3, 160, 160), torch.rand(3, 120, 200)]
     suite_models.condition(module, (images,))  # without it all scores are equal, and stand in any order
     results = module(images)
-    want = [result[key] for result in results for key in ("boxes", "scores", "labels")]
     assert min(len(result["boxes"]) for result in results) > 3, "the example detects nothing"
-    got = treadle.load(torch.jit.script(module), (images,))(*images)
-    for a, b in zip(got, want):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+    session = treadle.load(torch.jit.script(module), (images,)).session(threads=1)
+    for _ in range(2):  # anchors and scales are kept from the first call
+        parts = iter(tuple(session(*images)))
+        for result in results:
+            same_detections([next(parts) for _ in result], list(result.values()))
+
+
+def detectors():
+    for name, more in (("ssdlite320_mobilenet_v3_large", {}), ("ssd300_vgg16", {}),
+                       ("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.0})):
+        try:
+            detector(name, **more)
+        except Exception as error:
+            raise AssertionError(f"{name}: {error}") from error
 
 
 CHECKS = {"GPT-2, 32 tokens, caches as state": gpt2, "T5, 32 tokens, caches as state": t5,
           "a scripted decoder whose cache grows": growing_cache, "a scripted class with state, 100 calls": hundred_calls,
-          "forks in a loop": fork_in_a_loop, "two sessions in two threads": two_threads, "ssdlite, scripted": detector}
+          "forks in a loop": fork_in_a_loop, "two sessions in two threads": two_threads, "three detectors of torchvision, scripted": detectors}
 
 
 def run(options):

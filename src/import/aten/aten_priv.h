@@ -141,6 +141,9 @@ aten_value aten_ret(aten_args *c, ir_value v);
 aten_value aten_ret_strided(aten_args *c, ir_value v); /* not known to be contiguous */
 aten_value aten_ret_many(aten_args *c, const ir_value *v, uint32_t count);
 
+/* known.c: what `v` holds, where that is a few numbers computed from constants alone. In the import's arena. */
+bool aten_evaluate(aten *a, ir_value v, base_tensor *tensor);
+
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
 ir_value aten_number_value(aten *a, const aten_value *v, td_dtype dtype); /* rank 0 */

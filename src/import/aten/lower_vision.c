@@ -15,12 +15,17 @@ aten_value aten_lower_nms(aten_args *c) {
 /* (input, rois [k, 5], spatial_scale, height, width, sampling_ratio, aligned): the image first in a row */
 aten_value aten_lower_roi_align(aten_args *c) {
   ir_value rois = aten_in(c, 1), image = ir_build_cast(c->b, aten_select(c->a, rois, 1, 0), TD_I64);
-  ir_value in[] = {aten_in(c, 0), aten_slice(c->a, rois, 1, 1, INT64_MAX, 1), image};
+  ir_value boxes = aten_slice(c->a, rois, 1, 1, INT64_MAX, 1);
+  const bool known = aten_is_known(&c->args[2]);
+  /* One that only running can tell scales the boxes: the same products. */
+  if (!known) boxes = aten_binary(c->a, "aten::mul", boxes, aten_get_number(c, 2, aten_dtype_in(c, 1)));
+  ir_value in[] = {aten_in(c, 0), boxes, image};
   int64_t ratio = aten_get_int(c, 5);
-  return aten_ret(
-      c, IR_EMIT_ARGS(c->b, "td::roi_align", in, 3, ARG_INT("height", aten_get_int(c, 3)),
-                      ARG_INT("width", aten_get_int(c, 4)), ARG_INT("sampling_ratio", ratio < 0 ? 0 : ratio),
-                      ARG_FLOAT("spatial_scale", aten_get_float(c, 2)), ARG_BOOL("half_pixel", aten_get_bool(c, 6))));
+  return aten_ret(c,
+                  IR_EMIT_ARGS(c->b, "td::roi_align", in, 3, ARG_INT("height", aten_get_int(c, 3)),
+                               ARG_INT("width", aten_get_int(c, 4)), ARG_INT("sampling_ratio", ratio < 0 ? 0 : ratio),
+                               ARG_FLOAT("spatial_scale", known ? aten_get_float(c, 2) : 1),
+                               ARG_BOOL("half_pixel", aten_get_bool(c, 6))));
 }
 /* (input, rois, spatial_scale, height, width) -> maxima, their positions (these are not made) */
 aten_value aten_lower_roi_pool(aten_args *c) {

@@ -52,6 +52,13 @@ aten_value aten_number(aten *a, ir_value value) {
     v.u.f = real[0];
     return v;
   }
+  base_tensor t;
+  if (aten_evaluate(a, value, &t) && base_tensor_numel(&t) == 1) {
+    if (is_float) v.u.f = base_load_f64(t.dtype, t.data, 0);
+    else if (is_bool) v.u.b = base_load_i64(t.dtype, t.data, 0) != 0;
+    else v.u.i = base_load_i64(t.dtype, t.data, 0);
+    return v;
+  }
   v.graph = ir_build_cast(a->b, value, is_bool ? TD_BOOL : is_float ? TD_F64 : TD_I64);
   return v;
 }

@@ -208,6 +208,21 @@ static void flatten_way(merge *m, uint32_t which, ir_value *leaves) {
   im->build.block = outer;
 }
 
+static bool is_listed(const ts_uneven *u, const ts_stmt *s, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (u->found.at[i] == s) return true;
+  return false;
+}
+
+static void note_ranks(merge *m, const ir_type *x, const ir_type *y) {
+  ts_import *im = m->f->im;
+  const bool ranked = x->kind == IR_TENSOR && y->kind == IR_TENSOR && x->rank != IR_UNRANKED && y->rank != IR_UNRANKED;
+  if (!ranked || x->rank == y->rank || is_listed(im->uneven, m->s, im->uneven->found.count)) return;
+  const ts_stmt **slot = base_vec_push(im->archive->arena, &im->uneven->found);
+  if (slot) *slot = m->s;
+  else no_memory(im);
+}
+
 /* Leaves that one branch does not set get something of the other's type; types are what both say. */
 static void fill(merge *m, ir_value *leaves[2], ir_type *types, uint32_t count) {
   ir_build *b = &m->f->im->build;
@@ -221,6 +236,7 @@ static void fill(merge *m, ir_value *leaves[2], ir_type *types, uint32_t count) 
     }
     ir_type x = *ir_build_type(b, leaves[0][i]), y = *ir_build_type(b, leaves[1][i]);
     types[i] = ir_build_join(b, &x, &y);
+    note_ranks(m, &x, &y);
   }
   for (uint32_t which = 0; which < 2; which++)
     for (uint32_t i = 0; i < count && !ir_build_failed(b); i++)
@@ -286,6 +302,29 @@ static bool raises(const ts_block *block) {
   return false;
 }
 
+static uint32_t statements(const ts_block *block) {
+  uint32_t count = block->count;
+  for (uint32_t i = 0; i < block->count; i++) count += statements(&block->at[i].body) + statements(&block->at[i].other);
+  return count;
+}
+
+/* The longer way alone (special cases are short); a run that would take the other one ends. */
+static void exec_one(ts_frame *f, const ts_stmt *s, const aten_value *cond) {
+  ir_build *b = &f->im->build;
+  const bool body = statements(&s->body) >= statements(&s->other);
+  ir_frame frame;
+  ir_build_enter(b, &frame, ts_origin(f, s->place, "if"));
+  const ir_value holds = aten_graph_value(f->im->a, cond);
+  const ir_value other = body ? IR_EMIT(b, "aten::logical_not", holds) : holds;
+  IR_EMIT_ARGS(b, "td::refuse", &other, 1,
+               ARG_STR("message",
+                       "values have another number of dimensions on this way of the program, which is not "
+                       "supported"));
+  ir_build_leave(b);
+  ts_note_fact(f->im, cond->graph, body);
+  ts_exec_block(f, body ? &s->body : &s->other);
+}
+
 static void exec_both(ts_frame *f, const ts_stmt *s, const aten_value *cond) {
   merge m = {.f = f, .s = s, .cond = *cond};
   const ts_block *bodies[2] = {&s->body, &s->other};
@@ -319,6 +358,8 @@ void ts_exec_if(ts_frame *f, const ts_stmt *s) {
     ts_fail(f, s->place, TD_UNSUPPORTED, "the condition is a value that is not set");
   } else if (aten_is_known(&cond)) {
     ts_exec_block(f, cond.u.b ? &s->body : &s->other);
+  } else if (is_listed(f->im->uneven, s, f->im->uneven->taken)) {
+    exec_one(f, s, &cond);
   } else {
     exec_both(f, s, &cond);
   }

@@ -136,16 +136,22 @@ static td_status attempts(ts_archive *ar, const import_source *source, const ir_
                           ir_graph **graph, td_error *err) {
   ts_import ims[MAX_ATTEMPTS];
   ts_states states = {0};
+  ts_uneven uneven = {.taken = 0};
   td_status status = TD_OK;
   bool again = true;
   int count = 0;
   while (again && status == TD_OK && count < MAX_ATTEMPTS) {
     ts_import *im = &ims[count++];
-    *im = (ts_import){.source = source, .archive = ar, .states = &states, .err = err};
+    *im = (ts_import){.source = source, .archive = ar, .states = &states, .uneven = &uneven, .err = err};
     status = attempt(im, ops, a);
     again = im->again;
     if (status == TD_OK && !again) *graph = im->graph;
     else if (im->graph) ir_graph_free(im->graph);
+    if (status == TD_UNSUPPORTED && uneven.taken < uneven.found.count && count < MAX_ATTEMPTS) {
+      uneven.taken = uneven.found.count;
+      again = true;
+      status = TD_OK;
+    }
   }
   for (int i = 0; i < count; i++)
     if (ims[i].arena) base_arena_free(ims[i].arena);

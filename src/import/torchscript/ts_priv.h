@@ -146,6 +146,13 @@ typedef struct ts_loaded {
   const char *path;
 } ts_loaded;
 
+/* Conditions whose branches give tensors of different ranks. Such a tensor has no rank, which few operators can use;
+ * where an attempt fails, the next one takes one way alone of those found so far, and has the run check that. */
+typedef struct ts_uneven {
+  BASE_VEC(const ts_stmt *) found; /* in the archive's arena */
+  uint32_t taken;                  /* the first so many */
+} ts_uneven;
+
 struct ts_import {
   const import_source *source;
   ts_archive *archive;
@@ -160,6 +167,7 @@ struct ts_import {
   BASE_VEC(aten_value) values;
   BASE_VEC(ts_loaded) objects; /* of `values` */
   ts_states *states;           /* of all attempts; in the archive's arena */
+  ts_uneven *uneven;           /* of all attempts */
   bool again;                  /* there is more state than this attempt knew */
   ts_class *maybe;             /* of values that may be None, which only running can tell: see shape.c */
   BASE_VEC(ts_fact) facts;     /* of the regions around what is built now */

@@ -539,6 +539,16 @@ def write(name, module, sets, how="script", dynamic=None, paths=None):
         f.write("\n")
 
 
+class Ranks(nn.Module):
+    """A way on which the rank is another one, and a size that constants decide by way of tensors."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = int(torch.tensor(4.2).log2().round())
+        if bool(x.sum() > 0):
+            x = x.reshape(-1, pairs, 1)
+        return x.flatten(1).t()
+
+
 def write_program(name, module):
     """A program alone, for the unit tests."""
     folder = os.path.join(HERE, "..", "..", "import", "torchscript")
@@ -560,6 +570,7 @@ def main():
     write_prints("prints", Prints(), torch.arange(1.0, 7.0).reshape(2, 3) * 1.5)
     write_program("state", State())
     write_program("missing", Missing())
+    write_program("ranks", Ranks())
     write_program("forks_raise", ForksThatRaise())
     write_program("forks_state", ForksWithState())
     write_program("future_out", FutureOut())

@@ -292,6 +292,8 @@ td_status KERN_NAME(cat)(const base_call *call) {
 
 /* ---- index_select ---- */
 
+enum { ROWS_AHEAD = 8, LINES_AHEAD = 4 };
+
 /* Slices of x, in the order of an index, whatever its rank. A row of the result is one of a slice, or where slices are
  * single elements one along the index. */
 typedef struct selection {
@@ -328,17 +330,19 @@ static td_status read_index(const base_call *call, int32_t axis, selection *s, b
   const base_tensor *x = base_in(call, 0), *index = base_in(call, 1);
   const int64_t size = x->dims[axis], *strides[] = {index->strides};
   int64_t *at = base_call_scratch(call, (size_t)s->count, sizeof *at), i = 0;
+  const base_i64 *plain = index->dtype == TD_I64 && base_tensor_contiguous(index) ? index->data : NULL;
   base_walk w;
   if (!at) return base_no_memory(call->err, "scratch");
   base_walk_start(&w, index->rank, index->dims, 1, strides);
   do {
-    int64_t given = base_load_i64(index->dtype, index->data, w.offset[0]), k = given < 0 ? given + size : given;
+    const int64_t given = plain ? plain[i] : base_load_i64(index->dtype, index->data, w.offset[0]);
+    const int64_t k = given < 0 ? given + size : given;
     if (k < 0 || k >= size)
       return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1,
                        "aten::index_select: index %lld is outside of an axis of %lld", (long long)given,
                        (long long)size);
     at[i++] = k * x->strides[axis];
-  } while (base_walk_next(&w));
+  } while (plain ? i < s->count : base_walk_next(&w));
   *step = s->count > 1 ? at[1] - at[0] : 0;
   *even = true;
   for (i = 1; i < s->count; i++) *even &= at[i] - at[i - 1] == *step;
@@ -358,6 +362,18 @@ static td_status read_near(const base_call *call, selection *s) {
   return TD_OK;
 }
 
+/* A row of the result. */
+static void copy_slice(const selection *s, float *to, const float *from) {
+  if (s->row_step != 1 || s->row > 8 * V_LANES) {
+    copy_row((element *)(void *)to, 1, (const element *)(const void *)from, s->row_step, s->row);
+    return;
+  }
+  const int64_t n = s->row;
+  int64_t i = 0;
+  for (; i + V_LANES <= n; i += V_LANES) v_store(to + i, v_load(from + i));
+  if (i < n) v_store_n(to + i, v_load_n(from + i, n - i), n - i);
+}
+
 static void run_row(const selection *s, int64_t r) {
   float *to = s->y + r * s->row;
   const int64_t lines = s->inner.count;
@@ -373,13 +389,18 @@ static void run_row(const selection *s, int64_t r) {
   const int64_t slice = r / lines;
   const float *from = s->x + offset_of(&s->outer, slice / s->count) + s->at[slice % s->count] +
                       (lines > 1 ? offset_of(&s->inner, r % lines) : 0);
-  if (s->row_step != 1 || s->row > 8 * V_LANES) {
-    copy_row((element *)(void *)to, 1, (const element *)(const void *)from, s->row_step, s->row);
-    return;
+  copy_slice(s, to, from);
+}
+
+/* Rows of a table, which nobody foresees: the lines that they begin with are fetched some rows ahead. */
+static void run_table(const selection *s, int64_t first, int64_t end) {
+  const float *const x = s->x;
+  const int64_t *const at = s->at, count = s->rows, row = s->row;
+  for (int64_t r = first; r < end; r++) {
+    for (int64_t i = 0; r + ROWS_AHEAD < count && i < base_min_i64(row, LINES_AHEAD * LINE); i += LINE)
+      __builtin_prefetch(x + at[r + ROWS_AHEAD] + i);
+    copy_slice(s, s->y + r * row, x + at[r]);
   }
-  int64_t i = 0;
-  for (; i + V_LANES <= s->row; i += V_LANES) v_store(to + i, v_load(from + i));
-  v_store_n(to + i, v_load_n(from + i, s->row - i), s->row - i);
 }
 
 /* Slices evenly spaced are a copy. */
@@ -412,8 +433,11 @@ td_status KERN_NAME(index_select)(const base_call *call) {
     s.inner.count /= s.row;
   } else TRY(read_near(call, &s));
   s.rows = s.outer.count * (s.near ? 1 : s.count * s.inner.count);
+  const bool table = !s.near && s.rows == s.count;
   const int64_t each = base_max_i64(1, TASK_ELEMENTS / (s.near ? s.count : s.row)), total = (s.rows + each - 1) / each;
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))
-    for (int64_t r = t * each; r < base_min_i64(s.rows, (t + 1) * each); r++) run_row(&s, r);
+    if (table) run_table(&s, t * each, base_min_i64(s.rows, (t + 1) * each));
+    else
+      for (int64_t r = t * each; r < base_min_i64(s.rows, (t + 1) * each); r++) run_row(&s, r);
   return TD_OK;
 }

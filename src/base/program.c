@@ -13,10 +13,11 @@ enum {
 enum { SAME, TRUTH };
 
 static const base_scalar_info scalars[] = {
-#define UNARY(family, function, types, value) {#function, #value, 1, types, false, false},
-#define BINARY(family, function, types, value) {#function, #value, 2, types, false, false},
-#define PURE(function, operands, types, gives, value) {#function, #value, operands, types, gives == TRUTH, false},
-#define PLAIN(function, operands, types, value) {#function, #value, operands, types, false, true},
+#define UNARY(family, function, types, work, value) {#function, #value, 1, types, work, false, false},
+#define BINARY(family, function, types, work, value) {#function, #value, 2, types, work, false, false},
+#define PURE(function, operands, types, gives, work, value) \
+  {#function, #value, operands, types, work, gives == TRUTH, false},
+#define PLAIN(function, operands, types, work, value) {#function, #value, operands, types, work, false, true},
 #include "base/scalar.def"
 };
 static const char *const combines[] = {"sum", "max", "min", "prod"};

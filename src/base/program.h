@@ -34,10 +34,10 @@ static inline bool base_type_is_float(base_type type) { return type == BASE_TYPE
 
 /* The functions of scalar.def. */
 typedef enum base_scalar {
-#define UNARY(family, function, types, value) BASE_SCALAR_##function,
-#define BINARY(family, function, types, value) BASE_SCALAR_##function,
-#define PURE(function, operands, types, gives, value) BASE_SCALAR_##function,
-#define PLAIN(function, operands, types, value) BASE_SCALAR_##function,
+#define UNARY(family, function, types, work, value) BASE_SCALAR_##function,
+#define BINARY(family, function, types, work, value) BASE_SCALAR_##function,
+#define PURE(function, operands, types, gives, work, value) BASE_SCALAR_##function,
+#define PLAIN(function, operands, types, work, value) BASE_SCALAR_##function,
 #include "base/scalar.def"
   BASE_SCALAR_COUNT
 } base_scalar;
@@ -47,6 +47,7 @@ typedef struct base_scalar_info {
   const char *value; /* as scalar.def says it */
   uint8_t operands;
   uint8_t types;    /* bit t: takes operands of base_type t */
+  uint8_t work;     /* operations of a vector, about */
   bool gives_truth; /* the result is a BOOL; else of the operands' type */
   bool plain;       /* vectors do not have it */
 } base_scalar_info;

@@ -18,10 +18,6 @@ static const char frame[] =
     "  int64_t rows, n;\n  float *kept;\n  uint64_t scalars, stream;\n  const void *program;\n} td_rows;\n"
     "typedef void (*td_body)(const td_rows *rows);\n"
     "typedef struct td_code {\n  td_body body;\n  uint64_t scalars;\n} td_code;\n"
-    "typedef struct td_source {\n  const void *at;\n  int64_t step;\n} td_source;\n"
-    "struct {\n  int (*run)(const void *call, const void *level, const td_code *code);\n  const void *level;\n"
-    "  void (*apply)(uint32_t function, uint32_t from, uint32_t to, const double *p, void *out, const td_source *in,\n"
-    "                int64_t n);\n} td_link;\n"
     "#define TD_APPLY(function, from, to, type, result, x, y, z, ...)                                  \\\n"
     "  type result;                                                                                   \\\n"
     "  do {                                                                                           \\\n"
@@ -360,6 +356,7 @@ static void print_kernel(emitter *e) {
 }
 
 bool codegen_emit(const codegen_kernel *kernels, uint32_t count, base_text *text) {
+  base_text_print(text, "enum { TD_cos = %d, TD_sin = %d }; /* of scalar.def */\n", BASE_SCALAR_cos, BASE_SCALAR_sin);
   for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) base_text_add(text, prelude[i], strlen(prelude[i]));
   base_text_print(text, frame, BASE_PROGRAM_OPERANDS, BASE_PROGRAM_OPERANDS, BASE_PROGRAM_OUTS, BASE_PROGRAM_OUTS);
   for (uint32_t i = 0; i < count; i++) {

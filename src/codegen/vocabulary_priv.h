@@ -91,6 +91,7 @@ V_INLINE vm v_eq(vf a, vf b) { return __builtin_ia32_cmpps512_mask(a, b, 0, V_AL
 V_INLINE vm v_lt(vf a, vf b) { return __builtin_ia32_cmpps512_mask(a, b, 17, V_ALL, 4); }
 V_INLINE vm v_le(vf a, vf b) { return __builtin_ia32_cmpps512_mask(a, b, 18, V_ALL, 4); }
 V_INLINE vf v_select(vm m, vf a, vf b) { return __builtin_ia32_blendmps_512_mask(b, a, m); }
+V_INLINE _Bool v_any(vm m) { return m != 0; }
 #else
 typedef vi vm;
 V_INLINE vm v_first(int64_t n) {
@@ -101,6 +102,11 @@ V_INLINE vm v_first(int64_t n) {
 V_INLINE vm v_eq(vf a, vf b) { return a == b; }
 V_INLINE vm v_lt(vf a, vf b) { return a < b; }
 V_INLINE vm v_le(vf a, vf b) { return a <= b; }
+V_INLINE _Bool v_any(vm m) {
+  int32_t any = 0;
+  V_EACH(i) any |= m[i];
+  return any != 0;
+}
 #if V_BYTES == 32 && !defined __clang__
 V_INLINE vf v_load_n(const float *p, int64_t n) { return __builtin_ia32_maskloadps256((const vf *)p, v_first(n)); }
 V_INLINE void v_store_n(float *p, vf a, int64_t n) { __builtin_ia32_maskstoreps256((vf *)p, v_first(n), a); }
@@ -311,3 +317,24 @@ V_INLINE vi b_to_i(vi a) { return a & vi_set(1); }
 V_INLINE vf b_to_v(vi a) { return (vf)(a & (vi)v_set(1)); }
 V_INLINE vd b_to_d(vi a) { return i_to_d(b_to_i(a)); }
 V_INLINE vl b_to_l(vi a) { return i_to_l(b_to_i(a)); }
+
+/* ---- what whoever loads the code gives it ---- */
+struct td_code;
+typedef struct td_source {
+  const void *at;
+  int64_t step;
+} td_source;
+struct {
+  int (*run)(const void *call, const void *level, const struct td_code *code);
+  const void *level;
+  void (*apply)(uint32_t function, uint32_t from, uint32_t to, const double *p, void *out, const td_source *in,
+                int64_t n);
+} td_link;
+static __attribute__((noinline, cold, unused)) vf v_far(uint32_t function, vf x) {
+  const double p[3] = {0};
+  const td_source in[3] = {{&x, 1}, {&x, 1}, {&x, 1}};
+  vf y;
+  td_link.apply(function, 0, 0, p, &y, in, V_LANES);
+  return y;
+}
+#define V_FAR(function, x) v_far(TD_##function, x)

@@ -23,6 +23,10 @@
 #define v_erf(x) erf(x)
 #define v_tanh(x) tanh(x)
 #define v_expm1(x) expm1(x)
+#define v_expm1_low(x) expm1(x)
+#define v_log1p(x) log1p(x)
+#define v_sin(x) sin(x)
+#define v_cos(x) cos(x)
 #define v_neg(x) (-(x))
 #define v_add(x, y) ((x) + (y))
 #define v_sub(x, y) ((x) - (y))
@@ -84,18 +88,18 @@ typedef double (*float_fn)(double x, double y, double z, const double *p);
 #define IF_WHOLE(X, ...)
 #define IF_BITS(X, ...)
 #define IF_ANY(X, ...)
-#define UNARY(family, function, types, value) IF_##types(FUNCTION, function, value)
-#define BINARY(family, function, types, value) IF_##types(FUNCTION, function, value)
-#define PURE(function, operands, types, gives, value) IF_##types(FUNCTION, function, value)
-#define PLAIN(function, operands, types, value) IF_##types(FUNCTION, function, value)
+#define UNARY(family, function, types, work, value) IF_##types(FUNCTION, function, value)
+#define BINARY(family, function, types, work, value) IF_##types(FUNCTION, function, value)
+#define PURE(function, operands, types, gives, work, value) IF_##types(FUNCTION, function, value)
+#define PLAIN(function, operands, types, work, value) IF_##types(FUNCTION, function, value)
 #include "base/scalar.def"
 
 static const float_fn float_functions[BASE_SCALAR_COUNT] = {
 #define FUNCTION_ROW(function) [BASE_SCALAR_##function] = float_##function,
-#define UNARY(family, function, types, value) IF_##types(FUNCTION_ROW, function)
-#define BINARY(family, function, types, value) IF_##types(FUNCTION_ROW, function)
-#define PURE(function, operands, types, gives, value) IF_##types(FUNCTION_ROW, function)
-#define PLAIN(function, operands, types, value) IF_##types(FUNCTION_ROW, function)
+#define UNARY(family, function, types, work, value) IF_##types(FUNCTION_ROW, function)
+#define BINARY(family, function, types, work, value) IF_##types(FUNCTION_ROW, function)
+#define PURE(function, operands, types, gives, work, value) IF_##types(FUNCTION_ROW, function)
+#define PLAIN(function, operands, types, work, value) IF_##types(FUNCTION_ROW, function)
 #include "base/scalar.def"
 };
 
@@ -184,20 +188,20 @@ typedef void (*whole_loop)(void *out, const kern_fused_source *in, int64_t n);
 #define IF_FLOAT(X, ...)
 #define IF_WHOLE(X, ...) X(__VA_ARGS__)
 #define IF_BITS(X, ...) X(__VA_ARGS__)
-#define UNARY(family, function, types, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
-#define BINARY(family, function, types, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
-#define PURE(function, operands, types, gives, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i32, value)
-#define PLAIN(function, operands, types, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
+#define UNARY(family, function, types, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
+#define BINARY(family, function, types, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
+#define PURE(function, operands, types, gives, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i32, value)
+#define PLAIN(function, operands, types, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
 #include "base/scalar.def"
 
 static const struct {
   whole_loop narrow, wide;
 } whole_loops[BASE_SCALAR_COUNT] = {
 #define BOTH(function) [BASE_SCALAR_##function] = {narrow_##function, wide_##function},
-#define UNARY(family, function, types, value) IF_##types(BOTH, function)
-#define BINARY(family, function, types, value) IF_##types(BOTH, function)
-#define PURE(function, operands, types, gives, value) IF_##types(BOTH, function)
-#define PLAIN(function, operands, types, value) IF_##types(BOTH, function)
+#define UNARY(family, function, types, work, value) IF_##types(BOTH, function)
+#define BINARY(family, function, types, work, value) IF_##types(BOTH, function)
+#define PURE(function, operands, types, gives, work, value) IF_##types(BOTH, function)
+#define PLAIN(function, operands, types, work, value) IF_##types(BOTH, function)
 #include "base/scalar.def"
 };
 

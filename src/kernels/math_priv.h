@@ -1,8 +1,8 @@
 /* math_priv.h -- exp, log, erf and the activations of acts.def over the vocabulary of simd_priv.h.
  *
- * Errors are measured over the range of f32 (tests/kernels/test_math.c holds them): exp, log, tanh and sigmoid <= 2
- * ULP; erf and the rest as said beside them. What is not a number stays so; infinities and both ends of the range give
- * what libm gives, but where a function says that it flushes.
+ * Errors are measured over the range of f32 (tests/kernels/test_math.c holds them): exp, log, tanh, sigmoid, sine,
+ * cosine, expm1 and log1p <= 2 ULP; erf and the rest as said beside them. What is not a number stays so; infinities and
+ * both ends of the range give what libm gives, but where a function says that it flushes.
  *
  * Polynomials are minimax fits by Lawson's reweighted least squares on 400 Chebyshev nodes, rounded to f32; quotients
  * the same, linearised (Lawson 1961; Rice & Usow 1968). ln 2 is split as by Cody & Waite: n * LN2_HIGH is exact. */
@@ -57,9 +57,13 @@ V_INLINE vf v_exp_flush(vf x) {
   return v_select(v_le(x, least), v_zero(), y);
 }
 /* exp(x) - 1 for x <= 87, relative to the result. */
-V_INLINE vf v_expm1(vf x) {
+V_INLINE vf v_expm1_low(vf x) {
   vf n, r = v_exp_reduce(v_max(v_set(-40), x), &n), power = v_pow2(n);
   return v_fma(v_exp_core(r), power, v_sub(power, v_set(1)));
+}
+V_INLINE vf v_expm1(vf x) {
+  const vf most = v_set(80); /* from here on -1 changes nothing */
+  return v_select(v_lt(most, x), v_exp(x), v_expm1_low(v_min(most, x)));
 }
 
 /* ---- logarithms ---- */
@@ -88,9 +92,55 @@ V_INLINE vf v_log(vf x) {
   return v_select(v_eq(x, v_zero()), v_set(-INFINITY), y);
 }
 /* log(1 + x) for x in [0, 1], relative to the result: the rounding error of 1 + x is put back (Kahan). */
-V_INLINE vf v_log1p(vf x) {
+V_INLINE vf v_log1p_unit(vf x) {
   vf u = v_add(x, v_set(1)), lost = v_sub(x, v_sub(u, v_set(1)));
   return v_add(v_log(u), v_div(lost, u));
+}
+/* The same for any x: of -1 and infinity there is nothing to put back. */
+V_INLINE vf v_log1p(vf x) {
+  vf u = v_add(x, v_set(1)), y = v_log(u), lost = v_div(v_sub(x, v_sub(u, v_set(1))), u);
+  return v_add(y, v_select(v_lt(v_abs(y), v_set(INFINITY)), lost, v_zero()));
+}
+
+/* ---- sine and cosine ---- */
+
+/* x = n pi/2 + r + *low, |r| <= 0.81, for |x| <= V_TURNS. pi/2 is split so that n times a part is exact, and what is
+ * left of x too (Cody & Waite), down to 2^-40, where r is as small as it gets; fused, but for the last rounding of r.
+ */
+#define V_TURNS (V_FUSED ? 0x1p17f : 0x1p13f)
+V_INLINE vf v_turn_reduce(vf x, vf n, vf *low) {
+  if (V_FUSED) {
+    *low = v_mul(n, v_set(0x1.ee59dap-50f));
+    return v_fma(n, v_set(0x1.777a5cp-25f), v_fnma(n, v_set(0x1.921fb6p0f), x));
+  }
+  vf left = v_sub(v_sub(x, v_mul(n, v_set(0x1.92p0f))), v_mul(n, v_set(0x1.fb4p-12f)));
+  vf part = v_mul(n, v_set(0x1.444p-24f)), r = v_sub(left, part);
+  *low = v_sub(v_sub(v_sub(v_sub(left, r), part), v_mul(n, v_set(0x1.68cp-39f))), v_mul(n, v_set(0x1.1a6264p-54f)));
+  return r;
+}
+/* sin(x + quarters pi/2) for |x| <= V_TURNS. */
+V_INLINE vf v_wave(vf x, int32_t quarters) {
+  const vf one = v_set(1), half = v_set(0.5f);
+  vf n = v_round(v_mul(x, v_set(0.636619772f))), low, r = v_turn_reduce(x, n, &low), z = v_mul(r, r);
+  vi turn = vi_add(v_to_int(n), vi_set(quarters));
+  vf p = v_fma(v_set(-0.0001949543075f), z, v_set(0.008332013153f));
+  vf odd = v_add(r, v_fma(v_mul(r, z), v_fma(p, z, v_set(-0.1666665226f)), low));
+  vf q = v_fma(v_fma(v_set(2.441144898e-05f), z, v_set(-0.00138871267f)), z, v_set(0.04166664183f));
+  vf high = v_fnma(half, z, one), lost = v_fnma(half, z, v_sub(one, high));
+  vf even = v_add(high, v_fma(v_mul(z, z), q, v_fnma(r, low, lost)));
+  vf y = v_select(v_eq(v_from_int(vi_and(turn, vi_set(1))), v_zero()), odd, even);
+  return v_as_float(vi_xor(v_as_int(y), vi_and(vi_shl(turn, 30), vi_set(INT32_MIN))));
+}
+/* 1.5 ULP. Lanes beyond V_TURNS are libm's, and no others: what stands beside an element does not change it. */
+V_INLINE vf v_sin(vf x) {
+  const vm far = v_lt(v_set(V_TURNS), v_abs(x));
+  const vf y = v_wave(x, 0);
+  return v_any(far) ? v_select(far, V_FAR(sin, x), y) : y;
+}
+V_INLINE vf v_cos(vf x) {
+  const vm far = v_lt(v_set(V_TURNS), v_abs(x));
+  const vf y = v_wave(x, 1);
+  return v_any(far) ? v_select(far, V_FAR(cos, x), y) : y;
 }
 
 /* ---- sigmoids ---- */
@@ -157,7 +207,7 @@ V_INLINE vf v_gelu_tanh(vf x) {
   return v_div(bounded, v_one_plus_exp_neg(u2));
 }
 /* log(1 + exp(x)). */
-V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p(v_exp_flush(v_neg(v_abs(x))))); }
+V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p_unit(v_exp_flush(v_neg(v_abs(x))))); }
 
 /* x tanh(log(1 + exp(x))) = x w / (w + 2) with w = e (e + 2), e = exp(x). */
 V_INLINE vf v_mish(vf x) {

@@ -5,6 +5,7 @@
  * vector; `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest; v_load_or gives `rest`
  * there. v_min and v_max give b where a or b is not a number, so v_max(limit, x) lets a NaN in x through. v_round
  * rounds to even; v_to_int too, within int32. v_fma_low is v_fma in the lower half of the lanes, anything in the rest.
+ * v_any: is some lane of the mask set? V_FAR(f, x) is libm's f, a lane at a time, for what is rare.
  * V_FUSED: v_fma and v_fnma round once. v_keep(a) is a, in a register: compilers would read it from memory again for
  * each of its uses. */
 #ifndef KERNELS_SIMD_PRIV_H
@@ -47,6 +48,14 @@
 #include "kernels/simd_vector_priv.h"
 #define KERN_NAME(name) kern_##name##_scalar
 #endif
+
+static __attribute__((noinline, cold, unused)) vf v_far(vf x, double (*function)(double)) {
+  float lanes[V_LANES];
+  v_store(lanes, x);
+  for (int i = 0; i < V_LANES; i++) lanes[i] = (float)function((double)lanes[i]);
+  return v_load(lanes);
+}
+#define V_FAR(function, x) v_far(x, function)
 
 /* 2^n for whole n in [-126, 127]. */
 V_INLINE vf v_pow2(vf n) { return v_as_float(vi_shl(vi_add(v_to_int(n), vi_set(127)), 23)); }

@@ -58,6 +58,11 @@ V_INLINE vf v_gather(const float *from, const int32_t *index, int64_t n) {
   return a;
 }
 V_INLINE vm v_lt(vf a, vf b) { return a < b; }
+V_INLINE bool v_any(vm m) {
+  int32_t any = 0;
+  V_EACH(i) any |= m[i];
+  return any != 0;
+}
 V_INLINE vm v_le(vf a, vf b) { return a <= b; }
 V_INLINE vm v_eq(vf a, vf b) { return a == b; }
 V_INLINE vf v_select(vm m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); } /* m ? a : b */

@@ -172,10 +172,10 @@ static bool rest_turns(int64_t x, int64_t y) { return rest_of(x, y) != 0 && (x <
 WHOLE_LIST(WHOLE)
 
 static const plain_fn functions[] = {
-#define UNARY(family, function, types, value) plain_##function,
-#define BINARY(family, function, types, value) plain_##function,
-#define PURE(function, operands, types, gives, value) plain_##function,
-#define PLAIN(function, operands, types, value) plain_##function,
+#define UNARY(family, function, types, work, value) plain_##function,
+#define BINARY(family, function, types, work, value) plain_##function,
+#define PURE(function, operands, types, gives, work, value) plain_##function,
+#define PLAIN(function, operands, types, work, value) plain_##function,
 #include "base/scalar.def"
 };
 static const whole_fn wholes[BASE_SCALAR_COUNT] = {

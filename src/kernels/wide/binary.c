@@ -23,7 +23,7 @@
     }                                                                                                 \
   }
 
-#define BINARY(family, name, types, value)                                                  \
+#define BINARY(family, name, types, work, value)                                            \
   FORM(both_##name, value, EACH, FIRST, EACH, FIRST)                                        \
   FORM(from_scalar_##name, value, SAME, SAME, EACH, FIRST)                                  \
   FORM(by_scalar_##name, value, EACH, FIRST, SAME, SAME)                                    \

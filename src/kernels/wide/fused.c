@@ -34,16 +34,16 @@ typedef void (*block_fn)(float *out, const source *in, int64_t n, const double *
       from_x += in[0].step, from_y += in[1].step, from_z += in[2].step;                \
     }                                                                                  \
   }
-#define UNARY(family, function, types, value) BLOCK_FN(function, value)
-#define BINARY(family, function, types, value) BLOCK_FN(function, value)
-#define PURE(function, operands, types, gives, value) BLOCK_FN(function, value)
+#define UNARY(family, function, types, work, value) BLOCK_FN(function, value)
+#define BINARY(family, function, types, work, value) BLOCK_FN(function, value)
+#define PURE(function, operands, types, gives, work, value) BLOCK_FN(function, value)
 #include "base/scalar.def"
 
 /* NULL: without vectors. */
 static const block_fn blocks[BASE_SCALAR_COUNT] = {
-#define UNARY(family, function, types, value) block_##function,
-#define BINARY(family, function, types, value) block_##function,
-#define PURE(function, operands, types, gives, value) block_##function,
+#define UNARY(family, function, types, work, value) block_##function,
+#define BINARY(family, function, types, work, value) block_##function,
+#define PURE(function, operands, types, gives, work, value) block_##function,
 #include "base/scalar.def"
 };
 

@@ -1,7 +1,7 @@
 /* unary.c -- the kernels of one operand of scalar.def. */
 #include "kernels/wide/elementwise_priv.h"
 
-#define UNARY(family, name, types, value)                                                                    \
+#define UNARY(family, name, types, work, value)                                                              \
   static void rows_##name(float *out, const float *const *in, const int64_t *pitch, int64_t rows, int64_t n, \
                           const float *p) {                                                                  \
     const vf a = v_set(p[0]), b = v_set(p[1]), c = v_set(p[2]);                                              \

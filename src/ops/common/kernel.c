@@ -18,7 +18,7 @@ bool ops_kernel_single(const ir_kernel_query *query, uint32_t i) {
   return true;
 }
 
-#define UNARY(family, function, types, value) \
+#define UNARY(family, function, types, work, value) \
   const kern_row *ops_kernel_##function(const ir_kernel_query *query) { return ops_kernel_f32(query, KERN_##family); }
-#define BINARY(family, function, types, value) UNARY(family, function, types, value)
+#define BINARY(family, function, types, work, value) UNARY(family, function, types, work, value)
 #include "base/scalar.def"

@@ -10,7 +10,8 @@ const kern_row *ops_kernel_f32(const ir_kernel_query *query, kern_family family)
 bool ops_kernel_single(const ir_kernel_query *query, uint32_t i);
 
 /* ops_kernel_<function> of each UNARY and BINARY of scalar.def: ops_kernel_f32 of its family. */
-#define UNARY(family, function, types, value) const kern_row *ops_kernel_##function(const ir_kernel_query *query);
-#define BINARY(family, function, types, value) const kern_row *ops_kernel_##function(const ir_kernel_query *query);
+#define UNARY(family, function, types, work, value) const kern_row *ops_kernel_##function(const ir_kernel_query *query);
+#define BINARY(family, function, types, work, value) \
+  const kern_row *ops_kernel_##function(const ir_kernel_query *query);
 #include "base/scalar.def"
 #endif

@@ -7,10 +7,10 @@
     b->out = loop_scalar(b, BASE_SCALAR_##function, b->in[x], b->in[y], b->in[z], NULL, 0); \
     return b->out != LOOP_NONE;                                                             \
   }
-#define UNARY(family, function, types, value) ROW(function, 0, 0, 0)
-#define BINARY(family, function, types, value) ROW(function, 0, 1, 0)
-#define PURE(function, operands, types, gives, value) ROW(function, 0, 1, 2)
-#define PLAIN(function, operands, types, value) ROW(function, 0, 1, 2)
+#define UNARY(family, function, types, work, value) ROW(function, 0, 0, 0)
+#define BINARY(family, function, types, work, value) ROW(function, 0, 1, 0)
+#define PURE(function, operands, types, gives, work, value) ROW(function, 0, 1, 2)
+#define PLAIN(function, operands, types, work, value) ROW(function, 0, 1, 2)
 #include "base/scalar.def"
 
 bool ops_lower_with_attributes(const ir_kernel_query *query, loop_build *b, base_scalar function) {

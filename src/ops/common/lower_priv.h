@@ -5,11 +5,14 @@
 #include "ops/common/ops_priv.h"
 
 /* ops_lower_<function> of each row of scalar.def: the function of the operator's first operands, without numbers. */
-#define UNARY(family, function, types, value) bool ops_lower_##function(const ir_kernel_query *query, loop_build *b);
-#define BINARY(family, function, types, value) bool ops_lower_##function(const ir_kernel_query *query, loop_build *b);
-#define PURE(function, operands, types, gives, value) \
+#define UNARY(family, function, types, work, value) \
   bool ops_lower_##function(const ir_kernel_query *query, loop_build *b);
-#define PLAIN(function, operands, types, value) bool ops_lower_##function(const ir_kernel_query *query, loop_build *b);
+#define BINARY(family, function, types, work, value) \
+  bool ops_lower_##function(const ir_kernel_query *query, loop_build *b);
+#define PURE(function, operands, types, gives, work, value) \
+  bool ops_lower_##function(const ir_kernel_query *query, loop_build *b);
+#define PLAIN(function, operands, types, work, value) \
+  bool ops_lower_##function(const ir_kernel_query *query, loop_build *b);
 #include "base/scalar.def"
 /* The function of operand 0, its numbers the operator's attributes in order. */
 bool ops_lower_with_attributes(const ir_kernel_query *query, loop_build *b, base_scalar function);

@@ -61,8 +61,7 @@ static int64_t place_of(const fuse_state *f, uint32_t node) {
   return f->group[node] ? f->groups.at[f->group[node] - 1]->at : 2 * ((int64_t)f->index[node] - 1);
 }
 
-/* Finds a place for the joint members. False: there is none. */
-static bool find_place(const fuse_state *f, fuse_group *g) {
+bool fuse_find_place(const fuse_state *f, fuse_group *g) {
   int64_t defined = -1, used = INT64_MAX, last = 2 * ((int64_t)f->index[g->members[g->count - 1]] - 1);
   for (uint32_t i = 0; i < g->count; i++) {
     const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[i]});
@@ -72,7 +71,7 @@ static bool find_place(const fuse_state *f, fuse_group *g) {
       defined = base_max_i64(defined, place_of(f, from));
     }
     const uint32_t out = node->out[0].id;
-    for (uint32_t u = f->first_user[out]; u < f->first_user[out + 1]; u++)
+    for (uint32_t u = f->first_user[out]; !g->again[i] && u < f->first_user[out + 1]; u++)
       if (f->users[u] && !fuse_is_member(g, f->users[u])) used = base_min_i64(used, place_of(f, f->users[u]));
   }
   g->at = used > last ? last : used - 1;
@@ -95,30 +94,33 @@ static bool is_rows_of(const fuse_group *a, const fuse_group *b) {
   return true;
 }
 
-/* The members of both, in the order of the block. False: too many. */
-static bool merge_members(const fuse_state *f, const fuse_group *a, const fuse_group *b, fuse_group *to) {
+bool fuse_merge_members(const fuse_state *f, const fuse_group *a, const fuse_group *b, fuse_group *to) {
   uint32_t i = 0, k = 0;
   if (a->count + b->count > FUSE_MEMBERS) return false;
   to->count = 0;
   while (i < a->count || k < b->count) {
+    const bool both = i < a->count && k < b->count && a->members[i] == b->members[k];
     const bool first = k == b->count || (i < a->count && f->index[a->members[i]] < f->index[b->members[k]]);
+    to->again[to->count] = first ? a->again[i] : b->again[k];
     to->members[to->count++] = first ? a->members[i++] : b->members[k++];
+    i += both;
   }
   return true;
 }
 
-static const char *name_of(const fuse_state *f, const fuse_group *g) {
-  return lower_node_name(ir_node_of(f->graph, (ir_node){g->members[0]}));
+const char *fuse_name_of(const fuse_state *f, const fuse_group *g) {
+  uint32_t own = 0;
+  while (own + 1 < g->count && g->again[own]) own++;
+  return lower_node_name(ir_node_of(f->graph, (ir_node){g->members[own]}));
 }
 
-/* Why group b does not join group a. */
-static bool apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why) {
+bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why) {
   for (uint32_t i = 0; f->why && i < b->count; i++) f->why[b->members[i]] = why;
-  if (f->log) base_text_print(f->log, "# apart: \"%s\" and \"%s\": %s\n", name_of(f, a), name_of(f, b), why);
+  if (f->log) base_text_print(f->log, "# apart: \"%s\" and \"%s\": %s\n", fuse_name_of(f, a), fuse_name_of(f, b), why);
   return false;
 }
 
-static bool stands_alone(const fuse_state *f, const fuse_group *g) {
+bool fuse_stands_alone(const fuse_state *f, const fuse_group *g) {
   return lower_stands_alone(f->setting, &ir_node_of(f->graph, (ir_node){g->members[0]})->origins);
 }
 
@@ -126,23 +128,23 @@ static bool stands_alone(const fuse_state *f, const fuse_group *g) {
 static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
   fuse_group joint, *a = f->groups.at[to - 1], *b = f->groups.at[from - 1];
   if (from == to || !a->count || !b->count) return false;
-  if (stands_alone(f, a) || stands_alone(f, b)) return apart(f, a, b, "it was told to stand alone");
+  if (fuse_stands_alone(f, a) || fuse_stands_alone(f, b)) return fuse_apart(f, a, b, "it was told to stand alone");
   if (same_space(a, b)) joint = a->row_axes ? *a : *b;
   else if (is_rows_of(a, b)) joint = *a;
   else if (is_rows_of(b, a)) joint = *b;
-  else return apart(f, a, b, "what it reads, or what reads the same, is over another space");
-  if (!merge_members(f, a, b, &joint)) return apart(f, a, b, "the joint loop has too many members");
-  if (!find_place(f, &joint))
-    return apart(f, a, b, "something else stands between what the joint loop needs and who needs it");
+  else return fuse_apart(f, a, b, "what it reads, or what reads the same, is over another space");
+  if (!fuse_merge_members(f, a, b, &joint)) return fuse_apart(f, a, b, "the joint loop has too many members");
+  if (!fuse_find_place(f, &joint))
+    return fuse_apart(f, a, b, "something else stands between what the joint loop needs and who needs it");
   if (!fuse_build(f, &joint, built))
-    return apart(f, a, b, "the joint loop has too many operands, results or steps, or needs a value in two forms");
+    return fuse_apart(f, a, b, "the joint loop has too many operands, results or steps, or needs a value in two forms");
   joint.bytes = fuse_bytes(f, &joint, built);
   const double saved = a->bytes + b->bytes - joint.bytes;
   if (saved * WORTH < (a->bytes < b->bytes ? a->bytes : b->bytes))
-    return apart(f, a, b, "joining would save next to no bytes");
+    return fuse_apart(f, a, b, "joining would save next to no bytes");
   if (f->log)
-    base_text_print(f->log, "# joined: \"%s\" and \"%s\": %.0f bytes instead of %.0f\n", name_of(f, a), name_of(f, b),
-                    joint.bytes, a->bytes + b->bytes);
+    base_text_print(f->log, "# joined: \"%s\" and \"%s\": %.0f bytes instead of %.0f\n", fuse_name_of(f, a),
+                    fuse_name_of(f, b), joint.bytes, a->bytes + b->bytes);
   *a = joint;
   for (uint32_t i = 0; i < b->count; i++) f->group[b->members[i]] = to;
   b->count = 0;
@@ -205,7 +207,7 @@ static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool 
     memcpy(g->dims, space->dims, sizeof g->dims);
     g->members[0] = id.id;
     g->count = 1;
-    *made = fuse_build(f, g, built) && find_place(f, g) && !is_short_row(f, g, node);
+    *made = fuse_build(f, g, built) && fuse_find_place(f, g) && !is_short_row(f, g, node);
   }
   g->bytes = *made ? fuse_bytes(f, g, built) : 0;
   if (*made) f->group[id.id] = f->groups.count;
@@ -243,7 +245,7 @@ static td_status find_groups(fuse_state *f, ir_block block, fuse_built *built) {
     TRY(start_group(f, id, built, &made));
     if (made) grow_group(f, id, built);
   }
-  return TD_OK;
+  return fuse_again(f, built);
 }
 
 td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *setting, base_arena *scratch,
@@ -254,13 +256,33 @@ td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *sett
                     .scratch = scratch,
                     .err = err,
                     .index = base_new(scratch, uint32_t, nodes),
-                    .group = base_new(scratch, uint32_t, nodes)};
-  return f->index && f->group ? TD_OK : base_no_memory(err, "fused loops");
+                    .group = base_new(scratch, uint32_t, nodes),
+                    .repeated = base_new(scratch, bool, nodes)};
+  return f->index && f->group && f->repeated ? TD_OK : base_no_memory(err, "fused loops");
+}
+
+/* Removes the nodes that were computed again in all loops that read them; `known`: nodes that may be such. */
+static td_status drop_repeated(fuse_state *f, uint32_t known) {
+  uint32_t *uses = base_new(f->scratch, uint32_t, (size_t)f->graph->values.count + 1);
+  if (!uses) return base_no_memory(f->err, "uses");
+  ir_count_uses(f->graph, uses);
+  for (uint32_t b = 0; b < f->graph->blocks.count; b++) {
+    const ir_block_def *block = ir_block_of(f->graph, (ir_block){b});
+    for (uint32_t i = block->nodes.count; i-- > 0;) {
+      const ir_node id = block->nodes.at[i];
+      const ir_node_def *node = ir_node_of(f->graph, id);
+      if (id.id >= known || !f->repeated[id.id] || !node->op || uses[node->out[0].id]) continue;
+      for (uint32_t k = 0; k < node->in_count; k++) uses[node->in[k].id] -= node->in[k].id != 0;
+      ir_remove_node(f->graph, id);
+    }
+  }
+  ir_settle(f->graph);
+  return TD_OK;
 }
 
 td_status fuse_all(fuse_state *f) {
   fuse_built *built = base_new(f->scratch, fuse_built, 1);
-  const uint32_t blocks = f->graph->blocks.count;
+  const uint32_t blocks = f->graph->blocks.count, known = f->graph->nodes.count;
   if (!built) return base_no_memory(f->err, "fused loops");
   for (uint32_t b = 0; b < blocks; b++) {
     const uint32_t count = ir_block_of(f->graph, (ir_block){b})->nodes.count;
@@ -269,7 +291,7 @@ td_status fuse_all(fuse_state *f) {
     for (uint32_t i = 0; i < count; i++) f->index[ir_block_of(f->graph, (ir_block){b})->nodes.at[i].id] = 0;
   }
   ir_settle(f->graph);
-  return TD_OK;
+  return f->repeats ? drop_repeated(f, known) : TD_OK;
 }
 
 td_status lower_fuse(ir_graph *graph, const compile_setting *setting, base_arena *scratch, td_error *err) {

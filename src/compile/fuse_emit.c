@@ -29,7 +29,13 @@ ir_kernel_query *fuse_query(const ir_graph *graph, const compile_setting *settin
 enum { FEW = 4096 /* elements */ };
 
 /* How a type fits the space of the group. */
-typedef enum fit { FIT_NONE, FIT_SPACE, FIT_KEPT /* 1 along the row */, FIT_DROPPED /* without it */ } fit;
+typedef enum fit {
+  FIT_NONE,
+  FIT_SPACE,
+  FIT_KEPT,    /* 1 along the row */
+  FIT_DROPPED, /* without it */
+  FIT_SPREAD   /* broadcasts to it, of what is computed again */
+} fit;
 
 static fit fit_of(const fuse_group *g, const ir_type *t) {
   const int32_t outer = g->rank - g->row_axes;
@@ -40,6 +46,16 @@ static fit fit_of(const fuse_group *g, const ir_type *t) {
     dropped &= i < outer && t->dims[i] == g->dims[i];
   }
   return space ? FIT_SPACE : kept ? FIT_KEPT : dropped ? FIT_DROPPED : FIT_NONE;
+}
+
+/* How member `i` fits. What is computed again is seen by others as they would read it from memory. */
+static fit member_fit(const fuse_group *g, uint32_t i, const ir_type *t) {
+  const fit how = fit_of(g, t);
+  if (!g->again[i] || how == FIT_SPACE || how == FIT_KEPT) return how;
+  bool spreads = t->rank <= g->rank;
+  for (int32_t a = 0; spreads && a < t->rank; a++)
+    spreads = t->dims[a] == 1 || t->dims[a] == g->dims[g->rank - t->rank + a];
+  return spreads ? FIT_SPREAD : FIT_NONE;
 }
 
 typedef struct emitting {
@@ -92,7 +108,7 @@ static bool operand(emitting *m, const ir_node_def *node, ir_value v, fit how, u
     const td_dtype dtype = info->type.dtype;
     *value = m->value[member];
     /* One number a row without the row's axes stands for another axis where it meets the whole space. */
-    if (fit_of(m->g, &info->type) == FIT_DROPPED && how != FIT_DROPPED) return false;
+    if ((member_fit(m->g, member, &info->type) == FIT_DROPPED) != (how == FIT_DROPPED)) return false;
     /* What a cast rounds is rounded when it is stored. */
     const bool rounds =
         strcmp(ir_node_of(m->f->graph, (ir_node){m->g->members[member]})->op->name, "aten::_to_copy") == 0;
@@ -140,7 +156,7 @@ static bool member_operands(emitting *m, const ir_node_def *node, fit how) {
 static bool lower_member(emitting *m, uint32_t i) {
   const ir_node_def *node = ir_node_of(m->f->graph, (ir_node){m->g->members[i]});
   const ir_type *out = ir_type_of(m->f->graph, node->out[0]);
-  const fit how = fit_of(m->g, out);
+  const fit how = member_fit(m->g, i, out);
   loop_build *b = &m->to->build;
   const ir_kernel_query *query = fuse_query(m->f->graph, m->f->setting, m->f->scratch, node);
   if (how == FIT_NONE || !query) return false;
@@ -152,7 +168,7 @@ static bool lower_member(emitting *m, uint32_t i) {
   m->value[i] = wrapped(b, b->out, out->dtype);
   for (uint32_t n = before; n < b->program.count; n++) m->to->made_by[n] = (uint8_t)i;
   if (b->failed || loop_type_of(b, m->value[i]) != base_type_of(out->dtype)) return false;
-  return how == FIT_SPACE || loop_is_row(b, m->value[i]);
+  return how == FIT_SPACE || how == FIT_SPREAD || loop_is_row(b, m->value[i]);
 }
 
 /* Does somebody outside of the group use the value? */
@@ -186,7 +202,7 @@ bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built) {
   for (uint32_t i = 0; i < g->count; i++) {
     const ir_value v = ir_node_of(f->graph, (ir_node){g->members[i]})->out[0];
     const ir_type *t = ir_type_of(f->graph, v);
-    if (!used_outside(f, g, v)) continue;
+    if (g->again[i] || !used_outside(f, g, v)) continue;
     if (built->out_count == BASE_PROGRAM_OUTS) return false;
     built->out[built->out_count++] = v;
     loop_store(&built->build, m.value[i], t->dtype, fit_of(g, t) == FIT_DROPPED);
@@ -340,10 +356,14 @@ static int by_place(const void *a, const void *b) {
   return (x->at > y->at) - (x->at < y->at);
 }
 
+void fuse_sort(fuse_group **groups, uint32_t count) {
+  if (count) qsort(groups, count, sizeof *groups, by_place);
+}
+
 td_status fuse_emit(fuse_state *f) {
   fuse_built *built = base_new(f->scratch, fuse_built, 1);
   if (!built) return base_no_memory(f->err, "a fused loop");
-  if (f->groups.count) qsort(f->groups.at, f->groups.count, sizeof *f->groups.at, by_place);
+  fuse_sort(f->groups.at, f->groups.count);
   for (uint32_t i = 0; i < f->groups.count; i++) {
     fuse_group *g = f->groups.at[i];
     if (g->count && (!fuse_is_worth_it(f, g) || !fuse_build(f, g, built))) g->count = 0;
@@ -351,6 +371,6 @@ td_status fuse_emit(fuse_state *f) {
   }
   for (uint32_t i = 0; i < f->groups.count; i++)
     for (uint32_t k = 0; k < f->groups.at[i]->count; k++)
-      ir_remove_node(f->graph, (ir_node){f->groups.at[i]->members[k]});
+      if (!f->groups.at[i]->again[k]) ir_remove_node(f->graph, (ir_node){f->groups.at[i]->members[k]});
   return TD_OK;
 }

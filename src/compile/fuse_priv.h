@@ -1,4 +1,5 @@
-/* fuse_priv.h -- groups of nodes that become one loop: found by fuse.c, built and put in place by fuse_emit.c. */
+/* fuse_priv.h -- groups of nodes that become one loop: found by fuse.c and fuse_again.c, built and put in place by
+ * fuse_emit.c. */
 #ifndef COMPILE_FUSE_PRIV_H
 #define COMPILE_FUSE_PRIV_H
 #include "compile/compile_priv.h"
@@ -12,6 +13,9 @@ typedef struct fuse_group {
   int32_t rank, row_axes;
   base_dim dims[BASE_MAX_RANK];
   uint32_t members[FUSE_MEMBERS]; /* node ids in the order of the block */
+  /* The member is computed here for members of the group alone, as in every other loop that reads it; its space may be
+   * one that broadcasts to the group's. */
+  bool again[FUSE_MEMBERS];
   uint32_t count;
   double bytes; /* read and written, where sizes that are not known count FUSE_UNKNOWN */
   int64_t at;   /* 2 i: in the place of the block's node i; 2 i - 1: in front of it */
@@ -30,6 +34,8 @@ typedef struct fuse_state {
   base_text *log;               /* each decision; NULL: nobody asks */
   uint32_t *users, *first_user; /* per value: nodes of the block that use it (id 0: the block's results do) */
   BASE_VEC(fuse_group *) groups;
+  bool *repeated; /* per node: it is computed again in all loops that read it */
+  bool repeats;   /* there is one */
 } fuse_state;
 
 /* A group's program, and what it takes and gives. */
@@ -56,6 +62,19 @@ double fuse_elements(int32_t rank, const base_dim *dims);
 bool fuse_is_turned(const ir_graph *graph, ir_value v);
 /* Is the node among the group's members? */
 bool fuse_is_member(const fuse_group *g, uint32_t node);
+/* The name of the first of its own members. */
+const char *fuse_name_of(const fuse_state *f, const fuse_group *g);
+/* Was it told to stand alone? */
+bool fuse_stands_alone(const fuse_state *f, const fuse_group *g);
+/* The members of both, in the order of the block, each once. False: too many. */
+bool fuse_merge_members(const fuse_state *f, const fuse_group *a, const fuse_group *b, fuse_group *to);
+/* Finds a place for the joint members. False: there is none. */
+bool fuse_find_place(const fuse_state *f, fuse_group *g);
+/* Why group b does not join group a. False. */
+bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why);
+/* Moves groups of the block into those of all who read them, where computing them again is cheaper than a loop of
+ * their own. `built` is scratch. */
+td_status fuse_again(fuse_state *f, fuse_built *built);
 /* Finds the groups of each block, and puts those that are worth it in place of their members. */
 td_status fuse_all(fuse_state *f);
 /* A state for the graph; its arrays are in `scratch`. */
@@ -63,6 +82,8 @@ td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *sett
                      td_error *err);
 /* One node alone is fused only where it would have no kernel. */
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g);
+/* By their places. */
+void fuse_sort(fuse_group **groups, uint32_t count);
 /* Puts the groups of the block that are worth it in place of their members. */
 td_status fuse_emit(fuse_state *f);
 #endif

@@ -303,6 +303,18 @@ static ir_value through_pick(chain *c, ir_value x) {
   return node(c, "aten::add", (ir_value[]){x, node(c, "aten::index_select", in, 2, &arg, 1)}, 2, NULL, 0);
 }
 
+/* Something is made over a smaller space, and read here and there over the whole one. */
+static ir_value through_smaller(chain *c, ir_value x) {
+  ir_value v = new_input(c, false);
+  for (uint32_t i = below(c, 3); i > 0; i--) v = one_operand(c, v);
+  v = two_operands(c, v, new_input(c, false));
+  const ir_value first =
+      node(c, base_is_float(c->dtype) ? "aten::add" : "aten::bitwise_xor", (ir_value[]){x, v}, 2, NULL, 0);
+  if (below(c, 2)) return first;
+  const ir_value between = c->dtype == TD_F32 && below(c, 2) ? node(c, "aten::_softmax", &first, 1, NULL, 0) : first;
+  return node(c, "aten::sub", (ir_value[]){one_operand(c, between), v}, 2, NULL, 0);
+}
+
 static ir_value constant(chain *c, int32_t rank, const int64_t *dims, double scale) {
   base_tensor t = random_tensor(c, TD_F32, rank, dims);
   ir_value v;
@@ -335,8 +347,8 @@ static ir_value through_product(chain *c, ir_value x) {
 }
 
 static ir_value rearranged(chain *c, ir_value x) {
-  static ir_value (*const ways[])(chain * c, ir_value x) = {through_permutation, through_view, through_join,
-                                                            through_expand,      through_cast, through_pick};
+  static ir_value (*const ways[])(chain * c, ir_value x) = {
+      through_permutation, through_view, through_join, through_expand, through_cast, through_pick, through_smaller};
   return ways[below(c, sizeof ways / sizeof *ways)](c, x);
 }
 

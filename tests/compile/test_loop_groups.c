@@ -71,6 +71,23 @@ static const sample samples[] = {
      "input %2 \"scores\": f32[n, 4, 32, 32]\nconst %3: i64[] = {0}\nconst %4: f32[] = {-3.4e38}\n"
      "const %5: f32[] = {0}\n%6 = aten::eq(%0, %3)\n%7 = aten::bitwise_or(%6, %1)\n%8 = aten::where(%7, %4, %5)\n"
      "%9 = aten::add(%2, %8)\n%10 = aten::_softmax(%9)\noutput \"z\" %10\n",
+     1, 0},
+    {"the same mask for many heads: computing it in each would cost more than it saves",
+     "input %0 \"attention_mask\": i64[8, 1, 32, 32]\ninput %2 \"scores\": f32[8, 64, 32, 32]\n"
+     "const %3: i64[] = {0}\nconst %4: f32[] = {-3.4e38}\nconst %5: f32[] = {0}\n%6 = aten::eq(%0, %3)\n"
+     "%8 = aten::where(%6, %4, %5)\n%9 = aten::add(%2, %8)\n%10 = aten::_softmax(%9)\noutput \"z\" %10\n",
+     2, 0},
+    {"scales of channels, read by two loops that a product parts",
+     "input %0 \"x\": f32[2, 16, 8]\ninput %1 \"a\": f32[16, 1]\ninput %2 \"b\": f32[16, 1]\n"
+     "const %3: f32[8, 2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}\n%4 = aten::add(%1, %2)\n"
+     "%5 = aten::relu(%4)\n%6 = aten::mul(%0, %5)\n%7 = aten::abs(%6)\n%8 = aten::matmul(%7, %3)\n"
+     "%9 = aten::_softmax(%8)\n%10 = aten::sub(%9, %5)\noutput \"z\" %10\n",
+     2, 0},
+    {"the same scales, and one who reads them is no loop: they are in memory",
+     "input %0 \"x\": f32[n, 16, 8]\ninput %1 \"a\": f32[16, 8]\ninput %2 \"b\": f32[16, 8]\n"
+     "const %3: f32[8, 2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}\n%4 = aten::add(%1, %2)\n"
+     "%5 = aten::relu(%4)\n%6 = aten::mul(%0, %5)\n%7 = aten::abs(%6)\n%8 = aten::matmul(%5, %3)\n"
+     "output \"z\" %7\noutput \"y\" %8\n",
      2, 0},
     {"embeddings of words and of kinds of tokens, positions, and the norm of their sum",
      "input %0 \"ids\": i64[n, 3]\ninput %1 \"kinds\": i64[n, 3]\ninput %8 \"w\": f32[4]\ninput %9 \"b\": f32[4]\n"
@@ -79,11 +96,11 @@ static const sample samples[] = {
      "%5 = aten::index_select(%3, %1) {dim = 0}\n%6 = aten::add(%4, %5)\n%11 = aten::add(%6, %10)\n"
      "%7 = aten::native_layer_norm(%11, %8, %9)\noutput \"z\" %7\n",
      1, 0},
-    {"rotary positions: whole numbers times frequencies, sine and cosine of another space",
+    {"rotary positions: whole numbers, made again in the loop of sine and cosine, which is over another space",
      "input %0 \"positions\": i64[n, 16, 1]\ninput %1 \"frequencies\": f32[32]\nconst %2: i64[] = {1}\n"
      "%3 = aten::add(%0, %2)\n%4 = aten::_to_copy(%3) {dtype = f32}\n%5 = aten::mul(%4, %1)\n%6 = aten::cos(%5)\n"
      "%7 = aten::sin(%5)\noutput \"cos\" %6\noutput \"sin\" %7\n",
-     2, 0},
+     1, 0},
     {"layer norm of a sum, and the sum",
      "input %0 \"x\": f32[n, 256]\ninput %1 \"y\": f32[n, 256]\ninput %2 \"w\": f32[256]\ninput %3 \"b\": f32[256]\n"
      "%4 = aten::add(%0, %1)\n%5 = aten::native_layer_norm(%4, %2, %3)\n%6 = aten::gelu(%5)\n%7 = aten::add(%6, %4)\n"

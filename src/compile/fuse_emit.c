@@ -130,11 +130,11 @@ static uint16_t wrapped(loop_build *b, uint16_t value, td_dtype dtype) {
   return loop_binary(b, BASE_SCALAR_shift_right, loop_binary(b, BASE_SCALAR_shift_left, value, by), by);
 }
 
-/* A table and the operand that tells what is read of it, as operands of their own. Only constants are tables: what a
- * loop reads of others depends on elements that it is not over. */
+/* A table and the operand that tells what is read of it, as operands of their own. Neither is made in the loop: what it
+ * reads of them depends on elements that it is not over. */
 static bool gather_operands(emitting *m, const ir_node_def *node, fit how) {
   loop_build *b = &m->to->build;
-  if (node->in_count != 2 || how == FIT_DROPPED || !ir_value_of(m->f->graph, node->in[0])->info.constant) return false;
+  if (node->in_count != 2 || how == FIT_DROPPED) return false;
   for (uint32_t k = 0; k < 2; k++) {
     const uint32_t index = m->to->in_count;
     if (index == BASE_PROGRAM_OPERANDS || member_of(m, node->in[k]) < FUSE_MEMBERS) return false;
@@ -285,7 +285,8 @@ static bool is_small(const ir_type *t) {
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
   if (g->count > 1) return true;
-  if (node->op->flags & IR_OP_LOOKUP || is_small(ir_type_of(f->graph, node->out[0]))) return false;
+  const bool looks_up = node->op->kernel && node->op->flags & IR_OP_LOOKUP; /* which does it as well */
+  if (looks_up || is_small(ir_type_of(f->graph, node->out[0]))) return false;
   if (!node->op->kernel || reads_turned(f, node)) return true;
   if (!g->row_axes && follows_product(f, node)) return true;
   const ir_kernel_query *query = fuse_query(f->graph, f->setting, f->scratch, node);

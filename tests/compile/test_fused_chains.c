@@ -315,6 +315,27 @@ static ir_value through_smaller(chain *c, ir_value x) {
   return node(c, "aten::sub", (ir_value[]){one_operand(c, between), v}, 2, NULL, 0);
 }
 
+/* Elements of what was made before, along an axis, each where an index of its own tells. */
+static ir_value through_gather(chain *c, ir_value x) {
+  base_dim sizes[4];
+  int64_t told[4];
+  const int32_t axis = (int32_t)below(c, (uint32_t)c->rank);
+  for (int32_t i = 0; i < c->rank; i++) sizes[i] = told[i] = c->dims[i];
+  const td_dtype dtype = below(c, 2) ? TD_I64 : TD_I32;
+  const ir_type type = ir_tensor(dtype, c->rank, sizes);
+  ir_value in[] = {below(c, 2) ? x : new_input(c, true), {0}};
+  OK(ir_add_input(c->graph, &type, base_arena_format(c->arena, "in%u", c->inputs), IR_NO_VALUE, &in[1], &c->err));
+  base_tensor *index = &c->in[c->inputs++];
+  *index = random_tensor(c, dtype, c->rank, told);
+  for (int64_t i = 0; i < base_tensor_numel(index); i++)
+    base_store_i64(dtype, index->data, i, (int64_t)below(c, 2 * (uint32_t)c->dims[axis]) - c->dims[axis]);
+  const base_arg arg = ARG_INT("dim", axis);
+  const ir_value v = node(c, "aten::gather", in, 2, &arg, 1);
+  return below(c, 3)
+             ? node(c, base_is_float(c->dtype) ? "aten::maximum" : "aten::bitwise_xor", (ir_value[]){x, v}, 2, NULL, 0)
+             : v;
+}
+
 static ir_value constant(chain *c, int32_t rank, const int64_t *dims, double scale) {
   base_tensor t = random_tensor(c, TD_F32, rank, dims);
   ir_value v;
@@ -347,8 +368,9 @@ static ir_value through_product(chain *c, ir_value x) {
 }
 
 static ir_value rearranged(chain *c, ir_value x) {
-  static ir_value (*const ways[])(chain * c, ir_value x) = {
-      through_permutation, through_view, through_join, through_expand, through_cast, through_pick, through_smaller};
+  static ir_value (*const ways[])(chain * c, ir_value x) = {through_permutation, through_view,  through_join,
+                                                            through_expand,      through_cast,  through_pick,
+                                                            through_smaller,     through_gather};
   return ways[below(c, sizeof ways / sizeof *ways)](c, x);
 }
 

@@ -96,6 +96,11 @@ static const sample samples[] = {
      "%5 = aten::index_select(%3, %1) {dim = 0}\n%6 = aten::add(%4, %5)\n%11 = aten::add(%6, %10)\n"
      "%7 = aten::native_layer_norm(%11, %8, %9)\noutput \"z\" %7\n",
      1, 0},
+    {"scores of content and of positions, each taken from where its own index tells",
+     "input %0 \"scores\": f32[n, 32, 32]\ninput %1 \"positions\": f32[n, 32, 64]\n"
+     "input %2 \"at\": i64[n, 32, 32]\n%3 = aten::gather(%1, %2) {dim = -1}\n%4 = aten::add(%0, %3)\n"
+     "%5 = aten::_softmax(%4)\noutput \"z\" %5\n",
+     1, 0},
     {"rotary positions: whole numbers, made again in the loop of sine and cosine, which is over another space",
      "input %0 \"positions\": i64[n, 16, 1]\ninput %1 \"frequencies\": f32[32]\nconst %2: i64[] = {1}\n"
      "%3 = aten::add(%0, %2)\n%4 = aten::_to_copy(%3) {dtype = f32}\n%5 = aten::mul(%4, %1)\n%6 = aten::cos(%5)\n"

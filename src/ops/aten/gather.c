@@ -131,6 +131,17 @@ static td_status infer_gather(ir_infer *ctx) {
   return ir_out_like(ctx, 0, 1, x->dtype);
 }
 
+/* Where the index has the input's sizes along the other axes: each element tells its own. */
+static bool lower_gather(const ir_kernel_query *query, loop_build *b) {
+  const ir_type *x = &query->in[0]->type, *at = &query->in[1]->type;
+  const int64_t dim = base_attr_int(query->attrs, GATHER_DIM), axis = dim < 0 ? dim + x->rank : dim;
+  bool same = x->rank >= 1 && x->rank == at->rank;
+  for (int32_t i = 0; same && i < x->rank; i++) same = i == axis || x->dims[i] == at->dims[i];
+  if (!same) return false;
+  b->out = loop_pick(b, b->in[0], b->in[1], base_type_of(x->dtype), (uint32_t)x->rank, (uint32_t)axis, 0);
+  return b->out != LOOP_NONE;
+}
+
 static td_status gather_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *index = base_in(call, 1), *out = base_out(call, 0);
   int32_t axis = axis_of(call, GATHER_DIM, x->rank);
@@ -242,8 +253,20 @@ static bool index_select_cases(ir_case *c, uint32_t number) {
          ops_case_ints(c, at, number == 2 ? 0 : 5);
 }
 
+/* The index has the input's sizes, but along the axis. */
+static bool whole_gather_case(ir_case *c, uint32_t number) {
+  static const td_dtype dtypes[] = {TD_F32, TD_F32, TD_F16, TD_I64, TD_F64, TD_U8};
+  if (number >= 2 * OPS_COUNT(dtypes)) return false;
+  const td_dtype d = dtypes[number / 2];
+  ops_case_arg(c, ARG_INT("dim", number % 2 ? -1 : 1));
+  return number % 2 ? ops_case_in(c, d, OPS_DIMS(5, 3, 9), OPS_NORMAL, number) &&
+                          ops_case_in(c, number % 4 == 1 ? TD_I32 : TD_I64, OPS_DIMS(5, 3, 41), OPS_NORMAL, number)
+                    : ops_case_in(c, d, OPS_DIMS(2, 9, 35), OPS_NORMAL, number) &&
+                          ops_case_in(c, TD_I64, OPS_DIMS(2, 7, 35), OPS_NORMAL, number);
+}
+
 static bool gather_cases(ir_case *c, uint32_t number) {
-  if (number >= 3) return false;
+  if (number >= 3) return whole_gather_case(c, number - 3);
   ops_case_arg(c, ARG_INT("dim", (int64_t)number - 1));
   return ops_case_in(c, number ? TD_F32 : TD_I4, OPS_DIMS(9, 9), OPS_NORMAL, number) &&
          ops_case_in(c, TD_I32, OPS_DIMS(2, 3), number ? OPS_INDEX : OPS_NORMAL, number);
@@ -290,6 +313,7 @@ const ir_op ops_gather[] = {
      .attr_count = OPS_COUNT(dim_attrs),
      .infer = infer_gather,
      .reference = gather_reference,
+     .lower = lower_gather,
      .cases = gather_cases,
      .aliases = gather_aliases,
      .alias_count = OPS_COUNT(gather_aliases)},

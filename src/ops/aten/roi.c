@@ -1,14 +1,15 @@
 /* roi.c -- pooling of regions of images [N, C, H, W] to a fixed size: td::roi_align(x, boxes [R, 4], image of each
  * box) averages bilinear samples (He et al. 2017); td::max_roi_pool(x, boxes [R, 5], image first) takes maxima of whole
  * cells. td::deform_conv samples each kernel element where an offset says (Dai et al. 2017). */
+#include "kernels/roi.h"
+#include "ops/common/kernel_priv.h"
 #include "ops/common/window_priv.h"
 
 #include <math.h>
 
 /* ---- td::roi_align ---- */
 
-enum { HEIGHT, WIDTH, SPATIAL_SCALE, SAMPLING_RATIO, MAXIMUM, HALF_PIXEL };
-enum { MAX_SAMPLES = 1 << 22 }; /* per cell: one for each pixel of a 2048 by 2048 box */
+enum { HEIGHT = KERN_ROI_HEIGHT, WIDTH = KERN_ROI_WIDTH, SPATIAL_SCALE = KERN_ROI_SPATIAL_SCALE };
 static const ir_attr align_attrs[] = {ATTR_INT("height", 1),          ATTR_INT("width", 1),
                                       ATTR_FLOAT("spatial_scale", 1), ATTR_INT("sampling_ratio", 0),
                                       ATTR_BOOL("maximum", false),    ATTR_BOOL("half_pixel", true)};
@@ -25,63 +26,17 @@ static td_status infer_region(ir_infer *ctx) {
   return ir_out(ctx, 0, x->dtype, 4, (base_dim[]){boxes->dims[0], x->dims[1], height, width});
 }
 
-/* The four neighbours of a position and their weights; weights are zero outside the image. */
-typedef struct corners {
-  int64_t at[4];
-  double weight[4];
-} corners;
-
-static corners align_corners_of(double y, double x, int64_t height, int64_t width) {
-  corners c = {{0}, {0}};
-  if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return c;
-  y = fmin(fmax(y, 0), (double)(height - 1));
-  x = fmin(fmax(x, 0), (double)(width - 1));
-  int64_t top = (int64_t)y, left = (int64_t)x, bottom = base_min_i64(top + 1, height - 1),
-          right = base_min_i64(left + 1, width - 1);
-  double v = y - (double)top, h = x - (double)left;
-  return (corners){{top * width + left, top * width + right, bottom * width + left, bottom * width + right},
-                   {(1 - v) * (1 - h), (1 - v) * h, v * (1 - h), v * h}};
-}
-
-typedef struct box {
-  double top, left, cell_height, cell_width;
-  int64_t rows, columns; /* samples per cell */
-} box;
-
-static td_status read_box(const base_call *call, const base_f64 *at, box *b) {
-  bool half = base_attr_int(call->attrs, HALF_PIXEL);
-  double scale = base_attr_float(call->attrs, SPATIAL_SCALE), shift = half ? 0.5 : 0, least = half ? 0 : 1;
-  int64_t ratio = base_attr_int(call->attrs, SAMPLING_RATIO), height = base_attr_int(call->attrs, HEIGHT),
-          width = base_attr_int(call->attrs, WIDTH);
-  b->left = at[0] * scale - shift;
-  b->top = at[1] * scale - shift;
-  double w = at[2] * scale - shift - b->left, h = at[3] * scale - shift - b->top;
-  if (!half) w = fmax(w, least), h = fmax(h, least);
-  b->cell_height = h / (double)height;
-  b->cell_width = w / (double)width;
-  if (!(fabs(b->cell_height) < 1e6) || !(fabs(b->cell_width) < 1e6)) return ops_fail(call, "a box is out of range");
-  ratio = base_min_i64(ratio, MAX_SAMPLES);
-  b->rows = ratio > 0 ? ratio : (int64_t)ceil(b->cell_height);
-  b->columns = ratio > 0 ? ratio : (int64_t)ceil(b->cell_width);
-  if (b->rows > 0 && b->columns > MAX_SAMPLES / b->rows)
-    return ops_fail(call, "a cell of %lld by %lld samples; at most %d are supported", (long long)b->rows,
-                    (long long)b->columns, MAX_SAMPLES);
-  return TD_OK;
-}
-
 /* One cell: the mean of its samples, or (as ONNX defines it) the largest weighted neighbour. */
-static double align_cell(const base_call *call, const box *b, int64_t row, int64_t column, const base_f64 *plane,
-                         int64_t height, int64_t width) {
-  bool maximum = base_attr_int(call->attrs, MAXIMUM), first = true;
+static double align_cell(const base_call *call, const kern_roi_box *b, int64_t row, int64_t column,
+                         const base_f64 *plane, int64_t height, int64_t width) {
+  bool maximum = base_attr_int(call->attrs, KERN_ROI_MAXIMUM), first = true;
   double sum = 0;
   for (int64_t i = 0; i < b->rows; i++)
     for (int64_t j = 0; j < b->columns; j++) {
-      double y = b->top + ((double)row + ((double)i + 0.5) / (double)b->rows) * b->cell_height;
-      double x = b->left + ((double)column + ((double)j + 0.5) / (double)b->columns) * b->cell_width;
-      corners c = align_corners_of(y, x, height, width);
+      kern_roi_sample s = kern_roi_place(b, row, column, i, j, height, width);
       double value = maximum ? -INFINITY : 0;
       for (int k = 0; k < 4; k++)
-        value = maximum ? fmax(value, c.weight[k] * plane[c.at[k]]) : value + c.weight[k] * plane[c.at[k]];
+        value = maximum ? fmax(value, s.weight[k] * plane[s.at[k]]) : value + s.weight[k] * plane[s.at[k]];
       sum = !maximum ? sum + value : first ? value : fmax(sum, value);
       first = false;
     }
@@ -95,15 +50,11 @@ static td_status align_reference(const base_call *call) {
   base_f64 *to = ops_take_f64(call, 0);
   int64_t height = x->dims[2], width = x->dims[3], channels = x->dims[1], cells = y->dims[2] * y->dims[3];
   if (!from || !at || !images || !to) return base_no_memory(call->err, "scratch");
-  if (boxes->dims[1] != 4 || base_tensor_numel(base_in(call, 2)) != boxes->dims[0])
-    return ops_fail(call, "boxes are not [R, 4] with an image each");
+  TRY(kern_roi_check(call));
   if (base_tensor_numel(y) == 0) return TD_OK;
-  if (base_tensor_numel(x) == 0) return ops_fail(call, "the image has no elements");
   for (int64_t r = 0; r < boxes->dims[0]; r++) {
-    box b = {0};
-    if (images[r] < 0 || images[r] >= x->dims[0])
-      return ops_fail(call, "box %lld is of image %lld", (long long)r, (long long)images[r]);
-    TRY(read_box(call, at + r * 4, &b));
+    kern_roi_box b = {0};
+    TRY(kern_roi_read(call, (double[]){at[4 * r], at[4 * r + 1], at[4 * r + 2], at[4 * r + 3]}, &b));
     for (int64_t c = 0; c < channels; c++)
       for (int64_t cell = 0; cell < cells; cell++)
         to[(r * channels + c) * cells + cell] =
@@ -112,6 +63,11 @@ static td_status align_reference(const base_call *call) {
   }
   ops_put(call, 0, TD_F64, to);
   return TD_OK;
+}
+
+static const kern_row *align_kernel(const ir_kernel_query *query) {
+  bool f32 = query->in[0]->type.dtype == TD_F32 && query->in[1]->type.dtype == TD_F32;
+  return f32 && !base_attr_int(query->attrs, KERN_ROI_MAXIMUM) ? kern_select(KERN_ROI_ALIGN, TD_F32, query->isa) : NULL;
 }
 
 /* ---- td::max_roi_pool ---- */
@@ -291,6 +247,7 @@ const ir_op ops_roi[] = {
      .attr_count = OPS_COUNT(align_attrs),
      .infer = infer_region,
      .reference = align_reference,
+     .kernel = align_kernel,
      .rtol = 1e-5f,
      .atol = 1e-6f,
      .cases = cases_align},

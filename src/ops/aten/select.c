@@ -1,4 +1,5 @@
 /* select.c -- results whose size depends on data: nonzero, compress, non-maximum suppression. */
+#include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"
 #include "ops/common/sort_priv.h"
 #include "base/size.h"
@@ -179,6 +180,11 @@ static td_status nms_start(const base_call *call, nms *p) {
   return p->boxes && p->scores && p->order && p->spare ? TD_OK : base_no_memory(call->err, "scratch");
 }
 
+static const kern_row *nms_kernel(const ir_kernel_query *query) {
+  bool f32 = query->in[0]->type.dtype == TD_F32 && query->in[1]->type.dtype == TD_F32;
+  return f32 ? kern_select(KERN_SUPPRESS, TD_F32, query->isa) : NULL;
+}
+
 static td_status nms_reference(const base_call *call) {
   nms p;
   TRY(nms_start(call, &p));
@@ -219,11 +225,13 @@ static bool compress_cases(ir_case *c, uint32_t number) {
 
 static bool nms_cases(ir_case *c, uint32_t number) {
   static const int64_t most[] = {3, 0, 100};
-  if (number >= 6) return false;
-  ops_case_arg(c, ARG_INT("center_point_box", number / 3));
-  return ops_case_in(c, TD_F32, OPS_DIMS(2, 13, 4), OPS_UNIT, number) &&
-         ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 13), OPS_UNIT, number + 10) && ops_case_ints(c, &most[number % 3], 1) &&
-         ops_case_in(c, TD_F32, OPS_DIMS(1), OPS_UNIT, 1) && ops_case_in(c, TD_F32, OPS_DIMS(1), OPS_UNIT, 2);
+  if (number >= 12) return false;
+  int64_t boxes = number < 6 ? 13 : 97;
+  ops_case_arg(c, ARG_INT("center_point_box", number / 3 % 2));
+  return ops_case_in(c, TD_F32, OPS_DIMS(2, boxes, 4), OPS_UNIT, number) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(2, 3, boxes), number < 9 ? OPS_UNIT : OPS_SPECIAL, number + 10) &&
+         ops_case_ints(c, &most[number % 3], 1) && ops_case_in(c, TD_F32, OPS_DIMS(1), OPS_UNIT, 1) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(1), OPS_UNIT, 2);
 }
 
 static const ir_alias compress_aliases[] = {{"onnx", "Compress", 9, "axis=dim"}};
@@ -266,6 +274,7 @@ const ir_op ops_select[] = {
      .attr_count = OPS_COUNT(nms_attrs),
      .infer = infer_nms,
      .reference = nms_reference,
+     .kernel = nms_kernel,
      .cases = nms_cases,
      .aliases = nms_aliases,
      .alias_count = OPS_COUNT(nms_aliases)},

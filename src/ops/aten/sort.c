@@ -1,5 +1,7 @@
 /* sort.c -- topk, sort, unique, mode. One stable merge sort of positions: equal elements keep their order, NaN counts
  * as the largest value, and -0 equals 0. */
+#include "kernels/order.h"
+#include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"
 #include "ops/common/sort_priv.h"
 #include "base/size.h"
@@ -7,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { TOPK_DIM, TOPK_LARGEST, TOPK_SORTED };
-enum { SORT_DIM, SORT_DESCENDING };
+enum { TOPK_DIM = KERN_ORDER_DIM, TOPK_LARGEST = KERN_ORDER_LARGEST, TOPK_SORTED };
+enum { SORT_DIM = KERN_ORDER_DIM, SORT_DESCENDING = KERN_ORDER_LARGEST };
 enum { UNIQUE_DIM, UNIQUE_SORTED, UNIQUE_CONSECUTIVE };
 enum { MODE_DIM };
 
@@ -156,6 +158,10 @@ static td_status sort_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
   int64_t dim = base_attr_int(call->attrs, SORT_DIM), axis = x->rank == 0 ? 0 : dim < 0 ? dim + x->rank : dim;
   return sort_along(call, (int32_t)axis, x->rank ? x->dims[axis] : 1, base_attr_int(call->attrs, SORT_DESCENDING) != 0);
+}
+
+static const kern_row *order_kernel(const ir_kernel_query *query) {
+  return query->in[0]->type.dtype == TD_F32 ? kern_select(KERN_ORDER, TD_F32, query->isa) : NULL;
 }
 
 static double sort_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
@@ -338,10 +344,25 @@ static td_status infer_mode(ir_infer *ctx) {
 
 /* ---- cases ---- */
 
+/* Rows and columns of 131 numbers, many of them equal or special: a few of them, half, and all. */
+static bool many_cases(ir_case *c, uint32_t number, int64_t dim) {
+  ops_case_arg(c, ARG_INT("dim", dim));
+  if (!ops_case_in(c, TD_F32, OPS_DIMS(3, dim == 1 ? 131 : 5, dim == 1 ? 5 : 131),
+                   number & 4 ? OPS_SPECIAL : OPS_NORMAL, number))
+    return false;
+  float *x = c->in[0].data;
+  for (int64_t i = 0; !(number & 4) && i < base_tensor_numel(&c->in[0]); i++) x[i] = rintf(2 * x[i]);
+  return true;
+}
+
 static bool topk_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_I64, TD_U8};
-  static const int64_t counts[] = {3, 0, 5, 1};
-  if (number >= 8) return false;
+  static const int64_t counts[] = {3, 0, 5, 1}, of_many[] = {9, 60, 131, 1};
+  if (number >= 24) return false;
+  if (number >= 8) {
+    ops_case_arg(c, ARG_INT("largest", number / 2 % 2));
+    return many_cases(c, number, number % 2 ? 1 : -1) && ops_case_ints(c, &of_many[(number - 8) / 4], 1);
+  }
   ops_case_arg(c, ARG_INT("dim", (int64_t)(number % 3) - 1));
   ops_case_arg(c, ARG_INT("largest", number % 2));
   return ops_case_in(c, dtypes[number % 4], OPS_DIMS(5, 7), number < 4 ? OPS_NORMAL : OPS_SPECIAL, number) &&
@@ -349,7 +370,11 @@ static bool topk_cases(ir_case *c, uint32_t number) {
 }
 
 static bool sort_cases(ir_case *c, uint32_t number) {
-  if (number >= 4) return false;
+  if (number >= 8) return false;
+  if (number >= 4) {
+    ops_case_arg(c, ARG_INT("descending", number % 2));
+    return many_cases(c, number & 2 ? 4 : 0, number % 2 ? 1 : -1);
+  }
   ops_case_arg(c, ARG_INT("dim", (int64_t)(number % 2)));
   ops_case_arg(c, ARG_INT("descending", number / 2));
   return ops_case_in(c, TD_F32, OPS_DIMS(13, 3), OPS_SPECIAL, number);
@@ -383,6 +408,7 @@ const ir_op ops_sort[] = {
      .attr_count = OPS_COUNT(topk_attrs),
      .infer = infer_topk,
      .reference = topk_reference,
+     .kernel = order_kernel,
      .flops = sort_flops,
      .cases = topk_cases},
     /* (x) -> values, positions; stable */
@@ -394,6 +420,7 @@ const ir_op ops_sort[] = {
      .attr_count = OPS_COUNT(sort_attrs),
      .infer = infer_sort,
      .reference = sort_reference,
+     .kernel = order_kernel,
      .flops = sort_flops,
      .cases = sort_cases},
     /* (x) -> the different elements (slices along dim, where there is one), position of the first of each, for each

@@ -7,7 +7,7 @@
 #include "codegen/chains.h"
 #include "kernels/kernels.h"
 
-enum { CHAINS = 300, COMPILED = 12, VALUES = 24 };
+enum { CHAINS = 300, COMPILED = 12, VALUES = 64 };
 
 typedef struct chain {
   uint64_t random;
@@ -275,7 +275,7 @@ static ir_value through_expand(chain *c, ir_value x) {
   return node(c, "aten::index_select", in, 2, &arg, 1);
 }
 
-/* Rows, or single elements, of a constant table, as whole numbers tell, meet the space. */
+/* Rows, or single elements, of a table, which may be constant, as whole numbers tell, meet the space. */
 static ir_value through_pick(chain *c, ir_value x) {
   const int32_t rank = c->rank, axis = rank > 1 && below(c, 2) ? 1 : 0;
   const int64_t size = 1 + below(c, 40);
@@ -291,7 +291,14 @@ static ir_value through_pick(chain *c, ir_value x) {
   const int32_t table_rank = axis || !elements ? 2 : 1;
   for (int32_t i = 0; i < lead; i++) sizes[i] = told[i] = c->dims[i + (axis ? 1 : 0)];
   const base_tensor t = random_tensor(c, own, table_rank, table);
-  OK(ir_add_constant(c->graph, &t, NULL, &in[0], &c->err));
+  const ir_type table_type = ir_tensor(own, table_rank, table);
+  const char *name = base_arena_format(c->arena, "in%u", c->inputs);
+  if (below(c, 2)) {
+    OK(ir_add_constant(c->graph, &t, NULL, &in[0], &c->err));
+  } else {
+    OK(ir_add_input(c->graph, &table_type, name, IR_NO_VALUE, &in[0], &c->err));
+    c->in[c->inputs++] = t;
+  }
   const td_dtype dtype = below(c, 2) ? TD_I64 : TD_I32;
   const ir_type type = ir_tensor(dtype, lead, sizes);
   OK(ir_add_input(c->graph, &type, base_arena_format(c->arena, "in%u", c->inputs), IR_NO_VALUE, &in[1], &c->err));

@@ -3,6 +3,7 @@
 Random weights of a fixed seed; images as small as the architecture takes. What a model was seen to do stands in a file, one
 line of JSON per way in, so that a run that was cut short goes on where it was."""
 
+import copy
 import functools
 import json
 import pathlib
@@ -129,6 +130,16 @@ def apart(got, want):
     return None
 
 
+def as_near(module, args, got, want):
+    """Are the results no further from those of f64 than a few times PyTorch's own? Deep networks of random weights make
+    the last digits large."""
+    wide = copy.deepcopy(module).double()
+    exact = tensors_of(wide(*[a.double() if a.is_floating_point() else a for a in args]))
+    return len(got) == len(exact) and all(
+        a.shape == x.shape and float((a.double() - x).abs().max()) <= 3 * float((b.double() - x).abs().max())
+        for a, b, x in zip(got, want, exact))
+
+
 def try_way(way, module, args, want):
     """(outcome, why): "agrees"; "absent", where PyTorch itself does not make such a program; "fails"."""
     with torch.no_grad():
@@ -140,7 +151,9 @@ def try_way(way, module, args, want):
             got = tensors_of(run())
         except Exception as error:
             return "fails", brief(error)
-    why = apart(got, want)
+        why = apart(got, want)
+        if why and why.startswith("differs") and as_near(module, args, got, want):
+            return "agrees", why + ", as f32 does from f64"
     return ("fails", why) if why else ("agrees", "")
 
 

@@ -201,9 +201,12 @@ static ir_value norm(aten_args *c, ir_value x, double ord, const axes *a, bool k
     ir_value some = ir_build_cast(c->b, aten_with_scalar(c->a, "aten::ne", x, 0), aten_value_dtype(c->a, x));
     return reduce(c, "aten::sum", some, a, keep);
   }
-  if (!isinf(ord)) {
+  if (!isinf(ord)) { /* powers and their sum do not fit the 16-bit types */
+    const td_dtype dtype = aten_value_dtype(c->a, x);
+    x = ir_build_cast(c->b, x, dtype == TD_F64 ? TD_F64 : TD_F32);
     ir_value power = aten_with_scalar(c->a, "aten::pow", IR_EMIT(c->b, "aten::abs", x), ord);
-    return aten_with_scalar(c->a, "aten::pow", reduce(c, "aten::sum", power, a, keep), 1 / ord);
+    ir_value root = aten_with_scalar(c->a, "aten::pow", reduce(c, "aten::sum", power, a, keep), 1 / ord);
+    return ir_build_cast(c->b, root, dtype);
   }
   return reduce(c, ord > 0 ? "aten::amax" : "aten::amin", IR_EMIT(c->b, "aten::abs", x), a, keep);
 }

@@ -288,7 +288,7 @@ aten_value aten_lower_batch_norm(aten_args *c) {
   if (training && running) aten_refuse(c, "training changes the running statistics");
   return aten_ret(c, running ? batch_norm(c, x, 1, 3, eps) : batch_norm_itself(c, x, eps));
 }
-/* (input, weight?, bias?, training, momentum, eps) -> y, mean, rstd (these two are not made) */
+/* (input, weight?, bias?, training, momentum, eps) -> y, and of each group [N, group] mean, rstd */
 aten_value aten_lower_batch_norm_no_stats(aten_args *c) {
   ir_value y = batch_norm_itself(c, aten_in(c, 0), aten_get_float(c, 5));
   aten_value out[] = {aten_ret(c, y), {.kind = ATEN_UNDEFINED}, {.kind = ATEN_UNDEFINED}};
@@ -346,8 +346,14 @@ aten_value aten_lower_group_norm(aten_args *c) {
 /* native_group_norm(input, weight?, bias?, N, C, HxW, group, eps) -> y, mean, rstd (these two are not made) */
 aten_value aten_lower_native_group_norm(aten_args *c) {
   ir_value y = group_norm(c, aten_in(c, 0), optional(c, 1), optional(c, 2), aten_get_int(c, 6), aten_get_float(c, 7));
-  aten_value out[] = {aten_ret(c, y), {.kind = ATEN_UNDEFINED}, {.kind = ATEN_UNDEFINED}};
-  return aten_tuple_of(c->a, out, 3);
+  ir_value x = aten_in(c, 0), stats[3], out[3] = {y};
+  const aten_value sizes[] = {aten_size(c->a, x, 0), c->args[6], aten_int(-1)};
+  ir_value rows = IR_EMIT(c->b, "aten::view", x, aten_vector(c->a, sizes, 3));
+  const base_arg args[] = {ARG_INT("axis", -1), ARG_FLOAT("eps", aten_get_float(c, 7)),
+                           ARG_DTYPE("stats_dtype", aten_value_dtype(c->a, x))};
+  ir_emit_many(c->b, "aten::native_layer_norm", &rows, 1, args, 3, stats, 3);
+  for (uint32_t i = 1; i < 3; i++) out[i] = aten_squeeze(c->a, stats[i], 2);
+  return aten_ret_many(c, out, 3);
 }
 /* instance_norm(input, weight?, bias?, mean?, var?, use_input_stats, momentum, eps, cudnn) */
 aten_value aten_lower_instance_norm(aten_args *c) {

@@ -43,6 +43,23 @@ class Compile(unittest.TestCase):
         torch._dynamo.reset()
         torch.manual_seed(0)
 
+    def test_flex_attention(self):
+        from torch.nn.attention.flex_attention import flex_attention
+
+        def nearer(score, batch, head, at, to):
+            return torch.where(at >= to, score + 0.1 * (to - at), float("-inf"))
+
+        def attend(q, k):
+            return flex_attention(q, k, k, score_mod=nearer) + 1
+
+        q, k = torch.randn(1, 2, 9, 8), torch.randn(1, 2, 9, 8)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            want = attend(q, k)
+            got, fallbacks = watched(lambda: torch.compile(attend, backend="treadle")(q, k))
+        self.assertEqual(fallbacks, [])
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
     def same(self, function, *args, fallback=False, options=None, dynamic=None):
         compiled = torch.compile(function, backend="treadle", options=options or {}, dynamic=dynamic)
         with torch.no_grad():

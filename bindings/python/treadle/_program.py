@@ -140,6 +140,8 @@ class _Graph:
         if all(_is_tensor(v) for v in values):
             return {"as_tensors": [{"name": self.names[v]} for v in values]}
         if any(_is_tensor(v) for v in values) or all(v is None for v in values):
+            if not all(v is None or _is_tensor(v) for v in values):
+                raise CannotSay("a list of tensors and other things")
             return {"as_optional_tensors": [{"as_tensor": {"name": self.names[v]}} if v is not None else {"as_none": True}
                                             for v in values]}
         if any(isinstance(v, (list, tuple)) for v in values):

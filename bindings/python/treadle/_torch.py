@@ -127,19 +127,37 @@ def _warn(why, what="a graph"):
 def _taken_apart(module, why):
     """The graph with the operators that `why` names as PyTorch's own decompositions have them; None: there are none."""
     from torch._decomp import core_aten_decompositions, decomposition_table
-    from torch.fx.experimental.proxy_tensor import make_fx
     used = {n.target for n in module.graph.nodes if n.op == "call_function"}
     every = {**decomposition_table, **core_aten_decompositions()}
     table = {op: every[op] for op in used if op in every and op._schema.name in why}
+    return _traced_anew(module, torch.fx.Interpreter(module), table) if table else None
+
+
+def _traced_anew(module, interpreter, table):
+    """What `interpreter` makes of the graph, with operators as `table` has them; None: PyTorch does not trace it."""
+    from torch.fx.experimental.proxy_tensor import make_fx
     values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
     modes = [v.fake_mode for v in values if isinstance(v, FakeTensor)]
-    if not table or not modes:
+    if not modes:
         return None
     try:
         with modes[0], torch.no_grad():
-            return make_fx(lambda *args: torch.fx.Interpreter(module).run(*args), decomposition_table=table)(*values)
+            return make_fx(lambda *args: interpreter.run(*args), decomposition_table=table)(*values)
     except Exception:  # whatever PyTorch finds wrong with it, the graph runs as it is
         return None
+
+
+def _spelled_out(module):
+    """The graph with flex_attention as the products, softmax and masks that it means."""
+    from torch._higher_order_ops.flex_attention import flex_attention, math_attention
+    if not any(n.target is flex_attention for n in module.graph.nodes):
+        return module
+
+    class Speller(torch.fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            return super().call_function(math_attention if target is flex_attention else target, args, kwargs)
+
+    return _traced_anew(module, Speller(module), {}) or module
 
 
 class _Compiled:
@@ -249,6 +267,7 @@ def _inference(options):
         if real is not None:
             run = compile_graph(real[0], example_inputs)
             return around(run, real[1], real[2])
+        module = _spelled_out(module)
         try:
             compiled = _Compiled(module, _static_positions(module, example_inputs), dict(options))
         except (CannotSay, Error) as why:

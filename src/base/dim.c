@@ -318,6 +318,19 @@ base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b
   return simplify_divide(dims, op, a, b);
 }
 
+static base_dim fixed_of(base_dim d, const base_dim *fixed) {
+  return is_expression(d) ? fixed[d - (BASE_DIM_NONE + 1)] : d;
+}
+
+bool base_dims_fix(base_dims *dims, const int64_t *values, uint32_t count, base_dim *fixed) {
+  for (uint32_t i = 0; i < count; i++) {
+    const base_dim_node n = dims->nodes.at[i]; /* a copy: the table grows */
+    if (n.op != BASE_DIM_SYMBOL) fixed[i] = base_dim_binary(dims, n.op, fixed_of(n.a, fixed), fixed_of(n.b, fixed));
+    else fixed[i] = values[n.a] < 0 ? handle(i) : base_dim_number(values[n.a]);
+  }
+  return !base_arena_failed(dims->arena);
+}
+
 bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value) {
   if (number_of(d, value)) return true;
   if (d == BASE_DIM_NONE || !dims) return false;

@@ -85,6 +85,9 @@ bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int6
 bool base_dim_not_negative(const base_dims *dims, base_dim d);
 /* True when `d` needs a symbol that data defines. */
 bool base_dim_from_data(const base_dims *dims, base_dim d);
+/* The first `count` expressions of the table with numbers for some of its symbols (`values`: one per symbol, negative:
+ * it stays open), in `fixed`; BASE_DIM_NONE for those that have no value then. False: out of memory. */
+bool base_dims_fix(base_dims *dims, const int64_t *values, uint32_t count, base_dim *fixed);
 /* A copy to evaluate and to print, which does not grow. False: out of memory. */
 bool base_dims_copy(const base_dims *from, base_arena *arena, base_dims *to);
 /* Of nodes and symbols that a stranger wrote: operands stand before their users, and no expression is longer than those

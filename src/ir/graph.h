@@ -177,6 +177,14 @@ void ir_refresh(ir_graph *g, ir_node node);
  * keep their types. */
 td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err);
 void ir_settle(ir_graph *g);
+/* An open size of the inputs that is to be a number. */
+typedef struct ir_size {
+  const char *name; /* of its symbol */
+  int64_t value;    /* not negative */
+} ir_size;
+/* Makes these sizes numbers wherever they stand, and infers anew what follows. Errors: TD_BAD_ARGUMENT where there is
+ * no such size or a guard of the graph does not allow the value, and those of inference, which name the node. */
+td_status ir_fix_sizes(ir_graph *g, const ir_size *sizes, uint32_t count, td_error *err);
 /* Uses of each value, by value id: `counts` has g->values.count entries; results of blocks count. */
 void ir_count_uses(const ir_graph *g, uint32_t *counts);
 

@@ -26,6 +26,7 @@ typedef BASE_VEC(base_arg) arg_list;
 typedef BASE_VEC(base_str) word_list;
 
 static td_status wrong(parser *p, const char *expected) {
+  if (base_arena_failed(p->g->arena)) return base_no_memory(p->err, "a graph");
   return base_fail(p->err, TD_BAD_FILE, NULL, p->at - p->text, "graph text: expected %s", expected);
 }
 

@@ -180,7 +180,7 @@ typedef struct td_load_options {
                       of rounding, with backend "eager" */
   const char *inject; /* a fault to be found by tests, in builds that have them: docs/debugging.md */
   /* Is told what the model becomes on its way: these bytes go to the end of the file called `name`. Anything but TD_OK
-   * ends the loading. The names are in docs/debugging.md. NULL: nobody. */
+   * ends the loading. The names are in docs/debugging.md; those of variants have a folder in front. NULL: nobody. */
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
   const char *edited; /* folder with files of generated code, as `dump` was told them, that take the place of what would
@@ -195,6 +195,9 @@ typedef struct td_load_options {
                      takes   their place between runs as it comes; `warn` is called from that thread. Not with strict,
                      dump,   edited or for_file, which need it at once */
   uint32_t cc_limit_ms; /* that one run of the C compiler may take before it is ended, as one that fails; 0: a minute */
+  const char *specialise; /* sizes to compile variants of the plan for, "batch=1,8 seq=128": of the open dimensions
+                             called batch and seq each combination; further lists stand behind a ";". Runs whose sizes
+                             are those of a variant use the first that is; others the general plan. NULL: none */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
@@ -265,6 +268,9 @@ typedef struct td_model_stats {
   const char *backend; /* the one in use; owned by the library */
   double gbyte;        /* read and written by one run at fixed shapes, each operand and result of a step once */
   uint32_t waiting;    /* fused loops whose code is still being made: td_load_options.tiered */
+  uint32_t variants; /* plans for particular sizes: td_load_options.specialise. Their steps are counted in `steps`, and
+                        come behind those of the general plan */
+  uint64_t variant_bytes; /* of weights_bytes, what variants have beside those of the general plan */
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 
@@ -435,17 +441,19 @@ TD_API td_status td_session_observe(td_session *session, const td_observer *obse
 
 /* What a step is and does: with the shapes of the last run, in one execution. */
 typedef struct td_step {
-  size_t size;        /* sizeof(td_step), set by the caller */
-  const char *name;   /* where it comes from, the user's layer: "node /conv1 (Conv)". Texts are owned by the model */
-  const char *op;     /* "aten::convolution"; "" for what moves data or control alone */
-  const char *kernel; /* the function that computes it */
-  double flops;       /* additions and multiplications, each one */
-  double const_bytes; /* read from constants */
-  double read_bytes;  /* read from other operands, each once */
-  double write_bytes; /* of results */
-  size_t origins;     /* nodes of the user's model that it stands for: see td_session_step_origin */
+  size_t size;         /* sizeof(td_step), set by the caller */
+  const char *name;    /* where it comes from, the user's layer: "node /conv1 (Conv)". Texts are owned by the model */
+  const char *op;      /* "aten::convolution"; "" for what moves data or control alone */
+  const char *kernel;  /* the function that computes it */
+  double flops;        /* additions and multiplications, each one */
+  double const_bytes;  /* read from constants */
+  double read_bytes;   /* read from other operands, each once */
+  double write_bytes;  /* of results */
+  size_t origins;      /* nodes of the user's model that it stands for: see td_session_step_origin */
+  const char *variant; /* the sizes that its plan is for, "batch=8 seq=128"; "": the general plan */
 } td_step;
-/* Step `index` of td_model_stats.steps. A session that has not run yet knows no shapes: its figures are 0. */
+/* Step `index` of td_model_stats.steps. Where the session has not run yet, or not with the step's plan last, no shapes
+ * are known: the figures are 0. */
 TD_API td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err);
 /* Node `origin` of td_step.origins of step `index`, named as in td_step.name. NULL: there are not so many. */
 TD_API const char *td_session_step_origin(const td_session *session, size_t index, size_t origin);

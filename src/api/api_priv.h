@@ -15,13 +15,21 @@ typedef struct api_file {
   sys_mapping mapping;
 } api_file;
 
+/* Sizes that a variant of the plan is for. */
+typedef struct api_variant {
+  const char *label; /* "batch=8 seq=128" */
+  const ir_size *sizes;
+  uint32_t count;
+  uint32_t changes[PASSES_MAX]; /* what each pass did */
+} api_variant;
+
 struct td_model {
   td_allocator allocator;
   base_arena *arena; /* this struct, the operator set, copies of options */
   const ir_opset *ops;
   char *path;          /* NULL: from memory */
   const char *builtin; /* what stands after builtin: in the path; NULL: a file */
-  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method, *alone;
+  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method, *alone, *specialise;
   const td_input_spec *inputs;
   size_t input_count;
   const compile_backend *backend;
@@ -38,8 +46,9 @@ struct td_model {
   void (*warn)(void *user, const char *text);
   void *warn_user;
   kern_tuning tuning;
-  uint32_t changes[PASSES_MAX]; /* what each pass did */
-  const void *bytes;            /* the model file, or the weights of a built-in model */
+  uint32_t changes[PASSES_MAX];   /* what each pass did */
+  BASE_VEC(api_variant) variants; /* that were compiled: as those of the plan; none of a saved plan */
+  const void *bytes;              /* the model file, or the weights of a built-in model */
   size_t size;
   const import_weight *given; /* that the caller has in memory */
   uint32_t given_count;
@@ -68,19 +77,30 @@ td_status api_open(td_model *model, uint64_t started, td_error *err);
  * "["float", ""]". What is no tensor, or not known, is empty. */
 void api_print_dims(const td_session *session, uint32_t index, base_text *text);
 void api_print_types(const td_session *session, uint32_t index, base_text *text);
-/* Tells model->dump what the model becomes (dump.c). In the model's arena; NULL: out of memory. */
+/* Tells model->dump what the model, or a variant (else NULL) becomes (dump.c). In the model's arena; NULL: out of
+ * memory. */
 typedef struct api_dump api_dump;
-api_dump *api_dump_new(const td_model *model, td_error *err);
+api_dump *api_dump_new(const td_model *model, const api_variant *variant, td_error *err);
 void api_dump_free(api_dump *dump); /* NULL is allowed */
 /* The graph after `stage`, the first time as it was imported; as compile_setting.seen. `user`: the dump. */
 td_status api_dump_graph(void *user, const char *stage, const ir_graph *graph, td_error *err);
 /* A file of generated code, as compile_setting.coded. */
 td_status api_dump_code(void *user, const char *name, const char *bytes, size_t count);
 /* The plan, the loops, and what each stage took. */
-td_status api_dump_plan(api_dump *dump);
+td_status api_dump_plan(api_dump *dump, const plan_exe *plan);
 /* Imports the model again or for the first time. The graph is the caller's. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);
-/* The same with what the options ask for before the passes; and as it is lowered, behind them. */
-td_status api_prepare(td_model *model, ir_graph **graph, td_error *err);
-td_status api_rewrite(const td_model *model, ir_graph **graph, td_error *err);
+/* The same with what the options ask for before the passes, for the sizes of a variant (NULL: for all); and as it is
+ * lowered, behind them. */
+td_status api_prepare(td_model *model, const api_variant *variant, ir_graph **graph, td_error *err);
+td_status api_rewrite(const td_model *model, const api_variant *variant, ir_graph **graph, td_error *err);
+/* Compiles a graph that was prepared for the variant (NULL: for all sizes), and tells whoever wants to know what
+ * becomes of it. */
+td_status api_compile(td_model *model, api_variant *variant, ir_graph *graph, plan_exe **plan, td_error *err);
+/* Compiles the variants that model->specialise asks for (specialise.c). */
+td_status api_specialise(td_model *model, td_error *err);
+/* The plan, general or a variant, that step `index` of all is of, and its number there. NULL: there are not so many. */
+const plan_exe *api_plan_of(const td_model *model, size_t index, uint32_t *step);
+/* Among all steps, the number of the first of the plan in use. */
+uint32_t api_first_step(const td_session *session);
 #endif

@@ -9,11 +9,13 @@
 
 td_status td_model_code(const td_model *model, size_t step, td_code *code, td_error *err) {
   if (!model || !code) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_code needs a model and a struct");
-  const plan_exe *plan = model->plan;
-  if (step >= plan->steps.count)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no step %zu; the model has %u", step, plan->steps.count);
+  uint32_t number;
+  const plan_exe *plan = api_plan_of(model, step, &number);
+  if (!plan)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no step %zu; the model has %u", step,
+                     model->stats.steps);
   plan_code place;
-  const plan_step *s = &plan->steps.at[step];
+  const plan_step *s = &plan->steps.at[number];
   if (!plan_code_of(plan, s, &place)) return TD_ANSWER_NO;
   const td_code to = {.name = plan_name(plan, plan->functions.at[s->function].code),
                       .address = place.at,
@@ -51,7 +53,7 @@ static const char *full_name(const plan_exe *plan, uint32_t function, const plan
   return name;
 }
 
-/* Every function once. */
+/* Every function of a plan once. */
 static td_status list_code(const plan_exe *plan, base_arena *arena, prof_code *all, uint32_t *count, td_error *err) {
   uint8_t *seen = base_new(arena, uint8_t, (size_t)plan->functions.count + 1);
   if (!seen) return base_no_memory(err, "code");
@@ -69,11 +71,13 @@ static td_status list_code(const plan_exe *plan, base_arena *arena, prof_code *a
 
 static td_status tell(const td_model *model, bool map, base_arena *arena, td_write_fn write, void *user,
                       td_error *err) {
-  const plan_exe *plan = model->plan;
-  prof_code *code = base_new(arena, prof_code, (size_t)plan->functions.count + 1);
+  size_t most = 0;
   uint32_t count = 0;
+  for (uint32_t i = 0; i < plan_count(model->plan); i++) most += plan_at(model->plan, i)->functions.count;
+  prof_code *code = base_new(arena, prof_code, most + 1);
   if (!code) return base_no_memory(err, "code");
-  TRY(list_code(plan, arena, code, &count, err));
+  for (uint32_t i = 0; i < plan_count(model->plan); i++)
+    TRY(list_code(plan_at(model->plan, i), arena, code, &count, err));
   const prof_process process = {(uint32_t)sys_process_id(), (uint32_t)sys_process_id(), sys_clock_ns()};
   const td_status status = map ? prof_write_map(code, count, &model->allocator, write, user)
                                : prof_write_jitdump(code, count, &process, &model->allocator, write, user);

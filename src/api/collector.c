@@ -51,9 +51,10 @@ static const char *step_name(const plan_exe *plan, const plan_step *step) {
 
 /* Names of all steps in `text`, each with a NUL behind it; at[i]: where that of step i begins. */
 static td_status make_names(const td_session *session, bool shapes, base_text *text, size_t *at, td_error *err) {
-  const plan_exe *plan = session->model->plan;
-  for (uint32_t i = 0; i < plan->steps.count; i++) {
-    const char *name = step_name(plan, &plan->steps.at[i]);
+  for (uint32_t i = 0; i < session->model->stats.steps; i++) {
+    uint32_t number;
+    const plan_exe *plan = api_plan_of(session->model, i, &number);
+    const char *name = step_name(plan, &plan->steps.at[number]);
     at[i] = text->length;
     base_text_add(text, name, strlen(name));
     if (shapes) base_text_add(text, " ", 1);
@@ -65,7 +66,7 @@ static td_status make_names(const td_session *session, bool shapes, base_text *t
 
 static td_status watch(td_session *session, prof_collector *collector, bool shapes, base_arena *arena, base_text *text,
                        td_error *err) {
-  const uint32_t steps = session->model->plan->steps.count;
+  const uint32_t steps = session->model->stats.steps;
   size_t *at = base_new(arena, size_t, steps + (size_t)1);
   const char **names = base_new(arena, const char *, steps + (size_t)1);
   if (!at || !names) return base_no_memory(err, "names of steps");

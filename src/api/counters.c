@@ -12,8 +12,9 @@ static void observe(void *user, const td_observer *observer) { td_session_observ
 
 static const char *class_of_step(void *user, uint32_t step) {
   const td_session *session = user;
-  const plan_exe *plan = session->model->plan;
-  const plan_step *s = &plan->steps.at[step];
+  uint32_t number;
+  const plan_exe *plan = api_plan_of(session->model, step, &number);
+  const plan_step *s = &plan->steps.at[number];
   return td_class_of(s->kind == PLAN_CALL ? plan_name(plan, plan->functions.at[s->function].op) : "");
 }
 
@@ -37,6 +38,6 @@ td_status td_session_count(td_session *session, const char *level, uint32_t runs
                                   .observe = observe,
                                   .class_of_step = class_of_step,
                                   .threads = run_session_threads(session->run),
-                                  .steps = session->model->plan->steps.count};
+                                  .steps = session->model->stats.steps};
   return prof_count(&counting, &session->allocator, write, user, err);
 }

@@ -7,16 +7,25 @@
 
 struct api_dump {
   const td_model *model;
-  ir_store store;    /* elements of all graphs: graph.weights */
-  uint32_t written;  /* of its tensors */
-  uint32_t stages;   /* graphs so far */
-  uint64_t since;    /* when the last one was done */
-  base_text timings; /* lines "NAME MS" */
+  const api_variant *variant; /* NULL: the general plan */
+  ir_store store;             /* elements of all graphs: graph.weights */
+  uint32_t written;           /* of its tensors */
+  uint32_t stages;            /* graphs so far */
+  uint64_t since;             /* when the last one was done */
+  base_text timings;          /* lines "NAME MS" */
   td_error *err;
 };
 
-static td_status tell(api_dump *d, const char *name, const char *bytes, size_t count) {
-  return d->model->dump(d->model->dump_user, name, bytes, count);
+/* What variants become is in a folder of their own, which their sizes name. */
+static td_status tell(const api_dump *d, const char *name, const char *bytes, size_t count) {
+  char path[512];
+  if (!d->variant) return d->model->dump(d->model->dump_user, name, bytes, count);
+  const int length = snprintf(path, sizeof path, "%s/%s", d->variant->label, name);
+  if (length < 0 || (size_t)length >= sizeof path)
+    return base_fail(d->err, TD_NO_RESOURCE, NULL, -1, "the name of a file is too long: %.80s...", path);
+  for (char *c = path; *c && (c - path) < length - (int)strlen(name) - 1; c++)
+    *c = (char)(*c == ' ' ? ',' : *c == '/' || *c == '.' ? '_' : *c);
+  return d->model->dump(d->model->dump_user, path, bytes, count);
 }
 
 static td_status tell_weights(void *user, const char *bytes, size_t count) {
@@ -34,10 +43,11 @@ static void note_time(api_dump *d, const char *stage) {
   base_text_print(&d->timings, "%-16s %10.3f ms\n", stage, (double)(sys_clock_ns() - d->since) * 1e-6);
 }
 
-api_dump *api_dump_new(const td_model *model, td_error *err) {
+api_dump *api_dump_new(const td_model *model, const api_variant *variant, td_error *err) {
   api_dump *d = base_new(model->arena, api_dump, 1);
   if (d)
     *d = (api_dump){.model = model,
+                    .variant = variant,
                     .store = {.arena = model->arena},
                     .since = sys_clock_ns(),
                     .timings = {.allocator = &model->allocator},
@@ -79,21 +89,21 @@ static td_status tell_loops(api_dump *d) {
   const compile_setting setting = api_setting(m);
   base_text text = {.allocator = &m->allocator};
   ir_graph *graph = NULL;
-  td_status status = api_import((td_model *)(uintptr_t)m, &graph, d->err);
-  if (status == TD_OK) status = compile_explain_loops(graph, &setting, true, &m->allocator, &text, d->err);
+  td_status status = api_prepare((td_model *)(uintptr_t)m, d->variant, &graph, d->err);
+  if (status != TD_OK) return status;
+  status = compile_explain_loops(graph, &setting, true, &m->allocator, &text, d->err);
   if (status == TD_OK) status = tell_text(d, "loops.txt", &text);
   else base_text_free(&text);
   ir_graph_free(graph);
   return status;
 }
 
-td_status api_dump_plan(api_dump *d) {
-  const td_model *m = d->model;
-  base_text plan = {.allocator = &m->allocator}, dot = plan;
+td_status api_dump_plan(api_dump *d, const plan_exe *of) {
+  base_text plan = {.allocator = &d->model->allocator}, dot = plan;
   note_time(d, "plan");
-  if (plan_print(m->plan, &plan) != TD_OK) plan.failed = true;
+  if (plan_print(of, &plan) != TD_OK) plan.failed = true;
   TRY(tell_text(d, "plan.txt", &plan));
-  if (plan_print_dot(m->plan, &dot) != TD_OK) dot.failed = true;
+  if (plan_print_dot(of, &dot) != TD_OK) dot.failed = true;
   TRY(tell_text(d, "plan.dot", &dot));
   TRY(tell_loops(d));
   return tell_text(d, "timings.txt", &d->timings);

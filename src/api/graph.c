@@ -30,7 +30,7 @@ static td_status save_rewritten(const td_model *model, const char *weights, td_w
                                 void *user, td_error *err) {
   ir_graph *graph = NULL;
   base_arena *arena = base_arena_new(&model->allocator);
-  td_status status = arena ? api_rewrite(model, &graph, err) : base_no_memory(err, "the text of a graph");
+  td_status status = arena ? api_rewrite(model, NULL, &graph, err) : base_no_memory(err, "the text of a graph");
   if (status == TD_OK) {
     status = write_graph(graph, weights, arena, text, bytes, user, err);
     ir_graph_free(graph);

@@ -190,7 +190,8 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
   char *cache = cc ? base_arena_text(arena, options->cache ? options->cache : "") : NULL;
   char *inject = cache ? base_arena_text(arena, options->inject ? options->inject : "") : NULL;
   char *edited = inject ? base_arena_text(arena, options->edited ? options->edited : "") : NULL;
-  if (!edited) {
+  char *sizes = edited ? base_arena_text(arena, options->specialise ? options->specialise : "") : NULL;
+  if (!sizes) {
     base_arena_free(arena);
     return base_no_memory(err, "a model");
   }
@@ -220,6 +221,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .format = *format ? format : NULL,
                   .disabled = disabled,
                   .alone = alone,
+                  .specialise = sizes,
                   .disabled_kernels = kernels,
                   .taps = taps,
                   .weights = *weights ? weights : NULL};
@@ -252,16 +254,33 @@ static bool mapped(const td_model *m, const void *at) {
   return false;
 }
 
+/* Does a plan before number `variant` have the bytes at the same place? */
+static bool shared(const plan_exe *plan, uint32_t variant, const void *base) {
+  for (uint32_t k = 0; k < variant; k++)
+    for (uint32_t i = 0; i < plan_at(plan, k)->segments.count; i++)
+      if (plan_at(plan, k)->bases.at[i] == base) return true;
+  return false;
+}
+
+static size_t constant_bytes(const plan_slot *s) {
+  int64_t count = 1;
+  size_t bytes = 0;
+  for (int32_t k = 0; k < s->rank; k++) count *= s->dims[k];
+  base_dtype_bytes(s->dtype, count, &bytes);
+  return bytes;
+}
+
 static void count_weights(td_model *m) {
-  for (uint32_t i = 0; i < m->plan->slots.count; i++) {
-    const plan_slot *s = &m->plan->slots.at[i];
-    if (s->place != PLAN_CONST) continue;
-    int64_t count = 1;
-    size_t bytes = 0;
-    for (int32_t k = 0; k < s->rank; k++) count *= s->dims[k];
-    base_dtype_bytes(s->dtype, count, &bytes);
-    m->stats.weights_bytes += bytes;
-    if (!mapped(m, plan_constant(m->plan, s))) m->stats.copied_bytes += bytes;
+  for (uint32_t k = 0; k < plan_count(m->plan); k++) {
+    const plan_exe *plan = plan_at(m->plan, k);
+    for (uint32_t i = 0; i < plan->slots.count; i++) {
+      const plan_slot *s = &plan->slots.at[i];
+      if (s->place != PLAN_CONST || shared(m->plan, k, plan->bases.at[s->segment])) continue;
+      const size_t bytes = constant_bytes(s);
+      m->stats.weights_bytes += bytes;
+      if (k) m->stats.variant_bytes += bytes;
+      if (!mapped(m, plan_constant(plan, s))) m->stats.copied_bytes += bytes;
+    }
   }
 }
 
@@ -291,18 +310,17 @@ static void give_back_between(const sys_mapping *file, const byte_range *used, u
 /* Of the mapped files only the constants of the plan are read from now on: not what was packed into copies, nor the
  * graph. Their pages leave this process; should anything be read after all, it comes from the file again. */
 static void give_back_files(td_model *m) {
-  byte_range *used = base_new(m->arena, byte_range, (size_t)m->plan->slots.count + 1);
+  size_t slots = 0;
   uint32_t count = 0;
-  for (uint32_t i = 0; used && i < m->plan->slots.count; i++) {
-    const plan_slot *s = &m->plan->slots.at[i];
-    if (s->place != PLAN_CONST) continue;
-    const char *at = plan_constant(m->plan, s);
-    int64_t dims[BASE_MAX_RANK];
-    for (int32_t k = 0; k < s->rank; k++) dims[k] = s->dims[k];
-    const base_tensor t = base_tensor_of((void *)(uintptr_t)at, s->dtype, s->rank, dims);
-    used[count++] = (byte_range){at, base_tensor_bytes(&t)};
-  }
+  for (uint32_t k = 0; k < plan_count(m->plan); k++) slots += plan_at(m->plan, k)->slots.count;
+  byte_range *used = base_new(m->arena, byte_range, slots + 1);
   if (!used) return;
+  for (uint32_t k = 0; k < plan_count(m->plan); k++) {
+    const plan_exe *plan = plan_at(m->plan, k);
+    for (uint32_t i = 0; i < plan->slots.count; i++)
+      if (plan->slots.at[i].place == PLAN_CONST)
+        used[count++] = (byte_range){plan_constant(plan, &plan->slots.at[i]), constant_bytes(&plan->slots.at[i])};
+  }
   qsort(used, count, sizeof *used, by_address);
   for (uint32_t i = 0; i < m->files.count; i++) give_back_between(&m->files.at[i].mapping, used, count);
 }
@@ -334,34 +352,39 @@ static td_status widen(ir_graph *graph, td_error *err) {
   return TD_OK;
 }
 
-/* Compiles the graph, and tells whoever wants to know what becomes of it. */
-static td_status compile(td_model *m, ir_graph *graph, td_error *err) {
+td_status api_compile(td_model *m, api_variant *variant, ir_graph *graph, plan_exe **plan, td_error *err) {
   compile_setting setting = api_setting(m);
-  api_dump *dump = m->dump ? api_dump_new(m, err) : NULL;
+  api_dump *dump = m->dump ? api_dump_new(m, variant, err) : NULL;
   if (m->dump && !dump) return base_no_memory(err, "what a model becomes");
+  if (variant) {
+    setting.general = m->plan;
+    setting.edited = NULL; /* files of the general plan's code */
+  }
   if (dump) {
     setting.seen = api_dump_graph;
     setting.coded = api_dump_code;
     setting.seen_user = dump;
   }
   td_status status = dump ? api_dump_graph(dump, "import", graph, err) : TD_OK;
-  if (status == TD_OK) status = compile_graph(graph, &setting, &m->allocator, m->changes, &m->plan, err);
-  if (status == TD_OK && dump) status = api_dump_plan(dump);
+  uint32_t *changes = variant ? variant->changes : m->changes;
+  if (status == TD_OK) status = compile_graph(graph, &setting, &m->allocator, changes, plan, err);
+  if (status == TD_OK && dump) status = api_dump_plan(dump, *plan);
   api_dump_free(dump);
   return status;
 }
 
-td_status api_prepare(td_model *m, ir_graph **graph, td_error *err) {
+td_status api_prepare(td_model *m, const api_variant *variant, ir_graph **graph, td_error *err) {
   TRY(api_import(m, graph, err));
-  td_status status = m->float64 ? widen(*graph, err) : TD_OK;
+  td_status status = variant ? ir_fix_sizes(*graph, variant->sizes, variant->count, err) : TD_OK;
+  if (status == TD_OK && m->float64) status = widen(*graph, err);
   if (status == TD_OK) status = debug_add_taps(*graph, m->taps, err);
   if (status != TD_OK) ir_graph_free(*graph);
   return status;
 }
 
-td_status api_rewrite(const td_model *m, ir_graph **graph, td_error *err) {
+td_status api_rewrite(const td_model *m, const api_variant *variant, ir_graph **graph, td_error *err) {
   const compile_setting setting = api_setting(m);
-  TRY(api_prepare((td_model *)(uintptr_t)m, graph, err));
+  TRY(api_prepare((td_model *)(uintptr_t)m, variant, graph, err));
   const td_status status = compile_rewrite(*graph, &setting, err);
   if (status != TD_OK) ir_graph_free(*graph);
   return status;
@@ -369,23 +392,26 @@ td_status api_rewrite(const td_model *m, ir_graph **graph, td_error *err) {
 
 static td_status make(td_model *m, uint64_t started, td_error *err) {
   ir_graph *graph;
-  TRY(api_prepare(m, &graph, err));
+  TRY(api_prepare(m, NULL, &graph, err));
   const uint64_t imported = sys_clock_ns();
-  const td_status status = compile(m, graph, err);
+  td_status status = api_compile(m, NULL, graph, &m->plan, err);
   m->stats.load_ms = (double)(imported - started) * 1e-6;
-  m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
   if (status == TD_OK) m->stats.nodes = count_nodes(graph);
   ir_graph_free(graph);
+  if (status == TD_OK) status = api_specialise(m, err);
+  m->stats.compile_ms = (double)(sys_clock_ns() - imported) * 1e-6;
   return status;
 }
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
   TRY(api_is_saved(m) ? api_open(m, started, err) : make(m, started, err));
   m->stats.backend = plan_name(m->plan, m->plan->backend);
-  m->stats.steps = m->plan->steps.count;
+  m->stats.variants = m->plan->variants.count;
+  for (uint32_t i = 0; i < plan_count(m->plan); i++) m->stats.steps += plan_at(m->plan, i)->steps.count;
   m->stats.gflop = m->plan->flops * 1e-9;
   m->stats.gbyte = m->plan->bytes * 1e-9;
-  m->lacks = m->plan->needs & ~(m->cpu_isa | BASE_ISA_VECTOR);
+  for (uint32_t i = 0; i < plan_count(m->plan); i++)
+    m->lacks |= (plan_at(m->plan, i)->needs & ~(m->cpu_isa | BASE_ISA_VECTOR)) != 0;
   count_weights(m);
   give_back_files(m);
   return TD_OK;
@@ -586,6 +612,9 @@ td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_er
   if (!model || !stats)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_get_stats needs a model and a struct");
   td_model_stats all = model->stats;
-  if (model->plan->tier) all.waiting = atomic_load_explicit(&model->plan->tier->waiting, memory_order_acquire);
+  for (uint32_t i = 0; i < plan_count(model->plan); i++) {
+    const plan_tier *tier = plan_at(model->plan, i)->tier;
+    if (tier) all.waiting += atomic_load_explicit(&tier->waiting, memory_order_acquire);
+  }
   return api_write_stats(stats, &all, sizeof all, err);
 }

@@ -4,36 +4,37 @@
 
 #include <string.h>
 
-static td_status plan_text(const td_model *model, ir_graph *graph, base_text *text) {
+static td_status plan_text(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
   (void)graph;
-  TRY(plan_print(model->plan, text));
-  run_print_parts(model->plan, &model->allocator, text);
+  const plan_exe *plan = plan_at(model->plan, number);
+  TRY(plan_print(plan, text));
+  run_print_parts(plan, &model->allocator, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
-static td_status plan_json(const td_model *model, ir_graph *graph, base_text *text) {
+static td_status plan_json(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print_json(model->plan, text);
+  return plan_print_json(plan_at(model->plan, number), text);
 }
 
-static td_status plan_dot(const td_model *model, ir_graph *graph, base_text *text) {
+static td_status plan_dot(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print_dot(model->plan, text);
+  return plan_print_dot(plan_at(model->plan, number), text);
 }
 
-static td_status graph_text(const td_model *model, ir_graph *graph, base_text *text) {
-  (void)model;
+static td_status graph_text(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
+  (void)model, (void)number;
   return ir_print_brief(graph, text);
 }
 
 /* The graph, and before it what each pass did: one that found nothing where it should is to be seen. */
-static td_status passes_text(const td_model *model, ir_graph *graph, base_text *text) {
+static td_status passes_text(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
   uint32_t count;
   const passes_row *rows = passes_list(&count);
+  const uint32_t *changes = number ? model->variants.at[number - 1].changes : model->changes;
   for (uint32_t i = 0; i < count && model->backend->passes; i++)
     if (model->backend->kernels || !rows[i].kernels)
-      base_text_print(text, "# pass    %s: %u change%s\n", rows[i].name, model->changes[i],
-                      model->changes[i] == 1 ? "" : "s");
+      base_text_print(text, "# pass    %s: %u change%s\n", rows[i].name, changes[i], changes[i] == 1 ? "" : "s");
   return ir_print_brief(graph, text);
 }
 
@@ -44,39 +45,43 @@ static td_status explain(const td_model *model, ir_graph *graph, bool why, base_
 }
 
 /* What runs as one loop. */
-static td_status loops_text(const td_model *model, ir_graph *graph, base_text *text) {
+static td_status loops_text(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
+  (void)number;
   return explain(model, graph, false, text);
 }
 
 /* And what could and does not. */
-static td_status why_text(const td_model *model, ir_graph *graph, base_text *text) {
+static td_status why_text(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
+  (void)number;
   return explain(model, graph, true, text);
 }
 
-static td_status graph_dot(const td_model *model, ir_graph *graph, base_text *text) {
-  (void)model;
+static td_status graph_dot(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
+  (void)model, (void)number;
   ir_print_dot(graph, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
-static td_status graph_json(const td_model *model, ir_graph *graph, base_text *text) {
-  (void)model;
+static td_status graph_json(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
+  (void)model, (void)number;
   ir_print_json(graph, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
 typedef struct view {
   const char *stage, *format;
-  td_status (*graph)(const td_model *model, ir_graph **graph, td_error *err); /* it prints, and may change; or NULL */
-  td_status (*print)(const td_model *model, ir_graph *graph, base_text *text);
+  /* It prints, and may change, for a variant or (NULL) all sizes; or NULL. */
+  td_status (*graph)(const td_model *model, const api_variant *variant, ir_graph **graph, td_error *err);
+  td_status (*print)(const td_model *model, uint32_t number, ir_graph *graph, base_text *text);
 } view;
 
-static td_status as_imported(const td_model *model, ir_graph **graph, td_error *err) {
+static td_status as_imported(const td_model *model, const api_variant *variant, ir_graph **graph, td_error *err) {
+  (void)variant;
   return api_import((td_model *)(uintptr_t)model, graph, err);
 }
 
-static td_status as_prepared(const td_model *model, ir_graph **graph, td_error *err) {
-  return api_prepare((td_model *)(uintptr_t)model, graph, err);
+static td_status as_prepared(const td_model *model, const api_variant *variant, ir_graph **graph, td_error *err) {
+  return api_prepare((td_model *)(uintptr_t)model, variant, graph, err);
 }
 
 static const view views[] = {
@@ -92,6 +97,22 @@ static const view views[] = {
     {"plan", "dot", NULL, plan_dot},
     {"plan", "json", NULL, plan_json},
 };
+
+/* Plan number `number`, as plan_at has it, or its graph. */
+static td_status print_one(const td_model *model, const view *v, uint32_t number, base_text *text, td_error *err) {
+  ir_graph *graph = NULL;
+  const api_variant *variant = v->graph && number ? &model->variants.at[number - 1] : NULL;
+  if (v->graph) TRY(v->graph(model, variant, &graph, err));
+  if (number) base_text_print(text, "# variant %s\n", plan_at(model->plan, number)->label);
+  const td_status status = v->print(model, number, graph, text);
+  ir_graph_free(graph);
+  return status == TD_OK && !text->failed ? TD_OK : base_no_memory(err, "the text of a model");
+}
+
+/* Variants follow in text alone: other formats are of one graph. */
+static uint32_t how_many(const td_model *model, const view *v) {
+  return strcmp(v->format, "text") == 0 && v->graph != as_imported ? plan_count(model->plan) : 1;
+}
 
 static const view *find_view(const char *stage, const char *format) {
   for (size_t i = 0; i < sizeof views / sizeof *views; i++)
@@ -113,21 +134,18 @@ td_status td_model_print(const td_model *model, const char *stage, const char *f
     return base_fail(
         err, TD_BAD_ARGUMENT, model->path, -1,
         "a saved plan has no graph: of it there is the stage plan; look at the model it was compiled from");
-  ir_graph *graph = NULL;
-  if (v->graph) TRY(v->graph(model, &graph, err));
   base_text out = {.allocator = &model->allocator};
-  td_status status = v->print(model, graph, &out);
-  ir_graph_free(graph);
+  td_status status = TD_OK;
+  for (uint32_t i = 0; status == TD_OK && i < how_many(model, v); i++) status = print_one(model, v, i, &out, err);
   /* td_text_free knows no length: hand over a block that starts with it. */
-  size_t *block =
-      status == TD_OK && !out.failed ? base_alloc(&model->allocator, sizeof(size_t) + out.length + 1) : NULL;
+  size_t *block = status == TD_OK ? base_alloc(&model->allocator, sizeof(size_t) + out.length + 1) : NULL;
   if (block) {
     *block = sizeof(size_t) + out.length + 1;
     memcpy(block + 1, out.at ? out.at : "", out.length + 1);
     *text = (char *)(block + 1);
   }
   base_text_free(&out);
-  return block ? TD_OK : base_no_memory(err, "the text of a model");
+  return block || status != TD_OK ? status : base_no_memory(err, "the text of a model");
 }
 
 void td_text_free(const td_model *model, char *text) {

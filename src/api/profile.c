@@ -16,7 +16,7 @@ struct td_profile {
 };
 
 static td_status start_recorder(td_profile *p, const td_profile_options *o, td_error *err) {
-  const prof_options options = {.steps = p->session->model->plan->steps.count,
+  const prof_options options = {.steps = p->session->model->stats.steps,
                                 .threads = run_session_threads(p->session->run),
                                 .records = o->records ? o->records : DEFAULT_RECORDS,
                                 .skip = o->skip,
@@ -80,7 +80,7 @@ static const char *origin(const void *user, uint32_t step, size_t number) {
 static td_status make_source(const td_profile *p, prof_source *source, td_step *steps, td_error *err) {
   const td_session *session = p->session;
   const td_model *model = session->model;
-  for (uint32_t i = 0; i < model->plan->steps.count; i++) {
+  for (uint32_t i = 0; i < model->stats.steps; i++) {
     steps[i].size = sizeof steps[i];
     TRY(td_session_get_step(session, i, &steps[i], err));
   }
@@ -103,7 +103,8 @@ static td_status make_source(const td_profile *p, prof_source *source, td_step *
 
 /* Places in the arena, of slots with memory of their own. NULL: out of memory. */
 static prof_block *make_blocks(const td_session *session, base_arena *arena, uint32_t *count) {
-  const plan_exe *plan = session->model->plan;
+  const plan_exe *plan = run_plan_in_use(session->run);
+  const uint32_t before = api_first_step(session);
   const plan_binding *b = run_active_binding(session->run);
   prof_block *blocks = base_new(arena, prof_block, plan->slots.count + (size_t)1);
   *count = 0;
@@ -112,7 +113,7 @@ static prof_block *make_blocks(const td_session *session, base_arena *arena, uin
     const size_t bytes = slot->place == PLAN_ARENA && slot->root == i && slot->part_of == PLAN_NONE
                              ? base_tensor_bytes(&b->tensors[i])
                              : 0;
-    if (bytes) blocks[(*count)++] = (prof_block){slot->first, slot->last, b->offsets[i], bytes};
+    if (bytes) blocks[(*count)++] = (prof_block){before + slot->first, before + slot->last, b->offsets[i], bytes};
   }
   return blocks;
 }
@@ -123,7 +124,7 @@ static td_status with_arena(const td_profile *p, use_fn use, void *user, base_ar
   prof_source source;
   uint32_t blocks;
   sys_machine machine;
-  td_step *steps = base_new(arena, td_step, p->session->model->plan->steps.count + (size_t)1);
+  td_step *steps = base_new(arena, td_step, p->session->model->stats.steps + (size_t)1);
   if (!steps) return base_no_memory(err, "a profile");
   TRY(make_source(p, &source, steps, err));
   source.blocks = make_blocks(p->session, arena, &blocks);
@@ -159,7 +160,7 @@ td_status td_profile_get_totals(const td_profile *profile, td_profile_totals *to
 td_status td_profile_get_step(const td_profile *profile, size_t index, td_profile_step *step, td_error *err) {
   if (!profile || !step)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_profile_get_step needs a profile and a struct");
-  const uint32_t count = profile->session->model->plan->steps.count;
+  const uint32_t count = profile->session->model->stats.steps;
   if (index >= count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no step %zu; the model has %u", index, count);
   const td_profile_step recorded = prof_step(profile->recorder, (uint32_t)index);

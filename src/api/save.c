@@ -64,7 +64,8 @@ static td_status refuse_options(const td_model *m, td_error *err) {
     const char *what;
   } options[] = {{m->disabled[0], "passes to leave out"},          {m->alone[0], "nodes that stand alone"},
                  {m->disabled_kernels[0], "kernels to leave out"}, {m->taps[0], "results of nodes as outputs"},
-                 {m->math != KERN_MATH_DEFAULT, "another math"},   {m->method != NULL, "another method"}};
+                 {m->math != KERN_MATH_DEFAULT, "another math"},   {m->method != NULL, "another method"},
+                 {m->specialise[0], "sizes to specialise for"}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i].given)
       return base_fail(err, TD_BAD_ARGUMENT, m->path, -1, "a saved plan is compiled: give %s when you compile it",

@@ -33,10 +33,12 @@ void td_pool_free(td_pool *pool) {
 
 /* Threads of its own for a session whose plan has steps for several. */
 static td_status own_pool(td_session *s, const td_session_options *o, td_error *err) {
-  bool parallel = false;
-  for (uint32_t i = 0; i < s->model->plan->links.count; i++) parallel |= s->model->plan->links.at[i].parallel;
-  bool forks = false;
-  for (uint32_t i = 0; i < s->model->plan->steps.count; i++) forks |= s->model->plan->steps.at[i].kind == PLAN_FORK;
+  bool parallel = false, forks = false;
+  for (uint32_t k = 0; k < plan_count(s->model->plan); k++) {
+    const plan_exe *plan = plan_at(s->model->plan, k);
+    for (uint32_t i = 0; i < plan->links.count; i++) parallel |= plan->links.at[i].parallel;
+    for (uint32_t i = 0; i < plan->steps.count; i++) forks |= plan->steps.at[i].kind == PLAN_FORK;
+  }
   const uint32_t interop = !forks ? 1 : o->interop_threads ? o->interop_threads : o->threads;
   if (o->pool || ((!parallel || o->threads == 1) && interop == 1)) return TD_OK;
   TRY(run_pool_new(parallel ? o->threads : 1, o->spin_us, &s->allocator, &s->own, err));

@@ -19,19 +19,31 @@ static const char *type_name(td_dtype dtype) {
   return td_dtype_name(dtype);
 }
 
-/* Operand `i` of the step, results behind them; NULL: it is absent, no tensor, or nothing has run. */
-static const base_tensor *operand(const td_session *s, const plan_step *step, uint32_t i) {
-  const uint32_t slot = plan_operand(s->model->plan, step, i);
-  const base_value *value = slot == PLAN_NONE ? NULL : run_slot(s->run, slot);
+/* A step, and the plan that it is of. */
+typedef struct placed {
+  const plan_exe *plan;
+  const plan_step *step;
+} placed;
+
+static placed find_step(const td_session *s, uint32_t index) {
+  uint32_t number;
+  const plan_exe *plan = api_plan_of(s->model, index, &number);
+  return (placed){plan, &plan->steps.at[number]};
+}
+
+/* Operand `i` of the step, results behind them; NULL: it is absent, no tensor, or its plan has not run last. */
+static const base_tensor *operand(const td_session *s, placed at, uint32_t i) {
+  const uint32_t slot = plan_operand(at.plan, at.step, i);
+  const base_value *value = slot == PLAN_NONE || at.plan != run_plan_in_use(s->run) ? NULL : run_slot(s->run, slot);
   return value && value->kind == BASE_TENSOR ? &value->tensor : NULL;
 }
 
-static uint32_t operands(const plan_step *step) {
-  return step->kind == PLAN_CALL || step->kind == PLAN_SHOW ? step->in_count : 0;
+static uint32_t operands(placed at) {
+  return at.step->kind == PLAN_CALL || at.step->kind == PLAN_SHOW ? at.step->in_count : 0;
 }
 
 void api_print_dims(const td_session *session, uint32_t index, base_text *text) {
-  const plan_step *step = &session->model->plan->steps.at[index];
+  const placed step = find_step(session, index);
   base_text_print(text, "[");
   for (uint32_t i = 0; i < operands(step); i++) {
     const base_tensor *t = operand(session, step, i);
@@ -43,7 +55,7 @@ void api_print_dims(const td_session *session, uint32_t index, base_text *text) 
 }
 
 void api_print_types(const td_session *session, uint32_t index, base_text *text) {
-  const plan_step *step = &session->model->plan->steps.at[index];
+  const placed step = find_step(session, index);
   base_text_print(text, "[");
   for (uint32_t i = 0; i < operands(step); i++) {
     const base_tensor *t = operand(session, step, i);
@@ -53,10 +65,10 @@ void api_print_types(const td_session *session, uint32_t index, base_text *text)
 }
 
 td_status td_session_step_shapes(const td_session *session, size_t index, char *text, size_t size, td_error *err) {
-  if (!session || !text || size == 0 || index >= session->model->plan->steps.count)
+  if (!session || !text || size == 0 || index >= session->model->stats.steps)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_step_shapes needs a session, a step, and room");
-  const plan_step *step = &session->model->plan->steps.at[index];
-  const uint32_t ins = operands(step), all = ins ? ins + step->out_count : 0;
+  const placed step = find_step(session, (uint32_t)index);
+  const uint32_t ins = operands(step), all = ins ? ins + step.step->out_count : 0;
   size_t used = 0;
   text[0] = '\0';
   for (uint32_t i = 0; i < all && used < size; i++) {

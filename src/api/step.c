@@ -23,7 +23,7 @@ static bool constant(const plan_exe *plan, uint32_t slot) {
 }
 
 static void count_bytes(const td_session *s, const plan_step *step, const ir_op *op, td_step *to) {
-  const plan_exe *plan = s->model->plan;
+  const plan_exe *plan = run_plan_in_use(s->run);
   const uint32_t *in = plan->operands.at + step->in, *out = plan->operands.at + step->out;
   for (uint32_t i = 0; i < step->out_count; i++)
     if (out[i] != PLAN_NONE) to->write_bytes += bytes_of(run_slot(s->run, out[i]));
@@ -36,7 +36,7 @@ static void count_bytes(const td_session *s, const plan_step *step, const ir_op 
 }
 
 static td_status count_flops(const td_session *s, const plan_step *step, const ir_op *op, td_step *to, td_error *err) {
-  const plan_exe *plan = s->model->plan;
+  const plan_exe *plan = run_plan_in_use(s->run);
   const uint32_t *slots[] = {plan->operands.at + step->in, plan->operands.at + step->out};
   const size_t count = (size_t)step->in_count + step->out_count;
   const size_t bytes = count * (sizeof(ir_info) + sizeof(ir_info *));
@@ -58,13 +58,15 @@ static td_status count_flops(const td_session *s, const plan_step *step, const i
 td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err) {
   if (!session || !step)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_step needs a session and a struct");
-  const plan_exe *plan = session->model->plan;
-  if (index >= plan->steps.count)
+  uint32_t number;
+  const plan_exe *plan = api_plan_of(session->model, index, &number);
+  if (!plan)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no step %zu; the model has %u", index,
-                     plan->steps.count);
-  const bool ran = run_slot(session->run, 0) != NULL;
-  const plan_step *s = &plan->steps.at[index];
-  td_step to = {.name = plan_name(plan, s->name), .op = "", .kernel = "", .origins = s->origin_count};
+                     session->model->stats.steps);
+  const bool ran = plan == run_plan_in_use(session->run) && run_slot(session->run, 0) != NULL;
+  const plan_step *s = &plan->steps.at[number];
+  td_step to = {
+      .name = plan_name(plan, s->name), .op = "", .kernel = "", .origins = s->origin_count, .variant = plan->label};
   if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
     const plan_link *f = &plan->links.at[s->function];
     const ir_op *op = f->op;
@@ -77,7 +79,8 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
 }
 
 const char *td_session_step_origin(const td_session *session, size_t index, size_t origin) {
-  const plan_exe *plan = session ? session->model->plan : NULL;
-  if (!plan || index >= plan->steps.count || origin >= plan->steps.at[index].origin_count) return NULL;
-  return plan_origin(plan, &plan->steps.at[index], (uint32_t)origin);
+  uint32_t number = 0;
+  const plan_exe *plan = session ? api_plan_of(session->model, index, &number) : NULL;
+  if (!plan || origin >= plan->steps.at[number].origin_count) return NULL;
+  return plan_origin(plan, &plan->steps.at[number], (uint32_t)origin);
 }

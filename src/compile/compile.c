@@ -157,12 +157,14 @@ td_status compile_rewrite(ir_graph *graph, const compile_setting *setting, td_er
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err) {
   plan_exe *made = plan_new(allocator);
-  base_arena *scratch = base_arena_new(allocator);
-  td_status status = made && scratch ? TD_OK : base_no_memory(err, "the plan");
-  if (status == TD_OK) graph->constants = made->arena; /* packed weights are the plan's */
+  base_arena *scratch = base_arena_new(allocator), *own = setting->general ? base_arena_new(allocator) : NULL;
+  td_status status = made && scratch && (own || !setting->general) ? TD_OK : base_no_memory(err, "the plan");
+  if (status == TD_OK) graph->constants = own ? own : made->arena; /* packed weights are the plan's */
   if (status == TD_OK) status = rewrite(graph, setting, scratch, changes, err);
   if (status == TD_OK) status = lower(graph, setting, scratch, made, err);
+  if (status == TD_OK && own) status = lower_share_constants(made, setting->general, own, err);
   base_arena_free(scratch);
+  base_arena_free(own);
   graph->constants = graph->arena;
   if (status == TD_OK) lower_finish(made, setting);
   if (status == TD_OK) status = lower_start_tier(made, err);

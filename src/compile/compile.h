@@ -38,7 +38,9 @@ typedef struct compile_setting {
   bool strict;          /* a compiler that fails is an error */
   void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed; with tiered from another thread */
   void *warn_user;
-  const char *inject; /* a fault for tests, or NULL */
+  const char *inject;      /* a fault for tests, or NULL */
+  const plan_exe *general; /* the plan is to be a variant of this one, whose constants it uses where they are equal, as
+                              those of its variants so far; NULL: it stands alone */
   /* Sees the graph after each pass that changed it, and after fusing ("fuse"); NULL: nobody. Anything but TD_OK ends
    * the compilation. */
   td_status (*seen)(void *user, const char *stage, const ir_graph *graph, td_error *err);
@@ -67,10 +69,10 @@ td_status compile_graph(ir_graph *graph, const compile_setting *setting, const t
 td_status compile_rewrite(ir_graph *graph, const compile_setting *setting, td_error *err);
 /* A number for what generated code and this library must agree on: of plan_source. */
 uint64_t compile_contract(void);
-/* Makes a plan that plan_open read one that can run here: links it, loads its machine code if it has some (which means
- * that it is trusted), finds what is not saved, and checks that its functions suit their operands, as of a file from a
- * stranger. TD_BAD_FILE names the step. Of the setting count isa,
- * tuning, and what is for generated code. */
+/* Makes a plan that plan_open read, and its variants, such as can run here: links it, loads its machine code if it has
+ * some (which means that it is trusted), finds what is not saved, and checks that its functions suit their operands, as
+ * of a file from a stranger. TD_BAD_FILE names the step. Of the setting count isa, tuning, and what is for generated
+ * code. */
 td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err);
 /* The fused loops that compile_graph makes of an imported graph, as text. With `why`, each decision to join or not, and
  * why what could be in a loop, or moves data alone, stands alone. The graph becomes what compile_graph would make of

@@ -114,6 +114,9 @@ td_status lower_start_tier(plan_exe *plan, td_error *err);
  * loaded here the plan goes on without, and the caller is warned. */
 td_status lower_open_code(plan_exe *plan, const compile_setting *setting, base_arena *scratch,
                           struct codegen_kernel **kernels, uint32_t *count, td_error *err);
+/* Constants of a variant in the arena `own`, which is about to go: each becomes one of equal bytes that the general
+ * plan or another variant has, or moves to the variant's memory (share.c). */
+td_status lower_share_constants(plan_exe *variant, const plan_exe *general, const base_arena *own, td_error *err);
 /* What is not the plan's own, but this machine's: tuning, and the name of the instruction sets it uses. */
 void lower_finish(plan_exe *plan, const compile_setting *setting);
 /* Finds the batches of the plan, whose lifetimes are set: steps that may run on a few samples at a time. */

@@ -122,7 +122,7 @@ static td_status own_strings(lowering *l, td_string *strings, int64_t count) {
 /* Gives a constant memory of its own, dense and aligned. */
 static td_status settle_constant(lowering *l, uint32_t index, const base_tensor *from) {
   const size_t bytes = base_tensor_bytes(from);
-  void *data = base_arena_alloc_uncleared(l->plan->arena, bytes ? bytes : 1, 64);
+  void *data = base_arena_alloc_uncleared(l->graph->constants, bytes ? bytes : 1, 64);
   const uint32_t segment = data ? plan_add_segment(l->plan, data, bytes) : PLAN_NONE;
   if (segment == PLAN_NONE) return base_no_memory(l->err, "a constant");
   base_tensor_pack(data, from);
@@ -149,7 +149,7 @@ static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
     slot->offset = offset;
     return keep_segment(l, segment, &slot->segment);
   }
-  if (!dense || !base_arena_holds(l->plan->arena, t->data)) return settle_constant(l, *index, t);
+  if (!dense || !base_arena_holds(l->graph->constants, t->data)) return settle_constant(l, *index, t);
   slot->segment = plan_add_segment(l->plan, t->data, base_tensor_bytes(t));
   return slot->segment == PLAN_NONE ? base_no_memory(l->err, "a constant") : TD_OK;
 }

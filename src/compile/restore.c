@@ -118,11 +118,20 @@ static td_status restore(plan_exe *plan, const ir_opset *ops, const compile_sett
   return plan->aligned_inputs ? lower_find_batches(plan, scratch, err) : TD_OK;
 }
 
-td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err) {
+static td_status restore_one(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err) {
   base_arena *scratch = base_arena_new(base_arena_allocator(plan->arena));
   td_status status = scratch ? restore(plan, ops, setting, scratch, err) : base_no_memory(err, "a plan");
   base_arena_free(scratch);
   if (status == TD_OK) lower_finish(plan, setting);
   if (status == TD_OK) status = lower_start_tier(plan, err);
   return status;
+}
+
+td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err) {
+  TRY(restore_one(plan, ops, setting, err));
+  for (uint32_t i = 0; i < plan->variants.count; i++) {
+    TRY(restore_one(plan->variants.at[i], ops, setting, err));
+    TRY(plan_check_variant(plan, plan->variants.at[i], err));
+  }
+  return TD_OK;
 }

@@ -203,20 +203,46 @@ static td_status place_slots(const plan_exe *plan, const size_t *bytes, uint32_t
   return TD_OK;
 }
 
+/* *symbols: a value per symbol that the inputs tell, -1 for others. */
+static td_status solve_sizes(const plan_exe *plan, const base_value *given, base_arena *arena, int64_t **symbols,
+                             td_error *err) {
+  const uint32_t count = plan->dims.symbols.count;
+  *symbols = base_new(arena, int64_t, (size_t)count + 1);
+  if (!*symbols) return base_no_memory(err, "a binding");
+  for (uint32_t i = 0; i < count; i++) (*symbols)[i] = -1;
+  for (uint32_t i = 0; i < plan_given_count(plan); i++)
+    if (given[i].kind == BASE_TENSOR) TRY(bind_input(plan, i, &given[i].tensor, *symbols, err));
+  for (uint32_t i = 0; i < plan_given_count(plan); i++)
+    if (given[i].kind == BASE_TENSOR) TRY(solve_input(plan, i, &given[i].tensor, *symbols, err));
+  return check_guards(plan, *symbols, err);
+}
+
+static bool has_sizes(const plan_exe *variant, const int64_t *symbols) {
+  for (uint32_t i = 0; i < variant->sizes.count; i++)
+    if (symbols[variant->sizes.at[i].symbol] != variant->sizes.at[i].value) return false;
+  return true;
+}
+
+td_status plan_choose_variant(const plan_exe *plan, const base_value *given, base_arena *arena, uint32_t *number,
+                              td_error *err) {
+  int64_t *symbols;
+  *number = 0;
+  if (!plan->variants.count) return TD_OK;
+  TRY(solve_sizes(plan, given, arena, &symbols, err));
+  for (uint32_t i = plan->variants.count; i > 0; i--)
+    if (has_sizes(plan->variants.at[i - 1], symbols)) *number = i;
+  return TD_OK;
+}
+
 td_status plan_bind(const plan_exe *plan, const base_value *given, plan_means means, base_arena *arena, plan_binding *b,
                     td_error *err) {
-  uint32_t slots = plan->slots.count, symbol_count = plan->dims.symbols.count;
-  int64_t *symbols = base_new(arena, int64_t, (size_t)symbol_count + 1);
+  const uint32_t slots = plan->slots.count;
+  int64_t *symbols;
   size_t *bytes = base_new(arena, size_t, (size_t)slots + 1);
   *b = (plan_binding){.tensors = base_new(arena, base_tensor, (size_t)slots + 1),
                       .offsets = base_new(arena, size_t, (size_t)slots + 1)};
-  if (!symbols || !bytes || !b->tensors || !b->offsets) return base_no_memory(err, "a binding");
-  for (uint32_t i = 0; i < symbol_count; i++) symbols[i] = -1;
-  for (uint32_t i = 0; i < plan_given_count(plan); i++)
-    if (given[i].kind == BASE_TENSOR) TRY(bind_input(plan, i, &given[i].tensor, symbols, err));
-  for (uint32_t i = 0; i < plan_given_count(plan); i++)
-    if (given[i].kind == BASE_TENSOR) TRY(solve_input(plan, i, &given[i].tensor, symbols, err));
-  TRY(check_guards(plan, symbols, err));
+  if (!bytes || !b->tensors || !b->offsets) return base_no_memory(err, "a binding");
+  TRY(solve_sizes(plan, given, arena, &symbols, err));
   for (uint32_t i = 0; i < slots; i++) {
     uint32_t place = plan->slots.at[i].place;
     if (place == PLAN_CONST || place == PLAN_ARENA || (place == PLAN_VIEW && plan->slots.at[i].rank >= 0))

@@ -11,7 +11,13 @@
 
 #include <stddef.h>
 
-enum { FILE_VERSION = 2, FILE_ALIGN = 64, FILE_PAGE = 4096, FILE_VARIANTS = 16, FILE_ALL = UINT32_MAX };
+enum {
+  FILE_VERSION = 3,
+  FILE_ALIGN = 64,
+  FILE_PAGE = 4096,
+  FILE_VARIANTS = 8 * (1 + PLAN_VARIANTS),
+  FILE_ALL = UINT32_MAX
+};
 
 static const char file_magic[8] = {'\x89', 'T', 'D', 'L', '\r', '\n', '\x1a', '\n'};
 
@@ -37,6 +43,7 @@ typedef enum file_kind {
   FILE_STATES,
   FILE_INITIALS,
   FILE_GUARDS,
+  FILE_SIZES, /* of what is a variant for particular sizes, of the last one before it that is none */
   FILE_NAMES,
   FILE_ORIGINS,
   FILE_PARAMS,
@@ -99,14 +106,23 @@ typedef struct file_place {
 } file_place;
 #define FILE_PLACE(member) \
   { offsetof(plan_exe, member), sizeof *((plan_exe *)0)->member.at }
-static const file_place file_places[FILE_KINDS] = {
-    [FILE_FACTS] = {0, sizeof(file_facts)},    [FILE_SLOTS] = FILE_PLACE(slots),
-    [FILE_STEPS] = FILE_PLACE(steps),          [FILE_BLOCKS] = FILE_PLACE(blocks),
-    [FILE_OPERANDS] = FILE_PLACE(operands),    [FILE_FUNCTIONS] = FILE_PLACE(functions),
-    [FILE_INPUTS] = FILE_PLACE(inputs),        [FILE_OUTPUTS] = FILE_PLACE(outputs),
-    [FILE_STATES] = FILE_PLACE(states),        [FILE_INITIALS] = FILE_PLACE(initials),
-    [FILE_GUARDS] = FILE_PLACE(guards),        [FILE_NAMES] = FILE_PLACE(names),
-    [FILE_ORIGINS] = FILE_PLACE(origins),      [FILE_PARAMS] = FILE_PLACE(params),
-    [FILE_DIMS] = FILE_PLACE(dims.nodes),      [FILE_SYMBOLS] = {0, 1},
-    [FILE_OBJECTS] = {0, sizeof(file_object)}, [FILE_CODE] = {0, 1}};
+static const file_place file_places[FILE_KINDS] = {[FILE_FACTS] = {0, sizeof(file_facts)},
+                                                   [FILE_SLOTS] = FILE_PLACE(slots),
+                                                   [FILE_STEPS] = FILE_PLACE(steps),
+                                                   [FILE_BLOCKS] = FILE_PLACE(blocks),
+                                                   [FILE_OPERANDS] = FILE_PLACE(operands),
+                                                   [FILE_FUNCTIONS] = FILE_PLACE(functions),
+                                                   [FILE_INPUTS] = FILE_PLACE(inputs),
+                                                   [FILE_OUTPUTS] = FILE_PLACE(outputs),
+                                                   [FILE_STATES] = FILE_PLACE(states),
+                                                   [FILE_INITIALS] = FILE_PLACE(initials),
+                                                   [FILE_GUARDS] = FILE_PLACE(guards),
+                                                   [FILE_SIZES] = FILE_PLACE(sizes),
+                                                   [FILE_NAMES] = FILE_PLACE(names),
+                                                   [FILE_ORIGINS] = FILE_PLACE(origins),
+                                                   [FILE_PARAMS] = FILE_PLACE(params),
+                                                   [FILE_DIMS] = FILE_PLACE(dims.nodes),
+                                                   [FILE_SYMBOLS] = {0, 1},
+                                                   [FILE_OBJECTS] = {0, sizeof(file_object)},
+                                                   [FILE_CODE] = {0, 1}};
 #endif

@@ -88,17 +88,28 @@ static td_status read_facts(const loading *l, uint32_t variant, file_facts *fact
   return TD_OK;
 }
 
+/* Is it for particular sizes? */
+static td_status is_special(const loading *l, uint32_t variant, bool *special) {
+  const file_section *s;
+  TRY(find_section(l, FILE_SIZES, variant, &s));
+  *special = s->bytes > 0;
+  return TD_OK;
+}
+
 static uint32_t bits_in(uint32_t mask) { return (uint32_t)__builtin_popcount(mask); }
 
-/* Of the variants that may run here the one that uses most. */
+/* Of the plans for all sizes that may run here the one that uses most. */
 static td_status choose_variant(const loading *l, uint32_t *variant, file_facts *facts) {
-  char names[FILE_VARIANTS * sizeof facts->level + 2 * FILE_VARIANTS] = "";
+  char names[1024] = "";
   *variant = FILE_ALL;
   for (uint32_t i = 0; i < l->head.variants; i++) {
     file_facts f;
+    bool special;
+    TRY(is_special(l, i, &special));
+    if (special) continue;
     TRY(read_facts(l, i, &f));
     const size_t used = strlen(names);
-    snprintf(names + used, sizeof names - used, "%s%.*s", i ? ", " : "", (int)sizeof f.level, f.level);
+    snprintf(names + used, sizeof names - used, "%s%.*s", used ? ", " : "", (int)sizeof f.level, f.level);
     if (f.needs & ~l->source->isa) continue;
     if (*variant != FILE_ALL && bits_in(f.needs) <= bits_in(facts->needs)) continue;
     *variant = i;
@@ -127,11 +138,11 @@ static td_status check_constants(const loading *l, const char *base, uint64_t by
   return TD_OK;
 }
 
-static td_status map_constants(const loading *l) {
+static td_status map_constants(const loading *l, bool checked) {
   const file_section *s;
   TRY(find_section(l, FILE_CONSTANTS, FILE_ALL, &s));
   const char *base = (const char *)l->source->bytes + s->offset;
-  TRY(check_constants(l, base, s->bytes, s->offset));
+  if (!checked) TRY(check_constants(l, base, s->bytes, s->offset));
   return plan_add_segment(l->plan, base, s->bytes) == PLAN_NONE ? base_no_memory(l->err, "a plan") : TD_OK;
 }
 
@@ -236,36 +247,64 @@ static td_status read_tables(const loading *l, uint32_t variant) {
   return TD_OK;
 }
 
-static td_status read_plan(loading *l) {
+/* Variant `number` of the file into l->plan. */
+static td_status read_plan(const loading *l, uint32_t number, const file_facts *facts, bool checked) {
   plan_exe *plan = l->plan;
-  file_facts facts = {0};
-  uint32_t variant;
-  if ((uintptr_t)l->source->bytes % FILE_ALIGN)
-    return base_fail(l->err, TD_BAD_ARGUMENT, l->source->file, -1, "a saved plan must lie at a multiple of %d bytes",
-                     FILE_ALIGN);
-  TRY(read_head(l, plan->arena));
-  TRY(choose_variant(l, &variant, &facts));
-  TRY(map_constants(l));
-  TRY(read_tables(l, variant));
-  TRY(find_code(l, variant, &facts));
-  if (!plan->names.count || plan->names.at[plan->names.count - 1] || facts.backend >= plan->names.count)
+  TRY(map_constants(l, checked));
+  TRY(read_tables(l, number));
+  TRY(find_code(l, number, facts));
+  if (!plan->names.count || plan->names.at[plan->names.count - 1] || facts->backend >= plan->names.count)
     return damaged(l, 0, "its texts have no end");
-  plan->flops = facts.flops;
-  plan->bytes = facts.bytes;
-  plan->isa = facts.isa;
-  plan->backend = facts.backend;
-  plan->in_place = facts.in_place != 0;
-  plan->aligned_inputs = facts.aligned_inputs != 0;
+  plan->flops = facts->flops;
+  plan->bytes = facts->bytes;
+  plan->isa = facts->isa;
+  plan->backend = facts->backend;
+  plan->in_place = facts->in_place != 0;
+  plan->aligned_inputs = facts->aligned_inputs != 0;
   for (uint32_t i = 0; i < plan->slots.count; i++)
     plan->needs_tail |= plan->slots.at[i].place == PLAN_TAIL || plan->slots.at[i].dtype == TD_STRING;
   return TD_OK;
+}
+
+/* The plans for particular sizes that stand behind plan `general` of the file, which is read. */
+static td_status read_variants(const loading *l, uint32_t general) {
+  for (uint32_t i = general + 1; i < l->head.variants; i++) {
+    bool special;
+    file_facts facts;
+    TRY(is_special(l, i, &special));
+    if (!special) break;
+    if (l->plan->variants.count == PLAN_VARIANTS) return damaged(l, 0, "a plan has too many variants");
+    loading own = *l;
+    own.plan = plan_new(base_arena_allocator(l->plan->arena));
+    plan_exe **to = own.plan ? base_vec_push(l->plan->arena, &l->plan->variants) : NULL;
+    if (!to) {
+      plan_free(own.plan);
+      return base_no_memory(l->err, "a plan");
+    }
+    *to = own.plan;
+    TRY(read_facts(&own, i, &facts));
+    TRY(read_plan(&own, i, &facts, true));
+  }
+  return TD_OK;
+}
+
+static td_status read_file(loading *l) {
+  file_facts facts = {0};
+  uint32_t number;
+  if ((uintptr_t)l->source->bytes % FILE_ALIGN)
+    return base_fail(l->err, TD_BAD_ARGUMENT, l->source->file, -1, "a saved plan must lie at a multiple of %d bytes",
+                     FILE_ALIGN);
+  TRY(read_head(l, l->plan->arena));
+  TRY(choose_variant(l, &number, &facts));
+  TRY(read_plan(l, number, &facts, false));
+  return read_variants(l, number);
 }
 
 td_status plan_open(const plan_source *source, const td_allocator *allocator, plan_exe **plan, td_error *err) {
   plan_exe *made = plan_new(allocator);
   if (!made) return base_no_memory(err, "a plan");
   loading l = {.source = source, .plan = made, .err = err};
-  const td_status status = read_plan(&l);
+  const td_status status = read_file(&l);
   if (status == TD_OK) *plan = made;
   else plan_free(made);
   return status;

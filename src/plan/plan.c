@@ -13,10 +13,12 @@ plan_exe *plan_new(const td_allocator *allocator) {
     return NULL;
   }
   plan->arena = arena;
+  plan->label = "";
   return plan;
 }
 
 void plan_free(plan_exe *plan) {
+  for (uint32_t i = 0; plan && i < plan->variants.count; i++) plan_free(plan->variants.at[i]);
   if (plan && plan->code) plan->release_code(plan->code);
   if (plan) base_arena_free(plan->arena);
 }

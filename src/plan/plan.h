@@ -211,6 +211,14 @@ typedef struct plan_object {
   size_t size;
 } plan_object;
 
+/* A size of the inputs that a variant of a plan is for. */
+typedef struct plan_size {
+  uint32_t symbol; /* of the general plan's dims */
+  uint32_t unused; /* 0 */
+  int64_t value;
+} plan_size;
+enum { PLAN_VARIANTS = 32 /* at most, of one plan */ };
+
 typedef struct plan_exe {
   base_arena *arena; /* everything below lives here */
   base_dims dims;
@@ -226,6 +234,7 @@ typedef struct plan_exe {
   BASE_VEC(plan_state) states;
   BASE_VEC(plan_initial) initials;
   BASE_VEC(plan_guard) guards;
+  BASE_VEC(plan_size) sizes;  /* of a variant: where the inputs have these, it may run in the general plan's place */
   BASE_VEC(char) names;       /* NUL-terminated texts; [0] is "" */
   BASE_VEC(uint32_t) origins; /* offsets into names */
   BASE_VEC(uint64_t) params;  /* attribute blocks, 8-byte units; offsets count units */
@@ -246,9 +255,15 @@ typedef struct plan_exe {
   void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
   bool (*locate_code)(const void *code, const char *name, plan_code *place); /* of the function called that */
-  plan_tier *tier;                  /* NULL: all of its code is there from the beginning */
-  const struct kern_tuning *tuning; /* of its kernels' calls, in the arena; NULL: their defaults */
+  plan_tier *tier;                      /* NULL: all of its code is there from the beginning */
+  const struct kern_tuning *tuning;     /* of its kernels' calls, in the arena; NULL: their defaults */
+  BASE_VEC(struct plan_exe *) variants; /* of the general plan, whose own they are: for particular sizes */
+  const char *label;                    /* of a variant, for people: "batch=8 seq=128"; else "" */
 } plan_exe;
+
+/* A plan and its variants, by number: 0 is the plan itself. */
+static inline uint32_t plan_count(const plan_exe *p) { return 1 + p->variants.count; }
+static inline const plan_exe *plan_at(const plan_exe *p, uint32_t i) { return i ? p->variants.at[i - 1] : p; }
 
 /* Operand `i` of a step, its results after its inputs: a slot, or PLAN_NONE. */
 static inline uint32_t plan_operand(const plan_exe *p, const plan_step *s, uint32_t i) {
@@ -259,6 +274,11 @@ static inline uint32_t plan_given_count(const plan_exe *p) { return p->inputs.co
 static inline const plan_port *plan_given(const plan_exe *p, uint32_t i) {
   return i < p->inputs.count ? &p->inputs.at[i] : &p->states.at[i - p->inputs.count].port;
 }
+/* Hands `variant`, whose `sizes` are set and which may lean on constants of `plan`, over to it, to go with it. Errors
+ * leave it with the caller: TD_BAD_FILE where inputs, outputs or states are not those of the plan, TD_NO_RESOURCE. */
+td_status plan_add_variant(plan_exe *plan, plan_exe *variant, td_error *err);
+/* The same of one that is the plan's already: checks it, and labels it. */
+td_status plan_check_variant(const plan_exe *plan, plan_exe *variant, td_error *err);
 const char *plan_port_kind_name(const plan_port *port); /* "tensor", "list", "optional", ... */
 plan_exe *plan_new(const td_allocator *allocator);      /* NULL: out of memory */
 void plan_free(plan_exe *plan);
@@ -326,8 +346,9 @@ typedef struct plan_source {
   uint64_t contract;   /* that machine code must have been made for */
 } plan_source;
 bool plan_is_saved(const void *bytes, size_t size); /* do they begin like a saved plan? */
-/* The plan in a file: tables are copied and checksums compared, also those of the constants; plan_complete is still to
- * come. Errors: TD_BAD_FILE with the byte offset, TD_UNSUPPORTED where the CPU lacks what all variants need. */
+/* The plan in a file, with its variants: tables are copied and checksums compared, also those of the constants;
+ * plan_complete is still to come for each, and plan_check_variant for the variants. Errors: TD_BAD_FILE with the byte
+ * offset, TD_UNSUPPORTED where the CPU lacks what all variants need. */
 td_status plan_open(const plan_source *source, const td_allocator *allocator, plan_exe **plan, td_error *err);
 /* Makes a loaded plan one that can run: links its functions, finds roots, captures and lifetimes, verifies. */
 td_status plan_complete(plan_exe *plan, const plan_symbols *symbols, td_error *err);
@@ -416,6 +437,10 @@ typedef struct plan_means {
  * many arenas. */
 td_status plan_bind(const plan_exe *plan, const base_value *given, plan_means means, base_arena *arena,
                     plan_binding *binding, td_error *err);
+/* Which of the plan and its variants is for the sizes of `given`: the first that is, *number as of plan_at. Scratch is
+ * of `arena`. Errors are those of plan_bind. */
+td_status plan_choose_variant(const plan_exe *plan, const base_value *given, base_arena *arena, uint32_t *number,
+                              td_error *err);
 /* For people: which steps run in parts. */
 void plan_print_parts(const plan_binding *binding, base_text *text);
 #endif

@@ -186,8 +186,8 @@ static td_status add_plan(saving *s, const plan_exe *plan, uint32_t variant) {
   TRY(add_functions(s, plan, variant));
   TRY(add_symbols(s, plan, variant));
   TRY(add_objects(s, plan, variant));
-  static const file_kind others[] = {FILE_OPERANDS, FILE_INPUTS, FILE_OUTPUTS, FILE_STATES, FILE_INITIALS,
-                                     FILE_GUARDS,   FILE_NAMES,  FILE_ORIGINS, FILE_PARAMS, FILE_DIMS};
+  static const file_kind others[] = {FILE_OPERANDS, FILE_INPUTS, FILE_OUTPUTS, FILE_STATES, FILE_INITIALS, FILE_GUARDS,
+                                     FILE_SIZES,    FILE_NAMES,  FILE_ORIGINS, FILE_PARAMS, FILE_DIMS};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     const file_place *place = &file_places[others[i]];
     file_vec table;
@@ -259,11 +259,15 @@ static td_status lay_out(saving *s, const char *library, uint32_t variants, plan
 td_status plan_save(const plan_exe *const *plans, uint32_t count, const char *library, base_arena *arena,
                     plan_image *image, td_error *err) {
   saving s = {.arena = arena, .err = err};
+  uint32_t all = 0;
   *image = (plan_image){0};
-  if (!count || count > FILE_VARIANTS)
+  for (uint32_t i = 0; i < count; i++) all += plan_count(plans[i]);
+  if (!count || all > FILE_VARIANTS)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a file holds 1 to %d variants of a plan, not %u", FILE_VARIANTS,
-                     count);
-  for (uint32_t i = 0; i < count; i++) TRY(add_plan(&s, plans[i], i));
+                     all);
+  all = 0;
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; k < plan_count(plans[i]); k++) TRY(add_plan(&s, plan_at(plans[i], k), all++));
   TRY(add_common(&s));
-  return lay_out(&s, library, count, image);
+  return lay_out(&s, library, all, image);
 }

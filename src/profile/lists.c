@@ -48,6 +48,10 @@ static void put_json_row(const prof_source *source, const td_profile_totals *tot
   prof_quote(out, row->first->op);
   prof_put(out, ", \"kernel\": ");
   prof_quote(out, row->first->kernel);
+  if (row->steps == 1 && row->first->variant && *row->first->variant) {
+    prof_put(out, ", \"variant\": ");
+    prof_quote(out, row->first->variant);
+  }
   prof_print(out,
              ", \"steps\": %u, \"calls\": %llu, \"ns\": %llu, \"self_ns\": %llu, \"busy_ns\": %llu, \"flop\": %.0f, "
              "\"bytes\": %.0f, \"limit_ns\": %.0f, \"spread_ns\": %.0f, \"least_ns\": %llu",

@@ -102,6 +102,7 @@ static void put_row(const table *t, const prof_row *row) {
   put_numbers(t, row);
   for (int k = 0; k < PROF_COLUMNS; k++)
     if (has(t, k) && prof_columns[k].text) put_text(t->out, t->widths[k], prof_columns[k].text(row));
+  if (row->steps == 1 && row->first->variant && *row->first->variant) prof_print(t->out, "[%s] ", row->first->variant);
   put_name(t, (base_str){row->name, row->name_length}, nodes ? i : row->steps, nodes ? "nodes" : "steps");
   while (i < nodes) {
     const size_t end = end_of_name(t, row, i, nodes);

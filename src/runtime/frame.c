@@ -39,7 +39,10 @@ static void print_text(const base_call *call, const char *text, size_t length) {
 void run_hear_prints(run_session *s, run_hear hear, void *user) {
   s->hears = hear;
   s->hears_user = user;
-  for (uint32_t i = 0; i < s->plan->steps.count; i++) s->main.steps[i].call.print = hear ? print_text : NULL;
+  for (uint32_t k = 0; k < plan_count(s->general); k++) {
+    run_step *steps = k == s->variant ? s->main.steps : s->ready[k].steps;
+    for (uint32_t i = 0; i < s->ready[k].plan->steps.count; i++) steps[i].call.print = hear ? print_text : NULL;
+  }
 }
 
 static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
@@ -108,12 +111,10 @@ td_status run_prepare_frame(run_frame *f, run_session *s, base_arena *arena, td_
 
 static td_status grow_memory(run_frame *f, size_t bytes, td_error *err) {
   if (bytes <= f->memory_bytes) return TD_OK;
-  char *memory = base_alloc(&f->session->allocator, bytes);
-  if (!memory) return base_no_memory(err, "the arena of a session");
-  base_free(&f->session->allocator, f->memory, f->memory_bytes);
-  f->memory = memory;
-  f->memory_bytes = bytes;
-  return TD_OK;
+  base_free(&f->session->allocator, f->memory, f->memory_bytes); /* first: never more than the largest takes */
+  f->memory = base_alloc(&f->session->allocator, bytes);
+  f->memory_bytes = f->memory ? bytes : 0;
+  return f->memory ? TD_OK : base_no_memory(err, "the arena of a session");
 }
 
 void run_reset_value(run_frame *f, const run_bound *bound, uint32_t slot) {

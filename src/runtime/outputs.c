@@ -33,8 +33,8 @@ static td_status check_sizes(const char *name, const base_tensor *memory, td_dty
 }
 
 static td_status check_target(const run_session *s, uint32_t index, const base_tensor *memory, td_error *err) {
-  const plan_port *port = &s->plan->outputs.at[index];
-  const plan_slot *slot = &s->plan->slots.at[port->slot];
+  const plan_port *port = &s->general->outputs.at[index];
+  const plan_slot *slot = &s->general->slots.at[port->slot];
   const char *name = output_name(s, index);
   if (port->kind != PLAN_TENSOR_PORT)
     return base_fail(err, TD_BAD_ARGUMENT, name, -1, "output %s is no tensor, but %s: it cannot be bound to memory",

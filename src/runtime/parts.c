@@ -24,13 +24,13 @@ td_status run_prepare_range(run_session *s, uint32_t first, uint32_t end) {
 void run_range_begins(run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; s->observed && i < end; i++) {
     s->spent[i] = 0;
-    if (s->main.steps[i].kind == PLAN_CALL && s->observer.begin) s->observer.begin(s->observer.user, i);
+    if (s->main.steps[i].kind == PLAN_CALL && s->observer.begin) s->observer.begin(s->observer.user, s->first_step + i);
   }
 }
 
 void run_range_ends(run_session *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; s->observed && s->observer.end && i < end; i++)
-    if (s->main.steps[i].kind == PLAN_CALL) s->observer.end(s->observer.user, i, s->spent[i]);
+    if (s->main.steps[i].kind == PLAN_CALL) s->observer.end(s->observer.user, s->first_step + i, s->spent[i]);
 }
 
 static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t samples) {

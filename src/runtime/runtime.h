@@ -21,9 +21,9 @@ uint32_t run_pool_threads(const run_pool *pool); /* those there are, the caller'
 
 typedef struct run_session run_session;
 
-/* A session of `plan`, which must outlive it. One caller at a time; many sessions of one plan in parallel. Steps that
- * can are shared out among the threads of `pool` (which must outlive the session); NULL, or while another session has
- * the pool: the caller's thread computes alone. */
+/* A session of `plan` and its variants, which must outlive it. One caller at a time; many sessions of one plan in
+ * parallel. Steps that can are shared out among the threads of `pool` (which must outlive the session); NULL, or while
+ * another session has the pool: the caller's thread computes alone. */
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
                           td_error *err);
 void run_session_free(run_session *session); /* NULL allowed */
@@ -72,13 +72,17 @@ run_stats run_session_stats(const run_session *session);
 /* Most threads that can take part in a run, the caller's included. */
 uint32_t run_session_threads(const run_session *session);
 
-/* From the next run on, `observer` (copied; NULL: nobody) hears of every step. */
+/* From the next run on, `observer` (copied; NULL: nobody) hears of every step: of a variant's by numbers behind those
+ * of the plans before it (plan_at). */
 void run_observe(run_session *session, const td_observer *observer);
 td_observer run_observer(const run_session *session); /* zeroed: nobody */
-/* Sizes and places for the shapes bound last; NULL: none were. Valid until the next run or change of an input. */
+/* The plan, general or a variant, that ran last or is bound. */
+const plan_exe *run_plan_in_use(const run_session *session);
+/* Sizes and places for the shapes bound last, of that plan; NULL: none were. Valid until the next run or change of an
+ * input. */
 const plan_binding *run_active_binding(const run_session *session);
-/* What slot `slot` holds since the last run; NULL: there was none, or it failed. Its data may be overwritten, its sizes
- * hold. An observer may ask for what a step that has ended reads and makes. */
+/* What slot `slot` of that plan holds since the last run; NULL: there was none, or it failed. Its data may be
+ * overwritten, its sizes hold. An observer may ask for what a step that has ended reads and makes. */
 const base_value *run_slot(const run_session *session, uint32_t slot);
 /* For people: the steps that sessions of `plan` run in parts on one thread of this machine; nothing where input sizes
  * are open. */

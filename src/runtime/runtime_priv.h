@@ -86,10 +86,24 @@ typedef struct run_target {
   bool placed; /* steps write there; else it is copied there at the end of a run */
 } run_target;
 
+/* What a session has ready for one of the plans (plan_at) that it may run. Of the one in use the session and its main
+ * frame hold the values, and what is here is old. */
+typedef struct run_ready {
+  const plan_exe *plan;
+  uint32_t first_step; /* of all plans' steps in a row: observers' number of its first */
+  base_value *values;  /* of the main frame, as are the next three */
+  base_value **pointers;
+  struct run_step *steps;
+  uint32_t changes;
+  struct run_frame *idle;
+  uint32_t frames;
+} run_ready;
+
 /* One seen combination of input shapes. */
 typedef struct run_bound {
   base_arena *arena;
-  int64_t *key; /* rank and dims of every input, in order; in the arena */
+  int64_t *key;     /* rank and dims of every input, in order; in the arena */
+  uint32_t variant; /* the plan that it is of, see plan_at */
   plan_binding binding;
   uint8_t *known;     /* of the main frame */
   uint16_t *threads;  /* per step: how many it is worth; 0 before that is known */
@@ -135,7 +149,11 @@ typedef struct run_frame {
 } run_frame;
 
 struct run_session {
-  const plan_exe *plan;
+  const plan_exe *general; /* what the session takes and gives; it may have variants */
+  const plan_exe *plan;    /* that runs: the general one or a variant */
+  run_ready *ready;        /* per plan */
+  uint32_t variant;        /* which of them is in use */
+  uint32_t first_step;     /* its own, see run_ready */
   td_allocator allocator;
   base_arena *arena; /* everything of fixed size */
   run_frame main;
@@ -195,7 +213,7 @@ base_value run_copy_value(const base_value *from, char **at);
 
 /* ---- frames (frame.c) ---- */
 
-/* Room for values and calls, which are prepared; stacks are not opened. Memory is the arena's. */
+/* Room for values and calls of the session's plan, which are prepared; stacks are not opened. Memory is the arena's. */
 td_status run_prepare_frame(run_frame *f, run_session *s, base_arena *arena, td_error *err);
 /* Machine code that has come since takes its place in the frame's steps. Not while they run. */
 void run_take_code(run_frame *frame);

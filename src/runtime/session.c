@@ -1,24 +1,82 @@
-/* session.c -- sessions: prepared calls, cached bindings, inputs and outputs. */
+/* session.c -- sessions: prepared calls, cached bindings, inputs and outputs.
+ *
+ * A session runs the general plan or a variant of it, as the sizes say that are bound: a binding knows whose it is, so
+ * that a size that was seen costs one look-up. What steps need is ready for each plan (run_ready); inputs, outputs,
+ * state and memory are the session's. */
 #include "runtime/runtime_priv.h"
 
 #include <string.h>
 
 #include "sys/probe.h"
 
-static size_t key_length(const run_session *s) { return ((size_t)plan_given_count(s->plan) + 1) * (BASE_MAX_RANK + 1); }
+static size_t key_length(const run_session *s) {
+  return ((size_t)plan_given_count(s->general) + 1) * (BASE_MAX_RANK + 1);
+}
 
 static bool allocate(run_session *s) {
-  const plan_exe *plan = s->plan;
-  size_t inputs = plan->inputs.count + 1;
-  s->spent = base_new(s->arena, uint64_t, (size_t)plan->steps.count + 1);
+  const plan_exe *plan = s->general;
+  size_t inputs = plan->inputs.count + 1, steps = 0;
+  for (uint32_t i = 0; i < plan_count(plan); i++) steps = base_max_size(steps, plan_at(plan, i)->steps.count);
+  s->ready = base_new(s->arena, run_ready, plan_count(plan));
+  s->spent = base_new(s->arena, uint64_t, steps + 1);
   s->inputs = base_new(s->arena, base_value, (size_t)plan_given_count(plan) + 1);
   s->input_set = base_new(s->arena, bool, inputs);
   s->targets = base_new(s->arena, run_target, (size_t)plan->outputs.count + 1);
   s->lists = base_new(s->arena, base_value *, inputs);
   s->list_caps = base_new(s->arena, size_t, inputs);
   s->key = base_new(s->arena, int64_t, key_length(s));
-  return s->spent && s->inputs && s->input_set && s->targets && s->lists && s->list_caps && s->key;
+  return s->ready && s->spent && s->inputs && s->input_set && s->targets && s->lists && s->list_caps && s->key;
 }
+
+/* ---- the plan in use ---- */
+
+/* Plan number `variant` runs from now on. */
+static void use(run_session *s, uint32_t variant) {
+  run_frame *f = &s->main;
+  const run_ready *to = &s->ready[variant];
+  s->ready[s->variant] =
+      (run_ready){s->plan, s->first_step, f->values, f->pointers, f->steps, f->changes, s->idle, s->frames};
+  s->variant = variant;
+  s->plan = f->plan = to->plan;
+  s->first_step = to->first_step;
+  f->values = to->values;
+  f->pointers = to->pointers;
+  f->steps = to->steps;
+  f->changes = to->changes;
+  s->idle = to->idle;
+  s->frames = to->frames;
+  s->active = NULL;
+}
+
+/* Prepares the steps of all plans, and uses the general one. */
+static td_status prepare_plans(run_session *s, td_error *err) {
+  uint32_t first_step = 0;
+  for (uint32_t i = 0; i < plan_count(s->general); i++) {
+    s->ready[i] = (run_ready){.plan = plan_at(s->general, i), .first_step = first_step};
+    first_step += s->ready[i].plan->steps.count;
+    if (i) use(s, i);
+    TRY(run_prepare_frame(&s->main, s, s->arena, err));
+  }
+  use(s, 0);
+  return TD_OK;
+}
+
+/* Between runs: a run has one set of functions. */
+static void take_code(run_session *s) {
+  const uint32_t before = s->main.changes;
+  run_take_code(&s->main);
+  for (uint32_t i = 0; s->main.changes != before && i < s->bound_count; i++)
+    if (s->bounds[i].variant == s->variant) run_take_shared_code(s, &s->bounds[i]);
+}
+
+/* The same before a run, where another plan may have been in use. */
+static void change_to(run_session *s, uint32_t variant) {
+  if (s->variant == variant) return;
+  use(s, variant);
+  if (s->plan->tier) take_code(s);
+}
+
+/* ---- opening ---- */
 
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
                           td_error *err) {
@@ -28,15 +86,20 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
     base_arena_free(arena);
     return base_no_memory(err, "a session");
   }
-  s->plan = plan;
+  bool batches = false, tail = false;
+  for (uint32_t i = 0; i < plan_count(plan); i++) {
+    batches |= plan_at(plan, i)->batches.count > 0;
+    tail |= plan_at(plan, i)->needs_tail || plan_at(plan, i)->aligned_inputs;
+  }
+  s->general = s->plan = plan;
   s->allocator = *allocator;
   s->arena = arena;
   s->pool = pool;
-  if (plan->batches.count) s->cache = run_find_cache();
+  if (batches) s->cache = run_find_cache();
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
   if (status == TD_OK) status = run_stack_open(&s->main.scratch, err);
-  if (status == TD_OK && (plan->needs_tail || plan->aligned_inputs)) status = run_stack_open(&s->main.tail, err);
-  if (status == TD_OK) status = run_prepare_frame(&s->main, s, arena, err);
+  if (status == TD_OK && tail) status = run_stack_open(&s->main.tail, err);
+  if (status == TD_OK) status = prepare_plans(s, err);
   if (status == TD_OK) status = run_open_tasks(s, err);
   if (status == TD_OK) status = run_open_states(s, err);
   if (status == TD_OK) *session = s;
@@ -108,10 +171,10 @@ td_status run_check_given(const plan_exe *plan, uint32_t index, const base_value
 }
 
 td_status run_set_input(run_session *s, uint32_t index, const base_value *value, td_error *err) {
-  if (index >= s->plan->inputs.count)
+  if (index >= s->general->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
-                     s->plan->inputs.count);
-  TRY(run_check_given(s->plan, index, value, err));
+                     s->general->inputs.count);
+  TRY(run_check_given(s->general, index, value, err));
   if (strided(value) && !s->main.tail.base) TRY(run_stack_open(&s->main.tail, err));
   s->inputs[index] = *value;
   s->input_set[index] = s->inputs_moved = true;
@@ -119,9 +182,9 @@ td_status run_set_input(run_session *s, uint32_t index, const base_value *value,
 }
 
 td_status run_clear_input(run_session *s, uint32_t index, td_error *err) {
-  if (index >= s->plan->inputs.count)
+  if (index >= s->general->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
-                     s->plan->inputs.count);
+                     s->general->inputs.count);
   s->input_set[index] = false;
   return TD_OK;
 }
@@ -141,18 +204,18 @@ base_value *run_list_items(run_session *s, uint32_t index, size_t count) {
 }
 
 static td_status fill_defaults(run_session *s, td_error *err) {
-  for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
-    const plan_port *port = &s->plan->inputs.at[i];
+  for (uint32_t i = 0; i < s->general->inputs.count; i++) {
+    const plan_port *port = &s->general->inputs.at[i];
     if (s->input_set[i]) continue;
     if (port->fallback == PLAN_NONE)
-      return base_fail(err, TD_BAD_ARGUMENT, plan_name(s->plan, port->name), -1, "input %s was not set",
-                       plan_name(s->plan, port->name));
-    const plan_slot *slot = &s->plan->slots.at[port->fallback];
+      return base_fail(err, TD_BAD_ARGUMENT, plan_name(s->general, port->name), -1, "input %s was not set",
+                       plan_name(s->general, port->name));
+    const plan_slot *slot = &s->general->slots.at[port->fallback];
     int64_t dims[BASE_MAX_RANK];
     for (int32_t k = 0; k < slot->rank; k++) dims[k] = slot->dims[k];
-    void *data = (void *)(uintptr_t)plan_constant(s->plan, slot);
+    void *data = (void *)(uintptr_t)plan_constant(s->general, slot);
     s->inputs[i] = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, slot->dtype, slot->rank, dims)};
-    TRY(run_check_given(s->plan, i, &s->inputs[i], err));
+    TRY(run_check_given(s->general, i, &s->inputs[i], err));
     s->input_set[i] = s->inputs_moved = true;
   }
   return TD_OK;
@@ -163,7 +226,7 @@ static td_status fill_defaults(run_session *s, td_error *err) {
 static void write_key(const run_session *s, int64_t *key) {
   size_t n = 0;
   memset(key, 0, key_length(s) * sizeof *key);
-  for (uint32_t i = 0; i < plan_given_count(s->plan); i++) {
+  for (uint32_t i = 0; i < plan_given_count(s->general); i++) {
     const base_value *v = &s->inputs[i];
     int32_t rank = v->kind == BASE_TENSOR ? v->tensor.rank : -1;
     key[n++] = rank;
@@ -171,18 +234,23 @@ static void write_key(const run_session *s, int64_t *key) {
   }
 }
 
-static td_status new_bound(run_session *s, run_bound *bound, td_error *err) {
+static td_status bind(run_session *s, run_bound *bound, td_error *err) {
   const plan_means means = {s->cache, s->pool ? run_pool_threads(s->pool) : 1};
-  *bound = (run_bound){.arena = base_arena_new(&s->allocator)};
-  if (!bound->arena) return base_no_memory(err, "a binding");
+  TRY(plan_choose_variant(s->general, s->inputs, bound->arena, &bound->variant, err));
+  change_to(s, bound->variant);
   bound->key = base_arena_copy(bound->arena, s->key, key_length(s) * sizeof *s->key);
   bound->known = base_new(bound->arena, uint8_t, (size_t)s->plan->steps.count + 1);
   bound->threads = base_new(bound->arena, uint16_t, (size_t)s->plan->steps.count + 1);
-  td_status status = bound->key && bound->known && bound->threads
-                         ? plan_bind(s->plan, s->inputs, means, bound->arena, &bound->binding, err)
-                         : base_no_memory(err, "a binding");
-  if (status == TD_OK) status = run_prepare_parts(bound, err);
-  if (status == TD_OK) status = run_prepare_shares(s, bound, err);
+  if (!bound->key || !bound->known || !bound->threads) return base_no_memory(err, "a binding");
+  TRY(plan_bind(s->plan, s->inputs, means, bound->arena, &bound->binding, err));
+  TRY(run_prepare_parts(bound, err));
+  return run_prepare_shares(s, bound, err);
+}
+
+static td_status new_bound(run_session *s, run_bound *bound, td_error *err) {
+  *bound = (run_bound){.arena = base_arena_new(&s->allocator)};
+  if (!bound->arena) return base_no_memory(err, "a binding");
+  const td_status status = bind(s, bound, err);
   if (status != TD_OK) base_arena_free(bound->arena);
   return status;
 }
@@ -210,6 +278,7 @@ static td_status find_bound(run_session *s, run_bound **found, td_error *err) {
 }
 
 static td_status activate(run_session *s, run_bound *bound, td_error *err) {
+  change_to(s, bound->variant);
   if (s->active == bound && bound->binding.arena_bytes <= s->main.memory_bytes) return TD_OK;
   s->active = NULL;
   s->main.known = bound->known;
@@ -279,13 +348,6 @@ static td_status run_once(run_session *s) {
   return run_store_states(s);
 }
 
-/* Between runs: a run has one set of functions. */
-static void take_code(run_session *s) {
-  const uint32_t before = s->main.changes;
-  run_take_code(&s->main);
-  for (uint32_t i = 0; s->main.changes != before && i < s->bound_count; i++) run_take_shared_code(s, &s->bounds[i]);
-}
-
 td_status run_session_run(run_session *s, td_error *err) {
   s->ran = false;
   if (s->plan->tier) take_code(s);
@@ -339,6 +401,8 @@ void run_observe(run_session *s, const td_observer *observer) {
   s->observed = observer != NULL;
   s->observer = observer ? *observer : (td_observer){0};
 }
+
+const plan_exe *run_plan_in_use(const run_session *s) { return s->plan; }
 
 const plan_binding *run_active_binding(const run_session *s) { return s->active ? &s->active->binding : NULL; }
 

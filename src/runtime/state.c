@@ -140,7 +140,7 @@ td_status run_store_states(run_session *s) {
   const plan_exe *plan = s->plan;
   for (uint32_t i = 0; i < plan->states.count; i++) {
     const base_value *value = &s->main.values[plan->states.at[i].after];
-    TRY(run_check_given(plan, plan->inputs.count + i, value, &s->main.error));
+    TRY(run_check_given(s->general, plan->inputs.count + i, value, &s->main.error));
     s->states[i].way = find_way(s, i);
     if (s->states[i].way == RUN_OVER_SPARE) TRY(prepare(s, i, value, &s->main.error));
   }
@@ -176,7 +176,7 @@ td_status run_state_value(const run_session *s, uint32_t index, const base_value
 
 td_status run_set_state(run_session *s, uint32_t index, const base_value *value, td_error *err) {
   TRY(check_index(s, index, err));
-  TRY(run_check_given(s->plan, s->plan->inputs.count + index, value, err));
+  TRY(run_check_given(s->general, s->plan->inputs.count + index, value, err));
   TRY(prepare(s, index, value, err));
   commit(s, index);
   return TD_OK;

@@ -75,20 +75,21 @@ void run_give_call(base_call *call, run_worker *worker) {
 static td_status run_watched(const run_session *s, uint32_t number, const base_call *call, uint32_t thread,
                              uint64_t *spent) {
   const td_observer *o = &s->observer;
-  if (o->enter) o->enter(o->user, thread, number);
+  const uint32_t heard = s->first_step + number;
+  if (o->enter) o->enter(o->user, thread, heard);
   const uint64_t begin_ns = sys_clock_ns();
   const td_status status = s->main.steps[number].run(call);
   const uint64_t end_ns = sys_clock_ns();
-  if (o->part) o->part(o->user, thread, number, begin_ns, end_ns);
+  if (o->part) o->part(o->user, thread, heard, begin_ns, end_ns);
   if (spent) *spent += end_ns - begin_ns;
   return status;
 }
 
 td_status run_function(const run_session *s, uint32_t number, const base_call *call, run_stack *scratch,
                        uint32_t thread, uint64_t *spent) {
-  SYS_PROBE("step__begin", (uintptr_t)s, number);
+  SYS_PROBE("step__begin", (uintptr_t)s, s->first_step + number);
   const td_status status = s->observed ? run_watched(s, number, call, thread, spent) : s->main.steps[number].run(call);
-  SYS_PROBE("step__end", (uintptr_t)s, number);
+  SYS_PROBE("step__end", (uintptr_t)s, s->first_step + number);
   if (scratch->used) run_stack_cut(scratch, 0);
   return status;
 }
@@ -98,10 +99,10 @@ static td_status run_alone(run_frame *f, uint32_t number) {
   const run_session *s = f->session;
   const base_call *call = &f->steps[number].call;
   if (!s->observed || f->thread) return run_function(s, number, call, &f->scratch, f->thread, NULL);
-  if (s->observer.enter) s->observer.enter(s->observer.user, 0, number);
-  SYS_PROBE("step__begin", (uintptr_t)s, number);
+  if (s->observer.enter) s->observer.enter(s->observer.user, 0, s->first_step + number);
+  SYS_PROBE("step__begin", (uintptr_t)s, s->first_step + number);
   const td_status status = f->steps[number].run(call);
-  SYS_PROBE("step__end", (uintptr_t)s, number);
+  SYS_PROBE("step__end", (uintptr_t)s, s->first_step + number);
   if (f->scratch.used) run_stack_cut(&f->scratch, 0);
   return status;
 }
@@ -199,16 +200,17 @@ static td_status call_step(run_frame *f, uint32_t number, uint16_t *threads) {
 /* Of tasks that run on other threads the observer hears by their parts alone. */
 td_status run_call(run_frame *f, uint32_t number, uint64_t *spent) {
   const td_observer *o = &f->session->observer;
+  const uint32_t heard = f->session->first_step + number;
   uint16_t threads;
   if (!f->session->observed || f->thread) return call_step(f, number, &threads);
-  if (!spent && o->begin) o->begin(o->user, number);
+  if (!spent && o->begin) o->begin(o->user, heard);
   const uint64_t begin_ns = sys_clock_ns();
   const td_status status = call_step(f, number, &threads);
   const uint64_t end_ns = sys_clock_ns();
-  if (threads == 1 && o->part) o->part(o->user, 0, number, begin_ns, end_ns);
+  if (threads == 1 && o->part) o->part(o->user, 0, heard, begin_ns, end_ns);
   TRY(status);
   if (spent) *spent += end_ns - begin_ns;
-  else if (o->end) o->end(o->user, number, end_ns - begin_ns);
+  else if (o->end) o->end(o->user, heard, end_ns - begin_ns);
   return TD_OK;
 }
 

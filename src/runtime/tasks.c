@@ -348,21 +348,32 @@ void run_end_tasks(run_session *s) {
 
 td_status run_open_tasks(run_session *s, td_error *err) {
   bool any = false;
-  for (uint32_t i = 0; i < s->plan->steps.count; i++) any |= s->plan->steps.at[i].kind == PLAN_FORK;
+  size_t steps = 0;
+  for (uint32_t k = 0; k < plan_count(s->general); k++) {
+    const plan_exe *plan = plan_at(s->general, k);
+    for (uint32_t i = 0; i < plan->steps.count; i++) any |= plan->steps.at[i].kind == PLAN_FORK;
+    steps = base_max_size(steps, plan->steps.count);
+  }
   atomic_flag_clear(&s->lock);
   if (!any) return TD_OK;
   TRY(run_stack_open(&s->results, err));
-  s->worth = base_new(s->arena, bool, s->plan->steps.count);
+  s->worth = base_new(s->arena, bool, steps);
   if (!s->worth) return base_no_memory(err, "a session");
   if (s->pool) s->crew = run_pool_crew(s->pool);
   return TD_OK;
 }
 
-void run_close_tasks(run_session *s) {
-  while (s->idle) {
-    run_frame *f = s->idle;
-    s->idle = f->next;
+static void free_frames(run_frame *f) {
+  while (f) {
+    run_frame *next = f->next;
     free_frame(f);
+    f = next;
   }
+}
+
+void run_close_tasks(run_session *s) {
+  free_frames(s->idle);
+  for (uint32_t i = 0; s->ready && i < plan_count(s->general); i++)
+    if (i != s->variant) free_frames(s->ready[i].idle);
   run_stack_close(&s->results);
 }

@@ -54,7 +54,7 @@ td_status run_name_step(const plan_exe *plan, uint32_t number, td_status status,
   const plan_function *f = &plan->functions.at[step->function];
   const char *op = plan_name(plan, f->op), *kernel = plan->links.at[step->function].name;
   plan_code code;
-  put(err, "; step %u", number);
+  put(err, *plan->label ? "; step %u for %s" : "; step %u", number, plan->label);
   if (*op) put(err, ", graph node %s", op);
   put_nodes(plan, step, err);
   if (strcmp(op, kernel) != 0) put(err, ", kernel %s", kernel);

@@ -1,7 +1,7 @@
 /* fuzz_tdl.c -- damaged saved plans, opened and run. The input is a list of edits of a plan that is saved here, so that
- * it outlives changes of the format: a byte that chooses the graph (top bit: checksums stay wrong), then five bytes for
- * each edit, where (little-endian, modulo the size) and what. Loops are not run: a valid file may ask for one without
- * end. */
+ * it outlives changes of the format: a byte that chooses the graph (from 64 on: with a variant for particular sizes;
+ * top bit: checksums stay wrong), then five bytes for each edit, where (little-endian, modulo the size) and what. Loops
+ * are not run: a valid file may ask for one without end. */
 #include <stdlib.h>
 
 #include "base/limited.h"
@@ -33,13 +33,14 @@ static bool add_code(plan_exe *plan) {
 }
 
 static bool save_graph(uint32_t number, const ir_opset *ops, base_arena *arena, saved *file) {
-  const char *text = saved_graphs[number % SAVED_GRAPHS];
+  const char *text = saved_graphs[number % 64 % SAVED_GRAPHS];
   const compile_setting setting = saved_setting("interp");
   ir_graph *graph = NULL;
   plan_exe *plan = NULL;
   td_error err;
   td_status status = ir_parse(&base_libc_allocator, ops, text, strlen(text), NULL, 0, &graph, &err);
   if (status == TD_OK) status = compile_graph(graph, &setting, &base_libc_allocator, NULL, &plan, &err);
+  if (status == TD_OK && number >= 64) status = saved_specialise(text, ops, plan, &err);
   if (status == TD_OK && !add_code(plan)) status = TD_NO_RESOURCE;
   if (status == TD_OK) status = saved_of((const plan_exe *const *)&plan, 1, arena, file, &err);
   plan_free(plan);
@@ -61,8 +62,9 @@ static void open_trusted(const saved *file, const td_allocator *allocator) {
 }
 
 static bool has_loops(const plan_exe *plan) {
-  for (uint32_t i = 0; i < plan->steps.count; i++)
-    if (plan->steps.at[i].kind == PLAN_LOOP) return true;
+  for (uint32_t k = 0; k < plan_count(plan); k++)
+    for (uint32_t i = 0; i < plan_at(plan, k)->steps.count; i++)
+      if (plan_at(plan, k)->steps.at[i].kind == PLAN_LOOP) return true;
   return false;
 }
 

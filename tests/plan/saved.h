@@ -57,6 +57,27 @@ static inline file_section *saved_section(const saved *s, uint32_t index) {
   return (file_section *)(void *)(s->bytes + sizeof(file_head)) + index;
 }
 
+/* Adds a variant of the plan of `text` for 2 as the first of its open sizes, where it has one. */
+static inline td_status saved_specialise(const char *text, const ir_opset *ops, plan_exe *plan, td_error *err) {
+  compile_setting setting = saved_setting("interp");
+  ir_graph *graph = NULL;
+  plan_exe *variant = NULL;
+  uint32_t symbol = 0;
+  while (symbol < plan->dims.symbols.count && plan->dims.symbols.at[symbol].from_data) symbol++;
+  if (symbol == plan->dims.symbols.count) return TD_OK;
+  const ir_size size = {plan->dims.symbols.at[symbol].name, 2};
+  setting.general = plan;
+  td_status status = ir_parse(&base_libc_allocator, ops, text, strlen(text), NULL, 0, &graph, err);
+  if (status == TD_OK) status = ir_fix_sizes(graph, &size, 1, err);
+  if (status == TD_OK) status = compile_graph(graph, &setting, &base_libc_allocator, NULL, &variant, err);
+  plan_size *to = status == TD_OK ? base_vec_push(variant->arena, &variant->sizes) : NULL;
+  if (to) *to = (plan_size){.symbol = symbol, .value = size.value};
+  if (status == TD_OK) status = to ? plan_add_variant(plan, variant, err) : base_no_memory(err, "a variant");
+  if (status != TD_OK) plan_free(variant);
+  ir_graph_free(graph);
+  return status;
+}
+
 /* Makes all checksums right again, as far as what they are of lies in the file. */
 static inline void saved_seal(saved *s) {
   file_head *head = (file_head *)(void *)s->bytes;

@@ -13,10 +13,11 @@
 /* ---- a plan of four steps, and runs of it ---- */
 
 static const td_step steps[] = {
-    {sizeof(td_step), "node /block/0/conv \"a\"/Conv (Conv)", "aten::convolution", "kern_conv", 2e6, 1e3, 1e4, 1e4, 0},
-    {sizeof(td_step), "node /block/1/conv/Conv (Conv)", "aten::convolution", "kern_conv", 4e6, 1e3, 1e4, 1e4, 0},
-    {sizeof(td_step), "node /head/Gemm (Gemm)", "td::linear", "kern_linear", 1e5, 1e5, 1e3, 1e3, 0},
-    {sizeof(td_step), "</script>&", "", "", 0, 0, 0, 0, 0},
+    {sizeof(td_step), "node /block/0/conv \"a\"/Conv (Conv)", "aten::convolution", "kern_conv", 2e6, 1e3, 1e4, 1e4, 0,
+     ""},
+    {sizeof(td_step), "node /block/1/conv/Conv (Conv)", "aten::convolution", "kern_conv", 4e6, 1e3, 1e4, 1e4, 0, ""},
+    {sizeof(td_step), "node /head/Gemm (Gemm)", "td::linear", "kern_linear", 1e5, 1e5, 1e3, 1e3, 0, ""},
+    {sizeof(td_step), "</script>&", "", "", 0, 0, 0, 0, 0, ""},
 };
 enum { STEPS = sizeof steps / sizeof *steps };
 

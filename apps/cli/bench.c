@@ -149,6 +149,7 @@ static const cli_option bench_options[] = {
     CLI_OPTION_BATCH,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
+    CLI_OPTION_SPECIALISE,
     CLI_OPTION_INPUT,
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
@@ -196,6 +197,7 @@ const cli_command cli_bench = {
         "treadle bench net.onnx --threads 1 --layers\n"
         "treadle bench builtin:efficientnet_lite0 --min-time 5 --json\n"
         "treadle bench net.onnx --batch 8\n"
+        "treadle bench net.onnx --batch 8 --specialise batch=1,8\n"
         "treadle bench --suite gemm --threads 1\n"
         "treadle bench 'builtin:layer:conv 1x64x56x56 out=64 kernel=3 act=relu'",
     .options = bench_options,

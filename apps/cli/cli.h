@@ -93,6 +93,13 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
     "tune", NULL, "time loops against their operators one by one, and keep what is faster; known the next time", NULL, \
         false                                                                                                          \
   }
+#define CLI_OPTION_SPECIALISE                                                                                       \
+  {                                                                                                                 \
+    "specialise", "SIZES",                                                                                          \
+        "faster variants for some sizes of open dimensions, 'batch=1,8 seq=128' for each combination; other sizes " \
+        "run as without",                                                                                           \
+        NULL, true                                                                                                  \
+  }
 #define CLI_OPTION_TIERED \
   { "tiered", NULL, "answer at once, fused loops interpreted; their machine code takes over as it comes", NULL, false }
 #define CLI_OPTION_STRICT \

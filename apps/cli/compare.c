@@ -364,6 +364,7 @@ static const cli_option compare_options[] = {
     CLI_OPTION_INPUT,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
+    CLI_OPTION_SPECIALISE,
     CLI_OPTION_BATCH,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_PASSES,

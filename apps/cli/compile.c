@@ -30,6 +30,7 @@ static td_status print_result(const char *path, const td_model *model, size_t co
   struct stat file;
   TRY(td_model_get_stats(model, &stats, err));
   const double mib = stat(path, &file) == 0 ? (double)file.st_size / 1048576 : 0;
+  count *= 1 + stats.variants;
   printf("%s: %u steps, %zu variant%s, %.1f MiB\n", path, stats.steps, count, count == 1 ? "" : "s", mib);
   return TD_OK;
 }
@@ -64,6 +65,7 @@ static const cli_option compile_options[] = {
     CLI_OPTION_SEED,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
+    CLI_OPTION_SPECIALISE,
 };
 
 const cli_command cli_compile = {
@@ -77,7 +79,8 @@ const cli_command cli_compile = {
         "taken. Where there is a C compiler the machine code of fused loops is in it, for use with --trusted.",
     .examples =
         "treadle compile net.onnx -o net.tdl && treadle run net.tdl --input x.npy\n"
-        "treadle compile net.onnx -o net.tdl --isa avx2,avx512",
+        "treadle compile net.onnx -o net.tdl --isa avx2,avx512\n"
+        "treadle compile net.onnx -o net.tdl --specialise 'batch=1,8 seq=128'",
     .options = compile_options,
     .option_count = sizeof compile_options / sizeof *compile_options,
     .min_operands = 1,

@@ -4,16 +4,23 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "values.h"
 
 /* ---- writing ---- */
 
+/* A variant's files are in a folder of their own: "h=224,w=224/plan.txt". */
 static td_status append(void *user, const char *name, const char *bytes, size_t count) {
   char path[1024];
-  const char *folder = user;
+  const char *folder = user, *slash = strchr(name, '/');
   if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) return TD_BAD_ARGUMENT;
+  if (slash) {
+    path[strlen(folder) + 1 + (size_t)(slash - name)] = 0;
+    mkdir(path, 0777);
+    path[strlen(path)] = '/';
+  }
   FILE *file = fopen(path, "ab");
   const bool done = file && fwrite(bytes, 1, count, file) == count;
   if ((file && fclose(file) != 0) || !done) {
@@ -30,20 +37,24 @@ static bool is_ours(const char *name) {
   return ours;
 }
 
-/* Files of a model that was here before. */
-static void remove_old(const char *folder) {
+/* Files of a model that was here before, and of its variants. */
+static void remove_old(const char *folder, bool variants) {
   DIR *dir = opendir(folder);
   for (struct dirent *entry; dir && (entry = readdir(dir));) {
     char path[1300];
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
     if (is_ours(entry->d_name)) unlink(path);
+    if (!variants || !strchr(entry->d_name, '=')) continue;
+    remove_old(path, false);
+    rmdir(path);
   }
   if (dir) closedir(dir);
 }
 
 /* The options by which the graph has become what it is, a line each. */
 static td_status write_options(const cli_args *args, const char *folder, td_error *err) {
-  static const char *const names[] = {"backend", "disable-passes", "disable-kernels", "isa", "math", "cc", "seed"};
+  static const char *const names[] = {"backend", "disable-passes", "disable-kernels", "isa", "math",
+                                      "cc",      "seed",           "specialise"};
   const char *path = base_arena_format(args->arena, "%s/options.txt", folder);
   FILE *file = path ? fopen(path, "w") : NULL;
   if (!file) return base_fail(err, TD_NO_RESOURCE, folder, -1, "no file can be written there: %s", strerror(errno));
@@ -58,7 +69,7 @@ td_status cli_debug_folder(const cli_args *args, const char *folder, td_load_opt
   char *made = base_arena_text(args->arena, folder);
   if (!made) return base_no_memory(err, "a path");
   cli_make_folders(made);
-  remove_old(folder);
+  remove_old(folder, true);
   options->dump = append;
   options->dump_user = made;
   return write_options(args, folder, err);
@@ -66,10 +77,12 @@ td_status cli_debug_folder(const cli_args *args, const char *folder, td_load_opt
 
 /* ---- running again ---- */
 
-/* The value of `name` among the lines of options.txt, in the arena; NULL: it is not there. */
+/* The value of `name` among the lines of options.txt, of a variant in the folder around it, in the arena; NULL: it is
+ * not there. */
 static const char *read_option(base_arena *arena, const char *folder, const char *name) {
   char line[4096];
   const char *path = base_arena_format(arena, "%s/options.txt", folder), *found = NULL;
+  if (path && access(path, R_OK) != 0) path = base_arena_format(arena, "%s/../options.txt", folder);
   FILE *file = path ? fopen(path, "r") : NULL;
   const size_t length = strlen(name);
   while (file && !found && fgets(line, sizeof line, file))

@@ -4,6 +4,14 @@
 #include "tuning.h"
 #include "values.h"
 
+/* The lists of all --specialise; "" if there are none, NULL: out of memory. */
+static const char *join_sizes(const cli_args *args) {
+  const char *all = "", *one;
+  for (uint32_t cursor = 0; all && (one = cli_next(args, "specialise", &cursor));)
+    all = base_arena_format(args->arena, "%s%s%s", all, *all ? ";" : "", one);
+  return all;
+}
+
 td_status cli_load_options(cli_args *args, td_load_options *options, td_error *err) {
   int64_t seed = 0;
   td_input_spec *specs;
@@ -15,8 +23,10 @@ td_status cli_load_options(cli_args *args, td_load_options *options, td_error *e
                                .isa = cli_value(args, "isa"),
                                .math = cli_value(args, "math"),
                                .method = cli_value(args, "method"),
+                               .specialise = join_sizes(args),
                                .inject = cli_value(args, "inject")};
   args->subject = args->operands[0];
+  if (!options->specialise) return base_no_memory(err, "sizes");
   TRY(cli_int(args, "seed", 0, INT64_MAX, &seed, err));
   options->seed = (uint64_t)seed;
   TRY(cli_tuning_of(args, &options->tuning, err));

@@ -27,7 +27,13 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, cli_k
     content = base_hash(file.bytes, file.size, 0);
     sys_unmap(&file);
   }
-  const char *texts[] = {o->backend, o->isa, o->math, o->disabled_passes, o->method, cli_value(args, "threads")};
+  const char *texts[] = {o->backend,
+                         o->isa,
+                         o->math,
+                         o->disabled_passes,
+                         o->method,
+                         cli_value(args, "threads"),
+                         *o->specialise ? o->specialise : NULL};
   snprintf(k->key, sizeof k->key, "%s %u/%u %x; treadle %s; %s %llx;", m.cpu_name, m.cpu_family, m.cpu_model, m.isa,
            td_version(), strncmp(model, "builtin:", 8) == 0 ? model : "", (unsigned long long)content);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

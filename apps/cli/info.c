@@ -55,6 +55,8 @@ static td_status model_json(const td_model *model, const char *path, json_t *roo
   cli_json_set(object, "nodes", json_integer(stats.nodes));
   cli_json_set(object, "steps", json_integer(stats.steps));
   cli_json_set(object, "weights_bytes", json_integer((json_int_t)stats.weights_bytes));
+  cli_json_set(object, "variants", json_integer(stats.variants));
+  cli_json_set(object, "variant_bytes", json_integer((json_int_t)stats.variant_bytes));
   cli_json_set(object, "gflop", stats.gflop > 0 ? cli_json_real(stats.gflop) : json_null());
   TRY(values_json(model, td_model_input_count(model), td_model_input, inputs, err));
   TRY(values_json(model, td_model_output_count(model), td_model_output, outputs, err));
@@ -97,11 +99,14 @@ static td_status print_values(const char *what, const td_model *model, size_t co
 
 static td_status print_model(const td_model *model, const char *path, td_error *err) {
   td_model_stats stats = {.size = sizeof stats};
-  char weights[24];
+  char weights[24], own[24];
   TRY(td_model_get_stats(model, &stats, err));
   printf("%s: %u nodes, %u steps, weights %s", path, stats.nodes, stats.steps,
          cli_bytes_text(weights, sizeof weights, stats.weights_bytes));
   if (stats.gflop > 0) printf(", %.4g GFLOP", stats.gflop);
+  if (stats.variants)
+    printf(", %u variant%s with %s of their own", stats.variants, stats.variants == 1 ? "" : "s",
+           cli_bytes_text(own, sizeof own, stats.variant_bytes));
   printf("\n");
   TRY(print_values("input", model, td_model_input_count(model), td_model_input, err));
   TRY(print_values("output", model, td_model_output_count(model), td_model_output, err));
@@ -140,8 +145,8 @@ static td_status run_info(cli_args *args, td_error *err) {
   return status;
 }
 
-static const cli_option info_options[] = {CLI_OPTION_JSON, CLI_OPTION_BACKEND, CLI_OPTION_WEIGHTS,
-                                          CLI_OPTION_SEED, CLI_OPTION_SHAPE,   CLI_OPTION_METHOD};
+static const cli_option info_options[] = {CLI_OPTION_JSON,  CLI_OPTION_BACKEND, CLI_OPTION_WEIGHTS,   CLI_OPTION_SEED,
+                                          CLI_OPTION_SHAPE, CLI_OPTION_METHOD,  CLI_OPTION_SPECIALISE};
 
 const cli_command cli_info = {
     .name = "info",

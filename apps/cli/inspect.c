@@ -115,6 +115,7 @@ static const cli_option inspect_options[] = {
     CLI_OPTION_SEED,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
+    CLI_OPTION_SPECIALISE,
 };
 
 const cli_command cli_inspect = {

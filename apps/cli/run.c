@@ -314,6 +314,7 @@ static const cli_option run_options[] = {
     {"output", "DIR", "write every output to DIR/NAME.npy", NULL, false},
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
+    CLI_OPTION_SPECIALISE,
     {"top", "K", "print the K most likely classes with probabilities", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
@@ -355,6 +356,7 @@ const cli_command cli_run = {
         "treadle run net.onnx\n"
         "treadle run net.onnx --input cat.png --top 5\n"
         "treadle run net.onnx --input ids=ids.npy --shape mask=1x12 --output results\n"
+        "treadle run net.onnx --shape x=1x3x224x224 --specialise 'height=224 width=224'\n"
         "treadle run builtin:efficientnet_lite0 --weights lite0.pth --input cat.jpg --top 5 --json",
     .options = run_options,
     .option_count = sizeof run_options / sizeof *run_options,

@@ -39,11 +39,12 @@ static bool take_weights(PyObject *list, graph_source *s) {
 
 PyObject *core_load_graph(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
-  static char *names[] = {"program", "weights", "backend", "math", "isa", "disabled_passes", NULL};
+  static char *names[] = {"program", "weights", "backend", "math", "isa", "disabled_passes", "specialise", NULL};
   PyObject *program, *weights;
   td_load_options options = {.size = sizeof options};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "SO!|$zzzz", names, &program, &PyList_Type, &weights,
-                                   &options.backend, &options.math, &options.isa, &options.disabled_passes))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "SO!|$zzzzz", names, &program, &PyList_Type, &weights,
+                                   &options.backend, &options.math, &options.isa, &options.disabled_passes,
+                                   &options.specialise))
     return NULL;
   graph_source source = {0};
   td_model *model = NULL;

@@ -99,15 +99,15 @@ static PyObject *load_from(PyObject *source, bool from_memory, const td_load_opt
 
 PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
-  static char *names[] = {"source",          "from_memory", "backend", "math",   "isa",    "weights",
-                          "disabled_passes", "format",      "seed",    "method", "inputs", NULL};
+  static char *names[] = {"source", "from_memory", "backend", "math",   "isa",        "weights", "disabled_passes",
+                          "format", "seed",        "method",  "inputs", "specialise", NULL};
   PyObject *source, *inputs = Py_None;
   int from_memory = 0;
   unsigned long long seed = 0;
   td_load_options options = {.size = sizeof options};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzO", names, &source, &from_memory, &options.backend,
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzOz", names, &source, &from_memory, &options.backend,
                                    &options.math, &options.isa, &options.weights, &options.disabled_passes,
-                                   &options.format, &seed, &options.method, &inputs))
+                                   &options.format, &seed, &options.method, &inputs, &options.specialise))
     return NULL;
   options.seed = seed;
   td_input_spec *specs;

@@ -26,6 +26,18 @@ def rows(count=2):
     return (np.arange(3 * count, dtype="f4") - 2).reshape(count, 3)
 
 
+class Specialising(unittest.TestCase):
+    def test_variants(self):
+        model = treadle.load(onnx_file.two_outputs(), specialise={"batch": (1, 4)})
+        for count in (1, 2, 4, 1):
+            np.testing.assert_array_equal(model(rows(count))["y"], expected(rows(count)))
+        self.assertIn("# variant batch=4", model.text("plan"))
+        self.assertIn("# variant batch=3", treadle.load(onnx_file.two_outputs(), specialise="batch=3").text("plan"))
+        self.assertIn("# variant batch=2", treadle.load(onnx_file.two_outputs(), specialise={"batch": 2}).text("plan"))
+        with self.assertRaisesRegex(treadle.BadArgument, "there are: batch"):
+            treadle.load(onnx_file.two_outputs(), specialise={"seq": 4})
+
+
 class Profiling(unittest.TestCase):
     def record(self, target, runs, **options):
         with treadle.profile(target, **options) as prof:

@@ -71,7 +71,8 @@ class Model:
 def load(source: Union[str, PathLike[str], bytes, bytearray, memoryview, Any], example_inputs: Optional[Sequence[Any]] = ..., *,
          backend: Optional[str] = ..., math: Optional[str] = ..., isa: Optional[str] = ..., threads: int = ...,
          weights: Union[str, PathLike[str], None] = ..., disabled_passes: Union[str, Sequence[str], None] = ...,
-         format: Optional[str] = ..., seed: int = ..., method: Optional[str] = ...) -> Model: ...
+         format: Optional[str] = ..., seed: int = ..., method: Optional[str] = ...,
+         specialise: Union[str, dict[str, Union[int, Sequence[int]]], None] = ...) -> Model: ...
 def optimize(module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]: ...
 
 class Schedule(NamedTuple):

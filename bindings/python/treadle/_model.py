@@ -336,8 +336,16 @@ def _types(example_inputs):
     return types
 
 
+def _sizes(specialise):
+    """{"batch": (1, 8), "seq": 128} as the library takes it: "batch=1,8 seq=128"."""
+    if specialise is None or isinstance(specialise, str):
+        return specialise
+    return " ".join(f"{name}={','.join(map(str, (sizes,) if isinstance(sizes, int) else sizes))}"
+                    for name, sizes in specialise.items())
+
+
 def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, weights=None,
-         disabled_passes=None, format=None, seed=0, method=None):
+         disabled_passes=None, format=None, seed=0, method=None, specialise=None):
     """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
     not copied).
 
@@ -347,13 +355,15 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     threads   at most, for each call; 0: what the machine allows
     weights   a state_dict file for a builtin model
     method    of a TorchScript module; None: forward
+    specialise  sizes of open dimensions that get faster variants: {"batch": (1, 8), "seq": 128}, or "batch=1,8 seq=128"
 
     Where torch is loaded, `source` may be an ExportedProgram, a Module with `example_inputs` (a tuple), which is exported,
     or a ScriptModule with `example_inputs`, which say the types that it does not.
     """
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
                "disabled_passes": disabled_passes if disabled_passes is None or isinstance(disabled_passes, str)
-               else ",".join(disabled_passes), "format": format, "seed": seed, "method": method}
+               else ",".join(disabled_passes), "format": format, "seed": seed, "method": method,
+               "specialise": _sizes(specialise)}
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         inputs = _types(example_inputs)

@@ -28,7 +28,7 @@ class Fallback(UserWarning):
 
 def _loaded(program, weights, options, name, threads):
     held = [(key, torch_tensor_view(tensor.detach(), key, torch, True)) for key, tensor in weights.items()]
-    known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes")}
+    known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise")}
     return Model(_core.load_graph(program, held, **known), name, threads)
 
 

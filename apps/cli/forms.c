@@ -1,8 +1,8 @@
-/* forms.c -- `--tune`: is a loop of joined operators faster than these one by one? The model with all loops and with
- * none run in turns on the same inputs; the nodes of each loop whose operators alone take less time are listed; then
- * these two forms and the one without the loops of the list run in turns, and the best is kept, by CPU and model, in a
- * file among the user's caches. Forms are within the operators' tolerances of each other, yet may round differently:
- * what was found once stays. */
+/* forms.c -- `--tune`: is a loop of joined operators faster than these one by one, and faster behind the product that
+ * makes what it reads than as a step of its own? The model with all loops, with none, and with none behind products run
+ * in turns on the same inputs; the nodes of each loop that takes less time another way are listed; then these forms and
+ * the one of the list run in turns, and the best is kept, by CPU and model, in a file among the user's caches. Forms
+ * are within the operators' tolerances of each other, yet may round differently: what was found once stays. */
 #include <math.h>
 #include <string.h>
 
@@ -34,8 +34,8 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, cli_k
                          o->method,
                          cli_value(args, "threads"),
                          *o->specialise ? o->specialise : NULL};
-  snprintf(k->key, sizeof k->key, "%s %u/%u %x; treadle %s; %s %llx;", m.cpu_name, m.cpu_family, m.cpu_model, m.isa,
-           td_version(), strncmp(model, "builtin:", 8) == 0 ? model : "", (unsigned long long)content);
+  snprintf(k->key, sizeof k->key, "%s %u/%u %x; treadle %s; chains; %s %llx;", m.cpu_name, m.cpu_family, m.cpu_model,
+           m.isa, td_version(), strncmp(model, "builtin:", 8) == 0 ? model : "", (unsigned long long)content);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const size_t used = strlen(k->key);
     snprintf(k->key + used, sizeof k->key - used, " %s", texts[i] ? texts[i] : "-");
@@ -52,7 +52,7 @@ typedef struct form {
   td_profile *profile;
   uint32_t steps;
   double best_ms;
-} form;
+} form; /* without a session: it is the same as another one */
 
 static void close_form(form *f) {
   td_profile_free(f->profile);
@@ -83,6 +83,7 @@ static td_status race(form *forms, uint32_t count, td_error *err) {
   for (uint32_t i = 0; i < count; i++) forms[i].best_ms = INFINITY;
   for (uint32_t i = 0; i < LEAST_ROUNDS || cli_now_ms() - start < round_ms * count; i++)
     for (uint32_t k = 0; k < count; k++) {
+      if (!forms[k].session) continue;
       const double before = cli_now_ms();
       TRY(td_session_run(forms[k].session, err));
       forms[k].best_ms = fmin(forms[k].best_ms, cli_now_ms() - before);
@@ -115,34 +116,56 @@ static td_status time_apart(const form *f, const form *joined, uint32_t step, co
   return TD_OK;
 }
 
-/* Adds the nodes of a step to the list; those that do not fit, or have a comma, stay out. */
-static void add_nodes(const form *f, uint32_t step, const td_step *s, char *list) {
+/* Adds the nodes of a step to the list, `before` in front of each; those that do not fit, or have a comma, stay out. */
+static void add_nodes(const form *f, uint32_t step, const td_step *s, const char *before, char *list) {
   for (size_t i = 0; i < s->origins; i++) {
     const base_str name = base_node_name(td_session_step_origin(f->session, step, i));
-    const size_t used = strlen(list);
-    if (!name.length || memchr(name.at, ',', name.length) || used + name.length + 2 > LIST_BYTES) continue;
-    snprintf(list + used, LIST_BYTES - used, "%s%.*s", used ? "," : "", (int)name.length, name.at);
+    const size_t used = strlen(list), more = name.length + strlen(before) + 2;
+    if (!name.length || memchr(name.at, ',', name.length) || used + more > LIST_BYTES) continue;
+    snprintf(list + used, LIST_BYTES - used, "%s%s%.*s", used ? "," : "", before, (int)name.length, name.at);
   }
 }
 
-/* The nodes of loops of `joined` that `apart` is faster at. */
-static td_status list_faster(const form *joined, const form *apart, char *list, uint32_t *loops, td_error *err) {
+static bool is_loop(const td_step *s) { return strncmp(s->op, "td::fused", 9) == 0; }
+
+/* The first loop of `f` that stands for nodes of step `step` of `joined` alone, which `own` describes. */
+static td_status find_loop(const form *f, const form *joined, uint32_t step, const td_step *own, uint32_t *loop,
+                           td_step *found, td_error *err) {
+  for (*loop = 0; *loop < f->steps; ++*loop) {
+    *found = (td_step){.size = sizeof *found};
+    TRY(td_session_get_step(f->session, *loop, found, err));
+    bool all = is_loop(found) && found->origins;
+    for (size_t k = 0; k < found->origins && all; k++)
+      all = stands_for(joined, step, own, td_session_step_origin(f->session, *loop, k));
+    if (all) break;
+  }
+  return TD_OK;
+}
+
+/* Lists the nodes of steps of `joined` that `apart` is faster at: of loops; or (`chains`) of those loops that `apart`
+ * has behind products, in front of which "chain=" stands. */
+static td_status list_faster(const form *joined, const form *apart, bool chains, char *list, uint32_t *loops,
+                             td_error *err) {
   for (uint32_t i = 0; i < joined->steps; i++) {
-    td_step s = {.size = sizeof s};
+    td_step s = {.size = sizeof s}, loop;
     td_profile_step spent = {.size = sizeof spent};
+    uint32_t at = i;
     double ns;
     TRY(td_session_get_step(joined->session, i, &s, err));
-    if (s.origins < 2 || strncmp(s.op, "td::fused", 9) != 0) continue;
+    if (s.origins < 2 || is_loop(&s) == chains) continue;
+    loop = s;
+    if (chains) TRY(find_loop(apart, joined, i, &s, &at, &loop, err));
+    if (chains && at == apart->steps) continue; /* no chain */
     TRY(td_profile_get_step(joined->profile, i, &spent, err));
     TRY(time_apart(apart, joined, i, &s, &ns, err));
     if (ns <= 0 || ns >= part_gain * (double)spent.least_ns) continue;
-    add_nodes(joined, i, &s, list);
+    add_nodes(chains ? apart : joined, at, &loop, chains ? "chain=" : "", list);
     ++*loops;
   }
   return TD_OK;
 }
 
-enum { JOINED, APART, MIXED, FORMS };
+enum { JOINED, APART, LOOSE, MIXED, FORMS };
 
 /* Measures what is joined against what stands apart, loop by loop, and then all forms as a whole. */
 static td_status compete(cli_args *args, const td_load_options *options, form *forms, uint32_t *count, char *list,
@@ -150,9 +173,15 @@ static td_status compete(cli_args *args, const td_load_options *options, form *f
   uint32_t loops = 0;
   TRY(open_form(args, options, NULL, &forms[JOINED], err));
   TRY(open_form(args, options, "*", &forms[APART], err));
+  TRY(open_form(args, options, "chain=*", &forms[LOOSE], err));
+  if (forms[LOOSE].steps == forms[JOINED].steps) { /* there are no chains */
+    close_form(&forms[LOOSE]);
+    forms[LOOSE] = (form){0};
+  }
   *count = MIXED;
   TRY(race(forms, *count, err));
-  TRY(list_faster(&forms[JOINED], &forms[APART], list, &loops, err));
+  TRY(list_faster(&forms[JOINED], &forms[APART], false, list, &loops, err));
+  if (forms[LOOSE].session) TRY(list_faster(&forms[JOINED], &forms[LOOSE], true, list, &loops, err));
   if (!loops) return TD_OK;
   TRY(open_form(args, options, list, &forms[MIXED], err));
   *count = FORMS;
@@ -162,6 +191,10 @@ static td_status compete(cli_args *args, const td_load_options *options, form *f
 static td_status choose(cli_args *args, const td_load_options *options, char *list, td_error *err) {
   form forms[FORMS] = {0};
   uint32_t count = 0, best = JOINED;
+  static const char *const whole[] = {[JOINED] = "", [APART] = "*", [LOOSE] = "chain=*"};
+  static const char *const what[] = {[APART] = "all loops are faster as single operators",
+                                     [LOOSE] = "loops are faster behind no product",
+                                     [MIXED] = "some loops are faster as single operators, or behind no product"};
   const td_status status = compete(args, options, forms, &count, list, err);
   for (uint32_t i = 0; i < count; i++)
     if (forms[i].best_ms < whole_gain * forms[JOINED].best_ms && forms[i].best_ms < forms[best].best_ms) best = i;
@@ -169,9 +202,9 @@ static td_status choose(cli_args *args, const td_load_options *options, char *li
     cli_note("%s: loops stay joined: %.4g ms, %.4g ms as single operators", args->operands[0], forms[JOINED].best_ms,
              forms[APART].best_ms);
   else if (status == TD_OK)
-    cli_note("%s: %s loops are faster as single operators: %.4g ms instead of %.4g", args->operands[0],
-             best == APART ? "all" : "some", forms[best].best_ms, forms[JOINED].best_ms);
-  if (best != MIXED) strcpy(list, best == APART ? "*" : "");
+    cli_note("%s: %s: %.4g ms instead of %.4g", args->operands[0], what[best], forms[best].best_ms,
+             forms[JOINED].best_ms);
+  if (best != MIXED) strcpy(list, whole[best]);
   for (uint32_t i = 0; i < FORMS; i++) close_form(&forms[i]);
   return status;
 }

@@ -190,7 +190,8 @@ typedef struct td_load_options {
   int32_t trusted;  /* 1: machine code in a saved plan is loaded, as trusted as the caller's own code. 0: it is not
                          looked at but for damage */
   const char *alone; /* comma-separated names of nodes that are joined with no others in a loop; "*": none is; NULL:
-                        what saves memory traffic is joined. `treadle run --tune` finds such as are faster so */
+                        what saves memory traffic is joined. Names behind "chain=" are of nodes whose loops go behind no
+                        product. `treadle run --tune` finds such as are faster so */
   int32_t tiered; /* 1: fused loops are interpreted at first, and their machine code, made by a thread of the library,
                      takes   their place between runs as it comes; `warn` is called from that thread. Not with strict,
                      dump,   edited or for_file, which need it at once */

@@ -61,7 +61,7 @@ static const char *why_not(const chaining *c, const link *l) {
   base_program unused;
   if (base_attr_has(l->product.attrs, l->product.attrs->count - 1)) return "it has a chain already";
   if (l->product.out[0].id >= c->known || c->uses[l->product.out[0].id] != 1) return "others read it, too";
-  if (lower_stands_alone(c->setting, &l->loop.origins)) return "it was told to stand alone";
+  if (lower_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
   if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
   if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop is over another space or type";
   base_program_write(&l->p, words);

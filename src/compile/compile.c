@@ -6,6 +6,7 @@
 #include "passes/passes.h"
 #include "sys/sys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const compile_backend backends[] = {
@@ -115,18 +116,27 @@ void lower_finish(plan_exe *plan, const compile_setting *setting) {
     if (!(plan->needs & ~levels[i].isa)) plan->level = levels[i].name;
 }
 
-bool lower_stands_alone(const compile_setting *setting, const ir_origins *origins) {
-  const char *list = setting->alone;
-  bool alone = list && strcmp(list, "*") == 0;
-  for (uint32_t i = 0; list && *list && !alone && i < origins->count; i++) {
-    char name[256];
+/* Is one of the nodes, or "*", in the setting's list, `before` in front? */
+static bool is_listed(const compile_setting *setting, const char *before, const ir_origins *origins) {
+  char name[288];
+  if (!setting->alone) return false;
+  snprintf(name, sizeof name, "%s*", before);
+  bool listed = base_str_listed(setting->alone, name);
+  for (uint32_t i = 0; i < origins->count && !listed; i++) {
     const base_str own = base_node_name(origins->names[i]);
-    if (own.length >= sizeof name) continue;
-    memcpy(name, own.at, own.length);
-    name[own.length] = '\0';
-    alone = base_str_listed(list, name);
+    if (own.length >= 256) continue;
+    snprintf(name, sizeof name, "%s%.*s", before, (int)own.length, own.at);
+    listed = base_str_listed(setting->alone, name);
   }
-  return alone;
+  return listed;
+}
+
+bool lower_stands_alone(const compile_setting *setting, const ir_origins *origins) {
+  return is_listed(setting, "", origins);
+}
+
+bool lower_stays_loop(const compile_setting *setting, const ir_origins *origins) {
+  return is_listed(setting, "", origins) || is_listed(setting, "chain=", origins);
 }
 
 bool compile_fuses(const compile_setting *setting) {

@@ -24,7 +24,8 @@ const compile_backend *compile_find_backend(const char *name);
 typedef struct compile_setting {
   const compile_backend *backend;
   const char *disabled;         /* passes to leave out, comma-separated, or NULL */
-  const char *alone;            /* nodes that are joined with no others in a loop, comma-separated; "*": all; or NULL */
+  const char *alone;            /* nodes that are joined with no others in a loop, comma-separated; "*": all; behind
+                                   "chain=": nodes whose loops go behind no product; or NULL */
   uint32_t isa;                 /* BASE_ISA_* that kernels may use */
   kern_math math;               /* which algorithms may round otherwise than a plain sum */
   const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */

@@ -42,6 +42,8 @@ typedef struct lowering {
 td_status compile_run_passes(ir_graph *graph, const compile_setting *setting, uint32_t *changes, td_error *err);
 /* Was a node told to be joined with no other? Nodes that were joined have the origins of all. */
 bool lower_stands_alone(const compile_setting *setting, const ir_origins *origins);
+/* Was its loop told to be behind no product? */
+bool lower_stays_loop(const compile_setting *setting, const ir_origins *origins);
 /* Does the setting want loops to be fused? */
 bool compile_fuses(const compile_setting *setting);
 /* Makes one node of those that can run as one loop. */

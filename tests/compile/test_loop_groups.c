@@ -153,6 +153,19 @@ static void told_to_stand_alone(void **state) {
   expect_loops(&(sample){"all alone", text, 0, 3}, "*");
 }
 
+/* What is told to go behind no product is a loop of its own, joined as it would be. */
+static void told_to_stay_loops(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[n, 4]\nconst %1: f32[4, 4] = {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}\n"
+      "%2 = aten::matmul(%0, %1)  # \"node /p (MatMul)\"\n%3 = aten::tanh(%2)  # \"node /a (Tanh)\"\n"
+      "%4 = aten::mul(%3, %2)  # \"node /b (Mul)\"\n%5 = aten::mul(%4, %0)  # \"node /c (Mul)\"\noutput \"z\" %5\n";
+  expect_loops(&(sample){"a chain", text, 0, 0}, NULL);
+  expect_loops(&(sample){"others' names", text, 0, 0}, "chain=/p,chain=/d");
+  expect_loops(&(sample){"a loop", text, 1, 0}, "chain=/b");
+  expect_loops(&(sample){"any loop", text, 1, 0}, "chain=*");
+}
+
 /* Loops, and operators that stand alone: each of them for a reason that --why gives. */
 static void models_become_loops(void **state) {
   (void)state;
@@ -175,6 +188,6 @@ static void models_become_loops(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(samples_become_loops), cmocka_unit_test(told_to_stand_alone),
-                                     cmocka_unit_test(models_become_loops)};
+                                     cmocka_unit_test(told_to_stay_loops), cmocka_unit_test(models_become_loops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Every operator over its generated cases: what inference says is what the reference gives, with numbers and with
- * symbols; strides, alignment and the memory of a plan make no difference. */
+ * symbols; strides, alignment, the memory of a plan, and whether it knows the sizes, make no difference. */
 /* ctest parts: 4 */
 #include <math.h>
 #include <setjmp.h>
@@ -28,6 +28,7 @@ typedef struct subject {
   const base_value *at[8];
   uint32_t out_count;
   bool constants;   /* operands behind the first one are constants of the graph */
+  bool open;        /* sizes of inputs are open in the graph */
   uint32_t kernels; /* plans of the operator's cases in which a kernel runs it */
   td_error err;
 } subject;
@@ -192,7 +193,8 @@ static td_status build_graph(subject *s, ir_graph *g) {
     if (!s->at[i]) continue;
     const base_tensor *t = &s->in[i].tensor;
     base_dim d[BASE_MAX_RANK];
-    for (int32_t k = 0; k < t->rank; k++) d[k] = t->dims[k];
+    for (int32_t k = 0; k < t->rank; k++)
+      d[k] = s->open ? base_dim_symbol(&g->dims, base_arena_format(s->c.arena, "in%u_%d", i, k)) : t->dims[k];
     ir_type type = ir_tensor(t->dtype, t->rank, d);
     if (s->constants && i > 0) TRY(ir_add_constant(g, t, NULL, &in[i], &s->err));
     else TRY(ir_add_input(g, &type, base_arena_format(s->c.arena, "in%u", i), IR_NO_VALUE, &in[i], &s->err));
@@ -210,11 +212,16 @@ static td_status build_graph(subject *s, ir_graph *g) {
   return ir_verify(g, &s->err);
 }
 
-static td_status run_plan(subject *s, const plan_exe *plan, run_session **session) {
-  TRY(run_session_new(plan, &base_libc_allocator, NULL, session, &s->err));
+static td_status set_inputs(subject *s, run_session *session) {
   uint32_t input = 0;
   for (uint32_t i = 0; i < s->c.in_count; i++)
-    if (s->at[i] && !(s->constants && i > 0)) TRY(run_set_input(*session, input++, &s->in[i], &s->err));
+    if (s->at[i] && !(s->constants && i > 0)) TRY(run_set_input(session, input++, &s->in[i], &s->err));
+  return TD_OK;
+}
+
+static td_status run_plan(subject *s, const plan_exe *plan, run_session **session) {
+  TRY(run_session_new(plan, &base_libc_allocator, NULL, session, &s->err));
+  TRY(set_inputs(s, *session));
   TRY(run_session_run(*session, &s->err));
   return run_session_run(*session, &s->err); /* twice: nothing of the first run may show */
 }
@@ -279,6 +286,67 @@ static void run_native(subject *s, uint32_t isa, base_value *out) {
   run_session_free(session);
   plan_free(plan);
   ir_graph_free(g);
+}
+
+/* ---- open sizes ---- */
+
+/* Has the case an operand with such a size? All of them become `to`, which is smaller: elements are enough. */
+static bool resize(const subject *from, int64_t size, int64_t to, subject *s) {
+  bool any = false;
+  *s = *from;
+  for (uint32_t i = 0; i < s->c.in_count; i++) {
+    base_tensor *t = &s->in[i].tensor;
+    int64_t dims[BASE_MAX_RANK];
+    if (s->at[i]) s->at[i] = &s->in[i];
+    for (int32_t k = 0; k < t->rank; k++) {
+      any |= s->at[i] && t->dims[k] == size;
+      dims[k] = t->dims[k] == size ? to : t->dims[k];
+    }
+    if (s->at[i]) *t = base_tensor_of(t->data, t->dtype, t->rank, dims);
+  }
+  return any;
+}
+
+/* What the reference gives for these sizes the plan gives, and what that refuses it refuses. */
+static void run_open(subject *s, run_session *session) {
+  td_error refused;
+  const bool valid =
+      ir_evaluate(s->op, s->attrs, s->at, s->c.in_count, s->c.arena, s->out, s->out_count, &refused) == TD_OK;
+  td_status status = set_inputs(s, session);
+  if (status == TD_OK) status = run_session_run(session, &s->err);
+  EXPECT((status == TD_OK) == valid, s, valid ? "a plan for open sizes does not run" : refused.text);
+  EXPECT(valid || s->err.text[0], s, "no word about what is wrong");
+  for (uint32_t i = 0; i < s->out_count && valid; i++) {
+    const base_value *value;
+    EXPECT(run_output(session, i, &value, &s->err) == TD_OK, s, "no output");
+    expect_equal(s, &s->out[i], value, CLOSELY, "a plan for open sizes gives other results");
+  }
+}
+
+/* One plan for all sizes: those of the case, and with each of them 0 and 1. */
+static void open_sizes_agree(subject *s) {
+  sys_machine machine;
+  plan_exe *plan = NULL;
+  run_session *session = NULL;
+  ir_graph *g = ir_graph_new(&base_libc_allocator, set);
+  sys_cpu_read(&machine);
+  s->open = true;
+  td_status status = build_graph(s, g);
+  const compile_setting setting = {.backend = compile_find_backend("native"), .isa = machine.isa | BASE_ISA_VECTOR};
+  if (status == TD_OK) status = compile_graph(g, &setting, &base_libc_allocator, NULL, &plan, &s->err);
+  if (status == TD_OK) status = run_session_new(plan, &base_libc_allocator, NULL, &session, &s->err);
+  EXPECT(status == TD_OK, s, "open sizes");
+  for (int64_t to = 0; to < 2; to++)
+    for (int64_t size = to + 1; size < 40; size++) {
+      subject other;
+      if (resize(s, size, to, &other)) run_open(&other, session);
+    }
+  subject same = *s;
+  run_open(&same, session);
+  run_session_free(session);
+  plan_free(plan);
+  ir_graph_free(g);
+  s->open = false;
 }
 
 /* ---- samples ---- */
@@ -363,6 +431,7 @@ static void one_operator(void **state) {
     evaluate(&s, s.out);
     strides_and_alignment_do_not_matter(&s);
     symbols_agree(&s);
+    open_sizes_agree(&s);
     samples_stand_apart(&s, run_reference, 0);
     plans_agree(&s, "eager", 0, EXACTLY);
     plans_agree(&s, "aot_eager", 0, EXACTLY);

@@ -34,6 +34,18 @@ static td_status check_count(ir_infer *ctx, uint32_t i, const char *what, bool c
   return ir_infer_fail(ctx, "the packed %s has %lld elements where its sizes ask for others", what, (long long)known);
 }
 
+/* An initial state is as large as a last one. */
+static td_status check_state(ir_infer *ctx, uint32_t i, const base_dim *dims) {
+  const ir_info *in = ir_in(ctx, i);
+  if (!in || in->type.rank == IR_UNRANKED) return TD_OK;
+  if (in->type.rank != 3) return ir_infer_fail(ctx, "an initial state must have rank 3");
+  for (int32_t k = 0; k < 3; k++)
+    if (base_dim_known(in->type.dims[k]) && base_dim_known(dims[k]) && in->type.dims[k] != dims[k])
+      return ir_infer_fail(ctx, "an initial state has %lld as dimension %d instead of %lld",
+                           (long long)in->type.dims[k], k, (long long)dims[k]);
+  return TD_OK;
+}
+
 static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   const ir_type *x = &ir_in(ctx, X)->type;
   kern_recurrent r = layout_of(ctx->attrs, gates);
@@ -49,9 +61,6 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
     return TD_OK;
   }
   if (x->rank != 3) return ir_infer_fail(ctx, "x must have rank 3");
-  for (uint32_t i = H0; i < OPERANDS; i++)
-    if (ir_in(ctx, i) && ir_in(ctx, i)->type.rank != 3 && ir_in(ctx, i)->type.rank != IR_UNRANKED)
-      return ir_infer_fail(ctx, "an initial state must have rank 3");
   if (base_dim_known(x->dims[2])) {
     bool counted = kern_recurrent_count(&r, x->dims[2], &count);
     TRY(check_count(ctx, W, "w", counted, count));
@@ -63,6 +72,7 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   base_dim time = x->dims[batch_first], batch = x->dims[!batch_first], dirs = r.directions, hidden = r.hidden;
   base_dim all[] = {time, dirs, batch, hidden}, all_batch[] = {batch, time, dirs, hidden};
   base_dim last[] = {batch_first ? batch : dirs, batch_first ? dirs : batch, hidden};
+  for (uint32_t i = H0; i < OPERANDS; i++) TRY(check_state(ctx, i, last));
   TRY(ir_out(ctx, 0, TD_F32, 4, batch_first ? all_batch : all));
   for (uint32_t i = 1; i < ctx->out_count; i++) TRY(ir_out(ctx, i, TD_F32, 3, last));
   return TD_OK;

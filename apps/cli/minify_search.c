@@ -268,6 +268,13 @@ static td_status free_constants(search *s) {
   return try_change(s, &cut, "constants to inputs", &same);
 }
 
+static td_status bind_defaults(search *s) {
+  td_cut cut = s->cut;
+  bool same;
+  cut.free_constants = -1;
+  return try_change(s, &cut, "inputs to constants", &same);
+}
+
 static td_status simplify_types(search *s) {
   static const td_dtype wide[] = {TD_F64, TD_F16, TD_BF16};
   for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
@@ -325,6 +332,7 @@ td_status minify_search(minify *m, minify_model *model, size_t *nodes, td_error 
   TRY(apply(m, &freed, free_constants, nodes, err));
   bool any;
   TRY(shrink(m, &freed, nodes, &any, err));
-  if (any) *model = freed; /* else constants come back */
-  return TD_OK;
+  if (!any) return TD_OK; /* constants stay what they were */
+  *model = freed;
+  return apply(m, model, bind_defaults, nodes, err); /* the smaller ones come back */
 }

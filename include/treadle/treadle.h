@@ -298,7 +298,7 @@ typedef struct td_cut {
   size_t node_count;  /* set: how many nodes the graph had */
   const td_value_info *inputs; /* types of inputs that are to be others, by name: dtype, rank and dims count */
   size_t input_count;
-  int32_t free_constants;     /* 1: constants of more than 64 bytes become inputs of which they are the defaults */
+  int32_t free_constants;     /* 1: constants over 64 bytes become inputs, of which they are defaults; -1: and back */
   int64_t size_from, size_to; /* where size_from is not 0: dimensions of this size, of inputs and constants, become as
                                  many as size_to, which is smaller; what is behind is left out */
   td_dtype dtype_from, dtype_to; /* where not 0: inputs, constants and attributes of this type become of that one */

@@ -178,6 +178,17 @@ static td_status free_constants(cutting *c) {
   return TD_OK;
 }
 
+/* Nobody reads these inputs any more. */
+static td_status bind_defaults(cutting *c) {
+  for (uint32_t i = 0; i < c->g->input_defaults.count; i++) {
+    const ir_value input = ir_block_of(c->g, c->g->top)->params.at[i], fallback = c->g->input_defaults.at[i];
+    if (!fallback.id || !c->is_read[input.id]) continue;
+    TRY(ir_replace_value(c->g, input, fallback, c->err));
+    c->is_read[input.id] = 0;
+  }
+  return TD_OK;
+}
+
 static void drop_inputs(cutting *c, uint32_t before) {
   ir_graph *g = c->g;
   ir_block_def *top = ir_block_of(g, g->top);
@@ -242,7 +253,8 @@ static td_status edit(cutting *c) {
   for (uint32_t i = 0; i < c->count; i++)
     if (!c->keep[i]) TRY(replace_results(c, i));
   TRY(make_outputs(c, c->cut->output));
-  if (c->cut->free_constants) TRY(free_constants(c));
+  if (c->cut->free_constants > 0) TRY(free_constants(c));
+  if (c->cut->free_constants < 0) TRY(bind_defaults(c));
   drop_inputs(c, before);
   for (uint32_t i = 0; i < c->count; i++)
     if (!c->keep[i]) ir_remove_node(c->g, ir_block_of(c->g, c->g->top)->nodes.at[i]);

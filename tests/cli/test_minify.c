@@ -72,6 +72,24 @@ static void a_thousand_nodes_become_few(void **state) {
   ends_at(f, "long.tdir", "--time-limit 60", "neg:nan", "aten::neg", 3);
 }
 
+/* A constant becomes an input, so that sizes can shrink, and a constant again. */
+static void constants_come_back(void **state) {
+  fixture *f = *state;
+  save_text("constant.tdir",
+            "tdir 1\n"
+            "input %0 \"x\": f32[4, 20]\n"
+            "const %1: f32[20] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+            "%2 = aten::mul(%0, %1)  # \"node /mul (Mul)\"\n"
+            "%3 = aten::tanh(%2)  # \"node /tanh (Tanh)\"\n"
+            "output \"y\" %3\n");
+  outcome got = run(f, "minify constant.tdir --inject mul:nan --output small");
+  assert_int_equal(got.status, 0);
+  assert_holds(got.out, "constants to inputs");
+  assert_holds(got.out, "inputs to constants");
+  assert_holds(slurp(f, "small/graph.tdir", NULL), "const %1: f32[1] = {1}");
+  assert_int_equal(system("rm -rf small"), 0);
+}
+
 /* What is kept from run to run becomes an input with a default, and an output. */
 static void state_is_cut(void **state) {
   fixture *f = *state;
@@ -188,9 +206,13 @@ static void what_does_not_fail_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_story_ends_at_neg), cmocka_unit_test(a_thousand_nodes_become_few),
-      cmocka_unit_test(state_is_cut),          cmocka_unit_test(graphs_become_onnx),
-      cmocka_unit_test(scripts_decide),        cmocka_unit_test(what_does_not_fail_is_refused),
+      cmocka_unit_test(the_story_ends_at_neg),
+      cmocka_unit_test(a_thousand_nodes_become_few),
+      cmocka_unit_test(state_is_cut),
+      cmocka_unit_test(graphs_become_onnx),
+      cmocka_unit_test(constants_come_back),
+      cmocka_unit_test(scripts_decide),
+      cmocka_unit_test(what_does_not_fail_is_refused),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -4,6 +4,7 @@
  * Tasks are parts of the result that no update crosses: each copies its part of x, and takes all updates that fall into
  * it in their order. So results depend on nothing else, and what lies side by side is moved as a run. */
 #include "kernels/scatter.h"
+#include "kernels/index_priv.h"
 #include "kernels/kernels_priv.h"
 #include "kernels/move_priv.h"
 
@@ -63,23 +64,6 @@ static combine line_for(const char *reduce, td_dtype dtype) {
 
 bool kern_scatter_has(const char *reduce, td_dtype dtype) { return line_for(reduce, dtype) != NULL; }
 
-/* ---- indices ---- */
-
-static int64_t index_at(const base_tensor *t, int64_t i) {
-  return t->dtype == TD_I64 ? ((const base_i64 *)t->data)[i] : base_load_i64(t->dtype, t->data, i);
-}
-
-/* An index of an axis of `size`; false: it is outside. */
-static bool place(int64_t given, int64_t size, int64_t *where) {
-  *where = given < 0 ? given + size : given;
-  return *where >= 0 && *where < size;
-}
-
-static td_status outside(const base_call *call, const char *op, int64_t given, int64_t size) {
-  return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%s: index %lld is outside of an axis of %lld", op,
-                   (long long)given, (long long)size);
-}
-
 /* ---- scatter_nd: all operands are dense ---- */
 
 typedef struct blocks {
@@ -111,9 +95,9 @@ static td_status find_blocks(const base_call *call, const blocks *b, int64_t *at
   for (int64_t i = 0; i < b->count; i++) {
     at[i] = 0;
     for (int64_t k = 0; k < b->tuple; k++) {
-      const int64_t given = index_at(b->index, i * b->tuple + k), size = b->x->dims[k];
+      const int64_t given = kern_index_at(b->index, i * b->tuple + k), size = b->x->dims[k];
       int64_t where;
-      if (!place(given, size, &where)) return outside(call, "td::scatter_nd", given, size);
+      if (!kern_index_place(given, size, &where)) return kern_index_outside(call, "td::scatter_nd", given, size);
       at[i] += where * b->out->strides[k];
     }
   }
@@ -172,23 +156,15 @@ static bool read_picks(const base_call *call, picks *p) {
   return fits && p->line;
 }
 
-static base_tensor part_of(const base_tensor *t, int32_t dim, int64_t first, int64_t end) {
-  base_tensor part = *t;
-  if (dim < 0) return part;
-  part.dims[dim] = base_max_i64(base_min_i64(end, t->dims[dim]) - first, 0);
-  if (part.dims[dim]) part.data = base_at(t, first * t->strides[dim]);
-  return part;
-}
-
 /* Updates of one row of indices: with one index for all it is a run. */
 static td_status scatter_row(const base_call *call, const picks *p, const base_tensor *index, char *to,
                              const char *from, int64_t index_from, int64_t length, const int64_t *step) {
   const int64_t size = p->x->dims[p->axis], stride = p->out->strides[p->axis];
   const int64_t run = step[1] == 0 && p->axis != p->x->rank - 1 ? length : 1, bytes = (int64_t)p->bytes;
   for (int64_t k = 0; k < length; k += run) {
-    const int64_t given = index_at(index, index_from + k * step[1]);
+    const int64_t given = kern_index_at(index, index_from + k * step[1]);
     int64_t where;
-    if (!place(given, size, &where)) return outside(call, "aten::scatter", given, size);
+    if (!kern_index_place(given, size, &where)) return kern_index_outside(call, "aten::scatter", given, size);
     p->line(to + (k * step[0] + where * stride) * bytes, step[0], from + k * step[2] * bytes, step[2], run);
   }
   return TD_OK;
@@ -196,9 +172,10 @@ static td_status scatter_row(const base_call *call, const picks *p, const base_t
 
 /* Elements [first, end) of dimension `across` of the result. */
 static td_status scatter_part(const base_call *call, const picks *p, int64_t first, int64_t end) {
-  const base_tensor out = part_of(p->out, p->across, first, end), x = part_of(p->x, p->across, first, end);
-  const base_tensor index = part_of(p->index, p->across, first, end);
-  const base_tensor updates = part_of(p->updates, p->across, first, end);
+  const base_tensor out = kern_index_part(p->out, p->across, first, end),
+                    x = kern_index_part(p->x, p->across, first, end);
+  const base_tensor index = kern_index_part(p->index, p->across, first, end);
+  const base_tensor updates = kern_index_part(p->updates, p->across, first, end);
   int64_t strides[BASE_MAX_RANK], length, step[3];
   TRY(kern_move_now(call, &out, &x));
   for (int32_t i = 0; i < out.rank; i++) strides[i] = i == p->axis ? 0 : out.strides[i];

@@ -167,6 +167,11 @@ static td_status gather_reference(const base_call *call) {
   return TD_OK;
 }
 
+static const kern_row *gather_kernel(const ir_kernel_query *query) {
+  const ir_type *x = query->in[0] ? &query->in[0]->type : NULL, *at = query->in[1] ? &query->in[1]->type : NULL;
+  return x && at && x->rank > 0 && at->rank > 0 ? kern_select(KERN_GATHER, x->dtype, query->isa) : NULL;
+}
+
 /* ---- gather_nd ---- */
 
 static td_status infer_gather_nd(ir_infer *ctx) {
@@ -253,10 +258,19 @@ static bool index_select_cases(ir_case *c, uint32_t number) {
          ops_case_ints(c, at, number == 2 ? 0 : 5);
 }
 
+/* Every width and axis, several tasks, rows longer than are looked at at once. */
+static bool part_gather_case(ir_case *c, uint32_t number) {
+  static const td_dtype widths[] = {TD_F32, TD_F64, TD_F16, TD_U8};
+  if (number >= 3 * OPS_COUNT(widths)) return false;
+  ops_case_arg(c, ARG_INT("dim", (int64_t)(number % 3) - 3));
+  return ops_case_in(c, widths[number / 3], OPS_DIMS(9, 37, 611), OPS_NORMAL, number) &&
+         ops_case_in(c, number % 2 ? TD_I64 : TD_I8, OPS_DIMS(7, 30, 530), OPS_NORMAL, number);
+}
+
 /* The index has the input's sizes, but along the axis. */
 static bool whole_gather_case(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F32, TD_F16, TD_I64, TD_F64, TD_U8};
-  if (number >= 2 * OPS_COUNT(dtypes)) return false;
+  if (number >= 2 * OPS_COUNT(dtypes)) return part_gather_case(c, number - 2 * OPS_COUNT(dtypes));
   const td_dtype d = dtypes[number / 2];
   ops_case_arg(c, ARG_INT("dim", number % 2 ? -1 : 1));
   return number % 2 ? ops_case_in(c, d, OPS_DIMS(5, 3, 9), OPS_NORMAL, number) &&
@@ -314,6 +328,7 @@ const ir_op ops_gather[] = {
      .infer = infer_gather,
      .reference = gather_reference,
      .lower = lower_gather,
+     .kernel = gather_kernel,
      .cases = gather_cases,
      .aliases = gather_aliases,
      .alias_count = OPS_COUNT(gather_aliases)},

@@ -21,12 +21,13 @@ td_status kern_roi_read(const base_call *call, const double *at, kern_roi_box *b
   box->cell_height = h / (double)height;
   box->cell_width = w / (double)width;
   if (!(fabs(box->cell_height) < 1e6) || !(fabs(box->cell_width) < 1e6))
-    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a box is out of range");
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::roi_align: a box is out of range");
   box->rows = ratio > 0 ? ratio : (int64_t)ceil(box->cell_height);
   box->columns = ratio > 0 ? ratio : (int64_t)ceil(box->cell_width);
   if (box->rows > 0 && box->columns > MAX_SAMPLES / box->rows)
-    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a cell of %lld by %lld samples; at most %d are supported",
-                     (long long)box->rows, (long long)box->columns, MAX_SAMPLES);
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1,
+                     "td::roi_align: a cell of %lld by %lld samples; at most %d are supported", (long long)box->rows,
+                     (long long)box->columns, MAX_SAMPLES);
   return TD_OK;
 }
 

@@ -11,13 +11,16 @@
   (KERN_NEEDS_avx2 | BASE_ISA_AVX512F | BASE_ISA_AVX512BW | BASE_ISA_AVX512VL | BASE_ISA_AVX512DQ)
 
 #define KERNEL(family, bits, isa, flags, lanes, function) td_status function(const base_call *call);
-#define WIDE(family, flags, function)                        \
-  td_status kern_##function##_scalar(const base_call *call); \
+#define VECTORS(family, flags, function)                     \
   td_status kern_##function##_vector(const base_call *call); \
   td_status kern_##function##_avx2(const base_call *call);   \
   td_status kern_##function##_avx512(const base_call *call);
+#define WIDE(family, flags, function)                        \
+  td_status kern_##function##_scalar(const base_call *call); \
+  VECTORS(family, flags, function)
 #include "kernels/kernels.def"
 #undef KERNEL
+#undef VECTORS
 #undef WIDE
 extern const kern_fused_level kern_fused_level_scalar;
 extern const kern_fused_level kern_fused_level_vector;

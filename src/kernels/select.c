@@ -6,16 +6,19 @@
 #define KERNEL(family, bits, isa, flags, lanes, function) {#function, family, bits, isa, flags, lanes, function},
 #define LEVEL(family, flags, function, level, lanes) \
   KERNEL(family, 32, KERN_NEEDS_##level, flags, lanes, kern_##function##_##level)
-#define WIDE(family, flags, function)                           \
-  LEVEL(family, flags, function, scalar, 1)                     \
+#define VECTORS(family, flags, function)                        \
   LEVEL(family, flags, function, vector, KERN_VECTOR_BYTES / 4) \
   LEVEL(family, flags, function, avx2, 8)                       \
   LEVEL(family, flags, function, avx512, 16)
+#define WIDE(family, flags, function)       \
+  LEVEL(family, flags, function, scalar, 1) \
+  VECTORS(family, flags, function)
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };
 #undef KERNEL
 #undef LEVEL
+#undef VECTORS
 #undef WIDE
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };

@@ -193,8 +193,8 @@ typedef struct td_load_options {
                         what saves memory traffic is joined. Names behind "chain=" are of nodes whose loops go behind no
                         product. `treadle run --tune` finds such as are faster so */
   int32_t tiered; /* 1: fused loops are interpreted at first, and their machine code, made by a thread of the library,
-                     takes   their place between runs as it comes; `warn` is called from that thread. Not with strict,
-                     dump,   edited or for_file, which need it at once */
+                     takes their place between runs as it comes; `warn` is called from that thread. Not with
+                     strict, dump, edited or for_file, which need it at once */
   uint32_t cc_limit_ms; /* that one run of the C compiler may take before it is ended, as one that fails; 0: a minute */
   const char *specialise; /* sizes to compile variants of the plan for, "batch=1,8 seq=128": of the open dimensions
                              called batch and seq each combination; further lists stand behind a ";". Runs whose sizes

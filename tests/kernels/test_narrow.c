@@ -81,7 +81,7 @@ static void whole_numbers(void **state) {
   uint32_t count;
   const kern_level *levels = kern_levels(&count);
   sys_cpu_read(&machine);
-  for (int i = 0; i < 1 << 16; i++) narrow[i] = (uint16_t)(i * 40503);
+  for (int i = 0; i < 1 << 16; i++) narrow[i] = (uint16_t)((uint32_t)i * 40503u);
   for (uint32_t l = 0; l < count * 4; l++) {
     const td_dtype dtype = dtypes[l % 4];
     if (levels[l / 4].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;

@@ -87,7 +87,7 @@ td_status api_dump_graph(void *user, const char *stage, const ir_graph *graph, t
 /* A file of generated code, as compile_setting.coded. */
 td_status api_dump_code(void *user, const char *name, const char *bytes, size_t count);
 /* The plan, the loops, and what each stage took. */
-td_status api_dump_plan(api_dump *dump, const plan_exe *plan);
+td_status api_dump_plan(api_dump *dump, const plan_exe *of);
 /* Imports the model again or for the first time. The graph is the caller's. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);
 /* The same with what the options ask for before the passes, for the sizes of a variant (NULL: for all); and as it is

@@ -346,11 +346,14 @@ static void exec_both(ts_frame *f, const ts_stmt *s, const aten_value *cond) {
   f->im->raised = m.ways[0].raised && m.ways[1].raised;
 }
 
+aten_value ts_truth(ts_import *im, aten_value v) {
+  return v.kind == ATEN_BOOL ? v : aten_call(im->a, "aten::Bool", NULL, &v, 1, NULL, 0);
+}
+
 void ts_exec_if(ts_frame *f, const ts_stmt *s) {
   aten_value cond = ts_eval(f, s->values[0]);
   if (!ts_ok(f->im) || f->im->raised) return;
-  if (cond.kind != ATEN_BOOL && cond.kind != ATEN_UNDEFINED)
-    cond = aten_call(f->im->a, "aten::Bool", NULL, &cond, 1, NULL, 0);
+  if (cond.kind != ATEN_UNDEFINED) cond = ts_truth(f->im, cond);
   if (!ts_ok(f->im)) return;
   cond = ts_with_facts(f->im, cond);
   if (cond.kind == ATEN_UNDEFINED) {

@@ -119,6 +119,7 @@ static aten_value run_turn(loop *l, ir_value iteration) {
   ts_exec_block(f, &l->s->body);
   if (f->returned) ts_fail(f, l->s->place, TD_UNSUPPORTED, "a loop's body returns from the function");
   if (!l->index.length && ts_ok(im) && !im->raised) go_on = ts_eval(f, l->s->values[0]);
+  if (ts_ok(im) && go_on.kind != ATEN_UNDEFINED) go_on = ts_truth(im, go_on);
   im->regions--;
   f->loop_start = l->outer_start;
   im->facts.count = facts;
@@ -327,7 +328,7 @@ void ts_exec_while(ts_frame *f, const ts_stmt *s) {
   for (int64_t turns = 0;; turns++) {
     aten_value cond = ts_eval(f, s->values[0]);
     if (stopped(f)) return;
-    if (cond.kind != ATEN_BOOL) cond = aten_call(f->im->a, "aten::Bool", NULL, &cond, 1, NULL, 0);
+    cond = ts_truth(f->im, cond);
     if (stopped(f) || (aten_is_known(&cond) && !cond.u.b)) return;
     if (!aten_is_known(&cond) || turns == MAX_UNROLLED) {
       exec_region(f, s, (base_str){"", 0}, NULL, &cond);

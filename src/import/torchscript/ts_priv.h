@@ -212,6 +212,8 @@ typedef struct ts_cargo {
 void ts_note_fact(ts_import *im, ir_value value, bool holds);
 /* The bool, known where a fact says it. */
 aten_value ts_with_facts(const ts_import *im, aten_value flag);
+/* A value as a condition: a bool. */
+aten_value ts_truth(ts_import *im, aten_value v);
 void ts_exec_if(ts_frame *f, const ts_stmt *s);
 void ts_exec_for(ts_frame *f, const ts_stmt *s);
 void ts_exec_while(ts_frame *f, const ts_stmt *s);

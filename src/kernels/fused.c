@@ -566,10 +566,10 @@ static void find_slots(kern_fused_program *f) {
         f->slot[i] = (uint8_t)slot;
       }
       for (uint32_t k = 0; k < 3; k++) {
-        const base_program_op *from = &p->ops[op->in[k]];
-        const bool ends = op->in[k] < i && last[op->in[k]] == i;
-        if (ends && from->kind == BASE_PROGRAM_SCALAR && !from->row && !f->kept[op->in[k]])
-          taken[f->slot[op->in[k]]] = false;
+        const uint32_t from = op->in[k];
+        if (from >= i || last[from] != i) continue; /* what is no operand may be any number */
+        if (p->ops[from].kind == BASE_PROGRAM_SCALAR && !p->ops[from].row && !f->kept[from])
+          taken[f->slot[from]] = false;
       }
     }
   f->kept_words = kept;

@@ -29,6 +29,9 @@ typedef int16_t base_i16 __attribute__((aligned(1), may_alias));
 typedef uint64_t base_u64 __attribute__((aligned(1), may_alias));
 typedef uint32_t base_u32 __attribute__((aligned(1), may_alias));
 typedef uint16_t base_u16 __attribute__((aligned(1), may_alias));
+typedef struct base_u128 {
+  base_u64 low, high;
+} base_u128; /* to be moved */
 
 /* Reads or writes element `index` of an array of `dtype` (packed types included). Not for TD_STRING. Reading an integer
  * as f64 rounds; reading a float as i64 truncates toward zero and saturates (NaN gives 0). Writing rounds to nearest

@@ -86,11 +86,10 @@ static double bytes_saved(const chaining *c, const link *l) {
 static void tell(const chaining *c, const link *l, const char *why) {
   if (!c->log) return;
   if (why)
-    base_text_print(c->log, "# apart: \"%s\" and \"%s\": %s\n", lower_node_name(&l->product), lower_node_name(&l->loop),
-                    why);
+    base_text_print(c->log, "# apart: \"%s\" and \"%s\": %s\n", ir_node_name(&l->product), ir_node_name(&l->loop), why);
   else
-    base_text_print(c->log, "# chained: \"%s\" behind \"%s\": %.0f bytes less\n", lower_node_name(&l->loop),
-                    lower_node_name(&l->product), bytes_saved(c, l));
+    base_text_print(c->log, "# chained: \"%s\" behind \"%s\": %.0f bytes less\n", ir_node_name(&l->loop),
+                    ir_node_name(&l->product), bytes_saved(c, l));
 }
 
 static td_status origins_of(const chaining *c, const link *l, ir_origins *to) {

@@ -78,10 +78,6 @@ typedef struct lower_fused_loop {
   uint32_t origin_count;
 } lower_fused_loop;
 
-/* What people know the node by. */
-static inline const char *lower_node_name(const ir_node_def *node) {
-  return node->origins.count ? node->origins.names[0] : node->op->name;
-}
 /* Is the operator a fused loop? */
 static inline bool lower_is_loop(const char *op) {
   return strcmp(op, "td::fused") == 0 || strcmp(op, "td::fused_rows") == 0;

@@ -111,7 +111,7 @@ bool fuse_merge_members(const fuse_state *f, const fuse_group *a, const fuse_gro
 const char *fuse_name_of(const fuse_state *f, const fuse_group *g) {
   uint32_t own = 0;
   while (own + 1 < g->count && g->again[own]) own++;
-  return lower_node_name(ir_node_of(f->graph, (ir_node){g->members[own]}));
+  return ir_node_name(ir_node_of(f->graph, (ir_node){g->members[own]}));
 }
 
 bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why) {

@@ -288,7 +288,7 @@ static bool is_view(const lowering *l, const ir_node_def *node, uint32_t source,
 /* *step: empty, but for where it comes from. */
 static td_status start_step(lowering *l, const ir_node_def *node, plan_kind kind, plan_step *step) {
   *step = (plan_step){.kind = kind, .attrs = PLAN_NONE};
-  step->name = plan_add_name(l->plan, lower_node_name(node));
+  step->name = plan_add_name(l->plan, ir_node_name(node));
   step->origins = l->plan->origins.count;
   step->origin_count = node->origins.count;
   for (uint32_t i = 0; i < node->origins.count; i++) {
@@ -617,7 +617,7 @@ static td_status lower_block(lowering *l, ir_block block) {
     bool joins = node->out_count > 0 && l->parts[node->out[0].id].joined;
     td_status status = joins ? lower_join(l, node) : lowerings[node->op->region](l, node);
     if (status == TD_OK && !joins && node->op->region == IR_REGION_NONE) status = move_parts(l, node);
-    if (status != TD_OK) return base_error_name(l->err, status, "%s", lower_node_name(node));
+    if (status != TD_OK) return base_error_name(l->err, status, "%s", ir_node_name(node));
   }
   return TD_OK;
 }

@@ -204,7 +204,7 @@ static void put_message(base_text *to, uint32_t field, base_text *nested) {
 }
 
 static td_status refuse(writing *w, const ir_node_def *node, const char *attr) {
-  const char *where = node->origins.count ? node->origins.names[0] : node->op->name;
+  const char *where = ir_node_name(node);
   return base_fail(w->err, TD_UNSUPPORTED, where, -1, "ONNX has no name for %s%s%s", node->op->name,
                    attr ? " with this " : "", attr ? attr : "");
 }

@@ -11,8 +11,7 @@ static td_status infer_block(ir_graph *g, ir_block block, td_error *err) {
     td_status status = ir_infer_again(g, node, &changed, err);
     for (uint32_t b = 0; status == TD_OK && b < ir_node_of(g, node)->block_count; b++)
       status = infer_block(g, ir_node_of(g, node)->blocks[b], err);
-    if (status != TD_OK)
-      return base_error_name(err, status, "%s", def->origins.count ? def->origins.names[0] : def->op->name);
+    if (status != TD_OK) return base_error_name(err, status, "%s", ir_node_name(def));
   }
   return TD_OK;
 }

@@ -11,9 +11,7 @@ typedef struct tap {
 
 typedef BASE_VEC(tap) tap_list;
 
-static base_str node_name(const ir_node_def *node) {
-  return base_node_name(node->origins.count ? node->origins.names[0] : node->op->name);
-}
+static base_str node_name(const ir_node_def *node) { return base_node_name(ir_node_name(node)); }
 
 static bool is_output(const ir_graph *g, ir_value v) {
   const ir_block_def *top = ir_block_of(g, g->top);

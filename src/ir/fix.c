@@ -86,8 +86,7 @@ static td_status infer_block(const fixing *f, ir_block block) {
     const ir_node_def *node = ir_node_of(f->g, id);
     bool changed = false;
     const td_status status = worth_inferring(f, node) ? ir_infer_again(f->g, id, &changed, f->err) : TD_OK;
-    if (status != TD_OK)
-      return base_error_name(f->err, status, "%s", node->origins.count ? node->origins.names[0] : node->op->name);
+    if (status != TD_OK) return base_error_name(f->err, status, "%s", ir_node_name(node));
     for (uint32_t k = 0; changed && k < node->out_count; k++) f->news[node->out[k].id] = true;
     for (uint32_t b = 0; b < node->block_count; b++) TRY(infer_block(f, node->blocks[b]));
   }

@@ -104,6 +104,10 @@ void ir_graph_free(ir_graph *graph);
 
 static inline ir_value_def *ir_value_of(const ir_graph *g, ir_value v) { return &g->values.at[v.id]; }
 static inline ir_node_def *ir_node_of(const ir_graph *g, ir_node n) { return &g->nodes.at[n.id]; }
+/* What people know the node by. */
+static inline const char *ir_node_name(const ir_node_def *node) {
+  return node->origins.count ? node->origins.names[0] : node->op->name;
+}
 static inline ir_block_def *ir_block_of(const ir_graph *g, ir_block b) { return &g->blocks.at[b.id]; }
 static inline const ir_type *ir_type_of(const ir_graph *g, ir_value v) { return &g->values.at[v.id].info.type; }
 

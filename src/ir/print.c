@@ -274,17 +274,13 @@ td_status ir_print_stored(const ir_graph *g, ir_store *store, base_text *text) {
 
 /* ---- Graphviz and JSON ---- */
 
-static const char *label(const ir_node_def *node) {
-  return node->origins.count ? node->origins.names[0] : node->op->name;
-}
-
 void ir_print_dot(const ir_graph *g, base_text *text) {
   base_text_print(text, "digraph model {\n  node [shape=box];\n");
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     const ir_node_def *node = &g->nodes.at[n];
     if (!node->op) continue;
     base_text_print(text, "  n%u [label=", n);
-    base_text_quote(text, label(node), strlen(label(node)));
+    base_text_quote(text, ir_node_name(node), strlen(ir_node_name(node)));
     base_text_print(text, ", tooltip=\"%s\"];\n", node->op->name);
     for (uint32_t i = 0; i < node->in_count; i++) {
       ir_node from = node->in[i].id ? ir_value_of(g, node->in[i])->node : (ir_node){0};

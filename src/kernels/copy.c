@@ -17,13 +17,10 @@ typedef void (*copy_row)(char *to, int64_t to_step, const char *from, int64_t fr
   }
 
 /* Any alignment, as the integers of dtype.h. */
-typedef struct pair {
-  base_u64 low, high;
-} pair;
 COPY_ROW(8, uint8_t)
 COPY_ROW(16, base_u16)
 COPY_ROW(64, base_u64)
-COPY_ROW(128, pair)
+COPY_ROW(128, base_u128)
 
 static td_status copy(const base_call *call, int64_t bytes, copy_row row) {
   const base_tensor *from = base_in(call, 0);

@@ -13,14 +13,11 @@ typedef void (*pick_run)(void *to, int64_t to_step, const void *from, const int6
   static void pick_##bits(void *to, int64_t to_step, const void *from, const int64_t *at, int64_t count) { \
     for (int64_t i = 0; i < count; i++) ((type *)to)[i * to_step] = ((const type *)from)[at[i]];           \
   }
-typedef struct pair {
-  base_u64 low, high;
-} pair;
 PICK(8, uint8_t)
 PICK(16, base_u16)
 PICK(32, base_u32)
 PICK(64, base_u64)
-PICK(128, pair)
+PICK(128, base_u128)
 
 static const struct {
   uint32_t bits;
@@ -37,15 +34,13 @@ static bool read(const base_call *call, gathering *g) {
   *g = (gathering){.x = base_in(call, 0), .index = base_in(call, 1), .out = base_out(call, 0)};
   const int32_t rank = g->x->rank;
   const int64_t dim = base_attr_int(call->attrs, 0);
-  bool fits = rank > 0 && g->index->rank == rank && g->out->rank == rank;
   g->axis = (int32_t)(dim < 0 ? dim + rank : dim);
-  for (int32_t i = 0; fits && i < rank; i++) {
-    fits = g->index->dims[i] == g->out->dims[i] && (i == g->axis || g->index->dims[i] <= g->x->dims[i]);
+  if (!kern_index_fits(g->index, g->out, g->x, g->axis)) return false;
+  for (int32_t i = 0; i < rank; i++)
     if (g->index->dims[i] > g->index->dims[g->across]) g->across = i;
-  }
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
     if (runs[i].bits == base_dtype(g->out->dtype)->bits) g->run = runs[i].run;
-  return fits && g->run;
+  return g->run;
 }
 
 /* A row of the index: `step` counts elements of the result, the index and x. */

@@ -14,6 +14,15 @@ static inline bool kern_index_place(int64_t given, int64_t size, int64_t *where)
   return *where >= 0 && *where < size;
 }
 
+/* Has the index the sizes of `like`, and along all axes but one no more than x? */
+static inline bool kern_index_fits(const base_tensor *index, const base_tensor *like, const base_tensor *x,
+                                   int32_t axis) {
+  bool fits = x->rank > 0 && index->rank == x->rank && like->rank == x->rank;
+  for (int32_t i = 0; fits && i < x->rank; i++)
+    fits = index->dims[i] == like->dims[i] && (i == axis || index->dims[i] <= x->dims[i]);
+  return fits;
+}
+
 static inline td_status kern_index_outside(const base_call *call, const char *op, int64_t given, int64_t size) {
   return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%s: index %lld is outside of an axis of %lld", op,
                    (long long)given, (long long)size);

@@ -26,9 +26,6 @@ typedef void (*combine)(char *to, int64_t to_step, const char *from, int64_t fro
     else                                                                                            \
       for (int64_t i = 0; i < count; i++) y[i * to_step] = value(y[i * to_step], x[i * from_step]); \
   }
-typedef struct pair {
-  base_u64 low, high;
-} pair;
 #define SECOND(a, b) (b)
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
@@ -38,7 +35,7 @@ LINE(put_8, uint8_t, SECOND)
 LINE(put_16, base_u16, SECOND)
 LINE(put_32, base_u32, SECOND)
 LINE(put_64, base_u64, SECOND)
-LINE(put_128, pair, SECOND)
+LINE(put_128, base_u128, SECOND)
 LINE(add_f32, base_f32, SUM)
 LINE(mul_f32, base_f32, PRODUCT)
 LINE(max_f32, base_f32, HIGHER)
@@ -144,16 +141,14 @@ static bool read_picks(const base_call *call, picks *p) {
   *p = (picks){.x = base_in(call, 0), .index = base_in(call, 1), .updates = base_in(call, 2), .out = base_out(call, 0)};
   const int32_t rank = p->x->rank;
   const int64_t dim = base_attr_int(call->attrs, 0);
-  bool fits = rank > 0 && p->index->rank == rank && p->updates->rank == rank;
   p->axis = (int32_t)(dim < 0 ? dim + rank : dim);
   p->across = -1;
-  for (int32_t i = 0; fits && i < rank; i++) {
-    fits = p->index->dims[i] == p->updates->dims[i] && (i == p->axis || p->index->dims[i] <= p->x->dims[i]);
+  if (!kern_index_fits(p->index, p->updates, p->x, p->axis)) return false;
+  for (int32_t i = 0; i < rank; i++)
     if (i != p->axis && p->x->dims[i] > (p->across < 0 ? 1 : p->x->dims[p->across])) p->across = i;
-  }
   p->bytes = base_dtype(p->out->dtype)->bits / 8;
   p->line = line_for(base_attr_str(call->attrs, 1), p->out->dtype);
-  return fits && p->line;
+  return p->line;
 }
 
 /* Updates of one row of indices: with one index for all it is a run. */

@@ -63,8 +63,9 @@ V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const 
 
 /* Tiles that fill the registers have a short loop unrolled: what counts and branches takes places of multiply-adds. */
 enum { STEPS = 4, UNROLLED_SUMS = MASKED ? 16 : 8 };
-/* Only they fetch to the second-level cache: of fewer sums the first one holds what is fetched beside them. */
-#define FAR_TILE(rows, panels) ((panels) > 1 && (rows) * (panels) >= UNROLLED_SUMS)
+/* Of fewer sums what is fetched beside them is little: all of it goes to the first-level cache. */
+enum { FAR_SUMS = 8 };
+#define FAR_TILE(rows, panels) ((panels) > 1 && (rows) * (panels) >= FAR_SUMS)
 
 /* `half`: the last panel is at most half full. */
 V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int rows, const int panels, const bool half,

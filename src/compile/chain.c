@@ -64,6 +64,7 @@ static const char *why_not(const chaining *c, const link *l) {
   if (lower_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
   if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
   if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop is over another space or type";
+  if (made->rank < ir_type_of(c->graph, l->product.in[0])->rank) return "it is a product with a vector";
   base_program_write(&l->p, words);
   if (kern_chain_read(words, base_program_size(&l->p), &unused)) return "the loop has several results, or rows";
   for (uint32_t i = 0; i < l->loop.in_count; i++)

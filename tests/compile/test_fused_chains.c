@@ -351,11 +351,28 @@ static ir_value constant(chain *c, int32_t rank, const int64_t *dims, double sca
   return v;
 }
 
+/* A product with weights that are known when it runs, the same for all matrices or not. */
+static ir_value through_values(chain *c, ir_value x) {
+  const int64_t k = c->dims[c->rank - 1];
+  int64_t dims[] = {c->dims[0], c->dims[1], k, k};
+  const int32_t rank = below(c, 2) ? c->rank : 2;
+  ir_value w;
+  dims[c->rank - 2] = k;
+  dims[c->rank - 1] = k;
+  const int64_t *own = dims + c->rank - rank;
+  const ir_type type = ir_tensor(TD_F32, rank, own);
+  OK(ir_add_input(c->graph, &type, base_arena_format(c->arena, "in%u", c->inputs), IR_NO_VALUE, &w, &c->err));
+  c->in[c->inputs++] = random_tensor(c, TD_F32, rank, own);
+  const ir_value in[] = {x, node(c, "aten::mul", (ir_value[]){w, number(c, 0.5 / sqrt((double)k))}, 2, NULL, 0)};
+  return node(c, "aten::matmul", in, 2, NULL, 0);
+}
+
 /* A product with constant weights: along the last axis, or the one before it (of tokens); or a convolution. */
 static ir_value through_product(chain *c, ir_value x) {
   const int32_t rank = c->rank;
-  const uint32_t which = below(c, 3);
+  const uint32_t which = below(c, 4);
   int64_t order[] = {0, 1, 2, 3};
+  if (which == 3) return through_values(c, x);
   if (rank == 4 && which == 0) {
     const int64_t side = below(c, 2) ? 3 : 1, pad[] = {side / 2, side / 2, side / 2, side / 2},
                   w[] = {c->dims[1], c->dims[1], side, side};

@@ -62,6 +62,15 @@ static const sample samples[] = {
      "const %2: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n%3 = aten::matmul(%0, %2)\n"
      "%4 = aten::mish(%3)\n%5 = aten::mul(%4, %1)\noutput \"z\" %5\n",
      0, 0},
+    {"scores of queries and keys, scaled and masked: the chain of their product",
+     "input %0 \"q\": f32[n, 4, 12, 8]\ninput %1 \"k\": f32[n, 4, 8, 12]\ninput %2 \"mask\": f32[n, 1, 1, 12]\n"
+     "const %3: f32[] = {0.125}\n%4 = aten::matmul(%0, %1)\n%5 = aten::mul(%4, %3)\n%6 = aten::add(%5, %2)\n"
+     "%7 = aten::sigmoid(%6)\noutput \"z\" %7\n",
+     0, 0},
+    {"a product with a vector has no rows for a chain",
+     "input %0 \"x\": f32[n, 12, 8]\ninput %1 \"v\": f32[8]\n%2 = aten::matmul(%0, %1)\n%3 = aten::mish(%2)\n"
+     "%4 = aten::mul(%3, %3)\noutput \"z\" %4\n",
+     1, 0},
     {"a product that others read, too: a loop behind it",
      "input %0 \"x\": f32[n, 4]\nconst %2: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
      "%3 = aten::matmul(%0, %2)\n%4 = aten::mish(%3)\n%5 = aten::softplus(%4)\noutput \"z\" %5\noutput \"y\" %3\n",

@@ -1,7 +1,8 @@
 /* matmul.c -- matrix products: aten::matmul with NumPy's rules (batches broadcast; operands of rank 1 are rows or
- * columns) and td::gemm, alpha A B + beta C on matrices. f16 and bf16 are summed in f32 and rounded once; integers
- * wrap. */
+ * columns), behind which a chain may follow (kernels/epilogue.h), and td::gemm, alpha A B + beta C on matrices. f16 and
+ * bf16 are summed in f32 and rounded once; integers wrap. */
 #include "kernels/kernels.h"
+#include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"
 
 #include <string.h>
@@ -72,9 +73,14 @@ td_status ops_infer_matmul(ir_infer *ctx, uint32_t a_index, uint32_t b_index, td
   return ir_out(ctx, 0, dtype, rank, dims);
 }
 
+static const ir_attr matmul_attrs[] = {ATTR_OPTIONAL("chain", BASE_ATTR_INTS)};
+
 static td_status infer_matmul(ir_infer *ctx) {
   TRY(ops_same_dtype(ctx, 0, 1));
-  return ops_infer_matmul(ctx, 0, 1, ir_in(ctx, 0)->type.dtype);
+  TRY(ops_infer_matmul(ctx, 0, 1, ir_in(ctx, 0)->type.dtype));
+  if (base_attr_has(ctx->attrs, 0) && (ctx->out[0].type.dtype != TD_F32 || ir_in(ctx, 1)->type.rank < 2))
+    return ir_infer_fail(ctx, "a chain follows rows of f32 alone");
+  return ops_infer_chain(ctx, 2);
 }
 
 /* Strides of the leading dims of `t`, without `matrix` trailing ones, read as the batch `dims`. */
@@ -126,7 +132,7 @@ static td_status matmul_reference(const base_call *call) {
   if (!c) return base_no_memory(call->err, "scratch");
   TRY(ops_multiply(call, &a, &b, base_out(call, 0), c));
   ops_put(call, 0, dtype, c);
-  return TD_OK;
+  return ops_apply_chain(call);
 }
 
 static double number_or(base_dim d) { return base_dim_known(d) ? (double)d : 1; }
@@ -157,13 +163,29 @@ static const struct {
                   {3, 3, {0, 2, 3}, {0, 3, 2}},
                   {4, 4, {1, 12, 31, 16}, {1, 12, 16, 31}}};
 
+/* Of f32, without a chain and then with one. */
+static bool case_f32(ir_case *c, uint32_t number) {
+  const uint32_t which = number % OPS_COUNT(f32_shapes);
+  const int32_t a_rank = f32_shapes[which].a_rank, b_rank = f32_shapes[which].b_rank;
+  const int32_t rank = a_rank == 1 ? b_rank - 1 : a_rank > b_rank ? a_rank : b_rank;
+  const int64_t *a = f32_shapes[which].a, *b = f32_shapes[which].b;
+  int64_t y[4] = {0};
+  if (number >= 2 * OPS_COUNT(f32_shapes)) return false;
+  if (!ops_case_in(c, TD_F32, a_rank, a, OPS_NORMAL, 13) || !ops_case_in(c, TD_F32, b_rank, b, OPS_NORMAL, 14))
+    return false;
+  if (number < OPS_COUNT(f32_shapes) || b_rank == 1) return true;
+  for (int32_t i = 0; i < rank - 2; i++) {
+    const int64_t of_a = i + a_rank - rank < 0 ? 1 : a[i + a_rank - rank];
+    y[i] = of_a != 1 || i + b_rank - rank < 0 ? of_a : b[i + b_rank - rank];
+  }
+  if (rank > 1) y[rank - 2] = a[a_rank - 2];
+  y[rank - 1] = b[b_rank - 1];
+  return ops_case_chain(c, rank, y);
+}
+
 static bool cases_matmul(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16, TD_I64, TD_I32, TD_U8};
-  uint32_t extra = number - 6 * OPS_COUNT(dtypes);
-  if (number >= 6 * OPS_COUNT(dtypes))
-    return extra < OPS_COUNT(f32_shapes) &&
-           ops_case_in(c, TD_F32, f32_shapes[extra].a_rank, f32_shapes[extra].a, OPS_NORMAL, 13) &&
-           ops_case_in(c, TD_F32, f32_shapes[extra].b_rank, f32_shapes[extra].b, OPS_NORMAL, 14);
+  if (number >= 6 * OPS_COUNT(dtypes)) return case_f32(c, number - 6 * OPS_COUNT(dtypes));
   td_dtype d = dtypes[number / 6];
   switch (number % 6) {
     case 0: return ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 2);
@@ -298,8 +320,10 @@ OPS_DECLARE(matmul);
 const ir_op ops_matmul[] = {
     {.name = "aten::matmul",
      .min_in = 2,
-     .max_in = 2,
+     .max_in = 2 + BASE_PROGRAM_OPERANDS - 1,
      .out_count = 1,
+     .attrs = matmul_attrs,
+     .attr_count = OPS_COUNT(matmul_attrs),
      .infer = infer_matmul,
      .reference = matmul_reference,
      .kernel = matmul_kernel,

@@ -1,5 +1,8 @@
 /* page.c -- one HTML page that needs nothing but itself: page.html, with the profile's data in the place of one line.
  */
+#include <string.h>
+
+#include "fmt/zip.h"
 #include "profile/profile_priv.h"
 
 /* Text between quotes of a script: "</" would end it early. */
@@ -119,19 +122,34 @@ static void put_data(const prof_source *source, const uint64_t *live, prof_out *
   prof_put(out, "]};\n");
 }
 
-/* The lines of page.html; NULL stands where the data goes. */
-static const char *const page[] = {
-#include "profile/page.inc"
-};
+#include "profile/page.inc" /* page.html, deflated: packed_page of PAGE_BYTES */
+
+/* The page as text in the arena. */
+static const char *unpack_page(base_arena *arena) {
+  char *text = base_arena_alloc(arena, PAGE_BYTES + 1);
+  const td_allocator *allocator = base_arena_allocator(arena);
+  if (!text || fmt_inflate(allocator, packed_page, sizeof packed_page, (uint8_t *)text, PAGE_BYTES, NULL) != TD_OK)
+    return NULL;
+  text[PAGE_BYTES] = '\0';
+  return text;
+}
+
+static bool put_page(const prof_source *source, base_arena *arena, prof_out *out) {
+  static const char place[] = "@data@\n";
+  const uint64_t *live = prof_live_bytes(source, arena);
+  const char *text = live ? unpack_page(arena) : NULL, *data = text ? strstr(text, place) : NULL;
+  if (!data) return false;
+  base_text_add(&out->text, text, (size_t)(data - text));
+  put_data(source, live, out);
+  prof_put(out, data + strlen(place));
+  return true;
+}
 
 td_status prof_write_page(const prof_source *source, const td_profile_view *view, const td_allocator *allocator,
                           prof_out *out, td_error *err) {
   (void)view;
   base_arena *arena = base_arena_new(allocator);
-  const uint64_t *live = arena ? prof_live_bytes(source, arena) : NULL;
-  for (size_t i = 0; live && i < sizeof page / sizeof *page; i++)
-    if (page[i]) prof_put(out, page[i]);
-    else put_data(source, live, out);
+  const bool done = arena && put_page(source, arena, out);
   base_arena_free(arena);
-  return live ? TD_OK : base_no_memory(err, "the page of a profile");
+  return done ? TD_OK : base_no_memory(err, "the page of a profile");
 }

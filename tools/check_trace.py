@@ -105,17 +105,25 @@ QUERY = """select count(*), sum(dur), count(distinct track_id), (select count(*)
 """
 
 
+def ask_processor(processor, query, path):
+    """The rows of the query, below the names of its columns; a RuntimeError where the file does not open."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(query)
+        file.flush()
+        done = subprocess.run([processor, "-q", file.name, path], capture_output=True, text=True, timeout=300)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines:
+        raise RuntimeError(f"{path}: {processor}: {done.stderr.strip()[-300:]}")
+    return [json.loads(f"[{line.strip('[]')}]") for line in lines[1:]]
+
+
 def processor_problems(path, events, processor):
     """What the trace processor makes of the file: as many slices, as long together, on as many threads; no errors."""
     slices = slices_of(events)
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as query:
-        query.write(QUERY)
-        query.flush()
-        done = subprocess.run([processor, "-q", query.name, path], capture_output=True, text=True, timeout=300)
-    last = done.stdout.strip().splitlines()[-1:] if done.returncode == 0 else []
-    if not last:
-        return [f"{path}: {processor}: {done.stderr.strip()[-300:]}"]
-    found = [float(word) for word in last[0].strip("[]").replace('"', "").split(",")]
+    try:
+        found = ask_processor(processor, QUERY, path)[-1]
+    except RuntimeError as error:
+        return [str(error)]
     mine = [len(slices), sum(event["dur"] for event in slices) * 1e3, len({(event["pid"], event["tid"]) for event in slices}),
             sum(event["ph"] == "C" for event in events), 0]
     off = [abs(a - b) > (1e-6 * b + len(slices) if i == 1 else 0) for i, (a, b) in enumerate(zip(found, mine))]

@@ -2,10 +2,14 @@
  *
  *     einsum("bnd,bmd->bnm", a, b)  ->  matmul(a, permute(b))
  *     einsum("bnd,bd,bn->bn", a, b, c)  ->  mul(squeeze(matmul(a, unsqueeze(b))), c)
+ *     einsum("ibh,hnd->ibnd", a, W)  ->  unflatten(matmul(a, view(W)))
  *
- * Factors are taken from left to right, in pairs. Of a pair, any axes that both have and that are still needed stand in
- * front; at most one is of each factor's own, and at most one is summed; permutations bring them into that order. What
- * has nothing to sum is a plain product. Requires: a verified graph; f32, no ellipsis, no letter twice in a factor.
+ * Factors are taken from left to right, in pairs. Of a pair, axes that both have and that are still needed stand in
+ * front; of the first factor's own all but the last one, too (the second one is the same for all of them). What is
+ * summed, and the second factor's own axes, are made one axis each: for nothing where they lie side by side, in memory
+ * of the graph's where the factor is a constant; the second factor's own axes stand in front, too, where neither holds.
+ * Permutations bring all into that order. What has nothing to sum is a plain product.
+ * Requires: a verified graph; no ellipsis, no letter twice in a factor; f32 where something is summed.
  * Keeps: types. Breaks: bit equality: sums are taken in another order. */
 #include "passes/passes_priv.h"
 
@@ -18,6 +22,7 @@ typedef char term[BASE_MAX_RANK + 1];
 typedef struct equation {
   uint32_t factors;
   term terms[MAX_FACTORS + 1];
+  base_dim sizes['z' + 1]; /* by letter */
 } equation;
 
 static bool add_letter(char *to, char c) {
@@ -32,6 +37,7 @@ static bool add_letter(char *to, char c) {
 static bool read_equation(const char *text, uint32_t factors, equation *eq) {
   uint32_t at = 0;
   memset(eq, 0, sizeof *eq);
+  for (size_t i = 0; i < sizeof eq->sizes / sizeof *eq->sizes; i++) eq->sizes[i] = BASE_DIM_NONE;
   eq->factors = factors;
   for (; *text; text++) {
     bool ends = text[0] == '-' && text[1] == '>';
@@ -46,8 +52,11 @@ static bool read_equation(const char *text, uint32_t factors, equation *eq) {
 
 /* One product: what the axes of the result and the sum are, in the order of the factors' letters. */
 typedef struct roles {
-  term shared, out; /* by both factors and the result; the result as it is made */
-  char own[2][2], summed[2];
+  term shared;    /* by both factors and the result */
+  term front[2];  /* of one factor alone, and in front of the matrices */
+  term own[2];    /* of one factor alone; made one axis */
+  term summed;    /* by both factors, and not in the result; made one axis */
+  term lead, out; /* the axes in front of the matrices; the result as it is made */
 } roles;
 
 /* Does a factor behind `done` of them, or the result, have this axis? */
@@ -57,31 +66,70 @@ static bool is_needed(const equation *eq, uint32_t done, char c) {
   return false;
 }
 
-/* Of what the factors before `second` make and of that one. False: two axes of a kind, or a sum within a factor. */
-static bool find_roles(const equation *eq, const char *first, uint32_t second, roles *r) {
-  const char *const factors[] = {first, eq->terms[second]};
+/* Can some of a factor's axes be made one? A view takes one open size, which then is not known to be no zero. */
+static bool can_merge(const equation *eq, const char *letters) {
+  int64_t all = 1, open = 0;
+  for (const char *c = letters; *c; c++) {
+    const base_dim size = eq->sizes[(int)*c];
+    if (!base_dim_known(size)) open++;
+    else if (size == 0 || __builtin_mul_overflow(all, size, &all)) return false;
+  }
+  return open <= 1;
+}
+
+static bool are_known(const equation *eq, const char *letters) {
+  for (const char *c = letters; *c; c++)
+    if (!base_dim_known(eq->sizes[(int)*c])) return false;
+  return true;
+}
+
+/* All but the last of a factor's own axes go to the front. */
+static void put_in_front(roles *r, uint32_t f) {
+  const size_t n = strlen(r->own[f]);
+  if (n < 2) return;
+  memcpy(r->front[f], r->own[f], n - 1);
+  r->own[f][0] = r->own[f][n - 1];
+  r->own[f][1] = 0;
+}
+
+/* Sorts the letters of two factors; false: a sum within a factor. */
+static bool sort_letters(const equation *eq, const char *const *factors, uint32_t done, roles *r) {
   memset(r, 0, sizeof *r);
   for (uint32_t f = 0; f < 2; f++)
     for (const char *c = factors[f]; *c; c++) {
-      bool other = strchr(factors[1 - f], *c), kept = is_needed(eq, second + 1, *c);
+      bool other = strchr(factors[1 - f], *c), kept = is_needed(eq, done, *c);
       if (!other && !kept) return false;
-      char *to = other && kept ? r->shared : other ? r->summed : r->own[f];
       if (f && other) continue;
-      if (to != r->shared && *to) return false;
+      char *to = other && kept ? r->shared : other ? r->summed : r->own[f];
       to[strlen(to)] = *c;
     }
-  if (strlen(r->shared) + strlen(r->own[0]) + strlen(r->own[1]) > BASE_MAX_RANK - 2) return false;
-  strcpy(r->out, r->shared);
+  return true;
+}
+
+/* Of what the factors before `second` make and of that one, which may be a constant. False: this makes no product. */
+static bool find_roles(const equation *eq, const char *first, uint32_t second, bool constant, roles *r) {
+  const char *const factors[] = {first, eq->terms[second]};
+  if (!sort_letters(eq, factors, second + 1, r)) return false;
+  if (strlen(r->summed) > 1 && !(can_merge(eq, factors[0]) && can_merge(eq, factors[1]))) return false;
+  put_in_front(r, 0);
+  bool merges = *r->summed && (constant || strstr(factors[1], r->own[1])) && are_known(eq, r->own[1]);
+  if (!merges || !can_merge(eq, factors[1])) put_in_front(r, 1);
+  if (strlen(r->shared) + strlen(r->front[0]) + strlen(r->front[1]) > BASE_MAX_RANK - 2) return false;
+  strcpy(r->lead, r->shared);
+  strcat(r->lead, r->front[1]);
+  strcat(r->lead, r->front[0]);
+  strcpy(r->out, r->lead);
   strcat(r->out, r->own[0]);
+  if (strlen(r->out) + strlen(r->own[1]) > BASE_MAX_RANK) return false;
   strcat(r->out, r->own[1]);
   return true;
 }
 
 /* All products of the equation. */
-static bool plan(const equation *eq, roles *steps) {
+static bool plan(const passes_edit *e, const equation *eq, const ir_value *in, roles *steps) {
   const char *first = eq->terms[0];
   for (uint32_t i = 1; i < eq->factors; i++) {
-    if (!find_roles(eq, first, i, &steps[i])) return false;
+    if (!find_roles(eq, first, i, passes_constant_value(e, in[i]), &steps[i])) return false;
     first = steps[i].out;
   }
   return strlen(first) == strlen(eq->terms[eq->factors]);
@@ -103,33 +151,97 @@ static td_status reorder(passes_edit *e, ir_node at, ir_value v, const char *fro
                     out);
 }
 
-/* A size of 1 at each of the places, or away with it. */
-static td_status resize(passes_edit *e, ir_node at, const char *op, const int64_t *places, uint32_t count,
-                        ir_value *v) {
+/* A size of 1 at each of the places, or away with it; or other sizes. */
+static td_status resize(passes_edit *e, ir_node at, const char *op, const int64_t *ints, uint32_t count, ir_value *v) {
   ir_value in[] = {*v, IR_NO_VALUE};
   if (count == 0) return TD_OK;
-  TRY(ir_add_ints(e->graph, places, count, &in[1], e->err));
+  TRY(ir_add_ints(e->graph, ints, count, &in[1], e->err));
   return passes_add(e, at, op, (ir_new_node){.in = in, .in_count = 2}, NULL, v);
 }
 
-/* `v` as a factor: [shared, own, summed], or [shared, summed, own] of the second one; an absent one has size 1. */
-static td_status bring(passes_edit *e, ir_node at, const roles *r, uint32_t f, const char *from, ir_value *v) {
-  term to;
-  int64_t places[2];
-  uint32_t count = 0;
-  const char *const inner[] = {f ? r->summed : r->own[0], f ? r->own[1] : r->summed};
-  strcpy(to, r->shared);
-  for (uint32_t i = 0; i < 2; i++) {
-    strcat(to, inner[i]);
-    if (!*inner[i]) places[count++] = (int64_t)strlen(r->shared) + i;
+/* The constant `v`, its axes in the order `to`, with the sizes `dims`. */
+static td_status rewrite(passes_edit *e, const char *from, const char *to, const int64_t *dims, uint32_t rank,
+                         ir_value *v) {
+  base_tensor view = *passes_constant_value(e, *v), dense;
+  for (int32_t i = 0; i < view.rank; i++) {
+    const int64_t axis = strchr(from, to[i]) - from;
+    view.dims[i] = passes_constant_value(e, *v)->dims[axis];
+    view.strides[i] = passes_constant_value(e, *v)->strides[axis];
   }
-  TRY(reorder(e, at, *v, from, to, v));
+  dense = base_tensor_of(view.data, view.dtype, (int32_t)rank, dims);
+  if (!base_tensor_contiguous(&view)) {
+    dense.data = base_arena_alloc_uncleared(e->graph->arena, base_tensor_bytes(&view), 64);
+    if (!dense.data) return base_no_memory(e->err, "a product's weights");
+    base_tensor_pack(dense.data, &view);
+  }
+  return ir_add_constant(e->graph, &dense, NULL, v, e->err);
+}
+
+/* Makes the axes `group` of `v`, whose axes are called `letters`, the one called by the first of them. */
+static td_status merge(passes_edit *e, ir_node at, const char *group, char *letters, ir_value *v) {
+  const size_t n = strlen(group);
+  term to = {0};
+  int64_t dims[BASE_MAX_RANK];
+  uint32_t rank = 0;
+  if (n < 2) return TD_OK;
+  if (strstr(letters, group)) strcpy(to, letters);
+  else {
+    for (const char *c = letters; *c; c++)
+      if (!strchr(group, *c)) to[strlen(to)] = *c;
+    strcat(to, group);
+  }
+  for (const char *c = to; *c; c++) {
+    const base_dim size = ir_type_of(e->graph, *v)->dims[strchr(letters, *c) - letters];
+    const int64_t known = base_dim_known(size) ? size : -1;
+    if (*c == *group || !strchr(group, *c)) dims[rank++] = known;
+    else dims[rank - 1] = dims[rank - 1] < 0 || known < 0 ? -1 : dims[rank - 1] * known;
+  }
+  if (passes_constant_value(e, *v)) TRY(rewrite(e, letters, to, dims, rank, v));
+  else {
+    TRY(reorder(e, at, *v, letters, to, v));
+    TRY(resize(e, at, "aten::view", dims, rank, v));
+  }
+  char *gone = strstr(to, group) + 1;
+  memmove(gone, gone + n - 1, strlen(gone + n - 1) + 1);
+  strcpy(letters, to);
+  return TD_OK;
+}
+
+/* `v` as a factor: [lead, own, summed], or [lead, summed, own] of the second one; an absent one has size 1, or none if
+ * nothing stands in front of it. */
+static td_status bring(passes_edit *e, ir_node at, const roles *r, uint32_t f, const char *from, ir_value *v) {
+  term letters, to = {0};
+  int64_t places[BASE_MAX_RANK];
+  uint32_t count = 0, place = 0;
+  const char *const inner[] = {f ? r->summed : r->own[0], f ? r->own[1] : r->summed};
+  strcpy(letters, from);
+  TRY(merge(e, at, r->summed, letters, v));
+  TRY(merge(e, at, r->own[f], letters, v));
+  for (const char *c = r->lead; *c; c++)
+    if (strchr(from, *c)) to[strlen(to)] = *c, place++;
+    else if (place) places[count++] = place++;
+  for (uint32_t i = 0; i < 2; i++, place++)
+    if (*inner[i]) to[strlen(to)] = *inner[i];
+    else places[count++] = place;
+  TRY(reorder(e, at, *v, letters, to, v));
   return resize(e, at, "aten::unsqueeze", places, count, v);
 }
 
+/* The second factor's own axes, which were made one. */
+static td_status split(passes_edit *e, ir_node at, const equation *eq, const roles *r, ir_value *v) {
+  int64_t sizes[BASE_MAX_RANK];
+  uint32_t count = 0;
+  for (const char *c = r->own[1]; *c; c++) sizes[count++] = eq->sizes[(int)*c];
+  if (count < 2) return TD_OK;
+  const base_arg args[] = {ARG_INT("dim", -1), ARG_INTS("sizes", sizes, count)};
+  const ir_value in = *v;
+  return passes_add(e, at, "aten::unflatten", (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2},
+                    NULL, v);
+}
+
 /* *v times another factor, whose axes are called `from`. */
-static td_status multiply(passes_edit *e, ir_node at, const roles *r, const char *first, const char *from,
-                          ir_value factor, ir_value *v) {
+static td_status multiply(passes_edit *e, ir_node at, const equation *eq, const roles *r, const char *first,
+                          const char *from, ir_value factor, ir_value *v) {
   int64_t gone[2];
   uint32_t count = 0;
   ir_value in[] = {*v, factor};
@@ -137,23 +249,42 @@ static td_status multiply(passes_edit *e, ir_node at, const roles *r, const char
   TRY(bring(e, at, r, 1, from, &in[1]));
   TRY(passes_add(e, at, *r->summed ? "aten::matmul" : "aten::mul", (ir_new_node){.in = in, .in_count = 2}, NULL, v));
   for (uint32_t f = 0; f < 2; f++)
-    if (!*r->own[f]) gone[count++] = (int64_t)strlen(r->shared) + f;
+    if (!*r->own[f]) gone[count++] = (int64_t)strlen(r->lead) + f;
+  TRY(split(e, at, eq, r, v));
   return resize(e, at, "aten::squeeze", gone, count, v);
 }
 
-/* Types of f32 in which a letter has one size: sizes of 1 broadcast to others. */
-static bool fits(const passes_edit *e, const ir_node_def *node, const equation *eq) {
+/* A letter's size is the same wherever it stands: sizes of 1 broadcast to others. */
+static bool take_sizes(const passes_edit *e, const ir_value *in, equation *eq) {
   for (uint32_t f = 0; f < eq->factors; f++) {
-    const ir_type *t = ir_type_of(e->graph, node->in[f]);
-    if (t->rank != (int32_t)strlen(eq->terms[f]) || t->dtype != TD_F32) return false;
-    for (uint32_t g = 0; g < f; g++)
-      for (const char *c = eq->terms[f]; *c; c++) {
-        const char *other = strchr(eq->terms[g], *c);
-        if (other && ir_type_of(e->graph, node->in[g])->dims[other - eq->terms[g]] != t->dims[c - eq->terms[f]])
-          return false;
-      }
+    const ir_type *t = ir_type_of(e->graph, in[f]);
+    if (t->rank != (int32_t)strlen(eq->terms[f])) return false;
+    for (int32_t i = 0; i < t->rank; i++) {
+      base_dim *size = &eq->sizes[(int)eq->terms[f][i]];
+      if (*size != BASE_DIM_NONE && *size != t->dims[i]) return false;
+      *size = t->dims[i];
+    }
   }
   return true;
+}
+
+static bool sums(const roles *steps, uint32_t factors) {
+  for (uint32_t i = 1; i < factors; i++)
+    if (*steps[i].summed) return true;
+  return false;
+}
+
+/* Weights that stand first, and whose axis is the result's last one, become the second factor. */
+static void turn(const passes_edit *e, equation *eq, ir_value *in) {
+  const char *y = eq->terms[eq->factors];
+  if (eq->factors != 2 || !*y || strchr(eq->terms[1], y[strlen(y) - 1]) || !passes_constant_value(e, in[0])) return;
+  const ir_value first = in[0];
+  term letters;
+  strcpy(letters, eq->terms[0]);
+  strcpy(eq->terms[0], eq->terms[1]);
+  strcpy(eq->terms[1], letters);
+  in[0] = in[1];
+  in[1] = first;
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
@@ -161,15 +292,18 @@ static td_status visit(passes_edit *e, ir_node id) {
   const uint32_t factors = node->in_count;
   equation eq;
   roles steps[MAX_FACTORS];
-  if (strcmp(node->op->name, "aten::einsum") != 0 || factors < 2 || factors > MAX_FACTORS ||
-      !read_equation(passes_str(node, "equation"), factors, &eq) || !plan(&eq, steps) || !fits(e, node, &eq))
-    return TD_OK;
   ir_value in[MAX_FACTORS];
+  if (strcmp(node->op->name, "aten::einsum") != 0 || factors < 2 || factors > MAX_FACTORS ||
+      !read_equation(passes_str(node, "equation"), factors, &eq))
+    return TD_OK;
   memcpy(in, node->in, factors * sizeof *in);
+  turn(e, &eq, in);
+  if (!take_sizes(e, in, &eq) || !plan(e, &eq, in, steps)) return TD_OK;
+  if (sums(steps, factors) && ir_type_of(e->graph, in[0])->dtype != TD_F32) return TD_OK;
   ir_value made = in[0];
   const char *first = eq.terms[0];
   for (uint32_t i = 1; i < factors; i++) {
-    TRY(multiply(e, id, &steps[i], first, eq.terms[i], in[i], &made));
+    TRY(multiply(e, id, &eq, &steps[i], first, eq.terms[i], in[i], &made));
     first = steps[i].out;
   }
   TRY(reorder(e, id, made, first, eq.terms[factors], &made));

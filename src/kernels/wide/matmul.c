@@ -30,22 +30,23 @@ static void batch_strides(const base_tensor *t, const base_tensor *out, int32_t 
   }
 }
 
-/* Rows of all batches are rows of one matrix where B is the same for all and they lie one pitch apart: B is packed
- * once. */
+/* Rows of batches are rows of one matrix where B is the same for them and they lie one pitch apart: B is packed once.
+ * The last dims of batches go in that way, as many as can. */
 static void merge_rows(batches *p) {
   int64_t row = p->a_row;
-  for (int32_t i = 0; p->m == 1 && i < p->rank; i++)
-    if (p->dims[i] != 1) row = p->a_strides[i];
-  int64_t pitch = row * p->m;
-  for (int32_t i = p->rank - 1; i >= 0; i--) {
-    if (p->dims[i] == 1) continue;
-    if (p->b_strides[i] != 0 || p->a_strides[i] != pitch) return;
-    pitch *= p->dims[i];
+  for (int32_t i = p->rank - 1; p->m == 1 && i >= 0; i--)
+    if (p->dims[i] != 1) {
+      row = p->a_strides[i];
+      break;
+    }
+  for (; p->rank > 0; p->rank--) {
+    const int32_t last = p->rank - 1;
+    if (p->dims[last] == 1) continue;
+    if (p->b_strides[last] != 0 || p->a_strides[last] != row * p->m) return;
+    p->a_row = row;
+    p->m *= p->dims[last];
+    p->count /= p->dims[last];
   }
-  p->a_row = row;
-  p->m *= p->count;
-  p->count = 1;
-  p->rank = 0;
 }
 
 static batches describe(const base_call *call) {

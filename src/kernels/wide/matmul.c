@@ -67,7 +67,7 @@ static batches describe(const base_call *call) {
   for (int32_t i = 0; i < p.rank; i++) p.count *= p.dims[i] = out->dims[i];
   batch_strides(a, out, p.rank, p.a_strides);
   batch_strides(b, out, p.rank, p.b_strides);
-  merge_rows(&p);
+  if (p.count > 0) merge_rows(&p);
   return p;
 }
 

@@ -5,7 +5,7 @@
 #include "kernels/order.h"
 
 enum { BOXES, SCORES, MOST, OVERLAP, LEAST_SCORE }; /* operands; attribute 0: boxes are centers and sizes */
-enum { BLOCK = 16 }; /* selected boxes that are compared before the answer is asked for */
+enum { BLOCK = 16 };                                /* selected boxes that are passed by at once */
 
 typedef struct job {
   const float *boxes, *scores;
@@ -33,19 +33,30 @@ static box read_box(const job *j, const float *at) {
   return b;
 }
 
+static bool covers(const job *j, int64_t i, const box *b) {
+  const float low0 = j->side[0][i] > b->end[0] ? j->side[0][i] : b->end[0],
+              low1 = j->side[1][i] > b->end[1] ? j->side[1][i] : b->end[1],
+              high0 = j->side[2][i] < b->end[2] ? j->side[2][i] : b->end[2],
+              high1 = j->side[3][i] < b->end[3] ? j->side[3][i] : b->end[3];
+  const float height = high0 - low0, width = high1 - low1, shared = height * width;
+  return height > 0 && width > 0 && j->area[i] > 0 && shared / (b->area + j->area[i] - shared) > j->overlap;
+}
+
+/* Do all of a block lie apart from the box? No comparison is true of what is no number, nor is any box its neighbour.
+ */
+static bool lies_apart(const float *low0, const float *low1, const float *high0, const float *high1, const box *b) {
+  const float top = b->end[0], left = b->end[1], bottom = b->end[2], right = b->end[3];
+  int32_t near = 0;
+  for (int i = 0; i < BLOCK; i++) near |= (low0[i] < bottom) & (high0[i] > top) & (low1[i] < right) & (high1[i] > left);
+  return !near;
+}
+
+/* Few boxes lie near each other: most blocks are passed by. */
 static bool is_covered(const job *j, const box *b, int64_t selected) {
   for (int64_t first = 0; first < selected; first += BLOCK) {
-    int covered = 0;
-    for (int64_t i = first; i < base_min_i64(selected, first + BLOCK); i++) {
-      const float low0 = j->side[0][i] > b->end[0] ? j->side[0][i] : b->end[0],
-                  low1 = j->side[1][i] > b->end[1] ? j->side[1][i] : b->end[1],
-                  high0 = j->side[2][i] < b->end[2] ? j->side[2][i] : b->end[2],
-                  high1 = j->side[3][i] < b->end[3] ? j->side[3][i] : b->end[3];
-      const float height = high0 - low0, width = high1 - low1, shared = height * width;
-      covered |=
-          (height > 0) & (width > 0) & (j->area[i] > 0) & (shared / (b->area + j->area[i] - shared) > j->overlap);
-    }
-    if (covered) return true;
+    if (lies_apart(j->side[0] + first, j->side[1] + first, j->side[2] + first, j->side[3] + first, b)) continue;
+    for (int64_t i = first; i < base_min_i64(selected, first + BLOCK); i++)
+      if (covers(j, i, b)) return true;
   }
   return false;
 }
@@ -96,11 +107,13 @@ static td_status describe(const base_call *call, job *j) {
   if (!base_mul((size_t)(j->batches * j->classes), (size_t)j->most, &room))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "too many boxes");
   j->keys = base_call_scratch(call, (size_t)j->count, 2 * sizeof *j->keys);
-  j->area = base_call_scratch(call, (size_t)j->most, 5 * sizeof *j->area);
+  const int64_t places = j->most + BLOCK; /* blocks are whole; what is behind the last box is never asked */
+  j->area = base_call_scratch(call, (size_t)places, 5 * sizeof *j->area);
   j->found = base_call_scratch(call, room, 3 * sizeof *j->found);
   if (!j->keys || !j->area || !j->found) return base_no_memory(call->err, "scratch");
   j->spare = j->keys + j->count;
-  for (int k = 0; k < 4; k++) j->side[k] = j->area + (k + 1) * j->most;
+  memset(j->area, 0, (size_t)places * 5 * sizeof *j->area);
+  for (int k = 0; k < 4; k++) j->side[k] = j->area + (k + 1) * places;
   return TD_OK;
 }
 

@@ -225,10 +225,10 @@ static bool compress_cases(ir_case *c, uint32_t number) {
 
 static bool nms_cases(ir_case *c, uint32_t number) {
   static const int64_t most[] = {3, 0, 100};
-  if (number >= 12) return false;
+  if (number >= 15) return false;
   int64_t boxes = number < 6 ? 13 : 97;
   ops_case_arg(c, ARG_INT("center_point_box", number / 3 % 2));
-  return ops_case_in(c, TD_F32, OPS_DIMS(2, boxes, 4), OPS_UNIT, number) &&
+  return ops_case_in(c, TD_F32, OPS_DIMS(2, boxes, 4), number < 12 ? OPS_UNIT : OPS_SPECIAL, number) &&
          ops_case_in(c, TD_F32, OPS_DIMS(2, 3, boxes), number < 9 ? OPS_UNIT : OPS_SPECIAL, number + 10) &&
          ops_case_ints(c, &most[number % 3], 1) && ops_case_in(c, TD_F32, OPS_DIMS(1), OPS_UNIT, 1) &&
          ops_case_in(c, TD_F32, OPS_DIMS(1), OPS_UNIT, 2);

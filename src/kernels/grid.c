@@ -1,0 +1,266 @@
+/* grid.c -- KERN_GRID_SAMPLE: td::grid_sample of f32 (grid.h), operands of any strides.
+ *
+ * The taps of a position are found once for all channels. Where the channels of a pixel lie side by side they are
+ * summed a block at a time; where they do not, and there are enough of them and of positions, a block of channels is
+ * copied so first:
+ *
+ *     x [C, pixels]  ->  turned [pixels, BLOCK]  --sums of taps-->  made [positions, BLOCK]  ->  y [C, positions]
+ */
+#include "kernels/grid.h"
+#include "kernels/kernels_priv.h"
+#include "kernels/move_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 16, GROUP = 2 * BLOCK /* channels of a task */, PART = 1 << 12 /* positions of a task, at most */ };
+enum { LEAST_CHANNELS = 6 /* that are worth a copy */, FAR = 1000000000 };
+
+/* ---- taps ---- */
+
+static double reflect(double x, double least, double most) {
+  const double range = most - least, beyond = x < least ? least - x : x > most ? x - most : -1;
+  if (beyond < 0) return x;
+  if (range <= 0) return least;
+  const double turns = floor(beyond / range), rest = beyond - turns * range;
+  const bool from_least = (x < least) == (fmod(turns, 2) == 0);
+  return from_least ? least + rest : most - rest;
+}
+
+static double clamp(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
+
+static int64_t pad_index(const kern_grid *grid, int64_t at, int64_t size) {
+  double place = (double)at;
+  if (grid->padding == KERN_GRID_REFLECTION)
+    place = reflect(place, grid->align ? 0 : -0.5, grid->align ? (double)size - 1 : (double)size - 0.5);
+  return (int64_t)clamp(trunc(place), 0, (double)size - 1);
+}
+
+/* Cubic convolution (Keys 1981) with a = -0.75. */
+static double cubic(double x) {
+  const double a = -0.75;
+  x = fabs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* Of |x| <= FAR. */
+static int64_t floor_of(double x) {
+  const int64_t near = (int64_t)x;
+  return near - (x < (double)near);
+}
+
+void kern_grid_place(const kern_grid *grid, double coordinate, int64_t size, kern_grid_taps *taps) {
+  const double length = (double)size;
+  double x = (double)(float)(grid->align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2);
+  if (!(fabs(x) < FAR)) x = isnan(x) || x < 0 ? -FAR : FAR;
+  if (grid->mode == KERN_GRID_NEAREST) x = nearbyint(x);
+  const double least = grid->align ? 0 : -0.5, most = grid->align ? length - 1 : length - 0.5;
+  if (grid->padding == KERN_GRID_BORDER && grid->mode != KERN_GRID_CUBIC) /* cubic pads each tap */
+    x = clamp(x, 0, length - 1);
+  if (grid->padding == KERN_GRID_REFLECTION) x = reflect(x, least, most);
+  const int64_t below = grid->mode == KERN_GRID_NEAREST ? (int64_t)x : floor_of(x);
+  taps->count = 0;
+  for (int32_t k = 0; k < grid->taps; k++) {
+    const int64_t at = below + k - (grid->mode == KERN_GRID_CUBIC);
+    const bool inside = at >= 0 && at < size;
+    const double distance = x - (double)at;
+    if (!inside && grid->padding == KERN_GRID_ZEROS) continue;
+    taps->index[taps->count] = inside ? at : pad_index(grid, at, size);
+    taps->weight[taps->count++] = grid->mode == KERN_GRID_NEAREST  ? 1
+                                  : grid->mode == KERN_GRID_LINEAR ? 1 - fabs(distance)
+                                                                   : cubic(distance);
+  }
+}
+
+/* ---- what a call is ---- */
+
+static const struct {
+  const char *name;
+  int32_t taps;
+} modes[] = {
+    [KERN_GRID_NEAREST] = {"nearest", 1}, [KERN_GRID_LINEAR] = {"linear", 2}, [KERN_GRID_CUBIC] = {"cubic", 4}};
+static const char *const paddings[] = {
+    [KERN_GRID_ZEROS] = "zeros", [KERN_GRID_BORDER] = "border", [KERN_GRID_REFLECTION] = "reflection"};
+enum { MODES = sizeof modes / sizeof *modes, PADDINGS = sizeof paddings / sizeof *paddings };
+
+static bool operands_fit(const base_tensor *x, const base_tensor *grid, const base_tensor *y) {
+  const int32_t axes = x->rank - 2;
+  bool fit = axes >= 1 && axes <= KERN_GRID_AXES && grid->rank == x->rank && y->rank == x->rank &&
+             base_tensor_numel(x) > 0 && grid->dims[0] == x->dims[0] && y->dims[0] == x->dims[0] &&
+             y->dims[1] == x->dims[1] && grid->dims[grid->rank - 1] == axes;
+  for (int32_t i = 0; fit && i < axes; i++) fit = y->dims[2 + i] == grid->dims[1 + i];
+  return fit;
+}
+
+td_status kern_grid_read(const base_call *call, kern_grid *grid) {
+  const char *mode = base_attr_str(call->attrs, KERN_GRID_MODE),
+             *padding = base_attr_str(call->attrs, KERN_GRID_PADDING);
+  int m = 0, p = 0;
+  while (m < MODES && strcmp(modes[m].name, mode) != 0) m++;
+  while (p < PADDINGS && strcmp(paddings[p], padding) != 0) p++;
+  if (m == MODES || p == PADDINGS)
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::grid_sample: unknown mode \"%s\" or padding \"%s\"",
+                     mode, padding);
+  *grid = (kern_grid){(kern_grid_mode)m, (kern_grid_padding)p, base_attr_int(call->attrs, KERN_GRID_ALIGN_CORNERS),
+                      modes[m].taps};
+  if (!operands_fit(base_in(call, 0), base_in(call, 1), base_out(call, 0)))
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::grid_sample: image and grid do not fit");
+  return TD_OK;
+}
+
+/* ---- sums ---- */
+
+/* A pixel, in elements behind an image's first, and what it counts. */
+typedef struct tap {
+  int64_t at;
+  float weight;
+} tap;
+
+typedef struct job {
+  kern_grid how;
+  const base_tensor *x, *grid, *y;
+  int32_t axes;
+  int64_t channels, positions, parts, part, groups; /* positions: of a sample; part: positions of a task */
+  int64_t most, step[KERN_GRID_AXES];               /* taps of a position; elements from a pixel to the next */
+  bool turns;
+  /* Of a worker. */
+  tap *taps;       /* [part, most] */
+  int32_t *counts; /* [part] */
+  float *turned, *made;
+} job;
+
+/* Each tap of an axis times those of the axes before it. */
+static int64_t multiply_out(tap *to, int64_t count, const kern_grid_taps *own, int64_t step) {
+  for (int64_t i = count; i-- > 0;) { /* from the end, for they grow in their place */
+    const tap one = to[i];
+    for (int32_t k = own->count; k-- > 0;)
+      to[i * own->count + k] = (tap){one.at + own->index[k] * step, one.weight * (float)own->weight[k]};
+  }
+  return count * own->count;
+}
+
+static void find_taps(const job *j, int64_t sample, int64_t first, int64_t count) {
+  const int64_t *strides = j->grid->strides, *dims = j->grid->dims, between = strides[j->axes + 1];
+  int64_t at[KERN_GRID_AXES], rest = first;
+  for (int32_t d = j->axes; d-- > 0; rest /= dims[1 + d]) at[d] = rest % dims[1 + d];
+  for (int64_t p = 0; p < count; p++) {
+    const float *coordinates = (const float *)j->grid->data + sample * strides[0];
+    for (int32_t d = 0; d < j->axes; d++) coordinates += at[d] * strides[1 + d];
+    tap *to = j->taps + p * j->most;
+    int64_t made = 1;
+    to[0] = (tap){0, 1};
+    for (int32_t d = 0; d < j->axes; d++) { /* x comes first, which is the last axis */
+      kern_grid_taps own;
+      kern_grid_place(&j->how, (double)coordinates[(j->axes - 1 - d) * between], j->x->dims[2 + d], &own);
+      made = multiply_out(to, made, &own, j->step[d]);
+    }
+    j->counts[p] = (int32_t)made;
+    for (int32_t d = j->axes; d-- > 0 && ++at[d] == dims[1 + d];) at[d] = 0;
+  }
+}
+
+static void sum_block(const float *from, const tap *taps, int32_t count, float *to) {
+  float sum[BLOCK] = {0};
+  for (int32_t t = 0; t < count; t++) {
+    const float *pixel = from + taps[t].at;
+    const float weight = taps[t].weight;
+    for (int i = 0; i < BLOCK; i++) sum[i] += weight * pixel[i];
+  }
+  memcpy(to, sum, sizeof sum);
+}
+
+static void sum_channel(const job *j, const float *from, int64_t count, float *to) {
+  const tap *taps = j->taps;
+  for (int64_t p = 0; p < count; p++, taps += j->most) {
+    float sum = 0;
+    for (int32_t t = 0; t < j->counts[p]; t++) sum += taps[t].weight * from[taps[t].at];
+    to[p] = sum;
+  }
+}
+
+/* ---- tasks ---- */
+
+/* Pixels of `count` channels, each beside the other; what a block has more is whatever it was: nobody reads it. */
+static td_status turn_block(const base_call *call, const job *j, const base_tensor *image, int64_t count) {
+  base_tensor from = *image, to;
+  from.dims[0] = 1;
+  from.dims[1] = count;
+  to = from;
+  to.data = j->turned;
+  to.strides[0] = to.strides[1] = 1;
+  for (int32_t d = 0; d < j->axes; d++) to.strides[2 + d] = j->step[d];
+  return kern_move_now(call, &to, &from);
+}
+
+/* A block of channels, from pixels whose channels lie side by side. */
+static td_status sample_block(const base_call *call, const job *j, const float *from, int64_t channels, int64_t count,
+                              float *to) {
+  for (int64_t p = 0; p < count; p++) sum_block(from, j->taps + p * j->most, j->counts[p], j->made + p * BLOCK);
+  base_tensor made = base_tensor_of(j->made, TD_F32, 2, (int64_t[]){channels, count}), target = made;
+  made.strides[0] = 1;
+  made.strides[1] = BLOCK;
+  target.data = to;
+  target.strides[0] = j->positions;
+  return kern_move_now(call, &target, &made);
+}
+
+/* A group of channels at some positions of a sample. */
+static td_status run_task(const base_call *call, const job *j, int64_t task) {
+  const int64_t part = task % j->parts, sample = task / j->parts / j->groups;
+  const int64_t first = part * j->part, count = base_min_i64(j->positions - first, j->part);
+  int64_t c = task / j->parts % j->groups * GROUP;
+  const int64_t end = base_min_i64(c + GROUP, j->channels);
+  find_taps(j, sample, first, count);
+  for (int64_t channels; c < end; c += channels) {
+    base_tensor image = *j->x;
+    image.data = base_at(j->x, sample * j->x->strides[0] + c * j->x->strides[1]);
+    float *to = (float *)j->y->data + (sample * j->channels + c) * j->positions + first;
+    channels = base_min_i64(end - c, BLOCK);
+    if (j->turns) {
+      TRY(turn_block(call, j, &image, channels));
+      TRY(sample_block(call, j, j->turned, channels, count, to));
+    } else if (channels == BLOCK && j->x->strides[1] == 1) {
+      TRY(sample_block(call, j, image.data, channels, count, to));
+    } else {
+      channels = 1;
+      sum_channel(j, image.data, count, to);
+    }
+  }
+  return TD_OK;
+}
+
+static bool take_room(const base_call *call, job *j, int64_t pixels) {
+  j->taps = base_call_scratch(call, (size_t)j->part, (size_t)j->most * sizeof *j->taps);
+  j->counts = base_call_scratch(call, (size_t)j->part, sizeof *j->counts);
+  j->made = base_call_scratch(call, (size_t)j->part, BLOCK * sizeof *j->made);
+  j->turned = base_call_scratch(call, j->turns ? (size_t)pixels : 0, BLOCK * sizeof *j->turned);
+  if (!j->taps || !j->counts || !j->made || !j->turned) return false;
+  if (j->turns) memset(j->turned, 0, (size_t)pixels * BLOCK * sizeof *j->turned);
+  return true;
+}
+
+td_status kern_grid_sample(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
+  job j = {.x = x, .grid = base_in(call, 1), .y = y, .axes = x->rank - 2, .channels = x->dims[1], .most = 1};
+  if (base_tensor_numel(y) == 0) return TD_OK;
+  TRY(kern_grid_read(call, &j.how));
+  int64_t pixels = 1;
+  j.positions = 1;
+  for (int32_t d = 0; d < j.axes; d++) {
+    pixels *= x->dims[2 + d];
+    j.positions *= y->dims[2 + d];
+    j.most *= j.how.taps;
+  }
+  j.turns = x->strides[1] != 1 && j.channels >= LEAST_CHANNELS && j.positions >= pixels / 2;
+  int64_t step = BLOCK;
+  for (int32_t d = j.axes; d-- > 0; step *= x->dims[2 + d]) j.step[d] = j.turns ? step : x->strides[2 + d];
+  j.part = j.turns ? j.positions : base_min_i64(j.positions, PART);
+  j.parts = (j.positions + j.part - 1) / j.part;
+  j.groups = (j.channels + GROUP - 1) / GROUP;
+  if (!take_room(call, &j, pixels)) return base_no_memory(call->err, "scratch");
+  const int64_t total = x->dims[0] * j.groups * j.parts;
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))
+    TRY(run_task(call, &j, t));
+  return TD_OK;
+}

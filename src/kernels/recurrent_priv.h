@@ -26,6 +26,7 @@ typedef struct recurrent_layer {
   const base_call *call;
   const base_tensor *x, *h0, *c0; /* h0, c0: NULL: zeros */
   float *y, *last, *last_memory;  /* NULL: not wanted */
+  const int64_t *lengths;         /* of each sequence, at most `time`; NULL: all are as long as that */
   int64_t time, batch, input, hidden, padded, dirs, gates, chunk;
   bool reverse, batch_first, linear_before_reset;
   bool weave; /* one sequence has steps enough for pieces */
@@ -36,6 +37,7 @@ typedef struct recurrent_block {
   const recurrent_layer *l;
   const float *w, *r, *bias; /* of its direction; bias may be NULL */
   int64_t direction, first, count;
+  int64_t time; /* steps of its longest sequence; what shorter ones do behind their last is dropped */
   bool backward;
   float *sums;         /* [steps of a chunk, count, panels, gates, V_LANES] */
   float *state, *next; /* [RECURRENT_ROWS, padded] */
@@ -44,11 +46,22 @@ typedef struct recurrent_block {
   float *turned;       /* [input, V_LANES]: x of as many steps */
 } recurrent_block;
 
+V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {
+  return k->l->lengths ? k->l->lengths[k->first + sequence] : k->l->time;
+}
+
+/* Where in time `step` of a sequence of the block is. Behind its last step: none of those that it has. */
+V_INLINE int64_t recurrent_time(const recurrent_block *k, int64_t sequence, int64_t step) {
+  if (!k->backward) return step;
+  const int64_t length = recurrent_length(k, sequence);
+  return step < length ? length - 1 - step : step;
+}
+
 /* The place of x at `step` of row `row`; rows past the block's are of the steps behind. */
 V_INLINE const float *recurrent_input(const recurrent_block *k, int64_t row, int64_t step) {
   const recurrent_layer *l = k->l;
-  int64_t t = step + row / k->count, b = k->first + row % k->count;
-  if (k->backward) t = l->time - 1 - t;
+  const int64_t sequence = row % k->count, b = k->first + sequence;
+  const int64_t t = recurrent_time(k, sequence, step + row / k->count);
   return (const float *)l->x->data + t * l->x->strides[l->batch_first] + b * l->x->strides[!l->batch_first];
 }
 
@@ -56,13 +69,13 @@ typedef struct recurrent_cell {
   int64_t gates;
   /* The sums of inputs of `steps` steps from `step` on. */
   void (*inputs)(const recurrent_block *k, int64_t step, int64_t steps);
-  /* One step, at time t, whose sums are the `slot`th: of one sequence, of RECURRENT_SOME, of RECURRENT_ROWS. The state
-   * goes to k->next. */
-  void (*step[3])(const recurrent_block *k, int64_t slot, int64_t t);
+  /* A step whose sums are the `slot`th: of one sequence, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes to
+   * k->next. */
+  void (*step[3])(const recurrent_block *k, int64_t slot, int64_t step);
   /* Weaving: the sums of the first RECURRENT_CHUNK steps; then each step in turn, with pieces of sums beside it.
    */
   void (*begin)(const recurrent_block *k);
-  void (*woven)(const recurrent_block *k, int64_t step, int64_t t);
+  void (*woven)(const recurrent_block *k, int64_t step);
 } recurrent_cell;
 extern const recurrent_cell KERN_NAME(lstm_cell), KERN_NAME(gru_cell);
 #endif

@@ -1,7 +1,7 @@
 /* recurrent.c -- td::lstm and td::gru with constant weights and ONNX's default activations become td::lstm_packed and
  * td::gru_packed, their weights packed for the kernel of this machine.
  *
- * Requires: a verified graph; f32; all rows of one length, no peepholes, no clipping. Keeps: types, origins. Breaks:
+ * Requires: a verified graph; f32; no peepholes, no clipping. Keeps: types, origins. Breaks:
  * bit equality (gates are computed in f32); the packed weights are a copy. */
 #include "base/size.h"
 #include "kernels/kernels.h"
@@ -12,6 +12,7 @@
 #include <strings.h>
 
 enum { X, W, R, BIAS, LENGTHS, H0, C0, PEEPHOLES };
+enum { PACKED_OPERANDS = 7 };
 
 static const struct form {
   const char *op, *packed, *activations;
@@ -40,7 +41,7 @@ static const base_tensor *weights(const passes_edit *e, const ir_node_def *node,
 }
 
 static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct form *form, int64_t directions) {
-  if (ir_type_of(e->graph, node->in[X])->dtype != TD_F32 || has(node, LENGTHS) || has(node, PEEPHOLES)) return false;
+  if (ir_type_of(e->graph, node->in[X])->dtype != TD_F32 || has(node, PEEPHOLES)) return false;
   if (passes_float(node, "clip") > 0 || passes_int(node, "input_forget") || passes_int(node, "quantise_activations"))
     return false;
   if (!repeats(passes_str(node, "activations"), form->activations, directions)) return false;
@@ -84,17 +85,19 @@ static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool ap
 static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, const kern_recurrent *layout) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   bool lstm = form->family == KERN_LSTM;
-  ir_value in[6] = {node->in[X]}, first;
-  uint32_t in_count = lstm ? 6 : 5, outputs = node->out_count;
+  ir_value in[PACKED_OPERANDS] = {node->in[X]}, first;
+  uint32_t outputs = node->out_count;
   base_arg args[] = {ARG_INT("hidden", layout->hidden),
                      ARG_INT("panel", layout->panel),
                      ARG_INT("directions", layout->directions),
                      ARG_BOOL("reverse", strcmp(passes_str(node, "direction"), "reverse") == 0),
                      ARG_BOOL("batch_first", passes_int(node, "batch_first")),
                      ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))};
-  ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = lstm ? 5 : 6};
+  ir_new_node spec = {
+      .in = in, .in_count = PACKED_OPERANDS, .out_count = outputs, .args = args, .arg_count = lstm ? 5 : 6};
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
+  if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];
   TRY(pack(e, layout, weights(e, node, W, 3), &in[1]));
   node = ir_node_of(e->graph, id);
   TRY(pack(e, layout, weights(e, node, R, 3), &in[2]));

@@ -1,28 +1,34 @@
 /* ctest: threads */
 /* KERN_LSTM, KERN_GRU: what the operators' cases cannot reach. A sequence has the same bits alone, where its inputs'
- * sums are made in pieces, as in a batch of any size, and on any number of threads. */
+ * sums are made in pieces, as in a batch of any size, and on any number of threads; whatever stands behind its length.
+ */
 #include "kernels/run_kernel.h"
 
 #include "kernels/recurrent.h"
 
-enum { BATCH = 8, X = 0, W = 1, R = 2, BIAS = 3 };
+#include <math.h>
+
+enum { BATCH = 8, X = 0, W = 1, R = 2, BIAS = 3, LENGTHS = 6 };
 
 typedef struct shape {
   int64_t time, input, hidden, directions;
-  bool reverse, bias;
+  bool reverse, bias, lengths;
 } shape;
 
 /* Around the chunks of steps and the turns of inputs, whole and partial panels, odd numbers of them, k longer in
  * either product. */
-static const shape shapes[] = {{15, 3, 5, 1, false, true},  {16, 16, 16, 1, true, true}, {17, 40, 33, 2, false, true},
-                               {23, 1, 64, 1, false, true}, {24, 64, 7, 1, true, false}, {33, 20, 70, 2, false, true},
-                               {40, 0, 24, 1, true, true},  {1, 9, 40, 1, false, true}};
+static const shape shapes[] = {
+    {15, 3, 5, 1, false, true, false},  {16, 16, 16, 1, true, true, false}, {17, 40, 33, 2, false, true, false},
+    {23, 1, 64, 1, false, true, false}, {24, 64, 7, 1, true, false, false}, {33, 20, 70, 2, false, true, false},
+    {40, 0, 24, 1, true, true, false},  {1, 9, 40, 1, false, true, false},  {23, 5, 20, 2, false, true, true},
+    {37, 4, 33, 1, true, true, true},   {19, 3, 16, 1, false, true, true}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct layer {
   run_kernel k;
   base_arena *arena;
   float *x, *w, *r, *bias, *y;
+  int64_t lengths[BATCH];
   int64_t x_each, y_each; /* floats of a sequence */
 } layer;
 
@@ -60,9 +66,18 @@ static void free_layer(layer *l) {
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
+/* Some as long as the layer, one empty; what is behind them is no number. */
+static void set_lengths(layer *l, const shape *s) {
+  for (int64_t b = 0; b < BATCH; b++) {
+    l->lengths[b] = b % 3 == 1 ? s->time : b * s->time / BATCH;
+    for (int64_t i = l->lengths[b] * s->input; i < l->x_each; i++) l->x[b * l->x_each + i] = NAN;
+  }
+}
+
 /* Sequences [first, first + count) into `y`. */
 static void run_sequences(layer *l, const shape *s, int64_t first, int64_t count, float *y, uint32_t workers) {
   l->k.in[X] = base_tensor_of(l->x + first * l->x_each, TD_F32, 3, (int64_t[]){count, s->time, s->input});
+  if (s->lengths) l->k.in[LENGTHS] = base_tensor_of(l->lengths + first, TD_I64, 1, &count);
   l->k.out = base_tensor_of(y, TD_F32, 4, (int64_t[]){count, s->time, s->directions, s->hidden});
   run_kernel_on(&l->k, workers);
 }
@@ -70,7 +85,9 @@ static void run_sequences(layer *l, const shape *s, int64_t first, int64_t count
 static void check_layer(layer *l, const shape *s) {
   float *y = run_floats(BATCH * l->y_each, 9);
   size_t each = (size_t)l->y_each * sizeof *y;
+  if (s->lengths) set_lengths(l, s);
   run_sequences(l, s, 0, BATCH, l->y, 1);
+  for (int64_t i = 0; i < BATCH * l->y_each; i++) assert_true(l->y[i] == l->y[i]);
   for (int64_t count = 1; count < BATCH; count++) {
     run_sequences(l, s, 1, count, y, 1);
     assert_memory_equal(l->y + l->y_each, y, (size_t)count * each);

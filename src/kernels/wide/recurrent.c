@@ -8,7 +8,7 @@
 typedef recurrent_layer layer;
 typedef recurrent_block block;
 typedef recurrent_cell cell;
-enum { X, W, R, BIAS, H0, C0 };
+enum { X, W, R, BIAS, H0, C0, LENGTHS };
 enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
 enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME };
 enum {
@@ -28,15 +28,31 @@ static void read_state(const block *k, const base_tensor *from, float *to) {
   }
 }
 
-static void write_state(const block *k, const float *from, float *to) {
+static void write_row(const block *k, int64_t row, const float *from, float *to) {
   const layer *l = k->l;
-  for (int64_t row = 0; to && row < k->count; row++) {
-    int64_t b = k->first + row, at = l->batch_first ? b * l->dirs + k->direction : k->direction * l->batch + b;
-    memcpy(to + at * l->hidden, from + row * l->padded, (size_t)l->hidden * sizeof *to);
+  int64_t b = k->first + row, at = l->batch_first ? b * l->dirs + k->direction : k->direction * l->batch + b;
+  if (to) memcpy(to + at * l->hidden, from + row * l->padded, (size_t)l->hidden * sizeof *to);
+}
+
+/* The last states of sequences that have `length` steps. */
+static void write_states(const block *k, int64_t length) {
+  for (int64_t row = 0; row < k->count; row++) {
+    if (recurrent_length(k, row) != length) continue;
+    write_row(k, row, k->state, k->l->last);
+    write_row(k, row, k->memory, k->l->last_memory);
   }
 }
 
-static int64_t time_of(const block *k, int64_t step) { return k->backward ? k->l->time - 1 - step : step; }
+/* Zeros behind the last step of each sequence. */
+static void write_zeros(const block *k) {
+  const layer *l = k->l;
+  for (int64_t row = 0; l->y && row < k->count; row++)
+    for (int64_t t = recurrent_length(k, row); t < l->time; t++) {
+      const int64_t b = k->first + row, step = l->batch_first ? b * l->time + t : t;
+      const int64_t at = step * l->dirs + k->direction;
+      memset(l->y + (l->batch_first ? at : at * l->batch + b) * l->hidden, 0, (size_t)l->hidden * sizeof *l->y);
+    }
+}
 
 static void swap_states(block *k) {
   float *state = k->next;
@@ -47,11 +63,12 @@ static void swap_states(block *k) {
 static void run_chunks(const cell *c, block *k) {
   const layer *l = k->l;
   const int size = k->count == 1 ? 0 : k->count <= SOME ? 1 : 2;
-  for (int64_t step = 0; step < l->time; step += l->chunk) {
-    int64_t steps = base_min_i64(l->chunk, l->time - step);
+  for (int64_t step = 0; step < k->time; step += l->chunk) {
+    int64_t steps = base_min_i64(l->chunk, k->time - step);
     c->inputs(k, step, steps);
     for (int64_t i = 0; i < steps; i++) {
-      c->step[size](k, i, time_of(k, step + i));
+      if (l->lengths) write_states(k, step + i);
+      c->step[size](k, i, step + i);
       swap_states(k);
     }
   }
@@ -59,21 +76,23 @@ static void run_chunks(const cell *c, block *k) {
 
 static void run_woven(const cell *c, block *k) {
   c->begin(k);
-  for (int64_t step = 0; step < k->l->time; step++) {
-    c->woven(k, step, time_of(k, step));
+  for (int64_t step = 0; step < k->time; step++) {
+    c->woven(k, step);
     swap_states(k);
   }
 }
 
 static void run_block(const cell *c, block *k) {
   const layer *l = k->l;
+  k->time = recurrent_length(k, 0);
+  for (int64_t row = 1; row < k->count; row++) k->time = base_max_i64(k->time, recurrent_length(k, row));
   read_state(k, l->h0, k->state);
   read_state(k, l->c0, k->memory);
   memset(k->next, 0, (size_t)(ROWS * l->padded) * sizeof *k->next);
-  if (l->weave && k->count == 1) run_woven(c, k);
+  if (l->weave && k->count == 1 && k->time > 0) run_woven(c, k);
   else run_chunks(c, k);
-  write_state(k, k->state, l->last);
-  write_state(k, k->memory, l->last_memory);
+  write_states(k, k->time);
+  write_zeros(k);
 }
 
 /* ---- layers ---- */
@@ -88,6 +107,25 @@ static td_status dense_rows(layer *l, base_tensor *copy) {
   base_strides(copy->rank, copy->dims, copy->strides);
   base_tensor_copy(copy, x);
   l->x = copy;
+  return TD_OK;
+}
+
+/* The lengths as numbers side by side. */
+static td_status read_lengths(layer *l) {
+  const base_tensor *lengths = base_in(l->call, LENGTHS);
+  if (!lengths) return TD_OK;
+  int64_t *to = base_call_scratch(l->call, (size_t)l->batch, sizeof *to);
+  if (!to) return base_no_memory(l->call->err, "scratch");
+  if (base_tensor_numel(lengths) != l->batch)
+    return base_fail(l->call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld sequences have %lld lengths", (long long)l->batch,
+                     (long long)base_tensor_numel(lengths));
+  for (int64_t b = 0; b < l->batch; b++) {
+    to[b] = base_load_i64(lengths->dtype, lengths->data, b * lengths->strides[0]);
+    if (to[b] < 0 || to[b] > l->time)
+      return base_fail(l->call->err, TD_BAD_ARGUMENT, NULL, -1, "a sequence length is outside [0, %lld]",
+                       (long long)l->time);
+  }
+  l->lengths = to;
   return TD_OK;
 }
 
@@ -133,6 +171,7 @@ static td_status open_layer(const base_call *call, const cell *c, layer *l, base
   l->padded = (l->hidden + V_LANES - 1) / V_LANES * V_LANES;
   l->weave = c->woven && l->time >= RECURRENT_RING && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
   TRY(check_sizes(l));
+  TRY(read_lengths(l));
   int64_t step = (int64_t)sizeof(float) * l->gates * l->padded * base_min_i64(ROWS, l->batch);
   l->chunk = step ? base_min_i64(base_max_i64(SUMS_BYTES / step, ROWS), l->time) : 1;
   return dense_rows(l, copy);

@@ -108,7 +108,7 @@ V_INLINE piece piece_of(int gates, const block *k, int64_t step, int64_t number)
 /* x of V_LANES steps from `step` on; zeros behind the last. */
 static void turn(const block *k, int64_t step) {
   const layer *l = k->l;
-  int64_t steps = base_min_i64(V_LANES, l->time - step), i = 0;
+  int64_t steps = base_min_i64(V_LANES, k->time - step), i = 0;
   int64_t pitch = l->x->strides[l->batch_first] * (k->backward ? -1 : 1);
   const float *x = recurrent_input(k, 0, step);
   for (; steps == V_LANES && i + V_LANES <= l->input; i += V_LANES)
@@ -160,10 +160,10 @@ V_INLINE void first_pieces(int gates, const block *k) {
 
 /* ---- cells ---- */
 
-/* Some panels of a block at one step: `slot` of its sums, time t. `beside`: the piece to do with them, or NULL. */
+/* Some panels of a block at one step, whose sums are the `slot`th. `beside`: the piece to do with them, or NULL. */
 typedef struct place {
   const block *k;
-  int64_t slot, t, panel;
+  int64_t slot, step, panel;
   const piece *beside;
 } place;
 
@@ -180,9 +180,9 @@ V_INLINE void put_state(const place *at, int row, int i, vf state) {
   int64_t unit = (at->panel + i) * V_LANES;
   v_store(k->next + row * l->padded + unit, state);
   if (!l->y || row >= k->count) return;
-  int64_t b = k->first + row;
+  const int64_t b = k->first + row, t = recurrent_time(k, row, at->step);
   int64_t states =
-      l->batch_first ? (b * l->time + at->t) * l->dirs + k->direction : (at->t * l->dirs + k->direction) * l->batch + b;
+      l->batch_first ? (b * l->time + t) * l->dirs + k->direction : (t * l->dirs + k->direction) * l->batch + b;
   float *y = l->y + states * l->hidden + unit;
   if (unit + V_LANES <= l->hidden) v_store(y, state);
   else v_store_n(y, state, l->hidden - unit);
@@ -288,31 +288,31 @@ V_INLINE void gru_candidate_panels(int rows, int panels, const place *at) {
 /* All panels at one step. They are walked to and fro: what was read last is still in the first-level cache, which r
  * often exceeds. */
 typedef void panels_of(int rows, int panels, const place *at);
-V_INLINE void walk(int rows, const block *k, int64_t slot, int64_t t, panels_of *of) {
+V_INLINE void walk(int rows, const block *k, int64_t slot, int64_t step, panels_of *of) {
   const int each = rows == 1 ? PANELS : 1;
   int64_t panels = k->l->padded / V_LANES, i = 0;
-  for (; i + each <= panels; i += each) of(rows, each, &(place){k, slot, t, slot % 2 ? panels - each - i : i, NULL});
-  for (; i < panels; i++) of(rows, 1, &(place){k, slot, t, slot % 2 ? panels - 1 - i : i, NULL});
+  for (; i + each <= panels; i += each) of(rows, each, &(place){k, slot, step, slot % 2 ? panels - each - i : i, NULL});
+  for (; i < panels; i++) of(rows, 1, &(place){k, slot, step, slot % 2 ? panels - 1 - i : i, NULL});
 }
 
 /* The same for one sequence, with a piece for the next chunk beside each panel. */
-V_INLINE void walk_woven(int gates, const block *k, int64_t step, int64_t t, panels_of *of) {
+V_INLINE void walk_woven(int gates, const block *k, int64_t step, panels_of *of) {
   int64_t number = step % CHUNK, next = step - number + CHUNK, slot = step % RECURRENT_RING;
-  if (next >= k->l->time || number >= gates * piece_parts(gates)) {
-    walk(1, k, slot, t, of);
+  if (next >= k->time || number >= gates * piece_parts(gates)) {
+    walk(1, k, slot, step, of);
     return;
   }
   if (number == 0 && next % V_LANES == 0) turn(k, next);
   const piece p = piece_of(gates, k, next, number);
   int64_t panels = k->l->padded / V_LANES;
-  for (int64_t i = 0; i < panels; i++) of(1, 1, &(place){k, slot, t, step % 2 ? panels - 1 - i : i, &p});
+  for (int64_t i = 0; i < panels; i++) of(1, 1, &(place){k, slot, step, step % 2 ? panels - 1 - i : i, &p});
 }
 
 static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }
-static void lstm_one(const block *k, int64_t slot, int64_t t) { walk(1, k, slot, t, lstm_panels); }
-static void lstm_some(const block *k, int64_t slot, int64_t t) { walk(SOME, k, slot, t, lstm_panels); }
-static void lstm_many(const block *k, int64_t slot, int64_t t) { walk(ROWS, k, slot, t, lstm_panels); }
-static void lstm_woven(const block *k, int64_t step, int64_t t) { walk_woven(4, k, step, t, lstm_panels); }
+static void lstm_one(const block *k, int64_t slot, int64_t step) { walk(1, k, slot, step, lstm_panels); }
+static void lstm_some(const block *k, int64_t slot, int64_t step) { walk(SOME, k, slot, step, lstm_panels); }
+static void lstm_many(const block *k, int64_t slot, int64_t step) { walk(ROWS, k, slot, step, lstm_panels); }
+static void lstm_woven(const block *k, int64_t step) { walk_woven(4, k, step, lstm_panels); }
 static void lstm_begin(const block *k) { first_pieces(4, k); }
 const recurrent_cell KERN_NAME(lstm_cell) = {.gates = 4,
                                              .inputs = lstm_inputs,
@@ -320,25 +320,25 @@ const recurrent_cell KERN_NAME(lstm_cell) = {.gates = 4,
                                              .begin = lstm_begin,
                                              .woven = WEAVE ? lstm_woven : NULL};
 
-V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t t) {
+V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t step) {
   if (k->l->linear_before_reset) {
-    walk(rows, k, slot, t, gru_panels);
+    walk(rows, k, slot, step, gru_panels);
     return;
   }
-  walk(rows, k, slot, t, gru_reset_panels);
-  walk(rows, k, slot, t, gru_candidate_panels);
+  walk(rows, k, slot, step, gru_reset_panels);
+  walk(rows, k, slot, step, gru_candidate_panels);
 }
 static void gru_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(3, k, step, steps); }
-static void gru_one(const block *k, int64_t slot, int64_t t) { gru_step(1, k, slot, t); }
-static void gru_some(const block *k, int64_t slot, int64_t t) { gru_step(SOME, k, slot, t); }
-static void gru_many(const block *k, int64_t slot, int64_t t) { gru_step(ROWS, k, slot, t); }
-static void gru_woven(const block *k, int64_t step, int64_t t) {
+static void gru_one(const block *k, int64_t slot, int64_t step) { gru_step(1, k, slot, step); }
+static void gru_some(const block *k, int64_t slot, int64_t step) { gru_step(SOME, k, slot, step); }
+static void gru_many(const block *k, int64_t slot, int64_t step) { gru_step(ROWS, k, slot, step); }
+static void gru_woven(const block *k, int64_t step) {
   if (k->l->linear_before_reset) {
-    walk_woven(3, k, step, t, gru_panels);
+    walk_woven(3, k, step, gru_panels);
     return;
   }
-  walk_woven(3, k, step, t, gru_reset_panels);
-  walk(1, k, step % RECURRENT_RING, t, gru_candidate_panels);
+  walk_woven(3, k, step, gru_reset_panels);
+  walk(1, k, step % RECURRENT_RING, step, gru_candidate_panels);
 }
 static void gru_begin(const block *k) { first_pieces(3, k); }
 const recurrent_cell KERN_NAME(gru_cell) = {.gates = 3,

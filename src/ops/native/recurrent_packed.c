@@ -1,7 +1,8 @@
 /* recurrent_packed.c -- td::lstm_packed, td::gru_packed: td::lstm and td::gru (recurrent.c) with weights as
- * kernels/recurrent.h packs them, ONNX's default activations and nothing more: no lengths, peepholes, clipping.
- * Operands: x [time, batch, input], w, r and bias packed, h0 [directions, batch, hidden], and for an LSTM c0 like h0.
- * Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm). batch_first: x
+ * kernels/recurrent.h packs them, ONNX's default activations and nothing more: no peepholes, no clipping.
+ * Operands: x [time, batch, input], w, r and bias packed, h0 [directions, batch, hidden], for an LSTM c0 like h0 (a GRU
+ * leaves it out), lengths [batch] of whole numbers. Behind its length a sequence has states of zeros, and keeps its
+ * last. Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm). batch_first: x
  * [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. `reverse`: the one
  * direction runs from the last step to the first; of two directions the second does. Computed in double, states rounded
  * each step. */
@@ -11,7 +12,7 @@
 
 #include <math.h>
 
-enum { X, W, R, BIAS, H0, C0, OPERANDS };
+enum { X, W, R, BIAS, H0, C0, LENGTHS, OPERANDS };
 enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
 #define PACKED_ATTRS                                                                                   \
   ATTR_INT("hidden", 0), ATTR_INT("panel", 0), ATTR_INT("directions", 1), ATTR_BOOL("reverse", false), \
@@ -46,13 +47,28 @@ static td_status check_state(ir_infer *ctx, uint32_t i, const base_dim *dims) {
   return TD_OK;
 }
 
+/* One for each sequence. */
+static td_status check_lengths(ir_infer *ctx, base_dim batch) {
+  const ir_info *in = ir_in(ctx, LENGTHS);
+  if (!in) return TD_OK;
+  if (in->type.dtype != TD_I64 && in->type.dtype != TD_I32) return ir_infer_fail(ctx, "lengths are not i64 or i32");
+  if (in->type.rank == IR_UNRANKED) return TD_OK;
+  if (in->type.rank != 1) return ir_infer_fail(ctx, "lengths must have rank 1");
+  if (base_dim_known(batch) && base_dim_known(in->type.dims[0]) && batch != in->type.dims[0])
+    return ir_infer_fail(ctx, "%lld sequences have %lld lengths", (long long)batch, (long long)in->type.dims[0]);
+  return TD_OK;
+}
+
 static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   const ir_type *x = &ir_in(ctx, X)->type;
   kern_recurrent r = layout_of(ctx->attrs, gates);
   bool batch_first = base_attr_int(ctx->attrs, BATCH_FIRST);
   size_t count = 0;
-  for (uint32_t i = 0; i < ctx->in_count; i++)
-    if (ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32) return ir_infer_fail(ctx, "operand %u is not f32", i);
+  for (uint32_t i = 0; i < ctx->in_count; i++) {
+    if (i != LENGTHS && ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32)
+      return ir_infer_fail(ctx, "operand %u is not f32", i);
+  }
+  if (gates == 3 && ir_in(ctx, C0)) return ir_infer_fail(ctx, "a GRU has no memory");
   if (r.hidden < 1 || r.hidden > INT32_MAX || r.panel < 1 || r.panel > INT32_MAX || r.directions < 1 ||
       r.directions > 2)
     return ir_infer_fail(ctx, "hidden, panel or directions is out of range");
@@ -72,7 +88,9 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   base_dim time = x->dims[batch_first], batch = x->dims[!batch_first], dirs = r.directions, hidden = r.hidden;
   base_dim all[] = {time, dirs, batch, hidden}, all_batch[] = {batch, time, dirs, hidden};
   base_dim last[] = {batch_first ? batch : dirs, batch_first ? dirs : batch, hidden};
-  for (uint32_t i = H0; i < OPERANDS; i++) TRY(check_state(ctx, i, last));
+  TRY(check_state(ctx, H0, last));
+  TRY(check_state(ctx, C0, last));
+  TRY(check_lengths(ctx, batch));
   TRY(ir_out(ctx, 0, TD_F32, 4, batch_first ? all_batch : all));
   for (uint32_t i = 1; i < ctx->out_count; i++) TRY(ir_out(ctx, i, TD_F32, 3, last));
   return TD_OK;
@@ -87,6 +105,7 @@ typedef struct direction {
   const base_f32 *x, *w, *r, *bias;
   int64_t time, batch, input, hidden, gates, panel, index, count;
   bool backward, batch_first, linear_before_reset;
+  const base_i64 *lengths;                  /* NULL: all are `time` */
   double *state, *memory, *sums, *products; /* [hidden], and per gate [4 * hidden] */
 } direction;
 
@@ -135,22 +154,24 @@ static void gru_step(const direction *d) {
 static void run_sequence(const base_call *call, const direction *d, int64_t b, const base_f32 *h0, const base_f32 *c0,
                          void (*step)(const direction *d)) {
   int64_t row = d->batch_first ? b * d->count + d->index : d->index * d->batch + b;
+  const int64_t length = d->lengths ? d->lengths[b] : d->time;
   base_f32 *y = base_out(call, 0) ? base_out(call, 0)->data : NULL;
   for (int64_t u = 0; u < d->hidden; u++) {
     d->state[u] = h0 ? (double)h0[row * d->hidden + u] : 0;
     d->memory[u] = c0 ? (double)c0[row * d->hidden + u] : 0;
   }
   for (int64_t i = 0; i < d->time; i++) {
-    int64_t t = d->backward ? d->time - 1 - i : i;
+    const bool inside = i < length;
+    int64_t t = d->backward && inside ? length - 1 - i : i;
     const base_f32 *x = d->x + (d->batch_first ? b * d->time + t : t * d->batch + b) * d->input;
-    for (int64_t gate = 0; gate < d->gates; gate++)
+    for (int64_t gate = 0; inside && gate < d->gates; gate++)
       for (int64_t u = 0; u < d->hidden; u++) {
         d->sums[gate * d->hidden + u] = bias_of(d, gate, u) + product(d, d->w, d->input, gate, u, x, NULL);
         d->products[gate * d->hidden + u] = product(d, d->r, d->hidden, gate, u, NULL, d->state);
       }
-    step(d);
+    if (inside) step(d);
     int64_t at = d->batch_first ? (b * d->time + t) * d->count + d->index : (t * d->count + d->index) * d->batch + b;
-    for (int64_t u = 0; y && u < d->hidden; u++) y[at * d->hidden + u] = (float)d->state[u];
+    for (int64_t u = 0; y && u < d->hidden; u++) y[at * d->hidden + u] = inside ? (float)d->state[u] : 0;
   }
   for (uint32_t i = 1; i <= 2; i++) {
     base_f32 *last = base_out(call, i) ? base_out(call, i)->data : NULL;
@@ -174,6 +195,7 @@ static td_status check_operands(const base_call *call, const kern_recurrent *lay
   TRY(check_operand(call, R, r));
   TRY(check_operand(call, BIAS, bias));
   TRY(check_operand(call, H0, states));
+  TRY(check_operand(call, LENGTHS, (size_t)batch));
   return check_operand(call, C0, states);
 }
 
@@ -192,8 +214,13 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
                  .batch_first = batch_first,
                  .linear_before_reset = gates == 3 && base_attr_int(call->attrs, LINEAR_BEFORE_RESET)};
   TRY(check_operands(call, &layout, d.input, d.batch));
-  for (uint32_t i = 0; i < OPERANDS; i++)
+  for (uint32_t i = 0; i < LENGTHS; i++)
     if (base_in(call, i) && !(in[i] = ops_dense_f32(call, i))) return base_no_memory(call->err, "scratch");
+  if (base_in(call, LENGTHS) && !(d.lengths = ops_dense_i64(call, LENGTHS)))
+    return base_no_memory(call->err, "scratch");
+  for (int64_t b = 0; d.lengths && b < d.batch; b++)
+    if (d.lengths[b] < 0 || d.lengths[b] > d.time)
+      return ops_fail(call, "a sequence length is outside [0, %lld]", (long long)d.time);
   d.state = base_call_scratch(call, (size_t)d.hidden, 10 * sizeof *d.state);
   if (!d.state) return base_no_memory(call->err, "scratch");
   d.memory = d.state + d.hidden;
@@ -237,15 +264,26 @@ static double packed_flops(const ir_info *const *in, const ir_info *out, const b
 
 static const struct packed_case {
   int64_t time, batch, input, hidden, directions;
-  bool bias, states, reverse, batch_first, linear_before_reset;
+  bool bias, states, reverse, batch_first, linear_before_reset, lengths;
 } packed_rows[] = {
-    {4, 2, 5, 3, 1, false, false, false, false, false},   {3, 1, 7, 17, 1, true, true, false, false, true},
-    {5, 3, 4, 16, 2, true, true, false, false, false},    {2, 7, 3, 33, 1, true, false, true, true, true},
-    {1, 1, 31, 64, 1, true, true, false, false, false},   {9, 13, 1, 8, 2, false, true, false, true, true},
-    {0, 2, 5, 9, 1, true, true, false, false, false},     {3, 0, 5, 9, 2, true, true, false, false, true},
-    {70, 1, 2, 200, 1, true, false, false, false, false}, {3, 5, 0, 24, 2, true, true, false, true, true},
-    {16, 1, 20, 40, 2, true, true, false, false, true},   {41, 1, 5, 17, 1, true, true, true, true, false},
-    {27, 7, 1, 33, 1, false, true, false, false, true},
+    {4, 2, 5, 3, 1, false, false, false, false, false, false},
+    {3, 1, 7, 17, 1, true, true, false, false, true, false},
+    {5, 3, 4, 16, 2, true, true, false, false, false, false},
+    {2, 7, 3, 33, 1, true, false, true, true, true, false},
+    {1, 1, 31, 64, 1, true, true, false, false, false, false},
+    {9, 13, 1, 8, 2, false, true, false, true, true, false},
+    {0, 2, 5, 9, 1, true, true, false, false, false, false},
+    {3, 0, 5, 9, 2, true, true, false, false, true, false},
+    {70, 1, 2, 200, 1, true, false, false, false, false, false},
+    {3, 5, 0, 24, 2, true, true, false, true, true, false},
+    {16, 1, 20, 40, 2, true, true, false, false, true, false},
+    {41, 1, 5, 17, 1, true, true, true, true, false, false},
+    {27, 7, 1, 33, 1, false, true, false, false, true, false},
+    {21, 1, 6, 20, 2, true, true, false, false, true, true},
+    {9, 13, 4, 17, 2, true, true, false, true, false, true},
+    {6, 5, 3, 8, 1, false, false, true, false, true, true},
+    {30, 3, 3, 33, 1, true, true, false, true, true, true},
+    {0, 2, 3, 5, 1, true, true, false, false, true, true},
 };
 static const int64_t packed_panels[] = {1, 4, 8, 16, 5};
 
@@ -292,7 +330,12 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   if (!(p->bias ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c))) return false;
   for (int64_t i = 0; p->states && i < gates - 2; i++) /* h0, and c0 of an LSTM */
     if (!ops_case_in(c, TD_F32, OPS_DIMS(first, second, p->hidden), OPS_NORMAL, 5)) return false;
-  return true;
+  if (!p->lengths) return true;
+  int64_t lengths[16];
+  for (int64_t b = 0; b < p->batch; b++) lengths[b] = (b * 7 + 5 + number) % (p->time + 1);
+  while (c->in_count < LENGTHS)
+    if (!ops_case_absent(c)) return false;
+  return ops_case_ints(c, lengths, (uint32_t)p->batch);
 }
 static bool cases_lstm(ir_case *c, uint32_t number) { return cases_of(c, number, 4); }
 static bool cases_gru(ir_case *c, uint32_t number) { return cases_of(c, number, 3); }
@@ -301,7 +344,7 @@ OPS_DECLARE(recurrent_packed);
 const ir_op ops_recurrent_packed[] = {
     {.name = "td::lstm_packed",
      .min_in = 3,
-     .max_in = 6,
+     .max_in = OPERANDS,
      .out_count = 3,
      .attrs = lstm_attrs,
      .attr_count = OPS_COUNT(lstm_attrs),
@@ -314,7 +357,7 @@ const ir_op ops_recurrent_packed[] = {
      .cases = cases_lstm},
     {.name = "td::gru_packed",
      .min_in = 3,
-     .max_in = 5,
+     .max_in = OPERANDS,
      .out_count = 2,
      .attrs = gru_attrs,
      .attr_count = OPS_COUNT(gru_attrs),

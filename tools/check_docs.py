@@ -26,6 +26,7 @@ ROWS = [
     ("backends", "backends"),
     ("passes", "graph passes"),
     ("onnx_operators", "ONNX operators"),
+    ("torch_operators", "PyTorch's operators"),
     ("operators", "operators of the graph"),
 ]
 
@@ -72,6 +73,10 @@ def lists(info):
     for domain in sorted({name.rsplit(".", 1)[0] for name in onnx if "." in name}):
         names = [name.rsplit(".", 1)[1] for name in onnx if name.rsplit(".", 1)[0] == domain]
         text += f"\n## ONNX, {domain} ({len(names)})\n\n{wrapped(names)}"
+    torch = find(info, "torch_operators")
+    for library in sorted({name.split("::")[0] for name in torch}):
+        names = [name.split("::")[1] for name in torch if name.split("::")[0] == library]
+        text += f"\n## PyTorch, {library} ({len(names)})\n\n{wrapped(names)}"
     own = find(info, "operators")
     return text + f"\n## Operators of the graph ({len(own)})\n\n{wrapped(own)}"
 

@@ -77,6 +77,35 @@ static void print_names(const char *key, const json_t *names) {
   printf("\n");
 }
 
+/* Length of a kernel's name without its instruction set. */
+static size_t family_length(const char *name) {
+  static const char *const levels[] = {"_scalar", "_vector", "_avx2", "_avx512"};
+  const size_t length = strlen(name);
+  for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+    const size_t level = strlen(levels[i]);
+    if (length > level && strcmp(name + length - level, levels[i]) == 0) return length - level;
+  }
+  return length;
+}
+
+/* One name for the kernels that differ by their instruction set alone: their rows stand together. */
+static td_status print_kernels(const json_t *names, td_error *err) {
+  json_t *families = json_array();
+  const char *last = "";
+  for (size_t i = 0; i < json_array_size(names); i++) {
+    const char *name = json_string_value(json_array_get(names, i));
+    if (!name) continue;
+    const size_t length = family_length(name);
+    if (family_length(last) == length && strncmp(name, last, length) == 0) continue;
+    cli_json_set(families, NULL, json_stringn(name, length));
+    last = name;
+  }
+  if (!families) return base_no_memory(err, "names of kernels");
+  print_names("kernels", families);
+  json_decref(families);
+  return TD_OK;
+}
+
 static void print_machine(const sys_machine *m) {
   char l1d[24], l2[24], l3[24], memory[24];
   printf("machine: %s, %s, %u thread%s usable\n", m->cpu_name[0] ? m->cpu_name : "unknown CPU", cli_isa_name(m->isa),
@@ -130,7 +159,10 @@ static td_status report(const cli_args *args, const td_model *model, json_t *roo
   print_machine(&machine);
   const char *key;
   json_t *names;
-  json_object_foreach(root, key, names) print_names(key, names);
+  json_object_foreach(root, key, names) {
+    if (strcmp(key, "kernels") == 0) TRY(print_kernels(names, err));
+    else print_names(key, names);
+  }
   return TD_OK;
 }
 

@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 /* What this build of the library knows, as one JSON object of arrays of names: "backends" (what td_load_options.backend
- * takes), "formats", "builtins" (what stands after builtin:), "passes", "operators" (of the graph), "onnx_operators".
+ * takes), "formats", "builtins" (what stands after builtin:), "passes", "kernels", "operators" (of the graph),
+ * "onnx_operators", "torch_operators".
  * Writes at most `size` bytes into `text`, NUL included, as snprintf does; `*length` is the length of the whole text
  * without the NUL. `text` may be NULL when `size` is 0. */
 TD_API td_status td_capabilities(char *text, size_t size, size_t *length, td_error *err);

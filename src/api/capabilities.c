@@ -39,18 +39,25 @@ static void write_tables(writer *w) {
   for (uint32_t i = 0; i < count; i++) add(w, passes[i].name);
   const kern_row *kernels = kern_rows(&count);
   open_array(w, "kernels");
-  for (uint32_t i = 0; i < count; i++) add(w, kernels[i].name);
+  for (uint32_t i = 0; i < count; i++) /* rows of several widths may share a function */
+    if (i == 0 || strcmp(kernels[i].name, kernels[i - 1].name) != 0) add(w, kernels[i].name);
+}
+
+static void write_names(writer *w, const char *key, const char *const *names, uint32_t count) {
+  open_array(w, key);
+  for (uint32_t i = 0; i < count; i++) add(w, names[i]);
 }
 
 static bool write_operators(writer *w, base_arena *arena) {
   const ir_opset *ops = ops_set(arena);
-  const char **names;
-  uint32_t count;
-  if (!ops || !import_onnx_names(ops, arena, &names, &count)) return false;
+  const char **onnx, **torch;
+  uint32_t onnx_count, torch_count;
+  if (!ops || !import_onnx_names(ops, arena, &onnx, &onnx_count) || !import_torch_names(arena, &torch, &torch_count))
+    return false;
   open_array(w, "operators");
   for (uint32_t i = 0; i < ops->count; i++) add(w, ops->ops[i]->name);
-  open_array(w, "onnx_operators");
-  for (uint32_t i = 0; i < count; i++) add(w, names[i]);
+  write_names(w, "onnx_operators", onnx, onnx_count);
+  write_names(w, "torch_operators", torch, torch_count);
   return true;
 }
 

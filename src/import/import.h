@@ -69,4 +69,6 @@ const import_format *import_formats(uint32_t *count);
 /* The ONNX operators that can be imported, "Conv" or "com.microsoft.Attention", sorted, each once, in `arena`. False:
  * out of memory. */
 bool import_onnx_names(const ir_opset *ops, base_arena *arena, const char ***names, uint32_t *count);
+/* The same of PyTorch's, of any of their overloads: "aten::add". In-place forms are theirs. */
+bool import_torch_names(base_arena *arena, const char ***names, uint32_t *count);
 #endif

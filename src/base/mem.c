@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 22 };
+/* The largest chunks have many large pages: of each the end that does not fill one comes in small pages, dearly. */
+enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 25 };
 
 static void *libc_alloc(void *user, size_t bytes, size_t align) {
   (void)user;

@@ -354,9 +354,19 @@ static bool misaligned(const lowering *l, uint32_t slot) {
   return (uintptr_t)plan_constant(l->plan, root) % each != 0;
 }
 
-static bool suits(const lowering *l, uint32_t slot, uint32_t flags) {
+/* Is operand `i` a table of which a loop picks rows? They are read at any place; a copy would be of the whole table. */
+static bool is_picked(const ir_node_def *node, uint32_t i) {
+  lower_fused_loop loop;
+  base_program p;
+  base_program_pick picks[BASE_PROGRAM_OPERANDS];
+  return lower_program_of(node->op, node->attrs, node->in_count, &loop) && !loop.chain &&
+         !base_program_read(loop.words, loop.word_count, &p) && base_program_picks(&p, picks) && picks[i].picks;
+}
+
+static bool suits(const lowering *l, const ir_node_def *node, uint32_t i, uint32_t slot, uint32_t flags) {
   const uint32_t takes[] = {0, KERN_PITCHED_IN | KERN_STRIDED_IN, KERN_STRIDED_IN};
-  return (l->layout[slot] == LOWER_DENSE || flags & takes[l->layout[slot]]) && !misaligned(l, slot);
+  return (l->layout[slot] == LOWER_DENSE || flags & takes[l->layout[slot]]) &&
+         (!misaligned(l, slot) || is_picked(node, i));
 }
 
 /* Operands that a kernel does not take as they stand are copied: constants once and for all, others in front of its
@@ -367,7 +377,7 @@ static td_status suit_operands(lowering *l, const ir_node_def *node, const kern_
   bool copied = false;
   for (uint32_t i = 0; i < node->in_count; i++) {
     slots[i] = l->plan->operands.at[step->in + i];
-    if (slots[i] == PLAN_NONE || suits(l, slots[i], kernel->flags)) continue;
+    if (slots[i] == PLAN_NONE || suits(l, node, i, slots[i], kernel->flags)) continue;
     if (l->plan->slots.at[slots[i]].place == PLAN_CONST) {
       TRY(settle_constant(l, slots[i], ir_value_of(l->graph, node->in[i])->info.constant));
       continue;

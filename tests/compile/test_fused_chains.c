@@ -275,6 +275,18 @@ static ir_value through_expand(chain *c, ir_value x) {
   return node(c, "aten::index_select", in, 2, &arg, 1);
 }
 
+/* The elements as they may lie in a file: at an odd address. */
+static base_tensor in_file(ir_graph *graph, base_arena *arena, base_tensor t) {
+  const size_t bytes = base_tensor_bytes(&t);
+  char *file = base_arena_alloc(arena, bytes + 1);
+  ir_segment *to = base_vec_push(graph->arena, &graph->segments);
+  assert_true(file && to);
+  memcpy(file + 1, t.data, bytes);
+  *to = (ir_segment){.base = file, .bytes = bytes + 1};
+  t.data = file + 1;
+  return t;
+}
+
 /* Rows, or single elements, of a table, which may be constant, as whole numbers tell, meet the space. */
 static ir_value through_pick(chain *c, ir_value x) {
   const int32_t rank = c->rank, axis = rank > 1 && below(c, 2) ? 1 : 0;
@@ -290,10 +302,11 @@ static ir_value through_pick(chain *c, ir_value x) {
   else if (!elements) table[1] = c->dims[rank - 1];
   const int32_t table_rank = axis || !elements ? 2 : 1;
   for (int32_t i = 0; i < lead; i++) sizes[i] = told[i] = c->dims[i + (axis ? 1 : 0)];
-  const base_tensor t = random_tensor(c, own, table_rank, table);
+  base_tensor t = random_tensor(c, own, table_rank, table);
   const ir_type table_type = ir_tensor(own, table_rank, table);
   const char *name = base_arena_format(c->arena, "in%u", c->inputs);
   if (below(c, 2)) {
+    if (below(c, 2)) t = in_file(c->graph, c->arena, t);
     OK(ir_add_constant(c->graph, &t, NULL, &in[0], &c->err));
   } else {
     OK(ir_add_input(c->graph, &table_type, name, IR_NO_VALUE, &in[0], &c->err));
@@ -551,6 +564,34 @@ static void picked_outside(void **state) {
   chains_remove(cache);
 }
 
+/* A table of which rows are picked stays in its file, wherever it lies there. */
+static void picked_in_place(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"ids\": i64[n]\ninput %1 \"x\": f32[n, 2]\ninput %2 \"words\": f32[5, 2]\n"
+      "%3 = aten::index_select(%2, %0) {dim = 0}\n%4 = aten::add(%1, %3)\noutput \"z\" %4\n";
+  float words[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const int64_t dims[] = {5, 2};
+  rig r = {.counting = {.inner = &base_libc_allocator}};
+  r.allocator = base_counting_allocator(&r.counting);
+  r.arena = base_arena_new(&base_libc_allocator);
+  r.graph = parse_graph(r.arena, text, &r.allocator);
+  const base_tensor table = in_file(r.graph, r.arena, base_tensor_of(words, TD_F32, 2, dims));
+  ir_value constant;
+  assert_int_equal(ir_add_constant(r.graph, &table, NULL, &constant, &r.err), TD_OK);
+  ir_node_of(r.graph, (ir_node){1})->in[0] = constant;
+  const compile_setting setting = {.backend = compile_find_backend("interp"), .isa = BASE_ISA_VECTOR};
+  assert_int_equal(compile_graph(r.graph, &setting, &r.allocator, NULL, &r.plan, &r.err), TD_OK);
+  assert_int_equal(r.plan->steps.count, 1);
+  bool stays = false;
+  for (uint32_t i = 0; i < r.plan->slots.count; i++) {
+    const plan_slot *slot = &r.plan->slots.at[i];
+    stays |= slot->place == PLAN_CONST && plan_constant(r.plan, slot) == table.data;
+  }
+  assert_true(stays);
+  rig_close(&r);
+}
+
 static void compiled(void **state) {
   (void)state;
   sys_machine machine;
@@ -572,6 +613,6 @@ static void compiled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted), cmocka_unit_test(picked_outside),
-                                     cmocka_unit_test(compiled)};
+                                     cmocka_unit_test(picked_in_place), cmocka_unit_test(compiled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,69 +1,21 @@
 /* signal.c -- Fourier transforms (td::dft, td::stft), window functions (td::window) and mel filters (td::mel_weights),
- * with ONNX's operands. A complex number is a last axis of 2. Computed in double by a mixed-radix transform (Cooley and
- * Tukey 1965): O(n times the sum of n's prime factors). */
+ * with ONNX's operands, and a table for their kernels behind them. A complex number is a last axis of 2. Computed in
+ * double by a mixed-radix transform (Cooley and Tukey 1965): O(n times the sum of n's prime factors). */
+#include "kernels/fourier.h"
+#include "kernels/kernels.h"
 #include "ops/common/ops_priv.h"
 
 #include <math.h>
 
-typedef struct complex_number {
-  double re, im;
-} complex_number;
-
-/* A transform of `n` elements. turn[k] = exp(-+ 2 pi i k / n). */
-typedef struct transform {
-  int64_t n;
-  complex_number *turn, *in, *out, *column;
-} transform;
-
-static td_status transform_open(const base_call *call, int64_t n, bool inverse, transform *t) {
-  *t = (transform){.n = n};
-  complex_number *room = base_call_scratch(call, (size_t)n, 4 * sizeof *room);
+static td_status transform_open(const base_call *call, int64_t n, bool inverse, kern_fourier_plain *t) {
+  kern_complex *room = base_call_scratch(call, (size_t)n, 4 * sizeof *room);
   if (!room) return base_no_memory(call->err, "scratch");
-  t->turn = room;
-  t->in = room + n;
-  t->out = room + 2 * n;
-  t->column = room + 3 * n;
-  for (int64_t k = 0; k < n; k++) {
-    double angle = (inverse ? 2 : -2) * 3.14159265358979323846 * (double)k / (double)n;
-    t->turn[k] = (complex_number){cos(angle), sin(angle)};
-  }
+  *t = kern_fourier_open(n, inverse, room);
   return TD_OK;
 }
 
-static int64_t least_factor(int64_t n) {
-  for (int64_t p = 2; p * p <= n; p++)
-    if (n % p == 0) return p;
-  return n;
-}
+/* ---- td::dft(x [..., 1 or 2], [length], [axis], [table]) ---- */
 
-/* out[k] = sum of in[i * step] * turn[i * k * (N / n)] for a part of n elements, n * step = N. The depth is that of n's
- * factorisation, at most 62. */
-static void transform_part(const transform *t, const complex_number *in, int64_t step, int64_t n, complex_number *out) {
-  if (n == 1) {
-    out[0] = in[0];
-    return;
-  }
-  int64_t p = least_factor(n), m = n / p;
-  for (int64_t r = 0; r < p; r++) transform_part(t, in + r * step, step * p, m, out + r * m);
-  for (int64_t k = 0; k < m; k++) {
-    for (int64_t r = 0; r < p; r++) t->column[r] = out[r * m + k];
-    for (int64_t q = 0; q < p; q++) {
-      complex_number sum = {0, 0};
-      int64_t at = 0, advance = (k + q * m) * step % t->n;
-      for (int64_t r = 0; r < p; r++) {
-        complex_number c = t->column[r], w = t->turn[at];
-        sum.re += c.re * w.re - c.im * w.im;
-        sum.im += c.re * w.im + c.im * w.re;
-        at = (at + advance) % t->n;
-      }
-      out[k + q * m] = sum;
-    }
-  }
-}
-
-/* ---- td::dft(x [..., 1 or 2], [length], [axis]) ---- */
-
-enum { INVERSE, ONESIDED };
 static const ir_attr dft_attrs[] = {ATTR_BOOL("inverse", false), ATTR_BOOL("onesided", false)};
 
 /* The axis: the operand, or the last but one. */
@@ -77,7 +29,8 @@ static td_status infer_axis(ir_infer *ctx, int32_t rank, int32_t *axis, bool *kn
 
 static td_status infer_dft(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
-  bool inverse = base_attr_int(ctx->attrs, INVERSE), onesided = base_attr_int(ctx->attrs, ONESIDED), known;
+  bool inverse = base_attr_int(ctx->attrs, KERN_DFT_INVERSE), onesided = base_attr_int(ctx->attrs, KERN_DFT_ONESIDED),
+       known;
   if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
   if (x->rank < 2) return ir_infer_fail(ctx, "an operand of rank %d", x->rank);
   int32_t axis = 0;
@@ -97,21 +50,21 @@ static td_status infer_dft(ir_infer *ctx) {
 }
 
 /* Reads `count` complex numbers (parts 1: real), `step` elements apart; the rest up to n is zero. */
-static void load_signal(const base_f64 *from, int64_t step, int64_t parts, int64_t count, transform *t) {
+static void load_signal(const base_f64 *from, int64_t step, int64_t parts, int64_t count, kern_fourier_plain *t) {
   for (int64_t k = 0; k < t->n; k++) {
     bool inside = k < count;
-    t->in[k] = (complex_number){inside ? from[k * step] : 0, inside && parts == 2 ? from[k * step + 1] : 0};
+    t->in[k] = (kern_complex){inside ? from[k * step] : 0, inside && parts == 2 ? from[k * step + 1] : 0};
   }
 }
 
 /* The other half of the spectrum of a real signal. */
-static void mirror(transform *t) {
-  for (int64_t k = t->n / 2 + 1; k < t->n; k++) t->in[k] = (complex_number){t->in[t->n - k].re, -t->in[t->n - k].im};
+static void mirror(kern_fourier_plain *t) {
+  for (int64_t k = t->n / 2 + 1; k < t->n; k++) t->in[k] = (kern_complex){t->in[t->n - k].re, -t->in[t->n - k].im};
 }
 
 static td_status dft_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
-  bool inverse = base_attr_int(call->attrs, INVERSE), onesided = base_attr_int(call->attrs, ONESIDED);
+  bool inverse = base_attr_int(call->attrs, KERN_DFT_INVERSE), onesided = base_attr_int(call->attrs, KERN_DFT_ONESIDED);
   int64_t number = -2, n, parts = x->dims[x->rank - 1], y_parts = y->dims[y->rank - 1], inner = 1, outer = 1;
   uint32_t count;
   if (base_in(call, 2)) TRY(ops_read_ints(call, 2, 1, &number, &count));
@@ -125,7 +78,7 @@ static td_status dft_reference(const base_call *call) {
   for (int64_t i = axis + 1; i + 1 < x->rank; i++) inner *= x->dims[i];
   const base_f64 *from = ops_dense_f64(call, 0);
   base_f64 *to = ops_take_f64(call, 0);
-  transform t;
+  kern_fourier_plain t;
   if (!from || !to) return base_no_memory(call->err, "scratch");
   TRY(transform_open(call, n, inverse, &t));
   double scale = inverse ? 1 / (double)n : 1;
@@ -133,7 +86,7 @@ static td_status dft_reference(const base_call *call) {
     load_signal(from + (i / inner * in_size * inner + i % inner) * parts, inner * parts, parts,
                 base_min_i64(in_size, n), &t);
     if (inverse && onesided) mirror(&t);
-    transform_part(&t, t.in, 1, n, t.out);
+    kern_fourier_run(&t);
     base_f64 *row = to + (i / inner * out_size * inner + i % inner) * y_parts;
     for (int64_t k = 0; k < out_size; k++) {
       row[k * inner * y_parts] = t.out[k].re * scale;
@@ -144,17 +97,60 @@ static td_status dft_reference(const base_call *call) {
   return TD_OK;
 }
 
-static bool cases_dft(ir_case *c, uint32_t number) {
-  static const int64_t sizes[] = {1, 8, 7, 12, 30};
-  if (number >= 20) return false;
-  bool inverse = number / 5 % 2;
-  ops_case_arg(c, ARG_BOOL("inverse", inverse));
-  ops_case_arg(c, ARG_BOOL("onesided", number >= 10 && !inverse));
-  int64_t dims[] = {2, sizes[number % 5], number >= 10 && !inverse ? 1 : 2};
-  return ops_case_in(c, TD_F32, 3, dims, OPS_NORMAL, number);
+/* Multiplications and additions of `numbers` floats in transforms of n elements. */
+static double transform_flops(double numbers, base_dim n) {
+  return base_dim_known(n) && n > 1 ? 2.5 * numbers * log2((double)n) : 0;
 }
 
-/* ---- td::stft(signal [batch, length, 1 or 2], step, [window], [frame length]) ---- */
+static double floats_of(const ir_type *t) {
+  double count = 1;
+  for (int32_t i = 0; i < t->rank; i++) count *= base_dim_known(t->dims[i]) ? (double)t->dims[i] : 1;
+  return count;
+}
+
+static double dft_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
+  const ir_type *x = &in[0]->type, *y = &out->type;
+  const base_tensor *given = in[KERN_DFT_AXIS] ? in[KERN_DFT_AXIS]->constant : NULL;
+  const int64_t number = given && base_tensor_numel(given) == 1 ? base_load_i64(given->dtype, given->data, 0) : -2,
+                axis = number < 0 ? number + y->rank : number;
+  if (x->rank < 2 || axis < 0 || axis >= y->rank) return 0;
+  return transform_flops(fmax(floats_of(x), floats_of(y)),
+                         base_attr_int(attrs, KERN_DFT_INVERSE) ? y->dims[axis] : x->dims[axis]);
+}
+
+static const kern_row *dft_kernel(const ir_kernel_query *q) {
+  return q->in[0]->type.dtype == TD_F32 ? kern_select(KERN_DFT, TD_F32, q->isa) : NULL;
+}
+
+/* Lengths by their factors, one of each way to do them; rows that fill vectors, and do not. */
+static const struct {
+  int64_t n, rows, inner;
+} dft_shapes[] = {{1, 3, 1},  {2, 17, 1}, {3, 1, 5},  {4, 5, 16},  {6, 0, 1},   {7, 2, 1},    {8, 33, 1},
+                  {10, 2, 3}, {15, 1, 1}, {16, 4, 9}, {30, 18, 1}, {37, 3, 1},  {48, 1, 20},  {62, 2, 1},
+                  {64, 1, 1}, {74, 2, 1}, {81, 1, 1}, {96, 2, 17}, {100, 1, 1}, {1200, 1, 1}, {1034, 1, 2}};
+enum { DFT_WAYS = 7 };
+
+static bool cases_dft(ir_case *c, uint32_t number) {
+  if (number >= DFT_WAYS * OPS_COUNT(dft_shapes)) return false;
+  const uint32_t way = number % DFT_WAYS;
+  const int64_t n = dft_shapes[number / DFT_WAYS].n;
+  const bool inverse = way == 1 || way == 3 || way == 5, onesided = way >= 2 && way <= 5, real = way == 2 || way == 4;
+  const bool given = way >= 4; /* more than there is, and less */
+  const int64_t axis = 1,
+                length[] = {given && way % 2 ? n
+                            : way == 4       ? n + 3
+                                             : base_max_i64(n - 1, 1)},
+                dims[] = {dft_shapes[number / DFT_WAYS].rows, inverse && onesided ? n / 2 + 1 : n,
+                          dft_shapes[number / DFT_WAYS].inner, real ? 1 : 2};
+  if (inverse && onesided && !given && dims[1] < 2) return cases_dft(c, number - 1);
+  ops_case_arg(c, ARG_BOOL("inverse", inverse));
+  ops_case_arg(c, ARG_BOOL("onesided", onesided));
+  if (!ops_case_in(c, TD_F32, 4, dims, OPS_NORMAL, number)) return false;
+  if (given ? !ops_case_ints(c, length, 1) : !ops_case_absent(c)) return false;
+  return ops_case_ints(c, &axis, 1);
+}
+
+/* ---- td::stft(signal [batch, length, 1 or 2], step, [window], [frame length], [table]) ---- */
 
 static const ir_attr stft_attrs[] = {ATTR_BOOL("onesided", true)};
 
@@ -196,7 +192,7 @@ static td_status stft_reference(const base_call *call) {
     return ops_fail(call, "the window has %lld elements, a frame %lld", (long long)base_tensor_numel(w), (long long)n);
   const base_f64 *from = ops_dense_f64(call, 0), *window = ops_dense_f64(call, 2);
   base_f64 *to = ops_take_f64(call, 0);
-  transform t;
+  kern_fourier_plain t;
   if (!from || !to || (w && !window)) return base_no_memory(call->err, "scratch");
   TRY(transform_open(call, n, false, &t));
   if (base_tensor_numel(y) == 0) return TD_OK;
@@ -204,8 +200,8 @@ static td_status stft_reference(const base_call *call) {
   for (int64_t i = 0; i < y->dims[0] * frames; i++) {
     int64_t start = i % frames * step;
     load_signal(from + (i / frames * length + start) * parts, parts, parts, base_min_i64(n, length - start), &t);
-    for (int64_t k = 0; w && k < n; k++) t.in[k] = (complex_number){t.in[k].re * window[k], t.in[k].im * window[k]};
-    transform_part(&t, t.in, 1, n, t.out);
+    for (int64_t k = 0; w && k < n; k++) t.in[k] = (kern_complex){t.in[k].re * window[k], t.in[k].im * window[k]};
+    kern_fourier_run(&t);
     for (int64_t k = 0; k < bins; k++) {
       to[(i * bins + k) * 2] = t.out[k].re;
       to[(i * bins + k) * 2 + 1] = t.out[k].im;
@@ -215,12 +211,27 @@ static td_status stft_reference(const base_call *call) {
   return TD_OK;
 }
 
+static double stft_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
+  (void)in;
+  const base_dim bins = out->type.rank == 4 ? out->type.dims[2] : BASE_DIM_NONE;
+  return transform_flops(floats_of(&out->type), bins) * (base_attr_int(attrs, KERN_STFT_ONESIDED) ? 1 : 0.5);
+}
+
+static const kern_row *stft_kernel(const ir_kernel_query *q) {
+  const ir_type *window =
+      q->in_count > KERN_STFT_WINDOW && q->in[KERN_STFT_WINDOW] ? &q->in[KERN_STFT_WINDOW]->type : NULL;
+  if (q->in[0]->type.dtype != TD_F32 || (window && window->dtype != TD_F32)) return NULL;
+  return kern_select(KERN_STFT, TD_F32, q->isa);
+}
+
 static bool cases_stft(ir_case *c, uint32_t number) {
-  static const int64_t step[] = {3}, length[] = {8};
-  if (number >= 2) return false;
-  if (!ops_case_in(c, TD_F32, OPS_DIMS(2, 20, 1), OPS_NORMAL, 1) || !ops_case_ints(c, step, 1)) return false;
-  if (number) return ops_case_in(c, TD_F32, OPS_DIMS(8), OPS_UNIT, 2);
-  return ops_case_absent(c) && ops_case_ints(c, length, 1);
+  static const int64_t lengths[] = {8, 9, 13, 37, 20};
+  const int64_t step[] = {3}, parts = number % 4 == 3 ? 2 : 1, *n = &lengths[number / 4];
+  if (number >= 4 * OPS_COUNT(lengths)) return false;
+  ops_case_arg(c, ARG_BOOL("onesided", number % 2 == 0));
+  if (!ops_case_in(c, TD_F32, OPS_DIMS(2, *n + 30, parts), OPS_NORMAL, 1) || !ops_case_ints(c, step, 1)) return false;
+  if (number % 4) return ops_case_in(c, TD_F32, OPS_DIMS(*n), OPS_UNIT, 2);
+  return ops_case_absent(c) && ops_case_ints(c, n, 1);
 }
 
 /* ---- td::window(size): a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n) ---- */
@@ -326,23 +337,27 @@ OPS_DECLARE(signal);
 const ir_op ops_signal[] = {
     {.name = "td::dft",
      .min_in = 1,
-     .max_in = 3,
+     .max_in = 4,
      .out_count = 1,
      .attrs = dft_attrs,
      .attr_count = OPS_COUNT(dft_attrs),
      .infer = infer_dft,
      .reference = dft_reference,
+     .kernel = dft_kernel,
+     .flops = dft_flops,
      .rtol = 1e-4f,
      .atol = 1e-4f,
      .cases = cases_dft},
     {.name = "td::stft",
      .min_in = 2,
-     .max_in = 4,
+     .max_in = 5,
      .out_count = 1,
      .attrs = stft_attrs,
      .attr_count = OPS_COUNT(stft_attrs),
      .infer = infer_stft,
      .reference = stft_reference,
+     .kernel = stft_kernel,
+     .flops = stft_flops,
      .rtol = 1e-4f,
      .atol = 1e-4f,
      .cases = cases_stft},

@@ -141,10 +141,14 @@ static const view a_views[] = {
 static const view b_views[] = {{{K * N, N, 1}, 0}, {{K * N, 1, K}, 0},         {{0, N, 1}, 0},    {{0, 1, K}, 0},
                                {{N, 2 * N, 1}, 0}, {{K * N, -N, 1}, K *N - N}, {{K * N, 3, 0}, 0}};
 enum { VIEWS = sizeof a_views / sizeof *a_views };
+/* m, k, n: of tiles, and of products so little that they are not cut. */
+static const int64_t product_sizes[][3] = {{M, K, N}, {5, 11, 7}, {13, 8, 1}, {2, K, 16}, {1, 3, 5}};
+enum { SIZES = sizeof product_sizes / sizeof *product_sizes };
 
-static double product(const float *a, const view *av, const float *b, const view *bv, int64_t g, int64_t i, int64_t j) {
+static double product(const float *a, const view *av, const float *b, const view *bv, int64_t count, int64_t g,
+                      int64_t i, int64_t j) {
   double sum = 0;
-  for (int64_t k = 0; k < K; k++)
+  for (int64_t k = 0; k < count; k++)
     sum += (double)a[av->first + g * av->strides[0] + i * av->strides[1] + k * av->strides[2]] *
            (double)b[bv->first + g * bv->strides[0] + k * bv->strides[1] + j * bv->strides[2]];
   return sum;
@@ -156,25 +160,26 @@ static void matmul_takes_any_strides(void **state) {
   kern_levels(&levels);
   float *a = run_floats(ROOM, 12), *b = run_floats(ROOM, 13);
   float *c = run_floats(2 * M * N, 14), *shared = run_floats(2 * M * N, 15);
-  for (uint32_t i = 0; i < levels * VIEWS * VIEWS; i++) {
-    const kern_row *row = run_row(KERN_MATMUL, i / (VIEWS * VIEWS));
+  for (uint32_t i = 0; i < levels * SIZES * VIEWS * VIEWS; i++) {
+    const kern_row *row = run_row(KERN_MATMUL, i / (SIZES * VIEWS * VIEWS));
     if (!row) continue;
     const view *av = &a_views[i / VIEWS % VIEWS], *bv = &b_views[i % VIEWS];
-    const int64_t a_dims[] = {2, M, K}, b_dims[] = {2, K, N}, c_dims[] = {2, M, N};
+    const int64_t *size = product_sizes[i / (VIEWS * VIEWS) % SIZES], m = size[0], n = size[2];
+    const int64_t a_dims[] = {2, m, size[1]}, b_dims[] = {2, size[1], n}, c_dims[] = {2, m, n};
     run_kernel k = {.row = row, .out = base_tensor_of(c, TD_F32, 3, c_dims)};
     k.in[0] = base_tensor_of(a + av->first, TD_F32, 3, a_dims);
     k.in[1] = base_tensor_of(b + bv->first, TD_F32, 3, b_dims);
     memcpy(k.in[0].strides, av->strides, sizeof av->strides);
     memcpy(k.in[1].strides, bv->strides, sizeof bv->strides);
     run_kernel_on(&k, 1);
-    for (int64_t at = 0; at < 2 * M * N; at++) {
-      double wanted = product(a, av, b, bv, at / (M * N), at / N % M, at % N);
+    for (int64_t at = 0; at < 2 * m * n; at++) {
+      double wanted = product(a, av, b, bv, size[1], at / (m * n), at / n % m, at % n);
       if (!(fabs((double)c[at] - wanted) <= 2e-5))
         fail_msg("%s: views %u: element %d is %g, not %g", row->name, i, (int)at, (double)c[at], wanted);
     }
     k.out.data = shared;
     run_kernel_on(&k, 3);
-    assert_memory_equal(shared, c, sizeof *c * 2 * M * N);
+    assert_memory_equal(shared, c, sizeof *c * (size_t)(2 * m * n));
   }
   float *const owned[] = {a, b, c, shared};
   for (int f = 0; f < 4; f++) free(owned[f]);
@@ -218,7 +223,7 @@ static void gemm_adds_what_broadcasts(void **state) {
     run_kernel_on(&k, 1);
     const view av = {{0, ta ? 1 : K, ta ? M : 1}, 0}, bv = {{0, tb ? 1 : N, tb ? K : 1}, 0};
     for (int64_t at = 0; at < M * N; at++) {
-      double wanted = 0.5 * product(a, &av, b, &bv, 0, at / N, at % N);
+      double wanted = 0.5 * product(a, &av, b, &bv, K, 0, at / N, at % N);
       if (form < C_VIEWS) wanted += 3 * (double)first[at / N * step[0] + at % N * step[1]];
       if (!(fabs((double)y[at] - wanted) <= 2e-5))
         fail_msg("%s: C %u: element %d is %g, not %g", row->name, form, (int)at, (double)y[at], wanted);

@@ -3,8 +3,10 @@
  * side by side. Neighbouring tasks share their columns: who takes several of them packs once. */
 #include "kernels/gemm_priv.h"
 #include "kernels/kernels_priv.h"
+#include "kernels/wide/turn_priv.h"
 
 enum { PACKED_FLOATS = 256 << 10 }; /* of B at a time, unless a group of panels is larger */
+enum { LITTLE = 256 /* elements of A, in one of many products */, LITTLE_TASK = 1 << 14 /* multiplications */ };
 
 /* C[batch] = A[batch] B[batch]. */
 typedef struct batches {
@@ -141,6 +143,73 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
   if (w->finish) w->finish(w->call, c, row, rows, column, columns);
 }
 
+/* ---- many products of little ---- */
+
+/* Products of no more than a vector of columns, and of so few rows that to cut them into tiles would take longer. */
+static bool is_little(const batches *p) { return p->count > 1 && p->m * p->k <= LITTLE && p->n <= V_LANES; }
+
+/* C = A B where B has one column, as a product of one row: C^T = B^T A^T. */
+static batches as_row(const batches *p) {
+  batches t = *p;
+  t.m = 1, t.n = p->m;
+  t.a = p->b, t.b = p->a;
+  t.a_column = p->b_row, t.b_row = p->a_column, t.b_column = p->a_row;
+  memcpy(t.a_strides, p->b_strides, sizeof t.a_strides);
+  memcpy(t.b_strides, p->a_strides, sizeof t.b_strides);
+  return t;
+}
+
+V_INLINE void multiply_little(const batches *p, const float *a, const float *b, int64_t b_row, float *c,
+                              const bool whole) {
+  for (int64_t i = 0; i < p->m; i++, a += p->a_row, c += p->n) {
+    vf sum = v_zero();
+    for (int64_t k = 0; k < p->k; k++) {
+      const float *row = b + k * b_row;
+      sum = v_fma(v_set(a[k * p->a_column]), whole ? v_load(row) : v_load_n(row, p->n), sum);
+    }
+    if (whole) v_store(c, sum);
+    else v_store_n(c, sum, p->n);
+  }
+}
+
+/* Batches [first, end). `turned`: room for k vectors. */
+static void run_little(const batches *p, int64_t first, int64_t end, float *turned) {
+  int32_t last = p->rank - 1;
+  const float *a = NULL, *b = NULL;
+  while (last > 0 && p->dims[last] == 1) last--;
+  float *c = p->c + first * p->m * p->n;
+  for (int64_t i = first; i < end; i++, c += p->m * p->n) {
+    const bool next = i > first && i % p->dims[last];
+    a = next ? a + p->a_strides[last] : p->a + offset_of(p, p->a_strides, i);
+    b = next ? b + p->b_strides[last] : p->b + offset_of(p, p->b_strides, i);
+    const bool lies = p->b_column == 1;
+    if (!lies && p->b_row == 1) turn_block(turned, V_LANES, b, p->b_column, p->k, p->n, 0);
+    else if (!lies) KERN_NAME(gemm_pack)(turned, &(kern_matrix){b, p->k, p->n, p->b_row, p->b_column});
+    if (p->n == V_LANES) multiply_little(p, a, lies ? b : turned, lies ? p->b_row : V_LANES, c, true);
+    else multiply_little(p, a, lies ? b : turned, lies ? p->b_row : V_LANES, c, false);
+  }
+}
+
+static td_status run_many(const base_call *call, const batches *p, kern_chain *chain) {
+  const batches q = p->n == 1 && p->m <= V_LANES ? as_row(p) : *p;
+  const int64_t each = base_max_i64(1, LITTLE_TASK / base_max_i64(1, p->m * p->n * p->k));
+  const int64_t total = (p->count + each - 1) / each;
+  float *turned = base_call_scratch(call, (size_t)p->k, V_LANES * sizeof *turned);
+  if (!turned) return base_no_memory(call->err, "scratch");
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) {
+    const int64_t first = t * each, end = base_min_i64(p->count, first + each);
+    run_little(&q, first, end, turned);
+    if (chain)
+      kern_chain_run(chain, &(kern_chain_tile){.sums = p->c + first * p->m * p->n,
+                                               .pitch = p->n,
+                                               .row = first * p->m,
+                                               .row_step = 1,
+                                               .rows = (end - first) * p->m,
+                                               .columns = p->n});
+  }
+  return TD_OK;
+}
+
 static td_status run(const base_call *call, const batches *p, finish_chunk finish) {
   if (p->m == 0 || p->n == 0 || p->count == 0) return TD_OK;
   worker w = {.call = call,
@@ -150,6 +219,7 @@ static td_status run(const base_call *call, const batches *p, finish_chunk finis
               .e = {.act = KERN_ACT_none, .row_step = 1},
               .grid = KERN_NAME(gemm_grid)(call, p->m, p->n, p->k)};
   if (!finish && call->attrs && call->attrs->count) TRY(kern_chain_of(call, &KERN_NAME(fused_level), &w.e.chain));
+  if (is_little(p)) return run_many(call, p, w.e.chain);
   gemm_grid *g = &w.grid;
   if (p->count > 1) g->row_chunks = 1;
   double floats = (double)p->k * (double)p->n;

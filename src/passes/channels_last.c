@@ -279,26 +279,43 @@ static td_status visit_axis(passes_edit *e, ir_node id, const ir_node_def *node)
   return again(e, id, &in, &dim, 1);
 }
 
-/* Reductions over named axes that are kept, or over all spatial ones, after which [N, C] is left either way. */
+/* Where the axes of `rank` that are not in `mask`, of the tensor with channels last, stand among themselves, in the
+ * order they have with channels first; how many. */
+static int32_t order_of_rest(int32_t rank, uint32_t mask, int64_t *order) {
+  int32_t rest = 0;
+  for (int32_t a = 0; a < rank; a++) {
+    const int64_t last = axis_last(a, rank);
+    if (!(mask >> last & 1)) order[rest++] = last - __builtin_popcount(mask & ((1u << last) - 1));
+  }
+  return rest;
+}
+
+/* Reductions over named axes. Those that go leave the others in another order, unless they are all spatial ones. */
 static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value in = source(e, node->in[0]), made;
-  uint32_t count;
+  uint32_t count, mask = 0;
   const int64_t *dims = passes_ints(node, "dim", &count);
-  int64_t mapped[BASE_MAX_RANK];
+  int64_t mapped[BASE_MAX_RANK], order[BASE_MAX_RANK];
   if (!in.id || node->in_count != 1 || node->out_count != 1 || count == 0 || count > BASE_MAX_RANK) return TD_OK;
-  int32_t rank = rank_of(e, in);
-  bool keeps = passes_int(node, "keepdim");
-  uint32_t mask = 0, spatial = (1u << (rank - 1)) - 2;
+  const int32_t rank = rank_of(e, in);
   for (uint32_t i = 0; i < count; i++) {
     mapped[i] = axis_last(dims[i], rank);
     mask |= 1u << mapped[i]; /* an axis may stand twice */
   }
-  const base_arg changed = ARG_INTS("dim", mapped, count);
-  if (keeps) return again(e, id, &in, &changed, 1);
-  if (mask != spatial) return TD_OK;
-  const base_arg args[] = {changed, ARG_BOOL("keepdim", false)};
+  const base_arg args[] = {ARG_INTS("dim", mapped, count), ARG_BOOL("keepdim", false)};
+  if (passes_int(node, "keepdim")) return again(e, id, &in, args, 1);
+  if ((uint32_t)__builtin_popcount(mask) != count) return TD_OK;
   TRY(passes_add(e, id, node->op->name, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2}, NULL,
                  &made));
+  const int32_t rest = order_of_rest(rank, mask, order);
+  bool moves = false;
+  for (int32_t i = 0; i < rest; i++) moves |= order[i] != i;
+  if (moves)
+    TRY(passes_add(
+        e, id, "aten::permute",
+        (ir_new_node){
+            .in = &made, .in_count = 1, .args = (base_arg[]){ARG_INTS("dims", order, (uint32_t)rest)}, .arg_count = 1},
+        NULL, &made));
   return passes_take_place(e, id, made);
 }
 

@@ -5,6 +5,8 @@
  *     view(view(x))              -> view(x)
  *     view(linear(x, W, b))      -> linear(view(x), W, b)   where the features stay, so that an addition can follow
  *     index_select(x, 1)         -> squeeze(slice(x))       and so for constants that are evenly spaced
+ *     gather_nd(x, i)            -> index_select(x, squeeze(i))   where tuples are of one index
+ *     repeat(x)                  -> expand(x)               where only axes of one element are repeated
  *
  * Requires: a verified graph. Keeps: types, numbers. Breaks: nothing. */
 #include "passes/passes_priv.h"
@@ -170,9 +172,46 @@ static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_de
   return TD_OK;
 }
 
+static td_status visit_gather_nd(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]), *tuples = ir_type_of(e->graph, node->in[1]);
+  const int64_t last = tuples->rank - 1;
+  ir_value in[2] = {node->in[1]}, out;
+  if (passes_int(node, "batch_dims") || x->rank < 1 || !base_is_float(x->dtype) || last < 0 || tuples->dims[last] != 1)
+    return TD_OK;
+  TRY(ir_add_ints(e->graph, &last, 1, &in[1], e->err));
+  TRY(add(e, id, "aten::squeeze", in, 2, NULL, 0, NULL, &out));
+  in[0] = ir_node_of(e->graph, id)->in[0];
+  in[1] = out;
+  TRY(add(e, id, "aten::index_select", in, 2, NULL, 0, NULL, &out));
+  return passes_take_place(e, id, out);
+}
+
+static td_status visit_repeat(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]), *type = ir_type_of(e->graph, node->out[0]);
+  const base_tensor *repeats = passes_constant(e, node, 1);
+  const int32_t more = type->rank - x->rank;
+  int64_t sizes[BASE_MAX_RANK];
+  ir_value in[2] = {node->in[0]}, out;
+  if (!repeats || repeats->rank != 1 || x->rank < 0 || more < 0 || repeats->dims[0] != type->rank ||
+      !base_is_float(x->dtype) || base_dtype(x->dtype)->bits < 8)
+    return TD_OK;
+  for (int32_t i = 0; i < type->rank; i++) {
+    const int64_t times = base_load_i64(repeats->dtype, repeats->data, i * repeats->strides[0]);
+    const bool single = i < more || x->dims[i - more] == 1;
+    if (times < 1 || (times > 1 && !single)) return TD_OK;
+    sizes[i] = single ? times : -1;
+  }
+  TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
+  TRY(add(e, id, "aten::expand", in, 2, NULL, 0, NULL, &out));
+  return passes_take_place(e, id, out);
+}
+
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {
-      {"aten::permute", visit_permute}, {"aten::view", visit_view}, {"aten::index_select", visit_index_select}};
+  static const passes_rule rules[] = {{"aten::permute", visit_permute},
+                                      {"aten::view", visit_view},
+                                      {"aten::index_select", visit_index_select},
+                                      {"td::gather_nd", visit_gather_nd},
+                                      {"aten::repeat", visit_repeat}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

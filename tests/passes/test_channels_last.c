@@ -230,6 +230,27 @@ static void means_over_pixels_leave_channels(void **state) {
                 4);
 }
 
+/* Over some axes: what is left is seen in its own order. */
+static void reductions_over_an_axis_follow(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 5, 4, 3]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "%2 = aten::convolution(%0, %1)\n"
+                "%3 = aten::amax(%2) {dim = [-1], keepdim = false}\n"
+                "output \"y\" %3\n",
+                "input %0 \"x\": f32[1, 5, 4, 3]\n"
+                "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                "%2 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 3, 5]\n"
+                "%3 = td::conv(%2, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false}: f32[1, 4, 3, 2]\n"
+                "%4 = aten::amax(%3) {dim = [2], keepdim = false, noop = false}: f32[1, 4, 2]\n"
+                "%5 = aten::permute(%4) {dims = [0, 2, 1]}: f32[1, 2, 4]\n"
+                "output \"y\" %5\n",
+                2);
+}
+
 /* A mean over windows of a linear map of channels; not where an activation stands between. */
 static void means_are_taken_first(void **state) {
   (void)state;
@@ -388,6 +409,7 @@ int main(void) {
       cmocka_unit_test(pools_of_windows_are_permuted),
       cmocka_unit_test(patches_become_tokens_without_moving),
       cmocka_unit_test(means_over_pixels_leave_channels),
+      cmocka_unit_test(reductions_over_an_axis_follow),
       cmocka_unit_test(means_are_taken_first),
       cmocka_unit_test(batch_norms_become_scale_and_shift),
       cmocka_unit_test(batch_norms_without_images_become_products),

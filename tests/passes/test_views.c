@@ -107,12 +107,45 @@ static void what_no_view_can_say_stays(void **state) {
               "output \"y\" %4\n");
 }
 
+/* Tuples of one index, and repeats of what is there once; not tuples of more, nor what is no number of times. */
+static void what_views_can_say_they_say(void **state) {
+  (void)state;
+  expect_change("views",
+                "input %0 \"x\": f32[n, 3]\n"
+                "input %1 \"i\": i64[5, 1]\n"
+                "const %2: i64[3] = {4, 1, 1}\n"
+                "%3 = td::gather_nd(%0, %1)\n"
+                "%4 = aten::repeat(%3, %2)\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f32[n, 3]\n"
+                "input %1 \"i\": i64[5, 1]\n"
+                "const %2: i64[1] = {1}\n"
+                "const %3: i64[3] = {4, -1, -1}\n"
+                "%4 = aten::squeeze(%1, %2): i64[5]\n"
+                "%5 = aten::index_select(%0, %4) {dim = 0}: f32[5, 3]\n"
+                "%6 = aten::expand(%5, %3): f32[4, 5, 3]\n"
+                "output \"y\" %6\n",
+                2);
+  expect_same("views",
+              "input %0 \"x\": f32[3, 3]\n"
+              "input %1 \"i\": i64[5, 2]\n"
+              "input %2 \"j\": i64[3, 1]\n"
+              "const %3: i64[1] = {2}\n"
+              "const %4: i64[1] = {0}\n"
+              "%5 = td::gather_nd(%0, %1) {batch_dims = 0}: f32[5]\n"
+              "%6 = td::gather_nd(%0, %2) {batch_dims = 1}: f32[3]\n"
+              "%7 = aten::repeat(%5, %3): f32[10]\n"
+              "%8 = aten::repeat(%6, %4): f32[0]\n"
+              "output \"a\" %7\noutput \"b\" %8\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(permutations_join),
       cmocka_unit_test(what_moves_nothing_is_a_view),
       cmocka_unit_test(views_move_in_front_of_products),
       cmocka_unit_test(what_no_view_can_say_stays),
+      cmocka_unit_test(what_views_can_say_they_say),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* fused.c -- the space of a fused step, its tasks, and operands that are not dense elements of their type in a row.
  * Tasks are runs of rows or pieces of a long row, by shape alone. Where something has to be brought into form, they are
  * run in tiles of some rows: an operand that is dense across the rows is turned, a tile at a time. */
+#include "kernels/index_priv.h"
 #include "kernels/kernels_priv.h"
 
 #include <string.h>
@@ -231,6 +232,10 @@ typedef void (*row_move)(const space *s, uint32_t k, int64_t at, int64_t step, i
 static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, int64_t count, char *piece,
                      row_move move) {
   const int64_t each = (int64_t)body_size(s, k);
+  if (s->row_rank == 1) {
+    if (count > 0) move(s, k, offset + from * s->step[0][k], s->step[0][k], count, piece);
+    return;
+  }
   while (count > 0) {
     int64_t at = offset, rest = from;
     for (int32_t i = 0; i < s->row_rank; i++) {
@@ -297,9 +302,9 @@ static void offsets_of(const space *s, int64_t plane, int64_t row, int64_t *offs
  * outside of the axis is an error of the call, and element 0. */
 static int64_t told(job *j, uint32_t k, int64_t at) {
   const base_tensor *t = j->s.in[k], *teller = j->s.in[j->s.picks[k].teller];
-  const int64_t size = t->dims[j->s.picks[k].axis], index = base_load_i64(teller->dtype, teller->data, at);
-  const int64_t place = index < 0 ? index + size : index;
-  if (place >= 0 && place < size) return place * t->strides[j->s.picks[k].axis];
+  const int64_t size = t->dims[j->s.picks[k].axis], index = kern_index_at(teller, at);
+  int64_t place;
+  if (kern_index_place(index, size, &place)) return place * t->strides[j->s.picks[k].axis];
   uint32_t op = 0;
   while (j->s.p->ops[op].kind != BASE_PROGRAM_LOAD || j->s.p->ops[op].function != k) op++;
   j->status = base_fail(j->s.call->err, TD_BAD_ARGUMENT, NULL, op, "index %lld is outside of an axis of %lld",
@@ -360,16 +365,28 @@ static void pick_row(job *j, uint32_t k, int64_t offset, int64_t at, int64_t fro
   }
 }
 
+/* A tile of operand `k`, which is picked. */
+static void bring_picked(job *j, uint32_t k, const int64_t *offsets, int64_t rows, int64_t from, int64_t n) {
+  const space *s = &j->s;
+  const uint32_t teller = s->picks[k].teller;
+  const int64_t each = (int64_t)body_size(s, k);
+  const bool whole = s->row_rank == 1 && s->step[0][teller] == 0 && s->step[0][k] == 1 && s->native >> k & 1;
+  char *to = j->in[k];
+  for (int64_t r = 0; r < rows && j->status == TD_OK; r++, to += j->wide * each) {
+    const int64_t begin = offsets[k] + r * s->pitch[k], tells = offsets[teller] + r * s->pitch[teller];
+    const int64_t place = whole ? told(j, k, tells) : 0;
+    if (!whole) pick_row(j, k, begin, tells, from, n, to);
+    else if (j->status == TD_OK)
+      memcpy(to, (const char *)s->in[k]->data + (begin + place + from) * each, (size_t)(n * each));
+  }
+}
+
 /* A tile of operand `k`, whose first row begins at element `offset`. */
 static void bring(job *j, uint32_t k, const int64_t *offsets, int64_t rows, int64_t from, int64_t n) {
   const space *s = &j->s;
   const int64_t offset = offsets[k];
-  const uint32_t teller = s->picks[k].teller;
   if (s->picks[k].picks) {
-    const int64_t row_bytes = j->wide * (int64_t)body_size(s, k);
-    for (int64_t r = 0; r < rows && j->status == TD_OK; r++)
-      pick_row(j, k, offset + r * s->pitch[k], offsets[teller] + r * s->pitch[teller], from, n,
-               j->in[k] + r * row_bytes);
+    bring_picked(j, k, offsets, rows, from, n);
     return;
   }
   if (s->turned >> k & 1) {

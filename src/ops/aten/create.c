@@ -116,9 +116,7 @@ static td_status infer_full(ir_infer *ctx) {
 static td_status full_reference(const base_call *call) {
   const base_tensor *value = base_in(call, 1), *out = base_out(call, 0);
   if (base_tensor_numel(value) != 1) return ops_fail(call, "the value is no single element");
-  base_tensor from = *value;
-  for (int32_t i = 0; i < out->rank; i++) from.strides[i] = 0;
-  ops_move(out, 0, &from, 0);
+  ops_fill_with(out, value->data, 0);
   return TD_OK;
 }
 
@@ -168,7 +166,7 @@ static td_status one_hot_reference(const base_call *call) {
   int64_t depth = out->dims[axis], count = base_tensor_numel(index);
   if (base_tensor_numel(out) == 0) return TD_OK;
   for (int32_t i = (int32_t)axis; i < index->rank; i++) inner *= index->dims[i];
-  for (int64_t i = 0, n = base_tensor_numel(out); i < n; i++) ops_move_run(out->dtype, out->data, i, off_on, 0, 1);
+  ops_fill_with(out, off_on, 0);
   for (int64_t i = 0; i < count; i++) {
     int64_t where = at[i] < 0 ? at[i] + depth : at[i];
     if (where < 0 || where >= depth) continue; /* all off: not an error */

@@ -41,6 +41,16 @@ void ops_move_run(td_dtype dtype, void *to, int64_t to_at, const void *from, int
   for (int64_t i = 0; i < count; i++) base_store_f64(dtype, to, to_at + i, base_load_f64(dtype, from, from_at + i));
 }
 
+void ops_fill_with(const base_tensor *to, const void *from, int64_t at) {
+  const size_t bits = base_dtype(to->dtype)->bits, bytes = base_tensor_bytes(to);
+  const int64_t count = base_tensor_numel(to), single = bits >= 8 ? base_min_i64(count, 1) : count;
+  for (int64_t i = 0; i < single; i++) ops_move_run(to->dtype, to->data, i, from, at, 1);
+  for (size_t done = bits / 8, more; bits >= 8 && done < bytes; done += more) { /* what is there, again */
+    more = done < bytes - done ? done : bytes - done;
+    memcpy((char *)to->data + done, to->data, more);
+  }
+}
+
 static td_status show_checked(const base_call *call, ops_show show, base_tensor *shown, int64_t *offset) {
   const base_tensor *out = base_out(call, 0);
   *shown = *base_in(call, 0);

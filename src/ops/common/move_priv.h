@@ -13,6 +13,9 @@ void ops_move_into(const base_tensor *to, int32_t axis, int64_t start, const bas
 /* Copies `count` adjacent elements of `dtype` between dense arrays, from element `from_at` to element `to_at`. */
 void ops_move_run(td_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t count);
 
+/* Every element of `to`, dense, becomes element `at` of `from`, of the same dtype. */
+void ops_fill_with(const base_tensor *to, const void *from, int64_t at);
+
 /* What a view operator shows: operand 0 with other dims and strides, from element `offset` on. */
 typedef td_status (*ops_show)(const base_call *call, base_tensor *shown, int64_t *offset);
 /* The `view` of such an operator: aliases. Not for packed types. */

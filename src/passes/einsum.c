@@ -3,6 +3,7 @@
  *     einsum("bnd,bmd->bnm", a, b)  ->  matmul(a, permute(b))
  *     einsum("bnd,bd,bn->bn", a, b, c)  ->  mul(squeeze(matmul(a, unsqueeze(b))), c)
  *     einsum("ibh,hnd->ibnd", a, W)  ->  unflatten(matmul(a, view(W)))
+ *     sum(mul(a, b), 1)  ->  einsum("ab,bc->ac", squeeze(a), squeeze(b))   of a [i, j, 1], b [1, j, k]
  *
  * Factors are taken from left to right, in pairs. Of a pair, axes that both have and that are still needed stand in
  * front; of the first factor's own all but the last one, too (the second one is the same for all of them). What is
@@ -287,27 +288,93 @@ static void turn(const passes_edit *e, equation *eq, ir_value *in) {
   in[1] = first;
 }
 
-static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  const uint32_t factors = node->in_count;
-  equation eq;
+/* `node`, which is what the equation says of its factors. *made: nothing where it makes no products. */
+static td_status make_products(passes_edit *e, ir_node id, equation *eq, ir_value *in, ir_value *made) {
   roles steps[MAX_FACTORS];
-  ir_value in[MAX_FACTORS];
-  if (strcmp(node->op->name, "aten::einsum") != 0 || factors < 2 || factors > MAX_FACTORS ||
-      !read_equation(passes_str(node, "equation"), factors, &eq))
-    return TD_OK;
-  memcpy(in, node->in, factors * sizeof *in);
-  turn(e, &eq, in);
-  if (!take_sizes(e, in, &eq) || !plan(e, &eq, in, steps)) return TD_OK;
-  if (sums(steps, factors) && ir_type_of(e->graph, in[0])->dtype != TD_F32) return TD_OK;
-  ir_value made = in[0];
-  const char *first = eq.terms[0];
-  for (uint32_t i = 1; i < factors; i++) {
-    TRY(multiply(e, id, &eq, &steps[i], first, eq.terms[i], in[i], &made));
+  const char *first = eq->terms[0];
+  *made = IR_NO_VALUE;
+  if (!plan(e, eq, in, steps)) return TD_OK;
+  if (sums(steps, eq->factors) && ir_type_of(e->graph, in[0])->dtype != TD_F32) return TD_OK;
+  *made = in[0];
+  for (uint32_t i = 1; i < eq->factors; i++) {
+    TRY(multiply(e, id, eq, &steps[i], first, eq->terms[i], in[i], made));
     first = steps[i].out;
   }
-  TRY(reorder(e, id, made, first, eq.terms[factors], &made));
+  return reorder(e, id, *made, first, eq->terms[eq->factors], made);
+}
+
+static td_status visit_einsum(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const uint32_t factors = node->in_count;
+  equation eq;
+  ir_value in[MAX_FACTORS], made;
+  if (factors < 2 || factors > MAX_FACTORS || !read_equation(passes_str(node, "equation"), factors, &eq)) return TD_OK;
+  memcpy(in, node->in, factors * sizeof *in);
+  turn(e, &eq, in);
+  if (!take_sizes(e, in, &eq)) return TD_OK;
+  TRY(make_products(e, id, &eq, in, &made));
+  return made.id ? passes_take_place(e, id, made) : TD_OK;
+}
+
+/* ---- sums of broadcast products ---- */
+
+/* The axes of a factor that are its own size, called after those of the product, of `rank`; places[]: the others.
+ * False: their sizes are not those of the other factor. */
+static bool name_axes(equation *eq, uint32_t f, const ir_type *x, int32_t rank, int64_t *places, uint32_t *count) {
+  *count = 0;
+  for (int32_t i = 0; i < x->rank; i++) {
+    const int axis = 'a' + i + rank - x->rank;
+    if (x->dims[i] == 1) {
+      places[(*count)++] = i;
+      continue;
+    }
+    eq->terms[f][strlen(eq->terms[f])] = (char)axis;
+    if (eq->sizes[axis] != BASE_DIM_NONE && eq->sizes[axis] != x->dims[i]) return false;
+    eq->sizes[axis] = x->dims[i];
+  }
+  return true;
+}
+
+/* Has each of two factors an axis that the other one lacks? Then the product has more elements than either. */
+static bool spreads(const equation *eq) {
+  return strspn(eq->terms[0], eq->terms[1]) < strlen(eq->terms[0]) &&
+         strspn(eq->terms[1], eq->terms[0]) < strlen(eq->terms[1]);
+}
+
+/* A sum along one axis of what two factors make that broadcast against each other. */
+static td_status visit_sum(passes_edit *e, ir_node id, const ir_node_def *node) {
+  uint32_t count, singles[2], missing = 0;
+  const int64_t *dims = passes_ints(node, "dim", &count);
+  const ir_type *type = ir_type_of(e->graph, node->in[0]);
+  const ir_node_def *product = passes_only_producer(e, node->in[0], "aten::mul");
+  equation eq = {.factors = 2};
+  int64_t places[2][BASE_MAX_RANK], gone[BASE_MAX_RANK];
+  ir_value in[2], made;
+  if (node->in_count != 1 || count != 1 || !product || product->in_count != 2 || type->dtype != TD_F32) return TD_OK;
+  const int32_t rank = type->rank, summed = (int32_t)(dims[0] < 0 ? dims[0] + rank : dims[0]);
+  const bool keeps = passes_int(node, "keepdim");
+  for (size_t i = 0; i < sizeof eq.sizes / sizeof *eq.sizes; i++) eq.sizes[i] = BASE_DIM_NONE;
+  for (uint32_t f = 0; f < 2; f++) {
+    in[f] = product->in[f];
+    if (!name_axes(&eq, f, ir_type_of(e->graph, in[f]), rank, places[f], &singles[f])) return TD_OK;
+    if (!strchr(eq.terms[f], 'a' + summed)) return TD_OK;
+  }
+  for (int32_t i = 0, at = 0; i < rank; i++) { /* what neither has is unsqueezed behind */
+    if (i == summed && !keeps) continue;
+    if (i == summed || eq.sizes['a' + i] == BASE_DIM_NONE) gone[missing++] = at;
+    else eq.terms[2][strlen(eq.terms[2])] = (char)('a' + i);
+    at++;
+  }
+  roles unused[2];
+  if (!spreads(&eq) || !plan(e, &eq, in, unused)) return TD_OK;
+  for (uint32_t f = 0; f < 2; f++) TRY(resize(e, id, "aten::squeeze", places[f], singles[f], &in[f]));
+  TRY(make_products(e, id, &eq, in, &made));
+  TRY(resize(e, id, "aten::unsqueeze", gone, missing, &made));
   return passes_take_place(e, id, made);
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
+  static const passes_rule rules[] = {{"aten::einsum", visit_einsum}, {"aten::sum", visit_sum}};
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_einsum(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

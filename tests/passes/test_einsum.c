@@ -262,12 +262,50 @@ static void others_stay(void **state) {
   }
 }
 
+/* A sum of what two factors make that broadcast against each other, in both directions; not a dot product of what has
+ * the axes of both, nor of what others read. */
+static void sums_of_broadcast_products_are_products(void **state) {
+  (void)state;
+  expect_change("einsum",
+                "input %0 \"a\": f32[1, 4, 3, 1]\n"
+                "input %1 \"b\": f32[n, 1, 3, 2]\n"
+                "%2 = aten::mul(%0, %1)\n"
+                "%3 = aten::sum(%2) {dim = [-2], keepdim = true}\n"
+                "output \"y\" %3\n",
+                "input %0 \"a\": f32[1, 4, 3, 1]\n"
+                "input %1 \"b\": f32[n, 1, 3, 2]\n"
+                "const %2: i64[2] = {0, 3}\n"
+                "const %3: i64[1] = {1}\n"
+                "const %4: i64[1] = {2}\n"
+                "%5 = aten::squeeze(%0, %2): f32[4, 3]\n"
+                "%6 = aten::squeeze(%1, %3): f32[n, 3, 2]\n"
+                "%7 = aten::matmul(%5, %6): f32[n, 4, 2]\n"
+                "%8 = aten::unsqueeze(%7, %4): f32[n, 4, 1, 2]\n"
+                "output \"y\" %8\n",
+                1);
+  expect_same("einsum",
+              "input %0 \"a\": f32[5, 4, 3]\n"
+              "input %1 \"b\": f32[3]\n"
+              "input %2 \"c\": f32[4, 3, 1]\n"
+              "input %3 \"d\": f32[3, 2]\n"
+              "%4 = aten::mul(%0, %1): f32[5, 4, 3]\n"
+              "%5 = aten::sum(%4) {dim = [2], keepdim = false, noop = false}: f32[5, 4]\n"
+              "%6 = aten::mul(%2, %3): f32[4, 3, 2]\n"
+              "%7 = aten::sum(%6) {dim = [1], keepdim = false, noop = false}: f32[4, 2]\n"
+              "output \"a\" %5\noutput \"b\" %6\noutput \"c\" %7\n");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_become_matmul),    cmocka_unit_test(axes_come_in_any_order),
-      cmocka_unit_test(absent_axes_have_size_one), cmocka_unit_test(factors_go_in_pairs),
-      cmocka_unit_test(own_axes_become_one),       cmocka_unit_test(own_axes_stand_in_front),
-      cmocka_unit_test(numbers_are_multiplied),    cmocka_unit_test(numbers_are_the_same),
-      cmocka_unit_test(sizes_may_be_open),         cmocka_unit_test(others_stay)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(sums_of_broadcast_products_are_products),
+                                     cmocka_unit_test(products_become_matmul),
+                                     cmocka_unit_test(axes_come_in_any_order),
+                                     cmocka_unit_test(absent_axes_have_size_one),
+                                     cmocka_unit_test(factors_go_in_pairs),
+                                     cmocka_unit_test(own_axes_become_one),
+                                     cmocka_unit_test(own_axes_stand_in_front),
+                                     cmocka_unit_test(numbers_are_multiplied),
+                                     cmocka_unit_test(numbers_are_the_same),
+                                     cmocka_unit_test(sizes_may_be_open),
+                                     cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,15 +86,14 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   const ir_node_def *node = ir_node_of(e->graph, id);
   bool lstm = form->family == KERN_LSTM;
   ir_value in[PACKED_OPERANDS] = {node->in[X]}, first;
-  uint32_t outputs = node->out_count;
+  const uint32_t in_count = has(node, LENGTHS) ? PACKED_OPERANDS : lstm ? 6 : 5, outputs = node->out_count;
   base_arg args[] = {ARG_INT("hidden", layout->hidden),
                      ARG_INT("panel", layout->panel),
                      ARG_INT("directions", layout->directions),
                      ARG_BOOL("reverse", strcmp(passes_str(node, "direction"), "reverse") == 0),
                      ARG_BOOL("batch_first", passes_int(node, "batch_first")),
                      ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))};
-  ir_new_node spec = {
-      .in = in, .in_count = PACKED_OPERANDS, .out_count = outputs, .args = args, .arg_count = lstm ? 5 : 6};
+  ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = lstm ? 5 : 6};
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
   if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];

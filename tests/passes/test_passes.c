@@ -433,13 +433,26 @@ static void recurrent_packs(void **state) {
                 "batch_first = false, linear_before_reset = true}: f32[n, 1, 1, 1]\n"
                 "output \"y\" %5\n",
                 1);
+  expect_change("recurrent", /* lengths are last */
+                "input %0 \"x\": f32[n, 1, 1]\n"
+                "input %1 \"l\": i64[1]\n"
+                "const %2: f32[1, 3, 1] = {1, 2, 3}\n"
+                "%3 = td::gru(%0, %2, %2, -, %1) {}\n"
+                "output \"y\" %3\n",
+                "input %0 \"x\": f32[n, 1, 1]\n"
+                "input %1 \"l\": i64[1]\n"
+                "const %2: f32[3] = {1, 2, 3}\n"
+                "const %3: f32[3] = {1, 2, 3}\n"
+                "%4 = td::gru_packed(%0, %2, %3, -, -, -, %1) {hidden = 1, panel = 1, directions = 1, reverse = false, "
+                "batch_first = false, linear_before_reset = false}: f32[n, 1, 1, 1]\n"
+                "output \"y\" %4\n",
+                1);
 }
 
-/* Sequence lengths, other activations, weights that are computed. */
+/* Other activations, weights that are computed. */
 static void recurrent_leaves_alone(void **state) {
   (void)state;
-  static const char *const nodes[] = {"%0, %2, %2, -, %3) {direction = \"forward\", activations = \"Sigmoid,Tanh\"",
-                                      "%0, %2, %2) {direction = \"forward\", activations = \"Relu,Tanh\"",
+  static const char *const nodes[] = {"%0, %2, %2) {direction = \"forward\", activations = \"Relu,Tanh\"",
                                       "%0, %2, %1) {direction = \"forward\", activations = \"Sigmoid,Tanh\""};
   for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
     char text[1024];
@@ -447,10 +460,9 @@ static void recurrent_leaves_alone(void **state) {
              "input %%0 \"x\": f32[n, 1, 1]\n"
              "input %%1 \"r\": f32[1, 3, 1]\n"
              "const %%2: f32[1, 3, 1] = {1, 2, 3}\n"
-             "const %%3: i64[1] = {1}\n"
-             "%%4 = td::gru(%s, alpha = [], beta = [], clip = 0, batch_first = false, input_forget = false, "
+             "%%3 = td::gru(%s, alpha = [], beta = [], clip = 0, batch_first = false, input_forget = false, "
              "linear_before_reset = false, quantise_activations = false}: f32[n, 1, 1, 1]\n"
-             "output \"y\" %%4\noutput \"l\" %%3\n",
+             "output \"y\" %%3\n",
              nodes[i]);
     expect_same("recurrent", text);
   }

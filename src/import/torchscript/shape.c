@@ -387,11 +387,10 @@ uint32_t ts_shape_leaves(const ts_shape *s) {
 
 /* ---- to leaves and back ------------------------------------------------------------------------------------------ */
 
-static ir_value flatten_list(ts_import *im, const ts_shape *s, const aten_value *v) {
+static ir_value flatten_list(ts_import *im, const aten_value *v) {
   if (holds_graph(v)) return v->u.list->graph;
   if (v->kind == ATEN_LIST && v->u.list->items.count) return aten_graph_value(im->a, v);
-  base_arg arg = ARG_DTYPE("dtype", s->item);
-  return ir_emit(&im->build, "td::list_new", NULL, 0, &arg, s->item != TD_INVALID);
+  return ir_emit(&im->build, "td::list_new", NULL, 0, NULL, 0);
 }
 
 /* Leaves of what is not there: no value; who flattens fills them with something of the right type. */
@@ -412,7 +411,7 @@ static uint32_t flatten(ts_import *im, const ts_shape *s, const aten_value *v, i
     case NUMBER:
     case FUTURE:
     case TEXT: leaves[0] = aten_graph_value(im->a, v); return 1;
-    case GRAPH_LIST: leaves[0] = flatten_list(im, s, v); return 1;
+    case GRAPH_LIST: leaves[0] = flatten_list(im, v); return 1;
     case MAYBE: {
       bool is_maybe = ts_is_maybe(im, v);
       aten_value has = is_maybe ? v->u.object->slots[TS_MAYBE_HAS] : aten_bool(v->kind != ATEN_NONE);
@@ -514,11 +513,7 @@ static ir_value some_future(ts_import *im, const ir_type *type) {
 ir_value ts_something(ts_import *im, const ir_type *type) {
   ir_build *b = &im->build;
   if (type->kind == IR_FUTURE && type->elem) return some_future(im, type);
-  if (type->kind == IR_LIST) {
-    td_dtype dtype = type->elem ? type->elem->dtype : TD_INVALID;
-    base_arg arg = ARG_DTYPE("dtype", dtype);
-    return ir_emit(b, "td::list_new", NULL, 0, &arg, dtype != TD_INVALID);
-  }
+  if (type->kind == IR_LIST) return ir_emit(b, "td::list_new", NULL, 0, NULL, 0);
   int64_t dims[BASE_MAX_RANK];
   int32_t rank = type->rank < 0 ? 0 : type->rank;
   for (int32_t i = 0; i < rank; i++) dims[i] = base_dim_known(type->dims[i]) ? type->dims[i] : 0;

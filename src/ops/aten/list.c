@@ -27,7 +27,7 @@ static td_status common_type(ir_infer *ctx, const ir_type *a, const ir_type *b, 
   *to = *a;
   if (ir_type_equal(a, b)) return TD_OK;
   if (a->kind == IR_TENSOR && a->dtype == TD_INVALID) {
-    *to = b->kind == IR_TENSOR ? ir_unranked(b->dtype) : *b;
+    *to = *b;
     return TD_OK;
   }
   if (a->kind == IR_TENSOR && b->kind == IR_TENSOR) *to = ir_unranked(a->dtype);

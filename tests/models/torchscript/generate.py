@@ -502,7 +502,7 @@ class Resampled(nn.Module):
         return resampled(x, torch.scalar_tensor(x.shape[2] + 2, dtype=torch.int64))
 
 
-def write(name, module, sets, how="script", dynamic=None, paths=None):
+def write(name, module, sets, how="script", dynamic=None, paths=None, rtol=1e-4, atol=1e-5):
     folder = os.path.join(HERE, name)
     os.makedirs(folder, exist_ok=True)
     torch.manual_seed(0)
@@ -527,7 +527,7 @@ def write(name, module, sets, how="script", dynamic=None, paths=None):
                                           "shape": list(array.shape)})
         described.append(sides)
     case = {"name": name, "format": "pt", "torch": torch.__version__.split("+")[0], "file": "model.pt",
-            "rtol": 1e-4, "atol": 1e-5, **described[0]}
+            "rtol": rtol, "atol": atol, **described[0]}
     if len(sets) > 1:
         case["sets"] = described
     if dynamic:
@@ -537,6 +537,20 @@ def write(name, module, sets, how="script", dynamic=None, paths=None):
     with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:
         json.dump(case, f, indent=1)
         f.write("\n")
+
+
+class Filled(nn.Module):
+    """A list that as many turns fill as data decides; what follows needs its items' number of dimensions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows: List[Tensor] = []
+        for row in x[x[:, 0] > 0]:
+            rows.append(row * row.sum())
+        if len(rows) > 0:
+            found = torch.stack(rows)[:, None]
+        else:
+            found = x.new_empty((0, 1, 3))
+        return found[..., 1:]
 
 
 class Ranks(nn.Module):
@@ -599,8 +613,10 @@ def main():
     write("functional", Functional(), [(torch.rand(2, 4) - 0.4, torch.rand(2, 4) - 0.2)])
     write("numbers", Numbers(), [(x + 1,), (x + 2,)])
     write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
+    write("filled", Filled(), [(x,), (x - 1,), (-x - 1,)])
     write("grad", Grad(), [(x,)])
     write("resampled", Resampled(), [(torch.rand(2, 3, 4, 5),)], how="trace")
+    write("resampled_f64", Resampled(), [(torch.rand(1, 2, 17, 13, dtype=torch.float64),)], how="trace", rtol=1e-12, atol=1e-12)
 
 
 if __name__ == "__main__":

@@ -38,27 +38,34 @@ double kern_resize_common_scale(const char *policy, const int64_t *in, const int
 
 typedef struct resize_axis {
   int64_t in, out;
-  float scale, roi_start, roi_end;
+  double scale, roi_start, roi_end; /* numbers of f32, unless fine */
+  bool fine;
 } resize_axis;
 
-static float resized(const resize_axis *a) { return a->scale * (float)a->in; }
-static float half_pixel(const resize_axis *a, float y) { return (y + 0.5f) / a->scale - 0.5f; }
-static float half_pixel_symmetric(const resize_axis *a, float y) {
-  return (float)a->in / 2 * (1 - (float)a->out / resized(a)) + half_pixel(a, y);
+/* Positions are computed step by step in f32, as engines do whose nearest neighbours must be found; between elements of
+ * f64 in f64. */
+static double cut(const resize_axis *a, double value) { return a->fine ? value : (double)(float)value; }
+
+static double resized(const resize_axis *a) { return cut(a, a->scale * cut(a, (double)a->in)); }
+static double past(const resize_axis *a, double y) { return cut(a, cut(a, y + 0.5) / a->scale); }
+static double half_pixel(const resize_axis *a, double y) { return cut(a, past(a, y) - 0.5); }
+static double half_pixel_symmetric(const resize_axis *a, double y) {
+  const double share = cut(a, 1 - cut(a, cut(a, (double)a->out) / resized(a)));
+  return cut(a, cut(a, cut(a, (double)a->in) / 2 * share) + half_pixel(a, y));
 }
-static float pytorch_half_pixel(const resize_axis *a, float y) { return resized(a) == 1 ? -0.5f : half_pixel(a, y); }
-static float align_corners(const resize_axis *a, float y) {
-  return resized(a) == 1 ? 0 : y * (float)(a->in - 1) / (resized(a) - 1);
+static double pytorch_half_pixel(const resize_axis *a, double y) { return resized(a) == 1 ? -0.5 : half_pixel(a, y); }
+static double align_corners(const resize_axis *a, double y) {
+  return resized(a) == 1 ? 0 : cut(a, cut(a, y * cut(a, (double)a->in - 1)) / cut(a, resized(a) - 1));
 }
-static float asymmetric(const resize_axis *a, float y) { return y / a->scale; }
-static float tf_half_pixel_for_nn(const resize_axis *a, float y) { return (y + 0.5f) / a->scale; }
-static float tf_crop_and_resize(const resize_axis *a, float y) {
-  float size = a->roi_end - a->roi_start, last = (float)(a->in - 1);
-  float inside = resized(a) == 1 ? size * last / 2 : y * size * last / (resized(a) - 1);
-  return inside + a->roi_start * last;
+static double asymmetric(const resize_axis *a, double y) { return cut(a, y / a->scale); }
+static double tf_crop_and_resize(const resize_axis *a, double y) {
+  const double size = cut(a, a->roi_end - a->roi_start), last = cut(a, (double)a->in - 1);
+  const double inside =
+      resized(a) == 1 ? cut(a, size * last) / 2 : cut(a, cut(a, cut(a, y * size) * last) / cut(a, resized(a) - 1));
+  return cut(a, inside + cut(a, a->roi_start * last));
 }
 
-typedef float (*coordinate_fn)(const resize_axis *a, float y);
+typedef double (*coordinate_fn)(const resize_axis *a, double y);
 static const struct {
   const char *name;
   coordinate_fn at;
@@ -67,7 +74,7 @@ static const struct {
                    {"pytorch_half_pixel", pytorch_half_pixel},
                    {"align_corners", align_corners},
                    {"asymmetric", asymmetric},
-                   {"tf_half_pixel_for_nn", tf_half_pixel_for_nn},
+                   {"tf_half_pixel_for_nn", past},
                    {"tf_crop_and_resize", tf_crop_and_resize}};
 
 static double prefer_floor(double x) { return ceil(x - 0.5); }
@@ -114,7 +121,7 @@ static double kernel(const sampling *s, double t) {
 }
 
 static void make_row(const sampling *s, const resize_axis *a, int64_t o, taps *t) {
-  double x = (double)s->at(a, (float)o), stretch = s->antialias && a->scale < 1 ? (double)a->scale : 1, sum = 0;
+  double x = s->at(a, cut(a, (double)o)), stretch = s->antialias && a->scale < 1 ? a->scale : 1, sum = 0;
   int64_t *index = t->index + o * t->per_output, last = a->in - 1;
   double *weight = t->weight + o * t->per_output;
   t->outside[o] = s->extrapolates && (x < 0 || x > (double)last);
@@ -215,9 +222,9 @@ td_status kern_resize_axes(const base_call *call, kern_resize_axis *made, uint32
   const base_tensor *roi = s.extrapolates ? given(call, KERN_RESIZE_ROI) : NULL;
   for (uint32_t i = 0; i < count; i++) {
     int32_t axis = axes[i];
-    resize_axis a = {
-        .in = x->dims[axis], .out = y->dims[axis], .scale = (float)scale_of(call, axes, count, i), .roi_end = 1};
-    if (roi) a.roi_start = (float)element(roi, i), a.roi_end = (float)element(roi, count + i);
+    resize_axis a = {.in = x->dims[axis], .out = y->dims[axis], .roi_end = 1, .fine = s.support && x->dtype == TD_F64};
+    a.scale = cut(&a, scale_of(call, axes, count, i));
+    if (roi) a.roi_start = cut(&a, element(roi, i)), a.roi_end = cut(&a, element(roi, count + i));
     if (a.in == a.out && a.scale == 1 && a.roi_start == 0 && a.roi_end == 1) continue;
     taps t = {0};
     TRY(make_taps(call, &s, &a, &t));

@@ -18,12 +18,12 @@ static const char frame[] =
     "  int64_t rows, n;\n  float *kept;\n  uint64_t scalars, stream;\n  const void *program;\n} td_rows;\n"
     "typedef void (*td_body)(const td_rows *rows);\n"
     "typedef struct td_code {\n  td_body body;\n  uint64_t scalars;\n} td_code;\n"
-    "#define TD_APPLY(function, from, to, type, result, x, y, z, ...)                                  \\\n"
+    "#define TD_APPLY(n, function, from, to, type, result, x, y, z, ...)                               \\\n"
     "  type result;                                                                                   \\\n"
     "  do {                                                                                           \\\n"
     "    const double td_p[3] = {__VA_ARGS__};                                                        \\\n"
     "    const td_source td_in[3] = {{&x, 1}, {&y, 1}, {&z, 1}};                                      \\\n"
-    "    td_link.apply(function, from, to, td_p, &result, td_in, V_LANES);                            \\\n"
+    "    td_link.apply(function, from, to, td_p, &result, td_in, n);                                  \\\n"
     "  } while (0)\n";
 
 /* How each type is spelled: the front of its words in vocabulary_priv.h, its vector, and its element in memory. */
@@ -156,14 +156,15 @@ static void print_value(const emitter *e, uint32_t i, const char *indent) {
     print_inline(e, op, from);
     base_text_print(t, ";");
   } else {
-    base_text_print(t, "%sTD_APPLY(%u /* %s */, %u, %u, %s, v%u", indent, op->function, f->name, (unsigned)from,
-                    (unsigned)to, types[to].vector, i);
+    base_text_print(t, "%sTD_APPLY(%s, %u /* %s */, %u, %u, %s, v%u", indent, op->row ? "1" : "V_LANES", op->function,
+                    f->name, (unsigned)from, (unsigned)to, types[to].vector, i);
     for (uint32_t k = 0; k < 3; k++) base_text_print(t, ", v%u", op->in[k < f->operands ? k : 0]);
     for (uint32_t k = 0; k < 3; k++) {
       base_text_print(t, ", ");
       print_number(t, op->p[k], "");
     }
     base_text_print(t, ");");
+    if (op->row) base_text_print(t, " v%u = %s_set(v%u[0]);", i, types[to].words, i);
   }
   print_source(e, i);
   base_text_print(t, "\n");

@@ -104,11 +104,13 @@ static bool operand(emitting *m, const ir_node_def *node, ir_value v, fit how, u
   if (!v.id) return true;
   const ir_info *info = &ir_value_of(m->f->graph, v)->info;
   const uint32_t member = member_of(m, v);
+  /* What has lost the row's axes and reads such as have them, reduces them. */
+  const bool reduces = how == FIT_DROPPED && fit_of(m->g, &info->type) == FIT_SPACE;
   if (member < FUSE_MEMBERS) {
     const td_dtype dtype = info->type.dtype;
     *value = m->value[member];
     /* One number a row without the row's axes stands for another axis where it meets the whole space. */
-    if ((member_fit(m->g, member, &info->type) == FIT_DROPPED) != (how == FIT_DROPPED)) return false;
+    if (!reduces && (member_fit(m->g, member, &info->type) == FIT_DROPPED) != (how == FIT_DROPPED)) return false;
     /* What a cast rounds is rounded when it is stored. */
     const bool rounds =
         strcmp(ir_node_of(m->f->graph, (ir_node){m->g->members[member]})->op->name, "aten::_to_copy") == 0;
@@ -116,7 +118,7 @@ static bool operand(emitting *m, const ir_node_def *node, ir_value v, fit how, u
   }
   if (info->constant && base_is_int(info->type.dtype) && !(node->op->flags & IR_OP_ELEMENTWISE)) return true;
   if (load_number(m, info->constant, value)) return true;
-  return how != FIT_DROPPED && load_outside(m, v, value);
+  return (how != FIT_DROPPED || reduces) && load_outside(m, v, value);
 }
 
 /* The value as elements of `dtype` hold it, where that is narrower than what loops compute in. */

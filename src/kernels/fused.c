@@ -231,18 +231,18 @@ static const writer writers[TD_DTYPE_COUNT] = {
 typedef void (*row_move)(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece);
 static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, int64_t count, char *piece,
                      row_move move) {
-  const int64_t each = (int64_t)body_size(s, k);
+  const int64_t each = (int64_t)body_size(s, k), inner = base_max_i64(s->row_dims[0], 1); /* of no elements: a result */
   if (s->row_rank == 1) {
     if (count > 0) move(s, k, offset + from * s->step[0][k], s->step[0][k], count, piece);
     return;
   }
   while (count > 0) {
     int64_t at = offset, rest = from;
-    for (int32_t i = 0; i < s->row_rank; i++) {
+    for (int32_t i = 0; i < s->row_rank && rest > 0; i++) {
       at += rest % s->row_dims[i] * s->step[i][k];
       rest /= s->row_dims[i];
     }
-    const int64_t run = base_min_i64(count, s->row_dims[0] - from % s->row_dims[0]);
+    const int64_t run = base_min_i64(count, inner - from % inner);
     move(s, k, at, s->step[0][k], run, piece);
     piece += run * each, from += run, count -= run;
   }

@@ -171,13 +171,13 @@ static ir_value through_cast(chain *c, ir_value x) {
   return cast(c, v, own);
 }
 
-/* Along the last axis: a result of the whole space. */
+/* Along the last axis, or the first: a result of the whole space. */
 static ir_value along_row(chain *c, ir_value x) {
-  const int64_t last = -1;
-  const base_arg keep[] = {ARG_INTS("dim", &last, 1), ARG_BOOL("keepdim", 1)};
-  static const char *const reductions[] = {"aten::mean", "aten::amax", "aten::amin"};
+  const int64_t last = -1, axis = below(c, 3) ? -1 : 0;
+  const base_arg keep[] = {ARG_INTS("dim", &axis, 1), ARG_BOOL("keepdim", 1)};
+  static const char *const reductions[] = {"aten::mean", "aten::amax", "aten::amin", "aten::logsumexp"};
   static const char *const wholes[] = {"aten::sum", "aten::amax", "aten::amin", "aten::prod"};
-  uint32_t which = below(c, 6);
+  uint32_t which = below(c, 7);
   if (below(c, 4) == 0) { /* of truth */
     const ir_value m =
         node(c, "aten::where", (ir_value[]){mask(c), new_input_of(c, TD_BOOL, true), new_input_of(c, TD_BOOL, false)},
@@ -189,8 +189,8 @@ static ir_value along_row(chain *c, ir_value x) {
     const ir_value in[] = {x, node(c, wholes[which % 4], &x, 1, keep, 2)};
     return node(c, "aten::sub", in, 2, NULL, 0);
   }
-  if (c->dtype != TD_F32) which %= 3;
-  if (which == 5) {
+  if (c->dtype != TD_F32) which %= 4;
+  if (which == 6) {
     const base_arg drop[] = {ARG_INTS("dim", &last, 1)};
     const ir_value m = node(c, "aten::mean", &x, 1, drop, 1), r = node(c, "aten::relu", &m, 1, NULL, 0);
     OK(ir_add_output(c->graph, r, base_arena_format(c->arena, "rows%u", c->count), &c->err));
@@ -198,8 +198,8 @@ static ir_value along_row(chain *c, ir_value x) {
     const ir_value meet[] = {x, r};
     return c->rank == 2 && c->dims[0] == c->dims[1] ? node(c, "aten::sub", meet, 2, NULL, 0) : one_operand(c, x);
   }
-  if (which == 3) return node(c, "aten::_softmax", &x, 1, NULL, 0);
-  if (which == 4) return node(c, "aten::_log_softmax", &x, 1, NULL, 0);
+  if (which == 4) return node(c, "aten::_softmax", &x, 1, NULL, 0);
+  if (which == 5) return node(c, "aten::_log_softmax", &x, 1, NULL, 0);
   const ir_value in[] = {x, node(c, reductions[which], &x, 1, keep, 2)};
   return node(c, "aten::sub", in, 2, NULL, 0);
 }

@@ -359,17 +359,34 @@ static bool lower_log_sum(const ir_kernel_query *query, loop_build *b) {
   return true;
 }
 
-/* Of order 1, 2 or infinity. */
+/* log(sum(exp(x - m))) + m, m the largest element, or 0 where that is not finite. */
+static bool lower_logsumexp(const ir_kernel_query *query, loop_build *b) {
+  const uint16_t x = b->in[0];
+  if (!base_is_float(query->in[0]->type.dtype) || !lower_amax(query, b)) return false;
+  const uint16_t finite =
+      loop_binary(b, BASE_SCALAR_lt, loop_unary(b, BASE_SCALAR_abs, b->out), loop_number(b, INFINITY));
+  const uint16_t m = loop_scalar(b, BASE_SCALAR_where, finite, b->out, loop_number(b, 0), NULL, 0);
+  const uint16_t power = loop_unary(b, BASE_SCALAR_exp, loop_binary(b, BASE_SCALAR_sub, x, m));
+  const uint16_t sum = loop_reduce(b, BASE_COMBINE_SUM, power);
+  b->out = loop_binary(b, BASE_SCALAR_add, m, loop_unary(b, BASE_SCALAR_log, sum));
+  return true;
+}
+
+/* Of order 1, 2 or infinity. Squares of f32 are added in f64, where none is too large or too small. */
 static bool lower_norm(const ir_kernel_query *query, loop_build *b) {
   const double ord = base_attr_float(query->attrs, ORD);
   if (ord == 2) {
+    const base_type type = loop_type_of(b, b->in[0]);
+    if (type == BASE_TYPE_F32) b->in[0] = loop_cast(b, b->in[0], BASE_TYPE_F64);
     if (!lower_square_sum(query, b)) return false;
-    b->out = loop_unary(b, BASE_SCALAR_sqrt, b->out);
+    b->out = loop_cast(b, loop_unary(b, BASE_SCALAR_sqrt, b->out), type);
     return true;
   }
   if ((ord != 1 && ord != INFINITY) || !b->program.row_axes) return false;
   b->in[0] = loop_unary(b, BASE_SCALAR_abs, b->in[0]);
-  return lower_reduction(query, b, ord == 1 ? BASE_COMBINE_SUM : BASE_COMBINE_MAX, false);
+  if (!lower_reduction(query, b, ord == 1 ? BASE_COMBINE_SUM : BASE_COMBINE_MAX, false)) return false;
+  if (ord == INFINITY) b->out = loop_binary(b, BASE_SCALAR_maximum, b->out, loop_number(b, 0)); /* of no elements */
+  return true;
 }
 
 /* ---- cases ---- */
@@ -436,8 +453,8 @@ static double flops(const ir_info *const *in, const ir_info *out, const base_att
     min_ints)                                                                                                          \
   X(any, "aten::any", infer_bool, bool_cases, NULL, lower_any, 0, sum_step, NULL, zero, any_ints)                      \
   X(all, "aten::all", infer_bool, bool_cases, NULL, lower_all, 1, prod_step, NULL, one, all_ints)                      \
-  X(logsumexp, "aten::logsumexp", infer_same, number_cases, NULL, NULL, 0, logsumexp_step, logsumexp_finish, NULL,     \
-    NULL)                                                                                                              \
+  X(logsumexp, "aten::logsumexp", infer_same, number_cases, NULL, lower_logsumexp, 0, logsumexp_step,                  \
+    logsumexp_finish, NULL, NULL)                                                                                      \
   X(square_sum, "td::square_sum", infer_same, number_cases, kernel_square_sum, lower_square_sum, 0, square_step, NULL, \
     zero, square_ints)                                                                                                 \
   X(log_sum, "td::log_sum", infer_same, number_cases, NULL, lower_log_sum, 0, sum_step, log_finish, NULL, NULL)

@@ -28,6 +28,8 @@ typedef struct cli_arbiter {
  * A tolerance of 0 asks for the same bits: nothing is rounding then. Other types, and numbers that are finite on one
  * side alone, never are. */
 bool cli_is_rounding(cli_arbiter *arbiter, const cli_trial *got, const cli_trial *expected, size_t index);
+/* By the first rule alone: the second takes an error for rounding that is no larger than steps that flip. */
+bool cli_is_exact_rounding(cli_arbiter *arbiter, const cli_trial *got, const cli_trial *expected, size_t index);
 /* Makes the runs now, once. */
 void cli_arbiter_prepare(cli_arbiter *arbiter);
 void cli_arbiter_close(cli_arbiter *arbiter);

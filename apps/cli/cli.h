@@ -139,8 +139,8 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 #define CLI_OPTION_INJECT                                                                                            \
   {                                                                                                                  \
     "inject", "OP:MODE[@NODE]",                                                                                      \
-        "for tests: have the kernels of an operator, or what pass=NAME makes, go wrong; MODE is wrong, nan, crash, " \
-        "hang, compile or type",                                                                                     \
+        "for tests: have the kernels of an operator, or what pass=NAME makes, go wrong; MODE is wrong, slight, " \
+        "nan, crash, hang, compile or type",                                                                                     \
         NULL, false                                                                                                  \
   }
 #define CLI_OPTION_JSON \

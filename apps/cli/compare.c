@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alone.h"
 #include "apart.h"
-#include "arbiter.h"
 #include "chain.h"
 
 #include <treadle/experimental.h>
@@ -21,7 +21,9 @@ typedef struct comparison {
   cli_tolerance tolerance;
   cli_arbiter outputs, nodes; /* of runs as they are, and with every node's result kept */
   cli_trial truth;            /* eager's outputs, where others were recorded; else zeroed */
-  json_t *json;               /* NULL: text */
+  cli_alone alone;            /* each node on its own, where `has_alone` */
+  bool asked_alone, has_alone;
+  json_t *json; /* NULL: text */
 } comparison;
 
 /* ---- printing ---- */
@@ -31,12 +33,6 @@ static const char *verdict(const cli_metrics *m, bool rounding) {
   if (m->other_type) return "other type";
   if (m->unlike) return "not finite";
   return rounding ? "rounding" : m->failed ? "parts" : "same";
-}
-
-static bool parts(const cli_metrics *m, cli_arbiter *arbiter, const cli_trial *got, const cli_trial *expected, size_t i,
-                  bool *rounding) {
-  *rounding = cli_parts(m) && cli_is_rounding(arbiter, got, expected, i);
-  return cli_parts(m) && !*rounding;
 }
 
 static void print_head(const char *what) {
@@ -66,7 +62,46 @@ static json_t *metrics_json(const char *name, const cli_metrics *m, bool roundin
   return row;
 }
 
+/* ---- nodes on their own ---- */
+
+/* NULL: the model's nodes cannot be run so, or it is not eager that the other one is held against. */
+static cli_alone *nodes_alone(comparison *c) {
+  const bool fits = !c->ways[1].path && strcmp(c->ways[0].backend, "eager") == 0;
+  if (!c->asked_alone && fits) {
+    td_error unused;
+    c->has_alone = cli_alone_open(&c->alone, c->args, &c->ways[1], &c->feed, &c->tolerance, &unused) == TD_OK;
+  }
+  c->asked_alone = true;
+  return c->has_alone ? &c->alone : NULL;
+}
+
+typedef enum nodes_are { NODES_UNKNOWN, NODES_RIGHT, NODES_WRONG } nodes_are;
+
+/* Of the nodes that made `got`. They are known to be right where they give the same outputs with every result kept. */
+static nodes_are judge_nodes(comparison *c, const cli_trial *got) {
+  cli_alone *alone = nodes_alone(c);
+  if (!alone) return NODES_UNKNOWN;
+  cli_metrics m;
+  for (size_t i = 0; i < alone->got.count; i++)
+    if (cli_alone_parts(alone, i, &m)) return NODES_WRONG;
+  for (size_t i = 0; i < got->count; i++) {
+    m = cli_trial_difference(&alone->got, got, i, &c->tolerance);
+    if (cli_parts(&m)) return NODES_UNKNOWN;
+  }
+  return NODES_RIGHT;
+}
+
 /* ---- outputs ---- */
+
+/* Where f64 does not explain what stands between, the nodes are asked, and noise only where they do not know. */
+static bool output_parts(comparison *c, const cli_metrics *m, const cli_trial *got, const cli_trial *expected, size_t i,
+                         bool *rounding) {
+  *rounding = cli_parts(m) && cli_is_exact_rounding(&c->outputs, got, expected, i);
+  if (!cli_parts(m) || *rounding || m->other_type || m->unlike) return cli_parts(m) && !*rounding;
+  const nodes_are nodes = judge_nodes(c, got);
+  *rounding = nodes == NODES_RIGHT || (nodes == NODES_UNKNOWN && cli_is_rounding(&c->outputs, got, expected, i));
+  return !*rounding;
+}
 
 static bool show_outputs(comparison *c, const cli_trial *got, const cli_trial *expected) {
   bool parted = false;
@@ -77,7 +112,7 @@ static bool show_outputs(comparison *c, const cli_trial *got, const cli_trial *e
     bool rounding;
     const bool recorded = c->truth.count > 0;
     const cli_metrics base = recorded ? cli_trial_difference(&c->truth, expected, i, &c->tolerance) : m;
-    parted |= parts(&m, &c->outputs, got, recorded ? &c->truth : expected, i, &rounding);
+    parted |= output_parts(c, &m, got, recorded ? &c->truth : expected, i, &rounding);
     if (recorded && cli_parts(&base)) { /* the arbiter knows what eager's rounding is, not what a recording's is */
       parted |= rounding;
       rounding = false;
@@ -158,13 +193,24 @@ static void show_found(const comparison *c, const char *name, const cli_metrics 
   show_place(c, name);
 }
 
+/* `m` is how far the results are apart; of a node that is wrong on its own, how far it is from right. */
+static bool node_parts(comparison *c, cli_metrics *m, const cli_trial *got, const cli_trial *expected, size_t i,
+                       bool *rounding) {
+  cli_metrics own;
+  cli_alone *alone = c->has_alone || cli_parts(m) ? nodes_alone(c) : NULL;
+  const bool wrong = alone && cli_alone_parts(alone, i, &own);
+  *rounding = cli_parts(m) && (alone ? !wrong : cli_is_rounding(&c->nodes, got, expected, i));
+  if (wrong) *m = own;
+  return cli_parts(m) && !*rounding;
+}
+
 static void show_nodes(comparison *c, const cli_trial *got, const cli_trial *expected, size_t first) {
   json_t *rows = c->json ? json_array() : NULL;
   if (!c->json) print_head("node");
   for (size_t i = first; i < expected->count; i++) {
-    const cli_metrics m = cli_trial_difference(got, expected, i, &c->tolerance);
+    cli_metrics m = cli_trial_difference(got, expected, i, &c->tolerance);
     bool rounding;
-    parts(&m, &c->nodes, got, expected, i, &rounding);
+    node_parts(c, &m, got, expected, i, &rounding);
     if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m, rounding));
     else print_line(expected->names[i], &m, rounding);
   }
@@ -177,7 +223,7 @@ static size_t first_parted(comparison *c, const cli_trial *got, const cli_trial 
   for (size_t i = from; i < to; i++) {
     *m = cli_trial_difference(got, expected, i, &c->tolerance);
     bool rounding;
-    if (parts(m, &c->nodes, got, expected, i, &rounding)) return i;
+    if (node_parts(c, m, got, expected, i, &rounding)) return i;
   }
   return expected->count;
 }
@@ -301,6 +347,7 @@ static td_status compare_ways(comparison *c, td_error *err) {
   cli_trial_close(&c->truth);
   if (status == TD_OK && !c->ways[1].path && (parted || cli_flag(c->args, "nodes")))
     status = look_inside(c, outputs, parted, err);
+  if (c->has_alone) cli_alone_close(&c->alone);
   cli_arbiter_close(&c->outputs);
   cli_arbiter_close(&c->nodes);
   if (status != TD_OK || !parted) return status;
@@ -392,8 +439,9 @@ const cli_command cli_compare = {
         "are looked at one at a time. What a crash or an endless run was at is named too.\n"
         "\n"
         "A difference beyond the tolerance is called rounding where eager in f64 is about as far from eager as it is\n"
-        "from the other, or where changes of the inputs in their last places make as large ones: then single steps of\n"
-        "a dynamic quantisation flip.\n"
+        "from the other, and where every node, given what it was given in that run, makes what eager makes of it: "
+        "then\n"
+        "single steps of a dynamic quantisation have flipped.\n"
         "\n"
         "Of two models, files of any format, the outputs are compared in their order; inputs are those of the first.",
     .examples =

@@ -78,6 +78,7 @@ static td_status load(cli_args *args, const cli_way *way, const cli_feed *feed, 
   options.disabled_kernels = way->disabled_kernels;
   options.taps = way->taps;
   options.float64 = way->float64;
+  options.tapped_inputs = way->alone;
   if (way->path) TRY(specs_of(args, feed, &options, err));
   return td_model_load(way->path ? way->path : args->operands[0], &options, model, err);
 }

@@ -10,6 +10,7 @@ typedef struct cli_way {
   const char *disabled_passes, *disabled_kernels;
   const char *taps;
   bool float64;     /* of the arbiter */
+  bool alone;       /* each tapped node runs on values of its own: they are inputs, behind the model's */
   const char *path; /* of the model; NULL: operand 0. Another model takes the feed's values in its order */
   char *where;      /* room for CLI_WHERE bytes: gets the name of each step when it begins; or NULL */
 } cli_way;

@@ -199,6 +199,9 @@ typedef struct td_load_options {
   const char *specialise; /* sizes to compile variants of the plan for, "batch=1,8 seq=128": of the open dimensions
                              called batch and seq each combination; further lists stand behind a ";". Runs whose sizes
                              are those of a variant use the first that is; others the general plan. NULL: none */
+  int32_t tapped_inputs; /* 1: who reads a tensor of those in `taps`, or an output, reads an input of that name instead,
+                            behind the model's own: so each node runs on what the caller has for its operands. Sizes
+                            that are computed, and tensors whose sizes only data can tell, stay what they are */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */

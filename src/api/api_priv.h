@@ -39,7 +39,7 @@ struct td_model {
   const char *cc, *cache, *inject, *edited;
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
-  bool strict, float64, for_file, trusted, tiered;
+  bool strict, float64, tapped_inputs, for_file, trusted, tiered;
   uint32_t cpu_isa; /* BASE_ISA_* of this machine */
   bool lacks;       /* the CPU lacks what the plan needs: it can be saved, not run */
   uint32_t cc_limit_ms;

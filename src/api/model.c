@@ -211,6 +211,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .dump_user = options->dump_user,
                   .strict = options->strict != 0,
                   .float64 = options->float64 != 0,
+                  .tapped_inputs = options->tapped_inputs != 0,
                   .for_file = options->for_file != 0,
                   .trusted = options->trusted != 0,
                   .tiered = options->tiered != 0,
@@ -378,6 +379,7 @@ td_status api_prepare(td_model *m, const api_variant *variant, ir_graph **graph,
   td_status status = variant ? ir_fix_sizes(*graph, variant->sizes, variant->count, err) : TD_OK;
   if (status == TD_OK && m->float64) status = widen(*graph, err);
   if (status == TD_OK) status = debug_add_taps(*graph, m->taps, err);
+  if (status == TD_OK && m->tapped_inputs) status = debug_feed_taps(*graph, err);
   if (status != TD_OK) ir_graph_free(*graph);
   return status;
 }

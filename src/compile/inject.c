@@ -11,8 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum fault_mode { FAULT_WRONG, FAULT_NAN, FAULT_CRASH, FAULT_HANG, FAULT_COMPILE, FAULT_TYPE } fault_mode;
-static const char *const mode_names[] = {"wrong", "nan", "crash", "hang", "compile", "type"};
+typedef enum fault_mode {
+  FAULT_WRONG,
+  FAULT_NAN,
+  FAULT_CRASH,
+  FAULT_HANG,
+  FAULT_COMPILE,
+  FAULT_TYPE,
+  FAULT_SLIGHT
+} fault_mode;
+static const char *const mode_names[] = {"wrong", "nan", "crash", "hang", "compile", "type", "slight"};
 
 /* What the silent change makes of a type: another one of the same size. */
 static td_dtype changed_type(td_dtype dtype) {
@@ -41,6 +49,7 @@ static td_status run_fault(const base_call *call) {
   for (int64_t i = 0; i < w.count; i++, base_walk_next(&w)) {
     double value = base_load_f64(in->dtype, in->data, w.offset[0]);
     if (mode == FAULT_WRONG) value = value * 2 + (value == 0);
+    if (mode == FAULT_SLIGHT) value *= 1.006;
     if (mode == FAULT_NAN && i == 0) value = (double)__builtin_nanf("");
     base_store_f64(out->dtype, out->data, i, value);
   }
@@ -82,8 +91,8 @@ static td_status read_fault(const char *text, fault *f, td_error *err) {
     if (base_str_is((base_str){text + colon, length - colon}, mode_names[i])) return TD_OK;
   }
   return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                   "a fault is OPERATOR:MODE, OPERATOR:MODE@NODE or pass=NAME:MODE, with wrong, nan, crash, hang, "
-                   "compile or type as its mode, not '%s'",
+                   "a fault is OPERATOR:MODE, OPERATOR:MODE@NODE or pass=NAME:MODE, with wrong, slight, nan, crash, "
+                   "hang, compile or type as its mode, not '%s'",
                    text);
 }
 

@@ -76,3 +76,31 @@ td_status debug_add_taps(ir_graph *graph, const char *names, td_error *err) {
   for (uint32_t i = 0; i < taps.count; i++) TRY(ir_add_output(graph, taps.at[i].value, taps.at[i].name, err));
   return TD_OK;
 }
+
+/* ---- outputs as inputs ---- */
+
+static bool can_be_input(const ir_graph *g, ir_value v) {
+  const ir_value_def *def = ir_value_of(g, v);
+  const ir_type *type = &def->info.type;
+  bool can = def->node.id && !def->info.ints && type->kind == IR_TENSOR && type->dtype != TD_STRING && type->rank >= 0;
+  for (int32_t i = 0; can && i < type->rank; i++)
+    can = type->dims[i] != BASE_DIM_NONE && !base_dim_from_data(&g->dims, type->dims[i]);
+  return can;
+}
+
+td_status debug_feed_taps(ir_graph *g, td_error *err) {
+  const uint32_t count = g->output_names.count;
+  ir_value *made = base_new(g->arena, ir_value, (size_t)count + 1);
+  if (!made) return base_no_memory(err, "outputs");
+  for (uint32_t i = 0; i < count; i++) {
+    ir_value with;
+    made[i] = ir_block_of(g, g->top)->results.at[i];
+    if (!can_be_input(g, made[i])) continue;
+    const ir_type type = *ir_type_of(g, made[i]);
+    TRY(ir_add_input(g, &type, g->output_names.at[i], IR_NO_VALUE, &with, err));
+    TRY(ir_replace_value(g, made[i], with, err));
+  }
+  ir_settle(g);
+  for (uint32_t i = 0; i < count; i++) ir_block_of(g, g->top)->results.at[i] = made[i];
+  return ir_verify(g, err);
+}

@@ -23,10 +23,14 @@ static td_status write_image(const plan_image *image, const char *path, base_are
   if (!parts || !fresh) return base_no_memory(err, "a file");
   for (uint32_t i = 0; i < image->pieces.count; i++)
     parts[i] = (sys_part){image->pieces.at[i].at, image->pieces.at[i].bytes};
-  td_status status = sys_write_parts(fresh, parts, image->pieces.count, true, err);
-  if (status == TD_OK) status = sys_rename(fresh, path, err);
-  if (status != TD_OK) sys_remove(fresh);
-  return status;
+  td_error why = {.offset = -1};
+  td_status status = sys_write_parts(fresh, parts, image->pieces.count, true, &why);
+  if (status == TD_OK) status = sys_rename(fresh, path, &why);
+  if (status == TD_OK) return TD_OK;
+  sys_remove(fresh);
+  /* The name of the file beside it means nothing to the caller. */
+  const char *reason = strstr(why.text, ": ");
+  return base_fail(err, status, path, -1, "cannot be written%s", reason ? reason : "");
 }
 
 static td_status save(const td_model *const *models, uint32_t count, const char *path, base_arena *arena,

@@ -33,7 +33,9 @@ enum {
   AXES = 1,   /* attribute 0 lists axes, which ONNX takes as operand 1 */
   HIDDEN = 2, /* ONNX wants the last size of operand 2 as hidden_size */
   SWAPS = 4,  /* the two operands stand the other way round */
-  EXACT = 8   /* set for rows of the table: attributes that they do not name must have their defaults */
+  MASK =
+      16, /* operand 3 is a mask of queries by keys, which ONNX Runtime takes with as many rows as there are queries */
+  EXACT = 8 /* set for rows of the table: attributes that they do not name must have their defaults */
 };
 
 static bool plain_division(const ir_graph *g, const ir_node_def *node) {
@@ -85,7 +87,7 @@ static const special specials[] = {
     {"aten::scaled_dot_product_attention", "Attention",
      "scale=scale,is_causal=is_causal,softcap=softcap,q_num_heads=heads,kv_num_heads=kv_heads,"
      "qk_matmul_output_mode=scores",
-     NULL, 0},
+     NULL, MASK},
     {"aten::slice", "Slice", NULL, NULL, 0},
     {"aten::squeeze", "Squeeze", NULL, NULL, 0},
     {"aten::sum", "ReduceSum", "=dim,keepdims=keepdim,=noop", NULL, AXES},
@@ -292,6 +294,30 @@ static void put_op(writing *w, const char *op, const char *a, const char *b, con
   put_message(&w->graph, 1, &n);
 }
 
+/* The attention mask with a row for each query; without their number it stays as it is, which ONNX allows. */
+static td_status put_mask(writing *w, const ir_node_def *node, base_text *to) {
+  enum { QUERY, MASK_IN = 3 };
+  const ir_type *query = ir_type_of(w->g, node->in[QUERY]), *mask = ir_type_of(w->g, node->in[MASK_IN]);
+  const char *plain = w->name[node->in[MASK_IN].id], *out = w->name[node->out[0].id];
+  const base_dim rows = query->rank > 1 ? query->dims[query->rank == 3 ? 1 : 2] : BASE_DIM_NONE;
+  const bool one = mask->rank > 1 && mask->dims[mask->rank - 2] == 1;
+  if (!one || !base_dim_known(rows) || rows <= 1) {
+    fmt_put_str(to, 1, plain);
+    return TD_OK;
+  }
+  const int64_t dims[] = {rows, 1};
+  const char *zero = base_arena_format(w->scratch, "%s.rows", out),
+             *wide = base_arena_format(w->scratch, "%s.mask", out);
+  size_t bytes;
+  void *data = base_dtype_bytes(mask->dtype, rows, &bytes) ? base_arena_alloc(w->scratch, bytes) : NULL;
+  if (!zero || !wide || !data) return base_no_memory(w->err, "a mask");
+  memset(data, 0, bytes);
+  const base_tensor t = base_tensor_of(data, mask->dtype, 2, dims);
+  fmt_put_str(to, 1, wide);
+  put_op(w, mask->dtype == TD_BOOL ? "Or" : "Add", plain, zero, wide);
+  return put_constant(w, zero, &t);
+}
+
 /* x, w, bias?: what belongs to the graph as imported; epilogues and packed weights come later. */
 static td_status put_linear(writing *w, const ir_node_def *node) {
   enum { TRANS_W, COLUMNS, PANEL, STRASSEN, BIAS = 2 };
@@ -379,9 +405,12 @@ static td_status put_node(writing *w, const ir_node_def *node) {
   base_text n = {.allocator = w->graph.allocator};
   const char *origin = node->origins.count ? node->origins.names[0] : NULL;
   if (node->block_count || !find_name(w->g, node, &row)) return refuse(w, node, NULL);
-  for (uint32_t i = 0; i < node->in_count; i++)
-    put_operand(w, node->in[row.also & SWAPS ? node->in_count - 1 - i : i], &n);
-  td_status status = row.also & AXES ? put_axes(w, node, &n) : TD_OK;
+  td_status status = TD_OK;
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    if (row.also & MASK && i == 3 && node->in[i].id && status == TD_OK) status = put_mask(w, node, &n);
+    else put_operand(w, node->in[row.also & SWAPS ? node->in_count - 1 - i : i], &n);
+  }
+  if (status == TD_OK && row.also & AXES) status = put_axes(w, node, &n);
   for (uint32_t i = 0; i < node->out_count; i++) fmt_put_str(&n, 2, w->name[node->out[i].id]);
   if (status == TD_OK) status = put_name(w, base_node_name(origin ? origin : ""), node, &n);
   fmt_put_str(&n, 4, row.onnx);

@@ -28,8 +28,6 @@ typedef struct gemm_grid {
 } gemm_grid;
 gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int64_t k);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
-/* All panels of a matrix, V_LANES wide. */
-void KERN_NAME(gemm_pack)(float *to, const kern_matrix *m);
 /* The rows of a matrix of any strides, dense, one after the other. */
 void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);
 #endif

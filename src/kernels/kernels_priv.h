@@ -3,6 +3,7 @@
 #define KERNELS_KERNELS_PRIV_H
 #include "kernels/fused.h"
 #include "kernels/kernels.h"
+#include "kernels/packing.h"
 
 #define KERN_NEEDS_scalar 0
 #define KERN_NEEDS_vector BASE_ISA_VECTOR
@@ -26,4 +27,8 @@ extern const kern_fused_level kern_fused_level_scalar;
 extern const kern_fused_level kern_fused_level_vector;
 extern const kern_fused_level kern_fused_level_avx2;
 extern const kern_fused_level kern_fused_level_avx512;
+extern const kern_packing kern_packing_scalar;
+extern const kern_packing kern_packing_vector;
+extern const kern_packing kern_packing_avx2;
+extern const kern_packing kern_packing_avx512;
 #endif

@@ -1,6 +1,6 @@
 /* pack.c -- panels from matrices of any strides. Blocks of rows bound the distance between what is read and written, so
  * that a transposing pack uses every line it loads while it is in L1. */
-#include "kernels/pack.h"
+#include "kernels/kernels_priv.h"
 
 #include <string.h>
 
@@ -56,4 +56,10 @@ void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t p
 
 bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel) {
   return rows >= 64 && n >= 128 && k >= 192 && n % (2 * panel) == 0 && k % (2 * panel) == 0;
+}
+
+const kern_packing *kern_packing_of(uint32_t isa) {
+  if ((KERN_NEEDS_avx512 & ~isa) == 0) return &kern_packing_avx512;
+  if ((KERN_NEEDS_avx2 & ~isa) == 0) return &kern_packing_avx2;
+  return (KERN_NEEDS_vector & ~isa) == 0 ? &kern_packing_vector : &kern_packing_scalar;
 }

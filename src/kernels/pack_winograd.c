@@ -1,12 +1,12 @@
-/* pack_winograd.c -- transforming and packing weights. A panel's channels are transformed side by side: loops over them
- * are the inner ones, and of constant length, so that compilers make vectors of them. */
-#include "kernels/pack_winograd.h"
+/* pack_winograd.c -- transforming and packing weights on any CPU (packing.h has levels' own), how near the result is,
+ * and which tile pays. */
+#define WEIGHTS_LANES 2
+#include "kernels/winograd_weights_priv.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SIDE = 6, WIDE = 16 }; /* elements of a transformed row at most; channels side by side */
-typedef double channels[WIDE];
+enum { SIDE = WEIGHTS_SIDE, LANES = WEIGHTS_LANES };
 
 bool kern_winograd_packed_size(int64_t tile, int64_t out, int64_t in, int64_t panel, int64_t *count) {
   if (out < 0 || in < 0 || panel < 1 || out > INT64_MAX - panel) return false;
@@ -14,81 +14,43 @@ bool kern_winograd_packed_size(int64_t tile, int64_t out, int64_t in, int64_t pa
          base_mul_i64(*count, (tile + 2) * (tile + 2), count);
 }
 
-/* to = G from, of vectors of 3. */
-static void transform_2(const channels *a, const channels *b, const channels *c, channels *to) {
-  for (int i = 0; i < WIDE; i++) {
-    double sum = (*a)[i] + (*c)[i];
-    to[0][i] = (*a)[i];
-    to[1][i] = (sum + (*b)[i]) * 0.5;
-    to[2][i] = (sum - (*b)[i]) * 0.5;
-    to[3][i] = (*c)[i];
-  }
-}
-
-/* At point x a row of G is 1, x, x^2 over the product of x's distances to the other points. */
-static const double p1 = KERN_WINOGRAD_P, p2 = KERN_WINOGRAD_P * KERN_WINOGRAD_P;
-static const double q1 = KERN_WINOGRAD_Q, q2 = KERN_WINOGRAD_Q * KERN_WINOGRAD_Q;
-
-static void transform_4(const channels *a, const channels *b, const channels *c, channels *to) {
-  const double at_0 = 1 / (p2 * q2), at_p = 1 / (2 * p2 * (p2 - q2)), at_q = 1 / (2 * q2 * (q2 - p2));
-  for (int i = 0; i < WIDE; i++) {
-    double even_p = ((*a)[i] + p2 * (*c)[i]) * at_p, odd_p = p1 * (*b)[i] * at_p;
-    double even_q = ((*a)[i] + q2 * (*c)[i]) * at_q, odd_q = q1 * (*b)[i] * at_q;
-    to[0][i] = (*a)[i] * at_0;
-    to[1][i] = even_p + odd_p;
-    to[2][i] = even_p - odd_p;
-    to[3][i] = even_q + odd_q;
-    to[4][i] = even_q - odd_q;
-    to[5][i] = (*c)[i];
-  }
-}
-
-typedef void transform(const channels *a, const channels *b, const channels *c, channels *to);
-static transform *transform_of(int64_t tile) { return tile == 2 ? transform_2 : transform_4; }
-
 /* Channels in, of all planes of the kernel. */
 static int64_t inputs_of(const base_tensor *w) { return w->dims[1] * (w->rank > 4 ? w->dims[2] : 1); }
 
-/* The 3x3 kernels of up to WIDE channels, `step` apart, times their `scale` (NULL: 1); of the missing ones, zeros. */
+/* The 3x3 kernels of up to LANES channels, `step` apart, times their `scale` (NULL: 1); of the missing ones, zeros. */
 static void gather(const base_tensor *w, const base_f32 *scale, int64_t first, int64_t step, int64_t in,
-                   channels kernel[3][3]) {
-  int64_t count = base_min_i64((w->dims[0] - first + step - 1) / step, WIDE);
+                   weights_lanes kernel[9]) {
+  int64_t count = base_min_i64((w->dims[0] - first + step - 1) / step, LANES);
   int64_t row = w->strides[w->rank - 2], column = w->strides[w->rank - 1];
   const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0] + in % w->dims[1] * w->strides[1];
   if (w->rank > 4) from += in / w->dims[1] * w->strides[2];
-  for (int r = 0; r < 3; r++)
-    for (int c = 0; c < 3; c++)
-      for (int64_t i = 0; i < WIDE; i++)
-        kernel[r][c][i] = i < count ? (double)from[i * step * w->strides[0] + r * row + c * column] : 0;
-  if (!scale) return;
-  channels factor = {0};
-  for (int64_t i = 0; i < count; i++) factor[i] = (double)scale[first + i * step];
-  for (int k = 0; k < 9; k++)
-    for (int i = 0; i < WIDE; i++) kernel[k / 3][k % 3][i] *= factor[i];
+  for (int i = 0; i < LANES; i++) {
+    const base_f32 *own = from + i * step * w->strides[0];
+    const double factor = scale && i < count ? (double)scale[first + i * step] : 1;
+    for (int k = 0; k < 9; k++) kernel[k][i] = i < count ? (double)own[k / 3 * row + k % 3 * column] * factor : 0;
+  }
 }
 
 void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t tile, int64_t panel, float *to) {
-  transform *const turn = transform_of(tile);
   int64_t side = tile + 2, in = inputs_of(w), panels = (w->dims[0] + panel - 1) / panel;
   int64_t plane = panels * in * panel; /* floats of one element of U */
   for (int64_t p = 0; p < panels; p++)
     for (int64_t k = 0; k < in; k++)
-      for (int64_t part = 0; part < panel; part += WIDE) {
-        channels kernel[3][3], rows[3][SIDE], u[SIDE];
+      for (int64_t part = 0; part < panel; part += LANES) {
+        weights_lanes kernel[9], u[WEIGHTS_ELEMENTS];
         gather(w, scale, p * panel + part, 1, k, kernel);
-        for (int r = 0; r < 3; r++) turn(&kernel[r][0], &kernel[r][1], &kernel[r][2], rows[r]);
-        int64_t count = base_min_i64(panel - part, WIDE);
-        for (int64_t c = 0; c < side; c++) {
-          turn(&rows[0][c], &rows[1][c], &rows[2][c], u);
-          for (int64_t r = 0; r < side; r++) {
-            float *at = to + (r * side + c) * plane + (p * in + k) * panel + part;
-            for (int64_t i = 0; i < count; i++) at[i] = (float)u[r][i];
-          }
+        weights_transform(kernel, u, tile);
+        int64_t count = base_min_i64(panel - part, LANES);
+        for (int64_t e = 0; e < side * side; e++) {
+          float *at = to + e * plane + (p * in + k) * panel + part;
+          for (int64_t i = 0; i < count; i++) at[i] = (float)u[e][i];
         }
       }
 }
 
 /* ---- how near ---- */
+
+static const double p2 = KERN_WINOGRAD_P * KERN_WINOGRAD_P, q2 = KERN_WINOGRAD_Q * KERN_WINOGRAD_Q;
 
 /* What noise of size 1 has, squared, in the transformed inputs: sums of squares along the rows of Bt. */
 static void spread_in(int64_t tile, double *to) {
@@ -110,26 +72,22 @@ static const double transform_roundings = 10; /* of weights, inputs and sums, in
 /* Squares, in units of a rounding: of the partial sums of each element along the channels, and of those of plain sums
  * of the same weights. */
 typedef struct sums {
-  channels whole[SIDE * SIDE], partial[SIDE * SIDE], plain_whole, plain_partial;
+  weights_lanes whole[SIDE * SIDE], partial[SIDE * SIDE], plain_whole, plain_partial;
 } sums;
 
-static void add_input(sums *s, channels kernel[3][3], transform *turn, int64_t side) {
-  channels rows[3][SIDE], u[SIDE];
-  for (int r = 0; r < 3; r++) {
-    turn(&kernel[r][0], &kernel[r][1], &kernel[r][2], rows[r]);
-    for (int c = 0; c < 3; c++)
-      for (int i = 0; i < WIDE; i++) {
-        s->plain_whole[i] += kernel[r][c][i] * kernel[r][c][i];
-        s->plain_partial[i] += kernel[r][c][i] != 0 ? s->plain_whole[i] : 0;
-      }
+static void add_input(sums *s, const weights_lanes kernel[9], int64_t tile) {
+  const int64_t side = tile + 2;
+  weights_lanes u[WEIGHTS_ELEMENTS];
+  for (int k = 0; k < 9; k++) {
+    const weights_lanes one = kernel[k];
+    s->plain_whole += one * one;
+    for (int i = 0; i < LANES; i++) s->plain_partial[i] += one[i] != 0 ? s->plain_whole[i] : 0;
   }
-  for (int64_t c = 0; c < side; c++) {
-    turn(&rows[0][c], &rows[1][c], &rows[2][c], u);
-    for (int64_t r = 0; r < side; r++)
-      for (int i = 0; i < WIDE; i++) {
-        s->whole[r * side + c][i] += u[r][i] * u[r][i];
-        s->partial[r * side + c][i] += s->whole[r * side + c][i];
-      }
+  weights_transform(kernel, u, tile);
+  for (int64_t e = 0; e < side * side; e++) {
+    const weights_lanes one = u[e];
+    s->whole[e] += one * one;
+    s->partial[e] += s->whole[e];
   }
 }
 
@@ -148,17 +106,17 @@ static double mean_error(const sums *s, int64_t tile, int i) {
 }
 
 double kern_winograd_error(const base_tensor *w, int64_t tile) {
-  enum { MOST = 2 * WIDE };
+  enum { MOST = 32 };
   const int64_t step = (w->dims[0] + MOST - 1) / MOST;
   double worst = 0;
-  for (int64_t first = 0; first < w->dims[0]; first += step * WIDE) {
+  for (int64_t first = 0; first < w->dims[0]; first += step * LANES) {
     sums s = {0};
     for (int64_t k = 0; k < inputs_of(w); k++) {
-      channels kernel[3][3];
+      weights_lanes kernel[9];
       gather(w, NULL, first, step, k, kernel);
-      add_input(&s, kernel, transform_of(tile), tile + 2);
+      add_input(&s, kernel, tile);
     }
-    for (int i = 0; i < WIDE; i++)
+    for (int i = 0; i < LANES; i++)
       if (!isfinite(s.plain_partial[i])) return INFINITY;
       else if (s.plain_partial[i] > 0) worst = fmax(worst, mean_error(&s, tile, i) / s.plain_partial[i]);
   }

@@ -10,7 +10,7 @@
  * Requires: a verified graph; parts used by this attention alone, through views of any strides; features in whole
  * panels; before prepack. Keeps: types. Breaks: bit equality where a scale is folded. */
 #include "kernels/kernels.h"
-#include "kernels/pack.h"
+#include "kernels/packing.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -19,6 +19,7 @@ enum { MAX_PARTS = 3 };
 
 /* Filling the panels of one part. */
 typedef struct job {
+  const kern_packing *by;
   kern_matrix w;
   const base_f32 *scale; /* of n; NULL: none */
   float *to;
@@ -116,7 +117,8 @@ static td_status join_weights(passes_edit *e, const group *g, int64_t panel, ir_
     bool turned = passes_int(node, "trans_w");
     job *j = base_vec_push(e->scratch, &m->jobs);
     if (!j) return base_no_memory(e->err, "packed weights");
-    *j = (job){.w = {w->data, g->k, g->n[i], w->strides[turned], w->strides[!turned]},
+    *j = (job){.by = kern_packing_of(e->setting->isa),
+               .w = {w->data, g->k, g->n[i], w->strides[turned], w->strides[!turned]},
                .scale = vector(e, node, KERN_IN_SCALE),
                .to = to + done * g->k,
                .panel = panel};
@@ -174,7 +176,7 @@ static td_status visit(passes_edit *e, ir_node id) {
 
 static void do_job(void *jobs, uint32_t i) {
   const job *j = &((job *)jobs)[i];
-  kern_pack(j->to, &j->w, j->scale, j->panel, 0, j->w.n / j->panel);
+  j->by->matrix(j->to, &j->w, j->scale, j->panel, 0, j->w.n / j->panel);
 }
 
 static td_status finish(passes_edit *e) {

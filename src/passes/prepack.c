@@ -9,9 +9,7 @@
  * rounding. Weights that the pass batchnorm left to this one (ir_graph.scaled) are there behind it, if anybody still
  * reads them. */
 #include "kernels/kernels.h"
-#include "kernels/pack.h"
-#include "kernels/pack_conv.h"
-#include "kernels/pack_winograd.h"
+#include "kernels/packing.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -26,6 +24,7 @@ enum {
 typedef struct job job;
 struct job {
   void (*fill)(const job *j);
+  const kern_packing *by;
   base_tensor w;
   const float *scale; /* of each feature; NULL: none */
   float *to;
@@ -82,6 +81,7 @@ static td_status add_job(passes_edit *e, const job *j) {
   job *slot = base_vec_push(e->scratch, &((packing *)e->user)->jobs);
   if (!slot) return base_no_memory(e->err, "packed weights");
   *slot = *j;
+  slot->by = kern_packing_of(e->setting->isa);
   return TD_OK;
 }
 
@@ -171,7 +171,7 @@ static void fill_linear(const job *j) {
                          .n = j->w.dims[n_axis],
                          .k_stride = j->w.strides[k_axis],
                          .n_stride = j->w.strides[n_axis]};
-  kern_pack(j->to, &m, j->scale, j->panel, 0, (m.n + j->panel - 1) / j->panel);
+  j->by->matrix(j->to, &m, j->scale, j->panel, 0, (m.n + j->panel - 1) / j->panel);
 }
 
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
@@ -190,8 +190,8 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   return rebuild(e, p, "td::linear", &packed, changed, 3);
 }
 
-static void fill_conv(const job *j) { kern_pack_conv(&j->w, j->scale, false, j->groups, j->panel, j->to); }
-static void fill_transpose(const job *j) { kern_pack_conv(&j->w, NULL, true, j->groups, j->panel, j->to); }
+static void fill_conv(const job *j) { j->by->conv(&j->w, j->scale, false, j->groups, j->panel, j->to); }
+static void fill_transpose(const job *j) { j->by->conv(&j->w, NULL, true, j->groups, j->panel, j->to); }
 
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
@@ -274,7 +274,7 @@ static int64_t winograd_tile(const passes_edit *e, ir_node id) {
   return all->choices.at[all->next++].tile;
 }
 
-static void fill_winograd(const job *j) { kern_pack_winograd(&j->w, j->scale, j->tile, j->panel, j->to); }
+static void fill_winograd(const job *j) { j->by->winograd(&j->w, j->scale, j->tile, j->panel, j->to); }
 
 static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, int64_t tile) {
   int64_t count;

@@ -232,7 +232,7 @@ static const float *pack_now(const base_call *call, const kern_conv *c) {
   int64_t count;
   bool fits = kern_conv_packed_size(true, c->groups, c->group_out, c->taps, c->group_in, V_LANES, &count);
   float *packed = fits ? base_call_scratch(call, (size_t)count, sizeof *packed) : NULL;
-  if (packed) kern_pack_conv(base_in(call, 1), NULL, true, c->groups, V_LANES, packed);
+  if (packed) KERN_NAME(packing).conv(base_in(call, 1), NULL, true, c->groups, V_LANES, packed);
   return packed;
 }
 

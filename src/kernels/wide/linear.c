@@ -39,7 +39,8 @@ static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
   bool trans = base_attr_int(call->attrs, TRANS_W);
   size_t count;
   float *to = kern_pack_count(k, n, V_LANES, &count) ? base_call_scratch(call, count, sizeof *to) : NULL;
-  if (to) KERN_NAME(gemm_pack)(to, &(kern_matrix){w->data, k, n, w->strides[trans], w->strides[!trans]});
+  const kern_matrix m = {w->data, k, n, w->strides[trans], w->strides[!trans]};
+  if (to) KERN_NAME(packing).matrix(to, &m, NULL, V_LANES, 0, (n + V_LANES - 1) / V_LANES);
   return to;
 }
 

@@ -119,7 +119,8 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
   int64_t key = batch * g.column_chunks + column_chunk;
   if (w->packed != key) {
     const float *b = p->b + offset_of(p, p->b_strides, batch) + column * p->b_column;
-    KERN_NAME(gemm_pack)(w->b, &(kern_matrix){b, p->k, columns, p->b_row, p->b_column});
+    const kern_matrix m = {b, p->k, columns, p->b_row, p->b_column};
+    KERN_NAME(packing).matrix(w->b, &m, NULL, V_LANES, 0, (columns + V_LANES - 1) / V_LANES);
     w->packed = key;
   }
   const float *a = p->a + offset_of(p, p->a_strides, batch) + row * p->a_row;

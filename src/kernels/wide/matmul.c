@@ -185,7 +185,10 @@ static void run_little(const batches *p, int64_t first, int64_t end, float *turn
     b = next ? b + p->b_strides[last] : p->b + offset_of(p, p->b_strides, i);
     const bool lies = p->b_column == 1;
     if (!lies && p->b_row == 1) turn_block(turned, V_LANES, b, p->b_column, p->k, p->n, 0);
-    else if (!lies) KERN_NAME(gemm_pack)(turned, &(kern_matrix){b, p->k, p->n, p->b_row, p->b_column});
+    else if (!lies) {
+      const kern_matrix m = {b, p->k, p->n, p->b_row, p->b_column};
+      KERN_NAME(packing).matrix(turned, &m, NULL, V_LANES, 0, (p->n + V_LANES - 1) / V_LANES);
+    }
     if (p->n == V_LANES) multiply_little(p, a, lies ? b : turned, lies ? p->b_row : V_LANES, c, true);
     else multiply_little(p, a, lies ? b : turned, lies ? p->b_row : V_LANES, c, false);
   }

@@ -3,8 +3,8 @@
 
 README.md's table of what works and the lists of docs/operators.md must be what `treadle info --json` says; --write puts it
 there. Links to files must lead somewhere. Every sub-command stands in the manual. The commands of the pages that walk through a
-case are run, and what docs/debugging.md shows of them is what they print, numbers and names of instruction sets aside. Ends
-with a count of checks."""
+case are run, those of other tools where these can be used, and what docs/debugging.md shows of them is what they print, numbers
+and names of instruction sets aside. Ends with a count of checks."""
 import json
 import os
 import pathlib
@@ -116,22 +116,67 @@ def check_manual(treadle, build):
     return problems or ([] if commands else ["`treadle help` lists no sub-commands"])
 
 
-def commands_of(page):
-    """The lines after "$ " in blocks of ```console."""
-    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+# What other tools need to be asked at all: where this fails, what a page has them do must fail, too.
+PROBES = {"perf": "perf record -o probe.data -e cpu-clock true && perf inject -j -i probe.data -o named.data",
+          "gdb": "gdb --version", "readelf": "readelf --version"}
 
 
-def check_commands(page, build):
-    """Runs a page's commands as a reader would, one after the other, in a folder of their own."""
-    path = f"{build.resolve()}{os.pathsep}{os.environ['PATH']}"
+def blocks_of(page):
+    """(kind, tool or file, text) of the page's blocks."""
+    return [(kind, more, body) for kind, more, body in
+            re.findall(r"^```(\S+)(?: (\S+))?\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)]
+
+
+def inline_commands(page):
+    """`treadle COMMAND ...` within sentences; a command alone is asked for its help."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for command in dict.fromkeys(re.findall(r"`(treadle [a-z][^`]*)`", text)):
+        yield command if len(command.split()) > 2 else f"treadle help {command.split()[1]}"
+
+
+def run(command, folder, build):
+    environment = {**os.environ, "PATH": f"{build.resolve()}{os.pathsep}{os.environ['PATH']}", "XDG_CACHE_HOME": folder, "HOME": folder}
+    return subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, errors="replace")
+
+
+def run_block(page, tool, body, folder, build, compared):
+    """Commands of a block, one after the other: what is wrong, and what could not be asked. Those of another tool must fail
+    where it is not, or may not look."""
+    problems, skips = [], []
+    probe = run(PROBES[tool], folder, build) if tool else None
+    for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", body, re.MULTILINE):
+        done = run(command, folder, build)
+        if probe and probe.returncode != 0:
+            skips.append(f"{page}: `{command}`: {tool} cannot be used here: {probe.stderr.strip()[-120:]}")
+            if done.returncode == 0:
+                problems.append(f"{page}: `{command}` passes, though {tool} cannot be used here: mend PROBES")
+        elif not compared and done.returncode != 0:
+            problems.append(f"{page}: `{command}` exits {done.returncode}: {done.stderr.strip()}")
+        elif compared or tool:
+            problems += check_shown(page, command, shown.splitlines(), (done.stdout + done.stderr).splitlines())
+    return problems, skips
+
+
+def check_commands(page, build, compared):
+    """Runs a page's commands as a reader would, one after the other, in a folder of their own, with the files of its blocks
+    of text. `compared`: what it shows of them is held against what they print; else they must succeed."""
+    problems, skips = [], []
     with tempfile.TemporaryDirectory() as folder:
-        for command in commands_of(page):
-            done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True,
-                                  env={**os.environ, "PATH": path})
+        for kind, more, body in blocks_of(page):
+            if kind == "text" and more:
+                pathlib.Path(folder, more).write_text(body)
+            if kind != "console":
+                continue
+            wrong, left_out = run_block(page, more, body, folder, build, compared)
+            problems += wrong
+            skips += left_out
+        for command in inline_commands(page):
+            done = run(command, folder, build)
             if done.returncode != 0:
-                return [f"{page}: `{command}` exits {done.returncode}: {done.stderr.strip()}"]
-    return []
+                problems.append(f"{page}: `{command}` exits {done.returncode}: {done.stderr.strip()}")
+    for skip in skips:
+        print("skipped:", skip)
+    return problems
 
 
 def pattern(line):
@@ -157,30 +202,12 @@ def check_shown(page, command, shown, printed):
     return []
 
 
-def check_output(page, build):
-    """Runs the commands of a page's ```console blocks in a folder of their own, with the files of its ```text blocks."""
-    problems = []
-    path = f"{build.resolve()}:{os.environ['PATH']}"
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": folder}
-        for kind, body in re.findall(r"^```(\S+(?: \S+)?)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
-            if kind.startswith("text "):
-                pathlib.Path(folder, kind.split()[1]).write_text(body)
-            if kind != "console":
-                continue
-            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", body, re.MULTILINE):
-                ran = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True)
-                problems += check_shown(page, command, shown.splitlines(), (ran.stdout + ran.stderr).splitlines())
-    return problems
-
-
 def main():
     build = pathlib.Path(sys.argv[1])
     treadle = build / "treadle"
     passed = failed = 0
-    pages = [check_commands(page, build) for page in WALKS if page.exists()]
-    for problems in (check_table(treadle, "--write" in sys.argv), check_links(), check_manual(treadle, build), *pages,
-                     check_output(DEBUGGING, build)):
+    pages = [check_commands(page, build, page == DEBUGGING) for page in (*WALKS, DEBUGGING)]
+    for problems in (check_table(treadle, "--write" in sys.argv), check_links(), check_manual(treadle, build), *pages):
         for problem in problems:
             print("FAILED", problem)
         passed, failed = passed + (not problems), failed + bool(problems)

@@ -1,10 +1,13 @@
 """The Python package with Debian's numpy; no torch. Run by tools/test_python.sh."""
 
+import contextlib
 import gc
 import gzip
+import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -90,6 +93,20 @@ class Profiling(unittest.TestCase):
                 self.assertEqual(sum(e["name"].startswith("ProfilerStep#") for e in events), 2)
             prof.export_stacks(pathlib.Path(folder) / "stacks.txt")
             prof.export_html(pathlib.Path(folder) / "page.html")
+
+    def test_what_the_page_shows(self):
+        page = pathlib.Path(__file__).parents[3] / "docs" / "profiling.md"
+        block, = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        here, out = os.getcwd(), io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
+            os.chdir(folder)
+            try:
+                pathlib.Path("net.onnx").write_bytes(onnx_file.two_outputs())
+                exec(block, {"treadle": treadle, "batches": [rows()] * 6})
+                self.assertTrue(json.loads(pathlib.Path("trace.json").read_text())["traceEvents"])
+            finally:
+                os.chdir(here)
+        self.assertIn("Self CPU time total: ", out.getvalue())
 
     def test_misuse(self):
         with self.assertRaises(treadle.BadArgument):

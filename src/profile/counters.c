@@ -27,27 +27,27 @@ static const struct {
     {EBUSY, "somebody else has the counters; end other profilers"},
 };
 
+/* What the sentence for it is; NULL: none of its own. */
+static const char *reason_of(const sys_counters *c, int error) {
+  if (error == ENOENT && !c->has_pmu)
+    return "the kernel knows no counters of this CPU, as in a virtual machine without a virtual PMU; one that has it, "
+           "or a "
+           "machine of one's own, counts";
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+    if (reasons[i].error == error) return reasons[i].why;
+  return NULL;
+}
+
 static void say_why(prof_out *out, const sys_counters *c, const char *event, int error) {
+  const char *why = reason_of(c, error);
   prof_print(out, "%s cannot be counted: ", event);
-  if (error == ENOENT && !c->has_pmu) {
-    prof_put(out,
-             "this machine shows no counters, as virtual machines do; one with a virtual PMU, or a machine of "
-             "one's own, has them\n");
-    return;
-  }
-  if (error == EACCES) {
+  if (error == EACCES)
     prof_print(out,
                "kernel.perf_event_paranoid is %d; `sysctl kernel.perf_event_paranoid=2` or the capability "
-               "CAP_PERFMON lifts it\n",
+               "CAP_PERFMON lifts it ",
                c->paranoid);
-    return;
-  }
-  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-    if (reasons[i].error == error) {
-      prof_print(out, "%s\n", reasons[i].why);
-      return;
-    }
-  prof_print(out, "%s\n", strerror(error));
+  else if (why) prof_print(out, "%s ", why);
+  prof_print(out, "(perf_event_open: %s)\n", strerror(error));
 }
 
 /* ---- counting a group ---- */

@@ -125,6 +125,7 @@ td_status kern_fourier_dft(const base_call *call, int64_t level_lanes, kern_four
   if (base_tensor_numel(y) == 0) return TD_OK;
   j->f = kern_fourier_of(n, kern_fourier_halves(n, parts, inverse, onesided));
   j->extends = j->f.half && !inverse && !onesided;
+  j->real = parts == 1;
   j->x = side_of(x, (int32_t)axis, parts);
   j->y = side_of(y, (int32_t)axis, y->dims[y->rank - 1]);
   j->x.floats = base_min_i64(in, inverse && onesided ? n / 2 + 1 : n) * parts;
@@ -149,6 +150,7 @@ td_status kern_fourier_stft(const base_call *call, int64_t level_lanes, kern_fou
                      (long long)frames, (long long)n, (long long)step, (long long)length);
   j->f = kern_fourier_of(n, kern_fourier_halves(n, parts, false, onesided));
   j->extends = j->f.half && !onesided;
+  j->real = parts == 1;
   j->x = side_of(x, 1, parts);
   j->y = side_of(y, 2, 2);
   j->x.floats = n * parts;

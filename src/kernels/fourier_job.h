@@ -17,6 +17,7 @@ typedef struct kern_fourier_side {
 typedef struct kern_fourier_job {
   kern_fourier f;
   const float *table;
+  bool real;                       /* numbers of one part are transformed */
   bool inverse, onesided, extends; /* extends: half a spectrum is known, all of it wanted */
   kern_fourier_side x, y;
   int32_t rank; /* dimensions that count rows */

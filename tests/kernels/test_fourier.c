@@ -47,8 +47,8 @@ static void plain_row(const shape *s, const float *x, int64_t o, int64_t i, doub
   assert_non_null(room);
   const kern_fourier_plain t = kern_fourier_open(s->n, s->inverse, room);
   for (int64_t k = 0; k < s->n; k++) t.in[k] = element(s, x, o, i, k);
-  if (s->n > 300) kern_fourier_run(&t);
-  for (int64_t k = 0; s->n <= 300 && k < s->n; k++) {
+  if (s->n > 64) kern_fourier_run(&t);
+  for (int64_t k = 0; s->n <= 64 && k < s->n; k++) {
     t.out[k] = (kern_complex){0, 0};
     for (int64_t j = 0; j < s->n; j++) {
       const kern_complex w = t.turn[j * k % s->n], z = t.in[j];

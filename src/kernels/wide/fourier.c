@@ -210,11 +210,11 @@ static void mirror(const job *j, float *x) {
     put_conjugate(x + k * step, x + (j->of.f.n - k) * step, j->of.lanes);
 }
 
-/* What real numbers have no use for: the imaginary parts of their mean and of the highest frequency. */
+/* Of real numbers the mean and, where there is an even number of them, the highest frequency are real. */
 static void drop_imaginary(const job *j, float *x) {
   const int64_t lanes = j->of.lanes;
   lanes_store(x + lanes, v_zero(), lanes);
-  lanes_store(x + 2 * lanes * j->of.f.points + lanes, v_zero(), lanes);
+  if (j->of.f.half) lanes_store(x + 2 * lanes * j->of.f.points + lanes, v_zero(), lanes);
 }
 
 static void run_block(const job *j, int64_t n) {
@@ -233,8 +233,9 @@ static void run_block(const job *j, int64_t n) {
   if (f->half && !j->of.inverse) {
     memcpy(y + 2 * lanes * f->points, y, (size_t)(2 * lanes) * sizeof *y);
     untangle(j, y);
-    if (j->of.extends) mirror(j, y);
   }
+  if (j->of.real && !j->of.inverse) drop_imaginary(j, y);
+  if (j->of.extends) mirror(j, y);
   if (j->of.inverse) scale(y, 1 / (float)f->points, f->points, lanes);
   store(j, y, n);
 }

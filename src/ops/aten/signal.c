@@ -57,6 +57,13 @@ static void load_signal(const base_f64 *from, int64_t step, int64_t parts, int64
   }
 }
 
+/* Of a real signal the mean and the highest frequency are real: their imaginary parts are 0, not some -0 or rounding.
+ */
+static void make_real(const kern_fourier_plain *t) {
+  t->out[0].im = 0;
+  if (t->n % 2 == 0) t->out[t->n / 2].im = 0;
+}
+
 /* The other half of the spectrum of a real signal. */
 static void mirror(kern_fourier_plain *t) {
   for (int64_t k = t->n / 2 + 1; k < t->n; k++) t->in[k] = (kern_complex){t->in[t->n - k].re, -t->in[t->n - k].im};
@@ -87,6 +94,7 @@ static td_status dft_reference(const base_call *call) {
                 base_min_i64(in_size, n), &t);
     if (inverse && onesided) mirror(&t);
     kern_fourier_run(&t);
+    if (parts == 1 && !inverse) make_real(&t);
     base_f64 *row = to + (i / inner * out_size * inner + i % inner) * y_parts;
     for (int64_t k = 0; k < out_size; k++) {
       row[k * inner * y_parts] = t.out[k].re * scale;
@@ -202,6 +210,7 @@ static td_status stft_reference(const base_call *call) {
     load_signal(from + (i / frames * length + start) * parts, parts, parts, base_min_i64(n, length - start), &t);
     for (int64_t k = 0; w && k < n; k++) t.in[k] = (kern_complex){t.in[k].re * window[k], t.in[k].im * window[k]};
     kern_fourier_run(&t);
+    if (parts == 1) make_real(&t);
     for (int64_t k = 0; k < bins; k++) {
       to[(i * bins + k) * 2] = t.out[k].re;
       to[(i * bins + k) * 2 + 1] = t.out[k].im;

@@ -33,7 +33,8 @@ typedef struct fmt_object fmt_object;
 typedef struct fmt_storage {
   td_dtype dtype; /* TD_INVALID: untyped, count is in bytes. The integers of a quantised tensor are I8, U8, I32 */
   base_str key;
-  int64_t count; /* elements, >= 0 */
+  int64_t count;   /* elements, >= 0; of complex numbers two each */
+  bool is_complex; /* pairs of `dtype` */
 } fmt_storage;
 
 /* How the integers of a quantised tensor are numbers: of the whole tensor (scale, zero_point), or along `axis`. */
@@ -44,10 +45,12 @@ typedef struct fmt_quantiser {
   const struct fmt_stored_tensor *scales, *zero_points;
 } fmt_quantiser;
 
-/* A tensor as written: rank and signs are checked, that it lies inside its storage is not. */
+/* A tensor as written: rank and signs are checked, that it lies inside its storage is not. Complex numbers are pairs
+ * along a last axis of 2. */
 typedef struct fmt_stored_tensor {
   const fmt_storage *storage;
   const fmt_quantiser *quantiser; /* NULL: plain numbers */
+  bool is_complex;
   td_dtype dtype;
   int64_t offset; /* elements */
   int32_t rank;

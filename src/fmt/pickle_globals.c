@@ -89,21 +89,38 @@ static td_status read_sizes(fmt_machine *m, const fmt_object *tuple, int64_t *si
   return TD_OK;
 }
 
-static td_status make_tensor(fmt_machine *m, const fmt_objects *args, td_dtype dtype, fmt_object **out) {
+/* Complex numbers as what they are made of: a last axis of 2. */
+static td_status take_apart(fmt_machine *m, fmt_stored_tensor *t) {
+  bool fits = base_mul_i64(t->offset, 2, &t->offset);
+  for (int32_t i = 0; i < t->rank; i++) fits = fits && base_mul_i64(t->strides[i], 2, &t->strides[i]);
+  if (!fits) return fmt_machine_fail(m, TD_BAD_FILE, "the tensor's strides overflow");
+  if (t->rank == BASE_MAX_RANK)
+    return fmt_machine_fail(m, TD_UNSUPPORTED, "a tensor of complex numbers has %d dimensions", BASE_MAX_RANK);
+  t->dims[t->rank] = 2;
+  t->strides[t->rank++] = 1;
+  return TD_OK;
+}
+
+/* `marker`: of the dtype, NULL for the storage's. */
+static td_status make_tensor(fmt_machine *m, const fmt_objects *args, const struct fmt_global_row *marker,
+                             fmt_object **out) {
   const fmt_object *storage = arg(args, 0, FMT_OBJ_STORAGE), *offset = arg(args, 1, FMT_OBJ_INT);
   const fmt_object *sizes = arg(args, 2, FMT_OBJ_TUPLE), *strides = arg(args, 3, FMT_OBJ_TUPLE);
   int32_t rank = 0, stride_rank = 0;
   if (!storage || !offset || offset->u.i < 0 || !sizes || !strides) return bad_call(m, "_rebuild_tensor");
   fmt_stored_tensor *t = base_new(m->arena, fmt_stored_tensor, 1);
   if (!t) return base_no_memory(m->err, "pickle");
-  *t = (fmt_stored_tensor){.storage = storage->u.storage, .dtype = dtype, .offset = offset->u.i};
-  if (dtype == TD_INVALID) t->dtype = storage->u.storage->dtype;
+  *t = (fmt_stored_tensor){.storage = storage->u.storage,
+                           .dtype = marker ? marker->dtype : storage->u.storage->dtype,
+                           .is_complex = marker ? marker->is_complex : storage->u.storage->is_complex,
+                           .offset = offset->u.i};
   if (t->dtype == TD_INVALID) return fmt_machine_fail(m, TD_BAD_FILE, "a tensor over an untyped storage has no dtype");
   TRY(read_sizes(m, sizes, t->dims, &rank));
   TRY(read_sizes(m, strides, t->strides, &stride_rank));
   if (rank != stride_rank)
     return fmt_machine_fail(m, TD_BAD_FILE, "a tensor has %d sizes and %d strides", rank, stride_rank);
   t->rank = rank;
+  if (t->is_complex) TRY(take_apart(m, t));
   TRY(made(m, FMT_OBJ_TENSOR, out));
   (*out)->u.tensor = t;
   return TD_OK;
@@ -119,7 +136,7 @@ static td_status no_metadata(fmt_machine *m, const fmt_objects *args, uint32_t i
 
 static td_status rebuild_v2(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
   TRY(no_metadata(m, args, 6));
-  return make_tensor(m, args, TD_INVALID, out);
+  return make_tensor(m, args, NULL, out);
 }
 
 /* v2's first six arguments, a dtype, metadata. */
@@ -128,7 +145,7 @@ static td_status rebuild_v3(fmt_machine *m, const fmt_objects *args, fmt_object 
   const struct fmt_global_row *row = dtype ? dtype->u.global->row : NULL;
   if (!row || row->dtype == TD_INVALID || row->is_storage) return bad_call(m, "_rebuild_tensor_v3");
   TRY(no_metadata(m, args, 7));
-  return make_tensor(m, args, row->dtype, out);
+  return make_tensor(m, args, row, out);
 }
 
 static td_status rebuild_parameter(fmt_machine *m, const fmt_objects *args, fmt_object **out) {
@@ -161,63 +178,67 @@ static td_status rebuild_quantised(fmt_machine *m, const fmt_objects *args, fmt_
   if (!q) return base_no_memory(m->err, "pickle");
   if (!how) return bad_call(m, "_rebuild_qtensor");
   TRY(read_quantiser(m, &how->u.items, q));
-  TRY(make_tensor(m, args, TD_INVALID, out));
+  TRY(make_tensor(m, args, NULL, out));
   (*out)->u.tensor->quantiser = q;
   return TD_OK;
 }
 
 static const struct fmt_global_row globals[] = {
-    {"torch._utils", "_rebuild_tensor_v2", rebuild_v2, TD_INVALID, false},
-    {"torch._utils", "_rebuild_tensor_v3", rebuild_v3, TD_INVALID, false},
-    {"torch._utils", "_rebuild_parameter", rebuild_parameter, TD_INVALID, false},
-    {"torch._utils", "_rebuild_qtensor", rebuild_quantised, TD_INVALID, false},
-    {"torch._utils", "_rebuild_sparse_tensor", refuse_sparse, TD_INVALID, false},
-    {"collections", "OrderedDict", make_dict, TD_INVALID, false},
-    {"builtins", "complex", make_complex, TD_INVALID, false},
-    {"torch", "device", make_device, TD_INVALID, false},
-    {"torch.jit._pickle", "build_intlist", int_list, TD_INVALID, false},
-    {"torch.jit._pickle", "build_doublelist", double_list, TD_INVALID, false},
-    {"torch.jit._pickle", "build_boollist", bool_list, TD_INVALID, false},
-    {"torch.jit._pickle", "build_tensorlist", tensor_list, TD_INVALID, false},
-    {"torch.jit._pickle", "restore_type_tag", restore_tag, TD_INVALID, false},
-    {"torch", "FloatStorage", NULL, TD_F32, true},
-    {"torch", "DoubleStorage", NULL, TD_F64, true},
-    {"torch", "HalfStorage", NULL, TD_F16, true},
-    {"torch", "BFloat16Storage", NULL, TD_BF16, true},
-    {"torch", "LongStorage", NULL, TD_I64, true},
-    {"torch", "IntStorage", NULL, TD_I32, true},
-    {"torch", "ShortStorage", NULL, TD_I16, true},
-    {"torch", "CharStorage", NULL, TD_I8, true},
-    {"torch", "ByteStorage", NULL, TD_U8, true},
-    {"torch", "BoolStorage", NULL, TD_BOOL, true},
-    {"torch", "QInt8Storage", NULL, TD_I8, true},
-    {"torch", "QUInt8Storage", NULL, TD_U8, true},
-    {"torch", "QInt32Storage", NULL, TD_I32, true},
-    {"torch", "Float8_e4m3fnStorage", NULL, TD_F8E4M3FN, true},
-    {"torch", "Float8_e5m2Storage", NULL, TD_F8E5M2, true},
-    {"torch", "per_tensor_affine", NULL, TD_INVALID, false},
-    {"torch", "per_channel_affine", NULL, TD_INVALID, false},
-    {"torch", "per_channel_affine_float_qparams", NULL, TD_INVALID, false},
-    {"torch", "UntypedStorage", NULL, TD_INVALID, true},
-    {"torch.storage", "UntypedStorage", NULL, TD_INVALID, true},
-    {"torch", "float32", NULL, TD_F32, false},
-    {"torch", "float64", NULL, TD_F64, false},
-    {"torch", "float16", NULL, TD_F16, false},
-    {"torch", "bfloat16", NULL, TD_BF16, false},
-    {"torch", "int64", NULL, TD_I64, false},
-    {"torch", "int32", NULL, TD_I32, false},
-    {"torch", "int16", NULL, TD_I16, false},
-    {"torch", "int8", NULL, TD_I8, false},
-    {"torch", "uint64", NULL, TD_U64, false},
-    {"torch", "uint32", NULL, TD_U32, false},
-    {"torch", "uint16", NULL, TD_U16, false},
-    {"torch", "uint8", NULL, TD_U8, false},
-    {"torch", "bool", NULL, TD_BOOL, false},
-    {"torch", "float8_e4m3fn", NULL, TD_F8E4M3FN, false},
-    {"torch", "float8_e4m3fnuz", NULL, TD_F8E4M3FNUZ, false},
-    {"torch", "float8_e5m2", NULL, TD_F8E5M2, false},
-    {"torch", "float8_e5m2fnuz", NULL, TD_F8E5M2FNUZ, false},
-    {"torch", "float8_e8m0fnu", NULL, TD_F8E8M0, false},
+    {"torch._utils", "_rebuild_tensor_v2", rebuild_v2, TD_INVALID, false, false},
+    {"torch._utils", "_rebuild_tensor_v3", rebuild_v3, TD_INVALID, false, false},
+    {"torch._utils", "_rebuild_parameter", rebuild_parameter, TD_INVALID, false, false},
+    {"torch._utils", "_rebuild_qtensor", rebuild_quantised, TD_INVALID, false, false},
+    {"torch._utils", "_rebuild_sparse_tensor", refuse_sparse, TD_INVALID, false, false},
+    {"collections", "OrderedDict", make_dict, TD_INVALID, false, false},
+    {"builtins", "complex", make_complex, TD_INVALID, false, false},
+    {"torch", "device", make_device, TD_INVALID, false, false},
+    {"torch.jit._pickle", "build_intlist", int_list, TD_INVALID, false, false},
+    {"torch.jit._pickle", "build_doublelist", double_list, TD_INVALID, false, false},
+    {"torch.jit._pickle", "build_boollist", bool_list, TD_INVALID, false, false},
+    {"torch.jit._pickle", "build_tensorlist", tensor_list, TD_INVALID, false, false},
+    {"torch.jit._pickle", "restore_type_tag", restore_tag, TD_INVALID, false, false},
+    {"torch", "FloatStorage", NULL, TD_F32, true, false},
+    {"torch", "DoubleStorage", NULL, TD_F64, true, false},
+    {"torch", "HalfStorage", NULL, TD_F16, true, false},
+    {"torch", "BFloat16Storage", NULL, TD_BF16, true, false},
+    {"torch", "ComplexFloatStorage", NULL, TD_F32, true, true},
+    {"torch", "ComplexDoubleStorage", NULL, TD_F64, true, true},
+    {"torch", "LongStorage", NULL, TD_I64, true, false},
+    {"torch", "IntStorage", NULL, TD_I32, true, false},
+    {"torch", "ShortStorage", NULL, TD_I16, true, false},
+    {"torch", "CharStorage", NULL, TD_I8, true, false},
+    {"torch", "ByteStorage", NULL, TD_U8, true, false},
+    {"torch", "BoolStorage", NULL, TD_BOOL, true, false},
+    {"torch", "QInt8Storage", NULL, TD_I8, true, false},
+    {"torch", "QUInt8Storage", NULL, TD_U8, true, false},
+    {"torch", "QInt32Storage", NULL, TD_I32, true, false},
+    {"torch", "Float8_e4m3fnStorage", NULL, TD_F8E4M3FN, true, false},
+    {"torch", "Float8_e5m2Storage", NULL, TD_F8E5M2, true, false},
+    {"torch", "per_tensor_affine", NULL, TD_INVALID, false, false},
+    {"torch", "per_channel_affine", NULL, TD_INVALID, false, false},
+    {"torch", "per_channel_affine_float_qparams", NULL, TD_INVALID, false, false},
+    {"torch", "UntypedStorage", NULL, TD_INVALID, true, false},
+    {"torch.storage", "UntypedStorage", NULL, TD_INVALID, true, false},
+    {"torch", "float32", NULL, TD_F32, false, false},
+    {"torch", "float64", NULL, TD_F64, false, false},
+    {"torch", "float16", NULL, TD_F16, false, false},
+    {"torch", "bfloat16", NULL, TD_BF16, false, false},
+    {"torch", "complex64", NULL, TD_F32, false, true},
+    {"torch", "complex128", NULL, TD_F64, false, true},
+    {"torch", "int64", NULL, TD_I64, false, false},
+    {"torch", "int32", NULL, TD_I32, false, false},
+    {"torch", "int16", NULL, TD_I16, false, false},
+    {"torch", "int8", NULL, TD_I8, false, false},
+    {"torch", "uint64", NULL, TD_U64, false, false},
+    {"torch", "uint32", NULL, TD_U32, false, false},
+    {"torch", "uint16", NULL, TD_U16, false, false},
+    {"torch", "uint8", NULL, TD_U8, false, false},
+    {"torch", "bool", NULL, TD_BOOL, false, false},
+    {"torch", "float8_e4m3fn", NULL, TD_F8E4M3FN, false, false},
+    {"torch", "float8_e4m3fnuz", NULL, TD_F8E4M3FNUZ, false, false},
+    {"torch", "float8_e5m2", NULL, TD_F8E5M2, false, false},
+    {"torch", "float8_e5m2fnuz", NULL, TD_F8E5M2FNUZ, false, false},
+    {"torch", "float8_e8m0fnu", NULL, TD_F8E8M0, false, false},
 };
 
 const struct fmt_global_row *fmt_find_global(base_str module, base_str name) {
@@ -240,7 +261,9 @@ td_status fmt_make_storage(fmt_machine *m, const fmt_objects *id, fmt_object **o
   fmt_storage *s = base_new(m->arena, fmt_storage, 1);
   fmt_storage **slot = s && m->storages ? base_vec_push(m->arena, m->storages) : NULL;
   if (!s || (m->storages && !slot)) return base_no_memory(m->err, "pickle");
-  *s = (fmt_storage){row->dtype, key->u.str, count->u.i};
+  *s = (fmt_storage){row->dtype, key->u.str, count->u.i, row->is_complex};
+  if (row->is_complex && !base_mul_i64(s->count, 2, &s->count))
+    return fmt_machine_fail(m, TD_BAD_FILE, "a storage claims more elements than any file holds");
   if (slot) *slot = s;
   TRY(made(m, FMT_OBJ_STORAGE, out));
   (*out)->u.storage = s;

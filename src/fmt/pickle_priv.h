@@ -19,9 +19,9 @@ typedef td_status (*fmt_reduce_fn)(fmt_machine *m, const fmt_objects *args, fmt_
 
 struct fmt_global_row {
   const char *module, *name;
-  fmt_reduce_fn reduce; /* NULL: not callable */
-  td_dtype dtype;       /* of a storage class or dtype marker */
-  bool is_storage;
+  fmt_reduce_fn reduce;        /* NULL: not callable */
+  td_dtype dtype;              /* of a storage class or dtype marker */
+  bool is_storage, is_complex; /* is_complex: elements are pairs of `dtype` */
 };
 
 /* NULL when the table has none of that name. */

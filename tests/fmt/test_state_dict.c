@@ -94,9 +94,33 @@ static void tensors_outside_their_storage(void **state) {
   refuses(TD_BAD_FILE, "", (stored){"FloatStorage", "0", 60, 0, 1, {1}, {1}});
   refuses(TD_BAD_FILE, "", (stored){"DoubleStorage", "0", 6, 0, 1, {6}, {1}});
   refuses(TD_BAD_FILE, "not that of a storage", (stored){"FloatStorage", "0", -6, 0, 1, {1}, {1}});
-  refuses(TD_UNSUPPORTED, "ComplexFloatStorage", (stored){"ComplexFloatStorage", "0", 3, 0, 1, {1}, {1}});
+  refuses(TD_UNSUPPORTED, "ComplexHalfStorage", (stored){"ComplexHalfStorage", "0", 3, 0, 1, {1}, {1}});
+  refuses(TD_BAD_FILE, "strides overflow", (stored){"ComplexFloatStorage", "0", 3, 0, 1, {1}, {big}});
+  refuses(TD_BAD_FILE, "strides overflow", (stored){"ComplexFloatStorage", "0", 3, big, 1, {1}, {1}});
+  refuses(TD_BAD_FILE, "beyond its storage", (stored){"ComplexFloatStorage", "0", 3, 1, 1, {3}, {1}});
+  refuses(TD_BAD_FILE, "", (stored){"ComplexFloatStorage", "0", big, 0, 1, {1}, {1}});
+  refuses(TD_UNSUPPORTED, "has 8 dimensions",
+          (stored){"ComplexFloatStorage", "0", 3, 0, 8, {1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}});
   refuses(TD_UNSUPPORTED, "more than 8",
           (stored){"FloatStorage", "0", 6, 0, 9, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1}});
+}
+
+/* Complex numbers are pairs along a last axis of 2. */
+static void complex_numbers(void **state) {
+  (void)state;
+  const stored first = {"ComplexFloatStorage", "0", 3, 1, 1, {2}, {1}};
+  base_text file = emit_zip_form(&first);
+  fmt_state_dict *dict;
+  td_error err = {0};
+  if (fmt_weights_open(&base_libc_allocator, file.at, file.length, &dict, &err) != TD_OK) fail_msg("%s", err.text);
+  const base_tensor *w = find(dict, "w");
+  float packed[4];
+  assert_int_equal(w->rank, 2);
+  assert_int_equal(w->dims[1], 2);
+  base_tensor_pack(packed, w);
+  assert_memory_equal(packed, ((const float[]){3, 4, 5, 6}), sizeof packed);
+  fmt_state_dict_free(dict);
+  base_text_free(&file);
 }
 
 static td_status open_pickle(const char *body, size_t length, td_error *err) {
@@ -176,6 +200,7 @@ int main(void) {
       cmocka_unit_test(both_forms),
       cmocka_unit_test(damaged_files),
       cmocka_unit_test(tensors_outside_their_storage),
+      cmocka_unit_test(complex_numbers),
       cmocka_unit_test(shapes_of_dictionaries),
       cmocka_unit_test(torchscript_is_not_a_state_dict),
       cmocka_unit_test(npz),

@@ -125,8 +125,10 @@ ir_value aten_ints_value(aten_args *c, uint32_t i) {
 }
 
 ir_value *aten_get_tensors(aten_args *c, uint32_t i, uint32_t *count) {
-  *count = aten_list_count(c, i);
   const aten_value *items = aten_items(c, i);
+  for (uint32_t k = 0; k < aten_list_count(c, i); k++)
+    if (aten_is_complex(&items[k])) aten_refuse(c, "complex tensors are not supported here");
+  *count = aten_list_count(c, i);
   ir_value *values = ir_build_alloc(c->b, ((size_t)*count + 1) * sizeof *values);
   for (uint32_t k = 0; values && k < *count; k++)
     values[k] = items[k].kind == ATEN_NONE ? IR_NO_VALUE : aten_read(c->a, &items[k]);

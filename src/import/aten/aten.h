@@ -151,6 +151,9 @@ bool aten_same(const aten_value *x, const aten_value *y);
 void aten_print(const aten_value *v, base_text *text);
 const char *aten_kind_name(const aten_value *v); /* "int", "Tensor", "List" ... for errors */
 
+/* c10 has the complex types 3 behind those of their parts. */
+static inline bool aten_is_complex_type(int64_t scalar_type) { return scalar_type >= 8 && scalar_type <= 10; }
+static inline int64_t aten_part_type(int64_t complex_type) { return complex_type - 3; }
 td_dtype aten_dtype(aten *a, int64_t scalar_type);       /* of c10::ScalarType; fails on those without a td_dtype */
 int64_t aten_scalar_type(const aten *a, td_dtype dtype); /* -1: none */
 int64_t aten_tensor_scalar_type(aten *a, const aten_value *tensor); /* complex too */

@@ -45,8 +45,12 @@ enum {
   ATEN_IN_PLACE = 1, /* NAME_ : the same, written into the first operand */
   ATEN_OUT = 2,      /* with keywords `out`, `values`, ...: the same, written into these */
   ATEN_BOTH = 3,
-  ATEN_KEEPS_QUANT = 4,          /* of a quantised tensor: the result has its scale and zero point */
-  ATEN_TURNS = ATEN_IN_PLACE | 8 /* in place it changes how the operand shows its memory, not what is in it */
+  ATEN_KEEPS_QUANT = 4,           /* of a quantised tensor: the result has its scale and zero point */
+  ATEN_TURNS = ATEN_IN_PLACE | 8, /* in place it changes how the operand shows its memory, not what is in it */
+  /* Of complex numbers: done to real parts and to imaginary ones; or a sum of products, with one factor of each
+   * complex operand. */
+  ATEN_PARTS = 16,
+  ATEN_PRODUCT = 32
 };
 typedef struct aten_row {
   aten_lower_fn lower; /* NULL: known, so that resolution is PyTorch's, but not supported */
@@ -253,11 +257,27 @@ aten_value aten_view_gather(aten *a, const aten_value *of, ir_value index);
 /* x w^T + bias (or none) */
 ir_value aten_linear(aten *a, ir_value x, ir_value w, ir_value bias);
 
-/* complex.c: the same calls where an operand is complex. */
+/* complex.c: a call of an ATEN_PARTS or ATEN_PRODUCT row where an operand is complex. */
+bool aten_has_complex(const aten_args *c);
+aten_value aten_complex_call(aten_args *c);
+/* lower_complex.c: the same calls where an operand is complex. */
 aten_value aten_complex_unary(aten_args *c);
 aten_value aten_complex_binary(aten_args *c);
-aten_value aten_complex_matmul(aten_args *c);
+ir_value aten_complex_size(aten_args *c, const aten_value *v); /* absolute values */
+aten_value aten_complex_pow(aten_args *c);
+aten_value aten_complex_compare(aten_args *c);
 aten_value aten_complex_of_real(aten_args *c, ir_value x, td_dtype d);
+bool aten_is_complex(const aten_value *v); /* a tensor of complex numbers */
+typedef struct aten_pair {
+  ir_value re, im;
+} aten_pair;
+/* The parts of a complex tensor; and a complex tensor of parts, which broadcast. */
+aten_pair aten_parts(aten_args *c, const aten_value *v);
+aten_value aten_joined(aten_args *c, aten_pair p);
+/* A tensor or number as a pair of `d`. */
+aten_pair aten_pair_of(aten_args *c, const aten_value *v, td_dtype d);
+/* `shape` filled with a number (or tensor of one), of parts of `d`. */
+aten_value aten_complex_full(aten_args *c, ir_value shape, const aten_value *number, td_dtype d);
 
 /* journal.c */
 void aten_turn(aten *a, aten_tensor *tensor, aten_tensor *into);

@@ -159,6 +159,7 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
     ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported in this form: %s", name, a->lines[row]);
     return ATEN_NOTHING;
   }
+  if ((aten_rows[row].forms & (ATEN_PARTS | ATEN_PRODUCT)) && aten_has_complex(&c)) return aten_complex_call(&c);
   const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;
   if (!quant || !(aten_rows[row].forms & ATEN_KEEPS_QUANT)) return aten_rows[row].lower(&c);
   aten_value real[ATEN_MAX_PARAMS]; /* computed on real numbers, and quantised as the operand is */

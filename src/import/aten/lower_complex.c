@@ -5,94 +5,243 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_complex(const aten_value *v) { return v->kind == ATEN_TENSOR && v->u.tensor->is_complex; }
+bool aten_is_complex(const aten_value *v) { return v->kind == ATEN_TENSOR && v->u.tensor->is_complex; }
+static bool is_complex(const aten_value *v) { return aten_is_complex(v); }
 
-typedef struct pair {
-  ir_value re, im;
-} pair;
+typedef aten_pair pair;
 
-static pair parts_of(aten_args *c, ir_value v) {
-  return (pair){aten_select(c->a, v, -1, 0), aten_select(c->a, v, -1, 1)};
-}
-static ir_value joined(aten_args *c, pair p) {
-  ir_value v[] = {aten_unsqueeze(c->a, p.re, -1), aten_unsqueeze(c->a, p.im, -1)};
-  return aten_cat(c->a, v, 2, -1);
+aten_pair aten_parts(aten_args *c, const aten_value *v) {
+  ir_value x = aten_read(c->a, v);
+  return (pair){aten_select(c->a, x, -1, 0), aten_select(c->a, x, -1, 1)};
 }
 static ir_value op(aten_args *c, const char *name, ir_value x, ir_value y) { return aten_binary(c->a, name, x, y); }
+static ir_value add(aten_args *c, ir_value x, ir_value y) { return op(c, "aten::add", x, y); }
+static ir_value sub(aten_args *c, ir_value x, ir_value y) { return op(c, "aten::sub", x, y); }
+static ir_value mul(aten_args *c, ir_value x, ir_value y) { return op(c, "aten::mul", x, y); }
+static ir_value quotient(aten_args *c, ir_value x, ir_value y) { return op(c, "aten::div", x, y); }
+static ir_value of(aten_args *c, const char *name, ir_value x) { return IR_EMIT(c->b, name, x); }
+static ir_value times(aten_args *c, ir_value x, double by) { return aten_with_scalar(c->a, "aten::mul", x, by); }
 
 /* Both parts broadcast together. */
 static pair alike(aten_args *c, pair p) {
+  if (ir_build_failed(c->b)) return p;
   const ir_type re = *ir_build_type(c->b, p.re), im = *ir_build_type(c->b, p.im);
   bool same = re.rank == im.rank;
   for (int32_t i = 0; i < re.rank && same; i++) same = re.dims[i] == im.dims[i];
-  if (same || ir_build_failed(c->b)) return p;
+  if (same) return p;
   ir_value none = ir_build_scalar(c->b, TD_BOOL, 0);
   ir_value shape = aten_shape(c->a, aten_binary(c->a, "aten::logical_or", aten_full(c->a, aten_shape(c->a, p.re), none),
                                                 aten_full(c->a, aten_shape(c->a, p.im), none)));
   return (pair){aten_expand(c->a, p.re, shape), aten_expand(c->a, p.im, shape)};
 }
 
-/* An operand as a pair of `d`: real tensors and numbers have no imaginary part. */
-static pair operand(aten_args *c, const aten_value *v, td_dtype d) {
-  if (is_complex(v)) return parts_of(c, ir_build_cast(c->b, aten_read(c->a, v), d));
+aten_value aten_joined(aten_args *c, aten_pair p) {
+  p = alike(c, p);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  if (aten_rank(c->a, p.re) == BASE_MAX_RANK) aten_refuse(c, "complex numbers of %d dimensions", BASE_MAX_RANK);
+  ir_value v[] = {aten_unsqueeze(c->a, p.re, -1), aten_unsqueeze(c->a, p.im, -1)};
+  return aten_of_complex(c->a, aten_cat(c->a, v, 2, -1));
+}
+
+/* Real tensors and numbers have no imaginary part. */
+aten_pair aten_pair_of(aten_args *c, const aten_value *v, td_dtype d) {
+  if (is_complex(v)) {
+    pair p = aten_parts(c, v);
+    return (pair){ir_build_cast(c->b, p.re, d), ir_build_cast(c->b, p.im, d)};
+  }
   if (v->kind == ATEN_COMPLEX)
     return (pair){ir_build_scalar(c->b, d, v->u.complex.re), ir_build_scalar(c->b, d, v->u.complex.im)};
   return (pair){aten_as(c->a, v, d), ir_build_scalar(c->b, d, 0)};
 }
 
-aten_value aten_complex_binary(aten_args *c) {
-  td_dtype d = TD_F32;
-  for (uint32_t i = 0; i < 2; i++)
-    if (is_complex(&c->args[i])) d = aten_promote_types(d, aten_value_dtype(c->a, aten_read(c->a, &c->args[i])));
-  pair x = operand(c, &c->args[0], d), y = operand(c, &c->args[1], d), r = {IR_NO_VALUE, IR_NO_VALUE};
-  const char *name = strstr(c->name, "::") ? strstr(c->name, "::") + 2 : c->name;
-  if (strncmp(name, "add", 3) == 0) r = (pair){op(c, "aten::add", x.re, y.re), op(c, "aten::add", x.im, y.im)};
-  else if (strncmp(name, "sub", 3) == 0) r = (pair){op(c, "aten::sub", x.re, y.re), op(c, "aten::sub", x.im, y.im)};
-  else if (strncmp(name, "mul", 3) == 0 || strncmp(name, "multiply", 8) == 0) {
-    r.re = op(c, "aten::sub", op(c, "aten::mul", x.re, y.re), op(c, "aten::mul", x.im, y.im));
-    r.im = op(c, "aten::add", op(c, "aten::mul", x.re, y.im), op(c, "aten::mul", x.im, y.re));
-  } else if (strncmp(name, "div", 3) == 0 && !is_complex(&c->args[1]) && c->args[1].kind != ATEN_COMPLEX)
-    r = (pair){op(c, "aten::div", x.re, y.re), op(c, "aten::div", x.im, y.re)};
-  else aten_refuse(c, "of complex numbers");
-  if (ir_build_failed(c->b)) return ATEN_NOTHING;
-  return aten_of_complex(c->a, joined(c, alike(c, r)));
+aten_value aten_complex_full(aten_args *c, ir_value shape, const aten_value *number, td_dtype d) {
+  pair p = aten_pair_of(c, number, d);
+  return aten_joined(c, (pair){aten_expand(c->a, p.re, shape), aten_expand(c->a, p.im, shape)});
 }
 
-/* mm, bmm, matmul: of the parts */
-aten_value aten_complex_matmul(aten_args *c) {
-  td_dtype d = TD_F32;
-  for (uint32_t i = 0; i < 2; i++) d = aten_promote_types(d, aten_value_dtype(c->a, aten_read(c->a, &c->args[i])));
-  pair x = operand(c, &c->args[0], d), y = operand(c, &c->args[1], d), r = {IR_NO_VALUE, IR_NO_VALUE};
-  bool both = is_complex(&c->args[0]) && is_complex(&c->args[1]);
-  if (ir_build_failed(c->b)) return ATEN_NOTHING;
-  r.re = op(c, "aten::matmul", x.re, y.re);
-  if (is_complex(&c->args[1])) r.im = op(c, "aten::matmul", x.re, y.im);
-  else r.im = op(c, "aten::matmul", x.im, y.re);
-  if (both) {
-    r.re = op(c, "aten::sub", r.re, op(c, "aten::matmul", x.im, y.im));
-    r.im = op(c, "aten::add", r.im, op(c, "aten::matmul", x.im, y.re));
-  }
-  return aten_of_complex(c->a, joined(c, r));
+/* ---- arithmetic ---- */
+
+static pair product(aten_args *c, pair x, pair y) {
+  return (pair){sub(c, mul(c, x.re, y.re), mul(c, x.im, y.im)), add(c, mul(c, x.re, y.im), mul(c, x.im, y.re))};
+}
+
+/* The divisor is scaled by its larger part, so that its square neither overflows nor vanishes. */
+static pair ratio(aten_args *c, pair x, pair y) {
+  ir_value size = op(c, "aten::maximum", of(c, "aten::abs", y.re), of(c, "aten::abs", y.im));
+  pair unit = {quotient(c, y.re, size), quotient(c, y.im, size)};
+  ir_value square = add(c, mul(c, y.re, unit.re), mul(c, y.im, unit.im));
+  return (pair){quotient(c, add(c, mul(c, x.re, unit.re), mul(c, x.im, unit.im)), square),
+                quotient(c, sub(c, mul(c, x.im, unit.re), mul(c, x.re, unit.im)), square)};
 }
 
 static ir_value magnitude(aten_args *c, pair p) {
-  return IR_EMIT(c->b, "aten::sqrt",
-                 op(c, "aten::add", op(c, "aten::mul", p.re, p.re), op(c, "aten::mul", p.im, p.im)));
+  return of(c, "aten::sqrt", add(c, mul(c, p.re, p.re), mul(c, p.im, p.im)));
+}
+ir_value aten_complex_size(aten_args *c, const aten_value *v) { return magnitude(c, aten_parts(c, v)); }
+/* x where it is not below zero, else y */
+static ir_value by_sign(aten_args *c, ir_value sign, ir_value x, ir_value y) {
+  return IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::lt", sign, 0), y, x);
 }
 
+static pair negative(aten_args *c, pair x) { return (pair){of(c, "aten::neg", x.re), of(c, "aten::neg", x.im)}; }
+static pair square(aten_args *c, pair x) { return product(c, x, x); }
+static pair exponential(aten_args *c, pair x) {
+  ir_value size = of(c, "aten::exp", x.re);
+  return (pair){mul(c, size, of(c, "aten::cos", x.im)), mul(c, size, of(c, "aten::sin", x.im))};
+}
+static pair logarithm(aten_args *c, pair x) {
+  return (pair){of(c, "aten::log", magnitude(c, x)), op(c, "aten::atan2", x.im, x.re)};
+}
+static pair reciprocal(aten_args *c, pair x) {
+  return ratio(c, (pair){aten_scalar_like(c->a, x.re, 1), aten_scalar_like(c->a, x.re, 0)}, x);
+}
+/* The larger part t of the root first: the other one is im / 2 t, which loses nothing. */
+static pair root(aten_args *c, pair x) {
+  ir_value t = of(c, "aten::sqrt", times(c, add(c, magnitude(c, x), of(c, "aten::abs", x.re)), 0.5));
+  ir_value none = aten_with_scalar(c->a, "aten::eq", t, 0);
+  ir_value other = IR_EMIT(c->b, "aten::where", none, t, quotient(c, times(c, x.im, 0.5), t));
+  return (pair){by_sign(c, x.re, t, of(c, "aten::abs", other)),
+                by_sign(c, x.re, other, by_sign(c, x.im, t, of(c, "aten::neg", t)))};
+}
+static pair reciprocal_root(aten_args *c, pair x) { return reciprocal(c, root(c, x)); }
+static pair sine(aten_args *c, pair x) {
+  return (pair){mul(c, of(c, "aten::sin", x.re), of(c, "aten::cosh", x.im)),
+                mul(c, of(c, "aten::cos", x.re), of(c, "aten::sinh", x.im))};
+}
+static pair cosine(aten_args *c, pair x) {
+  return (pair){mul(c, of(c, "aten::cos", x.re), of(c, "aten::cosh", x.im)),
+                of(c, "aten::neg", mul(c, of(c, "aten::sin", x.re), of(c, "aten::sinh", x.im)))};
+}
+static pair hyperbolic_sine(aten_args *c, pair x) {
+  return (pair){mul(c, of(c, "aten::sinh", x.re), of(c, "aten::cos", x.im)),
+                mul(c, of(c, "aten::cosh", x.re), of(c, "aten::sin", x.im))};
+}
+static pair hyperbolic_cosine(aten_args *c, pair x) {
+  return (pair){mul(c, of(c, "aten::cosh", x.re), of(c, "aten::cos", x.im)),
+                mul(c, of(c, "aten::sinh", x.re), of(c, "aten::sin", x.im))};
+}
+/* (sinh 2x + i sin 2y) / (cosh 2x + cos 2y); beyond 20 it is 1 to the last bit, and cosh would overflow. */
+static pair hyperbolic_tangent(aten_args *c, pair x) {
+  ir_value most = aten_scalar_like(c->a, x.re, 20), least = aten_scalar_like(c->a, x.re, -20);
+  ir_value a = times(c, op(c, "aten::minimum", op(c, "aten::maximum", x.re, least), most), 2), b = times(c, x.im, 2);
+  ir_value below = add(c, of(c, "aten::cosh", a), of(c, "aten::cos", b));
+  return (pair){quotient(c, of(c, "aten::sinh", a), below), quotient(c, of(c, "aten::sin", b), below)};
+}
+static pair logistic(aten_args *c, pair x) {
+  pair t = hyperbolic_tangent(c, (pair){times(c, x.re, 0.5), times(c, x.im, 0.5)});
+  return (pair){aten_with_scalar(c->a, "aten::add", times(c, t.re, 0.5), 0.5), times(c, t.im, 0.5)};
+}
+static pair unit(aten_args *c, pair x) {
+  ir_value size = magnitude(c, x), none = aten_with_scalar(c->a, "aten::eq", size, 0);
+  return (pair){IR_EMIT(c->b, "aten::where", none, size, quotient(c, x.re, size)),
+                IR_EMIT(c->b, "aten::where", none, size, quotient(c, x.im, size))};
+}
+
+typedef pair (*function)(aten_args *c, pair x);
+static const struct {
+  const char *name; /* of the operator on real numbers */
+  function of;
+} functions[] = {{"aten::neg", negative},
+                 {"aten::exp", exponential},
+                 {"aten::log", logarithm},
+                 {"aten::sqrt", root},
+                 {"aten::rsqrt", reciprocal_root},
+                 {"aten::reciprocal", reciprocal},
+                 {"aten::square", square},
+                 {"aten::sin", sine},
+                 {"aten::cos", cosine},
+                 {"aten::sinh", hyperbolic_sine},
+                 {"aten::cosh", hyperbolic_cosine},
+                 {"aten::tanh", hyperbolic_tangent},
+                 {"aten::sigmoid", logistic},
+                 {"aten::sign", unit}};
+
 aten_value aten_complex_unary(aten_args *c) {
-  pair p = parts_of(c, aten_read(c->a, &c->args[0]));
+  pair p = aten_parts(c, &c->args[0]);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
   if (strcmp(c->row->data, "aten::abs") == 0) return aten_ret(c, magnitude(c, p));
-  if (strcmp(c->row->data, "aten::exp") == 0) {
-    ir_value size = IR_EMIT(c->b, "aten::exp", p.re);
-    p = (pair){op(c, "aten::mul", size, IR_EMIT(c->b, "aten::cos", p.im)),
-               op(c, "aten::mul", size, IR_EMIT(c->b, "aten::sin", p.im))};
-    return aten_of_complex(c->a, joined(c, p));
-  }
-  if (strcmp(c->row->data, "aten::neg") == 0)
-    return aten_of_complex(c->a, joined(c, (pair){IR_EMIT(c->b, "aten::neg", p.re), IR_EMIT(c->b, "aten::neg", p.im)}));
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    if (strcmp(functions[i].name, c->row->data) == 0) return aten_joined(c, functions[i].of(c, p));
   aten_refuse(c, "of complex numbers");
   return ATEN_NOTHING;
+}
+
+/* The dtype that the parts of two operands meet in. */
+static td_dtype meet(aten_args *c) {
+  aten_mix m = {0};
+  for (uint32_t i = 0; i < 2; i++) {
+    const aten_value *v = &c->args[i], wrapped = aten_float(0);
+    if (is_complex(v)) aten_mix_tensor(c->a, &m, aten_parts(c, v).re); /* of as many dimensions as PyTorch sees */
+    else aten_mix_value(c->a, &m, v->kind == ATEN_COMPLEX ? &wrapped : v);
+  }
+  td_dtype d = aten_mix_result(&m);
+  return base_is_float(d) ? d : TD_F32;
+}
+
+/* x^n, 1 <= n */
+static pair power(aten_args *c, pair x, int64_t n) {
+  pair r = x;
+  for (int64_t bit = 62 - __builtin_clzll((unsigned long long)n); bit >= 0; bit--) {
+    r = product(c, r, r);
+    if (n >> bit & 1) r = product(c, r, x);
+  }
+  return r;
+}
+
+/* exp(y log x), 0 where x is */
+static pair general_power(aten_args *c, pair x, pair y) {
+  ir_value none = aten_with_scalar(c->a, "aten::eq", magnitude(c, x), 0);
+  pair r = exponential(c, product(c, logarithm(c, x), y));
+  ir_value zero = aten_scalar_like(c->a, r.re, 0);
+  return (pair){IR_EMIT(c->b, "aten::where", none, zero, r.re), IR_EMIT(c->b, "aten::where", none, zero, r.im)};
+}
+
+enum { MAX_POWER = 64 };
+
+aten_value aten_complex_pow(aten_args *c) {
+  const td_dtype d = meet(c);
+  const aten_value *e = &c->args[1];
+  pair x = aten_pair_of(c, &c->args[0], d), r;
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  const bool known = (e->kind == ATEN_INT || e->kind == ATEN_FLOAT) && aten_is_known(e);
+  const double n = known ? aten_get_float(c, 1) : 0;
+  if (known && n == (double)(int64_t)n && n != 0 && fabs(n) <= MAX_POWER)
+    r = n < 0 ? reciprocal(c, power(c, x, (int64_t)-n)) : power(c, x, (int64_t)n);
+  else r = known && n == 0.5 ? root(c, x) : general_power(c, x, aten_pair_of(c, e, d));
+  return aten_joined(c, r);
+}
+
+/* y times alpha, a real number that is 1 where it is not given */
+static pair weighted(aten_args *c, pair y, td_dtype d) {
+  int64_t at = aten_position(c, "alpha");
+  if (at < 0 || (c->args[at].kind == ATEN_INT && aten_is_known(&c->args[at]) && c->args[at].u.i == 1)) return y;
+  return product(c, y, aten_pair_of(c, &c->args[at], d));
+}
+
+aten_value aten_complex_binary(aten_args *c) {
+  const td_dtype d = meet(c);
+  const char *name = c->row->data ? c->row->data : strstr(c->name, "mul") ? "aten::mul" : "aten::div";
+  const bool reversed = name[0] == 'r';
+  pair x = aten_pair_of(c, &c->args[reversed], d), y = aten_pair_of(c, &c->args[!reversed], d), r = x;
+  const bool real = !is_complex(&c->args[1]) && c->args[1].kind != ATEN_COMPLEX;
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  name += reversed;
+  if (strcmp(name, "aten::add") == 0) y = weighted(c, y, d), r = (pair){add(c, x.re, y.re), add(c, x.im, y.im)};
+  else if (strcmp(name, "aten::sub") == 0) y = weighted(c, y, d), r = (pair){sub(c, x.re, y.re), sub(c, x.im, y.im)};
+  else if (strcmp(name, "aten::mul") == 0) r = product(c, x, y);
+  else if (c->schema->count > 2 && aten_has(c, 2)) aten_refuse(c, "of complex numbers, rounded");
+  else r = real ? (pair){quotient(c, x.re, y.re), quotient(c, x.im, y.re)} : ratio(c, x, y);
+  return aten_joined(c, r);
+}
+
+/* eq, ne */
+aten_value aten_complex_compare(aten_args *c) {
+  const td_dtype d = meet(c);
+  const bool equal = strcmp(c->row->data, "aten::eq") == 0;
+  pair x = aten_pair_of(c, &c->args[0], d), y = aten_pair_of(c, &c->args[1], d);
+  if (!equal && strcmp(c->row->data, "aten::ne") != 0) aten_refuse(c, "complex numbers have no order");
+  return aten_ret(c, op(c, equal ? "aten::logical_and" : "aten::logical_or", op(c, c->row->data, x.re, y.re),
+                        op(c, c->row->data, x.im, y.im)));
 }
 
 /* ---- parts ---- */
@@ -135,11 +284,11 @@ aten_value aten_lower_complex_make(aten_args *c) {
     p = (pair){op(c, "aten::mul", abs, IR_EMIT(c->b, "aten::cos", angle)),
                op(c, "aten::mul", abs, IR_EMIT(c->b, "aten::sin", angle))};
   }
-  return aten_of_complex(c->a, joined(c, alike(c, p)));
+  return aten_joined(c, p);
 }
 aten_value aten_lower_angle(aten_args *c) {
   if (is_complex(&c->args[0])) {
-    pair p = parts_of(c, aten_read(c->a, &c->args[0]));
+    pair p = aten_parts(c, &c->args[0]);
     return aten_ret(c, op(c, "aten::atan2", p.im, p.re));
   }
   ir_value x = aten_in(c, 0);
@@ -152,12 +301,12 @@ aten_value aten_lower_angle(aten_args *c) {
 aten_value aten_complex_of_real(aten_args *c, ir_value x, td_dtype d) {
   ir_value re = ir_build_cast(c->b, x, d);
   ir_value im = aten_full(c->a, aten_shape(c->a, re), ir_build_scalar(c->b, d, 0));
-  return aten_of_complex(c->a, joined(c, (pair){re, im}));
+  return aten_joined(c, (pair){re, im});
 }
 aten_value aten_lower_conj(aten_args *c) {
   if (!is_complex(&c->args[0])) return c->args[0];
-  pair p = parts_of(c, aten_read(c->a, &c->args[0]));
-  return aten_of_complex(c->a, joined(c, (pair){p.re, IR_EMIT(c->b, "aten::neg", p.im)}));
+  pair p = aten_parts(c, &c->args[0]);
+  return aten_joined(c, (pair){p.re, of(c, "aten::neg", p.im)});
 }
 
 /* ---- Fourier transforms ---- */
@@ -180,22 +329,6 @@ static ir_value normalised(aten_args *c, ir_value y, const aten_value *n, const 
   return op(c, inverse ? "aten::mul" : "aten::div", y, size);
 }
 
-/* The other half of a spectrum of n elements, from the onesided one: X[n - k] is X[k] conjugated. */
-static ir_value whole_spectrum(aten_args *c, ir_value x, int64_t dim, const aten_value *n) {
-  aten_value half = aten_int_op(c->a, "floor_divide", *n, aten_int(2)),
-             kept = aten_int_op(c->a, "add", half, aten_int(1));
-  aten_value rest = aten_int_op(c->a, "sub", *n, kept), zero = aten_int(0), one = aten_int(1),
-             end = aten_int_op(c->a, "add", rest, one);
-  ir_value axis = ir_build_ints(c->b, &dim, 1);
-  ir_value front = IR_EMIT(c->b, "aten::slice", x, aten_vector(c->a, &zero, 1), aten_vector(c->a, &kept, 1), axis);
-  ir_value back = IR_EMIT(c->b, "aten::slice", x, aten_vector(c->a, &one, 1), aten_vector(c->a, &end, 1), axis);
-  back = IR_EMIT_ARGS(c->b, "aten::flip", &back, 1, ARG_INTS("dims", &dim, 1));
-  float sign[] = {1, -1};
-  base_tensor t = base_tensor_of(sign, TD_F32, 1, (int64_t[]){2});
-  back = op(c, "aten::mul", back, ir_build_cast(c->b, ir_build_constant(c->b, &t), aten_value_dtype(c->a, x)));
-  return aten_cat(c->a, (ir_value[]){front, back}, 2, dim);
-}
-
 /* The operand with a last axis of 1 where it is real and the transform (kind) takes that, else of 2. */
 static ir_value as_pairs(aten_args *c, char kind) {
   if (is_complex(&c->args[0])) return aten_read(c->a, &c->args[0]);
@@ -212,9 +345,7 @@ static ir_value along(aten_args *c, ir_value x, int64_t dim, aten_value n, char 
   if (kind == 'i') {
     if (n.kind == ATEN_NONE)
       n = aten_int_op(c->a, "mul", aten_int_op(c->a, "sub", aten_size(c->a, x, dim), aten_int(1)), aten_int(2));
-    aten_value none = ATEN_NOTHING;
-    ir_value y = transform(c, whole_spectrum(c, x, dim, &n), dim, &none, true, false);
-    return normalised(c, y, &n, norm, true);
+    return normalised(c, transform(c, x, dim, &n, true, true), &n, norm, true);
   }
   aten_value size = n.kind == ATEN_NONE ? aten_size(c->a, x, dim) : n;
   return normalised(c, transform(c, x, dim, &n, inverse, kind == 'r'), &size, norm, inverse);

@@ -4,14 +4,37 @@
 #include <math.h>
 #include <string.h>
 
-static td_dtype dtype_or(aten_args *c, td_dtype fallback) {
+/* Number of the dtype that is asked for; -1: none is. */
+static int64_t wanted(aten_args *c) {
   int64_t i = aten_position(c, "dtype");
-  return i >= 0 ? aten_get_dtype(c, (uint32_t)i, fallback) : fallback;
+  return i >= 0 && aten_has(c, (uint32_t)i) ? aten_get_int(c, (uint32_t)i) : -1;
 }
-static aten_value fresh(aten_args *c, ir_value v) { return aten_fresh(c->a, v, ATEN_DENSE); }
+/* Is a tensor of complex numbers made: asked for, or like operand 0? */
+static bool makes_complex(aten_args *c) {
+  return wanted(c) >= 0 ? aten_is_complex_type(wanted(c)) : aten_is_complex(&c->args[0]);
+}
+/* Of complex numbers that of their parts. */
+static td_dtype dtype_or(aten_args *c, td_dtype fallback) {
+  const int64_t number = wanted(c);
+  if (number < 0) return fallback;
+  return aten_dtype(c->a, aten_is_complex_type(number) ? aten_part_type(number) : number);
+}
+static aten_value fresh(aten_args *c, ir_value v) {
+  if (makes_complex(c) && !ir_build_failed(c->b)) return aten_complex_of_real(c, v, aten_value_dtype(c->a, v));
+  return aten_fresh(c->a, v, ATEN_DENSE);
+}
+/* Operand 0, or its real parts, where its sizes and dtype are all that counts. */
+static ir_value model(aten_args *c) {
+  return aten_is_complex(&c->args[0]) ? aten_parts(c, &c->args[0]).re : aten_in(c, 0);
+}
+/* `shape` filled with argument i, a number, as parts of `d`. */
+static aten_value filled_with(aten_args *c, ir_value shape, uint32_t i, td_dtype d) {
+  if (makes_complex(c) || c->args[i].kind == ATEN_COMPLEX) return aten_complex_full(c, shape, &c->args[i], d);
+  return aten_fresh(c->a, aten_full(c->a, shape, aten_get_number(c, i, d)), ATEN_DENSE);
+}
 
 static td_dtype kind_dtype(const aten_value *v) {
-  return v->kind == ATEN_FLOAT ? TD_F32 : v->kind == ATEN_BOOL ? TD_BOOL : TD_I64;
+  return v->kind == ATEN_FLOAT || v->kind == ATEN_COMPLEX ? TD_F32 : v->kind == ATEN_BOOL ? TD_BOOL : TD_I64;
 }
 
 /* ---- filled ---- */
@@ -25,43 +48,45 @@ aten_value aten_lower_create_filled(aten_args *c) {
   return filled(c, aten_ints_value(c, 0), dtype_or(c, TD_F32), c->row->data ? 1 : 0);
 }
 aten_value aten_lower_filled_like(aten_args *c) {
-  ir_value x = aten_in(c, 0);
+  ir_value x = model(c);
   return filled(c, aten_shape(c->a, x), dtype_or(c, aten_value_dtype(c->a, x)), c->row->data ? 1 : 0);
 }
 /* (self, size, ...) */
 aten_value aten_lower_new_filled(aten_args *c) {
-  return filled(c, aten_ints_value(c, 1), dtype_or(c, aten_dtype_in(c, 0)), c->row->data ? 1 : 0);
+  return filled(c, aten_ints_value(c, 1), dtype_or(c, aten_value_dtype(c->a, model(c))), c->row->data ? 1 : 0);
 }
 
 /* (size, fill_value, ...) */
 aten_value aten_lower_create_full(aten_args *c) {
   td_dtype d = kind_dtype(&c->args[1]);
   if (c->a->version > 0 && c->a->version < 5) d = TD_F32; /* upgrader */
-  return fresh(c, aten_full(c->a, aten_ints_value(c, 0), aten_get_number(c, 1, dtype_or(c, d))));
+  return filled_with(c, aten_ints_value(c, 0), 1, dtype_or(c, d));
 }
 aten_value aten_lower_full_like(aten_args *c) {
-  ir_value x = aten_in(c, 0);
-  return fresh(c, aten_full(c->a, aten_shape(c->a, x), aten_get_number(c, 1, dtype_or(c, aten_value_dtype(c->a, x)))));
+  ir_value x = model(c);
+  return filled_with(c, aten_shape(c->a, x), 1, dtype_or(c, aten_value_dtype(c->a, x)));
 }
 /* (self, size, fill_value, ...) */
 aten_value aten_lower_new_full(aten_args *c) {
-  return fresh(c, aten_full(c->a, aten_ints_value(c, 1), aten_get_number(c, 2, dtype_or(c, aten_dtype_in(c, 0)))));
+  return filled_with(c, aten_ints_value(c, 1), 2, dtype_or(c, aten_value_dtype(c->a, model(c))));
 }
 /* fill(self, value): of self's sizes and dtype */
 aten_value aten_lower_fill(aten_args *c) {
-  ir_value x = aten_in(c, 0);
+  ir_value x = model(c);
+  if (aten_is_complex(&c->args[0]))
+    return aten_complex_full(c, aten_shape(c->a, x), &c->args[1], aten_value_dtype(c->a, x));
   return aten_ret(c, aten_full(c->a, aten_shape(c->a, x), aten_as(c->a, &c->args[1], aten_value_dtype(c->a, x))));
 }
 aten_value aten_lower_zero(aten_args *c) {
-  ir_value x = aten_in(c, 0);
-  return aten_ret(c, aten_full(c->a, aten_shape(c->a, x), aten_scalar_like(c->a, x, 0)));
+  ir_value x = model(c);
+  return fresh(c, aten_full(c->a, aten_shape(c->a, x), aten_scalar_like(c->a, x, 0)));
 }
 
 /* ---- from values ---- */
 
 aten_value aten_lower_create_scalar(aten_args *c) {
   td_dtype d = dtype_or(c, strcmp(c->name, "aten::scalar_tensor") == 0 ? TD_F32 : kind_dtype(&c->args[0]));
-  return fresh(c, aten_get_number(c, 0, d));
+  return filled_with(c, ir_build_ints(c->b, NULL, 0), 0, d);
 }
 
 enum { MAX_DEPTH = BASE_MAX_RANK };
@@ -108,13 +133,23 @@ static ir_value constant_list(aten_args *c, const aten_value *v, td_dtype d) {
   return ir_build_constant(c->b, &t);
 }
 
+/* A copy of operand 0 in the dtype of this number; -1: in its own. */
+static aten_value cast_to(aten_args *c, int64_t number) {
+  const aten_value *x = &c->args[0];
+  const bool to_complex = aten_is_complex_type(number);
+  if (aten_is_complex(x) && (to_complex || number < 0)) {
+    ir_value v = aten_read(c->a, x);
+    return aten_of_complex(c->a, number < 0 ? v : ir_build_cast(c->b, v, aten_dtype(c->a, aten_part_type(number))));
+  }
+  ir_value v = model(c); /* PyTorch drops imaginary parts, too */
+  if (to_complex) return aten_complex_of_real(c, v, aten_dtype(c->a, aten_part_type(number)));
+  return aten_ret(c, ir_build_cast(c->b, v, number < 0 ? aten_value_dtype(c->a, v) : aten_dtype(c->a, number)));
+}
+
 /* (data, *, dtype, device, requires_grad) */
 aten_value aten_lower_create_tensor(aten_args *c) {
   const aten_value *v = &c->args[0];
-  if (v->kind == ATEN_TENSOR) {
-    ir_value x = aten_read(c->a, v);
-    return fresh(c, ir_build_cast(c->b, x, dtype_or(c, aten_value_dtype(c->a, x))));
-  }
+  if (v->kind == ATEN_TENSOR) return cast_to(c, wanted(c));
   td_dtype d = dtype_or(c, meet(v, TD_INVALID, 0));
   if (d == TD_INVALID) d = TD_F32;
   if (aten_known_list(v)) return fresh(c, constant_list(c, v, d));
@@ -244,39 +279,25 @@ aten_value aten_lower_clone(aten_args *c) {
 /* to and its relatives: the tensor itself where nothing changes (unless `copy`); data: a dtype's name */
 aten_value aten_lower_to(aten_args *c) {
   const aten_value *x = &c->args[0];
-  int64_t other = aten_position(c, "other"), copy = aten_position(c, "copy"), dtype = aten_position(c, "dtype");
-  bool copies = copy >= 0 && aten_get_bool(c, (uint32_t)copy);
-  if (x->u.tensor->is_complex || x->u.tensor->quant) {
-    int64_t wanted = dtype >= 0 && aten_has(c, (uint32_t)dtype) ? aten_get_int(c, (uint32_t)dtype) : 9;
-    if (x->u.tensor->is_complex && wanted >= 8 && wanted <= 10) return *x;
-    if (dtype < 0 || !aten_has(c, (uint32_t)dtype)) return *x;
-  }
-  ir_value v = aten_in(c, 0);
-  int64_t number = dtype >= 0 && aten_has(c, (uint32_t)dtype) ? aten_get_int(c, (uint32_t)dtype) : -1;
-  if (number == 9 || number == 10) return aten_complex_of_real(c, v, number == 9 ? TD_F32 : TD_F64);
-  td_dtype now = aten_value_dtype(c->a, v), d = dtype_or(c, now);
-  if (other >= 0) d = aten_dtype_in(c, (uint32_t)other);
-  if (c->row->data) d = base_dtype_from_name(base_str_of(c->row->data));
-  if (d == now && !copies) return *x;
-  return aten_ret(c, ir_build_cast(c->b, v, d));
+  int64_t other = aten_position(c, "other"), copy = aten_position(c, "copy"), number = wanted(c);
+  if (other >= 0) number = aten_tensor_scalar_type(c->a, &c->args[other]);
+  if (c->row->data) number = aten_scalar_type(c->a, base_dtype_from_name(base_str_of(c->row->data)));
+  if (x->u.tensor->quant && number < 0) return *x;
+  if (x->u.tensor->quant) aten_refuse(c, "quantised tensors are not supported here");
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  const bool copies = copy >= 0 && aten_get_bool(c, (uint32_t)copy);
+  if (!copies && (number < 0 || number == aten_tensor_scalar_type(c->a, x))) return *x;
+  return cast_to(c, number);
 }
 /* _to_copy: never the tensor itself */
-aten_value aten_lower_to_copy(aten_args *c) {
-  const aten_value *x = &c->args[0];
-  int64_t number = aten_has(c, 1) ? aten_get_int(c, 1) : -1;
-  bool to_complex = number == 9 || number == 10; /* complex64, complex128 */
-  if (x->u.tensor->is_complex && (to_complex || number < 0)) {
-    ir_value v = aten_read(c->a, x);
-    return aten_of_complex(c->a, number < 0 ? v : ir_build_cast(c->b, v, number == 9 ? TD_F32 : TD_F64));
-  }
-  ir_value v = aten_in(c, 0);
-  if (to_complex) return aten_complex_of_real(c, v, number == 9 ? TD_F32 : TD_F64);
-  return aten_ret(c, ir_build_cast(c->b, v, dtype_or(c, aten_value_dtype(c->a, v))));
-}
+aten_value aten_lower_to_copy(aten_args *c) { return cast_to(c, wanted(c)); }
 /* copy_(self, src) is this, written into self: src in self's dtype and sizes. */
 aten_value aten_lower_copy(aten_args *c) {
-  ir_value x = aten_in(c, 0), from = ir_build_cast(c->b, aten_in(c, 1), aten_value_dtype(c->a, x));
-  return aten_ret(c, aten_expand(c->a, from, aten_shape(c->a, x)));
+  ir_value x = model(c);
+  if (aten_is_complex(&c->args[0]))
+    return aten_complex_full(c, aten_shape(c->a, x), &c->args[1], aten_value_dtype(c->a, x));
+  ir_value from = aten_is_complex(&c->args[1]) ? aten_parts(c, &c->args[1]).re : aten_in(c, 1);
+  return aten_ret(c, aten_expand(c->a, ir_build_cast(c->b, from, aten_value_dtype(c->a, x)), aten_shape(c->a, x)));
 }
 
 /* ---- random: a fixed generator, so that the model gives one answer ---- */

@@ -21,11 +21,6 @@ static aten_value join_list(aten_args *c, int64_t dim, bool new_axis) {
                   IR_EMIT_ARGS(c->b, "td::stack_list", &list, 1, ARG_INT("dim", dim), ARG_INT("new_axis", new_axis)));
 }
 
-static bool is_complex_list(aten_args *c) {
-  const aten_value *items = aten_items(c, 0);
-  return aten_list_count(c, 0) && items[0].kind == ATEN_TENSOR && items[0].u.tensor->is_complex;
-}
-
 /* PyTorch lets empty tensors of one dimension stand among others. */
 static uint32_t drop_empty(aten_args *c, ir_value *v, uint32_t count) {
   uint32_t kept = 0, whole = 0;
@@ -45,24 +40,19 @@ aten_value aten_lower_cat(aten_args *c) {
   uint32_t count;
   int64_t dim = aten_get_int(c, 1);
   if (!aten_is_known(&c->args[0])) return join_list(c, dim, false);
-  bool is_complex = is_complex_list(c);
   ir_value *v = together(c, &count);
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   count = drop_empty(c, v, count);
-  ir_value y = aten_cat(c->a, v, count, is_complex && dim < 0 ? dim - 1 : dim);
-  return is_complex ? aten_of_complex(c->a, y) : aten_ret(c, y);
+  return aten_ret(c, aten_cat(c->a, v, count, dim));
 }
 
 static aten_value stacked(aten_args *c, int64_t dim) {
   uint32_t count;
   if (!aten_is_known(&c->args[0])) return join_list(c, dim, true);
-  bool is_complex = is_complex_list(c);
   ir_value *v = together(c, &count);
-  if (is_complex && dim < 0) dim--;
   for (uint32_t i = 0; i < count; i++) v[i] = aten_unsqueeze(c->a, v[i], dim);
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
-  ir_value y = aten_cat(c->a, v, count, dim);
-  return is_complex ? aten_of_complex(c->a, y) : aten_ret(c, y);
+  return aten_ret(c, aten_cat(c->a, v, count, dim));
 }
 aten_value aten_lower_stack(aten_args *c) { return stacked(c, aten_get_int(c, 1)); }
 
@@ -189,6 +179,23 @@ aten_value aten_lower_roll(aten_args *c) {
   if (shifts != count) aten_refuse(c, "%u shifts for %u axes", shifts, count);
   for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++)
     x = rolled(c, x, ir_build_axis(c->b, dims[i], aten_rank(c->a, x)), &aten_items(c, 1)[i]);
+  return aten_ret(c, x);
+}
+
+/* fft_fftshift, fft_ifftshift (data "i"): axes (none: all) rolled by half their lengths, so that 0 is in the middle */
+aten_value aten_lower_fft_shift(aten_args *c) {
+  ir_value x = aten_in(c, 0);
+  uint32_t count;
+  const int64_t *dims = aten_get_ints(c, 1, &count);
+  const int32_t rank = aten_rank(c->a, x);
+  if (!aten_has(c, 1)) count = (uint32_t)rank;
+  for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++) {
+    const int64_t axis = dims ? ir_build_axis(c->b, dims[i], rank) : i;
+    aten_value size = aten_size(c->a, x, axis);
+    if (c->row->data) size = aten_int_op(c->a, "add", size, aten_int(1));
+    const aten_value shift = aten_int_op(c->a, "floor_divide", size, aten_int(2));
+    x = rolled(c, x, axis, &shift);
+  }
   return aten_ret(c, x);
 }
 

@@ -7,8 +7,6 @@ static ir_value product(aten_args *c, ir_value x, ir_value y) { return IR_EMIT(c
 
 /* mm, bmm, matmul, mv, dot, inner */
 aten_value aten_lower_matmul(aten_args *c) {
-  for (uint32_t i = 0; i < 2; i++)
-    if (c->args[i].kind == ATEN_TENSOR && c->args[i].u.tensor->is_complex) return aten_complex_matmul(c);
   ir_value x = aten_in(c, 0), y = aten_in(c, 1);
   if (aten_value_dtype(c->a, x) == TD_BOOL) aten_refuse(c, "products of truth values");
   return aten_ret(c, product(c, x, y));

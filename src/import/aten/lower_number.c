@@ -123,7 +123,33 @@ static aten_value binary(aten *a, const char *name, const aten_value *x, const a
 
 aten_value aten_int_op(aten *a, const char *op, aten_value x, aten_value y) { return binary(a, op, &x, &y); }
 
-aten_value aten_lower_number_binary(aten_args *c) { return binary(c->a, c->row->data, &c->args[0], &c->args[1]); }
+/* Numbers of which one at least is complex. */
+static aten_value complex_binary(aten_args *c, const aten_value *x, const aten_value *y) {
+  const bool both = x->kind == ATEN_COMPLEX && y->kind == ATEN_COMPLEX;
+  if (!both && !aten_is_known(x->kind == ATEN_COMPLEX ? y : x)) aten_refuse(c, "of numbers that only running tells");
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  const double a = x->kind == ATEN_COMPLEX ? x->u.complex.re : f(x), b = x->kind == ATEN_COMPLEX ? x->u.complex.im : 0,
+               p = y->kind == ATEN_COMPLEX ? y->u.complex.re : f(y), q = y->kind == ATEN_COMPLEX ? y->u.complex.im : 0,
+               square = p * p + q * q;
+  const struct {
+    const char *name;
+    double re, im;
+  } results[] = {{"add", a + p, b + q},
+                 {"sub", a - p, b - q},
+                 {"mul", a * p - b * q, a * q + b * p},
+                 {"div", (a * p + b * q) / square, (b * p - a * q) / square}};
+  for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+    if (strcmp(results[i].name, c->row->data) == 0)
+      return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {results[i].re, results[i].im}};
+  aten_refuse(c, "of complex numbers");
+  return ATEN_NOTHING;
+}
+
+aten_value aten_lower_number_binary(aten_args *c) {
+  const aten_value *x = &c->args[0], *y = &c->args[1];
+  if (x->kind == ATEN_COMPLEX || y->kind == ATEN_COMPLEX) return complex_binary(c, x, y);
+  return binary(c->a, c->row->data, x, y);
+}
 
 /* ---- comparisons ---- */
 
@@ -225,6 +251,8 @@ aten_value aten_lower_number_unary(aten_args *c) {
   const unary_row *row = NULL;
   for (size_t k = 0; k < sizeof unary_rows / sizeof *unary_rows; k++)
     if (strcmp(unary_rows[k].name, c->row->data) == 0) row = &unary_rows[k];
+  if (x->kind == ATEN_COMPLEX && row && row->real == negate)
+    return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {-x->u.complex.re, -x->u.complex.im}};
   if (!row || !is_number(x)) {
     aten_refuse(c, "of %s", aten_kind_name(x));
     return ATEN_NOTHING;

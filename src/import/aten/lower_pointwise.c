@@ -17,7 +17,13 @@ static td_dtype common(aten_args *c, uint32_t n) {
 static td_dtype float_of(td_dtype d) { return base_is_float(d) ? d : TD_F32; }
 static ir_value as(aten_args *c, uint32_t i, td_dtype d) { return aten_as(c->a, &c->args[i], d); }
 static ir_value scalar(aten_args *c, ir_value like, double v) { return aten_scalar_like(c->a, like, v); }
-static bool is_complex(const aten_value *v) { return v->kind == ATEN_TENSOR && v->u.tensor->is_complex; }
+static bool is_complex(const aten_value *v) { return aten_is_complex(v); }
+/* One of the first two is a tensor, or a number, that is complex. */
+static bool complex_operand(const aten_args *c) {
+  for (int i = 0; i < 2; i++)
+    if (is_complex(&c->args[i]) || c->args[i].kind == ATEN_COMPLEX) return true;
+  return false;
+}
 
 /* ---- one operand ---- */
 
@@ -151,7 +157,7 @@ aten_value aten_lower_nan_to_num(aten_args *c) {
 /* ---- two operands ---- */
 
 aten_value aten_lower_binary(aten_args *c) {
-  if (is_complex(&c->args[0]) || is_complex(&c->args[1])) return aten_complex_binary(c);
+  if (complex_operand(c)) return aten_complex_binary(c);
   td_dtype d = common(c, 2);
   return aten_ret(c, aten_binary(c->a, c->row->data, as(c, 0, d), as(c, 1, d)));
 }
@@ -164,7 +170,7 @@ aten_value aten_lower_binary_float(aten_args *c) {
 
 /* add, sub, rsub with alpha; data: the operator, "r" in front when operands change places. */
 aten_value aten_lower_add(aten_args *c) {
-  if (is_complex(&c->args[0]) || is_complex(&c->args[1])) return aten_complex_binary(c);
+  if (complex_operand(c)) return aten_complex_binary(c);
   bool reversed = c->row->data[0] == 'r';
   const char *op = reversed ? c->row->data + 1 : c->row->data;
   td_dtype d = common(c, 2);
@@ -179,7 +185,7 @@ aten_value aten_lower_add(aten_args *c) {
 }
 
 aten_value aten_lower_mul(aten_args *c) {
-  if (is_complex(&c->args[0]) || is_complex(&c->args[1])) return aten_complex_binary(c);
+  if (complex_operand(c)) return aten_complex_binary(c);
   td_dtype d = common(c, 2);
   return aten_ret(c, aten_binary(c->a, d == TD_BOOL ? "aten::logical_and" : "aten::mul", as(c, 0, d), as(c, 1, d)));
 }
@@ -193,7 +199,7 @@ static ir_value divide(aten_args *c, ir_value x, ir_value y, const char *mode) {
 
 /* (self, other, *, rounding_mode?); data: whole numbers stay such */
 aten_value aten_lower_div(aten_args *c) {
-  if (is_complex(&c->args[0]) || is_complex(&c->args[1])) return aten_complex_binary(c);
+  if (complex_operand(c)) return aten_complex_binary(c);
   const char *mode = c->schema->count > 2 ? aten_get_str(c, 2) : "";
   td_dtype d = common(c, 2);
   if (!mode[0] && c->a->version > 0 && c->a->version < 4 && !base_is_float(d)) mode = "trunc"; /* upgrader */
@@ -208,6 +214,7 @@ aten_value aten_lower_floor_divide(aten_args *c) {
 }
 
 aten_value aten_lower_compare(aten_args *c) {
+  if (complex_operand(c)) return aten_complex_compare(c);
   td_dtype d = common(c, 2);
   return aten_ret(c, aten_binary(c->a, c->row->data, as(c, 0, d), as(c, 1, d)));
 }
@@ -245,6 +252,7 @@ static ir_value simple_power(aten_args *c, ir_value x, double e) {
 }
 
 aten_value aten_lower_pow(aten_args *c) {
+  if (complex_operand(c)) return aten_complex_pow(c);
   td_dtype d = common(c, 2);
   if (d == TD_BOOL) d = TD_I64;
   const aten_value *e = &c->args[1];

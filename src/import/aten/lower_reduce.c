@@ -212,7 +212,7 @@ static ir_value norm(aten_args *c, ir_value x, double ord, const axes *a, bool k
 }
 /* norm, linalg_vector_norm, frobenius_norm; None as p: 2 */
 aten_value aten_lower_norm(aten_args *c) {
-  ir_value x = aten_in(c, 0);
+  ir_value x = aten_is_complex(&c->args[0]) ? aten_complex_size(c, &c->args[0]) : aten_in(c, 0);
   x = ir_build_cast(c->b, x, dtype_or(c, float_of(aten_value_dtype(c->a, x))));
   int64_t p = aten_position(c, "p") >= 0 ? aten_position(c, "p") : aten_position(c, "ord");
   if (p >= 0 && c->args[p].kind == ATEN_STR) aten_refuse(c, "matrix norms by name");

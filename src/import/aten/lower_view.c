@@ -170,7 +170,14 @@ static aten_value swapped(aten_args *c, int64_t d0, int64_t d1) {
 }
 aten_value aten_lower_transpose(aten_args *c) { return swapped(c, aten_get_int(c, 1), aten_get_int(c, 2)); }
 aten_value aten_lower_t(aten_args *c) { return rank_of(c) < 2 ? *self(c) : swapped(c, 0, 1); }
-aten_value aten_lower_mt(aten_args *c) { return swapped(c, -2, -1); }
+/* data "H": conjugated, too */
+aten_value aten_lower_mt(aten_args *c) {
+  if (!is_complex(c) || !c->row->data) return swapped(c, -2, -1);
+  const aten_value turned = swapped(c, -2, -1);
+  aten_args other = *c;
+  other.args = &turned;
+  return ir_build_failed(c->b) ? ATEN_NOTHING : aten_lower_conj(&other);
+}
 /* All axes in the other order. */
 aten_value aten_lower_numpy_t(aten_args *c) {
   int32_t rank = rank_of(c);

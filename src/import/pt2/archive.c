@@ -139,6 +139,16 @@ static bool plain_size(const fmt_json *sym_int, int64_t *value) {
   return strcmp(tag, "as_int") == 0 && pt2_int(inner, value);
 }
 
+/* Complex numbers as what they are made of: a last axis of 2. */
+static bool take_apart(base_tensor *t, int64_t *offset) {
+  bool fits = t->rank < BASE_MAX_RANK && base_mul_i64(*offset, 2, offset);
+  for (int32_t i = 0; fits && i < t->rank; i++) fits = base_mul_i64(t->strides[i], 2, &t->strides[i]);
+  if (!fits) return false;
+  t->dims[t->rank] = 2;
+  t->strides[t->rank++] = 1;
+  return true;
+}
+
 static bool read_sizes(pt2 *p, const fmt_json *meta, base_tensor *t, int64_t *offset) {
   const fmt_json *sizes = fmt_json_get(meta, "sizes"), *strides = fmt_json_get(meta, "strides");
   size_t rank = fmt_json_count(sizes);
@@ -148,8 +158,11 @@ static bool read_sizes(pt2 *p, const fmt_json *meta, base_tensor *t, int64_t *of
     if (!plain_size(fmt_json_at(sizes, i), &t->dims[i]) || t->dims[i] < 0 ||
         !plain_size(fmt_json_at(strides, i), &t->strides[i]) || t->strides[i] < 0)
       return false;
-  t->dtype = aten_dtype(p->a, pt2_scalar_type(p, fmt_json_get(meta, "dtype")));
-  return plain_size(fmt_json_get(meta, "storage_offset"), offset) && *offset >= 0 && !pt2_failed(p);
+  const bool is_complex = pt2_is_complex(p, meta);
+  const int64_t number = pt2_scalar_type(p, fmt_json_get(meta, "dtype"));
+  t->dtype = aten_dtype(p->a, is_complex ? aten_part_type(number) : number);
+  if (!plain_size(fmt_json_get(meta, "storage_offset"), offset) || *offset < 0 || pt2_failed(p)) return false;
+  return !is_complex || take_apart(t, offset);
 }
 
 /* Does what sizes, strides and offset reach lie within `bytes`? */

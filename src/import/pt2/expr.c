@@ -252,7 +252,7 @@ base_dim pt2_size(pt2 *p, const fmt_json *sym_int) {
 
 bool pt2_is_complex(pt2 *p, const fmt_json *meta) {
   int64_t number = pt2_scalar_type(p, fmt_json_get(meta, "dtype"));
-  return number >= 8 && number <= 10;
+  return aten_is_complex_type(number);
 }
 
 ir_type pt2_type(pt2 *p, const fmt_json *meta) {
@@ -271,8 +271,7 @@ ir_type pt2_type(pt2 *p, const fmt_json *meta) {
     ir_build_fail(&p->b, TD_UNSUPPORTED, "complex numbers of %zu dimensions", rank);
   if (pt2_failed(p)) return type;
   int64_t number = pt2_scalar_type(p, fmt_json_get(meta, "dtype"));
-  type.dtype =
-      aten_dtype(p->a, is_complex ? number - 3 : number); /* c10 has the complex types 3 behind the real ones */
+  type.dtype = aten_dtype(p->a, is_complex ? aten_part_type(number) : number);
   type.rank = (int32_t)rank + is_complex;
   if (is_complex) type.dims[rank] = 2;
   for (size_t i = 0; i < rank; i++) {

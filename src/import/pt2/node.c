@@ -25,7 +25,10 @@ aten_value pt2_lookup(pt2 *p, pt2_scope *s, const char *name) {
   pt2_entry *entry = &s->entries.at[*at];
   if (entry->stored) {
     ir_value value = pt2_tensor(p, entry->stored, entry->constant);
-    entry->value = aten_of(p->a, value, entry->is_dense);
+    const int32_t rank = ir_build_rank(&p->b, value);
+    if (entry->is_complex && (rank < 1 || ir_build_type(&p->b, value)->dims[rank - 1] != 2))
+      pt2_fail(p, "the tensor %s is not of complex numbers, as the program has it", entry->stored);
+    entry->value = entry->is_complex ? aten_of_complex(p->a, value) : aten_of(p->a, value, entry->is_dense);
     entry->made = value;
     entry->stored = NULL;
   }

@@ -85,7 +85,9 @@ static void add_stored(pt2 *p, pt2_scope *s, const fmt_json *graph, const char *
   pt2_entry *entry = &s->entries.at[s->entries.count - 1];
   entry->stored = key;
   entry->constant = constant;
-  entry->is_dense = pt2_is_dense(fmt_json_get(fmt_json_get(graph, "tensor_values"), name));
+  const fmt_json *meta = fmt_json_get(fmt_json_get(graph, "tensor_values"), name);
+  entry->is_dense = pt2_is_dense(meta);
+  entry->is_complex = fmt_json_get(meta, "dtype") && pt2_is_complex(p, meta);
 }
 
 /* A buffer that the program writes begins as what the archive holds, and is kept from one run to the next. */
@@ -96,7 +98,7 @@ static void make_state(pt2 *p, const char *key, pt2_entry *entry) {
   const ir_initial initial = {.value = first};
   const char *name = pt2_format(p, "%s", key);
   ir_build_take(&p->b, ir_add_state(p->b.graph, &type, name, &initial, &state, p->b.err));
-  entry->value = aten_of(p->a, state, entry->is_dense);
+  entry->value = entry->is_complex ? aten_of_complex(p->a, state) : aten_of(p->a, state, entry->is_dense);
   entry->stored = NULL;
   entry->state = state;
 }

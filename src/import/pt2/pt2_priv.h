@@ -13,9 +13,10 @@ typedef struct pt2_entry {
   const char *stored; /* the key of a tensor in the archive that is not made yet, or NULL */
   bool constant;      /* it is among the constants rather than the weights */
   bool is_dense;      /* what is stored stands in the order of its sizes */
-  ir_value made;      /* the constant that it became, or none */
-  ir_value state;     /* the state of the session that it is, or none */
-  uint32_t spec;      /* its position among the input specs */
+  bool is_complex;
+  ir_value made;  /* the constant that it became, or none */
+  ir_value state; /* the state of the session that it is, or none */
+  uint32_t spec;  /* its position among the input specs */
 } pt2_entry;
 
 /* The names of one graph: the program's own, or that of a region. Regions see nothing but their operands. */

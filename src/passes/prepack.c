@@ -4,10 +4,11 @@
  * and bias on the way. The walk over the graph makes the constants; what fills them are jobs, done at the end on as
  * many threads as there are.
  *
- * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: sharing: the packed
- * weights are a copy (of weights used twice, two); bit equality where a scale is folded; with Winograd and Strassen,
- * rounding. Weights that the pass batchnorm left to this one (ir_graph.scaled) are there behind it, if anybody still
- * reads them. */
+ * Equal weights that are packed alike are one constant, as are those of a layer that a model runs several times.
+ *
+ * Requires: a verified graph; the last of the passes that touch weights. Keeps: types. Breaks: bit equality where a
+ * scale is folded; with Winograd and Strassen, rounding. Weights that the pass batchnorm left to this one
+ * (ir_graph.scaled) are there behind it, if anybody still reads them. */
 #include "kernels/kernels.h"
 #include "kernels/packing.h"
 #include "passes/passes_priv.h"
@@ -28,6 +29,7 @@ struct job {
   base_tensor w;
   const float *scale; /* of each feature; NULL: none */
   float *to;
+  ir_value packed; /* the constant that it fills */
   int64_t panel, groups, tile;
   uint32_t feature_axis;
 };
@@ -61,7 +63,7 @@ typedef struct product {
 } product;
 
 /* Operator `op` in the node's place, with `packed` for weights and some attributes `changed`. */
-static td_status rebuild(passes_edit *e, product *p, const char *op, const base_tensor *packed, const base_arg *changed,
+static td_status rebuild(passes_edit *e, product *p, const char *op, ir_value packed, const base_arg *changed,
                          uint32_t changes) {
   uint32_t in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < changes; i++) {
@@ -70,19 +72,11 @@ static td_status rebuild(passes_edit *e, product *p, const char *op, const base_
     else p->args[p->arg_count++] = changed[i];
   }
   while (!p->in[in_count - 1].id) in_count--;
-  TRY(ir_add_constant(e->graph, packed, NULL, &p->in[1], e->err));
+  p->in[1] = packed;
   ir_value made;
   const ir_new_node spec = {.in = p->in, .in_count = in_count, .args = p->args, .arg_count = p->arg_count};
   TRY(passes_add(e, p->id, op, spec, NULL, &made));
   return passes_take_place(e, p->id, made);
-}
-
-static td_status add_job(passes_edit *e, const job *j) {
-  job *slot = base_vec_push(e->scratch, &((packing *)e->user)->jobs);
-  if (!slot) return base_no_memory(e->err, "packed weights");
-  *slot = *j;
-  slot->by = kern_packing_of(e->setting->isa);
-  return TD_OK;
 }
 
 /* Room for `count` floats in `arena`, as a tensor of rank 1. */
@@ -92,6 +86,44 @@ static td_status new_floats(passes_edit *e, base_arena *arena, int64_t count, ba
   float *data = fits ? base_arena_alloc_uncleared(arena, bytes + 1, 64) : NULL;
   if (!data) return base_no_memory(e->err, "packed weights");
   *t = base_tensor_of(data, TD_F32, 1, &count);
+  return TD_OK;
+}
+
+static bool same_floats(const float *a, const float *b, int64_t count) {
+  return a == b || (a && b && memcmp(a, b, (size_t)count * sizeof *a) == 0);
+}
+
+static bool same_weights(const base_tensor *a, const base_tensor *b) {
+  if (a->rank != b->rank) return false;
+  for (int32_t i = 0; i < a->rank; i++)
+    if (a->dims[i] != b->dims[i] || a->strides[i] != b->strides[i]) return false;
+  return a->data == b->data || (base_tensor_contiguous(a) && same_floats(a->data, b->data, base_tensor_numel(a)));
+}
+
+/* Does another job what `j` asks for? */
+static bool same_job(const job *j, const job *other) {
+  return j->fill == other->fill && j->panel == other->panel && j->groups == other->groups && j->tile == other->tile &&
+         j->feature_axis == other->feature_axis && same_weights(&j->w, &other->w) &&
+         same_floats(j->scale, other->scale, j->w.dims[j->feature_axis]);
+}
+
+/* A constant of `count` floats that `j` fills later; one that there is, if it would be the same. */
+static td_status fill_later(passes_edit *e, const job *j, int64_t count, ir_value *packed) {
+  job_vec *jobs = &((packing *)e->user)->jobs;
+  base_tensor t;
+  for (uint32_t i = 0; i < jobs->count; i++)
+    if (same_job(j, &jobs->at[i])) {
+      *packed = jobs->at[i].packed;
+      return TD_OK;
+    }
+  TRY(new_floats(e, e->graph->constants, count, &t));
+  TRY(ir_add_constant(e->graph, &t, NULL, packed, e->err));
+  job *slot = base_vec_push(e->scratch, jobs);
+  if (!slot) return base_no_memory(e->err, "packed weights");
+  *slot = *j;
+  slot->by = kern_packing_of(e->setting->isa);
+  slot->to = t.data;
+  slot->packed = *packed;
   return TD_OK;
 }
 
@@ -176,18 +208,14 @@ static void fill_linear(const job *j) {
 
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
-  base_tensor packed;
+  ir_value packed;
   if (!kern_pack_count(p->w.dims[1 - p->feature_axis], p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
-  TRY(new_floats(e, e->graph->constants, (int64_t)count, &packed));
-  TRY(add_job(e, &(job){.fill = fill_linear,
-                        .w = p->w,
-                        .scale = p->scale,
-                        .to = packed.data,
-                        .panel = row->lanes,
-                        .feature_axis = p->feature_axis}));
+  const job j = {
+      .fill = fill_linear, .w = p->w, .scale = p->scale, .panel = row->lanes, .feature_axis = p->feature_axis};
+  TRY(fill_later(e, &j, (int64_t)count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
                               ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST)};
-  return rebuild(e, p, "td::linear", &packed, changed, 3);
+  return rebuild(e, p, "td::linear", packed, changed, 3);
 }
 
 static void fill_conv(const job *j) { j->by->conv(&j->w, j->scale, false, j->groups, j->panel, j->to); }
@@ -195,19 +223,18 @@ static void fill_transpose(const job *j) { j->by->conv(&j->w, NULL, true, j->gro
 
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
-  base_tensor packed;
+  ir_value packed;
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
   if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
-  TRY(new_floats(e, e->graph->constants, count, &packed));
-  TRY(add_job(e, &(job){.fill = transposed ? fill_transpose : fill_conv,
-                        .w = p->w,
-                        .scale = p->scale,
-                        .to = packed.data,
-                        .panel = row->lanes,
-                        .groups = groups}));
+  const job j = {.fill = transposed ? fill_transpose : fill_conv,
+                 .w = p->w,
+                 .scale = p->scale,
+                 .panel = row->lanes,
+                 .groups = groups};
+  TRY(fill_later(e, &j, count, &packed));
   const base_arg changed = ARG_INT("panel", row->lanes);
-  return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
+  return rebuild(e, p, p->node->op->name, packed, &changed, 1);
 }
 
 /* The sizes of a convolution that Winograd's algorithm can do: a window of 3x3, or of planes of that, stride 1 within
@@ -278,17 +305,14 @@ static void fill_winograd(const job *j) { j->by->winograd(&j->w, j->scale, j->ti
 
 static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, int64_t tile) {
   int64_t count;
-  base_tensor packed;
+  ir_value packed;
   const int64_t inputs = base_tensor_numel(&p->w) / p->w.dims[0] / 9;
   if (!kern_winograd_packed_size(tile, p->w.dims[0], inputs, row->lanes, &count))
     return base_no_memory(e->err, "packed weights");
-  TRY(new_floats(e, e->graph->constants, count, &packed));
-  TRY(add_job(
-      e,
-      &(job){
-          .fill = fill_winograd, .w = p->w, .scale = p->scale, .to = packed.data, .panel = row->lanes, .tile = tile}));
+  const job j = {.fill = fill_winograd, .w = p->w, .scale = p->scale, .panel = row->lanes, .tile = tile};
+  TRY(fill_later(e, &j, count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_INT("tile", tile)};
-  return rebuild(e, p, "td::winograd_conv", &packed, changed, 2);
+  return rebuild(e, p, "td::winograd_conv", packed, changed, 2);
 }
 
 /* A 1x1 convolution is a product of pixels with a matrix: td::linear, where Strassen's recursion pays. */
@@ -338,7 +362,9 @@ static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row)
       ((float *)packed.data)[t * channels + c] = ((float *)dense.data)[c * taps + t] * (p->scale ? p->scale[c] : 1);
   packed = base_tensor_of(packed.data, TD_F32, 2, dims);
   const base_arg changed = ARG_INT("panel", 1);
-  return rebuild(e, p, p->node->op->name, &packed, &changed, 1);
+  ir_value constant;
+  TRY(ir_add_constant(e->graph, &packed, NULL, &constant, e->err));
+  return rebuild(e, p, p->node->op->name, constant, &changed, 1);
 }
 
 static const struct {

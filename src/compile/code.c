@@ -3,6 +3,7 @@
  * is told once. */
 #include "codegen/codegen.h"
 #include "compile/compile_priv.h"
+#include "kernels/fused.h"
 #include "loop/loop.h"
 #include "sys/sys.h"
 
@@ -23,6 +24,18 @@ bool lower_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_coun
   return loop->chain ? p.in_count > 0 && p.in_count - 1u <= in_count : p.in_count == in_count;
 }
 
+/* Of a row that ends with `axis`. A short one takes in what is outside of it, as kernels/fused.c does, at least. */
+static int32_t first_axis(const base_dim *sizes, int32_t axis) {
+  int64_t length = 1, outermost = 0;
+  while (outermost < axis && sizes[outermost] == 1) outermost++;
+  for (; axis >= 0; axis--) {
+    if (!base_dim_known(sizes[axis]) || sizes[axis] >= KERN_FUSED_SHORT) break;
+    if ((length *= sizes[axis]) >= KERN_FUSED_SHORT) break;
+    if (axis - 1 <= outermost || sizes[axis - 1] >= KERN_FUSED_FEW) break;
+  }
+  return axis;
+}
+
 /* Operands that stay as they are along a row, as their types tell. */
 static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, const base_program *p) {
   int32_t axis = p->rank - 1;
@@ -36,7 +49,7 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
   if (!loop_space(p, table, loop->ranks, loop->dims, sizes)) return 0;
   /* Without an axis of its own a row is the innermost dimension that is not 1. */
   while (!row_axes && axis > 0 && sizes[axis] == 1) axis--;
-  const int32_t first = row_axes ? p->rank - row_axes : axis;
+  const int32_t first = row_axes ? p->rank - row_axes : first_axis(sizes, axis);
   for (uint32_t k = 0; k < p->in_count; k++) {
     bool moves = false;
     for (int32_t a = first < 0 ? 0 : first; a <= (row_axes ? p->rank - 1 : axis); a++) {

@@ -9,6 +9,7 @@
 enum { PIECE = 512, TASK = 16384 /* elements of a row at a time; of a task */ };
 enum { TURNED_ROWS = 16, FORMED_ROWS = 64 /* of a tile: where something is turned, at least, if there are; at most */ };
 enum { FORMED = 2048 /* elements of a tile where nothing is turned */ };
+enum { UNIT = 16, WIDEST = 8 /* bytes: of a copy, of an element */ };
 enum { PROGRAM /* attribute */ };
 enum { COLUMNS = BASE_PROGRAM_OPERANDS + BASE_PROGRAM_OUTS }; /* of strides: those of operands, then those of outputs */
 /* Outputs from this size on are written past the caches: reading what a write replaces would cost as much again, and
@@ -28,7 +29,7 @@ typedef struct space {
   int64_t pitch[COLUMNS];
   int32_t row_rank; /* dimensions of a row, innermost first; at least 1 */
   int64_t row_dims[BASE_MAX_RANK], step[BASE_MAX_RANK][COLUMNS];
-  uint64_t scalars; /* bit k: operand k does not change along a row */
+  uint64_t scalars; /* bit k: operand k does not change along a row, and bodies know */
   uint64_t direct;  /* bit k: operand k, no scalar, is a dense row of its type's elements as it is */
   uint64_t turned;  /* bit k: operand k, elements of 4 bytes, is dense from row to row */
   uint64_t native;  /* bit k: operand k is of the element type that bodies read */
@@ -106,6 +107,17 @@ static int32_t across(const space *s, const dim_list *rest, int32_t from) {
   return best;
 }
 
+/* Is dimension `from` of `rest` to be the row's, which has `length` elements yet? Not where something can be turned. */
+static bool goes_into_row(const space *s, const dim_list *rest, int32_t from, int64_t length) {
+  if (from == 0) return true;
+  if (s->gathers || length >= KERN_FUSED_SHORT || from + 1 >= rest->count || rest->dims[from] >= KERN_FUSED_FEW)
+    return false;
+  for (int32_t i = from; i < rest->count; i++)
+    for (uint32_t k = 0; k < s->p->in_count; k++)
+      if (rest->stride[i][k] == 1 && turns(s, k)) return false;
+  return true;
+}
+
 static bool find_dims(space *s) {
   dim_list row = {0}, rest = {0};
   int64_t length, stride[COLUMNS];
@@ -114,14 +126,15 @@ static bool find_dims(space *s) {
     add_dim(i >= s->p->rank - s->row_axes ? &row : &rest, length, stride);
   }
   int32_t from = 0; /* of `rest`; where no axis is the row's, its innermost dimension is */
-  if (!s->row_axes && rest.count) {
-    add_dim(&row, rest.dims[0], rest.stride[0]);
-    from = 1;
+  for (length = 1; !s->row_axes && from < rest.count && goes_into_row(s, &rest, from, length); from++) {
+    add_dim(&row, rest.dims[from], rest.stride[from]);
+    length *= rest.dims[from];
   }
   s->row_rank = row.count > 0 ? row.count : 1;
   s->length = s->rows = s->planes = s->row_dims[0] = 1;
   for (int32_t i = 0; i < row.count; i++) {
-    s->length *= s->row_dims[i] = row.dims[i];
+    s->length *= row.dims[i];
+    s->row_dims[i] = base_max_i64(row.dims[i], 1); /* numbers of rows without elements are written all the same */
     memcpy(s->step[i], row.stride[i], sizeof s->step[i]);
   }
   const int32_t rows = s->in_order ? from : across(s, &rest, from);
@@ -142,22 +155,36 @@ static bool only_passes(const space *s) {
   return s->p->count == 2 && !s->p->row_axes && s->direct & 1 && s->aside[0] && base_out(s->call, 0);
 }
 
-static void find_forms(space *s) {
+/* The elements of a row of column `k` lie side by side, in their order. */
+static bool is_dense(const space *s, uint32_t k) {
+  int64_t next = 1;
+  for (int32_t i = 0; i < s->row_rank && s->length != 1; next *= s->row_dims[i++])
+    if (s->step[i][k] != next) return false;
+  return true;
+}
+
+/* `code` (may be NULL) is taken where it fits: operands that it takes as rows may be single numbers after all. */
+static void find_forms(space *s, const kern_fused_code **code) {
+  uint64_t still = 0;
   for (uint32_t k = 0; k < s->p->in_count; k++) {
-    bool still = !s->picks[k].picks;
+    bool moves = s->picks[k].picks || s->picks[k].tells;
+    for (int32_t i = 0; i < s->row_rank; i++) moves |= s->step[i][k] != 0;
+    if (!moves) still |= (uint64_t)1 << k;
+  }
+  if (*code && (*code)->scalars & ~still) *code = NULL;
+  s->scalars = *code ? (*code)->scalars : still;
+  for (uint32_t k = 0; k < s->p->in_count; k++) {
     if (s->picks[k].tells) s->tellers |= (uint64_t)1 << k;
-    for (int32_t i = 0; i < s->row_rank; i++) still &= s->step[i][k] == 0;
     if (s->picks[k].tells) continue;
-    const bool native = s->native >> k & 1, plain = s->row_rank == 1 && native && !s->picks[k].picks;
-    const bool dense = plain && (s->step[0][k] == 1 || s->length == 1);
-    if (still) s->scalars |= (uint64_t)1 << k;
-    else if (dense) s->direct |= (uint64_t)1 << k;
-    else if (plain && s->pitch[k] == 1 && s->rows > 1 && turns(s, k)) s->turned |= (uint64_t)1 << k;
-    s->piecewise |= still ? !native : !dense;
+    const bool native = s->native >> k & 1, plain = native && !s->picks[k].picks;
+    const bool dense = plain && is_dense(s, k), one = s->scalars >> k & 1;
+    if (dense && !one) s->direct |= (uint64_t)1 << k;
+    else if (!one && plain && s->row_rank == 1 && s->pitch[k] == 1 && s->rows > 1 && turns(s, k))
+      s->turned |= (uint64_t)1 << k;
+    s->piecewise |= one ? !native : !dense;
   }
   for (uint32_t k = 0; k < s->p->out_count; k++) {
-    const bool dense =
-        s->out_row[k] || s->length == 1 || (s->row_rank == 1 && s->step[0][BASE_PROGRAM_OPERANDS + k] == 1);
+    const bool dense = s->out_row[k] || is_dense(s, BASE_PROGRAM_OPERANDS + k);
     const bool native = s->out_dtype[k] == base_type_dtype(s->type[BASE_PROGRAM_OPERANDS + k]);
     s->aside[k] = !native || !base_out(s->call, k) || !dense;
     s->piecewise |= s->aside[k];
@@ -231,20 +258,28 @@ static const writer writers[TD_DTYPE_COUNT] = {
 typedef void (*row_move)(const space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece);
 static void walk_row(const space *s, uint32_t k, int64_t offset, int64_t from, int64_t count, char *piece,
                      row_move move) {
-  const int64_t each = (int64_t)body_size(s, k), inner = base_max_i64(s->row_dims[0], 1); /* of no elements: a result */
+  const int64_t each = (int64_t)body_size(s, k);
   if (s->row_rank == 1) {
     if (count > 0) move(s, k, offset + from * s->step[0][k], s->step[0][k], count, piece);
     return;
   }
+  int64_t at[BASE_MAX_RANK], element = offset;
+  for (int32_t i = 0; i < s->row_rank; from /= s->row_dims[i++]) {
+    at[i] = from % s->row_dims[i];
+    element += at[i] * s->step[i][k];
+  }
   while (count > 0) {
-    int64_t at = offset, rest = from;
-    for (int32_t i = 0; i < s->row_rank && rest > 0; i++) {
-      at += rest % s->row_dims[i] * s->step[i][k];
-      rest /= s->row_dims[i];
+    const int64_t run = base_min_i64(count, s->row_dims[0] - at[0]);
+    move(s, k, element, s->step[0][k], run, piece);
+    piece += run * each, count -= run;
+    element -= at[0] * s->step[0][k];
+    at[0] = 0;
+    for (int32_t i = 1; i < s->row_rank; i++) {
+      element += s->step[i][k];
+      if (++at[i] < s->row_dims[i]) break;
+      element -= at[i] * s->step[i][k];
+      at[i] = 0;
     }
-    const int64_t run = base_min_i64(count, inner - from % inner);
-    move(s, k, at, s->step[0][k], run, piece);
-    piece += run * each, from += run, count -= run;
   }
 }
 
@@ -253,7 +288,8 @@ static void read_run(const space *s, uint32_t k, int64_t at, int64_t step, int64
   const kern_fused_form *form = &s->level->forms[t->dtype];
   const char *from = (const char *)t->data + at * (int64_t)size_of(t->dtype);
   if (step == 1 && form->read) form->read(piece, from, run);
-  else if (step == 1 && s->native >> k & 1) memcpy(piece, from, (size_t)run * size_of(t->dtype));
+  else if (step == 1 && run >= KERN_FUSED_SHORT && s->native >> k & 1)
+    memcpy(piece, from, (size_t)run * size_of(t->dtype));
   else readers[t->dtype](piece, from, step, run);
 }
 
@@ -381,6 +417,22 @@ static void bring_picked(job *j, uint32_t k, const int64_t *offsets, int64_t row
   }
 }
 
+/* Rows of short runs, all the same or each of one element, as memory of whole units; of others false. Up to a unit is
+ * written behind the row. */
+static bool spread_row(const space *s, uint32_t k, int64_t offset, char *piece) {
+  const size_t each = body_size(s, k), run = (size_t)s->row_dims[0] * each;
+  const bool one = s->step[0][k] == 0, same = s->step[1][k] == 0 && s->step[0][k] == 1;
+  const char *from = (const char *)s->in[k]->data + offset * (int64_t)each;
+  char unit[KERN_FUSED_SHORT * WIDEST];
+  if (s->row_rank != 2 || s->row_dims[0] >= KERN_FUSED_SHORT || !(s->native >> k & 1) || !(one || same)) return false;
+  if (same) memcpy(unit, from, run);
+  for (int64_t i = 0; i < s->row_dims[1]; i++, from += s->step[1][k] * (int64_t)each, piece += run) {
+    for (size_t at = 0; one && at < UNIT; at += each) memcpy(unit + at, from, each);
+    for (size_t at = 0; at < run; at += UNIT) memcpy(piece + at, unit + (one ? 0 : at), UNIT);
+  }
+  return true;
+}
+
 /* A tile of operand `k`, whose first row begins at element `offset`. */
 static void bring(job *j, uint32_t k, const int64_t *offsets, int64_t rows, int64_t from, int64_t n) {
   const space *s = &j->s;
@@ -394,8 +446,11 @@ static void bring(job *j, uint32_t k, const int64_t *offsets, int64_t rows, int6
     s->level->turn((float *)(void *)j->in[k], j->wide, at, s->step[0][k], rows, n, n == s->length ? rows : 0);
     return;
   }
-  for (int64_t r = 0; r < rows; r++)
-    walk_row(s, k, offset + r * s->pitch[k], from, n, j->in[k] + r * j->wide * (int64_t)body_size(s, k), read_run);
+  for (int64_t r = 0; r < rows; r++) {
+    const int64_t row = offset + r * s->pitch[k];
+    char *piece = j->in[k] + r * j->wide * (int64_t)body_size(s, k);
+    if (n != s->length || !spread_row(s, k, row, piece)) walk_row(s, k, row, from, n, piece, read_run);
+  }
 }
 
 /* `rows` rows of a plane, of which elements [from, from + n); `offset`: of the columns at the first row. */
@@ -405,9 +460,10 @@ static void run_tile(job *j, const int64_t *offset, int64_t rows, int64_t from, 
     const bool still = s->scalars >> k & 1, as_it_is = s->direct >> k & 1 || (still && s->native >> k & 1);
     const int64_t first = offset[k] + (still ? 0 : from);
     if (s->tellers >> k & 1) continue;
-    if (!as_it_is) bring(j, k, offset, rows, still ? 0 : from, still ? 1 : n);
+    const bool same = s->pitch[k] == 0 && !s->picks[k].picks; /* one row is all of them */
+    if (!as_it_is) bring(j, k, offset, same ? 1 : rows, still ? 0 : from, still ? 1 : n);
     j->rows.in[k] = as_it_is ? (const char *)s->in[k]->data + first * (int64_t)body_size(s, k) : j->in[k];
-    j->rows.pitch[k] = as_it_is ? s->pitch[k] : j->wide;
+    j->rows.pitch[k] = as_it_is || same ? s->pitch[k] : j->wide;
   }
   for (uint32_t k = 0; k < s->p->out_count; k++) {
     const uint32_t column = BASE_PROGRAM_OPERANDS + k;
@@ -489,7 +545,7 @@ static size_t place_tiles(job *j, char *at) {
   for (uint32_t k = 0; s->piecewise && k < s->p->in_count; k++) {
     if ((s->direct | s->tellers) >> k & 1) continue;
     if (at) j->in[k] = at + used;
-    used += tile_bytes(j, k);
+    used += tile_bytes(j, k) + UNIT;
   }
   for (uint32_t k = 0; s->piecewise && k < s->p->out_count; k++) {
     if (!s->aside[k]) continue;
@@ -520,7 +576,7 @@ static td_status bad_program(const base_call *call, const char *what) {
   return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::fused: %s", what);
 }
 
-static td_status find_space(const base_call *call, const base_program *p, space *s) {
+static td_status find_space(const base_call *call, const base_program *p, const kern_fused_code **code, space *s) {
   s->call = call;
   s->p = p;
   s->gathers = base_program_picks(p, s->picks);
@@ -541,7 +597,7 @@ static td_status find_space(const base_call *call, const base_program *p, space 
   }
   find_types(s);
   if (!find_dims(s)) return bad_program(call, "the operands do not broadcast to the outputs");
-  find_forms(s);
+  find_forms(s, code);
   for (uint32_t k = 0; k < p->out_count; k++)
     if (!writers[s->out_dtype[k]] || (base_out(call, k) && base_out(call, k)->dtype != s->out_dtype[k]))
       return bad_program(call, "an output has another type");
@@ -594,7 +650,7 @@ static void find_slots(kern_fused_program *f) {
 
 /* What runs the program, whose space is known, of tiles yet to come. */
 static td_status prepare(job *j, kern_fused_program *f, const kern_fused_code *code) {
-  j->body = code && code->scalars == j->s.scalars ? code->body : j->s.level->interpret;
+  j->body = code ? code->body : j->s.level->interpret;
   f->stages = base_program_stages(&f->p, f->stage);
   base_program_kept(&f->p, f->stage, f->kept);
   find_slots(f);
@@ -611,7 +667,7 @@ td_status kern_fused_run(const base_call *call, const kern_fused_level *level, c
   const char *wrong = base_program_read(words, count, &f.p);
   if (wrong) return bad_program(call, wrong);
   job j = {.s.level = level};
-  TRY(find_space(call, &f.p, &j.s));
+  TRY(find_space(call, &f.p, &code, &j.s));
   if (j.s.planes * j.s.rows == 0 || (!f.p.row_axes && j.s.length == 0)) return TD_OK;
   TRY(prepare(&j, &f, code));
   j.rows.stream = streams(&j.s);
@@ -666,9 +722,10 @@ td_status kern_chain_of(const base_call *call, const kern_fused_level *level, ke
   c->call.out_count = 1;
   c->j.s.level = level;
   c->j.s.in_order = true;
-  TRY(find_space(&c->call, &c->f.p, &c->j.s));
+  const kern_fused_code *code = call->code;
+  TRY(find_space(&c->call, &c->f.p, &code, &c->j.s));
   *chain = c;
-  return prepare(&c->j, &c->f, call->code);
+  return prepare(&c->j, &c->f, code);
 }
 
 void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {

@@ -35,6 +35,10 @@ typedef struct kern_fused_rows {
 } kern_fused_rows;
 typedef void (*kern_fused_body)(const kern_fused_rows *rows);
 
+/* A row shorter than SHORT takes in further dimensions, of less than FEW and but for the outermost one: the rows of
+ * each would be a tile of their own. */
+enum { KERN_FUSED_SHORT = 16, KERN_FUSED_FEW = 16 };
+
 /* What generated code was made for. */
 typedef struct kern_fused_code {
   kern_fused_body body;

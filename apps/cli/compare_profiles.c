@@ -3,6 +3,7 @@
  * Times of runs scatter, and other work on the machine moves them all. A row has changed where its mean moved by more
  * than three standard errors and by two per cent, and its shortest time moved the same way by half as much at least:
  * interference makes means longer, shortest times hardly. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ static double number_at(const json_t *object, const char *key) {
 static td_status open_profile(const char *path, profile *p, td_error *err) {
   json_error_t why;
   p->root = json_load_file(path, 0, &why);
-  if (!p->root && why.line < 0) return base_fail(err, TD_BAD_FILE, path, -1, "%s", why.text);
+  if (!p->root && why.line < 0)
+    return base_fail(err, TD_BAD_FILE, path, -1, "cannot open the file: %s", strerror(errno));
   if (!p->root) return base_fail(err, TD_BAD_FILE, path, why.position, "line %d: %s", why.line, why.text);
   p->runs = number_at(p->root, "runs");
   if (p->runs >= 1 && json_is_array(json_object_get(p->root, "rows"))) return TD_OK;

@@ -15,6 +15,9 @@ void *sys_code_open(const char *path, td_error *err) {
   void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (code) return code;
   const char *why = dlerror();
+  const size_t length = strlen(path);
+  if (why && strncmp(why, path, length) == 0 && strncmp(why + length, ": ", 2) == 0)
+    why += length + 2; /* named already */
   base_fail(err, TD_NO_RESOURCE, path, -1, "%s", why ? why : "the code cannot be loaded");
   return NULL;
 }

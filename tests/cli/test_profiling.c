@@ -158,6 +158,8 @@ static void profiles_are_compared(void **state) {
   assert_int_equal(run(f, "compare-profiles c.json a.json").status, 0);
   assert_int_equal(run(f, "compare-profiles d.json a.json").status, 3);
   assert_int_equal(run(f, "compare-profiles a.json e.json").status, 3);
+  assert_string_equal(run(f, "compare-profiles a.json absent.json").err,
+                      "treadle: compare-profiles: absent.json: cannot open the file: No such file or directory\n");
 }
 
 static void schedules(void **state) {

@@ -136,12 +136,12 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
         "write what the model becomes: graphs, loops, C files, plan, times; `treadle replay DIR` runs them", NULL, \
         false                                                                                                      \
   }
-#define CLI_OPTION_INJECT                                                                                            \
-  {                                                                                                                  \
-    "inject", "OP:MODE[@NODE]",                                                                                      \
+#define CLI_OPTION_INJECT                                                                                        \
+  {                                                                                                              \
+    "inject", "OP:MODE[@NODE]",                                                                                  \
         "for tests: have the kernels of an operator, or what pass=NAME makes, go wrong; MODE is wrong, slight, " \
-        "nan, crash, hang, compile or type",                                                                                     \
-        NULL, false                                                                                                  \
+        "nan, crash, hang, compile or type",                                                                     \
+        NULL, false                                                                                              \
   }
 #define CLI_OPTION_JSON \
   { "json", NULL, "print JSON", NULL, false }

@@ -10,8 +10,8 @@ const char *debug_tap_name(ir_graph *graph, uint32_t index, uint32_t k);
  * else of those it lists, separated by commas; NULL or "": of none. Only tensors that are not outputs already. Unknown
  * names are TD_BAD_ARGUMENT. */
 td_status debug_add_taps(ir_graph *graph, const char *names, td_error *err);
-/* Behind debug_add_taps: nodes that read what another one made and what is an output, too, read an input of the output's
- * name instead. Of values that hold sizes, and of those whose sizes data defines, nothing changes. */
+/* Behind debug_add_taps: nodes that read what another one made and what is an output, too, read an input of the
+ * output's name instead. Nothing changes of values that hold sizes, and of those whose sizes data defines. */
 td_status debug_feed_taps(ir_graph *graph, td_error *err);
 /* Makes the graph what is left by `cut`, which treadle.h describes. After a failure it is only good for ir_graph_free.
  */

@@ -75,6 +75,12 @@ base_str aten_schema_name(const char *line);
 typedef struct aten_entry aten_entry; /* of the journal */
 typedef struct aten_missing aten_missing;
 
+/* Rows of a packed sequence, and [time, batch, ...] of which they are those that are there. */
+typedef struct aten_packed {
+  ir_value data, padded, lengths;
+  uint32_t rollbacks; /* the values may be gone after another one */
+} aten_packed;
+
 struct aten {
   ir_build *b;
   base_arena *arena;
@@ -89,6 +95,7 @@ struct aten {
   BASE_VEC(aten_entry) journal;
   BASE_VEC(aten_missing) missing;
   base_map missing_ops;
+  BASE_VEC(aten_packed) packed;
 };
 
 void *aten_alloc(aten *a, size_t bytes); /* zeroed, in the import's arena; NULL and failed when out of memory */

@@ -14,6 +14,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import rnn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 warnings.filterwarnings("ignore")
@@ -553,6 +554,23 @@ class Filled(nn.Module):
         return found[..., 1:]
 
 
+class Packed(nn.Module):
+    """Sequences of several lengths, packed in any order; between the layers the packed rows are changed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LSTM(3, 4, batch_first=True, bidirectional=True)
+        self.second = nn.GRU(8, 3, 2)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        packed = rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        rows, states = self.first(packed)
+        rows = rnn.PackedSequence(rows.data * 2.0, rows.batch_sizes, rows.sorted_indices, rows.unsorted_indices)
+        rows, last = self.second(rows)
+        padded, found = rnn.pad_packed_sequence(rows, batch_first=True, padding_value=-1.0)
+        return padded, found, states[1], last
+
+
 class Ranks(nn.Module):
     """A way on which the rank is another one, and a size that constants decide by way of tensors."""
 
@@ -614,6 +632,9 @@ def main():
     write("numbers", Numbers(), [(x + 1,), (x + 2,)])
     write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
     write("filled", Filled(), [(x,), (x - 1,), (-x - 1,)])
+    several = [(torch.rand(4, 5, 3), torch.tensor(lengths)) for lengths in ([2, 5, 1, 4], [3, 3, 2, 1])]
+    write("packed", Packed(), several)
+    write("packed_traced", Packed(), several, how="trace")
     write("grad", Grad(), [(x,)])
     write("resampled", Resampled(), [(torch.rand(2, 3, 4, 5),)], how="trace")
     write("resampled_f64", Resampled(), [(torch.rand(1, 2, 17, 13, dtype=torch.float64),)], how="trace", rtol=1e-12, atol=1e-12)

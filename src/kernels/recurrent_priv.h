@@ -69,9 +69,9 @@ typedef struct recurrent_cell {
   int64_t gates;
   /* The sums of inputs of `steps` steps from `step` on. */
   void (*inputs)(const recurrent_block *k, int64_t step, int64_t steps);
-  /* A step whose sums are the `slot`th: of one sequence, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes to
-   * k->next. */
-  void (*step[3])(const recurrent_block *k, int64_t slot, int64_t step);
+  /* A step whose sums are the `slot`th: of one sequence, of two, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes
+   * to k->next. */
+  void (*step[4])(const recurrent_block *k, int64_t slot, int64_t step);
   /* Weaving: the sums of the first RECURRENT_CHUNK steps; then each step in turn, with pieces of sums beside it.
    */
   void (*begin)(const recurrent_block *k);

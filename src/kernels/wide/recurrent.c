@@ -62,7 +62,7 @@ static void swap_states(block *k) {
 
 static void run_chunks(const cell *c, block *k) {
   const layer *l = k->l;
-  const int size = k->count == 1 ? 0 : k->count <= SOME ? 1 : 2;
+  const int size = k->count <= 2 ? (int)k->count - 1 : k->count <= SOME ? 2 : 3;
   for (int64_t step = 0; step < k->time; step += l->chunk) {
     int64_t steps = base_min_i64(l->chunk, k->time - step);
     c->inputs(k, step, steps);
@@ -191,11 +191,11 @@ static td_status open_block(const layer *l, block *k) {
                                                                              : base_no_memory(l->call->err, "scratch");
 }
 
-/* How many of the last sequences, too few to fill a block, are blocks of their own: woven, up to ROWS - 2 of them take
- * less than a block does, if r stays near. */
+/* How many of the last sequences, too few to fill a block, are blocks of their own: woven, one beside a pair takes less
+ * than a block of more does, if r stays near. */
 static int64_t lone_sequences(const layer *l) {
-  int64_t rest = l->batch % ROWS;
-  return l->weave && rest <= ROWS - 2 && state_bytes(l) <= NEAR_BYTES ? rest : 0;
+  const int64_t rest = l->batch % ROWS;
+  return l->weave && (rest == 1 || rest == 3) && state_bytes(l) <= NEAR_BYTES ? 1 : 0;
 }
 
 /* How many sequences of `count` a block has, so that fewest are computed and dropped. */

@@ -10,6 +10,8 @@ typedef recurrent_block block;
 enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME, CHUNK = RECURRENT_CHUNK, PANELS = 2, GATES_MAX = 4 };
 /* The sums of a piece and of a panel need 12 registers, and a second panel's instead is worth more. */
 enum { WEAVE = V_REGISTERS == 32 };
+/* Two sequences have a walk of their own where a block computes more than one in vain. */
+enum { PAIRS = SOME > 3 };
 enum { SUMS_MAX = ROWS > PANELS ? ROWS *GATES_MAX : PANELS *GATES_MAX };
 
 /* Side by side in registers: `panels` panels, `pitch` floats apart, `width` vectors in a row of each, of which the
@@ -310,15 +312,17 @@ V_INLINE void walk_woven(int gates, const block *k, int64_t step, panels_of *of)
 
 static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }
 static void lstm_one(const block *k, int64_t slot, int64_t step) { walk(1, k, slot, step, lstm_panels); }
+static void lstm_pair(const block *k, int64_t slot, int64_t step) { walk(2, k, slot, step, lstm_panels); }
 static void lstm_some(const block *k, int64_t slot, int64_t step) { walk(SOME, k, slot, step, lstm_panels); }
 static void lstm_many(const block *k, int64_t slot, int64_t step) { walk(ROWS, k, slot, step, lstm_panels); }
 static void lstm_woven(const block *k, int64_t step) { walk_woven(4, k, step, lstm_panels); }
 static void lstm_begin(const block *k) { first_pieces(4, k); }
-const recurrent_cell KERN_NAME(lstm_cell) = {.gates = 4,
-                                             .inputs = lstm_inputs,
-                                             .step = {lstm_one, SOME < ROWS ? lstm_some : lstm_many, lstm_many},
-                                             .begin = lstm_begin,
-                                             .woven = WEAVE ? lstm_woven : NULL};
+const recurrent_cell KERN_NAME(lstm_cell) = {
+    .gates = 4,
+    .inputs = lstm_inputs,
+    .step = {lstm_one, PAIRS ? lstm_pair : lstm_many, SOME < ROWS ? lstm_some : lstm_many, lstm_many},
+    .begin = lstm_begin,
+    .woven = WEAVE ? lstm_woven : NULL};
 
 V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t step) {
   if (k->l->linear_before_reset) {
@@ -330,6 +334,7 @@ V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t step) {
 }
 static void gru_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(3, k, step, steps); }
 static void gru_one(const block *k, int64_t slot, int64_t step) { gru_step(1, k, slot, step); }
+static void gru_pair(const block *k, int64_t slot, int64_t step) { gru_step(2, k, slot, step); }
 static void gru_some(const block *k, int64_t slot, int64_t step) { gru_step(SOME, k, slot, step); }
 static void gru_many(const block *k, int64_t slot, int64_t step) { gru_step(ROWS, k, slot, step); }
 static void gru_woven(const block *k, int64_t step) {
@@ -341,8 +346,9 @@ static void gru_woven(const block *k, int64_t step) {
   walk(1, k, step % RECURRENT_RING, step, gru_candidate_panels);
 }
 static void gru_begin(const block *k) { first_pieces(3, k); }
-const recurrent_cell KERN_NAME(gru_cell) = {.gates = 3,
-                                            .inputs = gru_inputs,
-                                            .step = {gru_one, SOME < ROWS ? gru_some : gru_many, gru_many},
-                                            .begin = gru_begin,
-                                            .woven = WEAVE ? gru_woven : NULL};
+const recurrent_cell KERN_NAME(gru_cell) = {
+    .gates = 3,
+    .inputs = gru_inputs,
+    .step = {gru_one, PAIRS ? gru_pair : gru_many, SOME < ROWS ? gru_some : gru_many, gru_many},
+    .begin = gru_begin,
+    .woven = WEAVE ? gru_woven : NULL};

@@ -120,6 +120,7 @@ void aten_may_share(const aten_value *x, const aten_value *y);
 /* Are the two tensors kept in the same way: plain, complex, or quantised by one scale? */
 bool aten_kept_alike(aten *a, const aten_value *x, const aten_value *y);
 bool aten_is_quantised(const aten_value *tensor);
+bool aten_is_complex(const aten_value *v); /* a tensor of complex numbers */
 /* False: aten_read fails, because what may be the same storage was written to. */
 bool aten_can_read(const aten_value *tensor);
 /* aten_of, of complex numbers, kept as a last axis of 2. */

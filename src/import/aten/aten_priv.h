@@ -264,6 +264,9 @@ aten_value aten_view_gather(aten *a, const aten_value *of, ir_value index);
 /* x w^T + bias (or none) */
 ir_value aten_linear(aten *a, ir_value x, ir_value w, ir_value bias);
 
+/* aten_graph_value of what becomes an item of a list of the graph, which does not say what its items are. */
+ir_value aten_item_value(aten *a, const aten_value *v);
+
 /* complex.c: a call of an ATEN_PARTS or ATEN_PRODUCT row where an operand is complex. */
 bool aten_has_complex(const aten_args *c);
 aten_value aten_complex_call(aten_args *c);
@@ -274,7 +277,6 @@ ir_value aten_complex_size(aten_args *c, const aten_value *v); /* absolute value
 aten_value aten_complex_pow(aten_args *c);
 aten_value aten_complex_compare(aten_args *c);
 aten_value aten_complex_of_real(aten_args *c, ir_value x, td_dtype d);
-bool aten_is_complex(const aten_value *v); /* a tensor of complex numbers */
 typedef struct aten_pair {
   ir_value re, im;
 } aten_pair;

@@ -503,6 +503,14 @@ aten_value aten_lower_dict_clear(aten_args *c) {
 
 /* ---- values as values of the graph ---- */
 
+ir_value aten_item_value(aten *a, const aten_value *v) {
+  if (aten_is_complex(v))
+    ir_build_fail(a->b, TD_UNSUPPORTED,
+                  "a list that only running knows cannot hold complex tensors; it can hold their "
+                  "view_as_real");
+  return aten_graph_value(a, v);
+}
+
 ir_value aten_graph_value(aten *a, const aten_value *v) {
   if (ir_build_failed(a->b)) return IR_NO_VALUE;
   if (!aten_is_known(v)) return v->kind == ATEN_LIST ? v->u.list->graph : v->graph;
@@ -513,7 +521,7 @@ ir_value aten_graph_value(aten *a, const aten_value *v) {
   if (v->kind == ATEN_LIST && v->u.list->items.count) {
     uint32_t count = v->u.list->items.count;
     ir_value *items = aten_alloc(a, count * sizeof *items);
-    for (uint32_t i = 0; items && i < count; i++) items[i] = aten_graph_value(a, &v->u.list->items.at[i]);
+    for (uint32_t i = 0; items && i < count; i++) items[i] = aten_item_value(a, &v->u.list->items.at[i]);
     return items ? ir_emit(a->b, "td::list_new", items, count, NULL, 0) : IR_NO_VALUE;
   }
   ir_build_fail(a->b, TD_UNSUPPORTED, "a value of type %s cannot be computed when the model runs", aten_kind_name(v));

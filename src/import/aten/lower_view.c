@@ -516,6 +516,7 @@ aten_value aten_lower_as_strided(aten_args *c) {
 
 /* (self, offset, dim1, dim2): a step through the flattened matrix, so that it can be written to. */
 aten_value aten_lower_diagonal(aten_args *c) {
+  if (is_complex(c)) aten_refuse(c, "of complex numbers; diagonal_copy is supported");
   int32_t rank = rank_of(c);
   int64_t offset = aten_get_int(c, 1), d1 = ir_build_axis(c->b, aten_get_int(c, 2), rank),
           d2 = ir_build_axis(c->b, aten_get_int(c, 3), rank);

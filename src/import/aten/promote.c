@@ -48,5 +48,6 @@ td_dtype aten_mix_result(const aten_mix *m) { return combine(m->dims, combine(m-
 
 ir_value aten_as(aten *a, const aten_value *v, td_dtype dtype) {
   if (v->kind == ATEN_TENSOR && v->u.tensor->number) v = v->u.tensor->number;
+  if (aten_is_complex(v)) ir_build_fail(a->b, TD_UNSUPPORTED, "complex tensors are not supported here");
   return v->kind == ATEN_TENSOR ? ir_build_cast(a->b, aten_read(a, v), dtype) : aten_number_value(a, v, dtype);
 }

@@ -144,7 +144,7 @@ void aten_list_append(aten *a, aten_list *list, aten_value item) {
   aten_save_list(a, list);
   if (list->graph.id) {
     list->promise = aten_promise_with(a, list->promise, &item);
-    list->graph = IR_EMIT(a->b, "aten::append", list->graph, aten_graph_value(a, &item));
+    list->graph = IR_EMIT(a->b, "aten::append", list->graph, aten_item_value(a, &item));
     return;
   }
   aten_value *to = base_vec_push(a->arena, &list->items);

@@ -48,13 +48,14 @@ static aten_value *flatten(pt2 *p, const aten_value *values, uint32_t count, uin
 
 /* A value of the graph as one of the program: rank-0 values that were numbers are numbers again. */
 static aten_value wrap(pt2 *p, const aten_value *like, ir_value value) {
+  if (aten_is_complex(like)) return aten_of_complex(p->a, value);
   return like->kind == ATEN_TENSOR ? aten_of(p->a, value, true) : aten_number(p->a, value);
 }
 
 /* Tensors are read here, so that the region need not; what is known stays as it is. */
 static void fix_operands(pt2 *p, aten_value *values, uint32_t count) {
   for (uint32_t i = 0; i < count && !pt2_failed(p); i++)
-    if (values[i].kind == ATEN_TENSOR) values[i] = aten_of(p->a, aten_read(p->a, &values[i]), true);
+    if (values[i].kind == ATEN_TENSOR) values[i] = wrap(p, &values[i], aten_read(p->a, &values[i]));
 }
 
 /* ---- a graph with operands ---- */
@@ -186,7 +187,11 @@ static void build_turn(ir_build *b, ir_build_loop *l, ir_value iteration, const 
   values = operands ? run_graph(p, t->outer, t->body, operands, given, &count) : NULL;
   if (values && count != l->carried + l->collected)
     pt2_fail(p, "the body gives %u results instead of %u", count, l->carried + l->collected);
-  for (uint32_t i = 0; values && i < count && !pt2_failed(p); i++) results[1 + i] = aten_graph_value(p->a, &values[i]);
+  for (uint32_t i = 0; values && i < count && !pt2_failed(p); i++) {
+    if (i >= l->carried && aten_is_complex(&values[i]))
+      ir_build_fail(&p->b, TD_UNSUPPORTED, "a loop collects complex tensors, which is not supported");
+    results[1 + i] = aten_graph_value(p->a, &values[i]);
+  }
   for (uint32_t i = 0; values && t->condition && i < l->carried && !pt2_failed(p); i++)
     values[i] = wrap(p, &t->like[i], results[1 + i]);
   if (values && t->condition && !pt2_failed(p)) results[0] = holds(t, values);

@@ -181,14 +181,6 @@ typedef uint8_t vb __attribute__((vector_size(V_LANES), may_alias, aligned(1)));
   V_INLINE void p##_store(T *at, V a) { *(V##_any *)at = a; }                                      \
   V_INLINE V p##_zero(void) { return (V){0}; }                                                     \
   V_INLINE V p##_set(T x) { return x - (V){0}; }                                                   \
-  V_INLINE V p##_load_n(const T *at, int64_t n) {                                                  \
-    V a = {0};                                                                                     \
-    for (int64_t i = 0; i < n; i++) a[i] = at[i];                                                  \
-    return a;                                                                                      \
-  }                                                                                                \
-  V_INLINE void p##_store_n(T *at, V a, int64_t n) {                                               \
-    for (int64_t i = 0; i < n; i++) at[i] = a[i];                                                  \
-  }                                                                                                \
   V_INLINE V p##_add(V a, V b) { return (V)((U)a + (U)b); }                                        \
   V_INLINE V p##_sub(V a, V b) { return (V)((U)a - (U)b); }                                        \
   V_INLINE V p##_mul(V a, V b) { return (V)((U)a * (U)b); }                                        \
@@ -212,6 +204,27 @@ typedef uint8_t vb __attribute__((vector_size(V_LANES), may_alias, aligned(1)));
 V_TYPE(d, double, vd, vd, vl)
 V_TYPE(l, int64_t, vl, vul, vl)
 V_TYPE(i, int32_t, vi, vu, vi)
+V_INLINE vi i_load_n(const int32_t *at, int64_t n) { return (vi)v_load_n((const float *)at, n); }
+V_INLINE void i_store_n(int32_t *at, vi a, int64_t n) { v_store_n((float *)at, (vf)a, n); }
+/* Elements of 8 bytes as pairs of 4. */
+typedef union v_pair {
+  vl whole;
+  vf half[2];
+} v_pair;
+V_INLINE vl l_load_n(const int64_t *at, int64_t n) {
+  const int64_t low = n < V_LANES / 2 ? n : V_LANES / 2;
+  const v_pair a = {
+      .half = {v_load_n((const float *)at, 2 * low), v_load_n((const float *)(at + V_LANES / 2), 2 * (n - low))}};
+  return a.whole;
+}
+V_INLINE void l_store_n(int64_t *at, vl x, int64_t n) {
+  const int64_t low = n < V_LANES / 2 ? n : V_LANES / 2;
+  const v_pair a = {.whole = x};
+  v_store_n((float *)at, a.half[0], 2 * low);
+  v_store_n((float *)(at + V_LANES / 2), a.half[1], 2 * (n - low));
+}
+V_INLINE vd d_load_n(const double *at, int64_t n) { return (vd)l_load_n((const int64_t *)at, n); }
+V_INLINE void d_store_n(double *at, vd a, int64_t n) { l_store_n((int64_t *)at, (vl)a, n); }
 #define V_WHOLE(p, V, U)                                                    \
   V_INLINE V p##_neg(V a) { return (V)(-(U)a); }                            \
   V_INLINE V p##_abs(V a) { return p##_select(a < (V){0}, p##_neg(a), a); } \

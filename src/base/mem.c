@@ -1,4 +1,4 @@
-/* mem.c -- the allocator, arenas (chunks that double up to CHUNK_MAX and are freed together), vectors, and the
+/* mem.c -- the allocator, arenas (chunks that double and are freed together), vectors, and the
  * allocator that counts and refuses for tests. */
 #include "base/mem.h"
 
@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The largest chunks have many large pages: of each the end that does not fill one comes in small pages, dearly. */
-enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 25 };
+enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 22, CHUNK_LARGE = 1 << 25 };
 
 static void *libc_alloc(void *user, size_t bytes, size_t align) {
   (void)user;
@@ -39,13 +38,13 @@ typedef struct chunk {
 struct base_arena {
   td_allocator allocator;
   chunk *newest;
-  size_t bytes;
+  size_t bytes, largest; /* largest: what chunks double up to */
   bool failed;
 };
 
 base_arena *base_arena_new(const td_allocator *a) {
   base_arena *arena = base_alloc(a, sizeof *arena);
-  if (arena) *arena = (base_arena){.allocator = *a, .bytes = sizeof *arena};
+  if (arena) *arena = (base_arena){.allocator = *a, .bytes = sizeof *arena, .largest = CHUNK_MAX};
   return arena;
 }
 
@@ -60,12 +59,14 @@ void base_arena_free(base_arena *arena) {
   base_free(&allocator, arena, sizeof *arena);
 }
 
+void base_arena_expect_much(base_arena *arena) { arena->largest = CHUNK_LARGE; }
+
 static void *counting_alloc(void *user, size_t bytes, size_t align);
 static bool refused(const td_allocator *a);
 
 static chunk *arena_grow(base_arena *arena, size_t bytes) {
   size_t size = arena->newest ? arena->newest->bytes * 2 : CHUNK_MIN;
-  if (size > CHUNK_MAX) size = CHUNK_MAX;
+  if (size > arena->largest) size = arena->largest;
   if (size < bytes) size = bytes;
   chunk *c = base_alloc(&arena->allocator, size);
   if (!c) return NULL;

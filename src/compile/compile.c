@@ -169,7 +169,7 @@ td_status compile_graph(ir_graph *graph, const compile_setting *setting, const t
   plan_exe *made = plan_new(allocator);
   base_arena *scratch = base_arena_new(allocator), *own = setting->general ? base_arena_new(allocator) : NULL;
   td_status status = made && scratch && (own || !setting->general) ? TD_OK : base_no_memory(err, "the plan");
-  if (status == TD_OK) graph->constants = own ? own : made->arena; /* packed weights are the plan's */
+  if (status == TD_OK) base_arena_expect_much(graph->constants = own ? own : made->arena); /* packed weights */
   if (status == TD_OK) status = rewrite(graph, setting, scratch, changes, err);
   if (status == TD_OK) status = lower(graph, setting, scratch, made, err);
   if (status == TD_OK && own) status = lower_share_constants(made, setting->general, own, err);

@@ -195,7 +195,7 @@ static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool 
   if (f->why)
     f->why[id.id] = !node->op->lower           ? "it has no form in loops"
                     : !has_loop_types(f, node) ? "its types are none that loops compute with"
-                                               : "nothing beside it is a loop";
+                                               : FUSE_NOTHING_BESIDE;
   if (!node->op->lower || !has_loop_types(f, node)) return TD_OK;
   fuse_group **slot = base_vec_push(f->scratch, &f->groups), *g = base_new(f->scratch, fuse_group, 1);
   if (!slot || !g) return base_no_memory(f->err, "a fused loop");

@@ -6,6 +6,7 @@
 #include "loop/loop.h"
 
 enum { FUSE_MEMBERS = 64, FUSE_UNKNOWN = 64 };
+#define FUSE_NOTHING_BESIDE "nothing beside it is a loop" /* why a node is alone, as long as none else is known */
 
 /* Nodes over one space. They will stand together at one place of the block: every value that they need from outside is
  * defined before it, every user outside stands behind it. */

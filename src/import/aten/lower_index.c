@@ -229,8 +229,9 @@ static ir_value neutral_of(aten_args *c, const char *how, td_dtype d) {
 }
 /* scatter_reduce(self, dim, index, src, reduce, *, include_self) */
 aten_value aten_lower_scatter_reduce(aten_args *c) {
-  ir_value x = aten_in(c, 0), index = aten_in(c, 2),
-           src = ir_build_cast(c->b, aten_in(c, 3), aten_value_dtype(c->a, x));
+  const bool scalar = aten_rank_in(c, 0) == 0;
+  ir_value x = at_least_1d(c, aten_in(c, 0)), index = at_least_1d(c, aten_in(c, 2)),
+           src = at_least_1d(c, ir_build_cast(c->b, aten_in(c, 3), aten_value_dtype(c->a, x)));
   src = as_large(c, src, index);
   const char *name = aten_get_str(c, 4);
   int64_t dim = aten_get_int(c, 1);
@@ -242,15 +243,16 @@ aten_value aten_lower_scatter_reduce(aten_args *c) {
     x = scatter(c, x, index, fill, dim, "none");
   }
   ir_value y = scatter(c, x, index, src, dim, how);
-  if (!is_mean) return aten_ret(c, y);
-  ir_value ones = aten_full(c->a, aten_shape(c->a, index), ir_build_scalar(c->b, d, 1));
-  ir_value start = aten_full(c->a, aten_shape(c->a, x), ir_build_scalar(c->b, d, includes ? 1 : 0));
-  ir_value n = scatter(c, start, index, ones, dim, "add");
-  n = aten_binary(c->a, "aten::maximum", n, aten_scalar_like(c->a, n, 1));
-  if (base_is_float(d)) return aten_ret(c, aten_binary(c->a, "aten::div", y, n));
-  return aten_ret(c, IR_EMIT_ARGS(c->b, "aten::div", ((ir_value[]){y, n}), 2, ARG_STR("rounding_mode", "floor")));
+  if (is_mean) {
+    ir_value ones = aten_full(c->a, aten_shape(c->a, index), ir_build_scalar(c->b, d, 1));
+    ir_value start = aten_full(c->a, aten_shape(c->a, x), ir_build_scalar(c->b, d, includes ? 1 : 0));
+    ir_value n = scatter(c, start, index, ones, dim, "add");
+    n = aten_binary(c->a, "aten::maximum", n, aten_scalar_like(c->a, n, 1));
+    y = base_is_float(d) ? aten_binary(c->a, "aten::div", y, n)
+                         : IR_EMIT_ARGS(c->b, "aten::div", ((ir_value[]){y, n}), 2, ARG_STR("rounding_mode", "floor"));
+  }
+  return aten_ret(c, scalar ? aten_reshape(c->a, y, NULL, 0) : y);
 }
-
 /* index_reduce(self, dim, index, source, reduce, *, include_self): scatter_reduce of whole slices */
 aten_value aten_lower_index_reduce(aten_args *c) {
   ir_value index = at_least_1d(c, aten_in(c, 2)), source = at_least_1d(c, aten_in(c, 3));

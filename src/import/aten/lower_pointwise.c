@@ -267,13 +267,19 @@ aten_value aten_lower_float_power(aten_args *c) {
   return aten_ret(c, aten_binary(c->a, "aten::pow", as(c, 0, TD_F64), as(c, 1, TD_F64)));
 }
 
-/* sqrt(x x + y y) */
+/* m sqrt(1 + (n / m)^2), m the larger of the two: squares of large numbers are none. Infinite where one is, whatever
+ * the other. */
 aten_value aten_lower_hypot(aten_args *c) {
-  td_dtype d = common(c, 2);
-  ir_value x = as(c, 0, d), y = as(c, 1, d);
-  ir_value sum =
-      aten_binary(c->a, "aten::add", aten_binary(c->a, "aten::mul", x, x), aten_binary(c->a, "aten::mul", y, y));
-  return aten_ret(c, IR_EMIT(c->b, "aten::sqrt", sum));
+  const td_dtype d = common(c, 2);
+  ir_value x = IR_EMIT(c->b, "aten::abs", as(c, 0, d)), y = IR_EMIT(c->b, "aten::abs", as(c, 1, d));
+  ir_value most = aten_binary(c->a, "aten::maximum", x, y);
+  ir_value share = aten_binary(c->a, "aten::div", aten_binary(c->a, "aten::minimum", x, y), most);
+  ir_value root = aten_with_scalar(c->a, "aten::add", aten_binary(c->a, "aten::mul", share, share), 1);
+  root = aten_binary(c->a, "aten::mul", most, IR_EMIT(c->b, "aten::sqrt", root));
+  root = IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::eq", most, 0), most, root);
+  ir_value infinite =
+      aten_binary(c->a, "aten::logical_or", IR_EMIT(c->b, "aten::isinf", x), IR_EMIT(c->b, "aten::isinf", y));
+  return aten_ret(c, IR_EMIT(c->b, "aten::where", infinite, scalar(c, root, INFINITY), root));
 }
 
 /* x log(y), 0 where x is 0 and y no NaN; data: the logarithm */

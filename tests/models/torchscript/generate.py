@@ -571,6 +571,15 @@ class Packed(nn.Module):
         return padded, found, states[1], last
 
 
+class Edges(nn.Module):
+    """Squares that overflow, vanish, or meet no number; a reduction into a tensor without dimensions."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        one, zero = x.new_ones(()), torch.zeros((), dtype=torch.int64)
+        return (torch.hypot(x, y), torch.scatter_reduce(one, 0, zero, one * 2.0, "sum"),
+                torch.scatter_reduce(one, 0, zero, one * 2.0, "mean", include_self=False))
+
+
 class Ranks(nn.Module):
     """A way on which the rank is another one, and a size that constants decide by way of tensors."""
 
@@ -632,6 +641,8 @@ def main():
     write("numbers", Numbers(), [(x + 1,), (x + 2,)])
     write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
     write("filled", Filled(), [(x,), (x - 1,), (-x - 1,)])
+    inf, nan = float("inf"), float("nan")
+    write("edges", Edges(), [(torch.tensor([nan, 1, inf, 1e30, 3e-30, 0, 2]), torch.tensor([inf, 2, nan, 1e30, 4e-30, 0, nan]))])
     several = [(torch.rand(4, 5, 3), torch.tensor(lengths)) for lengths in ([2, 5, 1, 4], [3, 3, 2, 1])]
     write("packed", Packed(), several)
     write("packed_traced", Packed(), several, how="trace")

@@ -1,4 +1,4 @@
-/* grid.c -- KERN_GRID_SAMPLE: td::grid_sample of f32 (grid.h), operands of any strides.
+/* grid.c -- KERN_GRID_SAMPLE: td::grid_sample of f32 and f64 (grid.h), operands of any strides.
  *
  * The taps of a position are found once for all channels. Where the channels of a pixel lie side by side they are
  * summed a block at a time; where they do not, and there are enough of them and of positions, a block of channels is
@@ -53,6 +53,12 @@ static int64_t floor_of(double x) {
 void kern_grid_place(const kern_grid *grid, double coordinate, int64_t size, kern_grid_taps *taps) {
   const double length = (double)size;
   double x = (double)(float)(grid->align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2);
+  if (grid->mode == KERN_GRID_LINEAR && x >= 0 && x < length - 1) { /* the common case: between two elements */
+    const int64_t first = (int64_t)x;
+    const double second = x - (double)first;
+    *taps = (kern_grid_taps){2, {first, first + 1}, {1 - second, second}};
+    return;
+  }
   if (!(fabs(x) < FAR)) x = isnan(x) || x < 0 ? -FAR : FAR;
   if (grid->mode == KERN_GRID_NEAREST) x = nearbyint(x);
   const double least = grid->align ? 0 : -0.5, most = grid->align ? length - 1 : length - 0.5;
@@ -114,11 +120,12 @@ td_status kern_grid_read(const base_call *call, kern_grid *grid) {
 /* A pixel, in elements behind an image's first, and what it counts. */
 typedef struct tap {
   int64_t at;
-  float weight;
+  double weight;
 } tap;
 
 typedef struct job {
   kern_grid how;
+  const struct sums *sums;
   const base_tensor *x, *grid, *y;
   int32_t axes;
   int64_t channels, positions, parts, part, groups; /* positions: of a sample; part: positions of a task */
@@ -127,7 +134,7 @@ typedef struct job {
   /* Of a worker. */
   tap *taps;       /* [part, most] */
   int32_t *counts; /* [part] */
-  float *turned, *made;
+  void *turned, *made;
 } job;
 
 /* Each tap of an axis times those of the axes before it. */
@@ -135,7 +142,7 @@ static int64_t multiply_out(tap *to, int64_t count, const kern_grid_taps *own, i
   for (int64_t i = count; i-- > 0;) { /* from the end, for they grow in their place */
     const tap one = to[i];
     for (int32_t k = own->count; k-- > 0;)
-      to[i * own->count + k] = (tap){one.at + own->index[k] * step, one.weight * (float)own->weight[k]};
+      to[i * own->count + k] = (tap){one.at + own->index[k] * step, one.weight * own->weight[k]};
   }
   return count * own->count;
 }
@@ -145,14 +152,15 @@ static void find_taps(const job *j, int64_t sample, int64_t first, int64_t count
   int64_t at[KERN_GRID_AXES], rest = first;
   for (int32_t d = j->axes; d-- > 0; rest /= dims[1 + d]) at[d] = rest % dims[1 + d];
   for (int64_t p = 0; p < count; p++) {
-    const float *coordinates = (const float *)j->grid->data + sample * strides[0];
+    int64_t coordinates = sample * strides[0];
     for (int32_t d = 0; d < j->axes; d++) coordinates += at[d] * strides[1 + d];
     tap *to = j->taps + p * j->most;
     int64_t made = 1;
     to[0] = (tap){0, 1};
     for (int32_t d = 0; d < j->axes; d++) { /* x comes first, which is the last axis */
       kern_grid_taps own;
-      kern_grid_place(&j->how, (double)coordinates[(j->axes - 1 - d) * between], j->x->dims[2 + d], &own);
+      const double x = base_load_f64(j->grid->dtype, j->grid->data, coordinates + (j->axes - 1 - d) * between);
+      kern_grid_place(&j->how, x, j->x->dims[2 + d], &own);
       made = multiply_out(to, made, &own, j->step[d]);
     }
     j->counts[p] = (int32_t)made;
@@ -160,24 +168,41 @@ static void find_taps(const job *j, int64_t sample, int64_t first, int64_t count
   }
 }
 
-static void sum_block(const float *from, const tap *taps, int32_t count, float *to) {
-  float sum[BLOCK] = {0};
-  for (int32_t t = 0; t < count; t++) {
-    const float *pixel = from + taps[t].at;
-    const float weight = taps[t].weight;
-    for (int i = 0; i < BLOCK; i++) sum[i] += weight * pixel[i];
-  }
-  memcpy(to, sum, sizeof sum);
-}
+/* Of an element type: a coordinate; of `count` positions those of a block of channels, which lie side by side, and of
+ * one channel. */
+typedef struct sums {
+  td_dtype dtype;
+  void (*block)(const job *j, const void *from, int64_t count),
+      (*channel)(const job *j, const void *from, int64_t count, void *to);
+} sums;
 
-static void sum_channel(const job *j, const float *from, int64_t count, float *to) {
-  const tap *taps = j->taps;
-  for (int64_t p = 0; p < count; p++, taps += j->most) {
-    float sum = 0;
-    for (int32_t t = 0; t < j->counts[p]; t++) sum += taps[t].weight * from[taps[t].at];
-    to[p] = sum;
+#define SUMS(name, type)                                                                \
+  static void block_##name(const job *j, const void *from, int64_t count) {             \
+    type *to = j->made;                                                                 \
+    for (int64_t p = 0; p < count; p++, to += BLOCK) {                                  \
+      type sum[BLOCK] = {0};                                                            \
+      for (int32_t t = 0; t < j->counts[p]; t++) {                                      \
+        const tap *one = &j->taps[p * j->most + t];                                     \
+        const type *pixel = (const type *)from + one->at;                               \
+        const type weight = (type)one->weight;                                          \
+        for (int i = 0; i < BLOCK; i++) sum[i] += weight * pixel[i];                    \
+      }                                                                                 \
+      memcpy(to, sum, sizeof sum);                                                      \
+    }                                                                                   \
+  }                                                                                     \
+  static void channel_##name(const job *j, const void *from, int64_t count, void *to) { \
+    for (int64_t p = 0; p < count; p++) {                                               \
+      type sum = 0;                                                                     \
+      for (int32_t t = 0; t < j->counts[p]; t++) {                                      \
+        const tap *one = &j->taps[p * j->most + t];                                     \
+        sum += (type)one->weight * ((const type *)from)[one->at];                       \
+      }                                                                                 \
+      ((type *)to)[p] = sum;                                                            \
+    }                                                                                   \
   }
-}
+SUMS(f32, float)
+SUMS(f64, double)
+static const sums of_type[] = {{TD_F32, block_f32, channel_f32}, {TD_F64, block_f64, channel_f64}};
 
 /* ---- tasks ---- */
 
@@ -194,10 +219,10 @@ static td_status turn_block(const base_call *call, const job *j, const base_tens
 }
 
 /* A block of channels, from pixels whose channels lie side by side. */
-static td_status sample_block(const base_call *call, const job *j, const float *from, int64_t channels, int64_t count,
-                              float *to) {
-  for (int64_t p = 0; p < count; p++) sum_block(from, j->taps + p * j->most, j->counts[p], j->made + p * BLOCK);
-  base_tensor made = base_tensor_of(j->made, TD_F32, 2, (int64_t[]){channels, count}), target = made;
+static td_status sample_block(const base_call *call, const job *j, const void *from, int64_t channels, int64_t count,
+                              void *to) {
+  j->sums->block(j, from, count);
+  base_tensor made = base_tensor_of(j->made, j->sums->dtype, 2, (int64_t[]){channels, count}), target = made;
   made.strides[0] = 1;
   made.strides[1] = BLOCK;
   target.data = to;
@@ -215,7 +240,7 @@ static td_status run_task(const base_call *call, const job *j, int64_t task) {
   for (int64_t channels; c < end; c += channels) {
     base_tensor image = *j->x;
     image.data = base_at(j->x, sample * j->x->strides[0] + c * j->x->strides[1]);
-    float *to = (float *)j->y->data + (sample * j->channels + c) * j->positions + first;
+    void *to = base_at(j->y, (sample * j->channels + c) * j->positions + first);
     channels = base_min_i64(end - c, BLOCK);
     if (j->turns) {
       TRY(turn_block(call, j, &image, channels));
@@ -224,19 +249,20 @@ static td_status run_task(const base_call *call, const job *j, int64_t task) {
       TRY(sample_block(call, j, image.data, channels, count, to));
     } else {
       channels = 1;
-      sum_channel(j, image.data, count, to);
+      j->sums->channel(j, image.data, count, to);
     }
   }
   return TD_OK;
 }
 
 static bool take_room(const base_call *call, job *j, int64_t pixels) {
+  const size_t block = BLOCK * base_dtype(j->sums->dtype)->bits / 8;
   j->taps = base_call_scratch(call, (size_t)j->part, (size_t)j->most * sizeof *j->taps);
   j->counts = base_call_scratch(call, (size_t)j->part, sizeof *j->counts);
-  j->made = base_call_scratch(call, (size_t)j->part, BLOCK * sizeof *j->made);
-  j->turned = base_call_scratch(call, j->turns ? (size_t)pixels : 0, BLOCK * sizeof *j->turned);
+  j->made = base_call_scratch(call, (size_t)j->part, block);
+  j->turned = base_call_scratch(call, j->turns ? (size_t)pixels : 0, block);
   if (!j->taps || !j->counts || !j->made || !j->turned) return false;
-  if (j->turns) memset(j->turned, 0, (size_t)pixels * BLOCK * sizeof *j->turned);
+  if (j->turns) memset(j->turned, 0, (size_t)pixels * block);
   return true;
 }
 
@@ -245,6 +271,7 @@ td_status kern_grid_sample(const base_call *call) {
   job j = {.x = x, .grid = base_in(call, 1), .y = y, .axes = x->rank - 2, .channels = x->dims[1], .most = 1};
   if (base_tensor_numel(y) == 0) return TD_OK;
   TRY(kern_grid_read(call, &j.how));
+  j.sums = &of_type[x->dtype == TD_F64];
   int64_t pixels = 1;
   j.positions = 1;
   for (int32_t d = 0; d < j.axes; d++) {

@@ -60,7 +60,11 @@ static td_status sample_reference(const base_call *call) {
   return TD_OK;
 }
 
-static const kern_row *sample_kernel(const ir_kernel_query *query) { return ops_kernel_f32(query, KERN_GRID_SAMPLE); }
+static const kern_row *sample_kernel(const ir_kernel_query *query) {
+  const td_dtype dtype = query->in[0]->type.dtype, grid = query->in[1]->type.dtype;
+  const bool fits = (dtype == TD_F32 || dtype == TD_F64) && (grid == TD_F32 || grid == TD_F64);
+  return fits ? kern_select(KERN_GRID_SAMPLE, dtype, query->isa) : NULL;
+}
 
 /* Each mode with each padding, over one, some and more channels than a block; then other ranks, few positions, and
  * coordinates that are no numbers. */
@@ -80,16 +84,17 @@ static bool cases_sample(ir_case *c, uint32_t number) {
               {4, {1, 1, 1, 1}, {1, 9, 3, 2}, OPS_SPECIAL},
               {4, {1, 2, 3, 2}, {1, 70, 70, 2}, OPS_NORMAL}};
   const uint32_t squares = 18;
+  const td_dtype dtype = number % 5 == 4 ? TD_F64 : TD_F32, of_grid = number % 5 > 2 ? TD_F64 : TD_F32;
   if (number >= squares + OPS_COUNT(more)) return false;
   ops_case_arg(c, ARG_STR("mode", modes[number % 3]));
   ops_case_arg(c, ARG_STR("padding", paddings[number / 3 % 3]));
   ops_case_arg(c, ARG_BOOL("align_corners", number / 9 % 2));
   if (number >= squares)
-    return ops_case_in(c, TD_F32, more[number - squares].rank, more[number - squares].x, OPS_NORMAL, 1) &&
-           ops_case_in(c, TD_F32, more[number - squares].rank, more[number - squares].grid, more[number - squares].fill,
-                       2);
-  return ops_case_in(c, TD_F32, OPS_DIMS(2, channels[(number + number / 3) % 3], 4, 5), OPS_NORMAL, 1) &&
-         ops_case_in(c, TD_F32, OPS_DIMS(2, 3, 4, 2), OPS_NORMAL, 2);
+    return ops_case_in(c, dtype, more[number - squares].rank, more[number - squares].x, OPS_NORMAL, 1) &&
+           ops_case_in(c, of_grid, more[number - squares].rank, more[number - squares].grid,
+                       more[number - squares].fill, 2);
+  return ops_case_in(c, dtype, OPS_DIMS(2, channels[(number + number / 3) % 3], 4, 5), OPS_NORMAL, 1) &&
+         ops_case_in(c, of_grid, OPS_DIMS(2, 3, 4, 2), OPS_NORMAL, 2);
 }
 
 /* ---- td::affine_grid(theta [N, axes, axes + 1], size [axes + 2]) ---- */

@@ -155,7 +155,7 @@ static const cli_option bench_options[] = {
     {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
     {"overhead", NULL, "time runs while a profile is recorded, too, in turns with others", NULL, false},
     {"suite", "NAME", "instead of a model: layers of many models, each held against its limit",
-     "all gemm conv depthwise attention norm reduce elementwise move recurrent", false},
+     "all gemm conv depthwise attention norm reduce elementwise move recurrent fourier", false},
     {"shapes", "FILE", "the lines of the suite, in the form of bench/shapes/", NULL, false},
     {"expect", "FILE", "fail when a row of the suite falls below 80 % of its share of the limit in this file", NULL,
      false},

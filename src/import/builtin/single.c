@@ -273,6 +273,15 @@ static ir_value gather(builtin_net *n, const line *l) {
   return builtin_embedding(n, builtin_input(n, "ids", TD_I64, 1, &rows), l->dims[0], l->dims[1], "layer");
 }
 
+/* [..., N, 1 or 2 parts] along the last dimension but one, or along axis=A; `inverse`, `onesided`. */
+static ir_value fourier(builtin_net *n, const line *l) {
+  const base_arg args[] = {ARG_BOOL("inverse", word_of(l, "inverse") != NULL),
+                           ARG_BOOL("onesided", word_of(l, "onesided") != NULL)};
+  ir_value in[3] = {input(n, l, "x")};
+  in[2] = ir_build_int(&n->b, number_of(l, "axis", l->rank - 2));
+  return builtin_node(n, "td::dft", in, 3, args, 2, "layer", "fourier");
+}
+
 /* ---- over time, and back to images ---- */
 
 /* [steps, batch, width], hidden=H, `both` directions; op=lstm or gru. */
@@ -332,6 +341,7 @@ static const operation operations[] = {
     {"slice", 2, 4, slice},
     {"pad", 4, 4, pad},
     {"gather", 2, 2, gather},
+    {"fourier", 2, 4, fourier},
     {"recurrent", 3, 3, recurrent},
     {"conv_transpose", 4, 4, conv_transpose},
 };

@@ -78,3 +78,43 @@ void cli_alone_close(cli_alone *a) {
   cli_trial_close(&a->expected);
   cli_arbiter_close(&a->arbiter);
 }
+
+/* ---- outputs ---- */
+
+cli_alone *cli_ask_nodes(cli_nodes *n) {
+  if (!n->asked) {
+    td_error unused;
+    n->known = cli_alone_open(&n->alone, n->args, &n->way, n->feed, n->tolerance, &unused) == TD_OK;
+  }
+  n->asked = true;
+  return n->known ? &n->alone : NULL;
+}
+
+typedef enum nodes_are { NODES_UNKNOWN, NODES_RIGHT, NODES_WRONG } nodes_are;
+
+/* Of the nodes that made `got`. They are known to be right where they give the same outputs with every result kept. */
+static nodes_are judge_nodes(cli_nodes *n, const cli_trial *got) {
+  cli_alone *alone = cli_ask_nodes(n);
+  cli_metrics m;
+  if (!alone) return NODES_UNKNOWN;
+  for (size_t i = 0; i < alone->got.count; i++)
+    if (cli_alone_parts(alone, i, &m)) return NODES_WRONG;
+  for (size_t i = 0; i < got->count; i++) {
+    m = cli_trial_difference(&alone->got, got, i, n->tolerance);
+    if (cli_parts(&m)) return NODES_UNKNOWN;
+  }
+  return NODES_RIGHT;
+}
+
+bool cli_output_parts(cli_nodes *n, cli_arbiter *outputs, const cli_metrics *m, const cli_trial *got,
+                      const cli_trial *expected, size_t index, bool *rounding) {
+  *rounding = cli_parts(m) && cli_is_exact_rounding(outputs, got, expected, index);
+  if (!cli_parts(m) || *rounding || m->other_type || m->unlike) return cli_parts(m) && !*rounding;
+  const nodes_are nodes = judge_nodes(n, got);
+  *rounding = nodes == NODES_RIGHT || (nodes == NODES_UNKNOWN && cli_is_rounding(outputs, got, expected, index));
+  return !*rounding;
+}
+
+void cli_nodes_close(cli_nodes *n) {
+  if (n->known) cli_alone_close(&n->alone);
+}

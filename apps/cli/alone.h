@@ -22,4 +22,23 @@ td_status cli_alone_open(cli_alone *alone, cli_args *args, const cli_way *way, c
  */
 bool cli_alone_parts(cli_alone *alone, size_t index, cli_metrics *m);
 void cli_alone_close(cli_alone *alone);
+
+/* Nodes that are run on their own when somebody asks for them first. Start zeroed but for the first four. */
+typedef struct cli_nodes {
+  cli_args *args;
+  const cli_feed *feed;
+  const cli_tolerance *tolerance;
+  cli_way way;       /* of the run that they are of */
+  bool asked, known; /* to be set: asked without being known says that there are none to be run */
+  cli_alone alone;
+} cli_nodes;
+
+/* NULL: the model's nodes cannot be run so. */
+cli_alone *cli_ask_nodes(cli_nodes *nodes);
+/* Output `index` of `got`, a run of that way, is `m` away from what it should be: is that more than rounding
+ * (`*rounding`)? `expected` is eager's. Where f64 does not explain what stands between the two, the nodes are asked;
+ * noise only where they do not know. */
+bool cli_output_parts(cli_nodes *nodes, cli_arbiter *outputs, const cli_metrics *m, const cli_trial *got,
+                      const cli_trial *expected, size_t index, bool *rounding);
+void cli_nodes_close(cli_nodes *nodes);
 #endif

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alone.h"
 #include "apart.h"
-#include "arbiter.h"
 #include "chain.h"
 #include "measure.h"
 
@@ -42,10 +42,13 @@ static void try_way(void *user, void *result) {
   *parted = true;
   if (cli_trial_run(b->args, a->way, &b->feed, &got, &err) != TD_OK) return;
   *parted = got.count != b->expected.count;
+  cli_nodes nodes = {.args = b->args, .feed = &b->feed, .tolerance = &b->tolerance, .way = *a->way};
+  bool rounding;
   for (size_t i = 0; !*parted && i < got.count; i++) {
     const cli_metrics m = cli_trial_difference(&got, &b->expected, i, &b->tolerance);
-    *parted = cli_parts(&m) && !cli_is_rounding(&b->arbiter, &got, &b->expected, i);
+    *parted = cli_output_parts(&nodes, &b->arbiter, &m, &got, &b->expected, i, &rounding);
   }
+  cli_nodes_close(&nodes);
   cli_trial_close(&got);
 }
 

@@ -21,9 +21,8 @@ typedef struct comparison {
   cli_tolerance tolerance;
   cli_arbiter outputs, nodes; /* of runs as they are, and with every node's result kept */
   cli_trial truth;            /* eager's outputs, where others were recorded; else zeroed */
-  cli_alone alone;            /* each node on its own, where `has_alone` */
-  bool asked_alone, has_alone;
-  json_t *json; /* NULL: text */
+  cli_nodes nodes_of;         /* of what is held against eager */
+  json_t *json;               /* NULL: text */
 } comparison;
 
 /* ---- printing ---- */
@@ -62,46 +61,7 @@ static json_t *metrics_json(const char *name, const cli_metrics *m, bool roundin
   return row;
 }
 
-/* ---- nodes on their own ---- */
-
-/* NULL: the model's nodes cannot be run so, or it is not eager that the other one is held against. */
-static cli_alone *nodes_alone(comparison *c) {
-  const bool fits = !c->ways[1].path && strcmp(c->ways[0].backend, "eager") == 0;
-  if (!c->asked_alone && fits) {
-    td_error unused;
-    c->has_alone = cli_alone_open(&c->alone, c->args, &c->ways[1], &c->feed, &c->tolerance, &unused) == TD_OK;
-  }
-  c->asked_alone = true;
-  return c->has_alone ? &c->alone : NULL;
-}
-
-typedef enum nodes_are { NODES_UNKNOWN, NODES_RIGHT, NODES_WRONG } nodes_are;
-
-/* Of the nodes that made `got`. They are known to be right where they give the same outputs with every result kept. */
-static nodes_are judge_nodes(comparison *c, const cli_trial *got) {
-  cli_alone *alone = nodes_alone(c);
-  if (!alone) return NODES_UNKNOWN;
-  cli_metrics m;
-  for (size_t i = 0; i < alone->got.count; i++)
-    if (cli_alone_parts(alone, i, &m)) return NODES_WRONG;
-  for (size_t i = 0; i < got->count; i++) {
-    m = cli_trial_difference(&alone->got, got, i, &c->tolerance);
-    if (cli_parts(&m)) return NODES_UNKNOWN;
-  }
-  return NODES_RIGHT;
-}
-
 /* ---- outputs ---- */
-
-/* Where f64 does not explain what stands between, the nodes are asked, and noise only where they do not know. */
-static bool output_parts(comparison *c, const cli_metrics *m, const cli_trial *got, const cli_trial *expected, size_t i,
-                         bool *rounding) {
-  *rounding = cli_parts(m) && cli_is_exact_rounding(&c->outputs, got, expected, i);
-  if (!cli_parts(m) || *rounding || m->other_type || m->unlike) return cli_parts(m) && !*rounding;
-  const nodes_are nodes = judge_nodes(c, got);
-  *rounding = nodes == NODES_RIGHT || (nodes == NODES_UNKNOWN && cli_is_rounding(&c->outputs, got, expected, i));
-  return !*rounding;
-}
 
 static bool show_outputs(comparison *c, const cli_trial *got, const cli_trial *expected) {
   bool parted = false;
@@ -112,7 +72,7 @@ static bool show_outputs(comparison *c, const cli_trial *got, const cli_trial *e
     bool rounding;
     const bool recorded = c->truth.count > 0;
     const cli_metrics base = recorded ? cli_trial_difference(&c->truth, expected, i, &c->tolerance) : m;
-    parted |= output_parts(c, &m, got, recorded ? &c->truth : expected, i, &rounding);
+    parted |= cli_output_parts(&c->nodes_of, &c->outputs, &m, got, recorded ? &c->truth : expected, i, &rounding);
     if (recorded && cli_parts(&base)) { /* the arbiter knows what eager's rounding is, not what a recording's is */
       parted |= rounding;
       rounding = false;
@@ -197,7 +157,7 @@ static void show_found(const comparison *c, const char *name, const cli_metrics 
 static bool node_parts(comparison *c, cli_metrics *m, const cli_trial *got, const cli_trial *expected, size_t i,
                        bool *rounding) {
   cli_metrics own;
-  cli_alone *alone = c->has_alone || cli_parts(m) ? nodes_alone(c) : NULL;
+  cli_alone *alone = c->nodes_of.known || cli_parts(m) ? cli_ask_nodes(&c->nodes_of) : NULL;
   const bool wrong = alone && cli_alone_parts(alone, i, &own);
   *rounding = cli_parts(m) && (alone ? !wrong : cli_is_rounding(&c->nodes, got, expected, i));
   if (wrong) *m = own;
@@ -320,6 +280,8 @@ static td_status read_ways(comparison *c, td_error *err) {
       .args = c->args, .feed = &c->feed, .truth = {.backend = "eager"}, .tolerance = &c->tolerance};
   c->outputs = c->nodes = arbiter;
   c->nodes.truth.taps = "*";
+  c->nodes_of = (cli_nodes){.args = c->args, .feed = &c->feed, .tolerance = &c->tolerance, .way = c->ways[1]};
+  c->nodes_of.asked = two || strcmp(c->ways[0].backend, "eager") != 0; /* nobody knows them */
   return cli_tolerance_asked(c->args, &c->tolerance, err);
 }
 
@@ -347,7 +309,7 @@ static td_status compare_ways(comparison *c, td_error *err) {
   cli_trial_close(&c->truth);
   if (status == TD_OK && !c->ways[1].path && (parted || cli_flag(c->args, "nodes")))
     status = look_inside(c, outputs, parted, err);
-  if (c->has_alone) cli_alone_close(&c->alone);
+  cli_nodes_close(&c->nodes_of);
   cli_arbiter_close(&c->outputs);
   cli_arbiter_close(&c->nodes);
   if (status != TD_OK || !parted) return status;
@@ -370,7 +332,7 @@ typedef struct outcome {
 static void compare_apart(void *user, void *result) {
   comparison *c = user;
   outcome *to = result;
-  c->ways[1].where = to->where;
+  c->ways[1].where = c->nodes_of.way.where = to->where;
   if (cli_flag(c->args, "json")) c->json = json_object();
   to->status = cli_flag(c->args, "check-nan") ? hunt_nan(c, &to->err) : compare_ways(c, &to->err);
   const bool answered = to->status == TD_OK || to->status == TD_ANSWER_NO;

@@ -195,6 +195,7 @@ static void flips_are_rounding(void **state) {
     if (apart > largest) flipping = seed;
     largest = fmax(largest, apart);
   }
+  assert_int_equal(run(f, base_arena_format(f->arena, "bisect quantised.tdir --seed %d", flipping)).status, 0);
   assert_true(largest > 2e-3); /* of outputs of about 1: there were flips */
   for (size_t i = 0; i < sizeof slight / sizeof *slight; i++) {
     const char *arguments =

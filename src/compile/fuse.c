@@ -5,6 +5,7 @@
  * and nothing is computed twice; where it saves next to none, values would only live longer. Nodes without a lowering
  * (products with their epilogues, and all that built-in kernels do better) stay what they are. */
 #include "compile/fuse_priv.h"
+#include "kernels/fused.h"
 
 #include <string.h>
 
@@ -124,6 +125,32 @@ bool fuse_stands_alone(const fuse_state *f, const fuse_group *g) {
   return lower_stands_alone(f->setting, &ir_node_of(f->graph, (ir_node){g->members[0]})->origins);
 }
 
+/* Is the operand there for some of the axes outside of a row, and the same along others? */
+static bool repeats_outside(const fuse_group *g, const ir_type *t) {
+  bool moves = false, repeats = false;
+  for (int32_t a = 0; a < g->rank - g->row_axes; a++) {
+    const int32_t at = a - (g->rank - t->rank);
+    if (g->dims[a] == 1) continue;
+    if (at < 0 || t->dims[at] == 1) repeats = true;
+    else moves = true;
+  }
+  return moves && repeats;
+}
+
+bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built) {
+  const int32_t next = g->rank - g->row_axes - 1;
+  int64_t length = 1, outside = 1;
+  for (int32_t a = 0; a < g->rank; a++)
+    if (!base_dim_known(g->dims[a]) || g->dims[a] > INT32_MAX) return false;
+  for (int32_t a = next + 1; a < g->rank && length < KERN_FUSED_SHORT; a++) length *= g->dims[a];
+  for (int32_t a = 0; a < next && outside < KERN_FUSED_FEW; a++) outside *= g->dims[a];
+  if (!g->row_axes || next < 0 || length >= KERN_FUSED_SHORT || g->dims[next] >= KERN_FUSED_FEW || outside == 1)
+    return false;
+  for (uint32_t k = 0; k < built->in_count; k++)
+    if (!(built->picked >> k & 1) && repeats_outside(g, ir_type_of(f->graph, built->in[k]))) return true;
+  return false;
+}
+
 /* Joins group `from` into group `to` where that can be and pays. */
 static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
   fuse_group joint, *a = f->groups.at[to - 1], *b = f->groups.at[from - 1];
@@ -138,6 +165,7 @@ static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
     return fuse_apart(f, a, b, "something else stands between what the joint loop needs and who needs it");
   if (!fuse_build(f, &joint, built))
     return fuse_apart(f, a, b, "the joint loop has too many operands, results or steps, or needs a value in two forms");
+  if (fuse_runs_few_rows(f, &joint, built)) return fuse_apart(f, a, b, "it would run a few short rows at a time");
   joint.bytes = fuse_bytes(f, &joint, built);
   const double saved = a->bytes + b->bytes - joint.bytes;
   if (saved * WORTH < (a->bytes < b->bytes ? a->bytes : b->bytes))

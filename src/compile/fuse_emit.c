@@ -287,12 +287,13 @@ static bool is_small(const ir_type *t) {
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
   if (g->count > 1) return true;
-  const bool looks_up = node->op->kernel && node->op->flags & IR_OP_LOOKUP; /* which does it as well */
+  const ir_kernel_query *query = node->op->kernel ? fuse_query(f->graph, f->setting, f->scratch, node) : NULL;
+  const bool has_kernel = query && node->op->kernel(query);
+  const bool looks_up = has_kernel && node->op->flags & IR_OP_LOOKUP; /* which does it as well */
   if (looks_up || is_small(ir_type_of(f->graph, node->out[0]))) return false;
   if (!node->op->kernel || reads_turned(f, node)) return true;
   if (!g->row_axes && follows_product(f, node)) return true;
-  const ir_kernel_query *query = fuse_query(f->graph, f->setting, f->scratch, node);
-  return query && !node->op->kernel(query);
+  return query && !has_kernel;
 }
 
 /* Per op of the program, where among the node's origins the first of the member is that made it; -1: there is none. */

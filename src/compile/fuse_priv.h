@@ -51,6 +51,9 @@ typedef struct fuse_built {
 /* Can the members run as one loop over the group's space? `group`: its number, whose members' values need no store
  * where no other node uses them. */
 bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built);
+/* Would a few short rows at a time be run, since operands repeat along the axis outside of them? Loops that do not
+ * reduce take that axis into their rows (kernels/fused.h). */
+bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built);
 /* What the group reads and writes. */
 double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *built);
 /* What lower, and the choice of a kernel, see of a node. NULL: out of memory. */

@@ -153,7 +153,8 @@ static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_de
   const ir_type *type = ir_type_of(e->graph, node->in[0]);
   const base_tensor *index = passes_constant(e, node, 1);
   int64_t axis = base_attr_int(node->attrs, 0), first = 0, step, end;
-  if (!index || type->rank <= 0 || !base_is_float(type->dtype)) return TD_OK; /* sizes stay as they are */
+  if (!index || type->rank <= 0 || base_dtype(type->dtype)->bits < 8) return TD_OK;
+  if (!base_is_float(type->dtype) && type->rank < 2) return TD_OK; /* sizes stay as they are */
   if (axis < 0) axis += type->rank;
   if (axis < 0 || axis >= type->rank || !base_dim_known(type->dims[axis])) return TD_OK;
   if (!index_slice(index, type->dims[axis], &first, &step)) return TD_OK;

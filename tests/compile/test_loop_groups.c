@@ -26,6 +26,10 @@ typedef struct sample {
 } sample;
 
 static const sample samples[] = {
+    {"weights of corners: few short rows repeat, and are no loop with their product",
+     "input %0 \"x\": f32[512, 1, 3]\ninput %1 \"c\": f32[8, 3]\n"
+     "%2 = aten::mul(%0, %1)\n%3 = aten::add(%2, %1)\n%4 = aten::prod(%3) {dim = [-1]}\noutput \"z\" %4\n",
+     2, 0},
     {"a chain",
      "input %0 \"x\": f32[n, 37]\ninput %1 \"y\": f32[37]\n"
      "%2 = aten::add(%0, %1)\n%3 = aten::mul(%2, %0)\n%4 = aten::relu(%3)\noutput \"z\" %4\n",

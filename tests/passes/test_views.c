@@ -126,6 +126,24 @@ static void what_views_can_say_they_say(void **state) {
                 "%6 = aten::expand(%5, %3): f32[4, 5, 3]\n"
                 "output \"y\" %6\n",
                 2);
+  expect_change("views", /* whole numbers too, but for lists of sizes */
+                "input %0 \"x\": i64[n, 3]\n"
+                "input %1 \"s\": i64[3]\n"
+                "const %2: i64[1] = {2}\n"
+                "%3 = aten::index_select(%0, %2) {dim = -1}\n"
+                "%4 = aten::index_select(%1, %2) {dim = 0}\n"
+                "output \"y\" %3\noutput \"t\" %4\n",
+                "input %0 \"x\": i64[n, 3]\n"
+                "input %1 \"s\": i64[3]\n"
+                "const %2: i64[1] = {2}\n"
+                "const %3: i64[1] = {3}\n"
+                "const %4: i64[1] = {1}\n"
+                "const %5: i64[1] = {1}\n"
+                "const %6: i64[1] = {2}\n"
+                "%7 = aten::slice(%0, %2, %3, %4, %5): i64[n, 1]\n"
+                "%8 = aten::index_select(%1, %6) {dim = 0}: i64[1]\n"
+                "output \"y\" %7\noutput \"t\" %8\n",
+                1);
   expect_same("views",
               "input %0 \"x\": f32[3, 3]\n"
               "input %1 \"i\": i64[5, 2]\n"

@@ -76,30 +76,30 @@ def traced(module, args):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         script = torch.jit.trace(module, args, strict=False, check_trace=False)
-    return lambda: treadle.load(script, args)(*args)
+    return lambda **how: treadle.load(script, args, **how)(*args)
 
 
 def scripted(module, args):
     script = torch.jit.script(module)
-    return lambda: treadle.load(script, args)(*args)
+    return lambda **how: treadle.load(script, args, **how)(*args)
 
 
 def exported(module, args):
     program = torch.export.export(module, args)
-    return lambda: treadle.load(program)(*args)
+    return lambda **how: treadle.load(program, **how)(*args)
 
 
 def open_batch(module, args):
     more = tuple(torch.cat([x, x]) for x in args)  # 1 would be taken for a size that stays
     batch = torch.export.Dim("batch")
     program = torch.export.export(module, more, dynamic_shapes=tuple({0: batch} for _ in more))
-    return lambda: treadle.load(program)(*args)
+    return lambda **how: treadle.load(program, **how)(*args)
 
 
 def compiled(module, args):
     torch._dynamo.reset()
     warnings.simplefilter("error", _torch.Fallback)
-    return lambda: torch.compile(module, backend="treadle")(*args)
+    return lambda **how: torch.compile(module, backend="treadle", options=how)(*args)
 
 
 WAYS = {"traced": traced, "scripted": scripted, "exported": exported, "open batch": open_batch, "compiled": compiled}
@@ -130,14 +130,25 @@ def apart(got, want):
     return None
 
 
-def as_near(module, args, got, want):
-    """Are the results no further from those of f64 than a few times PyTorch's own? Deep networks of random weights make
-    the last digits large."""
+def away(results, exact):
+    """How far from f64: the root of the mean square, of each result."""
+    return [float((a.double() - x).square().mean().sqrt()) for a, x in zip(results, exact)]
+
+
+# Deep networks of random weights make the last digits of f32 large: then what counts is PyTorch's own distance from f64.
+# With plain sums (math="exact") ours may be twice as far, for sums may be taken in any order; Winograd's transforms round
+# once more. A convolution of 155 whose weights are those of bf16 comes out 3.4 times as far, a kernel of 3x3 that is zero
+# 5 times (resnet152).
+TIMES = {"exact": 2.0, "default": 3.0}
+
+
+def as_near(module, args, run, want):
+    """Are the results as near to those of f64 as PyTorch's own are?"""
     wide = copy.deepcopy(module).double()
     exact = tensors_of(wide(*[a.double() if a.is_floating_point() else a for a in args]))
-    return len(got) == len(exact) and all(
-        a.shape == x.shape and float((a.double() - x).abs().max()) <= 3 * float((b.double() - x).abs().max())
-        for a, b, x in zip(got, want, exact))
+    theirs = away(want, exact)
+    return all(mine <= times * other
+               for math, times in TIMES.items() for mine, other in zip(away(tensors_of(run(math=math)), exact), theirs))
 
 
 def try_way(way, module, args, want):
@@ -152,7 +163,7 @@ def try_way(way, module, args, want):
         except Exception as error:
             return "fails", brief(error)
         why = apart(got, want)
-        if why and why.startswith("differs") and as_near(module, args, got, want):
+        if why and why.startswith("differs") and as_near(module, args, run, want):
             return "agrees", why + ", as f32 does from f64"
     return ("fails", why) if why else ("agrees", "")
 

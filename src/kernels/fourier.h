@@ -18,7 +18,7 @@ enum { KERN_STFT_ONESIDED };
 enum {
   KERN_FOURIER_RADIX = 31,  /* largest prime that is summed directly */
   KERN_FOURIER_PASSES = 32, /* no length has more factors */
-  KERN_FOURIER_LONG = 1024, /* from so many elements on a transform is a matrix */
+  KERN_FOURIER_LONG = 4096, /* from so many elements on a transform is a matrix */
   KERN_FOURIER_MOST = 1 << 26
 };
 

@@ -134,8 +134,8 @@ static void check(const kern_row *row, const shape *s) {
 
 static void test_lengths(void **state) {
   (void)state;
-  static const int64_t more[] = {67,  81,  97,  100, 101,  125,  128,  210,  243,  250,  256,  400,  512,
-                                 625, 729, 997, 999, 1000, 1001, 1024, 1155, 1331, 2048, 2187, 4098, 4099};
+  static const int64_t more[] = {67,  81,  97,  100,  101,  125,  128,  210,  243,  250,  256,  400,  512,  625,
+                                 729, 997, 999, 1000, 1001, 1024, 1155, 1331, 2048, 2187, 4096, 4098, 4099, 8190};
   for (uint32_t level = 0; level < LEVELS; level++) {
     const kern_row *row = run_row(KERN_DFT, level);
     for (int64_t i = 1; row && i <= 64 + (int64_t)(sizeof more / sizeof *more); i++)
@@ -148,7 +148,7 @@ static void test_lengths(void **state) {
 
 static void test_rows(void **state) {
   (void)state;
-  static const int64_t lengths[] = {1, 7, 12, 37, 48, 74, 1032},
+  static const int64_t lengths[] = {1, 7, 12, 37, 48, 74, 4104},
                        sides[][2] = {{17, 1}, {2, 3}, {1, 16}, {3, 33}, {0, 2}};
   for (uint32_t level = 0; level < LEVELS; level++) {
     const kern_row *row = run_row(KERN_DFT, level);
@@ -162,7 +162,7 @@ static void test_rows(void **state) {
 /* A row has the bits that it has alone; what is not finite stays in its row, and zeros give zeros. */
 static void test_rows_do_not_see_each_other(void **state) {
   (void)state;
-  static const int64_t lengths[] = {12, 37, 48, 64, 1032};
+  static const int64_t lengths[] = {12, 37, 48, 64, 4104};
   for (uint32_t i = 0; i < LEVELS * 6 * 5; i++) {
     const kern_row *row = run_row(KERN_DFT, i % LEVELS);
     if (!row) continue;
@@ -192,7 +192,7 @@ static void test_strides_and_tables(void **state) {
   for (uint32_t i = 0; i < LEVELS * 6 * 3; i++) {
     const kern_row *row = run_row(KERN_DFT, i % LEVELS);
     if (!row) continue;
-    const shape s = shape_of(i / LEVELS % 6, 3, (const int64_t[]){30, 37, 1030}[i / LEVELS / 6], 18);
+    const shape s = shape_of(i / LEVELS % 6, 3, (const int64_t[]){30, 37, 8206}[i / LEVELS / 6], 18);
     float *x = run_floats(in_count(&s), i), *y = run_floats(out_count(&s), 3), *again = run_floats(out_count(&s), 4),
           *turned = run_floats(2 * in_count(&s), 5), *table = table_of(&s);
     run_kernel k = call_of(row, &s, x, y, table);
@@ -222,7 +222,7 @@ static void test_strides_and_tables(void **state) {
 
 static void test_any_workers(void **state) {
   (void)state;
-  static const int64_t lengths[] = {8, 37, 200, 1032};
+  static const int64_t lengths[] = {8, 37, 200, 4104};
   for (uint32_t i = 0; i < LEVELS * 4; i++) {
     const kern_row *row = run_row(KERN_DFT, i % LEVELS);
     if (!row) continue;

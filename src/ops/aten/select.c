@@ -31,24 +31,40 @@ static bool is_set(const base_tensor *t, int64_t element) {
                                  : base_load_i64(t->dtype, t->data, element) != 0;
 }
 
+/* The places of a row's elements that are set, `step` apart from element `first` on; how many. */
+static int64_t find_set(const base_tensor *t, int64_t first, int64_t step, int64_t length, int64_t *places) {
+  const bool bytes = base_dtype(t->dtype)->bits == 8 && !base_is_float(t->dtype);
+  const uint8_t *from = (const uint8_t *)t->data + (bytes ? first : 0);
+  int64_t count = 0;
+  for (int64_t i = 0; i < length; i++) { /* without a branch that is hard to foresee */
+    places[count] = i;
+    count += bytes ? from[i * step] != 0 : is_set(t, first + i * step);
+  }
+  return count;
+}
+
 static td_status nonzero_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
-  int64_t dims[2] = {0, x->rank}, row = 0;
+  int64_t dims[2] = {0, x->rank}, length, step;
   base_walk w;
   const int64_t *strides[] = {x->strides};
-  base_walk_start(&w, x->rank, x->dims, 1, strides);
+  base_walk_rows(&w, x->rank, x->dims, 1, strides, &length, &step);
+  int64_t *places = base_call_scratch(call, (size_t)length, sizeof *places);
+  if (!places) return base_no_memory(call->err, "scratch");
   if (w.count) {
-    do dims[0] += is_set(x, w.offset[0]);
+    do dims[0] += find_set(x, w.offset[0], step, length, places);
     while (base_walk_next(&w));
   }
   TRY(base_call_define(call, 0, TD_I64, 2, dims));
   if (!base_out(call, 0) || dims[0] == 0) return TD_OK;
   base_i64 *to = base_out(call, 0)->data;
-  base_walk_start(&w, x->rank, x->dims, 1, strides);
+  base_walk_rows(&w, x->rank, x->dims, 1, strides, &length, &step);
   do {
-    if (!is_set(x, w.offset[0])) continue;
-    for (int32_t i = 0; i < x->rank; i++) to[row * x->rank + i] = w.index[i];
-    row++;
+    const int64_t count = find_set(x, w.offset[0], step, length, places);
+    for (int64_t n = 0; n < count; n++, to += x->rank) {
+      for (int32_t i = 0; i + 1 < x->rank; i++) to[i] = w.index[i];
+      if (x->rank) to[x->rank - 1] = places[n];
+    }
   } while (base_walk_next(&w));
   return TD_OK;
 }

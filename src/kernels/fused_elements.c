@@ -20,6 +20,8 @@
 #define v_exp(x) exp(x)
 #define v_exp_flush(x) exp(x)
 #define v_log(x) log(x)
+#define v_log2(x) log2(x)
+#define v_log10(x) log10(x)
 #define v_erf(x) erf(x)
 #define v_tanh(x) tanh(x)
 #define v_expm1(x) expm1(x)

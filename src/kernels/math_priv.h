@@ -68,28 +68,46 @@ V_INLINE vf v_expm1(vf x) {
 
 /* ---- logarithms ---- */
 
-V_INLINE vf v_log(vf x) {
+/* x = 2^*e (1 + *f), 1 + *f in [sqrt(1/2), sqrt(2)), for normal and smaller x > 0. Gives log(1 + f) - f + f^2 / 2. */
+V_INLINE vf v_log_parts(vf x, vf *e, vf *f) {
   const vi root_half = vi_set(0x3f3504f3);
   vm tiny = v_lt(x, v_set(0x1p-126f));
   vf normal = v_select(tiny, v_mul(x, v_set(0x1p24f)), x);
-  /* normal = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)) */
   vi bits = vi_sub(v_as_int(normal), root_half);
-  vf e = v_sub(v_from_int(vi_shr(bits, 23)), v_select(tiny, v_set(24), v_zero()));
-  vf f = v_sub(v_as_float(vi_add(vi_and(bits, vi_set(0x007fffff)), root_half)), v_set(1));
-  vf q = v_fma(v_set(-0.07640226930f), f, v_set(0.12770308554f));
-  q = v_fma(q, f, v_set(-0.13162195683f));
-  q = v_fma(q, f, v_set(0.14200735092f));
-  q = v_fma(q, f, v_set(-0.16623060405f));
-  q = v_fma(q, f, v_set(0.20001259446f));
-  q = v_fma(q, f, v_set(-0.25000828505f));
-  q = v_fma(q, f, v_set(0.33333331347f));
-  vf f2 = v_mul(f, f), y = v_mul(v_mul(f2, f), q);
-  y = v_fma(e, v_set(LN2_LOW), y);
-  y = v_add(v_fnma(f2, v_set(0.5f), y), f);
-  y = v_fma(e, v_set(LN2_HIGH), y);
+  *e = v_sub(v_from_int(vi_shr(bits, 23)), v_select(tiny, v_set(24), v_zero()));
+  *f = v_sub(v_as_float(vi_add(vi_and(bits, vi_set(0x007fffff)), root_half)), v_set(1));
+  vf q = v_fma(v_set(-0.07640226930f), *f, v_set(0.12770308554f));
+  q = v_fma(q, *f, v_set(-0.13162195683f));
+  q = v_fma(q, *f, v_set(0.14200735092f));
+  q = v_fma(q, *f, v_set(-0.16623060405f));
+  q = v_fma(q, *f, v_set(0.20001259446f));
+  q = v_fma(q, *f, v_set(-0.25000828505f));
+  q = v_fma(q, *f, v_set(0.33333331347f));
+  return v_mul(v_mul(v_mul(*f, *f), *f), q);
+}
+/* The logarithm y of x, where x is positive and finite, with what it is elsewhere. */
+V_INLINE vf v_log_ends(vf x, vf y) {
   y = v_select(v_lt(x, v_set(INFINITY)), y, x); /* infinity and what is not a number */
   y = v_select(v_lt(x, v_zero()), v_set(NAN), y);
   return v_select(v_eq(x, v_zero()), v_set(-INFINITY), y);
+}
+V_INLINE vf v_log(vf x) {
+  vf e, f, y = v_log_parts(x, &e, &f);
+  y = v_fma(e, v_set(LN2_LOW), y);
+  y = v_add(v_fnma(v_mul(f, f), v_set(0.5f), y), f);
+  return v_log_ends(x, v_fma(e, v_set(LN2_HIGH), y));
+}
+/* 2.5 ULP, as v_log10. */
+V_INLINE vf v_log2(vf x) {
+  vf e, f, y = v_log_parts(x, &e, &f);
+  y = v_add(v_fnma(v_mul(f, f), v_set(0.5f), y), f);
+  return v_log_ends(x, v_add(v_fma(y, v_set(0.442695041f), y), e));
+}
+/* log10(2) is split so that e times its first part is exact. */
+V_INLINE vf v_log10(vf x) {
+  vf e, f, y = v_log_parts(x, &e, &f);
+  y = v_mul(v_add(v_fnma(v_mul(f, f), v_set(0.5f), y), f), v_set(0.434294482f));
+  return v_log_ends(x, v_fma(e, v_set(0.301025390625f), v_fma(e, v_set(4.60503907e-6f), y)));
 }
 /* log(1 + x) for x in [0, 1], relative to the result: the rounding error of 1 + x is put back (Kahan). */
 V_INLINE vf v_log1p_unit(vf x) {

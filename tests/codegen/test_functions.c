@@ -11,7 +11,8 @@ static const struct {
   const char *name;
   double (*truth)(double);
   double ulps;
-} functions[] = {{"sin", sin, 1.5}, {"cos", cos, 1.5}, {"expm1", expm1, 2}, {"log1p", log1p, 2}};
+} functions[] = {{"sin", sin, 1.5},   {"cos", cos, 1.5},   {"expm1", expm1, 2},
+                 {"log1p", log1p, 2}, {"log2", log2, 2.5}, {"log10", log10, 2.5}};
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* One unit in the last place of the f32 nearest to x. */
@@ -46,7 +47,8 @@ static void expect_close(size_t f, const char *how, const float *x, const float 
 static void expect_functions(const compile_setting *setting, const char *how) {
   static const char text[] =
       "input %0 \"x\": f32[n]\n%1 = aten::sin(%0)\n%2 = aten::cos(%0)\n%3 = aten::expm1(%0)\n"
-      "%4 = aten::log1p(%0)\noutput \"a\" %1\noutput \"b\" %2\noutput \"c\" %3\noutput \"d\" %4\n";
+      "%4 = aten::log1p(%0)\n%5 = aten::log2(%0)\n%6 = aten::log10(%0)\noutput \"a\" %1\noutput \"b\" %2\n"
+      "output \"c\" %3\noutput \"d\" %4\noutput \"e\" %5\noutput \"f\" %6\n";
   static float x[SAMPLES];
   const int64_t count = SAMPLES;
   rig r;

@@ -114,7 +114,7 @@ static td_status find_isa(const char *name, const sys_machine *machine, bool any
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {
     size_t used = strlen(names);
-    if ((levels[i].isa & ~(machine->isa | BASE_ISA_VECTOR)) == 0)
+    if (!base_isa_lacks(machine->isa, levels[i].isa))
       snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", levels[i].name);
   }
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "this machine has no instruction set called %s; it has: %s", name,
@@ -413,7 +413,7 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
   m->stats.gflop = m->plan->flops * 1e-9;
   m->stats.gbyte = m->plan->bytes * 1e-9;
   for (uint32_t i = 0; i < plan_count(m->plan); i++)
-    m->lacks |= (plan_at(m->plan, i)->needs & ~(m->cpu_isa | BASE_ISA_VECTOR)) != 0;
+    m->lacks |= base_isa_lacks(m->cpu_isa, plan_at(m->plan, i)->needs) != 0;
   count_weights(m);
   give_back_files(m);
   return TD_OK;

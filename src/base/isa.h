@@ -1,6 +1,7 @@
 /* isa.h -- instruction sets as bits: `sys` finds those the machine has, `kernels` names those a kernel needs. */
 #ifndef BASE_ISA_H
 #define BASE_ISA_H
+#include <stdint.h>
 
 enum {
   BASE_ISA_AVX2 = 1 << 0,
@@ -18,4 +19,7 @@ enum {
   BASE_ISA_VECTOR = 1 << 12, /* the compiler's vector extensions: every machine has it, `scalar` kernels do without */
   BASE_ISA_COUNT = 13
 };
+
+/* What of `needs` a machine that has `has` lacks; 0: it runs there. */
+static inline uint32_t base_isa_lacks(uint32_t has, uint32_t needs) { return needs & ~(has | BASE_ISA_VECTOR); }
 #endif

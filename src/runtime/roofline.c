@@ -180,7 +180,7 @@ static void list_rows(const sys_machine *m, uint32_t threads, td_roofline *r) {
   uint32_t level_count;
   const kern_level *levels = kern_levels(&level_count);
   for (uint32_t i = 0; i < level_count; i++) {
-    if (levels[i].isa & ~(m->isa | BASE_ISA_VECTOR)) continue;
+    if (base_isa_lacks(m->isa, levels[i].isa)) continue;
     for (uint32_t n = 1; n <= threads && r->peak_count < TD_ROOFLINE_ROWS; n = next_count(n, threads)) {
       td_peak *peak = &r->peaks[r->peak_count++];
       *peak = (td_peak){.dtype = TD_F32, .threads = n};

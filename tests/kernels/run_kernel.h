@@ -101,7 +101,7 @@ static inline const kern_row *run_row(kern_family family, uint32_t i) {
   uint32_t count;
   sys_machine_read(&machine);
   const kern_level *levels = kern_levels(&count);
-  if (levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) return NULL;
+  if (base_isa_lacks(machine.isa, levels[i].isa)) return NULL;
   return kern_select(family, TD_F32, levels[i].isa);
 }
 

@@ -152,7 +152,7 @@ static void permutations_move_at_every_level(void **state) {
     for (int i = 0; i < 3; i++) from.dims[i] = dense.dims[order[i]], from.strides[i] = dense.strides[order[i]];
     base_tensor to = base_tensor_of(got, TD_F32, 3, from.dims), other = base_tensor_of(wanted, TD_F32, 3, from.dims);
     const kern_level *level = &levels[l / 36];
-    if (level->isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    if (base_isa_lacks(machine.isa, level->isa)) continue;
     base_value in = {.kind = BASE_TENSOR, .tensor = from}, out = {.kind = BASE_TENSOR, .tensor = to};
     const base_value *ins[] = {&in};
     base_value *outs[] = {&out};

@@ -56,7 +56,7 @@ static void each_level(void **state) {
   fill(x);
   for (uint32_t i = 0; i < HALVES; i++) half[i] = (uint16_t)i;
   for (uint32_t l = 0; l < count; l++) {
-    if (levels[l].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    if (base_isa_lacks(machine.isa, levels[l].isa)) continue;
     const kern_fused_level *level = kern_fused_level_of(levels[l].isa);
     const char *name = levels[l].name;
     level->forms[TD_F16].read(wide, half, HALVES);
@@ -84,7 +84,7 @@ static void whole_numbers(void **state) {
   for (int i = 0; i < 1 << 16; i++) narrow[i] = (uint16_t)((uint32_t)i * 40503u);
   for (uint32_t l = 0; l < count * 4; l++) {
     const td_dtype dtype = dtypes[l % 4];
-    if (levels[l / 4].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    if (base_isa_lacks(machine.isa, levels[l / 4].isa)) continue;
     const kern_fused_form *form = &kern_fused_level_of(levels[l / 4].isa)->forms[dtype];
     form->read(wide, narrow, COUNT);
     for (int i = 0; i < COUNT; i++) assert_int_equal(wide[i], base_load_i64(dtype, narrow, i));
@@ -110,7 +110,7 @@ static void turned_tiles(void **state) {
   sys_cpu_read(&machine);
   for (int i = 0; i < 40 * 70; i++) from[i] = (float)i;
   for (uint32_t l = 0; l < count; l++) {
-    if (levels[l].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    if (base_isa_lacks(machine.isa, levels[l].isa)) continue;
     for (int64_t rows = 1; rows <= 40; rows += 3)
       for (int64_t columns = 1; columns <= 70; columns += 7) {
         for (int i = 0; i < 70 * 80; i++) to[i] = -1;

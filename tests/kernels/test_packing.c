@@ -44,7 +44,7 @@ static void on_levels(check_level *check) {
   sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {
-    if (levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    if (base_isa_lacks(machine.isa, levels[i].isa)) continue;
     const int64_t panel = kern_select(KERN_LINEAR, TD_F32, levels[i].isa)->lanes;
     check(kern_packing_of(levels[i].isa), levels[i].name, panel);
     check(kern_packing_of(levels[i].isa), levels[i].name, 5); /* another level's */

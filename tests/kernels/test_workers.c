@@ -114,7 +114,7 @@ static void workers_change_no_bit(void **state) {
   const kern_level *level = kern_levels(&count);
   assert_true(count <= LEVELS);
   for (uint32_t i = 0; i < count; i++)
-    if (!(level[i].isa & ~(machine.isa | BASE_ISA_VECTOR))) isas[levels++] = level[i].isa;
+    if (!base_isa_lacks(machine.isa, level[i].isa)) isas[levels++] = level[i].isa;
   for (uint32_t o = 0; o < set->count; o++) {
     const ir_op *op = set->ops[o];
     if (op->cases && op->kernel && op->out_count <= RUN_OUTPUTS) run_operator(op, isas, levels, served);

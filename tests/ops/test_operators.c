@@ -420,7 +420,7 @@ static void kernels_agree(subject *s) {
   sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {
-    if (levels[i].isa & ~(machine.isa | BASE_ISA_VECTOR)) continue;
+    if (base_isa_lacks(machine.isa, levels[i].isa)) continue;
     bool runs = plans_agree(s, "native", levels[i].isa, CLOSELY);
     s->out_count = 1;
     if (outputs > 1) runs |= plans_agree(s, "native", levels[i].isa, CLOSELY);

@@ -15,10 +15,11 @@
 #include "kernels/recurrent.h"
 #include "kernels/simd_priv.h"
 
-/* Sequences of a block, at most; times the four gates of an LSTM they fill the registers. */
-enum { RECURRENT_ROWS = V_REGISTERS == 32 ? 6 : 3 };
+/* Sequences of a block, at most; times the four gates of an LSTM they fill the registers. The level scalar is there to
+ * be compared with: it takes each alone. */
+enum { RECURRENT_ROWS = V_LANES == 1 ? 1 : V_REGISTERS == 32 ? 6 : 3 };
 /* Where they are many, blocks of so few waste less of a batch that the others do not divide. */
-enum { RECURRENT_SOME = V_REGISTERS == 32 ? 4 : 3 };
+enum { RECURRENT_SOME = V_REGISTERS == 32 ? 4 : RECURRENT_ROWS };
 /* Steps of a chunk of one sequence. Sums of two chunks are kept; inputs are turned for V_LANES steps at once. */
 enum { RECURRENT_CHUNK = 8, RECURRENT_RING = 2 * RECURRENT_CHUNK };
 

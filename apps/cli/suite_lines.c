@@ -2,15 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fmt/zip.h"
 #include "suite.h"
 #include "sys/sys.h"
 
-static const struct {
-  const char *suite, *line;
-} built_in[] = {
-#include "suites.inc"
-};
-enum { BUILT_IN = sizeof built_in / sizeof *built_in };
+#include "suites.inc" /* the lines "SUITE LINE" of all of them, deflated: packed_suites of SUITES_BYTES */
 
 /* The first word of *at, a copy in `arena`; *at goes behind it and the blanks after it. */
 static char *next_word(base_arena *arena, const char **at) {
@@ -47,12 +43,22 @@ static td_status read_lines(base_arena *arena, const char *path, suite_lines *li
   return TD_OK;
 }
 
-td_status suite_read(base_arena *arena, const char *suite, const char *path, suite_lines *lines, td_error *err) {
-  if (path) return read_lines(arena, path, lines, err);
-  for (size_t i = 0; i < BUILT_IN; i++)
-    if (strcmp(suite, "all") == 0 || strcmp(suite, built_in[i].suite) == 0)
-      TRY(add_line(arena, built_in[i].suite, built_in[i].line, lines, err));
+static td_status read_built_in(base_arena *arena, const char *suite, suite_lines *lines, td_error *err) {
+  char *text = base_arena_alloc(arena, SUITES_BYTES + 1), *rest = NULL;
+  if (!text) return base_no_memory(err, "a suite");
+  TRY(fmt_inflate(base_arena_allocator(arena), packed_suites, sizeof packed_suites, (uint8_t *)text, SUITES_BYTES,
+                  err));
+  text[SUITES_BYTES] = '\0';
+  for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    const char *at = line, *name = next_word(arena, &at);
+    if (!name) return base_no_memory(err, "a suite");
+    if (strcmp(suite, "all") == 0 || strcmp(suite, name) == 0) TRY(add_line(arena, name, at, lines, err));
+  }
   return TD_OK;
+}
+
+td_status suite_read(base_arena *arena, const char *suite, const char *path, suite_lines *lines, td_error *err) {
+  return path ? read_lines(arena, path, lines, err) : read_built_in(arena, suite, lines, err);
 }
 
 td_status suite_read_shares(base_arena *arena, const char *path, suite_shares *shares, td_error *err) {

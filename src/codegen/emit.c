@@ -1,15 +1,14 @@
 /* emit.c -- C text of programs. A kernel is one function over rows; a stage of the program is a loop over the row,
  * whole vectors first, then what is left under a mask. Names of values are those of the program's text. */
 #include "codegen/codegen_priv.h"
+#include "fmt/zip.h"
 #include "loop/loop.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-static const char *const prelude[] = {
-#include "codegen/prelude.inc"
-};
+#include "codegen/prelude.inc" /* the text that opens each file, deflated: packed_prelude of PRELUDE_BYTES */
 
 static const char frame[] =
     "\n/* ---- what kernels/fused.h says ---- */\n\n"
@@ -356,9 +355,18 @@ static void print_kernel(emitter *e) {
                   e->k->name);
 }
 
+static void add_prelude(base_text *text) {
+  uint8_t *prelude = base_alloc(text->allocator, PRELUDE_BYTES);
+  if (prelude &&
+      fmt_inflate(text->allocator, packed_prelude, sizeof packed_prelude, prelude, PRELUDE_BYTES, NULL) == TD_OK)
+    base_text_add(text, (const char *)prelude, PRELUDE_BYTES);
+  else text->failed = true;
+  base_free(text->allocator, prelude, PRELUDE_BYTES);
+}
+
 bool codegen_emit(const codegen_kernel *kernels, uint32_t count, base_text *text) {
   base_text_print(text, "enum { TD_cos = %d, TD_sin = %d }; /* of scalar.def */\n", BASE_SCALAR_cos, BASE_SCALAR_sin);
-  for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) base_text_add(text, prelude[i], strlen(prelude[i]));
+  add_prelude(text);
   base_text_print(text, frame, BASE_PROGRAM_OPERANDS, BASE_PROGRAM_OPERANDS, BASE_PROGRAM_OUTS, BASE_PROGRAM_OUTS);
   for (uint32_t i = 0; i < count; i++) {
     emitter e = {.k = &kernels[i], .p = kernels[i].program, .text = text};

@@ -56,7 +56,7 @@ typedef struct ir_alias {
   const char *renames; /* or NULL */
 } ir_alias;
 
-/* One generated test case: operand tensors and attributes, made by the operator's `cases`. */
+/* One generated test case: operand tensors and attributes. */
 typedef struct ir_case {
   base_arena *arena;
   base_arg args[16];
@@ -65,6 +65,8 @@ typedef struct ir_case {
   bool absent[8];    /* optional operand left out */
   uint32_t in_count;
 } ir_case;
+/* Fills case `number` of an operator; false past the last or out of memory. */
+typedef bool (*ir_cases)(ir_case *c, uint32_t number);
 
 /* What a kernel is chosen by. Operands and outputs as they are known when the plan is made. */
 typedef struct ir_kernel_query {
@@ -108,8 +110,7 @@ struct ir_op {
   bool (*keeps_samples)(const base_attrs *attrs, int32_t rank);
   double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs); /* NULL: one per output
                                                                  element of an elementwise operator, else none */
-  float rtol, atol;                           /* of f32 results against another order of evaluation; 0: exact */
-  bool (*cases)(ir_case *c, uint32_t number); /* fills case `number`; false past the last or out of memory */
+  float rtol, atol; /* of f32 results against another order of evaluation; 0: exact */
   const ir_alias *aliases;
   uint8_t alias_count;
 };

@@ -5,4 +5,6 @@
 
 /* All operators, sorted by name, in `arena`. NULL: out of memory. */
 const ir_opset *ops_set(base_arena *arena);
+/* What makes the test cases of the operator of this name; NULL: it has none. */
+ir_cases ops_cases(const char *name);
 #endif

@@ -161,8 +161,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(arg_attrs),
      .infer = infer_arg,
      .reference = argmax_reference,
-     .kernel = argmax_kernel,
-     .cases = arg_cases},
+     .kernel = argmax_kernel},
     {.name = "aten::argmin",
      .min_in = 1,
      .max_in = 1,
@@ -171,8 +170,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(arg_attrs),
      .infer = infer_arg,
      .reference = argmin_reference,
-     .kernel = argmin_kernel,
-     .cases = arg_cases},
+     .kernel = argmin_kernel},
     {.name = "aten::cumsum",
      .min_in = 2,
      .max_in = 2,
@@ -182,7 +180,6 @@ const ir_op ops_arg_reduce[] = {
      .infer = infer_scan,
      .reference = cumsum_reference,
      .rtol = 1e-5f,
-     .cases = scan_cases,
      .aliases = cumsum_aliases,
      .alias_count = OPS_COUNT(cumsum_aliases)},
     {.name = "aten::cumprod",
@@ -194,8 +191,14 @@ const ir_op ops_arg_reduce[] = {
      .infer = infer_scan,
      .reference = cumprod_reference,
      .rtol = 1e-5f,
-     .cases = scan_cases,
      .aliases = cumprod_aliases,
      .alias_count = OPS_COUNT(cumprod_aliases)},
 };
 OPS_TABLE(arg_reduce);
+OPS_CASES(arg_reduce) = {
+    {"aten::argmax", arg_cases},
+    {"aten::argmin", arg_cases},
+    {"aten::cumsum", scan_cases},
+    {"aten::cumprod", scan_cases},
+    {0},
+};

@@ -319,8 +319,7 @@ const ir_op ops_attention[] = {
      .reference = sdpa_reference,
      .flops = flops_sdpa,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_sdpa},
+     .atol = 1e-5f},
     {.name = "td::rotary_embedding",
      .min_in = 3,
      .max_in = 4,
@@ -330,7 +329,11 @@ const ir_op ops_attention[] = {
      .infer = infer_rotary,
      .reference = rotary_reference,
      .rtol = 1e-5f,
-     .atol = 1e-6f,
-     .cases = cases_rotary},
+     .atol = 1e-6f},
 };
 OPS_TABLE(attention);
+OPS_CASES(attention) = {
+    {"aten::scaled_dot_product_attention", cases_sdpa},
+    {"td::rotary_embedding", cases_rotary},
+    {0},
+};

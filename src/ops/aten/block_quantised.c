@@ -225,8 +225,7 @@ const ir_op ops_block_quantised[] = {
      .infer = infer_nbits,
      .reference = nbits_reference,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_nbits},
+     .atol = 1e-5f},
     {.name = "td::gather_nbits",
      .min_in = 3,
      .max_in = 4,
@@ -234,7 +233,11 @@ const ir_op ops_block_quantised[] = {
      .attrs = gather_attrs,
      .attr_count = OPS_COUNT(gather_attrs),
      .infer = infer_gather,
-     .reference = gather_reference,
-     .cases = cases_gather},
+     .reference = gather_reference},
 };
 OPS_TABLE(block_quantised);
+OPS_CASES(block_quantised) = {
+    {"td::matmul_nbits", cases_nbits},
+    {"td::gather_nbits", cases_gather},
+    {0},
+};

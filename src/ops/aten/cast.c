@@ -226,8 +226,7 @@ const ir_op ops_cast[] = {
      .attr_count = OPS_COUNT(cast_attrs),
      .infer = infer_cast,
      .reference = cast_reference,
-     .lower = lower_cast,
-     .cases = cast_cases},
+     .lower = lower_cast},
     {.name = "td::bit_cast",
      .min_in = 1,
      .max_in = 1,
@@ -238,8 +237,12 @@ const ir_op ops_cast[] = {
      .infer = infer_bit_cast,
      .reference = ops_view_reference,
      .view = bit_cast_view,
-     .cases = bit_cast_cases,
      .aliases = bit_cast_aliases,
      .alias_count = OPS_COUNT(bit_cast_aliases)},
 };
 OPS_TABLE(cast);
+OPS_CASES(cast) = {
+    {"aten::_to_copy", cast_cases},
+    {"td::bit_cast", bit_cast_cases},
+    {0},
+};

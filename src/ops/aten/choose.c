@@ -195,7 +195,6 @@ const ir_op ops_choose[] = {
      .reference = where_reference,
      .kernel = where_kernel,
      .lower = ops_lower_where,
-     .cases = where_cases,
      .aliases = where_aliases,
      .alias_count = OPS_COUNT(where_aliases)},
     {.name = "aten::clamp",
@@ -207,8 +206,12 @@ const ir_op ops_choose[] = {
      .reference = clamp_reference,
      .kernel = clamp_kernel,
      .lower = lower_clamp,
-     .cases = clamp_cases,
      .aliases = clamp_aliases,
      .alias_count = OPS_COUNT(clamp_aliases)},
 };
 OPS_TABLE(choose);
+OPS_CASES(choose) = {
+    {"aten::where", where_cases},
+    {"aten::clamp", clamp_cases},
+    {0},
+};

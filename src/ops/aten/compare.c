@@ -225,9 +225,12 @@ LIST(DEFINE)
    .infer = INFER,                                                             \
    .reference = NAME##_reference,                                              \
    .lower = LOWER,                                                             \
-   .cases = CASES,                                                             \
    .aliases = NAME##_aliases,                                                  \
    .alias_count = (SINCE) ? 1 : 0},
 OPS_DECLARE(compare);
 const ir_op ops_compare[] = {LIST(ROW)};
 OPS_TABLE(compare);
+#define CASES_ROW(NAME, F, I, OP, STRINGS, INFER, CASES, ...) {OP, CASES},
+OPS_CASES(compare) = {
+    LIST(CASES_ROW){0},
+};

@@ -207,7 +207,10 @@ const ir_op ops_convolution[] = {
      .reference = convolution_reference,
      .flops = flops_convolution,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_convolution},
+     .atol = 1e-5f},
 };
 OPS_TABLE(convolution);
+OPS_CASES(convolution) = {
+    {"aten::convolution", cases_convolution},
+    {0},
+};

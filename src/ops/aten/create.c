@@ -227,8 +227,7 @@ const ir_op ops_create[] = {
      .max_in = 3,
      .out_count = 1,
      .infer = infer_arange,
-     .reference = arange_reference,
-     .cases = arange_cases},
+     .reference = arange_reference},
     /* (sizes, value) */
     {.name = "aten::full",
      .min_in = 2,
@@ -236,8 +235,7 @@ const ir_op ops_create[] = {
      .out_count = 1,
      .strings = 2,
      .infer = infer_full,
-     .reference = full_reference,
-     .cases = full_cases},
+     .reference = full_reference},
     /* (x): ones on a diagonal (above the main one where positive), sizes and element type of the matrix x */
     {.name = "td::eye_like",
      .min_in = 1,
@@ -246,8 +244,7 @@ const ir_op ops_create[] = {
      .attrs = eye_attrs,
      .attr_count = OPS_COUNT(eye_attrs),
      .infer = infer_eye,
-     .reference = eye_reference,
-     .cases = eye_cases},
+     .reference = eye_reference},
     /* (index, depth, values): values are [off, on]; dim is the new axis; an index outside of the depth is all off */
     {.name = "td::one_hot",
      .min_in = 3,
@@ -257,7 +254,13 @@ const ir_op ops_create[] = {
      .attrs = one_hot_attrs,
      .attr_count = OPS_COUNT(one_hot_attrs),
      .infer = infer_one_hot,
-     .reference = one_hot_reference,
-     .cases = one_hot_cases},
+     .reference = one_hot_reference},
 };
 OPS_TABLE(create);
+OPS_CASES(create) = {
+    {"aten::arange", arange_cases},
+    {"aten::full", full_cases},
+    {"td::eye_like", eye_cases},
+    {"td::one_hot", one_hot_cases},
+    {0},
+};

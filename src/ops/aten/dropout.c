@@ -38,7 +38,10 @@ const ir_op ops_dropout[] = {
      .max_in = 3,
      .out_count = 2,
      .infer = infer_dropout,
-     .reference = dropout_reference,
-     .cases = cases},
+     .reference = dropout_reference},
 };
 OPS_TABLE(dropout);
+OPS_CASES(dropout) = {
+    {"td::dropout", cases},
+    {0},
+};

@@ -314,8 +314,7 @@ const ir_op ops_eigen[] = {
      .infer = infer_eigh,
      .reference = eigh_reference,
      .flops = sweep_flops,
-     .rtol = 1e-4f,
-     .cases = eigh_cases},
+     .rtol = 1e-4f},
     {.name = "aten::_linalg_svd",
      .min_in = 1,
      .max_in = 1,
@@ -325,8 +324,7 @@ const ir_op ops_eigen[] = {
      .infer = infer_svd,
      .reference = svd_reference,
      .flops = sweep_flops,
-     .rtol = 1e-4f,
-     .cases = svd_cases},
+     .rtol = 1e-4f},
     {.name = "aten::linalg_matrix_exp",
      .min_in = 1,
      .max_in = 1,
@@ -334,7 +332,12 @@ const ir_op ops_eigen[] = {
      .infer = infer_exp,
      .reference = exp_reference,
      .flops = exp_flops,
-     .rtol = 1e-4f,
-     .cases = square_cases},
+     .rtol = 1e-4f},
 };
 OPS_TABLE(eigen);
+OPS_CASES(eigen) = {
+    {"aten::_linalg_eigh", eigh_cases},
+    {"aten::_linalg_svd", svd_cases},
+    {"aten::linalg_matrix_exp", square_cases},
+    {0},
+};

@@ -313,8 +313,11 @@ const ir_op ops_einsum[] = {
      .reference = einsum_reference,
      .rtol = 1e-4f,
      .atol = 1e-5f,
-     .cases = cases_einsum,
      .aliases = einsum_aliases,
      .alias_count = OPS_COUNT(einsum_aliases)},
 };
 OPS_TABLE(einsum);
+OPS_CASES(einsum) = {
+    {"aten::einsum", cases_einsum},
+    {0},
+};

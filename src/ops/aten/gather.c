@@ -313,7 +313,6 @@ const ir_op ops_gather[] = {
      .reference = index_select_reference,
      .kernel = index_select_kernel,
      .lower = lower_index_select,
-     .cases = index_select_cases,
      .aliases = select_aliases,
      .alias_count = OPS_COUNT(select_aliases)},
     /* (x, index): out[i][j] = x[index[i][j]][j] for dim 0; index may be smaller than x along the other axes */
@@ -329,7 +328,6 @@ const ir_op ops_gather[] = {
      .reference = gather_reference,
      .lower = lower_gather,
      .kernel = gather_kernel,
-     .cases = gather_cases,
      .aliases = gather_aliases,
      .alias_count = OPS_COUNT(gather_aliases)},
     /* (x, tuples): tuples along the last axis index the dimensions of x after batch_dims shared ones */
@@ -343,8 +341,13 @@ const ir_op ops_gather[] = {
      .attr_count = OPS_COUNT(nd_attrs),
      .infer = infer_gather_nd,
      .reference = gather_nd_reference,
-     .cases = gather_nd_cases,
      .aliases = nd_aliases,
      .alias_count = OPS_COUNT(nd_aliases)},
 };
 OPS_TABLE(gather);
+OPS_CASES(gather) = {
+    {"aten::index_select", index_select_cases},
+    {"aten::gather", gather_cases},
+    {"td::gather_nd", gather_nd_cases},
+    {0},
+};

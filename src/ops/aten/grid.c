@@ -167,8 +167,7 @@ const ir_op ops_grid[] = {
      .reference = sample_reference,
      .kernel = sample_kernel,
      .rtol = 1e-5f,
-     .atol = 1e-6f,
-     .cases = cases_sample},
+     .atol = 1e-6f},
     {.name = "td::affine_grid",
      .min_in = 2,
      .max_in = 2,
@@ -179,8 +178,12 @@ const ir_op ops_grid[] = {
      .reference = affine_reference,
      .rtol = 1e-5f,
      .atol = 1e-6f,
-     .cases = cases_affine,
      .aliases = affine_aliases,
      .alias_count = OPS_COUNT(affine_aliases)},
 };
 OPS_TABLE(grid);
+OPS_CASES(grid) = {
+    {"td::grid_sample", cases_sample},
+    {"td::affine_grid", cases_affine},
+    {0},
+};

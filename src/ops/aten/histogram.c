@@ -107,15 +107,18 @@ const ir_op ops_histogram[] = {
      .attrs = histc_attrs,
      .attr_count = OPS_COUNT(histc_attrs),
      .infer = infer_histc,
-     .reference = histc_reference,
-     .cases = histc_cases},
+     .reference = histc_reference},
     {.name = "td::histogram",
      .min_in = 2,
      .max_in = 3,
      .out_count = 1,
      .infer = infer_histogram,
      .reference = histogram_reference,
-     .rtol = 1e-6f,
-     .cases = histogram_cases},
+     .rtol = 1e-6f},
 };
 OPS_TABLE(histogram);
+OPS_CASES(histogram) = {
+    {"aten::histc", histc_cases},
+    {"td::histogram", histogram_cases},
+    {0},
+};

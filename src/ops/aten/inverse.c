@@ -90,8 +90,11 @@ const ir_op ops_inverse[] = {
      .reference = inverse_reference,
      .rtol = 1e-4f,
      .atol = 1e-4f,
-     .cases = cases,
      .aliases = aliases,
      .alias_count = OPS_COUNT(aliases)},
 };
 OPS_TABLE(inverse);
+OPS_CASES(inverse) = {
+    {"aten::linalg_inv", cases},
+    {0},
+};

@@ -177,8 +177,7 @@ const ir_op ops_join[] = {
      .keeps_samples = cat_keeps_samples,
      .infer = infer_cat,
      .reference = cat_reference,
-     .kernel = cat_kernel,
-     .cases = cat_cases},
+     .kernel = cat_kernel},
     /* (x, repeats): copies per dimension; more repeats than dimensions add dimensions in front */
     {.name = "aten::repeat",
      .min_in = 2,
@@ -186,7 +185,11 @@ const ir_op ops_join[] = {
      .out_count = 1,
      .strings = 1,
      .infer = infer_repeat,
-     .reference = repeat_reference,
-     .cases = repeat_cases},
+     .reference = repeat_reference},
 };
 OPS_TABLE(join);
+OPS_CASES(join) = {
+    {"aten::cat", cat_cases},
+    {"aten::repeat", repeat_cases},
+    {0},
+};

@@ -561,3 +561,4 @@ const ir_op ops_list[] = {
      .alias_count = OPS_COUNT(get_aliases)},
 };
 OPS_TABLE(list);
+OPS_CASES(list) = {{0}}; /* HOST operators and regions have none */

@@ -77,7 +77,10 @@ const ir_op ops_loss[] = {
      .attr_count = OPS_COUNT(nll_attrs),
      .infer = infer_nll,
      .reference = nll_reference,
-     .rtol = 1e-5f,
-     .cases = nll_cases},
+     .rtol = 1e-5f},
 };
 OPS_TABLE(loss);
+OPS_CASES(loss) = {
+    {"aten::nll_loss_nd", nll_cases},
+    {0},
+};

@@ -332,7 +332,6 @@ const ir_op ops_matmul[] = {
      .flops = flops_matmul,
      .rtol = 1e-4f,
      .atol = 1e-5f,
-     .cases = cases_matmul,
      .aliases = matmul_aliases,
      .alias_count = OPS_COUNT(matmul_aliases)},
     {.name = "td::gemm",
@@ -346,7 +345,11 @@ const ir_op ops_matmul[] = {
      .kernel = gemm_kernel,
      .flops = flops_gemm,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_gemm},
+     .atol = 1e-5f},
 };
 OPS_TABLE(matmul);
+OPS_CASES(matmul) = {
+    {"aten::matmul", cases_matmul},
+    {"td::gemm", cases_gemm},
+    {0},
+};

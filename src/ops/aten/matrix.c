@@ -116,7 +116,6 @@ const ir_op ops_matrix[] = {
      .reference = det_reference,
      .flops = det_flops,
      .rtol = 1e-4f,
-     .cases = det_cases,
      .aliases = det_aliases,
      .alias_count = OPS_COUNT(det_aliases)},
     {.name = "aten::tril",
@@ -124,14 +123,18 @@ const ir_op ops_matrix[] = {
      .max_in = 2,
      .out_count = 1,
      .infer = infer_triangle,
-     .reference = tril_reference,
-     .cases = triangle_cases},
+     .reference = tril_reference},
     {.name = "aten::triu",
      .min_in = 1,
      .max_in = 2,
      .out_count = 1,
      .infer = infer_triangle,
-     .reference = triu_reference,
-     .cases = triangle_cases},
+     .reference = triu_reference},
 };
 OPS_TABLE(matrix);
+OPS_CASES(matrix) = {
+    {"aten::linalg_det", det_cases},
+    {"aten::tril", triangle_cases},
+    {"aten::triu", triangle_cases},
+    {0},
+};

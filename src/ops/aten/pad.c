@@ -163,8 +163,7 @@ const ir_op ops_pad[] = {
      .strings = 5,
      .infer = infer_constant,
      .reference = constant_reference,
-     .kernel = constant_kernel,
-     .cases = constant_cases},
+     .kernel = constant_kernel},
     /* (x, pads, axes?): mirrored at the border elements; the nearest border element; from the other end */
     {.name = "aten::reflection_pad",
      .min_in = 2,
@@ -173,8 +172,7 @@ const ir_op ops_pad[] = {
      .strings = 1,
      .infer = infer_other,
      .reference = reflection_reference,
-     .kernel = reflection_kernel,
-     .cases = other_cases},
+     .kernel = reflection_kernel},
     {.name = "aten::replication_pad",
      .min_in = 2,
      .max_in = 3,
@@ -182,8 +180,7 @@ const ir_op ops_pad[] = {
      .strings = 1,
      .infer = infer_other,
      .reference = replication_reference,
-     .kernel = replication_kernel,
-     .cases = other_cases},
+     .kernel = replication_kernel},
     {.name = "aten::circular_pad",
      .min_in = 2,
      .max_in = 3,
@@ -191,7 +188,13 @@ const ir_op ops_pad[] = {
      .strings = 1,
      .infer = infer_other,
      .reference = circular_reference,
-     .kernel = circular_kernel,
-     .cases = other_cases},
+     .kernel = circular_kernel},
 };
 OPS_TABLE(pad);
+OPS_CASES(pad) = {
+    {"aten::constant_pad_nd", constant_cases},
+    {"aten::reflection_pad", other_cases},
+    {"aten::replication_pad", other_cases},
+    {"aten::circular_pad", other_cases},
+    {0},
+};

@@ -77,3 +77,4 @@ const ir_op ops_prim[] = {
      .reference = wait_reference},
 };
 OPS_TABLE(prim);
+OPS_CASES(prim) = {{0}}; /* HOST operators and regions have none */

@@ -171,3 +171,4 @@ const ir_op ops_print[] = {
      .reference = print_reference},
 };
 OPS_TABLE(print);
+OPS_CASES(print) = {{0}}; /* HOST operators and regions have none */

@@ -253,7 +253,6 @@ const ir_op ops_qlinear[] = {
      .out_count = 1,
      .infer = infer_matmul_integer,
      .reference = matmul_integer_reference,
-     .cases = cases_matmul_integer,
      .aliases = matmul_integer_aliases,
      .alias_count = OPS_COUNT(matmul_integer_aliases)},
     {.name = "td::qlinear_matmul",
@@ -262,7 +261,6 @@ const ir_op ops_qlinear[] = {
      .out_count = 1,
      .infer = infer_qlinear_matmul,
      .reference = qlinear_matmul_reference,
-     .cases = cases_qlinear_matmul,
      .aliases = qlinear_matmul_aliases,
      .alias_count = OPS_COUNT(qlinear_matmul_aliases)},
     {.name = "td::conv_integer",
@@ -272,8 +270,7 @@ const ir_op ops_qlinear[] = {
      .attrs = conv_attrs,
      .attr_count = OPS_COUNT(conv_attrs),
      .infer = infer_conv_integer,
-     .reference = conv_integer_reference,
-     .cases = cases_conv_integer},
+     .reference = conv_integer_reference},
     {.name = "td::qlinear_conv",
      .min_in = 8,
      .max_in = 9,
@@ -281,7 +278,13 @@ const ir_op ops_qlinear[] = {
      .attrs = conv_attrs,
      .attr_count = OPS_COUNT(conv_attrs),
      .infer = infer_qlinear_conv,
-     .reference = qlinear_conv_reference,
-     .cases = cases_qlinear_conv},
+     .reference = qlinear_conv_reference},
 };
 OPS_TABLE(qlinear);
+OPS_CASES(qlinear) = {
+    {"td::matmul_integer", cases_matmul_integer},
+    {"td::qlinear_matmul", cases_qlinear_matmul},
+    {"td::conv_integer", cases_conv_integer},
+    {"td::qlinear_conv", cases_qlinear_conv},
+    {0},
+};

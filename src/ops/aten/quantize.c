@@ -224,8 +224,7 @@ const ir_op ops_quantize[] = {
      .attrs = quantize_attrs,
      .attr_count = OPS_COUNT(quantize_attrs),
      .infer = infer_quantize,
-     .reference = quantize_reference,
-     .cases = quantize_cases},
+     .reference = quantize_reference},
     {.name = "td::dequantize_linear",
      .min_in = 2,
      .max_in = 3,
@@ -233,16 +232,20 @@ const ir_op ops_quantize[] = {
      .attrs = quantize_attrs,
      .attr_count = OPS_COUNT(quantize_attrs) - 1,
      .infer = infer_dequantize,
-     .reference = dequantize_reference,
-     .cases = dequantize_cases},
+     .reference = dequantize_reference},
     {.name = "td::dynamic_quantize_linear",
      .min_in = 1,
      .max_in = 1,
      .out_count = 3,
      .infer = infer_dynamic,
      .reference = dynamic_reference,
-     .cases = dynamic_cases,
      .aliases = dynamic_aliases,
      .alias_count = OPS_COUNT(dynamic_aliases)},
 };
 OPS_TABLE(quantize);
+OPS_CASES(quantize) = {
+    {"td::quantize_linear", quantize_cases},
+    {"td::dequantize_linear", dequantize_cases},
+    {"td::dynamic_quantize_linear", dynamic_cases},
+    {0},
+};

@@ -133,16 +133,23 @@ static bool multinomial_cases(ir_case *c, uint32_t number) {
   return ops_case_in(c, TD_F32, OPS_DIMS(3, 4), OPS_NORMAL, number);
 }
 
-#define RANDOM(NAME, ATTRS, INFER, RUN, CASES)                                                         \
+#define RANDOM(NAME, ATTRS, INFER, RUN)                                                                \
   {                                                                                                    \
     .name = (NAME), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_RANDOM, .attrs = (ATTRS), \
-    .attr_count = OPS_COUNT(ATTRS), .infer = (INFER), .reference = (RUN), .cases = (CASES)             \
+    .attr_count = OPS_COUNT(ATTRS), .infer = (INFER), .reference = (RUN)                               \
   }
 OPS_DECLARE(random);
 const ir_op ops_random[] = {
-    RANDOM("aten::rand", rand_attrs, infer_shape, rand_reference, shape_cases),
-    RANDOM("aten::randn", randn_attrs, infer_shape, randn_reference, shape_cases),
-    RANDOM("aten::bernoulli", bernoulli_attrs, infer_bernoulli, bernoulli_reference, bernoulli_cases),
-    RANDOM("aten::multinomial", multinomial_attrs, infer_multinomial, multinomial_reference, multinomial_cases),
+    RANDOM("aten::rand", rand_attrs, infer_shape, rand_reference),
+    RANDOM("aten::randn", randn_attrs, infer_shape, randn_reference),
+    RANDOM("aten::bernoulli", bernoulli_attrs, infer_bernoulli, bernoulli_reference),
+    RANDOM("aten::multinomial", multinomial_attrs, infer_multinomial, multinomial_reference),
 };
 OPS_TABLE(random);
+OPS_CASES(random) = {
+    {"aten::rand", shape_cases},
+    {"aten::randn", shape_cases},
+    {"aten::bernoulli", bernoulli_cases},
+    {"aten::multinomial", multinomial_cases},
+    {0},
+};

@@ -298,7 +298,6 @@ const ir_op ops_rearrange[] = {
      .infer = infer_to_space,
      .reference = to_space_reference,
      .kernel = to_space_kernel,
-     .cases = to_space_cases,
      .aliases = to_space_aliases,
      .alias_count = OPS_COUNT(to_space_aliases)},
     /* (x [n, c, h * b, w * b]) -> [n, c * b * b, h, w]: the reverse, in either mode */
@@ -312,7 +311,6 @@ const ir_op ops_rearrange[] = {
      .infer = infer_to_depth,
      .reference = to_depth_reference,
      .kernel = to_depth_kernel,
-     .cases = to_depth_cases,
      .aliases = to_depth_aliases,
      .alias_count = OPS_COUNT(to_depth_aliases)},
     /* (x, lengths): the first lengths[b] steps of sample b in reverse */
@@ -325,7 +323,6 @@ const ir_op ops_rearrange[] = {
      .attr_count = OPS_COUNT(reverse_attrs),
      .infer = infer_reverse,
      .reference = reverse_reference,
-     .cases = reverse_cases,
      .aliases = reverse_aliases,
      .alias_count = OPS_COUNT(reverse_aliases)},
     /* (x, sizes): the middle of x, or x in the middle of zeros, along axes (all without the attribute) */
@@ -337,7 +334,6 @@ const ir_op ops_rearrange[] = {
      .attr_count = OPS_COUNT(center_attrs),
      .infer = infer_center,
      .reference = center_reference,
-     .cases = center_cases,
      .aliases = center_aliases,
      .alias_count = OPS_COUNT(center_aliases)},
     /* (columns [n, c * block, positions], image sizes, block sizes): overlapping blocks add up */
@@ -349,10 +345,14 @@ const ir_op ops_rearrange[] = {
      .attr_count = OPS_COUNT(columns_attrs),
      .infer = infer_columns,
      .reference = columns_reference,
-     .cases = columns_cases,
      .rtol = 1e-5f,
      .atol = 1e-6f,
      .aliases = columns_aliases,
      .alias_count = OPS_COUNT(columns_aliases)},
 };
 OPS_TABLE(rearrange);
+OPS_CASES(rearrange) = {
+    {"td::depth_to_space", to_space_cases},  {"td::space_to_depth", to_depth_cases},
+    {"td::reverse_sequence", reverse_cases}, {"td::center_crop_pad", center_cases},
+    {"aten::col2im", columns_cases},         {0},
+};

@@ -331,8 +331,7 @@ const ir_op ops_recurrent[] = {
      .infer = infer_rnn,
      .reference = rnn_reference,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_rnn},
+     .atol = 1e-5f},
     {.name = "td::lstm",
      .min_in = 3,
      .max_in = 8,
@@ -342,8 +341,7 @@ const ir_op ops_recurrent[] = {
      .infer = infer_lstm,
      .reference = lstm_reference,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_lstm},
+     .atol = 1e-5f},
     {.name = "td::gru",
      .min_in = 3,
      .max_in = 6,
@@ -353,7 +351,12 @@ const ir_op ops_recurrent[] = {
      .infer = infer_gru,
      .reference = gru_reference,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_gru},
+     .atol = 1e-5f},
 };
 OPS_TABLE(recurrent);
+OPS_CASES(recurrent) = {
+    {"td::rnn", cases_rnn},
+    {"td::lstm", cases_lstm},
+    {"td::gru", cases_gru},
+    {0},
+};

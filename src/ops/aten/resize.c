@@ -214,7 +214,10 @@ const ir_op ops_resize[] = {
      .reference = resize_reference,
      .kernel = resize_kernel,
      .rtol = 1e-5f,
-     .atol = 1e-5f,
-     .cases = cases_resize},
+     .atol = 1e-5f},
 };
 OPS_TABLE(resize);
+OPS_CASES(resize) = {
+    {"td::resize", cases_resize},
+    {0},
+};

@@ -249,8 +249,7 @@ const ir_op ops_roi[] = {
      .reference = align_reference,
      .kernel = align_kernel,
      .rtol = 1e-5f,
-     .atol = 1e-6f,
-     .cases = cases_align},
+     .atol = 1e-6f},
     {.name = "td::max_roi_pool",
      .min_in = 2,
      .max_in = 2,
@@ -258,8 +257,7 @@ const ir_op ops_roi[] = {
      .attrs = max_attrs,
      .attr_count = OPS_COUNT(max_attrs),
      .infer = infer_region,
-     .reference = max_region_reference,
-     .cases = cases_max_region},
+     .reference = max_region_reference},
     {.name = "td::deform_conv",
      .min_in = 3,
      .max_in = 5,
@@ -269,7 +267,12 @@ const ir_op ops_roi[] = {
      .infer = infer_deform,
      .reference = deform_reference,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_deform},
+     .atol = 1e-5f},
 };
 OPS_TABLE(roi);
+OPS_CASES(roi) = {
+    {"td::roi_align", cases_align},
+    {"td::max_roi_pool", cases_max_region},
+    {"td::deform_conv", cases_deform},
+    {0},
+};

@@ -108,8 +108,7 @@ const ir_op ops_scan[] = {
      .attrs = scan_attrs,
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_extreme,
-     .reference = cummax_reference,
-     .cases = extreme_cases},
+     .reference = cummax_reference},
     {.name = "aten::cummin",
      .min_in = 1,
      .max_in = 1,
@@ -117,8 +116,7 @@ const ir_op ops_scan[] = {
      .attrs = scan_attrs,
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_extreme,
-     .reference = cummin_reference,
-     .cases = extreme_cases},
+     .reference = cummin_reference},
     {.name = "aten::logcumsumexp",
      .min_in = 1,
      .max_in = 1,
@@ -127,7 +125,12 @@ const ir_op ops_scan[] = {
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_float,
      .reference = logcumsumexp_reference,
-     .rtol = 1e-5f,
-     .cases = float_cases},
+     .rtol = 1e-5f},
 };
 OPS_TABLE(scan);
+OPS_CASES(scan) = {
+    {"aten::cummax", extreme_cases},
+    {"aten::cummin", extreme_cases},
+    {"aten::logcumsumexp", float_cases},
+    {0},
+};

@@ -297,7 +297,6 @@ const ir_op ops_scatter[] = {
      .infer = infer_scatter,
      .reference = scatter_reference,
      .kernel = scatter_kernel,
-     .cases = scatter_cases,
      .aliases = scatter_aliases,
      .alias_count = OPS_COUNT(scatter_aliases)},
     /* (x, tuples, updates): blocks of x that the tuples along the last axis select */
@@ -311,7 +310,6 @@ const ir_op ops_scatter[] = {
      .infer = infer_scatter_nd,
      .reference = scatter_nd_reference,
      .kernel = scatter_nd_kernel,
-     .cases = scatter_nd_cases,
      .aliases = nd_aliases,
      .alias_count = OPS_COUNT(nd_aliases)},
     /* (cache, update, starts?): each sample's updates from its own position on; circular: positions wrap */
@@ -324,8 +322,13 @@ const ir_op ops_scatter[] = {
      .attr_count = OPS_COUNT(tensor_attrs),
      .infer = infer_tensor_scatter,
      .reference = tensor_scatter_reference,
-     .cases = tensor_scatter_cases,
      .aliases = tensor_aliases,
      .alias_count = OPS_COUNT(tensor_aliases)},
 };
 OPS_TABLE(scatter);
+OPS_CASES(scatter) = {
+    {"aten::scatter", scatter_cases},
+    {"td::scatter_nd", scatter_nd_cases},
+    {"td::tensor_scatter", tensor_scatter_cases},
+    {0},
+};

@@ -263,8 +263,7 @@ const ir_op ops_select[] = {
      .strings = 1,
      .flags = IR_OP_DEFINES,
      .infer = infer_nonzero,
-     .reference = nonzero_reference,
-     .cases = nonzero_cases},
+     .reference = nonzero_reference},
     /* (x, keep): slices along dim (elements, without one) where the bool vector keep is set; it may be shorter */
     {.name = "td::compress",
      .min_in = 2,
@@ -276,7 +275,6 @@ const ir_op ops_select[] = {
      .attr_count = OPS_COUNT(compress_attrs),
      .infer = infer_compress,
      .reference = compress_reference,
-     .cases = compress_cases,
      .aliases = compress_aliases,
      .alias_count = OPS_COUNT(compress_aliases)},
     /* (boxes, scores, most per class?, iou threshold?, score threshold?): rows of sample, class, box. ONNX's operator:
@@ -291,8 +289,13 @@ const ir_op ops_select[] = {
      .infer = infer_nms,
      .reference = nms_reference,
      .kernel = nms_kernel,
-     .cases = nms_cases,
      .aliases = nms_aliases,
      .alias_count = OPS_COUNT(nms_aliases)},
 };
 OPS_TABLE(select);
+OPS_CASES(select) = {
+    {"aten::nonzero", nonzero_cases},
+    {"td::compress", compress_cases},
+    {"td::non_max_suppression", nms_cases},
+    {0},
+};

@@ -337,7 +337,6 @@ const ir_op ops_shape[] = {
      .attr_count = OPS_COUNT(shape_attrs),
      .infer = infer_shape,
      .reference = shape_reference,
-     .cases = shape_cases,
      .aliases = shape_aliases,
      .alias_count = OPS_COUNT(shape_aliases)},
     /* (x) -> i64: number of elements */
@@ -348,7 +347,6 @@ const ir_op ops_shape[] = {
      .strings = 1,
      .infer = infer_numel,
      .reference = numel_reference,
-     .cases = numel_cases,
      .aliases = numel_aliases,
      .alias_count = OPS_COUNT(numel_aliases)},
     /* (x, sizes): one size may be -1, the one that fits; zero_copies: a size of 0 is that of x */
@@ -364,8 +362,7 @@ const ir_op ops_shape[] = {
      .infer = infer_view,
      .reference = reorder_nothing,
      .kernel = reorder_nothing_kernel,
-     .view = reorder_nothing_view,
-     .cases = view_cases},
+     .view = reorder_nothing_view},
     /* (x): a matrix of the dimensions before axis by those from it on */
     {.name = "td::flatten",
      .min_in = 1,
@@ -380,7 +377,6 @@ const ir_op ops_shape[] = {
      .reference = reorder_nothing,
      .kernel = reorder_nothing_kernel,
      .view = reorder_nothing_view,
-     .cases = flatten_cases,
      .aliases = flatten_aliases,
      .alias_count = OPS_COUNT(flatten_aliases)},
     /* (x, axes?): without axes every dimension of size 1 goes */
@@ -393,8 +389,7 @@ const ir_op ops_shape[] = {
      .by_sample = 1,
      .infer = infer_squeeze,
      .reference = squeeze_reference,
-     .view = squeeze_view,
-     .cases = squeeze_cases},
+     .view = squeeze_view},
     /* (x, axes): axes of the result */
     {.name = "aten::unsqueeze",
      .min_in = 2,
@@ -406,8 +401,16 @@ const ir_op ops_shape[] = {
      .infer = infer_unsqueeze,
      .reference = unsqueeze_reference,
      .view = unsqueeze_view,
-     .cases = unsqueeze_cases,
      .aliases = unsqueeze_aliases,
      .alias_count = OPS_COUNT(unsqueeze_aliases)},
 };
 OPS_TABLE(shape);
+OPS_CASES(shape) = {
+    {"td::shape", shape_cases},
+    {"aten::sym_numel", numel_cases},
+    {"aten::view", view_cases},
+    {"td::flatten", flatten_cases},
+    {"aten::squeeze", squeeze_cases},
+    {"aten::unsqueeze", unsqueeze_cases},
+    {0},
+};

@@ -355,8 +355,7 @@ const ir_op ops_signal[] = {
      .kernel = dft_kernel,
      .flops = dft_flops,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases_dft},
+     .atol = 1e-4f},
     {.name = "td::stft",
      .min_in = 2,
      .max_in = 5,
@@ -368,8 +367,7 @@ const ir_op ops_signal[] = {
      .kernel = stft_kernel,
      .flops = stft_flops,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases_stft},
+     .atol = 1e-4f},
     {.name = "td::window",
      .min_in = 1,
      .max_in = 1,
@@ -379,8 +377,7 @@ const ir_op ops_signal[] = {
      .infer = infer_window,
      .reference = window_reference,
      .rtol = 1e-5f,
-     .atol = 1e-6f,
-     .cases = cases_window},
+     .atol = 1e-6f},
     {.name = "td::mel_weights",
      .min_in = 5,
      .max_in = 5,
@@ -390,7 +387,9 @@ const ir_op ops_signal[] = {
      .infer = infer_mel,
      .reference = mel_reference,
      .rtol = 1e-5f,
-     .atol = 1e-6f,
-     .cases = cases_mel},
+     .atol = 1e-6f},
 };
 OPS_TABLE(signal);
+OPS_CASES(signal) = {
+    {"td::dft", cases_dft}, {"td::stft", cases_stft}, {"td::window", cases_window}, {"td::mel_weights", cases_mel}, {0},
+};

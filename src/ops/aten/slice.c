@@ -258,8 +258,7 @@ const ir_op ops_slice[] = {
      .flags = IR_OP_VIEW,
      .infer = infer_slice,
      .reference = slice_reference,
-     .view = slice_view,
-     .cases = slice_cases},
+     .view = slice_view},
     /* (x): piece `index` of `parts` along dim, of ceil(size / parts) elements but for the last; even: all must be equal
      */
     {.name = "td::chunk",
@@ -272,7 +271,11 @@ const ir_op ops_slice[] = {
      .attr_count = OPS_COUNT(chunk_attrs),
      .infer = infer_chunk,
      .reference = chunk_reference,
-     .view = chunk_view,
-     .cases = chunk_cases},
+     .view = chunk_view},
 };
 OPS_TABLE(slice);
+OPS_CASES(slice) = {
+    {"aten::slice", slice_cases},
+    {"td::chunk", chunk_cases},
+    {0},
+};

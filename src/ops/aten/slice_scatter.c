@@ -79,7 +79,10 @@ const ir_op ops_slice_scatter[] = {
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .infer = infer_slice_scatter,
-     .reference = slice_scatter_reference,
-     .cases = slice_scatter_cases},
+     .reference = slice_scatter_reference},
 };
 OPS_TABLE(slice_scatter);
+OPS_CASES(slice_scatter) = {
+    {"aten::slice_scatter", slice_scatter_cases},
+    {0},
+};

@@ -162,7 +162,6 @@ const ir_op ops_softmax[] = {
      .lower = lower_softmax,
      .flops = softmax_flops,
      .rtol = 1e-5f,
-     .cases = softmax_cases,
      .aliases = softmax_aliases,
      .alias_count = OPS_COUNT(softmax_aliases)},
     {.name = "aten::_log_softmax",
@@ -180,7 +179,6 @@ const ir_op ops_softmax[] = {
      .flops = softmax_flops,
      .rtol = 1e-5f,
      .atol = 1e-6f,
-     .cases = softmax_cases,
      .aliases = log_softmax_aliases,
      .alias_count = OPS_COUNT(log_softmax_aliases)},
     {.name = "td::hardmax",
@@ -191,8 +189,13 @@ const ir_op ops_softmax[] = {
      .attr_count = OPS_COUNT(softmax_attrs),
      .infer = infer_softmax,
      .reference = hardmax_reference,
-     .cases = softmax_cases,
      .aliases = hardmax_aliases,
      .alias_count = OPS_COUNT(hardmax_aliases)},
 };
 OPS_TABLE(softmax);
+OPS_CASES(softmax) = {
+    {"aten::_softmax", softmax_cases},
+    {"aten::_log_softmax", softmax_cases},
+    {"td::hardmax", softmax_cases},
+    {0},
+};

@@ -409,8 +409,7 @@ const ir_op ops_sort[] = {
      .infer = infer_topk,
      .reference = topk_reference,
      .kernel = order_kernel,
-     .flops = sort_flops,
-     .cases = topk_cases},
+     .flops = sort_flops},
     /* (x) -> values, positions; stable */
     {.name = "aten::sort",
      .min_in = 1,
@@ -421,8 +420,7 @@ const ir_op ops_sort[] = {
      .infer = infer_sort,
      .reference = sort_reference,
      .kernel = order_kernel,
-     .flops = sort_flops,
-     .cases = sort_cases},
+     .flops = sort_flops},
     /* (x) -> the different elements (slices along dim, where there is one), position of the first of each, for each
      * item the number of its kind, members of each kind. sorted: by value, else by first position. consecutive: each
      * run of equal neighbours is a kind. */
@@ -437,7 +435,6 @@ const ir_op ops_sort[] = {
      .infer = infer_unique,
      .reference = unique_reference,
      .flops = sort_flops,
-     .cases = unique_cases,
      .aliases = unique_aliases,
      .alias_count = OPS_COUNT(unique_aliases)},
     /* (x) -> values, positions: the most frequent element along dim, which stays with one element; of equally frequent
@@ -450,7 +447,13 @@ const ir_op ops_sort[] = {
      .attr_count = OPS_COUNT(mode_attrs),
      .infer = infer_mode,
      .reference = mode_reference,
-     .flops = sort_flops,
-     .cases = mode_cases},
+     .flops = sort_flops},
 };
 OPS_TABLE(sort);
+OPS_CASES(sort) = {
+    {"aten::topk", topk_cases},
+    {"aten::sort", sort_cases},
+    {"td::unique", unique_cases},
+    {"aten::mode", mode_cases},
+    {0},
+};

@@ -129,8 +129,11 @@ const ir_op ops_tfidf[] = {
      .attr_count = OPS_COUNT(attrs),
      .infer = infer,
      .reference = reference,
-     .cases = cases,
      .aliases = aliases,
      .alias_count = OPS_COUNT(aliases)},
 };
 OPS_TABLE(tfidf);
+OPS_CASES(tfidf) = {
+    {"td::tfidf", cases},
+    {0},
+};

@@ -264,7 +264,7 @@ static bool lower_isinf(const ir_kernel_query *query, loop_build *b) {
 #define FLUSHED 1e-30f
 #define FLOAT_PARTS(NAME, SINCE)                                                                                 \
   .name = "aten::" #NAME, ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
-  .rtol = 1e-6f, .atol = FLUSHED, .cases = float_cases, ALIASES(NAME, SINCE)
+  .rtol = 1e-6f, .atol = FLUSHED, ALIASES(NAME, SINCE)
 #define PLAIN_ROW(NAME, F, ALIAS, SINCE) {FLOAT_PARTS(NAME, SINCE), .lower = ops_lower_##NAME},
 #define FLOAT_ROW(NAME, F, ALIAS, SINCE) \
   {FLOAT_PARTS(NAME, SINCE), .kernel = ops_kernel_##NAME, .lower = ops_lower_##NAME},
@@ -276,7 +276,6 @@ static bool lower_isinf(const ir_kernel_query *query, loop_build *b) {
    .reference = NAME##_reference,                     \
    .kernel = ops_kernel_##NAME,                       \
    .lower = ops_lower_##NAME,                         \
-   .cases = number_cases,                             \
    ALIASES(NAME, SINCE)},
 OPS_DECLARE(unary);
 const ir_op ops_unary[] = {
@@ -287,7 +286,6 @@ const ir_op ops_unary[] = {
                                                                       .reference = sqrt_reference,
                                                                       .kernel = ops_kernel_sqrt,
                                                                       .lower = ops_lower_sqrt,
-                                                                      .cases = float_cases,
                                                                       ALIASES(sqrt, 1)},
     {.name = "td::softsign",
      ONE_TO_ONE,
@@ -297,7 +295,6 @@ const ir_op ops_unary[] = {
      .kernel = ops_kernel_softsign,
      .lower = ops_lower_softsign,
      .rtol = 1e-6f,
-     .cases = float_cases,
      ALIASES(softsign, 1)},
     {.name = "aten::isnan",
      ONE_TO_ONE,
@@ -305,7 +302,6 @@ const ir_op ops_unary[] = {
      .infer = ops_infer_same_bool,
      .reference = isnan_reference,
      .lower = lower_isnan,
-     .cases = number_cases,
      ALIASES(isnan, 1)},
     {.name = "aten::isinf",
      ONE_TO_ONE,
@@ -315,7 +311,6 @@ const ir_op ops_unary[] = {
      .infer = ops_infer_same_bool,
      .reference = isinf_reference,
      .lower = lower_isinf,
-     .cases = number_cases,
      ALIASES(isinf, 1)},
     {.name = "aten::logical_not",
      ONE_TO_ONE,
@@ -323,7 +318,6 @@ const ir_op ops_unary[] = {
      .infer = ops_infer_same_bool,
      .reference = not_reference,
      .lower = lower_not,
-     .cases = number_cases,
      ALIASES(not, 1)},
     {.name = "aten::bitwise_not",
      ONE_TO_ONE,
@@ -331,7 +325,17 @@ const ir_op ops_unary[] = {
      .infer = infer_bits,
      .reference = bitwise_not_reference,
      .lower = ops_lower_bitwise_not,
-     .cases = bit_cases,
      ALIASES(bitwise_not, 1)},
 };
 OPS_TABLE(unary);
+#define FLOAT_CASES(NAME, ...) {"aten::" #NAME, float_cases},
+#define NUMBER_CASES(NAME, ...) {"aten::" #NAME, number_cases},
+OPS_CASES(unary) = {
+    {"aten::sqrt", float_cases},
+    {"td::softsign", float_cases},
+    {"aten::isnan", number_cases},
+    {"aten::isinf", number_cases},
+    {"aten::logical_not", number_cases},
+    {"aten::bitwise_not", bit_cases},
+    PLAIN_LIST(FLOAT_CASES) FLOAT_LIST(FLOAT_CASES) EXACT_LIST(NUMBER_CASES){0},
+};

@@ -245,7 +245,6 @@ const ir_op ops_view[] = {
      .infer = infer_permute,
      .reference = permute_reference,
      .view = permute_view,
-     .cases = permute_cases,
      .aliases = permute_aliases,
      .alias_count = OPS_COUNT(permute_aliases)},
     /* (x, sizes): x broadcast with a tensor of those sizes; -1 keeps that of x */
@@ -258,7 +257,6 @@ const ir_op ops_view[] = {
      .infer = infer_expand,
      .reference = expand_reference,
      .view = expand_view,
-     .cases = expand_cases,
      .aliases = expand_aliases,
      .alias_count = OPS_COUNT(expand_aliases)},
     /* (x): reversed along dims */
@@ -272,8 +270,7 @@ const ir_op ops_view[] = {
      .attr_count = OPS_COUNT(dims_attrs),
      .infer = ops_infer_same,
      .reference = flip_reference,
-     .view = flip_view,
-     .cases = flip_cases},
+     .view = flip_view},
     /* (x): axis dim as several, row-major, whose sizes multiply to its own; unlike a view of any strides */
     {.name = "aten::unflatten",
      .min_in = 1,
@@ -286,7 +283,13 @@ const ir_op ops_view[] = {
      .by_sample = 1,
      .infer = infer_unflatten,
      .reference = unflatten_reference,
-     .view = unflatten_view,
-     .cases = unflatten_cases},
+     .view = unflatten_view},
 };
 OPS_TABLE(view);
+OPS_CASES(view) = {
+    {"aten::permute", permute_cases},
+    {"aten::expand", expand_cases},
+    {"aten::flip", flip_cases},
+    {"aten::unflatten", unflatten_cases},
+    {0},
+};

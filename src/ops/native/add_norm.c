@@ -162,8 +162,7 @@ const ir_op ops_add_norm[] = {
      .kernel = add_layer_kernel,
      .flops = add_layer_flops,
      .rtol = 1e-5f,
-     .atol = 1e-6f,
-     .cases = add_layer_cases},
+     .atol = 1e-6f},
     {.name = "td::scale_shift",
      .min_in = 3,
      .max_in = 3,
@@ -177,7 +176,11 @@ const ir_op ops_add_norm[] = {
      .lower = lower_scale_shift,
      .flops = scale_shift_flops,
      .rtol = 1e-5f,
-     .atol = 1e-6f,
-     .cases = scale_shift_cases},
+     .atol = 1e-6f},
 };
 OPS_TABLE(add_norm);
+OPS_CASES(add_norm) = {
+    {"td::add_layer_norm", add_layer_cases},
+    {"td::scale_shift", scale_shift_cases},
+    {0},
+};

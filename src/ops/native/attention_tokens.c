@@ -161,7 +161,10 @@ const ir_op ops_attention_tokens[] = {
      .kernel = attention_kernel,
      .flops = attention_flops,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = attention_cases},
+     .atol = 1e-5f},
 };
 OPS_TABLE(attention_tokens);
+OPS_CASES(attention_tokens) = {
+    {"td::attention", attention_cases},
+    {0},
+};

@@ -437,8 +437,7 @@ const ir_op ops_channels_last_conv[] = {
      .kernel = kernel_of_conv,
      .flops = ops_flops_conv,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases_conv},
+     .atol = 1e-4f},
     {.name = "td::conv_transpose",
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
@@ -451,7 +450,11 @@ const ir_op ops_channels_last_conv[] = {
      .kernel = kernel_of_conv_transpose,
      .flops = flops_conv_transpose,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases_conv_transpose},
+     .atol = 1e-4f},
 };
 OPS_TABLE(channels_last_conv);
+OPS_CASES(channels_last_conv) = {
+    {"td::conv", cases_conv},
+    {"td::conv_transpose", cases_conv_transpose},
+    {0},
+};

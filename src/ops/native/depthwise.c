@@ -185,7 +185,10 @@ const ir_op ops_depthwise[] = {
      .kernel = depthwise_conv_kernel,
      .flops = ops_flops_conv,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases_depthwise_conv},
+     .atol = 1e-4f},
 };
 OPS_TABLE(depthwise);
+OPS_CASES(depthwise) = {
+    {"td::depthwise_conv", cases_depthwise_conv},
+    {0},
+};

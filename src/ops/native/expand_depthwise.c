@@ -322,7 +322,10 @@ const ir_op ops_expand_depthwise[] = {
      .kernel = expand_depthwise_kernel,
      .flops = flops_expand_depthwise,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases_expand_depthwise},
+     .atol = 1e-4f},
 };
 OPS_TABLE(expand_depthwise);
+OPS_CASES(expand_depthwise) = {
+    {"td::expand_depthwise", cases_expand_depthwise},
+    {0},
+};

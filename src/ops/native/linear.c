@@ -193,7 +193,10 @@ const ir_op ops_linear[] = {
      .kernel = kernel,
      .flops = flops,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases},
+     .atol = 1e-4f},
 };
 OPS_TABLE(linear);
+OPS_CASES(linear) = {
+    {"td::linear", cases},
+    {0},
+};

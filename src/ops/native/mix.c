@@ -76,7 +76,10 @@ const ir_op ops_mix[] = {
      .kernel = kernel,
      .flops = flops,
      .rtol = 1e-4f,
-     .atol = 1e-4f,
-     .cases = cases},
+     .atol = 1e-4f},
 };
 OPS_TABLE(mix);
+OPS_CASES(mix) = {
+    {"td::mix", cases},
+    {0},
+};

@@ -353,8 +353,7 @@ const ir_op ops_recurrent_packed[] = {
      .kernel = lstm_kernel,
      .flops = packed_flops,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_lstm},
+     .atol = 1e-5f},
     {.name = "td::gru_packed",
      .min_in = 3,
      .max_in = OPERANDS,
@@ -366,7 +365,11 @@ const ir_op ops_recurrent_packed[] = {
      .kernel = gru_kernel,
      .flops = packed_flops,
      .rtol = 1e-4f,
-     .atol = 1e-5f,
-     .cases = cases_gru},
+     .atol = 1e-5f},
 };
 OPS_TABLE(recurrent_packed);
+OPS_CASES(recurrent_packed) = {
+    {"td::lstm_packed", cases_lstm},
+    {"td::gru_packed", cases_gru},
+    {0},
+};

@@ -306,7 +306,10 @@ const ir_op ops_winograd[] = {
      .kernel = winograd_conv_kernel,
      .flops = ops_flops_conv,
      .rtol = 1e-4f,
-     .atol = 1e-3f,
-     .cases = cases_winograd_conv},
+     .atol = 1e-3f},
 };
 OPS_TABLE(winograd);
+OPS_CASES(winograd) = {
+    {"td::winograd_conv", cases_winograd_conv},
+    {0},
+};

@@ -1,10 +1,13 @@
 /* attention.c -- attention in the spellings of exporters becomes td::attention over tokens:
  *
  *     p = softmax(scale (q x k^T) + masks) x v        q [batch, heads, rows, size], k^T [batch, heads, size, keys]
+ *     p^T = v^T x (softmax ...)^T
  *     p = scaled_dot_product_attention(q, k, v, mask)
  *  -> p = permute(td::attention(tokens(q), tokens(k), tokens(v), mask))      tokens [batch, rows, heads, size]
  *
- * Numbers that q, k or the scores are multiplied or divided by make up the scale, masks are added or chosen by where.
+ * Numbers that q, k or the scores are multiplied or divided by make up the scale, masks are added or chosen by where;
+ * what is one number a row of scores goes into q. Further leading axes may stand there where all but two have one
+ * element; what is done to scores may see them with more or fewer such axes.
  * Tokens are the operands' own sources seen at strides: views that split axes or move those of one element are retold
  * by operators that take any strides, and transpositions cancel. Masks that only repeat rows are stripped to views.
  *
@@ -27,10 +30,16 @@ typedef struct shown {
 typedef struct site {
   passes_edit *e;
   ir_node at;
-  ir_value q, k_turned, v; /* as they stand; ranks 3 or 4 */
-  ir_value mask;           /* or none */
+  ir_value q, k_turned, v;     /* as they stand; ranks 3 and up */
+  int64_t lone[BASE_MAX_RANK]; /* leading axes of one element that go, where there are more than two */
+  uint32_t lone_count;
+  ir_value views[MAX_CHAIN]; /* of scores on their way to the softmax, that move axes of one element; the last first */
+  uint32_t view_count;
+  ir_value mask;      /* or none */
+  ir_value row_scale; /* of each row of scores besides; or none */
   double scale;
   bool causal;
+  bool turned;           /* values and result stand [.., size, keys] and [.., size, rows] */
   shown seen[MAX_SHOWN]; /* chains of q, k and v meet */
   uint32_t seen_count;
 } site;
@@ -92,6 +101,18 @@ static ir_value unscaled(passes_edit *e, ir_value v, double *factor) {
   if (*passes_str(node, "rounding_mode")) return IR_NO_VALUE;
   *factor /= number;
   return node->in[0];
+}
+
+/* The operand of a multiplication by what is one number a row, which goes to *scale; none: v is no such thing. */
+static ir_value row_unscaled(passes_edit *e, ir_value v, ir_value *scale) {
+  const ir_node_def *node = passes_producer(e, v, "aten::mul");
+  for (uint32_t i = 0; node && i < 2; i++) {
+    const ir_type *t = ir_type_of(e->graph, node->in[i]);
+    if (t->rank < 1 || t->dims[t->rank - 1] != 1 || !same_type(e, v, node->in[1 - i])) continue;
+    *scale = node->in[i];
+    return node->in[1 - i];
+  }
+  return IR_NO_VALUE;
 }
 
 /* ---- operands at strides ---- */
@@ -229,10 +250,11 @@ static td_status show(site *s, ir_value v, double *factor, uint32_t depth, ir_va
   return TD_OK;
 }
 
-/* `v` with the axes of `order` over [batch, heads, rows, size], batch left out where v has rank 3. */
+/* `v` with the axes of `order` over [batch, heads, rows, size], batch left out where v has rank 3, lone axes there. */
 static td_status tokens(site *s, ir_value v, const int64_t *order, double *factor, ir_value *out) {
   const int64_t first = 0;
   TRY(show(s, v, factor, 0, &v));
+  TRY(add_ints(s, "aten::squeeze", v, s->lone, s->lone_count, &v));
   if (ir_type_of(s->e->graph, v)->rank == 3) TRY(add_ints(s, "aten::unsqueeze", v, &first, 1, &v));
   return add_permute(s, v, order, 4, out);
 }
@@ -249,11 +271,22 @@ static td_status finish(site *s, ir_value out) {
 
 /* ---- the result ---- */
 
-static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2};
+static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2}, turn_back[] = {0, 2, 3, 1};
 
 static td_status attend(site *s, ir_value in[4], ir_value *out) {
   const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal)};
   return add(s, "td::attention", in, s->mask.id ? 4 : 3, args, 2, out);
+}
+
+/* The mask over scores of `rank` axes without those that go. */
+static td_status mask_without_lone(site *s, int32_t rank) {
+  int64_t gone[BASE_MAX_RANK];
+  uint32_t count = 0;
+  if (!s->mask.id) return TD_OK;
+  const int32_t missing = rank - ir_type_of(s->e->graph, s->mask)->rank; /* in front of the mask's axes */
+  for (uint32_t i = 0; i < s->lone_count; i++)
+    if (s->lone[i] >= missing) gone[count++] = s->lone[i] - missing;
+  return add_ints(s, "aten::squeeze", s->mask, gone, count, &s->mask);
 }
 
 /* Puts td::attention in the place of the product of probabilities and values. */
@@ -261,20 +294,45 @@ static td_status rewrite(site *s) {
   passes_edit *e = s->e;
   ir_value old = ir_node_of(e->graph, s->at)->out[0], in[4], out;
   const int64_t first = 0;
+  if (s->row_scale.id) TRY(add(s, "aten::mul", (ir_value[]){s->q, s->row_scale}, 2, NULL, 0, &s->q));
   TRY(tokens(s, s->q, swap_heads, &s->scale, &in[0]));
   TRY(tokens(s, s->k_turned, turn_keys, &s->scale, &in[1]));
-  TRY(tokens(s, s->v, swap_heads, NULL, &in[2]));
+  TRY(tokens(s, s->v, s->turned ? turn_keys : swap_heads, NULL, &in[2]));
+  TRY(mask_without_lone(s, ir_type_of(e->graph, old)->rank));
   in[3] = s->mask;
   TRY(attend(s, in, &out));
-  TRY(add_permute(s, out, swap_heads, 4, &out));
+  TRY(add_permute(s, out, s->turned ? turn_back : swap_heads, 4, &out));
   if (ir_type_of(e->graph, old)->rank == 3) TRY(add_ints(s, "aten::squeeze", out, &first, 1, &out));
+  TRY(add_ints(s, "aten::unsqueeze", out, s->lone, s->lone_count, &out));
   return finish(s, out);
 }
 
 /* ---- masks ---- */
 
+/* Only axes of one element go and come. */
+static bool moves_lone(const ir_graph *g, ir_value from, ir_value to, regroup *r) {
+  return read_regroup(ir_type_of(g, from), ir_type_of(g, to), r) && r->split_count == 0;
+}
+
+/* What broadcasts to the scores in front of all views as what broadcasts to them behind. */
+static td_status through_views(site *s, ir_value mask, ir_value *out) {
+  const ir_graph *g = s->e->graph;
+  for (uint32_t i = s->view_count; i-- > 0;) {
+    const ir_value from = ir_node_of(g, ir_value_of(g, s->views[i])->node)->in[0];
+    const int32_t rank = ir_type_of(g, from)->rank, own = ir_type_of(g, mask)->rank;
+    int64_t first[BASE_MAX_RANK];
+    regroup r;
+    if (!moves_lone(g, from, s->views[i], &r)) return TD_OK; /* it did when it was met */
+    for (int32_t k = 0; k < rank - own; k++) first[k] = k;
+    TRY(add_ints(s, "aten::unsqueeze", mask, first, (uint32_t)(rank - own), &mask));
+    TRY(add_regroup(s, mask, &r, &mask));
+  }
+  return *out = mask, TD_OK;
+}
+
 /* mask times factor, added to the masks so far. */
 static td_status add_mask(site *s, ir_value mask, double factor) {
+  TRY(through_views(s, mask, &mask));
   ir_value in[2] = {mask};
   if (factor != 1) {
     TRY(ir_add_scalar(s->e->graph, TD_F32, factor, &in[1], s->e->err));
@@ -306,10 +364,15 @@ static bool hides(const passes_edit *e, ir_value v) {
 static bool leads_to_product(passes_edit *e, ir_value v, const ir_type *type, uint32_t depth) {
   if (depth == MAX_CHAIN || passes_uses(e, v) != 1 || !ir_type_equal(ir_type_of(e->graph, v), type)) return false;
   const ir_node_def *node = passes_producer(e, v, "aten::matmul");
-  if (node) return !passes_constant(e, node, 0) && !passes_constant(e, node, 1);
+  if (node) return !passes_constant(e, node, 1);
   double factor = 1;
+  ir_value unused;
+  regroup r;
   ir_value source = unscaled(e, v, &factor);
+  if (!source.id) source = row_unscaled(e, v, &unused);
   if (source.id) return leads_to_product(e, source, type, depth + 1);
+  if ((node = passes_producer(e, v, "aten::view")) && moves_lone(e->graph, node->in[0], v, &r))
+    return leads_to_product(e, node->in[0], ir_type_of(e->graph, node->in[0]), depth + 1);
   if ((node = passes_producer(e, v, "aten::add")))
     return leads_to_product(e, node->in[0], type, depth + 1) || leads_to_product(e, node->in[1], type, depth + 1);
   if ((node = passes_producer(e, v, "aten::where")))
@@ -320,7 +383,7 @@ static bool leads_to_product(passes_edit *e, ir_value v, const ir_type *type, ui
 /* Follows the scores up to the product of queries and keys, and gathers what is done to them on the way. */
 static td_status read_scores(site *s, ir_value v, bool *matches) {
   passes_edit *e = s->e;
-  const ir_type type = *ir_type_of(e->graph, v);
+  ir_type type = *ir_type_of(e->graph, v);
   *matches = leads_to_product(e, v, &type, 0);
   while (*matches) {
     ir_value source = unscaled(e, v, &s->scale);
@@ -329,20 +392,29 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
       s->q = node->in[0], s->k_turned = node->in[1];
       return TD_OK;
     }
-    double factor = s->scale; /* of all that was met before */
+    const double factor = s->scale; /* of all that was met before */
+    ir_value row_scale;
     if (source.id) {
       v = source;
+    } else if ((source = row_unscaled(e, v, &row_scale)).id) {
+      v = source;
+      *matches = is_f32(e, row_scale) && !s->row_scale.id;
+      if (*matches) TRY(through_views(s, row_scale, &s->row_scale));
+    } else if ((node = passes_producer(e, v, "aten::view"))) {
+      s->views[s->view_count++] = v;
+      v = node->in[0];
+      type = *ir_type_of(e->graph, v);
     } else if ((node = passes_producer(e, v, "aten::add"))) {
       uint32_t side = leads_to_product(e, node->in[0], &type, 0) ? 0 : 1;
       v = node->in[side];
       ir_value mask = node->in[1 - side];
-      *matches = is_f32(e, mask);
+      *matches = is_f32(e, mask) && !s->row_scale.id;
       if (*matches) TRY(add_mask(s, mask, factor));
     } else if ((node = passes_producer(e, v, "aten::where"))) {
       uint32_t side = leads_to_product(e, node->in[1], &type, 0) ? 1 : 2;
       v = node->in[side];
       ir_value condition = node->in[0], hidden = node->in[3 - side];
-      *matches = hides(e, hidden) && factor > 0;
+      *matches = hides(e, hidden) && factor > 0 && !s->row_scale.id;
       if (*matches) TRY(add_choice(s, condition, hidden, side == 2, factor));
     } else {
       *matches = false;
@@ -368,28 +440,57 @@ static const ir_node_def *find_softmax(passes_edit *e, ir_value v) {
   return dim == -1 || dim == rank - 1 ? softmax : NULL;
 }
 
+/* Leading axes of one element, as many as there are more than two. False: there are fewer. */
+static bool find_lone(site *s, const ir_type *p) {
+  const ir_value operands[] = {s->q, s->k_turned, s->v};
+  for (int32_t i = 0; i < p->rank - 2 && (int32_t)s->lone_count < p->rank - 4; i++) {
+    bool lone = p->dims[i] == 1;
+    for (uint32_t k = 0; k < 3; k++) lone &= ir_type_of(s->e->graph, operands[k])->dims[i] == 1;
+    if (lone) s->lone[s->lone_count++] = i;
+  }
+  return p->rank <= 4 || (int32_t)s->lone_count == p->rank - 4;
+}
+
 /* Ranks, types and leading sizes allow for tokens; keys may have one head for all. */
-static bool fits(const site *s, ir_value probabilities) {
+static bool fits(site *s, ir_value probabilities) {
   const ir_graph *g = s->e->graph;
   const ir_type *p = ir_type_of(g, probabilities), *q = ir_type_of(g, s->q), *k = ir_type_of(g, s->k_turned),
                 *v = ir_type_of(g, s->v);
   const ir_type *mask = s->mask.id ? ir_type_of(g, s->mask) : NULL;
   if (!is_f32(s->e, s->q) || !is_f32(s->e, s->k_turned) || !is_f32(s->e, s->v)) return false;
-  if (mask && (mask->dtype != TD_F32 || mask->rank < 0 || mask->rank > 4)) return false;
-  if ((p->rank != 3 && p->rank != 4) || q->rank != p->rank || k->rank != p->rank || v->rank != p->rank) return false;
-  int32_t heads = p->rank - 3;
-  for (int32_t i = 0; i <= heads; i++) {
-    bool shared = i == heads && p->rank == 4 && k->dims[i] == 1;
+  if (mask && (mask->dtype != TD_F32 || mask->rank < 0 || mask->rank > base_max_i64(p->rank, 4))) return false;
+  if (p->rank < 3 || q->rank != p->rank || k->rank != p->rank || v->rank != p->rank || !find_lone(s, p)) return false;
+  const int32_t rows = p->rank - 2;
+  for (int32_t i = 0; i < rows; i++) {
+    bool shared = i == rows - 1 && p->rank > 3 && k->dims[i] == 1;
     if (q->dims[i] != p->dims[i] || k->dims[i] != v->dims[i] || (k->dims[i] != p->dims[i] && !shared)) return false;
   }
-  return q->dims[heads + 1] == p->dims[heads + 1] && k->dims[heads + 2] == v->dims[heads + 1];
+  return q->dims[rows] == p->dims[rows] && k->dims[rows + 1] == v->dims[rows + s->turned];
 }
 
+/* What v shows with its last two axes turned, which nobody else reads; none: v is no such thing. */
+static ir_value turned_back(passes_edit *e, ir_value v) {
+  int64_t order[BASE_MAX_RANK];
+  const ir_node_def *node = passes_only_producer(e, v, "aten::permute");
+  const int32_t rank = node ? ir_type_of(e->graph, v)->rank : 0;
+  if (rank < 3 || !passes_order(node, rank, order)) return IR_NO_VALUE;
+  for (int32_t i = 0; i < rank - 2; i++)
+    if (order[i] != i) return IR_NO_VALUE;
+  return order[rank - 1] == rank - 2 ? node->in[0] : IR_NO_VALUE;
+}
+
+/* probabilities x v, or v^T x probabilities^T. */
 static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *node) {
   site s = {.e = e, .at = id, .v = node->in[1], .scale = 1};
   ir_value probabilities = node->in[0];
   const ir_node_def *softmax = find_softmax(e, probabilities);
   bool matches;
+  if (!softmax) {
+    s.turned = true;
+    s.v = probabilities;
+    probabilities = turned_back(e, node->in[1]);
+    softmax = probabilities.id ? find_softmax(e, probabilities) : NULL;
+  }
   if (!softmax) return TD_OK;
   TRY(read_scores(&s, softmax->in[0], &matches));
   return matches && fits(&s, probabilities) ? rewrite(&s) : TD_OK;

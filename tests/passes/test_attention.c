@@ -122,6 +122,44 @@ static const char shared_keys[] =
     "input %2 \"v\": f32[2, 1, 6, 2]\n"
     "%4 = aten::matmul(%0, %1)\n%6 = aten::_softmax(%4) {dim = -1}\n%7 = aten::matmul(%6, %2)\noutput \"y\" %7\n";
 
+/* Scores see windows beside samples where the windows' mask is added, as in Swin; heads have a scale of their own. */
+static const char windows[] =
+    "input %0 \"q\": f32[6, 3, 5, 4]\n"
+    "input %1 \"k\": f32[6, 3, 4, 7]\n"
+    "input %2 \"v\": f32[6, 3, 7, 2]\n"
+    "input %3 \"bias\": f32[3, 5, 7]\n"
+    "input %4 \"mask\": f32[6, 1, 5, 7]\n"
+    "input %5 \"heads\": f32[3, 1, 1]\n"
+    "const %6: i64[5] = {1, 6, 3, 5, 7}\n"
+    "const %7: i64[4] = {6, 3, 5, 7}\n"
+    "%10 = aten::matmul(%0, %1)\n%11 = aten::mul(%5, %10)\n%12 = aten::add(%11, %3)\n%13 = aten::view(%12, %6)\n"
+    "%14 = aten::add(%13, %4)\n%15 = aten::view(%14, %7)\n%16 = aten::_softmax(%15) {dim = -1}\n"
+    "%17 = aten::matmul(%16, %2)\noutput \"y\" %17\n";
+
+/* Five axes, one of them of one element: the first, and one behind it; a mask over some of them. */
+static const char five_axes[] =
+    "input %0 \"q\": f32[1, 2, 3, 5, 4]\n"
+    "input %1 \"k\": f32[1, 2, 3, 4, 6]\n"
+    "input %2 \"v\": f32[1, 2, 3, 6, 2]\n"
+    "input %3 \"mask\": f32[1, 2, 1, 1, 6]\n"
+    "%4 = aten::matmul(%0, %1)\n%5 = aten::add(%4, %3)\n%6 = aten::_softmax(%5) {dim = 4}\n"
+    "%7 = aten::matmul(%6, %2)\noutput \"y\" %7\n";
+static const char five_axes_inside[] =
+    "input %0 \"q\": f32[2, 1, 3, 5, 4]\n"
+    "input %1 \"k\": f32[2, 1, 3, 4, 6]\n"
+    "input %2 \"v\": f32[2, 1, 3, 6, 2]\n"
+    "input %3 \"mask\": f32[1, 3, 5, 6]\n"
+    "%4 = aten::matmul(%0, %1)\n%5 = aten::add(%4, %3)\n%6 = aten::_softmax(%5) {dim = 4}\n"
+    "%7 = aten::matmul(%6, %2)\noutput \"y\" %7\n";
+
+/* Channels in front of tokens: values and result stand turned; the queries are a constant. */
+static const char turned[] =
+    "input %0 \"k\": f32[2, 4, 3]\n"
+    "input %1 \"v\": f32[2, 5, 3]\n"
+    "const %2: f32[2, 1, 4] = {1, -2, 3, 0.5, -1, 2, 0.25, 1}\n"
+    "%3 = aten::matmul(%2, %0)\n%4 = aten::_softmax(%3) {dim = -1}\n%5 = aten::permute(%4) {dims = [0, 2, 1]}\n"
+    "%6 = aten::matmul(%1, %5)\noutput \"y\" %6\n";
+
 static ir_graph *after(base_arena *arena, const char *text, const char *pass) {
   ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
   td_error err;
@@ -152,7 +190,7 @@ static void every_spelling_is_attention(void **state) {
     expect_words(spellings[i], 1, 0);
     expect_same_numbers(spellings[i]);
   }
-  const char *const others[] = {joined, three_axes, shared_keys};
+  const char *const others[] = {joined, three_axes, shared_keys, windows, five_axes, five_axes_inside, turned};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     expect_words(others[i], 1, 0);
     expect_same_numbers(others[i]);
@@ -222,11 +260,18 @@ static void other_products_stay(void **state) {
       "%3 = aten::mul(%0, %0)\n%4 = aten::_softmax(%3) {dim = -1}\n%5 = aten::matmul(%4, %1)\noutput \"y\" %5\n",
       "%3 = aten::matmul(%0, %1)\n%4 = aten::exp(%3)\n%6 = aten::_softmax(%4) {dim = -1}\n"
       "%5 = aten::matmul(%6, %2)\noutput \"y\" %5\n",
+      /* a mask in front of what scales rows; turned probabilities that somebody else wants */
+      "%3 = aten::matmul(%0, %1)\n%4 = aten::add(%3, %2)\n%7 = aten::mul(%4, %8)\n"
+      "%6 = aten::_softmax(%7) {dim = -1}\n%5 = aten::matmul(%6, %2)\noutput \"y\" %5\n",
+      "%3 = aten::matmul(%0, %1)\n%4 = aten::_softmax(%3) {dim = -1}\n"
+      "%6 = aten::permute(%4) {dims = [0, 1, 3, 2]}\n%5 = aten::matmul(%2, %6)\noutput \"y\" %5\n"
+      "output \"p\" %6\n",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     char text[1024];
     snprintf(text, sizeof text,
-             "input %%0 \"q\": f32[1, 2, 4, 4]\ninput %%1 \"k\": f32[1, 2, 4, 4]\ninput %%2 \"v\": f32[1, 2, 4, 4]\n%s",
+             "input %%0 \"q\": f32[1, 2, 4, 4]\ninput %%1 \"k\": f32[1, 2, 4, 4]\ninput %%2 \"v\": f32[1, 2, 4, 4]\n"
+             "input %%8 \"rows\": f32[2, 4, 1]\n%s",
              texts[i]);
     expect_words(text, 0, 1);
   }

@@ -27,7 +27,7 @@ uint32_t *base_map_get(const base_map *map, base_str key) {
 
 static bool grow(base_map *map, base_arena *arena) {
   if (map->cap > UINT32_MAX / 4) return false;
-  base_map larger = {.cap = map->cap ? map->cap * 2 : 16, .count = map->count, .seed = map->seed};
+  base_map larger = {.cap = map->cap ? map->cap * 2 : 8, .count = map->count, .seed = map->seed};
   larger.slots = base_new(arena, base_map_slot, larger.cap);
   if (!larger.slots) return false;
   if (!map->count) larger.seed = (uint64_t)(uintptr_t)larger.slots * 0x9e3779b97f4a7c15u;

@@ -132,8 +132,10 @@ void *base_arena_copy(base_arena *arena, const void *from, size_t bytes) {
 
 char *base_arena_slice(base_arena *arena, const char *text, size_t length) {
   if (length == SIZE_MAX) return NULL;
-  char *copy = base_arena_alloc(arena, length + 1);
-  if (copy && length) memcpy(copy, text, length);
+  char *copy = base_arena_alloc_uncleared(arena, length + 1, 1);
+  if (!copy) return NULL;
+  if (length) memcpy(copy, text, length);
+  copy[length] = 0;
   return copy;
 }
 
@@ -141,11 +143,13 @@ char *base_arena_text(base_arena *arena, const char *text) { return base_arena_s
 
 char *base_arena_format(base_arena *arena, const char *format, ...) {
   va_list args, again;
+  char most[256]; /* most texts are shorter, and printed once */
   va_start(args, format);
   va_copy(again, args);
-  int length = vsnprintf(NULL, 0, format, args);
-  char *text = length < 0 ? NULL : base_arena_alloc(arena, (size_t)length + 1);
-  if (text) vsnprintf(text, (size_t)length + 1, format, again);
+  int length = vsnprintf(most, sizeof most, format, args);
+  char *text = length < 0 ? NULL : base_arena_alloc_uncleared(arena, (size_t)length + 1, 1);
+  if (text && (size_t)length < sizeof most) memcpy(text, most, (size_t)length + 1);
+  else if (text) vsnprintf(text, (size_t)length + 1, format, again);
   va_end(again);
   va_end(args);
   return text;

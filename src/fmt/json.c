@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 12 }; /* members that are found by looking at each */
+enum {
+  FEW = 12, /* members that are found by looking at each */
+  AHEAD = 8 /* zeros behind the document */
+};
 
 typedef struct reader {
   base_arena *arena, *scratch;
@@ -79,11 +82,32 @@ static char *read_escape(reader *r, char *to) {
   return code > 0 ? put_utf8(to, code) : NULL;
 }
 
+/* Does one of eight bytes end what stands in a text as it is: a quote, a backslash, a control character? */
+static bool ends_plain(uint64_t bytes) {
+  const uint64_t each = UINT64_MAX / 255, quotes = bytes ^ each * '"', slashes = bytes ^ each * '\\';
+  const uint64_t below = ((quotes - each) & ~quotes) | ((slashes - each) & ~slashes) | ((bytes - each * ' ') & ~bytes);
+  return below & each * 0x80;
+}
+
+/* The first byte that is not plain; there is one, and AHEAD bytes behind it may be read. */
+static char *skip_plain(char *at) {
+  uint64_t bytes;
+  for (;; at += sizeof bytes) {
+    memcpy(&bytes, at, sizeof bytes);
+    if (ends_plain(bytes)) break;
+  }
+  while (*at != '"' && *at != '\\' && (unsigned char)*at >= ' ') at++;
+  return at;
+}
+
 /* From behind the opening quote; decoded in place. */
 static bool read_text(reader *r, fmt_json *v) {
   char *const text = r->at, *to = text;
   for (;;) {
-    while (*r->at != '"' && *r->at != '\\' && (unsigned char)*r->at >= ' ') *to++ = *r->at++;
+    char *const from = r->at;
+    r->at = skip_plain(from);
+    if (to != from) memmove(to, from, (size_t)(r->at - from));
+    to += r->at - from;
     if (*r->at == '"') break;
     if (*r->at != '\\') return fail(r, r->at == r->end ? "a text has no end" : "a control character stands in a text");
     r->at++;
@@ -247,12 +271,12 @@ td_status fmt_json_read(base_arena *arena, const char *what, const void *bytes, 
   fmt_json *value = base_new(arena, fmt_json, 1);
   *root = NULL;
   if (size > UINT32_MAX / 2) return base_fail(err, TD_UNSUPPORTED, NULL, -1, "%s is larger than 2 GiB", what);
-  r.start = r.at = base_arena_alloc_uncleared(arena, size + 1, 16);
+  r.start = r.at = base_arena_alloc_uncleared(arena, size + AHEAD, 16);
   r.scratch = value && r.start ? base_arena_new(base_arena_allocator(arena)) : NULL;
   if (!r.scratch) return base_no_memory(err, what);
   memcpy(r.start, bytes, size);
   r.end = r.start + size;
-  *r.end = 0;
+  memset(r.end, 0, AHEAD);
   if (read_value(&r, 0, value)) {
     skip_space(&r);
     if (r.at != r.end) fail(&r, "something stands behind its end");

@@ -17,14 +17,20 @@ td_status fmt_machine_fail(fmt_machine *m, td_status code, const char *format, .
 static td_status no_memory(fmt_machine *m) { return base_no_memory(m->err, "pickle"); }
 
 fmt_object *fmt_new_object(fmt_machine *m, fmt_object_kind kind) {
-  fmt_object *o = base_new(m->arena, fmt_object, 1);
-  if (o) o->kind = kind;
+  enum { AT_ONCE = 32 };
+  if (!m->spare_count) {
+    m->spare = base_new(m->arena, fmt_object, AT_ONCE);
+    m->spare_count = m->spare ? AT_ONCE : 0;
+  }
+  if (!m->spare_count) return NULL;
+  fmt_object *o = &m->spare[--m->spare_count];
+  o->kind = kind;
   return o;
 }
 
 /* ---- bytes and stack --------------------------------------------------------------------------------------------- */
 
-static td_status take(fmt_machine *m, size_t count, const uint8_t **bytes) {
+static inline td_status take(fmt_machine *m, size_t count, const uint8_t **bytes) {
   if ((size_t)(m->end - m->at) < count)
     return fmt_machine_fail(m, TD_BAD_FILE, "the pickle ends inside an instruction");
   *bytes = m->at;
@@ -33,7 +39,7 @@ static td_status take(fmt_machine *m, size_t count, const uint8_t **bytes) {
 }
 
 /* An unsigned number of `bytes` bytes. */
-static td_status take_number(fmt_machine *m, int bytes, uint32_t *value) {
+static inline td_status take_number(fmt_machine *m, int bytes, uint32_t *value) {
   const uint8_t *p = NULL;
   TRY(take(m, (size_t)bytes, &p));
   *value = bytes == 1 ? p[0] : bytes == 2 ? fmt_le16(p) : fmt_le32(p);
@@ -49,7 +55,7 @@ static td_status take_line(fmt_machine *m, base_str *line) {
   return TD_OK;
 }
 
-static td_status push(fmt_machine *m, fmt_object *o) {
+static inline td_status push(fmt_machine *m, fmt_object *o) {
   fmt_object **slot = o ? base_vec_push(m->arena, &m->stack) : NULL;
   if (!slot) return no_memory(m);
   *slot = o;
@@ -84,6 +90,11 @@ static td_status pop_mark(fmt_machine *m, uint32_t *first) {
 
 /* Moves the stack from `first` on to the end of `to`. */
 static td_status move_items(fmt_machine *m, uint32_t first, fmt_objects *to) {
+  if (!to->cap && first < m->stack.count) { /* most never grow */
+    to->cap = m->stack.count - first;
+    to->at = base_arena_alloc_uncleared(m->arena, to->cap * sizeof *to->at, sizeof(void *));
+    if (!to->at) return no_memory(m);
+  }
   for (uint32_t i = first; i < m->stack.count; i++) {
     fmt_object **slot = base_vec_push(m->arena, to);
     if (!slot) return no_memory(m);

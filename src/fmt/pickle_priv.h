@@ -9,7 +9,9 @@ typedef struct fmt_machine {
   const uint8_t *opcode; /* of the current instruction, for errors */
   fmt_objects stack, memo;
   BASE_VEC(uint32_t) marks; /* heights of the stack, rising */
-  fmt_storages *storages;   /* NULL: nobody asks */
+  fmt_object *spare;        /* made and not yet used */
+  uint32_t spare_count;
+  fmt_storages *storages; /* NULL: nobody asks */
   bool stopped;
   td_error *err;
 } fmt_machine;

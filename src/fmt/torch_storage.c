@@ -1,7 +1,7 @@
 /* torch_storage.c -- finds a storage's bytes, and checks that a tensor stays inside them. */
 #include "fmt/torch_storage.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "fmt/bytes_priv.h"
 
@@ -14,8 +14,9 @@ static td_status bad_file(fmt_storage_set *s, const char *what) {
 const fmt_zip_entry *fmt_zip_member(const fmt_zip *zip, base_str folder, base_str name) {
   char full[2 * FMT_MAX_ENTRY_NAME + 1];
   if (folder.length > FMT_MAX_ENTRY_NAME || name.length > FMT_MAX_ENTRY_NAME) return NULL;
-  snprintf(full, sizeof full, "%.*s%.*s", (int)folder.length, folder.at, (int)name.length, name.at);
-  return fmt_zip_find(zip, base_str_of(full));
+  if (folder.length) memcpy(full, folder.at, folder.length);
+  if (name.length) memcpy(full + folder.length, name.at, name.length);
+  return fmt_zip_find(zip, (base_str){full, folder.length + name.length});
 }
 
 base_str fmt_zip_folder(const fmt_zip *zip) {

@@ -181,7 +181,8 @@ static int run_inflate(z_stream *z, const uint8_t *from, uint64_t packed, uint8_
       z->avail_out = (uInt)(room < UINT_MAX ? room : UINT_MAX);
       room -= z->avail_out;
     }
-    status = inflate(z, Z_NO_FLUSH); /* Z_BUF_ERROR when neither side has anything left */
+    /* All at once needs no window to look back into. Z_BUF_ERROR: neither side has anything left. */
+    status = inflate(z, fed == packed && room == 0 ? Z_FINISH : Z_NO_FLUSH);
   }
   bool exact = z->avail_in == 0 && fed == packed && z->avail_out == 0 && room == 0;
   return status == Z_STREAM_END && !exact ? Z_DATA_ERROR : status;

@@ -61,7 +61,7 @@ static void classes(void **state) {
   assert_int_equal(c->fields.at[3].value->kind, TS_TUPLE);
   assert_int_equal(c->methods.count, 1);
   assert_int_equal(c->methods.at[0]->param_count, 3);
-  assert_int_equal(c->methods.at[0]->params[2].fallback->i, 3);
+  assert_int_equal(c->methods.at[0]->params[2].fallback->number.i, 3);
 }
 
 static void statements(void **state) {
@@ -124,8 +124,8 @@ static void expressions(void **state) {
       &s);
   assert_int_equal(b->at[0].values[0]->count, 5);
   assert_true(base_str_is(b->at[0].values[0]->keywords[4], "dtype"));
-  assert_true(b->at[1].values[0]->i == INT64_MIN);
-  assert_true(b->at[2].values[0]->f == 1e-5);
+  assert_true(b->at[1].values[0]->number.i == INT64_MIN);
+  assert_true(b->at[2].values[0]->number.f == 1e-5);
   assert_true(base_str_is(b->at[3].values[0]->text, "a\n\"\303\251"));
   assert_int_equal(b->at[4].values[0]->kind, TS_INDEX);
   assert_int_equal(b->at[5].values[0]->items[1]->kind, TS_SLICE);

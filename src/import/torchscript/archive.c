@@ -149,8 +149,7 @@ td_status ts_archive_source(ts_archive *ar, base_str path, ts_source **out) {
   const fmt_zip_entry *e = member(ar, name);
   if (e) TRY(parse_member(ar, e, name, out));
   ts_source **slot = base_vec_push(ar->arena, &ar->files);
-  ts_ranges **ranges = slot ? base_vec_push(ar->arena, &ar->ranges) : NULL;
-  if (!ranges || !base_map_put(&ar->sources, ar->arena, (base_str){key, path.length}, ar->files.count - 1, NULL))
+  if (!slot || !base_map_put(&ar->sources, ar->arena, (base_str){key, path.length}, ar->files.count - 1, NULL))
     return base_no_memory(ar->err, ar->file);
   *slot = *out;
   return TD_OK;

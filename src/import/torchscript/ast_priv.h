@@ -20,7 +20,7 @@ typedef enum ts_expr_kind {
   TS_FALSE,
   TS_INT,
   TS_FLOAT,
-  TS_COMPLEX, /* f: the imaginary part */
+  TS_COMPLEX, /* number.f: the imaginary part */
   TS_STRING,
   TS_NAME,
   TS_ATTRIBUTE, /* items[0] . text */
@@ -37,12 +37,14 @@ typedef enum ts_expr_kind {
 typedef struct ts_expr ts_expr;
 struct ts_expr {
   ts_expr_kind kind;
+  uint32_t count; /* of items */
   ts_place place;
   base_str text; /* of NAME, STRING, ATTRIBUTE, operators */
-  int64_t i;
-  double f;
+  union {
+    int64_t i;
+    double f; /* of FLOAT and COMPLEX */
+  } number;
   ts_expr **items;
-  uint32_t count;
   base_str *keywords; /* of a CALL: one for each item, of length 0 where it is positional; NULL: all are */
 };
 
@@ -86,7 +88,7 @@ struct ts_function {
   uint32_t param_count;
   ts_expr *result; /* its type, or NULL */
   ts_block body;
-  /* Filled when it runs first: name -> offset of its last use. */
+  /* Filled when somebody asks first: name -> offset of its last use. */
   base_map last_use;
   bool scanned;
   bool runs_inline; /* forked, it changes what others see: it runs where it is forked */
@@ -106,8 +108,10 @@ typedef struct ts_class_def {
   BASE_VEC(ts_function *) methods;
 } ts_class_def;
 
+typedef struct ts_ranges ts_ranges;
 typedef struct ts_source {
-  const char *file; /* "code/__torch__/net.py" */
+  const char *file;  /* "code/__torch__/net.py" */
+  ts_ranges *ranges; /* where the user wrote it (ranges.c); NULL: nobody has asked yet */
   base_str text;
   BASE_VEC(ts_class_def *) classes;
   BASE_VEC(ts_function *) functions;

@@ -195,7 +195,6 @@ static aten_value run_function(ts_frame *caller, ts_place place, const ts_callab
   ts_frame f = {.im = im, .outer = c->outer, .function = c->function, .source = c->source, .loop_start = UINT32_MAX};
   f.path = c->self && c->self->path ? c->self->path : caller->path;
   uint32_t first = 0, next = 0;
-  ts_scan_uses(im, c->function);
   if (c->self && c->function->param_count) {
     ts_set_local(&f, c->function->params[0].name, (aten_value){.kind = ATEN_OBJECT, .u.object = &c->self->base});
     first = 1;

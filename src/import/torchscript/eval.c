@@ -204,9 +204,9 @@ static aten_value eval(ts_frame *f, const ts_expr *e) {
     case TS_NONE: return ATEN_NOTHING;
     case TS_TRUE: return aten_bool(true);
     case TS_FALSE: return aten_bool(false);
-    case TS_INT: return aten_int(e->i);
-    case TS_FLOAT: return aten_float(e->f);
-    case TS_COMPLEX: return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {0, e->f}};
+    case TS_INT: return aten_int(e->number.i);
+    case TS_FLOAT: return aten_float(e->number.f);
+    case TS_COMPLEX: return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {0, e->number.f}};
     case TS_STRING: return aten_str(e->text);
     case TS_NAME: return eval_name(f, e);
     case TS_ATTRIBUTE: return eval_attribute(f, e);

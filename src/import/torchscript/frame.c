@@ -104,16 +104,17 @@ static void scan_block(scan *s, const ts_block *block) {
   }
 }
 
-bool ts_is_live(const ts_frame *f, base_str name, uint32_t offset) {
-  const uint32_t *last = base_map_get(&f->function->last_use, name);
-  uint32_t from = offset < f->loop_start ? offset : f->loop_start;
-  return last && *last >= from;
-}
-
-void ts_scan_uses(ts_import *im, ts_function *function) {
+static void scan_uses(ts_import *im, ts_function *function) {
   scan s = {function, im->archive->arena, false};
   if (function->scanned) return;
   function->scanned = true;
   scan_block(&s, &function->body);
   if (s.failed) ir_build_take(&im->build, base_no_memory(im->err, im->source->file));
+}
+
+bool ts_is_live(const ts_frame *f, base_str name, uint32_t offset) {
+  scan_uses(f->im, f->function);
+  const uint32_t *last = base_map_get(&f->function->last_use, name);
+  uint32_t from = offset < f->loop_start ? offset : f->loop_start;
+  return last && *last >= from;
 }

@@ -122,8 +122,8 @@ static td_status statement(ts_parser *p, ts_stmt *s) {
                {"while", while_statement},   {"for", for_statement},   {"with", with_statement},
                {"def", def_statement}};
   s->place = p->lex.token.place;
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    if (p->lex.token.kind != TS_T_NAME || !base_str_is(p->lex.token.text, words[i].word)) continue;
+  for (size_t i = 0; i < sizeof words / sizeof *words && p->lex.token.kind == TS_T_NAME; i++) {
+    if (p->lex.token.text.at[0] != words[i].word[0] || !ts_lex_is(&p->lex, words[i].word)) continue;
     TRY(ts_lex_next(&p->lex));
     return words[i].read(p, s);
   }

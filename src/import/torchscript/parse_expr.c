@@ -27,11 +27,6 @@ td_status ts_enter(ts_parser *p) {
   return ts_lex_fail(&p->lex, p->lex.token.place, "the program is nested more than %d deep", TS_MAX_DEPTH);
 }
 
-td_status ts_accept(ts_parser *p, const char *sign_or_word, bool *taken) {
-  *taken = ts_lex_is(&p->lex, sign_or_word);
-  return *taken ? ts_lex_next(&p->lex) : TD_OK;
-}
-
 td_status ts_expect(ts_parser *p, const char *sign_or_word) {
   bool taken;
   char wanted[32];
@@ -73,11 +68,11 @@ static td_status token_literal(ts_parser *p, ts_expr_kind kind, ts_expr **out) {
   const ts_token *t = &p->lex.token;
   TRY(new_expr(p, kind, t->place, out));
   (*out)->text = t->text;
-  (*out)->f = t->f;
-  if (kind == TS_INT && !base_str_int(t->text, &(*out)->i)) {
+  if (kind == TS_FLOAT || kind == TS_COMPLEX) (*out)->number.f = t->f;
+  if (kind == TS_INT && !base_str_int(t->text, &(*out)->number.i)) {
     if (!base_str_is(t->text, "9223372036854775808"))
       return ts_lex_fail(&p->lex, t->place, "an integer needs more than 64 bits");
-    (*out)->i = INT64_MIN; /* its sign stands in front of it */
+    (*out)->number.i = INT64_MIN; /* its sign stands in front of it */
   }
   return ts_lex_next(&p->lex);
 }
@@ -293,8 +288,8 @@ static td_status unary(ts_parser *p, ts_expr **out) {
   TRY(unary(p, &e));
   p->depth--;
   if (base_str_is(sign, "-") && (e->kind == TS_INT || e->kind == TS_FLOAT || e->kind == TS_COMPLEX)) {
-    e->i = e->i == INT64_MIN ? e->i : -e->i;
-    e->f = -e->f;
+    if (e->kind != TS_INT) e->number.f = -e->number.f;
+    else if (e->number.i != INT64_MIN) e->number.i = -e->number.i;
     *out = e;
     return TD_OK;
   }
@@ -313,6 +308,9 @@ static int power(const ts_parser *p) {
   } rows[] = {{"or", 1}, {"and", 2}, {"==", 3}, {"!=", 3}, {"<", 3}, {"<=", 3}, {">", 3},
               {">=", 3}, {"is", 3},  {"|", 4},  {"^", 5},  {"&", 6}, {"+", 7},  {"-", 7},
               {"*", 8},  {"/", 8},   {"//", 8}, {"%", 8},  {"@", 8}, {"**", 9}};
+  const ts_token *t = &p->lex.token;
+  if (t->kind != TS_T_SIGN && t->kind != TS_T_NAME) return 0;
+  if (t->text.length == 1 && strchr(",)].:=(}", t->text.at[0])) return 0; /* as nearly always */
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (ts_lex_is(&p->lex, rows[i].sign)) return rows[i].power;
   return 0;

@@ -14,7 +14,10 @@ td_status ts_parse_expr(ts_parser *p, ts_expr **out);
 td_status ts_parse_list(ts_parser *p, ts_expr ***items, uint32_t *count, bool *trailing);
 td_status ts_expect(ts_parser *p, const char *sign_or_word);
 /* Takes the token if it is this one. */
-td_status ts_accept(ts_parser *p, const char *sign_or_word, bool *taken);
+static inline td_status ts_accept(ts_parser *p, const char *sign_or_word, bool *taken) {
+  *taken = ts_lex_is(&p->lex, sign_or_word);
+  return *taken ? ts_lex_next(&p->lex) : TD_OK;
+}
 td_status ts_expect_name(ts_parser *p, base_str *name);
 td_status ts_unexpected(ts_parser *p, const char *wanted);
 td_status ts_enter(ts_parser *p); /* fails when too deep; p->depth-- when done */

@@ -2,16 +2,18 @@
  * form is ("FORMAT_WITH_STRING_TABLE", (strings...), ((offset, (([pieces...], file, line), start, end), tag)...)), and
  * before PyTorch 1.12 [(offset, ((text, file, line), start, end), tag)...]. It helps people and nothing depends on it:
  * a table that is damaged is a table that is not there. */
+#include <string.h>
+
 #include "import/torchscript/ts_priv.h"
 
 typedef struct range {
   uint32_t offset; /* in the archive's text, from which on it holds */
-  base_str file;   /* "model.py", without folders; length 0: not known */
   int64_t line;
+  base_str file; /* "model.py", without folders; length 0: not known */
 } range;
 
 struct ts_ranges {
-  range *at;
+  range *at; /* their offsets rise */
   uint32_t count;
 };
 
@@ -39,57 +41,85 @@ static base_str base_name(base_str path) {
   return path;
 }
 
-/* Lines in the first *left bytes of a piece of text; *left becomes what is to be looked at behind it. */
-static int64_t lines_in(base_str text, int64_t *left) {
-  int64_t lines = 0, length = (int64_t)text.length < *left ? (int64_t)text.length : *left;
-  for (int64_t i = 0; i < length; i++) lines += text.at[i] == '\n';
-  *left -= length;
+/* A text in pieces, and how many of its lines end before `start`: neighbours lie in one text, the later one mostly
+ * behind the other. */
+typedef struct counted {
+  const fmt_object *pieces, *strings;
+  int64_t start, lines;
+} counted;
+
+static int64_t lines_between(base_str text, int64_t from, int64_t to) {
+  int64_t lines = 0;
+  if (to > (int64_t)text.length) to = (int64_t)text.length;
+  while (from < to) {
+    const char *end = memchr(text.at + from, '\n', (size_t)(to - from));
+    if (!end) break;
+    lines++;
+    from = end + 1 - text.at;
+  }
   return lines;
 }
 
-static range read_range(const fmt_object *o, const fmt_object *strings) {
-  const fmt_object *where = item(o, 1), *source = item(where, 0), *pieces = item(source, 0);
-  int64_t offset = 0, start = 0, line = 0;
+static void count_lines(counted *c, const fmt_object *pieces, int64_t start) {
+  if (c->pieces != pieces || start < c->start) *c = (counted){.pieces = pieces, .strings = c->strings};
+  bool whole = pieces && pieces->kind == FMT_OBJ_STR;
+  int64_t before = 0; /* bytes of the pieces so far */
+  for (uint32_t i = 0; before < start && (whole ? i == 0 : item(pieces, i) != NULL); i++) {
+    const base_str text = whole ? pieces->u.str : text_of(item(pieces, i), c->strings);
+    c->lines += lines_between(text, c->start > before ? c->start - before : 0, start - before);
+    before += (int64_t)text.length;
+  }
+  c->start = start;
+}
+
+static range read_range(const fmt_object *o, counted *c) {
+  const fmt_object *where = item(o, 1), *source = item(where, 0);
+  int64_t offset = 0, start = 0;
   range r = {.file = {"", 0}};
   if (!number(item(o, 0), &offset) || offset < 0 || offset > UINT32_MAX) return r;
   r.offset = (uint32_t)offset;
-  if (!number(item(where, 1), &start) || !number(item(source, 2), &line)) return r;
-  r.file = base_name(text_of(item(source, 1), strings));
-  if (pieces && pieces->kind == FMT_OBJ_STR) line += lines_in(pieces->u.str, &start);
-  for (uint32_t i = 0; item(pieces, i) && start > 0; i++) line += lines_in(text_of(item(pieces, i), strings), &start);
-  r.line = line;
+  if (!number(item(where, 1), &start) || !number(item(source, 2), &r.line)) return r;
+  r.file = base_name(text_of(item(source, 1), c->strings));
+  count_lines(c, item(source, 0), start);
+  r.line += c->lines;
   return r;
 }
 
-static ts_ranges *read_ranges(ts_archive *ar, const fmt_object *root) {
-  const fmt_object *first = item(root, 0), *strings = NULL, *entries = root;
-  ts_ranges *ranges = base_new(ar->arena, ts_ranges, 1);
+/* What stays of `root`, which does not. */
+static void read_ranges(ts_archive *ar, const fmt_object *root, ts_ranges *ranges) {
+  const fmt_object *first = item(root, 0), *entries = root;
+  counted c = {0};
   if (first && first->kind == FMT_OBJ_STR) {
-    strings = item(root, 1);
+    c.strings = item(root, 1);
     entries = item(root, 2);
   }
   bool holds = entries && (entries->kind == FMT_OBJ_TUPLE || entries->kind == FMT_OBJ_LIST);
-  if (!ranges || !holds) return ranges;
-  ranges->at = base_new(ar->arena, range, entries->u.items.count);
+  if (holds) ranges->at = base_new(ar->arena, range, entries->u.items.count);
   for (uint32_t i = 0; ranges->at && i < entries->u.items.count; i++) {
-    range r = read_range(entries->u.items.at[i], strings);
-    if (ranges->count && r.offset < ranges->at[ranges->count - 1].offset) continue; /* they rise */
+    const range *last = ranges->count ? &ranges->at[ranges->count - 1] : NULL;
+    range r = read_range(entries->u.items.at[i], &c);
+    if (last && r.offset < last->offset) continue; /* they rise */
+    const bool same = last && base_str_equal(last->file, r.file);
+    r.file.at = same ? last->file.at : base_arena_slice(ar->arena, r.file.at, r.file.length);
+    if (!r.file.at) return;
     ranges->at[ranges->count++] = r;
   }
-  return ranges;
 }
 
 static ts_ranges *load_ranges(ts_archive *ar, const ts_source *source) {
   char *name = base_arena_format(ar->arena, "%s.debug_pkl", source->file);
   const fmt_zip_entry *e = name ? fmt_zip_member(&ar->zip, ar->folder, base_str_of(name)) : NULL;
+  ts_ranges *ranges = base_new(ar->arena, ts_ranges, 1);
+  base_arena *scratch =
+      ranges && e && e->bytes / 64 <= ar->size ? base_arena_new(base_arena_allocator(ar->arena)) : NULL;
   const uint8_t *data;
   size_t at = 0;
   fmt_object *root = NULL;
-  bool sane = e && e->bytes / 64 <= ar->size;
-  if (!sane || fmt_zip_read(ar->arena, &ar->zip, e, &data, NULL) != TD_OK ||
-      fmt_pickle_read(ar->arena, data, e->bytes, &at, &root, NULL) != TD_OK)
-    return base_new(ar->arena, ts_ranges, 1);
-  return read_ranges(ar, root);
+  if (scratch && fmt_zip_read(scratch, &ar->zip, e, &data, NULL) == TD_OK &&
+      fmt_pickle_read(scratch, data, e->bytes, &at, &root, NULL) == TD_OK)
+    read_ranges(ar, root, ranges);
+  base_arena_free(scratch);
+  return ranges;
 }
 
 static const range *find(const ts_ranges *ranges, uint32_t offset) {
@@ -102,13 +132,9 @@ static const range *find(const ts_ranges *ranges, uint32_t offset) {
   return low && ranges->at[low - 1].file.length ? &ranges->at[low - 1] : NULL;
 }
 
-const char *ts_user_place(ts_archive *ar, const ts_source *source, ts_place place, base_str function) {
-  const range *r = NULL;
-  for (uint32_t i = 0; i < ar->files.count; i++) {
-    if (ar->files.at[i] != source) continue;
-    if (!ar->ranges.at[i]) ar->ranges.at[i] = load_ranges(ar, source);
-    if (ar->ranges.at[i]) r = find(ar->ranges.at[i], place.offset);
-  }
+const char *ts_user_place(ts_archive *ar, ts_source *source, ts_place place, base_str function) {
+  if (!source->ranges) source->ranges = load_ranges(ar, source);
+  const range *r = source->ranges ? find(source->ranges, place.offset) : NULL;
   const char *in = function.length ? ", in " : "";
   if (r)
     return base_arena_format(ar->arena, "%.*s:%lld%s%.*s", (int)r->file.length, r->file.at, (long long)r->line, in,

@@ -15,17 +15,12 @@ td_status ts_lex_fail(const ts_lexer *lexer, ts_place place, const char *format,
   return base_fail(lexer->err, TD_BAD_FILE, lexer->file, place.offset, "line %u: %s", place.line, what);
 }
 
-bool ts_lex_is(const ts_lexer *lexer, const char *sign_or_word) {
-  return (lexer->token.kind == TS_T_SIGN || lexer->token.kind == TS_T_NAME) &&
-         base_str_is(lexer->token.text, sign_or_word);
-}
-
-static int peek(const ts_lexer *l, size_t ahead) {
+static inline int peek(const ts_lexer *l, size_t ahead) {
   return l->at + ahead < l->text.length ? (unsigned char)l->text.at[l->at + ahead] : -1;
 }
 
-static bool is_name_start(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80; }
-static bool is_digit(int c) { return c >= '0' && c <= '9'; }
+static inline bool is_name_start(int c) { return ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c >= 0x80; }
+static inline bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
 static ts_place here(const ts_lexer *l) { return (ts_place){(uint32_t)l->at, l->line}; }
 
@@ -119,12 +114,14 @@ static td_status number(ts_lexer *l) {
                         .place = {(uint32_t)start, l->line},
                         .text = {l->text.at + start, length}};
   if (length >= sizeof digits) return ts_lex_fail(l, l->token.place, "a number has %zu characters", length);
-  memcpy(digits, l->text.at + start, length);
-  digits[length] = 0;
-  l->token.f = strtod(digits, NULL);
   if (peek(l, 0) == 'j') {
     l->at++;
     l->token.kind = TS_T_IMAG;
+  }
+  if (l->token.kind != TS_T_INT) {
+    memcpy(digits, l->text.at + start, length);
+    digits[length] = 0;
+    l->token.f = strtod(digits, NULL);
   }
   if (is_name_start(peek(l, 0))) return ts_lex_fail(l, here(l), "a number is followed by a letter");
   return TD_OK;
@@ -190,19 +187,18 @@ static td_status string(ts_lexer *l) {
 /* ---- signs ------------------------------------------------------------------------------------------------------- */
 
 static td_status sign(ts_lexer *l) {
-  /* Two characters before one: the first that fits is it. */
-  static const char *const signs[] = {"->", "==", "!=", "<=", ">=", "**", "//", "(", ")", "[", "]", "{", "}", ",", ":",
-                                      ".",  "=",  "+",  "-",  "*",  "/",  "%",  "<", ">", "&", "|", "^", "~", "@"};
-  for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-    size_t length = strlen(signs[i]);
-    if (l->text.length - l->at < length || memcmp(l->text.at + l->at, signs[i], length) != 0) continue;
-    l->token = (ts_token){.kind = TS_T_SIGN, .place = here(l), .text = {signs[i], length}};
+  static const char pairs[][2] = {{'-', '>'}, {'=', '='}, {'!', '='}, {'<', '='}, {'>', '='}, {'*', '*'}, {'/', '/'}};
+  const int c = peek(l, 0), next = peek(l, 1);
+  size_t length = c && strchr("()[]{},:.=+-*/%<>&|^~@", c) ? 1 : 0;
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (c == pairs[i][0] && next == pairs[i][1]) length = 2;
+  if (length) {
+    l->token = (ts_token){.kind = TS_T_SIGN, .place = here(l), .text = {l->text.at + l->at, length}};
     l->at += length;
-    if (strchr("([{", *signs[i])) l->brackets++;
-    if (strchr(")]}", *signs[i]) && l->brackets) l->brackets--;
+    l->brackets += c == '(' || c == '[' || c == '{';
+    l->brackets -= (c == ')' || c == ']' || c == '}') && l->brackets;
     return TD_OK;
   }
-  int c = peek(l, 0);
   return c > 32 && c < 127 ? ts_lex_fail(l, here(l), "'%c' means nothing here", c)
                            : ts_lex_fail(l, here(l), "byte 0x%02x is in no program", (unsigned)c);
 }

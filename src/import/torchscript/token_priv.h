@@ -1,6 +1,8 @@
 /* token_priv.h -- source text as tokens; indentation as tokens of its own. */
 #ifndef IMPORT_TORCHSCRIPT_TOKEN_PRIV_H
 #define IMPORT_TORCHSCRIPT_TOKEN_PRIV_H
+#include <string.h>
+
 #include "import/torchscript/ast_priv.h"
 
 typedef enum ts_token_kind {
@@ -43,5 +45,9 @@ td_status ts_lex_next(ts_lexer *lexer);
 /* TD_BAD_FILE at a place: "code/net.py: line 7: ..." */
 td_status ts_lex_fail(const ts_lexer *lexer, ts_place place, const char *format, ...) BASE_PRINTF(3, 4);
 /* Is the current token this sign, or this word? */
-bool ts_lex_is(const ts_lexer *lexer, const char *sign_or_word);
+static inline bool ts_lex_is(const ts_lexer *lexer, const char *sign_or_word) {
+  const ts_token *t = &lexer->token;
+  return (t->kind == TS_T_SIGN || t->kind == TS_T_NAME) && t->text.length == strlen(sign_or_word) &&
+         memcmp(t->text.at, sign_or_word, t->text.length) == 0;
+}
 #endif

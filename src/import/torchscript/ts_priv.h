@@ -10,7 +10,6 @@
 
 typedef struct ts_import ts_import;
 typedef struct ts_frame ts_frame;
-typedef struct ts_ranges ts_ranges;
 typedef struct ts_shape ts_shape;
 typedef struct ts_state ts_state;
 typedef BASE_VEC(ts_state *) ts_states;
@@ -31,7 +30,6 @@ typedef struct ts_archive {
   fmt_object *constant_tuple; /* constants.pkl */
   base_map sources;           /* "__torch__/net" -> position in `files` */
   BASE_VEC(ts_source *) files;
-  BASE_VEC(ts_ranges *) ranges; /* of each file, or NULL: not looked for yet */
   td_error *err;
 } ts_archive;
 
@@ -45,7 +43,7 @@ td_status ts_archive_source(ts_archive *ar, base_str path, ts_source **out);
 
 /* ranges.c: where the user wrote what stands at `place`: "model.py:41, in forward", or "net.py:7" of the archive's own
  * text where the archive does not say. In the archive's arena; NULL: out of memory. */
-const char *ts_user_place(ts_archive *ar, const ts_source *source, ts_place place, base_str function);
+const char *ts_user_place(ts_archive *ar, ts_source *source, ts_place place, base_str function);
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
@@ -279,7 +277,6 @@ ts_local *ts_find_local(ts_frame *f, base_str name); /* NULL: none */
 ts_local *ts_make_local(ts_frame *f, base_str name); /* found or made; NULL: out of memory */
 void ts_set_local(ts_frame *f, base_str name, aten_value value);
 bool ts_is_live(const ts_frame *f, base_str name, uint32_t offset); /* may it be read behind this offset? */
-void ts_scan_uses(ts_import *im, ts_function *function);
 /* Guards against programs that never end, or whose nesting would take the stack. False: failed. */
 bool ts_enter_depth(ts_frame *f, ts_place place);
 

@@ -1,15 +1,27 @@
-/* classes.c -- softmax, selection, and ImageNet's class names (imagenet_classes.txt, made a table by the build). */
+/* classes.c -- softmax, selection, and ImageNet's class names (imagenet_classes.txt, deflated by the build). */
 #include "classes.h"
 
 #include <math.h>
+#include <string.h>
 
-static const char *const imagenet[] = {
-#include "imagenet_classes.inc"
-};
+#include "fmt/zip.h"
+#include "imagenet_classes.inc" /* packed_classes: CLASSES lines of CLASSES_BYTES in all */
 
-const char *cli_class_name(int64_t index, int64_t classes) {
-  int64_t count = sizeof imagenet / sizeof *imagenet;
-  return classes == count && index >= 0 && index < count ? imagenet[index] : NULL;
+td_status cli_class_names(base_arena *arena, int64_t classes, const char *const **names, td_error *err) {
+  *names = NULL;
+  if (classes != CLASSES) return TD_OK;
+  const char **lines = base_new(arena, const char *, CLASSES);
+  char *text = base_arena_alloc(arena, CLASSES_BYTES);
+  if (!lines || !text) return base_no_memory(err, "classes");
+  TRY(fmt_inflate(base_arena_allocator(arena), packed_classes, sizeof packed_classes, (uint8_t *)text, CLASSES_BYTES,
+                  err));
+  for (int64_t i = 0; i < CLASSES; i++) {
+    lines[i] = text;
+    text += strcspn(text, "\n");
+    *text++ = '\0';
+  }
+  *names = lines;
+  return TD_OK;
 }
 
 bool cli_holds_classes(const base_tensor *tensor) {

@@ -15,6 +15,6 @@ bool cli_holds_classes(const base_tensor *tensor);
  * number of classes. */
 td_status cli_top_classes(const base_tensor *tensor, int64_t row, base_arena *arena, cli_class *top, int64_t *count,
                           td_error *err);
-/* ImageNet's name of class `index` when there are 1000 of them; NULL otherwise. */
-const char *cli_class_name(int64_t index, int64_t classes);
+/* ImageNet's names in the order of their classes, in `arena`, when `classes` is as many; *names is NULL otherwise. */
+td_status cli_class_names(base_arena *arena, int64_t classes, const char *const **names, td_error *err);
 #endif

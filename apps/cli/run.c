@@ -23,6 +23,7 @@ typedef struct run_state {
   json_t *json;       /* the array of outputs; NULL: print text */
   int64_t top;        /* 0: no classes asked for */
   bool classes_shown;
+  const char *const *class_names; /* NULL: they have none */
 } run_state;
 
 /* ---- running ---- */
@@ -173,7 +174,7 @@ static td_status report_row(run_state *s, const base_tensor *t, int64_t row, jso
   TRY(cli_top_classes(t, row, s->args->arena, top, &count, err));
   json_t *list = rows ? json_array() : NULL;
   for (int64_t i = 0; i < count; i++) {
-    const char *name = cli_class_name(top[i].index, classes);
+    const char *name = s->class_names ? s->class_names[top[i].index] : NULL;
     if (!rows) {
       printf("%6.2f %%  %4lld%s%s\n", top[i].probability * 100, (long long)top[i].index, name ? "  " : "",
              name ? name : "");
@@ -194,6 +195,7 @@ static td_status report_classes(run_state *s, const base_tensor *t, json_t *obje
   int64_t rows = base_tensor_numel(t) / t->dims[t->rank - 1];
   json_t *list = object ? json_array() : NULL;
   if (object) cli_json_set(object, "top", list);
+  TRY(cli_class_names(s->args->arena, t->dims[t->rank - 1], &s->class_names, err));
   for (int64_t i = 0; i < rows; i++) {
     if (!object && rows > 1) printf("sample %lld:\n", (long long)i);
     TRY(report_row(s, t, i, list, err));

@@ -1,5 +1,6 @@
 /* binary.c -- the kernels of two operands of scalar.def, and KERN_WHERE. */
-#include "kernels/wide/elementwise_priv.h"
+#include "kernels/elementwise_priv.h"
+#include "kernels/math_priv.h"
 
 /* One form of a body: how a vector of each operand comes, whole and cut to n elements. */
 #define EACH(at, n) v_load(at + i)
@@ -23,13 +24,13 @@
     }                                                                                                 \
   }
 
-#define BINARY(family, name, types, work, value)                                            \
-  FORM(both_##name, value, EACH, FIRST, EACH, FIRST)                                        \
-  FORM(from_scalar_##name, value, SAME, SAME, EACH, FIRST)                                  \
-  FORM(by_scalar_##name, value, EACH, FIRST, SAME, SAME)                                    \
-  td_status KERN_NAME(name)(const base_call *call) {                                        \
-    static const wide_body body = {2, {both_##name, from_scalar_##name, by_scalar_##name}}; \
-    return wide_elementwise(call, &body, NULL);                                             \
+#define BINARY(family, name, types, work, value)                                                   \
+  FORM(both_##name, value, EACH, FIRST, EACH, FIRST)                                               \
+  FORM(from_scalar_##name, value, SAME, SAME, EACH, FIRST)                                         \
+  FORM(by_scalar_##name, value, EACH, FIRST, SAME, SAME)                                           \
+  td_status KERN_NAME(name)(const base_call *call) {                                               \
+    static const elementwise_body body = {2, {both_##name, from_scalar_##name, by_scalar_##name}}; \
+    return kern_elementwise(call, &body, NULL);                                                    \
   }
 #include "base/scalar.def"
 
@@ -49,6 +50,6 @@ static void rows_where(float *out, const float *const *in, const int64_t *pitch,
 }
 
 td_status KERN_NAME(where)(const base_call *call) {
-  static const wide_body body = {3, {rows_where}};
-  return wide_elementwise(call, &body, NULL);
+  static const elementwise_body body = {3, {rows_where}};
+  return kern_elementwise(call, &body, NULL);
 }

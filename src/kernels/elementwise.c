@@ -1,40 +1,23 @@
-/* elementwise_priv.h -- how a kernel walks the elements of its output, which is dense, and of one to three operands
- * broadcast to it, of any strides. The output may be the memory of an operand that has its layout.
- *
- * Dimensions that all operands run through alike are merged; what is left is planes of rows of elements. A body
- * computes some rows of one plane, and sees operands of steps 1 and, where it has a form for that, 0 from element to
- * element; other operands are gathered in front of it, a piece of a row at a time. Tasks are runs of whole rows, or
- * pieces of a long row, by shape alone. */
-#ifndef KERNELS_WIDE_ELEMENTWISE_PRIV_H
-#define KERNELS_WIDE_ELEMENTWISE_PRIV_H
-#include "kernels/math_priv.h"
+/* elementwise.c -- the walk of elementwise_priv.h: what no level of instruction sets has a part in. */
+#include "kernels/elementwise_priv.h"
 
-enum { WIDE_OPERANDS = 3, WIDE_TASK = 16384 /* elements */, WIDE_PIECE = 512 /* elements gathered at a time */ };
+#include <string.h>
 
-/* out[r * n + i] = f(in[k][r * pitch[k] + i or, a scalar, r * pitch[k]] ...) for `rows` rows of `n` elements. `p`: the
- * parameters of the function. */
-typedef void (*wide_rows)(float *out, const float *const *in, const int64_t *pitch, int64_t rows, int64_t n,
-                          const float *p);
+enum { OPERANDS = 3, TASK = 16384 /* elements */, PIECE = 512 /* elements gathered at a time */ };
 
-/* The forms of a body: which operands are scalars, bit k for operand k; NULL: none. rows[0] takes vectors alone. */
-typedef struct wide_body {
-  uint32_t operands;
-  wide_rows rows[4];
-} wide_body;
-
-typedef struct wide_space {
+typedef struct space {
   float *out;
-  const char *in[WIDE_OPERANDS];
-  bool is_bool[WIDE_OPERANDS]; /* one byte an element; read as 0 and 1 */
-  int32_t rank;                /* of the planes */
-  int64_t dims[BASE_MAX_RANK], stride[WIDE_OPERANDS][BASE_MAX_RANK];
+  const char *in[OPERANDS];
+  bool is_bool[OPERANDS]; /* one byte an element; read as 0 and 1 */
+  int32_t rank;           /* of the planes */
+  int64_t dims[BASE_MAX_RANK], stride[OPERANDS][BASE_MAX_RANK];
   int64_t planes, rows, length;
-  int64_t pitch[WIDE_OPERANDS], step[WIDE_OPERANDS];
-} wide_space;
+  int64_t pitch[OPERANDS], step[OPERANDS];
+} space;
 
 /* Adds a dimension outside of the `count` found so far, or merges it into the last of them; gives the new count. */
-static int32_t wide_add_dim(uint32_t operands, int64_t length, const int64_t *stride, int32_t count, int64_t *dims,
-                            int64_t strides[][WIDE_OPERANDS]) {
+static int32_t add_dim(uint32_t operands, int64_t length, const int64_t *stride, int32_t count, int64_t *dims,
+                       int64_t strides[][OPERANDS]) {
   bool merges = count > 0;
   if (length == 1) return count;
   for (uint32_t k = 0; merges && k < operands; k++) merges = stride[k] == strides[count - 1][k] * dims[count - 1];
@@ -48,9 +31,9 @@ static int32_t wide_add_dim(uint32_t operands, int64_t length, const int64_t *st
 }
 
 /* The space of out[0] and the first `operands` operands. */
-static void wide_space_of(const base_call *call, uint32_t operands, wide_space *s) {
+static void space_of(const base_call *call, uint32_t operands, space *s) {
   const base_tensor *out = base_out(call, 0);
-  int64_t dims[BASE_MAX_RANK + 2], strides[BASE_MAX_RANK + 2][WIDE_OPERANDS];
+  int64_t dims[BASE_MAX_RANK + 2], strides[BASE_MAX_RANK + 2][OPERANDS];
   int32_t count = 0;
   memset(s, 0, sizeof *s);
   s->out = out->data;
@@ -59,13 +42,13 @@ static void wide_space_of(const base_call *call, uint32_t operands, wide_space *
     s->is_bool[k] = base_in(call, k)->dtype == TD_BOOL;
   }
   for (int32_t i = out->rank; i-- > 0;) {
-    int64_t stride[WIDE_OPERANDS];
+    int64_t stride[OPERANDS];
     for (uint32_t k = 0; k < operands; k++) {
       const base_tensor *t = base_in(call, k);
       int32_t at = i - out->rank + t->rank;
       stride[k] = at >= 0 && t->dims[at] != 1 ? t->strides[at] : 0;
     }
-    count = wide_add_dim(operands, out->dims[i], stride, count, dims, strides);
+    count = add_dim(operands, out->dims[i], stride, count, dims, strides);
   }
   while (count < 2) { /* a row, and rows of it */
     dims[count] = 1;
@@ -85,7 +68,7 @@ static void wide_space_of(const base_call *call, uint32_t operands, wide_space *
 }
 
 /* The form of `body` that takes the operands as they stand; NULL: gather them. */
-static wide_rows wide_form(const wide_space *s, const wide_body *body) {
+static elementwise_rows form_of(const space *s, const elementwise_body *body) {
   uint32_t form = 0;
   for (uint32_t k = 0; k < body->operands; k++) {
     if (s->is_bool[k] || s->step[k] < 0 || s->step[k] > 1) return NULL;
@@ -95,7 +78,7 @@ static wide_rows wide_form(const wide_space *s, const wide_body *body) {
 }
 
 /* `count` elements of operand `k` from element `offset` on, as a dense row of floats: its own, or in `buffer`. */
-static const float *wide_gather(const wide_space *s, uint32_t k, int64_t offset, int64_t count, float *buffer) {
+static const float *gather(const space *s, uint32_t k, int64_t offset, int64_t count, float *buffer) {
   int64_t step = s->step[k];
   if (s->is_bool[k]) {
     const uint8_t *from = (const uint8_t *)s->in[k] + offset;
@@ -109,11 +92,11 @@ static const float *wide_gather(const wide_space *s, uint32_t k, int64_t offset,
 }
 
 /* Elements [from, from + n) of `rows` rows that lie behind one another from row `row` of plane `plane` on. */
-static void wide_run(const wide_space *s, const wide_body *body, wide_rows form, int64_t plane, int64_t row,
+static void run_rows(const space *s, const elementwise_body *body, elementwise_rows form, int64_t plane, int64_t row,
                      int64_t rows, int64_t from, int64_t n, const float *p) {
-  static const int64_t none[WIDE_OPERANDS];
-  const float *in[WIDE_OPERANDS];
-  int64_t offset[WIDE_OPERANDS], rest = plane;
+  static const int64_t none[OPERANDS];
+  const float *in[OPERANDS];
+  int64_t offset[OPERANDS], rest = plane;
   float *out = s->out + (plane * s->rows + row) * s->length + from;
   for (uint32_t k = 0; k < body->operands; k++) offset[k] = row * s->pitch[k] + from * s->step[k];
   for (int32_t i = 0; i < s->rank; i++) {
@@ -125,34 +108,32 @@ static void wide_run(const wide_space *s, const wide_body *body, wide_rows form,
     form(out, in, s->pitch, rows, n, p);
     return;
   }
-  float buffer[WIDE_OPERANDS][WIDE_PIECE];
+  float buffer[OPERANDS][PIECE];
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t i = 0; i < n; i += WIDE_PIECE) {
-      int64_t count = base_min_i64(WIDE_PIECE, n - i);
+    for (int64_t i = 0; i < n; i += PIECE) {
+      int64_t count = base_min_i64(PIECE, n - i);
       for (uint32_t k = 0; k < body->operands; k++)
-        in[k] = wide_gather(s, k, offset[k] + r * s->pitch[k] + i * s->step[k], count, buffer[k]);
+        in[k] = gather(s, k, offset[k] + r * s->pitch[k] + i * s->step[k], count, buffer[k]);
       body->rows[0](out + r * s->length + i, in, none, 1, count, p);
     }
 }
 
-/* out[0] = the body over the call's first operands. */
-static td_status wide_elementwise(const base_call *call, const wide_body *body, const float *p) {
-  wide_space s;
-  wide_space_of(call, body->operands, &s);
+td_status kern_elementwise(const base_call *call, const elementwise_body *body, const float *p) {
+  space s;
+  space_of(call, body->operands, &s);
   if (s.planes * s.rows * s.length == 0) return TD_OK;
-  wide_rows form = wide_form(&s, body);
-  int64_t block = s.length < WIDE_TASK ? WIDE_TASK / s.length : 1, all = s.planes * s.rows;
-  int64_t pieces = s.length < 2 * WIDE_TASK ? 1 : (s.length + WIDE_TASK - 1) / WIDE_TASK;
+  elementwise_rows form = form_of(&s, body);
+  int64_t block = s.length < TASK ? TASK / s.length : 1, all = s.planes * s.rows;
+  int64_t pieces = s.length < 2 * TASK ? 1 : (s.length + TASK - 1) / TASK;
   uint32_t total = (uint32_t)((all + block - 1) / block * pieces);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t first = task / pieces * block, end = base_min_i64(all, first + block);
-    int64_t from = pieces > 1 ? task % pieces * WIDE_TASK : 0;
-    int64_t n = pieces > 1 ? base_min_i64(WIDE_TASK, s.length - from) : s.length;
+    int64_t from = pieces > 1 ? task % pieces * TASK : 0;
+    int64_t n = pieces > 1 ? base_min_i64(TASK, s.length - from) : s.length;
     for (int64_t row = first, rows; row < end; row += rows) {
       rows = base_min_i64(s.rows - row % s.rows, end - row);
-      wide_run(&s, body, form, row / s.rows, row % s.rows, rows, from, n, p);
+      run_rows(&s, body, form, row / s.rows, row % s.rows, rows, from, n, p);
     }
   }
   return TD_OK;
 }
-#endif

@@ -5,10 +5,11 @@
  * registers, and the cell is computed on them there. Every sum is bias, then the inputs, then the states, each in
  * order, whatever the chunks and blocks.
  *
- * r of one sequence is used once a step, and comes from the second-level cache: that binds. So its inputs' part is cut
- * into pieces that are computed beside r, where multipliers have time: while a chunk of RECURRENT_CHUNK steps
- * runs, the sums of the next are made. Where r alone fills that cache (kern_tuning's woven_bytes), the inputs' weights
- * would drive it out: then they come first, for many steps at once. */
+ * r of one sequence is used once a step, and comes from the second- or third-level cache: that binds. So its inputs'
+ * part is cut into pieces that are computed beside r, where multipliers have time: while a chunk of some steps runs,
+ * the sums of the next are made. The more steps, the fewer times the inputs' weights are read besides; but those of the
+ * first chunk have nothing to stand beside. Where r fills even the third level (kern_tuning's woven_bytes), the inputs'
+ * weights would drive it out: then they come first, for many steps at once. */
 #ifndef KERNELS_RECURRENT_PRIV_H
 #define KERNELS_RECURRENT_PRIV_H
 #include "base/call.h"
@@ -20,8 +21,9 @@
 enum { RECURRENT_ROWS = V_LANES == 1 ? 1 : V_REGISTERS == 32 ? 6 : 3 };
 /* Where they are many, blocks of so few waste less of a batch that the others do not divide. */
 enum { RECURRENT_SOME = V_REGISTERS == 32 ? 4 : RECURRENT_ROWS };
-/* Steps of a chunk of one sequence. Sums of two chunks are kept; inputs are turned for V_LANES steps at once. */
-enum { RECURRENT_CHUNK = 8, RECURRENT_RING = 2 * RECURRENT_CHUNK };
+/* Steps of a chunk of one sequence; sums of two chunks are kept. */
+enum { RECURRENT_SHORT, RECURRENT_LONG, RECURRENT_CHUNKS };
+enum { RECURRENT_SHORT_STEPS = 8, RECURRENT_LONG_STEPS = 16, RECURRENT_RING = 2 * RECURRENT_LONG_STEPS };
 
 typedef struct recurrent_layer {
   const base_call *call;
@@ -31,6 +33,7 @@ typedef struct recurrent_layer {
   int64_t time, batch, input, hidden, padded, dirs, gates, chunk;
   bool reverse, batch_first, linear_before_reset;
   bool weave; /* one sequence has steps enough for pieces */
+  int pieces; /* RECURRENT_SHORT or RECURRENT_LONG */
 } recurrent_layer;
 
 /* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */
@@ -73,10 +76,10 @@ typedef struct recurrent_cell {
   /* A step whose sums are the `slot`th: of one sequence, of two, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes
    * to k->next. */
   void (*step[4])(const recurrent_block *k, int64_t slot, int64_t step);
-  /* Weaving: the sums of the first RECURRENT_CHUNK steps; then each step in turn, with pieces of sums beside it.
-   */
-  void (*begin)(const recurrent_block *k);
-  void (*woven)(const recurrent_block *k, int64_t step);
+  /* Weaving in chunks of short or long: the sums of the first chunk; then each step in turn, with pieces of sums beside
+   * it. NULL: not at this level. */
+  void (*begin[RECURRENT_CHUNKS])(const recurrent_block *k);
+  void (*woven[RECURRENT_CHUNKS])(const recurrent_block *k, int64_t step);
 } recurrent_cell;
 extern const recurrent_cell KERN_NAME(lstm_cell), KERN_NAME(gru_cell);
 #endif

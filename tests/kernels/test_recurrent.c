@@ -21,7 +21,8 @@ static const shape shapes[] = {
     {15, 3, 5, 1, false, true, false},  {16, 16, 16, 1, true, true, false}, {17, 40, 33, 2, false, true, false},
     {23, 1, 64, 1, false, true, false}, {24, 64, 7, 1, true, false, false}, {33, 20, 70, 2, false, true, false},
     {40, 0, 24, 1, true, true, false},  {1, 9, 40, 1, false, true, false},  {23, 5, 20, 2, false, true, true},
-    {37, 4, 33, 1, true, true, true},   {19, 3, 16, 1, false, true, true}};
+    {37, 4, 33, 1, true, true, true},   {19, 3, 16, 1, false, true, true},  {70, 21, 130, 1, false, true, false},
+    {83, 2, 150, 1, true, true, true}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct layer {

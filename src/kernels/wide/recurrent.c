@@ -12,8 +12,11 @@ enum { X, W, R, BIAS, H0, C0, LENGTHS };
 enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
 enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME };
 enum {
-  SUMS_BYTES = 1 << 17, /* of a chunk of steps: half of the smaller second-level caches */
-  NEAR_BYTES = 1 << 18  /* what stays in most second-level caches */
+  SUMS_BYTES = 1 << 17, /* of a chunk of steps: half of the smaller second-level caches, */
+  SUMS_SHARE = 4,       /* or this part of r, so that the inputs' weights seldom drive r out of a cache */
+  NEAR_BYTES = 1 << 18, /* what stays in most second-level caches */
+  SHORT_STEPS = 2 * RECURRENT_SHORT_STEPS, /* from which a sequence is woven */
+  LONG_STEPS = 4 * RECURRENT_LONG_STEPS    /* from which its chunks are long, where r is not near */
 };
 
 /* ---- blocks ---- */
@@ -75,9 +78,10 @@ static void run_chunks(const cell *c, block *k) {
 }
 
 static void run_woven(const cell *c, block *k) {
-  c->begin(k);
+  const int pieces = k->l->pieces;
+  c->begin[pieces](k);
   for (int64_t step = 0; step < k->time; step++) {
-    c->woven(k, step);
+    c->woven[pieces](k, step);
     swap_states(k);
   }
 }
@@ -169,11 +173,13 @@ static td_status open_layer(const base_call *call, const cell *c, layer *l, base
   l->time = x->dims[l->batch_first];
   l->batch = x->dims[!l->batch_first];
   l->padded = (l->hidden + V_LANES - 1) / V_LANES * V_LANES;
-  l->weave = c->woven && l->time >= RECURRENT_RING && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
+  l->weave = c->woven[0] && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
+  l->pieces = l->time >= LONG_STEPS && state_bytes(l) >= NEAR_BYTES ? RECURRENT_LONG : RECURRENT_SHORT;
   TRY(check_sizes(l));
   TRY(read_lengths(l));
   int64_t step = (int64_t)sizeof(float) * l->gates * l->padded * base_min_i64(ROWS, l->batch);
-  l->chunk = step ? base_min_i64(base_max_i64(SUMS_BYTES / step, ROWS), l->time) : 1;
+  const int64_t sums = base_max_i64(SUMS_BYTES, state_bytes(l) / SUMS_SHARE);
+  l->chunk = step ? base_min_i64(base_max_i64(sums / step, ROWS), l->time) : 1;
   return dense_rows(l, copy);
 }
 

@@ -7,11 +7,13 @@ typedef recurrent_layer layer;
 typedef recurrent_block block;
 /* One sequence alone walks PANELS panels at once: the sums of one are too few to hide the latency of a
  * multiplication. */
-enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME, CHUNK = RECURRENT_CHUNK, PANELS = 2, GATES_MAX = 4 };
+enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME, PANELS = 2, GATES_MAX = 4 };
 /* The sums of a piece and of a panel need 12 registers, and a second panel's instead is worth more. */
 enum { WEAVE = V_REGISTERS == 32 };
 /* Two sequences have a walk of their own where a block computes more than one in vain. */
 enum { PAIRS = SOME > 3 };
+/* Steps of a chunk (recurrent_priv.h). */
+enum { SHORT = RECURRENT_SHORT_STEPS, LONG = RECURRENT_LONG_STEPS };
 enum { SUMS_MAX = ROWS > PANELS ? ROWS *GATES_MAX : PANELS *GATES_MAX };
 
 /* Side by side in registers: `panels` panels, `pitch` floats apart, `width` vectors in a row of each, of which the
@@ -74,8 +76,9 @@ V_INLINE void multiply_inputs(int gates, const block *k, int64_t step, int64_t s
 
 /* ---- pieces ---- */
 
-/* The same piece of every panel: one gate of some rows of w, for CHUNK steps. Pointers are of panel 0. */
+/* The same piece of every panel: one gate of some rows of w, for the `steps` of a chunk. Pointers are of panel 0. */
 typedef struct piece {
+  int steps;
   const float *x, *w; /* x: turned */
   int64_t count;      /* rows of w */
   int64_t w_panel;    /* floats from panel to panel */
@@ -85,21 +88,22 @@ typedef struct piece {
   int64_t to_step, to_panel;
 } piece;
 
-/* The rows of w are cut in parts, so that there is a piece for each of CHUNK steps, if not for the last. */
-V_INLINE int piece_parts(int gates) { return CHUNK / gates; }
+/* The rows of w are cut in parts, so that there is a piece for each step of a chunk, if not for the last. */
+V_INLINE int piece_parts(int gates, int steps) { return steps / gates; }
 
-/* Piece `number` for the steps from `step` on. */
-V_INLINE piece piece_of(int gates, const block *k, int64_t step, int64_t number) {
+/* Piece `number` for the chunk of `steps` from `step` on. */
+V_INLINE piece piece_of(int gates, int steps, const block *k, int64_t step, int64_t number) {
   static const float zeros[V_LANES];
   const layer *l = k->l;
-  int64_t gate = number / piece_parts(gates), part = number % piece_parts(gates), pitch = l->padded * gates;
-  int64_t row = l->input * part / piece_parts(gates);
-  piece p = {.x = k->turned + row * V_LANES + step % V_LANES,
+  const int64_t parts = piece_parts(gates, steps), gate = number / parts, part = number % parts;
+  int64_t row = l->input * part / parts, pitch = l->padded * gates;
+  piece p = {.steps = steps,
+             .x = k->turned + row * V_LANES + step % V_LANES,
              .w = k->w + (row * gates + gate) * V_LANES,
-             .count = l->input * (part + 1) / piece_parts(gates) - row,
+             .count = l->input * (part + 1) / parts - row,
              .w_panel = l->input * gates * V_LANES,
              .from = zeros,
-             .to = k->sums + step % RECURRENT_RING * pitch + gate * V_LANES,
+             .to = k->sums + step % (2 * steps) * pitch + gate * V_LANES,
              .to_step = pitch,
              .to_panel = gates * V_LANES};
   if (part > 0) p.from = p.to, p.from_step = p.to_step, p.from_panel = p.to_panel;
@@ -120,9 +124,9 @@ static void turn(const block *k, int64_t step) {
 }
 
 /* sums[step] += x[step] w for a row of w. */
-V_INLINE void add_inputs(const float *x, const float *w, vf *sums) {
+V_INLINE void add_inputs(int steps, const float *x, const float *w, vf *sums) {
   vf column = v_keep(v_load(w));
-  V_FOR(step, CHUNK) sums[step] = v_fma(v_set(x[step]), column, sums[step]);
+  V_FOR(step, steps) sums[step] = v_fma(v_set(x[step]), column, sums[step]);
 }
 
 V_INLINE void add_states(int gates, const float *state, const float *r, vf *acc) {
@@ -134,27 +138,27 @@ V_INLINE void add_states(int gates, const float *state, const float *r, vf *acc)
  * of which the first `gates` are read. As many rows of r follow one of w as there are parts. */
 V_INLINE void multiply_beside(int gates, int width, const float *state, const float *r, int64_t k, vf *acc,
                               const piece *p, int64_t panel) {
-  const int each = piece_parts(width), pitch = width * V_LANES;
+  const int steps = p->steps, each = piece_parts(width, steps), pitch = width * V_LANES;
   const float *x = p->x, *w = p->w + panel * p->w_panel, *from = p->from + panel * p->from_panel;
   float *to = p->to + panel * p->to_panel;
-  vf sums[CHUNK];
-  V_FOR(step, CHUNK) sums[step] = v_load(from + step * p->from_step);
+  vf sums[LONG];
+  V_FOR(step, steps) sums[step] = v_load(from + step * p->from_step);
   int64_t both = base_min_i64(k / each, p->count);
   for (int64_t i = 0; i < both; i++, x += V_LANES, w += pitch) {
     V_FOR(j, each) add_states(gates, state + j, r + j * pitch, acc);
-    add_inputs(x, w, sums);
+    add_inputs(steps, x, w, sums);
     state += each, r += each * pitch;
   }
   for (int64_t i = both * each; i < k; i++, r += pitch) add_states(gates, state++, r, acc);
-  for (int64_t i = both; i < p->count; i++, x += V_LANES, w += pitch) add_inputs(x, w, sums);
-  V_FOR(step, CHUNK) v_store(to + step * p->to_step, sums[step]);
+  for (int64_t i = both; i < p->count; i++, x += V_LANES, w += pitch) add_inputs(steps, x, w, sums);
+  V_FOR(step, steps) v_store(to + step * p->to_step, sums[step]);
 }
 
 /* All pieces of the first chunk. */
-V_INLINE void first_pieces(int gates, const block *k) {
+V_INLINE void first_pieces(int gates, int steps, const block *k) {
   turn(k, 0);
-  for (int64_t number = 0; number < gates * piece_parts(gates); number++) {
-    const piece p = piece_of(gates, k, 0, number);
+  for (int64_t number = 0; number < gates * piece_parts(gates, steps); number++) {
+    const piece p = piece_of(gates, steps, k, 0, number);
     for (int64_t panel = 0; panel < k->l->padded / V_LANES; panel++)
       multiply_beside(0, gates, NULL, NULL, 0, NULL, &p, panel);
   }
@@ -297,17 +301,19 @@ V_INLINE void walk(int rows, const block *k, int64_t slot, int64_t step, panels_
   for (; i < panels; i++) of(rows, 1, &(place){k, slot, step, slot % 2 ? panels - 1 - i : i, NULL});
 }
 
-/* The same for one sequence, with a piece for the next chunk beside each panel. */
-V_INLINE void walk_woven(int gates, const block *k, int64_t step, panels_of *of) {
-  int64_t number = step % CHUNK, next = step - number + CHUNK, slot = step % RECURRENT_RING;
-  if (next >= k->time || number >= gates * piece_parts(gates)) {
-    walk(1, k, slot, step, of);
-    return;
-  }
+/* Is there a piece for the next chunk to do beside `step`? Then it is *p. */
+V_INLINE bool has_piece(int gates, int steps, const block *k, int64_t step, piece *p) {
+  int64_t number = step % steps, next = step - number + steps;
+  if (next >= k->time || number >= gates * piece_parts(gates, steps)) return false;
   if (number == 0 && next % V_LANES == 0) turn(k, next);
-  const piece p = piece_of(gates, k, next, number);
-  int64_t panels = k->l->padded / V_LANES;
-  for (int64_t i = 0; i < panels; i++) of(1, 1, &(place){k, slot, step, step % 2 ? panels - 1 - i : i, &p});
+  *p = piece_of(gates, steps, k, next, number);
+  return true;
+}
+
+/* All panels of one sequence, with the piece beside each. */
+V_INLINE void walk_beside(const piece *p, const block *k, int64_t step, panels_of *of) {
+  int64_t panels = k->l->padded / V_LANES, slot = step % (2 * p->steps);
+  for (int64_t i = 0; i < panels; i++) of(1, 1, &(place){k, slot, step, step % 2 ? panels - 1 - i : i, p});
 }
 
 static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }
@@ -315,40 +321,58 @@ static void lstm_one(const block *k, int64_t slot, int64_t step) { walk(1, k, sl
 static void lstm_pair(const block *k, int64_t slot, int64_t step) { walk(2, k, slot, step, lstm_panels); }
 static void lstm_some(const block *k, int64_t slot, int64_t step) { walk(SOME, k, slot, step, lstm_panels); }
 static void lstm_many(const block *k, int64_t slot, int64_t step) { walk(ROWS, k, slot, step, lstm_panels); }
-static void lstm_woven(const block *k, int64_t step) { walk_woven(4, k, step, lstm_panels); }
-static void lstm_begin(const block *k) { first_pieces(4, k); }
+V_INLINE void lstm_step_woven(int steps, const block *k, int64_t step) {
+  piece p;
+  if (has_piece(4, steps, k, step, &p)) walk_beside(&p, k, step, lstm_panels);
+  else lstm_one(k, step % (2 * steps), step);
+}
+static void lstm_woven(const block *k, int64_t step) { lstm_step_woven(SHORT, k, step); }
+static void lstm_woven_long(const block *k, int64_t step) { lstm_step_woven(LONG, k, step); }
+static void lstm_begin(const block *k) { first_pieces(4, SHORT, k); }
+static void lstm_begin_long(const block *k) { first_pieces(4, LONG, k); }
 const recurrent_cell KERN_NAME(lstm_cell) = {
     .gates = 4,
     .inputs = lstm_inputs,
     .step = {lstm_one, PAIRS ? lstm_pair : lstm_many, SOME < ROWS ? lstm_some : lstm_many, lstm_many},
-    .begin = lstm_begin,
-    .woven = WEAVE ? lstm_woven : NULL};
+    .begin = {WEAVE ? lstm_begin : NULL, WEAVE ? lstm_begin_long : NULL},
+    .woven = {WEAVE ? lstm_woven : NULL, WEAVE ? lstm_woven_long : NULL}};
 
+static __attribute__((noinline)) void gru_candidates(const block *k, int64_t slot, int64_t step) {
+  walk(1, k, slot, step, gru_candidate_panels);
+}
 V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t step) {
   if (k->l->linear_before_reset) {
     walk(rows, k, slot, step, gru_panels);
     return;
   }
   walk(rows, k, slot, step, gru_reset_panels);
-  walk(rows, k, slot, step, gru_candidate_panels);
+  if (rows == 1) gru_candidates(k, slot, step);
+  else walk(rows, k, slot, step, gru_candidate_panels);
 }
 static void gru_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(3, k, step, steps); }
 static void gru_one(const block *k, int64_t slot, int64_t step) { gru_step(1, k, slot, step); }
 static void gru_pair(const block *k, int64_t slot, int64_t step) { gru_step(2, k, slot, step); }
 static void gru_some(const block *k, int64_t slot, int64_t step) { gru_step(SOME, k, slot, step); }
 static void gru_many(const block *k, int64_t slot, int64_t step) { gru_step(ROWS, k, slot, step); }
-static void gru_woven(const block *k, int64_t step) {
-  if (k->l->linear_before_reset) {
-    walk_woven(3, k, step, gru_panels);
-    return;
+V_INLINE void gru_step_woven(int steps, const block *k, int64_t step) {
+  const int64_t slot = step % (2 * steps);
+  piece p;
+  if (!has_piece(3, steps, k, step, &p)) {
+    gru_one(k, slot, step);
+  } else if (k->l->linear_before_reset) {
+    walk_beside(&p, k, step, gru_panels);
+  } else {
+    walk_beside(&p, k, step, gru_reset_panels);
+    gru_candidates(k, slot, step);
   }
-  walk_woven(3, k, step, gru_reset_panels);
-  walk(1, k, step % RECURRENT_RING, step, gru_candidate_panels);
 }
-static void gru_begin(const block *k) { first_pieces(3, k); }
+static void gru_woven(const block *k, int64_t step) { gru_step_woven(SHORT, k, step); }
+static void gru_woven_long(const block *k, int64_t step) { gru_step_woven(LONG, k, step); }
+static void gru_begin(const block *k) { first_pieces(3, SHORT, k); }
+static void gru_begin_long(const block *k) { first_pieces(3, LONG, k); }
 const recurrent_cell KERN_NAME(gru_cell) = {
     .gates = 3,
     .inputs = gru_inputs,
     .step = {gru_one, PAIRS ? gru_pair : gru_many, SOME < ROWS ? gru_some : gru_many, gru_many},
-    .begin = gru_begin,
-    .woven = WEAVE ? gru_woven : NULL};
+    .begin = {WEAVE ? gru_begin : NULL, WEAVE ? gru_begin_long : NULL},
+    .woven = {WEAVE ? gru_woven : NULL, WEAVE ? gru_woven_long : NULL}};

@@ -275,6 +275,7 @@ static const struct packed_case {
     {0, 2, 5, 9, 1, true, true, false, false, false, false},
     {3, 0, 5, 9, 2, true, true, false, false, true, false},
     {70, 1, 2, 200, 1, true, false, false, false, false, false},
+    {67, 1, 3, 150, 2, true, true, false, true, true, true},
     {3, 5, 0, 24, 2, true, true, false, true, true, false},
     {16, 1, 20, 40, 2, true, true, false, false, true, false},
     {41, 1, 5, 17, 1, true, true, true, true, false, false},

@@ -13,6 +13,12 @@ typedef __UINT64_TYPE__ uint64_t;
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
 #define V_INLINE static inline __attribute__((always_inline, unused))
+#define V_SHARED V_INLINE
+#if defined __clang__
+#define V_FOR(i, n) _Pragma("clang loop unroll(full)") for (int i = 0; i < (n); i++)
+#else
+#define V_FOR(i, n) _Pragma("GCC unroll 32") for (int i = 0; i < (n); i++)
+#endif
 #if defined __AVX512F__ && defined __AVX512DQ__
 #define V_BYTES 64
 #elif defined __AVX2__ && defined __FMA__

@@ -29,6 +29,13 @@
 #define v_log1p(x) log1p(x)
 #define v_sin(x) sin(x)
 #define v_cos(x) cos(x)
+#define v_acos(x) acos(x)
+#define v_asin(x) asin(x)
+#define v_atan(x) atan(x)
+#define v_atan2(x, y) atan2(x, y)
+#define v_cosh(x) cosh(x)
+#define v_sinh(x) sinh(x)
+#define v_erfc(x) erfc(x)
 #define v_neg(x) (-(x))
 #define v_add(x, y) ((x) + (y))
 #define v_sub(x, y) ((x) - (y))
@@ -181,6 +188,8 @@ typedef void (*whole_loop)(void *out, const kern_fused_source *in, int64_t n);
       out[i] = (result)(value);                                             \
     }                                                                       \
   }
+typedef base_i64 SAME; /* of i64; of i32 both are words */
+typedef base_i32 TRUTH;
 #define WHOLE_LOOPS(function, narrow, wide, value)       \
   WHOLE_LOOP(narrow_##function, base_i32, narrow, value) \
   WHOLE_LOOP(wide_##function, base_i64, wide, value)
@@ -192,7 +201,7 @@ typedef void (*whole_loop)(void *out, const kern_fused_source *in, int64_t n);
 #define IF_BITS(X, ...) X(__VA_ARGS__)
 #define UNARY(family, function, types, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
 #define BINARY(family, function, types, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
-#define PURE(function, operands, types, gives, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i32, value)
+#define PURE(function, operands, types, gives, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, gives, value)
 #define PLAIN(function, operands, types, work, value) IF_##types(WHOLE_LOOPS, function, base_i32, base_i64, value)
 #include "base/scalar.def"
 

@@ -4,6 +4,7 @@
  * Values of a row stand in one vector of equal lanes. An operand is read with a step of a vector, or of 0. Behind the
  * last element of a row the blocks hold anything; reductions and stores leave it alone. */
 #include "kernels/fused.h"
+#include "kernels/math_double_priv.h"
 #include "kernels/wide/narrow_priv.h"
 #include "kernels/wide/rows_priv.h"
 #include "kernels/wide/turn_priv.h"

@@ -1,5 +1,6 @@
 /* special.c -- rare functions of one or two elements: td::special and td::special_pair name theirs, which are PyTorch's
  * without "special_"; the next float towards another; mantissa and exponent; divisors of whole numbers. */
+#include "ops/common/lower_priv.h"
 #include "ops/common/ops_priv.h"
 #include "ops/common/special_priv.h"
 
@@ -73,6 +74,10 @@ static td_status pair_reference(const base_call *call) {
   ops_function2 f = find_pair(name);
   if (f) return ops_elementwise_f64(call, 2, pair_map, &f);
   return ops_elementwise_f64(call, 2, polynomial_map, ops_find_polynomial(name));
+}
+
+static bool lower_single(const ir_kernel_query *query, loop_build *b) {
+  return strcmp(base_attr_str(query->attrs, FUNCTION), "erfc") == 0 && ops_lower_erfc(query, b);
 }
 
 static td_status infer_floats(ir_infer *ctx, uint32_t operands) {
@@ -223,6 +228,7 @@ const ir_op ops_special[] = {
      .attr_count = OPS_COUNT(function_attrs),
      .infer = infer_single,
      .reference = single_reference,
+     .lower = lower_single,
      .rtol = 1e-6f},
     {.name = "td::special_pair",
      .min_in = 2,

@@ -8,6 +8,8 @@
  * Numbers that q, k or the scores are multiplied or divided by make up the scale, masks are added or chosen by where;
  * what is one number a row of scores goes into q. Further leading axes may stand there where all but two have one
  * element; what is done to scores may see them with more or fewer such axes.
+ * Up to two masks stay apart, where their sum would be larger than either; constant ones are turned over
+ * (attention_mask.c).
  * Tokens are the operands' own sources seen at strides: views that split axes or move those of one element are retold
  * by operators that take any strides, and transpositions cancel. Masks that only repeat rows are stripped to views.
  *
@@ -18,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_SHOWN = 64, MAX_CHAIN = 12 };
+enum { MAX_SHOWN = 64, MAX_CHAIN = 12, MASKS = 2, FIRST_MASK = 3, OPERANDS = FIRST_MASK + MASKS };
 
 /* What stands for a value of a chain of views: `to` times factor, at any strides. */
 typedef struct shown {
@@ -35,8 +37,8 @@ typedef struct site {
   uint32_t lone_count;
   ir_value views[MAX_CHAIN]; /* of scores on their way to the softmax, that move axes of one element; the last first */
   uint32_t view_count;
-  ir_value mask;      /* or none */
-  ir_value row_scale; /* of each row of scores besides; or none */
+  ir_value masks[MASKS]; /* or none */
+  ir_value row_scale;    /* of each row of scores besides; or none */
   double scale;
   bool causal;
   bool turned;           /* values and result stand [.., size, keys] and [.., size, rows] */
@@ -273,33 +275,37 @@ static td_status finish(site *s, ir_value out) {
 
 static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2}, turn_back[] = {0, 2, 3, 1};
 
-static td_status attend(site *s, ir_value in[4], ir_value *out) {
+static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
   const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal)};
-  return add(s, "td::attention", in, s->mask.id ? 4 : 3, args, 2, out);
+  uint32_t count = FIRST_MASK;
+  for (int i = 0; i < MASKS && s->masks[i].id; i++, count++) {
+    TRY(passes_turn_mask(s->e, s->at, s->masks[i], s->e->user, &in[count]));
+    if (in[count].id != s->masks[i].id) passes_drop(s->e, s->masks[i]);
+  }
+  return add(s, "td::attention", in, count, args, 2, out);
 }
 
 /* The mask over scores of `rank` axes without those that go. */
-static td_status mask_without_lone(site *s, int32_t rank) {
+static td_status mask_without_lone(site *s, int32_t rank, ir_value *mask) {
   int64_t gone[BASE_MAX_RANK];
   uint32_t count = 0;
-  if (!s->mask.id) return TD_OK;
-  const int32_t missing = rank - ir_type_of(s->e->graph, s->mask)->rank; /* in front of the mask's axes */
+  const int32_t missing = rank - ir_type_of(s->e->graph, *mask)->rank; /* in front of the mask's axes */
   for (uint32_t i = 0; i < s->lone_count; i++)
     if (s->lone[i] >= missing) gone[count++] = s->lone[i] - missing;
-  return add_ints(s, "aten::squeeze", s->mask, gone, count, &s->mask);
+  return add_ints(s, "aten::squeeze", *mask, gone, count, mask);
 }
 
 /* Puts td::attention in the place of the product of probabilities and values. */
 static td_status rewrite(site *s) {
   passes_edit *e = s->e;
-  ir_value old = ir_node_of(e->graph, s->at)->out[0], in[4], out;
+  ir_value old = ir_node_of(e->graph, s->at)->out[0], in[OPERANDS], out;
   const int64_t first = 0;
   if (s->row_scale.id) TRY(add(s, "aten::mul", (ir_value[]){s->q, s->row_scale}, 2, NULL, 0, &s->q));
   TRY(tokens(s, s->q, swap_heads, &s->scale, &in[0]));
   TRY(tokens(s, s->k_turned, turn_keys, &s->scale, &in[1]));
   TRY(tokens(s, s->v, s->turned ? turn_keys : swap_heads, NULL, &in[2]));
-  TRY(mask_without_lone(s, ir_type_of(e->graph, old)->rank));
-  in[3] = s->mask;
+  for (int i = 0; i < MASKS && s->masks[i].id; i++)
+    TRY(mask_without_lone(s, ir_type_of(e->graph, old)->rank, &s->masks[i]));
   TRY(attend(s, in, &out));
   TRY(add_permute(s, out, s->turned ? turn_back : swap_heads, 4, &out));
   if (ir_type_of(e->graph, old)->rank == 3) TRY(add_ints(s, "aten::squeeze", out, &first, 1, &out));
@@ -330,7 +336,13 @@ static td_status through_views(site *s, ir_value mask, ir_value *out) {
   return *out = mask, TD_OK;
 }
 
-/* mask times factor, added to the masks so far. */
+/* Are these masks that are better added once than at each use? */
+static bool small_sum(const site *s, ir_value a, ir_value b) {
+  const ir_type *x = ir_type_of(s->e->graph, a), *y = ir_type_of(s->e->graph, b);
+  return ir_type_equal(x, y) || ir_known_count(x) == 1 || ir_known_count(y) == 1;
+}
+
+/* mask times factor, with the masks so far. */
 static td_status add_mask(site *s, ir_value mask, double factor) {
   TRY(through_views(s, mask, &mask));
   ir_value in[2] = {mask};
@@ -338,9 +350,11 @@ static td_status add_mask(site *s, ir_value mask, double factor) {
     TRY(ir_add_scalar(s->e->graph, TD_F32, factor, &in[1], s->e->err));
     TRY(add(s, "aten::mul", in, 2, NULL, 0, &mask));
   }
-  if (!s->mask.id) return s->mask = mask, TD_OK;
-  in[0] = s->mask, in[1] = mask;
-  return add(s, "aten::add", in, 2, NULL, 0, &s->mask);
+  int at = 0;
+  while (at < MASKS - 1 && s->masks[at].id && !small_sum(s, s->masks[at], mask)) at++;
+  if (!s->masks[at].id) return s->masks[at] = mask, TD_OK;
+  in[0] = s->masks[at], in[1] = mask;
+  return add(s, "aten::add", in, 2, NULL, 0, &s->masks[at]);
 }
 
 /* where(condition, 0, hidden), or the other way round. */
@@ -456,9 +470,11 @@ static bool fits(site *s, ir_value probabilities) {
   const ir_graph *g = s->e->graph;
   const ir_type *p = ir_type_of(g, probabilities), *q = ir_type_of(g, s->q), *k = ir_type_of(g, s->k_turned),
                 *v = ir_type_of(g, s->v);
-  const ir_type *mask = s->mask.id ? ir_type_of(g, s->mask) : NULL;
   if (!is_f32(s->e, s->q) || !is_f32(s->e, s->k_turned) || !is_f32(s->e, s->v)) return false;
-  if (mask && (mask->dtype != TD_F32 || mask->rank < 0 || mask->rank > base_max_i64(p->rank, 4))) return false;
+  for (int i = 0; i < MASKS && s->masks[i].id; i++) {
+    const ir_type *mask = ir_type_of(g, s->masks[i]);
+    if (mask->dtype != TD_F32 || mask->rank < 0 || mask->rank > base_max_i64(p->rank, 4)) return false;
+  }
   if (p->rank < 3 || q->rank != p->rank || k->rank != p->rank || v->rank != p->rank || !find_lone(s, p)) return false;
   const int32_t rows = p->rank - 2;
   for (int32_t i = 0; i < rows; i++) {
@@ -532,7 +548,7 @@ static td_status read_sdpa_mask(site *s, ir_value mask, base_dim keys, bool *fit
   *fits_keys = !t || (t->rank >= 1 && t->rank <= 4 && (t->dims[t->rank - 1] == keys || t->dims[t->rank - 1] == 1) &&
                       (t->dtype == TD_F32 || t->dtype == TD_BOOL));
   if (!t || !*fits_keys) return TD_OK;
-  if (t->dtype == TD_F32) return s->mask = mask, TD_OK;
+  if (t->dtype == TD_F32) return s->masks[0] = mask, TD_OK;
   ir_value hidden;
   TRY(ir_add_scalar(s->e->graph, TD_F32, -INFINITY, &hidden, s->e->err));
   return add_choice(s, mask, hidden, false, 1);
@@ -554,11 +570,10 @@ static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) 
   TRY(read_sdpa_mask(&s, node.in_count > SDPA_MASK ? node.in[SDPA_MASK] : IR_NO_VALUE, k->dims[k->rank - 2],
                      &fits_keys));
   if (!fits_keys) return TD_OK;
-  ir_value in[4] = {{0}}, out;
+  ir_value in[OPERANDS] = {{0}}, out;
   TRY(split_heads(&s, node.in[0], heads, &s.scale, &in[0]));
   TRY(split_heads(&s, node.in[1], kv_heads, &s.scale, &in[1]));
   TRY(split_heads(&s, node.in[2], kv_heads, NULL, &in[2]));
-  in[3] = s.mask;
   TRY(attend(&s, in, &out));
   if (flat) {
     const int64_t shape[] = {0, 0, -1};
@@ -621,5 +636,7 @@ static td_status visit(passes_edit *e, ir_node id) {
 }
 
 td_status passes_attention(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  return passes_each(graph, setting, changes, err, visit);
+  passes_masks turned = {0};
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &turned};
+  return passes_walk(&e, visit, NULL);
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum { FOLD_BYTES = 1 << 16, GROWN_BYTES = 4 << 20, ALL_GROWN_BYTES = 64 << 20, MAX_OPERANDS = 64, MAX_RESULTS = 16 };
-enum { VIEWS = 4, VIEW_OPERANDS = 8 }; /* one of the other, of a constant; operands of one */
-static const double MOST_WORK = 5e8;   /* floating-point operations */
+enum { VIEWS = 4, MORE_VIEWS = 12, VIEW_OPERANDS = 8 }; /* one of the other, of a constant; operands of one */
+static const double MOST_WORK = 5e8;                    /* floating-point operations */
 
 static const base_tensor *constant_of(const ir_graph *g, ir_value v) { return ir_value_of(g, v)->info.constant; }
 
@@ -51,6 +51,8 @@ static bool show_view(const ir_graph *g, ir_value v, int depth, base_tensor *sho
     return false;
   return ir_show(node->op, node->attrs, at, node->in_count, g->arena, ir_type_of(g, v), shown, &ignored) == TD_OK;
 }
+
+bool passes_shown(const ir_graph *g, ir_value v, base_tensor *t) { return is_known(g, v, MORE_VIEWS, t); }
 
 /* Bytes of a result of known size; SIZE_MAX when it is not known. */
 static size_t result_bytes(const ir_type *type) {

@@ -51,6 +51,8 @@ ir_node_def *passes_only_producer(passes_edit *e, ir_value v, const char *op);
 const base_tensor *passes_constant(const passes_edit *e, const ir_node_def *node, uint32_t i);
 /* `v` if it is a constant tensor, or NULL. */
 const base_tensor *passes_constant_value(const passes_edit *e, ir_value v);
+/* What `v` is where it is a constant, or views of one that folding left as they are (fold.c). */
+bool passes_shown(const ir_graph *g, ir_value v, base_tensor *t);
 /* The number that `v` is where it is a constant of one element. False: it is not. */
 bool passes_number(const passes_edit *e, ir_value v, double *number);
 /* Adds the node of `spec` (its op given by `op` name) in front of `at`, with the origins of `at` and those of `also`
@@ -75,6 +77,17 @@ bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
 bool passes_is_pointwise(const ir_node_def *conv);
 /* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */
 bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
+
+/* ---- masks of attention (attention_mask.c) ---- */
+
+/* Masks that were turned over, as constants that layers share. */
+typedef struct passes_mask {
+  ir_value from, turned;
+} passes_mask;
+typedef BASE_VEC(passes_mask) passes_masks;
+/* In front of `at`: a constant mask [..., queries, keys] as the kernel reads it best, a view of one that lies as
+ * [..., keys, queries]; any other one, and too large ones, as they are. */
+td_status passes_turn_mask(passes_edit *e, ir_node at, ir_value mask, passes_masks *seen, ir_value *to);
 
 /* ---- batch norms (batchnorm.c) ---- */
 

@@ -80,11 +80,16 @@ static bool add_norm_rows(passes_edit *e, const ir_node_def *node, int32_t axis,
 
 /* Queries: keys and values stay whole. */
 static bool attention_rows(passes_edit *e, const ir_node_def *node, int32_t axis, int32_t *axes) {
-  enum { Q, MASK = 3, QUERIES = 1 };
-  const ir_type *mask = type_of(e, node, MASK), *q = type_of(e, node, Q);
+  enum { Q, MASKS = 3, END = 5, QUERIES = 1 };
+  const ir_type *q = type_of(e, node, Q);
   const ir_type scores = {.rank = 4, .dims = {BASE_DIM_NONE, BASE_DIM_NONE, q->dims[QUERIES], BASE_DIM_NONE}};
   axes[Q] = QUERIES;
-  return axis == QUERIES && !passes_int(node, "causal") && (!mask || broadcast_axis(mask, &scores, 2, &axes[MASK]));
+  bool fits = axis == QUERIES && !passes_int(node, "causal");
+  for (uint32_t i = MASKS; fits && i < END; i++) {
+    const ir_type *mask = type_of(e, node, i);
+    fits = !mask || broadcast_axis(mask, &scores, 2, &axes[i]);
+  }
+  return fits;
 }
 
 static bool permute_rows(passes_edit *e, const ir_node_def *node, int32_t axis, int32_t *axes) {

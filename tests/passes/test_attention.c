@@ -61,6 +61,25 @@ static const char *const spellings[] = {
     TOKENS HEADS
     "%30 = aten::matmul(%21, %23)\n%31 = aten::div(%30, %8)\n%32 = aten::add(%31, %11)\n"
     "%33 = aten::add(%32, %3)\n%40 = aten::_softmax(%33) {dim = -1}\n" VALUES,
+    /* a bias of each head out of a table, and windows that a view tells from samples, hidden from each other: Swin */
+    TOKENS HEADS
+    "const %60: f32[5, 5, 3] = {0, 0, -1, 0, 0.5, 0.5, 0.5, -3, 1, 0, 0.5, 0, -3, -3, 0, 0.5, -1, 1, 0, 2, 0, 0, 0, "
+    "-100, 0, -3, 1, -3, 0, -100, 1, 0.5, 0.5, -100, 1, 2, 1, 1, 0.5, -1, 0, -3, -100, 0, 0, -1, 0, 2, -100, -3, "
+    "-100, 1, -1, -1, 0.5, -100, -3, 0, 0.5, 1, -3, -3, 0, 2, -100, 2, 0, 0.5, -100, 0, 0, -100, -3, 2, 0.5}\n"
+    "const %61: f32[1, 2, 1, 5, 5] = {0, 0.5, 0, -1, -3, 0, 0, -100, 1, 0, 1, -100, -100, 1, -3, -100, 2, 2, 0.5, -1, "
+    "-100, 0, -3, -100, 0, -100, -100, 1, -3, 0, 0.5, 2, -100, 1, -100, -3, 0.5, 2, -3, 2, 0, -100, -100, 2, 0.5, 0, "
+    "1, 0, -100, 0}\n"
+    "const %62: i64[5] = {1, 2, 3, 5, 5}\nconst %63: i64[4] = {2, 3, 5, 5}\nconst %64: i64[1] = {0}\n"
+    "%30 = aten::matmul(%21, %23)\n%31 = aten::permute(%60) {dims = [2, 0, 1]}\n%32 = aten::unsqueeze(%31, %64)\n"
+    "%33 = aten::add(%30, %32)\n%34 = aten::view(%33, %62)\n%35 = aten::add(%34, %61)\n%36 = aten::view(%35, %63)\n"
+    "%40 = aten::_softmax(%36) {dim = -1}\n" VALUES,
+    /* one window each of two samples */
+    TOKENS HEADS
+    "const %61: f32[1, 1, 1, 5, 5] = {0, -100, -1, 0, 0, 0, 0, 0.5, 0, -1, 1, -1, 0, 0, 2, -1, 0, 0, 0, -1, -100, 0, "
+    "-1, -1, 0.5}\n"
+    "const %62: i64[5] = {2, 1, 3, 5, 5}\nconst %63: i64[4] = {2, 3, 5, 5}\n"
+    "%30 = aten::matmul(%21, %23)\n%34 = aten::view(%30, %62)\n%35 = aten::add(%34, %61)\n"
+    "%36 = aten::view(%35, %63)\n%37 = aten::add(%36, %3)\n%40 = aten::_softmax(%37) {dim = -1}\n" VALUES,
     /* guarded against rows that see nothing */
     TOKENS HEADS
     "%30 = aten::matmul(%21, %23)\n%31 = aten::add(%30, %3)\n%32 = aten::_softmax(%31) {dim = -1}\n"

@@ -1,4 +1,4 @@
-/* attention.c -- td::attention: q, k and v of any strides, the mask too.
+/* attention.c -- td::attention: q, k and v of any strides, the masks too.
  *
  * A task is a block of queries of one head. The block is turned over, so that a vector holds several queries: then keys
  * and values are read as they lie, the softmax of a query runs down the lanes and never across them, and both products
@@ -11,7 +11,7 @@
  * 2018). The sums of a query depend on the number of keys, never on which queries stand beside it. */
 #include "kernels/math_priv.h"
 
-enum { Q, K, V, MASK };
+enum { Q, K, V, MASK, MASKS = 2 };
 enum { SCALE, CAUSAL };
 enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k, v and out */
 enum {
@@ -84,12 +84,18 @@ EACH_TILE(TILE_FUNCTION)
 #define TILE_ROW(r, v) [v - 1][r - 1] = tile_##r##_##v,
 static void (*const tiles[VECTORS][TILE])(const product *p) = {EACH_TILE(TILE_ROW)};
 
+/* What is added to scores, over [batch, heads, queries, keys]. `data` NULL: there is none. */
+typedef struct mask_of {
+  const float *data;
+  int64_t strides[4];
+} mask_of;
+
 /* What all tasks share, and the scratch of this worker. */
 typedef struct work {
-  const base_tensor *q, *k, *v, *mask;
+  const base_tensor *q, *k, *v;
+  mask_of masks[MASKS];
   base_tensor *out;
   int64_t queries, keys, heads, groups, size, values;
-  int64_t mask_strides[4]; /* over [batch, heads, queries, keys] */
   float scale;
   bool causal;
   float *queries_over;      /* [size, PITCH]: a block of queries, turned over and scaled */
@@ -186,35 +192,52 @@ static void multiply_keys(const work *w, rows_of keys, int64_t first, int64_t co
     }
 }
 
-/* Where the mask of keys [key, ...) of queries [query, ...) lies; NULL: there is none. */
-static const float *mask_at(const work *w, int64_t b, int64_t h, int64_t query, int64_t key) {
-  const int64_t *s = w->mask_strides;
-  return w->mask ? (const float *)w->mask->data + b * s[0] + h * s[1] + query * s[2] + key * s[3] : NULL;
+/* A mask as the softmax adds it: rows of keys, of one element for all queries or of one for each (`each`). */
+typedef struct mask_rows {
+  const float *at;
+  int64_t pitch;
+  bool each;
+} mask_rows;
+
+/* What masks have for `queries` queries from `query` on and keys from `key` on: rows lie as the softmax takes them, or
+ * are turned over and added to the scores here. Returns how many are left to the softmax. */
+static int take_masks(const work *w, int64_t b, int64_t h, int64_t query, int64_t queries, int64_t key, int64_t count,
+                      mask_rows *rows) {
+  int taken = 0;
+  for (int m = 0; m < MASKS; m++) {
+    const int64_t *s = w->masks[m].strides;
+    if (!w->masks[m].data) continue;
+    const float *mask = w->masks[m].data + b * s[0] + h * s[1] + query * s[2] + key * s[3];
+    if (s[2] == 0 || s[2] == 1) rows[taken++] = (mask_rows){mask, s[3], s[2] == 1};
+    else
+      for (int64_t i = 0; i < queries; i += V_LANES)
+        turn_over(mask + i * s[2], s[2], s[3], base_min_i64(queries - i, V_LANES), count, true, 1, w->scores + i);
+  }
+  return taken;
 }
 
-/* Adds what the mask has for each query, and hides the keys behind it from a causal one. `ahead`: the first key's place
- * past the first query's. */
-static void mask_scores(const work *w, const float *mask, int64_t count, int64_t queries, int64_t ahead) {
-  for (int64_t i = 0; mask && w->mask_strides[2] && i < queries; i += V_LANES)
-    turn_over(mask + i * w->mask_strides[2], w->mask_strides[2], w->mask_strides[3], base_min_i64(queries - i, V_LANES),
-              count, true, 1, w->scores + i);
-  for (int64_t j = base_max_i64(1 - ahead, 0); w->causal && j < count; j++)
+/* Hides the keys behind each query. `ahead`: the first key's place past the first query's. */
+static void hide_keys(const work *w, int64_t count, int64_t queries, int64_t ahead) {
+  for (int64_t j = base_max_i64(1 - ahead, 0); j < count; j++)
     for (int64_t i = 0; i < base_min_i64(ahead + j, queries); i++) w->scores[j * PITCH + i] = -INFINITY;
 }
 
-/* Scores of `vectors` <= PAIR vectors of queries become exp(score - the largest so far). `mask`: of each key, for all
- * queries. */
-V_INLINE void soften_some(const work *w, const float *mask, int64_t count, int64_t at, int vectors) {
+/* Scores of `vectors` <= PAIR vectors of queries, of which `queries` exist, become exp(score - the largest so far). */
+V_INLINE void soften_some(const work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t at,
+                          int64_t queries, const int vectors) {
   float *scores = w->scores + at;
   vf most[PAIR], base[PAIR], sum[PAIR];
   V_FOR(v, vectors) most[v] = v_load(w->most + at + v * V_LANES);
   for (int64_t j = 0; j < count; j++) V_FOR(v, vectors) {
       float *from = scores + j * PITCH + v * V_LANES;
       vf score = v_load(from);
-      if (mask) {
-        score = v_add(score, v_set(mask[j * w->mask_strides[3]]));
-        v_store(from, score);
+      for (int m = 0; m < mask_count; m++) {
+        const float *row = masks[m].at + j * masks[m].pitch;
+        if (!masks[m].each) score = v_add(score, v_set(*row));
+        else if (v + 1 < vectors) score = v_add(score, v_load(row + at + v * V_LANES));
+        else score = v_add(score, v_load_n(row + at + v * V_LANES, queries - (vectors - 1) * V_LANES));
       }
+      if (mask_count) v_store(from, score);
       most[v] = v_max(most[v], score);
     }
   V_FOR(v, vectors) {
@@ -233,10 +256,12 @@ V_INLINE void soften_some(const work *w, const float *mask, int64_t count, int64
     }
   V_FOR(v, vectors) v_store(w->sum + at + v * V_LANES, sum[v]);
 }
-static void soften(const work *w, const float *mask, int64_t count, int64_t queries) {
+
+static void soften(const work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t queries) {
   int64_t i = 0;
-  for (; i + V_LANES < queries; i += PAIR * V_LANES) soften_some(w, mask, count, i, PAIR);
-  if (i < queries) soften_some(w, mask, count, i, 1);
+  for (; i + V_LANES < queries; i += PAIR * V_LANES)
+    soften_some(w, masks, mask_count, count, i, base_min_i64(queries - i, PAIR * V_LANES), PAIR);
+  if (i < queries) soften_some(w, masks, mask_count, count, i, queries - i, 1);
 }
 
 typedef struct output {
@@ -282,10 +307,11 @@ static void attend(work *w, int64_t b, int64_t h, int64_t first) {
   take_keys(w, b, h * w->groups / w->heads, &k, &v);
   for (int64_t j = 0; j < keys; j += KEYS) {
     int64_t count = base_min_i64(keys - j, KEYS);
-    const float *mask = mask_at(w, b, h, first, j);
+    mask_rows masks[MASKS];
     multiply_keys(w, k, j, count, queries);
-    mask_scores(w, mask, count, queries, j - first);
-    soften(w, w->mask_strides[2] ? NULL : mask, count, queries);
+    int mask_count = take_masks(w, b, h, first, queries, j, count, masks);
+    if (w->causal) hide_keys(w, count, queries, j - first);
+    soften(w, masks, mask_count, count, queries);
     if (j + count == keys) invert_sums(w);
     multiply_values(w, v, j, count, queries, j + count == keys, out);
   }
@@ -309,12 +335,13 @@ static td_status take_scratch(const base_call *call, work *w) {
   return TD_OK;
 }
 
-static void broadcast_mask(work *w, const int64_t *dims) {
-  const base_tensor *m = w->mask;
+static mask_of broadcast_mask(const base_tensor *m, const int64_t *dims) {
+  mask_of mask = {.data = m ? m->data : NULL};
   for (int32_t i = 0; m && i < 4; i++) {
     int32_t own = i - (4 - m->rank);
-    w->mask_strides[i] = own < 0 || m->dims[own] != dims[i] ? 0 : m->strides[own];
+    mask.strides[i] = own < 0 || m->dims[own] != dims[i] ? 0 : m->strides[own];
   }
+  return mask;
 }
 
 td_status KERN_NAME(attention)(const base_call *call) {
@@ -322,7 +349,6 @@ td_status KERN_NAME(attention)(const base_call *call) {
   work w = {.q = base_in(call, Q),
             .k = base_in(call, K),
             .v = base_in(call, V),
-            .mask = base_in(call, MASK),
             .out = base_out(call, 0),
             .queries = q[ROWS],
             .keys = k[ROWS],
@@ -338,7 +364,8 @@ td_status KERN_NAME(attention)(const base_call *call) {
     return TD_OK;
   }
   TRY(take_scratch(call, &w));
-  broadcast_mask(&w, (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]});
+  for (uint32_t i = 0; i < MASKS; i++)
+    w.masks[i] = broadcast_mask(base_in(call, MASK + i), (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]});
   int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = q[BATCH] * w.heads * blocks;
   if (tasks > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "attention over too many rows");
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))

@@ -2,13 +2,14 @@
  * side in the features of a token, as a linear gives them.
  *
  *     q [batch, queries, heads, size], k [batch, keys, groups, size], v [batch, keys, groups, values]
- *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + mask[b, h, i, j]) v[b, j, g]
+ *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + masks[b, h, i, j]) v[b, j, g]
  *
- * with g = h * groups / heads. `causal` hides key j from query i where j > i. A row that sees nothing is zero. */
+ * with g = h * groups / heads. Masks, up to two (a bias of each head, and what windows hide), broadcast and add up.
+ * `causal` hides key j from query i where j > i. A row that sees nothing is zero. */
 #include "kernels/kernels.h"
 #include "ops/common/attention_priv.h"
 
-enum { Q, K, V, MASK };
+enum { Q, K, V, MASK, MORE };
 enum { SCALE, CAUSAL };
 enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k and v */
 static const ir_attr attention_attrs[] = {ATTR_FLOAT("scale", 1), ATTR_BOOL("causal", false)};
@@ -21,8 +22,8 @@ static td_status same_size(ir_infer *ctx, uint32_t a, uint32_t b, int dim) {
                        (long long)y, dim);
 }
 
-static td_status check_mask(ir_infer *ctx, const base_dim *scores) {
-  const ir_info *mask = ir_in(ctx, MASK);
+static td_status check_mask(ir_infer *ctx, uint32_t operand, const base_dim *scores) {
+  const ir_info *mask = ir_in(ctx, operand);
   if (!mask || mask->type.rank == IR_UNRANKED) return TD_OK;
   if (mask->type.rank > 4) return ir_infer_fail(ctx, "a mask of rank %d; at most 4 is supported", mask->type.rank);
   for (int32_t i = 0; i < mask->type.rank; i++) {
@@ -52,7 +53,7 @@ static td_status infer_attention(ir_infer *ctx) {
   if (base_dim_known(q[HEADS]) && base_dim_known(k[HEADS]) && (k[HEADS] == 0 ? q[HEADS] : q[HEADS] % k[HEADS]) != 0)
     return ir_infer_fail(ctx, "%lld query heads do not share %lld key heads evenly", (long long)q[HEADS],
                          (long long)k[HEADS]);
-  TRY(check_mask(ctx, (base_dim[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}));
+  for (uint32_t i = MASK; i <= MORE; i++) TRY(check_mask(ctx, i, (base_dim[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}));
   return ir_out(ctx, 0, TD_F32, 4, (base_dim[]){q[BATCH], q[ROWS], q[HEADS], v[SIZE]});
 }
 
@@ -63,6 +64,26 @@ static head_rows rows_of(const base_call *call, uint32_t i) {
     base_f32 *to;
   } p = {ops_dense_f32(call, i)}; /* read only: the loop does not write through q, k and v */
   return (head_rows){p.to, dims[ROWS] * dims[HEADS] * dims[SIZE], dims[SIZE], dims[HEADS] * dims[SIZE]};
+}
+
+/* Both masks in one, over all scores; *sum stays what it is where there is one at most. */
+static td_status add_masks(const base_call *call, const int64_t scores[4], base_tensor *sum, const base_tensor **mask) {
+  const base_tensor *masks[] = {base_in(call, MASK), base_in(call, MORE)};
+  int64_t strides[2][4], count = scores[0] * scores[1] * scores[2] * scores[3];
+  *mask = masks[0] ? masks[0] : masks[1];
+  if (!masks[0] || !masks[1]) return TD_OK;
+  base_f32 *to = base_call_scratch(call, (size_t)count, sizeof *to);
+  if (!to) return base_no_memory(call->err, "scratch");
+  *sum = base_tensor_of(to, TD_F32, 4, scores);
+  *mask = sum;
+  for (int i = 0; i < 2; i++) ops_broadcast_strides(masks[i], 4, scores, strides[i]);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at[2] = {0}, rest = i;
+    for (int d = 3; d >= 0; rest /= scores[d--])
+      for (int m = 0; m < 2; m++) at[m] += rest % scores[d] * strides[m][d];
+    to[i] = ((const base_f32 *)masks[0]->data)[at[0]] + ((const base_f32 *)masks[1]->data)[at[1]];
+  }
+  return TD_OK;
 }
 
 static td_status attention_reference(const base_call *call) {
@@ -84,10 +105,12 @@ static td_status attention_reference(const base_call *call) {
                  .causal = base_attr_int(call->attrs, CAUSAL),
                  .left = -1,
                  .right = -1,
-                 .mask = base_in(call, MASK),
                  .mask_keys = k[ROWS]};
   if (!a.q.at || !a.k.at || !a.v.at) return base_no_memory(call->err, "scratch");
-  if (a.mask) ops_broadcast_strides(a.mask, 4, (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}, a.mask_strides);
+  base_tensor sum;
+  const int64_t scores[] = {q[BATCH], q[HEADS], q[ROWS], k[ROWS]};
+  TRY(add_masks(call, scores, &sum, &a.mask));
+  if (a.mask) ops_broadcast_strides(a.mask, 4, scores, a.mask_strides);
   return ops_attend(call, &a);
 }
 
@@ -106,9 +129,9 @@ static double attention_flops(const ir_info *const *in, const ir_info *out, cons
   return flops * sizes * (base_dim_known(k->dims[ROWS]) ? (double)k->dims[ROWS] : 1);
 }
 
-/* Sizes in the order batch, queries, keys, heads, groups, size, values; the mask's, all 0: none. */
+/* Sizes in the order batch, queries, keys, heads, groups, size, values; those of the masks, all 0: none. */
 typedef struct token_case {
-  int64_t sizes[7], mask[4];
+  int64_t sizes[7], masks[8];
   bool causal;
   ops_fill fill;
 } token_case;
@@ -130,6 +153,8 @@ static bool attention_cases(ir_case *c, uint32_t number) {
       {{1, 3, 1100, 2, 2, 8, 8}, {1, 1, 1, 1100}, false, OPS_NORMAL}, /* keys in several blocks */
       {{1, 1050, 1050, 1, 1, 4, 4}, {0}, true, OPS_NORMAL},
       {{1, 4, 6, 1, 1, 3, 3}, {1, 1, 4, 6}, false, OPS_SPECIAL},
+      {{4, 49, 49, 3, 3, 8, 8}, {1, 3, 49, 49, 4, 1, 49, 49}, false, OPS_NORMAL}, /* shifted windows */
+      {{2, 1, 33, 2, 2, 4, 4}, {1, 2, 1, 33, 2, 1, 1, 1}, true, OPS_NORMAL},
       {{1, 3, 0, 2, 2, 4, 4}, {0}, false, OPS_NORMAL}, /* nothing to see */
       {{1, 0, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL},
       {{0, 3, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL},
@@ -144,18 +169,19 @@ static bool attention_cases(ir_case *c, uint32_t number) {
   return ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[1], n[3], n[5]), OPS_NORMAL, 2 * number) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[5]), OPS_NORMAL, 2 * number + 1) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[6]), OPS_NORMAL, 2 * number + 2) &&
-         (row->mask[0] == 0 || ops_case_in(c, TD_F32, 4, row->mask, row->fill, 2 * number + 3));
+         (row->masks[0] == 0 || ops_case_in(c, TD_F32, 4, row->masks, row->fill, 2 * number + 3)) &&
+         (row->masks[4] == 0 || ops_case_in(c, TD_F32, 4, row->masks + 4, row->fill, 2 * number + 4));
 }
 
 OPS_DECLARE(attention_tokens);
 const ir_op ops_attention_tokens[] = {
     {.name = "td::attention",
      .min_in = 3,
-     .max_in = 4,
+     .max_in = 5,
      .out_count = 1,
      .attrs = attention_attrs,
      .attr_count = OPS_COUNT(attention_attrs),
-     .by_sample = 1 << Q | 1 << K | 1 << V | 1 << MASK,
+     .by_sample = 1 << Q | 1 << K | 1 << V | 1 << MASK | 1 << MORE,
      .infer = infer_attention,
      .reference = attention_reference,
      .kernel = attention_kernel,

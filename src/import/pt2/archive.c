@@ -263,14 +263,18 @@ ir_value pt2_tensor(pt2 *p, const char *name, bool constant) {
   if (pt2_failed(p)) return IR_NO_VALUE;
   if (!given && !find_in(p, first, name, &t) && !find_in(p, second, name, &t))
     pt2_fail(p, "the program uses the tensor %s, which the archive does not hold", name);
-  for (uint32_t i = 0; i < p->shared.count && !pt2_failed(p); i++)
-    if (same_tensor(&p->shared.at[i].tensor, &t)) return p->shared.at[i].value;
   if (pt2_failed(p)) return IR_NO_VALUE;
+  const base_str bytes = {(const char *)&t.data, sizeof t.data};
+  const uint32_t *known = base_map_get(&p->shared_at, bytes);
+  for (uint32_t i = known ? *known : 0; i; i = p->shared.at[i - 1].next)
+    if (same_tensor(&p->shared.at[i - 1].tensor, &t)) return p->shared.at[i - 1].value;
   bool raw = !given && (first->config || second->config);
   ir_value value = add_constant(p, name, t, given || raw);
   if (pt2_failed(p)) return IR_NO_VALUE;
   pt2_shared *kept = base_vec_push(p->arena, &p->shared);
-  if (kept) *kept = (pt2_shared){t, value};
-  else ir_build_take(&p->b, base_no_memory(p->b.err, "a constant"));
+  const char *key = kept ? base_arena_copy(p->arena, bytes.at, bytes.length) : NULL;
+  if (kept) *kept = (pt2_shared){t, value, known ? *known : 0};
+  if (!key || !base_map_put(&p->shared_at, p->arena, (base_str){key, bytes.length}, p->shared.count, NULL))
+    ir_build_take(&p->b, base_no_memory(p->b.err, "a constant"));
   return value;
 }

@@ -341,8 +341,7 @@ static bool source_line(const fmt_json *node, char *text, size_t size) {
   for (const char *at = trace ? strstr(trace, "File \"") : NULL; at; at = strstr(at + 1, "File \"")) {
     const char *end = strchr(at + 6, '"');
     if (!end) break;
-    const char *library = strstr(at, "/torch/");
-    bool own = !(library && library < end) && at[6] != '<';
+    bool own = !memmem(at, (size_t)(end - at), "/torch/", 7) && at[6] != '<';
     if (own || !best) best = at + 6;
   }
   const char *end = best ? strchr(best, '"') : NULL;

@@ -39,6 +39,7 @@ typedef struct pt2_store {
 typedef struct pt2_shared {
   base_tensor tensor;
   ir_value value;
+  uint32_t next; /* another with its bytes: 1 + its position; 0: there is none */
 } pt2_shared;
 
 typedef struct pt2 {
@@ -52,7 +53,8 @@ typedef struct pt2 {
   const fmt_json *root; /* the program */
   pt2_store weights, constants;
   BASE_VEC(pt2_shared) shared;
-  base_map *written; /* keys of the buffers that the program writes; they become state */
+  base_map shared_at; /* the bytes' address -> 1 + position of the last one there */
+  base_map *written;  /* keys of the buffers that the program writes; they become state */
   base_arena *written_arena;
   bool begin_anew;                    /* a buffer was written that was taken for a constant: it is in `written` now */
   BASE_VEC(const char *) input_paths; /* of the flat arguments, as guards write them: "L['x'][0]" */

@@ -134,11 +134,16 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   const char *symbols[TD_MAX_RANK];
   const base_str sizes = {rest, strcspn(rest, ":")}; /* a type behind it is for specs.c */
   TRY(cli_open_dims(sizes, m->args->arena, &rank, dims, symbols, err));
+  bool complex = false; /* the parts have an axis */
+  if (strcmp(rest + sizes.length, ":c64") == 0 || strcmp(rest + sizes.length, ":c128") == 0)
+    complex = rank < TD_MAX_RANK;
+  if (complex) dims[rank++] = 2;
   bool fits = info->rank < 0 || info->rank == rank, open = false;
   for (int32_t i = 0; i < rank; i++) open = open || dims[i] < 0;
   for (int32_t i = 0; fits && i < info->rank; i++)
     fits = info->dims[i] < 0 || info->dims[i] == dims[i] || (dims[i] < 0 && m->shaped[index]);
   if (fits && open) return TD_OK; /* what may be of any size is 1, or what --input or another --shape says */
+  if (info->rank == rank && memcmp(info->dims, dims, sizeof *dims * (size_t)rank) == 0) return TD_OK;
   if (fits && (m->feed->given[index] || m->shaped[index])) {
     return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s: the input has its shape already", rest);
   }

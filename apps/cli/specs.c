@@ -50,7 +50,8 @@ static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   td_status status = cli_describe_value(base_str_of(rest), 0, arena, &value, &is_description, &ignored);
   if (!how.preprocess) how.preprocess = "imagenet";
   if (status == TD_OK && is_description) return cli_spec_of_value(&value, name, add(m, name, 0, NULL, TD_F32), err);
-  if (cli_read_values(rest, &how, &found, &ignored) != TD_OK) return TD_OK;
+  status = cli_read_values(rest, &how, &found, err);
+  if (status != TD_OK) return status == TD_UNSUPPORTED ? status : TD_OK;
   for (uint32_t i = 0; i < found.count && m->count < MAX_SPECS; i++) {
     const char *own = found.at[i].name;
     TRY(cli_spec_of_value(&found.at[i].value, name || !own[0] ? name : own, add(m, name, 0, NULL, TD_F32), err));
@@ -67,6 +68,7 @@ static bool is_open(const td_input_spec *s) {
 /* One of two options says the sizes, and one the names of those that may change: names win. */
 static td_status merge(td_input_spec *to, const td_input_spec *shape, bool typed, td_error *err) {
   if (typed) to->dtype = shape->dtype;
+  if (typed) to->is_complex = shape->is_complex;
   if (!is_open(shape)) return TD_OK; /* the sizes of this run: feed.c looks at them */
   if (to->rank != shape->rank)
     return base_fail(err, TD_BAD_ARGUMENT, to->name, -1, "--shape says %d dimensions, and what is given has %d",
@@ -74,6 +76,25 @@ static td_status merge(td_input_spec *to, const td_input_spec *shape, bool typed
   memcpy(to->dims, shape->dims, sizeof to->dims);
   memcpy(to->symbols, shape->symbols, sizeof to->symbols);
   return TD_OK;
+}
+
+/* An element type, or that of the parts of complex numbers, which get an axis of their own. */
+static td_status take_type(base_str name, td_input_spec *s, td_error *err) {
+  static const struct {
+    const char *name;
+    td_dtype part;
+  } rows[] = {{"c64", TD_F32}, {"c128", TD_F64}};
+  s->dtype = base_dtype_from_name(name);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!base_str_is(name, rows[i].name)) continue;
+    if (s->rank == TD_MAX_RANK)
+      return base_fail(err, TD_UNSUPPORTED, "--shape", -1, "complex numbers of %d dimensions", s->rank);
+    s->dims[s->rank++] = 2;
+    s->dtype = rows[i].part;
+    s->is_complex = 1;
+  }
+  if (s->dtype != TD_INVALID) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%.*s is no element type", (int)name.length, name.at);
 }
 
 /* NAME=DIMS or NAME=DIMS:DTYPE; a dimension that is a name is open. */
@@ -84,8 +105,7 @@ static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
   const char *name = base_arena_slice(m->args->arena, text, (size_t)(equals - text));
   size_t length = colon ? (size_t)(colon - equals) - 1 : strlen(equals + 1);
   TRY(cli_open_dims((base_str){equals + 1, length}, m->args->arena, &s.rank, s.dims, s.symbols, err));
-  if (colon) s.dtype = base_dtype_from_name(base_str_of(colon + 1));
-  if (s.dtype == TD_INVALID) return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%s is no element type", colon + 1);
+  if (colon) TRY(take_type(base_str_of(colon + 1), &s, err));
   for (size_t i = 0; i < m->count && name; i++)
     if (m->specs[i].name && strcmp(m->specs[i].name, name) == 0) return merge(&m->specs[i], &s, colon != NULL, err);
   s.name = name && name[0] ? name : NULL;

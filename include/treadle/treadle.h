@@ -148,6 +148,8 @@ typedef struct td_input_spec {
   int32_t rank;                     /* -1: not fixed */
   int64_t dims[TD_MAX_RANK];        /* -1: open */
   const char *symbols[TD_MAX_RANK]; /* the name of an open dimension: equal names are equal sizes. NULL: its own */
+  int32_t
+      is_complex; /* 1: complex numbers, whose parts (f32 or f64) lie along the last axis, of 2, as in all tensors */
 } td_input_spec;
 
 typedef struct td_load_options {

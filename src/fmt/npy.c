@@ -162,7 +162,10 @@ static td_status read_descr(header *h, td_dtype raw_as, td_error *err) {
     h->swapped &= bytes > 1;
     return TD_OK;
   }
-  return refuse_descr(h, d.at[0] == 'c' ? "they are complex" : "the type is not known", err);
+  return refuse_descr(
+      h,
+      d.at[0] == 'c' ? "they are complex; save the parts, numpy.stack((x.real, x.imag), -1)" : "the type is not known",
+      err);
 }
 
 static uint8_t get_packed(const void *data, unsigned bits, int64_t i) {

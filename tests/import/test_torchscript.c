@@ -318,6 +318,40 @@ static void hostile_programs(void **state) {
 #undef PROGRAM
 }
 
+/* What the spec says is what the program gets: (1 + 2i)^2 is -3 + 4i, and the squares of 1 and 2 are 1 and 4. */
+static void inputs_may_be_complex(void **state) {
+  (void)state;
+  static const float x[] = {1, 2}, want[2][2] = {{1, 4}, {-3, 4}};
+  const member members[] = {
+      NET, NO_CONSTANTS, VERSION,
+      CODE("  def forward(self, x: Tensor) -> Tensor:\n    return torch.mul(x, x)\n"
+           "  def parts(self, x: Tensor) -> Tensor:\n    return torch.view_as_real(torch.mul(x, x))\n")};
+  base_text zip = zip_of(members, sizeof members / sizeof *members);
+  td_input_spec spec = matrix;
+  td_load_options options = options_for(&spec);
+  td_model *model = NULL;
+  td_error err = {0};
+  for (int32_t is_complex = 0; is_complex < 2; is_complex++) {
+    td_session *session;
+    td_tensor out;
+    spec.is_complex = is_complex;
+    assert_int_equal(td_model_load_memory(zip.at, zip.length, &options, &model, &err), TD_OK);
+    assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+    run(session, x, 1, &out, 1);
+    assert_memory_equal(out.data, want[is_complex], sizeof want[0]);
+    td_session_free(session);
+    td_model_free(model);
+  }
+  spec.dims[1] = 3;
+  assert_int_equal(td_model_load_memory(zip.at, zip.length, &options, &model, &err), TD_BAD_ARGUMENT);
+  assert_non_null(strstr(err.text, "a last axis of 2"));
+  spec = matrix;
+  options.method = "parts";
+  assert_int_equal(td_model_load_memory(zip.at, zip.length, &options, &model, &err), TD_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "--shape NAME=DIMS:c64"));
+  base_text_free(&zip);
+}
+
 /* An archive whose bytes are changed one at a time is refused or read, and takes nothing down. */
 static void damaged_archives(void **state) {
   (void)state;
@@ -367,6 +401,7 @@ int main(void) {
       cmocka_unit_test(other_archives),
       cmocka_unit_test(hostile_pickles),
       cmocka_unit_test(hostile_programs),
+      cmocka_unit_test(inputs_may_be_complex),
       cmocka_unit_test(damaged_archives),
       cmocka_unit_test(failing_allocations),
   };

@@ -21,6 +21,16 @@ def watched(call):
     return result, [str(w.message) for w in caught if issubclass(w.category, _torch.Fallback)]
 
 
+class ComplexMatrix(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Buffer(torch.randn(4, 4, dtype=torch.complex64))
+
+    def forward(self, z, x):
+        y = (z @ self.w) * x
+        return y.abs(), y
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -332,6 +342,17 @@ class Load(unittest.TestCase):
             model(x)
         self.assertEqual("".join(heard), out.getvalue())
         self.assertTrue(out.getvalue().startswith("rows: 2\n"), out.getvalue())
+
+    def test_complex_arguments(self):
+        module = ComplexMatrix().eval()
+        z, x = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4)
+        want = module(z, x)
+        for script in torch.jit.script(module), torch.jit.trace(module, (z, x)):
+            sizes, parts = treadle.load(script, (z, x))(z, x)
+            self.assertLess((sizes - want[0]).abs().max(), 1e-5)
+            self.assertLess((torch.view_as_complex(parts) - want[1]).abs().max(), 1e-5)
+        exported = treadle.load(torch.export.export(module, (z, x)))(z.conj().resolve_conj().conj(), x)
+        self.assertLess((exported[1] - want[1]).abs().max(), 1e-5)
 
     def test_bfloat16(self):
         model = treadle.load(torch.nn.ReLU(), (torch.randn(3, dtype=torch.bfloat16),), backend="eager")

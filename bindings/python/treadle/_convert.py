@@ -20,8 +20,25 @@ def _torch_dtypes(torch, _known={}):
     return _known
 
 
+_PARTS = {"c64": "f32", "c128": "f64"}
+
+
+def spec_of(dtype, dims):
+    """(dtype, dims, is it complex) of an input as the core takes it: complex numbers have an axis for their parts."""
+    part = _PARTS.get(dtype)
+    return (dtype, tuple(dims), False) if part is None else (part, (*dims, 2), True)
+
+
+def complex_name(array):
+    """"c64" or "c128" of what holds complex numbers, of torch or numpy; None: it does not."""
+    name = str(getattr(array, "dtype", "")).rpartition(".")[2]
+    return {"complex64": "c64", "complex128": "c128"}.get(name)
+
+
 def torch_tensor_view(tensor, name, torch, readonly=False):
     """The memory of a torch tensor, which stays alive with the view."""
+    if tensor.is_complex():  # parts along a last axis of 2
+        tensor = torch.view_as_real(tensor.resolve_conj().resolve_neg())
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
         raise BadArgument(f"{name}: a {tensor.layout} tensor on {tensor.device}; a dense one on the CPU is needed", name)
     dtype = _torch_dtypes(torch).get(tensor.dtype)
@@ -91,6 +108,8 @@ class Kinds:
             numpy = sys.modules.get("numpy")
             if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
                 self.kind = "numpy"
+                if value.dtype.kind == "c":  # as torch_tensor_view has them
+                    return numpy.stack((value.real, value.imag), -1)
         return value
 
     def give(self, value):

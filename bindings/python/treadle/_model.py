@@ -7,7 +7,7 @@ import threading
 import time
 
 from . import _core
-from ._convert import Kinds
+from ._convert import Kinds, complex_name, spec_of
 from ._errors import BadArgument
 
 
@@ -330,7 +330,9 @@ def _types(example_inputs):
     kinds, types = Kinds(), []
     for i, x in enumerate(example_inputs):
         if isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str):
-            types.append((x[0], tuple(d.encode() if isinstance(d, str) else d for d in x[1])))
+            types.append(spec_of(x[0], (d.encode() if isinstance(d, str) else d for d in x[1])))
+        elif complex_name(x):
+            types.append(spec_of(complex_name(x), x.shape))
         else:
             types.append(_core.type_of(kinds.array(x, f"example input {i}")))
     return types

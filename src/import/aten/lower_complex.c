@@ -246,12 +246,19 @@ aten_value aten_complex_compare(aten_args *c) {
 
 /* ---- parts ---- */
 
+/* What a TorchScript program takes is real unless the caller says otherwise. */
+static void refuse_real(aten_args *c) {
+  aten_refuse(c,
+              "of real numbers (an input that is complex is declared so: --shape NAME=DIMS:c64, "
+              "td_input_spec.is_complex, a complex example input in Python)");
+}
+
 /* real (data "0"), imag ("1"): views of the last axis */
 aten_value aten_lower_complex_part(aten_args *c) {
   const aten_value *v = &c->args[0];
   int64_t which = c->row->data[0] - '0';
   if (!is_complex(v)) {
-    if (which) aten_refuse(c, "of real numbers");
+    if (which) refuse_real(c);
     return *v;
   }
   int32_t rank = aten_rank(c->a, aten_read(c->a, v));
@@ -271,7 +278,8 @@ aten_value aten_lower_complex_view(aten_args *c) {
   const aten_value *v = &c->args[0];
   bool to_complex = c->row->data != NULL;
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
-  if (is_complex(v) == to_complex) aten_refuse(c, "of %s numbers", to_complex ? "complex" : "real");
+  if (is_complex(v) && to_complex) aten_refuse(c, "of complex numbers");
+  if (!is_complex(v) && !to_complex) refuse_real(c);
   aten_value same = aten_view_reshape(c->a, v, aten_shape(c->a, aten_read(c->a, v)));
   if (same.kind == ATEN_TENSOR) same.u.tensor->is_complex = to_complex;
   return same;

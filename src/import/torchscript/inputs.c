@@ -150,18 +150,25 @@ static aten_value as_number(inputs *in, ir_value value, const ts_expr *type) {
   return aten_of(in->im->a, value, true);
 }
 
+static bool holds_pairs(const td_input_spec *s) {
+  return base_is_float(s->dtype) && s->rank > 0 && s->rank <= TD_MAX_RANK && s->dims[s->rank - 1] == 2;
+}
+
 static aten_value one_input(inputs *in, placed *p, const ts_expr *type) {
   ts_import *im = in->im;
   const td_input_spec *s = p->spec;
   ir_value value = IR_NO_VALUE;
   p->used = true;
+  if (s->is_complex && !holds_pairs(s))
+    return fail(in, s->name, "an input of complex numbers has f32 or f64 parts along a last axis of 2");
   if (s->rank > TD_MAX_RANK || s->dtype <= TD_INVALID || s->dtype >= TD_DTYPE_COUNT)
     return fail(in, s->name, "the input's spec has no dtype, or too many dimensions");
   const char *name = ts_ok(im) ? input_name(in, p) : NULL;
   if (!name) return ATEN_NOTHING;
   ir_type t = type_of(in, s);
   if (ts_ok(im)) ir_build_take(&im->build, ir_add_input(im->graph, &t, name, IR_NO_VALUE, &value, im->err));
-  return ts_ok(im) ? as_number(in, value, type) : ATEN_NOTHING;
+  if (!ts_ok(im)) return ATEN_NOTHING;
+  return s->is_complex ? aten_of_complex(im->a, value) : as_number(in, value, type);
 }
 
 /* ---- arguments made of several ----------------------------------------------------------------------------------- */

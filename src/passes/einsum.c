@@ -9,8 +9,9 @@
  * front; of the first factor's own all but the last one, too (the second one is the same for all of them). What is
  * summed, and the second factor's own axes, are made one axis each: for nothing where they lie side by side, in memory
  * of the graph's where the factor is a constant; the second factor's own axes stand in front, too, where neither holds.
- * Permutations bring all into that order. What has nothing to sum is a plain product.
- * Requires: a verified graph; no ellipsis, no letter twice in a factor; f32 where something is summed.
+ * Permutations bring all into that order. What has nothing to sum is a plain product. The axes of "..." get letters of
+ * their own, counted from the last one.
+ * Requires: a verified graph; no letter twice in a factor; f32 where something is summed.
  * Keeps: types. Breaks: bit equality: sums are taken in another order. */
 #include "passes/passes_priv.h"
 
@@ -26,26 +27,54 @@ typedef struct equation {
   base_dim sizes['z' + 1]; /* by letter */
 } equation;
 
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
 static bool add_letter(char *to, char c) {
   size_t n = strlen(to);
-  bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  if (!letter || n == BASE_MAX_RANK || strchr(to, c)) return false;
+  if (!is_letter(c) || n == BASE_MAX_RANK || strchr(to, c)) return false;
   to[n] = c;
   return true;
 }
 
-/* False: another form. */
-static bool read_equation(const char *text, uint32_t factors, equation *eq) {
+/* Letters that the equation does not use. */
+static void find_spare(const char *text, char *spare) {
+  size_t n = 0;
+  for (char c = 'A'; c <= 'z' && n < BASE_MAX_RANK; c++)
+    if (is_letter(c) && !strchr(text, c)) spare[n++] = c;
+}
+
+/* The axes of "..." in a term of `rank` axes that begins at `text`; of the result, rank < 0, those of the widest. */
+static bool add_others(char *to, const char *text, int32_t rank, const char *spare, int32_t *widest) {
+  const int32_t room = (int32_t)strlen(spare);
+  int32_t others = rank < 0 ? *widest : rank;
+  for (; rank >= 0 && *text && *text != ',' && *text != '-'; text++) others -= is_letter(*text);
+  if (others < 0 || others > room) return false;
+  if (others > *widest) *widest = others;
+  for (const char *c = spare + room - others; *c; c++)
+    if (!add_letter(to, *c)) return false;
+  return true;
+}
+
+/* Of factors with so many axes. False: another form. */
+static bool read_equation(const char *text, const int32_t *ranks, uint32_t factors, equation *eq) {
   uint32_t at = 0;
+  int32_t widest = 0;
+  const char *start = text;
+  term spare = {0};
   memset(eq, 0, sizeof *eq);
   for (size_t i = 0; i < sizeof eq->sizes / sizeof *eq->sizes; i++) eq->sizes[i] = BASE_DIM_NONE;
   eq->factors = factors;
+  find_spare(text, spare);
   for (; *text; text++) {
     bool ends = text[0] == '-' && text[1] == '>';
     if (*text == ' ') continue;
     if (*text == ',' || ends) {
       if ((++at == factors) != ends || at > factors) return false;
       text += ends;
+      start = text + 1;
+    } else if (strncmp(text, "...", 3) == 0) {
+      if (!add_others(eq->terms[at], start, at < factors ? ranks[at] : -1, spare, &widest)) return false;
+      text += 2;
     } else if (!add_letter(eq->terms[at], *text)) return false;
   }
   return at == factors;
@@ -307,7 +336,13 @@ static td_status visit_einsum(passes_edit *e, ir_node id, const ir_node_def *nod
   const uint32_t factors = node->in_count;
   equation eq;
   ir_value in[MAX_FACTORS], made;
-  if (factors < 2 || factors > MAX_FACTORS || !read_equation(passes_str(node, "equation"), factors, &eq)) return TD_OK;
+  int32_t ranks[MAX_FACTORS];
+  if (factors < 2 || factors > MAX_FACTORS) return TD_OK;
+  for (uint32_t i = 0; i < factors; i++) {
+    ranks[i] = ir_type_of(e->graph, node->in[i])->rank;
+    if (ranks[i] < 0) return TD_OK;
+  }
+  if (!read_equation(passes_str(node, "equation"), ranks, factors, &eq)) return TD_OK;
   memcpy(in, node->in, factors * sizeof *in);
   turn(e, &eq, in);
   if (!take_sizes(e, in, &eq)) return TD_OK;

@@ -187,6 +187,11 @@ static void numbers_are_the_same(void **state) {
                {"2, 4, 5, 6", "2, 7, 3, 6", "blqd,bkhd->lbkqh", {false, false}},
                {"2, 4, 5, 6", "2, 7, 3, 6", "blqd,bkhd->lbkqh", {false, true}},
                {"3, 4, 2", "2, 5", "bnk,kl->bnl", {true, true}},
+               {"2, 3, 4", "2, 4, 5", "...nl,...lm->...nm", {false, false}},
+               {"2, 3, 4, 2, 5", "2, 3, 6, 2, 5", "...qhd,...khd->...hqk", {false, false}},
+               {"2, 3, 4", "2, 3, 5", "...nd, ...ng -> ...gd", {false, false}},
+               {"6, 2, 3, 4", "3, 4, 5", "A...l, ...lm -> m...A", {false, true}},
+               {"2, 3", "3, 4", "...ab,...bc->a...c", {false, false}},
                {"3, 0", "0, 2, 4", "kl,lab->kab", {false, false}},
                {"3, 2", "2, 0, 4", "kl,lab->kab", {false, false}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -239,14 +244,15 @@ static void sizes_may_be_open(void **state) {
               "output \"y\" %2\n");
 }
 
-/* An axis of one factor that is summed, a diagonal, an ellipsis, sizes that broadcast, sums of whole numbers. */
+/* An axis of one factor that is summed, a diagonal, sizes that broadcast, sums of whole numbers. */
 static void others_stay(void **state) {
   (void)state;
   static const struct {
     const char *dtype, *a, *b, *equation, *y;
   } cases[] = {{"f32", "2, 3, 4", "4, 5", "nkl,lm->nm", "2, 5"},
                {"f32", "3, 3, 4", "4, 5", "nnl,lm->nm", "3, 5"},
-               {"f32", "2, 3, 4", "2, 4, 5", "...nl,...lm->...nm", "2, 3, 5"},
+               {"f32", "2, 3, 4", "1, 4, 5", "...nl,...lm->...nm", "2, 3, 5"},
+               {"f32", "2, 3, 4", "4, 5", "...nl,lm->nm", "3, 5"},
                {"f32", "2, 3, 4", "1, 4, 5", "bnl,blm->bnm", "2, 3, 5"},
                {"i64", "2, 3, 4", "2, 4, 5", "bnl,blm->bnm", "2, 3, 5"},
                {"f32", "2, 0, 4", "5, 0, 4", "nkl,mkl->nm", "2, 5"}};

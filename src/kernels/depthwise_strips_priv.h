@@ -20,7 +20,7 @@
 #include "kernels/epilogue_priv.h"
 
 /* Of a window that has a form. */
-enum { DEPTHWISE_MAX_ROWS = 32, DEPTHWISE_MAX_TAPS = 32 };
+enum { DEPTHWISE_MAX_ROWS = 32, DEPTHWISE_MAX_TAPS = 256 };
 
 typedef struct depthwise_strip {
   const float *const *lines; /* pixel 0 of the input line under each tap row inside the image */

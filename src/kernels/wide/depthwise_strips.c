@@ -55,6 +55,7 @@ V_INLINE void run_any(const depthwise_strip *of, const int width, const bool who
   const int64_t taps = s.across->kernel, lanes = part ? s.channels : V_LANES;
   const uintptr_t step = (uintptr_t)(s.in_pitch * s.across->stride) * sizeof(float);
   const uintptr_t next = (uintptr_t)(s.in_pitch * s.across->dilation) * sizeof(float);
+  const uint32_t all = (1u << width) - 1;
   for (int64_t block = 0; block < s.channels; block += V_LANES) {
     const int64_t c = part ? 0 : base_min_i64(block, s.channels - V_LANES);
     const uintptr_t at = (uintptr_t)(s.at + c) * sizeof(float);
@@ -66,12 +67,21 @@ V_INLINE void run_any(const depthwise_strip *of, const int width, const bool who
       uintptr_t line = (uintptr_t)s.lines[r] + at; /* a number: it may point out of the image */
       for (int64_t t = 0; t < taps; t++, line += next, w += s.w_pitch) {
         const vf tap = part ? v_load_n(w, lanes) : v_load(w);
-        const uint32_t inside = whole ? 0 : s.inside[t];
+        const uint32_t inside = whole ? all : s.inside[t];
+        if (!inside) continue;
         uintptr_t third = line;
+        if (!part && inside == all) { /* most taps of a long window, even at the edges */
+          V_FOR(i, width) {
+            if (i % 3 == 0 && i) third += 3 * step;
+            if (i % 3 == 0) V_OPAQUE(third);
+            sum[i] = v_fma(v_load((const float *)(third + (uintptr_t)(i % 3) * step)), tap, sum[i]);
+          }
+          continue;
+        }
         V_FOR(i, width) {
           if (i % 3 == 0 && i) third += 3 * step;
           if (i % 3 == 0) V_OPAQUE(third);
-          if (!whole && !(inside >> i & 1)) continue;
+          if (!(inside >> i & 1)) continue;
           const float *in = (const float *)(third + (uintptr_t)(i % 3) * step);
           sum[i] = v_fma(part ? v_load_n(in, lanes) : v_load(in), tap, sum[i]);
         }
@@ -172,14 +182,15 @@ static void set_columns(depthwise_strip *s, const depthwise_form *form, const ke
                         uint32_t *inside) {
   int64_t start = o * v->stride - v->begin;
   s->at = start * s->in_pitch;
-  s->whole = true;
-  for (int64_t t = 0; !form->taps && t < v->kernel; t++) {
+  const uint32_t all = (1u << form->width) - 1;
+  const int64_t wide = (form->width - 1) * v->stride;
+  s->whole = start >= 0 && start + wide + (v->kernel - 1) * v->dilation < v->in;
+  for (int64_t t = 0, at = start; !form->taps && t < v->kernel; t++, at += v->dilation) {
+    inside[t] = all;
+    if (at >= 0 && at + wide < v->in) continue;
     inside[t] = 0;
-    for (int64_t i = 0; i < form->width; i++) {
-      int64_t at = start + i * v->stride + t * v->dilation;
-      inside[t] |= (uint32_t)(at >= 0 && at < v->in) << i;
-    }
-    s->whole &= inside[t] == (1u << form->width) - 1;
+    for (int64_t i = 0; i < form->width; i++)
+      inside[t] |= (uint32_t)(at + i * v->stride >= 0 && at + i * v->stride < v->in) << i;
   }
   if (!form->taps) return;
   int64_t count = (form->width - 1) * form->stride + form->taps;

@@ -110,10 +110,16 @@ static const depthwise_case table[] = {
      .padding = {1, 1, 1, 1, 1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
     {3, 1, 34, .in = {5, 7, 8}, .kernel = {5, 3, 2}, .stride = {2, 2, 1}, .dilation = {1, 2, 3},
      .padding = {2, 1, 3, 2, 2, 0}, .parts = BIAS},
+    /* long windows of signals, also where each strip has taps outside, or some have nothing else */
+    {1, 1, 9, .in = {50}, .kernel = {35}, .stride = {2}, .dilation = {1}, .padding = {17, 17}, .parts = BIAS},
+    {1, 2, 70, .in = {90}, .kernel = {33}, .stride = {1}, .dilation = {1}, .padding = {16, 16}, .act = KERN_ACT_relu},
+    {1, 1, 40, .in = {61}, .kernel = {87}, .stride = {1}, .dilation = {2}, .padding = {86, 86}, .parts = BIAS},
+    {1, 1, 21, .in = {9}, .kernel = {51}, .stride = {3}, .dilation = {1}, .padding = {60, 40}, .parts = BIAS},
+    {2, 1, 16, .in = {5, 80}, .kernel = {3, 64}, .stride = {1, 1}, .dilation = {1, 1}, .padding = {1, 32, 1, 32}},
     /* pixel by pixel: too many rows or taps */
     {2, 1, 20, .in = {45, 3}, .kernel = {40, 1}, .stride = {1, 1}, .dilation = {1, 1}, .padding = {3, 0, 5, 0},
      .parts = BIAS},
-    {1, 1, 9, .in = {50}, .kernel = {35}, .stride = {2}, .dilation = {1}, .padding = {17, 17}, .parts = BIAS},
+    {1, 1, 9, .in = {70}, .kernel = {260}, .stride = {2}, .dilation = {1}, .padding = {120, 130}, .parts = BIAS},
     /* few channels, other kernels, strides and dilations, 1 and 3 dims */
     {2, 2, 3, PLANE(6, 7, 3, 1), PAD(1), .parts = BIAS, .act = KERN_ACT_relu},
     {2, 1, 1, PLANE(5, 5, 3, 2), PAD(1)},

@@ -227,6 +227,28 @@ static void test_out(void **state) {
 }
 
 /* Whether contiguous() copies is not known of x.t() + 0: after a write to one the other is an error, not a guess. */
+/* What counts elements as they stand in memory takes tensors that are known to stand in order. */
+static void test_memory(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  aten_value x = COUNTING(&w, TD_I64, 2, 3), from = COUNTING(&w, TD_I64, 2, 2);
+  aten_value y = CALL(&w, "aten::as_strided_scatter", x, from, INTS(&w, 2, 2), INTS(&w, 1, 2), aten_int(1));
+  EXPECT(&w, &y, 0, 0, 2, 1, 3, 5);
+  y = CALL(&w, "aten::resize", x, INTS(&w, 2, 2));
+  EXPECT(&w, &y, 0, 1, 2, 3);
+  y = CALL(&w, "aten::t", x);
+  CALL(&w, "aten::resize", y, INTS(&w, 2, 2));
+  assert_int_equal(w.build.status, TD_UNSUPPORTED);
+  world_close(&w);
+
+  start(&w);
+  x = COUNTING(&w, TD_I64, 3);
+  CALL(&w, "aten::resize", x, INTS(&w, 5)); /* two of them nobody knows */
+  assert_int_equal(w.build.status, TD_UNSUPPORTED);
+  world_close(&w);
+}
+
 static void test_unsure_aliases_fail(void **state) {
   world w;
   start(&w);
@@ -341,6 +363,7 @@ int main(void) {
                                      cmocka_unit_test(test_views_share),
                                      cmocka_unit_test(test_parts_share),
                                      cmocka_unit_test(test_out),
+                                     cmocka_unit_test(test_memory),
                                      cmocka_unit_test(test_unsure_aliases_fail),
                                      cmocka_unit_test(test_journal),
                                      cmocka_unit_test(test_lack_of_memory),

@@ -168,6 +168,26 @@ aten_value aten_lower_randperm(aten_args *c) {
   int64_t dtype = aten_position(c, "dtype");
   return aten_ret(c, ir_build_cast(c->b, out[1], dtype < 0 ? TD_I64 : aten_get_dtype(c, (uint32_t)dtype, TD_I64)));
 }
+/* bernoulli(self), bernoulli.p(self, p): 1 with these probabilities, else 0 */
+aten_value aten_lower_bernoulli(aten_args *c) {
+  ir_value x = aten_in(c, 0), shape = aten_shape(c->a, x);
+  int64_t p = aten_position(c, "p");
+  ir_value likely = p < 0 ? ir_build_cast(c->b, x, TD_F64) : aten_get_number(c, (uint32_t)p, TD_F64);
+  ir_value drawn = IR_EMIT_ARGS(c->b, "aten::rand", &shape, 1, ARG_DTYPE("dtype", TD_F64));
+  return aten_ret(c, ir_build_cast(c->b, aten_binary(c->a, "aten::lt", drawn, likely), aten_value_dtype(c->a, x)));
+}
+/* randint(low?, high, size, *, dtype) and randint_like(self, low?, high, *, dtype?): of low, low + 1, ... high - 1 */
+aten_value aten_lower_randint(aten_args *c) {
+  int64_t low = aten_position(c, "low"), size = aten_position(c, "size"), dtype = aten_position(c, "dtype");
+  ir_value shape = size < 0 ? aten_shape(c->a, aten_in(c, 0)) : aten_ints_value(c, (uint32_t)size);
+  td_dtype usual = size < 0 ? aten_dtype_in(c, 0) : TD_I64;
+  ir_value first = low < 0 ? ir_build_scalar(c->b, TD_I64, 0) : aten_int_value(c, (uint32_t)low);
+  ir_value count = aten_binary(c->a, "aten::sub", aten_int_value(c, (uint32_t)aten_position(c, "high")), first);
+  ir_value drawn = IR_EMIT_ARGS(c->b, "aten::rand", &shape, 1, ARG_DTYPE("dtype", TD_F64));
+  drawn = aten_binary(c->a, "aten::mul", drawn, ir_build_cast(c->b, count, TD_F64));
+  ir_value y = aten_binary(c->a, "aten::add", ir_build_cast(c->b, IR_EMIT(c->b, "aten::floor", drawn), TD_I64), first);
+  return aten_ret(c, ir_build_cast(c->b, y, aten_get_dtype(c, (uint32_t)dtype, usual)));
+}
 /* native_dropout(input, p, train?) -> result, what was kept */
 aten_value aten_lower_native_dropout(aten_args *c) {
   ir_value x = aten_in(c, 0), shape = aten_shape(c->a, x);

@@ -514,6 +514,44 @@ aten_value aten_lower_as_strided(aten_args *c) {
   return ir_build_failed(c->b) ? ATEN_NOTHING : aten_view_gather(c->a, &whole, index);
 }
 
+/* Self flattened, where its memory stands in the order of its elements; none otherwise. */
+static ir_value in_order(aten_args *c) {
+  const aten_tensor *t = self(c)->u.tensor;
+  while (t->base && t->kind == ATEN_VIEW_RESHAPE) t = t->base;
+  if (!t->base && !t->is_complex && !t->quant && (t->dense == ATEN_DENSE || is_line(c, t)))
+    return aten_reshape(c->a, read(c), (int64_t[]){-1}, 1);
+  aten_refuse(c, "the memory behind the tensor is not known to be contiguous");
+  return IR_NO_VALUE;
+}
+
+/* as_strided_scatter(self, src, size, stride, storage_offset?): src at these places of the memory */
+aten_value aten_lower_as_strided_scatter(aten_args *c) {
+  uint32_t count, stride_count;
+  const int64_t *size = aten_get_ints(c, 2, &count), *stride = aten_get_ints(c, 3, &stride_count);
+  if (count != stride_count) aten_refuse(c, "%u sizes, %u strides", count, stride_count);
+  ir_value flat = in_order(c);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  ir_value index = offsets(c, size, stride, count, aten_has(c, 4) ? aten_get_int(c, 4) : 0);
+  ir_value from = aten_expand(c->a, aten_in(c, 1), ir_build_ints(c->b, size, count));
+  ir_value in[] = {flat, aten_reshape(c->a, index, (int64_t[]){-1}, 1), aten_reshape(c->a, from, (int64_t[]){-1}, 1)};
+  ir_value y = IR_EMIT_ARGS(c->b, "aten::scatter", in, 3, ARG_INT("dim", 0));
+  return aten_ret(c, IR_EMIT(c->b, "aten::view", y, aten_shape(c->a, read(c))));
+}
+
+/* resize(self, size, *, memory_format?): the first elements in memory */
+aten_value aten_lower_resize(aten_args *c) {
+  uint32_t count;
+  int64_t numel = 1;
+  const int64_t *size = aten_get_ints(c, 1, &count);
+  if (!base_numel((int32_t)count, size, &numel)) aten_refuse(c, "too many elements");
+  if (aten_has(c, 2) && aten_get_int(c, 2) != 0) aten_refuse(c, "another memory format");
+  ir_value flat = in_order(c);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  aten_value there = aten_size(c->a, flat, 0);
+  if (there.graph.id || there.u.i < numel) aten_refuse(c, "to more elements, of which nothing is known");
+  return aten_ret(c, aten_reshape(c->a, aten_slice(c->a, flat, 0, 0, numel, 1), size, count));
+}
+
 /* (self, offset, dim1, dim2): a step through the flattened matrix, so that it can be written to. */
 aten_value aten_lower_diagonal(aten_args *c) {
   if (is_complex(c)) aten_refuse(c, "of complex numbers; diagonal_copy is supported");

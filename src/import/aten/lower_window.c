@@ -266,8 +266,8 @@ static ir_value batch_norm(aten_args *c, ir_value x, uint32_t weight, uint32_t m
   ir_value in[] = {x, optional(c, weight), optional(c, weight + 1), aten_in(c, mean), aten_in(c, mean + 1)};
   return IR_EMIT_ARGS(c->b, "aten::_native_batch_norm_legit_no_training", in, 5, ARG_FLOAT("eps", eps));
 }
-/* With the statistics of the batch itself. */
-static ir_value batch_norm_itself(aten_args *c, ir_value x, double eps) {
+/* With the statistics of the batch itself: `means` and `variances` of its channels. */
+static ir_value batch_norm_itself(aten_args *c, ir_value x, double eps, ir_value *means, ir_value *variances) {
   int64_t dims[BASE_MAX_RANK];
   uint32_t n = 0;
   int32_t rank = aten_rank(c->a, x);
@@ -277,6 +277,8 @@ static ir_value batch_norm_itself(aten_args *c, ir_value x, double eps) {
   ir_value away = aten_binary(c->a, "aten::sub", x, mean), square = aten_binary(c->a, "aten::mul", away, away);
   ir_value var = IR_EMIT_ARGS(c->b, "aten::mean", &square, 1, ARG_INTS("dim", dims, n), ARG_BOOL("keepdim", false));
   ir_value in[] = {x, optional(c, 1), optional(c, 2), aten_reshape(c->a, mean, (int64_t[]){-1}, 1), var};
+  *means = in[3];
+  *variances = var;
   return IR_EMIT_ARGS(c->b, "aten::_native_batch_norm_legit_no_training", in, 5, ARG_FLOAT("eps", eps));
 }
 /* (input, weight?, bias?, mean?, var?, training, momentum, eps, cudnn): with the statistics of the batch where there
@@ -286,13 +288,16 @@ aten_value aten_lower_batch_norm(aten_args *c) {
   double eps = aten_get_float(c, 7);
   bool training = aten_get_bool(c, 5), running = aten_has(c, 3);
   if (training && running) aten_refuse(c, "training changes the running statistics");
-  return aten_ret(c, running ? batch_norm(c, x, 1, 3, eps) : batch_norm_itself(c, x, eps));
+  ir_value mean, var;
+  return aten_ret(c, running ? batch_norm(c, x, 1, 3, eps) : batch_norm_itself(c, x, eps, &mean, &var));
 }
-/* (input, weight?, bias?, training, momentum, eps) -> y, and of each group [N, group] mean, rstd */
+/* (input, weight?, bias?, training, momentum, eps) -> y, and of each channel mean, rstd */
 aten_value aten_lower_batch_norm_no_stats(aten_args *c) {
-  ir_value y = batch_norm_itself(c, aten_in(c, 0), aten_get_float(c, 5));
-  aten_value out[] = {aten_ret(c, y), {.kind = ATEN_UNDEFINED}, {.kind = ATEN_UNDEFINED}};
-  return aten_tuple_of(c->a, out, 3);
+  ir_value mean, var;
+  double eps = aten_get_float(c, 5);
+  ir_value y = batch_norm_itself(c, aten_in(c, 0), eps, &mean, &var);
+  ir_value rstd = IR_EMIT(c->b, "aten::rsqrt", aten_with_scalar(c->a, "aten::add", var, eps));
+  return aten_ret_many(c, (ir_value[]){y, mean, rstd}, 3);
 }
 /* max_unpool2d(self, indices, output_size), max_unpool3d(.., stride, padding): elements back at their positions */
 aten_value aten_lower_max_unpool(aten_args *c) {

@@ -208,6 +208,49 @@ class Compile(unittest.TestCase):
         window = torch.hann_window(16)
         self.same(lambda x: torch.istft(torch.stft(x, 16, 4, window=window, return_complex=True), 16, 4, window=window), x.view(1, 64))
 
+    def test_random_numbers(self):
+        def function(x):
+            y = torch.nn.functional.dropout(x.sin(), 0.5) + torch.rand_like(x * 2)
+            return y, torch.randint(3, 9, (x.shape[0], 5)), torch.randperm(7), torch.empty_like(y).bernoulli_(0.3)
+
+        x = torch.randn(40, 3)
+        for dynamic in (False, True):
+            compiled = torch.compile(function, backend="treadle", dynamic=dynamic)
+            torch.manual_seed(1)
+            (first, again), why = watched(lambda: (compiled(x), compiled(x)))
+            self.assertEqual(why, [])
+            self.assertFalse(torch.equal(first[1], again[1]))
+            self.assertEqual([y.shape for y in first], [(40, 3), (40, 5), (7,), (40, 3)])
+            self.assertTrue(3 <= int(first[1].min()) and int(first[1].max()) < 9)
+        torch.manual_seed(1)
+        want = torch.rand(5), torch.randn(3), torch.randint(9, (4,))
+        torch.manual_seed(1)
+        with torch.no_grad():
+            got = torch.compile(lambda: (torch.rand(5) + 0, torch.randn(3) + 0, torch.randint(9, (4,)) + 0), backend="treadle")()
+        torch.testing.assert_close(got, want)  # PyTorch's own
+
+    def test_memory_of_results(self):
+        x = torch.randn(2, 3, 4, 5)
+        for function in (lambda x: torch.relu(x).permute(2, 0, 3, 1), lambda x: (x * 2).contiguous(memory_format=torch.channels_last),
+                         lambda x: (x @ x.mT).mT):
+            compiled = self.same(function, x)
+            with torch.no_grad():
+                self.assertEqual(compiled(x).stride(), function(x).stride())
+
+        def written_later(x):
+            y = x * 2
+            z = y[1].view(-1)
+            torch._dynamo.graph_break()
+            y[1, 0] = 7
+            return z
+
+        self.same(written_later, x)
+
+    def test_operators_written_in_python(self):
+        loss, options = torch.nn.functional.linear_cross_entropy, torch.nn.modules.LinearCrossEntropyOptions(batch_chunk_size=2)
+        x, weight, target = torch.randn(6, 4), torch.randn(9, 4), torch.randint(9, (6,))
+        self.same(lambda x, w, t: loss(x, w, t, options=options), x, weight, target)
+
     def test_options(self):
         with self.assertRaisesRegex(Exception, "no option"):
             torch.compile(Net().eval(), backend="treadle", options={"speed": 11})(torch.randn(1, 3, 8, 8))

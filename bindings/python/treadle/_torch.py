@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _core
-from ._around import around, real_graph, token_positions, with_tokens
+from ._around import around, drawn_graph, placed_graph, put_back, real_graph, token_positions, with_draws, with_tokens
 from ._convert import torch_tensor_view
 from ._errors import BadArgument, Error, Unsupported
 from ._model import Model, Outputs
@@ -132,16 +132,37 @@ def _warn(why, what="a graph"):
 
 
 def _taken_apart(module, why):
-    """The graph with the operators that `why` names as PyTorch's own decompositions have them; None: there are none."""
+    """The graph with the operators that `why` names as PyTorch itself takes them apart; None: it does not."""
     from torch._decomp import core_aten_decompositions, decomposition_table
-    used = {n.target for n in module.graph.nodes if n.op == "call_function"}
+    used = {n.target for n in module.graph.nodes if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.name in why}
+    bodies = _written_in_python(used)
+    if bodies:
+        return _traced_anew(module, torch.func.functionalize(_Speller(module, bodies).run), {})
     every = {**decomposition_table, **core_aten_decompositions()}
-    table = {op: every[op] for op in used if op in every and op._schema.name in why}
-    return _traced_anew(module, torch.fx.Interpreter(module), table) if table else None
+    table = {op: every[op] for op in used if op in every}
+    return _traced_anew(module, torch.fx.Interpreter(module).run, table) if table else None
 
 
-def _traced_anew(module, interpreter, table):
-    """What `interpreter` makes of the graph, with operators as `table` has them; None: PyTorch does not trace it."""
+def _written_in_python(used):
+    """The bodies of operators that PyTorch itself defines in Python. Into others nobody looks: they may do what no graph says."""
+    from torch._library.custom_ops import OPDEFS
+    bodies = {op: OPDEFS[op._schema.name]._init_fn for op in used if op._schema.name in OPDEFS}
+    return {op: body for op, body in bodies.items() if body.__module__.startswith("torch.")}
+
+
+class _Speller(torch.fx.Interpreter):
+    """Runs a graph with functions in the place of some operators."""
+
+    def __init__(self, module, bodies):
+        super().__init__(module)
+        self.bodies = bodies
+
+    def call_function(self, target, args, kwargs):
+        return super().call_function(self.bodies.get(target, target), args, kwargs)
+
+
+def _traced_anew(module, run, table):
+    """What `run` makes of the graph, with operators as `table` has them; None: PyTorch does not trace it."""
     from torch.fx.experimental.proxy_tensor import make_fx
     values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
     modes = [v.fake_mode for v in values if isinstance(v, FakeTensor)]
@@ -149,22 +170,20 @@ def _traced_anew(module, interpreter, table):
         return None
     try:
         with modes[0], torch.no_grad():
-            return make_fx(lambda *args: interpreter.run(*args), decomposition_table=table)(*values)
+            return make_fx(lambda *args: run(*args), decomposition_table=table)(*values)
     except Exception:  # whatever PyTorch finds wrong with it, the graph runs as it is
         return None
 
 
 def _spelled_out(module):
-    """The graph with flex_attention as the products, softmax and masks that it means."""
+    """The graph with flex_attention as the products, softmax and masks that it means, and dropout in training as the numbers
+    drawn, compared and multiplied."""
+    from torch._decomp import decomposition_table
     from torch._higher_order_ops.flex_attention import flex_attention, math_attention
-    if not any(n.target is flex_attention for n in module.graph.nodes):
+    dropout = torch.ops.aten.native_dropout.default
+    if not any(n.target in (flex_attention, dropout) for n in module.graph.nodes):
         return module
-
-    class Speller(torch.fx.Interpreter):
-        def call_function(self, target, args, kwargs):
-            return super().call_function(math_attention if target is flex_attention else target, args, kwargs)
-
-    return _traced_anew(module, Speller(module), {}) or module
+    return _traced_anew(module, _Speller(module, {flex_attention: math_attention}).run, {dropout: decomposition_table[dropout]}) or module
 
 
 class _Compiled:
@@ -275,6 +294,12 @@ def _inference(options):
             run = compile_graph(real[0], example_inputs)
             return around(run, real[1], real[2])
         module = _spelled_out(module)
+        drawn = drawn_graph(module)
+        if drawn is not None:
+            return with_draws(compile_graph(drawn[0], example_inputs), drawn[1])
+        placed = placed_graph(module)
+        if placed is not None:
+            return put_back(compile_graph(placed[0], example_inputs), placed[1], placed[2])
         try:
             compiled = _Compiled(module, _static_positions(module, example_inputs), dict(options))
         except (CannotSay, Error) as why:

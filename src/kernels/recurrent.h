@@ -6,12 +6,13 @@
  *
  * zeros behind the last unit: one walk along k gives all gates of the same units. A panel is as wide as a vector of its
  * level (kern_row.lanes). Gates stand in ONNX's order, i o f c and z r h; a bias holds the sum of input's and state's,
- * and as the fourth vector of a GRU what is added to the candidate's state product before the reset gate. */
+ * and as the fourth vector of a GRU what is added to the candidate's state product before the reset gate. A plain layer
+ * has one gate, and panels of KERN_PLAIN_VECTORS vectors: they take the place of an LSTM's gates. */
 #ifndef KERNELS_RECURRENT_H
 #define KERNELS_RECURRENT_H
 #include "base/base.h"
 
-enum { KERN_RECURRENT_BIASES = 4 };
+enum { KERN_RECURRENT_BIASES = 4, KERN_PLAIN_VECTORS = 4 };
 
 typedef struct kern_recurrent {
   int64_t directions, gates, hidden, panel;

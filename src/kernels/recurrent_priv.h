@@ -30,10 +30,13 @@ typedef struct recurrent_layer {
   const base_tensor *x, *h0, *c0; /* h0, c0: NULL: zeros */
   float *y, *last, *last_memory;  /* NULL: not wanted */
   const int64_t *lengths;         /* of each sequence, at most `time`; NULL: all are as long as that */
-  int64_t time, batch, input, hidden, padded, dirs, gates, chunk;
+  int64_t time, batch, input, hidden, dirs, gates, chunk;
+  int64_t units, panels; /* hidden units of a panel; panels */
+  int64_t padded, width; /* units of all panels; their sums */
   bool reverse, batch_first, linear_before_reset;
-  bool weave; /* one sequence has steps enough for pieces */
-  int pieces; /* RECURRENT_SHORT or RECURRENT_LONG */
+  bool plain, relu; /* the gates are units of their own */
+  bool weave;       /* one sequence has steps enough for pieces */
+  int pieces;       /* RECURRENT_SHORT or RECURRENT_LONG */
 } recurrent_layer;
 
 /* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */
@@ -43,7 +46,7 @@ typedef struct recurrent_block {
   int64_t direction, first, count;
   int64_t time; /* steps of its longest sequence; what shorter ones do behind their last is dropped */
   bool backward;
-  float *sums;         /* [steps of a chunk, count, panels, gates, V_LANES] */
+  float *sums;         /* [steps of a chunk, count, panels, gates, V_LANES]: width */
   float *state, *next; /* [RECURRENT_ROWS, padded] */
   float *memory;       /* the same: c of an LSTM, z of a GRU */
   float *kept;         /* the same: the reset state of a GRU */
@@ -81,5 +84,6 @@ typedef struct recurrent_cell {
   void (*begin[RECURRENT_CHUNKS])(const recurrent_block *k);
   void (*woven[RECURRENT_CHUNKS])(const recurrent_block *k, int64_t step);
 } recurrent_cell;
+/* The first is of plain layers, too. */
 extern const recurrent_cell KERN_NAME(lstm_cell), KERN_NAME(gru_cell);
 #endif

@@ -1,5 +1,5 @@
-/* recurrent.c -- td::lstm and td::gru with constant weights and ONNX's default activations become td::lstm_packed and
- * td::gru_packed, their weights packed for the kernel of this machine.
+/* recurrent.c -- td::lstm, td::gru and td::rnn with constant weights and ONNX's default activations (an rnn: tanh or
+ * relu) become td::lstm_packed and so on, their weights packed for the kernel of this machine.
  *
  * Requires: a verified graph; f32; no peepholes, no clipping. Keeps: types, origins. Breaks:
  * bit equality (gates are computed in f32); the packed weights are a copy. */
@@ -19,7 +19,9 @@ static const struct form {
   kern_family family;
   int64_t gates;
 } forms[] = {{"td::lstm", "td::lstm_packed", "Sigmoid,Tanh,Tanh", KERN_LSTM, 4},
-             {"td::gru", "td::gru_packed", "Sigmoid,Tanh", KERN_GRU, 3}};
+             {"td::gru", "td::gru_packed", "Sigmoid,Tanh", KERN_GRU, 3},
+             {"td::rnn", "td::rnn_packed", "Tanh", KERN_RNN, 1},
+             {"td::rnn", "td::rnn_packed", "Relu", KERN_RNN, 1}};
 
 /* `list` says `once` for each of `times` directions, or for one alone. */
 static bool repeats(const char *list, const char *once, int64_t times) {
@@ -92,7 +94,8 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
                      ARG_INT("directions", layout->directions),
                      ARG_BOOL("reverse", strcmp(passes_str(node, "direction"), "reverse") == 0),
                      ARG_BOOL("batch_first", passes_int(node, "batch_first")),
-                     ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))};
+                     form->gates == 1 ? ARG_BOOL("relu", strcmp(form->activations, "Relu") == 0)
+                                      : ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))};
   ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = lstm ? 5 : 6};
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
@@ -102,7 +105,8 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   TRY(pack(e, layout, weights(e, node, R, 3), &in[2]));
   node = ir_node_of(e->graph, id);
   if (has(node, BIAS))
-    TRY(pack_bias(e, layout, !lstm && passes_int(node, "linear_before_reset"), weights(e, node, BIAS, 2), &in[3]));
+    TRY(pack_bias(e, layout, form->gates == 3 && passes_int(node, "linear_before_reset"), weights(e, node, BIAS, 2),
+                  &in[3]));
   TRY(passes_add(e, id, form->packed, spec, NULL, &first));
   const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
   node = ir_node_of(e->graph, id);
@@ -117,8 +121,9 @@ static td_status visit(passes_edit *e, ir_node id) {
     if (strcmp(node->op->name, form->op) != 0) continue;
     int64_t directions = strcmp(passes_str(node, "direction"), "bidirectional") == 0 ? 2 : 1;
     const kern_row *row = kern_select(form->family, TD_F32, e->setting->isa);
-    if (!row || !is_plain(e, node, form, directions)) return TD_OK;
-    const kern_recurrent layout = {directions, form->gates, passes_constant(e, node, R)->dims[2], row->lanes};
+    if (!row || !is_plain(e, node, form, directions)) continue;
+    const int64_t panel = row->lanes * (form->gates == 1 ? KERN_PLAIN_VECTORS : 1);
+    const kern_recurrent layout = {directions, form->gates, passes_constant(e, node, R)->dims[2], panel};
     return rewrite(e, id, form, &layout);
   }
   return TD_OK;

@@ -132,6 +132,9 @@ static const subject subjects[] = {
     {"gru", 0, 1, 1,
      X("5, 6, 20") W(1, "1, 96, 20", 0)
          W(2, "1, 96, 32", 8192) "%9, %4 = td::gru(%0, %1, %2) {batch_first = true}\n" Y(9)},
+    {"rnn", 0, 1, 1,
+     X("5, 6, 20") W(1, "1, 96, 20", 0)
+         W(2, "1, 96, 96", 8192) "%9, %4 = td::rnn(%0, %1, %2) {batch_first = true}\n" Y(9)},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 

@@ -1,6 +1,7 @@
 /* ctest: threads */
-/* KERN_LSTM, KERN_GRU: what the operators' cases cannot reach. A sequence has the same bits alone, where its inputs'
- * sums are made in pieces, as in a batch of any size, and on any number of threads; whatever stands behind its length.
+/* KERN_LSTM, KERN_GRU, KERN_RNN: what the operators' cases cannot reach. A sequence has the same bits alone, where its
+ * inputs' sums are made in pieces, as in a batch of any size, and on any number of threads; whatever stands behind its
+ * length.
  */
 #include "kernels/run_kernel.h"
 
@@ -41,18 +42,20 @@ static float *packed(layer *l, uint32_t operand, size_t count) {
   return data;
 }
 
-static layer make_layer(const kern_row *row, const shape *s, bool gru, bool linear_before_reset) {
-  const base_arg args[] = {ARG_INT("hidden", s->hidden),         ARG_INT("panel", row->lanes),
-                           ARG_INT("directions", s->directions), ARG_BOOL("reverse", s->reverse),
-                           ARG_BOOL("batch_first", true),        ARG_BOOL("linear_before_reset", linear_before_reset)};
-  const kern_recurrent packing = {s->directions, gru ? 3 : 4, s->hidden, row->lanes};
+static layer make_layer(const kern_row *row, const shape *s, int64_t gates, bool option) {
+  const int64_t panel = row->lanes * (gates == 1 ? KERN_PLAIN_VECTORS : 1);
+  const base_arg args[] = {
+      ARG_INT("hidden", s->hidden),         ARG_INT("panel", panel),
+      ARG_INT("directions", s->directions), ARG_BOOL("reverse", s->reverse),
+      ARG_BOOL("batch_first", true),        ARG_BOOL(gates == 1 ? "relu" : "linear_before_reset", option)};
+  const kern_recurrent packing = {s->directions, gates, s->hidden, panel};
   layer l = {.arena = base_arena_new(&base_libc_allocator),
              .x_each = s->time * s->input,
              .y_each = s->time * s->directions * s->hidden};
   size_t w = 0, r = 0, bias = 0;
   assert_true(kern_recurrent_count(&packing, s->input, &w) && kern_recurrent_count(&packing, s->hidden, &r) &&
               kern_recurrent_bias_count(&packing, &bias));
-  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, gru ? 6 : 5)};
+  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, gates == 4 ? 5 : 6)};
   l.x = run_floats(BATCH * l.x_each, 7);
   l.y = run_floats(BATCH * l.y_each, 8);
   l.w = packed(&l, W, w);
@@ -100,14 +103,14 @@ static void check_layer(layer *l, const shape *s) {
   free(y);
 }
 
-static void check_family(kern_family family, bool gru, bool linear_before_reset) {
+static void check_family(kern_family family, int64_t gates, bool option) {
   uint32_t levels;
   kern_levels(&levels);
   for (uint32_t i = 0; i < levels * SHAPES; i++) {
     const kern_row *row = run_row(family, i / SHAPES);
     if (!row) continue;
     const shape *s = &shapes[i % SHAPES];
-    layer l = make_layer(row, s, gru, linear_before_reset);
+    layer l = make_layer(row, s, gates, option);
     check_layer(&l, s);
     free_layer(&l);
   }
@@ -115,19 +118,26 @@ static void check_family(kern_family family, bool gru, bool linear_before_reset)
 
 static void sequences_of_an_lstm_do_not_see_their_neighbours(void **state) {
   (void)state;
-  check_family(KERN_LSTM, false, false);
+  check_family(KERN_LSTM, 4, false);
 }
 
 static void sequences_of_a_gru_do_not_see_their_neighbours(void **state) {
   (void)state;
-  check_family(KERN_GRU, true, false);
-  check_family(KERN_GRU, true, true);
+  check_family(KERN_GRU, 3, false);
+  check_family(KERN_GRU, 3, true);
+}
+
+static void sequences_of_a_plain_layer_do_not_see_their_neighbours(void **state) {
+  (void)state;
+  check_family(KERN_RNN, 1, false);
+  check_family(KERN_RNN, 1, true);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sequences_of_an_lstm_do_not_see_their_neighbours),
       cmocka_unit_test(sequences_of_a_gru_do_not_see_their_neighbours),
+      cmocka_unit_test(sequences_of_a_plain_layer_do_not_see_their_neighbours),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

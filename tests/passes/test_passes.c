@@ -449,6 +449,24 @@ static void recurrent_packs(void **state) {
                 1);
 }
 
+/* The units of a plain layer stand where an LSTM has gates. */
+static void recurrent_packs_plain_layers(void **state) {
+  (void)state;
+  expect_change("recurrent",
+                "input %0 \"x\": f32[n, 1, 1]\n"
+                "const %1: f32[1, 2, 1] = {1, 2}\n"
+                "const %2: f32[1, 2, 2] = {3, 4, 5, 6}\n"
+                "%3 = td::rnn(%0, %1, %2) {activations = \"Relu\"}\n"
+                "output \"y\" %3\n",
+                "input %0 \"x\": f32[n, 1, 1]\n"
+                "const %1: f32[4] = {1, 2, 0, 0}\n"
+                "const %2: f32[8] = {3, 5, 0, 0, 4, 6, 0, 0}\n"
+                "%3 = td::rnn_packed(%0, %1, %2, -, -) {hidden = 2, panel = 4, directions = 1, reverse = false, "
+                "batch_first = false, relu = true}: f32[n, 1, 1, 2]\n"
+                "output \"y\" %3\n",
+                1);
+}
+
 /* Other activations, weights that are computed. */
 static void recurrent_leaves_alone(void **state) {
   (void)state;
@@ -605,6 +623,7 @@ int main(void) {
       cmocka_unit_test(batchnorm_counts_uses_anew),
       cmocka_unit_test(batchnorm_of_rows_is_a_product),
       cmocka_unit_test(recurrent_packs),
+      cmocka_unit_test(recurrent_packs_plain_layers),
       cmocka_unit_test(recurrent_leaves_alone),
       cmocka_unit_test(dead_removes),
       cmocka_unit_test(dead_keeps_what_nested_blocks_use),

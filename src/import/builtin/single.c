@@ -284,11 +284,11 @@ static ir_value fourier(builtin_net *n, const line *l) {
 
 /* ---- over time, and back to images ---- */
 
-/* [steps, batch, width], hidden=H, `both` directions; op=lstm or gru. */
+/* [steps, batch, width], hidden=H, `both` directions; op=lstm, gru or rnn. */
 static ir_value recurrent(builtin_net *n, const line *l) {
   const char *op = operator_of(n, l, "td::%s", "lstm");
   const int64_t hidden = number_of(l, "hidden", l->dims[2]), directions = word_of(l, "both") ? 2 : 1;
-  const int64_t rows = (strstr(op, "gru") ? 3 : 4) * hidden;
+  const int64_t gates = strstr(op, "gru") ? 3 : strstr(op, "rnn") ? 1 : 4, rows = gates * hidden;
   const int64_t w[] = {directions, rows, l->dims[2]}, r[] = {directions, rows, hidden}, bias[] = {directions, 2 * rows};
   const base_arg args[] = {ARG_STR("direction", directions == 2 ? "bidirectional" : "forward"),
                            ARG_BOOL("linear_before_reset", true)};
@@ -297,7 +297,7 @@ static ir_value recurrent(builtin_net *n, const line *l) {
   in[1] = builtin_param_of(n, "layer", "w", 3, w, 0, spread);
   in[2] = builtin_param_of(n, "layer", "r", 3, r, 0, spread);
   in[3] = builtin_param_of(n, "layer", "bias", 2, bias, 0, spread);
-  return builtin_node(n, op, in, 4, args, rows == 3 * hidden ? 2 : 1, "layer", "recurrent");
+  return builtin_node(n, op, in, 4, args, gates == 3 ? 2 : 1, "layer", "recurrent");
 }
 
 /* out=N kernel=K stride=S */

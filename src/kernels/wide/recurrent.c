@@ -1,5 +1,6 @@
-/* recurrent.c -- KERN_LSTM, KERN_GRU: whole layers over time (td::lstm_packed, td::gru_packed; weights as recurrent.h
- * says). A task is a block (recurrent_priv.h): one direction of up to RECURRENT_ROWS sequences. */
+/* recurrent.c -- KERN_LSTM, KERN_GRU, KERN_RNN: whole layers over time (td::lstm_packed, td::gru_packed,
+ * td::rnn_packed; weights as recurrent.h says). A task is a block (recurrent_priv.h): one direction of up to
+ * RECURRENT_ROWS sequences. */
 #include "kernels/recurrent_priv.h"
 #include "kernels/tuning.h"
 
@@ -9,7 +10,7 @@ typedef recurrent_layer layer;
 typedef recurrent_block block;
 typedef recurrent_cell cell;
 enum { X, W, R, BIAS, H0, C0, LENGTHS };
-enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
+enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET, RELU = LINEAR_BEFORE_RESET };
 enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME };
 enum {
   SUMS_BYTES = 1 << 17, /* of a chunk of steps: half of the smaller second-level caches, */
@@ -135,12 +136,13 @@ static td_status read_lengths(layer *l) {
 
 static td_status check_sizes(const layer *l) {
   const base_attrs *attrs = l->call->attrs;
-  kern_recurrent r = {l->dirs, l->gates, l->hidden, base_attr_int(attrs, PANEL)};
+  kern_recurrent r = {l->dirs, l->plain ? 1 : l->gates, l->hidden, base_attr_int(attrs, PANEL)};
   const base_tensor *bias = base_in(l->call, BIAS);
   const base_tensor *states[] = {l->h0, l->c0};
   size_t w, u, b;
-  bool fits = r.panel == V_LANES && kern_recurrent_count(&r, l->input, &w) && kern_recurrent_count(&r, l->hidden, &u) &&
-              kern_recurrent_bias_count(&r, &b) && (size_t)base_tensor_numel(base_in(l->call, W)) == w &&
+  bool fits = r.panel == l->units && kern_recurrent_count(&r, l->input, &w) &&
+              kern_recurrent_count(&r, l->hidden, &u) && kern_recurrent_bias_count(&r, &b) &&
+              (size_t)base_tensor_numel(base_in(l->call, W)) == w &&
               (size_t)base_tensor_numel(base_in(l->call, R)) == u && (!bias || (size_t)base_tensor_numel(bias) == b);
   for (int i = 0; i < 2; i++)
     fits = fits && (!states[i] || (states[i]->rank == 3 && states[i]->dims[l->batch_first] == l->dirs &&
@@ -151,9 +153,9 @@ static td_status check_sizes(const layer *l) {
 }
 
 /* Of r, in one direction. */
-static int64_t state_bytes(const layer *l) { return l->hidden * l->gates * l->padded * (int64_t)sizeof(float); }
+static int64_t state_bytes(const layer *l) { return l->hidden * l->width * (int64_t)sizeof(float); }
 
-static td_status open_layer(const base_call *call, const cell *c, layer *l, base_tensor *copy) {
+static td_status open_layer(const base_call *call, const cell *c, bool plain, layer *l, base_tensor *copy) {
   const base_attrs *attrs = call->attrs;
   const base_tensor *x = base_in(call, X);
   *l = (layer){.call = call,
@@ -168,23 +170,28 @@ static td_status open_layer(const base_call *call, const cell *c, layer *l, base
                .reverse = base_attr_int(attrs, REVERSE),
                .batch_first = base_attr_int(attrs, BATCH_FIRST),
                .linear_before_reset = c->gates == 3 && base_attr_int(attrs, LINEAR_BEFORE_RESET),
+               .plain = plain,
+               .relu = plain && base_attr_int(attrs, RELU),
                .gates = c->gates,
+               .units = plain ? KERN_PLAIN_VECTORS * V_LANES : V_LANES,
                .input = x->dims[2]};
   l->time = x->dims[l->batch_first];
   l->batch = x->dims[!l->batch_first];
-  l->padded = (l->hidden + V_LANES - 1) / V_LANES * V_LANES;
+  l->panels = (l->hidden + l->units - 1) / l->units;
+  l->padded = l->panels * l->units;
+  l->width = l->panels * l->gates * V_LANES;
   l->weave = c->woven[0] && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
   l->pieces = l->time >= LONG_STEPS && state_bytes(l) >= NEAR_BYTES ? RECURRENT_LONG : RECURRENT_SHORT;
   TRY(check_sizes(l));
   TRY(read_lengths(l));
-  int64_t step = (int64_t)sizeof(float) * l->gates * l->padded * base_min_i64(ROWS, l->batch);
+  int64_t step = (int64_t)sizeof(float) * l->width * base_min_i64(ROWS, l->batch);
   const int64_t sums = base_max_i64(SUMS_BYTES, state_bytes(l) / SUMS_SHARE);
   l->chunk = step ? base_min_i64(base_max_i64(sums / step, ROWS), l->time) : 1;
   return dense_rows(l, copy);
 }
 
 static td_status open_block(const layer *l, block *k) {
-  size_t states = (size_t)(ROWS * l->padded), step = (size_t)(l->gates * l->padded);
+  size_t states = (size_t)(ROWS * l->padded), step = (size_t)l->width;
   int64_t steps = base_max_i64(l->chunk * base_min_i64(ROWS, l->batch), RECURRENT_RING);
   *k = (block){.l = l};
   k->sums = base_call_scratch(l->call, (size_t)steps, step * sizeof(float));
@@ -210,11 +217,11 @@ static int64_t block_rows(int64_t count) {
   return (count + some - 1) / some * some < (count + most - 1) / most * most ? some : most;
 }
 
-static td_status run(const base_call *call, const cell *c) {
+static td_status run(const base_call *call, const cell *c, bool plain) {
   layer l;
   block k;
   base_tensor copy;
-  TRY(open_layer(call, c, &l, &copy));
+  TRY(open_layer(call, c, plain, &l, &copy));
   if (l.batch == 0 || l.hidden == 0) return TD_OK;
   TRY(open_block(&l, &k));
   const float *w = base_in(call, W)->data, *r = base_in(call, R)->data;
@@ -228,13 +235,14 @@ static td_status run(const base_call *call, const cell *c) {
     k.first = number < shared ? number * rows : l.batch - (blocks - number);
     k.count = number < shared ? base_min_i64(rows, l.batch - lone - k.first) : 1;
     k.backward = l.reverse || k.direction == 1;
-    k.w = w + k.direction * l.padded * l.gates * l.input;
-    k.r = r + k.direction * l.padded * l.gates * l.hidden;
+    k.w = w + k.direction * l.width * l.input;
+    k.r = r + k.direction * l.width * l.hidden;
     k.bias = bias ? (const float *)bias->data + k.direction * l.padded * KERN_RECURRENT_BIASES : NULL;
     run_block(c, &k);
   }
   return TD_OK;
 }
 
-td_status KERN_NAME(lstm)(const base_call *call) { return run(call, &KERN_NAME(lstm_cell)); }
-td_status KERN_NAME(gru)(const base_call *call) { return run(call, &KERN_NAME(gru_cell)); }
+td_status KERN_NAME(lstm)(const base_call *call) { return run(call, &KERN_NAME(lstm_cell), false); }
+td_status KERN_NAME(gru)(const base_call *call) { return run(call, &KERN_NAME(gru_cell), false); }
+td_status KERN_NAME(rnn)(const base_call *call) { return run(call, &KERN_NAME(lstm_cell), true); }

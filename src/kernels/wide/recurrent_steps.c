@@ -45,7 +45,7 @@ V_INLINE void multiply(int rows, columns c, const float *const *a, const float *
 V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int64_t step, int64_t first,
                          int64_t count) {
   const layer *l = k->l;
-  const float *a[ROWS], *bias = k->bias ? k->bias + panel * KERN_RECURRENT_BIASES * V_LANES : NULL;
+  const float *a[ROWS], *bias = k->bias ? k->bias + panel * KERN_RECURRENT_BIASES * l->units : NULL;
   vf acc[ROWS * GATES_MAX];
   V_UNROLL
   for (int row = 0; row < rows; row++) {
@@ -54,17 +54,17 @@ V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int
     for (int g = 0; g < gates; g++) acc[row * gates + g] = bias ? v_load(bias + g * V_LANES) : v_zero();
   }
   multiply(rows, (columns){1, gates, gates, 0}, a, k->w + panel * l->input * gates * V_LANES, l->input, acc);
-  float *to = k->sums + first * l->padded * gates + panel * gates * V_LANES;
+  float *to = k->sums + first * l->width + panel * gates * V_LANES;
   V_UNROLL
   for (int row = 0; row < rows; row++) {
     if (row >= count) break;
     V_UNROLL
-    for (int g = 0; g < gates; g++) v_store(to + row * l->padded * gates + g * V_LANES, acc[row * gates + g]);
+    for (int g = 0; g < gates; g++) v_store(to + row * l->width + g * V_LANES, acc[row * gates + g]);
   }
 }
 
 V_INLINE void multiply_inputs(int gates, const block *k, int64_t step, int64_t steps) {
-  int64_t rows = steps * k->count, panels = k->l->padded / V_LANES;
+  int64_t rows = steps * k->count, panels = k->l->panels;
   for (int64_t panel = 0; panel < panels; panel++) {
     for (int64_t first = 0; first < rows; first += ROWS) {
       int64_t count = base_min_i64(ROWS, rows - first);
@@ -96,7 +96,7 @@ V_INLINE piece piece_of(int gates, int steps, const block *k, int64_t step, int6
   static const float zeros[V_LANES];
   const layer *l = k->l;
   const int64_t parts = piece_parts(gates, steps), gate = number / parts, part = number % parts;
-  int64_t row = l->input * part / parts, pitch = l->padded * gates;
+  int64_t row = l->input * part / parts, pitch = l->width;
   piece p = {.steps = steps,
              .x = k->turned + row * V_LANES + step % V_LANES,
              .w = k->w + (row * gates + gate) * V_LANES,
@@ -107,7 +107,7 @@ V_INLINE piece piece_of(int gates, int steps, const block *k, int64_t step, int6
              .to_step = pitch,
              .to_panel = gates * V_LANES};
   if (part > 0) p.from = p.to, p.from_step = p.to_step, p.from_panel = p.to_panel;
-  else if (k->bias) p.from = k->bias + gate * V_LANES, p.from_panel = KERN_RECURRENT_BIASES * V_LANES;
+  else if (k->bias) p.from = k->bias + gate * V_LANES, p.from_panel = KERN_RECURRENT_BIASES * l->units;
   return p;
 }
 
@@ -159,8 +159,7 @@ V_INLINE void first_pieces(int gates, int steps, const block *k) {
   turn(k, 0);
   for (int64_t number = 0; number < gates * piece_parts(gates, steps); number++) {
     const piece p = piece_of(gates, steps, k, 0, number);
-    for (int64_t panel = 0; panel < k->l->padded / V_LANES; panel++)
-      multiply_beside(0, gates, NULL, NULL, 0, NULL, &p, panel);
+    for (int64_t panel = 0; panel < k->l->panels; panel++) multiply_beside(0, gates, NULL, NULL, 0, NULL, &p, panel);
   }
 }
 
@@ -173,17 +172,17 @@ typedef struct place {
   const piece *beside;
 } place;
 
-/* Where row `row` of the block finds its sums of inputs, and puts its state, for the `i`th panel of the place. */
+/* Where row `row` of the block finds its sums of inputs for the `i`th panel of the place. */
 V_INLINE const float *sums_of(const place *at, int row, int i) {
   const layer *l = at->k->l;
   int64_t sequence = at->slot * at->k->count + base_min_i64(row, at->k->count - 1);
-  return at->k->sums + (sequence * l->padded + (at->panel + i) * V_LANES) * l->gates;
+  return at->k->sums + sequence * l->width + (at->panel + i) * l->gates * V_LANES;
 }
 
-V_INLINE void put_state(const place *at, int row, int i, vf state) {
+/* The state of `unit` and those behind it. */
+V_INLINE void put_state(const place *at, int row, int64_t unit, vf state) {
   const block *k = at->k;
   const layer *l = k->l;
-  int64_t unit = (at->panel + i) * V_LANES;
   v_store(k->next + row * l->padded + unit, state);
   if (!l->y || row >= k->count) return;
   const int64_t b = k->first + row, t = recurrent_time(k, row, at->step);
@@ -191,7 +190,7 @@ V_INLINE void put_state(const place *at, int row, int i, vf state) {
       l->batch_first ? (b * l->time + t) * l->dirs + k->direction : (t * l->dirs + k->direction) * l->batch + b;
   float *y = l->y + states * l->hidden + unit;
   if (unit + V_LANES <= l->hidden) v_store(y, state);
-  else v_store_n(y, state, l->hidden - unit);
+  else if (unit < l->hidden) v_store_n(y, state, l->hidden - unit);
 }
 
 /* acc += states times `gates` of the `width` gates of r, from gate `first` on. */
@@ -229,18 +228,38 @@ V_INLINE vf tanh_of(vf x) {
   return v_div(over(d), d);
 }
 
+/* The states of V_LANES units from `unit` on, from the sums of their gates. */
+V_INLINE void put_lstm(const place *at, int row, int64_t unit, const vf *sums) {
+  float *memory = at->k->memory + row * at->k->l->padded + unit;
+  vf in = gate(sums[0]), out = gate(sums[1]), forget = gate(sums[2]), candidate = gate_twice(sums[3]);
+  vf added = v_div(over(candidate), v_mul(in, candidate));
+  vf c = v_add(v_div(v_load(memory), forget), added), bent = gate_twice(c);
+  v_store(memory, c);
+  put_state(at, row, unit, v_div(over(bent), v_mul(out, bent)));
+}
+
+/* The states of plain units, KERN_PLAIN_VECTORS vectors of them to a panel. */
+static __attribute__((noinline)) void put_plain(const place *at, int rows, int panels, const float *sums) {
+  const layer *l = at->k->l;
+  const int each = panels * KERN_PLAIN_VECTORS;
+  for (int i = 0; i < rows * each; i++) {
+    const vf sum = v_load(sums + i * V_LANES);
+    put_state(at, i / each, at->panel * l->units + i % each * V_LANES, l->relu ? v_max(v_zero(), sum) : tanh_of(sum));
+  }
+}
+
+/* Panels of four gates, or of four vectors of plain units. */
 V_INLINE void lstm_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 0, 4, 4, at, at->k->state, acc);
-  V_FOR(i, rows * panels) {
-    const vf *sums = acc + i * 4;
-    float *memory = at->k->memory + i / panels * at->k->l->padded + (at->panel + i % panels) * V_LANES;
-    vf in = gate(sums[0]), out = gate(sums[1]), forget = gate(sums[2]), candidate = gate_twice(sums[3]);
-    vf added = v_div(over(candidate), v_mul(in, candidate));
-    vf c = v_add(v_div(v_load(memory), forget), added), bent = gate_twice(c);
-    v_store(memory, c);
-    put_state(at, i / panels, i % panels, v_div(over(bent), v_mul(out, bent)));
+  if (at->k->l->plain) {
+    float sums[SUMS_MAX * V_LANES];
+    V_FOR(i, rows * panels * 4) v_store(sums + i * V_LANES, acc[i]);
+    const place alone = {at->k, at->slot, at->step, at->panel, NULL}; /* what is beside stays known to the compiler */
+    put_plain(&alone, rows, panels, sums);
+    return;
   }
+  V_FOR(i, rows * panels) put_lstm(at, i / panels, (at->panel + i % panels) * V_LANES, acc + i * 4);
 }
 
 /* (1 - z) candidate + z state */
@@ -263,7 +282,7 @@ V_INLINE void gru_panels(int rows, int panels, const place *at) {
     vf inputs = v_load(sums_of(at, i / panels, i % panels) + 2 * V_LANES);
     vf z = sigmoid_of(acc[i * 3]), reset = sigmoid_of(acc[i * 3 + 1]);
     vf candidate = tanh_of(v_fma(reset, acc[i * 3 + 2], inputs));
-    put_state(at, i / panels, i % panels, gru_blend(z, candidate, v_load(state)));
+    put_state(at, i / panels, (at->panel + i % panels) * V_LANES, gru_blend(z, candidate, v_load(state)));
   }
 }
 
@@ -287,7 +306,8 @@ V_INLINE void gru_candidate_panels(int rows, int panels, const place *at) {
   V_FOR(i, rows * panels) {
     int64_t unit = i / panels * k->l->padded + (at->panel + i % panels) * V_LANES;
     vf candidate = tanh_of(acc[i]);
-    put_state(at, i / panels, i % panels, gru_blend(v_load(k->memory + unit), candidate, v_load(k->state + unit)));
+    put_state(at, i / panels, (at->panel + i % panels) * V_LANES,
+              gru_blend(v_load(k->memory + unit), candidate, v_load(k->state + unit)));
   }
 }
 
@@ -296,7 +316,7 @@ V_INLINE void gru_candidate_panels(int rows, int panels, const place *at) {
 typedef void panels_of(int rows, int panels, const place *at);
 V_INLINE void walk(int rows, const block *k, int64_t slot, int64_t step, panels_of *of) {
   const int each = rows == 1 ? PANELS : 1;
-  int64_t panels = k->l->padded / V_LANES, i = 0;
+  int64_t panels = k->l->panels, i = 0;
   for (; i + each <= panels; i += each) of(rows, each, &(place){k, slot, step, slot % 2 ? panels - each - i : i, NULL});
   for (; i < panels; i++) of(rows, 1, &(place){k, slot, step, slot % 2 ? panels - 1 - i : i, NULL});
 }
@@ -312,7 +332,7 @@ V_INLINE bool has_piece(int gates, int steps, const block *k, int64_t step, piec
 
 /* All panels of one sequence, with the piece beside each. */
 V_INLINE void walk_beside(const piece *p, const block *k, int64_t step, panels_of *of) {
-  int64_t panels = k->l->padded / V_LANES, slot = step % (2 * p->steps);
+  int64_t panels = k->l->panels, slot = step % (2 * p->steps);
   for (int64_t i = 0; i < panels; i++) of(1, 1, &(place){k, slot, step, step % 2 ? panels - 1 - i : i, p});
 }
 

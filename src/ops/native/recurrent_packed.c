@@ -1,11 +1,11 @@
-/* recurrent_packed.c -- td::lstm_packed, td::gru_packed: td::lstm and td::gru (recurrent.c) with weights as
- * kernels/recurrent.h packs them, ONNX's default activations and nothing more: no peepholes, no clipping.
- * Operands: x [time, batch, input], w, r and bias packed, h0 [directions, batch, hidden], for an LSTM c0 like h0 (a GRU
- * leaves it out), lengths [batch] of whole numbers. Behind its length a sequence has states of zeros, and keeps its
- * last. Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm). batch_first: x
- * [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. `reverse`: the one
- * direction runs from the last step to the first; of two directions the second does. Computed in double, states rounded
- * each step. */
+/* recurrent_packed.c -- td::lstm_packed, td::gru_packed, td::rnn_packed: td::lstm, td::gru and td::rnn (recurrent.c)
+ * with weights as kernels/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and nothing more:
+ * no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed, h0 [directions, batch, hidden],
+ * for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers. Behind its length a sequence has
+ * states of zeros, and keeps its last. Results: all states [time, directions, batch, hidden], last states like h0, last
+ * memory (lstm). batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions,
+ * hidden]. `reverse`: the one direction runs from the last step to the first; of two directions the second does.
+ * Computed in double, states rounded each step. */
 #include "kernels/kernels.h"
 #include "kernels/recurrent.h"
 #include "ops/common/ops_priv.h"
@@ -13,12 +13,13 @@
 #include <math.h>
 
 enum { X, W, R, BIAS, H0, C0, LENGTHS, OPERANDS };
-enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET };
+enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET, RELU = LINEAR_BEFORE_RESET };
 #define PACKED_ATTRS                                                                                   \
   ATTR_INT("hidden", 0), ATTR_INT("panel", 0), ATTR_INT("directions", 1), ATTR_BOOL("reverse", false), \
       ATTR_BOOL("batch_first", false)
 static const ir_attr lstm_attrs[] = {PACKED_ATTRS};
 static const ir_attr gru_attrs[] = {PACKED_ATTRS, ATTR_BOOL("linear_before_reset", false)};
+static const ir_attr rnn_attrs[] = {PACKED_ATTRS, ATTR_BOOL("relu", false)};
 
 /* ---- sizes ---- */
 
@@ -68,7 +69,7 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
     if (i != LENGTHS && ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32)
       return ir_infer_fail(ctx, "operand %u is not f32", i);
   }
-  if (gates == 3 && ir_in(ctx, C0)) return ir_infer_fail(ctx, "a GRU has no memory");
+  if (gates < 4 && ir_in(ctx, C0)) return ir_infer_fail(ctx, "an LSTM alone has a memory");
   if (r.hidden < 1 || r.hidden > INT32_MAX || r.panel < 1 || r.panel > INT32_MAX || r.directions < 1 ||
       r.directions > 2)
     return ir_infer_fail(ctx, "hidden, panel or directions is out of range");
@@ -97,6 +98,7 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
 }
 static td_status infer_lstm(ir_infer *ctx) { return infer_packed(ctx, 4); }
 static td_status infer_gru(ir_infer *ctx) { return infer_packed(ctx, 3); }
+static td_status infer_rnn(ir_infer *ctx) { return infer_packed(ctx, 1); }
 
 /* ---- run ---- */
 
@@ -104,7 +106,7 @@ static td_status infer_gru(ir_infer *ctx) { return infer_packed(ctx, 3); }
 typedef struct direction {
   const base_f32 *x, *w, *r, *bias;
   int64_t time, batch, input, hidden, gates, panel, index, count;
-  bool backward, batch_first, linear_before_reset;
+  bool backward, batch_first, linear_before_reset, relu;
   const base_i64 *lengths;                  /* NULL: all are `time` */
   double *state, *memory, *sums, *products; /* [hidden], and per gate [4 * hidden] */
 } direction;
@@ -148,6 +150,13 @@ static void gru_step(const direction *d) {
   for (int64_t u = 0; u < n; u++) {
     double z = sigmoid(s[u] + p[u]), candidate = tanh(s[2 * n + u] + p[2 * n + u]);
     d->state[u] = (double)(float)((1 - z) * candidate + z * d->state[u]);
+  }
+}
+
+static void rnn_step(const direction *d) {
+  for (int64_t u = 0; u < d->hidden; u++) {
+    const double sum = d->sums[u] + d->products[u];
+    d->state[u] = (double)(float)(d->relu ? (sum < 0 ? 0 : sum) : tanh(sum));
   }
 }
 
@@ -212,7 +221,8 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
                  .panel = layout.panel,
                  .count = layout.directions,
                  .batch_first = batch_first,
-                 .linear_before_reset = gates == 3 && base_attr_int(call->attrs, LINEAR_BEFORE_RESET)};
+                 .linear_before_reset = gates == 3 && base_attr_int(call->attrs, LINEAR_BEFORE_RESET),
+                 .relu = gates == 1 && base_attr_int(call->attrs, RELU)};
   TRY(check_operands(call, &layout, d.input, d.batch));
   for (uint32_t i = 0; i < LENGTHS; i++)
     if (base_in(call, i) && !(in[i] = ops_dense_f32(call, i))) return base_no_memory(call->err, "scratch");
@@ -239,15 +249,19 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
 }
 static td_status lstm_reference(const base_call *call) { return run_packed(call, 4, lstm_step); }
 static td_status gru_reference(const base_call *call) { return run_packed(call, 3, gru_step); }
+static td_status rnn_reference(const base_call *call) { return run_packed(call, 1, rnn_step); }
 
 /* ---- kernels ---- */
 
-static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family) {
+static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family, int64_t vectors) {
   const kern_row *row = kern_select(family, TD_F32, query->isa);
-  return row && row->lanes == base_attr_int(query->attrs, PANEL) ? row : NULL;
+  return row && row->lanes * vectors == base_attr_int(query->attrs, PANEL) ? row : NULL;
 }
-static const kern_row *lstm_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_LSTM); }
-static const kern_row *gru_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_GRU); }
+static const kern_row *lstm_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_LSTM, 1); }
+static const kern_row *gru_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_GRU, 1); }
+static const kern_row *rnn_kernel(const ir_kernel_query *query) {
+  return kernel_of(query, KERN_RNN, KERN_PLAIN_VECTORS);
+}
 
 /* Two per multiplication and addition with the weights, at each step. */
 static double packed_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
@@ -316,20 +330,22 @@ static bool case_bias(ir_case *c, const kern_recurrent *r, bool apart) {
 static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   if (number >= OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels)) return false;
   const struct packed_case *p = &packed_rows[number % OPS_COUNT(packed_rows)];
-  kern_recurrent r = {p->directions, gates, p->hidden, packed_panels[number / OPS_COUNT(packed_rows)]};
+  const int64_t vectors = gates == 1 ? KERN_PLAIN_VECTORS : 1;
+  kern_recurrent r = {p->directions, gates, p->hidden, packed_panels[number / OPS_COUNT(packed_rows)] * vectors};
   ops_case_arg(c, ARG_INT("hidden", r.hidden));
   ops_case_arg(c, ARG_INT("panel", r.panel));
   ops_case_arg(c, ARG_INT("directions", r.directions));
   ops_case_arg(c, ARG_BOOL("reverse", p->reverse));
   ops_case_arg(c, ARG_BOOL("batch_first", p->batch_first));
   if (gates == 3) ops_case_arg(c, ARG_BOOL("linear_before_reset", p->linear_before_reset));
+  if (gates == 1) ops_case_arg(c, ARG_BOOL("relu", p->linear_before_reset));
   int64_t outer = p->batch_first ? p->batch : p->time, inner = p->batch_first ? p->time : p->batch;
   int64_t first = p->batch_first ? p->batch : p->directions, second = p->batch_first ? p->directions : p->batch;
   if (!ops_case_in(c, TD_F32, OPS_DIMS(outer, inner, p->input), OPS_NORMAL, number) ||
       !case_packed(c, &r, p->input, 2) || !case_packed(c, &r, p->hidden, 3))
     return false;
   if (!(p->bias ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c))) return false;
-  for (int64_t i = 0; p->states && i < gates - 2; i++) /* h0, and c0 of an LSTM */
+  for (int64_t i = 0; p->states && i < (gates == 4 ? 2 : 1); i++) /* h0, and c0 of an LSTM */
     if (!ops_case_in(c, TD_F32, OPS_DIMS(first, second, p->hidden), OPS_NORMAL, 5)) return false;
   if (!p->lengths) return true;
   int64_t lengths[16];
@@ -340,6 +356,7 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
 }
 static bool cases_lstm(ir_case *c, uint32_t number) { return cases_of(c, number, 4); }
 static bool cases_gru(ir_case *c, uint32_t number) { return cases_of(c, number, 3); }
+static bool cases_rnn(ir_case *c, uint32_t number) { return cases_of(c, number, 1); }
 
 OPS_DECLARE(recurrent_packed);
 const ir_op ops_recurrent_packed[] = {
@@ -367,10 +384,23 @@ const ir_op ops_recurrent_packed[] = {
      .flops = packed_flops,
      .rtol = 1e-4f,
      .atol = 1e-5f},
+    {.name = "td::rnn_packed",
+     .min_in = 3,
+     .max_in = OPERANDS,
+     .out_count = 2,
+     .attrs = rnn_attrs,
+     .attr_count = OPS_COUNT(rnn_attrs),
+     .infer = infer_rnn,
+     .reference = rnn_reference,
+     .kernel = rnn_kernel,
+     .flops = packed_flops,
+     .rtol = 1e-4f,
+     .atol = 1e-5f},
 };
 OPS_TABLE(recurrent_packed);
 OPS_CASES(recurrent_packed) = {
     {"td::lstm_packed", cases_lstm},
     {"td::gru_packed", cases_gru},
+    {"td::rnn_packed", cases_rnn},
     {0},
 };

@@ -348,32 +348,38 @@ static int64_t told(job *j, uint32_t k, int64_t at) {
   return 0;
 }
 
-/* n elements of 4 bytes, each picked by an index of its own, and all evenly spaced. False: one is outside. */
-typedef bool (*picker)(const base_u32 *x, int64_t step, int64_t size, int64_t axis_step, const void *told,
-                       int64_t told_step, int64_t n, uint32_t *to);
-#define PICKER(name, type)                                                                             \
-  static bool name(const base_u32 *x, int64_t step, int64_t size, int64_t axis_step, const void *told, \
-                   int64_t told_step, int64_t n, uint32_t *to) {                                       \
-    const type *at = told;                                                                             \
-    for (int64_t i = 0; i < n; i++, at += told_step) {                                                 \
-      const int64_t index = *at < 0 ? *at + size : *at;                                                \
-      if (index < 0 || index >= size) return false;                                                    \
-      to[i] = x[i * step + index * axis_step];                                                         \
-    }                                                                                                  \
-    return true;                                                                                       \
+/* n elements, each picked by an index of its own, and all evenly spaced. False: one is outside. */
+typedef bool (*picker)(const void *x, int64_t step, int64_t size, int64_t axis_step, const void *told,
+                       int64_t told_step, int64_t n, void *to);
+#define PICKER(name, element, type)                                                                                   \
+  static bool name(const void *x, int64_t step, int64_t size, int64_t axis_step, const void *told, int64_t told_step, \
+                   int64_t n, void *to) {                                                                             \
+    const element *from = x;                                                                                          \
+    const type *at = told;                                                                                            \
+    element *y = to;                                                                                                  \
+    for (int64_t i = 0; i < n; i++, at += told_step) {                                                                \
+      const int64_t index = *at < 0 ? *at + size : *at;                                                               \
+      if (index < 0 || index >= size) return false;                                                                   \
+      y[i] = from[i * step + index * axis_step];                                                                      \
+    }                                                                                                                 \
+    return true;                                                                                                      \
   }
-PICKER(pick_by_i32, base_i32)
-PICKER(pick_by_i64, base_i64)
+PICKER(pick_4_by_i32, base_u32, base_i32)
+PICKER(pick_4_by_i64, base_u32, base_i64)
+PICKER(pick_8_by_i32, base_u64, base_i32)
+PICKER(pick_8_by_i64, base_u64, base_i64)
 
 /* A row of operand `k`, which is picked; as pick_row. False: it is none of that form, or an index is outside. */
 static bool pick_words(const space *s, uint32_t k, int64_t offset, int64_t at, int64_t n, char *piece) {
+  static const picker by_i32[] = {pick_4_by_i32, pick_8_by_i32}, by_i64[] = {pick_4_by_i64, pick_8_by_i64};
   const uint32_t teller = s->picks[k].teller;
   const base_tensor *x = s->in[k], *told = s->in[teller];
-  const picker pick = told->dtype == TD_I64 ? pick_by_i64 : told->dtype == TD_I32 ? pick_by_i32 : NULL;
-  if (!pick || s->row_rank != 1 || !turns(s, k)) return false;
-  return pick((const base_u32 *)x->data + offset, s->step[0][k], x->dims[s->picks[k].axis],
-              x->strides[s->picks[k].axis], (const char *)told->data + at * (int64_t)size_of(told->dtype),
-              s->step[0][teller], n, (uint32_t *)(void *)piece);
+  const size_t each = body_size(s, k);
+  const picker *pick = told->dtype == TD_I64 ? by_i64 : told->dtype == TD_I32 ? by_i32 : NULL;
+  if (!pick || s->row_rank != 1 || !(s->native >> k & 1) || (each != 4 && each != 8)) return false;
+  return pick[each == 8]((const char *)x->data + offset * (int64_t)each, s->step[0][k], x->dims[s->picks[k].axis],
+                         x->strides[s->picks[k].axis], (const char *)told->data + at * (int64_t)size_of(told->dtype),
+                         s->step[0][teller], n, piece);
 }
 
 /* A row of operand `k`, which is picked; `offset`, `at`: of the row in it and in its teller. */

@@ -89,27 +89,34 @@ static bool read_blocks(const base_call *call, blocks *b) {
 
 /* Where in the result each tuple points, in elements. */
 static td_status find_blocks(const base_call *call, const blocks *b, int64_t *at) {
+  const base_i64 *plain = b->index->dtype == TD_I64 ? b->index->data : NULL;
+  const int64_t *sizes = b->x->dims, *strides = b->out->strides, tuple = b->tuple;
   for (int64_t i = 0; i < b->count; i++) {
-    at[i] = 0;
-    for (int64_t k = 0; k < b->tuple; k++) {
-      const int64_t given = kern_index_at(b->index, i * b->tuple + k), size = b->x->dims[k];
+    int64_t to = 0;
+    for (int64_t k = 0; k < tuple; k++) {
+      const int64_t given = plain ? plain[i * tuple + k] : kern_index_at(b->index, i * tuple + k);
       int64_t where;
-      if (!kern_index_place(given, size, &where)) return kern_index_outside(call, "td::scatter_nd", given, size);
-      at[i] += where * b->out->strides[k];
+      if (!kern_index_place(given, sizes[k], &where))
+        return kern_index_outside(call, "td::scatter_nd", given, sizes[k]);
+      to += where * strides[k];
     }
+    at[i] = to;
   }
   return TD_OK;
 }
 
-/* Elements [first, end) of the result. */
+/* Elements [first, end) of the result. Blocks that follow one another there, too, are one run. */
 static void fill(const blocks *b, const int64_t *at, int64_t first, int64_t end) {
   const size_t bytes = b->bytes;
   char *to = b->out->data;
   const char *from = b->updates->data;
   memcpy(to + (size_t)first * bytes, (const char *)b->x->data + (size_t)first * bytes, (size_t)(end - first) * bytes);
-  for (int64_t i = 0; i < b->count; i++)
-    if (at[i] >= first && at[i] < end)
-      b->line(to + (size_t)at[i] * bytes, 1, from + (size_t)(i * b->inner) * bytes, 1, b->inner);
+  for (int64_t i = 0, run = 1; i < b->count; i += run) {
+    run = 1;
+    if (at[i] < first || at[i] >= end) continue;
+    while (i + run < b->count && at[i + run] == at[i] + run * b->inner && at[i + run] < end) run++;
+    b->line(to + (size_t)at[i] * bytes, 1, from + (size_t)(i * b->inner) * bytes, 1, run * b->inner);
+  }
 }
 
 td_status kern_scatter_nd(const base_call *call) {
@@ -122,7 +129,8 @@ td_status kern_scatter_nd(const base_call *call) {
   TRY(find_blocks(call, &b, at));
   const int64_t whole = base_tensor_numel(b.out) / b.inner; /* blocks */
   const int64_t wanted = (int64_t)(base_tensor_bytes(b.out) / TASK_BYTES) + 1;
-  const int64_t total = base_min_i64(base_min_i64(wanted, TASKS), whole);
+  /* Each task looks at all tuples, so there are no more than are taken at once. */
+  const int64_t total = base_min_i64(base_min_i64(wanted, base_max_i64(call->workers, 1)), whole);
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))
     fill(&b, at, whole * t / total * b.inner, whole * (t + 1) / total * b.inner);
   return TD_OK;

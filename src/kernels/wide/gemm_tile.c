@@ -130,10 +130,21 @@ V_INLINE void tile(const gemm_tile *t, const kern_epilogue *e, const int rows, c
   for (int64_t column = 0; column < t->columns; column += panels * V_LANES) strip(t, e, column, rows, panels);
 }
 
+/* Builds for checks take the number of rows at run time: the same loops, compiled in a fifth of the time. */
+#if defined GEMM_ROLLED
+#define SIZED static __attribute__((noinline, unused))
+#else
+#define SIZED V_INLINE
+#endif
+#define EACH_PANELS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define PANELS(panels) \
+  SIZED void panels_##panels(const gemm_tile *t, const kern_epilogue *e, const int rows) { tile(t, e, rows, panels); }
+EACH_PANELS(PANELS)
+
 typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 
 #define TILE(rows, panels) \
-  static void tile_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { tile(t, e, rows, panels); }
+  static void tile_##rows##x##panels(const gemm_tile *t, const kern_epilogue *e) { panels_##panels(t, e, rows); }
 #define ENTRY(rows, panels) [panels - 1][rows - 1] = tile_##rows##x##panels,
 #define ROWS_2(X, p) X(1, p) X(2, p)
 #define ROWS_3(X, p) ROWS_2(X, p) X(3, p)

@@ -4,8 +4,10 @@
  *     fused(linear(x, w), y) {program}   -> linear(x, w, y) {chain = program}
  *
  * The product then stands in the loop's place, behind all that the loop needs. It must be one that nobody else reads,
- * of the loop's whole space; the loop must have one result, and operands that are dense along its rows: what is seen
- * turned is dearer tile by tile than in a loop of its own, which turns as much at a time as suits. */
+ * of the loop's whole space: to write it beside the loop's results costs more than to read it again. Several results
+ * must be such as caches keep, which loops of their own would not write past them; operands must be dense along the
+ * loop's rows: what is seen turned is dearer tile by tile than in a loop of its own, which turns as much at a time as
+ * suits. */
 #include "compile/fuse_priv.h"
 #include "kernels/fused.h"
 #include "passes/passes.h"
@@ -32,14 +34,20 @@ static const ir_node_def *maker_of(const chaining *c, ir_value v) {
   return made_by.id ? ir_node_of(c->graph, made_by) : NULL;
 }
 
-/* Joins that the loop's result is made inside of ask for a kernel that writes rows of a pitch. */
+static bool is_among(ir_value v, const ir_value *values, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (values[i].id == v.id) return true;
+  return false;
+}
+
+/* Joins that the loop's results are made inside of ask for a kernel that writes rows of a pitch. */
 static bool is_joined(const chaining *c, const ir_node_def *loop) {
   const ir_block_def *block = ir_block_of(c->graph, loop->parent);
   for (uint32_t i = 0; i < block->nodes.count; i++) {
     const ir_node_def *user = ir_node_of(c->graph, block->nodes.at[i]);
     if (!user->op || !(user->op->flags & IR_OP_JOIN)) continue;
     for (uint32_t k = 0; k < user->in_count; k++)
-      if (user->in[k].id == loop->out[0].id) return true;
+      if (is_among(user->in[k], loop->out, loop->out_count)) return true;
   }
   return false;
 }
@@ -66,7 +74,10 @@ static const char *why_not(const chaining *c, const link *l) {
   if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop is over another space or type";
   if (made->rank < ir_type_of(c->graph, l->product.in[0])->rank) return "it is a product with a vector";
   base_program_write(&l->p, words);
-  if (kern_chain_read(words, base_program_size(&l->p), &unused)) return "the loop has several results, or rows";
+  const char *wrong = kern_chain_read(words, base_program_size(&l->p), &unused);
+  if (wrong) return wrong;
+  if (l->loop.out_count > 1 && sizeof(float) * fuse_elements(made->rank, made->dims) >= (double)KERN_FUSED_STREAMED)
+    return "the loop writes its results past the caches, which a product does not";
   for (uint32_t i = 0; i < l->loop.in_count; i++)
     if (i != l->operand && fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads something turned";
   const ir_kernel_query *query = fuse_query(c->graph, c->setting, c->scratch, &l->product);
@@ -111,7 +122,8 @@ static td_status emit(chaining *c, ir_node at, ir_node product, const link *l) {
   uint32_t in_count = fixed;
   ir_new_node spec = {
       .op = l->product.op, .in = in, .args = args, .arg_count = passes_args(&l->product, args), .before = at};
-  ir_value made;
+  ir_value first;
+  ir_node node;
   if (!words) return base_no_memory(c->err, "a chain");
   base_program_write(&l->p, words);
   args[spec.arg_count++] = ARG_INTS("chain", words, base_program_size(&l->p));
@@ -119,11 +131,15 @@ static td_status emit(chaining *c, ir_node at, ir_node product, const link *l) {
   for (uint32_t i = 0; i < l->loop.in_count; i++)
     if (i != l->operand) in[in_count++] = l->loop.in[i];
   spec.in_count = in_count > fixed ? in_count : l->product.in_count;
+  spec.out_count = l->loop.out_count;
   TRY(origins_of(c, l, &spec.origins));
-  TRY(ir_add_node(c->graph, l->loop.parent, &spec, NULL, &made, c->err));
-  ir_value_of(c->graph, made)->name = ir_value_of(c->graph, l->loop.out[0])->name;
-  ir_value_of(c->graph, l->loop.out[0])->name = NULL;
-  TRY(ir_replace_value(c->graph, l->loop.out[0], made, c->err));
+  TRY(ir_add_node(c->graph, l->loop.parent, &spec, &node, &first, c->err));
+  for (uint32_t k = 0; k < spec.out_count; k++) {
+    const ir_value made = ir_node_of(c->graph, node)->out[k];
+    ir_value_of(c->graph, made)->name = ir_value_of(c->graph, l->loop.out[k])->name;
+    ir_value_of(c->graph, l->loop.out[k])->name = NULL;
+    TRY(ir_replace_value(c->graph, l->loop.out[k], made, c->err));
+  }
   ir_remove_node(c->graph, at);
   ir_remove_node(c->graph, product);
   return TD_OK;
@@ -139,7 +155,7 @@ static td_status visit(chaining *c, ir_node id) {
   for (l->operand = 0; l->operand < l->loop.in_count; l->operand++) {
     const ir_value v = l->loop.in[l->operand];
     const ir_node_def *maker = maker_of(c, v);
-    if (!maker || !maker->op || !lower_has_chain(maker->op) || l->loop.out_count != 1) continue;
+    if (!maker || !maker->op || !lower_has_chain(maker->op)) continue;
     l->product = *maker;
     const int64_t *words = base_attr_ints(l->loop.attrs, 0, &count);
     if (base_program_read(words, count, &l->p)) return TD_OK;

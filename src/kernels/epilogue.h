@@ -7,9 +7,9 @@
  * skipped. Operators with an epilogue take its vectors as operands 2 to 5, and the rest as attributes of these names,
  * which are the last KERN_EPILOGUE_ATTRS of their lists, in this order.
  *
- * The chain is a program (base/program.h) over the output's dimensions, of one result. Its operand 0 is t, others are
- * the operator's from KERN_EPILOGUE_END on, which broadcast to the output. Kernels call it on rows of a tile that are
- * still in a near cache. */
+ * The chain is a program (base/program.h) over the output's dimensions. Its operand 0 is t, others are the operator's
+ * from KERN_EPILOGUE_END on, which broadcast to the output. Its result 0 takes t's place, further ones are the
+ * operator's further outputs. Kernels call it on rows of sums that are still in a near cache. */
 #ifndef KERNELS_EPILOGUE_H
 #define KERNELS_EPILOGUE_H
 #include "base/base.h"

@@ -12,9 +12,6 @@ enum { FORMED = 2048 /* elements of a tile where nothing is turned */ };
 enum { UNIT = 16, WIDEST = 8 /* bytes: of a copy, of an element */ };
 enum { PROGRAM /* attribute */ };
 enum { COLUMNS = BASE_PROGRAM_OPERANDS + BASE_PROGRAM_OUTS }; /* of strides: those of operands, then those of outputs */
-/* Outputs from this size on are written past the caches: reading what a write replaces would cost as much again, and
- * whoever reads them finds little of them there. */
-static const size_t stream_bytes = (size_t)16 << 20;
 
 typedef struct space {
   const base_call *call;
@@ -307,7 +304,7 @@ static bool streams(const space *s) {
   for (uint32_t k = 0; all && k < s->p->out_count; k++) {
     const base_tensor *out = base_out(s->call, k);
     all = !s->aside[k] && s->out_dtype[k] == TD_F32 && (uintptr_t)out->data % 64 == 0 &&
-          base_tensor_bytes(out) >= stream_bytes && base_tensor_contiguous(out);
+          base_tensor_bytes(out) >= (size_t)KERN_FUSED_STREAMED && base_tensor_contiguous(out);
   }
   return all;
 }
@@ -690,19 +687,22 @@ struct kern_chain {
   job j;
 };
 
+static bool is_sums(const base_program_op *op) { return op->kind == BASE_PROGRAM_LOAD && op->function == 0; }
+
 const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *p) {
   const char *wrong = base_program_read(words, count, p);
   if (wrong) return wrong;
-  if (p->in_count < 1 || p->out_count != 1) return "it is no chain: one result, of at least one operand";
+  if (p->in_count < 1 || p->out_count < 1) return "it is no chain: results of at least one operand";
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   if (base_program_picks(p, picks)) return "it gathers, which may fail";
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
-    const bool of_result = op->kind == BASE_PROGRAM_LOAD && op->function == 0;
+    const bool of_result = is_sums(op);
     if (base_type_is_wide(op->type) || (of_result && op->type != BASE_TYPE_F32))
       return "it is of values that are no f32";
     if (op->kind == BASE_PROGRAM_STORE && (op->row || op->in[2] != TD_F32)) return "its result is no f32 of the space";
     if (of_result && op->row) return "the product's result is one of rows";
+    if (op->kind == BASE_PROGRAM_STORE && is_sums(&p->ops[op->in[0]])) return "it stores the product's result as it is";
   }
   return p->row_axes ? "it reduces along rows" : NULL;
 }
@@ -725,7 +725,7 @@ td_status kern_chain_of(const base_call *call, const kern_fused_level *level, ke
   c->call = *call;
   c->call.in = c->in;
   c->call.in_count = c->f.p.in_count;
-  c->call.out_count = 1;
+  if (c->call.out_count > c->f.p.out_count) c->call.out_count = c->f.p.out_count;
   c->j.s.level = level;
   c->j.s.in_order = true;
   const kern_fused_code *code = call->code;
@@ -744,8 +744,11 @@ void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {
     rows = t->row_step == 1 ? base_min_i64(base_min_i64(t->rows - done, s->rows - at), j->tile_rows) : 1;
     /* Tiles are small: the common case does without what other operands' places ask for. */
     if (s->planes > 1) offsets_of(s, plane, at, offset);
-    else
+    else {
       for (uint32_t k = 1; k < s->p->in_count; k++) offset[k] = at * s->pitch[k];
+      for (uint32_t k = BASE_PROGRAM_OPERANDS + 1; k < BASE_PROGRAM_OPERANDS + (uint32_t)s->p->out_count; k++)
+        offset[k] = at * s->pitch[k];
+    }
     j->sums_pitch = t->pitch;
     for (int64_t i = 0; i < t->columns; i += j->tile_length) {
       j->sums = t->sums + done * t->pitch + i;

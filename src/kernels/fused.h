@@ -39,6 +39,10 @@ typedef void (*kern_fused_body)(const kern_fused_rows *rows);
  * each would be a tile of their own. */
 enum { KERN_FUSED_SHORT = 16, KERN_FUSED_FEW = 16 };
 
+/* Outputs of as many bytes are written past the caches: reading what a write replaces would cost as much again, and
+ * whoever reads them finds little of them there. */
+enum { KERN_FUSED_STREAMED = 16 << 20 };
+
 /* What generated code was made for. */
 typedef struct kern_fused_code {
   kern_fused_body body;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ops/ops.h"
+#include "ops/results.h"
 
 enum { MOST = 8 };
 
@@ -203,7 +204,7 @@ static td_status evaluate(const example *x, base_value *out, td_error *err) {
     at[count] = x->in[count].absent ? NULL : &in[count];
   }
   assert_int_equal(ir_make_attrs(arena, op, x->args, args, &attrs, err), TD_OK);
-  td_status status = ir_evaluate(op, attrs, at, count, arena, outs, op->out_count, err);
+  td_status status = ir_evaluate(op, attrs, at, count, arena, outs, results_of(op, attrs), err);
   *out = outs[0];
   return status;
 }

@@ -11,6 +11,7 @@
 
 #include "base/limited.h"
 #include "ops/ops.h"
+#include "ops/results.h"
 
 enum { MOST = 8, MOST_INTS = 6, MEMORY_MAX = 8 << 20 };
 
@@ -109,7 +110,7 @@ static td_status evaluate(const refusal *x, base_arena *arena, td_error *err) {
     count = i + 1;
   }
   assert_int_equal(ir_make_attrs(arena, op, x->args, args, &attrs, err), TD_OK);
-  return ir_evaluate(op, attrs, at, count, arena, out, op->out_count, err);
+  return ir_evaluate(op, attrs, at, count, arena, out, results_of(op, attrs), err);
 }
 
 static void refused_by_name(void **state) {
@@ -199,9 +200,8 @@ static void survive(const ir_op *op, uint32_t seed) {
       if (c.absent[i] || t->dtype != TD_I64 || base_tensor_numel(t) == 0 || pick(&seed, 2)) continue;
       base_store_i64(TD_I64, t->data, pick(&seed, (uint32_t)base_tensor_numel(t)), hostile(&seed));
     }
-    uint32_t outputs = op->out_count == IR_VARIADIC ? 2 : op->out_count;
     td_status status = ir_make_attrs(c.arena, op, c.args, c.arg_count, &attrs, &err);
-    if (status == TD_OK) status = ir_evaluate(op, attrs, at, c.in_count, c.arena, out, outputs, &err);
+    if (status == TD_OK) status = ir_evaluate(op, attrs, at, c.in_count, c.arena, out, results_of(op, attrs), &err);
     if (status != TD_OK && !err.text[0]) fail_msg("%s fails and says nothing", op->name);
   }
   base_arena_free(c.arena);

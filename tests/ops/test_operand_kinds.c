@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "ops/ops.h"
+#include "ops/results.h"
 
 enum { MOST = 8, STRINGS = 1 << 16 };
 
@@ -31,7 +32,7 @@ static td_status run(const ir_op *op, uint32_t which, void (*replace)(base_value
   }
   replace(&in[which]);
   assert_int_equal(ir_make_attrs(arena, op, c.args, c.arg_count, &attrs, err), TD_OK);
-  return ir_evaluate(op, attrs, at, c.in_count, arena, out, op->out_count == IR_VARIADIC ? 2 : op->out_count, err);
+  return ir_evaluate(op, attrs, at, c.in_count, arena, out, results_of(op, attrs), err);
 }
 
 static void to_strings(base_value *v) {
@@ -119,7 +120,7 @@ static void survive(const ir_op *op, uint32_t seed) {
     at[i] = left_out ? NULL : &in[i];
   }
   assert_int_equal(ir_make_attrs(c.arena, op, c.args, c.arg_count, &attrs, &err), TD_OK);
-  ir_evaluate(op, attrs, at, c.in_count, c.arena, out, op->out_count == IR_VARIADIC ? 2 : op->out_count, &err);
+  ir_evaluate(op, attrs, at, c.in_count, c.arena, out, results_of(op, attrs), &err);
   for (uint32_t i = 0; i < c.in_count; i++)
     if (at[i]) free(in[i].tensor.data);
   base_arena_free(c.arena);

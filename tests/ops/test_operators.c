@@ -14,6 +14,7 @@
 #include "compile/compile.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
+#include "ops/results.h"
 #include "runtime/runtime.h"
 #include "sys/sys.h"
 
@@ -51,7 +52,7 @@ static bool make_case(subject *s, base_arena *arena) {
     s->in[i] = (base_value){.kind = BASE_TENSOR, .tensor = s->c.in[i]};
     s->at[i] = s->c.absent[i] ? NULL : &s->in[i];
   }
-  s->out_count = s->op->out_count == IR_VARIADIC ? 2 : s->op->out_count;
+  s->out_count = results_of(s->op, s->attrs);
   return true;
 }
 

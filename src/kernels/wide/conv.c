@@ -40,7 +40,8 @@ typedef struct cut {
 
 typedef struct layer {
   kern_conv c;
-  kern_epilogue e;
+  kern_epilogue e;   /* but for the chain */
+  kern_chain *chain; /* on blocks, where sums are through all else; NULL: there is none */
   const kern_tuning *tuning;
   const float *image, *weights;
   int64_t sample, plane, line, pixel, channel; /* floats from one to the next of the image */
@@ -181,6 +182,8 @@ static td_status describe(const base_call *call, layer *l) {
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
   TRY(KERN_NAME(epilogue_of)(call, &l->e));
+  l->chain = l->e.chain;
+  l->e.chain = NULL;
   l->tuning = kern_tuning_of(call);
   l->weights = c->panel ? base_in(call, 1)->data : pack_now(call, c);
   if (!l->weights) return base_no_memory(call->err, "scratch");
@@ -448,6 +451,18 @@ static void run_block(const layer *l, const desk *d, const block *b, int64_t s0,
   }
 }
 
+/* The chain on a block's columns [from, end), which are through all else: it is fastest on long rows. */
+static void run_chain(const layer *l, const block *b, int64_t from, int64_t end) {
+  const kern_chain_tile t = {.sums = l->out + b->m0 * l->out_pitch + from,
+                             .pitch = l->out_pitch,
+                             .row = b->m0,
+                             .row_step = 1,
+                             .rows = b->m1 - b->m0,
+                             .column = from,
+                             .columns = end - from};
+  if (l->chain) kern_chain_run(l->chain, &t);
+}
+
 /* Tasks count blocks of strips fastest, then blocks of pixels, groups and maps. */
 static void run_task(const layer *l, desk *d, int64_t task) {
   int64_t n = task % l->n_blocks, m = task / l->n_blocks % l->m_blocks, rest = task / l->n_blocks / l->m_blocks;
@@ -465,11 +480,20 @@ static void run_task(const layer *l, desk *d, int64_t task) {
   }
   if (l->shared > 1) {
     run_groups(l, d, &b);
+    run_chain(l, &b, 0, l->c.groups * l->c.group_out);
     return;
   }
-  for (int64_t last = gemm_split(l->products, l->product_blocks, p + 1); b.group < last; b.group++) {
-    run_block(l, d, &b, gemm_split(l->strips, l->n_blocks, n), gemm_split(l->strips, l->n_blocks, n + 1));
+  const int64_t s0 = gemm_split(l->strips, l->n_blocks, n), s1 = gemm_split(l->strips, l->n_blocks, n + 1);
+  const int64_t from = cut_at(&l->in_strips, s0) * V_LANES;
+  const int64_t end = s1 == l->strips ? l->c.group_out : cut_at(&l->in_strips, s1) * V_LANES;
+  const int64_t last = gemm_split(l->products, l->product_blocks, p + 1);
+  int64_t first = b.group; /* that the chain was not on yet: groups that are done in whole lie side by side */
+  for (; b.group < last; b.group++) {
+    run_block(l, d, &b, s0, s1);
     if (b.group + 1 < last) shift_table(l, d, b.m1 - b.m0);
+    if (b.group + 1 < last && l->n_blocks == 1) continue;
+    run_chain(l, &b, first * l->c.group_out + from, b.group * l->c.group_out + end);
+    first = b.group + 1;
   }
 }
 

@@ -8,7 +8,8 @@ enum {
   L1_FLOATS = 8 << 10, /* of a smaller B, all groups stay near */
   TABLE_TILES = 8,
   TASK_FLOPS = 1 << 19, /* some 5 us */
-  TASKS = 24            /* three for each of eight threads */
+  TASKS = 24,           /* three for each of eight threads */
+  CHAINED = 64 << 10    /* sums that lie in L2 until a chain comes: it is fastest on long rows */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -80,6 +81,7 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
   fetch_group(&t, g, grid, b, panels);
   const bool far = rows_are_far(g, grid, b);
   kern_epilogue e = kern_epilogue_at(g->e, b->row, column);
+  e.chain = NULL; /* the task's */
   for (int64_t tile = 0, row = 0; tile < tiles;) {
     int64_t end = base_min_i64(tiles, tile + TABLE_TILES), last = gemm_split(all, tiles, end);
     t.a = table;
@@ -100,16 +102,32 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
   }
 }
 
+/* The chain on rows [row0, row1) of groups [first, last), which are through all else. */
+static void run_chain(const gemm_product *g, const gemm_grid *grid, int64_t row0, int64_t row1, int64_t first,
+                      int64_t last) {
+  const int64_t from = gemm_split(grid->panels, grid->groups, first) * V_LANES;
+  const int64_t end = base_min_i64(g->n, gemm_split(grid->panels, grid->groups, last) * V_LANES);
+  const kern_epilogue e = kern_epilogue_at(g->e, row0, from);
+  kern_epilogue_chain(&e, g->c + row0 * g->c_pitch + from, g->c_pitch, row1 - row0, end - from);
+}
+
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task) {
   int64_t inner = grid->rows_first ? grid->column_chunks : grid->row_chunks;
   int64_t row = grid->rows_first ? task / inner : task % inner, column = grid->rows_first ? task % inner : task / inner;
   int64_t row0 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row));
   int64_t row1 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row + 1));
   int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
-  int64_t blocks = base_max_i64(1, ceil_div(g->k, grid->tuning->block_k));
+  int64_t blocks = base_max_i64(1, ceil_div(g->k, grid->tuning->block_k)), chained = -1;
   for (int64_t i = 0; i < blocks; i++)
     for (int64_t group = gemm_split(grid->groups, grid->column_chunks, column); group < last_group; group++) {
       const gemm_block block = {row0, row1, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1)};
       run_block(g, grid, &block);
+      if (!g->e->chain || i + 1 < blocks) continue;
+      if (chained < 0) chained = group;
+      const int64_t panels = gemm_split(grid->panels, grid->groups, group + 2) -
+                             gemm_split(grid->panels, grid->groups, chained); /* with those of the next group */
+      if (group + 1 < last_group && (row1 - row0) * panels * V_LANES <= CHAINED) continue;
+      run_chain(g, grid, row0, row1, chained, group + 1);
+      chained = group + 1;
     }
 }

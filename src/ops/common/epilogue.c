@@ -14,14 +14,23 @@ static td_status check_operand(ir_infer *ctx, uint32_t i, int32_t rank, const ba
   return fits ? TD_OK : ir_infer_fail(ctx, "operand %u does not fit the result", i);
 }
 
+td_status ops_out_unranked_sums(ir_infer *ctx) {
+  if (ctx->out_count > 1) return ir_infer_fail(ctx, "it has one result, where its rank is not known");
+  return ir_out_unranked(ctx, 0, TD_F32);
+}
+
 td_status ops_infer_chain(ir_infer *ctx, uint32_t fixed) {
   const ir_type *out = &ctx->out[0].type;
   base_program p;
   uint32_t count;
   const int64_t *words = base_attr_ints(ctx->attrs, ctx->attrs->count - 1, &count);
-  if (!count) return ctx->in_count <= fixed ? TD_OK : ir_infer_fail(ctx, "operands of a chain that is not there");
+  if (!count && (ctx->in_count > fixed || ctx->out_count > 1))
+    return ir_infer_fail(ctx, "operands or results of a chain that is not there");
+  if (!count) return TD_OK;
   const char *wrong = kern_chain_read(words, count, &p);
   if (wrong) return ir_infer_fail(ctx, "the chain is damaged: %s", wrong);
+  if (ctx->out_count > p.out_count) return ir_infer_fail(ctx, "the chain has %u results", p.out_count);
+  for (uint32_t k = 1; k < ctx->out_count; k++) ctx->out[k].type = *out;
   const uint32_t others = p.in_count - 1u, first = ctx->in_count - others;
   if (p.rank != out->rank || (others && ctx->in_count < fixed + others))
     return ir_infer_fail(ctx, "the chain is for another rank or other operands");
@@ -40,7 +49,7 @@ td_status ops_infer_epilogue(ir_infer *ctx) {
   const ir_type *out = &ctx->out[0].type;
   const char *act = base_attr_str(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS);
   if (kern_act_find(act) == KERN_ACT_COUNT) return ir_infer_fail(ctx, "there is no activation '%s'", act);
-  if (out->rank == IR_UNRANKED) return TD_OK;
+  if (out->rank == IR_UNRANKED) return ops_infer_chain(ctx, KERN_CHAIN_END);
   TRY(check_operand(ctx, KERN_IN_RESIDUAL, out->rank, out->dims));
   const base_dim *last = &out->dims[out->rank - 1];
   TRY(check_operand(ctx, KERN_IN_BIAS, 1, last));
@@ -104,6 +113,7 @@ bool ops_case_chain(ir_case *c, int32_t rank, const int64_t *dims) {
   const uint16_t scaled = loop_binary(&l, BASE_SCALAR_mul, t, loop_load(&l, 1, BASE_TYPE_F32, false));
   const uint16_t less = loop_load(&l, 2, BASE_TYPE_F32, false);
   loop_store(&l, loop_binary(&l, BASE_SCALAR_sub, scaled, less), TD_F32, false);
+  loop_store(&l, t, TD_F32, false);
   int64_t *words = loop_finish(&l) ? base_new(c->arena, int64_t, base_program_size(&l.program)) : NULL;
   if (!words) return false;
   base_program_write(&l.program, words);

@@ -13,9 +13,12 @@
 /* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, as do those of the chain, if there is one; and
  * the activation exists. */
 td_status ops_infer_epilogue(ir_infer *ctx);
-/* The operands of the chain in the last attribute, behind `fixed` others, broadcast to out[0], which is inferred. */
+/* out[0] of a product of f32 whose rank is not known, which no chain follows. */
+td_status ops_out_unranked_sums(ir_infer *ctx);
+/* The operands of the chain in the last attribute, behind `fixed` others, broadcast to out[0], which is inferred. The
+ * chain's further results get its type. */
 td_status ops_infer_chain(ir_infer *ctx, uint32_t fixed);
-/* out[0], which is dense, goes through the chain in the last attribute, if there is one. */
+/* out[0], which is dense, goes through the chain in the last attribute, if there is one; it makes the other outputs. */
 td_status ops_apply_chain(const base_call *call);
 /* out[0] = epilogue(sums): both dense f32 of the same dims, which may be one memory. */
 td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums);
@@ -28,7 +31,8 @@ enum {
   SHIFT = 1 << KERN_IN_SHIFT,
   CHAIN = UINT8_MAX & ~((1 << KERN_EPILOGUE_END) - 1) /* operands of the chain, as ir_op.by_sample has them */
 };
-/* A chain and its operands: mish(t) * a - b, a of the first and last dimension, b of all but the last. */
+/* A chain and its operands: mish(t) * a - b, a of the first and last dimension, b of all but the last; mish(t)
+ * is a further result. */
 bool ops_case_chain(ir_case *c, int32_t rank, const int64_t *dims);
 bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims);
 #endif

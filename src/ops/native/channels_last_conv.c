@@ -51,7 +51,7 @@ static base_dim out_size(const ir_infer *ctx, int32_t spatial, int32_t i, base_d
 td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   if (x->dtype != TD_F32 || w->dtype != TD_F32) return ir_infer_fail(ctx, "the image and the weights must be f32");
-  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, TD_F32);
+  if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   int32_t spatial = x->rank - 2;
   TRY(check_attributes(ctx, spatial));
   bool first = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
@@ -428,7 +428,7 @@ const ir_op ops_channels_last_conv[] = {
     {.name = "td::conv",
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
-     .out_count = 1,
+     .out_count = BASE_PROGRAM_OUTS,
      .attrs = conv_attrs,
      .attr_count = OPS_COUNT(conv_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,
@@ -441,7 +441,7 @@ const ir_op ops_channels_last_conv[] = {
     {.name = "td::conv_transpose",
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
-     .out_count = 1,
+     .out_count = BASE_PROGRAM_OUTS,
      .attrs = transpose_attrs,
      .attr_count = OPS_COUNT(transpose_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

@@ -40,7 +40,7 @@ static td_status infer(ir_infer *ctx) {
   int64_t n = base_attr_int(ctx->attrs, COLUMNS), panel = base_attr_int(ctx->attrs, PANEL);
   if (n < 0 || panel < 0 || panel > KERN_MAX_PANEL) return ir_infer_fail(ctx, "n or panel is out of range");
   if (x->dtype != TD_F32 || ir_in(ctx, 1)->type.dtype != TD_F32) return ir_infer_fail(ctx, "operands must be f32");
-  if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, TD_F32);
+  if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");
   base_dim dims[BASE_MAX_RANK];
   memcpy(dims, x->dims, sizeof dims);
@@ -184,7 +184,7 @@ const ir_op ops_linear[] = {
     {.name = "td::linear",
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
-     .out_count = 1,
+     .out_count = BASE_PROGRAM_OUTS,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

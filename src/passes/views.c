@@ -5,6 +5,8 @@
  *     view(view(x))              -> view(x)
  *     view(linear(x, W, b))      -> linear(view(x), W, b)   where the features stay, so that an addition can follow
  *     index_select(x, 1)         -> squeeze(slice(x))       and so for constants that are evenly spaced
+ *     index_select(x, 4 5 0 1)   -> view(index_select(view(x, [-1, 2]), 2 0))   single elements that are whole rows
+ *     scatter_nd(x, [[1, 2]], y) -> view(scatter_nd(view(x, [-1]), [[5]], y))   places that constants tell
  *     gather_nd(x, i)            -> index_select(x, squeeze(i))   where tuples are of one index
  *     repeat(x)                  -> expand(x)               where only axes of one element are repeated
  *
@@ -149,6 +151,109 @@ static bool index_slice(const base_tensor *index, int64_t size, int64_t *first, 
   return true;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* `count` whole numbers as a constant: those at `values`, one in `every`, and divided by as much. */
+static td_status add_places(passes_edit *e, const int64_t *values, int64_t every, int32_t rank, const int64_t *dims,
+                            ir_value *out) {
+  base_tensor t = base_tensor_of(NULL, TD_I64, rank, dims);
+  const int64_t count = base_tensor_numel(&t);
+  int64_t *to = base_arena_alloc(e->graph->arena, base_tensor_bytes(&t));
+  if (!to) return base_no_memory(e->err, "indices");
+  for (int64_t i = 0; i < count; i++) to[i] = values[i * every] / every;
+  t.data = to;
+  return ir_add_constant(e->graph, &t, NULL, out, e->err);
+}
+
+/* `v`, known sizes, with others. */
+static td_status view_as(passes_edit *e, ir_node at, const int64_t *dims, int32_t rank, ir_value *v) {
+  ir_value in[2] = {*v};
+  const ir_type *type = ir_type_of(e->graph, *v);
+  if (type->rank == rank && memcmp(type->dims, dims, (size_t)rank * sizeof *dims) == 0) return TD_OK;
+  TRY(ir_add_ints(e->graph, dims, (uint32_t)rank, &in[1], e->err));
+  return add(e, at, "aten::view", in, 2, NULL, 0, NULL, v);
+}
+
+/* Elements of a vector of `size` that an index takes are rows of so many, where that is a matrix: places[] has them
+ * all. Less than 2: they are not. */
+static int64_t row_of_places(const base_tensor *index, int64_t size, int64_t *places) {
+  const int64_t count = base_tensor_numel(index);
+  int64_t row = common_divisor(size, count);
+  for (int64_t i = 0; i < count && row > 1; i++) {
+    const int64_t given = base_load_i64(index->dtype, index->data, i), k = given < 0 ? given + size : given;
+    if (k < 0 || k >= size) return 0;
+    if (i == 0 || k != places[i - 1] + 1) row = common_divisor(common_divisor(row, k), i);
+    places[i] = k;
+  }
+  return row;
+}
+
+static td_status select_rows(passes_edit *e, ir_node id, const ir_node_def *node, const base_tensor *index) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]), type = *ir_type_of(e->graph, node->out[0]);
+  const int64_t count = base_tensor_numel(index), size = x->rank == 1 ? x->dims[0] : 0;
+  ir_value in[2] = {node->in[0]}, out;
+  if (!base_is_float(x->dtype) || size < 2 || !base_dim_known(size) || count < 2 || !base_tensor_contiguous(index))
+    return TD_OK;
+  int64_t *places = base_arena_alloc(e->graph->arena, (size_t)count * sizeof *places);
+  if (!places) return base_no_memory(e->err, "indices");
+  const int64_t row = row_of_places(index, size, places), rows = count / base_max_i64(row, 1);
+  if (row < 2) return TD_OK;
+  TRY(add_places(e, places, row, 1, &rows, &in[1]));
+  TRY(view_as(e, id, (int64_t[]){size / row, row}, 2, &in[0]));
+  TRY(add(e, id, "aten::index_select", in, 2, (base_arg[]){ARG_INT("dim", 0)}, 1, NULL, &out));
+  TRY(view_as(e, id, type.dims, type.rank, &out));
+  return passes_take_place(e, id, out);
+}
+
+/* Where in the first `tuple` axes of x the tuples of an index point. False: some are outside. */
+static bool flat_places(const ir_type *x, const base_tensor *index, int64_t tuple, int64_t *places) {
+  const int64_t count = base_tensor_numel(index) / tuple;
+  for (int64_t i = 0; i < count; i++) {
+    places[i] = 0;
+    for (int64_t k = 0; k < tuple; k++) {
+      const int64_t given = base_load_i64(index->dtype, index->data, i * tuple + k);
+      const int64_t at = given < 0 ? given + x->dims[k] : given;
+      if (at < 0 || at >= x->dims[k]) return false;
+      places[i] = places[i] * x->dims[k] + at;
+    }
+  }
+  return true;
+}
+
+static td_status visit_scatter_nd(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def scatter = *node;
+  const ir_type type = *ir_type_of(e->graph, node->in[0]);
+  const base_tensor *index = passes_constant(e, node, 1);
+  const int64_t tuple = index && index->rank > 0 ? index->dims[index->rank - 1] : 0;
+  ir_value in[3] = {node->in[0], node->in[1], node->in[2]}, out;
+  int64_t dims[BASE_MAX_RANK], lead[BASE_MAX_RANK], all = 1;
+  base_arg args[PASSES_ATTRS];
+  if (tuple < 2 || tuple > type.rank || !base_is_float(type.dtype) || !base_tensor_contiguous(index)) return TD_OK;
+  if (base_tensor_numel(index) == 0) return TD_OK;
+  for (int32_t i = 0; i < type.rank; i++)
+    if (!base_dim_known(type.dims[i]) || type.dims[i] < 1) return TD_OK;
+  for (int64_t k = 0; k < tuple; k++)
+    if (__builtin_mul_overflow(all, type.dims[k], &all)) return TD_OK;
+  int64_t *places = base_arena_alloc(e->graph->arena, (size_t)(base_tensor_numel(index) / tuple) * sizeof *places);
+  if (!places) return base_no_memory(e->err, "indices");
+  if (!flat_places(&type, index, tuple, places)) return TD_OK;
+  dims[0] = all;
+  for (int64_t k = tuple; k < type.rank; k++) dims[k - tuple + 1] = type.dims[k];
+  for (int32_t i = 0; i < index->rank; i++) lead[i] = i + 1 < index->rank ? index->dims[i] : 1;
+  TRY(add_places(e, places, 1, index->rank, lead, &in[1]));
+  TRY(view_as(e, id, dims, type.rank - (int32_t)tuple + 1, &in[0]));
+  TRY(add(e, id, "td::scatter_nd", in, 3, args, passes_args(&scatter, args), NULL, &out));
+  TRY(view_as(e, id, type.dims, type.rank, &out));
+  return passes_take_place(e, id, out);
+}
+
 static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type *type = ir_type_of(e->graph, node->in[0]);
   const base_tensor *index = passes_constant(e, node, 1);
@@ -157,7 +262,7 @@ static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_de
   if (!base_is_float(type->dtype) && type->rank < 2) return TD_OK; /* sizes stay as they are */
   if (axis < 0) axis += type->rank;
   if (axis < 0 || axis >= type->rank || !base_dim_known(type->dims[axis])) return TD_OK;
-  if (!index_slice(index, type->dims[axis], &first, &step)) return TD_OK;
+  if (!index_slice(index, type->dims[axis], &first, &step)) return select_rows(e, id, node, index);
   end = first + step * base_tensor_numel(index);
   if (end < 0) end = INT64_MIN; /* -1 would count from the end */
   const int64_t ints[] = {first, end, axis, step};
@@ -208,11 +313,9 @@ static td_status visit_repeat(passes_edit *e, ir_node id, const ir_node_def *nod
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"aten::permute", visit_permute},
-                                      {"aten::view", visit_view},
-                                      {"aten::index_select", visit_index_select},
-                                      {"td::gather_nd", visit_gather_nd},
-                                      {"aten::repeat", visit_repeat}};
+  static const passes_rule rules[] = {{"aten::permute", visit_permute},           {"aten::view", visit_view},
+                                      {"aten::index_select", visit_index_select}, {"td::gather_nd", visit_gather_nd},
+                                      {"td::scatter_nd", visit_scatter_nd},       {"aten::repeat", visit_repeat}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

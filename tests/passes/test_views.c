@@ -1,5 +1,5 @@
 /* Views: permutations that cancel, that move nothing, and views that would keep an addition from its product. */
-#include "passes/change.h"
+#include "passes/numbers.h"
 
 static void permutations_join(void **state) {
   (void)state;
@@ -157,6 +157,78 @@ static void what_views_can_say_they_say(void **state) {
               "output \"a\" %7\noutput \"b\" %8\n");
 }
 
+/* Single elements that are rows of a matrix, and tuples of indices in one. */
+static void places_are_told_by_few_numbers(void **state) {
+  (void)state;
+  expect_change("views",
+                "input %0 \"x\": f32[12]\n"
+                "const %1: i64[3, 4] = {4, 5, 6, 7, -12, 1, 2, 3, 8, 9, 10, 11}\n"
+                "%2 = aten::index_select(%0, %1) {dim = -1}\n"
+                "output \"y\" %2\n",
+                "input %0 \"x\": f32[12]\n"
+                "const %1: i64[2] = {3, 4}\n"
+                "const %2: i64[3] = {1, 0, 2}\n"
+                "%3 = aten::view(%0, %1) {zero_copies = false}: f32[3, 4]\n"
+                "%4 = aten::index_select(%3, %2) {dim = 0}: f32[3, 4]\n"
+                "output \"y\" %4\n",
+                1);
+  expect_change("views",
+                "input %0 \"x\": f32[2, 3, 4]\n"
+                "input %1 \"u\": f32[2, 1, 4]\n"
+                "const %2: i64[2, 1, 2] = {1, 2, -2, 0}\n"
+                "%3 = td::scatter_nd(%0, %2, %1) {reduce = \"add\"}\n"
+                "output \"y\" %3\n",
+                "input %0 \"x\": f32[2, 3, 4]\n"
+                "input %1 \"u\": f32[2, 1, 4]\n"
+                "const %2: i64[2] = {6, 4}\n"
+                "const %3: i64[2, 1, 1] = {5, 0}\n"
+                "const %4: i64[3] = {2, 3, 4}\n"
+                "%5 = aten::view(%0, %2) {zero_copies = false}: f32[6, 4]\n"
+                "%6 = td::scatter_nd(%5, %3, %1) {reduce = \"add\"}: f32[6, 4]\n"
+                "%7 = aten::view(%6, %4) {zero_copies = false}: f32[2, 3, 4]\n"
+                "output \"y\" %7\n",
+                1);
+  expect_same("views", /* no rows; outside; sizes */
+              "input %0 \"x\": f32[12]\n"
+              "input %1 \"s\": i64[4]\n"
+              "input %2 \"z\": f32[2, 3]\n"
+              "input %3 \"u\": f32[1]\n"
+              "const %4: i64[4] = {1, 2, 5, 6}\n"
+              "const %5: i64[4] = {0, 1, 12, 13}\n"
+              "const %6: i64[4] = {2, 3, 0, 1}\n"
+              "const %7: i64[1, 2] = {1, 3}\n"
+              "%8 = aten::index_select(%0, %4) {dim = 0}: f32[4]\n"
+              "%9 = aten::index_select(%0, %5) {dim = 0}: f32[4]\n"
+              "%10 = aten::index_select(%1, %6) {dim = 0}: i64[4]\n"
+              "%11 = td::scatter_nd(%2, %7, %3) {reduce = \"none\"}: f32[2, 3]\n"
+              "output \"a\" %8\noutput \"b\" %9\noutput \"c\" %10\noutput \"d\" %11\n");
+}
+
+static void numbers_stay(void **state) {
+  (void)state;
+  static const char *const selections[] = {"2, 4] = {4, 5, 6, 7, -12, 1, 2, 3", "2, 2, 2] = {2, 3, 0, 1, 4, 5, 10, 11",
+                                           "8] = {6, 7, 8, 9, 10, 11, 0, 1", "6] = {6, 7, 8, 3, 4, 5",
+                                           "4] = {0, 2, 1, 3"};
+  static const char *const tuples[] = {
+      "f32[3]\nconst %2: i64[3, 3] = {1, 2, 3, 0, 0, 0, -1, -1, -2", "f32[2, 4]\nconst %2: i64[2, 2] = {1, 2, 1, 1",
+      "f32[2, 2, 4]\nconst %2: i64[2, 2, 2] = {1, 2, 0, 1, 1, 2, 0, 0", "f32[0]\nconst %2: i64[0, 3] = {"};
+  char text[512];
+  for (size_t i = 0; i < sizeof selections / sizeof *selections; i++) {
+    snprintf(text, sizeof text,
+             "input %%0 \"x\": f32[12]\nconst %%1: i64[%s}\n"
+             "%%2 = aten::index_select(%%0, %%1) {dim = 0}\noutput \"y\" %%2\n",
+             selections[i]);
+    expect_same_numbers(text);
+  }
+  for (size_t i = 0; i < 2 * sizeof tuples / sizeof *tuples; i++) {
+    snprintf(text, sizeof text,
+             "input %%0 \"x\": f32[2, 3, 4]\ninput %%1 \"u\": %s}\n"
+             "%%3 = td::scatter_nd(%%0, %%2, %%1) {reduce = \"%s\"}\noutput \"y\" %%3\n",
+             tuples[i / 2], i % 2 ? "add" : "none");
+    expect_same_numbers(text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(permutations_join),
@@ -164,6 +236,8 @@ int main(void) {
       cmocka_unit_test(views_move_in_front_of_products),
       cmocka_unit_test(what_no_view_can_say_stays),
       cmocka_unit_test(what_views_can_say_they_say),
+      cmocka_unit_test(places_are_told_by_few_numbers),
+      cmocka_unit_test(numbers_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

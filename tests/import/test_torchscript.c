@@ -352,6 +352,48 @@ static void inputs_may_be_complex(void **state) {
   base_text_free(&zip);
 }
 
+/* Views of views have strides; what they show is written to where no element is shown twice. Groups of rows have their
+ * own matrices. */
+static void strided_and_grouped(void **state) {
+  (void)state;
+  static const float x[] = {1, 2, 3, 4, 5, 6}, strided[] = {2, 5, 4, 6}, grouped[] = {3, 3, 14, 14, 22, 22};
+  static const struct {
+    const char *method;
+    const float *want;
+    int64_t rows;
+  } cases[] = {{"forward", strided, 2}, {"grouped", grouped, 3}};
+  const member members[] = {
+      NET, NO_CONSTANTS, VERSION,
+      CODE("  def forward(self, x: Tensor) -> Tensor:\n    x0 = torch.clone(x)\n"
+           "    y = torch.add_(torch.as_strided(torch.slice(x0, 0, 1), [2, 2], [2, 1]), 1)\n"
+           "    return torch.as_strided(torch.slice(torch.t(x0), 0, 1), [2, 2], [1, 2])\n"
+           "  def grouped(self, x: Tensor) -> Tensor:\n    w = torch.reshape(torch.tensor([1, 2]), [2, 1, 1])\n"
+           "    w0 = torch.mul(torch.ones([2, 2, 2]), w)\n    return torch._grouped_mm(x, w0, torch.tensor([1, 3]))\n"
+           "  def shared(self, x: Tensor) -> Tensor:\n    x0 = torch.clone(x)\n"
+           "    y = torch.add_(torch.as_strided(x0, [2, 2], [1, 1]), 1)\n    return x0\n")};
+  base_text zip = zip_of(members, sizeof members / sizeof *members);
+  td_input_spec spec = {.name = "x", .dtype = TD_F32, .rank = 2, .dims = {3, 2}};
+  td_load_options options = options_for(&spec);
+  td_model *model = NULL;
+  td_error err = {0};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    td_session *session;
+    td_tensor out;
+    options.method = cases[i].method;
+    if (td_model_load_memory(zip.at, zip.length, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
+    assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+    run(session, x, 3, &out, 1);
+    assert_int_equal(out.dims[0], cases[i].rows);
+    assert_memory_equal(out.data, cases[i].want, (size_t)cases[i].rows * 2 * sizeof(float));
+    td_session_free(session);
+    td_model_free(model);
+  }
+  options.method = "shared";
+  assert_int_equal(td_model_load_memory(zip.at, zip.length, &options, &model, &err), TD_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "may share memory"));
+  base_text_free(&zip);
+}
+
 /* An archive whose bytes are changed one at a time is refused or read, and takes nothing down. */
 static void damaged_archives(void **state) {
   (void)state;
@@ -402,6 +444,7 @@ int main(void) {
       cmocka_unit_test(hostile_pickles),
       cmocka_unit_test(hostile_programs),
       cmocka_unit_test(inputs_may_be_complex),
+      cmocka_unit_test(strided_and_grouped),
       cmocka_unit_test(damaged_archives),
       cmocka_unit_test(failing_allocations),
   };

@@ -197,6 +197,17 @@ class Compile(unittest.TestCase):
         self.same(lambda x: (torch.linalg.svdvals(x), torch.linalg.det(x[:, :4]), torch.linalg.pinv(x)), x)
         self.same(lambda x: (torch.histc(x, 5), torch.bincount((x * x).long().flatten())), x)
 
+    def test_grouped_products(self):
+        ends, w = torch.tensor([5, 5, 16], dtype=torch.int32), torch.randn(3, 8, 16)
+        grouped = torch._grouped_mm
+        self.same(lambda x: grouped(x, w, offs=ends), torch.randn(16, 8))
+        self.same(lambda x: grouped(x, w[0], offs=ends), torch.randn(3, 4, 8))
+        self.same(lambda x: grouped(x, x.t().contiguous(), offs=ends), torch.randn(8, 16))
+
+    def test_strides_of_views(self):
+        self.same(lambda x: (x[1:].as_strided((2, 3), (8, 1)), x.t()[2:].as_strided((2, 3), (1, 8)), x[1, 2:].as_strided((2, 2), (2, 1))),
+                  torch.randn(6, 8))
+
     def test_numbers_for_tensors(self):
         self.same(lambda x: torch.ops.aten.sub.Tensor(x.sum(), 1.0), torch.randn(5, dtype=torch.float16))
 

@@ -149,6 +149,33 @@ static bool same_dims(const ir_type *x, const ir_type *y) {
   return true;
 }
 
+/* Are elements chosen by a constant index, each once at most? */
+static bool all_differ(aten *a, ir_value index) {
+  const base_tensor *t = ir_build_failed(a->b) ? NULL : ir_value_of(a->b->graph, index)->info.constant;
+  const int64_t count = t ? base_tensor_numel(t) : 0;
+  int64_t most = 0;
+  for (int64_t i = 0; i < count; i++) most = base_max_i64(most, base_load_i64(t->dtype, t->data, i));
+  bool *seen = t && most < 1 << 26 ? aten_alloc(a, (size_t)most + 1) : NULL;
+  for (int64_t i = 0; seen && i < count; i++) {
+    const int64_t at = base_load_i64(t->dtype, t->data, i);
+    if (at < 0 || seen[at]) return false;
+    seen[at] = true;
+  }
+  return seen != NULL;
+}
+
+static ir_value put_chosen(aten *a, const aten_tensor *t, ir_value base, ir_value v) {
+  if (!all_differ(a, t->start)) {
+    ir_build_fail(a->b, TD_UNSUPPORTED,
+                  "it writes through a view whose elements may share memory (as_strided, unfold)");
+    return v;
+  }
+  const int64_t flat[] = {-1};
+  ir_value in[] = {aten_reshape(a, base, flat, 1), aten_reshape(a, t->start, flat, 1), aten_reshape(a, v, flat, 1)};
+  return IR_EMIT(a->b, "aten::view", IR_EMIT_ARGS(a->b, "aten::scatter", in, 3, ARG_INT("dim", 0)),
+                 aten_shape(a, base));
+}
+
 /* The base with what the view shows replaced by `v`. */
 static ir_value put_back(aten *a, const aten_tensor *t, ir_value base, ir_value v) {
   int64_t inverse[BASE_MAX_RANK];
@@ -165,10 +192,7 @@ static ir_value put_back(aten *a, const aten_tensor *t, ir_value base, ir_value 
       if (same_dims(ir_build_type(a->b, base), ir_build_type(a->b, v))) return v;
       ir_build_fail(a->b, TD_UNSUPPORTED, "it writes through an expanded view, whose elements share memory");
       return v;
-    default:
-      ir_build_fail(a->b, TD_UNSUPPORTED,
-                    "it writes through a view whose elements may share memory (as_strided, unfold)");
-      return v;
+    default: return put_chosen(a, t, base, v);
   }
 }
 

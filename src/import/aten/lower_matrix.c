@@ -11,6 +11,40 @@ aten_value aten_lower_matmul(aten_args *c) {
   if (aten_value_dtype(c->a, x) == TD_BOOL) aten_refuse(c, "products of truth values");
   return aten_ret(c, product(c, x, y));
 }
+/* Rows (axis 0) or columns (1) of group `g` of `count`: from where the one before ends to offs[g]. The last group takes
+ * what is left, which nobody may look at, unless it would be summed along. */
+static ir_value group_of(aten_args *c, ir_value v, int64_t axis, ir_value offs, int64_t g, bool rest) {
+  ir_value begin = g ? aten_slice(c->a, offs, 0, g - 1, g, 1) : ir_build_ints(c->b, (int64_t[]){0}, 1);
+  ir_value end = rest ? ir_build_ints(c->b, (int64_t[]){INT64_MAX}, 1) : aten_slice(c->a, offs, 0, g, g + 1, 1);
+  return IR_EMIT(c->b, "aten::slice", v, begin, end, ir_build_ints(c->b, &axis, 1),
+                 ir_build_ints(c->b, (int64_t[]){1}, 1));
+}
+/* _grouped_mm(self, mat2, offs?): products of groups of rows, of columns, or of both along the axis that is summed. */
+aten_value aten_lower_grouped(aten_args *c) {
+  ir_value x = aten_in(c, 0), y = aten_in(c, 1), parts[256], axes[2];
+  const int32_t rank[] = {aten_rank(c->a, x), aten_rank(c->a, y)};
+  if (aten_has(c, 3)) aten_refuse(c, "with a bias");
+  if (!aten_has(c, 2)) return ir_build_failed(c->b) ? ATEN_NOTHING : aten_ret(c, product(c, x, y));
+  ir_value offs = ir_build_cast(c->b, aten_in(c, 2), TD_I64);
+  const ir_type *type = ir_build_type(c->b, offs);
+  const int64_t count = ir_build_failed(c->b) || type->rank != 1 ? -1 : type->dims[0];
+  const bool both = rank[0] == 2 && rank[1] == 2;
+  if (count < 1 || count > (int64_t)(sizeof parts / sizeof *parts) || rank[0] + rank[1] > 5)
+    aten_refuse(c, "of groups whose number is not known, or above %d", (int)(sizeof parts / sizeof *parts));
+  for (int64_t g = 0; g < count && !ir_build_failed(c->b); g++) {
+    const bool rest = g + 1 == count && !both;
+    ir_value part_x = rank[0] == 3 ? aten_select(c->a, x, 0, g) : group_of(c, x, both, offs, g, rest);
+    ir_value part_y = rank[1] == 3 ? aten_select(c->a, y, 0, g) : group_of(c, y, rank[0] == 3, offs, g, rest);
+    parts[g] = product(c, part_x, part_y);
+    if (both) parts[g] = aten_unsqueeze(c->a, parts[g], 0);
+  }
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  ir_value all = aten_cat(c->a, parts, (uint32_t)count, rank[0] == 3 ? 1 : 0);
+  if (both) return aten_ret(c, all);
+  axes[0] = aten_slice(c->a, aten_shape(c->a, x), 0, -2, -1, 1); /* whose sum of sizes is known again */
+  axes[1] = aten_slice(c->a, aten_shape(c->a, y), 0, -1, INT64_MAX, 1);
+  return aten_ret(c, IR_EMIT(c->b, "aten::view", all, aten_cat(c->a, axes, 2, 0)));
+}
 /* Sums along the last axes of both. */
 aten_value aten_lower_inner(aten_args *c) {
   ir_value x = aten_in(c, 0), y = aten_in(c, 1);

@@ -494,6 +494,76 @@ static bool is_line(aten_args *c, const aten_tensor *base) {
   return longer <= 1;
 }
 
+/* Where the elements of a view lie in its cell, whose contents are dense; in elements. */
+typedef struct layout {
+  int32_t rank;
+  int64_t dims[BASE_MAX_RANK], strides[BASE_MAX_RANK], first;
+} layout;
+
+static bool is_dense(const layout *l) {
+  int64_t dense[BASE_MAX_RANK];
+  base_strides(l->rank, l->dims, dense);
+  for (int32_t i = 0; i < l->rank; i++)
+    if (l->dims[i] != 1 && l->strides[i] != dense[i]) return false;
+  return true;
+}
+
+/* The strides of `of`, whose sizes of 1 may have come or gone in `to`; else only what is dense stays known. */
+static bool lay_reshaped(const layout *of, layout *to) {
+  base_strides(to->rank, to->dims, to->strides);
+  if (is_dense(of)) return true;
+  int32_t k = 0;
+  for (int32_t i = 0; i < to->rank; i++) {
+    if (to->dims[i] == 1) continue;
+    while (k < of->rank && of->dims[k] == 1) k++;
+    if (k == of->rank || of->dims[k] != to->dims[i]) return false;
+    to->strides[i] = of->strides[k++];
+  }
+  while (k < of->rank && of->dims[k] == 1) k++;
+  return k == of->rank;
+}
+
+static bool lay_sliced(aten_args *c, const aten_tensor *t, const layout *of, layout *to) {
+  base_tensor start, step;
+  const int64_t axis = t->dim < 0 ? t->dim + of->rank : t->dim;
+  if (!aten_evaluate(c->a, t->start, &start) || !aten_evaluate(c->a, t->step, &step)) return false;
+  const int64_t size = of->dims[axis], by = base_load_i64(TD_I64, step.data, 0);
+  int64_t from = base_load_i64(TD_I64, start.data, 0);
+  if (from < 0) from += size;
+  from = from < 0 ? 0 : base_min_i64(from, size);
+  memcpy(to->strides, of->strides, sizeof to->strides);
+  to->strides[axis] *= by;
+  to->first += from * of->strides[axis];
+  return true;
+}
+
+/* False: sizes that only running can tell, or a view that has no strides. */
+static bool lay_out(aten_args *c, const aten_tensor *t, uint32_t depth, layout *l) {
+  enum { MAX_VIEWS = 64 };
+  layout of;
+  aten_value shown = aten_handle(c->a, t);
+  const ir_type *type = ir_build_type(c->b, aten_read(c->a, &shown));
+  if (ir_build_failed(c->b) || type->rank == IR_UNRANKED || depth > MAX_VIEWS) return false;
+  *l = (layout){.rank = type->rank};
+  for (int32_t i = 0; i < l->rank; i++) {
+    if (!base_dim_known(type->dims[i])) return false;
+    l->dims[i] = type->dims[i];
+  }
+  base_strides(l->rank, l->dims, l->strides);
+  if (!t->base) return true;
+  if (!lay_out(c, t->base, depth + 1, &of)) return false;
+  l->first = of.first;
+  if (t->kind == ATEN_VIEW_RESHAPE) return lay_reshaped(&of, l);
+  if (t->kind == ATEN_VIEW_SLICE) return lay_sliced(c, t, &of, l);
+  if (t->kind == ATEN_VIEW_GATHER) return false;
+  for (int32_t i = 0; i < l->rank; i++) {
+    const int32_t k = t->kind == ATEN_VIEW_PERMUTE ? (int32_t)(t->order[i] + (t->order[i] < 0 ? l->rank : 0))
+                                                   : i - (l->rank - of.rank);
+    l->strides[i] = k >= 0 && of.dims[k] == l->dims[i] ? of.strides[k] : 0;
+  }
+  return true;
+}
+
 /* (self, size, stride, storage_offset?) over the storage, which is the cell's contents if these are dense. */
 aten_value aten_lower_as_strided(aten_args *c) {
   uint32_t count, stride_count;
@@ -502,13 +572,14 @@ aten_value aten_lower_as_strided(aten_args *c) {
   while (base->base) base = base->base;
   bool is_whole = true; /* it begins where its storage does */
   for (const aten_tensor *v = t; v->base; v = v->base) is_whole = is_whole && v->kind == ATEN_VIEW_RESHAPE;
-  is_whole = is_whole || aten_has(c, 3);
+  layout place = {.first = 0};
+  is_whole = is_whole || aten_has(c, 3) || lay_out(c, t, 0, &place);
   if ((base->dense != ATEN_DENSE && !is_line(c, base)) || !is_whole || count != stride_count || t->is_complex ||
       t->quant) {
     aten_refuse(c, "the memory behind the tensor is not known to be contiguous");
     return ATEN_NOTHING;
   }
-  int64_t first = aten_has(c, 3) ? aten_get_int(c, 3) : 0;
+  int64_t first = aten_has(c, 3) ? aten_get_int(c, 3) : place.first;
   ir_value index = offsets(c, size, stride, count, first);
   aten_value whole = aten_handle(c->a, base);
   return ir_build_failed(c->b) ? ATEN_NOTHING : aten_view_gather(c->a, &whole, index);

@@ -352,6 +352,59 @@ static void inputs_may_be_complex(void **state) {
   base_text_free(&zip);
 }
 
+/* The module that is called has hooks: (x * 2 + 10) * 3, where what a hook leaves alone stays. */
+static void hooks_are_called(void **state) {
+  (void)state;
+  static const float x[] = {1, 2}, want[] = {36, 42};
+  const member members[] = {
+      NET, NO_CONSTANTS, VERSION,
+      CODE("  __forward_pre_hooks__ = [\"first\", \"looks\", ]\n  __forward_hooks__ = [\"last\", \"sees\", ]\n"
+           "  def first(self, input: Tuple[Tensor]) -> Tuple[Tensor]:\n    return (torch.mul((input)[0], 2),)\n"
+           "  def looks(self, input: Tuple[Tensor]) -> NoneType:\n    return None\n"
+           "  def forward(self, x: Tensor) -> Tensor:\n    return torch.add(x, 10)\n"
+           "  def last(self, input: Tuple[Tensor],\n    output: Tensor) -> Tensor:\n    return torch.mul(output, 3)\n"
+           "  def sees(self, input: Tuple[Tensor],\n    output: Tensor) -> NoneType:\n    return None\n")};
+  base_text zip = zip_of(members, sizeof members / sizeof *members);
+  td_load_options options = options_for(&matrix);
+  td_model *model = NULL;
+  td_session *session;
+  td_tensor out;
+  td_error err = {0};
+  if (td_model_load_memory(zip.at, zip.length, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
+  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+  run(session, x, 1, &out, 1);
+  assert_memory_equal(out.data, want, sizeof want);
+  td_session_free(session);
+  td_model_free(model);
+  base_text_free(&zip);
+}
+
+/* "%s-%d-%f" takes a tuple: the 'a' and the '-' tell that it did. */
+static void formats_by_percent(void **state) {
+  (void)state;
+  static const char code[] =
+      "class Net(Module):\n  __parameters__ = []\n  def forward(self, x: Tensor) -> Tensor:\n"
+      "    t = torch.percentFormat(\"%s-%d-%f%%\", (\"a\", 7, 0.5))\n"
+      "    u = torch.percentFormat(\"%d\", 2.9)\n"
+      "    return torch.add(x, torch.add(torch.mul(int(torch.eq(t, \"a-7-0.500000%\")), 2), int(torch.eq(u, "
+      "\"2\"))))\n";
+  static const float x[] = {1, 2}, want[] = {4, 5};
+  const member members[] = {NET, NO_CONSTANTS, VERSION, MEMBER("net/code/__torch__.py", code)};
+  base_text zip = zip_of(members, sizeof members / sizeof *members);
+  td_load_options options = options_for(&matrix);
+  td_model *model = NULL;
+  td_session *session;
+  td_tensor out;
+  td_error err = {0};
+  if (td_model_load_memory(zip.at, zip.length, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
+  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+  run(session, x, 1, &out, 1);
+  assert_memory_equal(out.data, want, sizeof want);
+  td_session_free(session);
+  td_model_free(model);
+  base_text_free(&zip);
+}
+
 /* Views of views have strides; what they show is written to where no element is shown twice. Groups of rows have their
  * own matrices. */
 static void strided_and_grouped(void **state) {
@@ -444,6 +497,8 @@ int main(void) {
       cmocka_unit_test(hostile_pickles),
       cmocka_unit_test(hostile_programs),
       cmocka_unit_test(inputs_may_be_complex),
+      cmocka_unit_test(hooks_are_called),
+      cmocka_unit_test(formats_by_percent),
       cmocka_unit_test(strided_and_grouped),
       cmocka_unit_test(damaged_archives),
       cmocka_unit_test(failing_allocations),

@@ -1,6 +1,8 @@
 /* lower_text.c -- texts, and what speaks to people: format, raise. */
 #include "import/aten/aten_priv.h"
 
+#include <math.h>
+
 #include <ctype.h>
 #include <string.h>
 
@@ -47,15 +49,29 @@ aten_value aten_lower_format(aten_args *c) {
   }
   return finish(c, &text);
 }
-/* (self, ...): %s and %d */
+/* One value as "%d", "%f" ... say; what is not known yet is named. */
+static void print_as(char key, const aten_value *v, base_text *text) {
+  const bool number = aten_is_known(v) && (v->kind == ATEN_INT || v->kind == ATEN_FLOAT || v->kind == ATEN_BOOL);
+  const double f = !number ? 0 : v->kind == ATEN_FLOAT ? v->u.f : v->kind == ATEN_INT ? (double)v->u.i : v->u.b;
+  if (number && strchr("di", key) && v->kind == ATEN_FLOAT) base_text_print(text, "%.0f", trunc(f));
+  else if (number && strchr("fF", key)) base_text_print(text, "%f", f);
+  else if (number && strchr("eE", key)) base_text_print(text, "%e", f);
+  else aten_print(v, text);
+}
+/* percentFormat(format, value or tuple of them) */
 aten_value aten_lower_percent_format(aten_args *c) {
   base_str s = text_of(c, 0);
   base_text text = start(c);
-  uint32_t next = 0;
+  uint32_t next = 0, count = c->extra_count;
+  const aten_value *values = c->extra;
+  if (count == 1 && values[0].kind == ATEN_TUPLE) {
+    count = values[0].u.list->items.count;
+    values = values[0].u.list->items.at;
+  }
   for (size_t i = 0; i < s.length; i++) {
     if (s.at[i] != '%' || i + 1 >= s.length) base_text_add(&text, &s.at[i], 1);
     else if (s.at[++i] == '%') base_text_add(&text, "%", 1);
-    else if (next < c->extra_count) aten_print(&c->extra[next++], &text);
+    else if (next < count) print_as(s.at[i], &values[next++], &text);
     else aten_refuse(c, "there are fewer arguments than %%");
   }
   return finish(c, &text);

@@ -72,6 +72,47 @@ static void list_methods(const ts_class *class, char *text, size_t size) {
   }
 }
 
+/* ---- hooks of the module that is called; those of modules inside are calls in the program's text ----------------- */
+
+/* Names of methods, in order; NULL: it has none. */
+static const ts_expr *hooks_of(const ts_class *class, const char *kind) {
+  for (uint32_t i = 0; i < class->def->fields.count; i++) {
+    const ts_field *field = &class->def->fields.at[i];
+    if (base_str_is(field->name, kind) && field->value && field->value->kind == TS_LIST) return field->value;
+  }
+  return NULL;
+}
+
+/* The hook `index` of `list` over its `count` arguments; NOTHING: it changes nothing. */
+static aten_value call_hook(ts_frame *top, ts_callable c, const ts_expr *list, uint32_t index, const aten_value *args,
+                            uint32_t count) {
+  const base_str name = list->items[index]->text;
+  c.function = ts_find_method(c.class, name);
+  if (c.function) return ts_call(top, c.function->place, &c, args, count, NULL, 0);
+  ts_fail(top, list->place, TD_BAD_FILE, "the hook %.*s is no method", (int)name.length, name.at);
+  return ATEN_NOTHING;
+}
+
+static aten_value call_with_hooks(ts_frame *top, const ts_callable *c, const aten_value *args, uint32_t count) {
+  const ts_expr *before = hooks_of(c->class, "__forward_pre_hooks__");
+  const ts_expr *behind = hooks_of(c->class, "__forward_hooks__");
+  aten *a = top->im->a;
+  aten_value given = aten_tuple_of(a, args, count);
+  for (uint32_t i = 0; before && i < before->count && ts_ok(top->im); i++) {
+    aten_value changed = call_hook(top, *c, before, i, &given, 1);
+    if (changed.kind == ATEN_TUPLE) given = changed;
+    else if (changed.kind != ATEN_NONE) given = aten_tuple_of(a, &changed, 1);
+  }
+  if (!ts_ok(top->im)) return ATEN_NOTHING;
+  aten_value result = ts_call(top, c->function->place, c, given.u.list->items.at, given.u.list->items.count, NULL, 0);
+  for (uint32_t i = 0; behind && i < behind->count && ts_ok(top->im); i++) {
+    const aten_value both[] = {given, result};
+    aten_value changed = call_hook(top, *c, behind, i, both, 2);
+    if (changed.kind != ATEN_NONE) result = changed;
+  }
+  return result;
+}
+
 static void run_method(ts_import *im, aten_value root) {
   const char *wanted = im->source->method ? im->source->method : "forward";
   ts_object *self = (ts_object *)(void *)root.u.object;
@@ -93,7 +134,9 @@ static void run_method(ts_import *im, aten_value root) {
   ts_declare_state(im);
   if (!ts_ok(im)) return;
   aten_mark mark = aten_mark_now(im->a);
-  aten_value result = ts_call(&top, method->place, &c, args, count, NULL, 0);
+  const bool is_call = strcmp(wanted, "forward") == 0;
+  aten_value result =
+      is_call ? call_with_hooks(&top, &c, args, count) : ts_call(&top, method->place, &c, args, count, NULL, 0);
   aten_report_missing(im->a);
   if (ts_ok(im)) add_outputs(im, &result, 0);
   if (ts_ok(im)) im->again = ts_store_state(im, mark);

@@ -10,9 +10,11 @@ typedef struct cli_end {
   bool late;     /* it was ended because its time was over */
 } cli_end;
 
-/* Calls work(user, result) in a child process that has `limit_s` seconds; `result`, of `size` bytes, comes back as it
- * was when the child ended. The child ends with exit(), so that a leak checker still speaks up. TD_NO_RESOURCE: there
- * is no process to be had. Threads of the caller are not in the child: no pool may be in use. */
+/* Calls work(user, result) in a child process that has `limit_s` seconds (0: any time); `result`, of `size` bytes,
+ * comes back as it was when the child ended. Seconds are those that the calling thread computes, or all threads on all
+ * CPUs, or in a row in which nobody does, so that a busy machine ends nothing early. The child ends with exit(), so
+ * that a leak checker still speaks up. TD_NO_RESOURCE: there is no process to be had. Threads of the caller are not in
+ * the child: no pool may be in use. */
 td_status cli_run_apart(void (*work)(void *user, void *result), void *user, void *result, size_t size, unsigned limit_s,
                         cli_end *end, td_error *err);
 #endif

@@ -26,7 +26,7 @@ ir_kernel_query *fuse_query(const ir_graph *graph, const compile_setting *settin
 
 /* ---- operands and results of a member ---- */
 
-enum { FEW = 4096 /* elements */ };
+enum { CHAINED = 2048, FEW = 4096 /* elements */ };
 
 /* How a type fits the space of the group. */
 typedef enum fit {
@@ -264,9 +264,11 @@ static bool reads_turned(const fuse_state *f, const ir_node_def *node) {
   return false;
 }
 
-/* Is it alone in reading the result of a product, whose chain it may be (chain.c)? */
-static bool follows_product(const fuse_state *f, const ir_node_def *node) {
+/* Is it alone in reading the result of a product, whose chain it may be (chain.c)? To set up a chain takes as long as a
+ * kernel takes for some thousand elements that are near. */
+static bool follows_product(const fuse_state *f, const ir_node_def *node, bool has_kernel) {
   const ir_type *out = ir_type_of(f->graph, node->out[0]);
+  if (has_kernel && fuse_elements(out->rank, out->dims) < CHAINED) return false;
   for (uint32_t i = 0; i < node->in_count; i++) {
     const uint32_t v = node->in[i].id;
     const ir_node from = ir_value_of(f->graph, node->in[i])->node;
@@ -292,7 +294,7 @@ bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const bool looks_up = has_kernel && node->op->flags & IR_OP_LOOKUP; /* which does it as well */
   if (looks_up || is_small(ir_type_of(f->graph, node->out[0]))) return false;
   if (!node->op->kernel || reads_turned(f, node)) return true;
-  if (!g->row_axes && follows_product(f, node)) return true;
+  if (!g->row_axes && follows_product(f, node, has_kernel)) return true;
   return query && !has_kernel;
 }
 

@@ -88,6 +88,10 @@ static const sample samples[] = {
      "input %0 \"x\": f32[4096, 16]\ninput %1 \"w\": f32[16, 1024]\ninput %2 \"gate\": f32[1024]\n"
      "%3 = aten::matmul(%0, %1)\n%4 = aten::mish(%3)\n%5 = aten::mul(%4, %2)\noutput \"z\" %5\noutput \"y\" %4\n",
      1, 0},
+    {"one operator behind few elements of a product: its kernel is done before a chain is set up",
+     "input %0 \"x\": f32[8, 4]\nconst %2: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+     "%3 = aten::matmul(%0, %2)\n%4 = aten::softplus(%3)\noutput \"z\" %4\n",
+     0, 1},
     {"the mask of a sequence, of whole numbers and truth, spelled out; scores over another space",
      "input %0 \"attention_mask\": i64[n, 1, 32, 32]\ninput %1 \"later\": bool[1, 1, 32, 32]\n"
      "input %2 \"scores\": f32[n, 4, 32, 32]\nconst %3: i64[] = {0}\nconst %4: f32[] = {-3.4e38}\n"

@@ -184,13 +184,13 @@ V_INLINE void put_state(const place *at, int row, int64_t unit, vf state) {
   const block *k = at->k;
   const layer *l = k->l;
   v_store(k->next + row * l->padded + unit, state);
-  if (!l->y || row >= k->count) return;
+  if (!l->y || row >= k->count || unit >= l->hidden) return;
   const int64_t b = k->first + row, t = recurrent_time(k, row, at->step);
   int64_t states =
       l->batch_first ? (b * l->time + t) * l->dirs + k->direction : (t * l->dirs + k->direction) * l->batch + b;
   float *y = l->y + states * l->hidden + unit;
   if (unit + V_LANES <= l->hidden) v_store(y, state);
-  else if (unit < l->hidden) v_store_n(y, state, l->hidden - unit);
+  else v_store_n(y, state, l->hidden - unit);
 }
 
 /* acc += states times `gates` of the `width` gates of r, from gate `first` on. */

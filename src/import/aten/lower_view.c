@@ -532,7 +532,7 @@ static bool lay_sliced(aten_args *c, const aten_tensor *t, const layout *of, lay
   if (from < 0) from += size;
   from = from < 0 ? 0 : base_min_i64(from, size);
   memcpy(to->strides, of->strides, sizeof to->strides);
-  to->strides[axis] *= by;
+  if (!base_mul_i64(of->strides[axis], by, &to->strides[axis])) return false;
   to->first += from * of->strides[axis];
   return true;
 }

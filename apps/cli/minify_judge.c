@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "alone.h"
 #include "apart.h"
-#include "arbiter.h"
 #include "bundle.h"
 #include "minify.h"
 
@@ -74,16 +74,20 @@ typedef struct judging {
   const minify_model *model;
 } judging;
 
-static void judge_outputs(minify *m, cli_args *args, const cli_feed *feed, const cli_trial *got,
+/* As `compare` judges: nodes on their own operands, so that what flips in a quantisation is told from an error. */
+static void judge_outputs(minify *m, cli_args *args, const cli_way *way, const cli_feed *feed, const cli_trial *got,
                           const cli_trial *expected, minify_verdict *to) {
   cli_arbiter arbiter = {.args = args, .feed = feed, .truth = {.backend = "eager"}, .tolerance = &m->tolerance};
+  cli_nodes nodes = {.args = args, .feed = feed, .tolerance = &m->tolerance, .way = *way};
+  bool rounding;
   to->kind = MINIFY_PASSES;
   for (size_t i = 0; i < expected->count && to->kind == MINIFY_PASSES; i++) {
     const cli_metrics d = cli_trial_difference(got, expected, i, &m->tolerance);
-    if (!cli_parts(&d) || cli_is_rounding(&arbiter, got, expected, i)) continue;
+    if (!cli_output_parts(&nodes, &arbiter, &d, got, expected, i, &rounding)) continue;
     to->kind = d.other_type ? MINIFY_TYPE : MINIFY_WRONG;
     snprintf(to->output, sizeof to->output, "%s", expected->names[i]);
   }
+  cli_nodes_close(&nodes);
   cli_arbiter_close(&arbiter);
 }
 
@@ -115,7 +119,7 @@ static void judge_child(void *user, void *result) {
     to->kind = type ? MINIFY_TYPE : loads ? MINIFY_RUN : MINIFY_LOAD;
     to->number = type ? 0 : (int)status;
     to->err = err;
-  } else judge_outputs(m, &args, &feed, &got, &expected, to);
+  } else judge_outputs(m, &args, &way, &feed, &got, &expected, to);
   cli_trial_close(&got);
   cli_trial_close(&expected);
 }

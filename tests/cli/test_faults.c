@@ -196,6 +196,11 @@ static void flips_are_rounding(void **state) {
     largest = fmax(largest, apart);
   }
   assert_int_equal(run(f, base_arena_format(f->arena, "bisect quantised.tdir --seed %d", flipping)).status, 0);
+  outcome none = run(f, base_arena_format(f->arena, "minify quantised.tdir --seed %d --output none", flipping));
+  assert_holds(none.err, "the model passes: there is nothing to look for");
+  outcome least = run(f, base_arena_format(f->arena, "minify quantised.tdir --seed %d --inject %s --output least",
+                                           flipping, slight[0].fault));
+  if (least.status != 0 || !strstr(least.out, " left; ")) fail_msg("%s%s", least.out, least.err);
   assert_true(largest > 2e-3); /* of outputs of about 1: there were flips */
   for (size_t i = 0; i < sizeof slight / sizeof *slight; i++) {
     const char *arguments =

@@ -206,7 +206,7 @@ static void run_few(const layer *l, int64_t line, const float **table) {
     for (int64_t r = 0; r < of[2].pixels; r += t.a_pitch) {
       const int64_t row = line * a[2].out + x + r * a[2].stride;
       kern_epilogue e = kern_epilogue_at(&l->e, row, 0);
-      e.residual_pitch *= a[2].stride;
+      kern_epilogue_stride(&e, a[2].stride);
       t.a_pitch = base_min_i64(of[2].pixels - r, DOT_TILE_ROWS);
       t.c = l->out + row * l->out_pitch;
       fill_few(l, line, of, r, r + t.a_pitch, table);

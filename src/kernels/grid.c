@@ -52,7 +52,8 @@ static int64_t floor_of(double x) {
 
 void kern_grid_place(const kern_grid *grid, double coordinate, int64_t size, kern_grid_taps *taps) {
   const double length = (double)size;
-  double x = (double)(float)(grid->align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2);
+  double x = grid->align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
+  if (!grid->fine) x = (double)(float)x;
   if (grid->mode == KERN_GRID_LINEAR && x >= 0 && x < length - 1) { /* the common case: between two elements */
     const int64_t first = (int64_t)x;
     const double second = x - (double)first;
@@ -109,7 +110,7 @@ td_status kern_grid_read(const base_call *call, kern_grid *grid) {
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::grid_sample: unknown mode \"%s\" or padding \"%s\"",
                      mode, padding);
   *grid = (kern_grid){(kern_grid_mode)m, (kern_grid_padding)p, base_attr_int(call->attrs, KERN_GRID_ALIGN_CORNERS),
-                      modes[m].taps};
+                      modes[m].taps, base_in(call, 1)->dtype == TD_F64};
   if (!operands_fit(base_in(call, 0), base_in(call, 1), base_out(call, 0)))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::grid_sample: image and grid do not fit");
   return TD_OK;

@@ -15,6 +15,7 @@ typedef struct kern_grid {
   kern_grid_padding padding;
   bool align;
   int32_t taps; /* of an axis, at most */
+  bool fine;    /* coordinates of f64: positions are not cut to f32, as they are to match engines in f32 */
 } kern_grid;
 
 /* The taps of one axis, all inside of it: padding that counts as zero is left out. */

@@ -1,8 +1,10 @@
-/* KERN_GRID_SAMPLE over operands of other strides: the bits are those of dense ones. That dense ones give what the
- * reference gives, tests/ops/test_operators.c sees. */
+/* KERN_GRID_SAMPLE over operands of other strides: the bits are those of dense ones; and at positions of f64. That
+ * dense ones give what the reference gives, tests/ops/test_operators.c sees. */
 #include "kernels/run_kernel.h"
 
 #include "ops/ops.h"
+
+#include <math.h>
 
 enum { SAMPLES = 2, CHANNELS = 37, HEIGHT = 5, WIDTH = 6, OUT_HEIGHT = 7, OUT_WIDTH = 3 };
 
@@ -74,6 +76,21 @@ static void strides_change_no_bit(void **state) {
   free(x), free(grid), free(want), free(got);
 }
 
+/* On a line of 0, 1, 2 ... the value is the position; a position cut to f32 is 1e-5 off. */
+static void positions_of_f64(void **state) {
+  const fixture *f = *state;
+  enum { LENGTH = 1001 };
+  double line[LENGTH], at[] = {1.0 / 3, 0}, y = 0;
+  for (int i = 0; i < LENGTH; i++) line[i] = i;
+  run_kernel k = {.row = kern_select(KERN_GRID_SAMPLE, TD_F64, 0),
+                  .attrs = attrs_of(f, "linear", "zeros"),
+                  .in = {base_tensor_of(line, TD_F64, 4, (int64_t[]){1, 1, 1, LENGTH}),
+                         base_tensor_of(at, TD_F64, 4, (int64_t[]){1, 1, 1, 2})},
+                  .out = base_tensor_of(&y, TD_F64, 4, (int64_t[]){1, 1, 1, 1})};
+  run_kernel_on(&k, 1);
+  assert_true(fabs(y - ((at[0] + 1) * LENGTH - 1) / 2) < 1e-9);
+}
+
 static int setup(void **state) {
   static fixture f;
   f.arena = base_arena_new(&base_libc_allocator);
@@ -89,6 +106,6 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(strides_change_no_bit)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(strides_change_no_bit), cmocka_unit_test(positions_of_f64)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }

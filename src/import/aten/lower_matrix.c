@@ -100,18 +100,20 @@ static bool is_zero(const aten_value *v) {
 }
 /* beta self + alpha (x y): addmm, baddbmm, addmv, addr ("outer"), addbmm ("sum") */
 aten_value aten_lower_addmm(aten_args *c) {
-  ir_value self = aten_in(c, 0), x = aten_in(c, 1), y = aten_in(c, 2);
-  td_dtype d = aten_value_dtype(c->a, x);
   bool outer = c->row->data && strcmp(c->row->data, "outer") == 0;
+  bool sums = c->row->data && strcmp(c->row->data, "sum") == 0;
+  ir_value self = aten_in(c, 0), x = aten_in(c, 1), y = aten_in(c, 2);
+  const td_dtype given = aten_value_dtype(c->a, x);
+  const td_dtype d = sums && (given == TD_F16 || given == TD_BF16) ? TD_F32 : given; /* one sum, rounded once */
+  if (d != given) x = ir_build_cast(c->b, x, d), y = ir_build_cast(c->b, y, d);
   ir_value p = outer ? aten_binary(c->a, "aten::mul", aten_unsqueeze(c->a, x, 1), y) : product(c, x, y);
-  if (c->row->data && strcmp(c->row->data, "sum") == 0)
-    p = IR_EMIT_ARGS(c->b, "aten::sum", &p, 1, ARG_INTS("dim", (int64_t[]){0}, 1), ARG_BOOL("keepdim", false));
+  if (sums) p = IR_EMIT_ARGS(c->b, "aten::sum", &p, 1, ARG_INTS("dim", (int64_t[]){0}, 1), ARG_BOOL("keepdim", false));
   const aten_value *beta = &c->args[3], *alpha = &c->args[4];
   if (!is_one(alpha)) p = aten_binary(c->a, "aten::mul", p, aten_number_value(c->a, alpha, d));
-  if (is_zero(beta)) return aten_ret(c, p);
+  if (is_zero(beta)) return aten_ret(c, ir_build_cast(c->b, p, given));
   self = ir_build_cast(c->b, self, d);
   if (!is_one(beta)) self = aten_binary(c->a, "aten::mul", self, aten_number_value(c->a, beta, d));
-  return aten_ret(c, aten_binary(c->a, "aten::add", p, self));
+  return aten_ret(c, ir_build_cast(c->b, aten_binary(c->a, "aten::add", p, self), given));
 }
 aten_value aten_lower_outer(aten_args *c) {
   return aten_ret(c, aten_binary(c->a, "aten::mul", aten_unsqueeze(c->a, aten_in(c, 0), 1), aten_in(c, 1)));

@@ -17,6 +17,7 @@ import warnings
 import torch
 
 import suite_children
+import suite_skips
 from treadle import _torch
 
 INTERNAL = re.compile(r"run_and_get_\w*code|run_and_get_kernels|metrics\.|FileCheck|compile_fx_inner|lowering\.|assertGeneratedKernel|"
@@ -104,6 +105,9 @@ def run_test(kind, calls, name, path):
     return {"outcome": outcome, "why": why, "graphs": calls.graphs, "fallbacks": fallbacks[:3], "internal": internal}
 
 
+PASS, ELSEWHERE, FAIL = "pass on Treadle", "pass, with a graph that ran on PyTorch", "fail"
+
+
 def kind_of(row):
     """What a row is counted as."""
     if row["outcome"] == "skipped":
@@ -111,8 +115,8 @@ def kind_of(row):
     if not row["graphs"] or (row["internal"] and row["outcome"] == "failed"):
         return "about Inductor itself, or no graph reached the backend"
     if row["outcome"] == "passed":
-        return "pass, with a graph that ran on PyTorch" if row["fallbacks"] else "pass on Treadle"
-    return "fail"
+        return ELSEWHERE if row["fallbacks"] else PASS
+    return FAIL
 
 
 def reason_of(text):
@@ -128,7 +132,7 @@ def report(rows):
     for reason, count in fallbacks.most_common(40):
         say(f"  on PyTorch {count:4}: {reason}")
     for row in rows:
-        if kind_of(row) == "fail":
+        if kind_of(row) == FAIL:
             say(f"  fails {row['test']}: {row['why'][:200]}")
     return kinds
 
@@ -142,22 +146,28 @@ def run(options):
     names = [n for n in unittest.TestLoader().getTestCaseNames(kind) if re.search(options.only, n) and "aoti" not in n]
     path = pathlib.Path(options.results)
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows = [row for line in (path.read_text().splitlines() if path.exists() and not options.again else ())
+            if (row := json.loads(line))["test"] in names]
+    there = {row["test"] for row in rows}
+    missing = [name for name in names if name not in there]
     torch.set_num_threads(1)
-    with path.open("w") as out:
-        for name, row, took in suite_children.each(names, lambda name: run_test(kind, calls, name, pathlib.Path(options.file)), options.limit):
+    with path.open("w" if options.again else "a") as out:
+        for name, row, took in suite_children.each(missing, lambda name: run_test(kind, calls, name, pathlib.Path(options.file)), options.limit):
             if isinstance(row, suite_children.Failed):
                 row = {"outcome": "failed", "why": str(row), "graphs": 1, "fallbacks": [], "internal": False}
             rows.append({"test": name, **row, "seconds": round(took, 2)})
             out.write(json.dumps(rows[-1]) + "\n")
             out.flush()
     kinds = report(rows)
-    say(f"{len(rows)} tests, {kinds['fail']} failed")
-    return 0
+    not_ours = [row["test"] for row in rows if kind_of(row) in (FAIL, ELSEWHERE)]
+    wrong = suite_skips.judge("inductor", not_ours, [row["test"] for row in rows if kind_of(row) == PASS], say)
+    say(f"{len(rows)} tests, {kinds[FAIL]} failed, {wrong} of all unexpectedly; {sum(row['seconds'] for row in rows):.0f} s of a CPU")
+    return 1 if wrong else 0
 
 
 def add_options(parser):
     parser.add_argument("--file", default="", help="test_torchinductor.py")
     parser.add_argument("--only", default="", help="a pattern of names")
-    parser.add_argument("--limit", type=float, default=120, help="seconds for one test")
+    parser.add_argument("--limit", type=float, default=120, help="seconds of a CPU for one test")
     parser.add_argument("--results", default="build/python/inductor.jsonl")
+    parser.add_argument("--again", action="store_true", help="forget what the results say")

@@ -14,6 +14,7 @@ import warnings
 import torch
 
 import suite_children
+import suite_skips
 import treadle
 from treadle import _torch
 
@@ -262,14 +263,19 @@ def run(options):
     counts = table(rows, ways)
     tried = counts["agrees"] + counts["fails"]
     share = counts["agrees"] / max(tried, 1)
-    say(f"{len(rows)} models; {counts['agrees']} of {tried} ways in agree ({100 * share:.1f} %), {counts['absent']} are not there")
-    return 0 if share >= 0.98 else 1
+    outcomes = {kind: [f"{name} {way}" for name, row in rows.items() for way in row if row[way]["outcome"] == kind]
+                for kind in ("fails", "agrees")}
+    wrong = suite_skips.judge("models", outcomes["fails"], outcomes["agrees"], say)
+    took = sum(row[way]["seconds"] for row in rows.values() for way in row)
+    say(f"{len(rows)} models; {counts['agrees']} of {tried} ways in agree ({100 * share:.1f} %), {counts['absent']} are not there; "
+        f"{took:.0f} s of a CPU")
+    return 0 if share >= 0.98 and not wrong else 1
 
 
 def add_options(parser):
     parser.add_argument("--ways", default="traced,scripted,exported,open batch")
     parser.add_argument("--only", default="", help="a pattern of names")
     parser.add_argument("--zoo", default="../shared/peers", help="a folder with zoo.py")
-    parser.add_argument("--limit", type=float, default=600, help="seconds for one way of a model")
+    parser.add_argument("--limit", type=float, default=600, help="seconds of a CPU for one way of a model")
     parser.add_argument("--results", default="build/python/models.jsonl")
     parser.add_argument("--again", action="store_true", help="forget what the results say")

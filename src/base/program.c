@@ -143,7 +143,7 @@ const char *base_program_read(const int64_t *words, uint32_t count, base_program
 
 uint32_t base_program_operands(const base_program_op *op) {
   if (op->kind == BASE_PROGRAM_SCALAR) return scalars[op->function].operands;
-  return op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_STORE;
+  return op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_STORE || op->kind == BASE_PROGRAM_SCAN;
 }
 
 base_type base_program_operand_type(const base_program *p, const base_program_op *op) {
@@ -173,7 +173,8 @@ static bool has_types(const base_program *p, const base_program_op *op) {
   const uint32_t operands = base_program_operands(op);
   if (operands == 0) return op->kind != BASE_PROGRAM_LENGTH || op->type != BASE_TYPE_BOOL;
   const base_type type = base_program_operand_type(p, op);
-  const bool chooses = f && op->function == BASE_SCALAR_where, sums = op->kind == BASE_PROGRAM_REDUCE;
+  const bool chooses = f && op->function == BASE_SCALAR_where,
+             sums = op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_SCAN;
   if (sums && type == BASE_TYPE_BOOL && op->function != BASE_COMBINE_MAX && op->function != BASE_COMBINE_MIN)
     return false;
   for (uint32_t k = 0; k < operands; k++)
@@ -194,8 +195,8 @@ static bool has_numbers(const base_program_op *op) {
 
 static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded, uint32_t *stored) {
   const base_program_op *op = &p->ops[i];
-  const uint32_t functions[BASE_PROGRAM_KINDS] = {p->in_count,        1,           1, BASE_SCALAR_COUNT,
-                                                  BASE_COMBINE_COUNT, p->out_count};
+  const uint32_t functions[BASE_PROGRAM_KINDS] = {
+      p->in_count, 1, 1, BASE_SCALAR_COUNT, BASE_COMBINE_COUNT, p->out_count, BASE_COMBINE_COUNT};
   if (op->kind >= BASE_PROGRAM_KINDS || op->row > 1 || op->type >= BASE_TYPE_COUNT)
     return "an operation is of no kind, or no type";
   if (op->function >= functions[op->kind]) return "an operation names what is not there";
@@ -210,6 +211,8 @@ static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded,
   if (!has_types(p, op)) return "a function gets or gives a type that it does not have";
   if (op->kind == BASE_PROGRAM_SCALAR && op->row && !row) return "an element is used where there is only a row";
   if (op->kind == BASE_PROGRAM_REDUCE && (!op->row || is_row(p, op->in[0]))) return "a reduction of what is no row";
+  if (op->kind == BASE_PROGRAM_SCAN && (op->row || !p->row_axes || is_row(p, op->in[0])))
+    return "a scan of what is no row";
   if (op->kind == BASE_PROGRAM_LENGTH && !op->row) return "the length of a row belongs to the row";
   if (op->kind == BASE_PROGRAM_STORE) return check_store(p, op, stored);
   if (op->kind != BASE_PROGRAM_LOAD) return NULL;
@@ -281,7 +284,7 @@ uint32_t base_program_kept(const base_program *p, const uint8_t *stage, bool kep
   for (uint32_t i = 0; i < p->count; i++)
     for (uint32_t k = 0; k < base_program_operands(&p->ops[i]) && !p->ops[i].row; k++) {
       const uint16_t in = p->ops[i].in[k];
-      if (p->ops[in].row || p->ops[in].kind != BASE_PROGRAM_SCALAR || stage[in] >= stage[i]) continue;
+      if (!base_program_computes(&p->ops[in]) || stage[in] >= stage[i]) continue;
       kept[in] = true;
     }
   /* A reduction belongs to the row, and is fed in the stage of what it reduces. */

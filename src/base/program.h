@@ -74,6 +74,8 @@ typedef enum base_program_kind {
   BASE_PROGRAM_REDUCE, /* in[0] along the row, by base_combine `function` */
   BASE_PROGRAM_STORE,  /* in[0] becomes output `function`, of td_dtype in[2]. A row's: in[1] 0 keeps the axes of the row
                           with 1 element, 1 drops them */
+  BASE_PROGRAM_SCAN,   /* of each element: in[0] from the row's first element up to it, by base_combine `function`. What
+                          is joined with what is told by the row's length and the instruction set alone */
   BASE_PROGRAM_KINDS
 } base_program_kind;
 
@@ -116,6 +118,10 @@ bool base_program_op_equal(const base_program_op *a, const base_program_op *b);
 bool base_program_equal(const base_program *a, const base_program *b);
 /* Values that op `i` reads: in[0] up to this number. */
 uint32_t base_program_operands(const base_program_op *op);
+/* Is it computed for each element of a row? */
+static inline bool base_program_computes(const base_program_op *op) {
+  return (op->kind == BASE_PROGRAM_SCALAR || op->kind == BASE_PROGRAM_SCAN) && !op->row;
+}
 /* The type of its operands; of `where` that of the two to choose from. */
 base_type base_program_operand_type(const base_program *p, const base_program_op *op);
 /* Is every value an F32? */

@@ -148,6 +148,7 @@ static const char *name_kernel(const codegen_kernel *k, uint32_t number, base_ar
     const base_program_op *op = &k->program->ops[i];
     const char *word = op->kind == BASE_PROGRAM_SCALAR   ? base_scalar_of((base_scalar)op->function)->name
                        : op->kind == BASE_PROGRAM_REDUCE ? base_combine_name((base_combine)op->function)
+                       : op->kind == BASE_PROGRAM_SCAN   ? "scan"
                                                          : NULL;
     const size_t used = strlen(name);
     if (word && used + strlen(word) + 2 < sizeof name) snprintf(name + used, sizeof name - used, "_%s", word);

@@ -177,6 +177,8 @@ static void print_row_op(const emitter *e, uint32_t i, uint32_t stage) {
   if (op->kind == BASE_PROGRAM_LOAD && stage == 0 && is_scalar_load(e, op))
     base_text_print(t, "    const %s v%u = %s_set(%s*in%u%s);\n", vector, i, words,
                     op->type == BASE_TYPE_BOOL ? "-(" : "", op->function, op->type == BASE_TYPE_BOOL ? " != 0)" : "");
+  if (op->kind == BASE_PROGRAM_SCAN && e->stage[i] == stage)
+    base_text_print(t, "    %s a%u = %s_set(%s);\n", vector, i, words, reductions[op->function].start[op->type]);
   if (!op->row || e->stage[i] != stage) return;
   if (op->kind == BASE_PROGRAM_LENGTH)
     base_text_print(t, "    const %s v%u = %s_set((%s)n);\n", vector, i, words, types[op->type].element);
@@ -229,8 +231,11 @@ static void print_element_op(const emitter *e, uint32_t i, uint32_t stage, const
   if (op->kind == BASE_PROGRAM_STORE && !op->row)
     base_text_print(t, "      %s_%s%s(out%u + %s, v%u%s);\n", words,
                     e->streams && op->type == BASE_TYPE_F32 ? "stream" : "store", n, op->function, at, op->in[0], left);
-  if (op->kind != BASE_PROGRAM_SCALAR || op->row) return;
-  print_value(e, i, "      ");
+  if (!base_program_computes(op)) return;
+  if (op->kind == BASE_PROGRAM_SCALAR) print_value(e, i, "      ");
+  else
+    base_text_print(t, "      const %s v%u = %s_scan_%s(v%u, &a%u);\n", vector, i, words,
+                    base_combine_name((base_combine)op->function), op->in[0], i);
   if (e->kept[i])
     base_text_print(t, "      *(%s_any *)((%s *)(kept + %u * wide) + %s) = v%u;\n", vector,
                     op->type == BASE_TYPE_BOOL ? "int32_t" : types[op->type].element, e->kept_at[i], at, i);

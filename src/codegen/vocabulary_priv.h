@@ -292,6 +292,83 @@ V_INLINE vi b_bit_not(vi a) { return ~a; }
 V_INLINE vi b_nan_max(vi a, vi b) { return a | b; }
 V_INLINE vi b_nan_min(vi a, vi b) { return a & b; }
 
+/* ---- scans: each lane joined with those before it and with all of the vectors before, which *so_far has in each of
+ * its lanes. V_UPn: the lanes moved up by k, where `start` comes in. ---- */
+#define V_UP16(start, a, k)                                                                                         \
+  __builtin_shufflevector(start, a, 16 - (k), 17 - (k), 18 - (k), 19 - (k), 20 - (k), 21 - (k), 22 - (k), 23 - (k), \
+                          24 - (k), 25 - (k), 26 - (k), 27 - (k), 28 - (k), 29 - (k), 30 - (k), 31 - (k))
+#define V_UP8(start, a, k) \
+  __builtin_shufflevector(start, a, 8 - (k), 9 - (k), 10 - (k), 11 - (k), 12 - (k), 13 - (k), 14 - (k), 15 - (k))
+#define V_UP4(start, a, k) __builtin_shufflevector(start, a, 4 - (k), 5 - (k), 6 - (k), 7 - (k))
+#define V_UP2(start, a, k) __builtin_shufflevector(start, a, 2 - (k), 3 - (k))
+#define V_PREFIX2(a, start, join) a = join(V_UP2(start, a, 1), a)
+#define V_PREFIX4(a, start, join) a = join(V_UP4(start, a, 1), a), a = join(V_UP4(start, a, 2), a)
+#define V_PREFIX8(a, start, join) \
+  a = join(V_UP8(start, a, 1), a), a = join(V_UP8(start, a, 2), a), a = join(V_UP8(start, a, 4), a)
+#define V_PREFIX16(a, start, join)                                                                      \
+  a = join(V_UP16(start, a, 1), a), a = join(V_UP16(start, a, 2), a), a = join(V_UP16(start, a, 4), a), \
+  a = join(V_UP16(start, a, 8), a)
+#if V_BYTES == 64
+#define V_PREFIX V_PREFIX16
+#define V_PREFIX_HALF V_PREFIX8
+#elif V_BYTES == 32
+#define V_PREFIX V_PREFIX8
+#define V_PREFIX_HALF V_PREFIX4
+#else
+#define V_PREFIX V_PREFIX4
+#define V_PREFIX_HALF V_PREFIX2
+#endif
+#define V_SCAN(p, V, name, join, first)        \
+  V_INLINE V p##_scan_##name(V a, V *so_far) { \
+    const V start = p##_set(first);            \
+    V_PREFIX(a, start, p##_##join);            \
+    a = p##_##join(*so_far, a);                \
+    *so_far = p##_set(a[V_LANES - 1]);         \
+    return a;                                  \
+  }
+V_SCAN(v, vf, sum, add, 0)
+V_SCAN(v, vf, prod, mul, 1)
+V_SCAN(v, vf, max, nan_max, -INFINITY)
+V_SCAN(v, vf, min, nan_min, INFINITY)
+V_SCAN(i, vi, sum, add, 0)
+V_SCAN(i, vi, prod, mul, 1)
+V_SCAN(i, vi, max, nan_max, INT32_MIN)
+V_SCAN(i, vi, min, nan_min, INT32_MAX)
+V_SCAN(b, vi, max, nan_max, 0)
+V_SCAN(b, vi, min, nan_min, -1)
+/* Of 8 bytes, a register behind the other; the largest and least, which are rare, a lane behind the other. */
+typedef double vd_half __attribute__((vector_size(V_BYTES), may_alias));
+typedef uint64_t vl_half __attribute__((vector_size(V_BYTES), may_alias));
+#define V_SUM(x, y) ((x) + (y))
+#define V_PRODUCT(x, y) ((x) * (y))
+#define V_SCAN_HALVES(p, V, T, name, join, first)                            \
+  V_INLINE V p##_scan_##name(V x, V *so_far) {                               \
+    union {                                                                  \
+      V whole;                                                               \
+      V##_half half[2];                                                      \
+    } a = {.whole = x};                                                      \
+    const V##_half start = (T)(first) - (V##_half){0};                       \
+    V_PREFIX_HALF(a.half[0], start, join);                                   \
+    V_PREFIX_HALF(a.half[1], start, join);                                   \
+    a.half[0] = join((T)(*so_far)[0], a.half[0]);                            \
+    a.half[1] = join(a.half[0][V_LANES / 2 - 1], a.half[1]);                 \
+    *so_far = p##_set((__typeof__((*so_far)[0]))a.half[1][V_LANES / 2 - 1]); \
+    return a.whole;                                                          \
+  }
+V_SCAN_HALVES(d, vd, double, sum, V_SUM, 0)
+V_SCAN_HALVES(d, vd, double, prod, V_PRODUCT, 1)
+V_SCAN_HALVES(l, vl, uint64_t, sum, V_SUM, 0)
+V_SCAN_HALVES(l, vl, uint64_t, prod, V_PRODUCT, 1)
+#define V_SCAN_LANES(p, V, name, join)                                  \
+  V_INLINE V p##_scan_##name(V a, V *so_far) {                          \
+    V_EACH(i) a[i] = (*so_far = p##_##join(*so_far, p##_set(a[i])))[0]; \
+    return a;                                                           \
+  }
+V_SCAN_LANES(d, vd, max, nan_max)
+V_SCAN_LANES(d, vd, min, nan_min)
+V_SCAN_LANES(l, vl, max, nan_max)
+V_SCAN_LANES(l, vl, min, nan_min)
+
 V_INLINE vi v_truth(vm m) { return (vi)v_select(m, (vf)vi_set(-1), v_zero()); }
 V_INLINE vi v_untruth(vm m) { return (vi)v_select(m, v_zero(), (vf)vi_set(-1)); }
 V_INLINE vf v_where(vi x, vf y, vf z) { return (vf)((x & (vi)y) | (~x & (vi)z)); }

@@ -306,7 +306,8 @@ static int64_t *sources_of(const fuse_state *f, const fuse_group *g, const fuse_
     const ir_origins *own = &ir_node_of(f->graph, (ir_node){g->members[built->made_by[i]]})->origins;
     const uint8_t kind = p->ops[i].kind;
     const bool picks = kind == BASE_PROGRAM_LOAD && p->ops[i].in[1];
-    const bool computes = picks || kind == BASE_PROGRAM_SCALAR || kind == BASE_PROGRAM_REDUCE;
+    const bool computes =
+        picks || kind == BASE_PROGRAM_SCALAR || kind == BASE_PROGRAM_REDUCE || kind == BASE_PROGRAM_SCAN;
     sources[i] = -1;
     for (uint32_t k = 0; computes && own->count && k < all->count && sources[i] < 0; k++)
       if (strcmp(all->names[k], own->names[0]) == 0) sources[i] = k;

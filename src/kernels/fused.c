@@ -632,7 +632,7 @@ static void find_slots(kern_fused_program *f) {
     for (uint32_t i = 0; i < p->count; i++) {
       const base_program_op *op = &p->ops[i];
       uint32_t slot = 0;
-      if (f->stage[i] != s || op->kind != BASE_PROGRAM_SCALAR || op->row) continue;
+      if (f->stage[i] != s || !base_program_computes(op)) continue;
       if (f->kept[i]) {
         f->slot[i] = (uint8_t)kept;
         kept += words_of(op->type);
@@ -644,8 +644,7 @@ static void find_slots(kern_fused_program *f) {
       for (uint32_t k = 0; k < 3; k++) {
         const uint32_t from = op->in[k];
         if (from >= i || last[from] != i) continue; /* what is no operand may be any number */
-        if (p->ops[from].kind == BASE_PROGRAM_SCALAR && !p->ops[from].row && !f->kept[from])
-          taken[f->slot[from]] = false;
+        if (base_program_computes(&p->ops[from]) && !f->kept[from]) taken[f->slot[from]] = false;
       }
     }
   f->kept_words = kept;

@@ -75,9 +75,12 @@ typedef struct kern_fused_source {
  * function that takes `from`. Part of what generated code is given. */
 void kern_fused_apply(uint32_t function, uint32_t from, uint32_t to, const double *p, void *out,
                       const kern_fused_source *in, int64_t n);
-/* *total = the elements of x, of a type that is not F32, and *total itself; or, where x is NULL, what they begin with.
+/* *total = the elements of x, of a type that is not F32, and *total itself; or, where x is NULL, what they begin with,
+ * of any type.
  */
 void kern_fused_combine(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, int64_t n);
+/* out[i] = *total and the elements of x up to i, of any type; *total: the last of them. out may be x. */
+void kern_fused_scan(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, void *out, int64_t n);
 
 /* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the
  * operands, as they come, fit what it was made for. Where an operand is picked from outside of its axis the error's

@@ -284,6 +284,7 @@ void kern_fused_apply(uint32_t function, uint32_t from, uint32_t to, const doubl
 /* ---- reductions ---- */
 
 typedef union number {
+  float f32;
   double f64;
   int64_t i64;
   int32_t i32;
@@ -291,16 +292,22 @@ typedef union number {
 
 static double nan_max(double a, double b) { return a == a && !(a > b) ? b : a; }
 static double nan_min(double a, double b) { return a == a && !(a < b) ? b : a; }
-#define COMBINE(name, type, value)                                       \
-  static void name(void *total, const kern_fused_source *x, int64_t n) { \
-    const type *from = x->at;                                            \
-    type a = *(type *)total;                                             \
-    for (int64_t i = 0; i < n; i++) {                                    \
-      const type b = from[i * x->step];                                  \
-      a = (type)(value);                                                 \
-    }                                                                    \
-    *(type *)total = a;                                                  \
+/* *total and the elements of x, one behind the other, as far as they have come in `out`, where that is wanted. */
+#define COMBINE(name, type, value)                                                  \
+  static void name(void *total, const kern_fused_source *x, void *out, int64_t n) { \
+    const type *from = x->at;                                                       \
+    type a = *(type *)total, *to = out;                                             \
+    for (int64_t i = 0; i < n; i++) {                                               \
+      const type b = from[i * x->step];                                             \
+      a = (type)(value);                                                            \
+      if (to) to[i] = a;                                                            \
+    }                                                                               \
+    *(type *)total = a;                                                             \
   }
+COMBINE(sum_f32, base_f32, a + b)
+COMBINE(max_f32, base_f32, (float)nan_max((double)a, (double)b))
+COMBINE(min_f32, base_f32, (float)nan_min((double)a, (double)b))
+COMBINE(prod_f32, base_f32, a *b)
 COMBINE(sum_f64, base_f64, a + b)
 COMBINE(max_f64, base_f64, nan_max(a, b))
 COMBINE(min_f64, base_f64, nan_min(a, b))
@@ -316,11 +323,15 @@ COMBINE(prod_i64, base_i64, v_mul(a, b))
 COMBINE(any_bool, base_i32, a | b)
 COMBINE(all_bool, base_i32, a &b)
 
-typedef void (*combine_fn)(void *total, const kern_fused_source *x, int64_t n);
+typedef void (*combine_fn)(void *total, const kern_fused_source *x, void *out, int64_t n);
 static const struct {
   number start;
   combine_fn run;
 } combines[BASE_TYPE_COUNT][BASE_COMBINE_COUNT] = {
+    [BASE_TYPE_F32] = {{{.f32 = 0}, sum_f32},
+                       {{.f32 = -INFINITY}, max_f32},
+                       {{.f32 = INFINITY}, min_f32},
+                       {{.f32 = 1}, prod_f32}},
     [BASE_TYPE_F64] = {{{.f64 = 0}, sum_f64},
                        {{.f64 = -INFINITY}, max_f64},
                        {{.f64 = INFINITY}, min_f64},
@@ -336,6 +347,10 @@ static const struct {
     [BASE_TYPE_BOOL] = {[BASE_COMBINE_MAX] = {{.i32 = 0}, any_bool}, [BASE_COMBINE_MIN] = {{.i32 = -1}, all_bool}}};
 
 void kern_fused_combine(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, int64_t n) {
-  if (x) combines[type][combine].run(total, x, n);
+  if (x) combines[type][combine].run(total, x, NULL, n);
   else memcpy(total, &combines[type][combine].start, base_type_is_wide((base_type)type) ? 8 : 4);
+}
+
+void kern_fused_scan(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, void *out, int64_t n) {
+  combines[type][combine].run(total, x, out, n);
 }

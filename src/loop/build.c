@@ -127,6 +127,14 @@ uint16_t loop_reduce(loop_build *b, base_combine combine, uint16_t x) {
                                   .in = {x}});
 }
 
+uint16_t loop_scan(loop_build *b, base_combine combine, uint16_t x) {
+  b->failed |= x == LOOP_NONE || b->program.row_axes == 0 || loop_is_row(b, x);
+  if (b->failed) return LOOP_NONE;
+  return add(b,
+             (base_program_op){
+                 .kind = BASE_PROGRAM_SCAN, .type = b->program.ops[x].type, .function = (uint16_t)combine, .in = {x}});
+}
+
 void loop_store(loop_build *b, uint16_t value, td_dtype dtype, bool drop) {
   const uint16_t index = b->program.out_count;
   if (value == LOOP_NONE || index >= BASE_PROGRAM_OUTS || b->failed) {
@@ -159,6 +167,6 @@ bool loop_finish(loop_build *b) {
 uint32_t loop_work(const base_program *p) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < p->count; i++)
-    count += (p->ops[i].kind == BASE_PROGRAM_SCALAR && !p->ops[i].row) || p->ops[i].kind == BASE_PROGRAM_REDUCE;
+    count += base_program_computes(&p->ops[i]) || p->ops[i].kind == BASE_PROGRAM_REDUCE;
   return count;
 }

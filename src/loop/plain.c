@@ -281,6 +281,8 @@ static number function_of(const base_program *p, const base_program_op *op, cons
   return (number){.f = value, .i = value != 0};
 }
 
+static number combined(plain *m, const base_program_op *op, int64_t row, int64_t count);
+
 /* Op `i` at element `at` of row `row`. Recomputes what it needs, but for what belongs to the row. */
 static number value_at(plain *m, uint32_t i, int64_t row, int64_t at) {
   number done[BASE_PROGRAM_OPS];
@@ -291,6 +293,7 @@ static number value_at(plain *m, uint32_t i, int64_t row, int64_t at) {
     if (op->kind == BASE_PROGRAM_LOAD) done[j] = load(m, op->function, row, at);
     if (op->kind == BASE_PROGRAM_NUMBER) done[j] = cut((base_type)op->type, (number){op->p[0], op->whole});
     if (op->kind == BASE_PROGRAM_SCALAR) done[j] = function_of(m->p, op, done);
+    if (op->kind == BASE_PROGRAM_SCAN) done[j] = combined(m, op, row, at + 1);
   }
   return done[i];
 }
@@ -302,14 +305,14 @@ static void store(const plain *m, const base_program_op *op, int64_t element, nu
   else base_store_i64(out->dtype, out->data, element, value.i);
 }
 
-/* Reduces op `i`'s operand along the row. Of truth the largest is any, the smallest all. */
-static number reduced(plain *m, const base_program_op *op, int64_t row) {
+/* The op's operand in the first `count` elements of the row, as one. Of truth the largest is any, the smallest all. */
+static number combined(plain *m, const base_program_op *op, int64_t row, int64_t count) {
   const base_type type = (base_type)op->type;
   const bool is_float = base_type_is_float(type);
   number total = {combines[op->function].start,
                   type == BASE_TYPE_I64 ? combines[op->function].wide_start : combines[op->function].narrow_start};
   if (type == BASE_TYPE_BOOL) total.i = op->function == BASE_COMBINE_MIN;
-  for (int64_t at = 0; at < m->length; at++) {
+  for (int64_t at = 0; at < count; at++) {
     const number x = value_at(m, op->in[0], row, at);
     if (is_float) total.f = combines[op->function].combine(total.f, x.f);
     else total = cut(type, (number){.i = combines[op->function].whole(total.i, x.i)});
@@ -321,7 +324,7 @@ static void row_op(plain *m, uint32_t i, int64_t row) {
   const base_program_op *op = &m->p->ops[i];
   if (op->kind == BASE_PROGRAM_STORE) store(m, op, row, m->row_value[op->in[0]]);
   else if (op->kind == BASE_PROGRAM_LENGTH) m->row_value[i] = (number){(double)m->length, m->length};
-  else m->row_value[i] = op->kind == BASE_PROGRAM_REDUCE ? reduced(m, op, row) : value_at(m, i, row, 0);
+  else m->row_value[i] = op->kind == BASE_PROGRAM_REDUCE ? combined(m, op, row, m->length) : value_at(m, i, row, 0);
 }
 
 static bool is_element_store(const base_program_op *op) { return op->kind == BASE_PROGRAM_STORE && !op->row; }

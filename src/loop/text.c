@@ -34,8 +34,9 @@ static void print_op(const base_program *p, uint32_t i, base_text *text) {
     base_text_print(text, " pick %u axes %u axis %u behind %u", op->in[0], op->in[1], op->in[2] & 255, op->in[2] >> 8);
   if (op->kind == BASE_PROGRAM_NUMBER) print_number(op, text);
   if (op->kind == BASE_PROGRAM_LENGTH) base_text_print(text, "length");
-  if (op->kind == BASE_PROGRAM_REDUCE)
-    base_text_print(text, "reduce %s %%%u", base_combine_name((base_combine)op->function), op->in[0]);
+  if (op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_SCAN)
+    base_text_print(text, "%s %s %%%u", op->kind == BASE_PROGRAM_SCAN ? "scan" : "reduce",
+                    base_combine_name((base_combine)op->function), op->in[0]);
   if (op->kind == BASE_PROGRAM_SCALAR) {
     const base_scalar_info *scalar = base_scalar_of((base_scalar)op->function);
     base_text_print(text, "%s(", scalar->name);
@@ -192,8 +193,8 @@ static void read_op(reader *r, base_program *p) {
       digits.length = (size_t)(r->at - digits.at);
     } else if (base_str_is(what, "length")) {
       op.kind = BASE_PROGRAM_LENGTH;
-    } else if (base_str_is(what, "reduce")) {
-      op.kind = BASE_PROGRAM_REDUCE;
+    } else if (base_str_is(what, "reduce") || base_str_is(what, "scan")) {
+      op.kind = base_str_is(what, "scan") ? BASE_PROGRAM_SCAN : BASE_PROGRAM_REDUCE;
       const base_combine combine = base_combine_find(word(r));
       r->failed |= combine == BASE_COMBINE_COUNT;
       op.function = (uint16_t)combine;

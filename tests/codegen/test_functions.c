@@ -172,6 +172,81 @@ static void expect_pairs(const compile_setting *setting, const char *how) {
   rig_close(&r);
 }
 
+/* ---- scans ---- */
+
+enum { LONGEST = 70, SCANNED = 5 };
+static const td_dtype scanned[SCANNED] = {TD_F32, TD_F64, TD_I32, TD_I64, TD_BOOL};
+
+/* Row 0 is plain; in row 1 a NaN or the end of the type stands somewhere. */
+static void fill_scanned(base_tensor *t, int64_t length, uint64_t state) {
+  for (int64_t i = 0; i < 2 * length; i++) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double small = (double)(state >> 60) - 7.5;
+    if (!base_is_float(t->dtype))
+      base_store_i64(t->dtype, t->data, i, t->dtype == TD_BOOL ? small < -6 : (int64_t)small);
+    else base_store_f64(t->dtype, t->data, i, i >= length && state >> 55 == 0 ? NAN : small * 0.25);
+  }
+}
+
+static void run_scans(const compile_setting *setting, const char *text, const base_value *x, uint32_t outs,
+                      base_tensor *got) {
+  rig r;
+  rig_open_as(&r, text, NULL, setting);
+  assert_int_equal(run_set_input(r.session, 0, x, &r.err), TD_OK);
+  rig_run(&r);
+  for (uint32_t f = 0; f < outs; f++)
+    for (int64_t i = 0; i < base_tensor_numel(&x->tensor); i++) {
+      const base_tensor *from = rig_output(&r, f);
+      if (base_is_float(from->dtype)) base_store_f64(TD_F64, got[f].data, i, base_load_f64(from->dtype, from->data, i));
+      else base_store_i64(TD_I64, got[f].data, i, base_load_i64(from->dtype, from->data, i));
+    }
+  rig_close(&r);
+}
+
+/* Rounded to f32 once, or in another order: of f64 some bits. */
+static void expect_like_eager(const compile_setting *setting, const char *how, const char *text, td_dtype dtype,
+                              uint32_t outs) {
+  static double x[2 * LONGEST], room[2][4][2 * LONGEST];
+  const compile_setting eager = {.backend = compile_find_backend("aot_eager"), .isa = setting->isa};
+  base_tensor got[2][4];
+  for (int64_t length = 0; length <= LONGEST; length += length < 3 ? 1 : 1 + length / 2) {
+    const int64_t dims[] = {2, length};
+    base_value in = {.kind = BASE_TENSOR, .tensor = base_tensor_of(x, dtype, 2, dims)};
+    fill_scanned(&in.tensor, length, (uint64_t)length + 1);
+    for (uint32_t k = 0; k < 8; k++) got[k / 4][k % 4] = base_tensor_of(room[k / 4][k % 4], TD_F64, 2, dims);
+    run_scans(&eager, text, &in, outs, got[0]);
+    run_scans(setting, text, &in, outs, got[1]);
+    for (uint32_t f = 0; f < outs; f++)
+      for (int64_t i = 0; i < 2 * length; i++) {
+        const double want = room[0][f][i], is = room[1][f][i];
+        if (memcmp(&want, &is, sizeof is) == 0 || (isnan(want) && isnan(is))) continue;
+        if (base_is_float(dtype) && fabs(want - is) <= (dtype == TD_F32 ? 2e-7 : 1e-14) * (fabs(want) + 16)) continue;
+        fail_msg("%s, scan %u of %s, %lld elements: element %lld is %.17g, not %.17g", how, f, td_dtype_name(dtype),
+                 (long long)length, (long long)i, is, want);
+      }
+  }
+}
+
+/* Sums, products, and the largest and least so far, each with something in front of it and behind it, against the same
+ * an operator at a time. */
+static void expect_scans(const compile_setting *setting, const char *how) {
+  static const char *const types[SCANNED] = {"f32", "f64", "i32", "i64", "bool"};
+  for (uint32_t k = 0; k < SCANNED; k++) {
+    base_text text = {.allocator = &base_libc_allocator};
+    const bool truth = scanned[k] == TD_BOOL;
+    base_text_print(&text, "input %%0 \"x\": %s[2, n]\nconst %%1: i64[] = {-1}\n%%2 = aten::%s(%%0)\n", types[k],
+                    truth ? "logical_not" : "neg");
+    base_text_print(&text, "%%3, %%4 = aten::cummax(%%2)\n%%5, %%6 = aten::cummin(%%2)\n");
+    if (!truth)
+      base_text_print(&text,
+                      "%%7 = aten::cumsum(%%2, %%1)\n%%8 = aten::cumprod(%%2, %%1)\n%%9 = aten::sub(%%7, %%2)\n");
+    base_text_print(&text, "output \"a\" %%3\noutput \"b\" %%5\n");
+    if (!truth) base_text_print(&text, "output \"c\" %%9\noutput \"d\" %%8\n");
+    expect_like_eager(setting, how, text.at, scanned[k], truth ? 2 : 4);
+    base_text_free(&text);
+  }
+}
+
 static void functions_keep_their_bounds(void **state) {
   (void)state;
   sys_machine machine;
@@ -184,6 +259,7 @@ static void functions_keep_their_bounds(void **state) {
     compile_setting setting = {.backend = compile_find_backend("interp"), .isa = levels[i].isa};
     expect_functions(&setting, levels[i].name);
     expect_pairs(&setting, levels[i].name);
+    expect_scans(&setting, levels[i].name);
     setting.backend = compile_find_backend("native");
     setting.cc = chains_compiler();
     setting.cache = cache;
@@ -193,6 +269,7 @@ static void functions_keep_their_bounds(void **state) {
     if (!setting.cc) continue;
     expect_functions(&setting, how);
     expect_pairs(&setting, how);
+    expect_scans(&setting, how);
   }
   chains_remove(cache);
 }

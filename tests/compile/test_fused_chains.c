@@ -171,6 +171,29 @@ static ir_value through_cast(chain *c, ir_value x) {
   return cast(c, v, own);
 }
 
+/* What has been seen so far along an axis, mostly the last; sums made small. */
+static ir_value scanned(chain *c, ir_value x) {
+  const int64_t axis = below(c, 4) ? -1 : 0;
+  const uint32_t which = below(c, 4);
+  if (which >= 2) {
+    const base_arg dim = ARG_INT("dim", axis);
+    ir_value out[2];
+    const ir_new_node spec = {.op = ir_opset_find(c->graph->ops, which == 2 ? "aten::cummax" : "aten::cummin"),
+                              .in = &x,
+                              .in_count = 1,
+                              .args = &dim,
+                              .arg_count = 1};
+    OK(ir_add_node(c->graph, c->top, &spec, NULL, out, &c->err));
+    return out[0];
+  }
+  ir_value in[2] = {x};
+  OK(ir_add_ints(c->graph, &axis, 1, &in[1], &c->err));
+  if (!base_is_float(c->dtype)) return node(c, which ? "aten::cumprod" : "aten::cumsum", in, 2, NULL, 0);
+  if (which) in[0] = node(c, "aten::tanh", &x, 1, NULL, 0);
+  const ir_value seen = node(c, which ? "aten::cumprod" : "aten::cumsum", in, 2, NULL, 0);
+  return node(c, "aten::mul", (ir_value[]){seen, number(c, 1.0 / 64)}, 2, NULL, 0);
+}
+
 /* Along the last axis, or the first: a result of the whole space. */
 static ir_value along_row(chain *c, ir_value x) {
   const int64_t last = -1, axis = below(c, 3) ? -1 : 0;
@@ -178,6 +201,7 @@ static ir_value along_row(chain *c, ir_value x) {
   static const char *const reductions[] = {"aten::mean", "aten::amax", "aten::amin", "aten::logsumexp"};
   static const char *const wholes[] = {"aten::sum", "aten::amax", "aten::amin", "aten::prod"};
   uint32_t which = below(c, 7);
+  if (below(c, 4) == 0) return scanned(c, x);
   if (below(c, 4) == 0) { /* of truth */
     const ir_value m =
         node(c, "aten::where", (ir_value[]){mask(c), new_input_of(c, TD_BOOL, true), new_input_of(c, TD_BOOL, false)},

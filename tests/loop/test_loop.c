@@ -54,6 +54,19 @@ static const char types[] =
     "  store 4 %11 bool row\n"
     "}\n";
 
+static const char scans[] =
+    "fused rank 2 row 1 {\n"
+    "  %0 = load 0\n"
+    "  %1 = load 1 i64\n"
+    "  %2 = cast(%0) f64\n"
+    "  %3 = scan sum %2 f64\n"
+    "  %4 = scan max %1 i64\n"
+    "  %5 = reduce max %3 f64 row\n"
+    "  %6 = div(%3, %5) f64\n"
+    "  store 0 %6 f64\n"
+    "  store 1 %4 i64\n"
+    "}\n";
+
 static const char picks[] =
     "fused rank 3 row 1 {\n"
     "  %0 = load 0 pick 1 axes 3 axis 0 behind 1\n"
@@ -86,6 +99,7 @@ static void text_and_words(void **state) {
   expect_round_trip(softmax);
   expect_round_trip(types);
   expect_round_trip(picks);
+  expect_round_trip(scans);
 }
 
 static void stages_and_kept(void **state) {
@@ -117,6 +131,10 @@ static void refused_texts(void **state) {
       "fused rank 2 row 0 {\n  %0 = load 0\n  %1 = nothing(%0)\n  store 0 %1 f32\n}\n",
       "fused rank 2 row 0 {\n  %0 = load 0\n  store 0 %0 f32\n  store 0 %0 f32\n}\n",
       "fused rank 2 row 0 {\n  %0 = load 0\n  store 0 %0 f32",
+      "fused rank 2 row 0 {\n  %0 = load 0\n  %1 = scan sum %0\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 1 {\n  %0 = load 0\n  %1 = scan sum %0 row\n  store 0 %1 f32 row\n}\n",
+      "fused rank 2 row 1 {\n  %0 = load 0 row\n  %1 = scan sum %0\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 1 {\n  %0 = load 0 bool\n  %1 = scan sum %0 bool\n  store 0 %1 bool\n}\n",
       /* what tells places tells one operand's, and is nothing else */
       "fused rank 1 row 0 {\n  %0 = load 0 pick 0 axes 1 axis 0 behind 0\n  store 0 %0 f32\n}\n",
       "fused rank 1 row 0 {\n  %0 = load 0 pick 1 axes 1 axis 0 behind 0\n  %1 = load 1 i64\n  store 0 %0 f32\n}\n",

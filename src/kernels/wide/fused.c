@@ -174,6 +174,8 @@ static void run_row_ops(machine *m, uint32_t stage) {
   const kern_fused_program *f = m->r->program;
   for (uint32_t i = 0; i < f->p.count; i++) {
     const base_program_op *op = &f->p.ops[i];
+    if (op->kind == BASE_PROGRAM_SCAN && f->stage[i] == stage)
+      kern_fused_combine(op->function, op->type, m->wide[i], NULL, 0);
     if (!op->row || f->stage[i] != stage) continue;
     if (op->kind == BASE_PROGRAM_LOAD) load_row(m, i, op);
     if (op->kind == BASE_PROGRAM_LENGTH) set_number(m, i, (double)m->r->n, m->r->n);
@@ -268,9 +270,11 @@ static void run_block(machine *m, uint32_t stage, int64_t from, int64_t n) {
     if (f->stage[i] != stage) continue;
     if (op->kind == BASE_PROGRAM_REDUCE) combine_block(m, i, op, n);
     if (op->kind == BASE_PROGRAM_STORE && !op->row) store_block(op, out_at(m, op, from), m->value[op->in[0]], n);
-    if (op->kind != BASE_PROGRAM_SCALAR || op->row) continue;
+    if (!base_program_computes(op)) continue;
     float *to = place_of(m, i, from, n);
-    run_function(m, op, to, n, n);
+    const source x = m->value[op->in[0]];
+    if (op->kind == BASE_PROGRAM_SCALAR) run_function(m, op, to, n, n);
+    else kern_fused_scan(op->function, op->type, m->wide[i], &(kern_fused_source){x.at, x.step != 0}, to, n);
     m->value[i] = (source){to, V_LANES};
   }
 }

@@ -1,6 +1,7 @@
 /* arg_reduce.c -- along one dimension: the index of the largest or least element, and running sums and products. */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lanes_priv.h"
+#include "ops/common/lower_priv.h"
 
 #include <math.h>
 
@@ -111,6 +112,19 @@ static td_status scan(const base_call *call, bool product) {
 static td_status cumsum_reference(const base_call *call) { return scan(call, false); }
 static td_status cumprod_reference(const base_call *call) { return scan(call, true); }
 
+/* From the first element on, each with itself. */
+static bool lower_scan(const ir_kernel_query *query, loop_build *b, base_combine combine) {
+  const base_tensor *axis = query->in[1] ? query->in[1]->constant : NULL;
+  if (!axis || !base_is_int(axis->dtype) || base_tensor_numel(axis) != 1) return false;
+  if (base_attr_int(query->attrs, EXCLUSIVE) || base_attr_int(query->attrs, REVERSE)) return false;
+  const int64_t at = base_load_i64(axis->dtype, axis->data, 0), rank = query->in[0]->type.rank;
+  return at >= -rank && at < rank && ops_lower_scan(query, b, at, combine);
+}
+static bool lower_cumsum(const ir_kernel_query *query, loop_build *b) { return lower_scan(query, b, BASE_COMBINE_SUM); }
+static bool lower_cumprod(const ir_kernel_query *query, loop_build *b) {
+  return lower_scan(query, b, BASE_COMBINE_PROD);
+}
+
 static td_status infer_scan(ir_infer *ctx) {
   td_dtype dtype = ir_in(ctx, 0)->type.dtype;
   if (!base_is_float(dtype) && !base_is_int(dtype))
@@ -179,6 +193,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_scan,
      .reference = cumsum_reference,
+     .lower = lower_cumsum,
      .rtol = 1e-5f,
      .aliases = cumsum_aliases,
      .alias_count = OPS_COUNT(cumsum_aliases)},
@@ -190,6 +205,7 @@ const ir_op ops_arg_reduce[] = {
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_scan,
      .reference = cumprod_reference,
+     .lower = lower_cumprod,
      .rtol = 1e-5f,
      .aliases = cumprod_aliases,
      .alias_count = OPS_COUNT(cumprod_aliases)},

@@ -1,6 +1,7 @@
 /* scan.c -- what has been seen so far along one dimension: the largest or least element and where it stood last, and
  * the logarithm of the sum of exponentials. NaN stays once it was seen. */
 #include "ops/common/lanes_priv.h"
+#include "ops/common/lower_priv.h"
 
 #include <math.h>
 
@@ -66,6 +67,13 @@ static td_status logcumsumexp_reference(const base_call *call) {
   return TD_OK;
 }
 
+static bool lower_cummax(const ir_kernel_query *query, loop_build *b) {
+  return ops_lower_scan(query, b, base_attr_int(query->attrs, DIM), BASE_COMBINE_MAX);
+}
+static bool lower_cummin(const ir_kernel_query *query, loop_build *b) {
+  return ops_lower_scan(query, b, base_attr_int(query->attrs, DIM), BASE_COMBINE_MIN);
+}
+
 static td_status axis_fits(ir_infer *ctx) {
   int32_t axis, rank = ir_in(ctx, 0)->type.rank;
   return rank > 0 ? ir_axis(ctx, base_attr_int(ctx->attrs, DIM), rank, &axis) : TD_OK;
@@ -108,7 +116,8 @@ const ir_op ops_scan[] = {
      .attrs = scan_attrs,
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_extreme,
-     .reference = cummax_reference},
+     .reference = cummax_reference,
+     .lower = lower_cummax},
     {.name = "aten::cummin",
      .min_in = 1,
      .max_in = 1,
@@ -116,7 +125,8 @@ const ir_op ops_scan[] = {
      .attrs = scan_attrs,
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_extreme,
-     .reference = cummin_reference},
+     .reference = cummin_reference,
+     .lower = lower_cummin},
     {.name = "aten::logcumsumexp",
      .min_in = 1,
      .max_in = 1,

@@ -40,3 +40,13 @@ bool ops_lower_is_row(const loop_build *b, int32_t rank, const int64_t *dims, ui
   if (count == 0) mask = (1u << rank) - 1;
   return mask == ((1u << row_axes) - 1) << (rank - row_axes);
 }
+
+bool ops_lower_scan(const ir_kernel_query *query, loop_build *b, int64_t axis, base_combine combine) {
+  const base_type type = loop_type_of(b, b->in[0]);
+  const bool widens = type == BASE_TYPE_F32 && (combine == BASE_COMBINE_SUM || combine == BASE_COMBINE_PROD);
+  if (type == BASE_TYPE_COUNT || loop_is_row(b, b->in[0]) || !ops_lower_is_row(b, query->in[0]->type.rank, &axis, 1))
+    return false;
+  const uint16_t x = widens ? loop_cast(b, b->in[0], BASE_TYPE_F64) : b->in[0];
+  b->out = loop_cast(b, loop_scan(b, combine, x), type);
+  return b->out != LOOP_NONE;
+}

@@ -3,7 +3,7 @@
  *
  * x is seen as [outer, along, inner] around `axis`. Scale and zero point are one element; or one per element of
  * `along`; or, with block_size, of x's rank with one element per block of `along`. */
-#include "ops/common/ops_priv.h"
+#include "ops/common/lower_priv.h"
 
 #include <math.h>
 
@@ -69,6 +69,28 @@ static void each_row(const layout *l, row_fn row, const void *user) {
       row(user, l, (o * l->along + a) * l->inner, o * l->scale_outer + a / l->block * l->scale_along, l->scale_inner);
 }
 
+/* Loops take one scale, or one per element of the last axis; *zero: the zero point in f32, or LOOP_NONE without one. */
+static bool lower_scale(const ir_kernel_query *query, loop_build *b, uint16_t *zero) {
+  const ir_type *x = &query->in[0]->type, *scale = &query->in[1]->type;
+  const bool one = query->in[1]->constant && base_tensor_numel(query->in[1]->constant) == 1;
+  const int64_t axis = base_attr_int(query->attrs, AXIS);
+  const bool last = scale->rank == 1 && (axis == x->rank - 1 || axis == -1) && !base_attr_int(query->attrs, BLOCK);
+  double number = 0;
+  *zero = LOOP_NONE;
+  if (!(one || scale->rank == 0 || last) || b->in[1] == LOOP_NONE || loop_type_of(b, b->in[1]) != BASE_TYPE_F32)
+    return false;
+  if (query->in_count < 3 || !query->in[2]) return true;
+  if (ops_lower_number(query, 2, &number)) *zero = loop_float(b, BASE_TYPE_F32, number);
+  else *zero = loop_cast(b, b->in[2], BASE_TYPE_F32);
+  return *zero != LOOP_NONE;
+}
+
+/* f32 has all differences of what it holds: of whole numbers of 8 and 16 bits. */
+static bool is_narrow(td_dtype dtype) {
+  const int bits = base_dtype(dtype)->bits;
+  return base_is_int(dtype) && (bits == 8 || bits == 16);
+}
+
 /* ---- quantize ---- */
 
 typedef struct quantizer {
@@ -109,6 +131,21 @@ static td_status quantize_reference(const base_call *call) {
   return TD_OK;
 }
 
+/* What is no number becomes the least value. */
+static bool lower_quantize(const ir_kernel_query *query, loop_build *b) {
+  const td_dtype to = query->out[0].type.dtype;
+  const base_dtype_info *info = base_dtype(to);
+  uint16_t zero;
+  if (!is_narrow(to) || loop_type_of(b, b->in[0]) != BASE_TYPE_F32 || !lower_scale(query, b, &zero)) return false;
+  const double values = ldexp(1, (int)info->bits), low = info->is_signed ? -values / 2 : 0;
+  const uint16_t least = loop_float(b, BASE_TYPE_F32, low), most = loop_float(b, BASE_TYPE_F32, low + values - 1);
+  uint16_t q = loop_unary(b, BASE_SCALAR_round, loop_binary(b, BASE_SCALAR_div, b->in[0], b->in[1]));
+  if (zero != LOOP_NONE) q = loop_binary(b, BASE_SCALAR_add, q, zero);
+  q = loop_scalar(b, BASE_SCALAR_where, loop_binary(b, BASE_SCALAR_le, least, q), q, least, NULL, 0);
+  b->out = loop_cast(b, loop_binary(b, BASE_SCALAR_minimum, q, most), base_type_of(to));
+  return b->out != LOOP_NONE;
+}
+
 static td_status infer_quantize(ir_infer *ctx) {
   td_dtype to = (td_dtype)base_attr_int(ctx->attrs, DTYPE), from = ir_in(ctx, 0)->type.dtype;
   const ir_info *zero = ir_in(ctx, 2);
@@ -139,6 +176,17 @@ static td_status dequantize_reference(const base_call *call) {
   if (!q.x) return base_no_memory(call->err, "scratch");
   each_row(&l, dequantize_row, &q);
   return TD_OK;
+}
+
+static bool lower_dequantize(const ir_kernel_query *query, loop_build *b) {
+  uint16_t zero;
+  if (!is_narrow(query->in[0]->type.dtype) || query->out[0].type.dtype != TD_F32 || b->in[0] == LOOP_NONE ||
+      !lower_scale(query, b, &zero))
+    return false;
+  uint16_t x = loop_cast(b, b->in[0], BASE_TYPE_F32);
+  if (zero != LOOP_NONE) x = loop_binary(b, BASE_SCALAR_sub, x, zero);
+  b->out = loop_binary(b, BASE_SCALAR_mul, x, b->in[1]);
+  return b->out != LOOP_NONE;
 }
 
 static td_status infer_dequantize(ir_infer *ctx) {
@@ -188,23 +236,27 @@ static bool scale_cases(ir_case *c, uint32_t kind, td_dtype zero) {
     return ops_case_in(c, TD_F32, 0, NULL, OPS_POSITIVE, 2) && ops_case_in(c, zero, 0, NULL, OPS_POSITIVE, 3);
   if (kind == 1)
     return ops_case_in(c, TD_F32, OPS_DIMS(6), OPS_POSITIVE, 4) && ops_case_in(c, zero, OPS_DIMS(6), OPS_POSITIVE, 5);
+  if (kind == 2) {
+    ops_case_arg(c, ARG_INT("axis", -1));
+    return ops_case_in(c, TD_F32, OPS_DIMS(5), OPS_POSITIVE, 8) && ops_case_in(c, zero, OPS_DIMS(5), OPS_POSITIVE, 9);
+  }
   ops_case_arg(c, ARG_INT("block_size", 4));
   return ops_case_in(c, TD_F32, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 6) &&
          ops_case_in(c, zero, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 7);
 }
 
 static bool quantize_cases(ir_case *c, uint32_t number) {
-  if (number >= 3 * OPS_COUNT(small_dtypes)) return false;
-  td_dtype d = small_dtypes[number / 3];
+  if (number >= 4 * OPS_COUNT(small_dtypes)) return false;
+  td_dtype d = small_dtypes[number / 4];
   ops_case_arg(c, ARG_DTYPE("dtype", d));
-  return ops_case_in(c, TD_F32, OPS_DIMS(3, 6, 5), OPS_NORMAL, 1) && scale_cases(c, number % 3, d);
+  return ops_case_in(c, TD_F32, OPS_DIMS(3, 6, 5), OPS_SPECIAL, 1) && scale_cases(c, number % 4, d);
 }
 
 static bool dequantize_cases(ir_case *c, uint32_t number) {
-  if (number >= 3 * OPS_COUNT(small_dtypes)) return false;
-  td_dtype d = small_dtypes[number / 3];
+  if (number >= 4 * OPS_COUNT(small_dtypes)) return false;
+  td_dtype d = small_dtypes[number / 4];
   ops_case_arg(c, ARG_DTYPE("dtype", TD_F32));
-  return ops_case_in(c, d, OPS_DIMS(3, 6, 5), OPS_SPECIAL, 1) && scale_cases(c, number % 3, d);
+  return ops_case_in(c, d, OPS_DIMS(3, 6, 5), OPS_SPECIAL, 1) && scale_cases(c, number % 4, d);
 }
 
 static bool dynamic_cases(ir_case *c, uint32_t number) {
@@ -224,7 +276,8 @@ const ir_op ops_quantize[] = {
      .attrs = quantize_attrs,
      .attr_count = OPS_COUNT(quantize_attrs),
      .infer = infer_quantize,
-     .reference = quantize_reference},
+     .reference = quantize_reference,
+     .lower = lower_quantize},
     {.name = "td::dequantize_linear",
      .min_in = 2,
      .max_in = 3,
@@ -232,7 +285,8 @@ const ir_op ops_quantize[] = {
      .attrs = quantize_attrs,
      .attr_count = OPS_COUNT(quantize_attrs) - 1,
      .infer = infer_dequantize,
-     .reference = dequantize_reference},
+     .reference = dequantize_reference,
+     .lower = lower_dequantize},
     {.name = "td::dynamic_quantize_linear",
      .min_in = 1,
      .max_in = 1,

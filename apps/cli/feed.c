@@ -143,8 +143,8 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   for (int32_t i = 0; fits && i < info->rank; i++)
     fits = info->dims[i] < 0 || info->dims[i] == dims[i] || (dims[i] < 0 && m->shaped[index]);
   if (fits && open) return TD_OK; /* what may be of any size is 1, or what --input or another --shape says */
-  if (info->rank == rank && memcmp(info->dims, dims, sizeof *dims * (size_t)rank) == 0) return TD_OK;
-  if (fits && (m->feed->given[index] || m->shaped[index])) {
+  const bool same = info->rank == rank && memcmp(info->dims, dims, sizeof *dims * (size_t)rank) == 0;
+  if (fits && (m->shaped[index] || (m->feed->given[index] && !same))) {
     return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s: the input has its shape already", rest);
   }
   if (!fits) {

@@ -219,7 +219,7 @@ static void expect_like_eager(const compile_setting *setting, const char *how, c
     for (uint32_t f = 0; f < outs; f++)
       for (int64_t i = 0; i < 2 * length; i++) {
         const double want = room[0][f][i], is = room[1][f][i];
-        if (memcmp(&want, &is, sizeof is) == 0 || (isnan(want) && isnan(is))) continue;
+        if ((want == is && !signbit(want) == !signbit(is)) || (isnan(want) && isnan(is))) continue;
         if (base_is_float(dtype) && fabs(want - is) <= (dtype == TD_F32 ? 2e-7 : 1e-14) * (fabs(want) + 16)) continue;
         fail_msg("%s, scan %u of %s, %lld elements: element %lld is %.17g, not %.17g", how, f, td_dtype_name(dtype),
                  (long long)length, (long long)i, is, want);

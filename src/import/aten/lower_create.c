@@ -307,18 +307,6 @@ aten_value aten_lower_create_random(aten_args *c) {
   ir_value shape = aten_ints_value(c, 0);
   return fresh(c, IR_EMIT_ARGS(c->b, c->row->data, &shape, 1, ARG_DTYPE("dtype", dtype_or(c, TD_F32))));
 }
-/* randint(low?, high, size), randint_like(self, low?, high) (data) */
-aten_value aten_lower_random_whole(aten_args *c) {
-  const bool like = c->row->data != NULL;
-  const int64_t high = aten_position(c, "high"), low = aten_position(c, "low");
-  ir_value shape = like ? aten_shape(c->a, aten_in(c, 0)) : aten_ints_value(c, (uint32_t)aten_position(c, "size"));
-  const td_dtype d = dtype_or(c, like ? aten_dtype_in(c, 0) : TD_I64);
-  ir_value from = low < 0 ? ir_build_scalar(c->b, TD_F64, 0) : aten_get_number(c, (uint32_t)low, TD_F64);
-  ir_value many = aten_binary(c->a, "aten::sub", aten_get_number(c, (uint32_t)high, TD_F64), from);
-  ir_value x = IR_EMIT_ARGS(c->b, "aten::rand", &shape, 1, ARG_DTYPE("dtype", TD_F64));
-  x = IR_EMIT(c->b, "aten::floor", aten_binary(c->a, "aten::mul", x, many));
-  return fresh(c, ir_build_cast(c->b, aten_binary(c->a, "aten::add", x, from), d));
-}
 aten_value aten_lower_random_like(aten_args *c) {
   ir_value x = aten_in(c, 0), shape = aten_shape(c->a, x);
   return fresh(c,

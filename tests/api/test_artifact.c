@@ -37,9 +37,10 @@ static void weights_stay_in_the_file(void **state) {
   if (!maps) skip();
   char line[512];
   long anonymous = -1, resident = 0, number;
+  unsigned long from, to;
   bool ours = false;
   while (fgets(line, sizeof line, maps)) {
-    if (strchr(line, '-') && strchr(line, ' ') && !strstr(line, "kB")) ours = strstr(line, f->file) != NULL;
+    if (sscanf(line, "%lx-%lx ", &from, &to) == 2) ours = strstr(line, f->file) != NULL;
     if (ours && sscanf(line, "Anonymous: %ld kB", &number) == 1) anonymous = number;
     if (ours && sscanf(line, "Rss: %ld kB", &number) == 1) resident = number;
   }

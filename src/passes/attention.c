@@ -178,14 +178,10 @@ static td_status add_pick(site *s, const ir_node_def *node, ir_value v, bool *do
   int64_t dim = passes_int(node, "dim"), axis = dim < 0 ? dim + t->rank : dim;
   *done = index && index->rank == 0 && base_dim_known(t->dims[axis]);
   if (!*done) return TD_OK;
-  int64_t at = base_load_i64(index->dtype, index->data, 0), first = at < 0 ? at + t->dims[axis] : at, end = first + 1;
+  int64_t at = base_load_i64(index->dtype, index->data, 0), first = at < 0 ? at + t->dims[axis] : at;
   *done = first >= 0 && first < t->dims[axis];
   if (!*done) return TD_OK;
-  ir_value in[4] = {v};
-  TRY(ir_add_ints(s->e->graph, &first, 1, &in[1], s->e->err));
-  TRY(ir_add_ints(s->e->graph, &end, 1, &in[2], s->e->err));
-  TRY(ir_add_ints(s->e->graph, &axis, 1, &in[3], s->e->err));
-  TRY(add(s, "aten::slice", in, 4, NULL, 0, &v));
+  TRY(passes_slice(s->e, s->at, v, axis, first, first + 1, &v));
   return add_ints(s, "aten::squeeze", v, &axis, 1, out);
 }
 

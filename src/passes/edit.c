@@ -118,6 +118,20 @@ td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spe
   return TD_OK;
 }
 
+td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out) {
+  const base_arg arg = ARG_DTYPE("dtype", dtype);
+  return passes_add(e, at, "aten::_to_copy", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
+                    out);
+}
+
+td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int64_t first, int64_t end,
+                       ir_value *out) {
+  const int64_t ints[] = {first, end, axis};
+  ir_value in[4] = {v};
+  for (uint32_t i = 0; i < 3; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
+  return passes_add(e, at, "aten::slice", (ir_new_node){.in = in, .in_count = 4}, NULL, out);
+}
+
 enum { DROP_DEPTH = 64 }; /* longer chains are left to the pass `dead` */
 
 static bool is_used(const passes_edit *e, const ir_node_def *node) {

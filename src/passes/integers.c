@@ -10,7 +10,6 @@
 #include "passes/passes_priv.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { X, W, X_ZERO, W_ZERO, MAX_PARTS = 16 };
 static const double exact = 16777216;
@@ -69,44 +68,33 @@ static td_status part(passes_edit *e, weights *w, bool *fits) {
   return TD_OK;
 }
 
-static td_status convert(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out) {
-  const base_arg arg = ARG_DTYPE("dtype", dtype);
-  return passes_add(e, at, "aten::_to_copy", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
-                    out);
-}
-
 /* The product of part `i`, in i32. */
 static td_status multiply(passes_edit *e, ir_node at, const weights *w, uint32_t i, ir_value x, ir_value *out) {
   const int64_t first = w->first[i], end = w->first[i + 1];
   const base_tensor t = base_tensor_of(w->values + first * w->columns, TD_F32, 2, (int64_t[]){end - first, w->columns});
-  ir_value in[4] = {x};
-  if (w->parts > 1) {
-    const int64_t ints[] = {first, end, ir_type_of(e->graph, x)->rank - 1};
-    for (uint32_t k = 0; k < 3; k++) TRY(ir_add_ints(e->graph, &ints[k], 1, &in[1 + k], e->err));
-    TRY(passes_add(e, at, "aten::slice", (ir_new_node){.in = in, .in_count = 4}, NULL, &in[0]));
-  }
+  ir_value in[2] = {x};
+  if (w->parts > 1) TRY(passes_slice(e, at, x, ir_type_of(e->graph, x)->rank - 1, first, end, &in[0]));
   TRY(ir_add_constant(e->graph, &t, NULL, &in[1], e->err));
   TRY(passes_add(e, at, "aten::matmul", (ir_new_node){.in = in, .in_count = 2}, NULL, out));
-  return convert(e, at, *out, TD_I32, out);
+  return passes_cast(e, at, *out, TD_I32, out);
 }
 
-static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def node = *ir_node_of(e->graph, id);
-  if (strcmp(node.op->name, "td::matmul_integer") != 0 || e->setting->math == KERN_MATH_FAST) return TD_OK;
+static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *def) {
+  const ir_node_def node = *def;
   const ir_type *type = ir_type_of(e->graph, node.in[X]);
   const ir_value zero = node.in_count > X_ZERO ? node.in[X_ZERO] : IR_NO_VALUE;
   const ir_type *zero_type = zero.id ? ir_type_of(e->graph, zero) : NULL;
   weights w = {.largest = 255};
   bool fits;
-  if (type->rank < 2 || !is_byte(type->dtype)) return TD_OK;
+  if (e->setting->math == KERN_MATH_FAST || type->rank < 2 || !is_byte(type->dtype)) return TD_OK;
   if (zero_type && zero_type->rank != 0 && !(zero_type->rank == 1 && zero_type->dims[0] == 1)) return TD_OK;
   TRY(centre(e, &node, &w, &fits));
   if (fits) TRY(part(e, &w, &fits));
   if (!fits) return TD_OK;
   ir_value in[2], sum = IR_NO_VALUE;
-  TRY(convert(e, id, node.in[X], TD_F32, &in[0]));
+  TRY(passes_cast(e, id, node.in[X], TD_F32, &in[0]));
   if (zero.id) {
-    TRY(convert(e, id, zero, TD_F32, &in[1]));
+    TRY(passes_cast(e, id, zero, TD_F32, &in[1]));
     TRY(passes_add(e, id, "aten::sub", (ir_new_node){.in = in, .in_count = 2}, NULL, &in[0]));
   }
   for (uint32_t i = 0; i < w.parts; i++) {
@@ -116,6 +104,11 @@ static td_status visit(passes_edit *e, ir_node id) {
     else sum = both[1];
   }
   return passes_take_place(e, id, sum);
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
+  static const passes_rule rules[] = {{"td::matmul_integer", visit_product}};
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_integers(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

@@ -68,10 +68,7 @@ static td_status take_span(passes_edit *e, ir_node at, span of, ir_value *v) {
     of.depth++;
     return add_loop(e, at, &loop, loop.in_count, IR_NO_VALUE, of, v);
   }
-  const int64_t ints[] = {of.first, of.end, own};
-  ir_value in[4] = {*v};
-  for (uint32_t i = 0; i < 3; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
-  return passes_add(e, at, "aten::slice", (ir_new_node){.in = in, .in_count = 4}, NULL, v);
+  return passes_slice(e, at, *v, own, of.first, of.end, v);
 }
 
 /* The span of a loop's result, with `part` as that of its operand `operand`, if it has that one. */

@@ -129,12 +129,7 @@ static td_status join_weights(passes_edit *e, const group *g, int64_t panel, ir_
 
 /* Features [start, start + count) of `v`, in front of `at`. */
 static td_status add_part(passes_edit *e, ir_node at, ir_value v, int64_t start, int64_t count, ir_value *out) {
-  int64_t end = start + count, axis = ir_type_of(e->graph, v)->rank - 1;
-  ir_value in[4] = {v};
-  TRY(ir_add_ints(e->graph, &start, 1, &in[1], e->err));
-  TRY(ir_add_ints(e->graph, &end, 1, &in[2], e->err));
-  TRY(ir_add_ints(e->graph, &axis, 1, &in[3], e->err));
-  return passes_add(e, at, "aten::slice", (ir_new_node){.in = in, .in_count = 4}, NULL, out);
+  return passes_slice(e, at, v, ir_type_of(e->graph, v)->rank - 1, start, start + count, out);
 }
 
 static td_status merge(passes_edit *e, const group *g, int64_t panel) {

@@ -59,6 +59,9 @@ bool passes_number(const passes_edit *e, ir_value v, double *number);
  * (NULL: none). Its operands' uses grow. *out: its first output. */
 td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spec, const ir_node_def *also,
                      ir_value *out);
+/* In front of `at`: `v` in another element type; elements [first, end) of `v` along `axis`. *out may be what `v` is. */
+td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out);
+td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int64_t first, int64_t end, ir_value *out);
 /* `with` takes the place of output 0 of `node`, which goes, with whatever was there for it alone. Counts one change. */
 td_status passes_take_place(passes_edit *e, ir_node node, ir_value with);
 /* Removes the node that gives `v`, and what was there for it alone, where nobody uses it. */

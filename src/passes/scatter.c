@@ -85,13 +85,8 @@ static bool read_box(passes_edit *e, const ir_node_def *node, box *b) {
 /* [first, end) of an axis of v; none where that is nothing. */
 static td_status slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int64_t first, int64_t end,
                        ir_value *out) {
-  ir_value in[4] = {v};
   *out = IR_NO_VALUE;
-  if (first == end) return TD_OK;
-  TRY(ir_add_ints(e->graph, &first, 1, &in[1], e->err));
-  TRY(ir_add_ints(e->graph, &end, 1, &in[2], e->err));
-  TRY(ir_add_ints(e->graph, &axis, 1, &in[3], e->err));
-  return passes_add(e, at, "aten::slice", (ir_new_node){.in = in, .in_count = 4}, NULL, out);
+  return first == end ? TD_OK : passes_slice(e, at, v, axis, first, end, out);
 }
 
 /* `inside` in the place of the box's part of `around` along `axis` and those behind it. */

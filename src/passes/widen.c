@@ -9,15 +9,8 @@
 #include <string.h>
 
 enum { MAX_OPERANDS = 8 };
-static const char *const products[] = {"aten::matmul", "td::gemm", "aten::convolution", "td::linear"};
 
 static bool is_half(td_dtype dtype) { return dtype == TD_F16 || dtype == TD_BF16; }
-
-static td_status convert(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out) {
-  const base_arg arg = ARG_DTYPE("dtype", dtype);
-  return passes_add(e, at, "aten::_to_copy", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
-                    out);
-}
 
 /* The constant `t` in f32. */
 static td_status widen_constant(passes_edit *e, const base_tensor *t, ir_value *out) {
@@ -41,20 +34,19 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
     if (!in[i].id || ir_type_of(e->graph, in[i])->dtype != dtype) continue;
     const base_tensor *t = passes_constant_value(e, in[i]);
     if (t && base_tensor_contiguous(t)) TRY(widen_constant(e, t, &in[i]));
-    else TRY(convert(e, id, in[i], TD_F32, &in[i]));
+    else TRY(passes_cast(e, id, in[i], TD_F32, &in[i]));
   }
   const ir_new_node spec = {
       .in = in, .in_count = product.in_count, .args = args, .arg_count = passes_args(&product, args)};
   TRY(passes_add(e, id, product.op->name, spec, NULL, &out));
-  TRY(convert(e, id, out, dtype, &out));
+  TRY(passes_cast(e, id, out, dtype, &out));
   return passes_take_place(e, id, out);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-    if (strcmp(node->op->name, products[i]) == 0) return widen(e, id, node);
-  return TD_OK;
+  static const passes_rule rules[] = {
+      {"aten::matmul", widen}, {"td::gemm", widen}, {"aten::convolution", widen}, {"td::linear", widen}};
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_widen(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

@@ -228,6 +228,23 @@ static base_text zip_of(const member *members, size_t count) {
   return out;
 }
 
+/* The archive loads, and gives `want` for `x`, both of [1, 2]. */
+static void gives(const member *members, size_t count, const float *x, const float *want) {
+  base_text zip = zip_of(members, count);
+  td_load_options options = options_for(&matrix);
+  td_model *model = NULL;
+  td_session *session;
+  td_tensor out;
+  td_error err = {0};
+  if (td_model_load_memory(zip.at, zip.length, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
+  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+  run(session, x, 1, &out, 1);
+  assert_memory_equal(out.data, want, 2 * sizeof *want);
+  td_session_free(session);
+  td_model_free(model);
+  base_text_free(&zip);
+}
+
 static void refuses(const member *members, size_t count, td_status want, const char *says) {
   base_text zip = zip_of(members, count);
   td_load_options options = options_for(&matrix);
@@ -364,19 +381,7 @@ static void hooks_are_called(void **state) {
            "  def forward(self, x: Tensor) -> Tensor:\n    return torch.add(x, 10)\n"
            "  def last(self, input: Tuple[Tensor],\n    output: Tensor) -> Tensor:\n    return torch.mul(output, 3)\n"
            "  def sees(self, input: Tuple[Tensor],\n    output: Tensor) -> NoneType:\n    return None\n")};
-  base_text zip = zip_of(members, sizeof members / sizeof *members);
-  td_load_options options = options_for(&matrix);
-  td_model *model = NULL;
-  td_session *session;
-  td_tensor out;
-  td_error err = {0};
-  if (td_model_load_memory(zip.at, zip.length, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
-  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
-  run(session, x, 1, &out, 1);
-  assert_memory_equal(out.data, want, sizeof want);
-  td_session_free(session);
-  td_model_free(model);
-  base_text_free(&zip);
+  gives(members, sizeof members / sizeof *members, x, want);
 }
 
 /* "%s-%d-%f" takes a tuple: the 'a' and the '-' tell that it did. */
@@ -390,19 +395,7 @@ static void formats_by_percent(void **state) {
       "\"2\"))))\n";
   static const float x[] = {1, 2}, want[] = {4, 5};
   const member members[] = {NET, NO_CONSTANTS, VERSION, MEMBER("net/code/__torch__.py", code)};
-  base_text zip = zip_of(members, sizeof members / sizeof *members);
-  td_load_options options = options_for(&matrix);
-  td_model *model = NULL;
-  td_session *session;
-  td_tensor out;
-  td_error err = {0};
-  if (td_model_load_memory(zip.at, zip.length, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
-  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
-  run(session, x, 1, &out, 1);
-  assert_memory_equal(out.data, want, sizeof want);
-  td_session_free(session);
-  td_model_free(model);
-  base_text_free(&zip);
+  gives(members, sizeof members / sizeof *members, x, want);
 }
 
 /* Views of views have strides; what they show is written to where no element is shown twice. Groups of rows have their

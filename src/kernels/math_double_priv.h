@@ -35,7 +35,6 @@ typedef float vhf __attribute__((vector_size(V_LANES * 2), may_alias));
 /* ---- words ---- */
 
 V_INLINE vh h_set(double x) { return x - (vh){0}; }
-V_INLINE vhl h_bits(vh x) { return (vhl)x; }
 V_INLINE vh h_select(vhl m, vh a, vh b) { return (vh)((m & (vhl)a) | (~m & (vhl)b)); }
 V_INLINE vh h_abs(vh x) { return (vh)((vhl)x & (INT64_MAX - (vhl){0})); }
 V_INLINE vh h_copysign(vh a, vh b) {

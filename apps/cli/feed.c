@@ -134,10 +134,8 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   const char *symbols[TD_MAX_RANK];
   const base_str sizes = {rest, strcspn(rest, ":")}; /* a type behind it is for specs.c */
   TRY(cli_open_dims(sizes, m->args->arena, &rank, dims, symbols, err));
-  bool complex = false; /* the parts have an axis */
-  if (strcmp(rest + sizes.length, ":c64") == 0 || strcmp(rest + sizes.length, ":c128") == 0)
-    complex = rank < TD_MAX_RANK;
-  if (complex) dims[rank++] = 2;
+  const char *type = rest + sizes.length + (rest[sizes.length] == ':');
+  if (cli_part_of_complex(base_str_of(type)) != TD_INVALID && rank < TD_MAX_RANK) dims[rank++] = 2; /* the parts */
   bool fits = info->rank < 0 || info->rank == rank, open = false;
   for (int32_t i = 0; i < rank; i++) open = open || dims[i] < 0;
   for (int32_t i = 0; fits && i < info->rank; i++)

@@ -78,23 +78,28 @@ static td_status merge(td_input_spec *to, const td_input_spec *shape, bool typed
   return TD_OK;
 }
 
-/* An element type, or that of the parts of complex numbers, which get an axis of their own. */
-static td_status take_type(base_str name, td_input_spec *s, td_error *err) {
+td_dtype cli_part_of_complex(base_str name) {
   static const struct {
     const char *name;
     td_dtype part;
   } rows[] = {{"c64", TD_F32}, {"c128", TD_F64}};
-  s->dtype = base_dtype_from_name(name);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (!base_str_is(name, rows[i].name)) continue;
-    if (s->rank == TD_MAX_RANK)
-      return base_fail(err, TD_UNSUPPORTED, "--shape", -1, "complex numbers of %d dimensions", s->rank);
-    s->dims[s->rank++] = 2;
-    s->dtype = rows[i].part;
-    s->is_complex = 1;
-  }
-  if (s->dtype != TD_INVALID) return TD_OK;
-  return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%.*s is no element type", (int)name.length, name.at);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (base_str_is(name, rows[i].name)) return rows[i].part;
+  return TD_INVALID;
+}
+
+/* An element type, or that of the parts of complex numbers, which get an axis of their own. */
+static td_status take_type(base_str name, td_input_spec *s, td_error *err) {
+  const td_dtype part = cli_part_of_complex(name);
+  s->dtype = part == TD_INVALID ? base_dtype_from_name(name) : part;
+  if (s->dtype == TD_INVALID)
+    return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%.*s is no element type", (int)name.length, name.at);
+  if (part == TD_INVALID) return TD_OK;
+  if (s->rank == TD_MAX_RANK)
+    return base_fail(err, TD_UNSUPPORTED, "--shape", -1, "complex numbers of %d dimensions", s->rank);
+  s->dims[s->rank++] = 2;
+  s->is_complex = 1;
+  return TD_OK;
 }
 
 /* NAME=DIMS or NAME=DIMS:DTYPE; a dimension that is a name is open. */

@@ -1,6 +1,8 @@
 /* api_priv.h -- the handles. */
 #ifndef API_API_PRIV_H
 #define API_API_PRIV_H
+#include <stdatomic.h>
+
 #include "compile/compile.h"
 #include "debug/debug.h"
 #include "import/import.h"
@@ -14,6 +16,8 @@ typedef struct api_file {
   const char *location; /* of external data, as the model names it; NULL: the model or its weights */
   sys_mapping mapping;
 } api_file;
+
+typedef struct api_told api_told;
 
 /* Sizes that a variant of the plan is for. */
 typedef struct api_variant {
@@ -54,6 +58,8 @@ struct td_model {
   uint32_t given_count;
   BASE_VEC(api_file) files; /* the model, its external data, its weights */
   plan_exe *plan;           /* stands alone: the graph it was made of is gone */
+  bool brief;               /* its origins are (import_source.brief) */
+  _Atomic(api_told *) told; /* the plan with the user's places: NULL until somebody asks, then never changed */
   td_model_stats stats;
 };
 
@@ -88,11 +94,20 @@ td_status api_dump_graph(void *user, const char *stage, const ir_graph *graph, t
 td_status api_dump_code(void *user, const char *name, const char *bytes, size_t count);
 /* The plan, the loops, and what each stage took. */
 td_status api_dump_plan(api_dump *dump, const plan_exe *of);
-/* Imports the model again or for the first time. The graph is the caller's. */
+/* The plan as people are shown it, with the user's places in its origins (origins.c); variants are at the same numbers.
+ * Where memory is lacking the model's own. Thread-safe. */
+const plan_exe *api_told_plan(const td_model *model);
+void api_told_free(td_model *model);
+/* An error that names a node, likewise. Gives `status`. */
+td_status api_tell_error(const td_model *model, td_status status, td_error *err);
+/* Passes a warning on, likewise; `user`: the model. */
+void api_warn(void *user, const char *text);
+import_source api_source(const td_model *model);
+/* Imports the model again or for the first time. The graph is the caller's; its origins are whole. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);
 /* The same with what the options ask for before the passes, for the sizes of a variant (NULL: for all); and as it is
  * lowered, behind them. */
-td_status api_prepare(td_model *model, const api_variant *variant, ir_graph **graph, td_error *err);
+td_status api_prepare(td_model *model, const api_variant *variant, bool brief, ir_graph **graph, td_error *err);
 td_status api_rewrite(const td_model *model, const api_variant *variant, ir_graph **graph, td_error *err);
 /* Compiles a graph that was prepared for the variant (NULL: for all sizes), and tells whoever wants to know what
  * becomes of it. */
@@ -101,6 +116,7 @@ td_status api_compile(td_model *model, api_variant *variant, ir_graph *graph, pl
 td_status api_specialise(td_model *model, td_error *err);
 /* The plan, general or a variant, that step `index` of all is of, and its number there. NULL: there are not so many. */
 const plan_exe *api_plan_of(const td_model *model, size_t index, uint32_t *step);
+const plan_exe *api_told_plan_of(const td_model *model, size_t index, uint32_t *step); /* see api_told_plan */
 /* Among all steps, the number of the first of the plan in use. */
 uint32_t api_first_step(const td_session *session);
 #endif

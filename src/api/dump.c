@@ -89,7 +89,7 @@ static td_status tell_loops(api_dump *d) {
   const compile_setting setting = api_setting(m);
   base_text text = {.allocator = &m->allocator};
   ir_graph *graph = NULL;
-  td_status status = api_prepare((td_model *)(uintptr_t)m, d->variant, &graph, d->err);
+  td_status status = api_prepare((td_model *)(uintptr_t)m, d->variant, false, &graph, d->err);
   if (status != TD_OK) return status;
   status = compile_explain_loops(graph, &setting, true, &m->allocator, &text, d->err);
   if (status == TD_OK) status = tell_text(d, "loops.txt", &text);

@@ -75,21 +75,28 @@ static td_status import_builtin_model(const td_model *model, ir_graph **graph, t
   return import_builtin(&source, model->ops, &model->allocator, graph, err);
 }
 
-td_status api_import(td_model *model, ir_graph **graph, td_error *err) {
+import_source api_source(const td_model *model) {
+  return (import_source){.bytes = model->bytes,
+                         .size = model->size,
+                         .file = model->path,
+                         .format = model->format,
+                         .open = model->path ? open_beside : NULL,
+                         .user = (td_model *)(uintptr_t)model,
+                         .inputs = model->inputs,
+                         .input_count = model->input_count,
+                         .method = model->method,
+                         .weights = model->given,
+                         .weight_count = model->given_count};
+}
+
+static td_status import(td_model *model, bool brief, ir_graph **graph, td_error *err) {
   if (model->builtin) return import_builtin_model(model, graph, err);
-  import_source source = {.bytes = model->bytes,
-                          .size = model->size,
-                          .file = model->path,
-                          .format = model->format,
-                          .open = model->path ? open_beside : NULL,
-                          .user = model,
-                          .inputs = model->inputs,
-                          .input_count = model->input_count,
-                          .method = model->method,
-                          .weights = model->given,
-                          .weight_count = model->given_count};
+  import_source source = api_source(model);
+  source.brief = brief;
   return import_model(&source, model->ops, &model->allocator, graph, err);
 }
+
+td_status api_import(td_model *model, ir_graph **graph, td_error *err) { return import(model, false, graph, err); }
 
 /* ---- load ---- */
 
@@ -340,8 +347,8 @@ compile_setting api_setting(const td_model *m) {
                            .tiered = m->tiered,
                            .keep_code = m->for_file,
                            .strict = m->strict,
-                           .warn = m->warn,
-                           .warn_user = m->warn_user,
+                           .warn = m->warn ? api_warn : NULL,
+                           .warn_user = (td_model *)(uintptr_t)m,
                            .inject = m->inject,
                            .edited = m->edited};
 }
@@ -374,8 +381,8 @@ td_status api_compile(td_model *m, api_variant *variant, ir_graph *graph, plan_e
   return status;
 }
 
-td_status api_prepare(td_model *m, const api_variant *variant, ir_graph **graph, td_error *err) {
-  TRY(api_import(m, graph, err));
+td_status api_prepare(td_model *m, const api_variant *variant, bool brief, ir_graph **graph, td_error *err) {
+  TRY(import(m, brief, graph, err));
   td_status status = variant ? ir_fix_sizes(*graph, variant->sizes, variant->count, err) : TD_OK;
   if (status == TD_OK && m->float64) status = widen(*graph, err);
   if (status == TD_OK) status = debug_add_taps(*graph, m->taps, err);
@@ -386,7 +393,7 @@ td_status api_prepare(td_model *m, const api_variant *variant, ir_graph **graph,
 
 td_status api_rewrite(const td_model *m, const api_variant *variant, ir_graph **graph, td_error *err) {
   const compile_setting setting = api_setting(m);
-  TRY(api_prepare((td_model *)(uintptr_t)m, variant, graph, err));
+  TRY(api_prepare((td_model *)(uintptr_t)m, variant, false, graph, err));
   const td_status status = compile_rewrite(*graph, &setting, err);
   if (status != TD_OK) ir_graph_free(*graph);
   return status;
@@ -394,7 +401,7 @@ td_status api_rewrite(const td_model *m, const api_variant *variant, ir_graph **
 
 static td_status make(td_model *m, uint64_t started, td_error *err) {
   ir_graph *graph;
-  TRY(api_prepare(m, NULL, &graph, err));
+  TRY(api_prepare(m, NULL, m->brief, &graph, err));
   const uint64_t imported = sys_clock_ns();
   td_status status = api_compile(m, NULL, graph, &m->plan, err);
   m->stats.load_ms = (double)(imported - started) * 1e-6;
@@ -406,7 +413,9 @@ static td_status make(td_model *m, uint64_t started, td_error *err) {
 }
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
-  TRY(api_is_saved(m) ? api_open(m, started, err) : make(m, started, err));
+  /* What others are shown, and what a file holds, is whole. */
+  m->brief = !api_is_saved(m) && !m->builtin && !m->dump && !m->for_file;
+  TRY(api_is_saved(m) ? api_open(m, started, err) : api_tell_error(m, make(m, started, err), err));
   m->stats.backend = plan_name(m->plan, m->plan->backend);
   m->stats.variants = m->plan->variants.count;
   for (uint32_t i = 0; i < plan_count(m->plan); i++) m->stats.steps += plan_at(m->plan, i)->steps.count;
@@ -520,6 +529,7 @@ td_status td_model_load_graph(const void *program, size_t size, const td_named_t
 void td_model_free(td_model *model) {
   if (!model) return;
   plan_free(model->plan);
+  api_told_free(model);
   for (uint32_t i = 0; i < model->files.count; i++) sys_unmap(&model->files.at[i].mapping);
   base_arena_free(model->arena);
 }

@@ -6,20 +6,19 @@
 
 static td_status plan_text(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
   (void)graph;
-  const plan_exe *plan = plan_at(model->plan, number);
-  TRY(plan_print(plan, text));
-  run_print_parts(plan, &model->allocator, text);
+  TRY(plan_print(plan_at(api_told_plan(model), number), text));
+  run_print_parts(plan_at(model->plan, number), &model->allocator, text);
   return text->failed ? TD_NO_RESOURCE : TD_OK;
 }
 
 static td_status plan_json(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print_json(plan_at(model->plan, number), text);
+  return plan_print_json(plan_at(api_told_plan(model), number), text);
 }
 
 static td_status plan_dot(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
   (void)graph;
-  return plan_print_dot(plan_at(model->plan, number), text);
+  return plan_print_dot(plan_at(api_told_plan(model), number), text);
 }
 
 static td_status graph_text(const td_model *model, uint32_t number, ir_graph *graph, base_text *text) {
@@ -81,7 +80,7 @@ static td_status as_imported(const td_model *model, const api_variant *variant, 
 }
 
 static td_status as_prepared(const td_model *model, const api_variant *variant, ir_graph **graph, td_error *err) {
-  return api_prepare((td_model *)(uintptr_t)model, variant, graph, err);
+  return api_prepare((td_model *)(uintptr_t)model, variant, false, graph, err);
 }
 
 static const view views[] = {

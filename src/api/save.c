@@ -39,7 +39,7 @@ static td_status save(const td_model *const *models, uint32_t count, const char 
   plan_image image;
   if (!plans) return base_no_memory(err, "a file");
   for (uint32_t i = 0; i < count; i++) {
-    plans[i] = models[i]->plan;
+    plans[i] = api_told_plan(models[i]);
     if (!same_ports(plans[0], plans[i]))
       return base_fail(err, TD_BAD_ARGUMENT, path, -1, "a file holds variants of one model; inputs and outputs differ");
   }

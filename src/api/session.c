@@ -183,7 +183,7 @@ td_status td_session_predict_output(td_session *session, size_t index, td_tensor
 
 td_status td_session_run(td_session *session, td_error *err) {
   if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_run needs a session");
-  return run_session_run(session->run, err);
+  return api_tell_error(session->model, run_session_run(session->run, err), err);
 }
 
 static td_status output(td_session *session, size_t index, const base_value **value, td_error *err) {

@@ -124,7 +124,7 @@ static uint32_t symbol_of(const plan_exe *plan, const char *name) {
 static td_status compile(td_model *m, api_variant *v, td_error *err) {
   ir_graph *graph;
   plan_exe *plan = NULL;
-  TRY(api_prepare(m, v, &graph, err));
+  TRY(api_prepare(m, v, m->brief, &graph, err));
   td_status status = api_compile(m, v, graph, &plan, err);
   ir_graph_free(graph);
   for (uint32_t i = 0; status == TD_OK && i < v->count; i++) {
@@ -154,13 +154,19 @@ td_status api_specialise(td_model *m, td_error *err) {
 
 /* ---- steps of all plans in a row ---- */
 
-const plan_exe *api_plan_of(const td_model *m, size_t index, uint32_t *step) {
-  for (uint32_t i = 0; i < plan_count(m->plan); i++) {
-    const plan_exe *plan = plan_at(m->plan, i);
+static const plan_exe *plan_of(const plan_exe *first, size_t index, uint32_t *step) {
+  for (uint32_t i = 0; i < plan_count(first); i++) {
+    const plan_exe *plan = plan_at(first, i);
     if (index < plan->steps.count) return *step = (uint32_t)index, plan;
     index -= plan->steps.count;
   }
   return NULL;
+}
+
+const plan_exe *api_plan_of(const td_model *m, size_t index, uint32_t *step) { return plan_of(m->plan, index, step); }
+
+const plan_exe *api_told_plan_of(const td_model *m, size_t index, uint32_t *step) {
+  return plan_of(api_told_plan(m), index, step);
 }
 
 uint32_t api_first_step(const td_session *s) {

@@ -65,8 +65,12 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
                      session->model->stats.steps);
   const bool ran = plan == run_plan_in_use(session->run) && run_slot(session->run, 0) != NULL;
   const plan_step *s = &plan->steps.at[number];
-  td_step to = {
-      .name = plan_name(plan, s->name), .op = "", .kernel = "", .origins = s->origin_count, .variant = plan->label};
+  const plan_exe *told = api_told_plan_of(session->model, index, &number);
+  td_step to = {.name = plan_name(told, told->steps.at[number].name),
+                .op = "",
+                .kernel = "",
+                .origins = s->origin_count,
+                .variant = plan->label};
   if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
     const plan_link *f = &plan->links.at[s->function];
     const ir_op *op = f->op;
@@ -80,7 +84,7 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
 
 const char *td_session_step_origin(const td_session *session, size_t index, size_t origin) {
   uint32_t number = 0;
-  const plan_exe *plan = session ? api_plan_of(session->model, index, &number) : NULL;
+  const plan_exe *plan = session ? api_told_plan_of(session->model, index, &number) : NULL;
   if (!plan || origin >= plan->steps.at[number].origin_count) return NULL;
   return plan_origin(plan, &plan->steps.at[number], (uint32_t)origin);
 }

@@ -3,14 +3,15 @@
 
 #include <string.h>
 
-#define FORMAT(name)                                                                                      \
+#define FORMAT(name, tell)                                                                                \
   bool import_##name##_sniff(const void *bytes, size_t size);                                             \
   td_status import_##name##_load(const import_source *source, const ir_opset *ops, const td_allocator *a, \
                                  ir_graph **graph, td_error *err);
 #include "import/formats.def"
 #undef FORMAT
+void import_torchscript_tell(const import_source *source, base_arena *arena, const char **texts, uint32_t count);
 
-#define FORMAT(name) {#name, import_##name##_sniff, import_##name##_load},
+#define FORMAT(name, tell) {#name, import_##name##_sniff, import_##name##_load, tell},
 static const import_format formats[] = {
 #include "import/formats.def"
 };
@@ -45,4 +46,11 @@ td_status import_model(const import_source *source, const ir_opset *ops, const t
       err, TD_BAD_FILE, s.file, 0,
       "this is no model: the bytes are in no format that is known (onnx, pt2, torchscript, tdir); a file of weights "
       "(.pth, .safetensors) goes with a builtin: model, as its weights");
+}
+
+void import_tell(const import_source *source, base_arena *arena, const char **texts, uint32_t count) {
+  import_source s = *source;
+  if (!s.file) s.file = "model";
+  const import_format *format = find_format(&s);
+  if (format && format->tell) format->tell(&s, arena, texts, count);
 }

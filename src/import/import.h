@@ -29,6 +29,7 @@ typedef struct import_source {
   const td_input_spec *inputs; /* what is given, for formats that do not say it */
   size_t input_count;
   const char *method; /* of a TorchScript module; NULL: "forward" */
+  bool brief;         /* origins may name places of the program's own text, which import_tell makes the user's of */
 } import_source;
 
 /* Reads a model into `*graph`, with the operators of `ops`; the caller frees it with ir_graph_free. The bytes are not
@@ -37,6 +38,11 @@ typedef struct import_source {
  * IMPORT_MEMORY_FACTOR times its size (function calls and loops can ask for any amount). */
 td_status import_model(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                        td_error *err);
+/* Texts that hold origins of a model that was imported with `brief` (and without, which changes nothing) get the user's
+ * lines in place of those of the program's own text: "model.py:41" for "code/__torch__/net.py:12:8", the only thing
+ * that the tables of TorchScript's archives are read for. texts[i] becomes a text in `arena`, or stays: where the file
+ * says no more, or memory is lacking. */
+void import_tell(const import_source *source, base_arena *arena, const char **texts, uint32_t count);
 #define IMPORT_MEMORY_FLOOR ((size_t)64 << 20)
 #define IMPORT_MEMORY_FACTOR 256
 
@@ -63,6 +69,7 @@ typedef struct import_format {
   bool (*sniff)(const void *bytes, size_t size); /* cheap; may be fooled, never fails */
   td_status (*load)(const import_source *source, const ir_opset *ops, const td_allocator *a, ir_graph **graph,
                     td_error *err);
+  void (*tell)(const import_source *source, base_arena *arena, const char **texts, uint32_t count); /* or NULL */
 } import_format;
 /* All front ends, in the order they are sniffed; *count of them. */
 const import_format *import_formats(uint32_t *count);

@@ -39,6 +39,25 @@ uint32_t plan_add_name(plan_exe *plan, const char *text) {
   return base_map_put(&plan->known_names, plan->arena, kept, start, NULL) ? start : PLAN_NONE;
 }
 
+plan_exe *plan_retold(const plan_exe *plan, base_arena *arena, const char *const *texts) {
+  plan_exe *to = base_arena_copy(arena, plan, sizeof *plan);
+  uint32_t *origins = base_new(arena, uint32_t, (size_t)plan->origins.count + 1);
+  plan_step *steps = base_arena_copy(arena, plan->steps.at, plan->steps.count * sizeof *steps);
+  char *names = base_arena_copy(arena, plan->names.at, plan->names.count);
+  if (!to || !origins || !steps || !names) return NULL;
+  to->arena = arena;
+  to->known_names = (base_map){0};
+  to->names.at = names;
+  to->names.cap = to->names.count;
+  for (uint32_t i = 0; i < plan->origins.count; i++)
+    if ((origins[i] = plan_add_name(to, texts[i])) == PLAN_NONE) return NULL;
+  for (uint32_t i = 0; i < plan->steps.count; i++)
+    if (steps[i].origin_count) steps[i].name = origins[steps[i].origins];
+  to->origins.at = origins;
+  to->steps.at = steps;
+  return to;
+}
+
 uint32_t plan_add_attrs(plan_exe *plan, const base_attrs *attrs) {
   uint32_t start = plan->params.count, units = (attrs->bytes + 7) / 8;
   for (uint32_t i = 0; i < units; i++) {

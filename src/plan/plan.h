@@ -297,6 +297,9 @@ static inline const char *plan_name(const plan_exe *p, uint32_t name) { return p
 static inline const char *plan_origin(const plan_exe *p, const plan_step *s, uint32_t i) {
   return plan_name(p, p->origins.at[s->origins + i]);
 }
+/* A view of a plan, in `arena`, in which origin `i` of plan->origins is called texts[i]: all else is the plan's own.
+ * NULL: out of memory. */
+plan_exe *plan_retold(const plan_exe *plan, base_arena *arena, const char *const *texts);
 /* Where the generated code of a step is. False: it has none. */
 bool plan_code_of(const plan_exe *plan, const plan_step *step, plan_code *code);
 /* Where the elements of a CONST slot lie. */

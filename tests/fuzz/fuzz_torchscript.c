@@ -24,15 +24,37 @@ static base_text wrap(const uint8_t *data, size_t size) {
   return out;
 }
 
+/* Origins of a sound model, and any text as one. */
+static void tell(const import_source *source, const ir_graph *graph) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  const uint32_t nodes = graph ? graph->nodes.count : 1;
+  const char **texts = arena ? base_new(arena, const char *, nodes + 1) : NULL;
+  uint32_t count = 0;
+  for (uint32_t i = 1; texts && i < nodes; i++)
+    if (graph->nodes.at[i].op) texts[count++] = ir_node_name(&graph->nodes.at[i]);
+  char *any = texts ? base_arena_slice(arena, source->bytes, source->size) : NULL;
+  if (any) {
+    texts[count++] = any;
+    texts[count++] = "code/__torch__.py:1:99999999 code/.py:0:0";
+    import_tell(source, arena, texts, count);
+  }
+  base_arena_free(arena);
+}
+
 static void import(const void *bytes, size_t size, const ir_opset *ops) {
   static const td_input_spec specs[2] = {{.dtype = TD_F32, .rank = 2, .dims = {-1, 3}}, {.dtype = TD_I64}};
-  import_source source = {
-      .bytes = bytes, .size = size, .format = "torchscript", .inputs = specs, .input_count = 1 + size % 2};
+  import_source source = {.bytes = bytes,
+                          .size = size,
+                          .format = "torchscript",
+                          .inputs = specs,
+                          .input_count = 1 + size % 2,
+                          .brief = size % 3 != 0};
   ir_graph *graph = NULL;
   td_error err = {0};
   td_status status = import_model(&source, ops, &base_libc_allocator, &graph, &err);
   if ((status == TD_OK) != (graph != NULL) || (status != TD_OK && !err.text[0])) abort();
   if (status == TD_INTERNAL) abort();
+  tell(&source, graph);
   ir_graph_free(graph);
 }
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const td_input_spec matrix = {.name = "x", .dtype = TD_F32, .rank = 2, .dims = {-1, 2}};
 
@@ -198,6 +199,52 @@ static void exceptions_at_run_time(void **state) {
   run(session, good, 1, &out, 1);
   td_session_free(session);
   td_model_free(model);
+}
+
+/* Every place that `text` tells is of the user's file; `wanted`: there is one. */
+static void check_places(const char *text, bool wanted) {
+  if (strstr(text, "code/__torch__")) fail_msg("\"%s\" tells a place of the archive's own text", text);
+  if (wanted && !strstr(text, "generate.py:")) fail_msg("\"%s\" tells no place", text);
+}
+
+static void check_steps(const td_model *model) {
+  td_error err = {0};
+  td_session *session;
+  td_step step = {.size = sizeof step};
+  size_t count = 0;
+  assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+  for (; td_session_get_step(session, count, &step, &err) == TD_OK; count++) {
+    check_places(step.name, strchr(step.name, '(') != NULL);
+    for (size_t i = 0; i < step.origins; i++) check_places(td_session_step_origin(session, count, i), true);
+    assert_ptr_equal(td_session_step_origin(session, count, step.origins), NULL);
+  }
+  assert_true(count > 0);
+  td_session_free(session);
+}
+
+/* Tables of places are read when somebody asks: each that does gets the user's. */
+static void places_are_the_users(void **state) {
+  (void)state;
+  static const char *const stages[] = {"imported", "passes", "plan"};
+  td_load_options options = options_for(&matrix);
+  options.backend = "native";
+  td_model *model = load("tests/models/torchscript/checks/model.pt", &options), *saved;
+  char *text, path[] = "/tmp/treadle-places-XXXXXX.tdl";
+  td_error err = {0};
+  for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+    assert_int_equal(td_model_print(model, stages[i], "text", &text, &err), TD_OK);
+    check_places(text, true);
+    td_text_free(model, text);
+  }
+  check_steps(model);
+  close(mkstemps(path, 4));
+  assert_int_equal(td_model_save((const td_model *const *)&model, 1, path, &err), TD_OK);
+  td_model_free(model);
+  options = (td_load_options){.size = sizeof options};
+  saved = load(path, &options);
+  check_steps(saved);
+  td_model_free(saved);
+  remove(path);
 }
 
 static void everything_missing_is_named(void **state) {
@@ -462,38 +509,34 @@ static void damaged_archives(void **state) {
 
 static void failing_allocations(void **state) {
   (void)state;
-  td_status status = TD_NO_RESOURCE;
   td_load_options options = options_for(&matrix);
-  for (uint64_t n = 1; status != TD_OK; n += 1 + n / 16) {
+  bool failed = true;
+  for (uint64_t n = 1; failed; n += 1 + n / 16) {
     base_counting counting = {.inner = &base_libc_allocator, .fail_at = n, .each = true};
     td_allocator failing = base_counting_allocator(&counting);
     td_model *model = NULL;
     td_error err = {0};
     options.allocator = &failing;
-    status = td_model_load("tests/import/torchscript/state.pt", &options, &model, &err);
+    td_status status = td_model_load("tests/import/torchscript/state.pt", &options, &model, &err);
     if (status != TD_OK && status != TD_NO_RESOURCE) fail_msg("allocation %d: %s", (int)n, err.text);
+    char *text = NULL;
+    if (status == TD_OK && td_model_print(model, "plan", "text", &text, NULL) == TD_OK) td_text_free(model, text);
     if (status == TD_OK) td_model_free(model);
     assert_int_equal(counting.live, 0);
+    failed = counting.made >= n;
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(state_is_kept),
-      cmocka_unit_test(methods),
-      cmocka_unit_test(one_of_two_ranks),
-      cmocka_unit_test(inputs_must_be_told),
-      cmocka_unit_test(prints_as_pytorch_does),
-      cmocka_unit_test(exceptions_at_run_time),
-      cmocka_unit_test(everything_missing_is_named),
-      cmocka_unit_test(other_archives),
-      cmocka_unit_test(hostile_pickles),
-      cmocka_unit_test(hostile_programs),
-      cmocka_unit_test(inputs_may_be_complex),
-      cmocka_unit_test(hooks_are_called),
-      cmocka_unit_test(formats_by_percent),
-      cmocka_unit_test(strided_and_grouped),
-      cmocka_unit_test(damaged_archives),
+      cmocka_unit_test(state_is_kept),          cmocka_unit_test(methods),
+      cmocka_unit_test(one_of_two_ranks),       cmocka_unit_test(inputs_must_be_told),
+      cmocka_unit_test(prints_as_pytorch_does), cmocka_unit_test(exceptions_at_run_time),
+      cmocka_unit_test(places_are_the_users),   cmocka_unit_test(everything_missing_is_named),
+      cmocka_unit_test(other_archives),         cmocka_unit_test(hostile_pickles),
+      cmocka_unit_test(hostile_programs),       cmocka_unit_test(inputs_may_be_complex),
+      cmocka_unit_test(hooks_are_called),       cmocka_unit_test(formats_by_percent),
+      cmocka_unit_test(strided_and_grouped),    cmocka_unit_test(damaged_archives),
       cmocka_unit_test(failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

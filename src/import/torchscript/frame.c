@@ -10,7 +10,8 @@ enum { MAX_EVAL_DEPTH = 2000, MAX_STEPS = 4000000, MEMORY_CHECK = 256 };
 static base_str function_name(const ts_frame *f) { return f->function ? f->function->name : (base_str){"", 0}; }
 
 const char *ts_origin(ts_frame *f, ts_place place, const char *what) {
-  const char *where = ts_user_place(f->im->archive, f->source, place, function_name(f));
+  const char *where = f->im->source->brief ? ts_brief_place(f->im->archive, f->source, place, function_name(f))
+                                           : ts_user_place(f->im->archive, f->source, place, function_name(f));
   const char *path = f->path[0] ? f->path : "model";
   const char *text = where ? base_arena_format(f->im->graph->arena, "%s (%s) %s", path, what, where) : NULL;
   if (!text) ir_build_take(&f->im->build, base_no_memory(f->im->err, f->im->source->file));

@@ -2,6 +2,7 @@
  * form is ("FORMAT_WITH_STRING_TABLE", (strings...), ((offset, (([pieces...], file, line), start, end), tag)...)), and
  * before PyTorch 1.12 [(offset, ((text, file, line), start, end), tag)...]. It helps people and nothing depends on it:
  * a table that is damaged is a table that is not there. */
+#include <stdio.h>
 #include <string.h>
 
 #include "import/torchscript/ts_priv.h"
@@ -140,4 +141,59 @@ const char *ts_user_place(ts_archive *ar, ts_source *source, ts_place place, bas
     return base_arena_format(ar->arena, "%.*s:%lld%s%.*s", (int)r->file.length, r->file.at, (long long)r->line, in,
                              (int)function.length, function.at);
   return base_arena_format(ar->arena, "%s:%u%s%.*s", source->file, place.line, in, (int)function.length, function.at);
+}
+
+/* ---- places that are looked up when somebody asks ---------------------------------------------------------------- */
+
+/* Bytes of `text` in front of the line that holds `offset`. */
+static size_t line_start(base_str text, size_t offset) {
+  const char *end = offset <= text.length ? memrchr(text.at, '\n', offset) : NULL;
+  return end ? (size_t)(end + 1 - text.at) : 0;
+}
+
+const char *ts_brief_place(ts_archive *ar, const ts_source *source, ts_place place, base_str function) {
+  return base_arena_format(ar->arena, "%s:%u:%zu%s%.*s", source->file, place.line,
+                           place.offset - line_start(source->text, place.offset), function.length ? ", in " : "",
+                           (int)function.length, function.at);
+}
+
+/* What ts_brief_place has written at `at` but for the function; *end behind it. False: nothing of it. */
+static bool read_brief(ts_archive *ar, const char *at, ts_source **source, ts_place *place, const char **end) {
+  static const char folder[] = "code/", suffix[] = ".py:";
+  const char *path = at + sizeof folder - 1, *behind = strstr(path, suffix);
+  unsigned line, column;
+  int used = 0;
+  size_t start = 0;
+  if (!behind || memchr(path, ' ', (size_t)(behind - path)) ||
+      sscanf(behind + sizeof suffix - 1, "%9u:%9u%n", &line, &column, &used) < 2)
+    return false;
+  if (ts_archive_source(ar, (base_str){path, (size_t)(behind - path)}, source) != TD_OK || !*source) return false;
+  const base_str text = (*source)->text;
+  for (unsigned i = 1; i < line; i++) {
+    const char *next = memchr(text.at + start, '\n', text.length - start);
+    if (!next) return false;
+    start = (size_t)(next + 1 - text.at);
+  }
+  *end = behind + sizeof suffix - 1 + used;
+  *place = (ts_place){(uint32_t)(start + column), line};
+  return true;
+}
+
+const char *ts_tell(ts_archive *ar, const char *text) {
+  for (const char *at = text; (at = strstr(at, "code/"));) {
+    ts_source *source;
+    ts_place place;
+    const char *end;
+    if (!read_brief(ar, at, &source, &place, &end)) {
+      at++;
+      continue;
+    }
+    const char *told = ts_user_place(ar, source, place, (base_str){"", 0});
+    const size_t before = (size_t)(at - text);
+    char *whole = told ? base_arena_format(ar->arena, "%.*s%s%s", (int)before, text, told, end) : NULL;
+    if (!whole) break;
+    text = whole;
+    at = whole + before + strlen(told);
+  }
+  return text;
 }

@@ -7,6 +7,7 @@
 bool import_torchscript_sniff(const void *bytes, size_t size);
 td_status import_torchscript_load(const import_source *source, const ir_opset *ops, const td_allocator *a,
                                   ir_graph **graph, td_error *err);
+void import_torchscript_tell(const import_source *source, base_arena *arena, const char **texts, uint32_t count);
 
 bool import_torchscript_sniff(const void *bytes, size_t size) { return ts_archive_sniff(bytes, size); }
 
@@ -215,4 +216,17 @@ td_status import_torchscript_load(const import_source *source, const ir_opset *o
   if (status == TD_OK) status = attempts(&archive, source, ops, a, graph, err);
   base_arena_free(arena);
   return status;
+}
+
+void import_torchscript_tell(const import_source *source, base_arena *arena, const char **texts, uint32_t count) {
+  ts_archive archive;
+  td_error err;
+  base_arena *scratch = base_arena_new(base_arena_allocator(arena));
+  if (scratch && ts_archive_open(&archive, scratch, source, &err) == TD_OK)
+    for (uint32_t i = 0; i < count; i++) {
+      const char *told = ts_tell(&archive, texts[i]);
+      char *kept = told == texts[i] ? NULL : base_arena_text(arena, told);
+      if (kept) texts[i] = kept;
+    }
+  base_arena_free(scratch);
 }

@@ -44,6 +44,10 @@ td_status ts_archive_source(ts_archive *ar, base_str path, ts_source **out);
 /* ranges.c: where the user wrote what stands at `place`: "model.py:41, in forward", or "net.py:7" of the archive's own
  * text where the archive does not say. In the archive's arena; NULL: out of memory. */
 const char *ts_user_place(ts_archive *ar, ts_source *source, ts_place place, base_str function);
+/* The same in the archive's own text, "code/__torch__/net.py:7:2, in forward", which needs no table. */
+const char *ts_brief_place(ts_archive *ar, const ts_source *source, ts_place place, base_str function);
+/* `text` with the user's places for brief ones. */
+const char *ts_tell(ts_archive *ar, const char *text);
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,9 @@
 Each fault is put into the kernel of one node of a recorded model, an operator and a way to go wrong, or into what one graph
 pass makes. `treadle compare` must name the node, `treadle bisect` the kernel or the pass, with a command that shows that without
 it all is well. Ends with a count of faults."""
+import concurrent.futures
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -45,7 +47,7 @@ PASSES = [
     ("gpt2-onnx-ts13", "activation", "wrong"),
     ("gpt2-onnx-ts13", "fuse", "nan"),
 ]
-SECONDS = {"hang": "8"}
+SECONDS = {"hang": "3"}
 
 
 class Case:
@@ -133,25 +135,28 @@ def check_pass(tool, case, name, mode):
     return found
 
 
+def check_row(tool, corpus, check, case, what, mode):
+    """One line of the report, and whether the fault was found."""
+    title = f"{case} {what}:{mode}"
+    try:
+        return f"{title}: {check(tool, Case(corpus, case), what, mode)}", True
+    except Failure as failure:
+        return f"FAILED {title}: {failure}", False
+
+
 def main():
     build, corpus = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
-    passed = failed = 0
-    with tempfile.TemporaryDirectory() as folder:
+    rows = [(check_kernel, *row) for row in KERNELS] + [(check_pass, *row) for row in PASSES]
+    rows = [row for row in rows if only in "{1} {2}:{3}".format(*row)]
+    passed = 0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
         tool = Tool(build, folder)
-        rows = [(check_kernel, *row) for row in KERNELS] + [(check_pass, *row) for row in PASSES]
-        for check, case, what, mode in rows:
-            title = f"{case} {what}:{mode}"
-            if only not in title:
-                continue
-            try:
-                print(f"{title}: {check(tool, Case(corpus, case), what, mode)}", flush=True)
-                passed += 1
-            except Failure as failure:
-                print(f"FAILED {title}: {failure}", flush=True)
-                failed += 1
-    print(f"{passed} passed, {failed} failed")
-    return failed != 0
+        for line, found in workers.map(lambda row: check_row(tool, corpus, *row), rows):
+            print(line, flush=True)
+            passed += found
+    print(f"{passed} passed, {len(rows) - passed} failed")
+    return passed < len(rows)
 
 
 sys.exit(main())

@@ -49,9 +49,9 @@ static const kernel_fault faults[] = {
     {"add:wrong", "states"},
 };
 
-/* What never ends is waited for; what ends may take its time on a busy machine. */
+/* What never ends is waited for, and sleeps meanwhile; what ends may take its time on a busy machine. */
 static const char *limit_of(const kernel_fault *fault) {
-  return strstr(fault->text, "hang") ? " --time-limit 8" : " --time-limit 100";
+  return strstr(fault->text, "hang") ? " --time-limit 3" : " --time-limit 100";
 }
 
 /* `compare` names the node: in its table, or in what it says of a crash or an error. */

@@ -1,5 +1,6 @@
 /* Every operator over its generated cases: what inference says is what the reference gives, with numbers and with
  * symbols; strides, alignment, the memory of a plan, and whether it knows the sizes, make no difference. */
+/* ctest: slow */
 /* ctest parts: 4 */
 #include <math.h>
 #include <setjmp.h>

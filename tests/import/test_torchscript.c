@@ -255,6 +255,15 @@ static void everything_missing_is_named(void **state) {
   refuses_file("tests/import/torchscript/missing.pt", &options, TD_UNSUPPORTED, "aten::linalg_eigvals");
 }
 
+/* What a branch or a loop writes may show in a tensor from before. */
+static void written_in_regions(void **state) {
+  (void)state;
+  td_load_options options = options_for(&matrix);
+  refuses_file("tests/import/torchscript/may_share.pt", &options, TD_UNSUPPORTED, "may share its memory");
+  options.method = "loop";
+  refuses_file("tests/import/torchscript/may_share.pt", &options, TD_UNSUPPORTED, "may share its memory");
+}
+
 /* ---- archives made here ------------------------------------------------------------------------------------------ */
 
 typedef struct member {
@@ -533,11 +542,11 @@ int main(void) {
       cmocka_unit_test(one_of_two_ranks),       cmocka_unit_test(inputs_must_be_told),
       cmocka_unit_test(prints_as_pytorch_does), cmocka_unit_test(exceptions_at_run_time),
       cmocka_unit_test(places_are_the_users),   cmocka_unit_test(everything_missing_is_named),
-      cmocka_unit_test(other_archives),         cmocka_unit_test(hostile_pickles),
-      cmocka_unit_test(hostile_programs),       cmocka_unit_test(inputs_may_be_complex),
-      cmocka_unit_test(hooks_are_called),       cmocka_unit_test(formats_by_percent),
-      cmocka_unit_test(strided_and_grouped),    cmocka_unit_test(damaged_archives),
-      cmocka_unit_test(failing_allocations),
+      cmocka_unit_test(written_in_regions),     cmocka_unit_test(other_archives),
+      cmocka_unit_test(hostile_pickles),        cmocka_unit_test(hostile_programs),
+      cmocka_unit_test(inputs_may_be_complex),  cmocka_unit_test(hooks_are_called),
+      cmocka_unit_test(formats_by_percent),     cmocka_unit_test(strided_and_grouped),
+      cmocka_unit_test(damaged_archives),       cmocka_unit_test(failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

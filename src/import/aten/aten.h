@@ -112,6 +112,8 @@ base_arena *aten_arena(const aten *a);
 aten_value aten_of(aten *a, ir_value value, bool is_dense);
 /* The tensor is known to be contiguous (a program that says the strides of its values knows it). */
 void aten_mark_dense(const aten_value *tensor);
+/* The tensor came with the file: it is older than all marks, whenever it was read. */
+void aten_mark_first(const aten_value *tensor);
 /* A tensor of the kind of `like` (complex, quantised) with these contents, that may be the same storage: after a write
  * to one of them the other cannot be read any more. */
 aten_value aten_another(aten *a, const aten_value *like, ir_value value);
@@ -220,6 +222,10 @@ aten_cell *aten_cell_of(const aten_value *tensor);
 /* What stands there: of a cell a TENSOR showing all of it, read now (a value, not a handle: writing does not reach the
  * cell); of a list a LIST, of a dict a DICT with copies of its items; of a slot its value. */
 aten_value aten_place_get(aten *a, const aten_place *place);
+/* Where something was written that what stands there may or may not share its memory with; NULL: nothing was. */
+const char *aten_place_broken(const aten_place *place);
+/* From now on it cannot be read: something was written at `why` that may share its memory. Journalled. */
+void aten_place_break(aten *a, const aten_place *place, const char *why);
 /* Puts a value of that kind there (journalled). The dtype and sizes of a cell's tensor may change. */
 void aten_place_set(aten *a, const aten_place *place, const aten_value *value);
 #endif

@@ -36,6 +36,10 @@ void aten_mark_dense(const aten_value *tensor) {
   if (tensor->kind == ATEN_TENSOR) tensor->u.tensor->dense = ATEN_DENSE;
 }
 
+void aten_mark_first(const aten_value *tensor) {
+  if (tensor->kind == ATEN_TENSOR) tensor->u.tensor->cell->born = tensor->u.tensor->born = 0;
+}
+
 aten_value aten_of_complex(aten *a, ir_value value) {
   aten_value v = aten_fresh(a, value, ATEN_UNSURE);
   if (v.kind == ATEN_TENSOR) v.u.tensor->is_complex = true;

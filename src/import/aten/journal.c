@@ -194,6 +194,17 @@ aten_value aten_place_get(aten *a, const aten_place *place) {
   return v;
 }
 
+const char *aten_place_broken(const aten_place *place) {
+  return place->kind == ATEN_PLACE_CELL ? ((const aten_cell *)place->at)->broken : NULL;
+}
+
+void aten_place_break(aten *a, const aten_place *place, const char *why) {
+  aten_cell *cell = place->at;
+  if (ir_build_failed(a->b)) return;
+  aten_save_cell(a, cell);
+  cell->broken = why;
+}
+
 void aten_place_set(aten *a, const aten_place *place, const aten_value *value) {
   aten_cell *cell = place->at;
   aten_list *list = place->at;

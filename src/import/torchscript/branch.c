@@ -11,7 +11,8 @@ typedef struct way {
   aten_value *locals; /* frozen, by position in the frame; of UNDEFINED: not set */
   uint32_t local_count;
   aten_place *places;
-  aten_value *place_values; /* frozen */
+  aten_value *place_values; /* frozen; of UNDEFINED: cannot be read any more, says `broken` */
+  const char **broken;
   uint32_t place_count;
 } way;
 
@@ -21,6 +22,7 @@ typedef struct merge {
   aten_value cond;
   aten_value *before; /* of the locals */
   uint32_t before_count;
+  aten_mark start; /* before both */
   way ways[2];
   BASE_VEC(ts_cargo) cargo;
 } merge;
@@ -93,6 +95,7 @@ static void take_results(merge *m, way *w, aten_mark mark) {
   w->locals = room(im, w->local_count, sizeof *w->locals);
   w->place_count = w->raised ? 0 : aten_changed(im->a, mark, &w->places);
   w->place_values = room(im, w->place_count, sizeof *w->place_values);
+  w->broken = room(im, w->place_count, sizeof *w->broken);
   if (!ts_ok(im)) return;
   uint32_t kept = 0, end = end_of(&m->s->other, end_of(&m->s->body, m->s->place.offset));
   for (uint32_t i = 0; i < w->local_count; i++) {
@@ -102,9 +105,10 @@ static void take_results(merge *m, way *w, aten_mark mark) {
                         : (aten_value){.kind = ATEN_UNDEFINED};
   }
   for (uint32_t i = 0; i < w->place_count; i++) {
-    if (!aten_place_older(im->a, &w->places[i], mark)) continue;
+    if (!aten_place_older(im->a, &w->places[i], m->start)) continue;
     w->places[kept] = w->places[i];
-    aten_value v = aten_place_get(im->a, &w->places[i]);
+    w->broken[kept] = aten_place_broken(&w->places[i]);
+    aten_value v = w->broken[kept] ? (aten_value){.kind = ATEN_UNDEFINED} : aten_place_get(im->a, &w->places[i]);
     w->place_values[kept++] = ts_freeze(im, &v, NULL);
   }
   w->place_count = kept;
@@ -141,13 +145,31 @@ static const aten_value *local_of(const merge *m, uint32_t which, uint32_t index
   return index < w->local_count ? &w->locals[index] : &never;
 }
 
+/* Position of the place among those that the branch changed; place_count: it did not. */
+static uint32_t find_place(const way *w, const aten_place *p) {
+  uint32_t i = 0;
+  while (i < w->place_count &&
+         (w->places[i].at != p->at || w->places[i].slot != p->slot || w->places[i].kind != p->kind))
+    i++;
+  return i;
+}
+
 static const aten_value *place_of(const merge *m, uint32_t which, const ts_cargo *c) {
   const way *w = &m->ways[which];
   if (w->raised) return &never;
-  for (uint32_t i = 0; i < w->place_count; i++)
-    if (w->places[i].at == c->place.at && w->places[i].slot == c->place.slot && w->places[i].kind == c->place.kind)
-      return &w->place_values[i];
-  return &c->before;
+  const uint32_t i = find_place(w, &c->place);
+  return i < w->place_count ? &w->place_values[i] : &c->before;
+}
+
+/* Why the place cannot be read behind the region; NULL: it can. */
+static const char *broken_by(const merge *m, const ts_cargo *c) {
+  const char *why = NULL;
+  for (uint32_t which = 0; which < 2 && !why; which++) {
+    const way *w = &m->ways[which];
+    const uint32_t i = find_place(w, &c->place);
+    if (i < w->place_count) why = w->broken[i];
+  }
+  return why;
 }
 
 static const aten_value *value_of(const merge *m, uint32_t which, const ts_cargo *c) {
@@ -186,6 +208,7 @@ static void collect_cargo(merge *m) {
   for (uint32_t i = 0; i < 2 && ts_ok(im); i++) add_places(m, &m->ways[i]);
   for (uint32_t i = 0; i < m->cargo.count && ts_ok(im); i++) {
     ts_cargo *c = &m->cargo.at[i];
+    if (c->is_place && (c->why = broken_by(m, c)) != NULL) continue;
     c->shape = ts_shape_join(im, value_of(m, 0, c), value_of(m, 1, c), &c->why);
     if (!c->shape && ts_ok(im) && c->is_place)
       ts_fail(m->f, m->s->place, TD_UNSUPPORTED, "what a branch changes: %s", c->why);
@@ -250,7 +273,8 @@ static void apply(merge *m, const ir_value *outs) {
     aten_value v = c->shape ? ts_unflatten(im, c->shape, outs) : never;
     if (c->shape) outs += ts_shape_leaves(c->shape);
     if (c->is_place) {
-      aten_place_set(im->a, &c->place, &v);
+      if (c->shape) aten_place_set(im->a, &c->place, &v);
+      else aten_place_break(im->a, &c->place, c->why);
       continue;
     }
     ts_local *l = &m->f->locals.at[c->index];
@@ -326,7 +350,7 @@ static void exec_one(ts_frame *f, const ts_stmt *s, const aten_value *cond) {
 }
 
 static void exec_both(ts_frame *f, const ts_stmt *s, const aten_value *cond) {
-  merge m = {.f = f, .s = s, .cond = *cond};
+  merge m = {.f = f, .s = s, .cond = *cond, .start = {.number = aten_stamp(f->im->a) + 1}}; /* as the first mark's */
   const ts_block *bodies[2] = {&s->body, &s->other};
   ir_frame frame;
   ir_build_enter(&f->im->build, &frame, ts_origin(f, s->place, "if"));

@@ -12,6 +12,7 @@ typedef struct loop {
   const ts_stmt *s;
   base_str index;       /* of a `for`: its variable; length 0: a `while` */
   uint32_t outer_start; /* f->loop_start before */
+  aten_mark start;      /* before all trials: what is younger is reached through the cargo alone */
   aten_value *before;   /* of the locals */
   uint32_t before_count;
   BASE_VEC(ts_cargo) cargo;
@@ -96,7 +97,8 @@ static void enter_turn(loop *l, const ir_value *leaves) {
     aten_value v = c->shape ? ts_unflatten(im, c->shape, leaves) : (aten_value){.kind = ATEN_UNDEFINED};
     if (c->shape) leaves += ts_shape_leaves(c->shape);
     if (c->is_place) {
-      aten_place_set(im->a, &c->place, &v);
+      if (c->shape) aten_place_set(im->a, &c->place, &v);
+      else aten_place_break(im->a, &c->place, c->why);
       continue;
     }
     ts_local *local = &l->f->locals.at[c->index];
@@ -135,29 +137,35 @@ static aten_value value_now(loop *l, const ts_cargo *c) {
 
 /* ---- trials ------------------------------------------------------------------------------------------------------ */
 
-static bool is_known_place(const loop *l, const aten_place *p) {
+static ts_cargo *known_place(const loop *l, const aten_place *p) {
   for (uint32_t i = 0; i < l->cargo.count; i++) {
-    const ts_cargo *c = &l->cargo.at[i];
-    if (c->is_place && c->place.at == p->at && c->place.slot == p->slot && c->place.kind == p->kind) return true;
+    ts_cargo *c = &l->cargo.at[i];
+    if (c->is_place && c->place.at == p->at && c->place.slot == p->slot && c->place.kind == p->kind) return c;
   }
-  return false;
+  return NULL;
 }
 
-/* Places from before the loop that the turn changed; they join the cargo. */
+/* Places from before the loop that the turn changed, or that may share memory with what it wrote; they join the cargo,
+ * the latter without a shape. True: it did not know. */
 static bool new_places(loop *l, aten_mark mark) {
   ts_import *im = l->f->im;
   aten_place *places = NULL;
-  uint32_t count = aten_changed(im->a, mark, &places), had = l->cargo.count;
+  uint32_t count = aten_changed(im->a, mark, &places);
+  bool found = false;
   for (uint32_t i = 0; i < count && ts_ok(im); i++) {
-    if (!aten_place_older(im->a, &places[i], mark) || is_known_place(l, &places[i])) continue;
-    ts_cargo *c = base_vec_push(im->arena, &l->cargo);
+    if (!aten_place_older(im->a, &places[i], l->start)) continue;
+    const char *broken = aten_place_broken(&places[i]);
+    ts_cargo *c = known_place(l, &places[i]);
+    if (c && (c->why || !broken)) continue;
+    if (!c) c = base_vec_push(im->arena, &l->cargo);
     if (!c) {
       no_memory(im);
       break;
     }
-    *c = (ts_cargo){.is_place = true, .place = places[i]};
+    *c = (ts_cargo){.is_place = true, .place = places[i], .why = broken};
+    found = true;
   }
-  return l->cargo.count > had;
+  return found;
 }
 
 /* Types of the leaves for the next trial: what the values before the loop and after a turn both say. */
@@ -211,7 +219,8 @@ static void trial(loop *l, bool *changed) {
   bool more = ts_ok(im) && new_places(l, entry);
   aten_value *after = room(im, l->cargo.count, sizeof *after);
   for (uint32_t i = 0; i < l->cargo.count && ts_ok(im); i++) {
-    aten_value v = value_now(l, &l->cargo.at[i]);
+    const bool gone = l->cargo.at[i].is_place && l->cargo.at[i].why;
+    aten_value v = gone ? (aten_value){.kind = ATEN_UNDEFINED} : value_now(l, &l->cargo.at[i]);
     after[i] = ts_freeze(im, &v, l->cargo.at[i].is_place ? NULL : &l->cargo.at[i].before);
   }
   b->block = outer;
@@ -220,7 +229,7 @@ static void trial(loop *l, bool *changed) {
   restore_locals(l);
   for (uint32_t i = 0; i < l->cargo.count && more && ts_ok(im); i++) {
     ts_cargo *c = &l->cargo.at[i];
-    if (!c->is_place || c->shape) continue;
+    if (!c->is_place || c->shape || c->why) continue;
     c->before = aten_place_get(im->a, &c->place);
     c->before = ts_freeze(im, &c->before, NULL);
     c->shape = same_shape(im, &c->before);
@@ -276,14 +285,16 @@ static void build_loop(loop *l, ir_value trips, ir_value cond) {
 static void exec_region(ts_frame *f, const ts_stmt *s, base_str index, const aten_value *trips,
                         const aten_value *cond) {
   ts_import *im = f->im;
-  loop l = {.f = f, .s = s, .index = index};
+  loop l = {.f = f, .s = s, .index = index, .start = {.number = aten_stamp(im->a) + 1}}; /* as the first mark's */
   ir_frame frame;
   bool changed = true;
   ir_build_enter(&im->build, &frame, ts_origin(f, s->place, "loop"));
   save_locals(&l);
   first_cargo(&l);
   for (int i = 0; changed && ts_ok(im); i++) {
-    if (i == MAX_TRIALS) ts_fail(f, s->place, TD_UNSUPPORTED, "what the loop carries keeps changing its kind");
+    if (i == MAX_TRIALS)
+      ts_fail(f, s->place, TD_UNSUPPORTED, "what the loop carries is of another kind after each of %d trial turns",
+              MAX_TRIALS);
     trial(&l, &changed);
   }
   ir_value t = trips && ts_ok(im) ? aten_graph_value(im->a, trips) : IR_NO_VALUE;

@@ -65,8 +65,10 @@ static aten_value load_tensor(ts_import *im, const fmt_object *o, bool is_consta
   if (!ts_ok(im)) return ATEN_NOTHING;
   const base_tensor *view = ir_value_of(im->graph, value)->info.constant;
   aten_value tensor = aten_of(im->a, value, !view || base_tensor_contiguous(view));
-  if (t->is_complex) return aten_of_complex(im->a, value);
-  return t->quantiser ? quantised(im, t, tensor, is_constant, path) : tensor;
+  if (t->is_complex) tensor = aten_of_complex(im->a, value);
+  if (t->quantiser) tensor = quantised(im, t, tensor, is_constant, path);
+  aten_mark_first(&tensor);
+  return tensor;
 }
 
 /* ---- containers -------------------------------------------------------------------------------------------------- */

@@ -217,6 +217,7 @@ static bool merge_leaves(ts_import *im, ts_state *s, const aten_value *first, co
 typedef struct change {
   aten_place place;
   aten_value last; /* frozen */
+  const char *broken;
 } change;
 
 static void store(ts_import *im, const ts_state *s, const ir_value *last) {
@@ -230,6 +231,13 @@ static bool keep(ts_import *im, const change *c) {
   const char *why = NULL;
   bool changed = false;
   if (!find_record(im, &c->place, &found)) return false;
+  if (c->broken) {
+    ir_build_fail(&im->build, TD_UNSUPPORTED,
+                  "it writes to a tensor that may share its memory with the attribute %s (%s): write to a clone, or "
+                  "assign the attribute instead",
+                  found.name, c->broken);
+    return false;
+  }
   aten_value first = aten_place_get(im->a, &c->place);
   s = known_state(im, &found);
   bool is_new = !s;
@@ -255,7 +263,8 @@ bool ts_store_state(ts_import *im, aten_mark mark) {
   bool again = false;
   for (uint32_t i = 0; i < count && ts_ok(im); i++) {
     if (!aten_place_older(im->a, &places[i], mark)) continue;
-    aten_value v = aten_place_get(im->a, &places[i]);
+    changes[kept].broken = aten_place_broken(&places[i]);
+    aten_value v = changes[kept].broken ? (aten_value){.kind = ATEN_UNDEFINED} : aten_place_get(im->a, &places[i]);
     changes[kept].place = places[i];
     changes[kept++].last = ts_freeze(im, &v, NULL);
   }

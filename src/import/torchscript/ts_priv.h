@@ -206,7 +206,7 @@ typedef struct ts_cargo {
   bool is_place;
   uint32_t index; /* of the local in its frame */
   aten_place place;
-  ts_shape *shape; /* NULL: cannot be carried; `why` */
+  ts_shape *shape; /* NULL: cannot be carried, or (a place) not be read behind it; `why` */
   const char *why;
   aten_value before;
 } ts_cargo;

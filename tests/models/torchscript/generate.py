@@ -590,6 +590,59 @@ class Ranks(nn.Module):
         return x.flatten(1).t()
 
 
+class Counter:
+    def __init__(self, total: Tensor):
+        self.total = total
+        self.turns = 0
+
+
+class Rows(nn.Module):
+    """Rows and elements written in place in branches and loops inside of loops, and what is bound anew after it was written."""
+
+    def forward(self, x: Tensor, n: int) -> List[Tensor]:
+        y, z, h = x.clone(), x.clone(), x.clone()
+        counter = Counter(torch.zeros(x.size(1)))
+        for i in range(n):
+            row = y[i % y.size(0)]
+            if bool(row.sum() > 0):
+                row.mul_(0.5)
+            else:
+                row[1:].add_(1)
+                y[:, i % 2].sub_(1)
+            k = 0
+            while bool(y[i % y.size(0), 0] > 0) and k < 3:
+                y[i % y.size(0)].sub_(1)
+                k += 1
+            for j in range(n):
+                if bool(z[i, j] > 0):
+                    z[i, j] = 0.0
+                z[j, i] += 1.0
+            h.mul_(2)
+            h = h + 1
+            counter.total = counter.total + row
+            counter.turns += 1
+        return [y, z, h, counter.total * counter.turns]
+
+
+class MayShare(nn.Module):
+    """Whether `line` shows `y` depends on strides, which the program does not say."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.t() + 0
+        line = y.t().reshape(-1)
+        if bool(x.sum() > 0):
+            y.add_(1)
+        return line
+
+    @torch.jit.export
+    def loop(self, x: Tensor) -> Tensor:
+        y = x.t() + 0
+        line = y.t().reshape(-1)
+        for i in range(int(x.sum())):
+            y[i].add_(1)
+        return line
+
+
 def write_program(name, module):
     """A program alone, for the unit tests."""
     folder = os.path.join(HERE, "..", "..", "import", "torchscript")
@@ -617,6 +670,7 @@ def main():
     write_program("future_out", FutureOut())
     write_program("waited_twice", WaitedTwice())
     write_program("written_meanwhile", WrittenMeanwhile())
+    write_program("may_share", MayShare())
     x = torch.arange(6.0).reshape(2, 3)
     row = {"input_0": {"0": "rows"}}
     write("branches", Branches(), [(x,), (-x,), (-x - 5,)])
@@ -641,6 +695,8 @@ def main():
     write("numbers", Numbers(), [(x + 1,), (x + 2,)])
     write("long", Long(), [(torch.rand(80, 2),), (torch.rand(7, 2),)], dynamic=row)
     write("filled", Filled(), [(x,), (x - 1,), (-x - 1,)])
+    square = torch.rand(4, 4) - 0.4
+    write("rows", Rows(), [(square, 3), (square, 0), (square - 0.2, 4)])
     inf, nan = float("inf"), float("nan")
     write("edges", Edges(), [(torch.tensor([nan, 1, inf, 1e30, 3e-30, 0, 2]), torch.tensor([inf, 2, nan, 1e30, 4e-30, 0, nan]))])
     several = [(torch.rand(4, 5, 3), torch.tensor(lengths)) for lengths in ([2, 5, 1, 4], [3, 3, 2, 1])]

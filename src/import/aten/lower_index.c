@@ -179,8 +179,9 @@ aten_value aten_lower_embedding(aten_args *c) {
 }
 
 static const char *reduction(aten_args *c, uint32_t i) {
-  static const char *const names[][2] = {{"add", "add"},  {"sum", "add"},  {"multiply", "mul"},
-                                         {"prod", "mul"}, {"amax", "max"}, {"amin", "min"}};
+  static const char *const names[][2] = {{"add", "add"},  {"sum", "add"},  {"mean", "add"},
+                                         {"prod", "mul"}, {"amax", "max"}, {"amin", "min"},
+                                         {"max", "max"},  {"min", "min"},  {"multiply", "mul"}};
   const char *name = aten_get_str(c, i);
   for (size_t k = 0; k < sizeof names / sizeof *names; k++)
     if (strcmp(name, names[k][0]) == 0) return names[k][1];
@@ -236,7 +237,7 @@ aten_value aten_lower_scatter_reduce(aten_args *c) {
   const char *name = aten_get_str(c, 4);
   int64_t dim = aten_get_int(c, 1);
   bool is_mean = strcmp(name, "mean") == 0, includes = aten_get_bool(c, 5);
-  const char *how = is_mean ? "add" : reduction(c, 4);
+  const char *how = reduction(c, 4);
   td_dtype d = aten_value_dtype(c->a, x);
   if (!includes) { /* elements that are written begin at what changes nothing */
     ir_value fill = aten_full(c->a, aten_shape(c->a, index), neutral_of(c, how, d));
@@ -368,6 +369,58 @@ aten_value aten_lower_searchsorted(aten_args *c) {
   if (aten_has(c, 5)) edges = with_dim(c, "aten::gather", edges, aten_in(c, 5), -1);
   if (aten_rank(c->a, edges) > 1) edges = aten_unsqueeze(c->a, edges, -2);
   return aten_ret(c, count_below(c, x, edges, right, aten_get_bool(c, 2) ? TD_I32 : TD_I64));
+}
+
+/* ---- stretches ---- */
+
+enum { SEGMENT_LENGTHS = 2, SEGMENT_OFFSETS = 4, SEGMENT_AXIS, SEGMENT_INITIAL = 7 };
+
+/* Where the stretches begin along the axis, and where the last one ends. */
+static ir_value segment_bounds(aten_args *c, int64_t axis) {
+  if (aten_has(c, SEGMENT_OFFSETS)) return ir_build_cast(c->b, aten_in(c, SEGMENT_OFFSETS), TD_I64);
+  if (!aten_has(c, SEGMENT_LENGTHS)) aten_refuse(c, "neither \"lengths\" nor \"offsets\" is given");
+  ir_value lengths = ir_build_cast(c->b, aten_in(c, SEGMENT_LENGTHS), TD_I64);
+  ir_value ends = IR_EMIT(c->b, "aten::cumsum", lengths, ir_build_int(c->b, axis));
+  return IR_EMIT(c->b, "aten::constant_pad_nd", ends, ir_build_ints(c->b, (int64_t[]){1, 0}, 2), ir_build_int(c->b, 0),
+                 ir_build_ints(c->b, &axis, 1));
+}
+/* For each element of x the number of bounds at or before it: its stretch, counted from 1. */
+static ir_value segment_of(aten_args *c, ir_value x, ir_value bounds, int64_t axis) {
+  aten_value n = aten_size(c->a, x, axis);
+  ir_value at =
+      IR_EMIT(c->b, "aten::arange", ir_build_int(c->b, 0), aten_number_value(c->a, &n, TD_I64), ir_build_int(c->b, 1));
+  ir_value stretch = count_below(c, at, aten_unsqueeze(c->a, bounds, -2), true, TD_I64);
+  if (axis == 0) stretch = aten_reshape(c->a, stretch, (int64_t[]){-1}, 1);
+  for (int64_t i = axis + 1; i < aten_rank(c->a, x) && !ir_build_failed(c->b); i++)
+    stretch = aten_unsqueeze(c->a, stretch, -1);
+  return aten_expand(c->a, stretch, aten_shape(c->a, x));
+}
+/* segment_reduce(data, reduce, *, lengths?, indices?, offsets?, axis, unsafe, initial?): sums are taken in bins, of
+ * which the first and the last are for what lies outside of all stretches */
+aten_value aten_lower_segment_reduce(aten_args *c) {
+  ir_value x = aten_in(c, 0);
+  const int32_t rank = aten_rank(c->a, x);
+  const int64_t axis = ir_build_axis(c->b, aten_get_int(c, SEGMENT_AXIS), rank);
+  const td_dtype d = aten_value_dtype(c->a, x);
+  const char *how = reduction(c, 1);
+  const bool given = aten_has(c, SEGMENT_INITIAL);
+  ir_value bounds = segment_bounds(c, axis),
+           start = given ? aten_get_number(c, SEGMENT_INITIAL, d) : neutral_of(c, how, d);
+  if (aten_rank(c->a, bounds) != axis + 1) aten_refuse(c, "lengths of another rank than the axes up to \"axis\"");
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  aten_value sizes[BASE_MAX_RANK];
+  for (int32_t i = 0; i < rank; i++) sizes[i] = aten_size(c->a, i == axis ? bounds : x, i);
+  sizes[axis] = aten_int_op(c->a, "add", sizes[axis], aten_int(1));
+  ir_value bins = aten_full(c->a, aten_vector(c->a, sizes, (uint32_t)rank), start);
+  ir_value y = aten_slice(c->a, scatter(c, bins, segment_of(c, x, bounds, axis), x, axis, how), axis, 1, -1, 1);
+  if (strcmp(aten_get_str(c, 1), "mean") == 0) { /* of nothing it is NaN, or the initial value */
+    ir_value n = aten_binary(c->a, "aten::sub", aten_slice(c->a, bounds, axis, 1, INT64_MAX, 1),
+                             aten_slice(c->a, bounds, axis, 0, -1, 1));
+    if (given) n = aten_binary(c->a, "aten::maximum", n, ir_build_int(c->b, 1));
+    for (int64_t i = axis + 1; i < rank; i++) n = aten_unsqueeze(c->a, n, -1);
+    y = aten_binary(c->a, "aten::div", y, ir_build_cast(c->b, n, d));
+  }
+  return aten_ret(c, y);
 }
 
 /* isin(elements, test_elements, *, assume_unique, invert) */

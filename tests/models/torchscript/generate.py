@@ -624,6 +624,14 @@ class Rows(nn.Module):
         return [y, z, h, counter.total * counter.turns]
 
 
+class Stretches(nn.Module):
+    def forward(self, x: Tensor, lengths: Tensor, table: Tensor) -> List[Tensor]:
+        found = [torch.segment_reduce(x, how, lengths=lengths, unsafe=True) for how in ["max", "mean", "min", "sum", "prod"]]
+        found += [torch.segment_reduce(x, how, lengths=lengths, unsafe=True, initial=1.5) for how in ["max", "mean"]]
+        offsets = torch.cat([torch.zeros_like(table[:, :1]), table.cumsum(1)], 1)
+        return found + [torch.segment_reduce(x, "mean", lengths=table, axis=1), torch.segment_reduce(x, "sum", offsets=offsets, axis=1)]
+
+
 class MayShare(nn.Module):
     """Whether `line` shows `y` depends on strides, which the program does not say."""
 
@@ -697,6 +705,8 @@ def main():
     write("filled", Filled(), [(x,), (x - 1,), (-x - 1,)])
     square = torch.rand(4, 4) - 0.4
     write("rows", Rows(), [(square, 3), (square, 0), (square - 0.2, 4)])
+    stretches = torch.tensor([[0, 1, 2, 2], [2, 0, 3, 0], [3, 0, 2, 0], [1, 1, 1, 2], [0, 1, 2, 2], [5, 0, 0, 0]])
+    write("stretches", Stretches(), [(torch.rand(6, 5, 2) + 0.5, torch.tensor([1, 0, 3, 0, 1]), stretches)])
     inf, nan = float("inf"), float("nan")
     write("edges", Edges(), [(torch.tensor([nan, 1, inf, 1e30, 3e-30, 0, 2]), torch.tensor([inf, 2, nan, 1e30, 4e-30, 0, nan]))])
     several = [(torch.rand(4, 5, 3), torch.tensor(lengths)) for lengths in ([2, 5, 1, 4], [3, 3, 2, 1])]

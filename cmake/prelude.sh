@@ -1,6 +1,6 @@
 #!/bin/sh
-# prelude.sh VOCABULARY SIMD MATH DOUBLE -- the text that opens generated files, deflated: packed_prelude of
-# PRELUDE_BYTES. It is the vocabulary for them, what simd_priv.h says on top of any vocabulary, math_priv.h up to the
+# prelude.sh VOCABULARY SIMD MATH DOUBLE FUNCTIONS -- the text that opens generated files, deflated: packed_prelude of
+# PRELUDE_BYTES; and FUNCTIONS, which follow where functions of f64 are called: packed_doubles of DOUBLES_BYTES. It is the vocabulary for them, what simd_priv.h says on top of any vocabulary, math_priv.h up to the
 # activations by name, and math_double_priv.h but for the level scalar.
 text() {
   cat "$1"
@@ -12,7 +12,10 @@ text() {
 prelude() {
   text "$@" | sed 's/  *\\$/ \\/'
 }
-echo "enum { PRELUDE_BYTES = $(prelude "$@" | wc -c) };"
+echo "enum { PRELUDE_BYTES = $(prelude "$@" | wc -c), DOUBLES_BYTES = $(wc -c < "$5") };"
 echo "static const uint8_t packed_prelude[] = {"
 prelude "$@" | sh "$(dirname "$0")/deflate.sh"
+echo "};"
+echo "static const uint8_t packed_doubles[] = {"
+sh "$(dirname "$0")/deflate.sh" < "$5"
 echo "};"

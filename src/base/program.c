@@ -20,7 +20,7 @@ static const base_scalar_info scalars[] = {
 #define PLAIN(function, operands, types, work, value) {#function, #value, operands, types, work, false, true},
 #include "base/scalar.def"
 };
-static const char *const combines[] = {"sum", "max", "min", "prod"};
+static const char *const combines[] = {"sum", "max", "min", "prod", "log_add"};
 _Static_assert(sizeof combines / sizeof *combines == BASE_COMBINE_COUNT, "a name for each");
 
 static const struct {
@@ -67,8 +67,15 @@ base_combine base_combine_find(base_str name) {
   return (base_combine)i;
 }
 
-/* ---- words: a head {rank, row_axes, in_count, out_count, a byte each; count}, then per op {kind, row, function,
- * type}, {in}, and the bits of p or `whole` ---- */
+base_scalar base_combine_scalar(base_combine combine, base_type type) {
+  static const base_scalar joins[BASE_COMBINE_COUNT] = {BASE_SCALAR_add, BASE_SCALAR_maximum, BASE_SCALAR_minimum,
+                                                        BASE_SCALAR_mul, BASE_SCALAR_logaddexp};
+  if (type != BASE_TYPE_BOOL) return joins[combine];
+  return combine == BASE_COMBINE_MAX ? BASE_SCALAR_bitwise_or : BASE_SCALAR_bitwise_and;
+}
+
+/* ---- words: a head {rank, row_axes, in_count, out_count, a byte each; count, behind, across, likewise}, then per op
+ * {kind, row, function, type}, {in}, and the bits of p or `whole` ---- */
 
 static uint64_t bits_of(double x) {
   uint64_t bits;
@@ -90,8 +97,8 @@ bool base_program_op_equal(const base_program_op *a, const base_program_op *b) {
 }
 
 bool base_program_equal(const base_program *a, const base_program *b) {
-  bool same = a->rank == b->rank && a->row_axes == b->row_axes && a->in_count == b->in_count &&
-              a->out_count == b->out_count && a->count == b->count;
+  bool same = a->rank == b->rank && a->row_axes == b->row_axes && a->behind == b->behind && a->across == b->across &&
+              a->in_count == b->in_count && a->out_count == b->out_count && a->count == b->count;
   for (uint32_t i = 0; same && i < a->count; i++) same = base_program_op_equal(&a->ops[i], &b->ops[i]);
   return same;
 }
@@ -100,8 +107,9 @@ bool base_program_equal(const base_program *a, const base_program *b) {
 static bool is_whole(uint8_t kind, uint8_t type) { return kind == BASE_PROGRAM_NUMBER && !base_type_is_float(type); }
 
 void base_program_write(const base_program *p, int64_t *words) {
-  words[0] = (int64_t)(p->rank | (uint32_t)p->row_axes << 8 | (uint32_t)p->in_count << 16 |
-                       (uint64_t)p->out_count << 24 | (uint64_t)p->count << 32);
+  words[0] =
+      (int64_t)(p->rank | (uint32_t)p->row_axes << 8 | (uint32_t)p->in_count << 16 | (uint64_t)p->out_count << 24 |
+                (uint64_t)p->count << 32 | (uint64_t)p->behind << 40 | (uint64_t)p->across << 48);
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
     int64_t *to = words + 1 + i * BASE_PROGRAM_WORDS;
@@ -115,12 +123,15 @@ void base_program_write(const base_program *p, int64_t *words) {
 const char *base_program_read(const int64_t *words, uint32_t count, base_program *p) {
   if (count == 0) return "it has no words";
   const uint64_t head = (uint64_t)words[0];
-  const uint64_t ops = head >> 32;
+  const uint64_t ops = head >> 32 & 255;
+  if (head >> 49) return "its head has more than it needs";
   if (ops > BASE_PROGRAM_OPS || count != 1 + ops * BASE_PROGRAM_WORDS) return "its length is not what its head says";
   p->rank = (uint8_t)head;
   p->row_axes = (uint8_t)(head >> 8);
   p->in_count = (uint8_t)(head >> 16);
   p->out_count = (uint8_t)(head >> 24);
+  p->behind = (uint8_t)(head >> 40);
+  p->across = head >> 48;
   p->count = (uint32_t)ops;
   for (uint32_t i = 0; i < p->count; i++) {
     const int64_t *from = words + 1 + i * BASE_PROGRAM_WORDS;
@@ -175,6 +186,8 @@ static bool has_types(const base_program *p, const base_program_op *op) {
   const base_type type = base_program_operand_type(p, op);
   const bool chooses = f && op->function == BASE_SCALAR_where,
              sums = op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_SCAN;
+  if (sums && op->function == BASE_COMBINE_LOG_ADD)
+    return op->kind == BASE_PROGRAM_SCAN && p->across && op->type == BASE_TYPE_F64 && type == BASE_TYPE_F64;
   if (sums && type == BASE_TYPE_BOOL && op->function != BASE_COMBINE_MAX && op->function != BASE_COMBINE_MIN)
     return false;
   for (uint32_t k = 0; k < operands; k++)
@@ -213,11 +226,13 @@ static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded,
   if (op->kind == BASE_PROGRAM_REDUCE && (!op->row || is_row(p, op->in[0]))) return "a reduction of what is no row";
   if (op->kind == BASE_PROGRAM_SCAN && (op->row || !p->row_axes || is_row(p, op->in[0])))
     return "a scan of what is no row";
+  if (op->kind == BASE_PROGRAM_SCAN && op->in[1] > (BASE_SCAN_EXCLUSIVE | BASE_SCAN_REVERSE))
+    return "a scan runs in no way that there is";
   if (op->kind == BASE_PROGRAM_LENGTH && !op->row) return "the length of a row belongs to the row";
   if (op->kind == BASE_PROGRAM_STORE) return check_store(p, op, stored);
   if (op->kind != BASE_PROGRAM_LOAD) return NULL;
-  if (op->in[1] && (op->row || op->in[0] >= p->in_count || op->in[1] > p->rank || (op->in[2] & 255) >= BASE_MAX_RANK ||
-                    op->in[2] >> 8 > op->in[1]))
+  if (op->in[1] && (op->row || p->across || op->in[0] >= p->in_count || op->in[1] > p->rank ||
+                    (op->in[2] & 255) >= BASE_MAX_RANK || op->in[2] >> 8 > op->in[1]))
     return "what is picked has no place";
   if (*loaded >> op->function & 1) return "an operand is loaded twice";
   *loaded |= 1u << op->function;
@@ -252,7 +267,8 @@ bool base_program_picks(const base_program *p, base_program_pick picks[BASE_PROG
 
 const char *base_program_check(const base_program *p) {
   uint32_t loaded = 0, stored = 0;
-  if (p->rank > BASE_MAX_RANK || p->row_axes > p->rank) return "its axes are too many";
+  if (p->rank > BASE_MAX_RANK || p->row_axes + p->behind > p->rank) return "its axes are too many";
+  if ((p->across || p->behind) && !p->row_axes) return "it has no rows that vectors could go across";
   if (p->in_count > BASE_PROGRAM_OPERANDS || p->out_count < 1 || p->out_count > BASE_PROGRAM_OUTS)
     return "its operands or outputs are too many, or none";
   if (p->count > BASE_PROGRAM_OPS) return "it is too long";
@@ -264,6 +280,18 @@ const char *base_program_check(const base_program *p) {
   return check_tellers(p, loaded);
 }
 
+static bool runs_back(const base_program_op *op) { return op->in[1] & BASE_SCAN_REVERSE; }
+
+/* The first stretch from `stage` on in which no scan, of those before op `i`, runs the other way. */
+static uint8_t fitting_stage(const base_program *p, uint32_t i, const uint8_t *stages, uint8_t stage) {
+  for (uint32_t k = 0; k < i; k++)
+    if (p->ops[k].kind == BASE_PROGRAM_SCAN && stages[k] == stage && runs_back(&p->ops[k]) != runs_back(&p->ops[i])) {
+      stage++;
+      k = UINT32_MAX;
+    }
+  return stage;
+}
+
 uint32_t base_program_stages(const base_program *p, uint8_t stage[BASE_PROGRAM_OPS]) {
   uint32_t stages = 1;
   for (uint32_t i = 0; i < p->count; i++) {
@@ -273,9 +301,16 @@ uint32_t base_program_stages(const base_program *p, uint8_t stage[BASE_PROGRAM_O
       const uint8_t from = (uint8_t)(stage[op->in[k]] + (p->ops[op->in[k]].kind == BASE_PROGRAM_REDUCE));
       if (from > stage[i]) stage[i] = from;
     }
+    if (op->kind == BASE_PROGRAM_SCAN) stage[i] = fitting_stage(p, i, stage, stage[i]);
     if (stage[i] >= stages) stages = stage[i] + 1u;
   }
   return stages;
+}
+
+bool base_program_runs_back(const base_program *p, const uint8_t *stage, uint32_t at) {
+  for (uint32_t i = 0; i < p->count; i++)
+    if (p->ops[i].kind == BASE_PROGRAM_SCAN && stage[i] == at) return runs_back(&p->ops[i]);
+  return false;
 }
 
 uint32_t base_program_kept(const base_program *p, const uint8_t *stage, bool kept[BASE_PROGRAM_OPS]) {

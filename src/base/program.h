@@ -2,9 +2,13 @@
  * `loop`, executed by `kernels`, translated by `codegen`.
  *
  * A program runs over the elements of a space: its operands' dimensions, broadcast together, aligned at the last of
- * `rank` axes. The last `row_axes` of them are a row: what is reduced runs along it. Values are numbered in order; each
- * is computed for every element, or (`row`) once for a row. Each has a type; types meet in `cast` alone. Loads and
- * stores convert between a type and the narrower ones in memory that it stands for (base_type_of).
+ * `rank` axes. `row_axes` of them, with `behind` axes behind them, are a row: what is reduced runs along it. Values are
+ * numbered in order; each is computed for every element, or (`row`) once for a row. Each has a type; types meet in
+ * `cast` alone. Loads and stores convert between a type and the narrower ones in memory that it stands for
+ * (base_type_of).
+ *
+ * Vectors hold elements of one row, or, `across`, one element of several rows: of rows that are short, or whose
+ * elements lie apart. Then a row's elements are joined one behind the other.
  *
  *     0 load 0          1 reduce max 0     (row)     2 sub 0 1     3 exp_flush 2     4 reduce sum 3   (row)
  *     5 div 3 4         6 store 0 5 f32 */
@@ -54,16 +58,22 @@ typedef struct base_scalar_info {
 const base_scalar_info *base_scalar_of(base_scalar function);
 base_scalar base_scalar_find(base_str name); /* BASE_SCALAR_COUNT: there is none */
 
-/* Of BOOL: MAX is any, MIN is all. */
+/* Of BOOL: MAX is any, MIN is all. LOG_ADD, log(exp(a) + exp(b)), is for scans of f64 across rows. */
 typedef enum base_combine {
   BASE_COMBINE_SUM,
   BASE_COMBINE_MAX,
   BASE_COMBINE_MIN,
   BASE_COMBINE_PROD,
+  BASE_COMBINE_LOG_ADD,
   BASE_COMBINE_COUNT
 } base_combine;
 const char *base_combine_name(base_combine combine);
 base_combine base_combine_find(base_str name); /* BASE_COMBINE_COUNT: there is none */
+/* The function of scalar.def that joins two values of a type. */
+base_scalar base_combine_scalar(base_combine combine, base_type type);
+
+/* How a scan runs: without the element itself; from the row's last element down. */
+enum { BASE_SCAN_EXCLUSIVE = 1, BASE_SCAN_REVERSE = 2 };
 
 typedef enum base_program_kind {
   BASE_PROGRAM_LOAD, /* operand `function`; each at most once. Where in[1] is not 0 it is picked, see base_program_pick
@@ -74,8 +84,9 @@ typedef enum base_program_kind {
   BASE_PROGRAM_REDUCE, /* in[0] along the row, by base_combine `function` */
   BASE_PROGRAM_STORE,  /* in[0] becomes output `function`, of td_dtype in[2]. A row's: in[1] 0 keeps the axes of the row
                           with 1 element, 1 drops them */
-  BASE_PROGRAM_SCAN,   /* of each element: in[0] from the row's first element up to it, by base_combine `function`. What
-                          is joined with what is told by the row's length and the instruction set alone */
+  BASE_PROGRAM_SCAN,   /* of each element: in[0] from the row's first element up to it, by base_combine `function`, as
+                          BASE_SCAN_* in in[1] say. What is joined with what is told by the row's length and the
+                          instruction set alone */
   BASE_PROGRAM_KINDS
 } base_program_kind;
 
@@ -90,10 +101,17 @@ typedef struct base_program_op {
 } base_program_op;
 
 typedef struct base_program {
-  uint8_t rank, row_axes, in_count, out_count;
+  uint8_t rank, row_axes, behind, in_count, out_count;
+  bool across;
   uint32_t count;
   base_program_op ops[BASE_PROGRAM_OPS];
 } base_program;
+
+/* Is axis `axis` of the space one of the row? */
+static inline bool base_program_in_row(const base_program *p, int32_t axis) {
+  const int32_t end = p->rank - p->behind;
+  return axis < end && axis >= end - p->row_axes;
+}
 
 /* An operand of which another one, of whole numbers, tells what is read along one axis, as gathers do: of a load in[0]
  * is the operand that tells, in[1] the axes of what is picked, which stand at the end of the space, in[2] the picked
@@ -135,8 +153,10 @@ const char *base_program_read(const int64_t *words, uint32_t count, base_program
  * one store of an output, rows made of rows alone. NULL: all hold. */
 const char *base_program_check(const base_program *p);
 /* The stretch of the row's loop in which each op is computed: 0 before and up to the first reduction, one more behind
- * each reduction that it needs. Gives the number of stretches. */
+ * each reduction that it needs, and behind a scan that runs the other way. Gives the number of stretches. */
 uint32_t base_program_stages(const base_program *p, uint8_t stage[BASE_PROGRAM_OPS]);
+/* Does stretch `at` run from the row's last element down? */
+bool base_program_runs_back(const base_program *p, const uint8_t *stage, uint32_t at);
 /* Bit `i`: element op `i`, which is no load, is needed in a later stage than its own, and so kept for the whole row. */
 uint32_t base_program_kept(const base_program *p, const uint8_t *stage, bool kept[BASE_PROGRAM_OPS]);
 #endif

@@ -1,5 +1,6 @@
 /* emit.c -- C text of programs. A kernel is one function over rows; a stage of the program is a loop over the row,
- * whole vectors first, then what is left under a mask. Names of values are those of the program's text. */
+ * whole vectors first, then what is left under a mask. Of a program across rows it is a loop over the elements of as
+ * many rows as a vector has lanes. Names of values are those of the program's text. */
 #include "codegen/codegen_priv.h"
 #include "fmt/zip.h"
 #include "loop/loop.h"
@@ -40,7 +41,8 @@ static const struct {
 } reductions[BASE_COMBINE_COUNT] = {{"add", {"0", "0", "0", "0", NULL}},
                                     {"nan_max", {"-INFINITY", "-INFINITY", "INT32_MIN", "INT64_MIN", "0"}},
                                     {"nan_min", {"INFINITY", "INFINITY", "INT32_MAX", "INT64_MAX", "-1"}},
-                                    {"mul", {"1", "1", "1", "1", NULL}}};
+                                    {"mul", {"1", "1", "1", "1", NULL}},
+                                    {"logaddexp", {NULL, "-INFINITY", NULL, NULL, NULL}}};
 
 typedef struct emitter {
   const codegen_kernel *k;
@@ -68,19 +70,33 @@ static void print_constant(base_text *text, const base_program_op *op) {
   else base_text_print(text, "%lldll", (long long)op->whole);
 }
 
+static bool is_among(const char *const *words, size_t count, const char *word, size_t length) {
+  for (size_t i = 0; i < count; i++)
+    if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0) return true;
+  return false;
+}
+#define AMONG(words, word, length) is_among(words, sizeof(words) / sizeof *(words), word, length)
+
+/* Words of F64 that doubles_priv.h has. */
+static bool is_double_word(const char *word, size_t length) {
+  static const char *const words[] = {"exp",   "exp_flush",  "expm1",    "expm1_low",    "log",       "log2",
+                                      "log10", "log1p",      "sigmoid",  "tanh",         "silu",      "softplus",
+                                      "mish",  "erf",        "erfc",     "gelu",         "floor",     "ceil",
+                                      "round", "logaddexp",  "pow",      "sin",          "cos",       "copysign",
+                                      "clamp", "leaky_relu", "softsign", "hard_sigmoid", "hardswish", "gelu_tanh"};
+  return AMONG(words, word, length);
+}
+
 /* Words that the types other than F32 have in the vocabulary. */
 static bool has_word(const char *word, size_t length, base_type type) {
-  static const char *const all[] = {"zero", "set",     "add",    "sub",     "mul",     "neg",   "abs",     "min",
-                                    "max",  "eq",      "lt",     "le",      "select",  "truth", "untruth", "where",
-                                    "relu", "bit_and", "bit_or", "bit_xor", "bit_not", "div",   "sqrt"};
-  static const char *const truths[] = {"where", "bit_and", "bit_or", "bit_xor", "bit_not"};
-  const bool is_truth = type == BASE_TYPE_BOOL, is_float = base_type_is_float(type);
-  const char *const *words = is_truth ? truths : all;
-  const size_t count = is_truth ? sizeof truths / sizeof *truths : sizeof all / sizeof *all - (is_float ? 0 : 2);
-  for (size_t i = 0; i < count; i++)
-    if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0)
-      return !(is_float && length > 4 && memcmp(word, "bit_", 4) == 0);
-  return false;
+  static const char *const all[] = {"zero", "set", "add", "sub",    "mul",   "neg",     "abs",   "min", "max",
+                                    "eq",   "lt",  "le",  "select", "truth", "untruth", "where", "relu"};
+  static const char *const bits[] = {"bit_and", "bit_or", "bit_xor", "bit_not"};
+  static const char *const floats[] = {"div", "sqrt"};
+  if (type == BASE_TYPE_F64)
+    return AMONG(all, word, length) || AMONG(floats, word, length) || is_double_word(word, length);
+  if (AMONG(bits, word, length)) return true;
+  return type == BASE_TYPE_BOOL ? length == 5 && memcmp(word, "where", 5) == 0 : AMONG(all, word, length);
 }
 
 static size_t word_length(const char *at) {
@@ -96,9 +112,25 @@ static bool is_inline(const base_scalar_info *f, base_type type) {
   for (const char *at = f->value; *at; at += n) {
     n = word_length(at);
     if (n > 2 && at[0] == 'v' && at[1] == '_' && !has_word(at + 2, n - 2, type)) return false;
-    if (n > 2 && at[0] != 'v') return false; /* INFINITY */
+    if (n > 2 && at[0] != 'v' && type != BASE_TYPE_F64) return false; /* INFINITY */
+    if (n > 2 && at[0] != 'v' && at[0] != 'I') return false;          /* libm's */
   }
   return true;
+}
+
+/* Does the op take words that doubles_priv.h has? */
+static bool needs_doubles(const base_program *p, const base_program_op *op) {
+  if (op->kind == BASE_PROGRAM_SCAN) return op->function == BASE_COMBINE_LOG_ADD;
+  if (op->kind != BASE_PROGRAM_SCALAR || op->function == BASE_SCALAR_cast) return false;
+  const base_scalar_info *f = base_scalar_of((base_scalar)op->function);
+  bool needs = false;
+  if (base_program_operand_type(p, op) != BASE_TYPE_F64 || !is_inline(f, BASE_TYPE_F64)) return false;
+  size_t n;
+  for (const char *at = f->value; *at; at += n) {
+    n = word_length(at);
+    needs |= n > 2 && at[1] == '_' && is_double_word(at + 2, n - 2);
+  }
+  return needs;
 }
 
 /* The function's text with the values in place of x, y and z and the numbers in place of a, b and c, in the words of
@@ -155,7 +187,8 @@ static void print_value(const emitter *e, uint32_t i, const char *indent) {
     print_inline(e, op, from);
     base_text_print(t, ";");
   } else {
-    base_text_print(t, "%sTD_APPLY(%s, %u /* %s */, %u, %u, %s, v%u", indent, op->row ? "1" : "V_LANES", op->function,
+    const bool one = op->row && !e->p->across;
+    base_text_print(t, "%sTD_APPLY(%s, %u /* %s */, %u, %u, %s, v%u", indent, one ? "1" : "V_LANES", op->function,
                     f->name, (unsigned)from, (unsigned)to, types[to].vector, i);
     for (uint32_t k = 0; k < 3; k++) base_text_print(t, ", v%u", op->in[k < f->operands ? k : 0]);
     for (uint32_t k = 0; k < 3; k++) {
@@ -163,7 +196,7 @@ static void print_value(const emitter *e, uint32_t i, const char *indent) {
       print_number(t, op->p[k], "");
     }
     base_text_print(t, ");");
-    if (op->row) base_text_print(t, " v%u = %s_set(v%u[0]);", i, types[to].words, i);
+    if (one) base_text_print(t, " v%u = %s_set(v%u[0]);", i, types[to].words, i);
   }
   print_source(e, i);
   base_text_print(t, "\n");
@@ -212,6 +245,28 @@ static void print_reduction(const emitter *e, uint32_t i, bool masked, char sum)
   else base_text_print(e->text, "v%u);\n", op->in[0]);
 }
 
+/* What has been seen of the row, of a vector at a time. Where it runs back, the lanes change places; of a masked vector
+ * those that do not count stand in front then. */
+static void print_scan(const emitter *e, const base_program_op *op, uint32_t i, bool masked) {
+  const char *words = types[op->type].words, *vector = types[op->type].vector;
+  const char *name = base_combine_name((base_combine)op->function);
+  base_text *t = e->text;
+  if (!op->in[1]) {
+    base_text_print(t, "      const %s v%u = %s_scan_%s(v%u, &a%u);\n", vector, i, words, name, op->in[0], i);
+    return;
+  }
+  const bool back = op->in[1] & BASE_SCAN_REVERSE, exclusive = op->in[1] & BASE_SCAN_EXCLUSIVE;
+  base_text_print(t, "      %s v%u = v%u;\n", vector, i, op->in[0]);
+  if (back && masked)
+    base_text_print(t, "      v%u = %s_select(%s_first(left), v%u, %s_set(%s));\n", i, words, words, i, words,
+                    reductions[op->function].start[op->type]);
+  if (back) base_text_print(t, "      V_BACK(%s, v%u);\n", vector, i);
+  if (exclusive) base_text_print(t, "      const %s b%u = a%u;\n", vector, i, i);
+  base_text_print(t, "      v%u = %s_scan_%s(v%u, &a%u);\n", i, words, name, i, i);
+  if (exclusive) base_text_print(t, "      V_BEFORE(v%u, b%u);\n", i, i);
+  if (back) base_text_print(t, "      V_BACK(%s, v%u);\n", vector, i);
+}
+
 /* One op of the loop, for the vector at `i + offset`; `masked`: of which `left` elements count. */
 static void print_element_op(const emitter *e, uint32_t i, uint32_t stage, const char *at, bool masked, char sum) {
   const base_program_op *op = &e->p->ops[i];
@@ -233,9 +288,7 @@ static void print_element_op(const emitter *e, uint32_t i, uint32_t stage, const
                     e->streams && op->type == BASE_TYPE_F32 ? "stream" : "store", n, op->function, at, op->in[0], left);
   if (!base_program_computes(op)) return;
   if (op->kind == BASE_PROGRAM_SCALAR) print_value(e, i, "      ");
-  else
-    base_text_print(t, "      const %s v%u = %s_scan_%s(v%u, &a%u);\n", vector, i, words,
-                    base_combine_name((base_combine)op->function), op->in[0], i);
+  else print_scan(e, op, i, masked);
   if (e->kept[i])
     base_text_print(t, "      *(%s_any *)((%s *)(kept + %u * wide) + %s) = v%u;\n", vector,
                     op->type == BASE_TYPE_BOOL ? "int32_t" : types[op->type].element, e->kept_at[i], at, i);
@@ -262,16 +315,44 @@ static void print_across(const emitter *e, uint32_t i) {
                   words, join, i, i, i, words, join);
 }
 
-static void print_stage(const emitter *e, uint32_t stage) {
-  bool works = false, reduces = false;
+/* The totals of reductions, behind their loop. */
+static void print_totals(const emitter *e, uint32_t stage) {
+  for (uint32_t i = 0; i < e->p->count; i++)
+    if (e->p->ops[i].kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage) print_across(e, i);
+}
+
+/* A loop from the row's last element down. */
+static void print_back(const emitter *e, uint32_t stage) {
+  base_text_print(e->text, "    i = n / V_LANES * V_LANES;\n    if (i < n) {\n      const int64_t left = n - i;\n");
+  print_body(e, stage, "i", true, 'a');
+  base_text_print(e->text, "    }\n    for (i -= V_LANES; i >= 0; i -= V_LANES) {\n");
+  print_body(e, stage, "i", false, 'a');
+  base_text_print(e->text, "    }\n");
+  print_totals(e, stage);
+}
+
+/* Does the stage do anything with elements? *reduces: it reduces some. */
+static bool loops_in(const emitter *e, uint32_t stage, bool *reduces) {
+  bool works = false;
+  *reduces = false;
   for (uint32_t i = 0; i < e->p->count; i++) {
     const base_program_op *op = &e->p->ops[i];
     const bool here = e->stage[i] == stage;
-    reduces |= here && op->kind == BASE_PROGRAM_REDUCE;
+    *reduces |= here && op->kind == BASE_PROGRAM_REDUCE;
     works |= here && ((op->kind == BASE_PROGRAM_STORE && !op->row) || op->kind == BASE_PROGRAM_REDUCE || e->kept[i]);
   }
+  return works;
+}
+
+static void print_stage(const emitter *e, uint32_t stage) {
+  bool reduces;
+  const bool works = loops_in(e, stage, &reduces);
   for (uint32_t i = 0; i < e->p->count; i++) print_row_op(e, i, stage);
   if (!works) return;
+  if (base_program_runs_back(e->p, e->stage, stage)) {
+    print_back(e, stage);
+    return;
+  }
   if (!e->p->row_axes) print_stream(e, stage);
   base_text_print(e->text, "    for (%s; i + %sV_LANES <= n; i += %sV_LANES) {\n", e->p->row_axes ? "i = 0" : "",
                   reduces ? "2 * " : "", reduces ? "2 * " : "");
@@ -286,8 +367,125 @@ static void print_stage(const emitter *e, uint32_t stage) {
                   "      const int64_t left = n - i < V_LANES ? n - i : V_LANES;\n");
   print_body(e, stage, "i", true, 'a');
   base_text_print(e->text, "    }\n");
+  print_totals(e, stage);
+}
+
+/* ---- across rows ---- */
+
+/* "_n(in0 + at * p0 + row, v1, left)", of operand or output `name``k`: its place at the element at hand, or, `one`, of
+ * what there is one of a row. `value` < 0: a load. */
+static void print_place_across(const emitter *e, const char *name, uint32_t k, bool one, int64_t value, bool masked) {
+  base_text_print(e->text, "%s(%s%u", masked ? "_n" : "", name, k);
+  if (!one) base_text_print(e->text, " + at * %s%u_pitch", name, k);
+  base_text_print(e->text, " + row");
+  if (value >= 0) base_text_print(e->text, ", v%lld", (long long)value);
+  base_text_print(e->text, "%s);\n", masked ? ", left" : "");
+}
+
+static void print_load_across(const emitter *e, uint32_t i, bool one, bool masked) {
+  const base_program_op *op = &e->p->ops[i];
+  base_text_print(e->text, "      const %s v%u = %s_load", types[op->type].vector, i, types[op->type].words);
+  print_place_across(e, "in", op->function, one, -1, masked);
+}
+
+static void print_store_across(const emitter *e, const base_program_op *op, bool masked) {
+  base_text_print(e->text, "      %s_store", types[op->type].words);
+  print_place_across(e, "out", op->function, op->row, op->in[0], masked);
+}
+
+/* Where element `at` of a value that is kept stands. */
+static void print_kept_across(const emitter *e, uint32_t i) {
+  const base_type type = (base_type)e->p->ops[i].type;
+  base_text_print(e->text, "*(%s_any *)(kept + (%u * n + %s * at) * V_LANES)", types[type].vector, e->kept_at[i],
+                  base_type_is_wide(type) ? "2" : "1");
+}
+
+static void print_join_across(const emitter *e, uint32_t i) {
+  const base_program_op *op = &e->p->ops[i];
+  base_text_print(e->text, "      a%u = %s_%s(a%u, v%u);\n", i, types[op->type].words, reductions[op->function].join, i,
+                  op->in[0]);
+}
+
+static void print_scan_across(const emitter *e, uint32_t i) {
+  const base_program_op *op = &e->p->ops[i];
+  const bool exclusive = op->in[1] & BASE_SCAN_EXCLUSIVE;
+  if (!exclusive) print_join_across(e, i);
+  base_text_print(e->text, "      const %s v%u = a%u;\n", types[op->type].vector, i, i);
+  if (exclusive) print_join_across(e, i);
+}
+
+/* One op of the loop over elements. */
+static void print_element_across(const emitter *e, uint32_t i, uint32_t stage, bool masked) {
+  const base_program_op *op = &e->p->ops[i];
+  const bool needed = loads_here(e, i, stage);
+  if (op->kind == BASE_PROGRAM_LOAD && !is_scalar_load(e, op) && needed) print_load_across(e, i, false, masked);
+  if (e->kept[i] && e->stage[i] < stage && needed) {
+    base_text_print(e->text, "      const %s v%u = ", types[op->type].vector, i);
+    print_kept_across(e, i);
+    base_text_print(e->text, ";\n");
+  }
+  if (e->stage[i] != stage) return;
+  if (op->kind == BASE_PROGRAM_REDUCE) print_join_across(e, i);
+  if (op->kind == BASE_PROGRAM_STORE && !op->row) print_store_across(e, op, masked);
+  if (!base_program_computes(op)) return;
+  if (op->kind == BASE_PROGRAM_SCALAR) print_value(e, i, "      ");
+  else print_scan_across(e, i);
+  if (!e->kept[i]) return;
+  base_text_print(e->text, "      ");
+  print_kept_across(e, i);
+  base_text_print(e->text, " = v%u;\n", i);
+}
+
+/* What is done once for the rows in front of the loop of `stage`. */
+static void print_rows_across(const emitter *e, uint32_t stage, bool masked) {
+  for (uint32_t i = 0; i < e->p->count; i++) {
+    const base_program_op *op = &e->p->ops[i];
+    const char *words = types[op->type].words, *vector = types[op->type].vector;
+    const bool starts = op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_SCAN;
+    if (stage == 0 && is_scalar_load(e, op)) print_load_across(e, i, true, masked);
+    if (e->stage[i] != stage) continue;
+    if (starts)
+      base_text_print(e->text, "      %s a%u = %s_set(%s);\n", vector, i, words,
+                      reductions[op->function].start[op->type]);
+    if (op->kind == BASE_PROGRAM_LENGTH)
+      base_text_print(e->text, "      const %s v%u = %s_set((%s)n);\n", vector, i, words, types[op->type].element);
+    if (op->kind == BASE_PROGRAM_STORE && op->row) print_store_across(e, op, masked);
+    if (op->kind == BASE_PROGRAM_SCALAR && op->row) print_value(e, i, "      ");
+  }
+}
+
+static void print_stage_across(const emitter *e, uint32_t stage, bool masked) {
+  const bool back = base_program_runs_back(e->p, e->stage, stage);
+  bool reduces;
+  print_rows_across(e, stage, masked);
+  if (!loops_in(e, stage, &reduces)) return;
+  base_text_print(e->text, back ? "      for (int64_t at = n - 1; at >= 0; at--) {\n"
+                                : "      for (int64_t at = 0; at < n; at++) {\n");
+  for (uint32_t i = 0; i < e->p->count; i++) print_element_across(e, i, stage, masked);
+  base_text_print(e->text, "      }\n");
   for (uint32_t i = 0; i < e->p->count; i++)
-    if (e->p->ops[i].kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage) print_across(e, i);
+    if (e->p->ops[i].kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage)
+      base_text_print(e->text, "      const %s v%u = a%u;\n", types[e->p->ops[i].type].vector, i, i);
+}
+
+/* Whole vectors of rows, then those that are left. */
+static void print_kernel_across(const emitter *e) {
+  for (uint32_t i = 0; i < e->p->count; i++) {
+    const base_program_op *op = &e->p->ops[i];
+    const bool load = op->kind == BASE_PROGRAM_LOAD, one = op->row || is_scalar_load(e, op);
+    const char *element = types[op->type].element;
+    if (!load && op->kind != BASE_PROGRAM_STORE) continue;
+    base_text_print(e->text, "  %s%s *%s%u = r->%s[%u];\n", load ? "const " : "", element, load ? "in" : "out",
+                    op->function, load ? "in" : "out", op->function);
+    if (!one)
+      base_text_print(e->text, "  const int64_t %s%u_pitch = r->%s[%u];\n", load ? "in" : "out", op->function,
+                      load ? "pitch" : "out_pitch", op->function);
+  }
+  base_text_print(e->text, "  int64_t row = 0;\n  for (; row + V_LANES <= r->rows; row += V_LANES) {\n");
+  for (uint32_t s = 0; s <= e->stages; s++) print_stage_across(e, s, false);
+  base_text_print(e->text, "  }\n  if (row < r->rows) {\n    const int64_t left = r->rows - row;\n");
+  for (uint32_t s = 0; s <= e->stages; s++) print_stage_across(e, s, true);
+  base_text_print(e->text, "  }\n");
 }
 
 static void print_comment(const emitter *e) {
@@ -334,6 +532,16 @@ static void print_places(const emitter *e) {
   }
 }
 
+/* Row by row. */
+static void print_kernel_along(const emitter *e, bool keeps) {
+  base_text_print(e->text, "  int64_t i;\n");
+  if (keeps) base_text_print(e->text, "  const int64_t wide = (n + 15) / 16 * 16;\n");
+  base_text_print(e->text, "  for (int64_t row = 0; row < r->rows; row++) {\n");
+  print_places(e);
+  for (uint32_t s = 0; s <= e->stages; s++) print_stage(e, s);
+  base_text_print(e->text, "  }\n  if (r->stream) v_fence();\n");
+}
+
 static void print_kernel(emitter *e) {
   base_text *t = e->text;
   uint32_t kept = 0;
@@ -346,13 +554,12 @@ static void print_kernel(emitter *e) {
       kept += base_type_is_wide((base_type)e->p->ops[i].type) ? 2 : 1;
     }
   print_comment(e);
-  base_text_print(t, "void %s_rows(const td_rows *r) {\n  const int64_t n = r->n;\n  int64_t i;\n", e->k->name);
-  if (kept) base_text_print(t, "  const int64_t wide = (n + 15) / 16 * 16;\n  float *kept = r->kept;\n");
+  base_text_print(t, "void %s_rows(const td_rows *r) {\n  const int64_t n = r->n;\n", e->k->name);
+  if (kept) base_text_print(t, "  float *kept = r->kept;\n");
   print_constants(e);
-  base_text_print(t, "  for (int64_t row = 0; row < r->rows; row++) {\n");
-  print_places(e);
-  for (uint32_t s = 0; s <= e->stages; s++) print_stage(e, s);
-  base_text_print(t, "  }\n  if (r->stream) v_fence();\n}\n");
+  if (e->p->across) print_kernel_across(e);
+  else print_kernel_along(e, kept > 0);
+  base_text_print(t, "}\n");
   base_text_print(t, "%sconst td_code %s%s = {%s_rows, 0x%llxull};\n", e->k->chain ? "" : "static ", e->k->name,
                   e->k->chain ? "" : "_code", e->k->name, (unsigned long long)e->k->scalars);
   if (e->k->chain) return;
@@ -360,18 +567,25 @@ static void print_kernel(emitter *e) {
                   e->k->name);
 }
 
-static void add_prelude(base_text *text) {
-  uint8_t *prelude = base_alloc(text->allocator, PRELUDE_BYTES);
-  if (prelude &&
-      fmt_inflate(text->allocator, packed_prelude, sizeof packed_prelude, prelude, PRELUDE_BYTES, NULL) == TD_OK)
-    base_text_add(text, (const char *)prelude, PRELUDE_BYTES);
+static void add_packed(base_text *text, const uint8_t *packed, size_t size, size_t bytes) {
+  uint8_t *plain = base_alloc(text->allocator, bytes);
+  if (plain && fmt_inflate(text->allocator, packed, size, plain, bytes, NULL) == TD_OK)
+    base_text_add(text, (const char *)plain, bytes);
   else text->failed = true;
-  base_free(text->allocator, prelude, PRELUDE_BYTES);
+  base_free(text->allocator, plain, bytes);
 }
 
 bool codegen_emit(const codegen_kernel *kernels, uint32_t count, base_text *text) {
-  base_text_print(text, "enum { TD_cos = %d, TD_sin = %d }; /* of scalar.def */\n", BASE_SCALAR_cos, BASE_SCALAR_sin);
-  add_prelude(text);
+  bool doubles = count == 0; /* the contract is about all that there can be */
+  for (uint32_t k = 0; k < count; k++)
+    for (uint32_t i = 0; i < kernels[k].program->count; i++)
+      doubles |= needs_doubles(kernels[k].program, &kernels[k].program->ops[i]);
+  base_text_print(text, "enum { /* of scalar.def */");
+  for (uint32_t i = 0; i < BASE_SCALAR_COUNT; i++)
+    base_text_print(text, "%sTD_%s = %u", i ? ", " : " ", base_scalar_of((base_scalar)i)->name, i);
+  base_text_print(text, " };\n");
+  add_packed(text, packed_prelude, sizeof packed_prelude, PRELUDE_BYTES);
+  if (doubles) add_packed(text, packed_doubles, sizeof packed_doubles, DOUBLES_BYTES);
   base_text_print(text, frame, BASE_PROGRAM_OPERANDS, BASE_PROGRAM_OPERANDS, BASE_PROGRAM_OUTS, BASE_PROGRAM_OUTS);
   for (uint32_t i = 0; i < count; i++) {
     emitter e = {.k = &kernels[i], .p = kernels[i].program, .text = text};

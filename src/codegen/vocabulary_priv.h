@@ -318,6 +318,17 @@ V_INLINE vi b_nan_min(vi a, vi b) { return a & b; }
 #define V_PREFIX V_PREFIX4
 #define V_PREFIX_HALF V_PREFIX2
 #endif
+/* The lanes in reverse order; and those of a scan moved up by one, where what was before it comes in. */
+#define V_BACK(V, a)                         \
+  do {                                       \
+    const V forth = a;                       \
+    V_EACH(i) a[i] = forth[V_LANES - 1 - i]; \
+  } while (0)
+#define V_BEFORE(a, before)                                \
+  do {                                                     \
+    for (int i = V_LANES - 1; i > 0; i--) a[i] = a[i - 1]; \
+    a[0] = before[0];                                      \
+  } while (0)
 #define V_SCAN(p, V, name, join, first)        \
   V_INLINE V p##_scan_##name(V a, V *so_far) { \
     const V start = p##_set(first);            \
@@ -434,3 +445,10 @@ static __attribute__((noinline, cold, unused)) vf v_far(uint32_t function, vf x)
   return y;
 }
 #define V_FAR(function, x) v_far(TD_##function, x)
+static __attribute__((noinline, cold, unused)) vd d_far(uint32_t function, vd x, vd y) {
+  const double p[3] = {0};
+  const td_source in[3] = {{&x, 1}, {&y, 1}, {&x, 1}};
+  vd z;
+  td_link.apply(function, 1, 1, p, &z, in, V_LANES);
+  return z;
+}

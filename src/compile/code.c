@@ -49,10 +49,10 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
   if (!loop_space(p, table, loop->ranks, loop->dims, sizes)) return 0;
   /* Without an axis of its own a row is the innermost dimension that is not 1. */
   while (!row_axes && axis > 0 && sizes[axis] == 1) axis--;
-  const int32_t first = row_axes ? p->rank - row_axes : first_axis(sizes, axis);
+  const int32_t first = row_axes ? p->rank - p->behind - row_axes : first_axis(sizes, axis);
   for (uint32_t k = 0; k < p->in_count; k++) {
     bool moves = false;
-    for (int32_t a = first < 0 ? 0 : first; a <= (row_axes ? p->rank - 1 : axis); a++) {
+    for (int32_t a = first < 0 ? 0 : first; a <= (row_axes ? p->rank - 1 - p->behind : axis); a++) {
       const int32_t at = base_program_axis(p, &picks[k], loop->ranks[k], a);
       moves |= picks[k].picks;
       moves |= at >= 0 && loop->dims[k][at] != 1;

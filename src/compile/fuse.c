@@ -82,16 +82,20 @@ bool fuse_find_place(const fuse_state *f, fuse_group *g) {
 /* ---- joining ---- */
 
 static bool same_space(const fuse_group *a, const fuse_group *b) {
-  if (a->rank != b->rank || (a->row_axes && b->row_axes && a->row_axes != b->row_axes)) return false;
+  const bool same_row = a->row_axes == b->row_axes && a->behind == b->behind;
+  if (a->rank != b->rank || (a->row_axes && b->row_axes && !same_row)) return false;
   return memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 /* Is b's space the rows of a's: with 1 along them, or without them? */
 static bool is_rows_of(const fuse_group *a, const fuse_group *b) {
-  const int32_t outer = a->rank - a->row_axes;
-  if (!a->row_axes || b->row_axes || (b->rank != a->rank && b->rank != outer)) return false;
-  for (int32_t i = 0; i < b->rank; i++)
-    if (b->dims[i] != (i < outer ? a->dims[i] : 1)) return false;
+  const bool dropped = b->rank == a->rank - a->row_axes;
+  if (!a->row_axes || b->row_axes || (b->rank != a->rank && !dropped)) return false;
+  for (int32_t i = 0, at = 0; i < a->rank; i++) {
+    const bool in_row = fuse_in_row(a, i);
+    if (dropped && in_row) continue;
+    if (b->dims[at++] != (in_row ? 1 : a->dims[i])) return false;
+  }
   return true;
 }
 
@@ -139,6 +143,7 @@ static bool repeats_outside(const fuse_group *g, const ir_type *t) {
 
 bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built) {
   const int32_t next = g->rank - g->row_axes - 1;
+  if (g->behind) return false;
   int64_t length = 1, outside = 1;
   for (int32_t a = 0; a < g->rank; a++)
     if (!base_dim_known(g->dims[a]) || g->dims[a] > INT32_MAX) return false;
@@ -205,11 +210,11 @@ static bool has_loop_types(const fuse_state *f, const ir_node_def *node) {
 }
 
 /* Interpreted, a short row costs more than it saves where the node has a kernel of its own. */
-static bool is_short_row(const fuse_state *f, const fuse_group *g, const ir_node_def *node) {
+static bool is_short_row(const fuse_state *f, const fuse_group *g, const ir_node_def *node, const fuse_built *built) {
   const compile_setting *s = f->setting;
   int64_t length = 1;
   for (int32_t a = g->rank - g->row_axes; a < g->rank; a++) length *= base_dim_known(g->dims[a]) ? g->dims[a] : SHORT;
-  if ((s->backend->generates && s->cc && s->cache) || !g->row_axes || length >= SHORT || !node->op->kernel)
+  if (lower_makes_code(s) || !g->row_axes || length >= SHORT || !node->op->kernel || built->build.program.across)
     return false;
   const ir_kernel_query *query = fuse_query(f->graph, f->setting, f->scratch, node);
   return query && node->op->kernel(query);
@@ -229,14 +234,17 @@ static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool 
   if (!slot || !g) return base_no_memory(f->err, "a fused loop");
   *slot = g;
   const ir_type *out = ir_type_of(f->graph, node->out[0]), *in = ir_type_of(f->graph, node->in[0]);
-  for (g->row_axes = 0; g->row_axes <= in->rank && !*made; g->row_axes += !*made) {
-    const ir_type *space = g->row_axes ? in : out;
-    g->rank = space->rank;
-    memcpy(g->dims, space->dims, sizeof g->dims);
-    g->members[0] = id.id;
-    g->count = 1;
-    *made = fuse_build(f, g, built) && fuse_find_place(f, g) && !is_short_row(f, g, node);
-  }
+  g->members[0] = id.id;
+  g->count = 1;
+  for (int32_t behind = 0; behind < in->rank || behind == 0; behind++)
+    for (int32_t row_axes = behind > 0; row_axes <= in->rank - behind && !*made; row_axes++) {
+      const ir_type *space = row_axes ? in : out;
+      g->row_axes = row_axes;
+      g->behind = behind;
+      g->rank = space->rank;
+      memcpy(g->dims, space->dims, sizeof g->dims);
+      *made = fuse_build(f, g, built) && fuse_find_place(f, g) && !is_short_row(f, g, node, built);
+    }
   g->bytes = *made ? fuse_bytes(f, g, built) : 0;
   if (*made) f->group[id.id] = f->groups.count;
   else f->groups.count--;

@@ -1,6 +1,7 @@
 /* fuse_emit.c -- from a group of nodes to a node td::fused: its program, by each member's own `lower`, in the order of
  * the block; stores come last, so that a result may take the memory of an operand. */
 #include "compile/fuse_priv.h"
+#include "kernels/fused.h"
 #include "kernels/kernels.h"
 
 #include <stdlib.h>
@@ -38,12 +39,14 @@ typedef enum fit {
 } fit;
 
 static fit fit_of(const fuse_group *g, const ir_type *t) {
-  const int32_t outer = g->rank - g->row_axes;
-  bool space = t->rank == g->rank, kept = space && g->row_axes > 0, dropped = t->rank == outer && g->row_axes > 0;
-  for (int32_t i = 0; i < t->rank && i < g->rank; i++) {
-    space &= t->dims[i] == g->dims[i];
-    kept &= t->dims[i] == (i < outer ? g->dims[i] : 1);
-    dropped &= i < outer && t->dims[i] == g->dims[i];
+  const bool rows = g->row_axes > 0;
+  bool space = t->rank == g->rank, kept = space && rows, dropped = t->rank == g->rank - g->row_axes && rows;
+  for (int32_t i = 0, left = 0; i < g->rank; i++) {
+    const bool in_row = fuse_in_row(g, i);
+    space = space && t->dims[i] == g->dims[i];
+    kept = kept && t->dims[i] == (in_row ? 1 : g->dims[i]);
+    dropped = dropped && (in_row || t->dims[left] == g->dims[i]);
+    left += !in_row;
   }
   return space ? FIT_SPACE : kept ? FIT_KEPT : dropped ? FIT_DROPPED : FIT_NONE;
 }
@@ -88,7 +91,7 @@ static bool load_outside(emitting *m, ir_value v, uint16_t *value) {
   uint32_t index = 0;
   bool row = true;
   if (t->kind > IR_BOOL || t->rank < 0 || t->rank > m->g->rank) return false;
-  for (int32_t a = 0; a < m->g->row_axes && a < t->rank; a++) row &= t->dims[t->rank - 1 - a] == 1;
+  for (int32_t a = 0; a < t->rank; a++) row &= t->dims[a] == 1 || !fuse_in_row(m->g, a + m->g->rank - t->rank);
   while (index < m->to->in_count && (m->to->in[index].id != v.id || m->to->picked >> index & 1)) index++;
   if (index == BASE_PROGRAM_OPERANDS) return false;
   m->to->in[index] = v;
@@ -195,10 +198,38 @@ static bool spans(const emitting *m) {
   return true;
 }
 
+/* Elements of a row; INT64_MAX: that is not known. */
+static int64_t row_length(const fuse_group *g) {
+  int64_t length = 1;
+  for (int32_t a = 0; a < g->rank; a++) {
+    if (!fuse_in_row(g, a)) continue;
+    if (!base_dim_known(g->dims[a]) || __builtin_mul_overflow(length, g->dims[a], &length)) return INT64_MAX;
+  }
+  return length;
+}
+
+/* Whether vectors hold an element of several rows, which is for rows of a few elements, for those whose elements lie
+ * apart, and for what has no other form. Long sums of f32, one element behind the other, are no good ones, and those
+ * that lie apart have kernels. False: there is no way. */
+static bool choose_lanes(const fuse_group *g, fuse_built *built) {
+  base_program *p = &built->build.program;
+  const bool few = row_length(g) <= KERN_FUSED_SHORT;
+  bool logs = false, scans = false, reduces = false;
+  for (uint32_t i = 0; i < p->count; i++) {
+    scans |= p->ops[i].kind == BASE_PROGRAM_SCAN;
+    reduces |= p->ops[i].kind == BASE_PROGRAM_REDUCE;
+    logs |= p->ops[i].kind == BASE_PROGRAM_SCAN && p->ops[i].function == BASE_COMBINE_LOG_ADD;
+  }
+  p->across = g->row_axes > 0 && !built->picked && (few || g->behind || logs);
+  if (p->across) return few || (scans && !reduces);
+  return !g->behind && !logs;
+}
+
 bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built) {
   emitting m = {.f = f, .g = g, .to = built};
   memset(built, 0, sizeof *built);
   loop_start(&built->build, (uint8_t)g->rank, (uint8_t)g->row_axes);
+  built->build.program.behind = (uint8_t)g->behind;
   for (uint32_t i = 0; i < g->count; i++)
     if (!lower_member(&m, i)) return false;
   for (uint32_t i = 0; i < g->count; i++) {
@@ -209,6 +240,7 @@ bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built) {
     built->out[built->out_count++] = v;
     loop_store(&built->build, m.value[i], t->dtype, fit_of(g, t) == FIT_DROPPED);
   }
+  if (!choose_lanes(g, built)) return false;
   return built->out_count > 0 && loop_finish(&built->build) && built->build.program.in_count == built->in_count &&
          spans(&m);
 }

@@ -11,7 +11,7 @@ enum { FUSE_MEMBERS = 64, FUSE_UNKNOWN = 64 };
 /* Nodes over one space. They will stand together at one place of the block: every value that they need from outside is
  * defined before it, every user outside stands behind it. */
 typedef struct fuse_group {
-  int32_t rank, row_axes;
+  int32_t rank, row_axes, behind; /* `row_axes` axes, with `behind` axes behind them, are a row */
   base_dim dims[BASE_MAX_RANK];
   uint32_t members[FUSE_MEMBERS]; /* node ids in the order of the block */
   /* The member is computed here for members of the group alone, as in every other loop that reads it; its space may be
@@ -51,6 +51,10 @@ typedef struct fuse_built {
 /* Can the members run as one loop over the group's space? `group`: its number, whose members' values need no store
  * where no other node uses them. */
 bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built);
+/* Is axis `axis` of the group's space one of its row? */
+static inline bool fuse_in_row(const fuse_group *g, int32_t axis) {
+  return axis < g->rank - g->behind && axis >= g->rank - g->behind - g->row_axes;
+}
 /* Would a few short rows at a time be run, since operands repeat along the axis outside of them? Loops that do not
  * reduce take that axis into their rows (kernels/fused.h). */
 bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built);

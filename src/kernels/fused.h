@@ -14,21 +14,26 @@ typedef struct kern_fused_program {
   base_program p;
   uint32_t stages, kept_words; /* of 4 bytes, for each element of a row */
   uint8_t stage[BASE_PROGRAM_OPS];
-  bool kept[BASE_PROGRAM_OPS]; /* along the row, see base_program_kept */
+  bool kept[BASE_PROGRAM_OPS];     /* along the row, see base_program_kept */
+  bool back[BASE_PROGRAM_OPS + 1]; /* per stage: it runs from the row's last element down */
   uint8_t
       slot[BASE_PROGRAM_OPS]; /* where a block of it stands: of a value that is kept, in words of 4 bytes an element */
   uint32_t last_work;         /* the last op that is no store */
   bool wide;                  /* some value has 8 bytes */
 } kern_fused_program;
 
-/* What a body sees. Generated code declares the same struct in its text: the order of the fields is a contract. */
+/* What a body sees. Generated code declares the same struct in its text: the order of the fields is a contract. Of a
+ * program across rows `pitch` and `out_pitch` are elements from one element of a row to the next, whose neighbours are
+ * the same element of the next rows. */
 typedef struct kern_fused_rows {
   const void *in[BASE_PROGRAM_OPERANDS]; /* per operand, of the first row */
   int64_t pitch[BASE_PROGRAM_OPERANDS];  /* elements from row to row */
   void *out[BASE_PROGRAM_OUTS];
   int64_t out_pitch[BASE_PROGRAM_OUTS];
-  int64_t rows, n;  /* n elements of a row */
-  float *kept;      /* room for kept_words of each element of a row, their number rounded up to 16 */
+  int64_t rows, n; /* n elements of a row */
+  /* Room for kept_words of each element of a row, their number rounded up to 16; of a program across rows for those of
+   * each element of KERN_FUSED_LANES rows, or of all that there are. */
+  float *kept;
   uint64_t scalars; /* bit k: operand k is one number a row */
   uint64_t stream;  /* not 0: outputs are more than caches keep, and begin rows at a multiple of 64 bytes */
   const kern_fused_program *program;
@@ -38,6 +43,8 @@ typedef void (*kern_fused_body)(const kern_fused_rows *rows);
 /* A row shorter than SHORT takes in further dimensions, of less than FEW and but for the outermost one: the rows of
  * each would be a tile of their own. */
 enum { KERN_FUSED_SHORT = 16, KERN_FUSED_FEW = 16 };
+
+enum { KERN_FUSED_LANES = 128 };
 
 /* Outputs of as many bytes are written past the caches: reading what a write replaces would cost as much again, and
  * whoever reads them finds little of them there. */
@@ -79,8 +86,9 @@ void kern_fused_apply(uint32_t function, uint32_t from, uint32_t to, const doubl
  * of any type.
  */
 void kern_fused_combine(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, int64_t n);
-/* out[i] = *total and the elements of x up to i, of any type; *total: the last of them. out may be x. */
-void kern_fused_scan(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, void *out, int64_t n);
+/* What the scan `op` gives for the elements of x, where *total is what stands in front of them (behind them, where it
+ * runs back), and is given what they make of it. out may be x. */
+void kern_fused_scan(const base_program_op *op, void *total, const kern_fused_source *x, void *out, int64_t n);
 
 /* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the
  * operands, as they come, fit what it was made for. Where an operand is picked from outside of its axis the error's

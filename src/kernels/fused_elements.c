@@ -55,6 +55,11 @@
 #define v_pow(x, y) pow(x, y)
 /* clang-format on */
 
+static double v_logaddexp(double x, double y) {
+  const double most = x != x || x > y ? x : y, apart = fabs(x - y);
+  return most - most == 0 ? most + log1p(exp(-apart)) : most;
+}
+
 /* As v_max(limit, x) and v_min(limit, x): a NaN in x is let through. */
 static double v_clamp(double low, double high, double x) {
   const double least = x < low ? low : x;
@@ -292,17 +297,19 @@ typedef union number {
 
 static double nan_max(double a, double b) { return a == a && !(a > b) ? b : a; }
 static double nan_min(double a, double b) { return a == a && !(a < b) ? b : a; }
-/* *total and the elements of x, one behind the other, as far as they have come in `out`, where that is wanted. */
-#define COMBINE(name, type, value)                                                  \
-  static void name(void *total, const kern_fused_source *x, void *out, int64_t n) { \
-    const type *from = x->at;                                                       \
-    type a = *(type *)total, *to = out;                                             \
-    for (int64_t i = 0; i < n; i++) {                                               \
-      const type b = from[i * x->step];                                             \
-      a = (type)(value);                                                            \
-      if (to) to[i] = a;                                                            \
-    }                                                                               \
-    *(type *)total = a;                                                             \
+/* *total and the elements of x, one behind the other, as far as they have come in `out`, where that is wanted, as
+ * BASE_SCAN_* say. */
+#define COMBINE(name, type, value)                                                                \
+  static void name(void *total, const kern_fused_source *x, void *out, int64_t n, uint32_t how) { \
+    const type *from = x->at;                                                                     \
+    type a = *(type *)total, *to = out;                                                           \
+    for (int64_t k = 0; k < n; k++) {                                                             \
+      const int64_t i = how & BASE_SCAN_REVERSE ? n - 1 - k : k;                                  \
+      const type b = from[i * x->step], before = a;                                               \
+      a = (type)(value);                                                                          \
+      if (to) to[i] = how & BASE_SCAN_EXCLUSIVE ? before : a;                                     \
+    }                                                                                             \
+    *(type *)total = a;                                                                           \
   }
 COMBINE(sum_f32, base_f32, a + b)
 COMBINE(max_f32, base_f32, (float)nan_max((double)a, (double)b))
@@ -320,10 +327,11 @@ COMBINE(sum_i64, base_i64, v_add(a, b))
 COMBINE(max_i64, base_i64, v_max(a, b))
 COMBINE(min_i64, base_i64, v_min(a, b))
 COMBINE(prod_i64, base_i64, v_mul(a, b))
+COMBINE(log_add_f64, base_f64, v_logaddexp(a, b))
 COMBINE(any_bool, base_i32, a | b)
 COMBINE(all_bool, base_i32, a &b)
 
-typedef void (*combine_fn)(void *total, const kern_fused_source *x, void *out, int64_t n);
+typedef void (*combine_fn)(void *total, const kern_fused_source *x, void *out, int64_t n, uint32_t how);
 static const struct {
   number start;
   combine_fn run;
@@ -335,7 +343,8 @@ static const struct {
     [BASE_TYPE_F64] = {{{.f64 = 0}, sum_f64},
                        {{.f64 = -INFINITY}, max_f64},
                        {{.f64 = INFINITY}, min_f64},
-                       {{.f64 = 1}, prod_f64}},
+                       {{.f64 = 1}, prod_f64},
+                       {{.f64 = -INFINITY}, log_add_f64}},
     [BASE_TYPE_I32] = {{{.i32 = 0}, sum_i32},
                        {{.i32 = INT32_MIN}, max_i32},
                        {{.i32 = INT32_MAX}, min_i32},
@@ -347,10 +356,10 @@ static const struct {
     [BASE_TYPE_BOOL] = {[BASE_COMBINE_MAX] = {{.i32 = 0}, any_bool}, [BASE_COMBINE_MIN] = {{.i32 = -1}, all_bool}}};
 
 void kern_fused_combine(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, int64_t n) {
-  if (x) combines[type][combine].run(total, x, NULL, n);
+  if (x) combines[type][combine].run(total, x, NULL, n, 0);
   else memcpy(total, &combines[type][combine].start, base_type_is_wide((base_type)type) ? 8 : 4);
 }
 
-void kern_fused_scan(uint32_t combine, uint32_t type, void *total, const kern_fused_source *x, void *out, int64_t n) {
-  combines[type][combine].run(total, x, out, n);
+void kern_fused_scan(const base_program_op *op, void *total, const kern_fused_source *x, void *out, int64_t n) {
+  combines[op->type][op->function].run(total, x, out, n, op->in[1]);
 }

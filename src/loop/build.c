@@ -127,12 +127,13 @@ uint16_t loop_reduce(loop_build *b, base_combine combine, uint16_t x) {
                                   .in = {x}});
 }
 
-uint16_t loop_scan(loop_build *b, base_combine combine, uint16_t x) {
+uint16_t loop_scan(loop_build *b, base_combine combine, uint16_t x, uint32_t how) {
   b->failed |= x == LOOP_NONE || b->program.row_axes == 0 || loop_is_row(b, x);
   if (b->failed) return LOOP_NONE;
-  return add(b,
-             (base_program_op){
-                 .kind = BASE_PROGRAM_SCAN, .type = b->program.ops[x].type, .function = (uint16_t)combine, .in = {x}});
+  return add(b, (base_program_op){.kind = BASE_PROGRAM_SCAN,
+                                  .type = b->program.ops[x].type,
+                                  .function = (uint16_t)combine,
+                                  .in = {x, (uint16_t)how}});
 }
 
 void loop_store(loop_build *b, uint16_t value, td_dtype dtype, bool drop) {

@@ -44,8 +44,9 @@ static inline uint16_t loop_binary(loop_build *b, base_scalar function, uint16_t
   return loop_scalar(b, function, x, y, LOOP_NONE, NULL, 0);
 }
 uint16_t loop_reduce(loop_build *b, base_combine combine, uint16_t x);
-/* Of each element: what has been seen of the row up to it. Rows of one axis alone are in order. */
-uint16_t loop_scan(loop_build *b, base_combine combine, uint16_t x);
+/* Of each element: what has been seen of the row up to it, as BASE_SCAN_* in `how` say. Rows of one axis alone are in
+ * order. */
+uint16_t loop_scan(loop_build *b, base_combine combine, uint16_t x, uint32_t how);
 /* `value` becomes the next output; `drop`: without the axes of the row. */
 void loop_store(loop_build *b, uint16_t value, td_dtype dtype, bool drop);
 /* Is the value computed once for a row? */

@@ -31,10 +31,12 @@ void loop_output(const base_program *p, const base_dim *sizes, uint32_t index, t
   for (uint32_t i = 0; i < p->count; i++) {
     const base_program_op *op = &p->ops[i];
     if (op->kind != BASE_PROGRAM_STORE || op->function != index) continue;
-    const int32_t outer = p->rank - p->row_axes;
     *dtype = (td_dtype)op->in[2];
-    *rank = op->in[1] ? outer : p->rank;
-    for (int32_t a = 0; a < *rank; a++) dims[a] = op->row && a >= outer ? 1 : sizes[a];
+    *rank = 0;
+    for (int32_t a = 0; a < p->rank; a++) {
+      const bool gone = op->row && base_program_in_row(p, a);
+      if (!gone || !op->in[1]) dims[(*rank)++] = gone ? 1 : sizes[a];
+    }
   }
 }
 
@@ -46,6 +48,11 @@ typedef double (*plain_fn)(double x, double y, double z, const double *p);
     (void)x, (void)y, (void)z, (void)p;                                       \
     return value;                                                             \
   }
+static double combine_log_add(double a, double b) {
+  const double larger = fmax(a, b);
+  if (isnan(a) || isnan(b)) return NAN;
+  return isinf(larger) ? larger : larger + log1p(exp(-fabs(a - b)));
+}
 static double floor_rest(double x, double y) {
   const double rest = fmod(x, y);
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
@@ -108,6 +115,7 @@ MEANS(div_trunc, trunc(x / y))
 MEANS(remainder, floor_rest(x, y))
 MEANS(fmod, fmod(x, y))
 MEANS(pow, pow(x, y))
+MEANS(logaddexp, combine_log_add(x, y))
 MEANS(atan2, atan2(x, y))
 MEANS(acos, acos(x))
 MEANS(acosh, acosh(x))
@@ -199,7 +207,8 @@ static const struct {
 } combines[BASE_COMBINE_COUNT] = {{0, 0, 0, combine_sum, whole_sum},
                                   {-INFINITY, INT64_MIN, INT32_MIN, combine_max, whole_max},
                                   {INFINITY, INT64_MAX, INT32_MAX, combine_min, whole_min},
-                                  {1, 1, 1, combine_prod, whole_prod}};
+                                  {1, 1, 1, combine_prod, whole_prod},
+                                  {-INFINITY, 0, 0, combine_log_add, whole_sum}};
 
 /* ---- running ---- */
 
@@ -223,7 +232,7 @@ static int64_t place_of(const plain *m, uint32_t k, int64_t row, int64_t at) {
   const base_tensor *t = base_in(m->call, k);
   int64_t offset = 0;
   for (int32_t axis = m->p->rank; axis-- > 0;) {
-    int64_t *rest = axis >= m->p->rank - m->p->row_axes ? &at : &row;
+    int64_t *rest = base_program_in_row(m->p, axis) ? &at : &row;
     const int64_t index = *rest % m->sizes[axis];
     const int32_t dim = base_program_axis(m->p, &m->picks[k], t->rank, axis);
     *rest /= m->sizes[axis];
@@ -281,7 +290,7 @@ static number function_of(const base_program *p, const base_program_op *op, cons
   return (number){.f = value, .i = value != 0};
 }
 
-static number combined(plain *m, const base_program_op *op, int64_t row, int64_t count);
+static number scanned(plain *m, const base_program_op *op, int64_t row, int64_t at);
 
 /* Op `i` at element `at` of row `row`. Recomputes what it needs, but for what belongs to the row. */
 static number value_at(plain *m, uint32_t i, int64_t row, int64_t at) {
@@ -290,10 +299,11 @@ static number value_at(plain *m, uint32_t i, int64_t row, int64_t at) {
     const base_program_op *op = &m->p->ops[j];
     done[j] = m->row_value[j];
     if (op->row && j != i) continue;
+    if (m->p->ops[i].row && !op->row && op->kind != BASE_PROGRAM_NUMBER) continue; /* a row may have no elements */
     if (op->kind == BASE_PROGRAM_LOAD) done[j] = load(m, op->function, row, at);
     if (op->kind == BASE_PROGRAM_NUMBER) done[j] = cut((base_type)op->type, (number){op->p[0], op->whole});
     if (op->kind == BASE_PROGRAM_SCALAR) done[j] = function_of(m->p, op, done);
-    if (op->kind == BASE_PROGRAM_SCAN) done[j] = combined(m, op, row, at + 1);
+    if (op->kind == BASE_PROGRAM_SCAN) done[j] = scanned(m, op, row, at);
   }
   return done[i];
 }
@@ -305,26 +315,41 @@ static void store(const plain *m, const base_program_op *op, int64_t element, nu
   else base_store_i64(out->dtype, out->data, element, value.i);
 }
 
-/* The op's operand in the first `count` elements of the row, as one. Of truth the largest is any, the smallest all. */
-static number combined(plain *m, const base_program_op *op, int64_t row, int64_t count) {
+/* The op's operand in `count` elements of the row from `first` on, `step` apart, as one. Of truth the largest is any,
+ * the smallest all. */
+static number combined(plain *m, const base_program_op *op, int64_t row, int64_t first, int64_t step, int64_t count) {
   const base_type type = (base_type)op->type;
   const bool is_float = base_type_is_float(type);
   number total = {combines[op->function].start,
                   type == BASE_TYPE_I64 ? combines[op->function].wide_start : combines[op->function].narrow_start};
   if (type == BASE_TYPE_BOOL) total.i = op->function == BASE_COMBINE_MIN;
-  for (int64_t at = 0; at < count; at++) {
-    const number x = value_at(m, op->in[0], row, at);
+  for (int64_t i = 0; i < count; i++) {
+    const number x = value_at(m, op->in[0], row, first + i * step);
     if (is_float) total.f = combines[op->function].combine(total.f, x.f);
     else total = cut(type, (number){.i = combines[op->function].whole(total.i, x.i)});
   }
   return total;
 }
 
+static number scanned(plain *m, const base_program_op *op, int64_t row, int64_t at) {
+  const bool back = op->in[1] & BASE_SCAN_REVERSE;
+  const int64_t own = !(op->in[1] & BASE_SCAN_EXCLUSIVE), last = m->length - 1;
+  return back ? combined(m, op, row, last, -1, last - at + own) : combined(m, op, row, 0, 1, at + own);
+}
+
 static void row_op(plain *m, uint32_t i, int64_t row) {
   const base_program_op *op = &m->p->ops[i];
   if (op->kind == BASE_PROGRAM_STORE) store(m, op, row, m->row_value[op->in[0]]);
   else if (op->kind == BASE_PROGRAM_LENGTH) m->row_value[i] = (number){(double)m->length, m->length};
-  else m->row_value[i] = op->kind == BASE_PROGRAM_REDUCE ? combined(m, op, row, m->length) : value_at(m, i, row, 0);
+  else
+    m->row_value[i] = op->kind == BASE_PROGRAM_REDUCE ? combined(m, op, row, 0, 1, m->length) : value_at(m, i, row, 0);
+}
+
+/* Of a result, element `at` of row `row`. */
+static int64_t element_of(const plain *m, int64_t row, int64_t at) {
+  int64_t behind = 1;
+  for (int32_t axis = m->p->rank - m->p->behind; axis < m->p->rank; axis++) behind *= m->sizes[axis];
+  return (row / behind * m->length + at) * behind + row % behind;
 }
 
 static bool is_element_store(const base_program_op *op) { return op->kind == BASE_PROGRAM_STORE && !op->row; }
@@ -337,7 +362,7 @@ static void run_row(plain *m, int64_t row) {
     for (uint32_t i = 0; i < m->p->count; i++)
       if (is_element_store(&m->p->ops[i])) values[i] = value_at(m, m->p->ops[i].in[0], row, at);
     for (uint32_t i = 0; i < m->p->count; i++)
-      if (is_element_store(&m->p->ops[i])) store(m, &m->p->ops[i], row * m->length + at, values[i]);
+      if (is_element_store(&m->p->ops[i])) store(m, &m->p->ops[i], element_of(m, row, at), values[i]);
   }
 }
 
@@ -358,8 +383,7 @@ td_status loop_run_plain(const base_call *call, const base_program *p) {
   }
   if (!loop_space(p, NULL, ranks, dims, m.sizes))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::fused: the operands do not broadcast");
-  for (int32_t axis = 0; axis < p->rank; axis++)
-    *(axis >= p->rank - p->row_axes ? &m.length : &m.rows) *= m.sizes[axis];
+  for (int32_t axis = 0; axis < p->rank; axis++) *(base_program_in_row(p, axis) ? &m.length : &m.rows) *= m.sizes[axis];
   if (!p->row_axes && m.rows == 0) return TD_OK;
   for (int64_t row = 0; row < m.rows && m.status == TD_OK; row++) run_row(&m, row);
   return m.status;

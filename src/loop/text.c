@@ -37,6 +37,9 @@ static void print_op(const base_program *p, uint32_t i, base_text *text) {
   if (op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_SCAN)
     base_text_print(text, "%s %s %%%u", op->kind == BASE_PROGRAM_SCAN ? "scan" : "reduce",
                     base_combine_name((base_combine)op->function), op->in[0]);
+  if (op->kind == BASE_PROGRAM_SCAN)
+    base_text_print(text, "%s%s", op->in[1] & BASE_SCAN_EXCLUSIVE ? " exclusive" : "",
+                    op->in[1] & BASE_SCAN_REVERSE ? " reverse" : "");
   if (op->kind == BASE_PROGRAM_SCALAR) {
     const base_scalar_info *scalar = base_scalar_of((base_scalar)op->function);
     base_text_print(text, "%s(", scalar->name);
@@ -50,7 +53,9 @@ static void print_op(const base_program *p, uint32_t i, base_text *text) {
 }
 
 void loop_print(const base_program *p, base_text *text) {
-  base_text_print(text, "fused rank %u row %u {\n", p->rank, p->row_axes);
+  base_text_print(text, "fused rank %u row %u ", p->rank, p->row_axes);
+  if (p->behind) base_text_print(text, "behind %u ", p->behind);
+  base_text_print(text, "%s{\n", p->across ? "across " : "");
   for (uint32_t i = 0; i < p->count; i++) print_op(p, i, text);
   base_text_print(text, "}\n");
 }
@@ -199,6 +204,8 @@ static void read_op(reader *r, base_program *p) {
       r->failed |= combine == BASE_COMBINE_COUNT;
       op.function = (uint16_t)combine;
       op.in[0] = value_of(r);
+      if (op.kind == BASE_PROGRAM_SCAN && accept(r, "exclusive")) op.in[1] |= BASE_SCAN_EXCLUSIVE;
+      if (op.kind == BASE_PROGRAM_SCAN && accept(r, "reverse")) op.in[1] |= BASE_SCAN_REVERSE;
     } else {
       read_scalar(r, what, &op);
     }
@@ -216,6 +223,8 @@ td_status loop_parse(const char *text, size_t length, base_program *p, td_error 
   p->rank = (uint8_t)whole(&r, BASE_MAX_RANK);
   expect(&r, "row");
   p->row_axes = (uint8_t)whole(&r, BASE_MAX_RANK);
+  if (accept(&r, "behind")) p->behind = (uint8_t)whole(&r, BASE_MAX_RANK);
+  p->across = accept(&r, "across");
   expect(&r, "{");
   while (!r.failed && !accept(&r, "}")) {
     if (p->count == BASE_PROGRAM_OPS) r.failed = true;

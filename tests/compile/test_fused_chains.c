@@ -171,10 +171,15 @@ static ir_value through_cast(chain *c, ir_value x) {
   return cast(c, v, own);
 }
 
-/* What has been seen so far along an axis, mostly the last; sums made small. */
+/* What has been seen so far along an axis, from either end, with or without the element; sums made small. */
 static ir_value scanned(chain *c, ir_value x) {
-  const int64_t axis = below(c, 4) ? -1 : 0;
-  const uint32_t which = below(c, 4);
+  const int64_t axis = below(c, 3) ? -1 : (int64_t)below(c, (uint32_t)c->rank);
+  const uint32_t which = below(c, 5);
+  const base_arg how[] = {ARG_BOOL("exclusive", below(c, 3) == 0), ARG_BOOL("reverse", below(c, 3) == 0)};
+  if (which == 4 && base_is_float(c->dtype)) {
+    const base_arg dim = ARG_INT("dim", axis);
+    return node(c, "aten::logcumsumexp", &x, 1, &dim, 1);
+  }
   if (which >= 2) {
     const base_arg dim = ARG_INT("dim", axis);
     ir_value out[2];
@@ -188,15 +193,15 @@ static ir_value scanned(chain *c, ir_value x) {
   }
   ir_value in[2] = {x};
   OK(ir_add_ints(c->graph, &axis, 1, &in[1], &c->err));
-  if (!base_is_float(c->dtype)) return node(c, which ? "aten::cumprod" : "aten::cumsum", in, 2, NULL, 0);
+  if (!base_is_float(c->dtype)) return node(c, which ? "aten::cumprod" : "aten::cumsum", in, 2, how, 2);
   if (which) in[0] = node(c, "aten::tanh", &x, 1, NULL, 0);
-  const ir_value seen = node(c, which ? "aten::cumprod" : "aten::cumsum", in, 2, NULL, 0);
+  const ir_value seen = node(c, which ? "aten::cumprod" : "aten::cumsum", in, 2, how, 2);
   return node(c, "aten::mul", (ir_value[]){seen, number(c, 1.0 / 64)}, 2, NULL, 0);
 }
 
-/* Along the last axis, or the first: a result of the whole space. */
+/* Along the last axis, or another: a result of the whole space. */
 static ir_value along_row(chain *c, ir_value x) {
-  const int64_t last = -1, axis = below(c, 3) ? -1 : 0;
+  const int64_t last = -1, axis = below(c, 3) ? -1 : (int64_t)below(c, (uint32_t)c->rank);
   const base_arg keep[] = {ARG_INTS("dim", &axis, 1), ARG_BOOL("keepdim", 1)};
   static const char *const reductions[] = {"aten::mean", "aten::amax", "aten::amin", "aten::logsumexp"};
   static const char *const wholes[] = {"aten::sum", "aten::amax", "aten::amin", "aten::prod"};
@@ -222,8 +227,9 @@ static ir_value along_row(chain *c, ir_value x) {
     const ir_value meet[] = {x, r};
     return c->rank == 2 && c->dims[0] == c->dims[1] ? node(c, "aten::sub", meet, 2, NULL, 0) : one_operand(c, x);
   }
-  if (which == 4) return node(c, "aten::_softmax", &x, 1, NULL, 0);
-  if (which == 5) return node(c, "aten::_log_softmax", &x, 1, NULL, 0);
+  const base_arg dim = ARG_INT("dim", axis);
+  if (which == 4) return node(c, "aten::_softmax", &x, 1, &dim, 1);
+  if (which == 5) return node(c, "aten::_log_softmax", &x, 1, &dim, 1);
   const ir_value in[] = {x, node(c, reductions[which], &x, 1, keep, 2)};
   return node(c, "aten::sub", in, 2, NULL, 0);
 }

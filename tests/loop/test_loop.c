@@ -67,6 +67,22 @@ static const char scans[] =
     "  store 1 %4 i64\n"
     "}\n";
 
+static const char across[] =
+    "fused rank 4 row 1 behind 2 across {\n"
+    "  %0 = load 0\n"
+    "  %1 = load 1 row\n"
+    "  %2 = cast(%0) f64\n"
+    "  %3 = scan log_add %2 f64\n"
+    "  %4 = scan sum %2 exclusive reverse f64\n"
+    "  %5 = add(%3, %4) f64\n"
+    "  %6 = scan max %0 reverse\n"
+    "  %7 = reduce max %0 row\n"
+    "  %8 = sub(%7, %1) row\n"
+    "  store 0 %5 f64\n"
+    "  store 1 %6 f32\n"
+    "  store 2 %8 f32 drop row\n"
+    "}\n";
+
 static const char picks[] =
     "fused rank 3 row 1 {\n"
     "  %0 = load 0 pick 1 axes 3 axis 0 behind 1\n"
@@ -100,6 +116,7 @@ static void text_and_words(void **state) {
   expect_round_trip(types);
   expect_round_trip(picks);
   expect_round_trip(scans);
+  expect_round_trip(across);
 }
 
 static void stages_and_kept(void **state) {
@@ -115,6 +132,13 @@ static void stages_and_kept(void **state) {
   assert_int_equal(stage[8], 2);
   assert_int_equal(base_program_kept(&p, stage, kept), 2);
   assert_true(kept[2] && kept[5]);
+  /* A scan that runs back stands in a stage of its own, with what needs it. */
+  assert_int_equal(loop_parse(across, strlen(across), &p, &err), TD_OK);
+  assert_int_equal(base_program_stages(&p, stage), 2);
+  assert_true(stage[3] == 0 && stage[4] == 1 && stage[5] == 1 && stage[6] == 1 && stage[7] == 0);
+  assert_true(!base_program_runs_back(&p, stage, 0) && base_program_runs_back(&p, stage, 1));
+  assert_int_equal(base_program_kept(&p, stage, kept), 2);
+  assert_true(kept[2] && kept[3]);
 }
 
 static void refused_texts(void **state) {
@@ -135,6 +159,15 @@ static void refused_texts(void **state) {
       "fused rank 2 row 1 {\n  %0 = load 0\n  %1 = scan sum %0 row\n  store 0 %1 f32 row\n}\n",
       "fused rank 2 row 1 {\n  %0 = load 0 row\n  %1 = scan sum %0\n  store 0 %1 f32\n}\n",
       "fused rank 2 row 1 {\n  %0 = load 0 bool\n  %1 = scan sum %0 bool\n  store 0 %1 bool\n}\n",
+      /* rows that are none, scans that there are not, and what is for rows across alone */
+      "fused rank 2 row 0 across {\n  %0 = load 0\n  store 0 %0 f32\n}\n",
+      "fused rank 2 row 0 behind 1 {\n  %0 = load 0\n  store 0 %0 f32\n}\n",
+      "fused rank 2 row 1 behind 2 across {\n  %0 = load 0\n  store 0 %0 f32\n}\n",
+      "fused rank 2 row 1 {\n  %0 = load 0\n  %1 = scan sum %0 backwards\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 1 {\n  %0 = load 0 f64\n  %1 = scan log_add %0 f64\n  store 0 %1 f64\n}\n",
+      "fused rank 2 row 1 across {\n  %0 = load 0\n  %1 = scan log_add %0\n  store 0 %1 f32\n}\n",
+      "fused rank 2 row 1 across {\n  %0 = load 0 f64\n  %1 = reduce log_add %0 f64 row\n  store 0 %1 f64 row\n}\n",
+      "fused rank 1 row 1 across {\n  %0 = load 0 pick 1 axes 1 axis 0 behind 0\n  store 0 %0 f32\n}\n",
       /* what tells places tells one operand's, and is nothing else */
       "fused rank 1 row 0 {\n  %0 = load 0 pick 0 axes 1 axis 0 behind 0\n  store 0 %0 f32\n}\n",
       "fused rank 1 row 0 {\n  %0 = load 0 pick 1 axes 1 axis 0 behind 0\n  %1 = load 1 i64\n  store 0 %0 f32\n}\n",
@@ -179,6 +212,7 @@ static void damaged_words(void **state) {
   damage(softmax);
   damage(types);
   damage(picks);
+  damage(across);
 }
 
 /* A number that text would change is none of an f32. */

@@ -193,17 +193,13 @@ static void fetch_next(const float *at, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(at + n + i);
 }
 
-/* A block of an operand, where it stands if whole vectors of it may be read there, and truth takes no byte. */
-static void load_block(machine *m, uint32_t i, const base_program_op *op, int64_t from, int64_t n) {
+/* n elements of an operand, where they stand if whole vectors of it may be read there, and truth takes no byte; else in
+ * `to`. */
+static void load_lanes(machine *m, uint32_t i, const base_program_op *op, float *to, int64_t from, int64_t n) {
   const uint32_t k = op->function;
   const bool truth = op->type == BASE_TYPE_BOOL;
   const char *row = (const char *)m->r->in[k];
-  if (m->r->scalars >> k & 1) {
-    load_row(m, i, op);
-    return;
-  }
   const int64_t element = m->row * m->r->pitch[k] + from;
-  float *to = m->block[m->r->program->slot[i]];
   m->value[i] = (source){to, V_LANES};
   if (truth) {
     for (int64_t e = 0; e < n; e++) ((int32_t *)(void *)to)[e] = -(row[element + e] != 0);
@@ -213,6 +209,11 @@ static void load_block(machine *m, uint32_t i, const base_program_op *op, int64_
   if (m->r->stream) fetch_next(at, n);
   if (n % V_LANES == 0) m->value[i].at = at;
   else memcpy(to, at, (size_t)(n * size_of(op)));
+}
+
+static void load_block(machine *m, uint32_t i, const base_program_op *op, int64_t from, int64_t n) {
+  if (m->r->scalars >> op->function & 1) load_row(m, i, op);
+  else load_lanes(m, i, op, m->block[m->r->program->slot[i]], from, n);
 }
 
 static void store_block(const base_program_op *op, char *to, source from, int64_t n) {
@@ -274,7 +275,7 @@ static void run_block(machine *m, uint32_t stage, int64_t from, int64_t n) {
     float *to = place_of(m, i, from, n);
     const source x = m->value[op->in[0]];
     if (op->kind == BASE_PROGRAM_SCALAR) run_function(m, op, to, n, n);
-    else kern_fused_scan(op->function, op->type, m->wide[i], &(kern_fused_source){x.at, x.step != 0}, to, n);
+    else kern_fused_scan(op, m->wide[i], &(kern_fused_source){x.at, x.step != 0}, to, n);
     m->value[i] = (source){to, V_LANES};
   }
 }
@@ -289,19 +290,121 @@ static void finish_reductions(machine *m, uint32_t stage) {
   }
 }
 
+/* ---- across rows: a block is one element of up to KERN_FUSED_LANES rows; what is computed once for a row is one, too.
+ * In m->row stands the element's number, which is what pitches count. ---- */
+
+static float *block_across(machine *m, uint32_t i) {
+  return &m->block[0][0] + (size_t)i * KERN_FUSED_LANES * (m->r->program->wide ? 2 : 1);
+}
+
+/* Blocks behind those of the ops: what scans have so far. */
+static float *total_across(machine *m, uint32_t i) { return block_across(m, BASE_PROGRAM_OPS + i); }
+
+static float *kept_across(const machine *m, uint32_t i, int64_t lanes) {
+  const kern_fused_program *f = m->r->program;
+  const int64_t wide = (lanes + 15) / 16 * 16;
+  return m->r->kept + (f->slot[i] * m->r->n + m->row * size_of(&f->p.ops[i]) / 4) * wide;
+}
+
+static void start_across(const base_program_op *op, float *total, int64_t lanes) {
+  char *to = (char *)total;
+  kern_fused_combine(op->function, op->type, to, NULL, 0);
+  for (int64_t i = 1; i < lanes; i++) memcpy(to + i * size_of(op), to, (size_t)size_of(op));
+}
+
+/* The lanes of *total joined with those of what the op reduces or scans. */
+static void join_across(machine *m, const base_program_op *op, float *total, int64_t lanes) {
+  static const double none[3];
+  const base_scalar function = base_combine_scalar((base_combine)op->function, (base_type)op->type);
+  const source x = m->value[op->in[0]], in[3] = {{total, V_LANES}, x, x};
+  if (op->type == BASE_TYPE_F32) {
+    blocks[function](total, in, lanes, none);
+    return;
+  }
+  const kern_fused_source y = {x.at, x.step != 0}, from[3] = {{total, 1}, y, y};
+  kern_fused_apply(function, op->type, op->type, none, total, from, lanes);
+}
+
+static void scan_across(machine *m, uint32_t i, const base_program_op *op, float *to, int64_t lanes) {
+  const size_t bytes = (size_t)(lanes * size_of(op));
+  if (op->in[1] & BASE_SCAN_EXCLUSIVE) memcpy(to, total_across(m, i), bytes);
+  join_across(m, op, total_across(m, i), lanes);
+  if (!(op->in[1] & BASE_SCAN_EXCLUSIVE)) memcpy(to, total_across(m, i), bytes);
+}
+
+/* Loads, and all that is done once for a row, in front of the loop of `stage`. */
+static void run_rows_across(machine *m, uint32_t stage, int64_t from, int64_t lanes) {
+  const kern_fused_program *f = m->r->program;
+  m->row = 0;
+  for (uint32_t i = 0; i < f->p.count; i++) {
+    const base_program_op *op = &f->p.ops[i];
+    const bool still = op->kind == BASE_PROGRAM_LOAD && m->r->scalars >> op->function & 1;
+    if (still && stage == 0) load_lanes(m, i, op, block_across(m, i), from, lanes);
+    if (f->stage[i] != stage) continue;
+    if (op->kind == BASE_PROGRAM_SCAN) start_across(op, total_across(m, i), lanes);
+    if (!op->row || op->kind == BASE_PROGRAM_LOAD) continue;
+    if (op->kind == BASE_PROGRAM_LENGTH) set_number(m, i, (double)m->r->n, m->r->n);
+    if (op->kind == BASE_PROGRAM_STORE) store_block(op, out_at(m, op, from), m->value[op->in[0]], lanes);
+    if (op->kind == BASE_PROGRAM_REDUCE) start_across(op, block_across(m, i), lanes);
+    if (op->kind == BASE_PROGRAM_SCALAR) run_function(m, op, block_across(m, i), lanes, lanes);
+    if (op->kind == BASE_PROGRAM_REDUCE || op->kind == BASE_PROGRAM_SCALAR)
+      m->value[i] = (source){block_across(m, i), V_LANES};
+  }
+}
+
+/* Element m->row of the rows. */
+static void run_element_across(machine *m, uint32_t stage, int64_t from, int64_t lanes) {
+  const kern_fused_program *f = m->r->program;
+  for (uint32_t i = 0; i < f->p.count; i++) {
+    const base_program_op *op = &f->p.ops[i];
+    const bool still = op->kind == BASE_PROGRAM_LOAD && m->r->scalars >> op->function & 1;
+    if (op->kind == BASE_PROGRAM_LOAD && !still) load_lanes(m, i, op, block_across(m, i), from, lanes);
+    if (f->kept[i] && f->stage[i] < stage) m->value[i] = (source){kept_across(m, i, lanes), V_LANES};
+    if (f->stage[i] != stage) continue;
+    if (op->kind == BASE_PROGRAM_REDUCE) join_across(m, op, block_across(m, i), lanes);
+    if (op->kind == BASE_PROGRAM_STORE && !op->row) store_block(op, out_at(m, op, from), m->value[op->in[0]], lanes);
+    if (!base_program_computes(op)) continue;
+    float *to = f->kept[i] ? kept_across(m, i, lanes) : block_across(m, i);
+    if (op->kind == BASE_PROGRAM_SCALAR) run_function(m, op, to, lanes, lanes);
+    else scan_across(m, i, op, to, lanes);
+    m->value[i] = (source){to, V_LANES};
+  }
+}
+
+static void interpret_across(machine *m) {
+  const kern_fused_rows *r = m->r;
+  const kern_fused_program *f = r->program;
+  for (int64_t from = 0; from < r->rows; from += KERN_FUSED_LANES) {
+    const int64_t lanes = base_min_i64(KERN_FUSED_LANES, r->rows - from);
+    for (uint32_t stage = 0; stage <= f->stages; stage++) {
+      run_rows_across(m, stage, from, lanes);
+      for (int64_t k = 0; stage < f->stages && k < r->n; k++) {
+        m->row = f->back[stage] ? r->n - 1 - k : k;
+        run_element_across(m, stage, from, lanes);
+      }
+    }
+  }
+}
+
 static void interpret(const kern_fused_rows *r) {
   machine m;
   m.r = r;
   m.kept_pitch = (r->n + 15) / 16 * 16;
   const kern_fused_program *f = r->program;
-  const int64_t block = f->wide ? BLOCK / 2 : BLOCK;
+  const int64_t block = f->wide ? BLOCK / 2 : BLOCK, count = (r->n + block - 1) / block;
   for (uint32_t i = 0; i < f->p.count; i++)
     if (f->p.ops[i].kind == BASE_PROGRAM_NUMBER) set_number(&m, i, f->p.ops[i].p[0], f->p.ops[i].whole);
+  if (f->p.across) {
+    interpret_across(&m);
+    return;
+  }
   for (m.row = 0; m.row < r->rows; m.row++)
     for (uint32_t stage = 0; stage <= f->stages; stage++) {
       if (f->p.row_axes) run_row_ops(&m, stage);
-      for (int64_t from = 0; stage < f->stages && from < r->n; from += block)
+      for (int64_t k = 0; stage < f->stages && k < count; k++) {
+        const int64_t from = (f->back[stage] ? count - 1 - k : k) * block;
         run_block(&m, stage, from, base_min_i64(block, r->n - from));
+      }
       if (f->p.row_axes) finish_reductions(&m, stage);
     }
 }

@@ -112,13 +112,13 @@ static td_status scan(const base_call *call, bool product) {
 static td_status cumsum_reference(const base_call *call) { return scan(call, false); }
 static td_status cumprod_reference(const base_call *call) { return scan(call, true); }
 
-/* From the first element on, each with itself. */
 static bool lower_scan(const ir_kernel_query *query, loop_build *b, base_combine combine) {
   const base_tensor *axis = query->in[1] ? query->in[1]->constant : NULL;
   if (!axis || !base_is_int(axis->dtype) || base_tensor_numel(axis) != 1) return false;
-  if (base_attr_int(query->attrs, EXCLUSIVE) || base_attr_int(query->attrs, REVERSE)) return false;
+  const uint32_t how = (base_attr_int(query->attrs, EXCLUSIVE) ? BASE_SCAN_EXCLUSIVE : 0) |
+                       (base_attr_int(query->attrs, REVERSE) ? BASE_SCAN_REVERSE : 0);
   const int64_t at = base_load_i64(axis->dtype, axis->data, 0), rank = query->in[0]->type.rank;
-  return at >= -rank && at < rank && ops_lower_scan(query, b, at, combine);
+  return at >= -rank && at < rank && ops_lower_scan(query, b, at, combine, how);
 }
 static bool lower_cumsum(const ir_kernel_query *query, loop_build *b) { return lower_scan(query, b, BASE_COMBINE_SUM); }
 static bool lower_cumprod(const ir_kernel_query *query, loop_build *b) {

@@ -159,7 +159,7 @@ static bool norms_row(const ir_kernel_query *query, const loop_build *b) {
   const int32_t rank = query->in[0]->type.rank;
   int64_t axis = base_attr_int(query->attrs, AXIS);
   if (axis < 0) axis += rank;
-  return rank == b->program.rank && b->program.row_axes > 0 && axis == rank - b->program.row_axes;
+  return rank == b->program.rank && b->program.row_axes > 0 && !b->program.behind && axis == rank - b->program.row_axes;
 }
 
 /* x over the root of the mean of its squares, times weight, plus bias. */

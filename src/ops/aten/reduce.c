@@ -312,10 +312,13 @@ static const kern_row *kernel_for(const ir_kernel_query *query, kern_family fami
 
 /* Sum and its like, along the row of a loop: of the elements, or of their squares. */
 static bool lower_reduction(const ir_kernel_query *query, loop_build *b, base_combine combine, bool squares) {
-  const int32_t row_axes = b->program.row_axes, rank = query->in[0]->type.rank;
-  uint32_t mask;
-  if (row_axes == 0 || rank != b->program.rank || !known_mask(query, &mask) || loop_is_row(b, b->in[0])) return false;
-  if (mask != ((1u << row_axes) - 1) << (rank - row_axes)) return false;
+  const int32_t rank = query->in[0]->type.rank;
+  uint32_t mask, count = 0;
+  int64_t dims[BASE_MAX_RANK];
+  if (!known_mask(query, &mask) || mask == 0 || loop_is_row(b, b->in[0])) return false;
+  for (int32_t axis = 0; axis < rank; axis++)
+    if (mask >> axis & 1) dims[count++] = axis;
+  if (!ops_lower_is_row(b, rank, dims, count)) return false;
   b->out = loop_reduce(b, combine, squares ? loop_unary(b, BASE_SCALAR_square, b->in[0]) : b->in[0]);
   return true;
 }

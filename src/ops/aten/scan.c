@@ -68,10 +68,13 @@ static td_status logcumsumexp_reference(const base_call *call) {
 }
 
 static bool lower_cummax(const ir_kernel_query *query, loop_build *b) {
-  return ops_lower_scan(query, b, base_attr_int(query->attrs, DIM), BASE_COMBINE_MAX);
+  return ops_lower_scan(query, b, base_attr_int(query->attrs, DIM), BASE_COMBINE_MAX, 0);
 }
 static bool lower_cummin(const ir_kernel_query *query, loop_build *b) {
-  return ops_lower_scan(query, b, base_attr_int(query->attrs, DIM), BASE_COMBINE_MIN);
+  return ops_lower_scan(query, b, base_attr_int(query->attrs, DIM), BASE_COMBINE_MIN, 0);
+}
+static bool lower_logcumsumexp(const ir_kernel_query *query, loop_build *b) {
+  return ops_lower_scan(query, b, base_attr_int(query->attrs, DIM), BASE_COMBINE_LOG_ADD, 0);
 }
 
 static td_status axis_fits(ir_infer *ctx) {
@@ -135,6 +138,7 @@ const ir_op ops_scan[] = {
      .attr_count = OPS_COUNT(scan_attrs),
      .infer = infer_float,
      .reference = logcumsumexp_reference,
+     .lower = lower_logcumsumexp,
      .rtol = 1e-5f},
 };
 OPS_TABLE(scan);

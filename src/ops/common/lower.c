@@ -33,20 +33,20 @@ bool ops_lower_number(const ir_kernel_query *query, uint32_t i, double *number) 
 }
 
 bool ops_lower_is_row(const loop_build *b, int32_t rank, const int64_t *dims, uint32_t count) {
-  const int32_t row_axes = b->program.row_axes;
-  uint32_t mask = 0;
-  if (rank != b->program.rank || row_axes == 0) return false;
+  uint32_t mask = 0, row = 0;
+  if (rank != b->program.rank || b->program.row_axes == 0) return false;
   for (uint32_t i = 0; i < count; i++) mask |= 1u << (dims[i] < 0 ? dims[i] + rank : dims[i]);
   if (count == 0) mask = (1u << rank) - 1;
-  return mask == ((1u << row_axes) - 1) << (rank - row_axes);
+  for (int32_t axis = 0; axis < rank; axis++) row |= (uint32_t)base_program_in_row(&b->program, axis) << axis;
+  return mask == row;
 }
 
-bool ops_lower_scan(const ir_kernel_query *query, loop_build *b, int64_t axis, base_combine combine) {
+bool ops_lower_scan(const ir_kernel_query *query, loop_build *b, int64_t axis, base_combine combine, uint32_t how) {
   const base_type type = loop_type_of(b, b->in[0]);
-  const bool widens = type == BASE_TYPE_F32 && (combine == BASE_COMBINE_SUM || combine == BASE_COMBINE_PROD);
+  const bool widens = type == BASE_TYPE_F32 && combine != BASE_COMBINE_MAX && combine != BASE_COMBINE_MIN;
   if (type == BASE_TYPE_COUNT || loop_is_row(b, b->in[0]) || !ops_lower_is_row(b, query->in[0]->type.rank, &axis, 1))
     return false;
   const uint16_t x = widens ? loop_cast(b, b->in[0], BASE_TYPE_F64) : b->in[0];
-  b->out = loop_cast(b, loop_scan(b, combine, x), type);
+  b->out = loop_cast(b, loop_scan(b, combine, x, how), type);
   return b->out != LOOP_NONE;
 }

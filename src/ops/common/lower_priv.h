@@ -22,7 +22,7 @@ bool ops_lower_swapped(loop_build *b, base_scalar function);
 bool ops_lower_number(const ir_kernel_query *query, uint32_t i, double *number);
 /* Does a reduction over `dims` (of `count`; none: all) of an operand of `rank` go along the row of the loop? */
 bool ops_lower_is_row(const loop_build *b, int32_t rank, const int64_t *dims, uint32_t count);
-/* The loop's scan of operand 0 along `axis`, which must be its row. Sums and products of f32 are made in f64: so they
- * are as close as one element's, however long the row. */
-bool ops_lower_scan(const ir_kernel_query *query, loop_build *b, int64_t axis, base_combine combine);
+/* The loop's scan of operand 0 along `axis`, which must be its row; `how`: BASE_SCAN_*. Sums and products of f32 are
+ * made in f64: so they are as close as one element's, however long the row. */
+bool ops_lower_scan(const ir_kernel_query *query, loop_build *b, int64_t axis, base_combine combine, uint32_t how);
 #endif

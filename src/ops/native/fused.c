@@ -30,8 +30,9 @@ static td_status check_loads(ir_infer *ctx, const base_program *p) {
       return ir_infer_fail(ctx, "operand %u is of %s, where the program has %s", op->function, td_dtype_name(t->dtype),
                            base_type_name((base_type)op->type));
     if (!op->row) continue;
-    for (int32_t a = 0; a < p->row_axes && a < t->rank; a++)
-      if (t->dims[t->rank - 1 - a] != 1) return ir_infer_fail(ctx, "operand %u changes along a row", op->function);
+    for (int32_t a = 0; a < t->rank; a++)
+      if (base_program_in_row(p, a + p->rank - t->rank) && t->dims[a] != 1)
+        return ir_infer_fail(ctx, "operand %u changes along a row", op->function);
   }
   return TD_OK;
 }
@@ -104,7 +105,7 @@ static bool rows_keep_samples(const base_attrs *attrs, int32_t rank) {
   if (base_program_read(words, count, &p) || base_program_picks(&p, picks)) return false;
   bool drops = false; /* then axes of results and operands do not stand for one another */
   for (uint32_t i = 0; i < p.count; i++) drops |= p.ops[i].kind == BASE_PROGRAM_STORE && p.ops[i].in[1];
-  return !drops && p.rank == rank && p.row_axes < rank;
+  return !drops && p.rank == rank && !base_program_in_row(&p, 0);
 }
 
 /* ---- cases ---- */
@@ -152,9 +153,42 @@ static bool fused_cases(ir_case *c, uint32_t number) {
   }
 }
 
+/* Across rows of few elements, or such that lie apart: sums so far from either end, with and without the element, each
+ * in a stage with what needs it; what is computed once for a row; elements of 1, 2, 4 and 8 bytes; masks. */
+static bool across_cases(ir_case *c, uint32_t number) {
+  static const int64_t shapes[][3] = {{5, 33, 3}, {3, 7, 19}, {40, 2, 1}, {2, 1, 5}, {1, 16, 16}, {4, 0, 3}, {3, 5, 0}};
+  static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_F64, TD_I32, TD_I64, TD_U8};
+  if (number >= 2 * OPS_COUNT(shapes) * OPS_COUNT(dtypes)) return false;
+  const int64_t *dims = shapes[number / 2 % OPS_COUNT(shapes)];
+  const td_dtype dtype = dtypes[number / (2 * OPS_COUNT(shapes))];
+  const base_type type = base_type_of(dtype);
+  const uint32_t behind = number % 2;
+  loop_build b;
+  loop_start(&b, 3, 1);
+  b.program.behind = (uint8_t)behind;
+  b.program.across = true;
+  const uint16_t x = loop_load(&b, 0, type, false), z = loop_load(&b, 2, type, false);
+  const uint16_t y = loop_reduce(&b, BASE_COMBINE_MIN, loop_load(&b, 1, type, false));
+  const uint16_t ahead = loop_scan(&b, BASE_COMBINE_SUM, loop_binary(&b, BASE_SCALAR_add, x, z), 0);
+  const uint16_t back = loop_scan(&b, BASE_COMBINE_SUM, x, BASE_SCAN_REVERSE | BASE_SCAN_EXCLUSIVE);
+  const uint16_t most = loop_reduce(&b, BASE_COMBINE_MAX, ahead);
+  const uint16_t above = loop_binary(&b, BASE_SCALAR_lt, y, x);
+  loop_store(&b, loop_scalar(&b, BASE_SCALAR_where, above, loop_binary(&b, BASE_SCALAR_sub, back, most), x, NULL, 0),
+             base_type_dtype(type), false);
+  loop_store(&b, loop_binary(&b, BASE_SCALAR_mul, most, y), base_type_dtype(type), true);
+  loop_store(&b, above, TD_BOOL, false);
+  loop_store(&b, loop_reduce(&b, BASE_COMBINE_MIN, above), TD_BOOL, false);
+  loop_store(&b, loop_scan(&b, BASE_COMBINE_MIN, x, BASE_SCAN_EXCLUSIVE), base_type_dtype(type), false);
+  if (type == BASE_TYPE_F64) loop_store(&b, loop_scan(&b, BASE_COMBINE_LOG_ADD, x, BASE_SCAN_REVERSE), TD_F64, false);
+  if (!give_program(c, &b)) return false;
+  return ops_case_in(c, dtype, 3, dims, OPS_NORMAL, number) &&
+         ops_case_in(c, dtype, OPS_DIMS(dims[0], behind ? 1 : dims[1], behind ? dims[2] : 1), OPS_NORMAL, number + 1) &&
+         ops_case_in(c, dtype, OPS_DIMS(behind ? dims[1] : 1, dims[2]), OPS_NORMAL, number + 2);
+}
+
 /* Softmax of x + y along the last one or two of three axes, and its largest element. */
 static bool fused_rows_cases(ir_case *c, uint32_t number) {
-  if (number >= 6) return false;
+  if (number >= 6) return across_cases(c, number - 6);
   loop_build b;
   loop_start(&b, 3, (uint8_t)(1 + number % 2));
   uint16_t x = loop_load(&b, 0, BASE_TYPE_F32, false), y = loop_load(&b, 1, BASE_TYPE_F32, false);

@@ -163,6 +163,25 @@ static void test_pt2_names(void **state) {
 
 /* ---- views ---- */
 
+/* round() of Python, half to even. */
+static void test_round(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  aten_value half = CALL(&w, "builtins::round", aten_float(2.5)),
+             ten = CALL(&w, "builtins::round", aten_int(-25), aten_int(-1)),
+             same = CALL(&w, "builtins::round", aten_int(25), aten_int(3)),
+             tenth = CALL(&w, "builtins::round", aten_float(-1.25), aten_int(1));
+  assert_int_equal(half.kind, ATEN_INT);
+  assert_int_equal(half.u.i, 2);
+  assert_int_equal(ten.kind, ATEN_INT);
+  assert_int_equal(ten.u.i, -20);
+  assert_int_equal(same.u.i, 25);
+  assert_int_equal(tenth.kind, ATEN_FLOAT);
+  assert_true(tenth.u.f == -1.2);
+  world_close(&w);
+}
+
 static void test_views_share(void **state) {
   world w;
   start(&w);
@@ -356,17 +375,12 @@ static void test_lack_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),
-                                     cmocka_unit_test(test_result_type),
-                                     cmocka_unit_test(test_overloads),
-                                     cmocka_unit_test(test_pt2_names),
-                                     cmocka_unit_test(test_views_share),
-                                     cmocka_unit_test(test_parts_share),
-                                     cmocka_unit_test(test_out),
-                                     cmocka_unit_test(test_memory),
-                                     cmocka_unit_test(test_unsure_aliases_fail),
-                                     cmocka_unit_test(test_journal),
-                                     cmocka_unit_test(test_lack_of_memory),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),  cmocka_unit_test(test_result_type),
+                                     cmocka_unit_test(test_overloads),      cmocka_unit_test(test_pt2_names),
+                                     cmocka_unit_test(test_round),          cmocka_unit_test(test_views_share),
+                                     cmocka_unit_test(test_parts_share),    cmocka_unit_test(test_out),
+                                     cmocka_unit_test(test_memory),         cmocka_unit_test(test_unsure_aliases_fail),
+                                     cmocka_unit_test(test_journal),        cmocka_unit_test(test_lack_of_memory),
                                      cmocka_unit_test(test_turned_in_place)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

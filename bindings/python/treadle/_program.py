@@ -292,7 +292,7 @@ def _target(target):
     if isinstance(target, torch._ops.HigherOrderOperator):
         return f"torch.ops.higher_order.{target.name()}"
     module = getattr(target, "__module__", "")
-    if module in ("_operator", "math"):
+    if module in ("_operator", "math") or target is round:
         return f"{module}.{target.__name__}"
     if module.startswith("torch") and target.__name__.startswith("sym_"):
         return f"torch.{target.__name__}"

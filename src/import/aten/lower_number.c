@@ -274,6 +274,18 @@ aten_value aten_lower_number_unary(aten_args *c) {
   return aten_number(c->a, row->to_int ? ir_build_cast(c->b, v, TD_I64) : v);
 }
 
+/* round(a, ndigits?): half to even, of the number scaled by a power of ten; without digits, or of an int, an int */
+aten_value aten_lower_number_round(aten_args *c) {
+  const bool has_digits = aten_has(c, 1), whole = !has_digits || !is_float(&c->args[0]);
+  const int64_t digits = has_digits ? aten_get_int(c, 1) : 0;
+  if (!is_float(&c->args[0]) && digits >= 0) return c->args[0];
+  aten_value args[] = {c->args[0], aten_float(pow(10, fabs((double)digits)))};
+  args[0] = binary(c->a, digits < 0 ? "div" : "mul", &args[0], &args[1]);
+  args[0] = aten_call(c->a, "aten::round", "number", args, 1, NULL, 0);
+  const aten_value y = binary(c->a, digits < 0 ? "mul" : "div", &args[0], &args[1]);
+  return whole ? aten_call(c->a, "torch::sym_int", NULL, &y, 1, NULL, 0) : y;
+}
+
 aten_value aten_lower_number_not(aten_args *c) {
   const aten_value *x = &c->args[0];
   if (aten_is_known(x)) return aten_bool(!(x->kind == ATEN_BOOL ? x->u.b : f(x) != 0));

@@ -48,6 +48,7 @@ static bool can_fold(const ir_graph *g, const ir_node_def *conv, const ir_node_d
 }
 
 static double element(const base_tensor *t, int64_t i, double absent) {
+  if (t && t->dtype == TD_F32) return ((const base_f32 *)t->data)[i * t->strides[0]];
   return t ? base_load_f64(t->dtype, t->data, i * t->strides[0]) : absent;
 }
 
@@ -123,7 +124,7 @@ static td_status scale_weights(folding *f, const base_tensor *from, const base_t
 static td_status fold_numbers(folding *f, const ir_node_def *conv, const ir_node_def *norm, base_tensor *w,
                               base_tensor *b) {
   const ir_graph *g = f->graph;
-  const base_tensor *old = constant(g, conv, 1), *bias = constant(g, conv, 2);
+  const base_tensor *old = constant(g, conv, 1), *bias = constant(g, conv, 2), *param[NORM_PARAMS];
   const double eps = base_attr_float(norm->attrs, (uint32_t)attr_index(norm->op, "eps"));
   const int64_t channels = old->dims[0];
   void *data = take_room(f, base_tensor_bytes(old));
@@ -132,9 +133,10 @@ static td_status fold_numbers(folding *f, const ir_node_def *conv, const ir_node
   if (!data || !offset || !scales) return base_no_memory(f->err, "folded weights");
   *w = base_tensor_of(data, old->dtype, old->rank, old->dims);
   *b = base_tensor_of(offset, old->dtype, 1, &channels);
+  for (uint32_t i = 1; i < NORM_PARAMS; i++) param[i] = constant(g, norm, i);
   for (int64_t c = 0; c < channels; c++) {
-    const double scale = element(constant(g, norm, 1), c, 1) / sqrt(element(constant(g, norm, 4), c, 1) + eps);
-    const double mean = element(constant(g, norm, 3), c, 0), beta = element(constant(g, norm, 2), c, 0);
+    const double scale = element(param[1], c, 1) / sqrt(element(param[4], c, 1) + eps);
+    const double mean = element(param[3], c, 0), beta = element(param[2], c, 0);
     scales[c] = scale;
     base_store_f64(b->dtype, offset, c, (element(bias, c, 0) - mean) * scale + beta);
   }

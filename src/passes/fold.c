@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { FOLD_BYTES = 1 << 16, GROWN_BYTES = 4 << 20, ALL_GROWN_BYTES = 64 << 20, MAX_OPERANDS = 64, MAX_RESULTS = 16 };
+enum { TURNED_BYTES = 1 << 12 }; /* of a matrix that is turned: larger ones are turned while they are packed */
 enum { VIEWS = 4, MORE_VIEWS = 12, VIEW_OPERANDS = 8 }; /* one of the other, of a constant; operands of one */
 static const double MOST_WORK = 5e8;                    /* floating-point operations */
 
@@ -89,6 +90,7 @@ static bool worth_folding(const ir_graph *g, const ir_node_def *node, size_t *gr
   }
   const bool view = node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE);
   if (is_long(g, node)) return false;
+  if (view && ir_type_of(g, node->out[0])->rank == 2 && results > TURNED_BYTES && results == operands) return false;
   if (results <= FOLD_BYTES) return operands <= 16 * (size_t)FOLD_BYTES || results < operands / 16 || !view;
   *grown = results > operands ? results : 0;
   return !view && *grown <= GROWN_BYTES;

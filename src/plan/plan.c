@@ -29,11 +29,13 @@ uint32_t plan_add_name(plan_exe *plan, const char *text) {
   const uint32_t *known = base_map_get(&plan->known_names, key);
   if (known) return *known;
   uint32_t start = plan->names.count;
-  for (size_t i = 0; i <= key.length; i++) {
-    char *to = base_vec_push(plan->arena, &plan->names);
-    if (!to) return PLAN_NONE;
-    *to = text[i];
+  while (plan->names.cap - start <= key.length) {
+    char *larger = base_vec_grow(plan->arena, plan->names.at, &plan->names.cap, 1);
+    if (!larger) return PLAN_NONE;
+    plan->names.at = larger;
   }
+  memcpy(plan->names.at + start, text, key.length + 1);
+  plan->names.count += (uint32_t)key.length + 1;
   /* The names move when they grow, but stay in the arena where they were. */
   const base_str kept = {plan->names.at + start, key.length};
   return base_map_put(&plan->known_names, plan->arena, kept, start, NULL) ? start : PLAN_NONE;

@@ -24,11 +24,23 @@ V_INLINE vf scale_of(const base_f32 *scale, int64_t first, int64_t columns) {
   return scale ? v_load_n((const float *)scale + first, columns) : v_set(1);
 }
 
+/* Squares of a whole panel of channels of one tap, in their places. Gives how many elements of a channel they are. */
+static int64_t turn_squares(const float *from, int64_t stride, int64_t in, vf scale, float *to) {
+  int64_t at = 0;
+  for (; at + V_LANES <= in; at += V_LANES) {
+    vf square[V_LANES];
+    V_FOR(i, V_LANES) square[i] = v_load(from + at + i * stride);
+    v_transpose(square);
+    V_FOR(i, V_LANES) v_store(to + (at + i) * V_LANES, v_mul(square[i], scale));
+  }
+  return at;
+}
+
 /* A panel of `columns` channels, `stride` apart, each [channel in][tap], to [tap][channel in][lane]. */
 static void turn_panel(const float *from, int64_t stride, int64_t columns, int64_t in, int64_t taps, vf scale,
                        float *to) {
-  int64_t tap = 0, channel = 0;
-  for (int64_t at = 0; at < in * taps; at += V_LANES) {
+  int64_t tap = 0, channel = taps == 1 && columns == V_LANES ? turn_squares(from, stride, in, scale, to) : 0;
+  for (int64_t at = channel; at < in * taps; at += V_LANES) {
     float turned[V_LANES][V_LANES];
     const int64_t n = base_min_i64(V_LANES, in * taps - at);
     turn_square(from + at, stride, columns, n, turned);

@@ -7,9 +7,16 @@
 
 #include <stdatomic.h>
 
-/* How many tasks of a worker's range are taken, and in which job: see base_call_take. Zeroed at first. */
+/* Piece `piece` of `pieces`, see team.h. */
+typedef void (*base_piece_fn)(const void *user, uint32_t piece, uint32_t pieces);
+
+/* How many tasks of a worker's range are taken, and in which job: see base_call_take; the piece of a team's work that
+ * the worker has, see team.h. Zeroed at first. */
 typedef struct base_lane {
   _Alignas(64) _Atomic uint64_t word;
+  _Atomic uint64_t piece;
+  base_piece_fn run;
+  const void *user;
 } base_lane;
 
 typedef struct base_call base_call;

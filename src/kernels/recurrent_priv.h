@@ -37,6 +37,7 @@ typedef struct recurrent_layer {
   bool plain, relu; /* the gates are units of their own */
   bool weave;       /* one sequence has steps enough for pieces */
   int pieces;       /* RECURRENT_SHORT or RECURRENT_LONG */
+  bool together;    /* all workers compute one block, each some of its panels */
 } recurrent_layer;
 
 /* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */
@@ -46,11 +47,12 @@ typedef struct recurrent_block {
   int64_t direction, first, count;
   int64_t time; /* steps of its longest sequence; what shorter ones do behind their last is dropped */
   bool backward;
-  float *sums;         /* [steps of a chunk, count, panels, gates, V_LANES]: width */
-  float *state, *next; /* [RECURRENT_ROWS, padded] */
-  float *memory;       /* the same: c of an LSTM, z of a GRU */
-  float *kept;         /* the same: the reset state of a GRU */
-  float *turned;       /* [input, V_LANES]: x of as many steps */
+  int64_t panel, panel_end; /* that are to be computed */
+  float *sums;              /* [steps of a chunk, count, panels, gates, V_LANES]: width */
+  float *state, *next;      /* [RECURRENT_ROWS, padded] */
+  float *memory;            /* the same: c of an LSTM, z of a GRU */
+  float *kept;              /* the same: the reset state of a GRU */
+  float *turned;            /* [input, V_LANES]: x of as many steps */
 } recurrent_block;
 
 V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {
@@ -72,17 +74,25 @@ V_INLINE const float *recurrent_input(const recurrent_block *k, int64_t row, int
   return (const float *)l->x->data + t * l->x->strides[l->batch_first] + b * l->x->strides[!l->batch_first];
 }
 
+/* Computes the block's panels [panel, panel_end). */
+typedef void recurrent_panels(const recurrent_block *k, int64_t step, int64_t other);
+
+/* A step whose second phase, if there is one, needs all panels of the first. */
+enum { RECURRENT_PHASES = 2 };
+
 typedef struct recurrent_cell {
   int64_t gates;
-  /* The sums of inputs of `steps` steps from `step` on. */
-  void (*inputs)(const recurrent_block *k, int64_t step, int64_t steps);
-  /* A step whose sums are the `slot`th: of one sequence, of two, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes
+  /* The sums of inputs of `other` steps from `step` on. */
+  recurrent_panels *inputs;
+  /* A step whose sums are number `other`: of one sequence, of two, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes
    * to k->next. */
-  void (*step[4])(const recurrent_block *k, int64_t slot, int64_t step);
-  /* Weaving in chunks of short or long: the sums of the first chunk; then each step in turn, with pieces of sums beside
-   * it. NULL: not at this level. */
-  void (*begin[RECURRENT_CHUNKS])(const recurrent_block *k);
-  void (*woven[RECURRENT_CHUNKS])(const recurrent_block *k, int64_t step);
+  recurrent_panels *step[4][RECURRENT_PHASES];
+  /* Weaving, with chunks of short or long: the sums of the first chunk, of `other` steps; then each step in turn, with
+   * pieces of the next chunk's sums beside it. The inputs are turned before the chunk that they are of begins to be
+   * summed. NULL: not at this level. */
+  void (*turn)(const recurrent_block *k, int64_t step);
+  recurrent_panels *begin;
+  recurrent_panels *woven[RECURRENT_CHUNKS][RECURRENT_PHASES];
 } recurrent_cell;
 /* The first is of plain layers, too. */
 extern const recurrent_cell KERN_NAME(lstm_cell), KERN_NAME(gru_cell);

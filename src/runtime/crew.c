@@ -1,5 +1,6 @@
 /* crew.c -- threads that run tasks, the oldest first, from one queue. Tasks that somebody else has begun meanwhile
  * stand in it until they are met. */
+#include "base/team.h"
 #include "runtime/crew_priv.h"
 #include "runtime/runtime_priv.h"
 
@@ -24,7 +25,7 @@ struct run_crew {
 };
 
 static void lock(run_crew *c) {
-  while (atomic_flag_test_and_set_explicit(&c->lock, memory_order_acquire)) sys_pause();
+  while (atomic_flag_test_and_set_explicit(&c->lock, memory_order_acquire)) base_pause();
 }
 static void unlock(run_crew *c) { atomic_flag_clear_explicit(&c->lock, memory_order_release); }
 
@@ -81,7 +82,7 @@ static void rest(run_crew *c, uint32_t seen) {
   const uint64_t began = sys_clock_ns();
   while (sys_clock_ns() - began < SPIN_NS) {
     if (atomic_load(&c->news) != seen) return;
-    sys_pause();
+    base_pause();
   }
   atomic_fetch_add(&c->asleep, 1);
   if (atomic_load(&c->news) == seen) sys_wait(&c->news, seen);

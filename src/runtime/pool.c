@@ -12,6 +12,7 @@
  * late. What the caller writes, what all write and what one worker writes stand in cache lines of their own.
  *
  * Between inferences workers spin for a set time and then sleep; within one they sleep only when a step takes long. */
+#include "base/team.h"
 #include "runtime/crew_priv.h"
 #include "runtime/runtime_priv.h"
 
@@ -70,7 +71,7 @@ static uint64_t next_order(run_pool *p, uint64_t seen) {
   for (uint32_t looks = 1;; looks++) {
     uint64_t order = atomic_load_explicit(&p->order, memory_order_acquire);
     if (order != seen) return order;
-    sys_pause();
+    base_pause();
     if (looks % LOOKS && !p->crowded) continue;
     uint64_t now = sys_clock_ns();
     if (began == 0) began = now;
@@ -137,7 +138,7 @@ static bool await(run_pool *p, run_worker *w) {
   while (state >> STATE_SHIFT != p->number)
     if (atomic_compare_exchange_weak(&w->state, &state, p->number << STATE_SHIFT | STATE_MISSED)) return false;
   for (uint32_t looks = 1; state != (p->number << STATE_SHIFT | STATE_DONE); looks++) {
-    sys_pause();
+    base_pause();
     state = atomic_load_explicit(&w->state, memory_order_acquire);
     if (looks % LOOKS && !p->crowded) continue;
     uint64_t now = sys_clock_ns();
@@ -151,7 +152,10 @@ static bool await(run_pool *p, run_worker *w) {
 static void next_job(run_pool *p) {
   if (++p->jobs < BASE_JOBS) return;
   p->jobs = 1;
-  for (uint32_t i = 0; i < p->threads; i++) atomic_store_explicit(&p->lanes[i].word, 0, memory_order_relaxed);
+  for (uint32_t i = 0; i < p->threads; i++) {
+    atomic_store_explicit(&p->lanes[i].word, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->lanes[i].piece, 0, memory_order_relaxed);
+  }
 }
 
 td_status run_pool_share(run_pool *p, uint32_t workers, run_job job, void *user, td_error *err) {

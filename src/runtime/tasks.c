@@ -8,6 +8,7 @@
  * Nobody waits for ever: a task that nobody has begun is run by the first who waits for it. While one that another
  * thread has begun is waited for, the waiting thread may run others, but only such that no future goes into: these wait
  * for nothing but what they fork themselves, and so for nothing that is halted below them on the same thread. */
+#include "base/team.h"
 #include "base/work.h"
 #include "runtime/crew_priv.h"
 #include "runtime/runtime_priv.h"
@@ -23,7 +24,7 @@ static const plan_block *block_of(const run_frame *f, uint32_t step) {
 /* ---- memory of the run ---- */
 
 static void lock(run_session *s) {
-  while (atomic_flag_test_and_set_explicit(&s->lock, memory_order_acquire)) sys_pause();
+  while (atomic_flag_test_and_set_explicit(&s->lock, memory_order_acquire)) base_pause();
 }
 static void unlock(run_session *s) { atomic_flag_clear_explicit(&s->lock, memory_order_release); }
 
@@ -288,7 +289,7 @@ static void await(run_frame *f, run_task *task) {
       continue;
     }
     if (!began) began = sys_clock_ns();
-    if (sys_clock_ns() - began < SPIN_NS) sys_pause();
+    if (sys_clock_ns() - began < SPIN_NS) base_pause();
     else sys_wait(&task->state, RUN_TASK_RUNNING);
   }
 }

@@ -66,15 +66,6 @@ void sys_wait(_Atomic uint32_t *word, uint32_t expected);
 /* Ends the sleep of all threads of this process that wait for `word`. */
 void sys_wake(_Atomic uint32_t *word);
 
-/* In a loop that waits for another thread: lets the other thread of the core run, and the loop end cheaply. */
-static inline void sys_pause(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
-
 /* ---- the machine (machine.c, cgroup.c, isa.c) ---- */
 
 typedef struct sys_machine {

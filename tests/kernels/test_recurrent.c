@@ -23,7 +23,7 @@ static const shape shapes[] = {
     {23, 1, 64, 1, false, true, false}, {24, 64, 7, 1, true, false, false}, {33, 20, 70, 2, false, true, false},
     {40, 0, 24, 1, true, true, false},  {1, 9, 40, 1, false, true, false},  {23, 5, 20, 2, false, true, true},
     {37, 4, 33, 1, true, true, true},   {19, 3, 16, 1, false, true, true},  {70, 21, 130, 1, false, true, false},
-    {83, 2, 150, 1, true, true, true}};
+    {83, 2, 150, 1, true, true, true},  {21, 6, 270, 1, false, true, false}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct layer {
@@ -99,6 +99,10 @@ static void check_layer(layer *l, const shape *s) {
   for (uint32_t workers = 2; workers <= RUN_WORKERS; workers++) {
     run_sequences(l, s, 0, BATCH, y, workers);
     assert_memory_equal(l->y, y, BATCH * each);
+    for (int64_t count = 1; count <= 3; count++) { /* fewer blocks than workers, who share their steps */
+      run_sequences(l, s, 1, count, y, workers);
+      assert_memory_equal(l->y + l->y_each, y, (size_t)count * each);
+    }
   }
   free(y);
 }

@@ -1,10 +1,12 @@
 /* recurrent.c -- KERN_LSTM, KERN_GRU, KERN_RNN: whole layers over time (td::lstm_packed, td::gru_packed,
  * td::rnn_packed; weights as recurrent.h says). A task is a block (recurrent_priv.h): one direction of up to
- * RECURRENT_ROWS sequences. */
+ * RECURRENT_ROWS sequences. Where there are fewer of them than workers, all workers compute one block after the other
+ * together, each some panels of every step. */
 #include "kernels/recurrent_priv.h"
 #include "kernels/tuning.h"
 
 #include "base/size.h"
+#include "base/team.h"
 
 typedef recurrent_layer layer;
 typedef recurrent_block block;
@@ -17,7 +19,8 @@ enum {
   SUMS_SHARE = 4,       /* or this part of r, so that the inputs' weights seldom drive r out of a cache */
   NEAR_BYTES = 1 << 18, /* what stays in most second-level caches */
   SHORT_STEPS = 2 * RECURRENT_SHORT_STEPS, /* from which a sequence is woven */
-  LONG_STEPS = 4 * RECURRENT_LONG_STEPS    /* from which its chunks are long, where r is not near */
+  LONG_STEPS = 4 * RECURRENT_LONG_STEPS,   /* from which its chunks are long, where r is not near */
+  SHARED_STEP = 3 << 14 /* multiplications of a step from which workers share it: some us, and a round takes 0.3 */
 };
 
 /* ---- blocks ---- */
@@ -64,26 +67,60 @@ static void swap_states(block *k) {
   k->state = state;
 }
 
+/* ---- panels ---- */
+
+typedef struct round_of {
+  const block *k;
+  recurrent_panels *run;
+  int64_t step, other;
+} round_of;
+
+/* Even numbers of panels: a sequence alone walks two at once. */
+static void run_piece(const void *user, uint32_t piece, uint32_t pieces) {
+  const round_of *r = user;
+  const int64_t panels = r->k->l->panels;
+  block k = *r->k;
+  k.panel = panels * piece / pieces / 2 * 2;
+  k.panel_end = piece + 1 == pieces ? panels : panels * (piece + 1) / pieces / 2 * 2;
+  r->run(&k, r->step, r->other);
+}
+
+static void run_panels(const block *k, recurrent_panels *run, int64_t step, int64_t other) {
+  const round_of r = {k, run, step, other};
+  if (k->l->together) base_team_do(k->l->call, run_piece, &r);
+  else run(k, step, other);
+}
+
+static void run_step(block *k, recurrent_panels *const *phases, int64_t step, int64_t slot) {
+  run_panels(k, phases[0], step, slot);
+  if (phases[1] && !k->l->linear_before_reset) run_panels(k, phases[1], step, slot);
+  swap_states(k);
+}
+
+/* ---- steps ---- */
+
 static void run_chunks(const cell *c, block *k) {
   const layer *l = k->l;
   const int size = k->count <= 2 ? (int)k->count - 1 : k->count <= SOME ? 2 : 3;
   for (int64_t step = 0; step < k->time; step += l->chunk) {
     int64_t steps = base_min_i64(l->chunk, k->time - step);
-    c->inputs(k, step, steps);
+    run_panels(k, c->inputs, step, steps);
     for (int64_t i = 0; i < steps; i++) {
       if (l->lengths) write_states(k, step + i);
-      c->step[size](k, i, step + i);
-      swap_states(k);
+      run_step(k, c->step[size], step + i, i);
     }
   }
 }
 
 static void run_woven(const cell *c, block *k) {
   const int pieces = k->l->pieces;
-  c->begin[pieces](k);
+  const int64_t steps = pieces == RECURRENT_LONG ? RECURRENT_LONG_STEPS : RECURRENT_SHORT_STEPS;
+  c->turn(k, 0);
+  run_panels(k, c->begin, 0, steps);
   for (int64_t step = 0; step < k->time; step++) {
-    c->woven[pieces](k, step);
-    swap_states(k);
+    const int64_t next = step + steps;
+    if (next < k->time && next % base_max_i64(V_LANES, steps) == 0) c->turn(k, next);
+    run_step(k, c->woven[pieces], step, step % (2 * steps));
   }
 }
 
@@ -155,7 +192,7 @@ static td_status check_sizes(const layer *l) {
 /* Of r, in one direction. */
 static int64_t state_bytes(const layer *l) { return l->hidden * l->width * (int64_t)sizeof(float); }
 
-static td_status open_layer(const base_call *call, const cell *c, bool plain, layer *l, base_tensor *copy) {
+static td_status open_layer(const base_call *call, const cell *c, bool plain, layer *l) {
   const base_attrs *attrs = call->attrs;
   const base_tensor *x = base_in(call, X);
   *l = (layer){.call = call,
@@ -180,20 +217,18 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
   l->panels = (l->hidden + l->units - 1) / l->units;
   l->padded = l->panels * l->units;
   l->width = l->panels * l->gates * V_LANES;
-  l->weave = c->woven[0] && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
+  l->weave = c->begin && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
   l->pieces = l->time >= LONG_STEPS && state_bytes(l) >= NEAR_BYTES ? RECURRENT_LONG : RECURRENT_SHORT;
-  TRY(check_sizes(l));
-  TRY(read_lengths(l));
   int64_t step = (int64_t)sizeof(float) * l->width * base_min_i64(ROWS, l->batch);
   const int64_t sums = base_max_i64(SUMS_BYTES, state_bytes(l) / SUMS_SHARE);
   l->chunk = step ? base_min_i64(base_max_i64(sums / step, ROWS), l->time) : 1;
-  return dense_rows(l, copy);
+  return check_sizes(l);
 }
 
 static td_status open_block(const layer *l, block *k) {
   size_t states = (size_t)(ROWS * l->padded), step = (size_t)l->width;
   int64_t steps = base_max_i64(l->chunk * base_min_i64(ROWS, l->batch), RECURRENT_RING);
-  *k = (block){.l = l};
+  *k = (block){.l = l, .panel_end = l->panels};
   k->sums = base_call_scratch(l->call, (size_t)steps, step * sizeof(float));
   k->turned = base_call_scratch(l->call, (size_t)l->input, V_LANES * sizeof(float));
   k->state = base_call_scratch(l->call, states, sizeof(float));
@@ -217,30 +252,57 @@ static int64_t block_rows(int64_t count) {
   return (count + some - 1) / some * some < (count + most - 1) / most * most ? some : most;
 }
 
-static td_status run(const base_call *call, const cell *c, bool plain) {
-  layer l;
+/* How a layer is cut into blocks. */
+typedef struct blocks_of {
+  int64_t lone, rows, shared, count; /* blocks of one sequence; sequences of the others; these; in a direction */
+} blocks_of;
+
+static blocks_of cut(const layer *l) {
+  blocks_of b = {.lone = lone_sequences(l)};
+  b.rows = block_rows(l->batch - b.lone);
+  b.shared = (l->batch - b.lone + b.rows - 1) / b.rows;
+  b.count = b.shared + b.lone;
+  return b;
+}
+
+static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
+  const base_call *call = l->call;
   block k;
   base_tensor copy;
-  TRY(open_layer(call, c, plain, &l, &copy));
-  if (l.batch == 0 || l.hidden == 0) return TD_OK;
-  TRY(open_block(&l, &k));
+  TRY(read_lengths(l));
+  TRY(dense_rows(l, &copy));
+  TRY(open_block(l, &k));
   const float *w = base_in(call, W)->data, *r = base_in(call, R)->data;
   const base_tensor *bias = base_in(call, BIAS);
-  const int64_t lone = lone_sequences(&l), rows = block_rows(l.batch - lone);
-  const int64_t shared = (l.batch - lone + rows - 1) / rows, blocks = shared + lone;
-  uint32_t tasks = (uint32_t)base_min_i64(l.dirs * blocks, UINT32_MAX - 64);
+  uint32_t tasks = (uint32_t)base_min_i64(l->dirs * b->count, UINT32_MAX - 64);
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
-    int64_t number = task % blocks;
-    k.direction = task / blocks;
-    k.first = number < shared ? number * rows : l.batch - (blocks - number);
-    k.count = number < shared ? base_min_i64(rows, l.batch - lone - k.first) : 1;
-    k.backward = l.reverse || k.direction == 1;
-    k.w = w + k.direction * l.width * l.input;
-    k.r = r + k.direction * l.width * l.hidden;
-    k.bias = bias ? (const float *)bias->data + k.direction * l.padded * KERN_RECURRENT_BIASES : NULL;
+    int64_t number = task % b->count;
+    k.direction = task / b->count;
+    k.first = number < b->shared ? number * b->rows : l->batch - (b->count - number);
+    k.count = number < b->shared ? base_min_i64(b->rows, l->batch - b->lone - k.first) : 1;
+    k.backward = l->reverse || k.direction == 1;
+    k.w = w + k.direction * l->width * l->input;
+    k.r = r + k.direction * l->width * l->hidden;
+    k.bias = bias ? (const float *)bias->data + k.direction * l->padded * KERN_RECURRENT_BIASES : NULL;
     run_block(c, &k);
   }
   return TD_OK;
+}
+
+static td_status run(const base_call *call, const cell *c, bool plain) {
+  layer l;
+  TRY(open_layer(call, c, plain, &l));
+  if (l.batch == 0 || l.hidden == 0) return TD_OK;
+  const blocks_of b = cut(&l);
+  l.together = call->lanes && l.dirs * b.count < call->workers &&
+               l.width * l.hidden * base_min_i64(l.batch, b.rows) >= SHARED_STEP;
+  if (l.together && call->worker) {
+    base_team_follow(call);
+    return TD_OK;
+  }
+  const td_status status = run_blocks(&l, c, &b);
+  if (l.together) base_team_end(call);
+  return status;
 }
 
 td_status KERN_NAME(lstm)(const base_call *call) { return run(call, &KERN_NAME(lstm_cell), false); }

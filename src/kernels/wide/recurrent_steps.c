@@ -64,8 +64,8 @@ V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int
 }
 
 V_INLINE void multiply_inputs(int gates, const block *k, int64_t step, int64_t steps) {
-  int64_t rows = steps * k->count, panels = k->l->panels;
-  for (int64_t panel = 0; panel < panels; panel++) {
+  const int64_t rows = steps * k->count;
+  for (int64_t panel = k->panel; panel < k->panel_end; panel++) {
     for (int64_t first = 0; first < rows; first += ROWS) {
       int64_t count = base_min_i64(ROWS, rows - first);
       if (count == 1) input_tile(1, gates, k, panel, step, first, 1);
@@ -111,7 +111,7 @@ V_INLINE piece piece_of(int gates, int steps, const block *k, int64_t step, int6
   return p;
 }
 
-/* x of V_LANES steps from `step` on; zeros behind the last. */
+/* x of V_LANES steps from `step` on, a multiple of that; zeros behind the last. */
 static void turn(const block *k, int64_t step) {
   const layer *l = k->l;
   int64_t steps = base_min_i64(V_LANES, k->time - step), i = 0;
@@ -156,10 +156,10 @@ V_INLINE void multiply_beside(int gates, int width, const float *state, const fl
 
 /* All pieces of the first chunk. */
 V_INLINE void first_pieces(int gates, int steps, const block *k) {
-  turn(k, 0);
   for (int64_t number = 0; number < gates * piece_parts(gates, steps); number++) {
     const piece p = piece_of(gates, steps, k, 0, number);
-    for (int64_t panel = 0; panel < k->l->panels; panel++) multiply_beside(0, gates, NULL, NULL, 0, NULL, &p, panel);
+    for (int64_t panel = k->panel; panel < k->panel_end; panel++)
+      multiply_beside(0, gates, NULL, NULL, 0, NULL, &p, panel);
   }
 }
 
@@ -311,88 +311,99 @@ V_INLINE void gru_candidate_panels(int rows, int panels, const place *at) {
   }
 }
 
-/* All panels at one step. They are walked to and fro: what was read last is still in the first-level cache, which r
- * often exceeds. */
+/* The block's panels at one step. They are walked to and fro: what was read last is still in the first-level cache,
+ * which r often exceeds. */
 typedef void panels_of(int rows, int panels, const place *at);
-V_INLINE void walk(int rows, const block *k, int64_t slot, int64_t step, panels_of *of) {
+V_INLINE void walk(int rows, const block *k, int64_t step, int64_t slot, panels_of *of) {
   const int each = rows == 1 ? PANELS : 1;
-  int64_t panels = k->l->panels, i = 0;
-  for (; i + each <= panels; i += each) of(rows, each, &(place){k, slot, step, slot % 2 ? panels - each - i : i, NULL});
-  for (; i < panels; i++) of(rows, 1, &(place){k, slot, step, slot % 2 ? panels - 1 - i : i, NULL});
+  const int64_t first = k->panel, end = k->panel_end;
+  int64_t i = first;
+  for (; i + each <= end; i += each)
+    of(rows, each, &(place){k, slot, step, slot % 2 ? first + end - each - i : i, NULL});
+  for (; i < end; i++) of(rows, 1, &(place){k, slot, step, slot % 2 ? first + end - 1 - i : i, NULL});
 }
 
 /* Is there a piece for the next chunk to do beside `step`? Then it is *p. */
 V_INLINE bool has_piece(int gates, int steps, const block *k, int64_t step, piece *p) {
   int64_t number = step % steps, next = step - number + steps;
   if (next >= k->time || number >= gates * piece_parts(gates, steps)) return false;
-  if (number == 0 && next % V_LANES == 0) turn(k, next);
   *p = piece_of(gates, steps, k, next, number);
   return true;
 }
 
-/* All panels of one sequence, with the piece beside each. */
-V_INLINE void walk_beside(const piece *p, const block *k, int64_t step, panels_of *of) {
-  int64_t panels = k->l->panels, slot = step % (2 * p->steps);
-  for (int64_t i = 0; i < panels; i++) of(1, 1, &(place){k, slot, step, step % 2 ? panels - 1 - i : i, p});
+/* The block's panels of one sequence, with the piece beside each. */
+V_INLINE void walk_beside(const piece *p, const block *k, int64_t step, int64_t slot, panels_of *of) {
+  const int64_t first = k->panel, end = k->panel_end;
+  for (int64_t i = first; i < end; i++) of(1, 1, &(place){k, slot, step, step % 2 ? first + end - 1 - i : i, p});
 }
 
 static void lstm_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(4, k, step, steps); }
-static void lstm_one(const block *k, int64_t slot, int64_t step) { walk(1, k, slot, step, lstm_panels); }
-static void lstm_pair(const block *k, int64_t slot, int64_t step) { walk(2, k, slot, step, lstm_panels); }
-static void lstm_some(const block *k, int64_t slot, int64_t step) { walk(SOME, k, slot, step, lstm_panels); }
-static void lstm_many(const block *k, int64_t slot, int64_t step) { walk(ROWS, k, slot, step, lstm_panels); }
-V_INLINE void lstm_step_woven(int steps, const block *k, int64_t step) {
+static void lstm_one(const block *k, int64_t step, int64_t slot) { walk(1, k, step, slot, lstm_panels); }
+static void lstm_pair(const block *k, int64_t step, int64_t slot) { walk(2, k, step, slot, lstm_panels); }
+static void lstm_some(const block *k, int64_t step, int64_t slot) { walk(SOME, k, step, slot, lstm_panels); }
+static void lstm_many(const block *k, int64_t step, int64_t slot) { walk(ROWS, k, step, slot, lstm_panels); }
+V_INLINE void lstm_step_woven(int steps, const block *k, int64_t step, int64_t slot) {
   piece p;
-  if (has_piece(4, steps, k, step, &p)) walk_beside(&p, k, step, lstm_panels);
-  else lstm_one(k, step % (2 * steps), step);
+  if (has_piece(4, steps, k, step, &p)) walk_beside(&p, k, step, slot, lstm_panels);
+  else lstm_one(k, step, slot);
 }
-static void lstm_woven(const block *k, int64_t step) { lstm_step_woven(SHORT, k, step); }
-static void lstm_woven_long(const block *k, int64_t step) { lstm_step_woven(LONG, k, step); }
-static void lstm_begin(const block *k) { first_pieces(4, SHORT, k); }
-static void lstm_begin_long(const block *k) { first_pieces(4, LONG, k); }
+static void lstm_woven(const block *k, int64_t step, int64_t slot) { lstm_step_woven(SHORT, k, step, slot); }
+static void lstm_woven_long(const block *k, int64_t step, int64_t slot) { lstm_step_woven(LONG, k, step, slot); }
+static void lstm_begin(const block *k, int64_t step, int64_t steps) {
+  (void)step;
+  if (steps == SHORT) first_pieces(4, SHORT, k);
+  else first_pieces(4, LONG, k);
+}
 const recurrent_cell KERN_NAME(lstm_cell) = {
     .gates = 4,
     .inputs = lstm_inputs,
-    .step = {lstm_one, PAIRS ? lstm_pair : lstm_many, SOME < ROWS ? lstm_some : lstm_many, lstm_many},
-    .begin = {WEAVE ? lstm_begin : NULL, WEAVE ? lstm_begin_long : NULL},
-    .woven = {WEAVE ? lstm_woven : NULL, WEAVE ? lstm_woven_long : NULL}};
+    .step = {{lstm_one}, {PAIRS ? lstm_pair : lstm_many}, {SOME < ROWS ? lstm_some : lstm_many}, {lstm_many}},
+    .turn = turn,
+    .begin = WEAVE ? lstm_begin : NULL,
+    .woven = {{WEAVE ? lstm_woven : NULL}, {WEAVE ? lstm_woven_long : NULL}}};
 
-static __attribute__((noinline)) void gru_candidates(const block *k, int64_t slot, int64_t step) {
-  walk(1, k, slot, step, gru_candidate_panels);
-}
-V_INLINE void gru_step(int rows, const block *k, int64_t slot, int64_t step) {
-  if (k->l->linear_before_reset) {
-    walk(rows, k, slot, step, gru_panels);
-    return;
-  }
-  walk(rows, k, slot, step, gru_reset_panels);
-  if (rows == 1) gru_candidates(k, slot, step);
-  else walk(rows, k, slot, step, gru_candidate_panels);
+/* The first phase of a step; all of it where the candidate's product comes before the reset gate. */
+V_INLINE void gru_step(int rows, const block *k, int64_t step, int64_t slot) {
+  if (k->l->linear_before_reset) walk(rows, k, step, slot, gru_panels);
+  else walk(rows, k, step, slot, gru_reset_panels);
 }
 static void gru_inputs(const block *k, int64_t step, int64_t steps) { multiply_inputs(3, k, step, steps); }
-static void gru_one(const block *k, int64_t slot, int64_t step) { gru_step(1, k, slot, step); }
-static void gru_pair(const block *k, int64_t slot, int64_t step) { gru_step(2, k, slot, step); }
-static void gru_some(const block *k, int64_t slot, int64_t step) { gru_step(SOME, k, slot, step); }
-static void gru_many(const block *k, int64_t slot, int64_t step) { gru_step(ROWS, k, slot, step); }
-V_INLINE void gru_step_woven(int steps, const block *k, int64_t step) {
-  const int64_t slot = step % (2 * steps);
-  piece p;
-  if (!has_piece(3, steps, k, step, &p)) {
-    gru_one(k, slot, step);
-  } else if (k->l->linear_before_reset) {
-    walk_beside(&p, k, step, gru_panels);
-  } else {
-    walk_beside(&p, k, step, gru_reset_panels);
-    gru_candidates(k, slot, step);
-  }
+static void gru_one(const block *k, int64_t step, int64_t slot) { gru_step(1, k, step, slot); }
+static void gru_pair(const block *k, int64_t step, int64_t slot) { gru_step(2, k, step, slot); }
+static void gru_some(const block *k, int64_t step, int64_t slot) { gru_step(SOME, k, step, slot); }
+static void gru_many(const block *k, int64_t step, int64_t slot) { gru_step(ROWS, k, step, slot); }
+static void gru_candidates_one(const block *k, int64_t step, int64_t slot) {
+  walk(1, k, step, slot, gru_candidate_panels);
 }
-static void gru_woven(const block *k, int64_t step) { gru_step_woven(SHORT, k, step); }
-static void gru_woven_long(const block *k, int64_t step) { gru_step_woven(LONG, k, step); }
-static void gru_begin(const block *k) { first_pieces(3, SHORT, k); }
-static void gru_begin_long(const block *k) { first_pieces(3, LONG, k); }
+static void gru_candidates_pair(const block *k, int64_t step, int64_t slot) {
+  walk(2, k, step, slot, gru_candidate_panels);
+}
+static void gru_candidates_some(const block *k, int64_t step, int64_t slot) {
+  walk(SOME, k, step, slot, gru_candidate_panels);
+}
+static void gru_candidates_many(const block *k, int64_t step, int64_t slot) {
+  walk(ROWS, k, step, slot, gru_candidate_panels);
+}
+V_INLINE void gru_step_woven(int steps, const block *k, int64_t step, int64_t slot) {
+  piece p;
+  if (!has_piece(3, steps, k, step, &p)) gru_one(k, step, slot);
+  else if (k->l->linear_before_reset) walk_beside(&p, k, step, slot, gru_panels);
+  else walk_beside(&p, k, step, slot, gru_reset_panels);
+}
+static void gru_woven(const block *k, int64_t step, int64_t slot) { gru_step_woven(SHORT, k, step, slot); }
+static void gru_woven_long(const block *k, int64_t step, int64_t slot) { gru_step_woven(LONG, k, step, slot); }
+static void gru_begin(const block *k, int64_t step, int64_t steps) {
+  (void)step;
+  if (steps == SHORT) first_pieces(3, SHORT, k);
+  else first_pieces(3, LONG, k);
+}
 const recurrent_cell KERN_NAME(gru_cell) = {
     .gates = 3,
     .inputs = gru_inputs,
-    .step = {gru_one, PAIRS ? gru_pair : gru_many, SOME < ROWS ? gru_some : gru_many, gru_many},
-    .begin = {WEAVE ? gru_begin : NULL, WEAVE ? gru_begin_long : NULL},
-    .woven = {WEAVE ? gru_woven : NULL, WEAVE ? gru_woven_long : NULL}};
+    .step = {{gru_one, gru_candidates_one},
+             {PAIRS ? gru_pair : gru_many, PAIRS ? gru_candidates_pair : gru_candidates_many},
+             {SOME < ROWS ? gru_some : gru_many, SOME < ROWS ? gru_candidates_some : gru_candidates_many},
+             {gru_many, gru_candidates_many}},
+    .turn = turn,
+    .begin = WEAVE ? gru_begin : NULL,
+    .woven = {{WEAVE ? gru_woven : NULL, gru_candidates_one}, {WEAVE ? gru_woven_long : NULL, gru_candidates_one}}};

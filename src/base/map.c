@@ -19,16 +19,29 @@ static uint64_t fold(uint64_t x, uint64_t y) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Words at a time, by a factor that no file knows. */
+/* The bytes of a key of less than a word: all of them, some perhaps twice. */
+static uint64_t short_word(base_str key) {
+  const unsigned char *at = (const unsigned char *)key.at;
+  uint32_t first = 0, last = 0;
+  if (key.length >= sizeof first) {
+    memcpy(&first, at, sizeof first);
+    memcpy(&last, at + key.length - sizeof last, sizeof last);
+  } else if (key.length) {
+    first = at[0] | (uint32_t)at[key.length / 2] << 8 | (uint32_t)at[key.length - 1] << 16;
+  }
+  return (uint64_t)last << 32 | first;
+}
+
+/* Words at a time, the last one with what the one before has too, by a factor that no file knows. */
 static uint32_t hash_of(base_str key, uint64_t seed) {
   uint64_t h = seed ^ key.length, word = 0;
-  size_t at = 0;
-  for (; key.length - at >= sizeof word; at += sizeof word) {
-    memcpy(&word, key.at + at, sizeof word);
-    h = fold(h ^ word, seed);
+  if (key.length < sizeof word) word = short_word(key);
+  else memcpy(&word, key.at + key.length - sizeof word, sizeof word);
+  for (size_t at = 0; at + sizeof word < key.length; at += sizeof word) {
+    uint64_t next;
+    memcpy(&next, key.at + at, sizeof next);
+    h = fold(h ^ next, seed);
   }
-  word = 0;
-  for (int shift = 0; at < key.length; shift += 8) word |= (uint64_t)(unsigned char)key.at[at++] << shift;
   h = fold(h ^ word, seed);
   return (uint32_t)(h ^ h >> 32);
 }

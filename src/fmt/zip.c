@@ -167,14 +167,14 @@ static void zlib_free(voidpf allocator, voidpf memory) {
 }
 
 /* Feeds zlib, whose counts have 32 bits, piece by piece. */
-static int run_inflate(z_stream *z, const uint8_t *from, uint64_t packed, uint8_t *to, uint64_t bytes) {
+static int run_inflate(z_stream *z, const uint8_t *from, uint64_t readable, uint8_t *to, uint64_t room) {
   int status = Z_OK;
-  uint64_t fed = 0, room = bytes;
+  uint64_t fed = 0;
   z->next_in = fmt_view(from);
   z->next_out = to;
   while (status == Z_OK) {
     if (z->avail_in == 0) {
-      z->avail_in = (uInt)(packed - fed < UINT_MAX ? packed - fed : UINT_MAX);
+      z->avail_in = (uInt)(readable - fed < UINT_MAX ? readable - fed : UINT_MAX);
       fed += z->avail_in;
     }
     if (z->avail_out == 0) {
@@ -182,19 +182,26 @@ static int run_inflate(z_stream *z, const uint8_t *from, uint64_t packed, uint8_
       room -= z->avail_out;
     }
     /* All at once needs no window to look back into. Z_BUF_ERROR: neither side has anything left. */
-    status = inflate(z, fed == packed && room == 0 ? Z_FINISH : Z_NO_FLUSH);
+    status = inflate(z, fed == readable && room == 0 ? Z_FINISH : Z_NO_FLUSH);
   }
-  bool exact = z->avail_in == 0 && fed == packed && z->avail_out == 0 && room == 0;
-  return status == Z_STREAM_END && !exact ? Z_DATA_ERROR : status;
+  return status;
 }
 
-td_status fmt_inflate(const td_allocator *allocator, const uint8_t *from, uint64_t packed, uint8_t *to, uint64_t bytes,
-                      td_error *err) {
+/* What zlib may read behind `packed` bytes and write behind `bytes`: near either end it goes on a byte at a time, which
+ * small entries would do all along. */
+typedef struct slack {
+  uint64_t in, out;
+} slack;
+enum { SLACK_IN = 8, SLACK_OUT = 258 };
+
+static td_status inflate_all(const td_allocator *allocator, const uint8_t *from, uint64_t packed, uint8_t *to,
+                             uint64_t bytes, slack more, td_error *err) {
   td_allocator copy = *allocator;
   z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = &copy};
   int status = inflateInit2(&z, -MAX_WBITS);
   if (status == Z_OK) {
-    status = run_inflate(&z, from, packed, to, bytes);
+    status = run_inflate(&z, from, packed + more.in, to, bytes + more.out);
+    if (status == Z_STREAM_END && (z.total_in != packed || z.total_out != bytes)) status = Z_DATA_ERROR;
     inflateEnd(&z);
   }
   if (status == Z_MEM_ERROR) return base_no_memory(err, "inflating");
@@ -202,11 +209,19 @@ td_status fmt_inflate(const td_allocator *allocator, const uint8_t *from, uint64
   return TD_OK;
 }
 
-static td_status inflate_entry(base_arena *arena, const fmt_zip_entry *e, const uint8_t *from, uint64_t offset,
+td_status fmt_inflate(const td_allocator *allocator, const uint8_t *from, uint64_t packed, uint8_t *to, uint64_t bytes,
+                      td_error *err) {
+  return inflate_all(allocator, from, packed, to, bytes, (slack){0, 0}, err);
+}
+
+static td_status inflate_entry(base_arena *arena, const fmt_zip *zip, const fmt_zip_entry *e, uint64_t offset,
                                const uint8_t **data, td_error *err) {
-  uint8_t *to = base_arena_alloc(arena, e->bytes);
+  enum { ALIGN = 16 };
+  const slack more = {zip->size - offset - e->packed < SLACK_IN ? 0 : SLACK_IN, SLACK_OUT};
+  size_t room;
+  uint8_t *to = base_add(e->bytes, more.out, &room) ? base_arena_alloc_uncleared(arena, room, ALIGN) : NULL;
   if (!to) return base_no_memory(err, "inflated zip entry");
-  td_status status = fmt_inflate(base_arena_allocator(arena), from, e->packed, to, e->bytes, NULL);
+  td_status status = inflate_all(base_arena_allocator(arena), zip->file + offset, e->packed, to, e->bytes, more, NULL);
   if (status == TD_NO_RESOURCE) return base_no_memory(err, "inflating a zip entry");
   if (status != TD_OK) return bad_zip(err, offset, "an entry does not inflate to its size");
   *data = to;
@@ -224,7 +239,7 @@ td_status fmt_zip_read(base_arena *arena, const fmt_zip *zip, const fmt_zip_entr
     return base_fail(err, TD_UNSUPPORTED, NULL, (int64_t)entry->local, "the zip archive is encrypted");
   *data = zip->file + start;
   if (entry->method == STORED) return TD_OK;
-  if (entry->method == DEFLATED) return inflate_entry(arena, entry, zip->file + start, start, data, err);
+  if (entry->method == DEFLATED) return inflate_entry(arena, zip, entry, start, data, err);
   return base_fail(err, TD_UNSUPPORTED, NULL, (int64_t)entry->local,
                    "a zip entry is packed with method %u; only stored and deflated ones are read", entry->method);
 }

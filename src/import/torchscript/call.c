@@ -17,9 +17,9 @@ static void no_memory(ts_import *im) { ir_build_take(&im->build, base_no_memory(
 
 static bool eval_arguments(ts_frame *f, const ts_expr *e, arguments *out) {
   out->values = base_new(f->im->arena, aten_value, e->count + 1);
-  out->keywords = base_new(f->im->arena, aten_keyword, e->count + 1);
+  out->keywords = e->keywords ? base_new(f->im->arena, aten_keyword, e->count + 1) : NULL;
   out->count = out->keyword_count = 0;
-  if (!out->values || !out->keywords) no_memory(f->im);
+  if (!out->values || (e->keywords && !out->keywords)) no_memory(f->im);
   for (uint32_t i = 1; i < e->count && ts_ok(f->im); i++) {
     aten_value v = ts_eval(f, e->items[i]);
     if (e->keywords && e->keywords[i].length) out->keywords[out->keyword_count++] = (aten_keyword){e->keywords[i], v};

@@ -139,15 +139,20 @@ static td_status open_block(ts_parser *p) {
 }
 
 static td_status block(ts_parser *p, ts_block *out) {
+  const uint32_t first = p->statements.count;
   TRY(ts_enter(p));
   TRY(open_block(p));
   while (p->lex.token.kind != TS_T_DEDENT) {
     ts_stmt s = {0};
     TRY(statement(p, &s));
-    ts_stmt *slot = base_vec_push(p->arena, out);
+    ts_stmt *slot = base_vec_push(p->arena, &p->statements);
     if (!slot) return no_memory(p);
     *slot = s;
   }
+  out->count = out->cap = p->statements.count - first;
+  out->at = base_arena_copy(p->arena, p->statements.at + first, out->count * sizeof *out->at);
+  if (!out->at) return no_memory(p);
+  p->statements.count = first;
   p->depth--;
   return ts_lex_next(&p->lex);
 }

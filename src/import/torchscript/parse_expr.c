@@ -45,20 +45,27 @@ td_status ts_expect_name(ts_parser *p, base_str *name) {
 static td_status no_memory(ts_parser *p) { return base_no_memory(p->lex.err, p->lex.file); }
 
 static td_status new_expr(ts_parser *p, ts_expr_kind kind, ts_place place, ts_expr **out) {
-  *out = base_new(p->arena, ts_expr, 1);
+  *out = base_arena_alloc_uncleared(p->arena, sizeof **out, _Alignof(ts_expr));
   if (!*out) return no_memory(p);
-  (*out)->kind = kind;
-  (*out)->place = place;
-  (*out)->text = (base_str){"", 0};
+  **out = (ts_expr){.kind = kind, .place = place, .text = {"", 0}};
   return TD_OK;
 }
 
-typedef BASE_VEC(ts_expr *) expr_vec;
-
-static td_status push(ts_parser *p, expr_vec *v, ts_expr *e) {
-  ts_expr **slot = base_vec_push(p->arena, v);
+static td_status push(ts_parser *p, ts_expr *e) {
+  ts_expr **slot = base_vec_push(p->arena, &p->items);
   if (!slot) return no_memory(p);
   *slot = e;
+  return TD_OK;
+}
+
+/* What was pushed since there were `first` items. */
+static td_status take_items(ts_parser *p, uint32_t first, ts_expr ***items, uint32_t *count) {
+  *count = p->items.count - first;
+  const size_t bytes = *count * sizeof **items;
+  *items = bytes ? base_arena_alloc_uncleared(p->arena, bytes, sizeof **items) : NULL;
+  if (bytes && !*items) return no_memory(p);
+  if (bytes) memcpy(*items, p->items.at + first, bytes);
+  p->items.count = first;
   return TD_OK;
 }
 
@@ -77,8 +84,8 @@ static td_status token_literal(ts_parser *p, ts_expr_kind kind, ts_expr **out) {
   return ts_lex_next(&p->lex);
 }
 
-/* Expressions up to `close`, which is taken. */
-static td_status items_until(ts_parser *p, const char *close, expr_vec *items, bool *trailing) {
+/* Pushes the expressions up to `close`, which is taken. */
+static td_status items_until(ts_parser *p, const char *close, bool *trailing) {
   bool taken = false;
   *trailing = false;
   for (;;) {
@@ -86,7 +93,7 @@ static td_status items_until(ts_parser *p, const char *close, expr_vec *items, b
     if (taken) return TD_OK;
     ts_expr *e = NULL;
     TRY(ts_parse_expr(p, &e));
-    TRY(push(p, items, e));
+    TRY(push(p, e));
     TRY(ts_accept(p, ",", trailing));
     if (!*trailing && !ts_lex_is(&p->lex, close)) return ts_unexpected(p, "a comma or a closing bracket");
   }
@@ -94,35 +101,31 @@ static td_status items_until(ts_parser *p, const char *close, expr_vec *items, b
 
 static td_status parenthesised(ts_parser *p, ts_expr **out) {
   ts_place place = p->lex.token.place;
-  expr_vec items = {0};
+  const uint32_t first = p->items.count;
   bool trailing;
   TRY(ts_lex_next(&p->lex));
-  TRY(items_until(p, ")", &items, &trailing));
-  if (items.count == 1 && !trailing) {
-    *out = items.at[0];
+  TRY(items_until(p, ")", &trailing));
+  if (p->items.count == first + 1 && !trailing) {
+    *out = p->items.at[--p->items.count];
     return TD_OK;
   }
   TRY(new_expr(p, TS_TUPLE, place, out));
-  (*out)->items = items.at;
-  (*out)->count = items.count;
-  return TD_OK;
+  return take_items(p, first, &(*out)->items, &(*out)->count);
 }
 
 static td_status list(ts_parser *p, ts_expr **out) {
   ts_place place = p->lex.token.place;
-  expr_vec items = {0};
+  const uint32_t first = p->items.count;
   bool trailing;
   TRY(ts_lex_next(&p->lex));
-  TRY(items_until(p, "]", &items, &trailing));
+  TRY(items_until(p, "]", &trailing));
   TRY(new_expr(p, TS_LIST, place, out));
-  (*out)->items = items.at;
-  (*out)->count = items.count;
-  return TD_OK;
+  return take_items(p, first, &(*out)->items, &(*out)->count);
 }
 
 static td_status dictionary(ts_parser *p, ts_expr **out) {
   ts_place place = p->lex.token.place;
-  expr_vec items = {0};
+  const uint32_t first = p->items.count;
   bool taken;
   TRY(ts_lex_next(&p->lex));
   for (;;) {
@@ -132,15 +135,13 @@ static td_status dictionary(ts_parser *p, ts_expr **out) {
     TRY(ts_parse_expr(p, &key));
     TRY(ts_expect(p, ":"));
     TRY(ts_parse_expr(p, &value));
-    TRY(push(p, &items, key));
-    TRY(push(p, &items, value));
+    TRY(push(p, key));
+    TRY(push(p, value));
     TRY(ts_accept(p, ",", &taken));
     if (!taken && !ts_lex_is(&p->lex, "}")) return ts_unexpected(p, "a comma or '}'");
   }
   TRY(new_expr(p, TS_DICT, place, out));
-  (*out)->items = items.at;
-  (*out)->count = items.count;
-  return TD_OK;
+  return take_items(p, first, &(*out)->items, &(*out)->count);
 }
 
 static td_status name(ts_parser *p, ts_expr **out) {
@@ -148,8 +149,9 @@ static td_status name(ts_parser *p, ts_expr **out) {
     const char *word;
     ts_expr_kind kind;
   } words[] = {{"None", TS_NONE}, {"True", TS_TRUE}, {"False", TS_FALSE}};
+  const base_str text = p->lex.token.text;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (base_str_is(p->lex.token.text, words[i].word)) return token_literal(p, words[i].kind, out);
+    if (text.at[0] == words[i].word[0] && base_str_is(text, words[i].word)) return token_literal(p, words[i].kind, out);
   return token_literal(p, TS_NAME, out);
 }
 
@@ -170,44 +172,51 @@ static td_status primary(ts_parser *p, ts_expr **out) {
 
 /* ---- what follows a value: .name (arguments) [index] ------------------------------------------------------------- */
 
-static td_status argument(ts_parser *p, expr_vec *items, base_str *keyword) {
+static td_status push_keyword(ts_parser *p, base_str keyword) {
+  base_str *slot = base_vec_push(p->arena, &p->keywords);
+  if (!slot) return no_memory(p);
+  *slot = keyword;
+  return TD_OK;
+}
+
+/* Pushes it, and its keyword: of length 0 where it has none. */
+static td_status argument(ts_parser *p) {
   ts_expr *e = NULL;
   bool taken = false;
-  *keyword = (base_str){"", 0};
+  base_str keyword = {"", 0};
   TRY(ts_parse_expr(p, &e));
   if (e->kind == TS_NAME) TRY(ts_accept(p, "=", &taken));
   if (taken) {
-    *keyword = e->text;
+    keyword = e->text;
     TRY(ts_parse_expr(p, &e));
   }
-  return push(p, items, e);
+  TRY(push_keyword(p, keyword));
+  return push(p, e);
 }
 
 static td_status call(ts_parser *p, ts_expr *callee, ts_expr **out) {
-  expr_vec items = {0};
-  BASE_VEC(base_str) keywords = {0};
+  const uint32_t first = p->items.count, first_keyword = p->keywords.count;
   bool taken, any = false;
   TRY(new_expr(p, TS_CALL, callee->place, out));
   TRY(ts_lex_next(&p->lex));
-  TRY(push(p, &items, callee));
-  base_str *slot = base_vec_push(p->arena, &keywords);
-  if (!slot) return no_memory(p);
+  TRY(push(p, callee));
+  TRY(push_keyword(p, (base_str){"", 0}));
   for (;;) {
     TRY(ts_accept(p, ")", &taken));
     if (taken) break;
-    slot = base_vec_push(p->arena, &keywords);
-    if (!slot) return no_memory(p);
-    TRY(argument(p, &items, slot));
-    any = any || slot->length;
-    if (any && !slot->length)
+    TRY(argument(p));
+    const bool named = p->keywords.at[p->keywords.count - 1].length != 0;
+    any = any || named;
+    if (any && !named)
       return ts_lex_fail(&p->lex, p->lex.token.place, "an argument without a name follows one with a name");
     TRY(ts_accept(p, ",", &taken));
     if (!taken && !ts_lex_is(&p->lex, ")")) return ts_unexpected(p, "a comma or ')'");
   }
-  (*out)->items = items.at;
-  (*out)->count = items.count;
-  (*out)->keywords = any ? keywords.at : NULL;
-  return TD_OK;
+  TRY(take_items(p, first, &(*out)->items, &(*out)->count));
+  p->keywords.count = first_keyword;
+  if (!any) return TD_OK;
+  (*out)->keywords = base_arena_copy(p->arena, p->keywords.at + first_keyword, (*out)->count * sizeof *p->keywords.at);
+  return (*out)->keywords ? TD_OK : no_memory(p);
 }
 
 /* `a`, `a:b`, `:b`, `a:`, `:` */
@@ -229,24 +238,22 @@ static td_status subscript(ts_parser *p, ts_expr **out) {
 }
 
 static td_status index_of(ts_parser *p, ts_expr *base, ts_expr **out) {
-  expr_vec items = {0};
+  const uint32_t first = p->items.count;
   bool taken;
   TRY(new_expr(p, TS_INDEX, base->place, out));
   TRY(ts_lex_next(&p->lex));
-  TRY(push(p, &items, base));
+  TRY(push(p, base));
   for (;;) {
     TRY(ts_accept(p, "]", &taken));
     if (taken) break;
     ts_expr *e = NULL;
     TRY(subscript(p, &e));
-    TRY(push(p, &items, e));
+    TRY(push(p, e));
     TRY(ts_accept(p, ",", &taken));
     if (!taken && !ts_lex_is(&p->lex, "]")) return ts_unexpected(p, "a comma or ']'");
   }
-  if (items.count < 2) return ts_lex_fail(&p->lex, base->place, "an index is empty");
-  (*out)->items = items.at;
-  (*out)->count = items.count;
-  return TD_OK;
+  if (p->items.count < first + 2) return ts_lex_fail(&p->lex, base->place, "an index is empty");
+  return take_items(p, first, &(*out)->items, &(*out)->count);
 }
 
 static td_status attribute(ts_parser *p, ts_expr *base, ts_expr **out) {
@@ -344,15 +351,13 @@ td_status ts_parse_expr(ts_parser *p, ts_expr **out) {
 }
 
 td_status ts_parse_list(ts_parser *p, ts_expr ***items, uint32_t *count, bool *trailing) {
-  expr_vec v = {0};
+  const uint32_t first = p->items.count;
   do {
     ts_expr *e = NULL;
     *trailing = false;
     TRY(ts_parse_expr(p, &e));
-    TRY(push(p, &v, e));
+    TRY(push(p, e));
     TRY(ts_accept(p, ",", trailing));
   } while (*trailing && !ts_lex_is(&p->lex, "=") && p->lex.token.kind != TS_T_NEWLINE);
-  *items = v.at;
-  *count = v.count;
-  return TD_OK;
+  return take_items(p, first, items, count);
 }

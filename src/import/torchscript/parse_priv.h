@@ -7,6 +7,10 @@ typedef struct ts_parser {
   ts_lexer lex;
   base_arena *arena;
   uint32_t depth;
+  /* Of what is open, innermost last: moved to its own memory when it is closed. */
+  BASE_VEC(ts_expr *) items;
+  BASE_VEC(base_str) keywords;
+  BASE_VEC(ts_stmt) statements;
 } ts_parser;
 
 td_status ts_parse_expr(ts_parser *p, ts_expr **out);

@@ -22,6 +22,13 @@ static inline int peek(const ts_lexer *l, size_t ahead) {
 static inline bool is_name_start(int c) { return ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c >= 0x80; }
 static inline bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
+/* May the byte stand in a name? A bit per ASCII character; all others may. */
+static inline bool is_name(char byte) {
+  static const uint64_t bits[2] = {0x03ff000000000000u, 0x07fffffe87fffffeu};
+  const unsigned char c = (unsigned char)byte;
+  return c >= 0x80 || bits[c >> 6] >> (c & 63) & 1;
+}
+
 static ts_place here(const ts_lexer *l) { return (ts_place){(uint32_t)l->at, l->line}; }
 
 /* ---- lines and indentation --------------------------------------------------------------------------------------- */
@@ -189,8 +196,9 @@ static td_status string(ts_lexer *l) {
 static td_status sign(ts_lexer *l) {
   static const char pairs[][2] = {{'-', '>'}, {'=', '='}, {'!', '='}, {'<', '='}, {'>', '='}, {'*', '*'}, {'/', '/'}};
   const int c = peek(l, 0), next = peek(l, 1);
-  size_t length = c && strchr("()[]{},:.=+-*/%<>&|^~@", c) ? 1 : 0;
-  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+  size_t length = c && strchr("(),.[]:={}+-*/%<>&|^~@", c) ? 1 : 0;
+  const bool may_pair = next == '=' || next == '>' || next == '*' || next == '/';
+  for (size_t i = 0; may_pair && i < sizeof pairs / sizeof *pairs; i++)
     if (c == pairs[i][0] && next == pairs[i][1]) length = 2;
   if (length) {
     l->token = (ts_token){.kind = TS_T_SIGN, .place = here(l), .text = {l->text.at + l->at, length}};
@@ -233,7 +241,7 @@ td_status ts_lex_next(ts_lexer *l) {
   if (c == '"' || c == '\'') return string(l);
   if (!is_name_start(c)) return sign(l);
   ts_place place = here(l);
-  while (is_name_start(peek(l, 0)) || is_digit(peek(l, 0))) l->at++;
+  while (l->at < l->text.length && is_name(l->text.at[l->at])) l->at++;
   l->token = (ts_token){.kind = TS_T_NAME, .place = place, .text = {l->text.at + place.offset, l->at - place.offset}};
   return TD_OK;
 }

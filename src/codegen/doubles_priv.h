@@ -1,5 +1,5 @@
 /* doubles_priv.h -- functions of f64 for generated code, in halves of a vector: the text that follows the prelude where
- * a loop needs it, over what math_double_priv.h says. Within 2 ULP of f64, tanh and log10 within 2.5, gelu of x
+ * a loop needs it, over what math_double_priv.h says. Within 2 ULP of f64, tanh and silu within 3, gelu of x
  * (tests/codegen/test_functions.c holds them), and what libm gives at both ends of the range; of machines that do not
  * fuse multiplications and additions they are libm's, an element at a time. */
 typedef union d_halves {
@@ -93,9 +93,10 @@ V_INLINE vh h_power(vh x, vh y) {
 #define D_TURNS 0x1p30
 /* sin(x + quarters pi/2) for |x| <= D_TURNS: pi/2 in three parts, what is left in two. */
 V_INLINE vh h_wave(vh x, int64_t quarters) {
-  const vh n = h_round(x * 0x1.45f306dc9c883p-1), near = h_fma(n, h_set(-0x1.921fb54442d18p+0), x);
-  const vh r = h_fma(n, h_set(-0x1.1a62633145c07p-54), near), z = r * r, half = z * 0.5, one = h_set(1);
-  const vh low = h_fma(n, h_set(0x1.f1976b7ed8fbcp-110), h_fma(n, h_set(-0x1.1a62633145c07p-54), near - r));
+  const vh n = h_round(x * 0x1.45f306dc9c883p-1), near = h_fma(n, h_set(-0x1.921fb54442d18p+0), x); /* exact */
+  const vh part = n * 0x1.1a62633145c07p-54, part_low = h_fma(n, h_set(0x1.1a62633145c07p-54), -part);
+  const vh r = near - part, back = r - near, z = r * r, half = z * 0.5, one = h_set(1);
+  const vh low = (near - (r - back)) - (part + back) - h_fma(n, h_set(-0x1.f1976b7ed8fbcp-110), part_low);
   const vh odd = r + h_fma(r * z, h_sin_terms(z), low);
   const vh high = one - half, even = high + ((one - high - half) + h_fma(z * z, h_cos_terms(z), -r * low));
   const vhl turn = (vhl)(n + 0x1.8p52) + quarters, negative = (turn & 2) << 62;
@@ -106,9 +107,11 @@ V_INLINE vh h_cos_near(vh x) { return h_wave(x, 1); }
 
 /* ---- sigmoids and the error function ---- */
 
+/* As v_sigmoid, but for what exp loses. */
 V_INLINE vh h_sigmoid(vh x) {
-  const vh e = h_exp(-h_abs(x));
-  return h_select((vhl)(x < (vh){0}), e, h_set(1)) / (e + 1);
+  const vh e = h_exp(-h_abs(x)), d = e + 1, d_low = e - (d - 1), q = e / d;
+  const vh closer = h_fma(h_fma(-q, d, e) - q * d_low, 1 - q, q);
+  return h_select((vhl)(x < (vh){0}), closer, 1 - closer);
 }
 V_INLINE vh h_tanh(vh x) {
   const vh t = h_expm1(h_clamp(h_abs(x), 0, 30) * -2);
@@ -122,16 +125,18 @@ V_INLINE vh h_silu(vh x) {
 V_INLINE vh h_softplus(vh x) { return h_select((vhl)(x < (vh){0}), (vh){0}, x) + h_log1p(h_exp(-h_abs(x))); }
 V_INLINE vh h_mish(vh x) {
   const vh a = h_select((vhl)(x < h_set(-800)), h_set(-800), x);
-  const vh e = h_exp(h_select((vhl)(x > h_set(40)), h_set(40), a)), w = e * (e + 2);
+  const vh e = h_exp(h_clamp(a, -800, 40)), w = e * (e + 2);
   return a * (w / (w + 2));
 }
+/* For |x| < 1. */
+V_INLINE vh h_erf_near(vh x) { return h_fma(x, h_erf_terms(x * x), x); }
 V_INLINE vh h_erf(vh x) {
-  const vh a = h_abs(x), z = x * x;
-  return h_select((vhl)(a < h_set(1)), h_fma(x, h_erf_terms(z), x), h_copysign(1 - h_erfc(a), x));
+  const vh a = h_abs(x);
+  return h_select((vhl)(a < h_set(1)), h_erf_near(x), h_copysign(1 - h_erfc(a), x));
 }
 V_INLINE vh h_gelu(vh x) {
-  const vh a = h_select((vhl)(x < h_set(-50)), h_set(-50), x);
-  return a * h_erfc(a * -0x1.6a09e667f3bcdp-1) * 0.5;
+  const vh a = h_select((vhl)(x < h_set(-50)), h_set(-50), x), t = a * 0x1.6a09e667f3bcdp-1;
+  return a * (h_select((vhl)(h_abs(t) < h_set(1)), h_erf_near(t) + 1, h_erfc(-t)) * 0.5);
 }
 V_INLINE vh h_gelu_tanh(vh x) {
   const vh a = h_select((vhl)(x < h_set(-50)), h_set(-50), x), t = h_clamp(a, -50, 50);

@@ -27,7 +27,7 @@ ir_kernel_query *fuse_query(const ir_graph *graph, const compile_setting *settin
 
 /* ---- operands and results of a member ---- */
 
-enum { CHAINED = 2048, FEW = 4096 /* elements */ };
+enum { CHAINED = 2048, FEW = 4096, ROWS = 256 /* elements */ };
 
 /* How a type fits the space of the group. */
 typedef enum fit {
@@ -318,6 +318,12 @@ static bool is_small(const ir_type *t) {
   return !base_is_float(t->dtype) && elements >= 0 && elements < FEW;
 }
 
+/* Kernels go along rows of a few elements one at a time; to set up a loop takes as long as some dozens of them. */
+static bool runs_faster_across(const fuse_state *f, const fuse_group *g) {
+  return g->row_axes && !g->behind && row_length(g) <= KERN_FUSED_SHORT && lower_makes_code(f->setting) &&
+         fuse_elements(g->rank, g->dims) >= ROWS;
+}
+
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
   if (g->count > 1) return true;
@@ -326,6 +332,7 @@ bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const bool looks_up = has_kernel && node->op->flags & IR_OP_LOOKUP; /* which does it as well */
   if (looks_up || is_small(ir_type_of(f->graph, node->out[0]))) return false;
   if (!node->op->kernel || reads_turned(f, node)) return true;
+  if (runs_faster_across(f, g)) return true;
   if (!g->row_axes && follows_product(f, node, has_kernel)) return true;
   return query && !has_kernel;
 }

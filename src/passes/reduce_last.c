@@ -1,14 +1,12 @@
 /* reduce_last.c -- reductions that no kernel takes along their axes run along the last ones, as rows of loops do:
  *
  *     prod(x) {dim = [0]}    -> prod(permute(x, [1, 2, 0])) {dim = [-1]}
- *     prod(x) {dim = [1]}    -> mul(mul(x[:, 0], x[:, 1]), x[:, 2])    of a few: loops read them as they stand
  *
  * Requires: a verified graph; known axes. Keeps: types, numbers (sums are taken in another order). Breaks: nothing. */
+#include "kernels/fused.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
-
-enum { FEW = 8 }; /* parts of a product that are taken one by one */
 
 static const char *const reductions[] = {"aten::sum", "aten::mean", "aten::prod",      "aten::amax",     "aten::amin",
                                          "aten::any", "aten::all",  "aten::logsumexp", "td::square_sum", "td::log_sum"};
@@ -56,28 +54,17 @@ static int32_t order_of(int32_t rank, uint32_t mask, int64_t *order) {
   return stay;
 }
 
-/* The product of the `count` parts of x along `axis`. */
-static td_status multiply_parts(passes_edit *e, ir_node id, ir_value x, int64_t axis, int64_t count, bool keeps,
-                                ir_value *out) {
-  for (int64_t k = 0; k < count; k++) {
-    const int64_t ints[] = {k, k + 1, axis, 1};
-    ir_value in[5] = {x}, pair[2] = {*out};
-    for (uint32_t i = 0; i < 4; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
-    TRY(passes_add(e, id, "aten::slice", (ir_new_node){.in = in, .in_count = 5}, NULL, &pair[1]));
-    in[0] = pair[1];
-    in[1] = in[3];
-    if (!keeps) TRY(passes_add(e, id, "aten::squeeze", (ir_new_node){.in = in, .in_count = 2}, NULL, &pair[1]));
-    *out = pair[1];
-    if (k) TRY(passes_add(e, id, "aten::mul", (ir_new_node){.in = pair, .in_count = 2}, NULL, out));
+/* Are they neighbouring axes of so few elements that loops reduce them where they stand? */
+static bool is_few(const ir_type *t, uint32_t mask) {
+  int64_t elements = 1;
+  const uint32_t lowest = mask & (~mask + 1);
+  for (int32_t i = 0; i < t->rank; i++) {
+    if (!(mask >> i & 1)) continue;
+    if (!base_dim_known(t->dims[i]) || t->dims[i] > KERN_FUSED_SHORT) return false;
+    elements *= t->dims[i];
+    if (elements > KERN_FUSED_SHORT) return false;
   }
-  return TD_OK;
-}
-
-/* How many parts a product has that is better taken part by part; 0: it is no such. */
-static int64_t few_parts(passes_edit *e, const ir_node_def *node, const ir_type *t, int32_t stay, int64_t axis) {
-  const bool single = strcmp(node->op->name, "aten::prod") == 0 && stay == t->rank - 1 && base_is_float(t->dtype);
-  if (!single || ir_type_of(e->graph, node->out[0])->dtype != t->dtype) return 0;
-  return base_dim_known(t->dims[axis]) && t->dims[axis] <= FEW ? t->dims[axis] : 0;
+  return ((mask + lowest) & mask) == 0;
 }
 
 static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *node) {
@@ -89,12 +76,8 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
   if (t->kind > IR_BOOL || rank < 2 || rank > BASE_MAX_RANK || !reduced_axes(e, node, rank, &mask)) return TD_OK;
   const int32_t stay = order_of(rank, mask, order);
   if (stay == 0 || stay == rank || mask == ((1u << (rank - stay)) - 1) << stay || has_kernel(e, node)) return TD_OK;
-  const int64_t parts = few_parts(e, node, t, stay, order[stay]);
+  if (is_few(t, mask)) return TD_OK;
   ir_value turned, v = IR_NO_VALUE;
-  if (parts) {
-    TRY(multiply_parts(e, id, reduction.in[0], order[stay], parts, passes_int(&reduction, "keepdim"), &v));
-    return passes_take_place(e, id, v);
-  }
   const base_arg turn = ARG_INTS("dims", order, (uint32_t)rank);
   const ir_new_node permute = {.in = reduction.in, .in_count = 1, .args = &turn, .arg_count = 1};
   TRY(passes_add(e, id, "aten::permute", permute, NULL, &turned));

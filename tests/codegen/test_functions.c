@@ -1,5 +1,5 @@
-/* test_functions.c -- functions that only loops have, against libm in double over the range of f32: interpreted and
- * compiled, on each level that the machine has. */
+/* test_functions.c -- functions that only loops have, against libm in double over the range of f32, those of f64
+ * against long double: interpreted and compiled, on each level that the machine has. */
 #include <math.h>
 
 #include "codegen/chains.h"
@@ -172,6 +172,122 @@ static void expect_pairs(const compile_setting *setting, const char *how) {
   rig_close(&r);
 }
 
+/* ---- of f64 ---- */
+
+static long double sigmoid_of(long double x) { return 1 / (1 + expl(-x)); }
+static long double silu_of(long double x) { return x * sigmoid_of(x); }
+static long double softplus_of(long double x) { return x > 50 ? x : log1pl(expl(x)); }
+static long double gelu_of(long double x) { return x * erfcl(-x * 0.70710678118654752440084436210485L) / 2; }
+
+/* `of_x`: the error is measured in units of x, as that of f32 is. */
+static const struct {
+  const char *name;
+  long double (*truth)(long double);
+  double ulps;
+  bool of_x;
+} doubles[] = {{"exp", expl, 1, false},       {"expm1", expm1l, 2, false},
+               {"log", logl, 1, false},       {"log2", log2l, 2, false},
+               {"log10", log10l, 2, false},   {"log1p", log1pl, 2, false},
+               {"tanh", tanhl, 3, false},     {"sigmoid", sigmoid_of, 2, false},
+               {"silu", silu_of, 3, false},   {"sin", sinl, 1, false},
+               {"cos", cosl, 1, false},       {"erf", erfl, 2, false},
+               {"sqrt", sqrtl, 0.501, false}, {"softplus", softplus_of, 2, false},
+               {"gelu", gelu_of, 2, true},    {"floor", floorl, 0, false},
+               {"ceil", ceill, 0, false},     {"round", nearbyintl, 0, false}};
+enum { DOUBLES = sizeof doubles / sizeof *doubles };
+
+/* One unit in the last place of the f64 nearest to x. */
+static double wide_ulp_of(double x) {
+  int e;
+  (void)frexp(x, &e);
+  return fabs(x) < 0x1p-1022 ? 0x1p-1074 : ldexp(1, e - 53);
+}
+
+/* Every 2^48th double; from -20 to 20; from -9000 to 9000; and the doubles nearest to multiples of pi/2. */
+static void fill_doubles(double *x, int set) {
+  for (uint64_t i = 0; i < SAMPLES; i++) {
+    const uint64_t bits = (i << 48) + i * 0x9e3779b97f4aull % (1ull << 48);
+    const double at = (double)i - SAMPLES / 2.0;
+    if (set == 0) memcpy(&x[i], &bits, sizeof bits);
+    else if (set < 3) x[i] = at * ((set == 1 ? 40.0 : 18000.0) / SAMPLES) * (1 + 0x1p-40 * (double)(i % 999));
+    else x[i] = at * 1.57079632679489661923;
+  }
+  const double ends[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0x1p-1074, -0x1p-1022, 0x1.fffffffffffffp1023};
+  memcpy(x, ends, sizeof ends);
+}
+
+static void expect_close_double(uint32_t f, const char *how, const double *x, const double *y) {
+  for (int64_t i = 0; i < SAMPLES; i++) {
+    const long double truth = doubles[f].truth((long double)x[i]);
+    const double near = (double)truth;
+    const double lost = doubles[f].truth == silu_of ? 0x1p-1064 : 0; /* times x, of a factor that is no normal number */
+    const double unit = fmax(wide_ulp_of(doubles[f].of_x ? x[i] : near), lost);
+    if (isnan(near) && !isinf(x[i])  ? isnan(y[i])
+        : isinf(near) || isinf(x[i]) ? y[i] == near || (isnan(y[i]) && isnan(near)) || (near != near && y[i] == 0)
+                                     : (double)fabsl((long double)y[i] - truth) <= (doubles[f].ulps + 0.001) * unit)
+      continue;
+    fail_msg("%s, %s(%.17g) = %.17g; %.17g is right, %.2f units", how, doubles[f].name, x[i], y[i], near,
+             (double)fabsl((long double)y[i] - truth) / unit);
+  }
+}
+
+static void expect_doubles(const compile_setting *setting, const char *how) {
+  static double x[SAMPLES];
+  const int64_t count = SAMPLES;
+  const base_value value = {.kind = BASE_TENSOR, .tensor = base_tensor_of(x, TD_F64, 1, &count)};
+  for (uint32_t first = 0, last; first < DOUBLES; first = last) {
+    base_text text = {.allocator = &base_libc_allocator};
+    rig r;
+    last = first + BASE_PROGRAM_OUTS < DOUBLES ? first + BASE_PROGRAM_OUTS : DOUBLES;
+    base_text_print(&text, "input %%0 \"x\": f64[n]\n");
+    for (uint32_t f = first; f < last; f++)
+      base_text_print(&text, "%%%u = aten::%s(%%0)\n", f - first + 1, doubles[f].name);
+    for (uint32_t f = first; f < last; f++)
+      base_text_print(&text, "output \"%s\" %%%u\n", doubles[f].name, f - first + 1);
+    rig_open_as(&r, text.at, NULL, setting);
+    base_text_free(&text);
+    assert_int_equal(r.plan->steps.count, 1);
+    for (int set = 0; set < SETS; set++) {
+      fill_doubles(x, set);
+      assert_int_equal(run_set_input(r.session, 0, &value, &r.err), TD_OK);
+      rig_run(&r);
+      for (uint32_t f = first; f < last; f++) expect_close_double(f, how, x, rig_output(&r, f - first)->data);
+    }
+    rig_close(&r);
+  }
+}
+
+/* Powers as fill_pairs draws them, of more bits than f32 has. */
+static void expect_double_powers(const compile_setting *setting, const char *how) {
+  static const char text[] =
+      "input %0 \"x\": f64[n]\ninput %1 \"y\": f64[n]\n%2 = aten::pow(%0, %1)\noutput \"pow\" %2\n";
+  static float narrow[2][EDGES * EDGES + RANDOM];
+  static double x[EDGES * EDGES + RANDOM], y[EDGES * EDGES + RANDOM];
+  const int64_t count = fill_pairs(narrow[0], narrow[1]);
+  for (int64_t i = 0; i < count; i++) {
+    const bool edge = i < EDGES * EDGES;
+    x[i] = (double)narrow[0][i] * (edge ? 1 : 1 + 0x1p-30 * (double)(i % 1001));
+    y[i] = (double)narrow[1][i] * (edge || i % 4 == 2 ? 1 : 1 + 0x1p-31 * (double)(i % 1003));
+  }
+  const base_value in[] = {{.kind = BASE_TENSOR, .tensor = base_tensor_of(x, TD_F64, 1, &count)},
+                           {.kind = BASE_TENSOR, .tensor = base_tensor_of(y, TD_F64, 1, &count)}};
+  rig r;
+  rig_open_as(&r, text, NULL, setting);
+  for (uint32_t k = 0; k < 2; k++) assert_int_equal(run_set_input(r.session, k, &in[k], &r.err), TD_OK);
+  rig_run(&r);
+  const double *z = rig_output(&r, 0)->data;
+  for (int64_t i = 0; i < count; i++) {
+    const long double truth = powl((long double)x[i], (long double)y[i]);
+    const double near = (double)truth;
+    if (isnan(near)                ? isnan(z[i])
+        : near == 0 || isinf(near) ? z[i] == near && !signbit(z[i]) == !signbit(near)
+                                   : (double)fabsl((long double)z[i] - truth) <= 1.5 * wide_ulp_of(near))
+      continue;
+    fail_msg("%s, pow(%.17g, %.17g) = %.17g; %.17g is right", how, x[i], y[i], z[i], near);
+  }
+  rig_close(&r);
+}
+
 /* ---- scans ---- */
 
 enum { LONGEST = 70, SCANNED = 5 };
@@ -269,6 +385,8 @@ static void functions_keep_their_bounds(void **state) {
     if (!setting.cc) continue;
     expect_functions(&setting, how);
     expect_pairs(&setting, how);
+    expect_doubles(&setting, how);
+    expect_double_powers(&setting, how);
     expect_scans(&setting, how);
   }
   chains_remove(cache);

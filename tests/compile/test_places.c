@@ -172,9 +172,30 @@ static void views_as_they_are(void **state) {
   }
 }
 
+/* Bounds of a view may have any whole type: how it lies is asked without memory to convert them in. */
+static void bounds_of_narrow_types(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"x\": f32[2, 5]\n"
+           "const %1: i32[1] = {1}\n"
+           "const %2: i32[1] = {-1}\n"
+           "const %3: i8[1] = {1}\n"
+           "%4 = aten::neg(%0)\n"
+           "%5 = aten::slice(%4, %1, %2, %3)\n"
+           "%6 = aten::abs(%5)\n"
+           "output \"y\" %5\n"
+           "output \"z\" %6\n",
+           "2x5: 1");
+  expect_output(&r, 0, "2x3: -2 -3 -4 -7 -8 -9");
+  rig_close(&r);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(dense_layers),        cmocka_unit_test(rows_below_each_other),
-                                     cmocka_unit_test(copies_where_needed), cmocka_unit_test(parts_are_not_overwritten),
-                                     cmocka_unit_test(joins_in_loops),      cmocka_unit_test(views_as_they_are)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(dense_layers),          cmocka_unit_test(rows_below_each_other),
+      cmocka_unit_test(copies_where_needed),   cmocka_unit_test(parts_are_not_overwritten),
+      cmocka_unit_test(joins_in_loops),        cmocka_unit_test(views_as_they_are),
+      cmocka_unit_test(bounds_of_narrow_types)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

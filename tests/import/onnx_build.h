@@ -89,16 +89,17 @@ static inline void put_node(base_text *graph, const char *op, const char *name, 
   put_node_as(graph, 1, "", op, name, in, out, NULL);
 }
 
-/* A value of f32, or of the ONNX element type given: input (11) or output (12). A dim of -1 has no size, -2 is "batch",
- * rank -1 has no shape. */
+/* A value of f32, or of the ONNX element type given: input (11) or output (12). A dim of -1 has no size; -2 is
+ * "batch", -3 "?", -4 "None"; rank -1 has no shape. */
 static inline void put_value_as(base_text *graph, uint32_t field, const char *name, int64_t element, int32_t rank,
                                 const int64_t *dims) {
+  static const char *const names[] = {"batch", "?", "None"};
   base_text info = message(), type = message(), tensor = message(), shape = message();
   fmt_put_int(&tensor, 1, element);
   for (int32_t i = 0; i < rank; i++) {
     base_text dim = message();
     if (dims[i] >= 0) fmt_put_int(&dim, 1, dims[i]);
-    if (dims[i] == -2) fmt_put_str(&dim, 2, "batch");
+    if (dims[i] <= -2) fmt_put_str(&dim, 2, names[-2 - dims[i]]);
     put(&shape, 1, &dim);
   }
   if (rank >= 0) put(&tensor, 2, &shape);

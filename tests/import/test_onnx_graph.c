@@ -275,13 +275,30 @@ static void bad_external_data(void **state) {
   }
 }
 
+/* Names that are none: each such size is one of its own. */
+static void sizes_without_a_name(void **state) {
+  (void)state;
+  base_text g = message();
+  put_input(&g, "x", DIMS(-2, -3, -3, -4));
+  put_input(&g, "b", DIMS(-4));
+  put_node(&g, "Add", "", "x,b", "y");
+  put_output(&g, "y");
+  base_text m = model_of(&g, NULL);
+  expect_text(&m,
+              "input %0 \"x\": f32[batch, \"x.1\", \"x.2\", \"x.3\"]\n"
+              "input %1 \"b\": f32[\"b.0\"]\n"
+              "%2 = aten::add(%0, %1): f32[batch, \"x.1\", \"x.2\", bcast(\"b.0\", \"x.3\")]  # \"Add_0 (Add)\"\n"
+              "output \"y\" %2\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chain_of_two),        cmocka_unit_test(unsorted),
-      cmocka_unit_test(open_inputs),         cmocka_unit_test(overridable_default),
-      cmocka_unit_test(constants_are_views), cmocka_unit_test(sparse_initializers),
-      cmocka_unit_test(constant_forms),      cmocka_unit_test(functions_are_inlined),
-      cmocka_unit_test(external_data),       cmocka_unit_test(bad_external_data),
+      cmocka_unit_test(chain_of_two),         cmocka_unit_test(unsorted),
+      cmocka_unit_test(open_inputs),          cmocka_unit_test(overridable_default),
+      cmocka_unit_test(constants_are_views),  cmocka_unit_test(sparse_initializers),
+      cmocka_unit_test(constant_forms),       cmocka_unit_test(functions_are_inlined),
+      cmocka_unit_test(external_data),        cmocka_unit_test(bad_external_data),
+      cmocka_unit_test(sizes_without_a_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,17 @@
  * of the value and the axis. */
 #include "import/onnx/state_priv.h"
 
+#include <ctype.h>
+
 /* TypeProto: tensor_type 1, sequence_type 4, map_type 5, opaque_type 7, sparse_tensor_type 8, optional_type 9. */
 enum { TENSOR = 1, SEQUENCE = 4, MAP = 5, OPAQUE = 7, SPARSE = 8, OPTIONAL = 9, MAX_NESTED = 8 };
+
+/* Some exporters write "?", "-1" or "None" where a size has no name: such sizes need not be equal. */
+static bool is_name(base_str s) {
+  bool says = false;
+  for (size_t i = 0; i < s.length; i++) says = says || isalpha((unsigned char)s.at[i]) || s.at[i] == '_';
+  return says && !base_str_is(s, "None");
+}
 
 static td_status read_dim(onnx_import *im, fmt_wire w, base_str name, int32_t axis, base_dim *dim) {
   int64_t value = -1;
@@ -18,8 +27,8 @@ static td_status read_dim(onnx_import *im, fmt_wire w, base_str name, int32_t ax
     *dim = value;
     return TD_OK;
   }
-  char *symbol = param.length ? base_arena_slice(im->arena, param.at, param.length)
-                              : base_arena_format(im->arena, "%.*s.%d", (int)name.length, name.at, axis);
+  char *symbol = is_name(param) ? base_arena_slice(im->arena, param.at, param.length)
+                                : base_arena_format(im->arena, "%.*s.%d", (int)name.length, name.at, axis);
   if (!symbol) return base_no_memory(im->err, "the name of a size");
   for (char *c = symbol; *c; c++) /* the text form puts names in quotes */
     if (*c == '"' || (unsigned char)*c < ' ') *c = '_';

@@ -104,7 +104,8 @@ static void tile(onnx_node *n) {
 
 ONNX_DECLARE(shape);
 const onnx_lowering onnx_lower_shape[] = {
-    {"", "Reshape", 1, reshape}, {"", "Squeeze", 1, squeeze}, {"", "Unsqueeze", 1, unsqueeze}, {"", "Slice", 1, slice},
-    {"", "Concat", 1, concat},   {"", "Split", 1, split},     {"", "Tile", 1, tile},
+    {"", "Reshape", 1, reshape}, {"", "Squeeze", 1, squeeze},    {"", "Unsqueeze", 1, unsqueeze},
+    {"", "Slice", 1, slice},     {"", "DynamicSlice", 1, slice}, {"", "Concat", 1, concat},
+    {"", "Split", 1, split},     {"", "Tile", 1, tile},
 };
 ONNX_TABLE(shape);

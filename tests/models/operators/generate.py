@@ -236,6 +236,17 @@ def images():
     save("dft_cut", "DFT", [f(2, 9, 1), n(6, np.int64)], axis=1)
 
 
+def early():
+    """Operators on trial until ONNX 1.4, which Core ML's converters and PyTorch 1.1 wrote."""
+    save("early_affine", "Affine", [f(2, 3)], opset=7, alpha=1.5, beta=-0.5)
+    save("early_image_scaler", "ImageScaler", [f(2, 3, 4, 5)], opset=7, scale=0.5, bias=[1.0, -2.0, 3.0])
+    save("early_crop", "Crop", [f(1, 2, 6, 7)], opset=7, border=[1, 0, 2, 3])
+    save("early_crop_sizes", "Crop", [f(1, 2, 6, 7)], opset=7, border=[1, 2, 0, 0], scale=[3, 4])
+    save("early_scaled_tanh", "ScaledTanh", [f(4, 5)], opset=7, alpha=2.0, beta=0.5)
+    save("early_parametric_softplus", "ParametricSoftplus", [f(4, 5)], opset=7, alpha=2.0, beta=0.5)
+    save("early_dynamic_slice", "DynamicSlice", [f(4, 6), n([1, -3], np.int64), n([9, -1], np.int64), n([0, 1], np.int64)], opset=9)
+
+
 def others():
     save("inverse", "Inverse", [f(2, 4, 4)], domain=MS)
 
@@ -248,3 +259,4 @@ attention()
 group_query()
 images()
 others()
+early()

@@ -121,7 +121,7 @@ typedef struct td_value_info {
   int32_t rank; /* -1: not fixed */
   int64_t dims[TD_MAX_RANK];
   const char *symbols[TD_MAX_RANK]; /* the name of an open dimension, or NULL */
-  int32_t has_default;              /* 1: an input that need not be set */
+  int32_t has_default;              /* 1: an input that need not be set: td_input_spec */
 } td_value_info;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -139,7 +139,7 @@ typedef struct td_allocator {
 typedef struct td_model td_model;
 typedef struct td_session td_session;
 
-/* What a model is given, for formats that do not say it themselves (TorchScript). */
+/* What a model is given, where its format does not say it (TorchScript); names of ONNX weights that shall be inputs. */
 typedef struct td_input_spec {
   const char *name; /* of the graph's input; NULL: made of the argument it goes to */
   const char *path; /* where it goes in the call: "argument 0[1]", "context['keys']". NULL: to the argument called
@@ -165,7 +165,7 @@ typedef struct td_load_options {
                          their errors stay small; "fast", Strassen products too: docs/performance.md */
   const char *tuning; /* numbers by which kernels choose among forms of the same bits, "name=number,name=number": those
                          of td_tuning_at; NULL: what is known of this CPU */
-  const td_input_spec *inputs; /* of a TorchScript model: `input_count` of them; copied */
+  const td_input_spec *inputs; /* `input_count` of them; copied */
   size_t input_count;
   const char *method;           /* of a TorchScript module, that runs; NULL: "forward" */
   const char *disabled_kernels; /* comma-separated names of kernels (td_step.kernel) whose steps run plain loops */

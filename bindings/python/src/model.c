@@ -42,14 +42,15 @@ static bool read_dim(PyObject *dim, int64_t *size, const char **symbol) {
   return !PyErr_Occurred();
 }
 
-/* One (dtype, dims) or (dtype, dims, is it complex): None among the dims is an open one, and so is a name, equal ones
- * being of equal size. */
+/* One (dtype, dims), (dtype, dims, is it complex) or those and a name as bytes: None among the dims is an open one, and
+ * so is a name, equal ones being of equal size. */
 static bool read_spec(PyObject *pair, td_input_spec *spec) {
-  const char *dtype;
+  const char *dtype, *name = NULL;
   PyObject *dims;
   int is_complex = 0;
-  if (!PyArg_ParseTuple(pair, "sO!|p", &dtype, &PyTuple_Type, &dims, &is_complex)) return false;
-  *spec = (td_input_spec){.dtype = core_dtype_of(dtype), .rank = (int32_t)PyTuple_Size(dims), .is_complex = is_complex};
+  if (!PyArg_ParseTuple(pair, "sO!|py", &dtype, &PyTuple_Type, &dims, &is_complex, &name)) return false;
+  *spec = (td_input_spec){
+      .name = name, .dtype = core_dtype_of(dtype), .rank = (int32_t)PyTuple_Size(dims), .is_complex = is_complex};
   if (spec->dtype == TD_INVALID || spec->rank > TD_MAX_RANK)
     return PyErr_Format(PyExc_ValueError, "an input of %s and %zd dimensions is not supported", dtype,
                         PyTuple_Size(dims)) != NULL;

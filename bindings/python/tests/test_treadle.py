@@ -255,12 +255,14 @@ class Calling(unittest.TestCase):
             np.testing.assert_array_equal(model(x), np.array(np.nonzero(x)))
 
     def test_defaults_come_back(self):
-        model = treadle.load(onnx_file.model(
+        weighted = onnx_file.model(
             [onnx_file.node("Add", "x w", "y")],
             [onnx_file.value_info("x", 1, [3]), onnx_file.value_info("w", 1, [3])], [onnx_file.value_info("y", 1, [3])],
-            [onnx_file.floats("w", [3], [1, 2, 3])]))
-        session = model.session()
+            [onnx_file.floats("w", [3], [1, 2, 3])])
         x = np.zeros(3, "f4")
+        self.assertEqual([v.name for v in treadle.load(weighted).inputs], ["x"])
+        model = treadle.load(weighted, {"w": ("f32", (3,))})
+        session = model.session()
         self.assertTrue(model.inputs[1].has_default)
         np.testing.assert_array_equal(session(x), [1, 2, 3])
         np.testing.assert_array_equal(session(x, np.full(3, 9, "f4")), [9, 9, 9])

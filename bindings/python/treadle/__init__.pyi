@@ -68,7 +68,7 @@ class Model:
     def text(self, stage: str = ..., format: str = ...) -> str: ...
     def bench(self, *args: Any, min_time: float = ..., warmup: int = ..., threads: Optional[int] = ..., **named: Any) -> Bench: ...
 
-def load(source: Union[str, PathLike[str], bytes, bytearray, memoryview, Any], example_inputs: Optional[Sequence[Any]] = ..., *,
+def load(source: Union[str, PathLike[str], bytes, bytearray, memoryview, Any], example_inputs: Union[Sequence[Any], Mapping[str, Any], None] = ..., *,
          backend: Optional[str] = ..., math: Optional[str] = ..., isa: Optional[str] = ..., threads: int = ...,
          weights: Union[str, PathLike[str], None] = ..., disabled_passes: Union[str, Sequence[str], None] = ...,
          format: Optional[str] = ..., seed: int = ..., method: Optional[str] = ...,

@@ -35,6 +35,53 @@ def complex_name(array):
     return {"complex64": "c64", "complex128": "c128"}.get(name)
 
 
+def _parts(value):
+    """The arrays and numbers of an argument in order, be it a tuple, a list or a dict of them; None is left out."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if value is None:
+        return []
+    if isinstance(value, list) or isinstance(value, tuple) and not _is_type(value):
+        return [part for item in value for part in _parts(item)]
+    return [value]
+
+
+def _is_type(value):
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+
+
+def _type_of(value, name):
+    """(dtype, dims, is it complex) of an array, a number, or what is such a type."""
+    if _is_type(value):
+        return spec_of(value[0], (d.encode() if isinstance(d, str) else d for d in value[1]))
+    for kind, dtype in ((bool, "bool"), (int, "i64"), (float, "f64")):
+        if isinstance(value, kind):
+            return spec_of(dtype, ())
+    if complex_name(value):
+        return spec_of(complex_name(value), value.shape)
+    return (*_core.type_of(Kinds().array(value, name)), False)
+
+
+def types_of(example_inputs):
+    """What the core is told of inputs whose file does not say their types: of arguments in order, or of a dict by name."""
+    if example_inputs is None:
+        return None
+    if isinstance(example_inputs, dict):
+        return [(*_type_of(value, name), name.encode()) for name, value in example_inputs.items()]
+    if not isinstance(example_inputs, (list, tuple)):
+        example_inputs = (example_inputs,)
+    return [_type_of(value, f"example input {i}") for i, value in enumerate(_parts(list(example_inputs)))]
+
+
+def spread(args, inputs):
+    """Arguments that are tuples, lists or dicts of arrays, part by part, where the inputs are that."""
+    parts = []
+    for value in args:
+        inner = _parts(value) if isinstance(value, (list, tuple, dict)) else [value]
+        parts += [value] if all(isinstance(part, (bool, int, float)) for part in inner) else inner
+    return parts if len(parts) <= len(inputs) and not any(info.kind == "list" for info in inputs) else args
+
+
 def torch_tensor_view(tensor, name, torch, readonly=False):
     """The memory of a torch tensor, which stays alive with the view."""
     if tensor.is_complex():  # parts along a last axis of 2

@@ -7,7 +7,7 @@ import threading
 import time
 
 from . import _core
-from ._convert import Kinds, complex_name, spec_of
+from ._convert import Kinds, spread, types_of
 from ._errors import BadArgument
 
 
@@ -64,6 +64,8 @@ class _Callable:
 
     def _take(self, model, args, named, kinds):
         inputs = model.inputs
+        if args and len(args) < len(inputs):
+            args = spread(args, inputs)
         if len(args) > len(inputs):
             raise BadArgument(f"{len(args)} inputs were given; the model takes {len(inputs)}: "
                               + ", ".join(v.name for v in inputs))
@@ -323,21 +325,6 @@ class Bench:
                 f"arena {self.arena_bytes / 1e6:.1f} MB")
 
 
-def _types(example_inputs):
-    """(dtype, dims) of arrays, for files that do not say them; given as such, open dims are None or a name."""
-    if example_inputs is None:
-        return None
-    kinds, types = Kinds(), []
-    for i, x in enumerate(example_inputs):
-        if isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str):
-            types.append(spec_of(x[0], (d.encode() if isinstance(d, str) else d for d in x[1])))
-        elif complex_name(x):
-            types.append(spec_of(complex_name(x), x.shape))
-        else:
-            types.append(_core.type_of(kinds.array(x, f"example input {i}")))
-    return types
-
-
 def _sizes(specialise):
     """{"batch": (1, 8), "seq": 128} as the library takes it: "batch=1,8 seq=128"."""
     if specialise is None or isinstance(specialise, str):
@@ -359,6 +346,10 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     method    of a TorchScript module; None: forward
     specialise  sizes of open dimensions that get faster variants: {"batch": (1, 8), "seq": 128}, or "batch=1,8 seq=128"
 
+    example_inputs  types and sizes for files that do not say them (TorchScript): the arguments of a call, or for each
+              ("f32", (1, 3, None, "width")), None and names being open; or these by the names of inputs: {"x": array}. Of
+              an ONNX file, names weights that are to be inputs
+
     Where torch is loaded, `source` may be an ExportedProgram, a Module with `example_inputs` (a tuple), which is exported,
     or a ScriptModule with `example_inputs`, which say the types that it does not.
     """
@@ -368,7 +359,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
                "specialise": _sizes(specialise)}
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        inputs = _types(example_inputs)
+        inputs = types_of(example_inputs)
         return Model(_core.load(os.fsencode(path), inputs=inputs, **options), path if isinstance(path, str) else os.fsdecode(path), threads)
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -376,4 +367,4 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
         loaded = _torch.load(source, example_inputs, options, threads)
         if loaded is not None:
             return loaded
-    return Model(_core.load(source, True, inputs=_types(example_inputs), **options), f"{memoryview(source).nbytes} bytes", threads)
+    return Model(_core.load(source, True, inputs=types_of(example_inputs), **options), f"{memoryview(source).nbytes} bytes", threads)

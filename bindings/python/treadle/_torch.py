@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _core
 from ._around import around, drawn_graph, placed_graph, put_back, real_graph, token_positions, with_draws, with_tokens
-from ._convert import torch_tensor_view
+from ._convert import torch_tensor_view, types_of
 from ._errors import BadArgument, Error, Unsupported
 from ._model import Model, Outputs
 from ._program import CannotSay, of_exported, of_graph
@@ -97,16 +97,6 @@ def load_exported(program, options, threads):
     return model._nest(program)
 
 
-def _specs(example_inputs):
-    """The types of inputs, which TorchScript does not say."""
-    from ._convert import _torch_dtypes, complex_name, spec_of
-    from torch.utils import _pytree as pytree
-    if example_inputs is None:
-        return None
-    return [spec_of(complex_name(x) or _torch_dtypes(torch)[x.dtype], x.shape)
-            for x in pytree.tree_leaves(tuple(example_inputs)) if isinstance(x, torch.Tensor)]
-
-
 def load(source, example_inputs, options, threads):
     """What torch has, as a Model; None where it is no such thing."""
     if isinstance(source, torch.export.ExportedProgram):
@@ -114,7 +104,7 @@ def load(source, example_inputs, options, threads):
     if isinstance(source, torch.jit.ScriptModule):
         memory = io.BytesIO()
         torch.jit.save(source, memory)  # one copy of the weights, which the model then keeps and reads in place
-        return Model(_core.load(memory.getbuffer(), True, inputs=_specs(example_inputs), **options), "ScriptModule", threads)
+        return Model(_core.load(memory.getbuffer(), True, inputs=types_of(example_inputs), **options), "ScriptModule", threads)
     if not isinstance(source, torch.nn.Module):
         return None
     if example_inputs is None:

@@ -58,7 +58,7 @@ static td_status find_uses(fuse_state *f) {
 
 /* Where the node stands, or will: see fuse_group.at. Negative: before the block. */
 static int64_t place_of(const fuse_state *f, uint32_t node) {
-  if (!f->index[node]) return -1;
+  if (node >= f->known || !f->index[node]) return -1;
   return f->group[node] ? f->groups.at[f->group[node] - 1]->at : 2 * ((int64_t)f->index[node] - 1);
 }
 
@@ -143,10 +143,13 @@ static bool repeats_outside(const fuse_group *g, const ir_type *t) {
 
 bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built) {
   const int32_t next = g->rank - g->row_axes - 1;
-  if (g->behind) return false;
   int64_t length = 1, outside = 1;
-  for (int32_t a = 0; a < g->rank; a++)
+  const bool across = built->build.program.across; /* then rows along any axis outside of theirs are one tile */
+  for (int32_t a = 0; a < g->rank; a++) {
     if (!base_dim_known(g->dims[a]) || g->dims[a] > INT32_MAX) return false;
+    if (across && !fuse_in_row(g, a) && g->dims[a] >= KERN_FUSED_FEW) return false;
+  }
+  if (g->behind) return false;
   for (int32_t a = next + 1; a < g->rank && length < KERN_FUSED_SHORT; a++) length *= g->dims[a];
   for (int32_t a = 0; a < next && outside < KERN_FUSED_FEW; a++) outside *= g->dims[a];
   if (!g->row_axes || next < 0 || length >= KERN_FUSED_SHORT || g->dims[next] >= KERN_FUSED_FEW || outside == 1)
@@ -257,7 +260,7 @@ static void grow_group(fuse_state *f, ir_node id, fuse_built *built) {
   const ir_node_def *node = ir_node_of(f->graph, id);
   for (uint32_t i = 0; i < node->in_count; i++) {
     const uint32_t from = node->in[i].id ? ir_value_of(f->graph, node->in[i])->node.id : 0;
-    if (from && f->index[from] && f->group[from]) join(f, f->group[id.id], f->group[from], built);
+    if (from && from < f->known && f->index[from] && f->group[from]) join(f, f->group[id.id], f->group[from], built);
   }
   for (uint32_t i = 0; i < node->in_count; i++) {
     const uint32_t v = node->in[i].id;
@@ -288,6 +291,7 @@ td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *sett
                      td_error *err) {
   const size_t nodes = (size_t)graph->nodes.count + 1;
   *f = (fuse_state){.graph = graph,
+                    .known = (uint32_t)nodes,
                     .setting = setting,
                     .scratch = scratch,
                     .err = err,

@@ -86,15 +86,32 @@ static uint32_t member_of(const emitting *m, ir_value v) {
   return i < m->g->count ? i : FUSE_MEMBERS;
 }
 
-static bool load_outside(emitting *m, ir_value v, uint16_t *value) {
+/* The operand's type as the loop sees it. */
+static ir_type seen_type(const emitting *m, ir_value v, bool dropped) {
   const ir_type *t = ir_type_of(m->f->graph, v);
+  const fuse_group *g = m->g;
+  ir_type seen = *t;
+  if (!dropped || t->rank <= g->behind || t->rank + g->row_axes > BASE_MAX_RANK) return seen;
+  const int32_t front = t->rank - g->behind;
+  seen.rank = t->rank + g->row_axes;
+  for (int32_t a = front; a < seen.rank; a++) seen.dims[a] = a < front + g->row_axes ? 1 : t->dims[a - g->row_axes];
+  return seen;
+}
+
+/* `dropped`: as one without the row's axes. */
+static bool load_outside(emitting *m, ir_value v, bool dropped, uint16_t *value) {
+  const ir_type seen = seen_type(m, v, dropped), *t = &seen;
   uint32_t index = 0;
   bool row = true;
   if (t->kind > IR_BOOL || t->rank < 0 || t->rank > m->g->rank) return false;
+  dropped = t->rank != ir_type_of(m->f->graph, v)->rank; /* of axes behind the row alone it is as it is */
   for (int32_t a = 0; a < t->rank; a++) row &= t->dims[a] == 1 || !fuse_in_row(m->g, a + m->g->rank - t->rank);
-  while (index < m->to->in_count && (m->to->in[index].id != v.id || m->to->picked >> index & 1)) index++;
+  while (index < m->to->in_count &&
+         (m->to->in[index].id != v.id || m->to->picked >> index & 1 || (m->to->dropped >> index & 1) != dropped))
+    index++;
   if (index == BASE_PROGRAM_OPERANDS) return false;
   m->to->in[index] = v;
+  m->to->dropped |= (uint32_t)dropped << index;
   if (index == m->to->in_count) m->to->in_count++;
   *value = loop_load(&m->to->build, index, base_type_of(t->dtype), row);
   return *value != LOOP_NONE;
@@ -121,7 +138,7 @@ static bool operand(emitting *m, const ir_node_def *node, ir_value v, fit how, u
   }
   if (info->constant && base_is_int(info->type.dtype) && !(node->op->flags & IR_OP_ELEMENTWISE)) return true;
   if (load_number(m, info->constant, value)) return true;
-  return (how != FIT_DROPPED || reduces) && load_outside(m, v, value);
+  return load_outside(m, v, how == FIT_DROPPED && !reduces, value);
 }
 
 /* The value as elements of `dtype` hold it, where that is narrower than what loops compute in. */
@@ -187,10 +204,12 @@ static bool used_outside(const fuse_state *f, const fuse_group *g, ir_value v) {
 static bool spans(const emitting *m) {
   int32_t ranks[BASE_PROGRAM_OPERANDS];
   const base_dim *dims[BASE_PROGRAM_OPERANDS];
+  ir_type types[BASE_PROGRAM_OPERANDS];
   base_dim sizes[BASE_MAX_RANK];
   for (uint32_t k = 0; k < m->to->in_count; k++) {
-    ranks[k] = ir_type_of(m->f->graph, m->to->in[k])->rank;
-    dims[k] = ir_type_of(m->f->graph, m->to->in[k])->dims;
+    types[k] = seen_type(m, m->to->in[k], m->to->dropped >> k & 1);
+    ranks[k] = types[k].rank;
+    dims[k] = types[k].dims;
   }
   if (!loop_space(&m->to->build.program, &m->f->graph->dims, ranks, dims, sizes)) return false;
   for (int32_t a = 0; a < m->g->rank; a++)
@@ -362,7 +381,26 @@ static bool same_types(const fuse_state *f, const fuse_built *built, ir_node mad
   return true;
 }
 
-static td_status emit_group(fuse_state *f, fuse_group *g, const fuse_built *built) {
+/* Gives operands that are without the row's axes 1 element along each. */
+static td_status add_row_axes(fuse_state *f, const fuse_group *g, fuse_built *built, ir_node before) {
+  for (uint32_t k = 0; k < built->in_count; k++) {
+    if (!(built->dropped >> k & 1)) continue;
+    int64_t axes[BASE_MAX_RANK];
+    ir_value in[2] = {built->in[k]};
+    const int32_t front = ir_type_of(f->graph, in[0])->rank - g->behind;
+    for (int32_t a = 0; a < g->row_axes; a++) axes[a] = front + a;
+    TRY(ir_add_ints(f->graph, axes, (uint32_t)g->row_axes, &in[1], f->err));
+    const ir_new_node spec = {.op = ir_opset_find(f->graph->ops, "aten::unsqueeze"),
+                              .in = in,
+                              .in_count = 2,
+                              .out_count = 1,
+                              .before = before};
+    TRY(ir_add_node(f->graph, f->block, &spec, NULL, &built->in[k], f->err));
+  }
+  return TD_OK;
+}
+
+static td_status emit_group(fuse_state *f, fuse_group *g, fuse_built *built) {
   const base_program *p = &built->build.program;
   int64_t *words = base_new(f->scratch, int64_t, base_program_size(p));
   ir_origins origins;
@@ -372,6 +410,8 @@ static td_status emit_group(fuse_state *f, fuse_group *g, const fuse_built *buil
   TRY(origins_of(f, g, &origins));
   int64_t *sources = sources_of(f, g, built, &origins);
   if (!sources) return base_no_memory(f->err, "a fused loop");
+  const ir_node before = ir_block_of(f->graph, f->block)->nodes.at[(g->at + 1) / 2];
+  TRY(add_row_axes(f, g, built, before));
   const base_arg args[] = {ARG_INTS("program", words, base_program_size(p)), ARG_INTS("from", sources, p->count)};
   const ir_new_node spec = {
       .op = ir_opset_find(f->graph->ops, p->row_axes || built->picked ? "td::fused_rows" : "td::fused"),
@@ -381,10 +421,12 @@ static td_status emit_group(fuse_state *f, fuse_group *g, const fuse_built *buil
       .args = args,
       .arg_count = 2,
       .origins = origins,
-      .before = ir_block_of(f->graph, f->block)->nodes.at[(g->at + 1) / 2]};
+      .before = before};
   TRY(ir_add_node(f->graph, f->block, &spec, &made, NULL, f->err));
   if (!same_types(f, built, made)) {
     ir_remove_node(f->graph, made);
+    for (uint32_t k = 0; k < built->in_count; k++)
+      if (built->dropped >> k & 1) ir_remove_node(f->graph, ir_value_of(f->graph, built->in[k])->node);
     g->count = 0;
     return TD_OK;
   }

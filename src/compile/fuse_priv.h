@@ -29,6 +29,7 @@ typedef struct fuse_state {
   td_error *err;
   /* of the block at hand */
   ir_block block;
+  uint32_t known;               /* nodes with lower numbers were there before loops were made */
   uint32_t *index;              /* per node: its number in the block + 1; 0: it is in another one */
   uint32_t *group;              /* per node: its group + 1; 0: none */
   const char **why;             /* per node: why it is not in a larger group; NULL: nobody asks */
@@ -44,7 +45,8 @@ typedef struct fuse_built {
   loop_build build;
   ir_value in[BASE_PROGRAM_OPERANDS], out[BASE_PROGRAM_OUTS];
   uint32_t in_count, out_count;
-  uint32_t picked;                   /* bit k: operand k is a table that something is picked of, or tells what */
+  uint32_t picked;  /* bit k: operand k is a table that something is picked of, or tells what */
+  uint32_t dropped; /* bit k: operand k is without the row's axes, and is seen with 1 element along each */
   uint8_t made_by[BASE_PROGRAM_OPS]; /* the member that each op came of */
 } fuse_built;
 

@@ -11,7 +11,7 @@ enum { FORMED = 2048 /* elements of a tile where nothing is turned */ };
 enum {
   ACROSS = 4096,
   ACROSS_ROWS = 512,
-  FULL = 8 /* of a tile across rows: elements; rows at most, and so that it pays */
+  FULL = 16 /* of a tile across rows: elements; rows at most, and so that it pays */
 };
 enum { PROGRAM /* attribute */ };
 

@@ -221,7 +221,13 @@ static ir_value along_row(chain *c, ir_value x) {
   if (c->dtype != TD_F32) which %= 4;
   if (which == 6) {
     const base_arg drop[] = {ARG_INTS("dim", &last, 1)};
-    const ir_value m = node(c, "aten::mean", &x, 1, drop, 1), r = node(c, "aten::relu", &m, 1, NULL, 0);
+    const ir_value m = node(c, "aten::mean", &x, 1, drop, 1);
+    ir_value r = node(c, "aten::relu", &m, 1, NULL, 0);
+    if (below(c, 2)) { /* meets what has no row, or lacks further axes */
+      const int64_t row = c->dims[c->rank - 1];
+      if (--c->rank) r = node(c, "aten::add", (ir_value[]){r, new_input(c, below(c, 2))}, 2, NULL, 0);
+      c->dims[c->rank++] = row;
+    }
     OK(ir_add_output(c->graph, r, base_arena_format(c->arena, "rows%u", c->count), &c->err));
     /* Of a square the means of rows meet columns. */
     const ir_value meet[] = {x, r};

@@ -26,10 +26,32 @@ typedef struct sample {
 } sample;
 
 static const sample samples[] = {
-    {"weights of corners: few short rows repeat, and are no loop with their product",
+    {"weights of corners: short rows, of which many points have one of each",
      "input %0 \"x\": f32[512, 1, 3]\ninput %1 \"c\": f32[8, 3]\n"
      "%2 = aten::mul(%0, %1)\n%3 = aten::add(%2, %1)\n%4 = aten::prod(%3) {dim = [-1]}\noutput \"z\" %4\n",
+     1, 0},
+    {"the same of few points: few short rows repeat, and are no loop with their product",
+     "input %0 \"x\": f32[12, 1, 3]\ninput %1 \"c\": f32[8, 3]\n"
+     "%2 = aten::mul(%0, %1)\n%3 = aten::add(%2, %1)\n%4 = aten::prod(%3) {dim = [-1]}\noutput \"z\" %4\n",
      2, 0},
+    {"distances of points, the nearest so far",
+     "input %0 \"points\": f32[n, 256, 3]\ninput %1 \"from\": f32[n, 1, 3]\ninput %2 \"nearest\": f32[n, 256]\n"
+     "const %3: f32[] = {2}\n%4 = aten::sub(%0, %1)\n%5 = aten::pow(%4, %3)\n%6 = aten::sum(%5) {dim = [-1]}\n"
+     "%7 = aten::minimum(%6, %2)\noutput \"z\" %7\n",
+     1, 0},
+    {"the mean of colours along channels, and what it is taken from",
+     "input %0 \"x\": f32[n, 3, 64, 64]\ninput %1 \"w\": f32[3, 1, 1]\n%2 = aten::mul(%0, %1)\n"
+     "%3 = aten::mean(%2) {dim = [1], keepdim = true}\n%4 = aten::sub(%0, %3)\noutput \"z\" %4\n",
+     1, 0},
+    {"a sum along many channels has a kernel, which adds in another order",
+     "input %0 \"x\": f32[n, 32, 64, 64]\n%2 = aten::abs(%0)\n%3 = aten::mean(%2) {dim = [1], keepdim = true}\n"
+     "%4 = aten::sub(%0, %3)\noutput \"z\" %4\n",
+     0, 3},
+    {"sums of tokens from the last one on, of more of them than it: an axis that is not the last",
+     "input %0 \"x\": f32[n, 64, 48]\nconst %1: i64[] = {1}\n%2 = aten::tanh(%0)\n"
+     "%3 = aten::cumsum(%2, %1) {reverse = true, exclusive = true}\n%4 = aten::logcumsumexp(%2) {dim = 1}\n"
+     "%5 = aten::sub(%3, %4)\noutput \"z\" %5\n",
+     1, 0},
     {"a chain",
      "input %0 \"x\": f32[n, 37]\ninput %1 \"y\": f32[37]\n"
      "%2 = aten::add(%0, %1)\n%3 = aten::mul(%2, %0)\n%4 = aten::relu(%3)\noutput \"z\" %4\n",

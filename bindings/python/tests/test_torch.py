@@ -204,6 +204,10 @@ class Compile(unittest.TestCase):
         self.same(lambda x: grouped(x, w[0], offs=ends), torch.randn(3, 4, 8))
         self.same(lambda x: grouped(x, x.t().contiguous(), offs=ends), torch.randn(8, 16))
 
+    def test_products_of_integers(self):
+        x, w = torch.randint(-128, 127, (19, 40), dtype=torch.int8), torch.randint(-128, 127, (40, 24), dtype=torch.int8)
+        self.same(lambda x: torch._int_mm(x, w), x)
+
     def test_strides_of_views(self):
         self.same(lambda x: (x[1:].as_strided((2, 3), (8, 1)), x.t()[2:].as_strided((2, 3), (1, 8)), x[1, 2:].as_strided((2, 2), (2, 1))),
                   torch.randn(6, 8))
@@ -334,6 +338,21 @@ class Load(unittest.TestCase):
                 torch.testing.assert_close(model(x), net(x))
                 torch.testing.assert_close(model(x[:1].expand(5, 3, 16, 16)), net(x[:1].expand(5, 3, 16, 16)))
             self.assertIn("f32", str(model))
+
+    def test_composed_operators(self):
+        """Operators that PyTorch writes out in others, as torchao's are."""
+        library = torch.library.Library("treadle_test", "DEF")
+        library.define("rounded(Tensor x, float scale) -> Tensor")
+        library.impl("rounded", lambda x, scale: torch.round(x / scale) * scale, "CompositeImplicitAutograd")
+
+        class Rounded(torch.nn.Module):
+            def forward(self, x):
+                return torch.ops.treadle_test.rounded(x, 0.25) + 1
+
+        x = torch.randn(3, 4)
+        program = torch.export.export(Rounded(), (x,))
+        self.assertIn("treadle_test", str(program.graph))
+        torch.testing.assert_close(treadle.load(program)(x), Rounded()(x))
 
     def test_a_module(self):
         net, x = Net().eval(), torch.randn(2, 3, 16, 16)

@@ -86,7 +86,28 @@ class ExportedModel(Model):
 _TAKE = object()
 
 
+def _written_out(program, why):
+    """The program with the operators that `why` names as PyTorch takes them apart; None: it does not."""
+    every = torch.export.default_decompositions()
+    used = {n.target for n in program.graph.nodes if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.name in why}
+    table = {op: every[op] for op in used if op in every}
+    return program.run_decompositions(table) if table else None
+
+
 def load_exported(program, options, threads):
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+    if any(is_traceable_wrapper_subclass(tensor) for tensor in program.state_dict.values()):  # torchao's weights
+        program = program.run_decompositions({})
+    try:
+        return _load_exported(program, options, threads)
+    except Unsupported as why:
+        simpler = _written_out(program, why.text)
+        if simpler is None:
+            raise
+    return _load_exported(simpler, options, threads)
+
+
+def _load_exported(program, options, threads):
     try:
         text, weights = of_exported(program)
     except CannotSay as why:

@@ -11,6 +11,10 @@ aten_value aten_lower_matmul(aten_args *c) {
   if (aten_value_dtype(c->a, x) == TD_BOOL) aten_refuse(c, "products of truth values");
   return aten_ret(c, product(c, x, y));
 }
+/* products of 8-bit integers, in i32 */
+aten_value aten_lower_int_mm(aten_args *c) {
+  return aten_ret(c, IR_EMIT(c->b, "td::matmul_integer", aten_in(c, 0), aten_in(c, 1)));
+}
 /* Rows (axis 0) or columns (1) of group `g` of `count`: from where the one before ends to offs[g]. The last group takes
  * what is left, which nobody may look at, unless it would be summed along. */
 static ir_value group_of(aten_args *c, ir_value v, int64_t axis, ir_value offs, int64_t g, bool rest) {

@@ -421,9 +421,12 @@ static void note_node(pt2 *p, const fmt_json *node, uint32_t depth) {
     t = inner_op;
     found = false;
   }
+  const bool composed = base_str_starts(base_str_of(t.name), "export::") ||
+                        base_str_starts(base_str_of(t.name), "torchao::"); /* weights of torchao, and what it calls */
   const char *what = *t.overload ? pt2_format(p, "%s.%s", t.name, t.overload) : pt2_format(p, "%s", t.name);
   if (!found)
-    aten_note_missing(p->a, what, source_line(node, line, sizeof line) ? pt2_format(p, "%s", line) : NULL, NULL);
+    aten_note_missing(p->a, what, source_line(node, line, sizeof line) ? pt2_format(p, "%s", line) : NULL,
+                      composed ? "PyTorch writes it out: save program.run_decompositions()" : NULL);
   const fmt_json *inputs = fmt_json_get(node, "inputs");
   for (size_t i = 0; t.region && i < fmt_json_count(inputs); i++) {
     const fmt_json *inner = fmt_json_get(fmt_json_get(fmt_json_at(inputs, i), "arg"), "as_graph");

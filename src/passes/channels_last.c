@@ -82,12 +82,30 @@ static int64_t list_at(const ir_node_def *node, const char *name, uint32_t i, in
 typedef struct window {
   uint32_t spatial;
   int64_t kernel[3], stride[3], dilation[3], padding[6];
+  int64_t more[3]; /* output_padding */
 } window;
 
-/* `auto_pad` resolved; false: the sizes that it takes are open. */
+/* Axis `i` of a transposed convolution whose output's size is told. False: it depends on an open one, or is more than
+ * the windows reach. */
+static bool place_transposed(const ir_node_def *node, base_dim in, uint32_t i, window *win) {
+  const char *same = passes_str(node, "auto_pad");
+  if (!base_dim_known(in) || in < 1 || in > INT32_MAX || win->kernel[i] > INT32_MAX) return false;
+  const int64_t span = (in - 1) * win->stride[i]; /* attributes are within 32 bits, too */
+  const int64_t whole = span + (win->kernel[i] - 1) * win->dilation[i] + 1 + win->more[i];
+  const int64_t out = list_at(node, "output_size", i, base_min_i64(span + win->stride[i], whole)), pad = whole - out;
+  if (out < 1 || pad < 0) return false;
+  win->padding[i] = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;
+  win->padding[win->spatial + i] = pad - win->padding[i];
+  return true;
+}
+
+/* `auto_pad` and `output_size` resolved; false: the sizes that these take are open. */
 static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_type *w, window *win) {
   const ir_type *x = ir_type_of(e->graph, node->in[0]);
   const char *same = passes_str(node, "auto_pad");
+  const bool transposed = passes_int(node, "transposed");
+  uint32_t sized;
+  passes_ints(node, "output_size", &sized);
   *win = (window){.spatial = (uint32_t)w->rank - 2};
   for (uint32_t i = 0; i < win->spatial; i++) {
     win->kernel[i] = w->dims[2 + i];
@@ -95,7 +113,9 @@ static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_
     win->dilation[i] = list_at(node, "dilation", i, 1);
     win->padding[i] = list_at(node, "padding", i, 0);
     win->padding[win->spatial + i] = list_at(node, "padding", win->spatial + i, 0);
-    if (!*same) continue;
+    win->more[i] = list_at(node, "output_padding", i, 0);
+    if (transposed && (*same || sized) && !place_transposed(node, x->dims[2 + i], i, win)) return false;
+    if (!*same || transposed) continue;
     int64_t in = x->dims[2 + i];
     if (!base_dim_known(in) || in < 1) return false;
     int64_t reach = ((in - 1) / win->stride[i]) * win->stride[i] + (win->kernel[i] - 1) * win->dilation[i] + 1;
@@ -116,11 +136,8 @@ static const char *operator_for(const ir_node_def *node, const ir_type *w) {
 static bool is_convertible(const passes_edit *e, const ir_node_def *node) {
   const ir_type *x = ir_type_of(e->graph, node->in[0]), *w = ir_type_of(e->graph, node->in[1]);
   const bool biased = node->in_count > 2 && node->in[2].id;
-  uint32_t sized;
-  passes_ints(node, "output_size", &sized);
   return w->dtype == TD_F32 && ir_known_count(w) > 0 && x->rank >= 3 && x->rank <= 5 && w->rank == x->rank &&
-         base_dim_known(x->dims[1]) && !sized && (!biased || ir_known_count(ir_type_of(e->graph, node->in[2])) > 0) &&
-         !(passes_int(node, "transposed") && *passes_str(node, "auto_pad"));
+         base_dim_known(x->dims[1]) && (!biased || ir_known_count(ir_type_of(e->graph, node->in[2])) > 0);
 }
 
 /* Weights [C, 1, kernel...] that are no constants as the depthwise kernel reads them: [taps, C]. */
@@ -142,7 +159,7 @@ static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def
   const ir_type type = *ir_type_of(e->graph, node->in[1]), *w = &type;
   if (!is_convertible(e, node) || !find_window(e, node, w, &win)) return TD_OK;
   const char *op = operator_for(node, w);
-  int64_t groups = passes_int(node, "groups"), more[3];
+  int64_t groups = passes_int(node, "groups");
   bool transposed = passes_int(node, "transposed");
   bool image =
       !transposed && strcmp(op, "td::conv") == 0 && is_image(w->dims[1] * groups) && !source(e, node->in[0]).id;
@@ -155,8 +172,7 @@ static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def
                      ARG_INT("channels", transposed ? w->dims[1] * groups : w->dims[0]),
                      ARG_BOOL("channels_first", image),
                      ARG_INT("panel", turns),
-                     ARG_INTS("output_padding", more, win.spatial)};
-  for (uint32_t i = 0; i < win.spatial; i++) more[i] = list_at(node, "output_padding", i, 0);
+                     ARG_INTS("output_padding", win.more, win.spatial)};
   ir_value in[3] = {node->in[0], node->in[1], node->in_count > 2 ? node->in[2] : IR_NO_VALUE}, made;
   if (turns) TRY(turn_taps(e, id, w, &in[1]));
   if (!image) TRY(to_last(e, id, in[0], &in[0]));

@@ -362,6 +362,37 @@ static void weights_need_not_be_constants(void **state) {
                 1);
 }
 
+/* The padding that the size takes: the odd one goes in front, but with same_upper. */
+static void transposed_convolutions_of_told_sizes(void **state) {
+  (void)state;
+  static const struct {
+    const char *told, *sizes, *padding, *out;
+  } cases[] = {{"", "[5, 4]", "1, 1, 0, 0", "5, 4, 1"},
+               {"same_upper", "[5, 4]", "0, 0, 1, 1", "5, 4, 1"},
+               {"same_lower", "[]", "0, 1, 0, 0", "6, 4, 1"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char before[512], after[1024];
+    snprintf(before, sizeof before,
+             "input %%0 \"x\": f32[1, 2, 3, 2]\n"
+             "input %%1 \"w\": f32[2, 1, 2, 3]\n"
+             "%%2 = aten::convolution(%%0, %%1) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"%s\", "
+             "transposed = true, output_padding = [], groups = 1, output_size = %s}\n"
+             "output \"y\" %%2\n",
+             cases[i].told, cases[i].sizes);
+    snprintf(after, sizeof after,
+             "input %%0 \"x\": f32[1, 2, 3, 2]\n"
+             "input %%1 \"w\": f32[2, 1, 2, 3]\n"
+             "%%2 = aten::permute(%%0) {dims = [0, 2, 3, 1]}: f32[1, 3, 2, 2]\n"
+             "%%3 = td::conv_transpose(%%2, %%1) {kernel = [2, 3], stride = [2, 2], padding = [%s], dilation = [1, 1], "
+             "groups = 1, channels = 1, panel = 0, channels_first = false, output_padding = [0, 0], act = \"none\", "
+             "act_a = 0, act_b = 0, act_late = false}: f32[1, %s]\n"
+             "%%4 = aten::permute(%%3) {dims = [0, 3, 1, 2]}: f32[1, 1, %.4s]\n"
+             "output \"y\" %%4\n",
+             cases[i].padding, cases[i].out, cases[i].out);
+    expect_change("channels_last", before, after, 1);
+  }
+}
+
 static void what_cannot_follow_stays(void **state) {
   (void)state;
   /* weights of an open size; padding that depends on an open size */
@@ -414,6 +445,7 @@ int main(void) {
       cmocka_unit_test(batch_norms_become_scale_and_shift),
       cmocka_unit_test(batch_norms_without_images_become_products),
       cmocka_unit_test(weights_need_not_be_constants),
+      cmocka_unit_test(transposed_convolutions_of_told_sizes),
       cmocka_unit_test(what_cannot_follow_stays),
       cmocka_unit_test(other_types_and_axes_stay),
   };

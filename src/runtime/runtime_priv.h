@@ -107,6 +107,7 @@ typedef struct run_bound {
   plan_binding binding;
   uint8_t *known;     /* of the main frame */
   uint16_t *threads;  /* per step: how many it is worth; 0 before that is known */
+  bool *spread;       /* per slot, if it is a root: several threads have written it last */
   void **wholes;      /* where the slices of the parts that run now begin as a whole */
   run_shares *shares; /* per plan_shares of the binding */
   uint16_t most_threads;
@@ -240,8 +241,14 @@ td_status run_function(const run_session *s, uint32_t number, const base_call *c
 /* Runs step `number`, a CALL or SHOW, on what its operands hold now. The observer hears of it; of a step that comes
  * again for the next part it hears later, and its time is added to *spent. */
 td_status run_call(run_frame *f, uint32_t number, uint64_t *spent);
+
+/* ---- worth of threads (worth.c) ---- */
+
 /* About how long the call takes on one thread. */
 double run_estimate_ns(const plan_link *function, const base_call *call);
+/* On how many threads is the step worth running, under the active binding and after what ran before? The results are
+ * the same on any number. */
+uint16_t run_threads_for(const run_frame *f, uint32_t number);
 /* Compares the planned sizes of step `number` with what its operands say, unless that was done and holds. */
 td_status run_check(run_frame *f, uint32_t number);
 /* Makes `call` a worker's, with that one's memory and error. */

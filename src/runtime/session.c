@@ -241,7 +241,8 @@ static td_status bind(run_session *s, run_bound *bound, td_error *err) {
   bound->key = base_arena_copy(bound->arena, s->key, key_length(s) * sizeof *s->key);
   bound->known = base_new(bound->arena, uint8_t, (size_t)s->plan->steps.count + 1);
   bound->threads = base_new(bound->arena, uint16_t, (size_t)s->plan->steps.count + 1);
-  if (!bound->key || !bound->known || !bound->threads) return base_no_memory(err, "a binding");
+  bound->spread = base_new(bound->arena, bool, (size_t)s->plan->slots.count + 1);
+  if (!bound->key || !bound->known || !bound->threads || !bound->spread) return base_no_memory(err, "a binding");
   TRY(plan_bind(s->plan, s->inputs, means, bound->arena, &bound->binding, err));
   TRY(run_prepare_parts(bound, err));
   return run_prepare_shares(s, bound, err);

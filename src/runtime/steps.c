@@ -27,24 +27,6 @@ static void *no_memory_needed(void *memory, size_t bytes) {
 
 /* ---- threads ---- */
 
-/* The least work of a thread that pays for two hand-overs (0.3 us) and for data that another core has in its caches. */
-static const double least_ns_per_thread = 5000;
-
-double run_estimate_ns(const plan_link *function, const base_call *call) {
-  double flops, bytes;
-  if (!function->work) return 0;
-  function->work(call, &flops, &bytes);
-  return base_work_ns(flops, bytes);
-}
-
-/* On how many threads is the step worth running? Decided by the step's sizes and the machine; the results are the same
- * on any number. */
-static uint16_t threads_for(const run_session *s, const plan_link *function, const base_call *call) {
-  if (!s->pool || !function->parallel) return 1;
-  const double worth = run_estimate_ns(function, call) / least_ns_per_thread, most = run_pool_threads(s->pool);
-  return worth < 1 ? 1 : (uint16_t)(worth < most ? worth : most);
-}
-
 void run_gather_team(run_session *s) {
   if (s->team == RUN_UNDECIDED) s->team = run_pool_enter(s->pool) ? RUN_TOGETHER : RUN_ALONE;
 }
@@ -173,8 +155,7 @@ static uint16_t gather_threads(run_frame *f, uint32_t number) {
   run_bound *bound = s->active;
   if (f->thread || atomic_load_explicit(&s->beside, memory_order_relaxed)) return 1;
   if (f->steps[number].defines || f->steps[number].varies || !bound->threads[number]) {
-    const plan_link *function = &f->plan->links.at[f->plan->steps.at[number].function];
-    bound->threads[number] = threads_for(s, function, &f->steps[number].call);
+    bound->threads[number] = run_threads_for(f, number);
     if (bound->threads[number] > bound->most_threads) bound->most_threads = bound->threads[number];
   }
   if (bound->threads[number] < 2) return 1;

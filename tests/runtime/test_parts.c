@@ -244,6 +244,36 @@ static void shares_of_threads(void **state) {
   rig_close(&r);
 }
 
+/* A step of little work stays where its operand was made: with the caller, or on the threads of a product. */
+static void light_steps_stay_with_their_operands(void **state) {
+  (void)state;
+  rig r;
+  run_pool *pool;
+  open_apart(&r,
+             "input %0 \"x\": f32[8, 4096, 2]\n"
+             "%1 = aten::neg(%0)\n"
+             "%2 = td::flatten(%1) {axis = 1}\n"
+             "%3 = aten::unflatten(%2) {dim = 1, sizes = [32, 256]}\n"
+             "%4 = td::flatten(%3) {axis = 2}\n"
+             "%5 = aten::matmul(%4, %4)\n"
+             "%6 = aten::neg(%5)\n"
+             "output \"y\" %6\n",
+             "native");
+  assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
+  run_session *session = open_session(&r, pool, 0);
+  run_on(&r, session, 8);
+  uint16_t threads[8], count = 0;
+  for (uint32_t i = 0; i < r.plan->steps.count && count < 8; i++)
+    if (r.plan->steps.at[i].kind == PLAN_CALL) threads[count++] = session->active->threads[i];
+  assert_int_equal(count, 3);
+  assert_int_equal(threads[0], 1);
+  assert_int_equal(threads[1], 2);
+  assert_int_equal(threads[2], 2);
+  run_session_free(session);
+  run_pool_free(pool);
+  rig_close(&r);
+}
+
 /* A copy that fails on samples that begin with this. */
 static const float marked = 77;
 static td_status copy_unmarked(const base_call *call) {
@@ -400,6 +430,7 @@ int main(void) {
                                      cmocka_unit_test(observers_hear_once),
                                      cmocka_unit_test(observers_hear_every_thread),
                                      cmocka_unit_test(shares_of_threads),
+                                     cmocka_unit_test(light_steps_stay_with_their_operands),
                                      cmocka_unit_test(a_failing_step_is_named),
                                      cmocka_unit_test(misfits_are_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,82 @@
+/* worth.c -- on how many threads a step is worth running.
+ *
+ * What a core has written lies in its own caches. Another one gets it at a small part of the speed at which it reads
+ * what is its own: a step that does little to each byte loses more by that than a second thread gains. So where the
+ * operands are counts: steps of little work stay on the caller's thread while it has made what they read, and go on
+ * several threads where these have. */
+#include "base/work.h"
+#include "runtime/runtime_priv.h"
+
+enum {
+  NEAR_BYTES = 1 << 19, /* of a value that may lie in one core's caches */
+  FEW = 2048            /* elements of all operands: even a product of these takes less than a hand-over pays for */
+};
+static const double flops_per_ns = 60;
+static const double near_per_ns = 20, far_per_ns = 12; /* bytes: from one's own caches, from another core's */
+static const double hand_over_ns = 500, least_ns_per_thread = 4000;
+static const double there_and_back = 1.5; /* what is spread is fetched at the end, by one thread or by several */
+static const double astray = 0.25;        /* the part of what threads have written that others of them read */
+
+double run_estimate_ns(const plan_link *function, const base_call *call) {
+  double flops, bytes;
+  if (!function->work) return 0;
+  function->work(call, &flops, &bytes);
+  return base_work_ns(flops, bytes);
+}
+
+/* Bytes of a step's operands by who has made them. */
+typedef struct origins {
+  double caller, threads;
+} origins;
+
+static origins find_origins(const run_frame *f, const plan_step *step) {
+  origins from = {0};
+  for (uint32_t i = 0; i < step->in_count; i++) {
+    const uint32_t slot = f->plan->operands.at[step->in + i];
+    if (slot == PLAN_NONE || f->values[slot].kind != BASE_TENSOR) continue;
+    const uint32_t root = f->plan->slots.at[slot].root;
+    const double bytes = (double)base_tensor_bytes(&f->values[slot].tensor);
+    if (f->plan->slots.at[root].place == PLAN_CONST || bytes > NEAR_BYTES) continue;
+    if (f->session->active->spread[root]) from.threads += bytes;
+    else from.caller += bytes;
+  }
+  return from;
+}
+
+/* Of all operands and outputs; past `enough` nobody counts. */
+static int64_t count_elements(const run_frame *f, const plan_step *step, int64_t enough) {
+  int64_t count = 0;
+  for (uint32_t i = 0; i < step->in_count + step->out_count && count < enough; i++) {
+    const uint32_t slot = plan_operand(f->plan, step, i);
+    if (slot != PLAN_NONE && f->values[slot].kind == BASE_TENSOR) count += base_tensor_numel(&f->values[slot].tensor);
+  }
+  return count;
+}
+
+/* Where sizes change from call to call this is done each time: what is small at the first look is not looked at
+ * further. */
+static uint16_t choose(const run_frame *f, const plan_step *step, const base_call *call) {
+  const plan_link *function = &f->plan->links.at[step->function];
+  const double most = f->session->pool ? run_pool_threads(f->session->pool) : 1;
+  double flops, bytes;
+  if (most < 2 || !function->parallel || !function->work || count_elements(f, step, FEW) < FEW) return 1;
+  function->work(call, &flops, &bytes);
+  const double computing = flops / flops_per_ns, moving = bytes / near_per_ns;
+  const double alone_ns = computing > moving ? computing : moving, worth = alone_ns / least_ns_per_thread;
+  if (worth < 2) return 1;
+  const double threads = worth < most ? (double)(uint16_t)worth : most, others = 1 - 1 / threads;
+  const origins from = find_origins(f, step);
+  const double fetched = there_and_back * from.caller + astray * from.threads;
+  const double shared_ns = alone_ns / threads + hand_over_ns + others * fetched / far_per_ns;
+  return shared_ns < alone_ns + (1 - 1 / most) * from.threads / far_per_ns ? (uint16_t)threads : 1;
+}
+
+uint16_t run_threads_for(const run_frame *f, uint32_t number) {
+  const plan_step *step = &f->plan->steps.at[number];
+  const uint16_t threads = choose(f, step, &f->steps[number].call);
+  for (uint32_t i = 0; i < step->out_count && step->kind == PLAN_CALL; i++) {
+    const uint32_t slot = f->plan->operands.at[step->out + i];
+    if (slot != PLAN_NONE) f->session->active->spread[f->plan->slots.at[slot].root] = threads > 1;
+  }
+  return threads;
+}

@@ -26,7 +26,8 @@ struct base_call {
   const base_attrs *attrs;
   const void *op;                   /* the operator's descriptor, opaque here */
   const struct kern_tuning *tuning; /* by which kernels choose among forms of the same bits, opaque here; or NULL */
-  const void *code;                 /* machine code for a program among the attributes, opaque here; or NULL */
+  const void *program;              /* that among the attributes, read and verified, opaque here; or NULL */
+  const void *code;                 /* machine code for it, opaque here; or NULL */
   const base_value *const *in;      /* in[i] is NULL for an absent optional operand */
   base_value *const *out;           /* out[i] is NULL when nobody wants that output */
   uint32_t in_count, out_count;

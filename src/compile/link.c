@@ -2,8 +2,17 @@
 #include "codegen/codegen.h"
 #include "compile/compile_priv.h"
 #include "ir/eval.h"
+#include "kernels/fused.h"
 
 #include <string.h>
+
+static const void *loop_program(const base_attrs *attrs, base_arena *arena) {
+  return kern_fused_ready(attrs, false, arena);
+}
+
+static const void *chain_program(const base_attrs *attrs, base_arena *arena) {
+  return kern_fused_ready(attrs, true, arena);
+}
 
 static bool find_operator(const void *user, const char *name, plan_operator *found) {
   const compile_names *names = user;
@@ -18,6 +27,9 @@ static bool find_operator(const void *user, const char *name, plan_operator *fou
                            .check = defines ? NULL : ir_check_outputs,
                            .in_place = op->flags & IR_OP_IN_PLACE,
                            .shows_dense = !(op->flags & IR_OP_VIEW),
+                           .program = lower_has_chain(op)       ? chain_program
+                                      : lower_is_loop(op->name) ? loop_program
+                                                                : NULL,
                            .work = ir_call_work};
   return true;
 }

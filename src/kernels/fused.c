@@ -3,6 +3,7 @@
  * run in tiles of some rows: an operand that is dense across the rows is turned, a tile at a time. */
 #include "kernels/fused_priv.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { PIECE = 512, TASK = 16384 /* elements of a row at a time; of a task */ };
@@ -13,7 +14,6 @@ enum {
   ACROSS_ROWS = 512,
   FULL = 16 /* of a tile across rows: elements; rows at most, and so that it pays */
 };
-enum { PROGRAM /* attribute */ };
 
 /* ---- dimensions ---- */
 
@@ -25,10 +25,10 @@ typedef struct dim_list {
 /* Adds a dimension outside of those in the list, or merges it into the last of them. */
 static void add_dim(dim_list *list, int64_t length, const int64_t *stride) {
   if (length == 1) return;
-  bool merges = list->count > 0;
-  int32_t last = list->count - 1;
-  for (uint32_t k = 0; merges && k < COLUMNS; k++) merges = stride[k] == list->stride[last][k] * list->dims[last];
-  if (merges) {
+  const int32_t last = list->count - 1;
+  int64_t differs = last < 0;
+  for (uint32_t k = 0; last >= 0 && k < COLUMNS; k++) differs |= stride[k] ^ list->stride[last][k] * list->dims[last];
+  if (!differs) {
     list->dims[last] *= length;
     return;
   }
@@ -93,8 +93,9 @@ static bool goes_into_row(const kern_fused_space *s, const dim_list *rest, int32
 }
 
 static bool find_dims(kern_fused_space *s) {
-  dim_list row = {0}, rest = {0};
+  dim_list row, rest;
   int64_t length, stride[COLUMNS];
+  row.count = rest.count = 0;
   for (int32_t i = s->p->rank; i-- > 0;) {
     if (!axis_of(s, i, &length, stride)) return false;
     add_dim(in_row(s, i) ? &row : &rest, length, stride);
@@ -106,6 +107,7 @@ static bool find_dims(kern_fused_space *s) {
   }
   s->row_rank = row.count > 0 ? row.count : 1;
   s->length = s->rows = s->planes = s->row_dims[0] = 1;
+  memset(s->step[0], 0, sizeof s->step[0]);
   for (int32_t i = 0; i < row.count; i++) {
     s->length *= row.dims[i];
     s->row_dims[i] = base_max_i64(row.dims[i], 1); /* numbers of rows without elements are written all the same */
@@ -425,66 +427,37 @@ static td_status find_space(const base_call *call, const base_program *p, const 
   return TD_OK;
 }
 
-/* 4 bytes each, of an element. */
-static uint32_t words_of(uint8_t type) { return base_type_is_wide((base_type)type) ? 2 : 1; }
-
-/* Slots for blocks of values: loads have one each, other values one until their last use. */
-static void find_slots(kern_fused_program *f) {
-  const base_program *p = &f->p;
-  uint32_t last[BASE_PROGRAM_OPS] = {0}, kept = 0, used = 0;
-  bool taken[BASE_PROGRAM_OPS] = {0};
-  for (uint32_t i = 0; i < p->count; i++) {
-    for (uint32_t k = 0; k < 3; k++)
-      if (p->ops[i].in[k] < i) last[p->ops[i].in[k]] = i;
-    if (p->ops[i].kind == BASE_PROGRAM_LOAD) f->slot[i] = (uint8_t)used, taken[used++] = true;
-    if (p->ops[i].kind != BASE_PROGRAM_STORE) f->last_work = i;
-    f->wide |= base_type_is_wide((base_type)p->ops[i].type);
-  }
-  for (uint32_t s = 0; s < f->stages; s++)
-    for (uint32_t i = 0; i < p->count; i++) {
-      const base_program_op *op = &p->ops[i];
-      uint32_t slot = 0;
-      if (f->stage[i] != s || !base_program_computes(op)) continue;
-      if (f->kept[i]) {
-        f->slot[i] = (uint8_t)kept;
-        kept += words_of(op->type);
-      } else {
-        while (taken[slot]) slot++;
-        taken[slot] = true;
-        f->slot[i] = (uint8_t)slot;
-      }
-      for (uint32_t k = 0; k < 3; k++) {
-        const uint32_t from = op->in[k];
-        if (from >= i || last[from] != i) continue; /* what is no operand may be any number */
-        if (base_program_computes(&p->ops[from]) && !f->kept[from]) taken[f->slot[from]] = false;
-      }
-    }
-  f->kept_words = kept;
-}
-
 /* What runs the program, whose space is known, of tiles yet to come. */
-static td_status prepare(kern_fused_job *j, kern_fused_program *f, const kern_fused_code *code) {
+static td_status prepare(kern_fused_job *j, const kern_fused_program *f, const kern_fused_code *code) {
   j->body = code ? code->body : j->s.level->interpret;
-  f->stages = base_program_stages(&f->p, f->stage);
-  base_program_kept(&f->p, f->stage, f->kept);
-  for (uint32_t s = 0; s < f->stages; s++) f->back[s] = base_program_runs_back(&f->p, f->stage, s);
-  find_slots(f);
   j->rows.program = f;
   j->rows.scalars = j->s.scalars;
   find_tile(j);
   return take_memory(j, f->kept_words) ? TD_OK : base_no_memory(j->s.call->err, "scratch");
 }
 
+/* The program of the call's attributes, as the step has it, or else read now. */
+static td_status program_of(const base_call *call, bool chain, const kern_fused_program **f) {
+  *f = call->program;
+  if (*f) return TD_OK;
+  kern_fused_program *own = base_call_scratch(call, 1, sizeof *own);
+  if (!own) return base_no_memory(call->err, "scratch");
+  const char *wrong = kern_fused_read(call->attrs, chain, own);
+  *f = own;
+  return wrong ? bad_program(call, wrong) : TD_OK;
+}
+
+static void clear(kern_fused_job *j) { memset(j, 0, offsetof(kern_fused_job, s.dims)); }
+
 td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code) {
-  kern_fused_program f = {0};
-  uint32_t count;
-  const int64_t *words = base_attr_ints(call->attrs, PROGRAM, &count);
-  const char *wrong = base_program_read(words, count, &f.p);
-  if (wrong) return bad_program(call, wrong);
-  kern_fused_job j = {.s.level = level};
-  TRY(find_space(call, &f.p, &code, &j.s));
-  if (j.s.planes * j.s.rows == 0 || (!f.p.row_axes && j.s.length == 0)) return TD_OK;
-  TRY(prepare(&j, &f, code));
+  const kern_fused_program *f;
+  kern_fused_job j;
+  TRY(program_of(call, false, &f));
+  clear(&j);
+  j.s.level = level;
+  TRY(find_space(call, &f->p, &code, &j.s));
+  if (j.s.planes * j.s.rows == 0 || (!f->p.row_axes && j.s.length == 0)) return TD_OK;
+  TRY(prepare(&j, f, code));
   j.rows.stream = streams(&j.s);
   run_tasks(&j);
   return j.status;
@@ -495,55 +468,34 @@ td_status kern_fused_run(const base_call *call, const kern_fused_level *level, c
 struct kern_chain {
   base_call call; /* of the program: as if its operand 0 were the product's result */
   const base_value *in[BASE_PROGRAM_OPERANDS];
-  kern_fused_program f;
   kern_fused_job j;
 };
 
-static bool is_sums(const base_program_op *op) { return op->kind == BASE_PROGRAM_LOAD && op->function == 0; }
-
-const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *p) {
-  const char *wrong = base_program_read(words, count, p);
-  if (wrong) return wrong;
-  if (p->in_count < 1 || p->out_count < 1) return "it is no chain: results of at least one operand";
-  base_program_pick picks[BASE_PROGRAM_OPERANDS];
-  if (base_program_picks(p, picks)) return "it gathers, which may fail";
-  for (uint32_t i = 0; i < p->count; i++) {
-    const base_program_op *op = &p->ops[i];
-    const bool of_result = is_sums(op);
-    if (base_type_is_wide(op->type) || (of_result && op->type != BASE_TYPE_F32))
-      return "it is of values that are no f32";
-    if (op->kind == BASE_PROGRAM_STORE && (op->row || op->in[2] != TD_F32)) return "its result is no f32 of the space";
-    if (of_result && op->row) return "the product's result is one of rows";
-    if (op->kind == BASE_PROGRAM_STORE && is_sums(&p->ops[op->in[0]])) return "it stores the product's result as it is";
-  }
-  return p->row_axes ? "it reduces along rows" : NULL;
-}
-
 td_status kern_chain_of(const base_call *call, const kern_fused_level *level, kern_chain **chain) {
-  uint32_t count;
-  const int64_t *words = base_attr_ints(call->attrs, call->attrs->count - 1, &count);
+  const kern_fused_program *f;
+  uint32_t words;
   *chain = NULL;
-  if (!count) return TD_OK;
+  base_attr_ints(call->attrs, call->attrs->count - 1, &words);
+  if (!words) return TD_OK;
+  TRY(program_of(call, true, &f));
+  const uint32_t others = f->p.in_count - 1u;
   kern_chain *c = base_call_scratch(call, 1, sizeof *c);
   if (!c) return base_no_memory(call->err, "scratch");
-  memset(c, 0, sizeof *c);
-  const char *wrong = kern_chain_read(words, count, &c->f.p);
-  const uint32_t others = c->f.p.in_count - 1u;
-  if (wrong) return bad_program(call, wrong);
-  if (call->in_count < others || c->f.p.rank != base_out(call, 0)->rank)
+  if (call->in_count < others || f->p.rank != base_out(call, 0)->rank)
     return bad_program(call, "the chain is for other operands");
   c->in[0] = call->out[0];
   for (uint32_t k = 0; k < others; k++) c->in[1 + k] = call->in[call->in_count - others + k];
   c->call = *call;
   c->call.in = c->in;
-  c->call.in_count = c->f.p.in_count;
-  if (c->call.out_count > c->f.p.out_count) c->call.out_count = c->f.p.out_count;
+  c->call.in_count = f->p.in_count;
+  if (c->call.out_count > f->p.out_count) c->call.out_count = f->p.out_count;
+  clear(&c->j);
   c->j.s.level = level;
   c->j.s.in_order = true;
   const kern_fused_code *code = call->code;
-  TRY(find_space(&c->call, &c->f.p, &code, &c->j.s));
+  TRY(find_space(&c->call, &f->p, &code, &c->j.s));
   *chain = c;
-  return prepare(&c->j, &c->f, code);
+  return prepare(&c->j, f, code);
 }
 
 void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {

@@ -11,7 +11,6 @@
 
 /* A program with what running it asks for. */
 typedef struct kern_fused_program {
-  base_program p;
   uint32_t stages, kept_words; /* of 4 bytes, for each element of a row */
   uint8_t stage[BASE_PROGRAM_OPS];
   bool kept[BASE_PROGRAM_OPS];     /* along the row, see base_program_kept */
@@ -20,7 +19,14 @@ typedef struct kern_fused_program {
       slot[BASE_PROGRAM_OPS]; /* where a block of it stands: of a value that is kept, in words of 4 bytes an element */
   uint32_t last_work;         /* the last op that is no store */
   bool wide;                  /* some value has 8 bytes */
+  base_program p;             /* the last: memory may end with the last of its ops */
 } kern_fused_program;
+/* The program in attributes of td::fused, or (`chain`) of an operator with an epilogue. NULL: *f is made; else what is
+ * wrong with it. */
+const char *kern_fused_read(const base_attrs *attrs, bool chain, kern_fused_program *f);
+/* The same in `arena`, for the calls of a step (base_call.program). NULL: there is none, or no memory; calls then read
+ * it themselves. */
+const kern_fused_program *kern_fused_ready(const base_attrs *attrs, bool chain, base_arena *arena);
 
 /* What a body sees. Generated code declares the same struct in its text: the order of the fields is a contract. Of a
  * program across rows `pitch` and `out_pitch` are elements from one element of a row to the next, whose neighbours are

@@ -193,7 +193,7 @@ static void bring_picked(kern_fused_job *j, uint32_t k, const int64_t *offsets, 
  * written behind the row. */
 static bool spread_row(const kern_fused_space *s, uint32_t k, int64_t offset, char *piece) {
   const size_t each = body_size(s, k), run = (size_t)s->row_dims[0] * each;
-  const bool one = s->step[0][k] == 0, same = s->step[1][k] == 0 && s->step[0][k] == 1;
+  const bool one = s->step[0][k] == 0, same = s->row_rank == 2 && s->step[1][k] == 0 && s->step[0][k] == 1;
   const char *from = (const char *)s->in[k]->data + offset * (int64_t)each;
   char unit[KERN_FUSED_SHORT * WIDEST];
   if (s->row_rank != 2 || s->row_dims[0] >= KERN_FUSED_SHORT || !(s->native >> k & 1) || !(one || same)) return false;

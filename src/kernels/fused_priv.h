@@ -12,14 +12,12 @@ typedef struct kern_fused_space {
   const kern_fused_level *level;
   const base_program *p;
   const base_tensor *in[BASE_PROGRAM_OPERANDS];
-  int32_t row_axes, behind;                                    /* of the program; of a chain 1 at least, and 0 */
-  bool in_order;                                               /* rows are numbered as those of the result */
-  int32_t rank;                                                /* of the planes */
-  int64_t dims[BASE_MAX_RANK], stride[BASE_MAX_RANK][COLUMNS]; /* of the planes */
+  int32_t row_axes, behind; /* of the program; of a chain 1 at least, and 0 */
+  bool in_order;            /* rows are numbered as those of the result */
+  int32_t rank;             /* of the planes */
   int64_t planes, rows, length;
   int64_t pitch[COLUMNS];
   int32_t row_rank; /* dimensions of a row, innermost first; at least 1 */
-  int64_t row_dims[BASE_MAX_RANK], step[BASE_MAX_RANK][COLUMNS];
   uint64_t scalars; /* bit k: operand k does not change along a row, and bodies know */
   uint64_t direct;  /* bit k: bodies read operand k as it is; of a program that is not across rows no scalar */
   uint64_t turned;  /* bit k: operand k, elements of 4 bytes, is dense from row to row */
@@ -33,10 +31,12 @@ typedef struct kern_fused_space {
   bool aside[BASE_PROGRAM_OUTS]; /* made in a piece of memory first: of another element type, or nobody wants it */
   bool piecewise;                /* something has to be brought into form */
   bool passes;                   /* a dense operand goes as it is into an output of another element type */
+  /* Of the planes, and of a row; as many as there are, and nothing behind them. The last: calls clear the rest. */
+  int64_t dims[BASE_MAX_RANK], stride[BASE_MAX_RANK][COLUMNS];
+  int64_t row_dims[BASE_MAX_RANK], step[BASE_MAX_RANK][COLUMNS];
 } kern_fused_space;
 
 typedef struct kern_fused_job {
-  kern_fused_space s;
   kern_fused_body body;
   kern_fused_rows rows;
   int64_t tile_rows, tile_length, wide; /* rows of a tile, elements of them, and from one to the next in `in`, `out` */
@@ -44,6 +44,7 @@ typedef struct kern_fused_job {
   float *sums; /* of a chain: operand 0 and output 0 of the tile, and elements from row to row; else NULL */
   int64_t sums_pitch;
   char *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* tiles */
+  kern_fused_space s;
 } kern_fused_job;
 
 static inline size_t size_of(td_dtype dtype) { return base_dtype(dtype)->bits / 8u; }

@@ -79,6 +79,7 @@ td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols 
                                : f->role == PLAN_SHOWS && have.op.shows_dense ? 0
                                                                               : PLAN_STRIDED,
                       .gives = f->kernel ? have.kernel.gives : PLAN_STRIDED,
+                      .program = have.op.program,
                       .code = have.code.body,
                       .work = copies ? symbols->copy_work : have.op.work};
   plan->needs |= have.kernel.isa;

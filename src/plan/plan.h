@@ -72,6 +72,8 @@ typedef struct plan_function {
 /* How the elements of an operand may lie: the last dimension densely, in rows of one pitch; in any way. */
 enum { PLAN_PITCHED = 1, PLAN_STRIDED = 2 };
 
+/* The program among a step's attributes as its calls find it (base_call.program), in `arena`; NULL: it has none. */
+typedef const void *(*plan_program_fn)(const base_attrs *attrs, base_arena *arena);
 /* What a plan_function is in this process. `run` does the work (of a SHOW step: the aliasing). `define` gives outputs
  * in the tail their sizes and memory before `run`; NULL: `run` does it. `check` compares planned sizes with what the
  * operands' values say; called once per binding. */
@@ -79,10 +81,11 @@ typedef struct plan_link {
   const char *name; /* for people: of the code, the kernel, or the operator */
   const void *op;   /* the operator's descriptor, opaque here; NULL: it is not known, or there is none */
   base_call_fn run, define, check;
-  bool parallel;         /* `run` may be called on several threads at once */
-  bool in_place;         /* its one result may take the place of an operand of its type that nothing else reads */
-  uint32_t takes, gives; /* PLAN_PITCHED, PLAN_STRIDED: how operands and results may lie, which else are dense */
-  const void *code;      /* what `run` finds as its call's code; or NULL */
+  bool parallel;           /* `run` may be called on several threads at once */
+  bool in_place;           /* its one result may take the place of an operand of its type that nothing else reads */
+  uint32_t takes, gives;   /* PLAN_PITCHED, PLAN_STRIDED: how operands and results may lie, which else are dense */
+  plan_program_fn program; /* of steps that have one; or NULL */
+  const void *code;        /* what `run` finds as its call's code; or NULL */
   void (*work)(const base_call *call, double *flops, double *bytes); /* of a parallel one: what a call has to do */
 } plan_link;
 
@@ -92,6 +95,7 @@ typedef struct plan_operator {
   base_call_fn reference, view, define, check; /* NULL: it has none */
   bool in_place;                               /* see plan_link */
   bool shows_dense;                            /* its view is of dense elements alone */
+  plan_program_fn program;                     /* see plan_link; or NULL */
   void (*work)(const base_call *call, double *flops, double *bytes);
 } plan_operator;
 typedef struct plan_kernel {

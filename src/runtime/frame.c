@@ -45,12 +45,13 @@ void run_hear_prints(run_session *s, run_hear hear, void *user) {
   }
 }
 
-static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
+static void prepare_step(run_frame *f, uint32_t number, bool *fixed, base_arena *arena) {
   const plan_exe *plan = f->plan;
   const plan_step *step = &plan->steps.at[number];
   f->steps[number].kind = step->kind;
   if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return;
   const plan_link *function = &plan->links.at[step->function];
+  const base_attrs *attrs = plan_attrs(plan, step->attrs);
   f->steps[number] = (run_step){.kind = step->kind,
 
                                 .run = function->run,
@@ -58,9 +59,10 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed) {
                                 .defines = step->defines,
                                 .varies = sizes_vary(plan, step),
                                 .fixed = fixed_view(plan, step, fixed),
-                                .call = {.attrs = plan_attrs(plan, step->attrs),
+                                .call = {.attrs = attrs,
                                          .op = function->op,
                                          .tuning = plan->tuning,
+                                         .program = function->program ? function->program(attrs, arena) : NULL,
                                          .code = function->code,
                                          .in = (const base_value *const *)(f->pointers + step->in),
                                          .out = f->pointers + step->out,
@@ -105,7 +107,7 @@ td_status run_prepare_frame(run_frame *f, run_session *s, base_arena *arena, td_
     const uint32_t slot = plan->operands.at[i];
     f->pointers[i] = slot == PLAN_NONE ? NULL : &f->values[slot];
   }
-  for (uint32_t i = 0; i < plan->steps.count; i++) prepare_step(f, i, fixed);
+  for (uint32_t i = 0; i < plan->steps.count; i++) prepare_step(f, i, fixed, arena);
   return TD_OK;
 }
 

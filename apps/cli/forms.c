@@ -142,30 +142,61 @@ static td_status find_loop(const form *f, const form *joined, uint32_t step, con
   return TD_OK;
 }
 
-/* Lists the nodes of steps of `joined` that `apart` is faster at: of loops; or (`chains`) of those loops that `apart`
- * has behind products, in front of which "chain=" stands. */
-static td_status list_faster(const form *joined, const form *apart, bool chains, char *list, uint32_t *loops,
-                             td_error *err) {
-  for (uint32_t i = 0; i < joined->steps; i++) {
-    td_step s = {.size = sizeof s}, loop;
+enum { JOINED, APART, LOOSE, MIXED, FORMS };
+
+/* Lists the nodes of step `step`, a loop of the joined form that `own` describes, if it is faster without. */
+static td_status list_loop(const form *forms, uint32_t step, const td_step *own, double limit, char *list,
+                           uint32_t *loops, td_error *err) {
+  double ns;
+  TRY(time_apart(&forms[APART], &forms[JOINED], step, own, &ns, err));
+  if (ns <= 0 || ns >= limit) return TD_OK;
+  add_nodes(&forms[JOINED], step, own, "", list);
+  ++*loops;
+  return TD_OK;
+}
+
+/* The same of the chain of a product: its nodes are faster one by one, or as a loop behind the product, in front of
+ * which "chain=" stands. */
+static td_status list_chain(const form *forms, uint32_t step, const td_step *own, double limit, char *list,
+                            uint32_t *loops, td_error *err) {
+  td_step loop;
+  uint32_t at;
+  double apart, loose;
+  if (!forms[LOOSE].session) return TD_OK;
+  TRY(find_loop(&forms[LOOSE], &forms[JOINED], step, own, &at, &loop, err));
+  if (at == forms[LOOSE].steps) return TD_OK; /* no chain */
+  TRY(time_apart(&forms[APART], &forms[JOINED], step, own, &apart, err));
+  TRY(time_apart(&forms[LOOSE], &forms[JOINED], step, own, &loose, err));
+  const bool single = apart > 0 && apart < loose;
+  const double ns = single ? apart : loose;
+  if (ns <= 0 || ns >= limit) return TD_OK;
+  add_nodes(&forms[LOOSE], at, &loop, single ? "" : "chain=", list);
+  ++*loops;
+  return TD_OK;
+}
+
+/* Lists what of the joined form takes less time in another one. */
+static td_status list_faster(const form *forms, char *list, uint32_t *loops, td_error *err) {
+  for (uint32_t i = 0; i < forms[JOINED].steps; i++) {
+    td_step s = {.size = sizeof s};
     td_profile_step spent = {.size = sizeof spent};
-    uint32_t at = i;
-    double ns;
-    TRY(td_session_get_step(joined->session, i, &s, err));
-    if (s.origins < 2 || is_loop(&s) == chains) continue;
-    loop = s;
-    if (chains) TRY(find_loop(apart, joined, i, &s, &at, &loop, err));
-    if (chains && at == apart->steps) continue; /* no chain */
-    TRY(td_profile_get_step(joined->profile, i, &spent, err));
-    TRY(time_apart(apart, joined, i, &s, &ns, err));
-    if (ns <= 0 || ns >= part_gain * (double)spent.least_ns) continue;
-    add_nodes(chains ? apart : joined, at, &loop, chains ? "chain=" : "", list);
-    ++*loops;
+    TRY(td_session_get_step(forms[JOINED].session, i, &s, err));
+    if (s.origins < 2) continue;
+    TRY(td_profile_get_step(forms[JOINED].profile, i, &spent, err));
+    const double limit = part_gain * (double)spent.least_ns;
+    TRY(is_loop(&s) ? list_loop(forms, i, &s, limit, list, loops, err)
+                    : list_chain(forms, i, &s, limit, list, loops, err));
   }
   return TD_OK;
 }
 
-enum { JOINED, APART, LOOSE, MIXED, FORMS };
+/* Watching costs each step as much: it would count against forms of many small ones. */
+static void stop_profiles(form *forms) {
+  for (uint32_t i = 0; i < FORMS; i++) {
+    td_profile_free(forms[i].profile);
+    forms[i].profile = NULL;
+  }
+}
 
 /* Measures what is joined against what stands apart, loop by loop, and then all forms as a whole. */
 static td_status compete(cli_args *args, const td_load_options *options, form *forms, uint32_t *count, char *list,
@@ -180,10 +211,9 @@ static td_status compete(cli_args *args, const td_load_options *options, form *f
   }
   *count = MIXED;
   TRY(race(forms, *count, err));
-  TRY(list_faster(&forms[JOINED], &forms[APART], false, list, &loops, err));
-  if (forms[LOOSE].session) TRY(list_faster(&forms[JOINED], &forms[LOOSE], true, list, &loops, err));
-  if (!loops) return TD_OK;
-  TRY(open_form(args, options, list, &forms[MIXED], err));
+  TRY(list_faster(forms, list, &loops, err));
+  if (loops) TRY(open_form(args, options, list, &forms[MIXED], err));
+  stop_profiles(forms);
   *count = FORMS;
   return race(forms, *count, err);
 }

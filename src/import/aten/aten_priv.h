@@ -158,6 +158,8 @@ bool aten_evaluate(aten *a, ir_value v, base_tensor *tensor);
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
 ir_value aten_number_value(aten *a, const aten_value *v, td_dtype dtype); /* rank 0 */
+/* A bool: is `item` equal to one of `items`? Numbers that only running knows are compared when the model runs. */
+aten_value aten_is_among(aten *a, const aten_list *items, const aten_value *item);
 /* Items (ints known or not) as an i64 vector. */
 ir_value aten_vector(aten *a, const aten_value *items, uint32_t count);
 /* Size `dim` (may be negative) of `v`: known, or of the graph. */

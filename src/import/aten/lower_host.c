@@ -323,18 +323,24 @@ aten_value aten_lower_list_slice(aten_args *c) {
   for (int64_t i = from; i < to && !ir_build_failed(c->b); i += step) aten_list_append(c->a, v.u.list, l->items.at[i]);
   return v;
 }
+
+/* The dict, of which argument 1 is a key. */
+static aten_dict *keyed_dict(aten_args *c) {
+  if (!aten_is_known(&c->args[1])) aten_refuse(c, "a key that is known only when the model runs");
+  return self(c)->u.dict;
+}
 aten_value aten_lower_contains(aten_args *c) {
-  if (self(c)->kind == ATEN_DICT) return aten_bool(aten_dict_get(self(c)->u.dict, &c->args[1]) != NULL);
-  aten_list *l = list_of(c, 0);
-  for (uint32_t i = 0; l && i < l->items.count; i++)
-    if (aten_same(&l->items.at[i], &c->args[1])) return aten_bool(true);
-  return aten_bool(false);
+  if (self(c)->kind == ATEN_DICT) return aten_bool(aten_dict_get(keyed_dict(c), &c->args[1]) != NULL);
+  const aten_list *l = list_of(c, 0);
+  return l ? aten_is_among(c->a, l, &c->args[1]) : aten_bool(false);
 }
 /* index, count (data), remove (data) of an item */
 aten_value aten_lower_list_find(aten_args *c) {
   aten_list *l = list_of(c, 0);
   int64_t found = 0;
   for (uint32_t i = 0; l && i < l->items.count; i++) {
+    if (!aten_is_known(&l->items.at[i]) || !aten_is_known(&c->args[1]))
+      aten_refuse(c, "items that are known only when the model runs");
     if (!aten_same(&l->items.at[i], &c->args[1])) continue;
     if (c->row->data && c->row->data[0] == 'c') found++;
     else if (c->row->data) {
@@ -425,7 +431,7 @@ static aten_dict *dict_of(aten_args *c) { return self(c)->u.dict; }
 
 /* get(self, key, default?) gives the default; __getitem__ (data) fails */
 aten_value aten_lower_dict_get(aten_args *c) {
-  const aten_value *v = aten_dict_get(dict_of(c), &c->args[1]);
+  const aten_value *v = aten_dict_get(keyed_dict(c), &c->args[1]);
   if (v) return *v;
   if (!c->row->data) return c->schema->count > 2 ? c->args[2] : ATEN_NOTHING;
   base_text key = {.allocator = base_arena_allocator(c->a->arena)};
@@ -435,13 +441,13 @@ aten_value aten_lower_dict_get(aten_args *c) {
   return ATEN_NOTHING;
 }
 aten_value aten_lower_dict_set(aten_args *c) {
-  aten_dict_set(c->a, dict_of(c), c->args[1], c->args[2]);
+  aten_dict_set(c->a, keyed_dict(c), c->args[1], c->args[2]);
   return ATEN_NOTHING;
 }
 aten_value aten_lower_dict_setdefault(aten_args *c) {
-  const aten_value *v = aten_dict_get(dict_of(c), &c->args[1]);
+  const aten_value *v = aten_dict_get(keyed_dict(c), &c->args[1]);
   if (v) return *v;
-  aten_dict_set(c->a, dict_of(c), c->args[1], c->args[2]);
+  aten_dict_set(c->a, keyed_dict(c), c->args[1], c->args[2]);
   return c->args[2];
 }
 /* data: "k" keys, "v" values, "i" pairs */
@@ -480,7 +486,7 @@ aten_value aten_lower_dict_new(aten_args *c) {
 }
 /* The dict without a key; pop gives the value, Delete (data) nothing. */
 aten_value aten_lower_dict_pop(aten_args *c) {
-  aten_dict *d = dict_of(c);
+  aten_dict *d = keyed_dict(c);
   const aten_value *found = aten_dict_get(d, &c->args[1]);
   if (!found) {
     if (c->schema->count > 2) return c->args[2];

@@ -212,6 +212,16 @@ static aten_value compare_lists(aten *a, const compare_row *row, const aten_valu
   return aten_is_known(&all) ? aten_bool(!all.u.b) : aten_number(a, IR_EMIT(a->b, "aten::logical_not", all.graph));
 }
 
+aten_value aten_is_among(aten *a, const aten_list *items, const aten_value *item) {
+  aten_value any = aten_bool(false);
+  for (uint32_t k = 0; k < items->items.count; k++) {
+    aten_value one = compare(a, find_compare("eq"), &items->items.at[k], item);
+    if (aten_is_known(&one) && one.u.b) return one;
+    if (!aten_is_known(&one)) any = aten_is_known(&any) ? one : binary(a, "or", &any, &one);
+  }
+  return any;
+}
+
 aten_value aten_lower_number_compare(aten_args *c) {
   const compare_row *row = find_compare(c->row->data);
   const aten_value *x = &c->args[0], *y = &c->args[1];

@@ -57,6 +57,18 @@ class MaybeNone(nn.Module):
         return best
 
 
+class Among(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rates = [8, 16]
+
+    def forward(self, x: Tensor, rate: int) -> Tensor:
+        known = [int(x.sum() > 0), rate // 2]
+        if rate not in self.rates:
+            x = -x
+        return x * 2 if 8 in known else x
+
+
 class EarlyReturn(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if bool(x.max() > 5):
@@ -684,6 +696,7 @@ def main():
     write("branches", Branches(), [(x,), (-x,), (-x - 5,)])
     write("branches_optional", Branches(), [(x, torch.ones(3))])
     write("maybe_none", MaybeNone(), [(x,), (torch.rand(70, 3),)], dynamic=row)
+    write("among", Among(), [(x, 8), (x, 16), (x, 17)])
     write("early_return", EarlyReturn(), [(x,), (x + 4,), (-x,)])
     write("breaks", Breaks(), [(x,), (x / 3,)])
     write("checks", Checks(), [(x,)])

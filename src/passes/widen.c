@@ -1,4 +1,4 @@
-/* widen.c -- products of half precision are taken in f32, where kernels are:
+/* widen.c -- products and pools of half precision are taken in f32, where kernels are:
  *
  *     matmul(x, W)    of f16 or bf16 -> _to_copy(matmul(_to_copy(x), W in f32))
  *
@@ -44,8 +44,8 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {
-      {"aten::matmul", widen}, {"td::gemm", widen}, {"aten::convolution", widen}, {"td::linear", widen}};
+  static const passes_rule rules[] = {{"aten::matmul", widen}, {"td::gemm", widen},     {"aten::convolution", widen},
+                                      {"td::linear", widen},   {"td::max_pool", widen}, {"td::avg_pool", widen}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

@@ -42,7 +42,21 @@ static void numbers_stay(void **state) {
   }
 }
 
+static void pools_are_taken_in_f32(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "input %%0 \"x\": %s[2, 3, 6, 5]\n"
+             "%%1 = td::%s(%%0) {kernel_size = [2, 2]}\n"
+             "output \"y\" %%1\n",
+             i % 2 ? "bf16" : "f16", i / 2 ? "max_pool" : "avg_pool");
+    expect_same_numbers(text);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_taken_in_f32), cmocka_unit_test(numbers_stay)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_taken_in_f32), cmocka_unit_test(numbers_stay),
+                                     cmocka_unit_test(pools_are_taken_in_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,8 +159,17 @@ static void lower_max_unpool(onnx_node *n) {
   onnx_out(n, 0, onnx_emit(n, "td::max_unpool", in, onnx_has(n, 2) ? 3 : 2, args.at, args.count));
 }
 
-static void lower_global_max(onnx_node *n) { onnx_out(n, 0, ONNX_EMIT(n, "td::max_pool", onnx_in(n, 0))); }
-static void lower_global_average(onnx_node *n) { onnx_out(n, 0, ONNX_EMIT(n, "td::avg_pool", onnx_in(n, 0))); }
+/* Pools have kernels over images; over one axis a reduction is faster. */
+static void global(onnx_node *n, const char *pool, const char *reduction) {
+  static const int64_t axis = 2;
+  ir_value x = onnx_in(n, 0);
+  bool line = onnx_rank(n, x) == 3;
+  onnx_out(n, 0,
+           line ? ONNX_EMIT_ARGS(n, reduction, &x, 1, ARG_INTS("dim", &axis, 1), ARG_BOOL("keepdim", true))
+                : ONNX_EMIT(n, pool, x));
+}
+static void lower_global_max(onnx_node *n) { global(n, "td::max_pool", "aten::amax"); }
+static void lower_global_average(onnx_node *n) { global(n, "td::avg_pool", "aten::mean"); }
 static void lower_global_lp(onnx_node *n) {
   ir_value in = onnx_in(n, 0);
   onnx_out(n, 0, ONNX_EMIT_ARGS(n, "td::lp_pool", &in, 1, ARG_FLOAT("p", (double)onnx_attr_int(n, "p", 2))));

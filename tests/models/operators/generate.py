@@ -248,6 +248,8 @@ def early():
 
 
 def others():
+    save("global_max_line", "GlobalMaxPool", [f(2, 3, 37)])
+    save("global_average_line", "GlobalAveragePool", [f(2, 3, 37)])
     save("inverse", "Inverse", [f(2, 4, 4)], domain=MS)
 
 

@@ -83,6 +83,9 @@ static const char *why_not(const chaining *c, const link *l) {
   const ir_kernel_query *query = fuse_query(c->graph, c->setting, c->scratch, &l->product);
   const kern_row *kernel = query && l->product.op->kernel ? l->product.op->kernel(query) : NULL;
   if (!kernel) return "it has no kernel";
+  if (kernel->family == KERN_CONV_TRANSPOSE && base_dim_known(made->dims[made->rank - 1]) &&
+      made->dims[made->rank - 1] < PASSES_SHORT_ROWS)
+    return "the product's rows are short, and not side by side";
   if (!lower_makes_code(c->setting) && (kernel->family == KERN_DEPTHWISE || kernel->family == KERN_EXPAND_DEPTHWISE))
     return "interpreted, its short rows cost more than they save behind so little work";
   if (!(kernel->flags & KERN_PITCHED_OUT) && is_joined(c, &l->loop)) return "what is joined could not be made in place";

@@ -153,9 +153,16 @@ static td_status visit_scale_shift(passes_edit *e, ir_node id, const ir_node_def
   return rebuild(e, id, &p, late, rectifies ? 2 : 0);
 }
 
+/* Rows of few elements, and not side by side: what takes many instructions does better in a step of its own. */
+static bool has_short_rows(const passes_edit *e, const product *p) {
+  const int64_t n = features(e, p);
+  return strcmp(p->node.op->name, "td::conv_transpose") == 0 && n >= 0 && n < PASSES_SHORT_ROWS;
+}
+
 static td_status activate(passes_edit *e, ir_node id, const ir_node_def *node, kern_act act, double a, double b) {
   product p;
   if (!find_product(e, node->in[0], &p) || p.active) return TD_OK;
+  if (act != KERN_ACT_relu && act != KERN_ACT_clamp && has_short_rows(e, &p)) return TD_OK;
   bool late = p.in[KERN_IN_RESIDUAL].id || has_affine(&p);
   const base_arg args[] = {ARG_STR("act", kern_act_name(act)), ARG_FLOAT("act_a", a), ARG_FLOAT("act_b", b),
                            ARG_BOOL("act_late", late)};

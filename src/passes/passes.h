@@ -6,6 +6,10 @@
 
 enum { PASSES_MAX = 40 };
 
+/* Channels below which rows of a transposed convolution, written a stride of pixels apart, are too short for more than
+ * two instructions an element: vectors would be nearly empty. Such work stands in a step of its own. */
+enum { PASSES_SHORT_ROWS = 8 };
+
 /* What the passes may assume and must leave out. */
 typedef struct passes_setting {
   const char *disabled; /* names, comma-separated, or NULL */

@@ -218,6 +218,36 @@ static void weights_are_packed_for_the_level(void **state) {
                 1);
 }
 
+/* Rows of a channel or two, a stride apart, would leave vectors nearly empty: what is cheap goes in all the same. */
+static void activations_stay_behind_short_rows(void **state) {
+  (void)state;
+  static const struct {
+    int channels;
+    const char *act;
+    bool goes;
+  } cases[] = {{1, "sigmoid", false}, {7, "tanh", false}, {8, "sigmoid", true}, {1, "relu", true}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[768];
+    uint32_t changes = 0;
+    td_error err;
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    const int n = cases[i].channels;
+    snprintf(text, sizeof text,
+             "input %%0 \"x\": f32[1, 4, 4, 2]\n"
+             "input %%1 \"w\": f32[2, %d, 2, 2]\n"
+             "%%2 = td::conv_transpose(%%0, %%1) {kernel = [2, 2], stride = [2, 2], padding = [0, 0, 0, 0], dilation = "
+             "[1, 1], groups = 1, channels = %d, panel = 0, channels_first = false, output_padding = [0, 0]}\n"
+             "%%3 = aten::%s(%%2)\n"
+             "output \"y\" %%3\n",
+             n, n, cases[i].act);
+    ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+    assert_int_equal(find_pass("epilogue")->run(graph, &(passes_setting){0}, &changes, &err), TD_OK);
+    assert_int_equal(changes, cases[i].goes);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_become_linear),
@@ -228,6 +258,7 @@ int main(void) {
       cmocka_unit_test(an_activation_in_front_of_a_residual),
       cmocka_unit_test(what_others_use_stays),
       cmocka_unit_test(weights_are_packed_for_the_level),
+      cmocka_unit_test(activations_stay_behind_short_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

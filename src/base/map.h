@@ -9,7 +9,7 @@ typedef struct base_map_slot {
   bool used;
 } base_map_slot;
 
-/* Start zeroed. Open addressing, linear probing, at most half full. The hash is seeded by where the table came to lie,
+/* Start zeroed. Open addressing, linear probing, never full. The hash is seeded by where the table came to lie,
  * so that no file can choose names that collide. */
 typedef struct base_map {
   base_map_slot *slots;

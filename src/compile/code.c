@@ -65,7 +65,9 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
 /* Which origin each op came of. */
 static const int64_t *sources_of(const lower_fused_loop *loop, const base_program *p) {
   uint32_t count = 0;
-  const int64_t *from = !loop->chain && loop->attrs->count > 1 ? base_attr_ints(loop->attrs, 1, &count) : NULL;
+  const int64_t *from = !loop->chain && loop->attrs->count > KERN_FUSED_FROM
+                            ? base_attr_ints(loop->attrs, KERN_FUSED_FROM, &count)
+                            : NULL;
   return count == p->count ? from : NULL;
 }
 

@@ -26,7 +26,7 @@ static void print_values(const ir_graph *graph, const char *what, const ir_value
 static void print_fused(const ir_graph *graph, const ir_node_def *node, uint32_t number, base_text *text) {
   base_program p;
   uint32_t count;
-  const int64_t *words = base_attr_ints(node->attrs, 0, &count);
+  const int64_t *words = base_attr_ints(node->attrs, KERN_FUSED_PROGRAM, &count);
   if (base_program_read(words, count, &p)) return;
   base_text_print(text, "# loop %u: ", number);
   print_origins(node, text);

@@ -442,7 +442,7 @@ static td_status lower_join(lowering *l, const ir_node_def *node) {
   for (uint32_t i = 0; i < node->in_count; i++) {
     const ir_type *type = ir_type_of(l->graph, node->in[i]);
     const lower_part *in = &l->parts[node->in[i].id];
-    int64_t dim = base_attr_int(node->attrs, 0);
+    int64_t dim = base_attr_int(node->attrs, KERN_CAT_DIM);
     where.axis = (int32_t)(dim < 0 ? dim + type->rank : dim);
     if (in->whole.id != where.whole.id || in->at != where.at || in->axis != where.axis) {
       TRY(use(l, node->in[i], &from));

@@ -2,9 +2,8 @@
  * between tensors of six dimensions. */
 #ifndef KERNELS_BLOCKS_H
 #define KERNELS_BLOCKS_H
+#include "kernels/attrs.h"
 #include "base/base.h"
-
-enum { KERN_BLOCKS_SIZE, KERN_BLOCKS_MODE }; /* attributes; mode: DCR or CRD */
 
 /* out[0] and operand 0 of a call as tensors of equal dims. TD_BAD_ARGUMENT: sizes do not divide by the block. */
 td_status kern_blocks_of(const base_call *call, bool to_space, base_tensor *to, base_tensor *from);

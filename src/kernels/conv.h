@@ -2,23 +2,12 @@
  * as kernels and references read them.
  *
  * Operands: x [batch, in..., channels in] (with `channels_first` [batch, channels in, in...]), weights, then those of
- * the epilogue. out[0] [batch, out..., channels]. 1 to 3 spatial dims. Attributes 0 to KERN_CONV_ATTRS - 1 are the list
- * below; the epilogue's are the last ones. */
+ * the epilogue. out[0] [batch, out..., channels]. 1 to 3 spatial dims. Attributes are those of
+ * KERN_CONV_LIST (attrs.h); the epilogue's are the last ones. */
 #ifndef KERNELS_CONV_H
 #define KERNELS_CONV_H
 #include "kernels/epilogue.h"
 
-enum {
-  KERN_CONV_KERNEL,         /* ints: spatial sizes of the window */
-  KERN_CONV_STRIDE,         /* ints, empty: 1 */
-  KERN_CONV_PADDING,        /* ints, begins, then ends; empty: 0 */
-  KERN_CONV_DILATION,       /* ints, empty: 1 */
-  KERN_CONV_GROUPS,         /* int */
-  KERN_CONV_CHANNELS,       /* int: of the output */
-  KERN_CONV_PANEL,          /* int: columns of a panel of packed weights; 0: weights as the model has them */
-  KERN_CONV_CHANNELS_FIRST, /* bool: x is [batch, channels, in...] */
-  KERN_CONV_ATTRS
-};
 enum { KERN_CONV_AXES = 3 };
 
 /* One spatial dim. Tap k of output o is input o * stride - begin + k * dilation; transposed, the other way around. */

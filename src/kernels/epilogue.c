@@ -33,10 +33,10 @@ static const float *vector(const base_call *call, uint32_t i) {
 kern_epilogue kern_epilogue_of(const base_call *call) {
   uint32_t first = call->attrs->count - KERN_EPILOGUE_ATTRS;
   const base_tensor *residual = base_in(call, KERN_IN_RESIDUAL);
-  return (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, first)),
-                         .a = (float)base_attr_float(call->attrs, first + 1),
-                         .b = (float)base_attr_float(call->attrs, first + 2),
-                         .late = base_attr_int(call->attrs, first + 3) != 0,
+  return (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, first + KERN_EPILOGUE_ACT)),
+                         .a = (float)base_attr_float(call->attrs, first + KERN_EPILOGUE_ACT_A),
+                         .b = (float)base_attr_float(call->attrs, first + KERN_EPILOGUE_ACT_B),
+                         .late = base_attr_int(call->attrs, first + KERN_EPILOGUE_LATE) != 0,
                          .bias = vector(call, KERN_IN_BIAS),
                          .residual = vector(call, KERN_IN_RESIDUAL),
                          .scale = vector(call, KERN_IN_SCALE),

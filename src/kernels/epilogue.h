@@ -12,6 +12,7 @@
  * operator's further outputs. Kernels call it on rows of sums that are still in a near cache. */
 #ifndef KERNELS_EPILOGUE_H
 #define KERNELS_EPILOGUE_H
+#include "kernels/attrs.h"
 #include "base/base.h"
 
 /* Activations by name, in attributes and tables; parameters a and b as noted. */
@@ -26,7 +27,6 @@ kern_act kern_act_find(const char *name);
 const char *kern_act_name(kern_act act);
 
 enum { KERN_IN_BIAS = 2, KERN_IN_RESIDUAL, KERN_IN_SCALE, KERN_IN_SHIFT, KERN_EPILOGUE_END };
-enum { KERN_EPILOGUE_ATTRS = 5 }; /* act: str, act_a: float, act_b: float, act_late: bool, chain: ints */
 /* Most operands of an operator with a chain. */
 enum { KERN_CHAIN_END = KERN_EPILOGUE_END + BASE_PROGRAM_OPERANDS - 1 };
 

@@ -8,7 +8,7 @@
  *
  * The window's padding is zeros of the expanded image. Operands: x [batch, height, width, channels in] or [batch,
  * channels in, height, width], the depthwise weights [taps, channels], those of the epilogue, then the two below.
- * Attributes 0 to KERN_CONV_ATTRS - 1 are those of kernels/conv.h for the window, with groups 1; then those below; the
+ * Attributes are those of kernels/conv.h for the window, with groups 1; then those of KERN_EXPAND_LIST (attrs.h); the
  * epilogue's are the last ones. */
 #ifndef KERNELS_EXPAND_H
 #define KERNELS_EXPAND_H
@@ -19,15 +19,6 @@ enum {
   KERN_IN_EXPAND_BIAS,                  /* [channels]; may be absent */
   KERN_EXPAND_END
 };
-enum {
-  KERN_EXPAND_ACT = KERN_CONV_ATTRS, /* str: an activation of acts.def */
-  KERN_EXPAND_ACT_A,                 /* floats: its parameters */
-  KERN_EXPAND_ACT_B,
-  KERN_EXPAND_KERNEL, /* ints: of a first layer, two; empty: 1x1 */
-  KERN_EXPAND_STRIDE, /* ints, empty: 1 */
-  KERN_EXPAND_PADDING /* ints, begins, then ends; empty: 0 */
-};
-
 /* Sizes of a call: of the window over the expanded image, with groups = channels, and of the convolution that makes
  * it. TD_BAD_ARGUMENT: operands do not fit each other. */
 td_status kern_expand_of(const base_call *call, kern_conv *window, kern_conv *maker);

@@ -8,12 +8,11 @@
  * factor for each element, transforms of rows. All of it is told by the length alone. */
 #ifndef KERNELS_FOURIER_H
 #define KERNELS_FOURIER_H
+#include "kernels/attrs.h"
 #include "base/base.h"
 
 enum { KERN_DFT_X, KERN_DFT_LENGTH, KERN_DFT_AXIS, KERN_DFT_TABLE };
-enum { KERN_DFT_INVERSE, KERN_DFT_ONESIDED }; /* attributes */
 enum { KERN_STFT_SIGNAL, KERN_STFT_STEP, KERN_STFT_WINDOW, KERN_STFT_LENGTH, KERN_STFT_TABLE };
-enum { KERN_STFT_ONESIDED };
 
 enum {
   KERN_FOURIER_RADIX = 31,  /* largest prime that is summed directly */

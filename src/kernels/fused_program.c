@@ -1,11 +1,10 @@
 /* fused_program.c -- programs with what running them asks for: read from attributes and verified once for all calls of
  * a step. */
+#include "kernels/attrs.h"
 #include "kernels/fused.h"
 
 #include <stddef.h>
 #include <string.h>
-
-enum { PROGRAM /* attribute of loops; a chain is the last one */ };
 
 /* 4 bytes each, of an element. */
 static uint32_t words_of(uint8_t type) { return base_type_is_wide((base_type)type) ? 2 : 1; }
@@ -73,7 +72,7 @@ const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *
 
 const char *kern_fused_read(const base_attrs *attrs, bool chain, kern_fused_program *f) {
   uint32_t count;
-  const int64_t *words = base_attr_ints(attrs, chain ? attrs->count - 1 : PROGRAM, &count);
+  const int64_t *words = base_attr_ints(attrs, chain ? attrs->count - 1 : KERN_FUSED_PROGRAM, &count);
   memset(f, 0, offsetof(kern_fused_program, p));
   const char *wrong = chain ? kern_chain_read(words, count, &f->p) : base_program_read(words, count, &f->p);
   if (!wrong) lay_out(f);

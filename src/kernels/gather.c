@@ -33,7 +33,7 @@ typedef struct gathering {
 static bool read(const base_call *call, gathering *g) {
   *g = (gathering){.x = base_in(call, 0), .index = base_in(call, 1), .out = base_out(call, 0)};
   const int32_t rank = g->x->rank;
-  const int64_t dim = base_attr_int(call->attrs, 0);
+  const int64_t dim = base_attr_int(call->attrs, KERN_GATHER_DIM);
   g->axis = (int32_t)(dim < 0 ? dim + rank : dim);
   if (!kern_index_fits(g->index, g->out, g->x, g->axis)) return false;
   for (int32_t i = 0; i < rank; i++)

@@ -2,9 +2,9 @@
  * is separable: a position is up to four taps per axis. */
 #ifndef KERNELS_GRID_H
 #define KERNELS_GRID_H
+#include "kernels/attrs.h"
 #include "base/base.h"
 
-enum { KERN_GRID_MODE, KERN_GRID_PADDING, KERN_GRID_ALIGN_CORNERS }; /* attributes */
 enum { KERN_GRID_AXES = 3 /* at most */, KERN_GRID_TAPS = 4 /* of an axis, at most */ };
 
 typedef enum kern_grid_mode { KERN_GRID_NEAREST, KERN_GRID_LINEAR, KERN_GRID_CUBIC } kern_grid_mode;

@@ -19,7 +19,7 @@ static int64_t start_of(const base_call *call, int32_t axis, uint32_t i) {
 
 td_status kern_cat_any(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
-  const int64_t dim = base_attr_int(call->attrs, 0);
+  const int64_t dim = base_attr_int(call->attrs, KERN_CAT_DIM);
   const int32_t axis = (int32_t)(dim < 0 ? dim + out->rank : dim);
   if (start_of(call, axis, call->in_count) != out->dims[axis])
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::cat: the operands do not fill the result");

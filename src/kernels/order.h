@@ -3,11 +3,10 @@
  */
 #ifndef KERNELS_ORDER_H
 #define KERNELS_ORDER_H
+#include "kernels/attrs.h"
 #include "base/base.h"
 
 #include <string.h>
-
-enum { KERN_ORDER_DIM, KERN_ORDER_LARGEST }; /* attributes of aten::topk and aten::sort */
 
 static inline uint64_t kern_order_key(float value, uint32_t place, bool largest) {
   uint32_t bits;

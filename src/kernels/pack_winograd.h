@@ -10,8 +10,6 @@
 #define KERNELS_PACK_WINOGRAD_H
 #include "kernels/conv.h"
 
-/* The attribute of td::winograd_conv behind those of kernels/conv.h: `tile`, 2 or 4. */
-enum { KERN_WINOGRAD_TILE = KERN_CONV_ATTRS };
 /* The most planes of a kernel, and the widest dilation within a plane. */
 enum { KERN_WINOGRAD_DEPTH = 8, KERN_WINOGRAD_DILATION = 64 };
 /* F(4x4, 3x3) interpolates at 0, P, -P, Q, -Q and infinity. With 5/8 and 3/2, whose powers and products are exact in

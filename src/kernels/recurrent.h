@@ -10,6 +10,7 @@
  * has one gate, and panels of KERN_PLAIN_VECTORS vectors: they take the place of an LSTM's gates. */
 #ifndef KERNELS_RECURRENT_H
 #define KERNELS_RECURRENT_H
+#include "kernels/attrs.h"
 #include "base/base.h"
 
 enum { KERN_RECURRENT_BIASES = 4, KERN_PLAIN_VECTORS = 4 };

@@ -2,20 +2,10 @@
  * Every mode is separable: one axis after the other, in any order. */
 #ifndef KERNELS_RESIZE_H
 #define KERNELS_RESIZE_H
+#include "kernels/attrs.h"
 #include "base/base.h"
 
 enum { KERN_RESIZE_X, KERN_RESIZE_ROI, KERN_RESIZE_SCALES, KERN_RESIZE_SIZES }; /* operands; empty: absent */
-enum {
-  KERN_RESIZE_MODE,
-  KERN_RESIZE_COORDINATES,
-  KERN_RESIZE_NEAREST,
-  KERN_RESIZE_CUBIC_A,
-  KERN_RESIZE_EXCLUDE_OUTSIDE,
-  KERN_RESIZE_EXTRAPOLATION,
-  KERN_RESIZE_ANTIALIAS,
-  KERN_RESIZE_POLICY,
-  KERN_RESIZE_AXES /* empty: all */
-};
 
 /* An axis that changes. Output element o is the sum of weight[o][k] * x[index[o][k]]; what has no weight does not
  * count.

@@ -1,16 +1,8 @@
 /* roi.h -- td::roi_align as its kernel and the reference read it: attributes, boxes, and where a sample lies. */
 #ifndef KERNELS_ROI_H
 #define KERNELS_ROI_H
+#include "kernels/attrs.h"
 #include "base/base.h"
-
-enum {
-  KERN_ROI_HEIGHT,
-  KERN_ROI_WIDTH,
-  KERN_ROI_SPATIAL_SCALE,
-  KERN_ROI_SAMPLING_RATIO,
-  KERN_ROI_MAXIMUM,
-  KERN_ROI_HALF_PIXEL
-};
 
 typedef struct kern_roi_box {
   double top, left, cell_height, cell_width;

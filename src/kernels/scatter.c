@@ -83,7 +83,7 @@ static bool read_blocks(const base_call *call, blocks *b) {
   for (int32_t i = (int32_t)b->tuple; i < b->x->rank; i++)
     if (!base_mul_i64(b->inner, b->x->dims[i], &b->inner)) return false;
   b->bytes = base_dtype(b->out->dtype)->bits / 8;
-  b->line = line_for(base_attr_str(call->attrs, 0), b->out->dtype);
+  b->line = line_for(base_attr_str(call->attrs, KERN_SCATTER_ND_REDUCE), b->out->dtype);
   return b->line && base_mul_i64(b->count, b->inner, &expected) && base_tensor_numel(b->updates) == expected;
 }
 
@@ -148,14 +148,14 @@ typedef struct picks {
 static bool read_picks(const base_call *call, picks *p) {
   *p = (picks){.x = base_in(call, 0), .index = base_in(call, 1), .updates = base_in(call, 2), .out = base_out(call, 0)};
   const int32_t rank = p->x->rank;
-  const int64_t dim = base_attr_int(call->attrs, 0);
+  const int64_t dim = base_attr_int(call->attrs, KERN_SCATTER_DIM);
   p->axis = (int32_t)(dim < 0 ? dim + rank : dim);
   p->across = -1;
   if (!kern_index_fits(p->index, p->updates, p->x, p->axis)) return false;
   for (int32_t i = 0; i < rank; i++)
     if (i != p->axis && p->x->dims[i] > (p->across < 0 ? 1 : p->x->dims[p->across])) p->across = i;
   p->bytes = base_dtype(p->out->dtype)->bits / 8;
-  p->line = line_for(base_attr_str(call->attrs, 1), p->out->dtype);
+  p->line = line_for(base_attr_str(call->attrs, KERN_SCATTER_REDUCE), p->out->dtype);
   return p->line;
 }
 

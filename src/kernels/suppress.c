@@ -4,7 +4,7 @@
 #include "kernels/kernels_priv.h"
 #include "kernels/order.h"
 
-enum { BOXES, SCORES, MOST, OVERLAP, LEAST_SCORE }; /* operands; attribute 0: boxes are centers and sizes */
+enum { BOXES, SCORES, MOST, OVERLAP, LEAST_SCORE }; /* operands */
 enum { BLOCK = 16 };                                /* selected boxes that are passed by at once */
 
 typedef struct job {
@@ -98,7 +98,7 @@ static td_status describe(const base_call *call, job *j) {
              .batches = boxes->dims[0],
              .classes = scores->dims[1],
              .count = boxes->dims[1],
-             .center = base_attr_int(call->attrs, 0) != 0};
+             .center = base_attr_int(call->attrs, KERN_SUPPRESS_CENTER) != 0};
   if (most && base_tensor_numel(most)) j->most = base_load_i64(most->dtype, most->data, 0);
   j->most = base_min_i64(base_max_i64(j->most, 0), j->count);
   if (overlap && base_tensor_numel(overlap)) j->overlap = (float)base_load_f64(overlap->dtype, overlap->data, 0);

@@ -24,7 +24,7 @@ static bool find_join(passes_edit *e, ir_value v, joined *j) {
   const ir_node_def *join = v.id ? passes_only_producer(e, v, "aten::cat") : NULL;
   if (!join || join->in_count < 2 || join->in_count > MAX_PARTS || !is_ranked(ir_type_of(e->graph, v))) return false;
   const int32_t rank = ir_type_of(e->graph, v)->rank;
-  const int64_t dim = base_attr_int(join->attrs, 0);
+  const int64_t dim = base_attr_int(join->attrs, KERN_CAT_DIM);
   bool moves = false; /* some part is not where it belongs when it is made */
   *j = (joined){.join = *join, .axis = (int32_t)(dim < 0 ? dim : dim - rank)};
   for (uint32_t i = 0; i < j->join.in_count; i++) {

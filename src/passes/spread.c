@@ -42,7 +42,7 @@ static const ir_node_def *join_of_products(passes_edit *e, ir_value v, int32_t *
   const ir_node_def *join = passes_only_producer(e, v, "aten::cat");
   const ir_type *type = ir_type_of(e->graph, v);
   if (!join || join->in_count > MAX_PARTS || type->rank <= 0) return NULL;
-  const int64_t dim = base_attr_int(join->attrs, 0);
+  const int64_t dim = base_attr_int(join->attrs, KERN_CAT_DIM);
   *axis = (int32_t)(dim < 0 ? dim + type->rank : dim);
   for (uint32_t i = 0; i < join->in_count; i++) {
     const ir_type *part = ir_type_of(e->graph, join->in[i]);

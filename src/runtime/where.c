@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/attrs.h"
 #include "runtime/runtime_priv.h"
 
 enum { SHOWN = 4 /* nodes that are named */ };
@@ -31,7 +32,6 @@ static void put_nodes(const plan_exe *plan, const plan_step *step, td_error *err
 /* The node of a fused loop whose operation is at fault, where the kernel told which that is (kernels/fused.h) and the
  * loop knows where it came from; else the step's first. */
 static base_str name_of(const plan_exe *plan, const plan_step *step, td_error *err) {
-  enum { FROM = 1 /* attribute of td::fused */ };
   const bool call = step->kind == PLAN_CALL;
   const char *op = call ? plan_name(plan, plan->functions.at[step->function].op) : "";
   const int64_t at = err->offset;
@@ -40,7 +40,7 @@ static base_str name_of(const plan_exe *plan, const plan_step *step, td_error *e
   if (strncmp(op, "td::fused", strlen("td::fused")) != 0 || at < 0) return first;
   err->offset = -1;
   const base_attrs *attrs = plan_attrs(plan, step->attrs);
-  const int64_t *from = attrs->count > FROM ? base_attr_ints(attrs, FROM, &count) : NULL;
+  const int64_t *from = attrs->count > KERN_FUSED_FROM ? base_attr_ints(attrs, KERN_FUSED_FROM, &count) : NULL;
   const bool known = at < count && from[at] >= 0 && from[at] < step->origin_count;
   return known ? base_node_name(plan_origin(plan, step, (uint32_t)from[at])) : first;
 }

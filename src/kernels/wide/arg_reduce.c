@@ -3,7 +3,6 @@
  * ones are largest ones of the numbers with their signs turned. */
 #include "kernels/simd_priv.h"
 
-enum { DIM, LAST = 2 };                 /* attributes */
 enum { AT_ONCE = 2, COLUMNS = 4 };      /* vectors: of a row in turn, of neighbouring lanes of the inner */
 enum { SHORT = 2 * AT_ONCE * V_LANES }; /* a row of less has no vectors */
 enum { TASK_ELEMENTS = 1 << 14, BLOCK = 1 << 8 /* columns of a unit */ };
@@ -120,9 +119,9 @@ static job describe(const base_call *call, float sign) {
            .length = 1,
            .inner = 1,
            .sign = sign,
-           .last = base_attr_int(call->attrs, LAST)};
-  const bool whole = !base_attr_has(call->attrs, DIM);
-  int64_t axis = whole ? 0 : base_attr_int(call->attrs, DIM);
+           .last = base_attr_int(call->attrs, KERN_ARG_LAST)};
+  const bool whole = !base_attr_has(call->attrs, KERN_ARG_DIM);
+  int64_t axis = whole ? 0 : base_attr_int(call->attrs, KERN_ARG_DIM);
   if (axis < 0) axis += in->rank;
   for (int32_t i = 0; i < in->rank; i++)
     *(whole || i == axis ? &j.length : i < axis ? &j.outer : &j.inner) *= in->dims[i];

@@ -12,7 +12,6 @@
 #include "kernels/math_priv.h"
 
 enum { Q, K, V, MASK, MASKS = 2 };
-enum { SCALE, CAUSAL };
 enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k, v and out */
 enum {
   VECTORS =
@@ -356,8 +355,8 @@ td_status KERN_NAME(attention)(const base_call *call) {
             .groups = k[HEADS],
             .size = q[SIZE],
             .values = base_in(call, V)->dims[SIZE],
-            .scale = (float)base_attr_float(call->attrs, SCALE),
-            .causal = base_attr_int(call->attrs, CAUSAL) != 0};
+            .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
+            .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL) != 0};
   if (base_tensor_numel(w.out) == 0) return TD_OK;
   if (w.keys == 0) {
     if (base_call_first(call, 1) == 0) memset(w.out->data, 0, base_tensor_bytes(w.out));

@@ -4,7 +4,6 @@
  * so that memory is read once for both. */
 #include "kernels/wide/rows_priv.h"
 
-enum { NUM_GROUPS, EPS, LAST };
 enum { PIECE = 64, VECTORS = 4 }; /* rows of columns added up in one piece, and how many vectors of them side by side */
 enum { AHEAD = 8 };               /* rows to fetch in front: too far apart for the machine to guess */
 enum { COLUMNS = 256 }; /* of a task: parts of pixels cost three times as much as whole ones, which are one stream */
@@ -152,8 +151,8 @@ static td_status run_columns(const base_call *call, const group_norm *g) {
 
 td_status KERN_NAME(group_norm)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *weight = base_in(call, 1), *bias = base_in(call, 2);
-  bool last = base_attr_int(call->attrs, LAST);
-  int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, NUM_GROUPS), each;
+  bool last = base_attr_int(call->attrs, KERN_GROUP_NORM_LAST);
+  int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, KERN_GROUP_NORM_GROUPS), each;
   if (groups == 0) groups = channels;
   if (base_tensor_numel(x) == 0) return TD_OK;
   for (uint32_t i = 1; i <= 2; i++)
@@ -172,7 +171,7 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
                         .groups = groups,
                         .width = channels / groups,
                         .plane = base_tensor_numel(x) / x->dims[0] / channels,
-                        .eps = base_attr_float(call->attrs, EPS)};
+                        .eps = base_attr_float(call->attrs, KERN_GROUP_NORM_EPS)};
   if (last) return run_columns(call, &g);
   uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))

@@ -3,8 +3,7 @@
 #include "kernels/dot_tile_priv.h"
 #include "kernels/strassen_priv.h"
 
-enum { TRANS_W, COLUMNS, PANEL, STRASSEN }; /* attributes */
-enum { SUM_WORK = 8 };                      /* multiply-adds worth adding up the lanes of a sum */
+enum { SUM_WORK = 8 };  /* multiply-adds worth adding up the lanes of a sum */
 enum { FEW = 4 };       /* columns that are brought in order sooner than one row of x is multiplied */
 enum { FEW_ROWS = 16 }; /* of a task of few columns */
 
@@ -15,8 +14,8 @@ static bool few_columns(int64_t k, int64_t n) {
 
 static td_status multiply_few(const base_call *call, const gemm_product *g) {
   const base_tensor *w = base_in(call, 1);
-  int64_t panel = base_attr_int(call->attrs, PANEL), tasks = (g->m + FEW_ROWS - 1) / FEW_ROWS;
-  bool trans = base_attr_int(call->attrs, TRANS_W);
+  int64_t panel = base_attr_int(call->attrs, KERN_LINEAR_PANEL), tasks = (g->m + FEW_ROWS - 1) / FEW_ROWS;
+  bool trans = base_attr_int(call->attrs, KERN_LINEAR_TRANS_W);
   const kern_matrix columns = {w->data, g->n, g->k, panel ? 1 : w->strides[!trans], panel ? panel : w->strides[trans]};
   float *b = base_call_scratch(call, (size_t)(g->n * g->k), sizeof *b);
   if (!b) return base_no_memory(call->err, "scratch");
@@ -36,7 +35,7 @@ static td_status multiply_few(const base_call *call, const gemm_product *g) {
 /* The panels of a weight matrix that is not packed yet. */
 static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
   const base_tensor *w = base_in(call, 1);
-  bool trans = base_attr_int(call->attrs, TRANS_W);
+  bool trans = base_attr_int(call->attrs, KERN_LINEAR_TRANS_W);
   size_t count;
   float *to = kern_pack_count(k, n, V_LANES, &count) ? base_call_scratch(call, count, sizeof *to) : NULL;
   const kern_matrix m = {w->data, k, n, w->strides[trans], w->strides[!trans]};
@@ -59,10 +58,10 @@ td_status KERN_NAME(linear)(const base_call *call) {
   for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
   if (few_columns(g.k, g.n)) return multiply_few(call, &g);
-  g.b = base_attr_int(call->attrs, PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
+  g.b = base_attr_int(call->attrs, KERN_LINEAR_PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
   const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
-  if (base_attr_int(call->attrs, STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
+  if (base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
   const gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
   int64_t tasks = grid.row_chunks * grid.column_chunks;

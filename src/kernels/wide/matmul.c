@@ -242,13 +242,11 @@ td_status KERN_NAME(matmul)(const base_call *call) {
 
 /* ---- td::gemm ---- */
 
-enum { ALPHA, BETA, TRANS_A, TRANS_B };
-
 static void finish_gemm(const base_call *call, float *c, int64_t first_row, int64_t rows, int64_t first_column,
                         int64_t columns) {
   const base_tensor *add = base_in(call, 2), *out = base_out(call, 0);
-  const vf alpha = v_set((float)base_attr_float(call->attrs, ALPHA));
-  const float beta = (float)base_attr_float(call->attrs, BETA);
+  const vf alpha = v_set((float)base_attr_float(call->attrs, KERN_GEMM_ALPHA));
+  const float beta = (float)base_attr_float(call->attrs, KERN_GEMM_BETA);
   int64_t pitch = out->dims[1], row_stride = 0, stride = 0;
   if (add && add->rank > 0 && add->dims[add->rank - 1] > 1) stride = add->strides[add->rank - 1];
   if (add && add->rank > 1 && add->dims[0] > 1) row_stride = add->strides[0];
@@ -268,7 +266,7 @@ static void finish_gemm(const base_call *call, float *c, int64_t first_row, int6
 
 td_status KERN_NAME(gemm)(const base_call *call) {
   const base_tensor *a = base_in(call, 0), *b = base_in(call, 1), *out = base_out(call, 0);
-  bool ta = base_attr_int(call->attrs, TRANS_A), tb = base_attr_int(call->attrs, TRANS_B);
+  bool ta = base_attr_int(call->attrs, KERN_GEMM_TRANS_A), tb = base_attr_int(call->attrs, KERN_GEMM_TRANS_B);
   const batches p = {.m = out->dims[0],
                      .n = out->dims[1],
                      .k = a->dims[!ta],

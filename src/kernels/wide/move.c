@@ -271,7 +271,7 @@ static td_status advance(const base_call *call, int32_t axis, joined *j) {
 
 td_status KERN_NAME(cat)(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
-  int64_t dim = base_attr_int(call->attrs, 0);
+  int64_t dim = base_attr_int(call->attrs, KERN_CAT_DIM);
   int32_t axis = (int32_t)(dim < 0 ? dim + out->rank : dim);
   joined first = {0};
   if (call->in_count) TRY(plan_joined(call, axis, &first));
@@ -415,7 +415,7 @@ static td_status select_even(const base_call *call, int32_t axis, const selectio
 
 td_status KERN_NAME(index_select)(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
-  const int64_t dim = base_attr_int(call->attrs, 0);
+  const int64_t dim = base_attr_int(call->attrs, KERN_GATHER_DIM);
   const int32_t axis = (int32_t)(dim < 0 ? dim + x->rank : dim);
   selection s = {.x = x->data, .y = base_out(call, 0)->data, .count = base_tensor_numel(base_in(call, 1))};
   bool even = false;

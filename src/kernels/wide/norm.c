@@ -172,8 +172,6 @@ static td_status param_of(const base_call *call, int64_t axis, double eps, uint3
   return TD_OK;
 }
 
-enum { AXIS, EPS };
-
 /* Statistics of rows without elements. */
 static void fill_nan(const base_tensor *t) {
   for (int64_t i = 0; t && i < base_tensor_numel(t); i++) ((float *)t->data)[i] = NAN;
@@ -184,7 +182,8 @@ static td_status normalise(const base_call *call, bool centered) {
                     *scale = base_out(call, centered ? 2 : 1);
   const float *x = base_in(call, 0)->data;
   norm_param p;
-  TRY(param_of(call, base_attr_int(call->attrs, AXIS), base_attr_float(call->attrs, EPS), 1, centered, &p));
+  TRY(param_of(call, base_attr_int(call->attrs, KERN_LAYER_NORM_AXIS),
+               base_attr_float(call->attrs, KERN_LAYER_NORM_EPS), 1, centered, &p));
   if (p.rows * p.length == 0) {
     if (base_call_first(call, 1) == 0) {
       fill_nan(mean);
@@ -222,7 +221,7 @@ td_status KERN_NAME(rms_norm)(const base_call *call) { return normalise(call, fa
 td_status KERN_NAME(add_layer_norm)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_in(call, 1), *out = base_out(call, 0), *sum = base_out(call, 1);
   norm_param p;
-  TRY(param_of(call, -1, base_attr_float(call->attrs, 0), 2, true, &p));
+  TRY(param_of(call, -1, base_attr_float(call->attrs, KERN_ADD_NORM_EPS), 2, true, &p));
   if (p.rows * p.length == 0) return TD_OK;
   int64_t each, together = rows_together(&p), x_pitch = kern_pitch(x), y_pitch = kern_pitch(y);
   uint32_t total = row_tasks(p.rows, p.length, &each);

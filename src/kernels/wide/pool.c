@@ -30,12 +30,12 @@ typedef struct span {
 } span;
 
 static void open_axis(const base_attrs *attrs, int32_t i, int32_t spatial, axis *a) {
-  const char *same = base_attr_str(attrs, KERN_POOL_AUTO_PAD);
+  const char *same = base_attr_str(attrs, KERN_WINDOW_AUTO_PAD);
   a->kernel = base_attr_int_at(attrs, KERN_POOL_KERNEL, i, a->in);
-  a->stride = base_attr_int_at(attrs, KERN_POOL_STRIDE, i, 1);
-  a->dilation = base_attr_int_at(attrs, KERN_POOL_DILATION, i, 1);
-  a->begin = base_attr_int_at(attrs, KERN_POOL_PADDING, i, 0);
-  a->end = base_attr_int_at(attrs, KERN_POOL_PADDING, spatial + i, 0);
+  a->stride = base_attr_int_at(attrs, KERN_WINDOW_STRIDE, i, 1);
+  a->dilation = base_attr_int_at(attrs, KERN_WINDOW_DILATION, i, 1);
+  a->begin = base_attr_int_at(attrs, KERN_WINDOW_PADDING, i, 0);
+  a->end = base_attr_int_at(attrs, KERN_WINDOW_PADDING, spatial + i, 0);
   if (!*same) return;
   int64_t pad = base_max_i64((a->out - 1) * a->stride + (a->kernel - 1) * a->dilation + 1 - a->in, 0);
   a->begin = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;

@@ -12,7 +12,6 @@ typedef recurrent_layer layer;
 typedef recurrent_block block;
 typedef recurrent_cell cell;
 enum { X, W, R, BIAS, H0, C0, LENGTHS };
-enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET, RELU = LINEAR_BEFORE_RESET };
 enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME };
 enum {
   SUMS_BYTES = 1 << 17, /* of a chunk of steps: half of the smaller second-level caches, */
@@ -173,7 +172,7 @@ static td_status read_lengths(layer *l) {
 
 static td_status check_sizes(const layer *l) {
   const base_attrs *attrs = l->call->attrs;
-  kern_recurrent r = {l->dirs, l->plain ? 1 : l->gates, l->hidden, base_attr_int(attrs, PANEL)};
+  kern_recurrent r = {l->dirs, l->plain ? 1 : l->gates, l->hidden, base_attr_int(attrs, KERN_RECURRENT_PANEL)};
   const base_tensor *bias = base_in(l->call, BIAS);
   const base_tensor *states[] = {l->h0, l->c0};
   size_t w, u, b;
@@ -202,13 +201,13 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
                .y = base_out(call, 0) ? base_out(call, 0)->data : NULL,
                .last = base_out(call, 1) ? base_out(call, 1)->data : NULL,
                .last_memory = base_out(call, 2) ? base_out(call, 2)->data : NULL,
-               .hidden = base_attr_int(attrs, HIDDEN),
-               .dirs = base_attr_int(attrs, DIRECTIONS),
-               .reverse = base_attr_int(attrs, REVERSE),
-               .batch_first = base_attr_int(attrs, BATCH_FIRST),
-               .linear_before_reset = c->gates == 3 && base_attr_int(attrs, LINEAR_BEFORE_RESET),
+               .hidden = base_attr_int(attrs, KERN_RECURRENT_HIDDEN),
+               .dirs = base_attr_int(attrs, KERN_RECURRENT_DIRECTIONS),
+               .reverse = base_attr_int(attrs, KERN_RECURRENT_REVERSE),
+               .batch_first = base_attr_int(attrs, KERN_RECURRENT_BATCH_FIRST),
+               .linear_before_reset = c->gates == 3 && base_attr_int(attrs, KERN_GRU_LINEAR_BEFORE_RESET),
                .plain = plain,
-               .relu = plain && base_attr_int(attrs, RELU),
+               .relu = plain && base_attr_int(attrs, KERN_RNN_RELU),
                .gates = c->gates,
                .units = plain ? KERN_PLAIN_VECTORS * V_LANES : V_LANES,
                .input = x->dims[2]};

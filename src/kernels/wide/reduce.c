@@ -3,7 +3,7 @@
  * rows of the middle at a time, as a tree, into the output. Both orders depend on the middle's length alone. */
 #include "kernels/wide/rows_priv.h"
 
-enum { DIM, NOOP = 2, COLUMNS = 1024 /* most outputs of a task: they stay in the first-level cache */ };
+enum { COLUMNS = 1024 /* most outputs of a task: they stay in the first-level cache */ };
 
 typedef struct reduce_space {
   const float *in;
@@ -16,12 +16,12 @@ static uint32_t mask_of(const base_call *call) {
   int32_t rank = base_in(call, 0)->rank;
   const base_tensor *given = base_in(call, 1);
   uint32_t count, mask = 0;
-  const int64_t *dims = base_attr_ints(call->attrs, DIM, &count);
+  const int64_t *dims = base_attr_ints(call->attrs, KERN_REDUCE_DIM, &count);
   if (given) {
     dims = given->data;
     count = (uint32_t)base_tensor_numel(given);
   }
-  if (count == 0) return base_attr_int(call->attrs, NOOP) ? 0 : (1u << rank) - 1;
+  if (count == 0) return base_attr_int(call->attrs, KERN_REDUCE_NOOP) ? 0 : (1u << rank) - 1;
   for (uint32_t i = 0; i < count && rank; i++) mask |= 1u << (dims[i] < 0 ? dims[i] + rank : dims[i]);
   return mask;
 }

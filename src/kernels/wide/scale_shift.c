@@ -23,7 +23,7 @@ td_status KERN_NAME(scale_shift)(const base_call *call) {
   int64_t count = base_tensor_numel(x), length = x->dims[x->rank - 1], pitch = kern_pitch(x), each;
   if (count == 0) return TD_OK;
   int64_t rows = count / length;
-  bool relu = kern_act_find(base_attr_str(call->attrs, 0)) == KERN_ACT_relu;
+  bool relu = kern_act_find(base_attr_str(call->attrs, KERN_SCALE_SHIFT_ACT)) == KERN_ACT_relu;
   uint32_t total = row_tasks(rows, length, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t first = task * each, n = base_min_i64(each, rows - first);

@@ -74,8 +74,6 @@ static void softmax_columns(float *to, const float *from, int64_t n, int64_t ste
   }
 }
 
-enum { DIM, FLATTEN };
-
 typedef struct lanes {
   const float *in;
   float *out;
@@ -95,8 +93,8 @@ static void run_columns(const lanes *l, const base_call *call, bool logarithm) {
 
 static td_status run(const base_call *call, bool logarithm) {
   const base_tensor *in = base_in(call, 0);
-  int64_t axis = base_attr_int(call->attrs, DIM), each;
-  bool flatten = base_attr_int(call->attrs, FLATTEN);
+  int64_t axis = base_attr_int(call->attrs, KERN_SOFTMAX_DIM), each;
+  bool flatten = base_attr_int(call->attrs, KERN_SOFTMAX_FLATTEN);
   lanes l = {in->data, base_out(call, 0)->data, 1, 1, 1};
   if (axis < 0) axis += in->rank;
   for (int32_t i = 0; i < in->rank; i++)

@@ -62,9 +62,9 @@ td_status KERN_NAME(hard_sigmoid)(const base_call *call) { return with_attribute
 td_status KERN_NAME(leaky_relu)(const base_call *call) { return with_attributes(call, &body_leaky_relu); }
 td_status KERN_NAME(threshold)(const base_call *call) { return with_attributes(call, &body_threshold); }
 
-td_status KERN_NAME(elu)(const base_call *call) { /* alpha, scale, input_scale */
-  double alpha = base_attr_float(call->attrs, 0), scale = base_attr_float(call->attrs, 1);
-  const float p[3] = {(float)(alpha * scale), (float)scale, (float)base_attr_float(call->attrs, 2)};
+td_status KERN_NAME(elu)(const base_call *call) {
+  double alpha = base_attr_float(call->attrs, KERN_ELU_ALPHA), scale = base_attr_float(call->attrs, KERN_ELU_SCALE);
+  const float p[3] = {(float)(alpha * scale), (float)scale, (float)base_attr_float(call->attrs, KERN_ELU_INPUT_SCALE)};
   return kern_elementwise(call, &body_elu, p);
 }
 

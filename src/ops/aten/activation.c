@@ -116,7 +116,7 @@ static bool gelu_cases(ir_case *c, uint32_t number) {
 }
 
 static const ir_attr leaky_relu_attrs[] = {ATTR_FLOAT("negative_slope", 0.01)};
-static const ir_attr elu_attrs[] = {ATTR_FLOAT("alpha", 1), ATTR_FLOAT("scale", 1), ATTR_FLOAT("input_scale", 1)};
+static const ir_attr elu_attrs[] = {KERN_ELU_LIST(OPS_ATTR_ROW)};
 static const ir_attr hard_sigmoid_attrs[] = {ATTR_FLOAT("alpha", 0.2f), ATTR_FLOAT("beta", 0.5)};
 static const ir_attr shrink_attrs[] = {ATTR_FLOAT("lambd", 0.5), ATTR_FLOAT("bias", 0)};
 static const ir_attr threshold_attrs[] = {ATTR_FLOAT("threshold", 1), ATTR_FLOAT("value", 0)};

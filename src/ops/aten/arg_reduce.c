@@ -7,9 +7,7 @@
 
 /* ---- argmax, argmin ---- */
 
-enum { ARG_DIM, ARG_KEEPDIM, ARG_LAST };
-static const ir_attr arg_attrs[] = {ATTR_OPTIONAL("dim", BASE_ATTR_INT), ATTR_BOOL("keepdim", 0),
-                                    ATTR_BOOL("select_last_index", 0)};
+static const ir_attr arg_attrs[] = {KERN_ARG_LIST(OPS_ATTR_ROW)};
 
 static bool int_wins(int64_t a, int64_t b, td_dtype dtype, bool largest, bool last) {
   if (a == b) return last;
@@ -33,15 +31,15 @@ static int64_t arg_of_lane(const ops_lanes *l, int64_t offset, bool largest, boo
 
 static td_status arg_reference(const base_call *call, bool largest) {
   const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
-  bool whole = !base_attr_has(call->attrs, ARG_DIM) || in->rank == 0;
-  int64_t axis = whole ? 0 : ops_axis_of(in, base_attr_int(call->attrs, ARG_DIM));
+  bool whole = !base_attr_has(call->attrs, KERN_ARG_DIM) || in->rank == 0;
+  int64_t axis = whole ? 0 : ops_axis_of(in, base_attr_int(call->attrs, KERN_ARG_DIM));
   ops_lanes l;
   TRY(ops_lanes_start(call, axis, whole ? in->rank : axis + 1, &l));
   int64_t count = base_tensor_numel(out);
   if (count && l.length == 0) return ops_fail(call, "no element to choose from");
   for (int64_t lane = 0; lane < count; lane++)
     base_store_i64(out->dtype, out->data, lane,
-                   arg_of_lane(&l, ops_lane_offset(&l, lane), largest, base_attr_int(call->attrs, ARG_LAST)));
+                   arg_of_lane(&l, ops_lane_offset(&l, lane), largest, base_attr_int(call->attrs, KERN_ARG_LAST)));
   return TD_OK;
 }
 static td_status argmax_reference(const base_call *call) { return arg_reference(call, true); }
@@ -55,12 +53,12 @@ static const kern_row *argmin_kernel(const ir_kernel_query *query) { return arg_
 
 static td_status infer_arg(ir_infer *ctx) {
   const ir_type *in = &ir_in(ctx, 0)->type;
-  bool keep = base_attr_int(ctx->attrs, ARG_KEEPDIM), whole = !base_attr_has(ctx->attrs, ARG_DIM);
+  bool keep = base_attr_int(ctx->attrs, KERN_ARG_KEEPDIM), whole = !base_attr_has(ctx->attrs, KERN_ARG_DIM);
   if (whole && !keep) return ir_out(ctx, 0, TD_I64, 0, NULL);
   if (in->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, TD_I64);
   int32_t axis = 0, rank = 0;
   base_dim dims[BASE_MAX_RANK];
-  if (!whole && in->rank) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, ARG_DIM), in->rank, &axis));
+  if (!whole && in->rank) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_ARG_DIM), in->rank, &axis));
   for (int32_t i = 0; i < in->rank; i++) {
     bool gone = whole || i == axis;
     if (!gone || keep) dims[rank++] = gone ? 1 : in->dims[i];

@@ -25,13 +25,15 @@ static const ir_attr conv_attrs[] = {CONV_ATTR_ROWS};
 static base_dim transposed_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel) {
   base_dims *d = ctx->dims;
   const base_attrs *a = ctx->attrs;
-  int64_t fixed = base_attr_int_at(a, CONV_OUTPUT_SIZE, i, -1), stride = base_attr_int_at(a, WINDOW_STRIDE, i, 1);
+  int64_t fixed = base_attr_int_at(a, CONV_OUTPUT_SIZE, i, -1), stride = base_attr_int_at(a, KERN_WINDOW_STRIDE, i, 1);
   if (fixed >= 0) return fixed;
   base_dim span = base_dim_mul(d, base_dim_sub(d, in, 1), stride);
-  base_dim reach = base_dim_mul(d, base_dim_sub(d, kernel, 1), base_attr_int_at(a, WINDOW_DILATION, i, 1));
+  base_dim reach = base_dim_mul(d, base_dim_sub(d, kernel, 1), base_attr_int_at(a, KERN_WINDOW_DILATION, i, 1));
   base_dim whole = base_dim_add(d, base_dim_add(d, span, reach), 1 + base_attr_int_at(a, CONV_OUTPUT_PADDING, i, 0));
-  if (*base_attr_str(a, WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_MIN, base_dim_mul(d, in, stride), whole);
-  int64_t padding = base_attr_int_at(a, WINDOW_PADDING, i, 0) + base_attr_int_at(a, WINDOW_PADDING, spatial + i, 0);
+  if (*base_attr_str(a, KERN_WINDOW_AUTO_PAD))
+    return base_dim_binary(d, BASE_DIM_MIN, base_dim_mul(d, in, stride), whole);
+  int64_t padding =
+      base_attr_int_at(a, KERN_WINDOW_PADDING, i, 0) + base_attr_int_at(a, KERN_WINDOW_PADDING, spatial + i, 0);
   return base_dim_sub(d, whole, base_dim_number(padding));
 }
 
@@ -78,7 +80,7 @@ static td_status infer_convolution(ir_infer *ctx) {
 
 /* Begin padding of a transposed convolution whose output size is given. */
 static void place_transposed(const base_attrs *attrs, convolution *c) {
-  const char *same = base_attr_str(attrs, WINDOW_AUTO_PAD);
+  const char *same = base_attr_str(attrs, KERN_WINDOW_AUTO_PAD);
   uint32_t sized;
   base_attr_ints(attrs, CONV_OUTPUT_SIZE, &sized);
   if (!*same && !sized) return;

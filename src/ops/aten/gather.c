@@ -5,10 +5,9 @@
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 
-enum { GATHER_DIM };
 enum { ND_BATCH_DIMS };
 
-static const ir_attr dim_attrs[] = {ATTR_INT("dim", 0)};
+static const ir_attr dim_attrs[] = {KERN_GATHER_LIST(OPS_ATTR_ROW)};
 static const ir_attr nd_attrs[] = {ATTR_INT("batch_dims", 0)};
 
 /* Dense indices of operand 1, all made non-negative and checked against `size`. NULL: *status says why. */
@@ -64,7 +63,7 @@ static td_status infer_index_select(ir_infer *ctx) {
   const ir_type *x = &ctx->in[0]->type, *at = &ctx->in[1]->type;
   if (ops_any_unranked(ctx)) return ir_out_unranked(ctx, 0, x->dtype);
   int32_t axis, rank = x->rank + at->rank - 1;
-  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, GATHER_DIM), x->rank, &axis));
+  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_GATHER_DIM), x->rank, &axis));
   if (rank > BASE_MAX_RANK) return ir_out(ctx, 0, x->dtype, rank, NULL);
   base_dim dims[BASE_MAX_RANK];
   for (int32_t i = 0; i < rank; i++)
@@ -86,7 +85,7 @@ static void select_strided(const base_call *call, int32_t axis, const base_i64 *
 static td_status index_select_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
-  int32_t axis = axis_of(call, GATHER_DIM, x->rank);
+  int32_t axis = axis_of(call, KERN_GATHER_DIM, x->rank);
   int64_t outer = dims_product(x, 0, axis), size = x->dims[axis], inner = dims_product(x, axis + 1, x->rank);
   int64_t count = base_tensor_numel(base_in(call, 1));
   td_status status;
@@ -113,7 +112,7 @@ static const kern_row *index_select_kernel(const ir_kernel_query *query) {
 /* The index's axes stand in the place of the picked one. */
 static bool lower_index_select(const ir_kernel_query *query, loop_build *b) {
   const ir_type *x = &query->in[0]->type, *at = &query->in[1]->type;
-  const int64_t dim = base_attr_int(query->attrs, GATHER_DIM), axis = dim < 0 ? dim + x->rank : dim;
+  const int64_t dim = base_attr_int(query->attrs, KERN_GATHER_DIM), axis = dim < 0 ? dim + x->rank : dim;
   if (x->rank < 1 || at->rank < 0) return false;
   const uint32_t axes = (uint32_t)(x->rank + at->rank - 1), behind = (uint32_t)(x->rank - 1 - axis);
   b->out = loop_pick(b, b->in[0], b->in[1], base_type_of(x->dtype), axes, (uint32_t)axis, behind);
@@ -127,14 +126,14 @@ static td_status infer_gather(ir_infer *ctx) {
   if (x->rank != IR_UNRANKED && at->rank != IR_UNRANKED && x->rank != at->rank)
     return ir_infer_fail(ctx, "the index has rank %d, the input %d", at->rank, x->rank);
   int32_t axis;
-  if (x->rank != IR_UNRANKED) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, GATHER_DIM), x->rank, &axis));
+  if (x->rank != IR_UNRANKED) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_GATHER_DIM), x->rank, &axis));
   return ir_out_like(ctx, 0, 1, x->dtype);
 }
 
 /* Where the index has the input's sizes along the other axes: each element tells its own. */
 static bool lower_gather(const ir_kernel_query *query, loop_build *b) {
   const ir_type *x = &query->in[0]->type, *at = &query->in[1]->type;
-  const int64_t dim = base_attr_int(query->attrs, GATHER_DIM), axis = dim < 0 ? dim + x->rank : dim;
+  const int64_t dim = base_attr_int(query->attrs, KERN_GATHER_DIM), axis = dim < 0 ? dim + x->rank : dim;
   bool same = x->rank >= 1 && x->rank == at->rank;
   for (int32_t i = 0; same && i < x->rank; i++) same = i == axis || x->dims[i] == at->dims[i];
   if (!same) return false;
@@ -144,7 +143,7 @@ static bool lower_gather(const ir_kernel_query *query, loop_build *b) {
 
 static td_status gather_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *index = base_in(call, 1), *out = base_out(call, 0);
-  int32_t axis = axis_of(call, GATHER_DIM, x->rank);
+  int32_t axis = axis_of(call, KERN_GATHER_DIM, x->rank);
   if (index->rank != x->rank || axis < 0 || axis >= x->rank)
     return ops_fail(call, "input of rank %d, index of rank %d and axis %d do not fit", x->rank, index->rank, axis);
   for (int32_t i = 0; i < x->rank; i++)

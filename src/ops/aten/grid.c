@@ -3,8 +3,7 @@
 #include "kernels/grid.h"
 #include "ops/common/kernel_priv.h"
 
-static const ir_attr sample_attrs[] = {ATTR_STR("mode", "linear"), ATTR_STR("padding", "zeros"),
-                                       ATTR_BOOL("align_corners", false)};
+static const ir_attr sample_attrs[] = {KERN_GRID_LIST(OPS_ATTR_ROW)};
 static const ir_attr affine_attrs[] = {ATTR_BOOL("align_corners", false)};
 enum { MAX_AXES = KERN_GRID_AXES };
 

@@ -3,9 +3,7 @@
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 
-enum { CAT_DIM };
-
-static const ir_attr cat_attrs[] = {{.name = "dim", .kind = BASE_ATTR_INT, .required = true}};
+static const ir_attr cat_attrs[] = {KERN_CAT_LIST(OPS_ATTR_ROW)};
 
 /* ---- cat ---- */
 
@@ -31,7 +29,7 @@ static td_status infer_cat(ir_infer *ctx) {
   for (uint32_t i = 1; i < ctx->in_count; i++) TRY(ops_same_dtype(ctx, 0, i));
   if (ops_any_unranked(ctx)) return ir_out_unranked(ctx, 0, type.dtype);
   int32_t axis;
-  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, CAT_DIM), type.rank, &axis));
+  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_CAT_DIM), type.rank, &axis));
   for (uint32_t i = 1; i < ctx->in_count; i++) {
     const ir_type *next = &ctx->in[i]->type;
     if (next->rank != type.rank)
@@ -53,7 +51,7 @@ static td_status infer_cat(ir_infer *ctx) {
 
 static td_status cat_reference(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
-  int64_t dim = base_attr_int(call->attrs, CAT_DIM), axis = dim < 0 ? dim + out->rank : dim, start = 0;
+  int64_t dim = base_attr_int(call->attrs, KERN_CAT_DIM), axis = dim < 0 ? dim + out->rank : dim, start = 0;
   for (uint32_t i = 0; i < call->in_count; i++) {
     const base_tensor *in = base_in(call, i);
     bool fits = in && in->rank == out->rank && in->dtype == out->dtype && in->dims[axis] <= out->dims[axis] - start;
@@ -159,7 +157,7 @@ static bool repeat_cases(ir_case *c, uint32_t number) {
 }
 
 static bool cat_keeps_samples(const base_attrs *attrs, int32_t rank) {
-  return !ops_is_first_dim(base_attr_int(attrs, CAT_DIM), rank);
+  return !ops_is_first_dim(base_attr_int(attrs, KERN_CAT_DIM), rank);
 }
 
 OPS_DECLARE(join);

@@ -207,9 +207,7 @@ static bool cases_matmul(ir_case *c, uint32_t number) {
 
 /* ---- td::gemm ---- */
 
-enum { ALPHA, BETA, TRANS_A, TRANS_B };
-static const ir_attr gemm_attrs[] = {ATTR_FLOAT("alpha", 1), ATTR_FLOAT("beta", 1), ATTR_BOOL("trans_a", false),
-                                     ATTR_BOOL("trans_b", false)};
+static const ir_attr gemm_attrs[] = {KERN_GEMM_LIST(OPS_ATTR_ROW)};
 
 static td_status infer_gemm(ir_infer *ctx) {
   const ir_type *a = &ir_in(ctx, 0)->type, *b = &ir_in(ctx, 1)->type;
@@ -218,7 +216,7 @@ static td_status infer_gemm(ir_infer *ctx) {
   if (a->rank == IR_UNRANKED || b->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, a->dtype);
   if (a->rank != 2 || b->rank != 2)
     return ir_infer_fail(ctx, "A and B must be matrices, not of rank %d and %d", a->rank, b->rank);
-  bool ta = base_attr_int(ctx->attrs, TRANS_A), tb = base_attr_int(ctx->attrs, TRANS_B);
+  bool ta = base_attr_int(ctx->attrs, KERN_GEMM_TRANS_A), tb = base_attr_int(ctx->attrs, KERN_GEMM_TRANS_B);
   base_dim ka = a->dims[!ta], kb = b->dims[tb];
   if (ops_dims_differ(ka, kb))
     return ir_infer_fail(ctx, "inner sizes %lld and %lld differ", (long long)ka, (long long)kb);
@@ -235,7 +233,7 @@ static td_status infer_gemm(ir_infer *ctx) {
 /* out = beta C + alpha sums, as out's dtype. */
 static void finish_gemm(const base_call *call, td_dtype dtype, void *sums) {
   const base_tensor *out = base_out(call, 0), *c = base_in(call, 2);
-  double alpha = base_attr_float(call->attrs, ALPHA), beta = base_attr_float(call->attrs, BETA);
+  double alpha = base_attr_float(call->attrs, KERN_GEMM_ALPHA), beta = base_attr_float(call->attrs, KERN_GEMM_BETA);
   int64_t strides[2] = {0};
   if (c) ops_broadcast_strides(c, 2, out->dims, strides);
   for (int64_t i = 0; i < out->dims[0]; i++) {
@@ -260,7 +258,7 @@ static void finish_gemm(const base_call *call, td_dtype dtype, void *sums) {
 static td_status gemm_reference(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
   td_dtype dtype = ops_sum_dtype(out->dtype);
-  bool ta = base_attr_int(call->attrs, TRANS_A), tb = base_attr_int(call->attrs, TRANS_B);
+  bool ta = base_attr_int(call->attrs, KERN_GEMM_TRANS_A), tb = base_attr_int(call->attrs, KERN_GEMM_TRANS_B);
   base_tensor a, b;
   if (!ops_typed(call, 0, dtype, &a) || !ops_typed(call, 1, dtype, &b)) return base_no_memory(call->err, "scratch");
   if (a.dims[!ta] != b.dims[tb])
@@ -287,7 +285,7 @@ static td_status gemm_reference(const base_call *call) {
 static double flops_gemm(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
   const ir_type *a = &in[0]->type;
   if (a->rank != 2 || out->type.rank != 2) return 0;
-  return 2 * number_or(a->dims[!base_attr_int(attrs, TRANS_A)]) * number_or(out->type.dims[0]) *
+  return 2 * number_or(a->dims[!base_attr_int(attrs, KERN_GEMM_TRANS_A)]) * number_or(out->type.dims[0]) *
          number_or(out->type.dims[1]);
 }
 

@@ -39,9 +39,9 @@ static double element_flops(const ir_info *const *in, const ir_info *out, const 
 
 /* ---- layer norm and rms norm: x, weight?, bias? over the dimensions [axis, rank) ---- */
 
-enum { AXIS, EPS, STATS_DTYPE };
+enum { STATS_DTYPE = KERN_LAYER_NORM_ATTRS };
 static const ir_attr layer_attrs[] = {
-    ATTR_INT("axis", -1), ATTR_FLOAT("eps", 1e-5), {.name = "stats_dtype", .kind = BASE_ATTR_DTYPE, .i = TD_F32}};
+    KERN_LAYER_NORM_LIST(OPS_ATTR_ROW){.name = "stats_dtype", .kind = BASE_ATTR_DTYPE, .i = TD_F32}};
 
 /* Operand `i` broadcast to dims[axis..] of x as doubles. *row stays NULL when it is absent. */
 static td_status layer_param(const base_call *call, uint32_t i, int32_t axis, int64_t count, const double **row) {
@@ -82,8 +82,8 @@ static void fill_nan(const base_tensor *t) {
 static td_status normalise_rows(const base_call *call, bool centered) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *mean = centered ? base_out(call, 1) : NULL,
                     *scale = base_out(call, centered ? 2 : 1);
-  int64_t axis = base_attr_int(call->attrs, AXIS), outer = 1, count = 1;
-  double eps = base_attr_float(call->attrs, EPS);
+  int64_t axis = base_attr_int(call->attrs, KERN_LAYER_NORM_AXIS), outer = 1, count = 1;
+  double eps = base_attr_float(call->attrs, KERN_LAYER_NORM_EPS);
   if (axis < 0) axis += x->rank;
   if (base_tensor_numel(x) == 0) {
     fill_nan(mean);
@@ -124,21 +124,21 @@ static td_status infer_layer_norm(ir_infer *ctx) {
     for (uint32_t i = 1; i < ctx->out_count; i++) TRY(ir_out_unranked(ctx, i, stats));
     return TD_OK;
   }
-  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, AXIS), x->rank, &axis));
+  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_LAYER_NORM_AXIS), x->rank, &axis));
   for (int32_t i = 0; i < x->rank; i++) dims[i] = i < axis ? x->dims[i] : 1;
   for (uint32_t i = 1; i < ctx->out_count; i++) TRY(ir_out(ctx, i, stats, x->rank, dims));
   return TD_OK;
 }
 
 static bool layer_keeps_samples(const base_attrs *attrs, int32_t rank) {
-  return !ops_is_first_dim(base_attr_int(attrs, AXIS), rank);
+  return !ops_is_first_dim(base_attr_int(attrs, KERN_LAYER_NORM_AXIS), rank);
 }
 
 /* Operand `i`, if it is there, has the dimensions [axis, rank) of x. */
 static bool has_tail(const ir_kernel_query *query, uint32_t i) {
   if (i >= query->in_count || !query->in[i]) return true;
   const ir_type *x = &query->in[0]->type, *t = &query->in[i]->type;
-  int64_t axis = base_attr_int(query->attrs, AXIS);
+  int64_t axis = base_attr_int(query->attrs, KERN_LAYER_NORM_AXIS);
   if (axis < 0) axis += x->rank;
   if (x->rank == IR_UNRANKED || t->rank != x->rank - axis) return false;
   for (int32_t d = 0; d < t->rank; d++)
@@ -157,7 +157,7 @@ static const kern_row *rms_norm_kernel(const ir_kernel_query *query) {
 /* Does the norm go along the row? Only its first result can be had. */
 static bool norms_row(const ir_kernel_query *query, const loop_build *b) {
   const int32_t rank = query->in[0]->type.rank;
-  int64_t axis = base_attr_int(query->attrs, AXIS);
+  int64_t axis = base_attr_int(query->attrs, KERN_LAYER_NORM_AXIS);
   if (axis < 0) axis += rank;
   return rank == b->program.rank && b->program.row_axes > 0 && !b->program.behind && axis == rank - b->program.row_axes;
 }
@@ -166,7 +166,7 @@ static bool norms_row(const ir_kernel_query *query, const loop_build *b) {
 static void lower_normalised(const ir_kernel_query *query, loop_build *b, uint16_t x) {
   const uint16_t sum = loop_reduce(b, BASE_COMBINE_SUM, loop_unary(b, BASE_SCALAR_square, x));
   const uint16_t mean = loop_binary(b, BASE_SCALAR_div, sum, loop_length(b));
-  const uint16_t eps = loop_number(b, base_attr_float(query->attrs, EPS));
+  const uint16_t eps = loop_number(b, base_attr_float(query->attrs, KERN_LAYER_NORM_EPS));
   const uint16_t scale = loop_unary(b, BASE_SCALAR_rsqrt, loop_binary(b, BASE_SCALAR_add, mean, eps));
   b->out = loop_binary(b, BASE_SCALAR_mul, x, scale);
   if (b->in_count > 1 && b->in[1] != LOOP_NONE) b->out = loop_binary(b, BASE_SCALAR_mul, b->out, b->in[1]);
@@ -271,10 +271,8 @@ static td_status infer_with_channels(ir_infer *ctx) {
 /* ---- group norm: x [n, c, ...], or with channels_last [n, ..., c], weight?, bias?: one element per channel, or one
  * per group ---- */
 
-enum { NUM_GROUPS, GROUP_EPS, GROUP_LAST };
 /* num_groups 0: a group per channel (instance norm). */
-static const ir_attr group_attrs[] = {ATTR_INT("num_groups", 0), ATTR_FLOAT("eps", 1e-5),
-                                      ATTR_BOOL("channels_last", false)};
+static const ir_attr group_attrs[] = {KERN_GROUP_NORM_LIST(OPS_ATTR_ROW)};
 
 /* weight and bias of channel c; `per_group` has one per `width` channels. */
 typedef struct group_param {
@@ -298,8 +296,8 @@ static double param_at(const group_param *p, int64_t channel) {
 
 static td_status group_norm_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
-  bool last = base_attr_int(call->attrs, GROUP_LAST);
-  int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, NUM_GROUPS);
+  bool last = base_attr_int(call->attrs, KERN_GROUP_NORM_LAST);
+  int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, KERN_GROUP_NORM_GROUPS);
   if (base_tensor_numel(x) == 0) return TD_OK;
   if (groups == 0) groups = channels;
   if (groups < 1 || channels % groups)
@@ -316,7 +314,7 @@ static td_status group_norm_reference(const base_call *call) {
     int64_t first = lane % groups * width, offset = lane / groups * channels * plane + first * apart;
     for (int64_t w = 0; w < width; w++) load_steps(x->dtype, data, offset + w * apart, step, plane, row + w * plane);
     double center = mean_of(row, count);
-    double inverse = 1 / sqrt(spread_of(row, count, center) + base_attr_float(call->attrs, GROUP_EPS));
+    double inverse = 1 / sqrt(spread_of(row, count, center) + base_attr_float(call->attrs, KERN_GROUP_NORM_EPS));
     for (int64_t w = 0; w < width; w++)
       affine_row(y, data, offset + w * apart, step, plane, center, inverse * param_at(&weight, first + w),
                  param_at(&bias, first + w));
@@ -328,7 +326,7 @@ static td_status group_norm_reference(const base_call *call) {
 static const kern_row *group_norm_kernel(const ir_kernel_query *query) {
   const ir_type *x = &query->in[0]->type;
   if (x->rank == IR_UNRANKED) return NULL;
-  base_dim channels = x->dims[base_attr_int(query->attrs, GROUP_LAST) ? x->rank - 1 : 1];
+  base_dim channels = x->dims[base_attr_int(query->attrs, KERN_GROUP_NORM_LAST) ? x->rank - 1 : 1];
   for (uint32_t i = 1; i < query->in_count; i++) {
     const ir_info *p = query->in[i];
     if (p && (p->type.rank != 1 || p->type.dims[0] != channels)) return NULL;

@@ -10,23 +10,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { POOL_KERNEL = WINDOW_ATTRS, POOL_CEIL, POOL_OWN, POOL_LAST }; /* POOL_OWN: what the operator adds */
-_Static_assert((int)WINDOW_STRIDE == (int)KERN_POOL_STRIDE && (int)WINDOW_PADDING == (int)KERN_POOL_PADDING &&
-                   (int)WINDOW_DILATION == (int)KERN_POOL_DILATION && (int)WINDOW_AUTO_PAD == (int)KERN_POOL_AUTO_PAD &&
-                   (int)POOL_KERNEL == (int)KERN_POOL_KERNEL && (int)POOL_OWN == (int)KERN_POOL_OWN &&
-                   (int)POOL_LAST == (int)KERN_POOL_CHANNELS_LAST && (int)WINDOW_MAX == (int)KERN_POOL_AXES,
-               "kernels read the same attributes");
-#define POOL_ATTR_ROWS(own) \
-  WINDOW_ATTR_ROWS, ATTR_INTS("kernel_size"), ATTR_BOOL("ceil_mode", false), own, ATTR_BOOL("channels_last", false)
-static const ir_attr max_attrs[] = {POOL_ATTR_ROWS(ATTR_BOOL("column_major_indices", false))};
-static const ir_attr mean_attrs[] = {POOL_ATTR_ROWS(ATTR_BOOL("count_include_pad", false))};
-static const ir_attr norm_attrs[] = {POOL_ATTR_ROWS(ATTR_FLOAT("p", 2))};
-static const ir_attr unpool_attrs[] = {WINDOW_ATTR_ROWS, ATTR_INTS("kernel_size")};
+#define POOL_ATTR_ROWS(...) KERN_WINDOW_LIST(OPS_ATTR_ROW) KERN_POOL_LIST(OPS_ATTR_ROW, __VA_ARGS__)
+static const ir_attr max_attrs[] = {POOL_ATTR_ROWS(BOOL, "column_major_indices", false)};
+static const ir_attr mean_attrs[] = {POOL_ATTR_ROWS(BOOL, "count_include_pad", false)};
+static const ir_attr norm_attrs[] = {POOL_ATTR_ROWS(FLOAT, "p", 2)};
+static const ir_attr unpool_attrs[] = {KERN_WINDOW_LIST(OPS_ATTR_ROW) ATTR_INTS("kernel_size")};
 
 /* The first spatial dim, and the dim of channels. */
-static int32_t first_spatial(const base_attrs *attrs) { return base_attr_int(attrs, POOL_LAST) ? 1 : 2; }
+static int32_t first_spatial(const base_attrs *attrs) { return base_attr_int(attrs, KERN_POOL_CHANNELS_LAST) ? 1 : 2; }
 static int32_t channel_dim(const base_attrs *attrs, int32_t rank) {
-  return base_attr_int(attrs, POOL_LAST) ? rank - 1 : 1;
+  return base_attr_int(attrs, KERN_POOL_CHANNELS_LAST) ? rank - 1 : 1;
 }
 
 static td_status check_kernel(ir_infer *ctx, int64_t size) {
@@ -37,7 +30,7 @@ static td_status check_kernel(ir_infer *ctx, int64_t size) {
 static td_status infer_pool(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   uint32_t kernels;
-  const int64_t *kernel = base_attr_ints(ctx->attrs, POOL_KERNEL, &kernels);
+  const int64_t *kernel = base_attr_ints(ctx->attrs, KERN_POOL_KERNEL, &kernels);
   if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
   int32_t spatial = x->rank - 2, first = first_spatial(ctx->attrs);
   TRY(ops_window_check(ctx, spatial));
@@ -49,7 +42,7 @@ static td_status infer_pool(ir_infer *ctx) {
     base_dim in = x->dims[first + i];
     if (kernels) TRY(check_kernel(ctx, kernel[i]));
     dims[first + i] =
-        ops_window_out(ctx, spatial, i, in, kernels ? kernel[i] : in, base_attr_int(ctx->attrs, POOL_CEIL));
+        ops_window_out(ctx, spatial, i, in, kernels ? kernel[i] : in, base_attr_int(ctx->attrs, KERN_POOL_CEIL));
   }
   return ir_out(ctx, 0, x->dtype, x->rank, dims);
 }
@@ -66,7 +59,7 @@ static td_status infer_max_pool(ir_infer *ctx) {
 static void make_window(const base_call *call, window *w) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0) ? base_out(call, 0) : base_out(call, 1);
   uint32_t kernels;
-  const int64_t *kernel = base_attr_ints(call->attrs, POOL_KERNEL, &kernels);
+  const int64_t *kernel = base_attr_ints(call->attrs, KERN_POOL_KERNEL, &kernels);
   const int64_t *in = x->dims + first_spatial(call->attrs), *out = y->dims + first_spatial(call->attrs);
   ops_window_make(call->attrs, x->rank - 2, in, kernels ? kernel : in, out, w);
 }
@@ -121,11 +114,11 @@ static window_sum max_body(const base_call *call, const spot *s, const base_f64 
 static window_sum mean_body(const base_call *call, const spot *s, const base_f64 *plane) {
   double sum = 0;
   for (int64_t k = 0; k < s->count; k++) sum += plane[s->at[k] * s->step];
-  return (window_sum){sum / (base_attr_int(call->attrs, POOL_OWN) ? s->padded : (double)s->count), 0};
+  return (window_sum){sum / (base_attr_int(call->attrs, KERN_POOL_OWN) ? s->padded : (double)s->count), 0};
 }
 
 static window_sum norm_body(const base_call *call, const spot *s, const base_f64 *plane) {
-  double p = base_attr_float(call->attrs, POOL_OWN), sum = 0;
+  double p = base_attr_float(call->attrs, KERN_POOL_OWN), sum = 0;
   for (int64_t k = 0; k < s->count; k++) {
     double value = plane[s->at[k] * s->step];
     sum += p == 2 ? value * value : pow(fabs(value), p);
@@ -154,7 +147,8 @@ static td_status run_pool(const base_call *call, pool_body body, bool with_indic
   base_i64 *indices = with_indices && base_out(call, 1) ? base_out(call, 1)->data : NULL;
   spot s = {.at = base_call_scratch(call, (size_t)base_min_i64(w.kernel_size, w.in_size), sizeof *s.at)};
   if (!from || (base_out(call, 0) && !to) || !s.at) return base_no_memory(call->err, "scratch");
-  bool columns = indices && base_attr_int(call->attrs, POOL_OWN), last = base_attr_int(call->attrs, POOL_LAST);
+  bool columns = indices && base_attr_int(call->attrs, KERN_POOL_OWN),
+       last = base_attr_int(call->attrs, KERN_POOL_CHANNELS_LAST);
   int64_t channels = x->dims[channel_dim(call->attrs, x->rank)];
   s.step = last ? channels : 1;
   for (int64_t o = 0; o < w.out_size; o++) {
@@ -177,7 +171,8 @@ static td_status norm_reference(const base_call *call) { return run_pool(call, n
 /* ---- kernels ---- */
 
 static const kern_row *max_kernel(const ir_kernel_query *query) {
-  if (query->out_count > 1 || !base_attr_int(query->attrs, POOL_LAST) || query->in[0]->type.dtype != TD_F32)
+  if (query->out_count > 1 || !base_attr_int(query->attrs, KERN_POOL_CHANNELS_LAST) ||
+      query->in[0]->type.dtype != TD_F32)
     return NULL;
   return kern_select(KERN_MAX_POOL, TD_F32, query->isa);
 }
@@ -185,12 +180,12 @@ static const kern_row *max_kernel(const ir_kernel_query *query) {
 /* Of images with channels first there is one for the mean of whole planes. */
 static const kern_row *mean_kernel(const ir_kernel_query *query) {
   uint32_t kernels, pads, dilations;
-  base_attr_ints(query->attrs, POOL_KERNEL, &kernels);
-  base_attr_ints(query->attrs, WINDOW_PADDING, &pads);
-  base_attr_ints(query->attrs, WINDOW_DILATION, &dilations);
+  base_attr_ints(query->attrs, KERN_POOL_KERNEL, &kernels);
+  base_attr_ints(query->attrs, KERN_WINDOW_PADDING, &pads);
+  base_attr_ints(query->attrs, KERN_WINDOW_DILATION, &dilations);
   if (query->in[0]->type.dtype != TD_F32) return NULL;
-  if (base_attr_int(query->attrs, POOL_LAST)) return kern_select(KERN_AVG_POOL, TD_F32, query->isa);
-  bool whole = !kernels && !pads && !dilations && !*base_attr_str(query->attrs, WINDOW_AUTO_PAD);
+  if (base_attr_int(query->attrs, KERN_POOL_CHANNELS_LAST)) return kern_select(KERN_AVG_POOL, TD_F32, query->isa);
+  bool whole = !kernels && !pads && !dilations && !*base_attr_str(query->attrs, KERN_WINDOW_AUTO_PAD);
   return whole ? kern_select(KERN_PLANE_MEAN, TD_F32, query->isa) : NULL;
 }
 
@@ -200,7 +195,7 @@ static td_status infer_unpool(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   const base_dim *sizes;
   uint32_t count, kernels;
-  const int64_t *kernel = base_attr_ints(ctx->attrs, POOL_KERNEL, &kernels);
+  const int64_t *kernel = base_attr_ints(ctx->attrs, KERN_POOL_KERNEL, &kernels);
   if (x->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
   int32_t spatial = x->rank - 2;
   TRY(ops_window_check(ctx, spatial));
@@ -218,9 +213,9 @@ static td_status infer_unpool(ir_infer *ctx) {
     return ir_infer_fail(ctx, "a kernel of %u sizes for %d dimensions", kernels, spatial);
   base_dim dims[BASE_MAX_RANK] = {x->dims[0], x->dims[1]};
   for (int32_t i = 0; i < spatial; i++) {
-    int64_t stride = base_attr_int_at(ctx->attrs, WINDOW_STRIDE, i, 1);
-    int64_t more = kernel[i] - base_attr_int_at(ctx->attrs, WINDOW_PADDING, i, 0) -
-                   base_attr_int_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
+    int64_t stride = base_attr_int_at(ctx->attrs, KERN_WINDOW_STRIDE, i, 1);
+    int64_t more = kernel[i] - base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, i, 0) -
+                   base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, spatial + i, 0);
     base_dim span = base_dim_mul(ctx->dims, base_dim_sub(ctx->dims, x->dims[2 + i], 1), stride);
     dims[2 + i] = base_dim_add(ctx->dims, span, base_dim_number(more));
   }
@@ -232,15 +227,15 @@ static td_status infer_unpool(ir_infer *ctx) {
 static td_status unpool_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
   uint32_t kernels;
-  const int64_t *kernel = base_attr_ints(call->attrs, POOL_KERNEL, &kernels);
+  const int64_t *kernel = base_attr_ints(call->attrs, KERN_POOL_KERNEL, &kernels);
   if (base_tensor_numel(y) == 0) return TD_OK;
   int64_t natural[BASE_MAX_RANK], count = base_tensor_numel(y), room = 1;
   for (int32_t i = 0; i < y->rank; i++) {
     natural[i] = x->dims[i];
     if (i >= 2 && (uint32_t)i - 2 < kernels)
-      natural[i] = (x->dims[i] - 1) * base_attr_int_at(call->attrs, WINDOW_STRIDE, i - 2, 1) + kernel[i - 2] -
-                   base_attr_int_at(call->attrs, WINDOW_PADDING, i - 2, 0) -
-                   base_attr_int_at(call->attrs, WINDOW_PADDING, y->rank - 4 + i, 0);
+      natural[i] = (x->dims[i] - 1) * base_attr_int_at(call->attrs, KERN_WINDOW_STRIDE, i - 2, 1) + kernel[i - 2] -
+                   base_attr_int_at(call->attrs, KERN_WINDOW_PADDING, i - 2, 0) -
+                   base_attr_int_at(call->attrs, KERN_WINDOW_PADDING, y->rank - 4 + i, 0);
     if (natural[i] < 0) return ops_fail(call, "the padding of dimension %d is larger than its windows", i);
     if (natural[i] > y->dims[i])
       return ops_fail(call, "output size %lld of dimension %d is too small", (long long)y->dims[i], i);

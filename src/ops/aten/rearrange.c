@@ -11,8 +11,7 @@ enum { REVERSE_BATCH_AXIS, REVERSE_TIME_AXIS };
 enum { CENTER_AXES };
 enum { COLUMNS_DILATIONS, COLUMNS_PADS, COLUMNS_STRIDES };
 
-static const ir_attr block_attrs[] = {{.name = "blocksize", .kind = BASE_ATTR_INT, .required = true},
-                                      ATTR_STR("mode", "DCR")};
+static const ir_attr block_attrs[] = {KERN_BLOCKS_LIST(OPS_ATTR_ROW)};
 static const ir_attr reverse_attrs[] = {ATTR_INT("batch_axis", 1), ATTR_INT("time_axis", 0)};
 static const ir_attr center_attrs[] = {ATTR_OPTIONAL("axes", BASE_ATTR_INTS)};
 static const ir_attr columns_attrs[] = {ATTR_INTS("dilations"), ATTR_INTS("pads"), ATTR_INTS("strides")};

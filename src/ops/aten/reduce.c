@@ -8,10 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { DIM, KEEPDIM, NOOP, ORD };
-static const ir_attr reduce_attrs[] = {ATTR_INTS("dim"), ATTR_BOOL("keepdim", 0), ATTR_BOOL("noop", 0)};
-static const ir_attr norm_attrs[] = {ATTR_INTS("dim"), ATTR_BOOL("keepdim", 0), ATTR_BOOL("noop", 0),
-                                     ATTR_FLOAT("ord", 2)};
+enum { ORD = KERN_REDUCE_ATTRS };
+static const ir_attr reduce_attrs[] = {KERN_REDUCE_LIST(OPS_ATTR_ROW)};
+static const ir_attr norm_attrs[] = {KERN_REDUCE_LIST(OPS_ATTR_ROW) ATTR_FLOAT("ord", 2)};
 
 /* ---- bodies ---- */
 
@@ -128,13 +127,13 @@ static bool reduced_mask(int32_t rank, const int64_t *dims, uint32_t count, bool
 static td_status call_mask(const base_call *call, uint32_t *mask) {
   const base_tensor *in = base_in(call, 0);
   uint32_t count;
-  const int64_t *dims = base_attr_ints(call->attrs, DIM, &count);
+  const int64_t *dims = base_attr_ints(call->attrs, KERN_REDUCE_DIM, &count);
   int64_t given[BASE_MAX_RANK];
   if (base_in(call, 1)) {
     TRY(ops_read_ints(call, 1, BASE_MAX_RANK, given, &count));
     dims = given;
   }
-  if (!reduced_mask(in->rank, dims, count, base_attr_int(call->attrs, NOOP), mask))
+  if (!reduced_mask(in->rank, dims, count, base_attr_int(call->attrs, KERN_REDUCE_NOOP), mask))
     return ops_fail(call, "a dimension to reduce is outside the rank %d", in->rank);
   return TD_OK;
 }
@@ -210,7 +209,7 @@ static td_status reduce(const base_call *call, const reduce_body *body) {
  */
 static td_status infer_unknown_dims(ir_infer *ctx, td_dtype dtype) {
   const ir_type *in = &ir_in(ctx, 0)->type, *axes = &ir_in(ctx, 1)->type;
-  bool keep = base_attr_int(ctx->attrs, KEEPDIM);
+  bool keep = base_attr_int(ctx->attrs, KERN_REDUCE_KEEPDIM);
   int32_t rank = in->rank;
   base_dim dims[BASE_MAX_RANK];
   if (!keep) {
@@ -225,7 +224,7 @@ static td_status infer_unknown_dims(ir_infer *ctx, td_dtype dtype) {
 static td_status infer_as(ir_infer *ctx, td_dtype dtype) {
   const ir_type *in = &ir_in(ctx, 0)->type;
   uint32_t count, mask;
-  const int64_t *dims = base_attr_ints(ctx->attrs, DIM, &count);
+  const int64_t *dims = base_attr_ints(ctx->attrs, KERN_REDUCE_DIM, &count);
   int64_t given[BASE_MAX_RANK];
   if (in->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
   if (ir_in(ctx, 1)) {
@@ -238,9 +237,9 @@ static td_status infer_as(ir_infer *ctx, td_dtype dtype) {
     }
     dims = given;
   }
-  if (!reduced_mask(in->rank, dims, count, base_attr_int(ctx->attrs, NOOP), &mask))
+  if (!reduced_mask(in->rank, dims, count, base_attr_int(ctx->attrs, KERN_REDUCE_NOOP), &mask))
     return ir_infer_fail(ctx, "a dimension to reduce is outside the rank %d", in->rank);
-  bool keep = base_attr_int(ctx->attrs, KEEPDIM);
+  bool keep = base_attr_int(ctx->attrs, KERN_REDUCE_KEEPDIM);
   int32_t rank = 0;
   base_dim result[BASE_MAX_RANK];
   for (int32_t i = 0; i < in->rank; i++) {
@@ -278,7 +277,7 @@ static bool known_mask(const ir_kernel_query *query, uint32_t *mask) {
   const ir_type *in = &query->in[0]->type;
   const base_tensor *given = query->in_count > 1 && query->in[1] ? query->in[1]->constant : NULL;
   uint32_t count;
-  const int64_t *dims = base_attr_ints(query->attrs, DIM, &count);
+  const int64_t *dims = base_attr_ints(query->attrs, KERN_REDUCE_DIM, &count);
   int64_t ints[BASE_MAX_RANK];
   if (in->rank == IR_UNRANKED) return false;
   if (query->in_count > 1 && query->in[1]) {
@@ -288,7 +287,7 @@ static bool known_mask(const ir_kernel_query *query, uint32_t *mask) {
       ints[i] = base_load_i64(TD_I64, given->data, i * (given->rank ? given->strides[0] : 0));
     dims = ints;
   }
-  return reduced_mask(in->rank, dims, count, base_attr_int(query->attrs, NOOP), mask);
+  return reduced_mask(in->rank, dims, count, base_attr_int(query->attrs, KERN_REDUCE_NOOP), mask);
 }
 
 static const kern_row *kernel_for(const ir_kernel_query *query, kern_family family) {

@@ -8,10 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-static const ir_attr resize_attrs[] = {
-    ATTR_STR("mode", "nearest"),   ATTR_STR("coordinates", "half_pixel"), ATTR_STR("nearest", "round_prefer_floor"),
-    ATTR_FLOAT("cubic_a", -0.75),  ATTR_BOOL("exclude_outside", false),   ATTR_FLOAT("extrapolation", 0),
-    ATTR_BOOL("antialias", false), ATTR_STR("policy", "stretch"),         ATTR_INTS("axes")}; /* empty: all */
+static const ir_attr resize_attrs[] = {KERN_RESIZE_LIST(OPS_ATTR_ROW)};
 
 /* ---- sizes ---- */
 

@@ -9,15 +9,12 @@
 
 /* ---- td::roi_align ---- */
 
-enum { HEIGHT = KERN_ROI_HEIGHT, WIDTH = KERN_ROI_WIDTH, SPATIAL_SCALE = KERN_ROI_SPATIAL_SCALE };
-static const ir_attr align_attrs[] = {ATTR_INT("height", 1),          ATTR_INT("width", 1),
-                                      ATTR_FLOAT("spatial_scale", 1), ATTR_INT("sampling_ratio", 0),
-                                      ATTR_BOOL("maximum", false),    ATTR_BOOL("half_pixel", true)};
-static const ir_attr max_attrs[] = {ATTR_INT("height", 1), ATTR_INT("width", 1), ATTR_FLOAT("spatial_scale", 1)};
+static const ir_attr align_attrs[] = {KERN_ROI_LIST(OPS_ATTR_ROW)};
+static const ir_attr max_attrs[] = {KERN_ROI_SIZE_LIST(OPS_ATTR_ROW)};
 
 static td_status infer_region(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *boxes = &ir_in(ctx, 1)->type;
-  int64_t height = base_attr_int(ctx->attrs, HEIGHT), width = base_attr_int(ctx->attrs, WIDTH);
+  int64_t height = base_attr_int(ctx->attrs, KERN_ROI_HEIGHT), width = base_attr_int(ctx->attrs, KERN_ROI_WIDTH);
   if (x->rank == IR_UNRANKED || boxes->rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, x->dtype);
   if (x->rank != 4 || boxes->rank != 2)
     return ir_infer_fail(ctx, "an image of rank %d with boxes of rank %d", x->rank, boxes->rank);
@@ -84,7 +81,7 @@ static td_status max_region_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *boxes = base_in(call, 1), *y = base_out(call, 0);
   const base_f64 *from = ops_dense_f64(call, 0), *at = ops_dense_f64(call, 1);
   base_f64 *to = ops_take_f64(call, 0);
-  double scale = base_attr_float(call->attrs, SPATIAL_SCALE);
+  double scale = base_attr_float(call->attrs, KERN_ROI_SPATIAL_SCALE);
   int64_t height = x->dims[2], width = x->dims[3], rows = y->dims[2], columns = y->dims[3];
   if (!from || !at || !to) return base_no_memory(call->err, "scratch");
   if (base_tensor_numel(y) == 0) return TD_OK;
@@ -108,8 +105,9 @@ static td_status max_region_reference(const base_call *call) {
 
 /* ---- td::deform_conv(x, w, offset, [bias], [mask]) ---- */
 
-enum { DEFORM_GROUPS = WINDOW_ATTRS, DEFORM_OFFSET_GROUPS };
-static const ir_attr deform_attrs[] = {WINDOW_ATTR_ROWS, ATTR_INT("groups", 1), ATTR_INT("offset_groups", 1)};
+enum { DEFORM_GROUPS = KERN_WINDOW_ATTRS, DEFORM_OFFSET_GROUPS };
+static const ir_attr deform_attrs[] = {KERN_WINDOW_LIST(OPS_ATTR_ROW) ATTR_INT("groups", 1),
+                                       ATTR_INT("offset_groups", 1)};
 
 static td_status infer_deform(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;

@@ -9,12 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { SCATTER_DIM, SCATTER_REDUCE };
-enum { ND_REDUCE };
 enum { TENSOR_AXIS, TENSOR_MODE };
 
-static const ir_attr scatter_attrs[] = {ATTR_INT("dim", 0), ATTR_STR("reduce", "none")};
-static const ir_attr nd_attrs[] = {ATTR_STR("reduce", "none")};
+static const ir_attr scatter_attrs[] = {KERN_SCATTER_LIST(OPS_ATTR_ROW)};
+static const ir_attr nd_attrs[] = {KERN_SCATTER_ND_LIST(OPS_ATTR_ROW)};
 static const ir_attr tensor_attrs[] = {ATTR_INT("axis", -2), ATTR_STR("mode", "linear")};
 
 /* ---- reductions ---- */
@@ -83,9 +81,9 @@ static td_status check_reduction(ir_infer *ctx, uint32_t attr) {
 static td_status infer_scatter(ir_infer *ctx) {
   int32_t axis;
   TRY(ops_same_dtype(ctx, 0, 2));
-  TRY(check_reduction(ctx, SCATTER_REDUCE));
+  TRY(check_reduction(ctx, KERN_SCATTER_REDUCE));
   if (ctx->in[0]->type.rank != IR_UNRANKED)
-    TRY(ir_axis(ctx, base_attr_int(ctx->attrs, SCATTER_DIM), ctx->in[0]->type.rank, &axis));
+    TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_SCATTER_DIM), ctx->in[0]->type.rank, &axis));
   return ir_out_like(ctx, 0, 0, TD_INVALID);
 }
 
@@ -103,9 +101,9 @@ static td_status check_scatter(const base_call *call, int32_t axis) {
 
 static td_status scatter_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *index = base_in(call, 1), *out = base_out(call, 0);
-  int64_t dim = base_attr_int(call->attrs, SCATTER_DIM), size;
+  int64_t dim = base_attr_int(call->attrs, KERN_SCATTER_DIM), size;
   int32_t axis = (int32_t)(dim < 0 ? dim + x->rank : dim);
-  const reduction *r = find_reduction(base_attr_str(call->attrs, SCATTER_REDUCE));
+  const reduction *r = find_reduction(base_attr_str(call->attrs, KERN_SCATTER_REDUCE));
   TRY(check_scatter(call, axis));
   const base_i64 *at = ops_dense_i64(call, 1);
   const void *updates = ops_dense(call, 2);
@@ -135,25 +133,25 @@ static const kern_row *kernel_for(const ir_kernel_query *query, uint32_t attr, k
 }
 
 static const kern_row *scatter_kernel(const ir_kernel_query *query) {
-  return kernel_for(query, SCATTER_REDUCE, KERN_SCATTER);
+  return kernel_for(query, KERN_SCATTER_REDUCE, KERN_SCATTER);
 }
 
 static const kern_row *scatter_nd_kernel(const ir_kernel_query *query) {
-  return kernel_for(query, ND_REDUCE, KERN_SCATTER_ND);
+  return kernel_for(query, KERN_SCATTER_ND_REDUCE, KERN_SCATTER_ND);
 }
 
 /* ---- scatter_nd ---- */
 
 static td_status infer_scatter_nd(ir_infer *ctx) {
   TRY(ops_same_dtype(ctx, 0, 2));
-  TRY(check_reduction(ctx, ND_REDUCE));
+  TRY(check_reduction(ctx, KERN_SCATTER_ND_REDUCE));
   return ir_out_like(ctx, 0, 0, TD_INVALID);
 }
 
 static td_status scatter_nd_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *index = base_in(call, 1), *updates = base_in(call, 2),
                     *out = base_out(call, 0);
-  const reduction *r = find_reduction(base_attr_str(call->attrs, ND_REDUCE));
+  const reduction *r = find_reduction(base_attr_str(call->attrs, KERN_SCATTER_ND_REDUCE));
   int64_t tuple = index->rank ? index->dims[index->rank - 1] : 0, count = 1, inner = 1;
   if (index->rank < 1 || tuple > x->rank)
     return ops_fail(call, "tuples of %lld indices do not fit rank %d", (long long)tuple, x->rank);

@@ -8,10 +8,9 @@
 #include <string.h>
 
 enum { COMPRESS_DIM };
-enum { NMS_CENTER };
 
 static const ir_attr compress_attrs[] = {ATTR_OPTIONAL("dim", BASE_ATTR_INT)};
-static const ir_attr nms_attrs[] = {ATTR_INT("center_point_box", 0)};
+static const ir_attr nms_attrs[] = {KERN_SUPPRESS_LIST(OPS_ATTR_ROW)};
 
 /* ---- nonzero ---- */
 
@@ -184,7 +183,7 @@ static td_status nms_start(const base_call *call, nms *p) {
              .batches = boxes->dims[0],
              .classes = scores->dims[1],
              .count = boxes->dims[1],
-             .center = base_attr_int(call->attrs, NMS_CENTER) != 0};
+             .center = base_attr_int(call->attrs, KERN_SUPPRESS_CENTER) != 0};
   uint32_t given;
   TRY(ops_read_ints(call, 2, 1, &p->most, &given));
   const base_tensor *iou = base_in(call, 3), *score = base_in(call, 4);

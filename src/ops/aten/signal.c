@@ -16,7 +16,7 @@ static td_status transform_open(const base_call *call, int64_t n, bool inverse, 
 
 /* ---- td::dft(x [..., 1 or 2], [length], [axis], [table]) ---- */
 
-static const ir_attr dft_attrs[] = {ATTR_BOOL("inverse", false), ATTR_BOOL("onesided", false)};
+static const ir_attr dft_attrs[] = {KERN_DFT_LIST(OPS_ATTR_ROW)};
 
 /* The axis: the operand, or the last but one. */
 static td_status infer_axis(ir_infer *ctx, int32_t rank, int32_t *axis, bool *known) {
@@ -160,7 +160,7 @@ static bool cases_dft(ir_case *c, uint32_t number) {
 
 /* ---- td::stft(signal [batch, length, 1 or 2], step, [window], [frame length], [table]) ---- */
 
-static const ir_attr stft_attrs[] = {ATTR_BOOL("onesided", true)};
+static const ir_attr stft_attrs[] = {KERN_STFT_LIST(OPS_ATTR_ROW)};
 
 /* Frame length as a size: the operand, the window's, or unknown. */
 static base_dim frame_length(ir_infer *ctx) {
@@ -184,7 +184,8 @@ static td_status infer_stft(ir_infer *ctx) {
   if (known)
     frames = base_dim_add(ctx->dims, base_dim_div(ctx->dims, base_dim_sub(ctx->dims, x->dims[1], n), step[0]), 1);
   else frames = ir_fresh(ctx);
-  base_dim bins = base_attr_int(ctx->attrs, 0) ? base_dim_add(ctx->dims, base_dim_div(ctx->dims, n, 2), 1) : n;
+  base_dim bins =
+      base_attr_int(ctx->attrs, KERN_STFT_ONESIDED) ? base_dim_add(ctx->dims, base_dim_div(ctx->dims, n, 2), 1) : n;
   return ir_out(ctx, 0, x->dtype, 4, (base_dim[]){x->dims[0], frames, bins, 2});
 }
 

@@ -5,8 +5,7 @@
 
 #include <math.h>
 
-enum { SOFTMAX_DIM, SOFTMAX_FLATTEN };
-static const ir_attr softmax_attrs[] = {ATTR_INT("dim", -1), ATTR_BOOL("flatten", 0)};
+static const ir_attr softmax_attrs[] = {KERN_SOFTMAX_LIST(OPS_ATTR_ROW)};
 
 typedef void (*lane_fn)(double *lane, int64_t count);
 
@@ -46,9 +45,9 @@ static void get_lane(const ops_lanes *l, int64_t offset, double *lane) {
 
 static td_status run_lanes(const base_call *call, lane_fn body) {
   const base_tensor *in = base_in(call, 0), *out = base_out(call, 0);
-  int64_t axis = ops_axis_of(in, base_attr_int(call->attrs, SOFTMAX_DIM));
+  int64_t axis = ops_axis_of(in, base_attr_int(call->attrs, KERN_SOFTMAX_DIM));
   ops_lanes l;
-  TRY(ops_lanes_start(call, axis, base_attr_int(call->attrs, SOFTMAX_FLATTEN) ? in->rank : axis + 1, &l));
+  TRY(ops_lanes_start(call, axis, base_attr_int(call->attrs, KERN_SOFTMAX_FLATTEN) ? in->rank : axis + 1, &l));
   if (!l.data) return TD_OK;
   double *lane = base_call_scratch(call, (size_t)l.length, sizeof *lane);
   if (!lane) return base_no_memory(call->err, "scratch");
@@ -69,12 +68,12 @@ static td_status infer_softmax(ir_infer *ctx) {
   int32_t axis;
   if (!base_is_float(in->dtype))
     return ir_infer_fail(ctx, "operand of %s; a floating-point type is needed", td_dtype_name(in->dtype));
-  if (in->rank > 0) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, SOFTMAX_DIM), in->rank, &axis));
+  if (in->rank > 0) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_SOFTMAX_DIM), in->rank, &axis));
   return ops_infer_same(ctx);
 }
 
 static bool softmax_keeps_samples(const base_attrs *attrs, int32_t rank) {
-  return !ops_is_first_dim(base_attr_int(attrs, SOFTMAX_DIM), rank);
+  return !ops_is_first_dim(base_attr_int(attrs, KERN_SOFTMAX_DIM), rank);
 }
 
 static const kern_row *softmax_kernel(const ir_kernel_query *query) { return ops_kernel_f32(query, KERN_SOFTMAX); }
@@ -84,8 +83,8 @@ static const kern_row *log_softmax_kernel(const ir_kernel_query *query) {
 
 /* x less the largest of the row. */
 static uint16_t lower_shifted(const ir_kernel_query *query, loop_build *b) {
-  const int64_t dim = base_attr_int(query->attrs, SOFTMAX_DIM);
-  if (base_attr_int(query->attrs, SOFTMAX_FLATTEN) || !ops_lower_is_row(b, query->in[0]->type.rank, &dim, 1))
+  const int64_t dim = base_attr_int(query->attrs, KERN_SOFTMAX_DIM);
+  if (base_attr_int(query->attrs, KERN_SOFTMAX_FLATTEN) || !ops_lower_is_row(b, query->in[0]->type.rank, &dim, 1))
     return LOOP_NONE;
   return loop_binary(b, BASE_SCALAR_sub, b->in[0], loop_reduce(b, BASE_COMBINE_MAX, b->in[0]));
 }

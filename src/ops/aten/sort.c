@@ -9,13 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { TOPK_DIM = KERN_ORDER_DIM, TOPK_LARGEST = KERN_ORDER_LARGEST, TOPK_SORTED };
-enum { SORT_DIM = KERN_ORDER_DIM, SORT_DESCENDING = KERN_ORDER_LARGEST };
+enum { TOPK_SORTED = KERN_ORDER_ATTRS };
 enum { UNIQUE_DIM, UNIQUE_SORTED, UNIQUE_CONSECUTIVE };
 enum { MODE_DIM };
 
-static const ir_attr topk_attrs[] = {ATTR_INT("dim", -1), ATTR_INT("largest", 1), ATTR_INT("sorted", 1)};
-static const ir_attr sort_attrs[] = {ATTR_INT("dim", -1), ATTR_INT("descending", 0)};
+static const ir_attr topk_attrs[] = {KERN_TOPK_LIST(OPS_ATTR_ROW) ATTR_INT("sorted", 1)};
+static const ir_attr sort_attrs[] = {KERN_SORT_LIST(OPS_ATTR_ROW)};
 static const ir_attr unique_attrs[] = {ATTR_OPTIONAL("dim", BASE_ATTR_INT), ATTR_INT("sorted", 1),
                                        ATTR_BOOL("consecutive", 0)};
 static const ir_attr mode_attrs[] = {ATTR_INT("dim", -1)};
@@ -98,7 +97,7 @@ static td_status infer_topk(ir_infer *ctx) {
     TRY(ir_out_unranked(ctx, 0, type.dtype));
     return ir_out_unranked(ctx, 1, TD_I64);
   }
-  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, TOPK_DIM), type.rank, &axis));
+  TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_ORDER_DIM), type.rank, &axis));
   bool known = ir_in_ints(ctx, 1, &k, &count);
   if (known && count != 1) return ir_infer_fail(ctx, "k has %u elements, not 1", count);
   if (known && base_dim_known(k[0]) && base_dim_known(type.dims[axis]) && (k[0] < 0 || k[0] > type.dims[axis]))
@@ -109,7 +108,8 @@ static td_status infer_topk(ir_infer *ctx) {
 
 static td_status infer_sort(ir_infer *ctx) {
   int32_t axis;
-  if (ctx->in[0]->type.rank > 0) TRY(ir_axis(ctx, base_attr_int(ctx->attrs, SORT_DIM), ctx->in[0]->type.rank, &axis));
+  if (ctx->in[0]->type.rank > 0)
+    TRY(ir_axis(ctx, base_attr_int(ctx->attrs, KERN_ORDER_DIM), ctx->in[0]->type.rank, &axis));
   TRY(ir_out_like(ctx, 0, 0, TD_INVALID));
   return ir_out_like(ctx, 1, 0, TD_I64);
 }
@@ -144,20 +144,21 @@ static td_status sort_along(const base_call *call, int32_t axis, int64_t k, bool
 
 static td_status topk_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
-  int64_t k, dim = base_attr_int(call->attrs, TOPK_DIM), axis = dim < 0 ? dim + x->rank : dim;
+  int64_t k, dim = base_attr_int(call->attrs, KERN_ORDER_DIM), axis = dim < 0 ? dim + x->rank : dim;
   uint32_t count;
   TRY(ops_read_ints(call, 1, 1, &k, &count));
   if (count != 1) return ops_fail(call, "k is missing");
   const base_tensor *out = base_out(call, 0) ? base_out(call, 0) : base_out(call, 1);
   if (out && out->dims[axis] != k)
     return ops_fail(call, "k is %lld where %lld was expected", (long long)k, (long long)out->dims[axis]);
-  return sort_along(call, (int32_t)axis, k, base_attr_int(call->attrs, TOPK_LARGEST) != 0);
+  return sort_along(call, (int32_t)axis, k, base_attr_int(call->attrs, KERN_ORDER_LARGEST) != 0);
 }
 
 static td_status sort_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
-  int64_t dim = base_attr_int(call->attrs, SORT_DIM), axis = x->rank == 0 ? 0 : dim < 0 ? dim + x->rank : dim;
-  return sort_along(call, (int32_t)axis, x->rank ? x->dims[axis] : 1, base_attr_int(call->attrs, SORT_DESCENDING) != 0);
+  int64_t dim = base_attr_int(call->attrs, KERN_ORDER_DIM), axis = x->rank == 0 ? 0 : dim < 0 ? dim + x->rank : dim;
+  return sort_along(call, (int32_t)axis, x->rank ? x->dims[axis] : 1,
+                    base_attr_int(call->attrs, KERN_ORDER_LARGEST) != 0);
 }
 
 static const kern_row *order_kernel(const ir_kernel_query *query) {

@@ -5,14 +5,8 @@
 #include "kernels/conv.h"
 #include "ops/common/epilogue_priv.h"
 
-/* Attributes 0 to KERN_CONV_ATTRS - 1 in the order of kernels/conv.h. */
-#define CONV_IMAGE_ATTR_ROWS                                                                                       \
-  {.name = "kernel", .kind = BASE_ATTR_INTS, .required = true}, ATTR_INTS("stride"), ATTR_INTS("padding"),         \
-      ATTR_INTS("dilation"), ATTR_INT("groups", 1), {.name = "channels", .kind = BASE_ATTR_INT, .required = true}, \
-      ATTR_INT("panel", 0), ATTR_BOOL("channels_first", false)
-
-/* Checks those attributes and x, and gives out[0] its type; then the epilogue's operands. Weights are the operator's
- * own business. `more`: output padding per spatial dim of a transposed convolution; NULL: not transposed. */
+/* Checks attributes (KERN_CONV_LIST) and x, and gives out[0] its type; then the epilogue's operands. Weights are the
+ * operator's own business. `more`: output padding per spatial dim of a transposed convolution; NULL: not transposed. */
 td_status ops_infer_conv(ir_infer *ctx, const int64_t *more);
 /* out[0] = epilogue(conv(x, w)) in plain loops; w [channels, channels in / groups, kernel...] (transposed [channels in,
  * channels / groups, kernel...]) dense. */

@@ -5,10 +5,10 @@
 #include "ops/common/gemm_priv.h"
 #include "ops/common/window_priv.h"
 
-enum { CONV_TRANSPOSED = WINDOW_ATTRS, CONV_OUTPUT_PADDING, CONV_GROUPS, CONV_OUTPUT_SIZE, CONV_ATTRS };
-#define CONV_ATTR_ROWS                                                                                  \
-  WINDOW_ATTR_ROWS, ATTR_BOOL("transposed", false), ATTR_INTS("output_padding"), ATTR_INT("groups", 1), \
-      ATTR_INTS("output_size")
+enum { CONV_TRANSPOSED = KERN_WINDOW_ATTRS, CONV_OUTPUT_PADDING, CONV_GROUPS, CONV_OUTPUT_SIZE, CONV_ATTRS };
+#define CONV_ATTR_ROWS           \
+  KERN_WINDOW_LIST(OPS_ATTR_ROW) \
+  ATTR_BOOL("transposed", false), ATTR_INTS("output_padding"), ATTR_INT("groups", 1), ATTR_INTS("output_size")
 
 /* One convolution of dense tensors. x: [batch, groups * group_in, in...]; y: [batch, groups * group_out, out...].
  * w: [groups * group_out, group_in, kernel...], transposed [groups * group_in, group_out, kernel...]. */

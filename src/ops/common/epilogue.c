@@ -47,7 +47,7 @@ td_status ops_infer_chain(ir_infer *ctx, uint32_t fixed) {
 
 td_status ops_infer_epilogue(ir_infer *ctx) {
   const ir_type *out = &ctx->out[0].type;
-  const char *act = base_attr_str(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS);
+  const char *act = base_attr_str(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS + KERN_EPILOGUE_ACT);
   if (kern_act_find(act) == KERN_ACT_COUNT) return ir_infer_fail(ctx, "there is no activation '%s'", act);
   if (out->rank == IR_UNRANKED) return ops_infer_chain(ctx, KERN_CHAIN_END);
   TRY(check_operand(ctx, KERN_IN_RESIDUAL, out->rank, out->dims));

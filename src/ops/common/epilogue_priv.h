@@ -5,11 +5,6 @@
 #include "kernels/epilogue.h"
 #include "ops/common/ops_priv.h"
 
-/* The last rows of the operator's attribute table. */
-#define EPILOGUE_ATTR_ROWS                                                                               \
-  ATTR_STR("act", "none"), ATTR_FLOAT("act_a", 0), ATTR_FLOAT("act_b", 0), ATTR_BOOL("act_late", false), \
-      ATTR_OPTIONAL("chain", BASE_ATTR_INTS)
-
 /* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, as do those of the chain, if there is one; and
  * the activation exists. */
 td_status ops_infer_epilogue(ir_infer *ctx);

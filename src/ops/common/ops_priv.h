@@ -3,6 +3,7 @@
 #ifndef OPS_OPS_PRIV_H
 #define OPS_OPS_PRIV_H
 #include "ir/ir.h"
+#include "kernels/attrs.h"
 
 #define OPS_COUNT(array) ((uint8_t)(sizeof(array) / sizeof *(array)))
 /* Ends a file's table: const ir_op ops_<file>[] = {...}; OPS_TABLE(<file>); */
@@ -36,6 +37,11 @@ typedef struct ops_cases_row {
   { .name = (n), .kind = BASE_ATTR_DTYPE, .required = true }
 #define ATTR_OPTIONAL(n, k) \
   { .name = (n), .kind = (k), .optional = true }
+
+#define ATTR_NEEDED(n, k) \
+  { .name = (n), .kind = (k), .required = true }
+/* A row of the lists of kernels/attrs.h. */
+#define OPS_ATTR_ROW(position, kind, ...) ATTR_##kind(__VA_ARGS__),
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 

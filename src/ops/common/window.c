@@ -18,18 +18,18 @@ td_status ops_window_check(ir_infer *ctx, int32_t spatial) {
   if (spatial < 1 || spatial > WINDOW_MAX)
     return base_fail(ctx->err, TD_UNSUPPORTED, NULL, -1, "%s: %d spatial dimensions; 1 to 3 are supported",
                      ctx->op->name, spatial);
-  TRY(ops_window_check_list(ctx, WINDOW_STRIDE, (uint32_t)spatial, true));
-  TRY(ops_window_check_list(ctx, WINDOW_PADDING, 2 * (uint32_t)spatial, false));
-  return ops_window_check_list(ctx, WINDOW_DILATION, (uint32_t)spatial, true);
+  TRY(ops_window_check_list(ctx, KERN_WINDOW_STRIDE, (uint32_t)spatial, true));
+  TRY(ops_window_check_list(ctx, KERN_WINDOW_PADDING, 2 * (uint32_t)spatial, false));
+  return ops_window_check_list(ctx, KERN_WINDOW_DILATION, (uint32_t)spatial, true);
 }
 
 base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel, bool ceil) {
   base_dims *d = ctx->dims;
-  int64_t stride = base_attr_int_at(ctx->attrs, WINDOW_STRIDE, i, 1),
-          dilation = base_attr_int_at(ctx->attrs, WINDOW_DILATION, i, 1);
-  if (*base_attr_str(ctx->attrs, WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_CEILDIV, in, stride);
-  int64_t begin = base_attr_int_at(ctx->attrs, WINDOW_PADDING, i, 0),
-          end = base_attr_int_at(ctx->attrs, WINDOW_PADDING, spatial + i, 0);
+  int64_t stride = base_attr_int_at(ctx->attrs, KERN_WINDOW_STRIDE, i, 1),
+          dilation = base_attr_int_at(ctx->attrs, KERN_WINDOW_DILATION, i, 1);
+  if (*base_attr_str(ctx->attrs, KERN_WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_CEILDIV, in, stride);
+  int64_t begin = base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, i, 0),
+          end = base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, spatial + i, 0);
   base_dim extent = base_dim_add(d, base_dim_mul(d, base_dim_sub(d, kernel, 1), dilation), 1);
   base_dim room = base_dim_sub(d, base_dim_add(d, in, base_dim_number(begin + end)), extent);
   base_dim out = base_dim_add(d, base_dim_binary(d, ceil ? BASE_DIM_CEILDIV : BASE_DIM_FLOORDIV, room, stride), 1);
@@ -41,7 +41,7 @@ base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, 
 void ops_window_make(const base_attrs *attrs, int32_t rank, const int64_t *in, const int64_t *kernel,
                      const int64_t *out, window *w) {
   *w = (window){.rank = rank, .in_size = 1, .out_size = 1, .kernel_size = 1};
-  const char *same = base_attr_str(attrs, WINDOW_AUTO_PAD);
+  const char *same = base_attr_str(attrs, KERN_WINDOW_AUTO_PAD);
   for (int32_t k = 0; k < WINDOW_MAX; k++) {
     window_axis *a = &w->axis[k];
     int32_t i = k - (WINDOW_MAX - rank);
@@ -50,10 +50,10 @@ void ops_window_make(const base_attrs *attrs, int32_t rank, const int64_t *in, c
     *a = (window_axis){.in = in[i],
                        .out = out[i],
                        .kernel = kernel[i],
-                       .stride = base_attr_int_at(attrs, WINDOW_STRIDE, i, 1),
-                       .dilation = base_attr_int_at(attrs, WINDOW_DILATION, i, 1),
-                       .begin = base_attr_int_at(attrs, WINDOW_PADDING, i, 0),
-                       .end = base_attr_int_at(attrs, WINDOW_PADDING, rank + i, 0)};
+                       .stride = base_attr_int_at(attrs, KERN_WINDOW_STRIDE, i, 1),
+                       .dilation = base_attr_int_at(attrs, KERN_WINDOW_DILATION, i, 1),
+                       .begin = base_attr_int_at(attrs, KERN_WINDOW_PADDING, i, 0),
+                       .end = base_attr_int_at(attrs, KERN_WINDOW_PADDING, rank + i, 0)};
     if (*same) {
       int64_t pad = base_max_i64((a->out - 1) * a->stride + (a->kernel - 1) * a->dilation + 1 - a->in, 0);
       a->begin = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;

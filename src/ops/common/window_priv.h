@@ -6,11 +6,9 @@
 
 enum { WINDOW_MAX = 3 };
 
-/* Attributes 0 to 3 of every windowed operator. `padding` lists begins, then ends; empty lists mean 0, or 1 for stride
- * and dilation. `auto_pad`: "" uses `padding`; "same_upper" and "same_lower" pad so that the output has ceil(input /
- * stride) elements, an odd one at the end or at the beginning. */
-enum { WINDOW_STRIDE, WINDOW_PADDING, WINDOW_DILATION, WINDOW_AUTO_PAD, WINDOW_ATTRS };
-#define WINDOW_ATTR_ROWS ATTR_INTS("stride"), ATTR_INTS("padding"), ATTR_INTS("dilation"), ATTR_STR("auto_pad", "")
+/* The first attributes of every windowed operator are KERN_WINDOW_LIST. `padding` lists begins, then ends; empty lists
+ * mean 0, or 1 for stride and dilation. `auto_pad`: "" uses `padding`; "same_upper" and "same_lower" pad so that the
+ * output has ceil(input / stride) elements, an odd one at the end or at the beginning. */
 
 /* One spatial dim. Element k of output o's window is input element o * stride - begin + k * dilation. */
 typedef struct window_axis {

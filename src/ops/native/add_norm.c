@@ -8,7 +8,7 @@
 /* ---- td::add_layer_norm(x, y, weight?, bias?): the layer norm of x + y over the last dimension, and x + y ---- */
 
 enum { X, Y, WEIGHT, BIAS };
-static const ir_attr add_layer_attrs[] = {ATTR_FLOAT("eps", 1e-5)};
+static const ir_attr add_layer_attrs[] = {KERN_ADD_NORM_LIST(OPS_ATTR_ROW)};
 
 static td_status add_layer_reference(const base_call *call) {
   const base_tensor *x = base_in(call, X), *out = base_out(call, 0), *sum = base_out(call, 1);
@@ -24,7 +24,7 @@ static td_status add_layer_reference(const base_call *call) {
     if (sum) ops_row_put_f64(sum, at, 1, n, row);
     mean /= (double)n;
     for (int64_t k = 0; k < n; k++) spread += (row[k] - mean) * (row[k] - mean);
-    double inverse = 1 / sqrt(spread / (double)n + base_attr_float(call->attrs, 0));
+    double inverse = 1 / sqrt(spread / (double)n + base_attr_float(call->attrs, KERN_ADD_NORM_EPS));
     for (int64_t k = 0; k < n; k++)
       row[k] = (row[k] - mean) * inverse * (weight ? weight[k] : 1) + (bias ? bias[k] : 0);
     if (out) ops_row_put_f64(out, at, 1, n, row);
@@ -69,7 +69,7 @@ static td_status infer_add_layer(ir_infer *ctx) {
 /* ---- td::scale_shift(x [..., C], scale [C], shift [C]): act(x * scale + shift), act "none" or "relu" ---- */
 
 enum { SCALE = 1, SHIFT };
-static const ir_attr scale_shift_attrs[] = {ATTR_STR("act", "none")};
+static const ir_attr scale_shift_attrs[] = {KERN_SCALE_SHIFT_LIST(OPS_ATTR_ROW)};
 
 static td_status scale_shift_reference(const base_call *call) {
   const base_tensor *x = base_in(call, X), *out = base_out(call, 0);
@@ -78,7 +78,7 @@ static td_status scale_shift_reference(const base_call *call) {
                  *shift = ops_dense_f64(call, SHIFT);
   double *row = base_call_scratch(call, (size_t)n, sizeof *row);
   if (!from || !scale || !shift || !row) return base_no_memory(call->err, "scratch");
-  kern_act act = kern_act_find(base_attr_str(call->attrs, 0));
+  kern_act act = kern_act_find(base_attr_str(call->attrs, KERN_SCALE_SHIFT_ACT));
   for (int64_t at = 0; at < count; at += n) {
     for (int64_t k = 0; k < n; k++) row[k] = kern_act_apply(act, 0, 0, from[at + k] * scale[k] + shift[k]);
     ops_row_put_f64(out, at, 1, n, row);
@@ -87,7 +87,7 @@ static td_status scale_shift_reference(const base_call *call) {
 }
 
 static td_status infer_scale_shift(ir_infer *ctx) {
-  const char *act = base_attr_str(ctx->attrs, 0);
+  const char *act = base_attr_str(ctx->attrs, KERN_SCALE_SHIFT_ACT);
   if (strcmp(act, "none") != 0 && strcmp(act, "relu") != 0)
     return ir_infer_fail(ctx, "act \"%s\" is neither none nor relu", act);
   TRY(check_rows(ctx));
@@ -121,7 +121,8 @@ static const kern_row *scale_shift_kernel(const ir_kernel_query *query) {
 static bool lower_scale_shift(const ir_kernel_query *query, loop_build *b) {
   const uint16_t scaled = loop_binary(b, BASE_SCALAR_mul, b->in[X], b->in[SCALE]);
   b->out = loop_binary(b, BASE_SCALAR_add, scaled, b->in[SHIFT]);
-  if (strcmp(base_attr_str(query->attrs, 0), "relu") == 0) b->out = loop_unary(b, BASE_SCALAR_relu, b->out);
+  if (strcmp(base_attr_str(query->attrs, KERN_SCALE_SHIFT_ACT), "relu") == 0)
+    b->out = loop_unary(b, BASE_SCALAR_relu, b->out);
   return true;
 }
 

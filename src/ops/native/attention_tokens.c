@@ -10,9 +10,8 @@
 #include "ops/common/attention_priv.h"
 
 enum { Q, K, V, MASK, MORE };
-enum { SCALE, CAUSAL };
 enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k and v */
-static const ir_attr attention_attrs[] = {ATTR_FLOAT("scale", 1), ATTR_BOOL("causal", false)};
+static const ir_attr attention_attrs[] = {KERN_ATTENTION_LIST(OPS_ATTR_ROW)};
 
 /* Fails where both sizes are known and differ. */
 static td_status same_size(ir_infer *ctx, uint32_t a, uint32_t b, int dim) {
@@ -101,8 +100,8 @@ static td_status attention_reference(const base_call *call) {
                  .k = rows_of(call, K),
                  .v = rows_of(call, V),
                  .y = {y->data, q[ROWS] * q[HEADS] * v[SIZE], v[SIZE], q[HEADS] * v[SIZE]},
-                 .scale = (float)base_attr_float(call->attrs, SCALE),
-                 .causal = base_attr_int(call->attrs, CAUSAL),
+                 .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
+                 .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL),
                  .left = -1,
                  .right = -1,
                  .mask_keys = k[ROWS]};

@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum { CONV_IMAGE_OUTPUT_PADDING = KERN_CONV_ATTRS };
-static const ir_attr conv_attrs[] = {CONV_IMAGE_ATTR_ROWS, EPILOGUE_ATTR_ROWS};
-static const ir_attr transpose_attrs[] = {CONV_IMAGE_ATTR_ROWS, ATTR_INTS("output_padding"), EPILOGUE_ATTR_ROWS};
+static const ir_attr conv_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
+static const ir_attr transpose_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) ATTR_INTS("output_padding"),
+                                          KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
 
 /* ---- shapes ---- */
 

@@ -6,7 +6,7 @@
 #include "kernels/pack_conv.h"
 #include "ops/common/conv_priv.h"
 
-static const ir_attr depthwise_attrs[] = {CONV_IMAGE_ATTR_ROWS, EPILOGUE_ATTR_ROWS};
+static const ir_attr depthwise_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
 
 /* ---- shapes ---- */
 

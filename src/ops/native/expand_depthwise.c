@@ -7,10 +7,8 @@
 #include "ops/common/conv_priv.h"
 #include "ops/common/window_priv.h"
 
-static const ir_attr expand_attrs[] = {CONV_IMAGE_ATTR_ROWS,          ATTR_STR("expand_act", "none"),
-                                       ATTR_FLOAT("expand_act_a", 0), ATTR_FLOAT("expand_act_b", 0),
-                                       ATTR_INTS("expand_kernel"),    ATTR_INTS("expand_stride"),
-                                       ATTR_INTS("expand_padding"),   EPILOGUE_ATTR_ROWS};
+static const ir_attr expand_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_EXPAND_LIST(OPS_ATTR_ROW)
+                                           KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
 
 /* ---- shapes ---- */
 

@@ -5,13 +5,11 @@
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 
-enum { PROGRAM };
-static const ir_attr fused_attrs[] = {{.name = "program", .kind = BASE_ATTR_INTS, .required = true},
-                                      {.name = "from", .kind = BASE_ATTR_INTS, .optional = true}};
+static const ir_attr fused_attrs[] = {KERN_FUSED_LIST(OPS_ATTR_ROW)};
 
 static td_status read_program(ir_infer *ctx, base_program *p) {
   uint32_t count;
-  const int64_t *words = base_attr_ints(ctx->attrs, PROGRAM, &count);
+  const int64_t *words = base_attr_ints(ctx->attrs, KERN_FUSED_PROGRAM, &count);
   const char *wrong = base_program_read(words, count, p);
   if (wrong) return ir_infer_fail(ctx, "the program is damaged: %s", wrong);
   if (p->in_count != ctx->in_count || p->out_count < ctx->out_count)
@@ -71,7 +69,7 @@ static td_status infer_fused(ir_infer *ctx) {
 static td_status fused_reference(const base_call *call) {
   base_program p;
   uint32_t count;
-  const int64_t *words = base_attr_ints(call->attrs, PROGRAM, &count);
+  const int64_t *words = base_attr_ints(call->attrs, KERN_FUSED_PROGRAM, &count);
   const char *wrong = base_program_read(words, count, &p);
   return wrong ? ops_fail(call, "the program is damaged: %s", wrong) : loop_run_plain(call, &p);
 }
@@ -83,7 +81,7 @@ static const kern_row *fused_kernel(const ir_kernel_query *query) {
 static double fused_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
   base_program p;
   uint32_t count;
-  const int64_t *words = base_attr_ints(attrs, PROGRAM, &count);
+  const int64_t *words = base_attr_ints(attrs, KERN_FUSED_PROGRAM, &count);
   double most = 0;
   if (base_program_read(words, count, &p)) return 0;
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
@@ -100,7 +98,7 @@ static double fused_flops(const ir_info *const *in, const ir_info *out, const ba
 static bool rows_keep_samples(const base_attrs *attrs, int32_t rank) {
   base_program p;
   uint32_t count;
-  const int64_t *words = base_attr_ints(attrs, PROGRAM, &count);
+  const int64_t *words = base_attr_ints(attrs, KERN_FUSED_PROGRAM, &count);
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   if (base_program_read(words, count, &p) || base_program_picks(&p, picks)) return false;
   bool drops = false; /* then axes of results and operands do not stand for one another */

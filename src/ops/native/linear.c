@@ -8,12 +8,7 @@
 
 #include <string.h>
 
-enum { TRANS_W, COLUMNS, PANEL };
-static const ir_attr attrs[] = {ATTR_BOOL("trans_w", false),
-                                {.name = "n", .kind = BASE_ATTR_INT, .required = true},
-                                ATTR_INT("panel", 0),
-                                ATTR_BOOL("strassen", false),
-                                EPILOGUE_ATTR_ROWS};
+static const ir_attr attrs[] = {KERN_LINEAR_LIST(OPS_ATTR_ROW) KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
 
 static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t panel) {
   const ir_type *w = &ir_in(ctx, 1)->type;
@@ -26,7 +21,7 @@ static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t pan
     return fits ? TD_OK : ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   }
   if (w->rank != 2) return ir_infer_fail(ctx, "weights must be a matrix, not of rank %d", w->rank);
-  bool trans = base_attr_int(ctx->attrs, TRANS_W);
+  bool trans = base_attr_int(ctx->attrs, KERN_LINEAR_TRANS_W);
   base_dim wk = w->dims[trans], wn = w->dims[!trans];
   if (ops_dims_differ(k, wk))
     return ir_infer_fail(ctx, "inner sizes %lld and %lld differ", (long long)k, (long long)wk);
@@ -37,7 +32,7 @@ static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t pan
 
 static td_status infer(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
-  int64_t n = base_attr_int(ctx->attrs, COLUMNS), panel = base_attr_int(ctx->attrs, PANEL);
+  int64_t n = base_attr_int(ctx->attrs, KERN_LINEAR_COLUMNS), panel = base_attr_int(ctx->attrs, KERN_LINEAR_PANEL);
   if (n < 0 || panel < 0 || panel > KERN_MAX_PANEL) return ir_infer_fail(ctx, "n or panel is out of range");
   if (x->dtype != TD_F32 || ir_in(ctx, 1)->type.dtype != TD_F32) return ir_infer_fail(ctx, "operands must be f32");
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
@@ -62,8 +57,8 @@ static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_
 
 static td_status reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *w = base_in(call, 1), *out = base_out(call, 0);
-  int64_t panel = base_attr_int(call->attrs, PANEL), n = base_attr_int(call->attrs, COLUMNS);
-  bool trans = base_attr_int(call->attrs, TRANS_W);
+  int64_t panel = base_attr_int(call->attrs, KERN_LINEAR_PANEL), n = base_attr_int(call->attrs, KERN_LINEAR_COLUMNS);
+  bool trans = base_attr_int(call->attrs, KERN_LINEAR_TRANS_W);
   int64_t k = x->dims[x->rank - 1], m = 1, count = base_tensor_numel(out);
   for (int32_t i = 0; i < x->rank - 1; i++) m *= x->dims[i];
   if (count == 0) return TD_OK;
@@ -92,7 +87,7 @@ static td_status reference(const base_call *call) {
 
 static const kern_row *kernel(const ir_kernel_query *query) {
   const kern_row *row = kern_select(KERN_LINEAR, TD_F32, query->isa);
-  int64_t panel = base_attr_int(query->attrs, PANEL);
+  int64_t panel = base_attr_int(query->attrs, KERN_LINEAR_PANEL);
   return panel == 0 || panel == row->lanes ? row : NULL;
 }
 

@@ -13,19 +13,15 @@
 #include <math.h>
 
 enum { X, W, R, BIAS, H0, C0, LENGTHS, OPERANDS };
-enum { HIDDEN, PANEL, DIRECTIONS, REVERSE, BATCH_FIRST, LINEAR_BEFORE_RESET, RELU = LINEAR_BEFORE_RESET };
-#define PACKED_ATTRS                                                                                   \
-  ATTR_INT("hidden", 0), ATTR_INT("panel", 0), ATTR_INT("directions", 1), ATTR_BOOL("reverse", false), \
-      ATTR_BOOL("batch_first", false)
-static const ir_attr lstm_attrs[] = {PACKED_ATTRS};
-static const ir_attr gru_attrs[] = {PACKED_ATTRS, ATTR_BOOL("linear_before_reset", false)};
-static const ir_attr rnn_attrs[] = {PACKED_ATTRS, ATTR_BOOL("relu", false)};
+static const ir_attr lstm_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW)};
+static const ir_attr gru_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_GRU_LIST(OPS_ATTR_ROW)};
+static const ir_attr rnn_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_RNN_LIST(OPS_ATTR_ROW)};
 
 /* ---- sizes ---- */
 
 static kern_recurrent layout_of(const base_attrs *attrs, int64_t gates) {
-  return (kern_recurrent){base_attr_int(attrs, DIRECTIONS), gates, base_attr_int(attrs, HIDDEN),
-                          base_attr_int(attrs, PANEL)};
+  return (kern_recurrent){base_attr_int(attrs, KERN_RECURRENT_DIRECTIONS), gates,
+                          base_attr_int(attrs, KERN_RECURRENT_HIDDEN), base_attr_int(attrs, KERN_RECURRENT_PANEL)};
 }
 
 /* An operand's numbers of elements agree, as far as they are known. */
@@ -63,7 +59,7 @@ static td_status check_lengths(ir_infer *ctx, base_dim batch) {
 static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   const ir_type *x = &ir_in(ctx, X)->type;
   kern_recurrent r = layout_of(ctx->attrs, gates);
-  bool batch_first = base_attr_int(ctx->attrs, BATCH_FIRST);
+  bool batch_first = base_attr_int(ctx->attrs, KERN_RECURRENT_BATCH_FIRST);
   size_t count = 0;
   for (uint32_t i = 0; i < ctx->in_count; i++) {
     if (i != LENGTHS && ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32)
@@ -211,7 +207,7 @@ static td_status check_operands(const base_call *call, const kern_recurrent *lay
 static td_status run_packed(const base_call *call, int64_t gates, void (*step)(const direction *d)) {
   const base_tensor *x = base_in(call, X);
   kern_recurrent layout = layout_of(call->attrs, gates);
-  bool batch_first = base_attr_int(call->attrs, BATCH_FIRST);
+  bool batch_first = base_attr_int(call->attrs, KERN_RECURRENT_BATCH_FIRST);
   const base_f32 *in[OPERANDS] = {NULL};
   direction d = {.time = x->dims[batch_first],
                  .batch = x->dims[!batch_first],
@@ -221,8 +217,8 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
                  .panel = layout.panel,
                  .count = layout.directions,
                  .batch_first = batch_first,
-                 .linear_before_reset = gates == 3 && base_attr_int(call->attrs, LINEAR_BEFORE_RESET),
-                 .relu = gates == 1 && base_attr_int(call->attrs, RELU)};
+                 .linear_before_reset = gates == 3 && base_attr_int(call->attrs, KERN_GRU_LINEAR_BEFORE_RESET),
+                 .relu = gates == 1 && base_attr_int(call->attrs, KERN_RNN_RELU)};
   TRY(check_operands(call, &layout, d.input, d.batch));
   for (uint32_t i = 0; i < LENGTHS; i++)
     if (base_in(call, i) && !(in[i] = ops_dense_f32(call, i))) return base_no_memory(call->err, "scratch");
@@ -238,7 +234,7 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
   d.products = d.sums + 4 * d.hidden;
   int64_t padded = (d.hidden + d.panel - 1) / d.panel * d.panel;
   for (d.index = 0; d.index < d.count; d.index++) {
-    d.backward = d.index == 1 || base_attr_int(call->attrs, REVERSE);
+    d.backward = d.index == 1 || base_attr_int(call->attrs, KERN_RECURRENT_REVERSE);
     d.x = in[X];
     d.w = in[W] + d.index * padded * gates * d.input;
     d.r = in[R] + d.index * padded * gates * d.hidden;
@@ -255,7 +251,7 @@ static td_status rnn_reference(const base_call *call) { return run_packed(call, 
 
 static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family, int64_t vectors) {
   const kern_row *row = kern_select(family, TD_F32, query->isa);
-  return row && row->lanes * vectors == base_attr_int(query->attrs, PANEL) ? row : NULL;
+  return row && row->lanes * vectors == base_attr_int(query->attrs, KERN_RECURRENT_PANEL) ? row : NULL;
 }
 static const kern_row *lstm_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_LSTM, 1); }
 static const kern_row *gru_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_GRU, 1); }

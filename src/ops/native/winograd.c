@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum { SIDE = 6 };
-static const ir_attr winograd_attrs[] = {
-    CONV_IMAGE_ATTR_ROWS, {.name = "tile", .kind = BASE_ATTR_INT, .required = true}, EPILOGUE_ATTR_ROWS};
+static const ir_attr winograd_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_WINOGRAD_LIST(OPS_ATTR_ROW)
+                                             KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
 
 /* ---- shapes ---- */
 

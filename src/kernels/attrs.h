@@ -1,0 +1,229 @@
+/* attrs.h -- attributes of the operators whose kernels read them, in the order of their blocks (base/attr.h). Each list
+ * stands once: here it becomes positions, and the operator's file makes its table of it (OPS_ATTR_ROW). A row is
+ * X(position, kind, name and default as ATTR_kind of ops/common/ops_priv.h takes them). */
+#ifndef KERNELS_ATTRS_H
+#define KERNELS_ATTRS_H
+#include "base/attr.h"
+
+#define KERN_ATTR_POSITION(position, kind, ...) position,
+/* An enum whose first position is `first`. */
+#define KERN_ATTRS_FROM(first, before, positions) enum { before = (first)-1, positions }
+
+/* ---- what operators share ---- */
+
+/* The last of an operator with an epilogue (epilogue.h); positions count from the first of these. */
+#define KERN_EPILOGUE_LIST(X)                    \
+  X(KERN_EPILOGUE_ACT, STR, "act", "none")       \
+  X(KERN_EPILOGUE_ACT_A, FLOAT, "act_a", 0)      \
+  X(KERN_EPILOGUE_ACT_B, FLOAT, "act_b", 0)      \
+  X(KERN_EPILOGUE_LATE, BOOL, "act_late", false) \
+  X(KERN_EPILOGUE_CHAIN, OPTIONAL, "chain", BASE_ATTR_INTS)
+enum { KERN_EPILOGUE_LIST(KERN_ATTR_POSITION) KERN_EPILOGUE_ATTRS };
+
+/* Windows as models have them: lists per spatial dim, padding begins and then ends; empty: 1 and 0. auto_pad: "",
+ * "same_upper", "same_lower". */
+#define KERN_WINDOW_LIST(X)                 \
+  X(KERN_WINDOW_STRIDE, INTS, "stride")     \
+  X(KERN_WINDOW_PADDING, INTS, "padding")   \
+  X(KERN_WINDOW_DILATION, INTS, "dilation") \
+  X(KERN_WINDOW_AUTO_PAD, STR, "auto_pad", "")
+enum { KERN_WINDOW_LIST(KERN_ATTR_POSITION) KERN_WINDOW_ATTRS };
+
+/* ---- convolutions and pooling ---- */
+
+/* conv.h. kernel: spatial sizes; padding as above; channels: of the output; panel: columns of a panel of packed
+ * weights, 0: as the model has them; channels_first: x is [batch, channels, in...]. */
+#define KERN_CONV_LIST(X)                                  \
+  X(KERN_CONV_KERNEL, NEEDED, "kernel", BASE_ATTR_INTS)    \
+  X(KERN_CONV_STRIDE, INTS, "stride")                      \
+  X(KERN_CONV_PADDING, INTS, "padding")                    \
+  X(KERN_CONV_DILATION, INTS, "dilation")                  \
+  X(KERN_CONV_GROUPS, INT, "groups", 1)                    \
+  X(KERN_CONV_CHANNELS, NEEDED, "channels", BASE_ATTR_INT) \
+  X(KERN_CONV_PANEL, INT, "panel", 0)                      \
+  X(KERN_CONV_CHANNELS_FIRST, BOOL, "channels_first", false)
+enum { KERN_CONV_LIST(KERN_ATTR_POSITION) KERN_CONV_ATTRS };
+
+/* td::winograd_conv, behind those of a convolution: 2 or 4. */
+#define KERN_WINOGRAD_LIST(X) X(KERN_WINOGRAD_TILE, NEEDED, "tile", BASE_ATTR_INT)
+KERN_ATTRS_FROM(KERN_CONV_ATTRS, KERN_WINOGRAD_BEFORE, KERN_WINOGRAD_LIST(KERN_ATTR_POSITION));
+
+/* expand.h, behind those of a convolution: an activation of acts.def, its parameters; the window of a first layer,
+ * kernel empty: 1x1. */
+#define KERN_EXPAND_LIST(X)                      \
+  X(KERN_EXPAND_ACT, STR, "expand_act", "none")  \
+  X(KERN_EXPAND_ACT_A, FLOAT, "expand_act_a", 0) \
+  X(KERN_EXPAND_ACT_B, FLOAT, "expand_act_b", 0) \
+  X(KERN_EXPAND_KERNEL, INTS, "expand_kernel")   \
+  X(KERN_EXPAND_STRIDE, INTS, "expand_stride")   \
+  X(KERN_EXPAND_PADDING, INTS, "expand_padding")
+KERN_ATTRS_FROM(KERN_CONV_ATTRS, KERN_EXPAND_BEFORE, KERN_EXPAND_LIST(KERN_ATTR_POSITION));
+
+/* Pooling, behind those of a window. kernel_size empty: the whole input. What the operator adds of its own: of
+ * td::avg_pool count_include_pad, of others no concern of kernels. */
+#define KERN_POOL_LIST(X, ...)                \
+  X(KERN_POOL_KERNEL, INTS, "kernel_size")    \
+  X(KERN_POOL_CEIL, BOOL, "ceil_mode", false) \
+  X(KERN_POOL_OWN, __VA_ARGS__)               \
+  X(KERN_POOL_CHANNELS_LAST, BOOL, "channels_last", false)
+KERN_ATTRS_FROM(KERN_WINDOW_ATTRS, KERN_POOL_BEFORE, KERN_POOL_LIST(KERN_ATTR_POSITION, BOOL, "", false));
+
+/* ---- products ---- */
+
+#define KERN_LINEAR_LIST(X)                          \
+  X(KERN_LINEAR_TRANS_W, BOOL, "trans_w", false)     \
+  X(KERN_LINEAR_COLUMNS, NEEDED, "n", BASE_ATTR_INT) \
+  X(KERN_LINEAR_PANEL, INT, "panel", 0)              \
+  X(KERN_LINEAR_STRASSEN, BOOL, "strassen", false)
+enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_GEMM_LIST(X)                      \
+  X(KERN_GEMM_ALPHA, FLOAT, "alpha", 1)        \
+  X(KERN_GEMM_BETA, FLOAT, "beta", 1)          \
+  X(KERN_GEMM_TRANS_A, BOOL, "trans_a", false) \
+  X(KERN_GEMM_TRANS_B, BOOL, "trans_b", false)
+enum { KERN_GEMM_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_ATTENTION_LIST(X)               \
+  X(KERN_ATTENTION_SCALE, FLOAT, "scale", 1) \
+  X(KERN_ATTENTION_CAUSAL, BOOL, "causal", false)
+enum { KERN_ATTENTION_LIST(KERN_ATTR_POSITION) };
+
+/* td::lstm_packed and its relatives (recurrent.h); those of the last row are of one alone each. */
+#define KERN_RECURRENT_LIST(X)                       \
+  X(KERN_RECURRENT_HIDDEN, INT, "hidden", 0)         \
+  X(KERN_RECURRENT_PANEL, INT, "panel", 0)           \
+  X(KERN_RECURRENT_DIRECTIONS, INT, "directions", 1) \
+  X(KERN_RECURRENT_REVERSE, BOOL, "reverse", false)  \
+  X(KERN_RECURRENT_BATCH_FIRST, BOOL, "batch_first", false)
+#define KERN_GRU_LIST(X) X(KERN_GRU_LINEAR_BEFORE_RESET, BOOL, "linear_before_reset", false)
+#define KERN_RNN_LIST(X) X(KERN_RNN_RELU, BOOL, "relu", false)
+enum { KERN_RECURRENT_LIST(KERN_ATTR_POSITION) KERN_RECURRENT_ATTRS };
+KERN_ATTRS_FROM(KERN_RECURRENT_ATTRS, KERN_GRU_BEFORE, KERN_GRU_LIST(KERN_ATTR_POSITION));
+KERN_ATTRS_FROM(KERN_RECURRENT_ATTRS, KERN_RNN_BEFORE, KERN_RNN_LIST(KERN_ATTR_POSITION));
+
+/* ---- rows: sums, norms, order ---- */
+
+#define KERN_REDUCE_LIST(X)                      \
+  X(KERN_REDUCE_DIM, INTS, "dim")                \
+  X(KERN_REDUCE_KEEPDIM, BOOL, "keepdim", false) \
+  X(KERN_REDUCE_NOOP, BOOL, "noop", false)
+enum { KERN_REDUCE_LIST(KERN_ATTR_POSITION) KERN_REDUCE_ATTRS };
+
+#define KERN_ARG_LIST(X)                          \
+  X(KERN_ARG_DIM, OPTIONAL, "dim", BASE_ATTR_INT) \
+  X(KERN_ARG_KEEPDIM, BOOL, "keepdim", false)     \
+  X(KERN_ARG_LAST, BOOL, "select_last_index", false)
+enum { KERN_ARG_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_SOFTMAX_LIST(X)          \
+  X(KERN_SOFTMAX_DIM, INT, "dim", -1) \
+  X(KERN_SOFTMAX_FLATTEN, BOOL, "flatten", false)
+enum { KERN_SOFTMAX_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_LAYER_NORM_LIST(X)            \
+  X(KERN_LAYER_NORM_AXIS, INT, "axis", -1) \
+  X(KERN_LAYER_NORM_EPS, FLOAT, "eps", 1e-5)
+enum { KERN_LAYER_NORM_LIST(KERN_ATTR_POSITION) KERN_LAYER_NORM_ATTRS };
+
+#define KERN_ADD_NORM_LIST(X) X(KERN_ADD_NORM_EPS, FLOAT, "eps", 1e-5)
+enum { KERN_ADD_NORM_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_GROUP_NORM_LIST(X)                   \
+  X(KERN_GROUP_NORM_GROUPS, INT, "num_groups", 0) \
+  X(KERN_GROUP_NORM_EPS, FLOAT, "eps", 1e-5)      \
+  X(KERN_GROUP_NORM_LAST, BOOL, "channels_last", false)
+enum { KERN_GROUP_NORM_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_SCALE_SHIFT_LIST(X) X(KERN_SCALE_SHIFT_ACT, STR, "act", "none")
+enum { KERN_SCALE_SHIFT_LIST(KERN_ATTR_POSITION) };
+
+/* aten::topk and aten::sort have their first two at the same positions. */
+#define KERN_TOPK_LIST(X)           \
+  X(KERN_ORDER_DIM, INT, "dim", -1) \
+  X(KERN_ORDER_LARGEST, INT, "largest", 1)
+#define KERN_SORT_LIST(X)           \
+  X(KERN_ORDER_DIM, INT, "dim", -1) \
+  X(KERN_ORDER_LARGEST, INT, "descending", 0)
+enum { KERN_TOPK_LIST(KERN_ATTR_POSITION) KERN_ORDER_ATTRS };
+
+/* ---- elements and where they lie ---- */
+
+#define KERN_ELU_LIST(X)               \
+  X(KERN_ELU_ALPHA, FLOAT, "alpha", 1) \
+  X(KERN_ELU_SCALE, FLOAT, "scale", 1) \
+  X(KERN_ELU_INPUT_SCALE, FLOAT, "input_scale", 1)
+enum { KERN_ELU_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_CAT_LIST(X) X(KERN_CAT_DIM, NEEDED, "dim", BASE_ATTR_INT)
+enum { KERN_CAT_LIST(KERN_ATTR_POSITION) };
+
+/* aten::gather and aten::index_select. */
+#define KERN_GATHER_LIST(X) X(KERN_GATHER_DIM, INT, "dim", 0)
+enum { KERN_GATHER_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_SCATTER_LIST(X)         \
+  X(KERN_SCATTER_DIM, INT, "dim", 0) \
+  X(KERN_SCATTER_REDUCE, STR, "reduce", "none")
+enum { KERN_SCATTER_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_SCATTER_ND_LIST(X) X(KERN_SCATTER_ND_REDUCE, STR, "reduce", "none")
+enum { KERN_SCATTER_ND_LIST(KERN_ATTR_POSITION) };
+
+/* mode: DCR or CRD. */
+#define KERN_BLOCKS_LIST(X)                               \
+  X(KERN_BLOCKS_SIZE, NEEDED, "blocksize", BASE_ATTR_INT) \
+  X(KERN_BLOCKS_MODE, STR, "mode", "DCR")
+enum { KERN_BLOCKS_LIST(KERN_ATTR_POSITION) };
+
+/* from: per op of the program, the origin that it came of (design.md §4). */
+#define KERN_FUSED_LIST(X)                                 \
+  X(KERN_FUSED_PROGRAM, NEEDED, "program", BASE_ATTR_INTS) \
+  X(KERN_FUSED_FROM, OPTIONAL, "from", BASE_ATTR_INTS)
+enum { KERN_FUSED_LIST(KERN_ATTR_POSITION) };
+
+/* ---- images and signals ---- */
+
+/* axes empty: all. */
+#define KERN_RESIZE_LIST(X)                                      \
+  X(KERN_RESIZE_MODE, STR, "mode", "nearest")                    \
+  X(KERN_RESIZE_COORDINATES, STR, "coordinates", "half_pixel")   \
+  X(KERN_RESIZE_NEAREST, STR, "nearest", "round_prefer_floor")   \
+  X(KERN_RESIZE_CUBIC_A, FLOAT, "cubic_a", -0.75)                \
+  X(KERN_RESIZE_EXCLUDE_OUTSIDE, BOOL, "exclude_outside", false) \
+  X(KERN_RESIZE_EXTRAPOLATION, FLOAT, "extrapolation", 0)        \
+  X(KERN_RESIZE_ANTIALIAS, BOOL, "antialias", false)             \
+  X(KERN_RESIZE_POLICY, STR, "policy", "stretch")                \
+  X(KERN_RESIZE_AXES, INTS, "axes")
+enum { KERN_RESIZE_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_GRID_LIST(X)                       \
+  X(KERN_GRID_MODE, STR, "mode", "linear")      \
+  X(KERN_GRID_PADDING, STR, "padding", "zeros") \
+  X(KERN_GRID_ALIGN_CORNERS, BOOL, "align_corners", false)
+enum { KERN_GRID_LIST(KERN_ATTR_POSITION) };
+
+/* aten::max_roi_pool has the first three. */
+#define KERN_ROI_SIZE_LIST(X)          \
+  X(KERN_ROI_HEIGHT, INT, "height", 1) \
+  X(KERN_ROI_WIDTH, INT, "width", 1)   \
+  X(KERN_ROI_SPATIAL_SCALE, FLOAT, "spatial_scale", 1)
+#define KERN_ROI_LIST(X)                               \
+  KERN_ROI_SIZE_LIST(X)                                \
+  X(KERN_ROI_SAMPLING_RATIO, INT, "sampling_ratio", 0) \
+  X(KERN_ROI_MAXIMUM, BOOL, "maximum", false)          \
+  X(KERN_ROI_HALF_PIXEL, BOOL, "half_pixel", true)
+enum { KERN_ROI_LIST(KERN_ATTR_POSITION) };
+
+/* Boxes are centers and sizes. */
+#define KERN_SUPPRESS_LIST(X) X(KERN_SUPPRESS_CENTER, INT, "center_point_box", 0)
+enum { KERN_SUPPRESS_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_DFT_LIST(X)                      \
+  X(KERN_DFT_INVERSE, BOOL, "inverse", false) \
+  X(KERN_DFT_ONESIDED, BOOL, "onesided", false)
+enum { KERN_DFT_LIST(KERN_ATTR_POSITION) };
+
+#define KERN_STFT_LIST(X) X(KERN_STFT_ONESIDED, BOOL, "onesided", true)
+enum { KERN_STFT_LIST(KERN_ATTR_POSITION) };
+#endif

@@ -154,6 +154,15 @@ static bool cases_affine(ir_case *c, uint32_t number) {
 
 static const ir_alias affine_aliases[] = {{"onnx", "AffineGrid", 20, NULL}};
 
+/* Of a place: its coordinates and the weights of its taps; of an element: the sum over these. */
+static double sample_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
+  (void)attrs;
+  const int64_t coordinates = ir_known_count(&in[1]->type), elements = ir_known_count(&out->type);
+  const int32_t spatial = out->type.rank - 2;
+  if (coordinates < 0 || elements < 0 || spatial < 1) return 0;
+  return (double)(1 << spatial) * (16.0 * (double)coordinates / spatial + 2.0 * (double)elements);
+}
+
 OPS_DECLARE(grid);
 const ir_op ops_grid[] = {
     {.name = "td::grid_sample",
@@ -165,6 +174,7 @@ const ir_op ops_grid[] = {
      .infer = infer_sample,
      .reference = sample_reference,
      .kernel = sample_kernel,
+     .flops = sample_flops,
      .rtol = 1e-5f,
      .atol = 1e-6f},
     {.name = "td::affine_grid",

@@ -5,6 +5,7 @@ line of JSON per way in, so that a run that was cut short goes on where it was."
 
 import copy
 import functools
+import inspect
 import json
 import pathlib
 import re
@@ -93,7 +94,9 @@ def exported(module, args):
 def open_batch(module, args):
     more = tuple(torch.cat([x, x]) for x in args)  # 1 would be taken for a size that stays
     batch = torch.export.Dim("batch")
-    program = torch.export.export(module, more, dynamic_shapes=tuple({0: batch} for _ in more))
+    shapes = tuple({0: batch} for _ in more)
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values())
+    program = torch.export.export(module, more, dynamic_shapes=(shapes,) if variadic else shapes)
     return lambda **how: treadle.load(program, **how)(*args)
 
 

@@ -232,7 +232,7 @@ static int64_t row_length(const fuse_group *g) {
  * that lie apart have kernels. False: there is no way. */
 static bool choose_lanes(const fuse_group *g, fuse_built *built) {
   base_program *p = &built->build.program;
-  const bool few = row_length(g) <= KERN_FUSED_SHORT;
+  const bool few = row_length(g) < KERN_FUSED_SHORT;
   bool logs = false, scans = false, reduces = false;
   for (uint32_t i = 0; i < p->count; i++) {
     scans |= p->ops[i].kind == BASE_PROGRAM_SCAN;
@@ -339,7 +339,7 @@ static bool is_small(const ir_type *t) {
 
 /* Kernels go along rows of a few elements one at a time; to set up a loop takes as long as some dozens of them. */
 static bool runs_faster_across(const fuse_state *f, const fuse_group *g) {
-  return g->row_axes && !g->behind && row_length(g) <= KERN_FUSED_SHORT && lower_makes_code(f->setting) &&
+  return g->row_axes && !g->behind && row_length(g) < KERN_FUSED_SHORT && lower_makes_code(f->setting) &&
          fuse_elements(g->rank, g->dims) >= ROWS;
 }
 

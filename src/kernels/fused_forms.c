@@ -242,6 +242,12 @@ static bool turns_rows(const kern_fused_space *s, uint32_t k, int64_t rows) {
   return s->row_rank == 1 && s->step[0][k] == 1 && s->pitch[k] >= s->length && rows > 1;
 }
 
+/* An element of 4 bytes for each of `rows` rows, and up to 15 more. */
+static void fill_across(uint32_t *to, uint32_t value, int64_t rows) {
+  for (int64_t r = 0; r < rows; r += UNIT)
+    for (int64_t i = 0; i < UNIT; i++) to[r + i] = value;
+}
+
 void kern_fused_bring_across(kern_fused_job *j, uint32_t k, int64_t offset, int64_t rows) {
   const kern_fused_space *s = &j->s;
   const int64_t each = (int64_t)body_size(s, k) * j->wide, count = s->scalars >> k & 1 ? 1 : s->length;
@@ -250,8 +256,13 @@ void kern_fused_bring_across(kern_fused_job *j, uint32_t k, int64_t offset, int6
     s->level->turn((float *)(void *)j->in[k], j->wide, from, s->pitch[k], count, rows, 0);
     return;
   }
-  for (int64_t i = 0; i < count; i++)
-    read_run(s, k, offset + element_offset(s, k, i), s->pitch[k], rows, j->in[k] + i * each);
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t at = offset + element_offset(s, k, i);
+    char *to = j->in[k] + i * each;
+    if (s->pitch[k] == 0 && turns(s, k))
+      fill_across((uint32_t *)(void *)to, ((const base_u32 *)s->in[k]->data)[at], rows);
+    else read_run(s, k, at, s->pitch[k], rows, to);
+  }
 }
 
 void kern_fused_put_across(kern_fused_job *j, uint32_t k, int64_t offset, int64_t rows) {

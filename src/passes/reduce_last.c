@@ -60,9 +60,9 @@ static bool is_few(const ir_type *t, uint32_t mask) {
   const uint32_t lowest = mask & (~mask + 1);
   for (int32_t i = 0; i < t->rank; i++) {
     if (!(mask >> i & 1)) continue;
-    if (!base_dim_known(t->dims[i]) || t->dims[i] > KERN_FUSED_SHORT) return false;
+    if (!base_dim_known(t->dims[i]) || t->dims[i] >= KERN_FUSED_SHORT) return false;
     elements *= t->dims[i];
-    if (elements > KERN_FUSED_SHORT) return false;
+    if (elements >= KERN_FUSED_SHORT) return false;
   }
   return ((mask + lowest) & mask) == 0;
 }

@@ -105,6 +105,8 @@ extern PyTypeObject *core_model_type;
 PyTypeObject *core_make_model_type(void);
 /* An object that owns `model` and a reference to `keep` (NULL: to nothing); NULL: `model` is the caller's still. */
 PyObject *core_model_new(td_model *model, PyObject *keep);
+/* Gives what the library warns of to Python's warnings. Needs no lock of the interpreter. */
+void core_warn(void *user, const char *text);
 PyObject *core_load_graph(PyObject *module, PyObject *args, PyObject *keywords); /* graph.c */
 PyObject *core_type_of(PyObject *module, PyObject *object);
 PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords);

@@ -39,12 +39,13 @@ static bool take_weights(PyObject *list, graph_source *s) {
 
 PyObject *core_load_graph(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
-  static char *names[] = {"program", "weights", "backend", "math", "isa", "disabled_passes", "specialise", NULL};
+  static char *names[] = {"program",         "weights",    "backend", "math",  "isa",
+                          "disabled_passes", "specialise", "cc",      "cache", NULL};
   PyObject *program, *weights;
-  td_load_options options = {.size = sizeof options};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "SO!|$zzzzz", names, &program, &PyList_Type, &weights,
+  td_load_options options = {.size = sizeof options, .warn = core_warn};
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "SO!|$zzzzzzz", names, &program, &PyList_Type, &weights,
                                    &options.backend, &options.math, &options.isa, &options.disabled_passes,
-                                   &options.specialise))
+                                   &options.specialise, &options.cc, &options.cache))
     return NULL;
   graph_source source = {0};
   td_model *model = NULL;

@@ -100,17 +100,26 @@ static PyObject *load_from(PyObject *source, bool from_memory, const td_load_opt
   return NULL;
 }
 
+void core_warn(void *user, const char *text) {
+  (void)user;
+  const PyGILState_STATE held = PyGILState_Ensure();
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text, 1) < 0) PyErr_WriteUnraisable(NULL); /* the loading goes on */
+  PyGILState_Release(held);
+}
+
 PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
-  static char *names[] = {"source", "from_memory", "backend", "math",   "isa",        "weights", "disabled_passes",
-                          "format", "seed",        "method",  "inputs", "specialise", NULL};
+  static char *names[] = {"source",  "from_memory",     "backend", "math",  "isa",
+                          "weights", "disabled_passes", "format",  "seed",  "method",
+                          "inputs",  "specialise",      "cc",      "cache", NULL};
   PyObject *source, *inputs = Py_None;
   int from_memory = 0;
   unsigned long long seed = 0;
-  td_load_options options = {.size = sizeof options};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzOz", names, &source, &from_memory, &options.backend,
+  td_load_options options = {.size = sizeof options, .warn = core_warn};
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzOzzz", names, &source, &from_memory, &options.backend,
                                    &options.math, &options.isa, &options.weights, &options.disabled_passes,
-                                   &options.format, &seed, &options.method, &inputs, &options.specialise))
+                                   &options.format, &seed, &options.method, &inputs, &options.specialise, &options.cc,
+                                   &options.cache))
     return NULL;
   options.seed = seed;
   td_input_spec *specs;

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,44 @@ def expected(x):
 
 def rows(count=2):
     return (np.arange(3 * count, dtype="f4") - 2).reshape(count, 3)
+
+
+class Compiling(unittest.TestCase):
+    """Fused loops: machine code in the user's cache folder where there is a compiler, else interpreted."""
+    chain = b'tdir 1\ninput %0 "x": f32[64, 48]\n%1 = aten::tanh(%0)\n%2 = aten::exp(%1)\noutput "y" %2\n'
+
+    def load(self, **options):
+        """A model of a chain, and how many files it left in an empty cache folder."""
+        before = os.environ.get("TREADLE_CACHE")
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["TREADLE_CACHE"] = os.path.join(folder, "cache")
+            try:
+                model = treadle.load(self.chain, **options)
+                return model, len(list(pathlib.Path(folder).rglob("*.so")))
+            finally:
+                del os.environ["TREADLE_CACHE"]
+                if before is not None:
+                    os.environ["TREADLE_CACHE"] = before
+
+    def check(self, model):
+        x = np.random.default_rng(2).standard_normal((64, 48)).astype("f4")
+        np.testing.assert_allclose(np.asarray(model(x)), np.exp(np.tanh(x)), rtol=1e-5)
+
+    def test_code(self):
+        model, files = self.load()
+        self.check(model)
+        self.assertEqual(files, 1 if shutil.which("cc") or shutil.which("gcc") or shutil.which("clang") else 0)
+        model, files = self.load(cc="none")
+        self.check(model)
+        self.assertEqual(files, 0)
+
+    def test_failing_compilers(self):
+        with self.assertWarnsRegex(RuntimeWarning, "the C compiler failed"):
+            model, files = self.load(cc="false")
+        self.check(model)
+        self.assertEqual(files, 0)
+        with self.assertRaisesRegex(treadle.BadArgument, "there is no program called cc-of-nobody"):
+            self.load(cc="cc-of-nobody")
 
 
 class Specialising(unittest.TestCase):

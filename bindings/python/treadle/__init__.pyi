@@ -72,7 +72,8 @@ def load(source: Union[str, PathLike[str], bytes, bytearray, memoryview, Any], e
          backend: Optional[str] = ..., math: Optional[str] = ..., isa: Optional[str] = ..., threads: int = ...,
          weights: Union[str, PathLike[str], None] = ..., disabled_passes: Union[str, Sequence[str], None] = ...,
          format: Optional[str] = ..., seed: int = ..., method: Optional[str] = ...,
-         specialise: Union[str, dict[str, Union[int, Sequence[int]]], None] = ...) -> Model: ...
+         specialise: Union[str, dict[str, Union[int, Sequence[int]]], None] = ...,
+         cc: Optional[str] = ...) -> Model: ...
 def optimize(module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]: ...
 
 class Schedule(NamedTuple):

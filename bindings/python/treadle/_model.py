@@ -2,6 +2,7 @@
 
 import collections
 import os
+import shutil
 import sys
 import threading
 import time
@@ -333,8 +334,22 @@ def _sizes(specialise):
                     for name, sizes in specialise.items())
 
 
+def compiler_and_cache(cc):
+    """Options that say where the C compiler is and where its work is kept, as the command finds them; None where either is
+    missing: loops are interpreted."""
+    if cc == "none":
+        return {"cc": None, "cache": None}
+    found = next(filter(None, map(shutil.which, ("cc", "gcc", "clang") if cc is None else (cc,))), None)
+    if cc is not None and found is None:
+        raise BadArgument(f"there is no program called {cc}", "cc")
+    caches = os.environ.get("XDG_CACHE_HOME", "")
+    caches = caches if os.path.isabs(caches) else os.path.join(os.path.expanduser("~"), ".cache")
+    cache = os.environ.get("TREADLE_CACHE") or os.path.join(caches, "treadle")
+    return {"cc": found, "cache": cache} if found and os.path.isabs(cache) else {"cc": None, "cache": None}
+
+
 def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, weights=None,
-         disabled_passes=None, format=None, seed=0, method=None, specialise=None):
+         disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None):
     """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
     not copied).
 
@@ -345,6 +360,8 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     weights   a state_dict file for a builtin model
     method    of a TorchScript module; None: forward
     specialise  sizes of open dimensions that get faster variants: {"batch": (1, 8), "seq": 128}, or "batch=1,8 seq=128"
+    cc        the C compiler that makes machine code of fused loops, kept in the user's cache folder ($TREADLE_CACHE); None:
+              the first of cc, gcc and clang on the search path, "none": loops are interpreted
 
     example_inputs  types and sizes for files that do not say them (TorchScript): the arguments of a call, or for each
               ("f32", (1, 3, None, "width")), None and names being open; or these by the names of inputs: {"x": array}. Of
@@ -356,7 +373,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
                "disabled_passes": disabled_passes if disabled_passes is None or isinstance(disabled_passes, str)
                else ",".join(disabled_passes), "format": format, "seed": seed, "method": method,
-               "specialise": _sizes(specialise)}
+               "specialise": _sizes(specialise), **compiler_and_cache(cc)}
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         inputs = types_of(example_inputs)

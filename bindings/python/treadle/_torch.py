@@ -18,7 +18,7 @@ from . import _core
 from ._around import around, drawn_graph, placed_graph, put_back, real_graph, token_positions, with_draws, with_tokens
 from ._convert import torch_tensor_view, types_of
 from ._errors import BadArgument, Error, Unsupported
-from ._model import Model, Outputs
+from ._model import Model, Outputs, compiler_and_cache
 from ._program import CannotSay, of_exported, of_graph
 
 
@@ -28,7 +28,7 @@ class Fallback(UserWarning):
 
 def _loaded(program, weights, options, name, threads):
     held = [(key, torch_tensor_view(tensor.detach(), key, torch, True)) for key, tensor in weights.items()]
-    known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise")}
+    known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise", "cc", "cache")}
     return Model(_core.load_graph(program, held, **known), name, threads)
 
 
@@ -335,7 +335,7 @@ def _boxed(module):
     return make_boxed_func(module)
 
 
-_OPTIONS = frozenset(("backend", "math", "isa", "disabled_passes", "threads"))
+_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads"))
 
 
 def backend(module, example_inputs, *, options=None, mode=None, **more):
@@ -347,6 +347,7 @@ def backend(module, example_inputs, *, options=None, mode=None, **more):
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         raise BadArgument(f"torch.compile on Treadle needs PyTorch 2.10 or later; this is {torch.__version__}")
     from torch._dynamo.backends.common import aot_autograd
+    options.update(compiler_and_cache(options.get("cc")))
     compiler = aot_autograd(fw_compiler=_training, bw_compiler=lambda module, inputs: _boxed(module),
                             inference_compiler=_inference(options))
     return compiler(module, example_inputs)

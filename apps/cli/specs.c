@@ -1,5 +1,5 @@
 /* specs.c -- what the options say of a model's inputs before it is loaded: formats that do not say it themselves
- * (TorchScript) need it. */
+ * (TorchScript) need it, and names tell an ONNX file's inputs from weights that it lists among them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -118,20 +118,34 @@ static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
   return TD_OK;
 }
 
+/* Names alone, of formats that say the rest: NAME=... */
+static void add_names(spec_maker *m, const char *option) {
+  uint32_t cursor = 0;
+  for (const char *text; m->count < MAX_SPECS && (text = cli_next(m->args, option, &cursor)) != NULL;) {
+    const size_t length = strcspn(text, "=");
+    const char *name = text[length] && length ? base_arena_slice(m->args->arena, text, length) : NULL;
+    if (name) add(m, name, 0, NULL, TD_F32);
+  }
+}
+
 td_status cli_make_specs(const cli_args *args, td_input_spec **specs, size_t *count, td_error *err) {
   spec_maker m = {.args = args};
   uint32_t cursor = 0;
   *specs = NULL;
-  *count = 0;
-  if (!wants_specs(args->operands[0])) return TD_OK;
   m.specs = base_new(args->arena, td_input_spec, MAX_SPECS);
   if (!m.specs) return base_no_memory(err, "inputs");
+  *specs = m.specs;
+  if (!wants_specs(args->operands[0])) {
+    add_names(&m, "input");
+    add_names(&m, "shape");
+    *count = m.count;
+    return TD_OK;
+  }
   for (const char *text; m.count < MAX_SPECS && (text = cli_next(args, "input", &cursor)) != NULL;)
     TRY(add_input(&m, text, err));
   cursor = 0;
   for (const char *text; m.count < MAX_SPECS && (text = cli_next(args, "shape", &cursor)) != NULL;)
     TRY(add_shape(&m, text, err));
-  *specs = m.specs;
   *count = m.count;
   return TD_OK;
 }

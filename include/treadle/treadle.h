@@ -139,7 +139,8 @@ typedef struct td_allocator {
 typedef struct td_model td_model;
 typedef struct td_session td_session;
 
-/* What a model is given, where its format does not say it (TorchScript); names of ONNX weights that shall be inputs. */
+/* What a model is given, where its format does not say it (TorchScript). Of an ONNX model names alone count: where there
+ * are any, inputs with values in the file that are not named are constants, which old exporters' weights should be. */
 typedef struct td_input_spec {
   const char *name; /* of the graph's input; NULL: made of the argument it goes to */
   const char *path; /* where it goes in the call: "argument 0[1]", "context['keys']". NULL: to the argument called

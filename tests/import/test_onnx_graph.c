@@ -51,42 +51,54 @@ static void open_inputs(void **state) {
               "output \"b\" %1\n");
 }
 
-static base_text model_with_default(void) {
-  base_text g = message();
+static base_text model_with_default(int64_t ir_version) {
+  base_text g = message(), m = message();
   put_input(&g, "x", DIMS(1));
   put_input(&g, "w", DIMS(1));
   put_floats(&g, "w", 1, (float[]){4});
   put_node(&g, "Add", "", "x,w", "y");
   put_output(&g, "y");
-  return model_of(&g, NULL);
+  fmt_put_int(&m, 1, ir_version);
+  put(&m, 7, &g);
+  put_opset(&m, 8, "", 9);
+  return m;
 }
 
-/* Weights among the inputs are constants, but for those that the caller names. */
+/* Values of inputs are defaults since IR version 4, and constants where the caller names inputs, but not these. */
 static void overridable_default(void **state) {
   (void)state;
-  base_text m = model_with_default();
+  static const struct {
+    int64_t ir_version;
+    td_input_spec given[2]; /* up to one without a type */
+    uint32_t inputs;
+  } rows[] = {{4, {{0}}, 2},
+              {3, {{0}}, 1},
+              {4, {{.dtype = TD_F32}}, 2},
+              {4, {{.name = "x", .dtype = TD_F32}}, 1},
+              {4, {{.name = "x", .dtype = TD_F32}, {.name = "w", .dtype = TD_F32}}, 2},
+              {3, {{.name = "w", .dtype = TD_F32}}, 2}};
   base_arena *arena = base_arena_new(&base_libc_allocator);
-  const td_input_spec specs[] = {{.dtype = TD_F32}, {.name = "w", .dtype = TD_F32, .rank = 1, .dims = {1}}};
   const ir_opset *ops = ops_set(arena);
-  for (size_t given = 0; given <= 2; given++) {
-    const import_source source = {
-        .bytes = m.at, .size = m.length, .file = "net.onnx", .inputs = specs, .input_count = given};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    base_text m = model_with_default(rows[i].ir_version);
+    import_source source = {.bytes = m.at, .size = m.length, .file = "net.onnx", .inputs = rows[i].given};
+    while (source.input_count < 2 && rows[i].given[source.input_count].dtype) source.input_count++;
     ir_graph *graph;
     td_error err;
     assert_int_equal(import_model(&source, ops, &base_libc_allocator, &graph, &err), TD_OK);
-    assert_int_equal(ir_block_of(graph, graph->top)->params.count, given == 2 ? 2 : 1);
+    assert_int_equal(ir_block_of(graph, graph->top)->params.count, rows[i].inputs);
     assert_int_equal(graph->input_defaults.at[0].id, 0);
-    if (given == 2) assert_non_null(ir_value_of(graph, graph->input_defaults.at[1])->info.constant);
+    if (rows[i].inputs == 2) assert_non_null(ir_value_of(graph, graph->input_defaults.at[1])->info.constant);
     ir_graph_free(graph);
+    base_text_free(&m);
   }
   base_arena_free(arena);
-  base_text_free(&m);
 }
 
 /* Weights stay where they are. */
 static void constants_are_views(void **state) {
   (void)state;
-  base_text m = model_with_default();
+  base_text m = model_with_default(3);
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph;
   td_error err;

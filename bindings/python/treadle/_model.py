@@ -365,7 +365,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
 
     example_inputs  types and sizes for files that do not say them (TorchScript): the arguments of a call, or for each
               ("f32", (1, 3, None, "width")), None and names being open; or these by the names of inputs: {"x": array}. Of
-              an ONNX file, names weights that are to be inputs
+              an ONNX file such a dict tells the inputs from weights that old exporters list among them
 
     Where torch is loaded, `source` may be an ExportedProgram, a Module with `example_inputs` (a tuple), which is exported,
     or a ScriptModule with `example_inputs`, which say the types that it does not.

@@ -194,6 +194,7 @@ static td_status take_function(const reader *r, const fmt_field *f, uint32_t dep
 static td_status take_model(const reader *r, const fmt_field *f, uint32_t depth, void *to) {
   onnx_model *model = to;
   switch (f->number) {
+    case 1: return fmt_field_int(f, "ir_version", &model->ir_version, r->err);
     case 7: return read_graph(r, f, depth, &model->graph);
     case 8: return read_opset(r, f, &model->opsets);
     case 25: return read_nested(r, f, "a function", take_function, depth, base_vec_push(r->arena, &model->functions));

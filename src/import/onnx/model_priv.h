@@ -96,6 +96,7 @@ struct onnx_function {
 };
 
 typedef struct onnx_model {
+  int64_t ir_version;
   onnx_graph *graph;
   onnx_opsets opsets;
   BASE_VEC(onnx_function) functions;

@@ -19,14 +19,19 @@ bool import_onnx_sniff(const void *bytes, size_t size) {
   return f.number < sizeof model_fields && model_fields[f.number] == (uint8_t)f.type + 1;
 }
 
-static bool is_asked_for(const import_source *source, base_str name) {
-  for (size_t i = 0; i < source->input_count; i++)
-    if (source->inputs[i].name && base_str_is(name, source->inputs[i].name)) return true;
-  return false;
+/* Is the input `name`, which has a value, never anything else? Before IR version 4 every weight had to be listed as an
+ * input. Since then the value is what holds when the caller gives none; but who names the inputs gives no others. */
+static bool is_constant(const onnx_import *im, base_str name) {
+  bool others = im->model.ir_version < 4;
+  for (size_t i = 0; i < im->source->input_count; i++) {
+    if (!im->source->inputs[i].name) continue;
+    if (base_str_is(name, im->source->inputs[i].name)) return false;
+    others = true;
+  }
+  return others;
 }
 
-/* An input of the model's graph. Many exporters list all weights as inputs, as IR version 3 asked: one with a value is
- * a constant, so that passes may use it, unless the caller asks for it by name; then the value is its default. */
+/* An input of the model's graph; passes may use what is constant. */
 static td_status add_input(onnx_scope *scope, const onnx_value_info *input, base_map *seen) {
   onnx_import *im = scope->im;
   bool existed;
@@ -35,7 +40,7 @@ static td_status add_input(onnx_scope *scope, const onnx_value_info *input, base
   if (!base_map_put(seen, im->arena, input->name, 0, &existed)) return base_no_memory(im->err, "an input");
   if (existed) return base_fail(im->err, TD_BAD_FILE, NULL, -1, "two inputs have this name");
   const uint32_t *initializer = base_map_get(&scope->names, input->name);
-  if (initializer && !is_asked_for(im->source, input->name)) return TD_OK;
+  if (initializer && is_constant(im, input->name)) return TD_OK;
   TRY(onnx_read_type(im, input->type, input->name, &type));
   if (initializer) fallback.id = *initializer;
   const char *name = base_arena_slice(im->graph->arena, input->name.at, input->name.length);

@@ -248,7 +248,7 @@ static void sizes_in_turn_cost_nothing(void **state) {
   bench_close(&b);
 }
 
-/* A session has one state, whichever plan runs. */
+/* A session has one state, whichever plan runs. Sums of a few known elements add in another order than others do. */
 static void state_is_the_session_s(void **state) {
   (void)state;
   static const int64_t sizes[] = {3, 4, 4, 1, 8, 3, 0, 4};
@@ -257,10 +257,10 @@ static void state_is_the_session_s(void **state) {
   bench_open(&special, sums(), "n=4,8,0");
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     td_tensor a, b;
-    expect_same(&general, &special, 1, &sizes[i], 0);
+    expect_same(&general, &special, 1, &sizes[i], 1e-6);
     assert_int_equal(td_session_state(general.session, 0, &a, &err), TD_OK);
     assert_int_equal(td_session_state(special.session, 0, &b, &err), TD_OK);
-    assert_true(*(float *)a.data == *(float *)b.data);
+    assert_float_equal(*(float *)a.data, *(float *)b.data, 1e-6);
     if (i == 5) assert_int_equal(td_session_reset(general.session, &err), TD_OK);
     if (i == 5) assert_int_equal(td_session_reset(special.session, &err), TD_OK);
   }

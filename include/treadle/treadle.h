@@ -139,8 +139,7 @@ typedef struct td_allocator {
 typedef struct td_model td_model;
 typedef struct td_session td_session;
 
-/* What a model is given, where its format does not say it (TorchScript). Of an ONNX model names alone count: where there
- * are any, inputs with values in the file that are not named are constants, which old exporters' weights should be. */
+/* What a model is given, where its format does not say it. Of ONNX inputs with values, unnamed ones become constants. */
 typedef struct td_input_spec {
   const char *name; /* of the graph's input; NULL: made of the argument it goes to */
   const char *path; /* where it goes in the call: "argument 0[1]", "context['keys']". NULL: to the argument called
@@ -166,7 +165,7 @@ typedef struct td_load_options {
                          their errors stay small; "fast", Strassen products too: docs/performance.md */
   const char *tuning; /* numbers by which kernels choose among forms of the same bits, "name=number,name=number": those
                          of td_tuning_at; NULL: what is known of this CPU */
-  const td_input_spec *inputs; /* `input_count` of them; copied */
+  const td_input_spec *inputs; /* `input_count` of them; copied. ONNX: names alone count, if any (td_input_spec) */
   size_t input_count;
   const char *method;           /* of a TorchScript module, that runs; NULL: "forward" */
   const char *disabled_kernels; /* comma-separated names of kernels (td_step.kernel) whose steps run plain loops */

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+enum { MANY_STEPS = 40 /* more of them shared take minutes under the thread sanitizer */ };
 enum { BATCH = 8, X = 0, W = 1, R = 2, BIAS = 3, LENGTHS = 6 };
 
 typedef struct shape {
@@ -99,10 +100,10 @@ static void check_layer(layer *l, const shape *s) {
   for (uint32_t workers = 2; workers <= RUN_WORKERS; workers++) {
     run_sequences(l, s, 0, BATCH, y, workers);
     assert_memory_equal(l->y, y, BATCH * each);
-    for (int64_t count = 1; count <= 3; count++) { /* fewer blocks than workers, who share their steps */
-      run_sequences(l, s, 1, count, y, workers);
-      assert_memory_equal(l->y + l->y_each, y, (size_t)count * each);
-    }
+    if (s->time > MANY_STEPS) continue;
+    const int64_t count = workers - 1; /* fewer blocks than workers, who share their steps */
+    run_sequences(l, s, 1, count, y, workers);
+    assert_memory_equal(l->y + l->y_each, y, (size_t)count * each);
   }
   free(y);
 }

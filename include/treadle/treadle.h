@@ -139,7 +139,7 @@ typedef struct td_allocator {
 typedef struct td_model td_model;
 typedef struct td_session td_session;
 
-/* What a model is given, where its format does not say it. Of ONNX inputs with values, unnamed ones become constants. */
+/* What a model is given where its format does not say it. Of ONNX inputs with values, unnamed ones become constants. */
 typedef struct td_input_spec {
   const char *name; /* of the graph's input; NULL: made of the argument it goes to */
   const char *path; /* where it goes in the call: "argument 0[1]", "context['keys']". NULL: to the argument called

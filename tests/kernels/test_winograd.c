@@ -1,6 +1,6 @@
 /* ctest: threads */
-/* KERN_WINOGRAD and its weights: the error against a convolution in double, and that neither the batch nor the number
- * of workers changes a bit. */
+/* KERN_WINOGRAD and its weights: the error against a convolution in double, and that neither the batch, nor the number
+ * of workers, nor gaps between the rows of operands change a bit. */
 #include "kernels/run_kernel.h"
 
 #include <math.h>
@@ -161,6 +161,45 @@ static void workers_change_nothing(void **state) {
   }
 }
 
+enum { GAP = 5 }; /* floats behind every pixel */
+
+/* The tensor's rows of channels, GAP apart, in memory of its own. */
+static float *spread(base_tensor *t) {
+  const int64_t channels = t->dims[t->rank - 1], rows = base_tensor_numel(t) / channels, pitch = channels + GAP;
+  float *to = run_floats(rows * pitch, 9);
+  for (int64_t i = 0; i < rows; i++)
+    memcpy(to + i * pitch, (const float *)t->data + i * channels, (size_t)channels * sizeof *to);
+  for (int32_t k = 0; k < t->rank - 1; k++) t->strides[k] = t->strides[k] / channels * pitch;
+  t->data = to;
+  return to;
+}
+
+static void gaps_between_pixels_change_nothing(void **state) {
+  (void)state;
+  uint32_t levels;
+  kern_levels(&levels);
+  for (uint32_t i = 0; i < levels * PROBLEMS; i++) {
+    const kern_row *row = run_row(KERN_WINOGRAD, i / PROBLEMS);
+    if (!row) continue;
+    const problem *p = &problems[i % PROBLEMS];
+    const int64_t pixels = p->batch * pixels_of(p);
+    layer l = make_layer(row, p);
+    run_kernel_on(&l.k, 1);
+    run_kernel apart = l.k;
+    float *const x = spread(&apart.in[0]), *const y = spread(&apart.out), *const before = run_floats(GAP, 10);
+    float *const residual = p->residual ? spread(&apart.in[KERN_IN_RESIDUAL]) : NULL;
+    for (int64_t m = 0; m < pixels; m++) memcpy(y + m * (p->out + GAP) + p->out, before, GAP * sizeof *y);
+    run_kernel_on(&apart, 1);
+    for (int64_t m = 0; m < pixels; m++) {
+      assert_memory_equal(y + m * (p->out + GAP), l.y + m * p->out, (size_t)p->out * sizeof *y);
+      assert_memory_equal(y + m * (p->out + GAP) + p->out, before, GAP * sizeof *y);
+    }
+    float *const owned[] = {x, y, before, residual};
+    for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) free(owned[k]);
+    free_layer(&l);
+  }
+}
+
 /* Layers whose times were measured. */
 static void the_faster_form_is_chosen(void **state) {
   (void)state;
@@ -253,6 +292,7 @@ int main(void) {
       cmocka_unit_test(the_error_is_small),
       cmocka_unit_test(neighbours_in_the_batch_change_nothing),
       cmocka_unit_test(workers_change_nothing),
+      cmocka_unit_test(gaps_between_pixels_change_nothing),
       cmocka_unit_test(the_faster_form_is_chosen),
       cmocka_unit_test(memory_goes_where_it_saves_most),
       cmocka_unit_test(noise_is_near_and_a_corner_far),

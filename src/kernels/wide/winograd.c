@@ -104,10 +104,11 @@ V_INLINE void tile_in(const float *const *pixels, int64_t c, int64_t lanes, floa
 
 /* Where a tile's outputs go, and what is done to them first. */
 typedef struct tile_target {
-  float *y;                /* first pixel */
-  int64_t row, column;     /* elements from row to row and from pixel to pixel */
-  int64_t rows, columns;   /* pixels that exist */
-  const float *residual;   /* as y, or NULL */
+  float *y;              /* first pixel */
+  int64_t row, column;   /* elements from row to row and from pixel to pixel */
+  int64_t rows, columns; /* pixels that exist */
+  const float *residual; /* or NULL */
+  int64_t residual_row, residual_column;
   const float *bias;       /* or NULL */
   float early[2], late[2]; /* limits before and after the residual */
 } tile_target;
@@ -138,7 +139,8 @@ V_INLINE void tile_out(const float *from, int64_t plane, const tile_target *t, i
       int64_t at = i * t->row + j * t->column + c;
       vf out = v_min(early_high, v_max(early_low, v_add(y[i], bias)));
       if (t->residual) {
-        vf more = lanes == V_LANES ? v_load(t->residual + at) : v_load_n(t->residual + at, lanes);
+        const float *from_more = t->residual + (i * t->residual_row + j * t->residual_column + c);
+        vf more = lanes == V_LANES ? v_load(from_more) : v_load_n(from_more, lanes);
         out = v_min(late_high, v_max(late_low, v_add(out, more)));
       }
       if (lanes == V_LANES) v_store(t->y + at, out);
@@ -188,6 +190,7 @@ typedef struct job {
   int64_t chunks, chunk_panels; /* the output channels of a task: whole blocks */
   const float *x, *u;
   float *y;
+  int64_t x_pitch, y_pitch; /* floats from pixel to pixel */
   kern_epilogue epilogue;
   bool cheap; /* all of the epilogue is bias, residual and limits */
   /* Of the worker: */
@@ -238,14 +241,14 @@ static void transform_tile(const job *j, const float *plane, int64_t tile, float
     for (int64_t k = 0; k < side; k++) {
       int64_t y = row + i * h->dilation, x = column + k * w->dilation;
       bool inside = y >= 0 && y < h->in && x >= 0 && x < w->in;
-      pixels[i * side + k] = inside ? plane + (y * w->in + x) * j->in : j->zeros;
+      pixels[i * side + k] = inside ? plane + (y * w->in + x) * j->x_pitch : j->zeros;
     }
   j->form->in(pixels, j->in, to, j->v_plane);
 }
 
 static void group_in(const job *j, const group *g) {
-  const int64_t plane_floats = j->conv.axis[1].in * j->conv.axis[2].in * j->in;
-  const float *x = j->x + g->sample * j->conv.in_size * j->in;
+  const int64_t plane_floats = j->conv.axis[1].in * j->conv.axis[2].in * j->x_pitch;
+  const float *x = j->x + g->sample * j->conv.in_size * j->x_pitch;
   float *to = j->v;
   for (int64_t z = g->in_first; z < g->in_last; z++)
     for (int64_t t = g->first; t < g->end; t++, to += j->in) transform_tile(j, x + z * plane_floats, t, to);
@@ -344,8 +347,9 @@ static void tile_outputs(const job *j, const tile_target *whole, int64_t pixel, 
   int64_t row, column;
   tile_place(j, tile, &row, &column);
   pixel += row * w->out + column;
-  target.y = j->y + pixel * j->out + channel;
-  target.residual = j->cheap && j->epilogue.residual ? j->epilogue.residual + pixel * j->out + channel : NULL;
+  target.y = j->y + pixel * j->y_pitch + channel;
+  if (j->cheap && j->epilogue.residual)
+    target.residual = j->epilogue.residual + pixel * j->epilogue.residual_pitch + channel;
   target.rows = base_min_i64(j->tile, (h->out - row + h->dilation - 1) / h->dilation);
   target.columns = base_min_i64(j->tile, (w->out - column + w->dilation - 1) / w->dilation);
   if (row >= h->out || column >= w->out) return; /* a phase may be a tile shorter than another */
@@ -364,8 +368,10 @@ static void group_out(const job *j, const group *g, int64_t channel, int64_t cha
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   const kern_epilogue *e = &j->epilogue;
   const float *sums = j->sums;
-  tile_target target = {.row = h->dilation * w->out * j->out,
-                        .column = w->dilation * j->out,
+  tile_target target = {.row = h->dilation * w->out * j->y_pitch,
+                        .column = w->dilation * j->y_pitch,
+                        .residual_row = h->dilation * w->out * e->residual_pitch,
+                        .residual_column = w->dilation * e->residual_pitch,
                         .bias = j->cheap && e->bias ? e->bias + channel : NULL,
                         .early = {-INFINITY, INFINITY},
                         .late = {-INFINITY, INFINITY}};
@@ -437,10 +443,14 @@ static bool take_scratch(const base_call *call, job *j) {
 }
 
 td_status KERN_NAME(winograd)(const base_call *call) {
-  const base_tensor *w = base_in(call, 1), *y = base_out(call, 0);
+  const base_tensor *x = base_in(call, 0), *w = base_in(call, 1), *y = base_out(call, 0);
   if (base_tensor_numel(y) == 0) return TD_OK;
-  job j = {
-      .x = base_in(call, 0)->data, .u = w->data, .y = y->data, .tile = base_attr_int(call->attrs, KERN_WINOGRAD_TILE)};
+  job j = {.x = x->data,
+           .u = w->data,
+           .y = y->data,
+           .x_pitch = kern_pitch(x),
+           .y_pitch = kern_pitch(y),
+           .tile = base_attr_int(call->attrs, KERN_WINOGRAD_TILE)};
   TRY(kern_conv_sizes(call, &j.conv));
   j.form = &forms[j.tile == 4];
   j.elements = (j.tile + 2) * (j.tile + 2);

@@ -269,22 +269,10 @@ static td_status run_bisect(cli_args *args, td_error *err) {
 
 static const cli_option bisect_options[] = {
     CLI_OPTION_BACKEND,
-    CLI_OPTION_RTOL,
-    CLI_OPTION_ATOL,
-    CLI_OPTION_INPUT,
-    CLI_OPTION_SHAPE,
-    CLI_OPTION_BATCH,
-    CLI_OPTION_PREPROCESS,
-    CLI_OPTION_PASSES,
-    CLI_OPTION_KERNELS,
-    CLI_OPTION_ISA,
+    CLI_OPTIONS_TRIAL,
+    CLI_OPTION_SPECIALISE,
     {"time-limit", "S", "seconds after which a run is said not to end; default: twenty times eager's, and ten", NULL,
      false},
-    CLI_OPTION_MATH,
-    CLI_OPTION_THREADS,
-    CLI_OPTION_WEIGHTS,
-    CLI_OPTION_SEED,
-    CLI_OPTION_INJECT,
     CLI_OPTION_JSON,
 };
 

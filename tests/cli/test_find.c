@@ -50,7 +50,7 @@ static void kernels_are_found(void **state) {
   outcome got = run(f, "bisect" LAYER);
   assert_int_equal(got.status, 0);
   assert_holds(got.out, "nothing to look for");
-  assert_int_equal(run(f, "bisect" LAYER "--cc none --tuned").status, 0);
+  assert_int_equal(run(f, "bisect" LAYER "--cc none --strict").status, 0);
   assert_int_equal(run(f, "bisect" LAYER "--method forward").status, run(f, "compare" LAYER "--method forward").status);
   got = run(f, "bisect" LAYER "--rtol 0 --atol 0");
   assert_int_equal(got.status, 1);

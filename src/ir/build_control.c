@@ -69,6 +69,13 @@ static ir_type join_holders(ir_build *b, const ir_type *x, const ir_type *y, boo
   return fail_types(b, x, y);
 }
 
+/* Of ranks that differ. */
+static ir_type join_ranks(const ir_type *x, const ir_type *y, td_dtype dtype) {
+  ir_type type = ir_unranked(dtype);
+  type.likely_rank = ir_likely_rank(x, y);
+  return type;
+}
+
 static ir_type join_types(ir_build *b, const ir_type *x, const ir_type *y, bool in_list) {
   if (ir_build_failed(b) || ir_type_equal(x, y) || is_unknown(y)) return *x;
   if (is_unknown(x)) return *y;
@@ -76,7 +83,7 @@ static ir_type join_types(ir_build *b, const ir_type *x, const ir_type *y, bool 
   if (y->kind == IR_NONE && x->kind != IR_OPTIONAL) return optional_of(b, x);
   if (x->kind != IR_TENSOR || y->kind != IR_TENSOR) return join_holders(b, x, y, in_list);
   td_dtype dtype = common_dtype(b, x, y);
-  if (x->rank != y->rank || x->rank == IR_UNRANKED || in_list) return ir_unranked(dtype);
+  if (x->rank != y->rank || x->rank == IR_UNRANKED || in_list) return join_ranks(x, y, dtype);
   ir_type type = *x;
   type.dtype = dtype;
   for (int32_t i = 0; i < x->rank; i++)
@@ -147,7 +154,7 @@ static bool fits(ir_build *b, ir_build_loop *l, uint32_t i) {
   type->dtype = dtype;
   if (type->rank == IR_UNRANKED) return same;
   if (type->rank != result.rank) {
-    *type = ir_unranked(dtype);
+    *type = join_ranks(type, &result, dtype);
     return false;
   }
   for (int32_t d = 0; d < type->rank; d++) {

@@ -30,6 +30,18 @@ ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims) {
   return t;
 }
 
+/* 0: nobody knows; -1: it is an empty vector. */
+static int32_t known_rank(const ir_type *t) {
+  if (t->rank == IR_UNRANKED) return t->likely_rank;
+  return t->rank == 1 && t->dims[0] == 0 ? -1 : t->rank;
+}
+
+int32_t ir_likely_rank(const ir_type *x, const ir_type *y) {
+  const int32_t p = known_rank(x), q = known_rank(y);
+  if (p == q || q == -1) return p == -1 ? 0 : p;
+  return p == -1 ? q : 0;
+}
+
 static const char *const kind_names[IR_KIND_COUNT] = {"tensor", "int",   "float",    "bool", "str",    "none",
                                                       "list",   "tuple", "optional", "dict", "future", "class"};
 

@@ -25,8 +25,10 @@ enum { IR_UNRANKED = -1 };
  * bool are tensors of rank 0 at run time; an optional is its element or nothing. */
 typedef struct ir_type {
   ir_kind kind;
-  td_dtype dtype;               /* of a tensor */
-  int32_t rank;                 /* of a tensor; IR_UNRANKED: only running can tell */
+  td_dtype dtype;      /* of a tensor */
+  int32_t rank;        /* of a tensor; IR_UNRANKED: only running can tell */
+  int32_t likely_rank; /* of an unranked tensor: what it has where it is not an empty vector; 0: nobody knows. A
+                          hint for front ends, which is neither compared nor printed */
   base_dim dims[BASE_MAX_RANK]; /* of a ranked tensor */
   /* LIST, OPTIONAL, FUTURE: what it holds; DICT: key, value; TUPLE, CLASS: `count` of them. NULL: nothing is known, or
    * there is none. */
@@ -45,6 +47,8 @@ static inline ir_type ir_unranked(td_dtype dtype) {
   return (ir_type){.kind = IR_TENSOR, .dtype = dtype, .rank = IR_UNRANKED};
 }
 ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims);
+/* likely_rank of what is x or y: an empty vector, f32[0], often stands for "nothing yet". */
+int32_t ir_likely_rank(const ir_type *x, const ir_type *y);
 /* "f32[batch, 768]", "list(i64[?])", "tuple(f32[2], int)", "dict(str, f32[...])", "class "m.Box"("low": int)" */
 void ir_type_print(const base_dims *dims, const ir_type *type, base_text *text);
 

@@ -109,6 +109,95 @@ static void one_of_two_ranks(void **state) {
   }
 }
 
+static void refuses_file(const char *path, const td_load_options *options, td_status want, const char *says) {
+  td_model *model;
+  td_error err = {0};
+  assert_int_equal(td_model_load(path, options, &model, &err), want);
+  if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
+}
+
+static void set_chunk(td_session *session, int64_t rate, int64_t samples) {
+  static float chunk[] = {1, 2, 3, 4};
+  static int64_t rates[] = {0, 1, 2};
+  td_error err = {0};
+  const td_tensor x = {.dtype = TD_F32, .rank = 2, .dims = {1, samples}, .data = chunk};
+  const td_tensor r = {.dtype = TD_I64, .data = &rates[rate]};
+  assert_int_equal(td_session_set_input(session, 0, &x, &err), TD_OK);
+  assert_int_equal(td_session_set_input(session, 1, &r, &err), TD_OK);
+}
+
+static void run_chunk(td_session *session, int64_t rate, int64_t samples, float want) {
+  td_error err = {0};
+  td_tensor out;
+  set_chunk(session, rate, samples);
+  if (td_session_run(session, &err) != TD_OK) fail_msg("%s: %s", err.name, err.text);
+  assert_int_equal(td_session_output(session, 0, &out, &err), TD_OK);
+  assert_int_equal(out.rank, 2);
+  assert_true(((const float *)out.data)[0] == want && ((const float *)out.data)[1] == want);
+}
+
+/* State that is an empty vector until the first call, of a program that an argument leads one way or the other. */
+static void state_begins_empty(void **state) {
+  (void)state;
+  static const char *const backends[] = {"eager", "aot_eager", "native"};
+  const td_input_spec specs[] = {{.name = "x", .dtype = TD_F32, .rank = 2, .dims = {-1, -1}},
+                                 {.name = "rate", .dtype = TD_I64}};
+  for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
+    td_load_options options = options_for(specs);
+    options.backend = backends[b];
+    options.input_count = 2;
+    td_model *model = load("tests/import/torchscript/streaming.pt", &options);
+    td_session *session;
+    td_error err = {0};
+    assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+    run_chunk(session, 2, 4, 10); /* 0 0 1 2 3 4 */
+    run_chunk(session, 2, 4, 27); /* 3 4 1 2 3 4, and the sum before */
+    run_chunk(session, 1, 2, 3);  /* another rate: from the beginning, 0 1 2 */
+    run_chunk(session, 1, 2, 8);
+    set_chunk(session, 2, 3);
+    assert_int_equal(td_session_run(session, &err), TD_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "samples are expected"));
+    run_chunk(session, 1, 2, 13);
+    td_session_free(session);
+    td_model_free(model);
+  }
+}
+
+/* Whether squeeze drops an axis must be known before the model runs; a run in which it is not as it seemed ends. */
+static void squeezed_axes(void **state) {
+  (void)state;
+  static const float both[] = {1, 2, 3, 4}, one[] = {1, 2, -3, 4};
+  static const char *const methods[] = {"open_rows", "chosen_rows"};
+  static const char *const says[] = {"must not be 1", "a dimension has one element"};
+  for (size_t i = 0; i < 2; i++) {
+    td_load_options options = options_for(&matrix);
+    options.method = methods[i];
+    td_model *model = load("tests/import/torchscript/streaming.pt", &options);
+    td_session *session;
+    td_error err = {0};
+    td_tensor out, in = {.dtype = TD_F32, .rank = 2, .dims = {i ? 2 : 1, 2}, .data = (void *)(uintptr_t)one};
+    assert_int_equal(td_session_new(model, NULL, &session, &err), TD_OK);
+    run(session, both, 2, &out, 1);
+    assert_int_equal(out.rank, 2);
+    assert_true(((const float *)out.data)[3] == 8);
+    td_status status = td_session_set_input(session, 0, &in, &err);
+    if (status == TD_OK) status = td_session_run(session, &err);
+    assert_int_equal(status, TD_BAD_ARGUMENT);
+    if (!strstr(err.text, says[i])) fail_msg("\"%s\" does not say \"%s\"", err.text, says[i]);
+    td_session_free(session);
+    td_model_free(model);
+  }
+}
+
+static void raises_on_all_ways(void **state) {
+  (void)state;
+  td_load_options options = options_for(&matrix);
+  options.method = "raises";
+  refuses_file("tests/import/torchscript/streaming.pt", &options, TD_BAD_ARGUMENT,
+               "the model raises: ValueError: and the");
+  refuses_file("tests/import/torchscript/streaming.pt", &options, TD_BAD_ARGUMENT, "generate.py:");
+}
+
 typedef struct printed {
   char text[8192];
   size_t length;
@@ -152,13 +241,6 @@ static void prints_as_pytorch_does(void **state) {
     }
     td_model_free(model);
   }
-}
-
-static void refuses_file(const char *path, const td_load_options *options, td_status want, const char *says) {
-  td_model *model;
-  td_error err = {0};
-  assert_int_equal(td_model_load(path, options, &model, &err), want);
-  if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
 }
 
 static void inputs_must_be_told(void **state) {
@@ -538,15 +620,27 @@ static void failing_allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(state_is_kept),          cmocka_unit_test(methods),
-      cmocka_unit_test(one_of_two_ranks),       cmocka_unit_test(inputs_must_be_told),
-      cmocka_unit_test(prints_as_pytorch_does), cmocka_unit_test(exceptions_at_run_time),
-      cmocka_unit_test(places_are_the_users),   cmocka_unit_test(everything_missing_is_named),
-      cmocka_unit_test(written_in_regions),     cmocka_unit_test(other_archives),
-      cmocka_unit_test(hostile_pickles),        cmocka_unit_test(hostile_programs),
-      cmocka_unit_test(inputs_may_be_complex),  cmocka_unit_test(hooks_are_called),
-      cmocka_unit_test(formats_by_percent),     cmocka_unit_test(strided_and_grouped),
-      cmocka_unit_test(damaged_archives),       cmocka_unit_test(failing_allocations),
+      cmocka_unit_test(state_is_kept),
+      cmocka_unit_test(methods),
+      cmocka_unit_test(one_of_two_ranks),
+      cmocka_unit_test(state_begins_empty),
+      cmocka_unit_test(squeezed_axes),
+      cmocka_unit_test(raises_on_all_ways),
+      cmocka_unit_test(inputs_must_be_told),
+      cmocka_unit_test(prints_as_pytorch_does),
+      cmocka_unit_test(exceptions_at_run_time),
+      cmocka_unit_test(places_are_the_users),
+      cmocka_unit_test(everything_missing_is_named),
+      cmocka_unit_test(written_in_regions),
+      cmocka_unit_test(other_archives),
+      cmocka_unit_test(hostile_pickles),
+      cmocka_unit_test(hostile_programs),
+      cmocka_unit_test(inputs_may_be_complex),
+      cmocka_unit_test(hooks_are_called),
+      cmocka_unit_test(formats_by_percent),
+      cmocka_unit_test(strided_and_grouped),
+      cmocka_unit_test(damaged_archives),
+      cmocka_unit_test(failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

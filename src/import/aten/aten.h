@@ -96,15 +96,26 @@ static inline aten_value aten_str(base_str s) { return (aten_value){.kind = ATEN
 
 /* ---- an import ---- */
 
+/* PyTorch's squeeze drops an axis where its size is 1: ranks are known before a run, sizes need not be. */
+typedef enum aten_open_squeeze {
+  ATEN_SQUEEZE_GUARDED, /* an axis of open size stays: the program itself says that it is not 1 */
+  ATEN_SQUEEZE_STAYS,   /* it stays, and a run in which it has one element is refused */
+  ATEN_SQUEEZE_GOES     /* where the program names it, and the caller does not say its size, it goes; a run in which it
+                           has another number of elements than one is refused */
+} aten_open_squeeze;
+
 typedef struct aten_options {
   ir_build *build;
   base_arena *arena; /* of the import: at least as long as `aten` is used; the graph keeps nothing of it */
   int64_t version;   /* of the file's operator set (1 to 10), for the upgraders; 0: today's */
+  aten_open_squeeze squeeze;
 } aten_options;
 /* NULL: out of memory (and the builder failed). */
 aten *aten_new(const aten_options *options);
 ir_build *aten_builder(const aten *a);
 base_arena *aten_arena(const aten *a);
+/* Did an axis stay that would go with ATEN_SQUEEZE_GOES? */
+bool aten_has_open_squeeze(const aten *a);
 
 /* ---- values ---- */
 

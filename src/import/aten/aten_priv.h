@@ -85,6 +85,8 @@ struct aten {
   ir_build *b;
   base_arena *arena;
   int64_t version;
+  aten_open_squeeze squeeze;
+  bool kept_open;           /* aten_has_open_squeeze */
   const char *const *lines; /* by row: its schema */
   base_map names;           /* -> first row of that name */
   aten_schema **schemas;    /* by row; NULL: not parsed yet */

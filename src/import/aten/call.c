@@ -170,6 +170,28 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
   return result.kind == ATEN_TENSOR ? aten_quantised_like(a, aten_read(a, &result), &bound[0]) : result;
 }
 
+/* What failed because ranks of operands are not known is tried again, where likely ones are: a run in which they are
+ * not as they seemed fails. False: there are none. */
+static bool rank_operands(aten *a, aten_value *bound, uint32_t count) {
+  ir_value sizes[BASE_MAX_RANK];
+  bool any = false;
+  a->b->status = TD_OK;
+  for (uint32_t i = 0; i < count && !ir_build_failed(a->b); i++) {
+    if (bound[i].kind != ATEN_TENSOR || !aten_can_read(&bound[i])) continue;
+    const ir_value v = aten_read(a, &bound[i]);
+    const ir_type *type = ir_build_type(a->b, v);
+    const int32_t rank = type->rank == IR_UNRANKED ? type->likely_rank : 0;
+    for (int32_t k = 0; k < rank; k++) {
+      const aten_value size = aten_size(a, v, k);
+      sizes[k] = aten_vector(a, &size, 1);
+    }
+    if (rank) bound[i] = aten_view_reshape(a, &bound[i], aten_cat(a, sizes, (uint32_t)rank, 0));
+    any = any || rank;
+  }
+  if (!any && !ir_build_failed(a->b)) a->b->status = TD_UNSUPPORTED;
+  return any;
+}
+
 /* The same as memory of its own: for PyTorch's operators whose names end in _copy. */
 static aten_value copied(aten *a, const aten_value *v) {
   if (v->kind == ATEN_TENSOR) {
@@ -209,7 +231,11 @@ aten_value aten_call(aten *a, const char *name, const char *overload, const aten
   if (row < 0 || (aten_rows[row].forms & form) != form)
     return fail_lookup(a, name, is_known && row < 0, first, count, args, arg_count, keywords, keyword_count);
   for (uint32_t i = 0; i < aten_schema_of(a, (uint32_t)row)->count; i++) bound[i] = aten_now(&bound[i]);
+  const uint32_t changes = a->journal.count;
   aten_value result = lower(a, name, (uint32_t)row, bound, args, arg_count);
+  if (a->b->status == TD_UNSUPPORTED && a->journal.count == changes &&
+      rank_operands(a, bound, aten_schema_of(a, (uint32_t)row)->count))
+    result = lower(a, name, (uint32_t)row, bound, args, arg_count);
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
   if (in_place && (aten_rows[row].forms & ATEN_TURNS) == ATEN_TURNS) {
     aten_tensor *tensor = bound[0].u.tensor;

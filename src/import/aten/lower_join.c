@@ -36,6 +36,25 @@ static uint32_t drop_empty(aten_args *c, ir_value *v, uint32_t count) {
   return kept;
 }
 
+/* A tensor among others whose rank only running can tell is of their rank, and of their sizes but along `dim`; a run in
+ * which it is not fails. */
+static void rank_together(aten_args *c, ir_value *v, uint32_t count, int64_t dim) {
+  ir_value like = IR_NO_VALUE, sizes[BASE_MAX_RANK];
+  for (uint32_t i = 0; i < count && !like.id; i++)
+    if (ir_build_type(c->b, v[i])->rank != IR_UNRANKED) like = v[i];
+  const int32_t rank = like.id ? aten_rank(c->a, like) : 0;
+  if (rank == 0 || ir_build_failed(c->b)) return;
+  dim = ir_build_axis(c->b, dim, rank);
+  for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++) {
+    if (ir_build_type(c->b, v[i])->rank != IR_UNRANKED) continue;
+    for (int32_t k = 0; k < rank; k++) {
+      const aten_value size = aten_size(c->a, k == dim ? v[i] : like, k);
+      sizes[k] = aten_vector(c->a, &size, 1);
+    }
+    v[i] = IR_EMIT(c->b, "aten::view", v[i], aten_cat(c->a, sizes, (uint32_t)rank, 0));
+  }
+}
+
 aten_value aten_lower_cat(aten_args *c) {
   uint32_t count;
   int64_t dim = aten_get_int(c, 1);
@@ -43,6 +62,7 @@ aten_value aten_lower_cat(aten_args *c) {
   ir_value *v = together(c, &count);
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   count = drop_empty(c, v, count);
+  rank_together(c, v, count, dim);
   return aten_ret(c, aten_cat(c->a, v, count, dim));
 }
 

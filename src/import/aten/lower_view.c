@@ -85,15 +85,53 @@ aten_value aten_lower_unflatten(aten_args *c) {
 
 aten_value aten_lower_ravel(aten_args *c) { return reshape_or_copy(c, ir_build_ints(c->b, (int64_t[]){-1}, 1)); }
 
+/* The caller's own size `name` must not be 1: known before it runs. */
+static void guard_axis(aten_args *c, base_dim size, const char *name) {
+  const char *what = base_arena_format(
+      c->a->arena,
+      "%s must not be 1: %s (%s) would drop that dimension, and how many there are must be known before it", name,
+      c->name, c->b->frame ? c->b->frame->name : "");
+  const base_guard guard = {.left = size, .right = 1, .relation = BASE_NE, .text = what};
+  if (what) ir_build_take(c->b, ir_add_guard(c->b->graph, &guard, c->b->err));
+  else ir_build_take(c->b, base_no_memory(c->b->err, "a condition"));
+}
+
+/* The run ends where `axis` is not what it was taken for. */
+static void check_axis(aten_args *c, ir_value x, int32_t axis, bool goes) {
+  const aten_value at = aten_size(c->a, x, axis);
+  const ir_value holds = aten_with_scalar(c->a, goes ? "aten::ne" : "aten::eq", aten_graph_value(c->a, &at), 1);
+  IR_EMIT_ARGS(
+      c->b, "td::refuse", &holds, 1,
+      ARG_STR("message", goes ? "a dimension that was to have one element has not, so it is not dropped: how "
+                                "many there are must be known before the model runs"
+                              : "a dimension has one element, and would be dropped: how many there are must be "
+                                "known before the model runs"));
+}
+
+/* Does `axis`, of open size, go? `named`: the program says which axis. */
+static bool drops_open(aten_args *c, ir_value x, int32_t axis, bool named) {
+  const base_dims *dims = &c->b->graph->dims;
+  const base_dim size = ir_build_type(c->b, x)->dims[axis];
+  const char *callers = base_dim_from_data(dims, size) ? NULL : base_dim_symbol_name(dims, size);
+  const bool goes = named && !callers && c->a->squeeze == ATEN_SQUEEZE_GOES;
+  if (c->a->squeeze == ATEN_SQUEEZE_GUARDED) return false;
+  c->a->kept_open = c->a->kept_open || (named && !callers && !goes);
+  if (callers && c->b->block.id == c->b->graph->top.id) guard_axis(c, size, callers);
+  else check_axis(c, x, axis, goes);
+  return goes;
+}
+
 /* squeeze of the axes in `drop` whose size is 1. */
-static aten_value squeeze_axes(aten_args *c, const bool *drop) {
+static aten_value squeeze_axes(aten_args *c, const bool *drop, bool named) {
   int32_t rank = rank_of(c);
   const ir_type type = *ir_build_type(c->b, read(c));
   int64_t keep[BASE_MAX_RANK];
   uint32_t kept = 0;
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
-  for (int32_t i = 0; i < rank; i++)
-    if (!drop[i] || type.dims[i] != 1) keep[kept++] = i;
+  for (int32_t i = 0; i < rank; i++) {
+    const bool is_open = drop[i] && !base_dim_known(type.dims[i]);
+    if (is_open ? !drops_open(c, read(c), i, named) : !drop[i] || type.dims[i] != 1) keep[kept++] = i;
+  }
   if (kept == (uint32_t)rank) return *self(c);
   ir_value shape = aten_shape(c->a, read(c));
   ir_value index = ir_build_ints(c->b, keep, kept);
@@ -114,7 +152,7 @@ aten_value aten_lower_squeeze(aten_args *c) {
   else one = aten_get_int(c, 1);
   for (uint32_t i = 0; c->schema->count > 1 && i < count && rank && !ir_build_failed(c->b); i++)
     drop[ir_build_axis(c->b, dims[i], rank)] = true;
-  return squeeze_axes(c, drop);
+  return squeeze_axes(c, drop, c->schema->count > 1);
 }
 aten_value aten_lower_unsqueeze(aten_args *c) {
   int32_t rank = rank_of(c);

@@ -11,8 +11,12 @@ aten *aten_new(const aten_options *options) {
   td_error err = {0};
   const char *const *lines = aten_unpack_lines(options->arena, &err);
   if (!a || !schemas || !lines) goto no_memory;
-  *a = (aten){
-      .b = options->build, .arena = options->arena, .version = options->version, .lines = lines, .schemas = schemas};
+  *a = (aten){.b = options->build,
+              .arena = options->arena,
+              .version = options->version,
+              .squeeze = options->squeeze,
+              .lines = lines,
+              .schemas = schemas};
   for (uint32_t i = aten_row_count; i-- > 0;) /* backwards: the first row of a name stays */
     if (!base_map_put(&a->names, a->arena, aten_schema_name(lines[i]), i, NULL)) goto no_memory;
   a->clock = 1;
@@ -24,6 +28,7 @@ no_memory:
 
 ir_build *aten_builder(const aten *a) { return a->b; }
 base_arena *aten_arena(const aten *a) { return a->arena; }
+bool aten_has_open_squeeze(const aten *a) { return a->kept_open; }
 uint32_t aten_stamp(const aten *a) { return a->clock; }
 
 void *aten_alloc(aten *a, size_t bytes) {

@@ -366,6 +366,10 @@ static void exec_both(ts_frame *f, const ts_stmt *s, const aten_value *cond) {
   if (!ts_ok(f->im)) return;
   collect_cargo(&m);
   if (!ts_ok(f->im)) return;
+  if (m.ways[0].raised && m.ways[1].raised && f->im->regions == 0) {
+    ts_raise(f, s->place, f->im->raise_text);
+    return;
+  }
   emit_region(&m);
   f->im->raised = m.ways[0].raised && m.ways[1].raised;
 }

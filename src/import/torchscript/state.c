@@ -11,7 +11,7 @@ enum { WHOLE = UINT32_MAX }; /* as slot: the object itself */
 typedef struct leaf_type {
   ir_kind kind;
   td_dtype dtype;
-  int32_t rank;
+  int32_t rank, likely_rank; /* as of ir_type */
   int64_t dims[BASE_MAX_RANK];
 } leaf_type;
 
@@ -103,16 +103,27 @@ static ts_state *known_state(ts_import *im, const ts_state *wanted) {
 
 static leaf_type type_of(ts_import *im, ir_value v) {
   const ir_type *t = ir_build_type(&im->build, v);
-  leaf_type l = {.kind = t->kind, .dtype = t->kind == IR_LIST && t->elem ? t->elem->dtype : t->dtype, .rank = t->rank};
+  leaf_type l = {.kind = t->kind,
+                 .dtype = t->kind == IR_LIST && t->elem ? t->elem->dtype : t->dtype,
+                 .rank = t->rank,
+                 .likely_rank = t->likely_rank};
   for (int32_t i = 0; i < t->rank; i++) l.dims[i] = base_dim_known(t->dims[i]) ? t->dims[i] : -1;
   return l;
+}
+
+static ir_type with_rank(const leaf_type *l) {
+  ir_type t = {.rank = l->rank, .likely_rank = l->likely_rank};
+  if (l->rank > 0) t.dims[0] = l->dims[0];
+  return t;
 }
 
 /* What both say; true where that is not what `to` said. */
 static bool merge_types(leaf_type *to, const leaf_type *other) {
   bool changed = false;
   if (to->rank != other->rank) {
+    const ir_type x = with_rank(to), y = with_rank(other);
     changed = to->rank != IR_UNRANKED;
+    to->likely_rank = ir_likely_rank(&x, &y);
     to->rank = IR_UNRANKED;
   }
   for (int32_t i = 0; i < to->rank; i++) {
@@ -127,6 +138,7 @@ static ir_type ir_type_of_leaf(ts_import *im, const ts_state *s, uint32_t index)
   const leaf_type *l = &s->types[index];
   ir_type t = ir_unranked(l->dtype);
   t.rank = l->rank;
+  t.likely_rank = l->likely_rank;
   for (int32_t i = 0; i < l->rank; i++) {
     char symbol[160];
     snprintf(symbol, sizeof symbol, "%.120s.%u.%d", s->name, index, i);

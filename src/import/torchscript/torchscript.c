@@ -155,7 +155,8 @@ static td_status start(ts_import *im, const ir_opset *ops, const td_allocator *a
     im->memory_limit += im->source->size * IMPORT_MEMORY_FACTOR;
   im->build = ir_build_of(im->graph, im->err);
   ts_archive_keep(im->archive, im->graph->arena);
-  aten_options options = {.build = &im->build, .arena = im->arena, .version = im->archive->version};
+  aten_options options = {
+      .build = &im->build, .arena = im->arena, .version = im->archive->version, .squeeze = im->uneven->squeeze};
   im->a = aten_new(&options);
   im->maybe = base_new(im->arena, ts_class, 1);
   if (!im->maybe) return base_no_memory(im->err, im->source->file);
@@ -176,11 +177,22 @@ static td_status attempt(ts_import *im, const ir_opset *ops, const td_allocator 
   return im->build.status;
 }
 
+/* Ranks that only running can tell have been the end of an attempt, perhaps: the next one takes them for known. False:
+ * there are none that this one did not. */
+static bool take_one_way(ts_import *im) {
+  ts_uneven *u = im->uneven;
+  const bool squeezes = im->a && aten_has_open_squeeze(im->a);
+  if (!squeezes && u->taken == u->found.count) return false;
+  if (squeezes) u->squeeze = ATEN_SQUEEZE_GOES;
+  u->taken = u->found.count;
+  return true;
+}
+
 static td_status attempts(ts_archive *ar, const import_source *source, const ir_opset *ops, const td_allocator *a,
                           ir_graph **graph, td_error *err) {
   ts_import ims[MAX_ATTEMPTS];
   ts_states states = {0};
-  ts_uneven uneven = {.taken = 0};
+  ts_uneven uneven = {.squeeze = ATEN_SQUEEZE_STAYS};
   td_status status = TD_OK;
   bool again = true;
   int count = 0;
@@ -191,8 +203,7 @@ static td_status attempts(ts_archive *ar, const import_source *source, const ir_
     again = im->again;
     if (status == TD_OK && !again) *graph = im->graph;
     else if (im->graph) ir_graph_free(im->graph);
-    if (status == TD_UNSUPPORTED && uneven.taken < uneven.found.count && count < MAX_ATTEMPTS) {
-      uneven.taken = uneven.found.count;
+    if ((status == TD_UNSUPPORTED || im->raised) && count < MAX_ATTEMPTS && take_one_way(im)) {
       again = true;
       status = TD_OK;
     }

@@ -153,6 +153,7 @@ typedef struct ts_loaded {
 typedef struct ts_uneven {
   BASE_VEC(const ts_stmt *) found; /* in the archive's arena */
   uint32_t taken;                  /* the first so many */
+  aten_open_squeeze squeeze;       /* axes of open size that squeeze drops, or not, are alike */
 } ts_uneven;
 
 struct ts_import {

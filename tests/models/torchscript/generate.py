@@ -602,6 +602,63 @@ class Ranks(nn.Module):
         return x.flatten(1).t()
 
 
+class Streaming(nn.Module):
+    """Tensors that are empty until the first call, and axes that squeeze drops where only running can tell their size."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = nn.Conv1d(1, 2, 6, 6, bias=False), nn.Conv1d(1, 2, 3, 3, bias=False)
+        for conv in (self.wide, self.narrow):
+            nn.init.ones_(conv.weight)
+        self.reset()
+
+    @torch.jit.export
+    def reset(self):
+        self.context, self.sums, self.last = torch.zeros(0), torch.zeros(0), 0
+
+    def step(self, y: Tensor) -> Tensor:
+        y = y.squeeze(-1)
+        if y.dim() != 2:
+            raise ValueError(f"a sum for each channel is expected, not {y.dim()} dimensions")
+        if len(self.sums):
+            y = y + self.sums[0]
+        self.sums = torch.stack([y])
+        return y
+
+    def forward(self, x: Tensor, rate: int) -> Tensor:
+        size, kept = (4, 2) if rate == 2 else (2, 1)
+        if x.size(-1) != size:
+            raise ValueError(f"{size} samples are expected, not {x.size(-1)}")
+        if self.last and self.last != rate:
+            self.reset()
+        if not len(self.context):
+            self.context = torch.zeros(x.size(0), kept)
+        x = torch.cat([self.context, x], 1)
+        if rate == 2:
+            y = self.step(self.wide(x.unsqueeze(1)))
+        elif rate == 1:
+            y = self.step(self.narrow(x.unsqueeze(1)))
+        else:
+            raise ValueError("no such rate")
+        self.context, self.last = x[:, -kept:], rate
+        return y
+
+    @torch.jit.export
+    def open_rows(self, x: Tensor) -> Tensor:
+        return x.squeeze(0) * 2
+
+    @torch.jit.export
+    def chosen_rows(self, x: Tensor) -> Tensor:
+        return x[x[:, 0] > 0].squeeze(0) * 2
+
+    @torch.jit.export
+    def raises(self, x: Tensor) -> Tensor:
+        if bool(x.sum() > 0):
+            raise ValueError("this way")
+        else:
+            raise ValueError("and the other one")
+
+
 class Counter:
     def __init__(self, total: Tensor):
         self.total = total
@@ -685,6 +742,7 @@ def main():
     write_program("state", State())
     write_program("missing", Missing())
     write_program("ranks", Ranks())
+    write_program("streaming", Streaming())
     write_program("forks_raise", ForksThatRaise())
     write_program("forks_state", ForksWithState())
     write_program("future_out", FutureOut())

@@ -120,19 +120,21 @@ td_status cli_fetch(const td_model *model, td_session *session, size_t index, ba
   return TD_OK;
 }
 
+/* Complex numbers are shown as such, without the axis of their parts. */
 char *cli_info_text(const td_value_info *info, char *text, size_t size) {
   bool is_tensor = strcmp(info->kind, "tensor") == 0;
+  const char *dtype = info->is_complex ? cli_complex_of_part(info->dtype) : td_dtype_name(info->dtype);
+  const int32_t rank = info->rank - (info->is_complex != 0);
   if (!is_tensor && info->dtype == TD_INVALID) { /* of lists: nothing is said about the tensors inside */
     snprintf(text, size, "%s", info->kind);
     return text;
   }
-  int at =
-      snprintf(text, size, "%s%s%s", is_tensor ? "" : info->kind, is_tensor ? "" : " of ", td_dtype_name(info->dtype));
+  int at = snprintf(text, size, "%s%s%s", is_tensor ? "" : info->kind, is_tensor ? "" : " of ", dtype);
   if (info->rank < 0) {
     snprintf(text + at, size - (size_t)at, "[...]");
     return text;
   }
-  for (int32_t i = 0; i < info->rank && (size_t)at < size; i++) {
+  for (int32_t i = 0; i < rank && (size_t)at < size; i++) {
     const char *before = i ? "," : "[";
     if (info->dims[i] >= 0) {
       at += snprintf(text + at, size - (size_t)at, "%s%lld", before, (long long)info->dims[i]);
@@ -140,7 +142,7 @@ char *cli_info_text(const td_value_info *info, char *text, size_t size) {
       at += snprintf(text + at, size - (size_t)at, "%s%s", before, info->symbols[i] ? info->symbols[i] : "?");
     }
   }
-  if ((size_t)at < size) snprintf(text + at, size - (size_t)at, info->rank ? "]" : "[]");
+  if ((size_t)at < size) snprintf(text + at, size - (size_t)at, rank ? "]" : "[]");
   return text;
 }
 
@@ -149,6 +151,7 @@ json_t *cli_info_json(const td_value_info *info) {
   cli_json_set(object, "name", cli_json_text(info->name));
   cli_json_set(object, "kind", cli_json_text(info->kind));
   cli_json_set(object, "dtype", cli_json_text(td_dtype_name(info->dtype)));
+  if (info->is_complex) cli_json_set(object, "complex", json_true());
   json_t *dims = info->rank < 0 ? json_null() : json_array();
   for (int32_t i = 0; i < info->rank; i++) {
     if (info->dims[i] >= 0) {

@@ -78,14 +78,22 @@ static td_status merge(td_input_spec *to, const td_input_spec *shape, bool typed
   return TD_OK;
 }
 
+static const struct {
+  const char *name;
+  td_dtype part;
+} complex_types[] = {{"c64", TD_F32}, {"c128", TD_F64}, {"c32", TD_F16}};
+enum { COMPLEX_TYPES = sizeof complex_types / sizeof *complex_types };
+
 td_dtype cli_part_of_complex(base_str name) {
-  static const struct {
-    const char *name;
-    td_dtype part;
-  } rows[] = {{"c64", TD_F32}, {"c128", TD_F64}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (base_str_is(name, rows[i].name)) return rows[i].part;
+  for (size_t i = 0; i < COMPLEX_TYPES; i++)
+    if (base_str_is(name, complex_types[i].name)) return complex_types[i].part;
   return TD_INVALID;
+}
+
+const char *cli_complex_of_part(td_dtype part) {
+  for (size_t i = 0; i < COMPLEX_TYPES; i++)
+    if (part == complex_types[i].part) return complex_types[i].name;
+  return td_dtype_name(part);
 }
 
 /* An element type, or that of the parts of complex numbers, which get an axis of their own. */

@@ -64,6 +64,8 @@ json_t *cli_info_json(const td_value_info *info);
 td_status cli_spec_of_value(const base_value *value, const char *name, td_input_spec *spec, td_error *err);
 /* The type of the parts of complex numbers called `name` ("c64", "c128"); TD_INVALID: of none. */
 td_dtype cli_part_of_complex(base_str name);
+/* And back: of f32 "c64". */
+const char *cli_complex_of_part(td_dtype part);
 /* From --input and --shape, in the order of the options; none where the model's format says its inputs. */
 td_status cli_make_specs(const cli_args *args, td_input_spec **specs, size_t *count, td_error *err);
 

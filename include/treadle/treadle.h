@@ -122,6 +122,7 @@ typedef struct td_value_info {
   int64_t dims[TD_MAX_RANK];
   const char *symbols[TD_MAX_RANK]; /* the name of an open dimension, or NULL */
   int32_t has_default;              /* 1: an input that need not be set: td_input_spec */
+  int32_t is_complex; /* 1: an output of complex numbers, whose parts (dtype) lie along the last axis, of 2 */
 } td_value_info;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

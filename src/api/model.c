@@ -546,7 +546,8 @@ static void describe(const td_model *model, const plan_port *port, td_value_info
                           .kind = plan_port_kind_name(port),
                           .dtype = port->dtype,
                           .rank = port->rank,
-                          .has_default = port->fallback != PLAN_NONE};
+                          .has_default = port->fallback != PLAN_NONE,
+                          .is_complex = (int32_t)port->is_complex};
   for (int32_t i = 0; i < port->rank; i++) {
     info->dims[i] = base_dim_known(port->dims[i]) ? port->dims[i] : -1;
     info->symbols[i] = base_dim_symbol_name(&plan->dims, port->dims[i]);

@@ -720,6 +720,7 @@ static td_status lower_output(lowering *l, uint32_t index) {
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->outputs);
   if (!port) return base_no_memory(l->err, "an output");
   TRY(describe_port(l, type, l->graph->output_names.at[index], port));
+  port->is_complex = ir_output_is_complex(l->graph, index);
   port->slot = slot;
   return TD_OK;
 }

@@ -147,7 +147,7 @@ static td_status replace_results(cutting *c, uint32_t index) {
 /* Outputs are those that were and are still made, and what has lost its last reader. */
 static td_status make_outputs(cutting *c, const char *only) {
   ir_graph *g = c->g;
-  g->output_names.count = 0;
+  g->output_names.count = g->complex_outputs.count = 0;
   ir_block_of(g, g->top)->results.count = 0;
   for (uint32_t i = 0; i < c->count; i++)
     for (uint32_t k = 0; c->keep[i] && k < node_at(c, i)->out_count; k++) {

@@ -102,6 +102,19 @@ td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error 
   return TD_OK;
 }
 
+td_status ir_mark_complex(ir_graph *g, td_error *err) {
+  uint32_t *slot = base_vec_push(g->arena, &g->complex_outputs);
+  if (!slot) return base_no_memory(err, "an output");
+  *slot = g->output_names.count - 1;
+  return TD_OK;
+}
+
+bool ir_output_is_complex(const ir_graph *g, uint32_t index) {
+  for (uint32_t i = 0; i < g->complex_outputs.count; i++)
+    if (g->complex_outputs.at[i] == index) return true;
+  return false;
+}
+
 td_status ir_add_guard(ir_graph *g, const base_guard *guard, td_error *err) {
   base_guard *slot = base_vec_push(g->arena, &g->guards);
   char *text = slot ? base_arena_text(g->arena, guard->text) : NULL;

@@ -91,6 +91,7 @@ typedef struct ir_graph {
    * the states hold after the run. */
   ir_block top;
   BASE_VEC(const char *) output_names; /* per output, as the user calls it */
+  BASE_VEC(uint32_t) complex_outputs;  /* positions of outputs of complex numbers, whose types hold pairs; ascending */
   BASE_VEC(ir_value) input_defaults;   /* per input: a constant, or none */
   BASE_VEC(ir_initial) states;
   BASE_VEC(base_guard) guards; /* what sizes of inputs must satisfy: checked when shapes are bound */
@@ -120,6 +121,9 @@ td_status ir_add_result(ir_graph *g, ir_block block, ir_value value, td_error *e
 td_status ir_add_input(ir_graph *g, const ir_type *type, const char *name, ir_value fallback, ir_value *value,
                        td_error *err);
 td_status ir_add_output(ir_graph *g, ir_value value, const char *name, td_error *err);
+/* The last output that was added holds complex numbers, its parts along a last axis of 2. */
+td_status ir_mark_complex(ir_graph *g, td_error *err);
+bool ir_output_is_complex(const ir_graph *g, uint32_t index);
 /* Asks something of the inputs' sizes; the text is copied. */
 td_status ir_add_guard(ir_graph *g, const base_guard *guard, td_error *err);
 

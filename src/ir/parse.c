@@ -561,7 +561,10 @@ static td_status parse_output(parser *p) {
   ir_value value;
   TRY(quoted(p, &name, &length));
   TRY(find_value(p, &value));
-  return ir_add_output(p->g, value, name, p->err);
+  TRY(ir_add_output(p->g, value, name, p->err));
+  if (!eat(p, "complex")) return TD_OK;
+  if (!ir_holds_pairs(ir_type_of(p->g, value))) return wrong(p, "no `complex`: the output has no last axis of 2");
+  return ir_mark_complex(p->g, p->err);
 }
 
 static td_status parse_store(parser *p) {

@@ -239,7 +239,7 @@ static void print_graph(printer *p) {
   for (uint32_t i = 0; i < g->output_names.count; i++) {
     base_text_print(p->out, "output");
     print_name(p->out, g->output_names.at[i]);
-    base_text_print(p->out, " %%%u\n", number(p, top->results.at[i]));
+    base_text_print(p->out, " %%%u%s\n", number(p, top->results.at[i]), ir_output_is_complex(g, i) ? " complex" : "");
   }
   for (uint32_t i = 0; i < g->states.count; i++) {
     const ir_value before = ir_state_before(g, i), after = ir_state_after(g, i);

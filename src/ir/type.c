@@ -30,6 +30,10 @@ ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims) {
   return t;
 }
 
+bool ir_holds_pairs(const ir_type *type) {
+  return type->kind == IR_TENSOR && base_is_float(type->dtype) && type->rank > 0 && type->dims[type->rank - 1] == 2;
+}
+
 /* 0: nobody knows; -1: it is an empty vector. */
 static int32_t known_rank(const ir_type *t) {
   if (t->rank == IR_UNRANKED) return t->likely_rank;

@@ -47,6 +47,8 @@ static inline ir_type ir_unranked(td_dtype dtype) {
   return (ir_type){.kind = IR_TENSOR, .dtype = dtype, .rank = IR_UNRANKED};
 }
 ir_type ir_tensor(td_dtype dtype, int32_t rank, const base_dim *dims);
+/* Can its elements be the parts of complex numbers, along a last axis of 2? */
+bool ir_holds_pairs(const ir_type *type);
 /* likely_rank of what is x or y: an empty vector, f32[0], often stands for "nothing yet". */
 int32_t ir_likely_rank(const ir_type *x, const ir_type *y);
 /* "f32[batch, 768]", "list(i64[?])", "tuple(f32[2], int)", "dict(str, f32[...])", "class "m.Box"("low": int)" */

@@ -220,6 +220,16 @@ static td_status check_states(checker *c) {
   return TD_OK;
 }
 
+static td_status check_complex(checker *c) {
+  const ir_graph *g = c->g;
+  for (uint32_t i = 0; i < g->complex_outputs.count; i++) {
+    const uint32_t at = g->complex_outputs.at[i];
+    if (at >= g->output_names.count || !ir_holds_pairs(ir_type_of(g, ir_block_of(g, g->top)->results.at[at])))
+      return broken(c, NULL, "no pairs in the complex output", at);
+  }
+  return TD_OK;
+}
+
 td_status ir_verify(const ir_graph *g, td_error *err) {
   const td_allocator *allocator = base_arena_allocator(g->arena);
   checker c = {.g = g, .err = err, .defined = base_alloc(allocator, g->values.count)};
@@ -229,6 +239,7 @@ td_status ir_verify(const ir_graph *g, td_error *err) {
   if (status == TD_OK) status = check_defaults(&c);
   if (status == TD_OK && (size_t)g->output_names.count + g->states.count != ir_block_of(g, g->top)->results.count)
     status = broken(&c, NULL, "outputs without names:", g->output_names.count);
+  if (status == TD_OK) status = check_complex(&c);
   if (status == TD_OK) status = check_futures(&c);
   if (status == TD_OK) status = check_states(&c);
   base_free(allocator, c.defined, g->values.count);

@@ -164,12 +164,12 @@ typedef enum plan_port_kind {
 typedef struct plan_port { /* an input, an output or a state of the model */
   uint32_t name;           /* offset into names */
   uint32_t slot;
-  uint32_t fallback; /* input: constant slot used when nothing is bound, or PLAN_NONE */
-  uint32_t kind;     /* plan_port_kind */
-  uint32_t takes;    /* base_kind of its values; an optional takes nothing as well */
-  td_dtype dtype;    /* of the tensor, or of those in a list or optional; TD_INVALID: any, or not known */
-  int32_t rank;      /* of the same; -1: any */
-  uint32_t unused;   /* 0 */
+  uint32_t fallback;   /* input: constant slot used when nothing is bound, or PLAN_NONE */
+  uint32_t kind;       /* plan_port_kind */
+  uint32_t takes;      /* base_kind of its values; an optional takes nothing as well */
+  td_dtype dtype;      /* of the tensor, or of those in a list or optional; TD_INVALID: any, or not known */
+  int32_t rank;        /* of the same; -1: any */
+  uint32_t is_complex; /* output: 1: complex numbers, whose parts lie along the last axis, of 2; else 0 */
   base_dim dims[BASE_MAX_RANK];
 } plan_port;
 

@@ -31,7 +31,7 @@ static bool same_ports(const plan_exe *plan, const plan_exe *variant) {
     if (!same_port(plan, plan_given(plan, i), variant, plan_given(variant, i))) return false;
   for (uint32_t i = 0; i < plan->outputs.count; i++) {
     const plan_port *a = &plan->outputs.at[i], *b = &variant->outputs.at[i];
-    if (a->kind != b->kind || a->dtype != b->dtype) return false;
+    if (a->kind != b->kind || a->dtype != b->dtype || a->is_complex != b->is_complex) return false;
   }
   return true;
 }

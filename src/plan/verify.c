@@ -256,6 +256,9 @@ static td_status verify_port(const plan_exe *plan, const plan_port *port, const 
   if (!is_name(plan, port->name) || !is_slot(plan, port->slot) || port->kind >= PLAN_PORT_KIND_COUNT ||
       port->takes > BASE_OBJECT || !sound_type(plan, port->dtype, port->rank, port->dims))
     return broken(err, what, index);
+  if (port->is_complex > 1 ||
+      (port->is_complex && (!base_is_float(port->dtype) || port->rank < 1 || port->dims[port->rank - 1] != 2)))
+    return broken(err, what, index);
   const plan_slot *slot = &plan->slots.at[port->slot];
   /* What a run is given is held against the port, and steps are chosen by the slot. */
   const bool same = port->kind == PLAN_TENSOR_PORT && port->takes == BASE_TENSOR && port->dtype == slot->dtype;

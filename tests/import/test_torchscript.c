@@ -474,6 +474,26 @@ static void hostile_programs(void **state) {
 }
 
 /* What the spec says is what the program gets: (1 + 2i)^2 is -3 + 4i, and the squares of 1 and 2 are 1 and 4. */
+/* The model, what is printed of it, and a saved plan. */
+static void tells_complex(td_model *model, int32_t is_complex) {
+  char path[] = "/tmp/treadle-pairs-XXXXXX.tdl", *text;
+  td_load_options options = {.size = sizeof options};
+  td_value_info info;
+  td_error err = {0};
+  assert_int_equal(td_model_print(model, "passes", "text", &text, &err), TD_OK);
+  assert_true(!strstr(text, "complex") == !is_complex);
+  td_text_free(model, text);
+  close(mkstemps(path, 4));
+  assert_int_equal(td_model_save((const td_model *const *)&model, 1, path, &err), TD_OK);
+  td_model *saved = load(path, &options);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(td_model_output(i ? saved : model, 0, &info, &err), TD_OK);
+    assert_true(info.is_complex == is_complex && info.dtype == TD_F32 && info.dims[1] == 2);
+  }
+  td_model_free(saved);
+  remove(path);
+}
+
 static void inputs_may_be_complex(void **state) {
   (void)state;
   static const float x[] = {1, 2}, want[2][2] = {{1, 4}, {-3, 4}};
@@ -495,6 +515,7 @@ static void inputs_may_be_complex(void **state) {
     run(session, x, 1, &out, 1);
     assert_memory_equal(out.data, want[is_complex], sizeof want[0]);
     td_session_free(session);
+    tells_complex(model, is_complex);
     td_model_free(model);
   }
   spec.dims[1] = 3;

@@ -113,6 +113,8 @@ static const char hosted[] =
     "guard mul(2, n) == m \"m is twice \\\"n\\\"\"\n"
     "guard n != 9 \"not 9\"\n";
 
+static const char pairs[] = "input %0 \"x\": f64[n, 2]\noutput \"y\" %0\noutput \"z\" %0 complex\n";
+
 /* Parses `text` and what that prints: the two print the same. Gives it. */
 static char *round_trip(base_arena *arena, const char *text) {
   ir_graph *first, *second;
@@ -134,6 +136,7 @@ static void every_feature(void **state) {
   assert_string_equal(round_trip(arena, features), features);
   assert_string_equal(round_trip(arena, states), states);
   assert_string_equal(round_trip(arena, hosted), hosted);
+  assert_string_equal(round_trip(arena, pairs), pairs);
   assert_string_equal(round_trip(arena, ""), "");
   base_arena_free(arena);
 }
@@ -170,6 +173,7 @@ static void cut_anywhere(void **state) {
   cut_text(features, sizeof features);
   cut_text(states, sizeof states);
   cut_text(hosted, sizeof hosted);
+  cut_text(pairs, sizeof pairs);
 }
 
 static const char inner_value_in_sibling[] =
@@ -198,6 +202,9 @@ static void refused(void **state) {
       "input %0 \"x\": class(\"a\": int)",
       "input %0 \"x\": class \"C\"(int)",
       "input %0 \"x\": list(\"a\": int)",
+      "input %0: f32[2, n]\noutput \"y\" %0 complex",
+      "input %0: i32[2]\noutput \"y\" %0 complex",
+      "input %0: f32[...]\noutput \"y\" %0 complex",
       "guard n \"text\"",
       "guard n <= \"text\"",
       "guard n <= 4",

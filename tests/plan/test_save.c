@@ -207,8 +207,8 @@ static void refuses_lies(void **state) {
       {&steps[0].function, 77},     {&steps[0].attrs, 1 << 20},      {&steps[0].attrs, 1},
       {&steps[0].origins, 1 << 20}, {&operands[steps[0].in], 12345}, {&operands[steps[0].in], operands[steps[1].out]},
       {&outputs[0].slot, 500},      {&outputs[0].kind, 50},          {&outputs[0].name, 1 << 30},
-      {&steps[0].kind, PLAN_LOOP},  {&steps[0].kind, PLAN_IF},       {&steps[0].kind, PLAN_END},
-      {&steps[0].kind, PLAN_SHOW}};
+      {&outputs[0].is_complex, 2},  {&steps[0].kind, PLAN_LOOP},     {&steps[0].kind, PLAN_IF},
+      {&steps[0].kind, PLAN_END},   {&steps[0].kind, PLAN_SHOW}};
   for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
     const uint32_t truth = *lies[i].at;
     *lies[i].at = lies[i].lie;

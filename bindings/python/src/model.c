@@ -169,10 +169,10 @@ static PyObject *describe(PyObject *self, size_t count,
       return core_raise(&err);
     }
     PyObject *dims = dims_of(&info);
-    PyObject *row =
-        dims ? Py_BuildValue("(sssNN)", info.name, info.kind, info.dtype == TD_INVALID ? "" : td_dtype_name(info.dtype),
-                             dims, PyBool_FromLong(info.has_default))
-             : NULL;
+    PyObject *row = dims ? Py_BuildValue("(sssNNN)", info.name, info.kind,
+                                         info.dtype == TD_INVALID ? "" : td_dtype_name(info.dtype), dims,
+                                         PyBool_FromLong(info.has_default), PyBool_FromLong(info.is_complex))
+                         : NULL;
     if (!row || PyList_Append(list, row) != 0) Py_CLEAR(list);
     Py_XDECREF(row);
   }
@@ -222,8 +222,8 @@ static PyObject *print(PyObject *self, PyObject *args) {
 
 PyTypeObject *core_make_model_type(void) {
   static PyMethodDef methods[] = {
-      {"inputs", inputs, METH_NOARGS, "[(name, kind, dtype, dims or None, has_default), ...]"},
-      {"outputs", outputs, METH_NOARGS, "[(name, kind, dtype, dims or None, has_default), ...]"},
+      {"inputs", inputs, METH_NOARGS, "[(name, kind, dtype, dims or None, has_default, is_complex), ...]"},
+      {"outputs", outputs, METH_NOARGS, "[(name, kind, dtype, dims or None, has_default, is_complex), ...]"},
       {"states", states, METH_NOARGS, "[(name, kind, dtype, dims or None, False), ...]"},
       {"stats", stats, METH_NOARGS, "What loading cost and the model holds, as a dict."},
       {"print", print, METH_VARARGS, "print(stage, format): the graph or plan as text."},

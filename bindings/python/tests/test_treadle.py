@@ -181,7 +181,7 @@ class Loading(unittest.TestCase):
 
     def test_describes_itself(self):
         model = treadle.load(onnx_file.two_outputs(), backend="eager", threads=1)
-        self.assertEqual(model.inputs, (("x", "tensor", "f32", ("batch", 3), False),))
+        self.assertEqual(model.inputs, (("x", "tensor", "f32", ("batch", 3), False, False),))
         self.assertEqual([v.name for v in model.outputs], ["y", "z"])
         self.assertEqual(model.outputs[0].shape, ("batch", 3))
         text = str(model)
@@ -245,6 +245,20 @@ class Calling(unittest.TestCase):
         for args, named in (((), {"w": rows()}), ((rows(),), {"x": rows()}), ((rows(), rows()), {}), ((), {})):
             with self.assertRaises(treadle.BadArgument):
                 self.model(*args, **named)
+
+    def test_complex_numbers(self):
+        for part, whole, name in (("f32", "c8", "c64"), ("f64", "c16", "c128")):
+            text = f'tdir 1\ninput %0 "x": {part}[n, 2]\n%1 = aten::neg(%0)\noutput "y" %1 complex\n'
+            model, x = treadle.load(text.encode(), backend="eager"), np.array([1 + 2j, -3j, 4], whole)
+            self.assertEqual(str(model.outputs[0]), f"y: {name}[n]")
+            for given in (x, x[:2], x[::2]):
+                y, out = model(given), np.empty(given.shape, whole)
+                self.assertEqual((y.dtype, y.tolist()), (x.dtype, (-given).tolist()))
+                self.assertIs(model(given, out=out), out)
+                np.testing.assert_array_equal(out, -given)
+            with self.assertRaisesRegex(treadle.BadArgument, "dense"):
+                model(x, out=np.empty(6, whole)[::2])
+            self.assertEqual(model([[1.0, 2.0]]).tolist(), [[-1, -2]])
 
     def test_other_sizes(self):
         for count in (0, 1, 7, 2, 0, 64):

@@ -23,6 +23,7 @@ class Value(NamedTuple):
     dtype: str
     shape: Optional[Tuple[Union[int, str, None], ...]]
     has_default: bool
+    is_complex: bool
 
 class Outputs(Tuple[Any, ...]):
     names: Tuple[str, ...]

@@ -23,6 +23,11 @@ def _torch_dtypes(torch, _known={}):
 _PARTS = {"c64": "f32", "c128": "f64"}
 
 
+def complex_of(part):
+    """"c64" of "f32": the type of complex numbers whose parts have that type."""
+    return {dtype: name for name, dtype in _PARTS.items()}.get(part, part)
+
+
 def spec_of(dtype, dims):
     """(dtype, dims, is it complex) of an input as the core takes it: complex numbers have an axis for their parts."""
     part = _PARTS.get(dtype)
@@ -146,33 +151,39 @@ class Kinds:
             return from_numbers(value, info.dtype, info.name)
         return self.array(value, info.name)
 
-    def array(self, value, name):
+    def array(self, value, name, written=False):
+        """`value` as the core sees its memory; `written`: it takes an output."""
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             self.kind = "torch"
             return torch_tensor_view(value, name, torch)
-        if self.kind is None:
-            numpy = sys.modules.get("numpy")
-            if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
-                self.kind = "numpy"
-                if value.dtype.kind == "c":  # as torch_tensor_view has them
-                    return numpy.stack((value.real, value.imag), -1)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+            self.kind = self.kind or "numpy"
+            if value.dtype.kind == "c":  # as torch_tensor_view has them
+                if value.ndim and value.flags.c_contiguous:
+                    return value.view(value.real.dtype).reshape(*value.shape, 2)
+                if written:
+                    raise BadArgument(f"{name}: a dense array of a dimension or more is needed", name)
+                return numpy.stack((value.real, value.imag), -1)
         return value
 
-    def give(self, value):
-        """An output of the core, of the kind that was seen."""
+    def give(self, value, info):
+        """The output `info` of the core, of the kind that was seen."""
         if self.kind is None or value is None:
             return value
         if isinstance(value, list):
-            return [self.give(item) for item in value]
+            return [self.give(item, info) for item in value]
         if not isinstance(value, _core.Array):
             return value  # the caller's own memory
         if self.kind == "torch":
             torch = sys.modules["torch"]
-            return torch.from_dlpack(value)
-        if value.dtype in _NUMPY_HAS:
-            return sys.modules["numpy"].asarray(value)
-        return value
+            tensor = torch.from_dlpack(value)
+            return torch.view_as_complex(tensor) if info.is_complex else tensor
+        if value.dtype not in _NUMPY_HAS:
+            return value
+        array = sys.modules["numpy"].asarray(value)
+        return array.view("c16" if value.dtype == "f64" else "c8")[..., 0] if info.is_complex and value.dtype != "f16" else array
 
 
 _NUMPY_HAS = frozenset(("f64", "f32", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"))

@@ -8,19 +8,22 @@ import threading
 import time
 
 from . import _core
-from ._convert import Kinds, spread, types_of
+from ._convert import Kinds, complex_of, spread, types_of
 from ._errors import BadArgument
 
 
-class Value(collections.namedtuple("Value", "name kind dtype shape has_default")):
+class Value(collections.namedtuple("Value", "name kind dtype shape has_default is_complex")):
     """An input, output or state: `shape` holds ints, names of open dimensions, and None for open ones without a name; it
-    is None where not even the rank is fixed."""
+    is None where not even the rank is fixed. Of an output of complex numbers dtype and shape are those of their parts, which
+    lie along the last dimension, of 2."""
 
     __slots__ = ()
 
     def __str__(self):
-        shape = "..." if self.shape is None else ", ".join("?" if d is None else str(d) for d in self.shape)
-        of = f"{self.dtype}[{shape}]" if self.dtype else "values"
+        dims = self.shape[:-1] if self.is_complex else self.shape
+        shape = "..." if dims is None else ", ".join("?" if d is None else str(d) for d in dims)
+        dtype = complex_of(self.dtype) if self.is_complex else self.dtype
+        of = f"{dtype}[{shape}]" if dtype else "values"
         return f"{self.name}: {of if self.kind == 'tensor' else f'{self.kind} of {of}'}"
 
 
@@ -96,7 +99,7 @@ class _Callable:
             out = [out]
         if len(out) != len(outputs):
             raise BadArgument(f"out: {len(out)} arrays were given; the model has {len(outputs)} outputs")
-        return tuple(None if o is None else kinds.array(o, v.name) for o, v in zip(out, outputs))
+        return tuple(None if o is None else kinds.array(o, v.name, True) for o, v in zip(out, outputs))
 
     def _call(self, model, args, named, out):
         kinds = Kinds()
@@ -106,9 +109,9 @@ class _Callable:
         if outs is not None:
             own = out if isinstance(out, (list, tuple)) else [out.get(v.name) for v in model.outputs] \
                 if isinstance(out, dict) else [out]
-            results = [kinds.give(r) if o is None else o for r, o in zip(results, own)]
+            results = [kinds.give(r, v) if o is None else o for r, o, v in zip(results, own, model.outputs)]
         else:
-            results = [kinds.give(r) for r in results]
+            results = [kinds.give(r, v) for r, v in zip(results, model.outputs)]
         return results[0] if len(results) == 1 else Outputs(results, model._output_names)
 
 

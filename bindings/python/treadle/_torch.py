@@ -44,10 +44,6 @@ class ExportedModel(Model):
         self._in_names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
         self._results = [getattr(spec.arg, "value", None) if not hasattr(spec.arg, "name") or "Constant" in type(spec.arg).__name__
                          else _TAKE for spec in program.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"]
-        values = {n.name: n.meta.get("val") for n in program.graph.nodes}
-        outputs = [values.get(getattr(spec.arg, "name", None)) for spec in program.graph_signature.output_specs
-                   if spec.kind.name == "USER_OUTPUT"]
-        self._complex = [isinstance(v, torch.Tensor) and v.is_complex() for v, r in zip(outputs, self._results) if r is _TAKE]
         return self
 
     def __call__(self, *args, out=None, **named):
@@ -65,9 +61,6 @@ class ExportedModel(Model):
         given = {name: value for name, value in zip(self._in_names, flat) if name in self._input_at}
         results = super().__call__(out=out, **given)
         results = list(results) if isinstance(results, Outputs) else [results]
-        if out is None and any(self._complex):
-            results = [torch.view_as_complex(r) if c and isinstance(r, torch.Tensor) else r
-                       for r, c in zip(results, self._complex)]
         rest = iter(results)
         values = [next(rest) if r is _TAKE else r for r in self._results]
         return pytree.tree_unflatten(values, self._out_spec) if out is None else (results[0] if len(results) == 1 else results)

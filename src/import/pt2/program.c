@@ -179,6 +179,8 @@ static void fix_numbers(pt2 *p, pt2_scope *s, const arguments *a) {
 static void add_output(pt2 *p, const char *name, const aten_value *value) {
   ir_value v = pt2_failed(p) ? IR_NO_VALUE : aten_graph_value(p->a, value);
   if (!pt2_failed(p)) ir_build_take(&p->b, ir_add_output(p->b.graph, v, name, p->b.err));
+  if (!pt2_failed(p) && aten_is_complex(value) && ir_holds_pairs(ir_type_of(p->b.graph, v)))
+    ir_build_take(&p->b, ir_mark_complex(p->b.graph, p->b.err));
 }
 
 static void add_user_output(pt2 *p, pt2_scope *s, const fmt_json *argument, const char *name) {

@@ -15,13 +15,15 @@ bool import_torchscript_sniff(const void *bytes, size_t size) { return ts_archiv
 
 enum { MAX_OUTPUTS = 65536, MAX_NESTING = 64, MAX_ATTEMPTS = 8 };
 
-static void add_output(ts_import *im, ir_value value) {
+static void add_output(ts_import *im, ir_value value, bool is_complex) {
   char name[32];
   snprintf(name, sizeof name, "output_%u", im->graph->output_names.count);
   const char *kept = base_arena_text(im->graph->arena, name);
   if (!ts_ok(im)) return;
   ir_build_take(&im->build,
                 kept ? ir_add_output(im->graph, value, kept, im->err) : base_no_memory(im->err, "an output"));
+  if (ts_ok(im) && is_complex && ir_holds_pairs(ir_type_of(im->graph, value)))
+    ir_build_take(&im->build, ir_mark_complex(im->graph, im->err));
 }
 
 /* Tuples, lists, dictionaries and objects are opened in their order; None is left out. */
@@ -53,7 +55,7 @@ static void add_outputs(ts_import *im, const aten_value *v, uint32_t depth) {
   for (uint32_t i = 0; v->kind == ATEN_OBJECT && i < v->u.object->slot_count; i++)
     add_outputs(im, &v->u.object->slots[i], depth + 1);
   if (holds || v->kind == ATEN_DICT || v->kind == ATEN_OBJECT) return;
-  add_output(im, v->kind == ATEN_TENSOR ? aten_read(im->a, v) : aten_graph_value(im->a, v));
+  add_output(im, v->kind == ATEN_TENSOR ? aten_read(im->a, v) : aten_graph_value(im->a, v), aten_is_complex(v));
 }
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */

@@ -8,11 +8,13 @@
  *     output pixel -> | run | run | ... |        runs * span = taps * channels of a group
  *
  * Sums go along the packed weights, whatever the runs are. An image with channels first is brought to channels last
- * line by line, as many lines as a task needs. conv_pixels.c has another form, for layers of few weights. */
+ * line by line, as many lines as a task needs. conv_pixels.c has another form, for layers of few weights, and
+ * kernels/conv_planes.c one for few channels out. */
 #include "kernels/conv.h"
 #include "kernels/channels_last_priv.h"
 #include "kernels/conv_groups_priv.h"
 #include "kernels/conv_pixels_priv.h"
+#include "kernels/conv_planes_priv.h"
 #include "kernels/dot_tile_priv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
@@ -541,6 +543,10 @@ td_status KERN_NAME(conv)(const base_call *call) {
   desk d;
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(describe(call, &l));
+#if CONV_PLANES
+  if (kern_conv_planes_fit(&l.c, &KERN_NAME(planes_level)))
+    return kern_conv_planes(call, &l.c, l.weights, &KERN_NAME(planes_level));
+#endif
   if (KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
   if (!make_desk(call, &l, &d)) return base_no_memory(call->err, "scratch");
   int64_t total = l.maps * l.product_blocks * l.m_blocks * l.n_blocks;

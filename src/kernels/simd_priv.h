@@ -15,19 +15,26 @@
 #include <math.h>
 #include <string.h>
 
-#define V_INLINE static inline __attribute__((always_inline, unused))
-/* In front of a loop of a few constant rounds: unrolls it wholly, so that arrays of vectors become registers. Not where
- * every access is instrumented: those builds are not for speed, and would take minutes for a file of tiles. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define V_UNROLL
-#elif defined __clang__
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+/* V_INLINE: a function that becomes part of each caller, specialised by its constants. V_UNROLL: in front of a loop of
+ * a few constant rounds; unrolls it wholly, so that arrays of vectors become registers. Neither where every access is
+ * instrumented: those builds are not for speed, and would take minutes for a file of tiles. */
+#if defined __clang__
+#define V_INSTRUMENTED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define V_INSTRUMENTED 1
+#else
+#define V_INSTRUMENTED 0
+#endif
+#if V_INSTRUMENTED
+#define V_INLINE static __attribute__((unused))
 #define V_UNROLL
 #else
+#define V_INLINE static inline __attribute__((always_inline, unused))
+#ifdef __clang__
 #define V_UNROLL _Pragma("clang loop unroll(full)")
-#endif
 #else
 #define V_UNROLL _Pragma("GCC unroll 32")
+#endif
 #endif
 #define V_FOR(i, n) V_UNROLL for (int i = 0; i < (n); i++)
 /* An integer or pointer that the compiler may not compute ahead in another register. */

@@ -141,13 +141,15 @@ static void transform_inputs(const kern_conv *c, const base_f32 *x, const tile_a
 static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, const tile_at *t, base_f32 *y) {
   const kern_conv_axis *h = &c->axis[1], *w = &c->axis[2];
   int64_t side = t->tile + 2, in = c->axis[0].kernel * c->group_in, out = c->group_out, p = c->panel;
-  int64_t plane = (out + p - 1) / p * in * p;
+  int64_t area = side * side, plane = (out + p - 1) / p * in * p;
   for (int64_t m = 0; m < out; m++) {
     double sums[SIDE * SIDE], result[SIDE * SIDE];
-    for (int64_t e = 0; e < side * side; e++) {
-      sums[e] = 0;
-      for (int64_t k = 0; k < in; k++)
-        sums[e] += v[k * side * side + e] * (double)u[e * plane + (m / p * in + k) * p + m % p];
+    for (int64_t e = 0; e < area; e++) {
+      const double *from = v + e;
+      const base_f32 *weight = u + e * plane + m / p * in * p + m % p;
+      double sum = 0;
+      for (int64_t k = 0; k < in; k++) sum += from[k * area] * (double)weight[k * p];
+      sums[e] = sum;
     }
     sandwich(t->tile == 2 ? output_2 : output_4, t->tile, side, sums, result);
     for (int64_t i = 0; i < t->tile * t->tile; i++) {

@@ -111,18 +111,24 @@ fuzz() {
   [ "$fuzz_failed" -eq 0 ]
 }
 
-# clang-tidy over every C file that the release build compiles. Ends with a count of files.
+# check_files COMMAND FILES: the command over the files, a line each, some at a time, as most of its time is its start; where
+# it ends badly, one by one, to name those that are bad. Ends with a count of files.
+check_files() {
+  check_log=$(mktemp)
+  echo "$2" | check=$1 xargs -P 2 -n 24 sh -c '
+    $check "$@" 2>/dev/null || for file; do $check "$file" >/dev/null 2>&1 || echo "FAILED $file"; done' sh >"$check_log"
+  grep -v -E '^$' "$check_log" || :
+  check_failed=$(grep -c '^FAILED' "$check_log" || :)
+  rm -f "$check_log"
+  echo "$(($(echo "$2" | wc -l) - check_failed)) passed, $check_failed failed"
+  [ "$check_failed" -eq 0 ]
+}
+
+# clang-tidy over every C file that the release build compiles.
 lint() {
   grep -q bindings/python build/compile_commands.json 2>/dev/null || configure release -DTREADLE_PYTHON=ON >/dev/null
-  files=$(c_files | grep '\.c$' | grep -v '^tests/install/')
-  lint_log=$(mktemp)
   mkdir -p build/lint # options of gcc alone are left out
   sed -E 's/ -f(no-align-[a-z]+|tree-loop-vectorize|vect-cost-model=[a-z]+)//g' build/compile_commands.json \
     >build/lint/compile_commands.json
-  echo "$files" | xargs -P 2 -n 1 sh -c 'clang-tidy-14 --quiet -p build/lint "$1" 2>/dev/null || echo "FAILED $1"' - >"$lint_log"
-  grep -v -E '^$' "$lint_log" || :
-  lint_failed=$(grep -c '^FAILED' "$lint_log" || :)
-  rm -f "$lint_log"
-  echo "$(($(echo "$files" | wc -l) - lint_failed)) passed, $lint_failed failed"
-  [ "$lint_failed" -eq 0 ]
+  check_files 'clang-tidy-14 --quiet -p build/lint' "$(c_files | grep '\.c$' | grep -v '^tests/install/')"
 }

@@ -74,17 +74,7 @@ build_tsan() { # the tests that run threads, and what they need
 }
 
 check_format() {
-  format_failed=0 format_passed=0
-  for file in $(c_files); do
-    if clang-format-14 --dry-run -Werror "$file" 2>/dev/null; then
-      format_passed=$((format_passed + 1))
-    else
-      format_failed=$((format_failed + 1))
-      echo "FAILED $file: run ./dev fmt"
-    fi
-  done
-  echo "$format_passed passed, $format_failed failed"
-  [ $format_failed -eq 0 ]
+  check_files 'clang-format-14 --dry-run -Werror' "$(c_files)" || { echo "./dev fmt formats"; return 1; }
 }
 
 stage packages install_packages $build_packages $python_packages $clang_packages $lint_packages libonnx-testdata

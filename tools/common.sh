@@ -51,6 +51,10 @@ build() { # PRESET [CMAKE ARGUMENT...]
   configure "$@" && cmake --build "$(build_folder "$1")"
 }
 
+build_tsan() { # the tests that run threads, and what they need
+  configure tsan && cmake --build build-tsan --target threads_tests
+}
+
 c_files() { # [FOLDER...]
   [ $# -gt 0 ] || set -- src include apps bindings tests examples
   for folder in "$@"; do
@@ -122,6 +126,10 @@ check_files() {
   rm -f "$check_log"
   echo "$(($(echo "$2" | wc -l) - check_failed)) passed, $check_failed failed"
   [ "$check_failed" -eq 0 ]
+}
+
+check_format() {
+  check_files 'clang-format-14 --dry-run -Werror' "$(c_files)" || { echo "./dev fmt formats"; return 1; }
 }
 
 # clang-tidy over every C file that the release build compiles.

@@ -19,6 +19,12 @@ start() {
     ("$@") >"$logs/$name.log" 2>&1 </dev/null
     echo "status=$? seconds=$(($(date +%s) - began))" >"$logs/$name.end"
   ) &
+  echo $! >"$logs/$name.pid"
+}
+
+# aside COMMAND OF tools/common.sh...: with what the stages in front leave of the cores: they often leave one.
+aside() {
+  nice -n 10 sh -c '. tools/common.sh; "$@"' sh "$@"
 }
 
 # report NAME: adds up the last "N passed, N failed" that the stage printed. One that prints none is one test; one that
@@ -49,8 +55,10 @@ report() {
 }
 
 finish() { # NAME...: the stages that were started
-  wait
-  for stage_name; do report "$stage_name"; done
+  for stage_name; do
+    wait "$(cat "$logs/$stage_name.pid")"
+    report "$stage_name"
+  done
 }
 
 stage() { # NAME COMMAND...
@@ -69,17 +77,10 @@ run_ctest() { # PRESET [CTEST ARGUMENT...]
   return $ctest_status
 }
 
-build_tsan() { # the tests that run threads, and what they need
-  configure tsan && cmake --build build-tsan --target threads_tests
-}
-
-check_format() {
-  check_files 'clang-format-14 --dry-run -Werror' "$(c_files)" || { echo "./dev fmt formats"; return 1; }
-}
-
 stage packages install_packages $build_packages $python_packages $clang_packages $lint_packages libonnx-testdata
 
 stage release-build build release -DTREADLE_WERROR=ON
+start asan-build aside build asan -DTREADLE_WERROR=ON # clang's: its warnings are errors too
 stage release-tests run_ctest release
 stage layers python3 tools/check_layers.py build
 stage sizes python3 tools/check_sizes.py
@@ -107,18 +108,20 @@ if [ -x build/treadle ]; then
   for isa in $(isa_levels); do check_recorded '' build native --isa "$isa"; done
   [ ! -d "$corpus" ] || stage faults python3 tools/check_faults.py build "$corpus"
 fi
-stage asan-build build asan -DTREADLE_WERROR=ON # clang's: its warnings are errors too
+finish asan-build
+start tsan-build aside build_tsan
+start format aside check_format
+start lint aside lint
 stage asan-tests run_ctest asan
 if [ -x build-asan/treadle ]; then
   start asan-onnx-eager check_onnx build-asan eager
   check_recorded asan- build-asan native
-  report asan-onnx-eager
+  finish asan-onnx-eager
 fi
-stage tsan-build build_tsan
+finish tsan-build
 stage tsan-tests run_ctest tsan -L threads
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target
-stage format check_format
-stage lint lint
+finish format lint
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -59,10 +59,22 @@ V_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return (vi)((vu)a << n); }
 V_INLINE vi vi_shr(vi a, uint32_t n) { return a >> (int32_t)n; }
 V_INLINE vf v_from_int(vi a) { return __builtin_convertvector(a, vf); }
+/* Lane i is table[index[i] % 8]. Compilers take a loop for what it says: an element after the other. */
+#define V_TABLE(t) t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]
 V_INLINE vi v_lookup(const int32_t table[8], vi index) {
+#if V_BYTES == 16
   vi a;
   V_EACH(i) a[i] = table[index[i] & 7];
   return a;
+#elif V_BYTES == 32 && defined __clang__
+  return __builtin_ia32_permvarsi256((vi){V_TABLE(table)}, index);
+#elif V_BYTES == 32
+  return __builtin_shuffle((vi){V_TABLE(table)}, index);
+#elif defined __clang__
+  return __builtin_ia32_permvarsi512((vi){V_TABLE(table), V_TABLE(table)}, index);
+#else
+  return __builtin_shuffle((vi){V_TABLE(table), V_TABLE(table)}, index);
+#endif
 }
 /* The lanes of a, turned by half of them, a quarter, and so on, so that joining each with what was there joins all. */
 #define V_TURN16(a, k)                                                                                              \

@@ -3,9 +3,10 @@
  * An input vector is loaded once and added to all the sums of the strip that it belongs to, while a tap row's weights
  * stay in registers. Input lines lie anywhere, each with a pointer of its own; pixels of the input, taps of the weights
  * and pixels of the output each have a pitch. Taps outside the image are left out by a bit mask of the strip's input
- * columns and by leaving out tap rows. Windows that no strip is made for, dilated ones, those of volumes, and few
- * channels have general strips, which load an input vector for each of its taps. The last strip of a row, and the last
- * vector of the channels, overlap their neighbours instead of being short.
+ * columns and by leaving out tap rows. Windows that no strip is made for, dilated ones, and few channels
+ * have general strips, which load an input vector for each of its taps; away from the image's ends longer rows of taps
+ * are cut into such that strips are made for. The last strip of a row, and the last vector of the channels, overlap
+ * their neighbours instead of being short.
  *
  *     kern_epilogue rest;
  *     depthwise_part part = {
@@ -24,9 +25,9 @@ enum { DEPTHWISE_MAX_ROWS = 32, DEPTHWISE_MAX_TAPS = 256 };
 
 typedef struct depthwise_strip {
   const float *const *lines; /* pixel 0 of the input line under each tap row inside the image */
-  const float *w, *bias;     /* w: of the first of those tap rows; bias may be NULL */
+  const float *w, *bias;     /* w: of the first tap; bias may be NULL */
   float *y;
-  const float *const *w_rows; /* weights under each of them, which need not follow one another: read by general forms */
+  const float *const *w_rows; /* weights of each of those tap rows */
   int64_t rows;               /* tap rows inside the image */
   int64_t at;       /* floats from pixel 0 of a line to the first pixel's first tap: negative outside of the image */
   uint32_t columns; /* bit j: input column j of the strip is inside the image */
@@ -50,6 +51,10 @@ V_INLINE void depthwise_from_channel(depthwise_strip *s, int64_t c) {
 typedef struct depthwise_form {
   uint8_t taps, stride, width; /* of a row of taps, 0: any, with any dilation; pixels of a strip */
   void (*run)(const depthwise_strip *s);
+  /* Of general forms, where none of the row's taps lies outside: by strips made for `part` of them; 0: there is none.
+   */
+  uint8_t part;
+  void (*run_parts)(const depthwise_strip *s);
 } depthwise_form;
 /* The strips that cover a row with the fewest pixels: those made for the window, or general ones; NULL: it is too
  * large.

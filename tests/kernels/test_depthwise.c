@@ -14,6 +14,7 @@ static const problem problems[] = {
     {3, 200, 15, 3, 1, 1, "relu"}, {2, 96, 16, 3, 2, 1, "silu"}, {3, 70, 7, 5, 1, 1, "none"},
     {2, 144, 28, 5, 2, 1, "relu"}, {2, 80, 14, 7, 1, 1, "none"}, {2, 37, 19, 3, 1, 2, "hardswish"},
     {2, 12, 21, 5, 1, 2, "relu"},  {3, 40, 15, 9, 2, 1, "none"}, {2, 20, 40, 33, 1, 1, "none"},
+    {2, 45, 33, 9, 1, 1, "relu"},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 

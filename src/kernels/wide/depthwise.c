@@ -166,11 +166,21 @@ static void split(job *j) {
   j->row_blocks = (height + j->block_rows - 1) / j->block_rows;
 }
 
+/* Windows that see one pixel of each plane: its pixels are a row, down which the planes are near one another. */
+static void merge_pixels(kern_conv *c) {
+  kern_conv_axis *h = &c->axis[1], *v = &c->axis[2];
+  for (const kern_conv_axis *a = h; a <= v; a++)
+    if (a->kernel != 1 || a->stride != 1 || a->begin != 0 || a->in != a->out) return;
+  v->in = v->out *= h->out;
+  h->in = h->out = 1;
+}
+
 td_status KERN_NAME(depthwise)(const base_call *call) {
   job j = {.x = base_in(call, 0)->data};
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(KERN_NAME(epilogue_of)(call, &j.rest));
   TRY(kern_conv_sizes(call, &j.conv));
+  merge_pixels(&j.conv);
   j.channels = j.conv.groups;
   j.whole = (depthwise_strip){.w = base_in(call, 1)->data,
                               .y = base_out(call, 0)->data,

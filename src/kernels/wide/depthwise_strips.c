@@ -14,13 +14,13 @@ V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int wid
   for (int64_t block = 0; block < s.channels; block += V_LANES) {
     const int64_t c = base_min_i64(block, s.channels - V_LANES);
     const uintptr_t at = (uintptr_t)(s.at + c) * sizeof(float);
-    const float *w = s.w + c;
     uint32_t columns = s.columns;
     vf sum[MAX_WIDTH], tap[7];
     const vf start = s.bias ? v_load(s.bias + c) : v_zero();
     V_UNROLL
     for (int i = 0; i < width; i++) sum[i] = start;
-    for (int64_t r = 0; r < s.rows; r++, w += taps * s.w_pitch) {
+    for (int64_t r = 0; r < s.rows; r++) {
+      const float *w = s.w_rows[r] + c;
       V_UNROLL
       for (int t = 0; t < taps; t++) tap[t] = v_load(w + t * s.w_pitch);
       uintptr_t third = (uintptr_t)s.lines[r] + at; /* a number: it may point out of the image */
@@ -135,25 +135,41 @@ ANY_STRIPS
 ALL_STRIPS
 #undef STRIP
 
-static const depthwise_form forms[] =
-    {
-#define STRIP(taps, stride, width) {taps, stride, width, strip_##taps##_##stride##_##width},
-        ALL_STRIPS
+/* CUT(taps, width): rows of so many taps of which longer ones are made up, the longest first. */
+#if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
+#define CUTS(taps) CUT(taps, 4) CUT(taps, 7) CUT(taps, 8)
+#define ALL_CUTS CUTS(7) CUTS(5) CUTS(3)
+#else
+#define ALL_CUTS CUT(3, 4)
+#endif
+
+#define STRIP(taps, stride, width) {taps, stride, width, strip_##taps##_##stride##_##width, 0, NULL},
+#define ANY(width) {0, 0, width, any_##width, 0, NULL},
+#define CUT(taps, width) {0, 0, width, any_##width, taps, strip_##taps##_1_##width},
+static const depthwise_form forms[] = {ALL_STRIPS}, any_forms[] = {ANY_STRIPS}, cut_forms[] = {ALL_CUTS};
 #undef STRIP
-},
-                            any_forms[] = {
-#define ANY(width) {0, 0, width, any_##width},
-                                ANY_STRIPS
 #undef ANY
-};
+#undef CUT
 
 static bool is_made_for(const depthwise_form *form, const kern_conv *c) {
-  const kern_conv_axis *depth = &c->axis[0], *v = &c->axis[2];
+  const kern_conv_axis *v = &c->axis[2];
   const int64_t behind = (v->out - 1) * v->stride - v->begin + v->kernel - v->in;
-  const bool plane = depth->in == 1 && depth->out == 1 && depth->kernel == 1 && depth->begin == 0;
   const bool wide = v->begin <= v->kernel / 2 && behind <= v->kernel / 2;
-  return plane && c->groups >= V_LANES && v->dilation == 1 && form->taps == v->kernel && form->stride == v->stride &&
+  return c->groups >= V_LANES && v->dilation == 1 && form->taps == v->kernel && form->stride == v->stride &&
          form->width <= (wide ? v->out : 1);
+}
+
+/* The general form with rows of taps cut into parts, where that can be. */
+static const depthwise_form *cut(const depthwise_form *form, const kern_conv *c) {
+  const kern_conv_axis *v = &c->axis[2];
+  const int64_t rows = c->axis[0].kernel * c->axis[1].kernel;
+  if (v->stride > 1 || v->dilation > 1 || c->groups < V_LANES) return form;
+  for (size_t i = 0; i < sizeof cut_forms / sizeof *cut_forms; i++) {
+    const depthwise_form *f = &cut_forms[i];
+    if (f->width == form->width && v->kernel % f->part == 0 && rows * (v->kernel / f->part) <= DEPTHWISE_MAX_ROWS)
+      return f;
+  }
+  return form;
 }
 
 const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c) {
@@ -174,7 +190,7 @@ const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c) {
       best = s;
     }
   }
-  return best;
+  return best && !best->taps ? cut(best, c) : best;
 }
 
 /* What depends on the strip's first output column. */
@@ -219,19 +235,33 @@ static void set_rows(depthwise_strip *s, const depthwise_part *p, int64_t plane,
   }
 }
 
-/* The same for forms made for a window, which have one plane and need no w_rows. A strip of few channels takes 50 ns:
- * this may take little of it. */
-static void set_plane_rows(depthwise_strip *s, const depthwise_part *p, int64_t y, const float **lines) {
+/* The same for forms made for a window, over an image of one plane. A strip of few channels takes 50 ns: this may take
+ * little of it. */
+static void set_plane_rows(depthwise_strip *s, const depthwise_part *p, int64_t y, const float **lines,
+                           const float **w_rows) {
   const kern_conv_axis *h = &p->conv->axis[1], *v = &p->conv->axis[2];
   int64_t first, last;
   depthwise_inside(h, y, &first, &last);
   int64_t at = y * h->stride - h->begin + first * h->dilation - p->first;
-  s->w = p->strip.w + first * v->kernel * s->w_pitch;
+  const float *w = p->strip.w + first * v->kernel * s->w_pitch;
   s->rows = last - first;
-  for (int64_t i = 0; i < s->rows; i++, at += h->dilation) {
+  for (int64_t i = 0; i < s->rows; i++, at += h->dilation, w += v->kernel * s->w_pitch) {
     if (at >= p->ring) at %= p->ring;
     lines[i] = p->x + at * p->line;
+    w_rows[i] = w;
   }
+}
+
+/* Rows of taps become several shorter ones each. */
+static void cut_rows(depthwise_strip *s, const depthwise_form *form, const float **lines, const float **w_rows) {
+  const int64_t parts = s->across->kernel / form->part;
+  for (int64_t i = s->rows * parts; i-- > 0;) {
+    const int64_t taps = i % parts * form->part;
+    lines[i] = lines[i / parts] + taps * s->in_pitch;
+    w_rows[i] = w_rows[i / parts] + taps * s->w_pitch;
+  }
+  s->rows *= parts;
+  s->columns = (1u << (form->width + form->part - 1)) - 1;
 }
 
 /* The scale and the shift of a strip that was just made. */
@@ -249,6 +279,8 @@ static void scale_strip(const depthwise_strip *s, int64_t width) {
 /* Strips run down the rows, so that the window's lines stay in the first-level cache. */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end) {
   const kern_conv_axis *v = &p->conv->axis[2];
+  const kern_conv_axis *deep = &p->conv->axis[0];
+  const bool plane_alone = deep->in == 1 && deep->out == 1 && deep->kernel == 1 && deep->begin == 0;
   const int64_t width = p->form->width, height = p->conv->axis[1].out;
   const int64_t first_plane = row < end ? row / height : 0; /* an image may have no lines */
   const float *lines[DEPTHWISE_MAX_ROWS], *w_rows[DEPTHWISE_MAX_ROWS];
@@ -265,10 +297,12 @@ void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end
     for (int64_t r = row; r < end; r++, y++) {
       if (y == height) plane++, y = 0;
       int64_t pixel = r * v->out + o;
-      if (p->form->taps) set_plane_rows(&s, p, y, lines);
+      if (p->form->taps && plane_alone) set_plane_rows(&s, p, y, lines, w_rows);
       else set_rows(&s, p, plane, y, lines, w_rows);
       s.y = p->strip.y + pixel * s.out_pitch;
-      p->form->run(&s);
+      const bool parts = p->form->part && s.whole;
+      if (parts) cut_rows(&s, p->form, lines, w_rows);
+      (parts ? p->form->run_parts : p->form->run)(&s);
       if (s.scale || s.shift) scale_strip(&s, width);
       if (!p->rest) continue;
       const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);

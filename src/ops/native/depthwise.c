@@ -110,6 +110,22 @@ static const depthwise_case table[] = {
      .padding = {1, 1, 1, 1, 1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
     {3, 1, 34, .in = {5, 7, 8}, .kernel = {5, 3, 2}, .stride = {2, 2, 1}, .dilation = {1, 2, 3},
      .padding = {2, 1, 3, 2, 2, 0}, .parts = BIAS},
+    /* rows of taps that are cut into shorter ones; volumes by strips made for the window, or for a pixel of each plane
+     */
+    {2, 1, 33, PLANE(11, 23, 9, 1), PAD(4), .parts = BIAS | SCALE, .act = KERN_ACT_relu},
+    {2, 2, 19, .in = {6, 40}, .kernel = {2, 25}, .stride = {2, 1}, .dilation = {2, 1}, .padding = {1, 9, 2, 14},
+     .parts = BIAS},
+    {2, 1, 20, .in = {3, 35}, .kernel = {3, 21}, .stride = {1, 1}, .dilation = {1, 1}, .padding = {2, -1, 1, 3}},
+    {3, 2, 20, .in = {4, 6, 31}, .kernel = {3, 3, 3}, .stride = {1, 1, 1}, .dilation = {1, 1, 1},
+     .padding = {1, 1, 1, 1, 1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_silu},
+    {3, 1, 35, .in = {5, 7, 19}, .kernel = {2, 5, 5}, .stride = {1, 2, 2}, .dilation = {2, 1, 1},
+     .padding = {0, 2, 2, 2, 2, 2}, .parts = BIAS, .act = KERN_ACT_clamp},
+    {3, 1, 18, .in = {3, 5, 33}, .kernel = {2, 3, 9}, .stride = {1, 1, 1}, .dilation = {1, 1, 1},
+     .padding = {0, 1, 4, 1, 1, 4}},
+    {3, 2, 24, .in = {7, 5, 6}, .kernel = {5, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1},
+     .padding = {2, 0, 0, 2, 0, 0}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu},
+    {3, 1, 9, .in = {6, 3, 4}, .kernel = {3, 1, 1}, .stride = {2, 1, 1}, .dilation = {1, 1, 1},
+     .padding = {1, 0, 0, 1, 0, 0}, .parts = BIAS},
     /* long windows of signals, also where each strip has taps outside, or some have nothing else */
     {1, 1, 9, .in = {50}, .kernel = {35}, .stride = {2}, .dilation = {1}, .padding = {17, 17}, .parts = BIAS},
     {1, 2, 70, .in = {90}, .kernel = {33}, .stride = {1}, .dilation = {1}, .padding = {16, 16}, .act = KERN_ACT_relu},

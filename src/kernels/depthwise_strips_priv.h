@@ -42,7 +42,7 @@ typedef struct depthwise_strip {
 } depthwise_strip;
 
 /* The strip's vectors but for the weights, from channel `c` on. */
-V_INLINE void depthwise_from_channel(depthwise_strip *s, int64_t c) {
+V_TEMPLATE void depthwise_from_channel(depthwise_strip *s, int64_t c) {
   if (s->bias) s->bias += c;
   if (s->scale) s->scale += c;
   if (s->shift) s->shift += c;
@@ -62,7 +62,7 @@ typedef struct depthwise_form {
 const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c);
 
 /* The range of taps that lie inside the image for output `o`. */
-V_INLINE void depthwise_inside(const kern_conv_axis *a, int64_t o, int64_t *first, int64_t *last) {
+V_TEMPLATE void depthwise_inside(const kern_conv_axis *a, int64_t o, int64_t *first, int64_t *last) {
   int64_t start = o * a->stride - a->begin, before = base_max_i64(-start, 0), room = base_max_i64(a->in - start, 0);
   if (a->dilation > 1) { /* divisions cost as much as a strip of few channels */
     before = (before + a->dilation - 1) / a->dilation;
@@ -85,7 +85,7 @@ typedef struct depthwise_part {
 
 /* What strips do of the epilogue in `rest`, which keeps the remainder; *last: its chain, for blocks of rows, as a call
  * for each strip would cost much of what the strip does. False: there is no remainder. */
-V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s, kern_epilogue *last) {
+V_TEMPLATE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s, kern_epilogue *last) {
   float limits[2];
   const bool active = rest->act != KERN_ACT_none, scaled = rest->scale || rest->shift;
   const bool whole = kern_epilogue_cheap(rest, limits) && !rest->residual && !(scaled && active && rest->late);
@@ -101,8 +101,8 @@ V_INLINE bool depthwise_take_epilogue(kern_epilogue *rest, depthwise_strip *s, k
   return !whole;
 }
 /* The chain on output rows [row, end) of a sample's channels from `channel` on, as many as p has. */
-V_INLINE void depthwise_finish(const kern_epilogue *last, const depthwise_part *p, int64_t sample, int64_t row,
-                               int64_t end, int64_t channel) {
+V_TEMPLATE void depthwise_finish(const kern_epilogue *last, const depthwise_part *p, int64_t sample, int64_t row,
+                                 int64_t end, int64_t channel) {
   const kern_conv *c = p->conv;
   const int64_t first = row * c->axis[2].out, pixels = end * c->axis[2].out - first;
   if (!last->chain || pixels <= 0) return;
@@ -110,7 +110,7 @@ V_INLINE void depthwise_finish(const kern_epilogue *last, const depthwise_part *
   kern_epilogue_chain(&at, p->strip.y + first * p->strip.out_pitch, p->strip.out_pitch, pixels, p->strip.channels);
 }
 /* Fetches the weights of `channels` channels, whose lines are too far apart for the machine to guess. */
-V_INLINE void depthwise_fetch(const float *w, int64_t taps, int64_t pitch, int64_t channels) {
+V_TEMPLATE void depthwise_fetch(const float *w, int64_t taps, int64_t pitch, int64_t channels) {
   for (int64_t t = 0; t < taps; t++, w += pitch)
     for (int64_t c = 0; c < channels; c += 16) __builtin_prefetch(w + c);
 }

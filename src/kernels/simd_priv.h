@@ -15,9 +15,11 @@
 #include <math.h>
 #include <string.h>
 
-/* V_INLINE: a function that becomes part of each caller, specialised by its constants. V_UNROLL: in front of a loop of
- * a few constant rounds; unrolls it wholly, so that arrays of vectors become registers. Neither where every access is
- * instrumented: those builds are not for speed, and would take minutes for a file of tiles. */
+/* V_INLINE: a function that becomes part of each caller. V_TEMPLATE: a large one, specialised by its constants.
+ * V_UNROLL: in front of a loop of a few constant rounds; unrolls it wholly, so that arrays of vectors become registers.
+ * The last two not where every access is instrumented: those builds are not for speed, and would take minutes for a
+ * file of tiles. */
+#define V_INLINE static inline __attribute__((always_inline, unused))
 #if defined __clang__
 #define V_INSTRUMENTED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
@@ -26,10 +28,10 @@
 #define V_INSTRUMENTED 0
 #endif
 #if V_INSTRUMENTED
-#define V_INLINE static __attribute__((unused))
+#define V_TEMPLATE static __attribute__((unused))
 #define V_UNROLL
 #else
-#define V_INLINE static inline __attribute__((always_inline, unused))
+#define V_TEMPLATE V_INLINE
 #ifdef __clang__
 #define V_UNROLL _Pragma("clang loop unroll(full)")
 #else

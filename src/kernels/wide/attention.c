@@ -35,7 +35,7 @@ typedef struct product {
 } product;
 
 /* Lanes of the last vector alone need care: `whole` says that it has them all. */
-V_INLINE void multiply(const product *p, int rows, int vectors, bool whole) {
+V_TEMPLATE void multiply(const product *p, int rows, int vectors, bool whole) {
   const product t = *p; /* stores to c do not change it */
   vf sum[TILE][VECTORS];
   V_UNROLL
@@ -116,8 +116,8 @@ static const float *head_of(const base_tensor *t, int64_t b, int64_t h) {
 
 /* `count` <= V_LANES rows of `size` elements as `size` vectors, the c-th at to + c * PITCH: times `scale`, or added to
  * what is there. */
-V_INLINE void turn_over(const float *from, int64_t row, int64_t step, int64_t count, int64_t size, bool add,
-                        float scale, float *to) {
+V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t count, int64_t size, bool add,
+                          float scale, float *to) {
   for (int64_t c = 0; c < size; c += V_LANES) {
     vf square[V_LANES];
     int64_t columns = base_min_i64(size - c, V_LANES);
@@ -222,8 +222,8 @@ static void hide_keys(const work *w, int64_t count, int64_t queries, int64_t ahe
 }
 
 /* Scores of `vectors` <= PAIR vectors of queries, of which `queries` exist, become exp(score - the largest so far). */
-V_INLINE void soften_some(const work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t at,
-                          int64_t queries, const int vectors) {
+V_TEMPLATE void soften_some(const work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t at,
+                            int64_t queries, const int vectors) {
   float *scores = w->scores + at;
   vf most[PAIR], base[PAIR], sum[PAIR];
   V_FOR(v, vectors) most[v] = v_load(w->most + at + v * V_LANES);

@@ -6,7 +6,7 @@ enum { MAX_WIDTH = 14, LATENCY = 4 };
 
 /* `whole`: no input column lies outside. Else, with stride 1, some of the first or the last taps / 2 do (depthwise_form
  * sees to it; a strip of one pixel takes any). Strides ask for every column: compilers spill less in short pieces. */
-V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int width, bool whole) {
+V_TEMPLATE void run_strip(const depthwise_strip *of, int taps, int stride, int width, bool whole) {
   const depthwise_strip s = *of;
   const vf low = v_set(s.low), high = v_set(s.high);
   const uintptr_t step = (uintptr_t)s.in_pitch * sizeof(float);
@@ -49,7 +49,7 @@ V_INLINE void run_strip(const depthwise_strip *of, int taps, int stride, int wid
 }
 
 /* The same for any row of taps. `part`: there are not V_LANES channels. */
-V_INLINE void run_any(const depthwise_strip *of, const int width, const bool whole, const bool part) {
+V_TEMPLATE void run_any(const depthwise_strip *of, const int width, const bool whole, const bool part) {
   const depthwise_strip s = *of;
   const vf low = v_set(s.low), high = v_set(s.high);
   const int64_t taps = s.across->kernel, lanes = part ? s.channels : V_LANES;

@@ -13,7 +13,7 @@ enum { ROWS_1 = 2, ROWS_2 = 2, ROWS_3 = 2 };
 enum { MOST_ROWS = 14 };
 
 /* Tiles of `rows` pixels; the last one overlaps the one before it instead of being short. */
-V_INLINE void multiply(const pixel_tiles *of, const int rows, const int panels, const bool side_by_side) {
+V_TEMPLATE void multiply(const pixel_tiles *of, const int rows, const int panels, const bool side_by_side) {
   const pixel_tiles p = *of;
   const int64_t panel = p.depth * V_LANES, thirds = (rows + 2) / 3;
   for (int64_t at = 0; at < p.pixels; at += rows) {

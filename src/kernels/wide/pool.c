@@ -73,8 +73,8 @@ static span span_of(const axis *a, int64_t o) {
 /* ---- windows ---- */
 
 /* What is kept of the elements so far: the larger one, NaN above all; or their sum. */
-V_INLINE vf larger(vf best, vf x) { return v_select(v_eq(x, x), v_max(x, best), x); }
-V_INLINE vf sum(vf total, vf x) { return v_add(total, x); }
+V_TEMPLATE vf larger(vf best, vf x) { return v_select(v_eq(x, x), v_max(x, best), x); }
+V_TEMPLATE vf sum(vf total, vf x) { return v_add(total, x); }
 
 typedef struct window {
   const float *at; /* the image's element 0 of the first channel */
@@ -82,7 +82,7 @@ typedef struct window {
 } window;
 
 /* `vectors` vectors of channels of one window; of the last one `lanes` lanes. */
-V_INLINE void reduce(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, vf *acc) {
+V_TEMPLATE void reduce(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, vf *acc) {
   const span *d = &w->span[0], *h = &w->span[1], *v = &w->span[2];
   int64_t step = p->axis[2].dilation * p->channels;
   for (int64_t i = d->first; i < d->last; i++) {
@@ -102,8 +102,8 @@ V_INLINE void reduce(int vectors, int64_t lanes, const pool *p, const window *w,
   }
 }
 
-V_INLINE void pool_block(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, float divisor,
-                         float *to) {
+V_TEMPLATE void pool_block(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, float divisor,
+                           float *to) {
   vf acc[MOST], divide = v_set(divisor), inverse = v_set(1 / divisor);
   uint32_t bits;
   memcpy(&bits, &divisor, sizeof bits);
@@ -120,8 +120,8 @@ V_INLINE void pool_block(int vectors, int64_t lanes, const pool *p, const window
 }
 
 /* So many vectors at a time of channels [c, last), as long as there are as many: the first that is left. */
-V_INLINE int64_t pool_blocks(int vectors, const pool *p, window *w, bool mean, float divisor, int64_t c, int64_t last,
-                             float *to) {
+V_TEMPLATE int64_t pool_blocks(int vectors, const pool *p, window *w, bool mean, float divisor, int64_t c, int64_t last,
+                               float *to) {
   for (const float *image = w->at - c; c + vectors * V_LANES <= last; c += vectors * V_LANES) {
     pool_block(vectors, V_LANES, p, w, mean, divisor, to + c);
     w->at = image + c + vectors * V_LANES;
@@ -130,7 +130,7 @@ V_INLINE int64_t pool_blocks(int vectors, const pool *p, window *w, bool mean, f
 }
 
 /* Channels [first, last) of one output pixel. */
-V_INLINE void pool_pixel(const pool *p, window *w, bool mean, int64_t first, int64_t last, float *to) {
+V_TEMPLATE void pool_pixel(const pool *p, window *w, bool mean, int64_t first, int64_t last, float *to) {
   const span *s = w->span;
   double count = 1;
   for (int i = 0; i < KERN_POOL_AXES; i++) count *= (double)(p->count_padding ? s[i].reach : s[i].last - s[i].first);
@@ -146,7 +146,7 @@ V_INLINE void pool_pixel(const pool *p, window *w, bool mean, int64_t first, int
 }
 
 /* Output row `row` of all rows of the batch. */
-V_INLINE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, int64_t last) {
+V_TEMPLATE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, int64_t last) {
   const axis *d = &p->axis[0], *h = &p->axis[1], *v = &p->axis[2];
   int64_t plane = row / h->out;
   window w = {.at = p->x + plane / d->out * p->in_size * p->channels,
@@ -157,7 +157,7 @@ V_INLINE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, int
   }
 }
 
-V_INLINE td_status run(const base_call *call, bool mean) {
+V_TEMPLATE td_status run(const base_call *call, bool mean) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   const pool p = open_pool(call);
   int64_t rows = p.batch * p.axis[0].out * p.axis[1].out, width = rows < FEW_ROWS ? FEW_CHANNELS : MOST_CHANNELS;

@@ -24,7 +24,7 @@ typedef struct columns {
 } columns;
 
 /* acc[row][panel][gate] += sum over k of a[row][k] b[panel][k][gate]. */
-V_INLINE void multiply(int rows, columns c, const float *const *a, const float *b, int64_t k, vf *acc) {
+V_TEMPLATE void multiply(int rows, columns c, const float *const *a, const float *b, int64_t k, vf *acc) {
   const int each = c.panels * c.gates;
   for (int64_t i = 0; i < k; i++, b += c.width * V_LANES) {
     vf column[PANELS * GATES_MAX];
@@ -42,8 +42,8 @@ V_INLINE void multiply(int rows, columns c, const float *const *a, const float *
 /* ---- inputs ---- */
 
 /* The inputs' part of one panel for `count` rows from row `first` of the chunk on. */
-V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int64_t step, int64_t first,
-                         int64_t count) {
+V_TEMPLATE void input_tile(int rows, int gates, const block *k, int64_t panel, int64_t step, int64_t first,
+                           int64_t count) {
   const layer *l = k->l;
   const float *a[ROWS], *bias = k->bias ? k->bias + panel * KERN_RECURRENT_BIASES * l->units : NULL;
   vf acc[ROWS * GATES_MAX];
@@ -63,7 +63,7 @@ V_INLINE void input_tile(int rows, int gates, const block *k, int64_t panel, int
   }
 }
 
-V_INLINE void multiply_inputs(int gates, const block *k, int64_t step, int64_t steps) {
+V_TEMPLATE void multiply_inputs(int gates, const block *k, int64_t step, int64_t steps) {
   const int64_t rows = steps * k->count;
   for (int64_t panel = k->panel; panel < k->panel_end; panel++) {
     for (int64_t first = 0; first < rows; first += ROWS) {
@@ -89,10 +89,10 @@ typedef struct piece {
 } piece;
 
 /* The rows of w are cut in parts, so that there is a piece for each step of a chunk, if not for the last. */
-V_INLINE int piece_parts(int gates, int steps) { return steps / gates; }
+V_TEMPLATE int piece_parts(int gates, int steps) { return steps / gates; }
 
 /* Piece `number` for the chunk of `steps` from `step` on. */
-V_INLINE piece piece_of(int gates, int steps, const block *k, int64_t step, int64_t number) {
+V_TEMPLATE piece piece_of(int gates, int steps, const block *k, int64_t step, int64_t number) {
   static const float zeros[V_LANES];
   const layer *l = k->l;
   const int64_t parts = piece_parts(gates, steps), gate = number / parts, part = number % parts;
@@ -124,20 +124,20 @@ static void turn(const block *k, int64_t step) {
 }
 
 /* sums[step] += x[step] w for a row of w. */
-V_INLINE void add_inputs(int steps, const float *x, const float *w, vf *sums) {
+V_TEMPLATE void add_inputs(int steps, const float *x, const float *w, vf *sums) {
   vf column = v_keep(v_load(w));
   V_FOR(step, steps) sums[step] = v_fma(v_set(x[step]), column, sums[step]);
 }
 
-V_INLINE void add_states(int gates, const float *state, const float *r, vf *acc) {
+V_TEMPLATE void add_states(int gates, const float *state, const float *r, vf *acc) {
   vf value = v_set(*state);
   V_FOR(g, gates) acc[g] = v_fma(value, v_load(r + g * V_LANES), acc[g]);
 }
 
 /* A piece of a panel, and beside it the product of one sequence's state with a panel of r: k rows of `width` vectors,
  * of which the first `gates` are read. As many rows of r follow one of w as there are parts. */
-V_INLINE void multiply_beside(int gates, int width, const float *state, const float *r, int64_t k, vf *acc,
-                              const piece *p, int64_t panel) {
+V_TEMPLATE void multiply_beside(int gates, int width, const float *state, const float *r, int64_t k, vf *acc,
+                                const piece *p, int64_t panel) {
   const int steps = p->steps, each = piece_parts(width, steps), pitch = width * V_LANES;
   const float *x = p->x, *w = p->w + panel * p->w_panel, *from = p->from + panel * p->from_panel;
   float *to = p->to + panel * p->to_panel;
@@ -155,7 +155,7 @@ V_INLINE void multiply_beside(int gates, int width, const float *state, const fl
 }
 
 /* All pieces of the first chunk. */
-V_INLINE void first_pieces(int gates, int steps, const block *k) {
+V_TEMPLATE void first_pieces(int gates, int steps, const block *k) {
   for (int64_t number = 0; number < gates * piece_parts(gates, steps); number++) {
     const piece p = piece_of(gates, steps, k, 0, number);
     for (int64_t panel = k->panel; panel < k->panel_end; panel++)
@@ -173,14 +173,14 @@ typedef struct place {
 } place;
 
 /* Where row `row` of the block finds its sums of inputs for the `i`th panel of the place. */
-V_INLINE const float *sums_of(const place *at, int row, int i) {
+V_TEMPLATE const float *sums_of(const place *at, int row, int i) {
   const layer *l = at->k->l;
   int64_t sequence = at->slot * at->k->count + base_min_i64(row, at->k->count - 1);
   return at->k->sums + sequence * l->width + (at->panel + i) * l->gates * V_LANES;
 }
 
 /* The state of `unit` and those behind it. */
-V_INLINE void put_state(const place *at, int row, int64_t unit, vf state) {
+V_TEMPLATE void put_state(const place *at, int row, int64_t unit, vf state) {
   const block *k = at->k;
   const layer *l = k->l;
   v_store(k->next + row * l->padded + unit, state);
@@ -194,8 +194,8 @@ V_INLINE void put_state(const place *at, int row, int64_t unit, vf state) {
 }
 
 /* acc += states times `gates` of the `width` gates of r, from gate `first` on. */
-V_INLINE void multiply_states(int rows, int panels, int first, int gates, int width, const place *at,
-                              const float *states, vf *acc) {
+V_TEMPLATE void multiply_states(int rows, int panels, int first, int gates, int width, const place *at,
+                                const float *states, vf *acc) {
   const layer *l = at->k->l;
   const columns c = {panels, gates, width, l->hidden * width * V_LANES};
   const float *r = at->k->r + at->panel * c.pitch + first * V_LANES, *a[ROWS];
@@ -205,8 +205,8 @@ V_INLINE void multiply_states(int rows, int panels, int first, int gates, int wi
 }
 
 /* The sums of those gates: inputs' part and states' part. */
-V_INLINE void gate_sums(int rows, int panels, int first, int gates, int width, const place *at, const float *states,
-                        vf *acc) {
+V_TEMPLATE void gate_sums(int rows, int panels, int first, int gates, int width, const place *at, const float *states,
+                          vf *acc) {
   V_FOR(i, rows * panels) {
     const float *sums = sums_of(at, i / panels, i % panels) + first * V_LANES;
     V_FOR(g, gates) acc[i * gates + g] = v_load(sums + g * V_LANES);
@@ -216,20 +216,20 @@ V_INLINE void gate_sums(int rows, int panels, int first, int gates, int width, c
 
 /* d = 1 + exp(-x), x bounded so that a product of two of them is finite. With d of x, sigmoid(x) = 1 / d; with d of
  * 2 x, tanh(x) = (2 - d) / d. Within 3e-7, absolutely. */
-V_INLINE vf gate(vf x) {
+V_TEMPLATE vf gate(vf x) {
   const vf most = v_set(43);
   return v_one_plus_exp_neg(v_min(most, v_max(v_neg(most), x)));
 }
-V_INLINE vf gate_twice(vf x) { return gate(v_add(x, x)); }
-V_INLINE vf over(vf d) { return v_sub(v_set(2), d); }
-V_INLINE vf sigmoid_of(vf x) { return v_div(v_set(1), gate(x)); }
-V_INLINE vf tanh_of(vf x) {
+V_TEMPLATE vf gate_twice(vf x) { return gate(v_add(x, x)); }
+V_TEMPLATE vf over(vf d) { return v_sub(v_set(2), d); }
+V_TEMPLATE vf sigmoid_of(vf x) { return v_div(v_set(1), gate(x)); }
+V_TEMPLATE vf tanh_of(vf x) {
   vf d = gate_twice(x);
   return v_div(over(d), d);
 }
 
 /* The states of V_LANES units from `unit` on, from the sums of their gates. */
-V_INLINE void put_lstm(const place *at, int row, int64_t unit, const vf *sums) {
+V_TEMPLATE void put_lstm(const place *at, int row, int64_t unit, const vf *sums) {
   float *memory = at->k->memory + row * at->k->l->padded + unit;
   vf in = gate(sums[0]), out = gate(sums[1]), forget = gate(sums[2]), candidate = gate_twice(sums[3]);
   vf added = v_div(over(candidate), v_mul(in, candidate));
@@ -249,7 +249,7 @@ static __attribute__((noinline)) void put_plain(const place *at, int rows, int p
 }
 
 /* Panels of four gates, or of four vectors of plain units. */
-V_INLINE void lstm_panels(int rows, int panels, const place *at) {
+V_TEMPLATE void lstm_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 0, 4, 4, at, at->k->state, acc);
   if (at->k->l->plain) {
@@ -263,10 +263,10 @@ V_INLINE void lstm_panels(int rows, int panels, const place *at) {
 }
 
 /* (1 - z) candidate + z state */
-V_INLINE vf gru_blend(vf z, vf candidate, vf state) { return v_fma(z, v_sub(state, candidate), candidate); }
+V_TEMPLATE vf gru_blend(vf z, vf candidate, vf state) { return v_fma(z, v_sub(state, candidate), candidate); }
 
 /* The candidate's state product is taken before the reset gate. */
-V_INLINE void gru_panels(int rows, int panels, const place *at) {
+V_TEMPLATE void gru_panels(int rows, int panels, const place *at) {
   const block *k = at->k;
   vf acc[SUMS_MAX];
   V_FOR(i, rows * panels) {
@@ -287,7 +287,7 @@ V_INLINE void gru_panels(int rows, int panels, const place *at) {
 }
 
 /* The reset gate comes first: z and the reset state of all panels, */
-V_INLINE void gru_reset_panels(int rows, int panels, const place *at) {
+V_TEMPLATE void gru_reset_panels(int rows, int panels, const place *at) {
   const block *k = at->k;
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 0, 2, 3, at, k->state, acc);
@@ -299,7 +299,7 @@ V_INLINE void gru_reset_panels(int rows, int panels, const place *at) {
 }
 
 /* then the candidates. */
-V_INLINE void gru_candidate_panels(int rows, int panels, const place *at) {
+V_TEMPLATE void gru_candidate_panels(int rows, int panels, const place *at) {
   const block *k = at->k;
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 2, 1, 3, at, k->kept, acc);
@@ -314,7 +314,7 @@ V_INLINE void gru_candidate_panels(int rows, int panels, const place *at) {
 /* The block's panels at one step. They are walked to and fro: what was read last is still in the first-level cache,
  * which r often exceeds. */
 typedef void panels_of(int rows, int panels, const place *at);
-V_INLINE void walk(int rows, const block *k, int64_t step, int64_t slot, panels_of *of) {
+V_TEMPLATE void walk(int rows, const block *k, int64_t step, int64_t slot, panels_of *of) {
   const int each = rows == 1 ? PANELS : 1;
   const int64_t first = k->panel, end = k->panel_end;
   int64_t i = first;
@@ -324,7 +324,7 @@ V_INLINE void walk(int rows, const block *k, int64_t step, int64_t slot, panels_
 }
 
 /* Is there a piece for the next chunk to do beside `step`? Then it is *p. */
-V_INLINE bool has_piece(int gates, int steps, const block *k, int64_t step, piece *p) {
+V_TEMPLATE bool has_piece(int gates, int steps, const block *k, int64_t step, piece *p) {
   int64_t number = step % steps, next = step - number + steps;
   if (next >= k->time || number >= gates * piece_parts(gates, steps)) return false;
   *p = piece_of(gates, steps, k, next, number);
@@ -332,7 +332,7 @@ V_INLINE bool has_piece(int gates, int steps, const block *k, int64_t step, piec
 }
 
 /* The block's panels of one sequence, with the piece beside each. */
-V_INLINE void walk_beside(const piece *p, const block *k, int64_t step, int64_t slot, panels_of *of) {
+V_TEMPLATE void walk_beside(const piece *p, const block *k, int64_t step, int64_t slot, panels_of *of) {
   const int64_t first = k->panel, end = k->panel_end;
   for (int64_t i = first; i < end; i++) of(1, 1, &(place){k, slot, step, step % 2 ? first + end - 1 - i : i, p});
 }
@@ -342,7 +342,7 @@ static void lstm_one(const block *k, int64_t step, int64_t slot) { walk(1, k, st
 static void lstm_pair(const block *k, int64_t step, int64_t slot) { walk(2, k, step, slot, lstm_panels); }
 static void lstm_some(const block *k, int64_t step, int64_t slot) { walk(SOME, k, step, slot, lstm_panels); }
 static void lstm_many(const block *k, int64_t step, int64_t slot) { walk(ROWS, k, step, slot, lstm_panels); }
-V_INLINE void lstm_step_woven(int steps, const block *k, int64_t step, int64_t slot) {
+V_TEMPLATE void lstm_step_woven(int steps, const block *k, int64_t step, int64_t slot) {
   piece p;
   if (has_piece(4, steps, k, step, &p)) walk_beside(&p, k, step, slot, lstm_panels);
   else lstm_one(k, step, slot);
@@ -363,7 +363,7 @@ const recurrent_cell KERN_NAME(lstm_cell) = {
     .woven = {{WEAVE ? lstm_woven : NULL}, {WEAVE ? lstm_woven_long : NULL}}};
 
 /* The first phase of a step; all of it where the candidate's product comes before the reset gate. */
-V_INLINE void gru_step(int rows, const block *k, int64_t step, int64_t slot) {
+V_TEMPLATE void gru_step(int rows, const block *k, int64_t step, int64_t slot) {
   if (k->l->linear_before_reset) walk(rows, k, step, slot, gru_panels);
   else walk(rows, k, step, slot, gru_reset_panels);
 }
@@ -384,7 +384,7 @@ static void gru_candidates_some(const block *k, int64_t step, int64_t slot) {
 static void gru_candidates_many(const block *k, int64_t step, int64_t slot) {
   walk(ROWS, k, step, slot, gru_candidate_panels);
 }
-V_INLINE void gru_step_woven(int steps, const block *k, int64_t step, int64_t slot) {
+V_TEMPLATE void gru_step_woven(int steps, const block *k, int64_t step, int64_t slot) {
   piece p;
   if (!has_piece(3, steps, k, step, &p)) gru_one(k, step, slot);
   else if (k->l->linear_before_reset) walk_beside(&p, k, step, slot, gru_panels);

@@ -158,6 +158,16 @@ static void find_forms_across(kern_fused_space *s) {
   }
 }
 
+/* Are rows of operand `k`, which is picked, one place for all neighbours, and dense there? A table that stays in its
+ * file may lie at any address. */
+static bool lies_as_told(const kern_fused_space *s, uint32_t k) {
+  const uint32_t teller = s->picks[k].teller;
+  for (int32_t i = 0; i < s->row_rank; i++)
+    if (s->step[i][teller] != 0) return false;
+  const bool aligned = (uintptr_t)s->in[k]->data % size_of(s->in[k]->dtype) == 0;
+  return aligned && s->native >> k & 1 && s->pitch[teller] == 0 && is_dense(s, k);
+}
+
 /* `code` (may be NULL) is taken where it fits: operands that it takes as rows may be single numbers after all. */
 static void find_forms(kern_fused_space *s, const kern_fused_code **code) {
   uint64_t still = 0;
@@ -178,6 +188,7 @@ static void find_forms(kern_fused_space *s, const kern_fused_code **code) {
     const bool native = s->native >> k & 1, plain = native && !s->picks[k].picks;
     const bool dense = plain && is_dense(s, k), one = s->scalars >> k & 1;
     if (dense && !one) s->direct |= (uint64_t)1 << k;
+    else if (!one && s->picks[k].picks && lies_as_told(s, k)) s->found |= (uint64_t)1 << k;
     else if (!one && plain && s->row_rank == 1 && s->pitch[k] == 1 && s->rows > 1 && turns(s, k))
       s->turned |= (uint64_t)1 << k;
     s->piecewise |= one ? !native : !dense;
@@ -222,12 +233,17 @@ static bool streams(const kern_fused_space *s) {
 
 /* Element offsets of the columns at row `row` of plane `plane`. */
 static void offsets_of(const kern_fused_space *s, int64_t plane, int64_t row, int64_t *offset) {
-  for (uint32_t k = 0; k < COLUMNS; k++) offset[k] = row * s->pitch[k];
+  const uint32_t outs = BASE_PROGRAM_OPERANDS, end = outs + s->p->out_count; /* those in between are nobody's */
+  for (uint32_t k = 0; k < s->p->in_count; k++) offset[k] = row * s->pitch[k];
+  for (uint32_t k = outs; k < end; k++) offset[k] = row * s->pitch[k];
   for (int32_t i = 0; i < s->rank; i++) {
-    for (uint32_t k = 0; k < COLUMNS; k++) offset[k] += plane % s->dims[i] * s->stride[i][k];
+    const int64_t at = plane % s->dims[i];
+    for (uint32_t k = 0; k < s->p->in_count; k++) offset[k] += at * s->stride[i][k];
+    for (uint32_t k = outs; k < end; k++) offset[k] += at * s->stride[i][k];
     plane /= s->dims[i];
   }
 }
+
 /* `rows` rows of a plane, of which elements [from, from + n); `offset`: of the columns at the first row. */
 static void run_tile(kern_fused_job *j, const int64_t *offset, int64_t rows, int64_t from, int64_t n) {
   const kern_fused_space *s = &j->s;
@@ -236,6 +252,13 @@ static void run_tile(kern_fused_job *j, const int64_t *offset, int64_t rows, int
     const int64_t first = offset[k] + (still ? 0 : from);
     if (s->tellers >> k & 1) continue;
     const bool same = s->pitch[k] == 0 && !s->picks[k].picks; /* one row is all of them */
+    if (s->found >> k & 1) {
+      const int64_t place = kern_fused_told(j, k, offset[s->picks[k].teller]);
+      if (j->status != TD_OK) return;
+      j->rows.in[k] = (const char *)s->in[k]->data + (first + place) * (int64_t)body_size(s, k);
+      j->rows.pitch[k] = s->pitch[k];
+      continue;
+    }
     if (!as_it_is) kern_fused_bring(j, k, offset, same ? 1 : rows, still ? 0 : from, still ? 1 : n);
     j->rows.in[k] = as_it_is ? (const char *)s->in[k]->data + first * (int64_t)body_size(s, k) : j->in[k];
     j->rows.pitch[k] = as_it_is || same ? s->pitch[k] : j->wide;

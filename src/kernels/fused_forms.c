@@ -100,9 +100,7 @@ static void write_run(const kern_fused_space *s, uint32_t k, int64_t at, int64_t
 bool kern_fused_reads(td_dtype dtype) { return readers[dtype]; }
 bool kern_fused_writes(td_dtype dtype) { return writers[dtype]; }
 
-/* Where operand `k` is read along its picked axis, as told at element `at` of its teller: an element offset. What is
- * outside of the axis is an error of the call, and element 0. */
-static int64_t told(kern_fused_job *j, uint32_t k, int64_t at) {
+int64_t kern_fused_told(kern_fused_job *j, uint32_t k, int64_t at) {
   const base_tensor *t = j->s.in[k], *teller = j->s.in[j->s.picks[k].teller];
   const int64_t size = t->dims[j->s.picks[k].axis], index = kern_index_at(teller, at);
   int64_t place;
@@ -156,7 +154,7 @@ static void pick_row(kern_fused_job *j, uint32_t k, int64_t offset, int64_t at, 
   bool still = true;
   for (int32_t i = 0; i < s->row_rank; i++) still &= s->step[i][teller] == 0;
   if (still) {
-    const int64_t begin = offset + told(j, k, at);
+    const int64_t begin = offset + kern_fused_told(j, k, at);
     if (j->status == TD_OK) walk_row(s, k, begin, from, n, piece, read_run);
     return;
   }
@@ -168,7 +166,7 @@ static void pick_row(kern_fused_job *j, uint32_t k, int64_t offset, int64_t at, 
       tell += rest % s->row_dims[d] * s->step[d][teller];
       rest /= s->row_dims[d];
     }
-    element += told(j, k, tell);
+    element += kern_fused_told(j, k, tell);
     if (j->status == TD_OK) read_run(s, k, element, 1, 1, piece);
   }
 }
@@ -182,7 +180,7 @@ static void bring_picked(kern_fused_job *j, uint32_t k, const int64_t *offsets, 
   char *to = j->in[k];
   for (int64_t r = 0; r < rows && j->status == TD_OK; r++, to += j->wide * each) {
     const int64_t begin = offsets[k] + r * s->pitch[k], tells = offsets[teller] + r * s->pitch[teller];
-    const int64_t place = whole ? told(j, k, tells) : 0;
+    const int64_t place = whole ? kern_fused_told(j, k, tells) : 0;
     if (!whole) pick_row(j, k, begin, tells, from, n, to);
     else if (j->status == TD_OK)
       memcpy(to, (const char *)s->in[k]->data + (begin + place + from) * each, (size_t)(n * each));

@@ -23,6 +23,7 @@ typedef struct kern_fused_space {
   uint64_t turned;  /* bit k: operand k, elements of 4 bytes, is dense from row to row */
   uint64_t native;  /* bit k: operand k is of the element type that bodies read */
   uint64_t tellers; /* bit k: operand k tells another one's places, and no body sees it */
+  uint64_t found;   /* bit k: operand k is picked, all rows of a tile from one place, where bodies read it as it is */
   bool gathers;     /* some operand is picked */
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   base_type type[COLUMNS];
@@ -60,6 +61,9 @@ static inline bool turns(const kern_fused_space *s, uint32_t k) {
 /* Is there a way to read elements of the type, and to write them? */
 bool kern_fused_reads(td_dtype dtype);
 bool kern_fused_writes(td_dtype dtype);
+/* Where operand `k` is read along its picked axis, as told at element `at` of its teller: an element offset. What is
+ * outside of the axis is an error of the call, and element 0. */
+int64_t kern_fused_told(kern_fused_job *j, uint32_t k, int64_t at);
 /* A tile of operand `k`, whose first row begins at element offsets[k]: elements [from, from + n) of each of its rows,
  * into j->in[k]. */
 void kern_fused_bring(kern_fused_job *j, uint32_t k, const int64_t *offsets, int64_t rows, int64_t from, int64_t n);

@@ -600,6 +600,35 @@ static void picked_outside(void **state) {
   chains_remove(cache);
 }
 
+/* Blocks that an index tells meet a reduction along their rows; one outside is an error. */
+static void picked_blocks(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"ids\": i64[n]\ninput %1 \"x\": f32[n, 3, 18]\ninput %2 \"blocks\": f32[5, 3, 18]\n"
+      "%3 = aten::index_select(%2, %0) {dim = 0}\n%4 = aten::add(%1, %3)\n%5 = aten::abs(%4)\n"
+      "%6 = aten::sum(%5) {dim = [-1], keepdim = true}\n%7 = aten::sub(%5, %6)\n"
+      "output \"z\" %7\n";
+  const int64_t blocks[] = {4, 0, 2, 2};
+  rig r;
+  rig_open(&r, text, "native");
+  rig_feed(&r, 0, TD_I64, "4: 4 -5 2 2");
+  rig_feed(&r, 1, TD_F32, "4x3x18: 1");
+  rig_feed(&r, 2, TD_F32, "5x3x18: 0.5");
+  rig_run(&r);
+  for (int64_t i = 0; i < 4 * 3; i++) {
+    float sum = 0;
+    for (int64_t k = 0; k < 18; k++) sum += (float)(i * 18 + k) + (float)((blocks[i / 3] * 3 + i % 3) * 18 + k) + 1.5f;
+    for (int64_t k = 0; k < 18; k++) {
+      const float one = (float)(i * 18 + k) + (float)((blocks[i / 3] * 3 + i % 3) * 18 + k) + 1.5f;
+      assert_true(((const float *)rig_output(&r, 0)->data)[i * 18 + k] == one - sum);
+    }
+  }
+  rig_feed(&r, 0, TD_I64, "4: 0 1 5 2");
+  assert_int_equal(run_session_run(r.session, &r.err), TD_BAD_ARGUMENT);
+  assert_non_null(strstr(r.err.text, "index 5 is outside of an axis of 5"));
+  rig_close(&r);
+}
+
 /* A table of which rows are picked stays in its file, wherever it lies there. */
 static void picked_in_place(void **state) {
   (void)state;
@@ -649,6 +678,7 @@ static void compiled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted), cmocka_unit_test(picked_outside),
-                                     cmocka_unit_test(picked_in_place), cmocka_unit_test(compiled)};
+                                     cmocka_unit_test(picked_blocks), cmocka_unit_test(picked_in_place),
+                                     cmocka_unit_test(compiled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

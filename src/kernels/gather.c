@@ -4,6 +4,8 @@
 #include "kernels/index_priv.h"
 #include "kernels/kernels_priv.h"
 
+#include <string.h>
+
 enum { CHUNK = 512, TASK_ELEMENTS = 1 << 14, TASKS = 16 };
 
 /* to[i * to_step] = from[at[i]] */
@@ -43,12 +45,32 @@ static bool read(const base_call *call, gathering *g) {
   return g->run;
 }
 
+/* A row of which one index says where it is. */
+static td_status gather_whole(const base_call *call, const gathering *g, void *to, int64_t index_from, const char *from,
+                              int64_t length, const int64_t *step) {
+  const int64_t size = g->x->dims[g->axis], bytes = base_dtype(g->out->dtype)->bits / 8;
+  const int64_t given = kern_index_at(g->index, index_from);
+  int64_t where, at[CHUNK];
+  if (!kern_index_place(given, size, &where)) return kern_index_outside(call, "aten::gather", given, size);
+  from += where * g->x->strides[g->axis] * bytes;
+  if (step[0] == 1 && step[2] == 1) {
+    memcpy(to, from, (size_t)(length * bytes));
+    return TD_OK;
+  }
+  for (int64_t i = 0; i < base_min_i64(length, CHUNK); i++) at[i] = i * step[2];
+  for (int64_t first = 0; first < length; first += CHUNK)
+    g->run((char *)to + first * step[0] * bytes, step[0], from + first * step[2] * bytes, at,
+           base_min_i64(CHUNK, length - first));
+  return TD_OK;
+}
+
 /* A row of the index: `step` counts elements of the result, the index and x. */
 static td_status gather_row(const base_call *call, const gathering *g, void *to, int64_t index_from, const void *from,
                             int64_t length, const int64_t *step) {
   const int64_t size = g->x->dims[g->axis], stride = g->x->strides[g->axis];
   const int64_t bytes = base_dtype(g->out->dtype)->bits / 8;
   int64_t at[CHUNK];
+  if (step[1] == 0 && length > 1) return gather_whole(call, g, to, index_from, from, length, step);
   for (int64_t first = 0; first < length; first += CHUNK) {
     const int64_t count = base_min_i64(CHUNK, length - first);
     for (int64_t i = 0; i < count; i++) {

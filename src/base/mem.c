@@ -7,6 +7,9 @@
 #include <string.h>
 
 enum { ALLOC_ALIGN = 64, ARENA_ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 22, CHUNK_LARGE = 1 << 25 };
+/* Chunks between these cost a page fault for every 4 KiB; one of the larger size is a large page (sys_allocator), which
+ * arenas of imports, compilations and weights take instead. */
+enum { CHUNK_SMALL = 1 << 16, CHUNK_PAGE = 1 << 21 };
 
 static void *libc_alloc(void *user, size_t bytes, size_t align) {
   (void)user;
@@ -28,7 +31,7 @@ void base_free(const td_allocator *a, void *memory, size_t bytes) {
   if (memory) a->free(a->user, memory, bytes);
 }
 
-/* Chunks form a list, newest first; only the newest has room. */
+/* Chunks form a list; only the first one has room. */
 typedef struct chunk {
   struct chunk *older;
   size_t bytes; /* of the allocation, header included */
@@ -40,11 +43,18 @@ struct base_arena {
   chunk *newest;
   size_t bytes, largest; /* largest: what chunks double up to */
   bool failed;
+  bool pages; /* chunks that are not small are large pages */
 };
 
 base_arena *base_arena_new(const td_allocator *a) {
   base_arena *arena = base_alloc(a, sizeof *arena);
   if (arena) *arena = (base_arena){.allocator = *a, .bytes = sizeof *arena, .largest = CHUNK_MAX};
+  return arena;
+}
+
+base_arena *base_arena_new_brief(const td_allocator *a) {
+  base_arena *arena = base_arena_new(a);
+  if (arena) arena->pages = true;
   return arena;
 }
 
@@ -59,20 +69,28 @@ void base_arena_free(base_arena *arena) {
   base_free(&allocator, arena, sizeof *arena);
 }
 
-void base_arena_expect_much(base_arena *arena) { arena->largest = CHUNK_LARGE; }
+void base_arena_expect_much(base_arena *arena) {
+  arena->largest = CHUNK_LARGE;
+  arena->pages = true;
+}
 
 static void *counting_alloc(void *user, size_t bytes, size_t align);
 static bool refused(const td_allocator *a);
 
+/* What is larger than any chunk has one of its own, and the newest one's room stays in use. */
 static chunk *arena_grow(base_arena *arena, size_t bytes) {
-  size_t size = arena->newest ? arena->newest->bytes * 2 : CHUNK_MIN;
+  chunk *newest = arena->newest;
+  size_t size = newest ? newest->bytes * 2 : CHUNK_MIN;
+  if (arena->pages && size > CHUNK_SMALL && size < CHUNK_PAGE) size = CHUNK_PAGE;
   if (size > arena->largest) size = arena->largest;
+  const bool own = newest && bytes > arena->largest;
   if (size < bytes) size = bytes;
   chunk *c = base_alloc(&arena->allocator, size);
   if (!c) return NULL;
-  *c = (chunk){.older = arena->newest, .bytes = size, .used = sizeof *c};
+  *c = (chunk){.older = own ? newest->older : newest, .bytes = size, .used = sizeof *c};
   arena->bytes += size;
-  arena->newest = c;
+  if (own) newest->older = c;
+  else arena->newest = c;
   return c;
 }
 
@@ -157,7 +175,8 @@ char *base_arena_format(base_arena *arena, const char *format, ...) {
 
 void *base_vec_grow(base_arena *arena, const void *at, uint32_t *cap, size_t each) {
   if (*cap > UINT32_MAX / 2) return NULL;
-  uint32_t larger = *cap ? *cap * 2 : 8;
+  enum { FIRST_BYTES = 512 }; /* there are many vectors of a few large things */
+  uint32_t larger = *cap ? *cap * 2 : each > FIRST_BYTES / 8 ? 4 : 8;
   void *to = base_arena_array(arena, larger, each);
   if (!to) return NULL;
   if (at) memcpy(to, at, *cap * each);

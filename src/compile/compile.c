@@ -167,7 +167,7 @@ td_status compile_rewrite(ir_graph *graph, const compile_setting *setting, td_er
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err) {
   plan_exe *made = plan_new(allocator);
-  base_arena *scratch = base_arena_new(allocator), *own = setting->general ? base_arena_new(allocator) : NULL;
+  base_arena *scratch = base_arena_new_brief(allocator), *own = setting->general ? base_arena_new(allocator) : NULL;
   td_status status = made && scratch && (own || !setting->general) ? TD_OK : base_no_memory(err, "the plan");
   if (status == TD_OK) base_arena_expect_much(graph->constants = own ? own : made->arena); /* packed weights */
   if (status == TD_OK) status = rewrite(graph, setting, scratch, changes, err);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops) {
-  base_arena *arena = base_arena_new(allocator);
+  base_arena *arena = base_arena_new_brief(allocator);
   ir_graph *g = arena ? base_new(arena, ir_graph, 1) : NULL;
   if (!g) {
     base_arena_free(arena);

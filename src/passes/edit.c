@@ -36,7 +36,7 @@ td_status passes_each(ir_graph *graph, const passes_setting *setting, uint32_t *
 
 td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node node),
                       td_status (*finish)(passes_edit *e)) {
-  e->scratch = base_arena_new(base_arena_allocator(e->graph->arena));
+  e->scratch = base_arena_new_brief(base_arena_allocator(e->graph->arena));
   td_status status = e->scratch ? walk(e, visit) : base_no_memory(e->err, "a pass");
   if (status == TD_OK && finish) status = finish(e);
   if (status == TD_OK) ir_settle(e->graph);

@@ -63,6 +63,20 @@ static void absurd_sizes_are_refused(void **state) {
   assert_non_null(base_arena_alloc(*state, 1));
 }
 
+/* What is larger than a chunk leaves the room of the one in use to what comes next. */
+static void large_among_small(void **state) {
+  enum { LARGE = 9 << 20 };
+  const char *first = base_arena_alloc(*state, 16);
+  const size_t before = base_arena_bytes(*state);
+  char *large = base_arena_alloc_uncleared(*state, LARGE, 64);
+  const char *next = base_arena_alloc(*state, 16);
+  assert_non_null(large);
+  large[LARGE - 1] = 1;
+  assert_true(base_arena_holds(*state, large + LARGE - 1));
+  assert_ptr_equal(next, first + 16);
+  assert_true(base_arena_bytes(*state) - before < LARGE + 4096);
+}
+
 static void texts_are_copied(void **state) {
   char from[] = "abcdef";
   char *whole = base_arena_text(*state, from), *part = base_arena_slice(*state, from + 1, 3);
@@ -130,6 +144,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(blocks_are_zeroed_aligned_and_apart, setup, teardown),
       cmocka_unit_test_setup_teardown(alignment_is_of_the_address, setup, teardown),
       cmocka_unit_test_setup_teardown(absurd_sizes_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(large_among_small, setup, teardown),
       cmocka_unit_test_setup_teardown(texts_are_copied, setup, teardown),
       cmocka_unit_test_setup_teardown(vectors_grow_and_start_zeroed, setup, teardown),
       cmocka_unit_test(nothing_is_no_allocation),

@@ -217,7 +217,7 @@ static void weights_are_used_in_place(void **state) {
     const base_tensor *wanted = find_param(seeded, def->name);
     assert_memory_equal(at, wanted->data, base_tensor_bytes(wanted));
   }
-  assert_true(base_arena_bytes(graph->arena) < 2 << 20);
+  assert_true(base_arena_bytes(graph->arena) < 4 << 20); /* a chunk of 2 MiB; the weights are four times that */
   ir_graph_free(graph);
   ir_graph_free(seeded);
 }

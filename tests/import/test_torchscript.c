@@ -446,6 +446,12 @@ static void hostile_pickles(void **state) {
 /* Programs that would run for ever, or take all memory, or mean nothing. */
 static void hostile_programs(void **state) {
   (void)state;
+  REFUSES(TD_UNSUPPORTED, "prim::ConstantMKLDNNTensor (1 call, first code/__torch__.py:4", NET, NO_CONSTANTS, VERSION,
+          CODE("  def forward(self, x: Tensor) -> Tensor:\n    w = ops.prim.ConstantMKLDNNTensor()\n"
+               "    return torch.add(x, w)\n"));
+  REFUSES(TD_UNSUPPORTED, "save the model before optimize_for_inference", NET, NO_CONSTANTS, VERSION,
+          CODE("  def forward(self, x: Tensor) -> Tensor:\n    w = ops.prim.ConstantMKLDNNTensor()\n"
+               "    return torch.add(x, w)\n"));
 #define PROGRAM(want, says, body) REFUSES(want, says, NET, NO_CONSTANTS, VERSION, CODE(body))
   PROGRAM(TD_UNSUPPORTED, "nested too deep",
           "  def forward(self, x: Tensor) -> Tensor:\n    return (self).forward(x, )\n");

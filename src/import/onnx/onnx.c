@@ -140,7 +140,7 @@ td_status import_onnx_load(const import_source *source, const ir_opset *ops, con
   *graph = NULL;
   onnx_import im = {.source = source,
                     .graph = ir_graph_new(a, ops),
-                    .arena = base_arena_new(a),
+                    .arena = base_arena_new_brief(a),
                     .memory_limit = memory_limit(source->size),
                     .err = &own};
   td_status status = im.graph && im.arena ? load(&im) : base_no_memory(&own, "a graph");

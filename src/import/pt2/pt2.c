@@ -54,7 +54,7 @@ static void load(pt2 *p) {
 static td_status attempt(const import_source *source, const ir_opset *ops, const td_allocator *a, base_arena *names,
                          base_map *written, ir_graph **graph, bool *again, td_error *err) {
   ir_graph *g = ir_graph_new(a, ops);
-  base_arena *arena = g ? base_arena_new(a) : NULL;
+  base_arena *arena = g ? base_arena_new_brief(a) : NULL;
   if (!arena) {
     ir_graph_free(g);
     return base_no_memory(err, "a graph");

@@ -142,7 +142,9 @@ static aten_value call_operator(ts_frame *f, ts_place place, const char *name, c
   ir_frame frame;
   if (!is_own(name) && !aten_supports(f->im->a, name, NULL)) {
     const char *where = ts_user_place(f->im->archive, f->source, place, (base_str){"", 0});
-    aten_note_missing(f->im->a, name, where ? where : "", NULL);
+    const bool is_packed = strcmp(name, "prim::ConstantMKLDNNTensor") == 0;
+    aten_note_missing(f->im->a, name, where ? where : "",
+                      is_packed ? "save the model before optimize_for_inference" : NULL);
     return undefined();
   }
   if (strcmp(name, "prim::RaiseException") != 0 && has_undefined(a)) return undefined();

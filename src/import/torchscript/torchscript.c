@@ -146,7 +146,7 @@ static void run_method(ts_import *im, aten_value root) {
 }
 
 static td_status start(ts_import *im, const ir_opset *ops, const td_allocator *a) {
-  im->arena = base_arena_new(a);
+  im->arena = base_arena_new_brief(a);
   im->graph = im->arena ? ir_graph_new(a, ops) : NULL;
   ir_segment *segment = im->graph ? base_vec_push(im->graph->arena, &im->graph->segments) : NULL;
   char *file = segment ? base_arena_text(im->graph->arena, im->source->file) : NULL;
@@ -222,7 +222,7 @@ td_status import_torchscript_load(const import_source *source, const ir_opset *o
   ts_archive archive;
   td_error own;
   if (!err) err = &own;
-  base_arena *arena = base_arena_new(a);
+  base_arena *arena = base_arena_new_brief(a);
   if (!arena) return base_no_memory(err, source->file);
   *graph = NULL;
   td_status status = ts_archive_open(&archive, arena, source, err);

@@ -1,3 +1,4 @@
+/* ctest: slow */
 /* test_compile.c -- `treadle compile`, and the commands that take what it writes. */
 #include "fixture.h"
 

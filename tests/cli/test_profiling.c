@@ -1,3 +1,4 @@
+/* ctest: slow */
 /* The profiler as users meet it: `treadle profile` on built-in models, its rows, its files, and how they agree. */
 #include "fixture.h"
 

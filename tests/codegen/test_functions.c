@@ -1,3 +1,4 @@
+/* ctest: slow */
 /* test_functions.c -- functions that only loops have, against libm in double over the range of f32, those of f64
  * against long double: interpreted and compiled, on each level that the machine has. */
 #include <math.h>

@@ -1,4 +1,4 @@
-/* ctest: threads */
+/* ctest: threads slow */
 /* KERN_CONV and KERN_CONV_TRANSPOSE: against a convolution in double, and that neither the batch, nor the number of
  * workers, nor gaps between the rows of operands change a bit. */
 #include "kernels/run_kernel.h"

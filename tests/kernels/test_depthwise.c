@@ -1,4 +1,4 @@
-/* ctest: threads */
+/* ctest: threads slow */
 /* KERN_DEPTHWISE: neither the batch nor the number of workers changes a bit, in strips of any width and in the general
  * form. What it computes is compared with the reference by tests/ops. */
 #include "kernels/run_kernel.h"

@@ -1,4 +1,4 @@
-/* ctest: threads */
+/* ctest: threads slow */
 /* KERN_EXPAND_DEPTHWISE gives the bits of KERN_CONV and KERN_DEPTHWISE in turn, in chunks and bands of rows and blocks
  * of channels of any size, whatever the batch and the number of workers. What it computes is compared with the
  * reference by tests/ops. */

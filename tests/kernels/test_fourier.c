@@ -1,6 +1,6 @@
 /* Fourier transforms on every level against plain sums in double: lengths by all the ways to do them, axes, strides,
  * rows that fill vectors and do not; errors below the bound of textbooks; rows that do not see each other; tables. */
-/* ctest: threads */
+/* ctest: threads slow */
 #include "kernels/run_kernel.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* ctest: threads */
+/* ctest: threads slow */
 /* KERN_LSTM, KERN_GRU, KERN_RNN: what the operators' cases cannot reach. A sequence has the same bits alone, where its
  * inputs' sums are made in pieces, as in a batch of any size, and on any number of threads; whatever stands behind its
  * length.

@@ -17,6 +17,7 @@ bool lower_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_coun
   base_program p;
   loop->attrs = attrs;
   loop->chain = lower_has_chain(op);
+  loop->front = loop->chain && kern_chain_in_front(attrs);
   if (!loop->chain && !lower_is_loop(op->name)) return false;
   loop->words = base_attr_ints(attrs, loop->chain ? attrs->count - 1 : 0, &loop->word_count);
   if (!loop->word_count || base_program_read(loop->words, loop->word_count, &p)) return false;

@@ -25,8 +25,9 @@ typedef struct compile_setting {
   const compile_backend *backend;
   const char *disabled;         /* passes to leave out, comma-separated, or NULL */
   const char *alone;            /* nodes that are joined with no others in a loop, comma-separated; "*": all; behind
-                                   "chain=": nodes whose loops go behind no product; or NULL */
+                                   "chain=": nodes whose loops go behind no product and in front of none; or NULL */
   uint32_t isa;                 /* BASE_ISA_* that kernels may use */
+  int64_t front_least;          /* elements of a sample from which loops go in front of products; 0: as was measured */
   kern_math math;               /* which algorithms may round otherwise than a plain sum */
   const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */
   const char *disabled_kernels; /* names, comma-separated, or NULL: their steps run references */

@@ -70,7 +70,8 @@ typedef struct lower_fused_loop {
   const base_attrs *attrs;
   const int64_t *words; /* its program */
   uint32_t word_count;
-  bool chain; /* of a product: operand 0 is the product's result */
+  bool chain; /* of a product: operand 0 is the product's result, or, `front`, that of the product, too */
+  bool front;
   uint32_t in_count;
   const int32_t *ranks;        /* -1: known to nobody */
   const base_dim *const *dims; /* per operand */

@@ -47,22 +47,23 @@ static const char *why_it_moves(const ir_graph *graph, const ir_node_def *node) 
   return NULL;
 }
 
-/* Does a product read it, which takes loops behind it alone? */
-static bool feeds_product(const ir_graph *graph, const ir_node_def *node) {
-  const ir_block_def *block = ir_block_of(graph, node->parent);
+/* Why a product that reads it does not make it; NULL: there is none. */
+static const char *why_not_in_front(const fuse_state *f, const ir_node_def *node) {
+  const ir_block_def *block = ir_block_of(f->graph, node->parent);
   for (uint32_t i = 0; i < block->nodes.count; i++) {
-    const ir_node_def *user = ir_node_of(graph, block->nodes.at[i]);
-    if (user->op && user->in_count && user->in[0].id == node->out[0].id && lower_has_chain(user->op)) return true;
+    const ir_node_def *user = ir_node_of(f->graph, block->nodes.at[i]);
+    if (user->op && user->in_count && user->in[0].id == node->out[0].id && lower_has_chain(user->op))
+      return fuse_why_no_front(f->graph, f->setting, f->scratch, user);
   }
-  return false;
+  return NULL;
 }
 
 static void print_alone(const fuse_state *f, uint32_t id, base_text *text) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){id});
   const bool could = node->op->lower || node->op->flags & IR_OP_ELEMENTWISE;
   const char *why = could ? f->why[id] : why_it_moves(f->graph, node);
-  if (could && why && strcmp(why, FUSE_NOTHING_BESIDE) == 0 && feeds_product(f->graph, node))
-    why = "it stands in front of a product, whose kernel reads its rows as they lie in memory";
+  const char *in_front = could && why && strcmp(why, FUSE_NOTHING_BESIDE) == 0 ? why_not_in_front(f, node) : NULL;
+  if (in_front) why = in_front;
   if (is_fused(node) || (!could && !why)) return;
   base_text_print(text, "# alone: %s, %s: ", node->op->name, why ? why : "");
   print_origins(node, text);

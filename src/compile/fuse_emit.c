@@ -331,6 +331,15 @@ static bool follows_product(const fuse_state *f, const ir_node_def *node, bool h
   return false;
 }
 
+/* Does a product alone read it, which can make it in front, block by block (chain.c)? */
+static bool precedes_product(const fuse_state *f, const ir_node_def *node) {
+  const uint32_t v = node->out[0].id, first = f->first_user[v];
+  if (node->out_count != 1 || f->first_user[v + 1] - first != 1 || !f->users[first]) return false;
+  const ir_node_def *product = ir_node_of(f->graph, (ir_node){f->users[first]});
+  return product->op && product->op->flags & IR_OP_FRONT && product->in[0].id == v &&
+         !fuse_why_no_front(f->graph, f->setting, f->scratch, product);
+}
+
 /* A few whole numbers or truths are not worth code of their own. */
 static bool is_small(const ir_type *t) {
   const int64_t elements = ir_known_count(t);
@@ -352,7 +361,7 @@ bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   if (looks_up || is_small(ir_type_of(f->graph, node->out[0]))) return false;
   if (!node->op->kernel || reads_turned(f, node)) return true;
   if (runs_faster_across(f, g)) return true;
-  if (!g->row_axes && follows_product(f, node, has_kernel)) return true;
+  if (!g->row_axes && (follows_product(f, node, has_kernel) || precedes_product(f, node))) return true;
   return query && !has_kernel;
 }
 

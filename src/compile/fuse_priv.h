@@ -70,6 +70,9 @@ double fuse_elements(int32_t rank, const base_dim *dims);
 /* Is the value another one seen through another order of axes? Loops turn such in tiles, which kernels of one operator
  * do not. */
 bool fuse_is_turned(const ir_graph *graph, ir_value v);
+/* Why nothing can be made in front of the product, block by block; NULL: it can (chain.c). */
+const char *fuse_why_no_front(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
+                              const ir_node_def *product);
 /* Is the node among the group's members? */
 bool fuse_is_member(const fuse_group *g, uint32_t node);
 /* The name of the first of its own members. */

@@ -12,7 +12,8 @@ static td_status add_node(lowering *l, lower_code *code, uint32_t id, const ir_n
       .ranks = ranks, .dims = dims, .origins = node->origins.names, .origin_count = node->origins.count};
   if (!lower_program_of(node->op, node->attrs, node->in_count, &loop)) return TD_OK;
   for (uint32_t k = 0; k < loop.in_count; k++) {
-    const ir_value v = loop.chain && k == 0 ? node->out[0] : node->in[node->in_count - loop.in_count + k];
+    const uint32_t at = loop.front && k == 0 ? 0 : node->in_count - loop.in_count + k;
+    const ir_value v = loop.chain && !loop.front && k == 0 ? node->out[0] : node->in[at];
     ranks[k] = ir_type_of(l->graph, v)->rank;
     dims[k] = ir_type_of(l->graph, v)->dims;
   }

@@ -12,7 +12,8 @@ static td_status add_step(lower_code *code, const plan_step *s, uint32_t *number
   const ir_op *op = plan->links.at[s->function].op;
   if (!op || !lower_program_of(op, plan_attrs(plan, s->attrs), s->in_count, &loop)) return TD_OK;
   for (uint32_t k = 0; k < loop.in_count; k++) {
-    const uint32_t at = plan->operands.at[loop.chain && k == 0 ? s->out : s->in + s->in_count - loop.in_count + k];
+    const uint32_t own = loop.front ? s->in : s->out; /* the first, of a chain */
+    const uint32_t at = plan->operands.at[loop.chain && k == 0 ? own : s->in + s->in_count - loop.in_count + k];
     if (at == PLAN_NONE) return TD_OK;
     ranks[k] = plan->slots.at[at].rank;
     dims[k] = plan->slots.at[at].dims;

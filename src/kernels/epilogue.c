@@ -16,6 +16,11 @@ kern_act kern_act_find(const char *name) {
   return (kern_act)act;
 }
 
+bool kern_chain_in_front(const base_attrs *attrs) {
+  const uint32_t at = attrs->count - KERN_EPILOGUE_ATTRS + KERN_EPILOGUE_FRONT;
+  return attrs->count >= KERN_EPILOGUE_ATTRS && base_attr_int(attrs, at) && base_attr_has(attrs, attrs->count - 1);
+}
+
 const char *kern_act_name(kern_act act) { return names[act]; }
 
 int64_t kern_pitch(const base_tensor *t) {

@@ -9,7 +9,11 @@
  *
  * The chain is a program (base/program.h) over the output's dimensions. Its operand 0 is t, others are the operator's
  * from KERN_EPILOGUE_END on, which broadcast to the output. Its result 0 takes t's place, further ones are the
- * operator's further outputs. Kernels call it on rows of sums that are still in a near cache. */
+ * operator's further outputs. Kernels call it on rows of sums that are still in a near cache.
+ *
+ * With `in_front` it is a prologue: a program over the dimensions of operand 0, which is its operand 0, too. Its one
+ * result takes that operand's place in the product. Kernels make it for the rows that a block of the product reads, in
+ * scratch that caches hold; it may reduce along a row. */
 #ifndef KERNELS_EPILOGUE_H
 #define KERNELS_EPILOGUE_H
 #include "kernels/attrs.h"
@@ -32,6 +36,8 @@ enum { KERN_CHAIN_END = KERN_EPILOGUE_END + BASE_PROGRAM_OPERANDS - 1 };
 
 /* A chain at work on one thread: see fused.h. */
 typedef struct kern_chain kern_chain;
+/* Does the chain among the attributes of an operator that may have one stand in front of its product? */
+bool kern_chain_in_front(const base_attrs *attrs);
 
 typedef struct kern_epilogue {
   kern_act act;

@@ -271,8 +271,12 @@ static void run_tile(kern_fused_job *j, const int64_t *offset, int64_t rows, int
     j->rows.out_pitch[k] = s->aside[k] ? j->wide : s->pitch[column];
   }
   if (j->sums) {
-    j->rows.in[0] = j->rows.out[0] = j->sums;
-    j->rows.pitch[0] = j->rows.out_pitch[0] = j->sums_pitch;
+    j->rows.out[0] = j->sums;
+    j->rows.out_pitch[0] = j->sums_pitch;
+  }
+  if (j->sums && !j->front) {
+    j->rows.in[0] = j->sums;
+    j->rows.pitch[0] = j->sums_pitch;
   }
   if (j->status != TD_OK) return;
   j->rows.rows = rows;
@@ -489,10 +493,26 @@ td_status kern_fused_run(const base_call *call, const kern_fused_level *level, c
 /* ---- chains ---- */
 
 struct kern_chain {
-  base_call call; /* of the program: as if its operand 0 were the product's result */
+  base_call call; /* of the program: as if its operand 0 were the product's result, or its result the operand */
   const base_value *in[BASE_PROGRAM_OPERANDS];
+  base_value made; /* of a chain in front: the dimensions of what exists a tile at a time */
+  base_value *out[1];
   kern_fused_job j;
 };
+
+/* The program's operand 0, and, of a chain in front, its output. False: there is no such operand. */
+static bool find_ends(const base_call *call, kern_chain *c) {
+  const base_tensor *x = base_in(call, 0);
+  c->in[0] = call->out[0];
+  if (!c->j.front) return true;
+  if (!x || x->dtype != TD_F32) return false;
+  c->made = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(x->data, TD_F32, x->rank, x->dims)};
+  c->out[0] = &c->made;
+  c->in[0] = call->in[0];
+  c->call.out = c->out;
+  c->call.out_count = 1;
+  return true;
+}
 
 td_status kern_chain_of(const base_call *call, const kern_fused_level *level, kern_chain **chain) {
   const kern_fused_program *f;
@@ -504,15 +524,15 @@ td_status kern_chain_of(const base_call *call, const kern_fused_level *level, ke
   const uint32_t others = f->p.in_count - 1u;
   kern_chain *c = base_call_scratch(call, 1, sizeof *c);
   if (!c) return base_no_memory(call->err, "scratch");
-  if (call->in_count < others || f->p.rank != base_out(call, 0)->rank)
-    return bad_program(call, "the chain is for other operands");
-  c->in[0] = call->out[0];
-  for (uint32_t k = 0; k < others; k++) c->in[1 + k] = call->in[call->in_count - others + k];
   c->call = *call;
+  clear(&c->j);
+  c->j.front = kern_chain_in_front(call->attrs);
+  if (call->in_count < others || !find_ends(call, c) || f->p.rank != c->in[0]->tensor.rank)
+    return bad_program(call, "the chain is for other operands");
+  for (uint32_t k = 0; k < others; k++) c->in[1 + k] = call->in[call->in_count - others + k];
   c->call.in = c->in;
   c->call.in_count = f->p.in_count;
   if (c->call.out_count > f->p.out_count) c->call.out_count = f->p.out_count;
-  clear(&c->j);
   c->j.s.level = level;
   c->j.s.in_order = true;
   const kern_fused_code *code = call->code;
@@ -532,7 +552,7 @@ void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {
     /* Tiles are small: the common case does without what other operands' places ask for. */
     if (s->planes > 1) offsets_of(s, plane, at, offset);
     else {
-      for (uint32_t k = 1; k < s->p->in_count; k++) offset[k] = at * s->pitch[k];
+      for (uint32_t k = 0; k < s->p->in_count; k++) offset[k] = at * s->pitch[k];
       for (uint32_t k = BASE_PROGRAM_OPERANDS + 1; k < BASE_PROGRAM_OPERANDS + (uint32_t)s->p->out_count; k++)
         offset[k] = at * s->pitch[k];
     }

@@ -103,14 +103,15 @@ td_status kern_fused_run(const base_call *call, const kern_fused_level *level, c
 /* ---- chains: programs at the end of an epilogue (epilogue.h), on tiles that a product walks ---- */
 
 /* Reads and verifies a chain: base_program_read, and the rules of epilogue.h. NULL: fine; else what is wrong. */
-const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *p);
+const char *kern_chain_read(const int64_t *words, uint32_t count, bool front, base_program *p);
 /* The chain in the last of the call's attributes, in the call's scratch; *chain NULL: there is none. Operands are those
- * that the call has last. With the call's `code` where the operands, as they come, fit what it was made for. */
+ * that the call has last. With the call's `code` where the operands, as they come, fit what it was made for. Of a
+ * chain in front tiles are rows of operand 0, all columns of each. */
 td_status kern_chain_of(const base_call *call, const kern_fused_level *level, kern_chain **chain);
 
 /* Rows row, row + row_step, ... of the output, of each the columns from `column` on. */
 typedef struct kern_chain_tile {
-  float *sums; /* of the first row and column, also where results go */
+  float *sums; /* of the first row and column, also where results go; of a chain in front those alone */
   int64_t pitch;
   int64_t row, row_step, rows, column, columns;
 } kern_chain_tile;

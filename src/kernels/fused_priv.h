@@ -44,6 +44,7 @@ typedef struct kern_fused_job {
   td_status status;                     /* of what is picked */
   float *sums; /* of a chain: operand 0 and output 0 of the tile, and elements from row to row; else NULL */
   int64_t sums_pitch;
+  bool front;                                               /* of a chain: operand 0 is read where it lies */
   char *in[BASE_PROGRAM_OPERANDS], *out[BASE_PROGRAM_OUTS]; /* tiles */
   kern_fused_space s;
 } kern_fused_job;

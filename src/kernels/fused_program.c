@@ -1,6 +1,5 @@
 /* fused_program.c -- programs with what running them asks for: read from attributes and verified once for all calls of
  * a step. */
-#include "kernels/attrs.h"
 #include "kernels/fused.h"
 
 #include <stddef.h>
@@ -52,10 +51,11 @@ static void lay_out(kern_fused_program *f) {
 
 static bool is_sums(const base_program_op *op) { return op->kind == BASE_PROGRAM_LOAD && op->function == 0; }
 
-const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *p) {
+const char *kern_chain_read(const int64_t *words, uint32_t count, bool front, base_program *p) {
   const char *wrong = base_program_read(words, count, p);
   if (wrong) return wrong;
   if (p->in_count < 1 || p->out_count < 1) return "it is no chain: results of at least one operand";
+  if (front && p->out_count > 1) return "it has several results";
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   if (base_program_picks(p, picks)) return "it gathers, which may fail";
   for (uint32_t i = 0; i < p->count; i++) {
@@ -67,6 +67,7 @@ const char *kern_chain_read(const int64_t *words, uint32_t count, base_program *
     if (of_result && op->row) return "the product's result is one of rows";
     if (op->kind == BASE_PROGRAM_STORE && is_sums(&p->ops[op->in[0]])) return "it stores the product's result as it is";
   }
+  if (front) return p->row_axes > 1 || p->behind || p->across ? "its rows are no product's" : NULL;
   return p->row_axes ? "it reduces along rows" : NULL;
 }
 
@@ -74,7 +75,8 @@ const char *kern_fused_read(const base_attrs *attrs, bool chain, kern_fused_prog
   uint32_t count;
   const int64_t *words = base_attr_ints(attrs, chain ? attrs->count - 1 : KERN_FUSED_PROGRAM, &count);
   memset(f, 0, offsetof(kern_fused_program, p));
-  const char *wrong = chain ? kern_chain_read(words, count, &f->p) : base_program_read(words, count, &f->p);
+  const char *wrong =
+      chain ? kern_chain_read(words, count, kern_chain_in_front(attrs), &f->p) : base_program_read(words, count, &f->p);
   if (!wrong) lay_out(f);
   return wrong;
 }

@@ -7,13 +7,21 @@
 #include "kernels/pack.h"
 #include "kernels/tuning.h"
 
+/* Rows of A that a chain makes (kern_chain_in_front): those of one chunk at a time. */
+typedef struct gemm_front {
+  kern_chain *chain;
+  float *rows;   /* room for those of the largest chunk, one after the other */
+  int64_t chunk; /* that they are of; -1: none yet */
+} gemm_front;
+
 /* C[m, n] = A[m, k] B[k, n] and an epilogue. */
 typedef struct gemm_product {
   int64_t m, n, k;
-  const float *a; /* rows of k, a_pitch apart */
-  int64_t a_pitch;
-  const float *b; /* panels: pack.h */
-  float *c;       /* rows of n, c_pitch apart */
+  const float *a;         /* rows of k, a_pitch apart */
+  int64_t a_pitch, a_row; /* that `a` begins with */
+  gemm_front *front;      /* NULL: `a` has all rows */
+  const float *b;         /* panels: pack.h */
+  float *c;               /* rows of n, c_pitch apart */
   int64_t c_pitch;
   const kern_epilogue *e;
 } gemm_product;
@@ -27,6 +35,9 @@ typedef struct gemm_grid {
   const kern_tuning *tuning;
 } gemm_grid;
 gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int64_t k);
+/* Makes the tasks of a chunk of rows neighbours, and chunks such as L2 holds, for rows that `front` makes; takes room
+ * for them. False: out of memory. */
+bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm_grid *grid, gemm_front *front);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
 /* The rows of a matrix of any strides, dense, one after the other. */
 void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);

@@ -233,9 +233,10 @@ static int64_t place_of(const plain *m, uint32_t k, int64_t row, int64_t at) {
   int64_t offset = 0;
   for (int32_t axis = m->p->rank; axis-- > 0;) {
     int64_t *rest = base_program_in_row(m->p, axis) ? &at : &row;
-    const int64_t index = *rest % m->sizes[axis];
+    const int64_t size = base_max_i64(m->sizes[axis], 1); /* rows without elements have numbers of their own */
+    const int64_t index = *rest % size;
     const int32_t dim = base_program_axis(m->p, &m->picks[k], t->rank, axis);
-    *rest /= m->sizes[axis];
+    *rest /= size;
     if (dim >= 0 && t->dims[dim] != 1) offset += index * t->strides[dim];
   }
   return offset;

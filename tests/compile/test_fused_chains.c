@@ -558,7 +558,8 @@ static void interpreted(void **state) {
   for (uint32_t seed = first(); seed < first() + chains(); seed++) {
     const kern_level *at = &level[seed % levels];
     if (base_isa_lacks(machine.isa, at->isa)) continue;
-    const compile_setting setting = {.backend = compile_find_backend("interp"), .isa = at->isa};
+    const compile_setting setting = {
+        .backend = compile_find_backend("interp"), .isa = at->isa, .front_least = seed / levels % 2};
     compare(seed, &setting, at->name);
   }
 }
@@ -669,6 +670,7 @@ static void compiled(void **state) {
                                .isa = (i % 3 == 2 ? machine.isa & ~avx512 : machine.isa) | BASE_ISA_VECTOR,
                                .cc = chains_compiler(),
                                .cache = cache,
+                               .front_least = i % 2,
                                .strict = true};
     if (i % 6 == 5) setting.isa = BASE_ISA_VECTOR;
     compare(first() + 20 * i + 3, &setting, "compiled");

@@ -31,7 +31,8 @@ static void run_both(rig *r, const char *text, const char *x) {
   rig_close(&truth);
 }
 
-#define LINEAR "{trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0.0, act_b = 0.0, act_late = false}"
+#define LINEAR \
+  "{trans_w = false, n = 3, panel = 0, act = \"none\", act_a = 0.0, act_b = 0.0, act_late = false, in_front = false}"
 
 /* Each layer joins what was joined before and what it made: one place for all, and no step that joins. */
 static void dense_layers(void **state) {

@@ -21,13 +21,13 @@ static void a_network_is_permuted_at_its_ends(void **state) {
                 "%3 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
                 "%4 = td::conv(%3, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
-                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
                 "%5 = aten::relu(%4): f32[1, 4, 4, 2]\n"
                 "%6 = td::max_pool(%5) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"\", kernel_size = "
                 "[2, 2], ceil_mode = false, column_major_indices = false, channels_last = true}: f32[1, 2, 2, 2]\n"
                 "%7 = td::conv(%6, %2) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
-                "act_late = false}: f32[1, 2, 2, 2]\n"
+                "act_late = false, in_front = false}: f32[1, 2, 2, 2]\n"
                 "%8 = aten::add(%7, %6): f32[1, 2, 2, 2]\n"
                 "%9 = aten::cat(%8, %7) {dim = 3}: f32[1, 2, 2, 4]\n"
                 "%10 = aten::permute(%9) {dims = [0, 3, 1, 2]}: f32[1, 4, 2, 2]\n"
@@ -53,7 +53,7 @@ static void what_grows_at_the_end_is_permuted_before(void **state) {
       "%3 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
       "%4 = td::conv(%3, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
       "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
-      "act_late = false}: f32[1, 4, 4, 2]\n"
+      "act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
       "%5 = td::resize(%4, -, %2) {mode = \"nearest\", coordinates = \"half_pixel\", nearest = "
       "\"round_prefer_floor\", cubic_a = -0.75, exclude_outside = false, extrapolation = 0, antialias = false, "
       "policy = \"stretch\", axes = [0, 3, 1, 2]}: f32[1, 8, 8, 2]\n"
@@ -83,7 +83,7 @@ static void constants_are_seen_with_channels_last(void **state) {
                 "%4 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
                 "%5 = td::conv(%4, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
-                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
                 "%6 = aten::mul(%5, %2): f32[1, 4, 4, 2]\n"
                 "%7 = aten::div(%6, %3) {rounding_mode = \"\"}: f32[1, 4, 4, 2]\n"
                 "%8 = aten::permute(%7) {dims = [0, 3, 1, 2]}: f32[1, 2, 4, 4]\n"
@@ -117,7 +117,7 @@ static void images_of_whole_squares_are_read_as_they_lie(void **state) {
                 "const %1: f32[1, 8, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
                 "%2 = td::conv(%0, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 1, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
-                "act_late = false}: f32[1, 4, 4, 1]\n"
+                "act_late = false, in_front = false}: f32[1, 4, 4, 1]\n"
                 "%3 = aten::permute(%2) {dims = [0, 3, 1, 2]}: f32[1, 1, 4, 4]\n"
                 "output \"y\" %3\n",
                 1);
@@ -199,7 +199,7 @@ static void patches_become_tokens_without_moving(void **state) {
                 "const %2: i64[3] = {-1, 16, 2}\n"
                 "%3 = td::conv(%0, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 2, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
-                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
                 "%4 = aten::view(%3, %2) {zero_copies = false}: f32[1, 16, 2]\n"
                 "output \"y\" %4\n",
                 3);
@@ -220,7 +220,7 @@ static void means_over_pixels_leave_channels(void **state) {
                 "%2 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
                 "%3 = td::conv(%2, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
-                "act_late = false}: f32[1, 4, 4, 2]\n"
+                "act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
                 "%4 = aten::mean(%3) {dim = [1, 2], keepdim = false, noop = false}: f32[1, 2]\n"
                 "%5 = td::avg_pool(%3) {stride = [], padding = [], dilation = [], auto_pad = \"\", kernel_size = [], "
                 "ceil_mode = false, count_include_pad = false, channels_last = true}: f32[1, 1, 1, 2]\n"
@@ -244,7 +244,7 @@ static void reductions_over_an_axis_follow(void **state) {
                 "%2 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 3, 5]\n"
                 "%3 = td::conv(%2, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
-                "act_late = false}: f32[1, 4, 3, 2]\n"
+                "act_late = false, in_front = false}: f32[1, 4, 3, 2]\n"
                 "%4 = aten::amax(%3) {dim = [2], keepdim = false, noop = false}: f32[1, 4, 2]\n"
                 "%5 = aten::permute(%4) {dims = [0, 2, 1]}: f32[1, 2, 4]\n"
                 "output \"y\" %5\n",
@@ -268,9 +268,11 @@ static void means_are_taken_first(void **state) {
       "%2 = td::avg_pool(%0) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"\", kernel_size = [2, 2], "
       "ceil_mode = false, count_include_pad = false, channels_last = true}: f32[1, 2, 2, 2]\n"
       "%3 = td::conv(%2, %1) {kernel = [1, 1], stride = [], padding = [], dilation = [], groups = 1, channels = 2, "
-      "panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, act_late = false}: f32[1, 2, 2, 2]\n"
+      "panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: "
+      "f32[1, 2, 2, 2]\n"
       "%4 = td::conv(%0, %1) {kernel = [1, 1], stride = [], padding = [], dilation = [], groups = 1, channels = 2, "
-      "panel = 0, channels_first = false, act = \"relu\", act_a = 0, act_b = 0, act_late = false}: f32[1, 4, 4, 2]\n"
+      "panel = 0, channels_first = false, act = \"relu\", act_a = 0, act_b = 0, act_late = false, in_front = false}: "
+      "f32[1, 4, 4, 2]\n"
       "%5 = td::avg_pool(%4) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"\", kernel_size = [2, 2], "
       "ceil_mode = false, count_include_pad = false, channels_last = true}: f32[1, 2, 2, 2]\n"
       "output \"y\" %3\n"
@@ -337,7 +339,7 @@ static void weights_need_not_be_constants(void **state) {
       "input %2 \"b\": f32[3]\n"
       "%3 = td::conv(%0, %1, %2) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
       "groups = 1, channels = 3, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
-      "act_late = false}: f32[1, h, 4, 3]\n"
+      "act_late = false, in_front = false}: f32[1, h, 4, 3]\n"
       "%4 = aten::permute(%3) {dims = [0, 3, 1, 2]}: f32[1, 3, h, 4]\n"
       "output \"y\" %4\n",
       2);
@@ -356,7 +358,7 @@ static void weights_need_not_be_constants(void **state) {
                 "%5 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, h, 4, 2]\n"
                 "%6 = td::depthwise_conv(%5, %4) {kernel = [1, 3], stride = [1, 1], padding = [0, 0, 0, 0], dilation = "
                 "[1, 1], groups = 2, channels = 2, panel = 1, channels_first = false, act = \"none\", act_a = 0, act_b "
-                "= 0, act_late = false}: f32[1, h, 2, 2]\n"
+                "= 0, act_late = false, in_front = false}: f32[1, h, 2, 2]\n"
                 "%7 = aten::permute(%6) {dims = [0, 3, 1, 2]}: f32[1, 2, h, 2]\n"
                 "output \"y\" %7\n",
                 1);
@@ -385,7 +387,7 @@ static void transposed_convolutions_of_told_sizes(void **state) {
              "%%2 = aten::permute(%%0) {dims = [0, 2, 3, 1]}: f32[1, 3, 2, 2]\n"
              "%%3 = td::conv_transpose(%%2, %%1) {kernel = [2, 3], stride = [2, 2], padding = [%s], dilation = [1, 1], "
              "groups = 1, channels = 1, panel = 0, channels_first = false, output_padding = [0, 0], act = \"none\", "
-             "act_a = 0, act_b = 0, act_late = false}: f32[1, %s]\n"
+             "act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[1, %s]\n"
              "%%4 = aten::permute(%%3) {dims = [0, 3, 1, 2]}: f32[1, 1, %.4s]\n"
              "output \"y\" %%4\n",
              cases[i].padding, cases[i].out, cases[i].out);

@@ -18,13 +18,13 @@ static void products_become_linear(void **state) {
                 "const %3: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
                 "%4 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
-                "act_late = false}: f32[n, 3]\n"
+                "act_late = false, in_front = false}: f32[n, 3]\n"
                 "%5 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", "
                 "act_a = 0, act_b = 0, "
-                "act_late = false}: f32[n, 3]\n"
+                "act_late = false, in_front = false}: f32[n, 3]\n"
                 "%6 = td::linear(%5, %3) {trans_w = true, n = 4, panel = 0, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
-                "act_late = false}: f32[n, 4]\n"
+                "act_late = false, in_front = false}: f32[n, 4]\n"
                 "output \"a\" %4\n"
                 "output \"b\" %6\n",
                 3);
@@ -38,7 +38,7 @@ static void products_become_linear(void **state) {
                 "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
                 "%2 = td::linear(%0, %1) {trans_w = true, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
-                "act_late = false}: f32[n, 3]\n"
+                "act_late = false, in_front = false}: f32[n, 3]\n"
                 "output \"a\" %2\n",
                 1);
 }
@@ -84,7 +84,7 @@ static void scale_and_shift_go_in_at_once(void **state) {
                 "const %2: f32[2] = {4, 16}\n"
                 "const %3: f32[2] = {30, 100}\n"
                 "%4 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, act = "
-                "\"relu\", act_a = 0, act_b = 0, act_late = false}: f32[n, 2]\n"
+                "\"relu\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[n, 2]\n"
                 "output \"y\" %4\n",
                 3);
   expect_change("epilogue",
@@ -103,7 +103,7 @@ static void scale_and_shift_go_in_at_once(void **state) {
                 "const %4: f32[2] = {2, 4}\n"
                 "const %5: f32[2] = {10, 20}\n"
                 "%6 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, act = "
-                "\"relu\", act_a = 0, act_b = 0, act_late = true}: f32[n, 2]\n"
+                "\"relu\", act_a = 0, act_b = 0, act_late = true, in_front = false}: f32[n, 2]\n"
                 "%7 = td::scale_shift(%6, %4, %5) {act = \"none\"}: f32[n, 2]\n"
                 "output \"y\" %7\n",
                 1);
@@ -126,7 +126,7 @@ static void bias_and_activation_come_first(void **state) {
                 "const %2: f32[3] = {11, 12, 13}\n"
                 "%3 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"relu\", "
                 "act_a = 0, act_b = 0, "
-                "act_late = false}: f32[n, 3]\n"
+                "act_late = false, in_front = false}: f32[n, 3]\n"
                 "output \"y\" %3\n",
                 3);
 }
@@ -155,7 +155,7 @@ static void a_residual_then_scale_shift_and_activation(void **state) {
                 "const %5: f32[3] = {1, 2, 3}\n"
                 "%6 = td::linear(%0, %2, %3, %1, %4, %5) {trans_w = false, n = 3, panel = 0, strassen = false, act = "
                 "\"clamp\", act_a = "
-                "0, act_b = 6, act_late = true}: f32[n, 3]\n"
+                "0, act_b = 6, act_late = true, in_front = false}: f32[n, 3]\n"
                 "output \"y\" %6\n",
                 4);
 }
@@ -176,7 +176,7 @@ static void an_activation_in_front_of_a_residual(void **state) {
                 "const %2: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
                 "%3 = td::linear(%0, %2, -, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"gelu\", "
                 "act_a = 0, act_b = "
-                "0, act_late = false}: f32[n, 3]\n"
+                "0, act_late = false, in_front = false}: f32[n, 3]\n"
                 "%4 = aten::relu(%3): f32[n, 3]\n"
                 "output \"y\" %4\n",
                 2);
@@ -195,7 +195,7 @@ static void what_others_use_stays(void **state) {
                 "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
                 "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
-                "act_late = false}: f32[n, 3]\n"
+                "act_late = false, in_front = false}: f32[n, 3]\n"
                 "%3 = aten::relu(%2): f32[n, 3]\n"
                 "%4 = aten::add(%2, %3): f32[n, 3]\n"
                 "output \"y\" %4\n",
@@ -213,7 +213,7 @@ static void weights_are_packed_for_the_level(void **state) {
                 "const %1: f32[6] = {1, 2, 3, 4, 5, 6}\n"
                 "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 1, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
-                "act_late = false}: f32[n, 3]\n"
+                "act_late = false, in_front = false}: f32[n, 3]\n"
                 "output \"y\" %2\n",
                 1);
 }

@@ -25,7 +25,7 @@ static void an_expansion_is_made_where_it_is_read(void **state) {
                 "[1, 1, 1, 1], dilation = [], groups = 1, channels = 3, panel = 1, channels_first = false, expand_act "
                 "= \"relu\", expand_act_a = 0, expand_act_b = 0, expand_kernel = [], expand_stride = [], "
                 "expand_padding = [], act = \"clamp\", act_a = 0, act_b = 6, act_late = "
-                "false}: f32[n, 20, 20, 3]\n"
+                "false, in_front = false}: f32[n, 20, 20, 3]\n"
                 "output \"y\" %4\n",
                 1);
 }
@@ -49,7 +49,7 @@ static void a_first_layer_is_made_where_it_is_read(void **state) {
       "= "
       "0, expand_act_b = 0, expand_kernel = [2, 2], expand_stride = [2, 2], expand_padding = [], act = \"none\", act_a "
       "= "
-      "0, act_b = 0, act_late = false}: f32[n, 65, 65, 3]\n"
+      "0, act_b = 0, act_late = false, in_front = false}: f32[n, 65, 65, 3]\n"
       "output \"y\" %3\n",
       1);
 }

@@ -55,7 +55,7 @@ static void views_move_in_front_of_products(void **state) {
                 "%3 = aten::view(%0, %1) {zero_copies = false}: f32[1, 3, 2]\n"
                 "%4 = td::linear(%3, %2) {trans_w = false, n = 1, panel = 0, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
-                "act_late = false}: f32[1, 3, 1]\n"
+                "act_late = false, in_front = false}: f32[1, 3, 1]\n"
                 "output \"y\" %4\n",
                 2);
   /* the features are regrouped; somebody else uses the product */
@@ -66,7 +66,7 @@ static void views_move_in_front_of_products(void **state) {
               "const %3: i64[3] = {3, 1, 2}\n"
               "%4 = td::linear(%0, %1) {trans_w = false, n = 2, panel = 0, strassen = false, act = \"none\", act_a = "
               "0, act_b = 0, "
-              "act_late = false}: f32[3, 2]\n"
+              "act_late = false, in_front = false}: f32[3, 2]\n"
               "%5 = aten::view(%4, %2) {zero_copies = false}: f32[6]\n"
               "%6 = aten::view(%4, %3) {zero_copies = false}: f32[3, 1, 2]\n"
               "output \"a\" %5\noutput \"b\" %6\n");
@@ -86,7 +86,7 @@ static void views_move_in_front_of_products(void **state) {
                 "const %3: i64[3] = {3, 1, 2}\n"
                 "%4 = td::linear(%0, %1) {trans_w = false, n = 2, panel = 0, strassen = false, act = \"none\", act_a = "
                 "0, act_b = 0, "
-                "act_late = false}: f32[3, 2]\n"
+                "act_late = false, in_front = false}: f32[3, 2]\n"
                 "%5 = aten::view(%4, %2) {zero_copies = false}: f32[6]\n"
                 "%6 = aten::view(%4, %3) {zero_copies = false}: f32[3, 1, 2]\n"
                 "output \"a\" %5\noutput \"b\" %6\n",
@@ -102,7 +102,7 @@ static void what_no_view_can_say_stays(void **state) {
               "const %2: i64[3] = {-1, 4, 3}\n"
               "%3 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
               "0, act_b = 0, "
-              "act_late = false}: f32[n, 3]\n"
+              "act_late = false, in_front = false}: f32[n, 3]\n"
               "%4 = aten::view(%3, %2) {zero_copies = false}: f32[div(n, 4), 4, 3]\n"
               "output \"y\" %4\n");
 }

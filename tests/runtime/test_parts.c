@@ -5,7 +5,9 @@
 
 enum { CACHE = 100 * 1024 /* bytes: three values of a sample below */ };
 
-#define LINEAR(n) "{trans_w = false, n = " n ", panel = 0, act = \"relu\", act_a = 0.0, act_b = 0.0, act_late = false}"
+#define LINEAR(n)            \
+  "{trans_w = false, n = " n \
+  ", panel = 0, act = \"relu\", act_a = 0.0, act_b = 0.0, act_late = false, in_front = false}"
 #define WEIGHTS "const %1: f32[2, 2] = {0.5, -0.25, 0.125, 0.75}\n"
 #define X "input %0 \"x\": f32[n, 4096, 2]\n"
 

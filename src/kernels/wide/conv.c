@@ -44,6 +44,9 @@ typedef struct layer {
   kern_conv c;
   kern_epilogue e;   /* but for the chain */
   kern_chain *chain; /* on blocks, where sums are through all else; NULL: there is none */
+  kern_chain *front; /* makes the image's pixels, those that a block sees at a time; NULL: there is none */
+  int64_t raw_pitch;
+  bool pixels_alone; /* each output pixel sees the input pixel of its number, and no other */
   const kern_tuning *tuning;
   const float *image, *weights;
   int64_t sample, plane, line, pixel, channel; /* floats from one to the next of the image */
@@ -72,7 +75,8 @@ typedef struct desk {
   int64_t table_pitch;
   const float *zeros; /* span of them, for every group */
   float *patches, *next_patch;
-  float *lines;      /* of the image, with channels last */
+  float *lines;      /* of the image, with channels last, or made by the chain in front */
+  int64_t made;      /* the first pixel of the block that they were made for; -1: none yet */
   const float *lone; /* weights of lone columns */
 } desk;
 
@@ -143,8 +147,9 @@ static void set_panels(layer *l) {
 static void set_blocks(layer *l) {
   const kern_conv *c = &l->c;
   l->products = l->shared > 1 ? 1 : c->groups;
-  l->maps = c->channels_first ? c->batch : 1;
-  l->pixels = c->channels_first ? c->out_size : c->batch * c->out_size;
+  const bool by_sample = c->channels_first || (l->front && !l->pixels_alone);
+  l->maps = by_sample ? c->batch : 1;
+  l->pixels = by_sample ? c->out_size : c->batch * c->out_size;
   double depth = (double)c->taps * (double)c->group_in, pixels = (double)l->pixels, products = (double)l->products;
   double seen = fmin((double)c->in_size / (double)c->out_size, (double)c->taps); /* of the image, by a pixel */
   double image_bytes = pixels * seen * (double)(c->group_in * c->groups) * 4;
@@ -179,16 +184,22 @@ static td_status describe(const base_call *call, layer *l) {
   l->sample = x->strides[0];
   l->plane = pitch[0];
   l->line = pitch[1];
-  l->pixel = c->channels_first ? c->groups * c->group_in : pitch[2];
+  TRY(KERN_NAME(product_of)(call, &l->e, &l->front));
+  l->pixel = c->channels_first || l->front ? c->groups * c->group_in : pitch[2];
+  l->raw_pitch = pitch[2];
   l->channel = c->channels_first ? x->strides[1] : 1;
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
-  TRY(KERN_NAME(epilogue_of)(call, &l->e));
+  if (l->front && c->channels_first)
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a chain in front of an image with channels first");
   l->chain = l->e.chain;
   l->e.chain = NULL;
   l->tuning = kern_tuning_of(call);
   l->weights = c->panel ? base_in(call, 1)->data : pack_now(call, c);
   if (!l->weights) return base_no_memory(call->err, "scratch");
+  l->pixels_alone = c->taps == 1;
+  for (int i = 0; i < KERN_CONV_AXES; i++)
+    l->pixels_alone &= c->axis[i].stride == 1 && c->axis[i].begin == 0 && c->axis[i].in == c->axis[i].out;
   set_runs(l);
   set_panels(l);
   set_blocks(l);
@@ -334,6 +345,32 @@ static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1
   return converted;
 }
 
+/* ---- chains in front ---- */
+
+static void make_pixels(const layer *l, int64_t pixel, int64_t count, float *to) {
+  const kern_chain_tile t = {
+      .sums = to, .pitch = l->pixel, .row = pixel, .row_step = 1, .rows = count, .columns = l->pixel};
+  kern_chain_run(l->front, &t);
+}
+
+/* The layer over what pixels [m0, m1) see alone, as the chain in front makes it, in d->lines: the pixels themselves, or
+ * all of the lines that a part is seen of. */
+static layer make_lines(const layer *l, desk *d, int64_t m0, int64_t m1) {
+  const kern_conv_axis *a = l->c.axis;
+  const part p = l->pixels_alone ? (part){0} : part_seen(l, m0, m1);
+  const int64_t first = l->pixels_alone ? m0 : m0 / l->c.out_size * l->c.in_size + p.first * a[2].in;
+  const int64_t count = l->pixels_alone ? m1 - m0 : (p.last - p.first) * a[2].in;
+  layer made = *l;
+  if (d->made != m0) make_pixels(l, first, count, d->lines);
+  d->made = m0;
+  made.image = d->lines;
+  made.line = a[2].in * l->pixel;
+  made.plane = a[1].in * made.line;
+  made.sample = l->c.in_size * l->pixel;
+  made.skipped = first * l->pixel;
+  return made;
+}
+
 /* ---- tasks ---- */
 
 /* Pixels [m0, m1), whose table is made, in tiles. */
@@ -411,6 +448,11 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;
   }
+  if (l->front && l->pixels_alone && !fetch && b->m1 + from < l->pixels) {
+    t.ahead = l->image + (b->m1 + from) * l->raw_pitch;
+    t.ahead_step = (rows * l->raw_pitch + depth - 1) / depth;
+    t.far = true;
+  }
   if (panels && l->wide_reach) run_live(l, d, &t, from, rows, panels, &e);
   else if (panels) KERN_NAME(gemm_tile)(&t, rows, panels, &e);
   if (l->lone && s1 == l->strips) run_lone_columns(l, d, b->m0 + from, from, rows);
@@ -474,9 +516,9 @@ static void run_task(const layer *l, desk *d, int64_t task) {
              .m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1)};
   b.tiles = (b.m1 - b.m0 + l->tile_rows - 1) / l->tile_rows;
   b.in_tiles = cut_into(b.tiles, b.m1 - b.m0);
-  if (l->c.channels_first && l->runs) {
-    const layer converted = convert_lines(l, d, b.m0, b.m1);
-    fill_table(&converted, d, b.group, b.m0, b.m1);
+  if ((l->c.channels_first || l->front) && l->runs) {
+    const layer seen = l->front ? make_lines(l, d, b.m0, b.m1) : convert_lines(l, d, b.m0, b.m1);
+    fill_table(&seen, d, b.group, b.m0, b.m1);
   } else {
     fill_table(l, d, b.group, b.m0, b.m1);
   }
@@ -519,17 +561,20 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   const kern_conv_axis *a = l->c.axis;
   int64_t most = (l->pixels + l->m_blocks - 1) / l->m_blocks, lines = 0;
   int64_t copied = base_min_i64(most, (most / a[2].out + 2) * l->borders);
+  const bool by_lines = l->c.channels_first || (l->front && !l->pixels_alone);
   size_t span = (size_t)(l->c.groups > 1 ? l->span * l->c.groups : l->span); /* groups move on in zeros, too */
   float *zeros = base_call_scratch(call, span, sizeof *zeros);
   d->table_pitch = most | 8; /* those of a pixel do not lie a power of two apart, on one line of L1 */
   d->table = base_call_scratch(call, (size_t)d->table_pitch, (size_t)l->runs * sizeof *d->table);
   d->patches = base_call_scratch(call, (size_t)copied, (size_t)(l->runs * l->span) * sizeof *d->patches);
-  if (l->c.channels_first && l->runs) {
+  if (by_lines && l->runs) {
     int64_t rows = ((most / a[2].out + 1) * a[1].stride + (a[1].kernel - 1) * a[1].dilation + 1);
     bool planes = a[0].in > 1 || a[0].out > 1;
     lines = planes ? a[0].in * a[1].in : base_min_i64(rows, a[1].in);
   }
-  const size_t floats = (size_t)(lines * line_axis(l).in * l->pixel + CHANNELS_LAST_BEHIND);
+  const int64_t pixels = l->front && l->pixels_alone ? most : lines * line_axis(l).in;
+  const size_t floats = (size_t)(pixels * l->pixel + CHANNELS_LAST_BEHIND);
+  d->made = -1;
   d->lines = base_call_scratch(call, floats, sizeof *d->lines);
   if (!zeros || !d->table || !d->patches || !d->lines) return false;
   if (l->padded) memset(d->lines, 0, floats * sizeof *d->lines);
@@ -544,10 +589,10 @@ td_status KERN_NAME(conv)(const base_call *call) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(describe(call, &l));
 #if CONV_PLANES
-  if (kern_conv_planes_fit(&l.c, &KERN_NAME(planes_level)))
+  if (!l.front && kern_conv_planes_fit(&l.c, &KERN_NAME(planes_level)))
     return kern_conv_planes(call, &l.c, l.weights, &KERN_NAME(planes_level));
 #endif
-  if (KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
+  if (!l.front && KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
   if (!make_desk(call, &l, &d)) return base_no_memory(call->err, "scratch");
   int64_t total = l.maps * l.product_blocks * l.m_blocks * l.n_blocks;
   if (total > INT32_MAX)

@@ -32,7 +32,16 @@ void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch
   kern_epilogue_chain(e, sums, pitch, rows, columns);
 }
 
-td_status KERN_NAME(epilogue_of)(const base_call *call, kern_epilogue *e) {
+td_status KERN_NAME(product_of)(const base_call *call, kern_epilogue *e, kern_chain **front) {
+  const bool in_front = kern_chain_in_front(call->attrs);
   *e = kern_epilogue_of(call);
-  return kern_chain_of(call, &KERN_NAME(fused_level), &e->chain);
+  *front = NULL;
+  return kern_chain_of(call, &KERN_NAME(fused_level), in_front ? front : &e->chain);
+}
+
+td_status KERN_NAME(epilogue_of)(const base_call *call, kern_epilogue *e) {
+  kern_chain *front;
+  TRY(KERN_NAME(product_of)(call, e, &front));
+  return front ? base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a chain in front of a kernel that takes none")
+               : TD_OK;
 }

@@ -41,6 +41,18 @@ gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int6
   return grid;
 }
 
+bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm_grid *grid, gemm_front *front) {
+  const int64_t fitting = ceil_div(g->m * g->k, grid->tuning->chunk_floats);
+  grid->row_chunks = base_min_i64(grid->tiles, base_max_i64(grid->row_chunks, fitting));
+  grid->rows_first = true;
+  const int64_t rows = ceil_div(grid->tiles, grid->row_chunks) * ceil_div(g->m, grid->tiles);
+  front->chunk = -1;
+  front->rows = rows <= INT64_MAX / base_max_i64(g->k, 1)
+                    ? base_call_scratch(call, (size_t)(rows * g->k), sizeof *front->rows)
+                    : NULL;
+  return front->rows != NULL;
+}
+
 /* Rows [row, last_row) times one group, k in [k0, k1). */
 typedef struct gemm_block {
   int64_t row, last_row, group, k0, k1;
@@ -65,7 +77,7 @@ static bool rows_are_far(const gemm_product *g, const gemm_grid *grid, const gem
 
 /* The tiles know their rows some tiles ahead: a table filled for each would make its first products wait. */
 static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_block *b) {
-  const float *table[TABLE_TILES * GEMM_MAX_ROWS], *from = g->a + b->row * g->a_pitch + b->k0;
+  const float *table[TABLE_TILES * GEMM_MAX_ROWS], *from = g->a + (b->row - g->a_row) * g->a_pitch + b->k0;
   int64_t panel = gemm_split(grid->panels, grid->groups, b->group), column = panel * V_LANES;
   int64_t panels = gemm_split(grid->panels, grid->groups, b->group + 1) - panel;
   int64_t all = b->last_row - b->row, tiles = ceil_div(all, gemm_max_rows(panels));
@@ -111,11 +123,30 @@ static void run_chain(const gemm_product *g, const gemm_grid *grid, int64_t row0
   kern_epilogue_chain(&e, g->c + row0 * g->c_pitch + from, g->c_pitch, row1 - row0, end - from);
 }
 
-void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task) {
+/* The product over rows [row0, row1), which are chunk `chunk`, as its front makes them. */
+static gemm_product make_rows(const gemm_product *g, int64_t chunk, int64_t row0, int64_t row1) {
+  gemm_product made = *g;
+  made.a = g->front->rows;
+  made.a_pitch = g->k;
+  made.a_row = row0;
+  const kern_chain_tile t = {
+      .sums = g->front->rows, .pitch = g->k, .row = row0, .row_step = 1, .rows = row1 - row0, .columns = g->k};
+  if (g->front->chunk != chunk) kern_chain_run(g->front->chain, &t);
+  g->front->chunk = chunk;
+  return made;
+}
+
+void KERN_NAME(gemm_task)(const gemm_product *whole, const gemm_grid *grid, int64_t task) {
+  const gemm_product *g = whole;
+  gemm_product made;
   int64_t inner = grid->rows_first ? grid->column_chunks : grid->row_chunks;
   int64_t row = grid->rows_first ? task / inner : task % inner, column = grid->rows_first ? task % inner : task / inner;
   int64_t row0 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row));
   int64_t row1 = gemm_split(g->m, grid->tiles, gemm_split(grid->tiles, grid->row_chunks, row + 1));
+  if (g->front) {
+    made = make_rows(g, row, row0, row1);
+    g = &made;
+  }
   int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
   int64_t blocks = base_max_i64(1, ceil_div(g->k, grid->tuning->block_k)), chained = -1;
   for (int64_t i = 0; i < blocks; i++)

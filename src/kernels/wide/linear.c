@@ -18,12 +18,16 @@ static td_status multiply_few(const base_call *call, const gemm_product *g) {
   bool trans = base_attr_int(call->attrs, KERN_LINEAR_TRANS_W);
   const kern_matrix columns = {w->data, g->n, g->k, panel ? 1 : w->strides[!trans], panel ? panel : w->strides[trans]};
   float *b = base_call_scratch(call, (size_t)(g->n * g->k), sizeof *b);
-  if (!b) return base_no_memory(call->err, "scratch");
+  float *made = g->front ? base_call_scratch(call, FEW_ROWS * (size_t)g->k, sizeof *made) : NULL;
+  if (!b || (g->front && !made)) return base_no_memory(call->err, "scratch");
   KERN_NAME(gemm_rows)(b, &columns);
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
     const float *rows[FEW_ROWS];
     int64_t first = task * FEW_ROWS, count = base_min_i64(FEW_ROWS, g->m - first);
-    for (int64_t i = 0; i < count; i++) rows[i] = g->a + (first + i) * g->a_pitch;
+    const kern_chain_tile front = {
+        .sums = made, .pitch = g->k, .row = first, .row_step = 1, .rows = count, .columns = g->k};
+    if (made) kern_chain_run(g->front->chain, &front);
+    for (int64_t i = 0; i < count; i++) rows[i] = made ? made + i * g->k : g->a + (first + i) * g->a_pitch;
     const dot_tile t = {
         .a = rows, .runs = 1, .taps = 1, .k = g->k, .b = b, .c = g->c + first * g->c_pitch, .c_pitch = g->c_pitch};
     const kern_epilogue e = kern_epilogue_at(g->e, first, 0);
@@ -46,7 +50,8 @@ static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
 td_status KERN_NAME(linear)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   kern_epilogue e;
-  TRY(KERN_NAME(epilogue_of)(call, &e));
+  gemm_front front;
+  TRY(KERN_NAME(product_of)(call, &e, &front.chain));
   gemm_product g = {.m = 1,
                     .n = out->dims[out->rank - 1],
                     .k = x->dims[x->rank - 1],
@@ -54,6 +59,7 @@ td_status KERN_NAME(linear)(const base_call *call) {
                     .a_pitch = kern_pitch(x),
                     .c = out->data,
                     .c_pitch = kern_pitch(out),
+                    .front = front.chain ? &front : NULL,
                     .e = &e};
   for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
@@ -61,9 +67,10 @@ td_status KERN_NAME(linear)(const base_call *call) {
   g.b = base_attr_int(call->attrs, KERN_LINEAR_PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
   const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
-  if (base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
+  if (!g.front && base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
-  const gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
+  gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
+  if (g.front && !KERN_NAME(gemm_front_of)(call, &g, &grid, &front)) return base_no_memory(call->err, "scratch");
   int64_t tasks = grid.row_chunks * grid.column_chunks;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     KERN_NAME(gemm_task)(&g, &grid, task);

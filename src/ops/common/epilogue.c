@@ -3,6 +3,8 @@
 #include "loop/loop.h"
 #include "ops/common/epilogue_priv.h"
 
+#include <string.h>
+
 /* Operand `i` is f32 and has these dims, where it is there and they are known. */
 static td_status check_operand(ir_infer *ctx, uint32_t i, int32_t rank, const base_dim *dims) {
   const ir_info *in = ir_in(ctx, i);
@@ -20,14 +22,16 @@ td_status ops_out_unranked_sums(ir_infer *ctx) {
 }
 
 td_status ops_infer_chain(ir_infer *ctx, uint32_t fixed) {
-  const ir_type *out = &ctx->out[0].type;
+  const bool front = kern_chain_in_front(ctx->attrs);
+  const ir_type *out = front ? &ir_in(ctx, 0)->type : &ctx->out[0].type; /* the program's result */
   base_program p;
   uint32_t count;
   const int64_t *words = base_attr_ints(ctx->attrs, ctx->attrs->count - 1, &count);
+  if (front && !(ctx->op->flags & IR_OP_FRONT)) return ir_infer_fail(ctx, "it takes no chain in front");
   if (!count && (ctx->in_count > fixed || ctx->out_count > 1))
     return ir_infer_fail(ctx, "operands or results of a chain that is not there");
   if (!count) return TD_OK;
-  const char *wrong = kern_chain_read(words, count, &p);
+  const char *wrong = kern_chain_read(words, count, front, &p);
   if (wrong) return ir_infer_fail(ctx, "the chain is damaged: %s", wrong);
   if (ctx->out_count > p.out_count) return ir_infer_fail(ctx, "the chain has %u results", p.out_count);
   for (uint32_t k = 1; k < ctx->out_count; k++) ctx->out[k].type = *out;
@@ -63,8 +67,8 @@ td_status ops_apply_chain(const base_call *call) {
   base_program p;
   uint32_t count;
   const int64_t *words = base_attr_ints(call->attrs, call->attrs->count - 1, &count);
-  if (!count) return TD_OK;
-  const char *wrong = kern_chain_read(words, count, &p);
+  if (!count || kern_chain_in_front(call->attrs)) return TD_OK;
+  const char *wrong = kern_chain_read(words, count, false, &p);
   if (wrong || call->in_count + 1u < p.in_count) return ops_fail(call, "the chain is damaged: %s", wrong ? wrong : "");
   in[0] = call->out[0];
   for (uint32_t k = 1; k < p.in_count; k++) in[k] = call->in[call->in_count - p.in_count + k];
@@ -72,6 +76,36 @@ td_status ops_apply_chain(const base_call *call) {
   of_program.in = in;
   of_program.in_count = p.in_count;
   return loop_run_plain(&of_program, &p);
+}
+
+td_status ops_run_front(const base_call **call, ops_front *f) {
+  const base_call *whole = *call;
+  const base_tensor *x = base_in(whole, 0);
+  const base_value *in[BASE_PROGRAM_OPERANDS];
+  base_value *out[] = {&f->x};
+  base_program p;
+  uint32_t count;
+  if (!kern_chain_in_front(whole->attrs)) return TD_OK;
+  const int64_t *words = base_attr_ints(whole->attrs, whole->attrs->count - 1, &count);
+  const char *wrong = kern_chain_read(words, count, true, &p);
+  if (wrong || whole->in_count < p.in_count || whole->in_count > KERN_CHAIN_END)
+    return ops_fail(whole, "the chain is damaged: %s", wrong ? wrong : "");
+  float *made = base_call_scratch(whole, (size_t)base_tensor_numel(x), sizeof *made);
+  if (!made) return base_no_memory(whole->err, "scratch");
+  f->x = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(made, TD_F32, x->rank, x->dims)};
+  for (uint32_t k = 0; k < p.in_count; k++) in[k] = whole->in[k ? whole->in_count - p.in_count + k : 0];
+  base_call of_program = *whole;
+  of_program.in = in;
+  of_program.in_count = p.in_count;
+  of_program.out = out;
+  of_program.out_count = 1;
+  TRY(loop_run_plain(&of_program, &p));
+  memcpy(f->in, whole->in, whole->in_count * sizeof(f->in[0]));
+  f->in[0] = &f->x;
+  f->call = *whole;
+  f->call.in = f->in;
+  *call = &f->call;
+  return TD_OK;
 }
 
 td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums) {
@@ -121,6 +155,33 @@ bool ops_case_chain(ir_case *c, int32_t rank, const int64_t *dims) {
   return ops_case_in(c, TD_F32, rank, a, OPS_NORMAL, 50) && ops_case_in(c, TD_F32, rank, b, OPS_NORMAL, 51);
 }
 
+bool ops_case_front(ir_case *c, bool reduces) {
+  const base_tensor x = c->in[0];
+  int64_t a[BASE_MAX_RANK], b[BASE_MAX_RANK];
+  loop_build l;
+  for (int32_t i = 0; i < x.rank; i++) {
+    a[i] = i == x.rank - 1 ? x.dims[i] : 1;
+    b[i] = i < x.rank - 1 ? x.dims[i] : 1;
+  }
+  loop_start(&l, (uint8_t)x.rank, reduces);
+  const uint16_t t = loop_load(&l, 0, BASE_TYPE_F32, false), by = loop_load(&l, 1, BASE_TYPE_F32, false);
+  const uint16_t more = loop_load(&l, 2, BASE_TYPE_F32, reduces);
+  uint16_t last;
+  if (reduces) {
+    const uint16_t mean = loop_binary(&l, BASE_SCALAR_div, loop_reduce(&l, BASE_COMBINE_SUM, t), loop_length(&l));
+    last = loop_binary(&l, BASE_SCALAR_maximum, loop_binary(&l, BASE_SCALAR_sub, t, mean), by);
+  } else {
+    last = loop_unary(&l, BASE_SCALAR_relu, loop_binary(&l, BASE_SCALAR_mul, t, by));
+  }
+  loop_store(&l, loop_binary(&l, BASE_SCALAR_add, last, more), TD_F32, false);
+  int64_t *words = loop_finish(&l) ? base_new(c->arena, int64_t, base_program_size(&l.program)) : NULL;
+  if (!words) return false;
+  base_program_write(&l.program, words);
+  ops_case_arg(c, ARG_BOOL("in_front", true));
+  ops_case_arg(c, ARG_INTS("chain", words, base_program_size(&l.program)));
+  return ops_case_in(c, TD_F32, x.rank, a, OPS_NORMAL, 52) && ops_case_in(c, TD_F32, x.rank, b, OPS_NORMAL, 53);
+}
+
 bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims) {
   for (uint32_t i = KERN_IN_BIAS; i < KERN_EPILOGUE_END && parts >> i; i++) {
     bool whole = i == KERN_IN_RESIDUAL;
@@ -130,6 +191,7 @@ bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int3
     if (!made) return false;
   }
   if (parts & CHAIN && !ops_case_chain(c, rank, dims)) return false;
+  if (parts & (FRONT | FRONT_ROWS) && !ops_case_front(c, parts & FRONT_ROWS)) return false;
   if (act == KERN_ACT_none) return true;
   ops_case_arg(c, ARG_STR("act", kern_act_name(act)));
   if (act == KERN_ACT_clamp) ops_case_arg(c, ARG_FLOAT("act_b", 0.75));

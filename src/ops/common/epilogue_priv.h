@@ -15,6 +15,13 @@ td_status ops_out_unranked_sums(ir_infer *ctx);
 td_status ops_infer_chain(ir_infer *ctx, uint32_t fixed);
 /* out[0], which is dense, goes through the chain in the last attribute, if there is one; it makes the other outputs. */
 td_status ops_apply_chain(const base_call *call);
+/* *call with operand 0 as the chain in front of it makes it, if there is one, in memory of `f`, which lasts as long. */
+typedef struct ops_front {
+  base_call call;
+  const base_value *in[KERN_CHAIN_END];
+  base_value x;
+} ops_front;
+td_status ops_run_front(const base_call **call, ops_front *f);
 /* out[0] = epilogue(sums): both dense f32 of the same dims, which may be one memory. */
 td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums);
 /* For test cases: adds an epilogue of these parts to a case whose operands 0 and 1 are there, and an activation, to an
@@ -24,10 +31,14 @@ enum {
   RESIDUAL = 1 << KERN_IN_RESIDUAL,
   SCALE = 1 << KERN_IN_SCALE,
   SHIFT = 1 << KERN_IN_SHIFT,
-  CHAIN = UINT8_MAX & ~((1 << KERN_EPILOGUE_END) - 1) /* operands of the chain, as ir_op.by_sample has them */
+  CHAIN = UINT8_MAX & ~((1 << KERN_EPILOGUE_END) - 1), /* operands of the chain, as ir_op.by_sample has them */
+  FRONT = UINT8_MAX + 1,                               /* instead of CHAIN: one in front; one that reduces rows */
+  FRONT_ROWS = 2 * FRONT
 };
 /* A chain and its operands: mish(t) * a - b, a of the first and last dimension, b of all but the last; mish(t)
  * is a further result. */
 bool ops_case_chain(ir_case *c, int32_t rank, const int64_t *dims);
+/* The same in front of operand 0: relu(x * a) + b, or (`reduces`) max(x - the mean of its row, a) + b. */
+bool ops_case_front(ir_case *c, bool reduces);
 bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims);
 #endif

@@ -95,6 +95,8 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
 }
 
 static td_status infer_conv(ir_infer *ctx) {
+  if (base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST) && kern_chain_in_front(ctx->attrs))
+    return ir_infer_fail(ctx, "a chain in front of an image with channels first");
   TRY(ops_infer_conv(ctx, NULL));
   return check_weights(ctx, false);
 }
@@ -201,7 +203,11 @@ static td_status reference(const base_call *call, bool transposed) {
   return ops_run_conv(call, &c, transposed, w);
 }
 
-static td_status conv_reference(const base_call *call) { return reference(call, false); }
+static td_status conv_reference(const base_call *call) {
+  ops_front front;
+  TRY(ops_run_front(&call, &front));
+  return reference(call, false);
+}
 static td_status conv_transpose_reference(const base_call *call) { return reference(call, true); }
 
 /* The kernel of the query's level where the weights are packed for it, or still the model's. */
@@ -323,6 +329,17 @@ static const conv_case forward_cases[] = {
     {2, 2, 3, 32, 1, .in = {9, 11}, .kernel = {3, 3}, STRIDE(2, 2), .channels_first = true, .parts = CHAIN},
     {2, 2, 32, 64, 4, .in = {6, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS | CHAIN, .act = KERN_ACT_relu},
     {2, 2, 12, 6, 3, .in = {4, 5}, .kernel = {3, 3}, PAD_1, .parts = CHAIN},
+    {2, 3, 17, 35, 1, .in = {5, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL | FRONT, .act = KERN_ACT_relu},
+    {2, 2, 9, 16, 1, .in = {8, 9}, .kernel = {1, 1}, .parts = BIAS | FRONT_ROWS},
+    {2, 2, 70, 200, 1, .in = {23, 21}, .kernel = {1, 1}, .parts = FRONT},
+    {2, 1, 700, 130, 1, .in = {7, 7}, .kernel = {1, 1}, .parts = FRONT_ROWS, .act = KERN_ACT_relu},
+    {2, 2, 33, 48, 1, .in = {9, 8}, .kernel = {1, 1}, STRIDE(2, 2), .parts = SCALE | SHIFT | FRONT},
+    {2, 2, 16, 33, 1, .in = {19, 28}, .kernel = {3, 3}, PAD_1, .parts = BIAS | FRONT},
+    {2, 2, 48, 32, 1, .in = {33, 17}, .kernel = {3, 3}, STRIDE(2, 2), .parts = FRONT_ROWS},
+    {2, 2, 32, 64, 4, .in = {6, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS | FRONT, .act = KERN_ACT_relu},
+    {3, 2, 6, 17, 1, .in = {4, 5, 3}, .kernel = {3, 2, 3}, .padding = {1, 0, 1, 1, 1, 1}, .parts = FRONT},
+    {2, 2, 0, 32, 1, .in = {8, 8}, .kernel = {1, 1}, .parts = FRONT},
+    {2, 1, 5, 7, 1, .in = {0, 2}, .kernel = {2, 1}, PAD_1, .parts = FRONT},
     /* windows */
     {2, 1, 16, 32, 1, .in = {7, 7}, .kernel = {3, 3}, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
     {2, 2, 19, 33, 1, .in = {6, 11}, .kernel = {3, 3}, PAD_1, .parts = BIAS | RESIDUAL | SCALE | SHIFT,
@@ -445,6 +462,7 @@ const ir_op ops_channels_last_conv[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_FRONT,
      .attrs = conv_attrs,
      .attr_count = OPS_COUNT(conv_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

@@ -56,6 +56,8 @@ static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_
 }
 
 static td_status reference(const base_call *call) {
+  ops_front front;
+  TRY(ops_run_front(&call, &front));
   const base_tensor *x = base_in(call, 0), *w = base_in(call, 1), *out = base_out(call, 0);
   int64_t panel = base_attr_int(call->attrs, KERN_LINEAR_PANEL), n = base_attr_int(call->attrs, KERN_LINEAR_COLUMNS);
   bool trans = base_attr_int(call->attrs, KERN_LINEAR_TRANS_W);
@@ -114,8 +116,9 @@ static const shape shapes[] = {{1, 1, 1},    {0, 3, 4},    {3, 0, 5},    {4, 3, 
 static const int64_t panels[] = {0, 0, 16, 8, 4, 1}; /* the first with trans_w */
 /* Where Strassen's recursion pays, and just does not. */
 static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, {64, 192, 208}, {63, 192, 192}};
-enum { VARIANTS_OF_PARTS = 8 };
+enum { VARIANTS_OF_PARTS = 10 };
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
+enum { FRONT_CASES = 4 * 3 * 2 }; /* shapes, panels, chains */
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
 static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, bool strassen, int64_t *out_dims,
@@ -146,16 +149,22 @@ static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, boo
   return true;
 }
 
-/* Each part alone, all of them, chains behind none and all, and each activation behind a bias alone (early) and behind
- * all parts (late). */
+/* Each part alone, all of them, chains behind none and all, chains in front, and each activation behind a bias alone
+ * (early) and behind all parts (late). */
 static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int64_t *dims) {
-  static const uint32_t parts[VARIANTS_OF_PARTS] = {
-      BIAS, RESIDUAL, SCALE, SHIFT, SCALE | SHIFT, BIAS | RESIDUAL | SCALE | SHIFT, CHAIN, BIAS | RESIDUAL | CHAIN};
+  static const uint32_t parts[VARIANTS_OF_PARTS] = {BIAS,          RESIDUAL,
+                                                    SCALE,         SHIFT,
+                                                    SCALE | SHIFT, BIAS | RESIDUAL | SCALE | SHIFT,
+                                                    CHAIN,         BIAS | RESIDUAL | CHAIN,
+                                                    BIAS | FRONT,  FRONT_ROWS};
   if (variant < OPS_COUNT(parts)) return ops_case_epilogue(c, parts[variant], KERN_ACT_none, false, rank, dims);
   bool late = variant % 2;
   kern_act act = (kern_act)((variant - OPS_COUNT(parts)) / 2 + 1);
   return ops_case_epilogue(c, (late ? 15u : 3u) << KERN_IN_BIAS, act, late, rank, dims);
 }
+
+/* Whose rows come in several chunks, their columns too. */
+static const shape behind_front[] = {{403, 96, 150}, {97, 1100, 33}, {0, 5, 7}, {5, 0, 7}};
 
 static bool cases(ir_case *c, uint32_t number) {
   static const shape with_epilogue[] = {{7, 5, 83}, {1, 9, 20}, {19, 96, 2}};
@@ -168,6 +177,10 @@ static bool cases(ir_case *c, uint32_t number) {
   number -= PLAIN_CASES;
   if (number < HALVED_CASES) return case_product(c, halved[number / 4], 2 + number % 4, true, true, dims, &rank);
   number -= HALVED_CASES;
+  if (number < FRONT_CASES)
+    return case_product(c, behind_front[number / 2 / 3], number / 2 % 3, true, false, dims, &rank) &&
+           ops_case_epilogue(c, number % 2 ? FRONT_ROWS : BIAS | FRONT, KERN_ACT_relu, false, rank, dims);
+  number -= FRONT_CASES;
   uint32_t variant = number / LAYOUTS % VARIANTS, which = number / LAYOUTS / VARIANTS;
   if (which >= OPS_COUNT(with_epilogue)) return false;
   return case_product(c, with_epilogue[which], number % LAYOUTS, true, false, dims, &rank) &&
@@ -180,6 +193,7 @@ const ir_op ops_linear[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_FRONT,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

@@ -22,7 +22,8 @@ bool lower_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_coun
   loop->words = base_attr_ints(attrs, loop->chain ? attrs->count - 1 : 0, &loop->word_count);
   if (!loop->word_count || base_program_read(loop->words, loop->word_count, &p)) return false;
   loop->in_count = p.in_count;
-  return loop->chain ? p.in_count > 0 && p.in_count - 1u <= in_count : p.in_count == in_count;
+  const uint32_t own = loop->chain && !loop->front; /* operand 0 is the node's result, and not among its operands */
+  return loop->chain ? p.in_count > 0 && p.in_count - own <= in_count : p.in_count == in_count;
 }
 
 /* Of a row that ends with `axis`. A short one takes in what is outside of it, as kernels/fused.c does, at least. */

@@ -416,6 +416,16 @@ class Load(unittest.TestCase):
         self.assertEqual("".join(heard), out.getvalue())
         self.assertTrue(out.getvalue().startswith("rows: 2\n"), out.getvalue())
 
+    def test_scripted_functions(self):
+        @torch.jit.script
+        def clipped(x):
+            for _ in range(3):
+                x = torch.clamp(x * 2, -1.0, 1.0)
+            return x
+
+        x = torch.randn(4, 5)
+        torch.testing.assert_close(treadle.load(clipped, (x,))(x), clipped(x))
+
     def test_complex_arguments(self):
         module = ComplexMatrix().eval()
         z, x = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4)

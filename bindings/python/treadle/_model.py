@@ -371,7 +371,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
               an ONNX file such a dict tells the inputs from weights that old exporters list among them
 
     Where torch is loaded, `source` may be an ExportedProgram, a Module with `example_inputs` (a tuple), which is exported,
-    or a ScriptModule with `example_inputs`, which say the types that it does not.
+    or a ScriptModule or ScriptFunction with `example_inputs`, which say the types that it does not.
     """
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
                "disabled_passes": disabled_passes if disabled_passes is None or isinstance(disabled_passes, str)

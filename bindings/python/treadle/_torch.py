@@ -115,10 +115,11 @@ def load(source, example_inputs, options, threads):
     """What torch has, as a Model; None where it is no such thing."""
     if isinstance(source, torch.export.ExportedProgram):
         return load_exported(source, options, threads)
-    if isinstance(source, torch.jit.ScriptModule):
+    if isinstance(source, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         memory = io.BytesIO()
         torch.jit.save(source, memory)  # one copy of the weights, which the model then keeps and reads in place
-        return Model(_core.load(memory.getbuffer(), True, inputs=types_of(example_inputs), **options), "ScriptModule", threads)
+        model = _core.load(memory.getbuffer(), True, inputs=types_of(example_inputs), **options)
+        return Model(model, type(source).__name__, threads)
     if not isinstance(source, torch.nn.Module):
         return None
     if example_inputs is None:

@@ -136,8 +136,7 @@ static gemm_product make_rows(const gemm_product *g, int64_t chunk, int64_t row0
   return made;
 }
 
-void KERN_NAME(gemm_task)(const gemm_product *whole, const gemm_grid *grid, int64_t task) {
-  const gemm_product *g = whole;
+void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task) {
   gemm_product made;
   int64_t inner = grid->rows_first ? grid->column_chunks : grid->row_chunks;
   int64_t row = grid->rows_first ? task / inner : task % inner, column = grid->rows_first ? task % inner : task / inner;

@@ -89,10 +89,12 @@ static void rest(run_crew *c, uint32_t seen) {
   atomic_fetch_sub(&c->asleep, 1);
 }
 
+/* `news` is read before all that it tells of: whoever ends the crew sets `ends` first. */
 static void work(void *user) {
   const member *m = user;
-  while (!atomic_load(&m->crew->ends)) {
+  for (;;) {
     const uint32_t seen = atomic_load(&m->crew->news);
+    if (atomic_load(&m->crew->ends)) return;
     run_task *task = take(m->crew, NULL);
     if (task) run_execute_task(task, m->thread);
     else rest(m->crew, seen);

@@ -1,5 +1,7 @@
 /* test_tasks.c -- forks and waits: the same bits beside the caller's thread as on it, whatever is forked where. */
 /* ctest: threads */
+#include "base/team.h"
+#include "runtime/crew_priv.h"
 #include "runtime/harness.h"
 #include "runtime/runtime_priv.h"
 
@@ -221,12 +223,21 @@ static void runs_in_branches(void **state) {
   each_way(branches, use_branches);
 }
 
+/* Threads that are told to end before they have begun, or while they look for their first task. */
+static void crews_end(void **state) {
+  (void)state;
+  for (int i = 0; i < 8000; i++) {
+    run_crew *crew = run_crew_new(1 + (uint32_t)i % 3, 1, &base_libc_allocator);
+    assert_non_null(crew);
+    for (int turn = 0; turn < i % 256; turn++) base_pause();
+    run_crew_free(crew);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(runs_side_by_side),
-      cmocka_unit_test(runs_in_loops),
-      cmocka_unit_test(errors_come_out_of_waits),
-      cmocka_unit_test(runs_in_branches),
+      cmocka_unit_test(runs_side_by_side), cmocka_unit_test(runs_in_loops), cmocka_unit_test(errors_come_out_of_waits),
+      cmocka_unit_test(runs_in_branches),  cmocka_unit_test(crews_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
  * loop's rows: what is seen turned is dearer tile by tile than in a loop of its own, which turns as much at a time as
  * suits. */
 #include "compile/fuse_priv.h"
+#include "kernels/conv.h"
 #include "kernels/fused.h"
 #include "passes/passes.h"
 
@@ -114,9 +115,9 @@ static bool sees_pixels_once(const base_attrs *a) {
 
 /* Then a convolution has other kernels: conv_pixels.c, conv_planes.c. */
 static bool has_few_weights(const ir_type *x, const base_attrs *a) {
-  enum { FEW_WEIGHTS = 6144, FEW_CHANNELS = 16 };
+  enum { FEW_CHANNELS = 16 };
   const int64_t channels = base_attr_int(a, KERN_CONV_CHANNELS);
-  return channels < FEW_CHANNELS || fuse_elements(1, &x->dims[x->rank - 1]) * (double)channels <= FEW_WEIGHTS;
+  return channels < FEW_CHANNELS || fuse_elements(1, &x->dims[x->rank - 1]) * (double)channels <= KERN_CONV_FEW_WEIGHTS;
 }
 
 const char *fuse_why_no_front(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
@@ -265,36 +266,27 @@ static td_status visit_product(chaining *c, ir_node id) {
   return why ? TD_OK : emit(c, ir_value_of(c->graph, x)->node, id, l);
 }
 
-static td_status visit_products(chaining *c) {
-  ir_graph *graph = c->graph;
-  ir_settle(graph);
-  c->uses = base_new(c->scratch, uint32_t, (size_t)graph->values.count + 1);
+static bool is_loop(const ir_op *op) { return strcmp(op->name, "td::fused") == 0; }
+
+/* Visits the nodes whose operator `is_meant`. */
+static td_status visit_all(chaining *c, bool (*is_meant)(const ir_op *op),
+                           td_status (*to_visit)(chaining *c, ir_node id)) {
+  c->uses = base_new(c->scratch, uint32_t, (size_t)c->graph->values.count + 1);
   if (!c->uses) return base_no_memory(c->err, "chains");
-  ir_count_uses(graph, c->uses);
-  for (uint32_t i = 1, count = graph->nodes.count; i < count; i++) {
-    const ir_node_def *node = ir_node_of(graph, (ir_node){i});
-    if (node->op && lower_has_chain(node->op)) TRY(visit_product(c, (ir_node){i}));
+  ir_count_uses(c->graph, c->uses);
+  for (uint32_t i = 1, count = c->graph->nodes.count; i < count; i++) {
+    const ir_op *op = ir_node_of(c->graph, (ir_node){i})->op;
+    if (op && is_meant(op)) TRY(to_visit(c, (ir_node){i}));
   }
+  ir_settle(c->graph);
   return TD_OK;
 }
 
 td_status lower_chain(ir_graph *graph, const compile_setting *setting, base_arena *scratch, base_text *log,
                       td_error *err) {
   if (base_str_listed(setting->disabled, "chain")) return TD_OK;
-  chaining c = {.graph = graph,
-                .setting = setting,
-                .scratch = scratch,
-                .log = log,
-                .uses = base_new(scratch, uint32_t, (size_t)graph->values.count + 1),
-                .known = graph->values.count,
-                .err = err};
-  if (!c.uses) return base_no_memory(err, "chains");
-  ir_count_uses(graph, c.uses);
-  for (uint32_t i = 1, count = graph->nodes.count; i < count; i++) {
-    const ir_node_def *node = ir_node_of(graph, (ir_node){i});
-    if (node->op && strcmp(node->op->name, "td::fused") == 0) TRY(visit(&c, (ir_node){i}));
-  }
-  TRY(visit_products(&c));
-  ir_settle(graph);
-  return TD_OK;
+  chaining c = {
+      .graph = graph, .setting = setting, .scratch = scratch, .log = log, .known = graph->values.count, .err = err};
+  TRY(visit_all(&c, is_loop, visit));
+  return visit_all(&c, lower_has_chain, visit_product);
 }

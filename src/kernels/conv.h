@@ -9,6 +9,8 @@
 #include "kernels/epilogue.h"
 
 enum { KERN_CONV_AXES = 3 };
+/* Most weights of a 1x1 convolution that kernels keep in L1, beside pixels that they read as these lie in memory. */
+enum { KERN_CONV_FEW_WEIGHTS = 6144 };
 
 /* One spatial dim. Tap k of output o is input o * stride - begin + k * dilation; transposed, the other way around. */
 typedef struct kern_conv_axis {

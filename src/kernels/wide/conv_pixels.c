@@ -12,9 +12,8 @@ enum { TASKS = 24, TASK_WORK = 16384 }; /* tasks wanted, and vector multiply-add
 enum { MOST_PANELS = V_REGISTERS > 16 ? 2 : PIXEL_MAX_PANELS };
 /* Elements of a window over an image: AVX2 gains from longer ones, too, as these tiles take fewer loads. */
 enum { IMAGE_DEPTH = V_REGISTERS > 16 ? 32 : INT32_MAX };
-/* Of 1x1 convolutions: weights stay in L1, a sample's pixels fill tiles. */
-enum { MOST_WEIGHTS = 6144, LEAST_PIXELS = 64 };
-enum { PIXELS = 96 }; /* of a run, with what is done to them afterwards: they are in L1 then */
+enum { LEAST_PIXELS = 64 }; /* of a sample of a 1x1 convolution: they fill tiles */
+enum { PIXELS = 96 };       /* of a run, with what is done to them afterwards: they are in L1 then */
 
 typedef struct layer {
   kern_conv conv;
@@ -93,7 +92,8 @@ static bool is_pointwise(const kern_conv *c) {
 
 bool KERN_NAME(conv_pixels_fit)(const kern_conv *c) {
   if (c->group_out % V_LANES) return false;
-  if (is_pointwise(c)) return c->out_size >= LEAST_PIXELS && (double)c->group_in * (double)c->group_out <= MOST_WEIGHTS;
+  if (is_pointwise(c))
+    return c->out_size >= LEAST_PIXELS && (double)c->group_in * (double)c->group_out <= KERN_CONV_FEW_WEIGHTS;
   return kern_conv_image_fits(c) && c->taps * c->group_in <= IMAGE_DEPTH;
 }
 

@@ -112,9 +112,13 @@ td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spe
   spec.before = at;
   if (!spec.op) return base_fail(e->err, TD_INTERNAL, op, -1, "a pass needs operator %s, which is not there", op);
   TRY(merge_origins(e, also, anchor, &spec.origins));
-  TRY(ir_add_node(e->graph, anchor->parent, &spec, NULL, out, e->err));
+  ir_node id;
+  TRY(ir_add_node(e->graph, anchor->parent, &spec, &id, out, e->err));
   if (!uses_of(e, (ir_value){e->graph->values.count})) return base_no_memory(e->err, "a pass");
-  for (uint32_t i = 0; i < spec.in_count; i++) e->uses.at[spec.in[i].id]++;
+  /* The node's own operands, not those of `spec`: `out` may lie among these, and values in their place by now. */
+  ir_refresh(e->graph, id);
+  const ir_node_def *made = ir_node_of(e->graph, id);
+  for (uint32_t i = 0; i < made->in_count; i++) e->uses.at[made->in[i].id]++;
   return TD_OK;
 }
 

@@ -56,7 +56,7 @@ bool passes_shown(const ir_graph *g, ir_value v, base_tensor *t);
 /* The number that `v` is where it is a constant of one element. False: it is not. */
 bool passes_number(const passes_edit *e, ir_value v, double *number);
 /* Adds the node of `spec` (its op given by `op` name) in front of `at`, with the origins of `at` and those of `also`
- * (NULL: none). Its operands' uses grow. *out: its first output. */
+ * (NULL: none). Its operands' uses grow. *out: its first output; may be one of the operands of `spec`. */
 td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spec, const ir_node_def *also,
                      ir_value *out);
 /* In front of `at`: `v` in another element type; elements [first, end) of `v` along `axis`. *out may be what `v` is. */

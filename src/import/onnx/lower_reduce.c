@@ -103,42 +103,41 @@ static ir_value running(onnx_node *n, ir_value kept, ir_value seen, double momen
   return ONNX_EMIT(n, "aten::add", old, new);
 }
 
-/* Statistics of this batch, over all dimensions but the channels. */
-static void train_batch_norm(onnx_node *n) {
-  ir_value x = onnx_in(n, 0);
-  int32_t rank = onnx_rank(n, x);
-  double momentum = onnx_attr_float(n, "momentum", 0.9f);
-  int64_t axes[BASE_MAX_RANK];
-  uint32_t count = 0;
-  for (int32_t i = 0; i < rank; i++)
-    if (i != 1) axes[count++] = i;
-  ir_value distance = ONNX_EMIT(n, "aten::sub", x, emit_mean(n, x, axes, count, true));
-  ir_value mean = emit_mean(n, x, axes, count, false);
-  ir_value variance = emit_mean(n, ONNX_EMIT(n, "aten::mul", distance, distance), axes, count, false);
-  onnx_out(n, 0, emit_batch_norm(n, mean, variance));
-  if (onnx_wants(n, 1)) onnx_out(n, 1, running(n, onnx_in(n, 3), mean, momentum));
-  if (onnx_wants(n, 2)) onnx_out(n, 2, running(n, onnx_in(n, 4), variance, momentum));
-}
-
 /* Before version 9, spatial = 0: statistics per position [c, d...], which broadcast against x. */
-static void positional_batch_norm(onnx_node *n) {
-  ir_value x = onnx_in(n, 0), variance = onnx_in(n, 4);
+static ir_value emit_positional_norm(onnx_node *n, ir_value mean, ir_value variance) {
   ir_value eps = onnx_scalar(n, onnx_type_dtype(n, variance), onnx_attr_float(n, "epsilon", 1e-5f));
   ir_value inverse = ONNX_EMIT(n, "aten::rsqrt", ONNX_EMIT(n, "aten::add", variance, eps));
-  ir_value normal = ONNX_EMIT(n, "aten::mul", ONNX_EMIT(n, "aten::sub", x, onnx_in(n, 3)), inverse);
-  onnx_out(n, 0, ONNX_EMIT(n, "aten::add", ONNX_EMIT(n, "aten::mul", normal, onnx_in(n, 1)), onnx_in(n, 2)));
+  ir_value normal = ONNX_EMIT(n, "aten::mul", ONNX_EMIT(n, "aten::sub", onnx_in(n, 0), mean), inverse);
+  return ONNX_EMIT(n, "aten::add", ONNX_EMIT(n, "aten::mul", normal, onnx_in(n, 1)), onnx_in(n, 2));
 }
 
+/* Does it take the statistics of this batch? Before version 14 whoever names those as outputs says so, before version
+ * 7 unless `is_test` says otherwise. */
+static bool batch_norm_trains(onnx_node *n) {
+  bool named = false;
+  for (uint32_t i = 1; i < onnx_out_count(n); i++) named |= onnx_wants(n, i);
+  if (onnx_opset(n) >= 14) return onnx_attr_int(n, "training_mode", 0);
+  return named && !(onnx_opset(n) < 7 && onnx_attr_int(n, "is_test", 0));
+}
+
+/* Results 3 and 4, which versions before 14 keep for gradients, are not made: it is an error to read them, and so it is
+ * to read any statistics where it does not train. */
 static void batch_norm(onnx_node *n) {
-  if (onnx_attr_int(n, "training_mode", 0)) {
-    train_batch_norm(n);
-    return;
+  ir_value x = onnx_in(n, 0), mean = onnx_in(n, 3), variance = onnx_in(n, 4);
+  const bool spatial = onnx_opset(n) >= 9 || onnx_attr_int(n, "spatial", 1), trains = batch_norm_trains(n);
+  int64_t axes[BASE_MAX_RANK] = {0};
+  uint32_t count = 1;
+  if (trains) {
+    const int32_t rank = onnx_rank(n, x);
+    const double momentum = onnx_attr_float(n, "momentum", 0.9f);
+    for (int32_t i = 2; i < rank && spatial; i++) axes[count++] = i;
+    ir_value distance = ONNX_EMIT(n, "aten::sub", x, emit_mean(n, x, axes, count, true));
+    mean = emit_mean(n, x, axes, count, false);
+    variance = emit_mean(n, ONNX_EMIT(n, "aten::mul", distance, distance), axes, count, false);
+    if (onnx_wants(n, 1)) onnx_out(n, 1, running(n, onnx_in(n, 3), mean, momentum));
+    if (onnx_wants(n, 2)) onnx_out(n, 2, running(n, onnx_in(n, 4), variance, momentum));
   }
-  for (uint32_t i = 1; i < onnx_out_count(n); i++)
-    if (onnx_wants(n, i))
-      onnx_fail(n, TD_UNSUPPORTED, "output %u: statistics of training are given from operator set 14 on only", i);
-  if (!onnx_attr_int(n, "spatial", 1)) positional_batch_norm(n);
-  else onnx_out(n, 0, emit_batch_norm(n, onnx_in(n, 3), onnx_in(n, 4)));
+  onnx_out(n, 0, spatial ? emit_batch_norm(n, mean, variance) : emit_positional_norm(n, mean, variance));
 }
 
 /* (x - mean) / (deviation + 1e-9), as the operator's definition has it. */

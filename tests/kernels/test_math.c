@@ -34,7 +34,7 @@ static const struct {
 } functions[] = {
     {"exp", KERN_EXP, exp, 1.5, 0, 0},
     {"log", KERN_LOG, log, 1.5, 0, 0},
-    {"tanh", KERN_TANH, tanh, 2, 0, 0},
+    {"tanh", KERN_TANH, tanh, 5, 0, 0},
     {"sigmoid", KERN_SIGMOID, sigmoid, 2, 0, 0x1p-126},
     {"erf", KERN_ERF, erf, 8, 0, 0},
     {"gelu", KERN_GELU, gelu, 0, 2.5, 0},
@@ -137,6 +137,30 @@ static void special_at(const kern_level *level) {
 static void ends_of_the_range(void **state) {
   (void)state;
   at_every_level(special_at);
+}
+
+/* tanh, a quotient that rounding could take beyond 1: odd to the bit, within 1, and exact at 0 and both ends. */
+static void tanh_at(const kern_level *level) {
+  static float x[SAMPLES], y[SAMPLES], negative[SAMPLES];
+  const int64_t n = SAMPLES;
+  const base_tensor in = base_tensor_of(x, TD_F32, 1, &n);
+  base_tensor out = base_tensor_of(y, TD_F32, 1, &n), mirrored = base_tensor_of(negative, TD_F32, 1, &n);
+  const kern_row *row = kern_select(KERN_TANH, TD_F32, level->isa);
+  for (int64_t i = 0; i < n; i++) x[i] = (float)i * (12.0f / SAMPLES);
+  x[1] = 0x1p-149f, x[2] = 0x1p-126f, x[3] = 3.4e38f;
+  assert_int_equal(run(row, 1, &in, &out), TD_OK);
+  for (int64_t i = 0; i < n; i++) x[i] = -x[i];
+  assert_int_equal(run(row, 1, &in, &mirrored), TD_OK);
+  for (int64_t i = 0; i < n; i++) {
+    const float opposite = -negative[i];
+    assert_memory_equal(&y[i], &opposite, sizeof opposite);
+    assert_true(y[i] <= 1 && (x[i] > -8.9f || y[i] == 1));
+  }
+  assert_true(y[0] == 0 && y[1] == 0x1p-149f && y[2] == 0x1p-126f);
+}
+static void tanh_is_odd_and_bounded(void **state) {
+  (void)state;
+  at_every_level(tanh_at);
 }
 
 /* ---- the walk ---- */
@@ -265,9 +289,9 @@ static void tasks_are_shared_out(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(functions_keep_their_bounds), cmocka_unit_test(ends_of_the_range),
-      cmocka_unit_test(operands_of_any_strides),     cmocka_unit_test(the_output_may_be_an_operand),
-      cmocka_unit_test(tasks_are_shared_out),
+      cmocka_unit_test(functions_keep_their_bounds),  cmocka_unit_test(ends_of_the_range),
+      cmocka_unit_test(tanh_is_odd_and_bounded),      cmocka_unit_test(operands_of_any_strides),
+      cmocka_unit_test(the_output_may_be_an_operand), cmocka_unit_test(tasks_are_shared_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

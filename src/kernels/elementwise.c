@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { OPERANDS = 3, TASK = 16384 /* elements */, PIECE = 512 /* elements gathered at a time */ };
+enum { WIDEST = 16 /* lanes */, SHORT = 64 /* elements of a row: the rest behind its vectors counts */ };
 
 typedef struct space {
   float *out;
@@ -13,6 +14,8 @@ typedef struct space {
   int64_t dims[BASE_MAX_RANK], stride[OPERANDS][BASE_MAX_RANK];
   int64_t planes, rows, length;
   int64_t pitch[OPERANDS], step[OPERANDS];
+  bool once[OPERANDS]; /* gathered once for all rows of a plane, which have the same elements */
+  bool periodic;       /* see is_periodic */
 } space;
 
 /* Adds a dimension outside of the `count` found so far, or merges it into the last of them; gives the new count. */
@@ -67,10 +70,18 @@ static void space_of(const base_call *call, uint32_t operands, space *s) {
   }
 }
 
+/* Rows that are the same one for a plane, and no dense one. */
+static void find_repeated(space *s, uint32_t operands) {
+  for (uint32_t k = 0; k < operands; k++)
+    s->once[k] =
+        s->rows > 1 && s->pitch[k] == 0 && s->length <= PIECE && (s->is_bool[k] || s->step[k] < 0 || s->step[k] > 1);
+}
+
 /* The form of `body` that takes the operands as they stand; NULL: gather them. */
 static elementwise_rows form_of(const space *s, const elementwise_body *body) {
   uint32_t form = 0;
   for (uint32_t k = 0; k < body->operands; k++) {
+    if (s->once[k]) continue;
     if (s->is_bool[k] || s->step[k] < 0 || s->step[k] > 1) return NULL;
     form |= (uint32_t)(s->step[k] == 0) << k;
   }
@@ -91,6 +102,46 @@ static const float *gather(const space *s, uint32_t k, int64_t offset, int64_t c
   return buffer;
 }
 
+/* ---- rows of few elements, dense or the same one each time: some of them are one long row ---- */
+
+/* Rows that end with a vector. */
+static int64_t rows_of_vectors(int64_t length) {
+  int64_t rows = WIDEST;
+  for (; length % 2 == 0 && rows > 1; length /= 2) rows /= 2;
+  return rows;
+}
+
+static bool is_periodic(const space *s, uint32_t operands) {
+  bool fits = s->length < SHORT && s->length % WIDEST && s->rows > 1;
+  for (uint32_t k = 0; k < operands; k++)
+    fits = fits && (s->once[k] || s->step[k] == 1) && (s->pitch[k] == 0 || s->pitch[k] == s->length);
+  return fits;
+}
+
+/* `times` times the row, by ever longer copies. */
+static void repeat_row(float *to, const float *row, int64_t n, int64_t times) {
+  memcpy(to, row, (size_t)n * sizeof *to);
+  for (int64_t made = n; made < n * times; made *= 2)
+    memcpy(to + made, to, (size_t)base_min_i64(made, n * times - made) * sizeof *to);
+}
+
+static void run_periodic(const space *s, const elementwise_body *body, float *out, const float **in, int64_t rows,
+                         const float *p) {
+  float repeated[OPERANDS][SHORT * WIDEST];
+  const int64_t n = s->length, each = base_min_i64(rows_of_vectors(n), rows), left = rows % each;
+  int64_t pitch[OPERANDS];
+  for (uint32_t k = 0; k < body->operands; k++) {
+    pitch[k] = s->pitch[k] * each;
+    if (s->pitch[k]) continue;
+    repeat_row(repeated[k], in[k], n, each);
+    in[k] = repeated[k];
+  }
+  body->rows[0](out, in, pitch, rows / each, n * each, p);
+  if (!left) return;
+  for (uint32_t k = 0; k < body->operands; k++) in[k] += rows / each * pitch[k];
+  body->rows[0](out + (rows - left) * n, in, pitch, 1, n * left, p);
+}
+
 /* Elements [from, from + n) of `rows` rows that lie behind one another from row `row` of plane `plane` on. */
 static void run_rows(const space *s, const elementwise_body *body, elementwise_rows form, int64_t plane, int64_t row,
                      int64_t rows, int64_t from, int64_t n, const float *p) {
@@ -103,12 +154,14 @@ static void run_rows(const space *s, const elementwise_body *body, elementwise_r
     for (uint32_t k = 0; k < body->operands; k++) offset[k] += rest % s->dims[i] * s->stride[k][i];
     rest /= s->dims[i];
   }
+  float buffer[OPERANDS][PIECE];
   if (form) {
-    for (uint32_t k = 0; k < body->operands; k++) in[k] = (const float *)(const void *)s->in[k] + offset[k];
-    form(out, in, s->pitch, rows, n, p);
+    for (uint32_t k = 0; k < body->operands; k++)
+      in[k] = s->once[k] ? gather(s, k, offset[k], n, buffer[k]) : (const float *)(const void *)s->in[k] + offset[k];
+    if (s->periodic) run_periodic(s, body, out, in, rows, p);
+    else form(out, in, s->pitch, rows, n, p);
     return;
   }
-  float buffer[OPERANDS][PIECE];
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < n; i += PIECE) {
       int64_t count = base_min_i64(PIECE, n - i);
@@ -122,7 +175,9 @@ td_status kern_elementwise(const base_call *call, const elementwise_body *body, 
   space s;
   space_of(call, body->operands, &s);
   if (s.planes * s.rows * s.length == 0) return TD_OK;
+  find_repeated(&s, body->operands);
   elementwise_rows form = form_of(&s, body);
+  s.periodic = form && is_periodic(&s, body->operands);
   int64_t block = s.length < TASK ? TASK / s.length : 1, all = s.planes * s.rows;
   int64_t pieces = s.length < 2 * TASK ? 1 : (s.length + TASK - 1) / TASK;
   uint32_t total = (uint32_t)((all + block - 1) / block * pieces);

@@ -190,6 +190,13 @@ static const struct {
     {{1, 1, 1}, {{1, 1, 1}, {0, 0, 0}}, {0, 0}},
     {{3, 1, 20011}, {{20011, 0, 1}, {1, 0, 0}}, {0, 0}}, /* rows of more than one task */
     {{2, 2, 1300}, {{1, 2, 4}, {1, 2, 4}}, {0, 0}},      /* pieces of a gathered row */
+    {{5, 26, 10}, {{10, 0, 1}, {260, 10, 1}}, {0, 0}},   /* short rows, one again and again; 26 are no whole vectors */
+    {{5, 3, 7}, {{21, 7, 1}, {7, 0, 1}}, {0, 0}},        /* fewer than end with a vector */
+    {{64, 16, 63}, {{0, 0, 1}, {1008, 63, 1}}, {0, 0}},  /* the longest */
+    {{3, 33, 5}, {{5, 0, 1}, {0, 0, 1}}, {0, 0}},        /* of both */
+    {{5, 26, 10}, {{1, 0, 5}, {260, 10, 1}}, {0, 0}},    /* gathered for a plane */
+    {{5, 26, 10}, {{1, 0, 5}, {26, 1, 0}}, {0, 0}},      /* and a column */
+    {{5, 26, 10}, {{500, 20, 2}, {10, 0, -1}}, {0, 9}},  /* beside one that is gathered row by row */
 };
 
 static void walks_at(const kern_level *level) {
@@ -219,14 +226,37 @@ static void operands_of_any_strides(void **state) {
   at_every_level(walks_at);
 }
 
-static void in_place_at(const kern_level *level) {
+/* A mask for all rows, of rows that end with a vector and of others. */
+static void mask_at(const kern_level *level) {
   static float y[ROOM];
-  const int64_t dims[] = {37, 101}, row_dims[] = {101};
-  memcpy(y, room[0], sizeof y);
-  base_tensor out = base_tensor_of(y, TD_F32, 2, dims);
-  const base_tensor in[] = {base_tensor_of(room[1], TD_F32, 1, row_dims), out};
-  assert_int_equal(run(kern_select(KERN_MUL, TD_F32, level->isa), 2, in, &out), TD_OK);
-  for (int64_t i = 0; i < 37 * 101; i++) assert_true(y[i] == room[1][i % 101] * room[0][i]);
+  static bool mask[ROOM];
+  for (int64_t n = 1; n < 70; n++) {
+    const int64_t dims[] = {19, n};
+    for (int64_t i = 0; i < n; i++) mask[i] = i * i % 3 == 1;
+    base_tensor out = base_tensor_of(y, TD_F32, 2, dims);
+    const base_tensor in[] = {base_tensor_of(mask, TD_BOOL, 1, &n), base_tensor_of(room[0], TD_F32, 2, dims),
+                              base_tensor_of(room[1], TD_F32, 1, &n)};
+    assert_int_equal(run(kern_select(KERN_WHERE, TD_F32, level->isa), 3, in, &out), TD_OK);
+    for (int64_t i = 0; i < 19 * n; i++) assert_true(y[i] == (mask[i % n] ? room[0][i] : room[1][i % n]));
+  }
+}
+static void a_mask_of_all_rows(void **state) {
+  (void)state;
+  fill_room();
+  at_every_level(mask_at);
+}
+
+static void in_place_at(const kern_level *level) {
+  static const int64_t sizes[][2] = {{37, 101}, {37, 10}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    static float y[ROOM];
+    const int64_t *dims = sizes[i];
+    memcpy(y, room[0], sizeof y);
+    base_tensor out = base_tensor_of(y, TD_F32, 2, dims);
+    const base_tensor in[] = {base_tensor_of(room[1], TD_F32, 1, &dims[1]), out};
+    assert_int_equal(run(kern_select(KERN_MUL, TD_F32, level->isa), 2, in, &out), TD_OK);
+    for (int64_t k = 0; k < dims[0] * dims[1]; k++) assert_true(y[k] == room[1][k % dims[1]] * room[0][k]);
+  }
 }
 static void the_output_may_be_an_operand(void **state) {
   (void)state;
@@ -289,9 +319,10 @@ static void tasks_are_shared_out(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(functions_keep_their_bounds),  cmocka_unit_test(ends_of_the_range),
-      cmocka_unit_test(tanh_is_odd_and_bounded),      cmocka_unit_test(operands_of_any_strides),
-      cmocka_unit_test(the_output_may_be_an_operand), cmocka_unit_test(tasks_are_shared_out),
+      cmocka_unit_test(functions_keep_their_bounds), cmocka_unit_test(ends_of_the_range),
+      cmocka_unit_test(tanh_is_odd_and_bounded),     cmocka_unit_test(operands_of_any_strides),
+      cmocka_unit_test(a_mask_of_all_rows),          cmocka_unit_test(the_output_may_be_an_operand),
+      cmocka_unit_test(tasks_are_shared_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

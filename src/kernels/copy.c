@@ -1,5 +1,5 @@
-/* copy.c -- KERN_COPY, but for 32 bits (wide/move.c): rows along the last dimension, in loops per element size so that
- * the compiler vectorises them. */
+/* copy.c -- KERN_COPY, of 32 bits where there are no vectors (else wide/move.c): rows along the last dimension, in
+ * loops per element size so that the compiler vectorises them. */
 #include "kernels/kernels_priv.h"
 
 #include <string.h>
@@ -19,6 +19,7 @@ typedef void (*copy_row)(char *to, int64_t to_step, const char *from, int64_t fr
 /* Any alignment, as the integers of dtype.h. */
 COPY_ROW(8, uint8_t)
 COPY_ROW(16, base_u16)
+COPY_ROW(32, base_u32)
 COPY_ROW(64, base_u64)
 COPY_ROW(128, base_u128)
 
@@ -44,6 +45,7 @@ static td_status copy(const base_call *call, int64_t bytes, copy_row row) {
 
 td_status kern_copy_8(const base_call *call) { return copy(call, 1, row_8); }
 td_status kern_copy_16(const base_call *call) { return copy(call, 2, row_16); }
+td_status kern_copy_32(const base_call *call) { return copy(call, 4, row_32); }
 td_status kern_copy_64(const base_call *call) { return copy(call, 8, row_64); }
 td_status kern_copy_128(const base_call *call) { return copy(call, 16, row_128); }
 

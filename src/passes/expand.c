@@ -82,9 +82,9 @@ static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *window = ir_node_of(e->graph, id);
   if (strcmp(window->op->name, "td::depthwise_conv") != 0) return TD_OK;
-  int64_t panel = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, e->setting->isa)->lanes;
+  const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, e->setting->isa);
   const ir_node_def *conv = passes_only_producer(e, window->in[0], "td::conv");
-  if (!conv || !is_expansion(conv, panel) || !is_worth_it(e, window, conv, panel)) return TD_OK;
+  if (!row || !conv || !is_expansion(conv, row->lanes) || !is_worth_it(e, window, conv, row->lanes)) return TD_OK;
   return fuse(e, id, conv);
 }
 

@@ -78,7 +78,8 @@ static void norms_refuse_weights_that_do_not_fit(void **state) {
                               .err = &err,
                               .memory = arena,
                               .scratch = scratch_of_arena};
-      assert_int_equal(kern_select(families[f], TD_F32, 0)->run(&call), length == 3 ? TD_OK : TD_BAD_ARGUMENT);
+      assert_int_equal(kern_select(families[f], TD_F32, BASE_ISA_VECTOR)->run(&call),
+                       length == 3 ? TD_OK : TD_BAD_ARGUMENT);
     }
   base_arena_free(arena);
 }
@@ -164,7 +165,9 @@ static void permutations_move_at_every_level(void **state) {
     int64_t elements = base_tensor_numel(&to);
     out.tensor = base_tensor_of(got, TD_F32, 1, &elements);
     memset(got, 0xee, sizeof got);
-    assert_int_equal(kern_select(KERN_RESHAPE, TD_F32, level->isa)->run(&call), TD_OK);
+    const kern_row *reshape = kern_select(KERN_RESHAPE, TD_F32, level->isa);
+    if (!reshape) continue; /* one lane takes the plain loops */
+    assert_int_equal(reshape->run(&call), TD_OK);
     assert_memory_equal(got, wanted, base_tensor_bytes(&to));
   }
 }

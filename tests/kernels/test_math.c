@@ -67,13 +67,14 @@ static td_status run(const kern_row *row, uint32_t operands, const base_tensor *
 
 typedef void (*level_test)(const kern_level *level);
 
+/* One lane has no functions of its own: the plain loops do. */
 static void at_every_level(level_test test) {
   sys_machine machine;
   uint32_t count;
   sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++)
-    if (!base_isa_lacks(machine.isa, levels[i].isa)) test(&levels[i]);
+    if (levels[i].isa && !base_isa_lacks(machine.isa, levels[i].isa)) test(&levels[i]);
 }
 
 static bool agrees(size_t f, float x, float y) {
@@ -294,7 +295,7 @@ static void tasks_are_shared_out(void **state) {
   base_lane lanes[2] = {0};
   sys_machine machine;
   sys_cpu_read(&machine);
-  const kern_row *row = kern_select(KERN_TANH, TD_F32, machine.isa);
+  const kern_row *row = kern_select(KERN_TANH, TD_F32, machine.isa | BASE_ISA_VECTOR);
   job jobs[2];
   pthread_t thread;
   for (uint32_t k = 0; k < 2; k++)

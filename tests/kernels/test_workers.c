@@ -122,8 +122,8 @@ static void workers_change_no_bit(void **state) {
     const ir_op *op = set->ops[o];
     if (ops_cases(op->name) && op->kernel && op->out_count != IR_VARIADIC) run_operator(op, isas, levels, served);
   }
-  /* so that the test cannot pass by running none */
-  for (uint32_t i = 0; i < levels; i++) assert_true(served[i] >= 60);
+  /* so that the test cannot pass by running none; most of what has one lane are plain loops, on one thread */
+  for (uint32_t i = 0; i < levels; i++) assert_true(served[i] >= (isas[i] ? 60 : 10));
 }
 
 int main(void) {

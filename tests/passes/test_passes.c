@@ -399,10 +399,15 @@ static void batchnorm_of_rows_is_a_product(void **state) {
 
 /* ---- dead ---- */
 
-/* On a machine without vectors panels are one unit wide: the gates of one weight stand side by side. */
+/* Panels of AVX2 are eight units wide: the gates of one weight stand side by side. */
+#define UNIT(weight) #weight ", 0, 0, 0, 0, 0, 0, 0"
+#define TWO(a, b) UNIT(a) ", " UNIT(b)
+#define THREE(a, b, c) TWO(a, b) ", " UNIT(c)
+#define FOUR(a, b, c, d) TWO(a, b) ", " TWO(c, d)
+
 static void recurrent_packs(void **state) {
   (void)state;
-  expect_change("recurrent",
+  expect_change_at(level_of("avx2"), "recurrent",
                 "input %0 \"x\": f32[n, 1, 2]\n"
                 "const %1: f32[1, 4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
                 "const %2: f32[1, 4, 1] = {9, 10, 11, 12}\n"
@@ -410,14 +415,14 @@ static void recurrent_packs(void **state) {
                 "%4, %5 = td::lstm(%0, %1, %2, %3) {direction = \"reverse\"}\n"
                 "output \"y\" %4\noutput \"h\" %5\n",
                 "input %0 \"x\": f32[n, 1, 2]\n"
-                "const %1: f32[8] = {1, 3, 5, 7, 2, 4, 6, 8}\n"
-                "const %2: f32[4] = {9, 10, 11, 12}\n"
-                "const %3: f32[4] = {11, 22, 33, 44}\n"
-                "%4, %5 = td::lstm_packed(%0, %1, %2, %3, -, -) {hidden = 1, panel = 1, directions = 1, "
+                "const %1: f32[64] = {" FOUR(1, 3, 5, 7) ", " FOUR(2, 4, 6, 8) "}\n"
+                "const %2: f32[32] = {" FOUR(9, 10, 11, 12) "}\n"
+                "const %3: f32[32] = {" FOUR(11, 22, 33, 44) "}\n"
+                "%4, %5 = td::lstm_packed(%0, %1, %2, %3, -, -) {hidden = 1, panel = 8, directions = 1, "
                 "reverse = true, batch_first = false}: f32[n, 1, 1, 1], f32[1, 1, 1]\n"
                 "output \"y\" %4\noutput \"h\" %5\n",
                 1);
-  expect_change("recurrent",
+  expect_change_at(level_of("avx2"), "recurrent",
                 "input %0 \"x\": f32[n, 1, 1]\n"
                 "input %1 \"h\": f32[1, 1, 1]\n"
                 "const %2: f32[1, 3, 1] = {1, 2, 3}\n"
@@ -426,14 +431,14 @@ static void recurrent_packs(void **state) {
                 "output \"y\" %4\n",
                 "input %0 \"x\": f32[n, 1, 1]\n"
                 "input %1 \"h\": f32[1, 1, 1]\n"
-                "const %2: f32[3] = {1, 2, 3}\n"
-                "const %3: f32[3] = {1, 2, 3}\n"
-                "const %4: f32[4] = {11, 22, 3, 30}\n"
-                "%5 = td::gru_packed(%0, %2, %3, %4, %1) {hidden = 1, panel = 1, directions = 1, reverse = false, "
+                "const %2: f32[24] = {" THREE(1, 2, 3) "}\n"
+                "const %3: f32[24] = {" THREE(1, 2, 3) "}\n"
+                "const %4: f32[32] = {" FOUR(11, 22, 3, 30) "}\n"
+                "%5 = td::gru_packed(%0, %2, %3, %4, %1) {hidden = 1, panel = 8, directions = 1, reverse = false, "
                 "batch_first = false, linear_before_reset = true}: f32[n, 1, 1, 1]\n"
                 "output \"y\" %5\n",
                 1);
-  expect_change("recurrent", /* lengths are last */
+  expect_change_at(level_of("avx2"), "recurrent", /* lengths are last */
                 "input %0 \"x\": f32[n, 1, 1]\n"
                 "input %1 \"l\": i64[1]\n"
                 "const %2: f32[1, 3, 1] = {1, 2, 3}\n"
@@ -441,27 +446,28 @@ static void recurrent_packs(void **state) {
                 "output \"y\" %3\n",
                 "input %0 \"x\": f32[n, 1, 1]\n"
                 "input %1 \"l\": i64[1]\n"
-                "const %2: f32[3] = {1, 2, 3}\n"
-                "const %3: f32[3] = {1, 2, 3}\n"
-                "%4 = td::gru_packed(%0, %2, %3, -, -, -, %1) {hidden = 1, panel = 1, directions = 1, reverse = false, "
+                "const %2: f32[24] = {" THREE(1, 2, 3) "}\n"
+                "const %3: f32[24] = {" THREE(1, 2, 3) "}\n"
+                "%4 = td::gru_packed(%0, %2, %3, -, -, -, %1) {hidden = 1, panel = 8, directions = 1, reverse = false, "
                 "batch_first = false, linear_before_reset = false}: f32[n, 1, 1, 1]\n"
                 "output \"y\" %4\n",
                 1);
 }
 
 /* The units of a plain layer stand where an LSTM has gates. */
+#define UNITS(a, b) #a ", " #b ", 0, 0, 0, 0, 0, 0, " THREE(0, 0, 0)
 static void recurrent_packs_plain_layers(void **state) {
   (void)state;
-  expect_change("recurrent",
+  expect_change_at(level_of("avx2"), "recurrent",
                 "input %0 \"x\": f32[n, 1, 1]\n"
                 "const %1: f32[1, 2, 1] = {1, 2}\n"
                 "const %2: f32[1, 2, 2] = {3, 4, 5, 6}\n"
                 "%3 = td::rnn(%0, %1, %2) {activations = \"Relu\"}\n"
                 "output \"y\" %3\n",
                 "input %0 \"x\": f32[n, 1, 1]\n"
-                "const %1: f32[4] = {1, 2, 0, 0}\n"
-                "const %2: f32[8] = {3, 5, 0, 0, 4, 6, 0, 0}\n"
-                "%3 = td::rnn_packed(%0, %1, %2, -, -) {hidden = 2, panel = 4, directions = 1, reverse = false, "
+                "const %1: f32[32] = {" UNITS(1, 2) "}\n"
+                "const %2: f32[64] = {" UNITS(3, 5) ", " UNITS(4, 6) "}\n"
+                "%3 = td::rnn_packed(%0, %1, %2, -, -) {hidden = 2, panel = 32, directions = 1, reverse = false, "
                 "batch_first = false, relu = true}: f32[n, 1, 1, 2]\n"
                 "output \"y\" %3\n",
                 1);

@@ -214,7 +214,7 @@ static td_status conv_transpose_reference(const base_call *call) { return refere
 static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family) {
   const kern_row *row = kern_select(family, TD_F32, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_CONV_PANEL);
-  return panel == 0 || panel == row->lanes ? row : NULL;
+  return row && (panel == 0 || panel == row->lanes) ? row : NULL;
 }
 
 static const kern_row *kernel_of_conv(const ir_kernel_query *query) { return kernel_of(query, KERN_CONV); }

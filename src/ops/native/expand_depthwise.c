@@ -160,6 +160,7 @@ static td_status expand_depthwise_reference(const base_call *call) {
 static const kern_row *expand_depthwise_kernel(const ir_kernel_query *query) {
   const base_attrs *a = query->attrs;
   const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, query->isa);
+  if (!row) return NULL;
   for (int32_t i = 0; i < 2; i++)
     if (!kern_expand_has(base_attr_int_at(a, KERN_CONV_KERNEL, i, 0), base_attr_int_at(a, KERN_CONV_STRIDE, i, 1),
                          base_attr_int_at(a, KERN_CONV_DILATION, i, 1), base_attr_int(a, KERN_CONV_CHANNELS),

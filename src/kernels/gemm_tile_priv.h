@@ -21,6 +21,7 @@
 #ifndef KERNELS_GEMM_TILE_PRIV_H
 #define KERNELS_GEMM_TILE_PRIV_H
 #include "kernels/simd_priv.h"
+#include "kernels/tuning.h"
 
 /* Sums, a row of B and an element of A fill the registers. GEMM_WHOLE_TILES: X(rows, panels) of the tile of most rows,
  * for every number of panels. */
@@ -49,8 +50,9 @@ typedef struct gemm_tile {
    * NULL: none. */
   const float *ahead;
   int64_t ahead_step;
-  bool far;    /* to the second-level cache only: too much for the first */
-  bool rolled; /* one step of k in a round of the loop: kern_tuning's tile_steps */
+  bool far;        /* to the second-level cache only: too much for the first */
+  bool rolled;     /* one step of k in a round of the loop: kern_tuning's tile_steps */
+  int64_t b_ahead; /* floats by which a longer round fetches rows of B ahead: kern_tuning's b_lines */
 } gemm_tile;
 
 /* The most rows of a tile of so many panels. */
@@ -59,6 +61,15 @@ V_INLINE int64_t gemm_max_rows(int64_t panels) {
   static const uint8_t rows[] = {GEMM_WHOLE_TILES(ROWS)};
 #undef ROWS
   return panels > GEMM_MAX_PANELS ? 1 : rows[panels - 1];
+}
+/* The same by this CPU's numbers. */
+V_INLINE int64_t gemm_tile_rows(const kern_tuning *t, int64_t panels) {
+  const int64_t most = gemm_max_rows(panels);
+  return panels <= 2 ? base_min_i64(most, t->tall_rows) : most;
+}
+/* In how many groups to do `panels`, best in `wide` at a time: some are wider rather than narrower, as tiles allow. */
+V_INLINE int64_t gemm_groups(int64_t panels, int64_t wide) {
+  return base_max_i64(panels / wide, (panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS);
 }
 /* Part `i` of `total` cut into `parts` of nearly one size: where it starts. Part `parts` is the end. */
 V_INLINE int64_t gemm_split(int64_t total, int64_t parts, int64_t i) {

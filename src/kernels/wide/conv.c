@@ -125,9 +125,7 @@ static int64_t strips_of(const layer *l) {
   double weight_bytes = (double)(c->taps * c->group_in) * (double)(l->panels * V_LANES) * sizeof(float);
   if (V_REGISTERS <= 16 && l->panels % GEMM_MAX_PANELS == 0 && weight_bytes <= (double)(l->tuning->conv_weights * 4))
     return l->panels / GEMM_MAX_PANELS;
-  const int64_t wide = base_min_i64(l->tuning->conv_panels, GEMM_MAX_PANELS);
-  return base_max_i64(wide > 2 ? (l->panels + wide - 1) / wide : l->panels / 2,
-                      (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS);
+  return gemm_groups(l->panels, base_min_i64(l->tuning->conv_panels, GEMM_MAX_PANELS));
 }
 
 static void set_panels(layer *l) {
@@ -138,7 +136,7 @@ static void set_panels(layer *l) {
   l->strips = base_max_i64(strips_of(l), 1);
   l->in_strips = cut_into(l->strips, l->panels);
   int64_t widest = base_max_i64((l->panels + l->strips - 1) / l->strips, 1);
-  l->tile_rows = base_min_i64(gemm_max_rows(widest), MOST_ROWS);
+  l->tile_rows = base_min_i64(gemm_tile_rows(l->tuning, widest), MOST_ROWS);
   if (l->shared > 1) l->tile_rows = CONV_GROUPS_ROWS;
   else if (l->panels == 0) l->tile_rows = DOT_TILE_ROWS;
   l->strips_at_once = base_max_i64(TILE_FLOATS / (l->tile_rows * widest * V_LANES), 1);
@@ -443,7 +441,8 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
                  .c = l->out + (b->m0 + from) * l->out_pitch + column,
                  .c_pitch = l->out_pitch,
                  .columns = base_min_i64((s1 - s0) * panels * V_LANES, l->c.group_out - p0 * V_LANES),
-                 .rolled = l->tuning->tile_steps == 1};
+                 .rolled = l->tuning->tile_steps == 1,
+                 .b_ahead = l->tuning->b_lines * V_LANES};
   if (fetch) {
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;

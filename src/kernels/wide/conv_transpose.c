@@ -98,7 +98,8 @@ static void run_tile(const layer *l, const spot *s, const phase *p, int64_t r0, 
                  .c = l->out + row * l->out_pitch + column,
                  .c_pitch = l->out_pitch * a[2].stride,
                  .columns = base_min_i64(s->panels * V_LANES, l->c.group_out - s->panel * V_LANES),
-                 .rolled = l->tuning->tile_steps == 1};
+                 .rolled = l->tuning->tile_steps == 1,
+                 .b_ahead = l->tuning->b_lines * V_LANES};
   for (int64_t z = 0; z < a[0].kernel && p->taps; z++) {
     int64_t from_plane = source(&a[0], plane % a[0].out, z);
     for (int64_t y = 0; y < a[1].kernel && from_plane >= 0; y++) {
@@ -116,7 +117,7 @@ static void run_tile(const layer *l, const spot *s, const phase *p, int64_t r0, 
 
 static void run_line(const layer *l, const spot *s) {
   const kern_conv_axis *w = &l->c.axis[2];
-  int64_t most = gemm_max_rows(s->panels);
+  int64_t most = gemm_tile_rows(l->tuning, s->panels);
   for (int64_t first = 0; first < base_min_i64(w->stride, w->out); first++) {
     const phase p = phase_of(w, first);
     int64_t tiles = (p.pixels + most - 1) / most;

@@ -14,17 +14,17 @@ enum {
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Panels of a tile: what takes the fewest loads, or the least of C at a time where k is short. */
-static int64_t widest(const kern_tuning *t, int64_t m, int64_t k) {
-  if (m == 1) return GEMM_THIN_PANELS;
-  return k >= t->deep_k ? base_min_i64(t->product_panels, GEMM_MAX_PANELS) : GEMM_MAX_PANELS;
+/* Groups of panels, as wide as a tile takes the fewest loads, or the least of C at a time where k is short. */
+static int64_t groups_of(const kern_tuning *t, int64_t panels, int64_t m, int64_t k) {
+  if (m == 1) return ceil_div(panels, GEMM_THIN_PANELS);
+  return gemm_groups(panels, k >= t->deep_k ? base_min_i64(t->product_panels, GEMM_MAX_PANELS) : GEMM_MAX_PANELS);
 }
 
 gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int64_t k) {
   const kern_tuning *t = kern_tuning_of(call);
   gemm_grid grid = {.panels = ceil_div(n, V_LANES), .tuning = t};
-  grid.groups = ceil_div(grid.panels, widest(t, m, k));
-  grid.tiles = ceil_div(m, gemm_max_rows(ceil_div(grid.panels, grid.groups)));
+  grid.groups = groups_of(t, grid.panels, m, k);
+  grid.tiles = ceil_div(m, gemm_tile_rows(t, ceil_div(grid.panels, grid.groups)));
   /* A tile costs something without any k, and a weight as much as it takes to read. */
   double flops = 2.0 * (double)m * (double)n * (double)(k + 16) + 8.0 * (double)k * (double)n;
   int64_t most = (int64_t)fmin(flops / TASK_FLOPS + 1, 1 << 20);
@@ -63,7 +63,7 @@ typedef struct gemm_block {
 static void fetch_group(gemm_tile *t, const gemm_product *g, const gemm_grid *grid, const gemm_block *b,
                         int64_t panels) {
   if (g->m == 1 || g->k * g->n <= L1_FLOATS || b->group + 1 == grid->groups) return;
-  int64_t highest = gemm_max_rows(panels), rows = grid->rows_first ? b->last_row - b->row : g->m;
+  int64_t highest = gemm_tile_rows(grid->tuning, panels), rows = grid->rows_first ? b->last_row - b->row : g->m;
   t->ahead_step = ceil_div(panels * V_LANES, ceil_div(rows, highest));
   t->ahead = t->b + panels * t->b_panel + (grid->rows_first ? 0 : b->row / highest) * t->ahead_step * t->k;
 }
@@ -80,7 +80,7 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
   const float *table[TABLE_TILES * GEMM_MAX_ROWS], *from = g->a + (b->row - g->a_row) * g->a_pitch + b->k0;
   int64_t panel = gemm_split(grid->panels, grid->groups, b->group), column = panel * V_LANES;
   int64_t panels = gemm_split(grid->panels, grid->groups, b->group + 1) - panel;
-  int64_t all = b->last_row - b->row, tiles = ceil_div(all, gemm_max_rows(panels));
+  int64_t all = b->last_row - b->row, tiles = ceil_div(all, gemm_tile_rows(grid->tuning, panels));
   gemm_tile t = {.taps = 1,
                  .k = b->k1 - b->k0,
                  .b = g->b + column * g->k + b->k0 * V_LANES,
@@ -89,11 +89,13 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
                  .c_pitch = g->c_pitch,
                  .columns = base_min_i64(panels * V_LANES, g->n - column),
                  .more = b->k0 > 0,
-                 .rolled = grid->tuning->tile_steps == 1};
+                 .rolled = grid->tuning->tile_steps == 1,
+                 .b_ahead = grid->tuning->b_lines * V_LANES};
   fetch_group(&t, g, grid, b, panels);
   const bool far = rows_are_far(g, grid, b);
-  kern_epilogue e = kern_epilogue_at(g->e, b->row, column);
-  e.chain = NULL; /* the task's */
+  kern_epilogue e = b->k1 == g->k ? kern_epilogue_at(g->e, b->row, column) : (kern_epilogue){.act = KERN_ACT_none};
+  e.chain = NULL;                                                 /* the task's */
+  e.bias = g->e->bias && b->k0 == 0 ? g->e->bias + column : NULL; /* every sum starts with it, however k is cut */
   for (int64_t tile = 0, row = 0; tile < tiles;) {
     int64_t end = base_min_i64(tiles, tile + TABLE_TILES), last = gemm_split(all, tiles, end);
     t.a = table;
@@ -104,7 +106,7 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
         t.ahead = *t.a + rows * g->a_pitch;
         t.ahead_step = rows;
       }
-      KERN_NAME(gemm_tile)(&t, rows, panels, b->k1 == g->k ? &e : NULL);
+      KERN_NAME(gemm_tile)(&t, rows, panels, &e);
       t.a += rows;
       t.c += rows * g->c_pitch;
       e.row += rows; /* kern_epilogue_at would copy all of it, which a short tile feels */

@@ -42,14 +42,15 @@ V_INLINE void finish(vf *sums, const kern_epilogue *e, int64_t column, const int
 enum { POINTERS = MASKED ? 8 : GEMM_MAX_ROWS };
 
 /* Sums += the products of `steps` rows of B, from b on, and elements of A from k on. For each of them a line `ahead` is
- * fetched, `step` floats behind the one before. */
+ * fetched, `step` floats behind the one before; in a round of several steps so are those of B `b_ahead` further on. */
 V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const *table, int64_t k, const float *b,
-                            int64_t b_panel, const float *ahead, int64_t step, const int steps, const int rows,
-                            const int panels, const bool half, const bool far) {
+                            int64_t b_panel, int64_t b_ahead, const float *ahead, int64_t step, const int steps,
+                            const int rows, const int panels, const bool half, const bool far) {
   V_FOR(u, steps) {
     if (rows > POINTERS) __asm__("" : : : "memory"); /* they are read again, not kept */
     if (far) __builtin_prefetch(ahead + u * step, 0, 2);
     else __builtin_prefetch(ahead + u * step);
+    if (steps > 1 && panels > 2) V_FOR(p, panels) __builtin_prefetch(b + p * b_panel + u * V_LANES + b_ahead);
     vf row[GEMM_THIN_PANELS];
     V_FOR(p, panels) row[p] = v_load(b + p * b_panel + u * V_LANES);
     V_FOR(i, rows * panels) {
@@ -82,11 +83,11 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int r
     /* One index for all rows: compilers would step every pointer on its own. */
     for (; steps > 1 && k + steps <= unrolled; k += steps, b += steps * V_LANES, ahead += steps * step) {
       V_OPAQUE(k);
-      multiply_rows(sums, a, table, k, b, b_panel, ahead, step, steps, rows, panels, half, far);
+      multiply_rows(sums, a, table, k, b, b_panel, t->b_ahead, ahead, step, steps, rows, panels, half, far);
     }
     for (; k < end; k++, b += V_LANES, ahead += step) {
       V_OPAQUE(k);
-      multiply_rows(sums, a, table, k, b, b_panel, ahead, step, 1, rows, panels, half, far);
+      multiply_rows(sums, a, table, k, b, b_panel, 0, ahead, step, 1, rows, panels, half, far);
     }
   }
 }

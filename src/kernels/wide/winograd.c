@@ -185,8 +185,7 @@ typedef struct job {
   int64_t slabs, slab_planes;   /* of a sample; output planes of the largest */
   int64_t groups, group_tiles;  /* of a slab; tiles of a plane in the largest */
   int64_t panels, block_panels; /* of output channels */
-  int64_t wide;                 /* panels of a product's tile */
-  bool rolled;                  /* see gemm_tile */
+  const kern_tuning *tuning;
   int64_t chunks, chunk_panels; /* the output channels of a task: whole blocks */
   const float *x, *u;
   float *y;
@@ -280,7 +279,7 @@ static run run_from(const job *j, const group *g, int64_t plane) {
  * each part another. Weights come from memory; without this they would come in bursts with the first part. */
 static int64_t ahead_of(const job *j, int64_t e, int64_t from, int64_t next, int64_t panels, int64_t part) {
   int64_t planes = next >= panels, to = planes ? part : next + part;
-  if (part >= j->wide || to >= panels || e + planes == j->elements) return 0;
+  if (part >= next - from || to >= panels || e + planes == j->elements) return 0;
   return (planes * j->panels + to - from) * j->conv.axis[0].kernel * j->in * V_LANES;
 }
 
@@ -296,20 +295,20 @@ static void fill_rows(const job *j, const group *g, const run *r, int64_t e, int
     }
 }
 
-/* The sums of a run for element e over `panels` panels of channels from `panel`. `part`: of all rows of the group, the
- * number of the first. Returns that of the next run. */
+/* The sums of a run for element e over panels [p, next) of `panels` of channels from `panel`. `part`: of all rows of
+ * the group, the number of the first. Returns that of the next run. */
 static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t e, int64_t panel, int64_t panels,
-                            int64_t p, int64_t part) {
-  const int64_t pitch = panels * V_LANES, wide = base_min_i64(j->wide, panels - p), tiles = group_tiles(g);
+                            int64_t p, int64_t next, int64_t part) {
+  const int64_t pitch = panels * V_LANES, wide = next - p, tiles = group_tiles(g);
   const int64_t depth = j->conv.axis[0].kernel * j->in, all = (r->end - r->plane) * tiles;
-  const int64_t parts = (all + gemm_max_rows(wide) - 1) / gemm_max_rows(wide);
+  const int64_t most = gemm_tile_rows(j->tuning, wide), parts = (all + most - 1) / most;
   const float *b = j->u + ((e * j->panels + panel + p) * depth + r->tap * j->in) * V_LANES;
   float *sums = j->sums + e * j->sums_plane + (r->plane - g->plane) * tiles * pitch + p * V_LANES;
   for (int64_t i = 0; i < parts; i++, part++) {
     int64_t row = gemm_split(all, parts, i), rows = gemm_split(all, parts, i + 1) - row;
     const float *a[GEMM_MAX_ROWS * KERN_WINOGRAD_DEPTH];
     fill_rows(j, g, r, e, row, rows, a);
-    int64_t ahead = ahead_of(j, e, p, p + wide, panels, part);
+    int64_t ahead = ahead_of(j, e, p, next, panels, part);
     gemm_tile t = {.a = a,
                    .a_pitch = rows,
                    .taps = r->last_tap - r->tap,
@@ -322,7 +321,8 @@ static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t 
                    .ahead = ahead ? b + ahead : NULL,
                    .ahead_step = V_LANES,
                    .far = true,
-                   .rolled = j->rolled};
+                   .rolled = j->tuning->tile_steps == 1,
+                   .b_ahead = j->tuning->b_lines * V_LANES};
     KERN_NAME(gemm_tile)(&t, rows, wide, NULL);
   }
   return part;
@@ -330,11 +330,13 @@ static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t 
 
 /* sums of a group = v u, for every element, over `panels` panels of channels from `panel`. */
 static void multiply(const job *j, const group *g, int64_t panel, int64_t panels) {
+  const int64_t groups = gemm_groups(panels, base_min_i64(j->tuning->winograd_panels, GEMM_MAX_PANELS));
   for (int64_t e = 0; e < j->elements; e++)
-    for (int64_t p = 0; p < panels; p += j->wide)
+    for (int64_t i = 0; i < groups; i++)
       for (int64_t plane = g->plane, part = 0; plane < g->last;) {
         const run r = run_from(j, g, plane);
-        part = multiply_run(j, g, &r, e, panel, panels, p, part);
+        part = multiply_run(j, g, &r, e, panel, panels, gemm_split(panels, groups, i),
+                            gemm_split(panels, groups, i + 1), part);
         plane = r.end;
       }
 }
@@ -418,8 +420,7 @@ static void split(job *j, const kern_tuning *tuning) {
   j->group_tiles = (j->tiles + j->groups - 1) / j->groups;
   j->panels = (j->out + V_LANES - 1) / V_LANES;
   j->block_panels = base_max_i64(BLOCK / V_LANES, 1);
-  j->wide = base_min_i64(tuning->winograd_panels, GEMM_MAX_PANELS);
-  j->rolled = tuning->tile_steps == 1;
+  j->tuning = tuning;
   int64_t blocks = (j->panels + j->block_panels - 1) / j->block_panels, groups = j->slabs * j->groups;
   int64_t chunks = base_min_i64((TASKS + groups - 1) / groups, blocks);
   j->chunk_panels = (blocks + chunks - 1) / chunks * j->block_panels;

@@ -8,20 +8,20 @@
 #include "tuning.h"
 #include "values.h"
 
-enum { CANDIDATES = 8, ROUNDS = 12, TEXT = 512 };
+enum { CANDIDATES = 8, TURNS = 12, TEXT = 512 };
 static const double gain = 0.985; /* of the time so far that a candidate must stay below */
 static const uint64_t burst_ns = 1500000;
 
-/* Kinds of layers that take most of the time of most models, on one thread. */
-static const char *const layers[] = {"linear 128x768 out=768",
-                                     "linear 128x3072 out=768",
-                                     "linear 512x512 out=512",
-                                     "linear 784x192 out=768",
-                                     "conv 1x256x14x14 out=1024 kernel=1",
-                                     "conv 1x512x28x28 out=128 kernel=1",
-                                     "conv 1x256x28x28 out=256 kernel=3 stride=2",
-                                     "conv 1x128x28x28 out=128 kernel=3"};
-enum { LAYERS = sizeof layers / sizeof *layers };
+/* Kinds of layers that take most of the time of most models, for numbers that one thread feels; and layers of so little
+ * work that a second thread may gain or lose. */
+enum { LAYERS = 8, THREADS = 2 };
+static const char *const layers[THREADS][LAYERS] = {
+    {"linear 128x768 out=768", "linear 128x3072 out=768", "linear 512x512 out=512", "linear 784x192 out=768",
+     "conv 1x256x14x14 out=1024 kernel=1", "conv 1x512x28x28 out=128 kernel=1",
+     "conv 1x256x28x28 out=256 kernel=3 stride=2", "conv 1x128x28x28 out=128 kernel=3"},
+    {"linear 8x128 out=128", "linear 16x256 out=128", "linear 32x128 out=128", "linear 16x256 out=512",
+     "conv 1x32x14x14 out=32 kernel=1", "conv 1x64x14x14 out=64 kernel=1", "conv 1x16x28x28 out=32 kernel=1",
+     "conv 1x32x14x14 out=32 kernel=3"}};
 
 /* ---- the file ---- */
 
@@ -47,6 +47,14 @@ td_status cli_tuning_of(const cli_args *args, const char **text, td_error *err) 
 
 /* ---- measuring ---- */
 
+typedef struct search {
+  cli_args *args;
+  uint32_t turns;       /* of each candidate on each layer */
+  uint32_t done, count; /* numbers */
+  uint32_t cores;
+  char chosen[TEXT];
+} search;
+
 /* A layer under one set of numbers. */
 typedef struct entrant {
   td_model *model;
@@ -54,17 +62,18 @@ typedef struct entrant {
   double best; /* ns of a run */
 } entrant;
 
-static td_status open_entrant(cli_args *args, const char *layer, const char *text, entrant *e, td_error *err) {
+static td_status open_entrant(cli_args *args, const char *layer, uint32_t threads, const char *text, entrant *e,
+                              td_error *err) {
   const char *path = base_arena_format(args->arena, "builtin:layer:%s", layer);
   if (!path) return base_no_memory(err, "a layer");
   const td_load_options options = {.size = sizeof options, .isa = cli_value(args, "isa"), .tuning = text};
-  const td_session_options one = {.size = sizeof one, .threads = 1};
+  const td_session_options session = {.size = sizeof session, .threads = threads};
   cli_args none = *args;
   cli_feed feed;
   none.given_count = 0;
   *e = (entrant){.best = INFINITY};
   TRY(td_model_load(path, &options, &e->model, err));
-  TRY(td_session_new(e->model, &one, &e->session, err));
+  TRY(td_session_new(e->model, &session, &e->session, err));
   TRY(cli_feed_make(&none, e->model, false, &feed, err));
   TRY(cli_feed_bind(&feed, e->session, args->arena, err));
   return td_session_run(e->session, err);
@@ -82,13 +91,13 @@ static td_status take_turn(entrant *e, td_error *err) {
 }
 
 /* log of each text's time over that of the first, added to `scores`. */
-static td_status compete(cli_args *args, const char *layer, char (*texts)[TEXT], uint32_t count, double *scores,
-                         td_error *err) {
+static td_status compete(const search *s, const char *layer, uint32_t threads, char (*texts)[TEXT], uint32_t count,
+                         double *scores, td_error *err) {
   entrant entrants[CANDIDATES] = {0};
   td_status status = TD_OK;
   for (uint32_t i = 0; i < count && status == TD_OK; i++)
-    status = open_entrant(args, layer, texts[i], &entrants[i], err);
-  for (uint32_t turn = 0; turn < ROUNDS * count && status == TD_OK; turn++)
+    status = open_entrant(s->args, layer, threads, texts[i], &entrants[i], err);
+  for (uint32_t turn = 0; turn < s->turns * count && status == TD_OK; turn++)
     status = take_turn(&entrants[turn % count], err);
   for (uint32_t i = 0; i < count; i++) {
     if (status == TD_OK) scores[i] += log(entrants[i].best / entrants[0].best) / LAYERS;
@@ -106,8 +115,14 @@ static td_status add_number(char *to, const char *before, const char *name, int6
   return base_fail(err, TD_INTERNAL, name, -1, "the numbers take more than %d bytes of text", TEXT - 1);
 }
 
-/* Adds to `chosen` the best value of one number, given those chosen before. */
-static td_status tune_one(cli_args *args, const td_tuning *number, char *chosen, td_error *err) {
+static void show_progress(const search *s, const td_tuning *number, uint32_t layer) {
+  if (cli_is_terminal(stderr))
+    fprintf(stderr, "\r%u of %u: %s, layer %u of %d ...\033[K\r", s->done + 1, s->count, number->name, layer + 1,
+            LAYERS);
+}
+
+/* Adds to s->chosen the best value of one number, given those chosen before. */
+static td_status tune_one(search *s, const td_tuning *number, td_error *err) {
   char texts[CANDIDATES][TEXT];
   int64_t values[CANDIDATES] = {number->value};
   double scores[CANDIDATES] = {0};
@@ -118,45 +133,102 @@ static td_status tune_one(cli_args *args, const td_tuning *number, char *chosen,
     if (end == at) break;
     if (value != number->value) values[count++] = value;
   }
-  for (uint32_t i = 0; i < count; i++) TRY(add_number(texts[i], chosen, number->name, values[i], err));
-  for (uint32_t l = 0; l < LAYERS; l++) TRY(compete(args, layers[l], texts, count, scores, err));
+  for (uint32_t i = 0; i < count; i++) TRY(add_number(texts[i], s->chosen, number->name, values[i], err));
+  for (uint32_t l = 0; l < LAYERS; l++) {
+    show_progress(s, number, l);
+    TRY(compete(s, layers[number->threads - 1][l], number->threads, texts, count, scores, err));
+  }
   for (uint32_t i = 1; i < count; i++)
     if (scores[i] < scores[best] && exp(scores[i]) < gain) best = i;
   printf("%-16s %8lld  %5.1f %% less time than with %lld: %s\n", number->name, (long long)values[best],
          100 * (1 - exp(scores[best])), (long long)number->value, number->what);
-  strcpy(chosen, texts[best]);
+  strcpy(s->chosen, texts[best]);
+  s->done++;
   return TD_OK;
 }
 
-static td_status run_tune(cli_args *args, td_error *err) {
-  cli_kept k;
-  char chosen[TEXT] = "";
-  td_tuning number;
-  TRY(find_place(&k, err));
-  for (size_t i = 0; td_tuning_at(i, &number); i++) {
-    if (cli_is_terminal(stderr)) fprintf(stderr, "\rtrying %s ...\033[K\r", number.name);
-    TRY(tune_one(args, &number, chosen, err));
+static bool is_named(const cli_args *args, const char *name, size_t length) {
+  for (uint32_t i = 0; i < args->operand_count; i++)
+    if (strlen(args->operands[i]) == length && memcmp(args->operands[i], name, length) == 0) return true;
+  return false;
+}
+
+/* Is it to be tried? A number that a second thread feels needs a second core. */
+static bool is_wanted(const search *s, const td_tuning *number) {
+  return (!s->args->operand_count || is_named(s->args, number->name, strlen(number->name))) &&
+         number->threads <= s->cores;
+}
+
+static td_status check_names(const cli_args *args, td_error *err) {
+  for (uint32_t i = 0; i < args->operand_count; i++) {
+    const char *nearest = NULL;
+    td_tuning number;
+    size_t at = 0;
+    for (; td_tuning_at(at, &number) && strcmp(number.name, args->operands[i]) != 0; at++)
+      cli_nearer(base_str_of(args->operands[i]), number.name, &nearest);
+    if (td_tuning_at(at, &number)) continue;
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no number called '%s'%s%s; without a name all are tried",
+                     args->operands[i], nearest ? ", perhaps " : "", nearest ? nearest : "");
   }
-  TRY(cli_kept_write(&k, chosen, err));
+  return TD_OK;
+}
+
+/* What an earlier run found of numbers that are not named now stays. */
+static void keep_others(search *s, cli_kept *k) {
+  char kept[TEXT];
+  char *to = s->chosen;
+  if (!s->args->operand_count || !cli_kept_read(k, kept, sizeof kept)) return;
+  for (const char *word = kept; *word; word += *word == ',') {
+    const size_t length = strcspn(word, ",");
+    if (!is_named(s->args, word, strcspn(word, "=,"))) {
+      if (to != s->chosen) *to++ = ',';
+      memcpy(to, word, length);
+      to += length;
+    }
+    word += length;
+  }
+  *to = '\0';
+}
+
+static td_status run_tune(cli_args *args, td_error *err) {
+  search s = {.args = args, .cores = sys_threads_read()};
+  int64_t turns = TURNS;
+  cli_kept k;
+  td_tuning number;
+  TRY(check_names(args, err));
+  TRY(cli_int(args, "turns", 1, 1000, &turns, err));
+  TRY(find_place(&k, err));
+  keep_others(&s, &k);
+  s.turns = (uint32_t)turns;
+  for (size_t i = 0; td_tuning_at(i, &number); i++) s.count += is_wanted(&s, &number);
+  for (size_t i = 0; td_tuning_at(i, &number); i++)
+    if (is_wanted(&s, &number)) TRY(tune_one(&s, &number, err));
+  TRY(cli_kept_write(&k, s.chosen, err));
   printf("kept in %s; --tuned uses it\n", k.path);
   return TD_OK;
 }
 
-static const cli_option tune_options[] = {CLI_OPTION_ISA};
+static const cli_option tune_options[] = {
+    CLI_OPTION_ISA, {"turns", "N", "of each candidate on each layer, 1.5 ms or a run each; default 12", NULL, false}};
 
 const cli_command cli_tune = {
     .name = "tune",
-    .operands = "",
+    .operands = "[NUMBER]...",
     .summary = "find out which forms of the kernels are fastest here",
     .text =
         "Kernels choose among forms that give the same bits by a few numbers, which a table knows for families of "
         "CPUs.\n"
-        "This tries others on some layers, on one thread, in about ten seconds, and keeps the winners in the cache\n"
-        "folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle). Commands use them with --tuned.",
+        "This tries others on some layers, on one thread or two as the number asks, in about twenty seconds, and "
+        "keeps\n"
+        "the winners in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle). Commands use them with "
+        "--tuned.\n\n"
+        "With NUMBERs only these are tried; what is kept of others stays.",
     .examples =
         "treadle tune\n"
+        "treadle tune b_lines tall_rows --turns 50\n"
         "treadle bench resnet50.onnx --tuned",
     .options = tune_options,
     .option_count = sizeof tune_options / sizeof *tune_options,
+    .max_operands = 32,
     .run = run_tune,
 };

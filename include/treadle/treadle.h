@@ -213,6 +213,7 @@ typedef struct td_tuning {
   const char *what;       /* it says, a phrase */
   const char *candidates; /* the values it can have, separated by blanks */
   int64_t value;          /* what is known of this CPU, or the default */
+  uint32_t threads;       /* 1, or 2 where it says what work is worth a second thread: to be measured on as many */
 } td_tuning;
 /* False: there are not so many. */
 TD_API int32_t td_tuning_at(size_t index, td_tuning *tuning);

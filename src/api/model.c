@@ -167,7 +167,7 @@ int32_t td_tuning_at(size_t index, td_tuning *tuning) {
   sys_cpu_read(&machine);
   const kern_tuning here = tuning_of(&machine);
   const kern_tuning_row *row = &rows[index];
-  *tuning = (td_tuning){.name = row->name, .what = row->what, .candidates = row->candidates};
+  *tuning = (td_tuning){.name = row->name, .what = row->what, .candidates = row->candidates, .threads = row->threads};
   memcpy(&tuning->value, (const char *)&here + row->at, sizeof tuning->value);
   return 1;
 }

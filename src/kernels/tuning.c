@@ -4,13 +4,13 @@
 #include <string.h>
 
 static const kern_tuning defaults = {
-#define TUNING(name, value, candidates, what) value,
+#define TUNING(name, value, threads, candidates, what) value,
 #include "kernels/tuning.def"
 #undef TUNING
 };
 
 static const kern_tuning_row rows[] = {
-#define TUNING(name, value, candidates, what) {#name, candidates, what, offsetof(kern_tuning, name)},
+#define TUNING(name, value, threads, candidates, what) {#name, candidates, what, offsetof(kern_tuning, name), threads},
 #include "kernels/tuning.def"
 #undef TUNING
 };

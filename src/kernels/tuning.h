@@ -5,7 +5,7 @@
 #include "base/base.h"
 
 typedef struct kern_tuning {
-#define TUNING(name, value, candidates, what) int64_t name;
+#define TUNING(name, value, threads, candidates, what) int64_t name;
 #include "kernels/tuning.def"
 #undef TUNING
 } kern_tuning;
@@ -13,6 +13,7 @@ typedef struct kern_tuning {
 typedef struct kern_tuning_row {
   const char *name, *candidates, *what; /* candidates: numbers, separated by blanks */
   size_t at;                            /* of its int64_t in kern_tuning */
+  uint32_t threads;                     /* that feel it */
 } kern_tuning_row;
 /* All numbers; *count of them. */
 const kern_tuning_row *kern_tuning_rows(uint32_t *count);

@@ -5,6 +5,7 @@
  * operands are counts: steps of little work stay on the caller's thread while it has made what they read, and go on
  * several threads where these have. */
 #include "base/work.h"
+#include "kernels/tuning.h"
 #include "runtime/runtime_priv.h"
 
 enum {
@@ -12,8 +13,7 @@ enum {
   FEW = 2048            /* elements of all operands: even a product of these takes less than a hand-over pays for */
 };
 static const double flops_per_ns = 60;
-static const double near_per_ns = 20, far_per_ns = 12; /* bytes: from one's own caches, from another core's */
-static const double hand_over_ns = 500, least_ns_per_thread = 4000;
+static const double near_per_ns = 20;     /* bytes from one's own caches */
 static const double there_and_back = 1.5; /* what is spread is fetched at the end, by one thread or by several */
 static const double astray = 0.25;        /* the part of what threads have written that others of them read */
 
@@ -58,15 +58,17 @@ static int64_t count_elements(const run_frame *f, const plan_step *step, int64_t
 static uint16_t choose(const run_frame *f, const plan_step *step, const base_call *call) {
   const plan_link *function = &f->plan->links.at[step->function];
   const double most = f->session->pool ? run_pool_threads(f->session->pool) : 1;
+  const kern_tuning *t = kern_tuning_of(call);
   double flops, bytes;
   if (most < 2 || !function->parallel || !function->work || count_elements(f, step, FEW) < FEW) return 1;
   function->work(call, &flops, &bytes);
   const double computing = flops / flops_per_ns, moving = bytes / near_per_ns;
-  const double alone_ns = computing > moving ? computing : moving, worth = alone_ns / least_ns_per_thread;
+  const double alone_ns = computing > moving ? computing : moving, worth = alone_ns / (double)t->thread_ns;
   if (worth < 2) return 1;
   const double threads = worth < most ? (double)(uint16_t)worth : most, others = 1 - 1 / threads;
   const origins from = find_origins(f, step);
   const double fetched = there_and_back * from.caller + astray * from.threads;
+  const double far_per_ns = (double)t->far_per_ns, hand_over_ns = (double)t->hand_over_ns;
   const double shared_ns = alone_ns / threads + hand_over_ns + others * fetched / far_per_ns;
   return shared_ns < alone_ns + (1 - 1 / most) * from.threads / far_per_ns ? (uint16_t)threads : 1;
 }

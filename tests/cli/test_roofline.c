@@ -164,6 +164,24 @@ static void lines_that_are_no_layer_are_refused(void **state) {
   assert_int_equal(run(f, "bench net.onnx --suite all").status, 2);
 }
 
+/* What is found is kept, number by number, and taken by --tuned; what cannot be is refused before it takes time. */
+static void numbers_are_tuned_and_kept(void **state) {
+  fixture *f = *state;
+  assert_int_not_equal(run(f, "bench 'builtin:layer:linear 8x64 out=48' --min-time 0.01 --tuned").status, 0);
+  outcome got = run(f, "tune b_lines thread_ns --turns 1");
+  assert_int_equal(got.status, 0);
+  assert_non_null(strstr(got.out, "b_lines "));
+  assert_null(strstr(got.out, "block_k "));
+  got = run(f, "tune block_k --turns 1");
+  assert_non_null(strstr(got.out, "block_k "));
+  assert_null(strstr(got.out, "b_lines "));
+  assert_int_equal(run(f, "bench 'builtin:layer:linear 8x64 out=48' --min-time 0.01 --tuned").status, 0);
+  got = run(f, "tune blok_k");
+  assert_int_not_equal(got.status, 0);
+  assert_non_null(strstr(got.err, "perhaps block_k"));
+  assert_int_not_equal(run(f, "tune block_k --turns 0").status, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_figures_are_kept),
@@ -175,6 +193,7 @@ int main(void) {
       cmocka_unit_test(a_row_below_its_share_fails),
       cmocka_unit_test(shares_are_recorded),
       cmocka_unit_test(lines_that_are_no_layer_are_refused),
+      cmocka_unit_test(numbers_are_tuned_and_kept),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -65,7 +65,7 @@ td_status kern_expand_of(const base_call *call, kern_conv *window, kern_conv *ma
 }
 
 bool kern_expand_has(int64_t kernel, int64_t stride, int64_t dilation, int64_t channels, int64_t panel) {
-  return (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2) && dilation == 1 && channels > panel;
+  return (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2) && dilation == 1 && channels >= panel;
 }
 
 /* Small images with their many channels are better read from the second-level cache than made block by block. */

@@ -1,9 +1,13 @@
 /* ctest: threads slow */
 /* KERN_DEPTHWISE: neither the batch nor the number of workers changes a bit, in strips of any width and in the general
- * form. What it computes is compared with the reference by tests/ops. */
+ * form, down the rows of an image and along them. What it computes is compared with the reference by tests/ops, and
+ * here with plain loops. */
 #include "kernels/run_kernel.h"
 
 #include "kernels/conv.h"
+
+#include <math.h>
+#include <string.h>
 
 typedef struct problem {
   int64_t batch, channels, in, kernel, stride, dilation;
@@ -11,10 +15,11 @@ typedef struct problem {
 } problem;
 
 static const problem problems[] = {
-    {3, 200, 15, 3, 1, 1, "relu"}, {2, 96, 16, 3, 2, 1, "silu"}, {3, 70, 7, 5, 1, 1, "none"},
-    {2, 144, 28, 5, 2, 1, "relu"}, {2, 80, 14, 7, 1, 1, "none"}, {2, 37, 19, 3, 1, 2, "hardswish"},
-    {2, 12, 21, 5, 1, 2, "relu"},  {3, 40, 15, 9, 2, 1, "none"}, {2, 20, 40, 33, 1, 1, "none"},
-    {2, 45, 33, 9, 1, 1, "relu"},
+    {3, 200, 15, 3, 1, 1, "relu"}, {2, 96, 16, 3, 2, 1, "silu"},  {3, 70, 7, 5, 1, 1, "none"},
+    {2, 144, 28, 5, 2, 1, "relu"}, {2, 80, 14, 7, 1, 1, "none"},  {2, 37, 19, 3, 1, 2, "hardswish"},
+    {2, 12, 21, 5, 1, 2, "relu"},  {3, 40, 15, 9, 2, 1, "none"},  {2, 20, 40, 33, 1, 1, "none"},
+    {2, 45, 33, 9, 1, 1, "relu"},  {1, 32, 120, 3, 1, 1, "relu"}, {2, 16, 135, 3, 2, 1, "none"},
+    {1, 20, 118, 5, 1, 1, "silu"}, {2, 8, 75, 3, 1, 1, "relu"},   {1, 5, 121, 3, 1, 1, "none"},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -94,6 +99,47 @@ static void batch_and_workers_change_nothing(void **state) {
   }
 }
 
+/* The taps of an output pixel's channel inside the image, added up. */
+static double plain_sum(const layer *l, const problem *p, int64_t n, int64_t y, int64_t x, int64_t c) {
+  const int64_t pad = (p->kernel - 1) * p->dilation / 2;
+  double sum = (double)l->bias[c];
+  for (int64_t i = 0; i < p->kernel; i++)
+    for (int64_t j = 0; j < p->kernel; j++) {
+      const int64_t row = y * p->stride - pad + i * p->dilation, column = x * p->stride - pad + j * p->dilation;
+      if (row < 0 || row >= p->in || column < 0 || column >= p->in) continue;
+      sum += (double)l->x[((n * p->in + row) * p->in + column) * p->channels + c] *
+             (double)l->w[(i * p->kernel + j) * p->channels + c];
+    }
+  return sum;
+}
+
+static void expect_plain_sums(const layer *l, const problem *p) {
+  const int64_t *dims = l->k.out.dims;
+  const bool cut = strcmp(p->act, "relu") == 0;
+  for (int64_t at = 0; at < base_tensor_numel(&l->k.out); at++) {
+    const int64_t c = at % dims[3], pixel = at / dims[3];
+    const double sum = plain_sum(l, p, pixel / dims[2] / dims[1], pixel / dims[2] % dims[1], pixel % dims[2], c);
+    const double wanted = cut && sum < 0 ? 0 : sum;
+    if (!(fabs((double)l->y[at] - wanted) <= 1e-4))
+      fail_msg("%s, %lld channels of %lld: element %lld", l->k.row->name, (long long)p->channels, (long long)p->in,
+               (long long)at);
+  }
+}
+static void sums_are_those_of_plain_loops(void **state) {
+  (void)state;
+  uint32_t levels;
+  kern_levels(&levels);
+  for (uint32_t i = 0; i < levels * PROBLEMS; i++) {
+    const problem *p = &problems[i % PROBLEMS];
+    const kern_row *row = run_row(KERN_DEPTHWISE, i / PROBLEMS);
+    if (!row || (strcmp(p->act, "none") != 0 && strcmp(p->act, "relu") != 0)) continue;
+    layer l = make_layer(row, p);
+    run_kernel_on(&l.k, 1);
+    expect_plain_sums(&l, p);
+    free_layer(&l);
+  }
+}
+
 /* Pixels that stand apart, as parts of a joined tensor do, are read and written where they are. */
 static void pixels_may_stand_apart(void **state) {
   (void)state;
@@ -133,6 +179,7 @@ static void pixels_may_stand_apart(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(batch_and_workers_change_nothing),
+                                     cmocka_unit_test(sums_are_those_of_plain_loops),
                                      cmocka_unit_test(pixels_may_stand_apart)};
   run_only_workers_under_tsan();
   return cmocka_run_group_tests(tests, NULL, NULL);

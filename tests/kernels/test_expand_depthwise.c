@@ -18,7 +18,9 @@ static const problem problems[] = {
     {2, 14, 14, 33, 200, 5, 1, "silu", "silu", 0, 0},    {3, 15, 14, 40, 72, 5, 2, "hardswish", "hardswish", 0, 0},
     {3, 7, 7, 96, 120, 3, 1, "relu", "relu", 0, 0},      {2, 3, 90, 7, 17, 5, 1, "none", "gelu", 0, 0},
     {2, 90, 71, 3, 32, 3, 1, "clamp", "clamp", 3, 2},    {2, 30, 200, 3, 96, 3, 2, "silu", "silu", 3, 1},
-    {1, 47, 40, 4, 24, 5, 1, "hardswish", "none", 5, 1},
+    {1, 47, 40, 4, 24, 5, 1, "hardswish", "none", 5, 1}, {2, 21, 130, 16, 16, 3, 1, "none", "relu", 0, 0},
+    {2, 30, 140, 24, 32, 3, 1, "silu", "none", 0, 0},    {1, 40, 150, 3, 16, 3, 2, "relu", "clamp", 3, 1},
+    {2, 9, 75, 5, 8, 3, 1, "silu", "relu", 0, 0},        {1, 12, 37, 9, 4, 5, 2, "relu", "none", 0, 0},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 

@@ -2,7 +2,7 @@
  * have. */
 #include "kernels/depthwise_strips_priv.h"
 
-enum { MAX_WIDTH = 14, LATENCY = 4 };
+enum { MAX_WIDTH = 14, LATENCY = 4, LONG = 8 /* strips of a row */ };
 
 /* `whole`: no input column lies outside. Else, with stride 1, some of the first or the last taps / 2 do (depthwise_form
  * sees to it; a strip of one pixel takes any). Strides ask for every column: compilers spill less in short pieces. */
@@ -276,7 +276,32 @@ static void scale_strip(const depthwise_strip *s, int64_t width) {
   }
 }
 
-/* Strips run down the rows, so that the window's lines stay in the first-level cache. */
+/* What strips leave of the epilogue, on the one that was just made, whose first pixel is `pixel` of the sample. */
+V_INLINE void finish_strip(const depthwise_part *p, const depthwise_strip *s, int64_t pixel) {
+  if (s->scale || s->shift) scale_strip(s, p->form->width);
+  if (!p->rest) return;
+  const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
+  KERN_NAME(epilogue_rows)(&rest, s->y, s->out_pitch, p->form->width, s->channels);
+}
+
+/* Strips along the rows of a plane, for forms made for a window: of few channels a long row is read and written as one
+ * stream, which the machine foresees, where strips down the rows wait for each line. */
+static void run_along(const depthwise_part *p, depthwise_strip *s, int64_t row, int64_t end, const float **lines,
+                      const float **w_rows) {
+  const kern_conv_axis *v = &p->conv->axis[2];
+  for (int64_t y = row; y < end; y++) {
+    set_plane_rows(s, p, y, lines, w_rows);
+    for (int64_t o = 0; o < v->out; o += p->form->width) {
+      o = base_min_i64(o, v->out - p->form->width);
+      set_columns(s, p->form, v, o, NULL);
+      s->y = p->strip.y + (y * v->out + o) * s->out_pitch;
+      p->form->run(s);
+      finish_strip(p, s, y * v->out + o);
+    }
+  }
+}
+
+/* Strips run down the rows where they can, so that the window's lines stay in the first-level cache. */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end) {
   const kern_conv_axis *v = &p->conv->axis[2];
   const kern_conv_axis *deep = &p->conv->axis[0];
@@ -290,6 +315,10 @@ void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end
   s.w_rows = w_rows;
   s.across = v;
   s.inside = inside;
+  if (p->form->taps && plane_alone && s.channels <= 2 * V_LANES && v->out > LONG * width) {
+    run_along(p, &s, row, end, lines, w_rows);
+    return;
+  }
   for (int64_t o = 0; o < v->out; o += width) {
     o = base_min_i64(o, v->out - width);
     set_columns(&s, p->form, v, o, inside);
@@ -303,10 +332,7 @@ void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end
       const bool parts = p->form->part && s.whole;
       if (parts) cut_rows(&s, p->form, lines, w_rows);
       (parts ? p->form->run_parts : p->form->run)(&s);
-      if (s.scale || s.shift) scale_strip(&s, width);
-      if (!p->rest) continue;
-      const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
-      KERN_NAME(epilogue_rows)(&rest, s.y, s.out_pitch, width, s.channels);
+      finish_strip(p, &s, pixel);
     }
   }
 }

@@ -27,7 +27,9 @@ enum {
   NEAR_BYTES = 48 * 1024,   /* of the lines under one output row: leaves the first-level cache no sooner */
   RING_BYTES = 128 * 1024,  /* of the ring, where the window lets it be so small */
   IMAGE_BYTES = 256 * 1024, /* of x, under a band that one block of channels after the other goes over */
-  PIXELS = 48               /* of the expansion, before an activation that is a pass of its own: they are in L1 then */
+  /* Of the expansion, before an activation that is a pass of its own, as they are in L1 then: whole tiles. */
+  PIXELS = 48,
+  LONE_PIXELS = 56 /* of one panel */
 };
 
 typedef struct layer {
@@ -63,16 +65,16 @@ typedef struct block {
   int64_t sample, first, last, pitch;
 } block;
 
-/* What comes behind panel `next`: two panels at least; behind the last one, the first. */
+/* What comes behind panel `next`: two panels at least, if there are; behind the last one, the first. */
 static void set_ahead(const layer *l, int64_t next, pixel_tiles *p) {
-  int64_t left = l->panels - next;
+  int64_t left = l->panels - next, panels = left == 3 ? 3 : base_min_i64(l->panels, 2);
   p->ahead = l->panels_w + (left < 2 ? 0 : next) * l->depth * V_LANES;
-  p->ahead_last = ((left == 3 ? 3 : 2) * V_LANES - PIXEL_FETCH) * l->depth;
+  p->ahead_last = base_max_i64(panels * V_LANES - PIXEL_FETCH, 0) * l->depth;
 }
 
 /* Pixels [from, from + count) of the sample, at least one, to `to`; of the image's row, where channels stand first. */
 static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t count, float *to) {
-  int64_t panels = b->last - b->first, pairs = panels / 2;
+  int64_t panels = b->last - b->first, pairs = base_max_i64(panels / 2, 1);
   float limits[2];
   bool cheap = kern_epilogue_cheap(&l->expand, limits);
   bool planes = l->maker.channels_first;
@@ -98,11 +100,12 @@ static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t 
 
 /* The same for any number of pixels, in pieces. */
 static void expand_run(const layer *l, const block *b, int64_t from, int64_t count, float *to) {
-  while (count >= 2 * PIXELS) {
-    expand_pixels(l, b, from, PIXELS, to);
-    from += PIXELS;
-    count -= PIXELS;
-    to += PIXELS * b->pitch;
+  const int64_t piece = b->last - b->first > 1 ? PIXELS : LONE_PIXELS;
+  while (count >= 2 * piece) {
+    expand_pixels(l, b, from, piece, to);
+    from += piece;
+    count -= piece;
+    to += piece * b->pitch;
   }
   expand_pixels(l, b, from, count, to);
 }

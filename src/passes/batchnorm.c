@@ -95,6 +95,12 @@ void passes_scale(void *graph, uint32_t i) {
     scale_floats(s->to + c * each, (const base_f32 *)s->from.data + c * each, each, s->scale[c]);
 }
 
+const ir_scaled *passes_scaled_of(const ir_graph *graph, const base_tensor *w) {
+  for (uint32_t i = 0; i < graph->scaled.count; i++)
+    if (graph->scaled.at[i].to == w->data) return &graph->scaled.at[i];
+  return NULL;
+}
+
 /* Weights of another type, or not dense, at once. */
 static void scale_any(const base_tensor *from, const base_tensor *to, const double *scale) {
   const int64_t count = base_tensor_numel(to), each = count ? count / to->dims[0] : 0;

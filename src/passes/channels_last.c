@@ -73,12 +73,6 @@ static td_status finish(passes_edit *e, ir_node node, ir_value made) {
 
 /* ---- convolutions ---- */
 
-static int64_t list_at(const ir_node_def *node, const char *name, uint32_t i, int64_t absent) {
-  uint32_t count;
-  const int64_t *list = passes_ints(node, name, &count);
-  return i < count ? list[i] : absent;
-}
-
 typedef struct window {
   uint32_t spatial;
   int64_t kernel[3], stride[3], dilation[3], padding[6];
@@ -92,7 +86,8 @@ static bool place_transposed(const ir_node_def *node, base_dim in, uint32_t i, w
   if (!base_dim_known(in) || in < 1 || in > INT32_MAX || win->kernel[i] > INT32_MAX) return false;
   const int64_t span = (in - 1) * win->stride[i]; /* attributes are within 32 bits, too */
   const int64_t whole = span + (win->kernel[i] - 1) * win->dilation[i] + 1 + win->more[i];
-  const int64_t out = list_at(node, "output_size", i, base_min_i64(span + win->stride[i], whole)), pad = whole - out;
+  const int64_t out = passes_int_at(node, "output_size", i, base_min_i64(span + win->stride[i], whole)),
+                pad = whole - out;
   if (out < 1 || pad < 0) return false;
   win->padding[i] = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;
   win->padding[win->spatial + i] = pad - win->padding[i];
@@ -109,11 +104,11 @@ static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_
   *win = (window){.spatial = (uint32_t)w->rank - 2};
   for (uint32_t i = 0; i < win->spatial; i++) {
     win->kernel[i] = w->dims[2 + i];
-    win->stride[i] = list_at(node, "stride", i, 1);
-    win->dilation[i] = list_at(node, "dilation", i, 1);
-    win->padding[i] = list_at(node, "padding", i, 0);
-    win->padding[win->spatial + i] = list_at(node, "padding", win->spatial + i, 0);
-    win->more[i] = list_at(node, "output_padding", i, 0);
+    win->stride[i] = passes_int_at(node, "stride", i, 1);
+    win->dilation[i] = passes_int_at(node, "dilation", i, 1);
+    win->padding[i] = passes_int_at(node, "padding", i, 0);
+    win->padding[win->spatial + i] = passes_int_at(node, "padding", win->spatial + i, 0);
+    win->more[i] = passes_int_at(node, "output_padding", i, 0);
     if (transposed && (*same || sized) && !place_transposed(node, x->dims[2 + i], i, win)) return false;
     if (!*same || transposed) continue;
     int64_t in = x->dims[2 + i];

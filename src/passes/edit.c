@@ -200,6 +200,12 @@ const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *
   return base_attr_ints(node->attrs, passes_attr(node->op, name), count);
 }
 
+int64_t passes_int_at(const ir_node_def *node, const char *name, uint32_t i, int64_t absent) {
+  uint32_t count;
+  const int64_t *list = passes_ints(node, name, &count);
+  return i < count ? list[i] : absent;
+}
+
 bool passes_all_are(const ir_node_def *node, const char *name, int64_t value) {
   uint32_t count;
   const int64_t *list = passes_ints(node, name, &count);

@@ -10,6 +10,8 @@
 
 /* batchnorm.c: makes the elements of graph->scaled[i], `graph` an ir_graph. */
 void passes_scale(void *graph, uint32_t i);
+/* What the weights `w` are to be made of; NULL: they have their elements. Of several the first one holds. */
+const ir_scaled *passes_scaled_of(const ir_graph *graph, const base_tensor *w);
 
 /* ---- rewriting (edit.c) ---- */
 
@@ -74,6 +76,8 @@ int64_t passes_int(const ir_node_def *node, const char *name);
 double passes_float(const ir_node_def *node, const char *name);
 const char *passes_str(const ir_node_def *node, const char *name);
 const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *count);
+/* Element `i` of a list of numbers that may be shorter. */
+int64_t passes_int_at(const ir_node_def *node, const char *name, uint32_t i, int64_t absent);
 /* All of the list are `value`; true of an empty one. */
 bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
 /* Is every pixel of a convolution made of the one pixel in its place? */

@@ -129,16 +129,9 @@ static td_status fill_later(passes_edit *e, const job *j, int64_t count, ir_valu
 
 /* ---- weights that are scaled on the way ---- */
 
-/* Weights whose elements are still to be made; NULL: `w` has its own. */
-static const ir_scaled *scaled_of(const passes_edit *e, const base_tensor *w) {
-  for (uint32_t i = 0; i < e->graph->scaled.count; i++)
-    if (e->graph->scaled.at[i].to == w->data) return &e->graph->scaled.at[i];
-  return NULL;
-}
-
 /* What such weights are made of takes their place. */
 static void take_source(const passes_edit *e, product *p) {
-  const ir_scaled *s = scaled_of(e, &p->w);
+  const ir_scaled *s = passes_scaled_of(e->graph, &p->w);
   if (!s) return;
   p->w.data = s->from.data;
   p->scale = s->scale;
@@ -272,7 +265,7 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   if (strcmp(node->op->name, "td::conv") != 0 || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
-  const ir_scaled *s = scaled_of(e, w);
+  const ir_scaled *s = passes_scaled_of(e->graph, w);
   base_tensor plain = *w;
   if (s) plain.data = s->from.data;
   const int64_t tile = kern_winograd_tile(&choice.layer, row->lanes, WIDEST);

@@ -21,6 +21,7 @@ typedef struct pool {
   float *y;
   int64_t batch, channels, in_size;
   bool count_padding;
+  int64_t inside, outside; /* along the last axis: windows in between lie in the image */
 } pool;
 
 /* The elements [first, last) of a window that lie inside the input, from input element `start` on; `reach`: as many as
@@ -59,6 +60,10 @@ static pool open_pool(const base_call *call) {
     open_axis(call->attrs, i, x->rank - 2, &p.axis[k]);
     p.in_size *= p.axis[k].in;
   }
+  const axis *v = &p.axis[KERN_POOL_AXES - 1];
+  const int64_t room = v->in + v->begin - (v->kernel - 1) * v->dilation - 1;
+  p.inside = base_max_i64(base_min_i64((v->begin + v->stride - 1) / v->stride, v->out), 0);
+  p.outside = base_max_i64(room < 0 ? 0 : base_min_i64(room / v->stride + 1, v->out), p.inside);
   return p;
 }
 
@@ -81,8 +86,12 @@ typedef struct window {
   span span[KERN_POOL_AXES];
 } window;
 
-/* `vectors` vectors of channels of one window; of the last one `lanes` lanes. */
-V_TEMPLATE void reduce(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, vf *acc) {
+/* Vectors, `lanes` lanes of each, so many floats apart: channels of a window, or of windows beside each other. */
+typedef struct block {
+  int64_t lanes, apart, to_apart;
+} block;
+
+V_TEMPLATE void reduce(int vectors, block b, const pool *p, const window *w, bool mean, vf *acc) {
   const span *d = &w->span[0], *h = &w->span[1], *v = &w->span[2];
   int64_t step = p->axis[2].dilation * p->channels;
   for (int64_t i = d->first; i < d->last; i++) {
@@ -93,8 +102,8 @@ V_TEMPLATE void reduce(int vectors, int64_t lanes, const pool *p, const window *
       for (int64_t k = v->first; k < v->last; k++, at += step) {
         V_UNROLL
         for (int u = 0; u < vectors; u++) {
-          const float *from = at + u * V_LANES;
-          vf x = lanes == V_LANES ? v_load(from) : v_load_n(from, lanes);
+          const float *from = at + u * b.apart;
+          vf x = b.lanes == V_LANES ? v_load(from) : v_load_n(from, b.lanes);
           acc[u] = mean ? sum(acc[u], x) : larger(acc[u], x);
         }
       }
@@ -102,20 +111,19 @@ V_TEMPLATE void reduce(int vectors, int64_t lanes, const pool *p, const window *
   }
 }
 
-V_TEMPLATE void pool_block(int vectors, int64_t lanes, const pool *p, const window *w, bool mean, float divisor,
-                           float *to) {
+V_TEMPLATE void pool_block(int vectors, block b, const pool *p, const window *w, bool mean, float divisor, float *to) {
   vf acc[MOST], divide = v_set(divisor), inverse = v_set(1 / divisor);
   uint32_t bits;
   memcpy(&bits, &divisor, sizeof bits);
   const bool exact = (bits & 0x007fffff) == 0; /* a power of 2: the product is the quotient */
   V_UNROLL
   for (int u = 0; u < vectors; u++) acc[u] = mean ? v_zero() : v_set(-INFINITY);
-  reduce(vectors, lanes, p, w, mean, acc);
+  reduce(vectors, b, p, w, mean, acc);
   V_UNROLL
   for (int u = 0; u < vectors; u++) {
     vf value = !mean ? acc[u] : exact ? v_mul(acc[u], inverse) : v_div(acc[u], divide);
-    if (lanes == V_LANES) v_store(to + u * V_LANES, value);
-    else v_store_n(to + u * V_LANES, value, lanes);
+    if (b.lanes == V_LANES) v_store(to + u * b.to_apart, value);
+    else v_store_n(to + u * b.to_apart, value, b.lanes);
   }
 }
 
@@ -123,25 +131,45 @@ V_TEMPLATE void pool_block(int vectors, int64_t lanes, const pool *p, const wind
 V_TEMPLATE int64_t pool_blocks(int vectors, const pool *p, window *w, bool mean, float divisor, int64_t c, int64_t last,
                                float *to) {
   for (const float *image = w->at - c; c + vectors * V_LANES <= last; c += vectors * V_LANES) {
-    pool_block(vectors, V_LANES, p, w, mean, divisor, to + c);
+    pool_block(vectors, (block){V_LANES, V_LANES, V_LANES}, p, w, mean, divisor, to + c);
     w->at = image + c + vectors * V_LANES;
   }
   return c;
 }
 
+/* Elements of the window by which a mean divides. */
+static float count_of(const pool *p, const window *w) {
+  double count = 1;
+  for (int i = 0; i < KERN_POOL_AXES; i++)
+    count *= (double)(p->count_padding ? w->span[i].reach : w->span[i].last - w->span[i].first);
+  return (float)count;
+}
+
 /* Channels [first, last) of one output pixel. */
 V_TEMPLATE void pool_pixel(const pool *p, window *w, bool mean, int64_t first, int64_t last, float *to) {
-  const span *s = w->span;
-  double count = 1;
-  for (int i = 0; i < KERN_POOL_AXES; i++) count *= (double)(p->count_padding ? s[i].reach : s[i].last - s[i].first);
-  const float *image = w->at;
+  const float *image = w->at, count = count_of(p, w);
   int64_t c = first;
   w->at += c;
-  if (mean && p->channels >= MANY_CHANNELS) c = pool_blocks(MOST, p, w, mean, (float)count, c, last, to);
-  c = pool_blocks(BLOCK, p, w, mean, (float)count, c, last, to);
-  c = pool_blocks(2, p, w, mean, (float)count, c, last, to);
-  c = pool_blocks(1, p, w, mean, (float)count, c, last, to);
-  if (c < last) pool_block(1, last - c, p, w, mean, (float)count, to + c);
+  if (mean && p->channels >= MANY_CHANNELS) c = pool_blocks(MOST, p, w, mean, count, c, last, to);
+  c = pool_blocks(BLOCK, p, w, mean, count, c, last, to);
+  c = pool_blocks(2, p, w, mean, count, c, last, to);
+  c = pool_blocks(1, p, w, mean, count, c, last, to);
+  if (c < last) pool_block(1, (block){last - c, V_LANES, V_LANES}, p, w, mean, count, to + c);
+  w->at = image;
+}
+
+/* The same of BLOCK output pixels beside each other, whose windows differ in their place alone. */
+V_TEMPLATE void pool_pixels(const pool *p, window *w, bool mean, int64_t first, int64_t last, float *to) {
+  const float *image = w->at, count = count_of(p, w);
+  block b = {V_LANES, p->axis[2].stride * p->channels, p->channels};
+  int64_t c = first;
+  for (; c + V_LANES <= last; c += V_LANES) {
+    w->at = image + c;
+    pool_block(BLOCK, b, p, w, mean, count, to + c);
+  }
+  b.lanes = last - c;
+  w->at = image + c;
+  if (c < last) pool_block(BLOCK, b, p, w, mean, count, to + c);
   w->at = image;
 }
 
@@ -151,9 +179,17 @@ V_TEMPLATE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, i
   int64_t plane = row / h->out;
   window w = {.at = p->x + plane / d->out * p->in_size * p->channels,
               .span = {span_of(d, plane % d->out), span_of(h, row % h->out)}};
+  float *to = p->y + row * v->out * p->channels;
+  const int64_t several = last - first < BLOCK * V_LANES ? (p->outside - p->inside) / BLOCK * BLOCK : 0;
   for (int64_t o = 0; o < v->out; o++) {
+    if (o == p->inside && several) {
+      w.span[2] = span_of(v, o);
+      for (; o < p->inside + several; o += BLOCK, w.span[2].start += BLOCK * v->stride)
+        pool_pixels(p, &w, mean, first, last, to + o * p->channels);
+    }
+    if (o == v->out) break;
     w.span[2] = span_of(v, o);
-    pool_pixel(p, &w, mean, first, last, p->y + (row * v->out + o) * p->channels);
+    pool_pixel(p, &w, mean, first, last, to + o * p->channels);
   }
 }
 

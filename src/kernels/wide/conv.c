@@ -21,8 +21,9 @@
 #include "kernels/pack_conv.h"
 #include "kernels/tuning.h"
 
-/* Rows of taps are runs up to here: then copies at the image's borders cost more than a longer table. */
-enum { FEW_CHANNELS = 48, LONGEST_ROW = 256 };
+/* Rows of taps are runs up to here where some lie partly outside: then copies at the image's borders cost more than a
+ * longer table. */
+enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096 };
 /* Of a tile: their pointers stay in registers. */
 enum { MOST_ROWS = 9 };
 /* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
@@ -93,9 +94,11 @@ static int64_t cut_size(const cut *c, int64_t part) { return c->each + (part < c
 
 static void set_runs(layer *l) {
   const kern_conv_axis *w = &l->c.axis[2];
-  int64_t row = w->kernel <= LONGEST_ROW ? w->kernel * l->c.group_in : INT64_MAX;
+  const bool inner = w->begin == 0 && (w->out - 1) * w->stride + w->kernel <= w->in;
+  const int64_t longest = inner ? LONGEST_INNER_ROW : LONGEST_ROW;
+  int64_t row = w->kernel <= longest ? w->kernel * l->c.group_in : INT64_MAX;
   l->whole_rows = l->c.groups == 1 && w->kernel > 1 && w->dilation == 1 && l->pixel == l->c.group_in &&
-                  l->c.group_in < FEW_CHANNELS && row <= LONGEST_ROW;
+                  l->c.group_in < FEW_CHANNELS && row <= longest;
   l->span = l->whole_rows ? row : l->c.group_in;
   l->runs = !l->span ? 0 : l->whole_rows ? l->c.taps / w->kernel : l->c.taps;
   l->borders = 0;

@@ -37,8 +37,8 @@ enum { GEMM_MAX_PANELS = 2, GEMM_THIN_PANELS = 2, GEMM_MAX_ROWS = 6 };
 #endif
 
 typedef struct gemm_tile {
-  const float *const *a; /* a[tap * a_pitch + row]: k floats */
-  int64_t a_pitch, taps, k;
+  const float *const *a; /* a[tap * a_pitch + row]: k floats, from a_first on */
+  int64_t a_pitch, a_first, taps, k;
   const float *b;
   int64_t b_panel; /* floats from panel to panel */
   int64_t b_skip;  /* floats between the rows of one tap and those of the next: 0 unless taps are left out */

@@ -254,35 +254,28 @@ static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, 
   return runs;
 }
 
-/* All runs of `count` pixels of one output line; `image`: the group's first channel. */
-static void pixel_runs(const layer *l, desk *d, const float *image, const place *p, int64_t count, const float **to) {
+/* All runs of `count` pixels of one output line. */
+static void pixel_runs(const layer *l, desk *d, const place *p, int64_t count, const float **to) {
   const kern_conv_axis *a = l->c.axis;
   int64_t z = p->at[0] * a[0].stride - a[0].begin;
   for (int64_t i = 0; i < a[0].kernel; i++, z += a[0].dilation) {
     int64_t y = p->at[1] * a[1].stride - a[1].begin;
     for (int64_t j = 0; j < a[1].kernel; j++, y += a[1].dilation) {
       bool inside = z >= 0 && z < a[0].in && y >= 0 && y < a[1].in;
-      const float *line = inside ? image + (p->sample * l->sample + z * l->plane + y * l->line - l->skipped) : NULL;
+      const float *line = inside ? l->image + (p->sample * l->sample + z * l->plane + y * l->line - l->skipped) : NULL;
       to += d->table_pitch * line_runs(l, d, line, p->at[2], count, to);
     }
   }
 }
 
-/* Pixels [m0, m1), line by line. */
-static void fill_table(const layer *l, desk *d, int64_t group, int64_t m0, int64_t m1) {
-  const float *image = l->image + group * l->c.group_in;
+/* Pixels [m0, m1), line by line, of the first group: those of the others lie behind. */
+static void fill_table(const layer *l, desk *d, int64_t m0, int64_t m1) {
   d->next_patch = d->patches;
   for (int64_t m = m0, count; m < m1 && l->runs; m += count) {
     place p = place_of(l, m);
     count = base_min_i64(l->c.axis[2].out - p.at[2], m1 - m);
-    pixel_runs(l, d, image, &p, count, d->table + (m - m0));
+    pixel_runs(l, d, &p, count, d->table + (m - m0));
   }
-}
-
-/* The table for the next group. */
-static void shift_table(const layer *l, desk *d, int64_t pixels) {
-  for (int64_t run = 0; run < l->runs; run++)
-    for (int64_t i = 0; i < pixels; i++) d->table[run * d->table_pitch + i] += l->c.group_in;
 }
 
 /* ---- channels first ---- */
@@ -439,6 +432,7 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
                  .a_pitch = d->table_pitch,
                  .taps = l->runs,
                  .k = l->span,
+                 .a_first = b->group * l->c.group_in,
                  .b = l->weights + (b->group * l->panels + p0) * depth * V_LANES,
                  .b_panel = depth * V_LANES,
                  .c = l->out + (b->m0 + from) * l->out_pitch + column,
@@ -520,9 +514,9 @@ static void run_task(const layer *l, desk *d, int64_t task) {
   b.in_tiles = cut_into(b.tiles, b.m1 - b.m0);
   if ((l->c.channels_first || l->front) && l->runs) {
     const layer seen = l->front ? make_lines(l, d, b.m0, b.m1) : convert_lines(l, d, b.m0, b.m1);
-    fill_table(&seen, d, b.group, b.m0, b.m1);
+    fill_table(&seen, d, b.m0, b.m1);
   } else {
-    fill_table(l, d, b.group, b.m0, b.m1);
+    fill_table(l, d, b.m0, b.m1);
   }
   if (l->shared > 1) {
     run_groups(l, d, &b);
@@ -536,7 +530,6 @@ static void run_task(const layer *l, desk *d, int64_t task) {
   int64_t first = b.group; /* that the chain was not on yet: groups that are done in whole lie side by side */
   for (; b.group < last; b.group++) {
     run_block(l, d, &b, s0, s1);
-    if (b.group + 1 < last) shift_table(l, d, b.m1 - b.m0);
     if (b.group + 1 < last && l->n_blocks == 1) continue;
     run_chain(l, &b, first * l->c.group_out + from, b.group * l->c.group_out + end);
     first = b.group + 1;

@@ -73,12 +73,12 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int r
                        const bool far) {
   const float *ahead = t->ahead ? t->ahead : b;
   const int64_t step = t->ahead ? t->ahead_step : 0, b_panel = t->b_panel, b_skip = t->b_skip, taps = t->taps,
-                end = t->k, a_pitch = t->a_pitch, unrolled = t->rolled ? 0 : end;
+                first = t->a_first, end = first + t->k, a_pitch = t->a_pitch, unrolled = t->rolled ? 0 : end;
   const int steps = !half && MASKED && rows * panels >= UNROLLED_SUMS ? (panels > 3 ? STEPS / 2 : STEPS) : 1;
   const float *const *table = t->a;
   for (int64_t tap = 0; tap < taps; tap++, table += a_pitch, b += b_skip) {
     const float *a[GEMM_MAX_ROWS];
-    int64_t k = 0;
+    int64_t k = first;
     V_FOR(r, rows) a[r] = table[r];
     /* One index for all rows: compilers would step every pointer on its own. */
     for (; steps > 1 && k + steps <= unrolled; k += steps, b += steps * V_LANES, ahead += steps * step) {

@@ -50,10 +50,15 @@ static int64_t floor_of(double x) {
   return near - (x < (double)near);
 }
 
+/* In elements, of an axis of so many. */
+static double element_of(const kern_grid *grid, double coordinate, double length) {
+  const double x = grid->align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
+  return grid->fine ? x : (double)(float)x;
+}
+
 void kern_grid_place(const kern_grid *grid, double coordinate, int64_t size, kern_grid_taps *taps) {
   const double length = (double)size;
-  double x = grid->align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
-  if (!grid->fine) x = (double)(float)x;
+  double x = element_of(grid, coordinate, length);
   if (grid->mode == KERN_GRID_LINEAR && x >= 0 && x < length - 1) { /* the common case: between two elements */
     const int64_t first = (int64_t)x;
     const double second = x - (double)first;
@@ -148,23 +153,46 @@ static int64_t multiply_out(tap *to, int64_t count, const kern_grid_taps *own, i
   return count * own->count;
 }
 
+/* The taps of a position whose coordinates are elements `coordinates`, `between` apart, of the grid; how many. */
+static int64_t find_position(const job *j, int64_t coordinates, int64_t between, tap *to) {
+  int64_t made = 1;
+  to[0] = (tap){0, 1};
+  for (int32_t d = 0; d < j->axes; d++) { /* x comes first, which is the last axis */
+    kern_grid_taps own;
+    const double x = base_load_f64(j->grid->dtype, j->grid->data, coordinates + (j->axes - 1 - d) * between);
+    kern_grid_place(&j->how, x, j->x->dims[2 + d], &own);
+    made = multiply_out(to, made, &own, j->step[d]);
+  }
+  return made;
+}
+
+/* The same of a position between four pixels of an image, its grid of f32: the common case, with the same sums. False:
+ * it is none of those. */
+static bool find_between_four(const job *j, int64_t coordinates, int64_t between, tap *to) {
+  const base_f32 *at = (const base_f32 *)j->grid->data + coordinates;
+  const double height = (double)j->x->dims[2], width = (double)j->x->dims[3];
+  const double x = element_of(&j->how, (double)at[0], width), y = element_of(&j->how, (double)at[between], height);
+  if (!(x >= 0 && x < width - 1 && y >= 0 && y < height - 1)) return false;
+  const int64_t row = (int64_t)y, column = (int64_t)x, first = row * j->step[0] + column * j->step[1];
+  const double below = y - (double)row, right = x - (double)column;
+  to[0] = (tap){first, (1 - below) * (1 - right)};
+  to[1] = (tap){first + j->step[1], (1 - below) * right};
+  to[2] = (tap){first + j->step[0], below * (1 - right)};
+  to[3] = (tap){first + j->step[0] + j->step[1], below * right};
+  return true;
+}
+
 static void find_taps(const job *j, int64_t sample, int64_t first, int64_t count) {
   const int64_t *strides = j->grid->strides, *dims = j->grid->dims, between = strides[j->axes + 1];
+  const bool common = j->axes == 2 && j->how.mode == KERN_GRID_LINEAR && j->grid->dtype == TD_F32;
   int64_t at[KERN_GRID_AXES], rest = first;
   for (int32_t d = j->axes; d-- > 0; rest /= dims[1 + d]) at[d] = rest % dims[1 + d];
   for (int64_t p = 0; p < count; p++) {
     int64_t coordinates = sample * strides[0];
     for (int32_t d = 0; d < j->axes; d++) coordinates += at[d] * strides[1 + d];
     tap *to = j->taps + p * j->most;
-    int64_t made = 1;
-    to[0] = (tap){0, 1};
-    for (int32_t d = 0; d < j->axes; d++) { /* x comes first, which is the last axis */
-      kern_grid_taps own;
-      const double x = base_load_f64(j->grid->dtype, j->grid->data, coordinates + (j->axes - 1 - d) * between);
-      kern_grid_place(&j->how, x, j->x->dims[2 + d], &own);
-      made = multiply_out(to, made, &own, j->step[d]);
-    }
-    j->counts[p] = (int32_t)made;
+    const bool four = common && find_between_four(j, coordinates, between, to);
+    j->counts[p] = four ? 4 : (int32_t)find_position(j, coordinates, between, to);
     for (int32_t d = j->axes; d-- > 0 && ++at[d] == dims[1 + d];) at[d] = 0;
   }
 }

@@ -166,11 +166,10 @@ static td_status one_attr(const ir_op *op, const ir_attr *spec, const base_arg *
     return TD_OK;
   }
   if (spec->required) return base_fail(err, TD_BAD_FILE, NULL, -1, "%s needs the attribute %s", op->name, spec->name);
-  *to = (base_arg){.name = spec->name,
-                   .kind = spec->optional ? BASE_ATTR_NONE : spec->kind,
-                   .i = spec->i,
-                   .f = spec->f,
-                   .str = spec->str ? spec->str : ""};
+  *to = (base_arg){.name = spec->name, .kind = spec->optional ? BASE_ATTR_NONE : spec->kind, .str = ""};
+  if (spec->kind == BASE_ATTR_FLOAT) to->f = spec->f;
+  else if (spec->kind != BASE_ATTR_STR) to->i = spec->i;
+  else if (spec->str) to->str = spec->str;
   return TD_OK;
 }
 

@@ -43,9 +43,11 @@ typedef struct ir_attr {
   base_attr_kind kind;
   bool required; /* no default */
   bool optional; /* may be absent: base_attr_has tells */
-  int64_t i;     /* default of INT, BOOL, DTYPE; INTS and FLOATS default to an empty list */
-  double f;
-  const char *str;
+  union {
+    int64_t i; /* default of INT, BOOL, DTYPE; INTS and FLOATS default to an empty list */
+    double f;
+    const char *str; /* NULL: "" */
+  };
 } ir_attr;
 
 /* A front-end name that means exactly this operator: operands in order, attributes of equal name, but for `renames`

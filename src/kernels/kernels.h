@@ -23,12 +23,12 @@ enum {
 
 typedef struct kern_row {
   const char *name; /* of the function, for plans and profiles */
-  kern_family family;
-  uint32_t bits;  /* per element */
-  uint32_t isa;   /* BASE_ISA_* that the machine must have, all of them */
-  uint32_t flags; /* KERN_* */
-  uint32_t lanes; /* f32 in a vector of its level; also the width of its packed panels */
   base_call_fn run;
+  uint32_t isa;    /* BASE_ISA_* that the machine must have, all of them */
+  uint16_t family; /* kern_family */
+  uint8_t bits;    /* per element */
+  uint8_t flags;   /* KERN_* */
+  uint8_t lanes;   /* f32 in a vector of its level; also the width of its packed panels */
 } kern_row;
 
 /* The last row of `table` for the family and element size whose needs lie in `isa`; NULL: none. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define KERNEL(family, bits, isa, flags, lanes, function) {#function, family, bits, isa, flags, lanes, function},
+#define KERNEL(family, bits, isa, flags, lanes, function) {#function, function, isa, family, bits, flags, lanes},
 #define LEVEL(family, flags, function, level, lanes) \
   KERNEL(family, 32, KERN_NEEDS_##level, flags, lanes, kern_##function##_##level)
 #define VECTORS(family, flags, function)                        \

@@ -161,7 +161,10 @@ static int64_t hostile(uint32_t *seed) {
 
 /* Another value for the attribute, of the kind that it has. `room` holds its list. */
 static void vary_attr(const ir_attr *attr, base_arg *arg, int64_t *room, uint32_t *seed) {
-  if (arg->name == NULL) *arg = (base_arg){.name = attr->name, .kind = attr->kind, .i = attr->i, .str = attr->str};
+  if (arg->name == NULL) {
+    *arg = (base_arg){.name = attr->name, .kind = attr->kind};
+    if (attr->kind == BASE_ATTR_STR) arg->str = attr->str;
+  }
   if (attr->kind == BASE_ATTR_INT) arg->i = hostile(seed);
   if (attr->kind == BASE_ATTR_BOOL) arg->i = pick(seed, 2);
   if (attr->kind == BASE_ATTR_FLOAT) arg->f = (double)hostile(seed);

@@ -55,9 +55,9 @@ enum {
 typedef struct aten_row {
   aten_lower_fn lower; /* NULL: known, so that resolution is PyTorch's, but not supported */
   const char *data;    /* for lowerings that several rows share: the graph operator's name or a variant */
-  uint8_t forms;
 } aten_row;
 extern const aten_row aten_rows[];
+extern const uint8_t aten_forms[]; /* by row; apart, since a byte among pointers takes the room of one */
 extern const uint32_t aten_row_count;
 /* The schema of each row: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". NULL: failed. */
 const char *const *aten_unpack_lines(base_arena *arena, td_error *err);

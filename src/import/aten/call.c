@@ -31,10 +31,10 @@ static bool ends_out(const char *overload) {
 static bool has_form(aten *a, uint32_t first, uint32_t count, const char *overload, uint8_t forms) {
   for (uint32_t i = first; i < first + count; i++) {
     const aten_schema *s = aten_schema_of(a, i);
-    if (!s || !aten_rows[i].lower || (forms && !(aten_rows[i].forms & forms))) continue;
+    if (!s || !aten_rows[i].lower || (forms && !(aten_forms[i] & forms))) continue;
     bool is_default = overload && (overload[0] == '\0' || strcmp(overload, "default") == 0);
     if (!overload || base_str_is(s->overload, overload) || (is_default && s->overload.length == 0)) return true;
-    if (ends_out(overload) && (aten_rows[i].forms & ATEN_OUT)) return true;
+    if (ends_out(overload) && (aten_forms[i] & ATEN_OUT)) return true;
   }
   return false;
 }
@@ -159,9 +159,9 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
     ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported in this form: %s", name, a->lines[row]);
     return ATEN_NOTHING;
   }
-  if ((aten_rows[row].forms & (ATEN_PARTS | ATEN_PRODUCT)) && aten_has_complex(&c)) return aten_complex_call(&c);
+  if ((aten_forms[row] & (ATEN_PARTS | ATEN_PRODUCT)) && aten_has_complex(&c)) return aten_complex_call(&c);
   const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;
-  if (!quant || !(aten_rows[row].forms & ATEN_KEEPS_QUANT)) return aten_rows[row].lower(&c);
+  if (!quant || !(aten_forms[row] & ATEN_KEEPS_QUANT)) return aten_rows[row].lower(&c);
   aten_value real[ATEN_MAX_PARAMS]; /* computed on real numbers, and quantised as the operand is */
   memcpy(real, bound, s->count * sizeof *real);
   real[0] = aten_dequantised(a, &bound[0]);
@@ -228,7 +228,7 @@ aten_value aten_call(aten *a, const char *name, const char *overload, const aten
     row = aten_resolve(a, first, count, overload && !ends_out(overload) ? overload : NULL, args, arg_count, rest,
                        rest_count, bound);
   uint8_t form = in_place ? ATEN_IN_PLACE : out_count ? ATEN_OUT : 0;
-  if (row < 0 || (aten_rows[row].forms & form) != form)
+  if (row < 0 || (aten_forms[row] & form) != form)
     return fail_lookup(a, name, is_known && row < 0, first, count, args, arg_count, keywords, keyword_count);
   for (uint32_t i = 0; i < aten_schema_of(a, (uint32_t)row)->count; i++) bound[i] = aten_now(&bound[i]);
   const uint32_t changes = a->journal.count;
@@ -237,7 +237,7 @@ aten_value aten_call(aten *a, const char *name, const char *overload, const aten
       rank_operands(a, bound, aten_schema_of(a, (uint32_t)row)->count))
     result = lower(a, name, (uint32_t)row, bound, args, arg_count);
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
-  if (in_place && (aten_rows[row].forms & ATEN_TURNS) == ATEN_TURNS) {
+  if (in_place && (aten_forms[row] & ATEN_TURNS) == ATEN_TURNS) {
     aten_tensor *tensor = bound[0].u.tensor;
     if (result.u.tensor != tensor) aten_turn(a, tensor, result.u.tensor);
     return bound[0];

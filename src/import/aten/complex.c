@@ -141,4 +141,6 @@ static aten_value multiplied_out(aten_args *c) {
   return ir_build_failed(c->b) ? ATEN_NOTHING : aten_joined(c, sum);
 }
 
-aten_value aten_complex_call(aten_args *c) { return c->row->forms & ATEN_PARTS ? by_parts(c) : multiplied_out(c); }
+aten_value aten_complex_call(aten_args *c) {
+  return aten_forms[c->row - aten_rows] & ATEN_PARTS ? by_parts(c) : multiplied_out(c);
+}

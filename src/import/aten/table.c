@@ -5,9 +5,16 @@
 
 #include <string.h>
 
-#define ATEN_ROW(schema, lower, forms, data) {aten_lower_##lower, data, forms},
-#define ATEN_NONE_YET(schema) {NULL, NULL, ATEN_BOTH},
+#define ATEN_ROW(schema, lower, forms, data) {aten_lower_##lower, data},
+#define ATEN_NONE_YET(schema) {NULL, NULL},
 const aten_row aten_rows[] = {
+#include "import/aten/schemas.def"
+};
+#undef ATEN_ROW
+#undef ATEN_NONE_YET
+#define ATEN_ROW(schema, lower, forms, data) forms,
+#define ATEN_NONE_YET(schema) ATEN_BOTH,
+const uint8_t aten_forms[] = {
 #include "import/aten/schemas.def"
 };
 #undef ATEN_ROW

@@ -27,10 +27,11 @@ static inline void feed(rig *r) {
   }
 }
 
-static inline void expect_same_numbers(const char *text) {
+/* `isa`: BASE_ISA_* that kernels may use. */
+static inline void expect_same_numbers_at(const char *text, uint32_t isa) {
   rig plain, fast;
   rig_open(&plain, text, "eager");
-  rig_open(&fast, text, "native");
+  rig_open_at(&fast, text, NULL, "native", NULL, isa);
   feed(&plain), feed(&fast);
   rig_run(&plain), rig_run(&fast);
   const base_tensor *a = rig_output(&plain, 0), *b = rig_output(&fast, 0);
@@ -41,6 +42,12 @@ static inline void expect_same_numbers(const char *text) {
   }
   rig_close(&plain);
   rig_close(&fast);
+}
+
+static inline void expect_same_numbers(const char *text) {
+  sys_machine machine;
+  sys_machine_read(&machine);
+  expect_same_numbers_at(text, machine.isa | BASE_ISA_VECTOR);
 }
 
 #endif

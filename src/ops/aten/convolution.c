@@ -27,14 +27,15 @@ static base_dim transposed_out(ir_infer *ctx, int32_t spatial, int32_t i, base_d
   const base_attrs *a = ctx->attrs;
   int64_t fixed = base_attr_int_at(a, CONV_OUTPUT_SIZE, i, -1), stride = base_attr_int_at(a, KERN_WINDOW_STRIDE, i, 1);
   if (fixed >= 0) return fixed;
-  base_dim span = base_dim_mul(d, base_dim_sub(d, in, 1), stride);
+  /* The usual ones, which enlarge by the stride, are that: in * stride. */
+  base_dim enlarged = base_dim_mul(d, in, stride);
   base_dim reach = base_dim_mul(d, base_dim_sub(d, kernel, 1), base_attr_int_at(a, KERN_WINDOW_DILATION, i, 1));
-  base_dim whole = base_dim_add(d, base_dim_add(d, span, reach), 1 + base_attr_int_at(a, CONV_OUTPUT_PADDING, i, 0));
+  base_dim more = base_dim_add(d, reach, base_dim_number(1 + base_attr_int_at(a, CONV_OUTPUT_PADDING, i, 0) - stride));
   if (*base_attr_str(a, KERN_WINDOW_AUTO_PAD))
-    return base_dim_binary(d, BASE_DIM_MIN, base_dim_mul(d, in, stride), whole);
+    return base_dim_binary(d, BASE_DIM_MIN, enlarged, base_dim_add(d, enlarged, more));
   int64_t padding =
       base_attr_int_at(a, KERN_WINDOW_PADDING, i, 0) + base_attr_int_at(a, KERN_WINDOW_PADDING, spatial + i, 0);
-  return base_dim_sub(d, whole, base_dim_number(padding));
+  return base_dim_add(d, enlarged, base_dim_sub(d, more, base_dim_number(padding)));
 }
 
 static td_status check_channels(ir_infer *ctx, base_dim channels, base_dim rows, base_dim weight_in, int64_t groups) {

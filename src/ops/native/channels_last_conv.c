@@ -41,10 +41,7 @@ static base_dim out_size(const ir_infer *ctx, int32_t spatial, int32_t i, base_d
   int64_t reach = (base_attr_int_at(a, KERN_CONV_KERNEL, i, 1) - 1) * base_attr_int_at(a, KERN_CONV_DILATION, i, 1);
   int64_t pads = base_attr_int_at(a, KERN_CONV_PADDING, i, 0) + base_attr_int_at(a, KERN_CONV_PADDING, spatial + i, 0);
   int64_t stride = base_attr_int_at(a, KERN_CONV_STRIDE, i, 1);
-  if (more) {
-    base_dim span = base_dim_mul(d, base_dim_sub(d, in, 1), stride);
-    return base_dim_add(d, span, base_dim_number(reach + 1 + more[i] - pads));
-  }
+  if (more) return base_dim_add(d, base_dim_mul(d, in, stride), base_dim_number(reach + 1 + more[i] - pads - stride));
   base_dim room = base_dim_add(d, in, base_dim_number(pads - reach - 1));
   return base_dim_add(d, base_dim_div(d, room, stride), 1);
 }

@@ -9,6 +9,7 @@
 enum { PIECE = 512, TASK = 16384 /* elements of a row at a time; of a task */ };
 enum { TURNED_ROWS = 16, FORMED_ROWS = 64 /* of a tile: where something is turned, at least, if there are; at most */ };
 enum { FORMED = 2048 /* elements of a tile where nothing is turned */ };
+enum { REPEATED = 64 /* rows that are one, most of which are the same for some operand */ };
 enum {
   ACROSS = 4096,
   ACROSS_ROWS = 512,
@@ -81,11 +82,26 @@ static int32_t neighbours(const kern_fused_space *s, const dim_list *rest, int32
   return best;
 }
 
+/* Along dimension `from` of `rest` results go on behind a row of `length` elements, and operands do so, too, or have
+ * the same row again: a long row costs one such row to bring into form. */
+static bool goes_on(const kern_fused_space *s, const dim_list *row, const dim_list *rest, int32_t from,
+                    int64_t length) {
+  bool on = row->count == 1 && rest->dims[from] < REPEATED;
+  for (uint32_t k = 0, outs = BASE_PROGRAM_OPERANDS; on && k < outs + s->p->out_count; k++) {
+    const int64_t next = rest->stride[from][k];
+    const bool same = next == 0 && k < outs;
+    on = same || (next == length && row->stride[0][k] == 1);
+  }
+  return on;
+}
+
 /* Is dimension `from` of `rest` to be the row's, which has `length` elements yet? Not where something can be turned. */
-static bool goes_into_row(const kern_fused_space *s, const dim_list *rest, int32_t from, int64_t length) {
+static bool goes_into_row(const kern_fused_space *s, const dim_list *row, const dim_list *rest, int32_t from,
+                          int64_t length) {
   if (from == 0) return true;
-  if (s->gathers || length >= KERN_FUSED_SHORT || from + 1 >= rest->count || rest->dims[from] >= KERN_FUSED_FEW)
-    return false;
+  if (s->gathers || length >= KERN_FUSED_SHORT || from + 1 >= rest->count) return false;
+  if (goes_on(s, row, rest, from, length)) return true;
+  if (rest->dims[from] >= KERN_FUSED_FEW) return false;
   for (int32_t i = from; i < rest->count; i++)
     for (uint32_t k = 0; k < s->p->in_count; k++)
       if (rest->stride[i][k] == 1 && turns(s, k)) return false;
@@ -101,7 +117,7 @@ static bool find_dims(kern_fused_space *s) {
     add_dim(in_row(s, i) ? &row : &rest, length, stride);
   }
   int32_t from = 0; /* of `rest`; where no axis is the row's, its innermost dimension is */
-  for (length = 1; !s->row_axes && from < rest.count && goes_into_row(s, &rest, from, length); from++) {
+  for (length = 1; !s->row_axes && from < rest.count && goes_into_row(s, &row, &rest, from, length); from++) {
     add_dim(&row, rest.dims[from], rest.stride[from]);
     length *= rest.dims[from];
   }

@@ -191,11 +191,12 @@ static void bring_picked(kern_fused_job *j, uint32_t k, const int64_t *offsets, 
  * written behind the row. */
 static bool spread_row(const kern_fused_space *s, uint32_t k, int64_t offset, char *piece) {
   const size_t each = body_size(s, k), run = (size_t)s->row_dims[0] * each;
-  const bool one = s->step[0][k] == 0, same = s->row_rank == 2 && s->step[1][k] == 0 && s->step[0][k] == 1;
+  const bool one = s->step[0][k] == 0, same = s->row_rank == 2 && s->step[1][k] == 0;
   const char *from = (const char *)s->in[k]->data + offset * (int64_t)each;
   char unit[KERN_FUSED_SHORT * WIDEST];
   if (s->row_rank != 2 || s->row_dims[0] >= KERN_FUSED_SHORT || !(s->native >> k & 1) || !(one || same)) return false;
-  if (same) memcpy(unit, from, run);
+  for (int64_t i = 0; !one && i < s->row_dims[0]; i++)
+    memcpy(unit + (size_t)i * each, from + i * s->step[0][k] * (int64_t)each, each);
   for (int64_t i = 0; i < s->row_dims[1]; i++, from += s->step[1][k] * (int64_t)each, piece += run) {
     for (size_t at = 0; one && at < UNIT; at += each) memcpy(unit + at, from, each);
     for (size_t at = 0; at < run; at += UNIT) memcpy(piece + at, unit + (one ? 0 : at), UNIT);

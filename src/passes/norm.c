@@ -4,6 +4,8 @@
  *     x / sqrt(mean(x^2) + eps)                     -> rms_norm(x)
  *     native_layer_norm(x) * w + b, rms_norm(x) * w -> with weight and bias
  *     exp(x - max(x)) / sum(exp(x - max(x)))        -> _softmax(x)
+ *     _softmax(x - max(x)), _log_softmax(..)        -> _softmax(x)      which subtracts it first thing, to the same
+ * bits
  *
  * over the last axis; squares as powers or products, quotients as products with rsqrt or reciprocal.
  * Requires: a verified graph; f32; weights constant vectors. Keeps: types. Breaks: bit equality. */
@@ -145,6 +147,13 @@ static td_status visit_add(passes_edit *e, ir_node id) {
   return give_vector(e, id, ir_node_of(e->graph, id), "aten::native_layer_norm", 2);
 }
 
+/* The operand of x - max(x); none. */
+static ir_value lowered(passes_edit *e, ir_value v) {
+  const ir_node_def *node = passes_producer(e, v, "aten::sub");
+  const ir_value most = node ? reduced(e, node->in[1], "aten::amax") : IR_NO_VALUE;
+  return node && most.id == node->in[0].id ? most : IR_NO_VALUE;
+}
+
 static td_status visit_div(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   ir_value above = node->in[0], below = node->in[1];
@@ -153,11 +162,18 @@ static td_status visit_div(passes_edit *e, ir_node id) {
   if (sum.id) return normalised(e, id, above, sum);
   ir_value power = reduced(e, below, "aten::sum");
   const ir_node_def *raised = power.id == above.id ? passes_producer(e, above, "aten::exp") : NULL;
-  const ir_node_def *lowered = raised ? passes_producer(e, raised->in[0], "aten::sub") : NULL;
-  if (!lowered) return TD_OK;
-  ir_value x = lowered->in[0], most = reduced(e, lowered->in[1], "aten::amax");
-  if (most.id != x.id) return TD_OK;
+  const ir_value x = raised ? lowered(e, raised->in[0]) : IR_NO_VALUE;
+  if (!x.id) return TD_OK;
   return put(e, id, "aten::_softmax", &x, 1, (base_arg[]){ARG_INT("dim", -1)}, 1, NULL);
+}
+
+static td_status visit_softmax(passes_edit *e, ir_node id) {
+  const ir_node_def node = *ir_node_of(e->graph, id);
+  const int64_t dim = passes_int(&node, "dim");
+  const ir_value x = lowered(e, node.in[0]);
+  base_arg args[PASSES_ATTRS];
+  if (!x.id || passes_int(&node, "flatten") || (dim != -1 && dim != ir_type_of(e->graph, x)->rank - 1)) return TD_OK;
+  return put(e, id, node.op->name, &x, 1, args, passes_args(&node, args), NULL);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
@@ -165,6 +181,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (node->out_count != 1 || !is_f32(e, node->out[0])) return TD_OK;
   if (strcmp(node->op->name, "aten::mul") == 0) return visit_mul(e, id);
   if (strcmp(node->op->name, "aten::add") == 0) return visit_add(e, id);
+  if (strstr(node->op->name, "_softmax")) return visit_softmax(e, id);
   return strcmp(node->op->name, "aten::div") == 0 ? visit_div(e, id) : TD_OK;
 }
 

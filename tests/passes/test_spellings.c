@@ -71,6 +71,11 @@ static const spelling norms[] = {
     {"aten::_softmax(%0)",
      "%20 = aten::amax(%0, %14) {keepdim = true}\n%21 = aten::sub(%0, %20)\n%22 = aten::exp(%21)\n"
      "%23 = aten::sum(%22, %14) {keepdim = true}\n%24 = aten::div(%22, %23)\n"},
+    {"aten::_softmax(%0) {dim = 1",
+     "%20 = aten::amax(%0, %14) {keepdim = true}\n%21 = aten::sub(%0, %20)\n%24 = aten::_softmax(%21) {dim = 1}\n"},
+    {"aten::_log_softmax(%0) {dim = -1",
+     "%20 = aten::amax(%0) {dim = [-1], keepdim = true}\n%21 = aten::sub(%0, %20)\n"
+     "%24 = aten::_log_softmax(%21) {dim = -1}\n"},
 };
 
 /* The pass and `dead` leave `nodes` nodes, one of them with these words. */
@@ -102,6 +107,24 @@ static void expect_spelling(const char *pass, const spelling *s) {
 static void every_activation_is_found(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) expect_spelling("activation", &activations[i]);
+}
+
+/* The largest along another axis, of something else, of all, and a shift that is rounded. */
+static void other_shifts_stay(void **state) {
+  (void)state;
+  static const char *const steps[] = {
+      "%2 = aten::amax(%0) {dim = [1], keepdim = true}\n%3 = aten::sub(%0, %2)\n%4 = aten::_softmax(%3) {dim = 0}\n",
+      "%2 = aten::amax(%0) {dim = [0], keepdim = true}\n%3 = aten::sub(%0, %2)\n%4 = aten::_softmax(%3) {dim = 1}\n",
+      "%2 = aten::amax(%1) {dim = [1], keepdim = true}\n%3 = aten::sub(%0, %2)\n%4 = aten::_softmax(%3) {dim = 1}\n",
+      "%2 = aten::amax(%0) {dim = [0, 1], keepdim = true}\n%3 = aten::sub(%0, %2)\n%4 = aten::_softmax(%3) {dim = 1}\n",
+      "%2 = aten::amax(%0) {dim = [1], keepdim = true}\n%3 = aten::add(%0, %2)\n%4 = aten::_softmax(%3) {dim = 1}\n",
+  };
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    char text[512];
+    snprintf(text, sizeof text, "input %%0 \"x\": f32[4, 4]\ninput %%1 \"z\": f32[4, 4]\n%soutput \"y\" %%4\n",
+             steps[i]);
+    expect_operator("norm", text, "aten::amax", 3);
+  }
 }
 
 static void every_norm_is_found(void **state) {
@@ -145,6 +168,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_activation_is_found),
       cmocka_unit_test(every_norm_is_found),
+      cmocka_unit_test(other_shifts_stay),
       cmocka_unit_test(others_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

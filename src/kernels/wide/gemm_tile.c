@@ -15,6 +15,15 @@ V_INLINE vf load_part(const float *row, int p, int panels, int64_t last) {
   return MASKED && p == panels - 1 ? v_load_n(row + p * V_LANES, last) : v_load(row + p * V_LANES);
 }
 
+/* Where the row of sum `i` begins, `at` being where that of the one before did. Rows are stepped along: the pointers of
+ * all of them would be held, in memory, from one walk to the next. */
+V_INLINE int64_t row_of(int i, int64_t at, int64_t pitch, const int panels) {
+  if (i == 0 || i % panels) return at;
+  at += pitch;
+  V_OPAQUE(at);
+  return at;
+}
+
 V_INLINE void activate(vf *sums, const kern_epilogue *e, const int count) {
   if (e->act == KERN_ACT_none) return;
   float limits[2];
@@ -27,14 +36,19 @@ V_INLINE void activate(vf *sums, const kern_epilogue *e, const int count) {
 /* What is done with sums in registers, those of `column` and so on: `e` is cheap. */
 V_INLINE void finish(vf *sums, const kern_epilogue *e, int64_t column, const int rows, const int panels, int64_t last) {
   const int count = rows * panels;
-  if (!e->late) activate(sums, e, count);
-  if (e->residual) V_FOR(i, count) {
-      const float *row = e->residual + column + i / panels * e->residual_pitch;
-      sums[i] = v_add(sums[i], load_part(row, i % panels, panels, last));
-    }
-  if (e->scale) V_FOR(i, count) sums[i] = v_mul(sums[i], load_part(e->scale + column, i % panels, panels, last));
-  if (e->shift) V_FOR(i, count) sums[i] = v_add(sums[i], load_part(e->shift + column, i % panels, panels, last));
-  if (e->late) activate(sums, e, count);
+  bool done = false; /* all but what is late: a loop, so that a tile has the code that activates once */
+  int64_t at = column;
+  for (;; done = true) {
+    V_OPAQUE(done);
+    if (e->late == done) activate(sums, e, count);
+    if (done) return;
+    if (e->residual) V_FOR(i, count) {
+        at = row_of(i, at, e->residual_pitch, panels);
+        sums[i] = v_add(sums[i], load_part(e->residual + at, i % panels, panels, last));
+      }
+    if (e->scale) V_FOR(i, count) sums[i] = v_mul(sums[i], load_part(e->scale + column, i % panels, panels, last));
+    if (e->shift) V_FOR(i, count) sums[i] = v_add(sums[i], load_part(e->shift + column, i % panels, panels, last));
+  }
 }
 
 /* So many row pointers stay in registers; more of them are read from the table again for every k, which costs less than
@@ -95,10 +109,12 @@ V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int r
 /* Fetches what the tile will touch only when its sums are done: the products hide the way to it. */
 V_INLINE void fetch_rows(const float *from, int64_t pitch, const int rows, const int panels) {
   enum { LINE = 64 / sizeof(float) };
-  V_FOR(i, rows * ((panels * V_LANES + LINE - 1) / LINE)) {
-    const int lines = (panels * V_LANES + LINE - 1) / LINE;
-    __builtin_prefetch(from + i / lines * pitch + i % lines * LINE, 1);
-  }
+  int64_t row = rows;
+  do {
+    V_OPAQUE(row); /* stays a loop: it is a part of many tiles, and what takes time is not here */
+    V_FOR(i, (panels * V_LANES + LINE - 1) / LINE) __builtin_prefetch(from + i * LINE, 1);
+    from += pitch;
+  } while (--row);
 }
 
 V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, const int rows, const int panels) {
@@ -109,8 +125,10 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   float *c = t->c + column;
   V_FOR(i, count) sums[i] = v_zero();
   if (bias) V_FOR(i, count) sums[i] = load_part(bias, i % panels, panels, last);
+  int64_t at = 0;
   if (t->more) V_FOR(i, count) {
-      vf start = load_part(c + i / panels * t->c_pitch, i % panels, panels, last);
+      at = row_of(i, at, t->c_pitch, panels);
+      const vf start = load_part(c + at, i % panels, panels, last);
       sums[i] = bias ? v_add(start, sums[i]) : start;
     }
   if (e) fetch_rows(c, t->c_pitch, rows, panels);
@@ -120,8 +138,10 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   else if (FAR_TILE(rows, panels) && t->far) multiply(sums, t, b, rows, panels, false, true);
   else multiply(sums, t, b, rows, panels, false, false);
   if (e) finish(sums, e, column, rows, panels, last);
+  at = 0;
   V_FOR(i, count) {
-    float *to = c + i / panels * t->c_pitch + i % panels * V_LANES;
+    at = row_of(i, at, t->c_pitch, panels);
+    float *to = c + at + i % panels * V_LANES;
     if (MASKED && i % panels == panels - 1) v_store_n(to, sums[i], last);
     else v_store(to, sums[i]);
   }

@@ -21,6 +21,7 @@ static const problem problems[] = {
     {1, 47, 40, 4, 24, 5, 1, "hardswish", "none", 5, 1}, {2, 21, 130, 16, 16, 3, 1, "none", "relu", 0, 0},
     {2, 30, 140, 24, 32, 3, 1, "silu", "none", 0, 0},    {1, 40, 150, 3, 16, 3, 2, "relu", "clamp", 3, 1},
     {2, 9, 75, 5, 8, 3, 1, "silu", "relu", 0, 0},        {1, 12, 37, 9, 4, 5, 2, "relu", "none", 0, 0},
+    {1, 70, 60, 66, 48, 3, 1, "none", "relu", 0, 0},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 

@@ -27,6 +27,8 @@ enum {
   NEAR_BYTES = 48 * 1024,   /* of the lines under one output row: leaves the first-level cache no sooner */
   RING_BYTES = 128 * 1024,  /* of the ring, where the window lets it be so small */
   IMAGE_BYTES = 256 * 1024, /* of x, under a band that one block of channels after the other goes over */
+  FAR_BYTES = 1024 * 1024,  /* of x, that blocks would read from beyond the second-level cache, one after the other; */
+  LINES_BYTES = 300 * 1024, /* where one block of all channels can do: of the lines under one output row */
   /* Of the expansion, before an activation that is a pass of its own, as they are in L1 then: whole tiles. */
   PIXELS = 48,
   LONE_PIXELS = 56 /* of one panel */
@@ -169,6 +171,14 @@ static void run_task(const layer *l, desk *d, int64_t task) {
 
 static int64_t ceil_div(double a, double b) { return (int64_t)fmin(ceil(a / b), 1 << 20); }
 
+/* Is x read once, for all channels at a time? */
+static bool is_one_block(const layer *l) {
+  const kern_conv_axis *h = &l->conv.axis[1], *v = &l->conv.axis[2];
+  const double line = (double)v->in * (double)sizeof(float);
+  return line * (double)h->in * (double)l->depth > FAR_BYTES &&
+         line * (double)h->kernel * (double)l->conv.groups <= LINES_BYTES;
+}
+
 /* Blocks are pairs of panels, the last one with whatever is left: each has the channels of a vector. Narrow ones cost
  * less than many bands. */
 static void split(layer *l) {
@@ -179,6 +189,7 @@ static void split(layer *l) {
   int64_t pairs = l->panels / 2;
   double wide = fmax(fmin(NEAR_BYTES / (line * (double)h->kernel), WIDE), NARROW);
   int64_t blocks = base_max_i64((int64_t)((double)channels / wide), ceil_div(TASKS, batch));
+  if (is_one_block(l)) blocks = 1;
   l->blocks = base_max_i64(base_min_i64(base_min_i64(blocks, channels / NARROW), pairs), 1);
   int64_t least = overlap * (l->blocks > 1 ? OVERLAP : LONE_OVERLAP);
   int64_t most_bands = base_min_i64(1 + h->in / least, h->out);

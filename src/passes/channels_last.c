@@ -482,7 +482,49 @@ static td_status split_pixels(passes_edit *e, ir_node id, ir_value t, const ir_t
   return finish(e, id, made);
 }
 
+/* What view(permute(view(x))) interleaves the channels of in groups (channel shuffle), channels last; none: it does
+ * something else. */
+static ir_value shuffled(passes_edit *e, const ir_node_def *node, int64_t *groups) {
+  const ir_node_def *turn = passes_producer(e, node->in[0], "aten::permute");
+  const ir_node_def *split = turn ? passes_producer(e, turn->in[0], "aten::view") : NULL;
+  const ir_value t = split ? source(e, split->in[0]) : IR_NO_VALUE;
+  int64_t order[BASE_MAX_RANK];
+  if (!t.id) return t;
+  const ir_type *from = ir_type_of(e->graph, split->in[0]), *parts = ir_type_of(e->graph, split->out[0]);
+  bool fits = ir_type_equal(ir_type_of(e->graph, node->out[0]), from) && parts->rank == from->rank + 1 &&
+              base_dim_known(from->dims[1]) && base_dim_known(parts->dims[1]) && parts->dims[1] > 0 &&
+              parts->dims[2] == from->dims[1] / parts->dims[1] && parts->dims[0] == from->dims[0] &&
+              passes_order(turn, parts->rank, order);
+  for (int32_t i = 3; i < parts->rank && fits; i++) fits = parts->dims[i] == from->dims[i - 1];
+  for (int32_t i = 0; i < parts->rank && fits; i++) fits = order[i] == (i == 1 || i == 2 ? 3 - i : i);
+  *groups = parts->dims[1];
+  return fits ? t : IR_NO_VALUE;
+}
+
+/* The last axis as groups, these turned, and one axis again: one copy. */
+static td_status shuffle(passes_edit *e, ir_node id, ir_value t, int64_t groups) {
+  const int32_t rank = rank_of(e, t);
+  const int64_t channels = ir_type_of(e->graph, t)->dims[rank - 1], sizes[] = {groups, channels / groups};
+  const base_arg split[] = {ARG_INT("dim", -1), ARG_INTS("sizes", sizes, 2)}, copies = ARG_BOOL("zero_copies", true);
+  int64_t order[BASE_MAX_RANK], shape[BASE_MAX_RANK] = {0};
+  ir_value in[2], made;
+  for (int32_t i = 0; i < rank - 1; i++) order[i] = i;
+  order[rank - 1] = rank;
+  order[rank] = rank - 1;
+  shape[rank - 1] = channels;
+  const ir_new_node unflatten = {.in = &t, .in_count = 1, .args = split, .arg_count = 2};
+  TRY(passes_add(e, id, "aten::unflatten", unflatten, NULL, &made));
+  TRY(permute(e, id, made, order, &in[0]));
+  TRY(ir_add_ints(e->graph, shape, (uint32_t)rank, &in[1], e->err));
+  const ir_new_node view = {.in = in, .in_count = 2, .args = &copies, .arg_count = 1};
+  TRY(passes_add(e, id, "aten::view", view, NULL, &made));
+  return finish(e, id, made);
+}
+
 static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node) {
+  int64_t groups;
+  const ir_value grouped = shuffled(e, node, &groups);
+  if (grouped.id) return shuffle(e, id, grouped, groups);
   ir_value t = source(e, node->in[0]), sequence = tokens(e, node->in[0]);
   const ir_type *shown = ir_type_of(e->graph, node->out[0]), *of = ir_type_of(e->graph, node->in[0]);
   bool image = sequence.id && shown->rank > 3 && shown->dims[0] == of->dims[0] && shown->dims[1] == of->dims[1];

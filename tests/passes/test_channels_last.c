@@ -1,5 +1,5 @@
 /* Images with channels last: what the permutations pass, where they meet and go, and where they stay. */
-#include "passes/change.h"
+#include "passes/numbers.h"
 
 /* Between two convolutions nothing is permuted; pools, pairs, joins and activations follow. */
 static void a_network_is_permuted_at_its_ends(void **state) {
@@ -33,6 +33,63 @@ static void a_network_is_permuted_at_its_ends(void **state) {
                 "%10 = aten::permute(%9) {dims = [0, 3, 1, 2]}: f32[1, 4, 2, 2]\n"
                 "output \"y\" %10\n",
                 6);
+}
+
+#define SHUFFLE(dims, view, order, back)                                                           \
+  "input %0 \"x\": f32[" dims                                                                      \
+  "]\n"                                                                                            \
+  "const %1: f32[4, 4, 1, 1] = {.1, .2, .3, .4, .5, .6, .7, .8, .9, .1, .2, .3, .4, .5, .6, .7}\n" \
+  "const %2: i64[5] = {" view                                                                      \
+  "}\n"                                                                                            \
+  "const %3: i64[4] = {" back                                                                      \
+  "}\n"                                                                                            \
+  "%4 = aten::convolution(%0, %1)\n"                                                               \
+  "%5 = aten::view(%4, %2) {zero_copies = true}\n"                                                 \
+  "%6 = aten::permute(%5) {dims = [" order                                                         \
+  "]}\n"                                                                                           \
+  "%7 = aten::view(%6, %3) {zero_copies = true}\n"                                                 \
+  "%8 = aten::convolution(%7, %1)\n"                                                               \
+  "output \"y\" %8\n"
+
+static uint32_t permutations_of(const char *text) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  base_text printed = {.allocator = &base_libc_allocator};
+  td_error err;
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("channels_last")->run(graph, &(passes_setting){0}, &changes, &err), TD_OK);
+  assert_int_equal(find_pass("dead")->run(graph, &(passes_setting){0}, &changes, &err), TD_OK);
+  if (ir_verify(graph, &err) != TD_OK) fail_msg("%s", err.text);
+  assert_int_equal(ir_print(graph, &printed), TD_OK);
+  const uint32_t count = count_of(printed.at, "aten::permute");
+  base_text_free(&printed);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return count;
+}
+
+/* Between two convolutions a shuffle turns the groups alone; other turns bring the channels back to the front. */
+static void channels_are_shuffled_where_they_are(void **state) {
+  (void)state;
+  static const char *const shuffles[] = {
+      SHUFFLE("3, 4, 2, 5", "3, 2, 2, 2, 5", "0, 2, 1, 3, 4", "3, 4, 2, 5"),
+      SHUFFLE("n, 4, 2, 5", "0, 2, 2, 2, 5", "0, 2, 1, 3, 4", "0, 4, 2, 5"),
+      SHUFFLE("3, 4, 2, 5", "3, 4, 1, 2, 5", "0, 2, 1, 3, 4", "3, 4, 2, 5"),
+  };
+  static const char *const others[] = {
+      SHUFFLE("3, 4, 2, 2", "3, 2, 2, 2, 2", "0, 1, 2, 4, 3", "3, 4, 2, 2"),
+      SHUFFLE("3, 4, 2, 2", "3, 2, 2, 2, 2", "0, 2, 1, 4, 3", "3, 4, 2, 2"),
+      SHUFFLE("3, 4, 2, 3", "3, 4, 2, 1, 3", "0, 2, 1, 3, 4", "3, 4, 2, 3"),
+      SHUFFLE("4, 4, 2, 3", "2, 2, 4, 2, 3", "1, 0, 2, 3, 4", "4, 4, 2, 3"),
+  };
+  for (size_t i = 0; i < sizeof shuffles / sizeof *shuffles; i++) {
+    assert_int_equal(permutations_of(shuffles[i]), 2);
+    if (!strstr(shuffles[i], "[n")) expect_same_numbers(shuffles[i]);
+  }
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    assert_int_equal(permutations_of(others[i]), 3);
+    expect_same_numbers(others[i]);
+  }
 }
 
 /* An enlarged image that leaves the graph is made as it leaves; one that goes on stays with channels last. */
@@ -432,6 +489,7 @@ static void other_types_and_axes_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(channels_are_shuffled_where_they_are),
       cmocka_unit_test(a_network_is_permuted_at_its_ends),
       cmocka_unit_test(what_grows_at_the_end_is_permuted_before),
       cmocka_unit_test(constants_are_seen_with_channels_last),

@@ -25,6 +25,7 @@ typedef struct phases {
   uint32_t spatial;
   int64_t stride[AXES], taps[AXES], begin[AXES], end[AXES]; /* of a phase; what is cut off */
   int64_t channels, all;                                    /* of the result; of all phases */
+  ir_value conv, made;                                      /* what makes it; what it is */
 } phases;
 
 /* ---- where it can be, and pays ---- */
@@ -152,27 +153,55 @@ static td_status interleave(const phases *p, ir_value *v) {
   return permute(p, last, v);
 }
 
-static td_status visit_transposed(passes_edit *e, ir_node id, const ir_node_def *node) {
-  phases p = {.e = e, .at = id, .node = *node};
-  const base_tensor *w = passes_constant(e, node, W);
-  const ir_type type = *ir_type_of(e->graph, node->out[0]);
-  ir_value made;
-  if (!fits(&p, w)) return TD_OK;
-  TRY(add_convolution(&p, w, &made));
-  TRY(interleave(&p, &made));
-  for (uint32_t i = 0; i < p.spatial; i++)
-    if (p.begin[i] || p.end[i])
-      TRY(passes_slice(e, id, made, 1 + i, p.begin[i], p.end[i] ? -p.end[i] : INT64_MAX, &made));
-  if (ir_type_equal(ir_type_of(e->graph, made), &type)) return passes_take_place(e, id, made);
-  passes_drop(e, made);
+/* What stands for p->node now; none: its size comes out otherwise. */
+static td_status place(const phases *p, ir_value v, ir_value *made) {
+  const ir_type type = *ir_type_of(p->e->graph, p->node.out[0]);
+  TRY(interleave(p, &v));
+  for (uint32_t i = 0; i < p->spatial; i++)
+    if (p->begin[i] || p->end[i])
+      TRY(passes_slice(p->e, p->at, v, 1 + i, p->begin[i], p->end[i] ? -p->end[i] : INT64_MAX, &v));
+  *made = v;
+  if (ir_type_equal(ir_type_of(p->e->graph, v), &type)) return TD_OK;
+  passes_drop(p->e, v);
+  *made = IR_NO_VALUE;
   return TD_OK;
 }
 
+static td_status visit_transposed(passes_edit *e, ir_node id, const ir_node_def *node) {
+  phases p = {.e = e, .at = id, .node = *node};
+  const base_tensor *w = passes_constant(e, node, W);
+  if (!fits(&p, w)) return TD_OK;
+  TRY(add_convolution(&p, w, &p.conv));
+  TRY(place(&p, p.conv, &p.made));
+  if (!p.made.id) return TD_OK;
+  *(phases *)e->user = p;
+  return passes_take_place(e, id, p.made);
+}
+
+/* What is done to each element of the result alone comes before it is moved: there it lies densely, and by the sums. */
+static td_status visit_activation(passes_edit *e, ir_node id, const ir_node_def *node) {
+  phases *last = e->user;
+  if (!last->made.id || node->in_count != 1 || node->out_count != 1 || node->in[0].id != last->made.id ||
+      passes_uses(e, last->made) != 1 || node->parent.id != last->node.parent.id ||
+      !ir_type_equal(ir_type_of(e->graph, node->out[0]), ir_type_of(e->graph, last->made)))
+    return TD_OK;
+  const ir_node_def act = *node;
+  base_arg args[PASSES_ATTRS];
+  const ir_new_node spec = {.in = &last->conv, .in_count = 1, .args = args, .arg_count = passes_args(&act, args)};
+  last->at = id;
+  TRY(passes_add(e, id, act.op->name, spec, &act, &last->conv));
+  TRY(place(last, last->conv, &last->made));
+  return last->made.id ? passes_take_place(e, id, last->made) : TD_OK;
+}
+
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"td::conv_transpose", visit_transposed}};
-  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  if (strcmp(node->op->name, "td::conv_transpose") == 0) return visit_transposed(e, id, node);
+  return node->op->flags & IR_OP_ELEMENTWISE ? visit_activation(e, id, node) : TD_OK;
 }
 
 td_status passes_phases(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  return passes_each(graph, setting, changes, err, visit);
+  phases last = {.made = IR_NO_VALUE};
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &last};
+  return passes_walk(&e, visit, NULL);
 }

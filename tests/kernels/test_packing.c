@@ -45,8 +45,8 @@ static void on_levels(check_level *check) {
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {
     if (base_isa_lacks(machine.isa, levels[i].isa)) continue;
-    const int64_t panel = kern_select(KERN_LINEAR, TD_F32, levels[i].isa)->lanes;
-    check(kern_packing_of(levels[i].isa), levels[i].name, panel);
+    const kern_row *row = kern_select(KERN_LINEAR, TD_F32, levels[i].isa);
+    check(kern_packing_of(levels[i].isa), levels[i].name, row ? row->lanes : 1);
     check(kern_packing_of(levels[i].isa), levels[i].name, 5); /* another level's */
   }
 }

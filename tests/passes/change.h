@@ -4,6 +4,7 @@
 #include "kernels/kernels.h"
 #include "passes/passes.h"
 #include "runtime/harness.h"
+#include "sys/sys.h"
 
 static inline const passes_row *find_pass(const char *name) {
   uint32_t count;
@@ -20,6 +21,15 @@ static inline uint32_t level_of(const char *name) {
   const uint32_t isa = kern_level_mask(name, UINT32_MAX, &known);
   assert_true(known);
   return isa;
+}
+
+/* For passes that fill panels, with instructions of the level. */
+static inline bool machine_has(const char *name) {
+  sys_machine machine;
+  bool known;
+  sys_cpu_read(&machine);
+  (void)kern_level_mask(name, machine.isa, &known);
+  return known;
 }
 
 /* The pass turns `before` into exactly `after`, in `expected` changes, for kernels of the level `isa`; done again it

@@ -204,18 +204,20 @@ static void what_others_use_stays(void **state) {
 
 static void weights_are_packed_for_the_level(void **state) {
   (void)state;
-  expect_change("prepack",
-                "input %0 \"x\": f32[n, 2]\n"
-                "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
-                "%2 = td::linear(%0, %1) {n = 3, trans_w = true}\n"
-                "output \"y\" %2\n",
-                "input %0 \"x\": f32[n, 2]\n"
-                "const %1: f32[6] = {1, 2, 3, 4, 5, 6}\n"
-                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 1, strassen = false, act = \"none\", act_a = "
-                "0, act_b = 0, "
-                "act_late = false, in_front = false}: f32[n, 3]\n"
-                "output \"y\" %2\n",
-                1);
+  if (!machine_has("avx2")) return;
+  expect_change_at(
+      level_of("avx2"), "prepack",
+      "input %0 \"x\": f32[n, 2]\n"
+      "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
+      "%2 = td::linear(%0, %1) {n = 3, trans_w = true}\n"
+      "output \"y\" %2\n",
+      "input %0 \"x\": f32[n, 2]\n"
+      "const %1: f32[16] = {1, 3, 5, 0, 0, 0, 0, 0, 2, 4, 6, 0, 0, 0, 0, 0}\n"
+      "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 8, strassen = false, act = \"none\", act_a = "
+      "0, act_b = 0, "
+      "act_late = false, in_front = false}: f32[n, 3]\n"
+      "output \"y\" %2\n",
+      1);
 }
 
 /* Rows of a channel or two, a stride apart, would leave vectors nearly empty: what is cheap goes in all the same. */

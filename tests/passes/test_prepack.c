@@ -19,7 +19,8 @@ static void expect_op(const char *input, const char *kernel, const char *rest, k
   ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
-  if (find_pass("prepack")->run(graph, &(passes_setting){.math = math}, &changes, &err) != TD_OK ||
+  if (find_pass("prepack")->run(graph, &(passes_setting){.isa = BASE_ISA_VECTOR, .math = math}, &changes, &err) !=
+          TD_OK ||
       ir_verify(graph, &err) != TD_OK)
     fail_msg("%s", err.text);
   const ir_value y = ir_block_of(graph, graph->top)->results.at[0];

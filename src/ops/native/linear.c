@@ -90,7 +90,7 @@ static td_status reference(const base_call *call) {
 static const kern_row *kernel(const ir_kernel_query *query) {
   const kern_row *row = kern_select(KERN_LINEAR, TD_F32, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_LINEAR_PANEL);
-  return panel == 0 || panel == row->lanes ? row : NULL;
+  return row && (panel == 0 || panel == row->lanes) ? row : NULL;
 }
 
 static double flops(const ir_info *const *in, const ir_info *out, const base_attrs *a) {

@@ -4,8 +4,7 @@
  *     x / sqrt(mean(x^2) + eps)                     -> rms_norm(x)
  *     native_layer_norm(x) * w + b, rms_norm(x) * w -> with weight and bias
  *     exp(x - max(x)) / sum(exp(x - max(x)))        -> _softmax(x)
- *     _softmax(x - max(x)), _log_softmax(..)        -> _softmax(x)      which subtracts it first thing, to the same
- * bits
+ *     _softmax(x - max(x)), _log_softmax(..)        -> _softmax(x)      which subtracts it first thing: equal bits
  *
  * over the last axis; squares as powers or products, quotients as products with rsqrt or reciprocal.
  * Requires: a verified graph; f32; weights constant vectors. Keeps: types. Breaks: bit equality. */

@@ -4,12 +4,9 @@
 /* One of each kind of layer that the numbers reach, with panels left over, and several blocks of k, groups and chunks
  * of rows where that is cheap. */
 static const char *const layers[] = {
-    "builtin:layer:linear 37x1100 out=330",
-    "builtin:layer:linear 1x300 out=200",
-    "builtin:layer:conv 1x72x9x9 out=150 kernel=1",
-    "builtin:layer:conv 1x24x13x11 out=110 kernel=3 stride=2",
-    "builtin:layer:conv 1x64x14x14 out=120 kernel=3",
-    "builtin:layer:conv 1x32x12x12 out=32 kernel=5 group=32",
+    "builtin:layer:linear 37x1100 out=330",           "builtin:layer:linear 1x300 out=200",
+    "builtin:layer:conv 1x72x9x9 out=150 kernel=1",   "builtin:layer:conv 1x24x13x11 out=110 kernel=3 stride=2",
+    "builtin:layer:conv 1x64x14x14 out=120 kernel=3", "builtin:layer:conv 1x32x12x12 out=32 kernel=5 group=32",
 };
 enum { LAYERS = sizeof layers / sizeof *layers };
 

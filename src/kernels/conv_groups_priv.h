@@ -14,12 +14,13 @@ enum { CONV_GROUPS_ROWS = 8 }; /* pixels of a tile: as many chains of multiply-a
 typedef struct conv_groups {
   const float *const *a; /* a[tap * a_pitch + row]: all channels of a pixel */
   int64_t a_pitch, taps;
-  const float *b; /* panel after panel: [tap][channel in of a group][lane] */
+  const float *b; /* panels, b_panel apart: [tap][channel in of a group][lane] */
+  int64_t b_panel;
   int64_t group_in, group_out, panels;
   float *c; /* rows of panels * V_LANES channels */
   int64_t c_pitch;
 } conv_groups;
 
-/* 1 <= rows <= CONV_GROUPS_ROWS pixels, all channels; `e` starts at their first row. */
+/* 1 <= rows <= CONV_GROUPS_ROWS pixels, all channels; `e` starts at their first row; NULL: sums alone. */
 void KERN_NAME(conv_groups)(const conv_groups *t, int64_t rows, const kern_epilogue *e);
 #endif

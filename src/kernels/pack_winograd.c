@@ -1,6 +1,7 @@
 /* pack_winograd.c -- transforming and packing weights on any CPU (packing.h has levels' own), how near the result is,
  * and which tile pays. */
 #define WEIGHTS_LANES 2
+#include "kernels/pack_conv.h"
 #include "kernels/winograd_weights_priv.h"
 
 #include <math.h>
@@ -8,19 +9,25 @@
 
 enum { SIDE = WEIGHTS_SIDE, LANES = WEIGHTS_LANES };
 
-bool kern_winograd_packed_size(int64_t tile, int64_t out, int64_t in, int64_t panel, int64_t *count) {
-  if (out < 0 || in < 0 || panel < 1 || out > INT64_MAX - panel) return false;
+int64_t kern_winograd_shared(int64_t groups, int64_t out, int64_t in, int64_t panel) {
+  return kern_conv_shared(false, groups, out, in, panel);
+}
+
+bool kern_winograd_packed_size(int64_t tile, int64_t groups, int64_t out, int64_t in, int64_t panel, int64_t *count) {
+  if (groups < 1 || out < 0 || in < 0 || panel < 1 || out > INT64_MAX - panel) return false;
+  const int64_t shared = kern_winograd_shared(groups, out, in, panel);
   return base_mul_i64((out + panel - 1) / panel, panel, count) && base_mul_i64(*count, in, count) &&
-         base_mul_i64(*count, (tile + 2) * (tile + 2), count);
+         base_mul_i64(*count, groups / shared, count) && base_mul_i64(*count, (tile + 2) * (tile + 2), count);
 }
 
 /* Channels in, of all planes of the kernel. */
 static int64_t inputs_of(const base_tensor *w) { return w->dims[1] * (w->rank > 4 ? w->dims[2] : 1); }
 
-/* The 3x3 kernels of up to LANES channels, `step` apart, times their `scale` (NULL: 1); of the missing ones, zeros. */
-static void gather(const base_tensor *w, const base_f32 *scale, int64_t first, int64_t step, int64_t in,
+/* The 3x3 kernels of up to LANES channels below `end`, `step` apart, times their `scale` (NULL: 1); of the missing
+ * ones, zeros. */
+static void gather(const base_tensor *w, const base_f32 *scale, int64_t first, int64_t end, int64_t step, int64_t in,
                    weights_lanes kernel[9]) {
-  int64_t count = base_min_i64((w->dims[0] - first + step - 1) / step, LANES);
+  int64_t count = base_min_i64((end - first + step - 1) / step, LANES);
   int64_t row = w->strides[w->rank - 2], column = w->strides[w->rank - 1];
   const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0] + in % w->dims[1] * w->strides[1];
   if (w->rank > 4) from += in / w->dims[1] * w->strides[2];
@@ -31,14 +38,19 @@ static void gather(const base_tensor *w, const base_f32 *scale, int64_t first, i
   }
 }
 
-void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t tile, int64_t panel, float *to) {
-  int64_t side = tile + 2, in = inputs_of(w), panels = (w->dims[0] + panel - 1) / panel;
-  int64_t plane = panels * in * panel; /* floats of one element of U */
-  for (int64_t p = 0; p < panels; p++)
+void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t groups, int64_t tile, int64_t panel,
+                        float *to) {
+  const int64_t side = tile + 2, in = inputs_of(w),
+                products = groups / kern_winograd_shared(groups, w->dims[0] / groups, in, panel);
+  const int64_t out = w->dims[0] / products,
+                panels = (out + panel - 1) / panel;     /* of groups that share a panel, or one */
+  const int64_t plane = products * panels * in * panel; /* floats of one element of U */
+  for (int64_t p = 0; p < products * panels; p++)
     for (int64_t k = 0; k < in; k++)
       for (int64_t part = 0; part < panel; part += LANES) {
+        const int64_t product = p / panels, first = product * out + p % panels * panel + part;
         weights_lanes kernel[9], u[WEIGHTS_ELEMENTS];
-        gather(w, scale, p * panel + part, 1, k, kernel);
+        gather(w, scale, first, (product + 1) * out, 1, k, kernel);
         weights_transform(kernel, u, tile);
         int64_t count = base_min_i64(panel - part, LANES);
         for (int64_t e = 0; e < side * side; e++) {
@@ -113,7 +125,7 @@ double kern_winograd_error(const base_tensor *w, int64_t tile) {
     sums s = {0};
     for (int64_t k = 0; k < inputs_of(w); k++) {
       weights_lanes kernel[9];
-      gather(w, NULL, first, step, k, kernel);
+      gather(w, NULL, first, w->dims[0], step, k, kernel);
       add_input(&s, kernel, tile);
     }
     for (int i = 0; i < LANES; i++)
@@ -125,12 +137,13 @@ double kern_winograd_error(const base_tensor *w, int64_t tile) {
 
 /* ---- which tile ---- */
 
-/* All in multiply-adds at the peak of a core; measured on Zen 4 with AVX-512 and AVX2, at 64 to 512 channels of 56x56
- * to 7x7. */
+/* All in multiply-adds at the peak of a core; measured on Zen 4 with AVX-512 and AVX2, at 64 to 512 channels, and at 8
+ * to 128 of a group, of 56x56 to 7x7. */
 static const double direct_share = 0.92, product_share = 0.97; /* of the peak */
-static const double sum_cost = 3;                              /* of writing a sum of a product and reading it again */
-static const double element_cost = 6;                          /* of an element of a transform, on either side */
-static const double byte_cost = 1.85;   /* of weights from memory; in part this is hidden under the sums */
+static const double shared_share = 0.55;                       /* of td::conv where groups share panels */
+static const double sum_cost = 6;                              /* of writing a sum of a product and reading it again */
+static const double element_cost = 10;                         /* of an element of a transform, on either side */
+static const double byte_cost = 4.5;    /* of weights from memory, which the sums hide if they take longer */
 static const double step_cost = 200000; /* of what is between the tasks */
 static const double gain = 0.85;        /* what the smaller time must be of the other one to be worth its rounding */
 
@@ -143,8 +156,8 @@ static double tiles_of(const kern_winograd_layer *l, int64_t tile) {
 static double winograd_cost(const kern_winograd_layer *l, int64_t tile, double out) {
   double elements = (double)((tile + 2) * (tile + 2)), in = (double)l->channels_in, depth = (double)l->depth * in;
   double tiles = (double)l->planes * tiles_of(l, tile), products = tiles * elements * out;
-  return products * (depth + sum_cost) / product_share + tiles * elements * (in + out) * element_cost +
-         elements * depth * out * sizeof(float) * byte_cost + step_cost;
+  return fmax(products * (depth + sum_cost) / product_share, elements * depth * out * sizeof(float) * byte_cost) +
+         tiles * elements * (in * (double)l->groups + out) * element_cost + step_cost;
 }
 
 /* Of the taps along an axis, the share that td::conv does: where a window reaches past the image on either side, those
@@ -153,21 +166,23 @@ static double live_share(int64_t size, int64_t dilation) {
   return 4 * dilation < size ? 1 : 1 - fmin((double)dilation / (double)size, 1) * 2 / 3;
 }
 
-static double direct_cost(const kern_winograd_layer *l, double out) {
+static double direct_cost(const kern_winograd_layer *l, double out, double share) {
   double weights = 9 * (double)l->depth * (double)l->channels_in * out;
   double live = live_share(l->height, l->dilation[0]) * live_share(l->width, l->dilation[1]);
   double pixels = (double)l->planes * (double)l->height * (double)l->width;
-  return pixels * live * weights / direct_share + weights * sizeof(float) * byte_cost;
+  return fmax(pixels * live * weights / share, weights * sizeof(float) * byte_cost);
 }
 
 /* What tile 2 or 4 saves of td::conv's time; 0: too little to be worth its rounding. */
 static double saving(const kern_winograd_layer *l, int64_t panel, int64_t tile) {
-  const int64_t few = 16; /* channels, below which a tile's products are too short */
-  if (l->planes < 1 || l->height < 1 || l->width < 1 || l->channels_in < few || l->channels < few || l->depth < 1 ||
-      l->depth > KERN_WINOGRAD_DEPTH || panel < 1)
+  if (l->planes < 1 || l->height < 1 || l->width < 1 || l->channels_in < 1 || l->channels < 1 || l->depth < 1 ||
+      l->depth > KERN_WINOGRAD_DEPTH || l->groups < 1 || panel < 1)
     return 0;
-  double out = ceil((double)l->channels / (double)panel) * (double)panel;
-  double direct = direct_cost(l, out), cost = winograd_cost(l, tile, out);
+  const int64_t shared = kern_winograd_shared(l->groups, l->channels, l->depth * l->channels_in, panel);
+  const int64_t few = shared > 1 ? 8 : 16; /* channels, below which a tile's products are too short */
+  if (l->channels_in < few || l->channels < few) return 0;
+  double out = (double)(l->groups / shared) * ceil((double)l->channels / (double)panel) * (double)panel;
+  double direct = direct_cost(l, out, shared > 1 ? shared_share : direct_share), cost = winograd_cost(l, tile, out);
   return cost > gain * direct ? 0 : direct - cost;
 }
 
@@ -179,7 +194,7 @@ int64_t kern_winograd_tile(const kern_winograd_layer *l, int64_t panel, int64_t 
 /* ---- which layers, where memory is short ---- */
 
 static double more_bytes(const kern_winograd_layer *l, int64_t tile) {
-  double weights = (double)l->depth * (double)l->channels_in * (double)l->channels;
+  double weights = (double)l->depth * (double)l->channels_in * (double)(l->groups * l->channels);
   return tile ? weights * (double)((tile + 2) * (tile + 2) - 9) * sizeof(float) : 0;
 }
 

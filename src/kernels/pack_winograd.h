@@ -3,9 +3,10 @@
  * channels, in double and rounded once. Each of the (tile + 2)^2 elements of U is a matrix of its own, in panels of
  * output channels:
  *
- *     packed[element][channel / panel][channel in][channel % panel]
+ *     packed[element][group][channel / panel][channel in][channel % panel]
  *
- * The last panel is padded with zeros. A kernel of several planes in depth has (depth, channel in) for channels in. */
+ * Channels are those of a group; the last panel of each is padded with zeros. A kernel of several planes in depth has
+ * (depth, channel in) for channels in. Small groups share panels, as those of kernels/pack_conv.h do. */
 #ifndef KERNELS_PACK_WINOGRAD_H
 #define KERNELS_PACK_WINOGRAD_H
 #include "kernels/conv.h"
@@ -16,18 +17,22 @@ enum { KERN_WINOGRAD_DEPTH = 8, KERN_WINOGRAD_DILATION = 64 };
  * f32, it rounds half as badly as with Lavin and Gray's 1 and 2; F(2x2, 3x3) has 0, 1, -1 and infinity. */
 #define KERN_WINOGRAD_P 0.625f
 #define KERN_WINOGRAD_Q 1.5f
-/* Floats of the packed form; `tile` is 2 or 4; channels_in times the planes of the kernel. False: overflow, or a size
- * that is negative. */
-bool kern_winograd_packed_size(int64_t tile, int64_t channels, int64_t channels_in, int64_t panel, int64_t *count);
-/* Packs w [channels, channels in, 3, 3] or [channels, channels in, depth, 3, 3], f32 of any strides; w[c] times
- * scale[c], where that is not NULL. `to` has kern_winograd_packed_size floats. */
-void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t tile, int64_t panel, float *to);
+/* How many groups share a panel; 1: none. channels_in times the planes of the kernel. */
+int64_t kern_winograd_shared(int64_t groups, int64_t channels, int64_t channels_in, int64_t panel);
+/* Floats of the packed form; `tile` is 2 or 4; channels and channels_in are a group's, the latter times the planes of
+ * the kernel. False: overflow, or a size that is negative. */
+bool kern_winograd_packed_size(int64_t tile, int64_t groups, int64_t channels, int64_t channels_in, int64_t panel,
+                               int64_t *count);
+/* Packs w [groups * channels, channels in, 3, 3] or [groups * channels, channels in, depth, 3, 3], f32 of any strides;
+ * w[c] times scale[c], where that is not NULL. `to` has kern_winograd_packed_size floats. */
+void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t groups, int64_t tile, int64_t panel,
+                        float *to);
 
 /* What the choice of a tile depends on. */
 typedef struct kern_winograd_layer {
-  int64_t planes, height, width; /* of the output of a sample */
-  int64_t dilation[2];           /* along height and width */
-  int64_t depth, channels_in, channels;
+  int64_t planes, height, width;                /* of the output of a sample */
+  int64_t dilation[2];                          /* along height and width */
+  int64_t depth, groups, channels_in, channels; /* of a group */
 } kern_winograd_layer;
 /* The tile with which td::winograd_conv is likely to be fastest: 2, or where `widest` is 4, 4; 0: td::conv is. From
  * sizes alone, by figures measured on one core (pack_winograd.c). It rounds otherwise than a plain sum and its weights

@@ -238,10 +238,12 @@ static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const 
   uint32_t dilations, strides;
   const int64_t *dilation = passes_ints(node, "dilation", &dilations), *stride = passes_ints(node, "stride", &strides);
   const int32_t rank = w->rank;
-  if ((rank != 4 && rank != 5) || w->dims[rank - 2] != 3 || w->dims[rank - 1] != 3 || passes_int(node, "groups") != 1 ||
+  if ((rank != 4 && rank != 5) || w->dims[rank - 2] != 3 || w->dims[rank - 1] != 3 ||
       passes_int(node, "channels_first"))
     return false;
-  *l = (kern_winograd_layer){.planes = 1, .depth = 1, .channels_in = w->dims[1], .channels = w->dims[0]};
+  const int64_t groups = passes_int(node, "groups");
+  *l = (kern_winograd_layer){
+      .planes = 1, .depth = 1, .groups = groups, .channels_in = w->dims[1], .channels = w->dims[0] / groups};
   int64_t *const sizes[] = {&l->planes, &l->height, &l->width};
   for (int32_t i = 0; i < rank - 2; i++) {
     if (!base_dim_known(y->dims[1 + i])) return false;
@@ -294,15 +296,16 @@ static int64_t winograd_tile(const passes_edit *e, ir_node id) {
   return all->choices.at[all->next++].tile;
 }
 
-static void fill_winograd(const job *j) { j->by->winograd(&j->w, j->scale, j->tile, j->panel, j->to); }
+static void fill_winograd(const job *j) { j->by->winograd(&j->w, j->scale, j->groups, j->tile, j->panel, j->to); }
 
 static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, int64_t tile) {
   int64_t count;
   ir_value packed;
-  const int64_t inputs = base_tensor_numel(&p->w) / p->w.dims[0] / 9;
-  if (!kern_winograd_packed_size(tile, p->w.dims[0], inputs, row->lanes, &count))
+  const int64_t inputs = base_tensor_numel(&p->w) / p->w.dims[0] / 9, groups = passes_int(p->node, "groups");
+  if (!kern_winograd_packed_size(tile, groups, p->w.dims[0] / groups, inputs, row->lanes, &count))
     return base_no_memory(e->err, "packed weights");
-  const job j = {.fill = fill_winograd, .w = p->w, .scale = p->scale, .panel = row->lanes, .tile = tile};
+  const job j = {
+      .fill = fill_winograd, .w = p->w, .scale = p->scale, .panel = row->lanes, .groups = groups, .tile = tile};
   TRY(fill_later(e, &j, count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_INT("tile", tile)};
   return rebuild(e, p, "td::winograd_conv", packed, changed, 2);

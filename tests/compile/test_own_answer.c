@@ -71,6 +71,11 @@ static const subject subjects[] = {
     {"winograd", ZERO_EXACT, 1, 1,
      X("4, 64, 18, 21") W(1, "70, 64, 3, 3", 0) W(2, "70", 262144) CONVOLVE("%0, %1, %2", "padding = [1, 1, 1, 1]")
          Y(9)},
+    {"winograd in groups", ZERO_EXACT, 1, 1,
+     X("4, 96, 14, 14") W(1, "96, 48, 3, 3", 0) W(2, "96", 262144)
+         CONVOLVE("%0, %1, %2", "padding = [1, 1, 1, 1], groups = 2") Y(9)},
+    {"winograd in small groups", LINEAR | ZERO_EXACT, 1, 1,
+     X("2, 128, 28, 28") W(1, "128, 8, 3, 3", 0) CONVOLVE("%0, %1", "padding = [1, 1, 1, 1], groups = 16") Y(9)},
     {"winograd without bias", LINEAR | ZERO_EXACT, 1, 1,
      X("4, 96, 14, 14") W(1, "64, 96, 3, 3", 0) CONVOLVE("%0, %1", "padding = [1, 1, 1, 1]") Y(9)},
     {"depthwise 3x3", ZERO_EXACT, 1, 1,

@@ -129,20 +129,23 @@ static void convolutions(void **state) {
 }
 
 static void check_winograd(const kern_packing *by, const char *level, int64_t panel) {
-  static const int64_t sizes[][3] = {{1, 1, 1}, {16, 16, 1}, {19, 17, 1}, {40, 33, 1}, {17, 5, 3}, {32, 16, 2}};
+  static const int64_t sizes[][4] = {{1, 1, 1},     {16, 16, 1},    {19, 17, 1},    {40, 33, 1},
+                                     {17, 5, 3},    {32, 16, 2},    {48, 16, 1, 3}, {60, 7, 1, 3},
+                                     {42, 3, 2, 2}, {64, 4, 1, 16}, {64, 2, 2, 8}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     for (int64_t form = 0; form < 4; form++) {
       const int64_t out = sizes[i][0], in = sizes[i][1], depth = sizes[i][2], tile = form % 2 ? 4 : 2;
+      const int64_t groups = base_max_i64(sizes[i][3], 1);
       const int64_t volume[] = {out, in, depth, 3, 3}, image[] = {out, in, 3, 3};
       char *owner, *scale_owner;
       int64_t count;
       const float *data = odd_floats(out * in * depth * 9, &owner), *scale = odd_floats(out, &scale_owner);
       base_tensor w = weights_of(data, image, false);
       if (depth > 1) w = base_tensor_of((void *)(uintptr_t)data, TD_F32, 5, volume);
-      assert_true(kern_winograd_packed_size(tile, out, in * depth, panel, &count));
+      assert_true(kern_winograd_packed_size(tile, groups, out / groups, in * depth, panel, &count));
       pair p = make_pair(count);
-      kern_pack_winograd(&w, form < 2 ? NULL : scale, tile, panel, p.wanted);
-      by->winograd(&w, form < 2 ? NULL : scale, tile, panel, p.given);
+      kern_pack_winograd(&w, form < 2 ? NULL : scale, groups, tile, panel, p.wanted);
+      by->winograd(&w, form < 2 ? NULL : scale, groups, tile, panel, p.given);
       compare(&p, level, "Winograd's", (int64_t)i * 10 + form);
       free(owner);
       free(scale_owner);

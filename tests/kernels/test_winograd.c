@@ -11,6 +11,7 @@ typedef struct problem {
   int64_t tile, batch, height, width, in, out;
   bool residual;
   int64_t planes, depth, dilation; /* of a volume; 0: an image */
+  int64_t groups;
 } problem;
 
 typedef struct layer {
@@ -25,14 +26,15 @@ static int64_t pixels_of(const problem *p) { return (p->planes ? p->planes : 1) 
 static layer make_layer(const kern_row *row, const problem *p) {
   layer l = {.arena = base_arena_new(&base_libc_allocator)};
   const uint32_t spatial = p->planes ? 3 : 2, skip = 3 - spatial;
-  const int64_t depth = p->planes ? p->depth : 1, d = p->planes ? p->dilation : 1, front = depth / 2;
+  const int64_t in = p->in / p->groups, depth = p->planes ? p->depth : 1;
+  const int64_t d = p->planes ? p->dilation : 1, front = depth / 2;
   const int64_t kernel[] = {depth, 3, 3}, ones[] = {1, 1, 1}, dilation[] = {1, d, d};
   const int64_t volume_padding[] = {front, d, d, front, d, d}, image_padding[] = {1, 1, 1, 1};
   const base_arg args[] = {ARG_INTS("kernel", kernel + skip, spatial),
                            ARG_INTS("stride", ones, spatial),
                            ARG_INTS("padding", p->planes ? volume_padding : image_padding, 2 * spatial),
                            ARG_INTS("dilation", dilation + skip, spatial),
-                           ARG_INT("groups", 1),
+                           ARG_INT("groups", p->groups),
                            ARG_INT("channels", p->out),
                            ARG_INT("panel", row->lanes),
                            ARG_BOOL("channels_first", 0),
@@ -48,18 +50,18 @@ static layer make_layer(const kern_row *row, const problem *p) {
   const int64_t deep_x[] = {p->batch, p->planes, p->height, p->width, p->in};
   const int64_t deep_y[] = {p->batch, p->planes, p->height, p->width, p->out};
   const int64_t *x = p->planes ? deep_x : flat_x, *y = p->planes ? deep_y : flat_y;
-  const int64_t flat_w[] = {p->out, p->in, 3, 3}, deep_w[] = {p->out, p->in, depth, 3, 3};
+  const int64_t flat_w[] = {p->out, in, 3, 3}, deep_w[] = {p->out, in, depth, 3, 3};
   const int32_t rank = (int32_t)spatial + 2;
   int64_t count;
   l.x = run_floats(pixels * p->in, 1);
-  l.w = run_floats(p->out * p->in * depth * 9, 2);
+  l.w = run_floats(p->out * in * depth * 9, 2);
   l.bias = run_floats(p->out, 3);
   l.residual = run_floats(pixels * p->out, 4);
   l.y = run_floats(pixels * p->out, 5);
-  assert_true(kern_winograd_packed_size(p->tile, p->out, depth * p->in, row->lanes, &count));
+  assert_true(kern_winograd_packed_size(p->tile, p->groups, p->out / p->groups, depth * in, row->lanes, &count));
   l.u = run_floats(count, 6);
   base_tensor plain = base_tensor_of(l.w, TD_F32, rank, p->planes ? deep_w : flat_w);
-  kern_pack_winograd(&plain, NULL, p->tile, row->lanes, l.u);
+  kern_pack_winograd(&plain, NULL, p->groups, p->tile, row->lanes, l.u);
   l.k = (run_kernel){
       .row = row, .attrs = base_attrs_make(l.arena, args, 15), .out = base_tensor_of(l.y, TD_F32, rank, y)};
   l.k.in[0] = base_tensor_of(l.x, TD_F32, rank, x);
@@ -76,13 +78,14 @@ static void free_layer(layer *l) {
 }
 
 static double direct(const layer *l, const problem *p, int64_t row, int64_t column, int64_t m) {
+  const int64_t in = p->in / p->groups, first = m / (p->out / p->groups) * in;
   double sum = (double)l->bias[m];
   for (int64_t r = 0; r < 3; r++)
     for (int64_t s = 0; s < 3; s++) {
       int64_t y = row + r - 1, x = column + s - 1;
       if (y < 0 || y >= p->height || x < 0 || x >= p->width) continue;
-      for (int64_t k = 0; k < p->in; k++)
-        sum += (double)l->x[(y * p->width + x) * p->in + k] * (double)l->w[(m * p->in + k) * 9 + r * 3 + s];
+      for (int64_t k = 0; k < in; k++)
+        sum += (double)l->x[(y * p->width + x) * p->in + first + k] * (double)l->w[(m * in + k) * 9 + r * 3 + s];
     }
   return sum;
 }
@@ -98,7 +101,7 @@ static void the_error_is_small(void **state) {
       for (int64_t in = 64; in <= 512; in *= 2) {
         const kern_row *row = run_row(KERN_WINOGRAD, level);
         if (!row) continue;
-        const problem p = {tile, 1, 9, 8, in, 18, false, 0, 0, 0};
+        const problem p = {tile, 1, 9, 8, in, 18, false, 0, 0, 0, 1};
         layer l = make_layer(row, &p);
         run_kernel_on(&l.k, 1);
         double error = 0, size = 0;
@@ -114,11 +117,13 @@ static void the_error_is_small(void **state) {
       }
 }
 
-static const problem problems[] = {{4, 3, 30, 17, 20, 150, true, 0, 0, 0},
-                                   {2, 3, 14, 15, 33, 70, true, 0, 0, 0},
-                                   {4, 5, 7, 7, 64, 130, false, 0, 0, 0},
-                                   {4, 2, 9, 8, 20, 70, true, 21, 3, 1},
-                                   {2, 2, 7, 11, 17, 33, true, 3, 2, 2}};
+static const problem problems[] = {
+    {4, 3, 30, 17, 20, 150, true, 0, 0, 0, 1}, {2, 3, 14, 15, 33, 70, true, 0, 0, 0, 1},
+    {4, 5, 7, 7, 64, 130, false, 0, 0, 0, 1},  {4, 2, 9, 8, 20, 70, true, 21, 3, 1, 1},
+    {2, 2, 7, 11, 17, 33, true, 3, 2, 2, 1},   {4, 2, 15, 17, 144, 144, true, 0, 0, 0, 9},
+    {4, 2, 15, 9, 72, 72, false, 0, 0, 0, 3},  {2, 2, 6, 9, 40, 360, true, 0, 0, 0, 2},
+    {4, 2, 7, 6, 60, 60, true, 4, 3, 2, 5},    {4, 2, 17, 13, 160, 160, true, 0, 0, 0, 40},
+    {2, 2, 9, 8, 64, 128, true, 3, 2, 2, 32}};
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
 static void neighbours_in_the_batch_change_nothing(void **state) {
@@ -202,6 +207,26 @@ static void gaps_between_pixels_change_nothing(void **state) {
 }
 
 /* Layers whose times were measured. */
+static void groups_take_the_faster_form(void **state) {
+  (void)state;
+  const struct {
+    int64_t size, groups, channels, tile;
+  } layers[] = {{56, 2, 64, 4}, {28, 8, 32, 4}, {28, 12, 16, 4}, {14, 32, 16, 4}, {7, 8, 128, 2},
+                {7, 64, 16, 0}, {56, 32, 8, 4}, {7, 128, 8, 0},  {56, 32, 4, 0},  {28, 256, 1, 0}};
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    const kern_winograd_layer l = {.planes = 1,
+                                   .height = layers[i].size,
+                                   .width = layers[i].size,
+                                   .dilation = {1, 1},
+                                   .depth = 1,
+                                   .groups = layers[i].groups,
+                                   .channels_in = layers[i].channels,
+                                   .channels = layers[i].channels};
+    assert_int_equal(kern_winograd_tile(&l, 16, 4), layers[i].tile);
+    if (layers[i].channels == 8) assert_int_equal(kern_winograd_tile(&l, 8, 4), 0); /* its products are too short */
+  }
+}
+
 static void the_faster_form_is_chosen(void **state) {
   (void)state;
   const struct {
@@ -219,6 +244,7 @@ static void the_faster_form_is_chosen(void **state) {
                                      .width = layers[i].size,
                                      .dilation = {layers[i].dilation, layers[i].dilation},
                                      .depth = layers[i].depth,
+                                     .groups = 1,
                                      .channels_in = layers[i].in,
                                      .channels = layers[i].out};
       assert_int_equal(kern_winograd_tile(&l, panel, 4), layers[i].tile);
@@ -231,6 +257,7 @@ static kern_winograd_choice choice(int64_t size, int64_t channels, int64_t wides
                                  .width = size,
                                  .dilation = {1, 1},
                                  .depth = 1,
+                                 .groups = 1,
                                  .channels_in = channels,
                                  .channels = channels};
   return (kern_winograd_choice){.layer = l, .panel = 16, .widest = widest};
@@ -295,6 +322,7 @@ int main(void) {
       cmocka_unit_test(workers_change_nothing),
       cmocka_unit_test(gaps_between_pixels_change_nothing),
       cmocka_unit_test(the_faster_form_is_chosen),
+      cmocka_unit_test(groups_take_the_faster_form),
       cmocka_unit_test(memory_goes_where_it_saves_most),
       cmocka_unit_test(noise_is_near_and_a_corner_far),
       cmocka_unit_test(weights_that_are_not_finite_are_far),

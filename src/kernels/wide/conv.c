@@ -459,6 +459,7 @@ static void run_groups(const layer *l, const desk *d, const block *b) {
   conv_groups t = {.a_pitch = d->table_pitch,
                    .taps = l->runs,
                    .b = l->weights,
+                   .b_panel = l->c.taps * l->c.group_in * V_LANES,
                    .group_in = l->c.group_in,
                    .group_out = l->c.group_out,
                    .panels = l->panels,

@@ -5,7 +5,7 @@
 /* `lanes`: where the group of a lane begins in the input of a panel. */
 V_INLINE void multiply(const conv_groups *t, vi lanes, int64_t panel, const int rows) {
   int64_t channels = V_LANES / t->group_out * t->group_in;
-  const float *b = t->b + panel * t->taps * t->group_in * V_LANES;
+  const float *b = t->b + panel * t->b_panel;
   const float *const *a = t->a;
   vf sums[CONV_GROUPS_ROWS];
   V_FOR(r, rows) sums[r] = v_zero();
@@ -39,5 +39,5 @@ void KERN_NAME(conv_groups)(const conv_groups *t, int64_t rows, const kern_epilo
   for (int64_t i = 0; i < V_LANES; i++) first[i] = (int32_t)(i / t->group_out * t->group_in);
   memcpy(&lanes, first, sizeof lanes);
   functions[rows - 1](t, lanes);
-  KERN_NAME(epilogue_rows)(e, t->c, t->c_pitch, rows, t->panels * V_LANES);
+  if (e) KERN_NAME(epilogue_rows)(e, t->c, t->c_pitch, rows, t->panels * V_LANES);
 }

@@ -163,19 +163,22 @@ static void transform_panel(const float *from, int64_t stride, int64_t columns, 
   }
 }
 
-static void pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t tile, int64_t panel, float *to) {
+static void pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t groups, int64_t tile, int64_t panel,
+                          float *to) {
   if (panel != V_LANES || !dense_channels(w)) {
-    kern_pack_winograd(w, scale, tile, panel, to);
+    kern_pack_winograd(w, scale, groups, tile, panel, to);
     return;
   }
-  const int64_t out = w->dims[0], in = w->dims[1], depth = w->rank > 4 ? w->dims[2] : 1, stride = w->strides[0];
-  const int64_t panel_floats = in * depth * V_LANES, plane = (out + V_LANES - 1) / V_LANES * panel_floats;
-  const float *from = w->data;
-  for (int64_t first = 0; first < out; first += V_LANES, from += V_LANES * stride, to += panel_floats) {
-    const int64_t columns = base_min_i64(V_LANES, out - first);
+  const int64_t in = w->dims[1], depth = w->rank > 4 ? w->dims[2] : 1, panel_floats = in * depth * V_LANES;
+  const int64_t products = groups / kern_winograd_shared(groups, w->dims[0] / groups, in * depth, V_LANES);
+  const int64_t out = w->dims[0] / products, panels = (out + V_LANES - 1) / V_LANES;
+  for (int64_t p = 0; p < products * panels; p++, to += panel_floats) {
+    const int64_t before = p % panels * V_LANES, first = p / panels * out + before;
+    const int64_t columns = base_min_i64(V_LANES, out - before);
     float factors[V_LANES];
     v_store(factors, scale_of(scale, first, columns));
-    transform_panel(from, stride, columns, in, depth, factors, to, plane, tile);
+    transform_panel((const float *)w->data + first * w->strides[0], w->strides[0], columns, in, depth, factors, to,
+                    products * panels * panel_floats, tile);
   }
 }
 

@@ -14,6 +14,10 @@
  * A window dilated by d is one of neighbours among every d-th pixel: the pixels fall into d x d phases, each with tiles
  * of its own.
  *
+ * Groups of channels: each is a product of its own ("product" here, a group is one of tiles), or as many as share a
+ * panel are. Small products are done together as a set, so that a tile's channels are transformed some vectors at a
+ * time.
+ *
  * Error: relative root mean square against a convolution in double, over 64, 128, 256 and 512 channels of uniform
  * noise: F(2x2) 2.6e-7, 3.5e-7, 5.0e-7, 7.0e-7; F(4x4) 7.4e-7, 9.8e-7, 1.7e-6, 2.1e-6 (tests/kernels/test_winograd.c).
  * A plain sum in f32 has about that of F(2x2).
@@ -21,6 +25,7 @@
  * Bits: a tile does not see its neighbours, and a product adds along the channels in order, so that groups, chunks and
  * workers make no difference. */
 #include "kernels/conv.h"
+#include "kernels/conv_groups_priv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_winograd.h"
@@ -179,12 +184,15 @@ typedef struct job {
   kern_conv conv;
   const form *form;
   int64_t tile, elements;
-  int64_t in, out;              /* channels */
+  int64_t products, shared;     /* of the convolution; groups of channels that are one, as they share a panel */
+  int64_t in, out;              /* channels of a product */
+  int64_t tap;                  /* rows of its weights for a tap in depth: channels in of a group */
   int64_t tiles_across, tiles;  /* of a phase; of a plane */
   int64_t phase_tiles;          /* of a phase */
   int64_t slabs, slab_planes;   /* of a sample; output planes of the largest */
   int64_t groups, group_tiles;  /* of a slab; tiles of a plane in the largest */
-  int64_t panels, block_panels; /* of output channels */
+  int64_t sets, together;       /* of products; products in the largest */
+  int64_t panels, block_panels; /* of a product's output channels; of a block's */
   const kern_tuning *tuning;
   int64_t chunks, chunk_panels; /* the output channels of a task: whole blocks */
   const float *x, *u;
@@ -197,10 +205,11 @@ typedef struct job {
   int64_t v_plane, sums_plane;
 } job;
 
-/* Tiles [first, end) of output planes [plane, last) of a sample, and the input planes that they see. Rows of v go by
- * input plane and tile, rows of sums by output plane and tile. */
+/* Tiles [first, end) of output planes [plane, last) of a sample, a set's products of them, and the input planes that
+ * they see. Rows of v go by input plane and tile, rows of sums by output plane and tile. */
 typedef struct group {
   int64_t sample, plane, last, first, end;
+  int64_t product, products;
   int64_t in_first, in_last;
 } group;
 
@@ -208,12 +217,15 @@ static int64_t group_tiles(const group *g) { return g->end - g->first; }
 
 static group group_of(const job *j, int64_t number) {
   const kern_conv_axis *d = &j->conv.axis[0];
-  int64_t part = number % j->groups, slab = number / j->groups % j->slabs;
-  group g = {.sample = number / j->groups / j->slabs,
+  int64_t part = number % j->groups, set = number / j->groups % j->sets, slab = number / j->groups / j->sets % j->slabs;
+  group g = {.sample = number / j->groups / j->sets / j->slabs,
              .plane = gemm_split(d->out, j->slabs, slab),
              .last = gemm_split(d->out, j->slabs, slab + 1),
              .first = gemm_split(j->tiles, j->groups, part),
-             .end = gemm_split(j->tiles, j->groups, part + 1)};
+             .end = gemm_split(j->tiles, j->groups, part + 1),
+             .product = gemm_split(j->products, j->sets, set),
+             .products = gemm_split(j->products, j->sets, set + 1)};
+  g.products -= g.product;
   int64_t behind = (g.last - 1) * d->stride - d->begin + (d->kernel - 1) * d->dilation + 1;
   g.in_first = base_min_i64(base_max_i64(g.plane * d->stride - d->begin, 0), d->in);
   g.in_last = base_max_i64(base_min_i64(behind, d->in), g.in_first);
@@ -228,7 +240,7 @@ static void tile_place(const job *j, int64_t tile, int64_t *row, int64_t *column
   *column = phase % w->dilation + at % j->tiles_across * j->tile * w->dilation;
 }
 
-static void transform_tile(const job *j, const float *plane, int64_t tile, float *to) {
+static void transform_tile(const job *j, const float *plane, int64_t tile, int64_t channels, float *to) {
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   const int64_t side = j->tile + 2;
   const float *pixels[ELEMENTS];
@@ -242,15 +254,17 @@ static void transform_tile(const job *j, const float *plane, int64_t tile, float
       bool inside = y >= 0 && y < h->in && x >= 0 && x < w->in;
       pixels[i * side + k] = inside ? plane + (y * w->in + x) * j->x_pitch : j->zeros;
     }
-  j->form->in(pixels, j->in, to, j->v_plane);
+  j->form->in(pixels, channels, to, j->v_plane);
 }
 
 static void group_in(const job *j, const group *g) {
   const int64_t plane_floats = j->conv.axis[1].in * j->conv.axis[2].in * j->x_pitch;
-  const float *x = j->x + g->sample * j->conv.in_size * j->x_pitch;
+  const float *x = j->x + g->sample * j->conv.in_size * j->x_pitch + g->product * j->in;
+  const int64_t channels = g->products * j->in;
   float *to = j->v;
   for (int64_t z = g->in_first; z < g->in_last; z++)
-    for (int64_t t = g->first; t < g->end; t++, to += j->in) transform_tile(j, x + z * plane_floats, t, to);
+    for (int64_t t = g->first; t < g->end; t++, to += channels)
+      transform_tile(j, x + z * plane_floats, t, channels, to);
 }
 
 /* Output planes [plane, end) that have the same taps in depth inside the image: [tap, last_tap). */
@@ -280,41 +294,70 @@ static run run_from(const job *j, const group *g, int64_t plane) {
 static int64_t ahead_of(const job *j, int64_t e, int64_t from, int64_t next, int64_t panels, int64_t part) {
   int64_t planes = next >= panels, to = planes ? part : next + part;
   if (part >= next - from || to >= panels || e + planes == j->elements) return 0;
-  return (planes * j->panels + to - from) * j->conv.axis[0].kernel * j->in * V_LANES;
+  return (planes * j->products * j->panels + to - from) * j->conv.axis[0].kernel * j->tap * V_LANES;
 }
 
-/* Rows [row, row + rows) of a run: a[tap][row] of element e. */
-static void fill_rows(const job *j, const group *g, const run *r, int64_t e, int64_t row, int64_t rows,
+/* Rows [row, row + rows) of a run: a[tap][row] of the plane of an element that begins at v. */
+static void fill_rows(const job *j, const group *g, const run *r, const float *v, int64_t row, int64_t rows,
                       const float **a) {
   const kern_conv_axis *d = &j->conv.axis[0];
-  const int64_t tiles = group_tiles(g);
+  const int64_t tiles = group_tiles(g), pitch = g->products * j->in;
   for (int64_t tap = r->tap; tap < r->last_tap; tap++)
     for (int64_t i = row; i < row + rows; i++) {
       int64_t z = (r->plane + i / tiles) * d->stride - d->begin + tap * d->dilation - g->in_first;
-      *a++ = j->v + e * j->v_plane + (z * tiles + i % tiles) * j->in;
+      *a++ = v + (z * tiles + i % tiles) * pitch;
     }
 }
 
-/* The sums of a run for element e over panels [p, next) of `panels` of channels from `panel`. `part`: of all rows of
- * the group, the number of the first. Returns that of the next run. */
+/* The weights of element e from the first tap of a run on, in a panel of the set's. */
+static const float *weights_of(const job *j, const group *g, const run *r, int64_t e, int64_t panel) {
+  const int64_t before = (e * j->products + g->product) * j->panels + panel;
+  return j->u + (before * j->conv.axis[0].kernel + r->tap) * j->tap * V_LANES;
+}
+
+/* The sums of a run for element e where groups share panels, of all products of the set. */
+static void multiply_shared(const job *j, const group *g, const run *r, int64_t e) {
+  const int64_t tiles = group_tiles(g), all = (r->end - r->plane) * tiles, pitch = g->products * V_LANES;
+  const int64_t parts = (all + CONV_GROUPS_ROWS - 1) / CONV_GROUPS_ROWS;
+  const float *a[CONV_GROUPS_ROWS * KERN_WINOGRAD_DEPTH];
+  conv_groups t = {.a = a,
+                   .taps = r->last_tap - r->tap,
+                   .b = weights_of(j, g, r, e, 0),
+                   .b_panel = j->conv.axis[0].kernel * j->tap * V_LANES,
+                   .group_in = j->conv.group_in,
+                   .group_out = j->conv.group_out,
+                   .panels = g->products,
+                   .c_pitch = pitch};
+  for (int64_t i = 0; i < parts; i++) {
+    const int64_t row = gemm_split(all, parts, i);
+    t.a_pitch = gemm_split(all, parts, i + 1) - row;
+    t.c = j->sums + e * j->sums_plane + ((r->plane - g->plane) * tiles + row) * pitch;
+    fill_rows(j, g, r, j->v + e * j->v_plane, row, t.a_pitch, a);
+    KERN_NAME(conv_groups)(&t, t.a_pitch, NULL);
+  }
+}
+
+/* The sums of a run for element e over panels [p, next), of one product, of `panels` of the set's from `panel` on.
+ * `part`: of all rows of the group, the number of the first. Returns that of the next run. */
 static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t e, int64_t panel, int64_t panels,
                             int64_t p, int64_t next, int64_t part) {
   const int64_t pitch = panels * V_LANES, wide = next - p, tiles = group_tiles(g);
-  const int64_t depth = j->conv.axis[0].kernel * j->in, all = (r->end - r->plane) * tiles;
+  const int64_t all = (r->end - r->plane) * tiles;
   const int64_t most = gemm_tile_rows(j->tuning, wide), parts = (all + most - 1) / most;
-  const float *b = j->u + ((e * j->panels + panel + p) * depth + r->tap * j->in) * V_LANES;
+  const float *v = j->v + e * j->v_plane + (panel + p) / j->panels * j->in;
+  const float *b = weights_of(j, g, r, e, panel + p);
   float *sums = j->sums + e * j->sums_plane + (r->plane - g->plane) * tiles * pitch + p * V_LANES;
   for (int64_t i = 0; i < parts; i++, part++) {
     int64_t row = gemm_split(all, parts, i), rows = gemm_split(all, parts, i + 1) - row;
     const float *a[GEMM_MAX_ROWS * KERN_WINOGRAD_DEPTH];
-    fill_rows(j, g, r, e, row, rows, a);
+    fill_rows(j, g, r, v, row, rows, a);
     int64_t ahead = ahead_of(j, e, p, next, panels, part);
     gemm_tile t = {.a = a,
                    .a_pitch = rows,
                    .taps = r->last_tap - r->tap,
-                   .k = j->in,
+                   .k = j->tap,
                    .b = b,
-                   .b_panel = depth * V_LANES,
+                   .b_panel = j->conv.axis[0].kernel * j->tap * V_LANES,
                    .c = sums + row * pitch,
                    .c_pitch = pitch,
                    .columns = wide * V_LANES,
@@ -328,17 +371,28 @@ static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t 
   return part;
 }
 
-/* sums of a group = v u, for every element, over `panels` panels of channels from `panel`. */
+/* sums of a group = v u, for every element, over `panels` panels of the set's from `panel`: of one product, or all. */
 static void multiply(const job *j, const group *g, int64_t panel, int64_t panels) {
-  const int64_t groups = gemm_groups(panels, base_min_i64(j->tuning->winograd_panels, GEMM_MAX_PANELS));
+  if (j->shared > 1) {
+    for (int64_t e = 0; e < j->elements; e++)
+      for (run r = {.end = g->plane}; r.end < g->last;) {
+        r = run_from(j, g, r.end);
+        multiply_shared(j, g, &r, e);
+      }
+    return;
+  }
+  const int64_t each = base_min_i64(panels, j->panels), products = panels / each;
+  const int64_t groups = gemm_groups(each, base_min_i64(j->tuning->winograd_panels, GEMM_MAX_PANELS));
   for (int64_t e = 0; e < j->elements; e++)
-    for (int64_t i = 0; i < groups; i++)
+    for (int64_t i = 0; i < products * groups; i++) {
+      const int64_t first = i / groups * each;
       for (int64_t plane = g->plane, part = 0; plane < g->last;) {
         const run r = run_from(j, g, plane);
-        part = multiply_run(j, g, &r, e, panel, panels, gemm_split(panels, groups, i),
-                            gemm_split(panels, groups, i + 1), part);
+        part = multiply_run(j, g, &r, e, panel, panels, first + gemm_split(each, groups, i % groups),
+                            first + gemm_split(each, groups, i % groups + 1), part);
         plane = r.end;
       }
+    }
 }
 
 /* Outputs of a tile of a plane, `channels` of them from `channel`, from their sums. */
@@ -365,11 +419,11 @@ static void tile_outputs(const job *j, const tile_target *whole, int64_t pixel, 
   }
 }
 
-/* All outputs of a group, `channels` of them from `channel`. */
-static void group_out(const job *j, const group *g, int64_t channel, int64_t channels, int64_t pitch) {
+/* All outputs of a group, `channels` of them from `channel`, from sums in rows of `pitch`. */
+static void group_out(const job *j, const group *g, int64_t channel, int64_t channels, const float *sums,
+                      int64_t pitch) {
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   const kern_epilogue *e = &j->epilogue;
-  const float *sums = j->sums;
   tile_target target = {.row = h->dilation * w->out * j->y_pitch,
                         .column = w->dilation * j->y_pitch,
                         .residual_row = h->dilation * w->out * e->residual_pitch,
@@ -385,17 +439,27 @@ static void group_out(const job *j, const group *g, int64_t channel, int64_t cha
   }
 }
 
+/* Those of `panels` panels of the set's from `panel`. Products whose last panel is not full lie apart in the sums. */
+static void block_out(const job *j, const group *g, int64_t panel, int64_t panels) {
+  const int64_t pitch = panels * V_LANES, before = panel * V_LANES, channel = g->product * j->out + before;
+  if (panels <= j->panels || j->out % V_LANES == 0) {
+    group_out(j, g, channel, base_min_i64(pitch, g->products * j->out - before), j->sums, pitch);
+    return;
+  }
+  for (int64_t i = 0; i < g->products; i++)
+    group_out(j, g, channel + i * j->out, j->out, j->sums + i * j->panels * V_LANES, pitch);
+}
+
 static void run_task(const job *j, int64_t task, int64_t *group_done) {
   int64_t chunk = task % j->chunks, number = task / j->chunks;
   const group g = group_of(j, number);
   if (*group_done != number) group_in(j, &g);
   *group_done = number;
-  int64_t last = base_min_i64((chunk + 1) * j->chunk_panels, j->panels);
+  int64_t last = base_min_i64((chunk + 1) * j->chunk_panels, g.products * j->panels);
   for (int64_t panel = chunk * j->chunk_panels; panel < last; panel += j->block_panels) {
     int64_t panels = base_min_i64(j->block_panels, last - panel);
     multiply(j, &g, panel, panels);
-    int64_t channel = panel * V_LANES, channels = base_min_i64(panels * V_LANES, j->out - channel);
-    group_out(j, &g, channel, channels, panels * V_LANES);
+    block_out(j, &g, panel, panels);
   }
 }
 
@@ -403,28 +467,38 @@ static int64_t tiles_along(const kern_conv_axis *a, int64_t tile) {
   return ((a->out + a->dilation - 1) / a->dilation + tile - 1) / tile;
 }
 
+/* Products whose panels fill a block are done together; where one fills several, its panels are cut. */
+static void split_channels(job *j) {
+  j->panels = (j->out + V_LANES - 1) / V_LANES;
+  j->block_panels = base_max_i64(BLOCK / V_LANES, 1);
+  j->together = base_min_i64(base_max_i64(j->block_panels / j->panels, 1), j->products);
+  j->sets = (j->products + j->together - 1) / j->together;
+  j->together = (j->products + j->sets - 1) / j->sets;
+  if (j->together > 1) j->block_panels = j->together * j->panels;
+}
+
 /* Groups of tiles and chunks of channels, from the sizes of a sample and of the weights. Even groups suit even numbers
  * of workers. */
 static void split(job *j, const kern_tuning *tuning) {
+  split_channels(j);
   const kern_conv_axis *d = &j->conv.axis[0], *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   j->tiles_across = tiles_along(w, j->tile);
   j->phase_tiles = tiles_along(h, j->tile) * j->tiles_across;
   j->tiles = j->phase_tiles * h->dilation * w->dilation;
   j->slabs = (d->out + GROUP_PLANES - 1) / GROUP_PLANES;
   j->slab_planes = (d->out + j->slabs - 1) / j->slabs;
-  int64_t fit = tuning->winograd_group / j->elements / base_max_i64(j->in, 1);
+  int64_t fit = tuning->winograd_group / j->elements / base_max_i64(j->together * j->in, 1);
   int64_t most = base_max_i64(base_min_i64(fit, GROUP_TILES), 4);
   if (d->out > 1) most = base_max_i64(VOLUME_ROWS / j->slab_planes, 1);
   j->groups = (j->tiles + most - 1) / most;
   if (j->groups > 2) j->groups = base_min_i64((j->groups + 3) / 4 * 4, j->tiles);
   j->group_tiles = (j->tiles + j->groups - 1) / j->groups;
-  j->panels = (j->out + V_LANES - 1) / V_LANES;
-  j->block_panels = base_max_i64(BLOCK / V_LANES, 1);
   j->tuning = tuning;
-  int64_t blocks = (j->panels + j->block_panels - 1) / j->block_panels, groups = j->slabs * j->groups;
+  int64_t set_panels = j->together * j->panels, groups = j->slabs * j->sets * j->groups;
+  int64_t blocks = (set_panels + j->block_panels - 1) / j->block_panels;
   int64_t chunks = base_min_i64((TASKS + groups - 1) / groups, blocks);
   j->chunk_panels = (blocks + chunks - 1) / chunks * j->block_panels;
-  j->chunks = (j->panels + j->chunk_panels - 1) / j->chunk_panels;
+  j->chunks = (set_panels + j->chunk_panels - 1) / j->chunk_panels;
 }
 
 /* An odd number of cache lines beside the rows: planes do not fall on the same lines of the first-level cache. */
@@ -433,13 +507,13 @@ static int64_t plane_of(int64_t row, int64_t rows) { return (row * rows + 15) / 
 static bool take_scratch(const base_call *call, job *j) {
   const kern_conv_axis *d = &j->conv.axis[0];
   int64_t seen = base_min_i64((j->slab_planes - 1) * d->stride + (d->kernel - 1) * d->dilation + 1, d->in);
-  j->v_plane = plane_of(j->in, j->group_tiles * seen);
+  j->v_plane = plane_of(j->together * j->in, j->group_tiles * seen);
   j->sums_plane = plane_of(j->block_panels * V_LANES, j->group_tiles * j->slab_planes);
   j->v = base_call_scratch(call, (size_t)(j->elements * j->v_plane), sizeof *j->v);
   j->sums = base_call_scratch(call, (size_t)(j->elements * j->sums_plane), sizeof *j->sums);
-  j->zeros = base_call_scratch(call, (size_t)j->in, sizeof *j->zeros);
+  j->zeros = base_call_scratch(call, (size_t)(j->together * j->in), sizeof *j->zeros);
   if (!j->v || !j->sums || !j->zeros) return false;
-  memset(j->zeros, 0, (size_t)j->in * sizeof *j->zeros);
+  memset(j->zeros, 0, (size_t)(j->together * j->in) * sizeof *j->zeros);
   return true;
 }
 
@@ -455,17 +529,22 @@ td_status KERN_NAME(winograd)(const base_call *call) {
   TRY(kern_conv_sizes(call, &j.conv));
   j.form = &forms[j.tile == 4];
   j.elements = (j.tile + 2) * (j.tile + 2);
-  j.in = j.conv.group_in;
-  j.out = j.conv.group_out;
+  const int64_t depth = j.conv.axis[0].kernel * j.conv.group_in;
+  j.shared = kern_winograd_shared(j.conv.groups, j.conv.group_out, depth, V_LANES);
+  j.products = j.conv.groups / j.shared;
+  j.tap = j.conv.group_in;
+  j.in = j.shared * j.conv.group_in;
+  j.out = j.shared * j.conv.group_out;
   TRY(KERN_NAME(epilogue_of)(call, &j.epilogue));
   float limits[2];
   j.cheap = kern_epilogue_cheap(&j.epilogue, limits) && !j.epilogue.scale && !j.epilogue.shift;
   int64_t count;
   if (j.conv.panel != V_LANES || j.conv.axis[0].kernel > KERN_WINOGRAD_DEPTH ||
-      !kern_winograd_packed_size(j.tile, j.out, j.conv.axis[0].kernel * j.in, V_LANES, &count) || w->dims[0] != count)
+      !kern_winograd_packed_size(j.tile, j.conv.groups, j.conv.group_out, depth, V_LANES, &count) ||
+      w->dims[0] != count)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the packed weights do not fit the convolution");
   split(&j, kern_tuning_of(call));
-  int64_t total = j.conv.batch * j.slabs * j.groups * j.chunks, group_done = -1;
+  int64_t total = j.conv.batch * j.slabs * j.sets * j.groups * j.chunks, group_done = -1;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   if (!take_scratch(call, &j)) return base_no_memory(call->err, "scratch");
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))

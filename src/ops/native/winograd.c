@@ -1,5 +1,5 @@
 /* winograd.c -- td::winograd_conv: a convolution of images or volumes that stand channels last by a 3x3 kernel, or by
- * some planes of one, stride 1 and any dilation within a plane, one group, f32, with an epilogue, whose weights are
+ * some planes of one, stride 1 and any dilation within a plane, f32, with an epilogue, whose weights are
  * transformed and packed (kernels/pack_winograd.h). Operands and attributes: kernels/conv.h, and `tile`, 2 or 4: the
  * side of the square of outputs that are computed together.
  *
@@ -30,23 +30,24 @@ static td_status infer_winograd_conv(ir_infer *ctx) {
   TRY(ops_infer_conv(ctx, NULL));
   const base_attrs *a = ctx->attrs;
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
-  int64_t tile = base_attr_int(a, KERN_WINOGRAD_TILE), count;
+  int64_t tile = base_attr_int(a, KERN_WINOGRAD_TILE), groups = base_attr_int(a, KERN_CONV_GROUPS), count;
   uint32_t spatial;
   const int64_t *kernel = base_attr_ints(a, KERN_CONV_KERNEL, &spatial);
   if (tile != 2 && tile != 4) return ir_infer_fail(ctx, "tile is %lld, not 2 or 4", (long long)tile);
   const int64_t depth = spatial == 3 ? kernel[0] : 1;
   if (spatial < 2 || spatial > 3 || kernel[spatial - 2] != 3 || kernel[spatial - 1] != 3 || depth < 1 ||
       depth > KERN_WINOGRAD_DEPTH || !within(a, KERN_CONV_STRIDE, 1) ||
-      !within(a, KERN_CONV_DILATION, KERN_WINOGRAD_DILATION) || base_attr_int(a, KERN_CONV_GROUPS) != 1 ||
-      base_attr_int(a, KERN_CONV_PANEL) < 1 || base_attr_int(a, KERN_CONV_CHANNELS_FIRST))
+      !within(a, KERN_CONV_DILATION, KERN_WINOGRAD_DILATION) || groups < 1 ||
+      base_attr_int(a, KERN_CONV_CHANNELS) % groups != 0 || base_attr_int(a, KERN_CONV_PANEL) < 1 ||
+      base_attr_int(a, KERN_CONV_CHANNELS_FIRST))
     return ir_infer_fail(ctx,
                          "it takes packed kernels of 3x3, at most %d planes of them, stride 1 and a dilation of at "
-                         "most %d within a plane, one group, and channels last",
+                         "most %d within a plane, groups of equal size, and channels last",
                          KERN_WINOGRAD_DEPTH, KERN_WINOGRAD_DILATION);
   if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED || !base_dim_known(x->dims[x->rank - 1])) return TD_OK;
   int64_t inputs;
-  bool fits = base_mul_i64(x->dims[x->rank - 1], depth, &inputs) &&
-              kern_winograd_packed_size(tile, base_attr_int(a, KERN_CONV_CHANNELS), inputs,
+  bool fits = x->dims[x->rank - 1] % groups == 0 && base_mul_i64(x->dims[x->rank - 1] / groups, depth, &inputs) &&
+              kern_winograd_packed_size(tile, groups, base_attr_int(a, KERN_CONV_CHANNELS) / groups, inputs,
                                         base_attr_int(a, KERN_CONV_PANEL), &count) &&
               w->rank == 1 && !ops_dims_differ(w->dims[0], count);
   return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
@@ -117,9 +118,9 @@ static void sandwich(const double *m, int64_t rows, int64_t side, const double *
     }
 }
 
-/* The tile of an output plane: outputs are a dilation apart from `row`, `column` on. */
+/* The tile of an output plane: outputs of a group of channels, a dilation apart from `row`, `column` on. */
 typedef struct tile_at {
-  int64_t plane, row, column, tile;
+  int64_t plane, row, column, tile, group;
 } tile_at;
 
 /* Its input d of every tap in depth and channel, transformed: v[tap][channel][element]. */
@@ -132,7 +133,8 @@ static void transform_inputs(const kern_conv *c, const base_f32 *x, const tile_a
     for (int64_t i = 0; i < side * side; i++) {
       int64_t y = t->row - h->begin + i / side * h->dilation, z = t->column - w->begin + i % side * w->dilation;
       bool inside = plane >= 0 && plane < depth->in && y >= 0 && y < h->in && z >= 0 && z < w->in;
-      d[i] = inside ? (double)x[((plane * h->in + y) * w->in + z) * c->group_in + k % c->group_in] : 0;
+      int64_t pixel = (plane * h->in + y) * w->in + z;
+      d[i] = inside ? (double)x[(pixel * c->groups + t->group) * c->group_in + k % c->group_in] : 0;
     }
     sandwich(t->tile == 2 ? input_2 : input_4, side, side, d, v);
   }
@@ -141,7 +143,9 @@ static void transform_inputs(const kern_conv *c, const base_f32 *x, const tile_a
 static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, const tile_at *t, base_f32 *y) {
   const kern_conv_axis *h = &c->axis[1], *w = &c->axis[2];
   int64_t side = t->tile + 2, in = c->axis[0].kernel * c->group_in, out = c->group_out, p = c->panel;
-  int64_t area = side * side, plane = (out + p - 1) / p * in * p;
+  int64_t area = side * side, shared = kern_winograd_shared(c->groups, out, in, p), panels = (out + p - 1) / p;
+  int64_t plane = c->groups / shared * panels * in * p;
+  u += t->group / shared * panels * in * p + t->group % shared * out;
   for (int64_t m = 0; m < out; m++) {
     double sums[SIDE * SIDE], result[SIDE * SIDE];
     for (int64_t e = 0; e < area; e++) {
@@ -154,7 +158,8 @@ static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, c
     sandwich(t->tile == 2 ? output_2 : output_4, t->tile, side, sums, result);
     for (int64_t i = 0; i < t->tile * t->tile; i++) {
       int64_t r = t->row + i / t->tile * h->dilation, s = t->column + i % t->tile * w->dilation;
-      if (r < h->out && s < w->out) y[((t->plane * h->out + r) * w->out + s) * out + m] = (float)result[i];
+      int64_t pixel = (t->plane * h->out + r) * w->out + s;
+      if (r < h->out && s < w->out) y[(pixel * c->groups + t->group) * out + m] = (float)result[i];
     }
   }
 }
@@ -177,8 +182,10 @@ static td_status winograd_conv_reference(const base_call *call) {
       for (t.row = 0; t.row < h->out; t.row++)
         for (t.column = 0; t.column < w->out; t.column++) {
           if (t.row / h->dilation % t.tile != 0 || t.column / w->dilation % t.tile != 0) continue;
-          transform_inputs(&c, x + n * c.in_size * c.group_in, &t, v);
-          write_tile(&c, u, v, &t, y + n * c.out_size * c.group_out);
+          for (t.group = 0; t.group < c.groups; t.group++) {
+            transform_inputs(&c, x + n * c.in_size * c.groups * c.group_in, &t, v);
+            write_tile(&c, u, v, &t, y + n * c.out_size * c.groups * c.group_out);
+          }
         }
   return ops_apply_epilogue(call, y);
 }
@@ -199,6 +206,7 @@ typedef struct winograd_case {
   bool late;
   int64_t planes, depth, stride, front, back; /* stride and padding in depth */
   int64_t dilation[3];                        /* 0: 1 */
+  int64_t groups;                             /* 0: 1 */
 } winograd_case;
 
 #define PAD_1 .padding = {1, 1, 1, 1}
@@ -233,20 +241,34 @@ static const winograd_case table[] = {
     {1, 3, 4, 5, 7, .padding = {5, 5, 7, 7}, .parts = BIAS | RESIDUAL, .late = true, .dilation = {0, 5, 7}},
     {1, 6, 6, 5, 7, .padding = {2, 2, 3, 3}, .parts = BIAS, VOLUME, .dilation = {1, 2, 3}},
     {2, 7, 6, 5, 18, .padding = {2, 2, 3, 3}, .parts = SCALE | CHAIN, VOLUME, .dilation = {1, 2, 3}},
+    /* groups */
+    {2, 9, 7, 48, 48, PAD_1, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true, .groups = 3},
+    {1, 6, 7, 120, 120, PAD_1, .parts = BIAS, .act = KERN_ACT_silu, .groups = 5},
+    {1, 5, 5, 10, 35, PAD_1, .parts = BIAS | RESIDUAL | SCALE | CHAIN, .groups = 5},
+    {1, 5, 6, 6, 200, PAD_1, .parts = BIAS, .act = KERN_ACT_relu, .groups = 2},
+    {2, 4, 5, 21, 14, PAD_1, .parts = BIAS, VOLUME, .dilation = {1, 2, 1}, .groups = 7},
+    {1, 4, 4, 0, 6, PAD_1, .parts = BIAS, .groups = 2},
+    {2, 9, 10, 64, 64, PAD_1, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true, .groups = 16},
+    {1, 7, 9, 96, 192, PAD_1, .parts = BIAS | SCALE, .act = KERN_ACT_silu, .groups = 24},
+    {1, 5, 6, 32, 64, .parts = BIAS, .planes = 4, .depth = 2, .stride = 1, .front = 1, .dilation = {1, 2, 1},
+     .groups = 16},
 };
 
 /* A case without a dimension in front has the last two entries of lists alone. */
 static bool is_volume(const winograd_case *s) { return s->depth > 0; }
 
+static int64_t groups_of(const winograd_case *s) { return s->groups ? s->groups : 1; }
+
 static bool add_weights(ir_case *c, const winograd_case *s, int64_t tile, int64_t panel, uint64_t seed) {
-  const int64_t flat[] = {s->out_channels, s->channels, 3, 3}, deep[] = {s->out_channels, s->channels, s->depth, 3, 3};
-  int64_t count, inputs = s->channels * (is_volume(s) ? s->depth : 1);
+  const int64_t groups = groups_of(s), in = s->channels / groups;
+  const int64_t flat[] = {s->out_channels, in, 3, 3}, deep[] = {s->out_channels, in, s->depth, 3, 3};
+  int64_t count, inputs = in * (is_volume(s) ? s->depth : 1);
   if (!ops_case_in(c, TD_F32, is_volume(s) ? 5 : 4, is_volume(s) ? deep : flat, OPS_NORMAL, seed) ||
-      !kern_winograd_packed_size(tile, s->out_channels, inputs, panel, &count))
+      !kern_winograd_packed_size(tile, groups, s->out_channels / groups, inputs, panel, &count))
     return false;
   float *to = base_new(c->arena, float, (size_t)count + 1);
   if (!to) return false;
-  kern_pack_winograd(&c->in[1], NULL, tile, panel, to);
+  kern_pack_winograd(&c->in[1], NULL, groups, tile, panel, to);
   c->in[1] = base_tensor_of(to, TD_F32, 1, &count);
   return true;
 }
@@ -288,6 +310,7 @@ static bool cases_winograd_conv(ir_case *c, uint32_t number) {
   if (!add_list(c, "kernel", kernel + skip, spatial) || !add_list(c, "stride", stride + skip, spatial) ||
       !add_list(c, "padding", padding, 2 * spatial) || !add_list(c, "dilation", dilation + skip, spatial))
     return false;
+  ops_case_arg(c, ARG_INT("groups", groups_of(s)));
   ops_case_arg(c, ARG_INT("channels", s->out_channels));
   ops_case_arg(c, ARG_INT("panel", panel));
   ops_case_arg(c, ARG_INT("tile", tile));

@@ -14,12 +14,20 @@ typedef struct gemm_front {
   int64_t chunk; /* that they are of; -1: none yet */
 } gemm_front;
 
+/* Rows of A as gemm_tile.packed has them: tile after tile of a chunk of rows, chunks where the grid has their first
+ * tile. A worker packs a chunk at the first task that it is in. */
+typedef struct gemm_packed {
+  float *tiles;
+  bool *done; /* chunk by chunk */
+} gemm_packed;
+
 /* C[m, n] = A[m, k] B[k, n] and an epilogue. */
 typedef struct gemm_product {
   int64_t m, n, k;
   const float *a;         /* rows of k, a_pitch apart */
   int64_t a_pitch, a_row; /* that `a` begins with */
   gemm_front *front;      /* NULL: `a` has all rows */
+  gemm_packed *packed;    /* NULL: no row is */
   const float *b;         /* panels: pack.h */
   float *c;               /* rows of n, c_pitch apart */
   int64_t c_pitch;
@@ -38,6 +46,8 @@ gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int6
 /* Makes the tasks of a chunk of rows neighbours, and chunks such as L2 holds, for rows that `front` makes; takes room
  * for them. False: out of memory. */
 bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm_grid *grid, gemm_front *front);
+/* Where the tuning says so, takes room for packed rows and sets g->packed. False: out of memory. */
+bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gemm_grid *grid, gemm_packed *packed);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
 /* The rows of a matrix of any strides, dense, one after the other. */
 void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);

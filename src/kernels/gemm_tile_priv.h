@@ -39,6 +39,8 @@ enum { GEMM_MAX_PANELS = 2, GEMM_THIN_PANELS = 2, GEMM_MAX_ROWS = 6 };
 typedef struct gemm_tile {
   const float *const *a; /* a[tap * a_pitch + row]: k floats, from a_first on */
   int64_t a_pitch, a_first, taps, k;
+  const float
+      *packed; /* or NULL: the rows once more, [k][GEMM_PACKED_ROWS], which tiles that gemm_packs read instead */
   const float *b;
   int64_t b_panel; /* floats from panel to panel */
   int64_t b_skip;  /* floats between the rows of one tap and those of the next: 0 unless taps are left out */
@@ -54,6 +56,15 @@ typedef struct gemm_tile {
   bool rolled;     /* one step of k in a round of the loop: kern_tuning's tile_steps */
   int64_t b_ahead; /* floats by which a longer round fetches rows of B ahead: kern_tuning's b_lines */
 } gemm_tile;
+
+/* Rows that are packed, element by element, come through one pointer and a line at a time: where their pitch is a
+ * multiple of a page or nearly so, the lines of all rows would fall into one set of the first-level cache. */
+enum { GEMM_PACKED_ROWS = 8 };
+#if defined KERN_LEVEL_avx512
+#define GEMM_PACKS(panels) ((panels) == 3)
+#else
+#define GEMM_PACKS(panels) false
+#endif
 
 /* The most rows of a tile of so many panels. */
 V_INLINE int64_t gemm_max_rows(int64_t panels) {

@@ -26,8 +26,9 @@ static const struct {
   const char *vendor;
   uint32_t family, model;
   const char *numbers;
-} cpus[] = {{"GenuineIntel", 6, 0, "product_panels=3,conv_panels=3,winograd_panels=3,tall_rows=8,b_lines=8"},
-            {"AuthenticAMD", 25, 0, "tile_steps=1"}};
+} cpus[] = {
+    {"GenuineIntel", 6, 0, "product_panels=3,packed_groups=16,conv_panels=3,winograd_panels=3,tall_rows=8,b_lines=8"},
+    {"AuthenticAMD", 25, 0, "tile_steps=1"}};
 
 /* The next of `text`'s words, which end with `end`; empty behind the last. */
 static base_str next_word(const char **text, char end) {

@@ -40,7 +40,7 @@ static void no_number_changes_a_bit(void **state) {
 static void sets_change_no_bit(void **state) {
   (void)state;
   static const char *const sets[] = {
-      "product_panels=3,conv_panels=3,winograd_panels=3,tall_rows=8,b_lines=8,tile_steps=4",
+      "product_panels=3,packed_groups=4,conv_panels=3,winograd_panels=3,tall_rows=8,b_lines=8,tile_steps=4",
       "product_panels=2,conv_panels=4,winograd_panels=4,tall_rows=8,block_k=384,chunk_floats=32768",
   };
   for (size_t l = 0; l < LAYERS; l++)

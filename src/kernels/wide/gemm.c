@@ -3,13 +3,15 @@
  * Within a task a block of B (kc rows of a group of panels) stays in the nearest cache that holds it while the rows of
  * the chunk pass by, and the chunk of A stays in L2 while the groups pass by. */
 #include "kernels/gemm_priv.h"
+#include "kernels/wide/turn_priv.h"
 
 enum {
   L1_FLOATS = 8 << 10, /* of a smaller B, all groups stay near */
   TABLE_TILES = 8,
   TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24,           /* three for each of eight threads */
-  CHAINED = 64 << 10    /* sums that lie in L2 until a chain comes: it is fastest on long rows */
+  CHAINED = 64 << 10,   /* sums that lie in L2 until a chain comes: it is fastest on long rows */
+  PACKED = 2 << 20      /* floats of A that are packed at most: scratch of each worker */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -53,10 +55,38 @@ bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm
   return front->rows != NULL;
 }
 
+/* Groups narrower than the grid's tiles are for have rows that are not packed: their tiles are others. */
+bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gemm_grid *grid, gemm_packed *packed) {
+  const int64_t least = grid->tuning->packed_groups, rows = grid->tiles * GEMM_PACKED_ROWS;
+  if (!GEMM_PACKS(3) || !least || grid->groups < least || ceil_div(grid->panels, grid->groups) < 3 || g->m == 1 ||
+      g->k < grid->tuning->deep_k || g->k < 1 || rows > PACKED / g->k)
+    return true;
+  packed->tiles = base_call_scratch(call, (size_t)(rows * g->k), sizeof *packed->tiles);
+  packed->done = base_call_scratch(call, (size_t)grid->row_chunks, sizeof *packed->done);
+  if (!packed->tiles || !packed->done) return false;
+  memset(packed->done, 0, (size_t)grid->row_chunks * sizeof *packed->done);
+  g->packed = packed;
+  return true;
+}
+
 /* Rows [row, last_row) times one group, k in [k0, k1). */
 typedef struct gemm_block {
   int64_t row, last_row, group, k0, k1;
+  const float *packed; /* of the first row, k 0; NULL: none */
 } gemm_block;
+
+static int64_t tiles_of(const gemm_grid *grid, int64_t rows, int64_t panels) {
+  return ceil_div(rows, gemm_tile_rows(grid->tuning, panels));
+}
+
+/* Rows [row0, row1) in the tiles of a group that GEMM_PACKS. */
+static void pack_rows(const gemm_product *g, const gemm_grid *grid, int64_t row0, int64_t row1, float *to) {
+  const int64_t all = row1 - row0, tiles = tiles_of(grid, all, 3);
+  for (int64_t tile = 0; tile < tiles; tile++, to += g->k * GEMM_PACKED_ROWS) {
+    const int64_t first = gemm_split(all, tiles, tile), rows = gemm_split(all, tiles, tile + 1) - first;
+    turn_block(to, GEMM_PACKED_ROWS, g->a + (row0 + first) * g->a_pitch, g->a_pitch, g->k, rows, 0);
+  }
+}
 
 /* The tiles of this group that run now share out the fetching of the next group, where B does not stay near. For a
  * single row, which reads at the speed of memory, the CPU's own fetching does better. */
@@ -80,9 +110,11 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
   const float *table[TABLE_TILES * GEMM_MAX_ROWS], *from = g->a + (b->row - g->a_row) * g->a_pitch + b->k0;
   int64_t panel = gemm_split(grid->panels, grid->groups, b->group), column = panel * V_LANES;
   int64_t panels = gemm_split(grid->panels, grid->groups, b->group + 1) - panel;
-  int64_t all = b->last_row - b->row, tiles = ceil_div(all, gemm_tile_rows(grid->tuning, panels));
+  int64_t all = b->last_row - b->row, tiles = tiles_of(grid, all, panels);
+  const bool packs = b->packed && GEMM_PACKS(panels);
   gemm_tile t = {.taps = 1,
                  .k = b->k1 - b->k0,
+                 .packed = packs ? b->packed + b->k0 * GEMM_PACKED_ROWS : NULL,
                  .b = g->b + column * g->k + b->k0 * V_LANES,
                  .b_panel = g->k * V_LANES,
                  .c = g->c + b->row * g->c_pitch + column,
@@ -92,7 +124,7 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
                  .rolled = grid->tuning->tile_steps == 1,
                  .b_ahead = grid->tuning->b_lines * V_LANES};
   fetch_group(&t, g, grid, b, panels);
-  const bool far = rows_are_far(g, grid, b);
+  const bool far = !packs && rows_are_far(g, grid, b);
   kern_epilogue e = b->k1 == g->k ? kern_epilogue_at(g->e, b->row, column) : (kern_epilogue){.act = KERN_ACT_none};
   e.chain = NULL;                                                 /* the task's */
   e.bias = g->e->bias && b->k0 == 0 ? g->e->bias + column : NULL; /* every sum starts with it, however k is cut */
@@ -108,6 +140,7 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
       }
       KERN_NAME(gemm_tile)(&t, rows, panels, &e);
       t.a += rows;
+      if (packs) t.packed += g->k * GEMM_PACKED_ROWS;
       t.c += rows * g->c_pitch;
       e.row += rows; /* kern_epilogue_at would copy all of it, which a short tile feels */
       if (e.residual) e.residual += rows * e.residual_pitch;
@@ -148,11 +181,19 @@ void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t 
     made = make_rows(g, row, row0, row1);
     g = &made;
   }
+  const float *packed = NULL;
+  if (g->packed) {
+    float *const to = g->packed->tiles + gemm_split(grid->tiles, grid->row_chunks, row) * GEMM_PACKED_ROWS * g->k;
+    if (!g->packed->done[row]) pack_rows(g, grid, row0, row1, to);
+    g->packed->done[row] = true;
+    packed = to;
+  }
   int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
   int64_t blocks = base_max_i64(1, ceil_div(g->k, grid->tuning->block_k)), chained = -1;
   for (int64_t i = 0; i < blocks; i++)
     for (int64_t group = gemm_split(grid->groups, grid->column_chunks, column); group < last_group; group++) {
-      const gemm_block block = {row0, row1, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1)};
+      const gemm_block block = {row0,  row1, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1),
+                                packed};
       run_block(g, grid, &block);
       if (!g->e->chain || i + 1 < blocks) continue;
       if (chained < 0) chained = group;

@@ -55,11 +55,12 @@ V_INLINE void finish(vf *sums, const kern_epilogue *e, int64_t column, const int
  * what gcc does: it keeps them in vector registers and moves them over. */
 enum { POINTERS = MASKED ? 8 : GEMM_MAX_ROWS };
 
-/* Sums += the products of `steps` rows of B, from b on, and elements of A from k on. For each of them a line `ahead` is
- * fetched, `step` floats behind the one before; in a round of several steps so are those of B `b_ahead` further on. */
+/* Sums += the products of `steps` rows of B, from b on, and elements of A from k on, `unit` apart. For each of them a
+ * line `ahead` is fetched, `step` floats behind the one before; in a round of several steps so are those of B `b_ahead`
+ * further on. */
 V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const *table, int64_t k, const float *b,
                             int64_t b_panel, int64_t b_ahead, const float *ahead, int64_t step, const int steps,
-                            const int rows, const int panels, const bool half, const bool far) {
+                            const int unit, const int rows, const int panels, const bool half, const bool far) {
   V_FOR(u, steps) {
     if (rows > POINTERS) __asm__("" : : : "memory"); /* they are read again, not kept */
     if (far) __builtin_prefetch(ahead + u * step, 0, 2);
@@ -70,7 +71,7 @@ V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const 
     V_FOR(i, rows * panels) {
       const float *from = rows > POINTERS ? table[i / panels] : a[i / panels];
       const bool low = half && i % panels == panels - 1;
-      const vf x = v_set(from[k + u]);
+      const vf x = v_set(from[k + u * unit]);
       sums[i] = low ? v_fma_low(x, row[i % panels], sums[i]) : v_fma(x, row[i % panels], sums[i]);
     }
   }
@@ -82,26 +83,28 @@ enum { STEPS = 4, UNROLLED_SUMS = MASKED ? 16 : 8 };
 enum { FAR_SUMS = 8 };
 #define FAR_TILE(rows, panels) ((panels) > 1 && (rows) * (panels) >= FAR_SUMS)
 
-/* `half`: the last panel is at most half full. */
+/* `half`: the last panel is at most half full; `packed`: rows are. */
 V_INLINE void multiply(vf *sums, const gemm_tile *t, const float *b, const int rows, const int panels, const bool half,
-                       const bool far) {
+                       const bool far, const bool packed) {
+  const int unit = packed ? GEMM_PACKED_ROWS : 1;
   const float *ahead = t->ahead ? t->ahead : b;
   const int64_t step = t->ahead ? t->ahead_step : 0, b_panel = t->b_panel, b_skip = t->b_skip, taps = t->taps,
-                first = t->a_first, end = first + t->k, a_pitch = t->a_pitch, unrolled = t->rolled ? 0 : end;
+                first = t->a_first * unit, end = first + t->k * unit, a_pitch = t->a_pitch,
+                unrolled = t->rolled ? 0 : end;
   const int steps = !half && MASKED && rows * panels >= UNROLLED_SUMS ? (panels > 3 ? STEPS / 2 : STEPS) : 1;
   const float *const *table = t->a;
   for (int64_t tap = 0; tap < taps; tap++, table += a_pitch, b += b_skip) {
     const float *a[GEMM_MAX_ROWS];
     int64_t k = first;
-    V_FOR(r, rows) a[r] = table[r];
+    V_FOR(r, rows) a[r] = packed ? t->packed + r : table[r];
     /* One index for all rows: compilers would step every pointer on its own. */
-    for (; steps > 1 && k + steps <= unrolled; k += steps, b += steps * V_LANES, ahead += steps * step) {
+    for (; steps > 1 && k + steps * unit <= unrolled; k += steps * unit, b += steps * V_LANES, ahead += steps * step) {
       V_OPAQUE(k);
-      multiply_rows(sums, a, table, k, b, b_panel, t->b_ahead, ahead, step, steps, rows, panels, half, far);
+      multiply_rows(sums, a, table, k, b, b_panel, t->b_ahead, ahead, step, steps, unit, rows, panels, half, far);
     }
-    for (; k < end; k++, b += V_LANES, ahead += step) {
+    for (; k < end; k += unit, b += V_LANES, ahead += step) {
       V_OPAQUE(k);
-      multiply_rows(sums, a, table, k, b, b_panel, 0, ahead, step, 1, rows, panels, half, far);
+      multiply_rows(sums, a, table, k, b, b_panel, 0, ahead, step, 1, unit, rows, panels, half, far);
     }
   }
 }
@@ -134,9 +137,10 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   if (e) fetch_rows(c, t->c_pitch, rows, panels);
   if (e && e->residual) fetch_rows(e->residual + column, e->residual_pitch, rows, panels);
   const float *b = t->b + column / V_LANES * t->b_panel;
-  if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true, false);
-  else if (FAR_TILE(rows, panels) && t->far) multiply(sums, t, b, rows, panels, false, true);
-  else multiply(sums, t, b, rows, panels, false, false);
+  if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true, false, false);
+  else if (GEMM_PACKS(panels) && t->packed) multiply(sums, t, b, rows, panels, false, false, true);
+  else if (FAR_TILE(rows, panels) && t->far) multiply(sums, t, b, rows, panels, false, true, false);
+  else multiply(sums, t, b, rows, panels, false, false, false);
   if (e) finish(sums, e, column, rows, panels, last);
   at = 0;
   V_FOR(i, count) {

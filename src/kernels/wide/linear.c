@@ -70,7 +70,10 @@ td_status KERN_NAME(linear)(const base_call *call) {
   if (!g.front && base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
   gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
-  if (g.front && !KERN_NAME(gemm_front_of)(call, &g, &grid, &front)) return base_no_memory(call->err, "scratch");
+  gemm_packed packed;
+  const bool room =
+      g.front ? KERN_NAME(gemm_front_of)(call, &g, &grid, &front) : KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed);
+  if (!room) return base_no_memory(call->err, "scratch");
   int64_t tasks = grid.row_chunks * grid.column_chunks;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     KERN_NAME(gemm_task)(&g, &grid, task);

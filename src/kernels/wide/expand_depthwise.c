@@ -24,11 +24,12 @@ enum {
   LONE_OVERLAP = 8
 };
 enum {
-  NEAR_BYTES = 48 * 1024,   /* of the lines under one output row: leaves the first-level cache no sooner */
-  RING_BYTES = 128 * 1024,  /* of the ring, where the window lets it be so small */
-  IMAGE_BYTES = 256 * 1024, /* of x, under a band that one block of channels after the other goes over */
-  FAR_BYTES = 1024 * 1024,  /* of x, that blocks would read from beyond the second-level cache, one after the other; */
-  LINES_BYTES = 300 * 1024, /* where one block of all channels can do: of the lines under one output row */
+  NEAR_BYTES = 48 * 1024,    /* of the lines under one output row: leaves the first-level cache no sooner */
+  RING_BYTES = 128 * 1024,   /* of the ring, where the window lets it be so small */
+  IMAGE_BYTES = 256 * 1024,  /* of x, under a band that one block of channels after the other goes over */
+  FAR_BYTES = 1024 * 1024,   /* of x, that blocks would read from beyond the second-level cache, one after the other; */
+  LINES_BYTES = 300 * 1024,  /* where one block of all channels can do: of the lines under one output row, */
+  NEAR_WEIGHTS = 512 * 1024, /* and of the weights, which each line reads */
   /* Of the expansion, before an activation that is a pass of its own, as they are in L1 then: whole tiles. */
   PIXELS = 48,
   LONE_PIXELS = 56 /* of one panel */
@@ -176,7 +177,8 @@ static bool is_one_block(const layer *l) {
   const kern_conv_axis *h = &l->conv.axis[1], *v = &l->conv.axis[2];
   const double line = (double)v->in * (double)sizeof(float);
   return line * (double)h->in * (double)l->depth > FAR_BYTES &&
-         line * (double)h->kernel * (double)l->conv.groups <= LINES_BYTES;
+         line * (double)h->kernel * (double)l->conv.groups <= LINES_BYTES &&
+         (double)l->depth * (double)l->conv.groups * (double)sizeof(float) <= NEAR_WEIGHTS;
 }
 
 /* Blocks are pairs of panels, the last one with whatever is left: each has the channels of a vector. Narrow ones cost

@@ -1,5 +1,5 @@
 /* softmax.c -- KERN_SOFTMAX and KERN_LOG_SOFTMAX of aten::_softmax and aten::_log_softmax. Lanes lie along rows, or,
- * where dimensions follow, side by side: then a vector holds V_LANES of them. */
+ * where dimensions follow, side by side: then a vector holds V_LANES of them, or all there are of several rows. */
 #include "kernels/wide/rows_priv.h"
 
 static float largest_of(const float *row, int64_t n) {
@@ -74,6 +74,41 @@ static void softmax_columns(float *to, const float *from, int64_t n, int64_t ste
   }
 }
 
+/* The combination of lanes whose numbers are the same modulo `inner`, a power of two, in each of them. */
+#define FOLD(name, combine)                                                \
+  static vf name(vf a, int64_t inner) {                                    \
+    for (int64_t apart = V_LANES / 2; apart >= inner; apart /= 2) {        \
+      int32_t other[V_LANES];                                              \
+      vi from;                                                             \
+      for (int32_t i = 0; i < V_LANES; i++) other[i] = i ^ (int32_t)apart; \
+      memcpy(&from, other, sizeof from);                                   \
+      a = combine(a, v_permute(a, from));                                  \
+    }                                                                      \
+    return a;                                                              \
+  }
+FOLD(fold_largest, v_max)
+FOLD(fold_sum, v_add)
+
+/* `inner` lanes side by side, so few that they and those behind them share vectors: `count` elements of all of them. */
+static void softmax_woven(float *to, const float *from, int64_t count, int64_t inner, bool logarithm) {
+  const vf least = v_set(-INFINITY);
+  vf largest = least, sum = v_zero();
+  for (int64_t i = 0; i < count; i += V_LANES) largest = v_max(largest, row_load(from + i, count - i, least));
+  largest = fold_largest(largest, inner);
+  for (int64_t i = 0; i < count; i += V_LANES) {
+    vf e = v_exp_flush(v_sub(row_load(from + i, count - i, least), largest));
+    if (!logarithm) row_store(to + i, e, count - i);
+    sum = v_add(sum, e);
+  }
+  sum = fold_sum(sum, inner);
+  vf factor = logarithm ? v_log(sum) : v_div(v_set(1), sum);
+  for (int64_t i = 0; i < count; i += V_LANES) {
+    vf y = logarithm ? v_sub(v_sub(row_load(from + i, count - i, least), largest), factor)
+                     : v_mul(row_load(to + i, count - i, least), factor);
+    row_store(to + i, y, count - i);
+  }
+}
+
 typedef struct lanes {
   const float *in;
   float *out;
@@ -100,14 +135,17 @@ static td_status run(const base_call *call, bool logarithm) {
   for (int32_t i = 0; i < in->rank; i++)
     *(i < axis ? &l.outer : i == axis || flatten ? &l.length : &l.inner) *= in->dims[i];
   if (l.outer * l.length * l.inner == 0) return TD_OK;
-  if (l.inner > 1) {
+  const bool woven = l.inner > 1 && V_LANES % l.inner == 0 && l.inner < V_LANES;
+  if (l.inner > 1 && !woven) {
     run_columns(&l, call, logarithm);
     return TD_OK;
   }
-  uint32_t total = row_tasks(l.outer, l.length, &each);
+  const int64_t row = l.length * l.inner;
+  uint32_t total = row_tasks(l.outer, row, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each; r < base_min_i64(l.outer, (task + 1) * each); r++)
-      (logarithm ? log_softmax_row : softmax_row)(l.out + r * l.length, l.in + r * l.length, l.length);
+      if (woven) softmax_woven(l.out + r * row, l.in + r * row, row, l.inner, logarithm);
+      else (logarithm ? log_softmax_row : softmax_row)(l.out + r * row, l.in + r * row, row);
   return TD_OK;
 }
 td_status KERN_NAME(softmax)(const base_call *call) { return run(call, false); }

@@ -123,6 +123,9 @@ static bool softmax_columns_cases(ir_case *c, uint32_t number) {
     case 1: ops_case_arg(c, ARG_INT("dim", 0)); return ops_case_in(c, TD_F32, OPS_DIMS(5, 3), OPS_SPECIAL, 6);
     case 2: return ops_case_in(c, TD_F32, OPS_DIMS(64, 3), OPS_SPECIAL, 7);
     case 3: return ops_case_in(c, TD_F32, OPS_DIMS(2, 5003), OPS_NORMAL, 8);
+    case 4: ops_case_arg(c, ARG_INT("dim", 1)); return ops_case_in(c, TD_F32, OPS_DIMS(3, 21, 4), OPS_NORMAL, 9);
+    case 5: ops_case_arg(c, ARG_INT("dim", 1)); return ops_case_in(c, TD_F32, OPS_DIMS(5, 7, 8), OPS_SPECIAL, 10);
+    case 6: ops_case_arg(c, ARG_INT("dim", 0)); return ops_case_in(c, TD_F32, OPS_DIMS(33, 2), OPS_SPECIAL, 11);
     default: return false;
   }
 }

@@ -39,8 +39,7 @@ enum { GEMM_MAX_PANELS = 2, GEMM_THIN_PANELS = 2, GEMM_MAX_ROWS = 6 };
 typedef struct gemm_tile {
   const float *const *a; /* a[tap * a_pitch + row]: k floats, from a_first on */
   int64_t a_pitch, a_first, taps, k;
-  const float
-      *packed; /* or NULL: the rows once more, [k][GEMM_PACKED_ROWS], which tiles that gemm_packs read instead */
+  const float *packed; /* NULL, or the rows once more, [k][GEMM_PACKED_ROWS], which tiles that GEMM_PACKS read */
   const float *b;
   int64_t b_panel; /* floats from panel to panel */
   int64_t b_skip;  /* floats between the rows of one tap and those of the next: 0 unless taps are left out */

@@ -55,11 +55,17 @@ bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm
   return front->rows != NULL;
 }
 
+/* How many groups of panels a row meets on a worker that packs it. */
+static int64_t groups_of_worker(const base_call *call, const gemm_grid *grid) {
+  const int64_t workers = base_max_i64(call->workers, 1);
+  return grid->groups * (grid->rows_first ? base_min_i64(grid->row_chunks, workers) : 1) / workers;
+}
+
 /* Groups narrower than the grid's tiles are for have rows that are not packed: their tiles are others. */
 bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gemm_grid *grid, gemm_packed *packed) {
   const int64_t least = grid->tuning->packed_groups, rows = grid->tiles * GEMM_PACKED_ROWS;
-  if (!GEMM_PACKS(3) || !least || grid->groups < least || ceil_div(grid->panels, grid->groups) < 3 || g->m == 1 ||
-      g->k < grid->tuning->deep_k || g->k < 1 || rows > PACKED / g->k)
+  if (!GEMM_PACKS(3) || !least || groups_of_worker(call, grid) < least || ceil_div(grid->panels, grid->groups) < 3 ||
+      g->m == 1 || g->k < grid->tuning->deep_k || g->k < 1 || rows > PACKED / g->k)
     return true;
   packed->tiles = base_call_scratch(call, (size_t)(rows * g->k), sizeof *packed->tiles);
   packed->done = base_call_scratch(call, (size_t)grid->row_chunks, sizeof *packed->done);

@@ -9,8 +9,8 @@
 
 enum { SIDE = WEIGHTS_SIDE, LANES = WEIGHTS_LANES };
 
-int64_t kern_winograd_shared(int64_t groups, int64_t out, int64_t in, int64_t panel) {
-  return kern_conv_shared(false, groups, out, in, panel);
+int64_t kern_winograd_shared(int64_t groups, int64_t channels, int64_t channels_in, int64_t panel) {
+  return kern_conv_shared(false, groups, channels, channels_in, panel);
 }
 
 bool kern_winograd_packed_size(int64_t tile, int64_t groups, int64_t out, int64_t in, int64_t panel, int64_t *count) {

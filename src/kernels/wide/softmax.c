@@ -56,24 +56,6 @@ static void log_softmax_row(float *to, const float *row, int64_t n) {
   if (i < n) v_store_n(to + i, v_sub(v_sub(v_load_n(row + i, n - i), a), b), n - i);
 }
 
-/* `width` <= V_LANES lanes side by side, elements of a lane `step` apart. */
-static void softmax_columns(float *to, const float *from, int64_t n, int64_t step, int64_t width, bool logarithm) {
-  const vf least = v_set(-INFINITY);
-  vf largest = least, sum = v_zero();
-  for (int64_t k = 0; k < n; k++) largest = v_max(largest, row_load(from + k * step, width, least));
-  for (int64_t k = 0; k < n; k++) {
-    vf e = v_exp_flush(v_sub(row_load(from + k * step, width, least), largest));
-    if (!logarithm) row_store(to + k * step, e, width);
-    sum = v_add(sum, e);
-  }
-  vf factor = logarithm ? v_log(sum) : v_div(v_set(1), sum);
-  for (int64_t k = 0; k < n; k++) {
-    vf y = logarithm ? v_sub(v_sub(row_load(from + k * step, width, least), largest), factor)
-                     : v_mul(row_load(to + k * step, width, least), factor);
-    row_store(to + k * step, y, width);
-  }
-}
-
 /* The combination of lanes whose numbers are the same modulo `inner`, a power of two, in each of them. */
 #define FOLD(name, combine)                                                \
   static vf name(vf a, int64_t inner) {                                    \
@@ -89,24 +71,29 @@ static void softmax_columns(float *to, const float *from, int64_t n, int64_t ste
 FOLD(fold_largest, v_max)
 FOLD(fold_sum, v_add)
 
-/* `inner` lanes side by side, so few that they and those behind them share vectors: `count` elements of all of them. */
-static void softmax_woven(float *to, const float *from, int64_t count, int64_t inner, bool logarithm) {
+/* `width` <= V_LANES lanes side by side, elements of a lane `inner` apart, up to `count` in all. `woven`: there are no
+ * other lanes, and a vector holds as many steps of all of them as fit. */
+V_INLINE void softmax_columns(float *to, const float *from, int64_t count, int64_t inner, int64_t width, bool logarithm,
+                              const bool woven) {
+  const int64_t step = woven ? V_LANES : inner;
   const vf least = v_set(-INFINITY);
   vf largest = least, sum = v_zero();
-  for (int64_t i = 0; i < count; i += V_LANES) largest = v_max(largest, row_load(from + i, count - i, least));
-  largest = fold_largest(largest, inner);
-  for (int64_t i = 0; i < count; i += V_LANES) {
-    vf e = v_exp_flush(v_sub(row_load(from + i, count - i, least), largest));
-    if (!logarithm) row_store(to + i, e, count - i);
+#define LANES(i) (woven ? base_min_i64(V_LANES, count - (i)) : width)
+  for (int64_t i = 0; i < count; i += step) largest = v_max(largest, row_load(from + i, LANES(i), least));
+  if (woven) largest = fold_largest(largest, inner);
+  for (int64_t i = 0; i < count; i += step) {
+    vf e = v_exp_flush(v_sub(row_load(from + i, LANES(i), least), largest));
+    if (!logarithm) row_store(to + i, e, LANES(i));
     sum = v_add(sum, e);
   }
-  sum = fold_sum(sum, inner);
+  if (woven) sum = fold_sum(sum, inner);
   vf factor = logarithm ? v_log(sum) : v_div(v_set(1), sum);
-  for (int64_t i = 0; i < count; i += V_LANES) {
-    vf y = logarithm ? v_sub(v_sub(row_load(from + i, count - i, least), largest), factor)
-                     : v_mul(row_load(to + i, count - i, least), factor);
-    row_store(to + i, y, count - i);
+  for (int64_t i = 0; i < count; i += step) {
+    vf y = logarithm ? v_sub(v_sub(row_load(from + i, LANES(i), least), largest), factor)
+                     : v_mul(row_load(to + i, LANES(i), least), factor);
+    row_store(to + i, y, LANES(i));
   }
+#undef LANES
 }
 
 typedef struct lanes {
@@ -115,14 +102,18 @@ typedef struct lanes {
   int64_t outer, length, inner;
 } lanes;
 
+/* Lanes so few that their number divides a vector's are woven. */
 static void run_columns(const lanes *l, const base_call *call, bool logarithm) {
+  const bool woven = l->inner < V_LANES && V_LANES % l->inner == 0;
+  const int64_t row = l->length * l->inner;
   int64_t blocks = (l->inner + V_LANES - 1) / V_LANES, each;
-  uint32_t total = row_tasks(l->outer * blocks, l->length * V_LANES, &each);
+  uint32_t total = row_tasks(l->outer * blocks, woven ? row : l->length * V_LANES, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t b = task * each; b < base_min_i64(l->outer * blocks, (task + 1) * each); b++) {
-      int64_t first = b % blocks * V_LANES, offset = b / blocks * l->length * l->inner + first;
-      softmax_columns(l->out + offset, l->in + offset, l->length, l->inner, base_min_i64(V_LANES, l->inner - first),
-                      logarithm);
+      const int64_t first = b % blocks * V_LANES, offset = b / blocks * row + first;
+      const int64_t count = row - first, width = base_min_i64(V_LANES, l->inner - first);
+      if (woven) softmax_columns(l->out + offset, l->in + offset, count, l->inner, width, logarithm, true);
+      else softmax_columns(l->out + offset, l->in + offset, count, l->inner, width, logarithm, false);
     }
 }
 
@@ -135,17 +126,14 @@ static td_status run(const base_call *call, bool logarithm) {
   for (int32_t i = 0; i < in->rank; i++)
     *(i < axis ? &l.outer : i == axis || flatten ? &l.length : &l.inner) *= in->dims[i];
   if (l.outer * l.length * l.inner == 0) return TD_OK;
-  const bool woven = l.inner > 1 && V_LANES % l.inner == 0 && l.inner < V_LANES;
-  if (l.inner > 1 && !woven) {
+  if (l.inner > 1) {
     run_columns(&l, call, logarithm);
     return TD_OK;
   }
-  const int64_t row = l.length * l.inner;
-  uint32_t total = row_tasks(l.outer, row, &each);
+  uint32_t total = row_tasks(l.outer, l.length, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each; r < base_min_i64(l.outer, (task + 1) * each); r++)
-      if (woven) softmax_woven(l.out + r * row, l.in + r * row, row, l.inner, logarithm);
-      else (logarithm ? log_softmax_row : softmax_row)(l.out + r * row, l.in + r * row, row);
+      (logarithm ? log_softmax_row : softmax_row)(l.out + r * l.length, l.in + r * l.length, l.length);
   return TD_OK;
 }
 td_status KERN_NAME(softmax)(const base_call *call) { return run(call, false); }

@@ -1,7 +1,6 @@
 /* pack_winograd.c -- transforming and packing weights on any CPU (packing.h has levels' own), how near the result is,
  * and which tile pays. */
 #define WEIGHTS_LANES 2
-#include "kernels/pack_conv.h"
 #include "kernels/winograd_weights_priv.h"
 
 #include <math.h>
@@ -9,13 +8,9 @@
 
 enum { SIDE = WEIGHTS_SIDE, LANES = WEIGHTS_LANES };
 
-int64_t kern_winograd_shared(int64_t groups, int64_t channels, int64_t channels_in, int64_t panel) {
-  return kern_conv_shared(false, groups, channels, channels_in, panel);
-}
-
 bool kern_winograd_packed_size(int64_t tile, int64_t groups, int64_t out, int64_t in, int64_t panel, int64_t *count) {
   if (groups < 1 || out < 0 || in < 0 || panel < 1 || out > INT64_MAX - panel) return false;
-  const int64_t shared = kern_winograd_shared(groups, out, in, panel);
+  const int64_t shared = kern_conv_shared(false, groups, out, in, panel);
   return base_mul_i64((out + panel - 1) / panel, panel, count) && base_mul_i64(*count, in, count) &&
          base_mul_i64(*count, groups / shared, count) && base_mul_i64(*count, (tile + 2) * (tile + 2), count);
 }
@@ -40,10 +35,9 @@ static void gather(const base_tensor *w, const base_f32 *scale, int64_t first, i
 
 void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t groups, int64_t tile, int64_t panel,
                         float *to) {
-  const int64_t side = tile + 2, in = inputs_of(w),
-                products = groups / kern_winograd_shared(groups, w->dims[0] / groups, in, panel);
-  const int64_t out = w->dims[0] / products,
-                panels = (out + panel - 1) / panel;     /* of groups that share a panel, or one */
+  const int64_t side = tile + 2, in = inputs_of(w);
+  const int64_t products = groups / kern_conv_shared(false, groups, w->dims[0] / groups, in, panel);
+  const int64_t out = w->dims[0] / products, panels = (out + panel - 1) / panel;
   const int64_t plane = products * panels * in * panel; /* floats of one element of U */
   for (int64_t p = 0; p < products * panels; p++)
     for (int64_t k = 0; k < in; k++)
@@ -178,7 +172,7 @@ static double saving(const kern_winograd_layer *l, int64_t panel, int64_t tile) 
   if (l->planes < 1 || l->height < 1 || l->width < 1 || l->channels_in < 1 || l->channels < 1 || l->depth < 1 ||
       l->depth > KERN_WINOGRAD_DEPTH || l->groups < 1 || panel < 1)
     return 0;
-  const int64_t shared = kern_winograd_shared(l->groups, l->channels, l->depth * l->channels_in, panel);
+  const int64_t shared = kern_conv_shared(false, l->groups, l->channels, l->depth * l->channels_in, panel);
   const int64_t few = shared > 1 ? 8 : 16; /* channels, below which a tile's products are too short */
   if (l->channels_in < few || l->channels < few) return 0;
   double out = (double)(l->groups / shared) * ceil((double)l->channels / (double)panel) * (double)panel;

@@ -6,10 +6,12 @@
  *     packed[element][group][channel / panel][channel in][channel % panel]
  *
  * Channels are those of a group; the last panel of each is padded with zeros. A kernel of several planes in depth has
- * (depth, channel in) for channels in. Small groups share panels, as those of kernels/pack_conv.h do. */
+ * (depth, channel in) for channels in. Small groups share panels where
+ * kern_conv_shared says so of those numbers. */
 #ifndef KERNELS_PACK_WINOGRAD_H
 #define KERNELS_PACK_WINOGRAD_H
 #include "kernels/conv.h"
+#include "kernels/pack_conv.h"
 
 /* The most planes of a kernel, and the widest dilation within a plane. */
 enum { KERN_WINOGRAD_DEPTH = 8, KERN_WINOGRAD_DILATION = 64 };
@@ -17,8 +19,6 @@ enum { KERN_WINOGRAD_DEPTH = 8, KERN_WINOGRAD_DILATION = 64 };
  * f32, it rounds half as badly as with Lavin and Gray's 1 and 2; F(2x2, 3x3) has 0, 1, -1 and infinity. */
 #define KERN_WINOGRAD_P 0.625f
 #define KERN_WINOGRAD_Q 1.5f
-/* How many groups share a panel; 1: none. channels_in times the planes of the kernel. */
-int64_t kern_winograd_shared(int64_t groups, int64_t channels, int64_t channels_in, int64_t panel);
 /* Floats of the packed form; `tile` is 2 or 4; channels and channels_in are a group's, the latter times the planes of
  * the kernel. False: overflow, or a size that is negative. */
 bool kern_winograd_packed_size(int64_t tile, int64_t groups, int64_t channels, int64_t channels_in, int64_t panel,

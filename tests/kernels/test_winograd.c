@@ -207,26 +207,6 @@ static void gaps_between_pixels_change_nothing(void **state) {
 }
 
 /* Layers whose times were measured. */
-static void groups_take_the_faster_form(void **state) {
-  (void)state;
-  const struct {
-    int64_t size, groups, channels, tile;
-  } layers[] = {{56, 2, 64, 4}, {28, 8, 32, 4}, {28, 12, 16, 4}, {14, 32, 16, 4}, {7, 8, 128, 2},
-                {7, 64, 16, 0}, {56, 32, 8, 4}, {7, 128, 8, 0},  {56, 32, 4, 0},  {28, 256, 1, 0}};
-  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-    const kern_winograd_layer l = {.planes = 1,
-                                   .height = layers[i].size,
-                                   .width = layers[i].size,
-                                   .dilation = {1, 1},
-                                   .depth = 1,
-                                   .groups = layers[i].groups,
-                                   .channels_in = layers[i].channels,
-                                   .channels = layers[i].channels};
-    assert_int_equal(kern_winograd_tile(&l, 16, 4), layers[i].tile);
-    if (layers[i].channels == 8) assert_int_equal(kern_winograd_tile(&l, 8, 4), 0); /* its products are too short */
-  }
-}
-
 static void the_faster_form_is_chosen(void **state) {
   (void)state;
   const struct {
@@ -251,23 +231,39 @@ static void the_faster_form_is_chosen(void **state) {
     }
 }
 
-static kern_winograd_choice choice(int64_t size, int64_t channels, int64_t widest) {
+static kern_winograd_choice choice(int64_t size, int64_t groups, int64_t channels, int64_t widest) {
   const kern_winograd_layer l = {.planes = 1,
                                  .height = size,
                                  .width = size,
                                  .dilation = {1, 1},
                                  .depth = 1,
-                                 .groups = 1,
+                                 .groups = groups,
                                  .channels_in = channels,
                                  .channels = channels};
   return (kern_winograd_choice){.layer = l, .panel = 16, .widest = widest};
+}
+
+/* The same of groups. */
+static void groups_take_the_faster_form(void **state) {
+  (void)state;
+  const struct {
+    int64_t size, groups, channels, tile;
+  } layers[] = {{56, 2, 64, 4}, {28, 8, 32, 4}, {28, 12, 16, 4}, {14, 32, 16, 4}, {7, 8, 128, 2},
+                {7, 64, 16, 0}, {56, 32, 8, 4}, {7, 128, 8, 0},  {56, 32, 4, 0},  {28, 256, 1, 0}};
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    const kern_winograd_choice c = choice(layers[i].size, layers[i].groups, layers[i].channels, 4);
+    assert_int_equal(kern_winograd_tile(&c.layer, c.panel, c.widest), layers[i].tile);
+    /* its products are too short where no groups share a panel */
+    if (layers[i].channels == 8) assert_int_equal(kern_winograd_tile(&c.layer, 8, c.widest), 0);
+  }
 }
 
 static void memory_goes_where_it_saves_most(void **state) {
   (void)state;
   enum { LAYERS = 4 };
   const double plain = 256. * 256 * sizeof(float);
-  kern_winograd_choice c[LAYERS] = {choice(56, 256, 4), choice(14, 256, 4), choice(56, 256, 2), choice(1, 256, 4)};
+  kern_winograd_choice c[LAYERS] = {choice(56, 1, 256, 4), choice(14, 1, 256, 4), choice(56, 1, 256, 2),
+                                    choice(1, 1, 256, 4)};
   kern_winograd_choose(c, LAYERS, 1e12);
   for (size_t i = 0; i < LAYERS; i++)
     assert_int_equal(c[i].tile, kern_winograd_tile(&c[i].layer, c[i].panel, c[i].widest));

@@ -170,7 +170,7 @@ static void pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t g
     return;
   }
   const int64_t in = w->dims[1], depth = w->rank > 4 ? w->dims[2] : 1, panel_floats = in * depth * V_LANES;
-  const int64_t products = groups / kern_winograd_shared(groups, w->dims[0] / groups, in * depth, V_LANES);
+  const int64_t products = groups / kern_conv_shared(false, groups, w->dims[0] / groups, in * depth, V_LANES);
   const int64_t out = w->dims[0] / products, panels = (out + V_LANES - 1) / V_LANES;
   for (int64_t p = 0; p < products * panels; p++, to += panel_floats) {
     const int64_t before = p % panels * V_LANES, first = p / panels * out + before;

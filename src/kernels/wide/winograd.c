@@ -186,7 +186,6 @@ typedef struct job {
   int64_t tile, elements;
   int64_t products, shared;     /* of the convolution; groups of channels that are one, as they share a panel */
   int64_t in, out;              /* channels of a product */
-  int64_t tap;                  /* rows of its weights for a tap in depth: channels in of a group */
   int64_t tiles_across, tiles;  /* of a phase; of a plane */
   int64_t phase_tiles;          /* of a phase */
   int64_t slabs, slab_planes;   /* of a sample; output planes of the largest */
@@ -289,12 +288,15 @@ static run run_from(const job *j, const group *g, int64_t plane) {
   return r;
 }
 
+/* Floats of a panel of an element's weights: all taps in depth, each with the channels in of a group. */
+static int64_t panel_floats(const job *j) { return j->conv.axis[0].kernel * j->conv.group_in * V_LANES; }
+
 /* What to fetch while part `part` of the rows meets panels [from, next) of element e: one of the panels behind them,
  * each part another. Weights come from memory; without this they would come in bursts with the first part. */
 static int64_t ahead_of(const job *j, int64_t e, int64_t from, int64_t next, int64_t panels, int64_t part) {
   int64_t planes = next >= panels, to = planes ? part : next + part;
   if (part >= next - from || to >= panels || e + planes == j->elements) return 0;
-  return (planes * j->products * j->panels + to - from) * j->conv.axis[0].kernel * j->tap * V_LANES;
+  return (planes * j->products * j->panels + to - from) * panel_floats(j);
 }
 
 /* Rows [row, row + rows) of a run: a[tap][row] of the plane of an element that begins at v. */
@@ -312,7 +314,7 @@ static void fill_rows(const job *j, const group *g, const run *r, const float *v
 /* The weights of element e from the first tap of a run on, in a panel of the set's. */
 static const float *weights_of(const job *j, const group *g, const run *r, int64_t e, int64_t panel) {
   const int64_t before = (e * j->products + g->product) * j->panels + panel;
-  return j->u + (before * j->conv.axis[0].kernel + r->tap) * j->tap * V_LANES;
+  return j->u + before * panel_floats(j) + r->tap * j->conv.group_in * V_LANES;
 }
 
 /* The sums of a run for element e where groups share panels, of all products of the set. */
@@ -323,7 +325,7 @@ static void multiply_shared(const job *j, const group *g, const run *r, int64_t 
   conv_groups t = {.a = a,
                    .taps = r->last_tap - r->tap,
                    .b = weights_of(j, g, r, e, 0),
-                   .b_panel = j->conv.axis[0].kernel * j->tap * V_LANES,
+                   .b_panel = panel_floats(j),
                    .group_in = j->conv.group_in,
                    .group_out = j->conv.group_out,
                    .panels = g->products,
@@ -355,9 +357,9 @@ static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t 
     gemm_tile t = {.a = a,
                    .a_pitch = rows,
                    .taps = r->last_tap - r->tap,
-                   .k = j->tap,
+                   .k = j->conv.group_in,
                    .b = b,
-                   .b_panel = j->conv.axis[0].kernel * j->tap * V_LANES,
+                   .b_panel = panel_floats(j),
                    .c = sums + row * pitch,
                    .c_pitch = pitch,
                    .columns = wide * V_LANES,
@@ -530,9 +532,8 @@ td_status KERN_NAME(winograd)(const base_call *call) {
   j.form = &forms[j.tile == 4];
   j.elements = (j.tile + 2) * (j.tile + 2);
   const int64_t depth = j.conv.axis[0].kernel * j.conv.group_in;
-  j.shared = kern_winograd_shared(j.conv.groups, j.conv.group_out, depth, V_LANES);
+  j.shared = kern_conv_shared(false, j.conv.groups, j.conv.group_out, depth, V_LANES);
   j.products = j.conv.groups / j.shared;
-  j.tap = j.conv.group_in;
   j.in = j.shared * j.conv.group_in;
   j.out = j.shared * j.conv.group_out;
   TRY(KERN_NAME(epilogue_of)(call, &j.epilogue));

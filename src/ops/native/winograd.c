@@ -143,7 +143,7 @@ static void transform_inputs(const kern_conv *c, const base_f32 *x, const tile_a
 static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, const tile_at *t, base_f32 *y) {
   const kern_conv_axis *h = &c->axis[1], *w = &c->axis[2];
   int64_t side = t->tile + 2, in = c->axis[0].kernel * c->group_in, out = c->group_out, p = c->panel;
-  int64_t area = side * side, shared = kern_winograd_shared(c->groups, out, in, p), panels = (out + p - 1) / p;
+  int64_t area = side * side, shared = kern_conv_shared(false, c->groups, out, in, p), panels = (out + p - 1) / p;
   int64_t plane = c->groups / shared * panels * in * p;
   u += t->group / shared * panels * in * p + t->group % shared * out;
   for (int64_t m = 0; m < out; m++) {

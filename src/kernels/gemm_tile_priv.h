@@ -58,9 +58,9 @@ typedef struct gemm_tile {
 
 /* Rows that are packed, element by element, come through one pointer and a line at a time: where their pitch is a
  * multiple of a page or nearly so, the lines of all rows would fall into one set of the first-level cache. */
-enum { GEMM_PACKED_ROWS = 8 };
+enum { GEMM_PACKED_ROWS = 8, GEMM_PACKED_PANELS = 3 };
 #if defined KERN_LEVEL_avx512
-#define GEMM_PACKS(panels) ((panels) == 3)
+#define GEMM_PACKS(panels) ((panels) == GEMM_PACKED_PANELS)
 #else
 #define GEMM_PACKS(panels) false
 #endif

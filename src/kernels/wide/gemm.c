@@ -64,8 +64,9 @@ static int64_t groups_of_worker(const base_call *call, const gemm_grid *grid) {
 /* Groups narrower than the grid's tiles are for have rows that are not packed: their tiles are others. */
 bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gemm_grid *grid, gemm_packed *packed) {
   const int64_t least = grid->tuning->packed_groups, rows = grid->tiles * GEMM_PACKED_ROWS;
-  if (!GEMM_PACKS(3) || !least || groups_of_worker(call, grid) < least || ceil_div(grid->panels, grid->groups) < 3 ||
-      g->m == 1 || g->k < grid->tuning->deep_k || g->k < 1 || rows > PACKED / g->k)
+  if (!GEMM_PACKS(GEMM_PACKED_PANELS) || !least || groups_of_worker(call, grid) < least ||
+      ceil_div(grid->panels, grid->groups) < GEMM_PACKED_PANELS || g->m == 1 || g->k < grid->tuning->deep_k ||
+      g->k < 1 || rows > PACKED / g->k)
     return true;
   packed->tiles = base_call_scratch(call, (size_t)(rows * g->k), sizeof *packed->tiles);
   packed->done = base_call_scratch(call, (size_t)grid->row_chunks, sizeof *packed->done);
@@ -85,13 +86,20 @@ static int64_t tiles_of(const gemm_grid *grid, int64_t rows, int64_t panels) {
   return ceil_div(rows, gemm_tile_rows(grid->tuning, panels));
 }
 
-/* Rows [row0, row1) in the tiles of a group that GEMM_PACKS. */
-static void pack_rows(const gemm_product *g, const gemm_grid *grid, int64_t row0, int64_t row1, float *to) {
-  const int64_t all = row1 - row0, tiles = tiles_of(grid, all, 3);
+/* Rows [row0, row1), which are chunk `chunk`, in the tiles of a group that GEMM_PACKS; NULL: they are not packed. */
+static const float *packed_rows(const gemm_product *g, const gemm_grid *grid, int64_t chunk, int64_t row0,
+                                int64_t row1) {
+  if (!g->packed) return NULL;
+  float *const packed = g->packed->tiles + gemm_split(grid->tiles, grid->row_chunks, chunk) * GEMM_PACKED_ROWS * g->k;
+  if (g->packed->done[chunk]) return packed;
+  g->packed->done[chunk] = true;
+  const int64_t all = row1 - row0, tiles = tiles_of(grid, all, GEMM_PACKED_PANELS);
+  float *to = packed;
   for (int64_t tile = 0; tile < tiles; tile++, to += g->k * GEMM_PACKED_ROWS) {
     const int64_t first = gemm_split(all, tiles, tile), rows = gemm_split(all, tiles, tile + 1) - first;
     turn_block(to, GEMM_PACKED_ROWS, g->a + (row0 + first) * g->a_pitch, g->a_pitch, g->k, rows, 0);
   }
+  return packed;
 }
 
 /* The tiles of this group that run now share out the fetching of the next group, where B does not stay near. For a
@@ -187,13 +195,7 @@ void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t 
     made = make_rows(g, row, row0, row1);
     g = &made;
   }
-  const float *packed = NULL;
-  if (g->packed) {
-    float *const to = g->packed->tiles + gemm_split(grid->tiles, grid->row_chunks, row) * GEMM_PACKED_ROWS * g->k;
-    if (!g->packed->done[row]) pack_rows(g, grid, row0, row1, to);
-    g->packed->done[row] = true;
-    packed = to;
-  }
+  const float *packed = packed_rows(g, grid, row, row0, row1);
   int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
   int64_t blocks = base_max_i64(1, ceil_div(g->k, grid->tuning->block_k)), chained = -1;
   for (int64_t i = 0; i < blocks; i++)

@@ -319,6 +319,28 @@ static void batch_norm_has_statistics_of_its_own(void **state) {
   }
 }
 
+/* Rows [0, 1) by the first matrix, [1, 4) by the second: the experts of transformers' models. */
+static const char grouped[] = PROGRAM(
+    T("p_w") "," T("x"), T("y"),
+    NODE("torch.ops.aten.view.default", ARG("self", T("p_w")) "," ARG("size", "{'as_ints':[2,3,1]}"), T("w3")) "," NODE(
+        "torch.ops.aten.arange.start_step", ARG("start", INT(1)) "," ARG("end", INT(5)) "," ARG("step", INT(3)),
+        T("offs")) "," NODE("torch.ops.transformers.grouped_mm_fallback.default",
+                            ARG("input", T("x")) "," ARG("weight", T("w3")) "," ARG("offs", T("offs")), T("y")),
+    VALUE("x", F32, INT(4) "," INT(3)), PARAMETER("p_w", "w") "," USER("x"), RESULT("y"), "");
+
+static void rows_are_multiplied_in_groups(void **state) {
+  (void)state;
+  EACH_BACKEND(b) {
+    program p;
+    td_named_tensor given = weight("w", w, 1, 6, 0);
+    program_open(&p, grouped, &given, 1, backends[b]);
+    const float x[] = {1, 0, 1, 1, 0, 1, 0, 1, 0, 0, 0, 2};
+    if (program_run(&p, x, 4, 3) != TD_OK) fail_msg("%s", p.err.text);
+    expect_floats(&p, 0, (const float[]){4, 10, 5, 12}, 4);
+    program_close(&p);
+  }
+}
+
 static td_status load_all(const td_allocator *allocator, void *user) {
   td_named_tensor given[] = {weight("n", w, 1, 2, 0), weight("m", w, 1, 2, 0)};
   td_load_options options = {.size = sizeof options, .backend = "eager", .allocator = allocator};
@@ -351,6 +373,7 @@ int main(void) {
                                      cmocka_unit_test(conditions_have_names_of_torch),
                                      cmocka_unit_test(batch_norm_has_statistics_of_its_own),
                                      cmocka_unit_test(complex_inputs_and_effects),
+                                     cmocka_unit_test(rows_are_multiplied_in_groups),
                                      cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@ static ir_value group_of(aten_args *c, ir_value v, int64_t axis, ir_value offs, 
   return IR_EMIT(c->b, "aten::slice", v, begin, end, ir_build_ints(c->b, &axis, 1),
                  ir_build_ints(c->b, (int64_t[]){1}, 1));
 }
-/* _grouped_mm(self, mat2, offs?): products of groups of rows, of columns, or of both along the axis that is summed. */
+/* _grouped_mm(self, mat2, offs?), grouped_mm_fallback(input, weight, offs) of transformers: products of groups of rows,
+ * of columns, or of both along the axis that is summed. */
 aten_value aten_lower_grouped(aten_args *c) {
   ir_value x = aten_in(c, 0), y = aten_in(c, 1), parts[256], axes[2];
   const int32_t rank[] = {aten_rank(c->a, x), aten_rank(c->a, y)};

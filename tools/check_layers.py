@@ -21,7 +21,6 @@ PREFIXES = {
     "kernels": ["kern_"],
     "import": ["import_", "onnx_", "builtin_", "aten_", "pt2_", "ts_"],
     "api": ["api_", "td_"],
-    "compile": ["compile_", "lower_", "fuse_"],
     "profile": ["prof_"],
     "runtime": ["run_"],
 }

@@ -93,14 +93,7 @@ static td_status list_known(bisection *b, const char *key, name_list *names, td_
 }
 
 static td_status list_passes(bisection *b, name_list *passes, td_error *err) {
-  TRY(list_known(b, "passes", passes, err));
-  static const char *const stages[] = {"fuse", "chain"}; /* the compiler's own, behind them */
-  for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
-    const char **to = base_vec_push(b->args->arena, passes);
-    if (!to) return base_no_memory(err, "names");
-    *to = stages[i];
-  }
-  return TD_OK;
+  return list_known(b, "passes", passes, err);
 }
 
 /* The first pass with which outputs part; passes->count: they part without any. */

@@ -5,6 +5,7 @@
 
 #include "compile/compile.h"
 #include "debug/debug.h"
+#include "export/export.h"
 #include "import/import.h"
 #include "kernels/kernels.h"
 #include "passes/passes.h"

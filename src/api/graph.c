@@ -85,7 +85,7 @@ td_status td_model_save_onnx(const td_model *model, td_write_fn write, void *use
   ir_graph *graph = NULL;
   base_text text = {.allocator = &model->allocator};
   td_status status = api_import((td_model *)(uintptr_t)model, &graph, err);
-  if (status == TD_OK) status = debug_write_onnx(graph, &text, err);
+  if (status == TD_OK) status = export_onnx(graph, &text, err);
   if (status == TD_OK && write(user, text.at, text.length) != TD_OK)
     status = base_fail(err, TD_NO_RESOURCE, NULL, -1, "the ONNX file could not be written");
   base_text_free(&text);

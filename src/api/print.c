@@ -31,8 +31,9 @@ static td_status passes_text(const td_model *model, uint32_t number, ir_graph *g
   uint32_t count;
   const passes_row *rows = passes_list(&count);
   const uint32_t *changes = number ? model->variants.at[number - 1].changes : model->changes;
+  const passes_setting setting = {.kernels = model->backend->kernels, .loops = model->backend->fuses};
   for (uint32_t i = 0; i < count && model->backend->passes; i++)
-    if (model->backend->kernels || !rows[i].kernels)
+    if (passes_runs(&rows[i], &setting))
       base_text_print(text, "# pass    %s: %u change%s\n", rows[i].name, changes[i], changes[i] == 1 ? "" : "s");
   return ir_print_brief(graph, text);
 }

@@ -7,24 +7,7 @@
 #include "loop/loop.h"
 #include "sys/sys.h"
 
-bool lower_makes_code(const compile_setting *s) { return s->backend->generates && s->cc && s->cache; }
-
-bool lower_has_chain(const ir_op *op) {
-  return op->attr_count && strcmp(op->attrs[op->attr_count - 1].name, "chain") == 0;
-}
-
-bool lower_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_count, lower_fused_loop *loop) {
-  base_program p;
-  loop->attrs = attrs;
-  loop->chain = lower_has_chain(op);
-  loop->front = loop->chain && kern_chain_in_front(attrs);
-  if (!loop->chain && !lower_is_loop(op->name)) return false;
-  loop->words = base_attr_ints(attrs, loop->chain ? attrs->count - 1 : 0, &loop->word_count);
-  if (!loop->word_count || base_program_read(loop->words, loop->word_count, &p)) return false;
-  loop->in_count = p.in_count;
-  const uint32_t own = loop->chain && !loop->front; /* operand 0 is the node's result, and not among its operands */
-  return loop->chain ? p.in_count > 0 && p.in_count - own <= in_count : p.in_count == in_count;
-}
+bool compile_makes_code(const compile_setting *s) { return s->backend->generates && s->cc && s->cache; }
 
 /* Of a row that ends with `axis`. A short one takes in what is outside of it, as kernels/fused.c does, at least. */
 static int32_t first_axis(const base_dim *sizes, int32_t axis) {
@@ -39,9 +22,9 @@ static int32_t first_axis(const base_dim *sizes, int32_t axis) {
 }
 
 /* Operands that stay as they are along a row, as their types tell. */
-static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, const base_program *p) {
+static uint64_t still_operands(base_dims *table, const compile_loop *loop, const base_program *p) {
   int32_t axis = p->rank - 1;
-  const int32_t row_axes = loop->chain && !p->row_axes ? 1 : p->row_axes;
+  const int32_t row_axes = loop->program.chain && !p->row_axes ? 1 : p->row_axes;
   base_dim sizes[BASE_MAX_RANK];
   uint64_t still = 0;
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
@@ -65,16 +48,16 @@ static uint64_t still_operands(base_dims *table, const lower_fused_loop *loop, c
 }
 
 /* Which origin each op came of. */
-static const int64_t *sources_of(const lower_fused_loop *loop, const base_program *p) {
+static const int64_t *sources_of(const compile_loop *loop, const base_program *p) {
   uint32_t count = 0;
-  const int64_t *from = !loop->chain && loop->attrs->count > KERN_FUSED_FROM
-                            ? base_attr_ints(loop->attrs, KERN_FUSED_FROM, &count)
+  const int64_t *from = !loop->program.chain && loop->program.attrs->count > KERN_FUSED_FROM
+                            ? base_attr_ints(loop->program.attrs, KERN_FUSED_FROM, &count)
                             : NULL;
   return count == p->count ? from : NULL;
 }
 
 /* Adds the loop's names to those of a kernel. */
-static td_status add_origins(lower_code *c, const lower_fused_loop *loop, codegen_kernel *k) {
+static td_status add_origins(compile_code *c, const compile_loop *loop, codegen_kernel *k) {
   const uint32_t count = k->origin_count + loop->origin_count;
   const char **names = base_new(c->scratch, const char *, (size_t)count + 1);
   if (!names) return base_no_memory(c->err, "origins");
@@ -85,20 +68,22 @@ static td_status add_origins(lower_code *c, const lower_fused_loop *loop, codege
   return TD_OK;
 }
 
-td_status lower_add_loop(lower_code *c, const lower_fused_loop *loop, uint32_t *number) {
+td_status compile_add_loop(compile_code *c, const compile_loop *loop, uint32_t *number) {
   base_program *p = base_new(c->scratch, base_program, 1);
   uint32_t i = 0;
   *number = 0;
   if (!p) return base_no_memory(c->err, "fused loops");
-  if (base_program_read(loop->words, loop->word_count, p) || p->in_count != loop->in_count) return TD_OK;
+  if (base_program_read(loop->program.words, loop->program.word_count, p) || p->in_count != loop->program.in_count)
+    return TD_OK;
   const uint64_t scalars = still_operands(&c->plan->dims, loop, p);
-  while (i < c->kernels.count && (c->kernels.at[i].scalars != scalars || c->kernels.at[i].chain != loop->chain ||
-                                  !base_program_equal(c->kernels.at[i].program, p)))
+  while (i < c->kernels.count &&
+         (c->kernels.at[i].scalars != scalars || c->kernels.at[i].chain != loop->program.chain ||
+          !base_program_equal(c->kernels.at[i].program, p)))
     i++;
   if (i == c->kernels.count) {
     codegen_kernel *k = base_vec_push(c->scratch, &c->kernels);
     if (!k) return base_no_memory(c->err, "fused loops");
-    *k = (codegen_kernel){.program = p, .scalars = scalars, .from = sources_of(loop, p), .chain = loop->chain};
+    *k = (codegen_kernel){.program = p, .scalars = scalars, .from = sources_of(loop, p), .chain = loop->program.chain};
   }
   *number = i + 1;
   return add_origins(c, loop, &c->kernels.at[i]);
@@ -131,14 +116,14 @@ static td_status keep_objects(plan_exe *plan, const codegen_code *code, td_error
   return TD_OK;
 }
 
-td_status lower_load_code(lower_code *c, bool *loaded) {
+td_status compile_load_code(compile_code *c, bool *loaded) {
   const compile_setting *s = c->setting;
   codegen_code *code = NULL;
   td_error err = {0};
   *loaded = false;
   if (c->kernels.count == 0) return TD_OK;
   if (!codegen_name(c->kernels.at, c->kernels.count, c->plan->arena)) return base_no_memory(c->err, "fused loops");
-  TRY(lower_make_tier(c, loaded));
+  TRY(compile_make_tier(c, loaded));
   if (*loaded) return TD_OK;
   const codegen_setting setting = {.cc = s->cc,
                                    .cache = s->cache,
@@ -163,8 +148,8 @@ td_status lower_load_code(lower_code *c, bool *loaded) {
 }
 
 /* A kernel for each function of the plan that has code. */
-static td_status name_functions(const plan_exe *plan, base_arena *scratch, codegen_kernel **kernels, uint32_t *count,
-                                td_error *err) {
+static td_status name_functions(const plan_exe *plan, const ir_opset *ops, base_arena *scratch,
+                                codegen_kernel **kernels, uint32_t *count, td_error *err) {
   *kernels = base_new(scratch, codegen_kernel, (size_t)plan->functions.count + 1);
   if (!*kernels) return base_no_memory(err, "code");
   for (uint32_t i = 0; i < plan->functions.count; i++) {
@@ -172,17 +157,18 @@ static td_status name_functions(const plan_exe *plan, base_arena *scratch, codeg
     if (f->role != PLAN_GENERATED) continue;
     if (f->code >= plan->names.count || f->op >= plan->names.count)
       return base_fail(err, TD_BAD_FILE, NULL, -1, "the plan is damaged: function %u", i);
-    (*kernels)[(*count)++] =
-        (codegen_kernel){.name = plan_name(plan, f->code), .chain = !lower_is_loop(plan_name(plan, f->op))};
+    const ir_op *op = ir_opset_find(ops, plan_name(plan, f->op));
+    const bool chain = op && op->flags & IR_OP_CHAIN;
+    (*kernels)[(*count)++] = (codegen_kernel){.name = plan_name(plan, f->code), .chain = chain};
   }
   return TD_OK;
 }
 
-td_status lower_open_code(plan_exe *plan, const compile_setting *s, base_arena *scratch, codegen_kernel **kernels,
-                          uint32_t *count, td_error *err) {
+td_status compile_open_code(plan_exe *plan, const compile_setting *s, base_arena *scratch, const ir_opset *ops,
+                            codegen_kernel **kernels, uint32_t *count, td_error *err) {
   *count = 0;
   if (!plan->objects.count) return TD_OK;
-  TRY(name_functions(plan, scratch, kernels, count, err));
+  TRY(name_functions(plan, ops, scratch, kernels, count, err));
   codegen_object *objects = base_new(scratch, codegen_object, plan->objects.count);
   codegen_code *code = NULL;
   td_error why = {0};

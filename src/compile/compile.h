@@ -43,8 +43,7 @@ typedef struct compile_setting {
   const char *inject;      /* a fault for tests, or NULL */
   const plan_exe *general; /* the plan is to be a variant of this one, whose constants it uses where they are equal, as
                               those of its variants so far; NULL: it stands alone */
-  /* Sees the graph after each pass that changed it, and after fusing ("fuse"); NULL: nobody. Anything but TD_OK ends
-   * the compilation. */
+  /* Sees the graph after each pass that changed it; NULL: nobody. Anything but TD_OK ends the compilation. */
   td_status (*seen)(void *user, const char *stage, const ir_graph *graph, td_error *err);
   /* Gets the files of generated code and their compilers' commands; NULL: nobody. */
   td_status (*coded)(void *user, const char *name, const char *bytes, size_t count);

@@ -67,7 +67,7 @@ static const ir_op fault_op = {.name = "test::fault",
                                .infer = infer_fault,
                                .reference = run_fault};
 
-const ir_op *lower_injected(const char *name) { return strcmp(name, fault_op.name) == 0 ? &fault_op : NULL; }
+const ir_op *compile_injected(const char *name) { return strcmp(name, fault_op.name) == 0 ? &fault_op : NULL; }
 
 /* ---- which nodes ---- */
 
@@ -136,24 +136,31 @@ typedef struct placed {
   ir_value in;
 } placed;
 
-td_status lower_inject(ir_graph *g, const char *text, base_arena *scratch, td_error *err) {
+static td_status inject(const fault *f, ir_graph *g, base_arena *scratch, td_error *err) {
   BASE_VEC(placed) all = {0};
-  fault f;
-  if (!text || !*text) return TD_OK;
-  TRY(read_fault(text, &f, err));
-  if (f.of_pass) return TD_OK; /* lower_spoil puts it in */
   for (uint32_t b = 1; b < g->blocks.count; b++)
     for (uint32_t i = 0, count = g->blocks.at[b].nodes.count; i < count; i++) {
       const ir_node_def *node = ir_node_of(g, g->blocks.at[b].nodes.at[i]);
-      if (!is_meant(&f, g, node)) continue;
+      if (!is_meant(f, g, node)) continue;
       placed *to = base_vec_push(scratch, &all);
       if (!to) return base_no_memory(err, "a fault");
       to->in = node->out[0];
-      TRY(add_fault(g, (ir_block){b}, i, &f, &to->node, err));
+      TRY(add_fault(g, (ir_block){b}, i, f, &to->node, err));
     }
   ir_settle(g);
   for (uint32_t i = 0; i < all.count; i++) ir_node_of(g, all.at[i].node)->in[0] = all.at[i].in; /* not its own result */
   return TD_OK;
+}
+
+td_status compile_inject(const char *text, ir_graph *g, td_error *err) {
+  fault f;
+  if (!text || !*text) return TD_OK;
+  TRY(read_fault(text, &f, err));
+  if (f.of_pass) return TD_OK; /* compile_spoil puts it in */
+  base_arena *scratch = base_arena_new(base_arena_allocator(g->arena));
+  const td_status status = scratch ? inject(&f, g, scratch, err) : base_no_memory(err, "a fault");
+  base_arena_free(scratch);
+  return status;
 }
 
 /* Of the graph's own block: the first node that the pass made and that can fail, else the last one of all. */
@@ -170,7 +177,7 @@ static bool find_victim(const ir_graph *g, uint32_t first, uint32_t *index) {
   return found;
 }
 
-td_status lower_spoil(const char *text, const char *pass, ir_graph *g, uint32_t first, td_error *err) {
+td_status compile_spoil(const char *text, const char *pass, ir_graph *g, uint32_t first, td_error *err) {
   fault f;
   uint32_t index;
   ir_node made;
@@ -185,29 +192,30 @@ td_status lower_spoil(const char *text, const char *pass, ir_graph *g, uint32_t 
 }
 
 /* Is the node computed by something that has the fault? */
-static td_status is_active(lowering *l, ir_value made, bool *active) {
-  const ir_node id = ir_value_of(l->graph, made)->node;
-  const struct kern_row *kernel = NULL;
-  const uint32_t number = id.id ? l->generated[id.id] : 0;
+static td_status is_active(const ir_graph *g, const lower_setting *lower, ir_value made, base_arena *scratch,
+                           bool *active, td_error *err) {
+  const ir_node id = ir_value_of(g, made)->node;
+  const kern_row *kernel = NULL;
+  const uint32_t number = id.id ? lower->generated[id.id] : 0;
   *active = false;
   if (!id.id) return TD_OK;
-  TRY(lower_find_kernel(l, ir_node_of(l->graph, id), &kernel));
-  *active = kernel && !(number && base_str_listed(l->setting->disabled_kernels, l->kernels[number - 1].name));
+  TRY(lower_find_kernel(g, lower, ir_node_of(g, id), scratch, &kernel, err));
+  *active = kernel && !(number && base_str_listed(lower->disabled_kernels, lower->code[number - 1]));
   return TD_OK;
 }
 
-td_status lower_inject_end(lowering *l, ir_graph *g) {
+td_status compile_inject_end(ir_graph *g, const lower_setting *lower, base_arena *scratch, td_error *err) {
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     const ir_node_def *node = &g->nodes.at[n];
     bool active;
     if (node->op != &fault_op) continue;
-    TRY(is_active(l, node->in[0], &active));
+    TRY(is_active(g, lower, node->in[0], scratch, &active, err));
     active |= base_attr_int(node->attrs, 1) != 0;
     if (active && base_attr_int(node->attrs, 0) == FAULT_COMPILE)
-      return base_fail(l->err, TD_INTERNAL, node->origins.count ? node->origins.names[0] : NULL, -1,
+      return base_fail(err, TD_INTERNAL, node->origins.count ? node->origins.names[0] : NULL, -1,
                        "a fault that was put in: this does not compile");
     if (active) continue;
-    TRY(ir_replace_value(g, node->out[0], node->in[0], l->err));
+    TRY(ir_replace_value(g, node->out[0], node->in[0], err));
     ir_remove_node(g, (ir_node){n});
   }
   ir_settle(g);

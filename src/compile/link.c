@@ -17,7 +17,7 @@ static const void *chain_program(const base_attrs *attrs, base_arena *arena) {
 static bool find_operator(const void *user, const char *name, plan_operator *found) {
   const compile_names *names = user;
   const ir_op *op = ir_opset_find(names->ops, name);
-  if (!op) op = lower_injected(name);
+  if (!op) op = compile_injected(name);
   if (!op) return false;
   const bool defines = op->flags & IR_OP_DEFINES;
   *found = (plan_operator){.op = op,
@@ -27,9 +27,9 @@ static bool find_operator(const void *user, const char *name, plan_operator *fou
                            .check = defines ? NULL : ir_check_outputs,
                            .in_place = op->flags & IR_OP_IN_PLACE,
                            .shows_dense = !(op->flags & IR_OP_VIEW),
-                           .program = lower_has_chain(op)       ? chain_program
-                                      : lower_is_loop(op->name) ? loop_program
-                                                                : NULL,
+                           .program = op->flags & IR_OP_CHAIN  ? chain_program
+                                      : op->flags & IR_OP_LOOP ? loop_program
+                                                               : NULL,
                            .work = ir_call_work};
   return true;
 }

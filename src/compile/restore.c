@@ -109,12 +109,12 @@ static td_status restore(plan_exe *plan, const ir_opset *ops, const compile_sett
                          td_error *err) {
   struct codegen_kernel *kernels = NULL;
   uint32_t count;
-  TRY(lower_open_code(plan, setting, scratch, &kernels, &count, err));
+  TRY(compile_open_code(plan, setting, scratch, ops, &kernels, &count, err));
   const compile_names names = {ops, setting->isa | BASE_ISA_VECTOR, kernels, count};
   const plan_symbols symbols = compile_symbols(&names);
   TRY(plan_complete(plan, &symbols, err));
   TRY(check_steps(plan, scratch, err));
-  if (!plan->code) TRY(lower_recode(plan, ops, setting, scratch, err));
+  if (!plan->code) TRY(compile_recode(plan, ops, setting, scratch, err));
   return plan->aligned_inputs ? lower_find_batches(plan, scratch, err) : TD_OK;
 }
 
@@ -122,8 +122,8 @@ static td_status restore_one(plan_exe *plan, const ir_opset *ops, const compile_
   base_arena *scratch = base_arena_new(base_arena_allocator(plan->arena));
   td_status status = scratch ? restore(plan, ops, setting, scratch, err) : base_no_memory(err, "a plan");
   base_arena_free(scratch);
-  if (status == TD_OK) lower_finish(plan, setting);
-  if (status == TD_OK) status = lower_start_tier(plan, err);
+  if (status == TD_OK) compile_finish(plan, setting);
+  if (status == TD_OK) status = compile_start_tier(plan, err);
   return status;
 }
 

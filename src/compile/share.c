@@ -9,7 +9,7 @@ static const void *find_in(const plan_exe *plan, const void *bytes, uint64_t cou
   return NULL;
 }
 
-td_status lower_share_constants(plan_exe *variant, const plan_exe *general, const base_arena *own, td_error *err) {
+td_status compile_share_constants(plan_exe *variant, const plan_exe *general, const base_arena *own, td_error *err) {
   for (uint32_t i = 0; i < variant->segments.count; i++) {
     const void *bytes = variant->bases.at[i], *found = NULL;
     const uint64_t count = variant->segments.at[i];

@@ -86,7 +86,7 @@ static bool copy_kernel(base_arena *arena, const codegen_kernel *from, codegen_k
   return true;
 }
 
-static bool fill(tier *t, const lower_code *c) {
+static bool fill(tier *t, const compile_code *c) {
   const compile_setting *s = c->setting;
   const uint32_t threads = sys_threads_read();
   t->kernels = base_new(t->arena, codegen_kernel, c->kernels.count);
@@ -105,7 +105,7 @@ static bool fill(tier *t, const lower_code *c) {
   return true;
 }
 
-td_status lower_make_tier(lower_code *c, bool *tiered) {
+td_status compile_make_tier(compile_code *c, bool *tiered) {
   const compile_setting *s = c->setting;
   *tiered = s->tiered && !s->strict && !s->keep_code && !s->coded && !s->edited;
   if (!*tiered) return TD_OK;
@@ -127,7 +127,7 @@ td_status lower_make_tier(lower_code *c, bool *tiered) {
   return TD_OK;
 }
 
-td_status lower_start_tier(plan_exe *plan, td_error *err) {
+td_status compile_start_tier(plan_exe *plan, td_error *err) {
   tier *t = plan->code;
   td_error unused;
   if (!plan->tier) return TD_OK;

@@ -16,8 +16,6 @@ td_status debug_feed_taps(ir_graph *graph, td_error *err);
 /* Makes the graph what is left by `cut`, which treadle.h describes. After a failure it is only good for ir_graph_free.
  */
 td_status debug_cut(ir_graph *graph, td_cut *cut, td_error *err);
-/* Appends the graph as a file of ONNX's. TD_UNSUPPORTED names what has no name there. */
-td_status debug_write_onnx(const ir_graph *graph, base_text *model, td_error *err);
 /* Elements of type `from`, of inputs, constants and results, become of type `to`; attributes that name the type, too.
  * Types are inferred anew. */
 td_status debug_retype(ir_graph *graph, td_dtype from, td_dtype to, td_error *err);

@@ -233,3 +233,19 @@ void ir_build_region(ir_build *b, const char *op, const ir_value *in, uint32_t i
   ir_node_of(g, node)->block_count = block_count;
   if (out_count) memcpy(outs, ir_node_of(g, node)->out, out_count * sizeof *outs);
 }
+
+uint32_t ir_node_args(const ir_node_def *node, base_arg *args) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < node->op->attr_count; i++) {
+    const base_attr *from = &node->attrs->at[i];
+    if (from->kind == BASE_ATTR_NONE) continue;
+    base_arg *to = &args[count++];
+    *to = (base_arg){.name = node->op->attrs[i].name, .kind = (base_attr_kind)from->kind, .count = from->count};
+    if (to->kind == BASE_ATTR_FLOAT) to->f = from->u.f;
+    else if (to->kind == BASE_ATTR_STR) to->str = base_attr_str(node->attrs, i);
+    else if (to->kind == BASE_ATTR_INTS) to->ints = base_attr_ints(node->attrs, i, &to->count);
+    else if (to->kind == BASE_ATTR_FLOATS) to->floats = base_attr_floats(node->attrs, i, &to->count);
+    else to->i = from->u.i;
+  }
+  return count;
+}

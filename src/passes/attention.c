@@ -205,11 +205,11 @@ static td_status show_node(site *s, ir_value v, ir_value source, bool *done, ir_
   if (strcmp(name, "aten::index_select") == 0) return add_pick(s, &node, source, done, out);
   *done = node.op->flags & IR_OP_VIEW && node.out_count == 1;
   if (!*done || source.id == node.in[0].id) return *out = v, TD_OK;
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   ir_value in[8] = {source};
   *done = node.in_count <= 8;
   for (uint32_t i = 1; *done && i < node.in_count; i++) in[i] = node.in[i];
-  return *done ? add(s, name, in, node.in_count, args, passes_args(&node, args), out) : TD_OK;
+  return *done ? add(s, name, in, node.in_count, args, ir_node_args(&node, args), out) : TD_OK;
 }
 
 static td_status show_source(site *s, ir_value v, double *factor, uint32_t depth, ir_value *out) {

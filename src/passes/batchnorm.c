@@ -272,10 +272,10 @@ static td_status scale_rows(passes_edit *e, ir_node at, ir_value x, const base_t
   if (!found) return passes_affine(e, at, x, vectors, out);
   const ir_node_def view = *found; /* nodes move when one is added */
   ir_value in[VIEW_IN];
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   for (uint32_t i = 1; i < view.in_count; i++) in[i] = view.in[i];
   TRY(scale_rows(e, at, view.in[0], vectors, depth - 1, &in[0]));
-  const ir_new_node spec = {.in = in, .in_count = view.in_count, .args = args, .arg_count = passes_args(&view, args)};
+  const ir_new_node spec = {.in = in, .in_count = view.in_count, .args = args, .arg_count = ir_node_args(&view, args)};
   return passes_add(e, at, view.op->name, spec, &view, out);
 }
 

@@ -216,10 +216,10 @@ static td_status sum_constants(sum *s, ir_value *in) {
 static td_status rebuild(sum *s) {
   passes_edit *e = s->e;
   const ir_node_def conv = *ir_node_of(e->graph, s->largest->node);
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   ir_value in[] = {s->largest->image, IR_NO_VALUE, IR_NO_VALUE}, made;
   TRY(sum_constants(s, in));
-  const ir_new_node spec = {.in = in, .in_count = 3, .args = args, .arg_count = passes_args(&conv, args)};
+  const ir_new_node spec = {.in = in, .in_count = 3, .args = args, .arg_count = ir_node_args(&conv, args)};
   TRY(passes_add(e, s->at, conv.op->name, spec, &conv, &made));
   for (uint32_t i = 0; i < s->count; i++) {
     ir_value both[] = {made, s->all[i].value};

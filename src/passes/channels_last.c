@@ -183,7 +183,7 @@ static td_status again(passes_edit *e, ir_node id, const ir_value *in, const bas
   const ir_node_def *node = ir_node_of(e->graph, id);
   base_arg *args = base_new(e->scratch, base_arg, (size_t)node->op->attr_count + 1);
   if (!args) return base_no_memory(e->err, "a pass");
-  uint32_t count = passes_args(node, args);
+  uint32_t count = ir_node_args(node, args);
   for (uint32_t i = 0; i < changes; i++) *passes_arg(args, count, changed[i].name) = changed[i];
   const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = count};
   ir_value made;

@@ -10,6 +10,7 @@
  * Requires: a verified graph; the product's result used here alone. Keeps: types. Breaks: bit equality, where two
  * constant vectors become one. */
 #include "passes/passes_priv.h"
+#include "kernels/conv.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -41,8 +42,8 @@ static bool has_affine(const product *p) { return p->in[KERN_IN_SCALE].id || p->
 
 /* The product anew, with p->in and the activation of `act` (NULL: as it was), in place of `at`. */
 static td_status rebuild(passes_edit *e, ir_node at, const product *p, const base_arg *act, uint32_t act_count) {
-  base_arg args[PASSES_ATTRS];
-  uint32_t count = passes_args(&p->node, args), in_count = KERN_EPILOGUE_END;
+  base_arg args[IR_NODE_ARGS];
+  uint32_t count = ir_node_args(&p->node, args), in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < act_count; i++) *passes_arg(args, count, act[i].name) = act[i];
   while (!p->in[in_count - 1].id) in_count--;
   ir_value made;
@@ -156,7 +157,7 @@ static td_status visit_scale_shift(passes_edit *e, ir_node id, const ir_node_def
 /* Rows of few elements, and not side by side: what takes many instructions does better in a step of its own. */
 static bool has_short_rows(const passes_edit *e, const product *p) {
   const int64_t n = features(e, p);
-  return strcmp(p->node.op->name, "td::conv_transpose") == 0 && n >= 0 && n < PASSES_SHORT_ROWS;
+  return strcmp(p->node.op->name, "td::conv_transpose") == 0 && n >= 0 && n < KERN_SHORT_ROWS;
 }
 
 static td_status activate(passes_edit *e, ir_node id, const ir_node_def *node, kern_act act, double a, double b) {

@@ -65,8 +65,8 @@ static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {
   for (uint32_t i = 1; i < window.in_count; i++) in[i] = window.in[i];
   in[KERN_IN_EXPAND_W] = expansion.in[1];
   if (expansion.in_count > KERN_IN_BIAS) in[KERN_IN_EXPAND_BIAS] = expansion.in[KERN_IN_BIAS];
-  base_arg args[PASSES_ATTRS + 6];
-  uint32_t count = passes_args(&window, args);
+  base_arg args[IR_NODE_ARGS + 6];
+  uint32_t count = ir_node_args(&window, args);
   passes_arg(args, count, "groups")->i = 1;
   passes_arg(args, count, "panel")->i = passes_int(&expansion, "panel");
   args[count++] = ARG_STR("expand_act", passes_str(&expansion, "act"));

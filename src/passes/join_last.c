@@ -75,12 +75,12 @@ static td_status take_span(passes_edit *e, ir_node at, span of, ir_value *v) {
 static td_status add_loop(passes_edit *e, ir_node at, const ir_node_def *loop, uint32_t operand, ir_value part, span of,
                           ir_value *out) {
   ir_value in[MAX_OPERANDS];
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   for (uint32_t k = 0; k < loop->in_count; k++) {
     in[k] = k == operand ? part : loop->in[k];
     if (k != operand && in[k].id) TRY(take_span(e, at, of, &in[k]));
   }
-  const ir_new_node spec = {.in = in, .in_count = loop->in_count, .args = args, .arg_count = passes_args(loop, args)};
+  const ir_new_node spec = {.in = in, .in_count = loop->in_count, .args = args, .arg_count = ir_node_args(loop, args)};
   return passes_add(e, at, loop->op->name, spec, loop, out);
 }
 

@@ -187,7 +187,7 @@ static td_status lift_one(passes_edit *e, ir_value v, uint32_t depth, bool *lift
   const ir_type from = *ir_type_of(e->graph, view.in[0]), to = *ir_type_of(e->graph, v);
   const bool permutes = strcmp(view.op->name, "aten::permute") == 0;
   ir_value in[MAX_OPERANDS], out;
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   uint32_t seen = 0;
   for (*lifted = true; seen < loop.in_count && *lifted; seen++) {
     in[seen] = loop.in[seen];
@@ -198,7 +198,7 @@ static td_status lift_one(passes_edit *e, ir_value v, uint32_t depth, bool *lift
   for (uint32_t i = 0; i < seen && !*lifted; i++)
     if (in[i].id != loop.in[i].id) passes_drop(e, in[i]);
   if (!*lifted) return TD_OK;
-  const ir_new_node spec = {.in = in, .in_count = loop.in_count, .args = args, .arg_count = passes_args(&loop, args)};
+  const ir_new_node spec = {.in = in, .in_count = loop.in_count, .args = args, .arg_count = ir_node_args(&loop, args)};
   TRY(passes_add(e, at, loop.op->name, spec, &loop, &out));
   *lifted = ir_type_equal(ir_type_of(e->graph, out), &to);
   if (!*lifted) {
@@ -240,7 +240,7 @@ static bool broadcasts(const passes_edit *e, const ir_node_def *node, const ir_v
 
 static td_status skip_expands(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value in[MAX_OPERANDS], out;
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   bool any = false;
   for (uint32_t i = 0; i < node->in_count; i++) {
     in[i] = node->in[i];
@@ -256,7 +256,7 @@ static td_status skip_expands(passes_edit *e, ir_node id, const ir_node_def *nod
   }
   if (!any) return TD_OK;
   const ir_node_def old = *node;
-  const ir_new_node spec = {.in = in, .in_count = old.in_count, .args = args, .arg_count = passes_args(&old, args)};
+  const ir_new_node spec = {.in = in, .in_count = old.in_count, .args = args, .arg_count = ir_node_args(&old, args)};
   TRY(passes_add(e, id, old.op->name, spec, NULL, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), ir_type_of(e->graph, old.out[0]))) return passes_take_place(e, id, out);
   passes_drop(e, out);
@@ -279,9 +279,9 @@ static td_status sink(passes_edit *e, ir_node id, const ir_node_def *softmax) {
     if (!next_group(&e->graph->dims, &from, &to, &g)) return TD_OK;
   if (g.from_end != from.rank - 1 || g.to_end != to.rank - 1 || from.dims[from.rank - 1] != to.dims[to.rank - 1])
     return TD_OK;
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   const ir_node_def old = *softmax;
-  const uint32_t count = passes_args(&old, args);
+  const uint32_t count = ir_node_args(&old, args);
   *passes_arg(args, count, "dim") = (base_arg)ARG_INT("dim", -1);
   const ir_value in = view->in[0];
   ir_value rows, out;

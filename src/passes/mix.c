@@ -134,10 +134,10 @@ static td_status add_product(passes_edit *e, ir_node at, const ir_node_def *node
 }
 
 static td_status add_pointwise(passes_edit *e, ir_node at, const ir_node_def *node, uint32_t operand, ir_value *v) {
-  ir_value in[PASSES_ATTRS];
-  base_arg args[PASSES_ATTRS];
-  const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = passes_args(node, args)};
-  if (node->in_count > PASSES_ATTRS) return base_fail(e->err, TD_INTERNAL, node->op->name, -1, "too many operands");
+  ir_value in[IR_NODE_ARGS];
+  base_arg args[IR_NODE_ARGS];
+  const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = ir_node_args(node, args)};
+  if (node->in_count > IR_NODE_ARGS) return base_fail(e->err, TD_INTERNAL, node->op->name, -1, "too many operands");
   for (uint32_t i = 0; i < node->in_count; i++) {
     in[i] = node->in[i];
     if (i == operand) in[i] = *v;

@@ -123,9 +123,9 @@ static td_status give_vector(passes_edit *e, ir_node id, const ir_node_def *node
     if (!last || t->dtype != TD_F32) continue;
     TRY(vector_of(e, node->in[1 - side], t->dims[t->rank - 1], &vector));
     if (!vector.id) continue;
-    base_arg args[PASSES_ATTRS];
+    base_arg args[IR_NODE_ARGS];
     in[operand] = vector;
-    return put(e, id, op, in, operand + 1, args, passes_args(&norm, args), &norm);
+    return put(e, id, op, in, operand + 1, args, ir_node_args(&norm, args), &norm);
   }
   return TD_OK;
 }
@@ -170,9 +170,9 @@ static td_status visit_softmax(passes_edit *e, ir_node id) {
   const ir_node_def node = *ir_node_of(e->graph, id);
   const int64_t dim = passes_int(&node, "dim");
   const ir_value x = lowered(e, node.in[0]);
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   if (!x.id || passes_int(&node, "flatten") || (dim != -1 && dim != ir_type_of(e->graph, x)->rank - 1)) return TD_OK;
-  return put(e, id, node.op->name, &x, 1, args, passes_args(&node, args), NULL);
+  return put(e, id, node.op->name, &x, 1, args, ir_node_args(&node, args), NULL);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {

@@ -54,9 +54,9 @@ static td_status visit(passes_edit *e, ir_node id) {
   const int64_t *have = passes_ints(node, "padding", &own);
   for (uint32_t i = 0; i < own && i < 2 * (uint32_t)spatial; i++)
     if (!base_add_i64(padding[i], have[i], &padding[i])) return TD_OK;
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   const ir_node_def conv = *node; /* the graph's nodes move */
-  uint32_t count = passes_args(&conv, args);
+  uint32_t count = ir_node_args(&conv, args);
   ir_value in[3] = {pad->in[0]}, made;
   for (uint32_t i = 1; i < conv.in_count; i++) in[i] = conv.in[i];
   *passes_arg(args, count, "padding") = ARG_INTS("padding", padding, 2 * (uint32_t)spatial);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const passes_row rows[] = {
-#define PASS(name, purpose, kernels) {#name, purpose, kernels, passes_##name},
+#define PASS(name, purpose, when) {#name, purpose, PASSES_##when, passes_##name},
 #include "passes/passes.def"
 #undef PASS
 };
@@ -19,7 +19,7 @@ const passes_row *passes_list(uint32_t *count) {
 }
 
 static td_status unknown_pass(base_str name, td_error *err) {
-  char names[256] = "";
+  char names[sizeof err->text - 128] = "";
   for (uint32_t i = 0; i < ROWS; i++) {
     size_t used = strlen(names);
     snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", rows[i].name);
@@ -31,8 +31,7 @@ static td_status unknown_pass(base_str name, td_error *err) {
 static td_status check_names(const char *list, td_error *err) {
   for (const char *at = list; at && *at;) {
     size_t word = strcspn(at, ",");
-    /* compile's own stages, left out by the same list */
-    bool known = (word == 4 && memcmp(at, "fuse", 4) == 0) || (word == 5 && memcmp(at, "chain", 5) == 0);
+    bool known = false;
     for (uint32_t i = 0; i < ROWS; i++) known |= strlen(rows[i].name) == word && memcmp(rows[i].name, at, word) == 0;
     if (!known) return unknown_pass((base_str){at, word}, err);
     at += word + (at[word] == ',');
@@ -46,11 +45,21 @@ enum { VERIFY = 1 };
 enum { VERIFY = 0 };
 #endif
 
+bool passes_runs(const passes_row *row, const passes_setting *setting) {
+  const bool wanted[] = {[PASSES_ALWAYS] = true, [PASSES_KERNELS] = setting->kernels, [PASSES_LOOPS] = setting->loops};
+  return wanted[row->when];
+}
+
 td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
   TRY(check_names(setting->disabled, err));
+  bool injected = !setting->inject;
   for (uint32_t i = 0; i < ROWS; i++) {
     changes[i] = 0;
-    if (base_str_listed(setting->disabled, rows[i].name) || (rows[i].kernels && !setting->kernels)) continue;
+    if (rows[i].when == PASSES_LOOPS && !injected) {
+      TRY(setting->inject(setting->fault, graph, err));
+      injected = true;
+    }
+    if (base_str_listed(setting->disabled, rows[i].name) || !passes_runs(&rows[i], setting)) continue;
     const uint32_t first = graph->nodes.count;
     TRY(rows[i].run(graph, setting, &changes[i], err));
     if (changes[i] && setting->spoil) TRY(setting->spoil(setting->fault, rows[i].name, graph, first, err));

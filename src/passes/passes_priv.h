@@ -3,7 +3,7 @@
 #define PASSES_PASSES_PRIV_H
 #include "passes/passes.h"
 
-#define PASS(name, purpose, kernels) \
+#define PASS(name, purpose, when) \
   td_status passes_##name(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err);
 #include "passes/passes.def"
 #undef PASS

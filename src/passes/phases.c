@@ -109,9 +109,9 @@ static td_status turn_weights(const phases *p, const base_tensor *w, ir_value *v
 static td_status add_convolution(const phases *p, const base_tensor *w, ir_value *made) {
   const int64_t ones[AXES] = {1, 1};
   int64_t padding[2 * AXES];
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   ir_value in[KERN_EPILOGUE_END] = {p->node.in[0]};
-  uint32_t count = passes_args(&p->node, args);
+  uint32_t count = ir_node_args(&p->node, args);
   for (uint32_t i = 0; i < 2 * p->spatial; i++) padding[i] = p->taps[i % p->spatial] - 1;
   *passes_arg(args, count, "kernel") = ARG_INTS("kernel", p->taps, p->spatial);
   *passes_arg(args, count, "stride") = ARG_INTS("stride", ones, p->spatial);
@@ -186,8 +186,8 @@ static td_status visit_activation(passes_edit *e, ir_node id, const ir_node_def 
       !ir_type_equal(ir_type_of(e->graph, node->out[0]), ir_type_of(e->graph, last->made)))
     return TD_OK;
   const ir_node_def act = *node;
-  base_arg args[PASSES_ATTRS];
-  const ir_new_node spec = {.in = &last->conv, .in_count = 1, .args = args, .arg_count = passes_args(&act, args)};
+  base_arg args[IR_NODE_ARGS];
+  const ir_new_node spec = {.in = &last->conv, .in_count = 1, .args = args, .arg_count = ir_node_args(&act, args)};
   last->at = id;
   TRY(passes_add(e, id, act.op->name, spec, &act, &last->conv));
   TRY(place(last, last->conv, &last->made));

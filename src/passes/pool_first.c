@@ -32,13 +32,13 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (!found || !is_plain_pointwise(found)) return TD_OK;
   const ir_node_def conv = *found; /* the graph's nodes move */
   ir_value in[KERN_EPILOGUE_END], made;
-  base_arg args[PASSES_ATTRS];
-  uint32_t count = passes_args(pool, args);
+  base_arg args[IR_NODE_ARGS];
+  uint32_t count = ir_node_args(pool, args);
   memcpy(in, conv.in, conv.in_count * sizeof *in);
   const ir_new_node mean = {.in = in, .in_count = 1, .args = args, .arg_count = count};
   TRY(passes_add(e, id, pool->op->name, mean, NULL, &made));
   in[0] = made;
-  count = passes_args(&conv, args);
+  count = ir_node_args(&conv, args);
   const ir_new_node product = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
   TRY(passes_add(e, id, conv.op->name, product, &conv, &made));
   return passes_take_place(e, id, made);

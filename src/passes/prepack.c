@@ -58,7 +58,7 @@ typedef struct product {
   base_tensor w;
   const float *scale;    /* of w's features; NULL: none */
   uint32_t feature_axis; /* of w: the output's last dimension */
-  base_arg args[2 * PASSES_ATTRS];
+  base_arg args[2 * IR_NODE_ARGS];
   uint32_t arg_count;
 } product;
 
@@ -385,7 +385,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   p.node = &copy;
   p.w = *w;
   take_source(e, &p);
-  p.arg_count = passes_args(p.node, p.args);
+  p.arg_count = ir_node_args(p.node, p.args);
   p.feature_axis = rows[i].family == KERN_LINEAR && !passes_int(p.node, "trans_w");
   memcpy(p.in, p.node->in, p.node->in_count * sizeof *p.in);
   if (rows[i].scales && can_absorb(e, &p)) TRY(absorb_scale(e, &p));

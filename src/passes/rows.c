@@ -252,8 +252,8 @@ static td_status make_anew(passes_edit *e, ir_node id) {
     const ir_type type = row_type(ir_type_of(e->graph, node.out[0]), r);
     return add_view(e, id, in[0], &type, &n->wishes[node.out[0].id].narrow);
   }
-  base_arg args[PASSES_ATTRS];
-  const uint32_t count = passes_args(&node, args);
+  base_arg args[IR_NODE_ARGS];
+  const uint32_t count = ir_node_args(&node, args);
   const ir_new_node spec = {
       .in = in, .in_count = node.in_count, .out_count = node.out_count, .args = args, .arg_count = count};
   TRY(passes_add(e, id, node.op->name, spec, NULL, &made));

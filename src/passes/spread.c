@@ -79,8 +79,8 @@ static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def join = *found;
   const int64_t channels = ir_type_of(e->graph, node.in[0])->dims[axis];
   ir_value parts[MAX_PARTS], in[NORM_OPERANDS], out;
-  base_arg args[PASSES_ATTRS];
-  const uint32_t arg_count = passes_args(&node, args);
+  base_arg args[IR_NODE_ARGS];
+  const uint32_t arg_count = ir_node_args(&node, args);
   int64_t first = 0;
   for (uint32_t i = 0; i < join.in_count; i++) {
     const int64_t count = ir_type_of(e->graph, join.in[i])->dims[axis];

@@ -5,8 +5,8 @@
 
 static td_status visit_max_pool(passes_edit *e, ir_node id, const ir_node_def *node) {
   if (node->out_count < 2 || passes_uses(e, node->out[1])) return TD_OK;
-  base_arg args[PASSES_ATTRS];
-  const uint32_t count = passes_args(node, args);
+  base_arg args[IR_NODE_ARGS];
+  const uint32_t count = ir_node_args(node, args);
   ir_value made;
   TRY(passes_add(
       e, id, node->op->name,

@@ -70,11 +70,11 @@ static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *
     ir_type inner = *type;
     const ir_type *x = ir_type_of(e->graph, linear.in[0]);
     ir_value in[MAX_OPERANDS];
-    base_arg args[PASSES_ATTRS];
+    base_arg args[IR_NODE_ARGS];
     inner.dims[inner.rank - 1] = x->dims[x->rank - 1];
     for (uint32_t i = 0; i < linear.in_count; i++) in[i] = linear.in[i];
     TRY(reshape(e, at, linear.in[0], &inner, &in[0]));
-    return add(e, at, "td::linear", in, linear.in_count, args, passes_args(&linear, args), &linear, out);
+    return add(e, at, "td::linear", in, linear.in_count, args, ir_node_args(&linear, args), &linear, out);
   }
   ir_value in[2] = {v};
   view_sizes(type, sizes);
@@ -234,7 +234,7 @@ static td_status visit_scatter_nd(passes_edit *e, ir_node id, const ir_node_def 
   const int64_t tuple = index && index->rank > 0 ? index->dims[index->rank - 1] : 0;
   ir_value in[3] = {node->in[0], node->in[1], node->in[2]}, out;
   int64_t dims[BASE_MAX_RANK], lead[BASE_MAX_RANK], all = 1;
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   if (tuple < 2 || tuple > type.rank || !base_is_float(type.dtype) || !base_tensor_contiguous(index)) return TD_OK;
   if (base_tensor_numel(index) == 0) return TD_OK;
   for (int32_t i = 0; i < type.rank; i++)
@@ -249,7 +249,7 @@ static td_status visit_scatter_nd(passes_edit *e, ir_node id, const ir_node_def 
   for (int32_t i = 0; i < index->rank; i++) lead[i] = i + 1 < index->rank ? index->dims[i] : 1;
   TRY(add_places(e, places, 1, index->rank, lead, &in[1]));
   TRY(view_as(e, id, dims, type.rank - (int32_t)tuple + 1, &in[0]));
-  TRY(add(e, id, "td::scatter_nd", in, 3, args, passes_args(&scatter, args), NULL, &out));
+  TRY(add(e, id, "td::scatter_nd", in, 3, args, ir_node_args(&scatter, args), NULL, &out));
   TRY(view_as(e, id, type.dims, type.rank, &out));
   return passes_take_place(e, id, out);
 }

@@ -26,7 +26,7 @@ static td_status widen_constant(passes_edit *e, const base_tensor *t, ir_value *
 static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_node_def product = *node;
   const td_dtype dtype = ir_type_of(e->graph, product.out[0])->dtype;
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   ir_value in[MAX_OPERANDS], out;
   if (!is_half(dtype) || product.out_count != 1 || product.in_count > MAX_OPERANDS) return TD_OK;
   memcpy(in, product.in, product.in_count * sizeof *in);
@@ -37,7 +37,7 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
     else TRY(passes_cast(e, id, in[i], TD_F32, &in[i]));
   }
   const ir_new_node spec = {
-      .in = in, .in_count = product.in_count, .args = args, .arg_count = passes_args(&product, args)};
+      .in = in, .in_count = product.in_count, .args = args, .arg_count = ir_node_args(&product, args)};
   TRY(passes_add(e, id, product.op->name, spec, NULL, &out));
   TRY(passes_cast(e, id, out, dtype, &out));
   return passes_take_place(e, id, out);

@@ -13,12 +13,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MEMORY_MAX = 64 << 20, EDIT = 5 };
 
+static bool is_loop(const plan_exe *plan, uint32_t i) {
+  const ir_op *op = plan->links.at[i].op;
+  return op && op->flags & IR_OP_LOOP;
+}
+
 /* As if its fused loops had machine code, which is never loaded here. */
 static bool add_code(plan_exe *plan) {
   static const char object[200] = "\177ELF no code";
   for (uint32_t i = 0; i < plan->functions.count; i++) {
     plan_function *f = &plan->functions.at[i];
-    if (f->role != PLAN_KERNEL || !lower_is_loop(plan_name(plan, f->op))) continue;
+    if (f->role != PLAN_KERNEL || !is_loop(plan, i)) continue;
     f->role = PLAN_GENERATED;
     f->code = plan_add_name(plan, "fused_0");
     plan->links.at[i].name = "fused_0";

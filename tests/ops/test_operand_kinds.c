@@ -48,6 +48,22 @@ static bool is_checked(const ir_op *op) {
   return ops_cases(op->name) && !(op->flags & (IR_OP_HOST | IR_OP_DEFINES | IR_OP_REGION));
 }
 
+/* Whoever reads a program finds it by these flags, at these places. */
+static void programs_are_flagged(void **state) {
+  (void)state;
+  uint32_t loops = 0, chains = 0;
+  for (uint32_t o = 0; o < set->count; o++) {
+    const ir_op *op = set->ops[o];
+    const bool first = op->attr_count && strcmp(op->attrs[0].name, "program") == 0;
+    const bool last = op->attr_count && strcmp(op->attrs[op->attr_count - 1].name, "chain") == 0;
+    if (first != !!(op->flags & IR_OP_LOOP)) fail_msg("%s: IR_OP_LOOP does not fit its attributes", op->name);
+    if (last != !!(op->flags & IR_OP_CHAIN)) fail_msg("%s: IR_OP_CHAIN does not fit its attributes", op->name);
+    loops += first;
+    chains += last;
+  }
+  assert_true(loops == 2 && chains >= 8);
+}
+
 static void strings_where_they_are_taken(void **state) {
   (void)state;
   for (uint32_t o = 0; o < set->count; o++) {
@@ -148,6 +164,7 @@ static int teardown(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(programs_are_flagged),
       cmocka_unit_test(strings_where_they_are_taken),
       cmocka_unit_test(lists_are_refused),
       cmocka_unit_test(any_shapes_are_survived),

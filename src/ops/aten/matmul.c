@@ -322,6 +322,7 @@ const ir_op ops_matmul[] = {
      .min_in = 2,
      .max_in = 2 + BASE_PROGRAM_OPERANDS - 1,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
      .attrs = matmul_attrs,
      .attr_count = OPS_COUNT(matmul_attrs),
      .infer = infer_matmul,

@@ -199,6 +199,7 @@ const ir_op ops_depthwise[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
      .attrs = depthwise_attrs,
      .attr_count = OPS_COUNT(depthwise_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

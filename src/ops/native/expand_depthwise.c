@@ -313,6 +313,7 @@ const ir_op ops_expand_depthwise[] = {
      .min_in = 2,
      .max_in = KERN_EXPAND_END + BASE_PROGRAM_OPERANDS - 1,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
      .attrs = expand_attrs,
      .attr_count = OPS_COUNT(expand_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

@@ -44,7 +44,7 @@ static td_status infer_fused(ir_infer *ctx) {
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   TRY(read_program(ctx, &p));
   const bool gathers = base_program_picks(&p, picks);
-  if ((p.row_axes > 0 || gathers) != (ctx->op->flags == 0))
+  if ((p.row_axes > 0 || gathers) != !(ctx->op->flags & IR_OP_ELEMENTWISE))
     return ir_infer_fail(ctx, "the program is for the other operator");
   for (uint32_t k = 0; k < p.in_count; k++) {
     const ir_info *in = ir_in(ctx, k);
@@ -208,8 +208,13 @@ static bool fused_rows_cases(ir_case *c, uint32_t number) {
   .flops = fused_flops, .rtol = 1e-5f, .atol = 1e-6f
 OPS_DECLARE(fused);
 const ir_op ops_fused[] = {
-    {.name = "td::fused", .min_in = 0, PARTS, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE},
-    {.name = "td::fused_rows", .min_in = 0, PARTS, .by_sample = UINT8_MAX, .keeps_samples = rows_keep_samples},
+    {.name = "td::fused", .min_in = 0, PARTS, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE | IR_OP_LOOP},
+    {.name = "td::fused_rows",
+     .min_in = 0,
+     PARTS,
+     .flags = IR_OP_LOOP,
+     .by_sample = UINT8_MAX,
+     .keeps_samples = rows_keep_samples},
 };
 OPS_TABLE(fused);
 OPS_CASES(fused) = {

@@ -68,6 +68,7 @@ const ir_op ops_mix[] = {
      .min_in = IN_END,
      .max_in = IN_END + BASE_PROGRAM_OPERANDS - 1,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .by_sample = UINT8_MAX & ~(1 << IN_W),

@@ -323,6 +323,7 @@ const ir_op ops_winograd[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
      .attrs = winograd_attrs,
      .attr_count = OPS_COUNT(winograd_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

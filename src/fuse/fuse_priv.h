@@ -1,9 +1,11 @@
-/* fuse_priv.h -- groups of nodes that become one loop: found by fuse.c and fuse_again.c, built and put in place by
- * fuse_emit.c. */
-#ifndef COMPILE_FUSE_PRIV_H
-#define COMPILE_FUSE_PRIV_H
-#include "compile/compile_priv.h"
+/* fuse_priv.h -- groups of nodes that become one loop: found by fuse.c and again.c, built and put in place by
+ * emit.c. */
+#ifndef FUSE_FUSE_PRIV_H
+#define FUSE_FUSE_PRIV_H
+#include "fuse/fuse.h"
 #include "loop/loop.h"
+
+#include <string.h>
 
 enum { FUSE_MEMBERS = 64, FUSE_UNKNOWN = 64 };
 #define FUSE_NOTHING_BESIDE "nothing beside it is a loop" /* why a node is alone, as long as none else is known */
@@ -24,7 +26,7 @@ typedef struct fuse_group {
 
 typedef struct fuse_state {
   ir_graph *graph;
-  const compile_setting *setting;
+  const fuse_setting *setting;
   base_arena *scratch;
   td_error *err;
   /* of the block at hand */
@@ -32,12 +34,12 @@ typedef struct fuse_state {
   uint32_t known;               /* nodes with lower numbers were there before loops were made */
   uint32_t *index;              /* per node: its number in the block + 1; 0: it is in another one */
   uint32_t *group;              /* per node: its group + 1; 0: none */
-  const char **why;             /* per node: why it is not in a larger group; NULL: nobody asks */
-  base_text *log;               /* each decision; NULL: nobody asks */
+  fuse_log *log;                /* NULL: nobody asks */
   uint32_t *users, *first_user; /* per value: nodes of the block that use it (id 0: the block's results do) */
   BASE_VEC(fuse_group *) groups;
   bool *repeated; /* per node: it is computed again in all loops that read it */
   bool repeats;   /* there is one */
+  uint32_t made;  /* loops */
 } fuse_state;
 
 /* A group's program, and what it takes and gives. */
@@ -62,23 +64,22 @@ static inline bool fuse_in_row(const fuse_group *g, int32_t axis) {
 bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built);
 /* What the group reads and writes. */
 double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *built);
-/* What lower, and the choice of a kernel, see of a node. NULL: out of memory. */
-ir_kernel_query *fuse_query(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
-                            const ir_node_def *node);
 /* Elements of a space, where sizes that are not known count FUSE_UNKNOWN. */
 double fuse_elements(int32_t rank, const base_dim *dims);
 /* Is the value another one seen through another order of axes? Loops turn such in tiles, which kernels of one operator
  * do not. */
 bool fuse_is_turned(const ir_graph *graph, ir_value v);
 /* Why nothing can be made in front of the product, block by block; NULL: it can (chain.c). */
-const char *fuse_why_no_front(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
+const char *fuse_why_no_front(const ir_graph *graph, const fuse_setting *setting, base_arena *scratch,
                               const ir_node_def *product);
 /* Is the node among the group's members? */
 bool fuse_is_member(const fuse_group *g, uint32_t node);
 /* The name of the first of its own members. */
 const char *fuse_name_of(const fuse_state *f, const fuse_group *g);
-/* Was it told to stand alone? */
+/* Was it told to stand alone? Nodes that were joined have the origins of all. */
 bool fuse_stands_alone(const fuse_state *f, const fuse_group *g);
+/* Was the loop of these origins told to be in no chain? */
+bool fuse_stays_loop(const fuse_setting *setting, const ir_origins *origins);
 /* The members of both, in the order of the block, each once. False: too many. */
 bool fuse_merge_members(const fuse_state *f, const fuse_group *a, const fuse_group *b, fuse_group *to);
 /* Finds a place for the joint members. False: there is none. */
@@ -88,11 +89,6 @@ bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, c
 /* Moves groups of the block into those of all who read them, where computing them again is cheaper than a loop of
  * their own. `built` is scratch. */
 td_status fuse_again(fuse_state *f, fuse_built *built);
-/* Finds the groups of each block, and puts those that are worth it in place of their members. */
-td_status fuse_all(fuse_state *f);
-/* A state for the graph; its arrays are in `scratch`. */
-td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *setting, base_arena *scratch,
-                     td_error *err);
 /* One node alone is fused only where it would have no kernel. */
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g);
 /* By their places. */

@@ -4,9 +4,10 @@
  * be run. A value that only members use is never in memory, one that several read is read once: so joining saves bytes,
  * and nothing is computed twice; where it saves next to none, values would only live longer. Nodes without a lowering
  * (products with their epilogues, and all that built-in kernels do better) stay what they are. */
-#include "compile/fuse_priv.h"
+#include "fuse/fuse_priv.h"
 #include "kernels/fused.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SHORT = 256 /* elements */ };
@@ -120,13 +121,33 @@ const char *fuse_name_of(const fuse_state *f, const fuse_group *g) {
 }
 
 bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why) {
-  for (uint32_t i = 0; f->why && i < b->count; i++) f->why[b->members[i]] = why;
-  if (f->log) base_text_print(f->log, "# apart: \"%s\" and \"%s\": %s\n", fuse_name_of(f, a), fuse_name_of(f, b), why);
+  for (uint32_t i = 0; f->log && i < b->count; i++) f->log->why[b->members[i]] = why;
+  if (f->log)
+    base_text_print(f->log->text, "# apart: \"%s\" and \"%s\": %s\n", fuse_name_of(f, a), fuse_name_of(f, b), why);
   return false;
 }
 
+/* Is one of the nodes, or "*", in the setting's list, `before` in front? */
+static bool is_listed(const fuse_setting *setting, const char *before, const ir_origins *origins) {
+  char name[288];
+  if (!setting->alone) return false;
+  snprintf(name, sizeof name, "%s*", before);
+  bool listed = base_str_listed(setting->alone, name);
+  for (uint32_t i = 0; i < origins->count && !listed; i++) {
+    const base_str own = base_node_name(origins->names[i]);
+    if (own.length >= 256) continue;
+    snprintf(name, sizeof name, "%s%.*s", before, (int)own.length, own.at);
+    listed = base_str_listed(setting->alone, name);
+  }
+  return listed;
+}
+
 bool fuse_stands_alone(const fuse_state *f, const fuse_group *g) {
-  return lower_stands_alone(f->setting, &ir_node_of(f->graph, (ir_node){g->members[0]})->origins);
+  return is_listed(f->setting, "", &ir_node_of(f->graph, (ir_node){g->members[0]})->origins);
+}
+
+bool fuse_stays_loop(const fuse_setting *setting, const ir_origins *origins) {
+  return is_listed(setting, "", origins) || is_listed(setting, "chain=", origins);
 }
 
 /* Is the operand there for some of the axes outside of a row, and the same along others? */
@@ -179,7 +200,7 @@ static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
   if (saved * WORTH < (a->bytes < b->bytes ? a->bytes : b->bytes))
     return fuse_apart(f, a, b, "joining would save next to no bytes");
   if (f->log)
-    base_text_print(f->log, "# joined: \"%s\" and \"%s\": %.0f bytes instead of %.0f\n", fuse_name_of(f, a),
+    base_text_print(f->log->text, "# joined: \"%s\" and \"%s\": %.0f bytes instead of %.0f\n", fuse_name_of(f, a),
                     fuse_name_of(f, b), joint.bytes, a->bytes + b->bytes);
   *a = joint;
   for (uint32_t i = 0; i < b->count; i++) f->group[b->members[i]] = to;
@@ -214,12 +235,11 @@ static bool has_loop_types(const fuse_state *f, const ir_node_def *node) {
 
 /* Interpreted, a short row costs more than it saves where the node has a kernel of its own. */
 static bool is_short_row(const fuse_state *f, const fuse_group *g, const ir_node_def *node, const fuse_built *built) {
-  const compile_setting *s = f->setting;
   int64_t length = 1;
   for (int32_t a = g->rank - g->row_axes; a < g->rank; a++) length *= base_dim_known(g->dims[a]) ? g->dims[a] : SHORT;
-  if (lower_makes_code(s) || !g->row_axes || length >= SHORT || !node->op->kernel || built->build.program.across)
+  if (f->setting->compiled || !g->row_axes || length >= SHORT || !node->op->kernel || built->build.program.across)
     return false;
-  const ir_kernel_query *query = fuse_query(f->graph, f->setting, f->scratch, node);
+  const ir_kernel_query *query = fuse_query(f->graph, f->setting->isa, f->scratch, node);
   return query && node->op->kernel(query);
 }
 
@@ -228,10 +248,10 @@ static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool 
   const ir_node_def *node = ir_node_of(f->graph, id);
   *made = false;
   if (!node->op) return TD_OK;
-  if (f->why)
-    f->why[id.id] = !node->op->lower           ? "it has no form in loops"
-                    : !has_loop_types(f, node) ? "its types are none that loops compute with"
-                                               : FUSE_NOTHING_BESIDE;
+  if (f->log)
+    f->log->why[id.id] = !node->op->lower           ? "it has no form in loops"
+                         : !has_loop_types(f, node) ? "its types are none that loops compute with"
+                                                    : FUSE_NOTHING_BESIDE;
   if (!node->op->lower || !has_loop_types(f, node)) return TD_OK;
   fuse_group **slot = base_vec_push(f->scratch, &f->groups), *g = base_new(f->scratch, fuse_group, 1);
   if (!slot || !g) return base_no_memory(f->err, "a fused loop");
@@ -251,7 +271,7 @@ static td_status start_group(fuse_state *f, ir_node id, fuse_built *built, bool 
   g->bytes = *made ? fuse_bytes(f, g, built) : 0;
   if (*made) f->group[id.id] = f->groups.count;
   else f->groups.count--;
-  if (!*made && f->why) f->why[id.id] = "its form in loops is not for these operands or attributes";
+  if (!*made && f->log) f->log->why[id.id] = "its form in loops is not for these operands or attributes";
   return TD_OK;
 }
 
@@ -287,12 +307,14 @@ static td_status find_groups(fuse_state *f, ir_block block, fuse_built *built) {
   return fuse_again(f, built);
 }
 
-td_status fuse_start(fuse_state *f, ir_graph *graph, const compile_setting *setting, base_arena *scratch,
-                     td_error *err) {
+/* A state for the graph; its arrays are in `scratch`. */
+static td_status start(fuse_state *f, ir_graph *graph, const fuse_setting *setting, base_arena *scratch,
+                       td_error *err) {
   const size_t nodes = (size_t)graph->nodes.count + 1;
   *f = (fuse_state){.graph = graph,
                     .known = (uint32_t)nodes,
                     .setting = setting,
+                    .log = setting->log,
                     .scratch = scratch,
                     .err = err,
                     .index = base_new(scratch, uint32_t, nodes),
@@ -320,7 +342,8 @@ static td_status drop_repeated(fuse_state *f, uint32_t known) {
   return TD_OK;
 }
 
-td_status fuse_all(fuse_state *f) {
+/* Finds the groups of each block, and puts those that are worth it in place of their members. */
+static td_status fuse_all(fuse_state *f) {
   fuse_built *built = base_new(f->scratch, fuse_built, 1);
   const uint32_t blocks = f->graph->blocks.count, known = f->graph->nodes.count;
   if (!built) return base_no_memory(f->err, "fused loops");
@@ -334,8 +357,20 @@ td_status fuse_all(fuse_state *f) {
   return f->repeats ? drop_repeated(f, known) : TD_OK;
 }
 
-td_status lower_fuse(ir_graph *graph, const compile_setting *setting, base_arena *scratch, td_error *err) {
+static td_status start_log(fuse_log *log, uint32_t nodes, td_error *err) {
+  log->why = base_new(log->arena, const char *, nodes);
+  if (!log->why) return base_no_memory(err, "fused loops");
+  log->count = nodes;
+  return TD_OK;
+}
+
+td_status fuse_groups(ir_graph *graph, const fuse_setting *setting, uint32_t *changes, td_error *err) {
+  base_arena *scratch = base_arena_new_brief(base_arena_allocator(graph->arena));
   fuse_state f;
-  TRY(fuse_start(&f, graph, setting, scratch, err));
-  return fuse_all(&f);
+  td_status status = scratch ? start(&f, graph, setting, scratch, err) : base_no_memory(err, "fused loops");
+  if (status == TD_OK && f.log) status = start_log(f.log, graph->nodes.count + 1, err);
+  if (status == TD_OK) status = fuse_all(&f);
+  if (status == TD_OK) *changes += f.made;
+  base_arena_free(scratch);
+  return status;
 }

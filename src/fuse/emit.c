@@ -1,6 +1,6 @@
-/* fuse_emit.c -- from a group of nodes to a node td::fused: its program, by each member's own `lower`, in the order of
+/* emit.c -- from a group of nodes to a node td::fused: its program, by each member's own `lower`, in the order of
  * the block; stores come last, so that a result may take the memory of an operand. */
-#include "compile/fuse_priv.h"
+#include "fuse/fuse_priv.h"
 #include "kernels/fused.h"
 #include "kernels/kernels.h"
 
@@ -13,16 +13,28 @@ bool fuse_is_member(const fuse_group *g, uint32_t node) {
   return false;
 }
 
-ir_kernel_query *fuse_query(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
-                            const ir_node_def *node) {
+ir_kernel_query *fuse_query(const ir_graph *graph, uint32_t isa, base_arena *scratch, const ir_node_def *node) {
   ir_kernel_query *query = base_new(scratch, ir_kernel_query, 1);
   const ir_info **in = base_new(scratch, const ir_info *, node->in_count + 1);
   ir_info *out = base_new(scratch, ir_info, node->out_count + 1);
   if (!query || !in || !out) return NULL;
   for (uint32_t i = 0; i < node->in_count; i++) in[i] = node->in[i].id ? &ir_value_of(graph, node->in[i])->info : NULL;
   for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(graph, node->out[i])->info;
-  *query = (ir_kernel_query){node->attrs, in, node->in_count, out, node->out_count, setting->isa};
+  *query = (ir_kernel_query){node->attrs, in, node->in_count, out, node->out_count, isa};
   return query;
+}
+
+bool fuse_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_count, fuse_loop *loop) {
+  base_program p;
+  loop->attrs = attrs;
+  loop->chain = op->flags & IR_OP_CHAIN;
+  loop->front = loop->chain && kern_chain_in_front(attrs);
+  if (!(op->flags & (IR_OP_CHAIN | IR_OP_LOOP))) return false;
+  loop->words = base_attr_ints(attrs, loop->chain ? attrs->count - 1 : 0, &loop->word_count);
+  if (!loop->word_count || base_program_read(loop->words, loop->word_count, &p)) return false;
+  loop->in_count = p.in_count;
+  const uint32_t own = loop->chain && !loop->front; /* operand 0 is the node's result, and not among its operands */
+  return loop->chain ? p.in_count > 0 && p.in_count - own <= in_count : p.in_count == in_count;
 }
 
 /* ---- operands and results of a member ---- */
@@ -180,7 +192,7 @@ static bool lower_member(emitting *m, uint32_t i) {
   const ir_type *out = ir_type_of(m->f->graph, node->out[0]);
   const fit how = member_fit(m->g, i, out);
   loop_build *b = &m->to->build;
-  const ir_kernel_query *query = fuse_query(m->f->graph, m->f->setting, m->f->scratch, node);
+  const ir_kernel_query *query = fuse_query(m->f->graph, m->f->setting->isa, m->f->scratch, node);
   if (how == FIT_NONE || !query) return false;
   b->in_count = node->in_count;
   b->out = LOOP_NONE;
@@ -324,7 +336,7 @@ static bool follows_product(const fuse_state *f, const ir_node_def *node, bool h
     const uint32_t v = node->in[i].id;
     const ir_node from = ir_value_of(f->graph, node->in[i])->node;
     const ir_op *op = v && from.id ? ir_node_of(f->graph, from)->op : NULL;
-    if (op && lower_has_chain(op) && f->first_user[v + 1] - f->first_user[v] == 1 && out->dtype == TD_F32 &&
+    if (op && op->flags & IR_OP_CHAIN && f->first_user[v + 1] - f->first_user[v] == 1 && out->dtype == TD_F32 &&
         ir_type_equal(ir_type_of(f->graph, node->in[i]), out))
       return true;
   }
@@ -348,14 +360,14 @@ static bool is_small(const ir_type *t) {
 
 /* Kernels go along rows of a few elements one at a time; to set up a loop takes as long as some dozens of them. */
 static bool runs_faster_across(const fuse_state *f, const fuse_group *g) {
-  return g->row_axes && !g->behind && row_length(g) < KERN_FUSED_SHORT && lower_makes_code(f->setting) &&
+  return g->row_axes && !g->behind && row_length(g) < KERN_FUSED_SHORT && f->setting->compiled &&
          fuse_elements(g->rank, g->dims) >= ROWS;
 }
 
 bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
   if (g->count > 1) return true;
-  const ir_kernel_query *query = node->op->kernel ? fuse_query(f->graph, f->setting, f->scratch, node) : NULL;
+  const ir_kernel_query *query = node->op->kernel ? fuse_query(f->graph, f->setting->isa, f->scratch, node) : NULL;
   const bool has_kernel = query && node->op->kernel(query);
   const bool looks_up = has_kernel && node->op->flags & IR_OP_LOOKUP; /* which does it as well */
   if (looks_up || is_small(ir_type_of(f->graph, node->out[0]))) return false;
@@ -439,6 +451,7 @@ static td_status emit_group(fuse_state *f, fuse_group *g, fuse_built *built) {
     g->count = 0;
     return TD_OK;
   }
+  f->made++;
   for (uint32_t i = 0; i < built->out_count; i++) {
     const ir_value with = ir_node_of(f->graph, made)->out[i];
     ir_value_of(f->graph, with)->name = ir_value_of(f->graph, built->out[i])->name;

@@ -9,8 +9,7 @@
  * Nothing in between may mind: a part is dense where all dimensions before the joined one are 1; else it must be joined
  * along its last dimension, be written by a kernel that can write such rows (or copied once, where it is defined) and
  * be read by steps that take them as they are. Blocks are walked backwards, so that the largest join comes first. */
-#include "compile/compile_priv.h"
-#include "kernels/kernels.h"
+#include "lower/lower_priv.h"
 
 enum { JOIN_DIM }; /* the attribute of an operator that joins */
 
@@ -50,7 +49,7 @@ static bool parts_are_dense(const ir_type *type, int32_t axis) {
 static td_status count_unsuited(joining *j, const ir_node_def *node) {
   const kern_row *kernel = NULL;
   if (node->block_count || node->op->flags & IR_OP_JOIN) return TD_OK;
-  TRY(lower_find_kernel(j->l, node, &kernel));
+  TRY(lower_kernel(j->l, node, &kernel));
   bool minds =
       kernel ? !(kernel->flags & (KERN_STRIDED_IN | KERN_PITCHED_IN)) : (node->op->flags & IR_OP_VIEW_DENSE) != 0;
   for (uint32_t i = 0; i < node->in_count; i++) j->unsuited[node->in[i].id] += minds;
@@ -81,7 +80,7 @@ static td_status is_made_there(const joining *j, ir_value v, int32_t axis, bool 
     *there = is_join(j->l, maker, &own) && own == axis;
     return TD_OK;
   }
-  if (!dense) TRY(lower_find_kernel(j->l, maker, &kernel));
+  if (!dense) TRY(lower_kernel(j->l, maker, &kernel));
   *there = dense || (kernel && kernel->flags & KERN_PITCHED_OUT);
   return TD_OK;
 }
@@ -153,7 +152,7 @@ td_status lower_find_joins(lowering *l) {
   const ir_graph *g = l->graph;
   bool any = false;
   for (uint32_t i = 1; i < g->nodes.count; i++) any |= g->nodes.at[i].op && g->nodes.at[i].op->flags & IR_OP_JOIN;
-  if (!any || !l->setting->backend->kernels) return TD_OK;
+  if (!any || !l->setting->kernels) return TD_OK;
   joining j = {.l = l, .unsuited = base_new(l->scratch, uint32_t, g->values.count)};
   if (!j.unsuited) return base_no_memory(l->err, "the joins");
   for (uint32_t i = 1; i < g->nodes.count; i++)

@@ -6,7 +6,7 @@
  * nothing: what one of them makes is not shared by another, and nothing is both held and shared.
  *
  * Only floating-point samples count: what is computed with sizes is none, and stays where its contents are read. */
-#include "compile/compile_priv.h"
+#include "lower/lower_priv.h"
 
 typedef struct search {
   plan_exe *plan;

@@ -1,8 +1,8 @@
-/* fuse_again.c -- producers that are computed again in the loops of all who read them, over the larger space of each,
+/* again.c -- producers that are computed again in the loops of all who read them, over the larger space of each,
  * in place of a loop, a store and loads of their own. It pays for what is cheap: each byte that is not moved and the
  * step that goes are held against the operations that are done more often than before. Whatever reads a producer must
  * be able to compute it: where one cannot, its result has to be in memory anyway. */
-#include "compile/fuse_priv.h"
+#include "fuse/fuse_priv.h"
 
 #include <string.h>
 
@@ -29,7 +29,7 @@ static double work_of(const fuse_state *f, const base_program *p) {
     const bool vectors = base_program_operand_type(p, &p->ops[i]) == BASE_TYPE_F32 || info->work < LANES / 2;
     work += vectors ? info->work : APART;
   }
-  return lower_makes_code(f->setting) ? work : work * INTERPRETED;
+  return f->setting->compiled ? work : work * INTERPRETED;
 }
 
 static double size_of(base_dim dim) { return base_dim_known(dim) ? (double)dim : FUSE_UNKNOWN; }
@@ -105,7 +105,7 @@ static bool spoils_chain(const fuse_state *f, const fuse_group *reader, const fu
   for (uint32_t k = 0; k < built->in_count; k++) {
     const ir_node maker = ir_value_of(f->graph, built->in[k])->node;
     const ir_op *op = maker.id ? ir_node_of(f->graph, maker)->op : NULL;
-    chain |= op && lower_has_chain(op);
+    chain |= op && op->flags & IR_OP_CHAIN;
   }
   return wide && chain && !reader->row_axes;
 }
@@ -131,7 +131,7 @@ static const char *join_readers(const fuse_state *f, repeating *r, fuse_built *b
 
 static void move(fuse_state *f, fuse_group *from, const repeating *r) {
   if (f->log)
-    base_text_print(f->log, "# again: \"%s\" in %u loop%s that read it: %.0f bytes less, %.0f operations more\n",
+    base_text_print(f->log->text, "# again: \"%s\" in %u loop%s that read it: %.0f bytes less, %.0f operations more\n",
                     fuse_name_of(f, from), r->count, r->count == 1 ? "" : "s", r->bytes, r->more);
   for (uint32_t i = 0; i < from->count; i++) f->repeated[from->members[i]] = true;
   for (uint32_t i = 0; i < r->count; i++) *r->readers[i] = r->joint[i];

@@ -10,10 +10,9 @@
  * must be such as caches keep, which loops of their own would not write past them; operands must be dense along the
  * loop's rows: what is seen turned is dearer tile by tile than in a loop of its own, which turns as much at a time as
  * suits. */
-#include "compile/fuse_priv.h"
+#include "fuse/fuse_priv.h"
 #include "kernels/conv.h"
 #include "kernels/fused.h"
-#include "passes/passes.h"
 
 /* Elements of a sample of what is made in front of a product. Measured on a core with 1 MiB of L2 and a share in 32 MiB
  * of L3: fewer are found in L3 as fast as they are made anew into L2; from there on it pays 3 %, from 4 times as many
@@ -22,11 +21,11 @@ enum { FRONT_LEAST = 1 << 20 };
 
 typedef struct chaining {
   ir_graph *graph;
-  const compile_setting *setting;
+  const fuse_setting *setting;
   base_arena *scratch;
-  base_text *log;
   uint32_t *uses; /* per value, as they were at first: changes leave those of others as they are */
   uint32_t known; /* values that were there at first */
+  uint32_t moved; /* loops */
   td_error *err;
 } chaining;
 
@@ -78,7 +77,7 @@ static const char *why_not(const chaining *c, const link *l) {
   base_program unused;
   if (base_attr_has(l->product.attrs, l->product.attrs->count - 1)) return "it has a chain already";
   if (l->product.out[0].id >= c->known || c->uses[l->product.out[0].id] != 1) return "others read it, too";
-  if (lower_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
+  if (fuse_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
   if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
   if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop is over another space or type";
   if (made->rank < ir_type_of(c->graph, l->product.in[0])->rank) return "it is a product with a vector";
@@ -89,13 +88,13 @@ static const char *why_not(const chaining *c, const link *l) {
     return "the loop writes its results past the caches, which a product does not";
   for (uint32_t i = 0; i < l->loop.in_count; i++)
     if (i != l->operand && fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads something turned";
-  const ir_kernel_query *query = fuse_query(c->graph, c->setting, c->scratch, &l->product);
+  const ir_kernel_query *query = fuse_query(c->graph, c->setting->isa, c->scratch, &l->product);
   const kern_row *kernel = query && l->product.op->kernel ? l->product.op->kernel(query) : NULL;
   if (!kernel) return "it has no kernel";
   if (kernel->family == KERN_CONV_TRANSPOSE && base_dim_known(made->dims[made->rank - 1]) &&
-      made->dims[made->rank - 1] < PASSES_SHORT_ROWS)
+      made->dims[made->rank - 1] < KERN_SHORT_ROWS)
     return "the product's rows are short, and not side by side";
-  if (!lower_makes_code(c->setting) && (kernel->family == KERN_DEPTHWISE || kernel->family == KERN_EXPAND_DEPTHWISE))
+  if (!c->setting->compiled && (kernel->family == KERN_DEPTHWISE || kernel->family == KERN_EXPAND_DEPTHWISE))
     return "interpreted, its short rows cost more than they save behind so little work";
   if (!(kernel->flags & KERN_PITCHED_OUT) && is_joined(c, &l->loop)) return "what is joined could not be made in place";
   return NULL;
@@ -120,10 +119,10 @@ static bool has_few_weights(const ir_type *x, const base_attrs *a) {
   return channels < FEW_CHANNELS || fuse_elements(1, &x->dims[x->rank - 1]) * (double)channels <= KERN_CONV_FEW_WEIGHTS;
 }
 
-const char *fuse_why_no_front(const ir_graph *graph, const compile_setting *setting, base_arena *scratch,
+const char *fuse_why_no_front(const ir_graph *graph, const fuse_setting *setting, base_arena *scratch,
                               const ir_node_def *product) {
   const ir_type *x = ir_type_of(graph, product->in[0]);
-  const ir_kernel_query *query = fuse_query(graph, setting, scratch, product);
+  const ir_kernel_query *query = fuse_query(graph, setting->isa, scratch, product);
   const kern_row *kernel = query && product->op->kernel ? product->op->kernel(query) : NULL;
   if (!(product->op->flags & IR_OP_FRONT) || !kernel)
     return "it stands in front of a product, whose kernel reads its rows as they lie in memory";
@@ -150,7 +149,7 @@ static const char *why_not_front(const chaining *c, link *l) {
   base_program unused;
   if (l->loop.out_count > 1) return "it has several results";
   if (c->uses[l->loop.out[0].id] != 1) return "others read it, too";
-  if (lower_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
+  if (fuse_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
   if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
   for (l->operand = 0; l->operand < l->loop.in_count; l->operand++)
     if (ir_type_equal(made, ir_type_of(c->graph, l->loop.in[l->operand]))) break;
@@ -170,11 +169,12 @@ static double bytes_saved(const chaining *c, const link *l) {
 }
 
 static void tell(const chaining *c, const link *l, const char *why) {
-  if (!c->log) return;
+  base_text *log = c->setting->log ? c->setting->log->text : NULL;
+  if (!log) return;
   if (why)
-    base_text_print(c->log, "# apart: \"%s\" and \"%s\": %s\n", ir_node_name(&l->product), ir_node_name(&l->loop), why);
+    base_text_print(log, "# apart: \"%s\" and \"%s\": %s\n", ir_node_name(&l->product), ir_node_name(&l->loop), why);
   else
-    base_text_print(c->log, "# chained: \"%s\" %s \"%s\": %.0f bytes less\n", ir_node_name(&l->loop),
+    base_text_print(log, "# chained: \"%s\" %s \"%s\": %.0f bytes less\n", ir_node_name(&l->loop),
                     l->front ? "in front of" : "behind", ir_node_name(&l->product), bytes_saved(c, l));
 }
 
@@ -189,7 +189,7 @@ static td_status origins_of(const chaining *c, const link *l, ir_origins *to) {
 
 /* The product with the chain, in the place of the later of both. */
 static td_status emit(chaining *c, ir_node loop, ir_node product, const link *l) {
-  base_arg args[PASSES_ATTRS];
+  base_arg args[IR_NODE_ARGS];
   ir_value in[UINT8_MAX] = {{0}};
   int64_t *words = base_new(c->scratch, int64_t, base_program_size(&l->p));
   const uint32_t fixed = l->product.op->max_in - (BASE_PROGRAM_OPERANDS - 1u);
@@ -197,7 +197,7 @@ static td_status emit(chaining *c, ir_node loop, ir_node product, const link *l)
   ir_new_node spec = {.op = l->product.op,
                       .in = in,
                       .args = args,
-                      .arg_count = passes_args(&l->product, args),
+                      .arg_count = ir_node_args(&l->product, args),
                       .before = l->front ? product : loop};
   const ir_node_def *last = l->front ? &l->product : &l->loop;
   ir_value first;
@@ -222,6 +222,7 @@ static td_status emit(chaining *c, ir_node loop, ir_node product, const link *l)
   }
   ir_remove_node(c->graph, l->front ? product : loop);
   ir_remove_node(c->graph, l->front ? loop : product);
+  c->moved++;
   return TD_OK;
 }
 
@@ -235,7 +236,7 @@ static td_status visit(chaining *c, ir_node id) {
   for (l->operand = 0; l->operand < l->loop.in_count; l->operand++) {
     const ir_value v = l->loop.in[l->operand];
     const ir_node_def *maker = maker_of(c, v);
-    if (!maker || !maker->op || !lower_has_chain(maker->op)) continue;
+    if (!maker || !maker->op || !(maker->op->flags & IR_OP_CHAIN)) continue;
     l->product = *maker;
     const int64_t *words = base_attr_ints(l->loop.attrs, 0, &count);
     if (base_program_read(words, count, &l->p)) return TD_OK;
@@ -257,7 +258,7 @@ static td_status visit_product(chaining *c, ir_node id) {
   l->front = true;
   const ir_value x = l->product.in[0];
   const ir_node_def *maker = maker_of(c, x);
-  if (!maker || !maker->op || !lower_is_loop(maker->op->name)) return TD_OK;
+  if (!maker || !maker->op || !(maker->op->flags & IR_OP_LOOP)) return TD_OK;
   l->loop = *maker;
   const int64_t *words = base_attr_ints(l->loop.attrs, 0, &count);
   if (base_program_read(words, count, &l->p)) return TD_OK;
@@ -266,7 +267,9 @@ static td_status visit_product(chaining *c, ir_node id) {
   return why ? TD_OK : emit(c, ir_value_of(c->graph, x)->node, id, l);
 }
 
-static bool is_loop(const ir_op *op) { return strcmp(op->name, "td::fused") == 0; }
+/* A loop over elements: loops over rows are in no chain. */
+static bool is_loop(const ir_op *op) { return op->flags & IR_OP_LOOP && op->flags & IR_OP_ELEMENTWISE; }
+static bool has_chain(const ir_op *op) { return op->flags & IR_OP_CHAIN; }
 
 /* Visits the nodes whose operator `is_meant`. */
 static td_status visit_all(chaining *c, bool (*is_meant)(const ir_op *op),
@@ -282,11 +285,12 @@ static td_status visit_all(chaining *c, bool (*is_meant)(const ir_op *op),
   return TD_OK;
 }
 
-td_status lower_chain(ir_graph *graph, const compile_setting *setting, base_arena *scratch, base_text *log,
-                      td_error *err) {
-  if (base_str_listed(setting->disabled, "chain")) return TD_OK;
-  chaining c = {
-      .graph = graph, .setting = setting, .scratch = scratch, .log = log, .known = graph->values.count, .err = err};
-  TRY(visit_all(&c, is_loop, visit));
-  return visit_all(&c, lower_has_chain, visit_product);
+td_status fuse_chains(ir_graph *graph, const fuse_setting *setting, uint32_t *changes, td_error *err) {
+  chaining c = {.graph = graph, .setting = setting, .known = graph->values.count, .err = err};
+  c.scratch = base_arena_new_brief(base_arena_allocator(graph->arena));
+  td_status status = c.scratch ? visit_all(&c, is_loop, visit) : base_no_memory(err, "chains");
+  if (status == TD_OK) status = visit_all(&c, has_chain, visit_product);
+  if (status == TD_OK) *changes += c.moved;
+  base_arena_free(c.scratch);
+  return status;
 }

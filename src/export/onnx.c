@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "debug/debug.h"
+#include "export/export.h"
 #include "fmt/tensor_proto.h"
 
 enum { OPSET = 23, IR_VERSION = 11 };
@@ -468,7 +468,7 @@ static td_status put_graph(writing *w) {
   return put_ports(w);
 }
 
-td_status debug_write_onnx(const ir_graph *graph, base_text *model, td_error *err) {
+td_status export_onnx(const ir_graph *graph, base_text *model, td_error *err) {
   base_arena *scratch = base_arena_new(model->allocator);
   writing w = {.g = graph, .graph = {.allocator = model->allocator}, .scratch = scratch, .err = err};
   td_status status = scratch ? put_graph(&w) : base_no_memory(err, "an ONNX file");

@@ -1,11 +1,8 @@
 /* lower.c -- every value gets a slot, every node a step. The order is the graph's own, nested blocks inlined after
  * their region, so that a step's number is also its time. */
-#include "compile/compile_priv.h"
+#include "lower/lower_priv.h"
 #include "base/size.h"
-#include "codegen/codegen.h"
-#include "kernels/kernels.h"
-
-#include <string.h>
+#include "fuse/fuse.h"
 
 bool lower_is_planned(const lowering *l, const ir_type *type) {
   if (type->kind > IR_BOOL) return false;
@@ -194,9 +191,7 @@ static td_status add_function(lowering *l, const callee *c, uint32_t *index) {
                            .kernel = plan_add_name(l->plan, c->kernel),
                            .code = plan_add_name(l->plan, c->code)};
   if (f.op == PLAN_NONE || f.kernel == PLAN_NONE || f.code == PLAN_NONE) return base_no_memory(l->err, "a function");
-  const compile_names names = {l->graph->ops, l->setting->isa | BASE_ISA_VECTOR, l->kernels, l->kernel_count};
-  const plan_symbols symbols = compile_symbols(&names);
-  return plan_add_function(l->plan, &f, &symbols, index, l->err);
+  return plan_add_function(l->plan, &f, l->setting->symbols, index, l->err);
 }
 
 static td_status add_call(lowering *l, plan_step *step, const callee *c, const uint32_t *out) {
@@ -221,7 +216,7 @@ static td_status add_move(lowering *l, uint32_t from, uint32_t to, const plan_st
   if (step.in == PLAN_NONE) return base_no_memory(l->err, "a step");
   const plan_slot *target = &l->plan->slots.at[to];
   const bool planned = target->place == PLAN_ARENA;
-  const kern_row *row = l->setting->backend->kernels && planned && target->dtype != TD_INVALID
+  const kern_row *row = l->setting->kernels && planned && target->dtype != TD_INVALID
                             ? kern_select(KERN_COPY, target->dtype, l->setting->isa)
                             : NULL;
   const callee copy = {.role = planned ? PLAN_COPY : PLAN_COPY_TAIL, .kernel = row ? row->name : NULL};
@@ -311,35 +306,27 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   return add_call(l, step, &view, &out);
 }
 
-/* What is known of a node's operands and outputs. */
-static td_status gather(lowering *l, const ir_node_def *node, const ir_info ***in, ir_info **out) {
-  *in = base_new(l->scratch, const ir_info *, node->in_count + 1);
-  *out = base_new(l->scratch, ir_info, node->out_count + 1);
-  if (!*in || !*out) return base_no_memory(l->err, "a step");
-  for (uint32_t i = 0; i < node->in_count; i++)
-    (*in)[i] = node->in[i].id ? &ir_value_of(l->graph, node->in[i])->info : NULL;
-  for (uint32_t i = 0; i < node->out_count; i++) (*out)[i] = ir_value_of(l->graph, node->out[i])->info;
+td_status lower_find_kernel(const ir_graph *graph, const lower_setting *setting, const ir_node_def *node,
+                            base_arena *scratch, const kern_row **kernel, td_error *err) {
+  *kernel = NULL;
+  if (!setting->kernels || !node->op->kernel) return TD_OK;
+  const ir_kernel_query *query = fuse_query(graph, setting->isa, scratch, node);
+  if (!query) return base_no_memory(err, "a step");
+  *kernel = node->op->kernel(query);
+  if (*kernel && base_str_listed(setting->disabled_kernels, (*kernel)->name)) *kernel = NULL;
   return TD_OK;
 }
 
-td_status lower_find_kernel(lowering *l, const ir_node_def *node, const kern_row **kernel) {
-  const ir_info **in;
-  ir_info *out;
-  *kernel = NULL;
-  if (!l->setting->backend->kernels || !node->op->kernel) return TD_OK;
-  TRY(gather(l, node, &in, &out));
-  const ir_kernel_query query = {node->attrs, in, node->in_count, out, node->out_count, l->setting->isa};
-  *kernel = node->op->kernel(&query);
-  if (*kernel && base_str_listed(l->setting->disabled_kernels, (*kernel)->name)) *kernel = NULL;
-  return TD_OK;
+td_status lower_kernel(lowering *l, const ir_node_def *node, const kern_row **kernel) {
+  return lower_find_kernel(l->graph, l->setting, node, l->scratch, kernel, l->err);
 }
 
 static td_status find_work(lowering *l, const ir_node_def *node, plan_step *step) {
-  const ir_info **in;
-  ir_info *out;
+  const ir_kernel_query *query = fuse_query(l->graph, l->setting->isa, l->scratch, node);
   ir_work work;
-  TRY(gather(l, node, &in, &out));
-  if (!ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work)) l->open_sizes = true;
+  if (!query) return base_no_memory(l->err, "a step");
+  if (!ir_cost(node->op, node->attrs, query->in, node->in_count, query->out, node->out_count, &work))
+    l->open_sizes = true;
   step->flops = work.flops;
   step->bytes = work.bytes;
   return TD_OK;
@@ -356,10 +343,10 @@ static bool misaligned(const lowering *l, uint32_t slot) {
 
 /* Is operand `i` a table of which a loop picks rows? They are read at any place; a copy would be of the whole table. */
 static bool is_picked(const ir_node_def *node, uint32_t i) {
-  lower_fused_loop loop;
+  fuse_loop loop;
   base_program p;
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
-  return lower_program_of(node->op, node->attrs, node->in_count, &loop) && !loop.chain &&
+  return fuse_program_of(node->op, node->attrs, node->in_count, &loop) && !loop.chain &&
          !base_program_read(loop.words, loop.word_count, &p) && base_program_picks(&p, picks) && picks[i].picks;
 }
 
@@ -399,7 +386,7 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
   TRY(use_all(l, node->in, node->in_count, &step.in));
   if (step.attrs == PLAN_NONE) return base_no_memory(l->err, "a step");
   const kern_row *kernel = NULL;
-  TRY(lower_find_kernel(l, node, &kernel));
+  TRY(lower_kernel(l, node, &kernel));
   TRY(find_work(l, node, &step));
   bool strided;
   if (node->in_count && node->out_count == 1 && is_view(l, node, l->plan->operands.at[step.in], &strided))
@@ -415,15 +402,15 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
     if (l->parts[node->out[i].id].made_there) TRY(slot_for_part(l, node->out[i], &out[i]));
     else TRY(slot_for_value(l, node->out[i], place, &out[i]));
   }
-  const uint32_t number = node->out_count ? l->generated[ir_value_of(l->graph, node->out[0])->node.id] : 0;
-  const codegen_kernel *code = number ? &l->kernels[number - 1] : NULL;
-  if (code && (!kernel || base_str_listed(l->setting->disabled_kernels, code->name))) code = NULL;
+  const uint32_t number = node->out_count ? l->setting->generated[ir_value_of(l->graph, node->out[0])->node.id] : 0;
+  const char *code = number ? l->setting->code[number - 1] : NULL;
+  if (code && (!kernel || base_str_listed(l->setting->disabled_kernels, code))) code = NULL;
   const callee c = {.role = code     ? PLAN_GENERATED
                             : kernel ? PLAN_KERNEL
                                      : PLAN_REFERENCE,
                     .op = node->op->name,
                     .kernel = kernel ? kernel->name : NULL,
-                    .code = code ? code->name : NULL};
+                    .code = code};
   return add_call(l, &step, &c, out);
 }
 
@@ -733,8 +720,8 @@ static td_status lower_guard(lowering *l, const base_guard *guard) {
   return TD_OK;
 }
 
-td_status lower_graph(lowering *l) {
-  l->plan->aligned_inputs = l->setting->backend->kernels;
+static td_status fill_plan(lowering *l) {
+  l->plan->aligned_inputs = l->setting->kernels;
   TRY(lower_find_joins(l));
   find_held(l);
   for (uint32_t i = 0; i < l->graph->input_defaults.count; i++) TRY(lower_input(l, i));
@@ -750,4 +737,28 @@ td_status lower_graph(lowering *l) {
   }
   if (l->open_sizes) l->plan->flops = l->plan->bytes = 0;
   return TD_OK;
+}
+
+td_status lower_graph(const ir_graph *graph, const lower_setting *setting, plan_exe *plan, base_arena *scratch,
+                      td_error *err) {
+  const size_t values = graph->values.count;
+  lowering l = {.graph = graph,
+                .setting = setting,
+                .plan = plan,
+                .scratch = scratch,
+                .err = err,
+                .slot_of = base_new(scratch, uint32_t, values),
+                .segment_of = base_new(scratch, uint32_t, (size_t)graph->segments.count + 1),
+                .parts = base_new(scratch, lower_part, values),
+                .uses = base_new(scratch, uint32_t, values),
+                .held = base_new(scratch, bool, values)};
+  if (!l.slot_of || !l.segment_of || !l.parts || !l.uses || !l.held) return base_no_memory(err, "the plan");
+  memset(l.slot_of, 0xff, values * sizeof *l.slot_of);
+  memset(l.segment_of, 0xff, graph->segments.count * sizeof *l.segment_of);
+  ir_count_uses(graph, l.uses);
+  TRY(fill_plan(&l));
+  if (!base_dims_copy(&plan->dims, plan->arena, &plan->dims)) return base_no_memory(err, "the plan");
+  TRY(plan_find_captures(plan, scratch, err));
+  TRY(plan_find_lifetimes(plan, scratch, err));
+  return setting->kernels ? lower_find_batches(plan, scratch, err) : TD_OK;
 }

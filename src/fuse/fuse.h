@@ -1,0 +1,45 @@
+/* fuse.h -- fused loops: which nodes run as one, and which loops run inside a product. Both are rows of passes.def. */
+#ifndef FUSE_FUSE_H
+#define FUSE_FUSE_H
+#include "ir/ir.h"
+#include "kernels/kernels.h"
+
+/* Decisions, for people. */
+typedef struct fuse_log {
+  base_text *text;   /* gets a line for each one */
+  base_arena *arena; /* holds `why` */
+  const char **why;  /* per node that fuse_groups has seen: why it is in no larger loop; NULL: it is */
+  uint32_t count;    /* of them */
+} fuse_log;
+
+typedef struct fuse_setting {
+  uint32_t isa;        /* BASE_ISA_* that kernels may use */
+  bool compiled;       /* loops become machine code; else they are interpreted */
+  const char *alone;   /* as compile_setting.alone */
+  int64_t front_least; /* as compile_setting.front_least */
+  fuse_log *log;       /* NULL: nobody asks */
+} fuse_setting;
+
+/* Makes one node of those that can run as one loop. Adds to *changes the loops made. */
+td_status fuse_groups(ir_graph *graph, const fuse_setting *setting, uint32_t *changes, td_error *err);
+/* Moves fused loops behind products, or in front of them, into their chains, where that saves more than it costs. Adds
+ * to *changes the loops moved. */
+td_status fuse_chains(ir_graph *graph, const fuse_setting *setting, uint32_t *changes, td_error *err);
+/* The loops of a graph as text. Where the setting has a log: and why what could be in a loop, or moves data alone, is
+ * in none. */
+td_status fuse_print(const ir_graph *graph, const fuse_setting *setting, base_text *text, td_error *err);
+
+/* The program of a fused loop or of a chain. */
+typedef struct fuse_loop {
+  const base_attrs *attrs;
+  const int64_t *words;
+  uint32_t word_count;
+  bool chain; /* of a product: operand 0 is the product's result, or, `front`, that of the product, too */
+  bool front;
+  uint32_t in_count;
+} fuse_loop;
+/* False: the operator has none, or its operands are not among `in_count`. */
+bool fuse_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_count, fuse_loop *loop);
+/* What lower, and the choice of a kernel, see of a node. NULL: out of memory. */
+ir_kernel_query *fuse_query(const ir_graph *graph, uint32_t isa, base_arena *scratch, const ir_node_def *node);
+#endif

@@ -106,7 +106,10 @@ if [ -x build/treadle ]; then
   check_recorded '' build eager
   check_recorded '' build aot_eager
   for isa in $(isa_levels); do check_recorded '' build native --isa "$isa"; done
-  [ ! -d "$corpus" ] || stage faults python3 tools/check_faults.py build "$corpus"
+  if [ -d "$corpus" ]; then
+    stage artifacts python3 tools/check_artifacts.py build "$corpus"
+    stage faults python3 tools/check_faults.py build "$corpus"
+  fi
 fi
 finish asan-build
 start tsan-build aside build_tsan

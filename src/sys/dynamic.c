@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void *sys_code_open(const char *path, td_error *err) {
@@ -22,12 +23,24 @@ void *sys_code_open(const char *path, td_error *err) {
   return NULL;
 }
 
+/* A path of `file` that no other code that is loaded has: the linker takes what has the same name for the same code,
+ * and numbers of files come again. The bits of its inode, which is nobody else's as long as the code lasts, stand in it
+ * as
+ * "./" and "/". */
+static bool name_file(int file, char path[256]) {
+  struct stat facts;
+  if (fstat(file, &facts)) return false;
+  char *end = path + sprintf(path, "/proc/self/fd/");
+  for (uint64_t bits = facts.st_ino; bits; bits >>= 1) end += sprintf(end, "%s", bits & 1 ? "./" : "/");
+  sprintf(end, "%d", file);
+  return true;
+}
+
 void *sys_code_open_bytes(const void *bytes, size_t count, td_error *err) {
   const int file = memfd_create("treadle", MFD_CLOEXEC);
-  char path[64];
+  char path[256];
   void *code = NULL;
-  if (file >= 0 && sys_write_all(file, bytes, count) == 0) {
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  if (file >= 0 && sys_write_all(file, bytes, count) == 0 && name_file(file, path)) {
     code = sys_code_open(path, err);
   } else {
     base_fail(err, TD_NO_RESOURCE, NULL, -1, "code from a saved plan: %s", strerror(errno));

@@ -114,6 +114,39 @@ static void code_in_the_file(void **state) {
   for (size_t i = 0; i < LEVELS; i++) td_model_free(models[i]);
 }
 
+/* Machine code of several files in one process: to each its own. */
+static void code_of_many_files(void **state) {
+  const folder *f = *state;
+  static const char *const ops[] = {"sin", "exp", "tanh"};
+  enum { FILES = sizeof ops / sizeof *ops };
+  td_model *made, *opened[FILES];
+  uint64_t answers[FILES];
+  char cache[96], command[128], text[256];
+  if (!compiler()) skip();
+  snprintf(cache, sizeof cache, "%s/cache", f->path);
+  const td_load_options options = {
+      .size = sizeof options, .cc = compiler(), .cache = cache, .strict = 1, .for_file = 1, .trusted = 1};
+  for (size_t i = 0; i < FILES; i++) {
+    const int length = snprintf(text, sizeof text,
+                                "tdir 1\ninput %%0 \"x\": f32[5, 7]\n%%1 = aten::%s(%%0)\n"
+                                "%%2 = aten::mul(%%1, %%0)\noutput \"y\" %%2\n",
+                                ops[i]);
+    if (td_model_load_memory(text, (size_t)length, &options, &made, &err) != TD_OK) fail_msg("%s", err.text);
+    answers[i] = answer_of(made);
+    assert_int_equal(td_model_save((const td_model *const *)&made, 1, f->file, &err), TD_OK);
+    td_model_free(made);
+    if (td_model_load(f->file, &options, &opened[i], &err) != TD_OK) fail_msg("%s: %s", err.name, err.text);
+    assert_int_equal(unlink(f->file), 0);
+  }
+  for (size_t i = 0; i < FILES; i++) {
+    assert_true(has_code(opened[i]));
+    assert_int_equal(answer_of(opened[i]), answers[i]);
+    td_model_free(opened[i]);
+  }
+  snprintf(command, sizeof command, "rm -rf %s", cache);
+  assert_int_equal(system(command), 0);
+}
+
 /* What was loaded with its code is saved with it. */
 static void code_is_saved_again(void **state) {
   const folder *f = *state;
@@ -253,6 +286,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(weights_stay_in_the_file, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(weights_are_shared, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(code_in_the_file, open_folder, close_folder),
+      cmocka_unit_test_setup_teardown(code_of_many_files, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(code_is_saved_again, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(damaged_code, open_folder, close_folder),
       cmocka_unit_test_setup_teardown(refusals, open_folder, close_folder),

@@ -1,6 +1,7 @@
 /* cgroup.c -- how much CPU time control groups allow. Hosts mix both versions, and limits stand on any level, so every
  * hierarchy that can limit CPU time is walked from our group to the top that we can see, and the least limit counts. */
 #include "sys/sys_priv.h"
+#include "sys/topology_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,24 +100,25 @@ double sys_quota_v2(const char *cpu_max) {
 double sys_quota_v1(const char *quota_us, const char *period_us) { return ratio(quota_us, period_us); }
 
 static void read_beside(const char *folder, const char *name, char *text, size_t size) {
-  char path[SYS_PATH_MAX + 32];
+  char path[2 * SYS_PATH_MAX + 32];
   snprintf(path, sizeof path, "%s/%s", folder, name);
   sys_read_text(path, text, size);
 }
 
-static double quota_of(const char *folder, bool v2) {
-  char first[64], second[64];
+static double quota_of(const char *root, const char *within, bool v2) {
+  char first[64], second[64], folder[2 * SYS_PATH_MAX];
+  snprintf(folder, sizeof folder, "%s%s", root, within);
   read_beside(folder, v2 ? "cpu.max" : "cpu.cfs_quota_us", first, sizeof first);
   if (v2) return sys_quota_v2(first);
   read_beside(folder, "cpu.cfs_period_us", second, sizeof second);
   return sys_quota_v1(first, second);
 }
 
-static double least_of(sys_cgroup *place, bool v2) {
+static double least_of(const char *root, sys_cgroup *place, bool v2) {
   double least = 0;
   size_t top = strlen(place->top);
   while (top && strlen(place->folder) >= top) {
-    double quota = quota_of(place->folder, v2);
+    double quota = quota_of(root, place->folder, v2);
     if (quota > 0 && (least == 0 || quota < least)) least = quota;
     char *slash = strrchr(place->folder, '/');
     if (!slash) break;
@@ -125,15 +127,17 @@ static double least_of(sys_cgroup *place, bool v2) {
   return least;
 }
 
-double sys_quota_read(void) {
+double sys_quota_read(void) { return sys_quota_under(""); }
+
+double sys_quota_under(const char *root) {
   char cgroup[SYS_PATH_MAX], mountinfo[SYS_TEXT_MAX];
   sys_cgroup place;
   double least = 0;
-  sys_read_text("/proc/self/cgroup", cgroup, sizeof cgroup);
-  sys_read_text("/proc/self/mountinfo", mountinfo, sizeof mountinfo);
+  read_beside(root, "proc/self/cgroup", cgroup, sizeof cgroup);
+  read_beside(root, "proc/self/mountinfo", mountinfo, sizeof mountinfo);
   for (int v2 = 0; v2 <= 1; v2++) {
     sys_cgroup_find(cgroup, mountinfo, v2, &place);
-    double quota = least_of(&place, v2);
+    double quota = least_of(root, &place, v2);
     if (quota > 0 && (least == 0 || quota < least)) least = quota;
   }
   return least;

@@ -245,6 +245,50 @@ static void test_out(void **state) {
   world_close(&w);
 }
 
+/* Overloads and arguments of forms that write are called otherwise than those of the functional ones, and what they
+ * write may be a view. */
+static void test_forms_that_write(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  static const char *const in_place[][2] = {
+      {"aten::pow_", "Scalar"}, {"aten::pow_", "Tensor"}, {"aten::gelu_", ""},   {"aten::floor_divide_", "Tensor"},
+      {"aten::polygamma_", ""}, {"aten::dropout_", ""},   {"aten::resize_", ""}, {"aten::float_power_", "Tensor"}};
+  static const char *const outs[][2] = {
+      {"aten::max", "dim_max"}, {"aten::sort", "values_stable"},  {"aten::linspace", "out"}, {"aten::linalg_qr", "out"},
+      {"aten::svd", "U"},       {"aten::linalg_eigh", "eigvals"}, {"aten::div", "out_mode"}, {"aten::gelu", "out"}};
+  for (size_t i = 0; i < sizeof in_place / sizeof *in_place; i++)
+    if (!aten_supports(w.a, in_place[i][0], in_place[i][1])) fail_msg("%s.%s", in_place[i][0], in_place[i][1]);
+  for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
+    if (!aten_supports(w.a, outs[i][0], outs[i][1])) fail_msg("%s.%s", outs[i][0], outs[i][1]);
+  assert_false(aten_supports(w.a, "aten::cat_", NULL)); /* the first operand is a list */
+
+  aten_value x = COUNTING(&w, TD_I64, 2, 3), two = aten_int(2), zero = aten_int(0), one = aten_int(1);
+  aten_value column = CALL(&w, "aten::select", x, one, two), args[] = {x, two};
+  aten_call(w.a, "aten::floor_divide_", "Tensor", (aten_value[]){column, COUNTING(&w, TD_I64, 1)}, 1,
+            &(aten_keyword){BASE_STR("other"), CALL(&w, "aten::add", COUNTING(&w, TD_I64, 2), one)}, 1);
+  EXPECT(&w, &x, 0, 1, 2, 3, 4, 2);
+  aten_call(w.a, "aten::pow_", "Scalar", args, 2, NULL, 0);
+  aten_call(
+      w.a, "aten::dropout_", "", NULL, 0,
+      (aten_keyword[]){{BASE_STR("self"), x}, {BASE_STR("p"), aten_float(0.5)}, {BASE_STR("train"), aten_bool(false)}},
+      3);
+  CALL(&w, "aten::resize_", x, INTS(&w, 2, 2));
+  aten_value size = CALL(&w, "aten::numel", x);
+  assert_int_equal(size.u.i, 4);
+  aten_value values = CALL(&w, "aten::add", COUNTING(&w, TD_I64, 2, 2), two), at = COUNTING(&w, TD_I64, 2, 2);
+  aten_keyword results[] = {{BASE_STR("max"), CALL(&w, "aten::select", values, one, zero)},
+                            {BASE_STR("max_values"), CALL(&w, "aten::diagonal", at)}};
+  aten_value given[] = {COUNTING(&w, TD_I64, 2, 3), one, aten_bool(false)};
+  aten_call(w.a, "aten::max", "dim_max", given, 3, results, 2);
+  if (w.build.status != TD_OK) fail_msg("%s", w.err.text);
+  aten_value parts = CALL(&w, "aten::unbind", COUNTING(&w, TD_I64, 2, 2)),
+             source[] = {CALL(&w, "aten::add", COUNTING(&w, TD_I64, 2, 2), one)};
+  aten_call(w.a, "aten::unbind_copy", "int_out", source, 1, &(aten_keyword){BASE_STR("out"), parts}, 1);
+  EXPECT(&w, &parts.u.list->items.at[1], 3, 4);
+  world_close(&w);
+}
+
 /* Whether contiguous() copies is not known of x.t() + 0: after a write to one the other is an error, not a guess. */
 /* What counts elements as they stand in memory takes tensors that are known to stand in order. */
 static void test_memory(void **state) {
@@ -375,12 +419,19 @@ static void test_lack_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),  cmocka_unit_test(test_result_type),
-                                     cmocka_unit_test(test_overloads),      cmocka_unit_test(test_pt2_names),
-                                     cmocka_unit_test(test_round),          cmocka_unit_test(test_views_share),
-                                     cmocka_unit_test(test_parts_share),    cmocka_unit_test(test_out),
-                                     cmocka_unit_test(test_memory),         cmocka_unit_test(test_unsure_aliases_fail),
-                                     cmocka_unit_test(test_journal),        cmocka_unit_test(test_lack_of_memory),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),
+                                     cmocka_unit_test(test_result_type),
+                                     cmocka_unit_test(test_overloads),
+                                     cmocka_unit_test(test_pt2_names),
+                                     cmocka_unit_test(test_round),
+                                     cmocka_unit_test(test_views_share),
+                                     cmocka_unit_test(test_parts_share),
+                                     cmocka_unit_test(test_out),
+                                     cmocka_unit_test(test_forms_that_write),
+                                     cmocka_unit_test(test_memory),
+                                     cmocka_unit_test(test_unsure_aliases_fail),
+                                     cmocka_unit_test(test_journal),
+                                     cmocka_unit_test(test_lack_of_memory),
                                      cmocka_unit_test(test_turned_in_place)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,13 @@
 import argparse
 import sys
 
+import suite_files
 import suite_inductor
 import suite_language
 import suite_models
 import suite_operators
 
-PARTS = {"models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor}
+PARTS = {"files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor}
 
 
 def main():

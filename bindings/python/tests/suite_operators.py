@@ -36,7 +36,7 @@ def differ(got, want, tolerance):
         if not isinstance(b, torch.Tensor):
             continue
         try:
-            near = tolerance or (1e-5 if b.is_floating_point() else 0)  # functions of integers give floats
+            near = tolerance or (1e-5 if b.is_floating_point() or b.is_complex() else 0)  # functions of integers give floats
             torch.testing.assert_close(a, b, rtol=near, atol=near, equal_nan=True, check_stride=False)
         except AssertionError as error:
             return " ".join(str(error).split())[:160]

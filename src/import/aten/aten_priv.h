@@ -40,13 +40,10 @@ typedef struct aten_schema {
 typedef struct aten_call_state aten_args;
 typedef aten_value (*aten_lower_fn)(aten_args *c);
 
-/* Forms that a row has besides the functional one. */
+/* What else is to know of a row. */
 enum {
-  ATEN_IN_PLACE = 1, /* NAME_ : the same, written into the first operand */
-  ATEN_OUT = 2,      /* with keywords `out`, `values`, ...: the same, written into these */
-  ATEN_BOTH = 3,
-  ATEN_KEEPS_QUANT = 4,           /* of a quantised tensor: the result has its scale and zero point */
-  ATEN_TURNS = ATEN_IN_PLACE | 8, /* in place it changes how the operand shows its memory, not what is in it */
+  ATEN_KEEPS_QUANT = 4, /* of a quantised tensor: the result has its scale and zero point */
+  ATEN_TURNS = 8,       /* in place it changes how the operand shows its memory, not what is in it */
   /* Of complex numbers: done to real parts and to imaginary ones; or a sum of products, with one factor of each
    * complex operand. */
   ATEN_PARTS = 16,
@@ -103,11 +100,29 @@ struct aten {
 void *aten_alloc(aten *a, size_t bytes); /* zeroed, in the import's arena; NULL and failed when out of memory */
 const aten_schema *aten_schema_of(aten *a, uint32_t row);
 
-/* resolve.c: the first row among [first, first + count) that takes the arguments; -1: none. Fills `bound` (as many as
- * the row's parameters have; the caller gives room for ATEN_MAX_PARAMS). */
+/* resolve.c: the first row among [first, first + count) that takes the request's arguments; -1: none. Fills `bound` (as
+ * many as the row's parameters have; the caller gives room for ATEN_MAX_PARAMS). */
 enum { ATEN_MAX_PARAMS = 40 };
-int64_t aten_resolve(aten *a, uint32_t first, uint32_t count, const char *overload, const aten_value *args,
-                     uint32_t arg_count, const aten_keyword *keywords, uint32_t keyword_count, aten_value *bound);
+typedef enum aten_form {
+  ATEN_FORM_PLAIN,
+  ATEN_FORM_IN_PLACE, /* NAME_ : the same, written into the operand that aten_written_param names, which comes first */
+  ATEN_FORM_OUT       /* with keywords `out`, `values`, ...: the same, written into these */
+} aten_form;
+typedef struct aten_request {
+  uint32_t first, count;
+  const char *overload; /* NULL: any */
+  aten_form form;
+  uint32_t out_count; /* of OUT: how many results there are */
+  const aten_value *args;
+  uint32_t arg_count;
+  const aten_keyword *keywords;
+  uint32_t keyword_count;
+} aten_request;
+int64_t aten_resolve(aten *a, const aten_request *r, aten_value *bound);
+/* The parameter that an in-place form of a row of one result writes: the first, or, where that is no tensor, "self"
+ * (polygamma has its order in front). -1: there is no such form. */
+int64_t aten_written_param(const aten_schema *s);
+bool aten_has_param(const aten_schema *s, base_str name);
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 

@@ -22,19 +22,26 @@ static bool functional_name(base_str name, base_str *functional) {
   return true;
 }
 
-static bool ends_out(const char *overload) {
-  size_t length = strlen(overload);
-  return length >= 3 && strcmp(overload + length - 3, "out") == 0;
+/* Overloads that write results where `out`, `values`, ... say: those whose names do not tell it are listed. */
+static bool is_out_overload(const char *overload) {
+  static const char *const others[] = {"a",       "L",          "U",           "X",      "dim_max",
+                                       "dim_min", "dim_values", "eigvals",     "result", "values",
+                                       "inverse", "output",     "eigenvalues", "sign",   "values_stable"};
+  const base_str name = base_str_of(overload);
+  if (base_str_starts(name, "out") || base_str_starts(name, "Out") || base_str_ends(name, "out")) return true;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (base_str_is(name, others[i])) return true;
+  return false;
 }
 
-/* Has one of the rows `overload` (or any form, when that is NULL), and all of `forms`? */
-static bool has_form(aten *a, uint32_t first, uint32_t count, const char *overload, uint8_t forms) {
+/* Has one of the rows `overload`, or any where that is NULL? Forms that write are those of any row that has them. */
+static bool has_form(aten *a, uint32_t first, uint32_t count, const char *overload, aten_form form) {
+  const bool is_default = overload && (overload[0] == '\0' || strcmp(overload, "default") == 0);
+  const bool any = !overload || form == ATEN_FORM_IN_PLACE || is_out_overload(overload);
   for (uint32_t i = first; i < first + count; i++) {
     const aten_schema *s = aten_schema_of(a, i);
-    if (!s || !aten_rows[i].lower || (forms && !(aten_forms[i] & forms))) continue;
-    bool is_default = overload && (overload[0] == '\0' || strcmp(overload, "default") == 0);
-    if (!overload || base_str_is(s->overload, overload) || (is_default && s->overload.length == 0)) return true;
-    if (ends_out(overload) && (aten_forms[i] & ATEN_OUT)) return true;
+    if (!s || !aten_rows[i].lower || (form == ATEN_FORM_IN_PLACE && aten_written_param(s) < 0)) continue;
+    if (any || base_str_is(s->overload, overload) || (is_default && s->overload.length == 0)) return true;
   }
   return false;
 }
@@ -42,49 +49,55 @@ static bool has_form(aten *a, uint32_t first, uint32_t count, const char *overlo
 bool aten_supports(aten *a, const char *name, const char *overload) {
   uint32_t first, count;
   base_str functional;
-  if (find_rows(a, base_str_of(name), &first, &count) && has_form(a, first, count, overload, 0)) return true;
+  if (find_rows(a, base_str_of(name), &first, &count) && has_form(a, first, count, overload, ATEN_FORM_PLAIN))
+    return true;
   return functional_name(base_str_of(name), &functional) && find_rows(a, functional, &first, &count) &&
-         has_form(a, first, count, overload, ATEN_IN_PLACE);
+         has_form(a, first, count, overload, ATEN_FORM_IN_PLACE);
 }
 
 /* ---- out= ---- */
 
 enum { MAX_OUTS = 4, MAX_KEYWORDS = 48 };
 
-/* Keywords that name results. */
-static bool is_out(base_str name) {
-  static const char *const names[] = {"out",     "out0", "out1",       "out2", "values",
-                                      "indices", "max",  "max_values", "min",  "min_indices"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (base_str_is(name, names[i])) return true;
-  return false;
-}
-
-/* Takes the tensors of out= from the keywords; gives how many. */
-static uint32_t take_outs(const aten_keyword *keywords, uint32_t count, aten_keyword *rest, uint32_t *rest_count,
-                          aten_value *outs) {
+/* Takes the tensors of out= from the keywords: those that no row has a parameter for. Gives how many. */
+static uint32_t take_outs(aten *a, uint32_t first, uint32_t row_count, const aten_keyword *keywords, uint32_t count,
+                          aten_keyword *rest, uint32_t *rest_count, aten_value *outs) {
   uint32_t found = 0;
   *rest_count = 0;
   for (uint32_t i = 0; i < count && i < MAX_KEYWORDS; i++) {
-    if (is_out(keywords[i].name) && keywords[i].value.kind == ATEN_TENSOR && found < MAX_OUTS)
-      outs[found++] = keywords[i].value;
+    bool is_out = (keywords[i].value.kind == ATEN_TENSOR || keywords[i].value.kind == ATEN_LIST) && found < MAX_OUTS;
+    for (uint32_t row = first; is_out && row < first + row_count; row++)
+      is_out = !aten_has_param(aten_schema_of(a, row), keywords[i].name);
+    if (is_out) outs[found++] = keywords[i].value;
     else rest[(*rest_count)++] = keywords[i];
   }
   return found;
 }
 
-/* An out= tensor takes the result's sizes when it shows all of its cell. */
+/* An out= tensor takes the result's sizes when it shows all of its cell; lists of tensors are written one by one. */
 static void write_out(aten *a, const aten_value *out, const aten_value *result) {
+  if (out->kind == ATEN_LIST) {
+    const bool fits = aten_is_known(out) && result->kind == ATEN_LIST && aten_is_known(result) &&
+                      out->u.list->items.count == result->u.list->items.count;
+    if (!fits) ir_build_fail(a->b, TD_UNSUPPORTED, "\"out\" is a list of another length than the result");
+    for (uint32_t i = 0; fits && i < out->u.list->items.count && !ir_build_failed(a->b); i++)
+      write_out(a, &out->u.list->items.at[i], &result->u.list->items.at[i]);
+    return;
+  }
   ir_value v = aten_read(a, result);
   if (ir_build_failed(a->b)) return;
-  if (out->u.tensor->base) {
+  if (out->kind != ATEN_TENSOR || aten_is_complex(out) != aten_is_complex(result)) {
+    ir_build_fail(a->b, TD_UNSUPPORTED, "\"out\" is no tensor of the result's kind");
+    return;
+  }
+  const aten_tensor *t = aten_now(out).u.tensor;
+  if (t->base) {
     aten_write(a, out, v);
     return;
   }
-  aten_place place = {.kind = ATEN_PLACE_CELL, .at = out->u.tensor->cell};
-  aten_value cast = aten_fresh(a, ir_build_cast(a->b, v, aten_value_dtype(a, out->u.tensor->cell->value)), ATEN_DENSE);
-  if (ir_build_failed(a->b)) return;
-  aten_place_set(a, &place, &cast);
+  aten_place place = {.kind = ATEN_PLACE_CELL, .at = t->cell};
+  aten_value cast = aten_fresh(a, ir_build_cast(a->b, v, aten_value_dtype(a, t->cell->value)), ATEN_DENSE);
+  if (!ir_build_failed(a->b)) aten_place_set(a, &place, &cast);
 }
 
 /* ---- failures ---- */
@@ -206,48 +219,68 @@ static aten_value copied(aten *a, const aten_value *v) {
   return list;
 }
 
+/* The first operand after an in-place call. */
+static aten_value write_self(aten *a, const aten_value *self, const aten_value *result, uint8_t forms) {
+  if (!(forms & ATEN_TURNS)) aten_write(a, self, aten_read(a, result));
+  else if (result->u.tensor != self->u.tensor) aten_turn(a, self->u.tensor, result->u.tensor);
+  return *self;
+}
+
+/* What a name means: the rows of its functional form, the one that takes the arguments (-1: none), and what it writes.
+ */
+typedef struct meaning {
+  aten_form form;
+  bool is_known;
+  uint32_t first, count, out_count;
+  int64_t row;
+  aten_value outs[MAX_OUTS];
+} meaning;
+
+/* Rows of the name itself come first, then those of its functional form: overloads of forms that write are called
+ * otherwise ("pow_.Scalar" is "pow.Tensor_Scalar"), so that arguments decide where no name fits. */
+static void resolve_call(aten *a, base_str name, const char *overload, const aten_value *args, uint32_t arg_count,
+                         const aten_keyword *keywords, uint32_t keyword_count, meaning *m, aten_value *bound) {
+  aten_keyword rest[MAX_KEYWORDS];
+  uint32_t rest_count;
+  *m = (meaning){.form = ATEN_FORM_PLAIN, .row = -1};
+  m->is_known = find_rows(a, name, &m->first, &m->count);
+  aten_request r = {m->first, m->count, overload, ATEN_FORM_PLAIN, 0, args, arg_count, keywords, keyword_count};
+  if (m->is_known) m->row = aten_resolve(a, &r, bound);
+  if (m->row < 0 && functional_name(name, &name) && find_rows(a, name, &r.first, &r.count)) {
+    r.form = m->form = ATEN_FORM_IN_PLACE; /* add_ of lists has rows of its own */
+    m->is_known = true;
+    m->first = r.first;
+    m->count = r.count;
+    m->row = aten_resolve(a, &r, bound);
+    r.overload = NULL;
+    if (m->row < 0) m->row = aten_resolve(a, &r, bound);
+  }
+  if (m->row >= 0 || !m->is_known || m->form == ATEN_FORM_IN_PLACE) return;
+  m->out_count = take_outs(a, m->first, m->count, keywords, keyword_count, rest, &rest_count, m->outs);
+  if (!m->out_count) return;
+  r = (aten_request){m->first,  m->count, NULL,      m->form = ATEN_FORM_OUT, m->out_count, args,
+                     arg_count, rest,     rest_count};
+  m->row = aten_resolve(a, &r, bound);
+}
+
 aten_value aten_call(aten *a, const char *name, const char *overload, const aten_value *args, uint32_t arg_count,
                      const aten_keyword *keywords, uint32_t keyword_count) {
-  uint32_t first = 0, count = 0, rest_count = keyword_count, out_count = 0;
-  base_str functional = base_str_of(name);
-  aten_value bound[ATEN_MAX_PARAMS], outs[MAX_OUTS];
-  aten_keyword rest[MAX_KEYWORDS];
-  bool in_place = false;
+  aten_value bound[ATEN_MAX_PARAMS];
+  meaning m;
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
-  bool is_known = find_rows(a, functional, &first, &count);
-  if (!is_known && functional_name(functional, &functional))
-    in_place = is_known = find_rows(a, functional, &first, &count);
-  int64_t row =
-      !is_known ? -1 : aten_resolve(a, first, count, overload, args, arg_count, keywords, keyword_count, bound);
-  if (is_known && row < 0 && !in_place && functional_name(functional, &functional) &&
-      find_rows(a, functional, &first, &count)) { /* add_ of lists has rows of its own */
-    in_place = true;
-    row = aten_resolve(a, first, count, overload, args, arg_count, keywords, keyword_count, bound);
-  }
-  if (is_known && row < 0 && (out_count = take_outs(keywords, keyword_count, rest, &rest_count, outs)) > 0)
-    row = aten_resolve(a, first, count, overload && !ends_out(overload) ? overload : NULL, args, arg_count, rest,
-                       rest_count, bound);
-  uint8_t form = in_place ? ATEN_IN_PLACE : out_count ? ATEN_OUT : 0;
-  if (row < 0 || (aten_forms[row] & form) != form)
-    return fail_lookup(a, name, is_known && row < 0, first, count, args, arg_count, keywords, keyword_count);
-  for (uint32_t i = 0; i < aten_schema_of(a, (uint32_t)row)->count; i++) bound[i] = aten_now(&bound[i]);
+  resolve_call(a, base_str_of(name), overload, args, arg_count, keywords, keyword_count, &m, bound);
+  if (m.row < 0) return fail_lookup(a, name, m.is_known, m.first, m.count, args, arg_count, keywords, keyword_count);
+  const uint32_t row = (uint32_t)m.row;
+  const aten_schema *s = aten_schema_of(a, row);
+  for (uint32_t i = 0; i < s->count; i++) bound[i] = aten_now(&bound[i]);
   const uint32_t changes = a->journal.count;
-  aten_value result = lower(a, name, (uint32_t)row, bound, args, arg_count);
-  if (a->b->status == TD_UNSUPPORTED && a->journal.count == changes &&
-      rank_operands(a, bound, aten_schema_of(a, (uint32_t)row)->count))
-    result = lower(a, name, (uint32_t)row, bound, args, arg_count);
+  aten_value result = lower(a, name, row, bound, args, arg_count);
+  if (a->b->status == TD_UNSUPPORTED && a->journal.count == changes && rank_operands(a, bound, s->count))
+    result = lower(a, name, row, bound, args, arg_count);
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
-  if (in_place && (aten_forms[row] & ATEN_TURNS) == ATEN_TURNS) {
-    aten_tensor *tensor = bound[0].u.tensor;
-    if (result.u.tensor != tensor) aten_turn(a, tensor, result.u.tensor);
-    return bound[0];
-  }
-  if (in_place) {
-    aten_write(a, &bound[0], aten_read(a, &result));
-    return bound[0];
-  }
-  if (!out_count) return base_str_ends(functional, "_copy") ? copied(a, &result) : result;
-  for (uint32_t i = 0; i < out_count; i++)
-    write_out(a, &outs[i], result.kind == ATEN_TUPLE ? &result.u.list->items.at[i] : &result);
-  return out_count == 1 ? outs[0] : aten_tuple_of(a, outs, out_count);
+  if (m.form == ATEN_FORM_IN_PLACE) return write_self(a, &bound[aten_written_param(s)], &result, aten_forms[row]);
+  if (m.form == ATEN_FORM_PLAIN) return base_str_ends(base_str_of(name), "_copy") ? copied(a, &result) : result;
+  for (uint32_t i = 0; i < m.out_count; i++)
+    write_out(a, &m.outs[i], result.kind == ATEN_TUPLE ? &result.u.list->items.at[i] : &result);
+  return m.out_count == 1 ? m.outs[0] : aten_tuple_of(a, m.outs, m.out_count);
 }

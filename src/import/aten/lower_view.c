@@ -641,13 +641,14 @@ aten_value aten_lower_as_strided_scatter(aten_args *c) {
   ir_value flat = in_order(c);
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   ir_value index = offsets(c, size, stride, count, aten_has(c, 4) ? aten_get_int(c, 4) : 0);
-  ir_value from = aten_expand(c->a, aten_in(c, 1), ir_build_ints(c->b, size, count));
+  ir_value src = ir_build_cast(c->b, aten_in(c, 1), aten_value_dtype(c->a, flat));
+  ir_value from = aten_expand(c->a, src, ir_build_ints(c->b, size, count));
   ir_value in[] = {flat, aten_reshape(c->a, index, (int64_t[]){-1}, 1), aten_reshape(c->a, from, (int64_t[]){-1}, 1)};
   ir_value y = IR_EMIT_ARGS(c->b, "aten::scatter", in, 3, ARG_INT("dim", 0));
   return aten_ret(c, IR_EMIT(c->b, "aten::view", y, aten_shape(c->a, read(c))));
 }
 
-/* resize(self, size, *, memory_format?): the first elements in memory */
+/* resize(self, size, *, memory_format?): the first elements in memory, which resize_ shows from then on */
 aten_value aten_lower_resize(aten_args *c) {
   uint32_t count;
   int64_t numel = 1;
@@ -658,7 +659,9 @@ aten_value aten_lower_resize(aten_args *c) {
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   aten_value there = aten_size(c->a, flat, 0);
   if (there.graph.id || there.u.i < numel) aten_refuse(c, "to more elements, of which nothing is known");
-  return aten_ret(c, aten_reshape(c->a, aten_slice(c->a, flat, 0, 0, numel, 1), size, count));
+  aten_value y = aten_view_reshape(c->a, self(c), i64(c, -1));
+  y = aten_view_slice(c->a, &y, 0, i64(c, 0), i64(c, numel), i64(c, 1));
+  return aten_view_reshape(c->a, &y, ir_build_ints(c->b, size, count));
 }
 
 /* (self, offset, dim1, dim2): a step through the flattened matrix, so that it can be written to. */

@@ -127,28 +127,45 @@ static aten_value convert(aten *a, const aten_param *p, const aten_value *v) {
 static int64_t find_param(const aten_schema *s, base_str name) {
   for (uint32_t i = 0; i < s->count; i++)
     if (base_str_equal(s->params[i].name, name)) return i;
-  /* TorchScript of old versions calls it so */
-  if (base_str_is(name, "input")) return s->count && base_str_is(s->params[0].name, "self") ? 0 : -1;
+  /* TorchScript of old versions calls it "input"; in-place forms call "self" what their functional ones call "input" */
+  const bool other = s->count && ((base_str_is(name, "input") && base_str_is(s->params[0].name, "self")) ||
+                                  (base_str_is(name, "self") && base_str_is(s->params[0].name, "input")));
+  return other ? 0 : -1;
+}
+
+bool aten_has_param(const aten_schema *s, base_str name) { return s && find_param(s, name) >= 0; }
+
+int64_t aten_written_param(const aten_schema *s) {
+  for (uint32_t i = 0; i < s->count && s->result_count == 1; i++) {
+    const aten_param *p = &s->params[i];
+    if (p->atom == ATEN_ATOM_TENSOR && !p->is_list && (i == 0 || base_str_is(p->name, "self"))) return i;
+  }
   return -1;
 }
 
-static bool fits(const aten_schema *s, const aten_value *args, uint32_t arg_count, const aten_keyword *keywords,
-                 uint32_t keyword_count, int round, aten_value *bound) {
+/* Where positional argument `i` stands: what is written comes first in place. */
+static uint32_t place_of(const aten_schema *s, aten_form form, uint32_t i) {
+  const uint32_t written = form == ATEN_FORM_IN_PLACE ? (uint32_t)aten_written_param(s) : 0;
+  return i == 0 ? written : i <= written ? i - 1 : i;
+}
+
+static bool fits(const aten_schema *s, const aten_request *r, int round, aten_value *bound) {
   bool given[ATEN_MAX_PARAMS] = {false};
-  for (uint32_t i = 0; i < arg_count; i++) {
+  for (uint32_t k = 0; k < r->arg_count; k++) {
+    const uint32_t i = place_of(s, r->form, k);
     if (i >= s->count || s->params[i].keyword_only) {
       if (s->is_variadic) break;
       return false;
     }
-    if (!takes_value(&s->params[i], &args[i], round)) return false;
+    if (!takes_value(&s->params[i], &r->args[k], round)) return false;
     given[i] = true;
-    bound[i] = args[i];
+    bound[i] = r->args[k];
   }
-  for (uint32_t k = 0; k < keyword_count; k++) {
-    int64_t i = find_param(s, keywords[k].name);
-    if (i < 0 || given[i] || !takes_value(&s->params[i], &keywords[k].value, round)) return false;
+  for (uint32_t k = 0; k < r->keyword_count; k++) {
+    int64_t i = find_param(s, r->keywords[k].name);
+    if (i < 0 || given[i] || !takes_value(&s->params[i], &r->keywords[k].value, round)) return false;
     given[i] = true;
-    bound[i] = keywords[k].value;
+    bound[i] = r->keywords[k].value;
   }
   for (uint32_t i = 0; i < s->count; i++) {
     const aten_param *p = &s->params[i];
@@ -165,14 +182,17 @@ static bool is_overload(const aten_schema *s, const char *overload) {
   return base_str_is(s->overload, overload);
 }
 
-int64_t aten_resolve(aten *a, uint32_t first, uint32_t count, const char *overload, const aten_value *args,
-                     uint32_t arg_count, const aten_keyword *keywords, uint32_t keyword_count, aten_value *bound) {
+static bool has_form(const aten_schema *s, const aten_request *r) {
+  if (r->form == ATEN_FORM_IN_PLACE && aten_written_param(s) < 0) return false;
+  return r->form != ATEN_FORM_OUT || s->result_count == r->out_count;
+}
+
+int64_t aten_resolve(aten *a, const aten_request *r, aten_value *bound) {
   for (int round = STRICT; round < ROUNDS; round++)
-    for (uint32_t row = first; row < first + count; row++) {
+    for (uint32_t row = r->first; row < r->first + r->count; row++) {
       const aten_schema *s = aten_schema_of(a, row);
       if (!s) return -1;
-      if (!is_overload(s, overload)) continue;
-      if (!fits(s, args, arg_count, keywords, keyword_count, round, bound)) continue;
+      if (!is_overload(s, r->overload) || !has_form(s, r) || !fits(s, r, round, bound)) continue;
       for (uint32_t i = 0; i < s->count; i++) bound[i] = convert(a, &s->params[i], &bound[i]);
       return row;
     }

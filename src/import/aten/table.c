@@ -13,7 +13,7 @@ const aten_row aten_rows[] = {
 #undef ATEN_ROW
 #undef ATEN_NONE_YET
 #define ATEN_ROW(schema, lower, forms, data) forms,
-#define ATEN_NONE_YET(schema) ATEN_BOTH,
+#define ATEN_NONE_YET(schema) 0,
 const uint8_t aten_forms[] = {
 #include "import/aten/schemas.def"
 };

@@ -85,9 +85,13 @@ enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
   X(KERN_GEMM_TRANS_B, BOOL, "trans_b", false)
 enum { KERN_GEMM_LIST(KERN_ATTR_POSITION) };
 
-#define KERN_ATTENTION_LIST(X)               \
-  X(KERN_ATTENTION_SCALE, FLOAT, "scale", 1) \
-  X(KERN_ATTENTION_CAUSAL, BOOL, "causal", false)
+/* What becomes of a row of scores whose softmax is no number: that stays (a row that sees nothing is one, all its
+ * scores being -inf); a row that sees nothing is zeros; all such rows are zeros. */
+enum { KERN_ATTENTION_PLAIN, KERN_ATTENTION_SAFE, KERN_ATTENTION_GUARDED };
+#define KERN_ATTENTION_LIST(X)                    \
+  X(KERN_ATTENTION_SCALE, FLOAT, "scale", 1)      \
+  X(KERN_ATTENTION_CAUSAL, BOOL, "causal", false) \
+  X(KERN_ATTENTION_ROWS, INT, "safe", KERN_ATTENTION_PLAIN)
 enum { KERN_ATTENTION_LIST(KERN_ATTR_POSITION) };
 
 /* td::lstm_packed and its relatives (recurrent.h); those of the last row are of one alone each. */

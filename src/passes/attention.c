@@ -13,8 +13,8 @@
  * Tokens are the operands' own sources seen at strides: views that split axes or move those of one element are retold
  * by operators that take any strides, and transpositions cancel. Masks that only repeat rows are stripped to views.
  *
- * Requires: a verified graph; f32; scores used here alone. Keeps: types. Breaks: bit equality; a row whose keys are all
- * hidden by infinities gives zeros, not what is no number. */
+ * Requires: a verified graph; f32; scores used here alone. Keeps: types. Breaks: bit equality; what where() put in the
+ * place of scores is added, so that a score that is no number stays none. */
 #include "passes/passes_priv.h"
 
 #include <math.h>
@@ -41,6 +41,7 @@ typedef struct site {
   ir_value row_scale;    /* of each row of scores besides; or none */
   double scale;
   bool causal;
+  int64_t safe;          /* KERN_ATTENTION_...: rows that are no numbers */
   bool turned;           /* values and result stand [.., size, keys] and [.., size, rows] */
   shown seen[MAX_SHOWN]; /* chains of q, k and v meet */
   uint32_t seen_count;
@@ -272,13 +273,13 @@ static td_status finish(site *s, ir_value out) {
 static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2}, turn_back[] = {0, 2, 3, 1};
 
 static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
-  const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal)};
+  const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal), ARG_INT("safe", s->safe)};
   uint32_t count = FIRST_MASK;
   for (int i = 0; i < MASKS && s->masks[i].id; i++, count++) {
     TRY(passes_turn_mask(s->e, s->at, s->masks[i], s->e->user, &in[count]));
     if (in[count].id != s->masks[i].id) passes_drop(s->e, s->masks[i]);
   }
-  return add(s, "td::attention", in, count, args, 2, out);
+  return add(s, "td::attention", in, count, args, 3, out);
 }
 
 /* The mask over scores of `rank` axes without those that go. */
@@ -433,16 +434,18 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
   return TD_OK;
 }
 
-/* The softmax over the last axis under `v`, which may guard itself against rows of what is no number. */
-static const ir_node_def *find_softmax(passes_edit *e, ir_value v) {
+/* The softmax over the last axis under `v`, which may guard itself against rows of what is no number: *safe. */
+static const ir_node_def *find_softmax(passes_edit *e, ir_value v, int64_t *safe) {
   double number;
   const ir_node_def *guard = passes_only_producer(e, v, "aten::where");
   uint32_t uses = 1;
+  *safe = KERN_ATTENTION_PLAIN;
   if (guard && passes_number(e, guard->in[1], &number) && number == 0) {
     ir_value inner = guard->in[2];
     const ir_node_def *test = passes_producer(e, guard->in[0], "aten::isnan");
     if (!test || test->in[0].id != inner.id) return NULL;
     v = inner, uses = 2;
+    *safe = KERN_ATTENTION_GUARDED;
   }
   const ir_node_def *softmax = passes_uses(e, v) == uses ? passes_producer(e, v, "aten::_softmax") : NULL;
   if (!softmax || !is_f32(e, v)) return NULL;
@@ -495,13 +498,13 @@ static ir_value turned_back(passes_edit *e, ir_value v) {
 static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *node) {
   site s = {.e = e, .at = id, .v = node->in[1], .scale = 1};
   ir_value probabilities = node->in[0];
-  const ir_node_def *softmax = find_softmax(e, probabilities);
+  const ir_node_def *softmax = find_softmax(e, probabilities, &s.safe);
   bool matches;
   if (!softmax) {
     s.turned = true;
     s.v = probabilities;
     probabilities = turned_back(e, node->in[1]);
-    softmax = probabilities.id ? find_softmax(e, probabilities) : NULL;
+    softmax = probabilities.id ? find_softmax(e, probabilities, &s.safe) : NULL;
   }
   if (!softmax) return TD_OK;
   TRY(read_scores(&s, softmax->in[0], &matches));
@@ -562,7 +565,8 @@ static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) 
   site s = {.e = e,
             .at = id,
             .scale = given ? passes_float(&node, "scale") : 1 / sqrt((double)size),
-            .causal = passes_int(&node, "is_causal")};
+            .causal = passes_int(&node, "is_causal"),
+            .safe = KERN_ATTENTION_SAFE};
   TRY(read_sdpa_mask(&s, node.in_count > SDPA_MASK ? node.in[SDPA_MASK] : IR_NO_VALUE, k->dims[k->rank - 2],
                      &fits_keys));
   if (!fits_keys) return TD_OK;

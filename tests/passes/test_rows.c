@@ -49,7 +49,7 @@ static const char layer_of_rows[] =
     "%13 = aten::view(%10, %4) {zero_copies = false}: f32[2, 1, 2, 2]\n"
     "%14 = aten::unflatten(%11) {dim = 2, sizes = [2, 2]}: f32[2, 5, 2, 2]\n"
     "%15 = aten::unflatten(%12) {dim = 2, sizes = [2, 2]}: f32[2, 5, 2, 2]\n"
-    "%16 = td::attention(%13, %14, %15) {scale = 0.5, causal = false}: f32[2, 1, 2, 2]\n"
+    "%16 = td::attention(%13, %14, %15) {scale = 0.5, causal = false, safe = 0}: f32[2, 1, 2, 2]\n"
     "%17 = aten::view(%16, %5) {zero_copies = false}: f32[2, 1, 4]\n"
     "%18 = td::linear(%17, %2, %3, %9) {trans_w = false, n = 4, panel = 0, strassen = false, act = \"none\", act_a = "
     "0, act_b = 0, "
@@ -96,7 +96,7 @@ static void masks_and_axes_follow(void **state) {
                 "%6 = aten::relu(%5): f32[1, n, 2, 3]\n"
                 "%7 = aten::permute(%6) {dims = [1, 0, 2, 3]}: f32[n, 1, 2, 3]\n"
                 "%8 = aten::index_select(%2, %4) {dim = 1}: f32[2, 1, 6]\n"
-                "%9 = td::attention(%7, %1, %1, %8) {scale = 1, causal = false}: f32[n, 1, 2, 3]\n"
+                "%9 = td::attention(%7, %1, %1, %8) {scale = 1, causal = false, safe = 0}: f32[n, 1, 2, 3]\n"
                 "output \"y\" %9\n",
                 4);
 }
@@ -152,7 +152,7 @@ static void others_stay(void **state) {
               "%3 = aten::relu(%0): f32[2, 6, 1, 3]\n"
               "%4 = aten::view(%3, %1) {zero_copies = false}: f32[4, 3, 3]\n"
               "%5 = aten::index_select(%4, %2) {dim = 0}: f32[3, 3]\n"
-              "%6 = td::attention(%0, %0, %0) {scale = 1, causal = true}: f32[2, 6, 1, 3]\n"
+              "%6 = td::attention(%0, %0, %0) {scale = 1, causal = true, safe = 0}: f32[2, 6, 1, 3]\n"
               "%7 = aten::index_select(%6, %2) {dim = 1}: f32[2, 1, 3]\n"
               "output \"a\" %5\n"
               "output \"b\" %7\n");

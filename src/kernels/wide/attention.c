@@ -97,6 +97,7 @@ typedef struct work {
   int64_t queries, keys, heads, groups, size, values;
   float scale;
   bool causal;
+  int64_t rows;             /* KERN_ATTENTION_... */
   float *queries_over;      /* [size, PITCH]: a block of queries, turned over and scaled */
   float *scores;            /* [KEYS, PITCH] */
   float *most, *sum, *keep; /* [QUERIES]: of what was seen so far; what the sums are multiplied by next */
@@ -289,12 +290,19 @@ static void multiply_values(const work *w, rows_of values, int64_t first, int64_
   }
 }
 
-/* Sums become what rows are multiplied by at the end. */
+/* Sums become what rows are multiplied by at the end: infinity makes zeros what is no number. */
 static void invert_sums(const work *w) {
+  const vf of_none = v_set(w->rows == KERN_ATTENTION_PLAIN ? INFINITY : 0);
   for (int64_t i = 0; i < QUERIES; i += V_LANES) {
     vf sum = v_load(w->sum + i);
-    v_store(w->sum + i, v_select(v_eq(sum, v_zero()), v_zero(), v_div(v_set(1), sum)));
+    v_store(w->sum + i, v_select(v_eq(sum, v_zero()), of_none, v_div(v_set(1), sum)));
   }
+}
+
+/* Rows of results whose sums are no numbers. */
+static void clear_rows(const work *w, int64_t queries, output out) {
+  for (int64_t i = 0; i < queries; i++)
+    if (isnan(w->sum[i])) memset(out.at + i * out.pitch, 0, (size_t)w->values * sizeof *out.at);
 }
 
 static void attend(work *w, int64_t b, int64_t h, int64_t first) {
@@ -314,6 +322,7 @@ static void attend(work *w, int64_t b, int64_t h, int64_t first) {
     if (j + count == keys) invert_sums(w);
     multiply_values(w, v, j, count, queries, j + count == keys, out);
   }
+  if (w->rows == KERN_ATTENTION_GUARDED) clear_rows(w, queries, out);
 }
 
 static td_status take_scratch(const base_call *call, work *w) {
@@ -356,7 +365,8 @@ td_status KERN_NAME(attention)(const base_call *call) {
             .size = q[SIZE],
             .values = base_in(call, V)->dims[SIZE],
             .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
-            .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL) != 0};
+            .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL) != 0,
+            .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS)};
   if (base_tensor_numel(w.out) == 0) return TD_OK;
   if (w.keys == 0) {
     if (base_call_first(call, 1) == 0) memset(w.out->data, 0, base_tensor_bytes(w.out));

@@ -166,6 +166,7 @@ static td_status sdpa_reference(const base_call *call) {
   const base_attrs *attrs = call->attrs;
   int64_t q[4], k[4], v[4], kv_heads = base_attr_int(attrs, KV_HEADS);
   attention a = {.causal = base_attr_int(attrs, CAUSAL),
+                 .rows = KERN_ATTENTION_SAFE,
                  .softcap = (float)base_attr_float(attrs, SOFTCAP),
                  .left = base_attr_int(attrs, LEFT),
                  .right = base_attr_int(attrs, RIGHT),

@@ -211,6 +211,7 @@ static td_status group_reference(const base_call *call) {
                  .scale = (float)(scale != 0 ? scale : 1 / sqrt((double)g.size)),
                  .softcap = (float)base_attr_float(call->attrs, SOFTCAP),
                  .causal = true,
+                 .rows = KERN_ATTENTION_SAFE,
                  .left = window < 0 ? -1 : base_max_i64(window - 1, 0),
                  .right = -1,
                  .lengths = g.lengths,

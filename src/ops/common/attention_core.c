@@ -41,7 +41,7 @@ static void add_mask(const head *w, int64_t i, int64_t first, int64_t last, floa
   const base_tensor *m = a->mask;
   if (m->dtype == TD_BOOL) {
     for (int64_t j = first; j < last; j++)
-      if (!((const uint8_t *)m->data)[at + j * step]) row[j] = -INFINITY;
+      if (!((const uint8_t *)m->data)[at + j * step]) row[j] += -INFINITY; /* what is no number shows */
   } else if (m->dtype == TD_F32) {
     for (int64_t j = first; j < last; j++) row[j] += ((const base_f32 *)m->data)[at + j * step];
   } else {
@@ -61,16 +61,14 @@ static void mask_scores(const head *w) {
   }
 }
 
-static void softmax_row(float *row, int64_t count, const base_f32 *sink) {
+static void softmax_row(float *row, int64_t count, const base_f32 *sink, int64_t rows) {
   float most = sink ? *sink : -INFINITY, sum = 0;
-  for (int64_t j = 0; j < count; j++) most = row[j] > most ? row[j] : most;
-  if (most == -INFINITY) {
-    for (int64_t j = 0; j < count; j++) row[j] = 0;
-    return;
-  }
+  for (int64_t j = 0; j < count; j++) most = row[j] > most || isnan(row[j]) ? row[j] : most;
+  const bool hidden = most == -INFINITY;
   for (int64_t j = 0; j < count; j++) sum += row[j] = expf(row[j] - most);
   if (sink) sum += expf(*sink - most);
-  for (int64_t j = 0; j < count; j++) row[j] /= sum;
+  const bool zeros = (hidden && rows == KERN_ATTENTION_SAFE) || (isnan(sum) && rows == KERN_ATTENTION_GUARDED);
+  for (int64_t j = 0; j < count; j++) row[j] = zeros ? 0 : row[j] / sum;
 }
 
 static td_status attend_head(const base_call *call, const head *w, float *block) {
@@ -110,7 +108,7 @@ static td_status attend_head(const base_call *call, const head *w, float *block)
   mask_scores(w);
   keep_scores(w, SCORES_MASKED);
   for (int64_t i = 0; i < a->queries; i++)
-    softmax_row(w->scores + i * a->keys, a->keys, a->sinks ? a->sinks + w->h : NULL);
+    softmax_row(w->scores + i * a->keys, a->keys, a->sinks ? a->sinks + w->h : NULL, a->rows);
   keep_scores(w, SCORES_SOFTMAX);
   for (int64_t i = 0; i < a->queries; i++)
     for (int64_t k = 0; k < a->value_size; k++) y[i * a->y.row + k] = 0;

@@ -1,6 +1,7 @@
 /* attention_priv.h -- softmax(scale q k^T + masks) v over heads, and rotary position embedding of one row. */
 #ifndef OPS_ATTENTION_PRIV_H
 #define OPS_ATTENTION_PRIV_H
+#include "kernels/kernels.h"
 #include "ops/common/gemm_priv.h"
 
 /* Rows of one operand: element 0 of row r of head h of sample b is at[b * batch + h * head + r * row]; rows are dense.
@@ -15,12 +16,13 @@ enum { SCORES_RAW, SCORES_CAPPED, SCORES_MASKED, SCORES_SOFTMAX };
 
 /* Query head h reads key head h * kv_heads / heads. Key j of sample b is seen by query i if j < lengths[b], and with
  * position p = offsets[b] + i: j <= p (causal), p - left <= j <= p + right (each where it is not negative); mask
- * elements are added (bool: false hides). A row that sees nothing is zero. */
+ * elements are added (bool: false hides). `rows`: what rows are that are no numbers, KERN_ATTENTION_... */
 typedef struct attention {
   int64_t batch, heads, kv_heads, queries, keys, size, value_size;
   head_rows q, k, v, y;
   float scale, softcap; /* softcap 0: none */
   bool causal;
+  int64_t rows;
   int64_t left, right;     /* -1: open */
   const base_tensor *mask; /* NULL, or of rank at most 4, broadcast to [batch, heads, queries, keys] */
   int64_t mask_strides[4];

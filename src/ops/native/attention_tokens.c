@@ -5,7 +5,7 @@
  *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + masks[b, h, i, j]) v[b, j, g]
  *
  * with g = h * groups / heads. Masks, up to two (a bias of each head, and what windows hide), broadcast and add up.
- * `causal` hides key j from query i where j > i. A row that sees nothing is zero. */
+ * `causal` hides key j from query i where j > i. `safe` tells what rows are that are no numbers (kernels/attrs.h). */
 #include "kernels/kernels.h"
 #include "ops/common/attention_priv.h"
 
@@ -102,6 +102,7 @@ static td_status attention_reference(const base_call *call) {
                  .y = {y->data, q[ROWS] * q[HEADS] * v[SIZE], v[SIZE], q[HEADS] * v[SIZE]},
                  .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
                  .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL),
+                 .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS),
                  .left = -1,
                  .right = -1,
                  .mask_keys = k[ROWS]};
@@ -165,6 +166,7 @@ static bool attention_cases(ir_case *c, uint32_t number) {
   const int64_t *n = row->sizes;
   ops_case_arg(c, ARG_FLOAT("scale", number % 2 ? 0.5 : 0.125));
   ops_case_arg(c, ARG_BOOL("causal", row->causal));
+  ops_case_arg(c, ARG_INT("safe", number % 3));
   return ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[1], n[3], n[5]), OPS_NORMAL, 2 * number) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[5]), OPS_NORMAL, 2 * number + 1) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[6]), OPS_NORMAL, 2 * number + 2) &&

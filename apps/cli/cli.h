@@ -45,13 +45,16 @@ struct cli_command {
   uint32_t option_count;
   uint32_t min_operands, max_operands;
   td_status (*run)(cli_args *args, td_error *err);
+  const char *program; /* that runs instead, with all words as they are; NULL: this one */
 };
 
 /* The row of every sub-command, in the order of the help, ending with NULL. */
 extern const cli_command *const cli_commands[];
 extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare_profiles, cli_compare, cli_bisect,
-    cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_compile, cli_inspect, cli_info, cli_version,
-    cli_help;
+    cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_compile, cli_inspect, cli_info, cli_launch,
+    cli_version, cli_help;
+/* Runs the program of the command instead of this one; what is returned is the exit status of not being able to. */
+int cli_become(const cli_command *command, char **words);
 /* Is `name` more like `word` than *nearest is (NULL: like enough to be meant)? Then it is *nearest. */
 bool cli_nearer(base_str word, const char *name, const char **nearest);
 const char *cli_dashes(const cli_option *option);      /* "--" or "-" */

@@ -95,12 +95,9 @@ td_status sys_topology_parse(base_str text, base_arena *arena, sys_topology *t, 
 
 td_status sys_topology_load(const char *text, base_arena *arena, sys_topology *t, td_error *err) {
   sys_mapping file = {0};
-  if (strchr(text, ':') && strchr(text, ' ')) return sys_topology_parse(base_str_of(text), arena, t, err);
-  if (sys_file_map(text, &file, err) != TD_OK) {
-    td_error other = {.offset = -1};
-    if (sys_topology_parse(base_str_of(text), arena, t, &other) == TD_OK) return TD_OK;
-    return err ? err->code : TD_BAD_FILE;
-  }
+  const td_status mapped = sys_file_map(text, &file, err);
+  if (mapped != TD_OK && strchr(text, ':')) return sys_topology_parse(base_str_of(text), arena, t, err);
+  if (mapped != TD_OK) return mapped;
   const td_status status = sys_topology_parse((base_str){file.bytes, file.size}, arena, t, err);
   sys_unmap(&file);
   return status;

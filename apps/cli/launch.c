@@ -1,0 +1,32 @@
+/* launch.c -- `treadle launch` and other commands that are programs of their own, beside this one: what serves no model
+ * stays out of it. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* Replaces this process. The program stands where this one does, else on the search path. */
+int cli_become(const cli_command *command, char **words) {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  char *slash = length > 0 ? memrchr(path, '/', (size_t)length) : NULL;
+  if (slash && slash + 2 + strlen(command->program) < path + sizeof path) {
+    strcpy(slash + 1, command->program);
+    execv(path, words);
+  }
+  execvp(command->program, words);
+  cli_note("%s cannot be run: %s; it is installed with treadle, beside it", command->program, strerror(errno));
+  return TD_NO_RESOURCE;
+}
+
+const cli_command cli_launch = {
+    .name = "launch",
+    .operands = "[OPTION]... [--] PROGRAM [ARGUMENT]...",
+    .summary = "run instances of a program, each on cores and memory of its own",
+    .text = "`treadle launch --help` lists the options, by the names that IPEX's launcher and run_cpu have for them.",
+    .examples =
+        "treadle launch --throughput-mode treadle bench net.onnx\n"
+        "treadle launch --ninstances 2 --dry-run python3 bench.py",
+    .program = "treadle-launch",
+};

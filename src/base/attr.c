@@ -62,16 +62,21 @@ bool base_attrs_valid(const base_attrs *block, size_t room) {
 }
 
 int64_t base_attr_int(const base_attrs *a, uint32_t index) {
-  uint32_t kind = a->at[index].kind;
-  return kind == BASE_ATTR_INT || kind == BASE_ATTR_BOOL || kind == BASE_ATTR_DTYPE ? a->at[index].u.i : 0;
+  BASE_ASSERT(index < a->count);
+  const uint32_t kind = a->at[index].kind;
+  const bool whole = kind == BASE_ATTR_INT || kind == BASE_ATTR_BOOL || kind == BASE_ATTR_DTYPE;
+  BASE_ASSERT(whole || kind == BASE_ATTR_NONE);
+  return whole ? a->at[index].u.i : 0;
 }
 
 double base_attr_float(const base_attrs *a, uint32_t index) {
+  BASE_ASSERT(index < a->count && (a->at[index].kind == BASE_ATTR_FLOAT || a->at[index].kind == BASE_ATTR_NONE));
   return a->at[index].kind == BASE_ATTR_FLOAT ? a->at[index].u.f : 0;
 }
 
 static const void *list(const base_attrs *a, uint32_t index, uint32_t kind, uint32_t *count) {
   const base_attr *at = &a->at[index];
+  BASE_ASSERT(index < a->count && (at->kind == kind || at->kind == BASE_ATTR_NONE));
   *count = at->kind == kind ? at->count : 0;
   return at->kind == kind ? (const char *)a + at->u.offset : NULL;
 }

@@ -57,8 +57,12 @@ base_attrs *base_attrs_make(base_arena *arena, const base_arg *args, uint32_t co
 /* Is it a block as base_attrs_make writes it, of at most `room` bytes? */
 bool base_attrs_valid(const base_attrs *block, size_t room);
 
-/* Readers: `index` is the position in the operator's table. A kind that differs is a defect and gives 0. */
-static inline bool base_attr_has(const base_attrs *a, uint32_t index) { return a->at[index].kind != BASE_ATTR_NONE; }
+/* Readers: `index` is the position in the operator's table. An absent one gives 0; another kind is a defect (asserted)
+ * and gives 0, too. */
+static inline bool base_attr_has(const base_attrs *a, uint32_t index) {
+  BASE_ASSERT(index < a->count);
+  return a->at[index].kind != BASE_ATTR_NONE;
+}
 int64_t base_attr_int(const base_attrs *a, uint32_t index); /* INT, BOOL, DTYPE */
 /* Element `i` of INTS; `absent` where the list ends before. */
 int64_t base_attr_int_at(const base_attrs *a, uint32_t index, int32_t i, int64_t absent);

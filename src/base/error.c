@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 td_status base_vfail(td_error *err, td_status code, const char *name, int64_t offset, const char *format,
                      va_list args) {
@@ -40,3 +41,10 @@ const char *td_status_name(td_status status) {
   size_t count = sizeof names / sizeof *names;
   return (size_t)status < count ? names[status] : "unknown status";
 }
+
+#ifdef TREADLE_ASSERT
+void base_assert_failed(const char *text, const char *file, int line) {
+  fprintf(stderr, "%s:%d: an invariant is broken: %s\n", file, line, text);
+  abort();
+}
+#endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <treadle/treadle.h>
+#include "base/assert.h"
 
 #if defined(__GNUC__)
 #define BASE_PRINTF(text, first) __attribute__((format(printf, text, first)))

@@ -101,6 +101,7 @@ static size_t aligned_start(const chunk *c, size_t align) {
 }
 
 void *base_arena_alloc_uncleared(base_arena *arena, size_t bytes, size_t align) {
+  BASE_ASSERT(align && (align & (align - 1)) == 0);
   if (bytes > SIZE_MAX / 2 || refused(&arena->allocator)) {
     arena->failed = true;
     return NULL;

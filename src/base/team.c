@@ -34,7 +34,10 @@ void base_team_do(const base_call *call, base_piece_fn piece, const void *user) 
       piece(user, i, call->workers);
       continue;
     }
-    while (atomic_load_explicit(&lane->piece, memory_order_acquire) != word_of(call, DONE)) wait_a_little(&looks);
+    for (uint64_t word; (word = atomic_load_explicit(&lane->piece, memory_order_acquire)) != word_of(call, DONE);) {
+      BASE_ASSERT(word == word_of(call, BEGUN)); /* nobody else opens, ends or reuses it meanwhile */
+      wait_a_little(&looks);
+    }
   }
 }
 

@@ -103,14 +103,23 @@ typedef struct ir_graph {
 ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops); /* NULL: out of memory */
 void ir_graph_free(ir_graph *graph);
 
-static inline ir_value_def *ir_value_of(const ir_graph *g, ir_value v) { return &g->values.at[v.id]; }
-static inline ir_node_def *ir_node_of(const ir_graph *g, ir_node n) { return &g->nodes.at[n.id]; }
+static inline ir_value_def *ir_value_of(const ir_graph *g, ir_value v) {
+  BASE_ASSERT(v.id < g->values.count);
+  return &g->values.at[v.id];
+}
+static inline ir_node_def *ir_node_of(const ir_graph *g, ir_node n) {
+  BASE_ASSERT(n.id < g->nodes.count);
+  return &g->nodes.at[n.id];
+}
 /* What people know the node by. */
 static inline const char *ir_node_name(const ir_node_def *node) {
   return node->origins.count ? node->origins.names[0] : node->op->name;
 }
-static inline ir_block_def *ir_block_of(const ir_graph *g, ir_block b) { return &g->blocks.at[b.id]; }
-static inline const ir_type *ir_type_of(const ir_graph *g, ir_value v) { return &g->values.at[v.id].info.type; }
+static inline ir_block_def *ir_block_of(const ir_graph *g, ir_block b) {
+  BASE_ASSERT(b.id < g->blocks.count);
+  return &g->blocks.at[b.id];
+}
+static inline const ir_type *ir_type_of(const ir_graph *g, ir_value v) { return &ir_value_of(g, v)->info.type; }
 
 /* The pointers these give are stable only until the next call that adds one of the kind: use ids across calls. */
 td_status ir_add_block(ir_graph *g, ir_node owner, ir_block *block, td_error *err);

@@ -101,14 +101,14 @@ static void print_constants(printer *p, ir_block block) {
 
 static void print_attr(base_text *out, const base_attrs *attrs, uint32_t i) {
   uint32_t count;
-  const int64_t *ints = base_attr_ints(attrs, i, &count);
-  uint32_t kind = attrs->at[i].kind;
+  const uint32_t kind = attrs->at[i].kind;
   if (kind == BASE_ATTR_INT) base_text_print(out, "%lld", (long long)base_attr_int(attrs, i));
   if (kind == BASE_ATTR_BOOL) base_text_print(out, base_attr_int(attrs, i) ? "true" : "false");
   if (kind == BASE_ATTR_DTYPE) base_text_print(out, "%s", td_dtype_name((td_dtype)base_attr_int(attrs, i)));
   if (kind == BASE_ATTR_FLOAT) print_float(out, base_attr_float(attrs, i));
   if (kind == BASE_ATTR_STR) base_text_quote(out, base_attr_str(attrs, i), strlen(base_attr_str(attrs, i)));
   if (kind == BASE_ATTR_INTS) {
+    const int64_t *ints = base_attr_ints(attrs, i, &count);
     for (uint32_t k = 0; k < count; k++) base_text_print(out, "%s%lld", k ? ", " : "[", (long long)ints[k]);
     base_text_print(out, count ? "]" : "[]");
   }

@@ -13,6 +13,22 @@ static uint32_t *uses_of(passes_edit *e, ir_value v) {
   return &e->uses.at[v.id];
 }
 
+/* One use fewer; what is left. */
+static uint32_t take_use(passes_edit *e, ir_value v) {
+  BASE_ASSERT(v.id < e->uses.count && e->uses.at[v.id] > 0);
+  return --e->uses.at[v.id];
+}
+
+/* The counts are those of the settled graph. */
+static bool uses_are_true(passes_edit *e) {
+  uint32_t *uses = base_new(e->scratch, uint32_t, (size_t)e->graph->values.count + 1);
+  if (!uses) return true;
+  ir_count_uses(e->graph, uses);
+  for (uint32_t v = 1; v < e->graph->values.count && v < e->uses.count; v++)
+    if (uses[v] != e->uses.at[v]) return false;
+  return true;
+}
+
 static td_status walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node node)) {
   ir_graph *g = e->graph;
   if (!uses_of(e, (ir_value){g->values.count})) return base_no_memory(e->err, "a pass");
@@ -40,6 +56,7 @@ td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node
   td_status status = e->scratch ? walk(e, visit) : base_no_memory(e->err, "a pass");
   if (status == TD_OK && finish) status = finish(e);
   if (status == TD_OK) ir_settle(e->graph);
+  BASE_ASSERT(status != TD_OK || uses_are_true(e));
   base_arena_free(e->scratch);
   return status;
 }
@@ -151,7 +168,7 @@ static void drop(passes_edit *e, ir_node node, uint32_t depth) {
   ir_remove_node(e->graph, node);
   for (uint32_t i = 0; i < def->in_count; i++) {
     const ir_value_def *in = ir_value_of(e->graph, def->in[i]);
-    bool last = def->in[i].id && --e->uses.at[def->in[i].id] == 0;
+    bool last = def->in[i].id && take_use(e, def->in[i]) == 0;
     const ir_node_def *maker = in->node.id ? ir_node_of(e->graph, in->node) : NULL;
     if (last && maker && maker->op && !is_used(e, maker) && !maker->block_count && depth < DROP_DEPTH)
       drop(e, in->node, depth + 1);
@@ -181,6 +198,7 @@ td_status passes_take_place(passes_edit *e, ir_node node, ir_value with) {
 uint32_t passes_attr(const ir_op *op, const char *name) {
   uint32_t i = 0;
   while (i + 1 < op->attr_count && strcmp(op->attrs[i].name, name) != 0) i++;
+  BASE_ASSERT(i < op->attr_count && strcmp(op->attrs[i].name, name) == 0);
   return i;
 }
 
@@ -226,8 +244,14 @@ bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order) {
   return true;
 }
 
+base_arg *passes_find_arg(base_arg *args, uint32_t count, const char *name) {
+  for (uint32_t i = 0; i < count; i++)
+    if (strcmp(args[i].name, name) == 0) return &args[i];
+  return NULL;
+}
+
 base_arg *passes_arg(base_arg *args, uint32_t count, const char *name) {
-  uint32_t i = 0;
-  while (i + 1 < count && strcmp(args[i].name, name) != 0) i++;
-  return &args[i];
+  base_arg *found = passes_find_arg(args, count, name);
+  BASE_ASSERT(found);
+  return found;
 }

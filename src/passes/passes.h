@@ -47,6 +47,8 @@ bool passes_runs(const passes_row *row, const passes_setting *setting);
  * the graph is only good for ir_graph_free. changes[i]: what pass i of the list did; room for PASSES_MAX. */
 td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err);
 
-/* The argument called `name` among `count`. */
+/* The argument called `name` among `count`. NULL: there is none. */
+base_arg *passes_find_arg(base_arg *args, uint32_t count, const char *name);
+/* The same of one that is there. */
 base_arg *passes_arg(base_arg *args, uint32_t count, const char *name);
 #endif

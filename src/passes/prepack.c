@@ -67,9 +67,8 @@ static td_status rebuild(passes_edit *e, product *p, const char *op, ir_value pa
                          uint32_t changes) {
   uint32_t in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < changes; i++) {
-    base_arg *old = passes_arg(p->args, p->arg_count, changed[i].name);
-    if (strcmp(old->name, changed[i].name) == 0) *old = changed[i];
-    else p->args[p->arg_count++] = changed[i];
+    base_arg *old = passes_find_arg(p->args, p->arg_count, changed[i].name);
+    *(old ? old : &p->args[p->arg_count++]) = changed[i];
   }
   while (!p->in[in_count - 1].id) in_count--;
   p->in[1] = packed;

@@ -271,6 +271,7 @@ static inline const plan_exe *plan_at(const plan_exe *p, uint32_t i) { return i 
 
 /* Operand `i` of a step, its results after its inputs: a slot, or PLAN_NONE. */
 static inline uint32_t plan_operand(const plan_exe *p, const plan_step *s, uint32_t i) {
+  BASE_ASSERT(i < s->in_count + s->out_count);
   return p->operands.at[i < s->in_count ? s->in + i : s->out + (i - s->in_count)];
 }
 /* What a run is given: inputs, and behind them states. */
@@ -296,9 +297,13 @@ td_status plan_add_function(plan_exe *plan, const plan_function *function, const
 /* Finds out what function `index` is. */
 td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols *symbols, td_error *err);
 uint32_t plan_add_segment(plan_exe *plan, const void *base, uint64_t bytes);
-static inline const char *plan_name(const plan_exe *p, uint32_t name) { return p->names.at + name; }
+static inline const char *plan_name(const plan_exe *p, uint32_t name) {
+  BASE_ASSERT(name < p->names.count);
+  return p->names.at + name;
+}
 /* Origin `i` of a step, below its origin_count. */
 static inline const char *plan_origin(const plan_exe *p, const plan_step *s, uint32_t i) {
+  BASE_ASSERT(i < s->origin_count && s->origins + i < p->origins.count);
   return plan_name(p, p->origins.at[s->origins + i]);
 }
 /* A view of a plan, in `arena`, in which origin `i` of plan->origins is called texts[i]: all else is the plan's own.
@@ -308,6 +313,7 @@ plan_exe *plan_retold(const plan_exe *plan, base_arena *arena, const char *const
 bool plan_code_of(const plan_exe *plan, const plan_step *step, plan_code *code);
 /* Where the elements of a CONST slot lie. */
 static inline const void *plan_constant(const plan_exe *p, const plan_slot *s) {
+  BASE_ASSERT(s->place == PLAN_CONST && s->segment < p->bases.count);
   return (const char *)p->bases.at[s->segment] + s->offset;
 }
 static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {

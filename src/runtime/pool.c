@@ -89,6 +89,7 @@ static void take_part(run_worker *w, uint64_t order) {
   uint64_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
   if (state >> STATE_SHIFT >= number) return; /* missed it, and perhaps others since */
   if (!atomic_compare_exchange_strong(&w->state, &state, number << STATE_SHIFT | STATE_JOINED)) return;
+  BASE_ASSERT((state & ((1 << STATE_SHIFT) - 1)) != STATE_JOINED); /* its last part is done, or was missed */
   w->status = w->pool->job(w->pool->user, w, order & ORDER_WORKERS);
   atomic_store_explicit(&w->state, number << STATE_SHIFT | STATE_DONE, memory_order_release);
 }
@@ -138,6 +139,7 @@ static bool await(run_pool *p, run_worker *w) {
   while (state >> STATE_SHIFT != p->number)
     if (atomic_compare_exchange_weak(&w->state, &state, p->number << STATE_SHIFT | STATE_MISSED)) return false;
   for (uint32_t looks = 1; state != (p->number << STATE_SHIFT | STATE_DONE); looks++) {
+    BASE_ASSERT(state == (p->number << STATE_SHIFT | STATE_JOINED));
     base_pause();
     state = atomic_load_explicit(&w->state, memory_order_acquire);
     if (looks % LOOKS && !p->crowded) continue;
@@ -159,6 +161,7 @@ static void next_job(run_pool *p) {
 }
 
 td_status run_pool_share(run_pool *p, uint32_t workers, run_job job, void *user, td_error *err) {
+  BASE_ASSERT(job && workers > 0); /* of the session that has entered */
   if (workers > p->threads) workers = p->threads;
   p->job = job;
   p->user = user;

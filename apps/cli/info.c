@@ -79,7 +79,7 @@ static void print_names(const char *key, const json_t *names) {
 
 /* Length of a kernel's name without its instruction set. */
 static size_t family_length(const char *name) {
-  static const char *const levels[] = {"_scalar", "_vector", "_avx2", "_avx512"};
+  static const char *const levels[] = {"_scalar", "_vector", "_avx2", "_avx512", "_avx512_vnni"};
   const size_t length = strlen(name);
   for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
     const size_t level = strlen(levels[i]);

@@ -78,6 +78,23 @@ KERN_ATTRS_FROM(KERN_WINDOW_ATTRS, KERN_POOL_BEFORE, KERN_POOL_LIST(KERN_ATTR_PO
   X(KERN_LINEAR_STRASSEN, BOOL, "strassen", false)
 enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
 
+/* pack_i8.h: the form of the weights and the scales of a product of 8-bit integers, just in front of the epilogue's.
+ * depth: elements of k that stand side by side. x_scale: of x; 0: found from the range of x at each call. x_zero: the
+ * integer, of 0 to 255, that stands for 0 in x (of i8: plus 128). y_scale: of the result; 0: it is f32. y_signed: it is
+ * i8, else u8; y_zero: what stands for 0 in it. */
+#define KERN_I8_LIST(X)                             \
+  X(KERN_I8_PANEL, NEEDED, "panel8", BASE_ATTR_INT) \
+  X(KERN_I8_DEPTH, NEEDED, "depth", BASE_ATTR_INT)  \
+  X(KERN_I8_X_SCALE, FLOAT, "x_scale", 0)           \
+  X(KERN_I8_X_ZERO, INT, "x_zero", 0)               \
+  X(KERN_I8_Y_SCALE, FLOAT, "y_scale", 0)           \
+  X(KERN_I8_Y_ZERO, INT, "y_zero", 0)               \
+  X(KERN_I8_Y_SIGNED, BOOL, "y_signed", false)
+enum { KERN_I8_LIST(KERN_ATTR_POSITION) KERN_I8_ATTRS };
+
+#define KERN_LINEAR_I8_LIST(X) X(KERN_LINEAR_I8_COLUMNS, NEEDED, "n", BASE_ATTR_INT)
+enum { KERN_LINEAR_I8_LIST(KERN_ATTR_POSITION) KERN_LINEAR_I8_ATTRS };
+
 #define KERN_GEMM_LIST(X)                      \
   X(KERN_GEMM_ALPHA, FLOAT, "alpha", 1)        \
   X(KERN_GEMM_BETA, FLOAT, "beta", 1)          \

@@ -10,6 +10,7 @@
 #define KERN_NEEDS_avx2 (BASE_ISA_VECTOR | BASE_ISA_AVX2 | BASE_ISA_FMA | BASE_ISA_F16C)
 #define KERN_NEEDS_avx512 \
   (KERN_NEEDS_avx2 | BASE_ISA_AVX512F | BASE_ISA_AVX512BW | BASE_ISA_AVX512VL | BASE_ISA_AVX512DQ)
+#define KERN_NEEDS_avx512_vnni (KERN_NEEDS_avx512 | BASE_ISA_AVX512_VNNI)
 
 #define KERNEL(family, bits, isa, flags, lanes, function) td_status function(const base_call *call);
 #define VECTORS(family, flags, function)                     \
@@ -19,10 +20,14 @@
 #define WIDE(family, flags, function)                        \
   td_status kern_##function##_scalar(const base_call *call); \
   VECTORS(family, flags, function)
+#define BYTES(family, flags, function)                     \
+  td_status kern_##function##_avx2(const base_call *call); \
+  td_status kern_##function##_avx512_vnni(const base_call *call);
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef VECTORS
 #undef WIDE
+#undef BYTES
 extern const kern_fused_level kern_fused_level_scalar;
 extern const kern_fused_level kern_fused_level_vector;
 extern const kern_fused_level kern_fused_level_avx2;

@@ -13,6 +13,9 @@
 #define WIDE(family, flags, function)       \
   LEVEL(family, flags, function, scalar, 1) \
   VECTORS(family, flags, function)
+#define BYTES(family, flags, function)                                 \
+  KERNEL(family, 8, KERN_NEEDS_avx2, flags, 8, kern_##function##_avx2) \
+  KERNEL(family, 8, KERN_NEEDS_avx512_vnni, flags, 16, kern_##function##_avx512_vnni)
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };
@@ -20,6 +23,7 @@ static const kern_row rows[] = {
 #undef LEVEL
 #undef VECTORS
 #undef WIDE
+#undef BYTES
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
@@ -61,7 +65,8 @@ bool kern_find_math(const char *name, kern_math *math) {
 static const kern_level levels[] = {{"scalar", KERN_NEEDS_scalar},
                                     {"vector", KERN_NEEDS_vector},
                                     {"avx2", KERN_NEEDS_avx2},
-                                    {"avx512", KERN_NEEDS_avx512}};
+                                    {"avx512", KERN_NEEDS_avx512},
+                                    {"avx512_vnni", KERN_NEEDS_avx512_vnni}};
 enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
 
 const kern_level *kern_levels(uint32_t *count) {

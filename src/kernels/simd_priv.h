@@ -42,6 +42,10 @@
 /* An integer or pointer that the compiler may not compute ahead in another register. */
 #define V_OPAQUE(x) __asm__("" : "+r"(x))
 
+/* The level avx512_vnni has kernels on bytes alone (bytes_priv.h); what they share with others is that of avx512. */
+#if defined KERN_LEVEL_avx512_vnni
+#define KERN_LEVEL_avx512
+#endif
 #if defined KERN_LEVEL_avx512
 #include "kernels/simd_avx512_priv.h"
 #define KERN_NAME(name) kern_##name##_avx512

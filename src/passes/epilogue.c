@@ -24,13 +24,14 @@ typedef struct product {
   bool late, active;
 } product;
 
-static const char *const operators[] = {"td::linear", "td::conv", "td::depthwise_conv", "td::conv_transpose"};
+static const char *const operators[] = {"td::linear", "td::conv", "td::depthwise_conv", "td::conv_transpose",
+                                        "td::linear_i8"};
 
 static bool find_product(passes_edit *e, ir_value v, product *p) {
   const ir_node_def *node = NULL;
   for (size_t i = 0; i < sizeof operators / sizeof *operators && !node; i++)
     node = passes_only_producer(e, v, operators[i]);
-  if (!node) return false;
+  if (!node || ir_type_of(e->graph, v)->dtype != TD_F32) return false;
   *p = (product){.node = *node, .late = passes_int(node, "act_late")};
   for (uint32_t i = 0; i < node->in_count; i++) p->in[i] = node->in[i];
   p->active = strcmp(passes_str(node, "act"), "none") != 0;

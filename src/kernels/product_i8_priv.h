@@ -1,0 +1,32 @@
+/* product_i8_priv.h -- a product of 8-bit integers: rows of x, gathered a chunk at a time, times packed weights
+ * (pack_i8.h), and from the sums, which are exact, to f32, through an epilogue and perhaps to 8 bits again. */
+#ifndef KERNELS_PRODUCT_I8_PRIV_H
+#define KERNELS_PRODUCT_I8_PRIV_H
+#include "kernels/bytes_priv.h"
+#include "kernels/epilogue_priv.h"
+#include "kernels/pack_i8.h"
+
+typedef struct i8_product i8_product;
+struct i8_product {
+  const base_call *call;
+  kern_i8_layout l;
+  kern_i8_scales s;
+  const uint8_t *w;
+  int64_t m; /* rows */
+  /* Writes rows [first, first + count) of a group, l.steps * l.depth apart; what is behind a row's k elements may be
+   * any number: its weights are zero. NULL: they lie in memory like that, at `x`, x_pitch apart. */
+  void (*gather)(const i8_product *p, int64_t group, int64_t first, int64_t count, byte_x *to);
+  const void *user; /* of `gather` */
+  const void *x;
+  int64_t x_pitch;
+  int64_t out_pitch;
+};
+
+/* Elements of f32 as integers by the scales; of 8 bits as they are: `flip` is 128 where they are signed, else 0. */
+void BYTES_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to);
+void BYTES_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
+/* Sets the scales of x to those of its values, a dense tensor of f32. */
+void BYTES_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
+/* The tasks that are this worker's. */
+td_status BYTES_NAME(i8_multiply)(const i8_product *p);
+#endif

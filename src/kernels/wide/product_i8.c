@@ -1,0 +1,216 @@
+/* product_i8.c -- tiles of products of 8-bit integers, and what becomes of their sums. Each sum is exact, so neither
+ * tiles nor chunks change a bit. */
+#include "kernels/product_i8_priv.h"
+
+#if defined KERN_LEVEL_avx512_vnni
+enum { PANELS = 4, ROWS = 6, HALF_ROWS = 8 };
+#else
+enum { PANELS = 2, ROWS = 6, HALF_ROWS = 6 };
+#endif
+enum {
+  CHUNK = 48,         /* rows that are gathered at once */
+  TASKS = 16,         /* that a product is cut into where its rows are few */
+  TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
+};
+
+/* A tile: sums[row][column], from x and panels of weights. */
+typedef struct i8_tile {
+  const byte_x *x;
+  int64_t x_pitch, steps;
+  const int8_t *w;
+  int64_t panel_bytes;
+  const int32_t *start; /* what a column's sums begin with */
+  int32_t *sums;        /* rows of PANELS * V_LANES */
+} i8_tile;
+
+V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
+  vi sum[ROWS * PANELS];
+  const byte_x *x = t->x;
+  const int8_t *w = t->w;
+  V_FOR(r, rows) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(t->start + p * V_LANES);
+  for (int64_t k = 0; k < t->steps; k++, x += BYTES_DEPTH, w += V_LANES * BYTES_DEPTH) {
+    vi b[PANELS];
+    V_FOR(p, panels) b[p] = b_load(w + p * t->panel_bytes);
+    V_FOR(r, rows) {
+      int32_t some;
+      memcpy(&some, x + r * t->x_pitch, sizeof some);
+      const vi a = vi_set(some);
+      V_FOR(p, panels) sum[r * panels + p] = b_dot(sum[r * panels + p], a, b[p]);
+    }
+  }
+  V_FOR(r, rows) V_FOR(p, panels) b_store_i32(t->sums + r * PANELS * V_LANES + p * V_LANES, sum[r * panels + p]);
+}
+
+/* As many rows as there is a loop for, of `rows`; gives their number. */
+static int64_t run_tile(const i8_tile *t, int64_t rows, int64_t panels) {
+#define TRY_TILE(r, p)                \
+  if (rows >= (r) && panels == (p)) { \
+    tile(t, r, p);                    \
+    return r;                         \
+  }
+#if defined KERN_LEVEL_avx512_vnni
+  TRY_TILE(6, 4)
+  TRY_TILE(2, 4)
+  TRY_TILE(1, 4)
+#endif
+  TRY_TILE(6, 2)
+  TRY_TILE(1, 2)
+  TRY_TILE(6, 1)
+  tile(t, 1, 1);
+  return 1;
+#undef TRY_TILE
+}
+
+/* ---- behind the sums ---- */
+
+typedef struct i8_finish {
+  const i8_product *p;
+  kern_epilogue e;
+  const float *scales; /* of each column: that of x times that of the weights */
+  bool cheap;          /* the epilogue is a bias and limits */
+  float limits[2];
+} i8_finish;
+
+/* Sums of one row, in place: in f32, scaled, and with a cheap epilogue done. `at`: the first column, among those of
+ * panels. */
+static void scale_row(const i8_finish *f, int64_t at, int64_t column, float *row, int64_t n) {
+  const vf low = v_set(f->limits[0]), high = v_set(f->limits[1]);
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    const int64_t lanes = base_min_i64(V_LANES, n - i);
+    vf t = v_mul(v_from_int(v_as_int(v_load(row + i))), v_load(f->scales + at + i));
+    if (f->cheap && f->e.bias) t = v_add(t, v_load_n(f->e.bias + column + i, lanes));
+    if (f->cheap) t = v_min(high, v_max(low, t));
+    v_store(row + i, t);
+  }
+}
+
+static void store_row(const i8_finish *f, const float *row, int64_t n, void *out, int64_t at) {
+  const kern_i8_scales *s = &f->p->s;
+  if (s->y_scale == 0) {
+    memcpy((float *)out + at, row, (size_t)n * sizeof *row);
+    return;
+  }
+  const vf by = v_set(1 / s->y_scale), zero = v_set(s->y_zero), least = v_set(s->least), most = v_set(s->most);
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    const vf q = v_add(v_round(v_mul(v_load(row + i), by)), zero);
+    b_store((uint8_t *)out + at + i, v_to_int(v_min(v_max(q, least), most)), base_min_i64(V_LANES, n - i));
+  }
+}
+
+/* Rows of sums, `row` the first, columns of a group from `column` on. */
+static void finish(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group, int64_t column,
+                   int64_t n) {
+  const i8_product *p = f->p;
+  const int64_t lane = group * p->l.group_panels * V_LANES + column, to = group * p->l.n + column;
+  for (int64_t r = 0; r < rows; r++) scale_row(f, lane, to, sums + r * PANELS * V_LANES, n);
+  if (!f->cheap) {
+    const kern_epilogue e = kern_epilogue_at(&f->e, row, to);
+    KERN_NAME(epilogue_rows)(&e, sums, PANELS * V_LANES, rows, n);
+  }
+  for (int64_t r = 0; r < rows; r++)
+    store_row(f, sums + r * PANELS * V_LANES, n, base_out(p->call, 0)->data, (row + r) * p->out_pitch + to);
+}
+
+/* ---- tasks ---- */
+
+/* Rows [first, first + count) of a group times its panels [panel, end). */
+static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, const int32_t *start, int64_t group,
+                          int64_t first, int64_t count, int64_t panel, int64_t end) {
+  const i8_product *p = f->p;
+  while (panel < end) {
+    int64_t panels = PANELS;
+    while (panels > end - panel) panels /= 2;
+    const int64_t at = group * p->l.group_panels + panel;
+    for (int64_t row = 0, done; row < count; row += done) {
+      _Alignas(64) float sums[ROWS * PANELS * V_LANES];
+      const i8_tile t = {.x = x + row * x_pitch,
+                         .x_pitch = x_pitch,
+                         .steps = p->l.steps,
+                         .w = (const int8_t *)p->w + p->l.data + at * p->l.panel_bytes,
+                         .panel_bytes = p->l.panel_bytes,
+                         .start = start + at * V_LANES,
+                         .sums = (int32_t *)(void *)sums};
+      done = run_tile(&t, count - row, panels);
+      finish(f, sums, first + row, done, group, panel * V_LANES,
+             base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES));
+    }
+    panel += panels;
+  }
+}
+
+/* What each column's sums begin with, and its scale. */
+static bool start_columns(const i8_product *p, int32_t **start, float **scales) {
+  const int64_t count = p->l.columns;
+  *start = base_call_scratch(p->call, (size_t)count, sizeof **start);
+  *scales = base_call_scratch(p->call, (size_t)count, sizeof **scales);
+  if (!*start || !*scales) return false;
+  memcpy(*start, p->w, (size_t)count * sizeof **start);
+  memcpy(*scales, p->w + count * (int64_t)sizeof **start, (size_t)count * sizeof **scales);
+  for (int64_t i = 0; i < count; i++) {
+    (*start)[i] *= -(int32_t)p->s.x_zero;
+    (*scales)[i] *= p->s.x_scale;
+  }
+  return true;
+}
+
+td_status BYTES_NAME(i8_multiply)(const i8_product *p) {
+  const int64_t chunks = (p->m + CHUNK - 1) / CHUNK, panels = p->l.group_panels, pitch = p->l.steps * BYTES_DEPTH;
+  const int64_t work = base_min_i64(CHUNK, p->m) * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
+  const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks * p->l.groups, TASKS), panels / PANELS);
+  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work * (panels / PANELS) / TASK_WORK));
+  const int64_t tasks = p->l.groups * chunks * parts;
+  i8_finish f = {.p = p};
+  int32_t *start;
+  float *scales;
+  TRY(KERN_NAME(epilogue_of)(p->call, &f.e));
+  const bool gathers = p->gather != NULL;
+  byte_x *rows = gathers ? base_call_scratch(p->call, (size_t)(CHUNK * pitch), sizeof *rows) : NULL;
+  if (!start_columns(p, &start, &scales) || (gathers && !rows)) return base_no_memory(p->call->err, "scratch");
+  f.scales = scales;
+  f.cheap = kern_epilogue_cheap(&f.e, f.limits) && !f.e.residual && !f.e.scale && !f.e.shift && !f.e.chain;
+  int64_t gathered = -1;
+  for (int64_t task = base_call_first(p->call, tasks); task < tasks; task = base_call_next(p->call, task, tasks)) {
+    const int64_t which = task / parts, part = task % parts, group = which / chunks, first = which % chunks * CHUNK;
+    const int64_t count = base_min_i64(CHUNK, p->m - first), quads = (panels + PANELS - 1) / PANELS;
+    const byte_x *x = gathers ? rows : (const byte_x *)p->x + first * p->x_pitch;
+    if (gathers && which != gathered) p->gather(p, group, first, count, rows);
+    gathered = which;
+    multiply_rows(&f, x, gathers ? pitch : p->x_pitch, start, group, first, count, quads * part / parts * PANELS,
+                  base_min_i64(panels, quads * (part + 1) / parts * PANELS));
+  }
+  return TD_OK;
+}
+
+/* ---- rows of x ---- */
+
+void BYTES_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to) {
+  const vf scale = v_set(s->x_scale), zero = v_set(s->x_zero), least = v_zero(), most = v_set(255);
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    const int64_t lanes = base_min_i64(V_LANES, n - i);
+    const vf q = v_add(v_round(v_div(v_load_n(from + i, lanes), scale)), zero);
+    b_store_x(to + i, v_to_int(v_min(v_max(q, least), most)), lanes);
+  }
+}
+
+void BYTES_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to) {
+  for (int64_t i = 0; i < n; i++) to[i] = (byte_x)(from[i] ^ flip);
+}
+
+void BYTES_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s) {
+  enum { CHAINS = 4 };
+  vf low[CHAINS], high[CHAINS];
+  V_FOR(j, CHAINS) low[j] = high[j] = v_zero();
+  int64_t i = 0;
+  for (; i + CHAINS * V_LANES <= count; i += CHAINS * V_LANES) V_FOR(j, CHAINS) {
+      const vf a = v_load(x + i + j * V_LANES);
+      low[j] = v_min(a, low[j]); /* of what is no number the other one */
+      high[j] = v_max(a, high[j]);
+    }
+  for (; i < count; i += V_LANES) {
+    const vf a = v_load_n(x + i, base_min_i64(V_LANES, count - i));
+    low[0] = v_min(a, low[0]);
+    high[0] = v_max(a, high[0]);
+  }
+  V_FOR(j, CHAINS) low[0] = v_min(low[j], low[0]), high[0] = v_max(high[j], high[0]);
+  kern_i8_range(v_lowest(low[0]), v_highest(high[0]), s);
+}

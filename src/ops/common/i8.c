@@ -1,0 +1,103 @@
+/* i8.c -- products of 8-bit integers: what their operators share. Sums are exact, so a result has one value: that of
+ * the f32 operations below, in their order. */
+#include "ops/common/i8_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
+  const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
+  const td_dtype x = ir_in(ctx, 0)->type.dtype;
+  const bool scaled = s.x_scale >= 0 && isfinite(s.x_scale) && s.y_scale >= 0 && isfinite(s.y_scale);
+  if (!scaled || !(s.x_zero >= 0 && s.x_zero <= 255) || !(s.y_zero >= s.least && s.y_zero <= s.most))
+    return ir_infer_fail(ctx, "a scale or zero point is out of range");
+  if ((s.panel != 8 && s.panel != 16) || (s.depth != 2 && s.depth != 4))
+    return ir_infer_fail(ctx, "there are no panels of %lld columns by %lld", (long long)s.panel, (long long)s.depth);
+  if (x != TD_F32 && ((x != TD_U8 && x != TD_I8) || s.x_scale == 0))
+    return ir_infer_fail(ctx, "x must be f32, or of 8 bits with a scale");
+  if (ir_in(ctx, 1)->type.dtype != TD_U8) return ir_infer_fail(ctx, "packed weights must be u8");
+  *out = s.y_scale == 0 ? TD_F32 : s.least < 0 ? TD_I8 : TD_U8;
+  return TD_OK;
+}
+
+const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s) {
+  const base_tensor *x = base_in(call, 0);
+  const int64_t count = base_tensor_numel(x);
+  uint8_t *to = base_call_scratch(call, (size_t)count, sizeof *to);
+  if (!to) return NULL;
+  if (x->dtype != TD_F32) {
+    base_tensor dense = base_tensor_of(to, x->dtype, x->rank, x->dims);
+    base_tensor_copy(&dense, x);
+    for (int64_t i = 0; x->dtype == TD_I8 && i < count; i++) to[i] ^= 128;
+    return to;
+  }
+  const base_f32 *from = ops_dense_f32(call, 0);
+  float low = 0, high = 0;
+  if (!from) return NULL;
+  for (int64_t i = 0; s->x_scale == 0 && i < count; i++) {
+    if (from[i] < low) low = from[i];
+    if (from[i] > high) high = from[i];
+  }
+  if (s->x_scale == 0) kern_i8_range(low, high, s);
+  for (int64_t i = 0; i < count; i++)
+    to[i] = (uint8_t)fminf(fmaxf(nearbyintf(from[i] / s->x_scale) + s->x_zero, 0), 255);
+  return to;
+}
+
+td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, const int32_t *sums) {
+  const base_tensor *w = base_in(call, 1), *out = base_out(call, 0);
+  const base_f32 *scales = (const base_f32 *)((const uint8_t *)w->data + l->columns * (int64_t)sizeof(int32_t));
+  const int64_t count = base_tensor_numel(out), n = l->groups * l->n;
+  base_tensor made = base_tensor_of(NULL, TD_F32, out->rank, out->dims);
+  float *t = base_call_scratch(call, (size_t)count, sizeof *t);
+  if (!t) return base_no_memory(call->err, "scratch");
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t column = i % n, lane = column / l->n * l->group_panels * l->panel + column % l->n;
+    t[i] = (float)sums[i] * (s->x_scale * scales[lane]);
+  }
+  base_value value = {.kind = BASE_TENSOR, .tensor = made}, *outs[BASE_PROGRAM_OUTS] = {&value};
+  base_call of = *call;
+  value.tensor.data = t;
+  for (uint32_t i = 1; i < call->out_count; i++) outs[i] = call->out[i];
+  of.out = outs;
+  TRY(ops_apply_epilogue(&of, t));
+  const float by = s->y_scale > 0 ? 1 / s->y_scale : 0;
+  for (int64_t i = 0; i < count && by > 0; i++) {
+    const float q = fminf(fmaxf(nearbyintf(t[i] * by) + s->y_zero, s->least), s->most);
+    ((uint8_t *)out->data)[i] = (uint8_t)(int)q;
+  }
+  if (s->y_scale == 0) memcpy(out->data, t, (size_t)count * sizeof *t);
+  return TD_OK;
+}
+
+/* ---- cases ---- */
+
+static uint32_t next_random(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 24; }
+
+bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank, const int64_t *x_dims,
+                 uint32_t variant) {
+  static const td_dtype types[] = {TD_F32, TD_F32, TD_U8, TD_I8};
+  const bool wide = variant % 2, dynamic = variant / 2 % 4 == 0;
+  const td_dtype type = types[variant / 2 % 4];
+  const int64_t panel = wide ? 16 : 8, depth = wide ? 4 : 2;
+  uint32_t state = (uint32_t)(k * 31 + n);
+  kern_i8_layout l;
+  if (!kern_i8_layout_of(groups, n, k, panel, depth, &l)) return false;
+  int8_t *w = base_new(c->arena, int8_t, (size_t)(groups * n * k + 1));
+  float *scales = base_new(c->arena, float, (size_t)(groups * n + 1));
+  uint8_t *packed = base_new(c->arena, uint8_t, (size_t)l.size + 1);
+  if (!w || !scales || !packed || !ops_case_in(c, type, rank, x_dims, OPS_SPECIAL, variant)) return false;
+  if (type == TD_F32 && !(c->in_count = 0, ops_case_in(c, type, rank, x_dims, OPS_NORMAL, variant))) return false;
+  for (int64_t i = 0; i < groups * n * k; i++) w[i] = (int8_t)(next_random(&state) - 128); /* the extremes, too */
+  for (int64_t i = 0; i < groups * n; i++) scales[i] = (float)(next_random(&state) + 1) / 8192;
+  kern_pack_i8(&l, w, scales, false, packed);
+  c->in[c->in_count++] = base_tensor_of(packed, TD_U8, 1, &l.size);
+  ops_case_arg(c, ARG_INT("panel8", panel));
+  ops_case_arg(c, ARG_INT("depth", depth));
+  ops_case_arg(c, ARG_FLOAT("x_scale", dynamic ? 0 : 1.0 / 64));
+  ops_case_arg(c, ARG_INT("x_zero", dynamic ? 0 : 131));
+  ops_case_arg(c, ARG_FLOAT("y_scale", variant / 2 % 4 == 2 || variant / 2 % 4 == 3 ? 0.37 : 0));
+  ops_case_arg(c, ARG_INT("y_zero", type == TD_I8 ? -3 : type == TD_U8 ? 100 : 0));
+  ops_case_arg(c, ARG_BOOL("y_signed", type == TD_I8));
+  return true;
+}

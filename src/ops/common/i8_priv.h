@@ -1,0 +1,18 @@
+/* i8_priv.h -- what operators of products of 8-bit integers (kernels/pack_i8.h) share. */
+#ifndef OPS_I8_PRIV_H
+#define OPS_I8_PRIV_H
+#include "kernels/pack_i8.h"
+#include "ops/common/epilogue_priv.h"
+
+/* The scales are numbers that kernels take, x and the weights have the types these need. *out: of the result. */
+td_status ops_i8_check(ir_infer *ctx, td_dtype *out);
+/* x, dense, as integers of 0 to 255; sets the scales of x where a call finds them. NULL: out of memory. */
+const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s);
+/* out[0] of dense sums: scaled, through the epilogue, and quantised. */
+td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, const int32_t *sums);
+/* For test cases: random packed weights as operand 1, and attributes for `variant`: formats, and types of x and the
+ * result. `x_dims` of x, operand 0. */
+bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank, const int64_t *x_dims,
+                 uint32_t variant);
+enum { OPS_I8_VARIANTS = 8 };
+#endif

@@ -1,0 +1,80 @@
+/* Products of 8-bit integers with constant weights become those that kernels for bytes take. */
+#include "passes/numbers.h"
+
+#define DYNAMIC(type, weights, zeros, scales)      \
+  "input %0 \"x\": f32[3, 2]\n"                    \
+  "const %1: " type "[2, 1] = {" weights           \
+  "}\n"                                            \
+  "const %2: " type "[1] = {" zeros                \
+  "}\n"                                            \
+  "const %3: f32[1] = {" scales                    \
+  "}\n"                                            \
+  "%4, %5, %6 = td::dynamic_quantize_linear(%0)\n" \
+  "%7 = aten::mul(%5, %3)\n"                       \
+  "%8 = td::matmul_integer(%4, %1, %6, %2)\n"      \
+  "%9 = aten::_to_copy(%8) {dtype = f32}\n"        \
+  "%10 = aten::mul(%9, %7)\n"                      \
+  "output \"y\" %10\n"
+
+#define ZEROS_7 "0, 0, 0, 0, 0, 0, 0, "
+#define ZEROS_28 ZEROS_7 ZEROS_7 ZEROS_7 ZEROS_7
+
+/* Eight columns of which one is there: its sum, its scale, its two weights less their zero point. */
+static void a_dynamic_product_takes_its_operand_in_f32(void **state) {
+  (void)state;
+  expect_change_at(level_of("avx2"), "int8", DYNAMIC("u8", "131, 124", "128", "0.5"),
+                   "input %0 \"x\": f32[3, 2]\n"
+                   "const %1: u8[80] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 "3, 252, " ZEROS_7
+                   "0, 0, 0, 0, 0, 0, 0}\n"
+                   "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0, x_zero = 0, y_scale = 0, "
+                   "y_zero = 0, y_signed = false, act = \"none\", act_a = 0, act_b = 0, act_late = false, "
+                   "in_front = false}: f32[3, 1]\n"
+                   "output \"y\" %2\n",
+                   1);
+}
+
+/* 0 - 129 is no i8. */
+static void weights_beyond_a_byte_stay(void **state) {
+  (void)state;
+  const passes_setting setting = {.isa = level_of("avx512_vnni")};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, DYNAMIC("u8", "131, 0", "129", "0.5"), &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
+  assert_int_equal(changes, 0);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+/* With and without kernels for bytes, at sizes around a vector and a chunk of rows, a scale for each column. */
+static void numbers_stay(void **state) {
+  (void)state;
+  static const int sizes[][3] = {{1, 7, 5}, {50, 33, 17}, {3, 64, 70}};
+  uint32_t levels;
+  const kern_level *level = kern_levels(&levels);
+  sys_machine machine;
+  sys_machine_read(&machine);
+  for (int i = 0; i < 3; i++) {
+    static char text[65536];
+    const int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+    int at = snprintf(text, sizeof text, "input %%0 \"x\": f32[%d, %d]\nconst %%1: i8[%d, %d] = {", m, k, k, n);
+    for (int j = 0; j < k * n; j++)
+      at += snprintf(text + at, sizeof text - (size_t)at, "%s%d", j ? ", " : "", j * 37 % 256 - 128);
+    at += snprintf(text + at, sizeof text - (size_t)at, "}\nconst %%2: f32[%d] = {", n);
+    for (int j = 0; j < n; j++)
+      at += snprintf(text + at, sizeof text - (size_t)at, "%s%g", j ? ", " : "", (1 + j % 3) / 65536.0);
+    snprintf(text + at, sizeof text - (size_t)at,
+             "}\n%%3, %%4, %%5 = td::dynamic_quantize_linear(%%0)\n%%6 = aten::mul(%%2, %%4)\n"
+             "%%7 = td::matmul_integer(%%3, %%1, %%5)\n%%8 = aten::_to_copy(%%7) {dtype = f32}\n"
+             "%%9 = aten::mul(%%6, %%8)\n%%10 = aten::relu(%%9)\noutput \"y\" %%10\n");
+    for (uint32_t l = 0; l < levels; l++)
+      if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
+                                     cmocka_unit_test(weights_beyond_a_byte_stay), cmocka_unit_test(numbers_stay)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test_python_long.sh -- ./dev test-python [PART...]: PyTorch models and operators on Treadle, against PyTorch. Long.
 #
-# Parts: unit (torch.compile, exported programs, modules), language (decoding, state, forks, a detector), models (torchvision and
+# Parts: unit (torch.compile, exported programs, modules, a session), language (decoding, state, forks, a detector), models (torchvision and
 # the zoo of other families), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), inductor (PyTorch's own test_torchinductor.py, which --file names; left out without
 # it); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or `./dev test-python models --help`.
 # TREADLE_PYTHON: a Python that has torch, torchvision, timm, transformers and expecttest; without it a virtual environment is
@@ -32,9 +32,13 @@ run_part() {
   part=$1
   shift
   echo "---- $part"
-  if [ "$part" = unit ]; then $python bindings/python/tests/test_torch.py "$@"; else
+  if [ "$part" != unit ]; then
     $python bindings/python/tests/suite.py "$part" "$@"
+    return
   fi
+  wrong=0
+  for tests in bindings/python/tests/test_torch*.py; do $python "$tests" "$@" || wrong=1; done
+  return $wrong
 }
 
 if [ $# -gt 0 ]; then

@@ -26,10 +26,11 @@ static session_object *session_of(PyObject *self) { return (session_object *)(vo
 /* ---- pools ---- */
 
 static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-  static char *names[] = {"threads", "spin_us", NULL};
-  unsigned int threads = 0, spin = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|II", names, &threads, &spin)) return NULL;
-  const td_pool_options options = {.size = sizeof options, .threads = threads, .spin_us = spin};
+  static char *names[] = {"threads", "spin_us", "interop_threads", NULL};
+  unsigned int threads = 0, spin = 0, interop = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|III", names, &threads, &spin, &interop)) return NULL;
+  const td_pool_options options = {
+      .size = sizeof options, .threads = threads, .spin_us = spin, .interop_threads = interop};
   allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   pool_object *self = (pool_object *)(void *)alloc(type, 0);
   if (!self) return NULL;
@@ -50,10 +51,11 @@ static void pool_dealloc(PyObject *self) {
 }
 
 PyTypeObject *core_make_pool_type(void) {
-  static PyType_Slot slots[] = {{Py_tp_doc, "Pool(threads=0, spin_us=0): threads for any number of sessions."},
-                                {Py_tp_new, (void *)pool_new},
-                                {Py_tp_dealloc, (void *)pool_dealloc},
-                                {0, NULL}};
+  static PyType_Slot slots[] = {
+      {Py_tp_doc, "Pool(threads=0, spin_us=0, interop_threads=0): threads for any number of sessions."},
+      {Py_tp_new, (void *)pool_new},
+      {Py_tp_dealloc, (void *)pool_dealloc},
+      {0, NULL}};
   static PyType_Spec spec = {"treadle._core.Pool", sizeof(pool_object), 0, Py_TPFLAGS_DEFAULT, slots};
   return core_type(&spec);
 }
@@ -72,15 +74,16 @@ static void tell_print(void *user, const char *text, size_t length) {
 }
 
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-  static char *names[] = {"model", "threads", "spin_us", "pool", "print", NULL};
+  static char *names[] = {"model", "threads", "spin_us", "pool", "print", "interop_threads", NULL};
   PyObject *model, *pool = Py_None, *print = Py_None;
-  unsigned int threads = 0, spin = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|IIOO", names, core_model_type, &model, &threads, &spin, &pool,
-                                   &print))
+  unsigned int threads = 0, spin = 0, interop = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|IIOOI", names, core_model_type, &model, &threads, &spin, &pool,
+                                   &print, &interop))
     return NULL;
   if (pool != Py_None && Py_TYPE(pool) != core_pool_type)
     return PyErr_Format(PyExc_TypeError, "pool is no treadle._core.Pool");
-  td_session_options options = {.size = sizeof options, .threads = threads, .spin_us = spin};
+  td_session_options options = {
+      .size = sizeof options, .threads = threads, .spin_us = spin, .interop_threads = interop};
   if (pool != Py_None) options.pool = pool_of(pool)->pool;
   allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   session_object *self = (session_object *)(void *)alloc(type, 0);
@@ -221,11 +224,12 @@ PyTypeObject *core_make_session_type(void) {
        "run(inputs, outs=None): a tuple with an array, a list or None for each input."},
       {"stats", session_stats, METH_NOARGS, "Memory, runs and threads, as a dict."},
       {0}};
-  static PyType_Slot slots[] = {{Py_tp_doc, "Session(model, threads=0, spin_us=0, pool=None, print=None)"},
-                                {Py_tp_new, (void *)session_new},
-                                {Py_tp_dealloc, (void *)session_dealloc},
-                                {Py_tp_methods, methods},
-                                {0, NULL}};
+  static PyType_Slot slots[] = {
+      {Py_tp_doc, "Session(model, threads=0, spin_us=0, pool=None, print=None, interop_threads=0)"},
+      {Py_tp_new, (void *)session_new},
+      {Py_tp_dealloc, (void *)session_dealloc},
+      {Py_tp_methods, methods},
+      {0, NULL}};
   static PyType_Spec spec = {"treadle._core.Session", sizeof(session_object), 0, Py_TPFLAGS_DEFAULT, slots};
   return core_type(&spec);
 }

@@ -10,15 +10,29 @@
 from ._core import Array
 from ._core import version as __version__
 from ._errors import BadArgument, BadFile, Error, Internal, NoResource, Unsupported
+from ._options import FallbackGraph
 from ._model import Bench, Model, Outputs, Session, Value, load
 from ._profile import Average, Averages, Schedule, profile, schedule
 
-__all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Error", "Internal", "Model", "NoResource",
-           "Outputs", "Schedule", "Session", "Unsupported", "Value", "load", "optimize", "profile", "schedule"]
+__all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Error", "FallbackGraph", "Internal", "Model", "NoResource",
+           "Outputs", "Schedule", "Session", "Unsupported", "Value", "fallbacks", "load", "models", "optimize", "profile", "schedule"]
 
 
 def optimize(module, example_inputs, **options):
-    """A torch.nn.Module's forward on Treadle: a callable that takes and gives what the module does. `options` are those
-    of load."""
+    """A torch.nn.Module's forward on Treadle: a callable that takes and gives what the module does. `example_inputs` as for
+    load, `options` as for torch.compile."""
     from . import _torch
     return _torch.optimize(module, example_inputs, **options)
+
+
+def fallbacks():
+    """The graphs of torch.compile that PyTorch runs, each with `why`, `where` and its `operators`."""
+    import sys
+    torch = sys.modules.get("treadle._torch")
+    return torch.fallbacks() if torch else []
+
+
+def models(compiled):
+    """The Models behind what torch.compile(..., backend="treadle") or optimize gave, one for each graph that was called."""
+    from . import _torch
+    return _torch.models(compiled)

@@ -2,6 +2,7 @@
 
 import array
 import sys
+from collections.abc import Mapping
 
 from . import _core
 from ._errors import BadArgument
@@ -41,8 +42,8 @@ def complex_name(array):
 
 
 def _parts(value):
-    """The arrays and numbers of an argument in order, be it a tuple, a list or a dict of them; None is left out."""
-    if isinstance(value, dict):
+    """The arrays and numbers of an argument in order, be it a tuple, a list or a mapping of them; None is left out."""
+    if isinstance(value, Mapping):
         value = list(value.values())
     if value is None:
         return []
@@ -68,10 +69,10 @@ def _type_of(value, name):
 
 
 def types_of(example_inputs):
-    """What the core is told of inputs whose file does not say their types: of arguments in order, or of a dict by name."""
+    """What the core is told of inputs whose file does not say their types: of arguments in order, or of a mapping by name."""
     if example_inputs is None:
         return None
-    if isinstance(example_inputs, dict):
+    if isinstance(example_inputs, Mapping):
         return [(*_type_of(value, name), name.encode()) for name, value in example_inputs.items()]
     if not isinstance(example_inputs, (list, tuple)):
         example_inputs = (example_inputs,)
@@ -82,7 +83,7 @@ def spread(args, inputs):
     """Arguments that are tuples, lists or dicts of arrays, part by part, where the inputs are that."""
     parts = []
     for value in args:
-        inner = _parts(value) if isinstance(value, (list, tuple, dict)) else [value]
+        inner = _parts(value) if isinstance(value, (list, tuple, Mapping)) else [value]
         parts += [value] if all(isinstance(part, (bool, int, float)) for part in inner) else inner
     return parts if len(parts) <= len(inputs) and not any(info.kind == "list" for info in inputs) else args
 

@@ -2,7 +2,6 @@
 
 import collections
 import os
-import shutil
 import sys
 import threading
 import time
@@ -10,6 +9,8 @@ import time
 from . import _core
 from ._convert import Kinds, complex_of, spread, types_of
 from ._errors import BadArgument
+from ._options import compiler_and_cache, known_only, passes, sizes, thread_count
+from ._threads import shared_pool
 
 
 class Value(collections.namedtuple("Value", "name kind dtype shape has_default is_complex")):
@@ -119,9 +120,11 @@ class Session(_Callable):
     """One caller's working memory over a model: call it like the model. One thread at a time; state that the model keeps
     from call to call is this session's own."""
 
-    def __init__(self, model, threads=None, spin_us=0, state=None, print=None):
+    def __init__(self, model, threads=None, spin_us=0, state=None, print=None, interop_threads=None):
         self.model = model
-        self._core = _core.Session(model._core, model.threads if threads is None else threads, spin_us, None, print or _print)
+        threads = model.threads if threads is None else thread_count(threads, "threads")
+        interop = model.interop_threads if interop_threads is None else thread_count(interop_threads, "interop_threads")
+        self._core = _core.Session(model._core, threads, spin_us, None, print or _print, interop)
         for name, value in (state or {}).items():
             self.set_state(name, value)
 
@@ -161,20 +164,22 @@ class Session(_Callable):
 class _Idle:
     """The sessions of one process that no call is using, and the threads they share."""
 
-    def __init__(self, threads):
+    def __init__(self, threads, interop_threads):
         self.process = os.getpid()
-        self.pool = _core.Pool(threads)
+        self.pool = shared_pool(threads, interop_threads)
         self.sessions = []
 
 
 class Model(_Callable):
     """A compiled model. Immutable, and may be called from any number of threads at once: each call takes a session that
-    is free, or makes one; all share one pool of threads."""
+    is free, or makes one. All models of a process that ask for as many threads share one pool of them; a call that finds it
+    taken by another one computes on its own thread."""
 
-    def __init__(self, core, name, threads=0):
+    def __init__(self, core, name, threads=0, interop_threads=0):
         self._core = core
         self.name = name
         self.threads = threads
+        self.interop_threads = interop_threads
         self.inputs = _values(core.inputs())
         self.outputs = _values(core.outputs())
         self.states = _values(core.states())
@@ -197,13 +202,14 @@ class Model(_Callable):
         idle = self._idle
         if idle is None or idle.process != os.getpid():
             with self._fresh_lock():
-                if self._idle is None or self._idle.process != os.getpid():
-                    self._idle = _Idle(self.threads)
                 idle = self._idle
+                if idle is None or idle.process != os.getpid():
+                    idle = self._idle = _Idle(self.threads, self.interop_threads)
         return idle
 
     def _fresh_lock(self):
-        if self._idle is not None and self._idle.process != os.getpid():
+        idle = self._idle
+        if idle is not None and idle.process != os.getpid():
             self._lock = threading.Lock()  # in the child of a fork the old one may be held for ever
             self._executor = None
         return self._lock
@@ -211,25 +217,27 @@ class Model(_Callable):
     def _run(self, given, outs):
         if self.states:
             return self._run_state(self._here(), given, outs)
-        session = self._take_session()
+        idle = self._here()
+        session = self._take_session(idle)
         try:
             return session.run(given, outs)
         finally:
-            self._give_session(session)
+            idle.sessions.append(session)
 
-    def _take_session(self):
-        """A session for one call of a model without states; given back after it."""
-        idle = self._here()
+    def _take_session(self, idle):
+        """A session for one call of a model without states; put among the idle ones after it."""
         try:
             return idle.sessions.pop()
         except IndexError:
             return self._new_session(idle)
 
-    def _new_session(self, idle):
-        return _core.Session(self._core, 0, 0, idle.pool, _print)
+    def _set_threads(self, threads):
+        """Other threads for the calls that come; those under way keep theirs."""
+        self.threads = threads
+        self._idle = None
 
-    def _give_session(self, session):
-        self._idle.sessions.append(session)
+    def _new_session(self, idle):
+        return _core.Session(self._core, 0, 0, idle.pool.core, _print)
 
     def _run_state(self, idle, given, outs):
         with self._lock:  # calls go on from one state: one after the other
@@ -253,10 +261,11 @@ class Model(_Callable):
                 self._executor = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="treadle")
         return self._executor.submit(self.__call__, *args, out=out, **named)
 
-    def session(self, threads=None, spin_us=0, state=None, print=None):
-        """A session of its own: `threads` at most (0: what the machine allows; None: as at load), `state`: values for
-        states by name, `print`: called with what the model prints (None: it goes to sys.stdout)."""
-        return Session(self, threads, spin_us, state, print)
+    def session(self, threads=None, spin_us=0, state=None, print=None, interop_threads=None):
+        """A session with threads of its own: `threads` at most (0: what the machine allows; None: as at load),
+        `interop_threads` for what the model forks, `state`: values for states by name, `print`: called with what the model
+        prints (None: it goes to sys.stdout)."""
+        return Session(self, threads, spin_us, state, print, interop_threads)
 
     # ---- looks ----
 
@@ -329,30 +338,8 @@ class Bench:
                 f"arena {self.arena_bytes / 1e6:.1f} MB")
 
 
-def _sizes(specialise):
-    """{"batch": (1, 8), "seq": 128} as the library takes it: "batch=1,8 seq=128"."""
-    if specialise is None or isinstance(specialise, str):
-        return specialise
-    return " ".join(f"{name}={','.join(map(str, (sizes,) if isinstance(sizes, int) else sizes))}"
-                    for name, sizes in specialise.items())
-
-
-def compiler_and_cache(cc):
-    """Options that say where the C compiler is and where its work is kept, as the command finds them; None where either is
-    missing: loops are interpreted."""
-    if cc == "none":
-        return {"cc": None, "cache": None}
-    found = next(filter(None, map(shutil.which, ("cc", "gcc", "clang") if cc is None else (cc,))), None)
-    if cc is not None and found is None:
-        raise BadArgument(f"there is no program called {cc}", "cc")
-    caches = os.environ.get("XDG_CACHE_HOME", "")
-    caches = caches if os.path.isabs(caches) else os.path.join(os.path.expanduser("~"), ".cache")
-    cache = os.environ.get("TREADLE_CACHE") or os.path.join(caches, "treadle")
-    return {"cc": found, "cache": cache} if found and os.path.isabs(cache) else {"cc": None, "cache": None}
-
-
-def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, weights=None,
-         disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None):
+def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, interop_threads=0, weights=None,
+         disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None, **unknown):
     """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
     not copied).
 
@@ -360,6 +347,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     math      "exact", "default", "fast": how sums may round
     isa       the widest instruction set: "scalar", "vector", "avx2", "avx512"
     threads   at most, for each call; 0: what the machine allows
+    interop_threads   that run what a TorchScript model forks, the caller's included; 0: as `threads`
     weights   a state_dict file for a builtin model
     method    of a TorchScript module; None: forward
     specialise  sizes of open dimensions that get faster variants: {"batch": (1, 8), "seq": 128}, or "batch=1,8 seq=128"
@@ -373,18 +361,19 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     Where torch is loaded, `source` may be an ExportedProgram, a Module with `example_inputs` (a tuple), which is exported,
     or a ScriptModule or ScriptFunction with `example_inputs`, which say the types that it does not.
     """
+    known_only(unknown, load.__kwdefaults__, "load")
+    threads, interop = thread_count(threads, "threads"), thread_count(interop_threads, "interop_threads")
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
-               "disabled_passes": disabled_passes if disabled_passes is None or isinstance(disabled_passes, str)
-               else ",".join(disabled_passes), "format": format, "seed": seed, "method": method,
-               "specialise": _sizes(specialise), **compiler_and_cache(cc)}
+               "disabled_passes": passes(disabled_passes), "format": format, "seed": seed, "method": method,
+               "specialise": sizes(specialise), **compiler_and_cache(cc)}
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         inputs = types_of(example_inputs)
-        return Model(_core.load(os.fsencode(path), inputs=inputs, **options), path if isinstance(path, str) else os.fsdecode(path), threads)
+        return Model(_core.load(os.fsencode(path), inputs=inputs, **options), path if isinstance(path, str) else os.fsdecode(path), threads, interop)
     torch = sys.modules.get("torch")
     if torch is not None:
         from . import _torch
-        loaded = _torch.load(source, example_inputs, options, threads)
+        loaded = _torch.load(source, example_inputs, options, (threads, interop))
         if loaded is not None:
             return loaded
-    return Model(_core.load(source, True, inputs=types_of(example_inputs), **options), f"{memoryview(source).nbytes} bytes", threads)
+    return Model(_core.load(source, True, inputs=types_of(example_inputs), **options), f"{memoryview(source).nbytes} bytes", threads, interop)

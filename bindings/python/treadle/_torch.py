@@ -4,12 +4,16 @@ Dynamo gives graphs, AOTAutograd makes them functional (what they write in place
 says them in the words of torch.export, and the library compiles that. Parameters are shared with the module. Graphs that
 cannot be had run on PyTorch, with one warning each that says why."""
 
+import collections
+import contextlib
 import functools
 import io
 import itertools
+import sys
 import threading
 import types
 import warnings
+from collections.abc import Mapping
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -18,7 +22,8 @@ from . import _core
 from ._around import around, drawn_graph, placed_graph, put_back, real_graph, token_positions, with_draws, with_tokens
 from ._convert import torch_tensor_view, types_of
 from ._errors import BadArgument, Error, Unsupported
-from ._model import Model, Outputs, compiler_and_cache
+from ._model import Model, Outputs
+from ._options import FallbackGraph, check, compiler_and_cache, known_only, passes, thread_count
 from ._program import CannotSay, of_exported, of_graph
 
 
@@ -26,10 +31,14 @@ class Fallback(UserWarning):
     """A graph runs on PyTorch."""
 
 
+_fallbacks = collections.deque(maxlen=1000)
+
+
 def _loaded(program, weights, options, name, threads):
+    """`threads`: (those of a step, those that run forks), as Model takes them."""
     held = [(key, torch_tensor_view(tensor.detach(), key, torch, True)) for key, tensor in weights.items()]
     known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise", "cc", "cache")}
-    return Model(_core.load_graph(program, held, **known), name, threads)
+    return Model(_core.load_graph(program, held, **known), name, *threads)
 
 
 # ---- treadle.load ----
@@ -47,19 +56,19 @@ class ExportedModel(Model):
         return self
 
     def __call__(self, *args, out=None, **named):
-        """Arguments as the module's forward takes them, or flat, by the names of `inputs`."""
+        """Arguments as the module's forward takes them, or flat, by the names of `inputs`; results as the module gives them."""
         from torch.utils import _pytree as pytree
         try:
             flat, spec = pytree.tree_flatten((args, named))
         except Exception:  # what pytree does not know is one value
             flat, spec = None, None
         if spec is None or spec != self._in_spec:
-            reordered = self._reordered(args, named)
-            if reordered is None:
-                return super().__call__(*args, out=out, **named)
-            flat = reordered
-        given = {name: value for name, value in zip(self._in_names, flat) if name in self._input_at}
-        results = super().__call__(out=out, **given)
+            flat = self._reordered(args, named)
+        if flat is None:
+            results = super().__call__(*args, out=out, **named)
+        else:
+            given = {name: value for name, value in zip(self._in_names, flat) if name in self._input_at}
+            results = super().__call__(out=out, **given)
         results = list(results) if isinstance(results, Outputs) else [results]
         rest = iter(results)
         values = [next(rest) if r is _TAKE else r for r in self._results]
@@ -119,21 +128,58 @@ def load(source, example_inputs, options, threads):
         memory = io.BytesIO()
         torch.jit.save(source, memory)  # one copy of the weights, which the model then keeps and reads in place
         model = _core.load(memory.getbuffer(), True, inputs=types_of(example_inputs), **options)
-        return Model(model, type(source).__name__, threads)
+        return Model(model, type(source).__name__, *threads)
     if not isinstance(source, torch.nn.Module):
         return None
-    if example_inputs is None:
-        raise BadArgument("a module needs example_inputs: load(module, (x, ...))")
+    args, named = _arguments(example_inputs)
     with torch.no_grad():
-        program = torch.export.export(source.eval(), tuple(example_inputs))
+        program = torch.export.export(source.eval(), args, named)
     return load_exported(program, options, threads)
+
+
+def _arguments(example_inputs):
+    """(positional arguments, keyword arguments) of a call, tensors in the place of numpy's arrays: a mapping has keyword
+    arguments, a tuple or list positional ones, anything else is the only one."""
+    from torch.utils import _pytree as pytree
+    if example_inputs is None:
+        raise BadArgument("a module needs example_inputs: load(module, (x, ...)), or load(module, {\"x\": x}) for keyword arguments",
+                          "example_inputs")
+    if isinstance(example_inputs, Mapping):
+        args, named = (), dict(example_inputs)
+        wrong = next((key for key in named if not isinstance(key, str)), None)
+        if wrong is not None:
+            raise BadArgument(f"example_inputs: the key {wrong!r} is no name of an argument", "example_inputs")
+    else:
+        args, named = (tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)), {}
+    return pytree.tree_map_with_path(_argument, (args, named))
+
+
+def _argument(path, value):
+    if isinstance(value, (torch.Tensor, bool, int, float, complex)) or value is None:
+        return value
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return torch.as_tensor(value)
+    which = (f"argument {path[1].idx}" if hasattr(path[1], "idx") else f"argument {path[1].key}") + "".join(map(str, path[2:]))
+    raise BadArgument(f"example_inputs: {which} is {value!r:.60}; a tensor, a number, or a nest of those is needed. What else the "
+                      "module takes is set before, for instance by functools.partial", which)
 
 
 # ---- torch.compile ----
 
 
-def _warn(why, what="a graph"):
-    warnings.warn(f"treadle: {what} runs on PyTorch: {why}", Fallback, stacklevel=3)
+def _warn(why, module):
+    """Says that PyTorch runs the graph, and why; treadle.fallbacks() says it again."""
+    calls = [n for n in module.graph.nodes if n.op == "call_function"]
+    places = (line.strip() for n in calls for line in reversed((n.meta.get("stack_trace") or "").splitlines()) if "File " in line)
+    operators = collections.Counter(str(n.target) for n in calls)
+    _fallbacks.append(FallbackGraph(why, next(places, ""), dict(operators)))
+    warnings.warn(f"treadle: a graph runs on PyTorch: {why}", Fallback, stacklevel=3)
+
+
+def fallbacks():
+    """Graphs that PyTorch runs since the process began, the newest 1000."""
+    return list(_fallbacks)
 
 
 def _taken_apart(module, why):
@@ -198,7 +244,10 @@ class _Compiled:
     def __init__(self, module, static, options):
         self.module = self.program = module
         self.options = options
-        self.threads = int(options.pop("threads", 0) or 0)
+        self.follows = options.get("threads") is None  # PyTorch's number, as it is at each call
+        self.threads = thread_count(options.pop("threads", None), "threads")
+        interop = options.pop("interop_threads", None)
+        self.interop = torch.get_num_interop_threads() if interop is None else thread_count(interop, "interop_threads")
         self.model = None
         self.broken = False
         self.lock = threading.Lock()
@@ -240,7 +289,8 @@ class _Compiled:
     def load(self, args):
         weights = dict(self.constants)
         weights.update((f"static.{i}", args[i]) for i in self.static)
-        self.model = _loaded(self.text, weights, self.options, "torch.compile", self.threads)
+        threads = torch.get_num_threads() if self.follows else self.threads
+        self.model = _loaded(self.text, weights, self.options, "torch.compile", (threads, self.interop))
         self.bound.hold(args)
 
     def check(self, args):
@@ -252,7 +302,7 @@ class _Compiled:
                     self.build(args)
             except (Error, CannotSay) as error:
                 self.broken = True
-                _warn(str(error))
+                _warn(str(error), self.module)
                 return False
         return True
 
@@ -260,11 +310,14 @@ class _Compiled:
         if self.broken or not self.check(args):
             return self.module(*args)
         model = self.model
-        session = model._take_session()
+        if self.follows and torch.get_num_threads() != model.threads:
+            model._set_threads(torch.get_num_threads())
+        idle = model._here()
+        session = model._take_session(idle)
         try:
             return self.bound.run(session, args)
         finally:
-            model._give_session(session)
+            idle.sessions.append(session)
 
 
 _NUMBERS = {torch.SymInt: "i64", int: "i64", torch.SymFloat: "f64", float: "f64", torch.SymBool: "bool", bool: "bool"}
@@ -290,7 +343,7 @@ def _static_positions(module, example_inputs):
     return list(found or [])
 
 
-def _inference(options):
+def _inference(options, graphs):
     def compile_graph(module, example_inputs):
         if not any(n.op == "call_function" for n in module.graph.nodes):
             return _boxed(module)  # nothing to compute
@@ -307,8 +360,9 @@ def _inference(options):
             return put_back(compile_graph(placed[0], example_inputs), placed[1], placed[2])
         try:
             compiled = _Compiled(module, _static_positions(module, example_inputs), dict(options))
+            graphs.append(compiled)
         except (CannotSay, Error) as why:
-            _warn(f"it has {why}")
+            _warn(f"it has {why}", module)
             return _boxed(module)
 
         def run(args):  # a list, as AOTAutograd passes it where _boxed_call is set
@@ -320,7 +374,8 @@ def _inference(options):
 
 
 def _training(module, example_inputs):
-    _warn("it is for training; call the model under torch.no_grad() or torch.inference_mode()")
+    _warn("its parameters ask for gradients, and somebody may call backward; call it under torch.no_grad(), or compile it with "
+          "options={\"inference\": True}", module)
     return _boxed(module)
 
 
@@ -329,22 +384,76 @@ def _boxed(module):
     return make_boxed_func(module)
 
 
-_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads"))
+_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads", "interop_threads", "inference"))
 
 
-def backend(module, example_inputs, *, options=None, mode=None, **more):
-    """The backend of torch.compile: torch.compile(model, backend="treadle", options={"threads": 2, "math": "exact"})."""
-    options = dict(options or {}, **more)
-    unknown = set(options) - _OPTIONS
-    if unknown:
-        raise BadArgument(f"treadle has no option {sorted(unknown)[0]}; there are: {', '.join(sorted(_OPTIONS))}")
+def _checked(options, what):
+    """The options, none of which is unknown or has a value that no graph can be compiled with."""
+    known_only(options, _OPTIONS, what)
+    if not isinstance(options.get("inference", False), bool):
+        raise BadArgument(f"inference is {options['inference']!r}; there are: True, False", "inference")
+    check(options)
+    return options
+
+
+def _compile(module, example_inputs, options, graphs):
+    """What AOTAutograd makes of Dynamo's graph; `graphs` is told of each that Treadle runs."""
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         raise BadArgument(f"torch.compile on Treadle needs PyTorch 2.10 or later; this is {torch.__version__}")
     from torch._dynamo.backends.common import aot_autograd
-    options.update(compiler_and_cache(options.get("cc")))
+    options = dict(options, **compiler_and_cache(options.get("cc")), disabled_passes=passes(options.get("disabled_passes")))
+    inference = options.pop("inference", False)
     compiler = aot_autograd(fw_compiler=_training, bw_compiler=lambda module, inputs: _boxed(module),
-                            inference_compiler=_inference(options))
-    return compiler(module, example_inputs)
+                            inference_compiler=_inference(options, graphs))
+    with torch.no_grad() if inference else contextlib.nullcontext():
+        return compiler(module, example_inputs)
+
+
+class _Backend:
+    """The backend of torch.compile: torch.compile(model, backend="treadle", options={"threads": 2, "math": "exact"})."""
+
+    __name__ = "treadle"
+
+    def __call__(self, module, example_inputs, *, options=None, mode=None, name=None, **more):
+        options = _checked(dict(options or {}, **more), "the backend treadle")
+        asker = sys._getframe(1).f_locals.get("self")  # PyTorch's object of this call of torch.compile
+        graphs = []
+        if isinstance(asker, torch._TorchCompileWrapper):
+            graphs = asker.__dict__.setdefault("treadle_graphs", graphs)
+        return _compile(module, example_inputs, options, graphs)
+
+    @property
+    def _dynamo_backend_init(self):
+        """PyTorch asks for this hook while torch.compile is being called, through an object that has the options: the time
+        to refuse them. (Where it does not, by older versions, they are refused at the first call.)"""
+        asker = sys._getframe(1).f_locals.get("self")
+        options = getattr(asker, "kwargs", {}).get("options") or {}
+        _checked(dict(options), "the backend treadle")
+
+
+backend = _Backend()
+
+
+def _graphs_of(compiled):
+    """The graphs of what torch.compile or treadle.optimize gave; None: it is neither."""
+    if isinstance(compiled, Optimized):
+        return compiled.treadle_graphs
+    context = getattr(compiled, "dynamo_ctx", None)
+    if context is None:  # of a function: the one that its wrapper calls
+        cells = zip(getattr(getattr(compiled, "__code__", None), "co_freevars", ()), getattr(compiled, "__closure__", None) or ())
+        context = next((cell.cell_contents for name, cell in cells if name == "self"), None)
+    callback = getattr(context, "callback", None)
+    if callback is None:
+        return None
+    return getattr(torch._dynamo.eval_frame.innermost_backend(callback), "treadle_graphs", [])
+
+
+def models(compiled):
+    """The Models of what torch.compile or treadle.optimize gave, in the order in which graphs were compiled."""
+    graphs = _graphs_of(compiled)
+    if graphs is None:
+        raise BadArgument(f"{compiled!r:.60} is nothing that torch.compile or treadle.optimize gave", "compiled")
+    return [graph.model for graph in graphs if graph.model is not None]
 
 
 # ---- treadle.optimize ----
@@ -369,16 +478,17 @@ def _guards_of_arguments(entries):
 class Optimized(torch.nn.Module):
     """A module whose forward runs on Treadle, for inference."""
 
-    def __init__(self, module, options, example_inputs):
+    def __init__(self, module, options, args, named):
         super().__init__()
         self.module = module
-        own = functools.partial(torch.compile, backend=lambda m, x: backend(m, x, options=options))
+        self.treadle_graphs = []
+        own = functools.partial(torch.compile, backend=lambda m, x: _compile(m, x, options, self.treadle_graphs))
         self.compiled = own(_call_of(module), fullgraph=True, options={"guard_filter_fn": _guards_of_arguments})
         try:
-            self(*example_inputs)
+            self(*args, **named)
         except torch._dynamo.exc.TorchDynamoException:  # in several graphs, each of which must know its modules
             self.compiled = own(module)
-            self(*example_inputs)
+            self(*args, **named)
 
     def forward(self, *args, **named):
         with torch.no_grad():
@@ -392,8 +502,8 @@ class Optimized(torch.nn.Module):
 
 
 def optimize(module, example_inputs, **options):
-    """`module`, set to eval, as one whose forward runs on Treadle; compiled for `example_inputs` at once. Its attributes
-    are taken to stay as they are then; its weights may be written and replaced by others of the same sizes."""
-    if not isinstance(example_inputs, (tuple, list)):
-        example_inputs = (example_inputs,)
-    return Optimized(module.eval(), options, example_inputs)
+    """`module`, set to eval, as one whose forward runs on Treadle, for inference whatever PyTorch's grad mode is; compiled at
+    once for `example_inputs`: a tuple of arguments, a mapping of keyword arguments, or the only argument. Its attributes are
+    taken to stay as they are then; its weights may be written and replaced by others of the same sizes."""
+    args, named = _arguments(example_inputs)
+    return Optimized(module.eval(), dict(_checked(options, "optimize"), inference=True), args, named)

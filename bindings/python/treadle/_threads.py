@@ -1,0 +1,46 @@
+"""Threads that compute: one pool for all models of the process that ask for as many."""
+
+import os
+import threading
+import weakref
+
+from . import _core
+
+_lock = threading.Lock()
+_pools = weakref.WeakValueDictionary()
+
+
+class Pool:
+    """A pool that lives as long as a model that uses it."""
+
+    __slots__ = ("core", "__weakref__")
+
+    def __init__(self, threads, interop_threads):
+        self.core = _core.Pool(threads, 0, interop_threads)
+
+
+def usable():
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def shared_pool(threads, interop_threads=0):
+    """That of this process with so many threads; 0: what the machine allows."""
+    global _lock
+    key = (os.getpid(), 0 if threads == usable() else threads, 0 if interop_threads == usable() else interop_threads)
+    pool = _pools.get(key)
+    if pool is None:
+        with _lock:
+            pool = _pools.get(key)
+            if pool is None:
+                pool = _pools[key] = Pool(*key[1:])
+    return pool
+
+
+def _forget_lock():
+    global _lock
+    _lock = threading.Lock()  # in the child of a fork the old one may be held for ever
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)

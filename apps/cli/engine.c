@@ -1,6 +1,7 @@
 /* engine.c -- the calls into libtreadle that several sub-commands make: load, open a session, bind, fetch. */
 #include <string.h>
 
+#include "threads.h"
 #include "tuning.h"
 #include "values.h"
 
@@ -52,9 +53,9 @@ td_status cli_open_session(const cli_args *args, const td_model *model, td_sessi
 
 td_status cli_open_printing_session(const cli_args *args, FILE *prints, const td_model *model, td_session **session,
                                     td_error *err) {
-  int64_t threads = 0;
-  TRY(cli_int(args, "threads", 1, 4096, &threads, err));
-  td_session_options options = {.size = sizeof options, .threads = (uint32_t)threads};
+  cli_threads threads;
+  TRY(cli_threads_of(args, &threads, err));
+  td_session_options options = {.size = sizeof options, .threads = threads.count};
   if (prints) {
     options.print = print_to;
     options.print_user = prints;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "measure.h"
+#include "threads.h"
 #include "sys/sys.h"
 
 enum { LIST_BYTES = 1 << 16, LEAST_ROUNDS = 4 };
@@ -22,6 +23,10 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, cli_k
   sys_machine m;
   sys_mapping file;
   td_error none;
+  cli_threads threads;
+  char threads_text[16];
+  TRY(cli_threads_of(args, &threads, err));
+  snprintf(threads_text, sizeof threads_text, "%u", threads.count);
   sys_machine_read(&m);
   if (sys_file_map(model, &file, &none) == TD_OK) {
     content = base_hash(file.bytes, file.size, 0);
@@ -32,7 +37,7 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, cli_k
                          o->math,
                          o->disabled_passes,
                          o->method,
-                         cli_value(args, "threads"),
+                         threads.count ? threads_text : NULL,
                          *o->specialise ? o->specialise : NULL};
   snprintf(k->key, sizeof k->key, "%s %u/%u %x; treadle %s; chains; %s %llx;", m.cpu_name, m.cpu_family, m.cpu_model,
            m.isa, td_version(), strncmp(model, "builtin:", 8) == 0 ? model : "", (unsigned long long)content);

@@ -1,10 +1,10 @@
-/* info.c -- `treadle info`: what this build knows, what machine it runs on, and what a model takes and gives. */
+/* info.c -- `treadle info`: what machine this is, what this build knows, and what a model takes and gives. */
 #include <string.h>
 
 #include <treadle/experimental.h>
 
-#include "measure.h"
-#include "sys/sys.h"
+#include "machine.h"
+#include "values.h"
 
 /* The library's own list of what it knows, as JSON. */
 static td_status read_capabilities(base_arena *arena, json_t **root, td_error *err) {
@@ -15,20 +15,6 @@ static td_status read_capabilities(base_arena *arena, json_t **root, td_error *e
   TRY(td_capabilities(text, length + 1, &length, err));
   *root = json_loads(text, 0, NULL);
   return *root ? TD_OK : base_fail(err, TD_INTERNAL, NULL, -1, "the library's capabilities are no JSON");
-}
-
-static json_t *machine_json(const sys_machine *m) {
-  json_t *object = json_object();
-  cli_json_set(object, "cpu", cli_json_text(m->cpu_name));
-  cli_json_set(object, "isa", cli_json_text(cli_isa_name(m->isa)));
-  cli_json_set(object, "threads", json_integer(m->threads));
-  cli_json_set(object, "allowed_cpus", json_integer(m->allowed_cpus));
-  cli_json_set(object, "quota_cpus", m->quota_cpus > 0 ? cli_json_real(m->quota_cpus) : json_null());
-  cli_json_set(object, "l1d_bytes", json_integer((json_int_t)m->l1d_bytes));
-  cli_json_set(object, "l2_bytes", json_integer((json_int_t)m->l2_bytes));
-  cli_json_set(object, "l3_bytes", json_integer((json_int_t)m->l3_bytes));
-  cli_json_set(object, "memory_bytes", json_integer((json_int_t)m->memory_bytes));
-  return object;
 }
 
 typedef td_status (*describe_value)(const td_model *model, size_t index, td_value_info *info, td_error *err);
@@ -106,15 +92,6 @@ static td_status print_kernels(const json_t *names, td_error *err) {
   return TD_OK;
 }
 
-static void print_machine(const sys_machine *m) {
-  char l1d[24], l2[24], l3[24], memory[24];
-  printf("machine: %s, %s, %u thread%s usable\n", m->cpu_name[0] ? m->cpu_name : "unknown CPU", cli_isa_name(m->isa),
-         m->threads, m->threads == 1 ? "" : "s");
-  printf("  caches: L1d %s, L2 %s, L3 %s; memory %s\n", cli_bytes_text(l1d, sizeof l1d, m->l1d_bytes),
-         cli_bytes_text(l2, sizeof l2, m->l2_bytes), cli_bytes_text(l3, sizeof l3, m->l3_bytes),
-         cli_bytes_text(memory, sizeof memory, m->memory_bytes));
-}
-
 static td_status print_values(const char *what, const td_model *model, size_t count, describe_value describe,
                               td_error *err) {
   for (size_t i = 0; i < count; i++) {
@@ -144,26 +121,41 @@ static td_status print_model(const td_model *model, const char *path, td_error *
 
 /* ---- the command ---- */
 
-static td_status report(const cli_args *args, const td_model *model, json_t *root, td_error *err) {
-  sys_machine machine;
-  if (cli_flag(args, "json")) {
-    sys_machine_read(&machine);
-    cli_json_set(root, "version", cli_json_text(td_version()));
-    cli_json_set(root, "machine", machine_json(&machine));
-    if (model) TRY(model_json(model, args->subject, root, err));
-    return cli_print_json(json_incref(root), err);
-  }
-  if (model) return print_model(model, args->subject, err);
-  sys_machine_read(&machine);
-  printf("treadle %s\n", td_version());
-  print_machine(&machine);
+/* Lists that were asked for by their names; else how long each is. */
+static td_status print_lists(const cli_args *args, json_t *root, td_error *err) {
   const char *key;
   json_t *names;
-  json_object_foreach(root, key, names) {
+  bool asked = false;
+  for (uint32_t i = 0; i < args->given_count; i++) {
+    key = args->given[i].option->name;
+    if (!(names = json_object_get(root, key))) continue;
+    asked = true;
     if (strcmp(key, "kernels") == 0) TRY(print_kernels(names, err));
     else print_names(key, names);
   }
+  if (asked) return TD_OK;
+  printf("treadle %s\n", td_version());
+  TRY(cli_machine_print(args, err));
+  const char *before = "knows:";
+  json_object_foreach(root, key, names) {
+    printf("%s %zu %s", before, json_array_size(names), key);
+    before = ",";
+  }
+  printf("\n  --NAME lists them (--backends, --operators, ...), --json has all\n");
   return TD_OK;
+}
+
+static td_status report(const cli_args *args, const td_model *model, json_t *root, td_error *err) {
+  if (cli_flag(args, "json")) {
+    json_t *machine;
+    const td_status status = cli_machine_json(args, &machine, err);
+    cli_json_set(root, "version", cli_json_text(td_version()));
+    cli_json_set(root, "machine", machine);
+    TRY(status);
+    if (model) TRY(model_json(model, args->subject, root, err));
+    return cli_print_json(json_incref(root), err);
+  }
+  return model ? print_model(model, args->subject, err) : print_lists(args, root, err);
 }
 
 static td_status run_info(cli_args *args, td_error *err) {
@@ -177,15 +169,21 @@ static td_status run_info(cli_args *args, td_error *err) {
   return status;
 }
 
-static const cli_option info_options[] = {CLI_OPTION_JSON,  CLI_OPTION_BACKEND, CLI_OPTION_WEIGHTS,   CLI_OPTION_SEED,
-                                          CLI_OPTION_SHAPE, CLI_OPTION_METHOD,  CLI_OPTION_SPECIALISE};
+#define LIST(name) \
+  { name, NULL, "list these names", NULL, false }
+static const cli_option info_options[] = {
+    CLI_OPTION_JSON,  CLI_OPTION_THREADS, CLI_OPTION_BACKEND,     CLI_OPTION_WEIGHTS,
+    CLI_OPTION_SEED,  CLI_OPTION_SHAPE,   CLI_OPTION_METHOD,      CLI_OPTION_SPECIALISE,
+    LIST("backends"), LIST("formats"),    LIST("builtins"),       LIST("passes"),
+    LIST("kernels"),  LIST("operators"),  LIST("onnx_operators"), LIST("torch_operators")};
 
 const cli_command cli_info = {
     .name = "info",
     .operands = "[MODEL]",
-    .summary = "say what this build knows, what machine this is, or what a model takes and gives",
+    .summary = "say what machine this is, what this build knows, or what a model takes and gives",
     .examples =
         "treadle info\n"
+        "treadle info --operators\n"
         "treadle info net.onnx\n"
         "treadle info --json",
     .options = info_options,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "suite.h"
+#include "threads.h"
 #include "sys/sys.h"
 
 static const double fails_below = 0.8;        /* of the stored share */
@@ -211,7 +212,9 @@ static td_status prepare(suite_state *s, td_error *err) {
   double min_s = 0.05;
   s->args->subject = cli_value(s->args, "suite");
   TRY(cli_real(s->args, "min-time", 0, 1e6, &min_s, err));
-  TRY(cli_int(s->args, "threads", 1, 4096, &s->threads, err));
+  cli_threads threads;
+  TRY(cli_threads_of(s->args, &threads, err));
+  s->threads = threads.count;
   s->min_ms = min_s * 1e3;
   TRY(suite_read(s->args->arena, s->args->subject, cli_value(s->args, "shapes"), &s->lines, err));
   if (expect) TRY(suite_read_shares(s->args->arena, expect, &s->shares, err));

@@ -446,6 +446,11 @@ static void test_info(void **state) {
   outcome got = run(f, "info");
   assert_int_equal(got.status, 0);
   assert_holds(got.out, "backends");
+  uint32_t lines = 0;
+  for (const char *c = got.out; *c; c++) lines += *c == '\n';
+  assert_true(lines < 40); /* one screen */
+  assert_null(strstr(got.out, "aten::"));
+  assert_holds(run(f, "info --operators").out, " aten::relu");
   assert_int_equal(run(f, "version --json").status, 0);
   json_t *root = parse(run(f, "info --json").out);
   assert_keys(root, keys);
@@ -456,6 +461,33 @@ static void test_info(void **state) {
   const json_t *input = json_array_get(json_object_get(json_object_get(root, "model"), "inputs"), 0);
   assert_string_equal(json_string_value(json_object_get(input, "name")), "x");
   assert_string_equal(json_string_value(json_array_get(json_object_get(input, "shape"), 0)), "batch");
+  json_decref(root);
+}
+
+/* The threads that `treadle info` says, and by whom. */
+static void expect_threads(fixture *f, const char *before, const char *options, int64_t threads, const char *by) {
+  json_t *root = parse(run_after(f, before, base_arena_format(f->arena, "info --json %s", options)).out);
+  const json_t *machine = json_object_get(root, "machine");
+  assert_int_equal(json_integer_value(json_object_get(machine, "threads")), threads);
+  assert_holds(json_string_value(json_object_get(machine, "threads_by")), by);
+  assert_true(json_array_size(json_object_get(machine, "cpus")) >= 1);
+  json_decref(root);
+}
+
+#define NONE_SAID "env -u TREADLE_NUM_THREADS -u OMP_NUM_THREADS -u MKL_NUM_THREADS "
+static void test_who_says_threads(void **state) {
+  fixture *f = *state;
+  expect_threads(f, NONE_SAID "MKL_NUM_THREADS=1", "", 1, "MKL_NUM_THREADS");
+  expect_threads(f, NONE_SAID "OMP_NUM_THREADS=1,4 MKL_NUM_THREADS=7", "", 1, "OMP_NUM_THREADS");
+  expect_threads(f, NONE_SAID "TREADLE_NUM_THREADS=3 OMP_NUM_THREADS=1", "", 3, "TREADLE_NUM_THREADS");
+  expect_threads(f, NONE_SAID "TREADLE_NUM_THREADS=3", "--threads 2", 2, "--threads");
+  expect_threads(f, NONE_SAID "OMP_NUM_THREADS=x taskset -c $(taskset -pc $$ | sed 's/.*[^0-9]//')", "", 1, "affinity");
+  outcome got = run_after(f, "env TREADLE_NUM_THREADS=none", "info");
+  assert_int_equal(got.status, TD_BAD_ARGUMENT);
+  assert_holds(got.err, "TREADLE_NUM_THREADS 'none': 1 to 4096 are allowed");
+  save_unary("net.onnx", "Flatten", COLUMNS);
+  json_t *root = parse(run_after(f, "env TREADLE_NUM_THREADS=1", "bench net.onnx --min-time 0.01 --json").out);
+  assert_int_equal(json_integer_value(json_object_get(root, "threads")), 1);
   json_decref(root);
 }
 
@@ -517,8 +549,8 @@ int main(void) {
       cmocka_unit_test(test_run_list),     cmocka_unit_test(test_run_builtin),
       cmocka_unit_test(test_run_random),   cmocka_unit_test(test_run_json),
       cmocka_unit_test(test_top),          cmocka_unit_test(test_inspect),
-      cmocka_unit_test(test_info),         cmocka_unit_test(test_bench),
-      cmocka_unit_test(test_bench_layers),
+      cmocka_unit_test(test_info),         cmocka_unit_test(test_who_says_threads),
+      cmocka_unit_test(test_bench),        cmocka_unit_test(test_bench_layers),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

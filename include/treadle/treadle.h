@@ -576,11 +576,11 @@ typedef struct td_profile_totals {
 } td_profile_totals;
 TD_API td_status td_profile_get_totals(const td_profile *profile, td_profile_totals *totals, td_error *err);
 
-/* What was recorded of one step: of all runs together, on the caller's clock. */
+/* What was recorded of one step: of all runs together, on the caller's clock, but for tasks that others run. */
 typedef struct td_profile_step {
   size_t size;       /* sizeof(td_profile_step), set by the caller */
-  uint64_t calls;    /* executions; 0 also where other threads alone ran it, in tasks */
-  uint64_t ns;       /* from its begin to its end */
+  uint64_t calls;    /* executions, those in tasks on other threads too */
+  uint64_t ns;       /* from its begin to its end, of all of them */
   uint64_t self_ns;  /* of this, the caller's thread computing; in the rest it waited for others */
   uint64_t busy_ns;  /* of all threads computing */
   uint64_t least_ns; /* all its executions in one run, in the run where that was shortest */

@@ -18,6 +18,7 @@ struct td_profile {
 static td_status start_recorder(td_profile *p, const td_profile_options *o, td_error *err) {
   const prof_options options = {.steps = p->session->model->stats.steps,
                                 .threads = run_session_threads(p->session->run),
+                                .crew = run_session_crew(p->session->run),
                                 .records = o->records ? o->records : DEFAULT_RECORDS,
                                 .skip = o->skip,
                                 .wait = o->wait,

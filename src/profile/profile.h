@@ -17,6 +17,7 @@ typedef struct prof_recorder prof_recorder;
 typedef struct prof_options {
   uint32_t steps;   /* of the plan */
   uint32_t threads; /* most that can take part in a run, the caller included */
+  uint32_t crew;    /* of these, the last, each of whom runs tasks alone; the others share steps */
   uint32_t records; /* kept per thread, the newest; 0: none */
   /* The schedule, in runs, as td_profile_options has it. */
   uint32_t skip, wait, warmup, active, repeat;

@@ -19,15 +19,18 @@ typedef struct prof_thread {
   prof_record *records; /* a ring of prof_options.records; record n is at n modulo its size */
   uint64_t written;     /* ever; the newest that fit are there */
   uint64_t *busy_ns;    /* by step */
-  uint64_t padding[5];
+  /* By step, in the run that lasts, of a thread that runs tasks; NULL: another. */
+  uint64_t *task_ns, *task_calls;
+  uint64_t padding[3];
 } prof_thread;
 
-/* All executions of one step, on the caller's clock. */
+/* All executions of one step: on the caller's clock, and those in tasks on their threads' own. */
 typedef struct prof_total {
   uint64_t ns, calls;
-  uint64_t run_ns;   /* of the run that lasts */
-  uint64_t least_ns; /* of one run; 0: none yet */
-  double squares;    /* sum over runs of run_ns squared */
+  uint64_t caller_ns; /* of ns, what passed on the caller's thread */
+  uint64_t run_ns;    /* of the run that lasts */
+  uint64_t least_ns;  /* of one run; 0: none yet */
+  double squares;     /* sum over runs of run_ns squared */
 } prof_total;
 
 typedef struct prof_run {

@@ -26,6 +26,7 @@ static void step_ends(void *user, uint32_t step, uint64_t ns) {
   if (!r->keep || step >= r->options.steps) return;
   prof_total *t = &r->totals[step];
   t->ns += ns;
+  t->caller_ns += ns;
   t->run_ns += ns;
   t->calls++;
 }
@@ -35,15 +36,33 @@ static void part_ends(void *user, uint32_t thread, uint32_t step, uint64_t begin
   if (!r->keep || thread >= r->options.threads || step >= r->options.steps) return;
   prof_thread *t = &r->threads[thread];
   t->busy_ns[step] += end_ns - begin_ns;
+  if (t->task_ns) {
+    t->task_ns[step] += end_ns - begin_ns;
+    t->task_calls[step]++;
+  }
   const uint64_t number = t->written++;
   if (r->options.records)
     t->records[number % r->options.records] =
         (prof_record){.begin_ns = begin_ns, .end_ns = end_ns, .step = step, .run = (uint32_t)r->runs};
 }
 
+/* What threads ran in tasks, each step of which is theirs alone: they are through before the run ends. */
+static void add_tasks(prof_recorder *r) {
+  for (uint32_t i = r->options.threads - r->options.crew; i < r->options.threads; i++) {
+    const prof_thread *thread = &r->threads[i];
+    for (uint32_t k = 0; k < r->options.steps; k++) {
+      r->totals[k].ns += thread->task_ns[k];
+      r->totals[k].run_ns += thread->task_ns[k];
+      r->totals[k].calls += thread->task_calls[k];
+      thread->task_ns[k] = thread->task_calls[k] = 0;
+    }
+  }
+}
+
 static void run_ends(void *user, uint64_t begin_ns, uint64_t end_ns) {
   prof_recorder *r = user;
   if (r->keep) {
+    add_tasks(r);
     for (uint32_t i = 0; i < r->options.steps; i++) {
       prof_total *t = &r->totals[i];
       if (t->run_ns && (t->least_ns == 0 || t->run_ns < t->least_ns)) t->least_ns = t->run_ns;
@@ -63,12 +82,13 @@ td_observer prof_observer(prof_recorder *recorder) {
 
 /* ---- memory ---- */
 
-/* One block: the recorder, runs, totals, threads, and per thread its times and its ring. False: it would be too large
+/* One block: the recorder, runs, totals, threads, and per thread its times and its ring; of those that run tasks, also
+ * what they did in the run that lasts. False: it would be too large
  * to count. */
 static bool block_size(const prof_options *o, size_t *bytes) {
   const size_t each[] = {sizeof(prof_run), sizeof(prof_total), sizeof(prof_thread), sizeof(uint64_t),
                          sizeof(prof_record)};
-  const size_t count[] = {PROF_RUNS, o->steps, o->threads, (size_t)o->threads * o->steps,
+  const size_t count[] = {PROF_RUNS, o->steps, o->threads, ((size_t)o->threads + 2 * (size_t)o->crew) * o->steps,
                           (size_t)o->threads * o->records};
   *bytes = sizeof(prof_recorder);
   for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
@@ -99,11 +119,16 @@ prof_recorder *prof_recorder_new(const td_allocator *allocator, const prof_optio
   r->last = take(&at, PROF_RUNS * sizeof *r->last);
   r->totals = take(&at, o->steps * sizeof *r->totals);
   r->threads = take(&at, o->threads * sizeof *r->threads);
-  uint64_t *busy = take(&at, (size_t)o->threads * o->steps * sizeof *busy);
+  uint64_t *busy = take(&at, ((size_t)o->threads + 2 * (size_t)o->crew) * o->steps * sizeof *busy);
+  uint64_t *tasks = busy + (size_t)o->threads * o->steps;
   prof_record *records = take(&at, (size_t)o->threads * o->records * sizeof *records);
   for (uint32_t i = 0; i < o->threads; i++) {
     r->threads[i].busy_ns = busy + (size_t)i * o->steps;
     r->threads[i].records = records + (size_t)i * o->records;
+    if (i < o->threads - o->crew) continue;
+    r->threads[i].task_ns = tasks;
+    r->threads[i].task_calls = tasks + o->steps;
+    tasks += 2 * (size_t)o->steps;
   }
   r->keep = wanted(o, 0);
   return r;
@@ -121,6 +146,7 @@ void prof_recorder_clear(prof_recorder *recorder) {
   for (uint32_t i = 0; i < r->options.threads; i++) {
     memset(r->threads[i].busy_ns, 0, r->options.steps * sizeof(uint64_t));
     r->threads[i].written = 0;
+    if (r->threads[i].task_ns) memset(r->threads[i].task_ns, 0, 2 * r->options.steps * sizeof(uint64_t));
   }
   r->started = r->runs = r->run_ns = 0;
   r->keep = wanted(&r->options, 0);

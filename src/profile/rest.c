@@ -26,16 +26,22 @@ static void add_edges(const prof_recorder *r, const prof_thread *worker, edges *
 static double at_least_0(double x) { return x > 0 ? x : 0; }
 
 void prof_add_rest(const prof_recorder *r, td_profile_totals *t) {
-  double waited_ns = 0, lost_ns = 0;
+  const uint32_t sharing = r->options.threads - r->options.crew;
+  double waited_ns = 0, lost_ns = 0, alone_ns = 0, tasks_ns = 0;
   edges e = {0};
   for (uint32_t i = 0; i < r->options.steps; i++) {
-    const td_profile_step s = prof_step(r, i);
-    const bool shared = s.busy_ns > s.self_ns && s.calls;
-    if (!shared) t->single_ms += at_least_0((double)t->threads - 1) * (double)s.ns * 1e-6;
-    if (!shared) continue;
-    waited_ns += (double)s.ns - (double)s.self_ns;
-    lost_ns += (double)t->threads * (double)s.ns - (double)s.busy_ns;
+    const double ns = (double)r->totals[i].caller_ns, self_ns = (double)r->threads[0].busy_ns[i];
+    double busy_ns = 0;
+    for (uint32_t k = 0; k < sharing; k++) busy_ns += (double)r->threads[k].busy_ns[i];
+    for (uint32_t k = sharing; k < r->options.threads; k++) tasks_ns += (double)r->threads[k].busy_ns[i];
+    if (busy_ns > self_ns) {
+      waited_ns += ns - self_ns;
+      lost_ns += (double)t->threads * ns - busy_ns;
+    } else {
+      alone_ns += ((double)t->threads - 1) * ns;
+    }
   }
+  t->single_ms = at_least_0(alone_ns - tasks_ns) * 1e-6;
   for (uint32_t i = 1; i < r->options.threads; i++) add_edges(r, &r->threads[i], &e);
   t->wait_ms = at_least_0(waited_ns * 1e-6);
   if (t->wait_ms > at_least_0(t->run_ms - t->self_ms)) t->wait_ms = at_least_0(t->run_ms - t->self_ms);

@@ -19,7 +19,7 @@ td_profile_totals prof_totals(const prof_source *source) {
   for (uint32_t i = 0; i < r->options.steps; i++) {
     const td_profile_step step = prof_step(r, i);
     const double calls = (double)step.calls;
-    t.step_ms += (double)step.ns * 1e-6;
+    t.step_ms += (double)r->totals[i].caller_ns * 1e-6;
     t.self_ms += (double)step.self_ns * 1e-6;
     t.busy_ms += (double)step.busy_ns * 1e-6;
     t.flops += source->steps[i].flops * calls;

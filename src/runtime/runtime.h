@@ -71,6 +71,7 @@ typedef struct run_stats {
 run_stats run_session_stats(const run_session *session);
 /* Most threads that can take part in a run, the caller's included. */
 uint32_t run_session_threads(const run_session *session);
+uint32_t run_session_crew(const run_session *session); /* of these, those that run tasks alone, the last */
 
 /* From the next run on, `observer` (copied; NULL: nobody) hears of every step: of a variant's by numbers behind those
  * of the plans before it (plan_at). */

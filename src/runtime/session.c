@@ -380,6 +380,8 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
   return TD_OK;
 }
 
+uint32_t run_session_crew(const run_session *s) { return run_crew_size(s->crew); }
+
 uint32_t run_session_threads(const run_session *s) {
   return (s->pool ? run_pool_threads(s->pool) : 1) + run_crew_size(s->crew);
 }

@@ -16,6 +16,7 @@ typedef struct desk {
   base_value **pointers; /* operands of all steps */
   base_call *calls;      /* per step */
   uint64_t *spent;       /* per step: ns, in the job at hand */
+  uint64_t end_ns;       /* when it was through, where somebody observes */
   uint32_t thread;
 } desk;
 
@@ -176,6 +177,7 @@ static td_status run_thread(const job *j, uint32_t thread, const base_call *lane
   memset(d->spent, 0, (j->shares->end - j->shares->first) * sizeof *d->spent);
   for (int64_t t = base_call_first(lanes, total); t < total; t = base_call_next(lanes, t, total))
     TRY(run_share(j, d, t * plan->share));
+  if (j->session->observed) d->end_ns = sys_clock_ns();
   return TD_OK;
 }
 
@@ -184,12 +186,28 @@ static td_status run_worker_thread(void *user, run_worker *worker, uint32_t work
   return run_thread(user, worker->index, &lanes);
 }
 
-/* Side by side a step takes no more than its part of the time that passes. */
+/* What all threads computed of step `i`, and how much more an even part of it is than the caller's own. */
+static double shared_ns(const run_shares *h, uint32_t threads, uint32_t i, double *lack) {
+  double all = 0;
+  for (uint32_t k = 0; k < threads; k++) all += (double)h->desks[k].spent[i - h->first];
+  *lack = all / threads - (double)h->desks[0].spent[i - h->first];
+  if (*lack < 0) *lack = 0;
+  return all;
+}
+
+/* A step takes what the caller's thread computed of it, and a part of that thread's wait for the others: first what it
+ * lacks of an even part, then by what all threads computed. So steps add up to the time that passed. */
 static void add_up(run_session *s, const run_shares *h, uint32_t threads) {
-  for (uint32_t i = h->first; s->observed && i < h->end; i++) {
-    uint64_t sum = 0;
-    for (uint32_t k = 0; k < threads; k++) sum += h->desks[k].spent[i - h->first];
-    s->spent[i] = sum / threads;
+  const double waited = (double)(sys_clock_ns() - h->desks[0].end_ns);
+  double all = 0, lacks = 0, lack;
+  for (uint32_t i = h->first; i < h->end; i++) {
+    all += shared_ns(h, threads, i, &lack);
+    lacks += lack;
+  }
+  const double first = lacks > waited ? waited / lacks : 1, rest = all > 0 ? (waited - first * lacks) / all : 0;
+  for (uint32_t i = h->first; i < h->end; i++) {
+    const double ns = shared_ns(h, threads, i, &lack) * rest + first * lack;
+    s->spent[i] = h->desks[0].spent[i - h->first] + (ns > 0 ? (uint64_t)ns : 0);
   }
 }
 
@@ -202,7 +220,7 @@ td_status run_all_shares(run_session *s, const run_shares *h, uint32_t *end) {
   const uint32_t threads = s->team == RUN_TOGETHER ? run_pool_threads(s->pool) : 1;
   TRY(threads > 1 ? run_pool_share(s->pool, threads, run_worker_thread, &j, &s->main.error)
                   : run_thread(&j, 0, &(base_call){0}));
-  add_up(s, h, threads);
+  if (s->observed) add_up(s, h, threads);
   run_range_ends(s, h->first, h->end);
   return TD_OK;
 }

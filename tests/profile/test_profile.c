@@ -110,20 +110,34 @@ static void rests_are_told_apart(void **state) {
   prof_recorder_free(r);
 }
 
-/* A step that a task ran on another thread has a row, though the caller's clock never saw it. */
+/* Steps that tasks ran, on the caller's thread and another: each counts, with its time, but only the caller's own adds
+ * up to the run. */
 static void tasks_have_rows(void **state) {
   (void)state;
-  prof_recorder *r = recorder_of((prof_options){.threads = 2, .records = 16});
+  prof_recorder *r = recorder_of((prof_options){.threads = 2, .crew = 1, .records = 16});
   const td_observer o = prof_observer(r);
-  o.part(o.user, 1, 2, 100, 800);
-  o.run(o.user, 0, 2000);
+  for (uint64_t run = 0; run < 2; run++) {
+    o.part(o.user, 0, 2, 100, 600);
+    o.end(o.user, 2, 500);
+    o.part(o.user, 1, 2, 100, 800);
+    o.part(o.user, 1, 2, 800, 1500);
+    o.run(o.user, 0, 2000);
+  }
   const prof_source source = source_of(r, NULL);
-  base_text text = {.allocator = &base_libc_allocator};
-  td_error err;
-  const td_profile_view view = {.form = "csv"};
-  assert_int_equal(prof_write(&source, &view, &base_libc_allocator, collect, &text, &err), TD_OK);
-  assert_non_null(strstr(text.at, "\"/head/Gemm\",\"td::linear\",\"kern_linear\",1,0,0,0,700,"));
+  base_text text = written(&source, (td_profile_view){.form = "csv"});
+  assert_non_null(strstr(text.at, "\"/head/Gemm\",\"td::linear\",\"kern_linear\",1,6,3800,1000,3800,"));
   base_text_free(&text);
+  const td_profile_step step = prof_step(r, 2);
+  assert_true(step.calls == 6 && step.ns == 3800 && step.self_ns == 1000 && step.busy_ns == 3800);
+  assert_true(step.least_ns == 1900 && step.spread_ns < 1);
+  const td_profile_totals t = prof_totals(&source);
+  assert_true(fabs(t.step_ms - 1e-3) < 1e-9 && fabs(t.self_ms - 1e-3) < 1e-9 && t.wait_ms == 0);
+  assert_true(fabs(t.between_ms - 3e-3) < 1e-9 && t.single_ms == 0 && t.flops == 6 * 1e5);
+  prof_recorder_clear(r);
+  o.part(o.user, 1, 2, 100, 800); /* a schedule that ends in the midst of a task leaves nothing behind */
+  prof_recorder_clear(r);
+  o.run(o.user, 0, 2000);
+  assert_int_equal(prof_step(r, 2).calls, 0);
   prof_recorder_free(r);
 }
 

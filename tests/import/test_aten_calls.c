@@ -4,6 +4,7 @@
 #include "import/aten/aten_priv.h"
 #include "ops/ops.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -289,6 +290,51 @@ static void test_forms_that_write(void **state) {
   world_close(&w);
 }
 
+/* Operators said in others promote as these do; losses keep the type of their first operand. */
+static void test_mixed_types(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    td_dtype x, y, wanted;
+  } rows[] = {{"aten::outer", TD_F32, TD_F64, TD_F64},     {"aten::outer", TD_I64, TD_F32, TD_F32},
+              {"aten::inner", TD_F64, TD_F32, TD_F64},     {"aten::dist", TD_F32, TD_F64, TD_F64},
+              {"aten::mse_loss", TD_F32, TD_F64, TD_F64},  {"aten::huber_loss", TD_F32, TD_F64, TD_F32},
+              {"aten::trapezoid", TD_F32, TD_F64, TD_F64}, {"aten::ldexp", TD_F32, TD_I64, TD_F32},
+              {"aten::quantile", TD_F64, TD_F64, TD_F64},  {"aten::linalg_vecdot", TD_F32, TD_F64, TD_F64}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    world w;
+    start(&w);
+    aten_value y = CALL(&w, rows[i].name, COUNTING(&w, rows[i].x, 4), COUNTING(&w, rows[i].y, 4));
+    if (w.build.status != TD_OK) fail_msg("%s: %s", rows[i].name, w.err.text);
+    assert_int_equal(aten_tensor_scalar_type(w.a, &y), aten_scalar_type(w.a, rows[i].wanted));
+    world_close(&w);
+  }
+}
+
+static void test_said_in_other_calls(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  aten_value x = COUNTING(&w, TD_I64, 2, 2), y;
+  y = CALL(&w, "aten::block_diag", aten_list_of(w.a, (aten_value[]){x, COUNTING(&w, TD_I64, 2)}, 2));
+  EXPECT(&w, &y, 0, 1, 0, 0, 2, 3, 0, 0, 0, 0, 0, 1);
+  y = CALL(&w, "aten::cartesian_prod",
+           aten_list_of(w.a, (aten_value[]){COUNTING(&w, TD_I64, 2), COUNTING(&w, TD_I64, 2)}, 2));
+  EXPECT(&w, &y, 0, 0, 0, 1, 1, 0, 1, 1);
+  static const double orders[] = {1, -1, 2, -2, (double)INFINITY, -(double)INFINITY};
+  aten_value m = COUNTING(&w, TD_F32, 3, 4, 2);
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+    y = CALL(&w, "aten::linalg_matrix_norm", m, aten_float(orders[i]), INTS(&w, 0, 2), aten_bool(i % 2));
+    if (w.build.status != TD_OK) fail_msg("%s", w.err.text);
+    assert_int_equal(ir_build_rank(&w.build, aten_read(w.a, &y)), i % 2 ? 3 : 1);
+  }
+  y = CALL(&w, "aten::linalg_norm", m, aten_text(w.a, "nuc"), INTS(&w, 0, 1));
+  y = CALL(&w, "aten::linalg_matrix_rank", m);
+  y = CALL(&w, "aten::renorm", m, aten_float(2), aten_int(0), aten_float(1));
+  if (w.build.status != TD_OK) fail_msg("%s", w.err.text);
+  world_close(&w);
+}
+
 /* Whether contiguous() copies is not known of x.t() + 0: after a write to one the other is an error, not a guess. */
 /* What counts elements as they stand in memory takes tensors that are known to stand in order. */
 static void test_memory(void **state) {
@@ -428,6 +474,8 @@ int main(void) {
                                      cmocka_unit_test(test_parts_share),
                                      cmocka_unit_test(test_out),
                                      cmocka_unit_test(test_forms_that_write),
+                                     cmocka_unit_test(test_mixed_types),
+                                     cmocka_unit_test(test_said_in_other_calls),
                                      cmocka_unit_test(test_memory),
                                      cmocka_unit_test(test_unsure_aliases_fail),
                                      cmocka_unit_test(test_journal),

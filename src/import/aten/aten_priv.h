@@ -47,7 +47,9 @@ enum {
   /* Of complex numbers: done to real parts and to imaginary ones; or a sum of products, with one factor of each
    * complex operand. */
   ATEN_PARTS = 16,
-  ATEN_PRODUCT = 32
+  ATEN_PRODUCT = 32,
+  ATEN_PROMOTES = 64, /* its tensors meet in one type before it is lowered, as those of a sum do */
+  ATEN_AS_FIRST = 128 /* its tensors take the type of the first */
 };
 typedef struct aten_row {
   aten_lower_fn lower; /* NULL: known, so that resolution is PyTorch's, but not supported */

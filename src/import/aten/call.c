@@ -151,6 +151,33 @@ static bool all_dense(const aten_value *args, uint32_t count) {
   return true;
 }
 
+static aten_value as_type(aten *a, const aten_value *v, td_dtype dtype) {
+  if (v->kind == ATEN_LIST && aten_is_known(v)) {
+    aten_value list = aten_list_of(a, NULL, 0);
+    for (uint32_t i = 0; i < v->u.list->items.count && !ir_build_failed(a->b); i++)
+      aten_list_append(a, list.u.list, as_type(a, &v->u.list->items.at[i], dtype));
+    return list;
+  }
+  if (v->kind != ATEN_TENSOR || aten_value_dtype(a, aten_read(a, v)) == dtype) return *v;
+  return aten_fresh(a, aten_as(a, v, dtype), v->u.tensor->dense);
+}
+
+static void mix_tensors(aten *a, aten_mix *m, const aten_value *v) {
+  if (v->kind == ATEN_TENSOR) aten_mix_value(a, m, v);
+  for (uint32_t i = 0; v->kind == ATEN_LIST && aten_is_known(v) && i < v->u.list->items.count; i++)
+    mix_tensors(a, m, &v->u.list->items.at[i]);
+}
+
+/* The tensors among the arguments in the type that promotion gives, or that of the first. */
+static void promote(aten *a, const aten_schema *s, bool as_first, const aten_value *bound, aten_value *to) {
+  aten_mix m = {0};
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->params[i].atom == ATEN_ATOM_TENSOR) mix_tensors(a, &m, &bound[i]);
+  const td_dtype dtype = as_first ? aten_value_dtype(a, aten_read(a, &bound[0])) : aten_mix_result(&m);
+  for (uint32_t i = 0; i < s->count && !ir_build_failed(a->b); i++)
+    to[i] = s->params[i].atom == ATEN_ATOM_TENSOR ? as_type(a, &bound[i], dtype) : bound[i];
+}
+
 static aten_value lower(aten *a, const char *name, uint32_t row, const aten_value *bound, const aten_value *args,
                         uint32_t arg_count) {
   const aten_schema *s = aten_schema_of(a, row);
@@ -173,10 +200,14 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
     return ATEN_NOTHING;
   }
   if ((aten_forms[row] & (ATEN_PARTS | ATEN_PRODUCT)) && aten_has_complex(&c)) return aten_complex_call(&c);
+  aten_value real[ATEN_MAX_PARAMS];
+  if (aten_forms[row] & (ATEN_PROMOTES | ATEN_AS_FIRST)) {
+    promote(a, s, aten_forms[row] & ATEN_AS_FIRST, bound, real);
+    c.args = real;
+  }
   const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;
   if (!quant || !(aten_forms[row] & ATEN_KEEPS_QUANT)) return aten_rows[row].lower(&c);
-  aten_value real[ATEN_MAX_PARAMS]; /* computed on real numbers, and quantised as the operand is */
-  memcpy(real, bound, s->count * sizeof *real);
+  memcpy(real, bound, s->count * sizeof *real); /* computed on real numbers, and quantised as the operand is */
   real[0] = aten_dequantised(a, &bound[0]);
   c.args = real;
   aten_value result = aten_rows[row].lower(&c);

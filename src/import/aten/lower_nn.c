@@ -355,10 +355,16 @@ aten_value aten_lower_kl_div(aten_args *c) {
 aten_value aten_lower_poisson_loss(aten_args *c) {
   ir_value x = aten_in(c, 0), t = aten_in(c, 1);
   const bool is_log = aten_get_bool(c, 2);
-  if (aten_get_bool(c, 3)) aten_refuse(c, "full = True");
   ir_value log = is_log ? x : IR_EMIT(c->b, "aten::log", aten_with_scalar(c->a, "aten::add", x, aten_get_float(c, 4)));
   ir_value y = aten_binary(c->a, "aten::sub", is_log ? IR_EMIT(c->b, "aten::exp", x) : x,
                            aten_binary(c->a, "aten::mul", t, log));
+  if (aten_get_bool(c, 3)) { /* Stirling's formula for what is left out, where the target is above 1 */
+    ir_value whole =
+        aten_binary(c->a, "aten::sub", aten_binary(c->a, "aten::mul", t, IR_EMIT(c->b, "aten::log", t)), t);
+    ir_value half = IR_EMIT(c->b, "aten::log", aten_with_scalar(c->a, "aten::mul", t, 6.283185307179586));
+    whole = aten_binary(c->a, "aten::add", whole, aten_with_scalar(c->a, "aten::mul", half, 0.5));
+    y = aten_binary(c->a, "aten::add", y, only_where(c, "aten::gt", t, 1, whole));
+  }
   return reduced(c, y, 5);
 }
 /* hinge_embedding_loss(self, target, margin, reduction) */

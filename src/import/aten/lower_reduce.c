@@ -218,9 +218,6 @@ aten_value aten_lower_norm(aten_args *c) {
   if (p >= 0 && c->args[p].kind == ATEN_STR) aten_refuse(c, "matrix norms by name");
   double ord = p >= 0 && aten_has(c, (uint32_t)p) ? aten_get_float(c, (uint32_t)p) : 2;
   axes a = named_axes(c, x);
-  if (strcmp(c->row->data, "matrix") == 0 && p >= 0 && aten_has(c, (uint32_t)p) &&
-      (a.count == 2 || (!a.count && aten_rank(c->a, x) == 2)))
-    aten_refuse(c, "matrix norms");
   return aten_ret(c, norm(c, x, ord, &a, flag(c, "keepdim")));
 }
 /* self / max(norm, eps): torch._weight_norm (v, g, dim) */
@@ -449,14 +446,4 @@ aten_value aten_lower_diff(aten_args *c) {
     x = aten_binary(c->a, is_bool ? "aten::logical_xor" : "aten::sub", next, here);
   }
   return aten_ret(c, x);
-}
-
-/* trapezoid(y, dx, dim): the mean of neighbours, summed */
-aten_value aten_lower_trapezoid(aten_args *c) {
-  ir_value y = aten_in(c, 0);
-  int64_t dim = aten_get_int(c, 2);
-  ir_value pairs =
-      aten_binary(c->a, "aten::add", aten_slice(c->a, y, dim, 1, INT64_MAX, 1), aten_slice(c->a, y, dim, 0, -1, 1));
-  ir_value sum = IR_EMIT_ARGS(c->b, "aten::sum", &pairs, 1, ARG_INTS("dim", &dim, 1), ARG_BOOL("keepdim", false));
-  return aten_ret(c, aten_with_scalar(c->a, "aten::mul", sum, aten_get_float(c, 1) / 2));
 }

@@ -1,0 +1,271 @@
+/* lower_composite.c -- PyTorch's operators that are said in other calls of it: these promote, broadcast and take views
+ * as they do when a program calls them. */
+#include "import/aten/aten_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+static aten_value call_of(aten_args *c, const char *name, const aten_value *args, uint32_t count) {
+  return aten_call(c->a, name, NULL, args, count, NULL, 0);
+}
+#define CALL(c, name, ...) \
+  call_of((c), (name), (aten_value[]){__VA_ARGS__}, sizeof((aten_value[]){__VA_ARGS__}) / sizeof(aten_value))
+static const aten_value none = {.kind = ATEN_NONE};
+
+static aten_value list_of(aten_args *c, const int64_t *ints, uint32_t count) {
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  for (uint32_t i = 0; i < count; i++) aten_list_append(c->a, list.u.list, aten_int(ints[i]));
+  return list;
+}
+static int32_t rank_of(aten_args *c, const aten_value *v) {
+  return ir_build_failed(c->b) ? 0 : aten_rank(c->a, aten_read(c->a, v));
+}
+static aten_value size_of(aten_args *c, const aten_value *v, int64_t dim) {
+  return ir_build_failed(c->b) ? aten_int(0) : aten_size(c->a, aten_read(c->a, v), dim);
+}
+static aten_value keyword(aten_args *c, const char *name) {
+  const int64_t i = aten_position(c, name);
+  return i < 0 ? none : c->args[i];
+}
+
+/* self * 2^other */
+aten_value aten_lower_ldexp(aten_args *c) {
+  return CALL(c, "aten::mul", c->args[0], CALL(c, "aten::pow", aten_float(2), c->args[1]));
+}
+
+/* (y, x | dx, dim), and cumulative_trapezoid (data): means of neighbours times the steps between them, summed */
+aten_value aten_lower_trapezoid(aten_args *c) {
+  const aten_value y = c->args[0];
+  aten_value step = c->args[1], dim = c->args[2];
+  const int32_t rank = rank_of(c, &y);
+  const int64_t axis = ir_build_axis(c->b, aten_get_int(c, 2), rank) - rank;
+  if (step.kind == ATEN_TENSOR && !ir_build_failed(c->b)) {
+    const bool line = rank_of(c, &step) == 1;
+    step = CALL(c, "aten::diff", step, aten_int(1), aten_int(line ? -1 : axis));
+    for (int64_t i = -1; line && i > axis && !ir_build_failed(c->b); i--)
+      step = CALL(c, "aten::unsqueeze", step, aten_int(-1));
+  }
+  aten_value left = CALL(c, "aten::slice", y, dim, aten_int(0), aten_int(-1), aten_int(1)),
+             right = CALL(c, "aten::slice", y, dim, aten_int(1), aten_int(INT64_MAX), aten_int(1));
+  aten_value area = CALL(c, "aten::mul", CALL(c, "aten::add", left, right), step);
+  aten_value sum = c->row->data ? CALL(c, "aten::cumsum", area, dim) : CALL(c, "aten::sum", area, list_of(c, &axis, 1));
+  return CALL(c, "aten::div", sum, aten_int(2));
+}
+
+/* Matrices (vectors are rows) along the diagonal of one. */
+aten_value aten_lower_block_diag(aten_args *c) {
+  const uint32_t count = aten_list_count(c, 0);
+  const aten_value *items = aten_items(c, 0);
+  aten_value rows = aten_list_of(c->a, NULL, 0), all = aten_int(0), before = aten_int(0);
+  aten_value *blocks = aten_alloc(c->a, ((size_t)count + 1) * sizeof *blocks);
+  for (uint32_t i = 0; blocks && i < count && !ir_build_failed(c->b); i++) {
+    blocks[i] =
+        rank_of(c, &items[i]) == 2 ? items[i] : CALL(c, "aten::reshape", items[i], list_of(c, (int64_t[]){1, -1}, 2));
+    all = aten_int_op(c->a, "add", all, size_of(c, &blocks[i], 1));
+  }
+  for (uint32_t i = 0; blocks && i < count && !ir_build_failed(c->b); i++) {
+    const aten_value own = size_of(c, &blocks[i], 1), end = aten_int_op(c->a, "add", before, own);
+    const aten_value pads[] = {before, aten_int_op(c->a, "sub", all, end)};
+    aten_list_append(c->a, rows.u.list,
+                     CALL(c, "aten::constant_pad_nd", blocks[i], aten_list_of(c->a, pads, 2), aten_int(0)));
+    before = end;
+  }
+  return CALL(c, "aten::cat", rows, aten_int(0));
+}
+
+/* Every choice of one element of each vector, a row each. */
+aten_value aten_lower_cartesian_prod(aten_args *c) {
+  aten_value grids = CALL(c, "aten::meshgrid", c->args[0]), columns = aten_list_of(c->a, NULL, 0);
+  if (ir_build_failed(c->b)) return none;
+  if (grids.u.list->items.count == 1) return grids.u.list->items.at[0];
+  for (uint32_t i = 0; i < grids.u.list->items.count && !ir_build_failed(c->b); i++)
+    aten_list_append(c->a, columns.u.list,
+                     CALL(c, "aten::reshape", grids.u.list->items.at[i], list_of(c, (int64_t[]){-1}, 1)));
+  return CALL(c, "aten::stack", columns, aten_int(-1));
+}
+
+aten_value aten_lower_diagflat(aten_args *c) {
+  return CALL(c, "aten::diag_embed", CALL(c, "aten::reshape", c->args[0], list_of(c, (int64_t[]){-1}, 1)), c->args[1]);
+}
+/* vecdot(x, y, dim) */
+aten_value aten_lower_vecdot(aten_args *c) {
+  aten_value x = aten_is_complex(&c->args[0]) ? CALL(c, "aten::conj", c->args[0]) : c->args[0];
+  const int64_t dim = aten_get_int(c, 2);
+  return CALL(c, "aten::sum", CALL(c, "aten::mul", x, c->args[1]), list_of(c, &dim, 1));
+}
+/* vander(x, N): powers 0 to N - 1 */
+aten_value aten_lower_vander(aten_args *c) {
+  const int64_t line = -1;
+  const aten_value x = rank_of(c, &c->args[0]) ? c->args[0]
+                                               : CALL(c, "aten::reshape", c->args[0], list_of(c, &line, 1)),
+                   n = aten_has(c, 1) ? c->args[1] : size_of(c, &x, -1);
+  return CALL(c, "aten::pow", CALL(c, "aten::unsqueeze", x, aten_int(-1)), CALL(c, "aten::arange", n));
+}
+/* renorm(self, p, dim, maxnorm): what stands at one index of dim is shrunk to that norm */
+aten_value aten_lower_renorm(aten_args *c) {
+  const aten_value x = c->args[0];
+  const int32_t rank = rank_of(c, &x);
+  const int64_t dim = ir_build_axis(c->b, aten_get_int(c, 2), rank);
+  int64_t others[BASE_MAX_RANK];
+  uint32_t count = 0;
+  for (int32_t i = 0; i < rank; i++)
+    if (i != dim) others[count++] = i;
+  if (ir_build_failed(c->b)) return none;
+  aten_value size = CALL(c, "aten::linalg_vector_norm", x, c->args[1], list_of(c, others, count), aten_bool(true));
+  aten_value factor =
+      CALL(c, "aten::mul", CALL(c, "aten::reciprocal", CALL(c, "aten::add", size, aten_float(1e-7))), c->args[3]);
+  aten_value large = CALL(c, "aten::gt", size, c->args[3]);
+  return CALL(c, "aten::mul", x, CALL(c, "aten::where", large, factor, CALL(c, "aten::ones_like", factor)));
+}
+/* sum_to_size(self, size): what was broadcast to get self's sizes is summed */
+aten_value aten_lower_sum_to_size(aten_args *c) {
+  uint32_t count;
+  const int64_t *size = aten_get_ints(c, 1, &count);
+  const int32_t rank = aten_rank_in(c, 0);
+  int64_t sums[BASE_MAX_RANK];
+  uint32_t summed = 0;
+  if (ir_build_failed(c->b)) return none;
+  if (count > (uint32_t)rank) aten_refuse(c, "%u sizes for a tensor of rank %d", count, rank);
+  for (int32_t i = 0; i < rank && count <= (uint32_t)rank; i++)
+    if (i < rank - (int32_t)count || size[i - (rank - (int32_t)count)] == 1) sums[summed++] = i;
+  aten_value y = summed ? CALL(c, "aten::sum", c->args[0], list_of(c, sums, summed), aten_bool(true)) : c->args[0];
+  return CALL(c, "aten::reshape", y, c->args[1]);
+}
+
+/* ---- norms of matrices ---- */
+
+/* Greatest (or least, where `least`) singular value, or the sum of all, of the matrices along two axes. */
+static aten_value singular(aten_args *c, aten_value x, const int64_t *dims, const char *how, bool keep) {
+  const int64_t last[] = {-2, -1}, one = -1;
+  aten_value moved = CALL(c, "aten::movedim", x, list_of(c, dims, 2), list_of(c, last, 2));
+  aten_value s = CALL(c, "aten::linalg_svdvals", moved);
+  s = CALL(c, how, s, list_of(c, &one, 1), aten_bool(false));
+  const int32_t rank = rank_of(c, &x);
+  const int64_t a = ir_build_axis(c->b, dims[0], rank), b = ir_build_axis(c->b, dims[1], rank);
+  if (!keep || ir_build_failed(c->b)) return s;
+  s = CALL(c, "aten::unsqueeze", s, aten_int(base_min_i64(a, b)));
+  return CALL(c, "aten::unsqueeze", s, aten_int(base_max_i64(a, b)));
+}
+
+/* linalg_matrix_norm(self, ord, dim, keepdim, dtype): ord is 1, 2, inf, these negated, "fro" or "nuc" */
+aten_value aten_lower_matrix_norm(aten_args *c) {
+  const aten_value ord = c->args[1], keep = c->args[3];
+  const bool named = ord.kind == ATEN_STR;
+  const char *name = named ? aten_get_str(c, 1) : "";
+  const double p = named ? 0 : aten_get_float(c, 1);
+  uint32_t count;
+  const int64_t *dims = aten_get_ints(c, 2, &count);
+  aten_value x = aten_has(c, 4) ? CALL(c, "aten::to", c->args[0], c->args[4]) : c->args[0];
+  if (count != 2 && !ir_build_failed(c->b)) aten_refuse(c, "%u axes", count);
+  if (ir_build_failed(c->b)) return none;
+  if (strcmp(name, "fro") == 0) return CALL(c, "aten::linalg_vector_norm", x, aten_int(2), c->args[2], keep);
+  if (strcmp(name, "nuc") == 0) return singular(c, x, dims, "aten::sum", aten_get_bool(c, 3));
+  const char *most = p > 0 ? "aten::amax" : "aten::amin";
+  if (p == 2 || p == -2) return singular(c, x, dims, most, aten_get_bool(c, 3));
+  if (fabs(p) != 1 && !isinf(p)) {
+    aten_refuse(c, "this order");
+    return none;
+  }
+  const int32_t rank = rank_of(c, &x);
+  const bool by_rows = fabs(p) != 1;
+  const int64_t in = ir_build_axis(c->b, dims[by_rows], rank), out = ir_build_axis(c->b, dims[!by_rows], rank);
+  aten_value sums = CALL(c, "aten::sum", CALL(c, "aten::abs", x), list_of(c, &in, 1), aten_bool(true));
+  aten_value y = CALL(c, most, sums, list_of(c, &out, 1), aten_bool(true));
+  if (aten_get_bool(c, 3)) return y;
+  y = CALL(c, "aten::squeeze", y, aten_int(base_max_i64(in, out)));
+  return CALL(c, "aten::squeeze", y, aten_int(base_min_i64(in, out)));
+}
+
+/* linalg_norm(self, ord?, dim?, keepdim, dtype): of matrices where an order and two axes are given */
+aten_value aten_lower_linalg_norm(aten_args *c) {
+  const int64_t last[] = {-2, -1};
+  const bool matrix = aten_has(c, 2) ? aten_list_count(c, 2) == 2 : aten_rank_in(c, 0) == 2;
+  if (!aten_has(c, 1) || !matrix) return aten_lower_norm(c);
+  const aten_keyword dtype = {BASE_STR("dtype"), c->args[4]};
+  const aten_value args[] = {c->args[0], c->args[1], aten_has(c, 2) ? c->args[2] : list_of(c, last, 2), c->args[3]};
+  return aten_call(c->a, "aten::linalg_matrix_norm", NULL, args, 4, &dtype, 1);
+}
+
+/* linalg_cond(self, p?) */
+aten_value aten_lower_cond(aten_args *c) {
+  const aten_value x = c->args[0], p = aten_has(c, 1) ? c->args[1] : aten_int(2);
+  const double order = p.kind == ATEN_INT ? (double)p.u.i : p.kind == ATEN_FLOAT ? p.u.f : 0;
+  const int64_t last[] = {-2, -1};
+  if (order == 2 || order == -2) {
+    aten_value most = singular(c, x, last, "aten::amax", false), least = singular(c, x, last, "aten::amin", false);
+    return order > 0 ? CALL(c, "aten::div", most, least) : CALL(c, "aten::div", least, most);
+  }
+  aten_value axes = list_of(c, last, 2), inverse = CALL(c, "aten::linalg_inv", x);
+  return CALL(c, "aten::mul", CALL(c, "aten::linalg_matrix_norm", x, p, axes),
+              CALL(c, "aten::linalg_matrix_norm", inverse, p, axes));
+}
+
+/* linalg_matrix_rank(self, tol | atol, rtol, hermitian): singular values above the larger of atol and rtol times the
+ * greatest; rtol by default the type's epsilon times the larger size, or 0 where another bound is given */
+aten_value aten_lower_matrix_rank(aten_args *c) {
+  const aten_value x = c->args[0], tol = keyword(c, "tol");
+  aten_value atol = tol.kind == ATEN_NONE ? keyword(c, "atol") : tol, rtol = keyword(c, "rtol");
+  const aten_value hermitian = keyword(c, "hermitian");
+  const int64_t last = -1;
+  const bool single = aten_dtype_in(c, 0) != TD_F64;
+  aten_value s =
+      hermitian.u.b ? CALL(c, "aten::abs", CALL(c, "aten::linalg_eigvalsh", x)) : CALL(c, "aten::linalg_svdvals", x);
+  if (rtol.kind == ATEN_NONE && atol.kind == ATEN_NONE) {
+    const aten_value rows = size_of(c, &x, -2), columns = size_of(c, &x, -1);
+    if (rows.graph.id || columns.graph.id) aten_refuse(c, "of sizes that are not known");
+    rtol = aten_float((single ? 0x1p-23 : 0x1p-52) * (double)base_max_i64(rows.u.i, columns.u.i));
+  }
+  aten_value bound = CALL(c, "aten::mul", CALL(c, "aten::amax", s, list_of(c, &last, 1), aten_bool(true)),
+                          rtol.kind == ATEN_NONE ? aten_float(0) : rtol);
+  if (rtol.kind == ATEN_TENSOR && rank_of(c, &rtol))
+    bound = CALL(c, "aten::unsqueeze", CALL(c, "aten::mul", CALL(c, "aten::amax", s, list_of(c, &last, 1)), rtol),
+                 aten_int(-1));
+  if (atol.kind == ATEN_TENSOR && rank_of(c, &atol)) atol = CALL(c, "aten::unsqueeze", atol, aten_int(-1));
+  if (atol.kind == ATEN_TENSOR) bound = CALL(c, "aten::maximum", bound, atol);
+  else if (atol.kind != ATEN_NONE) bound = CALL(c, "aten::clamp", bound, atol);
+  return CALL(c, "aten::sum", CALL(c, "aten::gt", s, bound), list_of(c, &last, 1));
+}
+
+/* ---- quantiles ---- */
+
+/* Elements of sorted rows (along the last axis) at `at` [.., k]. */
+static aten_value taken(aten_args *c, aten_value sorted, aten_value at) {
+  return CALL(c, "aten::gather", sorted, aten_int(-1), CALL(c, "aten::to", at, aten_int(4)));
+}
+
+/* quantile(self, q, dim?, keepdim, interpolation), and nanquantile (data), which leaves out what is NaN. */
+aten_value aten_lower_quantile(aten_args *c) {
+  aten_value x = c->args[0], q = c->args[1];
+  const bool all = !aten_has(c, 2) || rank_of(c, &x) == 0, number = q.kind != ATEN_TENSOR || rank_of(c, &q) == 0;
+  const int32_t rank = rank_of(c, &x);
+  const char *how = aten_get_str(c, 4);
+  const int64_t dim = all ? 0 : ir_build_axis(c->b, aten_get_int(c, 2), rank), one = -1;
+  if (ir_build_failed(c->b)) return none;
+  if (q.kind != ATEN_TENSOR) q = CALL(c, "aten::full_like", CALL(c, "aten::sum", x), q);
+  q = CALL(c, "aten::reshape", q, list_of(c, &one, 1));
+  x = all ? CALL(c, "aten::reshape", x, list_of(c, &one, 1)) : CALL(c, "aten::movedim", x, aten_int(dim), aten_int(-1));
+  aten_value lacks = CALL(c, "aten::isnan", x), sorted = CALL(c, "aten::sort", x, aten_int(-1));
+  if (ir_build_failed(c->b)) return none;
+  sorted = sorted.u.list->items.at[0];
+  aten_value n = CALL(c, "aten::sum", CALL(c, "aten::logical_not", lacks), list_of(c, &one, 1), aten_bool(true));
+  if (!c->row->data) n = CALL(c, "aten::full_like", n, size_of(c, &x, -1));
+  aten_value at = CALL(c, "aten::mul", CALL(c, "aten::clamp", CALL(c, "aten::sub", n, aten_int(1)), aten_int(0)), q);
+  aten_value low = CALL(c, "aten::floor", at), high = CALL(c, "aten::ceil", at), y;
+  if (strcmp(how, "lower") == 0) y = taken(c, sorted, low);
+  else if (strcmp(how, "higher") == 0) y = taken(c, sorted, high);
+  else if (strcmp(how, "nearest") == 0) y = taken(c, sorted, CALL(c, "aten::round", at));
+  else {
+    aten_value weight =
+        strcmp(how, "midpoint") == 0 ? CALL(c, "aten::full_like", at, aten_float(0.5)) : CALL(c, "aten::sub", at, low);
+    y = CALL(c, "aten::lerp", taken(c, sorted, low), taken(c, sorted, high), weight);
+  }
+  if (!c->row->data) { /* one NaN makes the row's all NaN */
+    aten_value any = CALL(c, "aten::any", lacks, aten_int(-1), aten_bool(true));
+    y = CALL(c, "aten::masked_fill", y, any, aten_float((double)NAN));
+  }
+  if (aten_get_bool(c, 3) && rank) {
+    for (int32_t i = 1; all && i < rank; i++) y = CALL(c, "aten::unsqueeze", y, aten_int(0));
+    y = CALL(c, "aten::movedim", CALL(c, "aten::unsqueeze", y, aten_int(-2)), aten_int(-2), aten_int(dim));
+  }
+  return number ? CALL(c, "aten::squeeze", y, aten_int(-1)) : CALL(c, "aten::movedim", y, aten_int(-1), aten_int(0));
+}

@@ -87,6 +87,23 @@ static bool above(const run_frame *f, const base_value *value, size_t mark) {
   return found;
 }
 
+/* Items that its array has room for: a list that may grow in place keeps the rest, or each turn of a loop that appends
+ * would have to make it anew. */
+static int64_t room_of(const base_list *list) {
+  return list->room && list->room->used == list->count ? list->room->cap : list->count;
+}
+
+static td_status new_list(run_frame *f, const base_list *from, base_list *to) {
+  const int64_t cap = room_of(from);
+  *to = (base_list){.count = from->count};
+  TRY(new_items(f, cap, &to->items));
+  if (cap == from->count) return TD_OK;
+  to->room = run_stack_take(&f->tail, sizeof *to->room);
+  if (!to->room) return base_no_memory(&f->error, "a list");
+  *to->room = *from->room;
+  return TD_OK;
+}
+
 /* Copies what of the value lies above the mark; the rest stays where it is, and is shared. */
 static td_status keep_above(run_frame *f, const base_value *from, size_t mark, base_value *to) {
   base_value copy = *from;
@@ -94,8 +111,7 @@ static td_status keep_above(run_frame *f, const base_value *from, size_t mark, b
   if (from->kind == BASE_TENSOR) {
     TRY(keep_tensor(f, &from->tensor, &copy.tensor));
   } else {
-    copy.list = (base_list){.count = from->list.count};
-    TRY(new_items(f, from->list.count, &copy.list.items));
+    TRY(new_list(f, &from->list, &copy.list));
     for (int64_t i = 0; i < from->list.count; i++) TRY(keep_above(f, &from->list.items[i], mark, &copy.list.items[i]));
   }
   *to = copy;
@@ -108,6 +124,7 @@ static void move_down(const run_frame *f, base_value *value, size_t top, ptrdiff
     value->tensor.data = (char *)value->tensor.data - by;
   if (!holds_items(value) || !is_above(f, value->list.items, top)) return;
   value->list.items = (base_value *)(void *)((char *)value->list.items - by);
+  if (value->list.room) value->list.room = (base_list_room *)(void *)((char *)value->list.room - by);
   for (int64_t i = 0; i < value->list.count; i++) move_down(f, &value->list.items[i], top, by);
 }
 
@@ -116,7 +133,7 @@ static size_t bytes_above(const run_frame *f, const base_value *value, size_t ma
   if (value->kind == BASE_TENSOR) return is_above(f, value->tensor.data, mark) ? base_tensor_bytes(&value->tensor) : 0;
   if (!holds_items(value)) return 0;
   const bool own = is_above(f, value->list.items, mark);
-  size_t bytes = own ? (size_t)value->list.count * sizeof *value->list.items : 0;
+  size_t bytes = own ? (size_t)room_of(&value->list) * sizeof *value->list.items : 0;
   for (int64_t i = 0; i < value->list.count; i++) bytes += bytes_above(f, &value->list.items[i], mark);
   return bytes;
 }

@@ -137,6 +137,7 @@ static td_status run_bench(cli_args *args, td_error *err) {
   if (suite == (args->operand_count == 1))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "one of MODEL and --suite is needed; see `treadle help bench`");
   if (suite) return suite_run(args, err);
+  if (cli_value(args, "sweep") || cli_value(args, "instances")) return cli_become("treadle-sweep", args->words);
   bench_state s = {.args = args};
   td_status status = bench_model(&s, err);
   td_session_free(s.session);
@@ -152,6 +153,11 @@ static const cli_option bench_options[] = {
     CLI_OPTION_SPECIALISE,
     CLI_OPTION_INPUT,
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
+    {"sweep", "SETTING", "measure over one setting: a table, a plot, and the best for latency and for throughput",
+     "threads instances batch", false},
+    {"instances", "N", "measure so many processes side by side, and what they lose against one alone", NULL, false},
+    {"values", "LIST", "of the setting that is swept, 1-4,8", NULL, false},
+    {"svg", "FILE", "draw the sweep", NULL, false},
     {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
     {"overhead", NULL, "time runs while a profile is recorded, too, in turns with others", NULL, false},
     {"suite", "NAME", "instead of a model: layers of many models, each held against its limit",
@@ -198,6 +204,8 @@ const cli_command cli_bench = {
         "treadle bench builtin:efficientnet_lite0 --min-time 5 --json\n"
         "treadle bench net.onnx --batch 8\n"
         "treadle bench net.onnx --batch 8 --specialise batch=1,8\n"
+        "treadle bench net.onnx --sweep threads --svg threads.svg\n"
+        "treadle bench net.onnx --instances 2\n"
         "treadle bench --suite gemm --threads 1\n"
         "treadle bench 'builtin:layer:conv 1x64x56x56 out=64 kernel=3 act=relu'",
     .options = bench_options,

@@ -28,6 +28,7 @@ typedef struct cli_given {
 typedef struct cli_args {
   const cli_command *command;
   base_arena *arena;   /* lives as long as the command runs */
+  char **words;        /* as they were given, from the command's name on */
   const char *subject; /* what errors are about, usually the model; NULL: the command itself */
   const char **operands;
   uint32_t operand_count;
@@ -53,8 +54,8 @@ extern const cli_command *const cli_commands[];
 extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare_profiles, cli_compare, cli_bisect,
     cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_compile, cli_inspect, cli_info, cli_launch,
     cli_version, cli_help;
-/* Runs the program of the command instead of this one; what is returned is the exit status of not being able to. */
-int cli_become(const cli_command *command, char **words);
+/* Runs the program of that name, with `words` from its name on, instead of this one. Returns where that fails. */
+td_status cli_become(const char *program, char **words);
 /* Is `name` more like `word` than *nearest is (NULL: like enough to be meant)? Then it is *nearest. */
 bool cli_nearer(base_str word, const char *name, const char **nearest);
 const char *cli_dashes(const cli_option *option);      /* "--" or "-" */

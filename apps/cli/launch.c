@@ -7,16 +7,16 @@
 #include "cli.h"
 
 /* Replaces this process. The program stands where this one does, else on the search path. */
-int cli_become(const cli_command *command, char **words) {
+td_status cli_become(const char *program, char **words) {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   char *slash = length > 0 ? memrchr(path, '/', (size_t)length) : NULL;
-  if (slash && slash + 2 + strlen(command->program) < path + sizeof path) {
-    strcpy(slash + 1, command->program);
+  if (slash && slash + 2 + strlen(program) < path + sizeof path) {
+    strcpy(slash + 1, program);
     execv(path, words);
   }
-  execvp(command->program, words);
-  cli_note("%s cannot be run: %s; it is installed with treadle, beside it", command->program, strerror(errno));
+  execvp(program, words);
+  cli_note("%s cannot be run: %s; it is installed with treadle, beside it", program, strerror(errno));
   return TD_NO_RESOURCE;
 }
 

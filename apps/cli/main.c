@@ -21,6 +21,7 @@ static td_status run_command(const cli_command *command, int count, char **words
   cli_args args;
   bool help;
   td_status status = cli_parse(command, count, words, arena, &args, &help, &err);
+  args.words = words - 1;
   if (status == TD_OK && help) {
     cli_print_help(command, stdout);
   } else if (status == TD_OK) {
@@ -52,7 +53,7 @@ int main(int count, char **words) {
     else cli_note("there is no command '%s'; see `treadle help`", name);
     return TD_BAD_ARGUMENT;
   }
-  if (command->program) return cli_become(command, words + 1);
+  if (command->program) return (int)cli_become(command->program, words + 1);
   base_arena *arena = base_arena_new(&base_libc_allocator);
   if (!arena) {
     cli_note("out of memory");

@@ -19,7 +19,7 @@ if [ -z "$python" ]; then
   fi
 fi
 
-configure release -DTREADLE_PYTHON=ON >/dev/null && cmake --build build --target treadle_python || exit 1
+configure release -DTREADLE_PYTHON=ON >/dev/null && cmake --build build --target treadle_python itt_collector || exit 1
 # torch finds the backend by the entry points of an installed package: that of the wheel
 rm -rf build/python/wheel build/python/installed
 TREADLE_BUILD=$PWD/build /usr/bin/python3 -m pip --disable-pip-version-check wheel --quiet --no-index --no-build-isolation \

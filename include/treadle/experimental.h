@@ -74,6 +74,10 @@ TD_API void td_collector_close(td_collector *collector);
 TD_API void td_range_push(td_collector *collector, const char *name);
 TD_API void td_range_pop(td_collector *collector);
 TD_API void td_mark(td_collector *collector, const char *name);
+/* The collector collects no more, of the whole process, until td_collector_resume. What it cannot do stays undone. NULL
+ * is allowed. Thread-safe. */
+TD_API void td_collector_pause(td_collector *collector);
+TD_API void td_collector_resume(td_collector *collector);
 
 /* From the next run on, every part of a step is a range on the thread that computes it, named after the operator
  * ("aten::convolution") or, of fused loops, the kernel; with `shapes` the operands' sizes stand behind it. What

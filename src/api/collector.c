@@ -37,6 +37,14 @@ void td_mark(td_collector *collector, const char *name) {
   if (collector && name) prof_mark(collector->inner, name);
 }
 
+void td_collector_pause(td_collector *collector) {
+  if (collector) prof_pause(collector->inner);
+}
+
+void td_collector_resume(td_collector *collector) {
+  if (collector) prof_resume(collector->inner);
+}
+
 /* ---- the steps of a session ---- */
 
 /* "aten::convolution"; what fused loops compute only their kernel's name tells, what moves control has neither. */

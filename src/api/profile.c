@@ -57,7 +57,9 @@ td_status td_profile_new(td_session *session, const td_profile_options *options,
 
 void td_profile_free(td_profile *profile) {
   if (!profile) return;
-  td_session_observe(profile->session, NULL, NULL);
+  const td_observer own = prof_observer(profile->recorder), now = run_observer(profile->session->run);
+  const bool is_another = now.part == own.part && now.user != own.user; /* which goes on */
+  if (!is_another) td_session_observe(profile->session, NULL, NULL);
   prof_recorder_free(profile->recorder);
   base_free(&profile->session->allocator, profile, sizeof *profile);
 }

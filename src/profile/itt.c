@@ -33,8 +33,8 @@ typedef struct itt_entry {
   uint32_t group;
 } itt_entry;
 
-/* Groups of functions, and states of the collector. */
-enum { ITT_STRUCTURE = 1 << 12, ITT_ALL = -1 };
+/* Groups of functions (control: with those of old), and states of the collector. */
+enum { ITT_CONTROL = 1 << 0 | 1 << 1, ITT_STRUCTURE = 1 << 12, ITT_ALL = -1 };
 enum { ITT_PATH_KNOWN = 3, ITT_INITIALISED = 4 };
 
 typedef struct itt_global {
@@ -63,6 +63,7 @@ typedef struct itt_calls {
   itt_string *(*string_handle_create)(const char *text);
   void (*task_begin)(const itt_domain *domain, itt_id id, itt_id parent, itt_string *name);
   void (*task_end)(const itt_domain *domain);
+  void (*pause)(void), (*resume)(void);
 } itt_calls;
 
 static itt_domain *no_domain(const char *name) {
@@ -77,7 +78,8 @@ static void no_begin(const itt_domain *domain, itt_id id, itt_id parent, itt_str
   (void)domain, (void)id, (void)parent, (void)name;
 }
 static void no_end(const itt_domain *domain) { (void)domain; }
-static const itt_calls no_calls = {no_domain, no_string, no_begin, no_end};
+static void nothing(void) {}
+static const itt_calls no_calls = {no_domain, no_string, no_begin, no_end, nothing, nothing};
 
 static const struct {
   const char *name;
@@ -88,6 +90,8 @@ static const struct {
     {"__itt_string_handle_create", offsetof(itt_calls, string_handle_create), ITT_STRUCTURE},
     {"__itt_task_begin", offsetof(itt_calls, task_begin), ITT_STRUCTURE},
     {"__itt_task_end", offsetof(itt_calls, task_end), ITT_STRUCTURE},
+    {"__itt_pause", offsetof(itt_calls, pause), ITT_CONTROL},
+    {"__itt_resume", offsetof(itt_calls, resume), ITT_CONTROL},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -210,6 +214,9 @@ void prof_mark(const prof_collector *c, const char *name) {
   prof_range_push(c, name);
   prof_range_pop(c);
 }
+
+void prof_pause(const prof_collector *c) { c->calls.pause(); }
+void prof_resume(const prof_collector *c) { c->calls.resume(); }
 
 /* ---- ranges of steps ---- */
 

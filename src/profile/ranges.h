@@ -15,6 +15,9 @@ void prof_collector_close(prof_collector *collector); /* what was watched must r
 void prof_range_push(const prof_collector *collector, const char *name);
 void prof_range_pop(const prof_collector *collector);
 void prof_mark(const prof_collector *collector, const char *name);
+/* Of the whole process. */
+void prof_pause(const prof_collector *collector);
+void prof_resume(const prof_collector *collector);
 
 /* An observer that has a range for every part of a step on the thread that computes it, and tells `inner` as well
  * (zeroed: nobody). `names`: of the ranges, per step. It lives until the collector is closed. */

@@ -67,6 +67,9 @@ EXPORT void __itt_task_begin(const void *domain, id task, id parent, void *name)
 
 EXPORT void __itt_task_end(const void *domain) { say("end", domain ? "" : "nowhere"); }
 
+EXPORT void __itt_pause(void) { say("pause", ""); }
+EXPORT void __itt_resume(void) { say("resume", ""); }
+
 #ifndef OLD_COLLECTOR
 static uint64_t word(const char *at) {
   uint64_t x;
@@ -80,7 +83,9 @@ static const struct {
 } exported[] = {{"__itt_domain_create", (void *)__itt_domain_create},
                 {"__itt_string_handle_create", (void *)__itt_string_handle_create},
                 {"__itt_task_begin", (void *)__itt_task_begin},
-                {"__itt_task_end", (void *)__itt_task_end}};
+                {"__itt_task_end", (void *)__itt_task_end},
+                {"__itt_pause", (void *)__itt_pause},
+                {"__itt_resume", (void *)__itt_resume}};
 
 /* Entries of 40 bytes at 120: name, slot, two functions, group; a NULL name is the end. */
 EXPORT void __itt_api_init(char *global, int groups) {

@@ -72,8 +72,11 @@ static void ranges_nest(void **state) {
   prof_range_pop(c);
   prof_mark(c, "now");
   prof_range_pop(c);
+  prof_pause(c);
+  prof_resume(c);
   prof_collector_close(c);
-  assert_string_equal(heard(f), "domain Treadle\nbegin outer\nbegin inner\nend \nbegin now\nend \nend \nfini \n");
+  assert_string_equal(
+      heard(f), "domain Treadle\nbegin outer\nbegin inner\nend \nbegin now\nend \nend \npause \nresume \nfini \n");
 }
 
 static void old_collectors_too(void **state) {

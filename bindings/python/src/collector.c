@@ -48,10 +48,24 @@ static PyObject *collector_mark(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+static PyObject *collector_pause(PyObject *self, PyObject *unused) {
+  (void)unused;
+  td_collector_pause(collector_of(self));
+  Py_RETURN_NONE;
+}
+
+static PyObject *collector_resume(PyObject *self, PyObject *unused) {
+  (void)unused;
+  td_collector_resume(collector_of(self));
+  Py_RETURN_NONE;
+}
+
 PyTypeObject *core_make_collector_type(void) {
   static PyMethodDef methods[] = {{"push", collector_push, METH_VARARGS, "push(name): a range begins, on this thread."},
                                   {"pop", collector_pop, METH_NOARGS, "The range that began last ends."},
                                   {"mark", collector_mark, METH_VARARGS, "mark(name): a moment."},
+                                  {"pause", collector_pause, METH_NOARGS, "It collects no more, until resume()."},
+                                  {"resume", collector_resume, METH_NOARGS, "It collects again."},
                                   {0}};
   static PyType_Slot slots[] = {{Py_tp_doc, "Collector(path): a library that collects ITT ranges."},
                                 {Py_tp_new, (void *)collector_new},

@@ -121,6 +121,7 @@ const td_model *core_session_model(PyObject *session);
 /* A session's handle, which nobody else uses until core_session_give. NULL: an exception is set. */
 td_session *core_session_take(PyObject *session);
 void core_session_give(PyObject *session);
+void core_session_profiled(PyObject *session, bool is); /* a Profile observes it */
 
 /* ---- small helpers (core.c) ---- */
 

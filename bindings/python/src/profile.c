@@ -36,6 +36,7 @@ static PyObject *profile_new(PyTypeObject *type, PyObject *args, PyObject *keywo
   }
   Py_INCREF(session);
   self->session = session;
+  core_session_profiled(session, true);
   return (PyObject *)self;
 }
 
@@ -99,6 +100,7 @@ static PyObject *profile_stop(PyObject *self, PyObject *unused) {
   td_session *native = core_session_take(profile_of(self)->session);
   if (!native) return NULL;
   td_session_observe(native, NULL, NULL);
+  core_session_profiled(profile_of(self)->session, false);
   core_session_give(profile_of(self)->session);
   Py_RETURN_NONE;
 }

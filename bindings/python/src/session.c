@@ -16,6 +16,8 @@ typedef struct session_object {
   td_session *session;
   PyObject *model, *pool; /* kept alive */
   PyObject *print;        /* is told what the model prints, or NULL */
+  PyObject *begin, *end;  /* are told of the caller's parts of steps, or NULL */
+  bool profiled;          /* a Profile observes it */
   pid_t process;
   bool busy;
 } session_object;
@@ -117,6 +119,8 @@ static void session_dealloc(PyObject *self) {
   td_session_free(session);
   Py_END_ALLOW_THREADS;
   Py_XDECREF(session_of(self)->print);
+  Py_XDECREF(session_of(self)->begin);
+  Py_XDECREF(session_of(self)->end);
   Py_XDECREF(session_of(self)->pool);
   Py_XDECREF(session_of(self)->model);
   core_free_object(self);
@@ -166,6 +170,78 @@ static PyObject *session_stats(PyObject *self, PyObject *unused) {
                        (unsigned long long)s.arena_lower, "tail_bytes", (unsigned long long)s.tail_bytes, "runs",
                        (unsigned long long)s.runs, "threads", s.threads);
 }
+
+/* ---- steps, as they run ---- */
+
+static PyObject *session_steps(PyObject *self, PyObject *unused) {
+  (void)unused;
+  session_object *s = session_of(self);
+  td_model_stats stats = {.size = sizeof stats};
+  td_error err = {0};
+  if (!enter(s)) return NULL;
+  PyObject *list = PyList_New(0);
+  td_status status = td_model_get_stats(core_session_model(self), &stats, &err);
+  for (uint32_t i = 0; list && status == TD_OK && i < stats.steps; i++) {
+    td_step step = {.size = sizeof step};
+    status = td_session_get_step(s->session, i, &step, &err);
+    PyObject *row = status == TD_OK ? Py_BuildValue("(sss)", step.name, step.op, step.kernel) : NULL;
+    if (status == TD_OK && (!row || PyList_Append(list, row) != 0)) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  s->busy = false;
+  if (status == TD_OK) return list;
+  Py_XDECREF(list);
+  return core_raise(&err);
+}
+
+/* What a listener raises is told, and the run goes on. */
+static void tell(PyObject *listener, PyObject *argument) {
+  PyObject *none = PyObject_CallFunctionObjArgs(listener, argument, NULL);
+  if (!none) PyErr_WriteUnraisable(listener);
+  Py_XDECREF(none);
+}
+
+static void part_begins(void *user, uint32_t thread, uint32_t step) {
+  if (thread != 0) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyObject *number = PyLong_FromUnsignedLong(step);
+  if (number) tell(session_of(user)->begin, number);
+  Py_XDECREF(number);
+  PyGILState_Release(state);
+}
+
+static void part_ends(void *user, uint32_t thread, uint32_t step, uint64_t begin_ns, uint64_t end_ns) {
+  (void)step, (void)begin_ns, (void)end_ns;
+  if (thread != 0) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  tell(session_of(user)->end, NULL);
+  PyGILState_Release(state);
+}
+
+/* False where a Profile has the session: that stays. */
+static PyObject *session_watch(PyObject *self, PyObject *args) {
+  session_object *s = session_of(self);
+  PyObject *begin, *end;
+  if (!PyArg_ParseTuple(args, "OO", &begin, &end)) return NULL;
+  if (s->profiled) Py_RETURN_FALSE;
+  if (!enter(s)) return NULL;
+  const bool on = begin != Py_None;
+  const td_observer observer = {.user = self, .enter = part_begins, .part = part_ends};
+  td_error err = {0};
+  const td_status status = td_session_observe(s->session, on ? &observer : NULL, &err);
+  s->busy = false;
+  if (status != TD_OK) return core_raise(&err);
+  PyObject *old[] = {s->begin, s->end};
+  Py_XINCREF(begin);
+  Py_XINCREF(end);
+  s->begin = begin;
+  s->end = end;
+  Py_XDECREF(old[0]);
+  Py_XDECREF(old[1]);
+  Py_RETURN_TRUE;
+}
+
+void core_session_profiled(PyObject *session, bool is) { session_of(session)->profiled = is; }
 
 /* ---- state ---- */
 
@@ -222,6 +298,10 @@ PyTypeObject *core_make_session_type(void) {
       {"set_state", session_set_state, METH_VARARGS, "set_state(index, value): a copy of value."},
       {"run", session_run, METH_VARARGS,
        "run(inputs, outs=None): a tuple with an array, a list or None for each input."},
+      {"steps", session_steps, METH_NOARGS, "[(the user's name, operator, kernel), ...]"},
+      {"watch", session_watch, METH_VARARGS,
+       "watch(begin, end) -> bool: begin(step) and end() are called around the caller's parts of steps; None, None: "
+       "nobody. False: a Profile has the session."},
       {"stats", session_stats, METH_NOARGS, "Memory, runs and threads, as a dict."},
       {0}};
   static PyType_Slot slots[] = {

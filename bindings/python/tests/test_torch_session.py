@@ -2,8 +2,14 @@
 tools/test_python_long.sh."""
 
 import collections
+import json
+import os
+import pathlib
+import re
 import subprocess
 import sys
+import tempfile
+import timeit
 import unittest
 import warnings
 
@@ -159,6 +165,137 @@ class GradMode(unittest.TestCase):
         self.assertEqual(len(new), 1)
         self.assertIn("eig", new[0].why)
         self.assertIn("test_torch_session.py", new[0].where)
+
+
+class Profiling(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        self.net = torch.nn.Sequential(collections.OrderedDict(first=torch.nn.Linear(8, 16), act=torch.nn.Tanh(), last=torch.nn.Linear(16, 4)))
+        self.net.eval()
+        self.x = torch.randn(2, 8)
+
+    def targets(self):
+        """(call, target of treadle.profile) of each way in."""
+        script = quiet(lambda: torch.jit.trace(self.net, (self.x,)))
+        compiled, function = torch.compile(self.net, backend="treadle"), torch.compile(self.net.forward, backend="treadle")
+        for target in (compiled, function, treadle.optimize(self.net, self.x), treadle.load(self.net, self.x), treadle.load(script, (self.x,))):
+            with torch.no_grad():
+                target(self.x)
+            yield target
+
+    def test_steps_are_events(self):
+        for target in self.targets():
+            with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as prof:
+                target(self.x)
+                target(self.x)
+            rows = {row.key: row for row in prof.key_averages()}
+            layers = [key for key in rows if "last" in key]
+            self.assertEqual(len(layers), 1, rows)
+            self.assertRegex(layers[0], "^last.*: .*, kern_")
+            self.assertEqual(rows[layers[0]].count, 2)
+            whole = [row for key, row in rows.items() if key.startswith("treadle::")]
+            self.assertEqual([row.count for row in whole], [2])
+            self.assertGreaterEqual(whole[0].cpu_time_total, rows[layers[0]].cpu_time_total)
+
+    def test_schedules_and_traces(self):
+        target, ready = next(self.targets()), []
+        with torch.no_grad(), torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=2),
+                                                     activities=[torch.profiler.ProfilerActivity.CPU],
+                                                     on_trace_ready=lambda p: ready.append(p.key_averages())) as prof:
+            for _ in range(9):
+                target(self.x)
+                prof.step()
+        self.assertEqual([[r.count for r in rows if r.key.startswith("last")] for rows in ready], [[2], [2]])
+        with tempfile.TemporaryDirectory() as folder:
+            prof.export_chrome_trace(folder + "/trace.json")
+            with open(folder + "/trace.json") as file:
+                events = json.load(file)["traceEvents"]
+        self.assertTrue(any(e.get("name", "").startswith("first") for e in events))
+
+    def test_nobody_listens(self):
+        from treadle._events import listener
+        self.assertLess(min(timeit.repeat(listener, number=20000, repeat=9)) / 20000, 0.5e-6)
+
+    def test_profiles_of_compiled_models(self):
+        for target in self.targets():
+            with torch.no_grad(), treadle.profile(target) as prof:
+                for _ in range(3):
+                    target(self.x)
+                    prof.step()
+            self.assertEqual(prof.totals["runs"], 3)
+            self.assertTrue(any("last" in row.key for row in prof.key_averages("node")), prof.key_averages("node"))
+            with tempfile.TemporaryDirectory() as folder:
+                prof.export_html(folder + "/page.html")
+                prof.export_chrome_trace(folder + "/trace.json")
+        with self.assertRaisesRegex(treadle.BadArgument, "call it once"):
+            treadle.profile(torch.compile(lambda x: x + 1, backend="treadle"))
+
+    def test_several_graphs(self):
+        def broken(x):
+            y = torch.relu(self.net(x))
+            torch._dynamo.graph_break()
+            return torch.tanh(y * 2) + y
+
+        fast = torch.compile(broken, backend="treadle")
+        with torch.no_grad():
+            fast(self.x)
+            self.assertEqual(len(treadle.models(fast)), 2)
+            with treadle.profile(fast) as prof:
+                fast(self.x)
+        self.assertEqual(prof.totals["runs"], 2)
+        with tempfile.TemporaryDirectory() as folder:
+            prof.export_chrome_trace(folder + "/trace.json")
+            prof.export_html(folder + "/page.html")
+            self.assertEqual(sorted(os.listdir(folder)), ["page.1.html", "page.html", "trace.json"])
+
+
+ANNOTATED = """
+import torch, treadle, treadle.itt
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)).eval()
+x = torch.randn(2, 8)
+way = {way!r}
+model = {{"compile": lambda: torch.compile(net, backend="treadle"), "script": lambda: treadle.load(torch.jit.trace(net, (x,)), (x,)),
+         "load": lambda: treadle.load(net, x)}}[way]()
+with torch.no_grad():
+    model(x)
+    treadle.itt.pause()
+    treadle.itt.resume()
+    with {emit}:
+        model(x)
+"""
+
+
+class Annotation(unittest.TestCase):
+    collector = pathlib.Path(__file__).resolve().parents[3] / "build" / "itt_collector.so"
+
+    def ranges(self, way, emit):
+        """What the collector heard, without threads."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log")
+            env = dict(os.environ, INTEL_LIBITTNOTIFY64=str(self.collector), COLLECTED=log)
+            run = subprocess.run([sys.executable, "-W", "ignore", "-c", ANNOTATED.format(way=way, emit=emit)], env=env, capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            with open(log) as file:
+                return [line.split(" ", 1)[1].strip() for line in file]
+
+    def test_layers_are_ranges_in_that_of_the_inference(self):
+        for way in ("compile", "script", "load"):
+            for emit in ("treadle.itt.emit()", "torch.autograd.profiler.emit_itt()"):
+                heard = self.ranges(way, emit)
+                self.assertIn("pause", heard)
+                self.assertIn("resume", heard)
+                starts = [i for i, line in enumerate(heard) if line.startswith("begin treadle::")]
+                self.assertEqual(len(starts), 1, heard)
+                depth, inner = 1, []
+                for line in heard[starts[0] + 1:]:
+                    depth += line.startswith("begin") - (line == "end")
+                    if depth == 0:
+                        break
+                    if depth == 2 and line.startswith("begin"):
+                        inner.append(line)
+                self.assertEqual(depth, 0, heard)
+                self.assertTrue(any(re.match(r"begin (2|_modules)\S*.*: .*kern_", line) for line in inner), heard)
 
 
 if __name__ == "__main__":

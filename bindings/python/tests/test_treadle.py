@@ -114,11 +114,21 @@ class Profiling(unittest.TestCase):
         session = treadle.load(onnx_file.two_outputs(), threads=1).session()
         ready = []
         plan = treadle.schedule(skip_first=1, wait=1, warmup=1, active=2, repeat=2)
-        prof = self.record(session, 12, schedule=plan, on_trace_ready=lambda p: ready.append(p.step_num))
-        self.assertEqual(prof.totals["runs"], 4)
-        self.assertEqual(ready, [5, 9])
+        prof = self.record(session, 12, schedule=plan, on_trace_ready=lambda p: ready.append((p.step_num, p.totals["runs"])))
+        self.assertEqual(ready, [(5, 2), (9, 2)])  # each cycle its own
+        self.assertEqual(prof.totals["runs"], 2)
+        ready.clear()
+        plan = treadle.schedule(wait=0, warmup=0, active=3)
+        self.record(session, 9, schedule=plan, on_trace_ready=lambda p: ready.append((p.step_num, p.totals["runs"])))
+        self.assertEqual(ready, [(3, 3), (6, 3), (9, 3)])
         with self.assertRaises(treadle.BadArgument):
             treadle.schedule(wait=0, warmup=0, active=0)
+
+    def test_one_after_the_other(self):
+        session = treadle.load(onnx_file.two_outputs(), threads=1).session()
+        for runs in (2, 3):  # the first is freed while the second records
+            prof = self.record(session, runs)
+            self.assertEqual(prof.totals["runs"], runs)
 
     def test_exports(self):
         session = treadle.load(onnx_file.two_outputs(), threads=1).session()

@@ -9,6 +9,7 @@ import time
 from . import _core
 from ._convert import Kinds, complex_of, spread, types_of
 from ._errors import BadArgument
+from ._events import listener, told
 from ._options import compiler_and_cache, known_only, passes, sizes, thread_count
 from ._threads import shared_pool
 
@@ -132,6 +133,9 @@ class Session(_Callable):
         return self._call(self.model, args, named, out)
 
     def _run(self, given, outs):
+        make = listener()
+        if make is not None:
+            return told(make, self.model, self._core, lambda: self._core.run(given, outs))
         return self._core.run(given, outs)
 
     @property
@@ -186,6 +190,7 @@ class Model(_Callable):
         self._input_at = {v.name: i for i, v in enumerate(self.inputs)}
         self._output_at = {v.name: i for i, v in enumerate(self.outputs)}
         self._output_names = tuple(v.name for v in self.outputs)
+        self._step_names = None
         self._idle = None
         self._lock = threading.Lock()
         self._executor = None
@@ -219,7 +224,10 @@ class Model(_Callable):
             return self._run_state(self._here(), given, outs)
         idle = self._here()
         session = self._take_session(idle)
+        make = listener()
         try:
+            if make is not None:
+                return told(make, self, session, lambda: session.run(given, outs))
             return session.run(given, outs)
         finally:
             idle.sessions.append(session)
@@ -243,7 +251,10 @@ class Model(_Callable):
         with self._lock:  # calls go on from one state: one after the other
             if not idle.sessions:
                 idle.sessions.append(self._new_session(idle))
-            return idle.sessions[0].run(given, outs)
+            session, make = idle.sessions[0], listener()
+            if make is not None:
+                return told(make, self, session, lambda: session.run(given, outs))
+            return session.run(given, outs)
 
     def _idle_session(self):
         """The session that calls take while no others run beside them."""

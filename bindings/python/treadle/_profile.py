@@ -13,6 +13,7 @@ import collections
 import gzip
 import json
 import os
+import sys
 
 from . import _core
 from ._errors import BadArgument
@@ -42,6 +43,13 @@ class Average:
         self.cpu_time = self.cpu_time_total / max(1, self.count)
         self.flops = row["flop"]
         self.bytes = row["bytes"]
+
+    def _add(self, other):
+        """The row of another graph."""
+        self.nodes = self.nodes + other.nodes
+        for name in ("count", "cpu_time_total", "self_cpu_time_total", "flops", "bytes"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.cpu_time = self.cpu_time_total / max(1, self.count)
 
     def __repr__(self):
         return f"<Average {self.key}: {self.count} calls, {_time(self.cpu_time_total)}>"
@@ -91,29 +99,50 @@ def _time(us):
     return f"{us / 1e6:.3f}s" if us >= 1e6 else f"{us / 1e3:.3f}ms" if us >= 1e3 else f"{us:.3f}us"
 
 
+def _cores_of(target):
+    """The core's sessions that the target's calls take."""
+    if isinstance(target, Session):
+        return [target._core]
+    if isinstance(target, Model):
+        return [target._idle_session()]
+    torch = sys.modules.get("treadle._torch")
+    graphs = torch._graphs_of(target) if torch else None
+    if graphs is None:
+        raise BadArgument("profile needs a treadle.Session, a treadle.Model, or what torch.compile or treadle.optimize gave", "target")
+    found = [graph.model._idle_session() for graph in graphs if graph.model is not None]
+    if not found:
+        raise BadArgument("no graph of it runs on Treadle yet: call it once before (treadle.fallbacks() says what PyTorch runs)", "target")
+    return found
+
+
 class profile:
-    """Records the calls of a Session while the block runs; of a Model, those that are not made side by side. `schedule`
-    says which calls, None all. `on_trace_ready` is called with the profile after the last call of a cycle, by step(),
-    or at the end where there is no schedule. `records`: parts of steps kept for traces on each thread, the newest."""
+    """Records the calls of a Session while the block runs; of a Model, or of what torch.compile or optimize gave, those that
+    are not made side by side. `schedule` says which calls, None all; each cycle has its own figures, and those of the last
+    one stay. `on_trace_ready` is called with the profile after the last call of a cycle, by step(), or at the end where there
+    is no schedule. `records`: parts of steps kept for traces on each thread, the newest."""
 
     def __init__(self, target, *, schedule=None, on_trace_ready=None, records=0):
-        if not isinstance(target, (Model, Session)):
-            raise BadArgument("profile needs a treadle.Session or a treadle.Model", "target")
+        _cores_of(target)  # an error now, not in start
         self._target = target
         self._schedule = schedule
         self._ready = on_trace_ready
         self._records = records
-        self._core = None
+        self._cores = self._last = []  # of this cycle, and of the one before
         self.step_num = 0
 
     def start(self):
         s = self._schedule or Schedule(0, 0, 0, 0, 0)
-        core = self._target._core if isinstance(self._target, Session) else self._target._idle_session()
-        self._core = _core.Profile(core, self._records, s.skip_first, s.wait, s.warmup, s.active, s.repeat)
+        self._watch(s)
         self.step_num = 0
 
+    def _watch(self, s):
+        self._last, self._cores = self._cores, []
+        for core in _cores_of(self._target):
+            self._cores.append(_core.Profile(core, self._records, s.skip_first, s.wait, s.warmup, s.active, int(s.active > 0)))
+
     def stop(self):
-        self._core.stop()
+        for core in self._cores:
+            core.stop()
         if self._schedule is None and self._ready:
             self._ready(self)
 
@@ -128,40 +157,62 @@ class profile:
         """Call it after each call of the session."""
         self.step_num += 1
         s = self._schedule
-        if s is None or not self._ready:
+        if s is None:
             return
         cycle, passed = s.wait + s.warmup + s.active, self.step_num - s.skip_first
-        if passed > 0 and passed % cycle == 0 and (s.repeat == 0 or passed // cycle <= s.repeat):
+        if passed <= 0 or (s.repeat and passed > cycle * s.repeat):
+            return
+        if passed % cycle == 0 and self._ready:
             self._ready(self)
+        if passed % cycle == s.wait and passed > cycle:  # the next one begins to count
+            self._watch(s._replace(skip_first=0, wait=0))
 
     def _written(self):
-        if self._core is None:
+        if not self._cores:
             raise BadArgument("nothing was recorded: use `with treadle.profile(...)`, or start()")
-        return self._core
+        empty = self._last and all(core.totals()["runs"] == 0 for core in self._cores)
+        return self._last if empty else self._cores  # until the next cycle has recorded something
 
     def key_averages(self, group_by="op"):
         """Rows by "op", "node", "kernel", "class", "module" or "origin" (the user's nodes)."""
-        data = json.loads(self._written().write("json", group_by, "order"))
-        return Averages([Average(row) for row in data["rows"]], 1e3 * data["run_ms"])
+        rows, run_ms = {}, 0.0
+        for core in self._written():
+            data = json.loads(core.write("json", group_by, "order"))
+            run_ms += data["run_ms"]
+            for row in map(Average, data["rows"]):
+                mine = rows.setdefault((row.key, row.kernel), row)
+                if mine is not row:
+                    mine._add(row)
+        return Averages(rows.values(), 1e3 * run_ms)
 
     @property
     def totals(self):
-        """Runs, threads, and where the time went, in ms: run = self + wait + between."""
-        return self._written().totals()
+        """Runs, threads, and where the time went, in ms: run = self + wait + between. Of several graphs, all together."""
+        first, *rest = (core.totals() for core in self._written())
+        for more in rest:
+            first = {key: max(value, more[key]) if key == "threads" else value + more[key] for key, value in first.items()}
+        return first
 
     def export_chrome_trace(self, path):
         """For ui.perfetto.dev and chrome://tracing; a path that ends in .gz is compressed."""
-        self._export(path, self._written().write("trace"))
+        texts = [core.write("trace") for core in self._written()]
+        if len(texts) > 1:  # graphs of one program: events of all, on one clock
+            first, *rest = map(json.loads, texts)
+            first["traceEvents"] += [event for more in rest for event in more["traceEvents"]]
+            texts = [json.dumps(first)]
+        self._export(path, texts[0])
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
         """Folded stacks by module, for flame graphs."""
         if metric != "self_cpu_time_total":
             raise BadArgument("stacks have self_cpu_time_total alone", "metric")
-        self._export(path, self._written().write("stacks"))
+        self._export(path, "".join(core.write("stacks") for core in self._written()))
 
     def export_html(self, path):
-        """One page that needs no network."""
-        self._export(path, self._written().write("html"))
+        """One page that needs no network; of several graphs one each, path.html, path.1.html, ..."""
+        for i, core in enumerate(self._written()):
+            stem, end = os.path.splitext(os.fspath(path))
+            self._export(f"{stem}.{i}{end}" if i else path, core.write("html"))
 
     def _export(self, path, text):
         path = os.fspath(path)

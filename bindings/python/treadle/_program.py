@@ -4,6 +4,7 @@ the tensors that it names. Only data goes into the text: tensors stay where they
 import json
 import math
 import operator
+import re
 
 import torch
 import torch.fx
@@ -15,6 +16,8 @@ _SCALAR_TYPES = {name: number for number, name in enumerate(
 _SCALAR_TYPES.update(uint16=28, float8_e4m3fn=29, float8_e5m2=30, float8_e4m3fnuz=31, float8_e5m2fnuz=32)
 _MEMORY_FORMATS = {torch.contiguous_format: 1, torch.channels_last: 2, torch.channels_last_3d: 3, torch.preserve_format: 4}
 _STRIDED = 7
+# What Dynamo puts before the user's path of a module: the argument that leads to it. A global variable stays as a name.
+_DYNAMO_ROOT = re.compile(r"^(?:L\['\w+'\](?:\.__self__)?\.?|G\['(\w+)'\])")
 
 
 class CannotSay(Exception):
@@ -307,7 +310,7 @@ def _metadata(node):
         said["stack_trace"] = node.meta["stack_trace"]
     stack = node.meta.get("nn_module_stack")
     if stack:
-        said["nn_module_stack"] = ";".join(f"{key},{path},{getattr(kind, '__qualname__', kind)}" for key, (path, kind) in stack.items())
+        said["nn_module_stack"] = ";".join(f"{key},{_DYNAMO_ROOT.sub(lambda m: m[1] or '', path)},{getattr(kind, '__qualname__', kind)}" for key, (path, kind) in stack.items())
     return said
 
 

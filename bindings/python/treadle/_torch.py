@@ -22,6 +22,7 @@ from . import _core
 from ._around import around, drawn_graph, placed_graph, put_back, real_graph, token_positions, with_draws, with_tokens
 from ._convert import torch_tensor_view, types_of
 from ._errors import BadArgument, Error, Unsupported
+from ._events import listener, told
 from ._model import Model, Outputs
 from ._options import FallbackGraph, check, compiler_and_cache, known_only, passes, thread_count
 from ._program import CannotSay, of_exported, of_graph
@@ -314,7 +315,10 @@ class _Compiled:
             model._set_threads(torch.get_num_threads())
         idle = model._here()
         session = model._take_session(idle)
+        make = listener()
         try:
+            if make is not None:
+                return told(make, model, session, lambda: self.bound.run(session, args))
             return self.bound.run(session, args)
         finally:
             idle.sessions.append(session)

@@ -5,6 +5,7 @@ import contextlib
 import os
 
 from . import _core
+from ._events import emitting
 
 _path = os.environ.get("INTEL_LIBITTNOTIFY64")
 _collector = _core.Collector(_path) if _path else None
@@ -31,6 +32,45 @@ def mark(msg):
     """A moment."""
     if _collector:
         _collector.mark(msg)
+
+
+def pause():
+    """The collector collects no more, until resume."""
+    if _collector:
+        _collector.pause()
+
+
+def resume():
+    """It collects again."""
+    if _collector:
+        _collector.resume()
+
+
+@contextlib.contextmanager
+def emit():
+    """While it lasts, each inference is a range, on any thread, and in it each layer on the caller's: the user's name first, the
+    operator and the kernel behind it. torch.profiler.emit_itt() does so, too, and for PyTorch's operators."""
+    make = _Range if _collector else None
+    if make:
+        emitting.append(make)
+    try:
+        yield
+    finally:
+        if make:
+            emitting.remove(make)
+
+
+class _Range:
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        _collector.push(self.name)
+
+    def __exit__(self, kind, value, trace):
+        _collector.pop()
 
 
 @contextlib.contextmanager

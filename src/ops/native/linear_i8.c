@@ -86,6 +86,7 @@ const ir_op ops_linear_i8[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .infer = infer,

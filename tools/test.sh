@@ -84,6 +84,7 @@ start asan-build aside build asan -DTREADLE_WERROR=ON # clang's: its warnings ar
 stage release-tests run_ctest release
 stage layers python3 tools/check_layers.py build
 stage sizes python3 tools/check_sizes.py
+stage house python3 tools/check_house.py
 start docs python3 tools/check_docs.py build
 start python sh tools/test_python.sh
 finish docs python

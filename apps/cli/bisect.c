@@ -261,11 +261,8 @@ static td_status run_bisect(cli_args *args, td_error *err) {
 }
 
 static const cli_option bisect_options[] = {
-    CLI_OPTION_BACKEND,
-    CLI_OPTIONS_TRIAL,
-    CLI_OPTION_SPECIALISE,
-    {"time-limit", "S", "seconds after which a run is said not to end; default: twenty times eager's, and ten", NULL,
-     false},
+    CLI_OPTION_BACKEND,    CLI_OPTIONS_TRIAL,
+    CLI_OPTION_SPECIALISE, {"time-limit", "S", "timeout in seconds; default: 20 times eager's time + 10", NULL, false},
     CLI_OPTION_JSON,
 };
 

@@ -2,8 +2,8 @@
  *
  * Every node's result is made an output of both. Where the two then agree everywhere although they do not as they are,
  * the fault needs nodes to be fused, which outputs between them prevent: then one output at a time is added, by halves.
- * That takes it that what has parted stays so further on. All of it happens in a process of its own, so that a crash is
- * an answer too: it names the step. */
+ * This assumes that later nodes stay wrong after the first one does. All of it happens in a process of its own, so that
+ * a crash is an answer too: it names the step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,7 +210,7 @@ static td_status look_inside(comparison *c, size_t outputs, bool parted, td_erro
     if (status == TD_OK && found < expected.count)
       show_found(c, expected.names[found], &s.metrics, "which only parts where nodes are fused");
     else if (status == TD_OK)
-      cli_note("no node inside parts when its result is looked at: only what makes the outputs themselves does");
+      cli_note("no intermediate result differs when kept; only the nodes producing the outputs do");
   }
   cli_trial_close(&expected);
   return status;
@@ -365,7 +365,7 @@ static const cli_option compare_options[] = {
      "what is expected, and what is held against it; default eager,native, of two models native,native", NULL, false},
     {"expect", "DIR", "expected are the outputs recorded as DIR/NAME.npy, as `treadle run --output DIR` writes them",
      NULL, false},
-    {"time-limit", "S", "seconds after which what still runs is said not to end; default: none", NULL, false},
+    {"time-limit", "S", "timeout in seconds; default: none", NULL, false},
     CLI_OPTIONS_TRIAL,
     CLI_OPTION_SPECIALISE,
     {"nodes", NULL, "show every node, also where the outputs agree", NULL, false},

@@ -95,7 +95,8 @@ static td_status run_inspect(cli_args *args, td_error *err) {
 static const cli_option inspect_options[] = {
     {"stage", "STAGE", "the graph as imported, after the passes, its fused loops, or the plan; default passes",
      "imported passes loops plan", false},
-    {"why", NULL, "with --stage loops: each decision, and why what stands alone does", NULL, false},
+    {"why", NULL, "with --stage loops: explain each fusion decision, and why unfused nodes were left alone", NULL,
+     false},
     {"format", "FORMAT", "default text; html is a page of the plan's memory over its steps", "text dot json html",
      false},
     {"save", "FILE",

@@ -140,7 +140,8 @@ typedef struct td_allocator {
 typedef struct td_model td_model;
 typedef struct td_session td_session;
 
-/* What a model is given where its format does not say it. Of ONNX inputs with values, unnamed ones become constants. */
+/* Declares inputs that the file format leaves undeclared. ONNX inputs with default values that are not named here
+ * become constants. */
 typedef struct td_input_spec {
   const char *name; /* of the graph's input; NULL: made of the argument it goes to */
   const char *path; /* where it goes in the call: "argument 0[1]", "context['keys']". NULL: to the argument called
@@ -202,9 +203,9 @@ typedef struct td_load_options {
   const char *specialise; /* sizes to compile variants of the plan for, "batch=1,8 seq=128": of the open dimensions
                              called batch and seq each combination; further lists stand behind a ";". Runs whose sizes
                              are those of a variant use the first that is; others the general plan. NULL: none */
-  int32_t tapped_inputs; /* 1: who reads a tensor of those in `taps`, or an output, reads an input of that name instead,
-                            behind the model's own: so each node runs on what the caller has for its operands. Sizes
-                            that are computed, and tensors whose sizes only data can tell, stay what they are */
+  int32_t tapped_inputs;  /* 1: each consumer of a tensor in `taps`, or of an output, reads an extra input of that name,
+                             appended to the model's inputs, so that each node runs on operands of the caller's choice.
+                             Computed sizes, and tensors whose sizes depend on data, are left as they are */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
@@ -392,9 +393,9 @@ TD_API td_status td_session_run(td_session *session, td_error *err);
 /* Has output `index` written to the caller's memory from the next run on: `tensor` says its dtype, its dimensions and
  * where (copied; NULL: to the session's own memory again). Steps write straight into it where they can; otherwise the
  * output is copied there at the end of a run, as it is where the memory overlaps an input's: an output may replace an
- * input. The memory must stay valid until it is given up, and holds no sense after a run that failed. Dtype, rank and
- * fixed dimensions are checked here, open ones at a run; TD_BAD_ARGUMENT names the output. The outputs of the last run
- * are gone. Allocates nothing. Lists and strings cannot be bound. */
+ * input. The memory must stay valid until it is given up, and its contents are undefined after a failed run. Dtype,
+ * rank and fixed dimensions are checked here, open ones at a run; TD_BAD_ARGUMENT names the output. The outputs of the
+ * last run are gone. Allocates nothing. Lists and strings cannot be bound. */
 TD_API td_status td_session_bind_output(td_session *session, size_t index, const td_tensor *tensor, td_error *err);
 
 /* What output `index` will be for the inputs that are set: dtype and dimensions, `data` NULL. TD_ANSWER_NO, with `err`

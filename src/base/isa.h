@@ -20,6 +20,6 @@ enum {
   BASE_ISA_COUNT = 13
 };
 
-/* What of `needs` a machine that has `has` lacks; 0: it runs there. */
+/* Bits of `needs` that are missing from `has`; 0: it can run. */
 static inline uint32_t base_isa_lacks(uint32_t has, uint32_t needs) { return needs & ~(has | BASE_ISA_VECTOR); }
 #endif

@@ -21,8 +21,8 @@ void *base_arena_alloc(base_arena *arena, size_t bytes);
 void *base_arena_alloc_aligned(base_arena *arena, size_t bytes, size_t align);
 /* The same, not cleared: for what is filled at once, or by other threads, which then touch its pages first. */
 void *base_arena_alloc_uncleared(base_arena *arena, size_t bytes, size_t align);
-/* For weights of a model: lets chunks grow to many large pages. The end of a chunk that does not fill one comes in
- * small pages, dearly. */
+/* For weights of a model: lets chunks grow to many large pages. A tail smaller than a large page costs
+ * small-page faults. */
 void base_arena_expect_much(base_arena *arena);
 const td_allocator *base_arena_allocator(const base_arena *arena);
 size_t base_arena_bytes(const base_arena *arena);               /* taken from the allocator */

@@ -161,12 +161,6 @@ base_type base_program_operand_type(const base_program *p, const base_program_op
   return (base_type)p->ops[op->in[base_program_operands(op) - 1]].type;
 }
 
-bool base_program_is_f32(const base_program *p) {
-  bool all = true;
-  for (uint32_t i = 0; i < p->count; i++) all &= p->ops[i].type == BASE_TYPE_F32;
-  return all;
-}
-
 static bool is_row(const base_program *p, uint32_t i) { return p->ops[i].row; }
 
 static const char *check_store(const base_program *p, const base_program_op *op, uint32_t *stored) {

@@ -113,10 +113,10 @@ static inline bool base_program_in_row(const base_program *p, int32_t axis) {
   return axis < end && axis >= end - p->row_axes;
 }
 
-/* An operand of which another one, of whole numbers, tells what is read along one axis, as gathers do: of a load in[0]
- * is the operand that tells, in[1] the axes of what is picked, which stand at the end of the space, in[2] the picked
- * axis and, times 256, the space's axes behind the last of the telling operand. Axes of the table in front of the
- * picked one and behind it stand at the ends of what is picked. Numbers below 0 count from the end. */
+/* A gathered operand. Of its load, in[0] is the operand that holds the indices; in[1] is the rank of what is gathered,
+ * whose axes are the last of the space; in[2] packs the gathered axis (low byte) and the number of the space's axes
+ * behind the last one of the indices (high byte). Axes of the table in front of the gathered axis come first in what is
+ * gathered, those behind it last. Negative indices count from the end. */
 typedef struct base_program_pick {
   bool picks, tells; /* the operand is read that way; it tells another one's places */
   uint8_t teller, axes, axis, behind;
@@ -142,8 +142,6 @@ static inline bool base_program_computes(const base_program_op *op) {
 }
 /* The type of its operands; of `where` that of the two to choose from. */
 base_type base_program_operand_type(const base_program *p, const base_program_op *op);
-/* Is every value an F32? */
-bool base_program_is_f32(const base_program *p);
 /* Words that the program takes: a head, and BASE_PROGRAM_WORDS of each op. */
 static inline uint32_t base_program_size(const base_program *p) { return 1 + p->count * BASE_PROGRAM_WORDS; }
 void base_program_write(const base_program *p, int64_t *words);

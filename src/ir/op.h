@@ -22,7 +22,7 @@ enum {
   IR_OP_LOOKUP = 512,    /* reads of operand 0 only what comes out: gather, embedding */
   IR_OP_JOIN = 1024,     /* out[0] is the operands side by side along the dimension that attribute 0 names */
   IR_OP_EFFECT = 2048,   /* runs even where nobody uses its outputs: it may end the run with a message */
-  IR_OP_HOLDS = 4096,    /* its result holds its operands: they are shared where they are made to stay */
+  IR_OP_HOLDS = 4096,    /* its result references its operands, so they must outlive it */
   IR_OP_FRONT = 8192,    /* its chain may stand in front of operand 0: kernels/epilogue.h */
   IR_OP_LOOP = 16384,    /* a fused loop: attribute 0 is its program (base/program.h) */
   IR_OP_CHAIN = 32768    /* its last attribute may hold a program that its results go through: kernels/epilogue.h */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum { PIECE = 512, TASK = 16384 /* elements of a row at a time; of a task */ };
-enum { TURNED_ROWS = 16, FORMED_ROWS = 64 /* of a tile: where something is turned, at least, if there are; at most */ };
-enum { FORMED = 2048 /* elements of a tile where nothing is turned */ };
+enum { TURNED_ROWS = 16, FORMED_ROWS = 64 /* rows per tile: minimum when transposing; maximum */ };
+enum { FORMED = 2048 /* elements per tile when nothing is transposed */ };
 enum { REPEATED = 64 /* rows that are one, most of which are the same for some operand */ };
 enum {
   ACROSS = 4096,

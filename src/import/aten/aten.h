@@ -112,8 +112,6 @@ typedef struct aten_options {
 } aten_options;
 /* NULL: out of memory (and the builder failed). */
 aten *aten_new(const aten_options *options);
-ir_build *aten_builder(const aten *a);
-base_arena *aten_arena(const aten *a);
 /* Did an axis stay that would go with ATEN_SQUEEZE_GOES? */
 bool aten_has_open_squeeze(const aten *a);
 
@@ -121,8 +119,6 @@ bool aten_has_open_squeeze(const aten *a);
 
 /* A new cell with these contents. `is_dense`: it is known to be contiguous (inputs, parameters, constants are). */
 aten_value aten_of(aten *a, ir_value value, bool is_dense);
-/* The tensor is known to be contiguous (a program that says the strides of its values knows it). */
-void aten_mark_dense(const aten_value *tensor);
 /* The tensor came with the file: it is older than all marks, whenever it was read. */
 void aten_mark_first(const aten_value *tensor);
 /* A tensor of the kind of `like` (complex, quantised) with these contents, that may be the same storage: after a write

@@ -32,10 +32,6 @@ aten_value aten_of(aten *a, ir_value value, bool is_dense) {
   return aten_fresh(a, value, is_dense ? ATEN_DENSE : ATEN_UNSURE);
 }
 
-void aten_mark_dense(const aten_value *tensor) {
-  if (tensor->kind == ATEN_TENSOR) tensor->u.tensor->dense = ATEN_DENSE;
-}
-
 void aten_mark_first(const aten_value *tensor) {
   if (tensor->kind == ATEN_TENSOR) tensor->u.tensor->cell->born = tensor->u.tensor->born = 0;
 }

@@ -26,8 +26,6 @@ no_memory:
   return NULL;
 }
 
-ir_build *aten_builder(const aten *a) { return a->b; }
-base_arena *aten_arena(const aten *a) { return a->arena; }
 bool aten_has_open_squeeze(const aten *a) { return a->kept_open; }
 uint32_t aten_stamp(const aten *a) { return a->clock; }
 

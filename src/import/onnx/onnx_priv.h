@@ -62,9 +62,6 @@ static inline int64_t onnx_axis(onnx_node *n, int64_t axis, int32_t rank) {
 static inline bool onnx_known_ints(onnx_node *n, ir_value v, const int64_t **ints, uint32_t *count) {
   return ir_build_known_ints(onnx_build(n), v, ints, count);
 }
-static inline bool onnx_known_floats(onnx_node *n, ir_value v, const double **floats, uint32_t *count) {
-  return ir_build_known_floats(onnx_build(n), v, floats, count);
-}
 static inline ir_value onnx_ints(onnx_node *n, const int64_t *ints, uint32_t count) {
   return ir_build_ints(onnx_build(n), ints, count);
 }

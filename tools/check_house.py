@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Counts what the design wants less of, and fails where there is more than the ceilings below: lower them with each step.
+
+Operator names in string literals, per room that should know operators by id or by their descriptors' fields alone; names
+of kernel levels outside the list of levels; lines of documents over 120 columns (tables and what commands print aside);
+source files over 700 lines; functions of more than 8 parameters. Ends with a count of checks."""
+import pathlib
+import re
+import sys
+
+OPERATOR_NAMES = {"passes": 360, "fuse": 5, "lower": 0, "compile": 0, "codegen": 0, "plan": 0, "kernels": 8, "runtime": 2}
+LEVEL_NAMES = {"src": 56, "apps": 4, "include": 0}
+LONG_LINES = {}
+LONG_FILES = {"src/lower/lower.c": 764, "src/import/aten/lower_view.c": 764}
+# Inner loops of kernels and references, to which a struct would be dearer than registers; below them what may yet go.
+MANY_PARAMETERS = {
+    "multiply_rows": 15, "where_row": 10, "run_rows": 9, "transform_panel": 9, "multiply_run": 9,
+    "fail_lookup": 9, "resolve_call": 9, "ir_build_region": 9, "add": 9, "prof_counters_by_part": 9}
+COLUMNS, LINES, PARAMETERS = 120, 700, 8
+C_FOLDERS = ["src", "include", "apps", "bindings", "tests", "examples"]
+
+
+def read(path):
+    return path.read_text().splitlines()
+
+
+def code_of(path):
+    """The text without comments; strings stay."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", path.read_text(), flags=re.S)
+
+
+def sources(folder):
+    return sorted(path for path in pathlib.Path(folder).rglob("*") if path.suffix in (".c", ".h", ".def"))
+
+
+def count_operator_names():
+    for room in OPERATOR_NAMES:
+        yield f"operator names in src/{room}", sum(
+            len(re.findall(r'"(?:aten|td|prim)::[A-Za-z0-9_.]*"', code_of(path))) for path in sources(f"src/{room}")), OPERATOR_NAMES[room]
+
+
+def count_level_names():
+    for folder in LEVEL_NAMES:
+        yield f"level names in {folder}", sum(
+            len(re.findall(r'"(?:vector|avx2|avx512)"|KERN_LEVEL_\w+', code_of(path))) for path in sources(folder)), LEVEL_NAMES[folder]
+
+
+def prose(path):
+    """The lines of a document outside of tables and code."""
+    code = False
+    for line in read(path):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code and not line.startswith("    ") and not line.lstrip().startswith("|"):
+            yield line
+
+
+def count_long_lines():
+    for path in [pathlib.Path("README.md"), pathlib.Path("CONTRIBUTING.md"), *sorted(pathlib.Path("docs").rglob("*.md"))]:
+        yield f"lines over {COLUMNS} columns in {path}", sum(len(line) > COLUMNS for line in prose(path)), LONG_LINES.get(str(path), 0)
+
+
+def count_long_files():
+    for folder in C_FOLDERS:
+        for path in sources(folder):
+            if path.suffix != ".def" and (lines := len(read(path))) > min(LINES, LONG_FILES.get(str(path), LINES)):
+                yield f"lines of {path}", lines, LONG_FILES.get(str(path), LINES)
+
+
+def functions(path):
+    """(name, number of parameters) of the functions that a file defines, as clang-format lays them out."""
+    text = re.sub(r"^#(?:.*\\\n)*.*$", "", code_of(path), flags=re.M)
+    for found in re.finditer(r"^[A-Za-z_][\w \*]*[ \*](\w+)\(([^;{}]*?)\) \{$", text, flags=re.M):
+        depth, count = 0, 1
+        for c in found[2]:
+            depth += (c == "(") - (c == ")")
+            count += c == "," and depth == 0
+        yield found[1], count
+
+
+def count_parameters():
+    for folder in C_FOLDERS:
+        for path in sources(folder):
+            for name, count in functions(path):
+                if count > PARAMETERS:
+                    yield f"parameters of {path}: {name}", count, MANY_PARAMETERS.get(name, PARAMETERS)
+
+
+def main():
+    passed = failed = 0
+    for count in (count_operator_names, count_level_names, count_long_lines, count_long_files, count_parameters):
+        for what, found, most in count():
+            if found > most:
+                print(f"FAILED {what}: {found}; {most} are allowed")
+            elif found < most:
+                print(f"{what}: {found}; lower the ceiling from {most}")
+            passed, failed = passed + (found <= most), failed + (found > most)
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+sys.exit(main())

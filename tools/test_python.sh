@@ -10,14 +10,16 @@ passed=0 failed=0
 
 run_tests() { # FOLDER THAT HAS THE PACKAGE
   log=build/python/tests.log
-  PYTHONPATH=$1 $python bindings/python/tests/test_treadle.py >"$log" 2>&1
-  status=$?
-  cat "$log"
-  count=$(sed -n 's/^Ran \([0-9]*\) test.*/\1/p' "$log")
-  bad=$(sed -n 's/^FAILED (//p' "$log" | tr -c '0-9\n' ' ' | awk '{for (i = 1; i <= NF; i++) n += $i; print n + 0}')
-  if [ $status -ne 0 ] && [ "${bad:-0}" = 0 ]; then bad=1; fi
-  failed=$((failed + ${bad:-0}))
-  passed=$((passed + ${count:-0} - ${bad:-0}))
+  for tests in test_treadle test_runtime; do
+    PYTHONPATH=$1 $python bindings/python/tests/$tests.py >"$log" 2>&1
+    status=$?
+    cat "$log"
+    count=$(sed -n 's/^Ran \([0-9]*\) test.*/\1/p' "$log")
+    bad=$(sed -n 's/^FAILED (//p' "$log" | tr -c '0-9\n' ' ' | awk '{for (i = 1; i <= NF; i++) n += $i; print n + 0}')
+    if [ $status -ne 0 ] && [ "${bad:-0}" = 0 ]; then bad=1; fi
+    failed=$((failed + ${bad:-0}))
+    passed=$((passed + ${count:-0} - ${bad:-0}))
+  done
 }
 
 build_wheel() {

@@ -11,6 +11,7 @@ from ._convert import Kinds, complex_of, spread, types_of
 from ._errors import BadArgument
 from ._events import listener, told
 from ._options import compiler_and_cache, known_only, passes, sizes, thread_count
+from . import _threads
 from ._threads import shared_pool
 
 
@@ -125,7 +126,8 @@ class Session(_Callable):
         self.model = model
         threads = model.threads if threads is None else thread_count(threads, "threads")
         interop = model.interop_threads if interop_threads is None else thread_count(interop_threads, "interop_threads")
-        self._core = _core.Session(model._core, threads, spin_us, None, print or _print, interop)
+        self._core = _core.Session(model._core, threads or _threads.default_threads, spin_us, None, print or _print,
+                                   interop or _threads.default_interop)
         for name, value in (state or {}).items():
             self.set_state(name, value)
 
@@ -170,6 +172,7 @@ class _Idle:
 
     def __init__(self, threads, interop_threads):
         self.process = os.getpid()
+        self.turn = _threads.turn
         self.pool = shared_pool(threads, interop_threads)
         self.sessions = []
 
@@ -205,10 +208,10 @@ class Model(_Callable):
 
     def _here(self):
         idle = self._idle
-        if idle is None or idle.process != os.getpid():
+        if idle is None or idle.process != os.getpid() or (idle.turn != _threads.turn and not self.states):
             with self._fresh_lock():
                 idle = self._idle
-                if idle is None or idle.process != os.getpid():
+                if idle is None or idle.process != os.getpid() or (idle.turn != _threads.turn and not self.states):
                     idle = self._idle = _Idle(self.threads, self.interop_threads)
         return idle
 

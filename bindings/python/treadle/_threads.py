@@ -6,6 +6,9 @@ import weakref
 
 from . import _core
 
+default_threads = default_interop = 0  # of models that say no number: set_num_threads; 0: what the machine allows
+was_set = False
+turn = 0  # counts the changes of these
 _lock = threading.Lock()
 _pools = weakref.WeakValueDictionary()
 
@@ -24,9 +27,17 @@ def usable():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def set_default(threads, interop_threads):
+    global default_threads, default_interop, turn, was_set
+    default_threads, was_set = (threads, True) if threads is not None else (default_threads, was_set)
+    default_interop = default_interop if interop_threads is None else interop_threads
+    turn += 1
+
+
 def shared_pool(threads, interop_threads=0):
     """That of this process with so many threads; 0: what the machine allows."""
     global _lock
+    threads, interop_threads = threads or default_threads, interop_threads or default_interop
     key = (os.getpid(), 0 if threads == usable() else threads, 0 if interop_threads == usable() else interop_threads)
     pool = _pools.get(key)
     if pool is None:

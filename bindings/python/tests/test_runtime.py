@@ -1,0 +1,174 @@
+"""Threads and cores from Python: who decides how many, pools of CPUs, calls in order, batches over streams. No torch."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import numpy as np  # noqa: E402
+
+import onnx_file  # noqa: E402
+import treadle  # noqa: E402
+from treadle import runtime  # noqa: E402
+
+LAYER = "builtin:layer:linear 512x512 out=512"
+
+
+def in_a_child(code, **variables):
+    """What the code prints in a process whose environment says only these numbers of threads."""
+    names = ("TREADLE_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    env = {k: v for k, v in os.environ.items() if k not in names}
+    return subprocess.run([sys.executable, "-c", "import treadle\n" + code], env={**env, **variables}, check=True,
+                          capture_output=True, text=True).stdout.strip()
+
+
+class Threads(unittest.TestCase):
+    def test_who_decides(self):
+        ask = "print(treadle.get_num_threads())"
+        self.assertEqual(in_a_child(ask, MKL_NUM_THREADS="1"), "1")
+        self.assertEqual(in_a_child(ask, OMP_NUM_THREADS="1,2", MKL_NUM_THREADS="2"), "1")
+        self.assertEqual(in_a_child(ask, TREADLE_NUM_THREADS="3", OMP_NUM_THREADS="1"), "3")
+        self.assertEqual(in_a_child("treadle.set_num_threads(5)\n" + ask, TREADLE_NUM_THREADS="3"), "5")
+        alone = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
+        self.assertEqual(in_a_child(alone + ask), "1")
+
+    def test_calls_take_it(self):
+        stats = f"m = treadle.load({LAYER!r})\nprint(m.session().stats['threads'], m.session(threads=1).stats['threads'])"
+        self.assertEqual(in_a_child(stats, TREADLE_NUM_THREADS="3"), "3 1")
+        later = f"m = treadle.load({LAYER!r}); a = m._here(); treadle.set_num_threads(1); print(m._here() is a)"
+        self.assertEqual(in_a_child(later), "False")
+
+    def test_interop(self):
+        code = "treadle.set_num_interop_threads(4); print(treadle.get_num_interop_threads(), treadle.get_num_threads())"
+        self.assertEqual(in_a_child(code, TREADLE_NUM_THREADS="2"), "4 2")
+
+    def test_parallel_info(self):
+        text = in_a_child("print(treadle.parallel_info())", OMP_NUM_THREADS="1")
+        self.assertIn("treadle.get_num_threads() : 1, by OMP_NUM_THREADS", text)
+        self.assertIn("MKL_NUM_THREADS : [not set]", text)
+        self.assertIn("by set_num_threads", in_a_child("treadle.set_num_threads(2); print(treadle.parallel_info())"))
+        self.assertIn("by affinity and quota", in_a_child("print(treadle.parallel_info())"))
+
+    def test_no_numbers(self):
+        for wrong in (0, -1, 5000, "2", True, 1.0):
+            with self.assertRaisesRegex(treadle.BadArgument, "1 to 4096"):
+                treadle.set_num_threads(wrong)
+
+
+class Pools(unittest.TestCase):
+    def setUp(self):
+        self.allowed = sorted(os.sched_getaffinity(0))
+
+    def test_cpus(self):
+        self.assertEqual(runtime.CPUPool().core_ids, self.allowed)
+        self.assertEqual(runtime.CPUPool([self.allowed[0]] * 2).core_ids, self.allowed[:1])
+        self.assertEqual([len(p) for p in runtime.CPUPool(self.allowed).split(1)], [len(self.allowed)])
+        for wrong in ([8191], []):
+            with self.assertRaisesRegex(treadle.BadArgument, "cannot be used"):
+                runtime.CPUPool(wrong)
+        with self.assertRaisesRegex(treadle.BadArgument, "no NUMA node 4000"):
+            runtime.CPUPool(node_id=4000)
+        with self.assertRaisesRegex(treadle.BadArgument, "not both"):
+            runtime.CPUPool([0], node_id=0)
+
+    def test_pin(self):
+        one = runtime.CPUPool(self.allowed[-1:])
+        with runtime.pin(one):
+            self.assertEqual(os.sched_getaffinity(0), set(one.core_ids))
+        self.assertEqual(sorted(os.sched_getaffinity(0)), self.allowed)
+
+        @runtime.pin(one)
+        def where():
+            raise ValueError(os.sched_getaffinity(0))
+        with self.assertRaisesRegex(ValueError, str(self.allowed[-1])):
+            where()
+        self.assertEqual(sorted(os.sched_getaffinity(0)), self.allowed)
+
+
+class Tasks(unittest.TestCase):
+    def test_order_and_values(self):
+        model, seen = treadle.load("builtin:fused_chain"), []
+        x = {v.name: np.random.default_rng(1).standard_normal(v.shape).astype("f4") for v in model.inputs}
+        with runtime.Task(model) as task:
+            futures = [task(**x) for _ in range(5)]
+            for f in futures:
+                np.testing.assert_array_equal(f.get(), model(**x))
+        with runtime.Task(seen.append) as task:
+            for i in range(10000):
+                task(i)
+        self.assertEqual(seen, list(range(10000)))
+
+    def test_on_its_cores(self):
+        last = runtime.CPUPool(sorted(os.sched_getaffinity(0))[-1:])
+        with runtime.Task(lambda: os.sched_getaffinity(0), last) as task:
+            self.assertEqual(task.run_sync(), set(last.core_ids))
+
+    def test_errors_cancel_stop(self):
+        task, gate = runtime.Task(lambda f: f()), threading.Event()
+        held, waiting = task(gate.wait), task(lambda: 1)
+        self.assertTrue(waiting.cancel())
+        gate.set()
+        self.assertTrue(held.result())
+        with self.assertRaises(ZeroDivisionError):
+            task.run_sync(lambda: 1 // 0)
+        self.assertEqual(task.run_sync(lambda: 7), 7)
+        task.stop()
+        with self.assertRaisesRegex(treadle.BadArgument, "was stopped"):
+            task(lambda: 1)
+        task.stop()
+
+
+class Streams(unittest.TestCase):
+    def test_remainders_and_small_batches(self):
+        sizes = []
+
+        def double(x):
+            sizes.append(len(x))
+            return 2 * x
+        many = runtime.MultiStreamModule(double, 1)
+        self.addCleanup(many.stop)
+        for batch in (1, 2, 3, 7, 8):
+            x = np.arange(batch * 3).reshape(batch, 3)
+            np.testing.assert_array_equal(many(x), 2 * x)
+        streams = runtime.MultiStreamModule(double, runtime.AUTO)
+        self.addCleanup(streams.stop)
+        count = streams.num_streams
+        self.assertEqual(count, len(os.sched_getaffinity(0)))
+        del sizes[:]
+        x = np.arange((count + 1) * 2).reshape(-1, 2)  # one sample more than streams
+        np.testing.assert_array_equal(streams(x), 2 * x)
+        self.assertEqual(sorted(sizes), [1] * (count - 1) + [2])
+        self.assertEqual(runtime.MultiStreamModule(double, 10000).num_streams, count)
+
+    def test_a_model_gives_the_same_bits(self):
+        model = treadle.load(onnx_file.two_outputs())
+        x = np.arange(21, dtype="f4").reshape(7, 3) - 9
+        many = runtime.MultiStreamModule(model, output_concat_axis=(0, 1))
+        self.addCleanup(many.stop)
+        for ours, plain in zip(many(x), model(x)):
+            np.testing.assert_array_equal(ours, plain)
+
+    def test_hints(self):
+        def scaled(x, factor, bias=None):
+            return x * factor + bias
+        hint = runtime.MultiStreamModuleHint(1, None, bias=1)
+        many = runtime.MultiStreamModule(scaled, input_split_hint=hint, output_concat_axis=1)
+        self.addCleanup(many.stop)
+        x = np.arange(10.0).reshape(2, 5)
+        np.testing.assert_array_equal(many(x, 3, bias=x), 4 * x)
+        with self.assertRaisesRegex(treadle.BadArgument, "the hint is for 2 arguments"):
+            many(x, bias=x)
+        with self.assertRaisesRegex(treadle.BadArgument, "arguments of one batch"):
+            many(x, 3, bias=x[:, :4])
+        parts = runtime.MultiStreamModule(lambda x: x, 1, concat_output=False)
+        self.addCleanup(parts.stop)
+        self.assertEqual(len(parts(x)), 1)
+        with self.assertRaisesRegex(treadle.BadArgument, "num_streams is 0"):
+            runtime.MultiStreamModule(scaled, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -236,7 +236,8 @@ static bool has_loop_types(const fuse_state *f, const ir_node_def *node) {
 /* Interpreted, a short row costs more than it saves where the node has a kernel of its own. */
 static bool is_short_row(const fuse_state *f, const fuse_group *g, const ir_node_def *node, const fuse_built *built) {
   int64_t length = 1;
-  for (int32_t a = g->rank - g->row_axes; a < g->rank; a++) length *= base_dim_known(g->dims[a]) ? g->dims[a] : SHORT;
+  for (int32_t a = g->rank - g->row_axes; a < g->rank; a++)
+    if (!base_mul_i64(length, base_dim_known(g->dims[a]) ? g->dims[a] : SHORT, &length)) length = INT64_MAX;
   if (f->setting->compiled || !g->row_axes || length >= SHORT || !node->op->kernel || built->build.program.across)
     return false;
   const ir_kernel_query *query = fuse_query(f->graph, f->setting->isa, f->scratch, node);

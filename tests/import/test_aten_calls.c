@@ -464,6 +464,55 @@ static void test_lack_of_memory(void **state) {
   assert_true(fail_each_allocation(work, NULL, true) > 20);
 }
 
+/* ---- a script's own numbers ---- */
+
+/* Numbers at the ends of their range give a result or an error, no undefined arithmetic: each operator with each at
+ * each of its places. 'x': [4, 3] of whole numbers, 'n': a number, 'l': two of them, 'd': 0, 's': 1. */
+static void test_ends_of_ranges(void **state) {
+  (void)state;
+  static const char *const calls[][2] = {
+      {"aten::select", "xdn"},    {"aten::select", "xnd"},      {"aten::narrow", "xdnn"},
+      {"aten::slice", "xdnns"},   {"aten::slice", "xdnnn"},     {"aten::chunk", "xnd"},
+      {"aten::split", "xnd"},     {"aten::split", "xld"},       {"aten::tensor_split", "xnd"},
+      {"aten::view", "xl"},       {"aten::reshape", "xl"},      {"aten::expand", "xl"},
+      {"aten::repeat", "xl"},     {"aten::roll", "xnd"},        {"aten::diagonal", "xnds"},
+      {"aten::unflatten", "xdl"}, {"aten::flatten", "xnn"},     {"aten::transpose", "xnn"},
+      {"aten::movedim", "xnn"},   {"aten::unsqueeze", "xn"},    {"aten::squeeze", "xn"},
+      {"aten::unfold", "xdnn"},   {"aten::unbind", "xn"},       {"aten::flip", "xl"},
+      {"aten::permute", "xl"},    {"aten::arange", "n"},        {"aten::arange", "nn"},
+      {"aten::arange", "nnn"},    {"aten::cumsum", "xn"},       {"aten::constant_pad_nd", "xl"},
+      {"aten::tril", "xn"},       {"aten::as_strided", "xlln"}, {"aten::add", "nn"},
+      {"aten::mul", "nn"},        {"aten::floordiv", "nn"},     {"aten::remainder", "nn"}};
+  static const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, -1, 0, 2, (int64_t)1 << 62, INT64_MAX - 1, INT64_MAX};
+  enum { ENDS = sizeof ends / sizeof *ends };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    for (size_t k = 0; k < ENDS * ENDS; k++) {
+      world w;
+      aten_value args[6];
+      uint32_t count = 0;
+      start(&w);
+      for (const char *c = calls[i][1]; *c; c++, count++)
+        args[count] = *c == 'x'   ? COUNTING(&w, TD_I64, 4, 3)
+                      : *c == 'l' ? INTS(&w, ends[k % ENDS], ends[k / ENDS])
+                      : *c == 'n' ? aten_int(ends[count % 2 ? k % ENDS : k / ENDS])
+                                  : aten_int(*c == 's');
+      (void)aten_call(w.a, calls[i][0], NULL, args, count, NULL, 0);
+      if (ir_build_failed(&w.build)) assert_int_not_equal(w.err.text[0], 0);
+      world_close(&w);
+    }
+}
+
+/* More chunks than there are elements: one each. */
+static void test_many_chunks(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  aten_value list = CALL(&w, "aten::chunk", COUNTING(&w, TD_I64, 4), aten_int(INT64_MAX), aten_int(0));
+  assert_int_equal(w.build.status, TD_OK);
+  assert_int_equal(list.u.list->items.count, 4);
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),
                                      cmocka_unit_test(test_result_type),
@@ -480,6 +529,8 @@ int main(void) {
                                      cmocka_unit_test(test_unsure_aliases_fail),
                                      cmocka_unit_test(test_journal),
                                      cmocka_unit_test(test_lack_of_memory),
-                                     cmocka_unit_test(test_turned_in_place)};
+                                     cmocka_unit_test(test_turned_in_place),
+                                     cmocka_unit_test(test_ends_of_ranges),
+                                     cmocka_unit_test(test_many_chunks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -281,7 +281,7 @@ static aten_value drop_axis(aten_args *c, const aten_value *of, int64_t dim) {
 
 static aten_value select_at(aten_args *c, int64_t dim, const aten_value *index) {
   ir_value first = aten_vector(c->a, index, 1), last;
-  if (aten_is_known(index)) last = i64(c, index->u.i == -1 ? INT64_MAX : index->u.i + 1);
+  if (aten_is_known(index)) last = i64(c, index->u.i == -1 || index->u.i == INT64_MAX ? INT64_MAX : index->u.i + 1);
   else { /* the last one is behind -1 */ ir_value next = aten_with_scalar(c->a, "aten::add", first, 1);
     last = IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::eq", next, 0), i64(c, INT64_MAX), next);
   }
@@ -329,7 +329,11 @@ static aten_value pieces_of(aten_args *c, int64_t dim, int64_t size, int64_t eac
     else aten_refuse(c, "pieces of %lld elements", (long long)each);
     return list;
   }
-  for (int64_t at = 0; at < size || at == 0; at += each) add_piece(c, &list, dim, at, base_min_i64(at + each, size));
+  for (int64_t at = 0, end; at < size || at == 0; at = end) {
+    end = each < size - at ? at + each : size;
+    add_piece(c, &list, dim, at, end);
+    if (end == size) break;
+  }
   return list;
 }
 
@@ -365,7 +369,7 @@ aten_value aten_lower_chunk(aten_args *c) {
   aten_value size = aten_size(c->a, read(c), dim);
   if (!aten_is_known(&size)) return open_chunks(c, dim, parts, false);
   if (parts < 1) aten_refuse(c, "%lld chunks", (long long)parts);
-  int64_t each = ir_build_failed(c->b) ? 1 : (size.u.i + parts - 1) / parts;
+  int64_t each = ir_build_failed(c->b) ? 1 : size.u.i / parts + (size.u.i % parts != 0);
   return pieces_of(c, dim, size.u.i, each ? each : 1);
 }
 

@@ -19,8 +19,8 @@ static uint32_t take_use(passes_edit *e, ir_value v) {
   return --e->uses.at[v.id];
 }
 
-/* The counts are those of the settled graph. */
-static bool uses_are_true(passes_edit *e) {
+/* The counts are those of the settled graph. Nobody asks in builds without assertions. */
+__attribute__((unused)) static bool uses_are_true(passes_edit *e) {
   uint32_t *uses = base_new(e->scratch, uint32_t, (size_t)e->graph->values.count + 1);
   if (!uses) return true;
   ir_count_uses(e->graph, uses);

@@ -30,3 +30,11 @@ const cli_command cli_launch = {
         "treadle launch --ninstances 2 --dry-run python3 bench.py",
     .program = "treadle-launch",
 };
+
+const cli_command cli_serve = {
+    .name = "serve",
+    .operands = "[OPTION]... [NAME=]MODEL...",
+    .summary = "serve models over HTTP",
+    .text = "`treadle serve --help` lists the options. Only this machine can connect.",
+    .program = "treadle-serve",
+};

@@ -1,0 +1,329 @@
+/* loop.c -- connections: one thread, one epoll. A connection reads a request, waits for its job, writes the reply;
+ * events are asked for once each time (EPOLLONESHOT), so what is computed for is not touched meanwhile. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server.h"
+
+enum { CONNECTIONS = 1024, FIRST_BODY = 65536, READ_SECONDS = 30, IDLE_SECONDS = 75 };
+
+typedef struct connection {
+  int fd; /* -1: free */
+  enum { READ_HEAD, READ_BODY, COMPUTE, WRITE } state;
+  bool close_after;
+  size_t count, used; /* bytes in `in`; of these, those that belong to the head */
+  http_scan scan;
+  http_head head;
+  http_chunks chunks;
+  serve_job job;
+  char out[512];
+  size_t out_count, sent;
+  uint64_t until_ns;
+  char in[HTTP_HEAD_BYTES + 4096];
+} connection;
+
+typedef struct loop {
+  serve_server *server;
+  int epoll, listener, signals;
+  uint32_t open;
+  connection *all;
+} loop;
+
+static void watch(loop *l, connection *c, uint32_t events, uint64_t seconds) {
+  struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = c};
+  c->until_ns = sys_clock_ns() + seconds * 1000000000u;
+  epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->fd, &event);
+}
+
+static void free_job(serve_job *job) {
+  base_free(&base_libc_allocator, job->body, job->cap);
+  base_text_free(&job->reply);
+  base_arena_free(job->arena);
+  *job = (serve_job){0};
+}
+
+static void drop(loop *l, connection *c) {
+  close(c->fd);
+  c->fd = -1;
+  free_job(&c->job);
+  l->open--;
+}
+
+static void write_more(loop *l, connection *c);
+
+static void begin_reply(loop *l, connection *c) {
+  serve_job *job = &c->job;
+  char extra[128] = "";
+  if (job->reply.failed) { /* what fits into the head needs no memory */
+    job->status = 507;
+    job->reply.length = 0;
+  }
+  if (job->reply_json) snprintf(extra, sizeof extra, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
+  if (job->status == 503) snprintf(extra, sizeof extra, "Retry-After: 1\r\n");
+  if (l->server->draining || !c->head.keep_alive) c->close_after = true;
+  c->out_count = (size_t)snprintf(
+      c->out, sizeof c->out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%sConnection: %s\r\n\r\n",
+      job->status, http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type,
+      job->reply.length, extra, c->close_after ? "close" : "keep-alive");
+  c->sent = 0;
+  c->state = WRITE;
+  write_more(l, c);
+}
+
+static void refuse(loop *l, connection *c, int32_t status) {
+  c->close_after = true;
+  serve_refuse(&c->job, status, "%s", http_reason(status));
+  begin_reply(l, c);
+}
+
+static void answer(loop *l, connection *c) {
+  c->state = COMPUTE;
+  if (serve_route(l->server, &c->head, &c->job)) begin_reply(l, c);
+}
+
+static bool add_body(loop *l, serve_job *job, const char *bytes, size_t count) {
+  if (count > l->server->most_bytes - job->count) return false;
+  if (count > job->cap - job->count) {
+    const size_t wanted = base_max_size(base_max_size(job->cap * 2, job->count + count), FIRST_BODY);
+    char *fresh = base_alloc(&base_libc_allocator, wanted);
+    if (!fresh) return false;
+    if (job->count) memcpy(fresh, job->body, job->count);
+    base_free(&base_libc_allocator, job->body, job->cap);
+    job->body = fresh;
+    job->cap = wanted;
+  }
+  if (count) memcpy(job->body + job->count, bytes, count);
+  job->count += count;
+  return true;
+}
+
+/* Moves what is there of the body behind the head to the job. Positive: it is all there; negative: -STATUS. */
+static int32_t take_body(loop *l, connection *c) {
+  size_t at = c->used;
+  int32_t status = 0;
+  if (!c->head.chunked) {
+    const uint64_t left = c->head.length - c->job.count;
+    const size_t there = c->count - at, part = there < left ? there : (size_t)left;
+    if (!add_body(l, &c->job, c->in + at, part)) return -413;
+    at += part;
+    status = c->job.count == c->head.length;
+  }
+  while (c->head.chunked && status == 0) {
+    size_t used;
+    base_str data;
+    const http_step step = http_read_chunks(&c->chunks, c->in + at, c->count - at, &used, &data);
+    at += used;
+    if (step == HTTP_BAD) return -400;
+    if (step == HTTP_MORE) break;
+    if (step == HTTP_END) status = 1;
+    else if (!add_body(l, &c->job, data.at, data.length)) return -413;
+  }
+  memmove(c->in + c->used, c->in + at, c->count - at);
+  c->count -= at - c->used;
+  return status;
+}
+
+static void advance(loop *l, connection *c) {
+  if (c->state == READ_HEAD) {
+    const int32_t length = http_read_head(c->in, c->count, &c->scan, &c->head);
+    if (length < 0) {
+      refuse(l, c, -length);
+      return;
+    }
+    if (length == 0) {
+      watch(l, c, EPOLLIN, c->count ? READ_SECONDS : IDLE_SECONDS);
+      return;
+    }
+    c->used = (size_t)length;
+    c->job.arena = base_arena_new(&base_libc_allocator);
+    if (!c->job.arena) {
+      refuse(l, c, 507);
+      return;
+    }
+    if (c->head.length > l->server->most_bytes) {
+      refuse(l, c, 413);
+      return;
+    }
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (c->head.expects_continue && send(c->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL) < 0) {
+      drop(l, c);
+      return;
+    }
+    c->state = READ_BODY;
+  }
+  const int32_t status = take_body(l, c);
+  if (status < 0) refuse(l, c, -status);
+  else if (status > 0) answer(l, c);
+  else watch(l, c, EPOLLIN, READ_SECONDS);
+}
+
+static void receive(loop *l, connection *c) {
+  if (c->count == sizeof c->in) {
+    refuse(l, c, 431);
+    return;
+  }
+  const ssize_t got = recv(c->fd, c->in + c->count, sizeof c->in - c->count, 0);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+    drop(l, c);
+    return;
+  }
+  if (got > 0) c->count += (size_t)got;
+  advance(l, c);
+}
+
+static void begin_request(connection *c) {
+  free_job(&c->job);
+  c->job.owner = c;
+  c->job.reply.allocator = &base_libc_allocator;
+  c->state = READ_HEAD;
+  c->scan = (http_scan){0};
+  c->chunks = (http_chunks){0};
+  c->head.length = c->head.minor = 0;
+  c->head.keep_alive = false;
+  memmove(c->in, c->in + c->used, c->count - c->used);
+  c->count -= c->used;
+  c->used = 0;
+}
+
+static void write_more(loop *l, connection *c) {
+  const size_t all = c->out_count + c->job.reply.length;
+  while (c->sent < all) {
+    const bool in_head = c->sent < c->out_count;
+    const char *from = in_head ? c->out + c->sent : c->job.reply.at + (c->sent - c->out_count);
+    const size_t count = (in_head ? c->out_count : all) - c->sent;
+    const ssize_t put = send(c->fd, from, count, MSG_NOSIGNAL | (in_head && all > c->out_count ? MSG_MORE : 0));
+    if (put < 0 && errno == EAGAIN) {
+      watch(l, c, EPOLLOUT, READ_SECONDS);
+      return;
+    }
+    if (put < 0) {
+      drop(l, c);
+      return;
+    }
+    c->sent += (size_t)put;
+  }
+  if (c->close_after) {
+    shutdown(c->fd, SHUT_WR);
+    drop(l, c);
+    return;
+  }
+  begin_request(c);
+  watch(l, c, c->count ? EPOLLIN | EPOLLOUT : EPOLLIN, IDLE_SECONDS); /* pipelined: go on at once */
+}
+
+static void accept_one(loop *l) {
+  const int fd = accept4(l->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) return;
+  connection *c = l->all;
+  for (; c < l->all + CONNECTIONS && c->fd >= 0; c++) continue;
+  struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
+  if (c == l->all + CONNECTIONS || epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    close(fd);
+    return;
+  }
+  c->fd = fd;
+  c->count = c->used = 0;
+  c->close_after = false;
+  begin_request(c);
+  c->until_ns = sys_clock_ns() + READ_SECONDS * 1000000000ull;
+  l->open++;
+}
+
+static void take_done(loop *l) {
+  uint64_t count;
+  if (read(l->server->done_event, &count, sizeof count) < 0) return;
+  pthread_mutex_lock(&l->server->done_lock);
+  serve_job *job = l->server->done;
+  l->server->done = NULL;
+  pthread_mutex_unlock(&l->server->done_lock);
+  while (job) {
+    serve_job *next = job->next;
+    begin_reply(l, job->owner);
+    job = next;
+  }
+}
+
+static void handle(loop *l, const struct epoll_event *event) {
+  connection *c = event->data.ptr;
+  if (event->data.ptr == &l->listener) accept_one(l);
+  else if (event->data.ptr == &l->server->done_event) take_done(l);
+  else if (c->state == WRITE) write_more(l, c);
+  else if (event->events & EPOLLOUT) advance(l, c);
+  else receive(l, c);
+}
+
+/* Closes what took too long, or, when draining, waits for its next request. */
+static void sweep(loop *l) {
+  const uint64_t now = sys_clock_ns();
+  for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
+    if (c->fd < 0 || c->state == COMPUTE) continue;
+    if (now > c->until_ns || (l->server->draining && c->state == READ_HEAD && c->count == 0)) drop(l, c);
+  }
+}
+
+static td_status listen_on(loop *l, td_error *err) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(l->server->port)};
+  socklen_t size = sizeof at;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  l->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  setsockopt(l->listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+  if (bind(l->listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(l->listener, 512) != 0 ||
+      getsockname(l->listener, (struct sockaddr *)&at, &size) != 0)
+    return base_fail(err, TD_NO_RESOURCE, NULL, -1, "cannot listen on 127.0.0.1:%u: %s", l->server->port,
+                     strerror(errno));
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->listener};
+  epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->listener, &event);
+  printf("listening on http://127.0.0.1:%u\n", ntohs(at.sin_port));
+  fflush(stdout);
+  return TD_OK;
+}
+
+static void turn(loop *l) {
+  struct epoll_event events[64];
+  const int count = epoll_wait(l->epoll, events, 64, 200);
+  for (int i = 0; i < count; i++) handle(l, &events[i]);
+  sweep(l);
+}
+
+static bool told_to_end(const loop *l) {
+  struct signalfd_siginfo info;
+  return read(l->signals, &info, sizeof info) == sizeof info;
+}
+
+td_status serve_run(serve_server *server, td_error *err) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  loop l = {.server = server, .listener = -1};
+  l.epoll = epoll_create1(EPOLL_CLOEXEC);
+  l.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  l.all = base_alloc(&base_libc_allocator, CONNECTIONS * sizeof *l.all);
+  if (!l.all || l.epoll < 0 || l.signals < 0) return base_no_memory(err, "connections");
+  for (uint32_t i = 0; i < CONNECTIONS; i++) {
+    l.all[i].fd = -1;
+    l.all[i].job = (serve_job){0};
+  }
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &server->done_event};
+  epoll_ctl(l.epoll, EPOLL_CTL_ADD, server->done_event, &event);
+  td_status status = listen_on(&l, err);
+  while (status == TD_OK && !told_to_end(&l)) turn(&l);
+  server->draining = true;
+  close(l.listener);
+  const uint64_t until = sys_clock_ns() + server->drain_seconds * 1000000000ull;
+  sweep(&l);
+  while (l.open && sys_clock_ns() < until && !told_to_end(&l)) turn(&l);
+  if (l.open) _exit((int)status); /* who still waits has waited too long: workers may be within a run */
+  close(l.epoll);
+  close(l.signals);
+  base_free(&base_libc_allocator, l.all, CONNECTIONS * sizeof *l.all);
+  return status;
+}

@@ -1,0 +1,309 @@
+/* The server over its socket: the routes of both protocols, requests that are cut, pipelined, damaged or too large,
+ * many clients at once, and its end. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const char graph[] =
+    "tdir 1\n"
+    "input %0 \"x\": f32[3]\n"
+    "input %1 \"y\": f32[3]\n"
+    "%2 = aten::add(%0, %1): f32[3]\n"
+    "output \"sum\" %2\n";
+
+typedef struct fixture {
+  char folder[64], program[512];
+  pid_t child;
+  uint16_t port;
+  char reply[1 << 16];
+  size_t length; /* of the reply */
+} fixture;
+
+static void start(fixture *f, const char *option, const char *value) {
+  int pipes[2];
+  char line[128] = "", model[128];
+  snprintf(model, sizeof model, "add=%s/net.tdir", f->folder);
+  assert_int_equal(pipe(pipes), 0);
+  f->child = fork();
+  if (f->child == 0) {
+    dup2(pipes[1], 1);
+    close(pipes[0]);
+    close(pipes[1]);
+    execl(f->program, "treadle", "serve", "--port", "0", option, value, model, (char *)NULL);
+    _exit(127);
+  }
+  close(pipes[1]);
+  FILE *out = fdopen(pipes[0], "r");
+  assert_non_null(fgets(line, sizeof line, out));
+  fclose(out);
+  assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &f->port), 1);
+}
+
+static int end(fixture *f) {
+  int status = -1;
+  kill(f->child, SIGTERM);
+  assert_int_equal(waitpid(f->child, &status, 0), f->child);
+  return status;
+}
+
+static int open_fixture(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  char path[128];
+  assert_non_null(f);
+  snprintf(f->folder, sizeof f->folder, "/tmp/treadle-serve-XXXXXX");
+  assert_non_null(mkdtemp(f->folder));
+  ssize_t length = readlink("/proc/self/exe", f->program, sizeof f->program - 16);
+  assert_true(length > 0);
+  strcpy(strrchr(f->program, '/') + 1, "treadle");
+  snprintf(path, sizeof path, "%s/net.tdir", f->folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(graph, file) >= 0 && fclose(file) == 0);
+  start(f, "--most-bytes", "4096");
+  *state = f;
+  return 0;
+}
+
+static int close_fixture(void **state) {
+  fixture *f = *state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", f->folder);
+  const int status = end(f);
+  assert_int_equal(system(command), 0);
+  free(f);
+  return status; /* exit 0 */
+}
+
+static int connect_to(const fixture *f) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(f->port)};
+  const struct timeval limit = {.tv_sec = 20};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+  return fd;
+}
+
+static void put(int fd, const char *bytes, size_t count) {
+  assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
+}
+
+/* Reads one reply: its status, and the whole text in f->reply. 0: the connection is closed. */
+static int get(fixture *f, int fd) {
+  size_t all = sizeof f->reply;
+  int status = 0;
+  for (f->length = 0; f->length < all && f->length < sizeof f->reply - 1;) {
+    const ssize_t got = recv(fd, f->reply + f->length, 1, 0);
+    if (got <= 0) return 0;
+    f->reply[++f->length] = 0;
+    const char *head = all == sizeof f->reply ? strstr(f->reply, "\r\n\r\n") : NULL;
+    if (head) all = (size_t)(head + 4 - f->reply) + (size_t)atol(strstr(f->reply, "Content-Length: ") + 16);
+  }
+  assert_int_equal(sscanf(f->reply, "HTTP/1.1 %d ", &status), 1);
+  return status;
+}
+
+/* One request on a connection of its own. */
+static int ask(fixture *f, const char *text, size_t count) {
+  const int fd = connect_to(f);
+  put(fd, text, count);
+  const int status = get(f, fd);
+  close(fd);
+  return status;
+}
+
+static int ask_path(fixture *f, const char *method, const char *path, const char *body) {
+  char text[2048];
+  snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", method, path, strlen(body),
+           body);
+  return ask(f, text, strlen(text));
+}
+
+static const char infer[] = "/v2/models/add/infer";
+#define X "{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[3],\"data\":[1,2.5,-3]}"
+#define Y "{\"name\":\"y\",\"datatype\":\"FP32\",\"shape\":[3],\"data\":[[0.1],[2],[1e3]]}"
+
+static void routes(void **state) {
+  static const struct {
+    const char *method, *path, *body;
+    int status;
+    const char *says;
+  } rows[] = {
+      {"GET", "/ping", "", 200, "Healthy"},
+      {"GET", "/v2", "", 200, "binary_tensor_data"},
+      {"GET", "/v2/health/live", "", 200, "{\"live\":true}"},
+      {"GET", "/v2/health/ready", "", 200, "{\"ready\":true}"},
+      {"GET", "/v2/models/add", "", 200, "{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[3]}"},
+      {"GET", "/v2/models/a%64d/versions/1?q", "", 200, "\"platform\":\"treadle\""},
+      {"GET", "/v2/models/add/versions/2", "", 404, "version 1 alone"},
+      {"GET", "/v2/models/add/versions/1/ready", "", 200, "{\"name\":\"add\",\"ready\":true}"},
+      {"GET", "/v2/models/other/ready", "", 404, "no model called other"},
+      {"GET", "/v2/models/%zz", "", 400, "damaged"},
+      {"GET", "/elsewhere", "", 404, "no such route"},
+      {"GET", infer, "", 405, "POST"},
+      {"POST", infer, "{\"id\":\"a\\\"b\",\"inputs\":[" X "," Y "]}", 200,
+       "{\"model_name\":\"add\",\"model_version\":\"1\",\"id\":\"a\\\"b\",\"outputs\":[{\"name\":\"sum\",\"shape\":[3],"
+       "\"datatype\":\"FP32\",\"data\":[1.1,4.5,997.0]}]}"},
+      {"POST", infer, "{\"inputs\":[" X "," Y "],\"outputs\":[{\"name\":\"sum\"}]}", 200, "997.0"},
+      {"POST", infer, "{\"inputs\":[" X "," Y "],\"outputs\":[{\"name\":\"dif\"}]}", 400, "sum"},
+      {"POST", infer, "{\"inputs\":[" X "]}", 400, "y"},
+      {"POST", infer, "{\"inputs\":[" X "," X "," Y "],\"outputs\":7}", 200, "\"outputs\":[]"},
+      {"POST", infer, "{\"inputs\":[{\"name\":\"z\"}]}", 400, "z"},
+      {"POST", infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP31\"}]}", 400, "datatype"},
+      {"POST", infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"INT64\",\"shape\":[3],\"data\":[1,2,3]}]}", 400,
+       "x"},
+      {"POST", infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[3],\"data\":[1,2]}]}", 400,
+       "data"},
+      {"POST", infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"UINT8\",\"shape\":[1],\"data\":[256]}]}", 400,
+       "data"},
+      {"POST", infer,
+       "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[4611686018427387904,4],\"data\":[]}]}", 400,
+       "large"},
+      {"POST", infer, "{\"inputs\":[" X "," Y "]", 400, "error"},
+      {"POST", infer, "", 400, "error"},
+      {"POST", "/predictions/add", "no picture", 400, "\"type\": \"BadRequestException\""},
+      {"POST", "/predictions/other", "x", 404, "other"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const int status = ask_path(*state, rows[i].method, rows[i].path, rows[i].body);
+    if (status != rows[i].status || !strstr(((fixture *)*state)->reply, rows[i].says))
+      fail_msg("%s %s: %d %s", rows[i].path, rows[i].body, status, ((fixture *)*state)->reply);
+  }
+}
+
+/* The body of a request with two binary tensors; its length. */
+static size_t binary_request(char *to, size_t json_extra) {
+  static const char json[] =
+      "{\"parameters\":{\"binary_data_output\":true},\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[3],"
+      "\"parameters\":{\"binary_data_size\":12}},{\"name\":\"y\",\"datatype\":\"FP32\",\"shape\":[3],\"parameters\":"
+      "{\"binary_data_size\":12}}]}";
+  static const float values[6] = {1, 2, 3, 0.5f, -2, 1e30f};
+  const size_t count = (size_t)sprintf(to,
+                                       "POST %s HTTP/1.1\r\nHost: a\r\nInference-Header-Content-Length: %zu\r\n"
+                                       "Content-Length: %zu\r\n\r\n%s",
+                                       infer, sizeof json - 1 + json_extra, sizeof json - 1 + sizeof values, json);
+  memcpy(to + count, values, sizeof values);
+  return count + sizeof values;
+}
+
+static void binary(void **state) {
+  fixture *f = *state;
+  static const float sums[3] = {1.5f, 0, 1e30f};
+  char text[2048];
+  assert_int_equal(ask(f, text, binary_request(text, 0)), 200);
+  assert_non_null(strstr(f->reply, "Inference-Header-Content-Length: "));
+  assert_non_null(strstr(f->reply, "\"parameters\":{\"binary_data_size\":12}"));
+  assert_memory_equal(f->reply + f->length - 12, sums, 12);
+  assert_int_equal(ask(f, text, binary_request(text, 3)), 400);     /* into the tensors */
+  assert_int_equal(ask(f, text, binary_request(text, 10000)), 400); /* beyond the body */
+}
+
+/* Byte by byte, then three at once, in chunks, and by HTTP/1.0: on one connection. */
+static void ways_to_send(void **state) {
+  fixture *f = *state;
+  char text[8192];
+  const int fd = connect_to(f);
+  size_t count = binary_request(text, 0);
+  for (size_t i = 0; i < count; i++) put(fd, text + i, 1);
+  assert_int_equal(get(f, fd), 200);
+  count += binary_request(text + count, 0);
+  count += (size_t)sprintf(text + count, "GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n");
+  put(fd, text, count);
+  assert_int_equal(get(f, fd), 200);
+  assert_int_equal(get(f, fd), 200);
+  assert_int_equal(get(f, fd), 200);
+  assert_non_null(strstr(f->reply, "live"));
+  static const char body[] = "{\"inputs\":[" X "," Y "]}";
+  count = (size_t)sprintf(
+      text, "POST %s HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n", infer);
+  put(fd, text, count);
+  char go_on[25];
+  assert_int_equal(recv(fd, go_on, sizeof go_on, MSG_WAITALL), sizeof go_on);
+  assert_memory_equal(go_on, "HTTP/1.1 100 Continue\r\n\r\n", sizeof go_on);
+  count = (size_t)sprintf(text, "5\r\n%.5s\r\n%zx\r\n%s\r\n0\r\n\r\n", body, sizeof body - 6, body + 5);
+  put(fd, text, count);
+  assert_int_equal(get(f, fd), 200);
+  static const char old[] = "GET /ping HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
+                    last[] = "GET /ping HTTP/1.0\r\n\r\n";
+  put(fd, old, sizeof old - 1);
+  assert_int_equal(get(f, fd), 200);
+  assert_non_null(strstr(f->reply, "Connection: keep-alive"));
+  put(fd, last, sizeof last - 1);
+  assert_int_equal(get(f, fd), 200);
+  assert_int_equal(recv(fd, go_on, 1, 0), 0);
+  close(fd);
+}
+
+static void limits(void **state) {
+  fixture *f = *state;
+  static const char large[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 4097\r\n\r\n";
+  static const char chunk[] = "POST /ping HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n";
+  static const char packed[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n";
+  static const char both[] =
+      "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+  char text[8192];
+  assert_int_equal(ask(f, large, sizeof large - 1), 413);
+  assert_non_null(strstr(f->reply, "Connection: close"));
+  assert_int_equal(ask(f, packed, sizeof packed - 1), 415);
+  assert_int_equal(ask(f, both, sizeof both - 1), 400);
+  const size_t count = (size_t)sprintf(text, "%s%04097d", chunk, 0);
+  assert_int_equal(ask(f, text, count), 413);
+}
+
+/* Clients that open and say nothing, half a request, or leave before the answer do not keep others waiting. */
+static void many(void **state) {
+  fixture *f = *state;
+  int idle[300];
+  char text[2048];
+  const size_t count = binary_request(text, 0);
+  for (int i = 0; i < 300; i++) {
+    idle[i] = connect_to(f);
+    put(idle[i], text, (size_t)i);
+  }
+  for (int i = 0; i < 50; i++) {
+    const int fd = connect_to(f);
+    put(fd, text, count);
+    close(fd);
+    assert_int_equal(ask(f, text, count), 200);
+  }
+  put(idle[299], text + 299, count - 299);
+  assert_int_equal(get(f, idle[299]), 200);
+  for (int i = 0; i < 300; i++) close(idle[i]);
+}
+
+/* What was asked before SIGTERM is answered; idle connections are closed; the exit status is 0. */
+static void drains(void **state) {
+  fixture f = *(fixture *)*state;
+  char text[2048];
+  start(&f, "--drain", "20");
+  const int fd = connect_to(&f), idle = connect_to(&f);
+  const size_t count = binary_request(text, 0);
+  assert_int_equal(ask_path(&f, "GET", "/ping", ""), 200);
+  put(fd, text, count - 1);
+  usleep(50000); /* it is read */
+  kill(f.child, SIGTERM);
+  assert_int_equal(recv(idle, f.reply, 1, 0), 0);
+  put(fd, text + count - 1, 1);
+  assert_int_equal(get(&f, fd), 200);
+  assert_non_null(strstr(f.reply, "Connection: close"));
+  int status;
+  assert_int_equal(waitpid(f.child, &status, 0), f.child);
+  assert_int_equal(status, 0);
+  close(fd);
+  close(idle);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(routes), cmocka_unit_test(binary), cmocka_unit_test(ways_to_send),
+                                     cmocka_unit_test(limits), cmocka_unit_test(many),   cmocka_unit_test(drains)};
+  return cmocka_run_group_tests(tests, open_fixture, close_fixture);
+}

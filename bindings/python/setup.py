@@ -25,10 +25,14 @@ class CMakeBuild(build_ext):
             configure += ["-DCMAKE_BUILD_TYPE=Release", "-DTREADLE_TESTS=OFF"]
             configure += ["-G", "Ninja"] if shutil.which("ninja") else []
         subprocess.run(configure, check=True)
-        subprocess.run(["cmake", "--build", str(folder), "--target", "treadle_python", "--parallel"], check=True)
+        subprocess.run(["cmake", "--build", str(folder), "--target", "treadle_python", "treadle", "--parallel"], check=True)
         target = pathlib.Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(folder / "python" / "treadle" / "_core.abi3.so", target)
+        command = target.parent / "bin" / "treadle"
+        command.parent.mkdir(exist_ok=True)
+        shutil.copy2(folder / "treadle", command)
+        subprocess.run(["strip", str(command)], check=False)
 
 
 setup(ext_modules=[Extension("treadle._core", sources=[], py_limited_api=True)], cmdclass={"build_ext": CMakeBuild},

@@ -61,6 +61,7 @@ static PyMethodDef functions[] = {
     {"load_graph", (PyCFunction)(void (*)(void))core_load_graph, METH_VARARGS | METH_KEYWORDS,
      "load_graph(program, [(name, array), ...], **options) -> Model: JSON of torch.export; arrays are kept, not "
      "copied."},
+    {"save", core_save, METH_VARARGS, "save([model, ...], path as bytes): a .tdl with a variant for each."},
     {"view", core_view_address, METH_VARARGS,
      "view(address, dtype, shape, strides, owner, readonly) -> Array: memory that owner keeps alive."},
     {"type_of", core_type_of, METH_O, "type_of(array) -> (dtype, dims)"},

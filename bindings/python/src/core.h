@@ -107,6 +107,10 @@ PyTypeObject *core_make_model_type(void);
 PyObject *core_model_new(td_model *model, PyObject *keep);
 /* Gives what the library warns of to Python's warnings. Needs no lock of the interpreter. */
 void core_warn(void *user, const char *text);
+/* Of td_load_options: `user` is a callable of a name and bytes. Needs no lock of the interpreter. */
+td_status core_dump(void *user, const char *name, const char *bytes, size_t count);
+void core_take_dump(PyObject *dump, td_load_options *options); /* None: nobody is told */
+PyObject *core_save(PyObject *module, PyObject *args);
 PyObject *core_load_graph(PyObject *module, PyObject *args, PyObject *keywords); /* graph.c */
 PyObject *core_type_of(PyObject *module, PyObject *object);
 PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords);

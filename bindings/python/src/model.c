@@ -107,25 +107,67 @@ void core_warn(void *user, const char *text) {
   PyGILState_Release(held);
 }
 
+td_status core_dump(void *user, const char *name, const char *bytes, size_t count) {
+  const PyGILState_STATE held = PyGILState_Ensure();
+  PyObject *none = PyObject_CallFunction(user, "sy#", name, bytes ? bytes : "", (Py_ssize_t)count);
+  if (!none) PyErr_WriteUnraisable(user);
+  Py_XDECREF(none);
+  PyGILState_Release(held);
+  return none ? TD_OK : TD_NO_RESOURCE;
+}
+
+void core_take_dump(PyObject *dump, td_load_options *options) {
+  if (dump == Py_None) return;
+  options->dump = core_dump;
+  options->dump_user = dump;
+}
+
 PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
-  static char *names[] = {"source",  "from_memory",     "backend", "math",  "isa",
-                          "weights", "disabled_passes", "format",  "seed",  "method",
-                          "inputs",  "specialise",      "cc",      "cache", NULL};
-  PyObject *source, *inputs = Py_None;
-  int from_memory = 0;
+  static char *names[] = {"source",   "from_memory", "backend", "math",   "isa",        "weights", "disabled_passes",
+                          "format",   "seed",        "method",  "inputs", "specialise", "cc",      "cache",
+                          "for_file", "trusted",     "dump",    NULL};
+  PyObject *source, *inputs = Py_None, *dump = Py_None;
+  int from_memory = 0, for_file = 0, trusted = 0;
   unsigned long long seed = 0;
   td_load_options options = {.size = sizeof options, .warn = core_warn};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzOzzz", names, &source, &from_memory, &options.backend,
-                                   &options.math, &options.isa, &options.weights, &options.disabled_passes,
-                                   &options.format, &seed, &options.method, &inputs, &options.specialise, &options.cc,
-                                   &options.cache))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzOzzzppO", names, &source, &from_memory,
+                                   &options.backend, &options.math, &options.isa, &options.weights,
+                                   &options.disabled_passes, &options.format, &seed, &options.method, &inputs,
+                                   &options.specialise, &options.cc, &options.cache, &for_file, &trusted, &dump))
     return NULL;
   options.seed = seed;
+  options.for_file = for_file;
+  options.trusted = trusted;
+  core_take_dump(dump, &options);
   td_input_spec *specs;
   PyObject *self = read_specs(inputs, &options, &specs) ? load_from(source, from_memory != 0, &options) : NULL;
   free(specs);
   return self;
+}
+
+enum { VARIANTS = 8 };
+
+PyObject *core_save(PyObject *module, PyObject *args) {
+  (void)module;
+  const td_model *models[VARIANTS];
+  const char *path;
+  PyObject *list;
+  if (!PyArg_ParseTuple(args, "O!y", &PyList_Type, &list, &path)) return NULL;
+  const Py_ssize_t count = PyList_Size(list);
+  if (count > VARIANTS) return core_refuse("isa", "more than %d instruction sets", VARIANTS);
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *model = PyList_GetItem(list, i);
+    if (Py_TYPE(model) != core_model_type) return PyErr_Format(PyExc_TypeError, "%R is no treadle._core.Model", model);
+    models[i] = model_of(model)->model;
+  }
+  td_error err = {0};
+  td_status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = td_model_save(models, (size_t)count, path, &err);
+  Py_END_ALLOW_THREADS;
+  if (status != TD_OK) return core_raise(&err);
+  Py_RETURN_NONE;
 }
 
 /* type_of(array) -> (dtype, dims) */

@@ -64,6 +64,44 @@ class Examples(unittest.TestCase):
         for model in (treadle.load(net, x), treadle.load(net, [x]), treadle.load(net, (x.numpy(),)), treadle.optimize(net, x)):
             torch.testing.assert_close(model(x), net(x).detach())
 
+    def test_scripted_calls_take_the_nesting_of_the_examples(self):
+        class One(torch.nn.Module):
+            def forward(self, one: list[torch.Tensor]):
+                return one[0] * 2
+
+        one = quiet(lambda: treadle.load(torch.jit.script(One()), ([self.a],)))
+        torch.testing.assert_close(one([self.b]), self.b * 2)
+        torch.testing.assert_close(one(self.b), self.b * 2)
+        tensor = quiet(lambda: treadle.load(torch.jit.script(torch.nn.ReLU()), self.a))
+        torch.testing.assert_close(tensor(self.a), torch.relu(self.a))
+
+    def test_reset(self):
+        class Counter(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("n", torch.zeros(2))
+
+            def forward(self, x):
+                self.n += x
+                return self.n * 1
+
+        model = treadle.load(Counter(), torch.ones(2))
+        self.assertEqual([model(torch.ones(2)).tolist() for _ in range(2)], [[1, 1], [2, 2]])
+        model.reset()
+        self.assertEqual(model(torch.ones(2)).tolist(), [1, 1])
+
+    def test_what_optimized_says(self):
+        fast = treadle.optimize(self.net, (self.a, self.b))
+        self.assertIn("Optimized Two", str(fast))
+        self.assertIn("weights", str(fast))
+        self.assertEqual(fast.plan_text(), treadle.models(fast)[0].text("plan"))
+
+    def test_saved(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.tdl")
+            treadle.compile(self.net, path, (self.a, self.b))
+            torch.testing.assert_close(treadle.load(path, trusted=True)(self.a, self.b), self.want["sum"])
+
     def test_other_things_are_errors(self):
         for call in (treadle.load, treadle.optimize):
             for wrong, words in ((("a", "b"), "argument 0 is 'a'"), ({"a": self.a, "b": "b"}, "argument b is 'b'"),
@@ -264,6 +302,39 @@ with torch.no_grad():
     with {emit}:
         model(x)
 """
+
+
+class Debugging(unittest.TestCase):
+    code = """
+import torch, treadle
+net, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()).eval(), torch.randn(2, 4)
+with torch.no_grad():
+    torch.compile(net, backend="treadle", options={})(x)
+"""
+
+    def check(self, folder):
+        graphs = [path.parent for path in pathlib.Path(folder).rglob("graph.tdir")]
+        self.assertEqual(len(graphs), 1, list(pathlib.Path(folder).rglob("*")))
+        for name in ("plan.txt", "loops.txt", "options.txt"):
+            self.assertTrue((graphs[0] / name).exists(), name)
+        model = treadle.load(graphs[0] / "graph.tdir")
+        self.assertEqual(len(model.outputs), 1)
+        return graphs[0]
+
+    def run_in(self, folder, options, **env):
+        run = subprocess.run([sys.executable, "-W", "ignore", "-c", self.code.format(options)], cwd=folder, capture_output=True, text=True,
+                             env=dict(os.environ, **env))
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_by_option(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_in(folder, {"debug_dir": "seen"})
+            self.assertEqual(self.check(folder).parent.name, "seen")
+
+    def test_beside_those_of_pytorch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_in(folder, {}, TORCH_COMPILE_DEBUG="1")
+            self.assertIn("torch_compile_debug", str(self.check(folder)))
 
 
 class Annotation(unittest.TestCase):

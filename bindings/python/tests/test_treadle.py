@@ -240,6 +240,61 @@ class Loading(unittest.TestCase):
             treadle.load(np.zeros((4, 4), "u1")[:, ::2])
 
 
+class Files(unittest.TestCase):
+    def test_saved_and_opened(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "net.tdl"
+            treadle.load(onnx_file.two_outputs()).save(path)
+            for options in ({}, {"trusted": True}):
+                np.testing.assert_array_equal(treadle.load(path, **options)(rows())["y"], expected(rows()))
+
+    def test_compiled(self):
+        x = np.random.default_rng(2).standard_normal((64, 48)).astype("f4")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.tdl")
+            treadle.compile(Compiling.chain, path, isa=("scalar", "avx2"))
+            for trusted in (False, True):
+                model = treadle.load(path, trusted=trusted, cc="none")
+                np.testing.assert_allclose(model(x), np.exp(np.tanh(x)), rtol=1e-5)
+            with self.assertRaisesRegex(TypeError, "no option threads; there are: .*math"):
+                treadle.compile(Compiling.chain, path, threads=2)
+
+    def test_pickled_by_path(self):
+        import pickle
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.onnx")
+            pathlib.Path(path).write_bytes(onnx_file.two_outputs())
+            model = pickle.loads(pickle.dumps(treadle.load(path, threads=1, specialise={"batch": 3})))
+            self.assertEqual((model.name, model.threads), (path, 1))
+            self.assertIn("# variant batch=3", model.plan_text())
+            np.testing.assert_array_equal(model(rows())["y"], expected(rows()))
+        with self.assertRaisesRegex(treadle.BadArgument, "loaded from a file"):
+            pickle.dumps(treadle.load(onnx_file.two_outputs()))
+
+    def test_debug_dir(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):  # what was there before goes
+                treadle.load(onnx_file.two_outputs(), debug_dir=folder, isa="scalar")
+            there = sorted(os.listdir(folder))
+            for name in ("graph.tdir", "plan.txt", "loops.txt", "options.txt", "timings.txt"):
+                self.assertIn(name, there)
+            self.assertIn("isa scalar\n", pathlib.Path(folder, "options.txt").read_text())
+            again = treadle.load(os.path.join(folder, "graph.tdir"))
+            np.testing.assert_array_equal(again(rows())["y"], expected(rows()))
+
+    def test_verbose(self):
+        err = io.StringIO()
+        with contextlib.redirect_stderr(err):
+            model = treadle.load(onnx_file.two_outputs(), verbose=True)
+        self.assertEqual(err.getvalue(), str(model) + "\n")
+
+    def test_the_command(self):
+        path = [p for p in sys.path if os.path.isdir(os.path.join(p, "treadle"))][0]
+        run = subprocess.run([sys.executable, "-m", "treadle", "--version"], capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=path))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(treadle.__version__, run.stdout)
+
+
 class Calling(unittest.TestCase):
     def setUp(self):
         self.model = treadle.load(onnx_file.two_outputs())

@@ -41,15 +41,24 @@ def complex_name(array):
     return {"complex64": "c64", "complex128": "c128"}.get(name)
 
 
-def _parts(value):
+def nest_parts(value):
     """The arrays and numbers of an argument in order, be it a tuple, a list or a mapping of them; None is left out."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if value is None:
         return []
     if isinstance(value, list) or isinstance(value, tuple) and not _is_type(value):
-        return [part for item in value for part in _parts(item)]
+        return [part for item in value for part in nest_parts(item)]
     return [value]
+
+
+def nest_shape(value):
+    """How lists, tuples and mappings stand in one another: equal for arguments that are nested alike."""
+    if isinstance(value, Mapping):
+        return {key: nest_shape(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and not _is_type(value):
+        return [nest_shape(item) for item in value]
+    return value is None
 
 
 def _is_type(value):
@@ -76,14 +85,14 @@ def types_of(example_inputs):
         return [(*_type_of(value, name), name.encode()) for name, value in example_inputs.items()]
     if not isinstance(example_inputs, (list, tuple)):
         example_inputs = (example_inputs,)
-    return [_type_of(value, f"example input {i}") for i, value in enumerate(_parts(list(example_inputs)))]
+    return [_type_of(value, f"example input {i}") for i, value in enumerate(nest_parts(list(example_inputs)))]
 
 
 def spread(args, inputs):
     """Arguments that are tuples, lists or dicts of arrays, part by part, where the inputs are that."""
     parts = []
     for value in args:
-        inner = _parts(value) if isinstance(value, (list, tuple, Mapping)) else [value]
+        inner = nest_parts(value) if isinstance(value, (list, tuple, Mapping)) else [value]
         parts += [value] if all(isinstance(part, (bool, int, float)) for part in inner) else inner
     return parts if len(parts) <= len(inputs) and not any(info.kind == "list" for info in inputs) else args
 

@@ -8,6 +8,7 @@ import time
 
 from . import _core
 from ._convert import Kinds, complex_of, spread, types_of
+from ._debug import dump_into
 from ._errors import BadArgument
 from ._events import listener, told
 from ._options import compiler_and_cache, known_only, passes, sizes, thread_count
@@ -194,6 +195,7 @@ class Model(_Callable):
         self._output_at = {v.name: i for i, v in enumerate(self.outputs)}
         self._output_names = tuple(v.name for v in self.outputs)
         self._step_names = None
+        self._how = None  # arguments of load by which another process gets the same
         self._idle = None
         self._lock = threading.Lock()
         self._executor = None
@@ -281,6 +283,23 @@ class Model(_Callable):
         prints (None: it goes to sys.stdout)."""
         return Session(self, threads, spin_us, state, print, interop_threads)
 
+    def reset(self):
+        """All state as before the first call."""
+        if self.states:
+            with self._lock:
+                for session in self._here().sessions:
+                    session.reset()
+
+    def save(self, path):
+        """A .tdl file: plan and packed weights, which load opens in milliseconds. (With machine code of fused loops, and for
+        several instruction sets: treadle.compile.)"""
+        _core.save([self._core], os.fsencode(path))
+
+    def __reduce__(self):
+        if self._how is None:
+            raise BadArgument("only a model that was loaded from a file can be pickled, by its path: save it, and load that", self.name)
+        return _load_again, self._how
+
     # ---- looks ----
 
     @property
@@ -291,6 +310,10 @@ class Model(_Callable):
     def text(self, stage="plan", format="text"):
         """The graph ("imported", "passes") or plan as text, "dot" or "json"."""
         return self._core.print(stage, format)
+
+    def plan_text(self):
+        """The steps in their order, and where each value lies in memory."""
+        return self.text("plan")
 
     def bench(self, *args, min_time=1.0, warmup=3, threads=None, **named):
         """Warm latency of calls with these inputs, or with zeros where the model's sizes are fixed: a Bench, in ms."""
@@ -352,8 +375,13 @@ class Bench:
                 f"arena {self.arena_bytes / 1e6:.1f} MB")
 
 
+def _load_again(source, example_inputs, options):
+    return load(source, example_inputs, **options)
+
+
 def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, interop_threads=0, weights=None,
-         disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None, **unknown):
+         disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None, trusted=False,
+         debug_dir=None, verbose=False, **unknown):
     """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
     not copied).
 
@@ -368,6 +396,10 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     cc        the C compiler that makes machine code of fused loops, kept in the user's cache folder ($TREADLE_CACHE); None:
               the first of cc, gcc and clang on the search path, "none": loops are interpreted
 
+    trusted   machine code in a .tdl is loaded: the file is as trusted as this program
+    debug_dir a folder for what the model becomes on its way: docs/debugging.md
+    verbose   prints, on standard error, what was loaded
+
     example_inputs  types and sizes for files that do not say them (TorchScript): the arguments of a call, or for each
               ("f32", (1, 3, None, "width")), None and names being open; or these by the names of inputs: {"x": array}. Of
               an ONNX file such a dict tells the inputs from weights that old exporters list among them
@@ -380,14 +412,49 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
                "disabled_passes": passes(disabled_passes), "format": format, "seed": seed, "method": method,
                "specialise": sizes(specialise), **compiler_and_cache(cc)}
+    is_path = isinstance(source, (str, os.PathLike))
+    if debug_dir is not None:
+        options["dump"] = dump_into(debug_dir, os.fspath(source) if is_path else type(source).__name__, options)
+    model = _load_torch(source, example_inputs, options, (threads, interop))
+    if model is None:
+        name = os.fsdecode(source) if is_path else f"{memoryview(source).nbytes} bytes"
+        model = Model(load_core(source, example_inputs, dict(options, trusted=trusted)), name, threads, interop)
+    if is_path:
+        given = {"backend": backend, "math": math, "isa": isa, "threads": threads, "interop_threads": interop, "weights": weights,
+                 "disabled_passes": disabled_passes, "format": format, "seed": seed, "method": method, "specialise": specialise,
+                 "cc": cc, "trusted": trusted}
+        model._how = (os.fsdecode(source), example_inputs, given)
+    if verbose:
+        print(model, file=sys.stderr)
+    return model
+
+
+def load_core(source, example_inputs, options):
+    """The core's model of a file, or of its bytes."""
+    inputs = types_of(example_inputs)
     if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        inputs = types_of(example_inputs)
-        return Model(_core.load(os.fsencode(path), inputs=inputs, **options), path if isinstance(path, str) else os.fsdecode(path), threads, interop)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        from . import _torch
-        loaded = _torch.load(source, example_inputs, options, (threads, interop))
-        if loaded is not None:
-            return loaded
-    return Model(_core.load(source, True, inputs=types_of(example_inputs), **options), f"{memoryview(source).nbytes} bytes", threads, interop)
+        return _core.load(os.fsencode(source), inputs=inputs, **options)
+    return _core.load(source, True, inputs=inputs, **options)
+
+
+def _load_torch(source, example_inputs, options, threads):
+    """What torch has, as a Model; None: it is no such thing."""
+    if isinstance(source, (str, os.PathLike)) or "torch" not in sys.modules:
+        return None
+    from . import _torch
+    return _torch.load(source, example_inputs, options, threads)
+
+
+def compile(source, path, example_inputs=None, *, isa=None, **options):
+    """Compiles a model, as load takes it, to a .tdl file at `path`, with machine code of its fused loops, which
+    load(path, trusted=True) uses. `isa`: a name, or several, such as this CPU lacks among them ("avx2", "avx512"): the file has
+    a variant for each, and a CPU gets the best that it can run. `options`: those of load that shape the plan."""
+    known_only(options, ("backend", "math", "weights", "disabled_passes", "format", "seed", "method", "specialise", "cc"), "compile")
+    shaped = dict(options, weights=options.get("weights") and os.fspath(options["weights"]), for_file=True,
+                  disabled_passes=passes(options.get("disabled_passes")), specialise=sizes(options.get("specialise")))
+    shaped.update(compiler_and_cache(options.get("cc")))
+    made = []
+    for name in (isa,) if isa is None or isinstance(isa, str) else isa:
+        model = _load_torch(source, example_inputs, dict(shaped, isa=name), (0, 0))
+        made.append(model._core if model else load_core(source, example_inputs, dict(shaped, isa=name)))
+    _core.save(made, os.fsencode(path))

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import io
 import itertools
+import os
 import sys
 import threading
 import types
@@ -20,7 +21,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _core
 from ._around import around, drawn_graph, placed_graph, put_back, real_graph, token_positions, with_draws, with_tokens
-from ._convert import torch_tensor_view, types_of
+from ._convert import nest_parts, nest_shape, torch_tensor_view, types_of
+from ._debug import dump_into
 from ._errors import BadArgument, Error, Unsupported
 from ._events import listener, told
 from ._model import Model, Outputs
@@ -38,7 +40,8 @@ _fallbacks = collections.deque(maxlen=1000)
 def _loaded(program, weights, options, name, threads):
     """`threads`: (those of a step, those that run forks), as Model takes them."""
     held = [(key, torch_tensor_view(tensor.detach(), key, torch, True)) for key, tensor in weights.items()]
-    known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise", "cc", "cache")}
+    known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise", "cc", "cache", "dump")}
+    known["for_file"] = options.get("for_file", False)
     return Model(_core.load_graph(program, held, **known), name, *threads)
 
 
@@ -89,6 +92,23 @@ class ExportedModel(Model):
 _TAKE = object()
 
 
+class ScriptedModel(Model):
+    """A model from a ScriptModule: arguments are nested as the examples were, or flat."""
+
+    def _nest(self, example_inputs):
+        self._shape = None
+        if not isinstance(example_inputs, Mapping):
+            args = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+            if len(nest_parts(args)) == len(self.inputs) and all(v.kind == "tensor" for v in self.inputs):
+                self._shape = nest_shape(tuple(args))
+        return self
+
+    def __call__(self, *args, out=None, **named):
+        if self._shape is not None and not named and nest_shape(args) == self._shape:
+            args = nest_parts(args)
+        return super().__call__(*args, out=out, **named)
+
+
 def _written_out(program, why):
     """The program with the operators that `why` names as PyTorch takes them apart; None: it does not."""
     every = torch.export.default_decompositions()
@@ -129,7 +149,7 @@ def load(source, example_inputs, options, threads):
         memory = io.BytesIO()
         torch.jit.save(source, memory)  # one copy of the weights, which the model then keeps and reads in place
         model = _core.load(memory.getbuffer(), True, inputs=types_of(example_inputs), **options)
-        return Model(model, type(source).__name__, *threads)
+        return ScriptedModel(model, type(source).__name__, *threads)._nest(example_inputs)
     if not isinstance(source, torch.nn.Module):
         return None
     args, named = _arguments(example_inputs)
@@ -238,6 +258,20 @@ def _spelled_out(module):
     return _traced_anew(module, _Speller(module, {flex_attention: math_attention}).run, {dropout: decomposition_table[dropout]}) or module
 
 
+_graph_numbers = itertools.count()
+
+
+def _debug_folder(asked, number):
+    """Where the graph's files go: into the folder of the options, or beside PyTorch's own with TORCH_COMPILE_DEBUG=1; None:
+    nowhere."""
+    if asked is not None:
+        return os.path.join(os.fspath(asked), f"graph_{number}")
+    if os.environ.get("TORCH_COMPILE_DEBUG") != "1":
+        return None
+    from torch._dynamo.utils import get_debug_dir
+    return os.path.join(get_debug_dir(), "treadle", f"graph_{number}")
+
+
 class _Compiled:
     """One graph. Its parameters become constants of the model at the first call, and are looked at at each: a module
     whose weights were changed gets its model anew."""
@@ -249,6 +283,7 @@ class _Compiled:
         self.threads = thread_count(options.pop("threads", None), "threads")
         interop = options.pop("interop_threads", None)
         self.interop = torch.get_num_interop_threads() if interop is None else thread_count(interop, "interop_threads")
+        self.number = next(_graph_numbers)
         self.model = None
         self.broken = False
         self.lock = threading.Lock()
@@ -291,7 +326,11 @@ class _Compiled:
         weights = dict(self.constants)
         weights.update((f"static.{i}", args[i]) for i in self.static)
         threads = torch.get_num_threads() if self.follows else self.threads
-        self.model = _loaded(self.text, weights, self.options, "torch.compile", (threads, self.interop))
+        folder = _debug_folder(self.options.get("debug_dir"), self.number)
+        options = dict(self.options, dump=dump_into(folder, "torch.compile", self.options)) if folder else self.options
+        self.model = _loaded(self.text, weights, options, "torch.compile", (threads, self.interop))
+        if self.options.get("verbose"):
+            print(self.model, file=sys.stderr)
         self.bound.hold(args)
 
     def check(self, args):
@@ -388,7 +427,7 @@ def _boxed(module):
     return make_boxed_func(module)
 
 
-_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads", "interop_threads", "inference"))
+_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads", "interop_threads", "inference", "debug_dir", "verbose"))
 
 
 def _checked(options, what):
@@ -497,6 +536,13 @@ class Optimized(torch.nn.Module):
     def forward(self, *args, **named):
         with torch.no_grad():
             return self.compiled(*args, **named)
+
+    def plan_text(self):
+        """The steps of each graph in their order, and where each value lies in memory."""
+        return "\n".join(model.plan_text() for model in models(self))
+
+    def __repr__(self):
+        return "\n".join(["Optimized " + type(self.module).__name__, *map(str, models(self))])
 
     def __getattr__(self, name):
         try:

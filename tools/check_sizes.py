@@ -5,6 +5,7 @@ A function is what stands between a line that begins in column 0 and ends with `
 how clang-format lays them out. Ends with a count of files."""
 import pathlib
 import re
+import subprocess
 import sys
 
 FILE_LINES, FUNCTION_LINES, COLUMNS = 800, 80, 120
@@ -27,14 +28,22 @@ def problems(path):
             start = None
 
 
+def sources():
+    """What git tracks, and what is new and not ignored; of a source package without git, every file."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *FOLDERS], capture_output=True,
+                            text=True, check=False)
+    names = listed.stdout.split("\n") if listed.returncode == 0 else map(
+        str, [path for folder in FOLDERS for path in pathlib.Path(folder).rglob("*")])
+    return sorted({pathlib.Path(name) for name in names if re.search(r"\.[ch]$", name) and pathlib.Path(name).is_file()})
+
+
 def main():
     passed = failed = 0
-    for folder in FOLDERS:
-        for path in sorted(pathlib.Path(folder).rglob("*.[ch]")):
-            found = list(problems(path))
-            for line in found:
-                print("FAILED", line)
-            passed, failed = passed + (not found), failed + bool(found)
+    for path in sources():
+        found = list(problems(path))
+        for line in found:
+            print("FAILED", line)
+        passed, failed = passed + (not found), failed + bool(found)
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 

@@ -58,8 +58,8 @@ build_tsan() { # the tests that run threads, and what they need
 c_files() { # [FOLDER...]
   [ $# -gt 0 ] || set -- src include apps bindings tests examples
   for folder in "$@"; do
-    [ ! -d "$folder" ] || find "$folder" -name '*.[ch]'
-  done | LC_ALL=C sort
+    [ ! -d "$folder" ] || git ls-files -co --exclude-standard -- "$folder" 2>/dev/null || find "$folder" -type f
+  done | grep '\.[ch]$' | LC_ALL=C sort
 }
 
 # The levels of instruction sets (--isa) whose kernels this machine can run.

@@ -296,6 +296,30 @@ static td_status expect(comparison *c, cli_trial *expected, td_error *err) {
   return status;
 }
 
+/* Do all outputs of `got` agree with eager's? */
+static bool agrees_with_truth(const comparison *c, const cli_trial *got) {
+  bool parts = c->truth.count != got->count;
+  for (size_t i = 0; !parts && i < got->count; i++) {
+    const cli_metrics m = cli_trial_difference(got, &c->truth, i, &c->tolerance);
+    parts = cli_parts(&m);
+  }
+  return !parts;
+}
+
+static void tell_parted(const comparison *c, bool others) {
+  const char *backend = c->ways[1].backend, *before = c->ways[0].backend;
+  if (others)
+    cli_note(
+        "%s and %s agree, and part from what was recorded: it was made with other inputs, other weights or another "
+        "model",
+        backend, before);
+  else if (cli_value(c->args, "expect"))
+    cli_note("%s and what was recorded part; nodes are those where it parts from %s", backend, before);
+  else if (c->ways[1].path)
+    cli_note("the two models part; `treadle compare` of each alone tells which one's kernels do");
+  else cli_note("%s and %s part; `treadle bisect` finds the pass or kernel", before, backend);
+}
+
 static td_status compare_ways(comparison *c, td_error *err) {
   cli_trial expected, got;
   TRY(expect(c, &expected, err));
@@ -304,21 +328,18 @@ static td_status compare_ways(comparison *c, td_error *err) {
   if (status == TD_OK && got.count != outputs)
     status = base_fail(err, TD_BAD_ARGUMENT, c->ways[1].path, -1, "has %zu outputs, not %zu", got.count, outputs);
   const bool parted = status == TD_OK && show_outputs(c, &got, &expected);
+  if (status == TD_OK && !parted && !c->ways[1].path) status = cli_check_fault(c->args, got.model, got.session, err);
+  const bool others = parted && cli_value(c->args, "expect") && agrees_with_truth(c, &got);
   cli_trial_close(&got);
   cli_trial_close(&expected);
   cli_trial_close(&c->truth);
-  if (status == TD_OK && !c->ways[1].path && (parted || cli_flag(c->args, "nodes")))
-    status = look_inside(c, outputs, parted, err);
+  if (status == TD_OK && !c->ways[1].path && ((parted && !others) || cli_flag(c->args, "nodes")))
+    status = look_inside(c, outputs, parted && !others, err);
   cli_nodes_close(&c->nodes_of);
   cli_arbiter_close(&c->outputs);
   cli_arbiter_close(&c->nodes);
   if (status != TD_OK || !parted) return status;
-  if (cli_value(c->args, "expect"))
-    cli_note("%s and what was recorded part; nodes are those where it parts from %s", c->ways[1].backend,
-             c->ways[0].backend);
-  else if (c->ways[1].path)
-    cli_note("the two models part; `treadle compare` of each alone tells which one's kernels do");
-  else cli_note("%s and %s part; `treadle bisect` finds the pass or kernel", c->ways[0].backend, c->ways[1].backend);
+  tell_parted(c, others);
   return TD_ANSWER_NO;
 }
 

@@ -63,6 +63,23 @@ td_status cli_open_printing_session(const cli_args *args, FILE *prints, const td
   return td_session_new(model, &options, session, err);
 }
 
+td_status cli_check_fault(const cli_args *args, const td_model *model, const td_session *session, td_error *err) {
+  const char *fault = cli_value(args, "inject");
+  td_model_stats stats = {.size = sizeof stats};
+  if (!fault || cli_value(args, "disable-kernels") || cli_value(args, "disable-passes")) return TD_OK;
+  TRY(td_model_get_stats(model, &stats, err));
+  for (size_t i = 0; i < stats.steps; i++) {
+    td_step step = {.size = sizeof step};
+    TRY(td_session_get_step(session, i, &step, err));
+    if (strcmp(step.op, "test::fault") == 0) return TD_OK;
+  }
+  return base_fail(
+      err, TD_BAD_ARGUMENT, NULL, -1,
+      "--inject %s puts in nothing: no kernel of the compiled graph computes such an operator (or node, or "
+      "type); `treadle inspect --stage plan` shows what there is",
+      fault);
+}
+
 /* `from` as the library takes tensors: dense and row-major. */
 static td_status dense_tensor(const base_tensor *from, base_arena *arena, td_tensor *to, td_error *err) {
   *to = (td_tensor){.dtype = from->dtype, .rank = from->rank, .data = from->data};

@@ -40,8 +40,14 @@ static td_status run_all(run_state *s, td_error *err) {
   int64_t repeat = 1;
   double total = 0, ms;
   TRY(cli_int(s->args, "repeat", 1, INT32_MAX, &repeat, err));
+  const char *ranges = cli_value(s->args, "itt");
+  const bool shapes = ranges && strcmp(ranges, "shapes") == 0; /* are known after a run */
+  if (shapes && repeat == 1)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "--itt shapes: sizes are known after the first run; give --repeat 2 or more, or --itt names");
+  if (!shapes) TRY(cli_collect(s->args, s->session, s->collector, err));
   TRY(run_once(s, &s->figures.first_ms, err));
-  TRY(cli_collect(s->args, s->session, s->collector, err)); /* shapes are known now */
+  if (shapes) TRY(cli_collect(s->args, s->session, s->collector, err));
   for (int64_t i = 1; i < repeat; i++) {
     TRY(run_once(s, &ms, err));
     total += ms;
@@ -290,6 +296,7 @@ static td_status run_steps(run_state *s, td_error *err) {
   cli_memory_sample(&s->figures.memory);
   TRY(cli_feed_make(s->args, s->model, true, &s->feed, err));
   TRY(cli_open_printing_session(s->args, cli_flag(s->args, "json") ? stderr : stdout, s->model, &s->session, err));
+  TRY(cli_check_fault(s->args, s->model, s->session, err));
   TRY(cli_verbose(s->args, s->model, s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
   TRY(run_all(s, err));

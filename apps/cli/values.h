@@ -49,6 +49,9 @@ td_status cli_open_session(const cli_args *args, const td_model *model, td_sessi
 /* The same where what the model prints goes to `prints`; NULL: nowhere. */
 td_status cli_open_printing_session(const cli_args *args, FILE *prints, const td_model *model, td_session **session,
                                     td_error *err);
+/* TD_BAD_ARGUMENT: --inject asks for a fault that is nowhere in the compiled model, though no kernel or pass is left
+ * out. */
+td_status cli_check_fault(const cli_args *args, const td_model *model, const td_session *session, td_error *err);
 /* Binds a value to input `index`; its memory must live until the run is over. Uneven strides are packed into `arena`.
  */
 td_status cli_bind(td_session *session, size_t index, const base_value *value, base_arena *arena, td_error *err);

@@ -2,16 +2,20 @@
 
 TREADLE_BUILD: a build folder to use, instead of a temporary one; ./dev test gives that of the release."""
 
+import atexit
 import os
 import pathlib
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 HERE = pathlib.Path(__file__).resolve().parent
+OUTSIDE = tempfile.mkdtemp(prefix="treadle-wheel-")  # nothing is left in the repository
+atexit.register(shutil.rmtree, OUTSIDE, ignore_errors=True)
 
 
 class CMakeBuild(build_ext):
@@ -36,4 +40,4 @@ class CMakeBuild(build_ext):
 
 
 setup(ext_modules=[Extension("treadle._core", sources=[], py_limited_api=True)], cmdclass={"build_ext": CMakeBuild},
-      options={"bdist_wheel": {"py_limited_api": "cp39"}})
+      options={"bdist_wheel": {"py_limited_api": "cp39"}, "build": {"build_base": OUTSIDE}})

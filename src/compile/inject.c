@@ -47,6 +47,11 @@ static td_status run_fault(const base_call *call) {
   const int64_t *strides[] = {in->strides};
   base_walk_start(&w, in->rank, in->dims, 1, strides);
   for (int64_t i = 0; i < w.count; i++, base_walk_next(&w)) {
+    if (!base_is_float(in->dtype)) {
+      const int64_t whole = base_load_i64(in->dtype, in->data, w.offset[0]);
+      base_store_i64(out->dtype, out->data, i, mode == FAULT_WRONG || mode == FAULT_SLIGHT ? whole ^ 1 : whole);
+      continue;
+    }
     double value = base_load_f64(in->dtype, in->data, w.offset[0]);
     if (mode == FAULT_WRONG) value = value * 2 + (value == 0);
     if (mode == FAULT_SLIGHT) value *= 1.006;
@@ -96,15 +101,17 @@ static td_status read_fault(const char *text, fault *f, td_error *err) {
                    text);
 }
 
-/* Can its first result be a wrong one? */
-static bool can_fail(const ir_graph *g, const ir_node_def *node) {
+/* Can its first result be wrong in that way? Whole numbers cannot be NaN. */
+static bool can_fail(const ir_graph *g, const ir_node_def *node, fault_mode mode) {
   if (!node->op || !node->out_count || node->op->flags & IR_OP_REGION) return false;
   const ir_type *type = ir_type_of(g, node->out[0]);
-  return type->kind == IR_TENSOR && (base_is_float(type->dtype) || changed_type(type->dtype) != type->dtype);
+  if (type->kind != IR_TENSOR) return false;
+  if (mode == FAULT_TYPE) return changed_type(type->dtype) != type->dtype;
+  return base_is_float(type->dtype) || (mode != FAULT_NAN && base_is_int(type->dtype));
 }
 
 static bool is_meant(const fault *f, const ir_graph *g, const ir_node_def *node) {
-  if (!can_fail(g, node)) return false;
+  if (!can_fail(g, node, f->mode)) return false;
   const char *name = node->op->name, *own = strstr(name, "::");
   bool named = !f->node;
   if (!base_str_is(f->op, name) && !(own && base_str_is(f->op, own + 2))) return false;
@@ -164,12 +171,12 @@ td_status compile_inject(const char *text, ir_graph *g, td_error *err) {
 }
 
 /* Of the graph's own block: the first node that the pass made and that can fail, else the last one of all. */
-static bool find_victim(const ir_graph *g, uint32_t first, uint32_t *index) {
+static bool find_victim(const ir_graph *g, fault_mode mode, uint32_t first, uint32_t *index) {
   const ir_block_def *top = ir_block_of(g, g->top);
   bool found = false;
   for (uint32_t i = 0; i < top->nodes.count; i++) {
     const ir_node id = top->nodes.at[i];
-    if (!can_fail(g, ir_node_of(g, id))) continue;
+    if (!can_fail(g, ir_node_of(g, id), mode)) continue;
     found = true;
     *index = i;
     if (id.id >= first) break;
@@ -183,7 +190,7 @@ td_status compile_spoil(const char *text, const char *pass, ir_graph *g, uint32_
   ir_node made;
   if (!text || !*text) return TD_OK;
   TRY(read_fault(text, &f, err));
-  if (!f.of_pass || !base_str_is(f.op, pass) || !find_victim(g, first, &index)) return TD_OK;
+  if (!f.of_pass || !base_str_is(f.op, pass) || !find_victim(g, f.mode, first, &index)) return TD_OK;
   const ir_value out = ir_node_of(g, ir_block_of(g, g->top)->nodes.at[index])->out[0];
   TRY(add_fault(g, g->top, index, &f, &made, err));
   ir_settle(g);

@@ -255,6 +255,8 @@ static void recordings_are_compared(void **state) {
   got = run(f, "compare net.tdir --expect kept --seed 3"); /* other inputs: eager itself parts from the recording */
   assert_int_equal(got.status, 1);
   assert_holds(got.out, "parts");
+  assert_holds(got.err, "other inputs");
+  assert_null(strstr(got.out, "first node"));
   assert_int_equal(run(f, "compare net.tdir --expect nowhere").status, 3);
 }
 

@@ -220,6 +220,24 @@ static void what_does_not_fail_is_refused(void **state) {
   assert_int_equal(got.status, 2);
   got = run(f, "minify story.tdir --output small --accuracy --inject neg:compile");
   assert_int_equal(got.status, 2);
+  static const char *const nowhere[] = {"run story.tdir --inject gelu:wrong", "compare story.tdir --inject gelu:wrong",
+                                        "run story.tdir --backend eager --inject neg:wrong",
+                                        "run whole.tdir --inject neg:nan"};
+  static const char *const whole[] = {"u8", "i8", "u16", "i16", "i32", "i64"};
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+    save_text("whole.tdir", base_arena_format(f->arena,
+                                              "tdir 1\ninput %%0 \"a\": %s[64]\n%%1 = aten::mul(%%0, %%0)\n"
+                                              "%%2 = aten::neg(%%1)  # \"node /neg (Neg)\"\noutput \"y\" %%2\n",
+                                              whole[i]));
+    got = run(f, "compare whole.tdir --inject neg:wrong");
+    if (got.status != 1) fail_msg("%s: %s%s", whole[i], got.out, got.err);
+  }
+  for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
+    got = run(f, nowhere[i]);
+    if (got.status != 2 || !strstr(got.err, "puts in nothing")) fail_msg("%s: %s", nowhere[i], got.err);
+  }
+  assert_int_equal(run(f, "run story.tdir --inject neg:wrong --debug-dir seen").status, 0);
+  assert_holds(slurp(f, "seen/options.txt", NULL), "inject neg:wrong\n");
   got = run(f, "run story.tdir --inject neg:sideways");
   assert_int_equal(got.status, 2);
   assert_holds(got.err, "OPERATOR:MODE");

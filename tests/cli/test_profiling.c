@@ -73,6 +73,12 @@ static void collectors_hear_steps(void **state) {
   assert_int_equal(unlink("c.txt"), 0);
   assert_int_equal(run_after(f, before, "run builtin:conv_relu --threads 1 --repeat 2 --itt names").status, 0);
   assert_holds(slurp(f, "c.txt", NULL), " begin td::conv\n");
+  assert_int_equal(unlink("c.txt"), 0);
+  assert_int_equal(run_after(f, before, "run builtin:conv_relu --threads 1 --itt names").status, 0);
+  assert_holds(slurp(f, "c.txt", NULL), " begin td::conv\n"); /* the first run, too */
+  o = run_after(f, before, "run builtin:conv_relu --threads 1 --itt shapes");
+  assert_int_equal(o.status, 2);
+  assert_holds(o.err, "--repeat 2");
   o = run_after(f, "INTEL_LIBITTNOTIFY64=", "profile builtin:conv_relu --runs 2 --no-limits --itt names");
   assert_int_equal(o.status, 2);
   assert_holds(o.err, "INTEL_LIBITTNOTIFY64");

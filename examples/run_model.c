@@ -6,6 +6,7 @@
  * means nothing; every call a real program needs is here. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <treadle/defaults.h>
 #include <treadle/treadle.h>
 
 enum { INPUTS_MAX = 16, SHOWN = 5 };
@@ -78,7 +79,9 @@ int main(int argc, char **argv) {
   td_model *model;
   td_session *session;
   void *data[INPUTS_MAX] = {0};
-  td_load_options options = {.size = sizeof options, .backend = "aot_eager", .seed = 1};
+  td_load_options options = {.size = sizeof options, .seed = 1};
+  td_defaults defaults; /* which the options point to while the model is loaded */
+  td_load_defaults(&options, &defaults);
   if (td_model_load(argc > 1 ? argv[1] : "builtin:efficientnet_lite0", &options, &model, &err) != TD_OK)
     return complain(&err);
   if (td_model_input_count(model) > INPUTS_MAX) {

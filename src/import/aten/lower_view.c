@@ -682,14 +682,13 @@ aten_value aten_lower_diagonal(aten_args *c) {
     if (i != d1 && i != d2) order[n++] = i;
   order[n] = d1;
   order[n + 1] = d2;
-  int64_t first = offset >= 0 ? offset : -offset * cols;
   int64_t length = offset >= 0 ? base_min_i64(rows, cols - offset) : base_min_i64(rows + offset, cols);
   if (length < 0) length = 0;
+  const int64_t first = !length ? 0 : offset >= 0 ? offset : -offset * cols;
   aten_value v = aten_view_permute(c->a, self(c), order, (uint32_t)rank);
   ir_value lead = aten_slice(c->a, aten_shape(c->a, aten_read(c->a, &v)), 0, 0, n, 1);
   ir_value flat = aten_cat(c->a, (ir_value[]){lead, i64(c, rows * cols)}, 2, 0);
   v = aten_view_reshape(c->a, &v, n ? flat : i64(c, rows * cols));
-  if (!length) first = 0;
   int64_t end = length ? first + (length - 1) * (cols + 1) + 1 : 0;
   return aten_view_slice(c->a, &v, n, i64(c, first), i64(c, end), i64(c, cols + 1));
 }

@@ -4,11 +4,10 @@
 
 static int64_t wrap(int64_t at, int64_t size) { return at % size < 0 ? at % size + size : at % size; }
 static int64_t edge(int64_t at, int64_t size) { return at < 0 ? 0 : size - 1; }
-/* The border elements are not repeated: positions go back and forth with a period of 2 (size - 1). */
+/* The border elements are not repeated, and a border is narrower than what it mirrors (check_borders). */
 static int64_t reflect(int64_t at, int64_t size) {
-  if (size == 1) return 0;
-  int64_t folded = wrap(at, 2 * (size - 1));
-  return folded < size ? folded : 2 * (size - 1) - folded;
+  (void)size;
+  return at < 0 ? -at : 2 * (size - 1) - at;
 }
 
 const kern_pad kern_pad_constant = {"aten::constant_pad_nd", 3, NULL};
@@ -47,6 +46,19 @@ static td_status read_begins(const base_call *call, const kern_pad *pad, int64_t
   return TD_OK;
 }
 
+/* A mirror shows what there is once: no more than all but one of the elements. */
+static td_status check_borders(const base_call *call, const kern_pad *pad, int32_t axis, int64_t front) {
+  const int64_t size = base_in(call, KERN_PAD_X)->dims[axis], length = base_out(call, 0)->dims[axis];
+  const int64_t behind = length - size - front, border = base_max_i64(front, behind);
+  if (size == 0 && pad->map && length)
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%s: axis %d is empty: there is nothing to repeat", pad->op,
+                     axis);
+  if (pad->map != reflect || border < size || border <= 0) return TD_OK;
+  return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1,
+                   "%s: a border of %lld mirrors axis %d, which has %lld elements; at most %lld can be mirrored",
+                   pad->op, (long long)border, axis, (long long)size, (long long)(size - 1));
+}
+
 td_status kern_pad_read(const base_call *call, const kern_pad *pad, kern_pad_tables *t) {
   const base_tensor *x = base_in(call, KERN_PAD_X), *out = base_out(call, 0);
   int64_t begin[BASE_MAX_RANK];
@@ -57,9 +69,7 @@ td_status kern_pad_read(const base_call *call, const kern_pad *pad, kern_pad_tab
     t->table[d] = to;
     t->first[d] = base_min_i64(base_max_i64(begin[d], 0), length);
     t->last[d] = base_max_i64(t->first[d], base_min_i64(length, size + begin[d]));
-    if (size == 0 && pad->map && length)
-      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%s: axis %d is empty: there is nothing to repeat",
-                       pad->op, d);
+    TRY(check_borders(call, pad, d, begin[d]));
     for (int64_t i = 0; i < length; i++) {
       bool inside = i >= t->first[d] && i < t->last[d];
       to[i] = inside ? i - begin[d] : pad->map ? pad->map(i - begin[d], size) : -1;

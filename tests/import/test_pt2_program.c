@@ -341,6 +341,27 @@ static void rows_are_multiplied_in_groups(void **state) {
   }
 }
 
+/* PyTorch and ONNX Runtime refuse a mirror that is wider than what it shows. */
+static const char mirrored[] = PROGRAM(T("x"), T("y"),
+                                       NODE("torch.ops.aten.reflection_pad1d.default",
+                                            ARG("self", T("x")) "," ARG("padding", "{'as_ints':[2,0]}"), T("y")),
+                                       VALUE("x", F32, INT(1) "," EXPR("s77")), USER("x"), RESULT("y"),
+                                       ",'range_constraints':{'s77':{'min_val':0,'max_val':8}}");
+
+static void mirrors_are_narrower_than_what_they_show(void **state) {
+  (void)state;
+  EACH_BACKEND(b) {
+    program p;
+    const float x[] = {1, 2, 3};
+    program_open(&p, mirrored, NULL, 0, backends[b]);
+    assert_int_equal(program_run(&p, x, 1, 3), TD_OK);
+    expect_floats(&p, 0, (const float[]){3, 2, 1, 2, 3}, 5);
+    assert_int_equal(program_run(&p, x, 1, 2), TD_BAD_ARGUMENT);
+    if (!strstr(p.err.text, "a border of 2 mirrors axis 1, which has 2 elements")) fail_msg("%s", p.err.text);
+    program_close(&p);
+  }
+}
+
 static td_status load_all(const td_allocator *allocator, void *user) {
   td_named_tensor given[] = {weight("n", w, 1, 2, 0), weight("m", w, 1, 2, 0)};
   td_load_options options = {.size = sizeof options, .backend = "eager", .allocator = allocator};
@@ -374,6 +395,7 @@ int main(void) {
                                      cmocka_unit_test(batch_norm_has_statistics_of_its_own),
                                      cmocka_unit_test(complex_inputs_and_effects),
                                      cmocka_unit_test(rows_are_multiplied_in_groups),
+                                     cmocka_unit_test(mirrors_are_narrower_than_what_they_show),
                                      cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

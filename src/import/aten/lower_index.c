@@ -349,12 +349,8 @@ aten_value aten_lower_masked_scatter(aten_args *c) {
 /* How many of the sorted `edges` lie below each of `x` (or at it, with `right`); both broadcast, edges last. */
 static ir_value count_below(aten_args *c, ir_value x, ir_value edges, bool right, td_dtype out) {
   td_dtype d = aten_promote_types(aten_value_dtype(c->a, x), aten_value_dtype(c->a, edges));
-  x = aten_unsqueeze(c->a, ir_build_cast(c->b, x, d), -1);
-  ir_value below = aten_binary(c->a, right ? "aten::le" : "aten::lt", ir_build_cast(c->b, edges, d), x);
-  below = ir_build_cast(c->b, below, TD_I64);
-  int64_t last = -1;
-  ir_value n = IR_EMIT_ARGS(c->b, "aten::sum", &below, 1, ARG_INTS("dim", &last, 1), ARG_BOOL("keepdim", false));
-  return ir_build_cast(c->b, n, out);
+  ir_value in[] = {ir_build_cast(c->b, edges, d), ir_build_cast(c->b, x, d)};
+  return ir_build_cast(c->b, IR_EMIT_ARGS(c->b, "td::search_sorted", in, 2, ARG_BOOL("right", right)), out);
 }
 /* bucketize(self, boundaries, *, out_int32, right) */
 aten_value aten_lower_bucketize(aten_args *c) {
@@ -367,7 +363,6 @@ aten_value aten_lower_searchsorted(aten_args *c) {
   ir_value x = aten_as(c->a, &c->args[1], c->args[1].kind == ATEN_TENSOR ? aten_dtype_in(c, 1) : TD_F32);
   bool right = aten_get_bool(c, 3) || (aten_has(c, 4) && strcmp(aten_get_str(c, 4), "right") == 0);
   if (aten_has(c, 5)) edges = with_dim(c, "aten::gather", edges, aten_in(c, 5), -1);
-  if (aten_rank(c->a, edges) > 1) edges = aten_unsqueeze(c->a, edges, -2);
   return aten_ret(c, count_below(c, x, edges, right, aten_get_bool(c, 2) ? TD_I32 : TD_I64));
 }
 
@@ -389,8 +384,12 @@ static ir_value segment_of(aten_args *c, ir_value x, ir_value bounds, int64_t ax
   aten_value n = aten_size(c->a, x, axis);
   ir_value at =
       IR_EMIT(c->b, "aten::arange", ir_build_int(c->b, 0), aten_number_value(c->a, &n, TD_I64), ir_build_int(c->b, 1));
-  ir_value stretch = count_below(c, at, aten_unsqueeze(c->a, bounds, -2), true, TD_I64);
-  if (axis == 0) stretch = aten_reshape(c->a, stretch, (int64_t[]){-1}, 1);
+  if (axis > 0)
+    at = aten_expand(
+        c->a, at,
+        aten_cat(c->a, (ir_value[]){aten_slice(c->a, aten_shape(c->a, bounds), 0, 0, -1, 1), aten_vector(c->a, &n, 1)},
+                 2, 0));
+  ir_value stretch = count_below(c, at, bounds, true, TD_I64);
   for (int64_t i = axis + 1; i < aten_rank(c->a, x) && !ir_build_failed(c->b); i++)
     stretch = aten_unsqueeze(c->a, stretch, -1);
   return aten_expand(c->a, stretch, aten_shape(c->a, x));

@@ -1,4 +1,4 @@
-/* histogram.c -- how many elements lie between edges. */
+/* histogram.c -- how many elements lie between edges, and between which edges elements lie. */
 #include "base/size.h"
 #include "ops/common/ops_priv.h"
 
@@ -82,6 +82,65 @@ static td_status infer_histogram(ir_infer *ctx) {
   return ir_out(ctx, 0, edges->dtype, 1, &bins);
 }
 
+/* ---- td::search_sorted (edges [.., m] ascending, x) {right} -> i64: how many edges lie below each element of x, or,
+ * with `right`, not above it; NaN is above all. One row of edges for all of x, or one for each row of x. ---- */
+
+static const ir_attr search_attrs[] = {ATTR_BOOL("right", 0)};
+
+#define SEARCH(NAME, T)                                                          \
+  static int64_t search_##NAME(const T *edges, int64_t count, T x, bool right) { \
+    int64_t low = 0;                                                             \
+    while (low < count) {                                                        \
+      const int64_t middle = low + (count - low) / 2;                            \
+      const bool above = right ? edges[middle] > x : edges[middle] >= x;         \
+      if (above) count = middle;                                                 \
+      else low = middle + 1;                                                     \
+    }                                                                            \
+    return low;                                                                  \
+  }
+SEARCH(f64, base_f64)
+SEARCH(i64, base_i64)
+
+static td_status search_reference(const base_call *call) {
+  const base_tensor *edges = base_in(call, 0), *x = base_in(call, 1);
+  const bool right = base_attr_int(call->attrs, 0), floats = base_is_float(edges->dtype);
+  const int64_t m = edges->dims[edges->rank - 1], count = base_tensor_numel(x);
+  const int64_t row = edges->rank > 1 ? x->dims[x->rank - 1] : count;
+  const base_f64 *edges_f = floats ? ops_dense_f64(call, 0) : NULL, *x_f = floats ? ops_dense_f64(call, 1) : NULL;
+  const base_i64 *edges_i = floats ? NULL : ops_dense_i64(call, 0), *x_i = floats ? NULL : ops_dense_i64(call, 1);
+  base_i64 *out = ops_take_i64(call, 0);
+  if (!out || (floats ? !edges_f || !x_f : !edges_i || !x_i)) return base_no_memory(call->err, "scratch");
+  for (int32_t i = 0; i + 1 < edges->rank; i++)
+    if (edges->dims[i] != x->dims[i])
+      return ops_fail(call, "%lld rows of edges for %lld", (long long)edges->dims[i], (long long)x->dims[i]);
+  for (int64_t k = 0; k < count; k++) {
+    const int64_t at = edges->rank > 1 ? k / row * m : 0;
+    out[k] = floats ? search_f64(edges_f + at, m, x_f[k], right) : search_i64(edges_i + at, m, x_i[k], right);
+  }
+  ops_put(call, 0, TD_I64, out);
+  return TD_OK;
+}
+static td_status infer_search(ir_infer *ctx) {
+  const ir_type *edges = &ir_in(ctx, 0)->type, *x = &ir_in(ctx, 1)->type;
+  TRY(ops_same_dtype(ctx, 0, 1));
+  if (ops_any_unranked(ctx)) return ir_out_like(ctx, 0, 1, TD_I64);
+  if (edges->rank < 1 || (edges->rank > 1 && edges->rank != x->rank))
+    return ir_infer_fail(ctx, "edges of rank %d for elements of rank %d", edges->rank, x->rank);
+  for (int32_t i = 0; i + 1 < edges->rank; i++)
+    if (ops_dims_differ(edges->dims[i], x->dims[i])) return ir_infer_fail(ctx, "other rows of edges than of elements");
+  return ir_out_like(ctx, 0, 1, TD_I64);
+}
+static bool search_cases(ir_case *c, uint32_t number) {
+  static const td_dtype dtypes[] = {TD_F32, TD_I64, TD_F16, TD_I32};
+  if (number >= 12) return false;
+  const td_dtype d = dtypes[number % 4];
+  ops_case_arg(c, ARG_BOOL("right", number / 4 == 1));
+  if (number / 4 < 2)
+    return ops_case_in(c, d, OPS_DIMS(number ? 5 : 0), OPS_INDEX, 1) &&
+           ops_case_in(c, d, OPS_DIMS(4, 7), number % 4 ? OPS_NORMAL : OPS_SPECIAL, number);
+  return ops_case_in(c, d, OPS_DIMS(2, 3), OPS_INDEX, 1) && ops_case_in(c, d, OPS_DIMS(2, 9), OPS_NORMAL, number);
+}
+
 static bool histc_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16};
   if (number >= 6) return false;
@@ -115,10 +174,19 @@ const ir_op ops_histogram[] = {
      .infer = infer_histogram,
      .reference = histogram_reference,
      .rtol = 1e-6f},
+    {.name = "td::search_sorted",
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = search_attrs,
+     .attr_count = OPS_COUNT(search_attrs),
+     .infer = infer_search,
+     .reference = search_reference},
 };
 OPS_TABLE(histogram);
 OPS_CASES(histogram) = {
     {"aten::histc", histc_cases},
     {"td::histogram", histogram_cases},
+    {"td::search_sorted", search_cases},
     {0},
 };

@@ -153,6 +153,18 @@ static bool other_cases(ir_case *c, uint32_t number) {
          (number < 3 || ops_case_ints(c, axes, 2));
 }
 
+/* A mirror is at most as wide as what it shows, less one. */
+static bool reflection_cases(ir_case *c, uint32_t number) {
+  if (!other_cases(c, number)) return false;
+  int64_t *pads = c->in[1].data;
+  const int64_t count = c->in[1].dims[0] / 2;
+  for (int64_t k = 0; k < 2 * count; k++) {
+    const int64_t axis = c->in_count > 2 ? 1 - k % count : k % count;
+    pads[k] = base_min_i64(pads[k], c->in[0].dims[axis] - 1);
+  }
+  return true;
+}
+
 OPS_DECLARE(pad);
 const ir_op ops_pad[] = {
     /* (x, pads, value?, axes?): pads are elements in front of each axis, then behind each; 0 without a value */
@@ -193,7 +205,7 @@ const ir_op ops_pad[] = {
 OPS_TABLE(pad);
 OPS_CASES(pad) = {
     {"aten::constant_pad_nd", constant_cases},
-    {"aten::reflection_pad", other_cases},
+    {"aten::reflection_pad", reflection_cases},
     {"aten::replication_pad", other_cases},
     {"aten::circular_pad", other_cases},
     {0},

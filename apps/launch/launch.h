@@ -87,7 +87,7 @@ typedef struct launch_layout {
   launch_notes notes;
 } launch_layout;
 
-td_status launch_read_request(const launch_words *given, launch_request *request, td_error *err);
+td_status launch_read_request(const launch_words *words, launch_request *request, td_error *err);
 /* Never an empty instance, never fewer than asked for: then an error with the arithmetic. */
 td_status launch_lay_out(const sys_topology *machine, const launch_request *request, base_arena *arena,
                          launch_layout *layout, td_error *err);

@@ -2,6 +2,7 @@
  * (TorchScript) need it, and names tell an ONNX file's inputs from weights that it lists among them. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fmt/fmt.h"
 #include "values.h"
@@ -51,7 +52,8 @@ static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   if (!how.preprocess) how.preprocess = "imagenet";
   if (status == TD_OK && is_description) return cli_spec_of_value(&value, name, add(m, name, 0, NULL, TD_F32), err);
   status = cli_read_values(rest, &how, &found, err);
-  if (status != TD_OK) return status == TD_UNSUPPORTED ? status : TD_OK;
+  const bool told = status == TD_UNSUPPORTED || access(rest, R_OK) != 0; /* else a model without sizes is to blame */
+  if (status != TD_OK) return told ? status : TD_OK;
   for (uint32_t i = 0; i < found.count && m->count < MAX_SPECS; i++) {
     const char *own = found.at[i].name;
     TRY(cli_spec_of_value(&found.at[i].value, name || !own[0] ? name : own, add(m, name, 0, NULL, TD_F32), err));

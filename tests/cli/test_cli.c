@@ -538,19 +538,40 @@ static void test_bench_layers(void **state) {
   assert_holds(run(f, "bench relu.onnx --min-time 0.01 --layers").out, " /block/one (Relu)\n");
 }
 
+/* Formats that do not say their inputs learn them from --input: that it is not there is said, not that sizes lack. */
+static void missing_inputs_are_named(void **state) {
+  fixture *f = *state;
+  outcome got = run(
+      f, base_arena_format(f->arena, "run %s/tests/models/torchscript/among/model.pt --input nofile.npy", f->start));
+  assert_int_equal(got.status, 3);
+  assert_holds(got.err, "nofile.npy: cannot open the file");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_help),         cmocka_unit_test(test_man_and_completion),
-      cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_double_dash),
-      cmocka_unit_test(test_version),      cmocka_unit_test(test_run_errors),
-      cmocka_unit_test(test_run_output),   cmocka_unit_test(test_run_default),
-      cmocka_unit_test(test_open_sizes),   cmocka_unit_test(test_run_archives),
-      cmocka_unit_test(test_run_picture),  cmocka_unit_test(test_run_sound),
-      cmocka_unit_test(test_run_list),     cmocka_unit_test(test_run_builtin),
-      cmocka_unit_test(test_run_random),   cmocka_unit_test(test_run_json),
-      cmocka_unit_test(test_top),          cmocka_unit_test(test_inspect),
-      cmocka_unit_test(test_info),         cmocka_unit_test(test_who_says_threads),
-      cmocka_unit_test(test_bench),        cmocka_unit_test(test_bench_layers),
+      cmocka_unit_test(test_help),
+      cmocka_unit_test(test_man_and_completion),
+      cmocka_unit_test(test_usage_errors),
+      cmocka_unit_test(test_double_dash),
+      cmocka_unit_test(test_version),
+      cmocka_unit_test(test_run_errors),
+      cmocka_unit_test(test_run_output),
+      cmocka_unit_test(test_run_default),
+      cmocka_unit_test(test_open_sizes),
+      cmocka_unit_test(test_run_archives),
+      cmocka_unit_test(test_run_picture),
+      cmocka_unit_test(test_run_sound),
+      cmocka_unit_test(test_run_list),
+      cmocka_unit_test(test_run_builtin),
+      cmocka_unit_test(test_run_random),
+      cmocka_unit_test(test_run_json),
+      cmocka_unit_test(test_top),
+      cmocka_unit_test(test_inspect),
+      cmocka_unit_test(test_info),
+      cmocka_unit_test(test_who_says_threads),
+      cmocka_unit_test(test_bench),
+      cmocka_unit_test(test_bench_layers),
+      cmocka_unit_test(missing_inputs_are_named),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

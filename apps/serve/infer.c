@@ -253,7 +253,7 @@ void serve_infer(serve_job *job, td_session *session) {
 enum { TOP = 5 };
 
 /* Softmax in f64, rounded to f32 as the handler has it; the likeliest first. */
-static void print_classes(base_text *to, const td_tensor *t, int64_t classes) {
+static void print_classes(base_text *to, const serve_model *m, const td_tensor *t, int64_t classes) {
   int64_t top[TOP], held = 0;
   double most = -INFINITY, sum = 0;
   for (int64_t i = 0; i < classes; i++) {
@@ -269,7 +269,13 @@ static void print_classes(base_text *to, const td_tensor *t, int64_t classes) {
   for (int64_t i = 0; i < classes; i++) sum += exp(base_load_f64(t->dtype, t->data, i) - most);
   base_text_print(to, "{");
   for (int64_t i = 0; i < held; i++) {
-    base_text_print(to, "%s\n  \"%lld\": ", i ? "," : "", (long long)top[i]);
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)top[i]);
+    const bool named = (size_t)top[i] < m->label_count && m->labels[top[i]];
+    const char *label = named ? m->labels[top[i]] : number;
+    base_text_print(to, "%s\n  ", i ? "," : "");
+    base_text_quote(to, label, strlen(label));
+    base_text_print(to, ": ");
     print_float(to, (double)(float)(exp(base_load_f64(t->dtype, t->data, top[i]) - most) / sum), true);
   }
   base_text_print(to, "\n}");
@@ -300,7 +306,7 @@ static td_status predict(serve_job *job, td_session *session, td_error *err) {
   for (int64_t i = 0; i < count; i++)
     if (!isfinite(base_load_f64(out.dtype, out.data, i)))
       return base_fail(err, TD_INTERNAL, NULL, -1, "the model's scores are no finite numbers");
-  print_classes(&job->reply, &out, count);
+  print_classes(&job->reply, job->model, &out, count);
   return TD_OK;
 }
 

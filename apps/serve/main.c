@@ -14,7 +14,8 @@ static const char usage[] =
     "Serves models on 127.0.0.1: KServe's V2 protocol (/v2/models/NAME/infer, JSON and binary tensors), and "
     "TorchServe's\n"
     "/ping and /predictions/NAME (a picture in, the five likeliest classes out). A model is called as its file is,\n"
-    "without the ending. There is no authentication and no TLS: only this machine can connect.\n\n"
+    "without the ending; it may be a .mar archive with the handler image_classifier. There is no authentication and no "
+    "TLS: only this machine can connect.\n\n"
     "  --port N          where to listen; default 8080; 0: any, which is printed\n"
     "  --workers N       requests of a model that are computed at the same time, a thread each; default: usable CPUs\n"
     "  --queue N         requests that may wait for a model; more are answered 503; default 100\n"
@@ -77,7 +78,9 @@ static td_status open_model(serve_server *s, serve_model *m, const char *word, b
   for (const serve_model *other = s->models; other < m; other++)
     if (strcmp(other->name, m->name) == 0)
       return base_fail(err, TD_BAD_ARGUMENT, m->name, -1, "two models are called so");
-  const td_status status = td_model_load(path, NULL, &m->model, err);
+  const bool is_archive = base_str_ends(base_str_of(path), ".mar");
+  const td_status status =
+      is_archive ? serve_open_archive(m, arena, path, err) : td_model_load(path, NULL, &m->model, err);
   if (status != TD_OK) return base_error_name(err, status, "%s", path);
   TRY(serve_start_workers(m, err));
   s->model_count++;

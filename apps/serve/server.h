@@ -26,6 +26,9 @@ struct serve_job {
 typedef struct serve_server serve_server;
 typedef struct serve_model {
   const char *name;
+  sys_mapping archive; /* that it came in */
+  const char **labels; /* of its classes; NULL: they have none */
+  size_t label_count;
   td_model *model;
   serve_server *server;
   pthread_mutex_t lock;
@@ -54,6 +57,9 @@ struct serve_server {
 td_status serve_start_workers(serve_model *model, td_error *err);
 void serve_stop_workers(serve_model *model);
 bool serve_queue(serve_job *job, uint32_t most);
+
+/* archive.c: the model and labels of a `.mar`, which live as long as the arena and m->archive. */
+td_status serve_open_archive(serve_model *m, base_arena *arena, const char *path, td_error *err);
 
 /* loop.c: listens on the loopback address until SIGTERM or SIGINT. */
 td_status serve_run(serve_server *server, td_error *err);

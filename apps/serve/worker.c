@@ -50,6 +50,7 @@ void serve_stop_workers(serve_model *m) {
     td_session_free(m->sessions[i]);
   }
   td_model_free(m->model);
+  sys_unmap(&m->archive);
 }
 
 bool serve_queue(serve_job *job, uint32_t most) {

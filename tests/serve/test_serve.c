@@ -1,6 +1,7 @@
 /* The server over its socket: the routes of both protocols, requests that are cut, pipelined, damaged or too large,
  * many clients at once, and its end. */
 #include <arpa/inet.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+
+#include "fmt/zip.h"
 
 static const char graph[] =
     "tdir 1\n"
@@ -28,17 +31,19 @@ typedef struct fixture {
   size_t length; /* of the reply */
 } fixture;
 
+/* Starts the server of net.tdir and, where there is one, of an archive. */
 static void start(fixture *f, const char *option, const char *value) {
   int pipes[2];
-  char line[128] = "", model[128];
+  char line[128] = "", model[128], archive[128];
   snprintf(model, sizeof model, "add=%s/net.tdir", f->folder);
+  snprintf(archive, sizeof archive, "%s/colours.mar", f->folder);
   assert_int_equal(pipe(pipes), 0);
   f->child = fork();
   if (f->child == 0) {
     dup2(pipes[1], 1);
     close(pipes[0]);
     close(pipes[1]);
-    execl(f->program, "treadle", "serve", "--port", "0", option, value, model, (char *)NULL);
+    execl(f->program, "treadle", "serve", "--port", "0", option, value, model, archive, (char *)NULL);
     _exit(127);
   }
   close(pipes[1]);
@@ -55,6 +60,30 @@ static int end(fixture *f) {
   return status;
 }
 
+static const char colours[] =
+    "tdir 1\n"
+    "input %0 \"x\": f32[1, 3, 224, 224]\n"
+    "%1 = aten::mean(%0) {dim = [2, 3], keepdim = false, noop = false}: f32[1, 3]\n"
+    "output \"y\" %1\n";
+
+/* An archive of a model whose scores are the means of red, green and blue. */
+static void write_archive(const char *path, const char *handler) {
+  static const char names[] = "{\"0\":\"red\",\"1\":[\"n1\",\"gr\\\"een\"],\"2\":\"blue\"}";
+  base_text text = {.allocator = &base_libc_allocator};
+  fmt_zip_writer zip = {.out = &text, .directory = {.allocator = &base_libc_allocator}};
+  char manifest[256];
+  snprintf(manifest, sizeof manifest, "{\"model\":{\"handler\":\"%s\",\"serializedFile\":\"net.tdir\"}}", handler);
+  assert_int_equal(fmt_zip_add(&zip, "net.tdir", colours, sizeof colours - 1, NULL), TD_OK);
+  assert_int_equal(fmt_zip_add(&zip, "index_to_name.json", names, sizeof names - 1, NULL), TD_OK);
+  assert_int_equal(fmt_zip_add(&zip, "MAR-INF/MANIFEST.json", manifest, strlen(manifest), NULL), TD_OK);
+  assert_int_equal(fmt_zip_finish(&zip, NULL), TD_OK);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text.at, 1, text.length, file), text.length);
+  fclose(file);
+  base_text_free(&text);
+}
+
 static int open_fixture(void **state) {
   fixture *f = calloc(1, sizeof *f);
   char path[128];
@@ -68,6 +97,8 @@ static int open_fixture(void **state) {
   FILE *file = fopen(path, "w");
   assert_non_null(file);
   assert_true(fputs(graph, file) >= 0 && fclose(file) == 0);
+  snprintf(path, sizeof path, "%s/colours.mar", f->folder);
+  write_archive(path, "image_classifier");
   start(f, "--most-bytes", "4096");
   *state = f;
   return 0;
@@ -243,6 +274,28 @@ static void ways_to_send(void **state) {
   close(fd);
 }
 
+/* A red PNG of one pixel (red 255, green 0, blue 0): normalised, (1 - .485) / .229, -.456 / .224 and -.406 / .225. */
+static void archives(void **state) {
+  fixture *f = *state;
+  static const char png[] =
+      "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\001\000\000\000\001\010\002"
+      "\000\000\000\220\167\123\336\000\000\000\014\111\104\101\124\170\234\143\370\317\300\000\000\003\001\001"
+      "\000\311\376\222\357\000\000\000\000\111\105\116\104\256\102\140\202";
+  char text[1024], command[2048];
+  double red, green, blue;
+  const int count =
+      sprintf(text, "PUT /predictions/colours HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", sizeof png - 1);
+  memcpy(text + count, png, sizeof png - 1);
+  assert_int_equal(ask(f, text, (size_t)count + sizeof png - 1), 200);
+  const char *reply = strstr(f->reply, "\r\n\r\n") + 4;
+  assert_int_equal(sscanf(reply, "{ \"red\": %lf, \"blue\": %lf, \"gr\\\"een\": %lf }", &red, &blue, &green), 3);
+  assert_true(fabs(red - 0.9697977) < 1e-6 && fabs(blue - 0.0168396) < 1e-6 && fabs(green - 0.0133627) < 1e-6);
+  snprintf(text, sizeof text, "%s/other.mar", f->folder);
+  write_archive(text, "handler.py");
+  snprintf(command, sizeof command, "%s serve --port 0 %s 2>&1 | grep -q 'handler is handler.py'", f->program, text);
+  assert_int_equal(system(command), 0);
+}
+
 static void limits(void **state) {
   fixture *f = *state;
   static const char large[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 4097\r\n\r\n";
@@ -303,7 +356,8 @@ static void drains(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(routes), cmocka_unit_test(binary), cmocka_unit_test(ways_to_send),
-                                     cmocka_unit_test(limits), cmocka_unit_test(many),   cmocka_unit_test(drains)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(routes), cmocka_unit_test(binary), cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
+      cmocka_unit_test(limits), cmocka_unit_test(many),   cmocka_unit_test(drains)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

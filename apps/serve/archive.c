@@ -1,0 +1,71 @@
+/* archive.c -- `.mar` archives (zip): what MANIFEST.json names, with the handler image_classifier. Nothing in an
+ * archive is executed: its model is read like any other, and Python handlers are refused. */
+#include <string.h>
+
+#include "fmt/json.h"
+#include "fmt/zip.h"
+#include "server.h"
+
+static td_status find(const fmt_zip *zip, base_arena *arena, const char *name, const uint8_t **bytes, size_t *size,
+                      td_error *err) {
+  const fmt_zip_entry *entry = fmt_zip_find(zip, base_str_of(name));
+  if (!entry) return base_fail(err, TD_BAD_FILE, name, -1, "the archive has no such file");
+  *size = (size_t)entry->bytes;
+  return fmt_zip_read(arena, zip, entry, bytes, err);
+}
+
+/* "label", or ["wnid", "label"], whose last counts. */
+static const char *label_of(const fmt_json *value) {
+  const size_t count = fmt_json_count(value);
+  return fmt_json_text(count ? fmt_json_at(value, count - 1) : value);
+}
+
+static td_status read_labels(serve_model *m, const fmt_zip *zip, base_arena *arena, td_error *err) {
+  static const char file[] = "index_to_name.json";
+  const uint8_t *bytes;
+  const fmt_json *root, *value;
+  const char *key;
+  size_t size, most = 0;
+  if (!fmt_zip_find(zip, BASE_STR(file))) return TD_OK;
+  TRY(find(zip, arena, file, &bytes, &size, err));
+  TRY(fmt_json_read(arena, file, bytes, size, &root, err));
+  while (fmt_json_member(root, most, &key)) most++;
+  m->labels = base_new(arena, const char *, most);
+  if (!m->labels) return base_no_memory(err, "labels");
+  m->label_count = most;
+  for (size_t i = 0; (value = fmt_json_member(root, i, &key)); i++) {
+    int64_t index;
+    if (!base_str_int(base_str_of(key), &index) || index < 0 || (size_t)index >= most || !label_of(value))
+      return base_fail(err, TD_BAD_FILE, file, -1, "is not {\"0\": \"label\", ...} with a label for each class");
+    m->labels[index] = label_of(value);
+  }
+  return TD_OK;
+}
+
+td_status serve_open_archive(serve_model *m, base_arena *arena, const char *path, td_error *err) {
+  static const char manifest[] = "MAR-INF/MANIFEST.json";
+  const uint8_t *bytes;
+  const fmt_json *root;
+  size_t size;
+  fmt_zip zip;
+  TRY(sys_file_map(path, &m->archive, err));
+  TRY(fmt_zip_open(arena, m->archive.bytes, m->archive.size, &zip, err));
+  TRY(find(&zip, arena, manifest, &bytes, &size, err));
+  TRY(fmt_json_read(arena, manifest, bytes, size, &root, err));
+  const fmt_json *model = fmt_json_get(root, "model");
+  const char *handler = fmt_json_text(fmt_json_get(model, "handler"));
+  const char *file = fmt_json_text(fmt_json_get(model, "serializedFile"));
+  if (!handler || strcmp(handler, "image_classifier") != 0)
+    return base_fail(err, TD_UNSUPPORTED, path, -1,
+                     "its handler is %s: only image_classifier is known, and Python in an archive is never run",
+                     handler ? handler : "not named");
+  if (!file || fmt_json_text(fmt_json_get(model, "modelFile")))
+    return base_fail(err, TD_UNSUPPORTED, path, -1, "its model is a Python file: archive it as TorchScript or ONNX");
+  TRY(read_labels(m, &zip, arena, err));
+  TRY(find(&zip, arena, file, &bytes, &size, err));
+  const td_input_spec picture = {.dtype = TD_F32, .rank = 4, .dims = {-1, 3, 224, 224}};
+  const bool is_script = base_str_ends(base_str_of(file), ".pt") || base_str_ends(base_str_of(file), ".pth");
+  const td_load_options options = {
+      .size = sizeof options, .inputs = is_script ? &picture : NULL, .input_count = is_script};
+  return td_model_load_memory(bytes, size, &options, &m->model, err);
+}

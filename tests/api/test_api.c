@@ -309,6 +309,11 @@ static void refuses_options(void **state) {
   assert_int_equal(td_model_load("builtin:nothing", NULL, &model, &err), TD_BAD_ARGUMENT);
   assert_int_equal(td_model_load_memory(f->bytes.at, f->bytes.length / 2, NULL, &model, &err), TD_BAD_FILE);
   assert_int_equal(td_model_load_memory("", 0, NULL, &model, &err), TD_BAD_FILE);
+  /* Who does not ask why it fails is told that it does. */
+  assert_int_equal(td_model_load("tests/no such file.onnx", NULL, &model, NULL), TD_BAD_FILE);
+  assert_int_equal(td_model_load("builtin:nothing", NULL, &model, NULL), TD_BAD_ARGUMENT);
+  assert_int_equal(td_model_load_memory(f->bytes.at, f->bytes.length / 2, NULL, &model, NULL), TD_BAD_FILE);
+  assert_int_equal(td_model_load_memory(f->bytes.at, f->bytes.length, &wrong[0], &model, NULL), TD_BAD_ARGUMENT);
 }
 
 static void lists_and_optionals(void **state) {

@@ -223,6 +223,37 @@ static void exponentials(void **state) {
   same(&one, &whole, 1e-8, "exp(A) exp(-A)");
 }
 
+/* Matrices behind further axes are each what they are alone. */
+static void batches(void **state) {
+  (void)state;
+  enum { BATCH = 6, SIDE = 5, ELEMENTS = SIDE * SIDE };
+  static const char *const names[] = {"aten::linalg_lu_factor_ex", "aten::geqrf", "aten::linalg_matrix_exp"};
+  double data[BATCH * ELEMENTS];
+  matrix one[BATCH];
+  for (uint32_t i = 0; i < BATCH; i++) {
+    set_up(&one[i], SIDE, SIDE, i, false);
+    for (int k = 0; k < ELEMENTS; k++) data[i * ELEMENTS + (uint32_t)k] = one[i].at[k];
+  }
+  base_value all = {.kind = BASE_TENSOR, .tensor = base_tensor_of(data, TD_F64, 4, (int64_t[]){2, 3, SIDE, SIDE})};
+  for (size_t n = 0; n < OPS_COUNT(names); n++) {
+    base_value out[3], single[3];
+    const base_attrs *attrs;
+    td_error err = {0};
+    const ir_op *op = ir_opset_find(set, names[n]);
+    assert_non_null(op);
+    const uint32_t count = op->out_count;
+    assert_int_equal(ir_make_attrs(arena, op, NULL, 0, &attrs, &err), TD_OK);
+    const base_value *in[] = {&all};
+    if (ir_evaluate(op, attrs, in, 1, arena, out, count, &err) != TD_OK) fail_msg("%s: %s", names[n], err.text);
+    assert_int_equal(base_tensor_numel(&out[0].tensor), BATCH * ELEMENTS);
+    for (uint32_t i = 0; i < BATCH; i++) {
+      run(names[n], (const matrix *[]){&one[i]}, 1, NULL, 0, single, count);
+      const size_t bytes = base_tensor_bytes(&single[0].tensor);
+      assert_memory_equal((const char *)out[0].tensor.data + i * bytes, single[0].tensor.data, bytes);
+    }
+  }
+}
+
 static int tear_down(void **state) {
   (void)state;
   base_arena_free(arena);
@@ -232,9 +263,12 @@ static int tear_down(void **state) {
 int main(void) {
   arena = base_arena_new(&base_libc_allocator);
   set = ops_set(arena);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lu_gives_the_matrix),    cmocka_unit_test(reflections_give_the_matrix),
-      cmocka_unit_test(cholesky_and_triangles), cmocka_unit_test(eigenvectors_are_turned_into_themselves),
-      cmocka_unit_test(singular_values),        cmocka_unit_test(exponentials)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(lu_gives_the_matrix),
+                                     cmocka_unit_test(reflections_give_the_matrix),
+                                     cmocka_unit_test(cholesky_and_triangles),
+                                     cmocka_unit_test(eigenvectors_are_turned_into_themselves),
+                                     cmocka_unit_test(singular_values),
+                                     cmocka_unit_test(exponentials),
+                                     cmocka_unit_test(batches)};
   return cmocka_run_group_tests(tests, NULL, tear_down);
 }

@@ -83,8 +83,22 @@ static void others_stay(void **state) {
                      "output \"y\" %5\n");
 }
 
+/* Sizes that do not fit are named as they are. */
+static void sizes_are_named(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"w\": f32[5, 4]\ninput %1 \"x\": f32[2, 3, 7]\n%2 = td::mix(%0, %1)\noutput \"y\" %2\n";
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = NULL;
+  td_error err = {0};
+  assert_int_not_equal(ir_parse(&base_libc_allocator, ops_set(arena), text, sizeof text - 1, NULL, 0, &graph, &err),
+                       TD_OK);
+  if (!strstr(err.text, "weights have 4 columns, x has 3 rows")) fail_msg("%s", err.text);
+  base_arena_free(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(tokens_are_mixed), cmocka_unit_test(two_layers_of_tokens),
-                                     cmocka_unit_test(others_stay)};
+                                     cmocka_unit_test(others_stay), cmocka_unit_test(sizes_are_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

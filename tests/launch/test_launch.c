@@ -89,9 +89,10 @@ static void libraries_are_found(void **state) {
   assert_int_equal(system("mkdir -p env/lib && touch env/lib/libtcmalloc_minimal.so.4 env/lib/libjemalloc.so.2 "
                           "env/lib/libjemalloc.so.x env/lib/libiomp5.so"),
                    0);
-  const char *before = base_arena_format(
-      f->arena, "env -u OMP_NUM_THREADS -u MALLOC_CONF LD_PRELOAD=/no/such.so:libm.so.6 CONDA_PREFIX=%s/env",
-      f->folder);
+  const char *before = base_arena_format(f->arena,
+                                         "env -u OMP_NUM_THREADS -u MALLOC_CONF ASAN_OPTIONS=verify_asan_link_order=0 "
+                                         "LD_PRELOAD=/no/such.so:libm.so.6 CONDA_PREFIX=%s/env",
+                                         f->folder);
   outcome o = run_after(f, before, "launch --dry-run x");
   assert_holds(o.out, base_arena_format(
                           f->arena, "LD_PRELOAD=libm.so.6:%s/env/lib/libtcmalloc_minimal.so.4:%s/env/lib/libiomp5.so\n",

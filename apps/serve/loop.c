@@ -73,6 +73,7 @@ static void begin_reply(loop *l, connection *c) {
       c->out, sizeof c->out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%sConnection: %s\r\n\r\n",
       job->status, http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type,
       job->reply.length, extra, c->close_after ? "close" : "keep-alive");
+  l->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
   c->sent = 0;
   c->state = WRITE;
   write_more(l, c);

@@ -124,6 +124,11 @@ bool serve_route(serve_server *server, const http_head *head, serve_job *job) {
     base_text_print(&job->reply, "{\"name\":\"treadle\",\"version\":\"%s\"", td_version());
     return answer(job, 200, ",\"extensions\":[\"binary_tensor_data\"]}");
   }
+  if (base_str_is(path, "/metrics")) {
+    serve_print_metrics(server, &job->reply);
+    job->type = "text/plain; version=0.0.4";
+    return answer(job, 200, "");
+  }
   if (base_str_starts(path, v2))
     return route_model(server, job, is_post, (base_str){path.at + sizeof v2 - 2, path.length - sizeof v2 + 2});
   if (!base_str_starts(path, torch)) return serve_refuse(job, 404, "there is no such route"), true;

@@ -23,6 +23,11 @@ struct serve_job {
   base_text reply;
 };
 
+enum { SERVE_BUCKETS = 14 };
+typedef struct serve_histogram {
+  uint64_t buckets[SERVE_BUCKETS], total_us, count;
+} serve_histogram;
+
 typedef struct serve_server serve_server;
 typedef struct serve_model {
   const char *name;
@@ -36,6 +41,7 @@ typedef struct serve_model {
   serve_job *first, *last;
   uint32_t depth, workers;
   bool stop;
+  serve_histogram queue_time, compute_time; /* of requests that were computed */
   sys_thread *threads;
   td_session **sessions;
 } serve_model;
@@ -48,6 +54,7 @@ struct serve_server {
   size_t most_bytes;                      /* of a request's body */
   uint64_t limit_ns;                      /* that a request may wait for its turn */
   bool draining;                          /* not ready any more */
+  uint64_t replies[3];                    /* of 2xx, 4xx, 5xx; the loop's */
   int done_event;                         /* eventfd: there are jobs in `done` */
   pthread_mutex_t done_lock;
   serve_job *done;
@@ -57,6 +64,10 @@ struct serve_server {
 td_status serve_start_workers(serve_model *model, td_error *err);
 void serve_stop_workers(serve_model *model);
 bool serve_queue(serve_job *job, uint32_t most);
+
+/* metrics.c: one duration more; all figures as text. */
+void serve_count(serve_histogram *h, uint64_t ns);
+void serve_print_metrics(serve_server *server, base_text *to);
 
 /* archive.c: the model and labels of a `.mar`, which live as long as the arena and m->archive. */
 td_status serve_open_archive(serve_model *m, base_arena *arena, const char *path, td_error *err);

@@ -22,9 +22,18 @@ static void work(void *user) {
     m->first = job->next;
     m->depth--;
     pthread_mutex_unlock(&m->lock);
-    if (sys_clock_ns() > job->deadline_ns) serve_refuse(job, 504, "the request waited too long for its turn");
+    const uint64_t begin = sys_clock_ns(), queued = job->deadline_ns - m->server->limit_ns;
+    const bool late = begin > job->deadline_ns;
+    if (late) serve_refuse(job, 504, "the request waited too long for its turn");
     else job->compute(job, session);
-    give_back(m->server, job);
+    const uint64_t over = sys_clock_ns();
+    pthread_mutex_lock(&m->lock);
+    if (!late) {
+      serve_count(&m->queue_time, begin - queued);
+      serve_count(&m->compute_time, over - begin);
+    }
+    pthread_mutex_unlock(&m->lock);
+    give_back(m->server, job); /* who has the reply finds it counted */
     pthread_mutex_lock(&m->lock);
   }
   pthread_mutex_unlock(&m->lock);

@@ -274,6 +274,27 @@ static void ways_to_send(void **state) {
   close(fd);
 }
 
+/* One more inference is one more in the counters and in the last bucket. */
+static void metrics(void **state) {
+  fixture *f = *state;
+  const char *const names[] = {"ts_inference_requests_total{model_name=\"add\",", "Requests2XX{",
+                               "treadle_compute_seconds_bucket{model_name=\"add\",le=\"+Inf\"}"};
+  char text[2048];
+  unsigned long counts[2][3];
+  for (int turn = 0; turn < 2; turn++) {
+    if (turn) assert_int_equal(ask(f, text, binary_request(text, 0)), 200);
+    assert_int_equal(ask_path(f, "GET", "/metrics", ""), 200);
+    for (int i = 0; i < 3; i++) {
+      const char *line = strstr(f->reply, names[i]);
+      assert_non_null(line);
+      counts[turn][i] = strtoul(strstr(line, "} ") + 2, NULL, 10);
+    }
+  }
+  assert_int_equal(counts[1][0], counts[0][0] + 1);
+  assert_int_equal(counts[1][1], counts[0][1] + 2);
+  assert_int_equal(counts[1][2], counts[0][2] + 1);
+}
+
 /* A red PNG of one pixel (red 255, green 0, blue 0): normalised, (1 - .485) / .229, -.456 / .224 and -.406 / .225. */
 static void archives(void **state) {
   fixture *f = *state;
@@ -357,7 +378,7 @@ static void drains(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(routes), cmocka_unit_test(binary), cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
-      cmocka_unit_test(limits), cmocka_unit_test(many),   cmocka_unit_test(drains)};
+      cmocka_unit_test(routes),  cmocka_unit_test(binary), cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
+      cmocka_unit_test(metrics), cmocka_unit_test(limits), cmocka_unit_test(many),         cmocka_unit_test(drains)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

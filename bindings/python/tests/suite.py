@@ -10,8 +10,10 @@ import suite_inductor
 import suite_language
 import suite_models
 import suite_operators
+import suite_tutorials
 
-PARTS = {"files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor}
+PARTS = {"files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor,
+         "tutorials": suite_tutorials}
 
 
 def main():

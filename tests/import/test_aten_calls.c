@@ -335,6 +335,27 @@ static void test_said_in_other_calls(void **state) {
   world_close(&w);
 }
 
+/* Nothing is chosen, of nothing. */
+static void test_sizes_of_nothing(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  base_tensor t;
+  aten_value x = COUNTING(&w, TD_I64, 3), mask = CALL(&w, "aten::lt", x, aten_int(0)), all;
+  aten_value y = CALL(&w, "aten::masked_scatter", x, mask, COUNTING(&w, TD_I64, 0));
+  assert_true(aten_evaluate(w.a, aten_read(w.a, &y), &t));
+  for (int64_t i = 0; i < 3; i++) assert_int_equal(base_load_i64(t.dtype, t.data, i), i);
+  y = CALL(&w, "aten::masked_scatter", x, CALL(&w, "aten::gt", x, aten_int(0)), COUNTING(&w, TD_I64, 2));
+  assert_true(aten_evaluate(w.a, aten_read(w.a, &y), &t));
+  assert_int_equal(base_load_i64(t.dtype, t.data, 2), 1);
+  y = CALL(&w, "aten::take_along_dim", COUNTING(&w, TD_I64, 2, 3), COUNTING(&w, TD_I64, 2, 0), aten_int(1));
+  if (w.build.status != TD_OK) fail_msg("%s", w.err.text);
+  assert_int_equal(ir_build_type(&w.build, aten_read(w.a, &y))->dims[1], 0);
+  all = CALL(&w, "aten::_is_all_true", CALL(&w, "aten::ge", x, aten_int(0)));
+  assert_true(aten_evaluate(w.a, aten_read(w.a, &all), &t) && base_load_i64(t.dtype, t.data, 0) == 1);
+  world_close(&w);
+}
+
 /* Whether contiguous() copies is not known of x.t() + 0: after a write to one the other is an error, not a guess. */
 /* What counts elements as they stand in memory takes tensors that are known to stand in order. */
 static void test_memory(void **state) {
@@ -524,6 +545,7 @@ int main(void) {
                                      cmocka_unit_test(test_out),
                                      cmocka_unit_test(test_forms_that_write),
                                      cmocka_unit_test(test_mixed_types),
+                                     cmocka_unit_test(test_sizes_of_nothing),
                                      cmocka_unit_test(test_said_in_other_calls),
                                      cmocka_unit_test(test_memory),
                                      cmocka_unit_test(test_unsure_aliases_fail),

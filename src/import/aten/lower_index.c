@@ -149,14 +149,19 @@ aten_value aten_lower_gather(aten_args *c) {
   return aten_ret(c, scalar ? aten_reshape(c->a, y, NULL, 0) : y);
 }
 /* take_along_dim(self, indices, dim?) */
+/* The sizes of v, with 1 for that of an axis. */
+static ir_value sizes_but(aten_args *c, ir_value v, int64_t axis) {
+  ir_value shape = aten_shape(c->a, v), one = ir_build_ints(c->b, (int64_t[]){1}, 1);
+  ir_value parts[] = {aten_slice(c->a, shape, 0, 0, axis, 1), one, aten_slice(c->a, shape, 0, axis + 1, INT64_MAX, 1)};
+  return aten_cat(c->a, parts, 3, 0);
+}
 aten_value aten_lower_take_along_dim(aten_args *c) {
   ir_value x = aten_in(c, 0), index = aten_in(c, 1);
   if (!aten_has(c, 2)) return aten_ret(c, with_dim(c, "aten::gather", line(c, x), line(c, index), 0));
   int64_t dim = ir_build_axis(c->b, aten_get_int(c, 2), aten_rank(c->a, x));
   /* both broadcast, but for the axis itself */
-  ir_value first = aten_slice(c->a, index, dim, 0, 1, 1), none = aten_slice(c->a, x, dim, 0, 1, 1);
-  ir_value x_wide = aten_full(c->a, aten_shape(c->a, first), ir_build_scalar(c->b, TD_BOOL, 0));
-  ir_value index_wide = aten_full(c->a, aten_shape(c->a, none), ir_build_scalar(c->b, TD_BOOL, 0));
+  ir_value x_wide = aten_full(c->a, sizes_but(c, index, dim), ir_build_scalar(c->b, TD_BOOL, 0));
+  ir_value index_wide = aten_full(c->a, sizes_but(c, x, dim), ir_build_scalar(c->b, TD_BOOL, 0));
   ir_value for_x = aten_full(c->a, aten_shape(c->a, x), ir_build_scalar(c->b, TD_BOOL, 0));
   ir_value for_index = aten_full(c->a, aten_shape(c->a, index), ir_build_scalar(c->b, TD_BOOL, 0));
   x = aten_expand(c->a, x, aten_shape(c->a, aten_binary(c->a, "aten::logical_or", x_wide, for_x)));
@@ -338,8 +343,10 @@ aten_value aten_lower_masked_scatter(aten_args *c) {
            source = line(c, ir_build_cast(c->b, aten_in(c, 2), aten_value_dtype(c->a, x)));
   broadcast_pair(c, &x, &mask);
   ir_value flat = ir_build_cast(c->b, line(c, mask), TD_I64);
-  ir_value at = aten_with_scalar(c->a, "aten::sub", IR_EMIT(c->b, "aten::cumsum", flat, ir_build_int(c->b, 0)), 1);
-  at = aten_binary(c->a, "aten::maximum", at, ir_build_int(c->b, 0));
+  ir_value at = aten_binary(c->a, "aten::mul", IR_EMIT(c->b, "aten::cumsum", flat, ir_build_int(c->b, 0)), flat);
+  ir_value zero = aten_full(c->a, ir_build_ints(c->b, (int64_t[]){1}, 1), aten_scalar_like(c->a, source, 0));
+  source =
+      aten_cat(c->a, (ir_value[]){zero, source}, 2, 0); /* what is not masked picks the zero: a source may be empty */
   ir_value picked = IR_EMIT(c->b, "aten::view", with_dim(c, "aten::index_select", source, at, 0), aten_shape(c->a, x));
   return aten_ret(c, IR_EMIT(c->b, "aten::where", mask, picked, x));
 }

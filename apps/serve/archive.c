@@ -65,7 +65,8 @@ td_status serve_open_archive(serve_model *m, base_arena *arena, const char *path
   TRY(find(&zip, arena, file, &bytes, &size, err));
   const td_input_spec picture = {.dtype = TD_F32, .rank = 4, .dims = {-1, 3, 224, 224}};
   const bool is_script = base_str_ends(base_str_of(file), ".pt") || base_str_ends(base_str_of(file), ".pth");
-  const td_load_options options = {
-      .size = sizeof options, .inputs = is_script ? &picture : NULL, .input_count = is_script};
+  td_load_options options = m->server->load;
+  options.inputs = is_script ? &picture : NULL;
+  options.input_count = is_script;
   return td_model_load_memory(bytes, size, &options, &m->model, err);
 }

@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <treadle/defaults.h>
+
 #include "server.h"
 
 static const char usage[] =
@@ -80,7 +82,7 @@ static td_status open_model(serve_server *s, serve_model *m, const char *word, b
       return base_fail(err, TD_BAD_ARGUMENT, m->name, -1, "two models are called so");
   const bool is_archive = base_str_ends(base_str_of(path), ".mar");
   const td_status status =
-      is_archive ? serve_open_archive(m, arena, path, err) : td_model_load(path, NULL, &m->model, err);
+      is_archive ? serve_open_archive(m, arena, path, err) : td_model_load(path, &s->load, &m->model, err);
   if (status != TD_OK) return base_error_name(err, status, "%s", path);
   TRY(serve_start_workers(m, err));
   s->model_count++;
@@ -110,7 +112,10 @@ int main(int count, char **words) {
   serve_server server = {
       .port = 8080, .queue = 100, .drain_seconds = 25, .most_bytes = 1 << 26, .limit_ns = 120000000000u};
   td_error err = {.offset = -1};
+  td_defaults room;
   bool help = false;
+  server.load = (td_load_options){.size = sizeof server.load, .tiered = 1};
+  td_load_defaults(&server.load, &room);
   base_arena *arena = base_arena_new(&base_libc_allocator);
   td_status status = arena ? read_options(count, words, &server, &help, &err) : base_no_memory(&err, "a start");
   if (status == TD_OK && help) fputs(usage, stdout);

@@ -2,6 +2,8 @@
  */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
+#include <treadle/treadle.h>
+
 #include "http.h"
 #include "sys/sys.h"
 
@@ -47,6 +49,7 @@ typedef struct serve_model {
 } serve_model;
 
 struct serve_server {
+  td_load_options load; /* of each model: as the command compiles, and ready before machine code is made */
   serve_model *models;
   uint32_t model_count;
   uint16_t port;

@@ -210,6 +210,7 @@ static td_status clear(const td_model *model, td_session *session, td_error *err
 
 static td_status infer(serve_job *job, td_session *session, base_text *raw, td_error *err) {
   const fmt_json *root;
+  if (!job->body) return bad(err, NULL, "the request is empty");
   const size_t json = job->json_count < 0 ? job->count : (size_t)job->json_count;
   base_str rest = {job->body + json, job->count - json};
   if (json > MOST_JSON) return bad(err, NULL, "more than 16 MiB of JSON: send tensors as binary data");

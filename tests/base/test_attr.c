@@ -49,9 +49,11 @@ static void every_kind_comes_back(void **state) {
   assert_string_equal(base_attr_str(block, 8), "");
   base_attr_ints(block, 9, &count);
   assert_int_equal(count, 0);
+  assert_int_equal(base_attrs_make(arena, NULL, 0)->count, 0);
   base_arena_free(arena);
 }
 
+#ifndef TREADLE_ASSERT /* where it is asserted, test_assert.c holds that it ends the process */
 static void another_kind_reads_as_nothing(void **state) {
   (void)state;
   base_arena *arena = base_arena_new(&base_libc_allocator);
@@ -64,14 +66,16 @@ static void another_kind_reads_as_nothing(void **state) {
   assert_null(base_attr_ints(block, 1, &count));
   assert_int_equal(count, 0);
   assert_null(base_attr_floats(block, 0, &count));
-  assert_int_equal(base_attrs_make(arena, NULL, 0)->count, 0);
   base_arena_free(arena);
 }
+#endif
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kind_comes_back),
+#ifndef TREADLE_ASSERT
       cmocka_unit_test(another_kind_reads_as_nothing),
+#endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,12 @@ V_INLINE void b_store_i32(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 /* The first n lanes, each of 0 to 255 or of -128 to 127. */
 V_INLINE void b_store(uint8_t *p, vi a, int64_t n) { _mm512_mask_cvtepi32_storeu_epi8(p, v_first(n), a); }
 V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) { b_store(p, a, n); }
+/* B_COPIED elements as they are read, each bit of `flip` turned over. */
+enum { B_COPIED = 16 };
+V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip) {
+  const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
+  _mm_storeu_si128((__m128i *)(void *)to, _mm_xor_si128(bytes, _mm_set1_epi8((char)flip)));
+}
 #else
 #define BYTES_NAME(name) KERN_NAME(name)
 enum { BYTES_DEPTH = 2 };
@@ -42,6 +48,12 @@ V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) {
   byte_x words[8];
   _mm_storeu_si128((__m128i *)(void *)words, b_narrow(a));
   memcpy(p, words, (size_t)n * sizeof *p);
+}
+enum { B_COPIED = 16 };
+V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip) {
+  const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
+  const __m128i turned = _mm_xor_si128(bytes, _mm_set1_epi8((char)flip));
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi16(turned));
 }
 #endif
 #endif

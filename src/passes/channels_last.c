@@ -241,6 +241,12 @@ static td_status visit_elementwise(passes_edit *e, ir_node id, const ir_node_def
   return again(e, id, in, NULL, 0);
 }
 
+/* One scale for all elements: the axis says nothing. */
+static td_status visit_scaled(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const base_tensor *scale = passes_constant(e, node, 1);
+  return scale && base_tensor_numel(scale) == 1 ? visit_elementwise(e, id, node) : TD_OK;
+}
+
 static bool has_attr(const ir_op *op, const char *name) {
   return op->attr_count && strcmp(op->attrs[passes_attr(op, name)].name, name) == 0;
 }
@@ -543,6 +549,8 @@ static const passes_rule rules[] = {
     {"td::avg_pool", visit_image},
     {"aten::native_group_norm", visit_image},
     {"aten::_native_batch_norm_legit_no_training", visit_batchnorm},
+    {"td::quantize_linear", visit_scaled},
+    {"td::dequantize_linear", visit_scaled},
     {"aten::cat", visit_cat},
     {"aten::_softmax", visit_axis},
     {"td::chunk", visit_axis},

@@ -73,8 +73,62 @@ static void numbers_stay(void **state) {
   }
 }
 
+/* A convolution between dequantisations, as exporters write it, on every level. */
+static void static_products_keep_their_numbers(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[2, 5, 6, 7]\n"
+      "const %1: f32[] = {0.0625}\n"
+      "const %2: u8[] = {128}\n"
+      "const %3: i8[3, 5, 1, 1] = {1, -2, 3, -4, 5, 6, -7, 8, -9, 10, -128, 127, 0, 1, 2}\n"
+      "const %4: f32[3] = {0.00390625, 0.0078125, 0.015625}\n"
+      "const %5: i32[3] = {7, -5, 64}\n"
+      "const %6: f32[3] = {0.015625, 0.03125, 0.0625}\n"
+      "const %7: f32[] = {0.000030517578125}\n"
+      "const %8: i8[3] = {0, 0, 0}\n"
+      "%9 = td::quantize_linear(%0, %1, %2) {dtype = u8}\n"
+      "%10 = td::dequantize_linear(%9, %1, %2) {dtype = f32}\n"
+      "%11 = td::dequantize_linear(%3, %4, %8) {axis = 0, dtype = f32}\n"
+      "%12 = td::dequantize_linear(%5, %6) {axis = 0, dtype = f32}\n"
+      "%13 = aten::convolution(%10, %11, %12) {stride = [2, 1], padding = [1, 0, 0, 2]}\n"
+      "output \"y\" %13\n";
+  uint32_t levels;
+  const kern_level *level = kern_levels(&levels);
+  sys_machine machine;
+  sys_machine_read(&machine);
+  for (uint32_t l = 0; l < levels; l++)
+    if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+}
+
+/* The quantisation behind a product becomes its scale, and dequantised weights that nobody else reads go. */
+static void a_quantisation_becomes_the_scale_of_the_product(void **state) {
+  (void)state;
+  expect_change_at(level_of("avx2"), "int8",
+                   "input %0 \"x\": u8[3, 2]\n"
+                   "const %1: f32[] = {0.5}\n"
+                   "const %2: u8[] = {7}\n"
+                   "const %3: i8[2, 1] = {3, -4}\n"
+                   "const %4: f32[] = {0.25}\n"
+                   "const %5: i8[] = {-9}\n"
+                   "%6 = td::dequantize_linear(%0, %1, %2) {dtype = f32}\n"
+                   "%7 = td::dequantize_linear(%3, %1) {dtype = f32}\n"
+                   "%8 = aten::matmul(%6, %7)\n"
+                   "%9 = td::quantize_linear(%8, %4, %5) {dtype = i8}\n"
+                   "output \"y\" %9\n",
+                   "input %0 \"x\": u8[3, 2]\n"
+                   "const %1: u8[80] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 "3, 252, " ZEROS_7
+                   "0, 0, 0, 0, 0, 0, 0}\n"
+                   "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0.5, x_zero = 7, "
+                   "y_scale = 0.25, y_zero = -9, y_signed = true, act = \"none\", act_a = 0, act_b = 0, "
+                   "act_late = false, in_front = false}: i8[3, 1]\n"
+                   "output \"y\" %2\n",
+                   2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
-                                     cmocka_unit_test(weights_beyond_a_byte_stay), cmocka_unit_test(numbers_stay)};
+                                     cmocka_unit_test(weights_beyond_a_byte_stay), cmocka_unit_test(numbers_stay),
+                                     cmocka_unit_test(static_products_keep_their_numbers),
+                                     cmocka_unit_test(a_quantisation_becomes_the_scale_of_the_product)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,7 +193,9 @@ void BYTES_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t
 }
 
 void BYTES_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to) {
-  for (int64_t i = 0; i < n; i++) to[i] = (byte_x)(from[i] ^ flip);
+  int64_t i = 0;
+  for (; i + B_COPIED <= n; i += B_COPIED) b_copy(to + i, from + i, flip);
+  for (; i < n; i++) to[i] = (byte_x)(from[i] ^ flip);
 }
 
 void BYTES_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s) {

@@ -5,6 +5,9 @@
 #include "kernels/conv.h"
 #include "ops/common/epilogue_priv.h"
 
+/* The dims of what comes out, of an x whose rank is known; checks the attributes. more: output padding of a transposed
+ * one, else NULL. */
+td_status ops_conv_dims(ir_infer *ctx, const int64_t *more, base_dim *dims);
 /* Checks attributes (KERN_CONV_LIST) and x, and gives out[0] its type; then the epilogue's operands. Weights are the
  * operator's own business. `more`: output padding per spatial dim of a transposed convolution; NULL: not transposed. */
 td_status ops_infer_conv(ir_infer *ctx, const int64_t *more);

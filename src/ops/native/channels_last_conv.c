@@ -46,10 +46,8 @@ static base_dim out_size(const ir_infer *ctx, int32_t spatial, int32_t i, base_d
   return base_dim_add(d, base_dim_div(d, room, stride), 1);
 }
 
-td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) {
-  const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
-  if (x->dtype != TD_F32 || w->dtype != TD_F32) return ir_infer_fail(ctx, "the image and the weights must be f32");
-  if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
+td_status ops_conv_dims(ir_infer *ctx, const int64_t *more, base_dim *dims) {
+  const ir_type *x = &ir_in(ctx, 0)->type;
   int32_t spatial = x->rank - 2;
   TRY(check_attributes(ctx, spatial));
   bool first = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
@@ -58,9 +56,18 @@ td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) {
   base_dim in_channels = x->dims[first ? 1 : x->rank - 1];
   if (channels % groups != 0 || (base_dim_known(in_channels) && in_channels % groups != 0))
     return ir_infer_fail(ctx, "channels do not divide into %lld groups", (long long)groups);
-  base_dim dims[BASE_MAX_RANK] = {x->dims[0]};
+  dims[0] = x->dims[0];
   for (int32_t i = 0; i < spatial; i++) dims[1 + i] = out_size(ctx, spatial, i, x->dims[(first ? 2 : 1) + i], more);
   dims[1 + spatial] = channels;
+  return TD_OK;
+}
+
+td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) {
+  const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
+  base_dim dims[BASE_MAX_RANK];
+  if (x->dtype != TD_F32 || w->dtype != TD_F32) return ir_infer_fail(ctx, "the image and the weights must be f32");
+  if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
+  TRY(ops_conv_dims(ctx, more, dims));
   TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
   return ops_infer_epilogue(ctx);
 }

@@ -1,0 +1,81 @@
+/* conv_i8.c -- KERN_CONV_I8: td::conv_i8. The elements that a pixel of the result is made of are gathered, tap by tap;
+ * where a window lies in an image as a run of memory, a row of it at once. What lies beside the image is x_zero. */
+#include "kernels/conv.h"
+#include "kernels/product_i8_priv.h"
+
+typedef struct i8_window {
+  kern_conv c;
+  int64_t pixel; /* elements of one of x */
+  uint8_t flip;  /* i8_copy */
+  bool runs;     /* taps along the last axis are side by side */
+} i8_window;
+
+/* Taps of the last axis, of a row of the image that starts at `row` (NULL: beside it), for output `o`. */
+static byte_x *gather_taps(const i8_product *p, const i8_window *w, const uint8_t *row, int64_t o, byte_x *to) {
+  const kern_conv_axis *a = &w->c.axis[KERN_CONV_AXES - 1];
+  const int64_t first = o * a->stride - a->begin, channels = w->c.group_in;
+  if (row && w->runs && first >= 0 && first + a->kernel <= a->in) {
+    BYTES_NAME(i8_copy)(w->flip, row + first * w->pixel, a->kernel * channels, to);
+    return to + a->kernel * channels;
+  }
+  for (int64_t tap = 0; tap < a->kernel; tap++, to += channels) {
+    const int64_t i = first + tap * a->dilation;
+    if (row && i >= 0 && i < a->in) BYTES_NAME(i8_copy)(w->flip, row + i * w->pixel, channels, to);
+    else
+      for (int64_t k = 0; k < channels; k++) to[k] = (byte_x)p->s.x_zero;
+  }
+  return to;
+}
+
+static void gather_pixel(const i8_product *p, const i8_window *w, const uint8_t *image, int64_t pixel, byte_x *to) {
+  const kern_conv_axis *a = w->c.axis;
+  const int64_t o2 = pixel % a[2].out, o1 = pixel / a[2].out % a[1].out, o0 = pixel / a[2].out / a[1].out;
+  for (int64_t k0 = 0; k0 < a[0].kernel; k0++)
+    for (int64_t k1 = 0; k1 < a[1].kernel; k1++) {
+      const int64_t i0 = o0 * a[0].stride - a[0].begin + k0 * a[0].dilation;
+      const int64_t i1 = o1 * a[1].stride - a[1].begin + k1 * a[1].dilation;
+      const bool inside = i0 >= 0 && i0 < a[0].in && i1 >= 0 && i1 < a[1].in;
+      to = gather_taps(p, w, inside ? image + (i0 * a[1].in + i1) * a[2].in * w->pixel : NULL, o2, to);
+    }
+}
+
+static void gather(const i8_product *p, int64_t group, int64_t first, int64_t count, byte_x *to) {
+  const i8_window *w = p->user;
+  const int64_t pitch = p->l.steps * BYTES_DEPTH;
+  for (int64_t i = first; i < first + count; i++, to += pitch) {
+    const int64_t image = i / w->c.out_size * w->c.in_size * w->pixel;
+    for (int64_t k = p->l.k; k < pitch; k++) to[k] = 0;
+    gather_pixel(p, w, (const uint8_t *)p->x + image + group * w->c.group_in, i % w->c.out_size, to);
+  }
+}
+
+static bool sees_own_pixel(const kern_conv *c) {
+  bool own = c->groups == 1;
+  for (int32_t i = 0; i < KERN_CONV_AXES; i++)
+    own &= c->axis[i].kernel == 1 && c->axis[i].stride == 1 && c->axis[i].begin == 0 && c->axis[i].in == c->axis[i].out;
+  return own;
+}
+
+td_status BYTES_NAME(conv_i8)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  i8_window w;
+  TRY(kern_conv_sizes(call, &w.c));
+  w.pixel = w.c.groups * w.c.group_in;
+  w.flip = x->dtype == TD_I8 ? 128 : 0;
+  w.runs = w.c.groups == 1 && w.c.axis[KERN_CONV_AXES - 1].dilation == 1;
+  i8_product p = {.call = call,
+                  .s = kern_i8_scales_of(call->attrs),
+                  .w = base_in(call, 1)->data,
+                  .m = w.c.batch * w.c.out_size,
+                  .gather = gather,
+                  .user = &w,
+                  .x = x->data,
+                  .x_pitch = w.pixel,
+                  .out_pitch = kern_pitch(out)};
+  if (base_tensor_numel(out) == 0) return TD_OK;
+  if (!kern_i8_layout_of(w.c.groups, w.c.group_out, w.c.taps * w.c.group_in, p.s.panel, p.s.depth, &p.l))
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::conv_i8: the window is too large");
+  const bool lies = sees_own_pixel(&w.c) && x->dtype == TD_U8 && sizeof(byte_x) == 1 && p.l.k % BYTES_DEPTH == 0;
+  if (lies) p.gather = NULL;
+  return BYTES_NAME(i8_multiply)(&p);
+}

@@ -1,0 +1,157 @@
+/* conv_i8.c -- td::conv_i8(x [batch, in..., channels in], w, bias?, residual?, scale?, shift?) -> [batch, out...,
+ * channels]: a convolution of 8-bit integers, channels last; what lies beside the image is x_zero, and sums become
+ * results as those of td::linear_i8 do. Passes make it; attributes: kernels/conv.h, weights: kernels/pack_i8.h, with
+ * k = taps * channels of a group. */
+#include "kernels/conv.h"
+#include "ops/common/conv_priv.h"
+#include "ops/common/i8_priv.h"
+
+static const ir_attr attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_I8_LIST(OPS_ATTR_ROW)
+                                    KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
+
+/* The packed weights fit x, as far as sizes are known. */
+static td_status check_weights(ir_infer *ctx) {
+  const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
+  const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
+  const int64_t groups = base_attr_int(ctx->attrs, KERN_CONV_GROUPS),
+                channels = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS);
+  const base_dim in = x->dims[x->rank - 1];
+  kern_i8_layout l;
+  int64_t k = in / groups;
+  if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
+  if (!base_dim_known(in)) return TD_OK;
+  for (int32_t i = 0; i < x->rank - 2; i++)
+    if (!base_mul_i64(k, base_attr_int_at(ctx->attrs, KERN_CONV_KERNEL, i, 1), &k))
+      return ir_infer_fail(ctx, "a huge kernel");
+  if (!kern_i8_layout_of(groups, channels / groups, k, s.panel, s.depth, &l) ||
+      (base_dim_known(w->dims[0]) && w->dims[0] != l.size))
+    return ir_infer_fail(ctx, "the packed weights do not fit the image");
+  return TD_OK;
+}
+
+static td_status infer(ir_infer *ctx) {
+  const ir_type *x = &ir_in(ctx, 0)->type;
+  base_dim dims[BASE_MAX_RANK];
+  td_dtype dtype;
+  TRY(ops_i8_check(ctx, &dtype));
+  if (x->dtype == TD_F32 || x->rank == IR_UNRANKED) return ir_infer_fail(ctx, "x must be of 8 bits, of a known rank");
+  if (base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST) || kern_chain_in_front(ctx->attrs))
+    return ir_infer_fail(ctx, "channels first, and chains in front, are not taken");
+  TRY(ops_conv_dims(ctx, NULL, dims));
+  TRY(check_weights(ctx));
+  TRY(ir_out(ctx, 0, dtype, x->rank, dims));
+  return ops_infer_epilogue(ctx);
+}
+
+/* Where tap `tap` of output pixel `pixel` lies in an image, in pixels; -1: beside it. */
+static int64_t place_of(const kern_conv *c, int64_t pixel, int64_t tap) {
+  int64_t at = 0, step = 1;
+  for (int32_t i = KERN_CONV_AXES - 1; i >= 0; i--) {
+    const kern_conv_axis *a = &c->axis[i];
+    const int64_t in = pixel % a->out * a->stride - a->begin + tap % a->kernel * a->dilation;
+    if (in < 0 || in >= a->in) return -1;
+    at += in * step;
+    step *= a->in;
+    pixel /= a->out;
+    tap /= a->kernel;
+  }
+  return at;
+}
+
+/* Output channel `n` of a group, at a pixel of an image. */
+static int32_t sum_of(const kern_conv *c, const kern_i8_layout *l, const uint8_t *image, const uint8_t *w, int zero,
+                      int64_t pixel, int64_t group, int64_t n) {
+  int32_t sum = 0;
+  for (int64_t tap = 0; tap < c->taps; tap++) {
+    const int64_t at = place_of(c, pixel, tap);
+    for (int64_t k = 0; k < c->group_in && at >= 0; k++)
+      sum += (image[(at * c->groups + group) * c->group_in + k] - zero) *
+             kern_i8_weight(l, w, group, n, tap * c->group_in + k);
+  }
+  return sum;
+}
+
+static td_status reference(const base_call *call) {
+  const int64_t count = base_tensor_numel(base_out(call, 0));
+  kern_i8_scales s = kern_i8_scales_of(call->attrs);
+  kern_i8_layout l;
+  kern_conv c;
+  if (count == 0) return TD_OK;
+  TRY(kern_conv_sizes(call, &c));
+  if (!kern_i8_layout_of(c.groups, c.group_out, c.taps * c.group_in, s.panel, s.depth, &l))
+    return ops_fail(call, "the window is too large");
+  const uint8_t *x = ops_i8_values(call, &s), *w = base_in(call, 1)->data;
+  int32_t *sums = base_call_scratch(call, (size_t)count, sizeof *sums);
+  if (!x || !sums) return base_no_memory(call->err, "scratch");
+  const int64_t channels = c.groups * c.group_out;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t pixel = i / channels, n = i % channels;
+    const uint8_t *image = x + pixel / c.out_size * c.in_size * c.groups * c.group_in;
+    sums[i] = sum_of(&c, &l, image, w, (int)s.x_zero, pixel % c.out_size, n / c.group_out, n % c.group_out);
+  }
+  return ops_i8_finish(call, &l, &s, sums);
+}
+
+static const kern_row *kernel(const ir_kernel_query *query) {
+  const kern_row *row = kern_select(KERN_CONV_I8, TD_I8, query->isa);
+  const kern_i8_scales s = kern_i8_scales_of(query->attrs);
+  return row && s.panel == row->lanes && s.depth == kern_i8_depth(row) ? row : NULL;
+}
+
+/* ---- cases ---- */
+
+typedef struct shape {
+  int64_t batch, channels, out, groups, in[2], kernel[2], stride, dilation, padding[4];
+} shape;
+
+static bool cases(ir_case *c, uint32_t number) {
+  static const shape shapes[] = {{1, 16, 24, 1, {7, 7}, {1, 1}, 1, 1, {0}},
+                                 {2, 5, 3, 1, {4, 3}, {1, 1}, 1, 1, {0}},
+                                 {1, 8, 33, 1, {9, 8}, {3, 3}, 1, 1, {1, 1, 1, 1}},
+                                 {2, 3, 16, 1, {11, 9}, {7, 5}, 2, 1, {3, 2, 3, 2}},
+                                 {1, 64, 70, 1, {5, 6}, {3, 3}, 1, 1, {1, 1, 1, 1}},
+                                 {1, 6, 4, 2, {6, 7}, {3, 2}, 1, 2, {0, 1, 2, 0}},
+                                 {1, 4, 4, 4, {5, 5}, {3, 3}, 2, 1, {1, 1, 1, 1}},
+                                 {1, 32, 64, 1, {9, 9}, {1, 1}, 2, 1, {0}},
+                                 {0, 4, 4, 1, {5, 5}, {3, 3}, 1, 1, {0}},
+                                 {1, 20, 130, 1, {13, 12}, {1, 1}, 1, 1, {0}}};
+  static const int64_t steps[][2] = {{1, 1}, {2, 2}};
+  static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL};
+  enum { BYTES = 4, FIRST = 4 }; /* variants of ops_case_i8 whose x is of 8 bits */
+  const shape *s = &shapes[number / BYTES % OPS_COUNT(shapes)];
+  if (number >= BYTES * OPS_COUNT(shapes)) return false;
+  const int64_t x[] = {s->batch, s->in[0], s->in[1], s->channels};
+  int64_t y[4] = {s->batch, 0, 0, s->out};
+  for (int i = 0; i < 2; i++)
+    y[1 + i] = (s->in[i] + s->padding[i] + s->padding[2 + i] - (s->kernel[i] - 1) * s->dilation - 1) / s->stride + 1;
+  ops_case_arg(c, ARG_INTS("kernel", s->kernel, 2));
+  ops_case_arg(c, ARG_INTS("stride", steps[s->stride - 1], 2));
+  ops_case_arg(c, ARG_INTS("padding", s->padding, 4));
+  ops_case_arg(c, ARG_INTS("dilation", steps[s->dilation - 1], 2));
+  ops_case_arg(c, ARG_INT("groups", s->groups));
+  ops_case_arg(c, ARG_INT("channels", s->out));
+  const int64_t k = s->channels / s->groups * s->kernel[0] * s->kernel[1];
+  return ops_case_i8(c, s->groups, s->out / s->groups, k, 4, x, FIRST + number % BYTES) &&
+         ops_case_epilogue(c, parts[number / BYTES % 3], number % 3 ? KERN_ACT_relu : KERN_ACT_clamp, false, 4, y);
+}
+
+OPS_DECLARE(conv_i8);
+const ir_op ops_conv_i8[] = {
+    {.name = "td::conv_i8",
+     .min_in = 2,
+     .max_in = KERN_CHAIN_END,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .by_sample = 1 | RESIDUAL | CHAIN,
+     .infer = infer,
+     .reference = reference,
+     .kernel = kernel,
+     .flops = ops_flops_conv},
+};
+OPS_TABLE(conv_i8);
+OPS_CASES(conv_i8) = {
+    {"td::conv_i8", cases},
+    {0},
+};

@@ -19,14 +19,8 @@
 /* An input of so few channels is read by the convolution as it lies, and one of some more in whole squares. */
 enum { IMAGE_CHANNELS = 4, SQUARE_CHANNELS = 8, MOST_IMAGE_CHANNELS = 16 };
 
-/* ---- the two permutations ---- */
+/* ---- the two permutations: passes_order_last and passes_order_first ---- */
 
-static void order_first(int32_t rank, int64_t *order) {
-  for (int32_t i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
-}
-static void order_last(int32_t rank, int64_t *order) {
-  for (int32_t i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == rank - 1 ? 1 : i + 1;
-}
 /* Axis of the tensor with channels last for axis `a` of the one with channels first. */
 static int64_t axis_last(int64_t a, int32_t rank) {
   if (a < 0) a += rank;
@@ -43,14 +37,8 @@ static ir_value source(passes_edit *e, ir_value v) {
   int64_t want[BASE_MAX_RANK];
   int32_t rank = node ? rank_of(e, v) : 0;
   if (rank < 3 || count != (uint32_t)rank) return IR_NO_VALUE;
-  order_first(rank, want);
+  passes_order_first(rank, want);
   return memcmp(have, want, (size_t)rank * sizeof *want) == 0 ? node->in[0] : IR_NO_VALUE;
-}
-
-static td_status permute(passes_edit *e, ir_node at, ir_value v, const int64_t *order, ir_value *out) {
-  const base_arg arg = ARG_INTS("dims", order, rank_of(e, v));
-  return passes_add(e, at, "aten::permute", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
-                    out);
 }
 
 /* `v` with channels last: what it came from, or permuted. */
@@ -58,16 +46,16 @@ static td_status to_last(passes_edit *e, ir_node at, ir_value v, ir_value *out) 
   int64_t order[BASE_MAX_RANK];
   *out = source(e, v);
   if (out->id) return TD_OK;
-  order_last(rank_of(e, v), order);
-  return permute(e, at, v, order, out);
+  passes_order_last(rank_of(e, v), order);
+  return passes_permute(e, at, v, order, out);
 }
 
 /* `made`, with channels last, takes the place of `node`. */
 static td_status finish(passes_edit *e, ir_node node, ir_value made) {
   int64_t order[BASE_MAX_RANK];
   ir_value shown;
-  order_first(rank_of(e, made), order);
-  TRY(permute(e, node, made, order, &shown));
+  passes_order_first(rank_of(e, made), order);
+  TRY(passes_permute(e, node, made, order, &shown));
   return passes_take_place(e, node, shown);
 }
 
@@ -142,7 +130,7 @@ static td_status turn_taps(passes_edit *e, ir_node at, const ir_type *w, ir_valu
   ir_value in[2] = {*v}, flat;
   TRY(ir_add_ints(e->graph, shape, 2, &in[1], e->err));
   TRY(passes_add(e, at, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &flat));
-  return permute(e, at, flat, swap, v);
+  return passes_permute(e, at, flat, swap, v);
 }
 
 static bool is_image(int64_t channels) {
@@ -202,7 +190,7 @@ static td_status constant_last(passes_edit *e, const base_tensor *t, int32_t ran
     padded.strides[i] = from < 0 ? 0 : t->strides[from];
   }
   moved = padded;
-  order_last(rank, order);
+  passes_order_last(rank, order);
   for (int32_t i = 0; i < rank; i++) {
     moved.dims[i] = padded.dims[order[i]];
     moved.strides[i] = padded.strides[order[i]];
@@ -438,7 +426,7 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
     identity &= order[i] == (int64_t)i;
   }
   ir_value out = inner->in[0];
-  if (!identity) TRY(permute(e, id, out, order, &out));
+  if (!identity) TRY(passes_permute(e, id, out, order, &out));
   return passes_take_place(e, id, out);
 }
 
@@ -464,7 +452,7 @@ static td_status merge_pixels(passes_edit *e, ir_node id, ir_value t, const base
   ir_value in[2] = {t}, made;
   TRY(ir_add_ints(e->graph, shape, 3, &in[1], e->err));
   TRY(passes_add(e, id, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
-  TRY(permute(e, id, made, swap, &made));
+  TRY(passes_permute(e, id, made, swap, &made));
   return passes_take_place(e, id, made);
 }
 
@@ -520,7 +508,7 @@ static td_status shuffle(passes_edit *e, ir_node id, ir_value t, int64_t groups)
   shape[rank - 1] = channels;
   const ir_new_node unflatten = {.in = &t, .in_count = 1, .args = split, .arg_count = 2};
   TRY(passes_add(e, id, "aten::unflatten", unflatten, NULL, &made));
-  TRY(permute(e, id, made, order, &in[0]));
+  TRY(passes_permute(e, id, made, order, &in[0]));
   TRY(ir_add_ints(e->graph, shape, (uint32_t)rank, &in[1], e->err));
   const ir_new_node view = {.in = in, .in_count = 2, .args = &copies, .arg_count = 1};
   TRY(passes_add(e, id, "aten::view", view, NULL, &made));

@@ -153,6 +153,20 @@ td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int
   return passes_add(e, at, "aten::slice", (ir_new_node){.in = in, .in_count = 4}, NULL, out);
 }
 
+td_status passes_permute(passes_edit *e, ir_node at, ir_value v, const int64_t *order, ir_value *out) {
+  const base_arg arg = ARG_INTS("dims", order, ir_type_of(e->graph, v)->rank);
+  return passes_add(e, at, "aten::permute", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
+                    out);
+}
+
+void passes_order_first(int32_t rank, int64_t *order) {
+  for (int32_t i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
+}
+
+void passes_order_last(int32_t rank, int64_t *order) {
+  for (int32_t i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == rank - 1 ? 1 : i + 1;
+}
+
 enum { DROP_DEPTH = 64 }; /* longer chains are left to the pass `dead` */
 
 static bool is_used(const passes_edit *e, const ir_node_def *node) {

@@ -176,9 +176,7 @@ static td_status reorder(passes_edit *e, ir_node at, ir_value v, const char *fro
   }
   *out = v;
   if (same) return TD_OK;
-  const base_arg arg = ARG_INTS("dims", order, rank);
-  return passes_add(e, at, "aten::permute", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
-                    out);
+  return passes_permute(e, at, v, order, out);
 }
 
 /* A size of 1 at each of the places, or away with it; or other sizes. */

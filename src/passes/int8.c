@@ -42,6 +42,13 @@ static bool is_vector(const base_tensor *t, int64_t n) {
   return t && base_tensor_contiguous(t) && (count == 1 || (t->rank == 1 && count == n));
 }
 
+/* Operand `index`, which may be absent: *t is NULL then. False: it is there and no constant. */
+static bool find_optional(passes_edit *e, const ir_node_def *node, uint32_t index, const base_tensor **t) {
+  const bool given = node->in_count > index && node->in[index].id;
+  *t = given ? passes_constant(e, node, index) : NULL;
+  return *t || !given;
+}
+
 static bool is_bytes(td_dtype dtype) { return base_is_int(dtype) && base_dtype(dtype)->bits == 8; }
 
 /* Weights less their zero points. *fits: they are constants, and within i8. */
@@ -119,11 +126,11 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
     if (!find_dynamic(e, &mul, side, &product, &quantise)) continue;
     const base_tensor *w = passes_constant(e, &product, W),
                       *scales = weight_scales(e, mul.in[1 - side], quantise.out[1]);
-    const bool shifted = product.in_count > W_ZERO && product.in[W_ZERO].id;
-    const base_tensor *zeros = shifted ? passes_constant(e, &product, W_ZERO) : NULL;
+    const base_tensor *zeros;
     weights read;
     bool fits = false;
-    if (!w || w->rank != 2 || base_tensor_numel(w) == 0 || !scales || (shifted && !zeros)) return TD_OK;
+    if (!w || w->rank != 2 || base_tensor_numel(w) == 0 || !scales || !find_optional(e, &product, W_ZERO, &zeros))
+      return TD_OK;
     origin from = origin_of_matrix(w, false);
     from.scales = scales, from.zeros = zeros;
     TRY(read_weights(e, &from, &read, &fits));
@@ -151,11 +158,9 @@ typedef struct stored {
 static bool find_stored(passes_edit *e, ir_value v, stored *s) {
   const ir_node_def *node = v.id ? passes_producer(e, v, "td::dequantize_linear") : NULL;
   if (!node || passes_int(node, "block_size") || ir_type_of(e->graph, v)->dtype != TD_F32) return false;
-  const bool shifted = node->in_count > 2 && node->in[2].id;
-  *s = (stored){node->in[0], passes_constant(e, node, 1), shifted ? passes_constant(e, node, 2) : NULL,
-                passes_int(node, "axis")};
+  *s = (stored){.q = node->in[0], .scales = passes_constant(e, node, 1), .axis = passes_int(node, "axis")};
   if (s->axis < 0) s->axis += ir_type_of(e->graph, v)->rank;
-  return s->scales && (s->zeros || !shifted);
+  return s->scales && find_optional(e, node, 2, &s->zeros);
 }
 
 /* An activation: one scale, above 0, and bytes; what a product's attributes say of it. */
@@ -231,12 +236,9 @@ static td_status visit_gemm(passes_edit *e, ir_node id, const ir_node_def *node)
 
 /* Channels of an image to the end, or back. */
 static td_status permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out) {
-  const int32_t rank = ir_type_of(e->graph, v)->rank;
-  int64_t order[BASE_MAX_RANK] = {0};
-  for (int32_t i = 1; i < rank; i++) order[i] = to_last ? (i == rank - 1 ? 1 : i + 1) : i == 1 ? rank - 1 : i - 1;
-  const base_arg arg = ARG_INTS("dims", order, (uint32_t)rank);
-  return passes_add(e, at, "aten::permute", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
-                    out);
+  int64_t order[BASE_MAX_RANK];
+  (to_last ? passes_order_last : passes_order_first)(ir_type_of(e->graph, v)->rank, order);
+  return passes_permute(e, at, v, order, out);
 }
 
 /* Windows as they are; depthwise ones have kernels of f32 alone. */
@@ -310,11 +312,10 @@ static const ir_node_def *find_product(passes_edit *e, ir_value v, bool *image) 
 static td_status visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node) {
   const td_dtype dtype = ir_type_of(e->graph, node->out[0])->dtype;
   const base_tensor *scale = passes_constant(e, node, 1);
-  const bool shifted = node->in_count > 2 && node->in[2].id;
-  const base_tensor *zeros = shifted ? passes_constant(e, node, 2) : NULL;
+  const base_tensor *zeros;
   bool image;
   const ir_node_def *found = find_product(e, node->in[0], &image);
-  if (!found || !is_bytes(dtype) || !scale || base_tensor_numel(scale) != 1 || (shifted && !zeros) ||
+  if (!found || !is_bytes(dtype) || !scale || base_tensor_numel(scale) != 1 || !find_optional(e, node, 2, &zeros) ||
       (zeros && base_tensor_numel(zeros) != 1) || ir_type_of(e->graph, found->out[0])->dtype != TD_F32 ||
       !(number_at(scale, 0) > 0) || !isfinite((float)(1 / number_at(scale, 0))))
     return TD_OK;

@@ -58,9 +58,7 @@ static td_status permute_operand(passes_edit *e, ir_node at, const ir_node_def *
     for (int32_t i = 0; i < missing; i++) front[i] = i;
     TRY(add_with_ints(e, at, "aten::unsqueeze", in[0], front, (uint32_t)missing, &in[0]));
   }
-  const base_arg arg = ARG_INTS("dims", order, rank);
-  return passes_add(e, at, "aten::permute", (ir_new_node){.in = in, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
-                    v);
+  return passes_permute(e, at, in[0], order, v);
 }
 
 /* Axes [from, from_end) become [to, to_end). */

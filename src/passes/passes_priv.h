@@ -64,6 +64,11 @@ td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spe
 /* In front of `at`: `v` in another element type; elements [first, end) of `v` along `axis`. *out may be what `v` is. */
 td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out);
 td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int64_t first, int64_t end, ir_value *out);
+/* In front of `at`: `v`, whose rank is known, with its axes in this order. */
+td_status passes_permute(passes_edit *e, ir_node at, ir_value v, const int64_t *order, ir_value *out);
+/* The orders that put channels, axis 1 of [N, C, spatial...], last, and back. */
+void passes_order_last(int32_t rank, int64_t *order);
+void passes_order_first(int32_t rank, int64_t *order);
 /* `with` takes the place of output 0 of `node`, which goes, with whatever was there for it alone. Counts one change. */
 td_status passes_take_place(passes_edit *e, ir_node node, ir_value with);
 /* Removes the node that gives `v`, and what was there for it alone, where nobody uses it. */

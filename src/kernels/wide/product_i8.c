@@ -3,9 +3,9 @@
 #include "kernels/product_i8_priv.h"
 
 #if defined KERN_LEVEL_avx512_vnni
-enum { PANELS = 4, ROWS = 6, HALF_ROWS = 8 };
+enum { PANELS = 4, ROWS = 6 };
 #else
-enum { PANELS = 2, ROWS = 6, HALF_ROWS = 6 };
+enum { PANELS = 2, ROWS = 6 };
 #endif
 enum {
   CHUNK = 48,         /* rows that are gathered at once */

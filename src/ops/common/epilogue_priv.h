@@ -8,6 +8,8 @@
 /* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, as do those of the chain, if there is one; and
  * the activation exists. */
 td_status ops_infer_epilogue(ir_infer *ctx);
+/* Of a product x [..., k] -> [..., n], sizes as far as they are known. */
+double ops_flops_linear(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
 /* out[0] of a product of f32 whose rank is not known, which no chain follows. */
 td_status ops_out_unranked_sums(ir_infer *ctx);
 /* The operands of the chain in the last attribute, behind `fixed` others, broadcast to out[0], which is inferred. The

@@ -20,6 +20,12 @@ td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
   return TD_OK;
 }
 
+const kern_row *ops_i8_kernel(kern_family family, const ir_kernel_query *query) {
+  const kern_row *row = kern_select(family, TD_I8, query->isa);
+  const kern_i8_scales s = kern_i8_scales_of(query->attrs);
+  return row && s.panel == row->lanes && s.depth == kern_i8_depth(row) ? row : NULL;
+}
+
 const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s) {
   const base_tensor *x = base_in(call, 0);
   const int64_t count = base_tensor_numel(x);

@@ -6,6 +6,8 @@
 
 /* The scales are numbers that kernels take, x and the weights have the types these need. *out: of the result. */
 td_status ops_i8_check(ir_infer *ctx, td_dtype *out);
+/* The kernel of the family whose panels are those of the packed weights. */
+const kern_row *ops_i8_kernel(kern_family family, const ir_kernel_query *query);
 /* x, dense, as integers of 0 to 255; sets the scales of x where a call finds them. NULL: out of memory. */
 const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s);
 /* out[0] of dense sums: scaled, through the epilogue, and quantised. */

@@ -92,11 +92,7 @@ static td_status reference(const base_call *call) {
   return ops_i8_finish(call, &l, &s, sums);
 }
 
-static const kern_row *kernel(const ir_kernel_query *query) {
-  const kern_row *row = kern_select(KERN_CONV_I8, TD_I8, query->isa);
-  const kern_i8_scales s = kern_i8_scales_of(query->attrs);
-  return row && s.panel == row->lanes && s.depth == kern_i8_depth(row) ? row : NULL;
-}
+static const kern_row *kernel(const ir_kernel_query *query) { return ops_i8_kernel(KERN_CONV_I8, query); }
 
 /* ---- cases ---- */
 

@@ -93,7 +93,7 @@ static const kern_row *kernel(const ir_kernel_query *query) {
   return row && (panel == 0 || panel == row->lanes) ? row : NULL;
 }
 
-static double flops(const ir_info *const *in, const ir_info *out, const base_attrs *a) {
+double ops_flops_linear(const ir_info *const *in, const ir_info *out, const base_attrs *a) {
   (void)a;
   const ir_type *x = &in[0]->type;
   if (x->rank < 1 || out->type.rank < 1 || !base_dim_known(x->dims[x->rank - 1])) return 0;
@@ -200,7 +200,7 @@ const ir_op ops_linear[] = {
      .infer = infer,
      .reference = reference,
      .kernel = kernel,
-     .flops = flops,
+     .flops = ops_flops_linear,
      .rtol = 1e-4f,
      .atol = 1e-4f},
 };

@@ -47,21 +47,7 @@ static td_status reference(const base_call *call) {
   return ops_i8_finish(call, &l, &s, sums);
 }
 
-static const kern_row *kernel(const ir_kernel_query *query) {
-  const kern_row *row = kern_select(KERN_LINEAR_I8, TD_I8, query->isa);
-  const kern_i8_scales s = kern_i8_scales_of(query->attrs);
-  return row && s.panel == row->lanes && s.depth == kern_i8_depth(row) ? row : NULL;
-}
-
-static double flops(const ir_info *const *in, const ir_info *out, const base_attrs *a) {
-  (void)a;
-  const ir_type *x = &in[0]->type;
-  if (x->rank < 1 || out->type.rank < 1 || !base_dim_known(x->dims[x->rank - 1])) return 0;
-  double total = 2 * (double)x->dims[x->rank - 1];
-  for (int32_t i = 0; i < out->type.rank; i++)
-    total *= base_dim_known(out->type.dims[i]) ? (double)out->type.dims[i] : 1;
-  return total;
-}
+static const kern_row *kernel(const ir_kernel_query *query) { return ops_i8_kernel(KERN_LINEAR_I8, query); }
 
 /* Shapes around the tiles and chunks of all levels, without an epilogue and with some. */
 static bool cases(ir_case *c, uint32_t number) {
@@ -92,7 +78,7 @@ const ir_op ops_linear_i8[] = {
      .infer = infer,
      .reference = reference,
      .kernel = kernel,
-     .flops = flops,
+     .flops = ops_flops_linear,
      .rtol = 1e-5f,
      .atol = 1e-5f},
 };

@@ -13,7 +13,7 @@
 
 #include "server.h"
 
-enum { CONNECTIONS = 1024, FIRST_BODY = 65536, READ_SECONDS = 30, IDLE_SECONDS = 75 };
+enum { CONNECTIONS = 1024, FIRST_BODY = 65536, READ_SECONDS = 30, IDLE_SECONDS = 75, SWEEP_MS = 200 };
 
 typedef struct connection {
   int fd; /* -1: free */
@@ -34,6 +34,7 @@ typedef struct loop {
   serve_server *server;
   int epoll, listener, signals;
   uint32_t open;
+  uint64_t swept_ns; /* when all connections were looked at last */
   connection *all;
 } loop;
 
@@ -264,6 +265,7 @@ static void handle(loop *l, const struct epoll_event *event) {
 /* Closes what took too long, or, when draining, waits for its next request. */
 static void sweep(loop *l) {
   const uint64_t now = sys_clock_ns();
+  l->swept_ns = now;
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->fd < 0 || c->state == COMPUTE) continue;
     if (now > c->until_ns || (l->server->draining && c->state == READ_HEAD && c->count == 0)) drop(l, c);
@@ -289,9 +291,9 @@ static td_status listen_on(loop *l, td_error *err) {
 
 static void turn(loop *l) {
   struct epoll_event events[64];
-  const int count = epoll_wait(l->epoll, events, 64, 200);
+  const int count = epoll_wait(l->epoll, events, 64, SWEEP_MS);
   for (int i = 0; i < count; i++) handle(l, &events[i]);
-  sweep(l);
+  if (sys_clock_ns() - l->swept_ns >= SWEEP_MS * 1000000ull) sweep(l);
 }
 
 static bool told_to_end(const loop *l) {

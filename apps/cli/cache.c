@@ -4,15 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli.h"
+#include <treadle/defaults.h>
 
-bool cli_cache_folder(char *folder, size_t size) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length = -1;
-  if (cache && *cache == '/') length = snprintf(folder, size, "%s/treadle", cache);
-  else if (home && *home) length = snprintf(folder, size, "%s/.cache/treadle", home);
-  return length >= 0 && (size_t)length < size;
-}
+#include "cli.h"
 
 void cli_make_folders(char *path) {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -24,7 +18,7 @@ void cli_make_folders(char *path) {
 }
 
 bool cli_kept_place(cli_kept *k, const char *kind, const char *ending) {
-  if (!cli_cache_folder(k->folder, sizeof k->folder)) return false;
+  if (!td_cache_folder(k->folder, sizeof k->folder)) return false;
   snprintf(k->path, sizeof k->path, "%s/%s-%016llx.%s", k->folder, kind,
            (unsigned long long)base_hash(k->key, strlen(k->key), 0), ending);
   return true;

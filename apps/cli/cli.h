@@ -206,9 +206,6 @@ char *cli_bytes_text(char *text, size_t size, uint64_t bytes);
 
 /* ---- what is kept (cache.c) ---- */
 
-/* The folder among the user's caches, $XDG_CACHE_HOME/treadle or ~/.cache/treadle, which need not be there yet. False:
- * the user has none, or its name does not fit. */
-bool cli_cache_folder(char *folder, size_t size);
 /* Makes the folders of `path` that are missing; who then writes there sees what failed. */
 void cli_make_folders(char *path);
 

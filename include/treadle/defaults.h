@@ -18,7 +18,7 @@ extern "C" {
 
 /* Where the options' texts are: as long as the options are in use. */
 typedef struct td_defaults {
-  char cc[1024], cache[1024];
+  char cc[4096], cache[4096];
 } td_defaults;
 
 /* The first program called `name` in the folders of PATH, as text in `path`; 0: there is none. */
@@ -33,20 +33,32 @@ static inline int td_find_program(const char *name, char *path, size_t size) {
   return 0;
 }
 
+/* The folder among the user's caches, $XDG_CACHE_HOME/treadle or ~/.cache/treadle, which need not be there yet, as text
+ * in `folder`; 0: the user has none, or its name does not fit. */
+static inline int td_cache_folder(char *folder, size_t size) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int length = -1;
+  if (cache && *cache == '/') length = snprintf(folder, size, "%s/treadle", cache);
+  else if (home && *home) length = snprintf(folder, size, "%s/.cache/treadle", home);
+  return length >= 0 && (size_t)length < size;
+}
+
 /* Sets the options that are NULL of: `cc`, the first of cc, gcc and clang in PATH; `cache`, $TREADLE_CACHE,
  * $XDG_CACHE_HOME/treadle or ~/.cache/treadle. What is not there stays NULL, and loops are interpreted. Reads the
  * environment: not while another thread changes it. */
 static inline void td_load_defaults(td_load_options *options, td_defaults *room) {
-  const char *own = getenv("TREADLE_CACHE"), *user = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length = -1;
+  const char *own = getenv("TREADLE_CACHE");
   if (!options->cc &&
       (td_find_program("cc", room->cc, sizeof room->cc) || td_find_program("gcc", room->cc, sizeof room->cc) ||
        td_find_program("clang", room->cc, sizeof room->cc)))
     options->cc = room->cc;
-  if (own && *own) length = snprintf(room->cache, sizeof room->cache, "%s", own);
-  else if (user && *user == '/') length = snprintf(room->cache, sizeof room->cache, "%s/treadle", user);
-  else if (home && *home == '/') length = snprintf(room->cache, sizeof room->cache, "%s/.cache/treadle", home);
-  if (!options->cache && length > 0 && (size_t)length < sizeof room->cache) options->cache = room->cache;
+  if (options->cache) return;
+  if (own && *own) {
+    const int length = snprintf(room->cache, sizeof room->cache, "%s", own);
+    if (length > 0 && (size_t)length < sizeof room->cache) options->cache = room->cache;
+  } else if (td_cache_folder(room->cache, sizeof room->cache) && room->cache[0] == '/') {
+    options->cache = room->cache;
+  }
 }
 
 #ifdef __cplusplus

@@ -20,7 +20,7 @@ static const char *label_of(const fmt_json *value) {
   return fmt_json_text(count ? fmt_json_at(value, count - 1) : value);
 }
 
-static td_status read_labels(serve_model *m, const fmt_zip *zip, base_arena *arena, td_error *err) {
+static td_status read_labels(serve_version *v, const fmt_zip *zip, base_arena *arena, td_error *err) {
   static const char file[] = "index_to_name.json";
   const uint8_t *bytes;
   const fmt_json *root, *value;
@@ -30,43 +30,49 @@ static td_status read_labels(serve_model *m, const fmt_zip *zip, base_arena *are
   TRY(find(zip, arena, file, &bytes, &size, err));
   TRY(fmt_json_read(arena, file, bytes, size, &root, err));
   while (fmt_json_member(root, most, &key)) most++;
-  m->labels = base_new(arena, const char *, most);
-  if (!m->labels) return base_no_memory(err, "labels");
-  m->label_count = most;
+  v->labels = base_new(arena, const char *, most);
+  if (!v->labels) return base_no_memory(err, "labels");
+  v->label_count = most;
   for (size_t i = 0; (value = fmt_json_member(root, i, &key)); i++) {
     int64_t index;
     if (!base_str_int(base_str_of(key), &index) || index < 0 || (size_t)index >= most || !label_of(value))
       return base_fail(err, TD_BAD_FILE, file, -1, "is not {\"0\": \"label\", ...} with a label for each class");
-    m->labels[index] = label_of(value);
+    v->labels[index] = label_of(value);
   }
   return TD_OK;
 }
 
-td_status serve_open_archive(serve_model *m, base_arena *arena, const char *path, td_error *err) {
+td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err) {
+  base_arena *arena = v->arena;
   static const char manifest[] = "MAR-INF/MANIFEST.json";
   const uint8_t *bytes;
   const fmt_json *root;
   size_t size;
   fmt_zip zip;
-  TRY(sys_file_map(path, &m->archive, err));
-  TRY(fmt_zip_open(arena, m->archive.bytes, m->archive.size, &zip, err));
+  TRY(sys_file_map(path, &v->archive, err));
+  TRY(fmt_zip_open(arena, v->archive.bytes, v->archive.size, &zip, err));
   TRY(find(&zip, arena, manifest, &bytes, &size, err));
   TRY(fmt_json_read(arena, manifest, bytes, size, &root, err));
   const fmt_json *model = fmt_json_get(root, "model");
   const char *handler = fmt_json_text(fmt_json_get(model, "handler"));
   const char *file = fmt_json_text(fmt_json_get(model, "serializedFile"));
+  const char *number = fmt_json_text(fmt_json_get(model, "modelVersion"));
+  const char *name = fmt_json_text(fmt_json_get(model, "modelName"));
+  if (name && !is_named) v->name = name;
+  if (number) v->number = number;
+  v->runtime = "python"; /* what describes it names TorchServe's */
   if (!handler || strcmp(handler, "image_classifier") != 0)
     return base_fail(err, TD_UNSUPPORTED, path, -1,
                      "its handler is %s: only image_classifier is known, and Python in an archive is never run",
                      handler ? handler : "not named");
   if (!file || fmt_json_text(fmt_json_get(model, "modelFile")))
     return base_fail(err, TD_UNSUPPORTED, path, -1, "its model is a Python file: archive it as TorchScript or ONNX");
-  TRY(read_labels(m, &zip, arena, err));
+  TRY(read_labels(v, &zip, arena, err));
   TRY(find(&zip, arena, file, &bytes, &size, err));
   const td_input_spec picture = {.dtype = TD_F32, .rank = 4, .dims = {-1, 3, 224, 224}};
   const bool is_script = base_str_ends(base_str_of(file), ".pt") || base_str_ends(base_str_of(file), ".pth");
-  td_load_options options = m->server->load;
+  td_load_options options = v->server->load;
   options.inputs = is_script ? &picture : NULL;
   options.input_count = is_script;
-  return td_model_load_memory(bytes, size, &options, &m->model, err);
+  return td_model_load_memory(bytes, size, &options, &v->model, err);
 }

@@ -1,7 +1,8 @@
 /* loop.c -- connections: one thread, one epoll. A connection reads a request, waits for its job, writes the reply;
  * events are asked for once each time (EPOLLONESHOT), so what is computed for is not touched meanwhile. */
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum { CONNECTIONS = 1024, FIRST_BODY = 65536, READ_SECONDS = 30, IDLE_SECONDS =
 
 typedef struct connection {
   int fd; /* -1: free */
+  struct loop *loop;
   enum { READ_HEAD, READ_BODY, COMPUTE, WRITE } state;
   bool close_after;
   size_t count, used; /* bytes in `in`; of these, those that belong to the head */
@@ -24,7 +26,8 @@ typedef struct connection {
   http_head head;
   http_chunks chunks;
   serve_job job;
-  char out[512];
+  uint32_t roles; /* of the address that it came by */
+  char out[768];
   size_t out_count, sent;
   uint64_t until_ns;
   char in[HTTP_HEAD_BYTES + 4096];
@@ -32,8 +35,10 @@ typedef struct connection {
 
 typedef struct loop {
   serve_server *server;
-  int epoll, listener, signals;
+  int epoll, signals, listeners[SERVE_ADDRESSES]; /* -1: not used */
+  bool resting;                                   /* descriptors ran out: listeners are not asked until one is free */
   uint32_t open;
+  uint64_t requests;
   uint64_t swept_ns; /* when all connections were looked at last */
   connection *all;
 } loop;
@@ -48,7 +53,16 @@ static void free_job(serve_job *job) {
   base_free(&base_libc_allocator, job->body, job->cap);
   base_text_free(&job->reply);
   base_arena_free(job->arena);
+  serve_release(job->version);
   *job = (serve_job){0};
+}
+
+static void ask_listeners(loop *l, bool rest) {
+  l->resting = rest;
+  for (int i = 0; i < SERVE_ADDRESSES; i++) {
+    struct epoll_event event = {.events = rest ? 0 : EPOLLIN, .data.ptr = &l->listeners[i]};
+    if (l->listeners[i] >= 0) epoll_ctl(l->epoll, EPOLL_CTL_MOD, l->listeners[i], &event);
+  }
 }
 
 static void drop(loop *l, connection *c) {
@@ -56,6 +70,7 @@ static void drop(loop *l, connection *c) {
   c->fd = -1;
   free_job(&c->job);
   l->open--;
+  if (l->resting && !l->server->draining) ask_listeners(l, false);
 }
 
 static void write_more(loop *l, connection *c);
@@ -68,12 +83,15 @@ static void begin_reply(loop *l, connection *c) {
     job->reply.length = 0;
   }
   if (job->reply_json) snprintf(extra, sizeof extra, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
-  if (job->status == 503) snprintf(extra, sizeof extra, "Retry-After: 1\r\n");
+  if (job->status == 503 || job->status == 429) snprintf(extra, sizeof extra, "Retry-After: 1\r\n");
   if (l->server->draining || !c->head.keep_alive) c->close_after = true;
-  c->out_count = (size_t)snprintf(
-      c->out, sizeof c->out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%sConnection: %s\r\n\r\n",
-      job->status, http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type,
-      job->reply.length, extra, c->close_after ? "close" : "keep-alive");
+  c->out_count =
+      (size_t)snprintf(c->out, sizeof c->out,
+                       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nx-request-id: %016llx%016llx\r\n"
+                       "Cache-Control: no-cache; no-store, must-revalidate, private\r\n%sConnection: %s\r\n\r\n",
+                       job->status, http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type,
+                       job->reply.length, (unsigned long long)l->server->started_ns, (unsigned long long)++l->requests,
+                       extra, c->close_after ? "close" : "keep-alive");
   l->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
   c->sent = 0;
   c->state = WRITE;
@@ -82,17 +100,57 @@ static void begin_reply(loop *l, connection *c) {
 
 static void refuse(loop *l, connection *c, int32_t status) {
   c->close_after = true;
+  c->job.is_torch = c->head.target.length && !base_str_starts(c->head.target, "/v2");
   serve_refuse(&c->job, status, "%s", http_reason(status));
   begin_reply(l, c);
 }
 
+static void send_reply(serve_job *job) {
+  connection *c = job->owner;
+  begin_reply(c->loop, c);
+}
+
+/* False: the head says what cannot be, and the request is refused. */
+static bool describe_request(connection *c, serve_job *job) {
+  const http_head *head = &c->head;
+  const base_str count = http_find(head, "inference-header-content-length");
+  const char *query = memchr(head->target.at, '?', head->target.length);
+  job->method = head->method;
+  job->path = head->target;
+  job->query = (base_str){NULL, 0};
+  if (query) {
+    job->path.length = (size_t)(query - head->target.at);
+    job->query = (base_str){query + 1, head->target.length - job->path.length - 1};
+  }
+  job->type_in = http_find(head, "content-type");
+  job->token = http_find(head, "authorization");
+  job->roles = c->roles;
+  job->type = "application/json";
+  job->json_count = -1;
+  job->is_torch = !base_str_starts(job->path, "/v2");
+  if (!count.at) return true;
+  if (base_str_int(count, &job->json_count) && job->json_count >= 0 && (size_t)job->json_count <= job->count)
+    return true;
+  serve_refuse(job, 400, "Inference-Header-Content-Length is no length within the body");
+  return false;
+}
+
 static void answer(loop *l, connection *c) {
+  td_error err = {.offset = -1};
+  serve_job *job = &c->job;
+  const base_str coding = http_find(&c->head, "content-encoding");
+  const int32_t refused = coding.at ? serve_decode(job, coding, (size_t)l->server->options.most_bytes, &err) : 0;
   c->state = COMPUTE;
-  if (serve_route(l->server, &c->head, &c->job)) begin_reply(l, c);
+  if (refused) {
+    serve_refuse(job, refused, "%s", err.text);
+    begin_reply(l, c);
+  } else if (!describe_request(c, job) || serve_route(job)) {
+    begin_reply(l, c);
+  }
 }
 
 static bool add_body(loop *l, serve_job *job, const char *bytes, size_t count) {
-  if (count > l->server->most_bytes - job->count) return false;
+  if (count > (size_t)l->server->options.most_bytes - job->count) return false;
   if (count > job->cap - job->count) {
     const size_t wanted = base_max_size(base_max_size(job->cap * 2, job->count + count), FIRST_BODY);
     char *fresh = base_alloc(&base_libc_allocator, wanted);
@@ -150,7 +208,7 @@ static void advance(loop *l, connection *c) {
       refuse(l, c, 507);
       return;
     }
-    if (c->head.length > l->server->most_bytes) {
+    if (c->head.length > (size_t)l->server->options.most_bytes) {
       refuse(l, c, 413);
       return;
     }
@@ -183,8 +241,8 @@ static void receive(loop *l, connection *c) {
 
 static void begin_request(connection *c) {
   free_job(&c->job);
-  c->job.owner = c;
-  c->job.reply.allocator = &base_libc_allocator;
+  c->job = (serve_job){.owner = c, .server = c->loop->server, .reply = {.allocator = &base_libc_allocator}};
+  c->job.respond = send_reply;
   c->state = READ_HEAD;
   c->scan = (http_scan){0};
   c->chunks = (http_chunks){0};
@@ -221,8 +279,10 @@ static void write_more(loop *l, connection *c) {
   watch(l, c, c->count ? EPOLLIN | EPOLLOUT : EPOLLIN, IDLE_SECONDS); /* pipelined: go on at once */
 }
 
-static void accept_one(loop *l) {
-  const int fd = accept4(l->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+/* The roles that the address of a listener has: those of TorchServe's three, in order. */
+static void accept_one(loop *l, int listener) {
+  const int fd = accept4(l->listeners[listener], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) ask_listeners(l, true);
   if (fd < 0) return;
   connection *c = l->all;
   for (; c < l->all + CONNECTIONS && c->fd >= 0; c++) continue;
@@ -231,7 +291,10 @@ static void accept_one(loop *l) {
     close(fd);
     return;
   }
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
   c->fd = fd;
+  c->loop = l;
+  c->roles = l->server->options.addresses[listener].roles;
   c->count = c->used = 0;
   c->close_after = false;
   begin_request(c);
@@ -242,20 +305,23 @@ static void accept_one(loop *l) {
 static void take_done(loop *l) {
   uint64_t count;
   if (read(l->server->done_event, &count, sizeof count) < 0) return;
-  pthread_mutex_lock(&l->server->done_lock);
+  pthread_mutex_lock(&l->server->lock);
   serve_job *job = l->server->done;
   l->server->done = NULL;
-  pthread_mutex_unlock(&l->server->done_lock);
+  pthread_mutex_unlock(&l->server->lock);
   while (job) {
     serve_job *next = job->next;
-    begin_reply(l, job->owner);
+    if (job->finish) job->finish(job);
+    else job->respond(job);
     job = next;
   }
 }
 
 static void handle(loop *l, const struct epoll_event *event) {
   connection *c = event->data.ptr;
-  if (event->data.ptr == &l->listener) accept_one(l);
+  int *listener = event->data.ptr;
+  if (listener >= l->listeners && listener < l->listeners + SERVE_ADDRESSES)
+    accept_one(l, (int)(listener - l->listeners));
   else if (event->data.ptr == &l->server->done_event) take_done(l);
   else if (c->state == WRITE) write_more(l, c);
   else if (event->events & EPOLLOUT) advance(l, c);
@@ -272,21 +338,26 @@ static void sweep(loop *l) {
   }
 }
 
-static td_status listen_on(loop *l, td_error *err) {
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(l->server->port)};
-  socklen_t size = sizeof at;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  l->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  setsockopt(l->listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-  if (bind(l->listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(l->listener, 512) != 0 ||
-      getsockname(l->listener, (struct sockaddr *)&at, &size) != 0)
-    return base_fail(err, TD_NO_RESOURCE, NULL, -1, "cannot listen on 127.0.0.1:%u: %s", l->server->port,
-                     strerror(errno));
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->listener};
-  epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->listener, &event);
-  printf("listening on http://127.0.0.1:%u\n", ntohs(at.sin_port));
-  fflush(stdout);
+static td_status listen_all(loop *l, td_error *err) {
+  for (int i = 0; i < SERVE_ADDRESSES; i++) {
+    serve_address *address = &l->server->options.addresses[i];
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->listeners[i]};
+    if (!address->roles) continue;
+    TRY(serve_listen(address, &l->listeners[i], err));
+    epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->listeners[i], &event);
+  }
+  for (int i = 0; i < SERVE_ADDRESSES; i++)
+    if (l->listeners[i] >= 0) serve_print_address(&l->server->options.addresses[i]);
   return TD_OK;
+}
+
+static void close_listeners(loop *l) {
+  for (int i = 0; i < SERVE_ADDRESSES; i++) {
+    if (l->listeners[i] < 0) continue;
+    close(l->listeners[i]);
+    if (l->server->options.addresses[i].is_unix) unlink(l->server->options.addresses[i].host);
+    l->listeners[i] = -1;
+  }
 }
 
 static void turn(loop *l) {
@@ -301,30 +372,44 @@ static bool told_to_end(const loop *l) {
   return read(l->signals, &info, sizeof info) == sizeof info;
 }
 
-td_status serve_run(serve_server *server, td_error *err) {
+static td_status open_loop(loop *l, td_error *err) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
-  loop l = {.server = server, .listener = -1};
-  l.epoll = epoll_create1(EPOLL_CLOEXEC);
-  l.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  l.all = base_alloc(&base_libc_allocator, CONNECTIONS * sizeof *l.all);
-  if (!l.all || l.epoll < 0 || l.signals < 0) return base_no_memory(err, "connections");
+  for (int i = 0; i < SERVE_ADDRESSES; i++) l->listeners[i] = -1;
+  l->epoll = epoll_create1(EPOLL_CLOEXEC);
+  l->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  l->all = base_alloc(&base_libc_allocator, CONNECTIONS * sizeof *l->all);
+  if (!l->all || l->epoll < 0 || l->signals < 0) return base_no_memory(err, "connections");
   for (uint32_t i = 0; i < CONNECTIONS; i++) {
-    l.all[i].fd = -1;
-    l.all[i].job = (serve_job){0};
+    l->all[i].fd = -1;
+    l->all[i].job = (serve_job){0};
   }
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &server->done_event};
-  epoll_ctl(l.epoll, EPOLL_CTL_ADD, server->done_event, &event);
-  td_status status = listen_on(&l, err);
-  while (status == TD_OK && !told_to_end(&l)) turn(&l);
-  server->draining = true;
-  close(l.listener);
-  const uint64_t until = sys_clock_ns() + server->drain_seconds * 1000000000ull;
-  sweep(&l);
-  while (l.open && sys_clock_ns() < until && !told_to_end(&l)) turn(&l);
-  if (l.open) _exit((int)status); /* who still waits has waited too long: workers may be within a run */
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->server->done_event};
+  epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->server->done_event, &event);
+  return TD_OK;
+}
+
+static void drain(loop *l) {
+  const uint64_t until = sys_clock_ns() + (uint64_t)l->server->options.drain_s * 1000000000ull;
+  l->server->draining = true;
+  close_listeners(l);
+  sweep(l);
+  while (l->open && sys_clock_ns() < until && !told_to_end(l)) turn(l);
+}
+
+td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err) {
+  loop l = {.server = server};
+  td_status status = open_loop(&l, err);
+  if (status == TD_OK) status = listen_all(&l, err);
+  if (status == TD_OK) {
+    ready(server);
+    while (!told_to_end(&l)) turn(&l);
+    drain(&l);
+  }
+  close_listeners(&l);
+  if (l.open) _exit((int)status); /* who still waits has waited too long: threads may be within a run */
   close(l.epoll);
   close(l.signals);
   base_free(&base_libc_allocator, l.all, CONNECTIONS * sizeof *l.all);

@@ -1,126 +1,175 @@
-/* main.c -- `treadle-serve`: options, models, workers, and then the loop. */
-#include <getopt.h>
+/* main.c -- `treadle-serve`: options, threads, models, and then the loop. TorchServe's --start goes into the background
+ * once the server listens, and --stop ends what was started so on the same address. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <treadle/defaults.h>
 
 #include "server.h"
 
-static const char usage[] =
-    "usage: treadle serve [OPTION...] [NAME=]MODEL...\n\n"
-    "Serves models on 127.0.0.1: KServe's V2 protocol (/v2/models/NAME/infer, JSON and binary tensors), and "
-    "TorchServe's\n"
-    "/ping and /predictions/NAME (a picture in, the five likeliest classes out). A model is called as its file is,\n"
-    "without the ending; it may be a .mar archive with the handler image_classifier. There is no authentication and no "
-    "TLS: only this machine can connect.\n\n"
-    "  --port N          where to listen; default 8080; 0: any, which is printed\n"
-    "  --workers N       requests of a model that are computed at the same time, a thread each; default: usable CPUs\n"
-    "  --queue N         requests that may wait for a model; more are answered 503; default 100\n"
-    "  --timeout S       seconds that a request may wait before it is answered 504; default 120\n"
-    "  --most-bytes N    of a request's body; more are answered 413; default 67108864\n"
-    "  --drain S         seconds that requests in flight have after SIGTERM; default 25\n";
+enum { STOP_SECONDS = 60 };
 
-static td_status number(const char *text, int64_t low, int64_t high, int64_t *value, td_error *err) {
-  if (base_str_int(base_str_of(text), value) && *value >= low && *value <= high) return TD_OK;
-  return base_fail(err, TD_BAD_ARGUMENT, text, -1, "is no number from %lld to %lld", (long long)low, (long long)high);
+/* ---- the file with the number of a process in the background: one for each address ---- */
+
+static void pid_path(const serve_server *s, char *path, size_t size) {
+  const serve_address *a = &s->options.addresses[0];
+  const char *folder = getenv("XDG_RUNTIME_DIR");
+  uint32_t sum = 0;
+  for (const char *at = a->host; *at; at++) sum = sum * 31 + (uint8_t)*at;
+  snprintf(path, size, "%s/treadle-serve-%u-%u-%u.pid", folder && *folder ? folder : "/tmp", (unsigned)getuid(),
+           a->port, sum);
 }
 
-static td_status read_options(int count, char **words, serve_server *s, bool *help, td_error *err) {
-  static const struct option options[] = {
-      {"port", 1, NULL, 'p'},       {"workers", 1, NULL, 'w'}, {"queue", 1, NULL, 'q'}, {"timeout", 1, NULL, 't'},
-      {"most-bytes", 1, NULL, 'b'}, {"drain", 1, NULL, 'd'},   {"help", 0, NULL, 'h'},  {0}};
-  int64_t v = 0;
-  for (int c; (c = getopt_long(count, words, "h", options, NULL)) != -1;) {
-    switch (c) {
-      case 'p':
-        TRY(number(optarg, 0, 65535, &v, err));
-        s->port = (uint16_t)v;
-        break;
-      case 'w':
-        TRY(number(optarg, 1, 1024, &v, err));
-        s->workers = (uint32_t)v;
-        break;
-      case 'q':
-        TRY(number(optarg, 1, 65536, &v, err));
-        s->queue = (uint32_t)v;
-        break;
-      case 't':
-        TRY(number(optarg, 1, 86400, &v, err));
-        s->limit_ns = (uint64_t)v * 1000000000u;
-        break;
-      case 'b':
-        TRY(number(optarg, 1, (int64_t)1 << 40, &v, err));
-        s->most_bytes = (size_t)v;
-        break;
-      case 'd':
-        TRY(number(optarg, 0, 86400, &v, err));
-        s->drain_seconds = (uint32_t)v;
-        break;
-      case 'h': *help = true; break;
-      default: return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "see treadle serve --help");
-    }
-  }
-  return *help || optind < count ? TD_OK : base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "name a model to serve");
+static void ready_in_background(serve_server *s) {
+  char path[512], text[32];
+  if (!s->options.start) return;
+  pid_path(s, path, sizeof path);
+  unlink(path);
+  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int length = snprintf(text, sizeof text, "%d\n", (int)getpid());
+  if (file < 0 || write(file, text, (size_t)length) != length)
+    fprintf(stderr, "treadle-serve: %s cannot be written: treadle serve --stop will not find this server\n", path);
+  if (file >= 0) close(file);
+  if (s->options.foreground) return;
+  const int nowhere = open("/dev/null", O_RDWR);
+  if (nowhere < 0) return;
+  dup2(nowhere, 0);
+  dup2(nowhere, 1); /* who waits for the end of this pipe knows that the server listens */
+  close(nowhere);
 }
 
-static td_status open_model(serve_server *s, serve_model *m, const char *word, base_arena *arena, td_error *err) {
-  const char *equals = strchr(word, '='), *path = equals ? equals + 1 : word, *slash = strrchr(path, '/');
-  const char *file = slash ? slash + 1 : path, *dot = strrchr(file, '.');
-  m->server = s;
-  m->name = equals ? base_arena_slice(arena, word, (size_t)(equals - word))
-                   : base_arena_slice(arena, file, dot && dot > file ? (size_t)(dot - file) : strlen(file));
-  m->threads = base_new(arena, sys_thread, s->workers);
-  m->sessions = base_new(arena, td_session *, s->workers);
-  if (!m->name || !m->threads || !m->sessions) return base_no_memory(err, "a model");
-  for (const serve_model *other = s->models; other < m; other++)
-    if (strcmp(other->name, m->name) == 0)
-      return base_fail(err, TD_BAD_ARGUMENT, m->name, -1, "two models are called so");
-  const bool is_archive = base_str_ends(base_str_of(path), ".mar");
-  const td_status status =
-      is_archive ? serve_open_archive(m, arena, path, err) : td_model_load(path, &s->load, &m->model, err);
-  if (status != TD_OK) return base_error_name(err, status, "%s", path);
-  TRY(serve_start_workers(m, err));
-  s->model_count++;
+static td_status stop_other(const serve_server *s, td_error *err) {
+  char path[512];
+  int pid = 0;
+  pid_path(s, path, sizeof path);
+  FILE *file = fopen(path, "r");
+  if (file && fscanf(file, "%d", &pid) != 1) pid = 0;
+  if (file) fclose(file);
+  if (pid < 2 || kill(pid, SIGTERM) != 0)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "no server that --start has started listens there");
+  for (int i = 0; i < STOP_SECONDS * 20 && kill(pid, 0) == 0; i++) nanosleep(&(struct timespec){0, 50000000}, NULL);
+  if (kill(pid, 0) == 0) return base_fail(err, TD_NO_RESOURCE, NULL, -1, "process %d does not end", pid);
+  unlink(path);
+  puts("the server has stopped");
   return TD_OK;
 }
 
+/* In the parent: passes on what the server prints, and ends when it listens or has ended. */
+static int wait_for_start(pid_t child, int from) {
+  char line[512];
+  int status = 0;
+  FILE *lines = fdopen(from, "r");
+  bool listens = false;
+  while (lines && fgets(line, sizeof line, lines)) {
+    fputs(line, stdout);
+    listens = true;
+  }
+  if (listens) return 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 6;
+}
+
+/* True: this is the server's process. */
+static bool go_into_background(int *result) {
+  int ends[2];
+  if (pipe(ends) != 0) return true; /* stays in the foreground */
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child < 0) return true;
+  if (child > 0) {
+    close(ends[1]);
+    *result = wait_for_start(child, ends[0]);
+    return false;
+  }
+  setsid();
+  close(ends[0]);
+  dup2(ends[1], 1);
+  close(ends[1]);
+  return true;
+}
+
+/* ---- the server ---- */
+
+static void free_models(serve_server *s) {
+  while (s->model_count) {
+    serve_model *m = s->models[s->model_count - 1];
+    for (uint32_t i = 0; i < m->count; i++) serve_free_version(m->versions[i]);
+    free(m->versions);
+    free(m->name);
+    free(m);
+    s->model_count--;
+  }
+  free(s->models);
+}
+
 static td_status serve(serve_server *s, char **words, int count, base_arena *arena, td_error *err) {
-  td_status status = TD_OK;
   sigset_t set;
+  char path[512];
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, NULL); /* of all threads: the loop reads them */
-  if (!s->workers) s->workers = sys_threads_read();
-  s->models = base_new(arena, serve_model, (size_t)count);
+  if (!s->options.workers) s->options.workers = sys_threads_read();
+  if (s->options.start_workers < 0) s->options.start_workers = s->options.workers;
   s->done_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  pthread_mutex_init(&s->done_lock, NULL);
-  if (!s->models || s->done_event < 0) return base_no_memory(err, "models");
-  for (int i = 0; status == TD_OK && i < count; i++) status = open_model(s, &s->models[i], words[i], arena, err);
-  if (status == TD_OK) status = serve_run(s, err);
-  for (uint32_t i = 0; i < s->model_count; i++) serve_stop_workers(&s->models[i]);
+  s->started_ns = (uint64_t)time(NULL) * 1000000007u ^ (uint64_t)getpid();
+  pthread_mutex_init(&s->lock, NULL);
+  pthread_cond_init(&s->more, NULL);
+  pthread_cond_init(&s->load_more, NULL);
+  if (s->done_event < 0) return base_no_memory(err, "an event");
+  td_status status = serve_make_keys(s, err);
+  if (status == TD_OK) status = serve_load_start(s, words, count, arena, err);
+  if (status == TD_OK) status = serve_start_threads(s, arena, err);
+  if (status == TD_OK) status = serve_run(s, ready_in_background, err);
+  serve_stop_threads(s);
+  free_models(s);
   close(s->done_event);
+  pid_path(s, path, sizeof path);
+  if (s->options.start) unlink(path);
   return status;
 }
 
+static td_status start(serve_server *s, char **words, int *result, base_arena *arena, td_error *err) {
+  int count = 0;
+  const serve_options *o = &s->options;
+  while (words[count]) count++;
+  if (o->help) fputs(serve_usage, stdout);
+  else if (o->version) printf("treadle %s\n", td_version());
+  if (o->help || o->version) return TD_OK;
+  if (o->stop) return stop_other(s, err);
+  if (!count && !o->models && !o->model_store)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "name a model to serve, or a --model-store to register models from");
+  if (o->start && !o->foreground && !go_into_background(result)) return TD_OK;
+  return serve(s, words, count, arena, err);
+}
+
 int main(int count, char **words) {
-  serve_server server = {
-      .port = 8080, .queue = 100, .drain_seconds = 25, .most_bytes = 1 << 26, .limit_ns = 120000000000u};
+  serve_server server = {.options = {.queue = 100,
+                                     .drain_s = 25,
+                                     .most_bytes = 1 << 26,
+                                     .timeout_s = 120,
+                                     .batch = 1,
+                                     .delay_ms = 100,
+                                     .start_workers = -1}};
   td_error err = {.offset = -1};
   td_defaults room;
-  bool help = false;
+  int result = 0;
   server.load = (td_load_options){.size = sizeof server.load, .tiered = 1};
   td_load_defaults(&server.load, &room);
   base_arena *arena = base_arena_new(&base_libc_allocator);
-  td_status status = arena ? read_options(count, words, &server, &help, &err) : base_no_memory(&err, "a start");
-  if (status == TD_OK && help) fputs(usage, stdout);
-  else if (status == TD_OK) status = serve(&server, words + optind, count - optind, arena, &err);
+  td_status status =
+      arena ? serve_read_options(count - 1, words + 1, arena, &server.options, &err) : base_no_memory(&err, "a start");
+  if (status == TD_OK) status = start(&server, words + 1, &result, arena, &err);
   if (status != TD_OK) fprintf(stderr, "treadle-serve: %s%s%s\n", err.name, err.name[0] ? ": " : "", err.text);
   base_arena_free(arena);
-  return (int)status;
+  return status == TD_OK ? result : (int)status;
 }

@@ -1,4 +1,5 @@
-/* metrics.c -- Prometheus' text: TorchServe's counters, and histograms of waiting and computing. */
+/* metrics.c -- Prometheus' text: TorchServe's counters, and histograms of waiting, computing and batches. The lines of
+ * a family stand together, whatever the number of models. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,50 +18,89 @@ void serve_count(serve_histogram *h, uint64_t ns) {
   h->count++;
 }
 
-static void print_histogram(base_text *to, const char *model, const char *what, const serve_histogram *h) {
+/* The figures of a version at one time. */
+typedef struct figures {
+  char *labels;
+  serve_histogram queue, compute, batches;
+  uint64_t depth, workers;
+} figures;
+
+static bool take(serve_job *job, serve_version *v, const char *host, figures *f) {
+  base_text labels = {.allocator = &base_libc_allocator};
+  base_text_print(&labels, "model_name=\"%s\",model_version=", v->name);
+  base_text_quote(&labels, v->number, strlen(v->number));
+  base_text_print(&labels, ",hostname=\"%s\"", host);
+  f->labels = labels.failed ? NULL : base_arena_slice(job->arena, labels.at, labels.length);
+  base_text_free(&labels);
+  pthread_mutex_lock(&v->server->lock);
+  f->queue = v->queue_time;
+  f->compute = v->compute_time;
+  f->batches = v->batches;
+  f->depth = v->depth;
+  f->workers = v->session_count;
+  pthread_mutex_unlock(&v->server->lock);
+  return f->labels != NULL;
+}
+
+static uint64_t requests(const figures *f) { return f->compute.count; }
+static uint64_t latency(const figures *f) { return f->compute.total_us + f->queue.total_us; }
+static uint64_t waited(const figures *f) { return f->queue.total_us; }
+static uint64_t waiting(const figures *f) { return f->depth; }
+static uint64_t workers(const figures *f) { return f->workers; }
+static uint64_t batches(const figures *f) { return f->batches.count; }
+
+static const struct {
+  const char *name, *type;
+  uint64_t (*value)(const figures *);
+} families[] = {{"ts_inference_requests_total", "counter", requests},
+                {"ts_inference_latency_microseconds", "counter", latency},
+                {"ts_queue_latency_microseconds", "counter", waited},
+                {"treadle_batches_total", "counter", batches},
+                {"treadle_queue_depth", "gauge", waiting},
+                {"treadle_workers", "gauge", workers}};
+
+static void print_histogram(base_text *to, const figures *f, const char *what, const serve_histogram *h) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < SERVE_BUCKETS; i++) {
     char bound[32] = "+Inf";
     if (i < SERVE_BUCKETS - 1) snprintf(bound, sizeof bound, "%g", (double)bounds_us[i] / 1e6);
     sum += h->buckets[i];
-    base_text_print(to, "treadle_%s_seconds_bucket{model_name=%s,le=\"%s\"} %llu\n", what, model, bound,
+    base_text_print(to, "treadle_%s_seconds_bucket{%s,le=\"%s\"} %llu\n", what, f->labels, bound,
                     (unsigned long long)sum);
   }
-  base_text_print(to, "treadle_%s_seconds_sum{model_name=%s} %.6f\n", what, model, (double)h->total_us / 1e6);
-  base_text_print(to, "treadle_%s_seconds_count{model_name=%s} %llu\n", what, model, (unsigned long long)h->count);
+  base_text_print(to, "treadle_%s_seconds_sum{%s} %.6f\n", what, f->labels, (double)h->total_us / 1e6);
+  base_text_print(to, "treadle_%s_seconds_count{%s} %llu\n", what, f->labels, (unsigned long long)h->count);
 }
 
-static void print_counter(base_text *to, const char *name, const char *labels, uint64_t value) {
-  base_text_print(to, "%s{%s} %llu\n", name, labels, (unsigned long long)value);
-}
-
-static void print_model(base_text *to, serve_model *m, const char *host) {
-  char labels[1024];
-  base_text name = {.allocator = &base_libc_allocator};
-  base_text_quote(&name, m->name, strlen(m->name));
-  if (!name.failed) {
-    snprintf(labels, sizeof labels, "model_name=%.600s,model_version=\"default\",hostname=\"%.64s\"", name.at, host);
-    pthread_mutex_lock(&m->lock);
-    const serve_histogram queue = m->queue_time, compute = m->compute_time;
-    const uint32_t depth = m->depth;
-    pthread_mutex_unlock(&m->lock);
-    print_counter(to, "ts_inference_requests_total", labels, compute.count);
-    print_counter(to, "ts_inference_latency_microseconds", labels, compute.total_us + queue.total_us);
-    print_counter(to, "ts_queue_latency_microseconds", labels, queue.total_us);
-    print_counter(to, "treadle_queue_depth", labels, depth);
-    print_histogram(to, name.at, "queue", &queue);
-    print_histogram(to, name.at, "compute", &compute);
+static void print_versions(base_text *to, const figures *all, size_t count) {
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    base_text_print(to, "# TYPE %s %s\n", families[i].name, families[i].type);
+    for (size_t j = 0; j < count; j++)
+      base_text_print(to, "%s{%s} %llu\n", families[i].name, all[j].labels,
+                      (unsigned long long)families[i].value(&all[j]));
   }
-  base_text_free(&name);
+  base_text_print(to, "# TYPE treadle_queue_seconds histogram\n");
+  for (size_t j = 0; j < count; j++) print_histogram(to, &all[j], "queue", &all[j].queue);
+  base_text_print(to, "# TYPE treadle_compute_seconds histogram\n");
+  for (size_t j = 0; j < count; j++) print_histogram(to, &all[j], "compute", &all[j].compute);
 }
 
-void serve_print_metrics(serve_server *server, base_text *to) {
+void serve_metrics(serve_job *job) {
   static const char *const names[] = {"Requests2XX", "Requests4XX", "Requests5XX"};
+  const serve_server *server = job->server;
   char host[65] = "";
+  size_t count = 0;
+  for (uint32_t i = 0; i < server->model_count; i++) count += server->models[i]->count;
+  figures *all = base_new(job->arena, figures, count + 1);
   gethostname(host, sizeof host - 1);
-  for (uint32_t i = 0; i < 3; i++) {
-    base_text_print(to, "# TYPE %s counter\n%s{Level=\"Host\",Hostname=\"%s\"} %llu\n", names[i], names[i], host,
-                    (unsigned long long)server->replies[i]);
-  }
-  for (uint32_t i = 0; i < server->model_count; i++) print_model(to, &server->models[i], host);
+  count = 0;
+  for (uint32_t i = 0; all && i < server->model_count; i++)
+    for (uint32_t j = 0; j < server->models[i]->count; j++)
+      if (take(job, server->models[i]->versions[j], host, &all[count])) count++;
+  for (uint32_t i = 0; i < 3; i++)
+    base_text_print(&job->reply, "# TYPE %s counter\n%s{Level=\"Host\",Hostname=\"%s\"} %llu\n", names[i], names[i],
+                    host, (unsigned long long)server->replies[i]);
+  print_versions(&job->reply, all, count);
+  job->status = 200;
+  job->type = "text/plain; version=0.0.4";
 }

@@ -1,32 +1,105 @@
-/* route.c -- which answer a method and a path ask for. */
+/* route.c -- which answer a method and a path ask for: a table of patterns, in which {} stands for one part. */
 #include "server.h"
 
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_PARTS = 4 };
+
+/* ---- replies ---- */
+
+/* TorchServe's exception of a status. */
+static const struct {
+  int32_t status;
+  const char *type;
+} exceptions[] = {{400, "BadRequestException"},       {403, "IllegalArgumentException"},
+                  {404, "ResourceNotFoundException"}, {405, "MethodNotAllowedException"},
+                  {408, "RequestTimeoutException"},   {409, "ConflictStatusException"},
+                  {413, "TooLongFrameException"},     {503, "ServiceUnavailableException"},
+                  {504, "RequestTimeoutException"},   {507, "InsufficientStorageException"}};
+
+static const char *exception_of(int32_t status) {
+  for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
+    if (exceptions[i].status == status) return exceptions[i].type;
+  return "InternalServerException";
+}
+
+static void refuse(serve_job *job, int32_t status, const char *type, const char *format, va_list args) {
+  char text[2048];
+  vsnprintf(text, sizeof text, format, args);
+  job->reply.length = 0;
+  job->reply_json = 0;
+  job->status = status;
+  job->type = "application/json";
+  if (job->is_torch)
+    base_text_print(&job->reply, "{\n  \"code\": %d,\n  \"type\": \"%s\",\n  \"message\": ", status,
+                    type ? type : exception_of(status));
+  else base_text_print(&job->reply, "{\"error\":");
+  base_text_quote(&job->reply, text, strlen(text));
+  base_text_print(&job->reply, job->is_torch ? "\n}\n" : "}");
+}
+
 void serve_refuse(serve_job *job, int32_t status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  refuse(job, status, NULL, format, args);
+  va_end(args);
+}
+
+void serve_refuse_as(serve_job *job, int32_t status, const char *type, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  refuse(job, status, type, format, args);
+  va_end(args);
+}
+
+void serve_fail(serve_job *job, td_status status, const td_error *err) {
+  const bool asked_wrong = status == TD_BAD_ARGUMENT || status == TD_BAD_FILE || status == TD_UNSUPPORTED;
+  const int32_t code = asked_wrong ? 400 : status == TD_NO_RESOURCE ? 507 : 500;
+  serve_refuse(job, code, "%s%s%s", err->name, err->name[0] ? ": " : "", err->text);
+}
+
+void serve_answer(serve_job *job, int32_t status, const char *format, ...) {
   char text[2048];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  job->reply.length = 0;
-  job->reply_json = 0;
   job->status = status;
-  job->type = "application/json";
-  base_text_print(&job->reply, "{\"error\":");
-  base_text_quote(&job->reply, text, strlen(text));
-  base_text_print(&job->reply, "}");
+  base_text_add(&job->reply, text, strlen(text));
 }
 
-static bool answer(serve_job *job, int32_t status, const char *text) {
-  job->status = status;
-  base_text_print(&job->reply, "%s", text);
-  return true;
+/* ---- what a request says ---- */
+
+static char *decoded(serve_job *job, const char *at, size_t length) {
+  char *text = base_arena_slice(job->arena, at, length);
+  if (!text || !http_unescape(text, &length)) return NULL;
+  text[length] = 0;
+  return text;
 }
+
+const char *serve_query(const serve_job *job, const char *name) {
+  const size_t length = strlen(name);
+  for (const char *at = job->query.at, *end = at + job->query.length; at && at < end;) {
+    const char *next = memchr(at, '&', (size_t)(end - at));
+    const size_t count = (size_t)((next ? next : end) - at);
+    if (count > length && at[length] == '=' && memcmp(at, name, length) == 0) {
+      char *text = base_arena_slice(job->arena, at + length + 1, count - length - 1);
+      size_t left = count - length - 1;
+      for (char *plus = text; plus && (plus = memchr(plus, '+', (size_t)(text + left - plus)));) *plus = ' ';
+      if (!text || !http_unescape(text, &left)) return NULL;
+      text[left] = 0;
+      return text;
+    }
+    at += count + 1;
+  }
+  return NULL;
+}
+
+/* ---- KServe's descriptions ---- */
 
 static void describe_values(serve_job *job, const char *what, bool inputs) {
-  const td_model *model = job->model->model;
+  const td_model *model = job->version->model;
   const size_t count = inputs ? td_model_input_count(model) : td_model_output_count(model);
   base_text_print(&job->reply, ",\"%s\":[", what);
   for (size_t i = 0; i < count; i++) {
@@ -43,97 +116,222 @@ static void describe_values(serve_job *job, const char *what, bool inputs) {
   base_text_print(&job->reply, "]");
 }
 
-static bool describe(serve_job *job) {
-  base_text_print(&job->reply, "{\"name\":");
-  base_text_quote(&job->reply, job->model->name, strlen(job->model->name));
-  base_text_print(&job->reply, ",\"versions\":[\"1\"],\"platform\":\"treadle\"");
+/* Finds the version that a path names, and has the job keep it. */
+static bool find(serve_job *job, const char *name, const char *number) {
+  serve_version *v = serve_find_version(job->server, name, number);
+  if (v) {
+    serve_keep(v);
+    job->version = v;
+    return true;
+  }
+  if (!serve_find_model(job->server, name)) {
+    serve_refuse_as(job, 404, "ModelNotFoundException", "there is no model called %s", name);
+  } else {
+    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "model %s has no version %s", name, number);
+  }
+  return false;
+}
+
+static bool describe(serve_job *job, char **parts) {
+  if (!find(job, parts[0], parts[1])) return true;
+  const serve_model *m = serve_find_model(job->server, parts[0]);
+  base_text_print(&job->reply, "{\"name\":\"%s\",\"versions\":[", m->name); /* names need no quoting */
+  for (uint32_t i = 0; i < m->count; i++)
+    base_text_print(&job->reply, "%s\"%s\"", i ? "," : "", m->versions[i]->number);
+  base_text_print(&job->reply, "],\"platform\":\"treadle\"");
   describe_values(job, "inputs", true);
   describe_values(job, "outputs", false);
-  return answer(job, 200, "}");
-}
-
-/* The next part of a path, decoded, in the arena; NULL: damaged. "": there is none. */
-static char *part(serve_job *job, base_str *path) {
-  if (path->length) path->at++, path->length--;
-  size_t n = 0;
-  while (n < path->length && path->at[n] != '/') n++;
-  char *text = base_arena_slice(job->arena, path->at, n);
-  *path = (base_str){path->at + n, path->length - n};
-  if (!text || !http_unescape(text, &n)) return NULL;
-  text[n] = 0;
-  return text;
-}
-
-static bool compute(serve_server *server, serve_job *job, bool is_post, void (*run)(serve_job *, td_session *)) {
-  if (!is_post) return serve_refuse(job, 405, "this route takes POST"), true;
-  job->compute = run;
-  job->deadline_ns = sys_clock_ns() + server->limit_ns;
-  if (server->queue && serve_queue(job, server->queue)) return false;
-  serve_refuse(job, 503, "the queue of model %s is full: try again later", job->model->name);
+  serve_answer(job, 200, "}");
   return true;
 }
 
-static bool find_model(serve_server *server, serve_job *job, const char *name) {
-  for (uint32_t i = 0; !job->model && i < server->model_count; i++)
-    if (strcmp(server->models[i].name, name) == 0) job->model = &server->models[i];
-  if (!job->model) serve_refuse(job, 404, "there is no model called %s", name);
-  return job->model != NULL;
+static bool model_ready(serve_job *job, char **parts) {
+  if (!find(job, parts[0], parts[1])) return true;
+  const bool ready = !job->server->draining && job->version->max_workers > 0;
+  serve_answer(job, ready ? 200 : 503, "{\"name\":\"%s\",\"ready\":%s}", job->version->name, ready ? "true" : "false");
+  return true;
 }
 
-static bool route_model(serve_server *server, serve_job *job, bool is_post, base_str path) {
-  const char *name = part(job, &path), *what = name ? part(job, &path) : NULL;
-  if (!what) return serve_refuse(job, 400, "the path is damaged"), true;
-  if (!find_model(server, job, name)) return true;
-  if (strcmp(what, "versions") == 0) {
-    const char *version = part(job, &path);
-    if (!version || strcmp(version, "1") != 0)
-      return serve_refuse(job, 404, "model %s has version 1 alone", name), true;
-    what = part(job, &path);
-  }
-  if (what && !path.length && !*what) return describe(job);
-  if (what && !path.length && strcmp(what, "infer") == 0) return compute(server, job, is_post, serve_infer);
-  if (!what || path.length || strcmp(what, "ready") != 0) return serve_refuse(job, 404, "there is no such route"), true;
-  base_text_print(&job->reply, "{\"name\":");
-  base_text_quote(&job->reply, name, strlen(name));
-  return answer(job, server->draining ? 503 : 200, server->draining ? ",\"ready\":false}" : ",\"ready\":true}");
+static bool server_about(serve_job *job, char **parts) {
+  (void)parts;
+  serve_answer(job, 200,
+               "{\"name\":\"treadle\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\",\"model_repository\"]}",
+               td_version());
+  return true;
 }
 
-bool serve_route(serve_server *server, const http_head *head, serve_job *job) {
-  static const char v2[] = "/v2/models/", torch[] = "/predictions/";
-  const bool up = !server->draining;
-  base_str path = head->target;
-  const char *query = memchr(path.at, '?', path.length);
-  if (query) path.length = (size_t)(query - path.at);
-  const bool is_post = base_str_is(head->method, "POST") || base_str_is(head->method, "PUT");
-  const base_str count = http_find(head, "inference-header-content-length");
-  const base_str coding = http_find(head, "content-encoding");
-  job->type = "application/json";
-  job->json_count = -1;
-  if (coding.at && !base_str_is(coding, "identity"))
-    return serve_refuse(job, 415, "compressed bodies are not read"), true;
-  if (count.at &&
-      (!base_str_int(count, &job->json_count) || job->json_count < 0 || (size_t)job->json_count > job->count))
-    return serve_refuse(job, 400, "Inference-Header-Content-Length is no length within the body"), true;
-  if (base_str_is(path, "/ping"))
-    return answer(job, up ? 200 : 500,
-                  up ? "{\n  \"status\": \"Healthy\"\n}\n" : "{\n  \"status\": \"Unhealthy\"\n}\n");
-  if (base_str_is(path, "/v2/health/live")) return answer(job, 200, "{\"live\":true}");
-  if (base_str_is(path, "/v2/health/ready"))
-    return answer(job, up ? 200 : 503, up ? "{\"ready\":true}" : "{\"ready\":false}");
-  if (base_str_is(path, "/v2") || base_str_is(path, "/v2/")) {
-    base_text_print(&job->reply, "{\"name\":\"treadle\",\"version\":\"%s\"", td_version());
-    return answer(job, 200, ",\"extensions\":[\"binary_tensor_data\"]}");
+/* ---- health ---- */
+
+static bool live(serve_job *job, char **parts) {
+  (void)parts;
+  serve_answer(job, 200, "{\"live\":true}");
+  return true;
+}
+
+static bool ready(serve_job *job, char **parts) {
+  (void)parts;
+  const bool up = !job->server->draining;
+  serve_answer(job, up ? 200 : 503, "{\"ready\":%s}", up ? "true" : "false");
+  return true;
+}
+
+/* Healthy: the default version of each model has the workers that it is to have at least. */
+static bool ping(serve_job *job, char **parts) {
+  (void)parts;
+  const serve_server *server = job->server;
+  bool up = !server->draining;
+  for (uint32_t i = 0; i < server->model_count; i++) {
+    const serve_version *v = server->models[i]->versions[server->models[i]->current];
+    up = up && v->session_count >= v->min_workers;
   }
-  if (base_str_is(path, "/metrics")) {
-    serve_print_metrics(server, &job->reply);
-    job->type = "text/plain; version=0.0.4";
-    return answer(job, 200, "");
+  serve_answer(job, up ? 200 : 500, "{\n  \"status\": \"%s\"\n}\n", up ? "Healthy" : "Unhealthy");
+  return true;
+}
+
+static bool metrics(serve_job *job, char **parts) {
+  (void)parts;
+  serve_metrics(job);
+  return true;
+}
+
+static bool renew_key(serve_job *job, char **parts) {
+  (void)parts;
+  serve_renew_key(job);
+  return true;
+}
+
+/* ---- inference ---- */
+
+static bool compute(serve_job *job, char **parts, const serve_protocol *protocol) {
+  if (!find(job, parts[0], parts[1])) return true;
+  job->protocol = protocol;
+  if (!job->version->max_workers) {
+    serve_refuse(job, 503, "model %s has no workers: scale it up", job->version->name);
+    return true;
   }
-  if (base_str_starts(path, v2))
-    return route_model(server, job, is_post, (base_str){path.at + sizeof v2 - 2, path.length - sizeof v2 + 2});
-  if (!base_str_starts(path, torch)) return serve_refuse(job, 404, "there is no such route"), true;
-  path = (base_str){path.at + sizeof torch - 2, path.length - sizeof torch + 2};
-  const char *name = part(job, &path);
-  if (!name || path.length) return serve_refuse(job, 404, "there is no such route"), true;
-  return !find_model(server, job, name) || compute(server, job, is_post, serve_predict);
+  if (serve_queue(job)) return false;
+  serve_refuse(job, 503, "the queue of model %s is full: try again later", job->version->name);
+  return true;
+}
+
+static bool infer(serve_job *job, char **parts) { return compute(job, parts, &serve_v2); }
+static bool predict(serve_job *job, char **parts) { return compute(job, parts, &serve_prediction); }
+
+/* ---- the table ---- */
+
+enum { TORCH = 1, OPEN = 2, API = 4 }; /* errors as TorchServe's; needs no token; needs --enable-model-api */
+
+static const struct route {
+  const char *methods, *pattern;
+  uint32_t role, flags;
+  bool (*answer)(serve_job *job, char **parts); /* as serve_route */
+} routes[] = {
+    {"GET", "/ping", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, ping},
+    {"GET", "/v2/health/live", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, live},
+    {"GET", "/v2/health/ready", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, ready},
+    {"GET", "/v2", SERVE_INFER, OPEN, server_about},
+    {"GET", "/v2/", SERVE_INFER, OPEN, server_about},
+    {"GET", "/v2/models/{}", SERVE_INFER, 0, describe},
+    {"GET", "/v2/models/{}/versions/{}", SERVE_INFER, 0, describe},
+    {"GET", "/v2/models/{}/ready", SERVE_INFER, OPEN, model_ready},
+    {"GET", "/v2/models/{}/versions/{}/ready", SERVE_INFER, OPEN, model_ready},
+    {"POST", "/v2/models/{}/infer", SERVE_INFER, 0, infer},
+    {"POST", "/v2/models/{}/versions/{}/infer", SERVE_INFER, 0, infer},
+    {"POST", "/v2/repository/index", SERVE_INFER | SERVE_MANAGE, 0, serve_repository},
+    {"POST", "/v2/repository/models/{}/load", SERVE_MANAGE, API, serve_repository_load},
+    {"POST", "/v2/repository/models/{}/unload", SERVE_MANAGE, API, serve_repository_unload},
+    {"POST PUT", "/predictions/{}", SERVE_INFER, TORCH, predict},
+    {"POST PUT", "/predictions/{}/{}", SERVE_INFER, TORCH, predict},
+    {"POST PUT", "/models/{}/invoke", SERVE_INFER, TORCH, predict},
+    {"GET", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics},
+    {"POST", "/models", SERVE_MANAGE, TORCH | API, serve_register},
+    {"GET", "/models", SERVE_MANAGE, TORCH, serve_list},
+    {"GET", "/models/{}", SERVE_MANAGE, TORCH, serve_describe},
+    {"GET", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_describe},
+    {"PUT", "/models/{}", SERVE_MANAGE, TORCH, serve_scale_workers},
+    {"PUT", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_scale_workers},
+    {"PUT", "/models/{}/{}/set-default", SERVE_MANAGE, TORCH, serve_set_default},
+    {"DELETE", "/models/{}", SERVE_MANAGE, TORCH | API, serve_unregister},
+    {"DELETE", "/models/{}/{}", SERVE_MANAGE, TORCH | API, serve_unregister},
+    {"GET", "/token", SERVE_MANAGE, TORCH | OPEN, renew_key},
+};
+enum { ROUTES = sizeof routes / sizeof *routes };
+
+/* Does the path fit? `parts` gets what stands for {}, still encoded. */
+static bool matches(const char *pattern, base_str path, base_str *parts) {
+  const char *at = path.at, *end = at + path.length;
+  uint32_t count = 0;
+  while (*pattern) {
+    if (pattern[0] == '{') {
+      const char *slash = at < end ? memchr(at, '/', (size_t)(end - at)) : NULL;
+      const char *stop = slash ? slash : end;
+      if (stop == at) return false;
+      parts[count++] = (base_str){at, (size_t)(stop - at)};
+      at = stop;
+      pattern += 2;
+    } else if (at == end || *at++ != *pattern++) {
+      return false;
+    }
+  }
+  return at == end;
+}
+
+static bool has_method(const char *methods, base_str method) {
+  for (const char *found = methods; *found;) {
+    const size_t length = strcspn(found, " ");
+    if (length == method.length && memcmp(found, method.at, length) == 0) return true;
+    found += length + (found[length] != 0);
+  }
+  return false;
+}
+
+/* The route of the path; `*known`: another method would fit. NULL: none. */
+static const struct route *find_route(const serve_job *job, base_str *parts, const struct route **known) {
+  *known = NULL;
+  for (size_t i = 0; i < ROUTES; i++) {
+    base_str own[MOST_PARTS] = {0};
+    if (!(routes[i].role & job->roles) || !matches(routes[i].pattern, job->path, own)) continue;
+    *known = &routes[i];
+    if (!has_method(routes[i].methods, job->method)) continue;
+    memcpy(parts, own, sizeof own);
+    return &routes[i];
+  }
+  return NULL;
+}
+
+/* May it be answered? Else it is refused. */
+static bool admitted(serve_job *job, const struct route *route) {
+  const serve_server *server = job->server;
+  const uint32_t role = route->role & SERVE_INFER ? SERVE_INFER : route->role;
+  if (!(route->flags & OPEN) && !serve_allowed(server, job, role)) {
+    serve_refuse_as(job, job->is_torch ? 400 : 401, "InvalidKeyException",
+                    "Token Authorization failed. Token either incorrect, expired, or not provided correctly");
+    return false;
+  }
+  if ((route->flags & API) && !server->options.model_api) {
+    serve_refuse(job, 405, "models can be registered and deleted where the server was started with --enable-model-api");
+    return false;
+  }
+  return true;
+}
+
+bool serve_route(serve_job *job) {
+  base_str found[MOST_PARTS] = {0};
+  char *parts[MOST_PARTS] = {0};
+  const struct route *known, *route = find_route(job, found, &known);
+  job->is_torch = !base_str_starts(job->path, "/v2");
+  if (!route && known) {
+    serve_refuse(job, 405, "this route takes %s", known->methods);
+    return true;
+  }
+  if (!route) {
+    serve_refuse(job, 404, "there is no such route");
+    return true;
+  }
+  for (int i = 0; i < MOST_PARTS && found[i].at; i++)
+    if (!(parts[i] = decoded(job, found[i].at, found[i].length))) {
+      serve_refuse(job, 400, "the path is damaged");
+      return true;
+    }
+  return !admitted(job, route) || route->answer(job, parts);
 }

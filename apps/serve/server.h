@@ -1,5 +1,8 @@
-/* server.h -- what the parts of the server share: models with their queues, jobs, and the options it was started with.
- */
+/* server.h -- what the parts of the server share: options, models and their versions, jobs.
+ *
+ * Threads. The loop's thread owns connections, the table of models, and every job that is in no queue. Compute threads,
+ * as many as there are usable CPUs for all models together, take jobs from the queues of versions. One loader thread
+ * loads, scales and frees versions. A job that leaves the loop's thread comes back to it through serve_done. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
 #include <treadle/treadle.h>
@@ -7,85 +10,203 @@
 #include "http.h"
 #include "sys/sys.h"
 
-/* A request on its way from the socket to its reply. The loop owns it, but while it is in a queue or computed. */
+typedef struct serve_server serve_server;
+typedef struct serve_version serve_version;
 typedef struct serve_job serve_job;
+
+/* How the body of a request becomes tensors, and tensors its reply. Both run on compute threads. */
+typedef struct serve_protocol {
+  /* Fills job->inputs, of which there is one for each input of the model; data == NULL: it was not given. */
+  td_status (*read)(serve_job *job, td_error *err);
+  /* `outputs`: one for each output of the model; TD_INVALID: it is no tensor. */
+  td_status (*write)(serve_job *job, const td_tensor *outputs, td_error *err);
+} serve_protocol;
+
+/* A request on its way from the socket to its reply. */
 struct serve_job {
   serve_job *next;
-  void *owner;       /* the connection */
+  void (*finish)(serve_job *);  /* on the loop's thread, when it comes back; NULL: it is only replied to */
+  void (*respond)(serve_job *); /* on the loop's thread: sends the reply */
+  void *owner;                  /* the connection */
+  serve_server *server;
   base_arena *arena; /* of texts and tensors of this request */
   char *body;
-  size_t count, cap;    /* of the body: bytes there are, and room */
+  size_t count, cap; /* of the body: bytes there are, and room */
+  base_str method, path, query, type_in, token;
+  uint32_t roles;       /* of the address that it came by */
+  bool is_torch;        /* errors are written as TorchServe writes them */
   int64_t json_count;   /* bytes of JSON in front of binary tensors; -1: the body is all JSON */
+  uint64_t arrived_ns;  /* in the queue */
   uint64_t deadline_ns; /* when nobody waits for the reply any more */
-  void (*compute)(serve_job *, td_session *);
-  struct serve_model *model;
-  int32_t status;    /* of the reply, and its body */
-  const char *type;  /* Content-Type */
-  size_t reply_json; /* bytes of JSON in front of binary tensors; 0: none are there */
+  const serve_protocol *protocol;
+  serve_version *version; /* of which it holds a reference */
+  td_tensor *inputs;
+  const void *asked;         /* what `read` keeps for `write` */
+  void (*work)(serve_job *); /* of a job for the loader */
+  void *order;               /* its own */
+  int32_t status;            /* of the reply, and its body */
+  const char *type;          /* Content-Type */
+  size_t reply_json;         /* bytes of JSON in front of binary tensors; 0: none are there */
   base_text reply;
 };
 
-enum { SERVE_BUCKETS = 14 };
+enum { SERVE_BUCKETS = 14, SERVE_MOST_WORKERS = 1024 };
 typedef struct serve_histogram {
   uint64_t buckets[SERVE_BUCKETS], total_us, count;
 } serve_histogram;
 
-typedef struct serve_server serve_server;
-typedef struct serve_model {
-  const char *name;
+/* One version of a model. Sessions belong to the loader and to compute threads, figures to who holds server->lock. */
+struct serve_version {
+  const char *name, *number, *url, *runtime;
+  base_arena *arena;   /* of its texts and labels */
   sys_mapping archive; /* that it came in */
   const char **labels; /* of its classes; NULL: they have none */
   size_t label_count;
   td_model *model;
   serve_server *server;
-  pthread_mutex_t lock;
-  pthread_cond_t more;
-  serve_job *first, *last;
-  uint32_t depth, workers;
-  bool stop;
-  serve_histogram queue_time, compute_time; /* of requests that were computed */
-  sys_thread *threads;
-  td_session **sessions;
+  uint32_t refs; /* the loop's: the table's, and one for each job */
+  bool at_start;
+  /* ---- under server->lock ---- */
+  serve_job *first, *last; /* the queue */
+  uint32_t depth, queue_limit, batch_size, min_workers, max_workers;
+  uint32_t batch_rows;         /* jobs that are worth joining, by measurement; at most batch_size */
+  uint64_t limit_ns, delay_ms; /* that a request may wait; TorchServe's maxBatchDelay, which is only told */
+  td_session **idle;           /* sessions that no thread has; room for SERVE_MOST_WORKERS */
+  uint32_t idle_count, session_count;
+  int64_t loaded_s;            /* Unix time */
+  serve_job freeing;           /* what has the loader free it */
+  serve_version *next_waiting; /* of versions that have jobs */
+  bool waiting;
+  serve_histogram queue_time, compute_time, batches; /* of requests that were computed; jobs of a batch, in us */
+};
+
+typedef struct serve_model {
+  char *name;
+  serve_version **versions;
+  uint32_t count, current; /* current: the default version */
 } serve_model;
 
-struct serve_server {
-  td_load_options load; /* of each model: as the command compiles, and ready before machine code is made */
-  serve_model *models;
-  uint32_t model_count;
+/* Which routes an address answers. */
+enum { SERVE_INFER = 1, SERVE_MANAGE = 2, SERVE_METRICS = 4 };
+
+typedef struct serve_address {
+  char host[108]; /* a numeric address, or the path of a UNIX socket */
   uint16_t port;
-  uint32_t workers, queue, drain_seconds; /* workers and waiting requests of a model */
-  size_t most_bytes;                      /* of a request's body */
-  uint64_t limit_ns;                      /* that a request may wait for its turn */
-  bool draining;                          /* not ready any more */
+  bool is_unix;
+  uint32_t roles; /* 0: not used */
+} serve_address;
+
+enum { SERVE_ADDRESSES = 3, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
+
+typedef struct serve_options {
+  serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics */
+  const char *model_store, *models, *config, *key_file;
+  int64_t workers, queue, timeout_s, most_bytes, drain_s, batch, delay_ms, start_workers;
+  int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
+} serve_options;
+
+struct serve_server {
+  serve_options options;
+  td_load_options load; /* of each model: as the command compiles, and ready before machine code is made */
+  bool draining;        /* not ready any more */
+  uint64_t started_ns;  /* what ids of requests begin with */
+  serve_model **models; /* the loop's, sorted by name */
+  uint32_t model_count;
   uint64_t replies[3];                    /* of 2xx, 4xx, 5xx; the loop's */
-  int done_event;                         /* eventfd: there are jobs in `done` */
-  pthread_mutex_t done_lock;
+  char keys[SERVE_KEYS][SERVE_KEY_BYTES]; /* management, inference, API; "": tokens are not asked for */
+  pthread_mutex_t lock;
+  pthread_cond_t more;    /* jobs for compute threads */
+  serve_version *waiting; /* versions with jobs, the one that waited longest first */
+  sys_thread *threads;    /* compute threads, and behind them the loader */
+  uint32_t thread_count, started;
+  bool stop;
+  serve_job *load_first, *load_last; /* jobs for the loader */
+  pthread_cond_t load_more;
+  int done_event; /* eventfd: there are jobs in `done` */
   serve_job *done;
 };
 
-/* worker.c: starts and ends the threads of a model; queues a job: false, where the queue is full. */
-td_status serve_start_workers(serve_model *model, td_error *err);
-void serve_stop_workers(serve_model *model);
-bool serve_queue(serve_job *job, uint32_t most);
+/* config.c: options of the command line, and of config.properties, with TorchServe's precedence. */
+td_status serve_read_options(int count, char **words, base_arena *arena, serve_options *options, td_error *err);
+extern const char serve_usage[];
+
+/* token.c: makes the keys and their file; does the job's token allow the routes of `role`? */
+td_status serve_make_keys(serve_server *server, td_error *err);
+bool serve_allowed(const serve_server *server, const serve_job *job, uint32_t role);
+void serve_renew_key(serve_job *job); /* GET /token */
+
+/* schedule.c: threads, and the queues between them and the loop. */
+td_status serve_start_threads(serve_server *server, base_arena *arena, td_error *err);
+void serve_stop_threads(serve_server *server);
+bool serve_queue(serve_job *job);                            /* false: the version's queue is full */
+void serve_order(serve_job *job, void (*work)(serve_job *)); /* has the loader call it */
+void serve_done(serve_job *job);                             /* from any thread: back to the loop */
+
+/* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */
+void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
+/* Runs the version once on zeros, and finds how many jobs are worth joining. */
+td_status serve_warm(serve_version *v, td_session *session, td_error *err);
+
+/* coding.c: inflates a body that came as gzip or deflate. 0, or the status with which it is refused. */
+int32_t serve_decode(serve_job *job, base_str coding, size_t most, td_error *err);
+
+/* models.c: the table of models; the loop's thread alone. */
+serve_model *serve_find_model(const serve_server *server, const char *name);
+serve_version *serve_find_version(const serve_server *server, const char *name, const char *number);
+td_status serve_add_version(serve_server *server, serve_version *v, td_error *err); /* takes the reference */
+void serve_remove_version(serve_server *server, serve_model *m, uint32_t index);
+void serve_keep(serve_version *v);
+void serve_release(serve_version *v); /* the last one has the loader free it; NULL is allowed */
+
+/* load.c: on the loader's thread, or before it is started. */
+td_status serve_load(serve_server *server, const char *name, const char *url, const char *path, serve_version **out,
+                     td_error *err);
+td_status serve_scale(serve_version *v, uint32_t workers, td_error *err);
+void serve_free_version(serve_version *v); /* NULL is allowed */
+/* The path of a file of the model store; refused: names that lead out of it. NULL: out of memory, or refused. */
+const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url);
+td_status serve_load_start(serve_server *server, char **words, int count, base_arena *arena, td_error *err);
+
+/* archive.c: the model, the version, labels and, unless it is named already, the name of a `.mar`. All live as long as
+ * v->arena and v->archive. */
+td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err);
 
 /* metrics.c: one duration more; all figures as text. */
 void serve_count(serve_histogram *h, uint64_t ns);
-void serve_print_metrics(serve_server *server, base_text *to);
+void serve_metrics(serve_job *job);
 
-/* archive.c: the model and labels of a `.mar`, which live as long as the arena and m->archive. */
-td_status serve_open_archive(serve_model *m, base_arena *arena, const char *path, td_error *err);
-
-/* loop.c: listens on the loopback address until SIGTERM or SIGINT. */
-td_status serve_run(serve_server *server, td_error *err);
+/* loop.c: listens until SIGTERM or SIGINT. `ready`: called once, when all addresses listen. */
+td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err);
+/* listen.c: a socket that listens; `address` gets the port that was chosen. */
+td_status serve_listen(serve_address *address, int *fd, td_error *err);
+void serve_print_address(const serve_address *address);
 
 /* route.c: true: answered; false: it is in a queue, and comes back. */
-bool serve_route(serve_server *server, const http_head *head, serve_job *job);
-/* {"error":"..."} as the job's reply. */
+bool serve_route(serve_job *job);
+/* The reply is an error, as the route's protocol writes it. `type`: TorchServe's exception; NULL: by the status. */
 void serve_refuse(serve_job *job, int32_t status, const char *format, ...) BASE_PRINTF(3, 4);
+void serve_refuse_as(serve_job *job, int32_t status, const char *type, const char *format, ...) BASE_PRINTF(4, 5);
+/* The library's status as HTTP's. */
+void serve_fail(serve_job *job, td_status status, const td_error *err);
+void serve_answer(serve_job *job, int32_t status, const char *format, ...) BASE_PRINTF(3, 4);
+/* A parameter of the query, decoded, in the arena; NULL: it is not there. */
+const char *serve_query(const serve_job *job, const char *name);
 
-/* infer.c: KServe's inference, and TorchServe's prediction of a picture. Run on workers. */
-void serve_infer(serve_job *job, td_session *session);
-void serve_predict(serve_job *job, td_session *session);
+/* manage.c: TorchServe's management routes; `parts`: what stands in their patterns' places. */
+bool serve_register(serve_job *job, char **parts);
+bool serve_scale_workers(serve_job *job, char **parts);
+bool serve_list(serve_job *job, char **parts);
+bool serve_describe(serve_job *job, char **parts);
+bool serve_unregister(serve_job *job, char **parts);
+bool serve_set_default(serve_job *job, char **parts);
+bool serve_repository(serve_job *job, char **parts);
+bool serve_repository_load(serve_job *job, char **parts);
+bool serve_repository_unload(serve_job *job, char **parts);
+
+/* v2.c, predict.c: KServe's inference, and TorchServe's prediction. */
+extern const serve_protocol serve_v2, serve_prediction;
 /* "FP32", ...; NULL: the protocol has no such type. */
 const char *serve_datatype(td_dtype dtype);
+/* The shortest text that reads as the same number of the type; false: it is not finite. */
+bool serve_print_float(base_text *to, double value, bool is_f64);
 #endif

@@ -1,35 +1,11 @@
 /* The server over its socket: the routes of both protocols, requests that are cut, pipelined, damaged or too large,
  * many clients at once, and its end. */
-#include <arpa/inet.h>
+#include "serve/client.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <cmocka.h>
+#include <zlib.h>
 
 #include "fmt/zip.h"
-
-static const char graph[] =
-    "tdir 1\n"
-    "input %0 \"x\": f32[3]\n"
-    "input %1 \"y\": f32[3]\n"
-    "%2 = aten::add(%0, %1): f32[3]\n"
-    "output \"sum\" %2\n";
-
-typedef struct fixture {
-  char folder[64], program[512];
-  pid_t child;
-  uint16_t port;
-  char reply[1 << 16];
-  size_t length; /* of the reply */
-} fixture;
 
 /* Starts the server of net.tdir and, where there is one, of an archive. */
 static void start(fixture *f, const char *option, const char *value) {
@@ -51,13 +27,6 @@ static void start(fixture *f, const char *option, const char *value) {
   assert_non_null(fgets(line, sizeof line, out));
   fclose(out);
   assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &f->port), 1);
-}
-
-static int end(fixture *f) {
-  int status = -1;
-  kill(f->child, SIGTERM);
-  assert_int_equal(waitpid(f->child, &status, 0), f->child);
-  return status;
 }
 
 static const char colours[] =
@@ -114,51 +83,6 @@ static int close_fixture(void **state) {
   return status; /* exit 0 */
 }
 
-static int connect_to(const fixture *f) {
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(f->port)};
-  const struct timeval limit = {.tv_sec = 20};
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
-  return fd;
-}
-
-static void put(int fd, const char *bytes, size_t count) {
-  assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
-}
-
-/* Reads one reply: its status, and the whole text in f->reply. 0: the connection is closed. */
-static int get(fixture *f, int fd) {
-  size_t all = sizeof f->reply;
-  int status = 0;
-  for (f->length = 0; f->length < all && f->length < sizeof f->reply - 1;) {
-    const ssize_t got = recv(fd, f->reply + f->length, 1, 0);
-    if (got <= 0) return 0;
-    f->reply[++f->length] = 0;
-    const char *head = all == sizeof f->reply ? strstr(f->reply, "\r\n\r\n") : NULL;
-    if (head) all = (size_t)(head + 4 - f->reply) + (size_t)atol(strstr(f->reply, "Content-Length: ") + 16);
-  }
-  assert_int_equal(sscanf(f->reply, "HTTP/1.1 %d ", &status), 1);
-  return status;
-}
-
-/* One request on a connection of its own. */
-static int ask(fixture *f, const char *text, size_t count) {
-  const int fd = connect_to(f);
-  put(fd, text, count);
-  const int status = get(f, fd);
-  close(fd);
-  return status;
-}
-
-static int ask_path(fixture *f, const char *method, const char *path, const char *body) {
-  char text[2048];
-  snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", method, path, strlen(body),
-           body);
-  return ask(f, text, strlen(text));
-}
-
 static const char infer[] = "/v2/models/add/infer";
 #define X "{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[3],\"data\":[1,2.5,-3]}"
 #define Y "{\"name\":\"y\",\"datatype\":\"FP32\",\"shape\":[3],\"data\":[[0.1],[2],[1e3]]}"
@@ -175,7 +99,7 @@ static void routes(void **state) {
       {"GET", "/v2/health/ready", "", 200, "{\"ready\":true}"},
       {"GET", "/v2/models/add", "", 200, "{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[3]}"},
       {"GET", "/v2/models/a%64d/versions/1?q", "", 200, "\"platform\":\"treadle\""},
-      {"GET", "/v2/models/add/versions/2", "", 404, "version 1 alone"},
+      {"GET", "/v2/models/add/versions/2", "", 404, "no version 2"},
       {"GET", "/v2/models/add/versions/1/ready", "", 200, "{\"name\":\"add\",\"ready\":true}"},
       {"GET", "/v2/models/other/ready", "", 404, "no model called other"},
       {"GET", "/v2/models/%zz", "", 400, "damaged"},
@@ -187,7 +111,8 @@ static void routes(void **state) {
       {"POST", infer, "{\"inputs\":[" X "," Y "],\"outputs\":[{\"name\":\"sum\"}]}", 200, "997.0"},
       {"POST", infer, "{\"inputs\":[" X "," Y "],\"outputs\":[{\"name\":\"dif\"}]}", 400, "sum"},
       {"POST", infer, "{\"inputs\":[" X "]}", 400, "y"},
-      {"POST", infer, "{\"inputs\":[" X "," X "," Y "],\"outputs\":7}", 200, "\"outputs\":[]"},
+      {"POST", infer, "{\"inputs\":[" X "," X "," Y "]}", 400, "given twice"},
+      {"POST", infer, "{\"inputs\":[" X "," Y "],\"outputs\":7}", 200, "\"outputs\":[]"},
       {"POST", infer, "{\"inputs\":[{\"name\":\"z\"}]}", 400, "z"},
       {"POST", infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP31\"}]}", 400, "datatype"},
       {"POST", infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"INT64\",\"shape\":[3],\"data\":[1,2,3]}]}", 400,
@@ -274,11 +199,11 @@ static void ways_to_send(void **state) {
   close(fd);
 }
 
-/* One more inference is one more in the counters and in the last bucket. */
+/* One more inference is one more in the counters and in the histogram. */
 static void metrics(void **state) {
   fixture *f = *state;
   const char *const names[] = {"ts_inference_requests_total{model_name=\"add\",", "Requests2XX{",
-                               "treadle_compute_seconds_bucket{model_name=\"add\",le=\"+Inf\"}"};
+                               "treadle_compute_seconds_count{model_name=\"add\","};
   char text[2048];
   unsigned long counts[2][3];
   for (int turn = 0; turn < 2; turn++) {
@@ -317,11 +242,43 @@ static void archives(void **state) {
   assert_int_equal(system(command), 0);
 }
 
+/* A body of `json` as gzip, with `extra` spaces behind the JSON. */
+static size_t packed_request(char *to, size_t room, const char *json, size_t extra) {
+  uint8_t *plain = malloc(strlen(json) + extra + 1), packed[4096];
+  z_stream z = {.next_in = plain, .next_out = packed, .avail_out = sizeof packed};
+  assert_non_null(plain);
+  z.avail_in = (uInt)(strlen(json) + extra);
+  memcpy(plain, json, strlen(json));
+  memset(plain + strlen(json), ' ', extra);
+  assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+  deflateEnd(&z);
+  free(plain);
+  const int head =
+      snprintf(to, room, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n", infer,
+               z.total_out);
+  memcpy(to + head, packed, z.total_out);
+  return (size_t)head + z.total_out;
+}
+
+/* What is packed is read; what is damaged, goes on behind its end, or grows beyond the bound of bodies is refused. */
+static void packed(void **state) {
+  fixture *f = *state;
+  char text[8192];
+  size_t count = packed_request(text, sizeof text, "{\"inputs\":[" X "," Y "]}", 0);
+  assert_int_equal(ask(f, text, count), 200);
+  assert_non_null(strstr(f->reply, "997.0"));
+  text[count - 5] ^= 1; /* its checksum */
+  assert_int_equal(ask(f, text, count), 400);
+  count = packed_request(text, sizeof text, "{\"inputs\":[" X "," Y "]}", 1000000);
+  assert_int_equal(ask(f, text, count), 413);
+}
+
 static void limits(void **state) {
   fixture *f = *state;
   static const char large[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 4097\r\n\r\n";
   static const char chunk[] = "POST /ping HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n";
-  static const char packed[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n";
+  static const char packed[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Encoding: br\r\nContent-Length: 0\r\n\r\n";
   static const char both[] =
       "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
   char text[8192];
@@ -378,7 +335,8 @@ static void drains(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(routes),  cmocka_unit_test(binary), cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
-      cmocka_unit_test(metrics), cmocka_unit_test(limits), cmocka_unit_test(many),         cmocka_unit_test(drains)};
+      cmocka_unit_test(routes),   cmocka_unit_test(binary),  cmocka_unit_test(ways_to_send),
+      cmocka_unit_test(archives), cmocka_unit_test(metrics), cmocka_unit_test(packed),
+      cmocka_unit_test(limits),   cmocka_unit_test(many),    cmocka_unit_test(drains)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -1,11 +1,9 @@
-/* infer.c -- KServe's inference: tensors of JSON and of bytes behind it, in and out. TorchServe's prediction: a picture
- * in, the five likeliest classes out. */
+/* v2.c -- KServe's inference: tensors of JSON and of bytes behind it, in and out. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fmt/image.h"
 #include "fmt/json.h"
 #include "server.h"
 
@@ -82,14 +80,15 @@ static td_status read_shape(const fmt_json *input, const char *name, td_tensor *
 }
 
 /* `*rest`: the bytes behind the JSON that are not taken yet. */
-static td_status read_input(serve_job *job, const fmt_json *input, td_session *session, base_str *rest, td_error *err) {
+static td_status read_input(serve_job *job, const fmt_json *input, base_str *rest, td_error *err) {
   const char *name = fmt_json_text(fmt_json_get(input, "name"));
   const fmt_json *size = fmt_json_get(fmt_json_get(input, "parameters"), "binary_data_size");
   const fmt_json *data = fmt_json_get(input, "data");
   size_t index, bytes;
   td_tensor t = {0};
   if (!name) return bad(err, NULL, "an input has no name");
-  TRY(td_model_find_input(job->model->model, name, &index, err));
+  TRY(td_model_find_input(job->version->model, name, &index, err));
+  if (job->inputs[index].data) return bad(err, name, "is given twice");
   TRY(read_shape(input, name, &t, &bytes, err));
   if (size) {
     if (data || !fmt_json_is(size, FMT_JSON_INT) || size->u.i < 0 || (uint64_t)size->u.i != bytes ||
@@ -110,11 +109,11 @@ static td_status read_input(serve_job *job, const fmt_json *input, td_session *s
   if (!base_numel(t.rank, t.dims, &count)) return bad(err, name, "has a shape too large");
   if (!size && (!fmt_json_is(data, FMT_JSON_ARRAY) || !fill(&t, &at, count, data) || at != count))
     return bad(err, name, "data does not fit shape and datatype");
-  return td_session_set_input(session, index, &t, err);
+  job->inputs[index] = t;
+  return TD_OK;
 }
 
-/* The shortest text that reads as the same number of the type. */
-static bool print_float(base_text *to, double value, bool is_f64) {
+bool serve_print_float(base_text *to, double value, bool is_f64) {
   char text[40];
   if (!isfinite(value)) return false;
   for (int digits = is_f64 ? 15 : 6;; digits++) {
@@ -131,7 +130,7 @@ static td_status print_data(base_text *to, const char *name, const td_tensor *t,
   for (int64_t i = 0; i < count; i++) {
     if (i) base_text_add(to, ",", 1);
     if (base_is_float(t->dtype)) {
-      if (!print_float(to, base_load_f64(t->dtype, t->data, i), t->dtype == TD_F64))
+      if (!serve_print_float(to, base_load_f64(t->dtype, t->data, i), t->dtype == TD_F64))
         return bad(err, name, "holds numbers that JSON cannot say (infinite, or none): ask for binary data");
     } else if (t->dtype == TD_BOOL) {
       base_text_print(to, "%s", base_load_i64(TD_BOOL, t->data, i) ? "true" : "false");
@@ -147,19 +146,19 @@ static td_status print_data(base_text *to, const char *name, const td_tensor *t,
 
 static bool wants_binary(const fmt_json *root, const fmt_json *output) {
   const fmt_json *own = fmt_json_get(fmt_json_get(output, "parameters"), "binary_data");
+  if (!root) return true;
   return fmt_json_is(own ? own : fmt_json_get(fmt_json_get(root, "parameters"), "binary_data_output"), FMT_JSON_TRUE);
 }
 
-static td_status print_output(serve_job *job, td_session *session, size_t index, bool binary, base_text *raw,
+static td_status print_output(serve_job *job, const td_tensor *outputs, size_t index, bool binary, base_text *raw,
                               td_error *err) {
   td_value_info info;
-  td_tensor t;
+  const td_tensor t = outputs[index];
   int64_t count;
   size_t bytes;
   base_text *to = &job->reply;
-  TRY(td_model_output(job->model->model, index, &info, err));
-  if (strcmp(info.kind, "tensor") != 0) return base_fail(err, TD_UNSUPPORTED, info.name, -1, "is no tensor");
-  TRY(td_session_output(session, index, &t, err));
+  TRY(td_model_output(job->version->model, index, &info, err));
+  if (t.dtype == TD_INVALID) return base_fail(err, TD_UNSUPPORTED, info.name, -1, "is no tensor");
   const char *type = serve_datatype(t.dtype);
   if (!type || !base_numel(t.rank, t.dims, &count) || !base_dtype_bytes(t.dtype, count, &bytes))
     return base_fail(err, TD_UNSUPPORTED, info.name, -1, "is of a type that the protocol does not have");
@@ -174,16 +173,17 @@ static td_status print_output(serve_job *job, td_session *session, size_t index,
   return TD_OK;
 }
 
-static td_status print_outputs(serve_job *job, td_session *session, const fmt_json *root, base_text *raw,
-                               td_error *err) {
-  const td_model *model = job->model->model;
+static td_status print_outputs(serve_job *job, const td_tensor *outputs, base_text *raw, td_error *err) {
+  const fmt_json *root = job->asked;
+  const td_model *model = job->version->model;
   const fmt_json *asked = fmt_json_get(root, "outputs");
   const char *id = fmt_json_text(fmt_json_get(root, "id"));
   const size_t all = td_model_output_count(model), count = asked ? fmt_json_count(asked) : all;
   if (count > all) return bad(err, NULL, "more outputs are asked for than the model has");
   base_text_print(&job->reply, "{\"model_name\":");
-  base_text_quote(&job->reply, job->model->name, strlen(job->model->name));
-  base_text_print(&job->reply, ",\"model_version\":\"1\"");
+  base_text_quote(&job->reply, job->version->name, strlen(job->version->name));
+  base_text_print(&job->reply, ",\"model_version\":");
+  base_text_quote(&job->reply, job->version->number, strlen(job->version->number));
   if (id) {
     base_text_print(&job->reply, ",\"id\":");
     base_text_quote(&job->reply, id, strlen(id));
@@ -196,133 +196,62 @@ static td_status print_outputs(serve_job *job, td_session *session, const fmt_js
     if (asked && !name) return bad(err, NULL, "an output has no name");
     if (asked) TRY(td_model_find_output(model, name, &index, err));
     if (i) base_text_add(&job->reply, ",", 1);
-    TRY(print_output(job, session, index, wants_binary(root, output), raw, err));
+    TRY(print_output(job, outputs, index, wants_binary(root, output), raw, err));
   }
   base_text_print(&job->reply, "]}");
   return TD_OK;
 }
 
-/* What a session had from the request before is gone, whatever became of that. */
-static td_status clear(const td_model *model, td_session *session, td_error *err) {
-  for (size_t i = 0; i < td_model_input_count(model); i++) TRY(td_session_clear_input(session, i, err));
-  return td_model_state_count(model) ? td_session_reset(session, err) : TD_OK;
+/* The whole body is the one input that the model has: its open size follows from the bytes. All outputs are bytes. */
+static td_status read_bytes(serve_job *job, td_error *err) {
+  td_value_info info;
+  int64_t rest = 1, *open = NULL;
+  size_t each;
+  if (td_model_input_count(job->version->model) != 1) return bad(err, NULL, "bytes alone are for models of one input");
+  TRY(td_model_input(job->version->model, 0, &info, err));
+  if (info.rank < 0 || !base_dtype_bytes(info.dtype, 1, &each) || !each)
+    return bad(err, info.name, "is of a type or rank that bytes alone do not give");
+  td_tensor *t = &job->inputs[0];
+  *t = (td_tensor){.dtype = info.dtype, .rank = info.rank, .data = job->body};
+  for (int32_t i = 0; i < info.rank; i++) {
+    t->dims[i] = info.dims[i];
+    if (i == 0 && info.dims[i] == -1) t->dims[i] = 1; /* the batch */
+    else if (info.dims[i] == -1 && open) return bad(err, info.name, "has more than one open size");
+    else if (info.dims[i] == -1) open = &t->dims[i];
+    if (&t->dims[i] != open && !base_mul_i64(rest, t->dims[i], &rest)) return bad(err, info.name, "is too large");
+  }
+  if (open) *open = rest > 0 ? (int64_t)(job->count / each) / rest : 0;
+  const int64_t all = open ? rest * *open : rest;
+  if ((uint64_t)all > job->count || (uint64_t)all * each != job->count)
+    return bad(err, info.name, "there are not the bytes that its shape asks for");
+  return TD_OK;
 }
 
-static td_status infer(serve_job *job, td_session *session, base_text *raw, td_error *err) {
+static td_status read_request(serve_job *job, td_error *err) {
   const fmt_json *root;
   if (!job->body) return bad(err, NULL, "the request is empty");
+  if (job->json_count == 0) return read_bytes(job, err);
   const size_t json = job->json_count < 0 ? job->count : (size_t)job->json_count;
   base_str rest = {job->body + json, job->count - json};
   if (json > MOST_JSON) return bad(err, NULL, "more than 16 MiB of JSON: send tensors as binary data");
   TRY(fmt_json_read(job->arena, "the request", job->body, json, &root, err));
+  job->asked = root;
   const fmt_json *inputs = fmt_json_get(root, "inputs");
   if (!fmt_json_is(inputs, FMT_JSON_ARRAY)) return bad(err, NULL, "the request has no inputs");
-  TRY(clear(job->model->model, session, err));
-  for (size_t i = 0; i < fmt_json_count(inputs); i++) TRY(read_input(job, fmt_json_at(inputs, i), session, &rest, err));
-  if (rest.length) return bad(err, NULL, "there are bytes behind the last tensor");
-  TRY(td_session_run(session, err));
-  return print_outputs(job, session, root, raw, err);
+  for (size_t i = 0; i < fmt_json_count(inputs); i++) TRY(read_input(job, fmt_json_at(inputs, i), &rest, err));
+  return rest.length ? bad(err, NULL, "there are bytes behind the last tensor") : TD_OK;
 }
 
-/* The library's statuses as HTTP's: what the request can be blamed for, and what not. */
-static void finish(serve_job *job, td_status status, const td_error *err) {
-  job->status = 200;
-  if (status == TD_OK) return;
-  const bool asked_wrong = status == TD_BAD_ARGUMENT || status == TD_BAD_FILE || status == TD_UNSUPPORTED;
-  serve_refuse(job,
-               asked_wrong                ? 400
-               : status == TD_NO_RESOURCE ? 507
-                                          : 500,
-               "%s%s%s", err->name, err->name[0] ? ": " : "", err->text);
-}
-
-void serve_infer(serve_job *job, td_session *session) {
-  td_error err = {.offset = -1};
+static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error *err) {
   base_text raw = {.allocator = &base_libc_allocator};
-  td_status status = infer(job, session, &raw, &err);
-  if (status == TD_OK && raw.failed) status = base_no_memory(&err, "the reply");
+  td_status status = print_outputs(job, outputs, &raw, err);
+  if (status == TD_OK && raw.failed) status = base_no_memory(err, "the reply");
   if (status == TD_OK && raw.length) {
     job->reply_json = job->reply.length;
     base_text_add(&job->reply, raw.at, raw.length);
   }
   base_text_free(&raw);
-  finish(job, status, &err);
+  return status;
 }
 
-/* ---- TorchServe ---- */
-
-enum { TOP = 5 };
-
-/* Softmax in f64, rounded to f32 as the handler has it; the likeliest first. */
-static void print_classes(base_text *to, const serve_model *m, const td_tensor *t, int64_t classes) {
-  int64_t top[TOP], held = 0;
-  double most = -INFINITY, sum = 0;
-  for (int64_t i = 0; i < classes; i++) {
-    const double v = base_load_f64(t->dtype, t->data, i);
-    int64_t at = held < TOP ? held++ : TOP;
-    while (at > 0 && base_load_f64(t->dtype, t->data, top[at - 1]) < v) {
-      if (at < TOP) top[at] = top[at - 1];
-      at--;
-    }
-    if (at < TOP) top[at] = i;
-    most = fmax(most, v);
-  }
-  for (int64_t i = 0; i < classes; i++) sum += exp(base_load_f64(t->dtype, t->data, i) - most);
-  base_text_print(to, "{");
-  for (int64_t i = 0; i < held; i++) {
-    char number[24];
-    snprintf(number, sizeof number, "%lld", (long long)top[i]);
-    const bool named = (size_t)top[i] < m->label_count && m->labels[top[i]];
-    const char *label = named ? m->labels[top[i]] : number;
-    base_text_print(to, "%s\n  ", i ? "," : "");
-    base_text_quote(to, label, strlen(label));
-    base_text_print(to, ": ");
-    print_float(to, (double)(float)(exp(base_load_f64(t->dtype, t->data, top[i]) - most) / sum), true);
-  }
-  base_text_print(to, "\n}");
-}
-
-static td_status predict(serve_job *job, td_session *session, td_error *err) {
-  td_value_info info;
-  fmt_image image;
-  base_tensor pixels;
-  td_tensor t, out;
-  const td_model *model = job->model->model;
-  if (td_model_input_count(model) != 1 || td_model_output_count(model) != 1)
-    return bad(err, NULL, "this model takes tensors: POST to /v2/models/NAME/infer");
-  TRY(td_model_input(model, 0, &info, err));
-  if (info.rank != 4 || info.dtype != TD_F32 || info.dims[1] != 3)
-    return bad(err, NULL, "this model takes no pictures: POST tensors to /v2/models/NAME/infer");
-  TRY(fmt_image_decode(job->arena, job->body, job->count, FMT_IMAGE_MOST_PIXELS, &image, err));
-  TRY(fmt_image_preprocess(job->arena, &image, "imagenet", &pixels, err));
-  t = (td_tensor){.dtype = TD_F32, .rank = 4, .data = pixels.data};
-  memcpy(t.dims, pixels.dims, sizeof t.dims);
-  TRY(clear(model, session, err));
-  TRY(td_session_set_input(session, 0, &t, err));
-  TRY(td_session_run(session, err));
-  TRY(td_session_output(session, 0, &out, err));
-  int64_t count;
-  if (!base_is_float(out.dtype) || out.rank != 2 || out.dims[0] != 1 || !base_numel(out.rank, out.dims, &count))
-    return base_fail(err, TD_UNSUPPORTED, NULL, -1, "this model does not classify: POST to /v2/models/NAME/infer");
-  for (int64_t i = 0; i < count; i++)
-    if (!isfinite(base_load_f64(out.dtype, out.data, i)))
-      return base_fail(err, TD_INTERNAL, NULL, -1, "the model's scores are no finite numbers");
-  print_classes(&job->reply, job->model, &out, count);
-  return TD_OK;
-}
-
-/* The error's type is called as TorchServe's exception of that status. */
-static void refuse_prediction(serve_job *job, const td_error *err) {
-  const char *type = job->status == 400 ? "BadRequestException" : "InternalServerException";
-  job->reply.length = 0;
-  base_text_print(&job->reply, "{\n  \"code\": %d,\n  \"type\": \"%s\",\n  \"message\": ", job->status, type);
-  base_text_quote(&job->reply, err->text, strlen(err->text));
-  base_text_print(&job->reply, "\n}\n");
-}
-
-void serve_predict(serve_job *job, td_session *session) {
-  td_error err = {.offset = -1};
-  const td_status status = predict(job, session, &err);
-  finish(job, status, &err);
-  if (status != TD_OK) refuse_prediction(job, &err);
-}
+const serve_protocol serve_v2 = {read_request, write_reply};

@@ -1,0 +1,276 @@
+/* config.c -- the options of the command line and the keys of config.properties: one table of both. The file is read
+ * first, then the command line; both are TorchServe's where it has them. A key that has no meaning here is named once,
+ * a value that cannot be read is an error. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server.h"
+
+const char serve_usage[] =
+    "usage: treadle serve [OPTION...] [NAME=]MODEL...\n\n"
+    "Serves models: KServe's V2 protocol (/v2/models/NAME/infer, JSON and binary tensors) and TorchServe's inference,\n"
+    "management and metrics routes. A model is any file that `treadle run` takes, or a .mar archive with the handler\n"
+    "image_classifier; it is called as its file is, without the ending. TorchServe's command line works as well:\n\n"
+    "  treadle serve model.onnx\n"
+    "  treadle serve --start --foreground --model-store store --models resnet18=resnet18.mar --ts-config "
+    "config.properties\n"
+    "  treadle serve --stop\n\n"
+    "  --port N               where to listen, on 127.0.0.1; default 8080; 0: any, which is printed\n"
+    "  --workers N            threads that compute, for all models together; default: usable CPUs\n"
+    "  --queue N              requests that may wait for a model; more are answered 503; default 100\n"
+    "  --timeout S            seconds that a request may wait before it is answered 504; default 120\n"
+    "  --batch N              requests that may be computed as one, where that is measured to be faster; default 1\n"
+    "  --most-bytes N         of a request's body; more are answered 413; default 67108864\n"
+    "  --drain S              seconds that requests in flight have after SIGTERM; default 25\n"
+    "  --start, --stop        TorchServe's verbs; --start goes into the background unless --foreground is there\n"
+    "  --ts-config FILE       TorchServe's config.properties; default: the one in this folder with --start\n"
+    "  --model-store DIR      where models that are named by routes, --models and the file are looked for\n"
+    "  --models A.mar,n=B.mar which of them are loaded at the start, or `all`\n"
+    "  --enable-model-api     models may be registered and deleted while the server runs\n"
+    "  --disable-token-auth   asks for no tokens; else --start writes key_file.json, as TorchServe does\n"
+    "  --version\n";
+
+typedef enum kind { FLAG, NUMBER, TEXT, PORT, ADDRESS, PORT_KEY, TRUTH, MEANINGLESS } kind;
+
+typedef struct setting {
+  const char *option; /* of the command line, or NULL */
+  const char *key;    /* of the file, or NULL */
+  kind kind;
+  size_t at; /* in serve_options; of an address, its number */
+  int64_t low, high;
+} setting;
+
+#define AT(field) offsetof(serve_options, field)
+
+static const setting settings[] = {
+    {"port", NULL, PORT, 0, 0, 65535},
+    {"workers", NULL, NUMBER, AT(workers), 1, SERVE_MOST_WORKERS},
+    {"queue", "job_queue_size", NUMBER, AT(queue), 1, 65536},
+    {"timeout", "default_response_timeout", NUMBER, AT(timeout_s), 1, 86400},
+    {"batch", NULL, NUMBER, AT(batch), 1, 64},
+    {"most-bytes", "max_request_size", NUMBER, AT(most_bytes), 1, (int64_t)1 << 40},
+    {"drain", NULL, NUMBER, AT(drain_s), 0, 86400},
+    {"start", NULL, FLAG, AT(start), 0, 0},
+    {"stop", NULL, FLAG, AT(stop), 0, 0},
+    {"foreground", NULL, FLAG, AT(foreground), 0, 0},
+    {"ncs", NULL, FLAG, AT(ignored), 0, 0},
+    {"no-config-snapshots", NULL, FLAG, AT(ignored), 0, 0},
+    {"ts-config", NULL, TEXT, AT(config), 0, 0},
+    {"model-store", "model_store", TEXT, AT(model_store), 0, 0},
+    {"models", "load_models", TEXT, AT(models), 0, 0},
+    {"key-file", NULL, TEXT, AT(key_file), 0, 0},
+    {"enable-model-api", NULL, FLAG, AT(model_api), 0, 0},
+    {"disable-token-auth", NULL, FLAG, AT(no_tokens), 0, 0},
+    {"dt", NULL, FLAG, AT(no_tokens), 0, 0},
+    {"help", NULL, FLAG, AT(help), 0, 0},
+    {"version", NULL, FLAG, AT(version), 0, 0},
+    {NULL, "inference_address", ADDRESS, 0, 0, 0},
+    {NULL, "management_address", ADDRESS, 1, 0, 0},
+    {NULL, "metrics_address", ADDRESS, 2, 0, 0},
+    {NULL, "default_workers_per_model", NUMBER, AT(start_workers), 0, SERVE_MOST_WORKERS},
+    {NULL, "enable_model_api", TRUTH, AT(model_api), 0, 0},
+    {NULL, "disable_token_authorization", TRUTH, AT(no_tokens), 0, 0},
+};
+
+/* TorchServe's keys that say nothing here: its Java front end, GPUs, Python workers, and what is always on. */
+static const char meaningless[] =
+    "grpc_inference_address,grpc_inference_port,grpc_management_address,grpc_management_port,"
+    "grpc_inference_max_connection_age_ms,grpc_management_max_connection_age_ms,"
+    "grpc_inference_max_connection_age_grace_ms,grpc_management_max_connection_age_grace_ms,enable_grpc_ssl,"
+    "number_of_netty_threads,netty_client_threads,use_native_io,io_ratio,prefer_direct_buffer,vmargs,debug,"
+    "number_of_gpu,ipex_enable,ipex_gpu_enable,cpu_launcher_enable,cpu_launcher_args,install_py_dep_per_model,"
+    "blacklist_env_vars,async_logging,service_envelope,default_service_handler,ts_open_inference_protocol,"
+    "initial_worker_port,initial_distribution_port,metrics_mode,metrics_config,enable_metrics_api,metrics_format,"
+    "model_metrics_auto_detect,disable_system_metrics,metric_time_interval,token_expiration_min,max_response_size,"
+    "decode_input_request,limit_max_image_pixels,unregister_model_timeout,default_startup_timeout,"
+    "enable_envvars_config,use_env_allowed_urls,allowed_urls,workflow_store,plugins_path,model_snapshot,"
+    "cors_allowed_origin,cors_allowed_methods,cors_allowed_headers,snapshot_store,system_metrics_cmd";
+
+static td_status bad_value(const char *name, const char *value, const char *wanted, td_error *err) {
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "'%s' is no %s", value, wanted);
+}
+
+/* "http://127.0.0.1:8080", "127.0.0.1:8080", "unix:/path". */
+static td_status read_address(const char *name, const char *value, serve_address *to, td_error *err) {
+  const uint32_t roles = to->roles;
+  const char *at = value, *colon;
+  int64_t port;
+  unsigned char ip[16];
+  *to = (serve_address){.roles = roles};
+  if (!strncmp(at, "https:", 6))
+    return base_fail(err, TD_UNSUPPORTED, name, -1, "TLS is not there yet: let a proxy end it, and say http://");
+  to->is_unix = !strncmp(at, "unix:", 5);
+  if (to->is_unix) at += strncmp(at, "unix://", 7) ? 5 : 7;
+  else if (!strncmp(at, "http://", 7)) at += 7;
+  colon = to->is_unix ? at + strlen(at) : strrchr(at, ':');
+  const size_t length = colon ? (size_t)(colon - at) : 0;
+  if (!length || length >= sizeof to->host) return bad_value(name, value, "address such as http://127.0.0.1:8080", err);
+  memcpy(to->host, at, length);
+  if (to->is_unix) return TD_OK;
+  if (strcmp(to->host, "localhost") == 0) strcpy(to->host, "127.0.0.1");
+  if (inet_pton(AF_INET, to->host, ip) != 1 || !base_str_int(base_str_of(colon + 1), &port) || port < 0 || port > 65535)
+    return bad_value(name, value, "IPv4 address and port", err);
+  to->port = (uint16_t)port;
+  return TD_OK;
+}
+
+static td_status apply(const setting *s, const char *name, const char *value, serve_options *o, td_error *err) {
+  char *at = (char *)o + s->at;
+  int64_t number = 1;
+  if (s->kind == TEXT) {
+    *(const char **)(void *)at = value;
+    return TD_OK;
+  }
+  if (s->kind == ADDRESS) return read_address(name, value, &o->addresses[s->at], err);
+  if (s->kind == TRUTH) {
+    number = strcmp(value, "true") == 0;
+    if (!number && strcmp(value, "false") != 0) return bad_value(name, value, "true or false", err);
+  } else if (s->kind != FLAG) {
+    if (!base_str_int(base_str_of(value), &number) || number < s->low || number > s->high)
+      return base_fail(err, TD_BAD_ARGUMENT, name, -1, "'%s' is no number from %lld to %lld", value, (long long)s->low,
+                       (long long)s->high);
+  }
+  if (s->kind == PORT) o->addresses[0].port = (uint16_t)number;
+  else *(int64_t *)(void *)at = number;
+  return TD_OK;
+}
+
+/* ---- the file: Java's properties ---- */
+
+static char *trim(char *text) {
+  size_t length;
+  while (*text == ' ' || *text == '\t' || *text == '\f') text++;
+  length = strlen(text);
+  while (length && strchr(" \t\r\f", text[length - 1])) text[--length] = 0;
+  return text;
+}
+
+static td_status read_line(char *line, serve_options *o, td_error *err) {
+  char *key = trim(line), *value = key + strcspn(key, "=: \t");
+  if (!*key || *key == '#' || *key == '!') return TD_OK;
+  char *rest = value;
+  while (*rest == ' ' || *rest == '\t') rest++;
+  if (*rest == '=' || *rest == ':') rest++;
+  *value = 0;
+  rest = trim(rest);
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    if (settings[i].key && strcmp(settings[i].key, key) == 0) return apply(&settings[i], key, rest, o, err);
+  if (base_str_listed(meaningless, key))
+    fprintf(stderr, "treadle-serve: %s of the configuration has no meaning here\n", key);
+  else if (strcmp(key, "models") != 0)
+    return base_fail(err, TD_BAD_ARGUMENT, key, -1, "is no key of config.properties");
+  return TD_OK;
+}
+
+static td_status read_file(const char *path, base_arena *arena, serve_options *o, td_error *err) {
+  sys_mapping file;
+  td_status status = TD_OK;
+  TRY(sys_file_map(path, &file, err));
+  char *text = base_arena_slice(arena, file.bytes, file.size);
+  sys_unmap(&file);
+  if (!text) return base_no_memory(err, "the configuration");
+  for (char *next; status == TD_OK && *text; text = next) {
+    char *end = text;
+    for (;; end++) { /* a backslash at its end joins a line to the next */
+      end += strcspn(end, "\n");
+      if (end == text || end[-1] != '\\' || !*end) break;
+      end[-1] = end[0] = ' ';
+    }
+    next = *end ? end + 1 : end;
+    *end = 0;
+    status = read_line(text, o, err);
+  }
+  return status == TD_OK ? TD_OK : base_error_name(err, status, "%s", path);
+}
+
+/* ---- the command line ---- */
+
+static const setting *find_option(const char *word) {
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    if (settings[i].option && strcmp(settings[i].option, word) == 0) return &settings[i];
+  return NULL;
+}
+
+/* One option at words[0] into `o`; *taken words belong to it. Words of `--models` are joined by commas. */
+static td_status read_option(char **words, base_arena *arena, serve_options *o, int *taken, td_error *err) {
+  char *name = base_arena_slice(arena, words[0] + 2, strlen(words[0] + 2)), *equals = name ? strchr(name, '=') : NULL;
+  if (!name) return base_no_memory(err, "an option");
+  if (equals) *equals = 0;
+  const setting *s = find_option(name);
+  const char *value = equals ? equals + 1 : words[1];
+  *taken = 1;
+  if (!s) return base_fail(err, TD_BAD_ARGUMENT, words[0], -1, "is no option: see treadle serve --help");
+  if (s->kind == FLAG) return apply(s, words[0], "", o, err);
+  if (!value) return base_fail(err, TD_BAD_ARGUMENT, words[0], -1, "has no value");
+  *taken = equals ? 1 : 2;
+  if (s->at != AT(models)) return apply(s, words[0], value, o, err);
+  base_text all = {.allocator = &base_libc_allocator};
+  base_text_print(&all, "%s", value);
+  for (; !equals && words[*taken] && words[*taken][0] != '-'; ++*taken) base_text_print(&all, ",%s", words[*taken]);
+  o->models = all.failed ? NULL : base_arena_slice(arena, all.at, all.length);
+  base_text_free(&all);
+  return o->models ? TD_OK : base_no_memory(err, "names of models");
+}
+
+/* The options of the command line; what else stands there goes to the front of `words`, `*others` of them. */
+static td_status read_words(int count, char **words, base_arena *arena, serve_options *o, int *others, td_error *err) {
+  *others = 0;
+  for (int i = 0, taken; i < count; i += taken) {
+    taken = 1;
+    if (strcmp(words[i], "-h") == 0) o->help = 1;
+    else if (words[i][0] == '-') TRY(read_option(&words[i], arena, o, &taken, err));
+    else words[(*others)++] = words[i];
+  }
+  return TD_OK;
+}
+
+static bool is_loopback(const serve_address *a) { return a->is_unix || !strncmp(a->host, "127.", 4); }
+
+static td_status check(const serve_options *o, td_error *err) {
+  for (int i = 0; i < SERVE_ADDRESSES; i++)
+    if (o->addresses[i].roles && !is_loopback(&o->addresses[i]) && (o->no_tokens || !o->start))
+      return base_fail(
+          err, TD_BAD_ARGUMENT, o->addresses[i].host, -1,
+          "others than this machine could connect, and no tokens are asked for: listen on 127.0.0.1, or use "
+          "--start without --disable-token-auth");
+  return TD_OK;
+}
+
+/* TorchServe's three addresses; equal ones share a socket. */
+static void share_addresses(serve_options *o) {
+  for (int i = 1; i < SERVE_ADDRESSES; i++)
+    for (int j = 0; j < i; j++) {
+      serve_address *a = &o->addresses[i], *b = &o->addresses[j];
+      if (!a->roles || !b->roles || a->port != b->port || (!a->port && !a->is_unix) || strcmp(a->host, b->host) != 0)
+        continue;
+      b->roles |= a->roles;
+      a->roles = 0;
+    }
+}
+
+td_status serve_read_options(int count, char **words, base_arena *arena, serve_options *o, td_error *err) {
+  const serve_address local = {.host = "127.0.0.1", .port = 8080, .roles = SERVE_INFER | SERVE_MANAGE | SERVE_METRICS};
+  serve_options line = *o;
+  int others;
+  char **copy = base_new(arena, char *, (size_t)count + 1);
+  if (!copy) return base_no_memory(err, "options");
+  memcpy(copy, words, (size_t)count * sizeof *words);
+  TRY(read_words(count, copy, arena, &line, &others, err)); /* which file, and is it TorchServe's way? */
+  o->addresses[0] = local;
+  if (line.start || line.stop || line.config) {
+    for (int i = 0; i < SERVE_ADDRESSES; i++) {
+      o->addresses[i] = local;
+      o->addresses[i].port = (uint16_t)(8080 + i);
+      o->addresses[i].roles = 1u << i;
+    }
+    FILE *there = line.config ? NULL : fopen("config.properties", "r");
+    if (there) fclose(there);
+    if (line.config || there) TRY(read_file(line.config ? line.config : "config.properties", arena, o, err));
+  }
+  TRY(read_words(count, words, arena, o, &others, err));
+  words[others] = NULL;
+  share_addresses(o);
+  return check(o, err);
+}

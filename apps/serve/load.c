@@ -1,0 +1,157 @@
+/* load.c -- versions of models: loaded, warmed, scaled, freed; on the loader's thread, or before it starts. */
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "server.h"
+
+void serve_free_version(serve_version *v) {
+  if (!v) return;
+  for (uint32_t i = 0; i < v->idle_count; i++) td_session_free(v->idle[i]);
+  td_model_free(v->model);
+  sys_unmap(&v->archive);
+  base_free(&base_libc_allocator, v->idle, SERVE_MOST_WORKERS * sizeof *v->idle);
+  base_arena_free(v->arena);
+}
+
+static serve_version *new_version(serve_server *server, const char *name, const char *url) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  serve_version *v = arena ? base_new(arena, serve_version, 1) : NULL;
+  if (!v) {
+    base_arena_free(arena);
+    return NULL;
+  }
+  const char *slash = strrchr(url, '/'), *file = slash ? slash + 1 : url, *dot = strrchr(file, '.');
+  *v = (serve_version){.arena = arena, .server = server, .number = "1", .runtime = "c", .loaded_s = time(NULL)};
+  v->name = name ? base_arena_slice(arena, name, strlen(name))
+                 : base_arena_slice(arena, file, dot && dot > file ? (size_t)(dot - file) : strlen(file));
+  v->url = base_arena_slice(arena, url, strlen(url));
+  v->idle = base_alloc(&base_libc_allocator, SERVE_MOST_WORKERS * sizeof *v->idle);
+  v->queue_limit = (uint32_t)server->options.queue;
+  v->batch_size = (uint32_t)server->options.batch;
+  v->batch_rows = 1;
+  v->limit_ns = (uint64_t)server->options.timeout_s * 1000000000u;
+  v->delay_ms = (uint64_t)server->options.delay_ms;
+  if (v->name && v->url && v->idle) return v;
+  serve_free_version(v);
+  return NULL;
+}
+
+static bool is_name(const char *name) {
+  const char *allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
+  return *name && *name != '.' && *name != '-' && *name != '_' && !name[strspn(name, allowed)];
+}
+
+td_status serve_load(serve_server *server, const char *name, const char *url, const char *path, serve_version **out,
+                     td_error *err) {
+  serve_version *v = new_version(server, name, url);
+  *out = NULL;
+  if (!v) return base_no_memory(err, "a model");
+  td_status status = TD_OK;
+  if (base_str_ends(base_str_of(path), ".mar")) {
+    status = serve_open_archive(v, path, name != NULL, err);
+  } else {
+    status = td_model_load(path, &server->load, &v->model, err);
+  }
+  if (status == TD_OK && !is_name(v->name))
+    status = base_fail(err, TD_BAD_ARGUMENT, v->name, -1, "is no name for a model: letters, digits, and . - _ within");
+  if (status == TD_OK) *out = v;
+  else serve_free_version(v);
+  return status;
+}
+
+/* Adds sessions up to `workers`; the first one runs the model on zeros. */
+static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
+  const td_session_options options = {.size = sizeof options, .threads = 1};
+  while (v->session_count < workers) {
+    td_session *session;
+    TRY(td_session_new(v->model, &options, &session, err));
+    td_status status = v->session_count ? TD_OK : serve_warm(v, session, err);
+    if (status != TD_OK) {
+      td_session_free(session);
+      return status;
+    }
+    pthread_mutex_lock(&v->server->lock);
+    v->idle[v->idle_count++] = session;
+    v->session_count++;
+    pthread_cond_signal(&v->server->more);
+    pthread_mutex_unlock(&v->server->lock);
+  }
+  return TD_OK;
+}
+
+td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
+  serve_server *server = v->server;
+  TRY(add_sessions(v, workers, err));
+  while (v->session_count > workers) {
+    pthread_mutex_lock(&server->lock);
+    while (!v->idle_count && !server->stop) pthread_cond_wait(&server->load_more, &server->lock);
+    td_session *session = v->idle_count ? v->idle[--v->idle_count] : NULL;
+    v->session_count -= session != NULL;
+    pthread_mutex_unlock(&server->lock);
+    if (!session) return base_fail(err, TD_NO_RESOURCE, v->name, -1, "the server ends");
+    td_session_free(session);
+  }
+  return TD_OK;
+}
+
+const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url) {
+  const char *store = server->options.model_store;
+  base_text path = {.allocator = &base_libc_allocator};
+  if (!strncmp(url, "file://", 7)) url += 7;
+  if (!store || !*url || strchr(url, '/') || strchr(url, '\\') || *url == '.' || strstr(url, "://")) return NULL;
+  base_text_print(&path, "%s/%s", store, url);
+  char *copy = path.failed ? NULL : base_arena_slice(arena, path.at, path.length);
+  base_text_free(&path);
+  return copy;
+}
+
+/* ---- at the start ---- */
+
+static td_status load_one(serve_server *server, const char *name, const char *url, const char *path, td_error *err) {
+  serve_version *v;
+  const uint32_t workers = (uint32_t)server->options.start_workers;
+  td_status status = serve_load(server, name, url, path, &v, err);
+  if (status != TD_OK) return base_error_name(err, status, "%s", path);
+  v->at_start = true;
+  v->min_workers = v->max_workers = workers;
+  status = add_sessions(v, workers, err);
+  if (status == TD_OK) status = serve_add_version(server, v, err);
+  if (status != TD_OK) serve_free_version(v);
+  return status == TD_OK ? TD_OK : base_error_name(err, status, "%s", path);
+}
+
+static td_status load_word(serve_server *server, const char *word, bool in_store, base_arena *arena, td_error *err) {
+  const char *equals = strchr(word, '='), *url = equals ? equals + 1 : word, *path = url;
+  const char *name = equals ? base_arena_slice(arena, word, (size_t)(equals - word)) : NULL;
+  if (in_store && !strchr(url, '/')) path = serve_store_path(server, arena, url);
+  if (!path || (equals && !name))
+    return base_fail(err, TD_BAD_ARGUMENT, url, -1, "is no file of the model store: give --model-store FOLDER");
+  return load_one(server, name, url, path, err);
+}
+
+static td_status load_all(serve_server *server, base_arena *arena, td_error *err) {
+  DIR *folder = opendir(server->options.model_store ? server->options.model_store : "");
+  td_status status = TD_OK;
+  if (!folder) return base_fail(err, TD_BAD_FILE, server->options.model_store, -1, "no folder of models can be read");
+  for (struct dirent *entry; status == TD_OK && (entry = readdir(folder));)
+    if (base_str_ends(base_str_of(entry->d_name), ".mar")) status = load_word(server, entry->d_name, true, arena, err);
+  closedir(folder);
+  return status;
+}
+
+td_status serve_load_start(serve_server *server, char **words, int count, base_arena *arena, td_error *err) {
+  const char *models = server->options.models ? server->options.models : "";
+  if (strcmp(models, "all") == 0 || strcmp(models, "ALL") == 0) TRY(load_all(server, arena, err));
+  else
+    while (*models) {
+      const size_t length = strcspn(models, ", ");
+      const char *word = base_arena_slice(arena, models, length);
+      if (!word) return base_no_memory(err, "a name");
+      if (length) TRY(load_word(server, word, true, arena, err));
+      models += length + (models[length] != 0);
+    }
+  for (int i = 0; i < count; i++) TRY(load_word(server, words[i], false, arena, err));
+  return TD_OK;
+}

@@ -1,0 +1,373 @@
+/* manage.c -- TorchServe's management routes, and KServe's model repository. What takes time is done by the loader; the
+ * table of models changes on the loop's thread, when the loader has given the job back. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fmt/json.h"
+#include "server.h"
+
+/* What a route asks of the loader, and what came of it. */
+typedef struct order {
+  const char *name, *url, *path;
+  serve_version *version; /* loaded, not yet in the table */
+  uint32_t workers, old_workers;
+  int64_t batch, delay_ms, timeout_s;
+  bool synchronous, replaces;
+  td_status status;
+  td_error err;
+} order;
+
+static order *new_order(serve_job *job) {
+  order *o = base_new(job->arena, order, 1);
+  if (o) *o = (order){.err = {.offset = -1}};
+  else serve_refuse(job, 507, "out of memory");
+  job->order = o;
+  return o;
+}
+
+/* A number of the query from `low` to `high`; `otherwise` where it is not there. False: it is refused. */
+static bool number_of(serve_job *job, const char *name, int64_t low, int64_t high, int64_t otherwise, int64_t *value) {
+  const char *text = serve_query(job, name);
+  *value = otherwise;
+  if (!text) return true;
+  if (base_str_int(base_str_of(text), value) && *value >= low && *value <= high) return true;
+  serve_refuse(job, 400, "%s is no number from %lld to %lld", name, (long long)low, (long long)high);
+  return false;
+}
+
+static serve_version *find(serve_job *job, char **parts) {
+  serve_version *v = serve_find_version(job->server, parts[0], parts[1]);
+  if (!v && !serve_find_model(job->server, parts[0]))
+    serve_refuse_as(job, 404, "ModelNotFoundException", "Model not found: %s", parts[0]);
+  else if (!v)
+    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "Model version: %s does not exist for model: %s",
+                    parts[1], parts[0]);
+  return v;
+}
+
+/* ---- register ---- */
+
+static void load(serve_job *job) {
+  order *o = job->order;
+  o->status = serve_load(job->server, o->name, o->url, o->path, &o->version, &o->err);
+  if (o->status == TD_OK) {
+    o->version->batch_size = (uint32_t)o->batch;
+    o->version->delay_ms = (uint64_t)o->delay_ms;
+    o->version->limit_ns = (uint64_t)o->timeout_s * 1000000000u;
+    o->version->min_workers = o->version->max_workers = o->workers;
+    o->status = serve_scale(o->version, o->workers, &o->err);
+    if (o->status != TD_OK) serve_free_version(o->version);
+  }
+  if (o->status != TD_OK) o->version = NULL;
+  serve_done(job);
+}
+
+static void free_loaded(serve_job *job) {
+  serve_free_version(((order *)job->order)->version);
+  serve_done(job);
+}
+
+/* The version stays out: the loader frees it, and the job comes back once more. */
+static void give_up(serve_job *job) {
+  job->finish = NULL;
+  serve_order(job, free_loaded);
+}
+
+static void registered(serve_job *job) {
+  order *o = job->order;
+  serve_version *v = o->version;
+  if (!v) {
+    serve_fail(job, o->status, &o->err);
+    job->respond(job);
+  } else if (serve_find_version(job->server, v->name, v->number)) {
+    serve_refuse(job, 409, "Model version %s is already registered for model %s", v->number, v->name);
+    give_up(job);
+  } else if (serve_add_version(job->server, v, &o->err) != TD_OK) {
+    serve_fail(job, TD_NO_RESOURCE, &o->err);
+    give_up(job);
+  } else {
+    const char *hint = o->workers ? "" : ". Use scale workers API to add workers for the model.";
+    serve_answer(job, 200,
+                 "{\n  \"status\": \"Model \\\"%s\\\" Version: %s registered with %u initial workers%s\"\n}\n", v->name,
+                 v->number, o->workers, hint);
+    job->respond(job);
+  }
+}
+
+/* A JSON body says the same as the query. */
+static const char *parameter(serve_job *job, const fmt_json *body, const char *name) {
+  const char *value = serve_query(job, name), *text = fmt_json_text(fmt_json_get(body, name));
+  return value ? value : text;
+}
+
+static bool read_order(serve_job *job, order *o) {
+  const fmt_json *body = NULL;
+  td_error err = {.offset = -1};
+  int64_t workers;
+  if (job->count && job->body[0] == '{' &&
+      fmt_json_read(job->arena, "the request", job->body, job->count, &body, &err) != TD_OK) {
+    serve_fail(job, TD_BAD_FILE, &err);
+    return false;
+  }
+  const char *synchronous = parameter(job, body, "synchronous");
+  o->url = parameter(job, body, "url");
+  o->name = parameter(job, body, "model_name");
+  o->synchronous = !synchronous || strcmp(synchronous, "false") != 0;
+  const serve_options *s = &job->server->options;
+  if (!number_of(job, "initial_workers", 0, SERVE_MOST_WORKERS, s->start_workers, &workers) ||
+      !number_of(job, "batch_size", 1, 64, s->batch, &o->batch) ||
+      !number_of(job, "max_batch_delay", 0, 1 << 30, s->delay_ms, &o->delay_ms) ||
+      !number_of(job, "response_timeout", 1, 86400, s->timeout_s, &o->timeout_s))
+    return false;
+  o->workers = (uint32_t)workers;
+  if (!o->url) serve_refuse(job, 400, "Parameter url is required.");
+  return o->url != NULL;
+}
+
+bool serve_register(serve_job *job, char **parts) {
+  (void)parts;
+  order *o = new_order(job);
+  if (!o || !read_order(job, o)) return true;
+  o->path = serve_store_path(job->server, job->arena, o->url);
+  if (!o->path) {
+    serve_refuse_as(job, 404, "ModelNotFoundException",
+                    "%s is no file of the model store, and nothing is fetched from elsewhere", o->url);
+    return true;
+  }
+  job->finish = registered;
+  serve_order(job, load);
+  return false;
+}
+
+/* ---- scale ---- */
+
+static void scale(serve_job *job) {
+  order *o = job->order;
+  o->status = serve_scale(o->version, o->workers, &o->err);
+  serve_done(job);
+}
+
+static void scaled(serve_job *job) {
+  order *o = job->order;
+  if (o->status != TD_OK) serve_fail(job, o->status, &o->err);
+  else if (o->synchronous)
+    serve_answer(job, 200, "{\n  \"status\": \"Workers scaled to %u for model: %s\"\n}\n", o->workers,
+                 o->version->name);
+  else serve_answer(job, 202, "{\n  \"status\": \"Processing worker updates...\"\n}\n");
+  job->respond(job);
+}
+
+bool serve_scale_workers(serve_job *job, char **parts) {
+  int64_t least, most;
+  serve_version *v = find(job, parts);
+  if (!v || !number_of(job, "min_worker", 0, SERVE_MOST_WORKERS, 1, &least)) return true;
+  if (!number_of(job, "max_worker", 0, SERVE_MOST_WORKERS, least, &most)) return true;
+  if (most < least) {
+    serve_refuse(job, 400, "max_worker cannot be less than min_worker.");
+    return true;
+  }
+  order *o = new_order(job);
+  if (!o) return true;
+  const char *synchronous = serve_query(job, "synchronous");
+  o->synchronous = synchronous && strcmp(synchronous, "true") == 0;
+  o->version = v;
+  o->workers = (uint32_t)most;
+  v->min_workers = (uint32_t)least;
+  v->max_workers = (uint32_t)most;
+  serve_keep(v);
+  job->version = v;
+  job->finish = scaled;
+  serve_order(job, scale);
+  return false;
+}
+
+/* ---- list and describe ---- */
+
+bool serve_list(serve_job *job, char **parts) {
+  (void)parts;
+  const serve_server *server = job->server;
+  int64_t most, first;
+  if (!number_of(job, "limit", 1, 100, 100, &most) || !number_of(job, "next_page_token", 0, 1 << 30, 0, &first))
+    return true;
+  base_text_print(&job->reply, "{\n");
+  if (first + most < server->model_count)
+    base_text_print(&job->reply, "  \"nextPageToken\": \"%lld\",\n", (long long)(first + most));
+  base_text_print(&job->reply, "  \"models\": [");
+  for (int64_t i = first; i < server->model_count && i < first + most; i++) {
+    const serve_version *v = server->models[i]->versions[server->models[i]->current];
+    base_text_print(&job->reply, "%s\n    {\n      \"modelName\": \"%s\",\n      \"modelUrl\": ", i > first ? "," : "",
+                    v->name);
+    base_text_quote(&job->reply, v->url, strlen(v->url));
+    base_text_print(&job->reply, "\n    }");
+  }
+  serve_answer(job, 200, "\n  ]\n}\n");
+  return true;
+}
+
+static void print_workers(base_text *to, const serve_version *v) {
+  char when[40];
+  struct tm tm;
+  const time_t loaded = (time_t)v->loaded_s;
+  gmtime_r(&loaded, &tm);
+  strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
+  base_text_print(to, "    \"workers\": [");
+  for (uint32_t i = 0; i < v->session_count; i++)
+    base_text_print(
+        to,
+        "%s\n      {\n        \"id\": \"%u\",\n        \"startTime\": \"%s\",\n        \"status\": \"READY\",\n"
+        "        \"memoryUsage\": 0,\n        \"pid\": %d,\n        \"gpu\": false\n      }",
+        i ? "," : "", 9000 + i, when, (int)getpid());
+  base_text_print(to, "\n    ],\n");
+}
+
+static void print_version(base_text *to, const serve_version *v) {
+  base_text_print(to, "  {\n    \"modelName\": \"%s\",\n    \"modelVersion\": ", v->name);
+  base_text_quote(to, v->number, strlen(v->number));
+  base_text_print(to, ",\n    \"modelUrl\": ");
+  base_text_quote(to, v->url, strlen(v->url));
+  base_text_print(
+      to,
+      ",\n    \"runtime\": \"%s\",\n    \"minWorkers\": %u,\n    \"maxWorkers\": %u,\n    \"batchSize\": %u,\n"
+      "    \"maxBatchDelay\": %llu,\n    \"responseTimeout\": %llu,\n    \"loadedAtStartup\": %s,\n",
+      v->runtime, v->min_workers, v->max_workers, v->batch_size, (unsigned long long)v->delay_ms,
+      (unsigned long long)(v->limit_ns / 1000000000u), v->at_start ? "true" : "false");
+  print_workers(to, v);
+  base_text_print(
+      to, "    \"jobQueueStatus\": {\n      \"remainingCapacity\": %u,\n      \"pendingRequests\": %u\n    }\n  }",
+      v->queue_limit - v->depth, v->depth);
+}
+
+bool serve_describe(serve_job *job, char **parts) {
+  const bool all = parts[1] && strcmp(parts[1], "all") == 0;
+  char *own[2] = {parts[0], all ? NULL : parts[1]};
+  const serve_version *v = find(job, own);
+  if (!v) return true;
+  const serve_model *m = serve_find_model(job->server, parts[0]);
+  base_text_print(&job->reply, "[\n");
+  pthread_mutex_lock(&job->server->lock);
+  for (uint32_t i = 0, told = 0; i < m->count; i++) {
+    if (!all && m->versions[i] != v) continue;
+    if (told++) base_text_print(&job->reply, ",\n");
+    print_version(&job->reply, m->versions[i]);
+  }
+  pthread_mutex_unlock(&job->server->lock);
+  serve_answer(job, 200, "\n]\n");
+  return true;
+}
+
+/* ---- delete, default ---- */
+
+bool serve_unregister(serve_job *job, char **parts) {
+  serve_version *v = find(job, parts);
+  if (!v) return true;
+  serve_model *m = serve_find_model(job->server, parts[0]);
+  uint32_t index = 0;
+  while (m->versions[index] != v) index++;
+  if (index == m->current && m->count > 1) {
+    serve_refuse(job, 403, "Can't unregister default version: %s", v->number);
+    return true;
+  }
+  const char *name = base_arena_text(job->arena, m->name);
+  serve_remove_version(job->server, m, index);
+  serve_answer(job, 200, "{\n  \"status\": \"Model \\\"%s\\\" unregistered\"\n}\n", name ? name : "");
+  return true;
+}
+
+bool serve_set_default(serve_job *job, char **parts) {
+  const serve_version *v = find(job, parts);
+  if (!v) return true;
+  serve_model *m = serve_find_model(job->server, parts[0]);
+  for (uint32_t i = 0; i < m->count; i++)
+    if (m->versions[i] == v) m->current = i;
+  serve_answer(job, 200,
+               "{\n  \"status\": \"Default version successfully updated for model \\\"%s\\\" to \\\"%s\\\"\"\n}\n",
+               m->name, v->number);
+  return true;
+}
+
+/* ---- KServe's model repository ---- */
+
+bool serve_repository(serve_job *job, char **parts) {
+  (void)parts;
+  const serve_server *server = job->server;
+  bool first = true;
+  base_text_print(&job->reply, "[");
+  for (uint32_t i = 0; i < server->model_count; i++)
+    for (uint32_t j = 0; j < server->models[i]->count; j++) {
+      const serve_version *v = server->models[i]->versions[j];
+      base_text_print(&job->reply, "%s{\"name\":\"%s\",\"version\":\"%s\",\"state\":\"%s\",\"reason\":\"\"}",
+                      first ? "" : ",", v->name, v->number, v->session_count ? "READY" : "UNAVAILABLE");
+      first = false;
+    }
+  serve_answer(job, 200, "]");
+  return true;
+}
+
+/* Loaded anew: the new version takes the place of the one of the same number, which ends when its jobs have. */
+static void replaced(serve_job *job) {
+  order *o = job->order;
+  serve_version *v = o->version;
+  if (!v) {
+    serve_fail(job, o->status, &o->err);
+    job->respond(job);
+    return;
+  }
+  serve_model *m = serve_find_model(job->server, v->name);
+  for (uint32_t i = 0; m && i < m->count; i++)
+    if (strcmp(m->versions[i]->number, v->number) == 0) {
+      serve_version *old = m->versions[i];
+      serve_keep(v);
+      m->versions[i] = v;
+      serve_release(old);
+      o->replaces = true;
+    }
+  if (!o->replaces && serve_add_version(job->server, v, &o->err) != TD_OK) {
+    serve_fail(job, TD_NO_RESOURCE, &o->err);
+    give_up(job);
+    return;
+  }
+  serve_answer(job, 200, "{\"name\":\"%s\",\"load\":true}", v->name);
+  job->respond(job);
+}
+
+bool serve_repository_load(serve_job *job, char **parts) {
+  static const char *const endings[] = {"mar", "onnx", "pt2", "pt", "tdl", "tdir"};
+  const serve_version *v = serve_find_version(job->server, parts[0], NULL);
+  const serve_options *s = &job->server->options;
+  order *o = new_order(job);
+  if (!o) return true;
+  *o = (order){
+      .name = parts[0], .batch = s->batch, .delay_ms = s->delay_ms, .timeout_s = s->timeout_s, .err = {.offset = -1}};
+  o->workers = v ? v->max_workers : (uint32_t)s->start_workers;
+  o->url = v ? v->url : NULL;
+  for (size_t i = 0; !o->url && i < sizeof endings / sizeof *endings; i++) {
+    const char *url = base_arena_format(job->arena, "%s.%s", parts[0], endings[i]);
+    const char *path = url ? serve_store_path(job->server, job->arena, url) : NULL;
+    sys_mapping there;
+    if (!path || sys_file_map(path, &there, NULL) != TD_OK) continue;
+    sys_unmap(&there);
+    o->url = url;
+  }
+  o->path = o->url ? serve_store_path(job->server, job->arena, o->url) : NULL;
+  if (!o->path) {
+    serve_refuse(job, 404, "there is no file of model %s in the model store", parts[0]);
+    return true;
+  }
+  job->finish = replaced;
+  serve_order(job, load);
+  return false;
+}
+
+bool serve_repository_unload(serve_job *job, char **parts) {
+  serve_model *m = serve_find_model(job->server, parts[0]);
+  if (!m) {
+    serve_refuse(job, 404, "there is no model called %s", parts[0]);
+    return true;
+  }
+  const char *name = base_arena_text(job->arena, m->name);
+  for (uint32_t left = m->count; left; left--) serve_remove_version(job->server, m, left - 1);
+  serve_answer(job, 200, "{\"name\":\"%s\",\"unload\":true}", name ? name : "");
+  return true;
+}

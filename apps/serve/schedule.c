@@ -1,0 +1,157 @@
+/* schedule.c -- threads, and the queues between them and the loop.
+ *
+ * Compute threads belong to all models: however many are loaded, no more threads compute than there are CPUs. A version
+ * has as many sessions as it has workers, each of one thread; a thread takes the version that has waited longest and
+ * has a session left. It takes what is there and waits for no more: a batch grows while all threads are busy. */
+#include "server.h"
+
+#include <unistd.h>
+
+enum { MOST_BATCH = 64 };
+
+void serve_done(serve_job *job) {
+  serve_server *server = job->server;
+  pthread_mutex_lock(&server->lock);
+  job->next = server->done;
+  server->done = job;
+  pthread_mutex_unlock(&server->lock);
+  if (write(server->done_event, &(uint64_t){1}, 8) != 8) return; /* the counter is full: the loop is awake */
+}
+
+static void append_waiting(serve_version *v) {
+  serve_version **at = &v->server->waiting;
+  while (*at) at = &(*at)->next_waiting;
+  *at = v;
+  v->next_waiting = NULL;
+  v->waiting = true;
+}
+
+/* The version that waited longest of those that have a session left, taken out of the line; NULL: there is none. */
+static serve_version *take_version(serve_server *server) {
+  serve_version **at = &server->waiting;
+  while (*at && !(*at)->idle_count) at = &(*at)->next_waiting;
+  serve_version *v = *at;
+  if (!v) return NULL;
+  *at = v->next_waiting;
+  v->waiting = false;
+  return v;
+}
+
+static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
+  uint32_t count = 0;
+  const uint32_t most = v->batch_rows < MOST_BATCH ? v->batch_rows : MOST_BATCH;
+  while (v->first && count < most) {
+    jobs[count++] = v->first;
+    v->first = v->first->next;
+    v->depth--;
+  }
+  return count;
+}
+
+static void note_times(serve_version *v, serve_job **jobs, uint32_t count, uint64_t begin, uint64_t over) {
+  for (uint32_t i = 0; i < count; i++) {
+    serve_count(&v->queue_time, begin - jobs[i]->arrived_ns);
+    serve_count(&v->compute_time, over - begin);
+  }
+  serve_count(&v->batches, (uint64_t)count * 1000);
+}
+
+static void work(void *user) {
+  serve_server *server = user;
+  serve_job *jobs[MOST_BATCH];
+  pthread_mutex_lock(&server->lock);
+  while (!server->stop) {
+    serve_version *v = take_version(server);
+    if (!v) {
+      pthread_cond_wait(&server->more, &server->lock);
+      continue;
+    }
+    const uint32_t count = take_jobs(v, jobs);
+    td_session *session = v->idle[--v->idle_count];
+    if (v->first) append_waiting(v); /* others may have its next jobs */
+    pthread_mutex_unlock(&server->lock);
+    const uint64_t begin = sys_clock_ns();
+    serve_compute(jobs, count, session);
+    const uint64_t over = sys_clock_ns();
+    pthread_mutex_lock(&server->lock);
+    note_times(v, jobs, count, begin, over); /* who has the reply finds it counted */
+    v->idle[v->idle_count++] = session;
+    pthread_cond_broadcast(&server->load_more); /* who scales down waits for sessions */
+    if (v->waiting) pthread_cond_signal(&server->more);
+    pthread_mutex_unlock(&server->lock);
+    for (uint32_t i = 0; i < count; i++) serve_done(jobs[i]); /* each holds a reference of the version until then */
+    pthread_mutex_lock(&server->lock);
+  }
+  pthread_mutex_unlock(&server->lock);
+}
+
+static void load(void *user) {
+  serve_server *server = user;
+  pthread_mutex_lock(&server->lock);
+  for (;;) {
+    serve_job *job = server->load_first;
+    if (job) {
+      server->load_first = job->next;
+      pthread_mutex_unlock(&server->lock);
+      job->work(job);
+      pthread_mutex_lock(&server->lock);
+    } else if (server->stop) {
+      break;
+    } else {
+      pthread_cond_wait(&server->load_more, &server->lock);
+    }
+  }
+  pthread_mutex_unlock(&server->lock);
+}
+
+td_status serve_start_threads(serve_server *server, base_arena *arena, td_error *err) {
+  const uint32_t count = (uint32_t)server->options.workers + 1;
+  server->threads = base_new(arena, sys_thread, count);
+  if (!server->threads) return base_no_memory(err, "threads");
+  for (uint32_t i = 0; i < count; i++) {
+    TRY(sys_thread_start(&server->threads[i], i + 1 < count ? work : load, server, err));
+    server->started++;
+  }
+  return TD_OK;
+}
+
+void serve_stop_threads(serve_server *server) {
+  pthread_mutex_lock(&server->lock);
+  server->stop = true;
+  pthread_cond_broadcast(&server->more);
+  pthread_cond_broadcast(&server->load_more);
+  pthread_mutex_unlock(&server->lock);
+  for (uint32_t i = 0; i < server->started; i++) sys_thread_join(&server->threads[i]);
+}
+
+bool serve_queue(serve_job *job) {
+  serve_version *v = job->version;
+  serve_server *server = v->server;
+  job->arrived_ns = sys_clock_ns();
+  job->deadline_ns = job->arrived_ns + v->limit_ns;
+  job->next = NULL;
+  pthread_mutex_lock(&server->lock);
+  const bool room = v->depth < v->queue_limit;
+  if (room) {
+    if (v->first) v->last->next = job;
+    else v->first = job;
+    v->last = job;
+    v->depth++;
+    if (!v->waiting) append_waiting(v);
+    pthread_cond_signal(&server->more);
+  }
+  pthread_mutex_unlock(&server->lock);
+  return room;
+}
+
+void serve_order(serve_job *job, void (*run)(serve_job *)) {
+  serve_server *server = job->server;
+  job->work = run;
+  job->next = NULL;
+  pthread_mutex_lock(&server->lock);
+  if (server->load_first) server->load_last->next = job;
+  else server->load_first = job;
+  server->load_last = job;
+  pthread_cond_broadcast(&server->load_more);
+  pthread_mutex_unlock(&server->lock);
+}

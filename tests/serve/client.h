@@ -1,0 +1,84 @@
+/* client.h -- a server in a process of its own, and requests to it over sockets: what the tests of the server share. */
+#ifndef TESTS_SERVE_CLIENT_H
+#define TESTS_SERVE_CLIENT_H
+#include <arpa/inet.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const char graph[] =
+    "tdir 1\n"
+    "input %0 \"x\": f32[3]\n"
+    "input %1 \"y\": f32[3]\n"
+    "%2 = aten::add(%0, %1): f32[3]\n"
+    "output \"sum\" %2\n";
+
+typedef struct fixture {
+  char folder[64], program[512];
+  pid_t child;
+  uint16_t port;
+  char reply[1 << 16];
+  size_t length; /* of the reply */
+} fixture;
+
+static int end(fixture *f) {
+  int status = -1;
+  kill(f->child, SIGTERM);
+  assert_int_equal(waitpid(f->child, &status, 0), f->child);
+  return status;
+}
+
+static int connect_to(const fixture *f) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(f->port)};
+  const struct timeval limit = {.tv_sec = 20};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+  return fd;
+}
+
+static void put(int fd, const char *bytes, size_t count) {
+  assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
+}
+
+/* Reads one reply: its status, and the whole text in f->reply. 0: the connection is closed. */
+static int get(fixture *f, int fd) {
+  size_t all = sizeof f->reply;
+  int status = 0;
+  for (f->length = 0; f->length < all && f->length < sizeof f->reply - 1;) {
+    const ssize_t got = recv(fd, f->reply + f->length, 1, 0);
+    if (got <= 0) return 0;
+    f->reply[++f->length] = 0;
+    const char *head = all == sizeof f->reply ? strstr(f->reply, "\r\n\r\n") : NULL;
+    if (head) all = (size_t)(head + 4 - f->reply) + (size_t)atol(strstr(f->reply, "Content-Length: ") + 16);
+  }
+  assert_int_equal(sscanf(f->reply, "HTTP/1.1 %d ", &status), 1);
+  return status;
+}
+
+/* One request on a connection of its own. */
+static int ask(fixture *f, const char *text, size_t count) {
+  const int fd = connect_to(f);
+  put(fd, text, count);
+  const int status = get(f, fd);
+  close(fd);
+  return status;
+}
+
+static int ask_path(fixture *f, const char *method, const char *path, const char *body) {
+  char text[2048];
+  snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", method, path, strlen(body),
+           body);
+  return ask(f, text, strlen(text));
+}
+#endif

@@ -1,0 +1,288 @@
+/* TorchServe's command line, configuration and management routes: models are registered, scaled, replaced and deleted
+ * while others are asked; tokens; batches; what is refused. */
+#include "serve/client.h"
+
+#include <sys/stat.h>
+
+enum { INFERENCE, MANAGEMENT, METRICS, PORTS };
+
+typedef struct torch {
+  fixture f;
+  uint16_t ports[PORTS];
+  char keys[2][64]; /* management, inference */
+} torch;
+
+static const char rows_graph[] =
+    "tdir 1\n"
+    "input %0 \"x\": f32[n, 2]\n"
+    "%1 = aten::mul(%0, %0): f32[n, 2]\n"
+    "output \"y\" %1\n";
+
+static void write_text(const char *folder, const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* Starts the server as TorchServe is started, in the folder, with one more word (NULL: none). */
+static void start_torch(torch *t, const char *word) {
+  int pipes[2];
+  char line[256];
+  assert_int_equal(pipe(pipes), 0);
+  t->f.child = fork();
+  if (t->f.child == 0) {
+    dup2(pipes[1], 1);
+    close(pipes[0]);
+    close(pipes[1]);
+    if (chdir(t->f.folder) != 0) _exit(127);
+    execl(t->f.program, "treadle", "serve", "--start", "--foreground", "--ncs", "--ts-config", "config.properties",
+          "--models", "first=rows.tdir", "net.tdir", word, (char *)NULL);
+    _exit(127);
+  }
+  close(pipes[1]);
+  FILE *out = fdopen(pipes[0], "r");
+  for (int i = 0; i < PORTS; i++) {
+    assert_non_null(fgets(line, sizeof line, out));
+    assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &t->ports[i]), 1);
+  }
+  fclose(out);
+}
+
+static int open_torch(void **state) {
+  torch *t = calloc(1, sizeof *t);
+  assert_non_null(t);
+  snprintf(t->f.folder, sizeof t->f.folder, "/tmp/treadle-torch-XXXXXX");
+  assert_non_null(mkdtemp(t->f.folder));
+  const ssize_t length = readlink("/proc/self/exe", t->f.program, sizeof t->f.program - 16);
+  assert_true(length > 0);
+  strcpy(strrchr(t->f.program, '/') + 1, "treadle");
+  write_text(t->f.folder, "rows.tdir", rows_graph);
+  write_text(t->f.folder, "net.tdir", graph);
+  write_text(t->f.folder, "bad.tdir", "tdir 1\nnonsense\n");
+  write_text(t->f.folder, "config.properties",
+             "# a comment\ninference_address=http://127.0.0.1:0\nmanagement_address: http://127.0.0.1:0\n"
+             "metrics_address = http://127.0.0.1:0\nmodel_store=.\nnumber_of_netty_threads=32\n"
+             "job_queue_size=\\\n  1000\ndefault_workers_per_model=1\nenable_model_api=true\n"
+             "disable_token_authorization=true\n");
+  *state = t;
+  start_torch(t, NULL);
+  return 0;
+}
+
+static int close_torch(void **state) {
+  torch *t = *state;
+  char command[128];
+  const int status = end(&t->f);
+  snprintf(command, sizeof command, "rm -rf %s", t->f.folder);
+  assert_int_equal(system(command), 0);
+  free(t);
+  return status;
+}
+
+static int ask_port(torch *t, int port, const char *method, const char *path, const char *body) {
+  t->f.port = t->ports[port];
+  return ask_path(&t->f, method, path, body);
+}
+
+static void expect(torch *t, int port, const char *method, const char *path, const char *body, int status,
+                   const char *says) {
+  const int got = ask_port(t, port, method, path, body);
+  if (got != status || !strstr(t->f.reply, says)) fail_msg("%s %s: %d %s", method, path, got, t->f.reply);
+}
+
+#define ROW "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2],\"data\":[3,4]}]}"
+
+/* Each address answers its own routes. */
+static void addresses(void **state) {
+  torch *t = *state;
+  expect(t, INFERENCE, "GET", "/ping", "", 200, "Healthy");
+  expect(t, INFERENCE, "GET", "/models", "", 404, "\"type\": \"ResourceNotFoundException\"");
+  expect(t, MANAGEMENT, "GET", "/models", "", 200, "\"modelName\": \"first\"");
+  expect(t, METRICS, "GET", "/metrics", "", 200, "# TYPE ts_inference_requests_total counter");
+  expect(t, MANAGEMENT, "POST", "/predictions/first", "", 404, "no such route");
+  expect(t, INFERENCE, "POST", "/v2/models/first/infer", ROW, 200, "[9.0,16.0]");
+}
+
+static void lifecycle(void **state) {
+  torch *t = *state;
+  expect(t, MANAGEMENT, "POST", "/models", "", 400, "Parameter url is required.");
+  expect(t, MANAGEMENT, "POST", "/models?url=none.tdir", "", 400, "none.tdir");
+  expect(t, MANAGEMENT, "POST", "/models?url=bad.tdir", "", 400, "bad.tdir");
+  expect(t, MANAGEMENT, "POST", "/models?url=http://a/rows.tdir", "", 404, "nothing is fetched");
+  expect(t, MANAGEMENT, "POST", "/models?url=../rows.tdir", "", 404, "model store");
+  expect(t, MANAGEMENT, "POST", "/models?url=..%2Frows.tdir", "", 404, "model store");
+  expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&initial_workers=x", "", 400, "initial_workers");
+  expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&model_name=a%2Fb", "", 400, "no name for a model");
+  expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&model_name=second&initial_workers=0&batch_size=4", "", 200,
+         "Model \\\"second\\\" Version: 1 registered with 0 initial workers. Use scale workers");
+  expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&model_name=second", "", 409, "ConflictStatusException");
+  expect(t, INFERENCE, "POST", "/v2/models/second/infer", ROW, 503, "no workers");
+  assert_non_null(strstr(t->f.reply, "Retry-After"));
+  expect(t, MANAGEMENT, "PUT", "/models/second?min_worker=2&max_worker=1", "", 400, "max_worker");
+  expect(t, MANAGEMENT, "PUT", "/models/second?min_worker=2&synchronous=true", "", 200, "Workers scaled to 2");
+  expect(t, INFERENCE, "POST", "/v2/models/second/infer", ROW, 200, "[9.0,16.0]");
+  expect(t, MANAGEMENT, "GET", "/models/second", "", 200, "\"batchSize\": 4");
+  expect(t, MANAGEMENT, "GET", "/models/second/2", "", 404, "ModelVersionNotFoundException");
+  expect(t, MANAGEMENT, "GET", "/models/third", "", 404, "ModelNotFoundException");
+  expect(t, MANAGEMENT, "GET", "/models?limit=1", "", 200, "\"nextPageToken\": \"1\"");
+  expect(t, MANAGEMENT, "PUT", "/models/second/1/set-default", "", 200, "Default version");
+  expect(t, MANAGEMENT, "PUT", "/models/second?min_worker=0&synchronous=true", "", 200, "Workers scaled to 0");
+  expect(t, MANAGEMENT, "DELETE", "/models/second", "", 200, "unregistered");
+  expect(t, MANAGEMENT, "DELETE", "/models/second", "", 404, "Model not found: second");
+  expect(t, MANAGEMENT, "POST", "/models", "{\"url\":\"rows.tdir\",\"model_name\":\"second\"}", 200,
+         "1 initial workers");
+  expect(t, MANAGEMENT, "DELETE", "/models/second/1", "", 200, "unregistered");
+}
+
+static void repository(void **state) {
+  torch *t = *state;
+  expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/load", "{}", 200, "\"load\":true");
+  expect(t, INFERENCE, "POST", "/v2/repository/index", "{}", 200,
+         "{\"name\":\"rows\",\"version\":\"1\",\"state\":\"READY\"");
+  expect(t, INFERENCE, "POST", "/v2/models/rows/infer", ROW, 200, "[9.0,16.0]");
+  expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/load", "{}", 200, "\"load\":true"); /* anew */
+  expect(t, MANAGEMENT, "POST", "/v2/repository/models/bad/load", "{}", 400, "bad.tdir");
+  expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/unload", "{}", 200, "\"unload\":true");
+  expect(t, INFERENCE, "POST", "/v2/models/rows/infer", ROW, 404, "rows");
+}
+
+/* Requests that wait together are computed as one, and each gets its own rows; one that is wrong fails alone. */
+static void batches(void **state) {
+  torch *t = *state;
+  enum { CLIENTS = 40 };
+  int fds[CLIENTS];
+  char text[512], wanted[64];
+  expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&model_name=joined&batch_size=8", "", 200, "joined");
+  t->f.port = t->ports[INFERENCE];
+  for (int i = 0; i < CLIENTS; i++) {
+    char body[256];
+    snprintf(body, sizeof body,
+             "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,%d],\"data\":[%d,1]}]}",
+             i % 10 == 7 ? 3 : 2, i);
+    snprintf(text, sizeof text, "POST /v2/models/joined/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(body), body);
+    fds[i] = connect_to(&t->f);
+    put(fds[i], text, strlen(text));
+  }
+  for (int i = 0; i < CLIENTS; i++) {
+    snprintf(wanted, sizeof wanted, "\"data\":[%d.0,1.0]", i * i);
+    assert_int_equal(get(&t->f, fds[i]), i % 10 == 7 ? 400 : 200);
+    if (i % 10 != 7 && !strstr(t->f.reply, wanted)) fail_msg("%d: %s", i, t->f.reply);
+    close(fds[i]);
+  }
+  expect(t, MANAGEMENT, "DELETE", "/models/joined", "", 200, "unregistered");
+}
+
+/* A model is replaced again and again while it is asked: no request is lost. */
+static void replaced_under_load(void **state) {
+  torch *t = *state;
+  char command[1024];
+  expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/load", "{}", 200, "load");
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 50; i++) {
+      if (ask_port(t, MANAGEMENT, "POST", "/v2/repository/models/rows/load", "{}") != 200) _exit(1);
+    }
+    _exit(0);
+  }
+  int status = -1, asked = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    expect(t, INFERENCE, "POST", "/v2/models/rows/infer", ROW, 200, "[9.0,16.0]");
+    asked++;
+  }
+  assert_int_equal(status, 0);
+  assert_true(asked > 0);
+  expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/unload", "{}", 200, "unload");
+  snprintf(command, sizeof command, "test -z \"$(ls %s | grep key_file)\"", t->f.folder);
+  assert_int_equal(system(command), 0); /* no tokens, no file */
+}
+
+static void read_keys(torch *t) {
+  char path[256], text[1024] = "";
+  struct stat there;
+  snprintf(path, sizeof path, "%s/key_file.json", t->f.folder);
+  assert_int_equal(stat(path, &there), 0);
+  assert_int_equal(there.st_mode & 0777, 0600);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+  fclose(file);
+  assert_int_equal(sscanf(strstr(text, "\"management\""), "\"management\": { \"key\": \"%32s", t->keys[0]), 1);
+  assert_int_equal(sscanf(strstr(text, "\"inference\""), "\"inference\": { \"key\": \"%32s", t->keys[1]), 1);
+  assert_int_equal(strlen(t->keys[0]), 32);
+}
+
+static int ask_with_key(torch *t, int port, const char *path, const char *key) {
+  char text[1024];
+  t->f.port = t->ports[port];
+  snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 0\r\n\r\n",
+           port == INFERENCE ? "POST" : "GET", path, key);
+  return ask(&t->f, text, strlen(text));
+}
+
+static void tokens(void **state) {
+  torch other = *(torch *)*state, *t = &other;
+  write_text(t->f.folder, "config.properties",
+             "inference_address=http://127.0.0.1:0\nmanagement_address=http://127.0.0.1:0\n"
+             "metrics_address=http://127.0.0.1:0\nmodel_store=.\ndefault_workers_per_model=1\n");
+  start_torch(t, NULL);
+  read_keys(t);
+  expect(t, INFERENCE, "GET", "/ping", "", 200, "Healthy"); /* probes need none */
+  expect(t, METRICS, "GET", "/metrics", "", 200, "ts_");
+  expect(t, MANAGEMENT, "GET", "/models", "", 400, "InvalidKeyException");
+  expect(t, INFERENCE, "POST", "/predictions/first", "", 400, "InvalidKeyException");
+  expect(t, INFERENCE, "POST", "/v2/models/first/infer", ROW, 401, "Token");
+  assert_int_equal(ask_with_key(t, MANAGEMENT, "/models", t->keys[0]), 200);
+  assert_int_equal(ask_with_key(t, MANAGEMENT, "/models", t->keys[1]), 400);
+  assert_int_equal(ask_with_key(t, INFERENCE, "/v2/models/first/infer", t->keys[1]), 400); /* the request is empty */
+  t->keys[1][31] = t->keys[1][31] == '0' ? '1' : '0';
+  assert_int_equal(ask_with_key(t, INFERENCE, "/v2/models/first/infer", t->keys[1]), 401);
+  expect(t, MANAGEMENT, "GET", "/token?type=inference", "", 400, "InvalidKeyException");
+  assert_int_equal(end(&t->f), 0);
+}
+
+/* What is wrong in a configuration ends the start with the key and the value. */
+static void configurations(void **state) {
+  static const struct {
+    const char *text, *says;
+  } rows[] = {{"job_queue_size=many\n", "'many' is no number"},
+              {"inference_address=ftp://x\n", "is no IPv4 address"},
+              {"inference_address=http://0.0.0.0:0\ndisable_token_authorization=true\n", "others than this machine"},
+              {"management_address=https://127.0.0.1:8443\n", "TLS"},
+              {"enable_model_api=yes\n", "true or false"},
+              {"nonsense=1\n", "no key of config.properties"}};
+  const torch *t = *state;
+  char command[2048];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    write_text(t->f.folder, "wrong.properties", rows[i].text);
+    snprintf(command, sizeof command,
+             "cd %s && %s serve --start --foreground --ts-config wrong.properties net.tdir 2>&1 | grep -q \"%s\"",
+             t->f.folder, t->f.program, rows[i].says);
+    if (system(command) != 0) fail_msg("%s", rows[i].text);
+  }
+}
+
+/* --start returns when the server listens, and --stop ends it; a UNIX socket answers too. */
+static void background(void **state) {
+  const torch *t = *state;
+  char command[4096];
+  write_text(
+      t->f.folder, "unix.properties",
+      "inference_address=unix:quiet.sock\nmanagement_address=unix:quiet.sock\nmetrics_address=unix:quiet.sock\n");
+  snprintf(command, sizeof command,
+           "cd %s && export XDG_RUNTIME_DIR=$PWD && t=%s && o='--ts-config unix.properties --disable-token-auth' && "
+           "$t serve --start $o net.tdir | grep -q 'listening on unix:quiet.sock' && test -S quiet.sock && "
+           "$t serve --stop $o | grep -q stopped && ! test -e quiet.sock && ! $t serve --stop $o 2>/dev/null",
+           t->f.folder, t->f.program);
+  assert_int_equal(system(command), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(addresses),           cmocka_unit_test(lifecycle),
+                                     cmocka_unit_test(repository),          cmocka_unit_test(batches),
+                                     cmocka_unit_test(replaced_under_load), cmocka_unit_test(tokens),
+                                     cmocka_unit_test(configurations),      cmocka_unit_test(background)};
+  return cmocka_run_group_tests(tests, open_torch, close_torch);
+}

@@ -42,15 +42,18 @@ static bool read_dim(PyObject *dim, int64_t *size, const char **symbol) {
   return !PyErr_Occurred();
 }
 
-/* One (dtype, dims), (dtype, dims, is it complex) or those and a name as bytes: None among the dims is an open one, and
- * so is a name, equal ones being of equal size. */
+/* One (dtype, dims), (dtype, dims, is it complex) or those and a name as bytes, and whether that is a path: None among
+ * the dims is an open one, and so is a name, equal ones being of equal size. */
 static bool read_spec(PyObject *pair, td_input_spec *spec) {
   const char *dtype, *name = NULL;
   PyObject *dims;
-  int is_complex = 0;
-  if (!PyArg_ParseTuple(pair, "sO!|py", &dtype, &PyTuple_Type, &dims, &is_complex, &name)) return false;
-  *spec = (td_input_spec){
-      .name = name, .dtype = core_dtype_of(dtype), .rank = (int32_t)PyTuple_Size(dims), .is_complex = is_complex};
+  int is_complex = 0, is_path = 0;
+  if (!PyArg_ParseTuple(pair, "sO!|pyp", &dtype, &PyTuple_Type, &dims, &is_complex, &name, &is_path)) return false;
+  *spec = (td_input_spec){.name = is_path ? NULL : name,
+                          .path = is_path ? name : NULL,
+                          .dtype = core_dtype_of(dtype),
+                          .rank = (int32_t)PyTuple_Size(dims),
+                          .is_complex = is_complex};
   if (spec->dtype == TD_INVALID || spec->rank > TD_MAX_RANK)
     return PyErr_Format(PyExc_ValueError, "an input of %s and %zd dimensions is not supported", dtype,
                         PyTuple_Size(dims)) != NULL;
@@ -126,15 +129,15 @@ PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
   static char *names[] = {"source",   "from_memory", "backend", "math",   "isa",        "weights", "disabled_passes",
                           "format",   "seed",        "method",  "inputs", "specialise", "cc",      "cache",
-                          "for_file", "trusted",     "dump",    NULL};
+                          "for_file", "trusted",     "dump",    "inject", NULL};
   PyObject *source, *inputs = Py_None, *dump = Py_None;
   int from_memory = 0, for_file = 0, trusted = 0;
   unsigned long long seed = 0;
   td_load_options options = {.size = sizeof options, .warn = core_warn};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzOzzzppO", names, &source, &from_memory,
-                                   &options.backend, &options.math, &options.isa, &options.weights,
-                                   &options.disabled_passes, &options.format, &seed, &options.method, &inputs,
-                                   &options.specialise, &options.cc, &options.cache, &for_file, &trusted, &dump))
+  if (!PyArg_ParseTupleAndKeywords(
+          args, keywords, "O|p$zzzzzzKzOzzzppOz", names, &source, &from_memory, &options.backend, &options.math,
+          &options.isa, &options.weights, &options.disabled_passes, &options.format, &seed, &options.method, &inputs,
+          &options.specialise, &options.cc, &options.cache, &for_file, &trusted, &dump, &options.inject))
     return NULL;
   options.seed = seed;
   options.for_file = for_file;

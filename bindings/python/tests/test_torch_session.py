@@ -75,6 +75,34 @@ class Examples(unittest.TestCase):
         tensor = quiet(lambda: treadle.load(torch.jit.script(torch.nn.ReLU()), self.a))
         torch.testing.assert_close(tensor(self.a), torch.relu(self.a))
 
+    def test_scripted_dictionaries(self):
+        class Batch(torch.nn.Module):
+            def forward(self, batch: dict[str, torch.Tensor], more: list[dict[str, torch.Tensor]]):
+                return {"sum": self.scale(batch["x"]) + batch["y"] - more[1]["z"]}
+
+            def scale(self, x: torch.Tensor):
+                return x * 2
+
+        class One(torch.nn.Module):
+            def forward(self, batch: dict[str, torch.Tensor]):
+                return batch["x"] - batch["y"]
+
+        script, a, b = quiet(lambda: torch.jit.script(Batch())), self.a, self.b
+        batch, more = {"y": b, "x": a}, [{"z": a}, {"z": b}]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "batch.pt")
+            script.save(path)
+            for source in (script, path):
+                for examples in ((batch, more), {"more": more, "batch": batch}):
+                    model = treadle.load(source, examples)
+                    for got in (model({"x": a, "y": b}, more), model(more=more, batch=batch)):
+                        torch.testing.assert_close(got, a * 2)
+                with self.assertRaisesRegex(treadle.BadArgument, r"no input called batch\['no'\]; there are: .*batch\['x'\]"):
+                    model({"no": a, "y": b}, more)
+        torch.testing.assert_close(quiet(lambda: treadle.load(torch.jit.script(One()), batch))(batch), a - b)
+        with self.assertRaisesRegex(treadle.BadArgument, "no text that a path can hold"):
+            treadle.load(script, ({1: a}, more))
+
     def test_reset(self):
         class Counter(torch.nn.Module):
             def __init__(self):

@@ -77,14 +77,36 @@ def _type_of(value, name):
     return (*_core.type_of(Kinds().array(value, name)), False)
 
 
+def has_keys(value):
+    """Is it a dictionary, or does one stand in it?"""
+    return isinstance(value, Mapping) or isinstance(value, (list, tuple)) and any(map(has_keys, value))
+
+
+def parts_by_path(path, value):
+    """(path, part) of each array and number of an argument: "batch['x'][0]"."""
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str) or "]" in key:
+                raise BadArgument(f"{path}: the key {key!r} is no text that a path can hold", path)
+        return [pair for key, item in value.items() for pair in parts_by_path(f"{path}['{key}']", item)]
+    if isinstance(value, list) or isinstance(value, tuple) and not _is_type(value):
+        return [pair for i, item in enumerate(value) for pair in parts_by_path(f"{path}[{i}]", item)]
+    return [] if value is None else [(path, value)]
+
+
 def types_of(example_inputs):
-    """What the core is told of inputs whose file does not say their types: of arguments in order, or of a mapping by name."""
+    """What the core is told of inputs whose file does not say their types: of arguments in order, or of a mapping by name. Those
+    among which are dictionaries are told by paths."""
     if example_inputs is None:
         return None
-    if isinstance(example_inputs, Mapping):
-        return [(*_type_of(value, name), name.encode()) for name, value in example_inputs.items()]
-    if not isinstance(example_inputs, (list, tuple)):
+    named = isinstance(example_inputs, Mapping)
+    if not named and not isinstance(example_inputs, (list, tuple)):
         example_inputs = (example_inputs,)
+    arguments = example_inputs.items() if named else [(f"argument {i}", value) for i, value in enumerate(example_inputs)]
+    if any(has_keys(value) for _, value in arguments):
+        return [(*_type_of(part, path), path.encode(), True) for name, value in arguments for path, part in parts_by_path(name, value)]
+    if named:
+        return [(*_type_of(value, name), name.encode()) for name, value in arguments]
     return [_type_of(value, f"example input {i}") for i, value in enumerate(nest_parts(list(example_inputs)))]
 
 
@@ -95,6 +117,15 @@ def spread(args, inputs):
         inner = nest_parts(value) if isinstance(value, (list, tuple, Mapping)) else [value]
         parts += [value] if all(isinstance(part, (bool, int, float)) for part in inner) else inner
     return parts if len(parts) <= len(inputs) and not any(info.kind == "list" for info in inputs) else args
+
+
+def by_path(args, named, inputs):
+    """Arguments among which are dictionaries, as inputs by their names, where these are paths."""
+    if not any(map(has_keys, (*args, *named.values()))) or not any("['" in info.name for info in inputs):
+        return args, named
+    order = dict.fromkeys(info.name.partition("[")[0] for info in inputs)
+    pairs = (*zip(order, args), *named.items())
+    return (), {path: part for name, value in pairs for path, part in parts_by_path(name, value)}
 
 
 def torch_tensor_view(tensor, name, torch, readonly=False):

@@ -5,7 +5,7 @@ import shutil
 
 _STARTS = ("graph.", "generated.", "plan.", "loops.txt", "timings.txt", "options.txt")
 _OPTIONS = {"backend": "backend", "disabled_passes": "disable-passes", "isa": "isa", "math": "math", "seed": "seed",
-            "specialise": "specialise"}
+            "specialise": "specialise", "inject": "inject"}
 
 
 def _remove_old(folder):

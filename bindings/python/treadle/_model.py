@@ -7,7 +7,7 @@ import threading
 import time
 
 from . import _core
-from ._convert import Kinds, complex_of, spread, types_of
+from ._convert import Kinds, by_path, complex_of, spread, types_of
 from ._debug import dump_into
 from ._errors import BadArgument
 from ._events import listener, told
@@ -72,6 +72,7 @@ class _Callable:
 
     def _take(self, model, args, named, kinds):
         inputs = model.inputs
+        args, named = by_path(args, named, inputs)
         if args and len(args) < len(inputs):
             args = spread(args, inputs)
         if len(args) > len(inputs):
@@ -381,7 +382,7 @@ def _load_again(source, example_inputs, options):
 
 def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, interop_threads=0, weights=None,
          disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None, trusted=False,
-         debug_dir=None, verbose=False, **unknown):
+         debug_dir=None, verbose=False, inject=None, **unknown):
     """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
     not copied).
 
@@ -399,6 +400,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     trusted   machine code in a .tdl is loaded: the file is as trusted as this program
     debug_dir a folder for what the model becomes on its way: docs/debugging.md
     verbose   prints, on standard error, what was loaded
+    inject    a fault to be found, "neg:wrong", in builds with tests: docs/debugging.md
 
     example_inputs  types and sizes for files that do not say them (TorchScript): the arguments of a call, or for each
               ("f32", (1, 3, None, "width")), None and names being open; or these by the names of inputs: {"x": array}. Of
@@ -411,7 +413,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     threads, interop = thread_count(threads, "threads"), thread_count(interop_threads, "interop_threads")
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
                "disabled_passes": passes(disabled_passes), "format": format, "seed": seed, "method": method,
-               "specialise": sizes(specialise), **compiler_and_cache(cc)}
+               "specialise": sizes(specialise), "inject": inject, **compiler_and_cache(cc)}
     is_path = isinstance(source, (str, os.PathLike))
     if debug_dir is not None:
         options["dump"] = dump_into(debug_dir, os.fspath(source) if is_path else type(source).__name__, options)

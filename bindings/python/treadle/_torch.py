@@ -19,9 +19,9 @@ from collections.abc import Mapping
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import _core
+from . import _bundle, _core
 from ._around import around, drawn_graph, placed_graph, put_back, real_graph, token_positions, with_draws, with_tokens
-from ._convert import nest_parts, nest_shape, torch_tensor_view, types_of
+from ._convert import has_keys, nest_parts, nest_shape, torch_tensor_view, types_of
 from ._debug import dump_into
 from ._errors import BadArgument, Error, Unsupported
 from ._events import listener, told
@@ -42,6 +42,7 @@ def _loaded(program, weights, options, name, threads):
     held = [(key, torch_tensor_view(tensor.detach(), key, torch, True)) for key, tensor in weights.items()]
     known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise", "cc", "cache", "dump")}
     known["for_file"] = options.get("for_file", False)
+    known["inject"] = options.get("inject")
     return Model(_core.load_graph(program, held, **known), name, *threads)
 
 
@@ -97,7 +98,7 @@ class ScriptedModel(Model):
 
     def _nest(self, example_inputs):
         self._shape = None
-        if not isinstance(example_inputs, Mapping):
+        if not isinstance(example_inputs, Mapping) and not has_keys(example_inputs):
             args = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
             if len(nest_parts(args)) == len(self.inputs) and all(v.kind == "tensor" for v in self.inputs):
                 self._shape = nest_shape(tuple(args))
@@ -141,12 +142,21 @@ def _load_exported(program, options, threads):
     return model._nest(program)
 
 
+def _only_dictionary(source, example_inputs, method):
+    """A mapping whose keys are no names of arguments is the only argument."""
+    function = getattr(source, method or "forward", source)
+    names = {argument.name for argument in function.schema.arguments} if hasattr(function, "schema") else set()
+    given = isinstance(example_inputs, Mapping) and names and not names.issuperset(example_inputs)
+    return (example_inputs,) if given else example_inputs
+
+
 def load(source, example_inputs, options, threads):
     """What torch has, as a Model; None where it is no such thing."""
     if isinstance(source, torch.export.ExportedProgram):
         return load_exported(source, options, threads)
     if isinstance(source, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         memory = io.BytesIO()
+        example_inputs = _only_dictionary(source, example_inputs, options["method"])
         torch.jit.save(source, memory)  # one copy of the weights, which the model then keeps and reads in place
         model = _core.load(memory.getbuffer(), True, inputs=types_of(example_inputs), **options)
         return ScriptedModel(model, type(source).__name__, *threads)._nest(example_inputs)
@@ -278,6 +288,7 @@ class _Compiled:
 
     def __init__(self, module, static, options):
         self.module = self.program = module
+        self.given = dict(options)
         self.options = options
         self.follows = options.get("threads") is None  # PyTorch's number, as it is at each call
         self.threads = thread_count(options.pop("threads", None), "threads")
@@ -342,13 +353,25 @@ class _Compiled:
                     self.build(args)
             except (Error, CannotSay) as error:
                 self.broken = True
-                _warn(str(error), self.module)
+                _warn(str(error) + self.left(args, "error", f"fails: {error}"), self.module)
                 return False
         return True
+
+    def left(self, args, kind, text):
+        """What a failure leaves behind, as the end of a warning: nothing, where nobody asked for it."""
+        return ""
 
     def __call__(self, args):
         if self.broken or not self.check(args):
             return self.module(*args)
+        return self.run(args)
+
+    def compute(self, args):
+        """Results by Treadle alone: what fails is raised."""
+        self.build(args)
+        return self.run(args)
+
+    def run(self, args):
         model = self.model
         if self.follows and torch.get_num_threads() != model.threads:
             model._set_threads(torch.get_num_threads())
@@ -361,6 +384,35 @@ class _Compiled:
             return self.bound.run(session, args)
         finally:
             idle.sessions.append(session)
+
+
+class _Watched(_Compiled):
+    """A graph under TORCHDYNAMO_REPRO_AFTER=aot: _bundle."""
+
+    def left(self, args, kind, text):
+        return f"; what shows it is in {_bundle.write(self, args, kind, text)}"
+
+    def __call__(self, args):
+        if self.broken:
+            return self.module(*args)
+        level = _bundle.level()
+        kept = [a.detach().clone() if isinstance(a, torch.Tensor) else a for a in args]
+        if level == 3:
+            _bundle.write(self, kept, "crash", "may crash")
+        try:
+            results = super().__call__(args)
+        except Error as error:
+            error.text += self.left(kept, "error", f"fails: {error}")
+            raise type(error)(error.text, error.name, error.offset) from None
+        if level != 4 or self.broken:
+            return results
+        want = self.module(*kept)
+        text = _bundle.difference(self.module, kept, results, want)
+        if text is None:
+            return results
+        self.broken = True
+        _warn(text + self.left(kept, "wrong", f"is wrong: {text}"), self.module)
+        return want
 
 
 _NUMBERS = {torch.SymInt: "i64", int: "i64", torch.SymFloat: "f64", float: "f64", torch.SymBool: "bool", bool: "bool"}
@@ -402,7 +454,7 @@ def _inference(options, graphs):
         if placed is not None:
             return put_back(compile_graph(placed[0], example_inputs), placed[1], placed[2])
         try:
-            compiled = _Compiled(module, _static_positions(module, example_inputs), dict(options))
+            compiled = (_Watched if _bundle.level() else _Compiled)(module, _static_positions(module, example_inputs), dict(options))
             graphs.append(compiled)
         except (CannotSay, Error) as why:
             _warn(f"it has {why}", module)
@@ -427,7 +479,8 @@ def _boxed(module):
     return make_boxed_func(module)
 
 
-_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads", "interop_threads", "inference", "debug_dir", "verbose"))
+_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads", "interop_threads", "inference", "debug_dir", "verbose",
+                      "inject"))
 
 
 def _checked(options, what):

@@ -32,7 +32,7 @@ const char serve_usage[] =
     "  --disable-token-auth   asks for no tokens; else --start writes key_file.json, as TorchServe does\n"
     "  --version\n";
 
-typedef enum kind { FLAG, NUMBER, TEXT, PORT, ADDRESS, PORT_KEY, TRUTH, MEANINGLESS } kind;
+typedef enum kind { FLAG, NUMBER, TEXT, PORT, HOST, ADDRESS, TRUTH } kind;
 
 typedef struct setting {
   const char *option; /* of the command line, or NULL */
@@ -69,6 +69,10 @@ static const setting settings[] = {
     {NULL, "inference_address", ADDRESS, 0, 0, 0},
     {NULL, "management_address", ADDRESS, 1, 0, 0},
     {NULL, "metrics_address", ADDRESS, 2, 0, 0},
+    {NULL, "grpc_inference_address", HOST, 3, 0, 0},
+    {NULL, "grpc_management_address", HOST, 4, 0, 0},
+    {NULL, "grpc_inference_port", PORT, 3, 0, 65535},
+    {NULL, "grpc_management_port", PORT, 4, 0, 65535},
     {NULL, "default_workers_per_model", NUMBER, AT(start_workers), 0, SERVE_MOST_WORKERS},
     {NULL, "enable_model_api", TRUTH, AT(model_api), 0, 0},
     {NULL, "disable_token_authorization", TRUTH, AT(no_tokens), 0, 0},
@@ -76,7 +80,6 @@ static const setting settings[] = {
 
 /* TorchServe's keys that say nothing here: its Java front end, GPUs, Python workers, and what is always on. */
 static const char meaningless[] =
-    "grpc_inference_address,grpc_inference_port,grpc_management_address,grpc_management_port,"
     "grpc_inference_max_connection_age_ms,grpc_management_max_connection_age_ms,"
     "grpc_inference_max_connection_age_grace_ms,grpc_management_max_connection_age_grace_ms,enable_grpc_ssl,"
     "number_of_netty_threads,netty_client_threads,use_native_io,io_ratio,prefer_direct_buffer,vmargs,debug,"
@@ -123,6 +126,12 @@ static td_status apply(const setting *s, const char *name, const char *value, se
     *(const char **)(void *)at = value;
     return TD_OK;
   }
+  if (s->kind == HOST) {
+    unsigned char ip[16];
+    if (inet_pton(AF_INET, value, ip) != 1) return bad_value(name, value, "IPv4 address", err);
+    strcpy(o->addresses[s->at].host, value);
+    return TD_OK;
+  }
   if (s->kind == ADDRESS) return read_address(name, value, &o->addresses[s->at], err);
   if (s->kind == TRUTH) {
     number = strcmp(value, "true") == 0;
@@ -132,7 +141,7 @@ static td_status apply(const setting *s, const char *name, const char *value, se
       return base_fail(err, TD_BAD_ARGUMENT, name, -1, "'%s' is no number from %lld to %lld", value, (long long)s->low,
                        (long long)s->high);
   }
-  if (s->kind == PORT) o->addresses[0].port = (uint16_t)number;
+  if (s->kind == PORT) o->addresses[s->at].port = (uint16_t)number;
   else *(int64_t *)(void *)at = number;
   return TD_OK;
 }
@@ -238,7 +247,7 @@ static td_status check(const serve_options *o, td_error *err) {
   return TD_OK;
 }
 
-/* TorchServe's three addresses; equal ones share a socket. */
+/* TorchServe's five addresses; equal ones share a socket. */
 static void share_addresses(serve_options *o) {
   for (int i = 1; i < SERVE_ADDRESSES; i++)
     for (int j = 0; j < i; j++) {
@@ -252,6 +261,8 @@ static void share_addresses(serve_options *o) {
 
 td_status serve_read_options(int count, char **words, base_arena *arena, serve_options *o, td_error *err) {
   const serve_address local = {.host = "127.0.0.1", .port = 8080, .roles = SERVE_INFER | SERVE_MANAGE | SERVE_METRICS};
+  static const uint16_t ports[SERVE_ADDRESSES] = {8080, 8081, 8082, 7070, 7071};
+  static const uint32_t roles[SERVE_ADDRESSES] = {SERVE_INFER, SERVE_MANAGE, SERVE_METRICS, SERVE_INFER, SERVE_MANAGE};
   serve_options line = *o;
   int others;
   char **copy = base_new(arena, char *, (size_t)count + 1);
@@ -262,8 +273,8 @@ td_status serve_read_options(int count, char **words, base_arena *arena, serve_o
   if (line.start || line.stop || line.config) {
     for (int i = 0; i < SERVE_ADDRESSES; i++) {
       o->addresses[i] = local;
-      o->addresses[i].port = (uint16_t)(8080 + i);
-      o->addresses[i].roles = 1u << i;
+      o->addresses[i].port = ports[i];
+      o->addresses[i].roles = roles[i];
     }
     FILE *there = line.config ? NULL : fopen("config.properties", "r");
     if (there) fclose(there);

@@ -12,16 +12,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server.h"
+#include "h2.h"
 
-enum { CONNECTIONS = 1024, FIRST_BODY = 65536, READ_SECONDS = 30, IDLE_SECONDS = 75, SWEEP_MS = 200 };
+enum {
+  CONNECTIONS = 1024,
+  FIRST_BODY = 65536,
+  READ_SECONDS = 30,
+  IDLE_SECONDS = 75,
+  STREAM_SECONDS = 86400,
+  SWEEP_MS = 200
+};
 
 typedef struct connection {
   int fd; /* -1: free */
   struct loop *loop;
-  enum { READ_HEAD, READ_BODY, COMPUTE, WRITE } state;
-  bool close_after;
-  size_t count, used; /* bytes in `in`; of these, those that belong to the head */
+  enum { READ_HEAD, READ_BODY, COMPUTE, WRITE, STREAMS } state;
+  serve_h2 *h2;             /* STREAMS: the connection speaks HTTP/2 */
+  bool receiving;           /* within serve_h2_receive: replies are sent behind it */
+  bool close_after, served; /* served: a request was read */
+  size_t count, used;       /* bytes in `in`; of these, those that belong to the head */
   http_scan scan;
   http_head head;
   http_chunks chunks;
@@ -66,6 +75,8 @@ static void ask_listeners(loop *l, bool rest) {
 }
 
 static void drop(loop *l, connection *c) {
+  serve_h2_close(c->h2);
+  c->h2 = NULL;
   close(c->fd);
   c->fd = -1;
   free_job(&c->job);
@@ -203,6 +214,7 @@ static void advance(loop *l, connection *c) {
       return;
     }
     c->used = (size_t)length;
+    c->served = true;
     c->job.arena = base_arena_new(&base_libc_allocator);
     if (!c->job.arena) {
       refuse(l, c, 507);
@@ -225,6 +237,45 @@ static void advance(loop *l, connection *c) {
   else watch(l, c, EPOLLIN, READ_SECONDS);
 }
 
+/* ---- HTTP/2 ---- */
+
+static void send_streams(loop *l, connection *c) {
+  if (!serve_h2_send(c->h2) || (l->server->draining && !serve_h2_streams(c->h2) && !serve_h2_blocked(c->h2))) {
+    drop(l, c);
+    return;
+  }
+  const bool busy = serve_h2_streams(c->h2) > 0;
+  watch(l, c, serve_h2_blocked(c->h2) ? EPOLLIN | EPOLLOUT : EPOLLIN, busy ? STREAM_SECONDS : IDLE_SECONDS);
+}
+
+static void reply_ready(void *owner) {
+  connection *c = owner;
+  if (!c->receiving) send_streams(c->loop, c);
+}
+
+static void receive_streams(loop *l, connection *c) {
+  c->receiving = true;
+  const bool whole = serve_h2_receive(c->h2, c->in, c->count);
+  c->receiving = false;
+  c->count = 0;
+  if (whole) send_streams(l, c);
+  else drop(l, c);
+}
+
+/* Does the client speak HTTP/2 from its first byte on? -1: too few bytes to tell. */
+static int speaks_h2(const connection *c) {
+  const size_t most = sizeof SERVE_H2_PREFACE - 1, count = c->count < most ? c->count : most;
+  if (c->served || c->state != READ_HEAD || memcmp(c->in, SERVE_H2_PREFACE, count) != 0) return 0;
+  return count == most ? 1 : -1;
+}
+
+static void begin_streams(loop *l, connection *c) {
+  c->h2 = serve_h2_open(l->server, c->fd, c->roles, reply_ready, c);
+  c->state = STREAMS;
+  if (c->h2) receive_streams(l, c);
+  else drop(l, c);
+}
+
 static void receive(loop *l, connection *c) {
   if (c->count == sizeof c->in) {
     refuse(l, c, 431);
@@ -236,7 +287,11 @@ static void receive(loop *l, connection *c) {
     return;
   }
   if (got > 0) c->count += (size_t)got;
-  advance(l, c);
+  const int streams = speaks_h2(c);
+  if (c->state == STREAMS) receive_streams(l, c);
+  else if (streams > 0) begin_streams(l, c);
+  else if (streams < 0) watch(l, c, EPOLLIN, READ_SECONDS);
+  else advance(l, c);
 }
 
 static void begin_request(connection *c) {
@@ -296,7 +351,7 @@ static void accept_one(loop *l, int listener) {
   c->loop = l;
   c->roles = l->server->options.addresses[listener].roles;
   c->count = c->used = 0;
-  c->close_after = false;
+  c->close_after = c->served = false;
   begin_request(c);
   c->until_ns = sys_clock_ns() + READ_SECONDS * 1000000000ull;
   l->open++;
@@ -323,8 +378,9 @@ static void handle(loop *l, const struct epoll_event *event) {
   if (listener >= l->listeners && listener < l->listeners + SERVE_ADDRESSES)
     accept_one(l, (int)(listener - l->listeners));
   else if (event->data.ptr == &l->server->done_event) take_done(l);
+  else if (c->state == STREAMS && !(event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))) send_streams(l, c);
   else if (c->state == WRITE) write_more(l, c);
-  else if (event->events & EPOLLOUT) advance(l, c);
+  else if (c->state != STREAMS && (event->events & EPOLLOUT)) advance(l, c);
   else receive(l, c);
 }
 
@@ -396,6 +452,11 @@ static void drain(loop *l) {
   l->server->draining = true;
   close_listeners(l);
   sweep(l);
+  for (connection *c = l->all; c < l->all + CONNECTIONS; c++)
+    if (c->fd >= 0 && c->state == STREAMS) {
+      serve_h2_end(c->h2);
+      send_streams(l, c);
+    }
   while (l->open && sys_clock_ns() < until && !told_to_end(l)) turn(l);
 }
 

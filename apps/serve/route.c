@@ -31,6 +31,10 @@ static void refuse(serve_job *job, int32_t status, const char *type, const char 
   job->reply_json = 0;
   job->status = status;
   job->type = "application/json";
+  if (job->is_grpc) {
+    base_text_add(&job->reply, text, strlen(text));
+    return;
+  }
   if (job->is_torch)
     base_text_print(&job->reply, "{\n  \"code\": %d,\n  \"type\": \"%s\",\n  \"message\": ", status,
                     type ? type : exception_of(status));
@@ -176,7 +180,7 @@ static bool ready(serve_job *job, char **parts) {
 }
 
 /* Healthy: the default version of each model has the workers that it is to have at least. */
-static bool ping(serve_job *job, char **parts) {
+bool serve_ping(serve_job *job, char **parts) {
   (void)parts;
   const serve_server *server = job->server;
   bool up = !server->draining;
@@ -202,16 +206,20 @@ static bool renew_key(serve_job *job, char **parts) {
 
 /* ---- inference ---- */
 
-static bool compute(serve_job *job, char **parts, const serve_protocol *protocol) {
-  if (!find(job, parts[0], parts[1])) return true;
+bool serve_enter(serve_job *job, const serve_protocol *protocol) {
   job->protocol = protocol;
   if (!job->version->max_workers) {
     serve_refuse(job, 503, "model %s has no workers: scale it up", job->version->name);
     return true;
   }
   if (serve_queue(job)) return false;
+  job->is_full = true;
   serve_refuse(job, 503, "the queue of model %s is full: try again later", job->version->name);
   return true;
+}
+
+static bool compute(serve_job *job, char **parts, const serve_protocol *protocol) {
+  return !find(job, parts[0], parts[1]) || serve_enter(job, protocol);
 }
 
 static bool infer(serve_job *job, char **parts) { return compute(job, parts, &serve_v2); }
@@ -226,7 +234,7 @@ static const struct route {
   uint32_t role, flags;
   bool (*answer)(serve_job *job, char **parts); /* as serve_route */
 } routes[] = {
-    {"GET", "/ping", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, ping},
+    {"GET", "/ping", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, serve_ping},
     {"GET", "/v2/health/live", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, live},
     {"GET", "/v2/health/ready", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, ready},
     {"GET", "/v2", SERVE_INFER, OPEN, server_about},

@@ -128,7 +128,7 @@ bool serve_queue(serve_job *job) {
   serve_version *v = job->version;
   serve_server *server = v->server;
   job->arrived_ns = sys_clock_ns();
-  job->deadline_ns = job->arrived_ns + v->limit_ns;
+  job->deadline_ns = job->arrived_ns + (job->limit_ns && job->limit_ns < v->limit_ns ? job->limit_ns : v->limit_ns);
   job->next = NULL;
   pthread_mutex_lock(&server->lock);
   const bool room = v->depth < v->queue_limit;

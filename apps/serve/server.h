@@ -33,8 +33,13 @@ struct serve_job {
   char *body;
   size_t count, cap; /* of the body: bytes there are, and room */
   base_str method, path, query, type_in, token;
-  uint32_t roles;       /* of the address that it came by */
-  bool is_torch;        /* errors are written as TorchServe writes them */
+  uint32_t roles;                                              /* of the address that it came by */
+  bool is_torch;                                               /* errors are written as TorchServe writes them */
+  bool is_grpc;                                                /* errors are their text alone */
+  bool is_full;                                                /* it was refused since the queue is full */
+  enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY } shape; /* of a gRPC message around what REST would reply */
+  const char *order_name;                                      /* SERVE_REPOSITORY: of the model */
+  uint64_t limit_ns;                                           /* that the client waits; 0: it did not say */
   int64_t json_count;   /* bytes of JSON in front of binary tensors; -1: the body is all JSON */
   uint64_t arrived_ns;  /* in the queue */
   uint64_t deadline_ns; /* when nobody waits for the reply any more */
@@ -96,10 +101,10 @@ typedef struct serve_address {
   uint32_t roles; /* 0: not used */
 } serve_address;
 
-enum { SERVE_ADDRESSES = 3, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
+enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 
 typedef struct serve_options {
-  serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics */
+  serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
   const char *model_store, *models, *config, *key_file;
   int64_t workers, queue, timeout_s, most_bytes, drain_s, batch, delay_ms, start_workers;
   int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
@@ -189,6 +194,9 @@ void serve_refuse_as(serve_job *job, int32_t status, const char *type, const cha
 /* The library's status as HTTP's. */
 void serve_fail(serve_job *job, td_status status, const td_error *err);
 void serve_answer(serve_job *job, int32_t status, const char *format, ...) BASE_PRINTF(3, 4);
+/* Has the job's version compute it; as serve_route. */
+bool serve_enter(serve_job *job, const serve_protocol *protocol);
+bool serve_ping(serve_job *job, char **parts);
 /* A parameter of the query, decoded, in the arena; NULL: it is not there. */
 const char *serve_query(const serve_job *job, const char *name);
 
@@ -207,6 +215,7 @@ bool serve_repository_unload(serve_job *job, char **parts);
 extern const serve_protocol serve_v2, serve_prediction;
 /* "FP32", ...; NULL: the protocol has no such type. */
 const char *serve_datatype(td_dtype dtype);
+td_dtype serve_dtype(base_str name); /* TD_INVALID: there is no such type */
 /* The shortest text that reads as the same number of the type; false: it is not finite. */
 bool serve_print_float(base_text *to, double value, bool is_f64);
 #endif

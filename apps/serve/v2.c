@@ -21,6 +21,12 @@ const char *serve_datatype(td_dtype dtype) {
   return NULL;
 }
 
+td_dtype serve_dtype(base_str name) {
+  for (size_t i = 0; i < DATATYPES; i++)
+    if (base_str_is(name, datatypes[i].name)) return datatypes[i].dtype;
+  return TD_INVALID;
+}
+
 static td_status bad(td_error *err, const char *name, const char *text) {
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "%s", text);
 }
@@ -61,9 +67,7 @@ static td_status read_shape(const fmt_json *input, const char *name, td_tensor *
   const fmt_json *shape = fmt_json_get(input, "shape");
   const char *type = fmt_json_text(fmt_json_get(input, "datatype"));
   int64_t count;
-  t->dtype = TD_INVALID;
-  for (size_t i = 0; type && i < DATATYPES; i++)
-    if (strcmp(datatypes[i].name, type) == 0) t->dtype = datatypes[i].dtype;
+  t->dtype = serve_dtype(base_str_of(type));
   if (t->dtype == TD_INVALID)
     return bad(err, name, "has no datatype that is known: BOOL, INT8 to UINT64, FP16 to FP64, BF16");
   if (!fmt_json_is(shape, FMT_JSON_ARRAY) || fmt_json_count(shape) > TD_MAX_RANK)

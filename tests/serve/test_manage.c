@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-enum { INFERENCE, MANAGEMENT, METRICS, PORTS };
+enum { INFERENCE, MANAGEMENT, METRICS, GRPC, GRPC_MANAGEMENT, PORTS };
 
 typedef struct torch {
   fixture f;
@@ -64,7 +64,8 @@ static int open_torch(void **state) {
   write_text(t->f.folder, "config.properties",
              "# a comment\ninference_address=http://127.0.0.1:0\nmanagement_address: http://127.0.0.1:0\n"
              "metrics_address = http://127.0.0.1:0\nmodel_store=.\nnumber_of_netty_threads=32\n"
-             "job_queue_size=\\\n  1000\ndefault_workers_per_model=1\nenable_model_api=true\n"
+             "grpc_inference_port=0\ngrpc_management_port=0\njob_queue_size=\\\n  "
+             "1000\ndefault_workers_per_model=1\nenable_model_api=true\n"
              "disable_token_authorization=true\n");
   *state = t;
   start_torch(t, NULL);
@@ -224,9 +225,11 @@ static int ask_with_key(torch *t, int port, const char *path, const char *key) {
 
 static void tokens(void **state) {
   torch other = *(torch *)*state, *t = &other;
-  write_text(t->f.folder, "config.properties",
-             "inference_address=http://127.0.0.1:0\nmanagement_address=http://127.0.0.1:0\n"
-             "metrics_address=http://127.0.0.1:0\nmodel_store=.\ndefault_workers_per_model=1\n");
+  write_text(
+      t->f.folder, "config.properties",
+      "inference_address=http://127.0.0.1:0\nmanagement_address=http://127.0.0.1:0\n"
+      "metrics_address=http://"
+      "127.0.0.1:0\ngrpc_inference_port=0\ngrpc_management_port=0\nmodel_store=.\ndefault_workers_per_model=1\n");
   start_torch(t, NULL);
   read_keys(t);
   expect(t, INFERENCE, "GET", "/ping", "", 200, "Healthy"); /* probes need none */
@@ -247,7 +250,7 @@ static void tokens(void **state) {
 static void configurations(void **state) {
   static const struct {
     const char *text, *says;
-  } rows[] = {{"job_queue_size=many\n", "'many' is no number"},
+  } rows[] = {{"grpc_inference_port=0\ngrpc_management_port=0\njob_queue_size=many\n", "'many' is no number"},
               {"inference_address=ftp://x\n", "is no IPv4 address"},
               {"inference_address=http://0.0.0.0:0\ndisable_token_authorization=true\n", "others than this machine"},
               {"management_address=https://127.0.0.1:8443\n", "TLS"},
@@ -268,9 +271,9 @@ static void configurations(void **state) {
 static void background(void **state) {
   const torch *t = *state;
   char command[4096];
-  write_text(
-      t->f.folder, "unix.properties",
-      "inference_address=unix:quiet.sock\nmanagement_address=unix:quiet.sock\nmetrics_address=unix:quiet.sock\n");
+  write_text(t->f.folder, "unix.properties",
+             "grpc_inference_port=0\ngrpc_management_port=0\ninference_address=unix:quiet.sock\nmanagement_address="
+             "unix:quiet.sock\nmetrics_address=unix:quiet.sock\n");
   snprintf(command, sizeof command,
            "cd %s && export XDG_RUNTIME_DIR=$PWD && t=%s && o='--ts-config unix.properties --disable-token-auth' && "
            "$t serve --start $o net.tdir | grep -q 'listening on unix:quiet.sock' && test -S quiet.sock && "

@@ -1,0 +1,612 @@
+/* grpc.c -- the gRPC services: KServe's inference.GRPCInferenceService (raw tensors in and out, typed ones in), health,
+ * and TorchServe's inference and management, whose messages hold what the REST routes answer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fmt/wire.h"
+#include "h2.h"
+
+enum { MOST_TEXT = 4096, MOST_INPUTS = 256 };
+
+/* gRPC's statuses. */
+enum {
+  INVALID_ARGUMENT = 3,
+  DEADLINE_EXCEEDED = 4,
+  NOT_FOUND = 5,
+  ALREADY_EXISTS = 6,
+  PERMISSION_DENIED = 7,
+  RESOURCE_EXHAUSTED = 8,
+  FAILED_PRECONDITION = 9,
+  UNIMPLEMENTED = 12,
+  INTERNAL = 13,
+  UNAVAILABLE = 14,
+  UNAUTHENTICATED = 16
+};
+
+static const struct {
+  int32_t http;
+  uint32_t grpc;
+} statuses[] = {{400, INVALID_ARGUMENT},    {401, UNAUTHENTICATED}, {403, PERMISSION_DENIED},  {404, NOT_FOUND},
+                {405, FAILED_PRECONDITION}, {409, ALREADY_EXISTS},  {413, RESOURCE_EXHAUSTED}, {415, UNIMPLEMENTED},
+                {429, RESOURCE_EXHAUSTED},  {501, UNIMPLEMENTED},   {503, UNAVAILABLE},        {504, DEADLINE_EXCEEDED},
+                {507, RESOURCE_EXHAUSTED}};
+
+uint32_t serve_grpc_status(const serve_job *job) {
+  if (job->is_full) return RESOURCE_EXHAUSTED;
+  for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+    if (statuses[i].http == job->status) return statuses[i].grpc;
+  return INTERNAL;
+}
+
+static bool bad_message(serve_job *job, const td_error *err) {
+  serve_refuse(job, 400, "the message is damaged: %s", err->text);
+  return true;
+}
+
+static td_status bad(td_error *err, const char *name, const char *text) {
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "%s", text);
+}
+
+/* The texts of a message's fields 1 to `count`, in the arena; those that are empty or not there are NULL. */
+static td_status read_texts(serve_job *job, const char **texts, uint32_t count, td_error *err) {
+  fmt_wire w = fmt_wire_of(job->body, job->count);
+  while (fmt_wire_more(&w)) {
+    fmt_field f;
+    base_str text;
+    TRY(fmt_wire_next(&w, &f, err));
+    if (f.number > count || f.type != FMT_BYTES) continue;
+    TRY(fmt_field_str(&f, "a text", &text, err));
+    if (text.length > MOST_TEXT) return bad(err, NULL, "a text is too long");
+    char *copy = base_arena_slice(job->arena, text.at, text.length);
+    if (!copy) return base_no_memory(err, "a text");
+    texts[f.number - 1] = text.length && !memchr(copy, 0, text.length) ? copy : NULL;
+  }
+  return TD_OK;
+}
+
+/* ---- KServe: health and descriptions ---- */
+
+static bool say_true(serve_job *job) {
+  fmt_put_int(&job->reply, 1, 1);
+  job->status = 200;
+  return true;
+}
+
+static bool server_ready(serve_job *job) {
+  if (!job->server->draining) return say_true(job);
+  job->status = 200; /* false is not written */
+  return true;
+}
+
+static bool health_check(serve_job *job) {
+  const char *service = NULL;
+  td_error err = {.offset = -1};
+  enum { SERVING = 1, NOT_SERVING = 2 };
+  if (read_texts(job, &service, 1, &err) != TD_OK) return bad_message(job, &err);
+  const bool known = !service || !strcmp(service, "inference.GRPCInferenceService");
+  if (!known && !serve_find_model(job->server, service)) {
+    serve_refuse(job, 404, "there is no service called %s", service);
+    return true;
+  }
+  fmt_put_int(&job->reply, 1, job->server->draining ? NOT_SERVING : SERVING);
+  job->status = 200;
+  return true;
+}
+
+/* The version that fields 1 and 2 name. */
+static bool find(serve_job *job, const char **texts) {
+  serve_version *v = texts[0] ? serve_find_version(job->server, texts[0], texts[1]) : NULL;
+  if (v) {
+    serve_keep(v);
+    job->version = v;
+    return true;
+  }
+  serve_refuse(job, 404, "there is no model called %s%s%s", texts[0] ? texts[0] : "nothing",
+               texts[1] ? " of version " : "", texts[1] ? texts[1] : "");
+  return false;
+}
+
+static bool model_ready(serve_job *job) {
+  const char *texts[2] = {NULL, NULL};
+  td_error err = {.offset = -1};
+  if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
+  if (!find(job, texts)) return true;
+  if (!job->server->draining && job->version->max_workers) return say_true(job);
+  job->status = 200;
+  return true;
+}
+
+static bool server_metadata(serve_job *job) {
+  fmt_put_str(&job->reply, 1, "treadle");
+  fmt_put_str(&job->reply, 2, td_version());
+  fmt_put_str(&job->reply, 3, "model_repository");
+  job->status = 200;
+  return true;
+}
+
+static void put_message(serve_job *job, uint32_t number, const base_text *message) {
+  if (message->failed) job->reply.failed = true;
+  fmt_put_bytes(&job->reply, number, message->at, message->length);
+}
+
+static void put_values(serve_job *job, uint32_t number, bool inputs) {
+  const td_model *model = job->version->model;
+  const size_t count = inputs ? td_model_input_count(model) : td_model_output_count(model);
+  for (size_t i = 0; i < count; i++) {
+    td_value_info info;
+    base_text text = {.allocator = &base_libc_allocator}, shape = {.allocator = &base_libc_allocator};
+    if ((inputs ? td_model_input : td_model_output)(model, i, &info, NULL) != TD_OK) continue;
+    const char *type = serve_datatype(info.dtype);
+    fmt_put_str(&text, 1, info.name);
+    fmt_put_str(&text, 2, type ? type : "");
+    for (int32_t d = 0; d < info.rank; d++) fmt_put_varint(&shape, (uint64_t)info.dims[d]);
+    fmt_put_bytes(&text, 3, shape.at, shape.length);
+    put_message(job, number, &text);
+    base_text_free(&text);
+    base_text_free(&shape);
+  }
+}
+
+static bool model_metadata(serve_job *job) {
+  const char *texts[2] = {NULL, NULL};
+  td_error err = {.offset = -1};
+  if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
+  if (!find(job, texts)) return true;
+  const serve_model *m = serve_find_model(job->server, texts[0]);
+  fmt_put_str(&job->reply, 1, m->name);
+  for (uint32_t i = 0; i < m->count; i++) fmt_put_str(&job->reply, 2, m->versions[i]->number);
+  fmt_put_str(&job->reply, 3, "treadle");
+  put_values(job, 4, true);
+  put_values(job, 5, false);
+  job->status = 200;
+  return true;
+}
+
+/* ---- KServe: inference ---- */
+
+/* Which field of InferTensorContents holds elements of a type, and how. */
+static const struct {
+  td_dtype dtype;
+  uint32_t field;
+  fmt_wire_type wire;
+} contents[] = {{TD_BOOL, 1, FMT_VARINT}, {TD_I8, 2, FMT_VARINT},   {TD_I16, 2, FMT_VARINT}, {TD_I32, 2, FMT_VARINT},
+                {TD_I64, 3, FMT_VARINT},  {TD_U8, 4, FMT_VARINT},   {TD_U16, 4, FMT_VARINT}, {TD_U32, 4, FMT_VARINT},
+                {TD_U64, 5, FMT_VARINT},  {TD_F32, 6, FMT_FIXED32}, {TD_F64, 7, FMT_FIXED64}};
+
+static bool store(const td_tensor *t, int64_t at, uint64_t bits) {
+  if (t->dtype == TD_F32) {
+    const uint32_t half = (uint32_t)bits;
+    memcpy((char *)t->data + 4 * at, &half, 4);
+  } else if (t->dtype == TD_F64 || t->dtype == TD_U64) {
+    memcpy((char *)t->data + 8 * at, &bits, 8);
+  } else {
+    const int64_t value = t->dtype == TD_I8 || t->dtype == TD_I16 || t->dtype == TD_I32 ? (int32_t)bits : (int64_t)bits;
+    base_store_i64(t->dtype, t->data, at, value);
+    return base_load_i64(t->dtype, t->data, at) == value;
+  }
+  return true;
+}
+
+static td_status read_contents(serve_job *job, fmt_wire w, const char *name, td_tensor *t, int64_t count,
+                               td_error *err) {
+  size_t bytes, row = 0;
+  int64_t at = 0;
+  while (row < sizeof contents / sizeof *contents && contents[row].dtype != t->dtype) row++;
+  if (row == sizeof contents / sizeof *contents) return bad(err, name, "is of a type that comes as raw contents alone");
+  if (!base_dtype_bytes(t->dtype, count, &bytes) || bytes > 8 * job->count)
+    return bad(err, name, "contents do not fit its shape");
+  t->data = base_arena_alloc_uncleared(job->arena, bytes + 1, 64);
+  if (!t->data) return base_no_memory(err, "an input");
+  while (fmt_wire_more(&w)) {
+    fmt_field f;
+    fmt_wire values;
+    TRY(fmt_wire_next(&w, &f, err));
+    if (f.number != contents[row].field) return bad(err, name, "contents are of another type than its datatype");
+    TRY(fmt_field_scalars(&f, contents[row].wire, "contents", &values, err));
+    while (fmt_wire_more(&values)) {
+      uint64_t bits;
+      TRY(fmt_wire_scalar(&values, contents[row].wire, &bits, err));
+      if (at == count || !store(t, at++, bits)) return bad(err, name, "contents do not fit its shape and datatype");
+    }
+  }
+  return at == count ? TD_OK : bad(err, name, "contents do not fit its shape and datatype");
+}
+
+static td_status read_dims(const fmt_field *f, td_tensor *t, td_error *err) {
+  fmt_wire values;
+  TRY(fmt_field_scalars(f, FMT_VARINT, "shape", &values, err));
+  while (fmt_wire_more(&values)) {
+    uint64_t size;
+    TRY(fmt_wire_scalar(&values, FMT_VARINT, &size, err));
+    if (t->rank == TD_MAX_RANK || size > INT64_MAX) return bad(err, NULL, "a shape is of other things than sizes");
+    t->dims[t->rank++] = (int64_t)size;
+  }
+  return TD_OK;
+}
+
+typedef struct given {
+  char name[256];
+  td_tensor t;
+  fmt_wire contents;
+  bool has_contents;
+} given;
+
+static td_status read_given(fmt_wire w, given *g, td_error *err) {
+  *g = (given){0};
+  while (fmt_wire_more(&w)) {
+    fmt_field f;
+    base_str text;
+    TRY(fmt_wire_next(&w, &f, err));
+    if (f.number == 1) {
+      TRY(fmt_field_str(&f, "a name", &text, err));
+      if (text.length >= sizeof g->name) return bad(err, NULL, "an input's name is too long");
+      memcpy(g->name, text.at, text.length);
+    } else if (f.number == 2) {
+      TRY(fmt_field_str(&f, "a datatype", &text, err));
+      g->t.dtype = serve_dtype(text);
+    } else if (f.number == 3) {
+      TRY(read_dims(&f, &g->t, err));
+    } else if (f.number == 5) {
+      TRY(fmt_field_message(&f, "contents", &g->contents, err));
+      g->has_contents = true;
+    }
+  }
+  return g->t.dtype == TD_INVALID ? bad(err, g->name, "has no datatype that is known") : TD_OK;
+}
+
+/* The next raw contents, a view of the message; false: there are no more. */
+static bool next_raw(fmt_wire *w, base_str *raw, td_error *err) {
+  while (fmt_wire_more(w)) {
+    fmt_field f;
+    if (fmt_wire_next(w, &f, err) != TD_OK) return false;
+    if (f.number == 7 && f.type == FMT_BYTES) return fmt_field_str(&f, "raw contents", raw, err) == TD_OK;
+  }
+  return false;
+}
+
+/* All inputs of a request have typed contents, or all have raw ones. */
+typedef enum form { NOT_KNOWN, TYPED, RAW } form;
+
+/* One input, of typed contents or of the next raw ones. */
+static td_status read_input(serve_job *job, fmt_wire message, fmt_wire *raws, form *seen, td_error *err) {
+  given g;
+  size_t index, bytes;
+  int64_t count;
+  base_str raw;
+  TRY(read_given(message, &g, err));
+  TRY(td_model_find_input(job->version->model, g.name, &index, err));
+  td_tensor *t = &job->inputs[index];
+  if (t->data) return bad(err, base_arena_text(job->arena, g.name), "is given twice");
+  *t = g.t;
+  if (!base_numel(t->rank, t->dims, &count) || !base_dtype_bytes(t->dtype, count, &bytes))
+    return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "has a shape too large");
+  const form own = g.has_contents && fmt_wire_more(&g.contents) ? TYPED : RAW;
+  if (*seen != NOT_KNOWN && *seen != own)
+    return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "contents and raw contents are mixed");
+  *seen = own;
+  if (own == TYPED) {
+    return read_contents(job, g.contents, g.name, t, count, err);
+  }
+  if (!next_raw(raws, &raw, err)) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "has no contents");
+  if (raw.length != bytes) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "raw contents do not fit its shape");
+  t->data = base_arena_alloc_uncleared(job->arena, bytes + 1, 64);
+  if (!t->data) return base_no_memory(err, "an input");
+  memcpy(t->data, raw.at, bytes);
+  for (size_t i = 0; t->dtype == TD_BOOL && i < bytes; i++)
+    if (((uint8_t *)t->data)[i] > 1) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "a BOOL is 0 or 1");
+  return TD_OK;
+}
+
+static td_status read_request(serve_job *job, td_error *err) {
+  fmt_wire w = fmt_wire_of(job->body, job->count), raws = w;
+  base_str raw;
+  form seen = NOT_KNOWN;
+  while (fmt_wire_more(&w)) {
+    fmt_field f;
+    fmt_wire message;
+    TRY(fmt_wire_next(&w, &f, err));
+    if (f.number != 5) continue;
+    TRY(fmt_field_message(&f, "an input", &message, err));
+    TRY(read_input(job, message, &raws, &seen, err));
+  }
+  return next_raw(&raws, &raw, err) ? bad(err, NULL, "there are more raw contents than inputs") : TD_OK;
+}
+
+static td_status put_output(serve_job *job, const td_tensor *outputs, size_t index, base_text *raw, td_error *err) {
+  td_value_info info;
+  const td_tensor *t = &outputs[index];
+  base_text text = {.allocator = &base_libc_allocator}, shape = {.allocator = &base_libc_allocator};
+  int64_t count;
+  size_t bytes;
+  TRY(td_model_output(job->version->model, index, &info, err));
+  const char *type = t->dtype == TD_INVALID ? NULL : serve_datatype(t->dtype);
+  if (!type || !base_numel(t->rank, t->dims, &count) || !base_dtype_bytes(t->dtype, count, &bytes))
+    return base_fail(err, TD_UNSUPPORTED, info.name, -1, "is of a type that the protocol does not have");
+  fmt_put_str(&text, 1, info.name);
+  fmt_put_str(&text, 2, type);
+  for (int32_t d = 0; d < t->rank; d++) fmt_put_varint(&shape, (uint64_t)t->dims[d]);
+  fmt_put_bytes(&text, 3, shape.at, shape.length);
+  put_message(job, 5, &text);
+  base_text_free(&text);
+  base_text_free(&shape);
+  fmt_put_bytes(raw, 6, t->data, bytes);
+  return TD_OK;
+}
+
+/* The name of an output that field 6 of a request asks for. */
+static td_status asked_output(const serve_job *job, const fmt_field *f, size_t *index, td_error *err) {
+  fmt_wire w;
+  char name[256] = "";
+  TRY(fmt_field_message(f, "an output", &w, err));
+  while (fmt_wire_more(&w)) {
+    fmt_field inner;
+    base_str text;
+    TRY(fmt_wire_next(&w, &inner, err));
+    if (inner.number != 1) continue;
+    TRY(fmt_field_str(&inner, "a name", &text, err));
+    if (text.length >= sizeof name) return bad(err, NULL, "an output's name is too long");
+    memcpy(name, text.at, text.length);
+    name[text.length] = 0;
+  }
+  return td_model_find_output(job->version->model, name, index, err);
+}
+
+static td_status put_outputs(serve_job *job, const td_tensor *outputs, base_text *raw, td_error *err) {
+  fmt_wire w = fmt_wire_of(job->body, job->count);
+  const size_t all = td_model_output_count(job->version->model);
+  size_t asked = 0;
+  fmt_put_str(&job->reply, 1, job->version->name);
+  fmt_put_str(&job->reply, 2, job->version->number);
+  while (fmt_wire_more(&w)) {
+    fmt_field f;
+    size_t index;
+    TRY(fmt_wire_next(&w, &f, err));
+    if (f.number == 3 && f.type == FMT_BYTES) fmt_put_bytes(&job->reply, 3, f.bytes.at, fmt_wire_left(&f.bytes));
+    if (f.number != 6 || f.type != FMT_BYTES) continue;
+    if (asked++ == all) return bad(err, NULL, "more outputs are asked for than the model has");
+    TRY(asked_output(job, &f, &index, err));
+    TRY(put_output(job, outputs, index, raw, err));
+  }
+  for (size_t i = 0; !asked && i < all; i++) TRY(put_output(job, outputs, i, raw, err));
+  return TD_OK;
+}
+
+static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error *err) {
+  base_text raw = {.allocator = &base_libc_allocator};
+  const td_status status = put_outputs(job, outputs, &raw, err);
+  if (raw.failed) job->reply.failed = true;
+  if (status == TD_OK) base_text_add(&job->reply, raw.at, raw.length);
+  base_text_free(&raw);
+  return status;
+}
+
+static const serve_protocol infer_protocol = {read_request, write_reply};
+
+static bool model_infer(serve_job *job) {
+  const char *texts[2] = {NULL, NULL};
+  td_error err = {.offset = -1};
+  if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
+  return !find(job, texts) || serve_enter(job, &infer_protocol);
+}
+
+/* ---- KServe: the repository ---- */
+
+static bool repository_index(serve_job *job) {
+  for (uint32_t i = 0; i < job->server->model_count; i++)
+    for (uint32_t j = 0; j < job->server->models[i]->count; j++) {
+      const serve_version *v = job->server->models[i]->versions[j];
+      base_text text = {.allocator = &base_libc_allocator};
+      fmt_put_str(&text, 1, v->name);
+      fmt_put_str(&text, 2, v->number);
+      fmt_put_str(&text, 3, v->session_count ? "READY" : "UNAVAILABLE");
+      put_message(job, 1, &text);
+      base_text_free(&text);
+    }
+  job->status = 200;
+  return true;
+}
+
+/* KServe has the model's name in field 1, Triton in field 2 behind that of a repository. */
+static bool repository(serve_job *job, bool (*answer)(serve_job *, char **)) {
+  const char *texts[2] = {NULL, NULL};
+  td_error err = {.offset = -1};
+  if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
+  const char *name = texts[1] ? texts[1] : texts[0];
+  if (!name) {
+    serve_refuse(job, 400, "the request names no model");
+    return true;
+  }
+  char *parts[2] = {base_arena_text(job->arena, name), NULL};
+  job->shape = parts[0] ? SERVE_REPOSITORY : SERVE_PLAIN;
+  job->order_name = parts[0];
+  return answer(job, parts);
+}
+
+static bool repository_load(serve_job *job) { return repository(job, serve_repository_load); }
+static bool repository_unload(serve_job *job) { return repository(job, serve_repository_unload); }
+
+/* ---- TorchServe ---- */
+
+/* A field's value as a query has it. */
+static void put_value(base_text *query, const fmt_field *f, bool is_truth) {
+  if (f->type == FMT_BYTES)
+    for (const uint8_t *at = f->bytes.at; at < f->bytes.end; at++) base_text_print(query, "%%%02X", *at);
+  else if (is_truth) base_text_print(query, "%s", f->value ? "true" : "false");
+  else base_text_print(query, "%lld", (long long)(int32_t)f->value);
+}
+
+/* The fields of a message as parts of a path and as a query. `names`: by number from 1, what the REST route calls them;
+ * "0" and "1": part of the path; NULL: has no meaning. */
+static td_status read_fields(serve_job *job, const char *const *names, uint32_t count, char **parts, td_error *err) {
+  fmt_wire w = fmt_wire_of(job->body, job->count);
+  base_text query = {.allocator = &base_libc_allocator};
+  td_status status = TD_OK;
+  while (status == TD_OK && fmt_wire_more(&w)) {
+    fmt_field f;
+    status = fmt_wire_next(&w, &f, err);
+    const char *name = status == TD_OK && f.number <= count ? names[f.number - 1] : NULL;
+    if (!name) continue;
+    if (f.type == FMT_BYTES && *name < '2') {
+      char *part = base_arena_slice(job->arena, (const char *)f.bytes.at, fmt_wire_left(&f.bytes));
+      parts[*name - '0'] = part && *part ? part : NULL;
+    } else {
+      base_text_print(&query, "%s%s=", query.length ? "&" : "", name);
+      put_value(&query, &f, strcmp(name, "synchronous") == 0);
+    }
+  }
+  if (status == TD_OK) {
+    char *copy = base_arena_slice(job->arena, query.at ? query.at : "", query.length);
+    if (!copy || query.failed) status = base_no_memory(err, "a request");
+    else job->query = (base_str){copy, query.length};
+  }
+  base_text_free(&query);
+  job->count = 0; /* the routes' own bodies are JSON */
+  return status;
+}
+
+static bool manage(serve_job *job, const char *const *names, uint32_t count, bool needs_name,
+                   bool (*answer)(serve_job *, char **)) {
+  char *parts[2] = {NULL, NULL};
+  td_error err = {.offset = -1};
+  if (read_fields(job, names, count, parts, &err) != TD_OK) return bad_message(job, &err);
+  job->shape = SERVE_WRAPPED;
+  if (needs_name && !parts[0]) {
+    serve_refuse(job, 400, "the request names no model");
+    return true;
+  }
+  return answer(job, parts);
+}
+
+static bool describe(serve_job *job) {
+  static const char *const names[] = {"0", "1", "customized"};
+  return manage(job, names, 3, true, serve_describe);
+}
+
+static bool list(serve_job *job) {
+  static const char *const names[] = {"limit", "next_page_token"};
+  return manage(job, names, 2, false, serve_list);
+}
+
+static bool add_model(serve_job *job) {
+  static const char *const names[] = {
+      "batch_size",  NULL, "initial_workers", "max_batch_delay", "model_name", "response_timeout", NULL,
+      "synchronous", "url"};
+  return manage(job, names, 9, false, serve_register);
+}
+
+static bool scale(serve_job *job) {
+  static const char *const names[] = {"0", "1", "max_worker", "min_worker", NULL, "synchronous"};
+  return manage(job, names, 6, true, serve_scale_workers);
+}
+
+static bool set_default(serve_job *job) {
+  static const char *const names[] = {"0", "1"};
+  return manage(job, names, 2, true, serve_set_default);
+}
+
+static bool remove_model(serve_job *job) {
+  static const char *const names[] = {"0", "1"};
+  return manage(job, names, 2, true, serve_unregister);
+}
+
+static bool torch_ping(serve_job *job) {
+  job->shape = SERVE_WRAPPED;
+  return serve_ping(job, NULL);
+}
+
+/* PredictionsRequest: the input called `data`, else `body`, is what a REST body is. */
+static bool predictions(serve_job *job) {
+  const char *texts[2] = {NULL, NULL};
+  td_error err = {.offset = -1};
+  base_str input = {NULL, 0};
+  fmt_wire w = fmt_wire_of(job->body, job->count);
+  if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
+  while (fmt_wire_more(&w)) {
+    fmt_field f, inner;
+    base_str key = {NULL, 0}, value = {NULL, 0};
+    if (fmt_wire_next(&w, &f, &err) != TD_OK) return bad_message(job, &err);
+    if (f.number != 3 || f.type != FMT_BYTES) continue;
+    for (fmt_wire entry = f.bytes; fmt_wire_more(&entry);) {
+      if (fmt_wire_next(&entry, &inner, &err) != TD_OK) return bad_message(job, &err);
+      if (inner.type != FMT_BYTES) continue;
+      *(inner.number == 1 ? &key : &value) = (base_str){(const char *)inner.bytes.at, fmt_wire_left(&inner.bytes)};
+    }
+    if (base_str_is(key, "data") || (base_str_is(key, "body") && !input.at)) input = value;
+  }
+  if (!find(job, texts)) return true;
+  job->shape = SERVE_WRAPPED;
+  job->count = input.length;
+  if (input.length) memmove(job->body, input.at, input.length);
+  return serve_enter(job, &serve_prediction);
+}
+
+/* ---- the table ---- */
+
+enum { OPEN = 1, API = 2 }; /* needs no token; needs --enable-model-api */
+#define KSERVE "/inference.GRPCInferenceService/"
+#define TORCH_OIP "/org.pytorch.serve.grpc.openinference.GRPCInferenceService/"
+#define TORCH "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
+#define MANAGE "/org.pytorch.serve.grpc.management.ManagementAPIsService/"
+
+static const struct method {
+  const char *path;
+  uint32_t role, flags;
+  bool (*answer)(serve_job *job);
+} methods[] = {
+    {KSERVE "ModelInfer", SERVE_INFER, 0, model_infer},
+    {KSERVE "ServerLive", SERVE_INFER, OPEN, say_true},
+    {KSERVE "ServerReady", SERVE_INFER, OPEN, server_ready},
+    {KSERVE "ModelReady", SERVE_INFER, OPEN, model_ready},
+    {KSERVE "ServerMetadata", SERVE_INFER, OPEN, server_metadata},
+    {KSERVE "ModelMetadata", SERVE_INFER, 0, model_metadata},
+    {KSERVE "RepositoryIndex", SERVE_INFER, 0, repository_index},
+    {KSERVE "RepositoryModelLoad", SERVE_MANAGE, API, repository_load},
+    {KSERVE "RepositoryModelUnload", SERVE_MANAGE, API, repository_unload},
+    {TORCH_OIP "ModelInfer", SERVE_INFER, 0, model_infer},
+    {TORCH_OIP "ServerLive", SERVE_INFER, OPEN, say_true},
+    {TORCH_OIP "ServerReady", SERVE_INFER, OPEN, server_ready},
+    {TORCH_OIP "ModelReady", SERVE_INFER, OPEN, model_ready},
+    {TORCH_OIP "ModelMetadata", SERVE_INFER, 0, model_metadata},
+    {"/grpc.health.v1.Health/Check", SERVE_INFER | SERVE_MANAGE, OPEN, health_check},
+    {TORCH "Ping", SERVE_INFER, OPEN, torch_ping},
+    {TORCH "Predictions", SERVE_INFER, 0, predictions},
+    {MANAGE "DescribeModel", SERVE_MANAGE, 0, describe},
+    {MANAGE "ListModels", SERVE_MANAGE, 0, list},
+    {MANAGE "RegisterModel", SERVE_MANAGE, API, add_model},
+    {MANAGE "ScaleWorker", SERVE_MANAGE, 0, scale},
+    {MANAGE "SetDefault", SERVE_MANAGE, 0, set_default},
+    {MANAGE "UnregisterModel", SERVE_MANAGE, API, remove_model},
+};
+
+/* The reply of a REST handler as the message that the method gives. */
+void serve_grpc_shape(serve_job *job) {
+  if (job->shape == SERVE_PLAIN || job->status >= 300) return;
+  base_text message = {.allocator = &base_libc_allocator};
+  if (job->shape == SERVE_WRAPPED) fmt_put_bytes(&message, 1, job->reply.at, job->reply.length);
+  else {
+    fmt_put_str(&message, 1, job->order_name);
+    fmt_put_int(&message, 2, 1);
+  }
+  base_text_free(&job->reply);
+  job->reply = message;
+}
+
+bool serve_grpc(serve_job *job) {
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+    const struct method *m = &methods[i];
+    if (!base_str_is(job->path, m->path) || !(m->role & job->roles)) continue;
+    if (!(m->flags & OPEN) && !serve_allowed(job->server, job, m->role & SERVE_INFER ? SERVE_INFER : SERVE_MANAGE)) {
+      serve_refuse(job, base_str_starts(job->path, "/org.") ? 403 : 401, "the token is missing or wrong");
+      return true;
+    }
+    if ((m->flags & API) && !job->server->options.model_api) {
+      serve_refuse(job, 405,
+                   "models can be registered and deleted where the server was started with --enable-model-api");
+      return true;
+    }
+    return m->answer(job);
+  }
+  serve_refuse(job, 501, "there is no method %.*s at this address",
+               (int)(job->path.length < 200 ? job->path.length : 200), job->path.at);
+  return true;
+}

@@ -1,0 +1,397 @@
+/* h2.c -- HTTP/2: streams become jobs, and jobs replies. nghttp2 has the frames, the windows and the compression of
+ * headers; its own bound on resets is on. Bounds of ours: streams at once, bytes of bodies that wait, fields. */
+#include "h2.h"
+
+#include <errno.h>
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 6, FIRST_BODY = 4096 };
+
+typedef struct stream {
+  serve_job job;
+  serve_h2 *h; /* NULL: its connection is gone */
+  struct stream *before, *after;
+  int32_t id;
+  bool is_grpc, is_packed, in_flight; /* is_packed: gRPC messages of it may be gzip */
+  bool is_refused;                    /* too large: its bytes are thrown away */
+  size_t fields, sent;                /* bytes of header fields; of the reply */
+  base_str length, coding;            /* of REST: Inference-Header-Content-Length, Content-Encoding */
+  uint8_t head[GRPC_HEAD];
+  char texts[3][256]; /* of the reply's fields */
+} stream;
+
+struct serve_h2 {
+  nghttp2_session *session;
+  serve_server *server;
+  int fd;
+  uint32_t roles, streams;
+  bool blocked;
+  size_t waiting; /* bytes of bodies */
+  stream *first;
+  void (*ready)(void *owner);
+  void *owner;
+};
+
+static void free_stream(stream *s) {
+  base_free(&base_libc_allocator, s->job.body, s->job.cap);
+  base_text_free(&s->job.reply);
+  base_arena_free(s->job.arena);
+  serve_release(s->job.version);
+  free(s);
+}
+
+static void unlink_stream(stream *s) {
+  serve_h2 *h = s->h;
+  if (s->before) s->before->after = s->after;
+  else h->first = s->after;
+  if (s->after) s->after->before = s->before;
+  h->streams--;
+  h->waiting -= s->job.cap;
+  s->h = NULL;
+}
+
+/* ---- replies ---- */
+
+static nghttp2_nv field(const char *name, const char *value) {
+  return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value),
+                      NGHTTP2_NV_FLAG_NONE};
+}
+
+/* grpc-message: percent-encoded but for printable ASCII. */
+static void encode_message(char *to, size_t room, const char *text, size_t length) {
+  size_t at = 0;
+  for (size_t i = 0; i < length && at + 4 < room; i++) {
+    const uint8_t c = (uint8_t)text[i];
+    if (c >= 0x20 && c < 0x7f && c != '%') to[at++] = (char)c;
+    else at += (size_t)snprintf(to + at, 4, "%%%02X", c);
+  }
+  to[at] = 0;
+}
+
+static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
+                          nghttp2_data_source *source, void *user) {
+  (void)user;
+  stream *s = source->ptr;
+  const size_t head = s->is_grpc ? GRPC_HEAD : 0, all = head + s->job.reply.length;
+  size_t put = 0;
+  while (put < room && s->sent < all) {
+    const bool in_head = s->sent < head;
+    const char *from = in_head ? (const char *)s->head + s->sent : s->job.reply.at + (s->sent - head);
+    const size_t left = (in_head ? head : all) - s->sent, count = left < room - put ? left : room - put;
+    memcpy(to + put, from, count);
+    put += count;
+    s->sent += count;
+  }
+  if (s->sent < all) return (ssize_t)put;
+  *flags |= NGHTTP2_DATA_FLAG_EOF;
+  if (s->is_grpc) {
+    const nghttp2_nv trailer = field("grpc-status", "0");
+    *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    nghttp2_submit_trailer(session, id, &trailer, 1);
+  }
+  return (ssize_t)put;
+}
+
+static void submit_grpc(stream *s, const nghttp2_data_provider *reply) {
+  const serve_job *job = &s->job;
+  nghttp2_nv fields[MOST_FIELDS] = {field(":status", "200"), field("content-type", "application/grpc")};
+  if (job->status < 300) {
+    for (int i = 0; i < 4; i++) s->head[1 + i] = (uint8_t)(job->reply.length >> (24 - 8 * i));
+    nghttp2_submit_response(s->h->session, s->id, fields, 2, reply);
+    return;
+  }
+  snprintf(s->texts[0], sizeof s->texts[0], "%u", serve_grpc_status(job));
+  encode_message(s->texts[1], sizeof s->texts[1], job->reply.at ? job->reply.at : "", job->reply.length);
+  fields[2] = field("grpc-status", s->texts[0]);
+  fields[3] = field("grpc-message", s->texts[1]);
+  nghttp2_submit_response(s->h->session, s->id, fields, 4, NULL);
+}
+
+static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
+  const serve_job *job = &s->job;
+  nghttp2_nv fields[MOST_FIELDS];
+  size_t count = 0;
+  snprintf(s->texts[0], sizeof s->texts[0], "%d", job->status);
+  snprintf(s->texts[1], sizeof s->texts[1], "%zu", job->reply.length);
+  fields[count++] = field(":status", s->texts[0]);
+  fields[count++] = field("content-type", job->reply_json ? "application/octet-stream" : job->type);
+  fields[count++] = field("content-length", s->texts[1]);
+  fields[count++] = field("cache-control", "no-cache; no-store, must-revalidate, private");
+  if (job->status == 503) fields[count++] = field("retry-after", "1");
+  if (job->reply_json) {
+    snprintf(s->texts[2], sizeof s->texts[2], "%zu", job->reply_json);
+    fields[count++] = field("inference-header-content-length", s->texts[2]);
+  }
+  nghttp2_submit_response(s->h->session, s->id, fields, count, reply);
+}
+
+static void respond(serve_job *job) {
+  stream *s = job->owner;
+  serve_h2 *h = s->h;
+  const nghttp2_data_provider reply = {{.ptr = s}, read_reply};
+  s->in_flight = false;
+  if (!h) { /* nobody waits */
+    free_stream(s);
+    return;
+  }
+  if (s->is_grpc) serve_grpc_shape(job);
+  if (job->reply.failed || (s->is_grpc && job->reply.length > UINT32_MAX)) {
+    job->status = 507;
+    job->reply.length = 0;
+  }
+  job->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
+  (s->is_grpc ? submit_grpc : submit_rest)(s, &reply);
+  h->ready(h->owner);
+}
+
+/* ---- requests ---- */
+
+static bool add_body(stream *s, const uint8_t *bytes, size_t count) {
+  serve_job *job = &s->job;
+  const size_t most = (size_t)job->server->options.most_bytes;
+  if (count > most - job->count) return false;
+  if (count > job->cap - job->count) {
+    const size_t wanted = base_max_size(base_max_size(job->cap * 2, job->count + count), FIRST_BODY);
+    if (s->h->waiting + wanted > 2 * most + WINDOW) return false;
+    char *longer = base_alloc(&base_libc_allocator, wanted);
+    if (!longer) return false;
+    if (job->count) memcpy(longer, job->body, job->count);
+    base_free(&base_libc_allocator, job->body, job->cap);
+    s->h->waiting += wanted - job->cap;
+    job->body = longer;
+    job->cap = wanted;
+  }
+  memcpy(job->body + job->count, bytes, count);
+  job->count += count;
+  return true;
+}
+
+/* The body is a message without its head. False: it is refused. */
+static bool take_message(stream *s) {
+  serve_job *job = &s->job;
+  td_error err = {.offset = -1};
+  if (job->count < GRPC_HEAD) {
+    serve_refuse(job, 400, "the request has no message");
+    return false;
+  }
+  const uint8_t *head = (const uint8_t *)job->body;
+  const uint32_t length = (uint32_t)head[1] << 24 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 8 | head[4];
+  const bool packed = head[0] == 1;
+  if (head[0] > 1 || length != job->count - GRPC_HEAD || (packed && !s->is_packed)) {
+    serve_refuse(job, 400, "the request is not one message");
+    return false;
+  }
+  job->count = length;
+  memmove(job->body, job->body + GRPC_HEAD, length);
+  if (!packed) return true;
+  const size_t cap = job->cap;
+  const int32_t refused = serve_decode(job, BASE_STR("gzip"), (size_t)job->server->options.most_bytes, &err);
+  s->h->waiting += job->cap - cap;
+  if (refused) serve_refuse(job, refused, "%s", err.text);
+  return !refused;
+}
+
+static bool route_rest(stream *s) {
+  serve_job *job = &s->job;
+  td_error err = {.offset = -1};
+  const size_t cap = job->cap;
+  const int32_t refused =
+      s->coding.at ? serve_decode(job, s->coding, (size_t)job->server->options.most_bytes, &err) : 0;
+  s->h->waiting += job->cap - cap;
+  if (refused) serve_refuse(job, refused, "%s", err.text);
+  else if (s->length.at &&
+           (!base_str_int(s->length, &job->json_count) || job->json_count < 0 || (size_t)job->json_count > job->count))
+    serve_refuse(job, 400, "Inference-Header-Content-Length is no length within the body");
+  else return serve_route(job);
+  return true;
+}
+
+static void dispatch(stream *s) {
+  serve_job *job = &s->job;
+  bool answered = true;
+  s->in_flight = true;
+  job->is_grpc = s->is_grpc;
+  job->is_torch = !base_str_starts(job->path, "/v2");
+  if (s->is_refused) serve_refuse(job, 413, "the request is too large");
+  else if (!s->is_grpc) answered = route_rest(s);
+  else if (take_message(s)) answered = serve_grpc(job);
+  if (answered) respond(job);
+}
+
+/* ---- nghttp2's calls ---- */
+
+static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+  serve_h2 *h = user;
+  if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+  stream *s = calloc(1, sizeof *s);
+  base_arena *arena = s ? base_arena_new(&base_libc_allocator) : NULL;
+  if (!arena) {
+    free(s);
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
+  s->job = (serve_job){.owner = s, .server = h->server, .arena = arena, .reply = {.allocator = &base_libc_allocator}};
+  s->job.respond = respond;
+  s->job.roles = h->roles;
+  s->job.type = "application/json";
+  s->job.json_count = -1;
+  s->h = h;
+  s->id = frame->hd.stream_id;
+  s->after = h->first;
+  if (h->first) h->first->before = s;
+  h->first = s;
+  h->streams++;
+  nghttp2_session_set_stream_user_data(session, s->id, s);
+  return 0;
+}
+
+/* grpc-timeout: a number and a unit; in ns. 0: it is damaged. */
+static uint64_t timeout_of(base_str text) {
+  static const struct {
+    char unit;
+    uint64_t ns;
+  } units[] = {{'H', 3600000000000u}, {'M', 60000000000u}, {'S', 1000000000u},
+               {'m', 1000000u},       {'u', 1000u},        {'n', 1u}};
+  int64_t value;
+  if (text.length < 2 || text.length > 9 || !base_str_int((base_str){text.at, text.length - 1}, &value) || value < 0)
+    return 0;
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+    if (units[i].unit == text.at[text.length - 1]) return (uint64_t)value * units[i].ns + 1;
+  return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
+                     const uint8_t *value, size_t length, uint8_t flags, void *user) {
+  (void)flags;
+  (void)user;
+  stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+  if (!s) return 0;
+  serve_job *job = &s->job;
+  const base_str key = {(const char *)name, name_length};
+  char *text = base_arena_slice(job->arena, (const char *)value, length);
+  s->fields += name_length + length;
+  if (!text || s->fields > FIELD_BYTES) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  const base_str word = {text, length};
+  if (base_str_is(key, ":method")) job->method = word;
+  else if (base_str_is(key, ":path")) job->path = word;
+  else if (base_str_is(key, "authorization")) job->token = word;
+  else if (base_str_is(key, "content-type")) s->is_grpc = base_str_starts(word, "application/grpc");
+  else if (base_str_is(key, "content-encoding")) s->coding = word;
+  else if (base_str_is(key, "inference-header-content-length")) s->length = word;
+  else if (base_str_is(key, "grpc-encoding")) s->is_packed = base_str_is(word, "gzip");
+  else if (base_str_is(key, "grpc-timeout")) job->limit_ns = timeout_of(word);
+  return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes, size_t count,
+                   void *user) {
+  (void)flags;
+  (void)user;
+  stream *s = nghttp2_session_get_stream_user_data(session, id);
+  if (s && !s->is_refused && !add_body(s, bytes, count)) s->is_refused = true;
+  return 0;
+}
+
+static void split_query(serve_job *job) {
+  const char *query = job->path.length ? memchr(job->path.at, '?', job->path.length) : NULL;
+  if (!query) return;
+  const size_t length = (size_t)(query - job->path.at);
+  job->query = (base_str){query + 1, job->path.length - length - 1};
+  job->path.length = length;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+  (void)user;
+  if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
+  stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+  if (!s || s->in_flight || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+  split_query(&s->job);
+  dispatch(s);
+  return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user) {
+  (void)code;
+  (void)user;
+  stream *s = nghttp2_session_get_stream_user_data(session, id);
+  if (!s) return 0;
+  unlink_stream(s);
+  if (!s->in_flight) free_stream(s);
+  return 0;
+}
+
+static ssize_t on_send(nghttp2_session *session, const uint8_t *bytes, size_t count, int flags, void *user) {
+  (void)session;
+  (void)flags;
+  serve_h2 *h = user;
+  const ssize_t put = send(h->fd, bytes, count, MSG_NOSIGNAL);
+  h->blocked = put < 0 && (errno == EAGAIN || errno == EINTR);
+  if (put < 0) return h->blocked ? NGHTTP2_ERR_WOULDBLOCK : NGHTTP2_ERR_CALLBACK_FAILURE;
+  return put;
+}
+
+/* ---- the connection ---- */
+
+static bool make_session(serve_h2 *h) {
+  nghttp2_session_callbacks *calls = NULL;
+  nghttp2_option *option = NULL;
+  bool made = nghttp2_session_callbacks_new(&calls) == 0 && nghttp2_option_new(&option) == 0;
+  if (made) {
+    nghttp2_session_callbacks_set_on_begin_headers_callback(calls, begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(calls, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_frame);
+    nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_close);
+    nghttp2_session_callbacks_set_send_callback(calls, on_send);
+    made = nghttp2_session_server_new2(&h->session, calls, h, option) == 0;
+  }
+  nghttp2_option_del(option);
+  nghttp2_session_callbacks_del(calls);
+  return made;
+}
+
+serve_h2 *serve_h2_open(serve_server *server, int fd, uint32_t roles, void (*ready)(void *owner), void *owner) {
+  const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MOST_STREAMS},
+                                             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW},
+                                             {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, FIELD_BYTES}};
+  serve_h2 *h = calloc(1, sizeof *h);
+  if (!h) return NULL;
+  *h = (serve_h2){.server = server, .fd = fd, .roles = roles, .ready = ready, .owner = owner};
+  if (make_session(h) && nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, 3) == 0 &&
+      nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, 16 * WINDOW) == 0)
+    return h;
+  serve_h2_close(h);
+  return NULL;
+}
+
+bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count) {
+  return nghttp2_session_mem_recv(h->session, (const uint8_t *)bytes, count) == (ssize_t)count;
+}
+
+bool serve_h2_send(serve_h2 *h) {
+  h->blocked = false;
+  if (nghttp2_session_send(h->session) != 0) return false;
+  return nghttp2_session_want_read(h->session) || nghttp2_session_want_write(h->session) || h->streams;
+}
+
+bool serve_h2_blocked(const serve_h2 *h) { return h->blocked; }
+uint32_t serve_h2_streams(const serve_h2 *h) { return h->streams; }
+
+void serve_h2_end(serve_h2 *h) {
+  nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h->session),
+                        NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+void serve_h2_close(serve_h2 *h) {
+  if (!h) return;
+  while (h->first) {
+    stream *s = h->first;
+    unlink_stream(s);
+    if (!s->in_flight) free_stream(s);
+  }
+  nghttp2_session_del(h->session);
+  free(h);
+}

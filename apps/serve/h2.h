@@ -1,0 +1,29 @@
+/* h2.h -- one HTTP/2 connection, over nghttp2: REST as by HTTP/1.1, and gRPC. On the loop's thread alone. */
+#ifndef SERVE_H2_H
+#define SERVE_H2_H
+#include "server.h"
+
+typedef struct serve_h2 serve_h2;
+
+/* What a client that speaks HTTP/2 at once begins with. */
+#define SERVE_H2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+/* `ready(owner)` is called when a reply is ready to be sent. NULL: out of memory. */
+serve_h2 *serve_h2_open(serve_server *server, int fd, uint32_t roles, void (*ready)(void *owner), void *owner);
+/* Takes bytes from the socket. False: the connection is to be closed. */
+bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count);
+/* Sends what it can. False: the connection is to be closed. */
+bool serve_h2_send(serve_h2 *h);
+bool serve_h2_blocked(const serve_h2 *h);     /* is there more to send than the socket takes? */
+uint32_t serve_h2_streams(const serve_h2 *h); /* requests that are not answered in full */
+void serve_h2_end(serve_h2 *h);               /* no new requests (GOAWAY) */
+/* Frees it; what is still computed is thrown away when it comes back. NULL is allowed. */
+void serve_h2_close(serve_h2 *h);
+
+/* grpc.c: as serve_route, for a gRPC message at job->body. */
+bool serve_grpc(serve_job *job);
+/* The reply of a REST handler as the message that the method gives. */
+void serve_grpc_shape(serve_job *job);
+/* The status of gRPC for one of HTTP. */
+uint32_t serve_grpc_status(const serve_job *job);
+#endif

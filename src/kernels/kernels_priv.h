@@ -20,12 +20,14 @@
 #define WIDE(family, flags, function)                        \
   td_status kern_##function##_scalar(const base_call *call); \
   VECTORS(family, flags, function)
+#define RARE VECTORS
 #define BYTES(family, flags, function)                     \
   td_status kern_##function##_avx2(const base_call *call); \
   td_status kern_##function##_avx512_vnni(const base_call *call);
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef VECTORS
+#undef RARE
 #undef WIDE
 #undef BYTES
 extern const kern_fused_level kern_fused_level_scalar;

@@ -6,10 +6,17 @@
 #define KERNEL(family, bits, isa, flags, lanes, function) {#function, function, isa, family, bits, flags, lanes},
 #define LEVEL(family, flags, function, level, lanes) \
   KERNEL(family, 32, KERN_NEEDS_##level, flags, lanes, kern_##function##_##level)
+#define WIDER(family, flags, function)    \
+  LEVEL(family, flags, function, avx2, 8) \
+  LEVEL(family, flags, function, avx512, 16)
 #define VECTORS(family, flags, function)                        \
   LEVEL(family, flags, function, vector, KERN_VECTOR_BYTES / 4) \
-  LEVEL(family, flags, function, avx2, 8)                       \
-  LEVEL(family, flags, function, avx512, 16)
+  WIDER(family, flags, function)
+#if defined KERN_VECTOR_ALL
+#define RARE VECTORS
+#else
+#define RARE WIDER
+#endif
 #define WIDE(family, flags, function)       \
   LEVEL(family, flags, function, scalar, 1) \
   VECTORS(family, flags, function)
@@ -21,7 +28,9 @@ static const kern_row rows[] = {
 };
 #undef KERNEL
 #undef LEVEL
+#undef WIDER
 #undef VECTORS
+#undef RARE
 #undef WIDE
 #undef BYTES
 

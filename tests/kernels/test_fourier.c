@@ -246,7 +246,9 @@ static void test_any_workers(void **state) {
 static void test_wrong_table(void **state) {
   (void)state;
   const shape s = shape_of(0, 1, 48, 1), other = shape_of(0, 1, 47, 1);
-  const kern_row *row = run_row(KERN_DFT, 1);
+  const kern_row *row = NULL;
+  for (uint32_t level = 0; level < LEVELS && !row; level++) row = run_row(KERN_DFT, level);
+  if (!row) return; /* the machine has no level with one */
   float *x = run_floats(in_count(&s), 1), *y = run_floats(out_count(&s), 3), *table = table_of(&other);
   run_kernel k = call_of(row, &s, x, y, table);
   k.in[KERN_DFT_TABLE].dims[0] = kern_fourier_of(47, false).count;

@@ -228,8 +228,28 @@ V_TEMPLATE vf tanh_of(vf x) {
   return v_div(over(d), d);
 }
 
-/* The states of V_LANES units from `unit` on, from the sums of their gates. */
-V_TEMPLATE void put_lstm(const place *at, int row, int64_t unit, const vf *sums) {
+/* The cells of several rows are computed from sums in memory, in a loop that all numbers of rows and panels share:
+ * beside their products the stores are nothing, and the code of a cell is long. `sums`: [rows][panels][gates]. */
+typedef void cells_of(const place *at, int rows, int panels, const vf *sums);
+V_TEMPLATE void put_cells(const place *at, int rows, int panels, int gates, const vf *acc, cells_of *of) {
+  vf sums[SUMS_MAX];
+  V_FOR(i, rows * panels * gates) sums[i] = acc[i];
+  const place alone = {at->k, at->slot, at->step, at->panel, NULL}; /* what is beside stays known to the compiler */
+  of(&alone, rows, panels, sums);
+}
+#define CELLS(cell, gates)                                                                               \
+  static __attribute__((noinline)) void cell##s(const place *at, int rows, int panels, const vf *sums) { \
+    for (int row = 0; row < rows; row++)                                                                 \
+      for (int i = 0; i < panels; i++) cell(at, row, i, sums + (row * panels + i) * (gates));            \
+  }                                                                                                      \
+  V_TEMPLATE void put_##cell##s(const place *at, int rows, int panels, const vf *acc) {                  \
+    if (rows > 1) put_cells(at, rows, panels, gates, acc, cell##s);                                      \
+    else V_FOR(i, panels) cell(at, 0, i, acc + i * (gates));                                             \
+  }
+
+/* The states of the V_LANES units of row `row` and the `i`th panel of the place, from the sums of their gates. */
+V_TEMPLATE void lstm_cell(const place *at, int row, int i, const vf *sums) {
+  const int64_t unit = (at->panel + i) * V_LANES;
   float *memory = at->k->memory + row * at->k->l->padded + unit;
   vf in = gate(sums[0]), out = gate(sums[1]), forget = gate(sums[2]), candidate = gate_twice(sums[3]);
   vf added = v_div(over(candidate), v_mul(in, candidate));
@@ -237,33 +257,36 @@ V_TEMPLATE void put_lstm(const place *at, int row, int64_t unit, const vf *sums)
   v_store(memory, c);
   put_state(at, row, unit, v_div(over(bent), v_mul(out, bent)));
 }
+CELLS(lstm_cell, 4)
 
 /* The states of plain units, KERN_PLAIN_VECTORS vectors of them to a panel. */
-static __attribute__((noinline)) void put_plain(const place *at, int rows, int panels, const float *sums) {
+static __attribute__((noinline)) void plain_cells(const place *at, int rows, int panels, const vf *sums) {
   const layer *l = at->k->l;
   const int each = panels * KERN_PLAIN_VECTORS;
-  for (int i = 0; i < rows * each; i++) {
-    const vf sum = v_load(sums + i * V_LANES);
-    put_state(at, i / each, at->panel * l->units + i % each * V_LANES, l->relu ? v_max(v_zero(), sum) : tanh_of(sum));
-  }
+  for (int i = 0; i < rows * each; i++)
+    put_state(at, i / each, at->panel * l->units + i % each * V_LANES,
+              l->relu ? v_max(v_zero(), sums[i]) : tanh_of(sums[i]));
 }
 
 /* Panels of four gates, or of four vectors of plain units. */
 V_TEMPLATE void lstm_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 0, 4, 4, at, at->k->state, acc);
-  if (at->k->l->plain) {
-    float sums[SUMS_MAX * V_LANES];
-    V_FOR(i, rows * panels * 4) v_store(sums + i * V_LANES, acc[i]);
-    const place alone = {at->k, at->slot, at->step, at->panel, NULL}; /* what is beside stays known to the compiler */
-    put_plain(&alone, rows, panels, sums);
-    return;
-  }
-  V_FOR(i, rows * panels) put_lstm(at, i / panels, (at->panel + i % panels) * V_LANES, acc + i * 4);
+  if (at->k->l->plain) put_cells(at, rows, panels, 4, acc, plain_cells);
+  else put_lstm_cells(at, rows, panels, acc);
 }
 
 /* (1 - z) candidate + z state */
 V_TEMPLATE vf gru_blend(vf z, vf candidate, vf state) { return v_fma(z, v_sub(state, candidate), candidate); }
+
+V_TEMPLATE void gru_cell(const place *at, int row, int i, const vf *sums) {
+  const int64_t unit = (at->panel + i) * V_LANES;
+  vf inputs = v_load(sums_of(at, row, i) + 2 * V_LANES);
+  vf z = sigmoid_of(sums[0]), reset = sigmoid_of(sums[1]);
+  vf candidate = tanh_of(v_fma(reset, sums[2], inputs));
+  put_state(at, row, unit, gru_blend(z, candidate, v_load(at->k->state + row * at->k->l->padded + unit)));
+}
+CELLS(gru_cell, 3)
 
 /* The candidate's state product is taken before the reset gate. */
 V_TEMPLATE void gru_panels(int rows, int panels, const place *at) {
@@ -277,38 +300,35 @@ V_TEMPLATE void gru_panels(int rows, int panels, const place *at) {
     acc[i * 3 + 2] = bias ? v_load(bias) : v_zero();
   }
   multiply_states(rows, panels, 0, 3, 3, at, k->state, acc);
-  V_FOR(i, rows * panels) {
-    const float *state = k->state + i / panels * k->l->padded + (at->panel + i % panels) * V_LANES;
-    vf inputs = v_load(sums_of(at, i / panels, i % panels) + 2 * V_LANES);
-    vf z = sigmoid_of(acc[i * 3]), reset = sigmoid_of(acc[i * 3 + 1]);
-    vf candidate = tanh_of(v_fma(reset, acc[i * 3 + 2], inputs));
-    put_state(at, i / panels, (at->panel + i % panels) * V_LANES, gru_blend(z, candidate, v_load(state)));
-  }
+  put_gru_cells(at, rows, panels, acc);
 }
 
 /* The reset gate comes first: z and the reset state of all panels, */
-V_TEMPLATE void gru_reset_panels(int rows, int panels, const place *at) {
+V_TEMPLATE void reset_cell(const place *at, int row, int i, const vf *sums) {
   const block *k = at->k;
+  const int64_t unit = row * k->l->padded + (at->panel + i) * V_LANES;
+  v_store(k->memory + unit, sigmoid_of(sums[0]));
+  v_store(k->kept + unit, v_mul(sigmoid_of(sums[1]), v_load(k->state + unit)));
+}
+CELLS(reset_cell, 2)
+V_TEMPLATE void gru_reset_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
-  gate_sums(rows, panels, 0, 2, 3, at, k->state, acc);
-  V_FOR(i, rows * panels) {
-    int64_t unit = i / panels * k->l->padded + (at->panel + i % panels) * V_LANES;
-    v_store(k->memory + unit, sigmoid_of(acc[i * 2]));
-    v_store(k->kept + unit, v_mul(sigmoid_of(acc[i * 2 + 1]), v_load(k->state + unit)));
-  }
+  gate_sums(rows, panels, 0, 2, 3, at, at->k->state, acc);
+  put_reset_cells(at, rows, panels, acc);
 }
 
 /* then the candidates. */
-V_TEMPLATE void gru_candidate_panels(int rows, int panels, const place *at) {
+V_TEMPLATE void candidate_cell(const place *at, int row, int i, const vf *sums) {
   const block *k = at->k;
+  const int64_t first = (at->panel + i) * V_LANES, unit = row * k->l->padded + first;
+  vf candidate = tanh_of(sums[0]);
+  put_state(at, row, first, gru_blend(v_load(k->memory + unit), candidate, v_load(k->state + unit)));
+}
+CELLS(candidate_cell, 1)
+V_TEMPLATE void gru_candidate_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
-  gate_sums(rows, panels, 2, 1, 3, at, k->kept, acc);
-  V_FOR(i, rows * panels) {
-    int64_t unit = i / panels * k->l->padded + (at->panel + i % panels) * V_LANES;
-    vf candidate = tanh_of(acc[i]);
-    put_state(at, i / panels, (at->panel + i % panels) * V_LANES,
-              gru_blend(v_load(k->memory + unit), candidate, v_load(k->state + unit)));
-  }
+  gate_sums(rows, panels, 2, 1, 3, at, at->k->kept, acc);
+  put_candidate_cells(at, rows, panels, acc);
 }
 
 /* The block's panels at one step. They are walked to and fro: what was read last is still in the first-level cache,

@@ -50,7 +50,9 @@ typedef enum td_status {
   TD_BAD_FILE = 3,     /* the file is missing, damaged, or not what it claims to be */
   TD_UNSUPPORTED = 4,  /* valid, but needs something Treadle does not have */
   TD_NO_RESOURCE = 5,  /* out of memory, address space, descriptors */
-  TD_INTERNAL = 6      /* a defect of Treadle */
+  TD_INTERNAL = 6,     /* a defect of Treadle */
+  TD_CANCELLED = 7,    /* the caller has ended the run, see <treadle/async.h> */
+  TD_TIMED_OUT = 8     /* the run's deadline has passed */
 } td_status;
 
 /* What went wrong, where. Owned by the caller, no pointers inside, never freed. */

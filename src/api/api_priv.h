@@ -69,7 +69,14 @@ struct td_session {
   run_session *run;
   run_pool *own; /* NULL: the caller's thread alone, or a shared pool */
   const td_model *model;
+  run_queue *queue; /* NULL: no run of it was asynchronous yet */
+  atomic_flag making_queue;
 };
+
+/* Refuses NULL, and a session whose asynchronous runs are under way. */
+td_status api_check_session(const td_session *session, const char *function, td_error *err);
+/* A caller's tensor as a value, checked. */
+td_status api_value(const td_tensor *tensor, base_value *value, td_error *err);
 
 /* Reads an options struct (NULL: none) whose caller may know fewer or more fields. One without its size is refused. */
 td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err);

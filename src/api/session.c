@@ -59,6 +59,7 @@ td_status td_session_new(const td_model *model, const td_session_options *option
   td_session *s = base_alloc(&model->allocator, sizeof *s);
   if (!s) return base_no_memory(err, "a session");
   *s = (td_session){.allocator = model->allocator, .model = model};
+  atomic_flag_clear(&s->making_queue);
   td_status status = own_pool(s, &o, err);
   run_pool *pool = o.pool ? o.pool->run : s->own;
   if (status == TD_OK) status = run_session_new(model->plan, &s->allocator, pool, &s->run, err);
@@ -70,14 +71,22 @@ td_status td_session_new(const td_model *model, const td_session_options *option
 
 void td_session_free(td_session *session) {
   if (!session) return;
+  run_queue_free(session->queue);
   run_session_free(session->run);
   run_pool_free(session->own);
   td_allocator allocator = session->allocator;
   base_free(&allocator, session, sizeof *session);
 }
 
-/* A caller's tensor as a value, checked. */
-static td_status to_value(const td_tensor *t, base_value *value, td_error *err) {
+td_status api_check_session(const td_session *session, const char *function, td_error *err) {
+  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "%s needs a session", function);
+  if (!run_queue_busy(session->queue)) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                   "%s while asynchronous runs of the session are under way: wait for them with td_wait", function);
+}
+
+td_status api_value(const td_tensor *t, base_value *value, td_error *err) {
+  if (!t) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a tensor is needed");
   int64_t count;
   size_t bytes;
   if (t->rank < 0 || t->rank > TD_MAX_RANK)
@@ -99,10 +108,9 @@ static void to_tensor(const base_tensor *t, td_tensor *tensor) {
 }
 
 td_status td_session_set_input(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
-  if (!session || !tensor)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input needs a session and a tensor");
+  TRY(api_check_session(session, "td_session_set_input", err));
   base_value value;
-  TRY(to_value(tensor, &value, err));
+  TRY(api_value(tensor, &value, err));
   return run_set_input(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err);
 }
 
@@ -122,11 +130,11 @@ static bool reachable(const base_tensor *t) {
 
 td_status td_session_set_input_strided(td_session *session, size_t index, const td_tensor *tensor,
                                        const int64_t *strides, td_error *err) {
-  if (!session || !tensor || (!strides && tensor->rank > 0))
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                     "td_session_set_input_strided needs a session, a tensor and its strides");
+  TRY(api_check_session(session, "td_session_set_input_strided", err));
   base_value value;
-  TRY(to_value(tensor, &value, err));
+  TRY(api_value(tensor, &value, err));
+  if (!strides && tensor->rank > 0)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input_strided needs the strides");
   for (int32_t k = 0; k < tensor->rank; k++)
     if (tensor->dims[k] > 1) value.tensor.strides[k] = strides[k];
   const bool dense = base_tensor_contiguous(&value.tensor);
@@ -138,13 +146,13 @@ td_status td_session_set_input_strided(td_session *session, size_t index, const 
 }
 
 td_status td_session_clear_input(td_session *session, size_t index, td_error *err) {
-  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_clear_input needs a session");
+  TRY(api_check_session(session, "td_session_clear_input", err));
   return run_clear_input(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, err);
 }
 
 td_status td_session_set_input_list(td_session *session, size_t index, const td_tensor *items, size_t count,
                                     td_error *err) {
-  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input_list needs a session");
+  TRY(api_check_session(session, "td_session_set_input_list", err));
   if (index >= session->model->plan->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %zu; the model has %u", index,
                      session->model->plan->inputs.count);
@@ -154,26 +162,26 @@ td_status td_session_set_input_list(td_session *session, size_t index, const td_
   if (!items && count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_input_list needs the %zu tensors", count);
   base_value checked;
-  for (size_t i = 0; i < count; i++) TRY(to_value(&items[i], &checked, err));
+  for (size_t i = 0; i < count; i++) TRY(api_value(&items[i], &checked, err));
   base_value *values = run_list_items(session->run, (uint32_t)index, count);
   if (!values) return base_no_memory(err, "a list input");
-  for (size_t i = 0; i < count; i++) TRY(to_value(&items[i], &values[i], err));
+  for (size_t i = 0; i < count; i++) TRY(api_value(&items[i], &values[i], err));
   base_value list = {.kind = BASE_LIST, .list = {.items = values, .count = (int64_t)count}};
   return run_set_input(session->run, (uint32_t)index, &list, err);
 }
 
 td_status td_session_bind_output(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
-  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_bind_output needs a session");
+  TRY(api_check_session(session, "td_session_bind_output", err));
   base_value value;
-  if (tensor) TRY(to_value(tensor, &value, err));
+  if (tensor) TRY(api_value(tensor, &value, err));
   return run_bind_output(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, tensor ? &value.tensor : NULL,
                          err);
 }
 
 td_status td_session_predict_output(td_session *session, size_t index, td_tensor *tensor, td_error *err) {
-  if (!session || !tensor)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                     "td_session_predict_output needs a session and a place for the tensor");
+  TRY(api_check_session(session, "td_session_predict_output", err));
+  if (!tensor)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_predict_output needs a place for the tensor");
   base_tensor planned;
   bool known;
   TRY(run_predict_output(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &planned, &known, err));
@@ -182,7 +190,7 @@ td_status td_session_predict_output(td_session *session, size_t index, td_tensor
 }
 
 td_status td_session_run(td_session *session, td_error *err) {
-  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_run needs a session");
+  TRY(api_check_session(session, "td_session_run", err));
   return api_tell_error(session->model, run_session_run(session->run, err), err);
 }
 
@@ -225,7 +233,7 @@ td_status td_session_output_item(td_session *session, size_t index, size_t item,
 }
 
 td_status td_session_reset(td_session *session, td_error *err) {
-  if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_reset needs a session");
+  TRY(api_check_session(session, "td_session_reset", err));
   return run_reset_states(session->run, err);
 }
 
@@ -242,10 +250,9 @@ td_status td_session_state(td_session *session, size_t index, td_tensor *tensor,
 }
 
 td_status td_session_set_state(td_session *session, size_t index, const td_tensor *tensor, td_error *err) {
-  if (!session || !tensor)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_set_state needs a session and a tensor");
+  TRY(api_check_session(session, "td_session_set_state", err));
   base_value value;
-  TRY(to_value(tensor, &value, err));
+  TRY(api_value(tensor, &value, err));
   return run_set_state(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &value, err);
 }
 

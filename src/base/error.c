@@ -36,8 +36,8 @@ td_status base_error_name(td_error *err, td_status status, const char *format, .
 }
 
 const char *td_status_name(td_status status) {
-  static const char *const names[] = {"ok",          "no",          "bad argument",  "bad file",
-                                      "unsupported", "no resource", "internal error"};
+  static const char *const names[] = {
+      "ok", "no", "bad argument", "bad file", "unsupported", "no resource", "internal error", "cancelled", "timed out"};
   size_t count = sizeof names / sizeof *names;
   return (size_t)status < count ? names[status] : "unknown status";
 }

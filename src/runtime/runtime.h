@@ -48,10 +48,52 @@ td_status run_bind_output(run_session *session, uint32_t index, const base_tenso
  * tell. The outputs of the last run are gone. */
 td_status run_predict_output(run_session *session, uint32_t index, base_tensor *tensor, bool *known, td_error *err);
 
+/* What ends a run before its last step: looked at between steps, on every thread that walks them. Zeroed: nothing. */
+typedef struct run_until {
+  uint64_t deadline_ns;     /* of sys_clock_ns: TD_TIMED_OUT from then on; 0: none */
+  const int32_t *cancel[2]; /* one is not 0 any more: TD_CANCELLED; read atomically; NULL: nobody cancels. The second
+                             * is the queue's (run_request) */
+} run_until;
 td_status run_session_run(run_session *session, td_error *err);
+td_status run_session_run_until(run_session *session, run_until until, td_error *err);
 /* Output `index` of the last run: dense tensors, valid until the next run; of one that is bound, the caller's memory.
  */
 td_status run_output(const run_session *session, uint32_t index, const base_value **value, td_error *err);
+
+/* ---- runs beside the caller (queue.c) ---- */
+
+/* Runs of one session that stand in line for a thread of the session's own. */
+typedef struct run_queue run_queue;
+typedef struct run_future run_future;
+
+/* What a run takes and gives: checked and bound when its turn comes. The arrays have room for all of the model. */
+typedef struct run_request {
+  base_value *inputs; /* of the first `input_count`; of kind BASE_NOTHING: as it is set */
+  uint32_t input_count;
+  base_tensor *outputs; /* memory for the first `output_count`; of no dtype: the session's */
+  uint32_t output_count;
+  run_until until;
+  void (*done)(void *user, td_status status, const td_error *err); /* on the queue's thread; NULL: nobody is told */
+  void *user;
+  int32_t event; /* an eventfd, to which one is added; 0: none */
+} run_request;
+
+/* How an error of a run is told to people; gives `status`. */
+typedef td_status (*run_tell)(const td_model *model, td_status status, td_error *err);
+/* Starts the thread. The session must outlive the queue, and is the queue's alone until run_queue_busy says no. */
+td_status run_queue_new(run_session *session, run_tell tell, const td_model *model, run_queue **queue, td_error *err);
+/* Ends what runs and what stands in line, with TD_CANCELLED. Futures stay valid. NULL allowed. */
+void run_queue_free(run_queue *queue);
+bool run_queue_busy(run_queue *queue); /* a run is in progress or in line; NULL: no */
+/* A run that is not in line yet: its request is to be filled in. The caller's until run_future_free. Any thread, as are
+ * the next two. NULL: out of memory. */
+run_future *run_queue_take(run_queue *queue, run_request **request);
+void run_queue_put(run_future *future); /* in line behind all that was put before */
+/* The status of the run, once `done` has been called; TD_ANSWER_NO: it is not over at `until_ns` (0: no limit). Any
+ * thread, but not in `done`. */
+td_status run_future_wait(run_future *future, uint64_t until_ns, td_error *err);
+void run_future_cancel(run_future *future); /* ends it between two steps, or before the first; any thread */
+void run_future_free(run_future *future);   /* the run goes on; NULL allowed */
 
 /* ---- session state: kept from one run to the next, of this session alone ---- */
 

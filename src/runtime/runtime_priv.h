@@ -181,8 +181,10 @@ struct run_session {
   bool observed;
   uint64_t *spent; /* per step that runs in parts now: ns so far */
   uint64_t runs;
-  bool ran;     /* outputs are valid */
-  bool running; /* observers hear of steps, whose values are there */
+  run_until until; /* of the run in progress */
+  bool ends_early; /* it says something */
+  bool ran;        /* outputs are valid */
+  bool running;    /* observers hear of steps, whose values are there */
 
   /* Tasks (tasks.c). */
   run_crew *crew;    /* NULL: every task runs where it is forked */
@@ -232,6 +234,13 @@ td_status run_take_inputs(run_session *s, td_error *err);
 td_status run_place_outputs(run_session *s, td_error *err);
 /* What was not written to its target is copied there. */
 td_status run_deliver_outputs(run_session *s, td_error *err);
+/* Is the run's time up, or has somebody cancelled it? Then that is the error. */
+td_status run_find_end(const run_until *until, td_error *err);
+/* The same before step `number`, which the error names. */
+td_status run_end_at(const run_session *s, uint32_t number, td_error *err);
+static inline td_status run_go_on(const run_session *s, uint32_t number, td_error *err) {
+  return s->ends_early ? run_end_at(s, number, err) : TD_OK;
+}
 /* Runs steps [first, end). */
 td_status run_steps(run_frame *f, uint32_t first, uint32_t end);
 /* Calls the function of step `number`, for one thread, which has `scratch`: the only place that does. `spent` (may be

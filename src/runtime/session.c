@@ -349,8 +349,10 @@ static td_status run_once(run_session *s) {
   return run_store_states(s);
 }
 
-td_status run_session_run(run_session *s, td_error *err) {
+td_status run_session_run_until(run_session *s, run_until until, td_error *err) {
   s->ran = false;
+  s->until = until;
+  s->ends_early = until.deadline_ns || until.cancel[0] || until.cancel[1];
   if (s->plan->tier) take_code(s);
   TRY(run_take_inputs(s, err));
   const uint64_t begin_ns = s->observer.run ? sys_clock_ns() : 0;
@@ -366,6 +368,8 @@ td_status run_session_run(run_session *s, td_error *err) {
   s->main.error = (td_error){0};
   return status;
 }
+
+td_status run_session_run(run_session *s, td_error *err) { return run_session_run_until(s, (run_until){0}, err); }
 
 td_status run_output(const run_session *s, uint32_t index, const base_value **value, td_error *err) {
   if (index >= s->plan->outputs.count)

@@ -147,6 +147,7 @@ static td_status call_steps(const job *j, const plan_parts *p, desk *d) {
   for (uint32_t i = p->first; i < p->end; i++) {
     const uint32_t k = i - j->shares->first;
     if (s->main.steps[i].kind != PLAN_CALL) continue;
+    TRY(run_go_on(s, i, d->err));
     const td_status status = run_function(s, i, &d->calls[k], d->scratch, d->thread, &d->spent[k]);
     if (status != TD_OK) return run_name_step(s->plan, i, status, d->err);
   }

@@ -178,11 +178,26 @@ static td_status call_step(run_frame *f, uint32_t number, uint16_t *threads) {
   return TD_OK;
 }
 
+td_status run_find_end(const run_until *u, td_error *err) {
+  for (int i = 0; i < 2; i++)
+    if (u->cancel[i] && __atomic_load_n(u->cancel[i], __ATOMIC_ACQUIRE))
+      return base_fail(err, TD_CANCELLED, NULL, -1, "the run was cancelled");
+  if (u->deadline_ns && sys_clock_ns() >= u->deadline_ns)
+    return base_fail(err, TD_TIMED_OUT, NULL, -1, "the run's deadline has passed");
+  return TD_OK;
+}
+
+td_status run_end_at(const run_session *s, uint32_t number, td_error *err) {
+  const td_status status = run_find_end(&s->until, err);
+  return status == TD_OK ? TD_OK : run_name_step(s->plan, number, status, err);
+}
+
 /* Of tasks that run on other threads the observer hears by their parts alone. */
 td_status run_call(run_frame *f, uint32_t number, uint64_t *spent) {
   const td_observer *o = &f->session->observer;
   const uint32_t heard = f->session->first_step + number;
   uint16_t threads;
+  TRY(run_go_on(f->session, number, &f->error));
   if (!f->session->observed || f->thread) return call_step(f, number, &threads);
   if (!spent && o->begin) o->begin(o->user, heard);
   const uint64_t begin_ns = sys_clock_ns();
@@ -303,13 +318,14 @@ static td_status loop_turn(run_frame *f, loop_state *l, bool *go) {
   return TD_OK;
 }
 
-static td_status run_loop(run_frame *f, const plan_step *step) {
+static td_status run_loop(run_frame *f, const plan_step *step, uint32_t self) {
   loop_state l;
   int64_t trips;
   bool go;
   TRY(loop_start(f, step, &trips, &go, &l));
   uint32_t number = f->plan->operands.at[l.block->params];
   for (int64_t i = 0; i < trips && go; i++) {
+    TRY(run_go_on(f->session, self, &f->error));
     if (number != PLAN_NONE) base_store_i64(f->values[number].tensor.dtype, f->values[number].tensor.data, 0, i);
     TRY(run_steps(f, l.block->first, l.block->end));
     TRY(loop_turn(f, &l, &go));
@@ -334,7 +350,7 @@ td_status run_steps(run_frame *f, uint32_t first, uint32_t end) {
     }
     const plan_step *step = &f->plan->steps.at[i];
     const td_status status = step->kind == PLAN_IF     ? run_if(f, step)
-                             : step->kind == PLAN_LOOP ? run_loop(f, step)
+                             : step->kind == PLAN_LOOP ? run_loop(f, step, i)
                              : step->kind == PLAN_FORK ? run_fork(f, i)
                                                        : run_wait(f, i);
     if (status != TD_OK) return named(f, i, status);

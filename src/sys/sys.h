@@ -60,9 +60,13 @@ bool sys_thread_pin(uint32_t index);
 bool sys_thread_move(const sys_thread *thread, uint32_t cpu);
 uint32_t sys_cpu_now(void); /* the system's number of the CPU that runs the caller; UINT32_MAX: unknown */
 void sys_yield(void);       /* lets another thread have the CPU */
+/* Adds one to the eventfd `event`, which wakes whoever polls it. Never blocks for long: a full one is awake anyhow. */
+void sys_event_add(int32_t event);
 
 /* Sleeps while *word is `expected`, until sys_wake; may also return for no reason. */
 void sys_wait(_Atomic uint32_t *word, uint32_t expected);
+/* The same until sys_clock_ns is `until_ns` at the latest; 0: without an end. */
+void sys_wait_until(_Atomic uint32_t *word, uint32_t expected, uint64_t until_ns);
 /* Ends the sleep of all threads of this process that wait for `word`. */
 void sys_wake(_Atomic uint32_t *word);
 

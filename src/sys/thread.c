@@ -1,6 +1,7 @@
 /* thread.c -- the clock, threads, and how they wait for each other. */
 #include "sys/sys.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -59,8 +60,16 @@ uint32_t sys_cpu_now(void) {
 
 void sys_yield(void) { sched_yield(); }
 
-void sys_wait(_Atomic uint32_t *word, uint32_t expected) {
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+void sys_wait_until(_Atomic uint32_t *word, uint32_t expected, uint64_t until_ns) {
+  const struct timespec end = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+  syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, until_ns ? &end : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+void sys_wait(_Atomic uint32_t *word, uint32_t expected) { sys_wait_until(word, expected, 0); }
+
+void sys_event_add(int32_t event) {
+  const uint64_t one = 1;
+  while (write(event, &one, sizeof one) < 0 && errno == EINTR) {}
 }
 
 void sys_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }

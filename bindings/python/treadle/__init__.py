@@ -9,13 +9,13 @@
 
 from ._core import Array
 from ._core import version as __version__
-from ._errors import BadArgument, BadFile, Error, Internal, NoResource, Unsupported
+from ._errors import BadArgument, BadFile, Cancelled, Error, Internal, NoResource, TimedOut, Unsupported
 from ._options import FallbackGraph
 from ._model import Bench, Model, Outputs, Session, Value, compile, load
 from ._parallel import get_num_interop_threads, get_num_threads, parallel_info, set_num_interop_threads, set_num_threads
 from ._profile import Average, Averages, Schedule, profile, schedule
 
-__all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Error", "FallbackGraph", "Internal", "Model", "NoResource",
+__all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Cancelled", "Error", "FallbackGraph", "Internal", "Model", "NoResource", "TimedOut",
            "Outputs", "Schedule", "Session", "Unsupported", "Value", "compile", "fallbacks", "get_num_interop_threads",
            "get_num_threads", "load", "models", "optimize", "parallel_info", "profile", "schedule", "set_num_interop_threads",
            "set_num_threads"]

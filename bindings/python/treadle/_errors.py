@@ -34,7 +34,15 @@ class Internal(Error, RuntimeError):
     """A defect of Treadle."""
 
 
-_BY_STATUS = {2: BadArgument, 3: BadFile, 4: Unsupported, 5: NoResource, 6: Internal}
+class Cancelled(Error):
+    """The run was ended before it was through."""
+
+
+class TimedOut(Error, TimeoutError):
+    """The run's deadline has passed."""
+
+
+_BY_STATUS = {2: BadArgument, 3: BadFile, 4: Unsupported, 5: NoResource, 6: Internal, 7: Cancelled, 8: TimedOut}
 
 
 def raise_error(status, name, text, offset):

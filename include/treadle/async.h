@@ -1,0 +1,74 @@
+/* async.h -- runs that end early, and runs beside their caller. The rules of treadle.h hold.
+ *
+ *     td_future *future;
+ *     const td_run_options run = {.size = sizeof run, .inputs = &in, .input_count = 1, .outputs = &out,
+ *                                 .output_count = 1, .deadline_ns = now_ns + 50000000};
+ *     td_session_run_async(session, &run, &future, &err);
+ *     ...                                                     something else
+ *     if (td_wait(future, 0, &err) != TD_OK) fprintf(stderr, "%s\n", err.text);
+ *     td_future_free(future);
+ *
+ * Times are nanoseconds of the system's monotonic clock (CLOCK_MONOTONIC). */
+#ifndef TREADLE_ASYNC_H
+#define TREADLE_ASYNC_H
+#include <treadle/treadle.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a run takes and gives, and what ends it. */
+typedef struct td_run_options {
+  size_t size; /* sizeof(td_run_options) */
+  /* The run ends with TD_TIMED_OUT at the first step that would begin then or later, inside loops and forked tasks
+   * too; 0: it has no deadline. A step that has begun is finished. */
+  uint64_t deadline_ns;
+  /* As the deadline: when another thread has stored something else than 0 here (atomically), the run ends with
+   * TD_CANCELLED. The word must stay valid until the run is over. NULL: nobody cancels. */
+  const int32_t *cancel;
+  /* Tensors for the first inputs of the model, bound as by td_session_set_input. One of dtype TD_INVALID leaves its
+   * input as it is. The array is copied; what `data` points to must stay valid and unchanged until the run is over. */
+  const td_tensor *inputs;
+  size_t input_count;
+  /* Memory for the first outputs of the model, bound as by td_session_bind_output, for this run alone. One of dtype
+   * TD_INVALID leaves its output to the session. The array is copied. */
+  const td_tensor *outputs;
+  size_t output_count;
+  /* Of asynchronous runs alone: called when the run is over, on a thread of the session's, before its next run begins.
+   * `err` is NULL where `status` is TD_OK. It may read outputs (td_session_output) and put further runs in line, but
+   * neither wait for a run of this session nor free it. NULL: nobody is called. */
+  void (*done)(void *user, td_status status, const td_error *err);
+  void *done_user;
+  int32_t event; /* an eventfd, to which one is added when td_wait would return at once; 0: none */
+} td_run_options;
+
+/* td_session_run within these limits, on the caller's thread. After a failed run, an early end among them, the session
+ * can run again; no state has changed, and memory that outputs are bound to is undefined. */
+TD_API td_status td_session_run_with(td_session *session, const td_run_options *options, td_error *err);
+
+/* A run that was put in line. Owned by the caller; outlives its session if it must. */
+typedef struct td_future td_future;
+
+/* Puts a run in line behind those that were put before, and returns. A thread of the session's own, started by the
+ * first such call, computes them one after the other, each to its end. While a run is in line or under way, functions
+ * that change or run the session refuse with TD_BAD_ARGUMENT, and outputs may be read in `done` alone; afterwards
+ * those of the last run can be read, if it gave no memory for outputs. `future` NULL: nobody waits. Any thread may
+ * call this at any time. Allocates nothing once as many runs were in line or held by futures before. td_session_free
+ * ends what is left with TD_CANCELLED.
+ * Errors: TD_BAD_ARGUMENT for tensors that are none or too many, TD_NO_RESOURCE where no thread can be started; what a
+ * run itself finds wrong, sizes that do not fit among it, comes from td_wait. */
+TD_API td_status td_session_run_async(td_session *session, const td_run_options *options, td_future **future,
+                                      td_error *err);
+/* Waits for the run, `done` included, and gives its status and error. TD_ANSWER_NO, with `err` not filled: it is not
+ * over yet at `until_ns` (0: waits without a limit; 1: does not wait). Thread-safe; as often as you like. */
+TD_API td_status td_wait(td_future *future, uint64_t until_ns, td_error *err);
+/* Has the run end with TD_CANCELLED before its next step, or when its turn comes; one that is over stays as it is.
+ * Thread-safe. */
+TD_API void td_future_cancel(td_future *future);
+/* Gives up the future; its run goes on. NULL is allowed. */
+TD_API void td_future_free(td_future *future);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

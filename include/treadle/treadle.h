@@ -335,24 +335,37 @@ typedef struct td_pool_options {
   uint32_t spin_us;              /* microseconds of spinning after a run; 0: 100 */
   const td_allocator *allocator; /* copied; NULL: the C library's */
   uint32_t interop_threads;      /* that run what a model forks (prim::fork), the caller's included; 0: as `threads` */
+  /* Which CPUs the threads are kept on: "0-3,8" by the system's numbers, "cores 0-3", "node 1" or "socket 0"; of these
+   * one hardware thread of each core, or with `smt` 1 all. NULL: what affinity allows, whole cores first. */
+  const char *cpus;
+  int32_t smt;
+  const char *name; /* of its threads, for debuggers: "NAME/1"; NULL: "treadle" */
 } td_pool_options;
 
-/* Threads that the system refuses to start are done without. */
+/* The owner of as many cores as it has threads, the one that a caller brings included. Sessions that run at a time
+ * share them by their weights: each has its caller's thread, and so many others that together they are never more than
+ * the pool's, unless there are more callers. A session that is not running has none. Affinity and cgroup quota of the
+ * process are looked at again every second while threads wait; with part of a CPU as quota no thread is kept on one.
+ * Threads that the system refuses to start are done without. Errors: TD_BAD_ARGUMENT for CPUs that are not there or not
+ * allowed. */
 TD_API td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *err);
 /* Ends the threads. The sessions that use the pool must be gone. NULL is allowed. */
 TD_API void td_pool_free(td_pool *pool);
 
 typedef struct td_session_options {
-  size_t size;      /* sizeof(td_session_options) */
-  uint32_t threads; /* at most; 0: what affinity and cgroup quota allow. eager and aot_eager compute on the caller's */
+  size_t size; /* sizeof(td_session_options) */
+  /* Of its own, at most; eager and aot_eager compute on the caller's. 0, as the next and interop_threads: those that
+   * all such sessions of the model share as they would a td_pool, as many as affinity and cgroup quota allow. */
+  uint32_t threads;
   uint32_t spin_us; /* as in td_pool_options */
   td_pool *pool;    /* threads to share with other sessions, instead of own ones (then the fields for threads say
-                     * nothing). A session that runs while another one has the pool computes on its caller's thread. */
+                     * nothing) */
   uint32_t interop_threads; /* as in td_pool_options */
   /* Is given what a TorchScript model prints, line by line as PyTorch would write it, while it runs: from the caller's
    * thread, or that of a forked task. `text` has `length` bytes. NULL: it is not even made. */
   void (*print)(void *user, const char *text, size_t length);
   void *print_user;
+  uint32_t weight; /* of its share, while several sessions that share a pool run; 0: 1 */
 } td_session_options;
 
 TD_API td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,

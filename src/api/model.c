@@ -528,6 +528,7 @@ td_status td_model_load_graph(const void *program, size_t size, const td_named_t
 
 void td_model_free(td_model *model) {
   if (!model) return;
+  run_pool_free(atomic_load(&model->pool));
   plan_free(model->plan);
   api_told_free(model);
   for (uint32_t i = 0; i < model->files.count; i++) sys_unmap(&model->files.at[i].mapping);

@@ -17,7 +17,11 @@ td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *
   td_pool *p = base_alloc(&allocator, sizeof *p);
   if (!p) return base_no_memory(err, "a pool of threads");
   *p = (td_pool){.allocator = allocator};
-  td_status status = run_pool_new(o.threads, o.spin_us, &p->allocator, &p->run, err);
+  run_cpus cpus;
+  td_status status = o.cpus ? run_find_cpus(o.cpus, o.smt, &p->allocator, &cpus, err) : TD_OK;
+  const run_pool_options options_of = {
+      .threads = o.threads, .spin_us = o.spin_us, .name = o.name, .cpus = o.cpus ? &cpus : NULL};
+  if (status == TD_OK) status = run_pool_new_on(&options_of, &p->allocator, &p->run, err);
   if (status == TD_OK && o.interop_threads) run_pool_set_interop(p->run, o.interop_threads);
   if (status == TD_OK) *pool = p;
   else td_pool_free(p);
@@ -31,8 +35,23 @@ void td_pool_free(td_pool *pool) {
   base_free(&allocator, pool, sizeof *pool);
 }
 
-/* Threads of its own for a session whose plan has steps for several. */
-static td_status own_pool(td_session *s, const td_session_options *o, td_error *err) {
+/* The pool of all sessions of the model that do not ask for threads of their own: they never compute on more threads
+ * than there are cores. */
+static td_status share_pool(const td_session *s, run_pool **pool, td_error *err) {
+  td_model *m = (td_model *)(uintptr_t)s->model;
+  run_pool *known = atomic_load(&m->pool), *fresh;
+  *pool = known;
+  if (known) return TD_OK;
+  TRY(run_pool_new(0, 0, &m->allocator, &fresh, err));
+  *pool = fresh;
+  if (atomic_compare_exchange_strong(&m->pool, &known, fresh)) return TD_OK;
+  *pool = known; /* another thread was sooner */
+  run_pool_free(fresh);
+  return TD_OK;
+}
+
+/* Threads for a session whose plan has steps for several. */
+static td_status find_pool(td_session *s, const td_session_options *o, run_pool **pool, td_error *err) {
   bool parallel = false, forks = false;
   for (uint32_t k = 0; k < plan_count(s->model->plan); k++) {
     const plan_exe *plan = plan_at(s->model->plan, k);
@@ -40,9 +59,12 @@ static td_status own_pool(td_session *s, const td_session_options *o, td_error *
     for (uint32_t i = 0; i < plan->steps.count; i++) forks |= plan->steps.at[i].kind == PLAN_FORK;
   }
   const uint32_t interop = !forks ? 1 : o->interop_threads ? o->interop_threads : o->threads;
+  *pool = o->pool ? o->pool->run : NULL;
   if (o->pool || ((!parallel || o->threads == 1) && interop == 1)) return TD_OK;
+  if (!o->threads && !o->spin_us && !o->interop_threads && parallel) return share_pool(s, pool, err);
   TRY(run_pool_new(parallel ? o->threads : 1, o->spin_us, &s->allocator, &s->own, err));
   run_pool_set_interop(s->own, interop ? interop : run_usable_threads());
+  *pool = s->own;
   return TD_OK;
 }
 
@@ -60,9 +82,10 @@ td_status td_session_new(const td_model *model, const td_session_options *option
   if (!s) return base_no_memory(err, "a session");
   *s = (td_session){.allocator = model->allocator, .model = model};
   atomic_flag_clear(&s->making_queue);
-  td_status status = own_pool(s, &o, err);
-  run_pool *pool = o.pool ? o.pool->run : s->own;
+  run_pool *pool;
+  td_status status = find_pool(s, &o, &pool, err);
   if (status == TD_OK) status = run_session_new(model->plan, &s->allocator, pool, &s->run, err);
+  if (status == TD_OK && o.weight) run_session_set_weight(s->run, o.weight);
   if (status == TD_OK && o.print) run_hear_prints(s->run, o.print, o.print_user);
   if (status == TD_OK) *session = s;
   else td_session_free(s);

@@ -13,6 +13,20 @@ td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *a
 /* Before a session uses the pool: `threads` threads, the caller's included, run the tasks that a plan forks. At first:
  * as many as the pool has. */
 void run_pool_set_interop(run_pool *pool, uint32_t threads);
+enum { RUN_MOST_THREADS = 1024 };
+typedef struct run_cpus {
+  uint32_t at[RUN_MOST_THREADS], count; /* by the system's numbers */
+} run_cpus;
+/* The CPUs that `text` names: "0-3,8" by number; "cores 0-3", "node 1" or "socket 0", one hardware thread of each core,
+ * or, with `smt`, all (places.c). Errors: TD_BAD_ARGUMENT where one is not there or not allowed. */
+td_status run_find_cpus(const char *text, bool smt, const td_allocator *allocator, run_cpus *found, td_error *err);
+typedef struct run_pool_options {
+  uint32_t threads, spin_us; /* as above; of given CPUs 0: as many as they and the quota allow */
+  const char *name;          /* of its threads, for debuggers; NULL: the library's */
+  const run_cpus *cpus;      /* NULL: those that affinity allows */
+} run_pool_options;
+td_status run_pool_new_on(const run_pool_options *options, const td_allocator *allocator, run_pool **pool,
+                          td_error *err);
 uint32_t run_usable_threads(void);               /* what affinity and quota allow */
 void run_pool_free(run_pool *pool);              /* no session may use it any more; NULL allowed */
 uint32_t run_pool_threads(const run_pool *pool); /* those there are, the caller's included */
@@ -22,8 +36,8 @@ uint32_t run_pool_threads(const run_pool *pool); /* those there are, the caller'
 typedef struct run_session run_session;
 
 /* A session of `plan` and its variants, which must outlive it. One caller at a time; many sessions of one plan in
- * parallel. Steps that can are shared out among the threads of `pool` (which must outlive the session); NULL, or while
- * another session has the pool: the caller's thread computes alone. */
+ * parallel. Steps that can are shared out among the threads of `pool` (which must outlive the session): all that it
+ * has, or, while other sessions use it, a share by weight. NULL: the caller's thread computes alone. */
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
                           td_error *err);
 void run_session_free(run_session *session); /* NULL allowed */
@@ -113,7 +127,8 @@ typedef struct run_stats {
 run_stats run_session_stats(const run_session *session);
 /* Most threads that can take part in a run, the caller's included. */
 uint32_t run_session_threads(const run_session *session);
-uint32_t run_session_crew(const run_session *session); /* of these, those that run tasks alone, the last */
+void run_session_set_weight(run_session *session, uint32_t weight); /* at first 1; not while it runs */
+uint32_t run_session_crew(const run_session *session);              /* of these, those that run tasks alone, the last */
 
 /* From the next run on, `observer` (copied; NULL: nobody) hears of every step: of a variant's by numbers behind those
  * of the plans before it (plan_at). */

@@ -2,59 +2,11 @@
 #ifndef RUNTIME_RUNTIME_PRIV_H
 #define RUNTIME_RUNTIME_PRIV_H
 #include "runtime/crew_priv.h"
-#include "runtime/runtime.h"
-#include "sys/sys.h"
-
-/* A reservation used as a stack of bytes. */
-typedef struct run_stack {
-  char *base;
-  size_t size, used;
-  size_t high, warm;   /* most bytes since run_stack_begin; bytes whose pages stay, as the run before needed them */
-  _Atomic size_t peak; /* written by the thread that takes, read by any that asks for statistics */
-} run_stack;
-td_status run_stack_open(run_stack *s, td_error *err);
-void run_stack_close(run_stack *s);
-void *run_stack_take(run_stack *s, size_t bytes); /* 64-byte aligned, not cleared; NULL when full */
-/* Does it lie in the stack, `from` bytes from its start or further? A stack that was not opened holds nothing. */
-static inline bool run_stack_holds(const run_stack *s, const void *at, size_t from) {
-  return s->base && (const char *)at >= s->base + from && (const char *)at < s->base + s->size;
-}
-void run_stack_cut(run_stack *s, size_t used); /* drops what was taken since; gives far pages back */
-/* Before a run: drops everything. Pages that the last run did not need are given back, those it did stay. */
-void run_stack_begin(run_stack *s);
+#include "runtime/pool_priv.h"
 
 /* Names the step at which a run has failed, if the error does not name one yet, and tells in its text what the user's
  * node has become (where.c). Returns `status`. */
 td_status run_name_step(const plan_exe *plan, uint32_t number, td_status status, td_error *err);
-
-/* ---- the pool (pool.c) ---- */
-
-/* One thread of a pool. What its steps need is its own; `state` settles who takes part in a step, see pool.c. */
-typedef struct run_worker {
-  run_pool *pool;
-  uint32_t index; /* 0: the caller, who has no thread, scratch or state here */
-  uint32_t cpu;   /* where it is kept, or was seen last; UINT32_MAX: anywhere. The caller's */
-  sys_thread thread;
-  run_stack scratch;
-  td_error err;
-  _Alignas(64) _Atomic uint64_t state;
-  td_status status; /* of its part; written by the worker before `state` says that it is done */
-} run_worker;
-typedef td_status (*run_job)(void *user, run_worker *worker, uint32_t workers);
-
-/* Takes the pool for a run and wakes its threads. False: another session has it. */
-bool run_pool_enter(run_pool *pool);
-void run_pool_leave(run_pool *pool);
-/* Between these two: calls `job` on the first `workers` threads, the caller's among them, and waits for their end.
- * Threads that have not begun when the caller's call returns are left out, so the calls must share their tasks out by
- * the lanes of run_pool_call. The error of the lowest worker that failed; the caller's job fills `err` itself, others
- * worker->err.
- */
-td_status run_pool_share(run_pool *pool, uint32_t workers, run_job job, void *user, td_error *err);
-/* `step` as the call of a worker in the job at hand: of its share of the tasks. */
-base_call run_pool_call(const run_worker *worker, uint32_t workers, const base_call *step);
-run_worker *run_pool_worker(run_pool *pool, uint32_t index); /* below run_pool_threads */
-size_t run_pool_scratch(const run_pool *pool);               /* most bytes that the scratch of all workers held */
 
 /* ---- the session ---- */
 
@@ -173,9 +125,9 @@ struct run_session {
   run_bound bounds[RUN_BINDINGS];
   uint32_t bound_count;
   run_bound *active;
-  run_pool *pool;                                       /* NULL: the caller's thread alone */
-  enum { RUN_UNDECIDED, RUN_TOGETHER, RUN_ALONE } team; /* of the run in progress: did it get the pool? */
-  run_hear hears;                                       /* what the model prints; NULL: nobody does */
+  run_pool *pool; /* NULL: the caller's thread alone */
+  run_team *team; /* of its threads */
+  run_hear hears; /* what the model prints; NULL: nobody does */
   void *hears_user;
   td_observer observer;
   bool observed;
@@ -277,8 +229,6 @@ const run_shares *run_shares_at(const run_session *s, uint32_t parts);
 td_status run_prepare_shares(run_session *s, run_bound *bound, td_error *err);
 /* Runs all their steps; *end: the step behind them (shares.c). */
 td_status run_all_shares(run_session *s, const run_shares *h, uint32_t *end);
-/* Takes the pool for this run, unless that was tried before. */
-void run_gather_team(run_session *s);
 /* Stores `from` (in slot `source`) into slot `target`: by copy where the target is planned or the source will be
  * reused. */
 td_status run_assign(run_frame *f, uint32_t target, uint32_t source);

@@ -97,6 +97,7 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
   s->pool = pool;
   if (batches) s->cache = run_find_cache();
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
+  if (status == TD_OK && pool) status = run_team_new(pool, 1, &s->team, err);
   if (status == TD_OK) status = run_stack_open(&s->main.scratch, err);
   if (status == TD_OK && tail) status = run_stack_open(&s->main.tail, err);
   if (status == TD_OK) status = prepare_plans(s, err);
@@ -115,6 +116,7 @@ void run_session_free(run_session *s) {
   run_close_states(s);
   run_close_tasks(s);
   run_close_frame(&s->main);
+  run_team_free(s->team);
   base_arena_free(s->arena);
 }
 
@@ -339,11 +341,10 @@ static td_status run_once(run_session *s) {
   if (s->any_unsuited) TRY(copy_inputs(s, &s->main.error));
   if (s->targets_moved) TRY(run_place_outputs(s, &s->main.error));
   s->active->used = ++s->runs;
-  s->team = s->pool ? RUN_UNDECIDED : RUN_ALONE;
-  if (s->active->most_threads > 1) run_gather_team(s); /* early: it takes time to wake */
+  if (s->team) run_team_enter(s->team, s->active->most_threads > 1); /* early: it takes time to wake */
   const td_status status = run_steps(&s->main, 0, s->plan->steps.count);
   if (s->tasks) run_end_tasks(s);
-  if (s->team == RUN_TOGETHER) run_pool_leave(s->pool);
+  if (s->team) run_team_leave(s->team);
   TRY(status);
   if (s->target_count) TRY(run_deliver_outputs(s, &s->main.error));
   return run_store_states(s);
@@ -402,6 +403,10 @@ run_stats run_session_stats(const run_session *s) {
     stats.arena_lower = s->active->binding.arena_lower;
   }
   return stats;
+}
+
+void run_session_set_weight(run_session *s, uint32_t weight) {
+  if (s->team) s->team->weight = weight;
 }
 
 void run_observe(run_session *s, const td_observer *observer) {

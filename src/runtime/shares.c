@@ -9,7 +9,8 @@
 
 /* What a thread has for itself. */
 typedef struct desk {
-  size_t memory; /* from the first thread's to its own */
+  run_worker *worker; /* who sits there; NULL: the caller, or nobody yet */
+  size_t memory;      /* from the first thread's to its own */
   run_stack *scratch;
   td_error *err;
   base_value *values;    /* per slice of all parts */
@@ -56,14 +57,13 @@ static void prepare_calls(const run_session *s, const run_shares *h, desk *d, ba
   }
 }
 
-/* The first thread is the session's, the others are those of the pool. */
-static void seat(run_session *s, const run_shares *h, desk *d, uint32_t thread) {
-  run_worker *worker = thread ? run_pool_worker(s->pool, thread) : NULL;
-  d->thread = thread;
-  d->memory = thread * h->plan->own_bytes;
-  d->scratch = worker ? &worker->scratch : &s->main.scratch;
-  d->err = worker ? &worker->err : &s->main.error;
-  for (uint32_t i = 0; worker && i < h->end - h->first; i++) run_give_call(&d->calls[i], worker);
+/* The first thread is the session's, the others are those of its team, which change. */
+static void seat(const run_shares *h, desk *d, run_worker *worker) {
+  if (d->worker == worker) return;
+  d->worker = worker;
+  d->scratch = &worker->scratch;
+  d->err = &worker->err;
+  for (uint32_t i = 0; i < h->end - h->first; i++) run_give_call(&d->calls[i], worker);
 }
 
 static td_status prepare_desk(run_session *s, run_shares *h, uint32_t thread, base_value **own, base_arena *arena,
@@ -73,13 +73,16 @@ static td_status prepare_desk(run_session *s, run_shares *h, uint32_t thread, ba
   for (uint32_t i = 0; i < h->plan->end - h->plan->first; i++) values += h->parts[i].slice_count;
   for (uint32_t i = h->first; i < h->end; i++)
     pointers += s->plan->steps.at[i].in_count + s->plan->steps.at[i].out_count;
-  *d = (desk){.values = base_new(arena, base_value, values + 1),
+  *d = (desk){.thread = thread,
+              .memory = thread * h->plan->own_bytes,
+              .scratch = &s->main.scratch,
+              .err = &s->main.error,
+              .values = base_new(arena, base_value, values + 1),
               .pointers = base_new(arena, base_value *, pointers + 1),
               .calls = base_new(arena, base_call, steps),
               .spent = base_new(arena, uint64_t, steps)};
   if (!d->values || !d->pointers || !d->calls || !d->spent) return base_no_memory(err, "a binding");
   prepare_calls(s, h, d, own);
-  seat(s, h, d, thread);
   return TD_OK;
 }
 
@@ -183,8 +186,10 @@ static td_status run_thread(const job *j, uint32_t thread, const base_call *lane
 }
 
 static td_status run_worker_thread(void *user, run_worker *worker, uint32_t workers) {
-  const base_call lanes = run_pool_call(worker, workers, &(base_call){0});
-  return run_thread(user, worker->index, &lanes);
+  const base_call lanes = run_team_call(worker, workers, &(base_call){0});
+  const job *j = user;
+  if (worker->index) seat(j->shares, &j->shares->desks[worker->index], worker);
+  return run_thread(j, worker->index, &lanes);
 }
 
 /* What all threads computed of step `i`, and how much more an even part of it is than the caller's own. */
@@ -217,9 +222,8 @@ td_status run_all_shares(run_session *s, const run_shares *h, uint32_t *end) {
   *end = h->end;
   TRY(run_prepare_range(s, h->first, h->end));
   run_range_begins(s, h->first, h->end);
-  run_gather_team(s);
-  const uint32_t threads = s->team == RUN_TOGETHER ? run_pool_threads(s->pool) : 1;
-  TRY(threads > 1 ? run_pool_share(s->pool, threads, run_worker_thread, &j, &s->main.error)
+  const uint32_t threads = run_team_threads(s->team);
+  TRY(threads > 1 ? run_team_share(s->team, threads, run_worker_thread, &j, &s->main.error)
                   : run_thread(&j, 0, &(base_call){0}));
   if (s->observed) add_up(s, h, threads);
   run_range_ends(s, h->first, h->end);

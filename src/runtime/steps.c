@@ -27,10 +27,6 @@ static void *no_memory_needed(void *memory, size_t bytes) {
 
 /* ---- threads ---- */
 
-void run_gather_team(run_session *s) {
-  if (s->team == RUN_UNDECIDED) s->team = run_pool_enter(s->pool) ? RUN_TOGETHER : RUN_ALONE;
-}
-
 static void *worker_scratch(void *memory, size_t bytes) {
   return run_stack_take(&((run_worker *)memory)->scratch, bytes);
 }
@@ -98,7 +94,7 @@ typedef struct shared_step {
 static td_status run_part(void *user, run_worker *worker, uint32_t workers) {
   const shared_step *step = user;
   run_frame *f = step->frame;
-  base_call call = run_pool_call(worker, workers, &f->steps[step->number].call);
+  base_call call = run_team_call(worker, workers, &f->steps[step->number].call);
   if (worker->index) run_give_call(&call, worker);
   return run_function(f->session, step->number, &call, worker->index ? &worker->scratch : &f->scratch, worker->index,
                       NULL);
@@ -159,8 +155,8 @@ static uint16_t gather_threads(run_frame *f, uint32_t number) {
     if (bound->threads[number] > bound->most_threads) bound->most_threads = bound->threads[number];
   }
   if (bound->threads[number] < 2) return 1;
-  run_gather_team(s);
-  return s->team == RUN_TOGETHER ? bound->threads[number] : 1;
+  const uint32_t there = run_team_threads(s->team);
+  return there < bound->threads[number] ? (uint16_t)there : bound->threads[number];
 }
 
 /* *threads: on how many it ran; 0: it need not run. */
@@ -172,7 +168,7 @@ static td_status call_step(run_frame *f, uint32_t number, uint16_t *threads) {
   *threads = gather_threads(f, number);
   shared_step shared = {f, number};
   const td_status status =
-      *threads > 1 ? run_pool_share(f->session->pool, *threads, run_part, &shared, &f->error) : run_alone(f, number);
+      *threads > 1 ? run_team_share(f->session->team, *threads, run_part, &shared, &f->error) : run_alone(f, number);
   if (status != TD_OK) return named(f, number, status);
   if (step->fixed) f->known[number] |= RUN_SHOWN;
   return TD_OK;

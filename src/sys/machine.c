@@ -85,10 +85,11 @@ static uint32_t first_sibling(uint32_t cpu) {
   return isdigit((unsigned char)*siblings) ? (uint32_t)strtoul(siblings, NULL, 10) : cpu;
 }
 
-uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most) {
+/* `thread` 0: the caller. */
+static uint32_t cpus_of(pid_t thread, uint32_t *cpus, uint32_t most) {
   cpu_set_t sets[8], cores[8];
   uint32_t count = 0;
-  if (sched_getaffinity(0, sizeof sets, sets) != 0) return 0;
+  if (sched_getaffinity(thread, sizeof sets, sets) != 0) return 0;
   CPU_ZERO_S(sizeof cores, cores);
   for (uint32_t cpu = 0; cpu < 8 * CPU_SETSIZE && count < most; cpu++) {
     if (!CPU_ISSET_S((size_t)cpu, sizeof sets, sets)) continue;
@@ -101,6 +102,20 @@ uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most) {
   for (uint32_t cpu = 0; cpu < 8 * CPU_SETSIZE && count < most; cpu++)
     if (CPU_ISSET_S((size_t)cpu, sizeof sets, sets)) cpus[count++] = cpu;
   return count;
+}
+
+uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most) { return cpus_of(0, cpus, most); }
+uint32_t sys_process_cpus(uint32_t *cpus, uint32_t most) { return cpus_of(getpid(), cpus, most); }
+
+sys_share sys_process_share(void) {
+  cpu_set_t sets[8];
+  sys_share share = {.quota_cpus = sys_quota_read()};
+  const unsigned char *bytes = (const unsigned char *)sets;
+  CPU_ZERO_S(sizeof sets, sets);
+  if (sched_getaffinity(getpid(), sizeof sets, sets) != 0) return share;
+  share.cpus = (uint32_t)CPU_COUNT_S(sizeof sets, sets);
+  for (size_t i = 0; i < sizeof sets; i++) share.mark = (share.mark ^ bytes[i]) * 1099511628211u; /* FNV-1a */
+  return share;
 }
 
 static void read_caches(int cpu, sys_machine *m) {

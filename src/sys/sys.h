@@ -58,6 +58,8 @@ void sys_thread_join(sys_thread *thread);
 bool sys_thread_pin(uint32_t index);
 /* Moves another thread to the CPU that the system calls `cpu`, and keeps it there. False: the system refuses. */
 bool sys_thread_move(const sys_thread *thread, uint32_t cpu);
+/* Names it for debuggers and `top`; at most 15 bytes count. */
+void sys_thread_name(const sys_thread *thread, const char *name);
 uint32_t sys_cpu_now(void); /* the system's number of the CPU that runs the caller; UINT32_MAX: unknown */
 void sys_yield(void);       /* lets another thread have the CPU */
 /* Adds one to the eventfd `event`, which wakes whoever polls it. Never blocks for long: a full one is awake anyhow. */
@@ -93,6 +95,18 @@ void sys_cpu_read(sys_machine *machine);
 /* The numbers of at most `most` CPUs that the affinity of this thread allows: one of each core first, then their
  * siblings. How many there are in `cpus`. */
 uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most);
+/* The same of the process: of its first thread, whose affinity is what tools change. */
+uint32_t sys_process_cpus(uint32_t *cpus, uint32_t most);
+/* Threads that so many CPUs and a quota (0: none) allow, at least 1. */
+uint32_t sys_usable_threads(uint32_t allowed_cpus, double quota_cpus);
+
+/* What the process may use now, to be compared with what it could before. */
+typedef struct sys_share {
+  uint32_t cpus; /* that the affinity of its first thread allows */
+  uint64_t mark; /* of which these are */
+  double quota_cpus;
+} sys_share;
+sys_share sys_process_share(void);
 
 /* Memory of this process. */
 typedef struct sys_memory {

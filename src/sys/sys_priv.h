@@ -46,6 +46,4 @@ void sys_field(const char *text, const char *key, char *value, size_t size);
 /* "32K", "1024K", "32M", "1G" or plain bytes; 0 for what is none. */
 uint64_t sys_parse_bytes(const char *text);
 void sys_memory_parse(const char *status, sys_memory *memory);
-/* At least 1. `quota_cpus` 0: no limit. */
-uint32_t sys_usable_threads(uint32_t allowed_cpus, double quota_cpus);
 #endif

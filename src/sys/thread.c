@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -51,6 +52,12 @@ bool sys_thread_move(const sys_thread *thread, uint32_t cpu) {
   CPU_ZERO_S(sizeof one, one);
   CPU_SET_S((size_t)cpu, sizeof one, one);
   return pthread_setaffinity_np(thread->handle, sizeof one, one) == 0;
+}
+
+void sys_thread_name(const sys_thread *thread, const char *name) {
+  char text[16];
+  snprintf(text, sizeof text, "%s", name);
+  pthread_setname_np(thread->handle, text);
 }
 
 uint32_t sys_cpu_now(void) {

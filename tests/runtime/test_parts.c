@@ -224,15 +224,17 @@ static void shares_of_threads(void **state) {
   (void)state;
   rig r;
   run_pool *pool;
+  run_team *other;
   open_apart(&r, places, "native");
   assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
   run_session *whole = open_session(&r, NULL, 0), *shared = open_session(&r, pool, CACHE);
   run_on(&r, whole, 8);
+  assert_int_equal(run_team_new(pool, 0, &other, &r.err), TD_OK);
   for (int taken = 0; taken < 2; taken++) {
-    if (taken) assert_true(run_pool_enter(pool));
+    if (taken) run_team_enter(other, false);
     run_on(&r, shared, 8);
     expect_same(&r, whole, shared);
-    if (taken) run_pool_leave(pool);
+    if (taken) run_team_leave(other);
   }
   assert_int_equal(run_session_stats(shared).threads, 2);
   assert_true(shares_of(shared) > 0);
@@ -242,6 +244,7 @@ static void shares_of_threads(void **state) {
   }
   run_session_free(whole);
   run_session_free(shared);
+  run_team_free(other);
   run_pool_free(pool);
   rig_close(&r);
 }

@@ -1,6 +1,7 @@
 /* test_pool.c -- pools of threads: shared steps under many runs, errors, sleep, two sessions and one pool. */
 /* ctest: threads */
 #include "base/lack.h"
+#include "base/team.h"
 #include "runtime/harness.h"
 #include "runtime/runtime_priv.h"
 
@@ -8,8 +9,14 @@
 #include <sched.h>
 #include <unistd.h>
 
-static const uint32_t counts[] = {1, 2, 3, 4, 8};
-enum { COUNTS = 5, TASKS = 40 };
+static const uint32_t counts[] = {1, 2, 3, 4, 8, 64};
+enum { COUNTS = 6, TASKS = 40 };
+
+static run_team *open_team(run_pool *pool, uint32_t weight) {
+  run_team *team;
+  assert_int_equal(run_team_new(pool, weight, &team, NULL), TD_OK);
+  return team;
+}
 
 static run_pool *open_pool(uint32_t threads, uint32_t spin_us) {
   run_pool *pool;
@@ -27,7 +34,7 @@ typedef struct tally {
 static td_status count_tasks(void *user, run_worker *worker, uint32_t workers) {
   tally *t = user;
   assert_true(worker->index < workers);
-  const base_call call = run_pool_call(worker, workers, &(base_call){0});
+  const base_call call = run_team_call(worker, workers, &(base_call){0});
   for (int64_t i = base_call_first(&call, TASKS); i < TASKS; i = base_call_next(&call, i, TASKS)) {
     t->taken[i]++;
     if (i == 0) t->plain++;
@@ -37,20 +44,24 @@ static td_status count_tasks(void *user, run_worker *worker, uint32_t workers) {
 
 static void each_task_is_done_once(void **state) {
   (void)state;
-  for (size_t c = 0; c < COUNTS; c++) {
-    run_pool *pool = open_pool(counts[c], 20);
-    assert_true(run_pool_threads(pool) >= 1 && run_pool_threads(pool) <= counts[c]);
+  for (size_t c = 0; c <= COUNTS; c++) {
+    run_pool *pool = open_pool(c < COUNTS ? counts[c] : 40, 20); /* so many: orders go down a tree */
+    const uint32_t most = run_pool_threads(pool) + 1;
+    assert_true(run_pool_threads(pool) >= 1 && run_pool_threads(pool) <= 64);
+    run_team *team = open_team(pool, 0);
     tally t = {0};
     uint32_t jobs = 0;
     for (uint32_t run = 0; run < 60; run++) {
-      assert_true(run_pool_enter(pool));
+      run_team_enter(team, run % 2);
+      assert_int_equal(run_team_threads(team), run_pool_threads(pool)); /* nobody else wants them */
       for (uint32_t step = 0; step < 1 + run % 7; step++, jobs++)
-        assert_int_equal(run_pool_share(pool, 1 + (run + step) % 9, count_tasks, &t, NULL), TD_OK);
-      run_pool_leave(pool);
+        assert_int_equal(run_team_share(team, 1 + (run + step) % most, count_tasks, &t, NULL), TD_OK);
+      run_team_leave(team);
       if (run % 20 == 0) usleep(2000); /* long enough for all to fall asleep */
     }
     for (uint32_t i = 0; i < TASKS; i++) assert_int_equal(t.taken[i], jobs);
     assert_int_equal(t.plain, jobs);
+    run_team_free(team);
     run_pool_free(pool);
   }
 }
@@ -62,7 +73,7 @@ typedef struct trap {
 
 static td_status fail_at(void *user, run_worker *worker, uint32_t workers) {
   const trap *t = user;
-  const base_call call = run_pool_call(worker, workers, &(base_call){0});
+  const base_call call = run_team_call(worker, workers, &(base_call){0});
   for (int64_t i = base_call_first(&call, TASKS); i < TASKS; i = base_call_next(&call, i, TASKS)) {
     sched_yield(); /* let others come to a task */
     if (i == t->task)
@@ -74,30 +85,135 @@ static td_status fail_at(void *user, run_worker *worker, uint32_t workers) {
 static void an_error_of_a_worker_comes_out(void **state) {
   (void)state;
   run_pool *pool = open_pool(4, 50);
+  run_team *team = open_team(pool, 0);
   tally t = {0};
-  assert_true(run_pool_enter(pool));
+  run_team_enter(team, true);
   for (uint32_t bad = 0; bad < TASKS; bad++) {
     td_error err = {0};
     trap at = {bad, &err};
     char text[32];
     snprintf(text, sizeof text, "task %u", bad);
-    assert_int_equal(run_pool_share(pool, 4, fail_at, &at, &err), TD_UNSUPPORTED);
+    assert_int_equal(run_team_share(team, 4, fail_at, &at, &err), TD_UNSUPPORTED);
     assert_string_equal(err.text, text);
-    assert_int_equal(run_pool_share(pool, 4, count_tasks, &t, &err), TD_OK); /* and it is over */
+    assert_int_equal(run_team_share(team, 4, count_tasks, &t, &err), TD_OK); /* and it is over */
   }
-  run_pool_leave(pool);
+  run_team_leave(team);
   assert_int_equal(t.taken[TASKS - 1], TASKS);
+  run_team_free(team);
   run_pool_free(pool);
 }
 
-static void one_at_a_time(void **state) {
+/* Threads of the team, once those that go to and fro are let go. */
+static uint32_t settled(run_team *team) {
+  usleep(1000);
+  return run_team_threads(team);
+}
+
+/* Of 8 threads each running team has its own and a share of the rest; together they are never more. */
+static void shares_by_weight(void **state) {
   (void)state;
-  run_pool *pool = open_pool(2, 0);
-  assert_true(run_pool_enter(pool));
-  assert_false(run_pool_enter(pool));
-  run_pool_leave(pool);
-  assert_true(run_pool_enter(pool));
-  run_pool_leave(pool);
+  run_pool *pool = open_pool(8, 0);
+  run_team *even[] = {open_team(pool, 1), open_team(pool, 1)}, *heavy = open_team(pool, 4);
+  if (run_pool_threads(pool) < 8) skip(); /* the system refuses threads */
+  run_team_enter(even[0], false);
+  assert_int_equal(run_team_threads(even[0]), 8);
+  run_team_enter(even[1], false);
+  assert_int_equal(run_team_threads(even[1]), 1); /* the other one has not given anything back yet */
+  assert_int_equal(run_team_threads(even[0]), 4);
+  assert_int_equal(settled(even[1]), 4);
+  run_team_enter(heavy, false);
+  const uint32_t one = run_team_threads(even[0]), two = run_team_threads(even[1]), most = settled(heavy);
+  assert_true(one + two + most == 8 && one < 3 && two < 3 && most > 4);
+  run_team_leave(even[0]);
+  run_team_leave(even[1]);
+  assert_true(run_team_threads(heavy) < 8); /* they may come back soon */
+  assert_int_equal(settled(heavy), 8);
+  run_team_leave(heavy);
+  run_team_enter(even[0], true);
+  assert_int_equal(settled(even[0]), 8); /* from one that does not run */
+  run_team_leave(even[0]);
+  run_team_free(heavy);
+  for (int i = 0; i < 2; i++) run_team_free(even[i]);
+  run_pool_free(pool);
+}
+
+typedef struct crowd {
+  run_pool *pool;
+  uint32_t weight;
+  _Atomic int32_t *computing, *most;
+} crowd;
+
+static td_status count_threads(void *user, run_worker *worker, uint32_t workers) {
+  const crowd *c = user;
+  (void)worker;
+  (void)workers;
+  const int32_t now = atomic_fetch_add(c->computing, 1) + 1;
+  for (int32_t most = atomic_load(c->most); now > most && !atomic_compare_exchange_weak(c->most, &most, now);) {}
+  for (int i = 0; i < 50; i++) base_pause();
+  atomic_fetch_sub(c->computing, 1);
+  return TD_OK;
+}
+
+static void *run_in_a_crowd(void *user) {
+  crowd *c = user;
+  run_team *team = open_team(c->pool, c->weight);
+  for (int run = 0; run < 60; run++) {
+    tally t = {0};
+    run_team_enter(team, true);
+    for (uint32_t step = 0; step < 9; step++) {
+      assert_int_equal(run_team_share(team, 6, count_threads, c, NULL), TD_OK);
+      assert_int_equal(run_team_share(team, 6, count_tasks, &t, NULL), TD_OK);
+    }
+    run_team_leave(team);
+    for (uint32_t i = 0; i < TASKS; i++) assert_int_equal(t.taken[i], 9);
+    if (run % 16 == 0) usleep(1500);
+  }
+  run_team_free(team);
+  return NULL;
+}
+
+/* Teams that come and go on their own threads: each task is done once, and threads that change hands do no harm. While
+ * a step that began before another team is not over, there may be as many more as that one has. */
+static void teams_side_by_side(void **state) {
+  (void)state;
+  enum { TEAMS = 3 };
+  _Atomic int32_t computing = 0, most = 0;
+  run_pool *pool = open_pool(6, 50);
+  pthread_t threads[TEAMS];
+  crowd crowds[TEAMS];
+  for (uint32_t i = 0; i < TEAMS; i++) {
+    crowds[i] = (crowd){pool, i + 1, &computing, &most};
+    assert_int_equal(pthread_create(&threads[i], NULL, run_in_a_crowd, &crowds[i]), 0);
+  }
+  for (int i = 0; i < TEAMS; i++) pthread_join(threads[i], NULL);
+  assert_true(atomic_load(&most) <= 6 + TEAMS - 1);
+  run_pool_free(pool);
+}
+
+/* Affinity that changes while the process runs is noticed by a worker that waits. */
+static void affinity_changes(void **state) {
+  (void)state;
+  cpu_set_t all, one;
+  run_pool *pool = open_pool(2, 100000);
+  run_team *team = open_team(pool, 0);
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  if (run_pool_threads(pool) < 2 || CPU_COUNT(&all) < 2) skip();
+  pool->look_ns = 1000;
+  CPU_ZERO(&one);
+  for (size_t i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, &all) && CPU_COUNT(&one) == 0) CPU_SET(i, &one);
+  run_team_enter(team, true);
+  for (int shrunk = 1; shrunk >= 0; shrunk--) {
+    assert_int_equal(sched_setaffinity(0, sizeof all, shrunk ? &one : &all), 0);
+    for (int i = 0; i < 2000 && run_team_threads(team) != (shrunk ? 1 : 2); i++) {
+      tally t = {0};
+      assert_int_equal(run_team_share(team, 2, count_tasks, &t, NULL), TD_OK);
+      usleep(1000);
+    }
+    assert_int_equal(run_team_threads(team), shrunk ? 1 : 2);
+  }
+  run_team_leave(team);
+  run_team_free(team);
   run_pool_free(pool);
 }
 
@@ -105,13 +221,15 @@ static void a_pool_ends_at_any_time(void **state) {
   (void)state;
   for (uint32_t i = 0; i < 12; i++) {
     run_pool *pool = open_pool(1 + i % 4, i % 2 ? 1 : 100000);
+    run_team *team = open_team(pool, 0);
     tally t = {0};
     if (i % 3) {
-      assert_true(run_pool_enter(pool));
-      assert_int_equal(run_pool_share(pool, 4, count_tasks, &t, NULL), TD_OK);
-      run_pool_leave(pool);
+      run_team_enter(team, true);
+      assert_int_equal(run_team_share(team, 4, count_tasks, &t, NULL), TD_OK);
+      run_team_leave(team);
     }
     if (i % 2) usleep(3000); /* asleep, not only spinning */
+    run_team_free(team);
     run_pool_free(pool);
   }
   run_pool_free(NULL);
@@ -308,7 +426,8 @@ static void a_failing_step_is_named(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_task_is_done_once), cmocka_unit_test(an_error_of_a_worker_comes_out),
-      cmocka_unit_test(one_at_a_time),          cmocka_unit_test(a_pool_ends_at_any_time),
+      cmocka_unit_test(shares_by_weight),       cmocka_unit_test(teams_side_by_side),
+      cmocka_unit_test(affinity_changes),       cmocka_unit_test(a_pool_ends_at_any_time),
       cmocka_unit_test(lack_of_memory),         cmocka_unit_test(bits_do_not_depend_on_threads),
       cmocka_unit_test(sessions_share_a_pool),  cmocka_unit_test(a_failing_step_is_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include <treadle/treadle.h>
 
 #if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030B0000
@@ -100,6 +101,7 @@ typedef struct core_model {
   td_model *model;
   core_view source; /* bytes that the model lies in */
   PyObject *keep;   /* what else must outlive the model, or NULL */
+  pid_t process;    /* whose threads it may have: in a child of fork there are none to end */
 } core_model;
 extern PyTypeObject *core_model_type;
 PyTypeObject *core_make_model_type(void);

@@ -3,11 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static core_model *model_of(PyObject *self) { return (core_model *)(void *)self; }
 
 static void dealloc(PyObject *self) {
-  td_model_free(model_of(self)->model);
+  if (model_of(self)->process == getpid()) td_model_free(model_of(self)->model);
   core_view_release(&model_of(self)->source);
   Py_XDECREF(model_of(self)->keep);
   core_free_object(self);
@@ -20,6 +21,7 @@ PyObject *core_model_new(td_model *model, PyObject *keep) {
   Py_XINCREF(keep);
   self->model = model;
   self->keep = keep;
+  self->process = getpid();
   return (PyObject *)self;
 }
 

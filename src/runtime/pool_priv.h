@@ -1,0 +1,119 @@
+/* pool_priv.h -- pools of threads (pool.c), and the teams that sessions make of them (team.c). */
+#ifndef RUNTIME_POOL_PRIV_H
+#define RUNTIME_POOL_PRIV_H
+#include "runtime/runtime.h"
+#include "sys/sys.h"
+
+/* A reservation used as a stack of bytes. */
+typedef struct run_stack {
+  char *base;
+  size_t size, used;
+  size_t high, warm;   /* most bytes since run_stack_begin; bytes whose pages stay, as the run before needed them */
+  _Atomic size_t peak; /* written by the thread that takes, read by any that asks for statistics */
+} run_stack;
+td_status run_stack_open(run_stack *s, td_error *err);
+void run_stack_close(run_stack *s);
+void *run_stack_take(run_stack *s, size_t bytes); /* 64-byte aligned, not cleared; NULL when full */
+/* Does it lie in the stack, `from` bytes from its start or further? A stack that was not opened holds nothing. */
+static inline bool run_stack_holds(const run_stack *s, const void *at, size_t from) {
+  return s->base && (const char *)at >= s->base + from && (const char *)at < s->base + s->size;
+}
+void run_stack_cut(run_stack *s, size_t used); /* drops what was taken since; gives far pages back */
+/* Before a run: drops everything. Pages that the last run did not need are given back, those it did stay. */
+void run_stack_begin(run_stack *s);
+
+enum { RUN_LINE = 64 };
+
+typedef struct run_team run_team;
+typedef struct run_worker run_worker;
+typedef td_status (*run_job)(void *user, run_worker *worker, uint32_t workers);
+
+/* One thread of a pool, or the caller at the head of a team, who has no thread, scratch, order or state here. */
+struct run_worker {
+  run_pool *pool;
+  _Atomic(run_team *) team;   /* that it belongs to; NULL: none. Changed under the pool's lock while it is idle */
+  uint32_t index;             /* in the team: 0 leads */
+  uint32_t cpu;               /* where it is kept; UINT32_MAX: anywhere. Of the pool's first: the CPU that is left */
+  run_worker *below, *beside; /* in the tree: the first that it tells, the next that is told by the same */
+  sys_thread thread;
+  run_stack scratch;
+  td_error err;
+  _Alignas(RUN_LINE) _Atomic uint64_t order; /* number of the last; written by who is above it */
+  _Alignas(RUN_LINE) _Atomic uint64_t state;
+  td_status status;        /* of its part; written before `state` says that it is done, as is the next */
+  run_worker *failed;      /* the first of it and those below it whose part failed; NULL: none */
+  _Atomic uint32_t asleep; /* or about to be */
+  _Alignas(RUN_LINE) _Atomic uint32_t wakes; /* what it sleeps on */
+};
+
+struct run_pool {
+  td_allocator allocator;
+  uint32_t threads, capacity; /* a caller's included; there is room for */
+  bool crowded;               /* more threads than CPUs: who waits lets others run */
+  bool pins;                  /* workers are kept on CPUs */
+  uint64_t spin_ns;           /* between inferences */
+  _Atomic uint64_t look_ns;   /* from one look at affinity and quota to the next */
+  run_worker *workers;        /* the first stands for the caller */
+  uint32_t *cpus, cpu_count;  /* that it may use */
+  uint32_t interop;           /* threads that run tasks, the caller's included */
+  struct run_crew *crew;
+  atomic_flag making_crew;
+  _Alignas(RUN_LINE) atomic_flag lock;                 /* of what follows, and of who belongs to which team */
+  run_team *teams;                                     /* that run now, in the order they began */
+  uint64_t weight;                                     /* of these together */
+  uint32_t limit;                                      /* threads that may compute at a time */
+  uint64_t crowd_ns;                                   /* when two teams ran at a time last */
+  sys_share share;                                     /* of the process, as it was seen last */
+  _Alignas(RUN_LINE) _Atomic uint32_t active, changes; /* teams that run; how often that, or the limit, has changed */
+  _Atomic uint64_t looked_ns;
+};
+
+/* What a session has of a pool: while it runs, its caller's thread and a share of the workers. */
+struct run_team {
+  run_pool *pool;
+  run_worker leader;
+  run_team *next; /* that runs */
+  bool runs;
+  uint32_t weight;
+  uint32_t count; /* members, the leader included */
+  uint32_t seen;  /* pool->changes that its members are right for; 0: look again */
+  run_job job;    /* written by the leader before its orders, as are the next three */
+  void *user;
+  uint32_t workers, jobs; /* that take part; since the lanes were clear */
+  base_lane *lanes;       /* one per thread of the pool */
+};
+
+/* ---- pool.c ---- */
+
+void run_pool_lock(run_pool *pool);
+void run_pool_unlock(run_pool *pool);
+/* With the lock: these are the CPUs now. */
+void run_pool_settle_cpus(run_pool *pool, const uint32_t *cpus, uint32_t count);
+/* Wakes those right below that sleep; they wake those below them. */
+void run_pool_rouse(run_worker *above);
+/* Tells the team's workers below `above` of its job, those that no other of them tells; and waits for what becomes of
+ * it. The first of them, and of those below them, whose part failed; NULL: none. */
+void run_pool_order(const run_team *team, run_worker *above);
+run_worker *run_pool_await(const run_team *team, run_worker *above);
+run_worker *run_pool_worker(run_pool *pool, uint32_t index); /* below run_pool_threads */
+size_t run_pool_scratch(const run_pool *pool);               /* most bytes that the scratch of all workers held */
+
+/* ---- team.c ---- */
+
+/* Of a session that uses the pool: it gets a share by `weight` when others run at the same time. */
+td_status run_team_new(run_pool *pool, uint32_t weight, run_team **team, td_error *err);
+void run_team_free(run_team *team); /* it does not run; NULL allowed */
+/* A run begins, on this thread; with `wake` its workers wake up, since they will be needed. */
+void run_team_enter(run_team *team, bool wake);
+void run_team_leave(run_team *team);
+/* How many threads the team has now, the caller's included. Between jobs, of a run: takes what others have given back,
+ * and gives back what others are to have. */
+uint32_t run_team_threads(run_team *team);
+/* Calls `job` on the first `workers` of these, the caller's among them, and waits for their end. Threads that have not
+ * begun when those above them are through are left out, so the calls must share their tasks out by the lanes of
+ * run_team_call. The error of the lowest worker that failed; the caller's job fills `err` itself, others worker->err.
+ */
+td_status run_team_share(run_team *team, uint32_t workers, run_job job, void *user, td_error *err);
+/* `step` as the call of a worker in the job at hand: of its share of the tasks. */
+base_call run_team_call(const run_worker *worker, uint32_t workers, const base_call *step);
+#endif

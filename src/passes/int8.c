@@ -111,7 +111,7 @@ static bool find_dynamic(passes_edit *e, const ir_node_def *mul, uint32_t side, 
   const ir_node_def *cast = passes_only_producer(e, mul->in[side], "aten::_to_copy");
   const ir_node_def *found = cast ? passes_only_producer(e, cast->in[0], "td::matmul_integer") : NULL;
   const ir_node_def *q = found ? passes_producer(e, found->in[X], "td::dynamic_quantize_linear") : NULL;
-  if (!q || found->in_count <= X_ZERO || found->in[X_ZERO].id != q->out[2].id ||
+  if (!q || passes_int(q, "reduce_range") || found->in_count <= X_ZERO || found->in[X_ZERO].id != q->out[2].id ||
       ir_type_of(e->graph, mul->in[side])->dtype != TD_F32 || ir_type_of(e->graph, q->in[0])->rank < 1)
     return false;
   *product = *found;

@@ -534,6 +534,33 @@ static void test_many_chunks(void **state) {
   world_close(&w);
 }
 
+/* PyTorch's addbmm_ makes a row larger that it writes, and what showed its memory shows other elements then. */
+static void test_results_that_are_larger(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  CALL(&w, "aten::addbmm_", COUNTING(&w, TD_F32, 3), COUNTING(&w, TD_F32, 2, 4, 4), COUNTING(&w, TD_F32, 2, 4, 3));
+  assert_int_equal(w.build.status, TD_UNSUPPORTED);
+  assert_non_null(strstr(w.err.text, "larger"));
+  world_close(&w);
+}
+
+/* Probabilities as targets, and weights of classes, promote; PyTorch refuses other mixtures. */
+static void test_types_of_soft_targets(void **state) {
+  (void)state;
+  static const td_dtype types[][4] = {
+      {TD_F32, TD_F64, TD_F32, TD_F64}, {TD_F32, TD_F32, TD_F64, TD_F64}, {TD_F16, TD_F32, TD_F16, TD_F32}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    world w;
+    start(&w);
+    aten_value y = CALL(&w, "aten::cross_entropy_loss", COUNTING(&w, types[i][0], 2, 3),
+                        COUNTING(&w, types[i][1], 2, 3), COUNTING(&w, types[i][2], 3));
+    if (w.build.status != TD_OK) fail_msg("%s", w.err.text);
+    assert_int_equal(aten_tensor_scalar_type(w.a, &y), aten_scalar_type(w.a, types[i][3]));
+    world_close(&w);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),
                                      cmocka_unit_test(test_result_type),
@@ -553,6 +580,8 @@ int main(void) {
                                      cmocka_unit_test(test_lack_of_memory),
                                      cmocka_unit_test(test_turned_in_place),
                                      cmocka_unit_test(test_ends_of_ranges),
-                                     cmocka_unit_test(test_many_chunks)};
+                                     cmocka_unit_test(test_many_chunks),
+                                     cmocka_unit_test(test_results_that_are_larger),
+                                     cmocka_unit_test(test_types_of_soft_targets)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

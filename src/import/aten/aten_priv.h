@@ -156,6 +156,8 @@ const aten_value *aten_items(aten_args *c, uint32_t i);
 /* A list of ints that are all known; None: NULL and 0. */
 const int64_t *aten_get_ints(aten_args *c, uint32_t i, uint32_t *count);
 bool aten_known_list(const aten_value *v); /* a list whose items are all known numbers */
+/* Arguments 1, 2 and 3 as Python's slice of `n` things: how many, the first, and the step. */
+int64_t aten_slice_bounds(aten_args *c, int64_t n, int64_t *from, int64_t *step);
 /* A list of ints as an i64 vector. */
 ir_value aten_ints_value(aten_args *c, uint32_t i);
 /* The tensors of a list, read. */
@@ -254,6 +256,7 @@ struct aten_tensor {
   const aten_value *number; /* that was given where the schema has a tensor, and is promoted as one; NULL: none was */
   /* of quantised tensors, whose cell holds integers */
   const struct aten_quant *quant;
+  const struct aten_batch *batch; /* of a region of vmap: NULL: it hides no axes */
   /* what it showed when it was read last */
   ir_value cache;
   uint32_t cached_version, cached_rollback;
@@ -285,6 +288,9 @@ aten_value aten_view_gather(aten *a, const aten_value *of, ir_value index);
 /* x w^T + bias (or none) */
 ir_value aten_linear(aten *a, ir_value x, ir_value w, ir_value bias);
 
+/* The same of packed weights: x is quantised to 8 bits (7: `reduce_range`) by its own range. */
+ir_value aten_linear_dynamic(aten_args *c, ir_value x, const aten_value *packed, bool reduce_range);
+
 /* aten_graph_value of what becomes an item of a list of the graph, which does not say what its items are. */
 ir_value aten_item_value(aten *a, const aten_value *v);
 
@@ -308,6 +314,13 @@ aten_value aten_joined(aten_args *c, aten_pair p);
 aten_pair aten_pair_of(aten_args *c, const aten_value *v, td_dtype d);
 /* `shape` filled with a number (or tensor of one), of parts of `d`. */
 aten_value aten_complex_full(aten_args *c, ir_value shape, const aten_value *number, td_dtype d);
+
+/* vmap.c: does a value hide axes of torch.vmap, or an item of it? And a call where one does. */
+typedef struct aten_batch aten_batch;
+bool aten_is_batched(const aten_value *v);
+aten_value aten_batched_call(aten_args *c);
+/* call.c: lowers the call of c->row with these arguments. */
+aten_value aten_lower_call(aten_args *c);
 
 /* journal.c */
 void aten_turn(aten *a, aten_tensor *tensor, aten_tensor *into);

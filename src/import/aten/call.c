@@ -178,19 +178,41 @@ static void promote(aten *a, const aten_schema *s, bool as_first, const aten_val
     to[i] = s->params[i].atom == ATEN_ATOM_TENSOR ? as_type(a, &bound[i], dtype) : bound[i];
 }
 
+static bool is_batched_call(const aten_args *c) {
+  bool is = false;
+  for (uint32_t i = 0; i < c->schema->count; i++) is = is || aten_is_batched(&c->args[i]);
+  return is && c->row->lower != aten_lower_add_batch_dim && c->row->lower != aten_lower_remove_batch_dim;
+}
+
+aten_value aten_lower_call(aten_args *c) {
+  aten *a = c->a;
+  const aten_schema *s = c->schema;
+  const uint8_t forms = aten_forms[c->row - aten_rows];
+  const aten_value *bound = c->args;
+  if (is_batched_call(c)) return aten_batched_call(c);
+  c->all_dense = all_dense(bound, s->count);
+  if ((forms & (ATEN_PARTS | ATEN_PRODUCT)) && aten_has_complex(c)) return aten_complex_call(c);
+  aten_value real[ATEN_MAX_PARAMS];
+  if (forms & (ATEN_PROMOTES | ATEN_AS_FIRST)) {
+    promote(a, s, forms & ATEN_AS_FIRST, bound, real);
+    c->args = real;
+  }
+  const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;
+  if (!quant || !(forms & ATEN_KEEPS_QUANT)) return c->row->lower(c);
+  memcpy(real, bound, s->count * sizeof *real); /* computed on real numbers, and quantised as the operand is */
+  real[0] = aten_dequantised(a, &bound[0]);
+  c->args = real;
+  aten_value result = c->row->lower(c);
+  return result.kind == ATEN_TENSOR ? aten_quantised_like(a, aten_read(a, &result), &bound[0]) : result;
+}
+
 static aten_value lower(aten *a, const char *name, uint32_t row, const aten_value *bound, const aten_value *args,
                         uint32_t arg_count) {
   const aten_schema *s = aten_schema_of(a, row);
   uint32_t positional = 0;
   if (!s || ir_build_failed(a->b)) return ATEN_NOTHING;
   while (positional < s->count && !s->params[positional].keyword_only) positional++;
-  aten_args c = {.a = a,
-                 .b = a->b,
-                 .row = &aten_rows[row],
-                 .schema = s,
-                 .name = name,
-                 .args = bound,
-                 .all_dense = all_dense(bound, s->count)};
+  aten_args c = {.a = a, .b = a->b, .row = &aten_rows[row], .schema = s, .name = name, .args = bound};
   if (s->is_variadic && arg_count > positional) {
     c.extra = args + positional;
     c.extra_count = arg_count - positional;
@@ -199,19 +221,7 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
     ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported in this form: %s", name, a->lines[row]);
     return ATEN_NOTHING;
   }
-  if ((aten_forms[row] & (ATEN_PARTS | ATEN_PRODUCT)) && aten_has_complex(&c)) return aten_complex_call(&c);
-  aten_value real[ATEN_MAX_PARAMS];
-  if (aten_forms[row] & (ATEN_PROMOTES | ATEN_AS_FIRST)) {
-    promote(a, s, aten_forms[row] & ATEN_AS_FIRST, bound, real);
-    c.args = real;
-  }
-  const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;
-  if (!quant || !(aten_forms[row] & ATEN_KEEPS_QUANT)) return aten_rows[row].lower(&c);
-  memcpy(real, bound, s->count * sizeof *real); /* computed on real numbers, and quantised as the operand is */
-  real[0] = aten_dequantised(a, &bound[0]);
-  c.args = real;
-  aten_value result = aten_rows[row].lower(&c);
-  return result.kind == ATEN_TENSOR ? aten_quantised_like(a, aten_read(a, &result), &bound[0]) : result;
+  return aten_lower_call(&c);
 }
 
 /* What failed because ranks of operands are not known is tried again, where likely ones are: a run in which they are
@@ -221,7 +231,7 @@ static bool rank_operands(aten *a, aten_value *bound, uint32_t count) {
   bool any = false;
   a->b->status = TD_OK;
   for (uint32_t i = 0; i < count && !ir_build_failed(a->b); i++) {
-    if (bound[i].kind != ATEN_TENSOR || !aten_can_read(&bound[i])) continue;
+    if (bound[i].kind != ATEN_TENSOR || bound[i].u.tensor->batch || !aten_can_read(&bound[i])) continue;
     const ir_value v = aten_read(a, &bound[i]);
     const ir_type *type = ir_build_type(a->b, v);
     const int32_t rank = type->rank == IR_UNRANKED ? type->likely_rank : 0;

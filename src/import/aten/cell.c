@@ -135,7 +135,12 @@ static ir_value read_tensor(aten *a, aten_tensor *t) {
 
 ir_value aten_read(aten *a, const aten_value *tensor) {
   if (ir_build_failed(a->b)) return IR_NO_VALUE;
-  if (tensor->kind == ATEN_TENSOR) return read_tensor(a, aten_now(tensor).u.tensor);
+  const bool hides = tensor->kind == ATEN_TENSOR && tensor->u.tensor->batch;
+  if (tensor->kind == ATEN_TENSOR && !hides) return read_tensor(a, aten_now(tensor).u.tensor);
+  if (hides) {
+    ir_build_fail(a->b, TD_UNSUPPORTED, "a tensor of a region of vmap is written in place, or leaves the region");
+    return IR_NO_VALUE;
+  }
   ir_build_fail(a->b, TD_UNSUPPORTED, "a tensor is needed instead of %s", aten_kind_name(tensor));
   return IR_NO_VALUE;
 }
@@ -213,10 +218,23 @@ static void write_tensor(aten *a, const aten_tensor *t, ir_value v) {
   }
 }
 
+/* Can elements of `from` be repeated to the sizes of `to`? What is not known before a run is checked in it. */
+static bool fits(const ir_type *from, const ir_type *to) {
+  if (from->rank == IR_UNRANKED || to->rank == IR_UNRANKED) return true;
+  for (int32_t i = 1; i <= from->rank && i <= to->rank; i++) {
+    const int64_t one = from->dims[from->rank - i], other = to->dims[to->rank - i];
+    if (base_dim_known(one) && base_dim_known(other) && one != 1 && one != other) return false;
+  }
+  return from->rank <= to->rank;
+}
+
 void aten_write(aten *a, const aten_value *tensor, ir_value value) {
   ir_value now = aten_read(a, tensor);
   if (ir_build_failed(a->b)) return;
   ir_value v = ir_build_cast(a->b, value, aten_value_dtype(a, now));
+  if (!ir_build_failed(a->b) && !fits(ir_build_type(a->b, v), ir_build_type(a->b, now)))
+    ir_build_fail(a->b, TD_UNSUPPORTED, "the result is larger than the tensor that it is written into");
+  if (ir_build_failed(a->b)) return;
   if (!same_dims(ir_build_type(a->b, now), ir_build_type(a->b, v))) v = aten_expand(a, v, aten_shape(a, now));
   const aten_tensor *t = aten_now(tensor).u.tensor;
   if (!ir_build_failed(a->b)) write_tensor(a, t, v);

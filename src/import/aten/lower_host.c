@@ -304,23 +304,28 @@ aten_value aten_lower_list_mul(aten_args *c) {
   return v;
 }
 
-/* First and one past the last of a slice of `n` things with step 1 or more. */
-static void bounds(aten_args *c, int64_t n, int64_t *from, int64_t *to) {
-  *from = aten_has(c, 1) ? aten_get_int(c, 1) : 0;
-  *to = aten_has(c, 2) ? aten_get_int(c, 2) : n;
-  if (*from < 0) *from = base_max_i64(*from + n, 0);
-  if (*to < 0) *to = base_max_i64(*to + n, 0);
-  *from = base_min_i64(*from, n);
-  *to = base_max_i64(base_min_i64(*to, n), *from);
+/* Where a bound of a slice with `step` stands among `n` things: before the first, or behind the last, at most. */
+static int64_t bound(aten_args *c, uint32_t i, int64_t n, int64_t step, int64_t fallback) {
+  if (!aten_has(c, i)) return fallback;
+  const int64_t least = step < 0 ? -1 : 0, given = aten_get_int(c, i);
+  return base_max_i64(least, base_min_i64(given < 0 ? given + n : given, n + least));
+}
+int64_t aten_slice_bounds(aten_args *c, int64_t n, int64_t *from, int64_t *step) {
+  *step = base_max_i64(aten_get_int(c, 3), -INT64_MAX);
+  if (*step == 0) aten_refuse(c, "a step of 0");
+  if (ir_build_failed(c->b)) return 0;
+  *from = bound(c, 1, n, *step, *step < 0 ? n - 1 : 0);
+  const int64_t to = bound(c, 2, n, *step, *step < 0 ? -1 : n);
+  const int64_t way = *step < 0 ? *from - to : to - *from, size = *step < 0 ? -*step : *step;
+  return way > 0 ? (way - 1) / size + 1 : 0;
 }
 aten_value aten_lower_list_slice(aten_args *c) {
   aten_list *l = list_of(c, 0);
-  int64_t from, to, step = aten_get_int(c, 3);
   aten_value v = aten_list_of(c->a, NULL, 0);
   if (!l) return v;
-  if (step < 1) aten_refuse(c, "a step of %lld", (long long)step);
-  bounds(c, l->items.count, &from, &to);
-  for (int64_t i = from; i < to && !ir_build_failed(c->b); i += step) aten_list_append(c->a, v.u.list, l->items.at[i]);
+  int64_t at = 0, step = 1, count = aten_slice_bounds(c, l->items.count, &at, &step);
+  for (int64_t i = 0; i < count && !ir_build_failed(c->b); i++)
+    aten_list_append(c->a, v.u.list, l->items.at[at + i * step]);
   return v;
 }
 

@@ -293,16 +293,23 @@ aten_value aten_lower_smooth_loss(aten_args *c) {
   if (huber) far = aten_with_scalar(c->a, "aten::mul", far, beta);
   return reduced(c, IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::lt", d, beta), near, far), 2);
 }
+static ir_value promoted_product(aten_args *c, ir_value x, ir_value y) {
+  aten_mix m = {0};
+  aten_mix_tensor(c->a, &m, x);
+  aten_mix_tensor(c->a, &m, y);
+  const td_dtype d = aten_mix_result(&m);
+  return aten_binary(c->a, "aten::mul", ir_build_cast(c->b, x, d), ir_build_cast(c->b, y, d));
+}
 /* Cross entropy with targets that are probabilities: -sum over classes of w t log softmax(x). */
 static aten_value soft_targets(aten_args *c, ir_value x, ir_value target, int64_t reduction) {
   int32_t rank = aten_rank(c->a, x);
   int64_t dim = rank > 1 ? 1 : 0;
   ir_value y = IR_EMIT_ARGS(c->b, "aten::_log_softmax", &x, 1, ARG_INT("dim", dim));
-  y = aten_binary(c->a, "aten::mul", y, target);
+  y = promoted_product(c, y, target);
   if (aten_has(c, 2)) {
     ir_value w = aten_in(c, 2);
     for (int32_t i = 2; i < rank && !ir_build_failed(c->b); i++) w = aten_unsqueeze(c->a, w, -1);
-    y = aten_binary(c->a, "aten::mul", y, w);
+    y = promoted_product(c, y, w);
   }
   y = IR_EMIT_ARGS(c->b, "aten::sum", &y, 1, ARG_INTS("dim", &dim, 1), ARG_BOOL("keepdim", false));
   y = IR_EMIT(c->b, "aten::neg", y);

@@ -81,12 +81,12 @@ aten_value aten_lower_q_scale(aten_args *c) {
 /* Packed parameters are a tuple of what they were made from: (weight, bias?, stride, padding, dilation, groups). */
 aten_value aten_lower_q_prepack(aten_args *c) { return aten_tuple_of(c->a, c->args, c->schema->count); }
 
-static const aten_value *packed_of(aten_args *c, uint32_t count) {
-  const aten_value *v = &c->args[1];
+static const aten_value *packed_items(aten_args *c, const aten_value *v, uint32_t count) {
   if (v->kind == ATEN_TUPLE && v->u.list->items.count >= count) return v->u.list->items.at;
   aten_refuse(c, "packed parameters of an unknown form");
   return NULL;
 }
+static const aten_value *packed_of(aten_args *c, uint32_t count) { return packed_items(c, &c->args[1], count); }
 static ir_value bias_of(aten_args *c, const aten_value *v) {
   return v->kind == ATEN_TENSOR ? aten_read(c->a, v) : IR_NO_VALUE;
 }
@@ -142,11 +142,16 @@ aten_value aten_lower_q_linear(aten_args *c) {
   if (c->row->data) y = IR_EMIT(c->b, "aten::relu", y);
   return requantised(c, y, 2);
 }
-/* linear_dynamic(x, packed, reduce_range): x is quantised to 8 bits by its own range; data "r" */
+ir_value aten_linear_dynamic(aten_args *c, ir_value x, const aten_value *packed, bool reduce_range) {
+  ir_value out[3];
+  const aten_value *items = packed_items(c, packed, 2);
+  if (!items) return IR_NO_VALUE;
+  ir_emit_many(c->b, "td::dynamic_quantize_linear", &x, 1, &ARG_BOOL("reduce_range", reduce_range), 1, out, 3);
+  return aten_linear(c->a, dequantise(c->a, out[0], out[1], out[2], 0), real_of(c, &items[0]), bias_of(c, &items[1]));
+}
+/* linear_dynamic(x, packed, reduce_range); data "r" */
 aten_value aten_lower_q_linear_dynamic(aten_args *c) {
-  ir_value x = aten_in(c, 0), out[3];
-  ir_emit_many(c->b, "td::dynamic_quantize_linear", &x, 1, NULL, 0, out, 3);
-  ir_value y = packed_linear(c, dequantise(c->a, out[0], out[1], out[2], 0));
+  ir_value y = aten_linear_dynamic(c, aten_in(c, 0), &c->args[1], aten_get_bool(c, 2));
   return aten_ret(c, c->row->data ? IR_EMIT(c->b, "aten::relu", y) : y);
 }
 /* add, mul, add_relu, mul_relu (qa, qb, scale, zero_point); data: the operator, "+r" with relu */

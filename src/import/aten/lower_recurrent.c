@@ -1,6 +1,6 @@
 /* lower_recurrent.c -- recurrent layers, over whole sequences and packed ones, and cells. Packed rows (PackedSequence)
  * are computed as what they were packed of, with a length for each sequence. */
-#include "import/aten/aten_priv.h"
+#include "import/aten/recurrent.h"
 
 static ir_value optional(aten_args *c, uint32_t i) { return aten_has(c, i) ? aten_in(c, i) : IR_NO_VALUE; }
 
@@ -29,9 +29,10 @@ static ir_value reorder(aten_args *c, const cell_kind *kind, ir_value w) {
 
 typedef struct layers {
   const cell_kind *kind;
-  const ir_value *weights; /* per layer and direction: w_ih, w_hh, b_ih?, b_hh? (w_hr is refused) */
+  const ir_value *weights;  /* per layer and direction: w_ih, w_hh, b_ih?, b_hh?, w_hr? */
+  const aten_value *packed; /* or these: weights packed for 8 bits, two of each, and whether they take 7 */
   uint32_t per, directions;
-  bool has_biases;
+  bool has_biases, is_projected;
   ir_value h0, c0;  /* [layers * directions, batch, hidden] */
   ir_value lengths; /* [batch]; none: all are whole */
 } layers;
@@ -40,9 +41,43 @@ static ir_value states(aten_args *c, const layers *l, ir_value all, uint32_t lay
   return all.id ? aten_slice(c->a, all, 0, layer * l->directions, (layer + 1) * l->directions, 1) : all;
 }
 
+/* Direction `d` of a layer that no operator computes. */
+static aten_steps steps_of_layer(aten_args *c, const layers *l, uint32_t layer, uint32_t d, ir_value x) {
+  const uint32_t at = layer * l->directions + d;
+  aten_steps s = {.c = c, .is_lstm = l->kind == &kinds[0], .reverse = d == 1, .lengths = l->lengths};
+  s.h = aten_select(c->a, l->h0, 0, at);
+  if (s.is_lstm) s.memory = aten_select(c->a, l->c0, 0, at);
+  if (l->packed) {
+    const aten_value *parts = l->packed[at].u.list->items.at;
+    s.packed = &parts[1];
+    s.reduce_range = parts[2].u.b;
+    s.xs = aten_linear_dynamic(c, x, &parts[0], s.reduce_range);
+    return s;
+  }
+  const ir_value *w = l->weights + at * l->per;
+  s.xs = aten_linear(c->a, x, w[0], l->has_biases ? w[2] : IR_NO_VALUE);
+  s.weight = w[1];
+  s.bias = l->has_biases ? w[3] : IR_NO_VALUE;
+  s.projection = w[l->per - 1];
+  return s;
+}
+static ir_value run_stepped(aten_args *c, const layers *l, uint32_t layer, ir_value x, ir_value *h, ir_value *cell) {
+  ir_value y[2], last[2], memory[2];
+  for (uint32_t d = 0; d < l->directions; d++) {
+    aten_steps s = steps_of_layer(c, l, layer, d, x);
+    y[d] = aten_run_steps(&s);
+    last[d] = aten_unsqueeze(c->a, s.h, 0);
+    memory[d] = s.is_lstm ? aten_unsqueeze(c->a, s.memory, 0) : IR_NO_VALUE;
+  }
+  *h = aten_cat(c->a, last, l->directions, 0);
+  *cell = memory[0].id ? aten_cat(c->a, memory, l->directions, 0) : IR_NO_VALUE;
+  return aten_cat(c->a, y, l->directions, -1);
+}
+
 /* One layer over x [time, batch, input] -> [time, batch, directions * hidden]. */
 static ir_value run_layer(aten_args *c, const layers *l, uint32_t layer, ir_value x, ir_value *h, ir_value *cell) {
   ir_value w[2], r[2], b[2], out[3];
+  if (l->packed || l->is_projected) return run_stepped(c, l, layer, x, h, cell);
   for (uint32_t d = 0; d < l->directions; d++) {
     const ir_value *at = l->weights + (layer * l->directions + d) * l->per;
     w[d] = aten_unsqueeze(c->a, reorder(c, l->kind, at[0]), 0);
@@ -77,15 +112,29 @@ static ir_value run_layer(aten_args *c, const layers *l, uint32_t layer, ir_valu
 
 enum { MAX_LAYERS = 256 };
 
+/* Cells of packed weights: (of the input, of the state, whether they take 7 bits). */
+static const aten_value *packed_cells(aten_args *c, uint32_t i, uint32_t *count) {
+  const aten_value *items = aten_items(c, i);
+  *count = aten_list_count(c, i);
+  for (uint32_t k = 0; k < *count; k++)
+    if (items[k].kind != ATEN_TUPLE || items[k].u.list->items.count != 3) aten_refuse(c, "cells of an unknown form");
+  return items;
+}
+
 /* What the calls say of layers whose weights and states stand at `hx`, `hx` + 1 and so on. */
 static layers read_layers(aten_args *c, uint32_t hx, uint32_t *n) {
   layers l = {.kind = &kinds[c->row->data[0] - '0']};
   uint32_t count, hidden;
   const int64_t wanted = aten_get_int(c, hx + 3);
-  l.weights = aten_get_tensors(c, hx + 1, &count);
+  const bool packed = c->row->data[1] == 'q';
+  if (packed) l.packed = packed_cells(c, hx + 1, &count);
+  else l.weights = aten_get_tensors(c, hx + 1, &count);
   l.has_biases = aten_get_bool(c, hx + 2);
   l.directions = aten_get_bool(c, hx + 6) ? 2 : 1;
-  l.per = l.has_biases ? 4 : 2;
+  l.per = packed ? 1 : l.has_biases ? 4 : 2;
+  l.is_projected = wanted >= 1 && wanted <= MAX_LAYERS && l.kind == &kinds[0] && !packed &&
+                   count == (uint64_t)wanted * l.directions * (l.per + 1u);
+  if (l.is_projected) l.per++;
   if (l.kind == &kinds[0]) {
     ir_value *both = aten_get_tensors(c, hx, &hidden);
     if (hidden != 2) aten_refuse(c, "%u states", hidden);
@@ -93,7 +142,7 @@ static layers read_layers(aten_args *c, uint32_t hx, uint32_t *n) {
   } else l.h0 = aten_in(c, hx);
   if (aten_get_bool(c, hx + 5) && aten_get_float(c, hx + 4) != 0) aten_refuse(c, "training drops elements at random");
   if (wanted < 1 || wanted > MAX_LAYERS || count != (uint64_t)wanted * l.directions * l.per)
-    aten_refuse(c, "%u weights for %lld layers (projections are not supported)", count, (long long)wanted);
+    aten_refuse(c, "%u weights for %lld layers", count, (long long)wanted);
   *n = (uint32_t)wanted;
   return l;
 }
@@ -253,10 +302,6 @@ aten_value aten_lower_rnn_packed(aten_args *c) {
 
 /* ---- cells ---- */
 
-static ir_value gate(aten_args *c, ir_value all, int64_t parts, int64_t i) {
-  return IR_EMIT_ARGS(c->b, "td::chunk", &all, 1, ARG_INT("dim", -1), ARG_INT("parts", parts), ARG_INT("index", i),
-                      ARG_BOOL("even", true));
-}
 /* lstm_cell(input, hx[], w_ih, w_hh, b_ih?, b_hh?) */
 aten_value aten_lower_lstm_cell(aten_args *c) {
   uint32_t count;
@@ -267,26 +312,14 @@ aten_value aten_lower_lstm_cell(aten_args *c) {
   }
   ir_value all = aten_binary(c->a, "aten::add", aten_linear(c->a, x, aten_in(c, 2), optional(c, 4)),
                              aten_linear(c->a, hx[0], aten_in(c, 3), optional(c, 5)));
-  ir_value in = IR_EMIT(c->b, "aten::sigmoid", gate(c, all, 4, 0)),
-           forget = IR_EMIT(c->b, "aten::sigmoid", gate(c, all, 4, 1));
-  ir_value next = IR_EMIT(c->b, "aten::tanh", gate(c, all, 4, 2)),
-           show = IR_EMIT(c->b, "aten::sigmoid", gate(c, all, 4, 3));
-  ir_value memory = aten_binary(c->a, "aten::add", aten_binary(c->a, "aten::mul", forget, hx[1]),
-                                aten_binary(c->a, "aten::mul", in, next));
-  ir_value h = aten_binary(c->a, "aten::mul", show, IR_EMIT(c->b, "aten::tanh", memory));
+  ir_value memory = hx[1], h = aten_lstm_step(c, all, &memory);
   return aten_ret_many(c, (ir_value[]){h, memory}, 2);
 }
 /* gru_cell(input, hx, w_ih, w_hh, b_ih?, b_hh?) */
 aten_value aten_lower_gru_cell(aten_args *c) {
   ir_value h = aten_in(c, 1), xs = aten_linear(c->a, aten_in(c, 0), aten_in(c, 2), optional(c, 4)),
            hs = aten_linear(c->a, h, aten_in(c, 3), optional(c, 5));
-  ir_value reset = IR_EMIT(c->b, "aten::sigmoid", aten_binary(c->a, "aten::add", gate(c, xs, 3, 0), gate(c, hs, 3, 0)));
-  ir_value keep = IR_EMIT(c->b, "aten::sigmoid", aten_binary(c->a, "aten::add", gate(c, xs, 3, 1), gate(c, hs, 3, 1)));
-  ir_value next =
-      aten_binary(c->a, "aten::add", gate(c, xs, 3, 2), aten_binary(c->a, "aten::mul", reset, gate(c, hs, 3, 2)));
-  next = IR_EMIT(c->b, "aten::tanh", next);
-  ir_value away = aten_binary(c->a, "aten::sub", h, next);
-  return aten_ret(c, aten_binary(c->a, "aten::add", next, aten_binary(c->a, "aten::mul", keep, away)));
+  return aten_ret(c, aten_gru_step(c, xs, hs, h));
 }
 /* rnn_tanh_cell, rnn_relu_cell; data: the activation */
 aten_value aten_lower_rnn_cell(aten_args *c) {

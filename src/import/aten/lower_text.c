@@ -105,14 +105,10 @@ aten_value aten_lower_text_get(aten_args *c) {
 }
 aten_value aten_lower_text_slice(aten_args *c) {
   base_str s = text_of(c, 0);
-  int64_t n = (int64_t)s.length, from = aten_has(c, 1) ? aten_get_int(c, 1) : 0,
-          to = aten_has(c, 2) ? aten_get_int(c, 2) : n;
-  if (aten_get_int(c, 3) != 1) aten_refuse(c, "a step other than 1");
-  if (from < 0) from = base_max_i64(from + n, 0);
-  if (to < 0) to = base_max_i64(to + n, 0);
-  from = base_min_i64(from, n);
-  to = base_max_i64(base_min_i64(to, n), from);
-  return aten_str((base_str){s.at + from, (size_t)(to - from)});
+  int64_t at = 0, step = 1, count = aten_slice_bounds(c, (int64_t)s.length, &at, &step);
+  char *text = aten_alloc(c->a, (size_t)count + 1);
+  for (int64_t i = 0; text && i < count; i++) text[i] = s.at[at + i * step];
+  return aten_str((base_str){text ? text : "", text ? (size_t)count : 0});
 }
 /* data: "s" startswith, "e" endswith, "f" find, "c" contains */
 aten_value aten_lower_text_find(aten_args *c) {

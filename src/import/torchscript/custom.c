@@ -70,10 +70,28 @@ static aten_value load_conv(ts_import *im, base_str name, const fmt_object *stat
   return aten_call(im->a, op, NULL, args, used, NULL, 0);
 }
 
+/* ("quantized_dynamic", biases, [], [whether 7 bits], [weights of the input, of the state]): a cell of a recurrent
+ * layer, whose packed weights have the biases, too. */
+static aten_value load_cell(ts_import *im, base_str name, const fmt_object *state, bool is_constant, const char *path) {
+  const fmt_object *kind = item(state, 0), *reduced = item(item(state, 3), 0), *params[2];
+  aten_value parts[3];
+  if (!kind || kind->kind != FMT_OBJ_STR || !base_str_is(kind->u.str, "quantized_dynamic") || !reduced ||
+      reduced->kind != FMT_OBJ_INT)
+    return bad_state(im, name);
+  for (uint32_t i = 0; i < 2; i++) {
+    params[i] = item(item(state, 4), i);
+    if (!params[i]) return bad_state(im, name);
+    parts[i] = ts_load_object(im, params[i], is_constant, path);
+  }
+  parts[2] = aten_bool(reduced->u.i != 0);
+  return ts_ok(im) ? aten_tuple_of(im->a, parts, 3) : ATEN_NOTHING;
+}
+
 static const struct {
   const char *name;
   aten_value (*load)(ts_import *im, base_str name, const fmt_object *state, bool is_constant, const char *path);
 } rows[] = {{"__torch__.torch.classes.quantized.LinearPackedParamsBase", load_linear},
+            {"__torch__.torch.classes.rnn.CellParamsBase", load_cell},
             {"__torch__.torch.classes.quantized.Conv1dPackedParamsBase", load_conv},
             {"__torch__.torch.classes.quantized.Conv2dPackedParamsBase", load_conv},
             {"__torch__.torch.classes.quantized.Conv3dPackedParamsBase", load_conv}};

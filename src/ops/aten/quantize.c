@@ -197,7 +197,10 @@ static td_status infer_dequantize(ir_infer *ctx) {
   return ir_out_like(ctx, 0, 0, to);
 }
 
-/* ---- dynamic quantize: x f32 -> u8, scale f32, zero point u8; the range always holds zero ---- */
+/* ---- dynamic quantize: x f32 -> u8, scale f32, zero point u8; the range always holds zero ----
+ * reduce_range: 7 bits, as PyTorch's kernels for x86 ask for */
+
+static const ir_attr dynamic_attrs[] = {ATTR_BOOL("reduce_range", 0)};
 
 static td_status dynamic_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *y_scale = base_out(call, 1),
@@ -210,7 +213,8 @@ static td_status dynamic_reference(const base_call *call) {
     if (data[k] < least) least = data[k];
     if (data[k] > largest) largest = data[k];
   }
-  float scale = (largest - least) / 255, zero = scale > 0 ? nearbyintf(fminf(fmaxf(-least / scale, 0), 255)) : 0;
+  const float top = base_attr_int(call->attrs, 0) ? 127 : 255;
+  float scale = (largest - least) / top, zero = scale > 0 ? nearbyintf(fminf(fmaxf(-least / scale, 0), top)) : 0;
   if (y_scale) base_store_f64(TD_F32, y_scale->data, 0, (double)scale);
   if (y_zero) base_store_f64(TD_U8, y_zero->data, 0, (double)zero);
   for (int64_t k = 0; y && k < count; k++) {
@@ -260,9 +264,10 @@ static bool dequantize_cases(ir_case *c, uint32_t number) {
 }
 
 static bool dynamic_cases(ir_case *c, uint32_t number) {
-  if (number > 1) return false;
-  return number ? ops_case_in(c, TD_F32, OPS_DIMS(0), OPS_NORMAL, 1)
-                : ops_case_in(c, TD_F32, OPS_DIMS(3, 17), OPS_NORMAL, 2);
+  if (number > 2) return false;
+  if (number == 2) ops_case_arg(c, ARG_BOOL("reduce_range", true));
+  return number == 1 ? ops_case_in(c, TD_F32, OPS_DIMS(0), OPS_NORMAL, 1)
+                     : ops_case_in(c, TD_F32, OPS_DIMS(3, 17), OPS_NORMAL, 2);
 }
 
 static const ir_alias dynamic_aliases[] = {{"onnx", "DynamicQuantizeLinear", 11, NULL}};
@@ -291,6 +296,8 @@ const ir_op ops_quantize[] = {
      .min_in = 1,
      .max_in = 1,
      .out_count = 3,
+     .attrs = dynamic_attrs,
+     .attr_count = OPS_COUNT(dynamic_attrs),
      .infer = infer_dynamic,
      .reference = dynamic_reference,
      .aliases = dynamic_aliases,

@@ -583,6 +583,46 @@ class Packed(nn.Module):
         return padded, found, states[1], last
 
 
+class Projected(nn.Module):
+    """LSTMs whose states are projected; over packed sequences, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LSTM(3, 5, 2, batch_first=True, bidirectional=True, proj_size=2)
+        self.second = nn.LSTM(4, 3, bias=False, batch_first=True, proj_size=2)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        rows, states = self.first(rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+        padded, found = rnn.pad_packed_sequence(rows, batch_first=True)
+        y, last = self.second(padded)
+        return padded, y, states[1], last[0]
+
+
+class Dynamic(nn.Module):
+    """Layers whose weights have 8 bits, and which give their operands 7 when they run."""
+
+    def __init__(self):
+        super().__init__()
+        self.memory = nn.LSTM(4, 6, 2, bidirectional=True)
+        self.gates = nn.GRU(12, 5)
+        self.last = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.gates(self.memory(x)[0])[0])
+
+
+class Slices(nn.Module):
+    """Slices with steps that go backwards, and past the ends."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = [10, 11, 12, 13, 14]
+        word = "".join(["ab", "cde"])
+        found = n[::-1] + n[-2:0:-2] + n[9:-9:-3] + n[1:9:2] + n[3:1] + x.size()[::-1] + n[:-9:-1] + n[5::-1]
+        for turned in [word[::-1], word[5:0:-2], word[::2], word[2:9]]:
+            found.append(["edcba", "ec", "ace", "cde"].index(turned))
+        return torch.tensor(found)
+
+
 class Edges(nn.Module):
     """Squares that overflow, vanish, or meet no number; a reduction into a tensor without dimensions."""
 
@@ -783,6 +823,10 @@ def main():
     several = [(torch.rand(4, 5, 3), torch.tensor(lengths)) for lengths in ([2, 5, 1, 4], [3, 3, 2, 1])]
     write("packed", Packed(), several)
     write("packed_traced", Packed(), several, how="trace")
+    write("projected", Projected(), several)
+    quantised = torch.ao.quantization.quantize_dynamic(Dynamic(), {nn.LSTM, nn.GRU, nn.Linear}, torch.qint8)
+    write("dynamic_8_bits", quantised, [(torch.randn(5, 2, 4),)])
+    write("slices", Slices(), [(x,)])
     write("grad", Grad(), [(x,)])
     write("resampled", Resampled(), [(torch.rand(2, 3, 4, 5),)], how="trace")
     write("resampled_f64", Resampled(), [(torch.rand(1, 2, 17, 13, dtype=torch.float64),)], how="trace", rtol=1e-12, atol=1e-12)

@@ -1,22 +1,25 @@
 #!/bin/sh
 # test_python_long.sh -- ./dev test-python [PART...]: PyTorch models and operators on Treadle, against PyTorch. Long.
 #
-# Parts: unit (torch.compile, exported programs, modules, a session), language (decoding, state, forks, a detector), models (torchvision and
-# the zoo of other families), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), tutorials (a profile, threads and
-# forks, as readers of tutorials write them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out without
-# it); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or `./dev test-python models --help`.
-# TREADLE_PYTHON: a Python that has torch, torchvision, timm, transformers and expecttest; without it a virtual environment is
-# made in build/python/env, and today's are fetched into it.
+# Parts: unit (torch.compile, exported programs, modules, a session), language (decoding, state, forks, a detector),
+# models (torchvision and the zoo of other families), families (one tiny model of each family that libraries build, from
+# files), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), tutorials (a profile, threads and
+# forks, as readers of tutorials write them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
+# without it); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
+# `./dev test-python models --help`.
+# TREADLE_PYTHON: a Python that has what `libraries` names; without it a virtual environment is made in build/python/env,
+# and today's are fetched into it.
 set -u
 . tools/common.sh
 
+libraries="torch torchvision timm transformers diffusers torch_geometric monai einops expecttest setuptools"
 python=${TREADLE_PYTHON:-}
 if [ -z "$python" ]; then
   install_packages $build_packages $python_packages python3-venv || exit 1
   python=build/python/env/bin/python
   if [ ! -x $python ]; then
     mkdir -p build/python && /usr/bin/python3 -m venv build/python/env || exit 1
-    $python -m pip --quiet --disable-pip-version-check install torch torchvision timm transformers expecttest setuptools || exit 1
+    $python -m pip --quiet --disable-pip-version-check install $libraries || exit 1
   fi
 fi
 
@@ -47,6 +50,6 @@ if [ $# -gt 0 ]; then
   exit
 fi
 bad=0
-for part in unit language models ops files tutorials inductor; do run_part $part || bad=$((bad + 1)); done
-echo "$((7 - bad)) passed, $bad failed"
+for part in unit language models families ops files tutorials inductor; do run_part $part || bad=$((bad + 1)); done
+echo "$((8 - bad)) passed, $bad failed"
 [ $bad -eq 0 ]

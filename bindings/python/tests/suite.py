@@ -1,10 +1,11 @@
 """The long suite of ./dev test-python: PyTorch's models and operators on Treadle, held against PyTorch.
 
-    suite.py PART [OPTION...]      PART: models, ops, language, inductor; suite.py PART --help lists its options"""
+    suite.py PART [OPTION...]      PART: families, models, ops, files, language, inductor; suite.py PART --help lists its options"""
 
 import argparse
 import sys
 
+import suite_families
 import suite_files
 import suite_inductor
 import suite_language
@@ -12,7 +13,7 @@ import suite_models
 import suite_operators
 import suite_tutorials
 
-PARTS = {"files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor,
+PARTS = {"families": suite_families, "files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor,
          "tutorials": suite_tutorials}
 
 

@@ -367,6 +367,19 @@ aten_value aten_lower_fft(aten_args *c) {
   ir_value y = along(c, x, dim, c->args[1], kind, c->row->data[1] == 'i', aten_get_str(c, 3));
   return kind == 'i' ? aten_ret(c, aten_select(c->a, y, -1, 0)) : aten_of_complex(c->a, y);
 }
+/* hfft, ihfft and those of several axes: a real spectrum, from or to half of what it is the transform of. As irfft of
+ * the conjugate, or the conjugate of rfft; what `norm` says of forward and backward is the other way round. data: that
+ * one */
+aten_value aten_lower_hermitian_fft(aten_args *c) {
+  const bool to_half = strstr(c->row->data, "_rfft") != NULL;
+  const char *norm = aten_get_str(c, 3);
+  const bool forward = strcmp(norm, "forward") == 0, ortho = strcmp(norm, "ortho") == 0;
+  aten_value args[] = {c->args[0], c->args[1], c->args[2], c->args[3]};
+  if (!to_half) args[0] = aten_call(c->a, "aten::conj", NULL, args, 1, NULL, 0);
+  if (!ortho) args[3] = aten_text(c->a, forward ? "backward" : "forward");
+  aten_value y = aten_call(c->a, c->row->data, NULL, args, 4, NULL, 0);
+  return to_half ? aten_call(c->a, "aten::conj", NULL, &y, 1, NULL, 0) : y;
+}
 /* fft_fft2, fftn and so on (self, s?, dim, norm?) */
 aten_value aten_lower_fftn(aten_args *c) {
   char kind = c->row->data[0];

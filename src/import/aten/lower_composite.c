@@ -269,3 +269,115 @@ aten_value aten_lower_quantile(aten_args *c) {
   }
   return number ? CALL(c, "aten::squeeze", y, aten_int(-1)) : CALL(c, "aten::movedim", y, aten_int(-1), aten_int(0));
 }
+
+/* Sizes of `v` from axis `from` to before `to`, as a list. */
+static aten_value sizes_of(aten_args *c, const aten_value *v, int32_t from, int32_t to) {
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  for (int32_t i = from; i < to && !ir_build_failed(c->b); i++) aten_list_append(c->a, list.u.list, size_of(c, v, i));
+  return list;
+}
+static aten_value product_of(aten_args *c, const aten_value *sizes) {
+  aten_value n = aten_int(1);
+  for (uint32_t i = 0; i < sizes->u.list->items.count; i++) n = aten_int_op(c->a, "mul", n, sizes->u.list->items.at[i]);
+  return n;
+}
+
+/* linalg_tensorinv(self, ind): the inverse of the matrix whose rows are the first `ind` axes */
+aten_value aten_lower_tensorinv(aten_args *c) {
+  const aten_value x = c->args[0];
+  const int64_t ind = aten_get_int(c, 1);
+  const int32_t rank = rank_of(c, &x);
+  if (ind < 1 || ind > rank) aten_refuse(c, "%lld of %d axes", (long long)ind, rank);
+  if (ir_build_failed(c->b)) return none;
+  aten_value rows = sizes_of(c, &x, 0, (int32_t)ind), columns = sizes_of(c, &x, (int32_t)ind, rank);
+  const aten_value both[] = {product_of(c, &rows), product_of(c, &columns)};
+  aten_value inverse = CALL(c, "aten::linalg_inv", CALL(c, "aten::reshape", x, aten_list_of(c->a, both, 2)));
+  return CALL(c, "aten::reshape", inverse, CALL(c, "aten::add", columns, rows));
+}
+
+/* linalg_tensorsolve(self, other, dims?): X with tensordot(self, X) = other; `dims` of self are moved behind */
+aten_value aten_lower_tensorsolve(aten_args *c) {
+  aten_value x = c->args[0], y = c->args[1];
+  const int32_t rank = rank_of(c, &x), rows = rank_of(c, &y);
+  if (aten_has(c, 2)) {
+    const uint32_t count = aten_list_count(c, 2);
+    aten_value behind = aten_list_of(c->a, NULL, 0);
+    for (uint32_t i = 0; i < count; i++) aten_list_append(c->a, behind.u.list, aten_int((int64_t)i - count));
+    x = CALL(c, "aten::movedim", x, c->args[2], behind);
+  }
+  if (rows > rank) aten_refuse(c, "a right side of more axes than the left has");
+  if (ir_build_failed(c->b)) return none;
+  aten_value columns = sizes_of(c, &x, rows, rank);
+  const aten_value n = product_of(c, &columns), both[] = {n, n}, line[] = {n};
+  aten_value a = CALL(c, "aten::reshape", x, aten_list_of(c->a, both, 2)),
+             b = CALL(c, "aten::reshape", y, aten_list_of(c->a, line, 1));
+  return CALL(c, "aten::reshape", CALL(c, "aten::linalg_solve", a, b), columns);
+}
+
+/* native_batch_norm, _native_batch_norm_legit (input, weight?, bias?, running mean?, running variance?, training,
+ * momentum, eps): of statistics that are kept, or of the input's own where none are */
+aten_value aten_lower_native_batch_norm(aten_args *c) {
+  const aten_value *v = c->args;
+  if (!aten_get_bool(c, 5))
+    return CALL(c, "aten::_native_batch_norm_legit_no_training", v[0], v[1], v[2], v[3], v[4], v[6], v[7]);
+  if (aten_has(c, 3)) aten_refuse(c, "training changes the statistics that are kept");
+  return CALL(c, "aten::_native_batch_norm_legit", v[0], v[1], v[2], v[5], v[6], v[7]);
+}
+
+/* linspace, logspace (data) of ends that are tensors: from each end to the middle, as PyTorch counts */
+aten_value aten_lower_linspace_tensor(aten_args *c) {
+  const int64_t steps = aten_get_int(c, 2), dtype = aten_position(c, "dtype");
+  const aten_value type = aten_has(c, (uint32_t)dtype) ? c->args[dtype] : aten_int(6);
+  const aten_value exact = aten_int(type.u.i == 7 ? 7 : 6);
+  if (steps < 0) aten_refuse(c, "%lld steps", (long long)steps);
+  if (ir_build_failed(c->b)) return none;
+  aten_value ends[2];
+  for (uint32_t i = 0; i < 2; i++)
+    ends[i] = c->args[i].kind == ATEN_TENSOR
+                  ? CALL(c, "aten::to", c->args[i], exact, aten_bool(false), aten_bool(false))
+                  : aten_fresh(c->a, aten_number_value(c->a, &c->args[i], aten_dtype(c->a, exact.u.i)), ATEN_DENSE);
+  aten_value at =
+      CALL(c, "aten::to", CALL(c, "aten::arange", aten_int(steps)), exact, aten_bool(false), aten_bool(false));
+  aten_value step = CALL(c, "aten::div", CALL(c, "aten::sub", ends[1], ends[0]), aten_int(steps > 1 ? steps - 1 : 1));
+  aten_value up = CALL(c, "aten::add", ends[0], CALL(c, "aten::mul", step, at));
+  aten_value back = CALL(c, "aten::rsub", at, aten_int(steps - 1));
+  aten_value down = CALL(c, "aten::sub", ends[1], CALL(c, "aten::mul", step, back));
+  aten_value first = CALL(c, "aten::lt", at, aten_int(steps == 1 ? 1 : steps / 2));
+  aten_value y = CALL(c, "aten::where", first, up, down);
+  if (c->row->data) y = CALL(c, "aten::pow", c->args[3], y);
+  return CALL(c, "aten::to", y, type, aten_bool(false), aten_bool(false));
+}
+
+/* linalg_lstsq(self, b, rcond?, driver?): by the pseudo-inverse, of the least norm where several fit. Residuals are
+ * sums of squares where there are more rows than columns, whose rank is taken to be full: else a run is refused. */
+aten_value aten_lower_lstsq(aten_args *c) {
+  const aten_value a = c->args[0], rcond = aten_has(c, 2) ? c->args[2] : none;
+  const int32_t rank = rank_of(c, &a);
+  const bool vector = rank_of(c, &c->args[1]) < rank;
+  const aten_value b = vector ? CALL(c, "aten::unsqueeze", c->args[1], aten_int(-1)) : c->args[1];
+  const aten_keyword tolerance = {BASE_STR("rtol"), rcond};
+  aten_value inverse = aten_call(c->a, "aten::linalg_pinv", NULL, &a, 1, &tolerance, rcond.kind != ATEN_NONE),
+             found = aten_call(c->a, "aten::linalg_matrix_rank", NULL, &a, 1, &tolerance, rcond.kind != ATEN_NONE);
+  aten_value x = CALL(c, "aten::matmul", inverse, b), rows = size_of(c, &a, -2), columns = size_of(c, &a, -1);
+  if (!aten_is_known(&rows) || !aten_is_known(&columns)) aten_refuse(c, "of sizes that are not known");
+  if (ir_build_failed(c->b)) return none;
+  const int64_t nothing = 0, axis = -2;
+  const char *driver = aten_get_str(c, 3);
+  aten_value empty = CALL(c, "aten::zeros", list_of(c, &nothing, 1)), rest = empty, singular = empty;
+  if (strcmp(driver, "gelss") == 0 || strcmp(driver, "gelsd") == 0) singular = CALL(c, "aten::linalg_svdvals", a);
+  if (rows.u.i > columns.u.i) {
+    aten_value lacks = CALL(c, "aten::any", CALL(c, "aten::lt", found, columns));
+    ir_value bad = aten_read(c->a, &lacks);
+    IR_EMIT_ARGS(c->b, "td::refuse", &bad, 1, ARG_STR("message", "linalg_lstsq of a matrix that lacks rank"));
+    aten_value off = CALL(c, "aten::sub", CALL(c, "aten::matmul", a, x), b);
+    rest = CALL(c, "aten::sum", CALL(c, "aten::mul", off, off), list_of(c, &axis, 1));
+  }
+  if (vector) x = CALL(c, "aten::squeeze", x, aten_int(-1));
+  if (strcmp(driver, "gels") == 0) found = CALL(c, "aten::to", empty, aten_int(4), aten_bool(false), aten_bool(false));
+  return aten_tuple_of(c->a, (aten_value[]){x, rest, found, singular}, 4);
+}
+
+/* resize_as_(self, the_template) */
+aten_value aten_lower_resize_as(aten_args *c) {
+  return CALL(c, "aten::resize_", c->args[0], CALL(c, "aten::size", c->args[1]));
+}

@@ -198,13 +198,20 @@ static aten_value compare(aten *a, const compare_row *row, const aten_value *x, 
   return aten_bool(aten_same(x, y) == row->equal);
 }
 
+/* Two items of lists; tensors have one element, as PyTorch wants it. */
+static aten_value same_items(aten *a, const aten_value *x, const aten_value *y) {
+  if (x->kind != ATEN_TENSOR || y->kind != ATEN_TENSOR) return compare(a, find_compare("eq"), x, y);
+  aten_value same = aten_call(a, "aten::eq", NULL, (aten_value[]){*x, *y}, 2, NULL, 0);
+  return aten_call(a, "aten::Bool", NULL, &same, 1, NULL, 0);
+}
+
 /* Lists of numbers that only running knows are compared element by element. */
 static aten_value compare_lists(aten *a, const compare_row *row, const aten_value *x, const aten_value *y) {
   const aten_list *p = x->u.list, *q = y->u.list;
   aten_value all = aten_bool(true);
   bool same = p->items.count == q->items.count;
   for (uint32_t k = 0; same && k < p->items.count; k++) {
-    aten_value one = compare(a, find_compare("eq"), &p->items.at[k], &q->items.at[k]);
+    aten_value one = same_items(a, &p->items.at[k], &q->items.at[k]);
     all = aten_is_known(&one) && one.u.b ? all : aten_is_known(&all) && all.u.b ? one : binary(a, "and", &all, &one);
   }
   if (!same) all = aten_bool(false);

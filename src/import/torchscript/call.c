@@ -350,10 +350,39 @@ static aten_value call_value(ts_frame *f, const ts_expr *e, const aten_value *ca
   return ts_call(f, e->place, callee->u.function, a.values, a.count, a.keywords, a.keyword_count);
 }
 
+/* PyTorch takes a constant without dimensions for a number where it is the second operand of these: so it has no say in
+ * their type, which it would have as a tensor. */
+static void take_number(ts_frame *f, const ts_expr *e, const char *name, arguments *a) {
+  static const char *const ops[] = {"add", "sub", "mul", "div"};
+  const ts_expr *second = e->count > 2 ? e->items[2] : NULL;
+  const aten_value *v = &a->values[1];
+  const base_str called = base_str_of(name);
+  bool is = false;
+  if (!second || a->count < 2 || second->kind != TS_ATTRIBUTE || v->kind != ATEN_TENSOR || aten_is_complex(v)) return;
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    is = is || (base_str_starts(called, "aten::") && strncmp(name + 6, ops[i], 3) == 0 &&
+                (called.length == 9 || (called.length == 10 && name[9] == '_')));
+  if (!is || !base_str_starts(ts_dotted(f->im, second), "CONSTANTS.")) return;
+  ir_build *b = &f->im->build;
+  ir_value number = aten_read(f->im->a, v);
+  const td_dtype d = ts_ok(f->im) ? ir_build_type(b, number)->dtype : TD_INVALID;
+  if (d != TD_INVALID && ir_build_rank(b, number) == 0)
+    a->values[1] = aten_number(f->im->a, ir_build_cast(b, number,
+                                                       base_is_float(d) ? TD_F64
+                                                       : d == TD_BOOL   ? d
+                                                                        : TD_I64));
+}
+
+static aten_value call_named(ts_frame *f, const ts_expr *e, const char *name) {
+  arguments a;
+  if (!eval_arguments(f, e, &a)) return undefined();
+  take_number(f, e, name, &a);
+  return call_operator(f, e->place, name, &a);
+}
+
 aten_value ts_eval_call(ts_frame *f, const ts_expr *e) {
   const ts_expr *callee = e->items[0];
   char name[MAX_OP_NAME + 8];
-  arguments a;
   bool found = false;
   if (callee->kind == TS_NAME && is_free(f, callee)) {
     aten_value v = ts_eval_builtin(f, e, callee->text, &found);
@@ -361,7 +390,7 @@ aten_value ts_eval_call(ts_frame *f, const ts_expr *e) {
   }
   if (callee->kind == TS_ATTRIBUTE && is_free(f, callee)) {
     base_str path = ts_dotted(f->im, callee);
-    if (operator_name(path, name)) return eval_arguments(f, e, &a) ? call_operator(f, e->place, name, &a) : undefined();
+    if (operator_name(path, name)) return call_named(f, e, name);
     if (base_str_ends(path, ".__new__")) return new_instance(f, e, path);
     aten_value v = ts_eval_path(f, callee, path);
     return ts_ok(f->im) ? call_value(f, e, &v) : v;

@@ -623,6 +623,23 @@ class Slices(nn.Module):
         return torch.tensor(found)
 
 
+class Constants(nn.Module):
+    """Numbers that a trace keeps as tensors without dimensions, of operands that are integers or have none themselves."""
+
+    def forward(self, x: Tensor, n: Tensor) -> List[Tensor]:
+        half, three = torch.tensor(0.5, dtype=torch.float64), torch.tensor(3)
+        return [n / 255.0, n * 0.5, n + half, n - three, x[0, 0] * half, torch.maximum(x, half), n.remainder(three)]
+
+
+class Empty(nn.Module):
+    """Lists of nothing, and of tensors, that are compared."""
+
+    def forward(self, x: Tensor) -> List[Tensor]:
+        found = [x.sum().size() == x.size(), x.sum().size() != x.max().size(), [x.sum(), x.max()] == [x.sum(), x.max()],
+                 [x.sum()] != [x.max()]]
+        return [torch.tensor(n) for n in found]
+
+
 class Edges(nn.Module):
     """Squares that overflow, vanish, or meet no number; a reduction into a tensor without dimensions."""
 
@@ -827,6 +844,8 @@ def main():
     quantised = torch.ao.quantization.quantize_dynamic(Dynamic(), {nn.LSTM, nn.GRU, nn.Linear}, torch.qint8)
     write("dynamic_8_bits", quantised, [(torch.randn(5, 2, 4),)])
     write("slices", Slices(), [(x,)])
+    write("empty", Empty(), [(x,)])
+    write("constants", Constants(), [(x, torch.tensor([[3, 200]], dtype=torch.uint8))], how="trace")
     write("grad", Grad(), [(x,)])
     write("resampled", Resampled(), [(torch.rand(2, 3, 4, 5),)], how="trace")
     write("resampled_f64", Resampled(), [(torch.rand(1, 2, 17, 13, dtype=torch.float64),)], how="trace", rtol=1e-12, atol=1e-12)

@@ -318,6 +318,8 @@ aten_value aten_lower_tensorsolve(aten_args *c) {
  * momentum, eps): of statistics that are kept, or of the input's own where none are */
 aten_value aten_lower_native_batch_norm(aten_args *c) {
   const aten_value *v = c->args;
+  if (!aten_get_bool(c, 5) && (!aten_has(c, 3) || !aten_has(c, 4))) aten_refuse(c, "no statistics are given");
+  if (ir_build_failed(c->b)) return none;
   if (!aten_get_bool(c, 5))
     return CALL(c, "aten::_native_batch_norm_legit_no_training", v[0], v[1], v[2], v[3], v[4], v[6], v[7]);
   if (aten_has(c, 3)) aten_refuse(c, "training changes the statistics that are kept");
@@ -349,7 +351,8 @@ aten_value aten_lower_linspace_tensor(aten_args *c) {
 }
 
 /* linalg_lstsq(self, b, rcond?, driver?): by the pseudo-inverse, of the least norm where several fit. Residuals are
- * sums of squares where there are more rows than columns, whose rank is taken to be full: else a run is refused. */
+ * sums of squares, of the drivers that give them, where there are more rows than columns; a run in which these lack
+ * rank is refused. */
 aten_value aten_lower_lstsq(aten_args *c) {
   const aten_value a = c->args[0], rcond = aten_has(c, 2) ? c->args[2] : none;
   const int32_t rank = rank_of(c, &a);
@@ -365,7 +368,7 @@ aten_value aten_lower_lstsq(aten_args *c) {
   const char *driver = aten_get_str(c, 3);
   aten_value empty = CALL(c, "aten::zeros", list_of(c, &nothing, 1)), rest = empty, singular = empty;
   if (strcmp(driver, "gelss") == 0 || strcmp(driver, "gelsd") == 0) singular = CALL(c, "aten::linalg_svdvals", a);
-  if (rows.u.i > columns.u.i) {
+  if (rows.u.i > columns.u.i && *driver && strcmp(driver, "gelsy") != 0) {
     aten_value lacks = CALL(c, "aten::any", CALL(c, "aten::lt", found, columns));
     ir_value bad = aten_read(c->a, &lacks);
     IR_EMIT_ARGS(c->b, "td::refuse", &bad, 1, ARG_STR("message", "linalg_lstsq of a matrix that lacks rank"));

@@ -1,4 +1,5 @@
-/* async.h -- runs that end early, and runs beside their caller. The rules of treadle.h hold.
+/* async.h -- runs that end early, runs beside their caller, and batches over streams of cores. The rules of treadle.h
+ * hold.
  *
  *     td_future *future;
  *     const td_run_options run = {.size = sizeof run, .inputs = &in, .input_count = 1, .outputs = &out,
@@ -67,6 +68,37 @@ TD_API td_status td_wait(td_future *future, uint64_t until_ns, td_error *err);
 TD_API void td_future_cancel(td_future *future);
 /* Gives up the future; its run goes on. NULL is allowed. */
 TD_API void td_future_free(td_future *future);
+
+/* ---- batches over streams of cores ------------------------------------------------------------------------------- */
+
+/* Sessions of one model, which share its weights and the samples of a batch: each has some of the cores and computes
+ * its samples from the first step to the last. One caller at a time. */
+typedef struct td_streams td_streams;
+
+typedef struct td_streams_options {
+  size_t size;      /* sizeof(td_streams_options) */
+  uint32_t streams; /* at most; 0, or more than there are threads: one for each thread */
+  uint32_t threads; /* of its own; 0: what affinity and cgroup quota allow */
+  td_pool *pool;    /* whose threads the streams divide up, instead of own ones */
+  uint64_t whole;   /* bit i: every stream gets all of input i; others are cut along dimension 0 */
+} td_streams_options;
+
+/* The model must outlive the streams. Errors: TD_UNSUPPORTED for a model that keeps state from run to run. */
+TD_API td_status td_streams_new(const td_model *model, const td_streams_options *options, td_streams **streams,
+                                td_error *err);
+TD_API void td_streams_free(td_streams *streams); /* NULL is allowed */
+/* Runs a batch: `inputs`, `outputs`, `deadline_ns` and `cancel` of the options count. Inputs that are cut have one
+ * number of samples, their dimension 0; outputs, all of the model, as many rows for each sample. Each stream writes its
+ * samples' results in their place. Results are those of the whole batch. A batch smaller than the streams runs on fewer
+ * with more threads each; where it does not come out even, the first have one sample more. Errors: those of the first
+ * stream that failed, TD_BAD_ARGUMENT for tensors that cannot be cut. */
+TD_API td_status td_streams_run(td_streams *streams, const td_run_options *batch, td_error *err);
+/* Over how many streams a batch of so many samples runs: by a model of what a further thread is worth to the same
+ * samples, or as td_streams_tune has found. */
+TD_API uint32_t td_streams_count(const td_streams *streams, int64_t samples);
+/* Runs the batch over 1, 2, 4, ... and the most streams, and keeps for its size what was fastest, for the 16 sizes that
+ * were measured last. */
+TD_API td_status td_streams_tune(td_streams *streams, const td_run_options *batch, td_error *err);
 
 #ifdef __cplusplus
 }

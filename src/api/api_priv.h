@@ -78,6 +78,13 @@ struct td_session {
 td_status api_check_session(const td_session *session, const char *function, td_error *err);
 /* A caller's tensor as a value, checked. */
 td_status api_value(const td_tensor *tensor, base_value *value, td_error *err);
+/* The options of a run, checked, in a request whose arrays have room. */
+struct td_run_options;
+td_status api_fill_request(const td_model *model, const struct td_run_options *options, run_request *request,
+                           td_error *err);
+/* Refuses a model whose CPU is another one. */
+td_status api_check_runs_here(const td_model *model, td_error *err);
+run_pool *api_pool(const td_pool *pool); /* NULL: NULL */
 
 /* Reads an options struct (NULL: none) whose caller may know fewer or more fields. One without its size is refused. */
 td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err);

@@ -2,8 +2,8 @@
 #include "api/api_priv.h"
 #include <treadle/async.h>
 
-static td_status read_options(const td_session *s, const td_run_options *options, td_run_options *o, td_error *err) {
-  const plan_exe *plan = s->model->plan;
+static td_status read_options(const td_model *m, const td_run_options *options, td_run_options *o, td_error *err) {
+  const plan_exe *plan = m->plan;
   *o = (td_run_options){0};
   TRY(api_read_options(o, sizeof *o, options, err));
   if (o->input_count > plan->inputs.count || (o->input_count && !o->inputs))
@@ -32,7 +32,7 @@ static td_status bind(td_session *s, const td_run_options *o, td_error *err) {
 td_status td_session_run_with(td_session *session, const td_run_options *options, td_error *err) {
   td_run_options o;
   TRY(api_check_session(session, "td_session_run_with", err));
-  TRY(read_options(session, options, &o, err));
+  TRY(read_options(session->model, options, &o, err));
   td_status status = bind(session, &o, err);
   if (status == TD_OK)
     status = api_tell_error(session->model, run_session_run_until(session->run, limits(&o), err), err);
@@ -52,35 +52,35 @@ static td_status find_queue(td_session *s, run_queue **queue, td_error *err) {
   return status;
 }
 
-static td_status fill(run_request *r, const td_run_options *o, td_error *err) {
-  r->input_count = (uint32_t)o->input_count;
-  r->output_count = (uint32_t)o->output_count;
-  for (size_t i = 0; i < o->input_count; i++) {
+td_status api_fill_request(const td_model *model, const td_run_options *options, run_request *r, td_error *err) {
+  td_run_options o;
+  TRY(read_options(model, options, &o, err));
+  r->input_count = (uint32_t)o.input_count;
+  r->output_count = (uint32_t)o.output_count;
+  for (size_t i = 0; i < o.input_count; i++) {
     r->inputs[i] = (base_value){.kind = BASE_NOTHING};
-    if (o->inputs[i].dtype != TD_INVALID) TRY(api_value(&o->inputs[i], &r->inputs[i], err));
+    if (o.inputs[i].dtype != TD_INVALID) TRY(api_value(&o.inputs[i], &r->inputs[i], err));
   }
-  for (size_t i = 0; i < o->output_count; i++) {
+  for (size_t i = 0; i < o.output_count; i++) {
     base_value memory = {.tensor = {.dtype = TD_INVALID}};
-    if (o->outputs[i].dtype != TD_INVALID) TRY(api_value(&o->outputs[i], &memory, err));
+    if (o.outputs[i].dtype != TD_INVALID) TRY(api_value(&o.outputs[i], &memory, err));
     r->outputs[i] = memory.tensor;
   }
-  r->until = limits(o);
-  r->done = o->done;
-  r->user = o->done_user;
-  r->event = o->event;
+  r->until = limits(&o);
+  r->done = o.done;
+  r->user = o.done_user;
+  r->event = o.event;
   return TD_OK;
 }
 
 td_status td_session_run_async(td_session *session, const td_run_options *options, td_future **future, td_error *err) {
-  td_run_options o;
   run_queue *queue;
   run_request *request;
   if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_run_async needs a session");
-  TRY(read_options(session, options, &o, err));
   TRY(find_queue(session, &queue, err));
   run_future *f = run_queue_take(queue, &request);
   if (!f) return base_no_memory(err, "a run in line");
-  const td_status status = fill(request, &o, err);
+  const td_status status = api_fill_request(session->model, options, request, err);
   if (status == TD_OK) run_queue_put(f);
   if (status == TD_OK && future) *future = (td_future *)(void *)f;
   else run_future_free(f);

@@ -28,6 +28,8 @@ td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *
   return status;
 }
 
+run_pool *api_pool(const td_pool *pool) { return pool ? pool->run : NULL; }
+
 void td_pool_free(td_pool *pool) {
   if (!pool) return;
   run_pool_free(pool->run);
@@ -59,7 +61,7 @@ static td_status find_pool(td_session *s, const td_session_options *o, run_pool 
     for (uint32_t i = 0; i < plan->steps.count; i++) forks |= plan->steps.at[i].kind == PLAN_FORK;
   }
   const uint32_t interop = !forks ? 1 : o->interop_threads ? o->interop_threads : o->threads;
-  *pool = o->pool ? o->pool->run : NULL;
+  *pool = api_pool(o->pool);
   if (o->pool || ((!parallel || o->threads == 1) && interop == 1)) return TD_OK;
   if (!o->threads && !o->spin_us && !o->interop_threads && parallel) return share_pool(s, pool, err);
   TRY(run_pool_new(parallel ? o->threads : 1, o->spin_us, &s->allocator, &s->own, err));
@@ -68,16 +70,20 @@ static td_status find_pool(td_session *s, const td_session_options *o, run_pool 
   return TD_OK;
 }
 
+td_status api_check_runs_here(const td_model *model, td_error *err) {
+  if (!model->lacks) return TD_OK;
+  return base_fail(err, TD_UNSUPPORTED, model->path, -1,
+                   "this model was compiled for CPUs with %s, which this one lacks: it can be saved, not run",
+                   model->plan->level);
+}
+
 td_status td_session_new(const td_model *model, const td_session_options *options, td_session **session,
                          td_error *err) {
   td_session_options o = {0};
   if (!model || !session)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_new needs a model and a place for the session");
   TRY(api_read_options(&o, sizeof o, options, err));
-  if (model->lacks)
-    return base_fail(err, TD_UNSUPPORTED, model->path, -1,
-                     "this model was compiled for CPUs with %s, which this one lacks: it can be saved, not run",
-                     model->plan->level);
+  TRY(api_check_runs_here(model, err));
   td_session *s = base_alloc(&model->allocator, sizeof *s);
   if (!s) return base_no_memory(err, "a session");
   *s = (td_session){.allocator = model->allocator, .model = model};

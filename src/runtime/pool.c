@@ -366,8 +366,6 @@ void run_pool_free(run_pool *p) {
 
 uint32_t run_usable_threads(void) { return sys_threads_read(); }
 
-run_worker *run_pool_worker(run_pool *p, uint32_t index) { return &p->workers[index]; }
-
 uint32_t run_pool_threads(const run_pool *p) { return p->threads; }
 
 size_t run_pool_scratch(const run_pool *p) {

@@ -74,10 +74,10 @@ struct run_team {
   run_worker leader;
   run_team *next; /* that runs */
   bool runs;
-  uint32_t weight;
-  uint32_t count; /* members, the leader included */
-  uint32_t seen;  /* pool->changes that its members are right for; 0: look again */
-  run_job job;    /* written by the leader before its orders, as are the next three */
+  uint32_t weight, most; /* threads that it takes at most */
+  uint32_t count;        /* members, the leader included */
+  uint32_t seen;         /* pool->changes that its members are right for; 0: look again */
+  run_job job;           /* written by the leader before its orders, as are the next three */
   void *user;
   uint32_t workers, jobs; /* that take part; since the lanes were clear */
   base_lane *lanes;       /* one per thread of the pool */
@@ -95,8 +95,7 @@ void run_pool_rouse(run_worker *above);
  * it. The first of them, and of those below them, whose part failed; NULL: none. */
 void run_pool_order(const run_team *team, run_worker *above);
 run_worker *run_pool_await(const run_team *team, run_worker *above);
-run_worker *run_pool_worker(run_pool *pool, uint32_t index); /* below run_pool_threads */
-size_t run_pool_scratch(const run_pool *pool);               /* most bytes that the scratch of all workers held */
+size_t run_pool_scratch(const run_pool *pool); /* most bytes that the scratch of all workers held */
 
 /* ---- team.c ---- */
 

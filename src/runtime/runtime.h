@@ -109,6 +109,34 @@ td_status run_future_wait(run_future *future, uint64_t until_ns, td_error *err);
 void run_future_cancel(run_future *future); /* ends it between two steps, or before the first; any thread */
 void run_future_free(run_future *future);   /* the run goes on; NULL allowed */
 
+/* ---- a batch over streams of cores (streams.c) ---- */
+
+/* Sessions of one plan, each on a part of a pool's threads, that share a batch. */
+typedef struct run_streams run_streams;
+/* A batch: `samples` along dimension 0 of every input, but for those whose bit is set in `whole`, and some rows for
+ * each along that of every output. Tensors dense, of whole bytes. */
+typedef struct run_batch {
+  const base_value *inputs;
+  uint32_t input_count;
+  uint64_t whole;
+  const base_tensor *outputs; /* memory for all of the model, written in place */
+  uint32_t output_count;
+  run_until until;
+} run_batch;
+/* At most `most` streams; 0: as many as the pool has threads. A plan that keeps state is refused. The pool and the plan
+ * outlive it. */
+td_status run_streams_new(const plan_exe *plan, run_pool *pool, uint32_t most, const td_allocator *allocator,
+                          run_streams **streams, td_error *err);
+void run_streams_free(run_streams *streams); /* NULL allowed */
+/* One caller at a time. The first streams have one sample more where it does not come out even. The error of the first
+ * stream that failed; the others end early. */
+td_status run_streams_run(run_streams *streams, const run_batch *batch, td_error *err);
+/* Over how many streams batches of so many samples are run: by a model of what more threads for a sample are worth, or
+ * as was measured. */
+uint32_t run_streams_count(const run_streams *streams, int64_t samples);
+/* Runs the batch over 1, 2, 4, ... and the most streams, three times each, and keeps what was fastest for its size. */
+td_status run_streams_tune(run_streams *streams, const run_batch *batch, uint32_t *count, td_error *err);
+
 /* ---- session state: kept from one run to the next, of this session alone ---- */
 
 /* All of it as it was in the first run. After an error it is unchanged. */
@@ -127,6 +155,8 @@ typedef struct run_stats {
 run_stats run_session_stats(const run_session *session);
 /* Most threads that can take part in a run, the caller's included. */
 uint32_t run_session_threads(const run_session *session);
+/* Before its first run: takes no more threads of the pool than that, the caller's included. */
+void run_session_set_most(run_session *session, uint32_t threads);
 void run_session_set_weight(run_session *session, uint32_t weight); /* at first 1; not while it runs */
 uint32_t run_session_crew(const run_session *session);              /* of these, those that run tasks alone, the last */
 

@@ -203,6 +203,9 @@ td_status run_function(const run_session *s, uint32_t number, const base_call *c
  * again for the next part it hears later, and its time is added to *spent. */
 td_status run_call(run_frame *f, uint32_t number, uint64_t *spent);
 
+/* Threads that can compute its steps, the caller's included. */
+uint32_t run_most_threads(const run_session *s);
+
 /* ---- worth of threads (worth.c) ---- */
 
 /* About how long the call takes on one thread. */

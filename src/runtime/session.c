@@ -237,7 +237,7 @@ static void write_key(const run_session *s, int64_t *key) {
 }
 
 static td_status bind(run_session *s, run_bound *bound, td_error *err) {
-  const plan_means means = {s->cache, s->pool ? run_pool_threads(s->pool) : 1};
+  const plan_means means = {s->cache, run_most_threads(s)};
   TRY(plan_choose_variant(s->general, s->inputs, bound->arena, &bound->variant, err));
   change_to(s, bound->variant);
   bound->key = base_arena_copy(bound->arena, s->key, key_length(s) * sizeof *s->key);
@@ -387,15 +387,13 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
 
 uint32_t run_session_crew(const run_session *s) { return run_crew_size(s->crew); }
 
-uint32_t run_session_threads(const run_session *s) {
-  return (s->pool ? run_pool_threads(s->pool) : 1) + run_crew_size(s->crew);
-}
+uint32_t run_session_threads(const run_session *s) { return run_most_threads(s) + run_crew_size(s->crew); }
 
 run_stats run_session_stats(const run_session *s) {
   run_stats stats = {.tail_peak = s->main.tail.peak + s->main.scratch.peak, .runs = s->runs, .threads = 1};
   if (s->pool) {
     stats.tail_peak += run_pool_scratch(s->pool);
-    stats.threads = run_pool_threads(s->pool);
+    stats.threads = run_most_threads(s);
   }
   if (s->active) {
     stats.threads = s->active->most_threads > 1 ? s->active->most_threads : 1;
@@ -403,6 +401,12 @@ run_stats run_session_stats(const run_session *s) {
     stats.arena_lower = s->active->binding.arena_lower;
   }
   return stats;
+}
+
+uint32_t run_most_threads(const run_session *s) { return s->team ? s->team->most : 1; }
+
+void run_session_set_most(run_session *s, uint32_t threads) {
+  if (s->team && threads < s->team->most) s->team->most = threads;
 }
 
 void run_session_set_weight(run_session *s, uint32_t weight) {

@@ -89,7 +89,7 @@ static td_status prepare_desk(run_session *s, run_shares *h, uint32_t thread, ba
 td_status run_prepare_shares(run_session *s, run_bound *bound, td_error *err) {
   const plan_binding *b = &bound->binding;
   if (!b->shares.count) return TD_OK;
-  const uint32_t threads = run_pool_threads(s->pool);
+  const uint32_t threads = run_most_threads(s);
   base_value **own = base_new(bound->arena, base_value *, s->plan->slots.count);
   bound->shares = base_new(bound->arena, run_shares, b->shares.count);
   if (!own || !bound->shares) return base_no_memory(err, "a binding");
@@ -109,7 +109,7 @@ td_status run_prepare_shares(run_session *s, run_bound *bound, td_error *err) {
 }
 
 void run_take_shared_code(run_session *s, run_bound *bound) {
-  const uint32_t threads = bound->binding.shares.count ? run_pool_threads(s->pool) : 0;
+  const uint32_t threads = bound->binding.shares.count ? run_most_threads(s) : 0;
   for (uint32_t i = 0; i < bound->binding.shares.count; i++) {
     const run_shares *h = &bound->shares[i];
     for (uint32_t d = 0; d < threads; d++)

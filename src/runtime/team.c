@@ -41,7 +41,7 @@ static bool is_calm(const run_pool *p) { return !p->crowd_ns || sys_clock_ns() -
 /* With the lock, between jobs. */
 static void settle(run_team *t) {
   run_pool *p = t->pool;
-  const uint32_t target = share_of(t);
+  const uint32_t share = share_of(t), target = share < t->most ? share : t->most;
   uint32_t own = 1;
   for (uint32_t i = 1; i < p->threads; i++) own += atomic_load_explicit(&p->workers[i].team, memory_order_relaxed) == t;
   const bool more = own < target && is_calm(p);
@@ -86,7 +86,7 @@ void run_team_enter(run_team *t, bool wake) {
   const bool alone = atomic_fetch_add(&p->active, 1) == 0;
   const uint32_t changes = atomic_fetch_add(&p->changes, 1) + 1;
   if (!alone) p->crowd_ns = sys_clock_ns();
-  if (alone && t->seen && t->count == p->limit) t->seen = changes; /* as it was */
+  if (alone && t->seen && t->count == (p->limit < t->most ? p->limit : t->most)) t->seen = changes; /* as it was */
   else settle(t);
   make_way(t);
   run_pool_unlock(p);
@@ -163,6 +163,7 @@ td_status run_team_new(run_pool *pool, uint32_t weight, run_team **team, td_erro
   t->pool = t->leader.pool = pool;
   atomic_store(&t->leader.team, t);
   t->weight = weight ? weight : STANDARD_WEIGHT;
+  t->most = pool->threads;
   t->count = 1;
   t->lanes = lanes;
   *team = t;

@@ -57,7 +57,7 @@ static int64_t count_elements(const run_frame *f, const plan_step *step, int64_t
  * further. */
 static uint16_t choose(const run_frame *f, const plan_step *step, const base_call *call) {
   const plan_link *function = &f->plan->links.at[step->function];
-  const double most = f->session->pool ? run_pool_threads(f->session->pool) : 1;
+  const double most = run_most_threads(f->session);
   const kern_tuning *t = kern_tuning_of(call);
   double flops, bytes;
   if (most < 2 || !function->parallel || !function->work || count_elements(f, step, FEW) < FEW) return 1;

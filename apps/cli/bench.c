@@ -11,7 +11,9 @@ typedef struct bench_state {
   cli_feed feed;
   cli_figures figures;
   double min_ms;
-  int64_t batch; /* samples per run, for the throughput */
+  int64_t batch;   /* samples per run, for the throughput */
+  int64_t streams; /* that share a batch; 0: the session runs it whole */
+  cli_timed timed;
   cli_times times;
   cli_layers profile; /* of one run, or with --layers of many */
   cli_recording recording;
@@ -45,6 +47,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
   cli_json_set(root, "threads", json_integer(f->session.threads));
   cli_json_set(root, "isa", cli_json_text(s->isa));
   cli_json_set(root, "batch", json_integer(s->batch));
+  if (s->streams) cli_json_set(root, "streams", json_integer(s->streams));
   cli_json_set(root, "load_ms", cli_json_real(f->model.load_ms));
   cli_json_set(root, "compile_ms", cli_json_real(f->model.compile_ms));
   cli_json_set(root, "first_ms", cli_json_real(f->first_ms));
@@ -91,13 +94,16 @@ static td_status time_model(bench_state *s, td_error *err) {
   s->min_ms = min_s * 1e3;
   s->batch = 1;
   TRY(cli_int(s->args, "batch", 1, INT32_MAX, &s->batch, err));
+  TRY(cli_int(s->args, "streams", 1, 1024, &s->streams, err));
   TRY(cli_open_model(s->args, &s->model, err));
   TRY(cli_tell_perf(s->args, s->model, err));
   TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
   TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
   TRY(cli_time_run(s->session, &s->figures.first_ms, err));
-  TRY(cli_time_runs(s->session, s->args->arena, s->min_ms, &s->times, err));
+  s->timed.session = s->session;
+  if (s->streams) TRY(cli_open_streams(s->args, s->model, &s->feed, s->batch, s->streams, &s->timed, err));
+  TRY(cli_time_runs(&s->timed, s->args->arena, s->min_ms, &s->times, err));
   s->figures.latency_ms = s->times.mean;
   if (cli_flag(s->args, "overhead")) TRY(cli_time_recording(s->session, s->min_ms, s->args->arena, &s->recording, err));
   cli_memory_sample(&s->figures.memory);
@@ -140,6 +146,7 @@ static td_status run_bench(cli_args *args, td_error *err) {
   if (cli_value(args, "sweep") || cli_value(args, "instances")) return cli_become("treadle-sweep", args->words);
   bench_state s = {.args = args};
   td_status status = bench_model(&s, err);
+  td_streams_free(s.timed.streams);
   td_session_free(s.session);
   td_model_free(s.model);
   return status;
@@ -148,13 +155,15 @@ static td_status run_bench(cli_args *args, td_error *err) {
 static const cli_option bench_options[] = {
     CLI_OPTION_THREADS,
     CLI_OPTION_BATCH,
+    {"streams", "N", "share the batch out over so many streams of the threads, each on samples of its own", NULL,
+     false},
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
     CLI_OPTION_SPECIALISE,
     CLI_OPTION_INPUT,
     {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
     {"sweep", "SETTING", "measure over one setting: a table, a plot, and the best for latency and for throughput",
-     "threads instances batch", false},
+     "threads instances batch streams", false},
     {"instances", "N", "measure so many processes side by side, and what they lose against one alone", NULL, false},
     {"values", "LIST", "of the setting that is swept, 1-4,8", NULL, false},
     {"svg", "FILE", "draw the sweep", NULL, false},
@@ -205,6 +214,7 @@ const cli_command cli_bench = {
         "treadle bench net.onnx --batch 8\n"
         "treadle bench net.onnx --batch 8 --specialise batch=1,8\n"
         "treadle bench net.onnx --sweep threads --svg threads.svg\n"
+        "treadle bench net.onnx --batch 8 --sweep streams\n"
         "treadle bench net.onnx --instances 2\n"
         "treadle bench --suite gemm --threads 1\n"
         "treadle bench 'builtin:layer:conv 1x64x56x56 out=64 kernel=3 act=relu'",

@@ -80,8 +80,7 @@ td_status cli_check_fault(const cli_args *args, const td_model *model, const td_
       fault);
 }
 
-/* `from` as the library takes tensors: dense and row-major. */
-static td_status dense_tensor(const base_tensor *from, base_arena *arena, td_tensor *to, td_error *err) {
+td_status cli_dense_tensor(const base_tensor *from, base_arena *arena, td_tensor *to, td_error *err) {
   *to = (td_tensor){.dtype = from->dtype, .rank = from->rank, .data = from->data};
   memcpy(to->dims, from->dims, sizeof to->dims);
   if (base_tensor_contiguous(from)) return TD_OK;
@@ -99,7 +98,7 @@ static td_status bind_list(td_session *session, size_t index, const base_list *l
     if (list->items[i].kind != BASE_TENSOR) {
       return base_fail(err, TD_UNSUPPORTED, NULL, -1, "a list inside a list cannot be an input");
     }
-    TRY(dense_tensor(&list->items[i].tensor, arena, &items[i], err));
+    TRY(cli_dense_tensor(&list->items[i].tensor, arena, &items[i], err));
   }
   return td_session_set_input_list(session, index, items, (size_t)list->count, err);
 }
@@ -108,7 +107,7 @@ td_status cli_bind(td_session *session, size_t index, const base_value *value, b
   if (value->kind == BASE_LIST) return bind_list(session, index, &value->list, arena, err);
   if (value->kind == BASE_NOTHING) return td_session_set_input_list(session, index, NULL, 0, err);
   td_tensor tensor;
-  TRY(dense_tensor(&value->tensor, arena, &tensor, err));
+  TRY(cli_dense_tensor(&value->tensor, arena, &tensor, err));
   return td_session_set_input(session, index, &tensor, err);
 }
 

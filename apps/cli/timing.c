@@ -14,9 +14,17 @@ td_status cli_time_run(td_session *session, double *ms, td_error *err) {
   return TD_OK;
 }
 
-static td_status warm_up(td_session *session, double min_ms, td_error *err) {
+static td_status time_one(const cli_timed *what, double *ms, td_error *err) {
+  if (!what->streams) return cli_time_run(what->session, ms, err);
+  const double start = cli_now_ms();
+  TRY(td_streams_run(what->streams, &what->batch, err));
+  *ms = cli_now_ms() - start;
+  return TD_OK;
+}
+
+static td_status warm_up(const cli_timed *what, double min_ms, td_error *err) {
   double start = cli_now_ms(), ms;
-  for (int i = 0; i < WARM_RUNS && cli_now_ms() - start < min_ms / 4; i++) TRY(cli_time_run(session, &ms, err));
+  for (int i = 0; i < WARM_RUNS && cli_now_ms() - start < min_ms / 4; i++) TRY(time_one(what, &ms, err));
   return TD_OK;
 }
 
@@ -33,14 +41,14 @@ static int by_value(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
-td_status cli_time_runs(td_session *session, base_arena *arena, double min_ms, cli_times *times, td_error *err) {
-  TRY(warm_up(session, min_ms, err));
+td_status cli_time_runs(const cli_timed *what, base_arena *arena, double min_ms, cli_times *times, td_error *err) {
+  TRY(warm_up(what, min_ms, err));
   double start = cli_now_ms(), passed = 0, shown = 0, sum = 0;
   uint32_t count = 0;
   while (count < LEAST_RUNS || passed < min_ms || (count < ENOUGH_RUNS && passed < longest_factor * min_ms)) {
     double *ms = base_vec_push(arena, &times->runs);
     if (!ms) return base_no_memory(err, "times");
-    TRY(cli_time_run(session, ms, err));
+    TRY(time_one(what, ms, err));
     sum += *ms;
     count++;
     passed = cli_now_ms() - start;

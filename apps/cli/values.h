@@ -54,6 +54,8 @@ td_status cli_open_printing_session(const cli_args *args, FILE *prints, const td
 td_status cli_check_fault(const cli_args *args, const td_model *model, const td_session *session, td_error *err);
 /* Binds a value to input `index`; its memory must live until the run is over. Uneven strides are packed into `arena`.
  */
+/* `from` as the library takes tensors: dense and row-major; a copy lies in the arena. */
+td_status cli_dense_tensor(const base_tensor *from, base_arena *arena, td_tensor *to, td_error *err);
 td_status cli_bind(td_session *session, size_t index, const base_value *value, base_arena *arena, td_error *err);
 /* Output `index` of the last run: a tensor, or a list for what is not declared as a tensor. */
 td_status cli_fetch(const td_model *model, td_session *session, size_t index, base_arena *arena, base_value *value,

@@ -100,7 +100,8 @@ static td_status measure_option(sweep *s, uint32_t value) {
   const bool threads = strcmp(s->kind, "threads") == 0;
   int64_t asked = 0;
   if (s->threads && !base_str_int(base_str_of(s->threads), &asked)) asked = 0;
-  char **argv = threads ? with(s, NULL, 0, value) : with(s, "--batch", value, (uint32_t)asked);
+  const char *option = strcmp(s->kind, "streams") == 0 ? "--streams" : "--batch";
+  char **argv = threads ? with(s, NULL, 0, value) : with(s, option, value, (uint32_t)asked);
   if (!argv) return base_no_memory(s->err, "a command");
   TRY(lay_out(s, 1, 0, &layout));
   sweep_row *row = next_row(s, value, command_text(s, "", argv));

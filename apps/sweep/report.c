@@ -22,13 +22,13 @@ uint32_t sweep_broadest(const sweep_table *t) {
 
 void sweep_print(const sweep_table *t) {
   const double most = t->rows[sweep_broadest(t)].per_s;
-  const bool batch = strcmp(t->kind, "batch") == 0; /* the others have a column anyway */
-  if (batch) printf("%6s ", t->kind);
+  const bool named = strcmp(t->kind, "batch") == 0 || strcmp(t->kind, "streams") == 0; /* others have a column anyway */
+  if (named) printf("%7s ", t->kind);
   printf("%9s %8s %10s %10s %11s %11s %6s\n", "instances", "threads", "p50 ms", "p99 ms", "per second", "memory MiB",
          "scales");
   for (uint32_t i = 0; i < t->count; i++) {
     const sweep_row *r = &t->rows[i];
-    if (batch) printf("%6u ", r->value);
+    if (named) printf("%7u ", r->value);
     printf("%9u %8u %10.4g %10.4g %11.4g %11.1f ", r->instances, r->threads, r->p50_ms, r->p99_ms, r->per_s,
            r->anon_kib / 1024);
     if (r->efficiency > 0) printf("%5.1f%%  ", 100 * r->efficiency);

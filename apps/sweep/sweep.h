@@ -17,7 +17,7 @@ typedef struct sweep_row {
 } sweep_row;
 
 typedef struct sweep_table {
-  const char *kind; /* "threads", "instances", "batch" */
+  const char *kind; /* "threads", "instances", "batch", "streams" */
   sweep_row *rows;
   uint32_t count;
   const char **commands; /* what uses the setting of each row */

@@ -77,7 +77,7 @@ typedef struct td_streams td_streams;
 
 typedef struct td_streams_options {
   size_t size;      /* sizeof(td_streams_options) */
-  uint32_t streams; /* at most; 0, or more than there are threads: one for each thread */
+  uint32_t streams; /* at most one for each thread; 0: as many as pays, see td_streams_count */
   uint32_t threads; /* of its own; 0: what affinity and cgroup quota allow */
   td_pool *pool;    /* whose threads the streams divide up, instead of own ones */
   uint64_t whole;   /* bit i: every stream gets all of input i; others are cut along dimension 0 */
@@ -93,11 +93,11 @@ TD_API void td_streams_free(td_streams *streams); /* NULL is allowed */
  * with more threads each; where it does not come out even, the first have one sample more. Errors: those of the first
  * stream that failed, TD_BAD_ARGUMENT for tensors that cannot be cut. */
 TD_API td_status td_streams_run(td_streams *streams, const td_run_options *batch, td_error *err);
-/* Over how many streams a batch of so many samples runs: by a model of what a further thread is worth to the same
- * samples, or as td_streams_tune has found. */
+/* Over how many streams a batch of so many samples runs: what the options say, or by a model of what a further thread
+ * is worth to the same samples, or as td_streams_tune has found. */
 TD_API uint32_t td_streams_count(const td_streams *streams, int64_t samples);
-/* Runs the batch over 1, 2, 4, ... and the most streams, and keeps for its size what was fastest, for the 16 sizes that
- * were measured last. */
+/* Where the options leave it open: runs the batch over 1, 2, 4, ... and the most streams, and keeps for its size what
+ * was fastest, for the 16 sizes that were measured last. */
 TD_API td_status td_streams_tune(td_streams *streams, const td_run_options *batch, td_error *err);
 
 #ifdef __cplusplus

@@ -123,8 +123,8 @@ typedef struct run_batch {
   uint32_t output_count;
   run_until until;
 } run_batch;
-/* At most `most` streams; 0: as many as the pool has threads. A plan that keeps state is refused. The pool and the plan
- * outlive it. */
+/* So many streams, at most one for each thread of the pool; 0: as many as pays. A plan that keeps state is refused. The
+ * pool and the plan outlive it. */
 td_status run_streams_new(const plan_exe *plan, run_pool *pool, uint32_t most, const td_allocator *allocator,
                           run_streams **streams, td_error *err);
 void run_streams_free(run_streams *streams); /* NULL allowed */

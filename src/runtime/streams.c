@@ -31,6 +31,7 @@ struct run_streams {
   run_pool *pool;
   base_arena *arena;
   uint32_t most;
+  bool fixed;      /* as many as the caller said, where there are samples for them */
   layout *layouts; /* by count, up to the most */
   run_future **futures;
   choice choices[SIZES];
@@ -94,6 +95,7 @@ td_status run_streams_new(const plan_exe *plan, run_pool *pool, uint32_t most, c
   if (s) {
     *s = (run_streams){.allocator = *allocator, .plan = plan, .pool = pool, .arena = arena};
     s->most = most && most < threads ? most : threads;
+    s->fixed = most > 0;
     s->layouts = base_new(arena, layout, (size_t)s->most + 1);
     s->futures = base_new(arena, run_future *, s->most);
   }
@@ -126,6 +128,7 @@ static uint32_t next_count(const run_streams *s, uint32_t count) {
 
 uint32_t run_streams_count(const run_streams *s, int64_t samples) {
   uint32_t best = 1;
+  if (s->fixed) return samples < 1 ? 1 : (uint32_t)base_min_i64(s->most, samples);
   for (uint32_t i = 0; i < SIZES; i++)
     if (samples > 0 && s->choices[i].samples == samples) return s->choices[i].count;
   for (uint32_t count = 1; count <= s->most && count <= samples; count = next_count(s, count))
@@ -206,7 +209,7 @@ static td_status run_here(run_session *session, const run_batch *b, stretch part
   td_status status = TD_OK;
   for (uint32_t i = 0; status == TD_OK && i < b->input_count; i++) {
     const base_value value = input_of(b, i, part);
-    status = run_set_input(session, i, &value, err);
+    if (value.kind != BASE_NOTHING) status = run_set_input(session, i, &value, err);
   }
   for (uint32_t i = 0; status == TD_OK && i < b->output_count; i++) {
     const base_tensor memory = cut(&b->outputs[i], part.samples, part.first, part.count);
@@ -257,7 +260,8 @@ td_status run_streams_tune(run_streams *s, const run_batch *b, uint32_t *best, t
   int64_t samples;
   uint64_t least = UINT64_MAX;
   TRY(check(s, b, &samples, err));
-  *best = 1;
+  *best = run_streams_count(s, samples);
+  if (s->fixed) return TD_OK;
   for (uint32_t count = 1; count <= s->most && count <= samples; count = next_count(s, count))
     for (int turn = 0; turn < TURNS; turn++) { /* the first binds sizes, and is not the fastest */
       const uint64_t began = sys_clock_ns();

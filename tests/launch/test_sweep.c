@@ -56,6 +56,21 @@ static void instances_are_compared_with_one_alone(void **state) {
   json_decref(root);
 }
 
+static void streams_are_swept(void **state) {
+  fixture *f = *state;
+  outcome o = run(
+      f, "bench builtin:mobilenet_v3_small --min-time 0.02 --threads 2 --batch 4 --sweep streams --values 1-2 --json");
+  if (o.status) fail_msg("%s", o.err);
+  json_t *root = parse(o.out);
+  const char *command = json_string_value(json_object_get(json_object_get(root, "best_throughput"), "command"));
+  assert_holds(command, "--batch 4 --streams ");
+  assert_holds(command, "--threads 2");
+  json_t *again = parse(run(f, base_arena_format(f->arena, "%s --json", command + 8)).out);
+  assert_true(real(again, "streams") >= 1 && real(again, "throughput") > 0);
+  json_decref(again);
+  json_decref(root);
+}
+
 static void the_table_says_what_is_best(void **state) {
   fixture *f = *state;
   outcome o = run(f, "bench " QUICK "--sweep instances --values 1-2");
@@ -82,9 +97,8 @@ static void faults_are_passed_on(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(threads_are_swept),
-      cmocka_unit_test(instances_are_compared_with_one_alone),
-      cmocka_unit_test(the_table_says_what_is_best),
+      cmocka_unit_test(threads_are_swept),    cmocka_unit_test(instances_are_compared_with_one_alone),
+      cmocka_unit_test(streams_are_swept),    cmocka_unit_test(the_table_says_what_is_best),
       cmocka_unit_test(faults_are_passed_on),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);

@@ -52,6 +52,13 @@ def exported(module, args, path):
 WAYS = {"traced": (traced, ".pt"), "exported": (exported, ".pt2")}
 
 
+def fill_zeros(model):
+    """What was made zero stays so else: experts with equal scores, whose order PyTorch leaves open."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point() and not bool(parameter.any()):
+            torch.nn.init.normal_(parameter, std=0.02)
+
+
 def try_family(build, way, backend):
     """(outcome, why): "agrees", "fails", or "absent" where a library or PyTorch itself does not make the program."""
     warnings.simplefilter("ignore")
@@ -61,6 +68,7 @@ def try_family(build, way, backend):
         path = str(pathlib.Path(folder) / ("model" + ending))
         try:
             made = build()
+            fill_zeros(made.model)
             module, args = Plain(made.model.eval(), made.names, made.fixed), made.args
             first, want = (tensors_of(module(*args)) for _ in range(2))
             program = save(module, args, path)

@@ -134,6 +134,7 @@ struct aten_call_state {
   const aten_row *row;
   const aten_schema *schema;
   const char *name; /* as called */
+  int64_t version;  /* of the file's operators; 0, today's, in calls that a lowering makes */
   const aten_value *args;
   const aten_value *extra; /* of variadic schemas */
   uint32_t extra_count;

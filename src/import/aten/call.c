@@ -212,7 +212,8 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
   uint32_t positional = 0;
   if (!s || ir_build_failed(a->b)) return ATEN_NOTHING;
   while (positional < s->count && !s->params[positional].keyword_only) positional++;
-  aten_args c = {.a = a, .b = a->b, .row = &aten_rows[row], .schema = s, .name = name, .args = bound};
+  aten_args c = {.a = a, .b = a->b, .row = &aten_rows[row], .schema = s, .name = name, .version = a->version};
+  c.args = bound;
   if (s->is_variadic && arg_count > positional) {
     c.extra = args + positional;
     c.extra_count = arg_count - positional;
@@ -221,7 +222,10 @@ static aten_value lower(aten *a, const char *name, uint32_t row, const aten_valu
     ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported in this form: %s", name, a->lines[row]);
     return ATEN_NOTHING;
   }
-  return aten_lower_call(&c);
+  a->version = 0;
+  aten_value result = aten_lower_call(&c);
+  a->version = c.version;
+  return result;
 }
 
 /* What failed because ranks of operands are not known is tried again, where likely ones are: a run in which they are

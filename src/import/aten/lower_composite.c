@@ -28,9 +28,14 @@ static aten_value keyword(aten_args *c, const char *name) {
   return i < 0 ? none : c->args[i];
 }
 
-/* self * 2^other */
+/* self * 2^other; of a whole `other`, of self's type */
 aten_value aten_lower_ldexp(aten_args *c) {
-  return CALL(c, "aten::mul", c->args[0], CALL(c, "aten::pow", aten_float(2), c->args[1]));
+  const aten_value power = CALL(c, "aten::pow", aten_float(2), c->args[1]);
+  aten_value y = CALL(c, "aten::mul", c->args[0], power);
+  if (ir_build_failed(c->b) || aten_is_complex(&y)) return y;
+  const td_dtype d = aten_dtype_in(c, 0);
+  return base_is_float(d) && base_is_int(aten_dtype_in(c, 1)) ? aten_ret(c, ir_build_cast(c->b, aten_read(c->a, &y), d))
+                                                              : y;
 }
 
 /* (y, x | dx, dim), and cumulative_trapezoid (data): means of neighbours times the steps between them, summed */
@@ -383,4 +388,62 @@ aten_value aten_lower_lstsq(aten_args *c) {
 /* resize_as_(self, the_template) */
 aten_value aten_lower_resize_as(aten_args *c) {
   return CALL(c, "aten::resize_", c->args[0], CALL(c, "aten::size", c->args[1]));
+}
+
+/* _unsafe_masked_index(self, mask, indices, fill): index where the mask holds, whose indices alone are within their
+ * axes */
+aten_value aten_lower_masked_index(aten_args *c) {
+  const uint32_t count = aten_list_count(c, 2);
+  const aten_value *items = aten_items(c, 2);
+  aten_value inside = aten_list_of(c->a, NULL, 0);
+  for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++) {
+    const aten_value size = size_of(c, &c->args[0], i);
+    const aten_value least = aten_int_op(c->a, "sub", aten_int(0), size),
+                     most = aten_int_op(c->a, "sub", size, aten_int(1));
+    const bool given = items[i].kind == ATEN_TENSOR;
+    aten_list_append(c->a, inside.u.list, given ? CALL(c, "aten::clamp", items[i], least, most) : items[i]);
+  }
+  aten_value found = CALL(c, "aten::index", c->args[0], inside);
+  return CALL(c, "aten::masked_fill", found, CALL(c, "aten::logical_not", c->args[1]), c->args[3]);
+}
+
+/* cov(self, correction, fweights?, aweights?): rows are variables */
+aten_value aten_lower_cov(aten_args *c) {
+  const int64_t line[] = {1, -1}, one = 1;
+  const int32_t rank = rank_of(c, &c->args[0]);
+  aten_value x = rank == 2 ? c->args[0] : CALL(c, "aten::reshape", c->args[0], list_of(c, line, 2));
+  const aten_value often = c->args[2], weighs = c->args[3], along = list_of(c, &one, 1);
+  if (rank > 2) aten_refuse(c, "a tensor of rank %d", rank);
+  aten_value w = often.kind == ATEN_NONE    ? weighs
+                 : weighs.kind == ATEN_NONE ? often
+                                            : CALL(c, "aten::mul", often, weighs);
+  const bool weighed = w.kind != ATEN_NONE;
+  aten_value sum = weighed ? CALL(c, "aten::sum", w) : size_of(c, &x, 1), share = c->args[1];
+  if (weighs.kind != ATEN_NONE)
+    share =
+        CALL(c, "aten::mul", CALL(c, "aten::div", CALL(c, "aten::sum", CALL(c, "aten::mul", w, weighs)), sum), share);
+  aten_value scaled = weighed ? CALL(c, "aten::mul", x, w) : x;
+  aten_value mean = CALL(c, "aten::div", CALL(c, "aten::sum", scaled, along, aten_bool(true)), sum);
+  x = CALL(c, "aten::sub", x, mean);
+  aten_value other = CALL(c, "aten::t", weighed ? CALL(c, "aten::mul", x, w) : x);
+  if (aten_is_complex(&other)) other = CALL(c, "aten::conj", other);
+  aten_value size = CALL(c, "aten::sub", sum, share);
+  if (size.kind == ATEN_TENSOR) size = CALL(c, "aten::clamp", size, aten_int(0));
+  else if (aten_is_known(&size) && size.kind == ATEN_INT && size.u.i < 0) size = aten_int(0);
+  return CALL(c, "aten::squeeze", CALL(c, "aten::div", CALL(c, "aten::matmul", x, other), size));
+}
+/* corrcoef(self): covariances by the deviations of both */
+aten_value aten_lower_corrcoef(aten_args *c) {
+  aten_value y = CALL(c, "aten::cov", c->args[0]);
+  if (aten_is_complex(&y)) aten_refuse(c, "of complex numbers");
+  if (rank_of(c, &y) == 0) return CALL(c, "aten::div", y, y);
+  aten_value d = CALL(c, "aten::sqrt", CALL(c, "aten::diagonal", y));
+  y = CALL(c, "aten::div", CALL(c, "aten::div", y, CALL(c, "aten::unsqueeze", d, aten_int(1))), d);
+  return CALL(c, "aten::clamp", y, aten_int(-1), aten_int(1));
+}
+
+aten_value aten_lower_isreal(aten_args *c) {
+  if (!aten_is_complex(&c->args[0]))
+    return CALL(c, "aten::logical_not", CALL(c, "aten::zeros_like", c->args[0])); /* NaN is real, too */
+  return CALL(c, "aten::eq", CALL(c, "aten::imag", c->args[0]), aten_int(0));
 }

@@ -59,7 +59,7 @@ aten_value aten_lower_new_filled(aten_args *c) {
 /* (size, fill_value, ...) */
 aten_value aten_lower_create_full(aten_args *c) {
   td_dtype d = kind_dtype(&c->args[1]);
-  if (c->a->version > 0 && c->a->version < 5) d = TD_F32; /* upgrader */
+  if (c->version > 0 && c->version < 5) d = TD_F32; /* upgrader */
   return filled_with(c, aten_ints_value(c, 0), 1, dtype_or(c, d));
 }
 aten_value aten_lower_full_like(aten_args *c) {

@@ -202,8 +202,8 @@ aten_value aten_lower_div(aten_args *c) {
   if (complex_operand(c)) return aten_complex_binary(c);
   const char *mode = c->schema->count > 2 ? aten_get_str(c, 2) : "";
   td_dtype d = common(c, 2);
-  if (!mode[0] && c->a->version > 0 && c->a->version < 4 && !base_is_float(d)) mode = "trunc"; /* upgrader */
-  if (!mode[0] && c->row->data && !base_is_float(d)) mode = "trunc";                           /* of prims */
+  if (!mode[0] && c->version > 0 && c->version < 4 && !base_is_float(d)) mode = "trunc"; /* upgrader */
+  if (!mode[0] && c->row->data && !base_is_float(d)) mode = "trunc";                     /* of prims */
   if (!mode[0]) d = float_of(d);
   return aten_ret(c, divide(c, as(c, 0, d), as(c, 1, d), mode));
 }
@@ -458,7 +458,7 @@ aten_value aten_lower_prelu(aten_args *c) {
 aten_value aten_lower_gelu(aten_args *c) {
   ir_value x = aten_in(c, 0);
   const char *approximate = c->schema->count > 1 ? aten_get_str(c, 1) : "none";
-  if (c->a->version > 0 && c->a->version < 10) approximate = "none"; /* upgrader */
+  if (c->version > 0 && c->version < 10) approximate = "none"; /* upgrader */
   return aten_ret(c, IR_EMIT_ARGS(c->b, "aten::gelu", &x, 1, ARG_STR("approximate", approximate)));
 }
 aten_value aten_lower_softplus(aten_args *c) {

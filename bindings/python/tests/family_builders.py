@@ -128,7 +128,7 @@ def smallest(names, create):
                 sizes[name] = parameters_of(create(name))
         except Exception:
             continue
-    return min(sizes, key=sizes.get)
+    return min(sizes, key=sizes.get, default=names[0])
 
 
 def timm_model(module):
@@ -149,8 +149,8 @@ def timm_families():
 
 def torchvision_model(module, names):
     import torchvision.models as there
-    name = smallest(names, lambda n: there.get_model(n, weights=None, **({"weights_backbone": None} if "." in module else {})))
-    options = {"weights_backbone": None} if "." in module else {}
+    options = {"weights_backbone": None} if module.startswith("segmentation") else {}
+    name = smallest(names, lambda n: there.get_model(n, weights=None, **options))
     side = {"inception": 139, "maxvit": 224, "vision_transformer": 224, "alexnet": 128}.get(module, 96)
     shape = (1, 3, 16, 224, 224) if re.search("mvit|s3d", name) else (1, 3, 8, 64, 64) if "video" in module else (1, 3, side, side)
     return Made(there.get_model(name, weights=None, **options), (torch.rand(shape),))

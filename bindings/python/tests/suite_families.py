@@ -109,7 +109,7 @@ def report(rows, options):
 
 
 def write(path, lines, rows, share):
-    bad = [f"- {library}/{family} ({way}): {row['why'][:200]}" for (library, family, way), row in sorted(rows.items())
+    bad = [f"- {library}/{family} ({way}): {row['why'][:60]}" for (library, family, way), row in sorted(rows.items())
            if row["outcome"] == "fails"]
     text = "\n".join([BEGIN, *lines, "", f"{100 * share:.1f} % agree. Those that do not:", "", *bad, END])
     page = pathlib.Path(path)

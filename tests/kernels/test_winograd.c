@@ -1,6 +1,6 @@
 /* ctest: threads */
 /* KERN_WINOGRAD and its weights: the error against a convolution in double, and that neither the batch, nor the number
- * of workers, nor gaps between the rows of operands change a bit. */
+ * of workers, nor gaps between the rows of operands change a bit. What is not finite stays where it is. */
 #include "kernels/run_kernel.h"
 
 #include <math.h>
@@ -206,6 +206,77 @@ static void gaps_between_pixels_change_nothing(void **state) {
   }
 }
 
+/* A channel of a pixel of a sample. */
+typedef struct place {
+  int64_t plane, row, column, channel;
+} place;
+
+static place place_of(const problem *p, int64_t at, int64_t channels) {
+  at %= pixels_of(p) * channels;
+  const int64_t pixel = at / channels;
+  return (place){pixel / p->width / p->height, pixel / p->width % p->height, pixel % p->width, at % channels};
+}
+
+/* Is `distance` that of one of a kernel's taps? */
+static bool is_tap(int64_t distance, int64_t kernel, int64_t dilation) {
+  const int64_t at = distance + kernel / 2 * dilation;
+  return at % dilation == 0 && at >= 0 && at / dilation < kernel;
+}
+
+/* Does the window of an output, at `to`, see the input at `from`? */
+static bool sees(const problem *p, place to, place from) {
+  const int64_t d = p->planes ? p->dilation : 1;
+  return to.channel / (p->out / p->groups) == from.channel / (p->in / p->groups) &&
+         is_tap(from.plane - to.plane, p->planes ? p->depth : 1, 1) && is_tap(from.row - to.row, 3, d) &&
+         is_tap(from.column - to.column, 3, d);
+}
+
+/* What outputs are where the input `from` of sample 0 is `value` instead of 0, whose outputs are `zero`. */
+static void expect_only_seen_nonfinite(const layer *l, const problem *p, const float *zero, int64_t from, float value) {
+  const int64_t in = p->in / p->groups, depth = p->planes ? p->depth : 1, d = p->planes ? p->dilation : 1;
+  const place at = place_of(p, from, p->in);
+  for (int64_t i = 0; i < p->batch * pixels_of(p) * p->out; i++) {
+    const place to = place_of(p, i, p->out);
+    if (i >= pixels_of(p) * p->out || !sees(p, to, at)) {
+      assert_float_equal(l->y[i], zero[i], 1e-6f);
+      continue;
+    }
+    const int64_t z = at.plane - to.plane + depth / 2, r = (at.row - to.row) / d + 1,
+                  s = (at.column - to.column) / d + 1;
+    const float w = l->w[(((to.channel * in + at.channel % in) * depth + z) * 3 + r) * 3 + s];
+    if (isnan(value)) assert_true(isnan(l->y[i]));
+    else assert_true(fabsf(w) < 1e-5f ? !isfinite(l->y[i]) : l->y[i] == value * w);
+  }
+}
+
+static void infinities_and_nan_reach_what_sees_them(void **state) {
+  (void)state;
+  static const float values[] = {NAN, INFINITY, -INFINITY};
+  uint32_t levels;
+  kern_levels(&levels);
+  for (uint32_t i = 0; i < levels * PROBLEMS; i++) {
+    const kern_row *row = run_row(KERN_WINOGRAD, i / PROBLEMS);
+    if (!row) continue;
+    const problem *p = &problems[i % PROBLEMS];
+    layer l = make_layer(row, p);
+    const int64_t count = p->batch * pixels_of(p) * p->out, inputs = pixels_of(p) * p->in;
+    float *zero = run_floats(count, 7);
+    for (int64_t k = 0; k < 6; k++) {
+      const int64_t from = k == 0 ? 0 : k == 1 ? inputs - 1 : (k * 2654435761 + i) % inputs;
+      const float before = l.x[from];
+      l.x[from] = 0;
+      run_kernel_on(&l.k, 1);
+      memcpy(zero, l.y, (size_t)count * sizeof *zero);
+      l.x[from] = values[k % 3];
+      run_kernel_on(&l.k, 1);
+      expect_only_seen_nonfinite(&l, p, zero, from, values[k % 3]);
+      l.x[from] = before;
+    }
+    free(zero);
+    free_layer(&l);
+  }
+}
+
 /* Layers whose times were measured. */
 static void the_faster_form_is_chosen(void **state) {
   (void)state;
@@ -317,6 +388,7 @@ int main(void) {
       cmocka_unit_test(neighbours_in_the_batch_change_nothing),
       cmocka_unit_test(workers_change_nothing),
       cmocka_unit_test(gaps_between_pixels_change_nothing),
+      cmocka_unit_test(infinities_and_nan_reach_what_sees_them),
       cmocka_unit_test(the_faster_form_is_chosen),
       cmocka_unit_test(groups_take_the_faster_form),
       cmocka_unit_test(memory_goes_where_it_saves_most),

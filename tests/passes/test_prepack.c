@@ -94,18 +94,20 @@ static void expect_near(rig *r, const char *input, const rig *want) {
   }
 }
 
+static const layer layers[] = {
+    {"3, 3", ", padding = [1, 1, 1, 1]", 16, 32, 1},
+    {"3, 3", ", padding = [1, 1, 1, 1]", 32, 48, 1},
+    {"3, 3", ", padding = [1, 1, 1, 1]", 64, 96, 1},
+    {"3, 3", ", stride = [2, 2]", 3, 20, 1},
+    {"1, 1", "", 16, 24, 1},
+    {"3, 3", ", padding = [1, 1, 1, 1]", 16, 16, 16},
+    {"5, 5", "", 16, 32, 4},
+    {"3, 3", ", padding = [1, 1, 1, 1]", 32, 32, 8},
+    {"3", ", padding = [1, 1]", 8, 12, 1},
+    {"3, 3, 3", ", padding = [1, 1, 1, 1, 1, 1]", 16, 16, 1},
+};
+
 static void norms_go_into_weights(void **state) {
-  static const layer layers[] = {
-      {"3, 3", ", padding = [1, 1, 1, 1]", 16, 32, 1},
-      {"3, 3", ", padding = [1, 1, 1, 1]", 32, 48, 1},
-      {"3, 3", ", stride = [2, 2]", 3, 20, 1},
-      {"1, 1", "", 16, 24, 1},
-      {"3, 3", ", padding = [1, 1, 1, 1]", 16, 16, 16},
-      {"5, 5", "", 16, 32, 4},
-      {"3, 3", ", padding = [1, 1, 1, 1]", 32, 32, 8},
-      {"3", ", padding = [1, 1]", 8, 12, 1},
-      {"3, 3, 3", ", padding = [1, 1, 1, 1, 1, 1]", 16, 16, 1},
-  };
   (void)state;
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
     for (int norms = 1; norms < 3; norms++) {
@@ -129,9 +131,34 @@ static void norms_go_into_weights(void **state) {
     }
 }
 
+/* Sums of other kernels, and of Winograd's, whose tiles see more than a window. */
+static void what_is_not_finite_stays_where_it_is(void **state) {
+  static const double values[] = {NAN, INFINITY, -INFINITY};
+  (void)state;
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    base_text text = {.allocator = &base_libc_allocator};
+    rig plain, fast;
+    print_model(&text, &layers[i], 1);
+    rig_open(&plain, text.at, "eager");
+    rig_open(&fast, text.at, "native");
+    for (int64_t k = 0; k < 6; k++) {
+      const special odd = {0, k * 97, values[k % 3]};
+      if (!try_numbers(&plain, &odd) || !try_numbers(&fast, &odd)) fail_msg("%s%s", plain.err.text, fast.err.text);
+      const base_tensor *x = rig_output(&plain, 0), *y = rig_output(&fast, 0);
+      for (int64_t e = 0; e < base_tensor_numel(x); e++) {
+        const float a = ((const float *)x->data)[e], b = ((const float *)y->data)[e];
+        if (!isfinite(a) != !isfinite(b)) fail_msg("layer %zu, element %lld: %g, not %g", i, (long long)e, b, a);
+      }
+    }
+    rig_close(&plain);
+    rig_close(&fast);
+    base_text_free(&text);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(norms_go_into_weights),
-                                     cmocka_unit_test(pixels_times_a_matrix_are_a_product),
-                                     cmocka_unit_test(others_stay_convolutions)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(norms_go_into_weights), cmocka_unit_test(what_is_not_finite_stays_where_it_is),
+      cmocka_unit_test(pixels_times_a_matrix_are_a_product), cmocka_unit_test(others_stay_convolutions)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,10 @@
  * noise: F(2x2) 2.6e-7, 3.5e-7, 5.0e-7, 7.0e-7; F(4x4) 7.4e-7, 9.8e-7, 1.7e-6, 2.1e-6 (tests/kernels/test_winograd.c).
  * A plain sum in f32 has about that of F(2x2).
  *
+ * Infinities and NaN: the four corners of a transformed tile together see each of its pixels, and one channel of their
+ * sums sees all channels in. So these sums times 0 are 0 unless some input is not finite (or something overflows, which
+ * costs time alone); winograd_nonfinite.h says what is done then.
+ *
  * Bits: a tile does not see its neighbours, and a product adds along the channels in order, so that groups, chunks and
  * workers make no difference. */
 #include "kernels/conv.h"
@@ -30,6 +34,7 @@
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_winograd.h"
 #include "kernels/tuning.h"
+#include "kernels/winograd_nonfinite.h"
 
 enum {
   SIDE = 6, /* of F(4x4, 3x3), the larger form */
@@ -202,6 +207,7 @@ typedef struct job {
   /* Of the worker: */
   float *v, *sums, *zeros;
   int64_t v_plane, sums_plane;
+  bool finite; /* false: v has zeros for inputs that are not finite, of which there are some */
 } job;
 
 /* Tiles [first, end) of output planes [plane, last) of a sample, a set's products of them, and the input planes that
@@ -239,6 +245,20 @@ static void tile_place(const job *j, int64_t tile, int64_t *row, int64_t *column
   *column = phase % w->dilation + at % j->tiles_across * j->tile * w->dilation;
 }
 
+/* A tile's inputs again, with zeros for those that are not finite. */
+static void transform_finite(const job *j, const float *const *pixels, int64_t channels, float *to) {
+  float finite[ELEMENTS][V_LANES];
+  const float *from[ELEMENTS];
+  for (int64_t c = 0; c < channels; c += V_LANES) {
+    const int64_t count = base_min_i64(channels - c, V_LANES);
+    for (int64_t e = 0; e < j->elements; e++) {
+      from[e] = finite[e];
+      for (int64_t i = 0; i < count; i++) finite[e][i] = isfinite(pixels[e][c + i]) ? pixels[e][c + i] : 0;
+    }
+    j->form->in(from, count, to + c, j->v_plane);
+  }
+}
+
 static void transform_tile(const job *j, const float *plane, int64_t tile, int64_t channels, float *to) {
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   const int64_t side = j->tile + 2;
@@ -253,7 +273,8 @@ static void transform_tile(const job *j, const float *plane, int64_t tile, int64
       bool inside = y >= 0 && y < h->in && x >= 0 && x < w->in;
       pixels[i * side + k] = inside ? plane + (y * w->in + x) * j->x_pitch : j->zeros;
     }
-  j->form->in(pixels, channels, to, j->v_plane);
+  if (j->finite) j->form->in(pixels, channels, to, j->v_plane);
+  else transform_finite(j, pixels, channels, to);
 }
 
 static void group_in(const job *j, const group *g) {
@@ -397,26 +418,70 @@ static void multiply(const job *j, const group *g, int64_t panel, int64_t panels
     }
 }
 
+/* Of all rows of a block of sums, one vector of each product: is it finite in the corners? */
+static bool sums_finite(const job *j, const group *g, int64_t panel, int64_t panels) {
+  const int64_t rows = (g->last - g->plane) * group_tiles(g), side = j->tile + 2;
+  const int64_t corners[] = {0, side - 1, side * (side - 1), side * side - 1};
+  vf zero = v_zero();
+  for (int64_t p = 0; p < panels; p += j->panels - (panel + p) % j->panels)
+    for (int64_t row = 0; row < rows; row++) V_FOR(c, 4) {
+        const float *sums = j->sums + corners[c] * j->sums_plane + (row * panels + p) * V_LANES;
+        zero = v_fma(v_zero(), v_load(sums), zero);
+      }
+  return v_sum(zero) == 0;
+}
+
+/* The inputs and sums of a block again, with zeros for inputs that are not finite. */
+static void multiply_finite(job *j, const group *g, int64_t panel, int64_t panels) {
+  j->finite = false;
+  group_in(j, g);
+  multiply(j, g, panel, panels);
+}
+
+/* Outputs of a tile of a plane of a batch that begin at `row` and `column`. */
+static void add_nonfinite(const job *j, const tile_target *t, int64_t plane, int64_t row, int64_t column,
+                          int64_t channel, int64_t channels) {
+  const int64_t planes = j->conv.axis[0].out;
+  kern_winograd_add_nonfinite(&(kern_winograd_outputs){.conv = &j->conv,
+                                                       .tile = j->tile,
+                                                       .x = j->x + plane / planes * j->conv.in_size * j->x_pitch,
+                                                       .x_pitch = j->x_pitch,
+                                                       .weights = j->u,
+                                                       .plane = plane % planes,
+                                                       .row = row,
+                                                       .column = column,
+                                                       .channel = channel,
+                                                       .channels = channels,
+                                                       .rows = t->rows,
+                                                       .columns = t->columns,
+                                                       .y = t->y,
+                                                       .row_distance = t->row,
+                                                       .column_distance = t->column});
+}
+
 /* Outputs of a tile of a plane, `channels` of them from `channel`, from their sums. */
 static void tile_outputs(const job *j, const tile_target *whole, int64_t pixel, int64_t tile, int64_t channel,
                          int64_t channels, const float *sums) {
   const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
+  const bool cheap = j->cheap && j->finite;
   tile_target target = *whole;
   int64_t row, column;
   tile_place(j, tile, &row, &column);
+  const int64_t plane = pixel / h->out / w->out;
   pixel += row * w->out + column;
   target.y = j->y + pixel * j->y_pitch + channel;
-  if (j->cheap && j->epilogue.residual)
+  if (cheap && j->epilogue.residual)
     target.residual = j->epilogue.residual + pixel * j->epilogue.residual_pitch + channel;
   target.rows = base_min_i64(j->tile, (h->out - row + h->dilation - 1) / h->dilation);
   target.columns = base_min_i64(j->tile, (w->out - column + w->dilation - 1) / w->dilation);
   if (row >= h->out || column >= w->out) return; /* a phase may be a tile shorter than another */
   j->form->out(sums, j->sums_plane, &target, channels);
-  for (int64_t i = 0; i < target.rows && (!j->cheap || j->epilogue.chain); i++) {
+  if (!j->finite) add_nonfinite(j, &target, plane, row, column, channel, channels);
+  for (int64_t i = 0; i < target.rows && (!cheap || j->epilogue.chain); i++) {
     kern_epilogue all = kern_epilogue_at(&j->epilogue, pixel + i * h->dilation * w->out, channel);
     kern_epilogue_stride(&all, w->dilation);
     float *to = target.y + i * target.row;
-    if (j->cheap) kern_epilogue_chain(&all, to, target.column, target.columns, channels);
+    if (cheap) kern_epilogue_chain(&all, to, target.column, target.columns, channels);
     else KERN_NAME(epilogue_rows)(&all, to, target.column, target.columns, channels);
   }
 }
@@ -430,10 +495,10 @@ static void group_out(const job *j, const group *g, int64_t channel, int64_t cha
                         .column = w->dilation * j->y_pitch,
                         .residual_row = h->dilation * w->out * e->residual_pitch,
                         .residual_column = w->dilation * e->residual_pitch,
-                        .bias = j->cheap && e->bias ? e->bias + channel : NULL,
+                        .bias = j->cheap && j->finite && e->bias ? e->bias + channel : NULL,
                         .early = {-INFINITY, INFINITY},
                         .late = {-INFINITY, INFINITY}};
-  if (j->cheap) kern_epilogue_cheap(e, e->late && e->residual ? target.late : target.early);
+  if (j->cheap && j->finite) kern_epilogue_cheap(e, e->late && e->residual ? target.late : target.early);
   for (int64_t plane = g->plane; plane < g->last; plane++) {
     int64_t pixel = (g->sample * j->conv.axis[0].out + plane) * h->out * w->out;
     for (int64_t t = g->first; t < g->end; t++, sums += pitch)
@@ -452,15 +517,19 @@ static void block_out(const job *j, const group *g, int64_t panel, int64_t panel
     group_out(j, g, channel + i * j->out, j->out, j->sums + i * j->panels * V_LANES, pitch);
 }
 
-static void run_task(const job *j, int64_t task, int64_t *group_done) {
+static void run_task(job *j, int64_t task, int64_t *group_done) {
   int64_t chunk = task % j->chunks, number = task / j->chunks;
   const group g = group_of(j, number);
-  if (*group_done != number) group_in(j, &g);
+  if (*group_done != number) {
+    j->finite = true;
+    group_in(j, &g);
+  }
   *group_done = number;
   int64_t last = base_min_i64((chunk + 1) * j->chunk_panels, g.products * j->panels);
   for (int64_t panel = chunk * j->chunk_panels; panel < last; panel += j->block_panels) {
     int64_t panels = base_min_i64(j->block_panels, last - panel);
     multiply(j, &g, panel, panels);
+    if (j->finite && !sums_finite(j, &g, panel, panels)) multiply_finite(j, &g, panel, panels);
     block_out(j, &g, panel, panels);
   }
 }

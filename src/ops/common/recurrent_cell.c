@@ -4,14 +4,18 @@
 #include <math.h>
 #include <strings.h>
 
-static double relu(double x, double a, double b) { return (void)a, (void)b, x > 0 ? x : 0; }
+/* NaN stays. */
+static double relu(double x, double a, double b) { return (void)a, (void)b, x <= 0 ? 0 : x; }
 static double hyperbolic(double x, double a, double b) { return (void)a, (void)b, tanh(x); }
 static double sigmoid(double x, double a, double b) { return (void)a, (void)b, 1 / (1 + exp(-x)); }
 static double affine(double x, double a, double b) { return a * x + b; }
 static double leaky_relu(double x, double a, double b) { return (void)b, x >= 0 ? x : a * x; }
 static double thresholded(double x, double a, double b) { return (void)b, x >= a ? x : 0; }
 static double scaled_tanh(double x, double a, double b) { return a * tanh(b * x); }
-static double hard_sigmoid(double x, double a, double b) { return fmin(fmax(a * x + b, 0), 1); }
+static double hard_sigmoid(double x, double a, double b) {
+  const double y = a * x + b;
+  return y < 0 ? 0 : y > 1 ? 1 : y;
+}
 static double elu(double x, double a, double b) { return (void)b, x >= 0 ? x : a * expm1(x); }
 static double softsign(double x, double a, double b) { return (void)a, (void)b, x / (1 + fabs(x)); }
 static double softplus(double x, double a, double b) { return (void)a, (void)b, log1p(exp(x)); }

@@ -4,11 +4,14 @@
  * side of the square of outputs that are computed together.
  *
  * The reference is the definition: in double, Y = At [sum over channels of U * (Bt d B)] A for each tile of the image,
- * where d is the tile's input, 0 outside the image, and * is element by element (Lavin and Gray 2015). */
+ * where d is the tile's input, 0 outside the image, and * is element by element (Lavin and Gray 2015);
+ * what of d is not finite is added as kernels/winograd_nonfinite.h says. */
 #include "kernels/kernels.h"
 #include "kernels/pack_winograd.h"
+#include "kernels/winograd_nonfinite.h"
 #include "ops/common/conv_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { SIDE = 6 };
@@ -135,6 +138,7 @@ static void transform_inputs(const kern_conv *c, const base_f32 *x, const tile_a
       bool inside = plane >= 0 && plane < depth->in && y >= 0 && y < h->in && z >= 0 && z < w->in;
       int64_t pixel = (plane * h->in + y) * w->in + z;
       d[i] = inside ? (double)x[(pixel * c->groups + t->group) * c->group_in + k % c->group_in] : 0;
+      if (!isfinite(d[i])) d[i] = 0;
     }
     sandwich(t->tile == 2 ? input_2 : input_4, side, side, d, v);
   }
@@ -164,6 +168,27 @@ static void write_tile(const kern_conv *c, const base_f32 *u, const double *v, c
   }
 }
 
+/* What inputs that are not finite make of the tile, in all channels. */
+static void add_nonfinite(const kern_conv *c, const base_f32 *x, const base_f32 *u, const tile_at *t, base_f32 *y) {
+  const kern_conv_axis *h = &c->axis[1], *w = &c->axis[2];
+  const int64_t channels = c->groups * c->group_out;
+  kern_winograd_add_nonfinite(
+      &(kern_winograd_outputs){.conv = c,
+                               .tile = t->tile,
+                               .x = x,
+                               .x_pitch = c->groups * c->group_in,
+                               .weights = u,
+                               .plane = t->plane,
+                               .row = t->row,
+                               .column = t->column,
+                               .channels = channels,
+                               .rows = base_min_i64(t->tile, (h->out - t->row + h->dilation - 1) / h->dilation),
+                               .columns = base_min_i64(t->tile, (w->out - t->column + w->dilation - 1) / w->dilation),
+                               .y = y + ((t->plane * h->out + t->row) * w->out + t->column) * channels,
+                               .row_distance = h->dilation * w->out * channels,
+                               .column_distance = w->dilation * channels});
+}
+
 static td_status winograd_conv_reference(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
   if (base_tensor_numel(out) == 0) return TD_OK;
@@ -182,10 +207,13 @@ static td_status winograd_conv_reference(const base_call *call) {
       for (t.row = 0; t.row < h->out; t.row++)
         for (t.column = 0; t.column < w->out; t.column++) {
           if (t.row / h->dilation % t.tile != 0 || t.column / w->dilation % t.tile != 0) continue;
+          const base_f32 *from = x + n * c.in_size * c.groups * c.group_in;
+          base_f32 *to = y + n * c.out_size * c.groups * c.group_out;
           for (t.group = 0; t.group < c.groups; t.group++) {
-            transform_inputs(&c, x + n * c.in_size * c.groups * c.group_in, &t, v);
-            write_tile(&c, u, v, &t, y + n * c.out_size * c.groups * c.group_out);
+            transform_inputs(&c, from, &t, v);
+            write_tile(&c, u, v, &t, to);
           }
+          add_nonfinite(&c, from, u, &t, to);
         }
   return ops_apply_epilogue(call, y);
 }

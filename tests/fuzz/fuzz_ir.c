@@ -2,6 +2,7 @@
  * reads back to the same text. */
 #include <stdlib.h>
 
+#include "fuzz/change_numbers.h"
 #include "ops/ops.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/change_numbers.h"
 #include "fmt/fmt.h"
 #include "import/import.h"
 #include "ops/ops.h"

@@ -1,4 +1,5 @@
 /* Source text of TorchScript archives. */
+#include "fuzz/change_numbers.h"
 #include "import/torchscript/ast_priv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,0 +1,67 @@
+/* change_numbers.h -- for targets whose inputs are texts with numbers: beside libFuzzer's own changes, one of the
+ * text's numbers becomes one at an end of its range. libFuzzer finds those by luck alone, and sizes and indices that a
+ * script tells overflow there. A target that includes this has it; replay.c makes some of these changes, too. */
+#ifndef TESTS_FUZZ_CHANGE_NUMBERS_H
+#define TESTS_FUZZ_CHANGE_NUMBERS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* libFuzzer's interface. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
+
+static inline bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+
+static inline bool is_word(uint8_t c) {
+  return is_digit(c) || c == '_' || c == '.' || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
+
+/* Where number `index` of the text begins, and its length with its sign; the count of numbers where there is no such.
+ */
+static inline size_t find_number(const uint8_t *data, size_t size, size_t index, size_t *at, size_t *length) {
+  size_t count = 0;
+  for (size_t i = 0; i < size; i++) {
+    if (!is_digit(data[i]) || (i > 0 && is_word(data[i - 1]))) continue;
+    size_t end = i;
+    while (end < size && is_digit(data[end])) end++;
+    *at = i > 0 && data[i - 1] == '-' ? i - 1 : i;
+    *length = end - *at;
+    if (count++ == index) return count;
+    i = end;
+  }
+  return count;
+}
+
+/* A change of the text by `seed`; false: it has no numbers, or no room. */
+static inline bool change_number(uint8_t *data, size_t *size, size_t max_size, unsigned int seed) {
+  static const char *const ends[] = {"9223372036854775807",
+                                     "-9223372036854775808",
+                                     "9223372036854775806",
+                                     "4611686018427387904",
+                                     "2147483648",
+                                     "-2147483649",
+                                     "4294967295",
+                                     "-1",
+                                     "0"};
+  enum { ENDS = sizeof ends / sizeof *ends };
+  size_t at = 0, length = 0;
+  const size_t count = find_number(data, *size, SIZE_MAX, &at, &length);
+  if (count == 0) return false;
+  find_number(data, *size, seed / ENDS % count, &at, &length);
+  const char *text = ends[seed % ENDS];
+  const size_t put = strlen(text);
+  if (*size - length > max_size - put) return false;
+  memmove(data + at + put, data + at + length, *size - at - length);
+  memcpy(data + at, text, put);
+  *size += put - length;
+  return true;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
+  const bool archive = size >= 2 && memcmp(data, "PK", 2) == 0; /* its numbers stand behind sums of its bytes */
+  if (seed % 2 == 0 && !archive && max_size > 32 && change_number(data, &size, max_size, seed / 2)) return size;
+  return LLVMFuzzerMutate(data, size, max_size);
+}
+#endif

@@ -124,26 +124,40 @@ static td_status choose_variant(const loading *l, uint32_t *variant, file_facts 
 
 /* ---- constants ---- */
 
-static td_status check_constants(const loading *l, const char *base, uint64_t bytes, uint64_t offset) {
-  void *at;
+/* Their checksums are compared before anything is made of them (plan_check_constants): that reads all of the file. */
+static td_status map_constants(const loading *l) {
+  const file_section *s;
+  void *table;
   uint32_t count;
-  TRY(read_section(l, FILE_TABLE, FILE_ALL, sizeof(file_constant), &at, &count));
-  const file_constant *table = at;
-  for (uint32_t i = 0; i < count; i++) {
-    if (!base_in_range(table[i].offset, table[i].bytes, bytes))
-      return damaged(l, offset, "a constant lies outside its section");
-    if (base_checksum(base + table[i].offset, (size_t)table[i].bytes) != table[i].checksum)
-      return damaged(l, offset + table[i].offset, "the checksum of a constant differs");
-  }
+  TRY(find_section(l, FILE_CONSTANTS, FILE_ALL, &s));
+  const char *base = (const char *)l->source->bytes + s->offset;
+  if (plan_add_segment(l->plan, base, s->bytes) == PLAN_NONE) return base_no_memory(l->err, "a plan");
+  TRY(read_section(l, FILE_TABLE, FILE_ALL, sizeof(file_constant), &table, &count));
+  plan_unread *unread = base_new(l->plan->arena, plan_unread, 1);
+  const char *file = base_arena_text(l->plan->arena, l->source->file ? l->source->file : "");
+  if (!unread || !file) return base_no_memory(l->err, "a plan");
+  *unread = (plan_unread){
+      .file = file, .base = base, .bytes = s->bytes, .offset = s->offset, .constants = table, .count = count};
+  l->plan->unread = unread;
   return TD_OK;
 }
 
-static td_status map_constants(const loading *l, bool checked) {
-  const file_section *s;
-  TRY(find_section(l, FILE_CONSTANTS, FILE_ALL, &s));
-  const char *base = (const char *)l->source->bytes + s->offset;
-  if (!checked) TRY(check_constants(l, base, s->bytes, s->offset));
-  return plan_add_segment(l->plan, base, s->bytes) == PLAN_NONE ? base_no_memory(l->err, "a plan") : TD_OK;
+static td_status damaged_constant(const plan_unread *u, uint64_t offset, const char *what, td_error *err) {
+  return base_fail(err, TD_BAD_FILE, u->file, (int64_t)(u->offset + offset), "a saved plan that is damaged: %s", what);
+}
+
+td_status plan_check_constants(const plan_exe *plan, td_error *err) {
+  plan_unread *u = plan->unread;
+  if (!u || __atomic_load_n(&u->whole, __ATOMIC_RELAXED)) return TD_OK;
+  for (uint32_t i = 0; i < u->count; i++) {
+    const file_constant *c = &u->constants[i];
+    if (!base_in_range(c->offset, c->bytes, u->bytes))
+      return damaged_constant(u, 0, "a constant lies outside its section", err);
+    if (base_checksum(u->base + c->offset, (size_t)c->bytes) != c->checksum)
+      return damaged_constant(u, c->offset, "the checksum of a constant differs", err);
+  }
+  __atomic_store_n(&u->whole, 1, __ATOMIC_RELAXED);
+  return TD_OK;
 }
 
 /* In memory the elements of a constant of strings are addresses: it gets a segment of its own. */
@@ -248,9 +262,9 @@ static td_status read_tables(const loading *l, uint32_t variant) {
 }
 
 /* Variant `number` of the file into l->plan. */
-static td_status read_plan(const loading *l, uint32_t number, const file_facts *facts, bool checked) {
+static td_status read_plan(const loading *l, uint32_t number, const file_facts *facts) {
   plan_exe *plan = l->plan;
-  TRY(map_constants(l, checked));
+  TRY(map_constants(l));
   TRY(read_tables(l, number));
   TRY(find_code(l, number, facts));
   if (!plan->names.count || plan->names.at[plan->names.count - 1] || facts->backend >= plan->names.count)
@@ -283,7 +297,7 @@ static td_status read_variants(const loading *l, uint32_t general) {
     }
     *to = own.plan;
     TRY(read_facts(&own, i, &facts));
-    TRY(read_plan(&own, i, &facts, true));
+    TRY(read_plan(&own, i, &facts));
   }
   return TD_OK;
 }
@@ -296,7 +310,7 @@ static td_status read_file(loading *l) {
                      FILE_ALIGN);
   TRY(read_head(l, l->plan->arena));
   TRY(choose_variant(l, &number, &facts));
-  TRY(read_plan(l, number, &facts, false));
+  TRY(read_plan(l, number, &facts));
   return read_variants(l, number);
 }
 

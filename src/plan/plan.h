@@ -223,6 +223,16 @@ typedef struct plan_size {
 } plan_size;
 enum { PLAN_VARIANTS = 32 /* at most, of one plan */ };
 
+/* Constants in a file, whose checksums are compared before they are first used: by the first session of the plan. */
+typedef struct plan_unread {
+  const char *file; /* for errors */
+  const char *base; /* of the constants, `bytes` long, at `offset` of the file */
+  uint64_t bytes, offset;
+  const struct file_constant *constants; /* `count` stretches and their checksums */
+  uint32_t count;
+  uint32_t whole; /* 1: all of them were right; any thread may set it */
+} plan_unread;
+
 typedef struct plan_exe {
   base_arena *arena; /* everything below lives here */
   base_dims dims;
@@ -259,6 +269,7 @@ typedef struct plan_exe {
   void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
   bool (*locate_code)(const void *code, const char *name, plan_code *place); /* of the function called that */
+  plan_unread *unread;                  /* NULL: its constants are no part of a file */
   plan_tier *tier;                      /* NULL: all of its code is there from the beginning */
   const struct kern_tuning *tuning;     /* of its kernels' calls, in the arena; NULL: their defaults */
   BASE_VEC(struct plan_exe *) variants; /* of the general plan, whose own they are: for particular sizes */
@@ -359,10 +370,13 @@ typedef struct plan_source {
   uint64_t contract;   /* that machine code must have been made for */
 } plan_source;
 bool plan_is_saved(const void *bytes, size_t size); /* do they begin like a saved plan? */
-/* The plan in a file, with its variants: tables are copied and checksums compared, also those of the constants;
- * plan_complete is still to come for each, and plan_check_variant for the variants. Errors: TD_BAD_FILE with the byte
- * offset, TD_UNSUPPORTED where the CPU lacks what all variants need. */
+/* The plan in a file, with its variants: tables are copied and their checksums compared; plan_check_constants compares
+ * those of the constants. plan_complete is still to come for each, and plan_check_variant for the variants. Errors:
+ * TD_BAD_FILE with the byte offset, TD_UNSUPPORTED where the CPU lacks what all variants need. */
 td_status plan_open(const plan_source *source, const td_allocator *allocator, plan_exe **plan, td_error *err);
+/* Compares the checksums of a loaded plan's constants, its variants' too, once: whoever makes something of them (a
+ * session, another file) asks first. Any thread may. TD_BAD_FILE with the byte offset. */
+td_status plan_check_constants(const plan_exe *plan, td_error *err);
 /* Makes a loaded plan one that can run: links its functions, finds roots, captures and lifetimes, verifies. */
 td_status plan_complete(plan_exe *plan, const plan_symbols *symbols, td_error *err);
 

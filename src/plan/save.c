@@ -267,6 +267,8 @@ td_status plan_save(const plan_exe *const *plans, uint32_t count, const char *li
                      all);
   all = 0;
   for (uint32_t i = 0; i < count; i++)
+    TRY(plan_check_constants(plans[i], err)); /* damage gets no checksum of its own */
+  for (uint32_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < plan_count(plans[i]); k++) TRY(add_plan(&s, plan_at(plans[i], k), all++));
   TRY(add_common(&s));
   return lay_out(&s, library, all, image);

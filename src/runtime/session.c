@@ -80,6 +80,7 @@ static void change_to(run_session *s, uint32_t variant) {
 
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
                           td_error *err) {
+  TRY(plan_check_constants(plan, err));
   base_arena *arena = base_arena_new(allocator);
   run_session *s = arena ? base_new(arena, run_session, 1) : NULL;
   if (!s) {

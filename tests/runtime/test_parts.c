@@ -177,6 +177,49 @@ static void the_same_bits(void **state) {
   }
 }
 
+enum { WIDE = 256, ROWS = 16, WIDE_SAMPLES = 64 };
+
+/* Whole samples, or as many as step `i` takes at a time. */
+static int64_t part_of(const run_session *session, uint32_t i) {
+  const plan_binding *b = &session->active->binding;
+  return b->parts_of[i] == PLAN_NONE ? WIDE_SAMPLES : b->parts.at[b->parts_of[i]].part;
+}
+
+/* A step without weights, and one with many bytes of them, which each part reads anew: each is told by what it reads
+ * and leaves as plan_choose_parts is to know it. */
+static void steps_are_weighed_by_what_they_read(void **state) {
+  (void)state;
+  rig r;
+  base_text text = {.allocator = &base_libc_allocator};
+  base_text_print(&text, "input %%0 \"x\": f32[n, %d, %d]\nconst %%1: f32[%d, %d] = {0", ROWS, WIDE, WIDE, WIDE);
+  for (int i = 1; i < WIDE * WIDE; i++) base_text_print(&text, ", %d", i % 3 - 1);
+  base_text_print(&text, "}\n%%2 = aten::sin(%%0)\n%%3 = td::linear(%%2, %%1) {n = %d}\noutput \"y\" %%3\n", WIDE);
+  const compile_setting setting = {
+      .backend = compile_find_backend("native"), .disabled = "prepack", .isa = BASE_ISA_VECTOR, .alone = "*"};
+  rig_open_as(&r, text.at, NULL, &setting);
+  const double each = ROWS * WIDE * sizeof(float), weights = WIDE * WIDE * sizeof(float);
+  const plan_load loads[] = {{.inner = each, .outer = each},
+                             {.inner = each, .outer = each, .shared = weights, .passed = each}};
+  enum { COUNT = sizeof loads / sizeof *loads };
+  assert_int_equal(r.plan->steps.count, COUNT);
+  for (size_t cache = 32 * 1024; cache <= 1 << 20; cache *= 2) {
+    int64_t expected[COUNT];
+    assert_true(plan_choose_parts(r.arena, loads, COUNT, WIDE_SAMPLES, (double)cache, expected));
+    run_session *session = open_session(&r, NULL, cache);
+    const int64_t dims[] = {WIDE_SAMPLES, ROWS, WIDE};
+    base_tensor t = base_tensor_of(NULL, TD_F32, 3, dims);
+    t.data = base_arena_alloc_aligned(r.arena, base_tensor_bytes(&t), 64);
+    memset(t.data, 0, base_tensor_bytes(&t));
+    const base_value value = {.kind = BASE_TENSOR, .tensor = t};
+    assert_int_equal(run_set_input(session, 0, &value, &r.err), TD_OK);
+    rig_run(&(rig){.session = session});
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(part_of(session, i), expected[i]);
+    run_session_free(session);
+  }
+  base_text_free(&text);
+  rig_close(&r);
+}
+
 /* What only steps in parts use takes memory for one part. */
 static void memory_for_one_part(void **state) {
   (void)state;
@@ -434,14 +477,11 @@ static void misfits_are_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),
-                                     cmocka_unit_test(memory_for_one_part),
-                                     cmocka_unit_test(foreign_views),
-                                     cmocka_unit_test(observers_hear_once),
-                                     cmocka_unit_test(observers_hear_every_thread),
-                                     cmocka_unit_test(shares_of_threads),
-                                     cmocka_unit_test(light_steps_stay_with_their_operands),
-                                     cmocka_unit_test(a_failing_step_is_named),
-                                     cmocka_unit_test(misfits_are_named)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_same_bits),           cmocka_unit_test(steps_are_weighed_by_what_they_read),
+      cmocka_unit_test(memory_for_one_part),     cmocka_unit_test(foreign_views),
+      cmocka_unit_test(observers_hear_once),     cmocka_unit_test(observers_hear_every_thread),
+      cmocka_unit_test(shares_of_threads),       cmocka_unit_test(light_steps_stay_with_their_operands),
+      cmocka_unit_test(a_failing_step_is_named), cmocka_unit_test(misfits_are_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""mutate.py [N] [SECONDS] [SEED] -- ./dev mutate: faults put into the sources, one at a time, and held against the release
+tests and the recorded models. What no test notices is printed with its file and line: it is equivalent, or wants a test.
+
+A room is chosen by how many places it has for a fault, then the place: a comparison, a sign, a truth value, a negation, a
+connective, a constant. One seed gives the same faults in the same tree. All is done in a copy, build-mutate/tree. The tests of
+the room come first, then the others; what changes no byte of the library, or does not compile, is not counted."""
+
+import collections
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+CORPUS = pathlib.Path(os.environ.get("TREADLE_CORPUS", "../shared/corpus")).resolve()
+TREE = pathlib.Path("build-mutate/tree")
+SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
+         "+=": "-=", "-=": "+=", "true": "false", "false": "true"}
+# what is skipped comes first: comments, texts, preprocessor lines
+TOKENS = re.compile(r"""(?P<skip>/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#(?:\\\n|[^\n])*)"""
+                    r"""|(?P<swap>(?<= )(?:<=?|>=?|==|!=|&&|\|\||\+=?|-=?)(?= )|\b(?:true|false)\b)"""
+                    r"""|(?P<not>(?<=[( ])!(?=\w))|(?P<number>(?<=[\[( ])\d+(?=[\]);, ]))""", re.S | re.M | re.X)
+Fault = collections.namedtuple("Fault", "path at old new")
+
+
+def faults_of(path):
+    for token in TOKENS.finditer(path.read_text()):
+        old = token[0]
+        if token["swap"]:
+            yield Fault(path, token.start(), old, SWAPS[old])
+        elif token["not"]:
+            yield Fault(path, token.start(), old, "")
+        elif token["number"]:
+            yield Fault(path, token.start(), old, str(int(old) + 1))
+
+
+def run(command, seconds):
+    """Does it end well in time?"""
+    try:
+        done = subprocess.run(command, cwd=TREE, timeout=seconds, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace")
+        return done.returncode == 0, done.stdout
+    except subprocess.TimeoutExpired:
+        return False, "too slow"
+
+
+def shell(command, seconds=1800):
+    return run(["sh", "-c", ". tools/common.sh; " + command], seconds)
+
+
+def library():
+    """The library's code, without what debuggers read."""
+    subprocess.run(["objcopy", "--strip-debug", "build/libtreadle.a", "build/plain.a"], cwd=TREE, check=True)
+    return (TREE / "build/plain.a").read_bytes()
+
+
+def copy_tree():
+    TREE.mkdir(parents=True, exist_ok=True)
+    files = subprocess.run(["git", "ls-files"], check=True, stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    for name in filter(None, files):
+        source, target = pathlib.Path(name), TREE / name
+        if not source.is_file() or (target.is_file() and target.read_bytes() == source.read_bytes()):
+            continue  # what did not change is not compiled again
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+
+
+def noticed(room):
+    """What notices the fault that is in the tree; None: nothing does."""
+    near = [path.stem for path in sorted((TREE / "tests" / room).glob("test_*.c"))]
+    steps = [(f"tests of {room}", f"cmake --build build --target {' '.join(near)} && ctest --test-dir build --timeout 120 "
+              f"-j2 --stop-on-failure -R '^({'|'.join(near)})(_[0-9]+)?$'")] if near else []
+    steps += [("another test", "cmake --build build && ctest --test-dir build --timeout 120 -j2 --stop-on-failure"),
+              ("ONNX's cases", "check_onnx build native && check_onnx build eager"),
+              ("recorded models", f"[ ! -d '{CORPUS}' ] || {{ corpus='{CORPUS}'; check_corpus build native; }}")]
+    for name, command in steps:
+        fine, output = shell(command)
+        if not fine:
+            failed = re.search(r"\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|ILLEGAL)", output)
+            return failed[1] if failed else name
+    return None
+
+
+def main(count, seconds, seed):
+    end = time.time() + seconds
+    copy_tree()
+    fine, output = shell("configure release && cmake --build build")
+    if not fine:
+        sys.exit(output[-2000:] + "\nmutate: the tree does not build")
+    before = library()
+    rooms = collections.defaultdict(list)
+    for path in sorted((TREE / "src").rglob("*.c")):
+        rooms[path.relative_to(TREE / "src").parts[0]] += faults_of(path)
+    chance = random.Random(seed)
+    found = survived = 0
+    while found + survived < count and time.time() < end:
+        room = chance.choices(list(rooms), [len(all_of) for all_of in rooms.values()])[0]
+        fault = chance.choice(rooms[room])
+        text = fault.path.read_text()
+        line = text.count("\n", 0, fault.at) + 1
+        where = f"{fault.path.relative_to(TREE)}:{line}: {fault.old!r} -> {fault.new!r}"
+        try:
+            fault.path.write_text(text[:fault.at] + fault.new + text[fault.at + len(fault.old):])
+            fine, _ = shell("cmake --build build --target treadle_static")
+            if not fine or library() == before:
+                print(f"no fault  {where}", flush=True)
+                continue
+            by = noticed(room)
+        finally:
+            fault.path.write_text(text)
+        found += by is not None
+        survived += by is None
+        print(f"{'found     ' if by else 'SURVIVED  '}{where}" + (f"  by {by}" if by else ""), flush=True)
+    print(f"{found} passed, {survived} failed")
+    return survived > 0
+
+
+if __name__ == "__main__":
+    numbers = [int(word) for word in sys.argv[1:]] + [20, 3600, 1][len(sys.argv) - 1:]
+    sys.exit(main(*numbers[:3]))

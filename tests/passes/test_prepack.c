@@ -156,9 +156,52 @@ static void what_is_not_finite_stays_where_it_is(void **state) {
   }
 }
 
+static uint32_t constants_after_prepack(const char *text) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  base_text printed = {.allocator = &base_libc_allocator};
+  td_error err;
+  uint32_t changes = 0, count = 0;
+  if (find_pass("prepack")->run(graph, &(passes_setting){.isa = BASE_ISA_VECTOR}, &changes, &err) != TD_OK ||
+      find_pass("dead")->run(graph, &(passes_setting){0}, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
+    fail_msg("%s", err.text);
+  assert_int_equal(ir_print(graph, &printed), TD_OK);
+  for (const char *at = printed.at; (at = strstr(at, "const %")); at++) count++;
+  base_text_free(&printed);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return count;
+}
+
+/* Two convolutions by constants of the same bytes: one packed form, unless their kernels differ in size or rank. */
+static void equal_weights_are_packed_once(void **state) {
+  (void)state;
+  static const struct {
+    const char *dims[2], *kernel[2];
+    uint32_t constants;
+  } rows[] = {{{"2, 2, 1, 2", "2, 2, 1, 2"}, {"1, 2", "1, 2"}, 1},
+              {{"2, 2, 1, 2", "2, 2, 2, 1"}, {"1, 2", "2, 1"}, 2},
+              {{"2, 2, 2", "2, 2, 2, 1"}, {"2", "2, 1"}, 2},
+              {{"2, 2, 2, 1", "2, 2, 2"}, {"2, 1", "2"}, 2}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    base_text text = {.allocator = &base_libc_allocator};
+    for (int k = 0; k < 2; k++)
+      base_text_print(&text, "input %%%d \"x%d\": f32[1, %s2]\n", k, k, rows[i].kernel[k][1] ? "9, 9, " : "9, ");
+    for (int k = 0; k < 2; k++)
+      base_text_print(&text, "const %%%d: f32[%s] = {1, 2, 3, 4, 5, 6, 7, 8}\n", 2 + k, rows[i].dims[k]);
+    for (int k = 0; k < 2; k++)
+      base_text_print(&text, "%%%d = td::conv(%%%d, %%%d) {kernel = [%s], channels = 2}\n", 4 + k, k, 2 + k,
+                      rows[i].kernel[k]);
+    base_text_print(&text, "output \"y\" %%4\noutput \"z\" %%5\n");
+    assert_int_equal(constants_after_prepack(text.at), rows[i].constants);
+    base_text_free(&text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(norms_go_into_weights), cmocka_unit_test(what_is_not_finite_stays_where_it_is),
-      cmocka_unit_test(pixels_times_a_matrix_are_a_product), cmocka_unit_test(others_stay_convolutions)};
+      cmocka_unit_test(equal_weights_are_packed_once), cmocka_unit_test(pixels_times_a_matrix_are_a_product),
+      cmocka_unit_test(others_stay_convolutions)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

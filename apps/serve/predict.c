@@ -50,7 +50,8 @@ static td_status read_picture(serve_job *job, td_error *err) {
   if (info.rank != 4 || info.dtype != TD_F32 || info.dims[1] != 3)
     return bad(err, "this model takes no pictures: POST tensors to /v2/models/NAME/infer");
   TRY(fmt_image_decode(job->arena, job->body, job->count, FMT_IMAGE_MOST_PIXELS, &image, err));
-  TRY(fmt_image_preprocess(job->arena, &image, "imagenet", &pixels, err));
+  const fmt_image_input input = {info.dtype, info.rank, info.dims};
+  TRY(fmt_image_preprocess(job->arena, &image, "imagenet", &input, &pixels, err));
   job->inputs[0] = (td_tensor){.dtype = TD_F32, .rank = 4, .data = pixels.data};
   memcpy(job->inputs[0].dims, pixels.dims, sizeof job->inputs[0].dims);
   return TD_OK;

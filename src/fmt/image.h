@@ -41,10 +41,21 @@ fmt_image fmt_image_crop(const fmt_image *image, int32_t left, int32_t top, int3
 
 /* The names of the presets, in order; NULL after the last. */
 const char *fmt_image_preset_name(size_t index);
-/* The picture as the network's input by the preset `name`, f32[1,3,side,side] in `arena`:
- *   "imagenet"           shorter edge to 256 bilinear, centre 224, (byte / 255 - mean) / deviation (torchvision)
- *   "efficientnet_lite"  centre square of 7/8 of the shorter edge, bicubic to 224, (byte - 127) / 128
- * TD_BAD_ARGUMENT: an unknown preset (the error lists them). */
-td_status fmt_image_preprocess(base_arena *arena, const fmt_image *image, const char *name, base_tensor *tensor,
-                               td_error *err);
+/* The network's input that a picture is to become: [3,H,W] or [1,3,H,W], the same with the channels last, or with one
+ * channel, which is gray. Dimensions of any size are -1. */
+typedef struct fmt_image_input {
+  td_dtype dtype;
+  int32_t rank; /* -1: not known, [1,3,H,W] */
+  const int64_t *dims;
+} fmt_image_input;
+
+/* The picture as that input (NULL: f32[1,3,H,W] of any size) by the preset `name`, in `arena`:
+ *   "imagenet"           as small as it covers 8/7 of the input, bilinear, then the centre; (byte / 255 - mean) /
+ *                        deviation (torchvision)
+ *   "efficientnet_lite"  the centre of 7/8 of what has the input's proportions, bicubic; (byte - 127) / 128
+ *   "raw"                the whole picture, bilinear; byte / 255, of integers the byte itself
+ * Where the input may be of any size, it is 224 x 224, and by "raw" the picture's own.
+ * TD_BAD_ARGUMENT: an unknown preset (the error lists them), an input that is no picture. */
+td_status fmt_image_preprocess(base_arena *arena, const fmt_image *image, const char *name,
+                               const fmt_image_input *input, base_tensor *tensor, td_error *err);
 #endif

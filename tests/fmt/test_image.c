@@ -114,7 +114,7 @@ static td_status read_picture(const td_allocator *allocator, const uint8_t *byte
   fmt_image image;
   base_tensor tensor;
   td_status status = fmt_image_decode(arena, bytes, size, 1 << 16, &image, err);
-  if (status == TD_OK) status = fmt_image_preprocess(arena, &image, "efficientnet_lite", &tensor, err);
+  if (status == TD_OK) status = fmt_image_preprocess(arena, &image, "efficientnet_lite", NULL, &tensor, err);
   base_arena_free(arena);
   return status;
 }

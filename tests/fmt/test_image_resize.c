@@ -108,9 +108,9 @@ static void absurd_sizes_are_refused(void **state) {
   assert_int_equal(fmt_image_resize(arena, &image, 0, 1, FMT_BICUBIC, &resized, NULL), TD_BAD_ARGUMENT);
   assert_int_equal(fmt_image_resize(arena, &image, 1, -1, FMT_BICUBIC, &resized, NULL), TD_BAD_ARGUMENT);
   assert_int_equal(fmt_image_resize(arena, &image, INT32_MAX, INT32_MAX, FMT_BICUBIC, &resized, NULL), TD_BAD_ARGUMENT);
-  assert_int_equal(fmt_image_preprocess(arena, &oblong, "imagenet", &tensor, NULL), TD_BAD_ARGUMENT);
+  assert_int_equal(fmt_image_preprocess(arena, &oblong, "imagenet", NULL, &tensor, NULL), TD_BAD_ARGUMENT);
   td_error err = {0};
-  assert_int_equal(fmt_image_preprocess(arena, &image, "vgg", &tensor, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(fmt_image_preprocess(arena, &image, "vgg", NULL, &tensor, &err), TD_BAD_ARGUMENT);
   assert_non_null(strstr(err.text, "imagenet, efficientnet_lite"));
   base_arena_free(arena);
 }
@@ -143,7 +143,7 @@ static void presets_cut_the_centre(void **state) {
       }
     base_arena *arena = base_arena_new(&base_libc_allocator);
     base_tensor tensor;
-    assert_int_equal(fmt_image_preprocess(arena, &image, cases[i].preset, &tensor, NULL), TD_OK);
+    assert_int_equal(fmt_image_preprocess(arena, &image, cases[i].preset, NULL, &tensor, NULL), TD_OK);
     assert_int_equal(tensor.rank, 4);
     assert_int_equal(base_tensor_numel(&tensor), 3 * 224 * 224);
     bool lite = cases[i].preset[0] == 'e';
@@ -163,21 +163,98 @@ static void presets_cut_the_centre(void **state) {
 static void a_single_pixel_fills_the_input(void **state) {
   (void)state;
   uint8_t rgb[3] = {255, 0, 127};
+  const int64_t dims[] = {1, 3, 224, 224};
+  const fmt_image_input input = {TD_F32, 4, dims};
   fmt_image image = {.width = 1, .height = 1, .stride = 3, .rgb = rgb};
   for (size_t i = 0; fmt_image_preset_name(i); i++) {
     base_arena *arena = base_arena_new(&base_libc_allocator);
     base_tensor tensor;
-    assert_int_equal(fmt_image_preprocess(arena, &image, fmt_image_preset_name(i), &tensor, NULL), TD_OK);
+    assert_int_equal(fmt_image_preprocess(arena, &image, fmt_image_preset_name(i), &input, &tensor, NULL), TD_OK);
     for (int c = 0; c < 3; c++) assert_true(value_at(&tensor, c, 0, 0) == value_at(&tensor, c, 223, 223));
+    base_arena_free(arena);
+  }
+}
+
+/* What the input is tells sizes, order of axes, type and colours. */
+static void inputs_tell_the_form(void **state) {
+  (void)state;
+  uint8_t rgb[4 * 2 * 3];
+  for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(10 * i);
+  const fmt_image image = {.width = 4, .height = 2, .stride = 12, .rgb = rgb};
+  const struct {
+    const char *preset;
+    td_dtype dtype;
+    int32_t rank;
+    int64_t dims[4], want[4];
+    int64_t at; /* an element, and what it is */
+    double value;
+  } cases[] = {
+      {"raw", TD_F32, 4, {-1, 3, -1, -1}, {1, 3, 2, 4}, 3 + 8, 100 / 255.0},
+      {"raw", TD_F32, 3, {3, -1, -1}, {3, 2, 4}, 3 + 8, 100 / 255.0},
+      {"raw", TD_U8, 3, {-1, -1, -1}, {3, 2, 4}, 3 + 8, 100},
+      {"raw", TD_U8, 4, {1, -1, -1, 3}, {1, 2, 4, 3}, 3 * 3 + 1, 100},
+      {"raw", TD_I32, 3, {2, 4, 3}, {2, 4, 3}, 3 * 3 + 1, 100},
+      {"raw", TD_U8, 3, {1, -1, -1}, {1, 2, 4}, 1, (30 * 19595 + 40 * 38470 + 50 * 7471 + 0x8000) >> 16},
+      {"raw", TD_F64, 4, {1, 2, 4, 1}, {1, 2, 4, 1}, 0, ((10 * 38470 + 20 * 7471 + 0x8000) >> 16) / 255.0},
+      {"imagenet", TD_F32, 4, {1, 3, 7, 14}, {1, 3, 7, 14}, 0, NAN},
+      {"imagenet", TD_F32, 4, {1, 14, 7, 3}, {1, 14, 7, 3}, 0, NAN},
+      {"efficientnet_lite", TD_F32, 4, {1, 3, 10, 20}, {1, 3, 10, 20}, 0, NAN},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    const fmt_image_input input = {cases[i].dtype, cases[i].rank, cases[i].dims};
+    base_tensor t;
+    td_error err = {0};
+    if (fmt_image_preprocess(arena, &image, cases[i].preset, &input, &t, &err) != TD_OK) fail_msg("%s", err.text);
+    assert_int_equal(t.dtype, cases[i].dtype);
+    assert_int_equal(t.rank, cases[i].rank);
+    assert_memory_equal(t.dims, cases[i].want, sizeof *t.dims * (size_t)t.rank);
+    if (!isnan(cases[i].value)) assert_true(fabs(base_load_f64(t.dtype, t.data, cases[i].at) - cases[i].value) < 1e-6);
+    base_arena_free(arena);
+  }
+}
+
+static void inputs_that_are_no_pictures(void **state) {
+  (void)state;
+  uint8_t rgb[3] = {0};
+  const fmt_image image = {.width = 1, .height = 1, .stride = 3, .rgb = rgb};
+  const struct {
+    const char *preset, *says;
+    td_dtype dtype;
+    int32_t rank;
+    int64_t dims[5];
+  } cases[] = {
+      {"raw", "another shape", TD_F32, 2, {3, 4}},
+      {"raw", "another shape", TD_F32, 4, {2, 3, 4, 4}},
+      {"raw", "another shape", TD_F32, 4, {1, 4, 4, 4}},
+      {"raw", "another shape", TD_F32, 5, {1, 1, 3, 4, 4}},
+      {"raw", "another shape", TD_F32, 0, {0}},
+      {"raw", "no picture", TD_F32, 4, {1, 3, 0, 4}},
+      {"raw", "no picture", TD_F32, 4, {1, 3, INT64_MAX, INT64_MAX}},
+      {"imagenet", "needs raw", TD_U8, 4, {1, 3, 4, 4}},
+      {"imagenet", "needs raw", TD_F32, 4, {1, 1, 28, 28}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    const fmt_image_input input = {cases[i].dtype, cases[i].rank, cases[i].dims};
+    base_tensor t;
+    td_error err = {0};
+    assert_int_equal(fmt_image_preprocess(arena, &image, cases[i].preset, &input, &t, &err), TD_BAD_ARGUMENT);
+    if (!strstr(err.text, cases[i].says)) fail_msg("%s", err.text);
     base_arena_free(arena);
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(resizing_follows_the_definition), cmocka_unit_test(halving_by_hand),
-      cmocka_unit_test(absurd_sizes_are_refused),        cmocka_unit_test(presets_cut_the_centre),
-      cmocka_unit_test(a_window_is_a_part_of_the_whole), cmocka_unit_test(a_single_pixel_fills_the_input),
+      cmocka_unit_test(resizing_follows_the_definition),
+      cmocka_unit_test(halving_by_hand),
+      cmocka_unit_test(absurd_sizes_are_refused),
+      cmocka_unit_test(presets_cut_the_centre),
+      cmocka_unit_test(a_window_is_a_part_of_the_whole),
+      cmocka_unit_test(a_single_pixel_fills_the_input),
+      cmocka_unit_test(inputs_tell_the_form),
+      cmocka_unit_test(inputs_that_are_no_pictures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fmt_image image;
   base_tensor tensor;
   td_error err;
+  const int64_t dims[] = {1, 9, 5, size % 2 ? 3 : 1};
+  const fmt_image_input inputs[] = {{TD_F32, 4, dims}, {TD_U8, 3, dims + 1}};
   if (!arena) return 0;
   if (fmt_image_decode(arena, data, size, 1 << 20, &image, &err) == TD_OK)
     for (size_t i = 0; fmt_image_preset_name(i); i++)
-      fmt_image_preprocess(arena, &image, fmt_image_preset_name(i), &tensor, &err);
+      for (size_t k = 0; k < 3; k++)
+        fmt_image_preprocess(arena, &image, fmt_image_preset_name(i), k < 2 ? &inputs[k] : NULL, &tensor, &err);
   base_arena_free(arena);
   return 0;
 }

@@ -37,6 +37,17 @@ is_alone() { # PROGRAM
   ! needs_shared "$1"
 }
 
+installs() { # COMPONENT WANTED UNWANTED: does the component have files of the one name, and none of the other?
+  cmake --install build --prefix "$work/$1" --component "$1" >/dev/null || return 1
+  [ -n "$(find "$work/$1" -name "$2")" ] && [ -z "$(find "$work/$1" -name "$3")" ]
+}
+
+# The shared library asks for nothing: none of what libtreadle.a needs has to be there to link it.
+asks_for_nothing() {
+  flags=$(PKG_CONFIG_LIBDIR=$libraries/pkgconfig PKG_CONFIG_PATH= pkg-config --libs treadle) || return 1
+  case $flags in *-lspng* | *-lz*) return 1 ;; esac
+}
+
 is_small() { # PROGRAM: at most 3 MB without symbols
   strip -o "$work/stripped" "$1" && [ "$(wc -c <"$work/stripped")" -le 3000000 ]
 }
@@ -56,6 +67,7 @@ check "bash reads the completion" bash -n "$prefix/share/bash-completion/complet
 check "pkg-config, shared: builds" link_with_pkg_config "$work/shared"
 check "pkg-config, shared: runs" env LD_LIBRARY_PATH="$libraries" "$work/shared"
 check "pkg-config, shared: uses the library" needs_shared "$work/shared"
+check "pkg-config, shared: needs no package" asks_for_nothing
 check "pkg-config, static: builds" link_with_pkg_config "$work/static" --static
 check "pkg-config, static: runs" "$work/static"
 check "pkg-config, static: needs no library" is_alone "$work/static"
@@ -64,6 +76,11 @@ check "cmake, shared: runs" "$work/cmake/use_shared"
 check "cmake, shared: uses the library" needs_shared "$work/cmake/use_shared"
 check "cmake, static: runs" "$work/cmake/use_static"
 check "cmake, static: needs no library" is_alone "$work/cmake/use_static"
+
+check "component runtime: the shared library alone" installs runtime 'libtreadle.so.*' '*.h'
+check "component development: headers, no program" installs development treadle.h treadle-serve
+check "component development: what links" installs development libtreadle.a 'libtreadle.so.*'
+check "component command: programs, no library" installs command treadle.1 'libtreadle*'
 
 echo "$installed passed, $wrong failed"
 [ $wrong -eq 0 ]

@@ -625,17 +625,18 @@ static void damaged_archives(void **state) {
   free(copy);
 }
 
-static void failing_allocations(void **state) {
-  (void)state;
+/* Loads a file, or else bytes, with one allocation after the other refused: every one, or with `sparse` ever fewer. */
+static void fail_each(const char *path, const base_text *bytes, bool sparse) {
   td_load_options options = options_for(&matrix);
   bool failed = true;
-  for (uint64_t n = 1; failed; n += 1 + n / 16) {
+  for (uint64_t n = 1; failed; n += 1 + (sparse ? n / 16 : 0)) {
     base_counting counting = {.inner = &base_libc_allocator, .fail_at = n, .each = true};
     td_allocator failing = base_counting_allocator(&counting);
     td_model *model = NULL;
     td_error err = {0};
     options.allocator = &failing;
-    td_status status = td_model_load("tests/import/torchscript/state.pt", &options, &model, &err);
+    td_status status = path ? td_model_load(path, &options, &model, &err)
+                            : td_model_load_memory(bytes->at, bytes->length, &options, &model, &err);
     if (status != TD_OK && status != TD_NO_RESOURCE) fail_msg("allocation %d: %s", (int)n, err.text);
     char *text = NULL;
     if (status == TD_OK && td_model_print(model, "plan", "text", &text, NULL) == TD_OK) td_text_free(model, text);
@@ -643,6 +644,29 @@ static void failing_allocations(void **state) {
     assert_int_equal(counting.live, 0);
     failed = counting.made >= n;
   }
+}
+
+static void failing_allocations(void **state) {
+  (void)state;
+  fail_each("tests/import/torchscript/state.pt", NULL, true);
+}
+
+/* More changes in a branch than the journal first has room for: its growth is refused, and the branch is rolled back.
+ */
+static void no_memory_to_note_changes(void **state) {
+  (void)state;
+  const member members[] = {
+      NET, NO_CONSTANTS, VERSION,
+#define LIST(name) "    " name " = annotate(List[int], [])\n"
+#define ADD(name) "      _ = torch.append(" name ", 1)\n"
+      CODE("  def forward(self, x: Tensor) -> Tensor:\n" LIST("a") LIST("b") LIST("c") LIST("d") LIST("e") LIST("f")
+               LIST("g") LIST("h") LIST("i") LIST("j") "    if bool(torch.gt(torch.sum(x), 0)):\n" ADD("a") ADD("b")
+                   ADD("c") ADD("d") ADD("e") ADD("f") ADD("g") ADD("h") ADD("i")
+                       ADD("j") "    else:\n      pass\n"
+                                "    return torch.add(x, torch.len(j))\n")};
+  base_text zip = zip_of(members, sizeof members / sizeof *members);
+  fail_each(NULL, &zip, false);
+  base_text_free(&zip);
 }
 
 int main(void) {
@@ -668,6 +692,7 @@ int main(void) {
       cmocka_unit_test(strided_and_grouped),
       cmocka_unit_test(damaged_archives),
       cmocka_unit_test(failing_allocations),
+      cmocka_unit_test(no_memory_to_note_changes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,10 @@ static struct aten_entry *push(aten *a, aten_place_kind kind, void *at, uint32_t
   if (e) {
     e->place = (aten_place){kind, at, slot};
     e->born = born;
-  } else if (!ir_build_failed(a->b)) ir_build_take(a->b, base_no_memory(a->b->err, "the journal of changes"));
+  } else if (!ir_build_failed(a->b)) {
+    a->journal.count = 0; /* a vector that could not grow is gone: rolling back must find nothing */
+    ir_build_take(a->b, base_no_memory(a->b->err, "the journal of changes"));
+  }
   return e;
 }
 
@@ -94,7 +97,7 @@ aten_mark aten_mark_now(aten *a) {
 }
 
 uint32_t aten_changed(aten *a, aten_mark mark, aten_place **places) {
-  uint32_t count = 0, most = a->journal.count - mark.entry;
+  uint32_t count = 0, most = a->journal.count > mark.entry ? a->journal.count - mark.entry : 0;
   aten_place *found = aten_alloc(a, (size_t)most * sizeof *found);
   base_map seen = {0};
   for (uint32_t i = mark.entry; found && i < a->journal.count; i++) {

@@ -82,6 +82,7 @@ static void restore_locals(merge *m) {
 static void save_locals(merge *m) {
   m->before_count = m->f->locals.count;
   m->before = room(m->f->im, m->before_count, sizeof *m->before);
+  if (!m->before) m->before_count = 0; /* out of memory */
   for (uint32_t i = 0; m->before && i < m->before_count; i++) {
     const ts_local *l = &m->f->locals.at[i];
     m->before[i] = l->set ? l->value : (aten_value){.kind = ATEN_UNDEFINED};
@@ -183,7 +184,7 @@ static ts_cargo *add_cargo(merge *m) {
 }
 
 static void add_places(merge *m, const way *w) {
-  for (uint32_t i = 0; i < w->place_count; i++) {
+  for (uint32_t i = 0; i < w->place_count && ts_ok(m->f->im); i++) {
     bool known = false;
     for (uint32_t j = 0; j < m->cargo.count && !known; j++)
       known = m->cargo.at[j].is_place && m->cargo.at[j].place.at == w->places[i].at &&

@@ -57,6 +57,10 @@ ts_local *ts_make_local(ts_frame *f, base_str name) {
   const uint32_t *index = base_map_get(&f->names, name);
   if (index) return &f->locals.at[*index];
   ts_local *local = base_vec_push(f->im->arena, &f->locals);
+  if (!local) { /* the vector is gone, and what names stand for with it */
+    f->locals.count = 0;
+    f->names = (base_map){0};
+  }
   if (!local || !base_map_put(&f->names, f->im->arena, name, f->locals.count - 1, NULL)) {
     ir_build_take(&f->im->build, base_no_memory(f->im->err, f->im->source->file));
     return NULL;

@@ -85,6 +85,17 @@ static void place_in_order(inputs *in) {
   }
 }
 
+static aten_value no_argument(inputs *in, const char *path) {
+  const ts_function *f = in->function;
+  base_text names = {.allocator = base_arena_allocator(in->im->arena)};
+  for (uint32_t i = 1; i < f->param_count; i++)
+    base_text_print(&names, "%s%.*s", i > 1 ? ", " : "", (int)f->params[i].name.length, f->params[i].name.at);
+  const char *text = base_arena_format(in->im->arena, "the method has no such argument; it has: %s",
+                                       names.failed || !names.length ? "none" : names.at);
+  base_text_free(&names);
+  return fail(in, path, text ? text : "the method has no such argument");
+}
+
 static void place_all(inputs *in) {
   const import_source *source = in->im->source;
   for (uint32_t i = 0; i < in->count; i++) {
@@ -92,7 +103,7 @@ static void place_all(inputs *in) {
     in->at[i] = (placed){.spec = spec, .rest = ""};
     if (spec->path) in->at[i].param = param_of_path(in->function, spec->path, &in->at[i].rest);
     else if (spec->name) in->at[i].param = find_param(in->function, base_str_of(spec->name));
-    if (spec->path && !in->at[i].param) fail(in, spec->path, "the method has no such argument");
+    if (spec->path && !in->at[i].param) no_argument(in, spec->path);
   }
   place_in_order(in);
   for (uint32_t i = 0; i < in->count && ts_ok(in->im); i++)

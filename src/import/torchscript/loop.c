@@ -51,6 +51,7 @@ static void save_locals(loop *l) {
   ts_frame *f = l->f;
   l->before_count = f->locals.count;
   l->before = room(f->im, l->before_count, sizeof *l->before);
+  if (!l->before) l->before_count = 0; /* out of memory */
   for (uint32_t i = 0; l->before && i < l->before_count; i++)
     l->before[i] = f->locals.at[i].set ? f->locals.at[i].value : (aten_value){.kind = ATEN_UNDEFINED};
 }

@@ -78,13 +78,25 @@ td_status ir_infer_outputs(ir_infer *ctx) {
   return ctx->op->infer(ctx);
 }
 
+/* Says what the operands are, too: of most failures that is the cause. */
 td_status ir_infer_fail(ir_infer *ctx, const char *format, ...) {
+  enum { SHOWN = 6 };
   char text[1024];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return base_fail(ctx->err, TD_BAD_FILE, NULL, -1, "%s: %s", ctx->op->name, text);
+  base_text operands = {.allocator = ctx->arena ? base_arena_allocator(ctx->arena) : &base_libc_allocator};
+  for (uint32_t i = 0; i < ctx->in_count && i <= SHOWN; i++) {
+    base_text_print(&operands, "%s", i == SHOWN ? ", ..." : i ? ", " : " of ");
+    if (i == SHOWN) break;
+    if (ir_in(ctx, i)) ir_type_print(ctx->dims, &ir_in(ctx, i)->type, &operands);
+    else base_text_print(&operands, "-");
+  }
+  td_status status = base_fail(ctx->err, TD_BAD_FILE, NULL, -1, "%s%s: %s", ctx->op->name,
+                               operands.at && !operands.failed ? operands.at : "", text);
+  base_text_free(&operands);
+  return status;
 }
 
 td_status ir_out(ir_infer *ctx, uint32_t i, td_dtype dtype, int32_t rank, const base_dim *dims) {

@@ -3,6 +3,7 @@
 #include "plan/plan_priv.h"
 #include "base/size.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool is_symbol(const base_dims *dims, base_dim d, int64_t *symbol) {
@@ -69,12 +70,38 @@ static td_status check_guards(const plan_exe *plan, const int64_t *symbols, td_e
   return TD_OK;
 }
 
-/* The name of the step that defines `slot`, for messages. */
-static const char *definer(const plan_exe *plan, uint32_t slot) {
+/* The step that defines `slot`; NULL: none. */
+static const plan_step *step_of(const plan_exe *plan, uint32_t slot) {
   for (uint32_t i = 0; i < plan->steps.count; i++)
     for (uint32_t k = 0; k < plan->steps.at[i].out_count; k++)
-      if (plan->operands.at[plan->steps.at[i].out + k] == slot) return plan_name(plan, plan->steps.at[i].name);
-  return "";
+      if (plan->operands.at[plan->steps.at[i].out + k] == slot) return &plan->steps.at[i];
+  return NULL;
+}
+
+/* Its name, for messages. */
+static const char *definer(const plan_exe *plan, uint32_t slot) {
+  const plan_step *step = step_of(plan, slot);
+  return step ? plan_name(plan, step->name) : "";
+}
+
+/* The result in `index` has no size: says which shapes do not go together. */
+static td_status no_size(const plan_exe *plan, uint32_t index, int32_t dim, const int64_t *symbols, td_error *err) {
+  const plan_step *step = step_of(plan, index);
+  char text[400] = "";
+  size_t at = 0;
+  for (uint32_t i = 0; step && i < step->in_count && at < sizeof text; i++) {
+    const uint32_t operand = plan->operands.at[step->in + i];
+    if (operand == PLAN_NONE || plan->slots.at[operand].dtype == TD_INVALID) continue;
+    const plan_slot *slot = &plan->slots.at[operand];
+    base_tensor t = {.dtype = slot->dtype, .rank = slot->rank};
+    char one[200];
+    for (int32_t k = 0; k < slot->rank; k++)
+      if (!base_dim_eval(&plan->dims, slot->dims[k], symbols, &t.dims[k])) t.dims[k] = -1;
+    at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", *text ? " and " : "; it takes ",
+                           base_tensor_describe(&t, one, sizeof one));
+  }
+  return base_fail(err, TD_BAD_ARGUMENT, definer(plan, index), -1,
+                   "these input shapes do not fit the model: dimension %d of a result has no size%s", dim, text);
 }
 
 static td_status bind_slot(const plan_exe *plan, uint32_t index, const int64_t *symbols, base_tensor *t, size_t *bytes,
@@ -83,8 +110,7 @@ static td_status bind_slot(const plan_exe *plan, uint32_t index, const int64_t *
   int64_t dims[BASE_MAX_RANK], count;
   for (int32_t k = 0; k < slot->rank; k++)
     if (!base_dim_eval(&plan->dims, slot->dims[k], symbols, &dims[k]) || dims[k] < 0)
-      return base_fail(err, TD_BAD_ARGUMENT, definer(plan, index), -1,
-                       "these input shapes do not fit the model: dimension %d of a result has no size", k);
+      return no_size(plan, index, k, symbols, err);
   if (!base_numel(slot->rank, dims, &count) || !base_dtype_bytes(slot->dtype, count, bytes))
     return base_fail(err, TD_BAD_ARGUMENT, definer(plan, index), -1, "the size of a result overflows");
   *t = base_tensor_of(NULL, slot->dtype, slot->rank, dims);

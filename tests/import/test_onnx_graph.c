@@ -303,6 +303,38 @@ static void sizes_without_a_name(void **state) {
               "output \"y\" %2\n");
 }
 
+/* torch.onnx notes the modules around a node: they stand in front of its name, unless that is a path already. */
+static void modules_of_nodes(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *scopes, *origin;
+  } rows[] = {
+      {"node_linear", "['', 'enc', 'enc.0', 'linear']", "enc.0/node_linear (Relu)"},
+      {"node_add", "['', 'add']", "node_add (Relu)"},
+      {"/enc/Relu", "['', 'enc', 'relu']", "/enc/Relu (Relu)"},
+      {"node", "[\"it's\", 'relu']", "it's/node (Relu)"},
+      {"node", "['open", "node (Relu)"},
+      {"node", "", "node (Relu)"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    base_text g = message(), extra = message(), other = message(), entry = message();
+    fmt_put_str(&other, 1, "namespace");
+    fmt_put_str(&other, 2, "['a', 'b', 'c']");
+    put(&extra, 9, &other);
+    fmt_put_str(&entry, 1, "pkg.torch.onnx.name_scopes");
+    fmt_put_str(&entry, 2, rows[i].scopes);
+    put(&extra, 9, &entry);
+    put_input(&g, "x", DIMS(2));
+    put_node_as(&g, 1, "", "Relu", rows[i].name, "x", "y", &extra);
+    put_output(&g, "y");
+    base_text m = model_of(&g, NULL);
+    char text[256];
+    snprintf(text, sizeof text, "input %%0 \"x\": f32[2]\n%%1 = aten::relu(%%0): f32[2]  # \"%s\"\noutput \"y\" %%1\n",
+             rows[i].origin);
+    expect_text(&m, text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(chain_of_two),         cmocka_unit_test(unsorted),
@@ -310,7 +342,7 @@ int main(void) {
       cmocka_unit_test(constants_are_views),  cmocka_unit_test(sparse_initializers),
       cmocka_unit_test(constant_forms),       cmocka_unit_test(functions_are_inlined),
       cmocka_unit_test(external_data),        cmocka_unit_test(bad_external_data),
-      cmocka_unit_test(sizes_without_a_name),
+      cmocka_unit_test(sizes_without_a_name), cmocka_unit_test(modules_of_nodes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

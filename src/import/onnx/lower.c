@@ -100,12 +100,34 @@ static td_status find_inputs(onnx_node *n) {
   return TD_OK;
 }
 
+enum { ONNX_MAX_MODULE = 1024 };
+
+/* The innermost module around a node, "enc.0" of "['', 'enc', 'enc.0', 'linear']": the last name but one, as the last
+ * is the node's own in PyTorch. Empty where nobody tells, or the node's name is a path already. */
+static base_str module_of(const onnx_record *r) {
+  base_str names[2] = {{"", 0}, {"", 0}};
+  if (r->name.length && memchr(r->name.at, '/', r->name.length)) return names[0];
+  for (size_t i = 0; i < r->scopes.length; i++) {
+    const char quote = r->scopes.at[i];
+    if (quote != '\'' && quote != '"') continue;
+    const char *begin = r->scopes.at + i + 1, *end = memchr(begin, quote, r->scopes.length - i - 1);
+    if (!end) break;
+    names[0] = names[1];
+    names[1] = (base_str){begin, (size_t)(end - begin)};
+    i = (size_t)(end - r->scopes.at);
+  }
+  return names[0].length <= ONNX_MAX_MODULE ? names[0] : (base_str){"", 0};
+}
+
 static td_status name_node(onnx_node *n) {
   const onnx_record *r = n->record;
   base_arena *arena = n->im->graph->arena;
   n->op_type = base_arena_slice(arena, r->op_type.at, r->op_type.length);
   if (!n->op_type) return base_no_memory(n->im->err, "a name");
-  if (r->name.length) n->label = base_arena_format(arena, "%s%.*s", n->scope->prefix, (int)r->name.length, r->name.at);
+  const base_str module = module_of(r);
+  if (r->name.length)
+    n->label = base_arena_format(arena, "%s%.*s%s%.*s", n->scope->prefix, (int)module.length, module.at,
+                                 module.length ? "/" : "", (int)r->name.length, r->name.at);
   else n->label = base_arena_format(arena, "%s%s_%u", n->scope->path, n->op_type, r->index);
   n->origin = n->label ? base_arena_format(arena, "%s (%s)", n->label, n->op_type) : NULL;
   return n->origin ? TD_OK : base_no_memory(n->im->err, "a name");

@@ -102,6 +102,21 @@ static td_status read_attr(const reader *r, const fmt_field *f, uint32_t depth, 
 
 /* ---- nodes and graphs ---- */
 
+/* Of what torch.onnx notes of a node, the modules around it. */
+static td_status take_entry(const reader *r, const fmt_field *f, uint32_t depth, void *to) {
+  base_str *entry = to; /* key, value */
+  (void)depth;
+  return f->number == 1 || f->number == 2 ? fmt_field_str(f, "metadata of a node", &entry[f->number - 1], r->err)
+                                          : TD_OK;
+}
+
+static td_status read_metadata(const reader *r, const fmt_field *f, onnx_record *node) {
+  base_str entry[2] = {{"", 0}, {"", 0}};
+  TRY(read_nested(r, f, "metadata of a node", take_entry, 0, entry));
+  if (base_str_is(entry[0], "pkg.torch.onnx.name_scopes")) node->scopes = entry[1];
+  return TD_OK;
+}
+
 static td_status take_node(const reader *r, const fmt_field *f, uint32_t depth, void *to) {
   onnx_record *node = to;
   switch (f->number) {
@@ -115,6 +130,7 @@ static td_status take_node(const reader *r, const fmt_field *f, uint32_t depth, 
       return read_attr(r, f, depth, base_vec_push(r->arena, &node->attrs));
     case 7: return read_domain(r, f, &node->domain);
     case 8: return fmt_field_str(f, "overload", &node->overload, r->err);
+    case 9: return read_metadata(r, f, node);
     default: return TD_OK;
   }
 }

@@ -58,6 +58,7 @@ typedef struct onnx_impl {
 
 typedef struct onnx_record { /* NodeProto */
   base_str name, op_type, domain, overload;
+  base_str scopes; /* of the module it was exported from, "['', 'enc', 'enc.0', 'linear']"; empty: not told */
   BASE_VEC(base_str) in, out;
   BASE_VEC(onnx_attr) attrs;
   uint32_t index; /* in its graph */

@@ -139,8 +139,12 @@ static td_status take_mask(const base_call *call, attention *a) {
   for (int32_t i = 0; i < 4; i++) {
     int32_t own = i - (4 - m->rank);
     int64_t size = own < 0 ? 1 : m->dims[own];
-    if (size != 1 && size != dims[i] && !(i == 3 && size < dims[i]))
-      return ops_fail(call, "the mask does not broadcast to the scores");
+    if (size != 1 && size != dims[i] && !(i == 3 && size < dims[i])) {
+      char text[200];
+      return ops_fail(call, "the mask %s does not broadcast to the scores [%lld,%lld,%lld,%lld]",
+                      base_tensor_describe(m, text, sizeof text), (long long)dims[0], (long long)dims[1],
+                      (long long)dims[2], (long long)dims[3]);
+    }
     a->mask_strides[i] = size == 1 ? 0 : m->strides[own];
   }
   return TD_OK;

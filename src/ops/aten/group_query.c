@@ -163,8 +163,12 @@ static td_status take_extras(const base_call *call, attention *a) {
   if (bias) {
     if (bias->rank != 4) return ops_fail(call, "a bias of rank %d", bias->rank);
     for (int i = 0; i < 4; i++) {
-      if (bias->dims[i] != 1 && bias->dims[i] != dims[i] && !(i == 3 && bias->dims[i] < dims[i]))
-        return ops_fail(call, "the bias does not broadcast to the scores");
+      if (bias->dims[i] != 1 && bias->dims[i] != dims[i] && !(i == 3 && bias->dims[i] < dims[i])) {
+        char text[200];
+        return ops_fail(call, "the bias %s does not broadcast to the scores [%lld,%lld,%lld,%lld]",
+                        base_tensor_describe(bias, text, sizeof text), (long long)dims[0], (long long)dims[1],
+                        (long long)dims[2], (long long)dims[3]);
+      }
       a->mask_strides[i] = bias->dims[i] == 1 ? 0 : bias->strides[i];
     }
     a->mask = bias;

@@ -56,8 +56,11 @@ static td_status layer_param(const base_call *call, uint32_t i, int32_t axis, in
   for (int32_t d = 0; d < tail.rank; d++) {
     tail.dims[d] = t->dims[d + extra];
     tail.strides[d] = t->strides[d + extra];
-    if (tail.dims[d] != 1 && tail.dims[d] != x->dims[x->rank - tail.rank + d])
-      return ops_fail(call, "operand %u does not broadcast to the normalised dimensions", i);
+    if (tail.dims[d] != 1 && tail.dims[d] != x->dims[x->rank - tail.rank + d]) {
+      char text[200], own[200];
+      return ops_fail(call, "operand %u, %s, does not broadcast to the normalised dimensions of %s", i,
+                      base_tensor_describe(t, own, sizeof own), base_tensor_describe(x, text, sizeof text));
+    }
   }
   double *to = base_call_scratch(call, (size_t)count, sizeof *to);
   if (!to) return base_no_memory(call->err, "scratch");

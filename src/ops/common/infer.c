@@ -33,18 +33,6 @@ bool ops_broadcast_dims(base_dims *dims, int32_t a_rank, const base_dim *a, int3
   return true;
 }
 
-static td_status broadcast_fails(ir_infer *ctx, uint32_t n) {
-  base_text text = {.allocator = ctx->arena ? base_arena_allocator(ctx->arena) : &base_libc_allocator};
-  for (uint32_t i = 0; i < n; i++) {
-    if (!ir_in(ctx, i)) continue;
-    base_text_print(&text, "%s", i ? " and " : "");
-    ir_type_print(ctx->dims, &ir_in(ctx, i)->type, &text);
-  }
-  td_status status = ir_infer_fail(ctx, "shapes do not broadcast: %s", text.at ? text.at : "");
-  base_text_free(&text);
-  return status;
-}
-
 td_status ops_infer_broadcast(ir_infer *ctx, uint32_t n, td_dtype dtype) {
   int32_t rank = 0;
   base_dim dims[BASE_MAX_RANK];
@@ -53,7 +41,7 @@ td_status ops_infer_broadcast(ir_infer *ctx, uint32_t n, td_dtype dtype) {
     if (!in) continue;
     if (in->type.rank == IR_UNRANKED) return ir_out_unranked(ctx, 0, dtype);
     if (!ops_broadcast_dims(ctx->dims, rank, dims, in->type.rank, in->type.dims, &rank, dims))
-      return broadcast_fails(ctx, n);
+      return ir_infer_fail(ctx, "shapes do not broadcast");
   }
   return ir_out(ctx, 0, dtype, rank, dims);
 }

@@ -214,6 +214,15 @@ class Loading(unittest.TestCase):
         with self.assertRaises(treadle.BadArgument):
             treadle.load(onnx_file.add(), weights="weights.pth")
 
+    def test_options_are_looked_at(self):
+        for wrong in ("batch", "batch=", "batch=0", "batch=1,", "batch=1 seq", 3, {"batch": ()}, {"batch": "8"}):
+            with self.assertRaisesRegex(treadle.BadArgument, "specialise"):
+                treadle.load(onnx_file.two_outputs(), specialise=wrong)
+        for math in ("fastt", "", "Exact"):
+            with self.assertRaisesRegex(treadle.BadArgument, "exact.*fast"):
+                treadle.load(onnx_file.two_outputs(), math=math)
+        treadle.load(onnx_file.two_outputs(), math="exact", specialise="")
+
     def test_open_sizes_by_name(self):
         path = os.path.join(os.path.dirname(__file__), "../../../tests/models/torchscript/forks/model.pt")
         model = treadle.load(path, [("f32", ("rows", 3))], threads=1)
@@ -399,6 +408,42 @@ class Calling(unittest.TestCase):
 class Memory(unittest.TestCase):
     def setUp(self):
         self.model = treadle.load(onnx_file.two_outputs())
+
+    def test_tables(self):
+        """What pandas, polars and Arrow have in common: columns by name. (They themselves: tests/trials/data.py.)"""
+        class Column(np.ndarray):
+            def to_numpy(self):
+                return np.asarray(self)
+
+        class Frame:
+            def __init__(self, **columns):
+                self.kept = {name: np.asarray(values).view(Column) for name, values in columns.items()}
+            columns = property(lambda self: list(self.kept))
+
+            def __getitem__(self, name):
+                return self.kept[name]
+
+            def __dataframe__(self):
+                raise NotImplementedError
+
+        x = np.arange(6, dtype="f8").reshape(2, 3)
+        whole = Frame(a=x[:, 0], b=x[:, 1].astype("i4"), c=x[:, 2].astype("f4"))
+        for y, z in (self.model(whole), self.model.session()(whole)):
+            np.testing.assert_array_equal(y, expected(x))
+        by_column = treadle.load(b'tdir 1\ninput %0 "a": f32[n]\ninput %1 "b": f32[n, 1]\n%2 = aten::mul(%0, %1)\noutput "y" %2\n')
+        np.testing.assert_array_equal(by_column(Frame(b=[2, 3], a=[1.0, 5.0], other=["x", "y"])), [[2, 10], [3, 15]])
+        for wrong, message in ((Frame(a=x[:, 0]), "has 1 columns .a.; the model takes x: f32.batch, 3"),
+                               (Frame(a=x[:, 0], b=x[:, 0], c=["u", "v"]), "column c holds <U1; the model takes f32")):
+            with self.assertRaisesRegex(treadle.BadArgument, message):
+                self.model(wrong)
+        with self.assertRaisesRegex(treadle.BadArgument, "has no column b; it has: a"):
+            by_column(Frame(a=x[:, 0]))
+        with self.assertRaisesRegex(treadle.BadArgument, "no column of the table is called as an input is"):
+            by_column(Frame(u=x[:, 0]))
+        ids = treadle.load(b'tdir 1\ninput %0 "a": i64[n]\n%1 = aten::neg(%0)\noutput "y" %1\n')
+        np.testing.assert_array_equal(ids(Frame(a=np.array([1, 2], "i2"))), [-1, -2])
+        with self.assertRaisesRegex(treadle.BadArgument, "float64, which does not become i64"):
+            ids(Frame(a=[1.0, np.nan]))
 
     def test_outputs_outlive_everything(self):
         model = treadle.load(onnx_file.two_outputs())

@@ -12,6 +12,7 @@ from ._debug import dump_into
 from ._errors import BadArgument
 from ._events import listener, told
 from ._options import compiler_and_cache, known_only, passes, sizes, thread_count
+from ._tables import inputs_of, is_table
 from . import _threads
 from ._threads import shared_pool
 
@@ -72,6 +73,8 @@ class _Callable:
 
     def _take(self, model, args, named, kinds):
         inputs = model.inputs
+        if len(args) == 1 and is_table(args[0]):
+            args, named = (), {**inputs_of(args[0], inputs), **named}
         args, named = by_path(args, named, inputs)
         if args and len(args) < len(inputs):
             args = spread(args, inputs)

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import re
 import shutil
 from collections.abc import Mapping
 
@@ -11,6 +12,7 @@ from ._errors import BadArgument
 FallbackGraph = collections.namedtuple("FallbackGraph", "why where operators")
 FallbackGraph.__doc__ = """A graph that PyTorch runs: the reason, the user's line where it begins ("" if unknown), its operators."""
 
+_SIZES = r"(\s*[^\s=;,]+=[1-9]\d*(,[1-9]\d*)*\s*|\s+|;)*"
 _SMALL = b'tdir 1\ninput %0 "x": f32[1]\n%1 = aten::neg(%0)\noutput "y" %1\n'
 
 
@@ -32,6 +34,8 @@ def thread_count(value, name):
 
 def sizes(specialise):
     """{"batch": (1, 8), "seq": 128} as the library takes it: "batch=1,8 seq=128"."""
+    if isinstance(specialise, str) and not re.fullmatch(_SIZES, specialise):
+        raise BadArgument(f"specialise is {specialise!r}; it takes \"batch=1,8 seq=128\", lists behind a \";\"", "specialise")
     if specialise is None or isinstance(specialise, str):
         return specialise
     if not isinstance(specialise, Mapping):

@@ -24,8 +24,6 @@ typedef struct bisection {
   uint32_t trials;
 } bisection;
 
-typedef BASE_VEC(const char *) name_list;
-
 /* ---- one try ---- */
 
 typedef struct attempt {
@@ -63,7 +61,7 @@ static bool parts(bisection *b, const cli_way *way) {
 }
 
 /* `first`, which may be NULL, and names [from, to) of the list, separated by commas. */
-static const char *joined(base_arena *arena, const char *first, const name_list *names, uint32_t from, uint32_t to) {
+static const char *joined(base_arena *arena, const char *first, const cli_name_vec *names, uint32_t from, uint32_t to) {
   const char *all = first ? first : "";
   for (uint32_t i = from; all && i < to; i++)
     all = *all ? base_arena_format(arena, "%s,%s", all, names->at[i]) : names->at[i];
@@ -72,32 +70,8 @@ static const char *joined(base_arena *arena, const char *first, const name_list 
 
 /* ---- passes ---- */
 
-/* The names that this build has under `key`: "passes" in the order they run, "kernels". */
-static td_status list_known(bisection *b, const char *key, name_list *names, td_error *err) {
-  size_t length = 0;
-  json_t *name;
-  size_t i;
-  TRY(td_capabilities(NULL, 0, &length, err));
-  char *text = base_arena_alloc(b->args->arena, length + 1);
-  if (!text) return base_no_memory(err, "names");
-  TRY(td_capabilities(text, length + 1, &length, err));
-  json_t *all = json_loads(text, 0, NULL);
-  td_status status = all ? TD_OK : base_no_memory(err, "names");
-  json_array_foreach(json_object_get(all, key), i, name) {
-    const char **to = base_vec_push(b->args->arena, names);
-    if (to) *to = base_arena_text(b->args->arena, json_string_value(name));
-    if (!to || !*to) status = base_no_memory(err, "names");
-  }
-  json_decref(all);
-  return status;
-}
-
-static td_status list_passes(bisection *b, name_list *passes, td_error *err) {
-  return list_known(b, "passes", passes, err);
-}
-
 /* The first pass with which outputs part; passes->count: they part without any. */
-static td_status find_pass(bisection *b, const name_list *passes, uint32_t *found, td_error *err) {
+static td_status find_pass(bisection *b, const cli_name_vec *passes, uint32_t *found, td_error *err) {
   uint32_t low = 0, high = passes->count; /* with the first `low` passes they agree, with `high` they part */
   cli_way way = b->way;
   way.disabled_passes = joined(b->args->arena, b->way.disabled_passes, passes, 0, passes->count);
@@ -116,17 +90,18 @@ static td_status find_pass(bisection *b, const name_list *passes, uint32_t *foun
 
 /* ---- kernels ---- */
 
-static bool known(const name_list *names, const char *name) {
+static bool known(const cli_name_vec *names, const char *name) {
   for (uint32_t i = 0; i < names->count; i++)
     if (strcmp(names->at[i], name) == 0) return true;
   return false;
 }
 
 /* The kernels of the plan; of a model that has none because it does not load, all there are. */
-static td_status list_kernels(bisection *b, name_list *kernels, td_error *err) {
+static td_status list_kernels(bisection *b, cli_name_vec *kernels, td_error *err) {
   cli_trial t;
   td_model_stats stats = {.size = sizeof stats};
-  if (cli_trial_open(b->args, &b->way, &t, err) != TD_OK) return list_known(b, "kernels", kernels, err);
+  if (cli_trial_open(b->args, &b->way, &t, err) != TD_OK)
+    return cli_known_names(b->args->arena, "kernels", kernels, err);
   td_status status = td_model_get_stats(t.model, &stats, err);
   for (uint32_t i = 0; status == TD_OK && i < stats.steps; i++) {
     td_step step = {.size = sizeof step};
@@ -142,7 +117,7 @@ static td_status list_kernels(bisection *b, name_list *kernels, td_error *err) {
 }
 
 /* Of kernels [0, count) of the list those that part when no other of them runs: halves, as long as one is enough. */
-static td_status find_kernels(bisection *b, const name_list *all, name_list *found, td_error *err) {
+static td_status find_kernels(bisection *b, const cli_name_vec *all, cli_name_vec *found, td_error *err) {
   base_arena *arena = b->args->arena;
   uint32_t from = 0, to = all->count;
   cli_way way = b->way;
@@ -168,7 +143,7 @@ static td_status find_kernels(bisection *b, const name_list *all, name_list *fou
 }
 
 /* Does the model agree when just these kernels are left out? */
-static td_status kernels_are_it(bisection *b, const name_list *all, name_list *found, bool *are, td_error *err) {
+static td_status kernels_are_it(bisection *b, const cli_name_vec *all, cli_name_vec *found, bool *are, td_error *err) {
   cli_way way = b->way;
   way.disabled_kernels = joined(b->args->arena, b->way.disabled_kernels, all, 0, all->count);
   if (!way.disabled_kernels) return base_no_memory(err, "names");
@@ -189,7 +164,7 @@ static void print_answer(const bisection *b, const char *what, const char *names
 }
 
 /* Where those kernels run in the model, as far as it loads. */
-static void print_places(const bisection *b, const name_list *kernels) {
+static void print_places(const bisection *b, const cli_name_vec *kernels) {
   enum { MOST = 3 };
   cli_trial t;
   td_error unused;
@@ -199,16 +174,22 @@ static void print_places(const bisection *b, const name_list *kernels) {
   cli_trial_close(&t);
 }
 
-static td_status report(const bisection *b, const char *pass, const name_list *kernels, td_error *err) {
+/* `parted`: do the outputs part at all? */
+static td_status report(const bisection *b, bool parted, const char *pass, const cli_name_vec *kernels, td_error *err) {
   base_arena *arena = b->args->arena;
   const char *names = joined(arena, NULL, kernels, 0, kernels->count);
   if (!names) return base_no_memory(err, "names");
   if (cli_flag(b->args, "json")) {
     json_t *root = json_object();
+    cli_json_set(root, "parts", json_boolean(parted));
     cli_json_set(root, "pass", pass ? cli_json_text(pass) : json_null());
     cli_json_set(root, "kernels", *names ? cli_json_text(names) : json_null());
     cli_json_set(root, "trials", json_integer(b->trials));
     return cli_print_json(root, err);
+  }
+  if (!parted) {
+    printf("nothing to look for: the outputs agree with eager's; --rtol and --atol say how closely\n");
+    return TD_OK;
   }
   if (pass) print_answer(b, "pass", pass, "disable-passes");
   if (*names) print_answer(b, "kernel", names, "disable-kernels");
@@ -222,14 +203,14 @@ static td_status report(const bisection *b, const char *pass, const name_list *k
 }
 
 static td_status search(bisection *b, td_error *err) {
-  name_list passes = {0}, kernels = {0}, found = {0};
+  cli_name_vec passes = {0}, kernels = {0}, found = {0};
   uint32_t pass = 0;
   bool in_kernels;
-  TRY(list_passes(b, &passes, err));
+  TRY(cli_known_names(b->args->arena, "passes", &passes, err));
   TRY(find_pass(b, &passes, &pass, err));
   TRY(list_kernels(b, &kernels, err));
   TRY(kernels_are_it(b, &kernels, &found, &in_kernels, err));
-  TRY(report(b, pass < passes.count ? passes.at[pass] : NULL, &found, err));
+  TRY(report(b, true, pass < passes.count ? passes.at[pass] : NULL, &found, err));
   return TD_ANSWER_NO;
 }
 
@@ -248,8 +229,7 @@ static td_status bisect(bisection *b, td_error *err) {
   if (parts(b, &b->way)) {
     cli_arbiter_prepare(&b->arbiter); /* here: every run after this one, in its own process, has it */
     status = search(b, err);
-  } else if (!cli_flag(b->args, "json"))
-    printf("nothing to look for: the outputs agree with eager's; --rtol and --atol say how closely\n");
+  } else status = report(b, false, NULL, &(cli_name_vec){0}, err);
   cli_arbiter_close(&b->arbiter);
   cli_trial_close(&b->expected);
   return status;

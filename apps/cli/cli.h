@@ -117,10 +117,12 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   { "threads", "N", "most threads to compute with; eager and aot_eager use one", NULL, false }
 #define CLI_OPTION_WEIGHTS \
   { "weights", "FILE", "state_dict of a builtin: model (.pth, .safetensors)", NULL, false }
-#define CLI_OPTION_PREPROCESS                                                                 \
-  {                                                                                           \
-    "preprocess", "NAME", "how a picture becomes numbers; default: as the model was trained", \
-        "imagenet efficientnet_lite", false                                                   \
+#define CLI_OPTION_PREPROCESS                                                                    \
+  {                                                                                              \
+    "preprocess", "NAME",                                                                        \
+        "how a picture becomes numbers: raw is the whole picture, 0 to 1 or bytes; default: as " \
+        "the model was trained",                                                                 \
+        "imagenet efficientnet_lite raw", false                                                  \
   }
 #define CLI_OPTION_SEED \
   { "seed", "N", "seed of random inputs and of random weights; default 0", NULL, false }
@@ -128,12 +130,13 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   { "input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true }
 #define CLI_OPTION_BATCH \
   { "batch", "N", "size of an open first dimension", NULL, false }
-#define CLI_OPTION_SHAPE                                                                     \
-  {                                                                                          \
-    "shape", "NAME=DIMS",                                                                    \
-        "dimensions of an input that has no file, 1x3x224x224; of a TorchScript model also " \
-        "its type, 1x12:i64, and which may be of any size, Nx3x224x224",                     \
-        NULL, true                                                                           \
+#define CLI_OPTION_SHAPE                                                                   \
+  {                                                                                        \
+    "shape", "NAME=DIMS",                                                                  \
+        "dimensions of an input, 1x3x224x224, or the size of a named one in all of them, " \
+        "seq=24; of a TorchScript model also its type, 1x12:i64, and which may be of any " \
+        "size, Nx3x224x224",                                                               \
+        NULL, true                                                                         \
   }
 #define CLI_OPTION_METHOD \
   { "method", "NAME", "method of a TorchScript module to run; default forward", NULL, false }
@@ -176,11 +179,17 @@ td_status cli_dims(base_str text, int32_t *rank, int64_t *dims, td_error *err);
 td_status cli_open_dims(base_str text, base_arena *arena, int32_t *rank, int64_t *dims, const char **symbols,
                         td_error *err);
 
+/* ---- what the library knows (known.c) ---- */
+
+typedef BASE_VEC(const char *) cli_name_vec;
+/* The names that this build has under `key` of td_capabilities, "passes" or "kernels", in its order. */
+td_status cli_known_names(base_arena *arena, const char *key, cli_name_vec *names, td_error *err);
+
 /* ---- help (help.c, manual.c, completion.c) ---- */
 void cli_print_usage(FILE *to);
 void cli_print_help(const cli_command *command, FILE *to);
 void cli_print_man(FILE *to);
-void cli_print_completion(FILE *to);
+td_status cli_print_completion(base_arena *arena, FILE *to, td_error *err);
 
 /* ---- printing (print.c) ---- */
 

@@ -330,6 +330,7 @@ static td_status compare_ways(comparison *c, td_error *err) {
   const bool parted = status == TD_OK && show_outputs(c, &got, &expected);
   if (status == TD_OK && !parted && !c->ways[1].path) status = cli_check_fault(c->args, got.model, got.session, err);
   const bool others = parted && cli_value(c->args, "expect") && agrees_with_truth(c, &got);
+  if (status == TD_OK) cli_note_nan(c->args, got.model, &c->feed, got.names, got.values, got.count);
   cli_trial_close(&got);
   cli_trial_close(&expected);
   cli_trial_close(&c->truth);

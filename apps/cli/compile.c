@@ -25,14 +25,26 @@ static td_status load_variants(cli_args *args, td_model **models, size_t *count,
   return TD_OK;
 }
 
-static td_status print_result(const char *path, const td_model *model, size_t count, td_error *err) {
+static td_status print_result(const cli_args *args, const char *path, const td_model *model, size_t count,
+                              td_error *err) {
   td_model_stats stats = {.size = sizeof stats};
   struct stat file;
   TRY(td_model_get_stats(model, &stats, err));
-  const double mib = stat(path, &file) == 0 ? (double)file.st_size / 1048576 : 0;
+  const int64_t bytes = stat(path, &file) == 0 ? (int64_t)file.st_size : 0;
   count *= 1 + stats.variants;
-  printf("%s: %u steps, %zu variant%s, %.1f MiB\n", path, stats.steps, count, count == 1 ? "" : "s", mib);
-  return TD_OK;
+  if (!cli_flag(args, "json")) {
+    printf("%s: %u steps, %zu variant%s, %.1f MiB\n", path, stats.steps, count, count == 1 ? "" : "s",
+           (double)bytes / 1048576);
+    return TD_OK;
+  }
+  json_t *root = json_object();
+  cli_json_set(root, "file", cli_json_text(path));
+  cli_json_set(root, "steps", json_integer(stats.steps));
+  cli_json_set(root, "variants", json_integer((json_int_t)count));
+  cli_json_set(root, "bytes", json_integer(bytes));
+  cli_json_set(root, "load_ms", cli_json_real(stats.load_ms));
+  cli_json_set(root, "compile_ms", cli_json_real(stats.compile_ms));
+  return cli_print_json(root, err);
 }
 
 static td_status run_compile(cli_args *args, td_error *err) {
@@ -43,7 +55,7 @@ static td_status run_compile(cli_args *args, td_error *err) {
   if (!path) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "say where the compiled model goes: -o OUT.tdl");
   td_status status = load_variants(args, models, &count, err);
   if (status == TD_OK) status = td_model_save((const td_model *const *)models, count, path, err);
-  if (status == TD_OK) status = print_result(path, models[0], count, err);
+  if (status == TD_OK) status = print_result(args, path, models[0], count, err);
   for (size_t i = 0; i < count; i++) td_model_free(models[i]);
   return status;
 }
@@ -66,6 +78,7 @@ static const cli_option compile_options[] = {
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
     CLI_OPTION_SPECIALISE,
+    CLI_OPTION_JSON,
 };
 
 const cli_command cli_compile = {

@@ -16,7 +16,9 @@ static void print_value_cases(const cli_command *command, FILE *to) {
     if (!option->value) continue;
     const char *call = completes(option->value);
     fprintf(to, "    %s:%s%s) ", command->name, cli_dashes(option), option->name);
-    if (option->choices) {
+    if (strcmp(option->name, "disable-passes") == 0) { /* several, separated by commas */
+      fprintf(to, "COMPREPLY=($(compgen -P \"${word%%\"${word##*,}\"}\" -W \"$passes\" -- \"${word##*,}\"))");
+    } else if (option->choices) {
       fprintf(to, "COMPREPLY=($(compgen -W '%s' -- \"$word\"))", option->choices);
     } else if (call) {
       fprintf(to, "COMPREPLY=($(%s))", call);
@@ -40,13 +42,17 @@ static void print_operand_case(const cli_command *command, FILE *to) {
   if (call) fprintf(to, "    %s) COMPREPLY=($(%s)) ;;\n", command->name, call);
 }
 
-void cli_print_completion(FILE *to) {
+td_status cli_print_completion(base_arena *arena, FILE *to, td_error *err) {
+  cli_name_vec passes = {0};
+  TRY(cli_known_names(arena, "passes", &passes, err));
   fprintf(to,
           "# bash completion of treadle; made by `treadle help --bash-completion`\n_treadle() {\n"
           "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
           "  local options commands='");
   for (const cli_command *const *c = cli_commands; *c; c++)
     fprintf(to, "%s%s", c == cli_commands ? "" : " ", (*c)->name);
+  fprintf(to, "' passes='");
+  for (uint32_t i = 0; i < passes.count; i++) fprintf(to, "%s%s", i ? " " : "", passes.at[i]);
   fprintf(
       to,
       "'\n  if ((COMP_CWORD == 1)); then\n    COMPREPLY=($(compgen -W \"$commands\" -- \"$word\"))\n    return\n  fi\n"
@@ -60,4 +66,5 @@ void cli_print_completion(FILE *to) {
           "  case $command in\n");
   for (const cli_command *const *c = cli_commands; *c; c++) print_operand_case(*c, to);
   fprintf(to, "  esac\n}\ncomplete -o filenames -F _treadle treadle\n");
+  return TD_OK;
 }

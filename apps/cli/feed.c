@@ -1,6 +1,6 @@
 /* feed.c -- the inputs of `run` and `bench`: what the options give, and made-up data for the rest.
  *
- * An open dimension that carries a name has one size in all inputs: the size some given value or --shape has there,
+ * An open dimension that carries a name has one size in all inputs: the size that --shape or some given value says,
  * else 1 (or --batch, where it is the first). */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@ typedef struct feed_maker {
   bool *shaped; /* per input: --shape gave its dimensions, now in infos */
   uint64_t seed;
   int64_t batch;    /* 0: not given */
+  int64_t rate;     /* of the last sound among the inputs, samples a second; 0: there is none */
   base_map symbols; /* name -> position in sizes */
   BASE_VEC(int64_t) sizes;
 } feed_maker;
@@ -65,9 +66,29 @@ static td_status next_open(const feed_maker *m, const char *text, size_t *index,
   return base_fail(err, TD_BAD_ARGUMENT, text, -1, "the model has %zu inputs, and all have a value", m->feed->count);
 }
 
+/* A list takes the items of each --input that it is given. */
+static td_status give_more(feed_maker *m, size_t index, const base_list *more, td_error *err) {
+  base_list *list = &m->feed->values[index].list;
+  base_value *items = base_new(m->args->arena, base_value, (size_t)(list->count + more->count));
+  if (!items) return base_no_memory(err, "a list");
+  memcpy(items, list->items, sizeof *items * (size_t)list->count);
+  memcpy(items + list->count, more->items, sizeof *items * (size_t)more->count);
+  *list = (base_list){.items = items, .count = list->count + more->count};
+  return TD_OK;
+}
+
 static td_status give(feed_maker *m, size_t index, const base_value *value, td_error *err) {
-  if (m->feed->given[index]) {
-    return base_fail(err, TD_BAD_ARGUMENT, m->feed->infos[index].name, -1, "the input is given twice");
+  const td_value_info *info = &m->feed->infos[index];
+  const base_tensor *t = &value->tensor;
+  if (m->feed->given[index] && value->kind == BASE_LIST && m->feed->values[index].kind == BASE_LIST)
+    return give_more(m, index, &value->list, err);
+  if (m->feed->given[index]) return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "the input is given twice");
+  if (m->shaped[index] && value->kind == BASE_TENSOR &&
+      (t->rank != info->rank || memcmp(t->dims, info->dims, sizeof *t->dims * (size_t)t->rank) != 0)) {
+    char text[256];
+    return base_fail(err, TD_BAD_ARGUMENT, info->name, -1,
+                     "--input gives %s: the input has its shape already, by --shape",
+                     base_tensor_describe(t, text, sizeof text));
   }
   m->feed->values[index] = *value;
   m->feed->given[index] = true;
@@ -108,12 +129,24 @@ static const char *preset_of(const cli_args *args) {
   return "imagenet";
 }
 
+/* Of inputs made of one list, "images" and "images_1", the first that has no value. */
+static size_t next_of_list(const cli_feed *feed, size_t index) {
+  const size_t length = strlen(feed->infos[index].name);
+  for (size_t i = index; i < feed->count; i++) {
+    const char *name = feed->infos[i].name;
+    if (i > index && (strncmp(name, feed->infos[index].name, length) != 0 || name[length] != '_')) break;
+    if (!feed->given[i]) return i;
+  }
+  return index;
+}
+
 static td_status take_input(feed_maker *m, const char *text, td_error *err) {
   size_t index = 0;
   const char *rest = text;
   bool named = split_name(m->feed, text, &index, &rest);
   if (!named && strchr(text, '=') && access(text, F_OK) != 0) return unknown_name(m, text, err);
   if (!named) TRY(next_open(m, text, &index, err));
+  else index = next_of_list(m->feed, index);
   base_value value;
   bool is_description;
   TRY(cli_describe_value(base_str_of(rest), m->seed, m->args->arena, &value, &is_description, err));
@@ -121,13 +154,41 @@ static td_status take_input(feed_maker *m, const char *text, td_error *err) {
   cli_named_vec found = {0};
   cli_read_how how = {m->args->arena, &m->feed->infos[index], preset_of(m->args)};
   TRY(cli_read_values(rest, &how, &found, err));
+  if (found.count == 1 && found.at[0].rate) m->rate = found.at[0].rate;
   return named ? give_named(m, rest, &found, index, err) : give_unnamed(m, rest, &found, index, err);
+}
+
+static td_status set_symbol(feed_maker *m, base_str name, int64_t size, td_error *err) {
+  if (base_map_get(&m->symbols, name)) return TD_OK;
+  int64_t *to = base_vec_push(m->args->arena, &m->sizes);
+  if (!to || !base_map_put(&m->symbols, m->args->arena, name, m->sizes.count - 1, NULL))
+    return base_no_memory(err, "dimensions");
+  *to = size;
+  return TD_OK;
+}
+
+/* NAME=SIZE of an open dimension: that size in all inputs. False in *is where no dimension has the name. */
+static td_status take_size(feed_maker *m, const char *text, bool *is, td_error *err) {
+  const base_str name = {text, strcspn(text, "=")};
+  int64_t size;
+  *is = false;
+  if (!text[name.length] || !base_str_int(base_str_of(text + name.length + 1), &size) || size < 0) return TD_OK;
+  for (size_t i = 0; i < m->feed->count; i++)
+    for (int32_t k = 0; k < m->feed->infos[i].rank; k++) {
+      const char *symbol = m->feed->infos[i].symbols[k];
+      *is |= symbol && base_str_is(name, symbol);
+    }
+  return *is ? set_symbol(m, name, size, err) : TD_OK;
 }
 
 static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   size_t index;
   const char *rest;
-  if (!split_name(m->feed, text, &index, &rest)) return unknown_name(m, text, err);
+  bool is_size = false;
+  if (!split_name(m->feed, text, &index, &rest)) {
+    TRY(take_size(m, text, &is_size, err));
+    return is_size ? TD_OK : unknown_name(m, text, err);
+  }
   td_value_info *info = &m->feed->infos[index];
   int32_t rank;
   int64_t dims[TD_MAX_RANK];
@@ -141,8 +202,7 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   for (int32_t i = 0; fits && i < info->rank; i++)
     fits = info->dims[i] < 0 || info->dims[i] == dims[i] || (dims[i] < 0 && m->shaped[index]);
   if (fits && open) return TD_OK; /* what may be of any size is 1, or what --input or another --shape says */
-  const bool same = info->rank == rank && memcmp(info->dims, dims, sizeof *dims * (size_t)rank) == 0;
-  if (fits && (m->shaped[index] || (m->feed->given[index] && !same))) {
+  if (fits && m->shaped[index]) {
     return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s: the input has its shape already", rest);
   }
   if (!fits) {
@@ -160,14 +220,7 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
 static td_status learn_symbols(feed_maker *m, const td_value_info *info, int32_t rank, const int64_t *dims,
                                td_error *err) {
   for (int32_t i = 0; i < rank && i < info->rank; i++) {
-    if (!info->symbols[i]) continue;
-    base_str name = base_str_of(info->symbols[i]);
-    if (base_map_get(&m->symbols, name)) continue;
-    int64_t *size = base_vec_push(m->args->arena, &m->sizes);
-    if (!size || !base_map_put(&m->symbols, m->args->arena, name, m->sizes.count - 1, NULL)) {
-      return base_no_memory(err, "dimensions");
-    }
-    *size = dims[i];
+    if (info->symbols[i]) TRY(set_symbol(m, base_str_of(info->symbols[i]), dims[i], err));
   }
   return TD_OK;
 }
@@ -206,6 +259,30 @@ static td_status make_up(feed_maker *m, size_t index, bool notes, td_error *err)
   return TD_OK;
 }
 
+/* Model files do not say at which rate a sound was sampled; some models have an input that does. */
+static td_status check_rate(const feed_maker *m, bool notes, td_error *err) {
+  static const char *const rates[] = {"sr", "rate", "sample_rate", "sampling_rate"};
+  if (!m->rate) return TD_OK;
+  for (size_t i = 0; i < m->feed->count; i++) {
+    const char *name = m->feed->infos[i].name;
+    const base_tensor *t = &m->feed->values[i].tensor;
+    size_t k = 0;
+    while (k < sizeof rates / sizeof *rates && strcmp(rates[k], name) != 0) k++;
+    if (k == sizeof rates / sizeof *rates || !m->feed->given[i] || m->feed->values[i].kind != BASE_TENSOR) continue;
+    if (t->dtype == TD_STRING || base_tensor_numel(t) != 1) continue;
+    const double said = base_load_f64(t->dtype, t->data, 0);
+    if (said == (double)m->rate) return TD_OK;
+    return base_fail(err, TD_BAD_ARGUMENT, name, -1,
+                     "says %.0f samples a second, and the sound has %lld: resample it, as with `sox IN.wav -r %.0f "
+                     "OUT.wav`, or give the rate it has",
+                     said, (long long)m->rate, said);
+  }
+  if (notes)
+    cli_note("%s: the sound has %lld samples a second, as the model must expect it", m->args->subject,
+             (long long)m->rate);
+  return TD_OK;
+}
+
 /* --batch means something only where a first dimension is open. */
 static td_status check_batch(const feed_maker *m, td_error *err) {
   if (m->batch <= 1) return TD_OK;
@@ -222,9 +299,11 @@ td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes,
   feed_maker m = {.args = args, .model = model, .feed = feed};
   TRY(start(&m, err));
   const char *text;
-  for (uint32_t at = 0; (text = cli_next(args, "input", &at));) TRY(take_input(&m, text, err));
+  /* shapes first: they say how large a picture becomes */
   for (uint32_t at = 0; (text = cli_next(args, "shape", &at));) TRY(take_shape(&m, text, err));
+  for (uint32_t at = 0; (text = cli_next(args, "input", &at));) TRY(take_input(&m, text, err));
   TRY(check_batch(&m, err));
+  TRY(check_rate(&m, notes, err));
   for (size_t i = 0; i < feed->count; i++) {
     const base_tensor *t = &feed->values[i].tensor;
     if (feed->given[i] && feed->values[i].kind == BASE_TENSOR) {

@@ -59,7 +59,7 @@ static td_status run_help(cli_args *args, td_error *err) {
   if (cli_flag(args, "man")) {
     cli_print_man(stdout);
   } else if (cli_flag(args, "bash-completion")) {
-    cli_print_completion(stdout);
+    return cli_print_completion(args->arena, stdout, err);
   } else if (args->operand_count) {
     const cli_command *command = cli_find_command(args->operands[0]);
     if (!command) {

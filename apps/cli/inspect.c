@@ -23,14 +23,31 @@ static td_status print_header(const td_model *model, const char *path, td_error 
   return TD_OK;
 }
 
+static const char *format_of(const cli_args *args) {
+  const char *format = cli_value(args, "format");
+  return format ? format : cli_flag(args, "json") ? "json" : "text";
+}
+
+/* Loops are text alone: a JSON object around it. */
+static td_status print_loops(const td_model *model, const char *stage, td_error *err) {
+  char *text;
+  TRY(td_model_print(model, stage, "text", &text, err));
+  json_t *root = json_object();
+  cli_json_set(root, "stage", cli_json_text(stage));
+  cli_json_set(root, "text", cli_json_text(text));
+  td_text_free(model, text);
+  return cli_print_json(root, err);
+}
+
 static td_status print_stage(const cli_args *args, const td_model *model, td_error *err) {
-  const char *stage = cli_value(args, "stage"), *format = cli_value(args, "format");
+  const char *stage = cli_value(args, "stage"), *format = format_of(args);
   if (!stage) stage = "passes";
-  if (!format) format = "text";
   if (cli_flag(args, "why")) {
     if (strcmp(stage, "loops") != 0) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--why goes with --stage loops");
     stage = "why";
   }
+  if (strcmp(format, "json") == 0 && (strcmp(stage, "loops") == 0 || strcmp(stage, "why") == 0))
+    return print_loops(model, stage, err);
   char *text;
   TRY(td_model_print(model, stage, format, &text, err));
   /* dot and json are for programs: nothing may stand before them. */
@@ -78,7 +95,6 @@ static td_status run_inspect(cli_args *args, td_error *err) {
   td_model *model = NULL;
   const char *path = cli_value(args, "save"), *stage = cli_value(args, "stage");
   td_status status = cli_open_model(args, &model, err);
-  const char *format = cli_value(args, "format");
   if (status == TD_OK && path && base_str_ends(base_str_of(path), ".onnx"))
     status =
         stage && strcmp(stage, "imported") == 0
@@ -87,7 +103,7 @@ static td_status run_inspect(cli_args *args, td_error *err) {
   else if (status == TD_OK && path)
     status = cli_save_graph(model, stage ? stage : "passes", NULL, path, args->arena, err);
   else if (status == TD_OK)
-    status = format && strcmp(format, "html") == 0 ? draw_page(args, model, err) : print_stage(args, model, err);
+    status = strcmp(format_of(args), "html") == 0 ? draw_page(args, model, err) : print_stage(args, model, err);
   td_model_free(model);
   return status;
 }
@@ -117,6 +133,7 @@ static const cli_option inspect_options[] = {
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
     CLI_OPTION_SPECIALISE,
+    {"json", NULL, "the same as --format json", NULL, false},
 };
 
 const cli_command cli_inspect = {

@@ -13,7 +13,7 @@
 static td_status add_value(minify *m, minify_model *model, const char *name, const base_value *value, td_error *err) {
   base_arena *arena = m->args->arena;
   cli_named *to = base_vec_push(arena, &model->values);
-  if (to) *to = (cli_named){base_arena_text(arena, name), *value};
+  if (to) *to = (cli_named){.name = base_arena_text(arena, name), .value = *value};
   if (!to || !to->name) return base_no_memory(err, "a value");
   if (value->kind != BASE_TENSOR) return TD_OK;
   const base_tensor *t = &value->tensor;
@@ -88,7 +88,7 @@ static td_status check_failure(minify *m, const minify_model *model, td_error *e
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "with --accuracy outputs must be wrong, but the model %s", text);
   if (m->crash && m->wanted.output[0])
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "with --crash the model must not get to its end, but it %s", text);
-  printf("the model %s\n", text);
+  fprintf(m->tell, "the model %s\n", text);
   return TD_OK;
 }
 
@@ -133,6 +133,24 @@ static void remove_work(const minify *m) {
   if (work && rmdir(work) != 0) cli_note("%s is left", work);
 }
 
+static td_status report(const minify *m, size_t nodes, double seconds, td_error *err) {
+  if (!cli_flag(m->args, "json")) {
+    printf("%zu node%s left; %u candidates were run, %u seen before, %u failed in another way; %.1f s\n%s/README.md\n",
+           nodes, nodes == 1 ? " is" : "s are", m->judged, m->known, m->otherwise, seconds, m->folder);
+    return TD_OK;
+  }
+  char text[1024];
+  json_t *root = json_object();
+  cli_json_set(root, "failure", cli_json_text(minify_describe(&m->wanted, text, sizeof text)));
+  cli_json_set(root, "folder", cli_json_text(m->folder));
+  cli_json_set(root, "nodes", json_integer((json_int_t)nodes));
+  cli_json_set(root, "run", json_integer(m->judged));
+  cli_json_set(root, "seen_before", json_integer(m->known));
+  cli_json_set(root, "failed_otherwise", json_integer(m->otherwise));
+  cli_json_set(root, "seconds", cli_json_real(seconds));
+  return cli_print_json(root, err);
+}
+
 static td_status run_minify(cli_args *args, td_error *err) {
   minify *m = base_new(args->arena, minify, 1);
   minify_model model = {0};
@@ -140,6 +158,7 @@ static td_status run_minify(cli_args *args, td_error *err) {
   if (!m) return base_no_memory(err, "a search");
   *m = (minify){.args = args,
                 .script = cli_value(args, "cmd"),
+                .tell = cli_flag(args, "json") ? stderr : stdout,
                 .crash = cli_flag(args, "crash"),
                 .accuracy = cli_flag(args, "accuracy")};
   const double start = cli_now_ms();
@@ -152,10 +171,7 @@ static td_status run_minify(cli_args *args, td_error *err) {
   TRY(find_smallest(m, &model, &nodes, err));
   TRY(minify_write_result(m, &model, nodes, err));
   remove_work(m);
-  printf("%zu node%s left; %u candidates were run, %u seen before, %u failed in another way; %.1f s\n%s/README.md\n",
-         nodes, nodes == 1 ? " is" : "s are", m->judged, m->known, m->otherwise, (cli_now_ms() - start) * 1e-3,
-         m->folder);
-  return TD_OK;
+  return report(m, nodes, (cli_now_ms() - start) * 1e-3, err);
 }
 
 static const cli_option minify_options[] = {
@@ -171,6 +187,7 @@ static const cli_option minify_options[] = {
      false},
     CLI_OPTION_BACKEND,
     CLI_OPTIONS_TRIAL,
+    CLI_OPTION_JSON,
 };
 
 const cli_command cli_minify = {

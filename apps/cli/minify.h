@@ -33,6 +33,7 @@ typedef struct minify {
   cli_args *args;       /* as given */
   cli_args quiet;       /* without the options that say what the first model is given */
   const char *script;   /* --cmd, or NULL */
+  FILE *tell;           /* what it is doing: standard error where JSON is asked for */
   bool crash, accuracy; /* what counts alone; neither: how the model fails */
   bool interpreted;     /* candidates run without generated code, because the model fails the same way then */
   cli_tolerance tolerance;

@@ -4,8 +4,9 @@
 #include "minify.h"
 
 static void put_command(const minify *m, const cli_feed *feed, FILE *file) {
-  static const char *const of_run[] = {"accuracy", "crash", "cmd", "output", "time-limit", "rtol", "atol", NULL};
-  static const char *const of_compare[] = {"accuracy", "crash", "cmd", "output", "time-limit", "backend", NULL};
+  static const char *const of_run[] = {"accuracy", "crash", "cmd",  "output", "time-limit",
+                                       "rtol",     "atol",  "json", NULL};
+  static const char *const of_compare[] = {"accuracy", "crash", "cmd", "output", "time-limit", "backend", "json", NULL};
   const char *backend = cli_value(m->args, "backend");
   const bool wrong = m->wanted.output[0] || m->wanted.kind == MINIFY_TYPE;
   if (m->script) {

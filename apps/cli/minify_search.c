@@ -36,9 +36,9 @@ static size_t kept(const uint8_t *keep, size_t count) {
 
 static void say(const search *s, const char *strategy, size_t granularity, size_t before, size_t after) {
   char text[700];
-  printf("%-24s granularity %-5zu %5zu -> %-5zu nodes  %s\n", strategy, granularity, before, after,
-         minify_describe(&s->verdict, text, sizeof text));
-  fflush(stdout);
+  fprintf(s->m->tell, "%-24s granularity %-5zu %5zu -> %-5zu nodes  %s\n", strategy, granularity, before, after,
+          minify_describe(&s->verdict, text, sizeof text));
+  fflush(s->m->tell);
 }
 
 /* ---- one candidate ---- */

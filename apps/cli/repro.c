@@ -30,7 +30,7 @@ static td_status write_plan(const cli_args *args, const char *folder, const td_l
 }
 
 static td_status write_script(const cli_args *args, const char *folder, const cli_feed *feed, td_error *err) {
-  static const char *const own[] = {"output", "drop-weights", NULL};
+  static const char *const own[] = {"output", "drop-weights", "json", NULL};
   cli_args quiet;
   TRY(cli_bundle_args(args, &quiet, err));
   FILE *file = cli_bundle_open(args->arena, folder, "run.sh", err);
@@ -79,8 +79,14 @@ static td_status run_repro(cli_args *args, td_error *err) {
   TRY(write_plan(args, folder, &options, err));
   TRY(cli_bundle_environment(args->arena, folder, err));
   TRY(write_readme(args, folder, err));
-  printf("%s/README.md\n", folder);
-  return TD_OK;
+  if (!cli_flag(args, "json")) {
+    printf("%s/README.md\n", folder);
+    return TD_OK;
+  }
+  json_t *root = json_object();
+  cli_json_set(root, "folder", cli_json_text(folder));
+  cli_json_set(root, "command", cli_json_text(base_arena_format(args->arena, "sh %s/run.sh", folder)));
+  return cli_print_json(root, err);
 }
 
 static const cli_option repro_options[] = {
@@ -101,6 +107,7 @@ static const cli_option repro_options[] = {
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_SEED,
     CLI_OPTION_INJECT,
+    CLI_OPTION_JSON,
 };
 
 const cli_command cli_repro = {

@@ -164,6 +164,7 @@ static json_t *tensor_json(const char *name, const base_tensor *t, const char *p
   cli_json_set(object, "min", sum.finite ? cli_json_real(sum.min) : json_null());
   cli_json_set(object, "mean", sum.finite ? cli_json_real(sum.mean) : json_null());
   cli_json_set(object, "max", sum.finite ? cli_json_real(sum.max) : json_null());
+  cli_json_set(object, "nan", json_integer(cli_count_nan(&(base_value){.kind = BASE_TENSOR, .tensor = *t})));
   int64_t shown = t->dtype == TD_STRING ? 0 : base_min_i64(base_tensor_numel(t), FIRST_VALUES);
   for (int64_t i = 0; i < shown; i++) cli_json_set(first, NULL, element_json(t, i));
   cli_json_set(object, "first", first);
@@ -303,6 +304,7 @@ static td_status run_steps(run_state *s, td_error *err) {
   TRY(fetch_outputs(s, err));
   if (cli_flag(s->args, "json") && !(s->json = json_array())) return base_no_memory(err, "JSON");
   TRY(report_outputs(s, err));
+  cli_note_nan(s->args, s->model, &s->feed, s->names, s->outputs, s->output_count);
   if (s->json) return print_figures_json(s, err);
   print_figures(s);
   return TD_OK;

@@ -24,10 +24,10 @@ static bool wants_specs(const char *path) {
   return got == sizeof head && memcmp(head, "PK\3\4", 4) == 0;
 }
 
-static td_input_spec *add(spec_maker *m, const char *name, int32_t rank, const int64_t *dims, td_dtype dtype) {
+/* The next spec. `name` is what the user calls it, or NULL. */
+static td_input_spec *add(spec_maker *m, const char *name) {
   td_input_spec *s = &m->specs[m->count++];
-  *s = (td_input_spec){.name = name && name[0] ? name : NULL, .dtype = dtype, .rank = rank};
-  if (rank > 0) memcpy(s->dims, dims, (size_t)rank * sizeof *dims);
+  *s = (td_input_spec){.name = name && name[0] ? name : NULL, .dtype = TD_F32};
   return s;
 }
 
@@ -38,6 +38,30 @@ td_status cli_spec_of_value(const base_value *value, const char *name, td_input_
   return TD_OK;
 }
 
+/* `typed`: the name as the user gave it, which must be that of an argument; else NULL, and names are hints. */
+static td_status add_value(spec_maker *m, const base_value *value, const char *name, const char *typed, td_error *err) {
+  td_input_spec *s = add(m, name);
+  TRY(cli_spec_of_value(value, s->name, s, err));
+  s->path = typed;
+  return TD_OK;
+}
+
+/* What --shape says of the input called `name`, for readers that make what the input is. False: nothing. */
+static bool shape_of(const spec_maker *m, const char *name, td_value_info *info) {
+  uint32_t cursor = 0;
+  const size_t length = name ? strlen(name) : 0;
+  td_error ignored;
+  *info = (td_value_info){.name = name, .kind = "tensor", .dtype = TD_F32};
+  for (const char *text; name && (text = cli_next(m->args, "shape", &cursor)) != NULL;) {
+    if (strncmp(text, name, length) != 0 || text[length] != '=') continue;
+    const base_str dims = {text + length + 1, strcspn(text + length + 1, ":")};
+    const td_dtype dtype = base_dtype_from_name(base_str_of(dims.at + dims.length + (dims.at[dims.length] == ':')));
+    if (dtype != TD_INVALID) info->dtype = dtype;
+    return cli_open_dims(dims, m->args->arena, &info->rank, info->dims, info->symbols, &ignored) == TD_OK;
+  }
+  return false;
+}
+
 /* [NAME=]FILE or [NAME=]SHAPE:DTYPE:FILL. What cannot be read is reported later, where it is bound. */
 static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   const char *equals = strchr(text, '='), *rest = equals ? equals + 1 : text;
@@ -46,17 +70,18 @@ static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   base_value value;
   bool is_description = false;
   td_error ignored;
+  td_value_info shape;
   cli_named_vec found = {0};
-  cli_read_how how = {arena, NULL, cli_value(m->args, "preprocess")};
+  cli_read_how how = {arena, shape_of(m, name, &shape) ? &shape : NULL, cli_value(m->args, "preprocess")};
   td_status status = cli_describe_value(base_str_of(rest), 0, arena, &value, &is_description, &ignored);
   if (!how.preprocess) how.preprocess = "imagenet";
-  if (status == TD_OK && is_description) return cli_spec_of_value(&value, name, add(m, name, 0, NULL, TD_F32), err);
+  if (status == TD_OK && is_description) return add_value(m, &value, name, name, err);
   status = cli_read_values(rest, &how, &found, err);
   const bool told = status == TD_UNSUPPORTED || access(rest, R_OK) != 0; /* else a model without sizes is to blame */
   if (status != TD_OK) return told ? status : TD_OK;
   for (uint32_t i = 0; i < found.count && m->count < MAX_SPECS; i++) {
     const char *own = found.at[i].name;
-    TRY(cli_spec_of_value(&found.at[i].value, name || !own[0] ? name : own, add(m, name, 0, NULL, TD_F32), err));
+    TRY(add_value(m, &found.at[i].value, name || !own[0] ? name : own, name, err));
   }
   return TD_OK;
 }
@@ -112,6 +137,22 @@ static td_status take_type(base_str name, td_input_spec *s, td_error *err) {
   return TD_OK;
 }
 
+/* Is it the size of a dimension that another --shape names, N=8? */
+static bool is_size(const spec_maker *m, const char *name, const td_input_spec *s) {
+  uint32_t cursor = 0;
+  bool is = false;
+  for (const char *text; (text = cli_next(m->args, "shape", &cursor)) != NULL;) {
+    const char *dims = text + strcspn(text, "=");
+    td_input_spec other = {0};
+    td_error ignored;
+    if (!*dims) continue;
+    const base_str sizes = {dims + 1, strcspn(dims + 1, ":")};
+    if (cli_open_dims(sizes, m->args->arena, &other.rank, other.dims, other.symbols, &ignored) != TD_OK) continue;
+    for (int32_t i = 0; i < other.rank; i++) is |= other.symbols[i] && strcmp(other.symbols[i], name) == 0;
+  }
+  return is && s->rank == 1 && s->dims[0] >= 0;
+}
+
 /* NAME=DIMS or NAME=DIMS:DTYPE; a dimension that is a name is open. */
 static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
   const char *equals = strchr(text, '='), *colon = equals ? strchr(equals, ':') : NULL;
@@ -123,7 +164,8 @@ static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
   if (colon) TRY(take_type(base_str_of(colon + 1), &s, err));
   for (size_t i = 0; i < m->count && name; i++)
     if (m->specs[i].name && strcmp(m->specs[i].name, name) == 0) return merge(&m->specs[i], &s, colon != NULL, err);
-  s.name = name && name[0] ? name : NULL;
+  if (!name || is_size(m, name, &s)) return TD_OK;
+  s.name = s.path = name[0] ? name : NULL;
   m->specs[m->count++] = s;
   return TD_OK;
 }
@@ -134,7 +176,7 @@ static void add_names(spec_maker *m, const char *option) {
   for (const char *text; m->count < MAX_SPECS && (text = cli_next(m->args, option, &cursor)) != NULL;) {
     const size_t length = strcspn(text, "=");
     const char *name = text[length] && length ? base_arena_slice(m->args->arena, text, length) : NULL;
-    if (name) add(m, name, 0, NULL, TD_F32);
+    if (name) add(m, name);
   }
 }
 

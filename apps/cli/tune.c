@@ -53,6 +53,7 @@ typedef struct search {
   uint32_t done, count; /* numbers */
   uint32_t cores;
   char chosen[TEXT];
+  json_t *json; /* an array of numbers; NULL: print lines */
 } search;
 
 /* A layer under one set of numbers. */
@@ -121,6 +122,21 @@ static void show_progress(const search *s, const td_tuning *number, uint32_t lay
             LAYERS);
 }
 
+/* `ratio`: of the time with the best value to that with the one so far. */
+static void report_number(const search *s, const td_tuning *number, int64_t best, double ratio) {
+  if (!s->json) {
+    printf("%-16s %8lld  %5.1f %% less time than with %lld: %s\n", number->name, (long long)best, 100 * (1 - ratio),
+           (long long)number->value, number->what);
+    return;
+  }
+  json_t *row = json_object();
+  cli_json_set(row, "name", cli_json_text(number->name));
+  cli_json_set(row, "value", json_integer(best));
+  cli_json_set(row, "before", json_integer(number->value));
+  cli_json_set(row, "time_ratio", cli_json_real(ratio));
+  cli_json_set(s->json, NULL, row);
+}
+
 /* Adds to s->chosen the best value of one number, given those chosen before. */
 static td_status tune_one(search *s, const td_tuning *number, td_error *err) {
   char texts[CANDIDATES][TEXT];
@@ -140,8 +156,7 @@ static td_status tune_one(search *s, const td_tuning *number, td_error *err) {
   }
   for (uint32_t i = 1; i < count; i++)
     if (scores[i] < scores[best] && exp(scores[i]) < gain) best = i;
-  printf("%-16s %8lld  %5.1f %% less time than with %lld: %s\n", number->name, (long long)values[best],
-         100 * (1 - exp(scores[best])), (long long)number->value, number->what);
+  report_number(s, number, values[best], exp(scores[best]));
   strcpy(s->chosen, texts[best]);
   s->done++;
   return TD_OK;
@@ -190,26 +205,41 @@ static void keep_others(search *s, cli_kept *k) {
   *to = '\0';
 }
 
-static td_status run_tune(cli_args *args, td_error *err) {
-  search s = {.args = args, .cores = sys_threads_read()};
+static td_status tune_all(search *s, td_error *err) {
   int64_t turns = TURNS;
   cli_kept k;
   td_tuning number;
-  TRY(check_names(args, err));
-  TRY(cli_int(args, "turns", 1, 1000, &turns, err));
+  TRY(check_names(s->args, err));
+  TRY(cli_int(s->args, "turns", 1, 1000, &turns, err));
   TRY(find_place(&k, err));
-  keep_others(&s, &k);
-  s.turns = (uint32_t)turns;
-  for (size_t i = 0; td_tuning_at(i, &number); i++) s.count += is_wanted(&s, &number);
+  keep_others(s, &k);
+  s->turns = (uint32_t)turns;
+  for (size_t i = 0; td_tuning_at(i, &number); i++) s->count += is_wanted(s, &number);
   for (size_t i = 0; td_tuning_at(i, &number); i++)
-    if (is_wanted(&s, &number)) TRY(tune_one(&s, &number, err));
-  TRY(cli_kept_write(&k, s.chosen, err));
-  printf("kept in %s; --tuned uses it\n", k.path);
-  return TD_OK;
+    if (is_wanted(s, &number)) TRY(tune_one(s, &number, err));
+  TRY(cli_kept_write(&k, s->chosen, err));
+  if (!s->json) {
+    printf("kept in %s; --tuned uses it\n", k.path);
+    return TD_OK;
+  }
+  json_t *root = json_object();
+  cli_json_set(root, "numbers", json_incref(s->json));
+  cli_json_set(root, "file", cli_json_text(k.path));
+  return cli_print_json(root, err);
+}
+
+static td_status run_tune(cli_args *args, td_error *err) {
+  search s = {.args = args, .cores = sys_threads_read()};
+  if (cli_flag(args, "json") && !(s.json = json_array())) return base_no_memory(err, "JSON");
+  const td_status status = tune_all(&s, err);
+  json_decref(s.json);
+  return status;
 }
 
 static const cli_option tune_options[] = {
-    CLI_OPTION_ISA, {"turns", "N", "of each candidate on each layer, 1.5 ms or a run each; default 12", NULL, false}};
+    CLI_OPTION_ISA,
+    {"turns", "N", "of each candidate on each layer, 1.5 ms or a run each; default 12", NULL, false},
+    CLI_OPTION_JSON};
 
 const cli_command cli_tune = {
     .name = "tune",

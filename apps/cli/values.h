@@ -9,6 +9,7 @@
 typedef struct cli_named {
   const char *name;
   base_value value;
+  int64_t rate; /* of a sound, samples a second; else 0 */
 } cli_named;
 
 typedef BASE_VEC(cli_named) cli_named_vec;
@@ -87,6 +88,14 @@ typedef struct cli_feed {
  * keep the model's default, or get random data of their declared shape; with `notes`, standard error says so. */
 td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes, cli_feed *feed, td_error *err);
 td_status cli_feed_bind(const cli_feed *feed, td_session *session, base_arena *arena, td_error *err);
+
+/* ---- what is no number (nan.c) ---- */
+
+/* How many elements, of a list those of its tensors, are NaN. */
+int64_t cli_count_nan(const base_value *value);
+/* Says on standard error which of the results hold NaN, and whether an input or a weight does. */
+void cli_note_nan(const cli_args *args, const td_model *model, const cli_feed *feed, const char *const *names,
+                  const base_value *values, size_t count);
 
 /* ---- made-up data (random.c) ---- */
 

@@ -13,7 +13,7 @@ static td_status add_value(const cli_read_how *how, base_str name, const base_va
                            td_error *err) {
   cli_named *slot = base_vec_push(how->arena, out);
   if (!slot) return base_no_memory(err, "values");
-  *slot = (cli_named){base_arena_slice(how->arena, name.at, name.length), *value};
+  *slot = (cli_named){.name = base_arena_slice(how->arena, name.at, name.length), .value = *value};
   return slot->name ? TD_OK : base_no_memory(err, "values");
 }
 
@@ -79,12 +79,26 @@ static td_status read_safetensors(const sys_mapping *file, const cli_read_how *h
   return add_dictionary(how, dict, out, err);
 }
 
+/* One of the pictures of an input that is a list of them. */
+static td_status add_item(const cli_read_how *how, const base_tensor *tensor, cli_named_vec *out, td_error *err) {
+  base_value *item = base_new(how->arena, base_value, 1);
+  if (!item) return base_no_memory(err, "a list");
+  *item = (base_value){.kind = BASE_TENSOR, .tensor = *tensor};
+  const base_value list = {.kind = BASE_LIST, .list = {.items = item, .count = 1}};
+  return add_value(how, BASE_STR(""), &list, out, err);
+}
+
 static td_status read_image(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+  static const int64_t of_list[] = {3, -1, -1};
   fmt_image image;
   base_tensor tensor;
+  fmt_image_input input = {TD_F32, -1, NULL};
+  const bool is_list = form_of(how->info) == FMT_FORM_SEQUENCE;
+  if (is_list) input = (fmt_image_input){TD_F32, 3, of_list};
+  else if (how->info) input = (fmt_image_input){how->info->dtype, how->info->rank, how->info->dims};
   TRY(fmt_image_decode(how->arena, file->bytes, file->size, FMT_IMAGE_MOST_PIXELS, &image, err));
-  TRY(fmt_image_preprocess(how->arena, &image, how->preprocess, &tensor, err));
-  return add_tensor(how, BASE_STR(""), &tensor, out, err);
+  TRY(fmt_image_preprocess(how->arena, &image, how->preprocess, &input, &tensor, err));
+  return is_list ? add_item(how, &tensor, out, err) : add_tensor(how, BASE_STR(""), &tensor, out, err);
 }
 
 /* f32[channels,samples]; as [samples] or [1,channels,samples] where the input has that rank. */
@@ -99,7 +113,9 @@ static td_status read_wav(const sys_mapping *file, const cli_read_how *how, cli_
     int64_t dims[] = {1, samples.dims[0], samples.dims[1]};
     samples = base_tensor_of(samples.data, samples.dtype, 3, dims);
   }
-  return add_tensor(how, BASE_STR(""), &samples, out, err);
+  TRY(add_tensor(how, BASE_STR(""), &samples, out, err));
+  out->at[out->count - 1].rate = rate;
+  return TD_OK;
 }
 
 static const struct {

@@ -22,6 +22,11 @@ TD_API const char *td_class_of(const char *op);
  * has no operator for, and what `write` returns. */
 TD_API td_status td_model_save_onnx(const td_model *model, td_write_fn write, void *user, td_error *err);
 
+/* The first weight (or other constant) of the imported graph that holds NaN: its name, or the node that reads it, into
+ * `name`, at most `size` bytes. TD_ANSWER_NO, with `err` not filled: none does. Errors: TD_BAD_ARGUMENT for a saved
+ * plan, which has no graph. */
+TD_API td_status td_model_nan_weight(const td_model *model, char *name, size_t size, td_error *err);
+
 /* The operands and results of step `index` in the last run, "f32[64,48] f32[48] -> f32[64,48]", into `text`: at most
  * `size` bytes, what does not fit is cut off; "-" for what is no tensor, absent, or not known. */
 TD_API td_status td_session_step_shapes(const td_session *session, size_t index, char *text, size_t size,

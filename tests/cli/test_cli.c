@@ -37,6 +37,13 @@ static void test_man_and_completion(void **state) {
     assert_holds(man.out, base_arena_format(f->arena, ".SS \"treadle %s", commands[i]));
     assert_holds(completion.out, base_arena_format(f->arena, "    %s) options='--help", commands[i]));
   }
+  assert_holds(completion.out, " passes='");
+  save_text("complete.sh",
+            "source completion.bash\nCOMP_WORDS=(treadle run --disable-passes fold,prep) COMP_CWORD=3\n"
+            "_treadle\necho \"${COMPREPLY[*]}\"\n");
+  save_text("completion.bash", completion.out);
+  assert_int_equal(system("bash complete.sh >completed.txt"), 0);
+  assert_string_equal(slurp(f, "completed.txt", NULL), "fold,prepack\n");
   assert_holds(man.out, "\\fB\\-\\-min\\-time\\fR \\fISECONDS\\fR\n");
   assert_holds(completion.out, "run:--backend) COMPREPLY=($(compgen -W 'eager aot_eager interp native' -- \"$word\"))");
 }

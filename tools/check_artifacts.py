@@ -2,8 +2,8 @@
 """Compiles recorded models to .tdl and checks what the files answer: check_artifacts.py BUILD CORPUS [--only PART].
 
 Each model is compiled as it is, and, where its sizes are open, for those that were recorded first (--specialise) too. Each file
-is held against the recorded outputs without its machine code and with it (--trusted). Ends with a count of files that were
-opened."""
+is held against the recorded outputs without its machine code and with it (--trusted). Opening one compiles nothing that
+compiling it has put into the user's cache. Ends with a count of files that were opened."""
 import argparse
 import concurrent.futures
 import json
@@ -59,6 +59,13 @@ def compile_to(treadle, folder, case, sizes, made):
     return None
 
 
+def generated_code():
+    """Files of generated code in the user's cache."""
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = pathlib.Path(os.environ.get("TREADLE_CACHE") or os.path.join(caches, "treadle"))
+    return {path.name for path in folder.glob("*.so")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
@@ -80,6 +87,7 @@ def main():
         for text in filter(None, (done.result() for done in waiting)):
             print(text)
             failed += 1
+        known = generated_code()
         for trust in [], ["--trusted"]:
             _, text = run(treadle, "check", top, *trust)
             counts = re.search(r"^(\d+) passed, (\d+) failed", text, re.MULTILINE)
@@ -87,6 +95,10 @@ def main():
             print(re.sub(rf"{re.escape(top)}/", "", text))
             passed += int(counts[1]) if counts else 0
             failed += int(counts[2]) if counts else 1
+        again = generated_code() - known
+        if again:
+            print(f"FAILED {len(again)} files of code were compiled when plans were opened: {', '.join(sorted(again))}")
+            failed += 1
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

@@ -21,16 +21,25 @@ static td_status add_node(compile_code *code, const ir_graph *graph, const ir_no
   return compile_add_loop(code, &loop, number);
 }
 
+/* In the order of the plan's steps: a saved plan, which is read in that order, then asks for the same files of code. */
+static td_status add_block(compile_code *code, const ir_graph *graph, ir_block block, uint32_t *number) {
+  const ir_block_def *b = ir_block_of(graph, block);
+  for (uint32_t i = 0; i < b->nodes.count; i++) {
+    const ir_node_def *node = ir_node_of(graph, b->nodes.at[i]);
+    if (!node->op) continue;
+    TRY(add_node(code, graph, node, &number[b->nodes.at[i].id]));
+    for (uint32_t k = 0; k < node->block_count; k++) TRY(add_block(code, graph, node->blocks[k], number));
+  }
+  return TD_OK;
+}
+
 td_status compile_generate(const ir_graph *graph, compile_code *code, compile_generated *made) {
   const size_t count = (size_t)graph->nodes.count + 1;
   bool loaded;
   *made = (compile_generated){.number = base_new(code->scratch, uint32_t, count)};
   if (!made->number) return base_no_memory(code->err, "fused loops");
   if (!compile_makes_code(code->setting)) return TD_OK;
-  for (uint32_t i = 1; i < graph->nodes.count; i++) {
-    const ir_node_def *node = ir_node_of(graph, (ir_node){i});
-    if (node->op) TRY(add_node(code, graph, node, &made->number[i]));
-  }
+  TRY(add_block(code, graph, graph->top, made->number));
   TRY(compile_load_code(code, &loaded));
   if (!loaded) {
     memset(made->number, 0, count * sizeof *made->number);

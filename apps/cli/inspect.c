@@ -95,6 +95,9 @@ static td_status run_inspect(cli_args *args, td_error *err) {
   td_model *model = NULL;
   const char *path = cli_value(args, "save"), *stage = cli_value(args, "stage");
   td_status status = cli_open_model(args, &model, err);
+  td_error unused;
+  if (status == TD_UNSUPPORTED && !path && strcmp(format_of(args), "text") == 0)
+    cli_print_outline(args->arena, args->operands[0], &unused); /* the error follows */
   if (status == TD_OK && path && base_str_ends(base_str_of(path), ".onnx"))
     status =
         stage && strcmp(stage, "imported") == 0

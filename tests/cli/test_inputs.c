@@ -179,6 +179,33 @@ static void shapes_that_do_not_go_together(void **state) {
   assert_holds(run(f, "run matrix.tdir").err, "f32[2, 3, 4], f32[3, 4, 5]: batch sizes do not broadcast");
 }
 
+/* The nodes of a model that does not load, those of bodies too, and which of them are to blame. */
+static void graphs_with_unknown_operators(void **state) {
+  fixture *f = *state;
+  base_text graph = {.allocator = &base_libc_allocator}, body = graph, attribute = graph;
+  base_text first = node_of("Relu", "first", "x", "a"), odd = node_of("Frobnicate", "odd", "a", "b");
+  base_text inner = node_of("Whirl", "inner", "b", "c"), outer = node_of("If", "outer", "b", "y");
+  int64_t dims[] = {2};
+  put_message(&graph, 1, &first);
+  put_message(&graph, 1, &odd);
+  put_message(&body, 1, &inner);
+  fmt_put_str(&attribute, 1, "then_branch");
+  put_message(&attribute, 6, &body);
+  put_message(&outer, 5, &attribute);
+  put_message(&graph, 1, &outer);
+  put_value(&graph, 11, "x", TD_F32, 1, dims);
+  put_value(&graph, 12, "y", TD_F32, 1, dims);
+  save_model("odd.onnx", &graph);
+  const outcome got = run(f, "inspect odd.onnx");
+  assert_int_equal(got.status, 4);
+  assert_holds(got.out, "a = Relu(x)  # \"first\"\n");
+  assert_holds(got.out, "b = Frobnicate(a)  # \"odd\": not supported\n");
+  assert_holds(got.out, "y = If(b)  # \"outer\"\n");
+  assert_holds(got.out, "  c = Whirl(b)  # \"inner\": not supported\n");
+  assert_holds(got.err, "Frobnicate");
+  assert_string_equal(run(f, "inspect odd.onnx --json").out, "");
+}
+
 /* What was asked for in JSON is one JSON value, whatever the answer. */
 static void answers_in_json(void **state) {
   fixture *f = *state;
@@ -215,6 +242,7 @@ int main(void) {
       cmocka_unit_test(rates_of_sounds),
       cmocka_unit_test(results_that_are_no_numbers),
       cmocka_unit_test(shapes_that_do_not_go_together),
+      cmocka_unit_test(graphs_with_unknown_operators),
       cmocka_unit_test(answers_in_json),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);

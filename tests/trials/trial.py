@@ -11,6 +11,7 @@ import warnings
 warnings.filterwarnings("ignore")  # of PyTorch, about its older formats
 TREADLE = os.environ["TREADLE"]
 TOP = os.environ["TOP"]
+PREFIX = os.environ["PREFIX"]
 _counts = [0, 0]
 
 

@@ -652,6 +652,13 @@ class Package(unittest.TestCase):
         run = subprocess.run([sys.executable, "-c", code], input=onnx_file.two_outputs(), capture_output=True)
         self.assertEqual((run.returncode, run.stderr), (0, b""))
 
+    def test_the_page_names_what_there_is(self):
+        page = (pathlib.Path(__file__).parents[3] / "docs" / "python.md").read_text()
+        missing = [name for name in treadle.__all__ if not re.search(rf"\b{name}\b", page)]
+        self.assertEqual(missing, [])
+        options = set(treadle.load.__kwdefaults__) - {"unknown"}
+        self.assertEqual([name for name in options if f"`{name}`" not in page], [])
+
     def test_stubs_name_what_there_is(self):
         import ast
         folder = pathlib.Path(treadle.__file__).parent

@@ -45,6 +45,8 @@ def form_problems(path, events):
         kind = event.get("ph")
         if kind == "X" and not (event.get("name") and event.get("cat") in CATEGORIES and event["ts"] >= 0 and event["dur"] >= 0):
             yield f"{path}: a slice without name, category, time or length: {event}"
+        elif kind == "X" and event["cat"] == "cpu_op" and "Kernel" in event["args"] and not isinstance(event["args"].get("cpu"), int):
+            yield f"{path}: a part of a step that does not say on which CPU: {event}"
         elif kind == "C" and not all(isinstance(value, (int, float)) for value in event["args"].values()):
             yield f"{path}: a counter without numbers: {event}"
         elif kind not in ("X", "C", "M", "i"):

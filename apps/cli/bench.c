@@ -154,6 +154,7 @@ static td_status run_bench(cli_args *args, td_error *err) {
 
 static const cli_option bench_options[] = {
     CLI_OPTION_THREADS,
+    CLI_OPTION_INTEROP,
     CLI_OPTION_BATCH,
     {"streams", "N", "share the batch out over so many streams of the threads, each on samples of its own", NULL,
      false},

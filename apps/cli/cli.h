@@ -115,6 +115,11 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   { "tuned", NULL, "kernels as `treadle tune` found them fastest here", NULL, false }
 #define CLI_OPTION_THREADS \
   { "threads", "N", "most threads to compute with; eager and aot_eager use one", NULL, false }
+#define CLI_OPTION_INTEROP                                                                                          \
+  {                                                                                                                 \
+    "interop-threads", "N", "most threads to run what a TorchScript model forks; default as many as compute", NULL, \
+        false                                                                                                       \
+  }
 #define CLI_OPTION_WEIGHTS \
   { "weights", "FILE", "state_dict of a builtin: model (.pth, .safetensors)", NULL, false }
 #define CLI_OPTION_PREPROCESS                                                                    \

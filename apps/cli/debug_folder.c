@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "values.h"
+#include "apart.h"
+#include "trial.h"
 
 /* ---- writing ---- */
 
@@ -92,13 +93,14 @@ static const char *read_option(base_arena *arena, const char *folder, const char
   return found;
 }
 
-static td_status run_loaded(cli_args *args, td_model *model, td_error *err) {
+static td_status run_loaded(cli_args *args, td_model *model, char *where, td_error *err) {
   td_session *session = NULL;
   cli_feed feed = {0};
   char text[256];
   TRY(cli_feed_make(args, model, false, &feed, err));
   td_status status = cli_open_session(args, model, &session, err);
   if (status == TD_OK) status = cli_feed_bind(&feed, session, args->arena, err);
+  if (status == TD_OK) status = cli_watch_steps(args, model, session, where, err);
   if (status == TD_OK) status = td_session_run(session, err);
   for (size_t i = 0; status == TD_OK && i < td_model_output_count(model); i++) {
     td_value_info info;
@@ -116,7 +118,7 @@ static td_status run_loaded(cli_args *args, td_model *model, td_error *err) {
   return status;
 }
 
-static td_status run_replay(cli_args *args, td_error *err) {
+static td_status replay(cli_args *args, char *where, td_error *err) {
   const char *folder = args->operands[0];
   td_load_options options;
   td_model *model = NULL;
@@ -133,9 +135,32 @@ static td_status run_replay(cli_args *args, td_error *err) {
   options.edited = folder;
   options.strict = 1;
   td_status status = td_model_load(path, &options, &model, err);
-  if (status == TD_OK) status = run_loaded(args, model, err);
+  if (status == TD_OK) status = run_loaded(args, model, where, err);
   td_model_free(model);
   return status;
+}
+
+/* What the process that runs leaves behind: code that a person has changed may crash. */
+typedef struct replayed {
+  td_status status;
+  td_error err;
+  char where[CLI_WHERE]; /* the step that runs */
+} replayed;
+
+static void replay_apart(void *user, void *result) {
+  replayed *to = result;
+  to->status = replay(user, to->where, &to->err);
+}
+
+static td_status run_replay(cli_args *args, td_error *err) {
+  replayed got = {.err = {.offset = -1}, .where = "nothing yet: it was compiled"};
+  cli_end end;
+  TRY(cli_run_apart(replay_apart, args, &got, sizeof got, 0, &end, err));
+  if (!end.done)
+    return base_fail(err, TD_INTERNAL, NULL, -1, "%s at %s", end.signal ? strsignal(end.signal) : "ended badly",
+                     got.where);
+  if (got.status != TD_OK) *err = got.err;
+  return got.status;
 }
 
 static const cli_option replay_options[] = {
@@ -150,8 +175,11 @@ const cli_command cli_replay = {
     .operands = "DIR",
     .summary = "run again what --debug-dir has written, and a person may have changed",
     .text =
-        "Runs DIR/graph.tdir with the options of the command that wrote it. Where DIR has generated.N.c, that file is\n"
-        "compiled instead of what would be generated: it is the user's own code, and trusted as such.",
+        "Runs DIR/graph.tdir with the options of the command that wrote it. Loops are those of DIR/loops.txt, and "
+        "where\n"
+        "DIR has generated.N.c of such loops, that file is compiled instead of what would be generated: it is the "
+        "user's\n"
+        "own code, and trusted as such. A crash in it names the node.",
     .examples =
         "treadle run net.onnx --debug-dir seen\n"
         "treadle replay seen",

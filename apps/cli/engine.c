@@ -54,8 +54,10 @@ td_status cli_open_session(const cli_args *args, const td_model *model, td_sessi
 td_status cli_open_printing_session(const cli_args *args, FILE *prints, const td_model *model, td_session **session,
                                     td_error *err) {
   cli_threads threads;
+  int64_t interop = 0;
   TRY(cli_threads_of(args, &threads, err));
-  td_session_options options = {.size = sizeof options, .threads = threads.count};
+  TRY(cli_int(args, "interop-threads", 1, 1024, &interop, err));
+  td_session_options options = {.size = sizeof options, .threads = threads.count, .interop_threads = (uint32_t)interop};
   if (prints) {
     options.print = print_to;
     options.print_user = prints;

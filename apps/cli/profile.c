@@ -170,6 +170,7 @@ static td_status run_profile(cli_args *args, td_error *err) {
 
 static const cli_option profile_options[] = {
     CLI_OPTION_THREADS,
+    CLI_OPTION_INTEROP,
     {"group-by", "WHAT",
      "what a row stands for; default node. With module and origin, a kernel's time goes to its nodes",
      "node op kernel class module origin", false},
@@ -191,9 +192,10 @@ static const cli_option profile_options[] = {
     {"csv", "FILE", "write all rows with every figure", NULL, false},
     {"stacks", "FILE", "write folded stacks by module, for flame graphs", NULL, false},
     {"level", "LEVEL",
-     "hardware counters, too: top-down analysis (tma) or instructions per cycle (ipc), as far as the machine has them; "
+     "hardware counters, too: top-down analysis (tma; tma1, tma2, tma3: its first levels) or instructions per cycle "
+     "(ipc), as far as the machine has them; "
      "default time",
-     "time ipc tma", false},
+     "time ipc tma tma1 tma2 tma3", false},
     {"memory", NULL, "show allocations, page faults, the arena over time, and who makes its peak, too", NULL, false},
     {"min-time", "SECONDS", "record runs for so long; default 1", NULL, false},
     {"runs", "N", "make N runs instead", NULL, false},

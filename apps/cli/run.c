@@ -338,6 +338,7 @@ static const cli_option run_options[] = {
     CLI_OPTION_TIERED,
     CLI_OPTION_TUNED,
     CLI_OPTION_THREADS,
+    CLI_OPTION_INTEROP,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,

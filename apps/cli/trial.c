@@ -42,18 +42,18 @@ static void step_begins(void *user, uint32_t step) {
   snprintf(w->where, CLI_WHERE, "%s", w->steps[step]);
 }
 
-static td_status observe(cli_args *args, const cli_trial *t, char *where, td_error *err) {
+td_status cli_watch_steps(cli_args *args, const td_model *model, td_session *session, char *where, td_error *err) {
   td_model_stats stats = {.size = sizeof stats};
-  TRY(td_model_get_stats(t->model, &stats, err));
+  TRY(td_model_get_stats(model, &stats, err));
   watch *w = base_new(args->arena, watch, 1);
   if (w) *w = (watch){base_new(args->arena, const char *, (size_t)stats.steps + 1), where};
   if (!w || !w->steps) return base_no_memory(err, "the names of steps");
   for (uint32_t i = 0; i < stats.steps; i++) {
-    w->steps[i] = cli_chain(args->arena, t->model, t->session, i);
+    w->steps[i] = cli_chain(args->arena, model, session, i);
     if (!w->steps[i]) return base_no_memory(err, "the names of steps");
   }
   const td_observer observer = {.user = w, .begin = step_begins};
-  return td_session_observe(t->session, &observer, err);
+  return td_session_observe(session, &observer, err);
 }
 
 /* ---- a run ---- */
@@ -100,7 +100,7 @@ static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_tri
     return base_fail(err, TD_BAD_ARGUMENT, way->path, -1, "takes %zu inputs, not %zu", td_model_input_count(t->model),
                      feed->count);
   TRY(cli_feed_bind(feed, t->session, args->arena, err));
-  if (way->where) TRY(observe(args, t, way->where, err));
+  if (way->where) TRY(cli_watch_steps(args, t->model, t->session, way->where, err));
   TRY(td_session_run(t->session, err));
   if (way->where) way->where[0] = 0;
   return fetch_outputs(args, t, err);

@@ -15,6 +15,8 @@ typedef struct cli_way {
   char *where;      /* room for CLI_WHERE bytes: gets the name of each step when it begins; or NULL */
 } cli_way;
 enum { CLI_WHERE = 512 };
+/* `where` gets the name of each step of the session when it begins. */
+td_status cli_watch_steps(cli_args *args, const td_model *model, td_session *session, char *where, td_error *err);
 
 typedef struct cli_trial {
   td_model *model;

@@ -34,9 +34,10 @@ TD_API td_status td_session_step_shapes(const td_session *session, size_t index,
 
 /* Runs the session `runs` times for each group of hardware counters, and writes what they say: of whole runs on the
  * calling thread, and of the parts of steps by thread and by class of work. `level` "tma": a top-down analysis where
- * this CPU is known; "ipc": instructions per cycle and caches. Whoever observes the session is forgotten. What cannot
- * be had is written with the reason and what would lift it, and the next lower level takes its place; with no counters
- * at all that is all. Errors: those of a run, and what `write` returns. */
+ * this CPU is known, "tma1" to "tma3": its first levels alone, which take fewer runs; "ipc": instructions per cycle
+ * and caches. Whoever observes the session is forgotten. What cannot be had is written with the reason and what would
+ * lift it, and the next lower level takes its place; with no counters at all that is all. Errors: those of a run, and
+ * what `write` returns. */
 TD_API td_status td_session_count(td_session *session, const char *level, uint32_t runs, td_write_fn write, void *user,
                                   td_error *err);
 

@@ -189,8 +189,8 @@ typedef struct td_load_options {
    * ends the loading. The names are in docs/debugging.md; those of variants have a folder in front. NULL: nobody. */
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
-  const char *edited; /* folder with files of generated code, as `dump` was told them, that take the place of what would
-                         be generated: the user's own code, which is trusted. NULL: none */
+  const char *edited; /* folder with loops.txt and files of generated code, as `dump` was told them, that take the place
+                         of what would be made: the user's own code, which is trusted. NULL: none */
   int32_t for_file; /* 1: the model is to be saved: machine code of fused loops is kept for the file, and `isa` may name
                          what this CPU lacks; then there can be no session of it here */
   int32_t trusted;  /* 1: machine code in a saved plan is loaded, as trusted as the caller's own code. 0: it is not

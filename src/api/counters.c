@@ -22,9 +22,11 @@ td_status td_session_count(td_session *session, const char *level, uint32_t runs
                            td_error *err) {
   if (!session || !write || runs < 1)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_count needs a session, runs, and a place for text");
-  if (!level || (strcmp(level, "tma") != 0 && strcmp(level, "ipc") != 0))
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "counters have no level '%s': there are tma and ipc",
-                     level ? level : "");
+  if (!base_str_listed("tma,tma1,tma2,tma3,ipc", level ? level : ""))
+    return base_fail(
+        err, TD_BAD_ARGUMENT, NULL, -1,
+        "counters have no level '%s': there are tma (all of a top-down analysis), tma1, tma2, tma3 and ipc",
+        level ? level : "");
   sys_machine machine;
   sys_machine_read(&machine);
   const sys_counters counters = sys_counters_here();

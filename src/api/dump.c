@@ -59,6 +59,19 @@ void api_dump_free(api_dump *dump) {
   if (dump) base_text_free(&dump->timings);
 }
 
+/* The loops of the graph as text, behind it: nodes hold them as numbers. */
+static td_status add_loops(const ir_graph *graph, base_text *text, td_error *err) {
+  base_text loops = {.allocator = text->allocator};
+  const td_status status = fuse_print(graph, &(fuse_setting){0}, &loops, err);
+  for (size_t at = 0, end; status == TD_OK && at < loops.length; at = end) {
+    for (end = at; end < loops.length && loops.at[end++] != '\n';) continue;
+    base_text_add(text, "// ", 3);
+    base_text_add(text, loops.at + at, end - at);
+  }
+  base_text_free(&loops);
+  return status;
+}
+
 td_status api_dump_graph(void *user, const char *stage, const ir_graph *graph, td_error *err) {
   api_dump *d = user;
   char name[96] = "graph.tdir";
@@ -71,8 +84,9 @@ td_status api_dump_graph(void *user, const char *stage, const ir_graph *graph, t
   if (d->store.bytes) base_text_print(&text, "weights \"graph.weights\" %zu\n", d->store.bytes);
   if (printed) base_text_add(&text, body.at ? body.at : "", body.length);
   base_text_free(&body);
-  td_status status = printed ? tell_text(d, name, &text) : base_no_memory(err, name);
-  if (!printed) base_text_free(&text);
+  td_status status = printed ? add_loops(graph, &text, err) : base_no_memory(err, name);
+  if (status == TD_OK) status = tell_text(d, name, &text);
+  else base_text_free(&text);
   if (status == TD_OK) status = ir_store_write(&d->store, d->written, tell_weights, d, err);
   d->written = d->store.tensors.count;
   d->since = sys_clock_ns();

@@ -6,6 +6,7 @@
 #include "passes/passes.h"
 #include "sys/sys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const compile_backend backends[] = {
@@ -90,6 +91,18 @@ static fuse_setting fusing(const compile_setting *setting, fuse_log *log) {
                         .log = log};
 }
 
+/* loops.txt of the folder, if it is there: the user's own loops. */
+static td_status take_edited_loops(ir_graph *graph, const char *folder, td_error *err) {
+  char path[1024];
+  sys_mapping file;
+  if ((size_t)snprintf(path, sizeof path, "%s/loops.txt", folder) >= sizeof path ||
+      sys_file_map(path, &file, NULL) != TD_OK)
+    return TD_OK;
+  const td_status status = fuse_take_edited(graph, file.bytes, file.size, path, err);
+  sys_unmap(&file);
+  return status;
+}
+
 static td_status run_passes(ir_graph *graph, const compile_setting *setting, fuse_log *log, uint32_t *changes,
                             td_error *err) {
   const compile_backend *backend = setting->backend;
@@ -107,7 +120,8 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, fus
                                  .spoil = setting->inject ? compile_spoil : NULL,
                                  .inject = setting->inject && backend->kernels ? compile_inject : NULL,
                                  .fault = setting->inject};
-  return passes_run(graph, &passes, changes ? changes : unwanted, err);
+  TRY(passes_run(graph, &passes, changes ? changes : unwanted, err));
+  return setting->edited ? take_edited_loops(graph, setting->edited, err) : TD_OK;
 }
 
 void compile_finish(plan_exe *plan, const compile_setting *setting) {

@@ -28,6 +28,9 @@ td_status fuse_chains(ir_graph *graph, const fuse_setting *setting, uint32_t *ch
 /* The loops of a graph as text. Where the setting has a log: and why what could be in a loop, or moves data alone, is
  * in none. */
 td_status fuse_print(const ir_graph *graph, const fuse_setting *setting, base_text *text, td_error *err);
+/* Where the text of fuse_print, which a person may have changed, has a loop otherwise than the graph, the graph's
+ * becomes that one; `file` is its name, for errors. Operands and types of results must be as they are. */
+td_status fuse_take_edited(ir_graph *graph, const char *text, size_t length, const char *file, td_error *err);
 
 /* The program of a fused loop or of a chain. */
 typedef struct fuse_loop {

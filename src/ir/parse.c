@@ -30,8 +30,13 @@ static td_status wrong(parser *p, const char *expected) {
   return base_fail(p->err, TD_BAD_FILE, NULL, p->at - p->text, "graph text: expected %s", expected);
 }
 
+/* What stands behind "//" on a line is for people. */
 static void skip(parser *p) {
-  while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
+  for (;;) {
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
+    if (p->end - p->at < 2 || p->at[0] != '/' || p->at[1] != '/') return;
+    while (p->at < p->end && *p->at != '\n') p->at++;
+  }
 }
 
 static bool is_word(char c) {

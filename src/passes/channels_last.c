@@ -16,9 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-/* An input of so few channels is read by the convolution as it lies, and one of some more in whole squares. */
-enum { IMAGE_CHANNELS = 4, SQUARE_CHANNELS = 8, MOST_IMAGE_CHANNELS = 16 };
-
 /* ---- the two permutations: passes_order_last and passes_order_first ---- */
 
 /* Axis of the tensor with channels last for axis `a` of the one with channels first. */
@@ -30,7 +27,7 @@ static int64_t axis_last(int64_t a, int32_t rank) {
 static int32_t rank_of(const passes_edit *e, ir_value v) { return ir_type_of(e->graph, v)->rank; }
 
 /* The tensor with channels last that `v` shows with channels first; none: it does not come from one. */
-static ir_value source(passes_edit *e, ir_value v) {
+ir_value passes_source_last(passes_edit *e, ir_value v) {
   const ir_node_def *node = passes_producer(e, v, "aten::permute");
   uint32_t count;
   const int64_t *have = node ? passes_ints(node, "dims", &count) : NULL;
@@ -42,126 +39,21 @@ static ir_value source(passes_edit *e, ir_value v) {
 }
 
 /* `v` with channels last: what it came from, or permuted. */
-static td_status to_last(passes_edit *e, ir_node at, ir_value v, ir_value *out) {
+td_status passes_to_last(passes_edit *e, ir_node at, ir_value v, ir_value *out) {
   int64_t order[BASE_MAX_RANK];
-  *out = source(e, v);
+  *out = passes_source_last(e, v);
   if (out->id) return TD_OK;
   passes_order_last(rank_of(e, v), order);
   return passes_permute(e, at, v, order, out);
 }
 
 /* `made`, with channels last, takes the place of `node`. */
-static td_status finish(passes_edit *e, ir_node node, ir_value made) {
+td_status passes_take_last(passes_edit *e, ir_node node, ir_value made) {
   int64_t order[BASE_MAX_RANK];
   ir_value shown;
   passes_order_first(rank_of(e, made), order);
   TRY(passes_permute(e, node, made, order, &shown));
   return passes_take_place(e, node, shown);
-}
-
-/* ---- convolutions ---- */
-
-typedef struct window {
-  uint32_t spatial;
-  int64_t kernel[3], stride[3], dilation[3], padding[6];
-  int64_t more[3]; /* output_padding */
-} window;
-
-/* Axis `i` of a transposed convolution whose output's size is told. False: it depends on an open one, or is more than
- * the windows reach. */
-static bool place_transposed(const ir_node_def *node, base_dim in, uint32_t i, window *win) {
-  const char *same = passes_str(node, "auto_pad");
-  if (!base_dim_known(in) || in < 1 || in > INT32_MAX || win->kernel[i] > INT32_MAX) return false;
-  const int64_t span = (in - 1) * win->stride[i]; /* attributes are within 32 bits, too */
-  const int64_t whole = span + (win->kernel[i] - 1) * win->dilation[i] + 1 + win->more[i];
-  const int64_t out = passes_int_at(node, "output_size", i, base_min_i64(span + win->stride[i], whole)),
-                pad = whole - out;
-  if (out < 1 || pad < 0) return false;
-  win->padding[i] = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;
-  win->padding[win->spatial + i] = pad - win->padding[i];
-  return true;
-}
-
-/* `auto_pad` and `output_size` resolved; false: the sizes that these take are open. */
-static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_type *w, window *win) {
-  const ir_type *x = ir_type_of(e->graph, node->in[0]);
-  const char *same = passes_str(node, "auto_pad");
-  const bool transposed = passes_int(node, "transposed");
-  uint32_t sized;
-  passes_ints(node, "output_size", &sized);
-  *win = (window){.spatial = (uint32_t)w->rank - 2};
-  for (uint32_t i = 0; i < win->spatial; i++) {
-    win->kernel[i] = w->dims[2 + i];
-    win->stride[i] = passes_int_at(node, "stride", i, 1);
-    win->dilation[i] = passes_int_at(node, "dilation", i, 1);
-    win->padding[i] = passes_int_at(node, "padding", i, 0);
-    win->padding[win->spatial + i] = passes_int_at(node, "padding", win->spatial + i, 0);
-    win->more[i] = passes_int_at(node, "output_padding", i, 0);
-    if (transposed && (*same || sized) && !place_transposed(node, x->dims[2 + i], i, win)) return false;
-    if (!*same || transposed) continue;
-    int64_t in = x->dims[2 + i];
-    if (!base_dim_known(in) || in < 1) return false;
-    int64_t reach = ((in - 1) / win->stride[i]) * win->stride[i] + (win->kernel[i] - 1) * win->dilation[i] + 1;
-    int64_t pad = base_max_i64(reach - in, 0), less = pad / 2;
-    win->padding[i] = strcmp(same, "same_upper") == 0 ? less : pad - less;
-    win->padding[win->spatial + i] = pad - win->padding[i];
-  }
-  return true;
-}
-
-static const char *operator_for(const ir_node_def *node, const ir_type *w) {
-  if (passes_int(node, "transposed")) return "td::conv_transpose";
-  bool depthwise = w->dims[1] == 1 && passes_int(node, "groups") == w->dims[0] && w->dims[0] > 1;
-  return depthwise ? "td::depthwise_conv" : "td::conv";
-}
-
-/* Weights and bias need not be constants; their sizes are known. */
-static bool is_convertible(const passes_edit *e, const ir_node_def *node) {
-  const ir_type *x = ir_type_of(e->graph, node->in[0]), *w = ir_type_of(e->graph, node->in[1]);
-  const bool biased = node->in_count > 2 && node->in[2].id;
-  return w->dtype == TD_F32 && ir_known_count(w) > 0 && x->rank >= 3 && x->rank <= 5 && w->rank == x->rank &&
-         base_dim_known(x->dims[1]) && (!biased || ir_known_count(ir_type_of(e->graph, node->in[2])) > 0);
-}
-
-/* Weights [C, 1, kernel...] that are no constants as the depthwise kernel reads them: [taps, C]. */
-static td_status turn_taps(passes_edit *e, ir_node at, const ir_type *w, ir_value *v) {
-  static const int64_t swap[] = {1, 0};
-  const int64_t shape[] = {w->dims[0], ir_known_count(w) / w->dims[0]};
-  ir_value in[2] = {*v}, flat;
-  TRY(ir_add_ints(e->graph, shape, 2, &in[1], e->err));
-  TRY(passes_add(e, at, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &flat));
-  return passes_permute(e, at, flat, swap, v);
-}
-
-static bool is_image(int64_t channels) {
-  return channels <= IMAGE_CHANNELS || (channels <= MOST_IMAGE_CHANNELS && channels % SQUARE_CHANNELS == 0);
-}
-
-static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def *node) {
-  window win;
-  const ir_type type = *ir_type_of(e->graph, node->in[1]), *w = &type;
-  if (!is_convertible(e, node) || !find_window(e, node, w, &win)) return TD_OK;
-  const char *op = operator_for(node, w);
-  int64_t groups = passes_int(node, "groups");
-  bool transposed = passes_int(node, "transposed");
-  bool image =
-      !transposed && strcmp(op, "td::conv") == 0 && is_image(w->dims[1] * groups) && !source(e, node->in[0]).id;
-  const bool turns = strcmp(op, "td::depthwise_conv") == 0 && !passes_constant(e, node, 1);
-  base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
-                     ARG_INTS("stride", win.stride, win.spatial),
-                     ARG_INTS("padding", win.padding, 2 * win.spatial),
-                     ARG_INTS("dilation", win.dilation, win.spatial),
-                     ARG_INT("groups", groups),
-                     ARG_INT("channels", transposed ? w->dims[1] * groups : w->dims[0]),
-                     ARG_BOOL("channels_first", image),
-                     ARG_INT("panel", turns),
-                     ARG_INTS("output_padding", win.more, win.spatial)};
-  ir_value in[3] = {node->in[0], node->in[1], node->in_count > 2 ? node->in[2] : IR_NO_VALUE}, made;
-  if (turns) TRY(turn_taps(e, id, w, &in[1]));
-  if (!image) TRY(to_last(e, id, in[0], &in[0]));
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = transposed ? 9 : 8};
-  TRY(passes_add(e, id, op, spec, NULL, &made));
-  return finish(e, id, made);
 }
 
 /* ---- operators that permutations pass ---- */
@@ -176,7 +68,7 @@ static td_status again(passes_edit *e, ir_node id, const ir_value *in, const bas
   const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = count};
   ir_value made;
   TRY(passes_add(e, id, node->op->name, spec, NULL, &made));
-  return finish(e, id, made);
+  return passes_take_last(e, id, made);
 }
 
 /* A constant that broadcasts to `rank` dims, with channels last: the same elements, seen otherwise. */
@@ -209,7 +101,7 @@ static td_status follow(passes_edit *e, ir_node at, ir_value v, int32_t rank, ir
   const base_tensor *t = passes_constant_value(e, v);
   *out = v;
   if (!v.id || (t && base_tensor_numel(t) == 1)) return TD_OK;
-  return t ? constant_last(e, t, rank, out) : to_last(e, at, v, out);
+  return t ? constant_last(e, t, rank, out) : passes_to_last(e, at, v, out);
 }
 
 static td_status visit_elementwise(passes_edit *e, ir_node id, const ir_node_def *node) {
@@ -220,7 +112,7 @@ static td_status visit_elementwise(passes_edit *e, ir_node id, const ir_node_def
   for (uint32_t i = 0; i < node->in_count; i++) {
     if (!can_follow(e, node->in[i], rank)) return TD_OK;
     /* One that only broadcasts does not decide for the others. */
-    leads |= node->in[i].id && source(e, node->in[i]).id && rank_of(e, node->in[i]) == rank &&
+    leads |= node->in[i].id && passes_source_last(e, node->in[i]).id && rank_of(e, node->in[i]) == rank &&
              memcmp(ir_type_of(e->graph, node->in[i])->dims, ir_type_of(e->graph, node->out[0])->dims,
                     (size_t)rank * sizeof(base_dim)) == 0;
   }
@@ -247,16 +139,16 @@ static bool is_window(const ir_node_def *node) {
 }
 
 /* Operators with an attribute `channels_last`: pools, group norm. Windows have kernels for channels last alone. */
-static td_status visit_image(passes_edit *e, ir_node id, const ir_node_def *node) {
+td_status passes_image_last(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value in[8];
   if (!has_attr(node->op, "channels_last") || passes_int(node, "channels_last") || node->in_count > 8) return TD_OK;
   for (uint32_t i = 1; i < node->out_count; i++)
     if (passes_uses(e, node->out[i])) return TD_OK;
   memcpy(in, node->in, node->in_count * sizeof *in);
   const ir_type *x = ir_type_of(e->graph, in[0]);
-  in[0] = source(e, in[0]);
+  in[0] = passes_source_last(e, in[0]);
   if (!in[0].id && (!is_window(node) || x->dtype != TD_F32 || x->rank < 3)) return TD_OK;
-  if (!in[0].id) TRY(to_last(e, id, node->in[0], &in[0]));
+  if (!in[0].id) TRY(passes_to_last(e, id, node->in[0], &in[0]));
   const base_arg changed = {.name = "channels_last", .kind = BASE_ATTR_BOOL, .i = 1};
   return again(e, id, in, &changed, 1);
 }
@@ -268,17 +160,17 @@ static td_status visit_cat(passes_edit *e, ir_node id, const ir_node_def *node) 
   if (!in) return base_no_memory(e->err, "a pass");
   for (uint32_t i = 0; i < count; i++) {
     if (rank_of(e, node->in[i]) != rank || passes_constant(e, node, i)) return TD_OK;
-    found += source(e, node->in[i]).id != 0;
+    found += passes_source_last(e, node->in[i]).id != 0;
   }
   if (!found) return TD_OK;
   const base_arg dim = ARG_INT("dim", axis_last(passes_int(node, "dim"), rank));
-  for (uint32_t i = 0; i < count; i++) TRY(to_last(e, id, ir_node_of(e->graph, id)->in[i], &in[i]));
+  for (uint32_t i = 0; i < count; i++) TRY(passes_to_last(e, id, ir_node_of(e->graph, id)->in[i], &in[i]));
   return again(e, id, in, &dim, 1);
 }
 
 /* softmax, chunk: one axis. */
 static td_status visit_axis(passes_edit *e, ir_node id, const ir_node_def *node) {
-  ir_value in = source(e, node->in[0]);
+  ir_value in = passes_source_last(e, node->in[0]);
   if (!in.id || node->in_count != 1 || node->out_count != 1) return TD_OK;
   const base_arg dim = ARG_INT("dim", axis_last(passes_int(node, "dim"), rank_of(e, in)));
   return again(e, id, &in, &dim, 1);
@@ -297,7 +189,7 @@ static int32_t order_of_rest(int32_t rank, uint32_t mask, int64_t *order) {
 
 /* Reductions over named axes. Those that go leave the others in another order, unless they are all spatial ones. */
 static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *node) {
-  ir_value in = source(e, node->in[0]), made;
+  ir_value in = passes_source_last(e, node->in[0]), made;
   uint32_t count, mask = 0;
   const int64_t *dims = passes_ints(node, "dim", &count);
   int64_t mapped[BASE_MAX_RANK], order[BASE_MAX_RANK];
@@ -339,7 +231,7 @@ static bool grows(const passes_edit *e, const ir_node_def *node) {
 
 /* What grows into a result of the graph is made as it leaves: its operand is less to permute. */
 static td_status visit_resize(passes_edit *e, ir_node id, const ir_node_def *node) {
-  ir_value in[4] = {source(e, node->in[0])};
+  ir_value in[4] = {passes_source_last(e, node->in[0])};
   uint32_t count;
   const int64_t *axes = passes_ints(node, "axes", &count);
   int64_t mapped[BASE_MAX_RANK];
@@ -355,7 +247,7 @@ static td_status visit_resize(passes_edit *e, ir_node id, const ir_node_def *nod
 
 /* A slice along constant axes. */
 static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node) {
-  ir_value in[5] = {source(e, node->in[0])};
+  ir_value in[5] = {passes_source_last(e, node->in[0])};
   if (!in[0].id || node->in_count > 5) return TD_OK;
   const base_tensor *axes = passes_constant(e, node, 3);
   int64_t mapped[BASE_MAX_RANK];
@@ -370,7 +262,7 @@ static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node
 /* Borders: operands (x, pads, axes?), with a constant (x, pads, value?, axes?). Pads of all axes change their order. */
 static td_status visit_pad(passes_edit *e, ir_node id, const ir_node_def *node) {
   const uint32_t at = strcmp(node->op->name, "aten::constant_pad_nd") == 0 ? 3 : 2;
-  ir_value in[4] = {source(e, node->in[0])};
+  ir_value in[4] = {passes_source_last(e, node->in[0])};
   if (!in[0].id) return TD_OK;
   const bool named = node->in_count > at && node->in[at].id;
   const base_tensor *list = passes_constant(e, node, named ? at : 1);
@@ -391,7 +283,7 @@ static td_status visit_pad(passes_edit *e, ir_node id, const ir_node_def *node) 
 /* A batch norm that no convolution took in: one multiplication and addition per element. */
 static td_status visit_batchnorm(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type type = *ir_type_of(e->graph, node->in[0]);
-  ir_value in[3] = {source(e, node->in[0])}, made;
+  ir_value in[3] = {passes_source_last(e, node->in[0])}, made;
   base_tensor vectors[2];
   bool fits;
   if (type.dtype != TD_F32 || type.rank < 2 || !base_dim_known(type.dims[1])) return TD_OK;
@@ -400,7 +292,7 @@ static td_status visit_batchnorm(passes_edit *e, ir_node id, const ir_node_def *
   if (in[0].id) {
     for (uint32_t i = 0; i < 2; i++) TRY(ir_add_constant(e->graph, &vectors[i], NULL, &in[1 + i], e->err));
     TRY(passes_add(e, id, "td::scale_shift", (ir_new_node){.in = in, .in_count = 3}, NULL, &made));
-    return finish(e, id, made);
+    return passes_take_last(e, id, made);
   }
   int64_t dims[BASE_MAX_RANK] = {type.dims[1]}; /* channels first: [C, 1...] broadcasts */
   for (int32_t i = 1; i < type.rank - 1; i++) dims[i] = 1;
@@ -473,7 +365,7 @@ static td_status split_pixels(passes_edit *e, ir_node id, ir_value t, const ir_t
   shape[to->rank - 1] = to->dims[1];
   TRY(ir_add_ints(e->graph, shape, (uint32_t)to->rank, &in[1], e->err));
   TRY(passes_add(e, id, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
-  return finish(e, id, made);
+  return passes_take_last(e, id, made);
 }
 
 /* What view(permute(view(x))) interleaves the channels of in groups (channel shuffle), channels last; none: it does
@@ -481,7 +373,7 @@ static td_status split_pixels(passes_edit *e, ir_node id, ir_value t, const ir_t
 static ir_value shuffled(passes_edit *e, const ir_node_def *node, int64_t *groups) {
   const ir_node_def *turn = passes_producer(e, node->in[0], "aten::permute");
   const ir_node_def *split = turn ? passes_producer(e, turn->in[0], "aten::view") : NULL;
-  const ir_value t = split ? source(e, split->in[0]) : IR_NO_VALUE;
+  const ir_value t = split ? passes_source_last(e, split->in[0]) : IR_NO_VALUE;
   int64_t order[BASE_MAX_RANK];
   if (!t.id) return t;
   const ir_type *from = ir_type_of(e->graph, split->in[0]), *parts = ir_type_of(e->graph, split->out[0]);
@@ -512,14 +404,14 @@ static td_status shuffle(passes_edit *e, ir_node id, ir_value t, int64_t groups)
   TRY(ir_add_ints(e->graph, shape, (uint32_t)rank, &in[1], e->err));
   const ir_new_node view = {.in = in, .in_count = 2, .args = &copies, .arg_count = 1};
   TRY(passes_add(e, id, "aten::view", view, NULL, &made));
-  return finish(e, id, made);
+  return passes_take_last(e, id, made);
 }
 
 static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node) {
   int64_t groups;
   const ir_value grouped = shuffled(e, node, &groups);
   if (grouped.id) return shuffle(e, id, grouped, groups);
-  ir_value t = source(e, node->in[0]), sequence = tokens(e, node->in[0]);
+  ir_value t = passes_source_last(e, node->in[0]), sequence = tokens(e, node->in[0]);
   const ir_type *shown = ir_type_of(e->graph, node->out[0]), *of = ir_type_of(e->graph, node->in[0]);
   bool image = sequence.id && shown->rank > 3 && shown->dims[0] == of->dims[0] && shown->dims[1] == of->dims[1];
   if (image && ir_known_count(shown) > 0) return split_pixels(e, id, sequence, shown);
@@ -532,10 +424,10 @@ static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node)
 }
 
 static const passes_rule rules[] = {
-    {"aten::convolution", visit_convolution},
-    {"td::max_pool", visit_image},
-    {"td::avg_pool", visit_image},
-    {"aten::native_group_norm", visit_image},
+    {"aten::convolution", passes_convolution_last},
+    {"td::max_pool", passes_image_last},
+    {"td::avg_pool", passes_image_last},
+    {"aten::native_group_norm", passes_image_last},
     {"aten::_native_batch_norm_legit_no_training", visit_batchnorm},
     {"td::quantize_linear", visit_scaled},
     {"td::dequantize_linear", visit_scaled},

@@ -69,6 +69,14 @@ td_status passes_permute(passes_edit *e, ir_node at, ir_value v, const int64_t *
 /* The orders that put channels, axis 1 of [N, C, spatial...], last, and back. */
 void passes_order_last(int32_t rank, int64_t *order);
 void passes_order_first(int32_t rank, int64_t *order);
+/* Of channels_last and windows. The tensor with channels last that `v` shows with channels first; none: it does not
+ * come from one. `v` with channels last, in front of `at`: what it came from, or permuted. `made`, with channels last,
+ * takes the place of `node`. */
+ir_value passes_source_last(passes_edit *e, ir_value v);
+td_status passes_to_last(passes_edit *e, ir_node at, ir_value v, ir_value *out);
+td_status passes_take_last(passes_edit *e, ir_node node, ir_value made);
+td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def *node);
+td_status passes_image_last(passes_edit *e, ir_node id, const ir_node_def *node); /* pools, group norm */
 /* `with` takes the place of output 0 of `node`, which goes, with whatever was there for it alone. Counts one change. */
 td_status passes_take_place(passes_edit *e, ir_node node, ir_value with);
 /* Removes the node that gives `v`, and what was there for it alone, where nobody uses it. */

@@ -109,6 +109,14 @@ static td_status count_group(const prof_counting *p, counter_group *g, double *c
 
 /* ---- top-down ---- */
 
+/* How many levels are asked for; 0: no top-down analysis. */
+static int levels_of(const prof_counting *p) {
+  static const char *const names[] = {"tma1", "tma2", "tma3", "tma"};
+  for (int i = 0; i < 4; i++)
+    if (strcmp(p->level, names[i]) == 0) return i + 1;
+  return 0;
+}
+
 static void print_nodes(const prof_counting *p, const double *nodes, prof_out *out) {
   const prof_node_id worst = prof_worst_node(nodes);
   prof_print(out, "# top-down analysis on %s [%s], caller's thread, %u runs for each group; < is below its threshold\n",
@@ -130,8 +138,10 @@ static void put_topdown_row(const prof_counting *p, const char *name, const coun
                                        PROF_RETIRING, PROF_MEMORY,          PROF_CORE};
   double nodes[PROF_NODES];
   p->family->solve(sums->at, p->counters->smt, nodes);
+  prof_keep_levels(nodes, levels_of(p));
   prof_print(out, "%-20s", name);
-  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) prof_print(out, " %8.1f%%", 100 * nodes[shown[i]]);
+  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+    if (prof_nodes[shown[i]].level <= levels_of(p)) prof_print(out, " %8.1f%%", 100 * nodes[shown[i]]);
   const prof_node_id worst = prof_worst_node(nodes);
   prof_print(out, "  %s\n", worst < PROF_NODES ? prof_nodes[worst].name : "");
 }
@@ -139,10 +149,15 @@ static void put_topdown_row(const prof_counting *p, const char *name, const coun
 static td_status count_topdown(const prof_counting *p, const td_allocator *allocator, bool *done, prof_out *out,
                                td_error *err) {
   double counts[PROF_MOST_EVENTS] = {0}, nodes[PROF_NODES];
+  prof_group groups[PROF_MOST_GROUPS];
+  uint32_t group_count = 0;
+  const int levels = levels_of(p);
   *done = p->family != NULL;
   if (!p->family) prof_print(out, "top-down analysis knows no events of this CPU (%s)\n", p->cpu);
-  for (uint32_t k = 0; *done && k < p->family->group_count; k++) {
-    const prof_group *from = &p->family->groups[k];
+  for (uint32_t k = 0; p->family && k < p->family->group_count; k++)
+    if (p->family->groups[k].level <= levels) groups[group_count++] = p->family->groups[k];
+  for (uint32_t k = 0; *done && k < group_count; k++) {
+    const prof_group *from = &groups[k];
     counter_group g = {.count = from->count};
     double some[PROF_GROUP_EVENTS] = {0};
     for (uint32_t i = 0; i < g.count; i++) g.events[i] = &p->family->events[from->events[i]];
@@ -151,10 +166,11 @@ static td_status count_topdown(const prof_counting *p, const td_allocator *alloc
   }
   if (!*done) return TD_OK;
   p->family->solve(counts, p->counters->smt, nodes);
+  prof_keep_levels(nodes, levels);
   print_nodes(p, nodes, out);
-  return prof_counters_by_part(p, p->family->events, p->family->groups, p->family->group_count,
-                               " frontend   bad spec   backend  retiring    memory      core", put_topdown_row,
-                               allocator, out, err);
+  const char *head = levels > 1 ? " frontend   bad spec   backend  retiring    memory      core"
+                                : " frontend   bad spec   backend  retiring";
+  return prof_counters_by_part(p, p->family->events, groups, group_count, head, put_topdown_row, allocator, out, err);
 }
 
 /* ---- instructions per cycle, caches ---- */
@@ -183,7 +199,7 @@ static td_status count_ipc(const prof_counting *p, const td_allocator *allocator
   TRY(count_group(p, &caches, n + 2, &cached, out, err));
   if (cached)
     prof_print(out, "%.4g cache references, %.4g misses: %.1f %%\n", n[2], n[3], n[2] > 0 ? 100 * n[3] / n[2] : 0);
-  static const prof_group groups[] = {{{0, 1}, 2}, {{2, 3}, 2}};
+  static const prof_group groups[] = {{{0, 1}, 2, 1}, {{2, 3}, 2, 1}};
   return prof_counters_by_part(p, events, groups, cached ? 2 : 1,
                                "      cycles instructions     in a cycle  cache misses", put_ipc_row, allocator, out,
                                err);
@@ -191,7 +207,7 @@ static td_status count_ipc(const prof_counting *p, const td_allocator *allocator
 
 static td_status go_down(const prof_counting *p, const td_allocator *allocator, prof_out *out, td_error *err) {
   bool done = false;
-  if (strcmp(p->level, "tma") == 0) {
+  if (levels_of(p)) {
     TRY(count_topdown(p, allocator, &done, out, err));
     if (!done) prof_put(out, "instead of top-down analysis: instructions per cycle and caches\n");
   }

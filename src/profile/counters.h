@@ -10,7 +10,7 @@ typedef struct prof_counting {
   const sys_counters *counters;
   const prof_family *family; /* NULL: a CPU that is not known */
   const char *cpu;           /* its name, for people */
-  const char *level;         /* "tma" or "ipc": where to begin */
+  const char *level;         /* "tma", "tma1" to "tma3" (the levels up to that one alone), or "ipc": where to begin */
   uint32_t runs;             /* for each group of events */
   prof_run_fn run;
   void *user;

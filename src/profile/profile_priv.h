@@ -11,6 +11,7 @@ typedef struct prof_record {
   uint64_t begin_ns, end_ns;
   uint32_t step;
   uint32_t run; /* number of the recorded run, from 0 */
+  uint32_t cpu; /* that the thread was on when the part ended */
 } prof_record;
 
 /* Written by one thread while a run lasts, read by the session's caller between runs; the pool's hand-over orders the

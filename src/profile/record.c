@@ -42,8 +42,8 @@ static void part_ends(void *user, uint32_t thread, uint32_t step, uint64_t begin
   }
   const uint64_t number = t->written++;
   if (r->options.records)
-    t->records[number % r->options.records] =
-        (prof_record){.begin_ns = begin_ns, .end_ns = end_ns, .step = step, .run = (uint32_t)r->runs};
+    t->records[number % r->options.records] = (prof_record){
+        .begin_ns = begin_ns, .end_ns = end_ns, .step = step, .run = (uint32_t)r->runs, .cpu = sys_cpu_now()};
 }
 
 /* What threads ran in tasks, each step of which is theirs alone: they are through before the run ends. */

@@ -185,13 +185,13 @@ static const sys_event skylake_events[PROF_MOST_EVENTS] = {
 };
 /* Four general counters are there with SMT, and fixed ones for cycles and instructions. */
 static const prof_group skylake_groups[] = {
-    {{CLK, IDQ, ISSUED, RETIRED, RECOVERY}, 5},
-    {{CLK_ANY, RECOVERY_ANY, CYCLES_0, MISP}, 4},
-    {{CLEARS, MEM_ANY, STALLS_TOTAL, BY_STORES}, 4},
-    {{PORTS_1, PORTS_2, PORTS_0, DIVIDER}, 4},
-    {{STALLS_L1, STALLS_L2, STALLS_L3, FB_FULL}, 4},
-    {{L2_HIT, FB_HIT, L1_MISS, FUSED, INST}, 5},
-    {{CLK, READS, MANY_READS}, 3},
+    {{CLK, IDQ, ISSUED, RETIRED, RECOVERY}, 5, 1},
+    {{CLK_ANY, RECOVERY_ANY, CYCLES_0, MISP}, 4, 1},
+    {{CLEARS, MEM_ANY, STALLS_TOTAL, BY_STORES}, 4, 2},
+    {{PORTS_1, PORTS_2, PORTS_0, DIVIDER}, 4, 2},
+    {{STALLS_L1, STALLS_L2, STALLS_L3, FB_FULL}, 4, 3},
+    {{L2_HIT, FB_HIT, L1_MISS, FUSED, INST}, 5, 2},
+    {{CLK, READS, MANY_READS}, 3, 4},
 };
 
 /* ---- Ice Lake-SP ---- */
@@ -250,13 +250,13 @@ static const sys_event ice_lake_events[PROF_MOST_EVENTS] = {
     [MANY_READS] = {"OFFCORE_REQUESTS_OUTSTANDING.ALL_DATA_RD, 4 and more", SYS_RAW, 0x4000860},
 };
 static const prof_group ice_lake_groups[] = {
-    {{SLOTS, M_RET, M_BAD, M_FE, M_BE, DROPPING, CLEARS}, 7},
-    {{CLK, CYCLES_0, MISP, ISSUED, RETIRED}, 5},
-    {{MEM_ANY, STALLS_TOTAL, BY_STORES, PORTS_1, PORTS_2, PORTS_0}, 6},
-    {{STALLS_L1, STALLS_L2, STALLS_L3, FB_FULL}, 4},
-    {{L2_HIT, FB_HIT, L1_MISS, DIVIDER}, 4},
-    {{MS_UOPS, DEC0, DEC0_1, MITE}, 4},
-    {{CLK, READS, MANY_READS}, 3},
+    {{SLOTS, M_RET, M_BAD, M_FE, M_BE, DROPPING, CLEARS}, 7, 1},
+    {{CLK, CYCLES_0, MISP, ISSUED, RETIRED}, 5, 2},
+    {{MEM_ANY, STALLS_TOTAL, BY_STORES, PORTS_1, PORTS_2, PORTS_0}, 6, 2},
+    {{STALLS_L1, STALLS_L2, STALLS_L3, FB_FULL}, 4, 3},
+    {{L2_HIT, FB_HIT, L1_MISS, DIVIDER}, 4, 3},
+    {{MS_UOPS, DEC0, DEC0_1, MITE}, 4, 2},
+    {{CLK, READS, MANY_READS}, 3, 4},
 };
 
 /* ---- Sapphire Rapids, Emerald Rapids: level 2 comes from the core itself; PORTS_2 counts two or three ---- */
@@ -312,10 +312,10 @@ static const sys_event sapphire_events[PROF_MOST_EVENTS] = {
     [MANY_READS] = {"OFFCORE_REQUESTS_OUTSTANDING.DATA_RD, 4 and more", SYS_RAW, 0x4000820},
 };
 static const prof_group sapphire_groups[] = {
-    {{SLOTS, M_RET, M_BAD, M_FE, M_BE, M_HEAVY, M_MISP, M_LATENCY, M_MEM}, 9},
-    {{CLK, DROPPING, LOADS, BY_STORES, PORTS_1, PORTS_2}, 6},
-    {{STALLS_L1, STALLS_L2, STALLS_L3, DIVIDER, AMX}, 5},
-    {{CLK, READS, MANY_READS}, 3},
+    {{SLOTS, M_RET, M_BAD, M_FE, M_BE, M_HEAVY, M_MISP, M_LATENCY, M_MEM}, 9, 1},
+    {{CLK, DROPPING, LOADS, BY_STORES, PORTS_1, PORTS_2}, 6, 1},
+    {{STALLS_L1, STALLS_L2, STALLS_L3, DIVIDER, AMX}, 5, 3},
+    {{CLK, READS, MANY_READS}, 3, 4},
 };
 
 /* ---- Zen 4 and Zen 5 ---- */
@@ -371,8 +371,8 @@ static void solve_zen5(const double *c, bool smt, double *n) {
 static const sys_event zen4_events[PROF_MOST_EVENTS] = ZEN_EVENTS(0x1060001a0, 0x96);
 static const sys_event zen5_events[PROF_MOST_EVENTS] = ZEN_EVENTS(0x1080001a0, 0x19f);
 static const prof_group zen_groups[] = {
-    {{Z_CLK, Z_FE, Z_BE, Z_SMT, Z_DISPATCHED, Z_RETIRED}, 6},
-    {{Z_FE_FULL, Z_MICROCODE, Z_MISP, Z_RESTARTS, Z_LOADS, Z_WAITS}, 6},
+    {{Z_CLK, Z_FE, Z_BE, Z_SMT, Z_DISPATCHED, Z_RETIRED}, 6, 1},
+    {{Z_FE_FULL, Z_MICROCODE, Z_MISP, Z_RESTARTS, Z_LOADS, Z_WAITS}, 6, 2},
 };
 
 /* ---- the families ---- */
@@ -426,6 +426,11 @@ const prof_family *prof_family_of(const char *vendor, uint32_t family, uint32_t 
 }
 
 /* ---- which node matters ---- */
+
+void prof_keep_levels(double *nodes, int level) {
+  for (int i = 0; i < PROF_NODES; i++)
+    if (prof_nodes[i].level > level) nodes[i] = NAN;
+}
 
 bool prof_node_counts(const double *nodes, prof_node_id node) {
   for (;;) {

@@ -47,6 +47,7 @@ enum { PROF_MOST_EVENTS = 42, PROF_MOST_GROUPS = 10, PROF_GROUP_EVENTS = 9 };
 typedef struct prof_group {
   uint8_t events[PROF_GROUP_EVENTS];
   uint8_t count;
+  uint8_t level; /* the first one whose nodes need it */
 } prof_group;
 typedef struct prof_family {
   const char *name;   /* "Zen 4" */
@@ -66,6 +67,8 @@ typedef struct prof_family {
 const prof_family *prof_family_of(const char *vendor, uint32_t family, uint32_t model);
 const prof_family *prof_family_at(size_t index); /* NULL behind the last */
 
+/* Nodes of levels behind `level` become unknown. */
+void prof_keep_levels(double *nodes, int level);
 /* Which nodes are over their thresholds, and the deepest and largest of these. PROF_NODES: none. */
 bool prof_node_counts(const double *nodes, prof_node_id node);
 prof_node_id prof_worst_node(const double *nodes);

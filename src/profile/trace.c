@@ -83,8 +83,8 @@ static void put_part(trace *t, uint32_t thread, const prof_record *record) {
   }
   prof_put(t->out, ", \"Kernel\": ");
   prof_quote(t->out, or_control(s->kernel));
-  prof_print(t->out, ", \"flop\": %.0f, \"bytes\": %.0f, \"limit us\": %.3f}}", s->flops, prof_step_bytes(s),
-             1e3 * prof_step_limit_ms(t->source, record->step));
+  prof_print(t->out, ", \"flop\": %.0f, \"bytes\": %.0f, \"limit us\": %.3f, \"cpu\": %u}}", s->flops,
+             prof_step_bytes(s), 1e3 * prof_step_limit_ms(t->source, record->step), record->cpu);
   begin_event(t, 'X', thread);
   prof_put(t->out, ", \"cat\": \"kernel\", \"name\": ");
   prof_quote(t->out, or_control(s->kernel));

@@ -68,6 +68,37 @@ static uint32_t permutations_of(const char *text) {
   return count;
 }
 
+/* Where channels_last is disabled each convolution and pool stands between permutations of its own; else there is
+ * nothing to do. */
+static void layouts_can_be_compared(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[1, 5, 4, 4]\n"
+      "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+      "%2 = aten::convolution(%0, %1)\n"
+      "%3 = aten::relu(%2)\n"
+      "%4 = td::max_pool(%3) {kernel_size = [2, 2], stride = [2, 2]}\n"
+      "output \"y\" %4\n";
+  static const char *const disabled[] = {NULL, "fuse", "fuse,channels_last"};
+  for (size_t i = 0; i < sizeof disabled / sizeof *disabled; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+    base_text printed = {.allocator = &base_libc_allocator};
+    td_error err;
+    uint32_t changes = 0;
+    const passes_setting setting = {.disabled = disabled[i]};
+    assert_int_equal(find_pass("windows")->run(graph, &setting, &changes, &err), TD_OK);
+    if (ir_verify(graph, &err) != TD_OK) fail_msg("%s", err.text);
+    assert_int_equal(ir_print(graph, &printed), TD_OK);
+    assert_int_equal(changes, i == 2 ? 2 : 0);
+    assert_int_equal(count_of(printed.at, "td::conv"), i == 2);
+    assert_int_equal(count_of(printed.at, "aten::permute"), i == 2 ? 4 : 0);
+    base_text_free(&printed);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 /* Between two convolutions a shuffle turns the groups alone; other turns bring the channels back to the front. */
 static void channels_are_shuffled_where_they_are(void **state) {
   (void)state;
@@ -489,6 +520,7 @@ static void other_types_and_axes_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(layouts_can_be_compared),
       cmocka_unit_test(channels_are_shuffled_where_they_are),
       cmocka_unit_test(a_network_is_permuted_at_its_ends),
       cmocka_unit_test(what_grows_at_the_end_is_permuted_before),

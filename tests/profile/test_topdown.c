@@ -473,6 +473,32 @@ static void all_the_way_up(void **state) {
   }
 }
 
+/* The first levels alone: nodes behind them are not shown, and events that only those need are not counted. */
+static void as_many_levels_as_are_asked_for(void **state) {
+  (void)state;
+  static const char *const levels[] = {"tma1", "tma2", "tma3", "tma"};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    int counted_first = 0, before = 0;
+    for (int level = 0; level < 4; level++) {
+      machine m = {.counts = cases[k].counts, .share = 1};
+      double nodes[PROF_NODES] = {0};
+      base_text text = counted(&m, named(cases[k].family), levels[level], 2, true);
+      holds(&text, prof_nodes[PROF_BACKEND].name);
+      for (int i = 0; i < PROF_NODES && level < 3; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "%*s%s ", 2 * (prof_nodes[i].level - 1), "", prof_nodes[i].name);
+        if (prof_nodes[i].level > level + 1 && strstr(text.at, row)) fail_msg("%s has\n%s", levels[level], text.at);
+      }
+      prof_keep_levels(nodes, level + 1);
+      for (int i = 0; i < PROF_NODES; i++) assert_int_equal(isnan(nodes[i]) != 0, prof_nodes[i].level > level + 1);
+      if (level == 0) counted_first = m.handles; /* events that were opened */
+      assert_true(m.handles >= before && (level < 3 || m.handles > counted_first));
+      before = m.handles;
+      base_text_free(&text);
+    }
+  }
+}
+
 /* Which error, on which machine, at which event: what is said, and where one stands then. */
 static void down_the_ladder(void **state) {
   (void)state;
@@ -568,6 +594,7 @@ int main(void) {
       cmocka_unit_test(tables_are_whole),
       cmocka_unit_test(families_are_found),
       cmocka_unit_test(all_the_way_up),
+      cmocka_unit_test(as_many_levels_as_are_asked_for),
       cmocka_unit_test(down_the_ladder),
       cmocka_unit_test(unknown_cpus_and_shared_counters),
       cmocka_unit_test(threads_and_classes_are_told_apart),

@@ -11,10 +11,11 @@ import suite_inductor
 import suite_language
 import suite_models
 import suite_operators
+import suite_profiles
 import suite_tutorials
 
 PARTS = {"families": suite_families, "files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor,
-         "tutorials": suite_tutorials}
+         "profiles": suite_profiles, "tutorials": suite_tutorials}
 
 
 def main():

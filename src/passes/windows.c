@@ -1,0 +1,132 @@
+/* windows.c -- convolutions and pools as kernels read them, [N, spatial..., C], where channels_last does not run: each
+ * between two permutations of its own, so that layouts can be held against each other.
+ *
+ *     y = aten::convolution(x)   ->   y = first(td::conv(last(x)))
+ *
+ * Requires: a verified graph; weights and padding known. Keeps: types of what is not rewritten, numbers. Breaks:
+ * nothing. */
+#include "passes/passes_priv.h"
+
+#include <string.h>
+
+/* An input of so few channels is read by the convolution as it lies, and one of some more in whole squares. */
+enum { IMAGE_CHANNELS = 4, SQUARE_CHANNELS = 8, MOST_IMAGE_CHANNELS = 16 };
+
+typedef struct window {
+  uint32_t spatial;
+  int64_t kernel[3], stride[3], dilation[3], padding[6];
+  int64_t more[3]; /* output_padding */
+} window;
+
+/* Axis `i` of a transposed convolution whose output's size is told. False: it depends on an open one, or is more than
+ * the windows reach. */
+static bool place_transposed(const ir_node_def *node, base_dim in, uint32_t i, window *win) {
+  const char *same = passes_str(node, "auto_pad");
+  if (!base_dim_known(in) || in < 1 || in > INT32_MAX || win->kernel[i] > INT32_MAX) return false;
+  const int64_t span = (in - 1) * win->stride[i]; /* attributes are within 32 bits, too */
+  const int64_t whole = span + (win->kernel[i] - 1) * win->dilation[i] + 1 + win->more[i];
+  const int64_t out = passes_int_at(node, "output_size", i, base_min_i64(span + win->stride[i], whole)),
+                pad = whole - out;
+  if (out < 1 || pad < 0) return false;
+  win->padding[i] = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;
+  win->padding[win->spatial + i] = pad - win->padding[i];
+  return true;
+}
+
+/* `auto_pad` and `output_size` resolved; false: the sizes that these take are open. */
+static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_type *w, window *win) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]);
+  const char *same = passes_str(node, "auto_pad");
+  const bool transposed = passes_int(node, "transposed");
+  uint32_t sized;
+  passes_ints(node, "output_size", &sized);
+  *win = (window){.spatial = (uint32_t)w->rank - 2};
+  for (uint32_t i = 0; i < win->spatial; i++) {
+    win->kernel[i] = w->dims[2 + i];
+    win->stride[i] = passes_int_at(node, "stride", i, 1);
+    win->dilation[i] = passes_int_at(node, "dilation", i, 1);
+    win->padding[i] = passes_int_at(node, "padding", i, 0);
+    win->padding[win->spatial + i] = passes_int_at(node, "padding", win->spatial + i, 0);
+    win->more[i] = passes_int_at(node, "output_padding", i, 0);
+    if (transposed && (*same || sized) && !place_transposed(node, x->dims[2 + i], i, win)) return false;
+    if (!*same || transposed) continue;
+    int64_t in = x->dims[2 + i];
+    if (!base_dim_known(in) || in < 1) return false;
+    int64_t reach = ((in - 1) / win->stride[i]) * win->stride[i] + (win->kernel[i] - 1) * win->dilation[i] + 1;
+    int64_t pad = base_max_i64(reach - in, 0), less = pad / 2;
+    win->padding[i] = strcmp(same, "same_upper") == 0 ? less : pad - less;
+    win->padding[win->spatial + i] = pad - win->padding[i];
+  }
+  return true;
+}
+
+static const char *operator_for(const ir_node_def *node, const ir_type *w) {
+  if (passes_int(node, "transposed")) return "td::conv_transpose";
+  bool depthwise = w->dims[1] == 1 && passes_int(node, "groups") == w->dims[0] && w->dims[0] > 1;
+  return depthwise ? "td::depthwise_conv" : "td::conv";
+}
+
+/* Weights and bias need not be constants; their sizes are known. */
+static bool is_convertible(const passes_edit *e, const ir_node_def *node) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]), *w = ir_type_of(e->graph, node->in[1]);
+  const bool biased = node->in_count > 2 && node->in[2].id;
+  return w->dtype == TD_F32 && ir_known_count(w) > 0 && x->rank >= 3 && x->rank <= 5 && w->rank == x->rank &&
+         base_dim_known(x->dims[1]) && (!biased || ir_known_count(ir_type_of(e->graph, node->in[2])) > 0);
+}
+
+/* Weights [C, 1, kernel...] that are no constants as the depthwise kernel reads them: [taps, C]. */
+static td_status turn_taps(passes_edit *e, ir_node at, const ir_type *w, ir_value *v) {
+  static const int64_t swap[] = {1, 0};
+  const int64_t shape[] = {w->dims[0], ir_known_count(w) / w->dims[0]};
+  ir_value in[2] = {*v}, flat;
+  TRY(ir_add_ints(e->graph, shape, 2, &in[1], e->err));
+  TRY(passes_add(e, at, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &flat));
+  return passes_permute(e, at, flat, swap, v);
+}
+
+static bool is_image(int64_t channels) {
+  return channels <= IMAGE_CHANNELS || (channels <= MOST_IMAGE_CHANNELS && channels % SQUARE_CHANNELS == 0);
+}
+
+td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def *node) {
+  window win;
+  const ir_type type = *ir_type_of(e->graph, node->in[1]), *w = &type;
+  if (!is_convertible(e, node) || !find_window(e, node, w, &win)) return TD_OK;
+  const char *op = operator_for(node, w);
+  int64_t groups = passes_int(node, "groups");
+  bool transposed = passes_int(node, "transposed");
+  bool image = !transposed && strcmp(op, "td::conv") == 0 && is_image(w->dims[1] * groups) &&
+               !passes_source_last(e, node->in[0]).id;
+  const bool turns = strcmp(op, "td::depthwise_conv") == 0 && !passes_constant(e, node, 1);
+  base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
+                     ARG_INTS("stride", win.stride, win.spatial),
+                     ARG_INTS("padding", win.padding, 2 * win.spatial),
+                     ARG_INTS("dilation", win.dilation, win.spatial),
+                     ARG_INT("groups", groups),
+                     ARG_INT("channels", transposed ? w->dims[1] * groups : w->dims[0]),
+                     ARG_BOOL("channels_first", image),
+                     ARG_INT("panel", turns),
+                     ARG_INTS("output_padding", win.more, win.spatial)};
+  ir_value in[3] = {node->in[0], node->in[1], node->in_count > 2 ? node->in[2] : IR_NO_VALUE}, made;
+  if (turns) TRY(turn_taps(e, id, w, &in[1]));
+  if (!image) TRY(passes_to_last(e, id, in[0], &in[0]));
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = transposed ? 9 : 8};
+  TRY(passes_add(e, id, op, spec, NULL, &made));
+  return passes_take_last(e, id, made);
+}
+
+static const passes_rule rules[] = {
+    {"aten::convolution", passes_convolution_last},
+    {"td::max_pool", passes_image_last},
+    {"td::avg_pool", passes_image_last},
+};
+
+static td_status visit(passes_edit *e, ir_node id) {
+  bool found;
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, &found);
+}
+
+td_status passes_windows(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  if (!base_str_listed(setting->disabled, "channels_last")) return TD_OK;
+  return passes_each(graph, setting, changes, err, visit);
+}

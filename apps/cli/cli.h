@@ -74,11 +74,10 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
     "disable-passes", "NAMES", "graph passes to leave out, separated by commas; `treadle info` names them", NULL, \
         false                                                                                                     \
   }
-#define CLI_OPTION_ISA                                                             \
-  {                                                                                \
-    "isa", "NAME", "widest instruction set for kernels; default: all the CPU has", \
-        "scalar vector avx2 avx512 avx512_vnni", false                             \
-  }
+/* The levels of base/levels.def, parted by blanks. */
+extern const char cli_levels[];
+#define CLI_OPTION_ISA \
+  { "isa", "NAME", "widest instruction set for kernels; default: all the CPU has", cli_levels + 1, false }
 #define CLI_OPTION_MATH                                                                                      \
   {                                                                                                          \
     "math", "NAME",                                                                                          \

@@ -4,6 +4,7 @@
 #include <treadle/experimental.h>
 
 #include "machine.h"
+#include "measure.h"
 #include "values.h"
 
 /* The library's own list of what it knows, as JSON. */
@@ -63,28 +64,19 @@ static void print_names(const char *key, const json_t *names) {
   printf("\n");
 }
 
-/* Length of a kernel's name without its instruction set. */
-static size_t family_length(const char *name) {
-  static const char *const levels[] = {"_scalar", "_vector", "_avx2", "_avx512", "_avx512_vnni"};
-  const size_t length = strlen(name);
-  for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-    const size_t level = strlen(levels[i]);
-    if (length > level && strcmp(name + length - level, levels[i]) == 0) return length - level;
-  }
-  return length;
-}
-
 /* One name for the kernels that differ by their instruction set alone: their rows stand together. */
 static td_status print_kernels(const json_t *names, td_error *err) {
   json_t *families = json_array();
   const char *last = "";
+  size_t last_length = 0;
   for (size_t i = 0; i < json_array_size(names); i++) {
     const char *name = json_string_value(json_array_get(names, i));
     if (!name) continue;
-    const size_t length = family_length(name);
-    if (family_length(last) == length && strncmp(name, last, length) == 0) continue;
+    const size_t length = (size_t)(cli_isa_suffix(name) - name);
+    if (last_length == length && strncmp(name, last, length) == 0) continue;
     cli_json_set(families, NULL, json_stringn(name, length));
     last = name;
+    last_length = length;
   }
   if (!families) return base_no_memory(err, "names of kernels");
   print_names("kernels", families);

@@ -1,6 +1,9 @@
 /* measure.c -- the figures that `run`, `bench` and `info` print. */
 #include "measure.h"
 
+#include <string.h>
+
+#include "base/isa.h"
 #include "sys/sys.h"
 
 double cli_now_ms(void) { return (double)sys_clock_ns() * 1e-6; }
@@ -12,24 +15,36 @@ void cli_memory_sample(cli_memory *memory) {
   memory->peak_rss_kib = now.peak_bytes / 1024;
 }
 
-/* Levels from the lowest up; a machine has a level when it has all its bits and all levels below. */
+/* Narrowest first. */
+#define LEVEL(name, architecture, needs, ...) {needs, #name},
+#define PART LEVEL
 static const struct {
   uint32_t isa;
   const char *name;
 } levels[] = {
-    {BASE_ISA_AVX2 | BASE_ISA_FMA | BASE_ISA_F16C, "avx2"},
-    {BASE_ISA_AVX512F | BASE_ISA_AVX512BW | BASE_ISA_AVX512VL | BASE_ISA_AVX512DQ, "avx512"},
-    {BASE_ISA_AVX512_VNNI, "avx512_vnni"},
-    {BASE_ISA_AVX512_BF16, "avx512_bf16"},
-    {BASE_ISA_AMX_TILE | BASE_ISA_AMX_INT8 | BASE_ISA_AMX_BF16, "amx"},
+#include "base/levels.def"
 };
 
+#undef LEVEL
+#define LEVEL(name, ...) " " #name
+const char cli_levels[] =
+#include "base/levels.def"
+    ;
+
 const char *cli_isa_name(uint32_t isa) {
-  const char *name = "scalar";
-  for (size_t i = 0; i < sizeof levels / sizeof *levels && (isa & levels[i].isa) == levels[i].isa; i++) {
-    name = levels[i].name;
+  size_t i = sizeof levels / sizeof *levels - 1;
+  while (base_isa_lacks(isa, levels[i].isa)) i--;
+  return levels[i].name;
+}
+
+const char *cli_isa_suffix(const char *name) {
+  const size_t length = strlen(name);
+  for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+    const size_t level = strlen(levels[i].name);
+    const char *end = name + length - level;
+    if (length > level + 1 && end[-1] == '_' && strcmp(end, levels[i].name) == 0) return end - 1;
   }
-  return name;
+  return name + length;
 }
 
 td_status cli_read_figures(const td_model *model, const td_session *session, cli_figures *figures, td_error *err) {

@@ -12,8 +12,10 @@ typedef struct cli_memory {
 } cli_memory;
 void cli_memory_sample(cli_memory *memory);
 
-/* The name of the highest level of instruction sets among BASE_ISA_* bits: "scalar", "avx2", ... */
+/* The name of the widest level of instruction sets (base/levels.def) among BASE_ISA_* bits. */
 const char *cli_isa_name(uint32_t isa);
+/* Where a kernel's name goes on with the level that it is of: "_avx2". */
+const char *cli_isa_suffix(const char *name);
 
 typedef struct cli_figures {
   td_model_stats model;

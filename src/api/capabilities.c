@@ -37,10 +37,16 @@ static void write_tables(writer *w) {
   const passes_row *passes = passes_list(&count);
   open_array(w, "passes");
   for (uint32_t i = 0; i < count; i++) add(w, passes[i].name);
-  const kern_row *kernels = kern_rows(&count);
   open_array(w, "kernels");
-  for (uint32_t i = 0; i < count; i++) /* rows of several widths may share a function */
-    if (i == 0 || strcmp(kernels[i].name, kernels[i - 1].name) != 0) add(w, kernels[i].name);
+  for (uint32_t family = 0; family < KERN_FAMILY_COUNT; family++) {
+    const char *last = ""; /* rows of several widths may share a function */
+    const kern_row *row;
+    for (uint32_t i = 0; (row = kern_row_at(i)); i++) {
+      if (row->family != family || strcmp(row->name, last) == 0) continue;
+      add(w, row->name);
+      last = row->name;
+    }
+  }
 }
 
 static void write_names(writer *w, const char *key, const char *const *names, uint32_t count) {

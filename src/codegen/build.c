@@ -20,24 +20,27 @@ struct codegen_code {
 };
 
 /* What each level of instruction sets is to the compiler. */
+#define LEVEL(name, architecture, needs, lanes, rows, options) {needs, options},
+#define PART(...)
 static const struct {
   uint32_t needs;
-  const char *options[8];
+  const char *options;
 } levels[] = {
-    {BASE_ISA_AVX2 | BASE_ISA_FMA | BASE_ISA_AVX512F | BASE_ISA_AVX512BW | BASE_ISA_AVX512VL | BASE_ISA_AVX512DQ,
-     {"-mavx2", "-mfma", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mprefer-vector-width=512"}},
-    {BASE_ISA_AVX2 | BASE_ISA_FMA, {"-mavx2", "-mfma"}},
-    {0, {NULL}}};
+#include "base/levels.def"
+};
+#undef LEVEL
+#undef PART
 
+/* The widest within `isa`; the narrowest needs nothing. */
 static uint32_t level_of(uint32_t isa) {
-  uint32_t level = 0;
-  while (levels[level].needs & ~isa) level++;
+  uint32_t level = sizeof levels / sizeof *levels - 1;
+  while (levels[level].needs & ~isa) level--;
   return level;
 }
 
 uint32_t codegen_needs(uint32_t isa) { return levels[level_of(isa)].needs; }
 
-static void options_of(uint32_t isa, const char **options) {
+static td_status options_of(uint32_t isa, base_arena *arena, const char **options, td_error *err) {
   static const char *const always[] = {"-x",
                                        "c",
                                        "-std=gnu11",
@@ -49,11 +52,16 @@ static void options_of(uint32_t isa, const char **options) {
                                        "-ffp-contract=off",
                                        "-fno-math-errno",
                                        "-fno-trapping-math"};
-  const uint32_t level = level_of(isa);
   uint32_t n = 0;
   for (size_t i = 0; i < sizeof always / sizeof *always; i++) options[n++] = always[i];
-  for (uint32_t i = 0; i < 8 && levels[level].options[i]; i++) options[n++] = levels[level].options[i];
+  for (const char *at = levels[level_of(isa)].options; *at; at += strspn(at, " ")) {
+    const size_t length = strcspn(at, " ");
+    options[n] = base_arena_slice(arena, at, length);
+    if (!options[n++]) return base_no_memory(err, "code");
+    at += length;
+  }
   options[n] = NULL;
+  return TD_OK;
 }
 
 uint64_t codegen_contract(void) {
@@ -285,8 +293,8 @@ td_status codegen_load(codegen_kernel *kernels, uint32_t count, const codegen_se
   const uint32_t unit_count = units_for(count, setting);
   loading l = {.setting = setting, .arena = arena, .code = new_code(arena, count), .err = err};
   if (!l.code) return base_no_memory(err, "code");
-  options_of(setting->isa, options);
-  l.status = make_units(kernels, count, &means, units, unit_count, err);
+  l.status = options_of(setting->isa, arena, options, err);
+  if (l.status == TD_OK) l.status = make_units(kernels, count, &means, units, unit_count, err);
   if (l.status == TD_OK) load_units(units, unit_count, &means, &l);
   for (uint32_t u = 0; u < unit_count; u++) base_text_free(&units[u].text);
   if (l.code->count) *code = l.code;

@@ -8,8 +8,7 @@
 #define KERNELS_BYTES_PRIV_H
 #include "kernels/simd_priv.h"
 
-#if defined KERN_LEVEL_avx512_vnni
-#define BYTES_NAME(name) kern_##name##_avx512_vnni
+#if defined V_AVX512
 enum { BYTES_DEPTH = 4 };
 typedef uint8_t byte_x;
 V_INLINE vi b_load(const int8_t *p) { return _mm512_loadu_si512(p); }
@@ -30,7 +29,6 @@ V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip) {
   _mm_storeu_si128((__m128i *)(void *)to, _mm_xor_si128(bytes, _mm_set1_epi8((char)flip)));
 }
 #else
-#define BYTES_NAME(name) KERN_NAME(name)
 enum { BYTES_DEPTH = 2 };
 typedef int16_t byte_x;
 V_INLINE vi b_load(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)); }

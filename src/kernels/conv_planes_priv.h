@@ -5,7 +5,7 @@
 #include "kernels/conv_planes.h"
 #include "kernels/simd_priv.h"
 
-#if defined KERN_LEVEL_avx512 || defined KERN_LEVEL_avx2
+#if V_NATIVE
 #define CONV_PLANES 1
 extern const kern_planes_level KERN_NAME(planes_level);
 #else

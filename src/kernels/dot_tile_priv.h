@@ -9,7 +9,7 @@
 #include "kernels/simd_priv.h"
 
 /* Rows that are best done at once: as many as their sums leave registers. */
-#if defined KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 #define DOT_TILE_EIGHT 1
 enum { DOT_TILE_ROWS = 8 };
 #else

@@ -581,13 +581,9 @@ void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {
 }
 
 const kern_fused_level *kern_fused_level_of(uint32_t isa) {
-  static const struct {
-    uint32_t needs;
-    const kern_fused_level *level;
-  } levels[] = {{KERN_NEEDS_avx512, &kern_fused_level_avx512},
-                {KERN_NEEDS_avx2, &kern_fused_level_avx2},
-                {KERN_NEEDS_vector, &kern_fused_level_vector}};
-  for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-    if ((levels[i].needs & ~isa) == 0) return levels[i].level;
-  return &kern_fused_level_scalar;
+  uint32_t i;
+  const kern_level *levels = kern_levels(&i);
+  do i--;
+  while (!levels[i].fused || levels[i].isa & ~isa); /* the narrowest level needs nothing */
+  return levels[i].fused;
 }

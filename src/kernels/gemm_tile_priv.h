@@ -25,10 +25,10 @@
 
 /* Sums, a row of B and an element of A fill the registers. GEMM_WHOLE_TILES: X(rows, panels) of the tile of most rows,
  * for every number of panels. */
-#if defined KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 16 };
 #define GEMM_WHOLE_TILES(X) X(16, 1) X(12, 2) X(8, 3) X(6, 4)
-#elif defined KERN_LEVEL_avx2
+#elif V_NATIVE
 enum { GEMM_MAX_PANELS = 3, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 12 };
 #define GEMM_WHOLE_TILES(X) X(12, 1) X(6, 2) X(4, 3)
 #else
@@ -59,7 +59,7 @@ typedef struct gemm_tile {
 /* Rows that are packed, element by element, come through one pointer and a line at a time: where their pitch is a
  * multiple of a page or nearly so, the lines of all rows would fall into one set of the first-level cache. */
 enum { GEMM_PACKED_ROWS = 8, GEMM_PACKED_PANELS = 3 };
-#if defined KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 #define GEMM_PACKS(panels) ((panels) == GEMM_PACKED_PANELS)
 #else
 #define GEMM_PACKS(panels) false

@@ -36,8 +36,8 @@ const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_fam
                                  uint32_t isa);
 /* The same from the rows of kernels.def. Not NULL for KERN_COPY and any dtype but TD_INVALID. */
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa);
-/* All rows; *count of them. */
-const kern_row *kern_rows(uint32_t *count);
+/* All rows, those for any CPU first, then level by level; NULL behind the last. */
+const kern_row *kern_row_at(uint32_t i);
 /* The row of this name; NULL: none. */
 const kern_row *kern_find(const char *name);
 
@@ -58,10 +58,13 @@ typedef enum kern_math {
 /* "default", "exact", "fast"; NULL: the default. False: there is no such name. */
 bool kern_find_math(const char *name, kern_math *math);
 
-/* A level of instruction sets, as a person names it. */
+/* A level of instruction sets, or a part of one: a row of base/levels.def. */
 typedef struct kern_level {
   const char *name;
   uint32_t isa; /* all that its kernels may use */
+  const struct kern_row_list *rows;
+  const struct kern_fused_level *fused; /* NULL of parts, as the next */
+  const struct kern_packing *packing;
 } kern_level;
 /* Narrowest first; *count of them. */
 const kern_level *kern_levels(uint32_t *count);

@@ -8,7 +8,7 @@
 #define KERNELS_MATH_DOUBLE_PRIV_H
 #include "kernels/math_priv.h"
 
-#if defined KERN_LEVEL_scalar /* one lane has no halves: libm's */
+#if V_BYTES == 4 /* one lane has no halves: libm's */
 #define V_LIBM(name, function, ...) \
   V_INLINE vf name(__VA_ARGS__) {   \
     function;                       \

@@ -18,7 +18,7 @@
 /* ---- exponentials ---- */
 
 /* a * 2^n for whole n in [-252, 254]; a result that is no normal number is rounded once. */
-#if defined KERN_LEVEL_avx512
+#if defined V_AVX512
 V_INLINE vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 V_INLINE vf v_scale_normal(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 #else
@@ -251,7 +251,7 @@ V_INLINE vf v_erf(vf x) {
   vf y = v_min(v_set(1), v_max(v_set(-1), v_div(v_mul(t, p), q)));
   return v_select(v_le(v_set(3.92f), v_abs(x)), v_copysign(v_set(1), x), y);
 }
-#if defined KERN_LEVEL_avx512
+#if defined V_AVX512
 /* x Phi(x) = max(x, 0) - a Phi(-a), a = |x|. For Phi(-a) the coefficients of a polynomial come from tables: one for
  * each 15th part of [0, 5.2], 1e-7, and none behind it, where Phi(-a) < 1e-7. Adding `whole`, whose last bit is 1,
  * rounds to the number of the part and leaves it in the low bits. The error is 2 ULP of x, as with the usual x (1 +

@@ -59,7 +59,9 @@ bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel) {
 }
 
 const kern_packing *kern_packing_of(uint32_t isa) {
-  if ((KERN_NEEDS_avx512 & ~isa) == 0) return &kern_packing_avx512;
-  if ((KERN_NEEDS_avx2 & ~isa) == 0) return &kern_packing_avx2;
-  return (KERN_NEEDS_vector & ~isa) == 0 ? &kern_packing_vector : &kern_packing_scalar;
+  uint32_t i;
+  const kern_level *levels = kern_levels(&i);
+  do i--;
+  while (!levels[i].packing || levels[i].isa & ~isa); /* the narrowest level needs nothing */
+  return levels[i].packing;
 }

@@ -23,10 +23,10 @@ struct i8_product {
 };
 
 /* Elements of f32 as integers by the scales; of 8 bits as they are: `flip` is 128 where they are signed, else 0. */
-void BYTES_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to);
-void BYTES_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
+void KERN_PART_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to);
+void KERN_PART_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
 /* Sets the scales of x to those of its values, a dense tensor of f32. */
-void BYTES_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
+void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
 /* The tasks that are this worker's. */
-td_status BYTES_NAME(i8_multiply)(const i8_product *p);
+td_status KERN_PART_NAME(i8_multiply)(const i8_product *p);
 #endif

@@ -3,48 +3,49 @@
 
 #include <string.h>
 
+#define WIDE(...)
+#define VECTORS(...)
+#define RARE(...)
+#define BYTES(...)
 #define KERNEL(family, bits, isa, flags, lanes, function) {#function, function, isa, family, bits, flags, lanes},
-#define LEVEL(family, flags, function, level, lanes) \
-  KERNEL(family, 32, KERN_NEEDS_##level, flags, lanes, kern_##function##_##level)
-#define WIDER(family, flags, function)    \
-  LEVEL(family, flags, function, avx2, 8) \
-  LEVEL(family, flags, function, avx512, 16)
-#define VECTORS(family, flags, function)                        \
-  LEVEL(family, flags, function, vector, KERN_VECTOR_BYTES / 4) \
-  WIDER(family, flags, function)
-#if defined KERN_VECTOR_ALL
-#define RARE VECTORS
-#else
-#define RARE WIDER
-#endif
-#define WIDE(family, flags, function)       \
-  LEVEL(family, flags, function, scalar, 1) \
-  VECTORS(family, flags, function)
-#define BYTES(family, flags, function)                                 \
-  KERNEL(family, 8, KERN_NEEDS_avx2, flags, 8, kern_##function##_avx2) \
-  KERNEL(family, 8, KERN_NEEDS_avx512_vnni, flags, 16, kern_##function##_avx512_vnni)
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };
-#undef KERNEL
-#undef LEVEL
-#undef WIDER
-#undef VECTORS
-#undef RARE
-#undef WIDE
-#undef BYTES
-
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-const kern_row *kern_rows(uint32_t *count) {
-  *count = ROW_COUNT;
-  return rows;
+#define PART(name, ...) extern const kern_row_list kern_row_list_##name;
+#define LEVEL(name, ...)                                 \
+  extern const kern_fused_level kern_fused_level_##name; \
+  extern const kern_packing kern_packing_##name;         \
+  PART(name, )
+#include "base/levels.def"
+#undef PART
+#undef LEVEL
+#define PART(name, ...) {#name, KERN_NEEDS_##name, &kern_row_list_##name, NULL, NULL},
+#define LEVEL(name, ...) \
+  {#name, KERN_NEEDS_##name, &kern_row_list_##name, &kern_fused_level_##name, &kern_packing_##name},
+static const kern_level levels[] = {
+#include "base/levels.def"
+};
+enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
+
+const kern_level *kern_levels(uint32_t *count) {
+  *count = LEVEL_COUNT;
+  return levels;
+}
+
+const kern_row *kern_row_at(uint32_t i) {
+  if (i < ROW_COUNT) return &rows[i];
+  i -= ROW_COUNT;
+  for (uint32_t level = 0; level < LEVEL_COUNT; i -= levels[level++].rows->count)
+    if (i < levels[level].rows->count) return &levels[level].rows->at[i];
+  return NULL;
 }
 
 const kern_row *kern_find(const char *name) {
-  for (uint32_t i = 0; i < ROW_COUNT; i++)
-    if (strcmp(rows[i].name, name) == 0) return &rows[i];
-  return NULL;
+  const kern_row *row;
+  for (uint32_t i = 0; (row = kern_row_at(i)) && strcmp(row->name, name) != 0;) i++;
+  return row;
 }
 
 const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits,
@@ -55,7 +56,13 @@ const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_fam
 }
 
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa) {
-  return kern_select_from(rows, ROW_COUNT, family, base_dtype(dtype)->bits, isa);
+  const uint32_t bits = base_dtype(dtype)->bits;
+  for (uint32_t i = LEVEL_COUNT; i-- > 0;) {
+    const kern_row_list *list = levels[i].rows;
+    const kern_row *row = kern_select_from(list->at, list->count, family, bits, isa);
+    if (row) return row;
+  }
+  return kern_select_from(rows, ROW_COUNT, family, bits, isa);
 }
 
 bool kern_find_math(const char *name, kern_math *math) {
@@ -69,18 +76,6 @@ bool kern_find_math(const char *name, kern_math *math) {
       return true;
     }
   return false;
-}
-
-static const kern_level levels[] = {{"scalar", KERN_NEEDS_scalar},
-                                    {"vector", KERN_NEEDS_vector},
-                                    {"avx2", KERN_NEEDS_avx2},
-                                    {"avx512", KERN_NEEDS_avx512},
-                                    {"avx512_vnni", KERN_NEEDS_avx512_vnni}};
-enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
-
-const kern_level *kern_levels(uint32_t *count) {
-  *count = LEVEL_COUNT;
-  return levels;
 }
 
 uint32_t kern_level_mask(const char *name, uint32_t machine, bool *known) {

@@ -3,7 +3,11 @@
 #define KERNELS_SIMD_AVX2_PRIV_H
 #include <immintrin.h>
 
-enum { V_LANES = 8, V_REGISTERS = 16, V_FUSED = 1 };
+#define V_AVX2 1
+#define V_NATIVE 1
+#define V_MASKED 0
+#define V_REGISTERS 16
+enum { V_LANES = 8, V_FUSED = 1 };
 typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256 vm;

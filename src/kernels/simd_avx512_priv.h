@@ -3,7 +3,11 @@
 #define KERNELS_SIMD_AVX512_PRIV_H
 #include <immintrin.h>
 
-enum { V_LANES = 16, V_REGISTERS = 32, V_FUSED = 1 };
+#define V_AVX512 1
+#define V_NATIVE 1
+#define V_MASKED 1
+#define V_REGISTERS 32
+enum { V_LANES = 16, V_FUSED = 1 };
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm;

@@ -1,13 +1,14 @@
-/* simd_priv.h -- the vocabulary of wide kernels: one set of inlines per level of instruction sets, chosen by
- * KERN_LEVEL_<level>. Only files of wide/ include it.
+/* simd_priv.h -- the vocabulary of wide kernels: one set of inlines per level of instruction sets, in KERN_SIMD, the
+ * header of the level KERN_LEVEL (base/levels.def, CMakeLists.txt). Only files of wide/ include it.
  *
  * Types: vf (V_LANES floats), vi (V_LANES int32), vm (a mask of lanes). Loads and stores take any alignment of the
  * vector; `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest; v_load_or gives `rest`
  * there. v_min and v_max give b where a or b is not a number, so v_max(limit, x) lets a NaN in x through. v_round
  * rounds to even; v_to_int too, within int32. v_fma_low is v_fma in the lower half of the lanes, anything in the rest.
  * v_any: is some lane of the mask set? V_FAR(f, x) is libm's f, a lane at a time, for what is rare.
- * V_FUSED: v_fma and v_fnma round once. v_keep(a) is a, in a register: compilers would read it from memory again for
- * each of its uses. */
+ * V_FUSED: v_fma and v_fnma round once. V_NATIVE: vectors are the machine's, not the compiler's; V_MASKED: loads and
+ * stores of some lanes cost no more than whole ones; V_REGISTERS: of vectors. v_keep(a) is a, in a register: compilers
+ * would read it from memory again for each of its uses. */
 #ifndef KERNELS_SIMD_PRIV_H
 #define KERNELS_SIMD_PRIV_H
 #include "kernels/kernels_priv.h"
@@ -42,25 +43,27 @@
 /* An integer or pointer that the compiler may not compute ahead in another register. */
 #define V_OPAQUE(x) __asm__("" : "+r"(x))
 
-/* The level avx512_vnni has kernels on bytes alone (bytes_priv.h); what they share with others is that of avx512. */
-#if defined KERN_LEVEL_avx512_vnni
-#define KERN_LEVEL_avx512
-#endif
-#if defined KERN_LEVEL_avx512
-#include "kernels/simd_avx512_priv.h"
-#define KERN_NAME(name) kern_##name##_avx512
-#elif defined KERN_LEVEL_avx2
-#include "kernels/simd_avx2_priv.h"
-#define KERN_NAME(name) kern_##name##_avx2
-#elif defined KERN_LEVEL_vector
-#define V_BYTES KERN_VECTOR_BYTES /* CMakeLists.txt */
-#include "kernels/simd_vector_priv.h"
-#define KERN_NAME(name) kern_##name##_vector
-#else
-#define V_BYTES 4
-#include "kernels/simd_vector_priv.h"
-#define KERN_NAME(name) kern_##name##_scalar
-#endif
+#include KERN_SIMD
+/* KERN_NAME(function): that of the level. KERN_PART_NAME: that of the part of it that has the rows, or of the level. */
+#define KERN_PASTE(function, level) kern_##function##_##level
+#define KERN_OF(function, level) KERN_PASTE(function, level)
+#define KERN_NAME(function) KERN_OF(function, KERN_LEVEL)
+#define KERN_PART_NAME(function) KERN_OF(function, KERN_ROWS_OF)
+
+extern const kern_fused_level KERN_NAME(fused_level);
+extern const kern_packing KERN_NAME(packing);
+extern const kern_row_list KERN_PART_NAME(row_list);
+#define KERNEL(...)
+#define WIDE(family, flags, function) td_status KERN_NAME(function)(const base_call *call);
+#define VECTORS WIDE
+#define RARE WIDE
+#define BYTES(family, flags, function) td_status KERN_PART_NAME(function)(const base_call *call);
+#include "kernels/kernels.def"
+#undef KERNEL
+#undef WIDE
+#undef VECTORS
+#undef RARE
+#undef BYTES
 
 static __attribute__((noinline, cold, unused)) vf v_far(vf x, double (*function)(double)) {
   float lanes[V_LANES];

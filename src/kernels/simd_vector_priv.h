@@ -3,7 +3,11 @@
 #ifndef KERNELS_SIMD_VECTOR_PRIV_H
 #define KERNELS_SIMD_VECTOR_PRIV_H
 
-enum { V_LANES = V_BYTES / 4, V_REGISTERS = 16, V_FUSED = 0 };
+#define V_BYTES (4 * KERN_LANES)
+#define V_NATIVE 0
+#define V_MASKED 0
+#define V_REGISTERS 16
+enum { V_LANES = V_BYTES / 4, V_FUSED = 0 };
 typedef float vf __attribute__((vector_size(V_BYTES), may_alias));
 typedef int32_t vi __attribute__((vector_size(V_BYTES), may_alias));
 typedef vi vm;

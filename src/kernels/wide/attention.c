@@ -72,7 +72,7 @@ V_TEMPLATE void multiply(const product *p, int rows, int vectors, bool whole) {
 }
 
 #define EACH_ROWS(X, v) X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
-#ifdef KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 #define EACH_TILE(X) EACH_ROWS(X, 1) EACH_ROWS(X, 2) EACH_ROWS(X, 3) EACH_ROWS(X, 4)
 #else
 #define EACH_TILE(X) EACH_ROWS(X, 1) EACH_ROWS(X, 2)

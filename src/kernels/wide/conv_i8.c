@@ -15,12 +15,12 @@ static byte_x *gather_taps(const i8_product *p, const i8_window *w, const uint8_
   const kern_conv_axis *a = &w->c.axis[KERN_CONV_AXES - 1];
   const int64_t first = o * a->stride - a->begin, channels = w->c.group_in;
   if (row && w->runs && first >= 0 && first + a->kernel <= a->in) {
-    BYTES_NAME(i8_copy)(w->flip, row + first * w->pixel, a->kernel * channels, to);
+    KERN_PART_NAME(i8_copy)(w->flip, row + first * w->pixel, a->kernel * channels, to);
     return to + a->kernel * channels;
   }
   for (int64_t tap = 0; tap < a->kernel; tap++, to += channels) {
     const int64_t i = first + tap * a->dilation;
-    if (row && i >= 0 && i < a->in) BYTES_NAME(i8_copy)(w->flip, row + i * w->pixel, channels, to);
+    if (row && i >= 0 && i < a->in) KERN_PART_NAME(i8_copy)(w->flip, row + i * w->pixel, channels, to);
     else
       for (int64_t k = 0; k < channels; k++) to[k] = (byte_x)p->s.x_zero;
   }
@@ -56,7 +56,7 @@ static bool sees_own_pixel(const kern_conv *c) {
   return own;
 }
 
-td_status BYTES_NAME(conv_i8)(const base_call *call) {
+td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   i8_window w;
   TRY(kern_conv_sizes(call, &w.c));
@@ -77,5 +77,5 @@ td_status BYTES_NAME(conv_i8)(const base_call *call) {
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::conv_i8: the window is too large");
   const bool lies = sees_own_pixel(&w.c) && x->dtype == TD_U8 && sizeof(byte_x) == 1 && p.l.k % BYTES_DEPTH == 0;
   if (lies) p.gather = NULL;
-  return BYTES_NAME(i8_multiply)(&p);
+  return KERN_PART_NAME(i8_multiply)(&p);
 }

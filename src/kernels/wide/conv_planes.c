@@ -4,7 +4,7 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/math_priv.h"
 
-#if defined KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 enum { VECTORS_1 = 12, VECTORS_2 = 9, VECTORS_3 = 7, VECTORS_4 = 6 };
 #else
 enum { VECTORS_1 = 8, VECTORS_2 = 5, VECTORS_3 = 3, VECTORS_4 = 3 };

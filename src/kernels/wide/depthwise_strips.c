@@ -104,7 +104,7 @@ V_TEMPLATE void run_any(const depthwise_strip *of, const int width, const bool w
     else if (s->whole) run_any(s, width, true, false);         \
     else run_any(s, width, false, false);                      \
   }
-#if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
+#if V_NATIVE
 #define ANY_STRIPS ANY(1) ANY(4) ANY(7) ANY(8)
 #else
 #define ANY_STRIPS ANY(1) ANY(4)
@@ -116,9 +116,9 @@ ANY_STRIPS
  * 7 or 8 do so barely, on AVX2, as long as there is work for the weights that then come from memory; wider registers,
  * one multiply-add a cycle, gain from them where there are few taps to a weight. Levels for any machine have what keeps
  * the code tested: theirs is long, as they have no wide registers. */
-#if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
+#if V_NATIVE
 #define STRIPS(taps, stride) STRIP(taps, stride, 1) STRIP(taps, stride, 4) STRIP(taps, stride, 7) STRIP(taps, stride, 8)
-#if defined KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 #define LONG_STRIPS STRIP(3, 1, 5) STRIP(3, 1, 14)
 #else
 #define LONG_STRIPS STRIP(3, 1, 5) STRIP(5, 1, 14) STRIP(7, 1, 14)
@@ -136,7 +136,7 @@ ALL_STRIPS
 #undef STRIP
 
 /* CUT(taps, width): rows of so many taps of which longer ones are made up, the longest first. */
-#if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
+#if V_NATIVE
 #define CUTS(taps) CUT(taps, 4) CUT(taps, 7) CUT(taps, 8)
 #define ALL_CUTS CUTS(7) CUTS(5) CUTS(3)
 #else

@@ -6,11 +6,7 @@
 
 /* Masked stores are cheap: a last panel that is not whole needs no copy. Of one that is at most half full, half vectors
  * are multiplied, which takes half the time where a whole one passes in two halves. */
-#if defined KERN_LEVEL_avx512
-enum { MASKED = 1 };
-#else
-enum { MASKED = 0 };
-#endif
+enum { MASKED = V_MASKED };
 V_INLINE vf load_part(const float *row, int p, int panels, int64_t last) {
   return MASKED && p == panels - 1 ? v_load_n(row + p * V_LANES, last) : v_load(row + p * V_LANES);
 }
@@ -178,9 +174,9 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 #define ROWS_8(X, p) ROWS_6(X, p) X(7, p) X(8, p)
 #define ROWS_12(X, p) ROWS_8(X, p) X(9, p) X(10, p) X(11, p) X(12, p)
 #define ROWS_16(X, p) ROWS_12(X, p) X(13, p) X(14, p) X(15, p) X(16, p)
-#if defined KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 #define TILES(X) ROWS_16(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
-#elif defined KERN_LEVEL_avx2
+#elif V_NATIVE
 #define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #else
 #define TILES(X) ROWS_6(X, 1) ROWS_4(X, 2)

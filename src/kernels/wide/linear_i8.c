@@ -8,12 +8,12 @@ static void gather(const i8_product *p, int64_t group, int64_t first, int64_t co
   for (int64_t i = 0; i < count; i++, to += pitch) {
     const int64_t at = (first + i) * p->x_pitch;
     for (int64_t k = p->l.k; k < pitch; k++) to[k] = 0;
-    if (x->dtype == TD_F32) BYTES_NAME(i8_quantise)(&p->s, (const float *)x->data + at, p->l.k, to);
-    else BYTES_NAME(i8_copy)(x->dtype == TD_I8 ? 128 : 0, (const uint8_t *)x->data + at, p->l.k, to);
+    if (x->dtype == TD_F32) KERN_PART_NAME(i8_quantise)(&p->s, (const float *)x->data + at, p->l.k, to);
+    else KERN_PART_NAME(i8_copy)(x->dtype == TD_I8 ? 128 : 0, (const uint8_t *)x->data + at, p->l.k, to);
   }
 }
 
-td_status BYTES_NAME(linear_i8)(const base_call *call) {
+td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const int64_t k = x->dims[x->rank - 1], n = out->dims[out->rank - 1];
   i8_product p = {.call = call,
@@ -28,7 +28,7 @@ td_status BYTES_NAME(linear_i8)(const base_call *call) {
   if (p.m == 0 || n == 0) return TD_OK;
   if (!kern_i8_layout_of(1, n, k, p.s.panel, p.s.depth, &p.l))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_i8: %lld elements a row", (long long)k);
-  if (p.s.x_scale == 0) BYTES_NAME(i8_find_range)(x->data, p.m * k, &p.s);
+  if (p.s.x_scale == 0) KERN_PART_NAME(i8_find_range)(x->data, p.m * k, &p.s);
   if (x->dtype == TD_U8 && sizeof(byte_x) == 1 && k % BYTES_DEPTH == 0) p.gather = NULL;
-  return BYTES_NAME(i8_multiply)(&p);
+  return KERN_PART_NAME(i8_multiply)(&p);
 }

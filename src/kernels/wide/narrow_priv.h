@@ -17,14 +17,14 @@ typedef uint8_t lanes_u8 __attribute__((vector_size(V_LANES)));
 typedef int8_t lanes_i8 __attribute__((vector_size(V_LANES)));
 
 /* The low 16 and the low 8 bits of each word, and words of these bits. */
-#if defined KERN_LEVEL_avx512
+#if defined V_AVX512
 V_INLINE lanes_u16 low_16(words x) { return (lanes_u16)_mm512_cvtepi32_epi16((__m512i)x); }
 V_INLINE lanes_u8 low_8(words x) { return (lanes_u8)_mm512_cvtepi32_epi8((__m512i)x); }
 V_INLINE words of_16(lanes_u16 x) { return (words)_mm512_cvtepu16_epi32((__m256i)x); }
 V_INLINE words of_8(lanes_u8 x) { return (words)_mm512_cvtepu8_epi32((__m128i)x); }
 V_INLINE words words_of_f16(lanes_f16 x) { return (words)_mm512_cvtph_ps((__m256i)x); }
 V_INLINE lanes_f16 f16_of(words x) { return (lanes_f16)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT); }
-#elif defined KERN_LEVEL_avx2
+#elif defined V_AVX2
 V_INLINE lanes_u16 low_16(words x) {
   const __m256i low = (__m256i)(x & 0xffff), halves = _mm256_packus_epi32(low, low); /* in each half of the vector */
   return (lanes_u16)_mm256_castsi256_si128(_mm256_permute4x64_epi64(halves, 0x08));

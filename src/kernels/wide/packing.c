@@ -4,7 +4,7 @@
 #include "kernels/packing.h"
 #include "kernels/gemm_tile_priv.h"
 
-#if defined KERN_LEVEL_avx2 || defined KERN_LEVEL_avx512
+#if V_NATIVE
 #define WEIGHTS_LANES (V_LANES / 2)
 #include "kernels/winograd_weights_priv.h"
 

@@ -3,9 +3,9 @@
 #include "kernels/pixel_tiles_priv.h"
 
 /* Sums, a row of the panels and an element of x fill the registers. */
-#if defined KERN_LEVEL_avx512
+#if V_REGISTERS == 32
 enum { ROWS_1 = 14, ROWS_2 = 8, ROWS_3 = 6 };
-#elif defined KERN_LEVEL_avx2
+#elif V_NATIVE
 enum { ROWS_1 = 8, ROWS_2 = 6, ROWS_3 = 4 };
 #else
 enum { ROWS_1 = 2, ROWS_2 = 2, ROWS_3 = 2 };

@@ -5,11 +5,7 @@
  * chains then fill what there is. */
 #include "kernels/simd_priv.h"
 
-#if defined KERN_LEVEL_vector
-enum { CHAINS = 3 };
-#else
-enum { CHAINS = 12 };
-#endif
+enum { CHAINS = V_NATIVE || V_LANES == 1 ? 12 : 3 };
 enum { STEPS = 8, STREAMS = 8 };
 
 /* in[0]: f32[2 + CHAINS at least], a factor, an addend, where the chains start; in[1]: i64[1], rounds. out[0]: f32[1],

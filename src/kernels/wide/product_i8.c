@@ -2,7 +2,7 @@
  * tiles nor chunks change a bit. */
 #include "kernels/product_i8_priv.h"
 
-#if defined KERN_LEVEL_avx512_vnni
+#if defined V_AVX512
 enum { PANELS = 4, ROWS = 6 };
 #else
 enum { PANELS = 2, ROWS = 6 };
@@ -48,7 +48,7 @@ static int64_t run_tile(const i8_tile *t, int64_t rows, int64_t panels) {
     tile(t, r, p);                    \
     return r;                         \
   }
-#if defined KERN_LEVEL_avx512_vnni
+#if defined V_AVX512
   TRY_TILE(6, 4)
   TRY_TILE(2, 4)
   TRY_TILE(1, 4)
@@ -153,7 +153,7 @@ static bool start_columns(const i8_product *p, int32_t **start, float **scales) 
   return true;
 }
 
-td_status BYTES_NAME(i8_multiply)(const i8_product *p) {
+td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   const int64_t chunks = (p->m + CHUNK - 1) / CHUNK, panels = p->l.group_panels, pitch = p->l.steps * BYTES_DEPTH;
   const int64_t work = base_min_i64(CHUNK, p->m) * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
   const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks * p->l.groups, TASKS), panels / PANELS);
@@ -183,7 +183,7 @@ td_status BYTES_NAME(i8_multiply)(const i8_product *p) {
 
 /* ---- rows of x ---- */
 
-void BYTES_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to) {
+void KERN_PART_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to) {
   const vf scale = v_set(s->x_scale), zero = v_set(s->x_zero), least = v_zero(), most = v_set(255);
   for (int64_t i = 0; i < n; i += V_LANES) {
     const int64_t lanes = base_min_i64(V_LANES, n - i);
@@ -192,13 +192,13 @@ void BYTES_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t
   }
 }
 
-void BYTES_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to) {
+void KERN_PART_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to) {
   int64_t i = 0;
   for (; i + B_COPIED <= n; i += B_COPIED) b_copy(to + i, from + i, flip);
   for (; i < n; i++) to[i] = (byte_x)(from[i] ^ flip);
 }
 
-void BYTES_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s) {
+void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s) {
   enum { CHAINS = 4 };
   vf low[CHAINS], high[CHAINS];
   V_FOR(j, CHAINS) low[j] = high[j] = v_zero();

@@ -1,0 +1,35 @@
+/* rows.c -- the rows of kernels.def that the level has. */
+#include "kernels/simd_priv.h"
+
+#define PASTE(a, b) a##b
+#define OF_LEVEL(what, level) PASTE(what, level)
+#define STRING(x) #x
+#define NAME(function) STRING(function)
+#define ROW(family, bits, flags, function) \
+  {NAME(function), function, OF_LEVEL(KERN_NEEDS_, KERN_ROWS_OF), family, bits, flags, KERN_LANES},
+
+#define KERNEL(...)
+#if defined KERN_ROWS_wide
+#define WIDE(family, flags, function) ROW(family, 32, flags, KERN_NAME(function))
+#else
+#define WIDE(...)
+#endif
+#if defined KERN_ROWS_vectors
+#define VECTORS(family, flags, function) ROW(family, 32, flags, KERN_NAME(function))
+#else
+#define VECTORS(...)
+#endif
+#if defined KERN_ROWS_rare
+#define RARE(family, flags, function) ROW(family, 32, flags, KERN_NAME(function))
+#else
+#define RARE(...)
+#endif
+#if defined KERN_ROWS_bytes
+#define BYTES(family, flags, function) ROW(family, 8, flags, KERN_PART_NAME(function))
+#else
+#define BYTES(...)
+#endif
+static const kern_row rows[] = {
+#include "kernels/kernels.def"
+};
+const kern_row_list KERN_PART_NAME(row_list) = {rows, sizeof rows / sizeof *rows};

@@ -42,8 +42,19 @@ static void the_widest_that_fits_is_chosen(void **state) {
 
 /* Rows of kernels.def that are RARE. */
 static bool is_rare(int family) {
-  static const kern_family rare[] = {KERN_EXPAND_DEPTHWISE, KERN_LSTM, KERN_GRU, KERN_RNN, KERN_DFT, KERN_STFT,
-                                     KERN_WINOGRAD};
+#define KERNEL(...)
+#define WIDE(...)
+#define VECTORS(...)
+#define BYTES(...)
+#define RARE(family, flags, function) family,
+  static const kern_family rare[] = {
+#include "kernels/kernels.def"
+  };
+#undef KERNEL
+#undef WIDE
+#undef VECTORS
+#undef BYTES
+#undef RARE
   for (size_t i = 0; i < sizeof rare / sizeof *rare; i++)
     if ((int)rare[i] == family) return true;
   return false;
@@ -69,9 +80,13 @@ static void norms_refuse_weights_that_do_not_fit(void **state) {
   const base_arg groups[] = {ARG_INT("num_groups", 1), ARG_FLOAT("eps", 0), ARG_BOOL("channels_last", true)};
   float data[6] = {1, 2, 3, 4, 5, 6}, result[6];
   base_arena *arena = base_arena_new(&base_libc_allocator);
+  sys_machine machine;
+  sys_machine_read(&machine);
   for (int f = 0; f < 3; f++)
     for (int64_t length = 2; length <= 4; length++) {
+      const kern_row *row = kern_select(families[f], TD_F32, machine.isa | BASE_ISA_VECTOR);
       td_error err;
+      if (!row) continue;
       const base_value in[] = {
           {.kind = BASE_TENSOR, .tensor = base_tensor_of(data, TD_F32, 2, (int64_t[]){2, 3})},
           {.kind = BASE_TENSOR, .tensor = base_tensor_of(data, TD_F32, 1, &length)},
@@ -87,8 +102,7 @@ static void norms_refuse_weights_that_do_not_fit(void **state) {
                               .err = &err,
                               .memory = arena,
                               .scratch = scratch_of_arena};
-      assert_int_equal(kern_select(families[f], TD_F32, BASE_ISA_VECTOR)->run(&call),
-                       length == 3 ? TD_OK : TD_BAD_ARGUMENT);
+      assert_int_equal(row->run(&call), length == 3 ? TD_OK : TD_BAD_ARGUMENT);
     }
   base_arena_free(arena);
 }

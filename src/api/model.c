@@ -150,10 +150,50 @@ static td_status keep_inputs(td_model *m, const td_load_options *options, td_err
   }
   m->inputs = specs;
   m->input_count = count;
-  if (options->method && !(m->method = base_arena_text(m->arena, options->method)))
-    return base_no_memory(err, "a model");
   return TD_OK;
 }
+
+/* Each field of td_load_options is in options.def, in its place and of its kind. */
+#define OTHER(field) __typeof__(((td_load_options *)0)->field) field;
+#define VALUE OTHER
+#define TEXT(field) const char *field;
+#define FLAG(field) int32_t field;
+typedef struct listed_options {
+#include "api/options.def"
+} listed_options;
+#undef OTHER
+#undef VALUE
+#undef TEXT
+#undef FLAG
+#define OTHER(field)                                                                                           \
+  _Static_assert(offsetof(listed_options, field) == offsetof(td_load_options, field), "options.def: " #field); \
+  _Static_assert(__builtin_types_compatible_p(__typeof__(((listed_options *)0)->field),                        \
+                                              __typeof__(((td_load_options *)0)->field)),                      \
+                 "options.def: " #field);
+#define VALUE OTHER
+#define TEXT OTHER
+#define FLAG OTHER
+#include "api/options.def"
+_Static_assert(sizeof(listed_options) == sizeof(td_load_options), "options.def has all fields of td_load_options");
+#undef OTHER
+#undef TEXT
+#undef FLAG
+
+/* A copy whose texts are the model's own: "" where there is none, flags 0 or 1. */
+static td_status keep_options(base_arena *arena, td_load_options *o, td_error *err) {
+#define OTHER(field)
+#define FLAG(field) o->field = o->field != 0;
+#define TEXT(field) \
+  if (!(o->field = base_arena_text(arena, o->field ? o->field : ""))) return base_no_memory(err, "a model");
+#include "api/options.def"
+#undef OTHER
+#undef VALUE
+#undef TEXT
+#undef FLAG
+  return TD_OK;
+}
+
+static const char *text_or_null(const char *text) { return *text ? text : NULL; }
 
 static kern_tuning tuning_of(const sys_machine *machine) {
   return kern_tuning_for(machine->cpu_vendor, machine->cpu_family, machine->cpu_model);
@@ -187,18 +227,8 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
   base_arena *arena = base_arena_new(&allocator);
   td_model *m = arena ? base_new(arena, td_model, 1) : NULL;
   const ir_opset *ops = m ? ops_set(arena) : NULL;
-  char *format = ops ? base_arena_text(arena, options->format ? options->format : "") : NULL;
-  char *disabled = format ? base_arena_text(arena, options->disabled_passes ? options->disabled_passes : "") : NULL;
-  char *kernels = disabled ? base_arena_text(arena, options->disabled_kernels ? options->disabled_kernels : "") : NULL;
-  char *taps = kernels ? base_arena_text(arena, options->taps ? options->taps : "") : NULL;
-  char *weights = taps ? base_arena_text(arena, options->weights ? options->weights : "") : NULL;
-  char *alone = weights ? base_arena_text(arena, options->alone ? options->alone : "") : NULL;
-  char *cc = alone ? base_arena_text(arena, options->cc ? options->cc : "") : NULL;
-  char *cache = cc ? base_arena_text(arena, options->cache ? options->cache : "") : NULL;
-  char *inject = cache ? base_arena_text(arena, options->inject ? options->inject : "") : NULL;
-  char *edited = inject ? base_arena_text(arena, options->edited ? options->edited : "") : NULL;
-  char *sizes = edited ? base_arena_text(arena, options->specialise ? options->specialise : "") : NULL;
-  if (!sizes) {
+  td_load_options o = *options;
+  if (!ops || keep_options(arena, &o, err) != TD_OK) {
     base_arena_free(arena);
     return base_no_memory(err, "a model");
   }
@@ -206,33 +236,34 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .arena = arena,
                   .ops = ops,
                   .backend = backend,
-                  .seed = options->seed,
+                  .seed = o.seed,
                   .isa = isa,
                   .cpu_isa = machine.isa,
                   .math = math,
-                  .cc = *cc ? cc : NULL,
-                  .cache = *cache ? cache : NULL,
-                  .inject = *inject ? inject : NULL,
-                  .edited = *edited ? edited : NULL,
-                  .dump = options->dump,
-                  .dump_user = options->dump_user,
-                  .strict = options->strict != 0,
-                  .float64 = options->float64 != 0,
-                  .tapped_inputs = options->tapped_inputs != 0,
-                  .for_file = options->for_file != 0,
-                  .trusted = options->trusted != 0,
-                  .tiered = options->tiered != 0,
-                  .cc_limit_ms = options->cc_limit_ms,
-                  .warn = options->warn,
-                  .warn_user = options->warn_user,
+                  .cc = text_or_null(o.cc),
+                  .cache = text_or_null(o.cache),
+                  .inject = text_or_null(o.inject),
+                  .edited = text_or_null(o.edited),
+                  .dump = o.dump,
+                  .dump_user = o.dump_user,
+                  .strict = o.strict,
+                  .float64 = o.float64,
+                  .tapped_inputs = o.tapped_inputs,
+                  .for_file = o.for_file,
+                  .trusted = o.trusted,
+                  .tiered = o.tiered,
+                  .cc_limit_ms = o.cc_limit_ms,
+                  .warn = o.warn,
+                  .warn_user = o.warn_user,
                   .tuning = tuning,
-                  .format = *format ? format : NULL,
-                  .disabled = disabled,
-                  .alone = alone,
-                  .specialise = sizes,
-                  .disabled_kernels = kernels,
-                  .taps = taps,
-                  .weights = *weights ? weights : NULL};
+                  .format = text_or_null(o.format),
+                  .disabled = o.disabled_passes,
+                  .alone = o.alone,
+                  .specialise = o.specialise,
+                  .method = text_or_null(o.method),
+                  .disabled_kernels = o.disabled_kernels,
+                  .taps = o.taps,
+                  .weights = text_or_null(o.weights)};
   *model = m;
   td_status status = keep_inputs(m, options, err);
   if (status != TD_OK) base_arena_free(arena);

@@ -8,10 +8,10 @@ import pathlib
 import re
 import sys
 
-OPERATOR_NAMES = {"passes": 360, "fuse": 5, "lower": 0, "compile": 0, "codegen": 0, "plan": 0, "kernels": 8, "runtime": 2}
-LEVEL_NAMES = {"src": 56, "apps": 4, "include": 0}
+OPERATOR_NAMES = {"passes": 356, "fuse": 5, "lower": 0, "compile": 0, "codegen": 0, "plan": 0, "kernels": 8, "runtime": 2}
+LEVEL_NAMES = {"src": 7, "apps": 0, "include": 0}
 LONG_LINES_OF_A_PAGE = 4  # until somebody rewraps it
-LONG_FILES = {"src/lower/lower.c": 780, "src/import/aten/lower_view.c": 780}
+LONG_FILES = {"src/lower/lower.c": 764, "src/import/aten/lower_view.c": 767}
 # Inner loops of kernels and references, to which a struct would be dearer than registers; below them what may yet go.
 MANY_PARAMETERS = {
     "multiply_rows": 15, "where_row": 10, "run_rows": 9, "transform_panel": 9, "multiply_run": 9,

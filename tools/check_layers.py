@@ -2,7 +2,8 @@
 """The walls between the rooms of src/, as the table of docs/design.md section 2 draws them: check_layers.py [BUILD].
 
 From the text: a room includes only the rooms that its row allows, never another room's private header (`_priv.h`), and has
-a header of its own name and a README of at most 15 lines. Apps use base, sys and fmt; examples use the public header alone.
+a header of its own name and a README of at most 15 lines. Apps use base, sys, fmt and apps/common, none
+another's files; examples use the public header alone.
 From the objects of the release build in BUILD: a room needs symbols only of rooms that its row allows (so a plan runs from
 base, sys, kernels, plan and runtime alone), names what it exports with its prefix, and has no writable data; the shared
 library exports td_* and nothing else. Ends with a count of checks."""
@@ -77,6 +78,15 @@ def include_problems(folder, room, allowed, rooms):
                 yield f'{at}: may not include "{name}"'
             elif target != room and name.endswith("_priv.h"):
                 yield f'{at}: "{name}" is private to {target}'
+
+
+def app_problems(folder):
+    """Headers without a room are of the app or of apps/common; .inc files are generated."""
+    for path in sorted(folder.rglob("*.[ch]")):
+        for number, system, name in includes(path):
+            near = [folder / name, pathlib.Path("apps/common") / name]
+            if not system and "/" not in name and not name.endswith(".inc") and not any(at.is_file() for at in near):
+                yield f'{path}:{number}: "{name}" is of another app'
 
 
 def room_problems(room):
@@ -157,6 +167,8 @@ def main():
         if pathlib.Path(path).is_dir():
             report.check(f"{path} includes", [
                 problem for problem in include_problems(pathlib.Path(path), None, allowed, set(rooms))])
+    for folder in sorted(path for path in pathlib.Path("apps").iterdir() if path.is_dir()):
+        report.check(f"{folder} is alone", list(app_problems(folder)))
     if len(sys.argv) > 1:
         check_objects(report, rooms, pathlib.Path(sys.argv[1]))
     print(f"{report.passed} passed, {report.failed} failed")

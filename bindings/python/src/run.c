@@ -125,7 +125,8 @@ td_status core_run_execute(core_run *r) {
   td_status status = TD_OK;
   for (size_t i = 0; status == TD_OK && i < r->input_count; i++) status = set_input(r, i);
   for (size_t i = 0; status == TD_OK && i < r->output_count; i++) status = bind_output(r, i);
-  return status == TD_OK ? td_session_run(r->session, &r->err) : status;
+  const td_run_options limits = {.size = sizeof limits, .deadline_ns = r->deadline_ns, .cancel = r->cancel};
+  return status == TD_OK ? td_session_run_with(r->session, &limits, &r->err) : status;
 }
 
 /* ---- what comes out ---- */

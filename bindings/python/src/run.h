@@ -4,6 +4,8 @@
 #define BINDINGS_PYTHON_RUN_H
 #include "core.h"
 
+#include <treadle/async.h>
+
 typedef struct core_run_input {
   core_view view;
   core_view *items; /* of a list */
@@ -28,6 +30,8 @@ typedef struct core_run {
   core_run_input *inputs;
   core_run_output *outputs;
   size_t input_count, output_count;
+  uint64_t deadline_ns; /* as in td_run_options, as is the next */
+  const int32_t *cancel;
   td_error err;
 } core_run;
 

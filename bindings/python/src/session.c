@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct pool_object {
@@ -18,6 +19,7 @@ typedef struct session_object {
   PyObject *print;        /* is told what the model prints, or NULL */
   PyObject *begin, *end;  /* are told of the caller's parts of steps, or NULL */
   bool profiled;          /* a Profile observes it */
+  int32_t cancelled;      /* the run under way is to end; written atomically */
   pid_t process;
   bool busy;
 } session_object;
@@ -140,12 +142,31 @@ static bool enter(session_object *self) {
 
 /* ---- a run ---- */
 
+/* `seconds` from now on; 0: none. */
+static uint64_t deadline_of(double seconds) {
+  struct timespec now;
+  if (seconds <= 0 || seconds > 1e9) return 0;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + (uint64_t)(seconds * 1e9);
+}
+
+static PyObject *session_cancel(PyObject *self, PyObject *unused) {
+  (void)unused;
+  __atomic_store_n(&session_of(self)->cancelled, 1, __ATOMIC_RELEASE);
+  Py_RETURN_NONE;
+}
+
 static PyObject *session_run(PyObject *self, PyObject *args) {
   PyObject *inputs, *outs = Py_None, *result = NULL;
   session_object *s = session_of(self);
-  if (!PyArg_ParseTuple(args, "O!|O", &PyTuple_Type, &inputs, &outs)) return NULL;
+  double timeout = 0;
+  if (!PyArg_ParseTuple(args, "O!|Od", &PyTuple_Type, &inputs, &outs, &timeout)) return NULL;
   if (!enter(s)) return NULL;
-  core_run r = {.session = s->session, .model = ((core_model *)(void *)s->model)->model};
+  __atomic_store_n(&s->cancelled, 0, __ATOMIC_RELEASE);
+  core_run r = {.session = s->session,
+                .model = ((core_model *)(void *)s->model)->model,
+                .deadline_ns = deadline_of(timeout),
+                .cancel = &s->cancelled};
   if (core_run_begin(&r) && core_run_take_inputs(&r, inputs) && core_run_take_outputs(&r, outs)) {
     td_status status;
     Py_BEGIN_ALLOW_THREADS;
@@ -297,7 +318,8 @@ PyTypeObject *core_make_session_type(void) {
       {"state", session_state, METH_VARARGS, "state(index): a copy of the value of a state."},
       {"set_state", session_set_state, METH_VARARGS, "set_state(index, value): a copy of value."},
       {"run", session_run, METH_VARARGS,
-       "run(inputs, outs=None): a tuple with an array, a list or None for each input."},
+       "run(inputs, outs=None, timeout=0): a tuple with an array, a list or None for each input."},
+      {"cancel", session_cancel, METH_NOARGS, "Ends the run that another thread has under way, before its next step."},
       {"steps", session_steps, METH_NOARGS, "[(the user's name, operator, kernel), ...]"},
       {"watch", session_watch, METH_VARARGS,
        "watch(begin, end) -> bool: begin(step) and end() are called around the caller's parts of steps; None, None: "

@@ -170,5 +170,40 @@ class Streams(unittest.TestCase):
             runtime.MultiStreamModule(scaled, 0)
 
 
+class EarlyEnds(unittest.TestCase):
+    def setUp(self):
+        self.model = treadle.load("builtin:mobilenet_v2")
+        self.batch = np.zeros((64, 3, 224, 224), np.float32)
+
+    def test_timeout(self):
+        session = self.model.session(timeout=1e-6)
+        with self.assertRaises(treadle.TimedOut) as caught:
+            session(self.batch)
+        self.assertIsInstance(caught.exception, TimeoutError)
+        self.assertIn("deadline", str(caught.exception))
+        session.timeout = 60
+        self.assertEqual(session(self.batch[:1]).shape, (1, 1000))
+
+    def test_cancel(self):
+        session = self.model.session()
+        session(self.batch[:1])
+        session.cancel()  # there is no call to end
+        session(self.batch[:1])
+        ended = threading.Event()
+
+        def cancel():
+            while not ended.wait(0.002):
+                session.cancel()
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        with self.assertRaises(treadle.Cancelled):
+            for _ in range(1000):
+                session(self.batch)
+        ended.set()
+        thread.join()
+        self.assertEqual(session(self.batch[:1]).shape, (1, 1000))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -125,10 +125,12 @@ class _Callable:
 
 class Session(_Callable):
     """One caller's working memory over a model: call it like the model. One thread at a time; state that the model keeps
-    from call to call is this session's own."""
+    from call to call is this session's own. A call that takes longer than `timeout` seconds raises TimedOut between two
+    steps; None: there is no limit."""
 
-    def __init__(self, model, threads=None, spin_us=0, state=None, print=None, interop_threads=None):
+    def __init__(self, model, threads=None, spin_us=0, state=None, print=None, interop_threads=None, timeout=None):
         self.model = model
+        self.timeout = timeout
         threads = model.threads if threads is None else thread_count(threads, "threads")
         interop = model.interop_threads if interop_threads is None else thread_count(interop_threads, "interop_threads")
         self._core = _core.Session(model._core, threads or _threads.default_threads, spin_us, None, print or _print,
@@ -142,8 +144,12 @@ class Session(_Callable):
     def _run(self, given, outs):
         make = listener()
         if make is not None:
-            return told(make, self.model, self._core, lambda: self._core.run(given, outs))
-        return self._core.run(given, outs)
+            return told(make, self.model, self._core, lambda: self._core.run(given, outs, self.timeout or 0))
+        return self._core.run(given, outs, self.timeout or 0)
+
+    def cancel(self):
+        """Ends the call that another thread has under way, before its next step: it raises Cancelled."""
+        self._core.cancel()
 
     @property
     def stats(self):
@@ -184,8 +190,8 @@ class _Idle:
 
 class Model(_Callable):
     """A compiled model. Immutable, and may be called from any number of threads at once: each call takes a session that
-    is free, or makes one. All models of a process that ask for as many threads share one pool of them; a call that finds it
-    taken by another one computes on its own thread."""
+    is free, or makes one. All models of a process that ask for as many threads share one pool of them: calls at the
+    same time each have their own thread and a share of the others."""
 
     def __init__(self, core, name, threads=0, interop_threads=0):
         self._core = core
@@ -281,11 +287,11 @@ class Model(_Callable):
                 self._executor = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="treadle")
         return self._executor.submit(self.__call__, *args, out=out, **named)
 
-    def session(self, threads=None, spin_us=0, state=None, print=None, interop_threads=None):
-        """A session with threads of its own: `threads` at most (0: what the machine allows; None: as at load),
-        `interop_threads` for what the model forks, `state`: values for states by name, `print`: called with what the model
-        prints (None: it goes to sys.stdout)."""
-        return Session(self, threads, spin_us, state, print, interop_threads)
+    def session(self, threads=None, spin_us=0, state=None, print=None, interop_threads=None, timeout=None):
+        """A session with threads of its own: `threads` at most (0: those that such sessions of the model share; None: as at
+        load), `interop_threads` for what the model forks, `state`: values for states by name, `print`: called with what the
+        model prints (None: it goes to sys.stdout), `timeout`: seconds that a call may take."""
+        return Session(self, threads, spin_us, state, print, interop_threads, timeout)
 
     def reset(self):
         """All state as before the first call."""

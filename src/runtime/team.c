@@ -7,7 +7,7 @@
  * wants them. Nobody waits for a thread.
  *
  * Where runs of several sessions alternate quickly, a thread that went to and fro would be woken for each of them: only
- * when one team has been alone for a while does it take more. */
+ * when a team has been alone for a while does it take what others had. */
 #include <string.h>
 
 #include "runtime/pool_priv.h"
@@ -31,9 +31,10 @@ static void give(run_worker *w, run_team *to) {
   atomic_store_explicit(&w->team, to, memory_order_relaxed);
 }
 
-static bool can_take(const run_team *t, const run_worker *w) {
+/* Nobody's that others who run now have no share in, or one whose team may not come back soon. */
+static bool can_take(const run_worker *w, bool alone, bool calm) {
   const run_team *owner = atomic_load_explicit(&w->team, memory_order_relaxed);
-  return owner != t && (!owner || !owner->runs);
+  return owner ? !owner->runs && calm : !alone || calm;
 }
 
 static bool is_calm(const run_pool *p) { return !p->crowd_ns || sys_clock_ns() - p->crowd_ns >= CALM_NS; }
@@ -44,11 +45,11 @@ static void settle(run_team *t) {
   const uint32_t share = share_of(t), target = share < t->most ? share : t->most;
   uint32_t own = 1;
   for (uint32_t i = 1; i < p->threads; i++) own += atomic_load_explicit(&p->workers[i].team, memory_order_relaxed) == t;
-  const bool more = own < target && is_calm(p);
+  const bool calm = own < target && is_calm(p), alone = atomic_load_explicit(&p->active, memory_order_relaxed) < 2;
   t->count = 1;
   for (uint32_t i = 1; i < p->threads; i++) {
     run_worker *w = &p->workers[i];
-    if (more && own < target && can_take(t, w)) {
+    if (own < target && can_take(w, alone, calm)) {
       give(w, t);
       own++;
     }

@@ -120,9 +120,9 @@ static void shares_by_weight(void **state) {
   run_team_enter(even[1], false);
   assert_int_equal(run_team_threads(even[1]), 1); /* the other one has not given anything back yet */
   assert_int_equal(run_team_threads(even[0]), 4);
-  assert_int_equal(settled(even[1]), 4);
+  assert_int_equal(run_team_threads(even[1]), 4); /* nobody has them now, and they are its share */
   run_team_enter(heavy, false);
-  const uint32_t one = run_team_threads(even[0]), two = run_team_threads(even[1]), most = settled(heavy);
+  const uint32_t one = run_team_threads(even[0]), two = run_team_threads(even[1]), most = run_team_threads(heavy);
   assert_true(one + two + most == 8 && one < 3 && two < 3 && most > 4);
   run_team_leave(even[0]);
   run_team_leave(even[1]);

@@ -269,6 +269,7 @@ int main(int count, char **words) {
   }
   measure_machine(&s);
   printf("hand-over %.2f us, a second thread computes at %.0f %%\n", 1e3 * s.hand_over_ms, 100 * s.per_thread);
+  const double alone = predict(&s, 1, &idle);
   for (uint32_t threads = 1; threads <= 2; threads++) {
     const double ms = predict(&s, threads, &idle), was = threads == 1 ? one : two;
     printf("%u threads: %.4g ms predicted, %.4g measured (%+.1f %%)\n", threads, ms, was, 100 * (ms / was - 1));
@@ -276,7 +277,7 @@ int main(int count, char **words) {
   for (uint32_t threads = 4; threads < machine.cores * 2; threads *= 2) {
     const uint32_t n = threads < machine.cores ? threads : machine.cores;
     const double ms = predict(&s, n, &idle);
-    printf("%u threads: %.4g ms, %.2f times as fast as one, %.0f %% of the cores' time idle\n", n, ms, one / ms,
+    printf("%u threads: %.4g ms, %.2f times as fast as one, %.0f %% of the cores' time idle\n", n, ms, alone / ms,
            100 * idle);
     if (n == machine.cores) print_stops(&s, n);
   }

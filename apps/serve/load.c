@@ -63,7 +63,7 @@ td_status serve_load(serve_server *server, const char *name, const char *url, co
 
 /* Adds sessions up to `workers`; the first one runs the model on zeros. */
 static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
-  const td_session_options options = {.size = sizeof options, .threads = 1};
+  const td_session_options options = {.size = sizeof options, .threads = v->threads};
   while (v->session_count < workers) {
     td_session *session;
     TRY(td_session_new(v->model, &options, &session, err));
@@ -81,9 +81,9 @@ static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err)
   return TD_OK;
 }
 
-td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
+/* Frees sessions down to `workers`, each once no thread has it. */
+static td_status remove_sessions(serve_version *v, uint32_t workers, td_error *err) {
   serve_server *server = v->server;
-  TRY(add_sessions(v, workers, err));
   while (v->session_count > workers) {
     pthread_mutex_lock(&server->lock);
     while (!v->idle_count && !server->stop) pthread_cond_wait(&server->load_more, &server->lock);
@@ -94,6 +94,14 @@ td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
     td_session_free(session);
   }
   return TD_OK;
+}
+
+/* Sessions have a number of threads for good: with another number of workers they may have to be made anew. */
+td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
+  const uint32_t cpus = (uint32_t)v->server->options.workers, threads = workers && workers < cpus ? cpus / workers : 1;
+  TRY(remove_sessions(v, threads == v->threads ? workers : 0, err));
+  v->threads = threads; /* no thread looks at it while there are no sessions */
+  return add_sessions(v, workers, err);
 }
 
 const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url) {
@@ -116,7 +124,7 @@ static td_status load_one(serve_server *server, const char *name, const char *ur
   if (status != TD_OK) return base_error_name(err, status, "%s", path);
   v->at_start = true;
   v->min_workers = v->max_workers = workers;
-  status = add_sessions(v, workers, err);
+  status = serve_scale(v, workers, err);
   if (status == TD_OK) status = serve_add_version(server, v, err);
   if (status != TD_OK) serve_free_version(v);
   return status == TD_OK ? TD_OK : base_error_name(err, status, "%s", path);

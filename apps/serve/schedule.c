@@ -26,14 +26,16 @@ static void append_waiting(serve_version *v) {
   v->waiting = true;
 }
 
-/* The version that waited longest of those that have a session left, taken out of the line; NULL: there is none. */
+/* The version that waited longest of those that have a session left, taken out of the line. NULL: there is none, or
+ * there are not the CPUs for it: those behind it wait, too, so that it has its turn. */
 static serve_version *take_version(serve_server *server) {
   serve_version **at = &server->waiting;
   while (*at && !(*at)->idle_count) at = &(*at)->next_waiting;
   serve_version *v = *at;
-  if (!v) return NULL;
+  if (!v || (server->busy && server->busy + v->threads > (uint32_t)server->options.workers)) return NULL;
   *at = v->next_waiting;
   v->waiting = false;
+  server->busy += v->threads;
   return v;
 }
 
@@ -66,7 +68,7 @@ static void work(void *user) {
       pthread_cond_wait(&server->more, &server->lock);
       continue;
     }
-    const uint32_t count = take_jobs(v, jobs);
+    const uint32_t count = take_jobs(v, jobs), cpus = v->threads;
     td_session *session = v->idle[--v->idle_count];
     if (v->first) append_waiting(v); /* others may have its next jobs */
     pthread_mutex_unlock(&server->lock);
@@ -76,8 +78,9 @@ static void work(void *user) {
     pthread_mutex_lock(&server->lock);
     note_times(v, jobs, count, begin, over); /* who has the reply finds it counted */
     v->idle[v->idle_count++] = session;
+    server->busy -= cpus;
     pthread_cond_broadcast(&server->load_more); /* who scales down waits for sessions */
-    if (v->waiting) pthread_cond_signal(&server->more);
+    if (server->waiting) pthread_cond_broadcast(&server->more);
     pthread_mutex_unlock(&server->lock);
     for (uint32_t i = 0; i < count; i++) serve_done(jobs[i]); /* each holds a reference of the version until then */
     pthread_mutex_lock(&server->lock);

@@ -78,6 +78,7 @@ struct serve_version {
   uint64_t limit_ns, delay_ms; /* that a request may wait; TorchServe's maxBatchDelay, which is only told */
   td_session **idle;           /* sessions that no thread has; room for SERVE_MOST_WORKERS */
   uint32_t idle_count, session_count;
+  uint32_t threads;            /* of each session: the CPUs over the workers */
   int64_t loaded_s;            /* Unix time */
   serve_job freeing;           /* what has the loader free it */
   serve_version *next_waiting; /* of versions that have jobs */
@@ -123,7 +124,7 @@ struct serve_server {
   pthread_cond_t more;    /* jobs for compute threads */
   serve_version *waiting; /* versions with jobs, the one that waited longest first */
   sys_thread *threads;    /* compute threads, and behind them the loader */
-  uint32_t thread_count, started;
+  uint32_t started, busy; /* threads that run; CPUs that sessions compute on */
   bool stop;
   serve_job *load_first, *load_last; /* jobs for the loader */
   pthread_cond_t load_more;

@@ -62,10 +62,9 @@ static bool resampling_make(base_arena *arena, int32_t from, int32_t to, fmt_fil
   return true;
 }
 
-/* One output row or column of `count` samples: inputs stand `from_step` bytes apart in the direction of the sum. */
-static uint8_t weighted(const uint8_t *from, int64_t from_step, const int32_t *weights, int32_t count) {
-  int64_t sum = 1 << (WEIGHT_BITS - 1);
-  for (int32_t k = 0; k < count; k++) sum += (int64_t)from[k * from_step] * weights[k];
+/* A sum of bytes times weights fits 32 bits: the weights' absolute values add up to less than twice 1 << WEIGHT_BITS.
+ */
+static uint8_t rounded(int32_t sum) {
   sum = sum < 0 ? 0 : sum >> WEIGHT_BITS;
   return (uint8_t)(sum > 255 ? 255 : sum);
 }
@@ -75,20 +74,42 @@ static void resample_rows(const fmt_image *from, int32_t top, const resampling *
   for (int32_t y = 0; y < to->height; y++) {
     for (int32_t x = 0; x < to->width; x++) {
       const uint8_t *at = from->rgb + (top + y) * from->stride + 3 * (int64_t)r->first[x];
-      for (int c = 0; c < 3; c++)
-        to->rgb[y * to->stride + 3 * (int64_t)x + c] =
-            weighted(at + c, 3, r->weights + (int64_t)x * r->taps, r->count[x]);
+      const int32_t *weights = r->weights + (int64_t)x * r->taps;
+      int32_t red = 1 << (WEIGHT_BITS - 1), green = red, blue = red;
+      for (int32_t k = 0; k < r->count[x]; k++) {
+        red += at[3 * k] * weights[k];
+        green += at[3 * k + 1] * weights[k];
+        blue += at[3 * k + 2] * weights[k];
+      }
+      uint8_t *put = to->rgb + y * to->stride + 3 * (int64_t)x;
+      put[0] = rounded(red);
+      put[1] = rounded(green);
+      put[2] = rounded(blue);
     }
+  }
+}
+
+/* One row of `count` bytes, a tile of sums at a time, so that neighbours are summed side by side. */
+static void resample_row(const uint8_t *at, int64_t stride, const int32_t *weights, int32_t taps, int64_t count,
+                         uint8_t *put) {
+  enum { TILE = 256 };
+  int32_t sums[TILE];
+  for (int64_t begin = 0; begin < count; begin += TILE) {
+    const int64_t width = count - begin < TILE ? count - begin : TILE;
+    for (int64_t x = 0; x < width; x++) sums[x] = 1 << (WEIGHT_BITS - 1);
+    for (int32_t k = 0; k < taps; k++) {
+      const uint8_t *row = at + k * stride + begin;
+      for (int64_t x = 0; x < width; x++) sums[x] += row[x] * weights[k];
+    }
+    for (int64_t x = 0; x < width; x++) put[begin + x] = rounded(sums[x]);
   }
 }
 
 /* `from` holds the rows from `top` on. */
 static void resample_columns(const fmt_image *from, int32_t top, const resampling *r, const fmt_image *to) {
-  for (int32_t y = 0; y < to->height; y++) {
-    const uint8_t *at = from->rgb + (r->first[y] - top) * from->stride;
-    for (int64_t x = 0; x < 3 * (int64_t)to->width; x++)
-      to->rgb[y * to->stride + x] = weighted(at + x, from->stride, r->weights + (int64_t)y * r->taps, r->count[y]);
-  }
+  for (int32_t y = 0; y < to->height; y++)
+    resample_row(from->rgb + (r->first[y] - top) * from->stride, from->stride, r->weights + (int64_t)y * r->taps,
+                 r->count[y], 3 * (int64_t)to->width, to->rgb + y * to->stride);
 }
 
 static bool make(base_arena *arena, int32_t width, int32_t height, fmt_image *image) {

@@ -2,11 +2,14 @@
 """Asks treadle-serve by gRPC and HTTP/2, with clients of the distribution: check_grpc.py BUILD. Messages are written by
 hand from the protocols' field numbers, so that no code that is generated stands between. Ends with a count of checks."""
 import concurrent.futures
+import contextlib
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import grpc
 
@@ -131,18 +134,68 @@ def check_rest(c):
     c.expect("no route", curl("-o", "/dev/null", "-w", "%{http_code}", url + "/nothing"), b"404")
 
 
+@contextlib.contextmanager
+def serving(command, folder):
+    """A server that is gone behind the block, whatever becomes of that."""
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        yield server
+    finally:
+        server.kill()
+        server.wait()
+
+
+def check_tls(c, program, folder):
+    """REST by HTTP/1.1 and HTTP/2, and gRPC, over TLS; certificates that are read anew."""
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(make, cwd=folder, check=True, capture_output=True)
+    pathlib.Path(folder, "config.properties").write_text(
+        "inference_address=https://127.0.0.1:0\nmanagement_address=https://127.0.0.1:0\nmetrics_address=http://127.0.0.1:0\n"
+        "grpc_inference_port=0\ngrpc_management_port=0\nenable_grpc_ssl=true\n"
+        "certificate_file=cert.pem\nprivate_key_file=key.pem\ndisable_token_authorization=true\n")
+    command = [program, "--start", "--foreground", "--ts-config", "config.properties", "add=net.tdir"]
+    with serving(command, folder) as server:
+        ports = [int(server.stdout.readline().rsplit(":", 1)[1]) for _ in range(5)]
+        cert = str(pathlib.Path(folder, "cert.pem"))
+        curl = lambda *words: subprocess.run(["curl", "-s", "--cacert", cert, *words], capture_output=True).stdout
+        url = f"https://localhost:{ports[0]}/v2"
+        pathlib.Path(folder, "big").write_bytes(b"x" * 300000)
+        big = f"@{folder}/big"
+        for version in ("--http1.1", "--http2"):
+            c.expect("live over TLS", curl(version, "-w", "%{http_version}", url + "/health/live"),
+                     b'{"live":true}' + (b"1.1" if version == "--http1.1" else b"2"))
+            c.expect("a large body over TLS", curl(version, "--data-binary", big, url + "/models/add/infer"), lambda got: b"error" in got)
+        c.expect("clear text where TLS is spoken", curl(url.replace("https", "http") + "/health/live"), b"")
+        roots = pathlib.Path(cert).read_bytes()
+        ask = lambda roots: grpc.secure_channel(f"localhost:{ports[3]}", grpc.ssl_channel_credentials(roots)) \
+            .unary_unary(KSERVE + "ServerLive")(b"", timeout=20)
+        c.expect("gRPC over TLS", ask(roots), put(1, 1))
+        subprocess.run(make, cwd=folder, check=True, capture_output=True)
+        server.send_signal(signal.SIGHUP)
+        for _ in range(100):
+            time.sleep(0.05)
+            answer = curl(url + "/health/live")  # by the new certificate
+            if answer:
+                break
+        c.expect("new certificates", answer, b'{"live":true}')
+        server.terminate()
+        c.expect("the end of TLS", server.wait(20), 0)
+
+
 def main():
     program = pathlib.Path(sys.argv[1]).resolve() / "treadle-serve"
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "net.tdir").write_text(GRAPH)
         command = [program, "--port", "0", "--enable-model-api", "--most-bytes", "65536", "--model-store", ".", "add=net.tdir"]
-        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+        with serving(command, folder) as server:
             checks = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             check_kserve(checks)
             check_torchserve(checks)
             check_rest(checks)
             server.terminate()
             checks.expect("the end", server.wait(20), 0)
+        check_tls(checks, program, folder)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return checks.failed > 0
 

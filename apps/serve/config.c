@@ -32,7 +32,7 @@ const char serve_usage[] =
     "  --disable-token-auth   asks for no tokens; else --start writes key_file.json, as TorchServe does\n"
     "  --version\n";
 
-typedef enum kind { FLAG, NUMBER, TEXT, PORT, HOST, ADDRESS, TRUTH } kind;
+typedef enum kind { FLAG, NUMBER, TEXT, PORT, HOST, ADDRESS, TRUTH, GRPC_TLS } kind;
 
 typedef struct setting {
   const char *option; /* of the command line, or NULL */
@@ -69,6 +69,9 @@ static const setting settings[] = {
     {NULL, "inference_address", ADDRESS, 0, 0, 0},
     {NULL, "management_address", ADDRESS, 1, 0, 0},
     {NULL, "metrics_address", ADDRESS, 2, 0, 0},
+    {NULL, "certificate_file", TEXT, AT(certificate), 0, 0},
+    {NULL, "private_key_file", TEXT, AT(private_key), 0, 0},
+    {NULL, "enable_grpc_ssl", GRPC_TLS, 0, 0, 0},
     {NULL, "grpc_inference_address", HOST, 3, 0, 0},
     {NULL, "grpc_management_address", HOST, 4, 0, 0},
     {NULL, "grpc_inference_port", PORT, 3, 0, 65535},
@@ -81,7 +84,7 @@ static const setting settings[] = {
 /* TorchServe's keys that say nothing here: its Java front end, GPUs, Python workers, and what is always on. */
 static const char meaningless[] =
     "grpc_inference_max_connection_age_ms,grpc_management_max_connection_age_ms,"
-    "grpc_inference_max_connection_age_grace_ms,grpc_management_max_connection_age_grace_ms,enable_grpc_ssl,"
+    "grpc_inference_max_connection_age_grace_ms,grpc_management_max_connection_age_grace_ms,"
     "number_of_netty_threads,netty_client_threads,use_native_io,io_ratio,prefer_direct_buffer,vmargs,debug,"
     "number_of_gpu,ipex_enable,ipex_gpu_enable,cpu_launcher_enable,cpu_launcher_args,install_py_dep_per_model,"
     "blacklist_env_vars,async_logging,service_envelope,default_service_handler,ts_open_inference_protocol,"
@@ -102,10 +105,10 @@ static td_status read_address(const char *name, const char *value, serve_address
   int64_t port;
   unsigned char ip[16];
   *to = (serve_address){.roles = roles};
-  if (!strncmp(at, "https:", 6))
-    return base_fail(err, TD_UNSUPPORTED, name, -1, "TLS is not there yet: let a proxy end it, and say http://");
   to->is_unix = !strncmp(at, "unix:", 5);
   if (to->is_unix) at += strncmp(at, "unix://", 7) ? 5 : 7;
+  to->is_tls = !strncmp(at, "https://", 8);
+  if (to->is_tls) at += 8;
   else if (!strncmp(at, "http://", 7)) at += 7;
   colon = to->is_unix ? at + strlen(at) : strrchr(at, ':');
   const size_t length = colon ? (size_t)(colon - at) : 0;
@@ -133,7 +136,7 @@ static td_status apply(const setting *s, const char *name, const char *value, se
     return TD_OK;
   }
   if (s->kind == ADDRESS) return read_address(name, value, &o->addresses[s->at], err);
-  if (s->kind == TRUTH) {
+  if (s->kind == TRUTH || s->kind == GRPC_TLS) {
     number = strcmp(value, "true") == 0;
     if (!number && strcmp(value, "false") != 0) return bad_value(name, value, "true or false", err);
   } else if (s->kind != FLAG) {
@@ -141,7 +144,8 @@ static td_status apply(const setting *s, const char *name, const char *value, se
       return base_fail(err, TD_BAD_ARGUMENT, name, -1, "'%s' is no number from %lld to %lld", value, (long long)s->low,
                        (long long)s->high);
   }
-  if (s->kind == PORT) o->addresses[s->at].port = (uint16_t)number;
+  if (s->kind == GRPC_TLS) o->addresses[3].is_tls = o->addresses[4].is_tls = number;
+  else if (s->kind == PORT) o->addresses[s->at].port = (uint16_t)number;
   else *(int64_t *)(void *)at = number;
   return TD_OK;
 }
@@ -252,7 +256,8 @@ static void share_addresses(serve_options *o) {
   for (int i = 1; i < SERVE_ADDRESSES; i++)
     for (int j = 0; j < i; j++) {
       serve_address *a = &o->addresses[i], *b = &o->addresses[j];
-      if (!a->roles || !b->roles || a->port != b->port || (!a->port && !a->is_unix) || strcmp(a->host, b->host) != 0)
+      if (!a->roles || !b->roles || a->port != b->port || a->is_tls != b->is_tls || (!a->port && !a->is_unix) ||
+          strcmp(a->host, b->host) != 0)
         continue;
       b->roles |= a->roles;
       a->roles = 0;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 6, FIRST_BODY = 4096 };
 
@@ -27,7 +26,7 @@ typedef struct stream {
 struct serve_h2 {
   nghttp2_session *session;
   serve_server *server;
-  int fd;
+  serve_channel *channel;
   uint32_t roles, streams;
   bool blocked;
   size_t waiting; /* bytes of bodies */
@@ -327,7 +326,7 @@ static ssize_t on_send(nghttp2_session *session, const uint8_t *bytes, size_t co
   (void)session;
   (void)flags;
   serve_h2 *h = user;
-  const ssize_t put = send(h->fd, bytes, count, MSG_NOSIGNAL);
+  const ssize_t put = serve_send(h->channel, bytes, count, false);
   h->blocked = put < 0 && (errno == EAGAIN || errno == EINTR);
   if (put < 0) return h->blocked ? NGHTTP2_ERR_WOULDBLOCK : NGHTTP2_ERR_CALLBACK_FAILURE;
   return put;
@@ -353,13 +352,14 @@ static bool make_session(serve_h2 *h) {
   return made;
 }
 
-serve_h2 *serve_h2_open(serve_server *server, int fd, uint32_t roles, void (*ready)(void *owner), void *owner) {
+serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, uint32_t roles, void (*ready)(void *owner),
+                        void *owner) {
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MOST_STREAMS},
                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW},
                                              {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, FIELD_BYTES}};
   serve_h2 *h = calloc(1, sizeof *h);
   if (!h) return NULL;
-  *h = (serve_h2){.server = server, .fd = fd, .roles = roles, .ready = ready, .owner = owner};
+  *h = (serve_h2){.server = server, .channel = channel, .roles = roles, .ready = ready, .owner = owner};
   if (make_session(h) && nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, 3) == 0 &&
       nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, 16 * WINDOW) == 0)
     return h;

@@ -1,15 +1,16 @@
 /* h2.h -- one HTTP/2 connection, over nghttp2: REST as by HTTP/1.1, and gRPC. On the loop's thread alone. */
 #ifndef SERVE_H2_H
 #define SERVE_H2_H
-#include "server.h"
+#include "channel.h"
 
 typedef struct serve_h2 serve_h2;
 
 /* What a client that speaks HTTP/2 at once begins with. */
 #define SERVE_H2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-/* `ready(owner)` is called when a reply is ready to be sent. NULL: out of memory. */
-serve_h2 *serve_h2_open(serve_server *server, int fd, uint32_t roles, void (*ready)(void *owner), void *owner);
+/* `channel` is borrowed. `ready(owner)` is called when a reply is ready to be sent. NULL: out of memory. */
+serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, uint32_t roles, void (*ready)(void *owner),
+                        void *owner);
 /* Takes bytes from the socket. False: the connection is to be closed. */
 bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count);
 /* Sends what it can. False: the connection is to be closed. */

@@ -48,6 +48,6 @@ td_status serve_listen(serve_address *a, int *fd, td_error *err) {
 
 void serve_print_address(const serve_address *a) {
   if (a->is_unix) printf("listening on unix:%s\n", a->host);
-  else printf("listening on http://%s:%u\n", a->host, a->port);
+  else printf("listening on http%s://%s:%u\n", a->is_tls ? "s" : "", a->host, a->port);
   fflush(stdout);
 }

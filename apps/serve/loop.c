@@ -24,7 +24,7 @@ enum {
 };
 
 typedef struct connection {
-  int fd; /* -1: free */
+  serve_channel channel; /* fd -1: free */
   struct loop *loop;
   enum { READ_HEAD, READ_BODY, COMPUTE, WRITE, STREAMS } state;
   serve_h2 *h2;             /* STREAMS: the connection speaks HTTP/2 */
@@ -48,14 +48,17 @@ typedef struct loop {
   bool resting;                                   /* descriptors ran out: listeners are not asked until one is free */
   uint32_t open;
   uint64_t requests;
+  serve_tls *tls;    /* of addresses with https */
   uint64_t swept_ns; /* when all connections were looked at last */
   connection *all;
 } loop;
 
 static void watch(loop *l, connection *c, uint32_t events, uint64_t seconds) {
   struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = c};
+  if ((events & EPOLLIN) && serve_buffered(&c->channel)) c->channel.reads_on_write = true;
+  if (c->channel.reads_on_write) event.events |= EPOLLOUT;
   c->until_ns = sys_clock_ns() + seconds * 1000000000u;
-  epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->fd, &event);
+  epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->channel.fd, &event);
 }
 
 static void free_job(serve_job *job) {
@@ -77,8 +80,7 @@ static void ask_listeners(loop *l, bool rest) {
 static void drop(loop *l, connection *c) {
   serve_h2_close(c->h2);
   c->h2 = NULL;
-  close(c->fd);
-  c->fd = -1;
+  serve_channel_close(&c->channel);
   free_job(&c->job);
   l->open--;
   if (l->resting && !l->server->draining) ask_listeners(l, false);
@@ -225,7 +227,7 @@ static void advance(loop *l, connection *c) {
       return;
     }
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (c->head.expects_continue && send(c->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL) < 0) {
+    if (c->head.expects_continue && serve_send(&c->channel, go_on, sizeof go_on - 1, false) < 0) {
       drop(l, c);
       return;
     }
@@ -270,7 +272,7 @@ static int speaks_h2(const connection *c) {
 }
 
 static void begin_streams(loop *l, connection *c) {
-  c->h2 = serve_h2_open(l->server, c->fd, c->roles, reply_ready, c);
+  c->h2 = serve_h2_open(l->server, &c->channel, c->roles, reply_ready, c);
   c->state = STREAMS;
   if (c->h2) receive_streams(l, c);
   else drop(l, c);
@@ -281,7 +283,7 @@ static void receive(loop *l, connection *c) {
     refuse(l, c, 431);
     return;
   }
-  const ssize_t got = recv(c->fd, c->in + c->count, sizeof c->in - c->count, 0);
+  const ssize_t got = serve_receive(&c->channel, c->in + c->count, sizeof c->in - c->count);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
     drop(l, c);
     return;
@@ -314,7 +316,7 @@ static void write_more(loop *l, connection *c) {
     const bool in_head = c->sent < c->out_count;
     const char *from = in_head ? c->out + c->sent : c->job.reply.at + (c->sent - c->out_count);
     const size_t count = (in_head ? c->out_count : all) - c->sent;
-    const ssize_t put = send(c->fd, from, count, MSG_NOSIGNAL | (in_head && all > c->out_count ? MSG_MORE : 0));
+    const ssize_t put = serve_send(&c->channel, from, count, in_head && all > c->out_count);
     if (put < 0 && errno == EAGAIN) {
       watch(l, c, EPOLLOUT, READ_SECONDS);
       return;
@@ -326,7 +328,6 @@ static void write_more(loop *l, connection *c) {
     c->sent += (size_t)put;
   }
   if (c->close_after) {
-    shutdown(c->fd, SHUT_WR);
     drop(l, c);
     return;
   }
@@ -340,14 +341,18 @@ static void accept_one(loop *l, int listener) {
   if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) ask_listeners(l, true);
   if (fd < 0) return;
   connection *c = l->all;
-  for (; c < l->all + CONNECTIONS && c->fd >= 0; c++) continue;
+  for (; c < l->all + CONNECTIONS && c->channel.fd >= 0; c++) continue;
   struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
-  if (c == l->all + CONNECTIONS || epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+  serve_tls *tls = l->server->options.addresses[listener].is_tls ? l->tls : NULL;
+  if (c == l->all + CONNECTIONS || !serve_channel_open(&c->channel, fd, tls)) {
     close(fd);
     return;
   }
+  if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    serve_channel_close(&c->channel);
+    return;
+  }
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-  c->fd = fd;
   c->loop = l;
   c->roles = l->server->options.addresses[listener].roles;
   c->count = c->used = 0;
@@ -378,6 +383,7 @@ static void handle(loop *l, const struct epoll_event *event) {
   if (listener >= l->listeners && listener < l->listeners + SERVE_ADDRESSES)
     accept_one(l, (int)(listener - l->listeners));
   else if (event->data.ptr == &l->server->done_event) take_done(l);
+  else if (c->channel.reads_on_write && c->state != WRITE) receive(l, c);
   else if (c->state == STREAMS && !(event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))) send_streams(l, c);
   else if (c->state == WRITE) write_more(l, c);
   else if (c->state != STREAMS && (event->events & EPOLLOUT)) advance(l, c);
@@ -389,7 +395,7 @@ static void sweep(loop *l) {
   const uint64_t now = sys_clock_ns();
   l->swept_ns = now;
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
-    if (c->fd < 0 || c->state == COMPUTE) continue;
+    if (c->channel.fd < 0 || c->state == COMPUTE) continue;
     if (now > c->until_ns || (l->server->draining && c->state == READ_HEAD && c->count == 0)) drop(l, c);
   }
 }
@@ -423,9 +429,37 @@ static void turn(loop *l) {
   if (sys_clock_ns() - l->swept_ns >= SWEEP_MS * 1000000ull) sweep(l);
 }
 
-static bool told_to_end(const loop *l) {
+/* Reads the certificates anew, for connections that come: the old ones stay where the new ones cannot be read. */
+static void reload(loop *l) {
+  const serve_options *o = &l->server->options;
+  td_error err = {.offset = -1};
+  serve_tls *fresh;
+  if (!l->tls) return;
+  if (serve_tls_open(o->certificate, o->private_key, &fresh, &err) != TD_OK) {
+    fprintf(stderr, "treadle-serve: %s: %s; the certificates from before stay\n", err.name, err.text);
+    return;
+  }
+  serve_tls_close(l->tls);
+  l->tls = fresh;
+}
+
+static bool told_to_end(loop *l) {
   struct signalfd_siginfo info;
-  return read(l->signals, &info, sizeof info) == sizeof info;
+  if (read(l->signals, &info, sizeof info) != sizeof info) return false;
+  if (info.ssi_signo != SIGHUP) return true;
+  reload(l);
+  return false;
+}
+
+static td_status open_tls(loop *l, td_error *err) {
+  const serve_options *o = &l->server->options;
+  bool wanted = false;
+  for (int i = 0; i < SERVE_ADDRESSES; i++) wanted = wanted || (o->addresses[i].roles && o->addresses[i].is_tls);
+  if (!wanted) return TD_OK;
+  if (!o->certificate || !o->private_key)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                     "an https address needs certificate_file and private_key_file (PEM) in config.properties");
+  return serve_tls_open(o->certificate, o->private_key, &l->tls, err);
 }
 
 static td_status open_loop(loop *l, td_error *err) {
@@ -433,13 +467,14 @@ static td_status open_loop(loop *l, td_error *err) {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   for (int i = 0; i < SERVE_ADDRESSES; i++) l->listeners[i] = -1;
   l->epoll = epoll_create1(EPOLL_CLOEXEC);
   l->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   l->all = base_alloc(&base_libc_allocator, CONNECTIONS * sizeof *l->all);
   if (!l->all || l->epoll < 0 || l->signals < 0) return base_no_memory(err, "connections");
   for (uint32_t i = 0; i < CONNECTIONS; i++) {
-    l->all[i].fd = -1;
+    l->all[i].channel.fd = -1;
     l->all[i].job = (serve_job){0};
   }
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->server->done_event};
@@ -453,7 +488,7 @@ static void drain(loop *l) {
   close_listeners(l);
   sweep(l);
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++)
-    if (c->fd >= 0 && c->state == STREAMS) {
+    if (c->channel.fd >= 0 && c->state == STREAMS) {
       serve_h2_end(c->h2);
       send_streams(l, c);
     }
@@ -463,6 +498,7 @@ static void drain(loop *l) {
 td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err) {
   loop l = {.server = server};
   td_status status = open_loop(&l, err);
+  if (status == TD_OK) status = open_tls(&l, err);
   if (status == TD_OK) status = listen_all(&l, err);
   if (status == TD_OK) {
     ready(server);
@@ -471,6 +507,7 @@ td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_erro
   }
   close_listeners(&l);
   if (l.open) _exit((int)status); /* who still waits has waited too long: threads may be within a run */
+  serve_tls_close(l.tls);
   close(l.epoll);
   close(l.signals);
   base_free(&base_libc_allocator, l.all, CONNECTIONS * sizeof *l.all);

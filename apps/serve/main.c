@@ -116,6 +116,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, NULL); /* of all threads: the loop reads them */
   if (!s->options.workers) s->options.workers = sys_threads_read();
   if (s->options.start_workers < 0) s->options.start_workers = s->options.workers;

@@ -98,7 +98,7 @@ enum { SERVE_INFER = 1, SERVE_MANAGE = 2, SERVE_METRICS = 4 };
 typedef struct serve_address {
   char host[108]; /* a numeric address, or the path of a UNIX socket */
   uint16_t port;
-  bool is_unix;
+  bool is_unix, is_tls;
   uint32_t roles; /* 0: not used */
 } serve_address;
 
@@ -106,7 +106,7 @@ enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
-  const char *model_store, *models, *config, *key_file;
+  const char *model_store, *models, *config, *key_file, *certificate, *private_key;
   int64_t workers, queue, timeout_s, most_bytes, drain_s, batch, delay_ms, start_workers;
   int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
 } serve_options;

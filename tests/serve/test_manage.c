@@ -253,7 +253,9 @@ static void configurations(void **state) {
   } rows[] = {{"grpc_inference_port=0\ngrpc_management_port=0\njob_queue_size=many\n", "'many' is no number"},
               {"inference_address=ftp://x\n", "is no IPv4 address"},
               {"inference_address=http://0.0.0.0:0\ndisable_token_authorization=true\n", "others than this machine"},
-              {"management_address=https://127.0.0.1:8443\n", "TLS"},
+              {"management_address=https://127.0.0.1:8443\n", "needs certificate_file"},
+              {"management_address=https://127.0.0.1:8443\ncertificate_file=none.pem\nprivate_key_file=none.pem\n",
+               "none.pem: cannot be used"},
               {"enable_model_api=yes\n", "true or false"},
               {"nonsense=1\n", "no key of config.properties"}};
   const torch *t = *state;

@@ -89,6 +89,7 @@ start docs python3 tools/check_docs.py build
 start python sh tools/test_python.sh
 finish docs python
 stage grpc /usr/bin/python3 tools/check_grpc.py build # the distribution's, which has grpcio
+stage deploy /usr/bin/python3 tools/check_deploy.py build
 stage install sh tools/check_install.sh # writes into the build tree
 
 # check_recorded PREFIX BUILD BACKEND [OPTION...]: the cases of the ONNX standard and of the corpus side by side

@@ -24,6 +24,12 @@ const char serve_usage[] =
     "  --batch N              requests that may be computed as one, where that is measured to be faster; default 1\n"
     "  --most-bytes N         of a request's body; more are answered 413; default 67108864\n"
     "  --drain S              seconds that requests in flight have after SIGTERM; default 25\n"
+    "  --drain-delay S        seconds before that in which it is not ready and still answers, so that balancers learn "
+    "of\n"
+    "                         it; default 0\n"
+    "  --bind ADDRESS         where to listen instead of 127.0.0.1; others than this machine can connect then, which\n"
+    "                         needs tokens (--start) or --trust-network: in a container, behind a proxy\n"
+    "  --trust-network        whoever reaches the address may use it\n"
     "  --start, --stop        TorchServe's verbs; --start goes into the background unless --foreground is there\n"
     "  --ts-config FILE       TorchServe's config.properties; default: the one in this folder with --start\n"
     "  --model-store DIR      where models that are named by routes, --models and the file are looked for\n"
@@ -52,6 +58,9 @@ static const setting settings[] = {
     {"batch", NULL, NUMBER, AT(batch), 1, 64},
     {"most-bytes", "max_request_size", NUMBER, AT(most_bytes), 1, (int64_t)1 << 40},
     {"drain", NULL, NUMBER, AT(drain_s), 0, 86400},
+    {"drain-delay", NULL, NUMBER, AT(delay_s), 0, 86400},
+    {"bind", NULL, HOST, 0, 0, 0},
+    {"trust-network", NULL, FLAG, AT(trust_network), 0, 0},
     {"start", NULL, FLAG, AT(start), 0, 0},
     {"stop", NULL, FLAG, AT(stop), 0, 0},
     {"foreground", NULL, FLAG, AT(foreground), 0, 0},
@@ -243,11 +252,10 @@ static bool is_loopback(const serve_address *a) { return a->is_unix || !strncmp(
 
 static td_status check(const serve_options *o, td_error *err) {
   for (int i = 0; i < SERVE_ADDRESSES; i++)
-    if (o->addresses[i].roles && !is_loopback(&o->addresses[i]) && (o->no_tokens || !o->start))
-      return base_fail(
-          err, TD_BAD_ARGUMENT, o->addresses[i].host, -1,
-          "others than this machine could connect, and no tokens are asked for: listen on 127.0.0.1, or use "
-          "--start without --disable-token-auth");
+    if (o->addresses[i].roles && !is_loopback(&o->addresses[i]) && (o->no_tokens || !o->start) && !o->trust_network)
+      return base_fail(err, TD_BAD_ARGUMENT, o->addresses[i].host, -1,
+                       "others than this machine could connect, and no tokens are asked for: listen on 127.0.0.1, use "
+                       "--start without --disable-token-auth, or say --trust-network");
   return TD_OK;
 }
 

@@ -117,6 +117,34 @@ const char *serve_store_path(const serve_server *server, base_arena *arena, cons
 
 /* ---- at the start ---- */
 
+static const char *const endings[] = {".mar", ".onnx", ".pt2", ".pt", ".tdl", ".tdir"};
+
+static bool is_model(const char *file) {
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+    if (base_str_ends(base_str_of(file), endings[i])) return true;
+  return false;
+}
+
+/* The model in a folder, as engines hand one over; a path that is no folder is that path. */
+static td_status find_in_folder(base_arena *arena, const char **path, td_error *err) {
+  DIR *folder = opendir(*path);
+  const char *found = NULL;
+  bool several = false;
+  if (!folder) return TD_OK;
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    if (!is_model(entry->d_name)) continue;
+    several = found != NULL;
+    found = base_arena_format(arena, "%s/%s", *path, entry->d_name);
+    if (several || !found) break;
+  }
+  closedir(folder);
+  if (!found || several)
+    return base_fail(err, TD_BAD_FILE, *path, -1, "has %s model in it: name the file",
+                     several ? "more than one" : "no");
+  *path = found;
+  return TD_OK;
+}
+
 static td_status load_one(serve_server *server, const char *name, const char *url, const char *path, td_error *err) {
   serve_version *v;
   const uint32_t workers = (uint32_t)server->options.start_workers;
@@ -136,6 +164,7 @@ static td_status load_word(serve_server *server, const char *word, bool in_store
   if (in_store && !strchr(url, '/')) path = serve_store_path(server, arena, url);
   if (!path || (equals && !name))
     return base_fail(err, TD_BAD_ARGUMENT, url, -1, "is no file of the model store: give --model-store FOLDER");
+  TRY(find_in_folder(arena, &path, err));
   return load_one(server, name, url, path, err);
 }
 
@@ -144,7 +173,7 @@ static td_status load_all(serve_server *server, base_arena *arena, td_error *err
   td_status status = TD_OK;
   if (!folder) return base_fail(err, TD_BAD_FILE, server->options.model_store, -1, "no folder of models can be read");
   for (struct dirent *entry; status == TD_OK && (entry = readdir(folder));)
-    if (base_str_ends(base_str_of(entry->d_name), ".mar")) status = load_word(server, entry->d_name, true, arena, err);
+    if (is_model(entry->d_name)) status = load_word(server, entry->d_name, true, arena, err);
   closedir(folder);
   return status;
 }

@@ -46,6 +46,7 @@ typedef struct loop {
   serve_server *server;
   int epoll, signals, listeners[SERVE_ADDRESSES]; /* -1: not used */
   bool resting;                                   /* descriptors ran out: listeners are not asked until one is free */
+  bool closing;                                   /* connections end when they have been answered */
   uint32_t open;
   uint64_t requests;
   serve_tls *tls;    /* of addresses with https */
@@ -83,7 +84,7 @@ static void drop(loop *l, connection *c) {
   serve_channel_close(&c->channel);
   free_job(&c->job);
   l->open--;
-  if (l->resting && !l->server->draining) ask_listeners(l, false);
+  if (l->resting && !l->closing) ask_listeners(l, false);
 }
 
 static void write_more(loop *l, connection *c);
@@ -242,7 +243,7 @@ static void advance(loop *l, connection *c) {
 /* ---- HTTP/2 ---- */
 
 static void send_streams(loop *l, connection *c) {
-  if (!serve_h2_send(c->h2) || (l->server->draining && !serve_h2_streams(c->h2) && !serve_h2_blocked(c->h2))) {
+  if (!serve_h2_send(c->h2) || (l->closing && !serve_h2_streams(c->h2) && !serve_h2_blocked(c->h2))) {
     drop(l, c);
     return;
   }
@@ -396,7 +397,7 @@ static void sweep(loop *l) {
   l->swept_ns = now;
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
-    if (now > c->until_ns || (l->server->draining && c->state == READ_HEAD && c->count == 0)) drop(l, c);
+    if (now > c->until_ns || (l->closing && c->state == READ_HEAD && c->count == 0)) drop(l, c);
   }
 }
 
@@ -482,9 +483,13 @@ static td_status open_loop(loop *l, td_error *err) {
   return TD_OK;
 }
 
+/* Not ready from now on; who has not heard of it yet is still answered for a while, then connections end. */
 static void drain(loop *l) {
-  const uint64_t until = sys_clock_ns() + (uint64_t)l->server->options.drain_s * 1000000000ull;
+  const uint64_t heard = sys_clock_ns() + (uint64_t)l->server->options.delay_s * 1000000000ull;
+  const uint64_t until = heard + (uint64_t)l->server->options.drain_s * 1000000000ull;
   l->server->draining = true;
+  while (sys_clock_ns() < heard && !told_to_end(l)) turn(l);
+  l->closing = true;
   close_listeners(l);
   sweep(l);
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++)

@@ -107,7 +107,7 @@ enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
   const char *model_store, *models, *config, *key_file, *certificate, *private_key;
-  int64_t workers, queue, timeout_s, most_bytes, drain_s, batch, delay_ms, start_workers;
+  int64_t workers, queue, timeout_s, most_bytes, drain_s, batch, delay_ms, start_workers, delay_s, trust_network;
   int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
 } serve_options;
 

@@ -279,7 +279,8 @@ static void background(void **state) {
   snprintf(command, sizeof command,
            "cd %s && export XDG_RUNTIME_DIR=$PWD && t=%s && o='--ts-config unix.properties --disable-token-auth' && "
            "$t serve --start $o net.tdir | grep -q 'listening on unix:quiet.sock' && test -S quiet.sock && "
-           "$t serve --stop $o | grep -q stopped && ! test -e quiet.sock && ! $t serve --stop $o 2>/dev/null",
+           "$t serve --stop $o | grep -q stopped && ! test -e quiet.sock && ! $t serve --stop $o 2>/dev/null && "
+           "$t serve --bind 0.0.0.0 --port 0 net.tdir 2>&1 | grep -q trust-network",
            t->f.folder, t->f.program);
   assert_int_equal(system(command), 0);
 }

@@ -42,6 +42,19 @@ static td_status read_labels(serve_version *v, const fmt_zip *zip, base_arena *a
   return TD_OK;
 }
 
+/* The numbers of the file that the manifest names, if it names one. */
+static td_status read_config(serve_version *v, const fmt_zip *zip, const fmt_json *model, td_error *err) {
+  const char *file = fmt_json_text(fmt_json_get(model, "configFile"));
+  serve_config config = SERVE_SAYS_NOTHING;
+  const uint8_t *bytes;
+  size_t size;
+  if (!file || !*file) return TD_OK;
+  TRY(find(zip, v->arena, file, &bytes, &size, err));
+  TRY(serve_read_yaml(file, bytes, size, &config, err));
+  serve_configure(v, &config);
+  return TD_OK;
+}
+
 td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err) {
   base_arena *arena = v->arena;
   static const char manifest[] = "MAR-INF/MANIFEST.json";
@@ -68,6 +81,7 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
   if (!file || fmt_json_text(fmt_json_get(model, "modelFile")))
     return base_fail(err, TD_UNSUPPORTED, path, -1, "its model is a Python file: archive it as TorchScript or ONNX");
   TRY(read_labels(v, &zip, arena, err));
+  TRY(read_config(v, &zip, model, err));
   TRY(find(&zip, arena, file, &bytes, &size, err));
   const td_input_spec picture = {.dtype = TD_F32, .rank = 4, .dims = {-1, 3, 224, 224}};
   const bool is_script = base_str_ends(base_str_of(file), ".pt") || base_str_ends(base_str_of(file), ".pth");

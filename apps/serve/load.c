@@ -15,6 +15,16 @@ void serve_free_version(serve_version *v) {
   base_arena_free(v->arena);
 }
 
+void serve_configure(serve_version *v, const serve_config *c) {
+  if (c->min_workers >= 0) v->min_workers = (uint32_t)c->min_workers;
+  if (c->max_workers >= 0) v->max_workers = (uint32_t)c->max_workers;
+  else if (c->min_workers >= 0) v->max_workers = (uint32_t)c->min_workers;
+  if (c->batch >= 0) v->batch_size = (uint32_t)c->batch;
+  if (c->delay_ms >= 0) v->delay_ms = (uint64_t)c->delay_ms;
+  if (c->timeout_s >= 0) v->limit_ns = (uint64_t)c->timeout_s * 1000000000u;
+  if (c->queue >= 0) v->queue_limit = (uint32_t)c->queue;
+}
+
 static serve_version *new_version(serve_server *server, const char *name, const char *url) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   serve_version *v = arena ? base_new(arena, serve_version, 1) : NULL;
@@ -28,11 +38,10 @@ static serve_version *new_version(serve_server *server, const char *name, const 
                  : base_arena_slice(arena, file, dot && dot > file ? (size_t)(dot - file) : strlen(file));
   v->url = base_arena_slice(arena, url, strlen(url));
   v->idle = base_alloc(&base_libc_allocator, SERVE_MOST_WORKERS * sizeof *v->idle);
-  v->queue_limit = (uint32_t)server->options.queue;
-  v->batch_size = (uint32_t)server->options.batch;
   v->batch_rows = 1;
-  v->limit_ns = (uint64_t)server->options.timeout_s * 1000000000u;
-  v->delay_ms = (uint64_t)server->options.delay_ms;
+  const serve_options *o = &server->options;
+  serve_configure(v,
+                  &(serve_config){o->start_workers, o->start_workers, o->batch, o->delay_ms, o->timeout_s, o->queue});
   if (v->name && v->url && v->idle) return v;
   serve_free_version(v);
   return NULL;
@@ -147,12 +156,10 @@ static td_status find_in_folder(base_arena *arena, const char **path, td_error *
 
 static td_status load_one(serve_server *server, const char *name, const char *url, const char *path, td_error *err) {
   serve_version *v;
-  const uint32_t workers = (uint32_t)server->options.start_workers;
   td_status status = serve_load(server, name, url, path, &v, err);
   if (status != TD_OK) return base_error_name(err, status, "%s", path);
   v->at_start = true;
-  v->min_workers = v->max_workers = workers;
-  status = serve_scale(v, workers, err);
+  status = serve_scale(v, v->max_workers, err);
   if (status == TD_OK) status = serve_add_version(server, v, err);
   if (status != TD_OK) serve_free_version(v);
   return status == TD_OK ? TD_OK : base_error_name(err, status, "%s", path);

@@ -12,8 +12,8 @@
 typedef struct order {
   const char *name, *url, *path;
   serve_version *version; /* loaded, not yet in the table */
-  uint32_t workers, old_workers;
-  int64_t batch, delay_ms, timeout_s;
+  uint32_t workers;
+  serve_config config; /* of what is registered */
   bool synchronous, replaces;
   td_status status;
   td_error err;
@@ -21,7 +21,7 @@ typedef struct order {
 
 static order *new_order(serve_job *job) {
   order *o = base_new(job->arena, order, 1);
-  if (o) *o = (order){.err = {.offset = -1}};
+  if (o) *o = (order){.config = SERVE_SAYS_NOTHING, .err = {.offset = -1}};
   else serve_refuse(job, 507, "out of memory");
   job->order = o;
   return o;
@@ -53,10 +53,8 @@ static void load(serve_job *job) {
   order *o = job->order;
   o->status = serve_load(job->server, o->name, o->url, o->path, &o->version, &o->err);
   if (o->status == TD_OK) {
-    o->version->batch_size = (uint32_t)o->batch;
-    o->version->delay_ms = (uint64_t)o->delay_ms;
-    o->version->limit_ns = (uint64_t)o->timeout_s * 1000000000u;
-    o->version->min_workers = o->version->max_workers = o->workers;
+    serve_configure(o->version, &o->config);
+    o->workers = o->version->max_workers;
     o->status = serve_scale(o->version, o->workers, &o->err);
     if (o->status != TD_OK) serve_free_version(o->version);
   }
@@ -105,7 +103,6 @@ static const char *parameter(serve_job *job, const fmt_json *body, const char *n
 static bool read_order(serve_job *job, order *o) {
   const fmt_json *body = NULL;
   td_error err = {.offset = -1};
-  int64_t workers;
   if (job->count && job->body[0] == '{' &&
       fmt_json_read(job->arena, "the request", job->body, job->count, &body, &err) != TD_OK) {
     serve_fail(job, TD_BAD_FILE, &err);
@@ -115,13 +112,11 @@ static bool read_order(serve_job *job, order *o) {
   o->url = parameter(job, body, "url");
   o->name = parameter(job, body, "model_name");
   o->synchronous = !synchronous || strcmp(synchronous, "false") != 0;
-  const serve_options *s = &job->server->options;
-  if (!number_of(job, "initial_workers", 0, SERVE_MOST_WORKERS, s->start_workers, &workers) ||
-      !number_of(job, "batch_size", 1, 64, s->batch, &o->batch) ||
-      !number_of(job, "max_batch_delay", 0, 1 << 30, s->delay_ms, &o->delay_ms) ||
-      !number_of(job, "response_timeout", 1, 86400, s->timeout_s, &o->timeout_s))
+  if (!number_of(job, "initial_workers", 0, SERVE_MOST_WORKERS, -1, &o->config.min_workers) ||
+      !number_of(job, "batch_size", 1, 64, -1, &o->config.batch) ||
+      !number_of(job, "max_batch_delay", 0, 1 << 30, -1, &o->config.delay_ms) ||
+      !number_of(job, "response_timeout", 1, 86400, -1, &o->config.timeout_s))
     return false;
-  o->workers = (uint32_t)workers;
   if (!o->url) serve_refuse(job, 400, "Parameter url is required.");
   return o->url != NULL;
 }
@@ -335,12 +330,10 @@ static void replaced(serve_job *job) {
 bool serve_repository_load(serve_job *job, char **parts) {
   static const char *const endings[] = {"mar", "onnx", "pt2", "pt", "tdl", "tdir"};
   const serve_version *v = serve_find_version(job->server, parts[0], NULL);
-  const serve_options *s = &job->server->options;
   order *o = new_order(job);
   if (!o) return true;
-  *o = (order){
-      .name = parts[0], .batch = s->batch, .delay_ms = s->delay_ms, .timeout_s = s->timeout_s, .err = {.offset = -1}};
-  o->workers = v ? v->max_workers : (uint32_t)s->start_workers;
+  o->name = parts[0];
+  if (v) o->config.min_workers = v->max_workers;
   o->url = v ? v->url : NULL;
   for (size_t i = 0; !o->url && i < sizeof endings / sizeof *endings; i++) {
     const char *url = base_arena_format(job->arena, "%s.%s", parts[0], endings[i]);

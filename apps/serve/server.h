@@ -132,6 +132,16 @@ struct serve_server {
   serve_job *done;
 };
 
+/* What an archive or a request says of a version; -1: nothing. */
+typedef struct serve_config {
+  int64_t min_workers, max_workers, batch, delay_ms, timeout_s, queue;
+} serve_config;
+#define SERVE_SAYS_NOTHING \
+  { -1, -1, -1, -1, -1, -1 }
+
+/* yaml.c: model-config.yaml, which errors call `what`. */
+td_status serve_read_yaml(const char *what, const void *bytes, size_t size, serve_config *config, td_error *err);
+
 /* config.c: options of the command line, and of config.properties, with TorchServe's precedence. */
 td_status serve_read_options(int count, char **words, base_arena *arena, serve_options *options, td_error *err);
 extern const char serve_usage[];
@@ -167,14 +177,15 @@ void serve_release(serve_version *v); /* the last one has the loader free it; NU
 /* load.c: on the loader's thread, or before it is started. */
 td_status serve_load(serve_server *server, const char *name, const char *url, const char *path, serve_version **out,
                      td_error *err);
+void serve_configure(serve_version *v, const serve_config *config);
 td_status serve_scale(serve_version *v, uint32_t workers, td_error *err);
 void serve_free_version(serve_version *v); /* NULL is allowed */
 /* The path of a file of the model store; refused: names that lead out of it. NULL: out of memory, or refused. */
 const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url);
 td_status serve_load_start(serve_server *server, char **words, int count, base_arena *arena, td_error *err);
 
-/* archive.c: the model, the version, labels and, unless it is named already, the name of a `.mar`. All live as long as
- * v->arena and v->archive. */
+/* archive.c: the model, the version, its configuration, labels and, unless it is named already, the name of a `.mar`.
+ * All live as long as v->arena and v->archive. */
 td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err);
 
 /* metrics.c: one duration more; all figures as text. */

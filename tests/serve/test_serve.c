@@ -40,8 +40,12 @@ static void write_archive(const char *path, const char *handler) {
   static const char names[] = "{\"0\":\"red\",\"1\":[\"n1\",\"gr\\\"een\"],\"2\":\"blue\"}";
   base_text text = {.allocator = &base_libc_allocator};
   fmt_zip_writer zip = {.out = &text, .directory = {.allocator = &base_libc_allocator}};
+  static const char yaml[] =
+      "# numbers\nminWorkers: 1\nmaxWorkers: 3\nbatchSize: 4\nhandler:\n  batchSize: 9\n  x: [1, 2]\n";
   char manifest[256];
-  snprintf(manifest, sizeof manifest, "{\"model\":{\"handler\":\"%s\",\"serializedFile\":\"net.tdir\"}}", handler);
+  snprintf(manifest, sizeof manifest,
+           "{\"model\":{\"handler\":\"%s\",\"serializedFile\":\"net.tdir\",\"configFile\":\"config.yaml\"}}", handler);
+  assert_int_equal(fmt_zip_add(&zip, "config.yaml", yaml, sizeof yaml - 1, NULL), TD_OK);
   assert_int_equal(fmt_zip_add(&zip, "net.tdir", colours, sizeof colours - 1, NULL), TD_OK);
   assert_int_equal(fmt_zip_add(&zip, "index_to_name.json", names, sizeof names - 1, NULL), TD_OK);
   assert_int_equal(fmt_zip_add(&zip, "MAR-INF/MANIFEST.json", manifest, strlen(manifest), NULL), TD_OK);
@@ -236,6 +240,8 @@ static void archives(void **state) {
   const char *reply = strstr(f->reply, "\r\n\r\n") + 4;
   assert_int_equal(sscanf(reply, "{ \"red\": %lf, \"blue\": %lf, \"gr\\\"een\": %lf }", &red, &blue, &green), 3);
   assert_true(fabs(red - 0.9697977) < 1e-6 && fabs(blue - 0.0168396) < 1e-6 && fabs(green - 0.0133627) < 1e-6);
+  assert_int_equal(ask_path(f, "GET", "/models/colours", ""), 200);
+  assert_non_null(strstr(f->reply, "\"minWorkers\": 1,\n    \"maxWorkers\": 3,\n    \"batchSize\": 4,"));
   snprintf(text, sizeof text, "%s/other.mar", f->folder);
   write_archive(text, "handler.py");
   snprintf(command, sizeof command, "%s serve --port 0 %s 2>&1 | grep -q 'handler is handler.py'", f->program, text);

@@ -24,6 +24,23 @@ static ir_value mask_as_heads(aten_args *c, ir_value m, int32_t rank) {
   return m;
 }
 
+/* Keys and values may have different numbers of heads: each is repeated for as many as the queries have. */
+static ir_value repeated_heads(aten_args *c, ir_value x, int64_t heads) {
+  const aten_value size = aten_size(c->a, x, 1);
+  int64_t *at = heads > 0 && heads <= 1 << 16 ? ir_build_alloc(c->b, (size_t)heads * sizeof *at) : NULL;
+  if (!at || !aten_is_known(&size) || size.u.i < 1 || heads % size.u.i) return x; /* the operator says what is wrong */
+  for (int64_t i = 0; i < heads; i++) at[i] = i / (heads / size.u.i);
+  ir_value in[] = {x, ir_build_ints(c->b, at, (uint32_t)heads)};
+  return IR_EMIT_ARGS(c->b, "aten::index_select", in, 2, ARG_INT("dim", 1));
+}
+static void meet_heads(aten_args *c, ir_value q, ir_value *k, ir_value *v) {
+  const aten_value heads = aten_size(c->a, q, 1), of_k = aten_size(c->a, *k, 1), of_v = aten_size(c->a, *v, 1);
+  const bool known = aten_is_known(&heads) && aten_is_known(&of_k) && aten_is_known(&of_v);
+  if (ir_build_failed(c->b) || !known || of_k.u.i == of_v.u.i) return;
+  *k = repeated_heads(c, *k, heads.u.i);
+  *v = repeated_heads(c, *v, heads.u.i);
+}
+
 /* f64 has no operator of its own: products, softmax. */
 static ir_value plain_attention(aten_args *c, ir_value q, ir_value k, ir_value v, ir_value mask, bool causal,
                                 double scale) {
@@ -57,6 +74,7 @@ aten_value aten_lower_sdpa(aten_args *c) {
   if (mask.id && aten_value_dtype(c->a, mask) != TD_BOOL) mask = ir_build_cast(c->b, mask, aten_value_dtype(c->a, q));
   base_arg args[] = {ARG_BOOL("is_causal", causal), ARG_FLOAT("scale", scaled ? aten_get_float(c, 6) : 0)};
   ir_value in[] = {as_heads(c, q), as_heads(c, k), as_heads(c, v), mask};
+  if (rank == 4) meet_heads(c, q, &in[1], &in[2]);
   ir_value y = ir_emit(c->b, "aten::scaled_dot_product_attention", in, 4, args, scaled ? 2 : 1);
   if (rank == 4) return aten_ret_strided(c, y);
   ir_value lead = aten_slice(c->a, shape, 0, 0, -1, 1);

@@ -640,6 +640,13 @@ class Empty(nn.Module):
         return [torch.tensor(n) for n in found]
 
 
+class Heads(nn.Module):
+    """Keys and values that have different numbers of heads, fewer than queries have."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
 class Edges(nn.Module):
     """Squares that overflow, vanish, or meet no number; a reduction into a tensor without dimensions."""
 
@@ -845,6 +852,7 @@ def main():
     write("dynamic_8_bits", quantised, [(torch.randn(5, 2, 4),)])
     write("slices", Slices(), [(x,)])
     write("empty", Empty(), [(x,)])
+    write("heads", Heads(), [tuple(torch.randn(1, heads, 3, 2) for heads in (4, 2, 4))])
     write("constants", Constants(), [(x, torch.tensor([[3, 200]], dtype=torch.uint8))], how="trace")
     write("grad", Grad(), [(x,)])
     write("resampled", Resampled(), [(torch.rand(2, 3, 4, 5),)], how="trace")

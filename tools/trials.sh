@@ -3,7 +3,7 @@
 # own. Takes some minutes: one of them builds the library three times.
 #
 # TREADLE_PYTHON: a Python that has torch, torchvision, onnx, pandas and pyarrow; without it that of ./dev test-python is taken,
-# and what is missing fetched into it. TREADLE_ARM_ROOT: a folder with zlib for aarch64, for the cross build.
+# and what is missing fetched into it. Debian's gcc-aarch64-linux-gnu, where it is there, builds for another CPU.
 set -u
 . tools/common.sh
 

@@ -55,6 +55,12 @@ enum { PROF_RUNS = 4096 };
 uint64_t prof_first_record(const prof_recorder *r, const prof_thread *t);
 const prof_record *prof_record_at(const prof_recorder *r, const prof_thread *t, uint64_t number);
 
+/* Whose record `i` is: workers run tasks, too, under numbers behind those of all workers. */
+static inline uint32_t prof_thread_of(const prof_recorder *r, uint32_t i) {
+  const uint32_t sharing = r->options.threads - r->options.crew;
+  return i < sharing ? i : i - sharing + 1;
+}
+
 /* Was a part of it recorded, on any thread? */
 bool prof_step_ran(const prof_recorder *r, uint32_t step);
 /* Where the time of threads went that computed nothing (rest.c); the fields of steps, runs and threads are there. */

@@ -13,6 +13,12 @@ double prof_step_limit_ms(const prof_source *source, uint32_t step) {
   return prof_limit_ms(source->limits, &work);
 }
 
+/* Is record `i` the first of its thread that has something? */
+static bool first_of_thread(const prof_recorder *r, uint32_t i) {
+  const uint32_t thread = prof_thread_of(r, i), sharing = r->options.threads - r->options.crew;
+  return r->threads[i].written > 0 && (thread == i || thread >= sharing || !r->threads[thread].written);
+}
+
 td_profile_totals prof_totals(const prof_source *source) {
   const prof_recorder *r = source->recorder;
   td_profile_totals t = {.size = sizeof t, .runs = r->runs, .run_ms = (double)r->run_ns * 1e-6};
@@ -28,7 +34,7 @@ td_profile_totals prof_totals(const prof_source *source) {
   }
   for (uint32_t i = 0; i < r->options.threads; i++) {
     const prof_thread *thread = &r->threads[i];
-    t.threads += thread->written > 0;
+    t.threads += first_of_thread(r, i);
     t.records += thread->written;
     t.lost += prof_first_record(r, thread);
   }

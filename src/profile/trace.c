@@ -114,7 +114,7 @@ static td_status put_thread(trace *t, uint32_t number, td_error *err) {
     end_ns = record->end_ns;
     if (record->begin_ns < t->base_ns) continue;
     if (number == 0) put_counter(t, record);
-    put_part(t, number, record);
+    put_part(t, prof_thread_of(r, number), record);
   }
   return TD_OK;
 }
@@ -146,7 +146,7 @@ static td_status write_trace(const prof_source *source, const uint64_t *live, pr
   put_meta(&t, 0, "process_name", "name", source->model);
   put_meta(&t, 0, "process_labels", "labels", source->machine);
   for (uint32_t i = 0; i < r->options.threads; i++)
-    if (r->threads[i].written || i == 0) put_thread_name(&t, i);
+    if (r->threads[i].written || i == 0) put_thread_name(&t, prof_thread_of(r, i));
   for (uint64_t i = first; i < r->runs; i++) put_run(&t, i, &r->last[i % PROF_RUNS]);
   for (uint32_t i = 0; i < r->options.threads; i++) TRY(put_thread(&t, i, err));
   prof_put(out, "\n], \"traceName\": ");

@@ -1,5 +1,5 @@
 /* crew.c -- threads that run tasks, the oldest first, from one queue. Tasks that somebody else has begun meanwhile
- * stand in it until they are met. */
+ * stand in it until they are met. The workers of a pool, while no step is shared with them, take from it too. */
 #include "base/team.h"
 #include "runtime/crew_priv.h"
 #include "runtime/runtime_priv.h"
@@ -18,8 +18,10 @@ struct run_crew {
   td_allocator allocator;
   uint32_t count, capacity;
   member *members;
+  run_helpers helpers;
   atomic_flag lock; /* of the queue */
   run_task *first, *last;
+  _Atomic uint32_t queued;       /* how many stand in it */
   _Atomic uint32_t news, asleep; /* tasks put so far, which is what members sleep on; members that do */
   _Atomic bool ends;
 };
@@ -34,6 +36,7 @@ static void unlink_task(run_crew *c, run_task *before, run_task *task) {
   if (before) before->next = task->next;
   else c->first = task->next;
   if (c->last == task) c->last = before;
+  atomic_fetch_sub(&c->queued, 1);
 }
 
 /* `session` NULL: any task of any. */
@@ -62,9 +65,18 @@ void run_crew_put(run_crew *c, run_task *task) {
   if (c->last) c->last->next = task;
   else c->first = task;
   c->last = task;
+  atomic_fetch_add(&c->queued, 1);
   unlock(c);
   atomic_fetch_add(&c->news, 1);
   if (atomic_load(&c->asleep)) sys_wake(&c->news);
+  if (c->helpers.count) c->helpers.wake(c->helpers.user);
+}
+
+bool run_crew_waits(const run_crew *c) { return atomic_load(&c->queued) != 0; }
+
+void run_crew_help(run_crew *c, uint32_t thread) {
+  run_task *task = take(c, NULL);
+  if (task) run_execute_task(task, thread);
 }
 
 void run_crew_forget(run_crew *c, const run_session *session) {
@@ -101,14 +113,15 @@ static void work(void *user) {
   }
 }
 
-run_crew *run_crew_new(uint32_t count, uint32_t first, const td_allocator *allocator) {
-  run_crew *c = count ? base_alloc(allocator, sizeof *c) : NULL;
-  member *members = c ? base_alloc(allocator, count * sizeof *members) : NULL;
+run_crew *run_crew_new(uint32_t count, uint32_t first, const run_helpers *helpers, const td_allocator *allocator) {
+  run_crew *c = base_alloc(allocator, sizeof *c);
+  member *members = c ? base_alloc(allocator, (count + (size_t)1) * sizeof *members) : NULL;
   if (!members) {
     base_free(allocator, c, sizeof *c);
     return NULL;
   }
   memset(c, 0, sizeof *c);
+  if (helpers) c->helpers = *helpers;
   c->allocator = *allocator;
   c->members = members;
   c->capacity = count;
@@ -117,7 +130,7 @@ run_crew *run_crew_new(uint32_t count, uint32_t first, const td_allocator *alloc
     members[c->count] = (member){.crew = c, .thread = first + c->count};
     if (sys_thread_start(&members[c->count].handle, work, &members[c->count], NULL) != TD_OK) break;
   }
-  if (c->count) return c;
+  if (run_crew_size(c)) return c;
   run_crew_free(c);
   return NULL;
 }
@@ -129,8 +142,8 @@ void run_crew_free(run_crew *c) {
   sys_wake(&c->news);
   for (uint32_t i = 0; i < c->count; i++) sys_thread_join(&c->members[i].handle);
   const td_allocator allocator = c->allocator;
-  base_free(&allocator, c->members, c->capacity * sizeof *c->members);
+  base_free(&allocator, c->members, (c->capacity + (size_t)1) * sizeof *c->members);
   base_free(&allocator, c, sizeof *c);
 }
 
-uint32_t run_crew_size(const run_crew *c) { return c ? c->count : 0; }
+uint32_t run_crew_size(const run_crew *c) { return c ? c->helpers.count + c->count : 0; }

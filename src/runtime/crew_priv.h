@@ -30,11 +30,20 @@ static inline bool run_claim_task(run_task *task) {
 void run_execute_task(run_task *task, uint32_t thread);
 
 typedef struct run_crew run_crew;
-/* `count` threads, or as many as the system gives, with numbers from `first` on. NULL: none. */
-run_crew *run_crew_new(uint32_t count, uint32_t first, const td_allocator *allocator);
-void run_crew_free(run_crew *crew); /* no task may be left; NULL allowed */
-uint32_t run_crew_size(const run_crew *crew);
-void run_crew_put(run_crew *crew, run_task *task); /* one that is QUEUED */
+/* Threads of somebody else's that take tasks when they have nothing to do. */
+typedef struct run_helpers {
+  uint32_t count;
+  void (*wake)(void *user); /* there is a task */
+  void *user;
+} run_helpers;
+/* `count` threads, or as many as the system gives, with numbers from `first` on, besides `helpers` (NULL: none). NULL:
+ * nobody is there. */
+run_crew *run_crew_new(uint32_t count, uint32_t first, const run_helpers *helpers, const td_allocator *allocator);
+void run_crew_free(run_crew *crew);                  /* no task or helper may be left; NULL allowed */
+uint32_t run_crew_size(const run_crew *crew);        /* helpers included */
+bool run_crew_waits(const run_crew *crew);           /* is there something in the queue? */
+void run_crew_help(run_crew *crew, uint32_t thread); /* a helper runs the oldest task, if there is one, as `thread` */
+void run_crew_put(run_crew *crew, run_task *task);   /* one that is QUEUED */
 /* Claims the oldest task of the session that no future goes into; NULL: there is none. */
 run_task *run_crew_take(run_crew *crew, const run_session *session);
 /* Drops what the queue has of the session. */

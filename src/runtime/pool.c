@@ -16,6 +16,8 @@
  * whoever is there, so none are left then. Each worker's `state` settles with one compare-and-swap whether it takes
  * part in a step or comes too late. What one thread writes and another watches stands in cache lines of its own.
  *
+ * Workers run tasks (crew.c), too, while no step is shared with them: so forks take no threads besides.
+ *
  * Between inferences workers spin for a set time and then sleep; within one they sleep only when a step takes long. One
  * that no team has got sleeps at once. */
 #include "base/team.h"
@@ -52,18 +54,33 @@ static void rouse(run_worker *w) {
   sys_wake(&w->wakes);
 }
 
-/* `asleep` is set before `order` is looked at once more, and who gives orders changes `order` before it looks at
- * `asleep`: one of them sees the other. */
+static uint32_t helpers_of(const run_pool *p) { return (p->threads < p->interop ? p->threads : p->interop) - 1; }
+
+/* The crew, where it has a task that the worker may run; NULL: it has none. */
+static run_crew *task_for(const run_worker *w) {
+  run_crew *crew = atomic_load(&w->pool->crew);
+  return crew && w - w->pool->workers <= (ptrdiff_t)helpers_of(w->pool) && run_crew_waits(crew) ? crew : NULL;
+}
+
+/* `asleep` is set before `order` and tasks are looked at once more, and who gives orders or puts a task does that
+ * before looking at `asleep`: one of them sees the other. */
 static void sleep_on(run_worker *w, uint64_t seen) {
   const uint32_t wakes = atomic_load(&w->wakes);
   atomic_store(&w->asleep, 1);
-  if (atomic_load(&w->order) == seen) sys_wait(&w->wakes, wakes);
+  if (atomic_load(&w->order) == seen && !task_for(w)) sys_wait(&w->wakes, wakes);
   atomic_store(&w->asleep, 0);
 }
 
 void run_pool_rouse(run_worker *above) {
   for (run_worker *w = above->below; w; w = w->beside)
     if (atomic_load(&w->asleep) && atomic_load_explicit(&w->team, memory_order_relaxed)) rouse(w);
+}
+
+/* There is a task. */
+static void rouse_helpers(void *user) {
+  run_pool *p = user;
+  for (uint32_t i = 1; i <= helpers_of(p); i++)
+    if (atomic_load(&p->workers[i].asleep)) rouse(&p->workers[i]);
 }
 
 static void give_order(run_worker *w, uint64_t number) {
@@ -133,12 +150,20 @@ static uint64_t patience_of(const run_worker *w) {
   return atomic_load_explicit(&p->active, memory_order_relaxed) ? SLEEP_IN_RUN_NS : p->spin_ns;
 }
 
+/* Tasks are run under the numbers behind those of workers, so that an observer tells them from parts of shared steps.
+ */
 static uint64_t next_order(run_worker *w, uint64_t seen) {
   run_pool *p = w->pool;
   uint64_t began = 0;
   for (uint32_t looks = 1;; looks++) {
     const uint64_t order = atomic_load_explicit(&w->order, memory_order_acquire);
     if (order != seen) return order;
+    run_crew *crew = task_for(w);
+    if (crew) {
+      run_crew_help(crew, p->threads + (uint32_t)(w - p->workers) - 1);
+      began = 0;
+      continue;
+    }
     base_pause();
     if (looks % LOOKS && !p->crowded) continue;
     const uint64_t now = sys_clock_ns();
@@ -353,12 +378,12 @@ td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *a
 void run_pool_free(run_pool *p) {
   if (!p) return;
   BASE_ASSERT(!p->teams);
-  run_crew_free(p->crew);
   for (uint32_t i = 1; i < p->threads; i++) give_order(&p->workers[i], order_stop);
   for (uint32_t i = 1; i < p->threads; i++) {
     sys_thread_join(&p->workers[i].thread);
     run_stack_close(&p->workers[i].scratch);
   }
+  run_crew_free(p->crew);
   free_pool(p);
 }
 
@@ -381,8 +406,12 @@ void run_pool_set_interop(run_pool *p, uint32_t threads) {
 
 run_crew *run_pool_crew(run_pool *p) {
   while (atomic_flag_test_and_set_explicit(&p->making_crew, memory_order_acquire)) sys_yield();
-  if (!p->crew && p->interop > 1) p->crew = run_crew_new(p->interop - 1, p->threads, &p->allocator);
-  run_crew *crew = p->crew;
+  run_crew *crew = atomic_load(&p->crew);
+  if (!crew && p->interop > 1) {
+    const run_helpers helpers = {.count = helpers_of(p), .wake = rouse_helpers, .user = p};
+    crew = run_crew_new(p->interop - 1 - helpers.count, p->threads + helpers.count, &helpers, &p->allocator);
+    atomic_store(&p->crew, crew);
+  }
   atomic_flag_clear_explicit(&p->making_crew, memory_order_release);
   return crew;
 }

@@ -55,8 +55,8 @@ struct run_pool {
   _Atomic uint64_t look_ns;   /* from one look at affinity and quota to the next */
   run_worker *workers;        /* the first stands for the caller */
   uint32_t *cpus, cpu_count;  /* that it may use */
-  uint32_t interop;           /* threads that run tasks, the caller's included */
-  struct run_crew *crew;
+  uint32_t interop;           /* threads that run tasks, the caller's included: workers first, then a crew's own */
+  struct run_crew *_Atomic crew;
   atomic_flag making_crew;
   _Alignas(RUN_LINE) atomic_flag lock;                 /* of what follows, and of who belongs to which team */
   run_team *teams;                                     /* that run now, in the order they began */

@@ -388,7 +388,10 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
 
 uint32_t run_session_crew(const run_session *s) { return run_crew_size(s->crew); }
 
-uint32_t run_session_threads(const run_session *s) { return run_most_threads(s) + run_crew_size(s->crew); }
+/* Tasks run under numbers behind those of the pool's threads. */
+uint32_t run_session_threads(const run_session *s) {
+  return s->crew ? run_pool_threads(s->pool) + run_crew_size(s->crew) : run_most_threads(s);
+}
 
 run_stats run_session_stats(const run_session *s) {
   run_stats stats = {.tail_peak = s->main.tail.peak + s->main.scratch.peak, .runs = s->runs, .threads = 1};

@@ -141,6 +141,27 @@ static void tasks_have_rows(void **state) {
   prof_recorder_free(r);
 }
 
+/* A worker that takes part in a step and runs a task is one thread, in totals and traces. */
+static void workers_run_tasks(void **state) {
+  (void)state;
+  prof_recorder *r =
+      recorder_of((prof_options){.threads = 4, .crew = 2, .records = 16}); /* two share, one runs tasks */
+  const td_observer o = prof_observer(r);
+  o.part(o.user, 1, 0, 100, 200);
+  o.part(o.user, 0, 0, 100, 300);
+  o.end(o.user, 0, 200);
+  o.part(o.user, 2, 2, 300, 400);
+  o.part(o.user, 3, 2, 300, 500);
+  o.run(o.user, 0, 1000);
+  const prof_source source = source_of(r, NULL);
+  assert_int_equal(prof_totals(&source).threads, 3);
+  base_text text = written(&source, (td_profile_view){.form = "trace"});
+  assert_non_null(strstr(text.at, "\"worker 2\""));
+  assert_null(strstr(text.at, "\"worker 3\""));
+  base_text_free(&text);
+  prof_recorder_free(r);
+}
+
 static void rings_keep_the_newest(void **state) {
   (void)state;
   prof_recorder *r = recorder_of((prof_options){.threads = 1, .records = 4});
@@ -481,6 +502,7 @@ int main(void) {
       cmocka_unit_test(rings_keep_the_newest),
       cmocka_unit_test(rests_are_told_apart),
       cmocka_unit_test(tasks_have_rows),
+      cmocka_unit_test(workers_run_tasks),
       cmocka_unit_test(schedules),
       cmocka_unit_test(strangers_are_left_out),
       cmocka_unit_test(rows_by_group),

@@ -1,5 +1,8 @@
 /* test_tasks.c -- forks and waits: the same bits beside the caller's thread as on it, whatever is forked where. */
 /* ctest: threads */
+#include <dirent.h>
+#include <unistd.h>
+
 #include "base/team.h"
 #include "runtime/crew_priv.h"
 #include "runtime/harness.h"
@@ -7,21 +10,35 @@
 
 static const char *const backends[] = {"eager", "native"};
 
-/* How tasks run: where they stand, on 1, 2 and 3 threads of a crew. */
-enum { WAYS = 4 };
+/* How tasks run: where they stand, on 1, 2 and 3 threads beside the caller's, which are the crew's own or workers of
+ * the pool. */
+enum { CREWS = 4, WAYS = CREWS * CREWS };
 
 typedef struct way {
   run_pool *pool;
   run_session *session;
 } way;
 
-static void open_way(way *w, const rig *r, uint32_t crew) {
+/* Those of the process; one that has ended is seen for a moment longer. */
+static uint32_t threads_here(void) {
+  uint32_t count = 0;
+  DIR *dir = opendir("/proc/self/task");
+  for (struct dirent *entry; dir && (entry = readdir(dir));) count += entry->d_name[0] != '.';
+  if (dir) closedir(dir);
+  return count;
+}
+
+static void open_way(way *w, const rig *r, uint32_t crew, uint32_t workers) {
   td_error err;
   *w = (way){NULL, NULL};
-  assert_int_equal(run_pool_new(1, 50, &base_libc_allocator, &w->pool, &err), TD_OK);
+  assert_int_equal(run_pool_new(workers + 1, 50, &base_libc_allocator, &w->pool, &err), TD_OK);
   run_pool_set_interop(w->pool, crew + 1);
   assert_int_equal(run_session_new(r->plan, &base_libc_allocator, w->pool, &w->session, &err), TD_OK);
   w->session->force_tasks = true;
+  const uint32_t tasks = run_session_crew(w->session), beside = tasks > workers ? tasks : workers;
+  assert_true(tasks == crew || tasks == 0); /* the compiler may have left no tasks */
+  for (int wait = 0; wait < 2000 && threads_here() != 1 + beside; wait++) usleep(1000);
+  assert_int_equal(threads_here(), 1 + beside); /* workers run tasks: these take no threads besides */
 }
 
 static void close_way(way *w) {
@@ -38,9 +55,9 @@ static void each_way(const char *text, use_fn use) {
     rig_open(&r, text, backends[b]);
     use(&r);
     run_session *own = r.session;
-    for (uint32_t crew = 0; crew < WAYS; crew++) {
+    for (uint32_t number = 0; number < WAYS; number++) {
       way w;
-      open_way(&w, &r, crew);
+      open_way(&w, &r, number % CREWS, number / CREWS);
       r.session = w.session;
       for (int run = 0; run < 20; run++) use(&r);
       close_way(&w);
@@ -227,7 +244,7 @@ static void runs_in_branches(void **state) {
 static void crews_end(void **state) {
   (void)state;
   for (int i = 0; i < 8000; i++) {
-    run_crew *crew = run_crew_new(1 + (uint32_t)i % 3, 1, &base_libc_allocator);
+    run_crew *crew = run_crew_new(1 + (uint32_t)i % 3, 1, NULL, &base_libc_allocator);
     assert_non_null(crew);
     for (int turn = 0; turn < i % 256; turn++) base_pause();
     run_crew_free(crew);

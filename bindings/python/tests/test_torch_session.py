@@ -184,6 +184,23 @@ class Threads(unittest.TestCase):
                                      "print(made())\ndel m, models\nprint(made())")
         self.assertEqual((made, again), ("2", "0"))
 
+    def test_forks_take_no_thread_besides(self):
+        code = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.LSTM(256, 256), torch.nn.Linear(256, 256)
+    def forward(self, x):
+        task = torch.jit.fork(self.one, x)
+        return self.two(x) + torch.jit.wait(task)[0]
+net = Net().eval()
+script = torch.jit.script(net)  # which PyTorch itself does not run here: that has threads of its own
+models = [treadle.load(script, x, threads=2, **more) for more in ({}, {}, {"interop_threads": 2})]
+for m in models: torch.testing.assert_close(m(x), net(x).detach(), rtol=1e-4, atol=1e-4)
+print(made())
+"""
+        self.assertEqual(self.run_apart("torch.set_num_threads(1)", code), ["1"])
+
     def test_they_follow_pytorch(self):
         code = """
 fast = [torch.compile(n, backend="treadle") for n in nets]

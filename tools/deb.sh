@@ -1,6 +1,6 @@
 #!/bin/sh
-# deb.sh -- ./dev deb: dist/treadle_VERSION_ARCHITECTURE.deb from the release build: library, headers, programs, manual and
-# completion; lintian has nothing to say of it, and what it unpacks runs. The last line counts.
+# deb.sh -- ./dev deb: dist/treadle_VERSION_ARCHITECTURE.deb from the release build: library, headers, programs, manual
+# and completion; lintian has nothing to say of it, and what it unpacks runs. The last line counts.
 set -u
 . tools/common.sh
 work=$(mktemp -d)
@@ -126,7 +126,8 @@ for file in bin/treadle bin/treadle-launch bin/treadle-sweep bin/treadle-serve i
   share/man/man1/treadle-serve.1.gz share/bash-completion/completions/treadle; do
   check "it has $file" has "$file"
 done
-for program in "treadle info" "treadle launch --help" "treadle bench --help" "treadle-launch --help" "treadle-serve --help"; do
+for program in "treadle info" "treadle launch --help" "treadle bench --help" "treadle-launch --help" \
+  "treadle-serve --help"; do
   check "$program runs" sh -c "'$work/unpacked/usr/bin/'$program"
 done
 check "a program builds with it" builds_a_program

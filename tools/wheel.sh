@@ -1,7 +1,7 @@
 #!/bin/sh
-# wheel.sh -- ./dev wheel: dist/treadle-*.whl from the release build, with the libraries that it needs, and checks of it as
-# users have it: in fresh environments with and without numpy, and that neither it nor `pip install ./bindings/python`
-# leaves anything in the tree. The last line counts.
+# wheel.sh -- ./dev wheel: dist/treadle-*.whl from the release build, with the libraries that it needs, and checks of it
+# as users have it: in fresh environments with and without numpy, and that neither it nor `pip install
+# ./bindings/python` leaves anything in the tree. The last line counts.
 set -u
 . tools/common.sh
 python=/usr/bin/python3 # the one that python3-dev and python3-numpy belong to
@@ -31,8 +31,8 @@ pip_of() { # PYTHON ARGUMENT...
 
 build_wheel() {
   mkdir -p dist && rm -f dist/treadle-*.whl
-  TREADLE_BUILD=$PWD/build TREADLE_BUNDLE=1 pip_of $python wheel --no-index --no-build-isolation --no-deps --wheel-dir dist \
-    bindings/python
+  TREADLE_BUILD=$PWD/build TREADLE_BUNDLE=1 pip_of $python wheel --no-index --no-build-isolation --no-deps \
+    --wheel-dir dist bindings/python
 }
 
 # What is in the tree and not in git, but for builds and dist/.

@@ -56,7 +56,8 @@ def bundle(package):
                 continue
             shutil.copy2(os.path.realpath(path), libraries / name)
             subprocess.run(["patchelf", "--set-rpath", "$ORIGIN", str(libraries / name)], check=True)
-            owner = subprocess.run(["dpkg-query", "-S", os.path.realpath(path)], stdout=subprocess.PIPE, text=True).stdout
+            search = ["dpkg-query", "-S", os.path.realpath(path)]
+            owner = subprocess.run(search, stdout=subprocess.PIPE, text=True).stdout
             rights = pathlib.Path("/usr/share/doc", owner.split(":")[0], "copyright")
             if owner and rights.exists():
                 shutil.copy2(rights, libraries / f"{name}.copyright")

@@ -24,7 +24,7 @@ SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&
          "+=": "-=", "-=": "+=", "true": "false", "false": "true"}
 # what is skipped comes first: comments, texts, preprocessor lines
 TOKENS = re.compile(r"""(?P<skip>/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#(?:\\\n|[^\n])*)"""
-                    r"""|(?P<swap>(?<= )(?:<=?|>=?|==|!=|&&|\|\||\+=?|-=?)(?= )|\b(?:true|false)\b)"""
+                    r"""|(?P<swap>(?<=[ ])(?:<=?|>=?|==|!=|&&|\|\||\+=?|-=?)(?=[ ])|\b(?:true|false)\b)"""
                     r"""|(?P<not>(?<=[( ])!(?=\w))|(?P<number>(?<=[\[( ])\d+(?=[\]);, ]))""", re.S | re.M | re.X)
 Fault = collections.namedtuple("Fault", "path at old new")
 

@@ -64,7 +64,7 @@ typedef struct ir_alias {
 /* One generated test case: operand tensors and attributes. */
 typedef struct ir_case {
   base_arena *arena;
-  base_arg args[16];
+  base_arg args[20];
   uint32_t arg_count;
   base_tensor in[8]; /* contiguous; data in the arena */
   bool absent[8];    /* optional operand left out */

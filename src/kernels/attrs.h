@@ -81,7 +81,8 @@ enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
 /* pack_i8.h: the form of the weights and the scales of a product of 8-bit integers, just in front of the epilogue's.
  * depth: elements of k that stand side by side. x_scale: of x; 0: found from the range of x at each call. x_zero: the
  * integer, of 0 to 255, that stands for 0 in x (of i8: plus 128). y_scale: of the result; 0: it is f32. y_signed: it is
- * i8, else u8; y_zero: what stands for 0 in it. */
+ * i8, else u8; y_zero: what stands for 0 in it. t_scale, t_zero: where the residual is of 8 bits, of the sums before it
+ * is added, quantised to the type of the result; r_scale, r_zero: of the residual, as x_scale and x_zero. */
 #define KERN_I8_LIST(X)                             \
   X(KERN_I8_PANEL, NEEDED, "panel8", BASE_ATTR_INT) \
   X(KERN_I8_DEPTH, NEEDED, "depth", BASE_ATTR_INT)  \
@@ -89,7 +90,11 @@ enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
   X(KERN_I8_X_ZERO, INT, "x_zero", 0)               \
   X(KERN_I8_Y_SCALE, FLOAT, "y_scale", 0)           \
   X(KERN_I8_Y_ZERO, INT, "y_zero", 0)               \
-  X(KERN_I8_Y_SIGNED, BOOL, "y_signed", false)
+  X(KERN_I8_Y_SIGNED, BOOL, "y_signed", false)      \
+  X(KERN_I8_T_SCALE, FLOAT, "t_scale", 0)           \
+  X(KERN_I8_T_ZERO, INT, "t_zero", 0)               \
+  X(KERN_I8_R_SCALE, FLOAT, "r_scale", 0)           \
+  X(KERN_I8_R_ZERO, INT, "r_zero", 0)
 enum { KERN_I8_LIST(KERN_ATTR_POSITION) KERN_I8_ATTRS };
 
 #define KERN_LINEAR_I8_LIST(X) X(KERN_LINEAR_I8_COLUMNS, NEEDED, "n", BASE_ATTR_INT)

@@ -9,9 +9,10 @@
 #include "kernels/simd_priv.h"
 
 #if defined V_AVX512
-enum { BYTES_DEPTH = 4 };
+enum { BYTES_DEPTH = 4, BYTES_PANELS = 4 };
 typedef uint8_t byte_x;
 V_INLINE vi b_load(const int8_t *p) { return _mm512_loadu_si512(p); }
+V_INLINE vi b_load_x(const byte_x *p) { return _mm512_loadu_si512(p); }
 /* gcc 12 keeps the sums of its own intrinsic in too many registers. */
 V_INLINE vi b_dot(vi sum, vi x, vi w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
@@ -22,36 +23,101 @@ V_INLINE void b_store_i32(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 /* The first n lanes, each of 0 to 255 or of -128 to 127. */
 V_INLINE void b_store(uint8_t *p, vi a, int64_t n) { _mm512_mask_cvtepi32_storeu_epi8(p, v_first(n), a); }
 V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) { b_store(p, a, n); }
-/* B_COPIED elements as they are read, each bit of `flip` turned over. */
-enum { B_COPIED = 16 };
-V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip) {
-  const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
-  _mm_storeu_si128((__m128i *)(void *)to, _mm_xor_si128(bytes, _mm_set1_epi8((char)flip)));
+/* n bytes, at most a vector's lanes, as integers. */
+V_INLINE vi b_widen(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(v_first(n), p)); }
+/* n elements, at most B_COPIED, as they are read, each bit of `flip` turned over. */
+enum { B_COPIED = 64 };
+V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
+  const __mmask64 first = ~(__mmask64)0 >> (B_COPIED - n);
+  const __m512i bytes = _mm512_maskz_loadu_epi8(first, from);
+  _mm512_mask_storeu_epi8(to, first, _mm512_xor_si512(bytes, _mm512_set1_epi8((char)flip)));
+}
+/* Elements at .. at + n, at most V_LANES, of BYTES_DEPTH rows, those of one column side by side. */
+V_INLINE void b_zip(byte_x *to, const uint8_t *const *row, int64_t at, int64_t n, uint8_t flip) {
+  const __mmask16 first = v_first(n);
+  const __m128i a = _mm_maskz_loadu_epi8(first, row[0] + at), b = _mm_maskz_loadu_epi8(first, row[1] + at);
+  const __m128i c = _mm_maskz_loadu_epi8(first, row[2] + at), d = _mm_maskz_loadu_epi8(first, row[3] + at);
+  const __m256i ab = _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1),
+                cd = _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1);
+  /* Fours of each row side by side in a quarter of the vector, then their bytes. */
+  const __m512i fours = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0),
+                bytes = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
+  const __m512i all = _mm512_permutexvar_epi32(fours, _mm512_inserti64x4(_mm512_castsi256_si512(ab), cd, 1));
+  _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_shuffle_epi8(all, bytes), _mm512_set1_epi8((char)flip)));
+}
+/* What b_narrow makes of integers: plus `zero`, within least and most, each bit of `flip` turned over. */
+typedef struct b_bytes {
+  __m512i zero, least, most, flip;
+} b_bytes;
+V_INLINE b_bytes b_bytes_of(int zero, int least, int most, uint8_t flip) {
+  return (b_bytes){_mm512_set1_epi16((int16_t)zero), _mm512_set1_epi8((char)least), _mm512_set1_epi8((char)most),
+                   _mm512_set1_epi8((char)flip)};
+}
+/* The first n of BYTES_PANELS vectors. */
+V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n) {
+  const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), b->zero),
+                high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), b->zero);
+  const __m512i fours = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  const __m512i bytes = _mm512_permutexvar_epi32(fours, _mm512_packus_epi16(low, high));
+  const __m512i kept = _mm512_min_epu8(_mm512_max_epu8(bytes, b->least), b->most);
+  _mm512_mask_storeu_epi8(to, ~(__mmask64)0 >> (64 - n), _mm512_xor_si512(kept, b->flip));
 }
 #else
-enum { BYTES_DEPTH = 2 };
+enum { BYTES_DEPTH = 2, BYTES_PANELS = 2 };
 typedef int16_t byte_x;
 V_INLINE vi b_load(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+V_INLINE vi b_load_x(const byte_x *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 V_INLINE vi b_dot(vi sum, vi x, vi w) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)); }
 V_INLINE vi b_load_i32(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 V_INLINE void b_store_i32(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)(void *)p, a); }
-V_INLINE __m128i b_narrow(vi a) { return _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)); }
+V_INLINE __m128i b_words(vi a) { return _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)); }
 V_INLINE void b_store(uint8_t *p, vi a, int64_t n) {
-  const __m128i words = b_narrow(vi_and(a, vi_set(255)));
+  const __m128i words = b_words(vi_and(a, vi_set(255)));
   uint8_t bytes[16];
   _mm_storeu_si128((__m128i *)(void *)bytes, _mm_packus_epi16(words, words));
   memcpy(p, bytes, (size_t)n);
 }
 V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) {
   byte_x words[8];
-  _mm_storeu_si128((__m128i *)(void *)words, b_narrow(a));
+  _mm_storeu_si128((__m128i *)(void *)words, b_words(a));
   memcpy(p, words, (size_t)n * sizeof *p);
 }
+V_INLINE __m128i b_load_8(const uint8_t *p, int64_t n) {
+  uint64_t bytes = 0;
+  memcpy(&bytes, p, (size_t)n);
+  return _mm_cvtsi64_si128((int64_t)bytes);
+}
+V_INLINE vi b_widen(const uint8_t *p, int64_t n) { return _mm256_cvtepu8_epi32(b_load_8(p, n)); }
 enum { B_COPIED = 16 };
-V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip) {
+V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
+  for (int64_t i = 0; n < B_COPIED && i < n; i++) to[i] = (byte_x)(from[i] ^ flip);
+  if (n < B_COPIED) return;
   const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
   const __m128i turned = _mm_xor_si128(bytes, _mm_set1_epi8((char)flip));
   _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi16(turned));
 }
+V_INLINE void b_zip(byte_x *to, const uint8_t *const *row, int64_t at, int64_t n, uint8_t flip) {
+  const __m128i both = _mm_unpacklo_epi8(b_load_8(row[0] + at, n), b_load_8(row[1] + at, n));
+  const __m128i turned = _mm_xor_si128(both, _mm_set1_epi8((char)flip));
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi16(turned));
+}
+typedef struct b_bytes {
+  __m128i least, most, flip;
+  __m256i zero;
+} b_bytes;
+V_INLINE b_bytes b_bytes_of(int zero, int least, int most, uint8_t flip) {
+  return (b_bytes){_mm_set1_epi8((char)least), _mm_set1_epi8((char)most), _mm_set1_epi8((char)flip),
+                   _mm256_set1_epi16((int16_t)zero)};
+}
+V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n) {
+  const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), b->zero);
+  const __m256i fours = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+  const __m256i both = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words, words), fours);
+  const __m128i kept = _mm_min_epu8(_mm_max_epu8(_mm256_castsi256_si128(both), b->least), b->most);
+  const __m128i bytes = _mm_xor_si128(kept, b->flip);
+  if (n == 16) _mm_storeu_si128((__m128i *)(void *)to, bytes);
+  else memcpy(to, &bytes, (size_t)n);
+}
 #endif
+enum { BYTES_ROW = BYTES_PANELS * V_LANES }; /* columns of a tile */
 #endif

@@ -23,10 +23,21 @@ COPY_ROW(32, base_u32)
 COPY_ROW(64, base_u64)
 COPY_ROW(128, base_u128)
 
+enum { SHORT_ROW = 16 };
+
+/* A last axis that is short, the colours of a picture, in front of the others: rows are long then. */
+static void order_axes(base_tensor *t, bool moves) {
+  const int32_t last = t->rank - 1;
+  if (!moves) return;
+  const int64_t dim = t->dims[last], stride = t->strides[last];
+  for (int32_t i = last; i > 0; i--) t->dims[i] = t->dims[i - 1], t->strides[i] = t->strides[i - 1];
+  t->dims[0] = dim;
+  t->strides[0] = stride;
+}
+
 static td_status copy(const base_call *call, int64_t bytes, copy_row row) {
-  const base_tensor *from = base_in(call, 0);
-  const base_tensor *to = base_out(call, 0);
-  const int64_t *strides[] = {to->strides, from->strides};
+  base_tensor source = *base_in(call, 0), result = *base_out(call, 0);
+  const base_tensor *from = &source, *to = &result;
   int64_t length, step[2];
   base_walk w;
   if (base_tensor_contiguous(to) && base_tensor_contiguous(from)) {
@@ -34,7 +45,10 @@ static td_status copy(const base_call *call, int64_t bytes, copy_row row) {
     if (count) row(to->data, 1, from->data, 1, count);
     return TD_OK;
   }
-  base_walk_rows(&w, from->rank, from->dims, 2, strides, &length, step);
+  const bool moves = from->rank > 1 && from->dims[from->rank - 1] < SHORT_ROW;
+  order_axes(&source, moves);
+  order_axes(&result, moves);
+  base_walk_rows(&w, from->rank, from->dims, 2, (const int64_t *[]){to->strides, from->strides}, &length, step);
   if (w.count == 0) return TD_OK;
   do
     row((char *)to->data + w.offset[0] * bytes, step[0], (const char *)from->data + w.offset[1] * bytes, step[1],

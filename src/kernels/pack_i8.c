@@ -5,7 +5,7 @@
 #include <string.h>
 
 bool kern_i8_layout_of(int64_t groups, int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l) {
-  const int64_t column = sizeof(int32_t) + sizeof(float);
+  const int64_t column = 2 * sizeof(int32_t) + sizeof(float);
   int64_t bytes;
   if (groups < 1 || n < 0 || n > INT32_MAX || k < 0 || k > KERN_I8_MAX_K || (panel != 8 && panel != 16) ||
       (depth != 2 && depth != 4))
@@ -23,7 +23,7 @@ static int64_t place(const kern_i8_layout *l, int64_t group, int64_t column, int
   return l->data + panel * l->panel_bytes + (k / l->depth * l->panel + column % l->panel) * l->depth + k % l->depth;
 }
 
-void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales, bool shared, uint8_t *to) {
+void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales, const int32_t *bias, uint8_t *to) {
   memset(to, 0, (size_t)l->size);
   for (int64_t g = 0; g < l->groups; g++)
     for (int64_t n = 0; n < l->n; n++, w += l->k) {
@@ -34,8 +34,32 @@ void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales,
         sum += w[k];
       }
       memcpy(to + column * (int64_t)sizeof sum, &sum, sizeof sum);
-      memcpy(to + (l->columns + column) * (int64_t)sizeof sum, scales + (shared ? 0 : g * l->n + n), sizeof *scales);
+      memcpy(to + (l->columns + column) * (int64_t)sizeof sum, scales + g * l->n + n, sizeof *scales);
+      if (bias) memcpy(to + (2 * l->columns + column) * (int64_t)sizeof sum, bias + g * l->n + n, sizeof *bias);
     }
+}
+
+/* Taps of all axes but the last, padded. */
+static int64_t rows_of(const kern_i8_window *w, int64_t depth) {
+  return (w->kernel[0] * w->kernel[1] + depth - 1) / depth * depth;
+}
+
+kern_i8_window kern_i8_window_of(const kern_conv *c) {
+  return (kern_i8_window){
+      c->groups, c->group_in, c->group_out, {c->axis[0].kernel, c->axis[1].kernel, c->axis[2].kernel}};
+}
+
+bool kern_i8_window_layout(const kern_i8_window *w, int64_t panel, int64_t depth, kern_i8_layout *l, bool *depthwise) {
+  int64_t k = w->group_in;
+  *depthwise = w->groups > 1 && w->group_in == 1 && w->group_out == 1;
+  for (int i = 0; i < 3; i++)
+    if (w->kernel[i] < 1 || !base_mul_i64(k, w->kernel[i], &k) || k > KERN_I8_MAX_K) return false;
+  if (!*depthwise) return kern_i8_layout_of(w->groups, w->group_out, k, panel, depth, l);
+  return kern_i8_layout_of(1, w->groups, w->kernel[2] * rows_of(w, depth), panel, depth, l);
+}
+
+int64_t kern_i8_depthwise_k(const kern_i8_window *w, int64_t depth, int64_t tap) {
+  return tap % w->kernel[2] * rows_of(w, depth) + tap / w->kernel[2];
 }
 
 int8_t kern_i8_weight(const kern_i8_layout *l, const uint8_t *packed, int64_t group, int64_t column, int64_t k) {
@@ -54,7 +78,39 @@ kern_i8_scales kern_i8_scales_of(const base_attrs *a) {
                           .y_scale = (float)base_attr_float(a, at + KERN_I8_Y_SCALE),
                           .y_zero = (float)base_attr_int(a, at + KERN_I8_Y_ZERO),
                           .least = is_signed ? -128 : 0,
-                          .most = is_signed ? 127 : 255};
+                          .most = is_signed ? 127 : 255,
+                          .t_scale = (float)base_attr_float(a, at + KERN_I8_T_SCALE),
+                          .t_zero = (float)base_attr_int(a, at + KERN_I8_T_ZERO),
+                          .r_scale = (float)base_attr_float(a, at + KERN_I8_R_SCALE),
+                          .r_zero = (float)base_attr_int(a, at + KERN_I8_R_ZERO)};
+}
+
+uint32_t kern_i8_operands(const base_call *call) {
+  uint32_t operands = 0;
+  for (uint32_t i = 0; i < KERN_EPILOGUE_END; i++) operands |= (uint32_t)(base_in(call, i) != NULL) << i;
+  return operands;
+}
+
+bool kern_i8_is_direct(const base_attrs *a, uint32_t operands, kern_i8_direct *d) {
+  const uint32_t at = a->count - KERN_EPILOGUE_ATTRS;
+  const kern_i8_scales s = kern_i8_scales_of(a);
+  const kern_act act = kern_act_find(base_attr_str(a, at + KERN_EPILOGUE_ACT));
+  const bool limits = act == KERN_ACT_relu || act == KERN_ACT_clamp, given = operands >> KERN_IN_RESIDUAL & 1;
+  *d = (kern_i8_direct){.residual = given && s.r_scale > 0 && s.t_scale > 0, .least = s.least, .most = s.most};
+  const bool vectors = (operands & (1 << KERN_IN_BIAS | 1 << KERN_IN_SCALE | 1 << KERN_IN_SHIFT)) != 0;
+  if (!(s.y_scale > 0) || vectors || given != d->residual || (act != KERN_ACT_none && !limits) ||
+      base_attr_has(a, at + KERN_EPILOGUE_CHAIN) || (limits && given && !base_attr_int(a, at + KERN_EPILOGUE_LATE)))
+    return false;
+  const float low = act == KERN_ACT_clamp ? (float)base_attr_float(a, at + KERN_EPILOGUE_ACT_A) : 0,
+              high = act == KERN_ACT_clamp ? (float)base_attr_float(a, at + KERN_EPILOGUE_ACT_B) : INFINITY;
+  if (limits) d->least = fminf(fmaxf(nearbyintf(low / s.y_scale) + s.y_zero, s.least), s.most);
+  if (limits) d->most = fmaxf(fminf(nearbyintf(high / s.y_scale) + s.y_zero, s.most), d->least);
+  d->over = given ? s.t_scale : s.y_scale;
+  d->t_by = s.t_scale / s.y_scale;
+  d->r_by = s.r_scale / s.y_scale;
+  d->least_t = s.least - s.t_zero;
+  d->most_t = s.most - s.t_zero;
+  return true;
 }
 
 void kern_i8_range(float low, float high, kern_i8_scales *s) {

@@ -3,6 +3,7 @@
 #ifndef KERNELS_PRODUCT_I8_PRIV_H
 #define KERNELS_PRODUCT_I8_PRIV_H
 #include "kernels/bytes_priv.h"
+#include "kernels/conv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/pack_i8.h"
 
@@ -22,11 +23,33 @@ struct i8_product {
   int64_t out_pitch;
 };
 
+/* Sums on their way out. */
+typedef struct i8_finish {
+  const i8_product *p;
+  const int32_t *start; /* what a column's sums begin with */
+  const float *scales;  /* of each column: that of x times that of the weights */
+  kern_epilogue e;
+  bool cheap; /* the epilogue is a bias and limits */
+  float limits[2];
+  bool direct; /* the sums become bytes at once, as `d` says */
+  kern_i8_direct d;
+  b_bytes bytes;
+  const uint8_t *residual;
+  int64_t residual_pitch;
+  uint8_t residual_flip;
+} i8_finish;
+td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f);
+/* Rows of at most BYTES_ROW sums, BYTES_ROW apart, `row` the first, columns of a group from `column` on. */
+void KERN_PART_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group,
+                               int64_t column, int64_t n);
+
 /* Elements of f32 as integers by the scales; of 8 bits as they are: `flip` is 128 where they are signed, else 0. */
 void KERN_PART_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to);
 void KERN_PART_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
 /* Sets the scales of x to those of its values, a dense tensor of f32. */
 void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
+/* Of depthwise windows of u8 or i8. */
+td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip);
 /* The tasks that are this worker's. */
 td_status KERN_PART_NAME(i8_multiply)(const i8_product *p);
 #endif

@@ -24,10 +24,12 @@ static void a_dynamic_product_takes_its_operand_in_f32(void **state) {
   (void)state;
   expect_change_at(level_of("avx2"), "int8", DYNAMIC("u8", "131, 124", "128", "0.5"),
                    "input %0 \"x\": f32[3, 2]\n"
-                   "const %1: u8[80] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 "3, 252, " ZEROS_7
+                   "const %1: u8[112] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28
+                   "0, 0, 0, 0, 3, 252, " ZEROS_7
                    "0, 0, 0, 0, 0, 0, 0}\n"
                    "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0, x_zero = 0, y_scale = 0, "
-                   "y_zero = 0, y_signed = false, act = \"none\", act_a = 0, act_b = 0, act_late = false, "
+                   "y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, act = \"none\", "
+                   "act_a = 0, act_b = 0, act_late = false, "
                    "in_front = false}: f32[3, 1]\n"
                    "output \"y\" %2\n",
                    1);
@@ -116,19 +118,75 @@ static void a_quantisation_becomes_the_scale_of_the_product(void **state) {
                    "%9 = td::quantize_linear(%8, %4, %5) {dtype = i8}\n"
                    "output \"y\" %9\n",
                    "input %0 \"x\": u8[3, 2]\n"
-                   "const %1: u8[80] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 "3, 252, " ZEROS_7
+                   "const %1: u8[112] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28
+                   "0, 0, 0, 0, 3, 252, " ZEROS_7
                    "0, 0, 0, 0, 0, 0, 0}\n"
                    "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0.5, x_zero = 7, "
-                   "y_scale = 0.25, y_zero = -9, y_signed = true, act = \"none\", act_a = 0, act_b = 0, "
+                   "y_scale = 0.25, y_zero = -9, y_signed = true, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, "
+                   "act = \"none\", act_a = 0, act_b = 0, "
                    "act_late = false, in_front = false}: i8[3, 1]\n"
                    "output \"y\" %2\n",
                    2);
 }
 
+/* A depthwise convolution, and one whose sum with what came before is limited, pooled and joined: all in 8 bits. */
+#define ACTIVATION(v, from, scale)                                                                               \
+  "%" #v "0 = td::quantize_linear(%" from ", " scale ", %2) {dtype = u8}\n%" #v "1 = td::dequantize_linear(%" #v \
+  "0, " scale ", %2) {dtype = f32}\n"
+
+static void what_stands_between_products_stays_in_bytes(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[2, 3, 7, 9]\n"
+      "const %1: f32[] = {0.0625}\n"
+      "const %2: u8[] = {128}\n"
+      "const %3: i8[3, 1, 2, 2] = {1, -2, 3, -4, 5, 6, -7, 8, -9, 10, -128, 127}\n"
+      "const %4: i8[3, 3, 1, 1] = {9, 8, -7, 6, -5, 4, 3, -2, 1}\n"
+      "const %5: f32[3] = {0.00390625, 0.0078125, 0.015625}\n"
+      "const %6: i8[3] = {0, 0, 0}\n"
+      "const %7: i32[3] = {7, -5, 64}\n"
+      "const %8: f32[3] = {0.000244140625, 0.00048828125, 0.0009765625}\n"
+      "const %9: f32[] = {0.125}\n" ACTIVATION(1, "0", "%1")
+          "%20 = td::dequantize_linear(%3, %5, %6) {axis = 0, dtype = f32}\n"
+          "%21 = td::dequantize_linear(%7, %8) {axis = 0, dtype = f32}\n"
+          "%22 = aten::convolution(%11, %20, %21) {padding = [0, 1, 1, 0], groups = 3}\n" ACTIVATION(3, "22", "%1")
+              "%40 = td::dequantize_linear(%4, %5, %6) {axis = 0, dtype = f32}\n"
+              "%41 = aten::convolution(%31, %40, %21)\n" ACTIVATION(5, "41", "%9")
+                  "%60 = aten::add(%51, %11)\n"
+                  "%61 = aten::relu(%60)\n" ACTIVATION(7, "61", "%1")
+                      "%80 = td::max_pool(%71) {kernel_size = [3, 2], stride = [2, 2]}\n" ACTIVATION(9, "80", "%1")
+                          "%100 = aten::cat(%91, %91) {dim = 1}\n"
+                          "output \"y\" %100\n";
+  uint32_t levels, changes = 0;
+  const kern_level *level = kern_levels(&levels);
+  sys_machine machine;
+  sys_machine_read(&machine);
+  for (uint32_t l = 0; l < levels; l++)
+    if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+  const passes_setting setting = {.isa = level_of("avx2")};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  td_error err;
+  uint32_t quantised = 0, f32 = 0;
+  assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
+  for (uint32_t n = 1; n < graph->nodes.count; n++) {
+    const ir_node_def *node = &graph->nodes.at[n];
+    if (!node->op) continue;
+    quantised += strcmp(node->op->name, "td::conv_i8") == 0;
+    f32 += ir_type_of(graph, node->out[0])->dtype == TD_F32;
+  }
+  assert_int_equal(quantised, 2);
+  assert_int_equal(f32, 1); /* the last dequantisation */
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
-                                     cmocka_unit_test(weights_beyond_a_byte_stay), cmocka_unit_test(numbers_stay),
+                                     cmocka_unit_test(weights_beyond_a_byte_stay),
+                                     cmocka_unit_test(numbers_stay),
                                      cmocka_unit_test(static_products_keep_their_numbers),
+                                     cmocka_unit_test(what_stands_between_products_stays_in_bytes),
                                      cmocka_unit_test(a_quantisation_becomes_the_scale_of_the_product)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

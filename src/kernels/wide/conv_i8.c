@@ -58,6 +58,7 @@ static bool sees_own_pixel(const kern_conv *c) {
 
 td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  bool depthwise;
   i8_window w;
   TRY(kern_conv_sizes(call, &w.c));
   w.pixel = w.c.groups * w.c.group_in;
@@ -73,8 +74,10 @@ td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
                   .x_pitch = w.pixel,
                   .out_pitch = kern_pitch(out)};
   if (base_tensor_numel(out) == 0) return TD_OK;
-  if (!kern_i8_layout_of(w.c.groups, w.c.group_out, w.c.taps * w.c.group_in, p.s.panel, p.s.depth, &p.l))
+  const kern_i8_window sizes = kern_i8_window_of(&w.c);
+  if (!kern_i8_window_layout(&sizes, p.s.panel, p.s.depth, &p.l, &depthwise))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::conv_i8: the window is too large");
+  if (depthwise) return KERN_PART_NAME(i8_depthwise)(&p, &w.c, w.flip);
   const bool lies = sees_own_pixel(&w.c) && x->dtype == TD_U8 && sizeof(byte_x) == 1 && p.l.k % BYTES_DEPTH == 0;
   if (lies) p.gather = NULL;
   return KERN_PART_NAME(i8_multiply)(&p);

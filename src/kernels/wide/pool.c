@@ -10,38 +10,14 @@ enum { BLOCK = 4, MOST = 8 }; /* vectors of channels at a time */
 enum { MANY_CHANNELS = 256 }; /* pixels so wide are no stream: the more lines of each at a time, the better */
 enum { FEW_ROWS = 16, FEW_CHANNELS = MOST * V_LANES, MOST_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
 
-/* One spatial dim: element k of output o's window is input element o * stride - begin + k * dilation. */
-typedef struct axis {
-  int64_t in, out, kernel, stride, begin, end, dilation;
-} axis;
-
 typedef struct pool {
-  axis axis[KERN_POOL_AXES]; /* missing dims in front are of size 1 */
+  kern_pool_axis axis[KERN_POOL_AXES];
   const float *x;
   float *y;
   int64_t batch, channels, in_size;
   bool count_padding;
   int64_t inside, outside; /* along the last axis: windows in between lie in the image */
 } pool;
-
-/* The elements [first, last) of a window that lie inside the input, from input element `start` on; `reach`: as many as
- * lie in input and padding. */
-typedef struct span {
-  int64_t first, last, start, reach;
-} span;
-
-static void open_axis(const base_attrs *attrs, int32_t i, int32_t spatial, axis *a) {
-  const char *same = base_attr_str(attrs, KERN_WINDOW_AUTO_PAD);
-  a->kernel = base_attr_int_at(attrs, KERN_POOL_KERNEL, i, a->in);
-  a->stride = base_attr_int_at(attrs, KERN_WINDOW_STRIDE, i, 1);
-  a->dilation = base_attr_int_at(attrs, KERN_WINDOW_DILATION, i, 1);
-  a->begin = base_attr_int_at(attrs, KERN_WINDOW_PADDING, i, 0);
-  a->end = base_attr_int_at(attrs, KERN_WINDOW_PADDING, spatial + i, 0);
-  if (!*same) return;
-  int64_t pad = base_max_i64((a->out - 1) * a->stride + (a->kernel - 1) * a->dilation + 1 - a->in, 0);
-  a->begin = strcmp(same, "same_upper") == 0 ? pad / 2 : pad - pad / 2;
-  a->end = pad - a->begin;
-}
 
 static pool open_pool(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
@@ -51,28 +27,13 @@ static pool open_pool(const base_call *call) {
             .channels = x->dims[x->rank - 1],
             .in_size = 1,
             .count_padding = base_attr_int(call->attrs, KERN_POOL_OWN) != 0};
-  for (int32_t k = 0; k < KERN_POOL_AXES; k++) {
-    int32_t i = k - (KERN_POOL_AXES + 2 - x->rank);
-    p.axis[k] = (axis){1, 1, 1, 1, 0, 0, 1};
-    if (i < 0) continue;
-    p.axis[k].in = x->dims[1 + i];
-    p.axis[k].out = y->dims[1 + i];
-    open_axis(call->attrs, i, x->rank - 2, &p.axis[k]);
-    p.in_size *= p.axis[k].in;
-  }
-  const axis *v = &p.axis[KERN_POOL_AXES - 1];
+  kern_pool_axes_of(call, p.axis);
+  for (int32_t k = 0; k < KERN_POOL_AXES; k++) p.in_size *= p.axis[k].in;
+  const kern_pool_axis *v = &p.axis[KERN_POOL_AXES - 1];
   const int64_t room = v->in + v->begin - (v->kernel - 1) * v->dilation - 1;
   p.inside = base_max_i64(base_min_i64((v->begin + v->stride - 1) / v->stride, v->out), 0);
   p.outside = base_max_i64(room < 0 ? 0 : base_min_i64(room / v->stride + 1, v->out), p.inside);
   return p;
-}
-
-static span span_of(const axis *a, int64_t o) {
-  int64_t start = o * a->stride - a->begin, room = a->in - start;
-  int64_t first = start >= 0 ? 0 : base_min_i64((a->dilation - 1 - start) / a->dilation, a->kernel);
-  int64_t last = room <= 0 ? 0 : base_min_i64((room + a->dilation - 1) / a->dilation, a->kernel);
-  return (span){first, base_max_i64(first, last), start,
-                base_min_i64(a->kernel, (room + a->end + a->dilation - 1) / a->dilation)};
 }
 
 /* ---- windows ---- */
@@ -83,7 +44,7 @@ V_TEMPLATE vf sum(vf total, vf x) { return v_add(total, x); }
 
 typedef struct window {
   const float *at; /* the image's element 0 of the first channel */
-  span span[KERN_POOL_AXES];
+  kern_pool_span span[KERN_POOL_AXES];
 } window;
 
 /* Vectors, `lanes` lanes of each, so many floats apart: channels of a window, or of windows beside each other. */
@@ -92,7 +53,7 @@ typedef struct block {
 } block;
 
 V_TEMPLATE void reduce(int vectors, block b, const pool *p, const window *w, bool mean, vf *acc) {
-  const span *d = &w->span[0], *h = &w->span[1], *v = &w->span[2];
+  const kern_pool_span *d = &w->span[0], *h = &w->span[1], *v = &w->span[2];
   int64_t step = p->axis[2].dilation * p->channels;
   for (int64_t i = d->first; i < d->last; i++) {
     int64_t plane = (d->start + i * p->axis[0].dilation) * p->axis[1].in;
@@ -175,20 +136,20 @@ V_TEMPLATE void pool_pixels(const pool *p, window *w, bool mean, int64_t first, 
 
 /* Output row `row` of all rows of the batch. */
 V_TEMPLATE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, int64_t last) {
-  const axis *d = &p->axis[0], *h = &p->axis[1], *v = &p->axis[2];
+  const kern_pool_axis *d = &p->axis[0], *h = &p->axis[1], *v = &p->axis[2];
   int64_t plane = row / h->out;
   window w = {.at = p->x + plane / d->out * p->in_size * p->channels,
-              .span = {span_of(d, plane % d->out), span_of(h, row % h->out)}};
+              .span = {kern_pool_span_of(d, plane % d->out), kern_pool_span_of(h, row % h->out)}};
   float *to = p->y + row * v->out * p->channels;
   const int64_t several = last - first < BLOCK * V_LANES ? (p->outside - p->inside) / BLOCK * BLOCK : 0;
   for (int64_t o = 0; o < v->out; o++) {
     if (o == p->inside && several) {
-      w.span[2] = span_of(v, o);
+      w.span[2] = kern_pool_span_of(v, o);
       for (; o < p->inside + several; o += BLOCK, w.span[2].start += BLOCK * v->stride)
         pool_pixels(p, &w, mean, first, last, to + o * p->channels);
     }
     if (o == v->out) break;
-    w.span[2] = span_of(v, o);
+    w.span[2] = kern_pool_span_of(v, o);
     pool_pixel(p, &w, mean, first, last, to + o * p->channels);
   }
 }

@@ -2,12 +2,9 @@
  * tiles nor chunks change a bit. */
 #include "kernels/product_i8_priv.h"
 
-#if defined V_AVX512
-enum { PANELS = 4, ROWS = 6 };
-#else
-enum { PANELS = 2, ROWS = 6 };
-#endif
 enum {
+  PANELS = BYTES_PANELS,
+  ROWS = 6,
   CHUNK = 48,         /* rows that are gathered at once */
   TASKS = 16,         /* that a product is cut into where its rows are few */
   TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
@@ -20,7 +17,7 @@ typedef struct i8_tile {
   const int8_t *w;
   int64_t panel_bytes;
   const int32_t *start; /* what a column's sums begin with */
-  int32_t *sums;        /* rows of PANELS * V_LANES */
+  int32_t *sums;        /* rows of BYTES_ROW */
 } i8_tile;
 
 V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
@@ -38,7 +35,7 @@ V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
       V_FOR(p, panels) sum[r * panels + p] = b_dot(sum[r * panels + p], a, b[p]);
     }
   }
-  V_FOR(r, rows) V_FOR(p, panels) b_store_i32(t->sums + r * PANELS * V_LANES + p * V_LANES, sum[r * panels + p]);
+  V_FOR(r, rows) V_FOR(p, panels) b_store_i32(t->sums + r * BYTES_ROW + p * V_LANES, sum[r * panels + p]);
 }
 
 /* As many rows as there is a loop for, of `rows`; gives their number. */
@@ -62,14 +59,6 @@ static int64_t run_tile(const i8_tile *t, int64_t rows, int64_t panels) {
 }
 
 /* ---- behind the sums ---- */
-
-typedef struct i8_finish {
-  const i8_product *p;
-  kern_epilogue e;
-  const float *scales; /* of each column: that of x times that of the weights */
-  bool cheap;          /* the epilogue is a bias and limits */
-  float limits[2];
-} i8_finish;
 
 /* Sums of one row, in place: in f32, scaled, and with a cheap epilogue done. `at`: the first column, among those of
  * panels. */
@@ -97,60 +86,105 @@ static void store_row(const i8_finish *f, const float *row, int64_t n, void *out
   }
 }
 
-/* Rows of sums, `row` the first, columns of a group from `column` on. */
-static void finish(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group, int64_t column,
-                   int64_t n) {
+/* One row of sums to bytes. */
+V_INLINE void narrow_row(const i8_finish *f, const int32_t *sums, int64_t at, const uint8_t *residual, int64_t n,
+                         uint8_t *to, const bool adds) {
+  const vf most = v_set(INT16_MAX), least_t = v_set(f->d.least_t), most_t = v_set(f->d.most_t);
+  const vf t_by = v_set(f->d.t_by), r_by = v_set(f->d.r_by), r_zero = v_set(f->p->s.r_zero);
+  const vi flip = vi_set(f->residual_flip);
+  vi q[PANELS];
+  V_FOR(p, PANELS) {
+    q[p] = vi_set(0);
+    if (p * V_LANES >= n) continue;
+    vf t = v_mul(v_from_int(b_load_i32(sums + p * V_LANES)), v_load(f->scales + at + p * V_LANES));
+    if (adds) {
+      const vi r = vi_xor(b_widen(residual + p * V_LANES, base_min_i64(V_LANES, n - p * V_LANES)), flip);
+      t = v_max(v_min(v_round(t), most_t), least_t);
+      t = v_fma(v_sub(v_from_int(r), r_zero), r_by, v_mul(t, t_by));
+    }
+    q[p] = v_to_int(v_min(t, most)); /* too small ones become the least integer */
+  }
+  b_narrow(to, q, &f->bytes, n);
+}
+
+static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int64_t rows, int64_t lane, int64_t to,
+                        int64_t n) {
+  uint8_t *out = (uint8_t *)base_out(f->p->call, 0)->data + row * f->p->out_pitch + to;
+  const uint8_t *residual = f->d.residual ? f->residual + row * f->residual_pitch + to : NULL;
+  for (int64_t r = 0; r < rows; r++, sums += BYTES_ROW, out += f->p->out_pitch) {
+    const int32_t *row_sums = (const int32_t *)(const void *)sums;
+    if (residual) narrow_row(f, row_sums, lane, residual + r * f->residual_pitch, n, out, true);
+    else narrow_row(f, row_sums, lane, NULL, n, out, false);
+  }
+}
+
+void KERN_PART_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group,
+                               int64_t column, int64_t n) {
   const i8_product *p = f->p;
   const int64_t lane = group * p->l.group_panels * V_LANES + column, to = group * p->l.n + column;
-  for (int64_t r = 0; r < rows; r++) scale_row(f, lane, to, sums + r * PANELS * V_LANES, n);
+  if (f->direct) {
+    narrow_rows(f, sums, row, rows, lane, to, n);
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++) scale_row(f, lane, to, sums + r * BYTES_ROW, n);
   if (!f->cheap) {
     const kern_epilogue e = kern_epilogue_at(&f->e, row, to);
-    KERN_NAME(epilogue_rows)(&e, sums, PANELS * V_LANES, rows, n);
+    KERN_NAME(epilogue_rows)(&e, sums, BYTES_ROW, rows, n);
   }
   for (int64_t r = 0; r < rows; r++)
-    store_row(f, sums + r * PANELS * V_LANES, n, base_out(p->call, 0)->data, (row + r) * p->out_pitch + to);
+    store_row(f, sums + r * BYTES_ROW, n, base_out(p->call, 0)->data, (row + r) * p->out_pitch + to);
+}
+
+td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
+  const base_tensor *residual = base_in(p->call, KERN_IN_RESIDUAL);
+  const int64_t count = p->l.columns;
+  int32_t *start = base_call_scratch(p->call, (size_t)count, sizeof *start);
+  float *scales = base_call_scratch(p->call, (size_t)count, sizeof *scales);
+  *f = (i8_finish){.p = p, .start = start, .scales = scales};
+  if (!start || !scales) return base_no_memory(p->call->err, "scratch");
+  TRY(KERN_NAME(epilogue_of)(p->call, &f->e));
+  f->direct = kern_i8_is_direct(p->call->attrs, kern_i8_operands(p->call), &f->d);
+  f->cheap = kern_epilogue_cheap(&f->e, f->limits) && !f->e.residual && !f->e.scale && !f->e.shift && !f->e.chain;
+  const int32_t *sums = (const int32_t *)(const void *)p->w, *bias = sums + 2 * count;
+  const float *w_scales = (const float *)(const void *)(sums + count);
+  for (int64_t i = 0; i < count; i++) {
+    start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
+    scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);
+  }
+  const int offset = p->s.least < 0 ? 128 : 0;
+  f->bytes = b_bytes_of((int)p->s.y_zero + offset, (int)f->d.least + offset, (int)f->d.most + offset, (uint8_t)offset);
+  if (!residual) return TD_OK;
+  f->residual = residual->data;
+  f->residual_pitch = kern_pitch(residual);
+  f->residual_flip = residual->dtype == TD_I8 ? 128 : 0;
+  return TD_OK;
 }
 
 /* ---- tasks ---- */
 
 /* Rows [first, first + count) of a group times its panels [panel, end). */
-static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, const int32_t *start, int64_t group,
-                          int64_t first, int64_t count, int64_t panel, int64_t end) {
+static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t group, int64_t first,
+                          int64_t count, int64_t panel, int64_t end) {
   const i8_product *p = f->p;
   while (panel < end) {
     int64_t panels = PANELS;
     while (panels > end - panel) panels /= 2;
     const int64_t at = group * p->l.group_panels + panel;
     for (int64_t row = 0, done; row < count; row += done) {
-      _Alignas(64) float sums[ROWS * PANELS * V_LANES];
+      _Alignas(64) float sums[ROWS * BYTES_ROW];
       const i8_tile t = {.x = x + row * x_pitch,
                          .x_pitch = x_pitch,
                          .steps = p->l.steps,
                          .w = (const int8_t *)p->w + p->l.data + at * p->l.panel_bytes,
                          .panel_bytes = p->l.panel_bytes,
-                         .start = start + at * V_LANES,
+                         .start = f->start + at * V_LANES,
                          .sums = (int32_t *)(void *)sums};
       done = run_tile(&t, count - row, panels);
-      finish(f, sums, first + row, done, group, panel * V_LANES,
-             base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES));
+      KERN_PART_NAME(i8_finish)
+      (f, sums, first + row, done, group, panel * V_LANES, base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES));
     }
     panel += panels;
   }
-}
-
-/* What each column's sums begin with, and its scale. */
-static bool start_columns(const i8_product *p, int32_t **start, float **scales) {
-  const int64_t count = p->l.columns;
-  *start = base_call_scratch(p->call, (size_t)count, sizeof **start);
-  *scales = base_call_scratch(p->call, (size_t)count, sizeof **scales);
-  if (!*start || !*scales) return false;
-  memcpy(*start, p->w, (size_t)count * sizeof **start);
-  memcpy(*scales, p->w + count * (int64_t)sizeof **start, (size_t)count * sizeof **scales);
-  for (int64_t i = 0; i < count; i++) {
-    (*start)[i] *= -(int32_t)p->s.x_zero;
-    (*scales)[i] *= p->s.x_scale;
-  }
-  return true;
 }
 
 td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
@@ -159,15 +193,11 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks * p->l.groups, TASKS), panels / PANELS);
   const int64_t parts = base_max_i64(1, base_min_i64(wanted, work * (panels / PANELS) / TASK_WORK));
   const int64_t tasks = p->l.groups * chunks * parts;
-  i8_finish f = {.p = p};
-  int32_t *start;
-  float *scales;
-  TRY(KERN_NAME(epilogue_of)(p->call, &f.e));
+  i8_finish f;
+  TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
   const bool gathers = p->gather != NULL;
   byte_x *rows = gathers ? base_call_scratch(p->call, (size_t)(CHUNK * pitch), sizeof *rows) : NULL;
-  if (!start_columns(p, &start, &scales) || (gathers && !rows)) return base_no_memory(p->call->err, "scratch");
-  f.scales = scales;
-  f.cheap = kern_epilogue_cheap(&f.e, f.limits) && !f.e.residual && !f.e.scale && !f.e.shift && !f.e.chain;
+  if (gathers && !rows) return base_no_memory(p->call->err, "scratch");
   int64_t gathered = -1;
   for (int64_t task = base_call_first(p->call, tasks); task < tasks; task = base_call_next(p->call, task, tasks)) {
     const int64_t which = task / parts, part = task % parts, group = which / chunks, first = which % chunks * CHUNK;
@@ -175,7 +205,7 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
     const byte_x *x = gathers ? rows : (const byte_x *)p->x + first * p->x_pitch;
     if (gathers && which != gathered) p->gather(p, group, first, count, rows);
     gathered = which;
-    multiply_rows(&f, x, gathers ? pitch : p->x_pitch, start, group, first, count, quads * part / parts * PANELS,
+    multiply_rows(&f, x, gathers ? pitch : p->x_pitch, group, first, count, quads * part / parts * PANELS,
                   base_min_i64(panels, quads * (part + 1) / parts * PANELS));
   }
   return TD_OK;
@@ -193,9 +223,7 @@ void KERN_PART_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int
 }
 
 void KERN_PART_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to) {
-  int64_t i = 0;
-  for (; i + B_COPIED <= n; i += B_COPIED) b_copy(to + i, from + i, flip);
-  for (; i < n; i++) to[i] = (byte_x)(from[i] ^ flip);
+  for (int64_t i = 0; i < n; i += B_COPIED) b_copy(to + i, from + i, flip, base_min_i64(B_COPIED, n - i));
 }
 
 void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s) {

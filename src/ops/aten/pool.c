@@ -171,10 +171,11 @@ static td_status norm_reference(const base_call *call) { return run_pool(call, n
 /* ---- kernels ---- */
 
 static const kern_row *max_kernel(const ir_kernel_query *query) {
+  const td_dtype dtype = query->in[0]->type.dtype;
   if (query->out_count > 1 || !base_attr_int(query->attrs, KERN_POOL_CHANNELS_LAST) ||
-      query->in[0]->type.dtype != TD_F32)
+      (dtype != TD_F32 && dtype != TD_U8 && dtype != TD_I8))
     return NULL;
-  return kern_select(KERN_MAX_POOL, TD_F32, query->isa);
+  return kern_select(KERN_MAX_POOL, dtype, query->isa);
 }
 
 /* Of images with channels first there is one for the mean of whole planes. */
@@ -285,10 +286,11 @@ static const struct pool_case {
     {2, 0, {5, 5}, {3, 3}, {1, 1}, {0}, {0}, .batch = 1},
 };
 
-static bool cases_pool_of(ir_case *c, uint32_t number, const char *own) {
-  static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16};
+/* Of the first `types` of these. */
+static bool cases_pool_of(ir_case *c, uint32_t number, uint32_t types, const char *own) {
+  static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_U8, TD_I8};
   enum { ROWS = OPS_COUNT(pool_rows) };
-  if (number >= 2 * ROWS * OPS_COUNT(dtypes)) return false;
+  if (number >= 2 * ROWS * types) return false;
   const struct pool_case *p = &pool_rows[number % ROWS];
   bool last = number / ROWS % 2;
   int32_t n = p->spatial;
@@ -305,9 +307,9 @@ static bool cases_pool_of(ir_case *c, uint32_t number, const char *own) {
   if (last) ops_case_arg(c, ARG_BOOL("channels_last", true));
   return ops_case_in(c, dtypes[number / (2 * ROWS)], n + 2, dims, p->fill, number);
 }
-static bool cases_max(ir_case *c, uint32_t number) { return cases_pool_of(c, number, "column_major_indices"); }
-static bool cases_mean(ir_case *c, uint32_t number) { return cases_pool_of(c, number, "count_include_pad"); }
-static bool cases_norm(ir_case *c, uint32_t number) { return cases_pool_of(c, number, NULL); }
+static bool cases_max(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 5, "column_major_indices"); }
+static bool cases_mean(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 3, "count_include_pad"); }
+static bool cases_norm(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 3, NULL); }
 
 static bool cases_unpool(ir_case *c, uint32_t number) {
   static const int64_t two[] = {2}, sizes[] = {1, 1, 8}, at[] = {1, 2, 5};

@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-/* Operand `i` is f32 and has these dims, where it is there and they are known. */
-static td_status check_operand(ir_infer *ctx, uint32_t i, int32_t rank, const base_dim *dims) {
+/* Operand `i` is of this type and has these dims, where it is there and they are known. */
+static td_status check_operand(ir_infer *ctx, uint32_t i, td_dtype dtype, int32_t rank, const base_dim *dims) {
   const ir_info *in = ir_in(ctx, i);
   if (!in) return TD_OK;
-  if (in->type.dtype != TD_F32) return ir_infer_fail(ctx, "operand %u is not f32", i);
+  if (in->type.dtype != dtype) return ir_infer_fail(ctx, "operand %u is not %s", i, td_dtype_name(dtype));
   if (in->type.rank == IR_UNRANKED) return TD_OK;
   bool fits = in->type.rank == rank;
   for (int32_t k = 0; fits && k < rank; k++) fits = !ops_dims_differ(in->type.dims[k], dims[k]);
@@ -49,16 +49,16 @@ td_status ops_infer_chain(ir_infer *ctx, uint32_t fixed) {
   return TD_OK;
 }
 
-td_status ops_infer_epilogue(ir_infer *ctx) {
+td_status ops_infer_epilogue(ir_infer *ctx, td_dtype residual) {
   const ir_type *out = &ctx->out[0].type;
   const char *act = base_attr_str(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS + KERN_EPILOGUE_ACT);
   if (kern_act_find(act) == KERN_ACT_COUNT) return ir_infer_fail(ctx, "there is no activation '%s'", act);
   if (out->rank == IR_UNRANKED) return ops_infer_chain(ctx, KERN_CHAIN_END);
-  TRY(check_operand(ctx, KERN_IN_RESIDUAL, out->rank, out->dims));
+  TRY(check_operand(ctx, KERN_IN_RESIDUAL, residual, out->rank, out->dims));
   const base_dim *last = &out->dims[out->rank - 1];
-  TRY(check_operand(ctx, KERN_IN_BIAS, 1, last));
-  TRY(check_operand(ctx, KERN_IN_SCALE, 1, last));
-  TRY(check_operand(ctx, KERN_IN_SHIFT, 1, last));
+  TRY(check_operand(ctx, KERN_IN_BIAS, TD_F32, 1, last));
+  TRY(check_operand(ctx, KERN_IN_SCALE, TD_F32, 1, last));
+  TRY(check_operand(ctx, KERN_IN_SHIFT, TD_F32, 1, last));
   return ops_infer_chain(ctx, ctx->op->max_in - (BASE_PROGRAM_OPERANDS - 1));
 }
 

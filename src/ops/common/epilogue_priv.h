@@ -6,8 +6,8 @@
 #include "ops/common/ops_priv.h"
 
 /* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, as do those of the chain, if there is one; and
- * the activation exists. */
-td_status ops_infer_epilogue(ir_infer *ctx);
+ * the activation exists. All are f32, but for a residual of another type. */
+td_status ops_infer_epilogue(ir_infer *ctx, td_dtype residual);
 /* Of a product x [..., k] -> [..., n], sizes as far as they are known. */
 double ops_flops_linear(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
 /* out[0] of a product of f32 whose rank is not known, which no chain follows. */

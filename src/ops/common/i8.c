@@ -8,8 +8,10 @@
 td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
   const td_dtype x = ir_in(ctx, 0)->type.dtype;
-  const bool scaled = s.x_scale >= 0 && isfinite(s.x_scale) && s.y_scale >= 0 && isfinite(s.y_scale);
-  if (!scaled || !(s.x_zero >= 0 && s.x_zero <= 255) || !(s.y_zero >= s.least && s.y_zero <= s.most))
+  const float scales[] = {s.x_scale, s.y_scale, s.t_scale, s.r_scale};
+  bool scaled = s.x_zero >= 0 && s.x_zero <= 255 && s.r_zero >= 0 && s.r_zero <= 255;
+  for (size_t i = 0; i < OPS_COUNT(scales); i++) scaled = scaled && scales[i] >= 0 && isfinite(scales[i]);
+  if (!scaled || !(s.y_zero >= s.least && s.y_zero <= s.most) || !(s.t_zero >= s.least && s.t_zero <= s.most))
     return ir_infer_fail(ctx, "a scale or zero point is out of range");
   if ((s.panel != 8 && s.panel != 16) || (s.depth != 2 && s.depth != 4))
     return ir_infer_fail(ctx, "there are no panels of %lld columns by %lld", (long long)s.panel, (long long)s.depth);
@@ -50,30 +52,74 @@ const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s) {
   return to;
 }
 
-td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, const int32_t *sums) {
-  const base_tensor *w = base_in(call, 1), *out = base_out(call, 0);
-  const base_f32 *scales = (const base_f32 *)((const uint8_t *)w->data + l->columns * (int64_t)sizeof(int32_t));
-  const int64_t count = base_tensor_numel(out), n = l->groups * l->n;
-  base_tensor made = base_tensor_of(NULL, TD_F32, out->rank, out->dims);
+td_status ops_i8_infer_epilogue(ir_infer *ctx) {
+  const ir_info *residual = ir_in(ctx, KERN_IN_RESIDUAL);
+  const td_dtype dtype = residual ? residual->type.dtype : TD_F32;
+  uint32_t operands = 0;
+  kern_i8_direct d;
+  for (uint32_t i = 0; i < KERN_EPILOGUE_END; i++) operands |= (uint32_t)(ir_in(ctx, i) != NULL) << i;
+  if (dtype != TD_U8 && dtype != TD_I8) return ops_infer_epilogue(ctx, TD_F32);
+  if (!kern_i8_is_direct(ctx->attrs, operands, &d) || !d.residual)
+    return ir_infer_fail(ctx, "a residual of 8 bits needs scales, and sums that stay in 8 bits");
+  return ops_infer_epilogue(ctx, dtype);
+}
+
+/* ---- what sums become ---- */
+
+static float limit(float t, float least, float most) { return fminf(fmaxf(t, least), most); }
+
+static td_status finish_direct(const base_call *call, const kern_i8_scales *s, const kern_i8_direct *d,
+                               const int32_t *sums, const float *scales) {
+  const base_tensor *out = base_out(call, 0), *r = base_in(call, KERN_IN_RESIDUAL);
+  const uint8_t *added = r ? ops_dense(call, KERN_IN_RESIDUAL) : NULL;
+  const int64_t count = base_tensor_numel(out);
+  if (r && !added) return base_no_memory(call->err, "scratch");
+  for (int64_t i = 0; i < count; i++) {
+    float t = nearbyintf((float)sums[i] * scales[i % out->dims[out->rank - 1]]);
+    if (r) {
+      const float other = (float)(added[i] ^ (r->dtype == TD_I8 ? 128 : 0)) - s->r_zero;
+      t = nearbyintf(fmaf(other, d->r_by, limit(t, d->least_t, d->most_t) * d->t_by));
+    }
+    ((uint8_t *)out->data)[i] = (uint8_t)(int)limit(t + s->y_zero, d->least, d->most);
+  }
+  return TD_OK;
+}
+
+/* Through f32, in place. */
+static td_status finish_f32(const base_call *call, const kern_i8_scales *s, const int32_t *sums, const float *scales) {
+  const base_tensor *out = base_out(call, 0);
+  const int64_t count = base_tensor_numel(out), n = out->dims[out->rank - 1];
   float *t = base_call_scratch(call, (size_t)count, sizeof *t);
   if (!t) return base_no_memory(call->err, "scratch");
-  for (int64_t i = 0; i < count; i++) {
-    const int64_t column = i % n, lane = column / l->n * l->group_panels * l->panel + column % l->n;
-    t[i] = (float)sums[i] * (s->x_scale * scales[lane]);
-  }
-  base_value value = {.kind = BASE_TENSOR, .tensor = made}, *outs[BASE_PROGRAM_OUTS] = {&value};
+  for (int64_t i = 0; i < count; i++) t[i] = (float)sums[i] * scales[i % n];
+  base_value value = {.kind = BASE_TENSOR, .tensor = base_tensor_of(t, TD_F32, out->rank, out->dims)};
+  base_value *outs[BASE_PROGRAM_OUTS] = {&value};
   base_call of = *call;
-  value.tensor.data = t;
   for (uint32_t i = 1; i < call->out_count; i++) outs[i] = call->out[i];
   of.out = outs;
   TRY(ops_apply_epilogue(&of, t));
   const float by = s->y_scale > 0 ? 1 / s->y_scale : 0;
-  for (int64_t i = 0; i < count && by > 0; i++) {
-    const float q = fminf(fmaxf(nearbyintf(t[i] * by) + s->y_zero, s->least), s->most);
-    ((uint8_t *)out->data)[i] = (uint8_t)(int)q;
-  }
+  for (int64_t i = 0; i < count && by > 0; i++)
+    ((uint8_t *)out->data)[i] = (uint8_t)(int)limit(nearbyintf(t[i] * by) + s->y_zero, s->least, s->most);
   if (s->y_scale == 0) memcpy(out->data, t, (size_t)count * sizeof *t);
   return TD_OK;
+}
+
+td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, int32_t *sums) {
+  const base_tensor *w = base_in(call, 1), *out = base_out(call, 0);
+  const base_f32 *scales = (const base_f32 *)((const uint8_t *)w->data + l->columns * (int64_t)sizeof(int32_t));
+  const int32_t *bias = (const int32_t *)(const void *)(scales + l->columns);
+  const int64_t count = base_tensor_numel(out), n = l->groups * l->n;
+  kern_i8_direct d;
+  const bool direct = kern_i8_is_direct(call->attrs, kern_i8_operands(call), &d);
+  float *by = base_call_scratch(call, (size_t)n, sizeof *by);
+  if (!by) return base_no_memory(call->err, "scratch");
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t lane = i / l->n * l->group_panels * l->panel + i % l->n;
+    by[i] = s->x_scale * scales[lane] / (direct ? d.over : 1);
+    for (int64_t at = i; at < count; at += n) sums[at] += bias[lane];
+  }
+  return direct ? finish_direct(call, s, &d, sums, by) : finish_f32(call, s, sums, by);
 }
 
 /* ---- cases ---- */
@@ -91,12 +137,14 @@ bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank,
   if (!kern_i8_layout_of(groups, n, k, panel, depth, &l)) return false;
   int8_t *w = base_new(c->arena, int8_t, (size_t)(groups * n * k + 1));
   float *scales = base_new(c->arena, float, (size_t)(groups * n + 1));
+  int32_t *bias = base_new(c->arena, int32_t, (size_t)(groups * n + 1));
   uint8_t *packed = base_new(c->arena, uint8_t, (size_t)l.size + 1);
-  if (!w || !scales || !packed || !ops_case_in(c, type, rank, x_dims, OPS_SPECIAL, variant)) return false;
+  if (!bias || !w || !scales || !packed || !ops_case_in(c, type, rank, x_dims, OPS_SPECIAL, variant)) return false;
   if (type == TD_F32 && !(c->in_count = 0, ops_case_in(c, type, rank, x_dims, OPS_NORMAL, variant))) return false;
   for (int64_t i = 0; i < groups * n * k; i++) w[i] = (int8_t)(next_random(&state) - 128); /* the extremes, too */
   for (int64_t i = 0; i < groups * n; i++) scales[i] = (float)(next_random(&state) + 1) / 8192;
-  kern_pack_i8(&l, w, scales, false, packed);
+  for (int64_t i = 0; i < groups * n; i++) bias[i] = (int32_t)(next_random(&state) - 128) * 40;
+  kern_pack_i8(&l, w, scales, dynamic ? NULL : bias, packed);
   c->in[c->in_count++] = base_tensor_of(packed, TD_U8, 1, &l.size);
   ops_case_arg(c, ARG_INT("panel8", panel));
   ops_case_arg(c, ARG_INT("depth", depth));
@@ -105,5 +153,18 @@ bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank,
   ops_case_arg(c, ARG_FLOAT("y_scale", variant / 2 % 4 == 2 || variant / 2 % 4 == 3 ? 0.37 : 0));
   ops_case_arg(c, ARG_INT("y_zero", type == TD_I8 ? -3 : type == TD_U8 ? 100 : 0));
   ops_case_arg(c, ARG_BOOL("y_signed", type == TD_I8));
+  return true;
+}
+
+bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims) {
+  const uint32_t used = c->in_count;
+  if (!ops_case_in(c, c->in[0].dtype, rank, dims, OPS_SPECIAL, 17)) return false;
+  c->in[KERN_IN_RESIDUAL] = c->in[used];
+  for (uint32_t i = used; i < KERN_IN_RESIDUAL; i++) c->absent[i] = true;
+  c->in_count = KERN_IN_RESIDUAL + 1;
+  ops_case_arg(c, ARG_FLOAT("t_scale", 0.25));
+  ops_case_arg(c, ARG_INT("t_zero", 9));
+  ops_case_arg(c, ARG_FLOAT("r_scale", 0.11));
+  ops_case_arg(c, ARG_INT("r_zero", 140));
   return true;
 }

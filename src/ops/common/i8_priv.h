@@ -6,12 +6,16 @@
 
 /* The scales are numbers that kernels take, x and the weights have the types these need. *out: of the result. */
 td_status ops_i8_check(ir_infer *ctx, td_dtype *out);
+/* As ops_infer_epilogue; a residual may be of 8 bits where all else stays in 8 bits, too. */
+td_status ops_i8_infer_epilogue(ir_infer *ctx);
 /* The kernel of the family whose panels are those of the packed weights. */
 const kern_row *ops_i8_kernel(kern_family family, const ir_kernel_query *query);
 /* x, dense, as integers of 0 to 255; sets the scales of x where a call finds them. NULL: out of memory. */
 const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s);
-/* out[0] of dense sums: scaled, through the epilogue, and quantised. */
-td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, const int32_t *sums);
+/* out[0] of dense sums, without their bias: scaled, through the epilogue, and quantised. */
+td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, int32_t *sums);
+/* For test cases: a residual of 8 bits instead of operand 3, of the result's dims and the type of x. */
+bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims);
 /* For test cases: random packed weights as operand 1, and attributes for `variant`: formats, and types of x and the
  * result. `x_dims` of x, operand 0. */
 bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank, const int64_t *x_dims,

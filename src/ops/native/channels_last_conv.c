@@ -69,7 +69,7 @@ td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) {
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   TRY(ops_conv_dims(ctx, more, dims));
   TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
-  return ops_infer_epilogue(ctx);
+  return ops_infer_epilogue(ctx, TD_F32);
 }
 
 /* The weights fit x, as far as sizes are known. */

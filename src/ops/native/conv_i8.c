@@ -1,7 +1,7 @@
 /* conv_i8.c -- td::conv_i8(x [batch, in..., channels in], w, bias?, residual?, scale?, shift?) -> [batch, out...,
  * channels]: a convolution of 8-bit integers, channels last; what lies beside the image is x_zero, and sums become
- * results as those of td::linear_i8 do. Passes make it; attributes: kernels/conv.h, weights: kernels/pack_i8.h, with
- * k = taps * channels of a group. */
+ * results as those of td::linear_i8 do, or, with a residual of 8 bits, as kern_i8_direct has it. Passes make it;
+ * attributes: kernels/conv.h, weights: kernels/pack_i8.h, with k = taps * channels of a group. */
 #include "kernels/conv.h"
 #include "ops/common/conv_priv.h"
 #include "ops/common/i8_priv.h"
@@ -13,17 +13,16 @@ static const ir_attr attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_I8_LIST(OPS_AT
 static td_status check_weights(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
-  const int64_t groups = base_attr_int(ctx->attrs, KERN_CONV_GROUPS),
-                channels = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS);
+  const int64_t groups = base_attr_int(ctx->attrs, KERN_CONV_GROUPS);
   const base_dim in = x->dims[x->rank - 1];
   kern_i8_layout l;
-  int64_t k = in / groups;
+  bool depthwise;
   if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
   if (!base_dim_known(in)) return TD_OK;
+  kern_i8_window window = {groups, in / groups, base_attr_int(ctx->attrs, KERN_CONV_CHANNELS) / groups, {1, 1, 1}};
   for (int32_t i = 0; i < x->rank - 2; i++)
-    if (!base_mul_i64(k, base_attr_int_at(ctx->attrs, KERN_CONV_KERNEL, i, 1), &k))
-      return ir_infer_fail(ctx, "a huge kernel");
-  if (!kern_i8_layout_of(groups, channels / groups, k, s.panel, s.depth, &l) ||
+    window.kernel[5 - x->rank + i] = base_attr_int_at(ctx->attrs, KERN_CONV_KERNEL, i, 1);
+  if (!kern_i8_window_layout(&window, s.panel, s.depth, &l, &depthwise) ||
       (base_dim_known(w->dims[0]) && w->dims[0] != l.size))
     return ir_infer_fail(ctx, "the packed weights do not fit the image");
   return TD_OK;
@@ -40,7 +39,7 @@ static td_status infer(ir_infer *ctx) {
   TRY(ops_conv_dims(ctx, NULL, dims));
   TRY(check_weights(ctx));
   TRY(ir_out(ctx, 0, dtype, x->rank, dims));
-  return ops_infer_epilogue(ctx);
+  return ops_i8_infer_epilogue(ctx);
 }
 
 /* Where tap `tap` of output pixel `pixel` lies in an image, in pixels; -1: beside it. */
@@ -58,15 +57,27 @@ static int64_t place_of(const kern_conv *c, int64_t pixel, int64_t tap) {
   return at;
 }
 
+typedef struct job {
+  kern_conv c;
+  kern_i8_layout l;
+  kern_i8_window window;
+  bool depthwise;
+  const uint8_t *w;
+  int zero;
+} job;
+
 /* Output channel `n` of a group, at a pixel of an image. */
-static int32_t sum_of(const kern_conv *c, const kern_i8_layout *l, const uint8_t *image, const uint8_t *w, int zero,
-                      int64_t pixel, int64_t group, int64_t n) {
+static int32_t sum_of(const job *j, const uint8_t *image, int64_t pixel, int64_t group, int64_t n) {
+  const kern_conv *c = &j->c;
   int32_t sum = 0;
   for (int64_t tap = 0; tap < c->taps; tap++) {
     const int64_t at = place_of(c, pixel, tap);
-    for (int64_t k = 0; k < c->group_in && at >= 0; k++)
-      sum += (image[(at * c->groups + group) * c->group_in + k] - zero) *
-             kern_i8_weight(l, w, group, n, tap * c->group_in + k);
+    for (int64_t k = 0; k < c->group_in && at >= 0; k++) {
+      const int8_t weight =
+          j->depthwise ? kern_i8_weight(&j->l, j->w, 0, group, kern_i8_depthwise_k(&j->window, j->l.depth, tap))
+                       : kern_i8_weight(&j->l, j->w, group, n, tap * c->group_in + k);
+      sum += (image[(at * c->groups + group) * c->group_in + k] - j->zero) * weight;
+    }
   }
   return sum;
 }
@@ -74,22 +85,22 @@ static int32_t sum_of(const kern_conv *c, const kern_i8_layout *l, const uint8_t
 static td_status reference(const base_call *call) {
   const int64_t count = base_tensor_numel(base_out(call, 0));
   kern_i8_scales s = kern_i8_scales_of(call->attrs);
-  kern_i8_layout l;
-  kern_conv c;
+  job j = {.w = base_in(call, 1)->data, .zero = (int)s.x_zero};
   if (count == 0) return TD_OK;
-  TRY(kern_conv_sizes(call, &c));
-  if (!kern_i8_layout_of(c.groups, c.group_out, c.taps * c.group_in, s.panel, s.depth, &l))
+  TRY(kern_conv_sizes(call, &j.c));
+  j.window = kern_i8_window_of(&j.c);
+  if (!kern_i8_window_layout(&j.window, s.panel, s.depth, &j.l, &j.depthwise))
     return ops_fail(call, "the window is too large");
-  const uint8_t *x = ops_i8_values(call, &s), *w = base_in(call, 1)->data;
+  const uint8_t *x = ops_i8_values(call, &s);
   int32_t *sums = base_call_scratch(call, (size_t)count, sizeof *sums);
   if (!x || !sums) return base_no_memory(call->err, "scratch");
-  const int64_t channels = c.groups * c.group_out;
+  const int64_t channels = j.c.groups * j.c.group_out;
   for (int64_t i = 0; i < count; i++) {
     const int64_t pixel = i / channels, n = i % channels;
-    const uint8_t *image = x + pixel / c.out_size * c.in_size * c.groups * c.group_in;
-    sums[i] = sum_of(&c, &l, image, w, (int)s.x_zero, pixel % c.out_size, n / c.group_out, n % c.group_out);
+    const uint8_t *image = x + pixel / j.c.out_size * j.c.in_size * j.c.groups * j.c.group_in;
+    sums[i] = sum_of(&j, image, pixel % j.c.out_size, n / j.c.group_out, n % j.c.group_out);
   }
-  return ops_i8_finish(call, &l, &s, sums);
+  return ops_i8_finish(call, &j.l, &s, sums);
 }
 
 static const kern_row *kernel(const ir_kernel_query *query) { return ops_i8_kernel(KERN_CONV_I8, query); }
@@ -110,9 +121,14 @@ static bool cases(ir_case *c, uint32_t number) {
                                  {1, 4, 4, 4, {5, 5}, {3, 3}, 2, 1, {1, 1, 1, 1}},
                                  {1, 32, 64, 1, {9, 9}, {1, 1}, 2, 1, {0}},
                                  {0, 4, 4, 1, {5, 5}, {3, 3}, 1, 1, {0}},
-                                 {1, 20, 130, 1, {13, 12}, {1, 1}, 1, 1, {0}}};
+                                 {1, 20, 130, 1, {13, 12}, {1, 1}, 1, 1, {0}},
+                                 {2, 64, 64, 64, {5, 9}, {3, 3}, 1, 1, {1, 1, 1, 1}},
+                                 {1, 83, 83, 83, {6, 11}, {3, 3}, 2, 1, {0, 1, 1, 2}},
+                                 {1, 24, 24, 24, {7, 7}, {5, 5}, 1, 2, {4, 4, 4, 4}},
+                                 {1, 3, 3, 3, {4, 140}, {2, 7}, 1, 1, {0, 3, 0, 3}}};
   static const int64_t steps[][2] = {{1, 1}, {2, 2}};
-  static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL};
+  enum { ADDED = 1 << 30 }; /* a residual of 8 bits */
+  static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL, ADDED, 0};
   enum { BYTES = 4, FIRST = 4 }; /* variants of ops_case_i8 whose x is of 8 bits */
   const shape *s = &shapes[number / BYTES % OPS_COUNT(shapes)];
   if (number >= BYTES * OPS_COUNT(shapes)) return false;
@@ -126,9 +142,17 @@ static bool cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_INTS("dilation", steps[s->dilation - 1], 2));
   ops_case_arg(c, ARG_INT("groups", s->groups));
   ops_case_arg(c, ARG_INT("channels", s->out));
+  const bool depthwise = s->groups > 1 && s->groups == s->channels && s->groups == s->out;
   const int64_t k = s->channels / s->groups * s->kernel[0] * s->kernel[1];
-  return ops_case_i8(c, s->groups, s->out / s->groups, k, 4, x, FIRST + number % BYTES) &&
-         ops_case_epilogue(c, parts[number / BYTES % 3], number % 3 ? KERN_ACT_relu : KERN_ACT_clamp, false, 4, y);
+  const uint32_t variant = FIRST + number % BYTES, part = parts[number / BYTES % OPS_COUNT(parts)];
+  const int64_t depth = variant % 2 ? 4 : 2, rows = (s->kernel[0] + depth - 1) / depth * depth;
+  const bool made = depthwise ? ops_case_i8(c, 1, s->out, rows * s->kernel[1], 4, x, variant)
+                              : ops_case_i8(c, s->groups, s->out / s->groups, k, 4, x, variant);
+  if (!made) return false;
+  const bool adds = part == ADDED && variant / 2 % 4 >= 2; /* of which results are bytes */
+  return (adds ? ops_case_i8_residual(c, 4, y) : true) &&
+         ops_case_epilogue(c, adds ? 0 : part & (BIAS | RESIDUAL), number % 3 ? KERN_ACT_relu : KERN_ACT_clamp, adds, 4,
+                           y);
 }
 
 OPS_DECLARE(conv_i8);

@@ -42,7 +42,7 @@ static td_status infer(ir_infer *ctx) {
   TRY(infer_weights(ctx, dims[x->rank - 1], n, panel));
   dims[x->rank - 1] = n;
   TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
-  return ops_infer_epilogue(ctx);
+  return ops_infer_epilogue(ctx, TD_F32);
 }
 
 /* Rows of panels as rows of the matrix they hold. */

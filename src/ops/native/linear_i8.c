@@ -1,6 +1,7 @@
 /* linear_i8.c -- td::linear_i8(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: the sums over k of
  * (x_q - x_zero) w in integers, times x_scale and each column's scale, through an epilogue, and (y_scale > 0)
- * quantised. x_q is x, or x quantised where it is f32. Passes make it; weights: kernels/pack_i8.h. */
+ * quantised; kern_i8_direct says how where all stays in 8 bits. x_q is x, or x quantised where it is f32. Passes make
+ * it; weights: kernels/pack_i8.h. */
 #include "ops/common/i8_priv.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ static td_status infer(ir_infer *ctx) {
     return ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   dims[x->rank - 1] = n;
   TRY(ir_out(ctx, 0, dtype, x->rank, dims));
-  return ops_infer_epilogue(ctx);
+  return ops_i8_infer_epilogue(ctx);
 }
 
 static td_status reference(const base_call *call) {

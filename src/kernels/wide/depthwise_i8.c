@@ -1,0 +1,123 @@
+/* depthwise_i8.c -- td::conv_i8 where each channel meets a window of its own. Vectors lie along channels. For a strip
+ * of a row of the result, the rows of the image that its windows see are put side by side, BYTES_DEPTH of them to each
+ * channel of a column (b_zip): a dot instruction then adds taps that stand above one another, and each column serves
+ * all windows that see it. Sums are exact, so that strips change no bit. */
+#include "kernels/product_i8_priv.h"
+
+enum {
+  STRIP = 64,                                          /* pixels of a strip */
+  PIXELS = 4,                                          /* of a tile */
+  PANEL_ELEMENTS = V_LANES * BYTES_DEPTH,              /* of one dot instruction */
+  CELL_ELEMENTS = BYTES_PANELS * V_LANES * BYTES_DEPTH /* of BYTES_DEPTH rows of a column */
+};
+
+typedef struct job {
+  const i8_finish *f;
+  const kern_conv *c;
+  uint8_t flip;
+  int64_t rows, cells;   /* rows of taps; of BYTES_DEPTH of them, padded */
+  const uint8_t *beside; /* BYTES_ROW elements of what lies beside the image */
+  byte_x *zipped;        /* [column of the strip][cell][CELL_ELEMENTS] */
+} job;
+
+/* A strip of a row of the result, `count` pixels from `first` on, over `n` channels from `channel` on. */
+typedef struct strip {
+  const uint8_t *image;
+  int64_t row, first, count, channel, n;
+} strip;
+
+/* Row `r` of taps of a strip, at pixel 0 of the image's row; NULL: it lies beside the image. */
+static const uint8_t *row_of(const job *j, const strip *s, int64_t r) {
+  const kern_conv_axis *a = j->c->axis;
+  if (r >= j->rows) return NULL;
+  const int64_t i0 = s->row / a[1].out * a[0].stride - a[0].begin + r / a[1].kernel * a[0].dilation;
+  const int64_t i1 = s->row % a[1].out * a[1].stride - a[1].begin + r % a[1].kernel * a[1].dilation;
+  if (i0 < 0 || i0 >= a[0].in || i1 < 0 || i1 >= a[1].in) return NULL;
+  return s->image + (i0 * a[1].in + i1) * a[2].in * j->c->groups + s->channel;
+}
+
+static void zip(const job *j, const strip *s) {
+  const kern_conv_axis *a = &j->c->axis[KERN_CONV_AXES - 1];
+  const int64_t columns = (s->count - 1) * a->stride + (a->kernel - 1) * a->dilation + 1;
+  for (int64_t cell = 0; cell < j->cells; cell++) {
+    const uint8_t *row[BYTES_DEPTH];
+    for (int r = 0; r < BYTES_DEPTH; r++) row[r] = row_of(j, s, cell * BYTES_DEPTH + r);
+    byte_x *to = j->zipped + cell * CELL_ELEMENTS;
+    for (int64_t column = 0; column < columns; column++, to += j->cells * CELL_ELEMENTS) {
+      const int64_t i = s->first * a->stride - a->begin + column;
+      const bool inside = i >= 0 && i < a->in;
+      const uint8_t *from[BYTES_DEPTH];
+      V_FOR(r, BYTES_DEPTH) from[r] = inside && row[r] ? row[r] + i * j->c->groups : j->beside;
+      for (int64_t at = 0; at < s->n; at += V_LANES)
+        b_zip(to + at * BYTES_DEPTH, from, at, base_min_i64(V_LANES, s->n - at), j->flip);
+    }
+  }
+}
+
+/* Sums of pixels from `pixel` of the strip on, over panels from `panel` of the block on. */
+V_TEMPLATE void tile(const job *j, const strip *s, int64_t pixel, int64_t panel, int32_t *sums, const int pixels,
+                     const int panels) {
+  const kern_conv_axis *a = &j->c->axis[KERN_CONV_AXES - 1];
+  const kern_i8_layout *l = &j->f->p->l;
+  const int64_t lane = s->channel + panel * V_LANES, cell = j->cells * CELL_ELEMENTS;
+  const int8_t *w = (const int8_t *)j->f->p->w + l->data + lane / V_LANES * l->panel_bytes;
+  const byte_x *x = j->zipped + pixel * a->stride * cell + panel * PANEL_ELEMENTS;
+  vi sum[PIXELS * BYTES_PANELS];
+  V_FOR(r, pixels) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(j->f->start + lane + p * V_LANES);
+  for (int64_t k = 0; k < a->kernel; k++, x += a->dilation * cell)
+    for (int64_t c = 0; c < j->cells; c++, w += PANEL_ELEMENTS) V_FOR(p, panels) {
+        const vi b = b_load(w + p * l->panel_bytes);
+        V_FOR(r, pixels) {
+          const byte_x *at = x + r * a->stride * cell + c * CELL_ELEMENTS + p * PANEL_ELEMENTS;
+          sum[r * panels + p] = b_dot(sum[r * panels + p], b_load_x(at), b);
+        }
+      }
+  V_FOR(r, pixels) V_FOR(p, panels) b_store_i32(sums + r * BYTES_ROW + p * V_LANES, sum[r * panels + p]);
+}
+
+static void run_tile(const job *j, const strip *s, int64_t pixel, int64_t pixels, int32_t *sums) {
+  const int64_t panels = (s->n + V_LANES - 1) / V_LANES;
+  if (panels == BYTES_PANELS && pixels == PIXELS) tile(j, s, pixel, 0, sums, PIXELS, BYTES_PANELS);
+  else if (panels == BYTES_PANELS) tile(j, s, pixel, 0, sums, 1, BYTES_PANELS);
+  else
+    for (int64_t panel = 0; panel < panels; panel++) {
+      if (pixels == PIXELS) tile(j, s, pixel, panel, sums + panel * V_LANES, PIXELS, 1);
+      else tile(j, s, pixel, panel, sums + panel * V_LANES, 1, 1);
+    }
+}
+
+static void run_strip(const job *j, const strip *s, int64_t out) {
+  zip(j, s);
+  for (int64_t pixel = 0, done; pixel < s->count; pixel += done) {
+    _Alignas(64) float sums[PIXELS * BYTES_ROW];
+    done = s->count - pixel >= PIXELS ? PIXELS : 1;
+    run_tile(j, s, pixel, done, (int32_t *)(void *)sums);
+    KERN_PART_NAME(i8_finish)(j->f, sums, out + pixel, done, 0, s->channel, s->n);
+  }
+}
+
+td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip) {
+  const kern_conv_axis *a = c->axis;
+  const int64_t rows = a[0].kernel * a[1].kernel, cells = (rows + BYTES_DEPTH - 1) / BYTES_DEPTH;
+  const int64_t columns = (base_min_i64(STRIP, a[2].out) - 1) * a[2].stride + (a[2].kernel - 1) * a[2].dilation + 1;
+  const int64_t strips = (a[2].out + STRIP - 1) / STRIP, blocks = (c->groups + BYTES_ROW - 1) / BYTES_ROW;
+  const int64_t out_rows = a[0].out * a[1].out, tasks = c->batch * out_rows * strips * blocks;
+  uint8_t beside[BYTES_ROW];
+  i8_finish f;
+  memset(beside, (int)p->s.x_zero ^ flip, sizeof beside);
+  TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
+  job j = {.f = &f, .c = c, .flip = flip, .rows = rows, .cells = cells, .beside = beside};
+  j.zipped = base_call_scratch(p->call, (size_t)columns, (size_t)(cells * CELL_ELEMENTS) * sizeof *j.zipped);
+  if (!j.zipped) return base_no_memory(p->call->err, "scratch");
+  for (int64_t t = base_call_first(p->call, tasks); t < tasks; t = base_call_next(p->call, t, tasks)) {
+    const int64_t block = t % blocks, at = t / blocks % strips, row = t / blocks / strips;
+    strip s = {.image = (const uint8_t *)p->x + row / out_rows * c->in_size * c->groups,
+               .row = row % out_rows,
+               .first = at * STRIP,
+               .channel = block * BYTES_ROW};
+    s.count = base_min_i64(STRIP, a[2].out - s.first);
+    s.n = base_min_i64(BYTES_ROW, c->groups - s.channel);
+    run_strip(&j, &s, row * a[2].out + s.first);
+  }
+  return TD_OK;
+}

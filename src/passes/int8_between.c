@@ -1,0 +1,186 @@
+/* int8_between.c -- what stands between quantised products stays in 8 bits:
+ *
+ *     quantize(conv_i8(...)) or of linear_i8        -> the same with a result of 8 bits
+ *     quantize(relu(conv_i8(...))), clamp the same  -> the same with limits
+ *     quantize(dequantize(conv_i8(...)) + dequantize(r))   -> the same with a residual of 8 bits
+ *     max_pool(dequantize(q)), views the same       -> dequantize(max_pool(q))
+ *     cat(dequantize(a), dequantize(b)) of one scale -> dequantize(cat(a, b))
+ *     quantize(dequantize(q)) of one scale          -> q
+ *
+ * Rules of the pass int8. What is kept: types; numbers, but for the rounding that kern_i8_direct (pack_i8.h) tells. */
+#include "kernels/pack_i8.h"
+#include "passes/int8_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what a quantisation reads ---- */
+
+/* A product of bytes, as it is or, of an image, behind the permutation of its channels: a copy, for nodes move. */
+typedef struct product {
+  ir_node_def node;
+  bool image;
+} product;
+
+static bool find_product(passes_edit *e, ir_value v, product *p) {
+  const ir_node_def *node = passes_only_producer(e, v, "td::linear_i8");
+  const ir_node_def *turned = node ? NULL : passes_only_producer(e, v, "aten::permute");
+  p->image = turned != NULL;
+  if (turned) node = passes_only_producer(e, turned->in[0], "td::conv_i8");
+  if (node) p->node = *node;
+  return node != NULL;
+}
+
+static bool is_plain(const product *p) {
+  return strcmp(passes_str(&p->node, "act"), "none") == 0 && p->node.in_count <= KERN_IN_RESIDUAL;
+}
+
+/* The limits that an activation sets: `v` is what it limits then. False: they cannot be told. */
+static bool find_limits(passes_edit *e, ir_value *v, base_arg *act, uint32_t *count) {
+  const ir_node_def *relu = passes_only_producer(e, *v, "aten::relu"),
+                    *clamp = relu ? NULL : passes_only_producer(e, *v, "aten::clamp");
+  double low = -INFINITY, high = INFINITY;
+  *count = 0;
+  if (!relu && !clamp) return true;
+  if (clamp && ((clamp->in_count > 1 && clamp->in[1].id && !passes_number(e, clamp->in[1], &low)) ||
+                (clamp->in_count > 2 && clamp->in[2].id && !passes_number(e, clamp->in[2], &high)) || !(low <= high)))
+    return false;
+  *v = (relu ? relu : clamp)->in[0];
+  act[0] = ARG_STR("act", relu ? "relu" : "clamp");
+  act[1] = ARG_FLOAT("act_a", relu ? 0 : low);
+  act[2] = ARG_FLOAT("act_b", relu ? 0 : high);
+  *count = 3;
+  return true;
+}
+
+/* The product anew in place of `id`, with these operands and changed attributes. */
+static td_status rebuild(passes_edit *e, ir_node id, const product *p, const ir_value *in, uint32_t in_count,
+                         const base_arg *changed, uint32_t changes) {
+  base_arg args[2 * IR_NODE_ARGS];
+  const uint32_t count = ir_node_args(&p->node, args);
+  for (uint32_t i = 0; i < changes; i++) *passes_arg(args, count, changed[i].name) = changed[i];
+  ir_value made;
+  const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = count};
+  TRY(passes_add(e, id, p->node.op->name, spec, &p->node, &made));
+  if (p->image) TRY(int8_permute_channels(e, id, made, false, &made));
+  return passes_take_place(e, id, made);
+}
+
+/* ---- quantisations ---- */
+
+static td_status quantize_product(passes_edit *e, ir_node id, const int8_activation *y, ir_value from,
+                                  const base_arg *limits, uint32_t limit_count, bool *done) {
+  product p;
+  base_arg args[6];
+  if (!find_product(e, from, &p) || ir_type_of(e->graph, p.node.out[0])->dtype != TD_F32) return TD_OK;
+  if (limit_count && !is_plain(&p)) return TD_OK;
+  for (uint32_t i = 0; i < limit_count; i++) args[i] = limits[i];
+  args[limit_count] = ARG_FLOAT("y_scale", y->scale);
+  args[limit_count + 1] = ARG_INT("y_zero", y->zero);
+  args[limit_count + 2] = ARG_BOOL("y_signed", y->dtype == TD_I8);
+  *done = true;
+  return rebuild(e, id, &p, p.node.in, p.node.in_count, args, limit_count + 3);
+}
+
+/* Can the product whose result of 8 bits `t` shows take a residual? Alone, nothing in between, and the type is y's. */
+static bool takes_residual(passes_edit *e, const int8_activation *t, td_dtype y, product *p) {
+  if (t->dtype != y || !find_product(e, t->q, p) || ir_type_of(e->graph, p->node.out[0])->dtype != y) return false;
+  return is_plain(p) && (p->node.in_count <= KERN_IN_BIAS || !p->node.in[KERN_IN_BIAS].id) &&
+         passes_float(&p->node, "y_scale") == t->scale && passes_int(&p->node, "y_zero") == t->zero;
+}
+
+static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation *y, ir_value from,
+                              const base_arg *limits, uint32_t limit_count) {
+  const ir_node_def *found = passes_only_producer(e, from, "aten::add");
+  if (!found) return TD_OK;
+  const ir_node_def sum = *found;
+  for (uint32_t side = 0; side < 2; side++) {
+    int8_activation t, r;
+    product p;
+    if (passes_uses(e, sum.in[side]) != 1 || !int8_find_activation(e, sum.in[side], &t) ||
+        !int8_find_activation(e, sum.in[1 - side], &r) || !takes_residual(e, &t, y->dtype, &p) ||
+        !ir_type_equal(ir_type_of(e->graph, sum.in[0]), ir_type_of(e->graph, sum.in[1])))
+      continue;
+    base_arg args[] = {ARG_FLOAT("t_scale", t.scale),
+                       ARG_INT("t_zero", t.zero),
+                       ARG_FLOAT("r_scale", r.scale),
+                       ARG_INT("r_zero", int8_unsigned_zero(&r)),
+                       ARG_FLOAT("y_scale", y->scale),
+                       ARG_INT("y_zero", y->zero),
+                       ARG_BOOL("act_late", limit_count > 0),
+                       {0},
+                       {0},
+                       {0}};
+    for (uint32_t i = 0; i < limit_count; i++) args[7 + i] = limits[i];
+    ir_value in[KERN_IN_RESIDUAL + 1] = {p.node.in[0], p.node.in[1], IR_NO_VALUE, r.q};
+    if (p.image) TRY(int8_permute_channels(e, id, r.q, true, &in[KERN_IN_RESIDUAL]));
+    return rebuild(e, id, &p, in, KERN_IN_RESIDUAL + 1, args, 7 + limit_count);
+  }
+  return TD_OK;
+}
+
+td_status int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const base_tensor *zeros, *scale = passes_constant(e, node, 1);
+  int8_activation y, x;
+  base_arg limits[3];
+  uint32_t limit_count;
+  ir_value from = node->in[0];
+  bool done = false;
+  if (!int8_find_optional(e, node, 2, &zeros) || !int8_activation_of(e, node->out[0], scale, zeros, &y) ||
+      ir_type_of(e->graph, from)->dtype != TD_F32)
+    return TD_OK;
+  if (int8_find_activation(e, from, &x) && x.dtype == y.dtype && x.scale == y.scale && x.zero == y.zero)
+    return passes_take_place(e, id, x.q);
+  if (!find_limits(e, &from, limits, &limit_count)) return TD_OK;
+  TRY(quantize_product(e, id, &y, from, limits, limit_count, &done));
+  return done ? TD_OK : quantize_sum(e, id, &y, from, limits, limit_count);
+}
+
+/* ---- what moves elements, or takes the largest of some ---- */
+
+/* `v`, of the scale of the dequantisation that gave `like`, in place of `id`. */
+static td_status dequantize_at(passes_edit *e, ir_node id, ir_value like, ir_value v) {
+  const ir_node_def dequantize = *passes_producer(e, like, "td::dequantize_linear");
+  ir_value in[3], made;
+  base_arg args[2 * IR_NODE_ARGS];
+  for (uint32_t i = 0; i < dequantize.in_count; i++) in[i] = dequantize.in[i];
+  in[0] = v;
+  const ir_new_node spec = {
+      .in = in, .in_count = dequantize.in_count, .args = args, .arg_count = ir_node_args(&dequantize, args)};
+  TRY(passes_add(e, id, "td::dequantize_linear", spec, NULL, &made));
+  return passes_take_place(e, id, made);
+}
+
+/* The node again over bytes. */
+static td_status move_bytes(passes_edit *e, ir_node id, const ir_node_def *node, const ir_value *in) {
+  const ir_value like = node->in[0];
+  base_arg *args = base_new(e->scratch, base_arg, (size_t)node->op->attr_count + 1);
+  ir_value made;
+  if (!args) return base_no_memory(e->err, "a pass");
+  const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = ir_node_args(node, args)};
+  TRY(passes_add(e, id, node->op->name, spec, NULL, &made));
+  return dequantize_at(e, id, like, made);
+}
+
+td_status int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node) {
+  int8_activation x;
+  ir_value in[8];
+  if (node->in_count > 8 || !int8_find_activation(e, node->in[0], &x)) return TD_OK;
+  for (uint32_t i = 1; i < node->out_count; i++)
+    if (passes_uses(e, node->out[i])) return TD_OK;
+  for (uint32_t i = 0; i < node->in_count; i++) in[i] = i ? node->in[i] : x.q;
+  return move_bytes(e, id, node, in);
+}
+
+td_status int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node) {
+  int8_activation first, x;
+  ir_value *in = base_new(e->scratch, ir_value, (size_t)node->in_count + 1);
+  if (!in) return base_no_memory(e->err, "a pass");
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    if (!int8_find_activation(e, node->in[i], &x)) return TD_OK;
+    if (i == 0) first = x;
+    if (x.dtype != first.dtype || x.scale != first.scale || x.zero != first.zero) return TD_OK;
+    in[i] = x.q;
+  }
+  return node->in_count ? move_bytes(e, id, node, in) : TD_OK;
+}

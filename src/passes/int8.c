@@ -4,6 +4,7 @@
  *     where q, scale, zero = dynamic_quantize_linear(x)
  *     convolution(dequantize(q), dequantize(W), b)         -> first(conv_i8(last(q), W, b)), scales as attributes
  *     matmul(dequantize(q), dequantize(W)), gemm the same  -> linear_i8(q, W)
+ *     qlinear_conv(...), qlinear_matmul(...)               -> the same with a result of 8 bits
  *     quantize(conv_i8(...)) or of linear_i8               -> the same with a result of 8 bits
  *
  * where first and last permute as the pass channels_last says; int8_between.c has what stands between products.
@@ -33,7 +34,7 @@ typedef struct origin {
 
 static const kern_row *row_of(const passes_edit *e) { return kern_select(KERN_LINEAR_I8, TD_I8, e->setting->isa); }
 
-double int8_number(const base_tensor *t, int64_t i) {
+double passes_int8_number(const base_tensor *t, int64_t i) {
   return base_load_f64(t->dtype, t->data, base_tensor_numel(t) == 1 ? 0 : i);
 }
 
@@ -42,18 +43,18 @@ static bool is_vector(const base_tensor *t, int64_t n) {
   return t && base_tensor_contiguous(t) && (count == 1 || (t->rank == 1 && count == n));
 }
 
-bool int8_find_optional(passes_edit *e, const ir_node_def *node, uint32_t index, const base_tensor **t) {
+bool passes_int8_find_optional(passes_edit *e, const ir_node_def *node, uint32_t index, const base_tensor **t) {
   const bool given = node->in_count > index && node->in[index].id;
   *t = given ? passes_constant(e, node, index) : NULL;
   return *t || !given;
 }
 
-bool int8_is_bytes(td_dtype dtype) { return base_is_int(dtype) && base_dtype(dtype)->bits == 8; }
+bool passes_int8_is_bytes(td_dtype dtype) { return base_is_int(dtype) && base_dtype(dtype)->bits == 8; }
 
 /* Weights less their zero points. *fits: they are constants, and within i8. */
 static td_status read_weights(passes_edit *e, const origin *o, weights *w, bool *fits) {
   const base_tensor *t = o->t;
-  *fits = t && base_tensor_contiguous(t) && int8_is_bytes(t->dtype) && base_tensor_numel(t) > 0 &&
+  *fits = t && base_tensor_contiguous(t) && passes_int8_is_bytes(t->dtype) && base_tensor_numel(t) > 0 &&
           base_tensor_numel(t) / o->n <= KERN_I8_MAX_K && (!o->zeros || is_vector(o->zeros, o->n)) &&
           is_vector(o->scales, o->n) && o->scales->dtype == TD_F32;
   if (!*fits) return TD_OK;
@@ -62,8 +63,8 @@ static td_status read_weights(passes_edit *e, const origin *o, weights *w, bool 
   w->scales = base_new(e->scratch, float, (size_t)w->n);
   if (!w->values || !w->scales) return base_no_memory(e->err, "weights");
   for (int64_t n = 0; n < w->n; n++) {
-    const double zero = o->zeros ? int8_number(o->zeros, n) : 0;
-    w->scales[n] = (float)int8_number(o->scales, n);
+    const double zero = o->zeros ? passes_int8_number(o->zeros, n) : 0;
+    w->scales[n] = (float)passes_int8_number(o->scales, n);
     for (int64_t k = 0; k < w->k; k++) {
       const int64_t at = n * o->n_step + k / o->channels + k % o->channels * o->channel_step;
       const double value = base_load_f64(t->dtype, t->data, at) - zero;
@@ -132,7 +133,8 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
     const base_tensor *zeros;
     weights read;
     bool fits = false;
-    if (!w || w->rank != 2 || base_tensor_numel(w) == 0 || !scales || !int8_find_optional(e, &product, W_ZERO, &zeros))
+    if (!w || w->rank != 2 || base_tensor_numel(w) == 0 || !scales ||
+        !passes_int8_find_optional(e, &product, W_ZERO, &zeros))
       return TD_OK;
     origin from = origin_of_matrix(w, false);
     from.scales = scales, from.zeros = zeros;
@@ -151,31 +153,31 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
 
 /* ---- static: between dequantisations and quantisations ---- */
 
-bool int8_find_stored(passes_edit *e, ir_value v, int8_stored *s) {
+bool passes_int8_find_stored(passes_edit *e, ir_value v, int8_stored *s) {
   const ir_node_def *node = v.id ? passes_producer(e, v, "td::dequantize_linear") : NULL;
   if (!node || passes_int(node, "block_size") || ir_type_of(e->graph, v)->dtype != TD_F32) return false;
   *s = (int8_stored){.q = node->in[0], .scales = passes_constant(e, node, 1), .axis = passes_int(node, "axis")};
   if (s->axis < 0) s->axis += ir_type_of(e->graph, v)->rank;
-  return s->scales && int8_find_optional(e, node, 2, &s->zeros);
+  return s->scales && passes_int8_find_optional(e, node, 2, &s->zeros);
 }
 
-bool int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
-                        int8_activation *a) {
+bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
+                               int8_activation *a) {
   const ir_type *type = ir_type_of(e->graph, q);
   if (!scale || base_tensor_numel(scale) != 1 || (zero && base_tensor_numel(zero) != 1)) return false;
-  *a = (int8_activation){q, type->dtype, int8_number(scale, 0), zero ? (int64_t)int8_number(zero, 0) : 0};
-  return int8_is_bytes(type->dtype) && type->rank > 0 && !passes_constant_value(e, q) && a->scale > 0 &&
+  *a = (int8_activation){q, type->dtype, passes_int8_number(scale, 0), zero ? (int64_t)passes_int8_number(zero, 0) : 0};
+  return passes_int8_is_bytes(type->dtype) && type->rank > 0 && !passes_constant_value(e, q) && a->scale > 0 &&
          isfinite((float)a->scale) && isfinite(1 / (float)a->scale);
 }
 
-bool int8_find_activation(passes_edit *e, ir_value v, int8_activation *a) {
+bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a) {
   int8_stored s;
-  return int8_find_stored(e, v, &s) && int8_activation_of(e, s.q, s.scales, s.zeros, a);
+  return passes_int8_find_stored(e, v, &s) && passes_int8_activation_of(e, s.q, s.scales, s.zeros, a);
 }
 
-int64_t int8_unsigned_zero(const int8_activation *a) { return a->zero + (a->dtype == TD_I8 ? 128 : 0); }
+int64_t passes_int8_unsigned_zero(const int8_activation *a) { return a->zero + (a->dtype == TD_I8 ? 128 : 0); }
 
-td_status int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out) {
+td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out) {
   int64_t order[BASE_MAX_RANK];
   (to_last ? passes_order_last : passes_order_first)(ir_type_of(e->graph, v)->rank, order);
   return passes_permute(e, at, v, order, out);
@@ -183,7 +185,7 @@ td_status int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_
 
 /* Constant weights of bytes, their scales along `axis` or one for all. */
 static bool find_weights(passes_edit *e, ir_value v, int64_t axis, int8_stored *s, const base_tensor **t) {
-  if (!int8_find_stored(e, v, s) || (base_tensor_numel(s->scales) != 1 && s->axis != axis)) return false;
+  if (!passes_int8_find_stored(e, v, s) || (base_tensor_numel(s->scales) != 1 && s->axis != axis)) return false;
   *t = passes_constant_value(e, s->q);
   return *t && base_tensor_numel(*t) > 0;
 }
@@ -203,8 +205,8 @@ static td_status take_bias(passes_edit *e, product *p, const base_tensor *t, con
   int32_t *bias = base_new(e->scratch, int32_t, (size_t)p->w.n);
   if (!bias) return base_no_memory(e->err, "a bias");
   for (int64_t i = 0; i < p->w.n && fits; i++) {
-    const double value = int8_number(t, i) - (s->zeros ? int8_number(s->zeros, i) : 0);
-    fits = (float)int8_number(s->scales, i) == (float)p->x.scale * p->w.scales[i] && fabs(value) <= MOST_BIAS;
+    const double value = passes_int8_number(t, i) - (s->zeros ? passes_int8_number(s->zeros, i) : 0);
+    fits = (float)passes_int8_number(s->scales, i) == (float)p->x.scale * p->w.scales[i] && fabs(value) <= MOST_BIAS;
     bias[i] = fits ? (int32_t)value : 0;
   }
   if (fits) p->w.bias = bias;
@@ -219,7 +221,7 @@ static td_status make_bias(passes_edit *e, ir_value v, product *p, bool *fits) {
   *fits = true;
   p->bias = v;
   if (!v.id) return TD_OK;
-  if (!t && int8_find_stored(e, v, &s)) t = passes_constant_value(e, s.q);
+  if (!t && passes_int8_find_stored(e, v, &s)) t = passes_constant_value(e, s.q);
   *fits = t && t->rank == 1 && t->dims[0] == n && base_tensor_contiguous(t) && (s.scales || t->dtype == TD_F32) &&
           (!s.scales || is_vector(s.scales, n)) && (!s.zeros || is_vector(s.zeros, n));
   if (!*fits || !s.scales) return TD_OK;
@@ -229,9 +231,35 @@ static td_status make_bias(passes_edit *e, ir_value v, product *p, bool *fits) {
   float *to = base_arena_alloc_uncleared(e->graph->constants, (size_t)n * sizeof *to + 1, 64);
   if (!to) return base_no_memory(e->err, "a bias");
   for (int64_t i = 0; i < n; i++)
-    to[i] = (float)((int8_number(t, i) - (s.zeros ? int8_number(s.zeros, i) : 0)) * int8_number(s.scales, i));
+    to[i] = (float)((passes_int8_number(t, i) - (s.zeros ? passes_int8_number(s.zeros, i) : 0)) *
+                    passes_int8_number(s.scales, i));
   const base_tensor made = base_tensor_of(to, TD_F32, 1, &n);
   return ir_add_constant(e->graph, &made, NULL, &p->bias, e->err);
+}
+
+enum { PRODUCT_ARGS = 7 }; /* those that say what x, the packed weights and the result are */
+
+/* `y` NULL: the result is f32. */
+static void set_product_args(passes_edit *e, const product *p, const int8_activation *y, base_arg *args) {
+  const kern_row *row = row_of(e);
+  args[0] = ARG_INT("panel8", row->lanes);
+  args[1] = ARG_INT("depth", kern_i8_depth(row));
+  args[2] = ARG_FLOAT("x_scale", p->x.scale);
+  args[3] = ARG_INT("x_zero", passes_int8_unsigned_zero(&p->x));
+  args[4] = ARG_FLOAT("y_scale", y ? y->scale : 0);
+  args[5] = ARG_INT("y_zero", y ? y->zero : 0);
+  args[6] = ARG_BOOL("y_signed", y && y->dtype == TD_I8);
+}
+
+static td_status add_linear(passes_edit *e, ir_node id, const ir_node_def *node, const product *p,
+                            const int8_activation *y) {
+  ir_value in[3] = {p->x.q, IR_NO_VALUE, p->bias}, made;
+  base_arg args[1 + PRODUCT_ARGS] = {ARG_INT("n", p->w.n)};
+  TRY(pack_matrix(e, &p->w, &in[1]));
+  set_product_args(e, p, y, args + 1);
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 1 + PRODUCT_ARGS};
+  TRY(passes_add(e, id, "td::linear_i8", spec, node, &made));
+  return passes_take_place(e, id, made);
 }
 
 static td_status make_linear(passes_edit *e, ir_node id, const ir_node_def *node, bool transposed) {
@@ -240,22 +268,14 @@ static td_status make_linear(passes_edit *e, ir_node id, const ir_node_def *node
   int8_stored s;
   product p;
   bool fits;
-  if (!int8_find_activation(e, matmul.in[0], &p.x) || !find_weights(e, matmul.in[1], !transposed, &s, &t) ||
+  if (!passes_int8_find_activation(e, matmul.in[0], &p.x) || !find_weights(e, matmul.in[1], !transposed, &s, &t) ||
       t->rank != 2)
     return TD_OK;
   origin from = origin_of_matrix(t, transposed);
   from.scales = s.scales, from.zeros = s.zeros;
   TRY(read_weights(e, &from, &p.w, &fits));
   if (fits) TRY(make_bias(e, matmul.in_count > 2 ? matmul.in[2] : IR_NO_VALUE, &p, &fits));
-  if (!fits) return TD_OK;
-  ir_value in[3] = {p.x.q, IR_NO_VALUE, p.bias}, made;
-  TRY(pack_matrix(e, &p.w, &in[1]));
-  const base_arg args[] = {ARG_INT("n", p.w.n), ARG_INT("panel8", row_of(e)->lanes),
-                           ARG_INT("depth", kern_i8_depth(row_of(e))), ARG_FLOAT("x_scale", p.x.scale),
-                           ARG_INT("x_zero", int8_unsigned_zero(&p.x))};
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 5};
-  TRY(passes_add(e, id, "td::linear_i8", spec, &matmul, &made));
-  return passes_take_place(e, id, made);
+  return fits ? add_linear(e, id, &matmul, &p, NULL) : TD_OK;
 }
 
 static td_status visit_matmul(passes_edit *e, ir_node id, const ir_node_def *node) {
@@ -268,6 +288,37 @@ static td_status visit_gemm(passes_edit *e, ir_node id, const ir_node_def *node)
   return plain ? make_linear(e, id, node, passes_int(node, "trans_b")) : TD_OK;
 }
 
+/* ---- QLinear nodes: the same with scales, zero points and the result's as operands ---- */
+
+enum { Q_X, Q_X_SCALE, Q_X_ZERO, Q_W, Q_W_SCALE, Q_W_ZERO, Q_Y_SCALE, Q_Y_ZERO, Q_BIAS };
+
+/* x, the weights and the result of a node with such operands; a bias of i32 is in units of both scales. */
+static bool find_qlinear(passes_edit *e, const ir_node_def *node, product *p, int8_stored *s, int8_activation *y) {
+  const base_tensor *x_zero, *y_zero, *bias;
+  *s = (int8_stored){.q = node->in[Q_W], .scales = passes_constant(e, node, Q_W_SCALE)};
+  p->bias = IR_NO_VALUE;
+  return s->scales && passes_int8_find_optional(e, node, Q_W_ZERO, &s->zeros) && passes_constant(e, node, Q_W) &&
+         passes_int8_find_optional(e, node, Q_X_ZERO, &x_zero) &&
+         passes_int8_find_optional(e, node, Q_Y_ZERO, &y_zero) && passes_int8_find_optional(e, node, Q_BIAS, &bias) &&
+         (!bias || bias->dtype == TD_I32) &&
+         passes_int8_activation_of(e, node->in[Q_X], passes_constant(e, node, Q_X_SCALE), x_zero, &p->x) &&
+         passes_int8_activation_of(e, node->out[0], passes_constant(e, node, Q_Y_SCALE), y_zero, y);
+}
+
+static td_status take_integers(passes_edit *e, const ir_node_def *node, product *p, bool *fits) {
+  const base_tensor *t = passes_constant(e, node, Q_BIAS);
+  if (!t || !*fits) return TD_OK;
+  int32_t *bias = base_new(e->scratch, int32_t, (size_t)p->w.n);
+  if (!bias) return base_no_memory(e->err, "a bias");
+  *fits = t->rank == 1 && t->dims[0] == p->w.n && base_tensor_contiguous(t) && p->w.k <= KERN_I8_MAX_K / 4;
+  for (int64_t i = 0; i < p->w.n && *fits; i++) {
+    bias[i] = (int32_t)passes_int8_number(t, i);
+    *fits = bias[i] <= MOST_BIAS && bias[i] >= -MOST_BIAS;
+  }
+  p->w.bias = bias;
+  return TD_OK;
+}
+
 /* Windows as they are. */
 static bool is_convertible(const ir_node_def *node, const base_tensor *t) {
   const int64_t groups = passes_int(node, "groups");
@@ -276,7 +327,7 @@ static bool is_convertible(const ir_node_def *node, const base_tensor *t) {
 }
 
 /* Weights [channels, channels of a group, kernel...] as the kernel has them. */
-static td_status pack_windows(passes_edit *e, const base_tensor *t, int64_t groups, weights *w, ir_value *packed,
+static td_status pack_windows(passes_edit *e, const base_tensor *t, int64_t groups, const weights *w, ir_value *packed,
                               bool *fits) {
   const kern_row *row = row_of(e);
   const int64_t depth = kern_i8_depth(row);
@@ -297,31 +348,41 @@ static td_status pack_windows(passes_edit *e, const base_tensor *t, int64_t grou
 }
 
 static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, const base_tensor *t, const product *p,
-                          ir_value packed) {
+                          const int8_activation *y) {
   const uint32_t spatial = (uint32_t)t->rank - 2;
   int64_t stride[3], dilation[3], padding[6];
+  bool fits;
   for (uint32_t i = 0; i < 2 * spatial; i++) {
     padding[i] = passes_int_at(node, "padding", i, 0);
     if (i >= spatial) continue;
     stride[i] = passes_int_at(node, "stride", i, 1);
     dilation[i] = passes_int_at(node, "dilation", i, 1);
   }
-  const base_arg args[] = {ARG_INTS("kernel", t->dims + 2, spatial),
-                           ARG_INTS("stride", stride, spatial),
-                           ARG_INTS("padding", padding, 2 * spatial),
-                           ARG_INTS("dilation", dilation, spatial),
-                           ARG_INT("groups", passes_int(node, "groups")),
-                           ARG_INT("channels", t->dims[0]),
-                           ARG_INT("panel8", row_of(e)->lanes),
-                           ARG_INT("depth", kern_i8_depth(row_of(e))),
-                           ARG_FLOAT("x_scale", p->x.scale),
-                           ARG_INT("x_zero", int8_unsigned_zero(&p->x))};
-  ir_value in[3] = {IR_NO_VALUE, packed, p->bias}, made;
-  TRY(int8_permute_channels(e, id, p->x.q, true, &in[0]));
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 10};
+  base_arg args[6 + PRODUCT_ARGS] = {
+      ARG_INTS("kernel", t->dims + 2, spatial),      ARG_INTS("stride", stride, spatial),
+      ARG_INTS("padding", padding, 2 * spatial),     ARG_INTS("dilation", dilation, spatial),
+      ARG_INT("groups", passes_int(node, "groups")), ARG_INT("channels", t->dims[0])};
+  ir_value in[3] = {IR_NO_VALUE, IR_NO_VALUE, p->bias}, made;
+  TRY(pack_windows(e, t, passes_int(node, "groups"), &p->w, &in[1], &fits));
+  if (!fits) return TD_OK;
+  TRY(passes_int8_permute_channels(e, id, p->x.q, true, &in[0]));
+  set_product_args(e, p, y, args + 6);
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 6 + PRODUCT_ARGS};
   TRY(passes_add(e, id, "td::conv_i8", spec, node, &made));
-  TRY(int8_permute_channels(e, id, made, false, &made));
+  TRY(passes_int8_permute_channels(e, id, made, false, &made));
   return passes_take_place(e, id, made);
+}
+
+static origin origin_of_windows(const base_tensor *t, const int8_stored *s) {
+  const int64_t size = base_tensor_numel(t) / t->dims[0], taps = size / t->dims[1];
+  return (origin){.t = t,
+                  .scales = s->scales,
+                  .zeros = s->zeros,
+                  .n = t->dims[0],
+                  .taps = taps,
+                  .channels = t->dims[1],
+                  .n_step = size,
+                  .channel_step = taps};
 }
 
 static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def *node) {
@@ -330,40 +391,58 @@ static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def
   int8_stored s;
   product p;
   bool fits;
-  ir_value packed;
-  if (!int8_find_activation(e, conv.in[0], &p.x) || !find_weights(e, conv.in[1], 0, &s, &t) ||
+  if (!passes_int8_find_activation(e, conv.in[0], &p.x) || !find_weights(e, conv.in[1], 0, &s, &t) ||
       !is_convertible(&conv, t) || ir_type_of(e->graph, p.x.q)->rank != t->rank)
     return TD_OK;
-  const int64_t size = base_tensor_numel(t) / t->dims[0], taps = size / t->dims[1];
-  const origin from = {.t = t,
-                       .scales = s.scales,
-                       .zeros = s.zeros,
-                       .n = t->dims[0],
-                       .taps = taps,
-                       .channels = t->dims[1],
-                       .n_step = size,
-                       .channel_step = taps};
+  const origin from = origin_of_windows(t, &s);
   TRY(read_weights(e, &from, &p.w, &fits));
   if (fits) TRY(make_bias(e, conv.in_count > 2 ? conv.in[2] : IR_NO_VALUE, &p, &fits));
-  if (fits) TRY(pack_windows(e, t, passes_int(&conv, "groups"), &p.w, &packed, &fits));
-  return fits ? add_conv(e, id, &conv, t, &p, packed) : TD_OK;
+  return fits ? add_conv(e, id, &conv, t, &p, NULL) : TD_OK;
+}
+
+static td_status visit_qlinear_conv(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def conv = *node;
+  const base_tensor *t = passes_constant(e, node, Q_W);
+  int8_activation y;
+  int8_stored s;
+  product p;
+  bool fits;
+  if (!find_qlinear(e, node, &p, &s, &y) || !base_tensor_numel(t) || !is_convertible(&conv, t) ||
+      ir_type_of(e->graph, p.x.q)->rank != t->rank)
+    return TD_OK;
+  const origin from = origin_of_windows(t, &s);
+  TRY(read_weights(e, &from, &p.w, &fits));
+  TRY(take_integers(e, &conv, &p, &fits));
+  return fits ? add_conv(e, id, &conv, t, &p, &y) : TD_OK;
+}
+
+static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def matmul = *node;
+  const base_tensor *t = passes_constant(e, node, Q_W);
+  int8_activation y;
+  int8_stored s;
+  product p;
+  bool fits;
+  if (!find_qlinear(e, node, &p, &s, &y) || t->rank != 2 || !base_tensor_numel(t)) return TD_OK;
+  origin from = origin_of_matrix(t, false);
+  from.scales = s.scales, from.zeros = s.zeros;
+  TRY(read_weights(e, &from, &p.w, &fits));
+  return fits ? add_linear(e, id, &matmul, &p, &y) : TD_OK;
 }
 
 static const passes_rule rules[] = {{"aten::mul", visit_mul},
                                     {"aten::matmul", visit_matmul},
                                     {"td::gemm", visit_gemm},
                                     {"aten::convolution", visit_convolution},
-                                    {"td::max_pool", int8_visit_mover},
-                                    {"aten::permute", int8_visit_mover},
-                                    {"aten::view", int8_visit_mover},
-                                    {"aten::squeeze", int8_visit_mover},
-                                    {"aten::unsqueeze", int8_visit_mover},
-                                    {"aten::slice", int8_visit_mover},
-                                    {"td::flatten", int8_visit_mover},
-                                    {"aten::cat", int8_visit_cat},
-                                    {"td::quantize_linear", int8_visit_quantize}};
+                                    {"td::qlinear_conv", visit_qlinear_conv},
+                                    {"td::qlinear_matmul", visit_qlinear_matmul},
+                                    {"td::max_pool", passes_int8_visit_mover},
+                                    {"td::quantize_linear", passes_int8_visit_quantize}};
 
 static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  if (node->op->flags & IR_OP_JOIN) return passes_int8_visit_cat(e, id, node);
+  if (node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) return passes_int8_visit_mover(e, id, node);
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

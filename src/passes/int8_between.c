@@ -62,7 +62,7 @@ static td_status rebuild(passes_edit *e, ir_node id, const product *p, const ir_
   ir_value made;
   const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = count};
   TRY(passes_add(e, id, p->node.op->name, spec, &p->node, &made));
-  if (p->image) TRY(int8_permute_channels(e, id, made, false, &made));
+  if (p->image) TRY(passes_int8_permute_channels(e, id, made, false, &made));
   return passes_take_place(e, id, made);
 }
 
@@ -97,14 +97,14 @@ static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation 
   for (uint32_t side = 0; side < 2; side++) {
     int8_activation t, r;
     product p;
-    if (passes_uses(e, sum.in[side]) != 1 || !int8_find_activation(e, sum.in[side], &t) ||
-        !int8_find_activation(e, sum.in[1 - side], &r) || !takes_residual(e, &t, y->dtype, &p) ||
+    if (passes_uses(e, sum.in[side]) != 1 || !passes_int8_find_activation(e, sum.in[side], &t) ||
+        !passes_int8_find_activation(e, sum.in[1 - side], &r) || !takes_residual(e, &t, y->dtype, &p) ||
         !ir_type_equal(ir_type_of(e->graph, sum.in[0]), ir_type_of(e->graph, sum.in[1])))
       continue;
     base_arg args[] = {ARG_FLOAT("t_scale", t.scale),
                        ARG_INT("t_zero", t.zero),
                        ARG_FLOAT("r_scale", r.scale),
-                       ARG_INT("r_zero", int8_unsigned_zero(&r)),
+                       ARG_INT("r_zero", passes_int8_unsigned_zero(&r)),
                        ARG_FLOAT("y_scale", y->scale),
                        ARG_INT("y_zero", y->zero),
                        ARG_BOOL("act_late", limit_count > 0),
@@ -113,23 +113,23 @@ static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation 
                        {0}};
     for (uint32_t i = 0; i < limit_count; i++) args[7 + i] = limits[i];
     ir_value in[KERN_IN_RESIDUAL + 1] = {p.node.in[0], p.node.in[1], IR_NO_VALUE, r.q};
-    if (p.image) TRY(int8_permute_channels(e, id, r.q, true, &in[KERN_IN_RESIDUAL]));
+    if (p.image) TRY(passes_int8_permute_channels(e, id, r.q, true, &in[KERN_IN_RESIDUAL]));
     return rebuild(e, id, &p, in, KERN_IN_RESIDUAL + 1, args, 7 + limit_count);
   }
   return TD_OK;
 }
 
-td_status int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node) {
+td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node) {
   const base_tensor *zeros, *scale = passes_constant(e, node, 1);
   int8_activation y, x;
   base_arg limits[3];
   uint32_t limit_count;
   ir_value from = node->in[0];
   bool done = false;
-  if (!int8_find_optional(e, node, 2, &zeros) || !int8_activation_of(e, node->out[0], scale, zeros, &y) ||
+  if (!passes_int8_find_optional(e, node, 2, &zeros) || !passes_int8_activation_of(e, node->out[0], scale, zeros, &y) ||
       ir_type_of(e->graph, from)->dtype != TD_F32)
     return TD_OK;
-  if (int8_find_activation(e, from, &x) && x.dtype == y.dtype && x.scale == y.scale && x.zero == y.zero)
+  if (passes_int8_find_activation(e, from, &x) && x.dtype == y.dtype && x.scale == y.scale && x.zero == y.zero)
     return passes_take_place(e, id, x.q);
   if (!find_limits(e, &from, limits, &limit_count)) return TD_OK;
   TRY(quantize_product(e, id, &y, from, limits, limit_count, &done));
@@ -147,7 +147,7 @@ static td_status dequantize_at(passes_edit *e, ir_node id, ir_value like, ir_val
   in[0] = v;
   const ir_new_node spec = {
       .in = in, .in_count = dequantize.in_count, .args = args, .arg_count = ir_node_args(&dequantize, args)};
-  TRY(passes_add(e, id, "td::dequantize_linear", spec, NULL, &made));
+  TRY(passes_add(e, id, dequantize.op->name, spec, NULL, &made));
   return passes_take_place(e, id, made);
 }
 
@@ -162,22 +162,24 @@ static td_status move_bytes(passes_edit *e, ir_node id, const ir_node_def *node,
   return dequantize_at(e, id, like, made);
 }
 
-td_status int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node) {
+td_status passes_int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node) {
   int8_activation x;
   ir_value in[8];
-  if (node->in_count > 8 || !int8_find_activation(e, node->in[0], &x)) return TD_OK;
+  bool typed = false; /* it reads bits as another type */
+  for (uint32_t i = 0; i < node->op->attr_count; i++) typed |= node->op->attrs[i].kind == BASE_ATTR_DTYPE;
+  if (typed || node->in_count > 8 || !passes_int8_find_activation(e, node->in[0], &x)) return TD_OK;
   for (uint32_t i = 1; i < node->out_count; i++)
     if (passes_uses(e, node->out[i])) return TD_OK;
   for (uint32_t i = 0; i < node->in_count; i++) in[i] = i ? node->in[i] : x.q;
   return move_bytes(e, id, node, in);
 }
 
-td_status int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node) {
+td_status passes_int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node) {
   int8_activation first, x;
   ir_value *in = base_new(e->scratch, ir_value, (size_t)node->in_count + 1);
   if (!in) return base_no_memory(e->err, "a pass");
   for (uint32_t i = 0; i < node->in_count; i++) {
-    if (!int8_find_activation(e, node->in[i], &x)) return TD_OK;
+    if (!passes_int8_find_activation(e, node->in[i], &x)) return TD_OK;
     if (i == 0) first = x;
     if (x.dtype != first.dtype || x.scale != first.scale || x.zero != first.zero) return TD_OK;
     in[i] = x.q;

@@ -18,24 +18,24 @@ typedef struct int8_activation {
   int64_t zero;
 } int8_activation;
 
-bool int8_is_bytes(td_dtype dtype);
+bool passes_int8_is_bytes(td_dtype dtype);
 /* Element `i` of one or of n numbers. */
-double int8_number(const base_tensor *t, int64_t i);
+double passes_int8_number(const base_tensor *t, int64_t i);
 /* Operand `index`, which may be absent: *t is NULL then. False: it is there and no constant. */
-bool int8_find_optional(passes_edit *e, const ir_node_def *node, uint32_t index, const base_tensor **t);
-bool int8_find_stored(passes_edit *e, ir_value v, int8_stored *s);
+bool passes_int8_find_optional(passes_edit *e, const ir_node_def *node, uint32_t index, const base_tensor **t);
+bool passes_int8_find_stored(passes_edit *e, ir_value v, int8_stored *s);
 /* `q` with this scale and zero point. */
-bool int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
-                        int8_activation *a);
+bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
+                               int8_activation *a);
 /* The one that `v` is the dequantisation of. */
-bool int8_find_activation(passes_edit *e, ir_value v, int8_activation *a);
+bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a);
 /* Its zero point among 0 to 255, to which kernels turn signed bytes. */
-int64_t int8_unsigned_zero(const int8_activation *a);
+int64_t passes_int8_unsigned_zero(const int8_activation *a);
 /* Channels of an image to the end, or back. */
-td_status int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out);
+td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out);
 
 /* int8_between.c: rules of what stands between products. */
-td_status int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node);
-td_status int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node);
-td_status int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node);
+td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node);
+td_status passes_int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node);
+td_status passes_int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node);
 #endif

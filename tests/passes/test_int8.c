@@ -181,12 +181,44 @@ static void what_stands_between_products_stays_in_bytes(void **state) {
   base_arena_free(arena);
 }
 
+/* QLinearConv by its own reference: the arithmetic is the same, so all bits are. */
+static void qlinear_nodes_become_products_of_bytes(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": u8[1, 3, 5, 4]\n"
+      "const %1: f32[] = {0.03}\n"
+      "const %2: u8[] = {119}\n"
+      "const %3: i8[2, 3, 2, 1] = {1, -2, 3, -4, 5, 6, -7, 8, -9, 10, -128, 127}\n"
+      "const %4: f32[2] = {0.011, 0.007}\n"
+      "const %5: i8[2] = {0, 0}\n"
+      "const %6: f32[] = {0.09}\n"
+      "const %7: u8[] = {101}\n"
+      "const %8: i32[2] = {77, -500}\n"
+      "const %9: i8[4, 3] = {1, 2, 3, 4, 5, 6, -7, 8, 9, 10, 11, 12}\n"
+      "const %10: f32[] = {0.02}\n"
+      "const %11: i8[] = {0}\n"
+      "%12 = td::qlinear_conv(%0, %1, %2, %3, %4, %5, %6, %7, %8) {padding = [1, 0, 0, 0]}\n"
+      "%13 = td::qlinear_matmul(%12, %6, %7, %9, %10, %11, %1, %2)\n"
+      "output \"y\" %13\n";
+  const passes_setting setting = {.isa = level_of("avx2")};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
+  assert_int_equal(changes, 2);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  expect_same_numbers(text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
                                      cmocka_unit_test(weights_beyond_a_byte_stay),
                                      cmocka_unit_test(numbers_stay),
                                      cmocka_unit_test(static_products_keep_their_numbers),
                                      cmocka_unit_test(what_stands_between_products_stays_in_bytes),
+                                     cmocka_unit_test(qlinear_nodes_become_products_of_bytes),
                                      cmocka_unit_test(a_quantisation_becomes_the_scale_of_the_product)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,12 +11,14 @@ typedef struct i8_window {
 } i8_window;
 
 /* Taps of the last axis, of a row of the image that starts at `row` (NULL: beside it), for output `o`. */
-static byte_x *gather_taps(const i8_product *p, const i8_window *w, const uint8_t *row, int64_t o, byte_x *to) {
+V_INLINE void gather_taps(const i8_product *p, const i8_window *w, const uint8_t *row, int64_t o, byte_x *to) {
   const kern_conv_axis *a = &w->c.axis[KERN_CONV_AXES - 1];
-  const int64_t first = o * a->stride - a->begin, channels = w->c.group_in;
+  const int64_t first = o * a->stride - a->begin, channels = w->c.group_in, run = a->kernel * channels;
   if (row && w->runs && first >= 0 && first + a->kernel <= a->in) {
-    KERN_PART_NAME(i8_copy)(w->flip, row + first * w->pixel, a->kernel * channels, to);
-    return to + a->kernel * channels;
+    const uint8_t *from = row + first * w->pixel;
+    if (run > 0 && run <= B_COPIED) b_copy(to, from, w->flip, run);
+    else KERN_PART_NAME(i8_copy)(w->flip, from, run, to);
+    return;
   }
   for (int64_t tap = 0; tap < a->kernel; tap++, to += channels) {
     const int64_t i = first + tap * a->dilation;
@@ -24,28 +26,31 @@ static byte_x *gather_taps(const i8_product *p, const i8_window *w, const uint8_
     else
       for (int64_t k = 0; k < channels; k++) to[k] = (byte_x)p->s.x_zero;
   }
-  return to;
 }
 
-static void gather_pixel(const i8_product *p, const i8_window *w, const uint8_t *image, int64_t pixel, byte_x *to) {
+/* `count` pixels side by side in one row of the result, from `pixel` on, `pitch` apart: a row of taps at a time. */
+static void gather_row(const i8_product *p, const i8_window *w, const uint8_t *image, int64_t pixel, int64_t count,
+                       int64_t pitch, byte_x *to) {
   const kern_conv_axis *a = w->c.axis;
   const int64_t o2 = pixel % a[2].out, o1 = pixel / a[2].out % a[1].out, o0 = pixel / a[2].out / a[1].out;
-  for (int64_t k0 = 0; k0 < a[0].kernel; k0++)
-    for (int64_t k1 = 0; k1 < a[1].kernel; k1++) {
-      const int64_t i0 = o0 * a[0].stride - a[0].begin + k0 * a[0].dilation;
-      const int64_t i1 = o1 * a[1].stride - a[1].begin + k1 * a[1].dilation;
-      const bool inside = i0 >= 0 && i0 < a[0].in && i1 >= 0 && i1 < a[1].in;
-      to = gather_taps(p, w, inside ? image + (i0 * a[1].in + i1) * a[2].in * w->pixel : NULL, o2, to);
-    }
+  for (int64_t r = 0; r < a[0].kernel * a[1].kernel; r++, to += a[2].kernel * w->c.group_in) {
+    const int64_t i0 = o0 * a[0].stride - a[0].begin + r / a[1].kernel * a[0].dilation;
+    const int64_t i1 = o1 * a[1].stride - a[1].begin + r % a[1].kernel * a[1].dilation;
+    const bool inside = i0 >= 0 && i0 < a[0].in && i1 >= 0 && i1 < a[1].in;
+    const uint8_t *row = inside ? image + (i0 * a[1].in + i1) * a[2].in * w->pixel : NULL;
+    for (int64_t i = 0; i < count; i++) gather_taps(p, w, row, o2 + i, to + i * pitch);
+  }
 }
 
 static void gather(const i8_product *p, int64_t group, int64_t first, int64_t count, byte_x *to) {
   const i8_window *w = p->user;
-  const int64_t pitch = p->l.steps * BYTES_DEPTH;
-  for (int64_t i = first; i < first + count; i++, to += pitch) {
-    const int64_t image = i / w->c.out_size * w->c.in_size * w->pixel;
-    for (int64_t k = p->l.k; k < pitch; k++) to[k] = 0;
-    gather_pixel(p, w, (const uint8_t *)p->x + image + group * w->c.group_in, i % w->c.out_size, to);
+  const int64_t pitch = p->l.steps * BYTES_DEPTH, width = w->c.axis[KERN_CONV_AXES - 1].out;
+  for (int64_t i = first, n; i < first + count; i += n, to += n * pitch) {
+    const int64_t image = i / w->c.out_size * w->c.in_size * w->pixel + group * w->c.group_in;
+    n = base_min_i64(width - i % width, first + count - i);
+    for (int64_t k = 0; k < n * pitch; k += pitch)
+      for (int64_t rest = p->l.k; rest < pitch; rest++) to[k + rest] = 0;
+    gather_row(p, w, (const uint8_t *)p->x + image, i % w->c.out_size, n, pitch, to);
   }
 }
 

@@ -63,7 +63,7 @@ if command -v aarch64-linux-gnu-gcc >/dev/null; then
   check "builds for aarch64" cmake --build arm
   check "it is of that CPU" sh -c 'aarch64-linux-gnu-readelf -h arm/libtreadle.a | grep -q AArch64'
   check "every kernel that it names is there" sh -c 'aarch64-linux-gnu-nm -A arm/libtreadle.a 2>/dev/null |
-    awk "\$2 == \"U\" && \$3 ~ /^kern_/ { want[\$3] = 1 } \$3 ~ /^[TDRB]$/ { have[\$4] = 1 }
+    awk "\$2 == \"U\" && \$3 ~ /^kern_/ { want[\$3] = 1 } \$2 ~ /^[TDRB]$/ { have[\$3] = 1 }
       END { for (name in want) if (!(name in have)) { print name; bad = 1 } exit bad }"'
 else
   echo "not tried: aarch64 (Debian's gcc-aarch64-linux-gnu)"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 README = pathlib.Path("README.md")
-WALKS = [pathlib.Path("docs/profiling.md")]  # every command in them is run
+WALKS = [pathlib.Path("docs/profiling.md"), pathlib.Path("docs/quantization.md")]  # every command in them is run
 DEBUGGING = pathlib.Path("docs/debugging.md")  # and what it shows of them is held against what they print
 OPERATORS = pathlib.Path("docs/operators.md")
 BEGIN = "<!-- what works: written by tools/check_docs.py --write -->\n"

@@ -77,6 +77,7 @@ static td_status prepare(check_run *run, check_found_vec *found, td_error *err) 
                                    .disabled_passes = cli_value(args, "disable-passes"),
                                    .isa = cli_value(args, "isa"),
                                    .math = cli_value(args, "math"),
+                                   .precision = cli_value(args, "precision"),
                                    .rtol = NAN,
                                    .atol = NAN};
   TRY(cli_code_options(args, &run->settings.code, err));
@@ -148,6 +149,7 @@ static const cli_option check_options[] = {
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
     CLI_OPTION_MATH,
+    CLI_OPTION_PRECISION,
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
     CLI_OPTION_TRUSTED,

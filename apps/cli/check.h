@@ -7,6 +7,7 @@ typedef struct check_settings {
   const char *backend;         /* NULL: the default */
   const char *isa;             /* NULL: the CPU's */
   const char *math;            /* NULL: the default */
+  const char *precision;       /* NULL: the model's */
   td_load_options code;        /* of which those for generated code */
   const char *disabled_passes; /* comma-separated, or NULL */
   double rtol, atol;           /* NaN: the case's own, or the default */

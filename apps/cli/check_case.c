@@ -272,6 +272,7 @@ static td_status run_case(check_running *c, const check_settings *settings, td_e
                              .disabled_passes = settings->disabled_passes,
                              .isa = settings->isa,
                              .math = settings->math,
+                             .precision = settings->precision,
                              .cc = settings->code.cc,
                              .cache = settings->code.cache,
                              .strict = settings->code.strict,

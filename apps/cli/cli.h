@@ -85,6 +85,12 @@ extern const char cli_levels[];
         "small, fast has Strassen products too",                                                             \
         "exact default fast", false                                                                          \
   }
+#define CLI_OPTION_PRECISION                                                                                       \
+  {                                                                                                                \
+    "precision", "NAME",                                                                                           \
+        "weights of products in 16 bits, bf16 or f16; int8: of 4 and 8 bits, times what is quantised as it comes", \
+        "f32 bf16 f16 int8", false                                                                                 \
+  }
 #define CLI_OPTION_CC                                                                                               \
   {                                                                                                                 \
     "cc", "PATH",                                                                                                   \

@@ -54,7 +54,7 @@ static void remove_old(const char *folder, bool variants) {
 
 /* The options by which the graph has become what it is, a line each. */
 static td_status write_options(const cli_args *args, const char *folder, td_error *err) {
-  static const char *const names[] = {"backend", "disable-passes", "disable-kernels", "isa",   "math",
+  static const char *const names[] = {"backend", "disable-passes", "disable-kernels", "isa",   "math", "precision",
                                       "cc",      "seed",           "specialise",      "inject"};
   const char *path = base_arena_format(args->arena, "%s/options.txt", folder);
   FILE *file = path ? fopen(path, "w") : NULL;
@@ -132,6 +132,7 @@ static td_status replay(cli_args *args, char *where, td_error *err) {
   options.disabled_kernels = read_option(args->arena, folder, "disable-kernels");
   options.isa = read_option(args->arena, folder, "isa");
   options.math = read_option(args->arena, folder, "math");
+  options.precision = read_option(args->arena, folder, "precision");
   options.edited = folder;
   options.strict = 1;
   td_status status = td_model_load(path, &options, &model, err);

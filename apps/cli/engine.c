@@ -23,6 +23,7 @@ td_status cli_load_options(cli_args *args, td_load_options *options, td_error *e
                                .disabled_kernels = cli_value(args, "disable-kernels"),
                                .isa = cli_value(args, "isa"),
                                .math = cli_value(args, "math"),
+                               .precision = cli_value(args, "precision"),
                                .method = cli_value(args, "method"),
                                .specialise = join_sizes(args),
                                .inject = cli_value(args, "inject")};

@@ -35,6 +35,7 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, cli_k
   const char *texts[] = {o->backend,
                          o->isa,
                          o->math,
+                         o->precision,
                          o->disabled_passes,
                          o->method,
                          threads.count ? threads_text : NULL,

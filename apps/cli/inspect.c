@@ -127,6 +127,7 @@ static const cli_option inspect_options[] = {
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
     CLI_OPTION_MATH,
+    CLI_OPTION_PRECISION,
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
     CLI_OPTION_TRUSTED,

@@ -99,7 +99,8 @@ static td_status measure(const suite_state *s, const char *layer, measured *m, t
   td_load_options options = {.size = sizeof options,
                              .backend = cli_value(s->args, "backend"),
                              .isa = cli_value(s->args, "isa"),
-                             .math = cli_value(s->args, "math")};
+                             .math = cli_value(s->args, "math"),
+                             .precision = cli_value(s->args, "precision")};
   td_status status = path ? cli_code_options(s->args, &options, err) : base_no_memory(err, "a row");
   if (status == TD_OK) status = td_model_load(path, &options, &model, err);
   if (status == TD_OK) status = cli_open_session(s->args, model, &session, err);

@@ -57,8 +57,9 @@ td_status cli_tolerance_asked(const cli_args *args, cli_tolerance *tolerance, td
         NULL, false                                                                          \
   }
 /* What every command that compares ways to run one model lets the caller say of the model and of the ways. */
-#define CLI_OPTIONS_TRIAL                                                                                           \
-  CLI_OPTION_RTOL, CLI_OPTION_ATOL, CLI_OPTION_INPUT, CLI_OPTION_SHAPE, CLI_OPTION_METHOD, CLI_OPTION_BATCH,        \
-      CLI_OPTION_PREPROCESS, CLI_OPTION_PASSES, CLI_OPTION_KERNELS, CLI_OPTION_ISA, CLI_OPTION_MATH, CLI_OPTION_CC, \
-      CLI_OPTION_STRICT, CLI_OPTION_TUNED, CLI_OPTION_THREADS, CLI_OPTION_WEIGHTS, CLI_OPTION_SEED, CLI_OPTION_INJECT
+#define CLI_OPTIONS_TRIAL                                                                                    \
+  CLI_OPTION_RTOL, CLI_OPTION_ATOL, CLI_OPTION_INPUT, CLI_OPTION_SHAPE, CLI_OPTION_METHOD, CLI_OPTION_BATCH, \
+      CLI_OPTION_PREPROCESS, CLI_OPTION_PASSES, CLI_OPTION_KERNELS, CLI_OPTION_ISA, CLI_OPTION_MATH,         \
+      CLI_OPTION_PRECISION, CLI_OPTION_CC, CLI_OPTION_STRICT, CLI_OPTION_TUNED, CLI_OPTION_THREADS,          \
+      CLI_OPTION_WEIGHTS, CLI_OPTION_SEED, CLI_OPTION_INJECT
 #endif

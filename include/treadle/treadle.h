@@ -208,6 +208,9 @@ typedef struct td_load_options {
   int32_t tapped_inputs;  /* 1: each consumer of a tensor in `taps`, or of an output, reads an extra input of that name,
                              appended to the model's inputs, so that each node runs on operands of the caller's choice.
                              Computed sizes, and tensors whose sizes depend on data, are left as they are */
+  const char *precision;  /* of constant weights of matrix products: "bf16", "f16", stored so, and widened to f32 in
+                             cache;  "int8": those of 4 and 8 bits have their other operand quantised, block by block;
+                             "f32" or  NULL: as the model has them. All else is f32: docs/quantization.md */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */

@@ -41,6 +41,7 @@ struct td_model {
   uint64_t seed;
   uint32_t isa; /* BASE_ISA_* that kernels may use */
   kern_math math;
+  kern_precision precision;
   const char *cc, *cache, *inject, *edited;
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;

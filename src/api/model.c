@@ -133,6 +133,12 @@ static td_status find_math(const char *name, kern_math *math, td_error *err) {
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no math called %s; there are: exact, default, fast", name);
 }
 
+static td_status find_precision(const char *name, kern_precision *precision, td_error *err) {
+  if (kern_find_precision(name, precision)) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no precision called %s; there are: f32, bf16, f16, int8",
+                   name);
+}
+
 /* Copies of the input specs, and of the texts in them. */
 static td_status keep_inputs(td_model *m, const td_load_options *options, td_error *err) {
   size_t count = options->input_count;
@@ -218,10 +224,12 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
   if (!backend) return unknown_backend(options->backend, err);
   uint32_t isa;
   kern_math math;
+  kern_precision precision;
   sys_machine machine;
   sys_cpu_read(&machine);
   TRY(find_isa(options->isa, &machine, options->for_file, &isa, err));
   TRY(find_math(options->math, &math, err));
+  TRY(find_precision(options->precision, &precision, err));
   kern_tuning tuning = tuning_of(&machine);
   if (options->tuning) TRY(kern_tuning_set(&tuning, options->tuning, err));
   base_arena *arena = base_arena_new(&allocator);
@@ -240,6 +248,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .isa = isa,
                   .cpu_isa = machine.isa,
                   .math = math,
+                  .precision = precision,
                   .cc = text_or_null(o.cc),
                   .cache = text_or_null(o.cache),
                   .inject = text_or_null(o.inject),
@@ -370,6 +379,7 @@ compile_setting api_setting(const td_model *m) {
                            .alone = m->alone,
                            .isa = m->isa,
                            .math = m->math,
+                           .precision = m->precision,
                            .tuning = &m->tuning,
                            .disabled_kernels = m->disabled_kernels,
                            .cc = m->cc,

@@ -112,6 +112,7 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, fus
                                  .kernels = backend->kernels,
                                  .loops = backend->fuses,
                                  .math = setting->math,
+                                 .precision = setting->precision,
                                  .isa = setting->isa,
                                  .fuse = fusing(setting, log),
                                  .share = share_tasks,

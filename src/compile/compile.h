@@ -28,6 +28,7 @@ typedef struct compile_setting {
                                    "chain=": nodes whose loops go behind no product and in front of none; or NULL */
   uint32_t isa;                 /* BASE_ISA_* that kernels may use */
   int64_t front_least;          /* elements of a sample from which loops go in front of products; 0: as was measured */
+  kern_precision precision;     /* of constant weights of products */
   kern_math math;               /* which algorithms may round otherwise than a plain sum */
   const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */
   const char *disabled_kernels; /* names, comma-separated, or NULL: their steps run references */

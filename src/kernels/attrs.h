@@ -100,6 +100,16 @@ enum { KERN_I8_LIST(KERN_ATTR_POSITION) KERN_I8_ATTRS };
 #define KERN_LINEAR_I8_LIST(X) X(KERN_LINEAR_I8_COLUMNS, NEEDED, "n", BASE_ATTR_INT)
 enum { KERN_LINEAR_I8_LIST(KERN_ATTR_POSITION) KERN_LINEAR_I8_ATTRS };
 
+/* pack_nbits.h. zeros: zero points are stored; x_bytes: x is quantised, too, block by block. */
+#define KERN_NBITS_LIST(X)                                 \
+  X(KERN_NBITS_COLUMNS, NEEDED, "n", BASE_ATTR_INT)        \
+  X(KERN_NBITS_BITS, NEEDED, "bits", BASE_ATTR_INT)        \
+  X(KERN_NBITS_BLOCK, NEEDED, "block_size", BASE_ATTR_INT) \
+  X(KERN_NBITS_PANEL, NEEDED, "panel", BASE_ATTR_INT)      \
+  X(KERN_NBITS_ZEROS, BOOL, "zeros", false)                \
+  X(KERN_NBITS_X_BYTES, BOOL, "x_bytes", false)
+enum { KERN_NBITS_LIST(KERN_ATTR_POSITION) };
+
 #define KERN_GEMM_LIST(X)                      \
   X(KERN_GEMM_ALPHA, FLOAT, "alpha", 1)        \
   X(KERN_GEMM_BETA, FLOAT, "beta", 1)          \

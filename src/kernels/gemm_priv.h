@@ -21,6 +21,25 @@ typedef struct gemm_packed {
   bool *done; /* chunk by chunk */
 } gemm_packed;
 
+/* Rows [k0, k1) of some panels. */
+typedef struct gemm_part {
+  int64_t panel, panels, k0, k1;
+} gemm_part;
+
+/* B in fewer bits than f32 has: it is widened block by block, in cache, for several rows of A; for one, as it is
+ * multiplied. Both give the same bits: each weight is one f32. */
+typedef struct gemm_narrow gemm_narrow;
+struct gemm_narrow {
+  const void *layout; /* of the two functions */
+  const uint8_t *b;
+  int64_t step; /* k is cut at multiples of it */
+  /* [panel][k][V_LANES], panels `pitch` floats apart; may write rows up to the next multiple of `step` */
+  void (*widen)(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch);
+  /* sums[panels * V_LANES] += the row x times the part; x has elements up to the next multiple of `step` */
+  void (*multiply)(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums);
+  float *block; /* room for a widened block; NULL with one row */
+};
+
 /* C[m, n] = A[m, k] B[k, n] and an epilogue. */
 typedef struct gemm_product {
   int64_t m, n, k;
@@ -29,6 +48,7 @@ typedef struct gemm_product {
   gemm_front *front;      /* NULL: `a` has all rows */
   gemm_packed *packed;    /* NULL: no row is */
   const float *b;         /* panels: pack.h */
+  gemm_narrow *narrow;    /* NULL; or instead of b */
   float *c;               /* rows of n, c_pitch apart */
   int64_t c_pitch;
   const kern_epilogue *e;
@@ -48,6 +68,11 @@ gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int6
 bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm_grid *grid, gemm_front *front);
 /* Where the tuning says so, takes room for packed rows and sets g->packed. False: out of memory. */
 bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gemm_grid *grid, gemm_packed *packed);
+/* The two functions, for panels of bf16 or f16; layout: k. Of levels that have them (kern_takes_halves); others do
+ * nothing. */
+void KERN_NAME(gemm_halves)(td_dtype dtype, gemm_narrow *to);
+/* Takes room for what `narrow` widens. False: out of memory. */
+bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, const gemm_grid *grid);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
 /* The rows of a matrix of any strides, dense, one after the other. */
 void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);

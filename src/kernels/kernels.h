@@ -58,6 +58,17 @@ typedef enum kern_math {
 /* "default", "exact", "fast"; NULL: the default. False: there is no such name. */
 bool kern_find_math(const char *name, kern_math *math);
 
+/* Of constant weights of matrix products: as the model has them; 16 bits; the other operand in 8 bits where weights
+ * have 4 or 8. */
+typedef enum kern_precision {
+  KERN_PRECISION_F32,
+  KERN_PRECISION_BF16,
+  KERN_PRECISION_F16,
+  KERN_PRECISION_INT8
+} kern_precision;
+/* "f32", "bf16", "f16", "int8"; NULL: f32. False: there is no such name. */
+bool kern_find_precision(const char *name, kern_precision *precision);
+
 /* A level of instruction sets, or a part of one: a row of base/levels.def. */
 typedef struct kern_level {
   const char *name;

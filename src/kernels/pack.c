@@ -54,6 +54,8 @@ void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t p
     }
 }
 
+bool kern_takes_halves(const kern_row *row) { return row->isa & BASE_ISA_AVX2; }
+
 bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel) {
   return rows >= 64 && n >= 128 && k >= 192 && n % (2 * panel) == 0 && k % (2 * panel) == 0;
 }

@@ -5,7 +5,7 @@
  * with zeros behind the last column. A panel is as wide as a vector of its level (kern_row.lanes). */
 #ifndef KERNELS_PACK_H
 #define KERNELS_PACK_H
-#include "base/base.h"
+#include "kernels/kernels.h"
 
 enum { KERN_MAX_PANEL = 64 };
 
@@ -21,6 +21,8 @@ bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count);
 /* Writes panels [first, last) of m, column n times scale[n] (NULL: 1), to their places in `to`, which is the start of
  * all panels: callers may share out the panels. */
 void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t panel, int64_t first, int64_t last);
+/* Does the row of LINEAR take panels of bf16 and f16? */
+bool kern_takes_halves(const kern_row *row);
 /* Is one step of Strassen's recursion likely to be faster for `rows` rows of a sample times a packed [k, n] matrix?
  * From sizes alone, as measured on one core: the bits of a sample depend on nothing else. */
 bool kern_strassen_pays(int64_t rows, int64_t n, int64_t k, int64_t panel);

@@ -65,17 +65,30 @@ const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa) {
   return kern_select_from(rows, ROW_COUNT, family, bits, isa);
 }
 
+/* The place of `name` among them, 0 without one; -1: it is not there. */
+static int find_name(const char *name, const char *const *names, int count) {
+  int i = 0;
+  if (!name) return 0;
+  while (i < count && strcmp(names[i], name) != 0) i++;
+  return i < count ? i : -1;
+}
+
 bool kern_find_math(const char *name, kern_math *math) {
   static const char *const names[] = {
       [KERN_MATH_DEFAULT] = "default", [KERN_MATH_EXACT] = "exact", [KERN_MATH_FAST] = "fast"};
-  *math = KERN_MATH_DEFAULT;
-  if (!name) return true;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i], name) == 0) {
-      *math = (kern_math)i;
-      return true;
-    }
-  return false;
+  const int found = find_name(name, names, sizeof names / sizeof *names);
+  *math = found < 0 ? KERN_MATH_DEFAULT : (kern_math)found;
+  return found >= 0;
+}
+
+bool kern_find_precision(const char *name, kern_precision *precision) {
+  static const char *const names[] = {[KERN_PRECISION_F32] = "f32",
+                                      [KERN_PRECISION_BF16] = "bf16",
+                                      [KERN_PRECISION_F16] = "f16",
+                                      [KERN_PRECISION_INT8] = "int8"};
+  const int found = find_name(name, names, sizeof names / sizeof *names);
+  *precision = found < 0 ? KERN_PRECISION_F32 : (kern_precision)found;
+  return found >= 0;
 }
 
 uint32_t kern_level_mask(const char *name, uint32_t machine, bool *known) {

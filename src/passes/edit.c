@@ -159,6 +159,23 @@ td_status passes_permute(passes_edit *e, ir_node at, ir_value v, const int64_t *
                     out);
 }
 
+td_status passes_select(passes_edit *e, ir_node at, ir_value v, int64_t axis, ir_value index, ir_value *out) {
+  const ir_value in[2] = {v, index};
+  const base_arg dim = ARG_INT("dim", axis);
+  return passes_add(e, at, "aten::index_select", (ir_new_node){.in = in, .in_count = 2, .args = &dim, .arg_count = 1},
+                    NULL, out);
+}
+
+ir_value passes_transposed(passes_edit *e, ir_value v) {
+  int64_t order[BASE_MAX_RANK];
+  const ir_node_def *turned = passes_producer(e, v, "aten::permute");
+  return turned && passes_order(turned, 2, order) && order[0] == 1 ? turned->in[0] : IR_NO_VALUE;
+}
+
+ir_node_def *passes_dequantised(passes_edit *e, ir_value v) {
+  return v.id ? passes_producer(e, v, "td::dequantize_linear") : NULL;
+}
+
 void passes_order_first(int32_t rank, int64_t *order) {
   for (int32_t i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
 }

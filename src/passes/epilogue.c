@@ -24,8 +24,8 @@ typedef struct product {
   bool late, active;
 } product;
 
-static const char *const operators[] = {"td::linear",         "td::conv",      "td::depthwise_conv",
-                                        "td::conv_transpose", "td::linear_i8", "td::conv_i8"};
+static const char *const operators[] = {"td::linear",    "td::conv",    "td::depthwise_conv", "td::conv_transpose",
+                                        "td::linear_i8", "td::conv_i8", "td::linear_nbits"};
 
 static bool find_product(passes_edit *e, ir_value v, product *p) {
   const ir_node_def *node = NULL;

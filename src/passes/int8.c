@@ -154,7 +154,7 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
 /* ---- static: between dequantisations and quantisations ---- */
 
 bool passes_int8_find_stored(passes_edit *e, ir_value v, int8_stored *s) {
-  const ir_node_def *node = v.id ? passes_producer(e, v, "td::dequantize_linear") : NULL;
+  const ir_node_def *node = passes_dequantised(e, v);
   if (!node || passes_int(node, "block_size") || ir_type_of(e->graph, v)->dtype != TD_F32) return false;
   *s = (int8_stored){.q = node->in[0], .scales = passes_constant(e, node, 1), .axis = passes_int(node, "axis")};
   if (s->axis < 0) s->axis += ir_type_of(e->graph, v)->rank;
@@ -431,8 +431,7 @@ static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_
 }
 
 static const passes_rule rules[] = {{"aten::mul", visit_mul},
-                                    {"aten::matmul", visit_matmul},
-                                    {"td::gemm", visit_gemm},
+                                    PASSES_PRODUCTS(visit_matmul, visit_gemm),
                                     {"aten::convolution", visit_convolution},
                                     {"td::qlinear_conv", visit_qlinear_conv},
                                     {"td::qlinear_matmul", visit_qlinear_matmul},

@@ -22,13 +22,10 @@ static td_status make_linear(passes_edit *e, ir_node at, const ir_value *in, uin
 
 static td_status visit_matmul(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type *x = ir_type_of(e->graph, node->in[0]);
-  int64_t order[BASE_MAX_RANK];
   if (x->rank < 2 || passes_constant(e, node, 0)) return TD_OK;
   if (is_f32(passes_constant(e, node, 1), 2)) return make_linear(e, id, node->in, 2, false);
-  const ir_node_def *turned = passes_producer(e, node->in[1], "aten::permute");
-  if (!turned || !is_f32(passes_constant(e, turned, 0), 2) || !passes_order(turned, 2, order) || order[0] != 1)
-    return TD_OK;
-  const ir_value in[2] = {node->in[0], turned->in[0]};
+  const ir_value in[2] = {node->in[0], passes_transposed(e, node->in[1])};
+  if (!in[1].id || !is_f32(passes_constant_value(e, in[1]), 2)) return TD_OK;
   return make_linear(e, id, in, 2, true);
 }
 
@@ -59,7 +56,7 @@ static td_status visit_gemm(passes_edit *e, ir_node id, const ir_node_def *node)
   return fits ? make_linear(e, id, in, in[2].id ? 3 : 2, transposed) : TD_OK;
 }
 
-static const passes_rule rules[] = {{"aten::matmul", visit_matmul}, {"td::gemm", visit_gemm}};
+static const passes_rule rules[] = {PASSES_PRODUCTS(visit_matmul, visit_gemm)};
 
 static td_status visit(passes_edit *e, ir_node id) {
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);

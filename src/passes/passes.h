@@ -12,12 +12,13 @@ typedef enum passes_when { PASSES_ALWAYS, PASSES_KERNELS, PASSES_LOOPS } passes_
 
 /* What the passes may assume and must leave out. */
 typedef struct passes_setting {
-  const char *disabled; /* names, comma-separated, or NULL */
-  bool kernels;         /* the result runs on kernels: run the passes that make their operators, too */
-  bool loops;           /* operators run as one loop where they can */
-  kern_math math;       /* which algorithms may round otherwise than a plain sum */
-  uint32_t isa;         /* BASE_ISA_* that kernels may use */
-  fuse_setting fuse;    /* of the passes that make loops */
+  const char *disabled;     /* names, comma-separated, or NULL */
+  bool kernels;             /* the result runs on kernels: run the passes that make their operators, too */
+  bool loops;               /* operators run as one loop where they can */
+  kern_precision precision; /* of constant weights of products */
+  kern_math math;           /* which algorithms may round otherwise than a plain sum */
+  uint32_t isa;             /* BASE_ISA_* that kernels may use */
+  fuse_setting fuse;        /* of the passes that make loops */
   /* Calls task(arg, i) for every i < count, on several threads at once; NULL: they are called in turn. */
   void (*share)(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
   /* Sees the graph after each pass that changed it; NULL: nobody. Anything but TD_OK ends the run. */

@@ -38,6 +38,9 @@ typedef struct passes_rule {
   const char *op;
   td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
 } passes_rule;
+/* Of products of matrices, as models spell them. */
+#define PASSES_PRODUCTS(matmul, gemm) \
+  {"aten::matmul", matmul}, { "td::gemm", gemm }
 /* Visits the node by the rule of its operator; *found (may be NULL): there is one. */
 td_status passes_apply(passes_edit *e, ir_node id, const passes_rule *rules, size_t count, bool *found);
 /* Calls task(arg, i) for every i < count: on several threads where the setting lends some, else in turn. */
@@ -66,6 +69,12 @@ td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir
 td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int64_t first, int64_t end, ir_value *out);
 /* In front of `at`: `v`, whose rank is known, with its axes in this order. */
 td_status passes_permute(passes_edit *e, ir_node at, ir_value v, const int64_t *order, ir_value *out);
+/* In front of `at`: the elements of `v` along `axis` that `index` names. */
+td_status passes_select(passes_edit *e, ir_node at, ir_value v, int64_t axis, ir_value index, ir_value *out);
+/* The matrix that `v` is the transposed one of by a node of its own; IR_NO_VALUE: there is none. */
+ir_value passes_transposed(passes_edit *e, ir_value v);
+/* The node that makes `v` of numbers with a scale, as passes_producer; NULL: another one does. */
+ir_node_def *passes_dequantised(passes_edit *e, ir_value v);
 /* The orders that put channels, axis 1 of [N, C, spatial...], last, and back. */
 void passes_order_last(int32_t rank, int64_t *order);
 void passes_order_first(int32_t rank, int64_t *order);

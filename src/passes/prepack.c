@@ -18,6 +18,7 @@
 enum {
   WINOGRAD_BYTES = 46 << 20, /* that transformed weights of a model may take at least beyond the plain ones; at most as
                                 many as its 3x3 convolutions' weights */
+  HALVES_LEAST = 1 << 18,    /* numbers that are stored in 16 bits: fewer are near in f32, too */
   WIDEST = 4                 /* output tile of Winograd's algorithm */
 };
 
@@ -28,7 +29,8 @@ struct job {
   const kern_packing *by;
   base_tensor w;
   const float *scale; /* of each feature; NULL: none */
-  float *to;
+  td_dtype stored;    /* as: f32, or 16 bits */
+  void *to;
   ir_value packed; /* the constant that it fills */
   int64_t panel, groups, tile;
   uint32_t feature_axis;
@@ -78,14 +80,17 @@ static td_status rebuild(passes_edit *e, product *p, const char *op, ir_value pa
   return passes_take_place(e, p->id, made);
 }
 
-/* Room for `count` floats in `arena`, as a tensor of rank 1. */
-static td_status new_floats(passes_edit *e, base_arena *arena, int64_t count, base_tensor *t) {
+/* Room for `count` numbers in `arena`, as a tensor of rank 1. */
+static td_status new_numbers(passes_edit *e, base_arena *arena, td_dtype dtype, int64_t count, base_tensor *t) {
   size_t bytes;
-  bool fits = count >= 0 && !__builtin_mul_overflow((size_t)count, sizeof(float), &bytes);
-  float *data = fits ? base_arena_alloc_uncleared(arena, bytes + 1, 64) : NULL;
+  void *data = base_dtype_bytes(dtype, count, &bytes) ? base_arena_alloc_uncleared(arena, bytes + 1, 64) : NULL;
   if (!data) return base_no_memory(e->err, "packed weights");
-  *t = base_tensor_of(data, TD_F32, 1, &count);
+  *t = base_tensor_of(data, dtype, 1, &count);
   return TD_OK;
+}
+
+static td_status new_floats(passes_edit *e, base_arena *arena, int64_t count, base_tensor *t) {
+  return new_numbers(e, arena, TD_F32, count, t);
 }
 
 static bool same_floats(const float *a, const float *b, int64_t count) {
@@ -101,12 +106,12 @@ static bool same_weights(const base_tensor *a, const base_tensor *b) {
 
 /* Does another job what `j` asks for? */
 static bool same_job(const job *j, const job *other) {
-  return j->fill == other->fill && j->panel == other->panel && j->groups == other->groups && j->tile == other->tile &&
-         j->feature_axis == other->feature_axis && same_weights(&j->w, &other->w) &&
-         same_floats(j->scale, other->scale, j->w.dims[j->feature_axis]);
+  return j->fill == other->fill && j->stored == other->stored && j->panel == other->panel &&
+         j->groups == other->groups && j->tile == other->tile && j->feature_axis == other->feature_axis &&
+         same_weights(&j->w, &other->w) && same_floats(j->scale, other->scale, j->w.dims[j->feature_axis]);
 }
 
-/* A constant of `count` floats that `j` fills later; one that there is, if it would be the same. */
+/* A constant of `count` numbers that `j` fills later; one that there is, if it would be the same. */
 static td_status fill_later(passes_edit *e, const job *j, int64_t count, ir_value *packed) {
   job_vec *jobs = &((packing *)e->user)->jobs;
   base_tensor t;
@@ -115,7 +120,7 @@ static td_status fill_later(passes_edit *e, const job *j, int64_t count, ir_valu
       *packed = jobs->at[i].packed;
       return TD_OK;
     }
-  TRY(new_floats(e, e->graph->constants, count, &t));
+  TRY(new_numbers(e, e->graph->constants, j->stored, count, &t));
   TRY(ir_add_constant(e->graph, &t, NULL, packed, e->err));
   job *slot = base_vec_push(e->scratch, jobs);
   if (!slot) return base_no_memory(e->err, "packed weights");
@@ -188,6 +193,25 @@ static td_status absorb_scale(passes_edit *e, product *p) {
 
 /* ---- by operator ---- */
 
+/* Panels of 16 bits, by way of some rows of one in f32. */
+static void fill_halves(const job *j, const kern_matrix *m) {
+  enum { ROWS = 64 };
+  float some[ROWS * KERN_MAX_PANEL];
+  uint16_t *to = j->to;
+  for (int64_t first = 0; first < m->n; first += j->panel)
+    for (int64_t k = 0; k < m->k; k += ROWS) {
+      const int64_t rows = base_min_i64(ROWS, m->k - k);
+      const kern_matrix part = {.data = m->data + k * m->k_stride + first * m->n_stride,
+                                .k = rows,
+                                .n = base_min_i64(j->panel, m->n - first),
+                                .k_stride = m->k_stride,
+                                .n_stride = m->n_stride};
+      j->by->matrix(some, &part, j->scale ? j->scale + first : NULL, j->panel, 0, 1);
+      base_convert(j->stored, to, TD_F32, some, rows * j->panel, false);
+      to += rows * j->panel;
+    }
+}
+
 static void fill_linear(const job *j) {
   uint32_t n_axis = j->feature_axis, k_axis = 1 - n_axis;
   const kern_matrix m = {.data = j->w.data,
@@ -195,18 +219,50 @@ static void fill_linear(const job *j) {
                          .n = j->w.dims[n_axis],
                          .k_stride = j->w.strides[k_axis],
                          .n_stride = j->w.strides[n_axis]};
-  j->by->matrix(j->to, &m, j->scale, j->panel, 0, (m.n + j->panel - 1) / j->panel);
+  if (j->stored != TD_F32) fill_halves(j, &m);
+  else j->by->matrix(j->to, &m, j->scale, j->panel, 0, (m.n + j->panel - 1) / j->panel);
+}
+
+/* Has `dtype` all numbers of `w`? */
+static bool holds(const base_tensor *w, td_dtype dtype) {
+  const base_f32 *at = w->data;
+  const int64_t count = base_tensor_numel(w);
+  for (int64_t i = 0; i < count; i++) {
+    const float x = at[i];
+    const bool exact =
+        dtype == TD_BF16 ? base_bf16_to_f32(base_f32_to_bf16(x)) == x : base_f16_to_f32(base_f32_to_f16(x)) == x;
+    if (!exact) return false;
+  }
+  return true;
+}
+
+/* As what weights are stored: as the setting says; in 16 bits, too, where these have all of them, as those of models of
+ * half precision. Few and small ones, of which kernels read columns, stay as they are. */
+static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row *row) {
+  static const td_dtype types[] = {[KERN_PRECISION_F32] = TD_F32,
+                                   [KERN_PRECISION_BF16] = TD_BF16,
+                                   [KERN_PRECISION_F16] = TD_F16,
+                                   [KERN_PRECISION_INT8] = TD_F32};
+  if (!kern_takes_halves(row) || base_tensor_numel(&p->w) < HALVES_LEAST || p->w.dims[p->feature_axis] < 2 * row->lanes)
+    return TD_F32;
+  if (types[e->setting->precision] != TD_F32) return types[e->setting->precision];
+  if (p->scale || !base_tensor_contiguous(&p->w)) return TD_F32;
+  return holds(&p->w, TD_BF16) ? TD_BF16 : holds(&p->w, TD_F16) ? TD_F16 : TD_F32;
 }
 
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
   ir_value packed;
   if (!kern_pack_count(p->w.dims[1 - p->feature_axis], p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
-  const job j = {
-      .fill = fill_linear, .w = p->w, .scale = p->scale, .panel = row->lanes, .feature_axis = p->feature_axis};
+  const job j = {.fill = fill_linear,
+                 .w = p->w,
+                 .scale = p->scale,
+                 .stored = stored_as(e, p, row),
+                 .panel = row->lanes,
+                 .feature_axis = p->feature_axis};
   TRY(fill_later(e, &j, (int64_t)count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
-                              ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST)};
+                              ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST && j.stored == TD_F32)};
   return rebuild(e, p, "td::linear", packed, changed, 3);
 }
 
@@ -220,6 +276,7 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
   if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
   const job j = {.fill = transposed ? fill_transpose : fill_conv,
+                 .stored = TD_F32,
                  .w = p->w,
                  .scale = p->scale,
                  .panel = row->lanes,
@@ -303,8 +360,13 @@ static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, 
   const int64_t inputs = base_tensor_numel(&p->w) / p->w.dims[0] / 9, groups = passes_int(p->node, "groups");
   if (!kern_winograd_packed_size(tile, groups, p->w.dims[0] / groups, inputs, row->lanes, &count))
     return base_no_memory(e->err, "packed weights");
-  const job j = {
-      .fill = fill_winograd, .w = p->w, .scale = p->scale, .panel = row->lanes, .groups = groups, .tile = tile};
+  const job j = {.fill = fill_winograd,
+                 .stored = TD_F32,
+                 .w = p->w,
+                 .scale = p->scale,
+                 .panel = row->lanes,
+                 .groups = groups,
+                 .tile = tile};
   TRY(fill_later(e, &j, count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_INT("tile", tile)};
   return rebuild(e, p, "td::winograd_conv", packed, changed, 2);

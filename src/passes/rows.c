@@ -217,11 +217,9 @@ static td_status narrow(passes_edit *e, ir_node at, ir_value v, row r, ir_value 
   wish *w = &n->wishes[v.id];
   *out = w->narrow;
   if (w->narrow.id && !w->differ) return TD_OK;
-  ir_value in[2] = {v};
-  const base_arg dim = ARG_INT("dim", r.axis);
-  TRY(ir_add_ints(e->graph, &r.index, 1, &in[1], e->err));
-  const ir_new_node spec = {.in = in, .in_count = 2, .args = &dim, .arg_count = 1};
-  TRY(passes_add(e, at, "aten::index_select", spec, NULL, out));
+  ir_value index;
+  TRY(ir_add_ints(e->graph, &r.index, 1, &index, e->err));
+  TRY(passes_select(e, at, v, r.axis, index, out));
   w->narrow = *out;
   return TD_OK;
 }

@@ -207,7 +207,7 @@ static td_status select_rows(passes_edit *e, ir_node id, const ir_node_def *node
   if (row < 2) return TD_OK;
   TRY(add_places(e, places, row, 1, &rows, &in[1]));
   TRY(view_as(e, id, (int64_t[]){size / row, row}, 2, &in[0]));
-  TRY(add(e, id, "aten::index_select", in, 2, (base_arg[]){ARG_INT("dim", 0)}, 1, NULL, &out));
+  TRY(passes_select(e, id, in[0], 0, in[1], &out));
   TRY(view_as(e, id, type.dims, type.rank, &out));
   return passes_take_place(e, id, out);
 }

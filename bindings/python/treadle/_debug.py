@@ -4,7 +4,7 @@ import os
 import shutil
 
 _STARTS = ("graph.", "generated.", "plan.", "loops.txt", "timings.txt", "options.txt")
-_OPTIONS = {"backend": "backend", "disabled_passes": "disable-passes", "isa": "isa", "math": "math", "seed": "seed",
+_OPTIONS = {"backend": "backend", "disabled_passes": "disable-passes", "isa": "isa", "math": "math", "precision": "precision", "seed": "seed",
             "specialise": "specialise", "inject": "inject"}
 
 

@@ -390,13 +390,15 @@ def _load_again(source, example_inputs, options):
 
 
 def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, interop_threads=0, weights=None,
-         disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None, trusted=False,
+         disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None, trusted=False, precision=None,
          debug_dir=None, verbose=False, inject=None, **unknown):
     """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
     not copied).
 
     backend   "native" (default), "aot_eager", "eager"
     math      "exact", "default", "fast": how sums may round
+    precision "bf16", "f16": weights of products are stored so; "int8": products with weights of 4 and 8 bits quantise
+              their other operand; None: all as the model has it
     isa       the widest instruction set: "scalar", "vector", "avx2", "avx512"
     threads   at most, for each call; 0: what the machine allows
     interop_threads   that run what a TorchScript model forks, the caller's included; 0: as `threads`
@@ -422,7 +424,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     threads, interop = thread_count(threads, "threads"), thread_count(interop_threads, "interop_threads")
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
                "disabled_passes": passes(disabled_passes), "format": format, "seed": seed, "method": method,
-               "specialise": sizes(specialise), "inject": inject, **compiler_and_cache(cc)}
+               "specialise": sizes(specialise), "precision": precision, "inject": inject, **compiler_and_cache(cc)}
     is_path = isinstance(source, (str, os.PathLike))
     if debug_dir is not None:
         options["dump"] = dump_into(debug_dir, os.fspath(source) if is_path else type(source).__name__, options)
@@ -433,7 +435,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     if is_path:
         given = {"backend": backend, "math": math, "isa": isa, "threads": threads, "interop_threads": interop, "weights": weights,
                  "disabled_passes": disabled_passes, "format": format, "seed": seed, "method": method, "specialise": specialise,
-                 "cc": cc, "trusted": trusted}
+                 "cc": cc, "trusted": trusted, "precision": precision}
         model._how = (os.fsdecode(source), example_inputs, given)
     if verbose:
         print(model, file=sys.stderr)
@@ -460,7 +462,7 @@ def compile(source, path, example_inputs=None, *, isa=None, **options):
     """Compiles a model, as load takes it, to a .tdl file at `path`, with machine code of its fused loops, which
     load(path, trusted=True) uses. `isa`: a name, or several, such as this CPU lacks among them ("avx2", "avx512"): the file has
     a variant for each, and a CPU gets the best that it can run. `options`: those of load that shape the plan."""
-    known_only(options, ("backend", "math", "weights", "disabled_passes", "format", "seed", "method", "specialise", "cc"), "compile")
+    known_only(options, ("backend", "math", "precision", "weights", "disabled_passes", "format", "seed", "method", "specialise", "cc"), "compile")
     shaped = dict(options, weights=options.get("weights") and os.fspath(options["weights"]), for_file=True,
                   disabled_passes=passes(options.get("disabled_passes")), specialise=sizes(options.get("specialise")))
     shaped.update(compiler_and_cache(options.get("cc")))

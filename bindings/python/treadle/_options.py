@@ -76,7 +76,7 @@ def check(options):
         thread_count(options.get(name), name)
     sizes(options.get("specialise"))
     compiler_and_cache(options.get("cc"))
-    words = {name: options.get(name) for name in ("backend", "math", "isa", "inject")}
+    words = {name: options.get(name) for name in ("backend", "math", "isa", "precision", "inject")}
     words["disabled_passes"] = passes(options.get("disabled_passes"))
     for name, value in words.items():
         if value is not None and not isinstance(value, str):

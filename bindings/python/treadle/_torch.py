@@ -40,7 +40,7 @@ _fallbacks = collections.deque(maxlen=1000)
 def _loaded(program, weights, options, name, threads):
     """`threads`: (those of a step, those that run forks), as Model takes them."""
     held = [(key, torch_tensor_view(tensor.detach(), key, torch, True)) for key, tensor in weights.items()]
-    known = {key: options.get(key) for key in ("backend", "math", "isa", "disabled_passes", "specialise", "cc", "cache", "dump")}
+    known = {key: options.get(key) for key in ("backend", "math", "precision", "isa", "disabled_passes", "specialise", "cc", "cache", "dump")}
     known["for_file"] = options.get("for_file", False)
     known["inject"] = options.get("inject")
     return Model(_core.load_graph(program, held, **known), name, *threads)
@@ -479,7 +479,7 @@ def _boxed(module):
     return make_boxed_func(module)
 
 
-_OPTIONS = frozenset(("backend", "cc", "math", "isa", "disabled_passes", "threads", "interop_threads", "inference", "debug_dir", "verbose",
+_OPTIONS = frozenset(("backend", "cc", "math", "precision", "isa", "disabled_passes", "threads", "interop_threads", "inference", "debug_dir", "verbose",
                       "inject"))
 
 

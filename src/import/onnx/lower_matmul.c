@@ -101,19 +101,17 @@ static void lower_qgemm(onnx_node *n) {
   onnx_out(n, 0, y);
 }
 
-/* a, b, scales, zero points, g_idx, bias */
+/* a, b, scales, zero points, g_idx, bias. accuracy_level 4 lets a be quantised to 8 bits, a block at a time. */
 static void lower_nbits(onnx_node *n) {
-  if (onnx_has(n, 4)) onnx_fail(n, TD_UNSUPPORTED, "g_idx (reordered rows of B) is not supported");
   if (onnx_attr_int(n, "weight_prepacked", 0)) onnx_fail(n, TD_UNSUPPORTED, "prepacked weights are not supported");
-  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 5)};
-  onnx_out(n, 0,
-           ONNX_EMIT_ARGS(n, "td::matmul_nbits", in,
-                          in[4].id   ? 5
-                          : in[3].id ? 4
-                                     : 3,
-                          ARG_INT("k", onnx_attr_int(n, "K", 0)), ARG_INT("n", onnx_attr_int(n, "N", 0)),
-                          ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
-                          ARG_INT("block_size", onnx_attr_int(n, "block_size", 0))));
+  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 5), onnx_in(n, 4)};
+  uint32_t count = 6;
+  while (count > 3 && !in[count - 1].id) count--;
+  const base_arg args[] = {ARG_INT("k", onnx_attr_int(n, "K", 0)), ARG_INT("n", onnx_attr_int(n, "N", 0)),
+                           ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
+                           ARG_INT("block_size", onnx_attr_int(n, "block_size", 0)),
+                           ARG_BOOL("x_bytes", onnx_attr_int(n, "accuracy_level", 0) == 4)};
+  onnx_out(n, 0, onnx_emit(n, "td::matmul_nbits", in, count, args, 5));
 }
 
 static void lower_gather_nbits(onnx_node *n) {

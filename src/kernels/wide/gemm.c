@@ -8,6 +8,7 @@
 enum {
   L1_FLOATS = 8 << 10, /* of a smaller B, all groups stay near */
   TABLE_TILES = 8,
+  WIDENED_K = 192,
   TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24,           /* three for each of eight threads */
   CHAINED = 64 << 10,   /* sums that lie in L2 until a chain comes: it is fastest on long rows */
@@ -76,6 +77,30 @@ bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gem
   return true;
 }
 
+/* Blocks of k. One that is widened stays in L1. */
+static int64_t block_count(const gemm_product *g, const gemm_grid *grid) {
+  const int64_t most = g->narrow && g->m > 1 ? base_min_i64(WIDENED_K, grid->tuning->block_k) : grid->tuning->block_k;
+  return base_max_i64(1, ceil_div(g->k, most));
+}
+
+static int64_t cut(const gemm_product *g, int64_t blocks, int64_t i) {
+  const int64_t step = g->narrow ? g->narrow->step : 1;
+  return base_min_i64(g->k, gemm_split(ceil_div(g->k, step), blocks, i) * step);
+}
+
+/* Floats from panel to panel of a widened block: at 4 KiB all would lie in one set of L1. */
+static int64_t widened_pitch(const gemm_product *g, const gemm_grid *grid) {
+  const int64_t step = g->narrow->step, steps = ceil_div(ceil_div(g->k, step), block_count(g, grid));
+  return (steps * step + 4) * V_LANES;
+}
+
+bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, const gemm_grid *grid) {
+  if (g->m == 1) return true;
+  const int64_t panels = ceil_div(grid->panels, grid->groups);
+  g->narrow->block = base_call_scratch(call, (size_t)(panels * widened_pitch(g, grid)), sizeof *g->narrow->block);
+  return g->narrow->block != NULL;
+}
+
 /* Rows [row, last_row) times one group, k in [k0, k1). */
 typedef struct gemm_block {
   int64_t row, last_row, group, k0, k1;
@@ -106,7 +131,7 @@ static const float *packed_rows(const gemm_product *g, const gemm_grid *grid, in
  * single row, which reads at the speed of memory, the CPU's own fetching does better. */
 static void fetch_group(gemm_tile *t, const gemm_product *g, const gemm_grid *grid, const gemm_block *b,
                         int64_t panels) {
-  if (g->m == 1 || g->k * g->n <= L1_FLOATS || b->group + 1 == grid->groups) return;
+  if (g->m == 1 || g->narrow || g->k * g->n <= L1_FLOATS || b->group + 1 == grid->groups) return;
   int64_t highest = gemm_tile_rows(grid->tuning, panels), rows = grid->rows_first ? b->last_row - b->row : g->m;
   t->ahead_step = ceil_div(panels * V_LANES, ceil_div(rows, highest));
   t->ahead = t->b + panels * t->b_panel + (grid->rows_first ? 0 : b->row / highest) * t->ahead_step * t->k;
@@ -117,6 +142,20 @@ static bool rows_are_far(const gemm_product *g, const gemm_grid *grid, const gem
   if (g->a_pitch != b->k1 - b->k0) return false;
   return grid->rows_first ? b->group == 0
                           : g->m > grid->tuning->far_rows && g->m * g->k > 2 * grid->tuning->chunk_floats;
+}
+
+/* One row times a group whose weights are narrow. */
+static void run_row(const gemm_product *g, const gemm_block *b, const gemm_part *part, const kern_epilogue *e) {
+  _Alignas(64) float sums[GEMM_THIN_PANELS * V_LANES] = {0};
+  float *c = g->c + part->panel * V_LANES;
+  const int64_t columns = base_min_i64(part->panels * V_LANES, g->n - part->panel * V_LANES);
+  const float *start = b->k0 > 0 ? c : e->bias;
+  if (start) memcpy(sums, start, (size_t)columns * sizeof *sums);
+  g->narrow->multiply(g->narrow, part, g->a + b->k0, sums);
+  memcpy(c, sums, (size_t)columns * sizeof *sums);
+  kern_epilogue rest = *e;
+  rest.bias = NULL;
+  if (b->k1 == g->k) KERN_NAME(epilogue_rows)(&rest, c, g->c_pitch, 1, columns);
 }
 
 /* The tiles know their rows some tiles ahead: a table filled for each would make its first products wait. */
@@ -142,6 +181,16 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
   kern_epilogue e = b->k1 == g->k ? kern_epilogue_at(g->e, b->row, column) : (kern_epilogue){.act = KERN_ACT_none};
   e.chain = NULL;                                                 /* the task's */
   e.bias = g->e->bias && b->k0 == 0 ? g->e->bias + column : NULL; /* every sum starts with it, however k is cut */
+  if (g->narrow) {
+    const gemm_part part = {panel, panels, b->k0, b->k1};
+    if (g->m == 1) {
+      run_row(g, b, &part, &e);
+      return;
+    }
+    t.b = g->narrow->block;
+    t.b_panel = widened_pitch(g, grid);
+    g->narrow->widen(g->narrow, &part, g->narrow->block, t.b_panel);
+  }
   for (int64_t tile = 0, row = 0; tile < tiles;) {
     int64_t end = base_min_i64(tiles, tile + TABLE_TILES), last = gemm_split(all, tiles, end);
     t.a = table;
@@ -197,11 +246,10 @@ void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t 
   }
   const float *packed = packed_rows(g, grid, row, row0, row1);
   int64_t last_group = gemm_split(grid->groups, grid->column_chunks, column + 1);
-  int64_t blocks = base_max_i64(1, ceil_div(g->k, grid->tuning->block_k)), chained = -1;
+  int64_t blocks = block_count(g, grid), chained = -1;
   for (int64_t i = 0; i < blocks; i++)
     for (int64_t group = gemm_split(grid->groups, grid->column_chunks, column); group < last_group; group++) {
-      const gemm_block block = {row0,  row1, group, gemm_split(g->k, blocks, i), gemm_split(g->k, blocks, i + 1),
-                                packed};
+      const gemm_block block = {row0, row1, group, cut(g, blocks, i), cut(g, blocks, i + 1), packed};
       run_block(g, grid, &block);
       if (!g->e->chain || i + 1 < blocks) continue;
       if (chained < 0) chained = group;

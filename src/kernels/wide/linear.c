@@ -63,7 +63,12 @@ td_status KERN_NAME(linear)(const base_call *call) {
                     .e = &e};
   for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
-  if (few_columns(g.k, g.n)) return multiply_few(call, &g);
+  const td_dtype stored = base_in(call, 1)->dtype;
+  gemm_narrow narrow = {.b = base_in(call, 1)->data, .layout = &g.k, .step = 1};
+  if (stored != TD_F32) {
+    KERN_NAME(gemm_halves)(stored, &narrow);
+    g.narrow = &narrow;
+  } else if (few_columns(g.k, g.n)) return multiply_few(call, &g);
   g.b = base_attr_int(call->attrs, KERN_LINEAR_PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
   const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
@@ -73,7 +78,7 @@ td_status KERN_NAME(linear)(const base_call *call) {
   gemm_packed packed;
   const bool room =
       g.front ? KERN_NAME(gemm_front_of)(call, &g, &grid, &front) : KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed);
-  if (!room) return base_no_memory(call->err, "scratch");
+  if (!room || (g.narrow && !KERN_NAME(gemm_narrow_of)(call, &g, &grid))) return base_no_memory(call->err, "scratch");
   int64_t tasks = grid.row_chunks * grid.column_chunks;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     KERN_NAME(gemm_task)(&g, &grid, task);

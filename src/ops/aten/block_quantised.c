@@ -2,15 +2,17 @@
  * td::gather_nbits looks rows up. Both dequantise a block at a time, never the whole operand. */
 #include "ops/common/gemm_priv.h"
 
-/* ---- td::matmul_nbits(a, b, scales, [zero points], [bias]) = a deq(b)^T + bias ----
+/* ---- td::matmul_nbits(a, b, scales, [zero points], [bias], [groups]) = a deq(b)^T + bias ----
  * b: u8 [n, blocks, block_size * bits / 8], packed along k, low bits first. scales: [n * blocks]. Zero points: as many
- * floats, or u8 packed per row; absent: 2^(bits - 1). */
+ * floats, or u8 packed per row; absent: 2^(bits - 1). groups: [k], the block whose scale and zero point each k has;
+ * absent: k / block_size. x_bytes: kernels may quantise a to 8 bits, a block at a time. */
 
 enum { NBITS_K, NBITS_N, NBITS_BITS, NBITS_BLOCK };
 static const ir_attr nbits_attrs[] = {{.name = "k", .kind = BASE_ATTR_INT, .required = true},
                                       {.name = "n", .kind = BASE_ATTR_INT, .required = true},
                                       ATTR_INT("bits", 4),
-                                      {.name = "block_size", .kind = BASE_ATTR_INT, .required = true}};
+                                      {.name = "block_size", .kind = BASE_ATTR_INT, .required = true},
+                                      ATTR_BOOL("x_bytes", 0)};
 
 static td_status infer_nbits(ir_infer *ctx) {
   const ir_type *a = &ir_in(ctx, 0)->type;
@@ -34,6 +36,7 @@ typedef struct nbits_weights {
   const uint8_t *bytes;
   const base_f32 *scales;
   const base_tensor *zeros; /* NULL: the middle */
+  const base_i64 *groups;   /* NULL: blocks in order */
   int64_t blocks, block, bits;
 } nbits_weights;
 
@@ -56,12 +59,21 @@ static void pack_nbits(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, in
   int64_t row_bytes = w->blocks * (w->block * w->bits / 8);
   for (int64_t j = 0; j < jn; j++) {
     const uint8_t *row = w->bytes + (j0 + j) * row_bytes;
-    for (int64_t k = 0; k < kn;) {
-      int64_t block = (k0 + k) / w->block, end = base_min_i64(kn, (block + 1) * w->block - k0);
-      float scale = w->scales[(j0 + j) * w->blocks + block], zero = zero_of(w, j0 + j, block);
-      for (; k < end; k++) to[k * GEMM_COLUMNS + j] = ((float)unpack(row, k0 + k, w->bits) - zero) * scale;
+    for (int64_t k = 0; k < kn; k++) {
+      const int64_t block = w->groups ? w->groups[k0 + k] : (k0 + k) / w->block;
+      const float scale = w->scales[(j0 + j) * w->blocks + block], zero = zero_of(w, j0 + j, block);
+      to[k * GEMM_COLUMNS + j] = ((float)unpack(row, k0 + k, w->bits) - zero) * scale;
     }
   }
+}
+
+static td_status check_groups(const base_call *call, const nbits_weights *w, int64_t k) {
+  if (!w->groups) return TD_OK;
+  if (base_tensor_numel(base_in(call, 5)) != k) return ops_fail(call, "there is not one group for each row of B");
+  for (int64_t i = 0; i < k; i++)
+    if (w->groups[i] < 0 || w->groups[i] >= w->blocks)
+      return ops_fail(call, "group %lld of %lld", (long long)w->groups[i], (long long)w->blocks);
+  return TD_OK;
 }
 
 static td_status check_nbits(const base_call *call, const nbits_weights *w, int64_t n) {
@@ -84,14 +96,17 @@ static td_status nbits_reference(const base_call *call) {
   nbits_weights w = {.bytes = ops_dense(call, 1),
                      .scales = ops_dense_f32(call, 2),
                      .zeros = base_in(call, 3) ? &zeros : NULL,
+                     .groups = base_in(call, 5) ? ops_dense_i64(call, 5) : NULL,
                      .block = base_attr_int(call->attrs, NBITS_BLOCK),
                      .bits = base_attr_int(call->attrs, NBITS_BITS)};
   w.blocks = (k + w.block - 1) / w.block;
   const base_f32 *a = ops_dense_f32(call, 0);
   base_f32 *y = ops_take_f32(call, 0);
   float *block = base_call_scratch(call, GEMM_BLOCK, sizeof *block);
-  if (!w.bytes || !w.scales || !a || !y || !block) return base_no_memory(call->err, "scratch");
+  if (!w.bytes || !w.scales || !a || !y || !block || (base_in(call, 5) && !w.groups))
+    return base_no_memory(call->err, "scratch");
   TRY(check_nbits(call, &w, n));
+  TRY(check_groups(call, &w, k));
   int64_t m = n ? base_tensor_numel(base_out(call, 0)) / n : 0;
   if (base_tensor_numel(base_in(call, 0)) != m * k)
     return ops_fail(call, "the rows of A have not %lld elements", (long long)k);
@@ -191,7 +206,7 @@ static td_status gather_reference(const base_call *call) {
       (zeros && base_tensor_numel(zeros) * (zeros->dtype == TD_U8 ? packed : 1) < numbers))
     return ops_fail(call, "there is not one scale (and zero point) per block");
   double middle = data->dtype == TD_U8 ? (double)(1 << (bits - 1)) : 0;
-  for (int64_t k = 0; k < before * count * after; k++) {
+  for (int64_t k = 0, run; k < before * count * after; k += run) {
     int64_t index = at[k / after % count];
     if (index < -dims[axis] || index >= dims[axis])
       return ops_fail(call, "index %lld is outside [%lld, %lld)", (long long)index, (long long)-dims[axis],
@@ -200,8 +215,14 @@ static td_status gather_reference(const base_call *call) {
     int64_t outer = from / inner / dims[blocked], element = from / inner % dims[blocked];
     int64_t number = (outer * blocks + element / block) * inner + from % inner;
     double zero = zeros ? small_at(zeros, number, zeros->dtype == TD_U8 ? packed : 1, bits) : middle;
-    base_store_f64(y->dtype, y->data, k,
-                   (small_at(data, from, packed, bits) - zero) * base_load_f64(scales->dtype, scales->data, number));
+    const double scale = base_load_f64(scales->dtype, scales->data, number);
+    /* Elements side by side of a block have its numbers. */
+    run = inner == 1 ? base_min_i64(block - element % block, dims[blocked] - element) : 1;
+    for (int64_t i = 0; i < run; i++) {
+      const double value = (small_at(data, from + i, packed, bits) - zero) * scale;
+      if (y->dtype == TD_F32) ((base_f32 *)y->data)[k + i] = (float)value;
+      else base_store_f64(y->dtype, y->data, k + i, value);
+    }
   }
   return TD_OK;
 }
@@ -218,7 +239,7 @@ OPS_DECLARE(block_quantised);
 const ir_op ops_block_quantised[] = {
     {.name = "td::matmul_nbits",
      .min_in = 3,
-     .max_in = 5,
+     .max_in = 6,
      .out_count = 1,
      .attrs = nbits_attrs,
      .attr_count = OPS_COUNT(nbits_attrs),

@@ -1,5 +1,6 @@
 /* linear.c -- td::linear(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a matrix product with constant
- * weights, and an epilogue. w is a matrix, or (panel > 0) panels as kernels/pack.h lays them out. `strassen`: the
+ * weights, and an epilogue. w is a matrix, or (panel > 0) panels as kernels/pack.h lays them out, which may be bf16 or
+ * f16: they are widened as they are read. `strassen`: the
  * kernel may take fewer multiplications than the definition has, where the sizes of a sample make that pay. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
@@ -34,7 +35,9 @@ static td_status infer(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   int64_t n = base_attr_int(ctx->attrs, KERN_LINEAR_COLUMNS), panel = base_attr_int(ctx->attrs, KERN_LINEAR_PANEL);
   if (n < 0 || panel < 0 || panel > KERN_MAX_PANEL) return ir_infer_fail(ctx, "n or panel is out of range");
-  if (x->dtype != TD_F32 || ir_in(ctx, 1)->type.dtype != TD_F32) return ir_infer_fail(ctx, "operands must be f32");
+  const td_dtype w = ir_in(ctx, 1)->type.dtype;
+  if (x->dtype != TD_F32 || (w != TD_F32 && (panel == 0 || (w != TD_BF16 && w != TD_F16))))
+    return ir_infer_fail(ctx, "operands must be f32, packed weights that or of 16 bits");
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");
   base_dim dims[BASE_MAX_RANK];
@@ -90,7 +93,8 @@ static td_status reference(const base_call *call) {
 static const kern_row *kernel(const ir_kernel_query *query) {
   const kern_row *row = kern_select(KERN_LINEAR, TD_F32, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_LINEAR_PANEL);
-  return row && (panel == 0 || panel == row->lanes) ? row : NULL;
+  const bool takes = row && (query->in[1]->type.dtype == TD_F32 || kern_takes_halves(row));
+  return takes && (panel == 0 || panel == row->lanes) ? row : NULL;
 }
 
 double ops_flops_linear(const ir_info *const *in, const ir_info *out, const base_attrs *a) {
@@ -118,7 +122,8 @@ static const int64_t panels[] = {0, 0, 16, 8, 4, 1}; /* the first with trans_w *
 static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, {64, 192, 208}, {63, 192, 192}};
 enum { VARIANTS_OF_PARTS = 10 };
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
-enum { FRONT_CASES = 4 * 3 * 2 }; /* shapes, panels, chains */
+enum { FRONT_CASES = 4 * 3 * 2 };            /* shapes, panels, chains */
+enum { HALF_CASES = OPS_COUNT(shapes) * 4 }; /* types, panels */
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
 static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, bool strassen, int64_t *out_dims,
@@ -163,6 +168,19 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
   return ops_case_epilogue(c, (late ? 15u : 3u) << KERN_IN_BIAS, act, late, rank, dims);
 }
 
+/* Packed weights of 16 bits. */
+static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *rank) {
+  const td_dtype dtype = number % 2 ? TD_BF16 : TD_F16;
+  if (!case_product(c, shapes[number / 4], 2 + number / 2 % 2, number % 3 == 0, false, dims, rank)) return false;
+  base_tensor *w = &c->in[1];
+  const int64_t count = base_tensor_numel(w);
+  uint16_t *to = base_new(c->arena, uint16_t, (size_t)count + 1);
+  if (!to) return false;
+  base_convert(dtype, to, TD_F32, w->data, count, false);
+  *w = base_tensor_of(to, dtype, 1, &count);
+  return ops_case_epilogue(c, number % 3 ? BIAS : 0, number % 5 ? KERN_ACT_none : KERN_ACT_relu, false, *rank, dims);
+}
+
 /* Whose rows come in several chunks, their columns too. */
 static const shape behind_front[] = {{403, 96, 150}, {97, 1100, 33}, {0, 5, 7}, {5, 0, 7}};
 
@@ -177,6 +195,8 @@ static bool cases(ir_case *c, uint32_t number) {
   number -= PLAIN_CASES;
   if (number < HALVED_CASES) return case_product(c, halved[number / 4], 2 + number % 4, true, true, dims, &rank);
   number -= HALVED_CASES;
+  if (number < HALF_CASES) return case_halves(c, number, dims, &rank);
+  number -= HALF_CASES;
   if (number < FRONT_CASES)
     return case_product(c, behind_front[number / 2 / 3], number / 2 % 3, true, false, dims, &rank) &&
            ops_case_epilogue(c, number % 2 ? FRONT_ROWS : BIAS | FRONT, KERN_ACT_relu, false, rank, dims);

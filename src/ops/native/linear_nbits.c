@@ -1,0 +1,194 @@
+/* linear_nbits.c -- td::linear_nbits(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a product with
+ * constant weights of 4 or 8 bits that have a scale (and a zero point) for each block of k, and an epilogue. Passes
+ * make it; weights: kernels/pack_nbits.h. */
+#include "kernels/pack_nbits.h"
+#include "ops/common/epilogue_priv.h"
+#include "ops/common/gemm_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+static const ir_attr attrs[] = {KERN_NBITS_LIST(OPS_ATTR_ROW) KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};
+
+static td_status infer(ir_infer *ctx) {
+  const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
+  kern_nbits l;
+  if (kern_chain_in_front(ctx->attrs)) return ir_infer_fail(ctx, "a chain in front of a product that takes none");
+  if (x->dtype != TD_F32 || w->dtype != TD_U8) return ir_infer_fail(ctx, "x must be f32, packed weights u8");
+  if (x->rank == IR_UNRANKED) return ir_infer_fail(ctx, "the rank of x must be known");
+  if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");
+  base_dim dims[BASE_MAX_RANK];
+  memcpy(dims, x->dims, sizeof dims);
+  const base_dim k = dims[x->rank - 1];
+  if (w->rank != 1 || !kern_nbits_of(ctx->attrs, base_dim_known(k) ? k : 0, &l))
+    return ir_infer_fail(ctx, "bits, blocks or columns are out of range");
+  if (base_dim_known(k) && base_dim_known(w->dims[0]) && w->dims[0] != l.size)
+    return ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
+  dims[x->rank - 1] = l.n;
+  TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
+  return ops_infer_epilogue(ctx, TD_F32);
+}
+
+static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *to) {
+  const kern_nbits *l = g->user;
+  for (int64_t k = 0; k < kn; k++)
+    for (int64_t j = 0; j < jn; j++)
+      to[k * GEMM_COLUMNS + j] = kern_nbits_weight(l, (const uint8_t *)g->b, j0 + j, k0 + k);
+}
+
+/* One row of x as whole numbers, with a scale for each block; a block that holds something not finite has one that is
+ * no number. */
+static void quantise(const kern_nbits *l, const base_f32 *x, int8_t *q, float *scales) {
+  for (int64_t b = 0; b < l->blocks; b++) {
+    const int64_t end = base_min_i64(l->k, (b + 1) * l->block);
+    float largest = 0, odd = 0;
+    for (int64_t k = b * l->block; k < end; k++) {
+      largest = fmaxf(largest, fabsf(x[k]));
+      odd += x[k] * 0;
+    }
+    const float by = kern_nbits_x_scale(largest, &scales[b]);
+    scales[b] += odd;
+    for (int64_t k = b * l->block; k < end; k++) q[k] = isfinite(x[k]) ? (int8_t)nearbyintf(x[k] * by) : 0;
+  }
+}
+
+/* Each block's sum is a whole number. */
+static td_status multiply_bytes(const base_call *call, const kern_nbits *l, const base_f32 *x, int64_t m) {
+  int8_t *q = base_call_scratch(call, (size_t)l->k, sizeof *q);
+  float *scales = base_call_scratch(call, (size_t)l->blocks, sizeof *scales);
+  base_f32 *out = base_out(call, 0)->data;
+  if (!q || !scales) return base_no_memory(call->err, "scratch");
+  for (int64_t i = 0; i < m; i++, x += l->k) {
+    quantise(l, x, q, scales);
+    for (int64_t n = 0; n < l->n; n++) {
+      float total = 0, scale = 0;
+      for (int64_t b = 0; b < l->blocks; b++) {
+        const int64_t end = base_min_i64(l->k, (b + 1) * l->block);
+        int64_t sum = 0;
+        for (int64_t k = b * l->block; k < end; k++)
+          sum += kern_nbits_number(l, base_in(call, 1)->data, n, k, &scale) * q[k];
+        total = fmaf((float)sum, scales[b] * scale, total);
+      }
+      out[i * l->n + n] = total;
+    }
+  }
+  return TD_OK;
+}
+
+static td_status reference(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  const int64_t count = base_tensor_numel(out);
+  kern_nbits l;
+  if (count == 0) return TD_OK;
+  if (!kern_nbits_of(call->attrs, x->dims[x->rank - 1], &l))
+    return ops_fail(call, "%lld elements a row", (long long)l.k);
+  const base_f32 *dense_x = ops_dense_f32(call, 0);
+  gemm_f32 g = {.m = count / l.n,
+                .n = l.n,
+                .k = l.k,
+                .a = dense_x,
+                .a_row = l.k,
+                .a_column = 1,
+                .b = base_in(call, 1)->data,
+                .pack = unpack,
+                .user = &l,
+                .c = out->data,
+                .c_row = l.n,
+                .block = base_call_scratch(call, GEMM_BLOCK, sizeof *g.block)};
+  if (!dense_x || !g.block) return base_no_memory(call->err, "scratch");
+  if (base_attr_int(call->attrs, KERN_NBITS_X_BYTES)) TRY(multiply_bytes(call, &l, dense_x, g.m));
+  else {
+    memset(out->data, 0, (size_t)count * sizeof(float));
+    ops_gemm_f32(&g);
+  }
+  return ops_apply_epilogue(call, out->data);
+}
+
+static const kern_row *kernel(const ir_kernel_query *query) {
+  const bool bytes = base_attr_int(query->attrs, KERN_NBITS_X_BYTES);
+  const kern_row *row =
+      bytes ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, query->isa) : kern_select(KERN_LINEAR_NBITS, TD_F32, query->isa);
+  kern_nbits l;
+  if (!row || !kern_nbits_of(query->attrs, 0, &l) || l.panel != row->lanes) return NULL;
+  return !bytes || kern_nbits_has_bytes(&l, row) ? row : NULL;
+}
+
+/* ---- cases: shapes around words, blocks, panels and tiles; bits, zero points, parts of the epilogue ---- */
+
+static uint32_t next_random(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 24; }
+
+/* All numbers that bits hold, scales of either sign and 0. */
+static bool case_weights(ir_case *c, kern_nbits *l) {
+  uint32_t state = (uint32_t)(l->k * 31 + l->n);
+  if (!kern_nbits_layout(l)) return false;
+  uint8_t *packed = base_new(c->arena, uint8_t, (size_t)l->size + 1),
+          *q = base_new(c->arena, uint8_t, (size_t)l->k + 1),
+          *zeros = base_new(c->arena, uint8_t, (size_t)l->blocks + 1);
+  float *scales = base_new(c->arena, float, (size_t)l->blocks + 1);
+  if (!packed || !q || !zeros || !scales) return false;
+  const uint32_t mask = (1u << l->bits) - 1;
+  for (int64_t n = 0; n < l->n; n++) {
+    for (int64_t k = 0; k < l->k; k++) q[k] = (uint8_t)(next_random(&state) & mask);
+    for (int64_t b = 0; b < l->blocks; b++) {
+      scales[b] = ((float)next_random(&state) - 100) / (float)(64 << l->bits);
+      zeros[b] = (uint8_t)(next_random(&state) & mask);
+    }
+    kern_nbits_pack(l, n, q, scales, zeros, packed);
+  }
+  c->in[c->in_count++] = base_tensor_of(packed, TD_U8, 1, &l->size);
+  ops_case_arg(c, ARG_INT("n", l->n));
+  ops_case_arg(c, ARG_INT("bits", l->bits));
+  ops_case_arg(c, ARG_INT("block_size", l->block));
+  ops_case_arg(c, ARG_INT("panel", l->panel));
+  ops_case_arg(c, ARG_BOOL("zeros", l->zeros));
+  return true;
+}
+
+static bool cases(ir_case *c, uint32_t number) {
+  static const int64_t shapes[][4] = {{1, 1, 1, 8},      {1, 32, 16, 32},    {0, 3, 4, 16},    {3, 0, 5, 32},
+                                      {4, 3, 0, 32},     {1, 37, 129, 16},   {2, 33, 65, 32},  {1, 300, 200, 128},
+                                      {6, 13, 64, 8},    {7, 64, 48, 32},    {13, 45, 31, 16}, {97, 111, 53, 64},
+                                      {1, 2100, 70, 32}, {5, 1030, 33, 2048}};
+  static const int64_t panels[] = {16, 8, 4};
+  static const uint32_t parts[] = {0, BIAS, BIAS | RESIDUAL, SCALE | SHIFT, BIAS | CHAIN};
+  static const kern_act acts[] = {KERN_ACT_none, KERN_ACT_relu, KERN_ACT_clamp, KERN_ACT_leaky_relu};
+  enum { VARIANTS = 24 }; /* panels, bits, zero points, x_bytes */
+  const uint32_t which = number / VARIANTS, variant = number % VARIANTS;
+  if (which >= OPS_COUNT(shapes)) return false;
+  const int64_t *s = shapes[which], one[] = {s[0], s[1]}, two[] = {2, s[0], s[1]};
+  const bool batched = s[0] > 1 && which % 2;
+  kern_nbits l = {.n = s[2],
+                  .k = s[1],
+                  .bits = variant / 3 % 2 ? 4 : 8,
+                  .block = s[3],
+                  .panel = panels[variant % 3],
+                  .zeros = variant / 6 % 2};
+  int64_t y[] = {2, s[0], s[2]};
+  ops_case_arg(c, ARG_BOOL("x_bytes", variant / 12));
+  return ops_case_in(c, TD_F32, batched ? 3 : 2, batched ? two : one, OPS_NORMAL, 1) && case_weights(c, &l) &&
+         ops_case_epilogue(c, parts[(which + variant) % OPS_COUNT(parts)], acts[variant % OPS_COUNT(acts)], false,
+                           batched ? 3 : 2, batched ? y : y + 1);
+}
+
+OPS_DECLARE(linear_nbits);
+const ir_op ops_linear_nbits[] = {
+    {.name = "td::linear_nbits",
+     .min_in = 2,
+     .max_in = KERN_CHAIN_END,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .by_sample = 1 | RESIDUAL | CHAIN,
+     .infer = infer,
+     .reference = reference,
+     .kernel = kernel,
+     .flops = ops_flops_linear,
+     .rtol = 1e-4f,
+     .atol = 1e-4f},
+};
+OPS_TABLE(linear_nbits);
+OPS_CASES(linear_nbits) = {
+    {"td::linear_nbits", cases},
+    {0},
+};

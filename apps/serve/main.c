@@ -118,6 +118,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, NULL); /* of all threads: the loop reads them */
+  signal(SIGPIPE, SIG_IGN);               /* OpenSSL writes to sockets that the other side has closed */
   if (!s->options.workers) s->options.workers = sys_threads_read();
   if (s->options.start_workers < 0) s->options.start_workers = s->options.workers;
   s->done_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

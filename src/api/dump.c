@@ -101,13 +101,17 @@ td_status api_dump_code(void *user, const char *name, const char *bytes, size_t 
 static td_status tell_loops(api_dump *d) {
   const td_model *m = d->model;
   const compile_setting setting = api_setting(m);
-  base_text text = {.allocator = &m->allocator};
+  base_text text = {.allocator = &m->allocator}, marked = text;
   ir_graph *graph = NULL;
   td_status status = api_prepare((td_model *)(uintptr_t)m, d->variant, false, &graph, d->err);
   if (status != TD_OK) return status;
   status = compile_explain_loops(graph, &setting, true, &m->allocator, &text, d->err);
-  if (status == TD_OK) status = tell_text(d, "loops.txt", &text);
-  else base_text_free(&text);
+  if (status == TD_OK && text.failed) status = base_no_memory(d->err, "loops.txt");
+  if (status == TD_OK) {
+    fuse_mark(&text, &marked);
+    status = tell_text(d, "loops.txt", &marked);
+  }
+  base_text_free(&text);
   ir_graph_free(graph);
   return status;
 }

@@ -28,6 +28,8 @@ td_status fuse_chains(ir_graph *graph, const fuse_setting *setting, uint32_t *ch
 /* The loops of a graph as text. Where the setting has a log: and why what could be in a loop, or moves data alone, is
  * in none. */
 td_status fuse_print(const ir_graph *graph, const fuse_setting *setting, base_text *text, td_error *err);
+/* `loops`, as fuse_print made them, behind a line by which fuse_take_edited knows whether somebody has changed them. */
+void fuse_mark(const base_text *loops, base_text *to);
 /* Where the text of fuse_print, which a person may have changed, has a loop otherwise than the graph, the graph's
  * becomes that one; `file` is its name, for errors. Operands and types of results must be as they are. */
 td_status fuse_take_edited(ir_graph *graph, const char *text, size_t length, const char *file, td_error *err);

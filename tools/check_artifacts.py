@@ -20,6 +20,14 @@ def run(treadle, *arguments):
     return done.returncode, done.stdout + done.stderr
 
 
+def with_arguments(case):
+    """The case with its inputs called by their places in a script's arguments, where these are lists."""
+    if case["format"] != "pt":
+        return case
+    named = zip(case["inputs"], case.get("arguments", [given["name"] for given in case["inputs"]]))
+    return {**case, "inputs": [{**given, "name": argument} for given, argument in named]}
+
+
 def shapes_of(case):
     """TorchScript does not say what its inputs are: they are as the first set has them, open where the case says so."""
     if case["format"] != "pt":
@@ -77,7 +85,7 @@ def main():
     with tempfile.TemporaryDirectory() as top, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
         waiting = []
         for path in sorted(given.corpus.glob("*/case.json")):
-            case = json.loads(path.read_text())
+            case = with_arguments(json.loads(path.read_text()))
             if given.only not in path.parent.name:
                 continue
             ways = {"general": {}, "special": sizes_of(case)} if sizes_of(case) else {"general": {}}

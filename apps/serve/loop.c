@@ -305,6 +305,7 @@ static void begin_request(connection *c) {
   c->scan = (http_scan){0};
   c->chunks = (http_chunks){0};
   c->head.length = c->head.minor = 0;
+  c->head.target = (base_str){NULL, 0};
   c->head.keep_alive = false;
   memmove(c->in, c->in + c->used, c->count - c->used);
   c->count -= c->used;
@@ -474,9 +475,12 @@ static td_status open_loop(loop *l, td_error *err) {
   l->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   l->all = base_alloc(&base_libc_allocator, CONNECTIONS * sizeof *l->all);
   if (!l->all || l->epoll < 0 || l->signals < 0) return base_no_memory(err, "connections");
-  for (uint32_t i = 0; i < CONNECTIONS; i++) {
-    l->all[i].channel.fd = -1;
-    l->all[i].job = (serve_job){0};
+  for (uint32_t i = 0; i < CONNECTIONS; i++) { /* buffers stay untouched: most are never used */
+    connection *c = &l->all[i];
+    c->channel = (serve_channel){.fd = -1};
+    c->job = (serve_job){0};
+    c->h2 = NULL;
+    c->receiving = false;
   }
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->server->done_event};
   epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->server->done_event, &event);

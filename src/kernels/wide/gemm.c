@@ -165,17 +165,18 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
   int64_t panels = gemm_split(grid->panels, grid->groups, b->group + 1) - panel;
   int64_t all = b->last_row - b->row, tiles = tiles_of(grid, all, panels);
   const bool packs = b->packed && GEMM_PACKS(panels);
-  gemm_tile t = {.taps = 1,
-                 .k = b->k1 - b->k0,
-                 .packed = packs ? b->packed + b->k0 * GEMM_PACKED_ROWS : NULL,
-                 .b = g->b + column * g->k + b->k0 * V_LANES,
-                 .b_panel = g->k * V_LANES,
-                 .c = g->c + b->row * g->c_pitch + column,
-                 .c_pitch = g->c_pitch,
-                 .columns = base_min_i64(panels * V_LANES, g->n - column),
-                 .more = b->k0 > 0,
-                 .rolled = grid->tuning->tile_steps == 1,
-                 .b_ahead = grid->tuning->b_lines * V_LANES};
+  gemm_tile t = {
+      .taps = 1,
+      .k = b->k1 - b->k0,
+      .packed = packs ? b->packed + b->k0 * GEMM_PACKED_ROWS : NULL,
+      .b = g->b ? g->b + column * g->k + b->k0 * V_LANES : NULL, /* NULL: they are widened a group at a time */
+      .b_panel = g->k * V_LANES,
+      .c = g->c + b->row * g->c_pitch + column,
+      .c_pitch = g->c_pitch,
+      .columns = base_min_i64(panels * V_LANES, g->n - column),
+      .more = b->k0 > 0,
+      .rolled = grid->tuning->tile_steps == 1,
+      .b_ahead = grid->tuning->b_lines * V_LANES};
   fetch_group(&t, g, grid, b, panels);
   const bool far = !packs && rows_are_far(g, grid, b);
   kern_epilogue e = b->k1 == g->k ? kern_epilogue_at(g->e, b->row, column) : (kern_epilogue){.act = KERN_ACT_none};

@@ -145,8 +145,8 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
   TRY(KERN_NAME(epilogue_of)(p->call, &f->e));
   f->direct = kern_i8_is_direct(p->call->attrs, kern_i8_operands(p->call), &f->d);
   f->cheap = kern_epilogue_cheap(&f->e, f->limits) && !f->e.residual && !f->e.scale && !f->e.shift && !f->e.chain;
-  const int32_t *sums = (const int32_t *)(const void *)p->w, *bias = sums + 2 * count;
-  const float *w_scales = (const float *)(const void *)(sums + count);
+  const base_i32 *sums = (const base_i32 *)(const void *)p->w, *bias = sums + 2 * count;
+  const base_f32 *w_scales = (const base_f32 *)(const void *)(sums + count);
   for (int64_t i = 0; i < count; i++) {
     start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
     scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);

@@ -108,7 +108,7 @@ static td_status finish_f32(const base_call *call, const kern_i8_scales *s, cons
 td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, int32_t *sums) {
   const base_tensor *w = base_in(call, 1), *out = base_out(call, 0);
   const base_f32 *scales = (const base_f32 *)((const uint8_t *)w->data + l->columns * (int64_t)sizeof(int32_t));
-  const int32_t *bias = (const int32_t *)(const void *)(scales + l->columns);
+  const base_i32 *bias = (const base_i32 *)(const void *)(scales + l->columns);
   const int64_t count = base_tensor_numel(out), n = l->groups * l->n;
   kern_i8_direct d;
   const bool direct = kern_i8_is_direct(call->attrs, kern_i8_operands(call), &d);

@@ -84,7 +84,8 @@ static char *decoded(serve_job *job, const char *at, size_t length) {
 
 const char *serve_query(const serve_job *job, const char *name) {
   const size_t length = strlen(name);
-  for (const char *at = job->query.at, *end = at + job->query.length; at && at < end;) {
+  if (!job->query.at) return NULL;
+  for (const char *at = job->query.at, *end = at + job->query.length; at < end;) {
     const char *next = memchr(at, '&', (size_t)(end - at));
     const size_t count = (size_t)((next ? next : end) - at);
     if (count > length && at[length] == '=' && memcmp(at, name, length) == 0) {

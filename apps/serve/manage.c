@@ -186,11 +186,11 @@ bool serve_list(serve_job *job, char **parts) {
   int64_t most, first;
   if (!number_of(job, "limit", 1, 100, 100, &most) || !number_of(job, "next_page_token", 0, 1 << 30, 0, &first))
     return true;
+  const int64_t next = first + most;
   base_text_print(&job->reply, "{\n");
-  if (first + most < server->model_count)
-    base_text_print(&job->reply, "  \"nextPageToken\": \"%lld\",\n", (long long)(first + most));
+  if (next < server->model_count) base_text_print(&job->reply, "  \"nextPageToken\": \"%lld\",\n", (long long)next);
   base_text_print(&job->reply, "  \"models\": [");
-  for (int64_t i = first; i < server->model_count && i < first + most; i++) {
+  for (int64_t i = first; i < server->model_count && i < next; i++) {
     const serve_version *v = server->models[i]->versions[server->models[i]->current];
     base_text_print(&job->reply, "%s\n    {\n      \"modelName\": \"%s\",\n      \"modelUrl\": ", i > first ? "," : "",
                     v->name);

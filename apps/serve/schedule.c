@@ -147,9 +147,9 @@ bool serve_queue(serve_job *job) {
   return room;
 }
 
-void serve_order(serve_job *job, void (*run)(serve_job *)) {
+void serve_order(serve_job *job, void (*call)(serve_job *)) {
   serve_server *server = job->server;
-  job->work = run;
+  job->work = call;
   job->next = NULL;
   pthread_mutex_lock(&server->lock);
   if (server->load_first) server->load_last->next = job;

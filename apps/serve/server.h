@@ -155,7 +155,7 @@ void serve_renew_key(serve_job *job); /* GET /token */
 td_status serve_start_threads(serve_server *server, base_arena *arena, td_error *err);
 void serve_stop_threads(serve_server *server);
 bool serve_queue(serve_job *job);                            /* false: the version's queue is full */
-void serve_order(serve_job *job, void (*work)(serve_job *)); /* has the loader call it */
+void serve_order(serve_job *job, void (*call)(serve_job *)); /* has the loader call it */
 void serve_done(serve_job *job);                             /* from any thread: back to the loop */
 
 /* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */

@@ -135,7 +135,7 @@ td_status run_streams_run(run_streams *streams, const run_batch *batch, td_error
  * as was measured. */
 uint32_t run_streams_count(const run_streams *streams, int64_t samples);
 /* Runs the batch over 1, 2, 4, ... and the most streams, three times each, and keeps what was fastest for its size. */
-td_status run_streams_tune(run_streams *streams, const run_batch *batch, uint32_t *count, td_error *err);
+td_status run_streams_tune(run_streams *streams, const run_batch *batch, uint32_t *best, td_error *err);
 
 /* ---- session state: kept from one run to the next, of this session alone ---- */
 

@@ -16,6 +16,12 @@ static const char *const op_names[BASE_DIM_OP_COUNT] = {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
+/* Of b's sign, or 0. */
+static int64_t floor_mod(int64_t a, int64_t b) {
+  const int64_t rest = a % b;
+  return rest && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 /* a op b on numbers; false: overflow, zero divisor, or no broadcast. */
 static bool compute(base_dim_op op, int64_t a, int64_t b, int64_t *r) {
   bool divides = op == BASE_DIM_FLOORDIV || op == BASE_DIM_CEILDIV || op == BASE_DIM_MOD;
@@ -26,7 +32,7 @@ static bool compute(base_dim_op op, int64_t a, int64_t b, int64_t *r) {
     case BASE_DIM_MUL: return !__builtin_mul_overflow(a, b, r);
     case BASE_DIM_FLOORDIV: *r = floor_div(a, b); return true;
     case BASE_DIM_CEILDIV: *r = floor_div(a, b) + (a % b != 0); return true;
-    case BASE_DIM_MOD: *r = a - floor_div(a, b) * b; return true;
+    case BASE_DIM_MOD: *r = floor_mod(a, b); return true;
     case BASE_DIM_MIN: *r = a < b ? a : b; return true;
     case BASE_DIM_MAX: *r = a > b ? a : b; return true;
     case BASE_DIM_BROADCAST: *r = a == 1 ? b : a; return a == b || a == 1 || b == 1;

@@ -175,8 +175,9 @@ aten_value aten_lower_rot90(aten_args *c) {
 static ir_value rolled(aten_args *c, ir_value x, int64_t dim, const aten_value *by) {
   aten_value size = aten_size(c->a, x, dim);
   if (aten_is_known(&size) && aten_is_known(by)) {
-    int64_t n = size.u.i, shift = n ? ((by->u.i % n) + n) % n : 0;
+    int64_t n = size.u.i, shift = n > 0 ? by->u.i % n : 0;
     if (!shift) return x;
+    if (shift < 0) shift += n;
     ir_value parts[] = {aten_slice(c->a, x, dim, n - shift, INT64_MAX, 1), aten_slice(c->a, x, dim, 0, n - shift, 1)};
     return aten_cat(c->a, parts, 2, dim);
   }

@@ -116,8 +116,9 @@ static void slice_contents(ir_infer *ctx, const slice_ints *s) {
     int64_t axis = !s->axes ? k : s->axes[k] < 0 ? s->axes[k] + x->rank : s->axes[k], step = s->steps ? s->steps[k] : 1;
     int64_t first, count;
     slice_span(x->dims[axis], s->starts[k], s->ends[k], step, &first, &count);
-    offset += first * strides[axis];
-    strides[axis] = count > 1 ? strides[axis] * step : 0;
+    if (!base_mul_i64(first, strides[axis], &first) || !base_add_i64(offset, first, &offset)) return;
+    if (count <= 1) strides[axis] = 0;
+    else if (!base_mul_i64(strides[axis], step, &strides[axis])) return;
   }
   ops_ints_shown(ctx, strides, offset);
 }

@@ -128,9 +128,9 @@ static bool prepare(serve_job *job) {
 
 void serve_compute(serve_job **jobs, uint32_t count, td_session *session) {
   const size_t inputs = td_model_input_count(jobs[0]->version->model);
-  serve_job *group[64], *todo[64];
+  serve_job *group[SERVE_MOST_BATCH], *todo[SERVE_MOST_BATCH];
   uint32_t left = 0;
-  for (uint32_t i = 0; i < count && i < 64; i++)
+  for (uint32_t i = 0; i < count; i++)
     if (prepare(jobs[i])) todo[left++] = jobs[i];
   while (left) {
     uint32_t joined = 0, others = 0;
@@ -172,7 +172,8 @@ static uint64_t time_rows(serve_version *v, td_session *session, int64_t rows) {
   uint64_t least = 0;
   td_status status = in && out ? TD_OK : TD_NO_RESOURCE;
   for (size_t i = 0; status == TD_OK && i < inputs; i++) status = make_zeros(v->model, i, rows, arena, &in[i], &err);
-  for (int trial = 0; status == TD_OK && trial < TRIALS; trial++) {
+  const int trials = v->batch_size > 1 ? TRIALS : 1; /* with batches of one the time decides nothing */
+  for (int trial = 0; status == TD_OK && trial < trials; trial++) {
     const uint64_t begin = sys_clock_ns();
     status = run(v, session, in, out, &err);
     const uint64_t took = sys_clock_ns() - begin;

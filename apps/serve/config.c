@@ -55,7 +55,7 @@ static const setting settings[] = {
     {"workers", NULL, NUMBER, AT(workers), 1, SERVE_MOST_WORKERS},
     {"queue", "job_queue_size", NUMBER, AT(queue), 1, 65536},
     {"timeout", "default_response_timeout", NUMBER, AT(timeout_s), 1, 86400},
-    {"batch", NULL, NUMBER, AT(batch), 1, 64},
+    {"batch", NULL, NUMBER, AT(batch), 1, SERVE_MOST_BATCH},
     {"most-bytes", "max_request_size", NUMBER, AT(most_bytes), 1, (int64_t)1 << 40},
     {"drain", NULL, NUMBER, AT(drain_s), 0, 86400},
     {"drain-delay", NULL, NUMBER, AT(delay_s), 0, 86400},

@@ -599,12 +599,7 @@ bool serve_grpc(serve_job *job) {
       serve_refuse(job, base_str_starts(job->path, "/org.") ? 403 : 401, "the token is missing or wrong");
       return true;
     }
-    if ((m->flags & API) && !job->server->options.model_api) {
-      serve_refuse(job, 405,
-                   "models can be registered and deleted where the server was started with --enable-model-api");
-      return true;
-    }
-    return m->answer(job);
+    return ((m->flags & API) && !serve_may_change(job)) || m->answer(job);
   }
   serve_refuse(job, 501, "there is no method %.*s at this address",
                (int)(job->path.length < 200 ? job->path.length : 200), job->path.at);

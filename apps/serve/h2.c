@@ -36,10 +36,7 @@ struct serve_h2 {
 };
 
 static void free_stream(stream *s) {
-  base_free(&base_libc_allocator, s->job.body, s->job.cap);
-  base_text_free(&s->job.reply);
-  base_arena_free(s->job.arena);
-  serve_release(s->job.version);
+  serve_free_job(&s->job);
   free(s);
 }
 

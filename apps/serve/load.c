@@ -124,9 +124,21 @@ const char *serve_store_path(const serve_server *server, base_arena *arena, cons
   return copy;
 }
 
-/* ---- at the start ---- */
-
 static const char *const endings[] = {".mar", ".onnx", ".pt2", ".pt", ".tdl", ".tdir"};
+
+const char *serve_find_in_store(const serve_server *server, base_arena *arena, const char *name) {
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    const char *url = base_arena_format(arena, "%s%s", name, endings[i]);
+    const char *path = url ? serve_store_path(server, arena, url) : NULL;
+    sys_mapping there;
+    if (!path || sys_file_map(path, &there, NULL) != TD_OK) continue;
+    sys_unmap(&there);
+    return url;
+  }
+  return NULL;
+}
+
+/* ---- at the start ---- */
 
 static bool is_model(const char *file) {
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)

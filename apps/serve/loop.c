@@ -62,14 +62,6 @@ static void watch(loop *l, connection *c, uint32_t events, uint64_t seconds) {
   epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->channel.fd, &event);
 }
 
-static void free_job(serve_job *job) {
-  base_free(&base_libc_allocator, job->body, job->cap);
-  base_text_free(&job->reply);
-  base_arena_free(job->arena);
-  serve_release(job->version);
-  *job = (serve_job){0};
-}
-
 static void ask_listeners(loop *l, bool rest) {
   l->resting = rest;
   for (int i = 0; i < SERVE_ADDRESSES; i++) {
@@ -82,7 +74,7 @@ static void drop(loop *l, connection *c) {
   serve_h2_close(c->h2);
   c->h2 = NULL;
   serve_channel_close(&c->channel);
-  free_job(&c->job);
+  serve_free_job(&c->job);
   l->open--;
   if (l->resting && !l->closing) ask_listeners(l, false);
 }
@@ -136,7 +128,6 @@ static bool describe_request(connection *c, serve_job *job) {
     job->path.length = (size_t)(query - head->target.at);
     job->query = (base_str){query + 1, head->target.length - job->path.length - 1};
   }
-  job->type_in = http_find(head, "content-type");
   job->token = http_find(head, "authorization");
   job->roles = c->roles;
   job->type = "application/json";
@@ -298,7 +289,7 @@ static void receive(loop *l, connection *c) {
 }
 
 static void begin_request(connection *c) {
-  free_job(&c->job);
+  serve_free_job(&c->job);
   c->job = (serve_job){.owner = c, .server = c->loop->server, .reply = {.allocator = &base_libc_allocator}};
   c->job.respond = send_reply;
   c->state = READ_HEAD;
@@ -337,7 +328,7 @@ static void write_more(loop *l, connection *c) {
   watch(l, c, c->count ? EPOLLIN | EPOLLOUT : EPOLLIN, IDLE_SECONDS); /* pipelined: go on at once */
 }
 
-/* The roles that the address of a listener has: those of TorchServe's three, in order. */
+/* The connection has the roles of the address that it came by. */
 static void accept_one(loop *l, int listener) {
   const int fd = accept4(l->listeners[listener], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) ask_listeners(l, true);

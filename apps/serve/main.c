@@ -98,18 +98,6 @@ static bool go_into_background(int *result) {
 
 /* ---- the server ---- */
 
-static void free_models(serve_server *s) {
-  while (s->model_count) {
-    serve_model *m = s->models[s->model_count - 1];
-    for (uint32_t i = 0; i < m->count; i++) serve_free_version(m->versions[i]);
-    free(m->versions);
-    free(m->name);
-    free(m);
-    s->model_count--;
-  }
-  free(s->models);
-}
-
 static td_status serve(serve_server *s, char **words, int count, base_arena *arena, td_error *err) {
   sigset_t set;
   char path[512];
@@ -132,7 +120,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (status == TD_OK) status = serve_start_threads(s, arena, err);
   if (status == TD_OK) status = serve_run(s, ready_in_background, err);
   serve_stop_threads(s);
-  free_models(s);
+  serve_free_models(s);
   close(s->done_event);
   pid_path(s, path, sizeof path);
   if (s->options.start) unlink(path);

@@ -14,7 +14,7 @@ typedef struct order {
   serve_version *version; /* loaded, not yet in the table */
   uint32_t workers;
   serve_config config; /* of what is registered */
-  bool synchronous, replaces;
+  bool synchronous;
   td_status status;
   td_error err;
 } order;
@@ -113,7 +113,7 @@ static bool read_order(serve_job *job, order *o) {
   o->name = parameter(job, body, "model_name");
   o->synchronous = !synchronous || strcmp(synchronous, "false") != 0;
   if (!number_of(job, "initial_workers", 0, SERVE_MOST_WORKERS, -1, &o->config.min_workers) ||
-      !number_of(job, "batch_size", 1, 64, -1, &o->config.batch) ||
+      !number_of(job, "batch_size", 1, SERVE_MOST_BATCH, -1, &o->config.batch) ||
       !number_of(job, "max_batch_delay", 0, 1 << 30, -1, &o->config.delay_ms) ||
       !number_of(job, "response_timeout", 1, 86400, -1, &o->config.timeout_s))
     return false;
@@ -310,15 +310,16 @@ static void replaced(serve_job *job) {
     return;
   }
   serve_model *m = serve_find_model(job->server, v->name);
+  bool replaces = false;
   for (uint32_t i = 0; m && i < m->count; i++)
     if (strcmp(m->versions[i]->number, v->number) == 0) {
       serve_version *old = m->versions[i];
       serve_keep(v);
       m->versions[i] = v;
       serve_release(old);
-      o->replaces = true;
+      replaces = true;
     }
-  if (!o->replaces && serve_add_version(job->server, v, &o->err) != TD_OK) {
+  if (!replaces && serve_add_version(job->server, v, &o->err) != TD_OK) {
     serve_fail(job, TD_NO_RESOURCE, &o->err);
     give_up(job);
     return;
@@ -328,21 +329,12 @@ static void replaced(serve_job *job) {
 }
 
 bool serve_repository_load(serve_job *job, char **parts) {
-  static const char *const endings[] = {"mar", "onnx", "pt2", "pt", "tdl", "tdir"};
   const serve_version *v = serve_find_version(job->server, parts[0], NULL);
   order *o = new_order(job);
   if (!o) return true;
   o->name = parts[0];
   if (v) o->config.min_workers = v->max_workers;
-  o->url = v ? v->url : NULL;
-  for (size_t i = 0; !o->url && i < sizeof endings / sizeof *endings; i++) {
-    const char *url = base_arena_format(job->arena, "%s.%s", parts[0], endings[i]);
-    const char *path = url ? serve_store_path(job->server, job->arena, url) : NULL;
-    sys_mapping there;
-    if (!path || sys_file_map(path, &there, NULL) != TD_OK) continue;
-    sys_unmap(&there);
-    o->url = url;
-  }
+  o->url = v ? v->url : serve_find_in_store(job->server, job->arena, parts[0]);
   o->path = o->url ? serve_store_path(job->server, job->arena, o->url) : NULL;
   if (!o->path) {
     serve_refuse(job, 404, "there is no file of model %s in the model store", parts[0]);

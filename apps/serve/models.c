@@ -60,14 +60,27 @@ static serve_model *add_model(serve_server *server, const char *name) {
   return NULL;
 }
 
+static void free_model(serve_model *m) {
+  free(m->versions);
+  free(m->name);
+  free(m);
+}
+
 static void remove_model(serve_server *server, serve_model *m) {
   uint32_t at = 0;
   while (server->models[at] != m) at++;
   server->model_count--;
   memmove(&server->models[at], &server->models[at + 1], (server->model_count - at) * sizeof(serve_model *));
-  free(m->versions);
-  free(m->name);
-  free(m);
+  free_model(m);
+}
+
+void serve_free_models(serve_server *server) {
+  for (uint32_t i = 0; i < server->model_count; i++) {
+    serve_model *m = server->models[i];
+    for (uint32_t j = 0; j < m->count; j++) serve_free_version(m->versions[j]);
+    free_model(m);
+  }
+  free(server->models);
 }
 
 td_status serve_add_version(serve_server *server, serve_version *v, td_error *err) {

@@ -73,6 +73,14 @@ void serve_answer(serve_job *job, int32_t status, const char *format, ...) {
   base_text_add(&job->reply, text, strlen(text));
 }
 
+void serve_free_job(serve_job *job) {
+  base_free(&base_libc_allocator, job->body, job->cap);
+  base_text_free(&job->reply);
+  base_arena_free(job->arena);
+  serve_release(job->version);
+  *job = (serve_job){0};
+}
+
 /* ---- what a request says ---- */
 
 static char *decoded(serve_job *job, const char *at, size_t length) {
@@ -308,6 +316,12 @@ static const struct route *find_route(const serve_job *job, base_str *parts, con
   return NULL;
 }
 
+bool serve_may_change(serve_job *job) {
+  if (job->server->options.model_api) return true;
+  serve_refuse(job, 405, "models can be registered and deleted where the server was started with --enable-model-api");
+  return false;
+}
+
 /* May it be answered? Else it is refused. */
 static bool admitted(serve_job *job, const struct route *route) {
   const serve_server *server = job->server;
@@ -317,11 +331,7 @@ static bool admitted(serve_job *job, const struct route *route) {
                     "Token Authorization failed. Token either incorrect, expired, or not provided correctly");
     return false;
   }
-  if ((route->flags & API) && !server->options.model_api) {
-    serve_refuse(job, 405, "models can be registered and deleted where the server was started with --enable-model-api");
-    return false;
-  }
-  return true;
+  return !(route->flags & API) || serve_may_change(job);
 }
 
 bool serve_route(serve_job *job) {

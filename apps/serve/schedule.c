@@ -7,8 +7,6 @@
 
 #include <unistd.h>
 
-enum { MOST_BATCH = 64 };
-
 void serve_done(serve_job *job) {
   serve_server *server = job->server;
   pthread_mutex_lock(&server->lock);
@@ -41,7 +39,7 @@ static serve_version *take_version(serve_server *server) {
 
 static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
   uint32_t count = 0;
-  const uint32_t most = v->batch_rows < MOST_BATCH ? v->batch_rows : MOST_BATCH;
+  const uint32_t most = v->batch_rows < SERVE_MOST_BATCH ? v->batch_rows : SERVE_MOST_BATCH;
   while (v->first && count < most) {
     jobs[count++] = v->first;
     v->first = v->first->next;
@@ -60,7 +58,7 @@ static void note_times(serve_version *v, serve_job **jobs, uint32_t count, uint6
 
 static void work(void *user) {
   serve_server *server = user;
-  serve_job *jobs[MOST_BATCH];
+  serve_job *jobs[SERVE_MOST_BATCH];
   pthread_mutex_lock(&server->lock);
   while (!server->stop) {
     serve_version *v = take_version(server);

@@ -32,7 +32,7 @@ struct serve_job {
   base_arena *arena; /* of texts and tensors of this request */
   char *body;
   size_t count, cap; /* of the body: bytes there are, and room */
-  base_str method, path, query, type_in, token;
+  base_str method, path, query, token;
   uint32_t roles;                                              /* of the address that it came by */
   bool is_torch;                                               /* errors are written as TorchServe writes them */
   bool is_grpc;                                                /* errors are their text alone */
@@ -55,7 +55,7 @@ struct serve_job {
   base_text reply;
 };
 
-enum { SERVE_BUCKETS = 14, SERVE_MOST_WORKERS = 1024 };
+enum { SERVE_BUCKETS = 14, SERVE_MOST_WORKERS = 1024, SERVE_MOST_BATCH = 64 };
 typedef struct serve_histogram {
   uint64_t buckets[SERVE_BUCKETS], total_us, count;
 } serve_histogram;
@@ -171,6 +171,7 @@ serve_model *serve_find_model(const serve_server *server, const char *name);
 serve_version *serve_find_version(const serve_server *server, const char *name, const char *number);
 td_status serve_add_version(serve_server *server, serve_version *v, td_error *err); /* takes the reference */
 void serve_remove_version(serve_server *server, serve_model *m, uint32_t index);
+void serve_free_models(serve_server *server); /* when no thread runs any more */
 void serve_keep(serve_version *v);
 void serve_release(serve_version *v); /* the last one has the loader free it; NULL is allowed */
 
@@ -182,6 +183,8 @@ td_status serve_scale(serve_version *v, uint32_t workers, td_error *err);
 void serve_free_version(serve_version *v); /* NULL is allowed */
 /* The path of a file of the model store; refused: names that lead out of it. NULL: out of memory, or refused. */
 const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url);
+/* The file of the model store that is called as a model, with the ending of a format; NULL: there is none. */
+const char *serve_find_in_store(const serve_server *server, base_arena *arena, const char *name);
 td_status serve_load_start(serve_server *server, char **words, int count, base_arena *arena, td_error *err);
 
 /* archive.c: the model, the version, its configuration, labels and, unless it is named already, the name of a `.mar`.
@@ -200,6 +203,10 @@ void serve_print_address(const serve_address *address);
 
 /* route.c: true: answered; false: it is in a queue, and comes back. */
 bool serve_route(serve_job *job);
+/* Frees what a job holds, and lets go of its version. */
+void serve_free_job(serve_job *job);
+/* True where models may be registered and deleted; else the job is refused. */
+bool serve_may_change(serve_job *job);
 /* The reply is an error, as the route's protocol writes it. `type`: TorchServe's exception; NULL: by the status. */
 void serve_refuse(serve_job *job, int32_t status, const char *format, ...) BASE_PRINTF(3, 4);
 void serve_refuse_as(serve_job *job, int32_t status, const char *type, const char *format, ...) BASE_PRINTF(4, 5);

@@ -15,7 +15,7 @@ typedef struct key {
 
 static const key keys[] = {{"minWorkers", offsetof(serve_config, min_workers), 0, SERVE_MOST_WORKERS},
                            {"maxWorkers", offsetof(serve_config, max_workers), 0, SERVE_MOST_WORKERS},
-                           {"batchSize", offsetof(serve_config, batch), 1, 64},
+                           {"batchSize", offsetof(serve_config, batch), 1, SERVE_MOST_BATCH},
                            {"maxBatchDelay", offsetof(serve_config, delay_ms), 0, 1 << 30},
                            {"responseTimeout", offsetof(serve_config, timeout_s), 1, 86400},
                            {"jobQueueSize", offsetof(serve_config, queue), 1, 65536}};

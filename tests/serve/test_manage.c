@@ -26,8 +26,8 @@ static void write_text(const char *folder, const char *name, const char *text) {
   assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* Starts the server as TorchServe is started, in the folder, with one more word (NULL: none). */
-static void start_torch(torch *t, const char *word) {
+/* Starts the server as TorchServe is started, in the folder. */
+static void start_torch(torch *t) {
   int pipes[2];
   char line[256];
   assert_int_equal(pipe(pipes), 0);
@@ -38,7 +38,7 @@ static void start_torch(torch *t, const char *word) {
     close(pipes[1]);
     if (chdir(t->f.folder) != 0) _exit(127);
     execl(t->f.program, "treadle", "serve", "--start", "--foreground", "--ncs", "--ts-config", "config.properties",
-          "--models", "first=rows.tdir", "net.tdir", word, (char *)NULL);
+          "--models", "first=rows.tdir", "net.tdir", (char *)NULL);
     _exit(127);
   }
   close(pipes[1]);
@@ -68,7 +68,7 @@ static int open_torch(void **state) {
              "1000\ndefault_workers_per_model=1\nenable_model_api=true\n"
              "disable_token_authorization=true\n");
   *state = t;
-  start_torch(t, NULL);
+  start_torch(t);
   return 0;
 }
 
@@ -230,7 +230,7 @@ static void tokens(void **state) {
       "inference_address=http://127.0.0.1:0\nmanagement_address=http://127.0.0.1:0\n"
       "metrics_address=http://"
       "127.0.0.1:0\ngrpc_inference_port=0\ngrpc_management_port=0\nmodel_store=.\ndefault_workers_per_model=1\n");
-  start_torch(t, NULL);
+  start_torch(t);
   read_keys(t);
   expect(t, INFERENCE, "GET", "/ping", "", 200, "Healthy"); /* probes need none */
   expect(t, METRICS, "GET", "/metrics", "", 200, "ts_");

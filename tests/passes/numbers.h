@@ -25,6 +25,16 @@ static inline void expect_alike(const char *text, uint32_t isa, bool odd) {
 
 static inline void expect_same_numbers_at(const char *text, uint32_t isa) { expect_alike(text, isa, true); }
 
+/* On every level that this machine has. */
+static inline void expect_same_numbers_on_levels(const char *text) {
+  uint32_t levels;
+  const kern_level *level = kern_levels(&levels);
+  sys_machine machine;
+  sys_machine_read(&machine);
+  for (uint32_t l = 0; l < levels; l++)
+    if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+}
+
 static inline void expect_same_numbers(const char *text) {
   sys_machine machine;
   sys_machine_read(&machine);

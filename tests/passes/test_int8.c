@@ -53,10 +53,6 @@ static void weights_beyond_a_byte_stay(void **state) {
 static void numbers_stay(void **state) {
   (void)state;
   static const int sizes[][3] = {{1, 7, 5}, {50, 33, 17}, {3, 64, 70}};
-  uint32_t levels;
-  const kern_level *level = kern_levels(&levels);
-  sys_machine machine;
-  sys_machine_read(&machine);
   for (int i = 0; i < 3; i++) {
     static char text[65536];
     const int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
@@ -70,8 +66,7 @@ static void numbers_stay(void **state) {
              "}\n%%3, %%4, %%5 = td::dynamic_quantize_linear(%%0)\n%%6 = aten::mul(%%2, %%4)\n"
              "%%7 = td::matmul_integer(%%3, %%1, %%5)\n%%8 = aten::_to_copy(%%7) {dtype = f32}\n"
              "%%9 = aten::mul(%%6, %%8)\n%%10 = aten::relu(%%9)\noutput \"y\" %%10\n");
-    for (uint32_t l = 0; l < levels; l++)
-      if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+    expect_same_numbers_on_levels(text);
   }
 }
 
@@ -94,12 +89,7 @@ static void static_products_keep_their_numbers(void **state) {
       "%12 = td::dequantize_linear(%5, %6) {axis = 0, dtype = f32}\n"
       "%13 = aten::convolution(%10, %11, %12) {stride = [2, 1], padding = [1, 0, 0, 2]}\n"
       "output \"y\" %13\n";
-  uint32_t levels;
-  const kern_level *level = kern_levels(&levels);
-  sys_machine machine;
-  sys_machine_read(&machine);
-  for (uint32_t l = 0; l < levels; l++)
-    if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+  expect_same_numbers_on_levels(text);
 }
 
 /* The quantisation behind a product becomes its scale, and dequantised weights that nobody else reads go. */
@@ -157,12 +147,8 @@ static void what_stands_between_products_stays_in_bytes(void **state) {
                       "%80 = td::max_pool(%71) {kernel_size = [3, 2], stride = [2, 2]}\n" ACTIVATION(9, "80", "%1")
                           "%100 = aten::cat(%91, %91) {dim = 1}\n"
                           "output \"y\" %100\n";
-  uint32_t levels, changes = 0;
-  const kern_level *level = kern_levels(&levels);
-  sys_machine machine;
-  sys_machine_read(&machine);
-  for (uint32_t l = 0; l < levels; l++)
-    if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+  uint32_t changes = 0;
+  expect_same_numbers_on_levels(text);
   const passes_setting setting = {.isa = level_of("avx2")};
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);

@@ -3,12 +3,7 @@
 
 /* On every level of this machine; those with kernels take the product as one. */
 static void expect_nbits(const char *text) {
-  uint32_t levels;
-  const kern_level *level = kern_levels(&levels);
-  sys_machine machine;
-  sys_machine_read(&machine);
-  for (uint32_t l = 0; l < levels; l++)
-    if (!base_isa_lacks(machine.isa, level[l].isa)) expect_same_numbers_at(text, level[l].isa | BASE_ISA_VECTOR);
+  expect_same_numbers_on_levels(text);
   const passes_setting setting = {.isa = level_of("avx2")};
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);

@@ -3,27 +3,12 @@
 # and completion; lintian has nothing to say of it, and what it unpacks runs. The last line counts.
 set -u
 . tools/common.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tools/package.sh
 root=$work/root architecture=$(dpkg --print-architecture) triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 version=$(sed -n 's/^project(treadle VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 maintainer="Treadle maintainers <$(git log -1 --format=%ae)>"
 deb=$PWD/dist/treadle_${version}_$architecture.deb
 share=$root/usr/share
-passed=0 failed=0
-
-check() { # WHAT COMMAND...
-  what=$1
-  shift
-  if "$@" >"$work/log" 2>&1 </dev/null; then
-    passed=$((passed + 1))
-    echo "ok      $what"
-  else
-    failed=$((failed + 1))
-    echo "FAILED  $what"
-    tail -n 20 "$work/log"
-  fi
-}
 
 install_files() {
   configure release -DCMAKE_INSTALL_LIBDIR="lib/$triplet" && cmake --build build &&

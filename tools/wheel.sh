@@ -4,24 +4,9 @@
 # ./bindings/python` leaves anything in the tree. The last line counts.
 set -u
 . tools/common.sh
+. tools/package.sh
 python=/usr/bin/python3 # the one that python3-dev and python3-numpy belong to
 [ -x $python ] || python=python3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-
-check() { # WHAT COMMAND...
-  what=$1
-  shift
-  if "$@" >"$work/log" 2>&1 </dev/null; then
-    passed=$((passed + 1))
-    echo "ok      $what"
-  else
-    failed=$((failed + 1))
-    echo "FAILED  $what"
-    tail -n 20 "$work/log"
-  fi
-}
 
 pip_of() { # PYTHON ARGUMENT...
   program=$1

@@ -130,8 +130,7 @@ run_worker *run_pool_await(const run_team *t, run_worker *above) {
 
 /* ---- a worker ---- */
 
-/* What affinity and quota of the process say now. A worker that waits finds out: nobody waits for it meanwhile. */
-static void look_around(run_pool *p, uint64_t now) {
+void run_pool_look_around(run_pool *p, uint64_t now) {
   uint64_t last = atomic_load_explicit(&p->looked_ns, memory_order_relaxed);
   if (now - last < p->look_ns || !atomic_compare_exchange_strong(&p->looked_ns, &last, now)) return;
   uint32_t cpus[RUN_MOST_THREADS];
@@ -167,7 +166,7 @@ static uint64_t next_order(run_worker *w, uint64_t seen) {
     base_pause();
     if (looks % LOOKS && !p->crowded) continue;
     const uint64_t now = sys_clock_ns();
-    look_around(p, now);
+    run_pool_look_around(p, now);
     if (began == 0) began = now;
     if (now - began >= patience_of(w)) {
       sleep_on(w, seen);
@@ -285,7 +284,7 @@ void run_pool_settle_cpus(run_pool *p, const uint32_t *cpus, uint32_t count) {
     p->workers[i].cpu = p->cpus[i % kept];
     if (i) sys_thread_move(&p->workers[i].thread, p->workers[i].cpu);
   }
-  p->limit = find_limit(p, kept ? kept : count);
+  atomic_store_explicit(&p->limit, find_limit(p, kept ? kept : count), memory_order_relaxed);
   atomic_fetch_add(&p->changes, 1);
 }
 
@@ -338,7 +337,8 @@ static td_status fill_pool(run_pool *p, const run_pool_options *o, const uint32_
                             p->share.quota_cpus == (double)(uint32_t)p->share.quota_cpus);
   TRY(plant(p, err));
   start_workers(p, o->name);
-  p->interop = p->limit = p->threads;
+  p->interop = p->threads;
+  p->limit = p->threads;
   return TD_OK;
 }
 

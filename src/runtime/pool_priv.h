@@ -61,7 +61,7 @@ struct run_pool {
   _Alignas(RUN_LINE) atomic_flag lock;                 /* of what follows, and of who belongs to which team */
   run_team *teams;                                     /* that run now, in the order they began */
   uint64_t weight;                                     /* of these together */
-  uint32_t limit;                                      /* threads that may compute at a time */
+  _Atomic uint32_t limit;                              /* threads that may compute at a time; written with the lock */
   uint64_t crowd_ns;                                   /* when two teams ran at a time last */
   sys_share share;                                     /* of the process, as it was seen last */
   _Alignas(RUN_LINE) _Atomic uint32_t active, changes; /* teams that run; how often that, or the limit, has changed */
@@ -89,6 +89,9 @@ void run_pool_lock(run_pool *pool);
 void run_pool_unlock(run_pool *pool);
 /* With the lock: these are the CPUs now. */
 void run_pool_settle_cpus(run_pool *pool, const uint32_t *cpus, uint32_t count);
+/* What affinity and quota of the process say, where the last look was long ago. A worker that waits finds out, since
+ * nobody waits for it meanwhile; where the limit leaves workers out, all may sleep, and the leaders of teams do. */
+void run_pool_look_around(run_pool *pool, uint64_t now_ns);
 /* Wakes those right below that sleep; they wake those below them. */
 void run_pool_rouse(run_worker *above);
 /* Tells the team's workers below `above` of its job, those that no other of them tells; and waits for what becomes of

@@ -108,10 +108,12 @@ void run_team_leave(run_team *t) {
 }
 
 uint32_t run_team_threads(run_team *t) {
-  if (t->seen != atomic_load_explicit(&t->pool->changes, memory_order_relaxed)) {
-    run_pool_lock(t->pool);
+  run_pool *p = t->pool;
+  if (atomic_load_explicit(&p->limit, memory_order_relaxed) < p->threads) run_pool_look_around(p, sys_clock_ns());
+  if (t->seen != atomic_load_explicit(&p->changes, memory_order_relaxed)) {
+    run_pool_lock(p);
     settle(t);
-    run_pool_unlock(t->pool);
+    run_pool_unlock(p);
   }
   return t->count;
 }

@@ -205,12 +205,14 @@ aten_value aten_lower_list_append(aten_args *c) {
   aten_list_append(c->a, self(c)->u.list, c->args[1]);
   return *self(c);
 }
-aten_value aten_lower_list_extend(aten_args *c) {
-  aten_list *l = list_of(c, 0), *more = list_of(c, 1);
-  uint32_t count = more ? more->items.count : 0;
-  for (uint32_t i = 0; l && i < count; i++) aten_list_append(c->a, l, more->items.at[i]);
-  return *self(c);
+/* `to`, which the graph may hold, with the items of list `i` behind its own. */
+static aten_value with_items(aten_args *c, aten_value to, uint32_t i) {
+  const aten_list *more = list_of(c, i);
+  const uint32_t count = more ? more->items.count : 0; /* a list may be added to itself */
+  for (uint32_t k = 0; k < count && !ir_build_failed(c->b); k++) aten_list_append(c->a, to.u.list, more->items.at[k]);
+  return to;
 }
+aten_value aten_lower_list_extend(aten_args *c) { return with_items(c, *self(c), 1); }
 /* Makes `l` hold what stands in `from` (which may be of the same memory). */
 static void assign(aten_args *c, aten_list *l, const aten_value *from, uint32_t count) {
   aten_place place = {.kind = ATEN_PLACE_LIST, .at = l};
@@ -285,12 +287,8 @@ aten_value aten_lower_list_copy(aten_args *c) {
 }
 /* data: "in place": into the first one */
 aten_value aten_lower_list_add(aten_args *c) {
-  aten_list *x = list_of(c, 0), *y = list_of(c, 1);
-  if (!x || !y) return ATEN_NOTHING;
-  aten_value v = c->row->data ? *self(c) : aten_list_of(c->a, x->items.at, x->items.count);
-  uint32_t count = y->items.count;
-  for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++) aten_list_append(c->a, v.u.list, y->items.at[i]);
-  return v;
+  const aten_value v = c->row->data ? *self(c) : aten_lower_list_copy(c);
+  return ir_build_failed(c->b) ? ATEN_NOTHING : with_items(c, v, 1);
 }
 enum { MAX_ITEMS = 1 << 20 };
 aten_value aten_lower_list_mul(aten_args *c) {

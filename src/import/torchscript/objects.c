@@ -16,13 +16,13 @@ static aten_value no_memory(ts_import *im) {
 static base_str address(const fmt_object *const *object) { return (base_str){(const char *)object, sizeof *object}; }
 
 /* Object -> value, for those that come again. */
-static void remember(ts_import *im, const fmt_object *object, const char *path, aten_value value) {
+static void remember(ts_import *im, const fmt_object *object, bool is_constant, const char *path, aten_value value) {
   const fmt_object **key = base_new(im->arena, const fmt_object *, 1);
   aten_value *slot = key ? base_vec_push(im->arena, &im->values) : NULL;
   ts_loaded *loaded = slot ? base_vec_push(im->arena, &im->objects) : NULL;
   if (loaded) {
     *key = object;
-    *loaded = (ts_loaded){object, path ? path : ""};
+    *loaded = (ts_loaded){object, path ? path : "", is_constant};
   }
   if (!loaded || !base_map_put(&im->loaded, im->arena, address(key), im->values.count - 1, NULL)) {
     no_memory(im);
@@ -75,7 +75,7 @@ static aten_value load_tensor(ts_import *im, const fmt_object *o, bool is_consta
 
 static aten_value load_list(ts_import *im, const fmt_object *o, bool is_constant, const char *path) {
   aten_value list = aten_list_of(im->a, NULL, 0);
-  remember(im, o, path, list);
+  remember(im, o, is_constant, path, list);
   for (uint32_t i = 0; i < o->u.items.count && ts_ok(im); i++)
     aten_list_append(im->a, list.u.list, ts_load_object(im, o->u.items.at[i], is_constant, path));
   return list;
@@ -91,7 +91,7 @@ static aten_value load_tuple(ts_import *im, const fmt_object *o, bool is_constan
 
 static aten_value load_dict(ts_import *im, const fmt_object *o, bool is_constant, const char *path) {
   aten_value dict = aten_dict_of(im->a);
-  remember(im, o, path, dict);
+  remember(im, o, is_constant, path, dict);
   for (uint32_t i = 0; i + 1 < o->u.items.count && ts_ok(im); i += 2) {
     aten_value key = ts_load_object(im, o->u.items.at[i], is_constant, path);
     aten_value value = ts_load_object(im, o->u.items.at[i + 1], is_constant, path);
@@ -150,7 +150,7 @@ static aten_value load_instance(ts_import *im, const fmt_object *o, bool is_cons
   object->record = o;
   object->path = path;
   aten_value value = {.kind = ATEN_OBJECT, .u.object = &object->base};
-  remember(im, o, path, value);
+  remember(im, o, is_constant, path, value);
   ts_function *setstate = ts_find_method(class, BASE_STR("__setstate__"));
   if (state && setstate) run_setstate(im, object, setstate, state, is_constant);
   else if (state && state->kind == FMT_OBJ_DICT) load_attributes(im, object, state, is_constant);
@@ -206,6 +206,6 @@ aten_value ts_load_object(ts_import *im, const fmt_object *object, bool is_const
   im->nesting--;
   bool shared = object->kind == FMT_OBJ_TENSOR || object->kind == FMT_OBJ_TUPLE ||
                 (object->kind == FMT_OBJ_INSTANCE && value.kind != ATEN_OBJECT);
-  if (ts_ok(im) && shared) remember(im, object, path, value);
+  if (ts_ok(im) && shared) remember(im, object, is_constant, path, value);
   return value;
 }

@@ -60,13 +60,23 @@ static bool place_of(ts_import *im, const ts_state *s, aten_place *p) {
 
 /* Two tensors of the file over one storage: a change of one would have to show in the other. */
 static bool shares_storage(const ts_import *im, const fmt_object *record) {
-  for (uint32_t i = 0; record->kind == FMT_OBJ_TENSOR && i < im->objects.count; i++) {
-    const fmt_object *o = im->objects.at[i].object;
+  const uint32_t *index = base_map_get(&im->loaded, (base_str){(const char *)&record, sizeof record});
+  for (uint32_t i = 0; index && record->kind == FMT_OBJ_TENSOR && i < im->objects.count; i++) {
+    const fmt_object *o = im->objects.at[i].object; /* constants have keys of their own */
     if (o != record && o->kind == FMT_OBJ_TENSOR &&
+        im->objects.at[i].is_constant == im->objects.at[*index].is_constant &&
         base_str_equal(o->u.tensor->storage->key, record->u.tensor->storage->key))
       return true;
   }
   return false;
+}
+
+/* Is it one thing that can change? `self.x += y` assigns to x what x is already. */
+static bool same_thing(const aten_value *x, const aten_value *y) {
+  if (x->kind != y->kind) return false;
+  if (x->kind == ATEN_TENSOR) return x->u.tensor == y->u.tensor;
+  if (x->kind == ATEN_DICT) return x->u.dict == y->u.dict;
+  return x->kind == ATEN_LIST && x->u.list == y->u.list;
 }
 
 /* False: no object of the file (an argument of the call, which is the caller's business). */
@@ -169,21 +179,51 @@ static void declare_leaf(ts_import *im, ts_state *s, uint32_t index, ir_initial 
   if (ts_ok(im)) ir_build_take(&im->build, ir_add_state(im->graph, &type, name, initial, &s->values[index], im->err));
 }
 
+/* In how many attributes of the file's objects the cell is. */
+static uint32_t count_holders(const ts_import *im, const aten_cell *cell) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < im->values.count; i++) {
+    const aten_value *v = &im->values.at[i];
+    for (uint32_t k = 0; v->kind == ATEN_OBJECT && k < v->u.object->slot_count; k++)
+      count += v->u.object->slots[k].kind == ATEN_TENSOR && aten_cell_of(&v->u.object->slots[k]) == cell;
+  }
+  return count;
+}
+
+/* A tensor of the file that is written to, and then taken out of its attribute, is written to in the first run alone:
+ * which matters where it is in another attribute, too. */
+static void check_holders(ts_import *im, const ts_state *s, const aten_value *first) {
+  aten_place p;
+  for (uint32_t i = 0; s->slot != WHOLE && first->kind == ATEN_TENSOR && i < im->states->count; i++)
+    if (place_of(im, im->states->at[i], &p) && p.kind == ATEN_PLACE_CELL && p.at == aten_cell_of(first) &&
+        count_holders(im, p.at) > 1)
+      ir_build_fail(&im->build, TD_UNSUPPORTED,
+                    "the method writes to %s and assigns another tensor to it, but it is in another attribute, too",
+                    s->name);
+}
+
 void ts_declare_state(ts_import *im) {
-  for (uint32_t i = 0; i < im->states->count && ts_ok(im); i++) {
+  const uint32_t count = im->states->count;
+  ir_initial **initials = room(im, count, sizeof *initials);
+  aten_place *places = room(im, count, sizeof *places);
+  /* All first values are the file's: one state may hold a tensor that is another state. */
+  for (uint32_t i = 0; i < count && ts_ok(im); i++) {
     ts_state *s = im->states->at[i];
-    aten_place p;
-    if (!place_of(im, s, &p)) {
+    if (!place_of(im, s, &places[i])) {
       ir_build_fail(&im->build, TD_INTERNAL, "state %s is not there any more", s->name);
       return;
     }
-    aten_value first = aten_place_get(im->a, &p);
-    ir_initial *initial = room(im, s->leaves, sizeof *initial);
+    aten_value first = aten_place_get(im->a, &places[i]);
+    initials[i] = room(im, s->leaves, sizeof **initials);
     s->values = room(im, s->leaves, sizeof *s->values);
-    if (ts_ok(im)) ts_initials(im, s->shape, &first, initial);
-    for (uint32_t k = 0; k < s->leaves && ts_ok(im); k++) declare_leaf(im, s, k, &initial[k]);
+    if (ts_ok(im)) ts_initials(im, s->shape, &first, initials[i]);
+    if (ts_ok(im)) check_holders(im, s, &first);
+  }
+  for (uint32_t i = 0; i < count && ts_ok(im); i++) {
+    ts_state *s = im->states->at[i];
+    for (uint32_t k = 0; k < s->leaves && ts_ok(im); k++) declare_leaf(im, s, k, &initials[i][k]);
     aten_value v = ts_unflatten(im, s->shape, s->values);
-    if (ts_ok(im)) aten_place_set(im->a, &p, &v);
+    if (ts_ok(im)) aten_place_set(im->a, &places[i], &v);
   }
 }
 
@@ -229,6 +269,7 @@ static bool merge_leaves(ts_import *im, ts_state *s, const aten_value *first, co
 typedef struct change {
   aten_place place;
   aten_value last; /* frozen */
+  aten_value held; /* what is there, itself */
   const char *broken;
 } change;
 
@@ -251,6 +292,7 @@ static bool keep(ts_import *im, const change *c) {
     return false;
   }
   aten_value first = aten_place_get(im->a, &c->place);
+  if (c->place.kind == ATEN_PLACE_SLOT && same_thing(&first, &c->held)) return false;
   s = known_state(im, &found);
   bool is_new = !s;
   if (is_new) s = new_state(im, &found, &first);
@@ -278,6 +320,7 @@ bool ts_store_state(ts_import *im, aten_mark mark) {
     changes[kept].broken = aten_place_broken(&places[i]);
     aten_value v = changes[kept].broken ? (aten_value){.kind = ATEN_UNDEFINED} : aten_place_get(im->a, &places[i]);
     changes[kept].place = places[i];
+    changes[kept].held = v;
     changes[kept++].last = ts_freeze(im, &v, NULL);
   }
   if (ts_ok(im)) aten_rollback(im->a, mark);

@@ -146,6 +146,7 @@ typedef struct ts_fact {
 typedef struct ts_loaded {
   const fmt_object *object;
   const char *path;
+  bool is_constant;
 } ts_loaded;
 
 /* Conditions whose branches give tensors of different ranks. Such a tensor has no rank, which few operators can use;

@@ -666,6 +666,65 @@ class Ranks(nn.Module):
         return x.flatten(1).t()
 
 
+class Kept(nn.Module):
+    """Buffers and lists that are written in place, by what assigns to them as well (+=), or not."""
+
+    rows: List[Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("buf", torch.zeros(2))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("shared", torch.zeros(2))
+        self.register_buffer("held", self.shared)
+        self.rows = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.buf += x
+        return self.buf * 2
+
+    @torch.jit.export
+    def counted(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.buf += x * self.calls
+        return self.buf
+
+    @torch.jit.export
+    def listed(self, x: Tensor) -> Tensor:
+        self.rows += [x]
+        return torch.stack(self.rows).sum(0)
+
+    @torch.jit.export
+    def branched(self, x: Tensor) -> Tensor:
+        if bool(x.sum() > 0):
+            self.buf += x
+        return self.buf * 1
+
+    @torch.jit.export
+    def replaced(self, x: Tensor) -> Tensor:
+        self.buf.add_(x)
+        self.buf = self.buf * 2
+        return self.buf
+
+    @torch.jit.export
+    def replaced_elsewhere(self, x: Tensor) -> Tensor:
+        self.shared.add_(x)
+        self.shared = self.shared * 2
+        return self.held
+
+
+class KeptTraced(nn.Module):
+    """The trace has a constant, whose storage has the number of the buffer's, in another list."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("buf", torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.buf += x
+        return self.buf * 2
+
+
 class Streaming(nn.Module):
     """Tensors that are empty until the first call, and axes that squeeze drops where only running can tell their size."""
 
@@ -807,6 +866,8 @@ def main():
     write_program("missing", Missing())
     write_program("ranks", Ranks())
     write_program("streaming", Streaming())
+    write_program("kept", Kept())
+    write_program("kept_traced", torch.jit.trace(KeptTraced(), torch.zeros(2), check_trace=False))
     write_program("forks_raise", ForksThatRaise())
     write_program("forks_state", ForksWithState())
     write_program("future_out", FutureOut())

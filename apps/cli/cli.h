@@ -195,9 +195,10 @@ typedef BASE_VEC(const char *) cli_name_vec;
 /* The names that this build has under `key` of td_capabilities, "passes" or "kernels", in its order. */
 td_status cli_known_names(base_arena *arena, const char *key, cli_name_vec *names, td_error *err);
 
-/* Prints the nodes of an ONNX file, also of one that does not load, with those marked that no operator is there for
- * (outline.c). Of other formats it prints nothing. TD_BAD_FILE: damaged; what stands before it was printed. */
-td_status cli_print_outline(base_arena *arena, const char *path, td_error *err);
+/* Prints the nodes of an ONNX file or of an exported program, or a TorchScript program, as the file has them, also of
+ * one that does not load, with those operators marked that `why`, the error's text, says are not supported (outline.c).
+ * Of other formats it prints nothing. TD_BAD_FILE: damaged; what stands before it was printed. */
+td_status cli_print_outline(base_arena *arena, const char *path, const char *why, td_error *err);
 
 /* ---- help (help.c, manual.c, completion.c) ---- */
 void cli_print_usage(FILE *to);

@@ -97,7 +97,7 @@ static td_status run_inspect(cli_args *args, td_error *err) {
   td_status status = cli_open_model(args, &model, err);
   td_error unused;
   if (status == TD_UNSUPPORTED && !path && strcmp(format_of(args), "text") == 0)
-    cli_print_outline(args->arena, args->operands[0], &unused); /* the error follows */
+    cli_print_outline(args->arena, args->operands[0], err->text, &unused); /* the error follows */
   if (status == TD_OK && path && base_str_ends(base_str_of(path), ".onnx"))
     status =
         stage && strcmp(stage, "imported") == 0
@@ -147,7 +147,8 @@ const cli_command cli_inspect = {
     .text =
         "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs, and after the\n"
         "passes with what each of them did, as # lines. Of weights that are in no file, such as packed\n"
-        "ones, the first elements are printed.",
+        "ones, the first elements are printed. Of a model with operators that are not supported, what\n"
+        "stands in its file is printed, with those marked.",
     .examples =
         "treadle inspect net.onnx --stage imported\n"
         "treadle inspect net.onnx --stage loops --why\n"

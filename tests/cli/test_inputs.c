@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include "cli/fixture.h"
+#include "import/pt2_build.h"
 
 static void put_chunk(base_text *png, const char *kind, const void *bytes, size_t count) {
   base_text chunk = {.allocator = &base_libc_allocator};
@@ -206,6 +207,48 @@ static void graphs_with_unknown_operators(void **state) {
   assert_string_equal(run(f, "inspect odd.onnx --json").out, "");
 }
 
+/* The same of PyTorch's files: a program as it stands in the archive, and the nodes of an exported one. */
+static void programs_with_unknown_operators(void **state) {
+  fixture *f = *state;
+  const char *path =
+      base_arena_format(f->arena, "inspect %s/tests/import/torchscript/missing.pt --shape x=2x3", f->start);
+  outcome got = run(f, path);
+  assert_int_equal(got.status, 4);
+  assert_holds(got.out, "    z = torch.linalg_eigvals(x)  # aten::linalg_eigvals: not supported\n");
+  assert_holds(got.out, "    return torch.add(_4, torch.real(z))\n");
+  assert_holds(got.err, "aten::linalg_eigvals");
+
+  static const char body[] =
+      GRAPH(T("r"), T("w"),
+            NODE("torch.ops.mine.whirl.out",
+                 ARG("x", "{'as_tensors':[{'name':'r'},{'name':'r'}]}") "," ARG("n", INT(3)), T("w")),
+            "");
+  char *text = quote(PROGRAM(T("x"), T("y"),
+                             NODE("torch.ops.aten.relu.default", ARG("self", T("x")), T("r")) "," NODE(
+                                 "torch.ops.higher_order.cond",
+                                 ARG("p", "{'as_bool':false}") "," ARG(
+                                     "t", "{'as_graph':{'name':'then','graph':%s}}") "," ARG("a", "{'as_none':true}"),
+                                 T("y")),
+                             VALUE("x", F32, "{'as_int':3}"), USER("x"), RESULT("y"), ""));
+  char *inner = quote(body);
+  base_text program = {.allocator = &base_libc_allocator}, archive = program;
+  fmt_zip_writer zip = {.out = &archive, .directory = archive};
+  base_text_print(&program, text, inner);
+  assert_int_equal(fmt_zip_add(&zip, "m/archive_format", "pt2", 3, NULL), TD_OK);
+  assert_int_equal(fmt_zip_add(&zip, "m/models/model.json", program.at, program.length, NULL), TD_OK);
+  assert_int_equal(fmt_zip_finish(&zip, NULL), TD_OK);
+  save("odd.pt2", &archive);
+  got = run(f, "inspect odd.pt2");
+  assert_int_equal(got.status, 4);
+  assert_holds(got.out, "r = aten::relu(x)  # \"\"\n");
+  assert_holds(got.out, "y = cond(False, then, None)  # \"\"\n");
+  assert_holds(got.out, "  w = mine::whirl.out([r, r], 3)  # \"\": not supported\n");
+  base_text_free(&program);
+  base_text_free(&archive);
+  free(inner);
+  free(text);
+}
+
 /* What was asked for in JSON is one JSON value, whatever the answer. */
 static void answers_in_json(void **state) {
   fixture *f = *state;
@@ -243,6 +286,7 @@ int main(void) {
       cmocka_unit_test(results_that_are_no_numbers),
       cmocka_unit_test(shapes_that_do_not_go_together),
       cmocka_unit_test(graphs_with_unknown_operators),
+      cmocka_unit_test(programs_with_unknown_operators),
       cmocka_unit_test(answers_in_json),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Counts what the design wants less of, and fails where there is more than the ceilings below: lower them with each step.
 
-Operator names in string literals, per room that should know operators by id or by their descriptors' fields alone; names
+Operator names in string literals, and compared as strings, per room that knows operators by id or by their descriptors'
+fields alone (those that are left in kernels are texts of messages); names
 of kernel levels outside the list of levels; lines of documents over 120 columns (tables and what commands print aside);
 source files over 700 lines; functions of more than 8 parameters. Ends with a count of checks."""
 import pathlib
 import re
 import sys
 
-OPERATOR_NAMES = {"passes": 366, "fuse": 5, "lower": 0, "compile": 0, "codegen": 0, "plan": 0, "kernels": 8, "runtime": 2}
+OPERATOR_NAMES = {"passes": 0, "fuse": 0, "lower": 0, "compile": 0, "codegen": 0, "plan": 0, "kernels": 8, "runtime": 0}
 LEVEL_NAMES = {"src": 7, "apps": 0, "include": 0}
-LONG_LINES_OF_A_PAGE = 4  # until somebody rewraps it
+LONG_LINES_OF_A_PAGE = 1  # until somebody rewraps it
 LONG_FILES = {"src/lower/lower.c": 764, "src/import/aten/lower_view.c": 767}
 # Inner loops of kernels and references, to which a struct would be dearer than registers; below them what may yet go.
 MANY_PARAMETERS = {
@@ -36,7 +37,7 @@ def sources(folder):
 def count_operator_names():
     for room in OPERATOR_NAMES:
         yield f"operator names in src/{room}", sum(
-            len(re.findall(r'"(?:aten|td|prim)::[A-Za-z0-9_.]*"', code_of(path))) for path in sources(f"src/{room}")), OPERATOR_NAMES[room]
+            len(re.findall(r'"(?:aten|td|prim)::[A-Za-z0-9_.]*"|str\w*cmp\([^;]*op->name', code_of(path))) for path in sources(f"src/{room}")), OPERATOR_NAMES[room]
 
 
 def count_level_names():

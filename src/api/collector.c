@@ -49,12 +49,11 @@ void td_collector_resume(td_collector *collector) {
 
 /* "aten::convolution"; what fused loops compute only their kernel's name tells, what moves control has neither. */
 static const char *step_name(const plan_exe *plan, const plan_step *step) {
-  static const char fused[] = "td::fused";
   const bool calls = step->kind == PLAN_CALL || step->kind == PLAN_SHOW;
   if (!calls) return "control";
   const plan_link *f = &plan->links.at[step->function];
   const ir_op *op = f->op;
-  return op && strncmp(op->name, fused, sizeof fused - 1) != 0 ? op->name : f->name;
+  return op && !(op->flags & IR_OP_LOOP) ? op->name : f->name;
 }
 
 /* Names of all steps in `text`, each with a NUL behind it; at[i]: where that of step i begins. */

@@ -25,6 +25,7 @@ static bool find_operator(const void *user, const char *name, plan_operator *fou
                            .view = op->view,
                            .define = defines ? NULL : ir_define_outputs,
                            .check = defines ? NULL : ir_check_outputs,
+                           .tells_sources = op->flags & IR_OP_LOOP,
                            .in_place = op->flags & IR_OP_IN_PLACE,
                            .shows_dense = !(op->flags & IR_OP_VIEW),
                            .program = op->flags & IR_OP_CHAIN  ? chain_program

@@ -144,8 +144,7 @@ static bool operand(emitting *m, const ir_node_def *node, ir_value v, fit how, u
     /* One number a row without the row's axes stands for another axis where it meets the whole space. */
     if (!reduces && (member_fit(m->g, member, &info->type) == FIT_DROPPED) != (how == FIT_DROPPED)) return false;
     /* What a cast rounds is rounded when it is stored. */
-    const bool rounds =
-        strcmp(ir_node_of(m->f->graph, (ir_node){m->g->members[member]})->op->name, "aten::_to_copy") == 0;
+    const bool rounds = ir_node_of(m->f->graph, (ir_node){m->g->members[member]})->op->id == OP_aten__to_copy;
     return !rounds || dtype == TD_F32 || base_type_of(dtype) != BASE_TYPE_F32;
   }
   if (info->constant && base_is_int(info->type.dtype) && !(node->op->flags & IR_OP_ELEMENTWISE)) return true;
@@ -318,7 +317,7 @@ static td_status origins_of(const fuse_state *f, const fuse_group *g, ir_origins
 bool fuse_is_turned(const ir_graph *graph, ir_value v) {
   const ir_node from = v.id ? ir_value_of(graph, v)->node : (ir_node){0};
   const ir_op *op = from.id ? ir_node_of(graph, from)->op : NULL; /* NULL: of a node that was fused before */
-  return op && strcmp(op->name, "aten::permute") == 0;
+  return op && op->id == OP_aten_permute;
 }
 
 static bool reads_turned(const fuse_state *f, const ir_node_def *node) {
@@ -411,11 +410,8 @@ static td_status add_row_axes(fuse_state *f, const fuse_group *g, fuse_built *bu
     const int32_t front = ir_type_of(f->graph, in[0])->rank - g->behind;
     for (int32_t a = 0; a < g->row_axes; a++) axes[a] = front + a;
     TRY(ir_add_ints(f->graph, axes, (uint32_t)g->row_axes, &in[1], f->err));
-    const ir_new_node spec = {.op = ir_opset_find(f->graph->ops, "aten::unsqueeze"),
-                              .in = in,
-                              .in_count = 2,
-                              .out_count = 1,
-                              .before = before};
+    const ir_new_node spec = {
+        .op = ir_opset_at(f->graph->ops, OP_aten_unsqueeze), .in = in, .in_count = 2, .out_count = 1, .before = before};
     TRY(ir_add_node(f->graph, f->block, &spec, NULL, &built->in[k], f->err));
   }
   return TD_OK;
@@ -435,7 +431,7 @@ static td_status emit_group(fuse_state *f, fuse_group *g, fuse_built *built) {
   TRY(add_row_axes(f, g, built, before));
   const base_arg args[] = {ARG_INTS("program", words, base_program_size(p)), ARG_INTS("from", sources, p->count)};
   const ir_new_node spec = {
-      .op = ir_opset_find(f->graph->ops, p->row_axes || built->picked ? "td::fused_rows" : "td::fused"),
+      .op = ir_opset_at(f->graph->ops, p->row_axes || built->picked ? OP_td_fused_rows : OP_td_fused),
       .in = built->in,
       .in_count = built->in_count,
       .out_count = built->out_count,

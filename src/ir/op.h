@@ -7,6 +7,17 @@
 typedef struct ir_op ir_op;
 typedef struct ir_infer ir_infer;
 
+/* Which operator a node applies: OP_aten_add. */
+typedef enum ir_op_id {
+  OP_NONE, /* one that is not of the set, which nothing looks for */
+#define OP(space, name) OP_##space##_##name,
+#include "ir/operators.def"
+#undef OP
+  OP_COUNT
+} ir_op_id;
+/* Opens an operator's descriptor. */
+#define OPERATOR(space, op) .id = OP_##space##_##op, .name = #space "::" #op
+
 enum {
   IR_VARIADIC = 255, /* as max_in or out_count: any number */
   /* flags */
@@ -92,6 +103,7 @@ struct ir_op {
   uint8_t strings; /* bit i: operand i may hold strings; bit 7: operand 7 and all behind it. Else it is refused */
   uint16_t flags;
   uint8_t region; /* ir_region_kind, of a REGION */
+  uint16_t id;    /* ir_op_id */
   const ir_attr *attrs;
   uint8_t attr_count;
   /* Fills ctx->out[*].type (dtype always; rank and dims as far as they are known) and, where cheap, .ints. Runs while
@@ -169,13 +181,16 @@ typedef struct ir_alias_row {
 } ir_alias_row;
 
 typedef struct ir_opset {
-  const ir_op *const *ops; /* sorted by name */
+  const ir_op *const *ops; /* that with id i at i - 1, which sorts them by name */
   uint32_t count;
   const ir_alias_row *aliases; /* sorted by dialect, name, since */
   uint32_t alias_count;
 } ir_opset;
 /* Fills the aliases of a set whose operators are sorted. False: out of memory. */
 bool ir_opset_index(ir_opset *set, base_arena *arena);
+static inline const ir_op *ir_opset_at(const ir_opset *set, ir_op_id id) {
+  return id != OP_NONE ? set->ops[id - 1] : NULL;
+}
 const ir_op *ir_opset_find(const ir_opset *set, const char *name);
 /* The operator that has this alias for the highest `since` <= version; *alias gets the row. NULL: none. */
 const ir_op *ir_opset_alias(const ir_opset *set, const char *dialect, base_str name, int64_t version,

@@ -3,8 +3,8 @@
 #define OPS_OPS_H
 #include "ir/ir.h"
 
-/* All operators, sorted by name, in `arena`. NULL: out of memory. */
+/* All operators in `arena`. NULL: out of memory. */
 const ir_opset *ops_set(base_arena *arena);
-/* What makes the test cases of the operator of this name; NULL: it has none. */
-ir_cases ops_cases(const char *name);
+/* What makes the test cases of the operator; NULL: it has none. */
+ir_cases ops_cases(ir_op_id op);
 #endif

@@ -64,42 +64,42 @@ static bool raise(const form *a, double power, form *c) {
 }
 
 /* The functions that t may be. */
-static const char *const functions[] = {"aten::erf",        "aten::tanh",     "aten::sigmoid",
-                                        "td::hard_sigmoid", "aten::softplus", "aten::clamp"};
+static const ir_op_id functions[] = {OP_aten_erf,        OP_aten_tanh,     OP_aten_sigmoid,
+                                     OP_td_hard_sigmoid, OP_aten_softplus, OP_aten_clamp};
 
 static bool is_function(const ir_node_def *node) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-    if (strcmp(node->op->name, functions[i]) == 0) return true;
+    if (node->op->id == functions[i]) return true;
   return false;
 }
 
 static bool read_form(reading *r, ir_value v, uint32_t depth, form *f);
 
 static bool read_node(reading *r, ir_value v, const ir_node_def *node, uint32_t depth, form *f) {
-  const char *name = node->op->name;
+  const uint16_t op = node->op->id;
   form a, b;
   if (is_function(node)) {
     *f = (form){.q = {1}, .t = v};
     return true;
   }
   if (!read_form(r, node->in[0], depth + 1, &a)) return false;
-  if (strcmp(name, "aten::square") == 0) return raise(&a, 2, f);
-  if (strcmp(name, "aten::neg") == 0) return add_forms(&(form){{0}, {0}, {0}}, &a, -1, f);
+  if (op == OP_aten_square) return raise(&a, 2, f);
+  if (op == OP_aten_neg) return add_forms(&(form){{0}, {0}, {0}}, &a, -1, f);
   if (!read_form(r, node->in[1], depth + 1, &b)) return false;
-  if (strcmp(name, "aten::add") == 0) return add_forms(&a, &b, 1, f);
-  if (strcmp(name, "aten::sub") == 0) return add_forms(&a, &b, -1, f);
-  if (strcmp(name, "aten::mul") == 0) return multiply_forms(&a, &b, f);
+  if (op == OP_aten_add) return add_forms(&a, &b, 1, f);
+  if (op == OP_aten_sub) return add_forms(&a, &b, -1, f);
+  if (op == OP_aten_mul) return multiply_forms(&a, &b, f);
   if (!is_number(&b)) return false;
-  if (strcmp(name, "aten::pow") == 0) return raise(&a, b.p[0], f);
+  if (op == OP_aten_pow) return raise(&a, b.p[0], f);
   form inverse = {.p = {1 / b.p[0]}}; /* aten::div */
   return b.p[0] != 0 && !*passes_str(node, "rounding_mode") && multiply_forms(&a, &inverse, f);
 }
 
 static bool is_read(const ir_node_def *node) {
-  static const char *const names[] = {"aten::add", "aten::sub", "aten::mul",   "aten::div",
-                                      "aten::pow", "aten::neg", "aten::square"};
+  static const ir_op_id names[] = {OP_aten_add, OP_aten_sub, OP_aten_mul,   OP_aten_div,
+                                   OP_aten_pow, OP_aten_neg, OP_aten_square};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(node->op->name, names[i]) == 0) return true;
+    if (node->op->id == names[i]) return true;
   return is_function(node);
 }
 
@@ -125,12 +125,13 @@ static bool read_form(reading *r, ir_value v, uint32_t depth, form *f) {
 /* ---- what is looked up ---- */
 
 typedef struct spelling {
-  const char *function;
+  ir_op_id function;
   double argument[TERMS]; /* of the function; of the inner one where there is one */
-  const char *inner;      /* the argument is this function of that polynomial; NULL: the polynomial itself */
+  ir_op_id inner;         /* the argument is this function of that polynomial; OP_NONE: the polynomial itself */
   double q[TERMS], p[TERMS];
   double low, high; /* of clamp; alpha and beta of hard_sigmoid */
-  const char *op, *approximate;
+  ir_op_id op;
+  const char *approximate;
 } spelling;
 
 #define SQRT_HALF 0.70710678118654752
@@ -140,14 +141,14 @@ typedef struct spelling {
   { 0, 1.5957691216057308, 0, 0.07135481627260025 }
 
 static const spelling spellings[] = {
-    {"aten::erf", {0, SQRT_HALF}, NULL, {0, 0.5}, {0, 0.5}, 0, 0, "aten::gelu", "none"},
-    {"aten::tanh", TANH_ARGUMENT, NULL, {0, 0.5}, {0, 0.5}, 0, 0, "aten::gelu", "tanh"},
-    {"aten::sigmoid", SIGMOID_ARGUMENT, NULL, {0, 1}, {0}, 0, 0, "aten::gelu", "tanh"},
-    {"aten::sigmoid", {0, 1}, NULL, {0, 1}, {0}, 0, 0, "aten::silu", NULL},
-    {"td::hard_sigmoid", {0, 1}, NULL, {0, 1}, {0}, 1.0 / 6, 0.5, "aten::hardswish", NULL},
-    {"aten::clamp", {3, 1}, NULL, {0, 1.0 / 6}, {0}, 0, 6, "aten::hardswish", NULL},
-    {"aten::clamp", {0.5, 1.0 / 6}, NULL, {0, 1}, {0}, 0, 1, "aten::hardswish", NULL},
-    {"aten::tanh", {0, 1}, "aten::softplus", {0, 1}, {0}, 0, 0, "aten::mish", NULL},
+    {OP_aten_erf, {0, SQRT_HALF}, OP_NONE, {0, 0.5}, {0, 0.5}, 0, 0, OP_aten_gelu, "none"},
+    {OP_aten_tanh, TANH_ARGUMENT, OP_NONE, {0, 0.5}, {0, 0.5}, 0, 0, OP_aten_gelu, "tanh"},
+    {OP_aten_sigmoid, SIGMOID_ARGUMENT, OP_NONE, {0, 1}, {0}, 0, 0, OP_aten_gelu, "tanh"},
+    {OP_aten_sigmoid, {0, 1}, OP_NONE, {0, 1}, {0}, 0, 0, OP_aten_silu, NULL},
+    {OP_td_hard_sigmoid, {0, 1}, OP_NONE, {0, 1}, {0}, 1.0 / 6, 0.5, OP_aten_hardswish, NULL},
+    {OP_aten_clamp, {3, 1}, OP_NONE, {0, 1.0 / 6}, {0}, 0, 6, OP_aten_hardswish, NULL},
+    {OP_aten_clamp, {0.5, 1.0 / 6}, OP_NONE, {0, 1}, {0}, 0, 1, OP_aten_hardswish, NULL},
+    {OP_aten_tanh, {0, 1}, OP_aten_softplus, {0, 1}, {0}, 0, 0, OP_aten_mish, NULL},
 };
 
 static bool close(const double *a, const double *b) {
@@ -159,9 +160,9 @@ static bool close(const double *a, const double *b) {
 /* The numbers that the function takes besides its argument. */
 static bool has_parameters(const passes_edit *e, const ir_node_def *node, const spelling *s) {
   double low, high;
-  if (strcmp(s->function, "td::hard_sigmoid") == 0) {
+  if (s->function == OP_td_hard_sigmoid) {
     low = passes_float(node, "alpha"), high = passes_float(node, "beta");
-  } else if (strcmp(s->function, "aten::clamp") == 0) {
+  } else if (s->function == OP_aten_clamp) {
     if (node->in_count < 3 || !passes_number(e, node->in[1], &low) || !passes_number(e, node->in[2], &high))
       return false;
   } else {
@@ -187,8 +188,8 @@ static bool matches(reading *r, const form *f, const spelling *s) {
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
-  const char *name = node->op->name;
-  if (strcmp(name, "aten::mul") != 0 && strcmp(name, "aten::div") != 0 && strcmp(name, "aten::add") != 0) return TD_OK;
+  const uint16_t op = node->op->id;
+  if (op != OP_aten_mul && op != OP_aten_div && op != OP_aten_add) return TD_OK;
   reading r = {.e = e, .root = node->out[0]};
   const ir_type *type = ir_type_of(e->graph, r.root);
   form f;

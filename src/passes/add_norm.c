@@ -27,8 +27,8 @@ static bool is_plain(const passes_edit *e, const ir_node_def *norm) {
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *found = ir_node_of(e->graph, id);
-  if (strcmp(found->op->name, "aten::native_layer_norm") != 0 || !is_plain(e, found)) return TD_OK;
-  const ir_node_def norm = *found, *sum = passes_producer(e, norm.in[0], "aten::add");
+  if (found->op->id != OP_aten_native_layer_norm || !is_plain(e, found)) return TD_OK;
+  const ir_node_def norm = *found, *sum = passes_producer(e, norm.in[0], OP_aten_add);
   if (!sum) return TD_OK;
   const ir_type *type = ir_type_of(e->graph, norm.in[0]);
   ir_value in[4] = {sum->in[0], sum->in[1]}, made;
@@ -39,7 +39,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   const base_arg eps = ARG_FLOAT("eps", passes_float(&norm, "eps"));
   /* In front of the sum, whose other users may stand before the norm. */
   const ir_new_node spec = {.in = in, .in_count = norm.in_count + 1, .out_count = 2, .args = &eps, .arg_count = 1};
-  TRY(passes_add(e, sum_id, "td::add_layer_norm", spec, &norm, &made));
+  TRY(passes_add(e, sum_id, OP_td_add_layer_norm, spec, &norm, &made));
   ir_value whole = ir_node_of(e->graph, ir_value_of(e->graph, made)->node)->out[1];
   if (passes_uses(e, norm.in[0]) > 1) TRY(passes_take_place(e, sum_id, whole));
   return passes_take_place(e, id, made);

@@ -58,7 +58,7 @@ static bool same_type(const passes_edit *e, ir_value a, ir_value b) {
   return ir_type_equal(ir_type_of(e->graph, a), ir_type_of(e->graph, b));
 }
 
-static td_status add(site *s, const char *op, const ir_value *in, uint32_t in_count, const base_arg *args,
+static td_status add(site *s, ir_op_id op, const ir_value *in, uint32_t in_count, const base_arg *args,
                      uint32_t arg_count, ir_value *out) {
   const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = arg_count};
   ir_value made; /* `out` may be an operand */
@@ -68,7 +68,7 @@ static td_status add(site *s, const char *op, const ir_value *in, uint32_t in_co
 }
 
 /* op(v, ints) */
-static td_status add_ints(site *s, const char *op, ir_value v, const int64_t *ints, uint32_t count, ir_value *out) {
+static td_status add_ints(site *s, ir_op_id op, ir_value v, const int64_t *ints, uint32_t count, ir_value *out) {
   ir_value in[2] = {v};
   if (count == 0) return *out = v, TD_OK;
   TRY(ir_add_ints(s->e->graph, ints, count, &in[1], s->e->err));
@@ -78,7 +78,7 @@ static td_status add_ints(site *s, const char *op, ir_value v, const int64_t *in
 /* permute(v, order), or what it comes to where v is permuted already. */
 static td_status add_permute(site *s, ir_value v, const int64_t *order, int32_t rank, ir_value *out) {
   int64_t inner[BASE_MAX_RANK], joined[BASE_MAX_RANK];
-  const ir_node_def *node = passes_producer(s->e, v, "aten::permute");
+  const ir_node_def *node = passes_producer(s->e, v, OP_aten_permute);
   bool composed = node && passes_order(node, rank, inner), identity = true;
   for (int32_t i = 0; i < rank; i++) {
     joined[i] = composed ? inner[order[i]] : order[i];
@@ -86,19 +86,19 @@ static td_status add_permute(site *s, ir_value v, const int64_t *order, int32_t 
   }
   *out = composed ? node->in[0] : v;
   if (identity) return TD_OK;
-  return add(s, "aten::permute", out, 1, (base_arg[]){ARG_INTS("dims", joined, rank)}, 1, out);
+  return add(s, OP_aten_permute, out, 1, (base_arg[]){ARG_INTS("dims", joined, rank)}, 1, out);
 }
 
 /* The operand of a multiplication or division by a number, which goes to *factor; none: v is no such thing. */
 static ir_value unscaled(passes_edit *e, ir_value v, double *factor) {
   double number;
-  const ir_node_def *node = passes_producer(e, v, "aten::mul");
+  const ir_node_def *node = passes_producer(e, v, OP_aten_mul);
   for (uint32_t i = 0; node && i < 2; i++)
     if (passes_number(e, node->in[i], &number) && same_type(e, v, node->in[1 - i])) {
       *factor *= number;
       return node->in[1 - i];
     }
-  node = passes_producer(e, v, "aten::div");
+  node = passes_producer(e, v, OP_aten_div);
   if (!node || !passes_number(e, node->in[1], &number) || number == 0 || !same_type(e, v, node->in[0]))
     return IR_NO_VALUE;
   if (*passes_str(node, "rounding_mode")) return IR_NO_VALUE;
@@ -108,7 +108,7 @@ static ir_value unscaled(passes_edit *e, ir_value v, double *factor) {
 
 /* The operand of a multiplication by what is one number a row, which goes to *scale; none: v is no such thing. */
 static ir_value row_unscaled(passes_edit *e, ir_value v, ir_value *scale) {
-  const ir_node_def *node = passes_producer(e, v, "aten::mul");
+  const ir_node_def *node = passes_producer(e, v, OP_aten_mul);
   for (uint32_t i = 0; node && i < 2; i++) {
     const ir_type *t = ir_type_of(e->graph, node->in[i]);
     if (t->rank < 1 || t->dims[t->rank - 1] != 1 || !same_type(e, v, node->in[1 - i])) continue;
@@ -164,12 +164,12 @@ static bool read_regroup(const ir_type *from, const ir_type *to, regroup *r) {
 }
 
 static td_status add_regroup(site *s, ir_value v, const regroup *r, ir_value *out) {
-  TRY(add_ints(s, "aten::squeeze", v, r->gone, r->gone_count, &v));
+  TRY(add_ints(s, OP_aten_squeeze, v, r->gone, r->gone_count, &v));
   for (uint32_t i = r->split_count; i-- > 0;) {
     const base_arg args[] = {ARG_INT("dim", r->split[i].axis), ARG_INTS("sizes", r->split[i].sizes, r->split[i].count)};
-    TRY(add(s, "aten::unflatten", &v, 1, args, 2, &v));
+    TRY(add(s, OP_aten_unflatten, &v, 1, args, 2, &v));
   }
-  return add_ints(s, "aten::unsqueeze", v, r->come, r->come_count, out);
+  return add_ints(s, OP_aten_unsqueeze, v, r->come, r->come_count, out);
 }
 
 /* index_select by one constant index, which takes the axis away. */
@@ -183,7 +183,7 @@ static td_status add_pick(site *s, const ir_node_def *node, ir_value v, bool *do
   *done = first >= 0 && first < t->dims[axis];
   if (!*done) return TD_OK;
   TRY(passes_slice(s->e, s->at, v, axis, first, first + 1, &v));
-  return add_ints(s, "aten::squeeze", v, &axis, 1, out);
+  return add_ints(s, OP_aten_squeeze, v, &axis, 1, out);
 }
 
 static td_status show(site *s, ir_value v, double *factor, uint32_t depth, ir_value *out);
@@ -192,25 +192,24 @@ static td_status show(site *s, ir_value v, double *factor, uint32_t depth, ir_va
 static td_status show_node(site *s, ir_value v, ir_value source, bool *done, ir_value *out) {
   ir_graph *g = s->e->graph;
   const ir_node_def node = *ir_node_of(g, ir_value_of(g, v)->node);
-  const char *name = node.op->name;
+  const uint16_t op = node.op->id;
   int64_t order[BASE_MAX_RANK];
   int32_t rank = ir_type_of(g, v)->rank;
   regroup r;
   *done = true;
-  if (strcmp(name, "aten::permute") == 0 && passes_order(&node, rank, order))
-    return add_permute(s, source, order, rank, out);
-  if (strcmp(name, "aten::view") == 0) {
+  if (op == OP_aten_permute && passes_order(&node, rank, order)) return add_permute(s, source, order, rank, out);
+  if (op == OP_aten_view) {
     *done = read_regroup(ir_type_of(g, source), ir_type_of(g, v), &r);
     return *done ? add_regroup(s, source, &r, out) : TD_OK;
   }
-  if (strcmp(name, "aten::index_select") == 0) return add_pick(s, &node, source, done, out);
+  if (op == OP_aten_index_select) return add_pick(s, &node, source, done, out);
   *done = node.op->flags & IR_OP_VIEW && node.out_count == 1;
   if (!*done || source.id == node.in[0].id) return *out = v, TD_OK;
   base_arg args[IR_NODE_ARGS];
   ir_value in[8] = {source};
   *done = node.in_count <= 8;
   for (uint32_t i = 1; *done && i < node.in_count; i++) in[i] = node.in[i];
-  return *done ? add(s, name, in, node.in_count, args, ir_node_args(&node, args), out) : TD_OK;
+  return *done ? add(s, op, in, node.in_count, args, ir_node_args(&node, args), out) : TD_OK;
 }
 
 static td_status show_source(site *s, ir_value v, double *factor, uint32_t depth, ir_value *out) {
@@ -223,7 +222,7 @@ static td_status show_source(site *s, ir_value v, double *factor, uint32_t depth
   ir_refresh(g, made_by);
   const ir_node_def *node = ir_node_of(g, made_by);
   bool view = node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE), done;
-  if (!view && strcmp(node->op->name, "aten::index_select") != 0) return TD_OK;
+  if (!view && node->op->id != OP_aten_index_select) return TD_OK;
   double own = 1;
   TRY(show(s, node->in[0], factor ? &own : NULL, depth + 1, &source));
   if (!same_type(s->e, source, ir_node_of(g, made_by)->in[0])) return TD_OK;
@@ -253,8 +252,8 @@ static td_status show(site *s, ir_value v, double *factor, uint32_t depth, ir_va
 static td_status tokens(site *s, ir_value v, const int64_t *order, double *factor, ir_value *out) {
   const int64_t first = 0;
   TRY(show(s, v, factor, 0, &v));
-  TRY(add_ints(s, "aten::squeeze", v, s->lone, s->lone_count, &v));
-  if (ir_type_of(s->e->graph, v)->rank == 3) TRY(add_ints(s, "aten::unsqueeze", v, &first, 1, &v));
+  TRY(add_ints(s, OP_aten_squeeze, v, s->lone, s->lone_count, &v));
+  if (ir_type_of(s->e->graph, v)->rank == 3) TRY(add_ints(s, OP_aten_unsqueeze, v, &first, 1, &v));
   return add_permute(s, v, order, 4, out);
 }
 
@@ -279,7 +278,7 @@ static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
     TRY(passes_turn_mask(s->e, s->at, s->masks[i], s->e->user, &in[count]));
     if (in[count].id != s->masks[i].id) passes_drop(s->e, s->masks[i]);
   }
-  return add(s, "td::attention", in, count, args, 3, out);
+  return add(s, OP_td_attention, in, count, args, 3, out);
 }
 
 /* The mask over scores of `rank` axes without those that go. */
@@ -289,7 +288,7 @@ static td_status mask_without_lone(site *s, int32_t rank, ir_value *mask) {
   const int32_t missing = rank - ir_type_of(s->e->graph, *mask)->rank; /* in front of the mask's axes */
   for (uint32_t i = 0; i < s->lone_count; i++)
     if (s->lone[i] >= missing) gone[count++] = s->lone[i] - missing;
-  return add_ints(s, "aten::squeeze", *mask, gone, count, mask);
+  return add_ints(s, OP_aten_squeeze, *mask, gone, count, mask);
 }
 
 /* Puts td::attention in the place of the product of probabilities and values. */
@@ -297,7 +296,7 @@ static td_status rewrite(site *s) {
   passes_edit *e = s->e;
   ir_value old = ir_node_of(e->graph, s->at)->out[0], in[OPERANDS], out;
   const int64_t first = 0;
-  if (s->row_scale.id) TRY(add(s, "aten::mul", (ir_value[]){s->q, s->row_scale}, 2, NULL, 0, &s->q));
+  if (s->row_scale.id) TRY(add(s, OP_aten_mul, (ir_value[]){s->q, s->row_scale}, 2, NULL, 0, &s->q));
   TRY(tokens(s, s->q, swap_heads, &s->scale, &in[0]));
   TRY(tokens(s, s->k_turned, turn_keys, &s->scale, &in[1]));
   TRY(tokens(s, s->v, s->turned ? turn_keys : swap_heads, NULL, &in[2]));
@@ -305,8 +304,8 @@ static td_status rewrite(site *s) {
     TRY(mask_without_lone(s, ir_type_of(e->graph, old)->rank, &s->masks[i]));
   TRY(attend(s, in, &out));
   TRY(add_permute(s, out, s->turned ? turn_back : swap_heads, 4, &out));
-  if (ir_type_of(e->graph, old)->rank == 3) TRY(add_ints(s, "aten::squeeze", out, &first, 1, &out));
-  TRY(add_ints(s, "aten::unsqueeze", out, s->lone, s->lone_count, &out));
+  if (ir_type_of(e->graph, old)->rank == 3) TRY(add_ints(s, OP_aten_squeeze, out, &first, 1, &out));
+  TRY(add_ints(s, OP_aten_unsqueeze, out, s->lone, s->lone_count, &out));
   return finish(s, out);
 }
 
@@ -327,7 +326,7 @@ static td_status through_views(site *s, ir_value mask, ir_value *out) {
     regroup r;
     if (!moves_lone(g, from, s->views[i], &r)) return TD_OK; /* it did when it was met */
     for (int32_t k = 0; k < rank - own; k++) first[k] = k;
-    TRY(add_ints(s, "aten::unsqueeze", mask, first, (uint32_t)(rank - own), &mask));
+    TRY(add_ints(s, OP_aten_unsqueeze, mask, first, (uint32_t)(rank - own), &mask));
     TRY(add_regroup(s, mask, &r, &mask));
   }
   return *out = mask, TD_OK;
@@ -345,13 +344,13 @@ static td_status add_mask(site *s, ir_value mask, double factor) {
   ir_value in[2] = {mask};
   if (factor != 1) {
     TRY(ir_add_scalar(s->e->graph, TD_F32, factor, &in[1], s->e->err));
-    TRY(add(s, "aten::mul", in, 2, NULL, 0, &mask));
+    TRY(add(s, OP_aten_mul, in, 2, NULL, 0, &mask));
   }
   int at = 0;
   while (at < MASKS - 1 && s->masks[at].id && !small_sum(s, s->masks[at], mask)) at++;
   if (!s->masks[at].id) return s->masks[at] = mask, TD_OK;
   in[0] = s->masks[at], in[1] = mask;
-  return add(s, "aten::add", in, 2, NULL, 0, &s->masks[at]);
+  return add(s, OP_aten_add, in, 2, NULL, 0, &s->masks[at]);
 }
 
 /* where(condition, 0, hidden), or the other way round. */
@@ -359,7 +358,7 @@ static td_status add_choice(site *s, ir_value condition, ir_value hidden, bool w
   ir_value in[3] = {condition}, mask;
   TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &in[where_true ? 2 : 1], s->e->err));
   in[where_true ? 1 : 2] = hidden;
-  TRY(add(s, "aten::where", in, 3, NULL, 0, &mask));
+  TRY(add(s, OP_aten_where, in, 3, NULL, 0, &mask));
   return add_mask(s, mask, factor);
 }
 
@@ -374,7 +373,7 @@ static bool hides(const passes_edit *e, ir_value v) {
 /* Which operand of `node` the scores go on with: the one that is a chain of such nodes down to a product. */
 static bool leads_to_product(passes_edit *e, ir_value v, const ir_type *type, uint32_t depth) {
   if (depth == MAX_CHAIN || passes_uses(e, v) != 1 || !ir_type_equal(ir_type_of(e->graph, v), type)) return false;
-  const ir_node_def *node = passes_producer(e, v, "aten::matmul");
+  const ir_node_def *node = passes_producer(e, v, OP_aten_matmul);
   if (node) return !passes_constant(e, node, 1);
   double factor = 1;
   ir_value unused;
@@ -382,11 +381,11 @@ static bool leads_to_product(passes_edit *e, ir_value v, const ir_type *type, ui
   ir_value source = unscaled(e, v, &factor);
   if (!source.id) source = row_unscaled(e, v, &unused);
   if (source.id) return leads_to_product(e, source, type, depth + 1);
-  if ((node = passes_producer(e, v, "aten::view")) && moves_lone(e->graph, node->in[0], v, &r))
+  if ((node = passes_producer(e, v, OP_aten_view)) && moves_lone(e->graph, node->in[0], v, &r))
     return leads_to_product(e, node->in[0], ir_type_of(e->graph, node->in[0]), depth + 1);
-  if ((node = passes_producer(e, v, "aten::add")))
+  if ((node = passes_producer(e, v, OP_aten_add)))
     return leads_to_product(e, node->in[0], type, depth + 1) || leads_to_product(e, node->in[1], type, depth + 1);
-  if ((node = passes_producer(e, v, "aten::where")))
+  if ((node = passes_producer(e, v, OP_aten_where)))
     return leads_to_product(e, node->in[1], type, depth + 1) || leads_to_product(e, node->in[2], type, depth + 1);
   return false;
 }
@@ -398,7 +397,7 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
   *matches = leads_to_product(e, v, &type, 0);
   while (*matches) {
     ir_value source = unscaled(e, v, &s->scale);
-    const ir_node_def *node = passes_producer(e, v, "aten::matmul");
+    const ir_node_def *node = passes_producer(e, v, OP_aten_matmul);
     if (node) {
       s->q = node->in[0], s->k_turned = node->in[1];
       return TD_OK;
@@ -411,17 +410,17 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
       v = source;
       *matches = is_f32(e, row_scale) && !s->row_scale.id;
       if (*matches) TRY(through_views(s, row_scale, &s->row_scale));
-    } else if ((node = passes_producer(e, v, "aten::view"))) {
+    } else if ((node = passes_producer(e, v, OP_aten_view))) {
       s->views[s->view_count++] = v;
       v = node->in[0];
       type = *ir_type_of(e->graph, v);
-    } else if ((node = passes_producer(e, v, "aten::add"))) {
+    } else if ((node = passes_producer(e, v, OP_aten_add))) {
       uint32_t side = leads_to_product(e, node->in[0], &type, 0) ? 0 : 1;
       v = node->in[side];
       ir_value mask = node->in[1 - side];
       *matches = is_f32(e, mask) && !s->row_scale.id;
       if (*matches) TRY(add_mask(s, mask, factor));
-    } else if ((node = passes_producer(e, v, "aten::where"))) {
+    } else if ((node = passes_producer(e, v, OP_aten_where))) {
       uint32_t side = leads_to_product(e, node->in[1], &type, 0) ? 1 : 2;
       v = node->in[side];
       ir_value condition = node->in[0], hidden = node->in[3 - side];
@@ -437,17 +436,17 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
 /* The softmax over the last axis under `v`, which may guard itself against rows of what is no number: *safe. */
 static const ir_node_def *find_softmax(passes_edit *e, ir_value v, int64_t *safe) {
   double number;
-  const ir_node_def *guard = passes_only_producer(e, v, "aten::where");
+  const ir_node_def *guard = passes_only_producer(e, v, OP_aten_where);
   uint32_t uses = 1;
   *safe = KERN_ATTENTION_PLAIN;
   if (guard && passes_number(e, guard->in[1], &number) && number == 0) {
     ir_value inner = guard->in[2];
-    const ir_node_def *test = passes_producer(e, guard->in[0], "aten::isnan");
+    const ir_node_def *test = passes_producer(e, guard->in[0], OP_aten_isnan);
     if (!test || test->in[0].id != inner.id) return NULL;
     v = inner, uses = 2;
     *safe = KERN_ATTENTION_GUARDED;
   }
-  const ir_node_def *softmax = passes_uses(e, v) == uses ? passes_producer(e, v, "aten::_softmax") : NULL;
+  const ir_node_def *softmax = passes_uses(e, v) == uses ? passes_producer(e, v, OP_aten__softmax) : NULL;
   if (!softmax || !is_f32(e, v)) return NULL;
   int64_t dim = passes_int(softmax, "dim"), rank = ir_type_of(e->graph, v)->rank;
   return dim == -1 || dim == rank - 1 ? softmax : NULL;
@@ -486,7 +485,7 @@ static bool fits(site *s, ir_value probabilities) {
 /* What v shows with its last two axes turned, which nobody else reads; none: v is no such thing. */
 static ir_value turned_back(passes_edit *e, ir_value v) {
   int64_t order[BASE_MAX_RANK];
-  const ir_node_def *node = passes_only_producer(e, v, "aten::permute");
+  const ir_node_def *node = passes_only_producer(e, v, OP_aten_permute);
   const int32_t rank = node ? ir_type_of(e->graph, v)->rank : 0;
   if (rank < 3 || !passes_order(node, rank, order)) return IR_NO_VALUE;
   for (int32_t i = 0; i < rank - 2; i++)
@@ -521,7 +520,7 @@ static td_status split_heads(site *s, ir_value v, int64_t heads, double *factor,
   if (t->rank == 4) return tokens(s, v, swap_heads, factor, out);
   const int64_t sizes[] = {heads, t->dims[2] / heads};
   TRY(show(s, v, factor, 0, &v));
-  return add(s, "aten::unflatten", &v, 1, (base_arg[]){ARG_INT("dim", 2), ARG_INTS("sizes", sizes, 2)}, 2, out);
+  return add(s, OP_aten_unflatten, &v, 1, (base_arg[]){ARG_INT("dim", 2), ARG_INTS("sizes", sizes, 2)}, 2, out);
 }
 
 static bool plain_sdpa(const passes_edit *e, const ir_node_def *node) {
@@ -579,7 +578,7 @@ static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) 
     const int64_t shape[] = {0, 0, -1};
     ir_value view[2] = {out};
     TRY(ir_add_ints(e->graph, shape, 3, &view[1], e->err));
-    TRY(add(&s, "aten::view", view, 2, (base_arg[]){ARG_BOOL("zero_copies", true)}, 1, &out));
+    TRY(add(&s, OP_aten_view, view, 2, (base_arg[]){ARG_BOOL("zero_copies", true)}, 1, &out));
   } else {
     TRY(add_permute(&s, out, swap_heads, 4, &out));
   }
@@ -593,7 +592,7 @@ static td_status repeat_instead(passes_edit *e, ir_node at, ir_value v) {
   site s = {.e = e, .at = at};
   ir_value old = ir_node_of(e->graph, at)->out[0], out;
   const ir_type t = *ir_type_of(e->graph, old);
-  TRY(add_ints(&s, "aten::expand", v, t.dims, (uint32_t)t.rank, &out));
+  TRY(add_ints(&s, OP_aten_expand, v, t.dims, (uint32_t)t.rank, &out));
   return same_type(e, out, old) ? passes_take_place(e, at, out) : TD_OK;
 }
 
@@ -617,19 +616,19 @@ static td_status visit_and(passes_edit *e, ir_node id, const ir_node_def *node) 
 /* where(expand(c), number, number) -> expand(where(c, number, number)) */
 static td_status visit_where(passes_edit *e, ir_node id, const ir_node_def *node) {
   double number;
-  const ir_node_def *repeated = passes_producer(e, node->in[0], "aten::expand");
+  const ir_node_def *repeated = passes_producer(e, node->in[0], OP_aten_expand);
   if (!repeated || !passes_number(e, node->in[1], &number) || !passes_number(e, node->in[2], &number)) return TD_OK;
   if (ir_known_count(ir_type_of(e->graph, node->out[0])) < 1) return TD_OK;
   site s = {.e = e, .at = id};
   ir_value in[3] = {repeated->in[0], node->in[1], node->in[2]}, chosen;
-  TRY(add(&s, "aten::where", in, 3, NULL, 0, &chosen));
+  TRY(add(&s, OP_aten_where, in, 3, NULL, 0, &chosen));
   return repeat_instead(e, id, chosen);
 }
 
-static const passes_rule rules[] = {{"aten::matmul", visit_product},
-                                    {"aten::scaled_dot_product_attention", visit_sdpa},
-                                    {"aten::logical_and", visit_and},
-                                    {"aten::where", visit_where}};
+static const passes_rule rules[] = {{OP_aten_matmul, visit_product},
+                                    {OP_aten_scaled_dot_product_attention, visit_sdpa},
+                                    {OP_aten_logical_and, visit_and},
+                                    {OP_aten_where, visit_where}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);

@@ -31,7 +31,7 @@ static td_status show(passes_edit *e, ir_node at, ir_value turned, ir_value *to)
   int64_t order[RANK] = {0, 1, 2, 3};
   order[rank - 2] = rank - 1, order[rank - 1] = rank - 2;
   const base_arg dims = ARG_INTS("dims", order, rank);
-  return passes_add(e, at, "aten::permute", (ir_new_node){.in = &turned, .in_count = 1, .args = &dims, .arg_count = 1},
+  return passes_add(e, at, OP_aten_permute, (ir_new_node){.in = &turned, .in_count = 1, .args = &dims, .arg_count = 1},
                     NULL, to);
 }
 

@@ -18,7 +18,6 @@
 #include <string.h>
 
 enum { ALIGN = 64 };
-static const char norm_name[] = "aten::_native_batch_norm_legit_no_training";
 enum { NORM_PARAMS = 5 };        /* with x: weight, bias, mean, variance */
 enum { VIEWS = 4, VIEW_IN = 4 }; /* that are passed by; operands of one */
 
@@ -35,7 +34,7 @@ static const base_tensor *constant(const ir_graph *g, const ir_node_def *node, u
 static bool is_absent(const ir_node_def *node, uint32_t i) { return i >= node->in_count || !node->in[i].id; }
 
 static bool can_fold(const ir_graph *g, const ir_node_def *conv, const ir_node_def *norm, const uint32_t *uses) {
-  if (!conv->op || strcmp(conv->op->name, "aten::convolution") != 0 || uses[conv->out[0].id] != 1) return false;
+  if (!conv->op || conv->op->id != OP_aten_convolution || uses[conv->out[0].id] != 1) return false;
   if (base_attr_int(conv->attrs, (uint32_t)attr_index(conv->op, "transposed"))) return false;
   const base_tensor *w = constant(g, conv, 1);
   if (!w || !base_is_float(w->dtype) || (!is_absent(conv, 2) && !constant(g, conv, 2))) return false;
@@ -65,7 +64,7 @@ static td_status make_room(folding *f) {
   const ir_graph *g = f->graph;
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     const ir_node_def *node = &g->nodes.at[n];
-    const bool norm = node->op && strcmp(node->op->name, norm_name) == 0;
+    const bool norm = node->op && node->op->id == OP_aten__native_batch_norm_legit_no_training;
     const ir_node by = norm ? ir_value_of(g, node->in[0])->node : (ir_node){0};
     const base_tensor *w = by.id && ir_node_of(g, by)->op ? constant(g, ir_node_of(g, by), 1) : NULL;
     if (w && !base_add(f->left, base_tensor_bytes(w) + ALIGN, &f->left))
@@ -182,7 +181,7 @@ static td_status visit(folding *f, uint32_t *uses, uint32_t *changes) {
   ir_graph *g = f->graph;
   for (uint32_t n = 1; n < g->nodes.count; n++) {
     ir_node_def *norm = &g->nodes.at[n];
-    if (!norm->op || strcmp(norm->op->name, norm_name) != 0) continue;
+    if (!norm->op || norm->op->id != OP_aten__native_batch_norm_legit_no_training) continue;
     ir_refresh(g, (ir_node){n});
     ir_node conv = ir_value_of(g, norm->in[0])->node;
     if (!conv.id || !can_fold(g, ir_node_of(g, conv), norm, uses)) continue;
@@ -242,7 +241,7 @@ td_status passes_norm_vectors(passes_edit *e, const ir_node_def *norm, int64_t c
 }
 
 td_status passes_affine(passes_edit *e, ir_node at, ir_value x, const base_tensor *vectors, ir_value *out) {
-  static const char *const ops[] = {"aten::mul", "aten::add"};
+  static const ir_op_id ops[] = {OP_aten_mul, OP_aten_add};
   ir_value in[2] = {x};
   for (uint32_t i = 0; i < 2; i++) {
     TRY(ir_add_constant(e->graph, &vectors[i], NULL, &in[1], e->err));
@@ -276,7 +275,7 @@ static td_status scale_rows(passes_edit *e, ir_node at, ir_value x, const base_t
   for (uint32_t i = 1; i < view.in_count; i++) in[i] = view.in[i];
   TRY(scale_rows(e, at, view.in[0], vectors, depth - 1, &in[0]));
   const ir_new_node spec = {.in = in, .in_count = view.in_count, .args = args, .arg_count = ir_node_args(&view, args)};
-  return passes_add(e, at, view.op->name, spec, &view, out);
+  return passes_add(e, at, view.op->id, spec, &view, out);
 }
 
 static td_status visit_norm(passes_edit *e, ir_node id, const ir_node_def *node) {
@@ -292,7 +291,7 @@ static td_status visit_norm(passes_edit *e, ir_node id, const ir_node_def *node)
 }
 
 static td_status visit_rest(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{norm_name, visit_norm}};
+  static const passes_rule rules[] = {{OP_aten__native_batch_norm_legit_no_training, visit_norm}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

@@ -89,8 +89,8 @@ static td_status add_branch(sum *s, ir_value v) {
   const ir_node_def *node = ir_node_of(g, made_by);
   if (!node->op || node->parent.id != ir_node_of(g, s->at)->parent.id) return TD_OK;
   ir_refresh(g, made_by);
-  if (strcmp(node->op->name, "aten::convolution") == 0) read_convolution(s, node, b);
-  if (strcmp(node->op->name, "aten::_native_batch_norm_legit_no_training") == 0) TRY(read_norm(s, node, b));
+  if (node->op->id == OP_aten_convolution) read_convolution(s, node, b);
+  if (node->op->id == OP_aten__native_batch_norm_legit_no_training) TRY(read_norm(s, node, b));
   if (b->image.id != v.id) b->node = made_by;
   return TD_OK;
 }
@@ -105,7 +105,7 @@ static td_status gather(sum *s, const ir_node_def *node, bool *fits) {
       s->number += number;
       continue;
     }
-    const ir_node_def *inner = passes_only_producer(s->e, node->in[i], "aten::add");
+    const ir_node_def *inner = passes_only_producer(s->e, node->in[i], OP_aten_add);
     *fits = s->count < MOST && ir_type_equal(ir_type_of(s->e->graph, node->in[i]), type);
     if (*fits && inner) TRY(gather(s, inner, fits));
     else if (*fits) TRY(add_branch(s, node->in[i]));
@@ -220,10 +220,10 @@ static td_status rebuild(sum *s) {
   ir_value in[] = {s->largest->image, IR_NO_VALUE, IR_NO_VALUE}, made;
   TRY(sum_constants(s, in));
   const ir_new_node spec = {.in = in, .in_count = 3, .args = args, .arg_count = ir_node_args(&conv, args)};
-  TRY(passes_add(e, s->at, conv.op->name, spec, &conv, &made));
+  TRY(passes_add(e, s->at, conv.op->id, spec, &conv, &made));
   for (uint32_t i = 0; i < s->count; i++) {
     ir_value both[] = {made, s->all[i].value};
-    if (!s->in[i]) TRY(passes_add(e, s->at, "aten::add", (ir_new_node){.in = both, .in_count = 2}, NULL, &made));
+    if (!s->in[i]) TRY(passes_add(e, s->at, OP_aten_add, (ir_new_node){.in = both, .in_count = 2}, NULL, &made));
   }
   return passes_take_place(e, s->at, made);
 }
@@ -237,7 +237,7 @@ static td_status visit_add(passes_edit *e, ir_node id, const ir_node_def *node) 
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"aten::add", visit_add}};
+  static const passes_rule rules[] = {{OP_aten_add, visit_add}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

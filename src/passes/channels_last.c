@@ -28,7 +28,7 @@ static int32_t rank_of(const passes_edit *e, ir_value v) { return ir_type_of(e->
 
 /* The tensor with channels last that `v` shows with channels first; none: it does not come from one. */
 ir_value passes_source_last(passes_edit *e, ir_value v) {
-  const ir_node_def *node = passes_producer(e, v, "aten::permute");
+  const ir_node_def *node = passes_producer(e, v, OP_aten_permute);
   uint32_t count;
   const int64_t *have = node ? passes_ints(node, "dims", &count) : NULL;
   int64_t want[BASE_MAX_RANK];
@@ -67,7 +67,7 @@ static td_status again(passes_edit *e, ir_node id, const ir_value *in, const bas
   for (uint32_t i = 0; i < changes; i++) *passes_arg(args, count, changed[i].name) = changed[i];
   const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = count};
   ir_value made;
-  TRY(passes_add(e, id, node->op->name, spec, NULL, &made));
+  TRY(passes_add(e, id, node->op->id, spec, NULL, &made));
   return passes_take_last(e, id, made);
 }
 
@@ -133,7 +133,7 @@ static bool has_attr(const ir_op *op, const char *name) {
 
 static bool is_window(const ir_node_def *node) {
   uint32_t count;
-  bool pool = strcmp(node->op->name, "td::max_pool") == 0 || strcmp(node->op->name, "td::avg_pool") == 0;
+  bool pool = node->op->id == OP_td_max_pool || node->op->id == OP_td_avg_pool;
   if (pool) passes_ints(node, "kernel_size", &count);
   return pool && count > 0;
 }
@@ -202,14 +202,14 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
   const base_arg args[] = {ARG_INTS("dim", mapped, count), ARG_BOOL("keepdim", false)};
   if (passes_int(node, "keepdim")) return again(e, id, &in, args, 1);
   if ((uint32_t)__builtin_popcount(mask) != count) return TD_OK;
-  TRY(passes_add(e, id, node->op->name, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2}, NULL,
+  TRY(passes_add(e, id, node->op->id, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2}, NULL,
                  &made));
   const int32_t rest = order_of_rest(rank, mask, order);
   bool moves = false;
   for (int32_t i = 0; i < rest; i++) moves |= order[i] != i;
   if (moves)
     TRY(passes_add(
-        e, id, "aten::permute",
+        e, id, OP_aten_permute,
         (ir_new_node){
             .in = &made, .in_count = 1, .args = (base_arg[]){ARG_INTS("dims", order, (uint32_t)rest)}, .arg_count = 1},
         NULL, &made));
@@ -261,7 +261,7 @@ static td_status visit_slice(passes_edit *e, ir_node id, const ir_node_def *node
 
 /* Borders: operands (x, pads, axes?), with a constant (x, pads, value?, axes?). Pads of all axes change their order. */
 static td_status visit_pad(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const uint32_t at = strcmp(node->op->name, "aten::constant_pad_nd") == 0 ? 3 : 2;
+  const uint32_t at = node->op->id == OP_aten_constant_pad_nd ? 3 : 2;
   ir_value in[4] = {passes_source_last(e, node->in[0])};
   if (!in[0].id) return TD_OK;
   const bool named = node->in_count > at && node->in[at].id;
@@ -291,7 +291,7 @@ static td_status visit_batchnorm(passes_edit *e, ir_node id, const ir_node_def *
   if (!fits) return TD_OK;
   if (in[0].id) {
     for (uint32_t i = 0; i < 2; i++) TRY(ir_add_constant(e->graph, &vectors[i], NULL, &in[1 + i], e->err));
-    TRY(passes_add(e, id, "td::scale_shift", (ir_new_node){.in = in, .in_count = 3}, NULL, &made));
+    TRY(passes_add(e, id, OP_td_scale_shift, (ir_new_node){.in = in, .in_count = 3}, NULL, &made));
     return passes_take_last(e, id, made);
   }
   int64_t dims[BASE_MAX_RANK] = {type.dims[1]}; /* channels first: [C, 1...] broadcasts */
@@ -305,7 +305,7 @@ static td_status visit_batchnorm(passes_edit *e, ir_node id, const ir_node_def *
 
 /* permute(permute(t)) is one permutation, or none. */
 static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const ir_node_def *inner = passes_producer(e, node->in[0], "aten::permute");
+  const ir_node_def *inner = passes_producer(e, node->in[0], OP_aten_permute);
   uint32_t outer_count, inner_count;
   const int64_t *second = passes_ints(node, "dims", &outer_count);
   const int64_t *first = inner ? passes_ints(inner, "dims", &inner_count) : NULL;
@@ -332,7 +332,7 @@ static bool is_one(const passes_edit *e, ir_value v, int32_t first, int32_t end)
 static td_status flatten_pixel(passes_edit *e, ir_node id, ir_value t) {
   const base_arg axis = ARG_INT("axis", 1);
   ir_value made;
-  TRY(passes_add(e, id, "td::flatten", (ir_new_node){.in = &t, .in_count = 1, .args = &axis, .arg_count = 1}, NULL,
+  TRY(passes_add(e, id, OP_td_flatten, (ir_new_node){.in = &t, .in_count = 1, .args = &axis, .arg_count = 1}, NULL,
                  &made));
   return passes_take_place(e, id, made);
 }
@@ -343,14 +343,14 @@ static td_status merge_pixels(passes_edit *e, ir_node id, ir_value t, const base
   const int64_t shape[] = {-1, dims[2], dims[1]};
   ir_value in[2] = {t}, made;
   TRY(ir_add_ints(e->graph, shape, 3, &in[1], e->err));
-  TRY(passes_add(e, id, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
+  TRY(passes_add(e, id, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
   TRY(passes_permute(e, id, made, swap, &made));
   return passes_take_place(e, id, made);
 }
 
 /* The tokens [N, pixels, C] that `v` shows as [N, C, pixels]; none: it does not. */
 static ir_value tokens(passes_edit *e, ir_value v) {
-  const ir_node_def *node = passes_producer(e, v, "aten::permute");
+  const ir_node_def *node = passes_producer(e, v, OP_aten_permute);
   int64_t order[BASE_MAX_RANK];
   bool swaps = node && rank_of(e, v) == 3 && passes_order(node, 3, order) && order[0] == 0 && order[1] == 2;
   return swaps ? node->in[0] : IR_NO_VALUE;
@@ -364,15 +364,15 @@ static td_status split_pixels(passes_edit *e, ir_node id, ir_value t, const ir_t
   shape[0] = -1;
   shape[to->rank - 1] = to->dims[1];
   TRY(ir_add_ints(e->graph, shape, (uint32_t)to->rank, &in[1], e->err));
-  TRY(passes_add(e, id, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
+  TRY(passes_add(e, id, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
   return passes_take_last(e, id, made);
 }
 
 /* What view(permute(view(x))) interleaves the channels of in groups (channel shuffle), channels last; none: it does
  * something else. */
 static ir_value shuffled(passes_edit *e, const ir_node_def *node, int64_t *groups) {
-  const ir_node_def *turn = passes_producer(e, node->in[0], "aten::permute");
-  const ir_node_def *split = turn ? passes_producer(e, turn->in[0], "aten::view") : NULL;
+  const ir_node_def *turn = passes_producer(e, node->in[0], OP_aten_permute);
+  const ir_node_def *split = turn ? passes_producer(e, turn->in[0], OP_aten_view) : NULL;
   const ir_value t = split ? passes_source_last(e, split->in[0]) : IR_NO_VALUE;
   int64_t order[BASE_MAX_RANK];
   if (!t.id) return t;
@@ -399,11 +399,11 @@ static td_status shuffle(passes_edit *e, ir_node id, ir_value t, int64_t groups)
   order[rank] = rank - 1;
   shape[rank - 1] = channels;
   const ir_new_node unflatten = {.in = &t, .in_count = 1, .args = split, .arg_count = 2};
-  TRY(passes_add(e, id, "aten::unflatten", unflatten, NULL, &made));
+  TRY(passes_add(e, id, OP_aten_unflatten, unflatten, NULL, &made));
   TRY(passes_permute(e, id, made, order, &in[0]));
   TRY(ir_add_ints(e->graph, shape, (uint32_t)rank, &in[1], e->err));
   const ir_new_node view = {.in = in, .in_count = 2, .args = &copies, .arg_count = 1};
-  TRY(passes_add(e, id, "aten::view", view, NULL, &made));
+  TRY(passes_add(e, id, OP_aten_view, view, NULL, &made));
   return passes_take_last(e, id, made);
 }
 
@@ -424,29 +424,29 @@ static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node)
 }
 
 static const passes_rule rules[] = {
-    {"aten::convolution", passes_convolution_last},
-    {"td::max_pool", passes_image_last},
-    {"td::avg_pool", passes_image_last},
-    {"aten::native_group_norm", passes_image_last},
-    {"aten::_native_batch_norm_legit_no_training", visit_batchnorm},
-    {"td::quantize_linear", visit_scaled},
-    {"td::dequantize_linear", visit_scaled},
-    {"aten::cat", visit_cat},
-    {"aten::_softmax", visit_axis},
-    {"td::chunk", visit_axis},
-    {"aten::mean", visit_reduction},
-    {"aten::sum", visit_reduction},
-    {"aten::amax", visit_reduction},
-    {"td::resize", visit_resize},
-    {"aten::constant_pad_nd", visit_pad},
-    {"aten::reflection_pad", visit_pad},
-    {"aten::replication_pad", visit_pad},
-    {"aten::circular_pad", visit_pad},
-    {"aten::slice", visit_slice},
-    {"aten::permute", visit_permute},
-    {"aten::view", visit_view},
-    {"aten::squeeze", visit_view},
-    {"td::flatten", visit_view},
+    {OP_aten_convolution, passes_convolution_last},
+    {OP_td_max_pool, passes_image_last},
+    {OP_td_avg_pool, passes_image_last},
+    {OP_aten_native_group_norm, passes_image_last},
+    {OP_aten__native_batch_norm_legit_no_training, visit_batchnorm},
+    {OP_td_quantize_linear, visit_scaled},
+    {OP_td_dequantize_linear, visit_scaled},
+    {OP_aten_cat, visit_cat},
+    {OP_aten__softmax, visit_axis},
+    {OP_td_chunk, visit_axis},
+    {OP_aten_mean, visit_reduction},
+    {OP_aten_sum, visit_reduction},
+    {OP_aten_amax, visit_reduction},
+    {OP_td_resize, visit_resize},
+    {OP_aten_constant_pad_nd, visit_pad},
+    {OP_aten_reflection_pad, visit_pad},
+    {OP_aten_replication_pad, visit_pad},
+    {OP_aten_circular_pad, visit_pad},
+    {OP_aten_slice, visit_slice},
+    {OP_aten_permute, visit_permute},
+    {OP_aten_view, visit_view},
+    {OP_aten_squeeze, visit_view},
+    {OP_td_flatten, visit_view},
 };
 
 static td_status visit(passes_edit *e, ir_node id) {

@@ -64,7 +64,7 @@ td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node
 td_status passes_apply(passes_edit *e, ir_node id, const passes_rule *rules, size_t count, bool *found) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   size_t i = 0;
-  while (i < count && strcmp(node->op->name, rules[i].op) != 0) i++;
+  while (i < count && node->op->id != rules[i].op) i++;
   if (found) *found = i < count;
   return i < count ? rules[i].visit(e, id, node) : TD_OK;
 }
@@ -79,17 +79,17 @@ void passes_share(const passes_setting *setting, uint32_t count, void (*task)(vo
 
 uint32_t passes_uses(const passes_edit *e, ir_value v) { return v.id < e->uses.count ? e->uses.at[v.id] : 0; }
 
-ir_node_def *passes_producer(passes_edit *e, ir_value v, const char *op) {
+ir_node_def *passes_producer(passes_edit *e, ir_value v, ir_op_id op) {
   if (!v.id) return NULL;
   const ir_value_def *def = ir_value_of(e->graph, v);
   if (!def->node.id || def->index != 0) return NULL;
   ir_node_def *node = ir_node_of(e->graph, def->node);
-  if (!node->op || strcmp(node->op->name, op) != 0) return NULL;
+  if (!node->op || node->op->id != op) return NULL;
   ir_refresh(e->graph, def->node);
   return node;
 }
 
-ir_node_def *passes_only_producer(passes_edit *e, ir_value v, const char *op) {
+ir_node_def *passes_only_producer(passes_edit *e, ir_value v, ir_op_id op) {
   return passes_uses(e, v) == 1 ? passes_producer(e, v, op) : NULL;
 }
 
@@ -122,12 +122,12 @@ static td_status merge_origins(passes_edit *e, const ir_node_def *first, const i
   return TD_OK;
 }
 
-td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spec, const ir_node_def *also,
+td_status passes_add(passes_edit *e, ir_node at, ir_op_id op, ir_new_node spec, const ir_node_def *also,
                      ir_value *out) {
   const ir_node_def *anchor = ir_node_of(e->graph, at);
-  spec.op = ir_opset_find(e->graph->ops, op);
+  spec.op = ir_opset_at(e->graph->ops, op);
   spec.before = at;
-  if (!spec.op) return base_fail(e->err, TD_INTERNAL, op, -1, "a pass needs operator %s, which is not there", op);
+  if (!spec.op) return base_fail(e->err, TD_INTERNAL, NULL, -1, "a pass adds a node like one that is not of the set");
   TRY(merge_origins(e, also, anchor, &spec.origins));
   ir_node id;
   TRY(ir_add_node(e->graph, anchor->parent, &spec, &id, out, e->err));
@@ -141,7 +141,7 @@ td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spe
 
 td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out) {
   const base_arg arg = ARG_DTYPE("dtype", dtype);
-  return passes_add(e, at, "aten::_to_copy", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
+  return passes_add(e, at, OP_aten__to_copy, (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
                     out);
 }
 
@@ -150,30 +150,30 @@ td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int
   const int64_t ints[] = {first, end, axis};
   ir_value in[4] = {v};
   for (uint32_t i = 0; i < 3; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
-  return passes_add(e, at, "aten::slice", (ir_new_node){.in = in, .in_count = 4}, NULL, out);
+  return passes_add(e, at, OP_aten_slice, (ir_new_node){.in = in, .in_count = 4}, NULL, out);
 }
 
 td_status passes_permute(passes_edit *e, ir_node at, ir_value v, const int64_t *order, ir_value *out) {
   const base_arg arg = ARG_INTS("dims", order, ir_type_of(e->graph, v)->rank);
-  return passes_add(e, at, "aten::permute", (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
+  return passes_add(e, at, OP_aten_permute, (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
                     out);
 }
 
 td_status passes_select(passes_edit *e, ir_node at, ir_value v, int64_t axis, ir_value index, ir_value *out) {
   const ir_value in[2] = {v, index};
   const base_arg dim = ARG_INT("dim", axis);
-  return passes_add(e, at, "aten::index_select", (ir_new_node){.in = in, .in_count = 2, .args = &dim, .arg_count = 1},
+  return passes_add(e, at, OP_aten_index_select, (ir_new_node){.in = in, .in_count = 2, .args = &dim, .arg_count = 1},
                     NULL, out);
 }
 
 ir_value passes_transposed(passes_edit *e, ir_value v) {
   int64_t order[BASE_MAX_RANK];
-  const ir_node_def *turned = passes_producer(e, v, "aten::permute");
+  const ir_node_def *turned = passes_producer(e, v, OP_aten_permute);
   return turned && passes_order(turned, 2, order) && order[0] == 1 ? turned->in[0] : IR_NO_VALUE;
 }
 
 ir_node_def *passes_dequantised(passes_edit *e, ir_value v) {
-  return v.id ? passes_producer(e, v, "td::dequantize_linear") : NULL;
+  return v.id ? passes_producer(e, v, OP_td_dequantize_linear) : NULL;
 }
 
 void passes_order_first(int32_t rank, int64_t *order) {

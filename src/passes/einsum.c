@@ -180,7 +180,7 @@ static td_status reorder(passes_edit *e, ir_node at, ir_value v, const char *fro
 }
 
 /* A size of 1 at each of the places, or away with it; or other sizes. */
-static td_status resize(passes_edit *e, ir_node at, const char *op, const int64_t *ints, uint32_t count, ir_value *v) {
+static td_status resize(passes_edit *e, ir_node at, ir_op_id op, const int64_t *ints, uint32_t count, ir_value *v) {
   ir_value in[] = {*v, IR_NO_VALUE};
   if (count == 0) return TD_OK;
   TRY(ir_add_ints(e->graph, ints, count, &in[1], e->err));
@@ -227,7 +227,7 @@ static td_status merge(passes_edit *e, ir_node at, const char *group, char *lett
   if (passes_constant_value(e, *v)) TRY(rewrite(e, letters, to, dims, rank, v));
   else {
     TRY(reorder(e, at, *v, letters, to, v));
-    TRY(resize(e, at, "aten::view", dims, rank, v));
+    TRY(resize(e, at, OP_aten_view, dims, rank, v));
   }
   char *gone = strstr(to, group) + 1;
   memmove(gone, gone + n - 1, strlen(gone + n - 1) + 1);
@@ -252,7 +252,7 @@ static td_status bring(passes_edit *e, ir_node at, const roles *r, uint32_t f, c
     if (*inner[i]) to[strlen(to)] = *inner[i];
     else places[count++] = place;
   TRY(reorder(e, at, *v, letters, to, v));
-  return resize(e, at, "aten::unsqueeze", places, count, v);
+  return resize(e, at, OP_aten_unsqueeze, places, count, v);
 }
 
 /* The second factor's own axes, which were made one. */
@@ -263,7 +263,7 @@ static td_status split(passes_edit *e, ir_node at, const equation *eq, const rol
   if (count < 2) return TD_OK;
   const base_arg args[] = {ARG_INT("dim", -1), ARG_INTS("sizes", sizes, count)};
   const ir_value in = *v;
-  return passes_add(e, at, "aten::unflatten", (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2},
+  return passes_add(e, at, OP_aten_unflatten, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = 2},
                     NULL, v);
 }
 
@@ -275,11 +275,11 @@ static td_status multiply(passes_edit *e, ir_node at, const equation *eq, const 
   ir_value in[] = {*v, factor};
   TRY(bring(e, at, r, 0, first, &in[0]));
   TRY(bring(e, at, r, 1, from, &in[1]));
-  TRY(passes_add(e, at, *r->summed ? "aten::matmul" : "aten::mul", (ir_new_node){.in = in, .in_count = 2}, NULL, v));
+  TRY(passes_add(e, at, *r->summed ? OP_aten_matmul : OP_aten_mul, (ir_new_node){.in = in, .in_count = 2}, NULL, v));
   for (uint32_t f = 0; f < 2; f++)
     if (!*r->own[f]) gone[count++] = (int64_t)strlen(r->lead) + f;
   TRY(split(e, at, eq, r, v));
-  return resize(e, at, "aten::squeeze", gone, count, v);
+  return resize(e, at, OP_aten_squeeze, gone, count, v);
 }
 
 /* A letter's size is the same wherever it stands: sizes of 1 broadcast to others. */
@@ -378,7 +378,7 @@ static td_status visit_sum(passes_edit *e, ir_node id, const ir_node_def *node) 
   uint32_t count, singles[2], missing = 0;
   const int64_t *dims = passes_ints(node, "dim", &count);
   const ir_type *type = ir_type_of(e->graph, node->in[0]);
-  const ir_node_def *product = passes_only_producer(e, node->in[0], "aten::mul");
+  const ir_node_def *product = passes_only_producer(e, node->in[0], OP_aten_mul);
   equation eq = {.factors = 2};
   int64_t places[2][BASE_MAX_RANK], gone[BASE_MAX_RANK];
   ir_value in[2], made;
@@ -399,14 +399,14 @@ static td_status visit_sum(passes_edit *e, ir_node id, const ir_node_def *node) 
   }
   roles unused[2];
   if (!spreads(&eq) || !plan(e, &eq, in, unused)) return TD_OK;
-  for (uint32_t f = 0; f < 2; f++) TRY(resize(e, id, "aten::squeeze", places[f], singles[f], &in[f]));
+  for (uint32_t f = 0; f < 2; f++) TRY(resize(e, id, OP_aten_squeeze, places[f], singles[f], &in[f]));
   TRY(make_products(e, id, &eq, in, &made));
-  TRY(resize(e, id, "aten::unsqueeze", gone, missing, &made));
+  TRY(resize(e, id, OP_aten_unsqueeze, gone, missing, &made));
   return passes_take_place(e, id, made);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"aten::einsum", visit_einsum}, {"aten::sum", visit_sum}};
+  static const passes_rule rules[] = {{OP_aten_einsum, visit_einsum}, {OP_aten_sum, visit_sum}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

@@ -24,8 +24,8 @@ typedef struct product {
   bool late, active;
 } product;
 
-static const char *const operators[] = {"td::linear",    "td::conv",    "td::depthwise_conv", "td::conv_transpose",
-                                        "td::linear_i8", "td::conv_i8", "td::linear_nbits"};
+static const ir_op_id operators[] = {OP_td_linear,    OP_td_conv,    OP_td_depthwise_conv, OP_td_conv_transpose,
+                                     OP_td_linear_i8, OP_td_conv_i8, OP_td_linear_nbits};
 
 static bool find_product(passes_edit *e, ir_value v, product *p) {
   const ir_node_def *node = NULL;
@@ -49,7 +49,7 @@ static td_status rebuild(passes_edit *e, ir_node at, const product *p, const bas
   while (!p->in[in_count - 1].id) in_count--;
   ir_value made;
   const ir_new_node spec = {.in = p->in, .in_count = in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, at, p->node.op->name, spec, &p->node, &made));
+  TRY(passes_add(e, at, p->node.op->id, spec, &p->node, &made));
   return passes_take_place(e, at, made);
 }
 
@@ -158,7 +158,7 @@ static td_status visit_scale_shift(passes_edit *e, ir_node id, const ir_node_def
 /* Rows of few elements, and not side by side: what takes many instructions does better in a step of its own. */
 static bool has_short_rows(const passes_edit *e, const product *p) {
   const int64_t n = features(e, p);
-  return strcmp(p->node.op->name, "td::conv_transpose") == 0 && n >= 0 && n < KERN_SHORT_ROWS;
+  return p->node.op->id == OP_td_conv_transpose && n >= 0 && n < KERN_SHORT_ROWS;
 }
 
 static td_status activate(passes_edit *e, ir_node id, const ir_node_def *node, kern_act act, double a, double b) {
@@ -177,12 +177,12 @@ static td_status rectify_scaled(passes_edit *e, ir_node id, const ir_node_def *s
   const base_arg act = ARG_STR("act", "relu");
   const ir_new_node spec = {.in = from.in, .in_count = from.in_count, .args = &act, .arg_count = 1};
   ir_value made;
-  TRY(passes_add(e, id, from.op->name, spec, &from, &made));
+  TRY(passes_add(e, id, from.op->id, spec, &from, &made));
   return passes_take_place(e, id, made);
 }
 
 static td_status visit_relu(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const ir_node_def *scaled = passes_only_producer(e, node->in[0], "td::scale_shift");
+  const ir_node_def *scaled = passes_only_producer(e, node->in[0], OP_td_scale_shift);
   if (scaled && strcmp(passes_str(scaled, "act"), "none") == 0) return rectify_scaled(e, id, scaled);
   return activate(e, id, node, KERN_ACT_relu, 0, 0);
 }
@@ -227,18 +227,18 @@ static td_status visit_clamp(passes_edit *e, ir_node id, const ir_node_def *node
 }
 
 static const passes_rule rules[] = {
-    {"aten::add", visit_add},
-    {"aten::mul", visit_mul},
-    {"td::scale_shift", visit_scale_shift},
-    {"aten::relu", visit_relu},
-    {"aten::clamp", visit_clamp},
-    {"aten::gelu", visit_gelu},
-    {"aten::silu", visit_silu},
-    {"aten::sigmoid", visit_sigmoid},
-    {"aten::tanh", visit_tanh},
-    {"aten::hardswish", visit_hardswish},
-    {"td::hard_sigmoid", visit_hard_sigmoid},
-    {"aten::leaky_relu", visit_leaky_relu},
+    {OP_aten_add, visit_add},
+    {OP_aten_mul, visit_mul},
+    {OP_td_scale_shift, visit_scale_shift},
+    {OP_aten_relu, visit_relu},
+    {OP_aten_clamp, visit_clamp},
+    {OP_aten_gelu, visit_gelu},
+    {OP_aten_silu, visit_silu},
+    {OP_aten_sigmoid, visit_sigmoid},
+    {OP_aten_tanh, visit_tanh},
+    {OP_aten_hardswish, visit_hardswish},
+    {OP_td_hard_sigmoid, visit_hard_sigmoid},
+    {OP_aten_leaky_relu, visit_leaky_relu},
 };
 
 static td_status visit(passes_edit *e, ir_node id) {

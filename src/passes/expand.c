@@ -75,15 +75,15 @@ static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {
   if (passes_int(&expansion, "channels_first")) count += first_layer_args(&expansion, args + count);
   uint32_t in_count = in[KERN_IN_EXPAND_BIAS].id ? KERN_EXPAND_END : KERN_IN_EXPAND_BIAS;
   const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, "td::expand_depthwise", spec, &expansion, &made));
+  TRY(passes_add(e, id, OP_td_expand_depthwise, spec, &expansion, &made));
   return passes_take_place(e, id, made);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *window = ir_node_of(e->graph, id);
-  if (strcmp(window->op->name, "td::depthwise_conv") != 0) return TD_OK;
+  if (window->op->id != OP_td_depthwise_conv) return TD_OK;
   const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, e->setting->isa);
-  const ir_node_def *conv = passes_only_producer(e, window->in[0], "td::conv");
+  const ir_node_def *conv = passes_only_producer(e, window->in[0], OP_td_conv);
   if (!row || !conv || !is_expansion(conv, row->lanes) || !is_worth_it(e, window, conv, row->lanes)) return TD_OK;
   return fuse(e, id, conv);
 }

@@ -19,7 +19,7 @@ typedef struct state {
 } state;
 
 static bool is_region(const ir_node_def *node, ir_region_kind kind) { return node->op && node->op->region == kind; }
-static bool is_item(const ir_node_def *node) { return node->op && strcmp(node->op->name, "td::tuple_at") == 0; }
+static bool is_item(const ir_node_def *node) { return node->op && node->op->id == OP_td_tuple_at; }
 
 /* ---- how large? -------------------------------------------------------------------------------------------------- */
 

@@ -36,7 +36,7 @@ static td_status give_table(passes_edit *e, ir_node id, uint32_t place, base_dim
   for (uint32_t i = 0; i < node.in_count; i++) in[i] = node.in[i];
   TRY(make_table(e, n, half, &in[place]));
   const ir_new_node spec = {.in = in, .in_count = place + 1, .args = args, .arg_count = is_dft ? 2 : 1};
-  TRY(passes_add(e, id, node.op->name, spec, NULL, &made));
+  TRY(passes_add(e, id, node.op->id, spec, NULL, &made));
   return passes_take_place(e, id, made);
 }
 
@@ -75,7 +75,7 @@ static td_status visit_stft(passes_edit *e, ir_node id, const ir_node_def *node)
   return give_table(e, id, KERN_STFT_TABLE, n, kern_fourier_halves(n, x->rank == 3 ? x->dims[2] : 1, false, onesided));
 }
 
-static const passes_rule rules[] = {{"td::dft", visit_dft}, {"td::stft", visit_stft}};
+static const passes_rule rules[] = {{OP_td_dft, visit_dft}, {OP_td_stft, visit_stft}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);

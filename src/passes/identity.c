@@ -31,12 +31,12 @@ static bool pads_nothing(const ir_graph *g, const ir_node_def *node) {
 
 /* Operators that give back operand 0 when the types agree and `also` holds. */
 static const struct {
-  const char *op;
+  ir_op_id op;
   bool (*also)(const ir_graph *g, const ir_node_def *node);
 } rows[] = {
-    {"aten::_to_copy", never_mind},          {"aten::view", never_mind},    {"aten::expand", never_mind},
-    {"aten::permute", is_identity_order},    {"aten::squeeze", never_mind}, {"aten::unsqueeze", never_mind},
-    {"aten::constant_pad_nd", pads_nothing},
+    {OP_aten__to_copy, never_mind},          {OP_aten_view, never_mind},    {OP_aten_expand, never_mind},
+    {OP_aten_permute, is_identity_order},    {OP_aten_squeeze, never_mind}, {OP_aten_unsqueeze, never_mind},
+    {OP_aten_constant_pad_nd, pads_nothing},
 };
 
 static bool is_identity(const ir_graph *g, const ir_node_def *node) {
@@ -44,7 +44,7 @@ static bool is_identity(const ir_graph *g, const ir_node_def *node) {
   const ir_type *in = ir_type_of(g, node->in[0]), *out = ir_type_of(g, node->out[0]);
   if (in->kind != IR_TENSOR || in->rank == IR_UNRANKED || !ir_type_equal(in, out)) return false;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(node->op->name, rows[i].op) == 0) return rows[i].also(g, node);
+    if (node->op->id == rows[i].op) return rows[i].also(g, node);
   return false;
 }
 

@@ -103,7 +103,7 @@ static td_status pack_matrix(passes_edit *e, const weights *w, ir_value *packed)
 /* The factor of `mul` that is the constant scale of the weights, where the other one is `scale`; NULL: there is none.
  */
 static const base_tensor *weight_scales(passes_edit *e, ir_value v, ir_value scale) {
-  const ir_node_def *mul = passes_producer(e, v, "aten::mul");
+  const ir_node_def *mul = passes_producer(e, v, OP_aten_mul);
   for (uint32_t side = 0; mul && side < 2; side++)
     if (mul->in[side].id == scale.id) return passes_constant(e, mul, 1 - side);
   return NULL;
@@ -112,9 +112,9 @@ static const base_tensor *weight_scales(passes_edit *e, ir_value v, ir_value sca
 /* The product of integers that operand `side` of a multiplication casts, and the node that quantises its x. */
 static bool find_dynamic(passes_edit *e, const ir_node_def *mul, uint32_t side, ir_node_def *product,
                          ir_node_def *quantise) {
-  const ir_node_def *cast = passes_only_producer(e, mul->in[side], "aten::_to_copy");
-  const ir_node_def *found = cast ? passes_only_producer(e, cast->in[0], "td::matmul_integer") : NULL;
-  const ir_node_def *q = found ? passes_producer(e, found->in[X], "td::dynamic_quantize_linear") : NULL;
+  const ir_node_def *cast = passes_only_producer(e, mul->in[side], OP_aten__to_copy);
+  const ir_node_def *found = cast ? passes_only_producer(e, cast->in[0], OP_td_matmul_integer) : NULL;
+  const ir_node_def *q = found ? passes_producer(e, found->in[X], OP_td_dynamic_quantize_linear) : NULL;
   if (!q || passes_int(q, "reduce_range") || found->in_count <= X_ZERO || found->in[X_ZERO].id != q->out[2].id ||
       ir_type_of(e->graph, mul->in[side])->dtype != TD_F32 || ir_type_of(e->graph, q->in[0])->rank < 1)
     return false;
@@ -145,7 +145,7 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
     const kern_row *row = row_of(e);
     const base_arg args[] = {ARG_INT("n", read.n), ARG_INT("panel8", row->lanes), ARG_INT("depth", kern_i8_depth(row))};
     const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = 3};
-    TRY(passes_add(e, id, "td::linear_i8", spec, &product, &made));
+    TRY(passes_add(e, id, OP_td_linear_i8, spec, &product, &made));
     return passes_take_place(e, id, made);
   }
   return TD_OK;
@@ -258,7 +258,7 @@ static td_status add_linear(passes_edit *e, ir_node id, const ir_node_def *node,
   TRY(pack_matrix(e, &p->w, &in[1]));
   set_product_args(e, p, y, args + 1);
   const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 1 + PRODUCT_ARGS};
-  TRY(passes_add(e, id, "td::linear_i8", spec, node, &made));
+  TRY(passes_add(e, id, OP_td_linear_i8, spec, node, &made));
   return passes_take_place(e, id, made);
 }
 
@@ -368,7 +368,7 @@ static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, c
   TRY(passes_int8_permute_channels(e, id, p->x.q, true, &in[0]));
   set_product_args(e, p, y, args + 6);
   const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 6 + PRODUCT_ARGS};
-  TRY(passes_add(e, id, "td::conv_i8", spec, node, &made));
+  TRY(passes_add(e, id, OP_td_conv_i8, spec, node, &made));
   TRY(passes_int8_permute_channels(e, id, made, false, &made));
   return passes_take_place(e, id, made);
 }
@@ -430,13 +430,13 @@ static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_
   return fits ? add_linear(e, id, &matmul, &p, &y) : TD_OK;
 }
 
-static const passes_rule rules[] = {{"aten::mul", visit_mul},
+static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
                                     PASSES_PRODUCTS(visit_matmul, visit_gemm),
-                                    {"aten::convolution", visit_convolution},
-                                    {"td::qlinear_conv", visit_qlinear_conv},
-                                    {"td::qlinear_matmul", visit_qlinear_matmul},
-                                    {"td::max_pool", passes_int8_visit_mover},
-                                    {"td::quantize_linear", passes_int8_visit_quantize}};
+                                    {OP_aten_convolution, visit_convolution},
+                                    {OP_td_qlinear_conv, visit_qlinear_conv},
+                                    {OP_td_qlinear_matmul, visit_qlinear_matmul},
+                                    {OP_td_max_pool, passes_int8_visit_mover},
+                                    {OP_td_quantize_linear, passes_int8_visit_quantize}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);

@@ -23,10 +23,10 @@ typedef struct product {
 } product;
 
 static bool find_product(passes_edit *e, ir_value v, product *p) {
-  const ir_node_def *node = passes_only_producer(e, v, "td::linear_i8");
-  const ir_node_def *turned = node ? NULL : passes_only_producer(e, v, "aten::permute");
+  const ir_node_def *node = passes_only_producer(e, v, OP_td_linear_i8);
+  const ir_node_def *turned = node ? NULL : passes_only_producer(e, v, OP_aten_permute);
   p->image = turned != NULL;
-  if (turned) node = passes_only_producer(e, turned->in[0], "td::conv_i8");
+  if (turned) node = passes_only_producer(e, turned->in[0], OP_td_conv_i8);
   if (node) p->node = *node;
   return node != NULL;
 }
@@ -37,8 +37,8 @@ static bool is_plain(const product *p) {
 
 /* The limits that an activation sets: `v` is what it limits then. False: they cannot be told. */
 static bool find_limits(passes_edit *e, ir_value *v, base_arg *act, uint32_t *count) {
-  const ir_node_def *relu = passes_only_producer(e, *v, "aten::relu"),
-                    *clamp = relu ? NULL : passes_only_producer(e, *v, "aten::clamp");
+  const ir_node_def *relu = passes_only_producer(e, *v, OP_aten_relu),
+                    *clamp = relu ? NULL : passes_only_producer(e, *v, OP_aten_clamp);
   double low = -INFINITY, high = INFINITY;
   *count = 0;
   if (!relu && !clamp) return true;
@@ -61,7 +61,7 @@ static td_status rebuild(passes_edit *e, ir_node id, const product *p, const ir_
   for (uint32_t i = 0; i < changes; i++) *passes_arg(args, count, changed[i].name) = changed[i];
   ir_value made;
   const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, p->node.op->name, spec, &p->node, &made));
+  TRY(passes_add(e, id, p->node.op->id, spec, &p->node, &made));
   if (p->image) TRY(passes_int8_permute_channels(e, id, made, false, &made));
   return passes_take_place(e, id, made);
 }
@@ -91,7 +91,7 @@ static bool takes_residual(passes_edit *e, const int8_activation *t, td_dtype y,
 
 static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation *y, ir_value from,
                               const base_arg *limits, uint32_t limit_count) {
-  const ir_node_def *found = passes_only_producer(e, from, "aten::add");
+  const ir_node_def *found = passes_only_producer(e, from, OP_aten_add);
   if (!found) return TD_OK;
   const ir_node_def sum = *found;
   for (uint32_t side = 0; side < 2; side++) {
@@ -140,14 +140,14 @@ td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_d
 
 /* `v`, of the scale of the dequantisation that gave `like`, in place of `id`. */
 static td_status dequantize_at(passes_edit *e, ir_node id, ir_value like, ir_value v) {
-  const ir_node_def dequantize = *passes_producer(e, like, "td::dequantize_linear");
+  const ir_node_def dequantize = *passes_producer(e, like, OP_td_dequantize_linear);
   ir_value in[3], made;
   base_arg args[2 * IR_NODE_ARGS];
   for (uint32_t i = 0; i < dequantize.in_count; i++) in[i] = dequantize.in[i];
   in[0] = v;
   const ir_new_node spec = {
       .in = in, .in_count = dequantize.in_count, .args = args, .arg_count = ir_node_args(&dequantize, args)};
-  TRY(passes_add(e, id, dequantize.op->name, spec, NULL, &made));
+  TRY(passes_add(e, id, dequantize.op->id, spec, NULL, &made));
   return passes_take_place(e, id, made);
 }
 
@@ -158,7 +158,7 @@ static td_status move_bytes(passes_edit *e, ir_node id, const ir_node_def *node,
   ir_value made;
   if (!args) return base_no_memory(e->err, "a pass");
   const ir_new_node spec = {.in = in, .in_count = node->in_count, .args = args, .arg_count = ir_node_args(node, args)};
-  TRY(passes_add(e, id, node->op->name, spec, NULL, &made));
+  TRY(passes_add(e, id, node->op->id, spec, NULL, &made));
   return dequantize_at(e, id, like, made);
 }
 

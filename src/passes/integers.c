@@ -75,7 +75,7 @@ static td_status multiply(passes_edit *e, ir_node at, const weights *w, uint32_t
   ir_value in[2] = {x};
   if (w->parts > 1) TRY(passes_slice(e, at, x, ir_type_of(e->graph, x)->rank - 1, first, end, &in[0]));
   TRY(ir_add_constant(e->graph, &t, NULL, &in[1], e->err));
-  TRY(passes_add(e, at, "aten::matmul", (ir_new_node){.in = in, .in_count = 2}, NULL, out));
+  TRY(passes_add(e, at, OP_aten_matmul, (ir_new_node){.in = in, .in_count = 2}, NULL, out));
   return passes_cast(e, at, *out, TD_I32, out);
 }
 
@@ -95,19 +95,19 @@ static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *de
   TRY(passes_cast(e, id, node.in[X], TD_F32, &in[0]));
   if (zero.id) {
     TRY(passes_cast(e, id, zero, TD_F32, &in[1]));
-    TRY(passes_add(e, id, "aten::sub", (ir_new_node){.in = in, .in_count = 2}, NULL, &in[0]));
+    TRY(passes_add(e, id, OP_aten_sub, (ir_new_node){.in = in, .in_count = 2}, NULL, &in[0]));
   }
   for (uint32_t i = 0; i < w.parts; i++) {
     ir_value both[2] = {sum};
     TRY(multiply(e, id, &w, i, in[0], &both[1]));
-    if (i) TRY(passes_add(e, id, "aten::add", (ir_new_node){.in = both, .in_count = 2}, NULL, &sum));
+    if (i) TRY(passes_add(e, id, OP_aten_add, (ir_new_node){.in = both, .in_count = 2}, NULL, &sum));
     else sum = both[1];
   }
   return passes_take_place(e, id, sum);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"td::matmul_integer", visit_product}};
+  static const passes_rule rules[] = {{OP_td_matmul_integer, visit_product}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

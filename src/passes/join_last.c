@@ -21,7 +21,7 @@ typedef struct joined {
 static bool is_ranked(const ir_type *t) { return t->kind <= IR_BOOL && t->rank > 0; }
 
 static bool find_join(passes_edit *e, ir_value v, joined *j) {
-  const ir_node_def *join = v.id ? passes_only_producer(e, v, "aten::cat") : NULL;
+  const ir_node_def *join = v.id ? passes_only_producer(e, v, OP_aten_cat) : NULL;
   if (!join || join->in_count < 2 || join->in_count > MAX_PARTS || !is_ranked(ir_type_of(e->graph, v))) return false;
   const int32_t rank = ir_type_of(e->graph, v)->rank;
   const int64_t dim = base_attr_int(join->attrs, KERN_CAT_DIM);
@@ -81,7 +81,7 @@ static td_status add_loop(passes_edit *e, ir_node at, const ir_node_def *loop, u
     if (k != operand && in[k].id) TRY(take_span(e, at, of, &in[k]));
   }
   const ir_new_node spec = {.in = in, .in_count = loop->in_count, .args = args, .arg_count = ir_node_args(loop, args)};
-  return passes_add(e, at, loop->op->name, spec, loop, out);
+  return passes_add(e, at, loop->op->id, spec, loop, out);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
@@ -103,7 +103,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   }
   const ir_new_node spec = {
       .in = parts, .in_count = j.join.in_count, .args = (base_arg[]){ARG_INT("dim", rank + j.axis)}, .arg_count = 1};
-  TRY(passes_add(e, id, "aten::cat", spec, &j.join, &out));
+  TRY(passes_add(e, id, OP_aten_cat, spec, &j.join, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), ir_type_of(e->graph, loop.out[0]))) return passes_take_place(e, id, out);
   passes_drop(e, out);
   return TD_OK;

@@ -37,8 +37,8 @@ static bool is_one(const ir_type *t) {
 }
 
 /* A view of `v` that is told by constants. */
-static td_status add_with_ints(passes_edit *e, ir_node at, const char *op, ir_value v, const int64_t *ints,
-                               uint32_t count, ir_value *out) {
+static td_status add_with_ints(passes_edit *e, ir_node at, ir_op_id op, ir_value v, const int64_t *ints, uint32_t count,
+                               ir_value *out) {
   ir_value in[2] = {v};
   TRY(ir_add_ints(e->graph, ints, count, &in[1], e->err));
   return passes_add(e, at, op, (ir_new_node){.in = in, .in_count = 2}, NULL, out);
@@ -56,7 +56,7 @@ static td_status permute_operand(passes_edit *e, ir_node at, const ir_node_def *
   ir_value in[1] = {*v};
   if (missing > 0) {
     for (int32_t i = 0; i < missing; i++) front[i] = i;
-    TRY(add_with_ints(e, at, "aten::unsqueeze", in[0], front, (uint32_t)missing, &in[0]));
+    TRY(add_with_ints(e, at, OP_aten_unsqueeze, in[0], front, (uint32_t)missing, &in[0]));
   }
   return passes_permute(e, at, in[0], order, v);
 }
@@ -138,8 +138,8 @@ static td_status move_ones(passes_edit *e, ir_node at, const ir_type *result, ir
     else if (k < result->rank && result->dims[k] == 1) come[come_count++] = k++;
     else *done = i < t.rank && k < result->rank && t.dims[i++] == result->dims[k++];
   }
-  if (*done && gone_count) TRY(add_with_ints(e, at, "aten::squeeze", *v, gone, gone_count, v));
-  if (*done && come_count) TRY(add_with_ints(e, at, "aten::unsqueeze", *v, come, come_count, v));
+  if (*done && gone_count) TRY(add_with_ints(e, at, OP_aten_squeeze, *v, gone, gone_count, v));
+  if (*done && come_count) TRY(add_with_ints(e, at, OP_aten_unsqueeze, *v, come, come_count, v));
   return TD_OK;
 }
 
@@ -153,14 +153,14 @@ static td_status reshape_operand(passes_edit *e, ir_node at, const ir_type *from
   if (!is_dense(e, *v)) return move_ones(e, at, &result, v, done);
   *done = sizes_of(&result, sizes);
   if (!*done) return TD_OK;
-  return add_with_ints(e, at, "aten::view", *v, sizes, (uint32_t)result.rank, v);
+  return add_with_ints(e, at, OP_aten_view, *v, sizes, (uint32_t)result.rank, v);
 }
 
 /* ---- one view ---- */
 
 /* The view that gives `v` to one user alone, over a loop that gives it to the view alone. NULL: there is none. */
 static ir_node_def *view_of_loop(passes_edit *e, ir_value v, ir_node_def **loop) {
-  static const char *const views[] = {"aten::permute", "aten::view", "aten::unsqueeze", "aten::squeeze"};
+  static const ir_op_id views[] = {OP_aten_permute, OP_aten_view, OP_aten_unsqueeze, OP_aten_squeeze};
   ir_node_def *view = NULL;
   for (size_t i = 0; !view && i < sizeof views / sizeof *views; i++) view = passes_only_producer(e, v, views[i]);
   if (!view || !is_ranked(ir_type_of(e->graph, v)) || passes_uses(e, view->in[0]) != 1) return NULL;
@@ -183,7 +183,7 @@ static td_status lift_one(passes_edit *e, ir_value v, uint32_t depth, bool *lift
   const ir_node_def view = *found, loop = *node;
   const ir_node at = ir_value_of(e->graph, v)->node;
   const ir_type from = *ir_type_of(e->graph, view.in[0]), to = *ir_type_of(e->graph, v);
-  const bool permutes = strcmp(view.op->name, "aten::permute") == 0;
+  const bool permutes = view.op->id == OP_aten_permute;
   ir_value in[MAX_OPERANDS], out;
   base_arg args[IR_NODE_ARGS];
   uint32_t seen = 0;
@@ -197,7 +197,7 @@ static td_status lift_one(passes_edit *e, ir_value v, uint32_t depth, bool *lift
     if (in[i].id != loop.in[i].id) passes_drop(e, in[i]);
   if (!*lifted) return TD_OK;
   const ir_new_node spec = {.in = in, .in_count = loop.in_count, .args = args, .arg_count = ir_node_args(&loop, args)};
-  TRY(passes_add(e, at, loop.op->name, spec, &loop, &out));
+  TRY(passes_add(e, at, loop.op->id, spec, &loop, &out));
   *lifted = ir_type_equal(ir_type_of(e->graph, out), &to);
   if (!*lifted) {
     passes_drop(e, out);
@@ -246,7 +246,7 @@ static td_status skip_expands(passes_edit *e, ir_node id, const ir_node_def *nod
   }
   if (!is_ranked(ir_type_of(e->graph, node->out[0]))) return TD_OK;
   for (uint32_t i = 0; i < node->in_count; i++) {
-    const ir_node_def *expand = passes_producer(e, in[i], "aten::expand");
+    const ir_node_def *expand = passes_producer(e, in[i], OP_aten_expand);
     if (!expand || !is_ranked(ir_type_of(e->graph, expand->in[0]))) continue;
     in[i] = expand->in[0];
     if (broadcasts(e, node, in)) any = true;
@@ -255,7 +255,7 @@ static td_status skip_expands(passes_edit *e, ir_node id, const ir_node_def *nod
   if (!any) return TD_OK;
   const ir_node_def old = *node;
   const ir_new_node spec = {.in = in, .in_count = old.in_count, .args = args, .arg_count = ir_node_args(&old, args)};
-  TRY(passes_add(e, id, old.op->name, spec, NULL, &out));
+  TRY(passes_add(e, id, old.op->id, spec, NULL, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), ir_type_of(e->graph, old.out[0]))) return passes_take_place(e, id, out);
   passes_drop(e, out);
   return TD_OK;
@@ -267,7 +267,7 @@ static td_status skip_expands(passes_edit *e, ir_node id, const ir_node_def *nod
 static td_status sink(passes_edit *e, ir_node id, const ir_node_def *softmax) {
   ir_node_def *loop;
   const ir_node_def *view = view_of_loop(e, softmax->in[0], &loop);
-  if (!view || strcmp(view->op->name, "aten::permute") == 0 || passes_int(softmax, "flatten")) return TD_OK;
+  if (!view || view->op->id == OP_aten_permute || passes_int(softmax, "flatten")) return TD_OK;
   const ir_type from = *ir_type_of(e->graph, view->in[0]), to = *ir_type_of(e->graph, softmax->out[0]);
   const int64_t dim = passes_int(softmax, "dim");
   int64_t sizes[BASE_MAX_RANK];
@@ -283,9 +283,9 @@ static td_status sink(passes_edit *e, ir_node id, const ir_node_def *softmax) {
   *passes_arg(args, count, "dim") = (base_arg)ARG_INT("dim", -1);
   const ir_value in = view->in[0];
   ir_value rows, out;
-  TRY(passes_add(e, id, old.op->name, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = count}, NULL,
+  TRY(passes_add(e, id, old.op->id, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = count}, NULL,
                  &rows));
-  TRY(add_with_ints(e, id, "aten::view", rows, sizes, (uint32_t)to.rank, &out));
+  TRY(add_with_ints(e, id, OP_aten_view, rows, sizes, (uint32_t)to.rank, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), &to)) return passes_take_place(e, id, out);
   passes_drop(e, out);
   return TD_OK;
@@ -293,14 +293,14 @@ static td_status sink(passes_edit *e, ir_node id, const ir_node_def *softmax) {
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def node = *ir_node_of(e->graph, id);
-  const bool copies = node.op->flags & IR_OP_VIEW_DENSE && passes_producer(e, node.in[0], "aten::permute");
+  const bool copies = node.op->flags & IR_OP_VIEW_DENSE && passes_producer(e, node.in[0], OP_aten_permute);
   for (uint32_t i = 0; i < node.in_count && (node.op->lower || (copies && i == 0)); i++)
     if (ir_node_of(e->graph, id)->in[i].id) {
       ir_refresh(e->graph, id);
       TRY(lift(e, ir_node_of(e->graph, id)->in[i], 0));
     }
   ir_refresh(e->graph, id);
-  if (strcmp(node.op->name, "aten::_softmax") == 0) return sink(e, id, ir_node_of(e->graph, id));
+  if (node.op->id == OP_aten__softmax) return sink(e, id, ir_node_of(e->graph, id));
   return is_loop(ir_node_of(e->graph, id)) ? skip_expands(e, id, ir_node_of(e->graph, id)) : TD_OK;
 }
 

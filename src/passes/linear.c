@@ -15,7 +15,7 @@ static td_status make_linear(passes_edit *e, ir_node at, const ir_value *in, uin
   const base_tensor *w = passes_constant_value(e, in[1]);
   const base_arg args[] = {ARG_BOOL("trans_w", transposed), ARG_INT("n", w->dims[transposed ? 0 : 1])};
   ir_value made;
-  TRY(passes_add(e, at, "td::linear", (ir_new_node){.in = in, .in_count = in_count, .args = args, .arg_count = 2}, NULL,
+  TRY(passes_add(e, at, OP_td_linear, (ir_new_node){.in = in, .in_count = in_count, .args = args, .arg_count = 2}, NULL,
                  &made));
   return passes_take_place(e, at, made);
 }

@@ -63,7 +63,7 @@ static ir_node find_product(passes_edit *e, ir_value v, int64_t panel) {
     ir_refresh(e->graph, made_by);
     const ir_node_def *node = ir_node_of(e->graph, made_by);
     if (!node->op) return (ir_node){0};
-    if (strcmp(node->op->name, "td::linear") == 0) return is_plain(e, node, panel) ? made_by : (ir_node){0};
+    if (node->op->id == OP_td_linear) return is_plain(e, node, panel) ? made_by : (ir_node){0};
     if (!(node->op->flags & IR_OP_VIEW) || node->out_count != 1) return (ir_node){0};
     v = node->in[0];
   }
@@ -141,7 +141,7 @@ static td_status merge(passes_edit *e, const group *g, int64_t panel) {
   TRY(join_bias(e, g, &in[2]));
   const base_arg args[] = {ARG_INT("n", g->width), ARG_INT("panel", panel)};
   const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 2};
-  TRY(passes_add(e, first, "td::linear", spec, NULL, &whole));
+  TRY(passes_add(e, first, OP_td_linear, spec, NULL, &whole));
   for (uint32_t i = 0; i < g->count; start += g->n[i++]) TRY(add_part(e, first, whole, start, g->n[i], &part[i]));
   for (uint32_t i = 0; i < g->count; i++) TRY(passes_take_place(e, g->node[i], part[i]));
   return TD_OK;
@@ -157,7 +157,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   m->place.at[id.id] = m->visited++;
   const ir_node_def node = *ir_node_of(e->graph, id);
   const kern_row *row = kern_select(KERN_LINEAR, TD_F32, e->setting->isa);
-  if (strcmp(node.op->name, "td::attention") != 0 || !row) return TD_OK;
+  if (node.op->id != OP_td_attention || !row) return TD_OK;
   ir_node parts[MAX_PARTS];
   for (uint32_t i = 0; i < MAX_PARTS; i++) {
     parts[i] = find_product(e, node.in[i], row->lanes);

@@ -31,7 +31,7 @@ static const ir_node_def *maker_of(passes_edit *e, ir_value v, ir_node *id) {
 /* Do the last two axes change places, and no others? */
 static bool swaps(passes_edit *e, const ir_node_def *node) {
   int64_t order[BASE_MAX_RANK];
-  if (strcmp(node->op->name, "aten::permute") != 0) return false;
+  if (node->op->id != OP_aten_permute) return false;
   const int32_t rank = ir_type_of(e->graph, node->in[0])->rank;
   if (rank < 3 || !passes_order(node, rank, order)) return false;
   for (int32_t i = 0; i < rank - 2; i++)
@@ -62,8 +62,8 @@ static bool is_pointwise(passes_edit *e, const ir_node_def *node, uint32_t *oper
 
 static bool is_product(passes_edit *e, const ir_node_def *node) {
   const base_tensor *w = passes_constant(e, node, 1);
-  return strcmp(node->op->name, "td::linear") == 0 && node->in_count <= 3 && w && w->rank == 2 &&
-         !passes_int(node, "panel") && strcmp(passes_str(node, "act"), "none") == 0 &&
+  return node->op->id == OP_td_linear && node->in_count <= 3 && w && w->rank == 2 && !passes_int(node, "panel") &&
+         strcmp(passes_str(node, "act"), "none") == 0 &&
          (node->in_count < 3 || !node->in[2].id || passes_constant(e, node, 2));
 }
 
@@ -71,7 +71,7 @@ static bool is_product(passes_edit *e, const ir_node_def *node) {
 static bool may_be_image(passes_edit *e, ir_value v) {
   ir_node id;
   const ir_node_def *node = maker_of(e, v, &id);
-  return !node || node->op->flags & IR_OP_VIEW_DENSE || strcmp(node->op->name, "aten::convolution") == 0;
+  return !node || node->op->flags & IR_OP_VIEW_DENSE || node->op->id == OP_aten_convolution;
 }
 
 /* From the operand of a permutation up to another one. */
@@ -126,11 +126,11 @@ static td_status turn_vector(passes_edit *e, ir_value v, ir_value *made) {
 static td_status add_product(passes_edit *e, ir_node at, const ir_node_def *node, ir_value *v) {
   ir_value in[2] = {IR_NO_VALUE, *v};
   TRY(turn_weights(e, node, &in[0]));
-  TRY(passes_add(e, at, "td::mix", (ir_new_node){.in = in, .in_count = 2}, node, v));
+  TRY(passes_add(e, at, OP_td_mix, (ir_new_node){.in = in, .in_count = 2}, node, v));
   if (node->in_count < 3 || !node->in[2].id) return TD_OK;
   in[0] = *v;
   TRY(turn_vector(e, node->in[2], &in[1]));
-  return passes_add(e, at, "aten::add", (ir_new_node){.in = in, .in_count = 2}, node, v);
+  return passes_add(e, at, OP_aten_add, (ir_new_node){.in = in, .in_count = 2}, node, v);
 }
 
 static td_status add_pointwise(passes_edit *e, ir_node at, const ir_node_def *node, uint32_t operand, ir_value *v) {
@@ -143,7 +143,7 @@ static td_status add_pointwise(passes_edit *e, ir_node at, const ir_node_def *no
     if (i == operand) in[i] = *v;
     else if (in[i].id) TRY(turn_vector(e, node->in[i], &in[i]));
   }
-  return passes_add(e, at, node->op->name, spec, node, v);
+  return passes_add(e, at, node->op->id, spec, node, v);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
@@ -153,7 +153,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   ir_value v = p.source;
   for (uint32_t i = p.count; i-- > 0;) {
     const ir_node_def at = *ir_node_of(e->graph, p.nodes[i]);
-    if (strcmp(at.op->name, "td::linear") == 0) TRY(add_product(e, id, &at, &v));
+    if (at.op->id == OP_td_linear) TRY(add_product(e, id, &at, &v));
     else TRY(add_pointwise(e, id, &at, p.operand[i], &v));
   }
   return passes_take_place(e, id, v);

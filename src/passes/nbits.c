@@ -169,7 +169,7 @@ static td_status rebuild(passes_edit *e, ir_node id, weights *w, ir_value x, ir_
       ARG_INT("n", w->l.n),         ARG_INT("bits", w->l.bits),    ARG_INT("block_size", w->l.block),
       ARG_INT("panel", w->l.panel), ARG_BOOL("zeros", w->l.zeros), ARG_BOOL("x_bytes", w->x_bytes)};
   const ir_new_node spec = {.in = in, .in_count = bias.id ? 3 : 2, .args = args, .arg_count = 6};
-  TRY(passes_add(e, id, "td::linear_nbits", spec, NULL, &made));
+  TRY(passes_add(e, id, OP_td_linear_nbits, spec, NULL, &made));
   TRY(passes_cast(e, id, made, dtype, &made));
   return passes_take_place(e, id, made);
 }
@@ -274,7 +274,7 @@ static td_status visit_gemm(passes_edit *e, ir_node id, const ir_node_def *node)
   return rebuild(e, id, &w, x, biased ? node->in[2] : IR_NO_VALUE);
 }
 
-static const passes_rule rules[] = {{"td::matmul_nbits", visit_matmul_nbits},
+static const passes_rule rules[] = {{OP_td_matmul_nbits, visit_matmul_nbits},
                                     PASSES_PRODUCTS(visit_matmul, visit_gemm)};
 
 static td_status visit(passes_edit *e, ir_node id) {

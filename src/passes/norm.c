@@ -29,7 +29,7 @@ static bool one_axis(passes_edit *e, const ir_node_def *node, int64_t *axis) {
 }
 
 /* The operand of `op`, a reduction over the last axis that keeps it; none: `v` is no such thing. */
-static ir_value reduced(passes_edit *e, ir_value v, const char *op) {
+static ir_value reduced(passes_edit *e, ir_value v, ir_op_id op) {
   int64_t axis;
   const ir_node_def *node = passes_producer(e, v, op);
   if (!node || !passes_int(node, "keepdim") || !is_f32(e, node->in[0]) || !one_axis(e, node, &axis)) return IR_NO_VALUE;
@@ -39,33 +39,33 @@ static ir_value reduced(passes_edit *e, ir_value v, const char *op) {
 /* The operand of a square; none. */
 static ir_value squared(passes_edit *e, ir_value v) {
   double power;
-  const ir_node_def *node = passes_producer(e, v, "aten::square");
+  const ir_node_def *node = passes_producer(e, v, OP_aten_square);
   if (node) return node->in[0];
-  node = passes_producer(e, v, "aten::mul");
+  node = passes_producer(e, v, OP_aten_mul);
   if (node) return node->in[0].id == node->in[1].id ? node->in[0] : IR_NO_VALUE;
-  node = passes_producer(e, v, "aten::pow");
+  node = passes_producer(e, v, OP_aten_pow);
   return node && passes_number(e, node->in[1], &power) && power == 2 ? node->in[0] : IR_NO_VALUE;
 }
 
 /* What is centred and squared under sqrt(mean(v^2) + eps); none. */
 static ir_value deviation(passes_edit *e, ir_value sum, double *eps) {
-  const ir_node_def *node = passes_producer(e, sum, "aten::add");
+  const ir_node_def *node = passes_producer(e, sum, OP_aten_add);
   if (!node) return IR_NO_VALUE;
   uint32_t number = passes_number(e, node->in[0], eps) ? 0 : 1;
   if (!passes_number(e, node->in[number], eps) || *eps < 0) return IR_NO_VALUE;
-  ir_value square = reduced(e, node->in[1 - number], "aten::mean");
+  ir_value square = reduced(e, node->in[1 - number], OP_aten_mean);
   return square.id ? squared(e, square) : IR_NO_VALUE;
 }
 
 /* x of x - mean(x); none. */
 static ir_value centred(passes_edit *e, ir_value v) {
-  const ir_node_def *node = passes_producer(e, v, "aten::sub");
+  const ir_node_def *node = passes_producer(e, v, OP_aten_sub);
   if (!node) return IR_NO_VALUE;
-  ir_value x = node->in[0], mean = reduced(e, node->in[1], "aten::mean");
+  ir_value x = node->in[0], mean = reduced(e, node->in[1], OP_aten_mean);
   return mean.id && mean.id == x.id ? x : IR_NO_VALUE;
 }
 
-static td_status put(passes_edit *e, ir_node at, const char *op, const ir_value *in, uint32_t in_count,
+static td_status put(passes_edit *e, ir_node at, ir_op_id op, const ir_value *in, uint32_t in_count,
                      const base_arg *args, uint32_t arg_count, const ir_node_def *also) {
   ir_value made, old = ir_node_of(e->graph, at)->out[0];
   const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = arg_count};
@@ -81,12 +81,12 @@ static td_status normalised(passes_edit *e, ir_node id, ir_value above, ir_value
   if (!d.id || !is_f32(e, d)) return TD_OK;
   const base_arg args[] = {ARG_INT("axis", -1), ARG_FLOAT("eps", eps)};
   ir_value above_x = centred(e, above); /* may be a node of its own */
-  if (x.id && above_x.id == x.id) return put(e, id, "aten::native_layer_norm", &x, 1, args, 2, NULL);
-  return above.id == d.id ? put(e, id, "aten::rms_norm", &d, 1, args, 2, NULL) : TD_OK;
+  if (x.id && above_x.id == x.id) return put(e, id, OP_aten_native_layer_norm, &x, 1, args, 2, NULL);
+  return above.id == d.id ? put(e, id, OP_aten_rms_norm, &d, 1, args, 2, NULL) : TD_OK;
 }
 
 /* The operand of op(inner(v)), or of `both`; none. */
-static ir_value under(passes_edit *e, ir_value v, const char *op, const char *inner, const char *both) {
+static ir_value under(passes_edit *e, ir_value v, ir_op_id op, ir_op_id inner, ir_op_id both) {
   const ir_node_def *node = both ? passes_producer(e, v, both) : NULL;
   if (node) return node->in[0];
   node = op ? passes_producer(e, v, op) : NULL;
@@ -109,7 +109,7 @@ static td_status vector_of(passes_edit *e, ir_value v, int64_t n, ir_value *vect
 }
 
 /* Operand `operand` of a norm that lacks it and what comes after it becomes the other operand of `node`. */
-static td_status give_vector(passes_edit *e, ir_node id, const ir_node_def *node, const char *op, uint32_t operand) {
+static td_status give_vector(passes_edit *e, ir_node id, const ir_node_def *node, ir_op_id op, uint32_t operand) {
   for (uint32_t side = 0; side < 2; side++) {
     const ir_node_def *found = passes_only_producer(e, node->in[side], op);
     if (!found) continue;
@@ -130,58 +130,58 @@ static td_status give_vector(passes_edit *e, ir_node id, const ir_node_def *node
   return TD_OK;
 }
 
-static td_status visit_mul(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
+static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) {
   for (uint32_t side = 0; side < 2; side++) {
     ir_value above = node->in[side], factor = node->in[1 - side];
-    ir_value sum = under(e, factor, "aten::reciprocal", "aten::sqrt", "aten::rsqrt");
+    ir_value sum = under(e, factor, OP_aten_reciprocal, OP_aten_sqrt, OP_aten_rsqrt);
     if (sum.id) return normalised(e, id, above, sum);
   }
-  TRY(give_vector(e, id, node, "aten::native_layer_norm", 1));
+  TRY(give_vector(e, id, node, OP_aten_native_layer_norm, 1));
   node = ir_node_of(e->graph, id);
-  return node->op ? give_vector(e, id, node, "aten::rms_norm", 1) : TD_OK;
+  return node->op ? give_vector(e, id, node, OP_aten_rms_norm, 1) : TD_OK;
 }
 
-static td_status visit_add(passes_edit *e, ir_node id) {
-  return give_vector(e, id, ir_node_of(e->graph, id), "aten::native_layer_norm", 2);
+static td_status visit_add(passes_edit *e, ir_node id, const ir_node_def *node) {
+  return give_vector(e, id, node, OP_aten_native_layer_norm, 2);
 }
 
 /* The operand of x - max(x); none. */
 static ir_value lowered(passes_edit *e, ir_value v) {
-  const ir_node_def *node = passes_producer(e, v, "aten::sub");
-  const ir_value most = node ? reduced(e, node->in[1], "aten::amax") : IR_NO_VALUE;
+  const ir_node_def *node = passes_producer(e, v, OP_aten_sub);
+  const ir_value most = node ? reduced(e, node->in[1], OP_aten_amax) : IR_NO_VALUE;
   return node && most.id == node->in[0].id ? most : IR_NO_VALUE;
 }
 
-static td_status visit_div(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
+static td_status visit_div(passes_edit *e, ir_node id, const ir_node_def *node) {
   ir_value above = node->in[0], below = node->in[1];
   if (*passes_str(node, "rounding_mode")) return TD_OK;
-  ir_value sum = under(e, below, NULL, "aten::sqrt", NULL);
+  ir_value sum = under(e, below, OP_NONE, OP_aten_sqrt, OP_NONE);
   if (sum.id) return normalised(e, id, above, sum);
-  ir_value power = reduced(e, below, "aten::sum");
-  const ir_node_def *raised = power.id == above.id ? passes_producer(e, above, "aten::exp") : NULL;
+  ir_value power = reduced(e, below, OP_aten_sum);
+  const ir_node_def *raised = power.id == above.id ? passes_producer(e, above, OP_aten_exp) : NULL;
   const ir_value x = raised ? lowered(e, raised->in[0]) : IR_NO_VALUE;
   if (!x.id) return TD_OK;
-  return put(e, id, "aten::_softmax", &x, 1, (base_arg[]){ARG_INT("dim", -1)}, 1, NULL);
+  return put(e, id, OP_aten__softmax, &x, 1, (base_arg[]){ARG_INT("dim", -1)}, 1, NULL);
 }
 
-static td_status visit_softmax(passes_edit *e, ir_node id) {
-  const ir_node_def node = *ir_node_of(e->graph, id);
+static td_status visit_softmax(passes_edit *e, ir_node id, const ir_node_def *softmax) {
+  const ir_node_def node = *softmax;
   const int64_t dim = passes_int(&node, "dim");
   const ir_value x = lowered(e, node.in[0]);
   base_arg args[IR_NODE_ARGS];
   if (!x.id || passes_int(&node, "flatten") || (dim != -1 && dim != ir_type_of(e->graph, x)->rank - 1)) return TD_OK;
-  return put(e, id, node.op->name, &x, 1, args, ir_node_args(&node, args), NULL);
+  return put(e, id, node.op->id, &x, 1, args, ir_node_args(&node, args), NULL);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
+  static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
+                                      {OP_aten_add, visit_add},
+                                      {OP_aten__softmax, visit_softmax},
+                                      {OP_aten__log_softmax, visit_softmax},
+                                      {OP_aten_div, visit_div}};
   const ir_node_def *node = ir_node_of(e->graph, id);
   if (node->out_count != 1 || !is_f32(e, node->out[0])) return TD_OK;
-  if (strcmp(node->op->name, "aten::mul") == 0) return visit_mul(e, id);
-  if (strcmp(node->op->name, "aten::add") == 0) return visit_add(e, id);
-  if (strstr(node->op->name, "_softmax")) return visit_softmax(e, id);
-  return strcmp(node->op->name, "aten::div") == 0 ? visit_div(e, id) : TD_OK;
+  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 
 td_status passes_norm(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

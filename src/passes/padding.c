@@ -42,10 +42,9 @@ static bool read_padding(const passes_edit *e, const ir_node_def *pad, int32_t r
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
-  if (strcmp(node->op->name, "aten::convolution") != 0 || passes_int(node, "transposed") ||
-      *passes_str(node, "auto_pad"))
+  if (node->op->id != OP_aten_convolution || passes_int(node, "transposed") || *passes_str(node, "auto_pad"))
     return TD_OK;
-  const ir_node_def *pad = passes_producer(e, node->in[0], "aten::constant_pad_nd");
+  const ir_node_def *pad = passes_producer(e, node->in[0], OP_aten_constant_pad_nd);
   const int32_t rank = ir_type_of(e->graph, node->in[0])->rank, spatial = rank - 2;
   int64_t padding[2 * SPATIAL] = {0};
   if (!pad || spatial < 1 || spatial > SPATIAL || !pads_zeros(e, pad) || !read_padding(e, pad, rank, padding))
@@ -61,7 +60,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   for (uint32_t i = 1; i < conv.in_count; i++) in[i] = conv.in[i];
   *passes_arg(args, count, "padding") = ARG_INTS("padding", padding, 2 * (uint32_t)spatial);
   const ir_new_node spec = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, conv.op->name, spec, pad, &made));
+  TRY(passes_add(e, id, conv.op->id, spec, pad, &made));
   return passes_take_place(e, id, made);
 }
 

@@ -35,12 +35,12 @@ td_status passes_walk(passes_edit *e, td_status (*visit)(passes_edit *e, ir_node
                       td_status (*finish)(passes_edit *e));
 /* What a pass does with the nodes of one operator. */
 typedef struct passes_rule {
-  const char *op;
+  ir_op_id op;
   td_status (*visit)(passes_edit *e, ir_node id, const ir_node_def *node);
 } passes_rule;
 /* Of products of matrices, as models spell them. */
 #define PASSES_PRODUCTS(matmul, gemm) \
-  {"aten::matmul", matmul}, { "td::gemm", gemm }
+  {OP_aten_matmul, matmul}, { OP_td_gemm, gemm }
 /* Visits the node by the rule of its operator; *found (may be NULL): there is one. */
 td_status passes_apply(passes_edit *e, ir_node id, const passes_rule *rules, size_t count, bool *found);
 /* Calls task(arg, i) for every i < count: on several threads where the setting lends some, else in turn. */
@@ -49,9 +49,9 @@ void passes_share(const passes_setting *setting, uint32_t count, void (*task)(vo
 uint32_t passes_uses(const passes_edit *e, ir_value v);
 /* The node called `op` that gives `v` as its output 0, its operands up to date; NULL: something else does. Valid until
  * a node is added. */
-ir_node_def *passes_producer(passes_edit *e, ir_value v, const char *op);
+ir_node_def *passes_producer(passes_edit *e, ir_value v, ir_op_id op);
 /* The same, where `v` has no other use. */
-ir_node_def *passes_only_producer(passes_edit *e, ir_value v, const char *op);
+ir_node_def *passes_only_producer(passes_edit *e, ir_value v, ir_op_id op);
 /* Operand `i` if it is a constant tensor, or NULL. */
 const base_tensor *passes_constant(const passes_edit *e, const ir_node_def *node, uint32_t i);
 /* `v` if it is a constant tensor, or NULL. */
@@ -62,8 +62,7 @@ bool passes_shown(const ir_graph *g, ir_value v, base_tensor *t);
 bool passes_number(const passes_edit *e, ir_value v, double *number);
 /* Adds the node of `spec` (its op given by `op` name) in front of `at`, with the origins of `at` and those of `also`
  * (NULL: none). Its operands' uses grow. *out: its first output; may be one of the operands of `spec`. */
-td_status passes_add(passes_edit *e, ir_node at, const char *op, ir_new_node spec, const ir_node_def *also,
-                     ir_value *out);
+td_status passes_add(passes_edit *e, ir_node at, ir_op_id op, ir_new_node spec, const ir_node_def *also, ir_value *out);
 /* In front of `at`: `v` in another element type; elements [first, end) of `v` along `axis`. *out may be what `v` is. */
 td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out);
 td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int64_t first, int64_t end, ir_value *out);

@@ -124,7 +124,7 @@ static td_status add_convolution(const phases *p, const base_tensor *w, ir_value
     TRY(repeat(p, &in[i]));
   }
   const ir_new_node spec = {.in = in, .in_count = p->node.in_count, .args = args, .arg_count = count - 1};
-  return passes_add(p->e, p->at, "td::conv", spec, NULL, made);
+  return passes_add(p->e, p->at, OP_td_conv, spec, NULL, made);
 }
 
 /* ---- its result ---- */
@@ -132,7 +132,7 @@ static td_status add_convolution(const phases *p, const base_tensor *w, ir_value
 static td_status permute(const phases *p, const int64_t *order, ir_value *v) {
   const base_arg dims = ARG_INTS("dims", order, 4);
   const ir_new_node spec = {.in = v, .in_count = 1, .args = &dims, .arg_count = 1};
-  return passes_add(p->e, p->at, "aten::permute", spec, NULL, v);
+  return passes_add(p->e, p->at, OP_aten_permute, spec, NULL, v);
 }
 
 /* Phases side by side, channels last before and after. */
@@ -144,12 +144,12 @@ static td_status interleave(const phases *p, ir_value *v) {
     ir_value in[] = {*v, IR_NO_VALUE};
     TRY(ir_add_ints(p->e->graph, sizes, 3, &in[1], p->e->err));
     const ir_new_node spec = {.in = in, .in_count = 2, .args = &copies, .arg_count = 1};
-    return passes_add(p->e, p->at, "aten::view", spec, NULL, v);
+    return passes_add(p->e, p->at, OP_aten_view, spec, NULL, v);
   }
   const base_arg args[] = {ARG_INT("blocksize", p->stride[0]), ARG_STR("mode", "DCR")};
   TRY(permute(p, first, v));
   const ir_new_node spec = {.in = v, .in_count = 1, .args = args, .arg_count = 2};
-  TRY(passes_add(p->e, p->at, "td::depth_to_space", spec, NULL, v));
+  TRY(passes_add(p->e, p->at, OP_td_depth_to_space, spec, NULL, v));
   return permute(p, last, v);
 }
 
@@ -189,14 +189,14 @@ static td_status visit_activation(passes_edit *e, ir_node id, const ir_node_def 
   base_arg args[IR_NODE_ARGS];
   const ir_new_node spec = {.in = &last->conv, .in_count = 1, .args = args, .arg_count = ir_node_args(&act, args)};
   last->at = id;
-  TRY(passes_add(e, id, act.op->name, spec, &act, &last->conv));
+  TRY(passes_add(e, id, act.op->id, spec, &act, &last->conv));
   TRY(place(last, last->conv, &last->made));
   return last->made.id ? passes_take_place(e, id, last->made) : TD_OK;
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
-  if (strcmp(node->op->name, "td::conv_transpose") == 0) return visit_transposed(e, id, node);
+  if (node->op->id == OP_td_conv_transpose) return visit_transposed(e, id, node);
   return node->op->flags & IR_OP_ELEMENTWISE ? visit_activation(e, id, node) : TD_OK;
 }
 

@@ -27,8 +27,8 @@ static bool is_plain_mean(const passes_edit *e, const ir_node_def *pool) {
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *pool = ir_node_of(e->graph, id);
-  if (strcmp(pool->op->name, "td::avg_pool") != 0 || !is_plain_mean(e, pool)) return TD_OK;
-  const ir_node_def *found = passes_only_producer(e, pool->in[0], "td::conv");
+  if (pool->op->id != OP_td_avg_pool || !is_plain_mean(e, pool)) return TD_OK;
+  const ir_node_def *found = passes_only_producer(e, pool->in[0], OP_td_conv);
   if (!found || !is_plain_pointwise(found)) return TD_OK;
   const ir_node_def conv = *found; /* the graph's nodes move */
   ir_value in[KERN_EPILOGUE_END], made;
@@ -36,11 +36,11 @@ static td_status visit(passes_edit *e, ir_node id) {
   uint32_t count = ir_node_args(pool, args);
   memcpy(in, conv.in, conv.in_count * sizeof *in);
   const ir_new_node mean = {.in = in, .in_count = 1, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, pool->op->name, mean, NULL, &made));
+  TRY(passes_add(e, id, pool->op->id, mean, NULL, &made));
   in[0] = made;
   count = ir_node_args(&conv, args);
   const ir_new_node product = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, conv.op->name, product, &conv, &made));
+  TRY(passes_add(e, id, conv.op->id, product, &conv, &made));
   return passes_take_place(e, id, made);
 }
 

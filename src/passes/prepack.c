@@ -65,7 +65,7 @@ typedef struct product {
 } product;
 
 /* Operator `op` in the node's place, with `packed` for weights and some attributes `changed`. */
-static td_status rebuild(passes_edit *e, product *p, const char *op, ir_value packed, const base_arg *changed,
+static td_status rebuild(passes_edit *e, product *p, ir_op_id op, ir_value packed, const base_arg *changed,
                          uint32_t changes) {
   uint32_t in_count = KERN_EPILOGUE_END;
   for (uint32_t i = 0; i < changes; i++) {
@@ -263,7 +263,7 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   TRY(fill_later(e, &j, (int64_t)count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
                               ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST && j.stored == TD_F32)};
-  return rebuild(e, p, "td::linear", packed, changed, 3);
+  return rebuild(e, p, OP_td_linear, packed, changed, 3);
 }
 
 static void fill_conv(const job *j) { j->by->conv(&j->w, j->scale, false, j->groups, j->panel, j->to); }
@@ -283,7 +283,7 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
                  .groups = groups};
   TRY(fill_later(e, &j, count, &packed));
   const base_arg changed = ARG_INT("panel", row->lanes);
-  return rebuild(e, p, p->node->op->name, packed, &changed, 1);
+  return rebuild(e, p, p->node->op->id, packed, &changed, 1);
 }
 
 /* The sizes of a convolution that Winograd's algorithm can do: a window of 3x3, or of planes of that, stride 1 within
@@ -320,7 +320,7 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   const kern_row *row = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
   kern_winograd_choice choice = {.panel = row->lanes, .widest = WIDEST};
-  if (strcmp(node->op->name, "td::conv") != 0 || passes_int(node, "panel")) return TD_OK;
+  if (node->op->id != OP_td_conv || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
   const ir_scaled *s = passes_scaled_of(e->graph, w);
@@ -369,7 +369,7 @@ static td_status pack_winograd(passes_edit *e, product *p, const kern_row *row, 
                  .tile = tile};
   TRY(fill_later(e, &j, count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_INT("tile", tile)};
-  return rebuild(e, p, "td::winograd_conv", packed, changed, 2);
+  return rebuild(e, p, OP_td_winograd_conv, packed, changed, 2);
 }
 
 /* A 1x1 convolution is a product of pixels with a matrix: td::linear, where Strassen's recursion pays. */
@@ -421,23 +421,23 @@ static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row)
   const base_arg changed = ARG_INT("panel", 1);
   ir_value constant;
   TRY(ir_add_constant(e->graph, &packed, NULL, &constant, e->err));
-  return rebuild(e, p, p->node->op->name, constant, &changed, 1);
+  return rebuild(e, p, p->node->op->id, constant, &changed, 1);
 }
 
 static const struct {
-  const char *op;
+  ir_op_id op;
   kern_family family;
   bool scales; /* w's axis 0, or of td::linear 1, is the output's last dimension */
   td_status (*pack)(passes_edit *e, product *p, const kern_row *row);
-} rows[] = {{"td::linear", KERN_LINEAR, true, pack_linear},
-            {"td::conv", KERN_CONV, true, pack_conv},
-            {"td::depthwise_conv", KERN_DEPTHWISE, true, pack_depthwise},
-            {"td::conv_transpose", KERN_CONV_TRANSPOSE, false, pack_transpose}};
+} rows[] = {{OP_td_linear, KERN_LINEAR, true, pack_linear},
+            {OP_td_conv, KERN_CONV, true, pack_conv},
+            {OP_td_depthwise_conv, KERN_DEPTHWISE, true, pack_depthwise},
+            {OP_td_conv_transpose, KERN_CONV_TRANSPOSE, false, pack_transpose}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   product p = {.id = id, .node = ir_node_of(e->graph, id)};
   size_t i = 0;
-  while (i < sizeof rows / sizeof *rows && strcmp(p.node->op->name, rows[i].op) != 0) i++;
+  while (i < sizeof rows / sizeof *rows && p.node->op->id != rows[i].op) i++;
   if (i == sizeof rows / sizeof *rows) return TD_OK;
   const base_tensor *w = passes_constant(e, p.node, 1);
   const kern_row *row = kern_select(rows[i].family, TD_F32, e->setting->isa);

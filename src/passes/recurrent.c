@@ -15,13 +15,14 @@ enum { X, W, R, BIAS, LENGTHS, H0, C0, PEEPHOLES };
 enum { PACKED_OPERANDS = 7 };
 
 static const struct form {
-  const char *op, *packed, *activations;
+  ir_op_id op, packed;
+  const char *activations;
   kern_family family;
   int64_t gates;
-} forms[] = {{"td::lstm", "td::lstm_packed", "Sigmoid,Tanh,Tanh", KERN_LSTM, 4},
-             {"td::gru", "td::gru_packed", "Sigmoid,Tanh", KERN_GRU, 3},
-             {"td::rnn", "td::rnn_packed", "Tanh", KERN_RNN, 1},
-             {"td::rnn", "td::rnn_packed", "Relu", KERN_RNN, 1}};
+} forms[] = {{OP_td_lstm, OP_td_lstm_packed, "Sigmoid,Tanh,Tanh", KERN_LSTM, 4},
+             {OP_td_gru, OP_td_gru_packed, "Sigmoid,Tanh", KERN_GRU, 3},
+             {OP_td_rnn, OP_td_rnn_packed, "Tanh", KERN_RNN, 1},
+             {OP_td_rnn, OP_td_rnn_packed, "Relu", KERN_RNN, 1}};
 
 /* `list` says `once` for each of `times` directions, or for one alone. */
 static bool repeats(const char *list, const char *once, int64_t times) {
@@ -118,7 +119,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     const struct form *form = &forms[i];
-    if (strcmp(node->op->name, form->op) != 0) continue;
+    if (node->op->id != form->op) continue;
     int64_t directions = strcmp(passes_str(node, "direction"), "bidirectional") == 0 ? 2 : 1;
     const kern_row *row = kern_select(form->family, TD_F32, e->setting->isa);
     if (!row || !is_plain(e, node, form, directions)) continue;

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-static const char *const reductions[] = {"aten::sum", "aten::mean", "aten::prod",      "aten::amax",     "aten::amin",
-                                         "aten::any", "aten::all",  "aten::logsumexp", "td::square_sum", "td::log_sum"};
+static const ir_op_id reductions[] = {OP_aten_sum, OP_aten_mean, OP_aten_prod,      OP_aten_amax,     OP_aten_amin,
+                                      OP_aten_any, OP_aten_all,  OP_aten_logsumexp, OP_td_square_sum, OP_td_log_sum};
 
 static bool has_kernel(passes_edit *e, const ir_node_def *node) {
   const ir_info *in[] = {&ir_value_of(e->graph, node->in[0])->info,
@@ -80,15 +80,15 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
   ir_value turned, v = IR_NO_VALUE;
   const base_arg turn = ARG_INTS("dims", order, (uint32_t)rank);
   const ir_new_node permute = {.in = reduction.in, .in_count = 1, .args = &turn, .arg_count = 1};
-  TRY(passes_add(e, id, "aten::permute", permute, NULL, &turned));
+  TRY(passes_add(e, id, OP_aten_permute, permute, NULL, &turned));
   for (int32_t i = 0; i < rank - stay; i++) last[i] = i - (rank - stay);
   const base_arg dim = ARG_INTS("dim", last, (uint32_t)(rank - stay));
   const ir_new_node spec = {.in = &turned, .in_count = 1, .args = &dim, .arg_count = 1};
-  TRY(passes_add(e, id, reduction.op->name, spec, NULL, &v));
+  TRY(passes_add(e, id, reduction.op->id, spec, NULL, &v));
   if (passes_int(&reduction, "keepdim")) {
     ir_value in[] = {v, IR_NO_VALUE};
     TRY(ir_add_ints(e->graph, order + stay, (uint32_t)(rank - stay), &in[1], e->err));
-    TRY(passes_add(e, id, "aten::unsqueeze", (ir_new_node){.in = in, .in_count = 2}, NULL, &v));
+    TRY(passes_add(e, id, OP_aten_unsqueeze, (ir_new_node){.in = in, .in_count = 2}, NULL, &v));
   }
   return passes_take_place(e, id, v);
 }
@@ -96,7 +96,7 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
-    if (strcmp(node->op->name, reductions[i]) == 0) return visit_reduction(e, id, node);
+    if (node->op->id == reductions[i]) return visit_reduction(e, id, node);
   return TD_OK;
 }
 

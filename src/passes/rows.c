@@ -115,20 +115,20 @@ static bool view_rows(passes_edit *e, const ir_node_def *node, int32_t axis, int
 }
 
 static const struct rule {
-  const char *op;
+  ir_op_id op;
   rows_of *rows;
   bool shape; /* an operator on sizes alone: made anew as a view */
 } operators[] = {
-    {"td::linear", linear_rows, false},           {"td::attention", attention_rows, false},
-    {"td::add_layer_norm", add_norm_rows, false}, {"aten::native_layer_norm", norm_rows, false},
-    {"aten::permute", permute_rows, false},       {"aten::view", view_rows, true},
-    {"aten::unflatten", view_rows, true},         {"aten::squeeze", view_rows, true},
-    {"aten::unsqueeze", view_rows, true},
+    {OP_td_linear, linear_rows, false},           {OP_td_attention, attention_rows, false},
+    {OP_td_add_layer_norm, add_norm_rows, false}, {OP_aten_native_layer_norm, norm_rows, false},
+    {OP_aten_permute, permute_rows, false},       {OP_aten_view, view_rows, true},
+    {OP_aten_unflatten, view_rows, true},         {OP_aten_squeeze, view_rows, true},
+    {OP_aten_unsqueeze, view_rows, true},
 };
 
 static const struct rule *rule_of(const ir_op *op) {
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-    if (strcmp(op->name, operators[i].op) == 0) return &operators[i];
+    if (op->id == operators[i].op) return &operators[i];
   return NULL;
 }
 
@@ -229,7 +229,7 @@ static td_status add_view(passes_edit *e, ir_node at, ir_value v, const ir_type 
   ir_value in[2] = {v};
   view_sizes(type, sizes);
   TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
-  return passes_add(e, at, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, out);
+  return passes_add(e, at, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, out);
 }
 
 /* The node on rows. */
@@ -254,7 +254,7 @@ static td_status make_anew(passes_edit *e, ir_node id) {
   const uint32_t count = ir_node_args(&node, args);
   const ir_new_node spec = {
       .in = in, .in_count = node.in_count, .out_count = node.out_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, node.op->name, spec, NULL, &made));
+  TRY(passes_add(e, id, node.op->id, spec, NULL, &made));
   const ir_node_def *anew = ir_node_of(e->graph, ir_value_of(e->graph, made)->node);
   for (uint32_t i = 0; i < node.out_count; i++) n->wishes[node.out[i].id].narrow = anew->out[i];
   return TD_OK;
@@ -277,9 +277,9 @@ static td_status replace_pick(passes_edit *e, ir_node id) {
 /* An index_select or a slice that takes one row of more than one. */
 static bool is_pick(const passes_edit *e, const ir_node_def *node, row *r) {
   int64_t sizes[BASE_MAX_RANK];
-  const bool slice = strcmp(node->op->name, "aten::slice") == 0;
+  const bool slice = node->op->id == OP_aten_slice;
   double index, axis = 0;
-  if (!slice && strcmp(node->op->name, "aten::index_select") != 0) return false;
+  if (!slice && node->op->id != OP_aten_index_select) return false;
   const ir_type *type = ir_type_of(e->graph, node->in[0]), *out = ir_type_of(e->graph, node->out[0]);
   if (type->rank < 1 || !view_sizes(out, sizes) || !passes_number(e, node->in[1], &index)) return false;
   if (!slice) axis = (double)passes_int(node, "dim");

@@ -66,7 +66,7 @@ static bool read_box(passes_edit *e, const ir_node_def *node, box *b) {
   const ir_type x = *ir_type_of(e->graph, node->in[0]), indices = *ir_type_of(e->graph, node->in[1]);
   int32_t component = 0, axis = -1;
   if (ir_known_count(&x) < 1 || ir_known_count(&indices) < 1) return false;
-  const ir_node_def *join = passes_producer(e, node->in[1], "aten::cat");
+  const ir_node_def *join = passes_producer(e, node->in[1], OP_aten_cat);
   const int64_t dim = join ? passes_int(join, "dim") : -1;
   if (join && dim != -1 && dim != indices.rank - 1) return false;
   for (uint32_t i = 0; i < (join ? join->in_count : 1); i++)
@@ -107,7 +107,7 @@ static td_status put(passes_edit *e, ir_node at, const box *b, int32_t axis, ir_
   TRY(slice(e, at, around, axis, end, x.dims[axis], &parts[count]));
   count += parts[count].id != 0;
   const base_arg dim = ARG_INT("dim", axis);
-  return passes_add(e, at, "aten::cat", (ir_new_node){.in = parts, .in_count = count, .args = &dim, .arg_count = 1},
+  return passes_add(e, at, OP_aten_cat, (ir_new_node){.in = parts, .in_count = count, .args = &dim, .arg_count = 1},
                     NULL, out);
 }
 
@@ -119,14 +119,14 @@ static td_status visit_scatter(passes_edit *e, ir_node id, const ir_node_def *de
   if (strcmp(passes_str(&node, "reduce"), "none") != 0 || !read_box(e, &node, &b)) return TD_OK;
   TRY(ir_add_ints(e->graph, b.count, (uint32_t)x.rank, &view[1], e->err));
   const base_arg zero = ARG_BOOL("zero_copies", false);
-  TRY(passes_add(e, id, "aten::view", (ir_new_node){.in = view, .in_count = 2, .args = &zero, .arg_count = 1}, NULL,
+  TRY(passes_add(e, id, OP_aten_view, (ir_new_node){.in = view, .in_count = 2, .args = &zero, .arg_count = 1}, NULL,
                  &inside));
   TRY(put(e, id, &b, 0, node.in[0], inside, &inside));
   return passes_take_place(e, id, inside);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"td::scatter_nd", visit_scatter}};
+  static const passes_rule rules[] = {{OP_td_scatter_nd, visit_scatter}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

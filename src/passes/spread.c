@@ -10,8 +10,6 @@
 #include <string.h>
 
 enum { MAX_PARTS = 16, NORM_OPERANDS = 5, MAX_OPERANDS = 4 };
-static const char batch_norm[] = "aten::_native_batch_norm_legit_no_training";
-
 /* One operand and numbers. */
 static bool is_unary(const passes_edit *e, const ir_node_def *node) {
   if (!(node->op->flags & IR_OP_ELEMENTWISE) || !node->op->lower || node->out_count != 1 || node->in_count < 1 ||
@@ -27,10 +25,11 @@ static bool is_unary(const passes_edit *e, const ir_node_def *node) {
 /* Is `v`, for one user alone, a convolution, or what is done to one? */
 static bool is_of_product(passes_edit *e, ir_value v) {
   for (int steps = 0; steps < 4 && passes_uses(e, v) == 1; steps++) {
-    if (passes_producer(e, v, "aten::convolution")) return true;
+    if (passes_producer(e, v, OP_aten_convolution)) return true;
     const ir_node made_by = ir_value_of(e->graph, v)->node;
     const ir_node_def *node = made_by.id ? ir_node_of(e->graph, made_by) : NULL;
-    if (!node || !node->op || (strcmp(node->op->name, batch_norm) != 0 && !is_unary(e, node))) return false;
+    if (!node || !node->op || (node->op->id != OP_aten__native_batch_norm_legit_no_training && !is_unary(e, node)))
+      return false;
     ir_refresh(e->graph, made_by);
     v = node->in[0];
   }
@@ -39,7 +38,7 @@ static bool is_of_product(passes_edit *e, ir_value v) {
 
 /* The join that gives `v`; NULL: none, or not one of products alone. */
 static const ir_node_def *join_of_products(passes_edit *e, ir_value v, int32_t *axis) {
-  const ir_node_def *join = passes_only_producer(e, v, "aten::cat");
+  const ir_node_def *join = passes_only_producer(e, v, OP_aten_cat);
   const ir_type *type = ir_type_of(e->graph, v);
   if (!join || join->in_count > MAX_PARTS || type->rank <= 0) return NULL;
   const int64_t dim = base_attr_int(join->attrs, KERN_CAT_DIM);
@@ -71,7 +70,7 @@ static td_status part_of_norm(passes_edit *e, const ir_node_def *norm, int64_t f
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def node = *ir_node_of(e->graph, id);
-  const bool norms = strcmp(node.op->name, batch_norm) == 0;
+  const bool norms = node.op->id == OP_aten__native_batch_norm_legit_no_training;
   int32_t axis = 0;
   if (!norms && !is_unary(e, &node)) return TD_OK;
   const ir_node_def *found = join_of_products(e, node.in[0], &axis);
@@ -90,11 +89,11 @@ static td_status visit(passes_edit *e, ir_node id) {
     if (!done) return TD_OK; /* of the first part: nothing was added */
     in[0] = join.in[i];
     const ir_new_node spec = {.in = in, .in_count = node.in_count, .args = args, .arg_count = arg_count};
-    TRY(passes_add(e, id, node.op->name, spec, NULL, &parts[i]));
+    TRY(passes_add(e, id, node.op->id, spec, NULL, &parts[i]));
     first += count;
   }
   TRY(passes_add(
-      e, id, "aten::cat",
+      e, id, OP_aten_cat,
       (ir_new_node){.in = parts, .in_count = join.in_count, .args = (base_arg[]){ARG_INT("dim", axis)}, .arg_count = 1},
       &join, &out));
   return passes_take_place(e, id, out);

@@ -21,7 +21,7 @@ static bool same_leading(const ir_type *a, const ir_type *b, int32_t count) {
  * such view. */
 static ir_value before_view(passes_edit *e, ir_value v, const ir_type *type, int32_t kept) {
   const ir_type flat = *ir_type_of(e->graph, v);
-  const ir_node_def *view = passes_producer(e, v, "aten::view");
+  const ir_node_def *view = passes_producer(e, v, OP_aten_view);
   const ir_type *x = view ? ir_type_of(e->graph, view->in[0]) : NULL;
   if (!x || !is_tensor(x, type->rank) || !same_leading(x, type, type->rank - kept)) return IR_NO_VALUE;
   for (int32_t i = 1; i <= kept; i++)
@@ -30,7 +30,7 @@ static ir_value before_view(passes_edit *e, ir_value v, const ir_type *type, int
 }
 
 /* op(in[0], in[1]) in front of `at`. */
-static td_status add(passes_edit *e, ir_node at, const char *op, const ir_value *in, const ir_node_def *also,
+static td_status add(passes_edit *e, ir_node at, ir_op_id op, const ir_value *in, const ir_node_def *also,
                      ir_value *out) {
   ir_value made; /* `out` may be an operand */
   TRY(passes_add(e, at, op, (ir_new_node){.in = in, .in_count = 2}, also, &made));
@@ -52,9 +52,9 @@ static td_status unflatten_rows(passes_edit *e, ir_node id, const ir_node_def *m
   const ir_node_def product = *matmul, sum = bias ? *bias : product; /* nodes move when one is added */
   ir_value in[2] = {before_view(e, product.in[0], type, 1), product.in[1]};
   if (!in[0].id || !is_tensor(ir_type_of(e->graph, in[1]), 2)) return TD_OK;
-  TRY(add(e, id, "aten::matmul", in, &product, &in[0]));
+  TRY(add(e, id, OP_aten_matmul, in, &product, &in[0]));
   in[1] = row;
-  if (bias) TRY(add(e, id, "aten::add", in, &sum, &in[0]));
+  if (bias) TRY(add(e, id, OP_aten_add, in, &sum, &in[0]));
   return settle(e, id, in[0]);
 }
 
@@ -66,7 +66,7 @@ static td_status unflatten_batch(passes_edit *e, ir_node id, const ir_node_def *
     in[i] = before_view(e, product.in[i], type, 2);
     if (!in[i].id) return TD_OK;
   }
-  TRY(add(e, id, "aten::matmul", in, &product, &made));
+  TRY(add(e, id, OP_aten_matmul, in, &product, &made));
   return settle(e, id, made);
 }
 
@@ -80,20 +80,20 @@ static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node)
   const ir_value flat = node->in[0];
   const ir_type type = *ir_type_of(e->graph, node->out[0]), from = *ir_type_of(e->graph, flat);
   if (type.rank < 3) return TD_OK;
-  const ir_node_def *matmul = passes_only_producer(e, flat, "aten::matmul"), *sum = NULL;
+  const ir_node_def *matmul = passes_only_producer(e, flat, OP_aten_matmul), *sum = NULL;
   if (is_tensor(&from, 3) && matmul) return unflatten_batch(e, id, matmul);
   if (!is_tensor(&from, 2)) return TD_OK;
   ir_value row = IR_NO_VALUE;
-  if (!matmul && (sum = passes_only_producer(e, flat, "aten::add")))
+  if (!matmul && (sum = passes_only_producer(e, flat, OP_aten_add)))
     for (uint32_t i = 0; i < 2 && !matmul; i++) {
       row = bias_row(e, sum, i);
-      matmul = row.id ? passes_only_producer(e, sum->in[i], "aten::matmul") : NULL;
+      matmul = row.id ? passes_only_producer(e, sum->in[i], OP_aten_matmul) : NULL;
     }
   return matmul ? unflatten_rows(e, id, matmul, sum, row) : TD_OK;
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"aten::view", visit_view}};
+  static const passes_rule rules[] = {{OP_aten_view, visit_view}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

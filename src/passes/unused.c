@@ -9,13 +9,13 @@ static td_status visit_max_pool(passes_edit *e, ir_node id, const ir_node_def *n
   const uint32_t count = ir_node_args(node, args);
   ir_value made;
   TRY(passes_add(
-      e, id, node->op->name,
+      e, id, node->op->id,
       (ir_new_node){.in = node->in, .in_count = node->in_count, .out_count = 1, .args = args, .arg_count = count}, NULL,
       &made));
   return passes_take_place(e, id, made);
 }
 
-static const passes_rule rules[] = {{"td::max_pool", visit_max_pool}};
+static const passes_rule rules[] = {{OP_td_max_pool, visit_max_pool}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);

@@ -17,7 +17,7 @@
 
 enum { MAX_OPERANDS = 3 }; /* of a linear that is moved */
 
-static td_status add(passes_edit *e, ir_node at, const char *op, const ir_value *in, uint32_t in_count,
+static td_status add(passes_edit *e, ir_node at, ir_op_id op, const ir_value *in, uint32_t in_count,
                      const base_arg *args, uint32_t arg_count, const ir_node_def *also, ir_value *out) {
   const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = arg_count};
   return passes_add(e, at, op, spec, also, out);
@@ -46,7 +46,7 @@ static bool is_dense(passes_edit *e, ir_value v) {
  * none. */
 static const ir_node_def *movable_linear(passes_edit *e, ir_value v, const ir_type *type) {
   const ir_type *t = ir_type_of(e->graph, v);
-  const ir_node_def *node = passes_only_producer(e, v, "td::linear");
+  const ir_node_def *node = passes_only_producer(e, v, OP_td_linear);
   const ir_type *x = node ? ir_type_of(e->graph, node->in[0]) : NULL;
   bool same = x && t->rank > 0 && type->rank > 0 && t->dims[t->rank - 1] == type->dims[type->rank - 1];
   /* Of sizes of which one may be open, and none 0, the features are known. */
@@ -59,7 +59,7 @@ static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *
   int64_t sizes[BASE_MAX_RANK];
   const ir_node_def *node;
   bool alone = true; /* nobody else sees what is passed by */
-  while ((node = passes_producer(e, v, "aten::view")) && is_dense(e, node->in[0])) {
+  while ((node = passes_producer(e, v, OP_aten_view)) && is_dense(e, node->in[0])) {
     alone = alone && passes_uses(e, v) == 1;
     v = node->in[0];
   }
@@ -74,12 +74,12 @@ static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *
     inner.dims[inner.rank - 1] = x->dims[x->rank - 1];
     for (uint32_t i = 0; i < linear.in_count; i++) in[i] = linear.in[i];
     TRY(reshape(e, at, linear.in[0], &inner, &in[0]));
-    return add(e, at, "td::linear", in, linear.in_count, args, ir_node_args(&linear, args), &linear, out);
+    return add(e, at, OP_td_linear, in, linear.in_count, args, ir_node_args(&linear, args), &linear, out);
   }
   ir_value in[2] = {v};
   view_sizes(type, sizes);
   TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
-  return add(e, at, "aten::view", in, 2, NULL, 0, NULL, out);
+  return add(e, at, OP_aten_view, in, 2, NULL, 0, NULL, out);
 }
 
 static td_status reshape_instead(passes_edit *e, ir_node at, ir_value v) {
@@ -91,7 +91,7 @@ static td_status reshape_instead(passes_edit *e, ir_node at, ir_value v) {
 
 static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type *type = ir_type_of(e->graph, node->out[0]), *from = ir_type_of(e->graph, node->in[0]);
-  const ir_node_def *inner = passes_producer(e, node->in[0], "aten::view");
+  const ir_node_def *inner = passes_producer(e, node->in[0], OP_aten_view);
   int64_t sizes[BASE_MAX_RANK];
   if (!view_sizes(type, sizes) || !view_sizes(from, sizes)) return TD_OK;
   bool collapses = inner && is_dense(e, inner->in[0]);
@@ -121,7 +121,7 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
   const int32_t rank = type->rank;
   ir_value source = node->in[0], out;
   if (!passes_order(node, rank, order)) return TD_OK;
-  const ir_node_def *before = passes_producer(e, source, "aten::permute");
+  const ir_node_def *before = passes_producer(e, source, OP_aten_permute);
   if (before && passes_order(before, rank, inner)) {
     for (int32_t i = 0; i < rank; i++) order[i] = inner[order[i]];
     source = before->in[0];
@@ -131,7 +131,7 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
   if (view_sizes(type, sizes) && is_dense(e, source) && moves_nothing(type, order))
     return reshape_instead(e, id, source);
   if (!before) return TD_OK;
-  TRY(add(e, id, "aten::permute", &source, 1, (base_arg[]){ARG_INTS("dims", order, rank)}, 1, NULL, &out));
+  TRY(add(e, id, OP_aten_permute, &source, 1, (base_arg[]){ARG_INTS("dims", order, rank)}, 1, NULL, &out));
   return passes_take_place(e, id, out);
 }
 
@@ -178,7 +178,7 @@ static td_status view_as(passes_edit *e, ir_node at, const int64_t *dims, int32_
   const ir_type *type = ir_type_of(e->graph, *v);
   if (type->rank == rank && memcmp(type->dims, dims, (size_t)rank * sizeof *dims) == 0) return TD_OK;
   TRY(ir_add_ints(e->graph, dims, (uint32_t)rank, &in[1], e->err));
-  return add(e, at, "aten::view", in, 2, NULL, 0, NULL, v);
+  return add(e, at, OP_aten_view, in, 2, NULL, 0, NULL, v);
 }
 
 /* Elements of a vector of `size` that an index takes are rows of so many, where that is a matrix: places[] has them
@@ -249,7 +249,7 @@ static td_status visit_scatter_nd(passes_edit *e, ir_node id, const ir_node_def 
   for (int32_t i = 0; i < index->rank; i++) lead[i] = i + 1 < index->rank ? index->dims[i] : 1;
   TRY(add_places(e, places, 1, index->rank, lead, &in[1]));
   TRY(view_as(e, id, dims, type.rank - (int32_t)tuple + 1, &in[0]));
-  TRY(add(e, id, "td::scatter_nd", in, 3, args, ir_node_args(&scatter, args), NULL, &out));
+  TRY(add(e, id, OP_td_scatter_nd, in, 3, args, ir_node_args(&scatter, args), NULL, &out));
   TRY(view_as(e, id, type.dims, type.rank, &out));
   return passes_take_place(e, id, out);
 }
@@ -269,9 +269,9 @@ static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_de
   const bool drops = index->rank == 0;
   ir_value in[5] = {node->in[0]}, out;
   for (uint32_t i = 0; i < 4; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
-  TRY(add(e, id, "aten::slice", in, 5, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_slice, in, 5, NULL, 0, NULL, &out));
   in[0] = out;
-  if (drops) TRY(add(e, id, "aten::squeeze", (ir_value[]){out, in[3]}, 2, NULL, 0, NULL, &out));
+  if (drops) TRY(add(e, id, OP_aten_squeeze, (ir_value[]){out, in[3]}, 2, NULL, 0, NULL, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), ir_type_of(e->graph, ir_node_of(e->graph, id)->out[0])))
     return passes_take_place(e, id, out);
   passes_drop(e, out);
@@ -285,10 +285,10 @@ static td_status visit_gather_nd(passes_edit *e, ir_node id, const ir_node_def *
   if (passes_int(node, "batch_dims") || x->rank < 1 || !base_is_float(x->dtype) || last < 0 || tuples->dims[last] != 1)
     return TD_OK;
   TRY(ir_add_ints(e->graph, &last, 1, &in[1], e->err));
-  TRY(add(e, id, "aten::squeeze", in, 2, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_squeeze, in, 2, NULL, 0, NULL, &out));
   in[0] = ir_node_of(e->graph, id)->in[0];
   in[1] = out;
-  TRY(add(e, id, "aten::index_select", in, 2, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_index_select, in, 2, NULL, 0, NULL, &out));
   return passes_take_place(e, id, out);
 }
 
@@ -308,14 +308,14 @@ static td_status visit_repeat(passes_edit *e, ir_node id, const ir_node_def *nod
     sizes[i] = single ? times : -1;
   }
   TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
-  TRY(add(e, id, "aten::expand", in, 2, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_expand, in, 2, NULL, 0, NULL, &out));
   return passes_take_place(e, id, out);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"aten::permute", visit_permute},           {"aten::view", visit_view},
-                                      {"aten::index_select", visit_index_select}, {"td::gather_nd", visit_gather_nd},
-                                      {"td::scatter_nd", visit_scatter_nd},       {"aten::repeat", visit_repeat}};
+  static const passes_rule rules[] = {{OP_aten_permute, visit_permute},           {OP_aten_view, visit_view},
+                                      {OP_aten_index_select, visit_index_select}, {OP_td_gather_nd, visit_gather_nd},
+                                      {OP_td_scatter_nd, visit_scatter_nd},       {OP_aten_repeat, visit_repeat}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

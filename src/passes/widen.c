@@ -38,14 +38,14 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
   }
   const ir_new_node spec = {
       .in = in, .in_count = product.in_count, .args = args, .arg_count = ir_node_args(&product, args)};
-  TRY(passes_add(e, id, product.op->name, spec, NULL, &out));
+  TRY(passes_add(e, id, product.op->id, spec, NULL, &out));
   TRY(passes_cast(e, id, out, dtype, &out));
   return passes_take_place(e, id, out);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{"aten::matmul", widen}, {"td::gemm", widen},     {"aten::convolution", widen},
-                                      {"td::linear", widen},   {"td::max_pool", widen}, {"td::avg_pool", widen}};
+  static const passes_rule rules[] = {{OP_aten_matmul, widen}, {OP_td_gemm, widen},     {OP_aten_convolution, widen},
+                                      {OP_td_linear, widen},   {OP_td_max_pool, widen}, {OP_td_avg_pool, widen}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

@@ -60,10 +60,10 @@ static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_
   return true;
 }
 
-static const char *operator_for(const ir_node_def *node, const ir_type *w) {
-  if (passes_int(node, "transposed")) return "td::conv_transpose";
+static ir_op_id operator_for(const ir_node_def *node, const ir_type *w) {
+  if (passes_int(node, "transposed")) return OP_td_conv_transpose;
   bool depthwise = w->dims[1] == 1 && passes_int(node, "groups") == w->dims[0] && w->dims[0] > 1;
-  return depthwise ? "td::depthwise_conv" : "td::conv";
+  return depthwise ? OP_td_depthwise_conv : OP_td_conv;
 }
 
 /* Weights and bias need not be constants; their sizes are known. */
@@ -80,7 +80,7 @@ static td_status turn_taps(passes_edit *e, ir_node at, const ir_type *w, ir_valu
   const int64_t shape[] = {w->dims[0], ir_known_count(w) / w->dims[0]};
   ir_value in[2] = {*v}, flat;
   TRY(ir_add_ints(e->graph, shape, 2, &in[1], e->err));
-  TRY(passes_add(e, at, "aten::view", (ir_new_node){.in = in, .in_count = 2}, NULL, &flat));
+  TRY(passes_add(e, at, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, &flat));
   return passes_permute(e, at, flat, swap, v);
 }
 
@@ -92,12 +92,12 @@ td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def 
   window win;
   const ir_type type = *ir_type_of(e->graph, node->in[1]), *w = &type;
   if (!is_convertible(e, node) || !find_window(e, node, w, &win)) return TD_OK;
-  const char *op = operator_for(node, w);
+  const ir_op_id op = operator_for(node, w);
   int64_t groups = passes_int(node, "groups");
   bool transposed = passes_int(node, "transposed");
-  bool image = !transposed && strcmp(op, "td::conv") == 0 && is_image(w->dims[1] * groups) &&
-               !passes_source_last(e, node->in[0]).id;
-  const bool turns = strcmp(op, "td::depthwise_conv") == 0 && !passes_constant(e, node, 1);
+  bool image =
+      !transposed && op == OP_td_conv && is_image(w->dims[1] * groups) && !passes_source_last(e, node->in[0]).id;
+  const bool turns = op == OP_td_depthwise_conv && !passes_constant(e, node, 1);
   base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
                      ARG_INTS("stride", win.stride, win.spatial),
                      ARG_INTS("padding", win.padding, 2 * win.spatial),
@@ -116,9 +116,9 @@ td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def 
 }
 
 static const passes_rule rules[] = {
-    {"aten::convolution", passes_convolution_last},
-    {"td::max_pool", passes_image_last},
-    {"td::avg_pool", passes_image_last},
+    {OP_aten_convolution, passes_convolution_last},
+    {OP_td_max_pool, passes_image_last},
+    {OP_td_avg_pool, passes_image_last},
 };
 
 static td_status visit(passes_edit *e, ir_node id) {

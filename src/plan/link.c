@@ -80,6 +80,7 @@ td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols 
                                                                               : PLAN_STRIDED,
                       .gives = f->kernel ? have.kernel.gives : PLAN_STRIDED,
                       .program = have.op.program,
+                      .tells_sources = have.op.tells_sources,
                       .code = have.code.body,
                       .work = copies ? symbols->copy_work : have.op.work};
   plan->needs |= have.kernel.isa;

@@ -82,6 +82,7 @@ typedef struct plan_link {
   const void *op;   /* the operator's descriptor, opaque here; NULL: it is not known, or there is none */
   base_call_fn run, define, check;
   bool parallel;           /* `run` may be called on several threads at once */
+  bool tells_sources;      /* its attribute KERN_FUSED_FROM says which origin each of its operations has */
   bool in_place;           /* its one result may take the place of an operand of its type that nothing else reads */
   uint32_t takes, gives;   /* PLAN_PITCHED, PLAN_STRIDED: how operands and results may lie, which else are dense */
   plan_program_fn program; /* of steps that have one; or NULL */
@@ -93,7 +94,7 @@ typedef struct plan_link {
 typedef struct plan_operator {
   const void *op;                              /* its descriptor, opaque here */
   base_call_fn reference, view, define, check; /* NULL: it has none */
-  bool in_place;                               /* see plan_link */
+  bool tells_sources, in_place;                /* see plan_link */
   bool shows_dense;                            /* its view is of dense elements alone */
   plan_program_fn program;                     /* see plan_link; or NULL */
   void (*work)(const base_call *call, double *flops, double *bytes);

@@ -33,11 +33,10 @@ static void put_nodes(const plan_exe *plan, const plan_step *step, td_error *err
  * loop knows where it came from; else the step's first. */
 static base_str name_of(const plan_exe *plan, const plan_step *step, td_error *err) {
   const bool call = step->kind == PLAN_CALL;
-  const char *op = call ? plan_name(plan, plan->functions.at[step->function].op) : "";
   const int64_t at = err->offset;
   const base_str first = {plan_name(plan, step->name), strlen(plan_name(plan, step->name))};
   uint32_t count = 0;
-  if (strncmp(op, "td::fused", strlen("td::fused")) != 0 || at < 0) return first;
+  if (!call || !plan->links.at[step->function].tells_sources || at < 0) return first;
   err->offset = -1;
   const base_attrs *attrs = plan_attrs(plan, step->attrs);
   const int64_t *from = attrs->count > KERN_FUSED_FROM ? base_attr_ints(attrs, KERN_FUSED_FROM, &count) : NULL;

@@ -22,7 +22,7 @@ typedef struct subject {
 static bool make_case(subject *s, base_arena *arena, uint32_t number) {
   td_error err;
   s->c = (ir_case){.arena = arena};
-  if (!ops_cases(s->op->name)(&s->c, number)) return false;
+  if (!ops_cases(s->op->id)(&s->c, number)) return false;
   assert_int_equal(ir_make_attrs(arena, s->op, s->c.args, s->c.arg_count, &s->attrs, &err), TD_OK);
   for (uint32_t i = 0; i < s->c.in_count; i++) {
     s->in[i] = (base_value){.kind = BASE_TENSOR, .tensor = s->c.in[i]};
@@ -120,7 +120,7 @@ static void workers_change_no_bit(void **state) {
     if (!base_isa_lacks(machine.isa, level[i].isa)) isas[levels++] = level[i].isa;
   for (uint32_t o = 0; o < set->count; o++) {
     const ir_op *op = set->ops[o];
-    if (ops_cases(op->name) && op->kernel && op->out_count != IR_VARIADIC) run_operator(op, isas, levels, served);
+    if (ops_cases(op->id) && op->kernel && op->out_count != IR_VARIADIC) run_operator(op, isas, levels, served);
   }
   /* so that the test cannot pass by running none; most of what has one lane are plain loops, on one thread */
   for (uint32_t i = 0; i < levels; i++) assert_true(served[i] >= (isas[i] ? 60 : 5));

@@ -187,7 +187,7 @@ static void survive(const ir_op *op, uint32_t seed) {
   const base_attrs *attrs;
   int64_t room[MOST_INTS];
   td_error err = {0};
-  if (ops_cases(op->name)(&c, pick(&seed, 12))) {
+  if (ops_cases(op->id)(&c, pick(&seed, 12))) {
     if (op->attr_count && pick(&seed, 4)) {
       const ir_attr *attr = &op->attrs[pick(&seed, op->attr_count)];
       uint32_t k = 0;
@@ -216,7 +216,7 @@ static void any_attributes_are_survived(void **state) {
   (void)state;
   for (uint32_t o = 0; o < set->count; o++) {
     const ir_op *op = set->ops[o];
-    bool is_run = ops_cases(op->name) && !(op->flags & (IR_OP_HOST | IR_OP_DEFINES | IR_OP_REGION));
+    bool is_run = ops_cases(op->id) && !(op->flags & (IR_OP_HOST | IR_OP_DEFINES | IR_OP_REGION));
     for (uint32_t seed = 1; seed <= 300 && is_run; seed++) survive(op, seed * 2654435761u);
   }
 }

@@ -24,7 +24,7 @@ static td_status run(const ir_op *op, uint32_t which, void (*replace)(base_value
   base_value in[MOST], out[MOST] = {{0}};
   const base_value *at[MOST];
   const base_attrs *attrs;
-  *there = ops_cases(op->name)(&c, 0) && which < c.in_count && !c.absent[which];
+  *there = ops_cases(op->id)(&c, 0) && which < c.in_count && !c.absent[which];
   if (!*there) return TD_OK;
   for (uint32_t i = 0; i < c.in_count; i++) {
     in[i] = (base_value){.kind = BASE_TENSOR, .tensor = c.in[i]};
@@ -45,7 +45,7 @@ static void to_list(base_value *v) { *v = (base_value){.kind = BASE_LIST}; }
 
 /* Operators that define their outputs do so without inference here; in a model inference comes first for them too. */
 static bool is_checked(const ir_op *op) {
-  return ops_cases(op->name) && !(op->flags & (IR_OP_HOST | IR_OP_DEFINES | IR_OP_REGION));
+  return ops_cases(op->id) && !(op->flags & (IR_OP_HOST | IR_OP_DEFINES | IR_OP_REGION));
 }
 
 /* Whoever reads a program finds it by these flags, at these places. */
@@ -125,7 +125,7 @@ static void survive(const ir_op *op, uint32_t seed) {
   const base_value *at[MOST];
   const base_attrs *attrs;
   td_error err = {0};
-  if (!ops_cases(op->name)(&c, pick(&seed, 12))) {
+  if (!ops_cases(op->id)(&c, pick(&seed, 12))) {
     base_arena_free(c.arena);
     return;
   }

@@ -16,8 +16,8 @@ static td_status over_operand(passes_edit *e, ir_node id) {
   ir_value v = node->in[0];
   if (strcmp(node->op->name, "aten::neg") != 0) return TD_OK;
   const ir_new_node spec = {.in = &v, .in_count = 1};
-  TRY(passes_add(e, id, "aten::abs", spec, NULL, &v));
-  TRY(passes_add(e, id, "aten::relu", spec, NULL, &v));
+  TRY(passes_add(e, id, OP_aten_abs, spec, NULL, &v));
+  TRY(passes_add(e, id, OP_aten_relu, spec, NULL, &v));
   check_uses(e);
   return passes_take_place(e, id, v);
 }
@@ -27,10 +27,10 @@ static td_status of_replaced(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   ir_value old = node->out[0], anew, product;
   if (strcmp(node->op->name, "aten::neg") != 0) return TD_OK;
-  TRY(passes_add(e, id, "aten::exp", (ir_new_node){.in = node->in, .in_count = 1}, NULL, &anew));
+  TRY(passes_add(e, id, OP_aten_exp, (ir_new_node){.in = node->in, .in_count = 1}, NULL, &anew));
   TRY(passes_replace(e, old, anew));
   const uint32_t uses = passes_uses(e, anew);
-  TRY(passes_add(e, id, "aten::mul", (ir_new_node){.in = (ir_value[]){old, old}, .in_count = 2}, NULL, &product));
+  TRY(passes_add(e, id, OP_aten_mul, (ir_new_node){.in = (ir_value[]){old, old}, .in_count = 2}, NULL, &product));
   assert_int_equal(passes_uses(e, anew), uses + 2);
   assert_int_equal(passes_uses(e, old), 0);
   passes_drop(e, product);

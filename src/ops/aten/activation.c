@@ -130,29 +130,29 @@ static const ir_alias threshold_aliases[] = {{"onnx", "ThresholdedRelu", 1, "alp
 static const ir_alias gelu_aliases[] = {{"onnx", "Gelu", 20, NULL}, {"com.microsoft", "Gelu", 1, NULL}};
 
 /* atol: what x (1 + erf(x / sqrt 2)) / 2 loses in float where the sum cancels. */
-#define ROW(NAME, OP, INFER, KERNEL, LOWER)                                                                      \
-  {                                                                                                              \
-    .name = OP, .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,           \
-    .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER, .reference = NAME##_reference, \
-    .kernel = KERNEL, .lower = LOWER, .rtol = 1e-6f, .atol = 4e-7f, .aliases = NAME##_aliases,                   \
-    .alias_count = OPS_COUNT(NAME##_aliases)                                                                     \
+#define ROW(NAME, SPACE, OP, INFER, KERNEL, LOWER)                                                              \
+  {                                                                                                             \
+    OPERATOR(SPACE, OP), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE, \
+                         .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER,          \
+                         .reference = NAME##_reference, .kernel = KERNEL, .lower = LOWER, .rtol = 1e-6f,        \
+                         .atol = 4e-7f, .aliases = NAME##_aliases, .alias_count = OPS_COUNT(NAME##_aliases)     \
   }
 OPS_DECLARE(activation);
 const ir_op ops_activation[] = {
-    ROW(leaky_relu, "aten::leaky_relu", infer_float, ops_kernel_leaky_relu, lower_leaky_relu),
-    ROW(elu, "aten::elu", infer_float, elu_kernel, lower_elu),
-    ROW(hard_sigmoid, "td::hard_sigmoid", infer_float, ops_kernel_hard_sigmoid, lower_hard_sigmoid),
-    ROW(shrink, "td::shrink", infer_shrink, NULL, NULL),
-    ROW(threshold, "aten::threshold", infer_float, ops_kernel_threshold, lower_threshold),
-    ROW(gelu, "aten::gelu", infer_gelu, gelu_kernel, lower_gelu),
+    ROW(leaky_relu, aten, leaky_relu, infer_float, ops_kernel_leaky_relu, lower_leaky_relu),
+    ROW(elu, aten, elu, infer_float, elu_kernel, lower_elu),
+    ROW(hard_sigmoid, td, hard_sigmoid, infer_float, ops_kernel_hard_sigmoid, lower_hard_sigmoid),
+    ROW(shrink, td, shrink, infer_shrink, NULL, NULL),
+    ROW(threshold, aten, threshold, infer_float, ops_kernel_threshold, lower_threshold),
+    ROW(gelu, aten, gelu, infer_gelu, gelu_kernel, lower_gelu),
 };
 OPS_TABLE(activation);
 OPS_CASES(activation) = {
-    {"aten::leaky_relu", cases},
-    {"aten::elu", cases},
-    {"td::hard_sigmoid", cases},
-    {"td::shrink", cases},
-    {"aten::threshold", cases},
-    {"aten::gelu", gelu_cases},
+    {OP_aten_leaky_relu, cases},
+    {OP_aten_elu, cases},
+    {OP_td_hard_sigmoid, cases},
+    {OP_td_shrink, cases},
+    {OP_aten_threshold, cases},
+    {OP_aten_gelu, gelu_cases},
     {0},
 };

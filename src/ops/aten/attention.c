@@ -314,31 +314,16 @@ static bool cases_rotary(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(attention);
 const ir_op ops_attention[] = {
-    {.name = "aten::scaled_dot_product_attention",
-     .min_in = 3,
-     .max_in = 7,
-     .out_count = 4,
-     .attrs = sdpa_attrs,
-     .attr_count = OPS_COUNT(sdpa_attrs),
-     .infer = infer_sdpa,
-     .reference = sdpa_reference,
-     .flops = flops_sdpa,
-     .rtol = 1e-4f,
-     .atol = 1e-5f},
-    {.name = "td::rotary_embedding",
-     .min_in = 3,
-     .max_in = 4,
-     .out_count = 1,
-     .attrs = rotary_attrs,
-     .attr_count = OPS_COUNT(rotary_attrs),
-     .infer = infer_rotary,
-     .reference = rotary_reference,
-     .rtol = 1e-5f,
+    {OPERATOR(aten, scaled_dot_product_attention), .min_in = 3, .max_in = 7, .out_count = 4, .attrs = sdpa_attrs,
+     .attr_count = OPS_COUNT(sdpa_attrs), .infer = infer_sdpa, .reference = sdpa_reference, .flops = flops_sdpa,
+     .rtol = 1e-4f, .atol = 1e-5f},
+    {OPERATOR(td, rotary_embedding), .min_in = 3, .max_in = 4, .out_count = 1, .attrs = rotary_attrs,
+     .attr_count = OPS_COUNT(rotary_attrs), .infer = infer_rotary, .reference = rotary_reference, .rtol = 1e-5f,
      .atol = 1e-6f},
 };
 OPS_TABLE(attention);
 OPS_CASES(attention) = {
-    {"aten::scaled_dot_product_attention", cases_sdpa},
-    {"td::rotary_embedding", cases_rotary},
+    {OP_aten_scaled_dot_product_attention, cases_sdpa},
+    {OP_td_rotary_embedding, cases_rotary},
     {0},
 };

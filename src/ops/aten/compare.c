@@ -186,51 +186,51 @@ static bool lower_rshift(const ir_kernel_query *query, loop_build *b) {
 /* X(name, float body, integer body, operator, operands that may be strings, inference, cases, flags, ONNX name,
  * version, how it is lowered) */
 #define LIST(X)                                                                                                        \
-  X(eq, eq_f, eq_i, "aten::eq", 3, infer_eq, cases, IR_OP_COMMUTATIVE, "Equal", 7, ops_lower_eq)                       \
-  X(ne, ne_f, ne_i, "aten::ne", 3, infer_ne, cases, IR_OP_COMMUTATIVE, NULL, 0, ops_lower_ne)                          \
-  X(lt, lt_f, lt_i, "aten::lt", 0, infer_compare, cases, 0, "Less", 7, ops_lower_lt)                                   \
-  X(le, le_f, le_i, "aten::le", 0, infer_compare, cases, 0, "LessOrEqual", 12, ops_lower_le)                           \
-  X(gt, gt_f, gt_i, "aten::gt", 0, infer_compare, cases, 0, "Greater", 7, lower_gt)                                    \
-  X(ge, ge_f, ge_i, "aten::ge", 0, infer_compare, cases, 0, "GreaterOrEqual", 12, lower_ge)                            \
-  X(logical_and, logical_and_f, logical_and_i, "aten::logical_and", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "And", \
+  X(eq, eq_f, eq_i, aten, eq, 3, infer_eq, cases, IR_OP_COMMUTATIVE, "Equal", 7, ops_lower_eq)                         \
+  X(ne, ne_f, ne_i, aten, ne, 3, infer_ne, cases, IR_OP_COMMUTATIVE, NULL, 0, ops_lower_ne)                            \
+  X(lt, lt_f, lt_i, aten, lt, 0, infer_compare, cases, 0, "Less", 7, ops_lower_lt)                                     \
+  X(le, le_f, le_i, aten, le, 0, infer_compare, cases, 0, "LessOrEqual", 12, ops_lower_le)                             \
+  X(gt, gt_f, gt_i, aten, gt, 0, infer_compare, cases, 0, "Greater", 7, lower_gt)                                      \
+  X(ge, ge_f, ge_i, aten, ge, 0, infer_compare, cases, 0, "GreaterOrEqual", 12, lower_ge)                              \
+  X(logical_and, logical_and_f, logical_and_i, aten, logical_and, 0, infer_compare, cases, IR_OP_COMMUTATIVE, "And",   \
     7, lower_logical_and)                                                                                              \
-  X(logical_or, logical_or_f, logical_or_i, "aten::logical_or", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Or", 7,   \
+  X(logical_or, logical_or_f, logical_or_i, aten, logical_or, 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Or", 7,     \
     lower_logical_or)                                                                                                  \
-  X(logical_xor, logical_xor_f, logical_xor_i, "aten::logical_xor", 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Xor", \
+  X(logical_xor, logical_xor_f, logical_xor_i, aten, logical_xor, 0, infer_compare, cases, IR_OP_COMMUTATIVE, "Xor",   \
     7, lower_logical_xor)                                                                                              \
-  X(bitwise_and, NULL, bitwise_and_i, "aten::bitwise_and", 0, infer_bits, bit_cases,                                   \
-    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseAnd", 18, ops_lower_bitwise_and)                                       \
-  X(bitwise_or, NULL, bitwise_or_i, "aten::bitwise_or", 0, infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE,  \
+  X(bitwise_and, NULL, bitwise_and_i, aten, bitwise_and, 0, infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, \
+    "BitwiseAnd", 18, ops_lower_bitwise_and)                                                                           \
+  X(bitwise_or, NULL, bitwise_or_i, aten, bitwise_or, 0, infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE,    \
     "BitwiseOr", 18, ops_lower_bitwise_or)                                                                             \
-  X(bitwise_xor, NULL, bitwise_xor_i, "aten::bitwise_xor", 0, infer_bits, bit_cases,                                   \
-    IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, "BitwiseXor", 18, ops_lower_bitwise_xor)                                       \
-  X(lshift, NULL, lshift_i, "aten::__lshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, lower_lshift)       \
-  X(rshift, NULL, rshift_i, "aten::__rshift__", 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, lower_rshift)
+  X(bitwise_xor, NULL, bitwise_xor_i, aten, bitwise_xor, 0, infer_bits, bit_cases, IR_OP_COMMUTATIVE | IR_OP_IN_PLACE, \
+    "BitwiseXor", 18, ops_lower_bitwise_xor)                                                                           \
+  X(lshift, NULL, lshift_i, aten, __lshift__, 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, lower_lshift)         \
+  X(rshift, NULL, rshift_i, aten, __rshift__, 0, infer_bits, bit_cases, IR_OP_IN_PLACE, NULL, 0, lower_rshift)
 
-#define DEFINE(NAME, F, I, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE, LOWER) \
-  static td_status NAME##_reference(const base_call *call) {                      \
-    static const compare_body body = {F, I};                                      \
-    return run(call, &body);                                                      \
-  }                                                                               \
+#define DEFINE(NAME, F, I, SPACE, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE, LOWER) \
+  static td_status NAME##_reference(const base_call *call) {                             \
+    static const compare_body body = {F, I};                                             \
+    return run(call, &body);                                                             \
+  }                                                                                      \
   static const ir_alias NAME##_aliases[] = {{"onnx", ALIAS, SINCE, NULL}};
 LIST(DEFINE)
 
-#define ROW(NAME, F, I, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE, LOWER) \
-  {.name = OP,                                                                 \
-   .min_in = 2,                                                                \
-   .strings = STRINGS,                                                         \
-   .max_in = 2,                                                                \
-   .out_count = 1,                                                             \
-   .flags = IR_OP_ELEMENTWISE | (FLAGS),                                       \
-   .infer = INFER,                                                             \
-   .reference = NAME##_reference,                                              \
-   .lower = LOWER,                                                             \
-   .aliases = NAME##_aliases,                                                  \
+#define ROW(NAME, F, I, SPACE, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE, LOWER) \
+  {OPERATOR(SPACE, OP),                                                               \
+   .min_in = 2,                                                                       \
+   .strings = STRINGS,                                                                \
+   .max_in = 2,                                                                       \
+   .out_count = 1,                                                                    \
+   .flags = IR_OP_ELEMENTWISE | (FLAGS),                                              \
+   .infer = INFER,                                                                    \
+   .reference = NAME##_reference,                                                     \
+   .lower = LOWER,                                                                    \
+   .aliases = NAME##_aliases,                                                         \
    .alias_count = (SINCE) ? 1 : 0},
 OPS_DECLARE(compare);
 const ir_op ops_compare[] = {LIST(ROW)};
 OPS_TABLE(compare);
-#define CASES_ROW(NAME, F, I, OP, STRINGS, INFER, CASES, ...) {OP, CASES},
+#define CASES_ROW(NAME, F, I, SPACE, OP, STRINGS, INFER, CASES, ...) {OP_##SPACE##_##OP, CASES},
 OPS_CASES(compare) = {
     LIST(CASES_ROW){0},
 };

@@ -200,20 +200,12 @@ static bool cases_convolution(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(convolution);
 const ir_op ops_convolution[] = {
-    {.name = "aten::convolution",
-     .min_in = 2,
-     .max_in = 3,
-     .out_count = 1,
-     .attrs = conv_attrs,
-     .attr_count = OPS_COUNT(conv_attrs),
-     .infer = infer_convolution,
-     .reference = convolution_reference,
-     .flops = flops_convolution,
-     .rtol = 1e-4f,
-     .atol = 1e-5f},
+    {OPERATOR(aten, convolution), .min_in = 2, .max_in = 3, .out_count = 1, .attrs = conv_attrs,
+     .attr_count = OPS_COUNT(conv_attrs), .infer = infer_convolution, .reference = convolution_reference,
+     .flops = flops_convolution, .rtol = 1e-4f, .atol = 1e-5f},
 };
 OPS_TABLE(convolution);
 OPS_CASES(convolution) = {
-    {"aten::convolution", cases_convolution},
+    {OP_aten_convolution, cases_convolution},
     {0},
 };

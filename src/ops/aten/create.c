@@ -222,45 +222,23 @@ static bool one_hot_cases(ir_case *c, uint32_t number) {
 OPS_DECLARE(create);
 const ir_op ops_create[] = {
     /* (start, limit, step): single elements of one type */
-    {.name = "aten::arange",
-     .min_in = 3,
-     .max_in = 3,
-     .out_count = 1,
-     .infer = infer_arange,
+    {OPERATOR(aten, arange), .min_in = 3, .max_in = 3, .out_count = 1, .infer = infer_arange,
      .reference = arange_reference},
     /* (sizes, value) */
-    {.name = "aten::full",
-     .min_in = 2,
-     .max_in = 2,
-     .out_count = 1,
-     .strings = 2,
-     .infer = infer_full,
+    {OPERATOR(aten, full), .min_in = 2, .max_in = 2, .out_count = 1, .strings = 2, .infer = infer_full,
      .reference = full_reference},
     /* (x): ones on a diagonal (above the main one where positive), sizes and element type of the matrix x */
-    {.name = "td::eye_like",
-     .min_in = 1,
-     .max_in = 1,
-     .out_count = 1,
-     .attrs = eye_attrs,
-     .attr_count = OPS_COUNT(eye_attrs),
-     .infer = infer_eye,
-     .reference = eye_reference},
+    {OPERATOR(td, eye_like), .min_in = 1, .max_in = 1, .out_count = 1, .attrs = eye_attrs,
+     .attr_count = OPS_COUNT(eye_attrs), .infer = infer_eye, .reference = eye_reference},
     /* (index, depth, values): values are [off, on]; dim is the new axis; an index outside of the depth is all off */
-    {.name = "td::one_hot",
-     .min_in = 3,
-     .max_in = 3,
-     .out_count = 1,
-     .strings = 4,
-     .attrs = one_hot_attrs,
-     .attr_count = OPS_COUNT(one_hot_attrs),
-     .infer = infer_one_hot,
-     .reference = one_hot_reference},
+    {OPERATOR(td, one_hot), .min_in = 3, .max_in = 3, .out_count = 1, .strings = 4, .attrs = one_hot_attrs,
+     .attr_count = OPS_COUNT(one_hot_attrs), .infer = infer_one_hot, .reference = one_hot_reference},
 };
 OPS_TABLE(create);
 OPS_CASES(create) = {
-    {"aten::arange", arange_cases},
-    {"aten::full", full_cases},
-    {"td::eye_like", eye_cases},
-    {"td::one_hot", one_hot_cases},
+    {OP_aten_arange, arange_cases},
+    {OP_aten_full, full_cases},
+    {OP_td_eye_like, eye_cases},
+    {OP_td_one_hot, one_hot_cases},
     {0},
 };

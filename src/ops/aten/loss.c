@@ -69,18 +69,11 @@ static bool nll_cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(loss);
 const ir_op ops_loss[] = {
-    {.name = "aten::nll_loss_nd",
-     .min_in = 2,
-     .max_in = 3,
-     .out_count = 1,
-     .attrs = nll_attrs,
-     .attr_count = OPS_COUNT(nll_attrs),
-     .infer = infer_nll,
-     .reference = nll_reference,
-     .rtol = 1e-5f},
+    {OPERATOR(aten, nll_loss_nd), .min_in = 2, .max_in = 3, .out_count = 1, .attrs = nll_attrs,
+     .attr_count = OPS_COUNT(nll_attrs), .infer = infer_nll, .reference = nll_reference, .rtol = 1e-5f},
 };
 OPS_TABLE(loss);
 OPS_CASES(loss) = {
-    {"aten::nll_loss_nd", nll_cases},
+    {OP_aten_nll_loss_nd, nll_cases},
     {0},
 };

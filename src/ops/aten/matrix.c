@@ -108,33 +108,18 @@ static const ir_alias det_aliases[] = {{"onnx", "Det", 11, NULL}};
 
 OPS_DECLARE(matrix);
 const ir_op ops_matrix[] = {
-    {.name = "aten::linalg_det",
-     .min_in = 1,
-     .max_in = 1,
-     .out_count = 1,
-     .infer = infer_det,
-     .reference = det_reference,
-     .flops = det_flops,
-     .rtol = 1e-4f,
-     .aliases = det_aliases,
+    {OPERATOR(aten, linalg_det), .min_in = 1, .max_in = 1, .out_count = 1, .infer = infer_det,
+     .reference = det_reference, .flops = det_flops, .rtol = 1e-4f, .aliases = det_aliases,
      .alias_count = OPS_COUNT(det_aliases)},
-    {.name = "aten::tril",
-     .min_in = 1,
-     .max_in = 2,
-     .out_count = 1,
-     .infer = infer_triangle,
+    {OPERATOR(aten, tril), .min_in = 1, .max_in = 2, .out_count = 1, .infer = infer_triangle,
      .reference = tril_reference},
-    {.name = "aten::triu",
-     .min_in = 1,
-     .max_in = 2,
-     .out_count = 1,
-     .infer = infer_triangle,
+    {OPERATOR(aten, triu), .min_in = 1, .max_in = 2, .out_count = 1, .infer = infer_triangle,
      .reference = triu_reference},
 };
 OPS_TABLE(matrix);
 OPS_CASES(matrix) = {
-    {"aten::linalg_det", det_cases},
-    {"aten::tril", triangle_cases},
-    {"aten::triu", triangle_cases},
+    {OP_aten_linalg_det, det_cases},
+    {OP_aten_tril, triangle_cases},
+    {OP_aten_triu, triangle_cases},
     {0},
 };

@@ -133,23 +133,23 @@ static bool multinomial_cases(ir_case *c, uint32_t number) {
   return ops_case_in(c, TD_F32, OPS_DIMS(3, 4), OPS_NORMAL, number);
 }
 
-#define RANDOM(NAME, ATTRS, INFER, RUN)                                                                \
-  {                                                                                                    \
-    .name = (NAME), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_RANDOM, .attrs = (ATTRS), \
-    .attr_count = OPS_COUNT(ATTRS), .infer = (INFER), .reference = (RUN)                               \
+#define RANDOM(SPACE, NAME, ATTRS, INFER, RUN)                                                                \
+  {                                                                                                           \
+    OPERATOR(SPACE, NAME), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_RANDOM, .attrs = (ATTRS), \
+                           .attr_count = OPS_COUNT(ATTRS), .infer = (INFER), .reference = (RUN)               \
   }
 OPS_DECLARE(random);
 const ir_op ops_random[] = {
-    RANDOM("aten::rand", rand_attrs, infer_shape, rand_reference),
-    RANDOM("aten::randn", randn_attrs, infer_shape, randn_reference),
-    RANDOM("aten::bernoulli", bernoulli_attrs, infer_bernoulli, bernoulli_reference),
-    RANDOM("aten::multinomial", multinomial_attrs, infer_multinomial, multinomial_reference),
+    RANDOM(aten, rand, rand_attrs, infer_shape, rand_reference),
+    RANDOM(aten, randn, randn_attrs, infer_shape, randn_reference),
+    RANDOM(aten, bernoulli, bernoulli_attrs, infer_bernoulli, bernoulli_reference),
+    RANDOM(aten, multinomial, multinomial_attrs, infer_multinomial, multinomial_reference),
 };
 OPS_TABLE(random);
 OPS_CASES(random) = {
-    {"aten::rand", shape_cases},
-    {"aten::randn", shape_cases},
-    {"aten::bernoulli", bernoulli_cases},
-    {"aten::multinomial", multinomial_cases},
+    {OP_aten_rand, shape_cases},
+    {OP_aten_randn, shape_cases},
+    {OP_aten_bernoulli, bernoulli_cases},
+    {OP_aten_multinomial, multinomial_cases},
     {0},
 };

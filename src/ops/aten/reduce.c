@@ -446,25 +446,24 @@ static double flops(const ir_info *const *in, const ir_info *out, const base_att
 
 /* X(name, operator, infer, cases, kernel or NULL, lowering or NULL, start, step, finish, integer start, integer step)
  */
-#define LIST(X)                                                                                                        \
-  X(sum, "aten::sum", infer_sum, number_cases, kernel_sum, lower_sum, 0, sum_step, NULL, zero, sum_ints)               \
-  X(mean, "aten::mean", infer_same, number_cases, kernel_mean, lower_mean, 0, sum_step, mean_finish, NULL, NULL)       \
-  X(prod, "aten::prod", infer_prod, number_cases, NULL, lower_prod, 1, prod_step, NULL, one, prod_ints)                \
-  X(amax, "aten::amax", infer_same, number_cases, kernel_amax, lower_amax, -INFINITY, max_step, NULL, least, max_ints) \
-  X(amin, "aten::amin", infer_same, number_cases, kernel_amin, lower_amin, INFINITY, min_step, NULL, largest,          \
-    min_ints)                                                                                                          \
-  X(any, "aten::any", infer_bool, bool_cases, NULL, lower_any, 0, sum_step, NULL, zero, any_ints)                      \
-  X(all, "aten::all", infer_bool, bool_cases, NULL, lower_all, 1, prod_step, NULL, one, all_ints)                      \
-  X(logsumexp, "aten::logsumexp", infer_same, number_cases, NULL, lower_logsumexp, 0, logsumexp_step,                  \
-    logsumexp_finish, NULL, NULL)                                                                                      \
-  X(square_sum, "td::square_sum", infer_same, number_cases, kernel_square_sum, lower_square_sum, 0, square_step, NULL, \
-    zero, square_ints)                                                                                                 \
-  X(log_sum, "td::log_sum", infer_same, number_cases, NULL, lower_log_sum, 0, sum_step, log_finish, NULL, NULL)
+#define LIST(X)                                                                                                       \
+  X(sum, aten, sum, infer_sum, number_cases, kernel_sum, lower_sum, 0, sum_step, NULL, zero, sum_ints)                \
+  X(mean, aten, mean, infer_same, number_cases, kernel_mean, lower_mean, 0, sum_step, mean_finish, NULL, NULL)        \
+  X(prod, aten, prod, infer_prod, number_cases, NULL, lower_prod, 1, prod_step, NULL, one, prod_ints)                 \
+  X(amax, aten, amax, infer_same, number_cases, kernel_amax, lower_amax, -INFINITY, max_step, NULL, least, max_ints)  \
+  X(amin, aten, amin, infer_same, number_cases, kernel_amin, lower_amin, INFINITY, min_step, NULL, largest, min_ints) \
+  X(any, aten, any, infer_bool, bool_cases, NULL, lower_any, 0, sum_step, NULL, zero, any_ints)                       \
+  X(all, aten, all, infer_bool, bool_cases, NULL, lower_all, 1, prod_step, NULL, one, all_ints)                       \
+  X(logsumexp, aten, logsumexp, infer_same, number_cases, NULL, lower_logsumexp, 0, logsumexp_step, logsumexp_finish, \
+    NULL, NULL)                                                                                                       \
+  X(square_sum, td, square_sum, infer_same, number_cases, kernel_square_sum, lower_square_sum, 0, square_step, NULL,  \
+    zero, square_ints)                                                                                                \
+  X(log_sum, td, log_sum, infer_same, number_cases, NULL, lower_log_sum, 0, sum_step, log_finish, NULL, NULL)
 
-#define DEFINE(NAME, OP, INFER, CASES, KERNEL, LOWER, START, ...)   \
-  static td_status NAME##_reference(const base_call *call) {        \
-    static const reduce_body body = {(double)(START), __VA_ARGS__}; \
-    return reduce(call, &body);                                     \
+#define DEFINE(NAME, SPACE, OP, INFER, CASES, KERNEL, LOWER, START, ...) \
+  static td_status NAME##_reference(const base_call *call) {             \
+    static const reduce_body body = {(double)(START), __VA_ARGS__};      \
+    return reduce(call, &body);                                          \
   }
 LIST(DEFINE)
 
@@ -491,37 +490,23 @@ static bool norm_cases(ir_case *c, uint32_t number) {
 
 /* What a sum of elements of order 1 in f32 may be off where it comes to little. */
 #define CANCELS 1e-5f
-#define ROW(NAME, OP, INFER, CASES, KERNEL, LOWER, ...) \
-  {.name = OP,                                          \
-   .min_in = 1,                                         \
-   .max_in = 2,                                         \
-   .out_count = 1,                                      \
-   .attrs = reduce_attrs,                               \
-   .attr_count = OPS_COUNT(reduce_attrs),               \
-   .infer = INFER,                                      \
-   .reference = NAME##_reference,                       \
-   .kernel = KERNEL,                                    \
-   .lower = LOWER,                                      \
-   .flops = flops,                                      \
-   .rtol = 1e-5f,                                       \
+#define ROW(NAME, SPACE, OP, INFER, CASES, KERNEL, LOWER, ...)   \
+  {OPERATOR(SPACE, OP),   .min_in = 1,                           \
+   .max_in = 2,           .out_count = 1,                        \
+   .attrs = reduce_attrs, .attr_count = OPS_COUNT(reduce_attrs), \
+   .infer = INFER,        .reference = NAME##_reference,         \
+   .kernel = KERNEL,      .lower = LOWER,                        \
+   .flops = flops,        .rtol = 1e-5f,                         \
    .atol = CANCELS},
 OPS_DECLARE(reduce);
 const ir_op ops_reduce[] = {
-    LIST(ROW){.name = "aten::linalg_vector_norm",
-              .min_in = 1,
-              .max_in = 2,
-              .out_count = 1,
-              .attrs = norm_attrs,
-              .attr_count = OPS_COUNT(norm_attrs),
-              .infer = infer_norm,
-              .reference = norm_reference,
-              .flops = flops,
-              .lower = lower_norm,
-              .rtol = 1e-5f},
+    LIST(ROW){OPERATOR(aten, linalg_vector_norm), .min_in = 1, .max_in = 2, .out_count = 1, .attrs = norm_attrs,
+              .attr_count = OPS_COUNT(norm_attrs), .infer = infer_norm, .reference = norm_reference, .flops = flops,
+              .lower = lower_norm, .rtol = 1e-5f},
 };
 OPS_TABLE(reduce);
-#define CASES_ROW(NAME, OP, INFER, CASES, ...) {OP, CASES},
+#define CASES_ROW(NAME, SPACE, OP, INFER, CASES, ...) {OP_##SPACE##_##OP, CASES},
 OPS_CASES(reduce) = {
-    LIST(CASES_ROW){"aten::linalg_vector_norm", norm_cases},
+    LIST(CASES_ROW){OP_aten_linalg_vector_norm, norm_cases},
     {0},
 };

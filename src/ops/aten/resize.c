@@ -201,20 +201,12 @@ static bool cases_resize(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(resize);
 const ir_op ops_resize[] = {
-    {.name = "td::resize",
-     .min_in = 1,
-     .max_in = 4,
-     .out_count = 1,
-     .attrs = resize_attrs,
-     .attr_count = OPS_COUNT(resize_attrs),
-     .infer = infer_resize,
-     .reference = resize_reference,
-     .kernel = resize_kernel,
-     .rtol = 1e-5f,
-     .atol = 1e-5f},
+    {OPERATOR(td, resize), .min_in = 1, .max_in = 4, .out_count = 1, .attrs = resize_attrs,
+     .attr_count = OPS_COUNT(resize_attrs), .infer = infer_resize, .reference = resize_reference,
+     .kernel = resize_kernel, .rtol = 1e-5f, .atol = 1e-5f},
 };
 OPS_TABLE(resize);
 OPS_CASES(resize) = {
-    {"td::resize", cases_resize},
+    {OP_td_resize, cases_resize},
     {0},
 };

@@ -121,19 +121,11 @@ static const ir_alias aliases[] = {{"onnx", "TfIdfVectorizer", 9, "pool_int64s=p
 
 OPS_DECLARE(tfidf);
 const ir_op ops_tfidf[] = {
-    {.name = "td::tfidf",
-     .min_in = 1,
-     .max_in = 1,
-     .out_count = 1,
-     .attrs = attrs,
-     .attr_count = OPS_COUNT(attrs),
-     .infer = infer,
-     .reference = reference,
-     .aliases = aliases,
-     .alias_count = OPS_COUNT(aliases)},
+    {OPERATOR(td, tfidf), .min_in = 1, .max_in = 1, .out_count = 1, .attrs = attrs, .attr_count = OPS_COUNT(attrs),
+     .infer = infer, .reference = reference, .aliases = aliases, .alias_count = OPS_COUNT(aliases)},
 };
 OPS_TABLE(tfidf);
 OPS_CASES(tfidf) = {
-    {"td::tfidf", cases},
+    {OP_td_tfidf, cases},
     {0},
 };

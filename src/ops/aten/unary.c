@@ -262,80 +262,43 @@ static bool lower_isinf(const ir_kernel_query *query, loop_build *b) {
 #define ALIASES(NAME, SINCE) .aliases = NAME##_aliases, .alias_count = (SINCE) ? 1 : 0
 /* Kernels may take results below this for 0. */
 #define FLUSHED 1e-30f
-#define FLOAT_PARTS(NAME, SINCE)                                                                                 \
-  .name = "aten::" #NAME, ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
-  .rtol = 1e-6f, .atol = FLUSHED, ALIASES(NAME, SINCE)
+#define FLOAT_PARTS(NAME, SINCE)                                                                               \
+  OPERATOR(aten, NAME), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
+                                    .rtol = 1e-6f, .atol = FLUSHED, ALIASES(NAME, SINCE)
 #define PLAIN_ROW(NAME, F, ALIAS, SINCE) {FLOAT_PARTS(NAME, SINCE), .lower = ops_lower_##NAME},
 #define FLOAT_ROW(NAME, F, ALIAS, SINCE) \
   {FLOAT_PARTS(NAME, SINCE), .kernel = ops_kernel_##NAME, .lower = ops_lower_##NAME},
-#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE) \
-  {.name = "aten::" #NAME,                            \
-   ONE_TO_ONE,                                        \
-   .flags = UNARY_FLAGS,                              \
-   .infer = INFER,                                    \
-   .reference = NAME##_reference,                     \
-   .kernel = ops_kernel_##NAME,                       \
-   .lower = ops_lower_##NAME,                         \
-   ALIASES(NAME, SINCE)},
+#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE)          \
+  {OPERATOR(aten, NAME),          ONE_TO_ONE,                  \
+   .flags = UNARY_FLAGS,          .infer = INFER,              \
+   .reference = NAME##_reference, .kernel = ops_kernel_##NAME, \
+   .lower = ops_lower_##NAME,     ALIASES(NAME, SINCE)},
 OPS_DECLARE(unary);
 const ir_op ops_unary[] = {
-    PLAIN_LIST(PLAIN_ROW) FLOAT_LIST(FLOAT_ROW) EXACT_LIST(EXACT_ROW){.name = "aten::sqrt",
-                                                                      ONE_TO_ONE,
-                                                                      .flags = UNARY_FLAGS,
-                                                                      .infer = infer_float,
-                                                                      .reference = sqrt_reference,
-                                                                      .kernel = ops_kernel_sqrt,
-                                                                      .lower = ops_lower_sqrt,
-                                                                      ALIASES(sqrt, 1)},
-    {.name = "td::softsign",
-     ONE_TO_ONE,
-     .flags = UNARY_FLAGS,
-     .infer = infer_float,
-     .reference = softsign_reference,
-     .kernel = ops_kernel_softsign,
-     .lower = ops_lower_softsign,
-     .rtol = 1e-6f,
-     ALIASES(softsign, 1)},
-    {.name = "aten::isnan",
-     ONE_TO_ONE,
-     .flags = IR_OP_ELEMENTWISE,
-     .infer = ops_infer_same_bool,
-     .reference = isnan_reference,
-     .lower = lower_isnan,
-     ALIASES(isnan, 1)},
-    {.name = "aten::isinf",
-     ONE_TO_ONE,
-     .flags = IR_OP_ELEMENTWISE,
-     .attrs = isinf_attrs,
-     .attr_count = OPS_COUNT(isinf_attrs),
-     .infer = ops_infer_same_bool,
-     .reference = isinf_reference,
-     .lower = lower_isinf,
-     ALIASES(isinf, 1)},
-    {.name = "aten::logical_not",
-     ONE_TO_ONE,
-     .flags = IR_OP_ELEMENTWISE,
-     .infer = ops_infer_same_bool,
-     .reference = not_reference,
-     .lower = lower_not,
-     ALIASES(not, 1)},
-    {.name = "aten::bitwise_not",
-     ONE_TO_ONE,
-     .flags = UNARY_FLAGS,
-     .infer = infer_bits,
-     .reference = bitwise_not_reference,
-     .lower = ops_lower_bitwise_not,
-     ALIASES(bitwise_not, 1)},
+    PLAIN_LIST(PLAIN_ROW) FLOAT_LIST(FLOAT_ROW) EXACT_LIST(EXACT_ROW){
+        OPERATOR(aten, sqrt), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = sqrt_reference,
+        .kernel = ops_kernel_sqrt, .lower = ops_lower_sqrt, ALIASES(sqrt, 1)},
+    {OPERATOR(td, softsign), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = softsign_reference,
+     .kernel = ops_kernel_softsign, .lower = ops_lower_softsign, .rtol = 1e-6f, ALIASES(softsign, 1)},
+    {OPERATOR(aten, isnan), ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .infer = ops_infer_same_bool,
+     .reference = isnan_reference, .lower = lower_isnan, ALIASES(isnan, 1)},
+    {OPERATOR(aten, isinf), ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .attrs = isinf_attrs,
+     .attr_count = OPS_COUNT(isinf_attrs), .infer = ops_infer_same_bool, .reference = isinf_reference,
+     .lower = lower_isinf, ALIASES(isinf, 1)},
+    {OPERATOR(aten, logical_not), ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .infer = ops_infer_same_bool,
+     .reference = not_reference, .lower = lower_not, ALIASES(not, 1)},
+    {OPERATOR(aten, bitwise_not), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_bits,
+     .reference = bitwise_not_reference, .lower = ops_lower_bitwise_not, ALIASES(bitwise_not, 1)},
 };
 OPS_TABLE(unary);
-#define FLOAT_CASES(NAME, ...) {"aten::" #NAME, float_cases},
-#define NUMBER_CASES(NAME, ...) {"aten::" #NAME, number_cases},
+#define FLOAT_CASES(NAME, ...) {OP_aten_##NAME, float_cases},
+#define NUMBER_CASES(NAME, ...) {OP_aten_##NAME, number_cases},
 OPS_CASES(unary) = {
-    {"aten::sqrt", float_cases},
-    {"td::softsign", float_cases},
-    {"aten::isnan", number_cases},
-    {"aten::isinf", number_cases},
-    {"aten::logical_not", number_cases},
-    {"aten::bitwise_not", bit_cases},
+    {OP_aten_sqrt, float_cases},
+    {OP_td_softsign, float_cases},
+    {OP_aten_isnan, number_cases},
+    {OP_aten_isinf, number_cases},
+    {OP_aten_logical_not, number_cases},
+    {OP_aten_bitwise_not, bit_cases},
     PLAIN_LIST(FLOAT_CASES) FLOAT_LIST(FLOAT_CASES) EXACT_LIST(NUMBER_CASES){0},
 };

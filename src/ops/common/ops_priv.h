@@ -11,10 +11,10 @@
 #define OPS_DECLARE(file)          \
   extern const ir_op ops_##file[]; \
   extern const uint32_t ops_##file##_count
-/* The test cases of a file's operators, behind its table: OPS_CASES(<file>) = {{"aten::name", fills_a_case}, ..., {0}};
+/* The test cases of a file's operators, behind its table: OPS_CASES(<file>) = {{OP_aten_name, fills_a_case}, ..., {0}};
  * Operators do not point at them, so that the linker leaves them out where nobody tests (ops_cases). */
 typedef struct ops_cases_row {
-  const char *op;
+  ir_op_id op;
   ir_cases cases;
 } ops_cases_row;
 #define OPS_CASES(file)                            \

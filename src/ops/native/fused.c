@@ -208,17 +208,13 @@ static bool fused_rows_cases(ir_case *c, uint32_t number) {
   .flops = fused_flops, .rtol = 1e-5f, .atol = 1e-6f
 OPS_DECLARE(fused);
 const ir_op ops_fused[] = {
-    {.name = "td::fused", .min_in = 0, PARTS, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE | IR_OP_LOOP},
-    {.name = "td::fused_rows",
-     .min_in = 0,
-     PARTS,
-     .flags = IR_OP_LOOP,
-     .by_sample = UINT8_MAX,
+    {OPERATOR(td, fused), .min_in = 0, PARTS, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE | IR_OP_LOOP},
+    {OPERATOR(td, fused_rows), .min_in = 0, PARTS, .flags = IR_OP_LOOP, .by_sample = UINT8_MAX,
      .keeps_samples = rows_keep_samples},
 };
 OPS_TABLE(fused);
 OPS_CASES(fused) = {
-    {"td::fused", fused_cases},
-    {"td::fused_rows", fused_rows_cases},
+    {OP_td_fused, fused_cases},
+    {OP_td_fused_rows, fused_rows_cases},
     {0},
 };

@@ -15,8 +15,8 @@ typedef enum ir_op_id {
 #undef OP
   OP_COUNT
 } ir_op_id;
-/* Opens an operator's descriptor. */
-#define OPERATOR(space, op) .id = OP_##space##_##op, .name = #space "::" #op
+/* Of a descriptor: .id = OPERATOR(aten, add) is its name, too. */
+#define OPERATOR(space, op) OP_##space##_##op, .name = #space "::" #op
 
 enum {
   IR_VARIADIC = 255, /* as max_in or out_count: any number */

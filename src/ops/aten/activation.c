@@ -130,12 +130,12 @@ static const ir_alias threshold_aliases[] = {{"onnx", "ThresholdedRelu", 1, "alp
 static const ir_alias gelu_aliases[] = {{"onnx", "Gelu", 20, NULL}, {"com.microsoft", "Gelu", 1, NULL}};
 
 /* atol: what x (1 + erf(x / sqrt 2)) / 2 loses in float where the sum cancels. */
-#define ROW(NAME, SPACE, OP, INFER, KERNEL, LOWER)                                                              \
-  {                                                                                                             \
-    OPERATOR(SPACE, OP), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE, \
-                         .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER,          \
-                         .reference = NAME##_reference, .kernel = KERNEL, .lower = LOWER, .rtol = 1e-6f,        \
-                         .atol = 4e-7f, .aliases = NAME##_aliases, .alias_count = OPS_COUNT(NAME##_aliases)     \
+#define ROW(NAME, SPACE, OP, INFER, KERNEL, LOWER)                                                                    \
+  {                                                                                                                   \
+    .id = OPERATOR(SPACE, OP), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE, \
+    .attrs = NAME##_attrs, .attr_count = OPS_COUNT(NAME##_attrs), .infer = INFER, .reference = NAME##_reference,      \
+    .kernel = KERNEL, .lower = LOWER, .rtol = 1e-6f, .atol = 4e-7f, .aliases = NAME##_aliases,                        \
+    .alias_count = OPS_COUNT(NAME##_aliases)                                                                          \
   }
 OPS_DECLARE(activation);
 const ir_op ops_activation[] = {

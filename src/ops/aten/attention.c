@@ -314,11 +314,26 @@ static bool cases_rotary(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(attention);
 const ir_op ops_attention[] = {
-    {OPERATOR(aten, scaled_dot_product_attention), .min_in = 3, .max_in = 7, .out_count = 4, .attrs = sdpa_attrs,
-     .attr_count = OPS_COUNT(sdpa_attrs), .infer = infer_sdpa, .reference = sdpa_reference, .flops = flops_sdpa,
-     .rtol = 1e-4f, .atol = 1e-5f},
-    {OPERATOR(td, rotary_embedding), .min_in = 3, .max_in = 4, .out_count = 1, .attrs = rotary_attrs,
-     .attr_count = OPS_COUNT(rotary_attrs), .infer = infer_rotary, .reference = rotary_reference, .rtol = 1e-5f,
+    {.id = OPERATOR(aten, scaled_dot_product_attention),
+     .min_in = 3,
+     .max_in = 7,
+     .out_count = 4,
+     .attrs = sdpa_attrs,
+     .attr_count = OPS_COUNT(sdpa_attrs),
+     .infer = infer_sdpa,
+     .reference = sdpa_reference,
+     .flops = flops_sdpa,
+     .rtol = 1e-4f,
+     .atol = 1e-5f},
+    {.id = OPERATOR(td, rotary_embedding),
+     .min_in = 3,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = rotary_attrs,
+     .attr_count = OPS_COUNT(rotary_attrs),
+     .infer = infer_rotary,
+     .reference = rotary_reference,
+     .rtol = 1e-5f,
      .atol = 1e-6f},
 };
 OPS_TABLE(attention);

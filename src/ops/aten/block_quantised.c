@@ -237,11 +237,24 @@ static bool cases_gather(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(block_quantised);
 const ir_op ops_block_quantised[] = {
-    {OPERATOR(td, matmul_nbits), .min_in = 3, .max_in = 6, .out_count = 1, .attrs = nbits_attrs,
-     .attr_count = OPS_COUNT(nbits_attrs), .infer = infer_nbits, .reference = nbits_reference, .rtol = 1e-4f,
+    {.id = OPERATOR(td, matmul_nbits),
+     .min_in = 3,
+     .max_in = 6,
+     .out_count = 1,
+     .attrs = nbits_attrs,
+     .attr_count = OPS_COUNT(nbits_attrs),
+     .infer = infer_nbits,
+     .reference = nbits_reference,
+     .rtol = 1e-4f,
      .atol = 1e-5f},
-    {OPERATOR(td, gather_nbits), .min_in = 3, .max_in = 4, .out_count = 1, .attrs = gather_attrs,
-     .attr_count = OPS_COUNT(gather_attrs), .infer = infer_gather, .reference = gather_reference},
+    {.id = OPERATOR(td, gather_nbits),
+     .min_in = 3,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = gather_attrs,
+     .attr_count = OPS_COUNT(gather_attrs),
+     .infer = infer_gather,
+     .reference = gather_reference},
 };
 OPS_TABLE(block_quantised);
 OPS_CASES(block_quantised) = {

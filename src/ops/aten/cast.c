@@ -216,12 +216,28 @@ static const ir_alias bit_cast_aliases[] = {{"onnx", "BitCast", 26, "to=dtype"}}
 
 OPS_DECLARE(cast);
 const ir_op ops_cast[] = {
-    {OPERATOR(aten, _to_copy), .min_in = 1, .max_in = 1, .out_count = 1, .strings = 1, .flags = IR_OP_ELEMENTWISE,
-     .attrs = cast_attrs, .attr_count = OPS_COUNT(cast_attrs), .infer = infer_cast, .reference = cast_reference,
+    {.id = OPERATOR(aten, _to_copy),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .strings = 1,
+     .flags = IR_OP_ELEMENTWISE,
+     .attrs = cast_attrs,
+     .attr_count = OPS_COUNT(cast_attrs),
+     .infer = infer_cast,
+     .reference = cast_reference,
      .lower = lower_cast},
-    {OPERATOR(td, bit_cast), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_VIEW_DENSE,
-     .attrs = bit_cast_attrs, .attr_count = OPS_COUNT(bit_cast_attrs), .infer = infer_bit_cast,
-     .reference = ops_view_reference, .view = bit_cast_view, .aliases = bit_cast_aliases,
+    {.id = OPERATOR(td, bit_cast),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .flags = IR_OP_VIEW_DENSE,
+     .attrs = bit_cast_attrs,
+     .attr_count = OPS_COUNT(bit_cast_attrs),
+     .infer = infer_bit_cast,
+     .reference = ops_view_reference,
+     .view = bit_cast_view,
+     .aliases = bit_cast_aliases,
      .alias_count = OPS_COUNT(bit_cast_aliases)},
 };
 OPS_TABLE(cast);

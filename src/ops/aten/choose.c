@@ -185,13 +185,29 @@ static const ir_alias clamp_aliases[] = {{"onnx", "Clip", 11, NULL}};
 
 OPS_DECLARE(choose);
 const ir_op ops_choose[] = {
-    {OPERATOR(aten, where), .min_in = 3, .max_in = 3, .out_count = 1, .strings = 6,
-     .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE, .infer = infer_where, .reference = where_reference,
-     .kernel = where_kernel, .lower = ops_lower_where, .aliases = where_aliases,
+    {.id = OPERATOR(aten, where),
+     .min_in = 3,
+     .max_in = 3,
+     .out_count = 1,
+     .strings = 6,
+     .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,
+     .infer = infer_where,
+     .reference = where_reference,
+     .kernel = where_kernel,
+     .lower = ops_lower_where,
+     .aliases = where_aliases,
      .alias_count = OPS_COUNT(where_aliases)},
-    {OPERATOR(aten, clamp), .min_in = 1, .max_in = 3, .out_count = 1, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,
-     .infer = infer_clamp, .reference = clamp_reference, .kernel = clamp_kernel, .lower = lower_clamp,
-     .aliases = clamp_aliases, .alias_count = OPS_COUNT(clamp_aliases)},
+    {.id = OPERATOR(aten, clamp),
+     .min_in = 1,
+     .max_in = 3,
+     .out_count = 1,
+     .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE,
+     .infer = infer_clamp,
+     .reference = clamp_reference,
+     .kernel = clamp_kernel,
+     .lower = lower_clamp,
+     .aliases = clamp_aliases,
+     .alias_count = OPS_COUNT(clamp_aliases)},
 };
 OPS_TABLE(choose);
 OPS_CASES(choose) = {

@@ -216,7 +216,7 @@ static bool lower_rshift(const ir_kernel_query *query, loop_build *b) {
 LIST(DEFINE)
 
 #define ROW(NAME, F, I, SPACE, OP, STRINGS, INFER, CASES, FLAGS, ALIAS, SINCE, LOWER) \
-  {OPERATOR(SPACE, OP),                                                               \
+  {.id = OPERATOR(SPACE, OP),                                                         \
    .min_in = 2,                                                                       \
    .strings = STRINGS,                                                                \
    .max_in = 2,                                                                       \

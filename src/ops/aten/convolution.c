@@ -200,9 +200,17 @@ static bool cases_convolution(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(convolution);
 const ir_op ops_convolution[] = {
-    {OPERATOR(aten, convolution), .min_in = 2, .max_in = 3, .out_count = 1, .attrs = conv_attrs,
-     .attr_count = OPS_COUNT(conv_attrs), .infer = infer_convolution, .reference = convolution_reference,
-     .flops = flops_convolution, .rtol = 1e-4f, .atol = 1e-5f},
+    {.id = OPERATOR(aten, convolution),
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = conv_attrs,
+     .attr_count = OPS_COUNT(conv_attrs),
+     .infer = infer_convolution,
+     .reference = convolution_reference,
+     .flops = flops_convolution,
+     .rtol = 1e-4f,
+     .atol = 1e-5f},
 };
 OPS_TABLE(convolution);
 OPS_CASES(convolution) = {

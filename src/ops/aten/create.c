@@ -222,17 +222,39 @@ static bool one_hot_cases(ir_case *c, uint32_t number) {
 OPS_DECLARE(create);
 const ir_op ops_create[] = {
     /* (start, limit, step): single elements of one type */
-    {OPERATOR(aten, arange), .min_in = 3, .max_in = 3, .out_count = 1, .infer = infer_arange,
+    {.id = OPERATOR(aten, arange),
+     .min_in = 3,
+     .max_in = 3,
+     .out_count = 1,
+     .infer = infer_arange,
      .reference = arange_reference},
     /* (sizes, value) */
-    {OPERATOR(aten, full), .min_in = 2, .max_in = 2, .out_count = 1, .strings = 2, .infer = infer_full,
+    {.id = OPERATOR(aten, full),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .strings = 2,
+     .infer = infer_full,
      .reference = full_reference},
     /* (x): ones on a diagonal (above the main one where positive), sizes and element type of the matrix x */
-    {OPERATOR(td, eye_like), .min_in = 1, .max_in = 1, .out_count = 1, .attrs = eye_attrs,
-     .attr_count = OPS_COUNT(eye_attrs), .infer = infer_eye, .reference = eye_reference},
+    {.id = OPERATOR(td, eye_like),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = eye_attrs,
+     .attr_count = OPS_COUNT(eye_attrs),
+     .infer = infer_eye,
+     .reference = eye_reference},
     /* (index, depth, values): values are [off, on]; dim is the new axis; an index outside of the depth is all off */
-    {OPERATOR(td, one_hot), .min_in = 3, .max_in = 3, .out_count = 1, .strings = 4, .attrs = one_hot_attrs,
-     .attr_count = OPS_COUNT(one_hot_attrs), .infer = infer_one_hot, .reference = one_hot_reference},
+    {.id = OPERATOR(td, one_hot),
+     .min_in = 3,
+     .max_in = 3,
+     .out_count = 1,
+     .strings = 4,
+     .attrs = one_hot_attrs,
+     .attr_count = OPS_COUNT(one_hot_attrs),
+     .infer = infer_one_hot,
+     .reference = one_hot_reference},
 };
 OPS_TABLE(create);
 OPS_CASES(create) = {

@@ -33,7 +33,11 @@ static bool cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(dropout);
 const ir_op ops_dropout[] = {
-    {OPERATOR(td, dropout), .min_in = 1, .max_in = 3, .out_count = 2, .infer = infer_dropout,
+    {.id = OPERATOR(td, dropout),
+     .min_in = 1,
+     .max_in = 3,
+     .out_count = 2,
+     .infer = infer_dropout,
      .reference = dropout_reference},
 };
 OPS_TABLE(dropout);

@@ -303,9 +303,18 @@ static const ir_alias einsum_aliases[] = {{"onnx", "Einsum", 12, NULL}};
 
 OPS_DECLARE(einsum);
 const ir_op ops_einsum[] = {
-    {OPERATOR(aten, einsum), .min_in = 1, .max_in = IR_VARIADIC, .out_count = 1, .attrs = einsum_attrs,
-     .attr_count = OPS_COUNT(einsum_attrs), .infer = infer_einsum, .reference = einsum_reference, .rtol = 1e-4f,
-     .atol = 1e-5f, .aliases = einsum_aliases, .alias_count = OPS_COUNT(einsum_aliases)},
+    {.id = OPERATOR(aten, einsum),
+     .min_in = 1,
+     .max_in = IR_VARIADIC,
+     .out_count = 1,
+     .attrs = einsum_attrs,
+     .attr_count = OPS_COUNT(einsum_attrs),
+     .infer = infer_einsum,
+     .reference = einsum_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-5f,
+     .aliases = einsum_aliases,
+     .alias_count = OPS_COUNT(einsum_aliases)},
 };
 OPS_TABLE(einsum);
 OPS_CASES(einsum) = {

@@ -165,12 +165,30 @@ static double sample_flops(const ir_info *const *in, const ir_info *out, const b
 
 OPS_DECLARE(grid);
 const ir_op ops_grid[] = {
-    {OPERATOR(td, grid_sample), .min_in = 2, .max_in = 2, .out_count = 1, .attrs = sample_attrs,
-     .attr_count = OPS_COUNT(sample_attrs), .infer = infer_sample, .reference = sample_reference,
-     .kernel = sample_kernel, .flops = sample_flops, .rtol = 1e-5f, .atol = 1e-6f},
-    {OPERATOR(td, affine_grid), .min_in = 2, .max_in = 2, .out_count = 1, .attrs = affine_attrs,
-     .attr_count = OPS_COUNT(affine_attrs), .infer = infer_affine, .reference = affine_reference, .rtol = 1e-5f,
-     .atol = 1e-6f, .aliases = affine_aliases, .alias_count = OPS_COUNT(affine_aliases)},
+    {.id = OPERATOR(td, grid_sample),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = sample_attrs,
+     .attr_count = OPS_COUNT(sample_attrs),
+     .infer = infer_sample,
+     .reference = sample_reference,
+     .kernel = sample_kernel,
+     .flops = sample_flops,
+     .rtol = 1e-5f,
+     .atol = 1e-6f},
+    {.id = OPERATOR(td, affine_grid),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = affine_attrs,
+     .attr_count = OPS_COUNT(affine_attrs),
+     .infer = infer_affine,
+     .reference = affine_reference,
+     .rtol = 1e-5f,
+     .atol = 1e-6f,
+     .aliases = affine_aliases,
+     .alias_count = OPS_COUNT(affine_aliases)},
 };
 OPS_TABLE(grid);
 OPS_CASES(grid) = {

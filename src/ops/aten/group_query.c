@@ -245,8 +245,15 @@ static bool cases_group(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(group_query);
 const ir_op ops_group_query[] = {
-    {OPERATOR(td, group_query_attention), .min_in = 1, .max_in = 12, .out_count = 3, .attrs = group_attrs,
-     .attr_count = OPS_COUNT(group_attrs), .infer = infer_group, .reference = group_reference, .rtol = 1e-4f,
+    {.id = OPERATOR(td, group_query_attention),
+     .min_in = 1,
+     .max_in = 12,
+     .out_count = 3,
+     .attrs = group_attrs,
+     .attr_count = OPS_COUNT(group_attrs),
+     .infer = infer_group,
+     .reference = group_reference,
+     .rtol = 1e-4f,
      .atol = 1e-5f},
 };
 OPS_TABLE(group_query);

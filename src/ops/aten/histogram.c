@@ -159,12 +159,29 @@ static bool histogram_cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(histogram);
 const ir_op ops_histogram[] = {
-    {OPERATOR(aten, histc), .min_in = 2, .max_in = 2, .out_count = 1, .attrs = histc_attrs,
-     .attr_count = OPS_COUNT(histc_attrs), .infer = infer_histc, .reference = histc_reference},
-    {OPERATOR(td, histogram), .min_in = 2, .max_in = 3, .out_count = 1, .infer = infer_histogram,
-     .reference = histogram_reference, .rtol = 1e-6f},
-    {OPERATOR(td, search_sorted), .min_in = 2, .max_in = 2, .out_count = 1, .attrs = search_attrs,
-     .attr_count = OPS_COUNT(search_attrs), .infer = infer_search, .reference = search_reference},
+    {.id = OPERATOR(aten, histc),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = histc_attrs,
+     .attr_count = OPS_COUNT(histc_attrs),
+     .infer = infer_histc,
+     .reference = histc_reference},
+    {.id = OPERATOR(td, histogram),
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .infer = infer_histogram,
+     .reference = histogram_reference,
+     .rtol = 1e-6f},
+    {.id = OPERATOR(td, search_sorted),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .attrs = search_attrs,
+     .attr_count = OPS_COUNT(search_attrs),
+     .infer = infer_search,
+     .reference = search_reference},
 };
 OPS_TABLE(histogram);
 OPS_CASES(histogram) = {

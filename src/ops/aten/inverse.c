@@ -82,8 +82,15 @@ static const ir_alias aliases[] = {{"com.microsoft", "Inverse", 1, NULL}};
 
 OPS_DECLARE(inverse);
 const ir_op ops_inverse[] = {
-    {OPERATOR(aten, linalg_inv), .min_in = 1, .max_in = 1, .out_count = 1, .infer = infer_inverse,
-     .reference = inverse_reference, .rtol = 1e-4f, .atol = 1e-4f, .aliases = aliases,
+    {.id = OPERATOR(aten, linalg_inv),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .infer = infer_inverse,
+     .reference = inverse_reference,
+     .rtol = 1e-4f,
+     .atol = 1e-4f,
+     .aliases = aliases,
      .alias_count = OPS_COUNT(aliases)},
 };
 OPS_TABLE(inverse);

@@ -163,11 +163,26 @@ static bool cat_keeps_samples(const base_attrs *attrs, int32_t rank) {
 OPS_DECLARE(join);
 const ir_op ops_join[] = {
     /* (x...): along dim */
-    {OPERATOR(aten, cat), .flags = IR_OP_JOIN, .min_in = 1, .max_in = IR_VARIADIC, .out_count = 1, .strings = 255,
-     .attrs = cat_attrs, .attr_count = OPS_COUNT(cat_attrs), .by_sample = 255, .keeps_samples = cat_keeps_samples,
-     .infer = infer_cat, .reference = cat_reference, .kernel = cat_kernel},
+    {.id = OPERATOR(aten, cat),
+     .flags = IR_OP_JOIN,
+     .min_in = 1,
+     .max_in = IR_VARIADIC,
+     .out_count = 1,
+     .strings = 255,
+     .attrs = cat_attrs,
+     .attr_count = OPS_COUNT(cat_attrs),
+     .by_sample = 255,
+     .keeps_samples = cat_keeps_samples,
+     .infer = infer_cat,
+     .reference = cat_reference,
+     .kernel = cat_kernel},
     /* (x, repeats): copies per dimension; more repeats than dimensions add dimensions in front */
-    {OPERATOR(aten, repeat), .min_in = 2, .max_in = 2, .out_count = 1, .strings = 1, .infer = infer_repeat,
+    {.id = OPERATOR(aten, repeat),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .strings = 1,
+     .infer = infer_repeat,
      .reference = repeat_reference},
 };
 OPS_TABLE(join);

@@ -69,8 +69,15 @@ static bool nll_cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(loss);
 const ir_op ops_loss[] = {
-    {OPERATOR(aten, nll_loss_nd), .min_in = 2, .max_in = 3, .out_count = 1, .attrs = nll_attrs,
-     .attr_count = OPS_COUNT(nll_attrs), .infer = infer_nll, .reference = nll_reference, .rtol = 1e-5f},
+    {.id = OPERATOR(aten, nll_loss_nd),
+     .min_in = 2,
+     .max_in = 3,
+     .out_count = 1,
+     .attrs = nll_attrs,
+     .attr_count = OPS_COUNT(nll_attrs),
+     .infer = infer_nll,
+     .reference = nll_reference,
+     .rtol = 1e-5f},
 };
 OPS_TABLE(loss);
 OPS_CASES(loss) = {

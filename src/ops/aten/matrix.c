@@ -108,12 +108,27 @@ static const ir_alias det_aliases[] = {{"onnx", "Det", 11, NULL}};
 
 OPS_DECLARE(matrix);
 const ir_op ops_matrix[] = {
-    {OPERATOR(aten, linalg_det), .min_in = 1, .max_in = 1, .out_count = 1, .infer = infer_det,
-     .reference = det_reference, .flops = det_flops, .rtol = 1e-4f, .aliases = det_aliases,
+    {.id = OPERATOR(aten, linalg_det),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .infer = infer_det,
+     .reference = det_reference,
+     .flops = det_flops,
+     .rtol = 1e-4f,
+     .aliases = det_aliases,
      .alias_count = OPS_COUNT(det_aliases)},
-    {OPERATOR(aten, tril), .min_in = 1, .max_in = 2, .out_count = 1, .infer = infer_triangle,
+    {.id = OPERATOR(aten, tril),
+     .min_in = 1,
+     .max_in = 2,
+     .out_count = 1,
+     .infer = infer_triangle,
      .reference = tril_reference},
-    {OPERATOR(aten, triu), .min_in = 1, .max_in = 2, .out_count = 1, .infer = infer_triangle,
+    {.id = OPERATOR(aten, triu),
+     .min_in = 1,
+     .max_in = 2,
+     .out_count = 1,
+     .infer = infer_triangle,
      .reference = triu_reference},
 };
 OPS_TABLE(matrix);

@@ -161,8 +161,14 @@ static td_status print_reference(const base_call *call) {
 OPS_DECLARE(print);
 const ir_op ops_print[] = {
     /* (tensors and numbers in the order of their places in the text): gives nothing worth having (false) */
-    {OPERATOR(prim, Print), .max_in = IR_VARIADIC, .out_count = 1, .flags = IR_OP_EFFECT | IR_OP_HOST,
-     .attrs = print_attrs, .attr_count = OPS_COUNT(print_attrs), .infer = infer_print, .reference = print_reference},
+    {.id = OPERATOR(prim, Print),
+     .max_in = IR_VARIADIC,
+     .out_count = 1,
+     .flags = IR_OP_EFFECT | IR_OP_HOST,
+     .attrs = print_attrs,
+     .attr_count = OPS_COUNT(print_attrs),
+     .infer = infer_print,
+     .reference = print_reference},
 };
 OPS_TABLE(print);
 OPS_CASES(print) = {{0}}; /* HOST operators and regions have none */

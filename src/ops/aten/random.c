@@ -133,10 +133,10 @@ static bool multinomial_cases(ir_case *c, uint32_t number) {
   return ops_case_in(c, TD_F32, OPS_DIMS(3, 4), OPS_NORMAL, number);
 }
 
-#define RANDOM(SPACE, NAME, ATTRS, INFER, RUN)                                                                \
-  {                                                                                                           \
-    OPERATOR(SPACE, NAME), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_RANDOM, .attrs = (ATTRS), \
-                           .attr_count = OPS_COUNT(ATTRS), .infer = (INFER), .reference = (RUN)               \
+#define RANDOM(SPACE, NAME, ATTRS, INFER, RUN)                                                                      \
+  {                                                                                                                 \
+    .id = OPERATOR(SPACE, NAME), .min_in = 1, .max_in = 1, .out_count = 1, .flags = IR_OP_RANDOM, .attrs = (ATTRS), \
+    .attr_count = OPS_COUNT(ATTRS), .infer = (INFER), .reference = (RUN)                                            \
   }
 OPS_DECLARE(random);
 const ir_op ops_random[] = {

@@ -490,19 +490,33 @@ static bool norm_cases(ir_case *c, uint32_t number) {
 
 /* What a sum of elements of order 1 in f32 may be off where it comes to little. */
 #define CANCELS 1e-5f
-#define ROW(NAME, SPACE, OP, INFER, CASES, KERNEL, LOWER, ...)   \
-  {OPERATOR(SPACE, OP),   .min_in = 1,                           \
-   .max_in = 2,           .out_count = 1,                        \
-   .attrs = reduce_attrs, .attr_count = OPS_COUNT(reduce_attrs), \
-   .infer = INFER,        .reference = NAME##_reference,         \
-   .kernel = KERNEL,      .lower = LOWER,                        \
-   .flops = flops,        .rtol = 1e-5f,                         \
+#define ROW(NAME, SPACE, OP, INFER, CASES, KERNEL, LOWER, ...) \
+  {.id = OPERATOR(SPACE, OP),                                  \
+   .min_in = 1,                                                \
+   .max_in = 2,                                                \
+   .out_count = 1,                                             \
+   .attrs = reduce_attrs,                                      \
+   .attr_count = OPS_COUNT(reduce_attrs),                      \
+   .infer = INFER,                                             \
+   .reference = NAME##_reference,                              \
+   .kernel = KERNEL,                                           \
+   .lower = LOWER,                                             \
+   .flops = flops,                                             \
+   .rtol = 1e-5f,                                              \
    .atol = CANCELS},
 OPS_DECLARE(reduce);
 const ir_op ops_reduce[] = {
-    LIST(ROW){OPERATOR(aten, linalg_vector_norm), .min_in = 1, .max_in = 2, .out_count = 1, .attrs = norm_attrs,
-              .attr_count = OPS_COUNT(norm_attrs), .infer = infer_norm, .reference = norm_reference, .flops = flops,
-              .lower = lower_norm, .rtol = 1e-5f},
+    LIST(ROW){.id = OPERATOR(aten, linalg_vector_norm),
+              .min_in = 1,
+              .max_in = 2,
+              .out_count = 1,
+              .attrs = norm_attrs,
+              .attr_count = OPS_COUNT(norm_attrs),
+              .infer = infer_norm,
+              .reference = norm_reference,
+              .flops = flops,
+              .lower = lower_norm,
+              .rtol = 1e-5f},
 };
 OPS_TABLE(reduce);
 #define CASES_ROW(NAME, SPACE, OP, INFER, CASES, ...) {OP_##SPACE##_##OP, CASES},

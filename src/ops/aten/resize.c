@@ -201,9 +201,17 @@ static bool cases_resize(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(resize);
 const ir_op ops_resize[] = {
-    {OPERATOR(td, resize), .min_in = 1, .max_in = 4, .out_count = 1, .attrs = resize_attrs,
-     .attr_count = OPS_COUNT(resize_attrs), .infer = infer_resize, .reference = resize_reference,
-     .kernel = resize_kernel, .rtol = 1e-5f, .atol = 1e-5f},
+    {.id = OPERATOR(td, resize),
+     .min_in = 1,
+     .max_in = 4,
+     .out_count = 1,
+     .attrs = resize_attrs,
+     .attr_count = OPS_COUNT(resize_attrs),
+     .infer = infer_resize,
+     .reference = resize_reference,
+     .kernel = resize_kernel,
+     .rtol = 1e-5f,
+     .atol = 1e-5f},
 };
 OPS_TABLE(resize);
 OPS_CASES(resize) = {

@@ -255,17 +255,41 @@ static const ir_alias nms_aliases[] = {{"onnx", "NonMaxSuppression", 10, NULL}};
 OPS_DECLARE(select);
 const ir_op ops_select[] = {
     /* (x): positions of what is not zero, a row each */
-    {OPERATOR(aten, nonzero), .min_in = 1, .max_in = 1, .out_count = 1, .strings = 1, .flags = IR_OP_DEFINES,
-     .infer = infer_nonzero, .reference = nonzero_reference},
+    {.id = OPERATOR(aten, nonzero),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .strings = 1,
+     .flags = IR_OP_DEFINES,
+     .infer = infer_nonzero,
+     .reference = nonzero_reference},
     /* (x, keep): slices along dim (elements, without one) where the bool vector keep is set; it may be shorter */
-    {OPERATOR(td, compress), .min_in = 2, .max_in = 2, .out_count = 1, .strings = 1, .flags = IR_OP_DEFINES,
-     .attrs = compress_attrs, .attr_count = OPS_COUNT(compress_attrs), .infer = infer_compress,
-     .reference = compress_reference, .aliases = compress_aliases, .alias_count = OPS_COUNT(compress_aliases)},
+    {.id = OPERATOR(td, compress),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 1,
+     .strings = 1,
+     .flags = IR_OP_DEFINES,
+     .attrs = compress_attrs,
+     .attr_count = OPS_COUNT(compress_attrs),
+     .infer = infer_compress,
+     .reference = compress_reference,
+     .aliases = compress_aliases,
+     .alias_count = OPS_COUNT(compress_aliases)},
     /* (boxes, scores, most per class?, iou threshold?, score threshold?): rows of sample, class, box. ONNX's operator:
      * greedy by score; a box goes when it overlaps a selected one by more than the threshold. */
-    {OPERATOR(td, non_max_suppression), .min_in = 2, .max_in = 5, .out_count = 1, .flags = IR_OP_DEFINES,
-     .attrs = nms_attrs, .attr_count = OPS_COUNT(nms_attrs), .infer = infer_nms, .reference = nms_reference,
-     .kernel = nms_kernel, .aliases = nms_aliases, .alias_count = OPS_COUNT(nms_aliases)},
+    {.id = OPERATOR(td, non_max_suppression),
+     .min_in = 2,
+     .max_in = 5,
+     .out_count = 1,
+     .flags = IR_OP_DEFINES,
+     .attrs = nms_attrs,
+     .attr_count = OPS_COUNT(nms_attrs),
+     .infer = infer_nms,
+     .reference = nms_reference,
+     .kernel = nms_kernel,
+     .aliases = nms_aliases,
+     .alias_count = OPS_COUNT(nms_aliases)},
 };
 OPS_TABLE(select);
 OPS_CASES(select) = {

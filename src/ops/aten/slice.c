@@ -251,12 +251,27 @@ static bool chunk_cases(ir_case *c, uint32_t number) {
 OPS_DECLARE(slice);
 const ir_op ops_slice[] = {
     /* (x, starts, ends, axes?, steps?): i64 vectors of equal length; axes are 0, 1, ... and steps 1 when absent */
-    {OPERATOR(aten, slice), .min_in = 3, .max_in = 5, .out_count = 1, .strings = 1, .flags = IR_OP_VIEW,
-     .infer = infer_slice, .reference = slice_reference, .view = slice_view},
+    {.id = OPERATOR(aten, slice),
+     .min_in = 3,
+     .max_in = 5,
+     .out_count = 1,
+     .strings = 1,
+     .flags = IR_OP_VIEW,
+     .infer = infer_slice,
+     .reference = slice_reference,
+     .view = slice_view},
     /* (x): piece `index` of `parts` along dim, of ceil(size / parts) elements but for the last; even: all must be equal
      */
-    {OPERATOR(td, chunk), .min_in = 1, .max_in = 1, .out_count = 1, .strings = 1, .flags = IR_OP_VIEW,
-     .attrs = chunk_attrs, .attr_count = OPS_COUNT(chunk_attrs), .infer = infer_chunk, .reference = chunk_reference,
+    {.id = OPERATOR(td, chunk),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .strings = 1,
+     .flags = IR_OP_VIEW,
+     .attrs = chunk_attrs,
+     .attr_count = OPS_COUNT(chunk_attrs),
+     .infer = infer_chunk,
+     .reference = chunk_reference,
      .view = chunk_view},
 };
 OPS_TABLE(slice);

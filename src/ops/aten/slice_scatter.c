@@ -70,8 +70,15 @@ OPS_DECLARE(slice_scatter);
 const ir_op ops_slice_scatter[] = {
     /* (x, src, start, end, step?): x with x[start:end:step] along dim replaced by src; bounds of one element, as
      * Python's */
-    {OPERATOR(aten, slice_scatter), .min_in = 4, .max_in = 5, .out_count = 1, .strings = 3, .flags = IR_OP_IN_PLACE,
-     .attrs = attrs, .attr_count = OPS_COUNT(attrs), .infer = infer_slice_scatter,
+    {.id = OPERATOR(aten, slice_scatter),
+     .min_in = 4,
+     .max_in = 5,
+     .out_count = 1,
+     .strings = 3,
+     .flags = IR_OP_IN_PLACE,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .infer = infer_slice_scatter,
      .reference = slice_scatter_reference},
 };
 OPS_TABLE(slice_scatter);

@@ -401,23 +401,54 @@ static const ir_alias unique_aliases[] = {{"onnx", "Unique", 11, "axis=dim"}};
 OPS_DECLARE(sort);
 const ir_op ops_sort[] = {
     /* (x, k) -> values, positions: the k largest (or smallest) along dim, always in order; of equal ones the first */
-    {OPERATOR(aten, topk), .min_in = 2, .max_in = 2, .out_count = 2, .attrs = topk_attrs,
-     .attr_count = OPS_COUNT(topk_attrs), .infer = infer_topk, .reference = topk_reference, .kernel = order_kernel,
+    {.id = OPERATOR(aten, topk),
+     .min_in = 2,
+     .max_in = 2,
+     .out_count = 2,
+     .attrs = topk_attrs,
+     .attr_count = OPS_COUNT(topk_attrs),
+     .infer = infer_topk,
+     .reference = topk_reference,
+     .kernel = order_kernel,
      .flops = sort_flops},
     /* (x) -> values, positions; stable */
-    {OPERATOR(aten, sort), .min_in = 1, .max_in = 1, .out_count = 2, .attrs = sort_attrs,
-     .attr_count = OPS_COUNT(sort_attrs), .infer = infer_sort, .reference = sort_reference, .kernel = order_kernel,
+    {.id = OPERATOR(aten, sort),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 2,
+     .attrs = sort_attrs,
+     .attr_count = OPS_COUNT(sort_attrs),
+     .infer = infer_sort,
+     .reference = sort_reference,
+     .kernel = order_kernel,
      .flops = sort_flops},
     /* (x) -> the different elements (slices along dim, where there is one), position of the first of each, for each
      * item the number of its kind, members of each kind. sorted: by value, else by first position. consecutive: each
      * run of equal neighbours is a kind. */
-    {OPERATOR(td, unique), .min_in = 1, .max_in = 1, .out_count = 4, .strings = 1, .flags = IR_OP_DEFINES,
-     .attrs = unique_attrs, .attr_count = OPS_COUNT(unique_attrs), .infer = infer_unique, .reference = unique_reference,
-     .flops = sort_flops, .aliases = unique_aliases, .alias_count = OPS_COUNT(unique_aliases)},
+    {.id = OPERATOR(td, unique),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 4,
+     .strings = 1,
+     .flags = IR_OP_DEFINES,
+     .attrs = unique_attrs,
+     .attr_count = OPS_COUNT(unique_attrs),
+     .infer = infer_unique,
+     .reference = unique_reference,
+     .flops = sort_flops,
+     .aliases = unique_aliases,
+     .alias_count = OPS_COUNT(unique_aliases)},
     /* (x) -> values, positions: the most frequent element along dim, which stays with one element; of equally frequent
      * ones the least, of equal ones the last */
-    {OPERATOR(aten, mode), .min_in = 1, .max_in = 1, .out_count = 2, .attrs = mode_attrs,
-     .attr_count = OPS_COUNT(mode_attrs), .infer = infer_mode, .reference = mode_reference, .flops = sort_flops},
+    {.id = OPERATOR(aten, mode),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 2,
+     .attrs = mode_attrs,
+     .attr_count = OPS_COUNT(mode_attrs),
+     .infer = infer_mode,
+     .reference = mode_reference,
+     .flops = sort_flops},
 };
 OPS_TABLE(sort);
 OPS_CASES(sort) = {

@@ -121,8 +121,16 @@ static const ir_alias aliases[] = {{"onnx", "TfIdfVectorizer", 9, "pool_int64s=p
 
 OPS_DECLARE(tfidf);
 const ir_op ops_tfidf[] = {
-    {OPERATOR(td, tfidf), .min_in = 1, .max_in = 1, .out_count = 1, .attrs = attrs, .attr_count = OPS_COUNT(attrs),
-     .infer = infer, .reference = reference, .aliases = aliases, .alias_count = OPS_COUNT(aliases)},
+    {.id = OPERATOR(td, tfidf),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .infer = infer,
+     .reference = reference,
+     .aliases = aliases,
+     .alias_count = OPS_COUNT(aliases)},
 };
 OPS_TABLE(tfidf);
 OPS_CASES(tfidf) = {

@@ -262,33 +262,70 @@ static bool lower_isinf(const ir_kernel_query *query, loop_build *b) {
 #define ALIASES(NAME, SINCE) .aliases = NAME##_aliases, .alias_count = (SINCE) ? 1 : 0
 /* Kernels may take results below this for 0. */
 #define FLUSHED 1e-30f
-#define FLOAT_PARTS(NAME, SINCE)                                                                               \
-  OPERATOR(aten, NAME), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
-                                    .rtol = 1e-6f, .atol = FLUSHED, ALIASES(NAME, SINCE)
+#define FLOAT_PARTS(NAME, SINCE)                                                                                     \
+  .id = OPERATOR(aten, NAME), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = NAME##_reference, \
+  .rtol = 1e-6f, .atol = FLUSHED, ALIASES(NAME, SINCE)
 #define PLAIN_ROW(NAME, F, ALIAS, SINCE) {FLOAT_PARTS(NAME, SINCE), .lower = ops_lower_##NAME},
 #define FLOAT_ROW(NAME, F, ALIAS, SINCE) \
   {FLOAT_PARTS(NAME, SINCE), .kernel = ops_kernel_##NAME, .lower = ops_lower_##NAME},
-#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE)          \
-  {OPERATOR(aten, NAME),          ONE_TO_ONE,                  \
-   .flags = UNARY_FLAGS,          .infer = INFER,              \
-   .reference = NAME##_reference, .kernel = ops_kernel_##NAME, \
-   .lower = ops_lower_##NAME,     ALIASES(NAME, SINCE)},
+#define EXACT_ROW(NAME, INFER, F, I, S, ALIAS, SINCE) \
+  {.id = OPERATOR(aten, NAME),                        \
+   ONE_TO_ONE,                                        \
+   .flags = UNARY_FLAGS,                              \
+   .infer = INFER,                                    \
+   .reference = NAME##_reference,                     \
+   .kernel = ops_kernel_##NAME,                       \
+   .lower = ops_lower_##NAME,                         \
+   ALIASES(NAME, SINCE)},
 OPS_DECLARE(unary);
 const ir_op ops_unary[] = {
-    PLAIN_LIST(PLAIN_ROW) FLOAT_LIST(FLOAT_ROW) EXACT_LIST(EXACT_ROW){
-        OPERATOR(aten, sqrt), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = sqrt_reference,
-        .kernel = ops_kernel_sqrt, .lower = ops_lower_sqrt, ALIASES(sqrt, 1)},
-    {OPERATOR(td, softsign), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_float, .reference = softsign_reference,
-     .kernel = ops_kernel_softsign, .lower = ops_lower_softsign, .rtol = 1e-6f, ALIASES(softsign, 1)},
-    {OPERATOR(aten, isnan), ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .infer = ops_infer_same_bool,
-     .reference = isnan_reference, .lower = lower_isnan, ALIASES(isnan, 1)},
-    {OPERATOR(aten, isinf), ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .attrs = isinf_attrs,
-     .attr_count = OPS_COUNT(isinf_attrs), .infer = ops_infer_same_bool, .reference = isinf_reference,
-     .lower = lower_isinf, ALIASES(isinf, 1)},
-    {OPERATOR(aten, logical_not), ONE_TO_ONE, .flags = IR_OP_ELEMENTWISE, .infer = ops_infer_same_bool,
-     .reference = not_reference, .lower = lower_not, ALIASES(not, 1)},
-    {OPERATOR(aten, bitwise_not), ONE_TO_ONE, .flags = UNARY_FLAGS, .infer = infer_bits,
-     .reference = bitwise_not_reference, .lower = ops_lower_bitwise_not, ALIASES(bitwise_not, 1)},
+    PLAIN_LIST(PLAIN_ROW) FLOAT_LIST(FLOAT_ROW) EXACT_LIST(EXACT_ROW){.id = OPERATOR(aten, sqrt),
+                                                                      ONE_TO_ONE,
+                                                                      .flags = UNARY_FLAGS,
+                                                                      .infer = infer_float,
+                                                                      .reference = sqrt_reference,
+                                                                      .kernel = ops_kernel_sqrt,
+                                                                      .lower = ops_lower_sqrt,
+                                                                      ALIASES(sqrt, 1)},
+    {.id = OPERATOR(td, softsign),
+     ONE_TO_ONE,
+     .flags = UNARY_FLAGS,
+     .infer = infer_float,
+     .reference = softsign_reference,
+     .kernel = ops_kernel_softsign,
+     .lower = ops_lower_softsign,
+     .rtol = 1e-6f,
+     ALIASES(softsign, 1)},
+    {.id = OPERATOR(aten, isnan),
+     ONE_TO_ONE,
+     .flags = IR_OP_ELEMENTWISE,
+     .infer = ops_infer_same_bool,
+     .reference = isnan_reference,
+     .lower = lower_isnan,
+     ALIASES(isnan, 1)},
+    {.id = OPERATOR(aten, isinf),
+     ONE_TO_ONE,
+     .flags = IR_OP_ELEMENTWISE,
+     .attrs = isinf_attrs,
+     .attr_count = OPS_COUNT(isinf_attrs),
+     .infer = ops_infer_same_bool,
+     .reference = isinf_reference,
+     .lower = lower_isinf,
+     ALIASES(isinf, 1)},
+    {.id = OPERATOR(aten, logical_not),
+     ONE_TO_ONE,
+     .flags = IR_OP_ELEMENTWISE,
+     .infer = ops_infer_same_bool,
+     .reference = not_reference,
+     .lower = lower_not,
+     ALIASES(not, 1)},
+    {.id = OPERATOR(aten, bitwise_not),
+     ONE_TO_ONE,
+     .flags = UNARY_FLAGS,
+     .infer = infer_bits,
+     .reference = bitwise_not_reference,
+     .lower = ops_lower_bitwise_not,
+     ALIASES(bitwise_not, 1)},
 };
 OPS_TABLE(unary);
 #define FLOAT_CASES(NAME, ...) {OP_aten_##NAME, float_cases},

@@ -176,10 +176,19 @@ static bool attention_cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(attention_tokens);
 const ir_op ops_attention_tokens[] = {
-    {OPERATOR(td, attention), .min_in = 3, .max_in = 5, .out_count = 1, .attrs = attention_attrs,
-     .attr_count = OPS_COUNT(attention_attrs), .by_sample = 1 << Q | 1 << K | 1 << V | 1 << MASK | 1 << MORE,
-     .infer = infer_attention, .reference = attention_reference, .kernel = attention_kernel, .flops = attention_flops,
-     .rtol = 1e-4f, .atol = 1e-5f},
+    {.id = OPERATOR(td, attention),
+     .min_in = 3,
+     .max_in = 5,
+     .out_count = 1,
+     .attrs = attention_attrs,
+     .attr_count = OPS_COUNT(attention_attrs),
+     .by_sample = 1 << Q | 1 << K | 1 << V | 1 << MASK | 1 << MORE,
+     .infer = infer_attention,
+     .reference = attention_reference,
+     .kernel = attention_kernel,
+     .flops = attention_flops,
+     .rtol = 1e-4f,
+     .atol = 1e-5f},
 };
 OPS_TABLE(attention_tokens);
 OPS_CASES(attention_tokens) = {

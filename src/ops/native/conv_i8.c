@@ -157,9 +157,18 @@ static bool cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(conv_i8);
 const ir_op ops_conv_i8[] = {
-    {OPERATOR(td, conv_i8), .min_in = 2, .max_in = KERN_CHAIN_END, .out_count = BASE_PROGRAM_OUTS, .flags = IR_OP_CHAIN,
-     .attrs = attrs, .attr_count = OPS_COUNT(attrs), .by_sample = 1 | RESIDUAL | CHAIN, .infer = infer,
-     .reference = reference, .kernel = kernel, .flops = ops_flops_conv},
+    {.id = OPERATOR(td, conv_i8),
+     .min_in = 2,
+     .max_in = KERN_CHAIN_END,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .by_sample = 1 | RESIDUAL | CHAIN,
+     .infer = infer,
+     .reference = reference,
+     .kernel = kernel,
+     .flops = ops_flops_conv},
 };
 OPS_TABLE(conv_i8);
 OPS_CASES(conv_i8) = {

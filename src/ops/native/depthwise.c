@@ -195,10 +195,20 @@ static bool cases_depthwise_conv(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(depthwise);
 const ir_op ops_depthwise[] = {
-    {OPERATOR(td, depthwise_conv), .min_in = 2, .max_in = KERN_CHAIN_END, .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN, .attrs = depthwise_attrs, .attr_count = OPS_COUNT(depthwise_attrs),
-     .by_sample = 1 | RESIDUAL | CHAIN, .infer = infer_depthwise_conv, .reference = depthwise_conv_reference,
-     .kernel = depthwise_conv_kernel, .flops = ops_flops_conv, .rtol = 1e-4f, .atol = 1e-4f},
+    {.id = OPERATOR(td, depthwise_conv),
+     .min_in = 2,
+     .max_in = KERN_CHAIN_END,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = depthwise_attrs,
+     .attr_count = OPS_COUNT(depthwise_attrs),
+     .by_sample = 1 | RESIDUAL | CHAIN,
+     .infer = infer_depthwise_conv,
+     .reference = depthwise_conv_reference,
+     .kernel = depthwise_conv_kernel,
+     .flops = ops_flops_conv,
+     .rtol = 1e-4f,
+     .atol = 1e-4f},
 };
 OPS_TABLE(depthwise);
 OPS_CASES(depthwise) = {

@@ -309,10 +309,20 @@ static bool cases_expand_depthwise(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(expand_depthwise);
 const ir_op ops_expand_depthwise[] = {
-    {OPERATOR(td, expand_depthwise), .min_in = 2, .max_in = KERN_EXPAND_END + BASE_PROGRAM_OPERANDS - 1,
-     .out_count = BASE_PROGRAM_OUTS, .flags = IR_OP_CHAIN, .attrs = expand_attrs, .attr_count = OPS_COUNT(expand_attrs),
-     .by_sample = 1 | RESIDUAL | CHAIN, .infer = infer_expand_depthwise, .reference = expand_depthwise_reference,
-     .kernel = expand_depthwise_kernel, .flops = flops_expand_depthwise, .rtol = 1e-4f, .atol = 1e-4f},
+    {.id = OPERATOR(td, expand_depthwise),
+     .min_in = 2,
+     .max_in = KERN_EXPAND_END + BASE_PROGRAM_OPERANDS - 1,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = expand_attrs,
+     .attr_count = OPS_COUNT(expand_attrs),
+     .by_sample = 1 | RESIDUAL | CHAIN,
+     .infer = infer_expand_depthwise,
+     .reference = expand_depthwise_reference,
+     .kernel = expand_depthwise_kernel,
+     .flops = flops_expand_depthwise,
+     .rtol = 1e-4f,
+     .atol = 1e-4f},
 };
 OPS_TABLE(expand_depthwise);
 OPS_CASES(expand_depthwise) = {

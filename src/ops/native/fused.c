@@ -208,8 +208,12 @@ static bool fused_rows_cases(ir_case *c, uint32_t number) {
   .flops = fused_flops, .rtol = 1e-5f, .atol = 1e-6f
 OPS_DECLARE(fused);
 const ir_op ops_fused[] = {
-    {OPERATOR(td, fused), .min_in = 0, PARTS, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE | IR_OP_LOOP},
-    {OPERATOR(td, fused_rows), .min_in = 0, PARTS, .flags = IR_OP_LOOP, .by_sample = UINT8_MAX,
+    {.id = OPERATOR(td, fused), .min_in = 0, PARTS, .flags = IR_OP_ELEMENTWISE | IR_OP_IN_PLACE | IR_OP_LOOP},
+    {.id = OPERATOR(td, fused_rows),
+     .min_in = 0,
+     PARTS,
+     .flags = IR_OP_LOOP,
+     .by_sample = UINT8_MAX,
      .keeps_samples = rows_keep_samples},
 };
 OPS_TABLE(fused);

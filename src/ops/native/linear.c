@@ -209,10 +209,20 @@ static bool cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(linear);
 const ir_op ops_linear[] = {
-    {OPERATOR(td, linear), .min_in = 2, .max_in = KERN_CHAIN_END, .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN | IR_OP_FRONT, .attrs = attrs, .attr_count = OPS_COUNT(attrs),
-     .by_sample = 1 | RESIDUAL | CHAIN, .infer = infer, .reference = reference, .kernel = kernel,
-     .flops = ops_flops_linear, .rtol = 1e-4f, .atol = 1e-4f},
+    {.id = OPERATOR(td, linear),
+     .min_in = 2,
+     .max_in = KERN_CHAIN_END,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN | IR_OP_FRONT,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .by_sample = 1 | RESIDUAL | CHAIN,
+     .infer = infer,
+     .reference = reference,
+     .kernel = kernel,
+     .flops = ops_flops_linear,
+     .rtol = 1e-4f,
+     .atol = 1e-4f},
 };
 OPS_TABLE(linear);
 OPS_CASES(linear) = {

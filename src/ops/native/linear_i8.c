@@ -69,9 +69,19 @@ static bool cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(linear_i8);
 const ir_op ops_linear_i8[] = {
-    {OPERATOR(td, linear_i8), .min_in = 2, .max_in = KERN_CHAIN_END, .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN, .attrs = attrs, .attr_count = OPS_COUNT(attrs), .infer = infer, .reference = reference,
-     .kernel = kernel, .flops = ops_flops_linear, .rtol = 1e-5f, .atol = 1e-5f},
+    {.id = OPERATOR(td, linear_i8),
+     .min_in = 2,
+     .max_in = KERN_CHAIN_END,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .infer = infer,
+     .reference = reference,
+     .kernel = kernel,
+     .flops = ops_flops_linear,
+     .rtol = 1e-5f,
+     .atol = 1e-5f},
 };
 OPS_TABLE(linear_i8);
 OPS_CASES(linear_i8) = {

@@ -64,9 +64,20 @@ static bool cases(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(mix);
 const ir_op ops_mix[] = {
-    {OPERATOR(td, mix), .min_in = IN_END, .max_in = IN_END + BASE_PROGRAM_OPERANDS - 1, .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN, .attrs = attrs, .attr_count = OPS_COUNT(attrs), .by_sample = UINT8_MAX & ~(1 << IN_W),
-     .infer = infer, .reference = reference, .kernel = kernel, .flops = flops, .rtol = 1e-4f, .atol = 1e-4f},
+    {.id = OPERATOR(td, mix),
+     .min_in = IN_END,
+     .max_in = IN_END + BASE_PROGRAM_OPERANDS - 1,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = attrs,
+     .attr_count = OPS_COUNT(attrs),
+     .by_sample = UINT8_MAX & ~(1 << IN_W),
+     .infer = infer,
+     .reference = reference,
+     .kernel = kernel,
+     .flops = flops,
+     .rtol = 1e-4f,
+     .atol = 1e-4f},
 };
 OPS_TABLE(mix);
 OPS_CASES(mix) = {

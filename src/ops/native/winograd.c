@@ -347,10 +347,20 @@ static bool cases_winograd_conv(ir_case *c, uint32_t number) {
 
 OPS_DECLARE(winograd);
 const ir_op ops_winograd[] = {
-    {OPERATOR(td, winograd_conv), .min_in = 2, .max_in = KERN_CHAIN_END, .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN, .attrs = winograd_attrs, .attr_count = OPS_COUNT(winograd_attrs),
-     .by_sample = 1 | RESIDUAL | CHAIN, .infer = infer_winograd_conv, .reference = winograd_conv_reference,
-     .kernel = winograd_conv_kernel, .flops = ops_flops_conv, .rtol = 1e-4f, .atol = 1e-3f},
+    {.id = OPERATOR(td, winograd_conv),
+     .min_in = 2,
+     .max_in = KERN_CHAIN_END,
+     .out_count = BASE_PROGRAM_OUTS,
+     .flags = IR_OP_CHAIN,
+     .attrs = winograd_attrs,
+     .attr_count = OPS_COUNT(winograd_attrs),
+     .by_sample = 1 | RESIDUAL | CHAIN,
+     .infer = infer_winograd_conv,
+     .reference = winograd_conv_reference,
+     .kernel = winograd_conv_kernel,
+     .flops = ops_flops_conv,
+     .rtol = 1e-4f,
+     .atol = 1e-3f},
 };
 OPS_TABLE(winograd);
 OPS_CASES(winograd) = {

@@ -2,8 +2,9 @@
 """The walls between the rooms of src/, as the table of docs/design.md section 2 draws them: check_layers.py [BUILD].
 
 From the text: a room includes only the rooms that its row allows, never another room's private header (`_priv.h`), and has
-a header of its own name and a README of at most 15 lines. Apps use base, sys, fmt and apps/common, none
-another's files; examples use the public header alone.
+a header of its own name and a README, at most 15 lines of which say what it holds; how it works comes under a second
+heading, in at most 100 lines. Apps use base, sys, fmt and apps/common, none another's files; examples use the public
+header alone.
 From the objects of the release build in BUILD: a room needs symbols only of rooms that its row allows (so a plan runs from
 base, sys, kernels, plan and runtime alone), names what it exports with its prefix, and has no writable data; the shared
 library exports td_* and nothing else. Ends with a count of checks."""
@@ -13,7 +14,7 @@ import subprocess
 import sys
 
 SRC = pathlib.Path("src")
-README_LINES = 15
+README_LINES, README_HOW_LINES = 15, 100
 # What a plan needs to run: no compiler, no front end inside.
 RUN_ROOMS = {"base", "sys", "kernels", "plan", "runtime"}
 # Prefixes of exported symbols where they are not the room's own name. td_ is the public interface.
@@ -97,8 +98,11 @@ def room_problems(room):
     readme = folder / "README.md"
     if not readme.is_file():
         yield f"{readme} is missing"
-    elif len(readme.read_text().splitlines()) > README_LINES:
-        yield f"{readme} has more than {README_LINES} lines"
+    else:
+        what, _, how = readme.read_text().partition("\n## ")
+        for text, most, part in ((what, README_LINES, "what it holds"), (how, README_HOW_LINES, "how it works")):
+            if len(text.splitlines()) > most:
+                yield f"{readme} has more than {most} lines of {part}"
 
 
 def run(*command):

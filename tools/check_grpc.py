@@ -19,6 +19,20 @@ input %1 "y": f32[3]
 %2 = aten::add(%0, %1): f32[3]
 output "sum" %2
 """
+ENDLESS = """tdir 1
+input %0 "x": f32[n, 2]
+const %1: bool[] = {1}
+const %2: f32[] = {1}
+%3 = aten::gt(%0, %2): bool[n, 2]
+%4 = aten::any(%3) {dim = [0, 1], keepdim = false}: bool[]
+%5 = prim::Loop(-, %1, %0): f32[n, 2] {
+  block(%6: i64[], %7: f32[n, 2]) {
+    %8 = aten::cos(%7): f32[n, 2]
+    yield %4, %8
+  }
+}
+output "y" %5
+"""
 KSERVE = "/inference.GRPCInferenceService/"
 TORCH = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
 MANAGE = "/org.pytorch.serve.grpc.management.ManagementAPIsService/"
@@ -123,6 +137,25 @@ def check_torchserve(c):
     c.expect("of nothing", c.call(MANAGE + "DescribeModel"), "INVALID_ARGUMENT")
 
 
+def check_deadlines(c):
+    """Runs without an end are ended, so that the one thread computes for whoever comes next."""
+    def infer(x, limit=20, parameters=b""):
+        message = put(1, "endless") + parameters + put(5, put(1, "x") + put(2, "FP32") + put(3, varint(1) + varint(2)) +
+                                                       put(5, put(6, floats([0, x]))))
+        return c.channel.unary_unary(KSERVE + "ModelInfer").future(message, timeout=limit)
+    answers = lambda: c.expect("the next", isinstance(infer(1).result(), bytes), True)
+    c.expect("a deadline", infer(2, 0.3).code().name, "DEADLINE_EXCEEDED")
+    answers()
+    limit = put(4, put(1, "timeout") + put(2, put(2, 100000)))
+    c.expect("a limit of the request", infer(2, parameters=limit).code().name, "DEADLINE_EXCEEDED")
+    call = infer(2)
+    waiting = infer(2)
+    time.sleep(0.3)  # the first one runs
+    waiting.cancel()
+    call.cancel()
+    answers()
+
+
 def check_rest(c):
     """REST over HTTP/2, as curl speaks it."""
     url = f"http://127.0.0.1:{c.port}/v2"
@@ -187,12 +220,15 @@ def main():
     program = pathlib.Path(sys.argv[1]).resolve() / "treadle-serve"
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "net.tdir").write_text(GRAPH)
-        command = [program, "--port", "0", "--enable-model-api", "--most-bytes", "65536", "--model-store", ".", "add=net.tdir"]
+        pathlib.Path(folder, "endless.tdir").write_text(ENDLESS)
+        command = [program, "--port", "0", "--enable-model-api", "--most-bytes", "65536", "--model-store", ".", "--workers", "1",
+                   "add=net.tdir", "endless.tdir"]
         with serving(command, folder) as server:
             checks = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             check_kserve(checks)
             check_torchserve(checks)
             check_rest(checks)
+            check_deadlines(checks)
             server.terminate()
             checks.expect("the end", server.wait(20), 0)
         check_tls(checks, program, folder)

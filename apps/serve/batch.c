@@ -23,19 +23,22 @@ static td_status read_outputs(const td_model *model, td_session *session, td_ten
   return TD_OK;
 }
 
+/* `cancel`, `deadline_ns`: as td_run_options has them. */
 static td_status run(serve_version *v, td_session *session, const td_tensor *inputs, td_tensor *outputs,
-                     td_error *err) {
+                     const int32_t *cancel, uint64_t deadline_ns, td_error *err) {
+  const td_run_options limits = {.size = sizeof limits, .deadline_ns = deadline_ns, .cancel = cancel};
   TRY(clear(v->model, session, err));
   for (size_t i = 0; i < td_model_input_count(v->model); i++)
     if (inputs[i].data) TRY(td_session_set_input(session, i, &inputs[i], err));
-  TRY(td_session_run(session, err));
+  TRY(td_session_run_with(session, &limits, err));
   return read_outputs(v->model, session, outputs, err);
 }
 
 static void compute_alone(serve_job *job, td_session *session) {
   td_error err = {.offset = -1};
   td_tensor *outputs = base_new(job->arena, td_tensor, td_model_output_count(job->version->model) + 1);
-  td_status status = outputs ? run(job->version, session, job->inputs, outputs, &err) : base_no_memory(&err, "outputs");
+  td_status status = outputs ? TD_OK : base_no_memory(&err, "outputs");
+  if (status == TD_OK) status = run(job->version, session, job->inputs, outputs, &job->cancel, job->deadline_ns, &err);
   job->status = 200;
   if (status == TD_OK) status = job->protocol->write(job, outputs, &err);
   if (status != TD_OK) serve_fail(job, status, &err);
@@ -91,6 +94,20 @@ static bool slice(const td_tensor *outputs, td_tensor *own, size_t count, int64_
   return true;
 }
 
+/* As long as somebody waits for one of them. */
+static td_status run_group(serve_job **jobs, uint32_t count, td_session *session, const td_tensor *inputs,
+                           td_tensor *outputs, td_error *err) {
+  serve_group *group = base_new(jobs[0]->arena, serve_group, 1); /* lives as long as the jobs do */
+  uint64_t deadline = 0;
+  if (!group) return base_no_memory(err, "a batch");
+  for (uint32_t i = 0; i < count; i++)
+    if (jobs[i]->deadline_ns > deadline) deadline = jobs[i]->deadline_ns;
+  serve_begin_group(group, jobs, count);
+  const td_status status = run(jobs[0]->version, session, inputs, outputs, &group->cancel, deadline, err);
+  serve_end_group(jobs, count);
+  return status;
+}
+
 /* False: they have to be computed alone. */
 static bool compute_joined(serve_job **jobs, uint32_t count, td_session *session) {
   serve_version *v = jobs[0]->version;
@@ -100,7 +117,8 @@ static bool compute_joined(serve_job **jobs, uint32_t count, td_session *session
   td_tensor *all = base_new(jobs[0]->arena, td_tensor, outputs), *own = base_new(jobs[0]->arena, td_tensor, outputs);
   int64_t first = 0;
   if (!all || !own || join_inputs(jobs, count, inputs, joined, &err) != TD_OK || joined[0].dims[0] < 1) return false;
-  if (run(v, session, joined, all, &err) != TD_OK || !slice(all, own, outputs, joined[0].dims[0], 0, 0)) return false;
+  if (run_group(jobs, count, session, joined, all, &err) != TD_OK || !slice(all, own, outputs, joined[0].dims[0], 0, 0))
+    return false;
   for (uint32_t j = 0; j < count; j++) {
     const int64_t rows = jobs[j]->inputs[0].dims[0];
     slice(all, own, outputs, joined[0].dims[0], first, rows);
@@ -116,12 +134,17 @@ static bool compute_joined(serve_job **jobs, uint32_t count, td_session *session
 static bool prepare(serve_job *job) {
   td_error err = {.offset = -1};
   td_status status = TD_OK;
-  if (sys_clock_ns() > job->deadline_ns) {
-    serve_refuse(job, 504, "the request waited too long for its turn");
+  if (__atomic_load_n(&job->cancel, __ATOMIC_RELAXED)) {
+    serve_fail(job, TD_CANCELLED, &err);
     return false;
   }
   job->inputs = base_new(job->arena, td_tensor, td_model_input_count(job->version->model) + 1);
-  status = job->inputs ? job->protocol->read(job, &err) : base_no_memory(&err, "inputs");
+  if (sys_clock_ns() <= job->deadline_ns)
+    status = job->inputs ? job->protocol->read(job, &err) : base_no_memory(&err, "inputs");
+  if (status == TD_OK && sys_clock_ns() > job->deadline_ns) {
+    serve_refuse(job, 504, "the request waited too long for its turn");
+    return false;
+  }
   if (status != TD_OK) serve_fail(job, status, &err);
   return status == TD_OK;
 }
@@ -175,7 +198,7 @@ static uint64_t time_rows(serve_version *v, td_session *session, int64_t rows) {
   const int trials = v->batch_size > 1 ? TRIALS : 1; /* with batches of one the time decides nothing */
   for (int trial = 0; status == TD_OK && trial < trials; trial++) {
     const uint64_t begin = sys_clock_ns();
-    status = run(v, session, in, out, &err);
+    status = run(v, session, in, out, NULL, 0, &err);
     const uint64_t took = sys_clock_ns() - begin;
     if (status == TD_OK && (!least || took < least)) least = took;
   }

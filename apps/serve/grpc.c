@@ -10,6 +10,7 @@ enum { MOST_TEXT = 4096, MOST_INPUTS = 256 };
 
 /* gRPC's statuses. */
 enum {
+  CANCELLED = 1,
   INVALID_ARGUMENT = 3,
   DEADLINE_EXCEEDED = 4,
   NOT_FOUND = 5,
@@ -26,10 +27,10 @@ enum {
 static const struct {
   int32_t http;
   uint32_t grpc;
-} statuses[] = {{400, INVALID_ARGUMENT},    {401, UNAUTHENTICATED}, {403, PERMISSION_DENIED},  {404, NOT_FOUND},
-                {405, FAILED_PRECONDITION}, {409, ALREADY_EXISTS},  {413, RESOURCE_EXHAUSTED}, {415, UNIMPLEMENTED},
-                {429, RESOURCE_EXHAUSTED},  {501, UNIMPLEMENTED},   {503, UNAVAILABLE},        {504, DEADLINE_EXCEEDED},
-                {507, RESOURCE_EXHAUSTED}};
+} statuses[] = {{400, INVALID_ARGUMENT},    {401, UNAUTHENTICATED},   {403, PERMISSION_DENIED},  {404, NOT_FOUND},
+                {405, FAILED_PRECONDITION}, {409, ALREADY_EXISTS},    {413, RESOURCE_EXHAUSTED}, {415, UNIMPLEMENTED},
+                {429, RESOURCE_EXHAUSTED},  {499, CANCELLED},         {501, UNIMPLEMENTED},      {503, UNAVAILABLE},
+                {504, DEADLINE_EXCEEDED},   {507, RESOURCE_EXHAUSTED}};
 
 uint32_t serve_grpc_status(const serve_job *job) {
   if (job->is_full) return RESOURCE_EXHAUSTED;
@@ -95,15 +96,7 @@ static bool health_check(serve_job *job) {
 
 /* The version that fields 1 and 2 name. */
 static bool find(serve_job *job, const char **texts) {
-  serve_version *v = texts[0] ? serve_find_version(job->server, texts[0], texts[1]) : NULL;
-  if (v) {
-    serve_keep(v);
-    job->version = v;
-    return true;
-  }
-  serve_refuse(job, 404, "there is no model called %s%s%s", texts[0] ? texts[0] : "nothing",
-               texts[1] ? " of version " : "", texts[1] ? texts[1] : "");
-  return false;
+  return serve_find(job, texts[0] ? texts[0] : "", texts[1]) != NULL;
 }
 
 static bool model_ready(serve_job *job) {
@@ -297,6 +290,26 @@ static td_status read_input(serve_job *job, fmt_wire message, fmt_wire *raws, fo
   return TD_OK;
 }
 
+/* The parameter `timeout`, in microseconds, as Triton's clients give it. */
+static td_status read_parameter(serve_job *job, fmt_wire entry, td_error *err) {
+  base_str key = {NULL, 0};
+  uint64_t limit = 0;
+  while (fmt_wire_more(&entry)) {
+    fmt_field f, inner;
+    fmt_wire value;
+    TRY(fmt_wire_next(&entry, &f, err));
+    if (f.number == 1) TRY(fmt_field_str(&f, "a parameter", &key, err));
+    if (f.number != 2) continue;
+    TRY(fmt_field_message(&f, "a parameter", &value, err));
+    while (fmt_wire_more(&value)) {
+      TRY(fmt_wire_next(&value, &inner, err));
+      if ((inner.number == 2 || inner.number == 5) && inner.type == FMT_VARINT) limit = inner.value; /* u/int64_param */
+    }
+  }
+  if (base_str_is(key, "timeout") && limit < SERVE_MOST_TIMEOUT_US) serve_limit(job, limit * 1000u);
+  return TD_OK;
+}
+
 static td_status read_request(serve_job *job, td_error *err) {
   fmt_wire w = fmt_wire_of(job->body, job->count), raws = w;
   base_str raw;
@@ -305,8 +318,10 @@ static td_status read_request(serve_job *job, td_error *err) {
     fmt_field f;
     fmt_wire message;
     TRY(fmt_wire_next(&w, &f, err));
-    if (f.number != 5) continue;
+    if (f.number != 4 && f.number != 5) continue;
     TRY(fmt_field_message(&f, "an input", &message, err));
+    if (f.number == 4) TRY(read_parameter(job, message, err));
+    if (f.number == 4) continue;
     TRY(read_input(job, message, &raws, &seen, err));
   }
   return next_raw(&raws, &raw, err) ? bad(err, NULL, "there are more raw contents than inputs") : TD_OK;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 6, FIRST_BODY = 4096 };
+enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 6 };
 
 typedef struct stream {
   serve_job job;
@@ -48,6 +48,7 @@ static void unlink_stream(stream *s) {
   h->streams--;
   h->waiting -= s->job.cap;
   s->h = NULL;
+  if (s->in_flight) serve_cancel(&s->job);
 }
 
 /* ---- replies ---- */
@@ -146,24 +147,12 @@ static void respond(serve_job *job) {
 
 /* ---- requests ---- */
 
+/* Bodies of all streams together are bounded, too. */
 static bool add_body(stream *s, const uint8_t *bytes, size_t count) {
-  serve_job *job = &s->job;
-  const size_t most = (size_t)job->server->options.most_bytes;
-  if (count > most - job->count) return false;
-  if (count > job->cap - job->count) {
-    const size_t wanted = base_max_size(base_max_size(job->cap * 2, job->count + count), FIRST_BODY);
-    if (s->h->waiting + wanted > 2 * most + WINDOW) return false;
-    char *longer = base_alloc(&base_libc_allocator, wanted);
-    if (!longer) return false;
-    if (job->count) memcpy(longer, job->body, job->count);
-    base_free(&base_libc_allocator, job->body, job->cap);
-    s->h->waiting += wanted - job->cap;
-    job->body = longer;
-    job->cap = wanted;
-  }
-  memcpy(job->body + job->count, bytes, count);
-  job->count += count;
-  return true;
+  const size_t all = 2 * (size_t)s->job.server->options.most_bytes + WINDOW, before = s->job.cap;
+  const bool added = serve_add_body(&s->job, bytes, count, s->h->waiting < all ? all - s->h->waiting : 0);
+  s->h->waiting += s->job.cap - before;
+  return added;
 }
 
 /* The body is a message without its head. False: it is refused. */
@@ -255,7 +244,10 @@ static uint64_t timeout_of(base_str text) {
   if (text.length < 2 || text.length > 9 || !base_str_int((base_str){text.at, text.length - 1}, &value) || value < 0)
     return 0;
   for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-    if (units[i].unit == text.at[text.length - 1]) return (uint64_t)value * units[i].ns + 1;
+    if (units[i].unit == text.at[text.length - 1]) {
+      const uint64_t most = UINT64_MAX / 4 / units[i].ns; /* added to the time it is now */
+      return ((uint64_t)value < most ? (uint64_t)value : most) * units[i].ns + 1;
+    }
   return 0;
 }
 

@@ -255,6 +255,7 @@ const char *http_reason(int32_t status) {
               {415, "Unsupported Media Type"},
               {417, "Expectation Failed"},
               {431, "Request Header Fields Too Large"},
+              {499, "Client Closed Request"},
               {500, "Internal Server Error"},
               {501, "Not Implemented"},
               {503, "Service Unavailable"},

@@ -22,6 +22,7 @@ void serve_configure(serve_version *v, const serve_config *c) {
   if (c->batch >= 0) v->batch_size = (uint32_t)c->batch;
   if (c->delay_ms >= 0) v->delay_ms = (uint64_t)c->delay_ms;
   if (c->timeout_s >= 0) v->limit_ns = (uint64_t)c->timeout_s * 1000000000u;
+  if (c->client_ms >= 0) v->client_ms = (uint64_t)c->client_ms;
   if (c->queue >= 0) v->queue_limit = (uint32_t)c->queue;
 }
 
@@ -40,8 +41,8 @@ static serve_version *new_version(serve_server *server, const char *name, const 
   v->idle = base_alloc(&base_libc_allocator, SERVE_MOST_WORKERS * sizeof *v->idle);
   v->batch_rows = 1;
   const serve_options *o = &server->options;
-  serve_configure(v,
-                  &(serve_config){o->start_workers, o->start_workers, o->batch, o->delay_ms, o->timeout_s, o->queue});
+  serve_configure(
+      v, &(serve_config){o->start_workers, o->start_workers, o->batch, o->delay_ms, o->timeout_s, o->queue, -1});
   if (v->name && v->url && v->idle) return v;
   serve_free_version(v);
   return NULL;

@@ -14,14 +14,7 @@
 
 #include "h2.h"
 
-enum {
-  CONNECTIONS = 1024,
-  FIRST_BODY = 65536,
-  READ_SECONDS = 30,
-  IDLE_SECONDS = 75,
-  STREAM_SECONDS = 86400,
-  SWEEP_MS = 200
-};
+enum { CONNECTIONS = 1024, READ_SECONDS = 30, IDLE_SECONDS = 75, STREAM_SECONDS = 86400, SWEEP_MS = 200 };
 
 typedef struct connection {
   serve_channel channel; /* fd -1: free */
@@ -57,7 +50,7 @@ typedef struct loop {
 static void watch(loop *l, connection *c, uint32_t events, uint64_t seconds) {
   struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = c};
   if ((events & EPOLLIN) && serve_buffered(&c->channel)) c->channel.reads_on_write = true;
-  if (c->channel.reads_on_write) event.events |= EPOLLOUT;
+  if ((events & EPOLLIN) && c->channel.reads_on_write) event.events |= EPOLLOUT;
   c->until_ns = sys_clock_ns() + seconds * 1000000000u;
   epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->channel.fd, &event);
 }
@@ -151,33 +144,19 @@ static void answer(loop *l, connection *c) {
     begin_reply(l, c);
   } else if (!describe_request(c, job) || serve_route(job)) {
     begin_reply(l, c);
+  } else {
+    watch(l, c, EPOLLRDHUP, READ_SECONDS); /* only whether the client goes */
   }
-}
-
-static bool add_body(loop *l, serve_job *job, const char *bytes, size_t count) {
-  if (count > (size_t)l->server->options.most_bytes - job->count) return false;
-  if (count > job->cap - job->count) {
-    const size_t wanted = base_max_size(base_max_size(job->cap * 2, job->count + count), FIRST_BODY);
-    char *fresh = base_alloc(&base_libc_allocator, wanted);
-    if (!fresh) return false;
-    if (job->count) memcpy(fresh, job->body, job->count);
-    base_free(&base_libc_allocator, job->body, job->cap);
-    job->body = fresh;
-    job->cap = wanted;
-  }
-  if (count) memcpy(job->body + job->count, bytes, count);
-  job->count += count;
-  return true;
 }
 
 /* Moves what is there of the body behind the head to the job. Positive: it is all there; negative: -STATUS. */
-static int32_t take_body(loop *l, connection *c) {
+static int32_t take_body(connection *c) {
   size_t at = c->used;
   int32_t status = 0;
   if (!c->head.chunked) {
     const uint64_t left = c->head.length - c->job.count;
     const size_t there = c->count - at, part = there < left ? there : (size_t)left;
-    if (!add_body(l, &c->job, c->in + at, part)) return -413;
+    if (!serve_add_body(&c->job, c->in + at, part, SIZE_MAX)) return -413;
     at += part;
     status = c->job.count == c->head.length;
   }
@@ -189,7 +168,7 @@ static int32_t take_body(loop *l, connection *c) {
     if (step == HTTP_BAD) return -400;
     if (step == HTTP_MORE) break;
     if (step == HTTP_END) status = 1;
-    else if (!add_body(l, &c->job, data.at, data.length)) return -413;
+    else if (!serve_add_body(&c->job, data.at, data.length, SIZE_MAX)) return -413;
   }
   memmove(c->in + c->used, c->in + at, c->count - at);
   c->count -= at - c->used;
@@ -225,7 +204,7 @@ static void advance(loop *l, connection *c) {
     }
     c->state = READ_BODY;
   }
-  const int32_t status = take_body(l, c);
+  const int32_t status = take_body(c);
   if (status < 0) refuse(l, c, -status);
   else if (status > 0) answer(l, c);
   else watch(l, c, EPOLLIN, READ_SECONDS);
@@ -370,12 +349,20 @@ static void take_done(loop *l) {
   }
 }
 
+/* The client has closed its side: it waits for no reply. */
+static void give_up(connection *c) {
+  c->close_after = true;
+  serve_cancel(&c->job);
+}
+
 static void handle(loop *l, const struct epoll_event *event) {
   connection *c = event->data.ptr;
   int *listener = event->data.ptr;
   if (listener >= l->listeners && listener < l->listeners + SERVE_ADDRESSES)
     accept_one(l, (int)(listener - l->listeners));
   else if (event->data.ptr == &l->server->done_event) take_done(l);
+  else if (c->channel.fd < 0) return; /* dropped by an event before this one */
+  else if (c->state == COMPUTE) give_up(c);
   else if (c->channel.reads_on_write && c->state != WRITE) receive(l, c);
   else if (c->state == STREAMS && !(event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))) send_streams(l, c);
   else if (c->state == WRITE) write_more(l, c);
@@ -387,6 +374,9 @@ static void handle(loop *l, const struct epoll_event *event) {
 static void sweep(loop *l) {
   const uint64_t now = sys_clock_ns();
   l->swept_ns = now;
+  if (l->resting && !l->closing) ask_listeners(l, false); /* others may have had the descriptors */
+  for (uint32_t i = 0; i < l->server->model_count; i++)
+    for (uint32_t j = 0; j < l->server->models[i]->count; j++) serve_expire(l->server->models[i]->versions[j]);
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
     if (now > c->until_ns || (l->closing && c->state == READ_HEAD && c->count == 0)) drop(l, c);

@@ -37,16 +37,6 @@ static bool number_of(serve_job *job, const char *name, int64_t low, int64_t hig
   return false;
 }
 
-static serve_version *find(serve_job *job, char **parts) {
-  serve_version *v = serve_find_version(job->server, parts[0], parts[1]);
-  if (!v && !serve_find_model(job->server, parts[0]))
-    serve_refuse_as(job, 404, "ModelNotFoundException", "Model not found: %s", parts[0]);
-  else if (!v)
-    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "Model version: %s does not exist for model: %s",
-                    parts[1], parts[0]);
-  return v;
-}
-
 /* ---- register ---- */
 
 static void load(serve_job *job) {
@@ -156,7 +146,7 @@ static void scaled(serve_job *job) {
 
 bool serve_scale_workers(serve_job *job, char **parts) {
   int64_t least, most;
-  serve_version *v = find(job, parts);
+  serve_version *v = serve_find(job, parts[0], parts[1]);
   if (!v || !number_of(job, "min_worker", 0, SERVE_MOST_WORKERS, 1, &least)) return true;
   if (!number_of(job, "max_worker", 0, SERVE_MOST_WORKERS, least, &most)) return true;
   if (most < least) {
@@ -171,8 +161,6 @@ bool serve_scale_workers(serve_job *job, char **parts) {
   o->workers = (uint32_t)most;
   v->min_workers = (uint32_t)least;
   v->max_workers = (uint32_t)most;
-  serve_keep(v);
-  job->version = v;
   job->finish = scaled;
   serve_order(job, scale);
   return false;
@@ -225,9 +213,11 @@ static void print_version(base_text *to, const serve_version *v) {
   base_text_print(
       to,
       ",\n    \"runtime\": \"%s\",\n    \"minWorkers\": %u,\n    \"maxWorkers\": %u,\n    \"batchSize\": %u,\n"
-      "    \"maxBatchDelay\": %llu,\n    \"responseTimeout\": %llu,\n    \"loadedAtStartup\": %s,\n",
+      "    \"maxBatchDelay\": %llu,\n    \"responseTimeout\": %llu,\n    \"clientTimeoutInMills\": %llu,\n    "
+      "\"loadedAtStartup\": %s,\n",
       v->runtime, v->min_workers, v->max_workers, v->batch_size, (unsigned long long)v->delay_ms,
-      (unsigned long long)(v->limit_ns / 1000000000u), v->at_start ? "true" : "false");
+      (unsigned long long)(v->limit_ns / 1000000000u), (unsigned long long)v->client_ms,
+      v->at_start ? "true" : "false");
   print_workers(to, v);
   base_text_print(
       to, "    \"jobQueueStatus\": {\n      \"remainingCapacity\": %u,\n      \"pendingRequests\": %u\n    }\n  }",
@@ -236,8 +226,7 @@ static void print_version(base_text *to, const serve_version *v) {
 
 bool serve_describe(serve_job *job, char **parts) {
   const bool all = parts[1] && strcmp(parts[1], "all") == 0;
-  char *own[2] = {parts[0], all ? NULL : parts[1]};
-  const serve_version *v = find(job, own);
+  const serve_version *v = serve_find(job, parts[0], all ? NULL : parts[1]);
   if (!v) return true;
   const serve_model *m = serve_find_model(job->server, parts[0]);
   base_text_print(&job->reply, "[\n");
@@ -255,7 +244,7 @@ bool serve_describe(serve_job *job, char **parts) {
 /* ---- delete, default ---- */
 
 bool serve_unregister(serve_job *job, char **parts) {
-  serve_version *v = find(job, parts);
+  serve_version *v = serve_find(job, parts[0], parts[1]);
   if (!v) return true;
   serve_model *m = serve_find_model(job->server, parts[0]);
   uint32_t index = 0;
@@ -271,7 +260,7 @@ bool serve_unregister(serve_job *job, char **parts) {
 }
 
 bool serve_set_default(serve_job *job, char **parts) {
-  const serve_version *v = find(job, parts);
+  const serve_version *v = serve_find(job, parts[0], parts[1]);
   if (!v) return true;
   serve_model *m = serve_find_model(job->server, parts[0]);
   for (uint32_t i = 0; i < m->count; i++)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_PARTS = 4 };
+enum { MOST_PARTS = 4, FIRST_BODY = 4096 };
 
 /* ---- replies ---- */
 
@@ -58,6 +58,11 @@ void serve_refuse_as(serve_job *job, int32_t status, const char *type, const cha
 }
 
 void serve_fail(serve_job *job, td_status status, const td_error *err) {
+  if (status == TD_CANCELLED || status == TD_TIMED_OUT) {
+    const bool gone = status == TD_CANCELLED;
+    serve_refuse(job, gone ? 499 : 504, "%s", gone ? "the client has gone" : "the request's time is up");
+    return;
+  }
   const bool asked_wrong = status == TD_BAD_ARGUMENT || status == TD_BAD_FILE || status == TD_UNSUPPORTED;
   const int32_t code = asked_wrong ? 400 : status == TD_NO_RESOURCE ? 507 : 500;
   serve_refuse(job, code, "%s%s%s", err->name, err->name[0] ? ": " : "", err->text);
@@ -71,6 +76,22 @@ void serve_answer(serve_job *job, int32_t status, const char *format, ...) {
   va_end(args);
   job->status = status;
   base_text_add(&job->reply, text, strlen(text));
+}
+
+bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room) {
+  if (count > (size_t)job->server->options.most_bytes - job->count) return false;
+  if (count > job->cap - job->count || !job->body) {
+    const size_t wanted = base_max_size(base_max_size(job->cap * 2, job->count + count), FIRST_BODY);
+    char *longer = wanted - job->cap <= room ? base_alloc(&base_libc_allocator, wanted) : NULL;
+    if (!longer) return false;
+    if (job->count) memcpy(longer, job->body, job->count);
+    base_free(&base_libc_allocator, job->body, job->cap);
+    job->body = longer;
+    job->cap = wanted;
+  }
+  if (count) memcpy(job->body + job->count, bytes, count);
+  job->count += count;
+  return true;
 }
 
 void serve_free_job(serve_job *job) {
@@ -109,6 +130,20 @@ const char *serve_query(const serve_job *job, const char *name) {
   return NULL;
 }
 
+serve_version *serve_find(serve_job *job, const char *name, const char *number) {
+  serve_version *v = serve_find_version(job->server, name, number);
+  if (v) {
+    serve_keep(v);
+    job->version = v;
+  } else if (!serve_find_model(job->server, name)) {
+    serve_refuse_as(job, 404, "ModelNotFoundException", "Model not found: %s", name);
+  } else {
+    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "Model version: %s does not exist for model: %s", number,
+                    name);
+  }
+  return v;
+}
+
 /* ---- KServe's descriptions ---- */
 
 static void describe_values(serve_job *job, const char *what, bool inputs) {
@@ -129,24 +164,8 @@ static void describe_values(serve_job *job, const char *what, bool inputs) {
   base_text_print(&job->reply, "]");
 }
 
-/* Finds the version that a path names, and has the job keep it. */
-static bool find(serve_job *job, const char *name, const char *number) {
-  serve_version *v = serve_find_version(job->server, name, number);
-  if (v) {
-    serve_keep(v);
-    job->version = v;
-    return true;
-  }
-  if (!serve_find_model(job->server, name)) {
-    serve_refuse_as(job, 404, "ModelNotFoundException", "there is no model called %s", name);
-  } else {
-    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "model %s has no version %s", name, number);
-  }
-  return false;
-}
-
 static bool describe(serve_job *job, char **parts) {
-  if (!find(job, parts[0], parts[1])) return true;
+  if (!serve_find(job, parts[0], parts[1])) return true;
   const serve_model *m = serve_find_model(job->server, parts[0]);
   base_text_print(&job->reply, "{\"name\":\"%s\",\"versions\":[", m->name); /* names need no quoting */
   for (uint32_t i = 0; i < m->count; i++)
@@ -159,7 +178,7 @@ static bool describe(serve_job *job, char **parts) {
 }
 
 static bool model_ready(serve_job *job, char **parts) {
-  if (!find(job, parts[0], parts[1])) return true;
+  if (!serve_find(job, parts[0], parts[1])) return true;
   const bool ready = !job->server->draining && job->version->max_workers > 0;
   serve_answer(job, ready ? 200 : 503, "{\"name\":\"%s\",\"ready\":%s}", job->version->name, ready ? "true" : "false");
   return true;
@@ -228,7 +247,7 @@ bool serve_enter(serve_job *job, const serve_protocol *protocol) {
 }
 
 static bool compute(serve_job *job, char **parts, const serve_protocol *protocol) {
-  return !find(job, parts[0], parts[1]) || serve_enter(job, protocol);
+  return !serve_find(job, parts[0], parts[1]) || serve_enter(job, protocol);
 }
 
 static bool infer(serve_job *job, char **parts) { return compute(job, parts, &serve_v2); }

@@ -42,6 +42,7 @@ static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
   const uint32_t most = v->batch_rows < SERVE_MOST_BATCH ? v->batch_rows : SERVE_MOST_BATCH;
   while (v->first && count < most) {
     jobs[count++] = v->first;
+    v->first->is_queued = false;
     v->first = v->first->next;
     v->depth--;
   }
@@ -125,15 +126,22 @@ void serve_stop_threads(serve_server *server) {
   for (uint32_t i = 0; i < server->started; i++) sys_thread_join(&server->threads[i]);
 }
 
+void serve_limit(serve_job *job, uint64_t ns) {
+  if (ns && job->arrived_ns + ns < job->deadline_ns) job->deadline_ns = job->arrived_ns + ns;
+}
+
 bool serve_queue(serve_job *job) {
   serve_version *v = job->version;
   serve_server *server = v->server;
   job->arrived_ns = sys_clock_ns();
-  job->deadline_ns = job->arrived_ns + (job->limit_ns && job->limit_ns < v->limit_ns ? job->limit_ns : v->limit_ns);
+  job->deadline_ns = job->arrived_ns + v->limit_ns;
+  serve_limit(job, job->limit_ns);
+  serve_limit(job, v->client_ms * 1000000u);
   job->next = NULL;
   pthread_mutex_lock(&server->lock);
   const bool room = v->depth < v->queue_limit;
   if (room) {
+    job->is_queued = true;
     if (v->first) v->last->next = job;
     else v->first = job;
     v->last = job;
@@ -143,6 +151,80 @@ bool serve_queue(serve_job *job) {
   }
   pthread_mutex_unlock(&server->lock);
   return room;
+}
+
+/* Takes the job that *at points to out of the queue; an empty one stands in no line. */
+static void take_out(serve_version *v, serve_job **at, serve_job *before) {
+  serve_job *job = *at;
+  *at = job->next;
+  if (v->last == job) v->last = before;
+  job->is_queued = false;
+  v->depth--;
+  if (v->first) return;
+  serve_version **line = &v->server->waiting;
+  while (*line != v) line = &(*line)->next_waiting;
+  *line = v->next_waiting;
+  v->waiting = false;
+}
+
+void serve_cancel(serve_job *job) {
+  serve_version *v = job->version;
+  const td_error err = {.offset = -1};
+  pthread_mutex_lock(&job->server->lock);
+  const bool is_queued = job->is_queued;
+  if (is_queued) {
+    serve_job **at = &v->first, *before = NULL;
+    for (; *at != job; at = &(*at)->next) before = *at;
+    take_out(v, at, before);
+  }
+  if (!job->cancel && job->group && --job->group->waiting == 0)
+    __atomic_store_n(&job->group->cancel, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&job->cancel, 1, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&job->server->lock);
+  if (!is_queued) return; /* it comes back from who has it */
+  serve_fail(job, TD_CANCELLED, &err);
+  serve_done(job);
+}
+
+void serve_expire(serve_version *v) {
+  const uint64_t now = sys_clock_ns();
+  serve_job *late = NULL, *before = NULL, *next;
+  pthread_mutex_lock(&v->server->lock);
+  for (serve_job **at = &v->first; *at;)
+    if ((*at)->deadline_ns < now) {
+      serve_job *job = *at;
+      take_out(v, at, before);
+      job->next = late;
+      late = job;
+    } else {
+      before = *at;
+      at = &before->next;
+    }
+  pthread_mutex_unlock(&v->server->lock);
+  for (; late; late = next) {
+    next = late->next;
+    serve_refuse(late, 504, "the request waited too long for its turn");
+    serve_done(late);
+  }
+}
+
+void serve_begin_group(serve_group *group, serve_job **jobs, uint32_t count) {
+  serve_server *server = jobs[0]->server;
+  pthread_mutex_lock(&server->lock);
+  *group = (serve_group){0};
+  for (uint32_t i = 0; i < count; i++) {
+    jobs[i]->group = group;
+    group->waiting += !jobs[i]->cancel;
+  }
+  group->cancel = group->waiting == 0;
+  pthread_mutex_unlock(&server->lock);
+}
+
+void serve_end_group(serve_job **jobs, uint32_t count) {
+  serve_server *server = jobs[0]->server;
+  pthread_mutex_lock(&server->lock);
+  for (uint32_t i = 0; i < count; i++) jobs[i]->group = NULL;
+  pthread_mutex_unlock(&server->lock);
 }
 
 void serve_order(serve_job *job, void (*call)(serve_job *)) {

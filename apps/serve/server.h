@@ -5,7 +5,7 @@
  * loads, scales and frees versions. A job that leaves the loop's thread comes back to it through serve_done. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
-#include <treadle/treadle.h>
+#include <treadle/async.h>
 
 #include "http.h"
 #include "sys/sys.h"
@@ -13,6 +13,12 @@
 typedef struct serve_server serve_server;
 typedef struct serve_version serve_version;
 typedef struct serve_job serve_job;
+
+/* Jobs that run as one: the run ends early when nobody waits for any of them. Under server->lock but for `cancel`. */
+typedef struct serve_group {
+  int32_t cancel; /* td_run_options.cancel */
+  uint32_t waiting;
+} serve_group;
 
 /* How the body of a request becomes tensors, and tensors its reply. Both run on compute threads. */
 typedef struct serve_protocol {
@@ -43,6 +49,9 @@ struct serve_job {
   int64_t json_count;   /* bytes of JSON in front of binary tensors; -1: the body is all JSON */
   uint64_t arrived_ns;  /* in the queue */
   uint64_t deadline_ns; /* when nobody waits for the reply any more */
+  int32_t cancel;       /* td_run_options.cancel: its client has gone */
+  serve_group *group;   /* that it runs in; NULL: none */
+  bool is_queued;       /* in its version's queue; under server->lock */
   const serve_protocol *protocol;
   serve_version *version; /* of which it holds a reference */
   td_tensor *inputs;
@@ -55,6 +64,7 @@ struct serve_job {
   base_text reply;
 };
 
+#define SERVE_MOST_TIMEOUT_US ((int64_t)86400000000) /* of a request's own limit, as Triton's clients give it */
 enum { SERVE_BUCKETS = 14, SERVE_MOST_WORKERS = 1024, SERVE_MOST_BATCH = 64 };
 typedef struct serve_histogram {
   uint64_t buckets[SERVE_BUCKETS], total_us, count;
@@ -75,8 +85,9 @@ struct serve_version {
   serve_job *first, *last; /* the queue */
   uint32_t depth, queue_limit, batch_size, min_workers, max_workers;
   uint32_t batch_rows;         /* jobs that are worth joining, by measurement; at most batch_size */
-  uint64_t limit_ns, delay_ms; /* that a request may wait; TorchServe's maxBatchDelay, which is only told */
-  td_session **idle;           /* sessions that no thread has; room for SERVE_MOST_WORKERS */
+  uint64_t limit_ns, delay_ms; /* that a request may take; TorchServe's maxBatchDelay, which is only told */
+  uint64_t client_ms; /* after which clients have given up, by TorchServe's clientTimeoutInMills; 0: not known */
+  td_session **idle;  /* sessions that no thread has; room for SERVE_MOST_WORKERS */
   uint32_t idle_count, session_count;
   uint32_t threads;            /* of each session: the CPUs over the workers */
   int64_t loaded_s;            /* Unix time */
@@ -134,10 +145,10 @@ struct serve_server {
 
 /* What an archive or a request says of a version; -1: nothing. */
 typedef struct serve_config {
-  int64_t min_workers, max_workers, batch, delay_ms, timeout_s, queue;
+  int64_t min_workers, max_workers, batch, delay_ms, timeout_s, queue, client_ms;
 } serve_config;
 #define SERVE_SAYS_NOTHING \
-  { -1, -1, -1, -1, -1, -1 }
+  { -1, -1, -1, -1, -1, -1, -1 }
 
 /* yaml.c: model-config.yaml, which errors call `what`. */
 td_status serve_read_yaml(const char *what, const void *bytes, size_t size, serve_config *config, td_error *err);
@@ -154,7 +165,12 @@ void serve_renew_key(serve_job *job); /* GET /token */
 /* schedule.c: threads, and the queues between them and the loop. */
 td_status serve_start_threads(serve_server *server, base_arena *arena, td_error *err);
 void serve_stop_threads(serve_server *server);
-bool serve_queue(serve_job *job);                            /* false: the version's queue is full */
+void serve_limit(serve_job *job, uint64_t ns); /* it may take no longer, from its arrival on */
+bool serve_queue(serve_job *job);              /* false: the version's queue is full */
+void serve_cancel(serve_job *job);             /* nobody waits for it: it comes back early */
+void serve_expire(serve_version *v);           /* answers what waited too long in its queue */
+void serve_begin_group(serve_group *group, serve_job **jobs, uint32_t count);
+void serve_end_group(serve_job **jobs, uint32_t count);
 void serve_order(serve_job *job, void (*call)(serve_job *)); /* has the loader call it */
 void serve_done(serve_job *job);                             /* from any thread: back to the loop */
 
@@ -205,6 +221,10 @@ void serve_print_address(const serve_address *address);
 bool serve_route(serve_job *job);
 /* Frees what a job holds, and lets go of its version. */
 void serve_free_job(serve_job *job);
+/* The version that a request names (NULL: the default one), which the job keeps from now on. NULL: it is refused. */
+serve_version *serve_find(serve_job *job, const char *name, const char *number);
+/* Adds to the body. `room`: bytes that may be allocated beyond what the body has. False: too large, or no memory. */
+bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room);
 /* True where models may be registered and deleted; else the job is refused. */
 bool serve_may_change(serve_job *job);
 /* The reply is an error, as the route's protocol writes it. `type`: TorchServe's exception; NULL: by the status. */

@@ -241,6 +241,9 @@ static td_status read_request(serve_job *job, td_error *err) {
   TRY(fmt_json_read(job->arena, "the request", job->body, json, &root, err));
   job->asked = root;
   const fmt_json *inputs = fmt_json_get(root, "inputs");
+  const fmt_json *limit = fmt_json_get(fmt_json_get(root, "parameters"), "timeout");
+  if (fmt_json_is(limit, FMT_JSON_INT) && limit->u.i > 0 && limit->u.i < SERVE_MOST_TIMEOUT_US)
+    serve_limit(job, (uint64_t)limit->u.i * 1000u);
   if (!fmt_json_is(inputs, FMT_JSON_ARRAY)) return bad(err, NULL, "the request has no inputs");
   for (size_t i = 0; i < fmt_json_count(inputs); i++) TRY(read_input(job, fmt_json_at(inputs, i), &rest, err));
   return rest.length ? bad(err, NULL, "there are bytes behind the last tensor") : TD_OK;

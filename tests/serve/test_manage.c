@@ -33,6 +33,7 @@ static void start_torch(torch *t) {
   assert_int_equal(pipe(pipes), 0);
   t->f.child = fork();
   if (t->f.child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no server */
     dup2(pipes[1], 1);
     close(pipes[0]);
     close(pipes[1]);

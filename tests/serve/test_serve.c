@@ -16,6 +16,7 @@ static void start(fixture *f, const char *option, const char *value) {
   assert_int_equal(pipe(pipes), 0);
   f->child = fork();
   if (f->child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no server */
     dup2(pipes[1], 1);
     close(pipes[0]);
     close(pipes[1]);
@@ -103,9 +104,9 @@ static void routes(void **state) {
       {"GET", "/v2/health/ready", "", 200, "{\"ready\":true}"},
       {"GET", "/v2/models/add", "", 200, "{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[3]}"},
       {"GET", "/v2/models/a%64d/versions/1?q", "", 200, "\"platform\":\"treadle\""},
-      {"GET", "/v2/models/add/versions/2", "", 404, "no version 2"},
+      {"GET", "/v2/models/add/versions/2", "", 404, "version: 2 does not exist"},
       {"GET", "/v2/models/add/versions/1/ready", "", 200, "{\"name\":\"add\",\"ready\":true}"},
-      {"GET", "/v2/models/other/ready", "", 404, "no model called other"},
+      {"GET", "/v2/models/other/ready", "", 404, "Model not found: other"},
       {"GET", "/v2/models/%zz", "", 400, "damaged"},
       {"GET", "/elsewhere", "", 404, "no such route"},
       {"GET", infer, "", 405, "POST"},

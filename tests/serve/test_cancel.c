@@ -1,0 +1,152 @@
+/* Requests whose clients have gone, or whose time is up: they end in the queue, within a run, and within a batch. The
+ * model runs without an end where a number is above 1, so that nothing else could end it. */
+#include "serve/client.h"
+
+static const char endless[] =
+    "tdir 1\n"
+    "input %0 \"x\": f32[n, 2]\n"
+    "const %1: bool[] = {1}\n"
+    "const %2: f32[] = {1}\n"
+    "%3 = aten::gt(%0, %2): bool[n, 2]\n"
+    "%4 = aten::any(%3) {dim = [0, 1], keepdim = false}: bool[]\n"
+    "%5 = prim::Loop(-, %1, %0): f32[n, 2] {\n"
+    "  block(%6: i64[], %7: f32[n, 2]) {\n"
+    "    %8 = aten::cos(%7): f32[n, 2]\n"
+    "    yield %4, %8\n"
+    "  }\n"
+    "}\n"
+    "output \"y\" %5\n";
+
+static void start(fixture *f, const char *timeout, const char *batch) {
+  int pipes[2];
+  char line[128] = "", model[128];
+  snprintf(model, sizeof model, "m=%s/m.tdir", f->folder);
+  assert_int_equal(pipe(pipes), 0);
+  f->child = fork();
+  if (f->child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no server */
+    dup2(pipes[1], 1);
+    close(pipes[0]);
+    close(pipes[1]);
+    execl(f->program, "treadle", "serve", "--port", "0", "--workers", "1", "--queue", "2", "--timeout", timeout,
+          "--batch", batch, model, (char *)NULL);
+    _exit(127);
+  }
+  close(pipes[1]);
+  FILE *out = fdopen(pipes[0], "r");
+  assert_non_null(fgets(line, sizeof line, out));
+  fclose(out);
+  assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &f->port), 1);
+}
+
+static int open_fixture(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  char path[128];
+  assert_non_null(f);
+  snprintf(f->folder, sizeof f->folder, "/tmp/treadle-cancel-XXXXXX");
+  assert_non_null(mkdtemp(f->folder));
+  const ssize_t length = readlink("/proc/self/exe", f->program, sizeof f->program - 16);
+  assert_true(length > 0);
+  strcpy(strrchr(f->program, '/') + 1, "treadle");
+  snprintf(path, sizeof path, "%s/m.tdir", f->folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(endless, file) >= 0 && fclose(file) == 0);
+  *state = f;
+  return 0;
+}
+
+static int close_fixture(void **state) {
+  fixture *f = *state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", f->folder);
+  assert_int_equal(system(command), 0);
+  free(f);
+  return 0;
+}
+
+/* A connection on which a request is under way; x: 2 has no end. */
+static int send_request(const fixture *f, int x, const char *parameters) {
+  char text[1024], body[512];
+  const int length = snprintf(
+      body, sizeof body,
+      "{\"parameters\":{%s},\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2],\"data\":[0,%d]}]}",
+      parameters, x);
+  const int count = snprintf(
+      text, sizeof text, "POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", length, body);
+  const int fd = connect_to(f);
+  put(fd, text, (size_t)count);
+  return fd;
+}
+
+static void expect_reply(fixture *f, int fd, int status, const char *says) {
+  const int got = get(f, fd);
+  if (got != status || !strstr(f->reply, says)) fail_msg("%d instead of %d: %s", got, status, f->reply);
+  close(fd);
+}
+
+/* Until the metrics say so many requests wait: then those that were sent before are where they are to be. */
+static void wait_depth(fixture *f, int depth) {
+  char line[64];
+  snprintf(line, sizeof line, "} %d\n", depth);
+  for (int i = 0; i < 1000; i++, usleep(10000)) {
+    assert_int_equal(ask_path(f, "GET", "/metrics", ""), 200);
+    const char *at = strstr(f->reply, "treadle_queue_depth{");
+    assert_non_null(at);
+    if (strncmp(strchr(at, '}'), line, strlen(line)) == 0) return;
+  }
+  fail_msg("never %d in the queue", depth);
+}
+
+static void deadlines(void **state) {
+  fixture *f = *state;
+  start(f, "1", "1");
+  expect_reply(f, send_request(f, 2, ""), 504, "time is up");
+  const int running = send_request(f, 2, "");
+  expect_reply(f, send_request(f, 2, "\"timeout\":1000"), 504, "too long"); /* microseconds */
+  expect_reply(f, running, 504, "time is up");
+  expect_reply(f, send_request(f, 1, ""), 200, "\"y\"");
+  assert_int_equal(end(f), 0);
+}
+
+/* A run that nobody waits for ends, one that is in the queue leaves its place, and half a close is as good. */
+static void clients_that_go(void **state) {
+  fixture *f = *state;
+  start(f, "3600", "1");
+  const int running = send_request(f, 2, "");
+  wait_depth(f, 0);
+  const int second = send_request(f, 2, ""), third = send_request(f, 1, "");
+  wait_depth(f, 2);
+  expect_reply(f, send_request(f, 1, ""), 503, "full");
+  assert_int_equal(shutdown(second, SHUT_WR), 0);
+  expect_reply(f, second, 499, "client has gone");
+  const int fourth = send_request(f, 1, "");
+  wait_depth(f, 2);
+  close(running);
+  expect_reply(f, third, 200, "\"y\"");
+  expect_reply(f, fourth, 200, "\"y\"");
+  assert_int_equal(end(f), 0);
+}
+
+/* A batch ends when the last of its clients has gone, not before. */
+static void batches(void **state) {
+  fixture *f = *state;
+  start(f, "3600", "2");
+  const int first = send_request(f, 2, "");
+  wait_depth(f, 0);
+  const int second = send_request(f, 2, ""), third = send_request(f, 2, "");
+  wait_depth(f, 2);
+  close(first); /* the two run as one, or one after the other */
+  wait_depth(f, 0);
+  const int last = send_request(f, 1, "");
+  close(second);
+  close(third);
+  expect_reply(f, last, 200, "\"y\"");
+  assert_int_equal(end(f), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(clients_that_go),
+                                     cmocka_unit_test(batches)};
+  return cmocka_run_group_tests(tests, open_fixture, close_fixture);
+}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# allocators.sh [CYCLES]: bench/allocators.c under each allocator that the machine has; the table of docs/performance.md.
+# allocators.sh [CYCLES]: bench/allocators.c under each allocator that the machine has; the table of docs/measurements/.
 set -e
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT

@@ -3,7 +3,7 @@
 
     python bench/forks.py FOLDER        # writes FOLDER/NAME.pt and times each with torch at 2 + 2 threads
 
-Needs a Python that has PyTorch. docs/performance.md says how the files are timed with Treadle.
+Needs a Python that has PyTorch. docs/measurements/epyc-zen4.md says how the files are timed with Treadle.
 """
 import os
 import sys

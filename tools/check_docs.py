@@ -2,7 +2,7 @@
 """Compares the documents with the program: check_docs.py BUILD [--write].
 
 README.md's table of what works and the lists of docs/operators.md must be what `treadle info --json` says; --write puts it
-there. Links to files must lead somewhere. Every sub-command stands in the manual. The commands of the pages that walk through a
+there. Links to files and headings must lead somewhere. Every sub-command stands in the manual. The commands of the pages that walk through a
 case are run, those of other tools where these can be used, and what docs/debugging.md shows of them is what they print, numbers
 and names of instruction sets aside. Ends with a count of checks."""
 import json
@@ -99,12 +99,23 @@ def check_table(treadle, write):
     return check_part(README, table(info), write) + check_part(OPERATORS, lists(info), write)
 
 
+def anchors(page):
+    """Headings as links name them: in small letters, a dash for a blank, without marks."""
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            for title in re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)}
+
+
 def check_links():
     problems = []
-    for page in [README, pathlib.Path("CONTRIBUTING.md"), *sorted(pathlib.Path("docs").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            if "://" not in target and not (page.parent / target).exists():
+    for page in [README, pathlib.Path("CONTRIBUTING.md"), *sorted(pathlib.Path("docs").rglob("*.md"))]:
+        for target, place in re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", page.read_text()):
+            file = page.parent / target if target else page
+            if "://" in target:
+                continue
+            if not file.exists():
                 problems.append(f"{page}: {target} does not exist")
+            elif place and place not in anchors(file):
+                problems.append(f"{page}: {target} has no heading #{place}")
     return problems
 
 

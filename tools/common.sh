@@ -51,6 +51,10 @@ build() { # PRESET [CMAKE ARGUMENT...]
   configure "$@" && cmake --build "$(build_folder "$1")"
 }
 
+build_threads() { # RUNTIME: the release build with pools of its threads
+  configure release -B "build-$1" "-DTREADLE_THREADS=$1" && cmake --build "build-$1"
+}
+
 build_tsan() { # the tests that run threads, and what they need
   configure tsan && cmake --build build-tsan --target threads_tests
 }

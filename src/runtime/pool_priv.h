@@ -1,4 +1,5 @@
-/* pool_priv.h -- pools of threads (pool.c), and the teams that sessions make of them (team.c). */
+/* pool_priv.h -- pools of threads (pool.c), and the teams that sessions make of them (team.c). Who
+ * the threads are: executor_priv.h. */
 #ifndef RUNTIME_POOL_PRIV_H
 #define RUNTIME_POOL_PRIV_H
 #include "runtime/runtime.h"
@@ -90,14 +91,8 @@ void run_pool_unlock(run_pool *pool);
 /* With the lock: these are the CPUs now. */
 void run_pool_settle_cpus(run_pool *pool, const uint32_t *cpus, uint32_t count);
 /* What affinity and quota of the process say, where the last look was long ago. A worker that waits finds out, since
- * nobody waits for it meanwhile; where the limit leaves workers out, all may sleep, and the leaders of teams do. */
+ * nobody waits for it meanwhile. */
 void run_pool_look_around(run_pool *pool, uint64_t now_ns);
-/* Wakes those right below that sleep; they wake those below them. */
-void run_pool_rouse(run_worker *above);
-/* Tells the team's workers below `above` of its job, those that no other of them tells; and waits for what becomes of
- * it. The first of them, and of those below them, whose part failed; NULL: none. */
-void run_pool_order(const run_team *team, run_worker *above);
-run_worker *run_pool_await(const run_team *team, run_worker *above);
 size_t run_pool_scratch(const run_pool *pool); /* most bytes that the scratch of all workers held */
 
 /* ---- team.c ---- */

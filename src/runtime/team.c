@@ -10,7 +10,7 @@
  * when a team has been alone for a while does it take what others had. */
 #include <string.h>
 
-#include "runtime/pool_priv.h"
+#include "runtime/executor_priv.h"
 
 enum { CALM_NS = 300000, STANDARD_WEIGHT = 1 };
 
@@ -91,7 +91,7 @@ void run_team_enter(run_team *t, bool wake) {
   else settle(t);
   make_way(t);
   run_pool_unlock(p);
-  if (wake && t->count > 1) run_pool_rouse(&p->workers[0]);
+  if (wake && t->count > 1) run_executor_rouse(p);
 }
 
 void run_team_leave(run_team *t) {
@@ -109,7 +109,7 @@ void run_team_leave(run_team *t) {
 
 uint32_t run_team_threads(run_team *t) {
   run_pool *p = t->pool;
-  if (atomic_load_explicit(&p->limit, memory_order_relaxed) < p->threads) run_pool_look_around(p, sys_clock_ns());
+  if (!run_executor_looks(p)) run_pool_look_around(p, sys_clock_ns());
   if (t->seen != atomic_load_explicit(&p->changes, memory_order_relaxed)) {
     run_pool_lock(p);
     settle(t);
@@ -135,9 +135,8 @@ td_status run_team_share(run_team *t, uint32_t workers, run_job job, void *user,
   t->job = job;
   t->user = user;
   next_job(t);
-  run_pool_order(t, &t->pool->workers[0]);
-  const td_status status = job(user, &t->leader, t->workers);
-  const run_worker *failed = run_pool_await(t, &t->pool->workers[0]);
+  run_worker *failed;
+  const td_status status = run_executor_share(t, &failed);
   if (status != TD_OK || !failed) return status;
   *err = failed->err;
   return failed->status;

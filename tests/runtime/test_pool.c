@@ -212,7 +212,7 @@ static void affinity_changes(void **state) {
       usleep(1000);
     }
     assert_int_equal(run_team_threads(team), shrunk ? 1 : 2);
-    while (shrunk && !atomic_load(&pool->workers[1].asleep)) usleep(1000);
+    for (int i = 0; i < 200 && shrunk && !atomic_load(&pool->workers[1].asleep); i++) usleep(1000);
   }
   run_team_leave(team);
   run_team_free(team);

@@ -3,7 +3,8 @@
 #
 # Parts: unit (torch.compile, exported programs, modules, a session), language (decoding, state, forks, a detector),
 # models (torchvision and the zoo of other families), families (one tiny model of each family that libraries build, from
-# files), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), profiles (of the built-in models,
+# files), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), types (every pair of types that an
+# operator takes), empty (operands without elements), profiles (of the built-in models,
 # whose figures must fit), tutorials (a profile, a fault, annotations, threads and forks, as readers of tutorials write
 # them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
 # without it); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
@@ -51,6 +52,6 @@ if [ $# -gt 0 ]; then
   exit
 fi
 bad=0
-for part in unit language models families ops files profiles tutorials inductor; do run_part $part || bad=$((bad + 1)); done
-echo "$((9 - bad)) passed, $bad failed"
+for part in unit language models families ops files types empty profiles tutorials inductor; do run_part $part || bad=$((bad + 1)); done
+echo "$((11 - bad)) passed, $bad failed"
 [ $bad -eq 0 ]

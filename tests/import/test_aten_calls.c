@@ -535,6 +535,46 @@ static void test_many_chunks(void **state) {
   world_close(&w);
 }
 
+static void expect_sizes(world *w, const aten_value *v, const int64_t *dims, int32_t rank) {
+  if (w->build.status != TD_OK) fail_msg("%s: %s", w->err.name, w->err.text);
+  const ir_type *type = ir_build_type(&w->build, aten_read(w->a, v));
+  assert_int_equal(type->rank, rank);
+  for (int32_t i = 0; i < rank; i++) assert_int_equal(type->dims[i], dims[i]);
+}
+#define SIZES(w, v, ...) \
+  expect_sizes((w), (v), (int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+/* Operands without elements, and what PyTorch makes of them. */
+static void test_operands_of_nothing(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  const aten_value zero = aten_int(0), one = aten_int(1), two = aten_int(2);
+  const aten_value empty = COUNTING(&w, TD_I64, 0), rows = COUNTING(&w, TD_I64, 2, 0), floats = COUNTING(&w, TD_F32, 0);
+  aten_value y = CALL(&w, "aten::chunk", rows, aten_int(3), one);
+  assert_int_equal(w.build.status, TD_OK);
+  assert_int_equal(y.u.list->items.count, 3); /* as many as were asked for */
+  y = CALL(&w, "aten::bincount", empty, floats, two);
+  EXPECT(&w, &y, 0, 0);
+  y = CALL(&w, "aten::index_add", rows, zero, COUNTING(&w, TD_I64, 3), COUNTING(&w, TD_I64, 3, 0));
+  SIZES(&w, &y, 2, 0); /* rows that are not there get nothing */
+  y = CALL(&w, "aten::_unsafe_masked_index", empty, CALL(&w, "aten::lt", COUNTING(&w, TD_I64, 2), zero),
+           aten_list_of(w.a, (aten_value[]){COUNTING(&w, TD_I64, 2)}, 1), aten_int(7));
+  EXPECT(&w, &y, 7, 7);
+  y = CALL(&w, "aten::trapezoid", COUNTING(&w, TD_F32, 2, 0), COUNTING(&w, TD_F32, 2));
+  SIZES(&w, &y, 2);
+  y = CALL(&w, "aten::matrix_power", COUNTING(&w, TD_F32, 0, 2, 2), zero);
+  SIZES(&w, &y, 0, 2, 2);
+  y = CALL(&w, "aten::tensordot", COUNTING(&w, TD_F32, 3, 1), COUNTING(&w, TD_F32, 0, 5), INTS(&w, 1), INTS(&w, 0));
+  SIZES(&w, &y, 3, 5); /* one element meets as many as there are */
+  y = CALL(&w, "aten::median", floats);
+  assert_int_equal(w.build.status, TD_OK);
+  base_tensor value;
+  assert_true(aten_evaluate(w.a, aten_read(w.a, &y), &value));
+  assert_true(isnan(base_load_f64(TD_F32, value.data, 0)));
+  world_close(&w);
+}
+
 /* PyTorch's addbmm_ makes a row larger that it writes, and what showed its memory shows other elements then. */
 static void test_results_that_are_larger(void **state) {
   (void)state;
@@ -597,6 +637,7 @@ int main(void) {
                                      cmocka_unit_test(test_turned_in_place),
                                      cmocka_unit_test(test_ends_of_ranges),
                                      cmocka_unit_test(test_many_chunks),
+                                     cmocka_unit_test(test_operands_of_nothing),
                                      cmocka_unit_test(test_results_that_are_larger),
                                      cmocka_unit_test(test_types_of_soft_targets),
                                      cmocka_unit_test(test_versions)};

@@ -1,10 +1,11 @@
 """The long suite of ./dev test-python: PyTorch's models and operators on Treadle, held against PyTorch.
 
-    suite.py PART [OPTION...]      PART: families, models, ops, files, language, inductor; suite.py PART --help lists its options"""
+    suite.py PART [OPTION...]      PART: families, models, ops, files, types, empty, language, inductor; suite.py PART --help lists its options"""
 
 import argparse
 import sys
 
+import suite_empty
 import suite_families
 import suite_files
 import suite_inductor
@@ -13,9 +14,10 @@ import suite_models
 import suite_operators
 import suite_profiles
 import suite_tutorials
+import suite_types
 
-PARTS = {"families": suite_families, "files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor,
-         "profiles": suite_profiles, "tutorials": suite_tutorials}
+PARTS = {"empty": suite_empty, "families": suite_families, "files": suite_files, "models": suite_models, "ops": suite_operators, "language": suite_language, "inductor": suite_inductor,
+         "profiles": suite_profiles, "tutorials": suite_tutorials, "types": suite_types}
 
 
 def main():

@@ -205,6 +205,10 @@ ir_value aten_numel(aten *a, ir_value v) {
   return count >= 0 ? ir_build_int(a->b, count) : IR_EMIT(a->b, "aten::sym_numel", v);
 }
 
+bool aten_is_empty(aten *a, ir_value v) {
+  return !ir_build_failed(a->b) && ir_known_count(ir_build_type(a->b, v)) == 0;
+}
+
 ir_value aten_permute(aten *a, ir_value v, const int64_t *dims, uint32_t count) {
   return IR_EMIT_ARGS(a->b, "aten::permute", &v, 1, ARG_INTS("dims", dims, count));
 }

@@ -188,6 +188,7 @@ ir_value aten_vector(aten *a, const aten_value *items, uint32_t count);
 aten_value aten_size(aten *a, ir_value v, int64_t dim);
 ir_value aten_shape(aten *a, ir_value v); /* all sizes as an i64 vector */
 ir_value aten_numel(aten *a, ir_value v); /* i64 of rank 0 */
+bool aten_is_empty(aten *a, ir_value v);  /* known to have no elements */
 /* Int arithmetic that folds: op "add", "sub", "mul", "floor_divide" ... */
 aten_value aten_int_op(aten *a, const char *op, aten_value x, aten_value y);
 ir_value aten_reshape(aten *a, ir_value v, const int64_t *dims,
@@ -322,6 +323,10 @@ bool aten_is_batched(const aten_value *v);
 aten_value aten_batched_call(aten_args *c);
 /* call.c: lowers the call of c->row with these arguments. */
 aten_value aten_lower_call(aten_args *c);
+/* A call of PyTorch's among those that another is said in: it promotes and broadcasts as a program's does. */
+aten_value aten_call_of(aten_args *c, const char *name, const aten_value *args, uint32_t count);
+#define ATEN_CALL(c, name, ...) \
+  aten_call_of((c), (name), (aten_value[]){__VA_ARGS__}, sizeof((aten_value[]){__VA_ARGS__}) / sizeof(aten_value))
 
 /* journal.c */
 void aten_turn(aten *a, aten_tensor *tensor, aten_tensor *into);

@@ -329,3 +329,6 @@ aten_value aten_call(aten *a, const char *name, const char *overload, const aten
     write_out(a, &m.outs[i], result.kind == ATEN_TUPLE ? &result.u.list->items.at[i] : &result);
   return m.out_count == 1 ? m.outs[0] : aten_tuple_of(a, m.outs, m.out_count);
 }
+aten_value aten_call_of(aten_args *c, const char *name, const aten_value *args, uint32_t count) {
+  return aten_call(c->a, name, NULL, args, count, NULL, 0);
+}

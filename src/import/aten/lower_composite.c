@@ -5,11 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static aten_value call_of(aten_args *c, const char *name, const aten_value *args, uint32_t count) {
-  return aten_call(c->a, name, NULL, args, count, NULL, 0);
-}
-#define CALL(c, name, ...) \
-  call_of((c), (name), (aten_value[]){__VA_ARGS__}, sizeof((aten_value[]){__VA_ARGS__}) / sizeof(aten_value))
+#define CALL ATEN_CALL
 static const aten_value none = {.kind = ATEN_NONE};
 
 static aten_value list_of(aten_args *c, const int64_t *ints, uint32_t count) {
@@ -28,14 +24,12 @@ static aten_value keyword(aten_args *c, const char *name) {
   return i < 0 ? none : c->args[i];
 }
 
-/* self * 2^other; of a whole `other`, of self's type */
+/* self * 2^other; of a whole `other`, in self's type */
 aten_value aten_lower_ldexp(aten_args *c) {
-  const aten_value power = CALL(c, "aten::pow", aten_float(2), c->args[1]);
-  aten_value y = CALL(c, "aten::mul", c->args[0], power);
-  if (ir_build_failed(c->b) || aten_is_complex(&y)) return y;
-  const td_dtype d = aten_dtype_in(c, 0);
-  return base_is_float(d) && base_is_int(aten_dtype_in(c, 1)) ? aten_ret(c, ir_build_cast(c->b, aten_read(c->a, &y), d))
-                                                              : y;
+  aten_value other = c->args[1];
+  const td_dtype d = aten_is_complex(&c->args[0]) ? TD_INVALID : aten_dtype_in(c, 0);
+  if (base_is_float(d) && base_is_int(aten_dtype_in(c, 1))) other = aten_ret(c, ir_build_cast(c->b, aten_in(c, 1), d));
+  return CALL(c, "aten::mul", c->args[0], CALL(c, "aten::pow", aten_float(2), other));
 }
 
 /* (y, x | dx, dim), and cumulative_trapezoid (data): means of neighbours times the steps between them, summed */
@@ -44,6 +38,8 @@ aten_value aten_lower_trapezoid(aten_args *c) {
   aten_value step = c->args[1], dim = c->args[2];
   const int32_t rank = rank_of(c, &y);
   const int64_t axis = ir_build_axis(c->b, aten_get_int(c, 2), rank) - rank;
+  const aten_value size = size_of(c, &y, axis);
+  if (aten_is_known(&size) && size.u.i == 0 && !c->row->data) return CALL(c, "aten::sum", y, list_of(c, &axis, 1));
   if (step.kind == ATEN_TENSOR && !ir_build_failed(c->b)) {
     const bool line = rank_of(c, &step) == 1;
     step = CALL(c, "aten::diff", step, aten_int(1), aten_int(line ? -1 : axis));
@@ -61,11 +57,14 @@ aten_value aten_lower_trapezoid(aten_args *c) {
 aten_value aten_lower_block_diag(aten_args *c) {
   const uint32_t count = aten_list_count(c, 0);
   const aten_value *items = aten_items(c, 0);
+  aten_mix mix = {0};
+  for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++) aten_mix_value(c->a, &mix, &items[i]);
+  const td_dtype d = aten_mix_result(&mix);
   aten_value rows = aten_list_of(c->a, NULL, 0), all = aten_int(0), before = aten_int(0);
   aten_value *blocks = aten_alloc(c->a, ((size_t)count + 1) * sizeof *blocks);
   for (uint32_t i = 0; blocks && i < count && !ir_build_failed(c->b); i++) {
-    blocks[i] =
-        rank_of(c, &items[i]) == 2 ? items[i] : CALL(c, "aten::reshape", items[i], list_of(c, (int64_t[]){1, -1}, 2));
+    blocks[i] = aten_is_complex(&items[i]) ? items[i] : aten_fresh(c->a, aten_as(c->a, &items[i], d), ATEN_DENSE);
+    if (rank_of(c, &blocks[i]) != 2) blocks[i] = CALL(c, "aten::reshape", blocks[i], list_of(c, (int64_t[]){1, -1}, 2));
     all = aten_int_op(c->a, "add", all, size_of(c, &blocks[i], 1));
   }
   for (uint32_t i = 0; blocks && i < count && !ir_build_failed(c->b); i++) {
@@ -371,7 +370,7 @@ aten_value aten_lower_lstsq(aten_args *c) {
   if (ir_build_failed(c->b)) return none;
   const int64_t nothing = 0, axis = -2;
   const char *driver = aten_get_str(c, 3);
-  aten_value empty = CALL(c, "aten::zeros", list_of(c, &nothing, 1)), rest = empty, singular = empty;
+  aten_value empty = CALL(c, "aten::new_zeros", x, list_of(c, &nothing, 1)), rest = empty, singular = empty;
   if (strcmp(driver, "gelss") == 0 || strcmp(driver, "gelsd") == 0) singular = CALL(c, "aten::linalg_svdvals", a);
   if (rows.u.i > columns.u.i && *driver && strcmp(driver, "gelsy") != 0) {
     aten_value lacks = CALL(c, "aten::any", CALL(c, "aten::lt", found, columns));
@@ -385,6 +384,15 @@ aten_value aten_lower_lstsq(aten_args *c) {
   return aten_tuple_of(c->a, (aten_value[]){x, rest, found, singular}, 4);
 }
 
+/* The same call of each of a list. */
+aten_value aten_lower_each(aten_args *c) {
+  const uint32_t count = aten_list_count(c, 0);
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++)
+    aten_list_append(c->a, list.u.list, CALL(c, c->name, aten_items(c, 0)[i]));
+  return list;
+}
+
 /* resize_as_(self, the_template) */
 aten_value aten_lower_resize_as(aten_args *c) {
   return CALL(c, "aten::resize_", c->args[0], CALL(c, "aten::size", c->args[1]));
@@ -396,6 +404,8 @@ aten_value aten_lower_masked_index(aten_args *c) {
   const uint32_t count = aten_list_count(c, 2);
   const aten_value *items = aten_items(c, 2);
   aten_value inside = aten_list_of(c->a, NULL, 0);
+  if (aten_is_empty(c->a, aten_in(c, 0))) /* the mask holds nowhere */
+    return CALL(c, "aten::new_full", c->args[0], CALL(c, "aten::size", c->args[1]), c->args[3]);
   for (uint32_t i = 0; i < count && !ir_build_failed(c->b); i++) {
     const aten_value size = size_of(c, &c->args[0], i);
     const aten_value least = aten_int_op(c->a, "sub", aten_int(0), size),

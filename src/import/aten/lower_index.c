@@ -288,6 +288,7 @@ aten_value aten_lower_index_rows(aten_args *c) {
   ir_value x = aten_in(c, 0), index = at_least_1d(c, aten_in(c, 2)), source;
   td_dtype d = aten_value_dtype(c->a, x);
   bool scalar = aten_rank(c->a, x) == 0;
+  if (aten_is_empty(c->a, x)) return aten_ret(c, x); /* wherever the indices point */
   x = at_least_1d(c, x);
   int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), aten_rank(c->a, x));
   ir_value front = aten_swap(c->a, x, 0, dim), tuples = aten_unsqueeze(c->a, ir_build_cast(c->b, index, TD_I64), 1);

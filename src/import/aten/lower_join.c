@@ -3,14 +3,22 @@
 
 #include <string.h>
 
+/* In the dtype that they meet in. */
+static void meet(aten_args *c, ir_value *v, uint32_t count) {
+  aten_mix m = {0};
+  for (uint32_t i = 0; i < count; i++) aten_mix_tensor(c->a, &m, v[i]);
+  const td_dtype d = aten_mix_result(&m);
+  for (uint32_t i = 0; i < count; i++) v[i] = ir_build_cast(c->b, v[i], d);
+}
+static ir_value *listed(aten_args *c, uint32_t *count) {
+  ir_value *v = aten_get_tensors(c, 0, count);
+  if (!*count) aten_refuse(c, "a list without tensors");
+  return v;
+}
 /* The tensors of a list in the dtype that they meet in. */
 static ir_value *together(aten_args *c, uint32_t *count) {
-  aten_mix m = {0};
-  ir_value *v = aten_get_tensors(c, 0, count);
-  for (uint32_t i = 0; i < *count; i++) aten_mix_tensor(c->a, &m, v[i]);
-  td_dtype d = aten_mix_result(&m);
-  for (uint32_t i = 0; i < *count; i++) v[i] = ir_build_cast(c->b, v[i], d);
-  if (!*count) aten_refuse(c, "a list without tensors");
+  ir_value *v = listed(c, count);
+  meet(c, v, *count);
   return v;
 }
 
@@ -80,7 +88,7 @@ aten_value aten_lower_stack(aten_args *c) { return stacked(c, aten_get_int(c, 1)
 aten_value aten_lower_hstack(aten_args *c) {
   uint32_t count;
   char how = c->row->data[0];
-  ir_value *v = together(c, &count);
+  ir_value *v = listed(c, &count);
   int32_t first = count ? aten_rank(c->a, v[0]) : 0;
   for (uint32_t i = 0; i < count; i++) {
     int32_t rank = aten_rank(c->a, v[i]);
@@ -89,6 +97,7 @@ aten_value aten_lower_hstack(aten_args *c) {
     if ((how == 'v' || how == 'd') && rank < 2) v[i] = aten_unsqueeze(c->a, v[i], 0);
     if (how == 'd' && rank < 3) v[i] = aten_unsqueeze(c->a, v[i], 2);
   }
+  meet(c, v, count); /* a number that has got axes weighs as much as the others */
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   return aten_ret(c, aten_cat(c->a, v, count, how == 'v' ? 0 : how == 'd' ? 2 : how == 'h' && first < 2 ? 0 : 1));
 }

@@ -94,7 +94,8 @@ ir_value aten_linear(aten *a, ir_value x, ir_value w, ir_value bias) {
 }
 aten_value aten_lower_linear(aten_args *c) {
   ir_value x = aten_in(c, 0), w = aten_in(c, 1);
-  return aten_ret(c, aten_linear(c->a, x, w, aten_has(c, 2) ? aten_in(c, 2) : IR_NO_VALUE));
+  const ir_value bias = aten_has(c, 2) ? ir_build_cast(c->b, aten_in(c, 2), aten_value_dtype(c->a, x)) : IR_NO_VALUE;
+  return aten_ret(c, aten_linear(c->a, x, w, bias));
 }
 
 static bool is_one(const aten_value *v) {
@@ -171,9 +172,22 @@ aten_value aten_lower_cross(aten_args *c) {
   }
   return ir_build_failed(c->b) ? ATEN_NOTHING : aten_ret(c, aten_cat(c->a, part, 3, dim));
 }
+/* An axis of tensordot's of which the other side has one element is summed. */
+static void sum_where_one(aten_args *c, ir_value *v) {
+  uint32_t counts[2];
+  const int64_t *dims[] = {aten_get_ints(c, 2, &counts[0]), aten_get_ints(c, 3, &counts[1])};
+  for (uint32_t i = 0; i < counts[0] && counts[0] == counts[1] && !ir_build_failed(c->b); i++) {
+    const aten_value sizes[] = {aten_size(c->a, v[0], dims[0][i]), aten_size(c->a, v[1], dims[1][i])};
+    if (!aten_is_known(&sizes[0]) || !aten_is_known(&sizes[1]) || sizes[0].u.i == sizes[1].u.i) continue;
+    for (uint32_t s = 0; s < 2; s++)
+      if (sizes[!s].u.i == 1)
+        v[s] = IR_EMIT_ARGS(c->b, "aten::sum", &v[s], 1, ARG_INTS("dim", &dims[s][i], 1), ARG_BOOL("keepdim", true));
+  }
+}
 /* tensordot(self, other, dims_self, dims_other) */
 aten_value aten_lower_tensordot(aten_args *c) {
   ir_value v[] = {aten_in(c, 0), aten_in(c, 1)}, lead[2], flat[2];
+  sum_where_one(c, v);
   for (uint32_t s = 0; s < 2; s++) {
     uint32_t count, n = 0;
     const int64_t *dims = aten_get_ints(c, 2 + s, &count);
@@ -208,5 +222,9 @@ aten_value aten_lower_matrix_power(aten_args *c) {
     if (n % 2) y = y.id ? IR_EMIT(c->b, "aten::matmul", y, x) : x;
     if (n > 1) x = IR_EMIT(c->b, "aten::matmul", x, x);
   }
-  return aten_ret(c, y.id ? y : IR_EMIT(c->b, "td::eye_like", x));
+  if (!y.id) {
+    const aten_value size = aten_size(c->a, x, -1), eye = ATEN_CALL(c, "aten::eye", size);
+    y = aten_expand(c->a, aten_as(c->a, &eye, aten_value_dtype(c->a, x)), aten_shape(c->a, x));
+  }
+  return aten_ret(c, y);
 }

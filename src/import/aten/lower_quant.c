@@ -237,11 +237,14 @@ aten_value aten_lower_qd_choose(aten_args *c) {
 }
 /* fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max) */
 aten_value aten_lower_fake_quantize(aten_args *c) {
-  ir_value x = aten_in(c, 0), scale = one(c, 1, TD_F32), zero = ir_build_cast(c->b, one(c, 2, TD_I64), TD_F32);
+  const td_dtype d = aten_dtype_in(c, 0);
+  ir_value x = ir_build_cast(c->b, aten_in(c, 0), TD_F32), scale = one(c, 1, TD_F32),
+           zero = ir_build_cast(c->b, one(c, 2, TD_I64), TD_F32);
   ir_value q = aten_binary(
       c->a, "aten::add",
       IR_EMIT(c->b, "aten::round", aten_binary(c->a, "aten::mul", x, IR_EMIT(c->b, "aten::reciprocal", scale))), zero);
   q = IR_EMIT(c->b, "aten::clamp", q, ir_build_scalar(c->b, TD_F32, (double)aten_get_int(c, 3)),
               ir_build_scalar(c->b, TD_F32, (double)aten_get_int(c, 4)));
-  return aten_ret(c, aten_binary(c->a, "aten::mul", aten_binary(c->a, "aten::sub", q, zero), scale));
+  q = aten_binary(c->a, "aten::mul", aten_binary(c->a, "aten::sub", q, zero), scale);
+  return aten_ret(c, ir_build_cast(c->b, q, d));
 }

@@ -233,11 +233,9 @@ aten_value aten_lower_weight_norm(aten_args *c) {
 }
 /* The p-norm of the difference along the last axis; (x1, x2, p, eps, keepdim) */
 aten_value aten_lower_pairwise_distance(aten_args *c) {
-  aten_mix m = {0};
-  for (uint32_t i = 0; i < 2; i++) aten_mix_value(c->a, &m, &c->args[i]);
-  td_dtype d = float_of(aten_mix_result(&m));
-  ir_value away = aten_binary(c->a, "aten::sub", aten_as(c->a, &c->args[0], d), aten_as(c->a, &c->args[1], d));
-  away = aten_with_scalar(c->a, "aten::add", away, aten_get_float(c, 3));
+  const aten_value from = ATEN_CALL(c, "aten::add", ATEN_CALL(c, "aten::sub", c->args[0], c->args[1]), c->args[3]);
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  ir_value away = aten_read(c->a, &from);
   axes a = {.dims = {aten_rank(c->a, away) - 1}, .count = 1};
   return aten_ret(c, norm(c, away, aten_get_float(c, 2), &a, aten_get_bool(c, 4)));
 }
@@ -259,7 +257,7 @@ aten_value aten_lower_pdist(aten_args *c) {
   ir_value x = aten_in(c, 0);
   ir_value away = aten_binary(c->a, "aten::sub", aten_unsqueeze(c->a, x, 1), aten_unsqueeze(c->a, x, 0));
   axes last = {.dims = {2}, .count = 1};
-  ir_value y = norm(c, away, aten_get_float(c, 1), &last, false);
+  ir_value y = norm(c, away, aten_is_empty(c->a, x) ? 2 : aten_get_float(c, 1), &last, false); /* no axis: 0 */
   ir_value later = aten_full(c->a, aten_shape(c->a, y), ir_build_scalar(c->b, TD_BOOL, 1));
   later = IR_EMIT(c->b, "aten::triu", later, ir_build_ints(c->b, (int64_t[]){1}, 1));
   ir_value in[] = {aten_reshape(c->a, y, (int64_t[]){-1}, 1), aten_reshape(c->a, later, (int64_t[]){-1}, 1)};
@@ -284,10 +282,15 @@ aten_value aten_lower_embedding_renorm(aten_args *c) {
 }
 /* (x1, x2, dim, eps) */
 aten_value aten_lower_cosine_similarity(aten_args *c) {
-  ir_value x = aten_in(c, 0), y = aten_in(c, 1);
+  const td_dtype d = aten_promote_types(aten_dtype_in(c, 0), aten_dtype_in(c, 1)); /* whatever the ranks are */
+  ir_value x = ir_build_cast(c->b, aten_in(c, 0), d), y = ir_build_cast(c->b, aten_in(c, 1), d);
   double eps = aten_get_float(c, 3);
   ir_value product = aten_binary(c->a, "aten::mul", x, y);
   axes a = axes_of(c, product, 2);
+  if (aten_rank(c->a, x) != aten_rank(c->a, y)) {
+    x = aten_expand(c->a, x, aten_shape(c->a, product));
+    y = aten_expand(c->a, y, aten_shape(c->a, product));
+  }
   ir_value nx = norm(c, x, 2, &a, true), ny = norm(c, y, 2, &a, true);
   nx = aten_binary(c->a, "aten::maximum", nx, aten_scalar_like(c->a, nx, eps));
   ny = aten_binary(c->a, "aten::maximum", ny, aten_scalar_like(c->a, ny, eps));
@@ -384,6 +387,7 @@ static aten_value order_statistic(aten_args *c, ir_value x, int64_t dim, aten_va
 aten_value aten_lower_median(aten_args *c) {
   ir_value x = aten_in(c, 0);
   bool all = c->schema->count == 1;
+  if (all && aten_is_empty(c->a, x)) return aten_ret(c, aten_scalar_like(c->a, x, NAN));
   if (all) x = aten_reshape(c->a, x, (int64_t[]){-1}, 1);
   axes a = named_axes(c, x);
   int64_t dim = a.count ? a.dims[0] : 0;
@@ -395,7 +399,7 @@ aten_value aten_lower_median(aten_args *c) {
 aten_value aten_lower_nanmedian(aten_args *c) {
   ir_value x = aten_in(c, 0), out[2];
   bool all = c->schema->count == 1;
-  if (!base_is_float(aten_value_dtype(c->a, x))) return aten_lower_median(c);
+  if (!base_is_float(aten_value_dtype(c->a, x)) || aten_is_empty(c->a, x)) return aten_lower_median(c);
   if (all) x = aten_reshape(c->a, x, (int64_t[]){-1}, 1);
   bool scalar = aten_rank(c->a, x) == 0, keep = flag(c, "keepdim");
   axes a = named_axes(c, x);

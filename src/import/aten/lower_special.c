@@ -70,6 +70,10 @@ aten_value aten_lower_logcumsumexp(aten_args *c) {
 
 /* bincount(self, weights?, minlength): one place for each number up to the largest one */
 aten_value aten_lower_bincount(aten_args *c) {
+  if (aten_is_empty(c->a, aten_in(c, 0))) { /* counts, even with weights */
+    const aten_value shape = aten_list_of(c->a, &c->args[2], 1);
+    return ATEN_CALL(c, "aten::full", shape, aten_int(0));
+  }
   ir_value x = ir_build_cast(c->b, line(c, aten_in(c, 0)), TD_I64), least = aten_int_value(c, 2);
   ir_value most = aten_cat(c->a, (ir_value[]){x, line(c, aten_with_scalar(c->a, "aten::sub", least, 1))}, 2, 0);
   most = IR_EMIT_ARGS(c->b, "aten::amax", &most, 1, ARG_INTS("dim", (int64_t[]){0}, 1), ARG_BOOL("keepdim", 1));

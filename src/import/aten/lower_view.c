@@ -309,7 +309,7 @@ aten_value aten_lower_narrow(aten_args *c) {
   int64_t dim = ir_build_axis(c->b, aten_get_int(c, 1), rank_of(c));
   aten_value start = c->args[2];
   if (start.kind == ATEN_TENSOR)
-    start = aten_number(c->a, ir_build_to_scalar(c->b, aten_read(c->a, &start), TD_I64, "start"));
+    start = aten_number(c->a, ir_build_to_scalar(c->b, aten_as(c->a, &start, TD_I64), TD_I64, "start"));
   if (aten_is_known(&start) && start.u.i < 0) start = aten_int_op(c->a, "add", start, aten_size(c->a, read(c), dim));
   aten_value end = aten_int_op(c->a, "add", start, c->args[3]);
   return aten_view_slice(c->a, self(c), dim, aten_vector(c->a, &start, 1), aten_vector(c->a, &end, 1), i64(c, 1));
@@ -322,17 +322,17 @@ static void add_piece(aten_args *c, aten_value *list, int64_t dim, int64_t from,
 
 enum { MAX_PIECES = 1 << 16 };
 
-static aten_value pieces_of(aten_args *c, int64_t dim, int64_t size, int64_t each) {
+/* At least `least` of them: chunks of nothing are as many as were asked for. */
+static aten_value pieces_of(aten_args *c, int64_t dim, int64_t size, int64_t each, int64_t least) {
   aten_value list = aten_list_of(c->a, NULL, 0);
-  if (each <= 0 || size / (each ? each : 1) > MAX_PIECES) {
+  if (each <= 0 || size / (each ? each : 1) > MAX_PIECES || (size == 0 && least > MAX_PIECES)) {
     if (each == 0 && size == 0) add_piece(c, &list, dim, 0, 0);
     else aten_refuse(c, "pieces of %lld elements", (long long)each);
     return list;
   }
-  for (int64_t at = 0, end; at < size || at == 0; at = end) {
+  for (int64_t at = 0, end, n = 0; at < size || n < least; at = end, n++) {
     end = each < size - at ? at + each : size;
     add_piece(c, &list, dim, at, end);
-    if (end == size) break;
   }
   return list;
 }
@@ -370,14 +370,14 @@ aten_value aten_lower_chunk(aten_args *c) {
   if (!aten_is_known(&size)) return open_chunks(c, dim, parts, false);
   if (parts < 1) aten_refuse(c, "%lld chunks", (long long)parts);
   int64_t each = ir_build_failed(c->b) ? 1 : size.u.i / parts + (size.u.i % parts != 0);
-  return pieces_of(c, dim, size.u.i, each ? each : 1);
+  return pieces_of(c, dim, size.u.i, each ? each : 1, size.u.i ? 1 : parts);
 }
 
 /* (self, int or ints, dim) */
 aten_value aten_lower_split(aten_args *c) {
   int64_t dim = ir_build_axis(c->b, aten_get_int(c, 2), rank_of(c));
   if (c->args[1].kind != ATEN_LIST) {
-    if (aten_is_known(&c->args[1])) return pieces_of(c, dim, known_size(c, dim), aten_get_int(c, 1));
+    if (aten_is_known(&c->args[1])) return pieces_of(c, dim, known_size(c, dim), aten_get_int(c, 1), 1);
     aten_refuse(c, "the size of a piece must be known before the model runs");
     return ATEN_NOTHING;
   }

@@ -320,10 +320,11 @@ aten_value aten_lower_batch_norm_no_training(aten_args *c) {
 /* layer_norm(input, normalized_shape, weight?, bias?, eps, ...); data: native_layer_norm, with mean and rstd */
 aten_value aten_lower_layer_norm(aten_args *c) {
   ir_value in[] = {aten_in(c, 0), optional(c, 2), optional(c, 3)}, out[3];
+  const ir_value wide = in[1].id ? in[1] : in[2].id ? in[2] : in[0]; /* weights of f32 beside fewer bits */
   uint32_t dims = aten_list_count(c, 1);
   if (c->args[1].kind != ATEN_LIST) dims = 1;
   base_arg args[] = {ARG_INT("axis", -(int64_t)dims), ARG_FLOAT("eps", aten_get_float(c, 4)),
-                     ARG_DTYPE("stats_dtype", aten_value_dtype(c->a, in[0]))};
+                     ARG_DTYPE("stats_dtype", aten_value_dtype(c->a, wide))};
   ir_emit_many(c->b, "aten::native_layer_norm", in, 3, args, c->row->data ? 3 : 2, out, c->row->data ? 3 : 1);
   return c->row->data ? aten_ret_many(c, out, 3) : aten_ret(c, out[0]);
 }

@@ -1,6 +1,6 @@
 // parallel_tbb.cpp -- oneTBB's threads. While the caller waits it takes on no other work of the program's.
 extern "C" {
-#include "runtime/parallel_priv.h"
+#include "parallel_priv.h"
 }
 
 #include <atomic>

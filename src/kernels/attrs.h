@@ -100,6 +100,35 @@ enum { KERN_I8_LIST(KERN_ATTR_POSITION) KERN_I8_ATTRS };
 #define KERN_LINEAR_I8_LIST(X) X(KERN_LINEAR_I8_COLUMNS, NEEDED, "n", BASE_ATTR_INT)
 enum { KERN_LINEAR_I8_LIST(KERN_ATTR_POSITION) KERN_LINEAR_I8_ATTRS };
 
+/* td::lookup_i8: 256 bytes, eight in a number, the first the lowest. */
+#define KERN_LOOKUP_I8_LIST(X)                          \
+  X(KERN_LOOKUP_TABLE, NEEDED, "table", BASE_ATTR_INTS) \
+  X(KERN_LOOKUP_SIGNED, BOOL, "y_signed", false)
+enum { KERN_LOOKUP_I8_LIST(KERN_ATTR_POSITION) KERN_LOOKUP_NUMBERS = 32 };
+
+/* td::add_i8, td::mul_i8: scales and zero points as x_scale and so on of KERN_I8_LIST. least, most: of the result, as
+ * it is stored. */
+#define KERN_BINARY_I8_LIST(X)                   \
+  X(KERN_BINARY_A_SCALE, FLOAT, "a_scale", 1)    \
+  X(KERN_BINARY_A_ZERO, INT, "a_zero", 0)        \
+  X(KERN_BINARY_B_SCALE, FLOAT, "b_scale", 1)    \
+  X(KERN_BINARY_B_ZERO, INT, "b_zero", 0)        \
+  X(KERN_BINARY_Y_SCALE, FLOAT, "y_scale", 1)    \
+  X(KERN_BINARY_Y_ZERO, INT, "y_zero", 0)        \
+  X(KERN_BINARY_SIGNED, BOOL, "y_signed", false) \
+  X(KERN_BINARY_LEAST, INT, "least", 0)          \
+  X(KERN_BINARY_MOST, INT, "most", 255)
+enum { KERN_BINARY_I8_LIST(KERN_ATTR_POSITION) };
+
+/* td::avg_pool_i8, behind those of a pool: as in KERN_I8_LIST. */
+#define KERN_AVG_I8_LIST(X)                \
+  X(KERN_AVG_X_SCALE, FLOAT, "x_scale", 1) \
+  X(KERN_AVG_X_ZERO, INT, "x_zero", 0)     \
+  X(KERN_AVG_Y_SCALE, FLOAT, "y_scale", 1) \
+  X(KERN_AVG_Y_ZERO, INT, "y_zero", 0)     \
+  X(KERN_AVG_SIGNED, BOOL, "y_signed", false)
+KERN_ATTRS_FROM(KERN_POOL_CHANNELS_LAST + 1, KERN_AVG_I8_BEFORE, KERN_AVG_I8_LIST(KERN_ATTR_POSITION));
+
 /* pack_nbits.h. zeros: zero points are stored; x_bytes: x is quantised, too, block by block. */
 #define KERN_NBITS_LIST(X)                                 \
   X(KERN_NBITS_COLUMNS, NEEDED, "n", BASE_ATTR_INT)        \

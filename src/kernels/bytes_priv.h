@@ -62,6 +62,31 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n) {
   const __m512i kept = _mm512_min_epu8(_mm512_max_epu8(bytes, b->least), b->most);
   _mm512_mask_storeu_epi8(to, ~(__mmask64)0 >> (64 - n), _mm512_xor_si512(kept, b->flip));
 }
+/* A table of 256 bytes, two in a word. */
+typedef struct b_table {
+  __m512i word[4];
+} b_table;
+V_INLINE b_table b_table_of(const uint8_t *bytes) {
+  b_table t;
+  V_FOR(i, 4) t.word[i] = _mm512_loadu_si512(bytes + i * 64);
+  return t;
+}
+/* The bytes that words of 0 to 255 name, as words. */
+V_INLINE __m512i b_pick(const b_table *t, __m512i x) {
+  const __m512i at = _mm512_srli_epi16(x, 1), low = _mm512_permutex2var_epi16(t->word[0], at, t->word[1]),
+                high = _mm512_permutex2var_epi16(t->word[2], at, t->word[3]);
+  const __m512i both = _mm512_mask_blend_epi16(_mm512_test_epi16_mask(x, _mm512_set1_epi16(128)), low, high);
+  const __m512i bits = _mm512_slli_epi16(_mm512_and_si512(x, _mm512_set1_epi16(1)), 3);
+  return _mm512_and_si512(_mm512_srlv_epi16(both, bits), _mm512_set1_epi16(255));
+}
+/* n bytes, at most B_TABLED, by way of the table. */
+enum { B_TABLED = 64 };
+V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64_t n) {
+  const __mmask64 first = ~(__mmask64)0 >> (B_TABLED - n);
+  const __m512i x = _mm512_maskz_loadu_epi8(first, from);
+  const __m512i even = b_pick(t, _mm512_and_si512(x, _mm512_set1_epi16(255))), odd = b_pick(t, _mm512_srli_epi16(x, 8));
+  _mm512_mask_storeu_epi8(to, first, _mm512_or_si512(even, _mm512_slli_epi16(odd, 8)));
+}
 #else
 enum { BYTES_DEPTH = 2, BYTES_PANELS = 2 };
 typedef int16_t byte_x;
@@ -84,7 +109,8 @@ V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) {
 }
 V_INLINE __m128i b_load_8(const uint8_t *p, int64_t n) {
   uint64_t bytes = 0;
-  memcpy(&bytes, p, (size_t)n);
+  if (n == 8) memcpy(&bytes, p, 8);
+  else memcpy(&bytes, p, (size_t)n);
   return _mm_cvtsi64_si128((int64_t)bytes);
 }
 V_INLINE vi b_widen(const uint8_t *p, int64_t n) { return _mm256_cvtepu8_epi32(b_load_8(p, n)); }
@@ -117,6 +143,14 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n) {
   const __m128i bytes = _mm_xor_si128(kept, b->flip);
   if (n == 16) _mm_storeu_si128((__m128i *)(void *)to, bytes);
   else memcpy(to, &bytes, (size_t)n);
+}
+typedef struct b_table {
+  const uint8_t *bytes;
+} b_table;
+V_INLINE b_table b_table_of(const uint8_t *bytes) { return (b_table){bytes}; }
+enum { B_TABLED = 64 };
+V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = t->bytes[from[i]];
 }
 #endif
 enum { BYTES_ROW = BYTES_PANELS * V_LANES }; /* columns of a tile */

@@ -9,6 +9,22 @@
 #define KERNELS_ELEMENTWISE_PRIV_H
 #include "base/base.h"
 
+enum { ELEMENTWISE_OPERANDS = 3 };
+/* The space of a call: `planes` of `rows` of `length` elements, behind one another in the output. An operand is `step`
+ * on from element to element, `pitch` from row to row, and from plane to plane what dims, the innermost first, and
+ * stride say. */
+typedef struct elementwise_space {
+  int32_t rank; /* of the planes */
+  int64_t dims[BASE_MAX_RANK], stride[ELEMENTWISE_OPERANDS][BASE_MAX_RANK];
+  int64_t planes, rows, length;
+  int64_t pitch[ELEMENTWISE_OPERANDS], step[ELEMENTWISE_OPERANDS];
+} elementwise_space;
+/* Of out[0] and the first `operands` operands. */
+void kern_elementwise_space(const base_call *call, uint32_t operands, elementwise_space *s);
+/* Where a row of a plane begins in each of them. */
+void kern_elementwise_offsets(const elementwise_space *s, uint32_t operands, int64_t plane, int64_t row,
+                              int64_t *offset);
+
 /* out[r * n + i] = f(in[k][r * pitch[k] + i or, a scalar, r * pitch[k]] ...) for `rows` rows of `n` elements. `p`: the
  * parameters of the function. */
 typedef void (*elementwise_rows)(float *out, const float *const *in, const int64_t *pitch, int64_t rows, int64_t n,

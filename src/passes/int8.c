@@ -161,13 +161,18 @@ bool passes_int8_find_stored(passes_edit *e, ir_value v, int8_stored *s) {
   return s->scales && passes_int8_find_optional(e, node, 2, &s->zeros);
 }
 
-bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
-                               int8_activation *a) {
+bool passes_int8_scaled(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
+                        int8_activation *a) {
   const ir_type *type = ir_type_of(e->graph, q);
   if (!scale || base_tensor_numel(scale) != 1 || (zero && base_tensor_numel(zero) != 1)) return false;
   *a = (int8_activation){q, type->dtype, passes_int8_number(scale, 0), zero ? (int64_t)passes_int8_number(zero, 0) : 0};
-  return passes_int8_is_bytes(type->dtype) && type->rank > 0 && !passes_constant_value(e, q) && a->scale > 0 &&
-         isfinite((float)a->scale) && isfinite(1 / (float)a->scale);
+  return passes_int8_is_bytes(type->dtype) && type->rank > 0 && a->scale > 0 && isfinite((float)a->scale) &&
+         isfinite(1 / (float)a->scale);
+}
+
+bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
+                               int8_activation *a) {
+  return !passes_constant_value(e, q) && passes_int8_scaled(e, q, scale, zero, a);
 }
 
 bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a) {

@@ -24,9 +24,9 @@ typedef struct product {
 
 static bool find_product(passes_edit *e, ir_value v, product *p) {
   const ir_node_def *node = passes_only_producer(e, v, OP_td_linear_i8);
-  const ir_node_def *turned = node ? NULL : passes_only_producer(e, v, OP_aten_permute);
-  p->image = turned != NULL;
-  if (turned) node = passes_only_producer(e, turned->in[0], OP_td_conv_i8);
+  const ir_value image = node || passes_uses(e, v) != 1 ? IR_NO_VALUE : passes_source_last(e, v);
+  p->image = image.id != 0;
+  if (p->image) node = passes_only_producer(e, image, OP_td_conv_i8);
   if (node) p->node = *node;
   return node != NULL;
 }
@@ -90,7 +90,7 @@ static bool takes_residual(passes_edit *e, const int8_activation *t, td_dtype y,
 }
 
 static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation *y, ir_value from,
-                              const base_arg *limits, uint32_t limit_count) {
+                              const base_arg *limits, uint32_t limit_count, bool *done) {
   const ir_node_def *found = passes_only_producer(e, from, OP_aten_add);
   if (!found) return TD_OK;
   const ir_node_def sum = *found;
@@ -114,6 +114,7 @@ static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation 
     for (uint32_t i = 0; i < limit_count; i++) args[7 + i] = limits[i];
     ir_value in[KERN_IN_RESIDUAL + 1] = {p.node.in[0], p.node.in[1], IR_NO_VALUE, r.q};
     if (p.image) TRY(passes_int8_permute_channels(e, id, r.q, true, &in[KERN_IN_RESIDUAL]));
+    *done = true;
     return rebuild(e, id, &p, in, KERN_IN_RESIDUAL + 1, args, 7 + limit_count);
   }
   return TD_OK;
@@ -131,16 +132,17 @@ td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_d
     return TD_OK;
   if (passes_int8_find_activation(e, from, &x) && x.dtype == y.dtype && x.scale == y.scale && x.zero == y.zero)
     return passes_take_place(e, id, x.q);
-  if (!find_limits(e, &from, limits, &limit_count)) return TD_OK;
+  if (!find_limits(e, &from, limits, &limit_count)) return passes_int8_between(e, id, &y, from, limits, limit_count);
   TRY(quantize_product(e, id, &y, from, limits, limit_count, &done));
-  return done ? TD_OK : quantize_sum(e, id, &y, from, limits, limit_count);
+  if (!done) TRY(quantize_sum(e, id, &y, from, limits, limit_count, &done));
+  return done ? TD_OK : passes_int8_between(e, id, &y, from, limits, limit_count);
 }
 
 /* ---- what moves elements, or takes the largest of some ---- */
 
 /* `v`, of the scale of the dequantisation that gave `like`, in place of `id`. */
 static td_status dequantize_at(passes_edit *e, ir_node id, ir_value like, ir_value v) {
-  const ir_node_def dequantize = *passes_producer(e, like, OP_td_dequantize_linear);
+  const ir_node_def dequantize = *passes_dequantised(e, like);
   ir_value in[3], made;
   base_arg args[2 * IR_NODE_ARGS];
   for (uint32_t i = 0; i < dequantize.in_count; i++) in[i] = dequantize.in[i];

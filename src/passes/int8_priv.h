@@ -25,6 +25,9 @@ double passes_int8_number(const base_tensor *t, int64_t i);
 bool passes_int8_find_optional(passes_edit *e, const ir_node_def *node, uint32_t index, const base_tensor **t);
 bool passes_int8_find_stored(passes_edit *e, ir_value v, int8_stored *s);
 /* `q` with this scale and zero point. */
+bool passes_int8_scaled(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
+                        int8_activation *a);
+/* The same, no constant. */
 bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
                                int8_activation *a);
 /* The one that `v` is the dequantisation of. */
@@ -38,4 +41,7 @@ td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, b
 td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node);
 td_status passes_int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node);
 td_status passes_int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node);
+/* int8_tables.c: a quantisation to y that no product takes; `limited` is what it limits, as `limits` say. */
+td_status passes_int8_between(passes_edit *e, ir_node id, const int8_activation *y, ir_value limited,
+                              const base_arg *limits, uint32_t limit_count);
 #endif

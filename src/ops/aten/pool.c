@@ -3,8 +3,8 @@
  * input: global pooling. Padding is never an element: it does not win a maximum and counts in a mean only with
  * `count_include_pad`. Indices count elements of [N, C, in...] in either layout. Computed in double and rounded once.
  */
+#include "kernels/between_i8.h"
 #include "kernels/kernels.h"
-#include "kernels/pool.h"
 #include "ops/common/window_priv.h"
 
 #include <math.h>
@@ -13,6 +13,8 @@
 #define POOL_ATTR_ROWS(...) KERN_WINDOW_LIST(OPS_ATTR_ROW) KERN_POOL_LIST(OPS_ATTR_ROW, __VA_ARGS__)
 static const ir_attr max_attrs[] = {POOL_ATTR_ROWS(BOOL, "column_major_indices", false)};
 static const ir_attr mean_attrs[] = {POOL_ATTR_ROWS(BOOL, "count_include_pad", false)};
+static const ir_attr mean_i8_attrs[] = {POOL_ATTR_ROWS(BOOL, "count_include_pad", false)
+                                            KERN_AVG_I8_LIST(OPS_ATTR_ROW)};
 static const ir_attr norm_attrs[] = {POOL_ATTR_ROWS(FLOAT, "p", 2)};
 static const ir_attr unpool_attrs[] = {KERN_WINDOW_LIST(OPS_ATTR_ROW) ATTR_INTS("kernel_size")};
 
@@ -45,6 +47,23 @@ static td_status infer_pool(ir_infer *ctx) {
         ops_window_out(ctx, spatial, i, in, kernels ? kernel[i] : in, base_attr_int(ctx->attrs, KERN_POOL_CEIL));
   }
   return ir_out(ctx, 0, x->dtype, x->rank, dims);
+}
+
+static td_status infer_mean_i8(ir_infer *ctx) {
+  const base_attrs *a = ctx->attrs;
+  const td_dtype x = ir_in(ctx, 0)->type.dtype;
+  const bool is_signed = base_attr_int(a, KERN_AVG_SIGNED) != 0;
+  const int64_t x_zero = base_attr_int(a, KERN_AVG_X_ZERO),
+                y_zero = base_attr_int(a, KERN_AVG_Y_ZERO) + (is_signed ? 128 : 0);
+  const float x_scale = (float)base_attr_float(a, KERN_AVG_X_SCALE),
+              y_scale = (float)base_attr_float(a, KERN_AVG_Y_SCALE);
+  if ((x != TD_U8 && x != TD_I8) || !base_attr_int(a, KERN_POOL_CHANNELS_LAST))
+    return ir_infer_fail(ctx, "x must be of 8 bits, channels last");
+  if (!isfinite(x_scale / y_scale) || x_zero < 0 || x_zero > 255 || y_zero < 0 || y_zero > 255)
+    return ir_infer_fail(ctx, "a scale or zero point is out of range");
+  TRY(infer_pool(ctx));
+  ctx->out[0].type.dtype = is_signed ? TD_I8 : TD_U8;
+  return TD_OK;
 }
 
 static td_status infer_max_pool(ir_infer *ctx) {
@@ -126,6 +145,16 @@ static window_sum norm_body(const base_call *call, const spot *s, const base_f64
   return (window_sum){p == 2 ? sqrt(sum) : pow(sum, 1 / p), 0};
 }
 
+/* In whole numbers, and then f32: round(sum of (x - x_zero) * (x_scale / (y_scale * count))) + y_zero. */
+static window_sum mean_i8_body(const base_call *call, const spot *s, const base_f64 *plane) {
+  const kern_mean_i8 m = kern_mean_i8_of(call);
+  const double zero = m.zero - m.flip, least = 0 - m.y_flip;
+  double sum = 0;
+  for (int64_t k = 0; k < s->count; k++) sum += plane[s->at[k] * s->step] - zero;
+  const float mean = nearbyintf((float)sum * kern_mean_i8_by(&m, m.count_padding ? (int64_t)s->padded : s->count));
+  return (window_sum){fmin(fmax((double)mean + m.y_zero, least), least + 255), 0};
+}
+
 /* Index of plane element `at` counted with the first spatial dim fastest. */
 static int64_t column_major(const window *w, int64_t at) {
   int64_t index = 0, size = w->in_size;
@@ -166,6 +195,7 @@ static td_status run_pool(const base_call *call, pool_body body, bool with_indic
 }
 static td_status max_reference(const base_call *call) { return run_pool(call, max_body, true); }
 static td_status mean_reference(const base_call *call) { return run_pool(call, mean_body, false); }
+static td_status mean_i8_reference(const base_call *call) { return run_pool(call, mean_i8_body, false); }
 static td_status norm_reference(const base_call *call) { return run_pool(call, norm_body, false); }
 
 /* ---- kernels ---- */
@@ -188,6 +218,10 @@ static const kern_row *mean_kernel(const ir_kernel_query *query) {
   if (base_attr_int(query->attrs, KERN_POOL_CHANNELS_LAST)) return kern_select(KERN_AVG_POOL, TD_F32, query->isa);
   bool whole = !kernels && !pads && !dilations && !*base_attr_str(query->attrs, KERN_WINDOW_AUTO_PAD);
   return whole ? kern_select(KERN_PLANE_MEAN, TD_F32, query->isa) : NULL;
+}
+
+static const kern_row *mean_i8_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_AVG_POOL_I8, TD_I8, query->isa);
 }
 
 /* ---- td::max_unpool(x, indices, [sizes]) ---- */
@@ -309,6 +343,19 @@ static bool cases_pool_of(ir_case *c, uint32_t number, uint32_t types, const cha
 }
 static bool cases_max(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 5, "column_major_indices"); }
 static bool cases_mean(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 3, "count_include_pad"); }
+static bool cases_mean_i8(ir_case *c, uint32_t number) {
+  enum { ROWS = OPS_COUNT(pool_rows) };
+  const bool to_signed = number % 3 == 1;
+  if (number >= 2 * ROWS ||
+      !cases_pool_of(c, number / ROWS * 2 * ROWS + ROWS + number % ROWS + 6 * ROWS, 5, "count_include_pad"))
+    return false;
+  ops_case_arg(c, ARG_FLOAT("x_scale", 0.031));
+  ops_case_arg(c, ARG_INT("x_zero", 101));
+  ops_case_arg(c, ARG_FLOAT("y_scale", 0.017));
+  ops_case_arg(c, ARG_INT("y_zero", to_signed ? -9 : 77));
+  ops_case_arg(c, ARG_BOOL("y_signed", to_signed));
+  return true;
+}
 static bool cases_norm(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 3, NULL); }
 
 static bool cases_unpool(ir_case *c, uint32_t number) {
@@ -345,6 +392,16 @@ const ir_op ops_pool[] = {
      .kernel = mean_kernel,
      .rtol = 1e-5f,
      .atol = 1e-6f},
+    {.id = OPERATOR(td, avg_pool_i8),
+     .min_in = 1,
+     .max_in = 1,
+     .out_count = 1,
+     .attrs = mean_i8_attrs,
+     .attr_count = OPS_COUNT(mean_i8_attrs),
+     .by_sample = 1,
+     .infer = infer_mean_i8,
+     .reference = mean_i8_reference,
+     .kernel = mean_i8_kernel},
     {.id = OPERATOR(td, lp_pool),
      .min_in = 1,
      .max_in = 1,
@@ -367,9 +424,6 @@ const ir_op ops_pool[] = {
 };
 OPS_TABLE(pool);
 OPS_CASES(pool) = {
-    {OP_td_max_pool, cases_max},
-    {OP_td_avg_pool, cases_mean},
-    {OP_td_lp_pool, cases_norm},
-    {OP_td_max_unpool, cases_unpool},
-    {0},
+    {OP_td_max_pool, cases_max}, {OP_td_avg_pool, cases_mean},     {OP_td_avg_pool_i8, cases_mean_i8},
+    {OP_td_lp_pool, cases_norm}, {OP_td_max_unpool, cases_unpool}, {0},
 };

@@ -31,9 +31,11 @@ static double reach(const prof_row *r, const td_profile_totals *t) {
   (void)t;
   return 1e8 * ratio(r->limit_ms, (double)r->ns);
 }
+/* Steps add up to the time that passed: one that other threads came to while the caller had another one has less of it
+ * than they spent. It lasted as long as an even part of theirs. */
 static double busy(const prof_row *r, const td_profile_totals *t) {
-  (void)t;
-  return ratio((double)r->busy_ns, (double)r->ns);
+  const double threads = ratio((double)r->busy_ns, (double)r->ns);
+  return threads < t->threads ? threads : t->threads;
 }
 static double memory(const prof_row *r, const td_profile_totals *t) {
   (void)t;

@@ -52,7 +52,7 @@ static inline int fixture_close(void **state) {
   fixture *f = *state;
   char command[128];
   snprintf(command, sizeof command, "rm -rf %s", f->folder);
-  assert_int_equal(chdir("/"), 0);
+  assert_int_equal(chdir(f->start), 0);
   assert_int_equal(system(command), 0);
   base_arena_free(f->arena);
   free(f);

@@ -235,6 +235,44 @@ static void perf_is_told(void **state) {
   assert_int_equal(run(f, "run builtin:fused_chain --perf loud").status, 2);
 }
 
+/* How many threads a process has; 0: it is not there any more. */
+static long threads_of(fixture *f, pid_t process) {
+  FILE *file = fopen(base_arena_format(f->arena, "/proc/%ld/status", (long)process), "r");
+  char line[256];
+  long count = 0;
+  while (file && fgets(line, sizeof line, file)) sscanf(line, "Threads: %ld", &count);
+  if (file) fclose(file);
+  return count;
+}
+
+/* What a model forks is run by as many threads as are asked for, the caller's included: while it runs, the process has
+ * so many. (The pass `forks` leaves small tasks to the thread that forks them.) */
+static void threads_of_forked_tasks(void **state) {
+  fixture *f = *state;
+  const char *model = base_arena_format(f->arena, "%s/tests/models/torchscript/forks/model.pt", f->start);
+  for (long wanted = 3; wanted <= 5; wanted += 2) {
+    const char *number = base_arena_format(f->arena, "%ld", wanted);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+      if (!freopen("/dev/null", "w", stdout)) _exit(1);
+      execl(f->treadle, "treadle", "profile", model, "--shape", "x=2x3", "--threads", "1", "--interop-threads", number,
+            "--disable-passes", "forks", "--no-limits", "--min-time", "600", (char *)NULL);
+      _exit(1);
+    }
+    long have = 1;
+    for (int as_wanted = 0; have && as_wanted < 50; usleep(1000)) { /* threads that compile are gone by then */
+      have = threads_of(f, child);
+      as_wanted = have == wanted ? as_wanted + 1 : 0;
+      if (waitpid(child, NULL, WNOHANG) == child) have = 0;
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(have, wanted);
+  }
+  assert_int_equal(run(f, "profile builtin:small_lstm --interop-threads 0").status, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(rows_add_up, fixture_open, fixture_close),
@@ -247,6 +285,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(perf_is_told, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(memory_is_shown, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(profiles_are_compared, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(threads_of_forked_tasks, fixture_open, fixture_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,26 +156,24 @@ static const cli_option bench_options[] = {
     CLI_OPTION_THREADS,
     CLI_OPTION_INTEROP,
     CLI_OPTION_BATCH,
-    {"streams", "N", "share the batch out over so many streams of the threads, each on samples of its own", NULL,
-     false},
+    {"streams", "N", "split the batch over N streams, each with its own threads and samples", NULL, false},
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
     CLI_OPTION_SPECIALISE,
     CLI_OPTION_INPUT,
-    {"min-time", "SECONDS", "time runs for at least as long; default 1", NULL, false},
-    {"sweep", "SETTING", "measure over one setting: a table, a plot, and the best for latency and for throughput",
+    {"min-time", "SECONDS", "minimum seconds to time; default 1", NULL, false},
+    {"sweep", "SETTING", "vary one setting: a table, a plot, and the best value for latency and for throughput",
      "threads instances batch streams", false},
-    {"instances", "N", "measure so many processes side by side, and what they lose against one alone", NULL, false},
-    {"values", "LIST", "of the setting that is swept, 1-4,8", NULL, false},
+    {"instances", "N", "measure N concurrent processes, and their loss against one alone", NULL, false},
+    {"values", "LIST", "values of the swept setting, such as 1-4,8", NULL, false},
     {"svg", "FILE", "draw the sweep", NULL, false},
-    {"layers", NULL, "time each step, too: its shortest time, its rate, and the share of its limit", NULL, false},
-    {"overhead", NULL, "time runs while a profile is recorded, too, in turns with others", NULL, false},
-    {"suite", "NAME", "instead of a model: layers of many models, each held against its limit",
+    {"layers", NULL, "also time each step: shortest time, rate, percent of its limit", NULL, false},
+    {"overhead", NULL, "also time runs with a profile being recorded, interleaved with runs without", NULL, false},
+    {"suite", "NAME", "instead of a model: layers of many models, each against its limit",
      "all gemm conv depthwise attention norm reduce elementwise move recurrent fourier", false},
-    {"shapes", "FILE", "the lines of the suite, in the form of bench/shapes/", NULL, false},
-    {"expect", "FILE", "fail when a row of the suite falls below 80 % of its share of the limit in this file", NULL,
-     false},
-    {"record", "FILE", "write the shares of the suite", NULL, false},
+    {"shapes", "FILE", "read the layers of the suite from FILE; format: bench/shapes/", NULL, false},
+    {"expect", "FILE", "fail if a layer falls below 80 % of its share of the limit in FILE", NULL, false},
+    {"record", "FILE", "write the shares of the limit to FILE", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
     CLI_OPTION_ISA,
@@ -198,17 +196,17 @@ static const cli_option bench_options[] = {
 const cli_command cli_bench = {
     .name = "bench",
     .operands = "[MODEL]",
-    .summary = "measure the time of a warm inference",
+    .summary = "measure the latency of warm inferences",
     .text =
-        "MODEL is a file or builtin:NAME. The model is loaded, compiled and run once, warmed up, and then timed run\n"
-        "by run for --min-time seconds, longer where that gives few runs.\n\n"
-        "The limit is what the machine takes at least, by the measured roofline (see `treadle help roofline`): of "
-        "each\n"
-        "step the longer of its arithmetic at the peak rate and its bytes at the bandwidth of the level of memory "
-        "they\n"
-        "lie in. Algorithms that save arithmetic, as Winograd's do, can stay below it.\n\n"
-        "With --suite, layers of the benchmark models are measured one at a time, 0.05 seconds each or --min-time;\n"
-        "`builtin:layer:` and a line's text is the model of one.",
+        "MODEL is a file or builtin:NAME. It is loaded, compiled, run once, warmed up, and then timed run by run\n"
+        "for --min-time seconds, longer if that gives few runs.\n"
+        "\n"
+        "The limit is the least time the machine can take, by the measured roofline (`treadle help roofline`):\n"
+        "for each step, the longer of its arithmetic at peak rate and its bytes at the bandwidth of the memory\n"
+        "level they are in. Algorithms that save arithmetic, such as Winograd's, can beat it.\n"
+        "\n"
+        "--suite measures layers of the benchmark models one at a time, for 0.05 seconds each or --min-time.\n"
+        "`builtin:layer:` followed by a line of the suite is a model of that layer.",
     .examples =
         "treadle bench net.onnx --threads 1\n"
         "treadle bench net.onnx --threads 1 --layers\n"

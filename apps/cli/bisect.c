@@ -251,10 +251,9 @@ const cli_command cli_bisect = {
     .operands = "MODEL",
     .summary = "find the pass or kernel that makes a model's outputs wrong",
     .text =
-        "Runs MODEL again and again with some graph passes, then some kernels left out, halving what is left, until "
-        "it\n"
-        "is known without which one the outputs agree with those of eager. A model whose outputs agree as it is has\n"
-        "nothing to look for. Ends with a command that shows the answer.",
+        "Runs MODEL repeatedly with some graph passes, then some kernels disabled, and bisects to the one without\n"
+        "which the outputs agree with eager. If the outputs agree from the start, there is nothing to find. Ends\n"
+        "with a command that shows the answer.",
     .examples =
         "treadle bisect net.onnx\n"
         "treadle bisect net.onnx --input x.npy --rtol 1e-4",

@@ -166,9 +166,9 @@ const cli_command cli_check = {
     .summary = "run recorded cases and compare their outputs",
     .text =
         "A case is a folder with model.onnx and test_data_set_*/input_I.pb, output_I.pb (ONNX's own tests), or with\n"
-        "case.json and .npy files. Folders are searched recursively. An output passes when its type and shape are\n"
-        "the recorded ones and every element is within ATOL + RTOL * |expected|; defaults 1e-3 and 1e-7, or what\n"
-        "data.json or case.json say. Integers of a case.json case must be equal.\n"
+        "case.json and .npy files. Folders are searched recursively. An output passes if its type and shape are\n"
+        "the recorded ones and every element is within ATOL + RTOL * |expected|; default RTOL 1e-3 and ATOL 1e-7,\n"
+        "or as data.json or case.json say. Integers of a case.json case must be equal.\n"
         "\n"
         "Each case runs in a process of its own: a crash or a hang fails that case only. A case of the skip list\n"
         "runs too, and fails if it passes. The exit status is 0 when nothing failed, else 1.",

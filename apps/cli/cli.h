@@ -63,105 +63,109 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
 
 /* Options that several commands take. */
 #define CLI_BACKENDS "eager aot_eager interp native"
-#define CLI_OPTION_BACKEND                                                                                             \
-  {                                                                                                                    \
-    "backend", "NAME",                                                                                                 \
-        "how to run: eager is the plain truth, aot_eager adds the passes, native (default) the kernels", CLI_BACKENDS, \
-        false                                                                                                          \
+#define CLI_OPTION_BACKEND                                                                                           \
+  {                                                                                                                  \
+    "backend", "NAME",                                                                                               \
+        "eager: plain-loop references; aot_eager: also the graph passes; interp: kernels, fused loops interpreted; " \
+        "native (default): kernels, fused loops compiled",                                                           \
+        CLI_BACKENDS, false                                                                                          \
   }
-#define CLI_OPTION_PASSES                                                                                         \
-  {                                                                                                               \
-    "disable-passes", "NAMES", "graph passes to leave out, separated by commas; `treadle info` names them", NULL, \
-        false                                                                                                     \
+#define CLI_OPTION_PASSES                                                                                            \
+  {                                                                                                                  \
+    "disable-passes", "NAMES", "graph passes to disable, comma-separated; `treadle info --passes` lists them", NULL, \
+        false                                                                                                        \
   }
-/* The levels of base/levels.def, parted by blanks. */
+/* The levels of base/levels.def, separated by blanks. */
 extern const char cli_levels[];
 #define CLI_OPTION_ISA \
-  { "isa", "NAME", "widest instruction set for kernels; default: all the CPU has", cli_levels + 1, false }
-#define CLI_OPTION_MATH                                                                                      \
-  {                                                                                                          \
-    "math", "NAME",                                                                                          \
-        "how sums may round: exact is plain sums, default has Winograd convolutions where their errors are " \
-        "small, fast has Strassen products too",                                                             \
-        "exact default fast", false                                                                          \
+  { "isa", "NAME", "widest instruction set for kernels; default: the widest that the CPU has", cli_levels + 1, false }
+#define CLI_OPTION_MATH                                                                                                \
+  {                                                                                                                    \
+    "math", "NAME",                                                                                                    \
+        "rounding: exact allows plain sums only; default also Winograd convolutions where their error is small; fast " \
+        "also Strassen products",                                                                                      \
+        "exact default fast", false                                                                                    \
   }
-#define CLI_OPTION_PRECISION                                                                                       \
-  {                                                                                                                \
-    "precision", "NAME",                                                                                           \
-        "weights of products in 16 bits, bf16 or f16; int8: of 4 and 8 bits, times what is quantised as it comes", \
-        "f32 bf16 f16 int8", false                                                                                 \
+#define CLI_OPTION_PRECISION                                                                                        \
+  {                                                                                                                 \
+    "precision", "NAME",                                                                                            \
+        "type of weights of products: bf16 or f16 store them in 16 bits; int8 also quantises the other operand of " \
+        "weights of 4 and 8 bits",                                                                                  \
+        "f32 bf16 f16 int8", false                                                                                  \
   }
 #define CLI_OPTION_CC                                                                                               \
   {                                                                                                                 \
-    "cc", "PATH",                                                                                                   \
-        "C compiler for fused loops, or none: then they are interpreted; default: cc, gcc or clang, as the search " \
-        "path has them",                                                                                            \
+    "cc", "PATH", "C compiler for fused loops; none: interpret them; default: the first of cc, gcc, clang in PATH", \
         NULL, false                                                                                                 \
   }
-#define CLI_OPTION_TRUSTED \
-  { "trusted", NULL, "load the machine code in a .tdl file: it is as trusted as this program", NULL, false }
-#define CLI_OPTION_TUNE                                                                                                \
-  {                                                                                                                    \
-    "tune", NULL, "time loops against their operators one by one, and keep what is faster; known the next time", NULL, \
-        false                                                                                                          \
+#define CLI_OPTION_TRUSTED                                                                                         \
+  {                                                                                                                \
+    "trusted", NULL, "load the machine code in a .tdl file: only if you trust it as you trust this program", NULL, \
+        false                                                                                                      \
   }
-#define CLI_OPTION_SPECIALISE                                                                                       \
+#define CLI_OPTION_TUNE                                                                                             \
   {                                                                                                                 \
-    "specialise", "SIZES",                                                                                          \
-        "faster variants for some sizes of open dimensions, 'batch=1,8 seq=128' for each combination; other sizes " \
-        "run as without",                                                                                           \
-        NULL, true                                                                                                  \
+    "tune", NULL, "measure the model with and without its fused loops, use the faster form, and remember it", NULL, \
+        false                                                                                                       \
+  }
+#define CLI_OPTION_SPECIALISE                                                                                          \
+  {                                                                                                                    \
+    "specialise", "SIZES",                                                                                             \
+        "compile faster variants for these sizes of open dimensions, 'batch=1,8 seq=128' for each combination; other " \
+        "sizes use the general plan",                                                                                  \
+        NULL, true                                                                                                     \
   }
 #define CLI_OPTION_TIERED \
-  { "tiered", NULL, "answer at once, fused loops interpreted; their machine code takes over as it comes", NULL, false }
-#define CLI_OPTION_STRICT \
-  { "strict", NULL, "a C compiler that fails is an error; else its loops are interpreted", NULL, false }
+  { "tiered", NULL, "start with interpreted loops; switch to machine code when it is compiled", NULL, false }
+#define CLI_OPTION_STRICT                                                                                         \
+  {                                                                                                               \
+    "strict", NULL, "a compiler failure is an error; default: the loops it was to compile are interpreted", NULL, \
+        false                                                                                                     \
+  }
 #define CLI_OPTION_TUNED \
-  { "tuned", NULL, "kernels as `treadle tune` found them fastest here", NULL, false }
+  { "tuned", NULL, "use the kernel parameters that `treadle tune` found fastest on this machine", NULL, false }
 #define CLI_OPTION_THREADS \
-  { "threads", "N", "most threads to compute with; eager and aot_eager use one", NULL, false }
-#define CLI_OPTION_INTEROP                                                                                          \
-  {                                                                                                                 \
-    "interop-threads", "N", "most threads to run what a TorchScript model forks; default as many as compute", NULL, \
-        false                                                                                                       \
+  { "threads", "N", "maximum number of compute threads; eager and aot_eager use one", NULL, false }
+#define CLI_OPTION_INTEROP                                                                                           \
+  {                                                                                                                  \
+    "interop-threads", "N",                                                                                          \
+        "maximum number of threads for forked tasks of a TorchScript model; default: the number of compute threads", \
+        NULL, false                                                                                                  \
   }
 #define CLI_OPTION_WEIGHTS \
   { "weights", "FILE", "state_dict of a builtin: model (.pth, .safetensors)", NULL, false }
-#define CLI_OPTION_PREPROCESS                                                                    \
-  {                                                                                              \
-    "preprocess", "NAME",                                                                        \
-        "how a picture becomes numbers: raw is the whole picture, 0 to 1 or bytes; default: as " \
-        "the model was trained",                                                                 \
-        "imagenet efficientnet_lite raw", false                                                  \
+#define CLI_OPTION_PREPROCESS                                                                                       \
+  {                                                                                                                 \
+    "preprocess", "NAME",                                                                                           \
+        "how an image is converted: raw is the whole image, 0 to 1 or bytes; default: the model's training preset", \
+        "imagenet efficientnet_lite raw", false                                                                     \
   }
 #define CLI_OPTION_SEED \
-  { "seed", "N", "seed of random inputs and of random weights; default 0", NULL, false }
+  { "seed", "N", "seed for random inputs and weights; default 0", NULL, false }
 #define CLI_OPTION_INPUT \
-  { "input", "[NAME=]FILE", "an input, as `run` takes it; the others are random", NULL, true }
+  { "input", "[NAME=]FILE", "an input, as for `treadle run`; others are random", NULL, true }
 #define CLI_OPTION_BATCH \
   { "batch", "N", "size of an open first dimension", NULL, false }
-#define CLI_OPTION_SHAPE                                                                   \
-  {                                                                                        \
-    "shape", "NAME=DIMS",                                                                  \
-        "dimensions of an input, 1x3x224x224, or the size of a named one in all of them, " \
-        "seq=24; of a TorchScript model also its type, 1x12:i64, and which may be of any " \
-        "size, Nx3x224x224",                                                               \
-        NULL, true                                                                         \
+#define CLI_OPTION_SHAPE                                                                                      \
+  {                                                                                                           \
+    "shape", "NAME=DIMS",                                                                                     \
+        "dimensions of an input, 1x3x224x224, or the size of a named dimension in all inputs, seq=24; for a " \
+        "TorchScript model also its type, 1x12:i64, and open dimensions, Nx3x224x224",                        \
+        NULL, true                                                                                            \
   }
 #define CLI_OPTION_METHOD \
   { "method", "NAME", "method of a TorchScript module to run; default forward", NULL, false }
-#define CLI_OPTION_DEBUG_DIR                                                                                       \
-  {                                                                                                                \
-    "debug-dir", "DIR",                                                                                            \
-        "write what the model becomes: graphs, loops, C files, plan, times; `treadle replay DIR` runs them", NULL, \
-        false                                                                                                      \
+#define CLI_OPTION_DEBUG_DIR                                                                                         \
+  {                                                                                                                  \
+    "debug-dir", "DIR", "write graphs, loops, C files, plan and times to DIR; `treadle replay DIR` runs them", NULL, \
+        false                                                                                                        \
   }
-#define CLI_OPTION_INJECT                                                                                        \
-  {                                                                                                              \
-    "inject", "OP:MODE[@NODE]",                                                                                  \
-        "for tests: have the kernels of an operator, or what pass=NAME makes, go wrong; MODE is wrong, slight, " \
-        "nan, crash, hang, compile or type",                                                                     \
-        NULL, false                                                                                              \
+#define CLI_OPTION_INJECT                                                                                         \
+  {                                                                                                               \
+    "inject", "OP:MODE[@NODE]",                                                                                   \
+        "for tests: make the kernels of an operator, or what pass=NAME makes, fail; MODE is wrong, slight, nan, " \
+        "crash, hang, compile or type",                                                                           \
+        NULL, false                                                                                               \
   }
 #define CLI_OPTION_JSON \
   { "json", NULL, "print JSON", NULL, false }

@@ -384,33 +384,32 @@ static td_status run_compare(cli_args *args, td_error *err) {
 
 static const cli_option compare_options[] = {
     {"backends", "A,B",
-     "what is expected, and what is held against it; default eager,native, of two models native,native", NULL, false},
-    {"expect", "DIR", "expected are the outputs recorded as DIR/NAME.npy, as `treadle run --output DIR` writes them",
+     "A is the reference, B is compared with it; default eager,native; with two models native,native", NULL, false},
+    {"expect", "DIR", "the reference is the recorded outputs DIR/NAME.npy, as `treadle run --output DIR` writes them",
      NULL, false},
     {"time-limit", "S", "timeout in seconds; default: none", NULL, false},
     CLI_OPTIONS_TRIAL,
     CLI_OPTION_SPECIALISE,
-    {"nodes", NULL, "show every node, also where the outputs agree", NULL, false},
-    {"check-nan", NULL, "instead: find the first node of B whose result holds NaN or an infinity", NULL, false},
+    {"nodes", NULL, "show every node, even if the outputs agree", NULL, false},
+    {"check-nan", NULL, "find the first node of B whose result has a NaN or an infinity", NULL, false},
     CLI_OPTION_JSON,
 };
 
 const cli_command cli_compare = {
     .name = "compare",
     .operands = "MODEL [MODEL]",
-    .summary = "hold two ways to run a model against each other",
+    .summary = "compare two ways to run a model, and find the first node that differs",
     .text =
-        "Runs MODEL on two backends with the same inputs and shows, per output, the largest difference, absolute,\n"
-        "relative and in units of the last place, and the cosine. Where they part, every node's result is looked at\n"
-        "and the first one that parts is named; where that hides the fault, because it needs nodes to be fused, nodes\n"
-        "are looked at one at a time. What a crash or an endless run was at is named too.\n"
+        "Runs MODEL on two backends with the same inputs and prints, per output, the largest difference\n"
+        "(absolute, relative, in ULP) and the cosine. If outputs differ, every node's result is compared and the\n"
+        "first differing node is named. If the fault disappears when all results are kept (it needs nodes to be\n"
+        "fused), nodes are kept one at a time. A crash or a run that does not end is attributed to its node.\n"
         "\n"
-        "A difference beyond the tolerance is called rounding where eager in f64 is about as far from eager as it is\n"
-        "from the other, and where every node, given what it was given in that run, makes what eager makes of it: "
-        "then\n"
+        "A difference beyond the tolerance counts as rounding if eager in f64 differs from eager by about as\n"
+        "much, and if every node, given the operands of that run, computes what eager computes from them: then\n"
         "single steps of a dynamic quantisation have flipped.\n"
         "\n"
-        "Of two models, files of any format, the outputs are compared in their order; inputs are those of the first.",
+        "With two models, files of any format, outputs are compared in order; inputs are those of the first.",
     .examples =
         "treadle compare net.onnx\n"
         "treadle compare net.onnx --backends aot_eager,native --input x.npy\n"

@@ -185,11 +185,11 @@ static const cli_option compare_profiles_options[] = {CLI_OPTION_JSON};
 const cli_command cli_compare_profiles = {
     .name = "compare-profiles",
     .operands = "BEFORE AFTER",
-    .summary = "show what changed from one profile to another",
+    .summary = "show what changed between two profiles",
     .text =
-        "BEFORE and AFTER are files that `treadle profile MODEL --json` wrote, with the same --group-by. A row has\n"
-        "changed where its mean time moved by more than three standard errors and 2 %, and its shortest time with it;\n"
-        "rows that only scatter are counted, not shown.",
+        "BEFORE and AFTER are files that `treadle profile MODEL --json` wrote, with the same --group-by. A row\n"
+        "changed if its mean time moved by more than three standard errors and 2 %, and its shortest time moved with\n"
+        "it; rows within the noise are counted, not shown.",
     .examples =
         "treadle profile net.onnx --json > before.json\n"
         "treadle profile net.onnx --math fast --json > after.json\n"

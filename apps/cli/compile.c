@@ -61,10 +61,10 @@ static td_status run_compile(cli_args *args, td_error *err) {
 }
 
 static const cli_option compile_options[] = {
-    {"o", "FILE", "where the compiled model goes, such as net.tdl", NULL, false},
+    {"o", "FILE", "file to write, such as net.tdl", NULL, false},
     {"isa", "NAMES",
-     "instruction sets to compile for, separated by commas, also such as this CPU lacks: scalar, vector, avx2, avx512; "
-     "default: all the CPU has",
+     "instruction sets to compile for, comma-separated, even if this CPU lacks them: scalar, vector, avx2, avx512; "
+     "default: all that the CPU has",
      NULL, false},
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
@@ -87,10 +87,11 @@ const cli_command cli_compile = {
     .operands = "MODEL",
     .summary = "save a compiled model, which opens in milliseconds",
     .text =
-        "MODEL is a file or builtin:NAME. The file holds the plan and the packed weights, which stay in it: processes\n"
-        "that run it share them. run, check, bench, profile, inspect and info take it as a model. It is for this\n"
-        "version of treadle and for CPUs with the instruction sets named; of several the best that the CPU has is\n"
-        "taken. Where there is a C compiler the machine code of fused loops is in it, for use with --trusted.",
+        "MODEL is a file or builtin:NAME. The file holds the plan and the packed weights, which are mapped:\n"
+        "processes that run it share them. run, check, bench, profile, inspect, info and serve take it as a\n"
+        "model. It is for this version of treadle and for CPUs with one of the named instruction sets; the best\n"
+        "that the CPU has is used. With a C compiler it also holds the machine code of fused loops, which\n"
+        "--trusted loads.",
     .examples =
         "treadle compile net.onnx -o net.tdl && treadle run net.tdl --input x.npy\n"
         "treadle compile net.onnx -o net.tdl --isa avx2,avx512\n"

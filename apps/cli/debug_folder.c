@@ -174,13 +174,11 @@ static const cli_option replay_options[] = {
 const cli_command cli_replay = {
     .name = "replay",
     .operands = "DIR",
-    .summary = "run again what --debug-dir has written, and a person may have changed",
+    .summary = "run what --debug-dir wrote, as it is or edited",
     .text =
-        "Runs DIR/graph.tdir with the options of the command that wrote it. Loops are those of DIR/loops.txt, and "
-        "where\n"
-        "DIR has generated.N.c of such loops, that file is compiled instead of what would be generated: it is the "
-        "user's\n"
-        "own code, and trusted as such. A crash in it names the node.",
+        "Runs DIR/graph.tdir with the options of the command that wrote it. The loops are those of DIR/loops.txt.\n"
+        "If DIR has a generated.N.c for them, that file is compiled instead of generated code: it is your own\n"
+        "code, and trusted. A crash in it is attributed to its node.",
     .examples =
         "treadle run net.onnx --debug-dir seen\n"
         "treadle replay seen",

@@ -81,7 +81,7 @@ static const cli_option help_options[] = {
 const cli_command cli_help = {
     .name = "help",
     .operands = "[COMMAND]",
-    .summary = "say what the commands do",
+    .summary = "describe the commands",
     .examples =
         "treadle help run\n"
         "treadle help --man | man -l -\n"

@@ -172,7 +172,7 @@ static const cli_option info_options[] = {
 const cli_command cli_info = {
     .name = "info",
     .operands = "[MODEL]",
-    .summary = "say what machine this is, what this build knows, or what a model takes and gives",
+    .summary = "show this machine, this build's capabilities, or a model's inputs and outputs",
     .examples =
         "treadle info\n"
         "treadle info --operators\n"

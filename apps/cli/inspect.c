@@ -112,16 +112,16 @@ static td_status run_inspect(cli_args *args, td_error *err) {
 }
 
 static const cli_option inspect_options[] = {
-    {"stage", "STAGE", "the graph as imported, after the passes, its fused loops, or the plan; default passes",
+    {"stage", "STAGE",
+     "what to show: the imported graph, the graph after the passes, its fused loops, or the plan; default passes",
      "imported passes loops plan", false},
     {"why", NULL, "with --stage loops: explain each fusion decision, and why unfused nodes were left alone", NULL,
      false},
-    {"format", "FORMAT", "default text; html is a page of the plan's memory over its steps", "text dot json html",
-     false},
+    {"format", "FORMAT", "output format; default text; html shows the plan's memory over its steps",
+     "text dot json html", false},
     {"save", "FILE",
-     "instead: write the graph of stage imported or passes, to be edited and run as FILE.tdir; that of stage imported "
-     "as "
-     "FILE.onnx, too, where ONNX has its operators",
+     "write the graph of stage imported or passes as FILE.tdir, which can be edited and run; of stage imported also as "
+     "FILE.onnx, if ONNX has its operators",
      NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,
@@ -145,10 +145,9 @@ const cli_command cli_inspect = {
     .operands = "MODEL",
     .summary = "show the graph or the plan of a model",
     .text =
-        "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs, and after the\n"
-        "passes with what each of them did, as # lines. Of weights that are in no file, such as packed\n"
-        "ones, the first elements are printed. Of a model with operators that are not supported, what\n"
-        "stands in its file is printed, with those marked.",
+        "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs; after the passes, # lines\n"
+        "say what each of them did. Weights that are in no file, such as packed ones, are printed as their first\n"
+        "elements. If operators are not supported, the nodes of the file are printed and those are marked.",
     .examples =
         "treadle inspect net.onnx --stage imported\n"
         "treadle inspect net.onnx --stage loops --why\n"

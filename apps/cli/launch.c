@@ -23,8 +23,8 @@ td_status cli_become(const char *program, char **words) {
 const cli_command cli_launch = {
     .name = "launch",
     .operands = "[OPTION]... [--] PROGRAM [ARGUMENT]...",
-    .summary = "run instances of a program, each on cores and memory of its own",
-    .text = "`treadle launch --help` lists the options, by the names that IPEX's launcher and run_cpu have for them.",
+    .summary = "run instances of a program, each on its own cores and memory",
+    .text = "`treadle launch --help` lists the options; they have the names of IPEX's launcher and PyTorch's run_cpu.",
     .examples =
         "treadle launch --throughput-mode treadle bench net.onnx\n"
         "treadle launch --ninstances 2 --dry-run python3 bench.py",
@@ -34,7 +34,7 @@ const cli_command cli_launch = {
 const cli_command cli_serve = {
     .name = "serve",
     .operands = "[OPTION]... [NAME=]MODEL...",
-    .summary = "serve models over HTTP",
-    .text = "`treadle serve --help` lists the options. Only this machine can connect.",
+    .summary = "serve models over HTTP and gRPC",
+    .text = "`treadle serve --help` lists the options. By default only this machine can connect.",
     .program = "treadle-serve",
 };

@@ -176,14 +176,13 @@ static td_status run_minify(cli_args *args, td_error *err) {
 
 static const cli_option minify_options[] = {
     {"accuracy", NULL, "the model must give wrong outputs", NULL, false},
-    {"crash", NULL, "the model must fail to load or run, crash or never end", NULL, false},
+    {"crash", NULL, "the model must fail to load or run, crash or time out", NULL, false},
     {"cmd", "SCRIPT",
-     "what fails: a line for sh, with the graph's path as $1 and the folder of its inputs as $2; it fails by the exit "
-     "status that the whole model gives it",
+     "a shell command that decides: the graph's path is $1, the folder of its inputs $2; failing is the exit status "
+     "that it has for the whole model",
      NULL, false},
     {"output", "DIR", "where the result goes; default minified", NULL, false},
-    {"time-limit", "S",
-     "most seconds of its own for a candidate; default: ten times what eager takes, 3, and one for 50 nodes", NULL,
+    {"time-limit", "S", "timeout of a candidate in seconds; default: 10 times eager's time + 3 + 1 per 50 nodes", NULL,
      false},
     CLI_OPTION_BACKEND,
     CLI_OPTIONS_TRIAL,
@@ -195,12 +194,13 @@ const cli_command cli_minify = {
     .operands = "MODEL",
     .summary = "find the smallest model that still fails the same way",
     .text =
-        "Runs parts of MODEL's graph, each in a process of its own, and keeps those that fail as MODEL does: with the\n"
-        "same error, signal or exit status, by never ending, or with outputs that differ from those of eager by more\n"
-        "than rounding. What a part reads and does not make has the value it has in MODEL. Then constants become\n"
-        "inputs, sizes smaller and types simpler, as long as it still fails.\n"
+        "Runs parts of MODEL's graph, each in its own process, and keeps those that fail as MODEL does: same\n"
+        "error, signal or exit status, a timeout, or outputs that differ from eager by more than rounding. A\n"
+        "value that a part reads and does not compute is the one it has in MODEL. Then constants become inputs,\n"
+        "sizes shrink and types get simpler, as long as the failure stays.\n"
         "\n"
-        "The result is a folder with the graph as text, its inputs, a command that shows the failure, and a README.",
+        "The result is a folder with the graph as text, its inputs, a command that shows the failure, and a\n"
+        "README.",
     .examples =
         "treadle minify net.onnx\n"
         "treadle minify net.onnx --input x.npy --accuracy --rtol 1e-3 --output small\n"

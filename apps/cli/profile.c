@@ -172,23 +172,22 @@ static const cli_option profile_options[] = {
     CLI_OPTION_THREADS,
     CLI_OPTION_INTEROP,
     {"group-by", "WHAT",
-     "what a row stands for; default node. With module and origin, a kernel's time goes to its nodes",
+     "what a row is; default node. With module and origin, a kernel's time is divided among its nodes",
      "node op kernel class module origin", false},
-    {"depth", "N", "with --group-by module: rows by the first N parts of modules' paths", NULL, false},
+    {"depth", "N", "with --group-by module: group by the first N parts of module paths", NULL, false},
     {"columns", "LIST",
-     "of the table, separated by commas: self, total, share, calls, mean, flop, bytes, gflops, gbs, limit "
-     "(microseconds "
-     "that the work takes at least), reach (per cent of it), busy (threads computing), memory (of the arena, in use "
-     "meanwhile), steps, op, kernel, or all",
+     "of the table, separated by commas: self, total, share, calls, mean, flop, bytes, gflops, gbs, limit (least "
+     "microseconds that the work can take), reach (percent of the limit), busy (threads computing), memory (arena "
+     "bytes in use), steps, op, kernel, or all",
      NULL, false},
     {"sort", "KEY",
-     "time (default), mean, calls, flops, bytes, limit (what is lost against it), memory, order (of the plan)",
+     "time (default), mean, calls, flops, bytes, limit (time lost against it), memory, order (plan order)",
      "time mean calls flops bytes limit memory order", false},
-    {"limit", "N", "most rows of the table; default 40, 0 all", NULL, false},
-    {"compare-backend", "NAME", "profile this backend, too, and show both by class of work: where fusion saves time",
+    {"limit", "N", "maximum rows of the table; default 40, 0: all", NULL, false},
+    {"compare-backend", "NAME", "also profile this backend, and show both by class of work: where fusion saves time",
      CLI_BACKENDS, false},
-    {"trace", "FILE", "write every part of a step on its thread, for ui.perfetto.dev or chrome://tracing", NULL, false},
-    {"html", "FILE", "write one page that needs no network: timeline, roofline, table", NULL, false},
+    {"trace", "FILE", "write a timeline of every thread, for ui.perfetto.dev or chrome://tracing", NULL, false},
+    {"html", "FILE", "write one self-contained page: timeline, roofline, table", NULL, false},
     {"csv", "FILE", "write all rows with every figure", NULL, false},
     {"stacks", "FILE", "write folded stacks by module, for flame graphs", NULL, false},
     {"level", "LEVEL",
@@ -196,18 +195,17 @@ static const cli_option profile_options[] = {
      "(ipc), as far as the machine has them; "
      "default time",
      "time ipc tma tma1 tma2 tma3", false},
-    {"memory", NULL, "show allocations, page faults, the arena over time, and who makes its peak, too", NULL, false},
-    {"min-time", "SECONDS", "record runs for so long; default 1", NULL, false},
-    {"runs", "N", "make N runs instead", NULL, false},
+    {"memory", NULL, "also show allocations, page faults, the arena over time, and the steps at its peak", NULL, false},
+    {"min-time", "SECONDS", "seconds to record; default 1", NULL, false},
+    {"runs", "N", "record N runs instead", NULL, false},
     {"schedule", "W,U,A[,R[,S]]",
-     "of the runs: after S come cycles of W that are not watched, U that are forgotten and A that are recorded, R "
-     "times; "
-     "default all are recorded",
+     "skip S runs, then R cycles of W runs not watched, U discarded (warm-up) and A recorded; default: all are "
+     "recorded",
      NULL, false},
-    {"records", "N", "parts of steps kept per thread for traces; default 65536", NULL, false},
+    {"records", "N", "records kept per thread for traces; default 65536", NULL, false},
     CLI_OPTION_ITT,
     CLI_OPTION_PERF,
-    {"no-limits", NULL, "do without the roofline, which is measured when it is not known yet", NULL, false},
+    {"no-limits", NULL, "do not measure the roofline if it is not known yet", NULL, false},
     CLI_OPTION_BATCH,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
@@ -232,14 +230,12 @@ static const cli_option profile_options[] = {
 const cli_command cli_profile = {
     .name = "profile",
     .operands = "MODEL",
-    .summary = "show where the time of a model's runs goes",
+    .summary = "show where the time of a model goes",
     .text =
-        "MODEL is a file or builtin:NAME. It is loaded, warmed up, and run for --min-time seconds while every step on\n"
-        "every thread is recorded. The table has a row per node of the model, or per operator, kernel or module:\n"
-        "microseconds of a run, share of it, executions, rates, the share that was reached of what the machine can do\n"
-        "(see `treadle help roofline`), and how many threads computed. What no step took has a row of its own, so "
-        "that\n"
-        "the rows add up to the run.",
+        "MODEL is a file or builtin:NAME. It is loaded, warmed up, and run for --min-time seconds while every\n"
+        "step on every thread is recorded. The table has a row per node, operator, kernel or module: microseconds\n"
+        "per run, share of the run, executions, rates, percent of the measured limit (`treadle help roofline`),\n"
+        "and threads computing. Time outside of steps has its own row, so that the rows add up to the run.",
     .examples =
         "treadle profile net.onnx --threads 1\n"
         "treadle profile net.onnx --group-by op --columns all\n"

@@ -90,8 +90,8 @@ static td_status run_repro(cli_args *args, td_error *err) {
 }
 
 static const cli_option repro_options[] = {
-    {"output", "DIR", "where it goes; default repro", NULL, false},
-    {"drop-weights", NULL, "zeros in place of the model's weights", NULL, false},
+    {"output", "DIR", "folder to write; default repro", NULL, false},
+    {"drop-weights", NULL, "replace the model's weights by zeros", NULL, false},
     CLI_OPTION_INPUT,
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
@@ -116,7 +116,7 @@ const cli_command cli_repro = {
     .operands = "MODEL",
     .summary = "bundle a model and how it is run, for a bug report",
     .text =
-        "Writes a folder with the graph as text, its weights, inputs, plan, options, version and CPU, and a script\n"
+        "Writes a folder with the graph as text, weights, inputs, plan, options, version and CPU, and a script\n"
         "that runs it.",
     .examples =
         "treadle repro net.onnx --input x.npy\n"

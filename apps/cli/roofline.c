@@ -58,23 +58,20 @@ static td_status run_roofline(cli_args *args, td_error *err) {
 }
 
 static const cli_option roofline_options[] = {
-    {"threads", "N", "most threads to measure with; default: all that may be used", NULL, false},
-    {"cached", NULL, "print what was measured before, if anything was", NULL, false},
+    {"threads", "N", "maximum number of threads; default: all that are available", NULL, false},
+    {"cached", NULL, "print the kept figures, if there are any", NULL, false},
     CLI_OPTION_JSON,
 };
 
 const cli_command cli_roofline = {
     .name = "roofline",
     .operands = "",
-    .summary = "measure what this machine can do at most",
+    .summary = "measure the peak arithmetic and bandwidths of this machine",
     .text =
-        "Measures peak arithmetic for each level of instruction sets, and the bandwidth of the caches and of memory, "
-        "on\n"
-        "one thread and on more, in about two seconds. The figures are limits: run it when nothing else runs. They "
-        "are\n"
-        "kept in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle), where `treadle bench` finds them, "
-        "and\n"
-        "measures again what it finds to be too small. A copied byte counts twice, read and written.",
+        "Measures peak arithmetic for each level of instruction sets, and the bandwidth of caches and memory, on\n"
+        "one thread and on more, in about two seconds. The figures are limits: run it on an idle machine. They\n"
+        "are kept in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle) for `treadle bench`, which\n"
+        "measures again if it finds one too small. A copied byte counts twice, once read and once written.",
     .examples =
         "treadle roofline\n"
         "treadle roofline --threads 1 --json",

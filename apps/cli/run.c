@@ -321,7 +321,7 @@ static td_status run_run(cli_args *args, td_error *err) {
 }
 
 static const cli_option run_options[] = {
-    {"input", "[NAME=]FILE", "an input; without NAME the next one in order", NULL, true},
+    {"input", "[NAME=]FILE", "an input; without NAME, the next one in order", NULL, true},
     {"output", "DIR", "write every output to DIR/NAME.npy", NULL, false},
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
@@ -343,7 +343,7 @@ static const cli_option run_options[] = {
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_SEED,
-    {"repeat", "N", "run N times; the time printed is the mean of all but the first", NULL, false},
+    {"repeat", "N", "run N times, and print the mean time of all but the first", NULL, false},
     CLI_OPTION_INJECT,
     CLI_OPTION_DEBUG_DIR,
     {"verbose", "WHAT", "a line per step on standard error, as the plan has it (compile) or as it ends (run)",
@@ -358,13 +358,12 @@ const cli_command cli_run = {
     .operands = "MODEL",
     .summary = "run a model on files or random data and show the outputs",
     .text =
-        "MODEL is a file or builtin:NAME. An input FILE is .npy, .npz, .pb (TensorProto), .safetensors, a picture\n"
-        "(.jpg, .png), a sound (.wav), or SHAPE:DTYPE:FILL with a number or `random` as FILL, as in\n"
-        "x=1x3x224x224:f32:0.5. The values of .npz and .safetensors go to the inputs of the same names.\n"
+        "MODEL is a file or builtin:NAME. An input FILE is .npy, .npz, .pb (TensorProto), .safetensors, an image\n"
+        "(.jpg, .png), audio (.wav), or SHAPE:DTYPE:FILL with a number or `random` as FILL, as in\n"
+        "x=1x3x224x224:f32:0.5. Values of .npz and .safetensors go to the inputs of the same names.\n"
         "\n"
-        "Inputs that nothing is given for get random data of the declared shape, the same for the same --seed;\n"
-        "open dimensions are 1 unless --shape says otherwise. Names of output files have every byte outside\n"
-        "[A-Za-z0-9._-] replaced by _.",
+        "Other inputs get random data of the declared shape, the same for the same --seed; open dimensions are 1\n"
+        "unless --shape says otherwise. In names of output files every byte outside [A-Za-z0-9._-] becomes _.",
     .examples =
         "treadle run net.onnx\n"
         "treadle run net.onnx --input cat.png --top 5\n"

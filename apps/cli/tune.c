@@ -238,21 +238,21 @@ static td_status run_tune(cli_args *args, td_error *err) {
 
 static const cli_option tune_options[] = {
     CLI_OPTION_ISA,
-    {"turns", "N", "of each candidate on each layer, 1.5 ms or a run each; default 12", NULL, false},
+    {"turns", "N", "interleaved measurements of each candidate on each layer, 1.5 ms or a run each; default 12", NULL,
+     false},
     CLI_OPTION_JSON};
 
 const cli_command cli_tune = {
     .name = "tune",
     .operands = "[NUMBER]...",
-    .summary = "find out which forms of the kernels are fastest here",
+    .summary = "find the fastest kernel parameters for this machine",
     .text =
-        "Kernels choose among forms that give the same bits by a few numbers, which a table knows for families of "
-        "CPUs.\n"
-        "This tries others on some layers, on one thread or two as the number asks, in about twenty seconds, and "
-        "keeps\n"
-        "the winners in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle). Commands use them with "
-        "--tuned.\n\n"
-        "With NUMBERs only these are tried; what is kept of others stays.",
+        "Kernels choose among forms that give the same bits by a few parameters, whose values a table has for\n"
+        "families of CPUs. This command measures other values on some layers, on one thread or two as the\n"
+        "parameter needs, in about twenty seconds, and keeps the best in the cache folder\n"
+        "($XDG_CACHE_HOME/treadle or ~/.cache/treadle). --tuned makes other commands use them.\n"
+        "\n"
+        "With NUMBERs only these parameters are measured; kept values of others stay.",
     .examples =
         "treadle tune\n"
         "treadle tune b_lines tall_rows --turns 50\n"

@@ -180,6 +180,11 @@ bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a)
   return passes_int8_find_stored(e, v, &s) && passes_int8_activation_of(e, s.q, s.scales, s.zeros, a);
 }
 
+bool passes_int8_find_bytes(passes_edit *e, ir_value v, int8_activation *a) {
+  int8_stored s;
+  return passes_int8_find_stored(e, v, &s) && passes_int8_scaled(e, s.q, s.scales, s.zeros, a);
+}
+
 int64_t passes_int8_unsigned_zero(const int8_activation *a) { return a->zero + (a->dtype == TD_I8 ? 128 : 0); }
 
 td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out) {
@@ -446,7 +451,7 @@ static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   if (node->op->flags & IR_OP_JOIN) return passes_int8_visit_cat(e, id, node);
-  if (node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) return passes_int8_visit_mover(e, id, node);
+  if (node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE | IR_OP_LOOKUP)) return passes_int8_visit_mover(e, id, node);
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

@@ -4,6 +4,7 @@
  *     quantize(relu(conv_i8(...))), clamp the same  -> the same with limits
  *     quantize(dequantize(conv_i8(...)) + dequantize(r))   -> the same with a residual of 8 bits
  *     max_pool(dequantize(q)), views the same       -> dequantize(max_pool(q))
+ *     embedding(dequantize(W), i), gathers the same -> dequantize(embedding(W, i))
  *     cat(dequantize(a), dequantize(b)) of one scale -> dequantize(cat(a, b))
  *     quantize(dequantize(q)) of one scale          -> q
  *
@@ -169,7 +170,9 @@ td_status passes_int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def 
   ir_value in[8];
   bool typed = false; /* it reads bits as another type */
   for (uint32_t i = 0; i < node->op->attr_count; i++) typed |= node->op->attrs[i].kind == BASE_ATTR_DTYPE;
-  if (typed || node->in_count > 8 || !passes_int8_find_activation(e, node->in[0], &x)) return TD_OK;
+  const bool rows = node->op->flags & IR_OP_LOOKUP; /* of a constant, too: a table of embeddings */
+  if (typed || node->in_count > 8 || !(rows ? passes_int8_find_bytes : passes_int8_find_activation)(e, node->in[0], &x))
+    return TD_OK;
   for (uint32_t i = 1; i < node->out_count; i++)
     if (passes_uses(e, node->out[i])) return TD_OK;
   for (uint32_t i = 0; i < node->in_count; i++) in[i] = i ? node->in[i] : x.q;

@@ -32,6 +32,8 @@ bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tens
                                int8_activation *a);
 /* The one that `v` is the dequantisation of. */
 bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a);
+/* The same, of constants too. */
+bool passes_int8_find_bytes(passes_edit *e, ir_value v, int8_activation *a);
 /* Its zero point among 0 to 255, to which kernels turn signed bytes. */
 int64_t passes_int8_unsigned_zero(const int8_activation *a);
 /* Channels of an image to the end, or back. */

@@ -58,7 +58,8 @@ static td_status evaluate(reading *r, const ir_node_def *node, base_tensor *t, b
   if (!*found) return TD_OK;
   const td_status status = ir_evaluate(node->op, node->attrs, at, node->in_count, r->e->scratch, &out, 1, &ignored);
   if (status == TD_NO_RESOURCE) return base_no_memory(r->e->err, "a table");
-  *found = status == TD_OK && out.kind == BASE_TENSOR && base_tensor_numel(&out.tensor) == BYTES;
+  *found = status == TD_OK && out.kind == BASE_TENSOR &&
+           (base_tensor_numel(&out.tensor) == BYTES || base_tensor_numel(&out.tensor) == 1);
   *t = out.tensor;
   return TD_OK;
 }
@@ -82,7 +83,8 @@ static td_status read_value(reading *r, ir_value v, base_tensor *t, bool *found)
   const ir_node_def *node = made_by.id ? ir_node_of(r->e->graph, made_by) : NULL;
   *found = constant && base_tensor_numel(constant) == 1;
   if (*found) *t = *constant;
-  if (constant || !same_dims(type, r->shape)) return TD_OK;
+  const bool whole = same_dims(type, r->shape); /* else one number, of constants */
+  if (constant || (!whole && (type->kind != IR_TENSOR || ir_known_count(type) != 1))) return TD_OK;
   for (uint32_t i = 0; i < r->count && !*found; i++) {
     *found = r->seen[i].of.id == v.id;
     if (*found) *t = r->seen[i].t;
@@ -90,7 +92,7 @@ static td_status read_value(reading *r, ir_value v, base_tensor *t, bool *found)
   if (*found) return TD_OK;
   const bool pointwise = node && is_pointwise(r->e, node), bytes = passes_int8_is_bytes(type->dtype);
   if (pointwise && (!bytes || node->in_count == 1)) TRY(evaluate(r, node, t, found)); /* bytes: a table's, for one */
-  else if (bytes) TRY(all_bytes(r, v, t, found));
+  else if (bytes && whole) TRY(all_bytes(r, v, t, found));
   *found = *found && r->count < MOST_VALUES;
   if (!*found) return TD_OK;
   r->seen[r->count].of = v;
@@ -112,7 +114,7 @@ static td_status look_up(passes_edit *e, ir_node id, const ir_node_def *quantize
   in[0] = from;
   node.in = in;
   TRY(evaluate(&r, &node, &t, found));
-  *found = *found && r.root.id;
+  *found = *found && r.root.id && base_tensor_numel(&t) == BYTES;
   if (!*found) return TD_OK;
   const base_arg args[] = {ARG_INTS("table", t.data, KERN_LOOKUP_NUMBERS), ARG_BOOL("y_signed", t.dtype == TD_I8)};
   return passes_add(e, id, OP_td_lookup_i8, (ir_new_node){.in = &r.root, .in_count = 1, .args = args, .arg_count = 2},
@@ -120,12 +122,6 @@ static td_status look_up(passes_edit *e, ir_node id, const ir_node_def *quantize
 }
 
 /* ---- sums, products ---- */
-
-/* Bytes, of constants too, that `v` is the dequantisation of by one scale. */
-static bool find_bytes(passes_edit *e, ir_value v, int8_activation *a) {
-  int8_stored s;
-  return passes_int8_find_stored(e, v, &s) && passes_int8_scaled(e, s.q, s.scales, s.zeros, a);
-}
 
 /* A limit as the result has it. */
 static int64_t limit_of(const int8_activation *y, double limit, int64_t low) {
@@ -141,7 +137,7 @@ static td_status binary(passes_edit *e, ir_node id, const int8_activation *y, ir
   for (size_t i = 0; i < sizeof ops / sizeof *ops && !*done; i++) {
     const ir_node_def *node = passes_only_producer(e, from, ops[i][0]);
     int8_activation a, b;
-    if (!node || !find_bytes(e, node->in[0], &a) || !find_bytes(e, node->in[1], &b)) continue;
+    if (!node || !passes_int8_find_bytes(e, node->in[0], &a) || !passes_int8_find_bytes(e, node->in[1], &b)) continue;
     if (limit_count) least = limit_of(y, limits[1].f, low);
     if (limit_count && strcmp(limits[0].str, "clamp") == 0) most = limit_of(y, limits[2].f, low);
     const base_arg args[] = {ARG_FLOAT("a_scale", a.scale),

@@ -42,13 +42,16 @@ static void expect_ops(const char *text, const char *const *ops, const uint32_t 
 /* x * sigmoid(x), the sigmoid quantised: one table, in whose making a constant, a limit and two scales have a part. */
 static void pointwise_work_on_one_tensor_is_a_table(void **state) {
   (void)state;
-  static const char text[] = "input %0 \"x\": u8[2, 3, 5, 9]\n" SCALES
-                             "const %4: f32[1, 1, 1, 1] = {0.75}\n"
-                             "const %5: f32[] = {-2.5}\n" BACK("6", "0", "%1") "%7 = aten::sigmoid(%6)\n" QUANTISE(
-                                 "8", "7", "%3") BACK("9", "8", "%3") "%10 = aten::mul(%6, %9)\n"
-                                                                      "%11 = aten::mul(%10, %4)\n"
-                                                                      "%12 = aten::clamp(%11, %5)\n" QUANTISE(
-                                                                          "13", "12", "%1") "output \"y\" %13\n";
+  static const char text[] =
+      "input %0 \"x\": u8[2, 3, 5, 9]\n" SCALES
+      "const %4: f32[1, 1, 1, 1] = {0.75}\n"
+      "const %5: f32[] = {-2.5}\n"
+      "const %14: u8[] = {140}\n" BACK("15", "14", "%1") BACK("6", "0", "%1")
+      "%7 = aten::sigmoid(%6)\n" QUANTISE("8", "7", "%3") BACK("9", "8", "%3")
+      "%10 = aten::mul(%6, %9)\n"
+      "%16 = aten::add(%10, %15)\n"
+      "%11 = aten::mul(%16, %4)\n"
+      "%12 = aten::clamp(%11, %5)\n" QUANTISE("13", "12", "%1") "output \"y\" %13\n";
   expect_same_numbers_on_levels(text);
   EXPECT_OPS(text, {"td::lookup_i8", 1}, {"aten::mul", 0}, {"td::quantize_linear", 0}, {"td::dequantize_linear", 0});
 }
@@ -116,10 +119,25 @@ static void means_of_nothing_stay(void **state) {
   EXPECT_OPS(text, {"td::avg_pool_i8", 0}, {"td::avg_pool", 1}, {"aten::mean", 1});
 }
 
+/* Rows of a table of embeddings are picked as bytes. */
+static void rows_are_picked_as_bytes(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": i64[2, 3]\n" SCALES
+      "const %4: u8[4, 5] = {1, 2, 3, 4, 5, 250, 9, 8, 7, 6, 0, 255, 128, 127, 129, 11, 12, 13, 14, 15}\n"
+      "const %5: i64[] = {4}\n"
+      "%6 = aten::remainder(%0, %5)\n" BACK("7", "4", "%1") "%8 = aten::index_select(%7, %6) {dim = 0}\n" QUANTISE(
+          "9", "8", "%1") "output \"y\" %9\n";
+  expect_same_numbers_on_levels(text);
+  EXPECT_OPS(text, {"aten::index_select", 1}, {"td::dequantize_linear", 0}, {"td::quantize_linear", 0});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(pointwise_work_on_one_tensor_is_a_table),
-                                     cmocka_unit_test(tables_join), cmocka_unit_test(other_work_stays),
+                                     cmocka_unit_test(tables_join),
+                                     cmocka_unit_test(other_work_stays),
                                      cmocka_unit_test(gates_sums_and_joins_stay_in_bytes),
-                                     cmocka_unit_test(means_of_nothing_stay)};
+                                     cmocka_unit_test(means_of_nothing_stay),
+                                     cmocka_unit_test(rows_are_picked_as_bytes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,9 +145,9 @@ typedef struct td_session td_session;
 /* Declares inputs that the file format leaves undeclared. ONNX inputs with default values that are not named here
  * become constants. */
 typedef struct td_input_spec {
-  const char *name; /* of the graph's input; NULL: made of the argument it goes to */
-  const char *path; /* where it goes in the call: "argument 0[1]", "context['keys']". NULL: to the argument called
-                       `name`, else to the next one; arguments that are lists or tuples take as many as they need */
+  const char *name; /* of the graph's input; NULL: derived from its argument */
+  const char *path; /* its place in the call: "argument 0[1]", "context['keys']". NULL: the argument called `name`,
+                       else the next one; arguments that are lists or tuples take as many as they need */
   td_dtype dtype;
   int32_t rank;                     /* -1: not fixed */
   int64_t dims[TD_MAX_RANK];        /* -1: open */
@@ -167,61 +167,61 @@ typedef struct td_load_options {
   const char *isa;    /* widest instruction set for kernels: "scalar", "vector", "avx2", "avx512"; NULL: the CPU's */
   const char *math;   /* how sums may round: "exact", plain sums only; "default" or NULL, Winograd convolutions where
                          their errors stay small; "fast", Strassen products too: docs/performance.md */
-  const char *tuning; /* numbers by which kernels choose among forms of the same bits, "name=number,name=number": those
-                         of td_tuning_at; NULL: what is known of this CPU */
-  const td_input_spec *inputs; /* `input_count` of them; copied. ONNX: names alone count, if any (td_input_spec) */
+  const char *tuning; /* kernel parameters that choose among forms with the same bits, "name=number,name=number", see
+                         td_tuning_at; NULL: the known values for this CPU */
+  const td_input_spec *inputs; /* `input_count` of them; copied. ONNX uses only their names (td_input_spec) */
   size_t input_count;
-  const char *method;           /* of a TorchScript module, that runs; NULL: "forward" */
+  const char *method;           /* the method of a TorchScript module to run; NULL: "forward" */
   const char *disabled_kernels; /* comma-separated names of kernels (td_step.kernel) whose steps run plain loops */
-  const char *taps; /* comma-separated names of nodes whose results become outputs, behind the model's own and named
-                       after them; "*": all nodes. Only nodes that are in no branch or loop */
-  /* Fused loops become machine code where both are given; else they are interpreted. */
+  const char *taps; /* comma-separated names of nodes whose results are appended to the outputs, under these names;
+                       "*": all nodes. Nodes in branches and loops are excluded */
+  /* Fused loops are compiled to machine code if both are given; else they are interpreted. */
   const char *cc;    /* path of a C compiler, gcc or clang */
-  const char *cache; /* folder of this user alone for what it makes, made where it is not there; many processes may
+  const char *cache; /* folder for compiled code, owned by this user alone, created if missing; processes may
                         share it */
-  int32_t strict;    /* 1: a compiler that fails is an error; 0: what it was to compile is interpreted */
-  void (*warn)(void *user, const char *text); /* is told, once a model, that it failed; NULL: nobody */
+  int32_t strict;    /* 1: a compiler failure is an error; 0: the loops it was to compile are interpreted */
+  void (*warn)(void *user, const char *text); /* called at most once per model, on a compiler failure; may be NULL */
   void *warn_user;
-  int32_t float64; /* 1: floating-point numbers, inputs and constants among them, are computed with as f64: an arbiter
-                      of rounding, with backend "eager" */
-  const char *inject; /* a fault to be found by tests, in builds that have them: docs/debugging.md */
-  /* Is told what the model becomes on its way: these bytes go to the end of the file called `name`. Anything but TD_OK
-   * ends the loading. The names are in docs/debugging.md; those of variants have a folder in front. NULL: nobody. */
+  int32_t float64;    /* 1: all floating-point values, inputs and constants too, are f64: the arbiter of rounding, with
+                         backend "eager" */
+  const char *inject; /* a fault to inject, in builds with tests: docs/debugging.md */
+  /* Receives graphs, loops, code and plan: append `bytes` to the file called `name`. Any result but TD_OK aborts the
+   * load. Names are in docs/debugging.md; those of variants are prefixed by a folder. May be NULL. */
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
-  const char *edited; /* folder with loops.txt and files of generated code, as `dump` was told them, that take the place
-                         of what would be made: the user's own code, which is trusted. NULL: none */
-  int32_t for_file; /* 1: the model is to be saved: machine code of fused loops is kept for the file, and `isa` may name
-                         what this CPU lacks; then there can be no session of it here */
-  int32_t trusted;  /* 1: machine code in a saved plan is loaded, as trusted as the caller's own code. 0: it is not
-                         looked at but for damage */
-  const char *alone; /* comma-separated names of nodes that are joined with no others in a loop; "*": none is; NULL:
-                        what saves memory traffic is joined. Names behind "chain=" are of nodes whose loops go behind no
-                        product. `treadle run --tune` finds such as are faster so */
-  int32_t tiered; /* 1: fused loops are interpreted at first, and their machine code, made by a thread of the library,
-                     takes their place between runs as it comes; `warn` is called from that thread. Not with
-                     strict, dump, edited or for_file, which need it at once */
-  uint32_t cc_limit_ms; /* that one run of the C compiler may take before it is ended, as one that fails; 0: a minute */
-  const char *specialise; /* sizes to compile variants of the plan for, "batch=1,8 seq=128": of the open dimensions
-                             called batch and seq each combination; further lists stand behind a ";". Runs whose sizes
-                             are those of a variant use the first that is; others the general plan. NULL: none */
+  const char *edited; /* folder with loops.txt and generated code, as `dump` received them and the user edited them:
+                         they replace what would be generated, and are trusted code. NULL: none */
+  int32_t for_file;  /* 1: the model will be saved: machine code of fused loops is kept for the file, and `isa` may name
+                          what this CPU lacks; such a model has no sessions */
+  int32_t trusted;   /* 1: machine code in a saved plan is loaded: trust it as your own code. 0: it is only checked for
+                          damage */
+  const char *alone; /* comma-separated names of nodes that are not fused with others; "*": fuse nothing; NULL: fuse
+                        what saves memory traffic. Names after "chain=" are nodes whose loops do not move into a
+                        product. `treadle run --tune` finds which are faster unfused */
+  int32_t tiered;    /* 1: fused loops are interpreted at first; a thread of the library compiles them, and the machine
+                        code replaces them between runs; `warn` is called from that thread. Not with strict, dump,
+                        edited or for_file, which need the code at once */
+  uint32_t cc_limit_ms;   /* timeout of one compiler run in ms, after which it counts as failed; 0: 60000 */
+  const char *specialise; /* sizes to compile plan variants for: "batch=1,8 seq=128" is each combination of these sizes
+                             of the open dimensions batch and seq; ";" separates lists. A run whose sizes match uses
+                             the first matching variant; others use the general plan. NULL: none */
   int32_t tapped_inputs;  /* 1: each consumer of a tensor in `taps`, or of an output, reads an extra input of that name,
                              appended to the model's inputs, so that each node runs on operands of the caller's choice.
                              Computed sizes, and tensors whose sizes depend on data, are left as they are */
-  const char *precision;  /* of constant weights of matrix products: "bf16", "f16", stored so, and widened to f32 in
-                             cache;  "int8": those of 4 and 8 bits have their other operand quantised, block by block;
-                             "f32" or  NULL: as the model has them. All else is f32: docs/quantization.md */
+  const char *precision;  /* of constant weights of matrix products: "bf16", "f16": stored in that type, and widened in
+                             cache; "int8": for weights of 4 and 8 bits, quantise the other operand block by block;
+                             "f32" or NULL: as the model has them. All else is f32: docs/quantization.md */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
 typedef struct td_tuning {
   const char *name;
-  const char *what;       /* it says, a phrase */
-  const char *candidates; /* the values it can have, separated by blanks */
-  int64_t value;          /* what is known of this CPU, or the default */
-  uint32_t threads;       /* 1, or 2 where it says what work is worth a second thread: to be measured on as many */
+  const char *what;       /* a phrase that describes it */
+  const char *candidates; /* the valid values, separated by blanks */
+  int64_t value;          /* the known value for this CPU, or the default */
+  uint32_t threads;       /* number of threads to measure it with: 2 if it decides when a second thread pays, else 1 */
 } td_tuning;
-/* False: there are not so many. */
+/* Parameter `index`; 0: index is out of range. */
 TD_API int32_t td_tuning_at(size_t index, td_tuning *tuning);
 
 /* Maps and compiles the model at `path`, or `builtin:NAME`. Weights stay in the mapping. The file must not change while
@@ -288,33 +288,33 @@ typedef struct td_model_stats {
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 
-/* Prints the graph or plan as text: stage "imported", "passes" or "plan", format "text", "dot" or "json"; as text alone
- * also "loops", the fused loops, and "why", with what was decided to make them. The text of "passes" begins with what
- * each pass did, a line "# pass NAME: N changes" each. `*text` is NUL-terminated, belongs to
- * the caller, and is given back with td_text_free. */
+/* Prints the graph or plan: stage "imported", "passes" or "plan", format "text", "dot" or "json"; as text also "loops",
+ * the fused loops, and "why", with the fusion decisions. The text of "passes" begins with a line "# pass NAME: N
+ * changes" for each pass. `*text` is NUL-terminated, belongs to the caller, and is
+ * released with td_text_free. */
 TD_API td_status td_model_print(const td_model *model, const char *stage, const char *format, char **text,
                                 td_error *err);
 TD_API void td_text_free(const td_model *model, char *text);
 
-/* Takes `count` bytes; anything but TD_OK ends the writing and is given back. */
+/* Receives `count` bytes; any result but TD_OK stops the writing and is returned. */
 typedef td_status (*td_write_fn)(void *user, const char *bytes, size_t count);
 
-/* What is taken of a graph: nodes that stay, and what becomes of sizes and types. Where a node that goes made what one
- * that stays reads, an input of the same name takes its place (what is known of a value now becomes a constant);
- * results that nobody reads any more become outputs. They are called as td_load_options.taps calls them. */
+/* A part of a graph: which nodes stay, and how sizes and types change. A value that a kept node reads and a removed
+ * node computed becomes an input of the same name (a constant if it is known now); results that lose all consumers
+ * become outputs. Names are those of td_load_options.taps. */
 typedef struct td_cut {
-  size_t size;        /* sizeof(td_cut) */
-  uint8_t *keep;      /* per node of the graph's own block, in order: 0, it goes. Afterwards: what has stayed, with
-                         nodes whose lists and texts are read. NULL: all stay */
-  size_t keep_count;  /* of them; any other number than there are is refused */
-  const char *output; /* the only output, and only the nodes that it needs; NULL: all */
-  size_t node_count;  /* set: how many nodes the graph had */
-  const td_value_info *inputs; /* types of inputs that are to be others, by name: dtype, rank and dims count */
+  size_t size;                 /* sizeof(td_cut) */
+  uint8_t *keep;               /* per node of the graph's own block, in order: 0 removes it. On return: what was kept,
+                                  with nodes whose lists and texts are read. NULL: keep all */
+  size_t keep_count;           /* length of `keep`; must be the number of nodes */
+  const char *output;          /* keep this output and the nodes it needs; NULL: all */
+  size_t node_count;           /* set: the number of nodes the graph had */
+  const td_value_info *inputs; /* new types of inputs, by name: dtype, rank and dims are used */
   size_t input_count;
-  int32_t free_constants;     /* 1: constants over 64 bytes become inputs, of which they are defaults; -1: and back */
-  int64_t size_from, size_to; /* where size_from is not 0: dimensions of this size, of inputs and constants, become as
-                                 many as size_to, which is smaller; what is behind is left out */
-  td_dtype dtype_from, dtype_to; /* where not 0: inputs, constants and attributes of this type become of that one */
+  int32_t free_constants;        /* 1: constants over 64 bytes become inputs with these defaults; -1: the reverse */
+  int64_t size_from, size_to;    /* if size_from is not 0: dimensions of this size, of inputs and constants, are cut to
+                                    the smaller size_to */
+  td_dtype dtype_from, dtype_to; /* if not 0: inputs, constants and attributes change from this type to that */
 } td_cut;
 
 /* Writes the graph of stage "imported" or "passes" as text that td_model_load reads ("tdir"; a description is in
@@ -327,9 +327,9 @@ TD_API td_status td_model_save_graph(const td_model *model, const char *stage, t
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-/* Threads that compute. The thread that calls td_session_run takes part; the others wait for it, each kept on a CPU of
- * its own. They spin while an inference runs and for a short time after it, then sleep. Outputs are the same, bit by
- * bit, on any number of threads. */
+/* Compute threads. The thread that calls td_session_run takes part; the others wait for it, each pinned to its own
+ * CPU. They spin while an inference runs and for a short time after it, then sleep. Outputs are the same, bit by bit,
+ * on any number of threads. */
 typedef struct td_pool td_pool;
 
 typedef struct td_pool_options {
@@ -391,7 +391,7 @@ TD_API td_status td_session_set_input(td_session *session, size_t index, const t
 TD_API td_status td_session_set_input_strided(td_session *session, size_t index, const td_tensor *tensor,
                                               const int64_t *strides, td_error *err);
 
-/* Gives up what an input was bound to: its default counts again, where it has one. */
+/* Unbinds an input: its default is used again, if it has one. */
 TD_API td_status td_session_clear_input(td_session *session, size_t index, td_error *err);
 
 typedef struct td_string {
@@ -427,11 +427,11 @@ TD_API td_status td_session_output_count(td_session *session, size_t index, size
 TD_API td_status td_session_output_item(td_session *session, size_t index, size_t item, td_tensor *tensor,
                                         td_error *err);
 
-/* All state as it was before the first run. A run that fails changes no state, nor does this when it fails. */
+/* Resets all state to its value before the first run. A failed run changes no state; nor does a failed reset. */
 TD_API td_status td_session_reset(td_session *session, td_error *err);
 /* Borrows the value of a state: valid until the next run, reset or td_session_set_state. Refused where it is a list. */
 TD_API td_status td_session_state(td_session *session, size_t index, td_tensor *tensor, td_error *err);
-/* Gives a state a value, which is copied. Rank, dtype and fixed dimensions are checked. */
+/* Sets a state; the value is copied. Rank, dtype and fixed dimensions are checked. */
 TD_API td_status td_session_set_state(td_session *session, size_t index, const td_tensor *tensor, td_error *err);
 
 typedef struct td_session_stats {
@@ -446,48 +446,48 @@ TD_API td_status td_session_get_stats(const td_session *session, td_session_stat
 
 /* ---- the steps of a run ------------------------------------------------------------------------------------------ */
 
-/* Hears of every step of a run, before and after it, on the thread that called td_session_run. `ns`: how long it took.
- * Steps of a loop come once for each turn. Steps that run on some samples of a batch at a time begin together, before
- * the first part, and end together, after the last; the time of each is that of all its parts, and where threads run
- * parts side by side, divided by their number: the times of a run add up. After a failure some `end` may be missing.
+/* Called before and after every step of a run, on the thread that called td_session_run. `ns`: duration. Steps of a
+ * loop are reported once per iteration. Steps that run on a few samples of a batch at a time begin together, before
+ * the first part, and end together, after the last; the time of each is the sum over its parts, divided by the number
+ * of threads that run parts concurrently: the times of a run add up. After a failure some `end` may be missing.
  * Each function may be NULL. */
 typedef struct td_observer {
   void *user;
   void (*begin)(void *user, uint32_t step);
   void (*end)(void *user, uint32_t step, uint64_t ns);
-  /* Hears of each thread's part of a step, after it, on that thread: 0 is the caller of td_session_run. Nanoseconds of
-   * the system's monotonic clock. Parts of one thread come in order and do not overlap. */
+  /* Called after each thread's part of a step, on that thread; thread 0 called td_session_run. Nanoseconds of the
+   * system's monotonic clock. Parts of one thread are in order and do not overlap. */
   void (*part)(void *user, uint32_t thread, uint32_t step, uint64_t begin_ns, uint64_t end_ns);
-  /* Hears of a whole run, after it, on the caller's thread; of a failed one too. */
+  /* Called after a whole run, failed or not, on the caller's thread. */
   void (*run)(void *user, uint64_t begin_ns, uint64_t end_ns);
-  /* Hears of each thread's part of a step, before it, on that thread. */
+  /* Called before each thread's part of a step, on that thread. */
   void (*enter)(void *user, uint32_t thread, uint32_t step);
 } td_observer;
-/* From the next run on; copied. NULL: nobody, as at first. */
+/* Takes effect with the next run; copied. NULL: no observer, the default. */
 TD_API td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err);
 
-/* What a step is and does: with the shapes of the last run, in one execution. */
+/* A step, and the work of one execution with the shapes of the last run. */
 typedef struct td_step {
   size_t size;         /* sizeof(td_step), set by the caller */
-  const char *name;    /* where it comes from, the user's layer: "node /conv1 (Conv)". Texts are owned by the model */
-  const char *op;      /* "aten::convolution"; "" for what moves data or control alone */
+  const char *name;    /* the user's layer it came from: "node /conv1 (Conv)". Texts are owned by the model */
+  const char *op;      /* "aten::convolution"; "" for steps that only move data or control */
   const char *kernel;  /* the function that computes it */
   double flops;        /* additions and multiplications, each one */
   double const_bytes;  /* read from constants */
   double read_bytes;   /* read from other operands, each once */
   double write_bytes;  /* of results */
-  size_t origins;      /* nodes of the user's model that it stands for: see td_session_step_origin */
-  const char *variant; /* the sizes that its plan is for, "batch=8 seq=128"; "": the general plan */
+  size_t origins;      /* number of nodes of the user's model in it: td_session_step_origin */
+  const char *variant; /* the sizes of its plan variant, "batch=8 seq=128"; "": the general plan */
 } td_step;
-/* Step `index` of td_model_stats.steps. Where the session has not run yet, or not with the step's plan last, no shapes
- * are known: the figures are 0. */
+/* Step `index` of td_model_stats.steps. The figures are 0 while shapes are unknown: the session has not run yet, or its
+ * last run used another variant. */
 TD_API td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err);
-/* Node `origin` of td_step.origins of step `index`, named as in td_step.name. NULL: there are not so many. */
+/* Node `origin` of td_step.origins of step `index`, named as in td_step.name. NULL: out of range. */
 TD_API const char *td_session_step_origin(const td_session *session, size_t index, size_t origin);
 
 /* ---- what the machine can do ------------------------------------------------------------------------------------- */
 
-/* Where data lies. A level that the system does not tell of, or that is no larger than the one before, is left out. */
+/* Memory levels. One that the system does not report, or that is no larger than the one before, is left out. */
 typedef enum td_memory_level { TD_L1, TD_L2, TD_L3, TD_DRAM } td_memory_level;
 
 /* Arithmetic of `threads` threads together, on elements of `dtype`. A multiply-add counts as two operations. */
@@ -498,7 +498,7 @@ typedef struct td_peak {
   double per_second;
 } td_peak;
 
-/* Bandwidth of `threads` threads together, each on memory of its own that lies in `level`. */
+/* Bandwidth of `threads` threads together, each on its own memory in `level`. */
 typedef struct td_bandwidth {
   td_memory_level level;
   uint32_t threads;
@@ -521,8 +521,8 @@ typedef struct td_roofline_options {
   double seconds;   /* about how long; 0: 2 */
 } td_roofline_options;
 
-/* Measures: short bursts on pinned threads of its own, the best of many. Other work on the machine makes the figures
- * too small, never too large. */
+/* Measures short bursts on its own pinned threads and keeps the best. Other work on the machine makes the figures too
+ * small, never too large. */
 TD_API td_status td_roofline_measure(const td_roofline_options *options, td_roofline *roofline, td_error *err);
 
 /* The roofline of one level of instruction sets and one number of threads. */
@@ -531,46 +531,46 @@ typedef struct td_limits {
   double read[TD_DRAM + 1], write[TD_DRAM + 1]; /* bytes per second; 0: there is no such level */
   double capacity[TD_DRAM + 1];                 /* bytes of all threads' share of the level */
 } td_limits;
-/* Where a number of threads was not measured, the next lower one counts. `isa` NULL: the widest. */
+/* For a number of threads that was not measured, the next lower one is used. `isa` NULL: the widest. */
 TD_API td_limits td_limits_of(const td_roofline *roofline, const char *isa, uint32_t threads);
 
-/* Work, and the sizes that say where its data lies. */
+/* Work, and the sizes that decide which memory level its data is in. */
 typedef struct td_work {
   double flops;
   double const_bytes;   /* read from constants */
   double read, written; /* bytes of activations */
   double footprint;     /* bytes of the whole model: constants and arena */
 } td_work;
-/* At least so many ms (the roofline model: Williams, Waterman, Patterson 2009): arithmetic and memory overlap,
- * whichever takes longer. Of the activations of the work each level keeps what it can hold; of its constants, what it
- * can hold of the whole model, which runs through the caches between two uses of one. */
+/* Least time of the work in ms by the roofline model (Williams, Waterman, Patterson 2009): arithmetic and memory
+ * overlap, so the longer of the two. Each level holds as much of the activations as fits; of the constants, the share
+ * of the whole model that fits, since the whole model passes through the caches between two uses of one. */
 TD_API double td_limit_ms(const td_limits *limits, const td_work *work);
-/* Is no machine so fast? Work that took `ms`: the limits are wrong. Not for algorithms that save arithmetic. */
+/* 1: work that took `ms` is faster than its limit allows, so the limits are wrong. Not for Winograd or Strassen. */
 TD_API int32_t td_beats_limit(const td_limits *limits, const td_work *work, double ms);
 
 /* ---- profiles ---------------------------------------------------------------------------------------------------- */
 
-/* Where the time of a session's runs went: every step, on every thread. While a run lasts, recording takes no lock and
- * no memory; without a profile it costs a branch. */
+/* Records the time of every step on every thread of a session's runs. During a run recording takes no lock and no
+ * memory; without a profile it costs a branch. */
 typedef struct td_profile td_profile;
 
 typedef struct td_profile_options {
   size_t size;      /* sizeof(td_profile_options) */
   uint32_t records; /* parts of steps kept per thread for traces, the newest; 0: 65536 */
-  /* A schedule, in runs. After `skip` runs come cycles: `wait` runs that are not watched, `warmup` runs that are
-   * watched and forgotten, `active` runs that are recorded; the next cycle's add to them. After `repeat` cycles it is
-   * over; 0: never. With `active` 0 every run after `skip` is recorded. */
+  /* A schedule, in runs. After `skip` runs come cycles: `wait` runs are not watched, `warmup` runs are watched and
+   * discarded, `active` runs are recorded and added to those of earlier cycles. It ends after `repeat` cycles; 0:
+   * never. With `active` 0 every run after `skip` is recorded. */
   uint32_t skip, wait, warmup, active, repeat;
-  const td_roofline *roofline; /* copied: limits of steps come from it; NULL: the profile tells none */
+  const td_roofline *roofline; /* copied: the source of steps' limits; NULL: the profile has no limits */
   const char *isa;             /* of the limits, as in td_load_options; NULL: the widest */
 } td_profile_options;
 
-/* Watches `session` from its next run on, in place of an observer it has. The session must outlive the profile, and is
- * not running while a function of the profile is called. Errors: TD_NO_RESOURCE. */
+/* Watches `session` from its next run on, replacing its observer. The session must outlive the profile, and must not be
+ * running while a function of the profile is called. Errors: TD_NO_RESOURCE. */
 TD_API td_status td_profile_new(td_session *session, const td_profile_options *options, td_profile **profile,
                                 td_error *err);
 TD_API void td_profile_free(td_profile *profile); /* NULL is allowed */
-/* Forgets what was recorded; the schedule begins anew. */
+/* Discards all records; the schedule starts again. */
 TD_API td_status td_profile_clear(td_profile *profile, td_error *err);
 
 typedef struct td_profile_totals {
@@ -578,9 +578,9 @@ typedef struct td_profile_totals {
   uint64_t runs;       /* that were recorded */
   uint32_t threads;    /* that took part in one of them */
   uint64_t records;    /* parts of steps that happened */
-  uint64_t lost;       /* of these, parts that a trace does not show: newer ones took their places */
+  uint64_t lost;       /* of these, overwritten by newer ones: a trace does not show them */
   double run_ms;       /* of all runs together, on the caller's clock */
-  double step_ms;      /* of this, in steps; the rest went to the way from one step to the next and to interruptions */
+  double step_ms;      /* of this, in steps; the rest is the way between steps, and interruptions */
   double busy_ms;      /* of all threads together, computing parts of steps */
   double flops, bytes; /* of all runs */
   double limit_ms;     /* of all steps of all runs; 0: no roofline was given */
@@ -590,20 +590,20 @@ typedef struct td_profile_totals {
   double between_ms; /* the walk of the plan, hand-overs, interruptions */
   /* threads * run_ms = busy_ms + single_ms + late_ms + early_ms + threads * between_ms, nearly. */
   double single_ms; /* other threads while the caller's alone has work */
-  double late_ms;   /* threads that come late to a step they share, or not at all: wake-ups */
-  double early_ms;  /* threads that are through with a step before others are: imbalance */
+  double late_ms;   /* threads that join a shared step late, or not at all: wake-ups */
+  double early_ms;  /* threads that finish a step before others: imbalance */
 } td_profile_totals;
 TD_API td_status td_profile_get_totals(const td_profile *profile, td_profile_totals *totals, td_error *err);
 
-/* What was recorded of one step: of all runs together, on the caller's clock, but for tasks that others run. */
+/* Totals of one step over all runs, on the caller's clock, except for tasks that other threads run. */
 typedef struct td_profile_step {
   size_t size;       /* sizeof(td_profile_step), set by the caller */
   uint64_t calls;    /* executions, those in tasks on other threads too */
   uint64_t ns;       /* from its begin to its end, of all of them */
   uint64_t self_ns;  /* of this, the caller's thread computing; in the rest it waited for others */
   uint64_t busy_ns;  /* of all threads computing */
-  uint64_t least_ns; /* all its executions in one run, in the run where that was shortest */
-  double spread_ns;  /* standard deviation of that over the runs */
+  uint64_t least_ns; /* all its executions in one run: the minimum over the runs */
+  double spread_ns;  /* the standard deviation over the runs */
 } td_profile_step;
 /* Step `index` of td_model_stats.steps. */
 TD_API td_status td_profile_get_step(const td_profile *profile, size_t index, td_profile_step *step, td_error *err);

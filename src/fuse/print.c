@@ -41,6 +41,26 @@ static void print_fused(const ir_graph *graph, const ir_node_def *node, uint32_t
   loop_print(&p, text);
 }
 
+/* What a product computes of its result, or of its operand, as remarks: a chain is its product's, and not edited here.
+ */
+static void print_chain(const ir_node_def *node, base_text *text) {
+  fuse_loop loop;
+  base_program p;
+  if (!fuse_program_of(node->op, node->attrs, node->in_count, &loop) || !loop.chain ||
+      base_program_read(loop.words, loop.word_count, &p))
+    return;
+  base_text lines = {.allocator = text->allocator};
+  loop_print(&p, &lines);
+  base_text_print(text, "# chain %s ", loop.front ? "in front of" : "behind");
+  print_origins(node, text);
+  for (size_t at = 0, end; at < lines.length; at = end + 1) {
+    for (end = at; end < lines.length && lines.at[end] != '\n';) end++;
+    base_text_print(text, "#   %.*s\n", (int)(end - at), lines.at + at);
+  }
+  text->failed |= lines.failed;
+  base_text_free(&lines);
+}
+
 /* Why a node that is no candidate for a loop moves data. NULL: it does not. */
 static const char *why_it_moves(const ir_graph *graph, const ir_node_def *node) {
   const ir_node made_by = node->in_count && node->in[0].id ? ir_value_of(graph, node->in[0])->node : (ir_node){0};
@@ -86,6 +106,7 @@ static void print_loops(const printing *p) {
       const ir_node_def *node = ir_node_of(p->graph, block->nodes.at[i]);
       if (is_fused(node)) print_fused(p->graph, node, number++, p->text);
       else if (p->setting->log) print_alone(p, block->nodes.at[i].id);
+      if (node->op && node->op->flags & IR_OP_CHAIN) print_chain(node, p->text);
     }
   }
 }

@@ -291,6 +291,20 @@ static void folders_are_replayed(void **state) {
   assert_holds(got.err, "compiler failed");
 }
 
+/* What a product computes of its result is among the loops, as remarks. */
+static void chains_are_shown(void **state) {
+  fixture *f = *state;
+  save_text("chain.tdir",
+            "tdir 1\ninput %0 \"x\": f32[64, 64]\ninput %1 \"w\": f32[64, 64]\n%2 = aten::matmul(%0, %1)  # \"fc\"\n"
+            "%3 = aten::mul(%2, %2)  # \"sq\"\n%4 = aten::tanh(%3)  # \"th\"\noutput \"y\" %4\n");
+  assert_int_equal(run(f, "run chain.tdir --output one --debug-dir chained").status, 0);
+  const char *loops = slurp(f, "chained/loops.txt", NULL);
+  assert_holds(loops, "# chain behind \"fc\" \"sq\" \"th\"\n");
+  assert_holds(loops, "\n#     %2 = tanh(%1)\n");
+  assert_int_equal(run(f, "replay chained --output two").status, 0);
+  assert_int_equal(system("cmp -s one/y.npy two/y.npy"), 0);
+}
+
 static void steps_are_told(void **state) {
   fixture *f = *state;
   save_text("net.tdir", net);
@@ -321,13 +335,10 @@ static void bundles_run(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(faults_are_found),
-      cmocka_unit_test(faults_of_passes_are_found),
-      cmocka_unit_test(flips_are_rounding),
-      cmocka_unit_test(recordings_are_compared),
-      cmocka_unit_test(two_files_are_compared),
-      cmocka_unit_test(folders_are_replayed),
-      cmocka_unit_test(bundles_run),
+      cmocka_unit_test(faults_are_found),       cmocka_unit_test(faults_of_passes_are_found),
+      cmocka_unit_test(flips_are_rounding),     cmocka_unit_test(recordings_are_compared),
+      cmocka_unit_test(two_files_are_compared), cmocka_unit_test(folders_are_replayed),
+      cmocka_unit_test(chains_are_shown),       cmocka_unit_test(bundles_run),
       cmocka_unit_test(steps_are_told),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);

@@ -94,6 +94,12 @@ class Bundles(unittest.TestCase):
                 self.assertTrue((folder / name).exists())
         self.smaller(folder, 1, "fails: .*eig")
 
+    def test_a_graph_that_cannot_be_written_down(self):
+        for level in (1, 2, 3, 4):
+            folder, said = self.leave(level, None, "+ x.to(torch.float8_e8m0fnu).float().sum()")
+            self.assertIsNone(folder)
+            self.assertIn("it has elements of type torch.float8_e8m0fnu; TORCHDYNAMO_REPRO_AFTER leaves no bundle", said)
+
     def test_a_crash(self):
         folder, _ = self.leave(3, "neg:crash", ends=-11)
         run = subprocess.run(["sh", "run.sh"], cwd=folder, capture_output=True, text=True, env=dict(os.environ, TREADLE=str(TREADLE)))

@@ -329,6 +329,53 @@ class Profiling(unittest.TestCase):
                     break
             self.assertLessEqual(best[1], limit(best[0]))
 
+    def test_what_a_compiled_call_takes(self):
+        """Of a call of torch.compile: PyTorch's guards and wrappers, which a backend that computes nothing has too; the graph;
+        and in that the question whether somebody listens. In turns, least times."""
+        from torch._dynamo.backends.common import aot_autograd
+        net, x = torch.nn.Linear(8, 4).eval(), torch.randn(1, 8)
+        result = [torch.zeros(1, 4)]
+
+        def nothing(module, example_inputs):
+            def run(args):
+                return result
+            run._boxed_call = True
+            return run
+
+        with torch.no_grad():
+            empty = torch.compile(net, backend=aot_autograd(fw_compiler=nothing, inference_compiler=nothing))
+            fast = torch.compile(net, backend="treadle", options={"threads": 1})
+            empty(x), fast(x)
+            graph = _torch._graphs_of(fast)[0]
+            self.assertTrue(graph.model)
+            args = [next(a for a in (net.weight, net.bias, x) if a.shape == n.meta["val"].shape) for n in graph.placeholders]
+
+            class Deaf(_torch._Compiled):  # the same but for that question
+                def run(self, args):
+                    model = self.model
+                    if self.follows and torch.get_num_threads() != model.threads:
+                        model._set_threads(torch.get_num_threads())
+                    idle = model._here()
+                    session = model._take_session(idle)
+                    try:
+                        return self.bound.run(session, args)
+                    finally:
+                        idle.sessions.append(session)
+
+            deaf = object.__new__(Deaf)
+            deaf.__dict__ = graph.__dict__
+            calls = (lambda: fast(x), lambda: empty(x), lambda: graph(args), lambda: deaf(args))
+            best = [float("inf")] * len(calls)
+            for turn in range(600):
+                for k, call in enumerate(calls):
+                    best[k] = min(best[k], timeit.timeit(call, number=500) / 500)
+                if turn >= 50 and best[2] <= best[3] + 0.5e-6:
+                    break
+        whole, guards, own, bare = (1e6 * seconds for seconds in best)
+        print(f"\na call of torch.compile: {whole:.2f} us, in it PyTorch's guards and wrappers {guards:.2f} us and the graph {own:.2f} us, "
+              f"in that the question whether somebody listens {own - bare:.2f} us")
+        self.assertLessEqual(own, bare + 0.5)
+
     def test_profiles_of_compiled_models(self):
         for target in self.targets():
             with torch.no_grad(), treadle.profile(target) as prof:

@@ -22,6 +22,7 @@ _NPY = {"float64": "<f8", "float32": "<f4", "float16": "<f2", "int64": "<i8", "i
         "uint64": "<u8", "uint32": "<u4", "uint16": "<u2", "uint8": "|u1", "bool": "|b1"}
 _OF_COMMAND = {"backend": "backends", "disabled_passes": "disable-passes", "isa": "isa", "math": "math", "threads": "threads", "inject": "inject"}
 STATIC = "static_"  # how names of placeholders begin that stand for parameters
+NONE = "; TORCHDYNAMO_REPRO_AFTER leaves no bundle of it, as a graph that cannot be written down has none"
 _EMBEDDED = 48 << 10  # bytes of tensors that stand in the program itself
 
 

@@ -457,7 +457,7 @@ def _inference(options, graphs):
             compiled = (_Watched if _bundle.level() else _Compiled)(module, _static_positions(module, example_inputs), dict(options))
             graphs.append(compiled)
         except (CannotSay, Error) as why:
-            _warn(f"it has {why}", module)
+            _warn(f"it has {why}" + _bundle.NONE * bool(_bundle.level()), module)
             return _boxed(module)
 
         def run(args):  # a list, as AOTAutograd passes it where _boxed_call is set

@@ -1,5 +1,13 @@
 /* activation.c -- activation functions with parameters, which are attributes. Computed in double and rounded once, or
- * in float where that gives the same bits. */
+ * in float where that gives the same bits.
+ *
+ *     aten::leaky_relu  x if x >= 0, else negative_slope x (ONNX LeakyRelu 1)
+ *     aten::elu         scale x if x > 0, else alpha scale (exp(input_scale x) - 1) (ONNX Elu 1; Clevert et al. 2015)
+ *     td::hard_sigmoid  min(max(alpha x + beta, 0), 1) (ONNX HardSigmoid 1)
+ *     td::shrink        x + bias if x < -lambd, x - bias if x > lambd, else 0 (ONNX Shrink 9)
+ *     aten::threshold   x if x > threshold, else value (ONNX ThresholdedRelu 10)
+ *     aten::gelu        x Phi(x), Phi the normal distribution, or its tanh approximation ONNX Gelu 20; Hendrycks,
+ *                       Gimpel 2016 */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 

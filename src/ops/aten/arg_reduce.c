@@ -1,4 +1,7 @@
-/* arg_reduce.c -- along one dimension: the index of the largest or least element, and running sums and products. */
+/* arg_reduce.c -- along one dimension: the index of the largest or least element, and running sums and products.
+ *
+ *     aten::argmax, argmin   the k with the largest, least x[k] (ONNX ArgMax, ArgMin 13)
+ *     aten::cumsum, cumprod  y[k] = sum, product of x[0..k] (ONNX CumSum 11, CumProd 26) */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lanes_priv.h"
 #include "ops/common/lower_priv.h"

@@ -1,7 +1,11 @@
 /* attention.c -- aten::scaled_dot_product_attention with ONNX's operands: q, k, v as [batch, heads, rows, size], or as
  * [batch, rows, heads * size] with the numbers of heads given; mask; past keys and values, put in front; valid keys per
  * sample. Results: y like q, present keys and values [batch, kv heads, past + rows, size], scores. Also
- * td::rotary_embedding. f16 and bf16 are computed in f32 and rounded once. */
+ * td::rotary_embedding. f16 and bf16 are computed in f32 and rounded once.
+ *
+ *     aten::scaled_dot_product_attention  softmax(scale q k^T + mask) v (ONNX Attention 23; Vaswani et al. 2017)
+ *     td::rotary_embedding                (a, b) -> (a cos - b sin, a sin + b cos) of pairs ONNX RotaryEmbedding 23;
+ *                                         Su et al. 2021 */
 #include "ops/common/attention_priv.h"
 
 #include <math.h>

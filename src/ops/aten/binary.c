@@ -1,6 +1,13 @@
 /* binary.c -- arithmetic on two broadcast operands. Floats are computed in double and rounded once (f32 in float where
  * that gives the same bits); integers wrap. Division: floats divide; integers need a rounding mode ("trunc" or
- * "floor"). Division of an integer by zero gives zero. */
+ * "floor"). Division of an integer by zero gives zero.
+ *
+ *     aten::add, sub, mul     x + y, x - y, x y (ONNX Add, Sub, Mul 7)
+ *     aten::div               x / y, or its floor, or cut toward 0 (ONNX Div 7)
+ *     aten::remainder, fmod   x - y floor(x / y), x - y trunc(x / y) (ONNX Mod 10)
+ *     aten::pow, atan2        x^y, the angle of the point (y, x) (ONNX Pow 7)
+ *     aten::maximum, minimum  the larger, the smaller; NaN if either is NaN (ONNX Max, Min 8)
+ *     td::prelu               x if x >= 0, else slope x (ONNX PRelu 7; He et al. 2015) */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 

@@ -1,5 +1,9 @@
 /* block_quantised.c -- weights of few bits with a scale per block: td::matmul_nbits multiplies by them,
- * td::gather_nbits looks rows up. Both dequantise a block at a time, never the whole operand. */
+ * td::gather_nbits looks rows up. Both dequantise a block at a time, never the whole operand.
+ *
+ *     td::matmul_nbits  a W^T, W[n, k] = (q[n, k] - zero) scale, one pair per block of k (com.microsoft MatMulNBits
+ *                       1)
+ *     td::gather_nbits  rows of W by index, dequantised the same (com.microsoft GatherBlockQuantized 1) */
 #include "ops/common/gemm_priv.h"
 
 /* ---- td::matmul_nbits(a, b, scales, [zero points], [bias], [groups]) = a deq(b)^T + bias ----

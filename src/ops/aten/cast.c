@@ -1,5 +1,8 @@
 /* cast.c -- changing the element type: by value (_to_copy, strings included) or by bits (bit_cast). Floats become text
- * as the shortest decimal that reads back the same, in Python's spelling; text becomes numbers as strtod reads it. */
+ * as the shortest decimal that reads back the same, in Python's spelling; text becomes numbers as strtod reads it.
+ *
+ *     aten::_to_copy  y = x as another type (ONNX Cast 1)
+ *     td::bit_cast    y has the bits of x (ONNX BitCast 26) */
 #include "ops/common/lower_priv.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* choose.c -- choosing between values: where (any element type) and clamp. */
+/* choose.c -- choosing between values: where (any element type) and clamp.
+ *
+ *     aten::where  y = a where the condition holds, else b (ONNX Where 9)
+ *     aten::clamp  y = min(max(x, low), high); either bound may be absent (ONNX Clip 11) */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 

@@ -1,5 +1,11 @@
 /* compare.c -- comparisons (result bool; strings compare for equality), logic on truth values (non-zero is true; result
- * bool), and bits of integers. Operands broadcast. Shifts by the width or more give zero (or all sign bits). */
+ * bool), and bits of integers. Operands broadcast. Shifts by the width or more give zero (or all sign bits).
+ *
+ *     aten::eq, ne, lt, le, gt, ge                x = y, x != y, x < y, x <= y, x > y, x >= y (ONNX Equal 7 ...
+ *                                                 GreaterOrEqual 12)
+ *     aten::logical_and, logical_or, logical_xor  of x != 0 and y != 0 (ONNX And, Or, Xor 7)
+ *     aten::bitwise_and, bitwise_or, bitwise_xor  of the bits of x and y (ONNX BitwiseAnd, BitwiseOr, BitwiseXor 18)
+ *     aten::__lshift__, __rshift__                x 2^y, floor(x / 2^y) (ONNX BitShift 11) */
 #include "ops/common/lower_priv.h"
 
 typedef struct compare_body {

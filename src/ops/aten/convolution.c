@@ -1,7 +1,11 @@
 /* convolution.c -- aten::convolution over 1 to 3 spatial dims: x [N, C, in...], w [M, C / groups, kernel...]
  * (transposed: [C, M / groups, kernel...]), bias [M]. f16 and bf16 are summed in f32 and rounded once. `output_size`
  * (transposed only) fixes the output's size and distributes the padding that this takes; `auto_pad` says to which side
- * the odd one goes. */
+ * the odd one goes.
+ *
+ * y[n, m, o] = bias[m] + sum over c, t of w[m, c, t] x[n, c, o stride - padding + t dilation], c over the channels
+ * of m's group, t over the window; transposed: the gradient of that. PyTorch's convolution; ONNX Conv 1,
+ * ConvTranspose 1. */
 #include "ops/common/convolution_priv.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
-/* create.c -- tensors made from sizes and single numbers. */
+/* create.c -- tensors made from sizes and single numbers.
+ *
+ *     aten::arange  start + k step, k = 0 .. count - 1 (ONNX Range 11)
+ *     aten::full    one value of a given shape (ONNX ConstantOfShape 9)
+ *     td::eye_like  1 where column - row = diagonal, else 0 (ONNX EyeLike 9)
+ *     td::one_hot   y[.., k, ..] = on where k = x, else off (ONNX OneHot 9) */
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 

@@ -1,6 +1,8 @@
 /* dropout.c -- dropout whose training flag only running can tell: td::dropout(x, ratio?, training?) -> x, mask (true
  * where kept). Training with a ratio other than 0 drops elements at random and is refused. Where inference is certain
- * front ends leave dropout out. */
+ * front ends leave dropout out.
+ *
+ * y = x, mask = 1 in inference; else x mask / (1 - ratio). ONNX Dropout 12; Srivastava et al. 2014. */
 #include "ops/common/ops_priv.h"
 
 #include <string.h>

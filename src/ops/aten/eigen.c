@@ -1,5 +1,9 @@
 /* eigen.c -- eigenvalues of symmetric matrices, singular values, exponentials of matrices. Rotations after Jacobi, in
- * double: slow where matrices are large, exact where they are not. */
+ * double: slow where matrices are large, exact where they are not.
+ *
+ *     aten::_linalg_eigh       A = V diag(w) V^T, w ascending (PyTorch _linalg_eigh; Jacobi 1846)
+ *     aten::_linalg_svd        A = U diag(s) V^T, s descending (PyTorch _linalg_svd; one-sided Jacobi, Hestenes 1958)
+ *     aten::linalg_matrix_exp  sum of A^k / k! (PyTorch linalg_matrix_exp) */
 #include "ops/common/matrices_priv.h"
 
 #include <math.h>

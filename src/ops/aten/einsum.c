@@ -1,6 +1,9 @@
 /* einsum.c -- aten::einsum: sums of products over named axes, with ellipses, repeated letters (diagonals) and the
  * implicit result. Operands are multiplied from left to right; each product packs both factors as matrices and is one
- * gemm per batch. f16 and bf16 are summed in f32; integers wrap. */
+ * gemm per batch. f16 and bf16 are summed in f32; integers wrap.
+ *
+ * y[out] = sum over the axes that are not in the result of the product of all operands. PyTorch einsum; ONNX Einsum
+ * 12. */
 #include "ops/common/gemm_priv.h"
 
 #include <string.h>

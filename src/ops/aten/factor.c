@@ -1,5 +1,12 @@
 /* factor.c -- matrices as products: L U with row exchanges, Cholesky's, Householder's reflections, and what is solved
- * with them. All in double, rounded once. Matrices without a factor are not refused: `info` says where it ended. */
+ * with them. All in double, rounded once. Matrices without a factor are not refused: `info` says where it ended.
+ *
+ *     aten::linalg_lu_factor_ex         A = P L U, partial pivoting (PyTorch linalg_lu_factor_ex)
+ *     td::pivot_rows                    the permutation that a list of row exchanges makes
+ *     aten::linalg_cholesky_ex          A = L L^T, of a positive definite A (PyTorch linalg_cholesky_ex)
+ *     aten::linalg_solve_triangular     X with A X = B (PyTorch linalg_solve_triangular)
+ *     aten::geqrf                       A = Q R, Q as Householder reflections (LAPACK geqrf)
+ *     aten::linalg_householder_product  the columns of Q = H1 H2 ... (LAPACK orgqr) */
 #include "ops/common/matrices_priv.h"
 
 #include <math.h>

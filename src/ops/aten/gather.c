@@ -1,5 +1,9 @@
 /* gather.c -- elements picked by index. Indices are integers of any type; negative ones count from the end; one that is
- * outside is an error of the run. */
+ * outside is an error of the run.
+ *
+ *     aten::index_select  y[.., k, ..] = x[.., index[k], ..] (ONNX Gather 1)
+ *     aten::gather        y[i] = x[i, at dim: index[i]] (ONNX GatherElements 11)
+ *     td::gather_nd       y[i] = x[index[i, 0], index[i, 1], ...] (ONNX GatherND 11) */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 #include "ops/common/move_priv.h"

@@ -1,5 +1,9 @@
 /* grid.c -- td::grid_sample(x, grid): values of images [N, C, in...] of 1 to 3 spatial dims at the positions of a grid
- * [N, out..., dims], coordinates in [-1, 1], x first; and td::affine_grid(theta, size), which makes such grids. */
+ * [N, out..., dims], coordinates in [-1, 1], x first; and td::affine_grid(theta, size), which makes such grids.
+ *
+ *     td::grid_sample  y[n, c, p] = sum of weights of taps times x[n, c, tap], taps around grid[n, p] (ONNX
+ *                      GridSample 16)
+ *     td::affine_grid  grid[p] = theta (p, 1), p the positions of the result in [-1, 1] (ONNX AffineGrid 20) */
 #include "kernels/grid.h"
 #include "ops/common/kernel_priv.h"
 

@@ -3,7 +3,10 @@
  * past key, value [batch, kv_heads, room, size]; keys in use less one per sample (these rows included); total keys of
  * the longest sample; cos and sin caches [positions, half]; positions; bias; one sink score per head. Results: y like
  * the query, present key and value [batch, kv_heads, max(room, total), size]. Always causal. Computed in f32 and
- * rounded once. */
+ * rounded once.
+ *
+ * y = softmax(scale q k^T + bias) v, k and v of the head's group out of the cache. com.microsoft GroupQueryAttention
+ * 1; Ainslie et al. 2023. */
 #include "ops/common/attention_priv.h"
 
 #include <math.h>

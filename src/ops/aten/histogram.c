@@ -1,4 +1,8 @@
-/* histogram.c -- how many elements lie between edges, and between which edges elements lie. */
+/* histogram.c -- how many elements lie between edges, and between which edges elements lie.
+ *
+ *     aten::histc        y[b] = number of x in bin b of equal width (PyTorch histc)
+ *     td::histogram      y[b] = sum of weights of x in [edge b, edge b + 1) (PyTorch histogram)
+ *     td::search_sorted  y = number of edges below x (right: not above x) (PyTorch searchsorted) */
 #include "base/size.h"
 #include "ops/common/ops_priv.h"
 

@@ -1,5 +1,7 @@
 /* inverse.c -- aten::linalg_inv: the inverse of each square matrix of the last two dims, by elimination with partial
- * pivoting in double. A singular matrix is refused. */
+ * pivoting in double. A singular matrix is refused.
+ *
+ * y = A^-1. PyTorch linalg_inv; com.microsoft Inverse 1. */
 #include "ops/common/ops_priv.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* join.c -- several tensors, or copies of one, side by side. */
+/* join.c -- several tensors, or copies of one, side by side.
+ *
+ *     aten::cat     y = the operands, one after the other along dim (ONNX Concat 4)
+ *     aten::repeat  y[i] = x[i mod dims of x] (ONNX Tile 6) */
 #include "kernels/kernels.h"
 #include "ops/common/move_priv.h"
 #include "base/size.h"

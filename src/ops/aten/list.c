@@ -1,6 +1,10 @@
 /* list.c -- lists and optionals of the host. A list never changes: each operator makes a new one. Tensors that go into
  * a list are copied where the memory they come from is reused, and shared where it stays; those that come out are
- * shared. An optional is its element, or a value of kind BASE_NOTHING. */
+ * shared. An optional is its element, or a value of kind BASE_NOTHING.
+ *
+ * List operators have no mathematics: append, insert, erase, at, len, split and stack as ONNX's SequenceInsert 11,
+ * SequenceErase 11, SequenceAt 11, SequenceLength 11, SplitToSequence 11, ConcatFromSequence 11; OptionalHasElement
+ * 15. */
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 

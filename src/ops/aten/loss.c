@@ -1,4 +1,7 @@
-/* loss.c -- losses: negative log-likelihood. */
+/* loss.c -- losses: negative log-likelihood.
+ *
+ *     aten::nll_loss_nd  -weight[t] x[n, t, ..], t = target[n, ..]; none, sum, or mean = sum / sum of weights
+ * PyTorch nll_loss_nd; ONNX NegativeLogLikelihoodLoss 13. */
 #include "ops/common/ops_priv.h"
 
 #include <string.h>

@@ -1,6 +1,9 @@
 /* matmul.c -- matrix products: aten::matmul with NumPy's rules (batches broadcast; operands of rank 1 are rows or
  * columns), behind which a chain may follow (kernels/epilogue.h), and td::gemm, alpha A B + beta C on matrices. f16 and
- * bf16 are summed in f32 and rounded once; integers wrap. */
+ * bf16 are summed in f32 and rounded once; integers wrap.
+ *
+ *     aten::matmul  y[.., i, j] = sum over k of a[.., i, k] b[.., k, j] (ONNX MatMul 1)
+ *     td::gemm      alpha op(A) op(B) + beta C, op: identity or transpose (ONNX Gemm 7) */
 #include "kernels/kernels.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"

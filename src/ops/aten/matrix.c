@@ -1,4 +1,7 @@
-/* matrix.c -- functions of the last two dimensions: determinant and triangles. */
+/* matrix.c -- functions of the last two dimensions: determinant and triangles.
+ *
+ *     aten::linalg_det  the determinant, as the product of the pivots of elimination (ONNX Det 11)
+ *     aten::tril, triu  y[i, j] = x[i, j] where j - i <= diagonal, >= diagonal; else 0 (ONNX Trilu 14) */
 #include "ops/common/ops_priv.h"
 
 #include <math.h>

@@ -1,5 +1,16 @@
 /* norm.c -- normalisations. Statistics are taken in double, two passes (mean, then squared distances). Weights, biases
- * and statistics may have another float type than x; the result has x's. */
+ * and statistics may have another float type than x; the result has x's.
+ *
+ *     aten::native_layer_norm                     (x - mean) / sqrt(var + eps) weight + bias over the last axes (ONNX
+ *                                                 LayerNormalization 17)
+ *     aten::rms_norm                              x / sqrt(mean of x^2 + eps) weight + bias (ONNX RMSNormalization
+ *                                                 23)
+ *     aten::_native_batch_norm_legit_no_training  (x - mean[c]) / sqrt(var[c] + eps) weight[c] + bias[c] (ONNX
+ *                                                 BatchNormalization 15)
+ *     aten::native_group_norm                     layer norm over each group of channels (ONNX GroupNormalization 18)
+ *     td::lrn                                     x / (bias + alpha / size sum of x^2 of neighbouring channels)^beta
+ *                                                 (ONNX LRN 1)
+ * Ba et al. 2016; Zhang, Sennrich 2019; Ioffe, Szegedy 2015; Wu, He 2018; Krizhevsky et al. 2012. */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 

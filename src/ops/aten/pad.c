@@ -1,4 +1,7 @@
-/* pad.c -- borders around a tensor. All modes share one walk over the tables of kernels/pad.h. */
+/* pad.c -- borders around a tensor. All modes share one walk over the tables of kernels/pad.h.
+ *
+ * y[i] = x[i - begin] inside; outside: constant_pad_nd a number, reflection_pad mirrored at the edge element,
+ * replication_pad the edge element, circular_pad i modulo the size. PyTorch's pads; ONNX Pad 2. */
 #include "kernels/pad.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"

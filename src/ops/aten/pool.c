@@ -2,7 +2,11 @@
  * (with indices), mean and p-norm of each window, and the inverse of the first. An empty `kernel_size` is the whole
  * input: global pooling. Padding is never an element: it does not win a maximum and counts in a mean only with
  * `count_include_pad`. Indices count elements of [N, C, in...] in either layout. Computed in double and rounded once.
- */
+ *
+ *     td::max_pool, avg_pool  maximum, mean of the window (ONNX MaxPool 8, AveragePool 7)
+ *     td::lp_pool             (sum of |x|^p of the window)^(1/p) (ONNX LpPool 1)
+ *     td::avg_pool_i8         mean of dequantised values, quantised again (com.microsoft QLinearAveragePool 1)
+ *     td::max_unpool          0, and x[k] at index k (ONNX MaxUnpool 9) */
 #include "kernels/between_i8.h"
 #include "kernels/kernels.h"
 #include "ops/common/window_priv.h"

@@ -1,6 +1,9 @@
 /* prim.c -- regions: operators with blocks. The executor runs them; they have no reference and their outputs' types are
  * given by whoever builds them. prim::fork's block may run beside what follows it, until prim::wait wants its results;
- * prim::RaiseException ends the run with the user's message, td::refuse where its operand holds. */
+ * prim::RaiseException ends the run with the user's message, td::refuse where its operand holds.
+ *
+ *     prim::If, Loop    one of two blocks by a condition; a block while its condition holds (ONNX If 1, Loop 1)
+ *     prim::fork, wait  a task that runs its block; its results (TorchScript) */
 #include "ops/common/ops_priv.h"
 
 static const ir_attr raise_attrs[] = {ATTR_STR("message", "")};

@@ -1,5 +1,7 @@
 /* print.c -- what programs print. The text has places for operands (PLACE_TENSOR, PLACE_NUMBER), which are written as
- * PyTorch's C++ streams write them. The run's caller hears of it (base_call.print), or nobody. */
+ * PyTorch's C++ streams write them. The run's caller hears of it (base_call.print), or nobody.
+ *
+ * No mathematics: TorchScript's prim::Print. */
 #include "ops/common/ops_priv.h"
 
 #include <math.h>

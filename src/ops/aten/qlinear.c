@@ -1,5 +1,10 @@
 /* qlinear.c -- products and convolutions of 8-bit integers with zero points. Sums are computed in double, which holds
- * every sum of 8-bit products exactly, and become i32 (wrapping) or are scaled, rounded half to even and saturated. */
+ * every sum of 8-bit products exactly, and become i32 (wrapping) or are scaled, rounded half to even and saturated.
+ *
+ *     td::matmul_integer                (a - a0) (b - b0), i32 (ONNX MatMulInteger 10)
+ *     td::conv_integer                  the same of a convolution (ONNX ConvInteger 10)
+ *     td::qlinear_matmul, qlinear_conv  sat(round(sa sb / sy (sum of (a - a0) (b - b0))) + y0) (ONNX QLinearMatMul,
+ *                                       QLinearConv 10) */
 #include "ops/common/convolution_priv.h"
 
 #include <math.h>

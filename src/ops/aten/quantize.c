@@ -2,7 +2,11 @@
  * saturated. Rounding is half to even; x / scale is taken in float, so that ties fall as they do elsewhere.
  *
  * x is seen as [outer, along, inner] around `axis`. Scale and zero point are one element; or one per element of
- * `along`; or, with block_size, of x's rank with one element per block of `along`. */
+ * `along`; or, with block_size, of x's rank with one element per block of `along`.
+ *
+ *     td::quantize_linear          q = sat(round(x / scale) + zero) (ONNX QuantizeLinear 10)
+ *     td::dequantize_linear        x = (q - zero) scale (ONNX DequantizeLinear 10)
+ *     td::dynamic_quantize_linear  scale and zero from the range of x: (max(x, 0) - min(x, 0)) / 255 (ONNX 11) */
 #include "ops/common/lower_priv.h"
 
 #include <math.h>

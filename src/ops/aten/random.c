@@ -1,6 +1,10 @@
 /* random.c -- numbers from a fixed generator: the same for the same seed in every run and on every machine, so that a
  * model that draws them still gives one answer. Element i depends on the seed and i alone (splitmix64, Steele et al.
- * 2014). */
+ * 2014).
+ *
+ *     aten::rand, randn  uniform in [low, high), normal by Box and Muller 1958 (ONNX RandomUniform, RandomNormal 1)
+ *     aten::bernoulli    1 with probability p (ONNX Bernoulli 15)
+ *     aten::multinomial  class k with probability exp(x[k]) / sum of exp(x) (ONNX Multinomial 7) */
 #include "ops/common/ops_priv.h"
 
 #include <math.h>

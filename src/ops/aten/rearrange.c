@@ -1,5 +1,11 @@
 /* rearrange.c -- fixed rearrangements: blocks between depth and space, reversed sequences, centred crops, columns to an
- * image. */
+ * image.
+ *
+ *     td::depth_to_space, space_to_depth  [N, b b C, H, W] <-> [N, C, b H, b W] (ONNX 1)
+ *     td::reverse_sequence                y[t] = x[length - 1 - t] below the length, else x[t] (ONNX ReverseSequence
+ *                                         10)
+ *     td::center_crop_pad                 the middle of x, or x in the middle of zeros (ONNX CenterCropPad 18)
+ *     aten::col2im                        sum of all columns' windows where they lie in the image (ONNX Col2Im 18) */
 #include "kernels/blocks.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"

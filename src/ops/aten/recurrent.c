@@ -3,7 +3,12 @@
  * hidden, hidden], bias [.., 2 * gates * hidden], lengths [batch], h0 [directions, batch, hidden]; lstm: c0 like h0,
  * peepholes
  * [.., 3 * hidden]. Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm).
- * batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. */
+ * batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden].
+ *
+ *     td::rnn   h = f(W x + R h + b)
+ *     td::lstm  i, o, f = sigmoid(..), c = f c + i tanh(..), h = o tanh(c) (Hochreiter, Schmidhuber 1997)
+ *     td::gru   z, r = sigmoid(..), h = (1 - z) tanh(..) + z h (Cho et al. 2014)
+ * ONNX RNN 7, LSTM 7, GRU 7. */
 #include "ops/common/recurrent_priv.h"
 
 #include <math.h>

@@ -1,7 +1,14 @@
 /* reduce.c -- reductions over a set of dimensions. The dimensions are the attribute `dim` (empty: all), or operand 1
  * where the model computes them (then `noop` tells what an empty one means: nothing is reduced). Sums run in double or
  * int64 in row-major order. An empty reduction gives the neutral element (least or largest value for amax and amin, NaN
- * for mean). */
+ * for mean).
+ *
+ *     aten::sum, mean, prod, amax, amin, any, all  of the elements (ONNX ReduceSum 13, ...)
+ *     aten::logsumexp                              log of the sum of exp(x) (ONNX ReduceLogSumExp 18)
+ *     td::square_sum                               the sum of x^2 (ONNX ReduceSumSquare 18)
+ *     td::log_sum                                  log of the sum of x (ONNX ReduceLogSum 18)
+ *     aten::linalg_vector_norm                     (sum of |x|^ord)^(1/ord), ord 1, 2 or infinity (the maximum) (ONNX
+ *                                                  ReduceL1, ReduceL2 18) */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 

@@ -1,7 +1,10 @@
 /* resize.c -- td::resize(x, [roi], [scales], [sizes]): ONNX's Resize, one axis after the other (every mode is
  * separable). Of scales and sizes that are both given, the sizes are the result's, and the scales say where pixels lie.
  * An axis is a table of taps: for each output element, which input elements and how much of each. Computed in double;
- * integers are rounded half to even and saturated. Empty operands count as absent. */
+ * integers are rounded half to even and saturated. Empty operands count as absent.
+ *
+ * y[o] = sum over t of weight[o, t] x[index[o, t]] along each axis; nearest, linear or cubic (Keys 1981). ONNX
+ * Resize 10. */
 #include "kernels/resize.h"
 #include "ops/common/kernel_priv.h"
 

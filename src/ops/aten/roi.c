@@ -1,6 +1,11 @@
 /* roi.c -- pooling of regions of images [N, C, H, W] to a fixed size: td::roi_align(x, boxes [R, 4], image of each
  * box) averages bilinear samples (He et al. 2017); td::max_roi_pool(x, boxes [R, 5], image first) takes maxima of whole
- * cells. td::deform_conv samples each kernel element where an offset says (Dai et al. 2017). */
+ * cells. td::deform_conv samples each kernel element where an offset says (Dai et al. 2017).
+ *
+ * Sources: He et al. 2017 (Mask R-CNN), ONNX RoiAlign 10; ONNX MaxRoiPool 1, Girshick 2015; Dai et al. 2017, ONNX
+ * DeformConv 19.
+ *     td::deform_conv  y[m, o] = bias[m] + sum over c, t of w[m, c, t] mask[o, t] x[c, position of tap t of o +
+ *                      offset[o, t]] */
 #include "kernels/roi.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/window_priv.h"

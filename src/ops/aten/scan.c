@@ -1,5 +1,8 @@
 /* scan.c -- what has been seen so far along one dimension: the largest or least element and where it stood last, and
- * the logarithm of the sum of exponentials. NaN stays once it was seen. */
+ * the logarithm of the sum of exponentials. NaN stays once it was seen.
+ *
+ *     aten::cummax, cummin  y[k] = largest, least of x[0..k], and its index (PyTorch cummax, cummin)
+ *     aten::logcumsumexp    y[k] = log of the sum of exp(x[j]), j = 0..k (PyTorch logcumsumexp) */
 #include "ops/common/lanes_priv.h"
 #include "ops/common/lower_priv.h"
 

@@ -1,6 +1,11 @@
 /* scatter.c -- a copy of the first operand with some elements replaced, or combined with updates. Updates are applied
  * in row-major order, so that with equal indices the last one stays. Float updates are combined in double and rounded
- * each. */
+ * each.
+ *
+ *     aten::scatter       y = x; y[i, at dim: index[i]] becomes updates[i], or their sum, product, min, max (ONNX
+ *                         ScatterElements 11)
+ *     td::scatter_nd      y = x; y[index[i, 0], index[i, 1], ...] likewise (ONNX ScatterND 11)
+ *     td::tensor_scatter  y = x; y[n, start[n] + k] = updates[n, k] (ONNX TensorScatter 24) */
 #include "kernels/kernels.h"
 #include "kernels/scatter.h"
 #include "ops/common/move_priv.h"

@@ -1,4 +1,9 @@
-/* select.c -- results whose size depends on data: nonzero, compress, non-maximum suppression. */
+/* select.c -- results whose size depends on data: nonzero, compress, non-maximum suppression.
+ *
+ *     aten::nonzero            the coordinates of elements that are not 0 (ONNX NonZero 9)
+ *     td::compress             the slices k whose condition[k] holds (ONNX Compress 9)
+ *     td::non_max_suppression  boxes by score whose intersection / union with all chosen ones is small (ONNX
+ *                              NonMaxSuppression 10) */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"
 #include "ops/common/sort_priv.h"

@@ -1,5 +1,9 @@
 /* shape.c -- sizes as values, and operators that keep the order of the elements: view, flatten, squeeze, unsqueeze.
- * Sizes that go in and out of them stay expressions. */
+ * Sizes that go in and out of them stay expressions.
+ *
+ *     td::shape, aten::sym_numel  the sizes of x, their product (ONNX Shape, Size 1)
+ *     aten::view, td::flatten     x with other sizes of the same product (ONNX Reshape 5, Flatten 1)
+ *     aten::squeeze, unsqueeze    axes of size 1 removed, added (ONNX Squeeze, Unsqueeze 1) */
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 #include "kernels/kernels.h"

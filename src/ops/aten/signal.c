@@ -1,6 +1,13 @@
 /* signal.c -- Fourier transforms (td::dft, td::stft), window functions (td::window) and mel filters (td::mel_weights),
  * with ONNX's operands, and a table for their kernels behind them. A complex number is a last axis of 2. Computed in
- * double by a mixed-radix transform (Cooley and Tukey 1965): O(n times the sum of n's prime factors). */
+ * double by a mixed-radix transform (Cooley and Tukey 1965): O(n times the sum of n's prime factors).
+ *
+ *     td::dft          X[k] = sum over n of x[n] exp(-2 pi i k n / N); inverse: exp(+..) / N (ONNX DFT 17)
+ *     td::stft         the DFT of window[n] x[frame step + n] (ONNX STFT 17)
+ *     td::window       a0 - a1 cos(2 pi k / N) + a2 cos(4 pi k / N): Hann, Hamming, Blackman (ONNX HannWindow 17,
+ *                      ...)
+ *     td::mel_weights  triangles between frequencies equally far apart in 2595 log10(1 + f / 700) (ONNX
+ *                      MelWeightMatrix 17) */
 #include "kernels/fourier.h"
 #include "kernels/kernels.h"
 #include "ops/common/ops_priv.h"

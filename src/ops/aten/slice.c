@@ -1,6 +1,9 @@
 /* slice.c -- parts of an axis: slices with run-time bounds, and nearly equal pieces. Bounds are as in Python: negative
  * ones count from the end, those outside are clamped. With open sizes a bound that is an expression is taken to lie in
- * the axis; the reference checks that what comes out has the sizes that were promised. */
+ * the axis; the reference checks that what comes out has the sizes that were promised.
+ *
+ *     aten::slice  y[k] = x[start + k step] (ONNX Slice 10)
+ *     td::chunk    the index-th of `parts` pieces of x along dim (ONNX Split 18) */
 #include "ops/common/move_priv.h"
 
 enum { CHUNK_DIM, CHUNK_PARTS, CHUNK_INDEX, CHUNK_EVEN };

@@ -1,5 +1,7 @@
 /* slice_scatter.c -- aten::slice_scatter: a copy of x with the slice of one axis replaced. What writes through a view
- * (x[:, 2:5] = y) becomes it. */
+ * (x[:, 2:5] = y) becomes it.
+ *
+ * y = x, but y[start + k step] = src[k]. PyTorch slice_scatter. */
 #include "ops/common/move_priv.h"
 
 enum { DIM };

@@ -1,4 +1,8 @@
-/* softmax.c -- softmax and its relatives along one dimension; with `flatten` all dimensions from `dim` on are one. */
+/* softmax.c -- softmax and its relatives along one dimension; with `flatten` all dimensions from `dim` on are one.
+ *
+ *     aten::_softmax      exp(x[k] - max) / sum of exp(x - max) (ONNX Softmax 13)
+ *     aten::_log_softmax  x[k] - max - log of the sum of exp(x - max) (ONNX LogSoftmax 13)
+ *     td::hardmax         1 at the first maximum, else 0 (ONNX Hardmax 13) */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lanes_priv.h"
 #include "ops/common/lower_priv.h"

@@ -1,5 +1,10 @@
 /* sort.c -- topk, sort, unique, mode. One stable merge sort of positions: equal elements keep their order, NaN counts
- * as the largest value, and -0 equals 0. */
+ * as the largest value, and -0 equals 0.
+ *
+ *     aten::topk  the k largest or least values, in order, and their indices (ONNX TopK 10)
+ *     aten::sort  all values in order, and their indices (PyTorch sort)
+ *     td::unique  the distinct values, first indices, inverse, counts (ONNX Unique 11)
+ *     aten::mode  the most frequent value and an index of it (PyTorch mode) */
 #include "kernels/order.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"

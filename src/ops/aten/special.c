@@ -1,5 +1,10 @@
 /* special.c -- rare functions of one or two elements: td::special and td::special_pair name theirs, which are PyTorch's
- * without "special_"; the next float towards another; mantissa and exponent; divisors of whole numbers. */
+ * without "special_"; the next float towards another; mantissa and exponent; divisors of whole numbers.
+ *
+ *     aten::gcd, lcm   the largest common divisor, least common multiple of |x|, |y|
+ *     aten::frexp      x = mantissa 2^exponent, 1/2 <= |mantissa| < 1
+ *     aten::nextafter  the float next to x in the direction of y
+ * All of PyTorch: its torch.special, gcd, lcm, frexp, nextafter. */
 #include "ops/common/lower_priv.h"
 #include "ops/common/ops_priv.h"
 #include "ops/common/special_priv.h"

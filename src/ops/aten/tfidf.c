@@ -1,7 +1,9 @@
 /* tfidf.c -- td::tfidf(x [c] or [n, c], integers): how often each n-gram of a pool occurs in a row, skips allowed.
  *
  * ONNX TfIdfVectorizer. The pool holds all 1-grams, then all 2-grams, ...; counts[k] is where the (k+1)-grams begin. An
- * n-gram with skip s is x[i], x[i+s+1], x[i+2(s+1)], ...; its number in the pool says which output it counts for. */
+ * n-gram with skip s is x[i], x[i+s+1], x[i+2(s+1)], ...; its number in the pool says which output it counts for.
+ *
+ * y[row, number of g] = count of g in the row (TF), its weight where count > 0 (IDF), weight count (TFIDF). */
 #include "base/size.h"
 #include "ops/common/ops_priv.h"
 

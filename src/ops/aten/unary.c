@@ -1,5 +1,10 @@
 /* unary.c -- functions of one element without parameters: computed in double and rounded once (f32 in float where that
- * gives the same bits). Those that have an integer meaning take integers too; the rest need a float operand. */
+ * gives the same bits). Those that have an integer meaning take integers too; the rest need a float operand.
+ *
+ * erf(x) = 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x; sigmoid 1 / (1 + exp(-x)); silu x sigmoid(x);
+ * mish x tanh(log(1 + exp(x))) (Misra 2019); hardswish x min(max(x + 3, 0), 6) / 6; softplus log(1 + exp(x));
+ * softsign x / (1 + |x|); rsqrt 1 / sqrt(x); expm1 exp(x) - 1; log1p log(1 + x); round half to even; relu max(x, 0);
+ * all others as in C's math.h. PyTorch's operators of these names; ONNX names and versions are in the lists. */
 #include "ops/common/kernel_priv.h"
 #include "ops/common/lower_priv.h"
 

@@ -1,5 +1,10 @@
 /* view.c -- permute, expand, flip, unflatten: a choice of elements by strides alone. Each says once what it shows (an
- * ops_show); its alias and its copy both come from that. */
+ * ops_show); its alias and its copy both come from that.
+ *
+ *     aten::permute    y[i in the order of dims] = x[i] (ONNX Transpose 1)
+ *     aten::expand     y[i] = x[i, or 0 where x has size 1] (ONNX Expand 8)
+ *     aten::flip       y[k] = x[size - 1 - k] (PyTorch flip)
+ *     aten::unflatten  one axis as several, whose product it is (PyTorch unflatten) */
 #include "ops/common/move_priv.h"
 
 enum { DIMS }; /* permute, flip */

@@ -47,6 +47,23 @@ with step("a graph with operators that are not there is shown all the same"):
     check("every node", all(name in got.stdout for name in ("first", "odd", "last")), got.stdout)
     check("and what is not there", "Frobnicate" in got.stderr, got.stderr)
 
+with step("and so is a program of PyTorch's"):
+    import torch
+    library = torch.library.Library("mine", "DEF")
+    library.define("whirl(Tensor x) -> Tensor")
+    library.impl("whirl", torch.sin, "CompositeExplicitAutograd")
+    torch.library.register_fake("mine::whirl")(torch.empty_like)
+
+    class Odd(torch.nn.Module):
+        def forward(self, x):
+            return torch.ops.mine.whirl(x.relu()) * 2
+
+    torch.jit.script(Odd()).save("odd.pt")
+    torch.export.save(torch.export.export(Odd(), (torch.ones(2),)), "odd.pt2")
+    for model, line in (("odd.pt", "ops.mine.whirl(torch.relu(x))"), ("odd.pt2", "whirl = mine::whirl(relu)")):
+        got = run("inspect", model, *(["--shape", "x=2"] if model == "odd.pt" else []), status=4)
+        check(model, any(line in row and row.endswith(": not supported") for row in got.stdout.splitlines()), got.stdout)
+
 with step("modules of an ONNX file that torch.onnx wrote"):
     import torch
     net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()

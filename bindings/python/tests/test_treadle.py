@@ -652,6 +652,11 @@ class Package(unittest.TestCase):
         run = subprocess.run([sys.executable, "-c", code], input=onnx_file.two_outputs(), capture_output=True)
         self.assertEqual((run.returncode, run.stderr), (0, b""))
 
+    def test_parts_are_there_when_asked_for(self):
+        code = "import treadle; treadle.itt.pause(); treadle.itt.resume(); print(treadle.runtime.CPUPool.__name__, hasattr(treadle, 'no'))"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "CPUPool False\n", ""))
+
     def test_the_page_names_what_there_is(self):
         page = (pathlib.Path(__file__).parents[3] / "docs" / "python.md").read_text()
         missing = [name for name in treadle.__all__ if not re.search(rf"\b{name}\b", page)]

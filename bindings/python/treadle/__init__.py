@@ -39,3 +39,11 @@ def models(compiled):
     """The Models behind what torch.compile(..., backend="treadle") or optimize gave, one for each graph that was called."""
     from . import _torch
     return _torch.models(compiled)
+
+
+def __getattr__(name):
+    """Modules of the package that are imported when somebody asks for them."""
+    if name in ("itt", "runtime"):
+        import importlib
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'treadle' has no attribute {name!r}")

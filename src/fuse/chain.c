@@ -189,7 +189,7 @@ static td_status origins_of(const chaining *c, const link *l, ir_origins *to) {
 
 /* The product with the chain, in the place of the later of both. */
 static td_status emit(chaining *c, ir_node loop, ir_node product, const link *l) {
-  base_arg args[IR_NODE_ARGS];
+  base_arg args[IR_NODE_ARGS + 2]; /* the two that are added */
   ir_value in[UINT8_MAX] = {{0}};
   int64_t *words = base_new(c->scratch, int64_t, base_program_size(&l->p));
   const uint32_t fixed = l->product.op->max_in - (BASE_PROGRAM_OPERANDS - 1u);

@@ -132,12 +132,28 @@ static void rows_are_picked_as_bytes(void **state) {
   EXPECT_OPS(text, {"aten::index_select", 1}, {"td::dequantize_linear", 0}, {"td::quantize_linear", 0});
 }
 
+/* A convolution whose result leaves as f32, through work that becomes its chain: it has the most attributes of all. */
+static void a_convolution_takes_a_chain(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": u8[1, 2, 5, 5]\n" SCALES
+      "const %4: i8[2, 2, 1, 1] = {1, -2, 3, -4}\n"
+      "const %5: f32[2] = {0.25, 0.5}\n" BACK("6", "0", "%1")
+      "%7 = td::dequantize_linear(%4, %5) {axis = 0, dtype = f32}\n"
+      "%8 = aten::convolution(%6, %7)\n"
+      "%9 = aten::sin(%8)\n"
+      "%10 = aten::mul(%9, %8)\n"
+      "output \"y\" %10\n";
+  expect_same_numbers_on_levels(text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(pointwise_work_on_one_tensor_is_a_table),
                                      cmocka_unit_test(tables_join),
                                      cmocka_unit_test(other_work_stays),
                                      cmocka_unit_test(gates_sums_and_joins_stay_in_bytes),
                                      cmocka_unit_test(means_of_nothing_stay),
-                                     cmocka_unit_test(rows_are_picked_as_bytes)};
+                                     cmocka_unit_test(rows_are_picked_as_bytes),
+                                     cmocka_unit_test(a_convolution_takes_a_chain)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ def find_node(tool, case, fault, mode, names):
     status, text = tool.run("compare", *case.given, "--inject", fault, *limit(mode))
     if status == 0:
         raise Failure("compare sees nothing")
-    said = text.split("first node that parts")[-1]
+    said = text.split("first node that differs")[-1]
     if names and not any(name in said for name in names):
         raise Failure(f"compare does not name {' or '.join(names)}:\n{text}")
 
@@ -113,7 +113,7 @@ def bisect(tool, case, fault, mode, wanted):
     option = {"kernel": "--disable-kernels", "pass": "--disable-passes"}[wanted]
     status, after = tool.run("compare", *case.given, "--inject", fault, option, found[1])
     if status:
-        raise Failure(f"without {wanted} {found[1]} the outputs part:\n{after}")
+        raise Failure(f"without {wanted} {found[1]} the outputs differ:\n{after}")
     return found[1], text
 
 

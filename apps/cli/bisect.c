@@ -181,7 +181,7 @@ static td_status report(const bisection *b, bool parted, const char *pass, const
   if (!names) return base_no_memory(err, "names");
   if (cli_flag(b->args, "json")) {
     json_t *root = json_object();
-    cli_json_set(root, "parts", json_boolean(parted));
+    cli_json_set(root, "differs", json_boolean(parted));
     cli_json_set(root, "pass", pass ? cli_json_text(pass) : json_null());
     cli_json_set(root, "kernels", *names ? cli_json_text(names) : json_null());
     cli_json_set(root, "trials", json_integer(b->trials));
@@ -196,8 +196,8 @@ static td_status report(const bisection *b, bool parted, const char *pass, const
   if (*names) print_places(b, kernels);
   if (!pass && !*names)
     printf(
-        "neither a pass nor a kernel by itself: the outputs part with all of them left out; `treadle compare "
-        "--backends eager,aot_eager` tells whether the references part\n");
+        "neither a pass nor a kernel by itself: the outputs differ with all of them disabled; `treadle compare "
+        "--backends eager,aot_eager` shows whether the references differ\n");
   printf("%u runs were made\n", b->trials);
   return TD_OK;
 }

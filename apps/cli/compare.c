@@ -27,11 +27,11 @@ typedef struct comparison {
 
 /* ---- printing ---- */
 
-/* `rounding`: it parts, but the arbiter has found that to be right. */
+/* `rounding`: it differs, but the arbiter attributes that to rounding. */
 static const char *verdict(const cli_metrics *m, bool rounding) {
   if (m->other_type) return "other type";
   if (m->unlike) return "not finite";
-  return rounding ? "rounding" : m->failed ? "parts" : "same";
+  return rounding ? "rounding" : m->failed ? "differs" : "same";
 }
 
 static void print_head(const char *what) {
@@ -148,7 +148,7 @@ static void show_found(const comparison *c, const char *name, const cli_metrics 
     cli_json_set(c->json, "first_node", row);
     return;
   }
-  printf("\nfirst node that parts, %s:\n", how);
+  printf("\nfirst node that differs, %s:\n", how);
   print_line(name, m, false);
   show_place(c, name);
 }
@@ -208,7 +208,7 @@ static td_status look_inside(comparison *c, size_t outputs, bool parted, td_erro
     search s = {.c = c, .expected = &expected, .first = outputs};
     status = search_halves(&s, &found, err);
     if (status == TD_OK && found < expected.count)
-      show_found(c, expected.names[found], &s.metrics, "which only parts where nodes are fused");
+      show_found(c, expected.names[found], &s.metrics, "which differs only when nodes are fused");
     else if (status == TD_OK)
       cli_note("no intermediate result differs when kept; only the nodes producing the outputs do");
   }
@@ -310,14 +310,14 @@ static void tell_parted(const comparison *c, bool others) {
   const char *backend = c->ways[1].backend, *before = c->ways[0].backend;
   if (others)
     cli_note(
-        "%s and %s agree, and part from what was recorded: it was made with other inputs, other weights or another "
+        "%s and %s agree, and differ from the recorded outputs: these were made with other inputs, other weights or "
+        "another "
         "model",
         backend, before);
   else if (cli_value(c->args, "expect"))
-    cli_note("%s and what was recorded part; nodes are those where it parts from %s", backend, before);
-  else if (c->ways[1].path)
-    cli_note("the two models part; `treadle compare` of each alone tells which one's kernels do");
-  else cli_note("%s and %s part; `treadle bisect` finds the pass or kernel", before, backend);
+    cli_note("%s and the recorded outputs differ; the nodes are those where it differs from %s", backend, before);
+  else if (c->ways[1].path) cli_note("the two models differ; `treadle compare` of each shows whether its kernels do");
+  else cli_note("%s and %s differ; `treadle bisect` finds the pass or kernel", before, backend);
 }
 
 static td_status compare_ways(comparison *c, td_error *err) {

@@ -81,7 +81,7 @@ static td_status tell(const td_model *model, bool map, base_arena *arena, td_wri
   const prof_process process = {(uint32_t)sys_process_id(), (uint32_t)sys_process_id(), sys_clock_ns()};
   const td_status status = map ? prof_write_map(code, count, &model->allocator, write, user)
                                : prof_write_jitdump(code, count, &process, &model->allocator, write, user);
-  return status == TD_OK ? TD_OK : base_fail(err, status, NULL, -1, "what perf is told could not be written");
+  return status == TD_OK ? TD_OK : base_fail(err, status, NULL, -1, "the perf map could not be written");
 }
 
 td_status td_model_tell_perf(const td_model *model, const char *form, td_write_fn write, void *user, td_error *err) {

@@ -67,7 +67,7 @@ static td_status refuse_options(const td_model *m, td_error *err) {
     bool given;
     const char *what;
   } options[] = {{m->disabled[0], "passes to leave out"},
-                 {m->alone[0], "nodes that stand alone"},
+                 {m->alone[0], "nodes excluded from fusion"},
                  {m->disabled_kernels[0], "kernels to leave out"},
                  {m->taps[0], "results of nodes as outputs"},
                  {m->math != KERN_MATH_DEFAULT, "another math"},

@@ -109,7 +109,7 @@ static bool read_text(reader *r, fmt_json *v) {
     if (to != from) memmove(to, from, (size_t)(r->at - from));
     to += r->at - from;
     if (*r->at == '"') break;
-    if (*r->at != '\\') return fail(r, r->at == r->end ? "a text has no end" : "a control character stands in a text");
+    if (*r->at != '\\') return fail(r, r->at == r->end ? "an unterminated string" : "a control character in a string");
     r->at++;
     to = read_escape(r, to);
     if (!to) return fail(r, "there is no such escape in a text");
@@ -165,7 +165,7 @@ static bool read_word(reader *r, fmt_json *v) {
     *v = (fmt_json){.kind = words[i].kind};
     return true;
   }
-  return fail(r, "no value stands here");
+  return fail(r, "a value is expected here");
 }
 
 /* ---- arrays and objects ---- */
@@ -279,7 +279,7 @@ td_status fmt_json_read(base_arena *arena, const char *what, const void *bytes, 
   memset(r.end, 0, AHEAD);
   if (read_value(&r, 0, value)) {
     skip_space(&r);
-    if (r.at != r.end) fail(&r, "something stands behind its end");
+    if (r.at != r.end) fail(&r, "text after its end");
   }
   base_arena_free(r.scratch);
   if (r.wrong) return say(&r, what, bytes, err);

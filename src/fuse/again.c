@@ -118,10 +118,10 @@ static const char *join_readers(const fuse_state *f, repeating *r, fuse_built *b
     fuse_group *joint = &r->joint[i];
     *joint = *r->readers[i];
     if (!fuse_merge_members(f, r->readers[i], &again, joint)) return "the joint loop has too many members";
-    if (!fuse_find_place(f, joint)) return "something else stands between what it needs and who reads it";
-    if (!fuse_build(f, joint, built)) return "a loop that reads it cannot compute it again";
+    if (!fuse_find_place(f, joint)) return "another node is between its operands and its consumers";
+    if (!fuse_build(f, joint, built)) return "a consuming loop cannot recompute it";
     if (fuse_runs_few_rows(f, joint, built)) return "a loop that reads it would run a few short rows at a time";
-    if (spoils_chain(f, joint, built)) return "what reads it is behind a product, which takes only values of 4 bytes";
+    if (spoils_chain(f, joint, built)) return "its consumer is in a product's epilogue, which takes only 4-byte values";
     joint->bytes = fuse_bytes(f, joint, built);
   }
   return NULL;

@@ -76,27 +76,28 @@ static const char *why_not(const chaining *c, const link *l) {
   int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
   base_program unused;
   if (base_attr_has(l->product.attrs, l->product.attrs->count - 1)) return "it has a chain already";
-  if (l->product.out[0].id >= c->known || c->uses[l->product.out[0].id] != 1) return "others read it, too";
-  if (fuse_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
-  if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
-  if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop is over another space or type";
+  if (l->product.out[0].id >= c->known || c->uses[l->product.out[0].id] != 1) return "it has other consumers";
+  if (fuse_stays_loop(c->setting, &l->loop.origins)) return "it is excluded from fusion";
+  if (l->product.parent.id != l->loop.parent.id) return "it is in another block";
+  if (!ir_type_equal(made, out) || made->dtype != TD_F32) return "the loop has another shape or type";
   if (made->rank < ir_type_of(c->graph, l->product.in[0])->rank) return "it is a product with a vector";
   base_program_write(&l->p, words);
   const char *wrong = kern_chain_read(words, base_program_size(&l->p), false, &unused);
   if (wrong) return wrong;
   if (l->loop.out_count > 1 && sizeof(float) * fuse_elements(made->rank, made->dims) >= (double)KERN_FUSED_STREAMED)
-    return "the loop writes its results past the caches, which a product does not";
+    return "the loop uses non-temporal stores, a product does not";
   for (uint32_t i = 0; i < l->loop.in_count; i++)
-    if (i != l->operand && fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads something turned";
+    if (i != l->operand && fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads a transposed operand";
   const ir_kernel_query *query = fuse_query(c->graph, c->setting->isa, c->scratch, &l->product);
   const kern_row *kernel = query && l->product.op->kernel ? l->product.op->kernel(query) : NULL;
   if (!kernel) return "it has no kernel";
   if (kernel->family == KERN_CONV_TRANSPOSE && base_dim_known(made->dims[made->rank - 1]) &&
       made->dims[made->rank - 1] < KERN_SHORT_ROWS)
-    return "the product's rows are short, and not side by side";
+    return "the product's rows are short and not contiguous";
   if (!c->setting->compiled && (kernel->family == KERN_DEPTHWISE || kernel->family == KERN_EXPAND_DEPTHWISE))
     return "interpreted, its short rows cost more than they save behind so little work";
-  if (!(kernel->flags & KERN_PITCHED_OUT) && is_joined(c, &l->loop)) return "what is joined could not be made in place";
+  if (!(kernel->flags & KERN_PITCHED_OUT) && is_joined(c, &l->loop))
+    return "the concatenation could not be made in place";
   return NULL;
 }
 
@@ -125,20 +126,20 @@ const char *fuse_why_no_front(const ir_graph *graph, const fuse_setting *setting
   const ir_kernel_query *query = fuse_query(graph, setting->isa, scratch, product);
   const kern_row *kernel = query && product->op->kernel ? product->op->kernel(query) : NULL;
   if (!(product->op->flags & IR_OP_FRONT) || !kernel)
-    return "it stands in front of a product, whose kernel reads its rows as they lie in memory";
-  if (base_attr_has(product->attrs, product->attrs->count - 1)) return "the product behind it has a chain already";
+    return "the product after it reads its rows as they are in memory";
+  if (base_attr_has(product->attrs, product->attrs->count - 1)) return "the product after it has a chain already";
   if (kernel->family == KERN_CONV &&
       (base_attr_int(product->attrs, KERN_CONV_CHANNELS_FIRST) || base_attr_int(product->attrs, KERN_CONV_GROUPS) != 1))
-    return "the product behind it does not read whole rows";
+    return "the product after it does not read whole rows";
   if (kernel->family == KERN_CONV && has_few_weights(x, product->attrs))
-    return "the product behind it has few weights, and kernels that read pixels as they lie in memory";
+    return "the product after it has few weights, and its kernels read pixels as they are in memory";
   if (kernel->family == KERN_CONV && !sees_pixels_once(product->attrs))
-    return "windows of the product behind it would have it computed again where they overlap";
+    return "overlapping windows of the product after it would recompute it";
   if (kernel->family == KERN_LINEAR && base_attr_int(product->attrs, KERN_LINEAR_STRASSEN))
-    return "the product behind it adds up rows";
+    return "the product after it sums over rows";
   const int64_t least = setting->front_least ? setting->front_least : FRONT_LEAST;
   if (fuse_elements(x->rank - (x->rank > 2), x->dims + (x->rank > 2)) < (double)least) /* batches run in parts */
-    return "what it gives to the product behind it is little enough to be found in a cache";
+    return "its result is small enough to stay in cache for the product after it";
   return NULL;
 }
 
@@ -148,14 +149,14 @@ static const char *why_not_front(const chaining *c, link *l) {
   int64_t words[1 + BASE_PROGRAM_OPS * BASE_PROGRAM_WORDS];
   base_program unused;
   if (l->loop.out_count > 1) return "it has several results";
-  if (c->uses[l->loop.out[0].id] != 1) return "others read it, too";
-  if (fuse_stays_loop(c->setting, &l->loop.origins)) return "it was told to stand alone";
-  if (l->product.parent.id != l->loop.parent.id) return "it is of another block";
+  if (c->uses[l->loop.out[0].id] != 1) return "it has other consumers";
+  if (fuse_stays_loop(c->setting, &l->loop.origins)) return "it is excluded from fusion";
+  if (l->product.parent.id != l->loop.parent.id) return "it is in another block";
   for (l->operand = 0; l->operand < l->loop.in_count; l->operand++)
     if (ir_type_equal(made, ir_type_of(c->graph, l->loop.in[l->operand]))) break;
-  if (l->operand == l->loop.in_count) return "none of its operands is of its space and type";
+  if (l->operand == l->loop.in_count) return "no operand has its shape and type";
   for (uint32_t i = 0; i < l->loop.in_count; i++)
-    if (fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads something turned";
+    if (fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads a transposed operand";
   put_first(&l->p, l->operand);
   base_program_write(&l->p, words);
   const char *wrong = kern_chain_read(words, base_program_size(&l->p), true, &unused);

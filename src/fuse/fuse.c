@@ -184,21 +184,21 @@ bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_bui
 static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
   fuse_group joint, *a = f->groups.at[to - 1], *b = f->groups.at[from - 1];
   if (from == to || !a->count || !b->count) return false;
-  if (fuse_stands_alone(f, a) || fuse_stands_alone(f, b)) return fuse_apart(f, a, b, "it was told to stand alone");
+  if (fuse_stands_alone(f, a) || fuse_stands_alone(f, b)) return fuse_apart(f, a, b, "it is excluded from fusion");
   if (same_space(a, b)) joint = a->row_axes ? *a : *b;
   else if (is_rows_of(a, b)) joint = *a;
   else if (is_rows_of(b, a)) joint = *b;
-  else return fuse_apart(f, a, b, "what it reads, or what reads the same, is over another space");
+  else return fuse_apart(f, a, b, "its operands, or other consumers of them, have another shape");
   if (!fuse_merge_members(f, a, b, &joint)) return fuse_apart(f, a, b, "the joint loop has too many members");
   if (!fuse_find_place(f, &joint))
-    return fuse_apart(f, a, b, "something else stands between what the joint loop needs and who needs it");
+    return fuse_apart(f, a, b, "another node is between the joint loop's operands and its consumers");
   if (!fuse_build(f, &joint, built))
     return fuse_apart(f, a, b, "the joint loop has too many operands, results or steps, or needs a value in two forms");
   if (fuse_runs_few_rows(f, &joint, built)) return fuse_apart(f, a, b, "it would run a few short rows at a time");
   joint.bytes = fuse_bytes(f, &joint, built);
   const double saved = a->bytes + b->bytes - joint.bytes;
   if (saved * WORTH < (a->bytes < b->bytes ? a->bytes : b->bytes))
-    return fuse_apart(f, a, b, "joining would save next to no bytes");
+    return fuse_apart(f, a, b, "fusing would save almost no bytes");
   if (f->log)
     base_text_print(f->log->text, "# joined: \"%s\" and \"%s\": %.0f bytes instead of %.0f\n", fuse_name_of(f, a),
                     fuse_name_of(f, b), joint.bytes, a->bytes + b->bytes);

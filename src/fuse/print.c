@@ -65,11 +65,10 @@ static void print_chain(const ir_node_def *node, base_text *text) {
 static const char *why_it_moves(const ir_graph *graph, const ir_node_def *node) {
   const ir_node made_by = node->in_count && node->in[0].id ? ir_value_of(graph, node->in[0])->node : (ir_node){0};
   const ir_node_def *from = made_by.id ? ir_node_of(graph, made_by) : NULL;
-  if (node->op->flags & IR_OP_JOIN)
-    return "a join: what its operands' makers cannot write in its place is copied there";
+  if (node->op->flags & IR_OP_JOIN) return "a concatenation: operands that cannot be made in place are copied";
   if (node->op->flags & IR_OP_LOOKUP) return "what it reads depends on data";
   if (node->op->flags & IR_OP_VIEW_DENSE && from && from->op->flags & IR_OP_VIEW)
-    return "a copy of what is seen in another order, where that order cannot be kept, nor a loop write it";
+    return "a transposing copy that neither a view nor a loop can replace";
   return NULL;
 }
 

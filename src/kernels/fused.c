@@ -452,8 +452,8 @@ static td_status find_space(const base_call *call, const base_program *p, const 
   for (uint32_t k = 0; s->gathers && k < p->in_count; k++) {
     const base_program_pick *pick = &s->picks[k];
     if (pick->picks && (pick->axis >= s->in[k]->rank || pick->axes + 1 < s->in[k]->rank))
-      return bad_program(call, "an operand is not picked that way");
-    if (pick->tells && !base_is_int(s->in[k]->dtype)) return bad_program(call, "places are told by whole numbers");
+      return bad_program(call, "an operand cannot be gathered that way");
+    if (pick->tells && !base_is_int(s->in[k]->dtype)) return bad_program(call, "gather indices must be integers");
   }
   find_types(s);
   if (!find_dims(s)) return bad_program(call, "the operands do not broadcast to the outputs");

@@ -378,7 +378,7 @@ td_status loop_run_plain(const base_call *call, const base_program *p) {
       return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::fused: operand %u is missing or has too many axes",
                        k);
     if (m.picks[k].picks && (m.picks[k].axis >= t->rank || m.picks[k].axes + 1 < t->rank))
-      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::fused: operand %u is not picked that way", k);
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::fused: operand %u cannot be gathered that way", k);
     ranks[k] = t->rank;
     dims[k] = t->dims;
   }

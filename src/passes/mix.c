@@ -106,7 +106,7 @@ static td_status turn_weights(passes_edit *e, const ir_node_def *node, ir_value 
   }
   size_t bytes = base_tensor_bytes(&turned);
   void *data = base_arena_alloc_aligned(e->graph->constants, bytes + 1, 64);
-  if (!data) return base_no_memory(e->err, "turned weights");
+  if (!data) return base_no_memory(e->err, "transposed weights");
   base_tensor_pack(data, &turned);
   const base_tensor dense = base_tensor_of(data, TD_F32, 2, turned.dims);
   return ir_add_constant(e->graph, &dense, NULL, made, e->err);

@@ -59,7 +59,7 @@ static void compare_finds(fixture *f, const kernel_fault *fault) {
   const char *line = base_arena_format(f->arena, "compare net.tdir --inject %s%s", fault->text, limit_of(fault));
   outcome got = run(f, line);
   if (got.status == 0) fail_msg("%s is not seen", fault->text);
-  const char *found = strstr(got.out, "first node that parts");
+  const char *found = strstr(got.out, "first node that differs");
   const char *row = found ? strchr(found, '\n') : got.out;
   const char *said = base_arena_format(f->arena, "%s%s", row ? row : "", got.err);
   if (!strstr(said, fault->node)) fail_msg("%s: %s is not named:\n%s%s", fault->text, fault->node, got.out, got.err);
@@ -209,7 +209,7 @@ static void flips_are_rounding(void **state) {
     char verdict[32];
     assert_true(difference_of(&got, verdict) < 20 * largest); /* much the same size */
     assert_int_equal(got.status, 1);
-    assert_string_equal(verdict, "parts");
+    assert_string_equal(verdict, "differs");
     json_t *root = json_loads(got.out, 0, NULL);
     const char *name = json_string_value(json_object_get(json_object_get(root, "first_node"), "name"));
     if (!name || strcmp(name, slight[i].found) != 0)
@@ -238,7 +238,7 @@ static void two_files_are_compared(void **state) {
   assert_int_equal(run(f, "compare m0.tdir m.onnx").status, 0);
   got = run(f, "compare m0.tdir m2.tdir");
   assert_int_equal(got.status, 1);
-  assert_holds(got.err, "the two models part");
+  assert_holds(got.err, "the two models differ");
   got = run(f, "compare m0.tdir 'builtin:layer:linear 64x96 out=48'");
   assert_int_not_equal(got.status, 0);
 }
@@ -254,7 +254,7 @@ static void recordings_are_compared(void **state) {
   assert_holds(got.out, "/gelu");
   got = run(f, "compare net.tdir --expect kept --seed 3"); /* other inputs: eager itself parts from the recording */
   assert_int_equal(got.status, 1);
-  assert_holds(got.out, "parts");
+  assert_holds(got.out, "differs");
   assert_holds(got.err, "other inputs");
   assert_null(strstr(got.out, "first node"));
   assert_int_equal(run(f, "compare net.tdir --expect nowhere").status, 3);

@@ -24,14 +24,14 @@ static void ways_part(void **state) {
   fixture *f = *state;
   outcome got = run(f, "compare" LAYER "--rtol 0 --atol 0");
   assert_int_equal(got.status, 1);
-  assert_holds(got.out, "parts");
+  assert_holds(got.out, "differs");
   assert_holds(got.out, "layer");
   assert_holds(got.err, "treadle bisect");
   got = run(f, "compare" LAYER "--rtol 0 --atol 0 --json");
   json_t *root = parse(got.out);
   assert_int_equal(got.status, 1);
   assert_string_equal(
-      json_string_value(json_object_get(json_array_get(json_object_get(root, "outputs"), 0), "verdict")), "parts");
+      json_string_value(json_object_get(json_array_get(json_object_get(root, "outputs"), 0), "verdict")), "differs");
   json_decref(root);
   assert_int_equal(run(f, "compare" LAYER "--backends eager").status, 2);
   assert_int_equal(run(f, "compare" LAYER "--backends eager,nobody").status, 2);

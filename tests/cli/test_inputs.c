@@ -257,7 +257,7 @@ static void answers_in_json(void **state) {
     int status;
     const char *arguments, *key;
   } rows[] = {
-      {0, "bisect net.tdir --json", "parts"},
+      {0, "bisect net.tdir --json", "differs"},
       {1, "bisect net.tdir --inject neg:wrong --json", "kernels"},
       {0, "inspect net.tdir --json", "nodes"},
       {0, "inspect net.tdir --stage plan --json", "steps"},

@@ -131,7 +131,7 @@ static void what_goes_in_front(void **state) {
   measured.front_least = 0;
   linear_model(text, scaled);
   expect_why(text, &any, "# chained: \"td::fused\" in front of \"td::linear\": 1182720 bytes less");
-  expect_why(text, &measured, "little enough to be found in a cache");
+  expect_why(text, &measured, "small enough to stay in cache");
   linear_model(text, normed);
   expect_why(text, &any, "in front of");
   linear_model(text, "%8 = aten::hardswish(%0)\n"); /* one operator that has a kernel */
@@ -139,14 +139,14 @@ static void what_goes_in_front(void **state) {
   conv_model(text, 1, pooled);
   expect_why(text, &any, "in front of");
   conv_model(text, 3, pooled);
-  expect_why(text, &any, "computed again where they overlap");
+  expect_why(text, &any, "overlapping windows of the product after it");
   linear_model(text, scaled);
   strcat(text, "output \"between\" %8\n");
-  expect_why(text, &any, "others read it, too");
+  expect_why(text, &any, "it has other consumers");
   compile_setting told = any;
   told.alone = "chain=*";
   linear_model(text, scaled);
-  expect_why(text, &told, "it was told to stand alone");
+  expect_why(text, &told, "it is excluded from fusion");
   chains_remove(cache);
   free(text);
 }

@@ -228,7 +228,7 @@ static void models_become_loops(void **state) {
     if (td_model_load(models[i].name, &options, &model, &err) != TD_OK) fail_msg("%s", err.text);
     assert_int_equal(td_model_print(model, "why", "text", &text, &err), TD_OK);
     if (strstr(models[i].name, "mobilenet"))
-      assert_non_null(strstr(text, "aten::mul, what it gives to the product behind it is little"));
+      assert_non_null(strstr(text, "aten::mul, its result is small enough to stay in cache"));
     for (const char *at = text; (at = strstr(at, "# alone: ")); at++) assert_non_null(strstr(at, ", ")); /* a reason */
     expect_counts(models[i].name, text, models[i].loops, models[i].alone);
     td_text_free(model, text);

@@ -51,7 +51,7 @@ static td_status infer_fused(ir_infer *ctx) {
     if (!in || in->type.kind > IR_BOOL || in->type.rank < 0 || (in->type.rank > p.rank && !picks[k].picks))
       return ir_infer_fail(ctx, "operand %u is missing, or has no axes that the program knows", k);
     if (picks[k].picks && (picks[k].axis >= in->type.rank || picks[k].axes + 1 < in->type.rank))
-      return ir_infer_fail(ctx, "operand %u is not picked that way", k);
+      return ir_infer_fail(ctx, "operand %u cannot be gathered that way", k);
     if (picks[k].tells && !base_is_int(in->type.dtype))
       return ir_infer_fail(ctx, "operand %u tells places, and is of %s", k, td_dtype_name(in->type.dtype));
     ranks[k] = in->type.rank;

@@ -117,16 +117,16 @@ V_INLINE vh h_tanh(vh x) {
   const vh t = h_expm1(h_clamp(h_abs(x), 0, 30) * -2);
   return h_copysign(t / (t + 2), x);
 }
-/* From here down what is left is -0. */
+/* From here down what is left is -0, and NaN of -inf. */
 V_INLINE vh h_silu(vh x) {
   const vh a = h_select((vhl)(x < h_set(-800)), h_set(-800), x);
-  return a * h_sigmoid(a);
+  return x * h_sigmoid(a);
 }
 V_INLINE vh h_softplus(vh x) { return h_select((vhl)(x < (vh){0}), (vh){0}, x) + h_log1p(h_exp(-h_abs(x))); }
 V_INLINE vh h_mish(vh x) {
   const vh a = h_select((vhl)(x < h_set(-800)), h_set(-800), x);
   const vh e = h_exp(h_clamp(a, -800, 40)), w = e * (e + 2);
-  return a * (w / (w + 2));
+  return x * (w / (w + 2));
 }
 /* For |x| < 1. */
 V_INLINE vh h_erf_near(vh x) { return h_fma(x, h_erf_terms(x * x), x); }
@@ -136,11 +136,11 @@ V_INLINE vh h_erf(vh x) {
 }
 V_INLINE vh h_gelu(vh x) {
   const vh a = h_select((vhl)(x < h_set(-50)), h_set(-50), x), t = a * 0x1.6a09e667f3bcdp-1;
-  return a * (h_select((vhl)(h_abs(t) < h_set(1)), h_erf_near(t) + 1, h_erfc(-t)) * 0.5);
+  return x * (h_select((vhl)(h_abs(t) < h_set(1)), h_erf_near(t) + 1, h_erfc(-t)) * 0.5);
 }
 V_INLINE vh h_gelu_tanh(vh x) {
-  const vh a = h_select((vhl)(x < h_set(-50)), h_set(-50), x), t = h_clamp(a, -50, 50);
-  return a * h_sigmoid(t * h_fma(t * t, h_set(0x1.2444f2a4d8b4bp-4), h_set(0x1.9884533d43651p+0)));
+  const vh t = h_clamp(x, -50, 50);
+  return x * h_sigmoid(t * h_fma(t * t, h_set(0x1.2444f2a4d8b4bp-4), h_set(0x1.9884533d43651p+0)));
 }
 
 /* ---- whole numbers ---- */

@@ -57,18 +57,15 @@ static double apply_leaky_relu(double a, double b, double x) { return (void)b, x
 static double apply_sigmoid(double a, double b, double x) { return (void)a, (void)b, 1 / (1 + exp(-x)); }
 static double apply_tanh(double a, double b, double x) { return (void)a, (void)b, tanh(x); }
 static double apply_gelu(double a, double b, double x) {
-  return (void)a, (void)b, x == -INFINITY ? -0.0 : 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+  return (void)a, (void)b, 0.5 * x * (1 + erf(x * 0.70710678118654752440));
 }
 static double apply_gelu_tanh(double a, double b, double x) {
-  return (void)a, (void)b,
-         x == -INFINITY ? -0.0 : 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  return (void)a, (void)b, 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
-static double apply_silu(double a, double b, double x) {
-  return (void)a, (void)b, x == -INFINITY ? -0.0 : x / (1 + exp(-x));
-}
+static double apply_silu(double a, double b, double x) { return (void)a, (void)b, x / (1 + exp(-x)); }
 static double apply_hard_sigmoid(double a, double b, double x) { return isnan(x) ? x : fmin(fmax(a * x + b, 0), 1); }
 static double apply_hardswish(double a, double b, double x) {
-  return (void)a, (void)b, isnan(x) || x == -INFINITY ? (isnan(x) ? x : -0.0) : x * (fmin(fmax(x + 3, 0), 6) / 6);
+  return (void)a, (void)b, x * (fmin(fmax(x + 3, 0), 6) / 6);
 }
 
 double kern_act_apply(kern_act act, double a, double b, double x) {

@@ -68,16 +68,16 @@ static double v_clamp(double low, double high, double x) {
 static double v_relu(double x) { return x < 0 ? 0 : x; }
 static double v_leaky_relu(double a, double x) { return x < 0 ? a * x : x; }
 static double v_sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
-static double v_silu(double x) { return x == -INFINITY ? -0.0 : x * v_sigmoid(x); }
+static double v_silu(double x) { return x * v_sigmoid(x); }
 static double v_softplus(double x) { return (x > 0 ? x : x == x ? 0 : x) + log1p(exp(-fabs(x))); }
-static double v_mish(double x) { return x == -INFINITY ? -0.0 : x * tanh(v_softplus(x)); }
+static double v_mish(double x) { return x * tanh(v_softplus(x)); }
 static double v_softsign(double x) { return x / (1 + fabs(x)); }
 static double v_hard_sigmoid(double a, double b, double x) { return v_clamp(0, 1, a * x + b); }
-static double v_hardswish(double x) { return x == -INFINITY ? -0.0 : x * v_clamp(0, 1, x / 6 + 0.5); }
-static double v_gelu(double x) { return x == -INFINITY ? -0.0 : 0.5 * x * (1 + erf(x * 0.70710678118654752440)); }
+static double v_hardswish(double x) { return x * v_clamp(0, 1, x / 6 + 0.5); }
+static double v_gelu(double x) { return 0.5 * x * (1 + erf(x * 0.70710678118654752440)); }
 static double v_gelu_tanh(double x) {
   const double inner = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-  return x == -INFINITY ? -0.0 : 0.5 * x * (1 + tanh(inner));
+  return 0.5 * x * (1 + tanh(inner));
 }
 static double v_remainder(double x, double y) {
   const double rest = fmod(x, y);

@@ -191,13 +191,13 @@ V_INLINE vf v_tanh(vf x) {
 
 /* exp(-x) = *power times the result for |x| <= 87, 3e-7 relative, where no more is needed. -x = (n + i/8) ln 2 - s with
  * |s| <= ln(2) / 16: 2^(i/8) comes from a table (Tang 1989), and three terms do for exp(-s). Adding `eighths`, whose
- * last bit is an eighth, rounds to n + i/8 and leaves 8 n + i in the low bits. */
-V_INLINE vf v_exp_neg_parts(vf x, vf *power) {
+ * last bit is an eighth, rounds to n + i/8 and leaves 8 n + i in the low bits. `near`: x where it is in that range. */
+V_INLINE vf v_exp_neg_parts(vf near, vf x, vf *power) {
   /* The bits of 2^(i/8), less the i that stands in the place of its exponent when 8 n + i is shifted to it. */
   static const int32_t powers[8] = {0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
                                     0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
   const vf eighths = v_set(0x1.8p20f);
-  vf t = v_fma(x, v_set(-LOG2_E), eighths), n = v_sub(t, eighths);
+  vf t = v_fma(near, v_set(-LOG2_E), eighths), n = v_sub(t, eighths);
   vf s = V_FUSED ? v_fma(n, v_set(LN2), x) : v_fma(n, v_set(LN2_LOW), v_fma(n, v_set(LN2_HIGH), x));
   *power = v_as_float(vi_add(v_lookup(powers, v_as_int(t)), vi_shl(v_as_int(t), 20)));
   vf p = v_fma(v_set(-0.16667569946f), s, v_set(0.50006474855f));
@@ -206,23 +206,21 @@ V_INLINE vf v_exp_neg_parts(vf x, vf *power) {
 /* exp(-x) for x >= -87; 0 from 87 on. */
 V_INLINE vf v_exp_neg(vf x) {
   const vf most = v_set(87);
-  vf power, p = v_exp_neg_parts(v_min(most, x), &power);
+  vf near = v_min(most, x), power, p = v_exp_neg_parts(near, near, &power);
   return v_select(v_le(most, x), v_zero(), v_mul(power, p));
 }
+/* For x <= 88. Below -88 the polynomial takes what is left of x, up to infinity. */
 V_INLINE vf v_one_plus_exp_neg(vf x) {
-  vf power, p = v_exp_neg_parts(x, &power);
+  vf power, p = v_exp_neg_parts(v_max(v_set(-88), x), x, &power);
   return v_fma(power, p, v_set(1));
 }
-/* x sigmoid(x): 4 ULP, below -20 up to 7; below -87 some -1e-36 in place of less. */
-V_INLINE vf v_silu(vf x) {
-  vf bounded = v_max(v_set(-87), x);
-  return v_div(bounded, v_one_plus_exp_neg(v_min(v_set(87), bounded)));
-}
+/* x sigmoid(x): 4 ULP, below -20 up to 7; NaN of -inf, as of all these products. */
+V_INLINE vf v_silu(vf x) { return v_div(x, v_one_plus_exp_neg(v_min(v_set(87), x))); }
 /* x (1 + tanh(u)) / 2 = x sigmoid(2 u); below -10 less than 1e-34 in place of 0. */
 V_INLINE vf v_gelu_tanh(vf x) {
-  vf bounded = v_max(v_set(-10), x), t = v_min(v_set(10), bounded);
+  vf t = v_min(v_set(10), x);
   vf u2 = v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548162726f), v_set(1.59576912161f)));
-  return v_div(bounded, v_one_plus_exp_neg(u2));
+  return v_div(x, v_one_plus_exp_neg(u2));
 }
 /* log(1 + exp(x)). */
 V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p_unit(v_exp_flush(v_neg(v_abs(x))))); }
@@ -230,7 +228,7 @@ V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p_unit(v_e
 /* x tanh(log(1 + exp(x))) = x w / (w + 2) with w = e (e + 2), e = exp(x). */
 V_INLINE vf v_mish(vf x) {
   vf e = v_exp_flush(v_min(v_set(20), x)), w = v_mul(e, v_add(e, v_set(2)));
-  return v_mul(v_max(v_set(-1e4f), x), v_div(w, v_add(w, v_set(2))));
+  return v_mul(x, v_div(w, v_add(w, v_set(2))));
 }
 
 /* ---- the error function ---- */
@@ -277,7 +275,7 @@ V_INLINE vf v_gelu(vf x) {
   vf a = v_min(v_set(5.25f), v_abs(x)), u = v_fma(a, v_set(15 / 5.2f), v_set(-0.5f));
   vf t = v_add(u, whole), r = v_sub(u, v_sub(t, whole)), q = v_permute(v_load(parts[0]), v_as_int(t));
   V_FOR(i, 4) q = v_fma(q, r, v_permute(v_load(parts[i + 1]), v_as_int(t)));
-  return v_fnma(a, q, v_max(v_zero(), x));
+  return v_fnma(a, q, v_sub(x, v_min(x, v_zero()))); /* max(x, 0), and NaN of -inf */
 }
 #else
 /* x Phi(x) with Phi(x) - 1/2 = x P(x^2) / Q(x^2), 2e-8 relative; below -5.6, where Phi < 2^-26, the result is -0. So
@@ -296,7 +294,7 @@ V_INLINE vf v_gelu(vf x) {
   p = v_fma(p, z, v_set(0.3989422619342804f));
   q = v_fma(q, z, v_set(1));
   vf phi = v_add(v_div(v_mul(t, p), q), v_set(0.5f));
-  return v_mul(low, v_select(v_le(x, least), v_zero(), phi));
+  return v_mul(x, v_select(v_le(x, least), v_zero(), phi));
 }
 #endif
 
@@ -310,7 +308,7 @@ V_INLINE vf v_leaky_relu(vf slope, vf x) { return v_select(v_lt(x, v_zero()), v_
 V_INLINE vf v_hard_sigmoid(vf a, vf b, vf x) { return v_clamp(v_zero(), v_set(1), v_fma(a, x, b)); }
 V_INLINE vf v_hardswish(vf x) {
   vf gate = v_clamp(v_zero(), v_set(6), v_add(x, v_set(3)));
-  return v_mul(v_max(v_set(-1e4f), x), v_mul(gate, v_set(1.0f / 6)));
+  return v_mul(x, v_mul(gate, v_set(1.0f / 6)));
 }
 
 /* ---- activations by name: v_act_<name>(a, b, x) for each of acts.def ---- */

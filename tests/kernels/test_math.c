@@ -120,10 +120,18 @@ static void special_at(const kern_level *level) {
   static const struct {
     kern_family family;
     float at_minus_infinity, at_infinity;
-  } cases[] = {{KERN_EXP, 0, INFINITY},      {KERN_LOG, NAN, INFINITY}, {KERN_TANH, -1, 1},
-               {KERN_SIGMOID, 0, 1},         {KERN_ERF, -1, 1},         {KERN_GELU, 0, INFINITY},
-               {KERN_SOFTPLUS, 0, INFINITY}, {KERN_MISH, 0, INFINITY},  {KERN_RELU, 0, INFINITY},
-               {KERN_HARDSWISH, 0, INFINITY}};
+  } cases[] = {{KERN_EXP, 0, INFINITY},
+               {KERN_LOG, NAN, INFINITY},
+               {KERN_TANH, -1, 1},
+               {KERN_SIGMOID, 0, 1},
+               {KERN_ERF, -1, 1},
+               {KERN_GELU, NAN, INFINITY},
+               {KERN_SOFTPLUS, 0, INFINITY},
+               {KERN_MISH, NAN, INFINITY},
+               {KERN_RELU, 0, INFINITY},
+               {KERN_HARDSWISH, NAN, INFINITY},
+               {KERN_SILU, NAN, INFINITY},
+               {KERN_GELU_TANH, NAN, INFINITY}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const int64_t three = 3;
     float x[] = {-INFINITY, INFINITY, NAN}, y[3];

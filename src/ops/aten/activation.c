@@ -31,8 +31,8 @@ BODY(elu, a > 0 || isnan(a) ? a * p[SECOND] : p[FIRST] * p[SECOND] * expm1(a * p
 BODY(hard_sigmoid, isnan(a) ? a : fmin(fmax(p[FIRST] * a + p[SECOND], 0), 1))
 BODY(shrink, a<-p[FIRST] ? a + p[SECOND] : a> p[FIRST] ? a - p[SECOND] : 0)
 BODY(threshold, a > p[FIRST] || isnan(a) ? a : p[SECOND])
-BODY(gelu_none, a == -INFINITY ? -0.0 : 0.5 * a * (1 + erf(a * 0.70710678118654752440)))
-BODY(gelu_tanh, a == -INFINITY ? -0.0 : 0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a))))
+BODY(gelu_none, 0.5 * a * (1 + erf(a * 0.70710678118654752440)))
+BODY(gelu_tanh, 0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a))))
 
 static td_status run(const base_call *call, ops_map_f64 map) {
   double p[3] = {0};

@@ -26,9 +26,9 @@ static double negate_f(double a) { return -a; }
 static double reciprocal_f(double a) { return 1 / a; }
 static double rsqrt_f(double a) { return 1 / sqrt(a); }
 static double softsign_f(double a) { return a / (1 + fabs(a)); }
-static double silu_f(double a) { return a == -INFINITY ? -0.0 : a * sigmoid_f(a); }
-static double mish_f(double a) { return a == -INFINITY ? -0.0 : a * tanh(softplus_f(a)); }
-static double hardswish_f(double a) { return a == -INFINITY ? -0.0 : a * fmin(fmax(a / 6 + 0.5, 0), 1); }
+static double silu_f(double a) { return a * sigmoid_f(a); }
+static double mish_f(double a) { return a * tanh(softplus_f(a)); }
+static double hardswish_f(double a) { return a * fmin(fmax(a / 6 + 0.5, 0), 1); }
 
 static int64_t abs_i(int64_t a, bool is_unsigned) { return is_unsigned || a >= 0 ? a : (int64_t)(0 - (uint64_t)a); }
 static int64_t neg_i(int64_t a, bool is_unsigned) {

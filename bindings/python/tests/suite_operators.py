@@ -101,7 +101,7 @@ def run_sample(op, sample, dtype_name):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            got = _torch._inference({"backend": backend, "threads": 1})(module, tensors)(list(tensors))
+            got = _torch._inference({"backend": backend, "threads": 1}, [])(module, tensors)(list(tensors))
         except Exception as error:
             return "wrong", f"{type(error).__name__}: {' '.join(str(error).split())[:140]}"
     why = [str(w.message) for w in caught if issubclass(w.category, _torch.Fallback)]

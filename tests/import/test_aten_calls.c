@@ -567,11 +567,31 @@ static void test_operands_of_nothing(void **state) {
   SIZES(&w, &y, 0, 2, 2);
   y = CALL(&w, "aten::tensordot", COUNTING(&w, TD_F32, 3, 1), COUNTING(&w, TD_F32, 0, 5), INTS(&w, 1), INTS(&w, 0));
   SIZES(&w, &y, 3, 5); /* one element meets as many as there are */
-  y = CALL(&w, "aten::median", floats);
+  y = CALL(&w, "aten::linalg_cond", COUNTING(&w, TD_F32, 3, 0, 2));
+  SIZES(&w, &y, 3);
+  const aten_value probabilities = COUNTING(&w, TD_F32, 2, 0);
+  const aten_value means[] = {CALL(&w, "aten::median", floats),
+                              CALL(&w, "aten::cross_entropy_loss", probabilities, probabilities)};
   assert_int_equal(w.build.status, TD_OK);
-  base_tensor value;
-  assert_true(aten_evaluate(w.a, aten_read(w.a, &y), &value));
-  assert_true(isnan(base_load_f64(TD_F32, value.data, 0)));
+  for (uint32_t i = 0; i < 2; i++) { /* of nothing */
+    base_tensor value;
+    assert_true(aten_evaluate(w.a, aten_read(w.a, &means[i]), &value));
+    assert_true(isnan(base_load_f64(TD_F32, value.data, 0)));
+  }
+  world_close(&w);
+}
+
+static void test_broadcast_shapes(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  aten_value y = CALL(&w, "aten::broadcast_shapes", INTS(&w, 4, 1, 0), INTS(&w, 3, 1));
+  const int64_t wanted[] = {4, 3, 0};
+  assert_int_equal(w.build.status, TD_OK);
+  assert_int_equal(y.u.list->items.count, 3);
+  for (uint32_t i = 0; i < 3; i++) assert_int_equal(y.u.list->items.at[i].u.i, wanted[i]);
+  (void)CALL(&w, "aten::broadcast_shapes", INTS(&w, 4), INTS(&w, 3));
+  assert_int_equal(w.build.status, TD_UNSUPPORTED);
   world_close(&w);
 }
 
@@ -637,6 +657,7 @@ int main(void) {
                                      cmocka_unit_test(test_turned_in_place),
                                      cmocka_unit_test(test_ends_of_ranges),
                                      cmocka_unit_test(test_many_chunks),
+                                     cmocka_unit_test(test_broadcast_shapes),
                                      cmocka_unit_test(test_operands_of_nothing),
                                      cmocka_unit_test(test_results_that_are_larger),
                                      cmocka_unit_test(test_types_of_soft_targets),

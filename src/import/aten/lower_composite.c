@@ -195,6 +195,7 @@ aten_value aten_lower_cond(aten_args *c) {
   const aten_value x = c->args[0], p = aten_has(c, 1) ? c->args[1] : aten_int(2);
   const double order = p.kind == ATEN_INT ? (double)p.u.i : p.kind == ATEN_FLOAT ? p.u.f : 0;
   const int64_t last[] = {-2, -1};
+  if (aten_is_empty(c->a, aten_in(c, 0))) return CALL(c, "aten::sum", x, list_of(c, last, 2)); /* 0 */
   if (order == 2 || order == -2) {
     aten_value most = singular(c, x, last, "aten::amax", false), least = singular(c, x, last, "aten::amin", false);
     return order > 0 ? CALL(c, "aten::div", most, least) : CALL(c, "aten::div", least, most);
@@ -404,6 +405,23 @@ aten_value aten_lower_lstsq(aten_args *c) {
   if (vector) x = CALL(c, "aten::squeeze", x, aten_int(-1));
   if (strcmp(driver, "gels") == 0) found = CALL(c, "aten::to", empty, aten_int(4), aten_bool(false), aten_bool(false));
   return aten_tuple_of(c->a, (aten_value[]){x, rest, found, singular}, 4);
+}
+
+/* Of two lists of sizes. What only running can tell is taken for the larger of the two, which `expand` checks. */
+aten_value aten_lower_broadcast_shapes(aten_args *c) {
+  const uint32_t counts[] = {aten_list_count(c, 0), aten_list_count(c, 1)};
+  const uint32_t count = counts[0] > counts[1] ? counts[0] : counts[1];
+  aten_value list = aten_list_of(c->a, NULL, 0);
+  for (uint32_t i = count; i > 0 && !ir_build_failed(c->b); i--) { /* the i-th from the end */
+    aten_value x = i <= counts[0] ? aten_items(c, 0)[counts[0] - i] : aten_int(1),
+               y = i <= counts[1] ? aten_items(c, 1)[counts[1] - i] : aten_int(1);
+    const bool known = aten_is_known(&x) && aten_is_known(&y);
+    if (known && x.u.i != y.u.i && x.u.i != 1 && y.u.i != 1)
+      aten_refuse(c, "sizes %lld and %lld", (long long)x.u.i, (long long)y.u.i);
+    const bool second = aten_is_known(&x) ? x.u.i == 1 : aten_is_known(&y) && y.u.i != 1;
+    aten_list_append(c->a, list.u.list, second ? y : x);
+  }
+  return list;
 }
 
 /* The same call of each of a list. */

@@ -322,6 +322,7 @@ static ir_value promoted_product(aten_args *c, ir_value x, ir_value y) {
 static aten_value soft_targets(aten_args *c, ir_value x, ir_value target, int64_t reduction) {
   int32_t rank = aten_rank(c->a, x);
   int64_t dim = rank > 1 ? 1 : 0;
+  if (reduction == 1 && aten_is_empty(c->a, x)) return aten_ret(c, aten_scalar_like(c->a, x, NAN));
   ir_value y = IR_EMIT_ARGS(c->b, "aten::_log_softmax", &x, 1, ARG_INT("dim", dim));
   y = promoted_product(c, y, target);
   if (aten_has(c, 2)) {

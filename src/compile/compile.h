@@ -6,17 +6,17 @@
 #include "kernels/tuning.h"
 #include "plan/plan.h"
 
-/* A rung of the ladder; each is the oracle of the next. */
+/* A backend; each is checked against the one before it. */
 typedef struct compile_backend {
   const char *name;
   const char *purpose; /* one line for `treadle info` */
   bool passes;         /* run the graph passes */
-  bool in_place;       /* let steps write over operands that die there */
+  bool in_place;       /* let steps overwrite operands whose live range ends there */
   bool kernels;        /* kernels take the place of references where there are some */
   bool fuses;          /* operators run as one loop where they can */
   bool generates;      /* these loops become machine code */
 } compile_backend;
-/* The rungs, slowest first; *count of them. The last is the default. */
+/* The backends, slowest first; *count of them. The last is the default. */
 const compile_backend *compile_backends(uint32_t *count);
 /* NULL name: the default. NULL result: no such backend. */
 const compile_backend *compile_find_backend(const char *name);
@@ -24,35 +24,35 @@ const compile_backend *compile_find_backend(const char *name);
 typedef struct compile_setting {
   const compile_backend *backend;
   const char *disabled;         /* passes to leave out, comma-separated, or NULL */
-  const char *alone;            /* nodes that are joined with no others in a loop, comma-separated; "*": all; behind
-                                   "chain=": nodes whose loops go behind no product and in front of none; or NULL */
+  const char *alone;            /* nodes that are not fused with others, comma-separated; "*": all; after "chain=":
+                                   nodes whose loops do not move into products; or NULL */
   uint32_t isa;                 /* BASE_ISA_* that kernels may use */
-  int64_t front_least;          /* elements of a sample from which loops go in front of products; 0: as was measured */
+  int64_t front_least;          /* least elements of a sample for a loop in front of a product; 0: as was measured */
   kern_precision precision;     /* of constant weights of products */
   kern_math math;               /* which algorithms may round otherwise than a plain sum */
   const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */
   const char *disabled_kernels; /* names, comma-separated, or NULL: their steps run references */
   /* For generated code; where one of them is NULL, fused loops are interpreted. */
-  const char *cc;       /* path of the C compiler */
-  const char *cache;    /* folder for what it makes */
-  uint32_t cc_limit_ms; /* that one run of it may take; 0: a minute */
-  bool tiered;          /* interpret at once, and let code come while the plan runs; see plan_tier */
-  bool keep_code;       /* the plan is to be saved, with its machine code */
-  bool strict;          /* a compiler that fails is an error */
-  void (*warn)(void *user, const char *text); /* NULL: nobody is told that it failed; with tiered from another thread */
+  const char *cc;                             /* path of the C compiler */
+  const char *cache;                          /* folder for what it makes */
+  uint32_t cc_limit_ms;                       /* timeout of one compiler run; 0: 60000 */
+  bool tiered;                                /* interpret at first, and compile while the plan runs; see plan_tier */
+  bool keep_code;                             /* the plan will be saved, with its machine code */
+  bool strict;                                /* a compiler failure is an error */
+  void (*warn)(void *user, const char *text); /* called when the compiler failed; with tiered from another thread */
   void *warn_user;
   const char *inject;      /* a fault for tests, or NULL */
-  const plan_exe *general; /* the plan is to be a variant of this one, whose constants it uses where they are equal, as
-                              those of its variants so far; NULL: it stands alone */
-  /* Sees the graph after each pass that changed it; NULL: nobody. Anything but TD_OK ends the compilation. */
+  const plan_exe *general; /* make a variant of this plan, sharing equal constants with it and its variants; NULL:
+                              make a general plan */
+  /* Receives the graph after each pass that changed it; may be NULL. Any result but TD_OK stops the compilation. */
   td_status (*seen)(void *user, const char *stage, const ir_graph *graph, td_error *err);
-  /* Gets the files of generated code and their compilers' commands; NULL: nobody. */
+  /* Receives the files of generated code and their compiler commands; may be NULL. */
   td_status (*coded)(void *user, const char *name, const char *bytes, size_t count);
   void *seen_user;    /* of both */
   const char *edited; /* folder with such files, which are taken instead; or NULL */
 } compile_setting;
 
-/* What a process with operators and kernels knows by name: what plans are linked with. The symbols point at `names`. */
+/* Operators and kernels of a process by name, which plans are linked with. The symbols point at `names`. */
 typedef struct compile_names {
   const ir_opset *ops;
   uint32_t isa;                           /* BASE_ISA_* that kernels may use */
@@ -67,17 +67,17 @@ plan_symbols compile_symbols(const compile_names *names);
  */
 td_status compile_graph(ir_graph *graph, const compile_setting *setting, const td_allocator *allocator,
                         uint32_t *changes, plan_exe **plan, td_error *err);
-/* Makes of an imported graph what compile_graph lowers: for people who want to see it. */
+/* Turns an imported graph into what compile_graph lowers, for display. */
 td_status compile_rewrite(ir_graph *graph, const compile_setting *setting, td_error *err);
-/* A number for what generated code and this library must agree on: of plan_source. */
+/* The version of the contract between generated code and this library: of plan_source. */
 uint64_t compile_contract(void);
-/* Makes a plan that plan_open read, and its variants, such as can run here: links it, loads its machine code if it has
- * some (which means that it is trusted), finds what is not saved, and checks that its functions suit their operands, as
- * of a file from a stranger. TD_BAD_FILE names the step. Of the setting count isa, tuning, and what is for generated
- * code. */
+/* Makes a plan that plan_open read, and its variants, runnable: links it, loads its machine code if it has some (so it
+ * is trusted), recomputes what is not saved, and checks that its functions fit their operands, as the file is
+ * untrusted. TD_BAD_FILE names the step. Of the setting isa, tuning, and the fields for generated code are
+ * used. */
 td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err);
-/* The fused loops that compile_graph makes of an imported graph, as text. With `why`, each decision to join or not, and
- * why what could be in a loop, or moves data alone, stands alone. The graph becomes what compile_graph would make of
+/* The fused loops that compile_graph makes of an imported graph, as text. With `why`, each fusion decision, and why
+ * unfused nodes were left alone. The graph becomes what compile_graph would make of
  * it.
  */
 td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting, bool why,

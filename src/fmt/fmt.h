@@ -1,4 +1,4 @@
-/* fmt.h -- the one header of this room: readers of bytes that nobody vouches for. */
+/* fmt.h -- the one header of this room: readers of untrusted bytes. */
 #ifndef FMT_FMT_H
 #define FMT_FMT_H
 #include "fmt/wire.h"

@@ -4,11 +4,11 @@
 #include "ir/ir.h"
 #include "kernels/kernels.h"
 
-/* Decisions, for people. */
+/* Fusion decisions, for users. */
 typedef struct fuse_log {
-  base_text *text;   /* gets a line for each one */
+  base_text *text;   /* receives a line for each one */
   base_arena *arena; /* holds `why` */
-  const char **why;  /* per node that fuse_groups has seen: why it is in no larger loop; NULL: it is */
+  const char **why;  /* per node that fuse_groups has seen: why it is not in a larger loop; NULL: it is */
   uint32_t count;    /* of them */
 } fuse_log;
 
@@ -17,21 +17,21 @@ typedef struct fuse_setting {
   bool compiled;       /* loops become machine code; else they are interpreted */
   const char *alone;   /* as compile_setting.alone */
   int64_t front_least; /* as compile_setting.front_least */
-  fuse_log *log;       /* NULL: nobody asks */
+  fuse_log *log;       /* may be NULL */
 } fuse_setting;
 
-/* Makes one node of those that can run as one loop. Adds to *changes the loops made. */
+/* Fuses nodes that can run as one loop. Adds the number of loops to *changes. */
 td_status fuse_groups(ir_graph *graph, const fuse_setting *setting, uint32_t *changes, td_error *err);
-/* Moves fused loops behind products, or in front of them, into their chains, where that saves more than it costs. Adds
- * to *changes the loops moved. */
+/* Moves fused loops into the products before or after them, where that saves more than it costs. Adds the number of
+ * loops moved to *changes. */
 td_status fuse_chains(ir_graph *graph, const fuse_setting *setting, uint32_t *changes, td_error *err);
-/* The loops of a graph as text. Where the setting has a log: and why what could be in a loop, or moves data alone, is
- * in none. */
+/* The loops of a graph as text; with a log in the setting also why unfused nodes were left
+ * alone. */
 td_status fuse_print(const ir_graph *graph, const fuse_setting *setting, base_text *text, td_error *err);
 /* `loops`, as fuse_print made them, behind a line by which fuse_take_edited knows whether somebody has changed them. */
 void fuse_mark(const base_text *loops, base_text *to);
-/* Where the text of fuse_print, which a person may have changed, has a loop otherwise than the graph, the graph's
- * becomes that one; `file` is its name, for errors. Operands and types of results must be as they are. */
+/* Replaces the loops of the graph that differ from `text`, which fuse_print made and a user may have edited; `file` is
+ * its name, for errors. Operands and types of results must be unchanged. */
 td_status fuse_take_edited(ir_graph *graph, const char *text, size_t length, const char *file, td_error *err);
 
 /* The program of a fused loop or of a chain. */
@@ -45,6 +45,6 @@ typedef struct fuse_loop {
 } fuse_loop;
 /* False: the operator has none, or its operands are not among `in_count`. */
 bool fuse_program_of(const ir_op *op, const base_attrs *attrs, uint32_t in_count, fuse_loop *loop);
-/* What lower, and the choice of a kernel, see of a node. NULL: out of memory. */
+/* The query of a node for `lower` and for choosing a kernel. NULL: out of memory. */
 ir_kernel_query *fuse_query(const ir_graph *graph, uint32_t isa, base_arena *scratch, const ir_node_def *node);
 #endif

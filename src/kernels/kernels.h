@@ -31,7 +31,7 @@ typedef struct kern_row {
   uint8_t lanes;   /* f32 in a vector of its level; also the width of its packed panels */
 } kern_row;
 
-/* The last row of `table` for the family and element size whose needs lie in `isa`; NULL: none. */
+/* The last row of `table` for the family and element size whose needs are a subset of `isa`; NULL: none. */
 const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits,
                                  uint32_t isa);
 /* The same from the rows of kernels.def. Not NULL for KERN_COPY and any dtype but TD_INVALID. */
@@ -41,15 +41,15 @@ const kern_row *kern_row_at(uint32_t i);
 /* The row of this name; NULL: none. */
 const kern_row *kern_find(const char *name);
 
-/* The step that the compiler adds by itself: a dense copy of a value that must not stay where it is, into memory that
- * is planned, or in the tail. On any CPU, of any type. */
+/* The step that the compiler adds by itself: a dense copy of a value that must not stay where it is, to planned memory
+ * or to the tail. On any CPU, of any type. */
 td_status kern_copy_any(const base_call *call);
 td_status kern_copy_check(const base_call *call); /* are operand and planned result alike? */
 td_status kern_copy_tail(const base_call *call);
 void kern_copy_work(const base_call *call, double *flops, double *bytes); /* of one that copies */
 
-/* Which algorithms may round otherwise than a plain sum. Neither lets a sample see another; only Strassen's lets a row
- * see others. */
+/* Algorithms that may round differently from a plain sum. Samples never affect each other; with Strassen's algorithm
+ * rows of one sample do. */
 typedef enum kern_math {
   KERN_MATH_DEFAULT, /* Winograd's, where its error on a layer's weights stays near (pack_winograd.h) */
   KERN_MATH_EXACT,   /* none */
@@ -79,7 +79,7 @@ typedef struct kern_level {
 } kern_level;
 /* Narrowest first; *count of them. */
 const kern_level *kern_levels(uint32_t *count);
-/* What of `machine` the level called `name` may use; NULL: all of it. 0 and *known false: no such level, or the machine
- * does not have it. */
+/* Bits of `machine` that the level `name` may use; NULL: all. 0 and *known false: no such level, or the machine lacks
+ * it. */
 uint32_t kern_level_mask(const char *name, uint32_t machine, bool *known);
 #endif

@@ -21,7 +21,7 @@ typedef struct passes_setting {
   fuse_setting fuse;        /* of the passes that make loops */
   /* Calls task(arg, i) for every i < count, on several threads at once; NULL: they are called in turn. */
   void (*share)(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
-  /* Sees the graph after each pass that changed it; NULL: nobody. Anything but TD_OK ends the run. */
+  /* Receives the graph after each pass that changed it; may be NULL. Any result but TD_OK stops. */
   td_status (*seen)(void *user, const char *pass, const ir_graph *graph, td_error *err);
   void *seen_user;
   /* For tests: puts `fault` into what a pass that changed the graph has left. Nodes from number `first` on are those it

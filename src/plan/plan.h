@@ -1,6 +1,6 @@
 /* plan.h -- the executable plan.
  *
- * Steps stand in one line, numbered from 0. A region step (IF, LOOP) is followed by the steps of its blocks, each block
+ * Steps are one sequence, numbered from 0. A region step (IF, LOOP) is followed by the steps of its blocks, each block
  * closed by an END step that hands its results over; `next` of the region is the step after all of them.
  *
  *     0 CALL  1 LOOP(next 5)  2 CALL  3 CALL  4 END  5 CALL
@@ -69,7 +69,7 @@ typedef struct plan_function {
   uint32_t code;   /* of GENERATED: the function's own name */
 } plan_function;
 
-/* How the elements of an operand may lie: the last dimension densely, in rows of one pitch; in any way. */
+/* Layouts of an operand: last dimension dense, in rows of one pitch; any strides. */
 enum { PLAN_PITCHED = 1, PLAN_STRIDED = 2 };
 
 /* The program among a step's attributes as its calls find it (base_call.program), in `arena`; NULL: it has none. */
@@ -84,13 +84,13 @@ typedef struct plan_link {
   bool parallel;           /* `run` may be called on several threads at once */
   bool tells_sources;      /* its attribute KERN_FUSED_FROM says which origin each of its operations has */
   bool in_place;           /* its one result may take the place of an operand of its type that nothing else reads */
-  uint32_t takes, gives;   /* PLAN_PITCHED, PLAN_STRIDED: how operands and results may lie, which else are dense */
+  uint32_t takes, gives;   /* PLAN_PITCHED, PLAN_STRIDED: layouts of operands and results; else dense */
   plan_program_fn program; /* of steps that have one; or NULL */
   const void *code;        /* what `run` finds as its call's code; or NULL */
   void (*work)(const base_call *call, double *flops, double *bytes); /* of a parallel one: what a call has to do */
 } plan_link;
 
-/* What a process has by name: handed to whoever makes or loads a plan. */
+/* Functions of a process by name: passed to whoever makes or loads a plan. */
 typedef struct plan_operator {
   const void *op;                              /* its descriptor, opaque here */
   base_call_fn reference, view, define, check; /* NULL: it has none */
@@ -151,7 +151,7 @@ typedef struct plan_batch {
   uint32_t slots, slot_count; /* into operands */
 } plan_batch;
 
-/* What a port takes or gives. */
+/* The kind of value of a port. */
 typedef enum plan_port_kind {
   PLAN_TENSOR_PORT,
   PLAN_LIST_PORT,
@@ -170,7 +170,7 @@ typedef struct plan_port { /* an input, an output or a state of the model */
   uint32_t takes;      /* base_kind of its values; an optional takes nothing as well */
   td_dtype dtype;      /* of the tensor, or of those in a list or optional; TD_INVALID: any, or not known */
   int32_t rank;        /* of the same; -1: any */
-  uint32_t is_complex; /* output: 1: complex numbers, whose parts lie along the last axis, of 2; else 0 */
+  uint32_t is_complex; /* output: 1: complex numbers, whose parts are the last axis, of 2; else 0 */
   base_dim dims[BASE_MAX_RANK];
 } plan_port;
 
@@ -183,7 +183,7 @@ typedef struct plan_initial {
 } plan_initial;
 
 typedef struct plan_state {
-  plan_port port;   /* where it stands when a run begins */
+  plan_port port;   /* its value when a run begins */
   uint32_t after;   /* slot: what it is in the next run */
   uint32_t initial; /* into initials */
 } plan_state;
@@ -203,7 +203,7 @@ typedef struct plan_code {
   uint32_t line;      /* 0: unknown */
 } plan_code;
 
-/* Machine code that comes while the plan runs: who makes it writes, sessions read at the beginning of a run. */
+/* Machine code that is compiled while the plan runs: the compiling thread writes, sessions read when a run begins. */
 typedef struct plan_tier {
   _Atomic uint32_t changes;                   /* of what follows so far */
   _Atomic uint32_t waiting;                   /* loops whose code is still being made */
@@ -265,7 +265,7 @@ typedef struct plan_exe {
   uint32_t backend;              /* offset into names: that it was made by */
   /* What the above stands for in this process: not part of what is saved. */
   BASE_VEC(plan_link) links;    /* per function */
-  BASE_VEC(const void *) bases; /* per segment: where it lies */
+  BASE_VEC(const void *) bases; /* per segment: its address */
   base_map known_names;         /* offsets of names, while the plan is made */
   void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
@@ -323,7 +323,7 @@ static inline const char *plan_origin(const plan_exe *p, const plan_step *s, uin
 plan_exe *plan_retold(const plan_exe *plan, base_arena *arena, const char *const *texts);
 /* Where the generated code of a step is. False: it has none. */
 bool plan_code_of(const plan_exe *plan, const plan_step *step, plan_code *code);
-/* Where the elements of a CONST slot lie. */
+/* The address of a CONST slot's elements. */
 static inline const void *plan_constant(const plan_exe *p, const plan_slot *s) {
   BASE_ASSERT(s->place == PLAN_CONST && s->segment < p->bases.count);
   return (const char *)p->bases.at[s->segment] + s->offset;
@@ -401,15 +401,15 @@ bool plan_memory(base_arena *arena, plan_interval *intervals, uint32_t count, si
 typedef struct plan_load {
   double inner;  /* per sample: operands and results that live among the steps alone */
   double outer;  /* per sample: others */
-  double shared; /* that every part reads anew: weights */
+  double shared; /* read again by every part: weights */
   double passed; /* per sample: what lives here and in the step before, among the steps alone */
 } plan_load;
 /* How many of `samples` each of `count` steps had best take at a time, where a cache keeps `cache` bytes: *part of
  * each, `samples` for all at once. False: out of memory (scratch from `arena`). */
 bool plan_choose_parts(base_arena *arena, const plan_load *loads, uint32_t count, int64_t samples, double cache,
                        int64_t *part);
-/* How many of `samples` each of `threads` threads had best take for itself, through all steps: shares are even, and
- * worth it. 0: none; the threads had better work on each step together. */
+/* How many of `samples` each of `threads` threads should take through all steps on its own; shares are even. 0: it does
+ * not pay: the threads should share each step. */
 int64_t plan_choose_share(const plan_load *loads, uint32_t count, int64_t samples, uint32_t threads);
 
 /* ---- binding ---- */
@@ -436,8 +436,8 @@ typedef struct plan_parts {
   uint32_t slice_count;
 } plan_parts;
 
-/* Runs of parts [first, end), one after the other, which threads go through for themselves: each takes `share` samples
- * at a time, the last of them what is left, through all of their steps, in memory of its own. */
+/* Runs of parts [first, end), in order, that threads execute independently: each takes `share` samples at a time, the
+ * last one the remainder, through all of their steps, in its own memory. */
 typedef struct plan_shares {
   uint32_t first, end; /* into parts */
   int64_t samples, share;

@@ -28,7 +28,7 @@ prof_recorder *prof_recorder_new(const td_allocator *allocator, const prof_optio
 void prof_recorder_free(prof_recorder *recorder); /* NULL allowed */
 /* What the session calls; its `user` is the recorder. */
 td_observer prof_observer(prof_recorder *recorder);
-/* Forgets what was recorded; the schedule begins anew. */
+/* Discards all records; the schedule starts again. */
 void prof_recorder_clear(prof_recorder *recorder);
 
 /* ---- what a form is made of ---- */

@@ -7,7 +7,7 @@
 
 typedef struct run_pool run_pool;
 /* A pool of `threads` threads, the caller's included (0: what affinity and quota allow), that spin for `spin_us`
- * microseconds after a run before they sleep (0: 100). Threads that the system refuses are done without. */
+ * microseconds after a run before they sleep (0: 100). The pool is smaller if the system refuses threads. */
 td_status run_pool_new(uint32_t threads, uint32_t spin_us, const td_allocator *allocator, run_pool **pool,
                        td_error *err);
 /* Before a session uses the pool: `threads` threads, the caller's included, run the tasks that a plan forks. At first:
@@ -41,14 +41,14 @@ typedef struct run_session run_session;
 td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, run_pool *pool, run_session **session,
                           td_error *err);
 void run_session_free(run_session *session); /* NULL allowed */
-/* What the model prints goes to `hear` from the next run on, from any of the session's threads; NULL: nobody. */
+/* From the next run on `hear` receives what the model prints, from any of the session's threads; may be NULL. */
 typedef void (*run_hear)(void *user, const char *text, size_t length);
 void run_hear_prints(run_session *session, run_hear hear, void *user);
 
 /* Binds input `index` without copying; `value` must stay valid until the run returns. Rank and dtype are checked. A
  * tensor that is not dense is copied at every run; items of lists must be dense. */
 td_status run_set_input(run_session *session, uint32_t index, const base_value *value, td_error *err);
-/* Gives up what input `index` was bound to. */
+/* Unbinds input `index`. */
 td_status run_clear_input(run_session *session, uint32_t index, td_error *err);
 /* Room for `count` values that lives until the next call for the same input: the items of a list input. What was bound
  * there before is not any more. */
@@ -62,10 +62,10 @@ td_status run_bind_output(run_session *session, uint32_t index, const base_tenso
  * tell. The outputs of the last run are gone. */
 td_status run_predict_output(run_session *session, uint32_t index, base_tensor *tensor, bool *known, td_error *err);
 
-/* What ends a run before its last step: looked at between steps, on every thread that walks them. Zeroed: nothing. */
+/* Limits of a run, checked between steps on every thread that walks them. Zeroed: none. */
 typedef struct run_until {
   uint64_t deadline_ns;     /* of sys_clock_ns: TD_TIMED_OUT from then on; 0: none */
-  const int32_t *cancel[2]; /* one is not 0 any more: TD_CANCELLED; read atomically; NULL: nobody cancels. The second
+  const int32_t *cancel[2]; /* a word that is not 0: TD_CANCELLED; read atomically; NULL: none. The second
                              * is the queue's (run_request) */
 } run_until;
 td_status run_session_run(run_session *session, td_error *err);
@@ -74,35 +74,35 @@ td_status run_session_run_until(run_session *session, run_until until, td_error 
  */
 td_status run_output(const run_session *session, uint32_t index, const base_value **value, td_error *err);
 
-/* ---- runs beside the caller (queue.c) ---- */
+/* ---- asynchronous runs (queue.c) ---- */
 
-/* Runs of one session that stand in line for a thread of the session's own. */
+/* A queue of one session's runs, which a thread of the session computes in order. */
 typedef struct run_queue run_queue;
 typedef struct run_future run_future;
 
-/* What a run takes and gives: checked and bound when its turn comes. The arrays have room for all of the model. */
+/* Inputs and outputs of a run: checked and bound when it starts. The arrays have room for all of the model. */
 typedef struct run_request {
   base_value *inputs; /* of the first `input_count`; of kind BASE_NOTHING: as it is set */
   uint32_t input_count;
   base_tensor *outputs; /* memory for the first `output_count`; of no dtype: the session's */
   uint32_t output_count;
   run_until until;
-  void (*done)(void *user, td_status status, const td_error *err); /* on the queue's thread; NULL: nobody is told */
+  void (*done)(void *user, td_status status, const td_error *err); /* called on the queue's thread; may be NULL */
   void *user;
   int32_t event; /* an eventfd, to which one is added; 0: none */
 } run_request;
 
-/* How an error of a run is told to people; gives `status`. */
+/* Words an error of a run for users; returns `status`. */
 typedef td_status (*run_tell)(const td_model *model, td_status status, td_error *err);
 /* Starts the thread. The session must outlive the queue, and is the queue's alone until run_queue_busy says no. */
 td_status run_queue_new(run_session *session, run_tell tell, const td_model *model, run_queue **queue, td_error *err);
-/* Ends what runs and what stands in line, with TD_CANCELLED. Futures stay valid. NULL allowed. */
+/* Cancels the running and the queued runs: TD_CANCELLED. Futures stay valid. NULL allowed. */
 void run_queue_free(run_queue *queue);
-bool run_queue_busy(run_queue *queue); /* a run is in progress or in line; NULL: no */
-/* A run that is not in line yet: its request is to be filled in. The caller's until run_future_free. Any thread, as are
- * the next two. NULL: out of memory. */
+bool run_queue_busy(run_queue *queue); /* a run is in progress or queued; NULL: no */
+/* A run that is not queued yet: fill in its request. Owned by the caller until run_future_free. Thread-safe, as are the
+ * next two. NULL: out of memory. */
 run_future *run_queue_take(run_queue *queue, run_request **request);
-void run_queue_put(run_future *future); /* in line behind all that was put before */
+void run_queue_put(run_future *future); /* appends it to the queue */
 /* The status of the run, once `done` has been called; TD_ANSWER_NO: it is not over at `until_ns` (0: no limit). Any
  * thread, but not in `done`. */
 td_status run_future_wait(run_future *future, uint64_t until_ns, td_error *err);
@@ -131,15 +131,15 @@ void run_streams_free(run_streams *streams); /* NULL allowed */
 /* One caller at a time. The first streams have one sample more where it does not come out even. The error of the first
  * stream that failed; the others end early. */
 td_status run_streams_run(run_streams *streams, const run_batch *batch, td_error *err);
-/* Over how many streams batches of so many samples are run: by a model of what more threads for a sample are worth, or
- * as was measured. */
+/* The number of streams for batches of `samples`: by a model of the gain from more threads per sample, or as was
+ * measured. */
 uint32_t run_streams_count(const run_streams *streams, int64_t samples);
 /* Runs the batch over 1, 2, 4, ... and the most streams, three times each, and keeps what was fastest for its size. */
 td_status run_streams_tune(run_streams *streams, const run_batch *batch, uint32_t *best, td_error *err);
 
 /* ---- session state: kept from one run to the next, of this session alone ---- */
 
-/* All of it as it was in the first run. After an error it is unchanged. */
+/* Resets all state to that of the first run. After an error it is unchanged. */
 td_status run_reset_states(run_session *session, td_error *err);
 /* State `index`, dense: valid until the next run, reset or change. */
 td_status run_state_value(const run_session *session, uint32_t index, const base_value **value, td_error *err);

@@ -62,7 +62,7 @@ bool sys_thread_move(const sys_thread *thread, uint32_t cpu);
 void sys_thread_name(const sys_thread *thread, const char *name);
 uint32_t sys_cpu_now(void); /* the system's number of the CPU that runs the caller; UINT32_MAX: unknown */
 void sys_yield(void);       /* lets another thread have the CPU */
-/* Adds one to the eventfd `event`, which wakes whoever polls it. Never blocks for long: a full one is awake anyhow. */
+/* Adds one to the eventfd `event`, which wakes its pollers. Never blocks for long: a full one is readable anyhow. */
 void sys_event_add(int32_t event);
 
 /* Sleeps while *word is `expected`, until sys_wake; may also return for no reason. */
@@ -85,7 +85,7 @@ typedef struct sys_machine {
   uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance, seen from one allowed CPU; 0: unknown */
   uint64_t memory_bytes;                  /* of the machine */
 } sys_machine;
-/* Reads everything anew; what cannot be found out stays 0 or "". */
+/* Reads everything again; what cannot be determined stays 0 or "". */
 void sys_machine_read(sys_machine *machine);
 /* Parts of it, at a fraction of the cost, which is paid whenever a model is loaded: `threads`; the caches; vendor,
  * family, model and isa. All else is 0 or "". */

@@ -567,6 +567,9 @@ static void test_operands_of_nothing(void **state) {
   SIZES(&w, &y, 0, 2, 2);
   y = CALL(&w, "aten::tensordot", COUNTING(&w, TD_F32, 3, 1), COUNTING(&w, TD_F32, 0, 5), INTS(&w, 1), INTS(&w, 0));
   SIZES(&w, &y, 3, 5); /* one element meets as many as there are */
+  y = CALL(&w, "aten::embedding_bag", COUNTING(&w, TD_F32, 4, 3), COUNTING(&w, TD_I64, 2), empty);
+  assert_int_equal(w.build.status, TD_OK);
+  SIZES(&w, &y.u.list->items.at[0], 0, 3); /* no bags, whatever they would hold */
   y = CALL(&w, "aten::linalg_cond", COUNTING(&w, TD_F32, 3, 0, 2));
   SIZES(&w, &y, 3);
   const aten_value probabilities = COUNTING(&w, TD_F32, 2, 0);

@@ -479,6 +479,8 @@ aten_value aten_lower_embedding_bag(aten_args *c) {
           last = aten_position(c, "include_last_offset");
   td_dtype d = aten_value_dtype(c->a, weight);
   if (last >= 0 && aten_get_bool(c, (uint32_t)last)) offsets = aten_slice(c->a, offsets, 0, 0, -1, 1);
+  const bool empty = aten_is_empty(c->a, offsets); /* no bag takes any row */
+  if (empty) indices = aten_slice(c->a, indices, 0, 0, 0, 1);
   ir_value bags = bag_of(c, indices, offsets), rows = with_dim(c, "aten::index_select", weight, indices, 0);
   ir_value keep = aten_full(c->a, aten_shape(c->a, indices), ir_build_scalar(c->b, d, 1));
   if (padding >= 0 && aten_has(c, (uint32_t)padding)) {
@@ -488,7 +490,8 @@ aten_value aten_lower_embedding_bag(aten_args *c) {
     if (at < 0 && aten_is_known(&size)) at += size.u.i;
     if (!none) keep = ir_build_cast(c->b, aten_with_scalar(c->a, "aten::ne", indices, (double)at), d);
   }
-  if (aten_has(c, 6)) rows = aten_binary(c->a, "aten::mul", rows, aten_unsqueeze(c->a, line(c, aten_in(c, 6)), 1));
+  if (aten_has(c, 6) && !empty)
+    rows = aten_binary(c->a, "aten::mul", rows, aten_unsqueeze(c->a, line(c, aten_in(c, 6)), 1));
   aten_value sizes[] = {aten_size(c->a, offsets, 0), aten_size(c->a, weight, 1)};
   ir_value tuples = aten_unsqueeze(c->a, bags, 1), shape = aten_vector(c->a, sizes, 2);
   ir_value none = aten_full(c->a, aten_vector(c->a, sizes, 1), ir_build_scalar(c->b, d, 0));

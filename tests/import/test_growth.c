@@ -41,7 +41,7 @@ static double cpu_seconds(void) {
 }
 
 /* The least of a few runs. */
-static double time_of(program *p, const char *name, int64_t count) {
+static double time_of(program *p, const char *name, int64_t count, size_t inputs) {
   double least = 1e9;
   for (int64_t i = 0; i < count; i++) {
     numbers[0][i] = i % 16;
@@ -49,7 +49,7 @@ static double time_of(program *p, const char *name, int64_t count) {
   }
   for (int turn = 0; turn < TURNS; turn++) {
     const double begin = cpu_seconds();
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < inputs; k++) {
       td_tensor t = {.dtype = TD_I64, .rank = 1, .dims = {count}, .data = numbers[k]};
       if (td_session_set_input(p->session, k, &t, &p->err) != TD_OK) fail_msg("%s: %s", name, p->err.text);
     }
@@ -68,8 +68,8 @@ static void cost_grows_as_work(void **state) {
       program p;
       td_named_tensor w = weight("w", rows, 2, 16, WIDTH);
       program_open(&p, calls[i].text, &w, 1, backends[b]);
-      const double small = time_of(&p, calls[i].name, SMALL), middle = time_of(&p, calls[i].name, MOST / 4),
-                   large = time_of(&p, calls[i].name, MOST);
+      const double small = time_of(&p, calls[i].name, SMALL, 2), middle = time_of(&p, calls[i].name, MOST / 4, 2),
+                   large = time_of(&p, calls[i].name, MOST, 2);
       program_close(&p);
       if (large > TIMES * small)
         fail_msg("%s on %s: %d, %d and %d elements take %.0f, %.0f and %.0f us", calls[i].name, backends[b], SMALL,
@@ -77,7 +77,26 @@ static void cost_grows_as_work(void **state) {
     }
 }
 
+/* A loop that appends to a list copies nothing per turn. */
+static void loops_grow_as_their_turns(void **state) {
+  (void)state;
+  static const char *const backends[] = {"eager", "native"};
+  const td_input_spec spec = {.name = "x", .dtype = TD_I64, .rank = 1, .dims = {-1}};
+  for (size_t b = 0; b < 2; b++) {
+    const td_load_options options = {
+        .size = sizeof options, .backend = backends[b], .method = "appended", .inputs = &spec, .input_count = 1};
+    program p = {0};
+    if (td_model_load("tests/import/torchscript/kept.pt", &options, &p.model, &p.err) != TD_OK)
+      fail_msg("%s: %s", p.err.name, p.err.text);
+    assert_int_equal(td_session_new(p.model, NULL, &p.session, &p.err), TD_OK);
+    const double small = time_of(&p, "a loop", SMALL, 1), large = time_of(&p, "a loop", MOST, 1);
+    program_close(&p);
+    if (large > TIMES * small)
+      fail_msg("%s: %d and %d turns take %.0f and %.0f us", backends[b], SMALL, MOST, small * 1e6, large * 1e6);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cost_grows_as_work)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cost_grows_as_work), cmocka_unit_test(loops_grow_as_their_turns)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

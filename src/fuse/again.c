@@ -1,7 +1,7 @@
-/* again.c -- producers that are computed again in the loops of all who read them, over the larger space of each,
- * in place of a loop, a store and loads of their own. It pays for what is cheap: each byte that is not moved and the
- * step that goes are held against the operations that are done more often than before. Whatever reads a producer must
- * be able to compute it: where one cannot, its result has to be in memory anyway. */
+/* again.c -- cheap producers are recomputed in the loops of all their consumers, over the larger space of each, instead
+ * of in a loop with a store and loads of its own. The bytes not moved and the step removed are compared with the
+ * operations that are done more often. Every consumer must be able to recompute it: if one cannot, its result is
+ * in memory anyway. */
 #include "fuse/fuse_priv.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static bool pays(const fuse_state *f, repeating *r, const fuse_built *built) {
 
 /* ---- who reads it ---- */
 
-/* Is every member one that is computed element by element, and none told to stand alone? */
+/* Is every member one that is computed element by element, and none excluded from fusion? */
 static bool can_repeat(const fuse_state *f, const fuse_group *g) {
   bool can = g->count > 0 && !g->row_axes && !fuse_stands_alone(f, g);
   for (uint32_t i = 0; can && i < g->count; i++) {

@@ -1,15 +1,15 @@
 /* chain.c -- fused loops that follow a product move into its epilogue (kernels/epilogue.h), whose kernel calls them on
- * rows of a tile that are still in a near cache: the product's result is neither written nor read again. Those that a
- * product alone reads move into it as well, where it makes them block by block in such a cache.
+ * rows of a tile that are still in L1 or L2: the product's result is neither written nor read again. Loops that only a
+ * product reads move into it, too, where it computes them block by block in cache.
  *
  *     fused(linear(x, w), y) {program}   -> linear(x, w, y) {chain = program}
  *     linear(fused(x, y) {program}, w)   -> linear(x, w, y) {chain = program, in_front = true}
  *
- * The product then stands in the loop's place, behind all that the loop needs. It must be one that nobody else reads,
- * of the loop's whole space: to write it beside the loop's results costs more than to read it again. Several results
- * must be such as caches keep, which loops of their own would not write past them; operands must be dense along the
- * loop's rows: what is seen turned is dearer tile by tile than in a loop of its own, which turns as much at a time as
- * suits. */
+ * The product then takes the loop's place, after all operands of the loop. The loop must be its only consumer and
+ * cover its whole space: writing the product beside the loop's results costs more than reading it again. Several
+ * results must fit in cache, so that unfused loops would not bypass it; operands must be dense along the
+ * loop's rows: a transposed operand costs more tile by tile than in an unfused loop, which transposes as many rows at
+ * a time as pays. */
 #include "fuse/fuse_priv.h"
 #include "kernels/conv.h"
 #include "kernels/fused.h"

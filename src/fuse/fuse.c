@@ -1,9 +1,9 @@
-/* fuse.c -- which nodes run as one loop. Every node that lowers to a loop begins a group; it then joins the groups of
- * what it reads, and of others that read the same, where three things hold: they are over one space; there is a place
- * in the block behind all that the joint group needs and in front of all that need it; and the program is one that can
- * be run. A value that only members use is never in memory, one that several read is read once: so joining saves bytes,
- * and nothing is computed twice; where it saves next to none, values would only live longer. Nodes without a lowering
- * (products with their epilogues, and all that built-in kernels do better) stay what they are. */
+/* fuse.c -- which nodes run as one loop. Every node that lowers to a loop starts a group. It merges with the groups of
+ * its operands, and of other consumers of them, under three conditions: they have one space; the block has a place
+ * after all operands of the merged group and before all its consumers; and the program can be run. A value that only
+ * members use is never in memory, and one that several read is read once: so fusing saves bytes, and nothing is
+ * computed twice. Where it saves almost none, live ranges would only grow. Nodes without a lowering (products with
+ * their epilogues, and what built-in kernels do better) stay as they are. */
 #include "fuse/fuse_priv.h"
 #include "kernels/fused.h"
 

@@ -76,7 +76,7 @@ const char *fuse_why_no_front(const ir_graph *graph, const fuse_setting *setting
 bool fuse_is_member(const fuse_group *g, uint32_t node);
 /* The name of the first of its own members. */
 const char *fuse_name_of(const fuse_state *f, const fuse_group *g);
-/* Was it told to stand alone? Nodes that were joined have the origins of all. */
+/* Is it excluded from fusion? Nodes that were joined have the origins of all. */
 bool fuse_stands_alone(const fuse_state *f, const fuse_group *g);
 /* Was the loop of these origins told to be in no chain? */
 bool fuse_stays_loop(const fuse_setting *setting, const ir_origins *origins);

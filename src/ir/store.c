@@ -1,6 +1,6 @@
 /* store.c -- the elements that texts of graphs refer to. Graphs of one model in its different states share a store:
- * what a pass has left alone is in it once. Tensors are told apart by where their elements are, which no graph ever
- * moves. */
+ * what a pass has left alone is in it once. Tensors are distinguished by the address of their elements, which no graph
+ * ever moves. */
 #include "ir/graph.h"
 #include "base/size.h"
 

@@ -1,6 +1,6 @@
 /* fused.c -- the space of a fused step, its tasks, and operands that are not dense elements of their type in a row.
  * Tasks are runs of rows or pieces of a long row, by shape alone. Where something has to be brought into form, they are
- * run in tiles of some rows: an operand that is dense across the rows is turned, a tile at a time. */
+ * run in tiles of some rows: an operand that is dense across the rows is transposed, a tile at a time. */
 #include "kernels/fused_priv.h"
 
 #include <stddef.h>
@@ -95,7 +95,8 @@ static bool goes_on(const kern_fused_space *s, const dim_list *row, const dim_li
   return on;
 }
 
-/* Is dimension `from` of `rest` to be the row's, which has `length` elements yet? Not where something can be turned. */
+/* Is dimension `from` of `rest` to be the row's, which has `length` elements yet? Not where something can be
+ * transposed. */
 static bool goes_into_row(const kern_fused_space *s, const dim_list *row, const dim_list *rest, int32_t from,
                           int64_t length) {
   if (from == 0) return true;

@@ -1,5 +1,5 @@
 /* fused_forms.c -- operands that are not dense elements of their type in a row, brought into that form a tile at a
- * time: converted, gathered, picked, or turned; and outputs that are not, written from it. */
+ * time: converted, gathered, or transposed; and outputs that are not, written from it. */
 #include "kernels/fused_priv.h"
 #include "kernels/index_priv.h"
 
@@ -236,7 +236,7 @@ static int64_t element_offset(const kern_fused_space *s, uint32_t k, int64_t at)
   return offset;
 }
 
-/* Are rows of column `k` elements of 4 bytes, dense in memory, some to be turned at a time? */
+/* Are rows of column `k` elements of 4 bytes, dense in memory, some to be transposed at a time? */
 static bool turns_rows(const kern_fused_space *s, uint32_t k, int64_t rows) {
   return s->row_rank == 1 && s->step[0][k] == 1 && s->pitch[k] >= s->length && rows > 1;
 }

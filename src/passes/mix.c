@@ -1,12 +1,12 @@
-/* mix.c -- products with constant weights of what is turned, and turned back, need no turning: weights stand on the
- * left of it.
+/* mix.c -- transpose, product with constant weights, transpose back becomes a product with the weights on the
+ * left, without transposes.
  *
  *     permute(linear(permute(x), W) + b)                  -> mix(W', x) + b'        the last two axes change places
  *     permute(linear(gelu(linear(permute(x), V) + a), W)) -> mix(W', gelu(mix(V', x) + a'))
  *
  * as token mixers have it. Vectors along the tokens become columns.
  * Requires: a verified graph; the values between used here alone. Keeps: types. Breaks: bit equality, for sums may be
- * in another order. Images that stand channels first are left alone: they are about to be turned anyway. */
+ * in another order. Channels-first images are left alone: channels_last will transpose them anyway. */
 #include "passes/passes_priv.h"
 
 #include <string.h>

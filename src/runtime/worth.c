@@ -1,9 +1,9 @@
-/* worth.c -- on how many threads a step is worth running.
+/* worth.c -- on how many threads a step pays.
  *
- * What a core has written lies in its own caches. Another one gets it at a small part of the speed at which it reads
- * what is its own: a step that does little to each byte loses more by that than a second thread gains. What
- * matters is which thread last wrote the operands: steps of little work stay on the caller's thread if it wrote them,
- * and run on several threads if those did. */
+ * Data that a core has written is in its own caches. Another core reads it at a small fraction of the speed at which it
+ * reads its own: a step with little work per byte loses more by that than a second thread gains. What matters is which
+ * thread last wrote the operands: steps of little work stay on the caller's thread if it wrote them, and run on several
+ * threads if those did. */
 #include "base/work.h"
 #include "kernels/tuning.h"
 #include "runtime/runtime_priv.h"

@@ -1,6 +1,6 @@
 /* attention.c -- td::attention: q, k and v of any strides, the masks too.
  *
- * A task is a block of queries of one head. The block is turned over, so that a vector holds several queries: then keys
+ * A task is a block of queries of one head. The block is transposed, so that a vector holds several queries: then keys
  * and values are read as they lie, the softmax of a query runs down the lanes and never across them, and both products
  * are one kind of tile, an element of one side times vectors of the other:
  *
@@ -98,7 +98,7 @@ typedef struct work {
   float scale;
   bool causal;
   int64_t rows;             /* KERN_ATTENTION_... */
-  float *queries_over;      /* [size, PITCH]: a block of queries, turned over and scaled */
+  float *queries_over;      /* [size, PITCH]: a block of queries, transposed and scaled */
   float *scores;            /* [KEYS, PITCH] */
   float *most, *sum, *keep; /* [QUERIES]: of what was seen so far; what the sums are multiplied by next */
   float *k_copy, *v_copy;   /* dense rows, v's padded to whole vectors; NULL: read in place */
@@ -200,7 +200,7 @@ typedef struct mask_rows {
 } mask_rows;
 
 /* What masks have for `queries` queries from `query` on and keys from `key` on: rows lie as the softmax takes them, or
- * are turned over and added to the scores here. Returns how many are left to the softmax. */
+ * are transposed and added to the scores here. Returns how many are left to the softmax. */
 static int take_masks(const work *w, int64_t b, int64_t h, int64_t query, int64_t queries, int64_t key, int64_t count,
                       mask_rows *rows) {
   int taken = 0;

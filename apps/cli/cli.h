@@ -53,7 +53,7 @@ struct cli_command {
 extern const cli_command *const cli_commands[];
 extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare_profiles, cli_compare, cli_bisect,
     cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_compile, cli_serve, cli_inspect, cli_info,
-    cli_launch, cli_version, cli_help;
+    cli_launch, cli_quantize, cli_version, cli_help;
 /* Runs the program of that name, with `words` from its name on, instead of this one. Returns where that fails. */
 td_status cli_become(const char *program, char **words);
 /* Is `name` more like `word` than *nearest is (NULL: like enough to be meant)? Then it is *nearest. */

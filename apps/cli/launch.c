@@ -38,3 +38,11 @@ const cli_command cli_serve = {
     .text = "`treadle serve --help` lists the options. By default only this machine can connect.",
     .program = "treadle-serve",
 };
+
+const cli_command cli_quantize = {
+    .name = "quantize",
+    .operands = "MODEL --data PATH -o OUT.onnx [OPTION]...",
+    .summary = "write a model in 8 or 4 bits, and tell what that costs",
+    .text = "`treadle quantize --help` lists the options.",
+    .program = "treadle-quantize",
+};

@@ -1,0 +1,152 @@
+/* onnx.c -- an ONNX file as lists of its nodes and initializers, whose bytes stay where they are. */
+#include "quantize.h"
+
+#include <string.h>
+
+enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_OUTPUT = 12 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
+
+static td_status text_of(quant_model *m, const fmt_field *field, const char **text, td_error *err) {
+  base_str str;
+  TRY(fmt_field_str(field, "a name", &str, err));
+  *text = base_arena_slice(m->arena, str.at, str.length);
+  return *text ? TD_OK : base_no_memory(err, "a model");
+}
+
+static td_status read_node(quant_model *m, fmt_wire wire, td_error *err) {
+  quant_node *n = base_vec_push(m->arena, &m->nodes);
+  if (!n) return base_no_memory(err, "a model");
+  n->bytes = wire;
+  n->name = n->op = n->domain = "";
+  while (fmt_wire_more(&wire)) {
+    fmt_field f;
+    const char *text;
+    TRY(fmt_wire_next(&wire, &f, err));
+    if (f.number > NODE_OP && f.number != NODE_DOMAIN) continue;
+    TRY(text_of(m, &f, &text, err));
+    if (f.number == NODE_NAME) n->name = text;
+    if (f.number == NODE_OP) n->op = text;
+    if (f.number == NODE_DOMAIN) n->domain = text;
+    if (f.number > NODE_OUTPUT) continue;
+    const char **slot = f.number == NODE_INPUT ? base_vec_push(m->arena, &n->in) : base_vec_push(m->arena, &n->out);
+    if (!slot) return base_no_memory(err, "a model");
+    *slot = text;
+  }
+  n->label = *n->name ? n->name : n->out.count ? n->out.at[0] : n->op;
+  return TD_OK;
+}
+
+/* The name in field `number` of a message. */
+static td_status name_in(quant_model *m, fmt_wire wire, uint32_t number, const char **name, td_error *err) {
+  *name = "";
+  while (fmt_wire_more(&wire)) {
+    fmt_field f;
+    TRY(fmt_wire_next(&wire, &f, err));
+    if (f.number == number) TRY(text_of(m, &f, name, err));
+  }
+  return TD_OK;
+}
+
+static td_status read_graph(quant_model *m, fmt_wire wire, td_error *err) {
+  while (fmt_wire_more(&wire)) {
+    fmt_field f;
+    const char *name;
+    TRY(fmt_wire_next(&wire, &f, err));
+    if (f.number == GRAPH_NODE) TRY(read_node(m, f.bytes, err));
+    if (f.number == GRAPH_OUTPUT) {
+      const char **slot = base_vec_push(m->arena, &m->outputs);
+      if (!slot) return base_no_memory(err, "a model");
+      TRY(name_in(m, f.bytes, 1, slot, err));
+    }
+    if (f.number != GRAPH_INITIALIZER) continue;
+    fmt_wire *slot = base_vec_push(m->arena, &m->initializers);
+    if (!slot) return base_no_memory(err, "a model");
+    *slot = f.bytes;
+    TRY(name_in(m, f.bytes, 8, &name, err));
+    if (!base_map_put(&m->weights, m->arena, base_str_of(name), m->initializers.count - 1, NULL))
+      return base_no_memory(err, "a model");
+  }
+  return TD_OK;
+}
+
+static td_status read_opset(quant_model *m, fmt_wire wire, td_error *err) {
+  int64_t version = 0;
+  bool onnx = true;
+  while (fmt_wire_more(&wire)) {
+    fmt_field f;
+    TRY(fmt_wire_next(&wire, &f, err));
+    if (f.number == 1)
+      onnx = fmt_wire_left(&f.bytes) == 0 || (fmt_wire_left(&f.bytes) == 7 && !memcmp(f.bytes.at, "ai.onnx", 7));
+    if (f.number == 2) TRY(fmt_field_int(&f, "a version", &version, err));
+  }
+  if (onnx) m->opset = version;
+  return TD_OK;
+}
+
+td_status quant_read(base_arena *arena, const void *bytes, size_t size, quant_model *m, td_error *err) {
+  *m = (quant_model){.arena = arena, .file = fmt_wire_of(bytes, size)};
+  for (fmt_wire wire = m->file; fmt_wire_more(&wire);) {
+    fmt_field f;
+    TRY(fmt_wire_next(&wire, &f, err));
+    if (f.number == MODEL_GRAPH) TRY(read_graph(m, f.bytes, err));
+    if (f.number == MODEL_OPSET) TRY(read_opset(m, f.bytes, err));
+  }
+  if (m->opset < 13)
+    return base_fail(err, TD_UNSUPPORTED, NULL, -1,
+                     "its operators are those of version %lld of ONNX; scales for each channel need 13: convert it "
+                     "with onnx.version_converter",
+                     (long long)m->opset);
+  return TD_OK;
+}
+
+bool quant_weight(const quant_model *m, const char *name, base_tensor *t) {
+  const uint32_t *at = base_map_get(&m->weights, base_str_of(name));
+  fmt_tensor_proto proto;
+  td_error ignored;
+  if (!*name || !at || fmt_tensor_proto_read(m->arena, m->initializers.at[*at], &proto, &ignored) != TD_OK ||
+      proto.is_external || proto.tensor.dtype != TD_F32)
+    return false;
+  *t = proto.tensor;
+  return true;
+}
+
+/* Attribute `name` has a number in field `number`, whose bits these are. */
+static bool find_attribute(const quant_node *n, const char *name, uint32_t number, uint64_t *bits) {
+  td_error ignored;
+  for (fmt_wire wire = n->bytes; fmt_wire_more(&wire);) {
+    fmt_field f, g;
+    bool named = false, found = false;
+    if (fmt_wire_next(&wire, &f, &ignored) != TD_OK) return false;
+    if (f.number != NODE_ATTRIBUTE || f.type != FMT_BYTES) continue;
+    for (fmt_wire inner = f.bytes; fmt_wire_more(&inner);) {
+      if (fmt_wire_next(&inner, &g, &ignored) != TD_OK) return false;
+      if (g.number == 1) named = base_str_is((base_str){(const char *)g.bytes.at, fmt_wire_left(&g.bytes)}, name);
+      if (g.number != number) continue;
+      found = true; /* of a list of small numbers: the last */
+      *bits = g.type == FMT_BYTES && fmt_wire_more(&g.bytes) ? g.bytes.end[-1] : g.value;
+    }
+    if (named) return found;
+  }
+  return false;
+}
+
+int64_t quant_int(const quant_node *n, const char *name, int64_t absent) {
+  uint64_t bits;
+  return find_attribute(n, name, 3, &bits) ? (int64_t)bits : absent;
+}
+
+int64_t quant_last(const quant_node *n, const char *name, int64_t absent) {
+  uint64_t bits;
+  return find_attribute(n, name, 8, &bits) ? (int64_t)bits : absent;
+}
+
+float quant_float(const quant_node *n, const char *name, float absent) {
+  uint64_t bits;
+  if (!find_attribute(n, name, 2, &bits)) return absent;
+  const uint32_t low = (uint32_t)bits;
+  float value;
+  memcpy(&value, &low, sizeof value);
+  return value;
+}
+
+const char *quant_in(const quant_node *n, uint32_t i) { return i < n->in.count ? n->in.at[i] : ""; }

@@ -1,5 +1,5 @@
-/* archive.c -- `.mar` archives (zip): what MANIFEST.json names, with the handler image_classifier. Nothing in an
- * archive is executed: its model is read like any other, and Python handlers are refused. */
+/* archive.c -- `.mar` archives (zip): what MANIFEST.json names, with one of TorchServe's built-in handlers. Nothing in
+ * an archive is executed: its model is read like any other, and Python handlers are refused. */
 #include <string.h>
 
 #include "fmt/json.h"
@@ -29,17 +29,31 @@ static td_status read_labels(serve_version *v, const fmt_zip *zip, base_arena *a
   if (!fmt_zip_find(zip, BASE_STR(file))) return TD_OK;
   TRY(find(zip, arena, file, &bytes, &size, err));
   TRY(fmt_json_read(arena, file, bytes, size, &root, err));
+  const fmt_json *listed = fmt_json_get(root, "object_type_names"); /* as older archives have it */
   while (fmt_json_member(root, most, &key)) most++;
+  if (listed) most = fmt_json_count(listed);
   v->labels = base_new(arena, const char *, most);
   if (!v->labels) return base_no_memory(err, "labels");
   v->label_count = most;
-  for (size_t i = 0; (value = fmt_json_member(root, i, &key)); i++) {
+  for (size_t i = 0; listed && i < most; i++) v->labels[i] = fmt_json_text(fmt_json_at(listed, i));
+  for (size_t i = 0; !listed && (value = fmt_json_member(root, i, &key)); i++) {
     int64_t index;
     if (!base_str_int(base_str_of(key), &index) || index < 0 || (size_t)index >= most || !label_of(value))
       return base_fail(err, TD_BAD_FILE, file, -1, "is not {\"0\": \"label\", ...} with a label for each class");
     v->labels[index] = label_of(value);
   }
   return TD_OK;
+}
+
+static td_status read_vocabulary(serve_version *v, const fmt_zip *zip, td_error *err) {
+  static const char file[] = "source_vocab.json";
+  const uint8_t *bytes;
+  size_t size;
+  if (!fmt_zip_find(zip, BASE_STR(file)) && fmt_zip_find(zip, BASE_STR("source_vocab.pt")))
+    return base_fail(err, TD_UNSUPPORTED, "source_vocab.pt", -1,
+                     "is a pickle, which is not executed: add the vocabulary as %s, {\"word\": number, ...}", file);
+  TRY(find(zip, v->arena, file, &bytes, &size, err));
+  return fmt_json_read(v->arena, file, bytes, size, &v->vocabulary, err);
 }
 
 /* The numbers of the file that the manifest names, if it names one. */
@@ -74,19 +88,20 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
   if (name && !is_named) v->name = name;
   if (number) v->number = number;
   v->runtime = "python"; /* what describes it names TorchServe's */
-  if (!handler || strcmp(handler, "image_classifier") != 0)
+  v->handler = serve_find_handler(handler);
+  if (!v->handler)
     return base_fail(err, TD_UNSUPPORTED, path, -1,
-                     "its handler is %s: only image_classifier is known, and Python in an archive is never run",
+                     "its handler is %s, none of TorchServe's built-in ones, and Python in an archive is never run",
                      handler ? handler : "not named");
   if (!file || fmt_json_text(fmt_json_get(model, "modelFile")))
     return base_fail(err, TD_UNSUPPORTED, path, -1, "its model is a Python file: archive it as TorchScript or ONNX");
   TRY(read_labels(v, &zip, arena, err));
+  if (v->handler->protocol == &serve_text) TRY(read_vocabulary(v, &zip, err));
   TRY(read_config(v, &zip, model, err));
   TRY(find(&zip, arena, file, &bytes, &size, err));
-  const td_input_spec picture = {.dtype = TD_F32, .rank = 4, .dims = {-1, 3, 224, 224}};
   const bool is_script = base_str_ends(base_str_of(file), ".pt") || base_str_ends(base_str_of(file), ".pth");
   td_load_options options = v->server->load;
-  options.inputs = is_script ? &picture : NULL;
-  options.input_count = is_script;
+  options.inputs = is_script ? v->handler->inputs : NULL;
+  options.input_count = is_script ? v->handler->input_count : 0;
   return td_model_load_memory(bytes, size, &options, &v->model, err);
 }

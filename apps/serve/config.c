@@ -11,8 +11,9 @@
 const char serve_usage[] =
     "usage: treadle serve [OPTION...] [NAME=]MODEL...\n\n"
     "Serves models: KServe's V2 protocol (/v2/models/NAME/infer, JSON and binary tensors) and TorchServe's inference,\n"
-    "management and metrics routes. A model is any file that `treadle run` takes, or a .mar archive with the handler\n"
-    "image_classifier; its name is that of its file without the ending. TorchServe's command line works as well:\n\n"
+    "management and metrics routes. A model is any file that `treadle run` takes, or a .mar archive with one of\n"
+    "TorchServe's built-in handlers; its name is that of its file without the ending. TorchServe's command line works "
+    "as well:\n\n"
     "  treadle serve model.onnx\n"
     "  treadle serve --start --foreground --model-store store --models resnet18=resnet18.mar --ts-config "
     "config.properties\n"

@@ -257,6 +257,27 @@ static bool next_raw(fmt_wire *w, base_str *raw, td_error *err) {
   return false;
 }
 
+/* BYTES: elements of `raw`, or of typed contents (field 8) where that is NULL. */
+static td_status read_strings(serve_job *job, size_t index, given *g, const base_str *raw, int64_t count,
+                              td_error *err) {
+  td_string *items = NULL;
+  int64_t at = 0;
+  job->inputs[index] = (td_tensor){0};
+  if (raw) TRY(serve_split_strings(job->arena, g->name, *raw, count, &items, err));
+  else if ((uint64_t)count <= job->count) items = base_new(job->arena, td_string, (size_t)count + 1);
+  if (!items) return bad(err, g->name, "contents do not fit its shape");
+  while (!raw && fmt_wire_more(&g->contents)) {
+    fmt_field f;
+    TRY(fmt_wire_next(&g->contents, &f, err));
+    if (f.number != 8 || f.type != FMT_BYTES || at == count)
+      return bad(err, g->name, "contents do not fit its shape and datatype");
+    items[at++] = (td_string){(const char *)f.bytes.at, fmt_wire_left(&f.bytes)};
+  }
+  if (!raw && at != count) return bad(err, g->name, "contents do not fit its shape and datatype");
+  g->t.data = items;
+  return serve_give_strings(job, index, &g->t, NULL, err);
+}
+
 /* All inputs of a request have typed contents, or all have raw ones. */
 typedef enum form { NOT_KNOWN, TYPED, RAW } form;
 
@@ -277,6 +298,10 @@ static td_status read_input(serve_job *job, fmt_wire message, fmt_wire *raws, fo
   if (*seen != NOT_KNOWN && *seen != own)
     return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "contents and raw contents are mixed");
   *seen = own;
+  if (g.t.dtype == TD_STRING) {
+    if (own == RAW && !next_raw(raws, &raw, err)) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "has no contents");
+    return read_strings(job, index, &g, own == RAW ? &raw : NULL, count, err);
+  }
   if (own == TYPED) {
     return read_contents(job, g.contents, g.name, t, count, err);
   }
@@ -344,7 +369,15 @@ static td_status put_output(serve_job *job, const td_tensor *outputs, size_t ind
   put_message(job, 5, &text);
   base_text_free(&text);
   base_text_free(&shape);
-  fmt_put_bytes(raw, 6, t->data, bytes);
+  if (t->dtype == TD_STRING) {
+    text = (base_text){.allocator = &base_libc_allocator};
+    serve_put_strings(&text, t, count);
+    if (text.failed) raw->failed = true;
+    fmt_put_bytes(raw, 6, text.at, text.length);
+    base_text_free(&text);
+  } else {
+    fmt_put_bytes(raw, 6, t->data, bytes);
+  }
   return TD_OK;
 }
 
@@ -552,7 +585,7 @@ static bool predictions(serve_job *job) {
   job->shape = SERVE_WRAPPED;
   job->count = input.length;
   if (input.length) memmove(job->body, input.at, input.length);
-  return serve_enter(job, &serve_prediction);
+  return serve_predict(job);
 }
 
 /* ---- the table ---- */

@@ -251,7 +251,13 @@ static bool compute(serve_job *job, char **parts, const serve_protocol *protocol
 }
 
 static bool infer(serve_job *job, char **parts) { return compute(job, parts, &serve_v2); }
-static bool predict(serve_job *job, char **parts) { return compute(job, parts, &serve_prediction); }
+
+bool serve_predict(serve_job *job) {
+  const serve_handler *handler = job->version->handler;
+  return serve_enter(job, handler ? handler->protocol : &serve_prediction);
+}
+
+static bool predict(serve_job *job, char **parts) { return !serve_find(job, parts[0], parts[1]) || serve_predict(job); }
 
 /* ---- the table ---- */
 

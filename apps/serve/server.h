@@ -28,6 +28,15 @@ typedef struct serve_protocol {
   td_status (*write)(serve_job *job, const td_tensor *outputs, td_error *err);
 } serve_protocol;
 
+/* One of TorchServe's built-in handlers. */
+typedef struct serve_handler {
+  const char *name;
+  const serve_protocol *protocol; /* of /predictions */
+  const char *preset;             /* how pictures are prepared (fmt/image.h) */
+  td_input_spec inputs[2];        /* of a TorchScript model, which does not say them */
+  size_t input_count;
+} serve_handler;
+
 /* A request on its way from the socket to its reply. */
 struct serve_job {
   serve_job *next;
@@ -77,6 +86,8 @@ struct serve_version {
   sys_mapping archive; /* that it came in */
   const char **labels; /* of its classes; NULL: they have none */
   size_t label_count;
+  const serve_handler *handler;      /* NULL: it came without an archive */
+  const struct fmt_json *vocabulary; /* of text_classifier: word to number */
   td_model *model;
   serve_server *server;
   uint32_t refs; /* the loop's: the table's, and one for each job */
@@ -235,6 +246,7 @@ void serve_fail(serve_job *job, td_status status, const td_error *err);
 void serve_answer(serve_job *job, int32_t status, const char *format, ...) BASE_PRINTF(3, 4);
 /* Has the job's version compute it; as serve_route. */
 bool serve_enter(serve_job *job, const serve_protocol *protocol);
+bool serve_predict(serve_job *job); /* by the version's handler */
 bool serve_ping(serve_job *job, char **parts);
 /* A parameter of the query, decoded, in the arena; NULL: it is not there. */
 const char *serve_query(const serve_job *job, const char *name);
@@ -250,8 +262,20 @@ bool serve_repository(serve_job *job, char **parts);
 bool serve_repository_load(serve_job *job, char **parts);
 bool serve_repository_unload(serve_job *job, char **parts);
 
-/* v2.c, predict.c: KServe's inference, and TorchServe's prediction. */
-extern const serve_protocol serve_v2, serve_prediction;
+/* v2.c, predict.c, text.c: KServe's inference, TorchServe's image_classifier and text_classifier. */
+extern const serve_protocol serve_v2, serve_prediction, serve_text;
+const serve_handler *serve_find_handler(const char *name); /* NULL: there is no such handler */
+/* A picture's file as the model's input `index`, by the preset. */
+td_status serve_read_picture(serve_job *job, size_t index, base_str file, const char *preset, td_tensor *t,
+                             td_error *err);
+/* Labels and probabilities of [1, classes] scores: the `top` likeliest first, or with 0 all in order. */
+td_status serve_print_classes(serve_job *job, const td_tensor *t, int64_t top, td_error *err);
+
+/* strings.c: BYTES. Elements of binary data, as views; what an input gets of them; and the way back. */
+td_status serve_split_strings(base_arena *arena, const char *name, base_str raw, int64_t count, td_string **items,
+                              td_error *err);
+td_status serve_give_strings(serve_job *job, size_t index, const td_tensor *strings, const char *preset, td_error *err);
+void serve_put_strings(base_text *to, const td_tensor *t, int64_t count);
 /* "FP32", ...; NULL: the protocol has no such type. */
 const char *serve_datatype(td_dtype dtype);
 td_dtype serve_dtype(base_str name); /* TD_INVALID: there is no such type */

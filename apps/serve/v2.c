@@ -4,15 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fmt/image.h"
 #include "fmt/json.h"
 #include "server.h"
 
 static const struct {
   const char *name;
   td_dtype dtype;
-} datatypes[] = {{"BOOL", TD_BOOL}, {"UINT8", TD_U8},  {"UINT16", TD_U16}, {"UINT32", TD_U32}, {"UINT64", TD_U64},
-                 {"INT8", TD_I8},   {"INT16", TD_I16}, {"INT32", TD_I32},  {"INT64", TD_I64},  {"FP16", TD_F16},
-                 {"BF16", TD_BF16}, {"FP32", TD_F32},  {"FP64", TD_F64}};
+} datatypes[] = {{"BOOL", TD_BOOL}, {"UINT8", TD_U8},  {"UINT16", TD_U16}, {"UINT32", TD_U32},  {"UINT64", TD_U64},
+                 {"INT8", TD_I8},   {"INT16", TD_I16}, {"INT32", TD_I32},  {"INT64", TD_I64},   {"FP16", TD_F16},
+                 {"BF16", TD_BF16}, {"FP32", TD_F32},  {"FP64", TD_F64},   {"BYTES", TD_STRING}};
 enum { DATATYPES = sizeof datatypes / sizeof *datatypes, MOST_JSON = 1 << 24 };
 
 const char *serve_datatype(td_dtype dtype) {
@@ -69,7 +70,7 @@ static td_status read_shape(const fmt_json *input, const char *name, td_tensor *
   int64_t count;
   t->dtype = serve_dtype(base_str_of(type));
   if (t->dtype == TD_INVALID)
-    return bad(err, name, "has no datatype that is known: BOOL, INT8 to UINT64, FP16 to FP64, BF16");
+    return bad(err, name, "has no datatype that is known: BOOL, INT8 to UINT64, FP16 to FP64, BF16, BYTES");
   if (!fmt_json_is(shape, FMT_JSON_ARRAY) || fmt_json_count(shape) > TD_MAX_RANK)
     return bad(err, name, "has no shape, or one of more than 8 dimensions");
   t->rank = (int32_t)fmt_json_count(shape);
@@ -83,6 +84,45 @@ static td_status read_shape(const fmt_json *input, const char *name, td_tensor *
   return TD_OK;
 }
 
+static bool fill_strings(td_string *items, int64_t *at, int64_t count, const fmt_json *list) {
+  for (size_t i = 0; i < fmt_json_count(list); i++) {
+    const fmt_json *v = fmt_json_at(list, i);
+    if (fmt_json_is(v, FMT_JSON_ARRAY)) {
+      if (!fill_strings(items, at, count, v)) return false;
+    } else {
+      if (*at == count || !fmt_json_text(v)) return false;
+      items[(*at)++] = (td_string){fmt_json_text(v), v->count};
+    }
+  }
+  return true;
+}
+
+/* BYTES: texts of JSON, or elements of binary data. */
+static td_status read_strings(serve_job *job, size_t index, const fmt_json *input, td_tensor *t, base_str *rest,
+                              td_error *err) {
+  const char *name = fmt_json_text(fmt_json_get(input, "name"));
+  const fmt_json *parameters = fmt_json_get(input, "parameters"), *size = fmt_json_get(parameters, "binary_data_size");
+  const fmt_json *data = fmt_json_get(input, "data");
+  int64_t count, at = 0;
+  td_string *items = NULL;
+  if (!base_numel(t->rank, t->dims, &count)) return bad(err, name, "has a shape too large");
+  if (size) {
+    if (data || !fmt_json_is(size, FMT_JSON_INT) || size->u.i < 0 || (uint64_t)size->u.i > rest->length)
+      return bad(err, name, "binary_data_size is no number of bytes that there are");
+    const size_t bytes = (size_t)size->u.i;
+    TRY(serve_split_strings(job->arena, name, (base_str){rest->at, bytes}, count, &items, err));
+    *rest = (base_str){rest->at + bytes, rest->length - bytes};
+  } else {
+    if ((uint64_t)count > job->count) return bad(err, name, "data does not fit shape and datatype");
+    items = base_new(job->arena, td_string, (size_t)count + 1);
+    if (!items) return base_no_memory(err, "texts");
+    if (!fmt_json_is(data, FMT_JSON_ARRAY) || !fill_strings(items, &at, count, data) || at != count)
+      return bad(err, name, "data does not fit shape and datatype");
+  }
+  t->data = items;
+  return serve_give_strings(job, index, t, fmt_json_text(fmt_json_get(parameters, "preset")), err);
+}
+
 /* `*rest`: the bytes behind the JSON that are not taken yet. */
 static td_status read_input(serve_job *job, const fmt_json *input, base_str *rest, td_error *err) {
   const char *name = fmt_json_text(fmt_json_get(input, "name"));
@@ -94,6 +134,7 @@ static td_status read_input(serve_job *job, const fmt_json *input, base_str *res
   TRY(td_model_find_input(job->version->model, name, &index, err));
   if (job->inputs[index].data) return bad(err, name, "is given twice");
   TRY(read_shape(input, name, &t, &bytes, err));
+  if (t.dtype == TD_STRING) return read_strings(job, index, input, &t, rest, err);
   if (size) {
     if (data || !fmt_json_is(size, FMT_JSON_INT) || size->u.i < 0 || (uint64_t)size->u.i != bytes ||
         bytes > rest->length)
@@ -136,6 +177,9 @@ static td_status print_data(base_text *to, const char *name, const td_tensor *t,
     if (base_is_float(t->dtype)) {
       if (!serve_print_float(to, base_load_f64(t->dtype, t->data, i), t->dtype == TD_F64))
         return bad(err, name, "holds numbers that JSON cannot say (infinite, or none): ask for binary data");
+    } else if (t->dtype == TD_STRING) {
+      const td_string s = ((const td_string *)t->data)[i];
+      base_text_quote(to, s.at, s.length);
     } else if (t->dtype == TD_BOOL) {
       base_text_print(to, "%s", base_load_i64(TD_BOOL, t->data, i) ? "true" : "false");
     } else if (t->dtype == TD_U64) {
@@ -172,8 +216,10 @@ static td_status print_output(serve_job *job, const td_tensor *outputs, size_t i
   for (int32_t i = 0; i < t.rank; i++) base_text_print(to, "%s%lld", i ? "," : "", (long long)t.dims[i]);
   base_text_print(to, "],\"datatype\":\"%s\"", type);
   if (!binary) return print_data(to, info.name, &t, count, err);
-  base_text_print(to, ",\"parameters\":{\"binary_data_size\":%zu}}", bytes);
-  base_text_add(raw, t.data, bytes);
+  const size_t before = raw->length;
+  if (t.dtype == TD_STRING) serve_put_strings(raw, &t, count);
+  else base_text_add(raw, t.data, bytes);
+  base_text_print(to, ",\"parameters\":{\"binary_data_size\":%zu}}", raw->length - before);
   return TD_OK;
 }
 
@@ -216,6 +262,12 @@ static td_status read_bytes(serve_job *job, td_error *err) {
   if (info.rank < 0 || !base_dtype_bytes(info.dtype, 1, &each) || !each)
     return bad(err, info.name, "is of a type or rank that bytes alone do not give");
   td_tensor *t = &job->inputs[0];
+  if (info.dtype == TD_STRING || fmt_image_sniff(job->body, job->count)) { /* one element, without its length */
+    td_string one = {job->body, job->count};
+    td_tensor item = {
+        .dtype = TD_STRING, .rank = 1, .dims = {1}, .data = base_arena_copy(job->arena, &one, sizeof one)};
+    return item.data ? serve_give_strings(job, 0, &item, NULL, err) : base_no_memory(err, "an input");
+  }
   *t = (td_tensor){.dtype = info.dtype, .rank = info.rank, .data = job->body};
   for (int32_t i = 0; i < info.rank; i++) {
     t->dims[i] = info.dims[i];

@@ -172,6 +172,28 @@ class Profiling(unittest.TestCase):
             treadle._core.Collector("/nowhere.so")
 
 
+class Quantising(unittest.TestCase):
+    def test_samples_from_memory(self):
+        random = np.random.default_rng(0)
+        samples = [random.random((1, 3, 224, 224), dtype="f4") for _ in range(2)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "small.onnx"
+            report = treadle.quantize("builtin:mobilenet_v3_small", samples, path, layers=0)
+            self.assertIn("54 of 54 layers narrow, on 2 samples", report)
+            plain, narrow = (treadle.load(of)(samples[0]) for of in ("builtin:mobilenet_v3_small", str(path)))
+            self.assertLess(np.linalg.norm(plain - narrow), 0.05 * np.linalg.norm(plain))
+            self.assertGreater(np.linalg.norm(plain - narrow), 0)
+            report = treadle.quantize("builtin:mobilenet_v3_small", [{"input": samples[0]}], path, mode="int4", layers=0, max_loss=0)
+            self.assertIn("0 of 2 layers narrow", report)
+
+    def test_misuse(self):
+        with self.assertRaises(treadle.BadArgument) as caught:
+            treadle.quantize("builtin:mobilenet_v3_small", [], "y.onnx", mode="int3")
+        self.assertIn("--mode 'int3'", str(caught.exception))
+        with self.assertRaises(treadle.BadFile):
+            treadle.quantize("none.onnx", [], "y.onnx")
+
+
 class Loading(unittest.TestCase):
     def test_from_bytes_and_path(self):
         data = onnx_file.two_outputs()

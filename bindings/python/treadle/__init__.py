@@ -14,11 +14,12 @@ from ._options import FallbackGraph
 from ._model import Bench, Model, Outputs, Session, Value, compile, load
 from ._parallel import get_num_interop_threads, get_num_threads, parallel_info, set_num_interop_threads, set_num_threads
 from ._profile import Average, Averages, Schedule, profile, schedule
+from ._quantize import quantize
 
 __all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Cancelled", "Error", "FallbackGraph", "Internal", "Model", "NoResource", "TimedOut",
            "Outputs", "Schedule", "Session", "Unsupported", "Value", "compile", "fallbacks", "get_num_interop_threads",
-           "get_num_threads", "load", "models", "optimize", "parallel_info", "profile", "schedule", "set_num_interop_threads",
-           "set_num_threads"]
+           "get_num_threads", "load", "models", "optimize", "parallel_info", "profile", "quantize", "schedule",
+           "set_num_interop_threads", "set_num_threads"]
 
 
 def optimize(module, example_inputs, **options):

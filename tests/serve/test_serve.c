@@ -3,6 +3,7 @@
 #include "serve/client.h"
 
 #include <math.h>
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include "fmt/zip.h"
@@ -318,6 +319,33 @@ static void many(void **state) {
   for (int i = 0; i < 300; i++) close(idle[i]);
 }
 
+/* Who comes while the server has no descriptor left waits, and is answered when there is one: whether connections of
+ * its own were closed, or somebody else had them. */
+static void descriptors(void **state) {
+  fixture f = *(fixture *)*state;
+  static const char ping[] = "GET /ping HTTP/1.1\r\nHost: a\r\n\r\n";
+  struct rlimit before, few;
+  int fds[60];
+  start(&f, "--drain", "1");
+  assert_int_equal(prlimit(f.child, RLIMIT_NOFILE, NULL, &before), 0);
+  few = (struct rlimit){3, before.rlim_max}; /* fewer than it has */
+  assert_int_equal(prlimit(f.child, RLIMIT_NOFILE, &few, NULL), 0);
+  int fd = connect_to(&f);
+  put(fd, ping, sizeof ping - 1);
+  usleep(300000); /* the listener was asked, and no connection can tell when to ask again */
+  assert_int_equal(recv(fd, f.reply, 1, MSG_DONTWAIT), -1);
+  few.rlim_cur = 32;
+  assert_int_equal(prlimit(f.child, RLIMIT_NOFILE, &few, NULL), 0);
+  assert_int_equal(get(&f, fd), 200);
+  for (int i = 0; i < 60; i++) fds[i] = connect_to(&f);
+  put(fds[59], ping, sizeof ping - 1);
+  for (int i = 0; i < 59; i++) close(fds[i]);
+  assert_int_equal(get(&f, fds[59]), 200);
+  close(fds[59]);
+  close(fd);
+  assert_int_equal(end(&f), 0);
+}
+
 /* What was asked before SIGTERM is answered; idle connections are closed; the exit status is 0. */
 static void drains(void **state) {
   fixture f = *(fixture *)*state;
@@ -341,9 +369,10 @@ static void drains(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(routes),   cmocka_unit_test(binary),  cmocka_unit_test(ways_to_send),
-      cmocka_unit_test(archives), cmocka_unit_test(metrics), cmocka_unit_test(packed),
-      cmocka_unit_test(limits),   cmocka_unit_test(many),    cmocka_unit_test(drains)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),       cmocka_unit_test(binary),
+                                     cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
+                                     cmocka_unit_test(metrics),      cmocka_unit_test(packed),
+                                     cmocka_unit_test(limits),       cmocka_unit_test(many),
+                                     cmocka_unit_test(drains),       cmocka_unit_test(descriptors)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -75,7 +75,8 @@ KERN_ATTRS_FROM(KERN_WINDOW_ATTRS, KERN_POOL_BEFORE, KERN_POOL_LIST(KERN_ATTR_PO
   X(KERN_LINEAR_TRANS_W, BOOL, "trans_w", false)     \
   X(KERN_LINEAR_COLUMNS, NEEDED, "n", BASE_ATTR_INT) \
   X(KERN_LINEAR_PANEL, INT, "panel", 0)              \
-  X(KERN_LINEAR_STRASSEN, BOOL, "strassen", false)
+  X(KERN_LINEAR_STRASSEN, BOOL, "strassen", false)   \
+  X(KERN_LINEAR_PAIRS, BOOL, "pairs", false)
 enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
 
 /* pack_i8.h: the form of the weights and the scales of a product of 8-bit integers, just in front of the epilogue's.

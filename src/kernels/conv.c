@@ -50,7 +50,8 @@ td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *c) {
   const base_tensor *x = base_in(call, 0), *w = base_in(call, 1);
   if (c->panel > 0) {
     int64_t count;
-    bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, c->group_in, c->panel, &count);
+    const int64_t in = kern_conv_stored_channels(w->dtype, c->group_in);
+    bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, in, c->panel, &count);
     return fits && w->rank == 1 && w->dims[0] == count ? TD_OK : misfit(call);
   }
   int64_t rows = c->groups * (transposed ? c->group_in : c->group_out);

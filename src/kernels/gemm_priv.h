@@ -7,11 +7,21 @@
 #include "kernels/pack.h"
 #include "kernels/tuning.h"
 
-/* Rows of A that a chain makes (kern_chain_in_front): those of one chunk at a time. */
+/* How pairs of bf16 are multiplied (pairs_priv.h): an element of A is a pair then, and so is one of B's. */
+typedef struct gemm_pairs {
+  void (*tile)(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e); /* as that of f32 */
+  /* n floats, rounded to bf16, as (n + 1) / 2 pairs; `to` may be where they are, or in front of it */
+  void (*narrow)(float *to, const float *from, int64_t n);
+} gemm_pairs;
+extern const gemm_pairs KERN_PART_NAME(gemm_pairs);
+
+/* Rows of A that are made: those of one chunk at a time. */
 typedef struct gemm_front {
-  kern_chain *chain;
-  float *rows;   /* room for those of the largest chunk, one after the other */
-  int64_t chunk; /* that they are of; -1: none yet */
+  kern_chain *chain;       /* by it (kern_chain_in_front); NULL: there is none */
+  const gemm_pairs *pairs; /* and rounded to bf16; NULL: they are f32 */
+  int64_t width;           /* floats of a row that is made or rounded */
+  float *rows;             /* room for those of the largest chunk, one after the other */
+  int64_t chunk;           /* that they are of; -1: none yet */
 } gemm_front;
 
 /* Rows of A as gemm_tile.packed has them: tile after tile of a chunk of rows, chunks where the grid has their first
@@ -73,6 +83,9 @@ bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gem
 void KERN_NAME(gemm_halves)(td_dtype dtype, gemm_narrow *to);
 /* Takes room for what `narrow` widens. False: out of memory. */
 bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, const gemm_grid *grid);
+/* td::linear and td::conv, their weights pairs of bf16 where `pairs` is not NULL. */
+td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs);
+td_status KERN_NAME(conv_by)(const base_call *call, const gemm_pairs *pairs);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
 /* The rows of a matrix of any strides, dense, one after the other. */
 void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);

@@ -16,12 +16,14 @@
 #define VECTORS(...)
 #define RARE(...)
 #define BYTES(...)
+#define BF16(...)
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef WIDE
 #undef VECTORS
 #undef RARE
 #undef BYTES
+#undef BF16
 
 /* Of a level: wide/rows.c. */
 typedef struct kern_row_list {

@@ -14,6 +14,10 @@ int64_t kern_conv_shared(bool transposed, int64_t groups, int64_t group_out, int
 /* Floats of the packed form. False: overflow, or a size that is negative. */
 bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, int64_t taps, int64_t group_in,
                            int64_t panel, int64_t *count);
+/* Channels in of a group as packed weights of `dtype` have them: bf16 comes in pairs (kern_pack_pairs), tap by tap. */
+static inline int64_t kern_conv_stored_channels(td_dtype dtype, int64_t group_in) {
+  return dtype == TD_BF16 ? group_in + group_in % 2 : group_in;
+}
 /* Packs w [groups * group_out, group_in, kernel...], or transposed [groups * group_in, group_out, kernel...]: f32 of
  * any strides; w[c] times scale[c], where that is not NULL (never of a transposed one). `to` has kern_conv_packed_size
  * floats. */

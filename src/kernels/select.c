@@ -7,6 +7,7 @@
 #define VECTORS(...)
 #define RARE(...)
 #define BYTES(...)
+#define BF16(...)
 #define KERNEL(family, bits, isa, flags, lanes, function) {#function, function, isa, family, bits, flags, lanes},
 static const kern_row rows[] = {
 #include "kernels/kernels.def"

@@ -58,12 +58,14 @@ extern const kern_row_list KERN_PART_NAME(row_list);
 #define VECTORS WIDE
 #define RARE WIDE
 #define BYTES(family, flags, function) td_status KERN_PART_NAME(function)(const base_call *call);
+#define BF16 BYTES
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef WIDE
 #undef VECTORS
 #undef RARE
 #undef BYTES
+#undef BF16
 
 static __attribute__((noinline, cold, unused)) vf v_far(vf x, double (*function)(double)) {
   float lanes[V_LANES];

@@ -12,9 +12,10 @@
 
 #include <string.h>
 
-static bool is_expansion(const ir_node_def *conv, int64_t panel) {
+static bool is_expansion(const passes_edit *e, const ir_node_def *conv, int64_t panel) {
   for (uint32_t i = KERN_IN_RESIDUAL; i < conv->in_count; i++)
     if (conv->in[i].id) return false;
+  if (ir_type_of(e->graph, conv->in[1])->dtype != TD_F32) return false;
   return (passes_int(conv, "channels_first") ? passes_all_are(conv, "dilation", 1) : passes_is_pointwise(conv)) &&
          passes_int(conv, "groups") == 1 && passes_int(conv, "panel") == panel;
 }
@@ -84,7 +85,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (window->op->id != OP_td_depthwise_conv) return TD_OK;
   const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, e->setting->isa);
   const ir_node_def *conv = passes_only_producer(e, window->in[0], OP_td_conv);
-  if (!row || !conv || !is_expansion(conv, row->lanes) || !is_worth_it(e, window, conv, row->lanes)) return TD_OK;
+  if (!row || !conv || !is_expansion(e, conv, row->lanes) || !is_worth_it(e, window, conv, row->lanes)) return TD_OK;
   return fuse(e, id, conv);
 }
 

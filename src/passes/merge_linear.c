@@ -5,7 +5,8 @@
  *
  * One product of three times the width has fewer steps and longer rows of tasks, and attention reads its parts at
  * strides. The weights are packed on the way (kernels/pack.h), straight from where they lie: panels of one product
- * stand behind those of the other. What scales and shifts a part alone goes into its weights and bias.
+ * stand behind those of the other. What scales and shifts a part alone goes into its weights and bias. Of 16 bits
+ * weights stay apart: prepack makes them so from f32.
  *
  * Requires: a verified graph; parts used by this attention alone, through views of any strides; features in whole
  * panels; before prepack. Keeps: types. Breaks: bit equality where a scale is folded. */
@@ -183,5 +184,6 @@ static td_status finish(passes_edit *e) {
 td_status passes_merge_linear(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
   merging m = {.visited = 0};
   passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &m};
-  return passes_walk(&e, visit, finish);
+  const bool halves = setting->precision == KERN_PRECISION_BF16 || setting->precision == KERN_PRECISION_F16;
+  return halves ? TD_OK : passes_walk(&e, visit, finish);
 }

@@ -19,6 +19,8 @@ enum {
   WINOGRAD_BYTES = 46 << 20, /* that transformed weights of a model may take at least beyond the plain ones; at most as
                                 many as its 3x3 convolutions' weights */
   HALVES_LEAST = 1 << 18,    /* numbers that are stored in 16 bits: fewer are near in f32, too */
+  PAIRS_LEAST = 1 << 10,     /* and that are multiplied so */
+  PAIRS_DEPTH = 32,          /* of a convolution's sums: shorter ones take as long as their results take to write */
   WIDEST = 4                 /* output tile of Winograd's algorithm */
 };
 
@@ -30,6 +32,7 @@ struct job {
   base_tensor w;
   const float *scale; /* of each feature; NULL: none */
   td_dtype stored;    /* as: f32, or 16 bits */
+  bool pairs;         /* of bf16 (pack.h) */
   void *to;
   ir_value packed; /* the constant that it fills */
   int64_t panel, groups, tile;
@@ -106,7 +109,7 @@ static bool same_weights(const base_tensor *a, const base_tensor *b) {
 
 /* Does another job what `j` asks for? */
 static bool same_job(const job *j, const job *other) {
-  return j->fill == other->fill && j->stored == other->stored && j->panel == other->panel &&
+  return j->fill == other->fill && j->stored == other->stored && j->pairs == other->pairs && j->panel == other->panel &&
          j->groups == other->groups && j->tile == other->tile && j->feature_axis == other->feature_axis &&
          same_weights(&j->w, &other->w) && same_floats(j->scale, other->scale, j->w.dims[j->feature_axis]);
 }
@@ -207,8 +210,9 @@ static void fill_halves(const job *j, const kern_matrix *m) {
                                 .k_stride = m->k_stride,
                                 .n_stride = m->n_stride};
       j->by->matrix(some, &part, j->scale ? j->scale + first : NULL, j->panel, 0, 1);
-      base_convert(j->stored, to, TD_F32, some, rows * j->panel, false);
-      to += rows * j->panel;
+      if (j->pairs) kern_pack_pairs(some, rows, 1, j->panel, to);
+      else base_convert(j->stored, to, TD_F32, some, rows * j->panel, false);
+      to += (j->pairs ? rows + rows % 2 : rows) * j->panel;
     }
 }
 
@@ -250,23 +254,57 @@ static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row
   return holds(&p->w, TD_BF16) ? TD_BF16 : holds(&p->w, TD_F16) ? TD_F16 : TD_F32;
 }
 
+/* Is it to be taken in bf16, and is there a kernel for that, with panels as wide as those of f32? */
+static bool takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row) {
+  const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
+  return e->setting->precision == KERN_PRECISION_BF16 && by && by->lanes == row->lanes &&
+         base_tensor_numel(&p->w) >= PAIRS_LEAST && p->w.dims[p->feature_axis] >= row->lanes;
+}
+
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
   ir_value packed;
-  if (!kern_pack_count(p->w.dims[1 - p->feature_axis], p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
+  const bool pairs = takes_pairs(e, p, KERN_LINEAR, row);
+  const td_dtype stored = pairs ? TD_BF16 : stored_as(e, p, row);
+  const int64_t k = p->w.dims[1 - p->feature_axis];
+  if (!kern_pack_count(pairs ? k + k % 2 : k, p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
   const job j = {.fill = fill_linear,
                  .w = p->w,
                  .scale = p->scale,
-                 .stored = stored_as(e, p, row),
+                 .stored = stored,
+                 .pairs = pairs,
                  .panel = row->lanes,
                  .feature_axis = p->feature_axis};
   TRY(fill_later(e, &j, (int64_t)count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
-                              ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST && j.stored == TD_F32)};
-  return rebuild(e, p, OP_td_linear, packed, changed, 3);
+                              ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST && j.stored == TD_F32),
+                              ARG_BOOL("pairs", pairs)};
+  return rebuild(e, p, OP_td_linear, packed, changed, 4);
 }
 
 static void fill_conv(const job *j) { j->by->conv(&j->w, j->scale, false, j->groups, j->panel, j->to); }
+
+enum { PAIRS_BLOCK = 8192 }; /* floats that are packed at once before they become pairs */
+
+/* Panel by panel, some channels in at a time. */
+static void fill_conv_pairs(const job *j) {
+  float some[PAIRS_BLOCK];
+  const int64_t in = j->w.dims[1], stored = kern_conv_stored_channels(TD_BF16, in);
+  const int64_t taps = base_tensor_numel(&j->w) / j->w.dims[0] / in, most = PAIRS_BLOCK / (taps * j->panel) / 2 * 2;
+  uint16_t *to = j->to;
+  for (int64_t first = 0; first < j->w.dims[0]; first += j->panel, to += taps * stored * j->panel)
+    for (int64_t k = 0; k < in; k += most) {
+      base_tensor part = j->w;
+      part.dims[0] = base_min_i64(j->panel, j->w.dims[0] - first);
+      part.dims[1] = base_min_i64(most, in - k);
+      part.data = (float *)j->w.data + first * part.strides[0] + k * part.strides[1];
+      j->by->conv(&part, j->scale ? j->scale + first : NULL, false, 1, j->panel, some);
+      for (int64_t tap = 0; tap < taps; tap++)
+        kern_pack_pairs(some + tap * part.dims[1] * j->panel, part.dims[1], 1, j->panel,
+                        to + (tap * stored + k) * j->panel);
+    }
+}
+
 static void fill_transpose(const job *j) { j->by->conv(&j->w, NULL, true, j->groups, j->panel, j->to); }
 
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
@@ -274,9 +312,15 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   ir_value packed;
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
+  const bool pairs = !transposed && groups == 1 && !passes_int(p->node, "channels_first") &&
+                     PAIRS_BLOCK >= 2 * taps * row->lanes && taps * group_in >= PAIRS_DEPTH &&
+                     takes_pairs(e, p, KERN_CONV, row);
+  if (pairs) group_in = kern_conv_stored_channels(TD_BF16, group_in);
   if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
-  const job j = {.fill = transposed ? fill_transpose : fill_conv,
-                 .stored = TD_F32,
+  const job j = {.fill = transposed ? fill_transpose
+                         : pairs    ? fill_conv_pairs
+                                    : fill_conv,
+                 .stored = pairs ? TD_BF16 : TD_F32,
                  .w = p->w,
                  .scale = p->scale,
                  .panel = row->lanes,
@@ -320,9 +364,11 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   const kern_row *row = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
   kern_winograd_choice choice = {.panel = row->lanes, .widest = WIDEST};
+  const bool bf16 = e->setting->precision == KERN_PRECISION_BF16 && kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   if (node->op->id != OP_td_conv || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
+  choice.layer.direct_is_bf16 = bf16 && choice.layer.groups == 1;
   const ir_scaled *s = passes_scaled_of(e->graph, w);
   base_tensor plain = *w;
   if (s) plain.data = s->from.data;

@@ -46,6 +46,7 @@ static bool is_rare(int family) {
 #define WIDE(...)
 #define VECTORS(...)
 #define BYTES(...)
+#define BF16(...)
 #define RARE(family, flags, function) family,
   static const kern_family rare[] = {
 #include "kernels/kernels.def"
@@ -54,6 +55,7 @@ static bool is_rare(int family) {
 #undef WIDE
 #undef VECTORS
 #undef BYTES
+#undef BF16
 #undef RARE
   for (size_t i = 0; i < sizeof rare / sizeof *rare; i++)
     if ((int)rare[i] == family) return true;

@@ -1,4 +1,6 @@
 /* Products with weights of 4, 8 and 16 bits keep them so. */
+#include "kernels/pack.h"
+#include "kernels/pack_conv.h"
 #include "passes/numbers.h"
 
 /* On every level of this machine; those with kernels take the product as one. */
@@ -63,18 +65,17 @@ static void dequantised_matrices_are_not_widened(void **state) {
       "%5 = td::gemm(%0, %4, %3) {trans_b = true}\noutput \"y\" %5\n");
 }
 
-/* A matrix of 512 x 512 numbers, i * `step` apart, as it is stored. */
-static base_tensor stored(base_arena *arena, double step, kern_precision precision) {
-  enum { SIDE = 512 };
+/* `count` numbers, i * `step` apart, as a product has them stored: the graph is `before`, they, and `after`. */
+static base_tensor stored(base_arena *arena, const passes_setting *setting, const char *before, int count, double step,
+                          const char *after) {
   base_text text = {.allocator = &base_libc_allocator};
-  base_text_print(&text, "input %%0 \"x\": f32[2, %d]\nconst %%1: f32[%d, %d] = {", SIDE, SIDE, SIDE);
-  for (int i = 0; i < SIDE * SIDE; i++) base_text_print(&text, "%s%.9g", i ? ", " : "", (i % 255 - 127) * step);
-  base_text_print(&text, "}\n%%2 = td::linear(%%0, %%1) {n = %d}\noutput \"y\" %%2\n", SIDE);
+  base_text_print(&text, "%s", before);
+  for (int i = 0; i < count; i++) base_text_print(&text, "%s%.9g", i ? ", " : "", (i % 255 - 127) * step);
+  base_text_print(&text, "%s", after);
   ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
-  const passes_setting setting = {.isa = level_of("avx2"), .precision = precision};
-  if (find_pass("prepack")->run(graph, &setting, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
+  if (find_pass("prepack")->run(graph, setting, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
     fail_msg("%s", err.text);
   const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
   const ir_value w = ir_node_of(graph, ir_value_of(graph, y)->node)->in[1];
@@ -100,7 +101,9 @@ static void weights_are_rounded_once_to_16_bits(void **state) {
               {KERN_PRECISION_F32, TD_F16, 0x1.2p-5, 0},  {KERN_PRECISION_INT8, TD_F32, 0.1, 0x1p-24}};
   base_arena *arena = base_arena_new(&base_libc_allocator);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const base_tensor t = stored(arena, rows[i].step, rows[i].precision);
+    const passes_setting setting = {.isa = level_of("avx2"), .precision = rows[i].precision};
+    const base_tensor t = stored(arena, &setting, "input %0 \"x\": f32[2, 512]\nconst %1: f32[512, 512] = {", 512 * 512,
+                                 rows[i].step, "}\n%2 = td::linear(%0, %1) {n = 512}\noutput \"y\" %2\n");
     assert_int_equal(t.dtype, rows[i].dtype);
     for (int k = 0; k < 512; k++)
       for (int n = 0; n < 512; n++) {
@@ -112,9 +115,41 @@ static void weights_are_rounded_once_to_16_bits(void **state) {
   base_arena_free(arena);
 }
 
+/* What is packed some rows and channels at a time is what it is at once. */
+static void weights_of_products_of_bf16_are_pairs(void **state) {
+  (void)state;
+  const uint32_t isa = level_of(machine_has("avx512_bf16") ? "avx512_bf16" : "vector");
+  const passes_setting setting = {.isa = isa, .precision = KERN_PRECISION_BF16, .math = KERN_MATH_EXACT};
+  const kern_row *row = kern_select(KERN_LINEAR, TD_BF16, isa);
+  enum { K = 131, N = 40, TAPS = 9, COUNT = N * K * TAPS };
+  static float numbers[COUNT], panels[2 * COUNT];
+  static uint16_t pairs[2 * COUNT];
+  if (!row) skip();
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  for (int i = 0; i < COUNT; i++) numbers[i] = (float)((i % 255 - 127) * 0.1);
+  const int64_t in_panel = row->lanes, count = (N + in_panel - 1) / in_panel, dims[] = {N, K, 3, 3};
+  const base_tensor kernel = base_tensor_of(numbers, TD_F32, 4, dims);
+  base_tensor t = stored(arena, &setting, "input %0 \"x\": f32[2, 131]\nconst %1: f32[131, 40] = {", N * K, 0.1,
+                         "}\n%2 = td::linear(%0, %1) {n = 40}\noutput \"y\" %2\n");
+  kern_pack(panels, &(kern_matrix){numbers, K, N, N, 1}, NULL, in_panel, 0, count);
+  kern_pack_pairs(panels, K, count, in_panel, pairs);
+  assert_int_equal(t.dtype, TD_BF16);
+  assert_int_equal(base_tensor_numel(&t), count * (K + 1) * in_panel);
+  assert_memory_equal(t.data, pairs, base_tensor_bytes(&t));
+  t = stored(arena, &setting, "input %0 \"x\": f32[1, 5, 6, 131]\nconst %1: f32[40, 131, 3, 3] = {", COUNT, 0.1,
+             "}\n%2 = td::conv(%0, %1) {kernel = [3, 3], channels = 40}\noutput \"y\" %2\n");
+  kern_pack_conv(&kernel, NULL, false, 1, in_panel, panels);
+  kern_pack_pairs(panels, K, count * TAPS, in_panel, pairs);
+  assert_int_equal(t.dtype, TD_BF16);
+  assert_int_equal(base_tensor_numel(&t), count * TAPS * (K + 1) * in_panel);
+  assert_memory_equal(t.data, pairs, base_tensor_bytes(&t));
+  base_arena_free(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_have_scales_and_zero_points), cmocka_unit_test(rows_may_be_in_another_order),
-      cmocka_unit_test(dequantised_matrices_are_not_widened), cmocka_unit_test(weights_are_rounded_once_to_16_bits)};
+      cmocka_unit_test(dequantised_matrices_are_not_widened), cmocka_unit_test(weights_are_rounded_once_to_16_bits),
+      cmocka_unit_test(weights_of_products_of_bf16_are_pairs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 #include "kernels/conv_planes_priv.h"
 #include "kernels/dot_tile_priv.h"
 #include "kernels/epilogue_priv.h"
-#include "kernels/gemm_tile_priv.h"
+#include "kernels/gemm_priv.h"
 #include "kernels/pack_conv.h"
 #include "kernels/tuning.h"
 
@@ -25,7 +25,7 @@
  * longer table. */
 enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096 };
 /* Of a tile: their pointers stay in registers. */
-enum { MOST_ROWS = 9 };
+enum { MOST_ROWS = 9, MOST_PAIR_ROWS = 12 };
 /* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
 enum { TASKS = 24, TASK_WORK = 16384 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
@@ -43,11 +43,13 @@ typedef struct cut {
 
 typedef struct layer {
   kern_conv c;
-  kern_epilogue e;   /* but for the chain */
-  kern_chain *chain; /* on blocks, where sums are through all else; NULL: there is none */
-  kern_chain *front; /* makes the image's pixels, those that a block sees at a time; NULL: there is none */
-  int64_t raw_pitch;
-  bool pixels_alone; /* each output pixel sees the input pixel of its number, and no other */
+  kern_epilogue e;          /* but for the chain */
+  kern_chain *chain;        /* on blocks, where sums are through all else; NULL: there is none */
+  kern_chain *front;        /* makes the image's pixels, those that a block sees at a time; NULL: there is none */
+  const gemm_pairs *pairs;  /* pixels are rounded to bf16, and channels in are pairs; NULL: they are f32 */
+  bool made;                /* pixels are, by either */
+  int64_t raw_pitch, width; /* floats from pixel to pixel of x, and of one */
+  bool pixels_alone;        /* each output pixel sees the input pixel of its number, and no other */
   const kern_tuning *tuning;
   const float *image, *weights;
   int64_t sample, plane, line, pixel, channel; /* floats from one to the next of the image */
@@ -118,7 +120,8 @@ static int64_t at_least_one(double x, int64_t most) { return (int64_t)fmax(fmin(
 static int64_t lone_columns(const layer *l) {
   const kern_conv *c = &l->c;
   int64_t lone = c->group_out % V_LANES, work = c->taps * kern_dot_pitch(c->group_in) / V_LANES + SUM_WORK;
-  return c->groups == 1 && c->out_size >= LONE_PIXELS && 2 * lone * work <= c->taps * c->group_in ? lone : 0;
+  return c->groups == 1 && !l->pairs && c->out_size >= LONE_PIXELS && 2 * lone * work <= c->taps * c->group_in ? lone
+                                                                                                               : 0;
 }
 
 /* Strips of as many panels as the tuning says, or of three where that leaves none over: they take fewer loads per
@@ -128,6 +131,7 @@ static int64_t strips_of(const layer *l) {
   double weight_bytes = (double)(c->taps * c->group_in) * (double)(l->panels * V_LANES) * sizeof(float);
   if (V_REGISTERS <= 16 && l->panels % GEMM_MAX_PANELS == 0 && weight_bytes <= (double)(l->tuning->conv_weights * 4))
     return l->panels / GEMM_MAX_PANELS;
+  if (l->pairs) return gemm_groups(l->panels, GEMM_MAX_PANELS);
   return gemm_groups(l->panels, base_min_i64(l->tuning->conv_panels, GEMM_MAX_PANELS));
 }
 
@@ -139,7 +143,7 @@ static void set_panels(layer *l) {
   l->strips = base_max_i64(strips_of(l), 1);
   l->in_strips = cut_into(l->strips, l->panels);
   int64_t widest = base_max_i64((l->panels + l->strips - 1) / l->strips, 1);
-  l->tile_rows = base_min_i64(gemm_tile_rows(l->tuning, widest), MOST_ROWS);
+  l->tile_rows = base_min_i64(gemm_tile_rows(l->tuning, widest), l->pairs ? MOST_PAIR_ROWS : MOST_ROWS);
   if (l->shared > 1) l->tile_rows = CONV_GROUPS_ROWS;
   else if (l->panels == 0) l->tile_rows = DOT_TILE_ROWS;
   l->strips_at_once = base_max_i64(TILE_FLOATS / (l->tile_rows * widest * V_LANES), 1);
@@ -148,7 +152,7 @@ static void set_panels(layer *l) {
 static void set_blocks(layer *l) {
   const kern_conv *c = &l->c;
   l->products = l->shared > 1 ? 1 : c->groups;
-  const bool by_sample = c->channels_first || (l->front && !l->pixels_alone);
+  const bool by_sample = c->channels_first || (l->made && !l->pixels_alone);
   l->maps = by_sample ? c->batch : 1;
   l->pixels = by_sample ? c->out_size : c->batch * c->out_size;
   double depth = (double)c->taps * (double)c->group_in, pixels = (double)l->pixels, products = (double)l->products;
@@ -163,6 +167,10 @@ static void set_blocks(layer *l) {
   double cuts = wanted / (double)l->n_blocks;
   if (l->products > 1) cuts = fmin(cuts, (double)tiles / 4); /* a table serves all groups */
   l->m_blocks = at_least_one(fmax(fitting, cuts), tiles);
+  if (l->pairs) { /* their tiles are best whole */
+    const int64_t each = (tiles + l->m_blocks - 1) / l->m_blocks;
+    l->m_blocks = (tiles + each - 1) / each;
+  }
   l->product_blocks = at_least_one(wanted / (double)(l->n_blocks * l->m_blocks), l->products);
 }
 
@@ -186,13 +194,16 @@ static td_status describe(const base_call *call, layer *l) {
   l->plane = pitch[0];
   l->line = pitch[1];
   TRY(KERN_NAME(product_of)(call, &l->e, &l->front));
-  l->pixel = c->channels_first || l->front ? c->groups * c->group_in : pitch[2];
+  l->made = l->front || l->pairs;
+  l->width = c->groups * c->group_in;
+  if (l->pairs) c->group_in = (c->group_in + 1) / 2;
+  l->pixel = c->channels_first || l->made ? c->groups * c->group_in : pitch[2];
   l->raw_pitch = pitch[2];
   l->channel = c->channels_first ? x->strides[1] : 1;
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
-  if (l->front && c->channels_first)
-    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "a chain in front of an image with channels first");
+  if (l->made && c->channels_first)
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "pixels that are made of an image with channels first");
   l->chain = l->e.chain;
   l->e.chain = NULL;
   l->tuning = kern_tuning_of(call);
@@ -339,12 +350,14 @@ static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1
   return converted;
 }
 
-/* ---- chains in front ---- */
+/* ---- pixels that are made ---- */
 
 static void make_pixels(const layer *l, int64_t pixel, int64_t count, float *to) {
   const kern_chain_tile t = {
-      .sums = to, .pitch = l->pixel, .row = pixel, .row_step = 1, .rows = count, .columns = l->pixel};
-  kern_chain_run(l->front, &t);
+      .sums = to, .pitch = l->width, .row = pixel, .row_step = 1, .rows = count, .columns = l->width};
+  if (l->front) kern_chain_run(l->front, &t);
+  for (int64_t i = 0; l->pairs && i < count; i++)
+    l->pairs->narrow(to + i * l->pixel, l->front ? to + i * l->width : l->image + (pixel + i) * l->raw_pitch, l->width);
 }
 
 /* The layer over what pixels [m0, m1) see alone, as the chain in front makes it, in d->lines: the pixels themselves, or
@@ -387,6 +400,11 @@ static void run_lone_columns(const layer *l, const desk *d, int64_t m, int64_t f
   KERN_NAME(dot_tile)(&t, rows, l->lone, &e);
 }
 
+static void multiply(const layer *l, const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e) {
+  if (l->pairs) l->pairs->tile(t, rows, panels, e);
+  else KERN_NAME(gemm_tile)(t, rows, panels, e);
+}
+
 /* Is run `run` zeros for all of a tile's rows? */
 static bool is_dead(const layer *l, const desk *d, int64_t run, int64_t from, int64_t rows) {
   const uintptr_t zeros = (uintptr_t)d->zeros, bytes = (uintptr_t)(l->span * l->c.groups) * sizeof(float);
@@ -414,11 +432,11 @@ static void run_live(const layer *l, const desk *d, const gemm_tile *whole, int6
     run = end;
     while (run < l->runs && is_dead(l, d, run, from, rows)) run++;
     if (run == l->runs) break;
-    KERN_NAME(gemm_tile)(&t, rows, panels, t.more ? NULL : &start);
+    multiply(l, &t, rows, panels, t.more ? NULL : &start);
     t.more = true;
     rest.bias = NULL;
   }
-  KERN_NAME(gemm_tile)(&t, rows, panels, &rest);
+  multiply(l, &t, rows, panels, &rest);
 }
 
 /* Strips [s0, s1), which have as many panels each. `fetch`: the tiles share out the fetching of the next strip's
@@ -444,13 +462,13 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;
   }
-  if (l->front && l->pixels_alone && !fetch && b->m1 + from < l->pixels) {
+  if (l->made && l->pixels_alone && !fetch && b->m1 + from < l->pixels) {
     t.ahead = l->image + (b->m1 + from) * l->raw_pitch;
     t.ahead_step = (rows * l->raw_pitch + depth - 1) / depth;
     t.far = true;
   }
   if (panels && l->wide_reach) run_live(l, d, &t, from, rows, panels, &e);
-  else if (panels) KERN_NAME(gemm_tile)(&t, rows, panels, &e);
+  else if (panels) multiply(l, &t, rows, panels, &e);
   if (l->lone && s1 == l->strips) run_lone_columns(l, d, b->m0 + from, from, rows);
 }
 
@@ -513,8 +531,8 @@ static void run_task(const layer *l, desk *d, int64_t task) {
              .m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1)};
   b.tiles = (b.m1 - b.m0 + l->tile_rows - 1) / l->tile_rows;
   b.in_tiles = cut_into(b.tiles, b.m1 - b.m0);
-  if ((l->c.channels_first || l->front) && l->runs) {
-    const layer seen = l->front ? make_lines(l, d, b.m0, b.m1) : convert_lines(l, d, b.m0, b.m1);
+  if ((l->c.channels_first || l->made) && l->runs) {
+    const layer seen = l->made ? make_lines(l, d, b.m0, b.m1) : convert_lines(l, d, b.m0, b.m1);
     fill_table(&seen, d, b.m0, b.m1);
   } else {
     fill_table(l, d, b.m0, b.m1);
@@ -557,7 +575,7 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   const kern_conv_axis *a = l->c.axis;
   int64_t most = (l->pixels + l->m_blocks - 1) / l->m_blocks, lines = 0;
   int64_t copied = base_min_i64(most, (most / a[2].out + 2) * l->borders);
-  const bool by_lines = l->c.channels_first || (l->front && !l->pixels_alone);
+  const bool by_lines = l->c.channels_first || (l->made && !l->pixels_alone);
   size_t span = (size_t)(l->c.groups > 1 ? l->span * l->c.groups : l->span); /* groups move on in zeros, too */
   float *zeros = base_call_scratch(call, span, sizeof *zeros);
   d->table_pitch = most | 8; /* those of a pixel do not lie a power of two apart, on one line of L1 */
@@ -568,8 +586,8 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
     bool planes = a[0].in > 1 || a[0].out > 1;
     lines = planes ? a[0].in * a[1].in : base_min_i64(rows, a[1].in);
   }
-  const int64_t pixels = l->front && l->pixels_alone ? most : lines * line_axis(l).in;
-  const size_t floats = (size_t)(pixels * l->pixel + CHANNELS_LAST_BEHIND);
+  const int64_t pixels = l->made && l->pixels_alone ? most : lines * line_axis(l).in;
+  const size_t floats = (size_t)(pixels * l->width + CHANNELS_LAST_BEHIND);
   d->made = -1;
   d->lines = base_call_scratch(call, floats, sizeof *d->lines);
   if (!zeros || !d->table || !d->patches || !d->lines) return false;
@@ -579,16 +597,16 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   return take_lone_columns(call, l, d);
 }
 
-td_status KERN_NAME(conv)(const base_call *call) {
-  layer l = {.skipped = 0};
+td_status KERN_NAME(conv_by)(const base_call *call, const gemm_pairs *pairs) {
+  layer l = {.pairs = pairs};
   desk d;
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(describe(call, &l));
 #if CONV_PLANES
-  if (!l.front && kern_conv_planes_fit(&l.c, &KERN_NAME(planes_level)))
+  if (!l.made && kern_conv_planes_fit(&l.c, &KERN_NAME(planes_level)))
     return kern_conv_planes(call, &l.c, l.weights, &KERN_NAME(planes_level));
 #endif
-  if (!l.front && KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
+  if (!l.made && KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
   if (!make_desk(call, &l, &d)) return base_no_memory(call->err, "scratch");
   int64_t total = l.maps * l.product_blocks * l.m_blocks * l.n_blocks;
   if (total > INT32_MAX)
@@ -597,3 +615,5 @@ td_status KERN_NAME(conv)(const base_call *call) {
     run_task(&l, &d, task);
   return TD_OK;
 }
+
+td_status KERN_NAME(conv)(const base_call *call) { return KERN_NAME(conv_by)(call, NULL); }

@@ -50,8 +50,8 @@ bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm
   grid->rows_first = true;
   const int64_t rows = ceil_div(grid->tiles, grid->row_chunks) * ceil_div(g->m, grid->tiles);
   front->chunk = -1;
-  front->rows = rows <= INT64_MAX / base_max_i64(g->k, 1)
-                    ? base_call_scratch(call, (size_t)(rows * g->k), sizeof *front->rows)
+  front->rows = rows <= INT64_MAX / base_max_i64(front->width, 1)
+                    ? base_call_scratch(call, (size_t)(rows * front->width), sizeof *front->rows)
                     : NULL;
   return front->rows != NULL;
 }
@@ -202,7 +202,8 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
         t.ahead = *t.a + rows * g->a_pitch;
         t.ahead_step = rows;
       }
-      KERN_NAME(gemm_tile)(&t, rows, panels, &e);
+      if (g->front && g->front->pairs) g->front->pairs->tile(&t, rows, panels, &e);
+      else KERN_NAME(gemm_tile)(&t, rows, panels, &e);
       t.a += rows;
       if (packs) t.packed += g->k * GEMM_PACKED_ROWS;
       t.c += rows * g->c_pitch;
@@ -222,15 +223,22 @@ static void run_chain(const gemm_product *g, const gemm_grid *grid, int64_t row0
   kern_epilogue_chain(&e, g->c + row0 * g->c_pitch + from, g->c_pitch, row1 - row0, end - from);
 }
 
+static void fill_front(const gemm_product *g, int64_t row0, int64_t row1) {
+  const gemm_front *f = g->front;
+  const kern_chain_tile t = {
+      .sums = f->rows, .pitch = f->width, .row = row0, .row_step = 1, .rows = row1 - row0, .columns = f->width};
+  if (f->chain) kern_chain_run(f->chain, &t);
+  for (int64_t i = 0; f->pairs && i < row1 - row0; i++)
+    f->pairs->narrow(f->rows + i * g->k, f->chain ? f->rows + i * f->width : g->a + (row0 + i) * g->a_pitch, f->width);
+}
+
 /* The product over rows [row0, row1), which are chunk `chunk`, as its front makes them. */
 static gemm_product make_rows(const gemm_product *g, int64_t chunk, int64_t row0, int64_t row1) {
   gemm_product made = *g;
   made.a = g->front->rows;
   made.a_pitch = g->k;
   made.a_row = row0;
-  const kern_chain_tile t = {
-      .sums = g->front->rows, .pitch = g->k, .row = row0, .row_step = 1, .rows = row1 - row0, .columns = g->k};
-  if (g->front->chunk != chunk) kern_chain_run(g->front->chain, &t);
+  if (g->front->chunk != chunk) fill_front(g, row0, row1);
   g->front->chunk = chunk;
   return made;
 }

@@ -47,28 +47,28 @@ static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
   return to;
 }
 
-td_status KERN_NAME(linear)(const base_call *call) {
+td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   kern_epilogue e;
-  gemm_front front;
+  gemm_front front = {.pairs = pairs, .width = x->dims[x->rank - 1]};
   TRY(KERN_NAME(product_of)(call, &e, &front.chain));
   gemm_product g = {.m = 1,
                     .n = out->dims[out->rank - 1],
-                    .k = x->dims[x->rank - 1],
+                    .k = pairs ? (front.width + 1) / 2 : front.width,
                     .a = x->data,
                     .a_pitch = kern_pitch(x),
                     .c = out->data,
                     .c_pitch = kern_pitch(out),
-                    .front = front.chain ? &front : NULL,
+                    .front = front.chain || pairs ? &front : NULL,
                     .e = &e};
   for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
   const td_dtype stored = base_in(call, 1)->dtype;
   gemm_narrow narrow = {.b = base_in(call, 1)->data, .layout = &g.k, .step = 1};
-  if (stored != TD_F32) {
+  if (stored != TD_F32 && !pairs) {
     KERN_NAME(gemm_halves)(stored, &narrow);
     g.narrow = &narrow;
-  } else if (few_columns(g.k, g.n)) return multiply_few(call, &g);
+  } else if (!pairs && few_columns(g.k, g.n)) return multiply_few(call, &g);
   g.b = base_attr_int(call->attrs, KERN_LINEAR_PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
   const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
@@ -84,3 +84,5 @@ td_status KERN_NAME(linear)(const base_call *call) {
     KERN_NAME(gemm_task)(&g, &grid, task);
   return TD_OK;
 }
+
+td_status KERN_NAME(linear)(const base_call *call) { return KERN_NAME(linear_by)(call, NULL); }

@@ -29,6 +29,11 @@
 #else
 #define BYTES(...)
 #endif
+#if defined KERN_ROWS_bf16
+#define BF16(family, flags, function) ROW(family, 16, flags, KERN_PART_NAME(function))
+#else
+#define BF16(...)
+#endif
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };

@@ -1,8 +1,10 @@
 /* channels_last_conv.c -- td::conv and td::conv_transpose: convolutions of images that stand channels last, f32, with
  * an epilogue. Passes make them of aten::convolution. Operands and attributes: kernels/conv.h; weights: [channels,
  * channels in / groups, kernel...] (transposed [channels in, channels / groups, kernel...]), or packed
- * (kernels/pack_conv.h). */
+ * (kernels/pack_conv.h), of td::conv also as pairs of bf16, one group and no channels_first: then the image is rounded
+ * to bf16, too. */
 #include "kernels/kernels.h"
+#include "kernels/pack.h"
 #include "kernels/pack_conv.h"
 #include "ops/common/conv_priv.h"
 #include "ops/common/convolution_priv.h"
@@ -62,15 +64,19 @@ td_status ops_conv_dims(ir_infer *ctx, const int64_t *more, base_dim *dims) {
   return TD_OK;
 }
 
-td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) {
-  const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
+/* `w`: the type of the weights. */
+static td_status infer_as(ir_infer *ctx, const int64_t *more, td_dtype w) {
+  const ir_type *x = &ir_in(ctx, 0)->type;
   base_dim dims[BASE_MAX_RANK];
-  if (x->dtype != TD_F32 || w->dtype != TD_F32) return ir_infer_fail(ctx, "the image and the weights must be f32");
+  if (x->dtype != TD_F32 || ir_in(ctx, 1)->type.dtype != w)
+    return ir_infer_fail(ctx, "the image and the weights must be f32");
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   TRY(ops_conv_dims(ctx, more, dims));
   TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
   return ops_infer_epilogue(ctx, TD_F32);
 }
+
+td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) { return infer_as(ctx, more, TD_F32); }
 
 /* The weights fit x, as far as sizes are known. */
 static td_status check_weights(ir_infer *ctx, bool transposed) {
@@ -85,9 +91,11 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
     for (int32_t i = 0; i < x->rank - 2; i++)
       if (!base_mul_i64(taps, base_attr_int_at(a, KERN_CONV_KERNEL, i, 1), &taps))
         return ir_infer_fail(ctx, "a huge kernel");
-    bool fits = w->rank == 1 && (!base_dim_known(in) || (kern_conv_packed_size(transposed, groups, channels / groups,
-                                                                               taps, in / groups, panel, &count) &&
-                                                         !ops_dims_differ(w->dims[0], count)));
+    bool fits =
+        w->rank == 1 && (!base_dim_known(in) ||
+                         (kern_conv_packed_size(transposed, groups, channels / groups, taps,
+                                                kern_conv_stored_channels(w->dtype, in / groups), panel, &count) &&
+                          !ops_dims_differ(w->dims[0], count)));
     return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
   }
   base_dim inner = base_dim_known(in) ? in / groups : w->dims[1];
@@ -101,7 +109,10 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
 static td_status infer_conv(ir_infer *ctx) {
   if (base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST) && kern_chain_in_front(ctx->attrs))
     return ir_infer_fail(ctx, "a chain in front of an image with channels first");
-  TRY(ops_infer_conv(ctx, NULL));
+  const base_attrs *a = ctx->attrs;
+  const bool may = base_attr_int(a, KERN_CONV_PANEL) > 0 && base_attr_int(a, KERN_CONV_GROUPS) == 1 &&
+                   !base_attr_int(a, KERN_CONV_CHANNELS_FIRST);
+  TRY(infer_as(ctx, NULL, may && ir_in(ctx, 1)->type.dtype == TD_BF16 ? TD_BF16 : TD_F32));
   return check_weights(ctx, false);
 }
 
@@ -133,6 +144,9 @@ static const base_f32 *image_of(const base_call *call, const kern_conv *c) {
   base_tensor image = channels_to_front(base_in(call, 0));
   float *x = base_call_scratch(call, (size_t)base_tensor_numel(&image), sizeof *x);
   if (x) base_tensor_pack(x, &image);
+  const bool rounds = base_in(call, 1)->dtype == TD_BF16;
+  for (int64_t i = 0; x && rounds && i < base_tensor_numel(&image); i++)
+    x[i] = base_bf16_to_f32(base_f32_to_bf16(x[i]));
   return x;
 }
 
@@ -174,6 +188,15 @@ static void unpack_shared(const kern_conv *c, int64_t shared, const base_f32 *fr
           to[((first * c->group_out + m) * c->group_in + k) * c->taps + tap] = from[m];
 }
 
+/* Panels of pairs as panels of rows. */
+static void part_pairs(const kern_conv *c, const base_f32 *from, float *to) {
+  const int64_t parts = (c->group_out + c->panel - 1) / c->panel * c->taps, in = c->group_in;
+  for (int64_t i = 0; i < parts; i++)
+    for (int64_t k = 0; k < in; k++)
+      for (int64_t m = 0; m < c->panel; m++)
+        to[(i * in + k) * c->panel + m] = from[((i * (in + in % 2) + k) / 2 * c->panel + m) * 2 + k % 2];
+}
+
 /* Packed weights back as the model has them: the inverse of kern_pack_conv. */
 static void unpack(const kern_conv *c, bool transposed, const base_f32 *from, float *to) {
   int64_t p = c->panel, shared = kern_conv_shared(transposed, c->groups, c->group_out, c->group_in, p);
@@ -198,6 +221,12 @@ static td_status reference(const base_call *call, bool transposed) {
   TRY(kern_conv_of(call, transposed, &c));
   const base_f32 *w = ops_dense_f32(call, 1);
   if (!w) return base_no_memory(call->err, "scratch");
+  if (base_in(call, 1)->dtype == TD_BF16) {
+    float *rows = base_call_scratch(call, (size_t)base_tensor_numel(base_in(call, 1)), sizeof *rows);
+    if (!rows) return base_no_memory(call->err, "scratch");
+    part_pairs(&c, w, rows);
+    w = rows;
+  }
   if (c.panel) {
     float *plain = base_call_scratch(call, (size_t)(c.groups * c.group_out * c.group_in), (size_t)c.taps * sizeof *w);
     if (!plain) return base_no_memory(call->err, "scratch");
@@ -216,7 +245,7 @@ static td_status conv_transpose_reference(const base_call *call) { return refere
 
 /* The kernel of the query's level where the weights are packed for it, or still the model's. */
 static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family) {
-  const kern_row *row = kern_select(family, TD_F32, query->isa);
+  const kern_row *row = kern_select(family, query->in[1]->type.dtype, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_CONV_PANEL);
   return row && (panel == 0 || panel == row->lanes) ? row : NULL;
 }
@@ -257,7 +286,7 @@ typedef struct conv_case {
   bool channels_first;
   uint32_t parts; /* of the epilogue: BIAS, ... */
   kern_act act;
-  bool late;
+  bool late, pairs;
   int64_t more[3]; /* output padding */
 } conv_case;
 
@@ -287,6 +316,13 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   if (!packed) return false;
   kern_pack_conv(w, NULL, transposed, s->groups, s->panel, packed);
   *w = base_tensor_of(packed, TD_F32, 1, &count);
+  if (!s->pairs) return true;
+  const int64_t parts = (s->out_channels + s->panel - 1) / s->panel * taps;
+  count = parts * (s->channels + s->channels % 2) * s->panel;
+  uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
+  if (!pairs) return false;
+  kern_pack_pairs(packed, s->channels, parts, s->panel, pairs);
+  *w = base_tensor_of(pairs, TD_BF16, 1, &count);
   return true;
 }
 
@@ -445,11 +481,12 @@ static const conv_case transposed_cases[] = {
 
 /* Each with weights as the model has them, then packed for every level's panels. */
 static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool transposed, uint32_t number) {
-  static const int64_t panels[] = {0, 1, 4, 8, 16};
-  if (number >= count * OPS_COUNT(panels)) return false;
+  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4}; /* the last two of pairs */
+  if (number >= count * (transposed ? 5 : OPS_COUNT(panels))) return false;
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;
   s->panel = panels[number / count];
+  s->pairs = number / count > 4 && s->groups == 1 && !s->channels_first;
   return make_case(c, s, transposed, 3 * number + 1);
 }
 

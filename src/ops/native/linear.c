@@ -1,7 +1,7 @@
 /* linear.c -- td::linear(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a matrix product with constant
  * weights, and an epilogue. w is a matrix, or (panel > 0) panels as kernels/pack.h lays them out, which may be bf16 or
- * f16: they are widened as they are read. `strassen`: the
- * kernel may take fewer multiplications than the definition has, where the sizes of a sample make that pay. */
+ * f16: they are widened as they are read. `pairs`: they are pairs of bf16, and x is rounded to bf16, too. `strassen`:
+ * the kernel may take fewer multiplications than the definition has, where the sizes of a sample make that pay. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "ops/common/epilogue_priv.h"
@@ -18,7 +18,8 @@ static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t pan
     size_t count;
     if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
     if (!base_dim_known(k) || !base_dim_known(w->dims[0])) return TD_OK;
-    bool fits = kern_pack_count(k, n, panel, &count) && (uint64_t)w->dims[0] == count;
+    const bool pairs = base_attr_int(ctx->attrs, KERN_LINEAR_PAIRS);
+    bool fits = kern_pack_count(pairs ? k + k % 2 : k, n, panel, &count) && (uint64_t)w->dims[0] == count;
     return fits ? TD_OK : ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   }
   if (w->rank != 2) return ir_infer_fail(ctx, "weights must be a matrix, not of rank %d", w->rank);
@@ -38,6 +39,7 @@ static td_status infer(ir_infer *ctx) {
   const td_dtype w = ir_in(ctx, 1)->type.dtype;
   if (x->dtype != TD_F32 || (w != TD_F32 && (panel == 0 || (w != TD_BF16 && w != TD_F16))))
     return ir_infer_fail(ctx, "operands must be f32, packed weights that or of 16 bits");
+  if (base_attr_int(ctx->attrs, KERN_LINEAR_PAIRS) && w != TD_BF16) return ir_infer_fail(ctx, "pairs must be bf16");
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");
   base_dim dims[BASE_MAX_RANK];
@@ -48,14 +50,28 @@ static td_status infer(ir_infer *ctx) {
   return ops_infer_epilogue(ctx, TD_F32);
 }
 
+typedef struct weights_form {
+  int64_t panel, together; /* together: neighbours along k side by side */
+} weights_form;
+
 /* Rows of panels as rows of the matrix they hold. */
 static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *to) {
-  int64_t panel = *(const int64_t *)g->user;
-  for (int64_t k = 0; k < kn; k++)
+  const weights_form *p = g->user;
+  const int64_t rows = (g->k + p->together - 1) / p->together;
+  for (int64_t k = k0; k < k0 + kn; k++)
     for (int64_t j = 0; j < jn; j++) {
-      int64_t column = j0 + j;
-      to[k * GEMM_COLUMNS + j] = g->b[(column / panel * g->k + k0 + k) * panel + column % panel];
+      const int64_t column = j0 + j, row = column / p->panel * rows + k / p->together;
+      to[(k - k0) * GEMM_COLUMNS + j] = g->b[(row * p->panel + column % p->panel) * p->together + k % p->together];
     }
+}
+
+/* x, rounded to bf16 where the product takes that. */
+static const base_f32 *rounded_x(const base_call *call, bool pairs) {
+  const base_f32 *x = ops_dense_f32(call, 0);
+  const int64_t count = base_tensor_numel(base_in(call, 0));
+  float *to = pairs ? base_call_scratch(call, (size_t)count, sizeof *to) : NULL;
+  for (int64_t i = 0; to && i < count; i++) to[i] = base_bf16_to_f32(base_f32_to_bf16(x[i]));
+  return pairs ? (const base_f32 *)to : x;
 }
 
 static td_status reference(const base_call *call) {
@@ -67,7 +83,8 @@ static td_status reference(const base_call *call) {
   int64_t k = x->dims[x->rank - 1], m = 1, count = base_tensor_numel(out);
   for (int32_t i = 0; i < x->rank - 1; i++) m *= x->dims[i];
   if (count == 0) return TD_OK;
-  const base_f32 *dense_x = ops_dense_f32(call, 0), *dense_w = panel ? ops_dense_f32(call, 1) : w->data;
+  const weights_form form = {panel, base_attr_int(call->attrs, KERN_LINEAR_PAIRS) ? 2 : 1};
+  const base_f32 *dense_x = rounded_x(call, form.together > 1), *dense_w = panel ? ops_dense_f32(call, 1) : w->data;
   if (!dense_x || !dense_w) return base_no_memory(call->err, "scratch");
   gemm_f32 g = {.m = m,
                 .n = n,
@@ -79,7 +96,7 @@ static td_status reference(const base_call *call) {
                 .b_row = panel ? 0 : w->strides[trans],
                 .b_column = panel ? 0 : w->strides[!trans],
                 .pack = panel ? unpack : NULL,
-                .user = &panel,
+                .user = &form,
                 .c = out->data,
                 .c_row = n};
   if (panel) g.block = base_call_scratch(call, GEMM_BLOCK, sizeof *g.block);
@@ -91,9 +108,10 @@ static td_status reference(const base_call *call) {
 }
 
 static const kern_row *kernel(const ir_kernel_query *query) {
-  const kern_row *row = kern_select(KERN_LINEAR, TD_F32, query->isa);
+  const bool pairs = base_attr_int(query->attrs, KERN_LINEAR_PAIRS);
+  const kern_row *row = kern_select(KERN_LINEAR, pairs ? TD_BF16 : TD_F32, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_LINEAR_PANEL);
-  const bool takes = row && (query->in[1]->type.dtype == TD_F32 || kern_takes_halves(row));
+  const bool takes = row && (pairs || query->in[1]->type.dtype == TD_F32 || kern_takes_halves(row));
   return takes && (panel == 0 || panel == row->lanes) ? row : NULL;
 }
 
@@ -123,7 +141,7 @@ static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, 
 enum { VARIANTS_OF_PARTS = 10 };
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
 enum { FRONT_CASES = 4 * 3 * 2 };            /* shapes, panels, chains */
-enum { HALF_CASES = OPS_COUNT(shapes) * 4 }; /* types, panels */
+enum { HALF_CASES = OPS_COUNT(shapes) * 8 }; /* types, panels, pairs */
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
 static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, bool strassen, int64_t *out_dims,
@@ -170,13 +188,18 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 
 /* Packed weights of 16 bits. */
 static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *rank) {
+  const bool pairs = number % 4 == 3;
   const td_dtype dtype = number % 2 ? TD_BF16 : TD_F16;
-  if (!case_product(c, shapes[number / 4], 2 + number / 2 % 2, number % 3 == 0, false, dims, rank)) return false;
+  const shape s = shapes[number / 8];
+  if (!case_product(c, s, 2 + number / 4 % 2, number % 3 == 0, false, dims, rank)) return false;
   base_tensor *w = &c->in[1];
-  const int64_t count = base_tensor_numel(w);
+  const int64_t panel = panels[2 + number / 4 % 2], floats = base_tensor_numel(w);
+  const int64_t count = s.k % 2 && pairs ? floats / s.k * (s.k + 1) : floats;
   uint16_t *to = base_new(c->arena, uint16_t, (size_t)count + 1);
   if (!to) return false;
-  base_convert(dtype, to, TD_F32, w->data, count, false);
+  if (pairs) kern_pack_pairs(w->data, s.k, (s.n + panel - 1) / panel, panel, to);
+  else base_convert(dtype, to, TD_F32, w->data, count, false);
+  if (pairs) ops_case_arg(c, ARG_BOOL("pairs", true));
   *w = base_tensor_of(to, dtype, 1, &count);
   return ops_case_epilogue(c, number % 3 ? BIAS : 0, number % 5 ? KERN_ACT_none : KERN_ACT_relu, false, *rank, dims);
 }

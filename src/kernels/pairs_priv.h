@@ -1,0 +1,37 @@
+/* pairs_priv.h -- the vocabulary of products of bf16: f32 sums in the lanes of a vector, and a pair of products added
+ * to each by one instruction. A pair of neighbours along k is one word of 32 bits, the first in its low half.
+ *
+ *     sum = fma(second of a, second of b, sum);  sum = fma(first of a, first of b, sum)
+ *
+ * each rounded to nearest even. The instruction takes subnormal numbers for zero, and makes none; the other form, by
+ * which the kernels are tested where there is no such instruction, keeps them. */
+#ifndef KERNELS_PAIRS_PRIV_H
+#define KERNELS_PAIRS_PRIV_H
+#include "kernels/gemm_priv.h"
+#include "kernels/wide/narrow_priv.h"
+
+#if defined __AVX512BF16__
+V_INLINE vf p_dot(vf sum, vf a, vf b) {
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  return sum;
+}
+/* V_LANES pairs from as many times two floats. */
+V_INLINE vf p_narrow(const float *from) {
+  const vf low = v_load(from), high = v_load(from + V_LANES);
+  vf pairs;
+  __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(pairs) : "v"(high), "v"(low));
+  return pairs;
+}
+#else
+V_INLINE vf p_first(vf a) { return v_as_float(vi_shl(v_as_int(a), 16)); }
+V_INLINE vf p_second(vf a) { return v_as_float(vi_and(v_as_int(a), vi_set((int32_t)0xffff0000))); }
+V_INLINE vf p_dot(vf sum, vf a, vf b) { return v_fma(p_first(a), p_first(b), v_fma(p_second(a), p_second(b), sum)); }
+V_INLINE vf p_narrow(const float *from) {
+  uint16_t pairs[2 * V_LANES];
+  vf both;
+  write_bf16(pairs, from, 2 * V_LANES);
+  memcpy(&both, pairs, sizeof both);
+  return both;
+}
+#endif
+#endif

@@ -111,6 +111,42 @@ static bool read_order(serve_job *job, order *o) {
   return o->url != NULL;
 }
 
+/* Of an order that nobody waits for: what went wrong is told to whoever reads standard error. */
+static void forget(serve_job *job) {
+  const order *o = job->order;
+  if (job->status >= 300)
+    fprintf(stderr, "treadle-serve: %s is not registered: %.*s\n", o->url, (int)job->reply.length,
+            job->reply.at ? job->reply.at : "");
+  serve_free_job(job);
+  base_free(&base_libc_allocator, job, sizeof *job);
+}
+
+/* The same order by a job of its own, which outlives the request. */
+static bool register_later(serve_job *job, const order *o) {
+  serve_job *own = base_alloc(&base_libc_allocator, sizeof *own);
+  base_arena *arena = own ? base_arena_new(&base_libc_allocator) : NULL;
+  order *copy = arena ? base_new(arena, order, 1) : NULL;
+  if (copy) {
+    *copy = *o;
+    copy->name = o->name ? base_arena_text(arena, o->name) : NULL;
+    copy->url = base_arena_text(arena, o->url);
+    copy->path = base_arena_text(arena, o->path);
+  }
+  if (!copy || (o->name && !copy->name) || !copy->url || !copy->path) {
+    base_arena_free(arena);
+    base_free(&base_libc_allocator, own, sizeof *own);
+    serve_refuse(job, 507, "out of memory");
+    return true;
+  }
+  *own =
+      (serve_job){.server = job->server, .arena = arena, .order = copy, .reply = {.allocator = &base_libc_allocator}};
+  own->finish = registered;
+  own->respond = forget;
+  serve_order(own, load);
+  serve_answer(job, 202, "{\n  \"status\": \"Processing worker updates...\"\n}\n");
+  return true;
+}
+
 bool serve_register(serve_job *job, char **parts) {
   (void)parts;
   order *o = new_order(job);
@@ -121,6 +157,7 @@ bool serve_register(serve_job *job, char **parts) {
                     "%s is no file of the model store, and nothing is fetched from elsewhere", o->url);
     return true;
   }
+  if (!o->synchronous) return register_later(job, o);
   job->finish = registered;
   serve_order(job, load);
   return false;

@@ -138,6 +138,17 @@ static void lifecycle(void **state) {
   expect(t, MANAGEMENT, "DELETE", "/models/second/1", "", 200, "unregistered");
 }
 
+/* Answered before the model is there; one that cannot be loaded stays away, and nothing else changes. */
+static void register_later(void **state) {
+  torch *t = *state;
+  expect(t, MANAGEMENT, "POST", "/models?url=bad.tdir&model_name=worse&synchronous=false", "", 202, "Processing");
+  expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&model_name=later&synchronous=false", "", 202, "Processing");
+  for (int i = 0; i < 1000 && ask_port(t, MANAGEMENT, "GET", "/models/later", "") != 200; i++) usleep(10000);
+  expect(t, INFERENCE, "POST", "/v2/models/later/infer", ROW, 200, "[9.0,16.0]");
+  expect(t, MANAGEMENT, "GET", "/models/worse", "", 404, "ModelNotFoundException"); /* it was before the other */
+  expect(t, MANAGEMENT, "DELETE", "/models/later", "", 200, "unregistered");
+}
+
 static void repository(void **state) {
   torch *t = *state;
   expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/load", "{}", 200, "\"load\":true");
@@ -287,9 +298,9 @@ static void background(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(addresses),           cmocka_unit_test(lifecycle),
-                                     cmocka_unit_test(repository),          cmocka_unit_test(batches),
-                                     cmocka_unit_test(replaced_under_load), cmocka_unit_test(tokens),
-                                     cmocka_unit_test(configurations),      cmocka_unit_test(background)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(addresses),  cmocka_unit_test(lifecycle),      cmocka_unit_test(register_later),
+      cmocka_unit_test(repository), cmocka_unit_test(batches),        cmocka_unit_test(replaced_under_load),
+      cmocka_unit_test(tokens),     cmocka_unit_test(configurations), cmocka_unit_test(background)};
   return cmocka_run_group_tests(tests, open_torch, close_torch);
 }

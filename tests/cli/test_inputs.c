@@ -231,11 +231,11 @@ static void programs_with_unknown_operators(void **state) {
                                  T("y")),
                              VALUE("x", F32, "{'as_int':3}"), USER("x"), RESULT("y"), ""));
   char *inner = quote(body);
-  base_text program = {.allocator = &base_libc_allocator}, archive = program;
+  base_text exported = {.allocator = &base_libc_allocator}, archive = exported;
   fmt_zip_writer zip = {.out = &archive, .directory = archive};
-  base_text_print(&program, text, inner);
+  base_text_print(&exported, text, inner);
   assert_int_equal(fmt_zip_add(&zip, "m/archive_format", "pt2", 3, NULL), TD_OK);
-  assert_int_equal(fmt_zip_add(&zip, "m/models/model.json", program.at, program.length, NULL), TD_OK);
+  assert_int_equal(fmt_zip_add(&zip, "m/models/model.json", exported.at, exported.length, NULL), TD_OK);
   assert_int_equal(fmt_zip_finish(&zip, NULL), TD_OK);
   save("odd.pt2", &archive);
   got = run(f, "inspect odd.pt2");
@@ -243,7 +243,7 @@ static void programs_with_unknown_operators(void **state) {
   assert_holds(got.out, "r = aten::relu(x)  # \"\"\n");
   assert_holds(got.out, "y = cond(False, then, None)  # \"\"\n");
   assert_holds(got.out, "  w = mine::whirl.out([r, r], 3)  # \"\": not supported\n");
-  base_text_free(&program);
+  base_text_free(&exported);
   base_text_free(&archive);
   free(inner);
   free(text);

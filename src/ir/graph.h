@@ -176,7 +176,7 @@ typedef struct ir_new_node {
 td_status ir_add_node(ir_graph *g, ir_block block, const ir_new_node *spec, ir_node *node, ir_value *out,
                       td_error *err);
 
-enum { IR_NODE_ARGS = 24 }; /* no operator has more attributes */
+enum { IR_NODE_ARGS = 32 }; /* no operator has more attributes: a test holds the table against it */
 /* The attributes of `node` as arguments for a new node, absent ones left out; `args` has room for IR_NODE_ARGS. Gives
  * their number. */
 uint32_t ir_node_args(const ir_node_def *node, base_arg *args);

@@ -473,6 +473,7 @@ static void the_table_is_sound(void **state) {
     if ((op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) && !op->view) fail_msg("%s has no view", op->name);
     if (!region && !(op->flags & IR_OP_HOST) && !ops_cases(op->id)) fail_msg("%s has no test cases", op->name);
     if (op->keeps_samples && !op->by_sample) fail_msg("%s keeps samples of no operand", op->name);
+    assert_true(op->attr_count <= IR_NODE_ARGS);
     for (uint32_t i = 0; i < op->attr_count; i++) assert_non_null(op->attrs[i].name);
   }
 }

@@ -1,12 +1,15 @@
 """Models in a folder, as other engines run them: does Treadle agree on every level of kernels, and who is faster?
 
-usage: zoo.py FOLDER... [--models a,b] [--treadle PATH] [--levels avx512,avx2,vector,scalar] [--only agree|speed|plain]
+usage: zoo.py FOLDER... [--models a,b] [--treadle PATH] [--levels avx512,avx2,vector,scalar] [--only agree|speed|plain|artifacts]
               [--engines onnxruntime,openvino] [--threads 1,2] [--rounds 5] [--burst 0.5]
 Each FOLDER holds NAME.onnx, and may hold inputs NAME.input_0.npy ...; where they are missing, inputs are noise. Needs
 numpy and onnxruntime (and openvino for its part of the table) in this Python. A line per model and level, then tables of
 medians over rounds in which the engines take turns; the last line counts agreement.
 
 Plain loops: no step of a model, nor of a built-in one, may run as a reference where it takes more than 1 % of the time.
+
+Artifacts: a model compiled to .tdl, and for sizes of 2 where dimensions are open, gives the bits of the model that was
+compiled alike when it ran, trusted and not.
 
 Agreement: |a - b| <= rtol |b| + atol max(1, largest |b|) against ONNX Runtime, rtol 1e-3, atol 1e-4.
 """
@@ -137,6 +140,40 @@ def check_plain(models, options):
     return passed, failed
 
 
+# ---- saved plans ----
+
+def outputs_of(model, arguments, options):
+    """The bytes of each output of a run with seeded inputs, by file; a sentence where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([options.treadle, "run", str(model), "--output", folder, *arguments], capture_output=True, text=True)
+        if done.returncode:
+            return done.stderr.strip()[-200:]
+        return {file.name: file.read_bytes() for file in sorted(pathlib.Path(folder).iterdir())}
+
+
+def check_artifacts(models, options):
+    passed = failed = 0
+    for model in models:
+        described = subprocess.run([options.treadle, "info", str(model)], capture_output=True, text=True).stdout
+        inputs = re.findall(r"^ +input .*\[(.*)\]", described, re.MULTILINE)
+        symbols = sorted({d.strip() for dims in inputs for d in dims.split(",") if re.fullmatch(r"[A-Za-z_]\w*", d.strip())})
+        forms = [[]] + ([["--specialise", " ".join(f"{s}=2" for s in symbols)]] if symbols else [])
+        shape = [part for s in symbols for part in ("--shape", f"{s}=2")]
+        for form in forms:
+            wanted = outputs_of(model, shape + form, options)
+            with tempfile.TemporaryDirectory() as folder:
+                file = f"{folder}/net.tdl"
+                made = subprocess.run([options.treadle, "compile", str(model), "-o", file, *form], capture_output=True, text=True)
+                for trust in ([], ["--trusted"]):
+                    got = outputs_of(file, shape + trust, options) if made.returncode == 0 else made.stderr.strip()[-200:]
+                    good = isinstance(got, dict) and got == wanted
+                    passed, failed = passed + good, failed + (not good)
+                    why = got if isinstance(got, str) else wanted if isinstance(wanted, str) else "other bits than the model itself"
+                    what = " ".join([str(model), "as .tdl", *form, *trust])
+                    print(f"ok   {what}" if good else f"FAIL {what}: {why}", flush=True)
+    return passed, failed
+
+
 # ---- speed ----
 
 def onnxruntime_call(path, threads):
@@ -236,7 +273,7 @@ def main():
     parser.add_argument("--models")
     parser.add_argument("--treadle", default="build/treadle")
     parser.add_argument("--levels", default="avx512,avx2,vector,scalar")
-    parser.add_argument("--only", choices=["agree", "speed", "plain"])
+    parser.add_argument("--only", choices=["agree", "speed", "plain", "artifacts"])
     parser.add_argument("--engines", default="onnxruntime,openvino")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--rounds", type=int, default=5)
@@ -254,6 +291,9 @@ def main():
             compare_speed(paths, int(threads), options)
     if options.only in (None, "plain"):
         passed, failed = check_plain(paths + ([] if wanted else builtin_models()), options)
+    if options.only in (None, "artifacts"):
+        more = check_artifacts(paths + ([] if wanted else builtin_models()), options)
+        passed, failed = passed + more[0], failed + more[1]
     if options.only in (None, "agree"):
         more = check_agreement(paths, options)
         passed, failed = passed + more[0], failed + more[1]

@@ -16,13 +16,16 @@ static void products_become_linear(void **state) {
                 "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
                 "const %2: f32[3] = {1, 2, 3}\n"
                 "const %3: f32[4, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
-                "%4 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
+                "%4 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, pairs = false, act = "
+                "\"none\", act_a = "
                 "0, act_b = 0, "
                 "act_late = false, in_front = false}: f32[n, 3]\n"
-                "%5 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", "
+                "%5 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, pairs = false, act "
+                "= \"none\", "
                 "act_a = 0, act_b = 0, "
                 "act_late = false, in_front = false}: f32[n, 3]\n"
-                "%6 = td::linear(%5, %3) {trans_w = true, n = 4, panel = 0, strassen = false, act = \"none\", act_a = "
+                "%6 = td::linear(%5, %3) {trans_w = true, n = 4, panel = 0, strassen = false, pairs = false, act = "
+                "\"none\", act_a = "
                 "0, act_b = 0, "
                 "act_late = false, in_front = false}: f32[n, 4]\n"
                 "output \"a\" %4\n"
@@ -36,7 +39,8 @@ static void products_become_linear(void **state) {
                 "output \"a\" %3\n",
                 "input %0 \"x\": f32[n, 2]\n"
                 "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
-                "%2 = td::linear(%0, %1) {trans_w = true, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
+                "%2 = td::linear(%0, %1) {trans_w = true, n = 3, panel = 0, strassen = false, pairs = false, act = "
+                "\"none\", act_a = "
                 "0, act_b = 0, "
                 "act_late = false, in_front = false}: f32[n, 3]\n"
                 "output \"a\" %2\n",
@@ -83,7 +87,8 @@ static void scale_and_shift_go_in_at_once(void **state) {
                 "const %1: f32[2, 2] = {1, 2, 3, 4}\n"
                 "const %2: f32[2] = {4, 16}\n"
                 "const %3: f32[2] = {30, 100}\n"
-                "%4 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, act = "
+                "%4 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, pairs = "
+                "false, act = "
                 "\"relu\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[n, 2]\n"
                 "output \"y\" %4\n",
                 3);
@@ -102,7 +107,8 @@ static void scale_and_shift_go_in_at_once(void **state) {
                 "const %3: f32[2] = {10, 20}\n"
                 "const %4: f32[2] = {2, 4}\n"
                 "const %5: f32[2] = {10, 20}\n"
-                "%6 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, act = "
+                "%6 = td::linear(%0, %1, -, -, %2, %3) {trans_w = false, n = 2, panel = 0, strassen = false, pairs = "
+                "false, act = "
                 "\"relu\", act_a = 0, act_b = 0, act_late = true, in_front = false}: f32[n, 2]\n"
                 "%7 = td::scale_shift(%6, %4, %5) {act = \"none\"}: f32[n, 2]\n"
                 "output \"y\" %7\n",
@@ -124,7 +130,8 @@ static void bias_and_activation_come_first(void **state) {
                 "input %0 \"x\": f32[n, 2]\n"
                 "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
                 "const %2: f32[3] = {11, 12, 13}\n"
-                "%3 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"relu\", "
+                "%3 = td::linear(%0, %1, %2) {trans_w = false, n = 3, panel = 0, strassen = false, pairs = false, act "
+                "= \"relu\", "
                 "act_a = 0, act_b = 0, "
                 "act_late = false, in_front = false}: f32[n, 3]\n"
                 "output \"y\" %3\n",
@@ -153,7 +160,8 @@ static void a_residual_then_scale_shift_and_activation(void **state) {
                 "const %3: f32[3] = {1, 2, 3}\n"
                 "const %4: f32[3] = {4, 5, 6}\n"
                 "const %5: f32[3] = {1, 2, 3}\n"
-                "%6 = td::linear(%0, %2, %3, %1, %4, %5) {trans_w = false, n = 3, panel = 0, strassen = false, act = "
+                "%6 = td::linear(%0, %2, %3, %1, %4, %5) {trans_w = false, n = 3, panel = 0, strassen = false, pairs = "
+                "false, act = "
                 "\"clamp\", act_a = "
                 "0, act_b = 6, act_late = true, in_front = false}: f32[n, 3]\n"
                 "output \"y\" %6\n",
@@ -174,7 +182,8 @@ static void an_activation_in_front_of_a_residual(void **state) {
                 "input %0 \"x\": f32[n, 2]\n"
                 "input %1 \"r\": f32[n, 3]\n"
                 "const %2: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
-                "%3 = td::linear(%0, %2, -, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"gelu\", "
+                "%3 = td::linear(%0, %2, -, %1) {trans_w = false, n = 3, panel = 0, strassen = false, pairs = false, "
+                "act = \"gelu\", "
                 "act_a = 0, act_b = "
                 "0, act_late = false, in_front = false}: f32[n, 3]\n"
                 "%4 = aten::relu(%3): f32[n, 3]\n"
@@ -193,7 +202,8 @@ static void what_others_use_stays(void **state) {
                 "output \"y\" %4\n",
                 "input %0 \"x\": f32[n, 2]\n"
                 "const %1: f32[2, 3] = {1, 2, 3, 4, 5, 6}\n"
-                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, act = \"none\", act_a = "
+                "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 0, strassen = false, pairs = false, act = "
+                "\"none\", act_a = "
                 "0, act_b = 0, "
                 "act_late = false, in_front = false}: f32[n, 3]\n"
                 "%3 = aten::relu(%2): f32[n, 3]\n"
@@ -205,19 +215,19 @@ static void what_others_use_stays(void **state) {
 static void weights_are_packed_for_the_level(void **state) {
   (void)state;
   if (!machine_has("avx2")) return;
-  expect_change_at(
-      level_of("avx2"), "prepack",
-      "input %0 \"x\": f32[n, 2]\n"
-      "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
-      "%2 = td::linear(%0, %1) {n = 3, trans_w = true}\n"
-      "output \"y\" %2\n",
-      "input %0 \"x\": f32[n, 2]\n"
-      "const %1: f32[16] = {1, 3, 5, 0, 0, 0, 0, 0, 2, 4, 6, 0, 0, 0, 0, 0}\n"
-      "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 8, strassen = false, act = \"none\", act_a = "
-      "0, act_b = 0, "
-      "act_late = false, in_front = false}: f32[n, 3]\n"
-      "output \"y\" %2\n",
-      1);
+  expect_change_at(level_of("avx2"), "prepack",
+                   "input %0 \"x\": f32[n, 2]\n"
+                   "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"
+                   "%2 = td::linear(%0, %1) {n = 3, trans_w = true}\n"
+                   "output \"y\" %2\n",
+                   "input %0 \"x\": f32[n, 2]\n"
+                   "const %1: f32[16] = {1, 3, 5, 0, 0, 0, 0, 0, 2, 4, 6, 0, 0, 0, 0, 0}\n"
+                   "%2 = td::linear(%0, %1) {trans_w = false, n = 3, panel = 8, strassen = false, pairs = false, act = "
+                   "\"none\", act_a = "
+                   "0, act_b = 0, "
+                   "act_late = false, in_front = false}: f32[n, 3]\n"
+                   "output \"y\" %2\n",
+                   1);
 }
 
 /* Rows of a channel or two, a stride apart, would leave vectors nearly empty: what is cheap goes in all the same. */

@@ -57,8 +57,9 @@ static void two_layers_of_tokens(void **state) {
 /* An image that stands channels first; what others use on the way; another order; few columns. */
 static void others_stay(void **state) {
   (void)state;
-#define LINEAR                                                                                                     \
-  "{trans_w = false, n = 2, panel = 0, strassen = false, act = \"none\", act_a = 0, act_b = 0, act_late = false, " \
+#define LINEAR                                                                                                  \
+  "{trans_w = false, n = 2, panel = 0, strassen = false, pairs = false, act = \"none\", act_a = 0, act_b = 0, " \
+  "act_late = false, "                                                                                          \
   "in_front = false}"
 #define TOKENS                                                 \
   "const %1: f32[3, 2] = {1, 2, 3, 4, 5, 6}\n"                 \

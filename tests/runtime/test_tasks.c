@@ -52,7 +52,7 @@ static void open_way(way *w, const rig *r, uint32_t crew, uint32_t workers) {
   w->session->force_tasks = true;
   const uint32_t tasks = run_session_crew(w->session), beside = tasks > workers ? tasks : workers;
   assert_true(tasks == crew || tasks == 0); /* the compiler may have left no tasks */
-  if (!OWN_THREADS) return; /* how many another runtime has is its own affair */
+  if (!OWN_THREADS) return;                 /* how many another runtime has is its own affair */
   for (int wait = 0; wait < 2000 && threads_here() != first_threads + beside; wait++) usleep(1000);
   assert_int_equal(threads_here(), first_threads + beside); /* workers run tasks: these take no threads besides */
 }

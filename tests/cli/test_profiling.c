@@ -69,7 +69,7 @@ static void collectors_hear_steps(void **state) {
   assert_holds(heard, " begin treadle profile\n");
   assert_holds(heard, " begin td::conv [[");
   assert_holds(heard, " fini ");
-  assert_null(strstr(heard, " wrong "));
+  if (OWN_THREADS) assert_null(strstr(heard, " wrong ")); /* TBB tells the collector of tasks of its own */
   assert_int_equal(unlink("c.txt"), 0);
   assert_int_equal(run_after(f, before, "run builtin:conv_relu --threads 1 --repeat 2 --itt names").status, 0);
   assert_holds(slurp(f, "c.txt", NULL), " begin td::conv\n");

@@ -40,8 +40,8 @@ td_status quant_read(base_arena *arena, const void *bytes, size_t size, quant_mo
 /* The initializer called `name`. False: it is none, or of another type than f32. */
 bool quant_weight(const quant_model *m, const char *name, base_tensor *t);
 /* An integer attribute of a node, `absent` where it has none; the last of a list below 128; a float one. */
-int64_t quant_last(const quant_node *n, const char *name, int64_t absent);
 int64_t quant_int(const quant_node *n, const char *name, int64_t absent);
+int64_t quant_last(const quant_node *n, const char *name, int64_t absent);
 float quant_float(const quant_node *n, const char *name, float absent);
 /* Operand `i`, or "" where there is none. */
 const char *quant_in(const quant_node *n, uint32_t i);

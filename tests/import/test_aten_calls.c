@@ -1,34 +1,12 @@
 /* test_aten_calls.c -- overloads, promotion, views and in-place writes, and the journal, against what PyTorch 2.15
  * gave. Contents of small integer tensors are known while a graph is built, so nothing has to run. */
 #include "base/lack.h"
-#include "import/aten/aten_priv.h"
-#include "ops/ops.h"
+#include "import/world.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct world {
-  base_arena *arena;
-  ir_graph *graph;
-  ir_build build;
-  td_error err;
-  aten *a;
-} world;
-
-static bool world_open(world *w, const td_allocator *allocator) {
-  *w = (world){.arena = base_arena_new(allocator)};
-  const ir_opset *ops = w->arena ? ops_set(w->arena) : NULL;
-  w->graph = ops ? ir_graph_new(allocator, ops) : NULL;
-  if (!w->graph) return false;
-  w->build = ir_build_of(w->graph, &w->err);
-  w->a = aten_new(&(aten_options){.build = &w->build, .arena = w->arena});
-  return w->a != NULL;
-}
-static void world_close(world *w) {
-  ir_graph_free(w->graph);
-  base_arena_free(w->arena);
-}
 static void start(world *w) { assert_true(world_open(w, &base_libc_allocator)); }
 
 /* 0, 1, 2, ... of the given sizes. */

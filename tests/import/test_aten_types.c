@@ -1,7 +1,6 @@
 /* test_aten_types.c -- every operator of the table that takes several tensors, with every pair of types that PyTorch
  * takes: it is accepted, and its result is of the type that PyTorch gives. */
-#include "import/aten/aten_priv.h"
-#include "ops/ops.h"
+#include "import/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,27 +37,6 @@ static const struct {
                 {"aten::trapezoid", "places of rank 0 are one place, and nothing lies between"},
                 {"aten::trapz", "the same"},
                 {"aten::cumulative_trapezoid", "the same"}};
-
-typedef struct world {
-  base_arena *arena;
-  ir_graph *graph;
-  ir_build build;
-  td_error err;
-  aten *a;
-} world;
-
-static void open_world(world *w) {
-  *w = (world){.arena = base_arena_new(&base_libc_allocator)};
-  const ir_opset *ops = ops_set(w->arena);
-  w->graph = ir_graph_new(&base_libc_allocator, ops);
-  w->build = ir_build_of(w->graph, &w->err);
-  w->a = aten_new(&(aten_options){.build = &w->build, .arena = w->arena});
-  assert_non_null(w->a);
-}
-static void close_world(world *w) {
-  ir_graph_free(w->graph);
-  base_arena_free(w->arena);
-}
 
 /* Ones. */
 static aten_value tensor(world *w, td_dtype dtype, int32_t rank) {
@@ -142,13 +120,13 @@ static uint32_t wrong_pairs(const char *line, const char *pattern, int32_t rank)
   for (uint32_t i = 0; i < TYPES * TYPES; i++) {
     if (pattern[i] == '-' || pattern[i] == '?') continue;
     world w;
-    open_world(&w);
+    assert_true(world_open(&w, &base_libc_allocator));
     const operands o = {types[i / TYPES], types[i % TYPES], rank, 0};
     const char got = met(&w, line, o);
     if (got != pattern[i] && wrong++ == 0 && !is_left_out(line))
       print_message("%s of %c and %c%s: %c instead of %c: %s\n", line, letters[i / TYPES], letters[i % TYPES],
                     rank ? "" : " of rank 0", got, pattern[i], w.err.text);
-    close_world(&w);
+    world_close(&w);
   }
   return wrong;
 }

@@ -1,7 +1,6 @@
 /* test_aten_written.c -- every operator of PyTorch's that writes into an argument, and whose functional form is in the
  * table, is accepted with the arguments that its schema names: in place and out=, into tensors and into views. */
-#include "import/aten/aten_priv.h"
-#include "ops/ops.h"
+#include "import/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,27 +31,6 @@ static const char *const left_out[] = {"aten::dequantize.tensors_out",
                                        "aten::randn.generator_out",
                                        "aten::randn_like.generator_out",
                                        "aten::randperm.generator_out"};
-
-typedef struct world {
-  base_arena *arena;
-  ir_graph *graph;
-  ir_build build;
-  td_error err;
-  aten *a;
-} world;
-
-static void open_world(world *w) {
-  *w = (world){.arena = base_arena_new(&base_libc_allocator)};
-  const ir_opset *ops = ops_set(w->arena);
-  w->graph = ir_graph_new(&base_libc_allocator, ops);
-  w->build = ir_build_of(w->graph, &w->err);
-  w->a = aten_new(&(aten_options){.build = &w->build, .arena = w->arena});
-  assert_non_null(w->a);
-}
-static void close_world(world *w) {
-  ir_graph_free(w->graph);
-  base_arena_free(w->arena);
-}
 
 typedef enum shown { WHOLE, SLICED, TURNED, DIAGONAL, SHOWN_COUNT } shown;
 
@@ -127,14 +105,14 @@ static void test_all_are_accepted(void **state) {
   for (shown how = WHOLE; how < SHOWN_COUNT; how++)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
       world w;
-      open_world(&w);
+      assert_true(world_open(&w, &base_libc_allocator));
       const bool is = is_accepted(&w, forms[i], how);
       accepted += is;
       if (is == is_left_out(forms[i])) {
         bad++;
         print_message("%s, written form %d: %s\n", forms[i], (int)how, is ? "is accepted, but listed" : w.err.text);
       }
-      close_world(&w);
+      world_close(&w);
     }
   print_message("%u calls find their operator\n", accepted);
   assert_int_equal(bad, 0);

@@ -31,6 +31,64 @@ typedef struct fixture {
   size_t length; /* of the reply */
 } fixture;
 
+/* A folder of the test's own, and the command that stands beside the test. */
+static void open_folder(fixture *f) {
+  snprintf(f->folder, sizeof f->folder, "/tmp/treadle-serve-XXXXXX");
+  assert_non_null(mkdtemp(f->folder));
+  const ssize_t length = readlink("/proc/self/exe", f->program, sizeof f->program - 16);
+  assert_true(length > 0);
+  strcpy(strrchr(f->program, '/') + 1, "treadle");
+}
+
+static void remove_folder(const fixture *f) {
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", f->folder);
+  assert_int_equal(system(command), 0);
+}
+
+static void write_bytes(const fixture *f, const char *name, const void *bytes, size_t count) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", f->folder, name);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, count, file), count);
+  assert_int_equal(fclose(file), 0);
+}
+
+static inline void write_text(const fixture *f, const char *name, const char *text) {
+  write_bytes(f, name, text, strlen(text));
+}
+
+/* Starts the command with `words`, which NULL ends, in the folder; ports[i]: of the address that its line i names. */
+static void start_server(fixture *f, const char *const *words, uint16_t *ports, size_t count) {
+  enum { MOST_WORDS = 24 };
+  const char *argv[MOST_WORDS + 2] = {"treadle"};
+  int pipes[2];
+  char line[256];
+  for (size_t i = 0; words[i]; i++) {
+    assert_true(i < MOST_WORDS);
+    argv[i + 1] = words[i];
+  }
+  assert_int_equal(pipe(pipes), 0);
+  f->child = fork();
+  if (f->child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no server */
+    dup2(pipes[1], 1);
+    close(pipes[0]);
+    close(pipes[1]);
+    if (chdir(f->folder) != 0) _exit(127);
+    execv(f->program, (char **)(uintptr_t)argv);
+    _exit(127);
+  }
+  close(pipes[1]);
+  FILE *out = fdopen(pipes[0], "r");
+  for (size_t i = 0; i < count; i++) {
+    assert_non_null(fgets(line, sizeof line, out));
+    assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &ports[i]), 1);
+  }
+  fclose(out);
+}
+
 static int end(fixture *f) {
   int status = -1;
   kill(f->child, SIGTERM);

@@ -18,49 +18,24 @@ static const char endless[] =
     "output \"y\" %5\n";
 
 static void start(fixture *f, const char *timeout, const char *batch) {
-  int pipes[2];
-  char line[128] = "", model[128];
-  snprintf(model, sizeof model, "m=%s/m.tdir", f->folder);
-  assert_int_equal(pipe(pipes), 0);
-  f->child = fork();
-  if (f->child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no server */
-    dup2(pipes[1], 1);
-    close(pipes[0]);
-    close(pipes[1]);
-    execl(f->program, "treadle", "serve", "--port", "0", "--workers", "1", "--queue", "2", "--timeout", timeout,
-          "--batch", batch, model, (char *)NULL);
-    _exit(127);
-  }
-  close(pipes[1]);
-  FILE *out = fdopen(pipes[0], "r");
-  assert_non_null(fgets(line, sizeof line, out));
-  fclose(out);
-  assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &f->port), 1);
+  start_server(f,
+               (const char *const[]){"serve", "--port", "0", "--workers", "1", "--queue", "2", "--timeout", timeout,
+                                     "--batch", batch, "m=m.tdir", NULL},
+               &f->port, 1);
 }
 
 static int open_fixture(void **state) {
   fixture *f = calloc(1, sizeof *f);
-  char path[128];
   assert_non_null(f);
-  snprintf(f->folder, sizeof f->folder, "/tmp/treadle-cancel-XXXXXX");
-  assert_non_null(mkdtemp(f->folder));
-  const ssize_t length = readlink("/proc/self/exe", f->program, sizeof f->program - 16);
-  assert_true(length > 0);
-  strcpy(strrchr(f->program, '/') + 1, "treadle");
-  snprintf(path, sizeof path, "%s/m.tdir", f->folder);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  assert_true(fputs(endless, file) >= 0 && fclose(file) == 0);
+  open_folder(f);
+  write_text(f, "m.tdir", endless);
   *state = f;
   return 0;
 }
 
 static int close_fixture(void **state) {
   fixture *f = *state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", f->folder);
-  assert_int_equal(system(command), 0);
+  remove_folder(f);
   free(f);
   return 0;
 }

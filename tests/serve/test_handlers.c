@@ -1,8 +1,6 @@
 /* test_handlers.c -- archives with each of TorchServe's built-in handlers, and KServe's BYTES: pictures and texts. The
  * answers' numbers are those that Python gives for these models by hand. */
-#include "serve/client.h"
-
-#include "fmt/zip.h"
+#include "serve/archive.h"
 
 typedef struct archive {
   const char *name, *handler, *graph, *file, *text; /* and one more file */
@@ -51,68 +49,32 @@ static const archive archives[] = {
 };
 enum { ARCHIVES = sizeof archives / sizeof *archives };
 
-static void write_archive(const char *folder, const archive *a, const char *handler) {
-  base_text text = {.allocator = &base_libc_allocator};
-  fmt_zip_writer zip = {.out = &text, .directory = {.allocator = &base_libc_allocator}};
-  char manifest[256], path[128];
+static void write_model(const fixture *f, const archive *a, const char *handler) {
+  char manifest[256], name[64];
   snprintf(manifest, sizeof manifest, "{\"model\":{\"handler\":\"%s\",\"serializedFile\":\"net.tdir\"}}", handler);
-  assert_int_equal(fmt_zip_add(&zip, "net.tdir", a->graph, strlen(a->graph), NULL), TD_OK);
-  if (a->file) assert_int_equal(fmt_zip_add(&zip, a->file, a->text, strlen(a->text), NULL), TD_OK);
-  assert_int_equal(fmt_zip_add(&zip, "MAR-INF/MANIFEST.json", manifest, strlen(manifest), NULL), TD_OK);
-  assert_int_equal(fmt_zip_finish(&zip, NULL), TD_OK);
-  snprintf(path, sizeof path, "%s/%s.mar", folder, a->name);
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(text.at, 1, text.length, file), text.length);
-  fclose(file);
-  base_text_free(&text);
-}
-
-static void start(fixture *f) {
-  int pipes[2];
-  char line[128] = "", paths[ARCHIVES][128];
-  char *arguments[5 + ARCHIVES] = {f->program, "serve", "--port", "0"};
-  for (size_t i = 0; i < ARCHIVES; i++) {
-    snprintf(paths[i], sizeof paths[i], "%s/%s.mar", f->folder, archives[i].name);
-    arguments[4 + i] = paths[i];
-  }
-  assert_int_equal(pipe(pipes), 0);
-  f->child = fork();
-  if (f->child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(pipes[1], 1);
-    close(pipes[0]);
-    close(pipes[1]);
-    execv(f->program, arguments);
-    _exit(127);
-  }
-  close(pipes[1]);
-  FILE *out = fdopen(pipes[0], "r");
-  assert_non_null(fgets(line, sizeof line, out));
-  fclose(out);
-  assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &f->port), 1);
+  snprintf(name, sizeof name, "%s.mar", a->name);
+  write_archive(f, name,
+                (const archived[]){
+                    {"net.tdir", a->graph}, {"MAR-INF/MANIFEST.json", manifest}, {a->file, a->text}, {NULL, NULL}});
 }
 
 static int open_fixture(void **state) {
   fixture *f = calloc(1, sizeof *f);
   assert_non_null(f);
-  snprintf(f->folder, sizeof f->folder, "/tmp/treadle-handlers-XXXXXX");
-  assert_non_null(mkdtemp(f->folder));
-  ssize_t length = readlink("/proc/self/exe", f->program, sizeof f->program - 16);
-  assert_true(length > 0);
-  strcpy(strrchr(f->program, '/') + 1, "treadle");
-  for (size_t i = 0; i < ARCHIVES; i++) write_archive(f->folder, &archives[i], archives[i].handler);
-  start(f);
+  open_folder(f);
+  for (size_t i = 0; i < ARCHIVES; i++) write_model(f, &archives[i], archives[i].handler);
+  start_server(
+      f,
+      (const char *const[]){"serve", "--port", "0", "segments.mar", "objects.mar", "texts.mar", "pictures.mar", NULL},
+      &f->port, 1);
   *state = f;
   return 0;
 }
 
 static int close_fixture(void **state) {
   fixture *f = *state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", f->folder);
   const int status = end(f);
-  assert_int_equal(system(command), 0);
+  remove_folder(f);
   free(f);
   return status;
 }
@@ -216,7 +178,7 @@ static void pictures_as_bytes(void **state) {
 static void other_handlers_are_refused(void **state) {
   const fixture *f = *state;
   char command[768];
-  write_archive(f->folder, &(archive){"own", NULL, segmenter, NULL, NULL}, "handler.py");
+  write_model(f, &(archive){"own", NULL, segmenter, NULL, NULL}, "handler.py");
   snprintf(command, sizeof command, "%s serve --port 0 %s/own.mar 2>&1 | grep -q 'none of TorchServe'", f->program,
            f->folder);
   assert_int_equal(system(command), 0);

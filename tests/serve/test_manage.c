@@ -18,51 +18,22 @@ static const char rows_graph[] =
     "%1 = aten::mul(%0, %0): f32[n, 2]\n"
     "output \"y\" %1\n";
 
-static void write_text(const char *folder, const char *name, const char *text) {
-  char path[256];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 /* Starts the server as TorchServe is started, in the folder. */
 static void start_torch(torch *t) {
-  int pipes[2];
-  char line[256];
-  assert_int_equal(pipe(pipes), 0);
-  t->f.child = fork();
-  if (t->f.child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no server */
-    dup2(pipes[1], 1);
-    close(pipes[0]);
-    close(pipes[1]);
-    if (chdir(t->f.folder) != 0) _exit(127);
-    execl(t->f.program, "treadle", "serve", "--start", "--foreground", "--ncs", "--ts-config", "config.properties",
-          "--models", "first=rows.tdir", "net.tdir", (char *)NULL);
-    _exit(127);
-  }
-  close(pipes[1]);
-  FILE *out = fdopen(pipes[0], "r");
-  for (int i = 0; i < PORTS; i++) {
-    assert_non_null(fgets(line, sizeof line, out));
-    assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &t->ports[i]), 1);
-  }
-  fclose(out);
+  start_server(&t->f,
+               (const char *const[]){"serve", "--start", "--foreground", "--ncs", "--ts-config", "config.properties",
+                                     "--models", "first=rows.tdir", "net.tdir", NULL},
+               t->ports, PORTS);
 }
 
 static int open_torch(void **state) {
   torch *t = calloc(1, sizeof *t);
   assert_non_null(t);
-  snprintf(t->f.folder, sizeof t->f.folder, "/tmp/treadle-torch-XXXXXX");
-  assert_non_null(mkdtemp(t->f.folder));
-  const ssize_t length = readlink("/proc/self/exe", t->f.program, sizeof t->f.program - 16);
-  assert_true(length > 0);
-  strcpy(strrchr(t->f.program, '/') + 1, "treadle");
-  write_text(t->f.folder, "rows.tdir", rows_graph);
-  write_text(t->f.folder, "net.tdir", graph);
-  write_text(t->f.folder, "bad.tdir", "tdir 1\nnonsense\n");
-  write_text(t->f.folder, "config.properties",
+  open_folder(&t->f);
+  write_text(&t->f, "rows.tdir", rows_graph);
+  write_text(&t->f, "net.tdir", graph);
+  write_text(&t->f, "bad.tdir", "tdir 1\nnonsense\n");
+  write_text(&t->f, "config.properties",
              "# a comment\ninference_address=http://127.0.0.1:0\nmanagement_address: http://127.0.0.1:0\n"
              "metrics_address = http://127.0.0.1:0\nmodel_store=.\nnumber_of_netty_threads=32\n"
              "grpc_inference_port=0\ngrpc_management_port=0\njob_queue_size=\\\n  "
@@ -75,10 +46,8 @@ static int open_torch(void **state) {
 
 static int close_torch(void **state) {
   torch *t = *state;
-  char command[128];
   const int status = end(&t->f);
-  snprintf(command, sizeof command, "rm -rf %s", t->f.folder);
-  assert_int_equal(system(command), 0);
+  remove_folder(&t->f);
   free(t);
   return status;
 }
@@ -238,7 +207,7 @@ static int ask_with_key(torch *t, int port, const char *path, const char *key) {
 static void tokens(void **state) {
   torch other = *(torch *)*state, *t = &other;
   write_text(
-      t->f.folder, "config.properties",
+      &t->f, "config.properties",
       "inference_address=http://127.0.0.1:0\nmanagement_address=http://127.0.0.1:0\n"
       "metrics_address=http://"
       "127.0.0.1:0\ngrpc_inference_port=0\ngrpc_management_port=0\nmodel_store=.\ndefault_workers_per_model=1\n");
@@ -273,7 +242,7 @@ static void configurations(void **state) {
   const torch *t = *state;
   char command[2048];
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    write_text(t->f.folder, "wrong.properties", rows[i].text);
+    write_text(&t->f, "wrong.properties", rows[i].text);
     snprintf(command, sizeof command,
              "cd %s && %s serve --start --foreground --ts-config wrong.properties net.tdir 2>&1 | grep -q \"%s\"",
              t->f.folder, t->f.program, rows[i].says);
@@ -285,7 +254,7 @@ static void configurations(void **state) {
 static void background(void **state) {
   const torch *t = *state;
   char command[4096];
-  write_text(t->f.folder, "unix.properties",
+  write_text(&t->f, "unix.properties",
              "grpc_inference_port=0\ngrpc_management_port=0\ninference_address=unix:quiet.sock\nmanagement_address="
              "unix:quiet.sock\nmetrics_address=unix:quiet.sock\n");
   snprintf(command, sizeof command,

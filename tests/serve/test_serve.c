@@ -1,34 +1,15 @@
 /* The server over its socket: the routes of both protocols, requests that are cut, pipelined, damaged or too large,
  * many clients at once, and its end. */
-#include "serve/client.h"
+#include "serve/archive.h"
 
 #include <math.h>
 #include <sys/resource.h>
 #include <zlib.h>
 
-#include "fmt/zip.h"
-
 /* Starts the server of net.tdir and, where there is one, of an archive. */
 static void start(fixture *f, const char *option, const char *value) {
-  int pipes[2];
-  char line[128] = "", model[128], archive[128];
-  snprintf(model, sizeof model, "add=%s/net.tdir", f->folder);
-  snprintf(archive, sizeof archive, "%s/colours.mar", f->folder);
-  assert_int_equal(pipe(pipes), 0);
-  f->child = fork();
-  if (f->child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no server */
-    dup2(pipes[1], 1);
-    close(pipes[0]);
-    close(pipes[1]);
-    execl(f->program, "treadle", "serve", "--port", "0", option, value, model, archive, (char *)NULL);
-    _exit(127);
-  }
-  close(pipes[1]);
-  FILE *out = fdopen(pipes[0], "r");
-  assert_non_null(fgets(line, sizeof line, out));
-  fclose(out);
-  assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &f->port), 1);
+  start_server(f, (const char *const[]){"serve", "--port", "0", option, value, "add=net.tdir", "colours.mar", NULL},
+               &f->port, 1);
 }
 
 static const char colours[] =
@@ -38,42 +19,27 @@ static const char colours[] =
     "output \"y\" %1\n";
 
 /* An archive of a model whose scores are the means of red, green and blue. */
-static void write_archive(const char *path, const char *handler) {
-  static const char names[] = "{\"0\":\"red\",\"1\":[\"n1\",\"gr\\\"een\"],\"2\":\"blue\"}";
-  base_text text = {.allocator = &base_libc_allocator};
-  fmt_zip_writer zip = {.out = &text, .directory = {.allocator = &base_libc_allocator}};
-  static const char yaml[] =
-      "# numbers\nminWorkers: 1\nmaxWorkers: 3\nbatchSize: 4\nhandler:\n  batchSize: 9\n  x: [1, 2]\n";
+static void write_colours(const fixture *f, const char *name, const char *handler) {
   char manifest[256];
   snprintf(manifest, sizeof manifest,
            "{\"model\":{\"handler\":\"%s\",\"serializedFile\":\"net.tdir\",\"configFile\":\"config.yaml\"}}", handler);
-  assert_int_equal(fmt_zip_add(&zip, "config.yaml", yaml, sizeof yaml - 1, NULL), TD_OK);
-  assert_int_equal(fmt_zip_add(&zip, "net.tdir", colours, sizeof colours - 1, NULL), TD_OK);
-  assert_int_equal(fmt_zip_add(&zip, "index_to_name.json", names, sizeof names - 1, NULL), TD_OK);
-  assert_int_equal(fmt_zip_add(&zip, "MAR-INF/MANIFEST.json", manifest, strlen(manifest), NULL), TD_OK);
-  assert_int_equal(fmt_zip_finish(&zip, NULL), TD_OK);
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(text.at, 1, text.length, file), text.length);
-  fclose(file);
-  base_text_free(&text);
+  write_archive(
+      f, name,
+      (const archived[]){{"config.yaml",
+                          "# numbers\nminWorkers: 1\nmaxWorkers: 3\nbatchSize: 4\nhandler:\n  batchSize: 9\n"
+                          "  x: [1, 2]\n"},
+                         {"net.tdir", colours},
+                         {"index_to_name.json", "{\"0\":\"red\",\"1\":[\"n1\",\"gr\\\"een\"],\"2\":\"blue\"}"},
+                         {"MAR-INF/MANIFEST.json", manifest},
+                         {NULL, NULL}});
 }
 
 static int open_fixture(void **state) {
   fixture *f = calloc(1, sizeof *f);
-  char path[128];
   assert_non_null(f);
-  snprintf(f->folder, sizeof f->folder, "/tmp/treadle-serve-XXXXXX");
-  assert_non_null(mkdtemp(f->folder));
-  ssize_t length = readlink("/proc/self/exe", f->program, sizeof f->program - 16);
-  assert_true(length > 0);
-  strcpy(strrchr(f->program, '/') + 1, "treadle");
-  snprintf(path, sizeof path, "%s/net.tdir", f->folder);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  assert_true(fputs(graph, file) >= 0 && fclose(file) == 0);
-  snprintf(path, sizeof path, "%s/colours.mar", f->folder);
-  write_archive(path, "image_classifier");
+  open_folder(f);
+  write_text(f, "net.tdir", graph);
+  write_colours(f, "colours.mar", "image_classifier");
   start(f, "--most-bytes", "4096");
   *state = f;
   return 0;
@@ -81,10 +47,8 @@ static int open_fixture(void **state) {
 
 static int close_fixture(void **state) {
   fixture *f = *state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", f->folder);
   const int status = end(f);
-  assert_int_equal(system(command), 0);
+  remove_folder(f);
   free(f);
   return status; /* exit 0 */
 }
@@ -245,7 +209,7 @@ static void archives(void **state) {
   assert_int_equal(ask_path(f, "GET", "/models/colours", ""), 200);
   assert_non_null(strstr(f->reply, "\"minWorkers\": 1,\n    \"maxWorkers\": 3,\n    \"batchSize\": 4,"));
   snprintf(text, sizeof text, "%s/other.mar", f->folder);
-  write_archive(text, "handler.py");
+  write_colours(f, "other.mar", "handler.py");
   snprintf(command, sizeof command, "%s serve --port 0 %s 2>&1 | grep -q 'handler is handler.py'", f->program, text);
   assert_int_equal(system(command), 0);
 }

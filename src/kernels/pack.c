@@ -55,11 +55,11 @@ void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t p
 }
 
 void kern_pack_pairs(const float *from, int64_t k, int64_t panels, int64_t panel, uint16_t *to) {
+  const int64_t depth = kern_pairs_depth(k);
   for (int64_t p = 0; p < panels; p++)
-    for (int64_t i = 0; i < k + k % 2; i++)
+    for (int64_t i = 0; i < depth; i++)
       for (int64_t n = 0; n < panel; n++)
-        to[((p * (k + k % 2) + i) / 2 * panel + n) * 2 + i % 2] =
-            i < k ? base_f32_to_bf16(from[(p * k + i) * panel + n]) : 0;
+        to[((p * depth + i) / 2 * panel + n) * 2 + i % 2] = i < k ? base_f32_to_bf16(from[(p * k + i) * panel + n]) : 0;
 }
 
 bool kern_takes_halves(const kern_row *row) { return row->isa & BASE_ISA_AVX2; }

@@ -22,7 +22,8 @@ bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count);
  * all panels: callers may share out the panels. */
 void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t panel, int64_t first, int64_t last);
 /* Panels of k rows each as pairs of bf16: pairs of rows, of each column two neighbours along k side by side; behind the
- * last of an odd k a zero. */
+ * last of an odd k a zero. So many rows are stored: */
+static inline int64_t kern_pairs_depth(int64_t k) { return k + k % 2; }
 void kern_pack_pairs(const float *from, int64_t k, int64_t panels, int64_t panel, uint16_t *to);
 /* Does the row of LINEAR take panels of bf16 and f16? */
 bool kern_takes_halves(const kern_row *row);

@@ -212,7 +212,7 @@ static void fill_halves(const job *j, const kern_matrix *m) {
       j->by->matrix(some, &part, j->scale ? j->scale + first : NULL, j->panel, 0, 1);
       if (j->pairs) kern_pack_pairs(some, rows, 1, j->panel, to);
       else base_convert(j->stored, to, TD_F32, some, rows * j->panel, false);
-      to += (j->pairs ? rows + rows % 2 : rows) * j->panel;
+      to += (j->pairs ? kern_pairs_depth(rows) : rows) * j->panel;
     }
 }
 
@@ -267,7 +267,7 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   const bool pairs = takes_pairs(e, p, KERN_LINEAR, row);
   const td_dtype stored = pairs ? TD_BF16 : stored_as(e, p, row);
   const int64_t k = p->w.dims[1 - p->feature_axis];
-  if (!kern_pack_count(pairs ? k + k % 2 : k, p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
+  if (!kern_pack_count(pairs ? kern_pairs_depth(k) : k, p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
   const job j = {.fill = fill_linear,
                  .w = p->w,
                  .scale = p->scale,
@@ -289,7 +289,7 @@ enum { PAIRS_BLOCK = 8192 }; /* floats that are packed at once before they becom
 /* Panel by panel, some channels in at a time. */
 static void fill_conv_pairs(const job *j) {
   float some[PAIRS_BLOCK];
-  const int64_t in = j->w.dims[1], stored = kern_conv_stored_channels(TD_BF16, in);
+  const int64_t in = j->w.dims[1], stored = kern_pairs_depth(in);
   const int64_t taps = base_tensor_numel(&j->w) / j->w.dims[0] / in, most = PAIRS_BLOCK / (taps * j->panel) / 2 * 2;
   uint16_t *to = j->to;
   for (int64_t first = 0; first < j->w.dims[0]; first += j->panel, to += taps * stored * j->panel)
@@ -315,7 +315,7 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const bool pairs = !transposed && groups == 1 && !passes_int(p->node, "channels_first") &&
                      PAIRS_BLOCK >= 2 * taps * row->lanes && taps * group_in >= PAIRS_DEPTH &&
                      takes_pairs(e, p, KERN_CONV, row);
-  if (pairs) group_in = kern_conv_stored_channels(TD_BF16, group_in);
+  if (pairs) group_in = kern_pairs_depth(group_in);
   if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
   const job j = {.fill = transposed ? fill_transpose
                          : pairs    ? fill_conv_pairs

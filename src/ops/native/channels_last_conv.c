@@ -194,7 +194,7 @@ static void part_pairs(const kern_conv *c, const base_f32 *from, float *to) {
   for (int64_t i = 0; i < parts; i++)
     for (int64_t k = 0; k < in; k++)
       for (int64_t m = 0; m < c->panel; m++)
-        to[(i * in + k) * c->panel + m] = from[((i * (in + in % 2) + k) / 2 * c->panel + m) * 2 + k % 2];
+        to[(i * in + k) * c->panel + m] = from[((i * kern_pairs_depth(in) + k) / 2 * c->panel + m) * 2 + k % 2];
 }
 
 /* Packed weights back as the model has them: the inverse of kern_pack_conv. */
@@ -318,7 +318,7 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   *w = base_tensor_of(packed, TD_F32, 1, &count);
   if (!s->pairs) return true;
   const int64_t parts = (s->out_channels + s->panel - 1) / s->panel * taps;
-  count = parts * (s->channels + s->channels % 2) * s->panel;
+  count = parts * kern_pairs_depth(s->channels) * s->panel;
   uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
   if (!pairs) return false;
   kern_pack_pairs(packed, s->channels, parts, s->panel, pairs);

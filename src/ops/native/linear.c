@@ -19,7 +19,7 @@ static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t pan
     if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
     if (!base_dim_known(k) || !base_dim_known(w->dims[0])) return TD_OK;
     const bool pairs = base_attr_int(ctx->attrs, KERN_LINEAR_PAIRS);
-    bool fits = kern_pack_count(pairs ? k + k % 2 : k, n, panel, &count) && (uint64_t)w->dims[0] == count;
+    bool fits = kern_pack_count(pairs ? kern_pairs_depth(k) : k, n, panel, &count) && (uint64_t)w->dims[0] == count;
     return fits ? TD_OK : ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   }
   if (w->rank != 2) return ir_infer_fail(ctx, "weights must be a matrix, not of rank %d", w->rank);
@@ -193,11 +193,11 @@ static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *ran
   const shape s = shapes[number / 8];
   if (!case_product(c, s, 2 + number / 4 % 2, number % 3 == 0, false, dims, rank)) return false;
   base_tensor *w = &c->in[1];
-  const int64_t panel = panels[2 + number / 4 % 2], floats = base_tensor_numel(w);
-  const int64_t count = s.k % 2 && pairs ? floats / s.k * (s.k + 1) : floats;
+  const int64_t panel = panels[2 + number / 4 % 2], wide = (s.n + panel - 1) / panel;
+  const int64_t count = (pairs ? kern_pairs_depth(s.k) : s.k) * wide * panel;
   uint16_t *to = base_new(c->arena, uint16_t, (size_t)count + 1);
   if (!to) return false;
-  if (pairs) kern_pack_pairs(w->data, s.k, (s.n + panel - 1) / panel, panel, to);
+  if (pairs) kern_pack_pairs(w->data, s.k, wide, panel, to);
   else base_convert(dtype, to, TD_F32, w->data, count, false);
   if (pairs) ops_case_arg(c, ARG_BOOL("pairs", true));
   *w = base_tensor_of(to, dtype, 1, &count);

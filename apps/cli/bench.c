@@ -122,7 +122,7 @@ static td_status hold_against_limits(bench_state *s, td_error *err) {
   sys_machine machine;
   sys_machine_read(&machine);
   s->isa = cli_value(s->args, "isa");
-  if (!s->isa) s->isa = cli_isa_name(machine.isa);
+  if (!s->isa) s->isa = cli_isa_name(machine.isa & ~machine.slow_isa);
   TRY(cli_roofline_read(0, false, &roofline, err));
   TRY(profile_within(s, &roofline, err));
   bool raised = false;

@@ -116,7 +116,8 @@ static td_status find_isa(const char *name, const sys_machine *machine, bool any
   bool known;
   char names[128] = "";
   uint32_t count;
-  *isa = kern_level_mask(name, any && name ? UINT32_MAX : machine->isa, &known);
+  const uint32_t may = !name ? machine->isa & ~machine->slow_isa : any ? UINT32_MAX : machine->isa;
+  *isa = kern_level_mask(name, may, &known);
   if (known) return TD_OK;
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = 0; i < count; i++) {

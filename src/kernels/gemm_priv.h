@@ -42,7 +42,10 @@ typedef struct gemm_narrow gemm_narrow;
 struct gemm_narrow {
   const void *layout; /* of the two functions */
   const uint8_t *b;
-  int64_t step; /* k is cut at multiples of it */
+  int64_t step;         /* k is cut at multiples of it */
+  const uint8_t *lines; /* of the first panel; one has V_LANES words, which hold `line_rows` rows of k */
+  int64_t line_rows;
+  int64_t panel_bytes; /* from panel to panel */
   /* [panel][k][V_LANES], panels `pitch` floats apart; may write rows up to the next multiple of `step` */
   void (*widen)(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch);
   /* sums[panels * V_LANES] += the row x times the part; x has elements up to the next multiple of `step` */
@@ -81,8 +84,9 @@ bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gem
 /* The two functions, for panels of bf16 or f16; layout: k. Of levels that have them (kern_takes_halves); others do
  * nothing. */
 void KERN_NAME(gemm_halves)(td_dtype dtype, gemm_narrow *to);
-/* Takes room for what `narrow` widens. False: out of memory. */
-bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, const gemm_grid *grid);
+/* Takes room for what `narrow` widens, and lets more rows meet it where that leaves tasks enough; before rows are
+ * packed or made. False: out of memory. */
+bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, gemm_grid *grid);
 /* td::linear and td::conv, their weights pairs of bf16 where `pairs` is not NULL. */
 td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs);
 td_status KERN_NAME(conv_by)(const base_call *call, const gemm_pairs *pairs);

@@ -42,6 +42,19 @@ uint32_t sys_isa_of(const sys_cpuid *cpuid) {
   return isa;
 }
 
+/* Measured: of an Emerald Rapids core VDPBF16PS of 512 bits makes 1.35 to 1.48 a ns, VFMADD of f32 5.55 to 5.95, so
+ * that a product takes twice as long in bf16 as in f32. Intel's fast way to bf16 is AMX. */
+static const struct {
+  const char *vendor;
+  uint32_t family, isa;
+} slow[] = {{"GenuineIntel", 6, BASE_ISA_AVX512_BF16}};
+
+uint32_t sys_slow_isa_of(const sys_machine *cpu, uint32_t isa) {
+  for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+    if (strcmp(cpu->cpu_vendor, slow[i].vendor) == 0 && cpu->cpu_family == slow[i].family) return isa & slow[i].isa;
+  return 0;
+}
+
 void sys_cpu_of(const sys_cpuid *cpuid, sys_machine *machine) {
   const uint32_t name[] = {cpuid->leaf0_ebx, cpuid->leaf0_edx, cpuid->leaf0_ecx}, id = cpuid->leaf1_eax;
   const uint32_t family = id >> 8 & 15;

@@ -158,6 +158,7 @@ void sys_cpu_read(sys_machine *machine) {
   sys_cpuid_read(&cpuid);
   sys_cpu_of(&cpuid, machine);
   machine->isa = sys_isa_of(&cpuid);
+  machine->slow_isa = sys_slow_isa_of(machine, machine->isa);
 }
 
 void sys_machine_read(sys_machine *machine) {

@@ -75,20 +75,21 @@ void sys_wake(_Atomic uint32_t *word);
 /* ---- the machine (machine.c, cgroup.c, isa.c) ---- */
 
 typedef struct sys_machine {
-  char cpu_name[64];                      /* "" when unknown */
-  char cpu_vendor[16];                    /* "GenuineIntel", "AuthenticAMD", ...; "" when unknown */
-  uint32_t cpu_family, cpu_model;         /* as CPUID says them; 0 when unknown */
-  uint32_t isa;                           /* BASE_ISA_* bits that the CPU has and the system lets us use */
-  uint32_t allowed_cpus;                  /* logical CPUs that the affinity of this thread allows; at least 1 */
-  double quota_cpus;                      /* CPU time per time that cgroups allow, as a number of CPUs; 0: no limit */
-  uint32_t threads;                       /* usable: allowed CPUs capped by the whole CPUs of the quota, at least 1 */
+  char cpu_name[64];              /* "" when unknown */
+  char cpu_vendor[16];            /* "GenuineIntel", "AuthenticAMD", ...; "" when unknown */
+  uint32_t cpu_family, cpu_model; /* as CPUID says them; 0 when unknown */
+  uint32_t isa;                   /* BASE_ISA_* bits that the CPU has and the system lets us use */
+  uint32_t slow_isa;              /* of those, what this CPU runs slower than what it replaces: for who names it */
+  uint32_t allowed_cpus;          /* logical CPUs that the affinity of this thread allows; at least 1 */
+  double quota_cpus;              /* CPU time per time that cgroups allow, as a number of CPUs; 0: no limit */
+  uint32_t threads;               /* usable: allowed CPUs capped by the whole CPUs of the quota, at least 1 */
   uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance, seen from one allowed CPU; 0: unknown */
   uint64_t memory_bytes;                  /* of the machine */
 } sys_machine;
 /* Reads everything again; what cannot be determined stays 0 or "". */
 void sys_machine_read(sys_machine *machine);
 /* Parts of it, at a fraction of the cost, which is paid whenever a model is loaded: `threads`; the caches; vendor,
- * family, model and isa. All else is 0 or "". */
+ * family, model, isa and slow_isa. All else is 0 or "". */
 uint32_t sys_threads_read(void);
 void sys_caches_read(sys_machine *machine);
 void sys_cpu_read(sys_machine *machine);

@@ -21,6 +21,8 @@ typedef struct sys_cpuid {
 /* Vendor, family and model; nothing where the CPU does not say. */
 void sys_cpu_of(const sys_cpuid *cpuid, sys_machine *machine);
 uint32_t sys_isa_of(const sys_cpuid *cpuid);
+/* Of the sets `isa` of a CPU of that name, those that are slow. */
+uint32_t sys_slow_isa_of(const sys_machine *cpu, uint32_t isa);
 void sys_cpuid_read(sys_cpuid *cpuid);
 
 /* ---- cgroup.c ---- */

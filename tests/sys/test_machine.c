@@ -47,6 +47,18 @@ static void each_set_has_its_bit(void **state) {
   assert_int_equal(isa_with((sys_cpuid){.leaf7_edx = 1u << 25}, 0x600e7), BASE_ISA_AMX_INT8);
 }
 
+/* On such a CPU `--precision bf16` would take twice the time of f32. */
+static void slow_sets_are_left_out(void **state) {
+  (void)state;
+  const uint32_t isa = BASE_ISA_AVX512F | BASE_ISA_AVX512_BF16 | BASE_ISA_AMX_BF16;
+  const sys_machine rapids = {.cpu_vendor = "GenuineIntel", .cpu_family = 6, .cpu_model = 207};
+  const sys_machine zen = {.cpu_vendor = "AuthenticAMD", .cpu_family = 25};
+  assert_int_equal(sys_slow_isa_of(&rapids, isa), BASE_ISA_AVX512_BF16);
+  assert_int_equal(sys_slow_isa_of(&rapids, BASE_ISA_AVX512F), 0);
+  assert_int_equal(sys_slow_isa_of(&zen, isa), 0);
+  assert_int_equal(sys_slow_isa_of(&(sys_machine){.cpu_name = "unknown"}, isa), 0);
+}
+
 static void expect_place(const char *cgroup, const char *mounts, bool v2, const char *folder, const char *top) {
   sys_cgroup place;
   sys_cgroup_find(cgroup, mounts, v2, &place);
@@ -147,6 +159,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_set_counts_when_the_system_saves_it),
       cmocka_unit_test(each_set_has_its_bit),
+      cmocka_unit_test(slow_sets_are_left_out),
       cmocka_unit_test(groups_are_found),
       cmocka_unit_test(quotas_are_read),
       cmocka_unit_test(threads_are_capped),

@@ -6,9 +6,11 @@
 #include "kernels/wide/turn_priv.h"
 
 enum {
+  LINE = V_LANES * 4,  /* bytes of a line of narrow weights */
   L1_FLOATS = 8 << 10, /* of a smaller B, all groups stay near */
   TABLE_TILES = 8,
-  WIDENED_K = 192,
+  WIDENED_TASKS = 4,    /* of a worker, that are enough */
+  WIDENED_ROWS = 4,     /* times as many rows of A as a chunk has otherwise meet a block that is widened */
   TASK_FLOPS = 1 << 19, /* some 5 us */
   TASKS = 24,           /* three for each of eight threads */
   CHAINED = 64 << 10,   /* sums that lie in L2 until a chain comes: it is fastest on long rows */
@@ -77,10 +79,9 @@ bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gem
   return true;
 }
 
-/* Blocks of k. One that is widened stays in L1. */
+/* Blocks of k. */
 static int64_t block_count(const gemm_product *g, const gemm_grid *grid) {
-  const int64_t most = g->narrow && g->m > 1 ? base_min_i64(WIDENED_K, grid->tuning->block_k) : grid->tuning->block_k;
-  return base_max_i64(1, ceil_div(g->k, most));
+  return base_max_i64(1, ceil_div(g->k, grid->tuning->block_k));
 }
 
 static int64_t cut(const gemm_product *g, int64_t blocks, int64_t i) {
@@ -94,8 +95,11 @@ static int64_t widened_pitch(const gemm_product *g, const gemm_grid *grid) {
   return (steps * step + 4) * V_LANES;
 }
 
-bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, const gemm_grid *grid) {
+bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, gemm_grid *grid) {
   if (g->m == 1) return true;
+  const int64_t rows = WIDENED_ROWS * grid->tuning->chunk_floats / base_min_i64(g->k, grid->tuning->block_k);
+  if (grid->column_chunks >= WIDENED_TASKS * base_max_i64(call->workers, 1))
+    grid->row_chunks = base_min_i64(grid->row_chunks, ceil_div(g->m, base_max_i64(rows, 1)));
   const int64_t panels = ceil_div(grid->panels, grid->groups);
   g->narrow->block = base_call_scratch(call, (size_t)(panels * widened_pitch(g, grid)), sizeof *g->narrow->block);
   return g->narrow->block != NULL;
@@ -135,6 +139,14 @@ static void fetch_group(gemm_tile *t, const gemm_product *g, const gemm_grid *gr
   int64_t highest = gemm_tile_rows(grid->tuning, panels), rows = grid->rows_first ? b->last_row - b->row : g->m;
   t->ahead_step = ceil_div(panels * V_LANES, ceil_div(rows, highest));
   t->ahead = t->b + panels * t->b_panel + (grid->rows_first ? 0 : b->row / highest) * t->ahead_step * t->k;
+}
+
+/* The same where weights are widened: the tiles share out the lines of the next group's weights as they are stored. */
+static void fetch_narrow(gemm_tile *t, const gemm_narrow *w, const gemm_part *next, int64_t tile, int64_t tiles) {
+  const int64_t lines = ceil_div(t->k, w->line_rows), all = next->panels * lines, first = gemm_split(all, tiles, tile);
+  t->ahead = (const float *)(const void *)(w->lines + (next->panel + first / lines) * w->panel_bytes +
+                                           (next->k0 / w->line_rows + first % lines) * LINE);
+  t->ahead_step = ceil_div(all * LINE / (int64_t)sizeof(float), tiles * t->k);
 }
 
 /* Do rows come from afar, one after the other? Then each tile fetches those of the next, which gains more. */
@@ -182,8 +194,12 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
   kern_epilogue e = b->k1 == g->k ? kern_epilogue_at(g->e, b->row, column) : (kern_epilogue){.act = KERN_ACT_none};
   e.chain = NULL;                                                 /* the task's */
   e.bias = g->e->bias && b->k0 == 0 ? g->e->bias + column : NULL; /* every sum starts with it, however k is cut */
+  gemm_part next = {.panels = 0};                                 /* whose narrow weights are fetched */
   if (g->narrow) {
     const gemm_part part = {panel, panels, b->k0, b->k1};
+    if (b->group + 1 < grid->groups && !far && t.k > 0)
+      next = (gemm_part){panel + panels, gemm_split(grid->panels, grid->groups, b->group + 2) - panel - panels, b->k0,
+                         b->k1};
     if (g->m == 1) {
       run_row(g, b, &part, &e);
       return;
@@ -202,6 +218,7 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
         t.ahead = *t.a + rows * g->a_pitch;
         t.ahead_step = rows;
       }
+      if (next.panels > 0) fetch_narrow(&t, g->narrow, &next, tile, tiles);
       if (g->front && g->front->pairs) g->front->pairs->tile(&t, rows, panels, &e);
       else KERN_NAME(gemm_tile)(&t, rows, panels, &e);
       t.a += rows;
@@ -209,7 +226,7 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
       t.c += rows * g->c_pitch;
       e.row += rows; /* kern_epilogue_at would copy all of it, which a short tile feels */
       if (e.residual) e.residual += rows * e.residual_pitch;
-      if (t.ahead) t.ahead += t.ahead_step * t.k;
+      if (t.ahead && !next.panels) t.ahead += t.ahead_step * t.k;
     }
   }
 }

@@ -64,7 +64,12 @@ td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
   for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
   const td_dtype stored = base_in(call, 1)->dtype;
-  gemm_narrow narrow = {.b = base_in(call, 1)->data, .layout = &g.k, .step = 1};
+  gemm_narrow narrow = {.b = base_in(call, 1)->data,
+                        .layout = &g.k,
+                        .step = 1,
+                        .lines = base_in(call, 1)->data,
+                        .line_rows = 2,
+                        .panel_bytes = g.k * V_LANES * (int64_t)sizeof(uint16_t)};
   if (stored != TD_F32 && !pairs) {
     KERN_NAME(gemm_halves)(stored, &narrow);
     g.narrow = &narrow;
@@ -76,9 +81,10 @@ td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
     return KERN_NAME(strassen)(call, &g, rows);
   gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
   gemm_packed packed;
-  const bool room =
-      g.front ? KERN_NAME(gemm_front_of)(call, &g, &grid, &front) : KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed);
-  if (!room || (g.narrow && !KERN_NAME(gemm_narrow_of)(call, &g, &grid))) return base_no_memory(call->err, "scratch");
+  const bool room = !g.narrow || KERN_NAME(gemm_narrow_of)(call, &g, &grid);
+  if (!room || !(g.front ? KERN_NAME(gemm_front_of)(call, &g, &grid, &front)
+                         : KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed)))
+    return base_no_memory(call->err, "scratch");
   int64_t tasks = grid.row_chunks * grid.column_chunks;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     KERN_NAME(gemm_task)(&g, &grid, task);

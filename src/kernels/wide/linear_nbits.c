@@ -162,6 +162,9 @@ td_status KERN_NAME(linear_nbits)(const base_call *call) {
   gemm_narrow narrow = {.layout = &l,
                         .b = base_in(call, 1)->data,
                         .step = l.per,
+                        .lines = (const uint8_t *)base_in(call, 1)->data + l.words_at,
+                        .line_rows = l.per,
+                        .panel_bytes = l.words * V_LANES * 4,
                         .widen = l.bits == 4 ? widen_4 : widen_8,
                         .multiply = l.bits == 8 ? multiply_8
                                     : l.zeros   ? multiply_4_zeros

@@ -20,7 +20,7 @@ install_files() {
 write_documents() {
   mkdir -p "$share/doc/treadle" "$share/lintian/overrides"
   gzip -9n "$share/man/man1/treadle.1"
-  for program in launch sweep serve; do # that page tells of all
+  for program in debug launch sweep serve; do # that page tells of all
     ln -s treadle.1.gz "$share/man/man1/treadle-$program.1.gz"
   done
   cat >"$share/doc/treadle/copyright" <<TEXT
@@ -106,7 +106,7 @@ check "its control file is written" write_control
 check "the package is made" pack
 check "lintian has nothing to say" lintian --allow-root --fail-on error,warning,info "$deb"
 check "it unpacks" unpack
-for file in bin/treadle bin/treadle-launch bin/treadle-sweep bin/treadle-quantize bin/treadle-serve include/treadle/treadle.h \
+for file in bin/treadle bin/treadle-debug bin/treadle-launch bin/treadle-sweep bin/treadle-quantize bin/treadle-serve include/treadle/treadle.h \
   "lib/$triplet/libtreadle.so" "lib/$triplet/libtreadle.a" share/man/man1/treadle.1.gz \
   share/man/man1/treadle-serve.1.gz share/bash-completion/completions/treadle; do
   check "it has $file" has "$file"

@@ -9,6 +9,7 @@
 #include "alone.h"
 #include "apart.h"
 #include "chain.h"
+#include "faults.h"
 #include "measure.h"
 
 #include <treadle/experimental.h>
@@ -235,31 +236,7 @@ static td_status bisect(bisection *b, td_error *err) {
   return status;
 }
 
-static td_status run_bisect(cli_args *args, td_error *err) {
+td_status cli_run_bisect(cli_args *args, td_error *err) {
   bisection b = {.args = args};
   return bisect(&b, err);
 }
-
-static const cli_option bisect_options[] = {
-    CLI_OPTION_BACKEND,    CLI_OPTIONS_TRIAL,
-    CLI_OPTION_SPECIALISE, {"time-limit", "S", "timeout in seconds; default: 20 times eager's time + 10", NULL, false},
-    CLI_OPTION_JSON,
-};
-
-const cli_command cli_bisect = {
-    .name = "bisect",
-    .operands = "MODEL",
-    .summary = "find the pass or kernel that makes a model's outputs wrong",
-    .text =
-        "Runs MODEL repeatedly with some graph passes, then some kernels disabled, and bisects to the one without\n"
-        "which the outputs agree with eager. If the outputs agree from the start, there is nothing to find. Ends\n"
-        "with a command that shows the answer.",
-    .examples =
-        "treadle bisect net.onnx\n"
-        "treadle bisect net.onnx --input x.npy --rtol 1e-4",
-    .options = bisect_options,
-    .option_count = sizeof bisect_options / sizeof *bisect_options,
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run_bisect,
-};

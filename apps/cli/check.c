@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "faults.h"
 
 typedef enum verdict { PASSED, FAILED, SKIPPED } verdict;
 
@@ -119,7 +120,7 @@ static td_status finish(const check_run *run, td_error *err) {
   return run->counts[FAILED] ? TD_ANSWER_NO : TD_OK;
 }
 
-static td_status run_check(cli_args *args, td_error *err) {
+td_status cli_run_check(cli_args *args, td_error *err) {
   check_run run = {.args = args};
   check_found_vec found = {0};
   TRY(prepare(&run, &found, err));
@@ -141,44 +142,3 @@ static td_status run_check(cli_args *args, td_error *err) {
   json_decref(run.cases);
   return status;
 }
-
-static const cli_option check_options[] = {
-    {"skips", "FILE", "cases that are known to fail: lines `name-or-glob | reason | owner`", NULL, false},
-    {"only", "GLOB", "check only the cases whose name matches", NULL, false},
-    CLI_OPTION_BACKEND,
-    CLI_OPTION_PASSES,
-    CLI_OPTION_ISA,
-    CLI_OPTION_MATH,
-    CLI_OPTION_PRECISION,
-    CLI_OPTION_CC,
-    CLI_OPTION_STRICT,
-    CLI_OPTION_TRUSTED,
-    {"rtol", "R", "relative tolerance, instead of the case's own", NULL, false},
-    {"atol", "A", "absolute tolerance, instead of the case's own", NULL, false},
-    {"time-limit", "SECONDS", "fail a case that takes longer; default 300", NULL, false},
-    {"verbose", NULL, "print times, why skipped cases fail, and skips that match no case", NULL, false},
-    CLI_OPTION_JSON,
-};
-
-const cli_command cli_check = {
-    .name = "check",
-    .operands = "DIR...",
-    .summary = "run recorded cases and compare their outputs",
-    .text =
-        "A case is a folder with model.onnx and test_data_set_*/input_I.pb, output_I.pb (ONNX's own tests), or with\n"
-        "case.json and .npy files. Folders are searched recursively. An output passes if its type and shape are\n"
-        "the recorded ones and every element is within ATOL + RTOL * |expected|; default RTOL 1e-3 and ATOL 1e-7,\n"
-        "or as data.json or case.json say. Integers of a case.json case must be equal.\n"
-        "\n"
-        "Each case runs in a process of its own: a crash or a hang fails that case only. A case of the skip list\n"
-        "runs too, and fails if it passes. The exit status is 0 when nothing failed, else 1.",
-    .examples =
-        "treadle check tests/corpus\n"
-        "treadle check --backend eager --skips skips.txt onnx/backend/test/data/node\n"
-        "treadle check --only 'test_conv*' --verbose onnx/backend/test/data/node",
-    .options = check_options,
-    .option_count = sizeof check_options / sizeof *check_options,
-    .min_operands = 1,
-    .max_operands = UINT32_MAX,
-    .run = run_check,
-};

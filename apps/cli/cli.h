@@ -36,6 +36,9 @@ typedef struct cli_args {
   uint32_t given_count;
 } cli_args;
 
+/* What a command does. */
+typedef td_status cli_work(cli_args *args, td_error *err);
+
 struct cli_command {
   const char *name;
   const char *operands; /* as in the usage line, "MODEL" */
@@ -45,7 +48,7 @@ struct cli_command {
   const cli_option *options;
   uint32_t option_count;
   uint32_t min_operands, max_operands;
-  td_status (*run)(cli_args *args, td_error *err);
+  cli_work *run;
   const char *program; /* that runs instead, with all words as they are; NULL: this one */
 };
 
@@ -54,6 +57,8 @@ extern const cli_command *const cli_commands[];
 extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare_profiles, cli_compare, cli_bisect,
     cli_minify, cli_replay, cli_repro, cli_roofline, cli_tune, cli_compile, cli_serve, cli_inspect, cli_info,
     cli_launch, cli_quantize, cli_version, cli_help;
+/* Parses `words`, what follows the command's name, runs it and prints its error; the exit status. */
+int cli_execute(const cli_command *command, cli_work *run, int count, char **words);
 /* Runs the program of that name, with `words` from its name on, instead of this one. Returns where that fails. */
 td_status cli_become(const char *program, char **words);
 /* Is `name` more like `word` than *nearest is (NULL: like enough to be meant)? Then it is *nearest. */

@@ -11,6 +11,7 @@
 #include "alone.h"
 #include "apart.h"
 #include "chain.h"
+#include "faults.h"
 
 #include <treadle/experimental.h>
 
@@ -364,7 +365,7 @@ static void compare_apart(void *user, void *result) {
   } else json_decref(c->json);
 }
 
-static td_status run_compare(cli_args *args, td_error *err) {
+td_status cli_run_compare(cli_args *args, td_error *err) {
   comparison c = {.args = args};
   outcome got = {.err = {.offset = -1}};
   cli_end end;
@@ -381,45 +382,3 @@ static td_status run_compare(cli_args *args, td_error *err) {
   if (got.status != TD_OK && got.status != TD_ANSWER_NO) *err = got.err;
   return got.status;
 }
-
-static const cli_option compare_options[] = {
-    {"backends", "A,B",
-     "A is the reference, B is compared with it; default eager,native; with two models native,native", NULL, false},
-    {"expect", "DIR", "the reference is the recorded outputs DIR/NAME.npy, as `treadle run --output DIR` writes them",
-     NULL, false},
-    {"time-limit", "S", "timeout in seconds; default: none", NULL, false},
-    CLI_OPTIONS_TRIAL,
-    CLI_OPTION_SPECIALISE,
-    {"nodes", NULL, "show every node, even if the outputs agree", NULL, false},
-    {"check-nan", NULL, "find the first node of B whose result has a NaN or an infinity", NULL, false},
-    CLI_OPTION_JSON,
-};
-
-const cli_command cli_compare = {
-    .name = "compare",
-    .operands = "MODEL [MODEL]",
-    .summary = "compare two ways to run a model, and find the first node that differs",
-    .text =
-        "Runs MODEL on two backends with the same inputs and prints, per output, the largest difference\n"
-        "(absolute, relative, in ULP) and the cosine. If outputs differ, every node's result is compared and the\n"
-        "first differing node is named. If the fault disappears when all results are kept (it needs nodes to be\n"
-        "fused), nodes are kept one at a time. A crash or a run that does not end is attributed to its node.\n"
-        "\n"
-        "A difference beyond the tolerance counts as rounding if eager in f64 differs from eager by about as\n"
-        "much, and if every node, given the operands of that run, computes what eager computes from them: then\n"
-        "single steps of a dynamic quantisation have flipped.\n"
-        "\n"
-        "With two models, files of any format, outputs are compared in order; inputs are those of the first.",
-    .examples =
-        "treadle compare net.onnx\n"
-        "treadle compare net.onnx --backends aot_eager,native --input x.npy\n"
-        "treadle compare net.onnx --nodes --rtol 1e-5\n"
-        "treadle compare net.onnx net.pt --input x.npy\n"
-        "treadle compare net.onnx --input x.npy --expect recorded\n"
-        "treadle compare net.onnx --check-nan",
-    .options = compare_options,
-    .option_count = sizeof compare_options / sizeof *compare_options,
-    .min_operands = 1,
-    .max_operands = 2,
-    .run = run_compare,
-};

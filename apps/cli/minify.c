@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "bundle.h"
+#include "faults.h"
 #include "graph_file.h"
 #include "measure.h"
 #include "minify.h"
@@ -151,7 +152,7 @@ static td_status report(const minify *m, size_t nodes, double seconds, td_error 
   return cli_print_json(root, err);
 }
 
-static td_status run_minify(cli_args *args, td_error *err) {
+td_status cli_run_minify(cli_args *args, td_error *err) {
   minify *m = base_new(args->arena, minify, 1);
   minify_model model = {0};
   size_t nodes = 0;
@@ -173,41 +174,3 @@ static td_status run_minify(cli_args *args, td_error *err) {
   remove_work(m);
   return report(m, nodes, (cli_now_ms() - start) * 1e-3, err);
 }
-
-static const cli_option minify_options[] = {
-    {"accuracy", NULL, "the model must give wrong outputs", NULL, false},
-    {"crash", NULL, "the model must fail to load or run, crash or time out", NULL, false},
-    {"cmd", "SCRIPT",
-     "a shell command that decides: the graph's path is $1, the folder of its inputs $2; failing is the exit status "
-     "that it has for the whole model",
-     NULL, false},
-    {"output", "DIR", "where the result goes; default minified", NULL, false},
-    {"time-limit", "S", "timeout of a candidate in seconds; default: 10 times eager's time + 3 + 1 per 50 nodes", NULL,
-     false},
-    CLI_OPTION_BACKEND,
-    CLI_OPTIONS_TRIAL,
-    CLI_OPTION_JSON,
-};
-
-const cli_command cli_minify = {
-    .name = "minify",
-    .operands = "MODEL",
-    .summary = "find the smallest model that still fails the same way",
-    .text =
-        "Runs parts of MODEL's graph, each in its own process, and keeps those that fail as MODEL does: same\n"
-        "error, signal or exit status, a timeout, or outputs that differ from eager by more than rounding. A\n"
-        "value that a part reads and does not compute is the one it has in MODEL. Then constants become inputs,\n"
-        "sizes shrink and types get simpler, as long as the failure stays.\n"
-        "\n"
-        "The result is a folder with the graph as text, its inputs, a command that shows the failure, and a\n"
-        "README.",
-    .examples =
-        "treadle minify net.onnx\n"
-        "treadle minify net.onnx --input x.npy --accuracy --rtol 1e-3 --output small\n"
-        "treadle minify net.onnx --cmd 'treadle run \"$1\" --backend interp'",
-    .options = minify_options,
-    .option_count = sizeof minify_options / sizeof *minify_options,
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run_minify,
-};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "bundle.h"
+#include "faults.h"
 #include "graph_file.h"
 
 static td_status write_text(const cli_args *args, const char *folder, const char *name, const char *text,
@@ -68,7 +69,7 @@ static td_status save(cli_args *args, const char *folder, td_load_options option
   return status;
 }
 
-static td_status run_repro(cli_args *args, td_error *err) {
+td_status cli_run_repro(cli_args *args, td_error *err) {
   const char *asked = cli_value(args, "output"), *folder = asked ? asked : "repro";
   char *made = base_arena_text(args->arena, folder);
   td_load_options options;
@@ -88,42 +89,3 @@ static td_status run_repro(cli_args *args, td_error *err) {
   cli_json_set(root, "command", cli_json_text(base_arena_format(args->arena, "sh %s/run.sh", folder)));
   return cli_print_json(root, err);
 }
-
-static const cli_option repro_options[] = {
-    {"output", "DIR", "folder to write; default repro", NULL, false},
-    {"drop-weights", NULL, "replace the model's weights by zeros", NULL, false},
-    CLI_OPTION_INPUT,
-    CLI_OPTION_SHAPE,
-    CLI_OPTION_METHOD,
-    CLI_OPTION_BATCH,
-    CLI_OPTION_PREPROCESS,
-    CLI_OPTION_BACKEND,
-    CLI_OPTION_PASSES,
-    CLI_OPTION_ISA,
-    CLI_OPTION_MATH,
-    CLI_OPTION_PRECISION,
-    CLI_OPTION_CC,
-    CLI_OPTION_STRICT,
-    CLI_OPTION_THREADS,
-    CLI_OPTION_WEIGHTS,
-    CLI_OPTION_SEED,
-    CLI_OPTION_INJECT,
-    CLI_OPTION_JSON,
-};
-
-const cli_command cli_repro = {
-    .name = "repro",
-    .operands = "MODEL",
-    .summary = "bundle a model and how it is run, for a bug report",
-    .text =
-        "Writes a folder with the graph as text, weights, inputs, plan, options, version and CPU, and a script\n"
-        "that runs it.",
-    .examples =
-        "treadle repro net.onnx --input x.npy\n"
-        "treadle repro net.onnx --drop-weights --output for-treadle",
-    .options = repro_options,
-    .option_count = sizeof repro_options / sizeof *repro_options,
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run_repro,
-};

@@ -20,7 +20,7 @@ from wheel.bdist_wheel import bdist_wheel
 HERE = pathlib.Path(__file__).resolve().parent
 OUTSIDE = tempfile.mkdtemp(prefix="treadle-wheel-")  # nothing is left in the repository
 atexit.register(shutil.rmtree, OUTSIDE, ignore_errors=True)
-PROGRAMS = ("treadle", "treadle-launch", "treadle-sweep", "treadle-quantize", "treadle-serve")
+PROGRAMS = ("treadle", "treadle-debug", "treadle-launch", "treadle-sweep", "treadle-quantize", "treadle-serve")
 SYSTEM_LIBRARIES = re.compile(r"ld-linux|lib(c|m|dl|pthread|rt|z|gcc_s)\.so")  # of every Linux, by PEP 600
 
 

@@ -1,0 +1,21 @@
+/* debug_main.c -- `treadle-debug COMMAND ...`, which `treadle COMMAND ...` starts with the command for its own name. */
+#include <string.h>
+
+#include "faults.h"
+
+static const struct {
+  const cli_command *command;
+  cli_work *run;
+} commands[] = {{&cli_check, cli_run_check},   {&cli_compare, cli_run_compare}, {&cli_bisect, cli_run_bisect},
+                {&cli_minify, cli_run_minify}, {&cli_replay, cli_run_replay},   {&cli_repro, cli_run_repro}};
+
+int main(int count, char **words) {
+  for (int at = 0; at < count && at < 2; at++)
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+      if (strcmp(words[at], commands[i].command->name) == 0)
+        return cli_execute(commands[i].command, commands[i].run, count - at - 1, words + at + 1);
+  cli_note(
+      "treadle-debug has the commands check, compare, bisect, minify, replay and repro of `treadle`; see `treadle "
+      "help`");
+  return TD_BAD_ARGUMENT;
+}

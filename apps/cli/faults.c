@@ -1,0 +1,212 @@
+/* faults.c -- commands of `treadle-debug`, a program beside `treadle` that finds what is wrong with a model: how they
+ * are called, which both programs know. debug_main.c has what they do. */
+#include "trial.h"
+
+static const cli_option compare_options[] = {
+    {"backends", "A,B",
+     "A is the reference, B is compared with it; default eager,native; with two models native,native", NULL, false},
+    {"expect", "DIR", "the reference is the recorded outputs DIR/NAME.npy, as `treadle run --output DIR` writes them",
+     NULL, false},
+    {"time-limit", "S", "timeout in seconds; default: none", NULL, false},
+    CLI_OPTIONS_TRIAL,
+    CLI_OPTION_SPECIALISE,
+    {"nodes", NULL, "show every node, even if the outputs agree", NULL, false},
+    {"check-nan", NULL, "find the first node of B whose result has a NaN or an infinity", NULL, false},
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_compare = {
+    .name = "compare",
+    .operands = "MODEL [MODEL]",
+    .summary = "compare two ways to run a model, and find the first node that differs",
+    .text =
+        "Runs MODEL on two backends with the same inputs and prints, per output, the largest difference\n"
+        "(absolute, relative, in ULP) and the cosine. If outputs differ, every node's result is compared and the\n"
+        "first differing node is named. If the fault disappears when all results are kept (it needs nodes to be\n"
+        "fused), nodes are kept one at a time. A crash or a run that does not end is attributed to its node.\n"
+        "\n"
+        "A difference beyond the tolerance counts as rounding if eager in f64 differs from eager by about as\n"
+        "much, and if every node, given the operands of that run, computes what eager computes from them: then\n"
+        "single steps of a dynamic quantisation have flipped.\n"
+        "\n"
+        "With two models, files of any format, outputs are compared in order; inputs are those of the first.",
+    .examples =
+        "treadle compare net.onnx\n"
+        "treadle compare net.onnx --backends aot_eager,native --input x.npy\n"
+        "treadle compare net.onnx --nodes --rtol 1e-5\n"
+        "treadle compare net.onnx net.pt --input x.npy\n"
+        "treadle compare net.onnx --input x.npy --expect recorded\n"
+        "treadle compare net.onnx --check-nan",
+    .options = compare_options,
+    .option_count = sizeof compare_options / sizeof *compare_options,
+    .min_operands = 1,
+    .max_operands = 2,
+    .program = "treadle-debug",
+};
+
+static const cli_option bisect_options[] = {
+    CLI_OPTION_BACKEND,    CLI_OPTIONS_TRIAL,
+    CLI_OPTION_SPECIALISE, {"time-limit", "S", "timeout in seconds; default: 20 times eager's time + 10", NULL, false},
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_bisect = {
+    .name = "bisect",
+    .operands = "MODEL",
+    .summary = "find the pass or kernel that makes a model's outputs wrong",
+    .text =
+        "Runs MODEL repeatedly with some graph passes, then some kernels disabled, and bisects to the one without\n"
+        "which the outputs agree with eager. If the outputs agree from the start, there is nothing to find. Ends\n"
+        "with a command that shows the answer.",
+    .examples =
+        "treadle bisect net.onnx\n"
+        "treadle bisect net.onnx --input x.npy --rtol 1e-4",
+    .options = bisect_options,
+    .option_count = sizeof bisect_options / sizeof *bisect_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .program = "treadle-debug",
+};
+
+static const cli_option minify_options[] = {
+    {"accuracy", NULL, "the model must give wrong outputs", NULL, false},
+    {"crash", NULL, "the model must fail to load or run, crash or time out", NULL, false},
+    {"cmd", "SCRIPT",
+     "a shell command that decides: the graph's path is $1, the folder of its inputs $2; failing is the exit status "
+     "that it has for the whole model",
+     NULL, false},
+    {"output", "DIR", "where the result goes; default minified", NULL, false},
+    {"time-limit", "S", "timeout of a candidate in seconds; default: 10 times eager's time + 3 + 1 per 50 nodes", NULL,
+     false},
+    CLI_OPTION_BACKEND,
+    CLI_OPTIONS_TRIAL,
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_minify = {
+    .name = "minify",
+    .operands = "MODEL",
+    .summary = "find the smallest model that still fails the same way",
+    .text =
+        "Runs parts of MODEL's graph, each in its own process, and keeps those that fail as MODEL does: same\n"
+        "error, signal or exit status, a timeout, or outputs that differ from eager by more than rounding. A\n"
+        "value that a part reads and does not compute is the one it has in MODEL. Then constants become inputs,\n"
+        "sizes shrink and types get simpler, as long as the failure stays.\n"
+        "\n"
+        "The result is a folder with the graph as text, its inputs, a command that shows the failure, and a\n"
+        "README.",
+    .examples =
+        "treadle minify net.onnx\n"
+        "treadle minify net.onnx --input x.npy --accuracy --rtol 1e-3 --output small\n"
+        "treadle minify net.onnx --cmd 'treadle run \"$1\" --backend interp'",
+    .options = minify_options,
+    .option_count = sizeof minify_options / sizeof *minify_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .program = "treadle-debug",
+};
+
+static const cli_option replay_options[] = {
+    CLI_OPTION_INPUT, CLI_OPTION_SHAPE,
+    CLI_OPTION_BATCH, {"output", "DIR", "write each output there, as NAME.npy", NULL, false},
+    CLI_OPTION_CC,    CLI_OPTION_THREADS,
+    CLI_OPTION_SEED,
+};
+
+const cli_command cli_replay = {
+    .name = "replay",
+    .operands = "DIR",
+    .summary = "run what --debug-dir wrote, as it is or edited",
+    .text =
+        "Runs DIR/graph.tdir with the options of the command that wrote it. The loops are those of DIR/loops.txt.\n"
+        "If DIR has a generated.N.c for them, that file is compiled instead of generated code: it is your own\n"
+        "code, and trusted. A crash in it is attributed to its node.",
+    .examples =
+        "treadle run net.onnx --debug-dir seen\n"
+        "treadle replay seen",
+    .options = replay_options,
+    .option_count = sizeof replay_options / sizeof *replay_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .program = "treadle-debug",
+};
+
+static const cli_option repro_options[] = {
+    {"output", "DIR", "folder to write; default repro", NULL, false},
+    {"drop-weights", NULL, "replace the model's weights by zeros", NULL, false},
+    CLI_OPTION_INPUT,
+    CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
+    CLI_OPTION_BATCH,
+    CLI_OPTION_PREPROCESS,
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
+    CLI_OPTION_ISA,
+    CLI_OPTION_MATH,
+    CLI_OPTION_PRECISION,
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
+    CLI_OPTION_THREADS,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_SEED,
+    CLI_OPTION_INJECT,
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_repro = {
+    .name = "repro",
+    .operands = "MODEL",
+    .summary = "bundle a model and how it is run, for a bug report",
+    .text =
+        "Writes a folder with the graph as text, weights, inputs, plan, options, version and CPU, and a script\n"
+        "that runs it.",
+    .examples =
+        "treadle repro net.onnx --input x.npy\n"
+        "treadle repro net.onnx --drop-weights --output for-treadle",
+    .options = repro_options,
+    .option_count = sizeof repro_options / sizeof *repro_options,
+    .min_operands = 1,
+    .max_operands = 1,
+    .program = "treadle-debug",
+};
+
+static const cli_option check_options[] = {
+    {"skips", "FILE", "cases that are known to fail: lines `name-or-glob | reason | owner`", NULL, false},
+    {"only", "GLOB", "check only the cases whose name matches", NULL, false},
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_PASSES,
+    CLI_OPTION_ISA,
+    CLI_OPTION_MATH,
+    CLI_OPTION_PRECISION,
+    CLI_OPTION_CC,
+    CLI_OPTION_STRICT,
+    CLI_OPTION_TRUSTED,
+    {"rtol", "R", "relative tolerance, instead of the case's own", NULL, false},
+    {"atol", "A", "absolute tolerance, instead of the case's own", NULL, false},
+    {"time-limit", "SECONDS", "fail a case that takes longer; default 300", NULL, false},
+    {"verbose", NULL, "print times, why skipped cases fail, and skips that match no case", NULL, false},
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_check = {
+    .name = "check",
+    .operands = "DIR...",
+    .summary = "run recorded cases and compare their outputs",
+    .text =
+        "A case is a folder with model.onnx and test_data_set_*/input_I.pb, output_I.pb (ONNX's own tests), or with\n"
+        "case.json and .npy files. Folders are searched recursively. An output passes if its type and shape are\n"
+        "the recorded ones and every element is within ATOL + RTOL * |expected|; default RTOL 1e-3 and ATOL 1e-7,\n"
+        "or as data.json or case.json say. Integers of a case.json case must be equal.\n"
+        "\n"
+        "Each case runs in a process of its own: a crash or a hang fails that case only. A case of the skip list\n"
+        "runs too, and fails if it passes. The exit status is 0 when nothing failed, else 1.",
+    .examples =
+        "treadle check tests/corpus\n"
+        "treadle check --backend eager --skips skips.txt onnx/backend/test/data/node\n"
+        "treadle check --only 'test_conv*' --verbose onnx/backend/test/data/node",
+    .options = check_options,
+    .option_count = sizeof check_options / sizeof *check_options,
+    .min_operands = 1,
+    .max_operands = UINT32_MAX,
+    .program = "treadle-debug",
+};

@@ -1,0 +1,12 @@
+/* faults.h -- what the commands of treadle-debug do; debug_main.c has their rows. */
+#ifndef CLI_FAULTS_H
+#define CLI_FAULTS_H
+#include "cli.h"
+
+td_status cli_run_bisect(cli_args *args, td_error *err);
+td_status cli_run_check(cli_args *args, td_error *err);
+td_status cli_run_compare(cli_args *args, td_error *err);
+td_status cli_run_minify(cli_args *args, td_error *err);
+td_status cli_run_replay(cli_args *args, td_error *err);
+td_status cli_run_repro(cli_args *args, td_error *err);
+#endif

@@ -28,6 +28,12 @@ V_INLINE vi b_widen(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_
 /* n elements, at most B_COPIED, as they are read, each bit of `flip` turned over. */
 enum { B_COPIED = 64 };
 V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
+  if (n <= 16) { /* which crosses fewer lines */
+    const __mmask16 few = v_first(n);
+    const __m128i bytes = _mm_xor_si128(_mm_maskz_loadu_epi8(few, from), _mm_set1_epi8((char)flip));
+    _mm_mask_storeu_epi8(to, few, bytes);
+    return;
+  }
   const __mmask64 first = ~(__mmask64)0 >> (B_COPIED - n);
   const __m512i bytes = _mm512_maskz_loadu_epi8(first, from);
   _mm512_mask_storeu_epi8(to, first, _mm512_xor_si512(bytes, _mm512_set1_epi8((char)flip)));
@@ -53,14 +59,36 @@ V_INLINE b_bytes b_bytes_of(int zero, int least, int most, uint8_t flip) {
   return (b_bytes){_mm512_set1_epi16((int16_t)zero), _mm512_set1_epi8((char)least), _mm512_set1_epi8((char)most),
                    _mm512_set1_epi8((char)flip)};
 }
-/* The first n of BYTES_PANELS vectors. */
-V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n) {
+/* Integers of BYTES_PANELS vectors as bytes, in the order of packs; `plain`: they need neither limits nor a flip. */
+V_INLINE __m512i b_bytes_from(const vi *q, const b_bytes *b, const bool plain) {
   const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), b->zero),
                 high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), b->zero);
+  const __m512i bytes = _mm512_packus_epi16(low, high);
+  if (plain) return bytes;
+  return _mm512_xor_si512(_mm512_min_epu8(_mm512_max_epu8(bytes, b->least), b->most), b->flip);
+}
+/* The first n of them. */
+V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, const bool plain) {
   const __m512i fours = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-  const __m512i bytes = _mm512_permutexvar_epi32(fours, _mm512_packus_epi16(low, high));
-  const __m512i kept = _mm512_min_epu8(_mm512_max_epu8(bytes, b->least), b->most);
-  _mm512_mask_storeu_epi8(to, ~(__mmask64)0 >> (64 - n), _mm512_xor_si512(kept, b->flip));
+  const __m512i bytes = _mm512_permutexvar_epi32(fours, b_bytes_from(q, b, plain));
+  _mm512_mask_storeu_epi8(to, ~(__mmask64)0 >> (64 - n), bytes);
+}
+/* A whole row of BYTES_ROW columns in the order that takes the fewest instructions: b_whole_from tells where the lanes
+ * of its vectors, B_WHOLE_RUN of them at a time, stand in the row. b_narrow_whole brings results in order again;
+ * `plain`: integers that a byte holds need neither limits nor a flip. */
+enum { B_WHOLE_RUN = 4 };
+V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return run * 16 + vector * B_WHOLE_RUN; }
+V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
+  const __m512i turned = _mm512_set1_epi8((char)flip), a = _mm512_loadu_si512(row[0]), b = _mm512_loadu_si512(row[1]),
+                c = _mm512_loadu_si512(row[2]), d = _mm512_loadu_si512(row[3]);
+  const __m512i ab = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b), cd = _mm512_unpacklo_epi8(c, d),
+                cd_high = _mm512_unpackhi_epi8(c, d);
+  const __m512i all[] = {_mm512_unpacklo_epi16(ab, cd), _mm512_unpackhi_epi16(ab, cd),
+                         _mm512_unpacklo_epi16(ab_high, cd_high), _mm512_unpackhi_epi16(ab_high, cd_high)};
+  V_FOR(p, BYTES_PANELS) _mm512_storeu_si512(to + p * 64, _mm512_xor_si512(all[p], turned));
+}
+V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, const bool plain) {
+  _mm512_storeu_si512(to, b_bytes_from(q, b, plain));
 }
 /* A table of 256 bytes, two in a word. */
 typedef struct b_table {
@@ -135,7 +163,8 @@ V_INLINE b_bytes b_bytes_of(int zero, int least, int most, uint8_t flip) {
   return (b_bytes){_mm_set1_epi8((char)least), _mm_set1_epi8((char)most), _mm_set1_epi8((char)flip),
                    _mm256_set1_epi16((int16_t)zero)};
 }
-V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n) {
+V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, const bool plain) {
+  (void)plain;
   const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), b->zero);
   const __m256i fours = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
   const __m256i both = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words, words), fours);
@@ -143,6 +172,14 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n) {
   const __m128i bytes = _mm_xor_si128(kept, b->flip);
   if (n == 16) _mm_storeu_si128((__m128i *)(void *)to, bytes);
   else memcpy(to, &bytes, (size_t)n);
+}
+enum { B_WHOLE_RUN = V_LANES };
+V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return vector * V_LANES + run; }
+V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
+  V_FOR(p, BYTES_PANELS) b_zip(to + p * V_LANES * BYTES_DEPTH, row, p * V_LANES, V_LANES, flip);
+}
+V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, const bool plain) {
+  b_narrow(to, q, b, BYTES_PANELS * V_LANES, plain);
 }
 typedef struct b_table {
   const uint8_t *bytes;

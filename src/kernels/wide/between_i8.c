@@ -35,7 +35,7 @@ static void row(const kern_binary_i8 *b, const uint8_t *const *in, const int64_t
       const vf t = b->adds ? v_fma(x, x_by, v_mul(y, y_by)) : v_mul(v_mul(x, y), x_by);
       q[p] = v_to_int(v_min(t, v_set(INT16_MAX))); /* too small ones become the least integer */
     }
-    b_narrow(to + i, q, &bytes, base_min_i64(BYTES_ROW, n - i));
+    b_narrow(to + i, q, &bytes, base_min_i64(BYTES_ROW, n - i), false);
   }
 }
 
@@ -64,7 +64,7 @@ static void mean(const kern_mean_i8 *m, const uint8_t *image, const kern_pool_sp
   const vf by = v_set(kern_mean_i8_by(m, m->count_padding ? reach : elements));
   V_FOR(v, BYTES_PANELS)
   q[v] = v_to_int(v_min(v_mul(v_from_int(b_load_i32(sums + v * V_LANES)), by), v_set(INT16_MAX)));
-  b_narrow(to, q, &bytes, n);
+  b_narrow(to, q, &bytes, n, false);
 }
 
 td_status KERN_PART_NAME(avg_pool_i8)(const base_call *call) { return kern_run_mean_i8(call, BYTES_ROW, mean); }

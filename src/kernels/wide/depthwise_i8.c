@@ -1,7 +1,8 @@
 /* depthwise_i8.c -- td::conv_i8 where each channel meets a window of its own. Vectors lie along channels. For a strip
  * of a row of the result, the rows of the image that its windows see are put side by side, BYTES_DEPTH of them to each
  * channel of a column (b_zip): a dot instruction then adds taps that stand above one another, and each column serves
- * all windows that see it. Sums are exact, so that strips change no bit. */
+ * all windows that see it. Whole blocks of channels that become bytes at once are in the order of b_zip_whole, and so
+ * are their weights. Sums are exact, so that strips change no bit. */
 #include "kernels/product_i8_priv.h"
 
 enum {
@@ -13,12 +14,19 @@ enum {
 
 typedef struct job {
   const i8_finish *f;
+  const int8_t *w;
   const kern_conv *c;
   uint8_t flip;
   int64_t rows, cells;   /* rows of taps; of BYTES_DEPTH of them, padded */
   const uint8_t *beside; /* BYTES_ROW elements of what lies beside the image */
   byte_x *zipped;        /* [column of the strip][cell][CELL_ELEMENTS] */
 } job;
+
+/* What whole blocks have in place of f and w. */
+typedef struct whole_blocks {
+  i8_finish f;
+  int8_t *w;
+} whole_blocks;
 
 /* A strip of a row of the result, `count` pixels from `first` on, over `n` channels from `channel` on. */
 typedef struct strip {
@@ -48,7 +56,8 @@ static void zip(const job *j, const strip *s) {
       const bool inside = i >= 0 && i < a->in;
       const uint8_t *from[BYTES_DEPTH];
       V_FOR(r, BYTES_DEPTH) from[r] = inside && row[r] ? row[r] + i * j->c->groups : j->beside;
-      for (int64_t at = 0; at < s->n; at += V_LANES)
+      if (j->f->whole) b_zip_whole(to, from, j->flip);
+      for (int64_t at = 0; !j->f->whole && at < s->n; at += V_LANES)
         b_zip(to + at * BYTES_DEPTH, from, at, base_min_i64(V_LANES, s->n - at), j->flip);
     }
   }
@@ -60,7 +69,7 @@ V_TEMPLATE void tile(const job *j, const strip *s, int64_t pixel, int64_t panel,
   const kern_conv_axis *a = &j->c->axis[KERN_CONV_AXES - 1];
   const kern_i8_layout *l = &j->f->p->l;
   const int64_t lane = s->channel + panel * V_LANES, cell = j->cells * CELL_ELEMENTS;
-  const int8_t *w = (const int8_t *)j->f->p->w + l->data + lane / V_LANES * l->panel_bytes;
+  const int8_t *w = j->w + lane / V_LANES * l->panel_bytes;
   const byte_x *x = j->zipped + pixel * a->stride * cell + panel * PANEL_ELEMENTS;
   vi sum[PIXELS * BYTES_PANELS];
   V_FOR(r, pixels) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(j->f->start + lane + p * V_LANES);
@@ -96,6 +105,33 @@ static void run_strip(const job *j, const strip *s, int64_t out) {
   }
 }
 
+/* Those of `f` and of the packed weights, in the order of whole blocks. */
+static td_status order_blocks(const i8_finish *f, whole_blocks *to) {
+  const i8_product *p = f->p;
+  const kern_i8_layout *l = &p->l;
+  const int8_t *w = (const int8_t *)p->w + l->data;
+  int32_t *start = base_call_scratch(p->call, (size_t)l->columns, sizeof *start);
+  float *scales = base_call_scratch(p->call, (size_t)l->columns, sizeof *scales);
+  to->w = base_call_scratch(p->call, (size_t)(l->columns / V_LANES), (size_t)l->panel_bytes);
+  to->f = *f;
+  to->f.start = start;
+  to->f.scales = scales;
+  to->f.whole = true;
+  if (!start || !scales || !to->w) return base_no_memory(p->call->err, "scratch");
+  for (int64_t block = 0; block + BYTES_ROW <= l->n; block += BYTES_ROW)
+    for (int64_t vector = 0; vector < BYTES_PANELS; vector++)
+      for (int64_t run = 0; run < V_LANES; run += B_WHOLE_RUN) {
+        const int64_t at = block + vector * V_LANES + run, from = block + b_whole_from(vector, run / B_WHOLE_RUN);
+        memcpy(start + at, f->start + from, B_WHOLE_RUN * sizeof *start);
+        memcpy(scales + at, f->scales + from, B_WHOLE_RUN * sizeof *scales);
+        int8_t *panel = to->w + at / V_LANES * l->panel_bytes + run * BYTES_DEPTH;
+        const int8_t *panel_from = w + from / V_LANES * l->panel_bytes + from % V_LANES * BYTES_DEPTH;
+        for (int64_t k = 0; k + PANEL_ELEMENTS <= l->panel_bytes; k += PANEL_ELEMENTS)
+          memcpy(panel + k, panel_from + k, B_WHOLE_RUN * BYTES_DEPTH);
+      }
+  return TD_OK;
+}
+
 td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip) {
   const kern_conv_axis *a = c->axis;
   const int64_t rows = a[0].kernel * a[1].kernel, cells = (rows + BYTES_DEPTH - 1) / BYTES_DEPTH;
@@ -106,7 +142,10 @@ td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, 
   i8_finish f;
   memset(beside, (int)p->s.x_zero ^ flip, sizeof beside);
   TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
-  job j = {.f = &f, .c = c, .flip = flip, .rows = rows, .cells = cells, .beside = beside};
+  whole_blocks whole;
+  const bool orders = f.direct && !f.d.residual && p->l.n >= BYTES_ROW;
+  if (orders) TRY(order_blocks(&f, &whole));
+  job j = {.c = c, .flip = flip, .rows = rows, .cells = cells, .beside = beside};
   j.zipped = base_call_scratch(p->call, (size_t)columns, (size_t)(cells * CELL_ELEMENTS) * sizeof *j.zipped);
   if (!j.zipped) return base_no_memory(p->call->err, "scratch");
   for (int64_t t = base_call_first(p->call, tasks); t < tasks; t = base_call_next(p->call, t, tasks)) {
@@ -117,6 +156,9 @@ td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, 
                .channel = block * BYTES_ROW};
     s.count = base_min_i64(STRIP, a[2].out - s.first);
     s.n = base_min_i64(BYTES_ROW, c->groups - s.channel);
+    const bool is_whole = orders && s.n == BYTES_ROW;
+    j.f = is_whole ? &whole.f : &f;
+    j.w = is_whole ? whole.w : (const int8_t *)p->w + p->l.data;
     run_strip(&j, &s, row * a[2].out + s.first);
   }
   return TD_OK;

@@ -5,6 +5,7 @@
 enum {
   PANELS = BYTES_PANELS,
   ROWS = 6,
+  AHEAD = 512,        /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
   CHUNK = 48,         /* rows that are gathered at once */
   TASKS = 16,         /* that a product is cut into where its rows are few */
   TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
@@ -27,7 +28,10 @@ V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
   V_FOR(r, rows) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(t->start + p * V_LANES);
   for (int64_t k = 0; k < t->steps; k++, x += BYTES_DEPTH, w += V_LANES * BYTES_DEPTH) {
     vi b[PANELS];
-    V_FOR(p, panels) b[p] = b_load(w + p * t->panel_bytes);
+    V_FOR(p, panels) {
+      b[p] = b_load(w + p * t->panel_bytes);
+      __builtin_prefetch(w + p * t->panel_bytes + AHEAD);
+    }
     V_FOR(r, rows) {
       int32_t some;
       memcpy(&some, x + r * t->x_pitch, sizeof some);
@@ -88,34 +92,49 @@ static void store_row(const i8_finish *f, const float *row, int64_t n, void *out
 
 /* One row of sums to bytes. */
 V_INLINE void narrow_row(const i8_finish *f, const int32_t *sums, int64_t at, const uint8_t *residual, int64_t n,
-                         uint8_t *to, const bool adds) {
+                         uint8_t *to, const b_bytes *bytes, const bool adds, const bool plain, const bool whole) {
   const vf most = v_set(INT16_MAX), least_t = v_set(f->d.least_t), most_t = v_set(f->d.most_t);
   const vf t_by = v_set(f->d.t_by), r_by = v_set(f->d.r_by), r_zero = v_set(f->p->s.r_zero);
   const vi flip = vi_set(f->residual_flip);
   vi q[PANELS];
   V_FOR(p, PANELS) {
     q[p] = vi_set(0);
-    if (p * V_LANES >= n) continue;
+    if (!whole && p * V_LANES >= n) continue;
     vf t = v_mul(v_from_int(b_load_i32(sums + p * V_LANES)), v_load(f->scales + at + p * V_LANES));
     if (adds) {
       const vi r = vi_xor(b_widen(residual + p * V_LANES, base_min_i64(V_LANES, n - p * V_LANES)), flip);
       t = v_max(v_min(v_round(t), most_t), least_t);
       t = v_fma(v_sub(v_from_int(r), r_zero), r_by, v_mul(t, t_by));
     }
-    q[p] = v_to_int(v_min(t, most)); /* too small ones become the least integer */
+    q[p] = v_to_int(plain ? t : v_min(t, most)); /* too small ones become the least integer */
   }
-  b_narrow(to, q, &f->bytes, n);
+  if (whole) b_narrow_whole(to, q, bytes, plain);
+  else b_narrow(to, q, bytes, n, plain);
 }
+
+/* Rows with what is known of them at compile time. */
+#define NARROW(name, adds, plain, whole)                                                                           \
+  static void narrow_##name(const i8_finish *f, const int32_t *sums, int64_t rows, int64_t lane,                   \
+                            const uint8_t *residual, int64_t n, uint8_t *out) {                                    \
+    const b_bytes bytes = f->bytes; /* bytes that are stored could be it */                                        \
+    const int64_t pitch = f->p->out_pitch, residual_pitch = f->residual_pitch;                                     \
+    for (int64_t r = 0; r < rows; r++, sums += BYTES_ROW, out += pitch)                                            \
+      narrow_row(f, sums, lane, (adds) ? residual + r *residual_pitch : NULL, n, out, &bytes, adds, plain, whole); \
+  }
+NARROW(sums, true, false, false)
+NARROW(any, false, false, false)
+NARROW(plain, false, true, false)
+NARROW(whole, false, false, true)
+NARROW(whole_plain, false, true, true)
 
 static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int64_t rows, int64_t lane, int64_t to,
                         int64_t n) {
   uint8_t *out = (uint8_t *)base_out(f->p->call, 0)->data + row * f->p->out_pitch + to;
   const uint8_t *residual = f->d.residual ? f->residual + row * f->residual_pitch + to : NULL;
-  for (int64_t r = 0; r < rows; r++, sums += BYTES_ROW, out += f->p->out_pitch) {
-    const int32_t *row_sums = (const int32_t *)(const void *)sums;
-    if (residual) narrow_row(f, row_sums, lane, residual + r * f->residual_pitch, n, out, true);
-    else narrow_row(f, row_sums, lane, NULL, n, out, false);
-  }
+  const int32_t *from = (const int32_t *)(const void *)sums;
+  if (residual) narrow_sums(f, from, rows, lane, residual, n, out);
+  else if (f->whole) (f->plain ? narrow_whole_plain : narrow_whole)(f, from, rows, lane, NULL, n, out);
+  else (f->plain ? narrow_plain : narrow_any)(f, from, rows, lane, NULL, n, out);
 }
 
 void KERN_PART_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group,
@@ -147,11 +166,15 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
   f->cheap = kern_epilogue_cheap(&f->e, f->limits) && !f->e.residual && !f->e.scale && !f->e.shift && !f->e.chain;
   const base_i32 *sums = (const base_i32 *)(const void *)p->w, *bias = sums + 2 * count;
   const base_f32 *w_scales = (const base_f32 *)(const void *)(sums + count);
+  const double largest = 255.0 * 128.0 * (double)p->l.k; /* of a sum, without its start */
+  bool fits = true;
   for (int64_t i = 0; i < count; i++) {
     start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
     scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);
+    fits &= (largest + fabs((double)start[i])) * fabs((double)scales[i]) < INT32_MAX;
   }
   const int offset = p->s.least < 0 ? 128 : 0;
+  f->plain = fits && offset == 0 && f->d.least <= 0 && f->d.most >= 255;
   f->bytes = b_bytes_of((int)p->s.y_zero + offset, (int)f->d.least + offset, (int)f->d.most + offset, (uint8_t)offset);
   if (!residual) return TD_OK;
   f->residual = residual->data;

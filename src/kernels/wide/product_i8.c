@@ -90,36 +90,46 @@ static void store_row(const i8_finish *f, const float *row, int64_t n, void *out
   }
 }
 
-/* One row of sums to bytes. */
-V_INLINE void narrow_row(const i8_finish *f, const int32_t *sums, int64_t at, const uint8_t *residual, int64_t n,
-                         uint8_t *to, const b_bytes *bytes, const bool adds, const bool plain, const bool whole) {
+/* One row of `n` sums, their scales, what is added to them (or NULL), and where their bytes go. */
+typedef struct sums_row {
+  const int32_t *sums;
+  const float *scales;
+  const uint8_t *residual;
+  int64_t n;
+  uint8_t *to;
+} sums_row;
+
+V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes *bytes, const bool adds,
+                         const bool plain, const bool whole) {
   const vf most = v_set(INT16_MAX), least_t = v_set(f->d.least_t), most_t = v_set(f->d.most_t);
   const vf t_by = v_set(f->d.t_by), r_by = v_set(f->d.r_by), r_zero = v_set(f->p->s.r_zero);
   const vi flip = vi_set(f->residual_flip);
   vi q[PANELS];
   V_FOR(p, PANELS) {
     q[p] = vi_set(0);
-    if (!whole && p * V_LANES >= n) continue;
-    vf t = v_mul(v_from_int(b_load_i32(sums + p * V_LANES)), v_load(f->scales + at + p * V_LANES));
+    if (!whole && p * V_LANES >= row->n) continue;
+    vf t = v_mul(v_from_int(b_load_i32(row->sums + p * V_LANES)), v_load(row->scales + p * V_LANES));
     if (adds) {
-      const vi r = vi_xor(b_widen(residual + p * V_LANES, base_min_i64(V_LANES, n - p * V_LANES)), flip);
+      const vi r = b_widen(row->residual + p * V_LANES, base_min_i64(V_LANES, row->n - p * V_LANES));
       t = v_max(v_min(v_round(t), most_t), least_t);
-      t = v_fma(v_sub(v_from_int(r), r_zero), r_by, v_mul(t, t_by));
+      t = v_fma(v_sub(v_from_int(vi_xor(r, flip)), r_zero), r_by, v_mul(t, t_by));
     }
     q[p] = v_to_int(plain ? t : v_min(t, most)); /* too small ones become the least integer */
   }
-  if (whole) b_narrow_whole(to, q, bytes, plain);
-  else b_narrow(to, q, bytes, n, plain);
+  if (whole) b_narrow_whole(row->to, q, bytes, plain);
+  else b_narrow(row->to, q, bytes, row->n, plain);
 }
 
-/* Rows with what is known of them at compile time. */
-#define NARROW(name, adds, plain, whole)                                                                           \
-  static void narrow_##name(const i8_finish *f, const int32_t *sums, int64_t rows, int64_t lane,                   \
-                            const uint8_t *residual, int64_t n, uint8_t *out) {                                    \
-    const b_bytes bytes = f->bytes; /* bytes that are stored could be it */                                        \
-    const int64_t pitch = f->p->out_pitch, residual_pitch = f->residual_pitch;                                     \
-    for (int64_t r = 0; r < rows; r++, sums += BYTES_ROW, out += pitch)                                            \
-      narrow_row(f, sums, lane, (adds) ? residual + r *residual_pitch : NULL, n, out, &bytes, adds, plain, whole); \
+/* Rows from the first on, with what is known of them at compile time. */
+#define NARROW(name, adds, plain, whole)                                               \
+  static void narrow_##name(const i8_finish *f, const sums_row *first, int64_t rows) { \
+    const b_bytes bytes = f->bytes; /* bytes that are stored could be it */            \
+    const int64_t pitch = f->p->out_pitch, residual_pitch = f->residual_pitch;         \
+    sums_row row = *first;                                                             \
+    for (int64_t r = 0; r < rows; r++, row.sums += BYTES_ROW, row.to += pitch) {       \
+      narrow_row(f, &row, &bytes, adds, plain, whole);                                 \
+      if (adds) row.residual += residual_pitch;                                        \
+    }                                                                                  \
   }
 NARROW(sums, true, false, false)
 NARROW(any, false, false, false)
@@ -129,12 +139,14 @@ NARROW(whole_plain, false, true, true)
 
 static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int64_t rows, int64_t lane, int64_t to,
                         int64_t n) {
-  uint8_t *out = (uint8_t *)base_out(f->p->call, 0)->data + row * f->p->out_pitch + to;
-  const uint8_t *residual = f->d.residual ? f->residual + row * f->residual_pitch + to : NULL;
-  const int32_t *from = (const int32_t *)(const void *)sums;
-  if (residual) narrow_sums(f, from, rows, lane, residual, n, out);
-  else if (f->whole) (f->plain ? narrow_whole_plain : narrow_whole)(f, from, rows, lane, NULL, n, out);
-  else (f->plain ? narrow_plain : narrow_any)(f, from, rows, lane, NULL, n, out);
+  const sums_row first = {.sums = (const int32_t *)(const void *)sums,
+                          .scales = f->scales + lane,
+                          .residual = f->d.residual ? f->residual + row * f->residual_pitch + to : NULL,
+                          .n = n,
+                          .to = (uint8_t *)base_out(f->p->call, 0)->data + row * f->p->out_pitch + to};
+  if (first.residual) narrow_sums(f, &first, rows);
+  else if (f->whole) (f->plain ? narrow_whole_plain : narrow_whole)(f, &first, rows);
+  else (f->plain ? narrow_plain : narrow_any)(f, &first, rows);
 }
 
 void KERN_PART_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group,

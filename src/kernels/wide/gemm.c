@@ -97,7 +97,8 @@ static int64_t widened_pitch(const gemm_product *g, const gemm_grid *grid) {
 
 bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, gemm_grid *grid) {
   if (g->m == 1) return true;
-  const int64_t rows = WIDENED_ROWS * grid->tuning->chunk_floats / base_min_i64(g->k, grid->tuning->block_k);
+  const int64_t rows =
+      WIDENED_ROWS * grid->tuning->chunk_floats / base_max_i64(1, base_min_i64(g->k, grid->tuning->block_k));
   if (grid->column_chunks >= WIDENED_TASKS * base_max_i64(call->workers, 1))
     grid->row_chunks = base_min_i64(grid->row_chunks, ceil_div(g->m, base_max_i64(rows, 1)));
   const int64_t panels = ceil_div(grid->panels, grid->groups);

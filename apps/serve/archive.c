@@ -1,5 +1,5 @@
-/* archive.c -- `.mar` archives (zip): what MANIFEST.json names, with one of TorchServe's built-in handlers. Nothing in
- * an archive is executed: its model is read like any other, and Python handlers are refused. */
+/* archive.c -- `.mar` archives (zip): what MANIFEST.json names, with one of TorchServe's built-in handlers. Its
+ * model is read like any other; other handlers, and models that are Python, are for python.c where that is allowed. */
 #include <string.h>
 
 #include "fmt/json.h"
@@ -89,12 +89,20 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
   if (number) v->number = number;
   v->runtime = "python"; /* what describes it names TorchServe's */
   v->handler = serve_find_handler(handler);
+  const bool is_code = !file || fmt_json_text(fmt_json_get(model, "modelFile"));
+  if (handler && (!v->handler || is_code) && v->server->options.python_handlers) {
+    TRY(read_config(v, &zip, model, err));
+    return serve_python_open(v, &zip, base_arena_slice(arena, (const char *)bytes, size), file, err);
+  }
   if (!v->handler)
     return base_fail(err, TD_UNSUPPORTED, path, -1,
-                     "its handler is %s, none of TorchServe's built-in ones, and Python in an archive is never run",
+                     "its handler is %s, none of TorchServe's built-in ones, and Python in an archive is run with "
+                     "--python-handlers alone",
                      handler ? handler : "not named");
-  if (!file || fmt_json_text(fmt_json_get(model, "modelFile")))
-    return base_fail(err, TD_UNSUPPORTED, path, -1, "its model is a Python file: archive it as TorchScript or ONNX");
+  if (is_code)
+    return base_fail(err, TD_UNSUPPORTED, path, -1,
+                     "its model is a Python file: archive it as TorchScript or ONNX, or have it run by "
+                     "--python-handlers");
   TRY(read_labels(v, &zip, arena, err));
   if (v->handler->protocol == &serve_text) TRY(read_vocabulary(v, &zip, err));
   TRY(read_config(v, &zip, model, err));

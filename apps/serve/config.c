@@ -32,6 +32,11 @@ const char serve_usage[] =
     "  --trust-network        accept everybody who can reach the address\n"
     "  --start, --stop        TorchServe's verbs; --start runs in the background unless --foreground is given\n"
     "  --ts-config FILE       TorchServe's config.properties; default: the one in this folder with --start\n"
+    "  --python-handlers      run the Python handlers of archives, in processes of their own; they may do whatever "
+    "this\n"
+    "                         user may: only for archives that you trust\n"
+    "  --python FILE          Python for that; default: python3 of PATH\n"
+    "  --python-memory MIB    maximum memory of each such process; default: no limit\n"
     "  --model-store DIR      folder of the models that routes, --models and the config file name\n"
     "  --models A.mar,n=B.mar models of the store to load at start, or `all`\n"
     "  --enable-model-api     allow registering and deleting models while the server runs\n"
@@ -70,6 +75,9 @@ static const setting settings[] = {
     {"model-store", "model_store", TEXT, AT(model_store), 0, 0},
     {"models", "load_models", TEXT, AT(models), 0, 0},
     {"key-file", NULL, TEXT, AT(key_file), 0, 0},
+    {"python-handlers", NULL, FLAG, AT(python_handlers), 0, 0},
+    {"python", NULL, TEXT, AT(python), 0, 0},
+    {"python-memory", NULL, NUMBER, AT(python_memory), 16, 1 << 24},
     {"enable-model-api", NULL, FLAG, AT(model_api), 0, 0},
     {"disable-token-auth", NULL, FLAG, AT(no_tokens), 0, 0},
     {"dt", NULL, FLAG, AT(no_tokens), 0, 0},

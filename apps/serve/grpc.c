@@ -124,7 +124,7 @@ static void put_message(serve_job *job, uint32_t number, const base_text *messag
 
 static void put_values(serve_job *job, uint32_t number, bool inputs) {
   const td_model *model = job->version->model;
-  const size_t count = inputs ? td_model_input_count(model) : td_model_output_count(model);
+  const size_t count = !model ? 0 : inputs ? td_model_input_count(model) : td_model_output_count(model);
   for (size_t i = 0; i < count; i++) {
     td_value_info info;
     base_text text = {.allocator = &base_libc_allocator}, shape = {.allocator = &base_libc_allocator};
@@ -583,6 +583,7 @@ static bool predictions(serve_job *job) {
   }
   if (!find(job, texts)) return true;
   job->shape = SERVE_WRAPPED;
+  if (job->version->python) return serve_predict(job); /* its handler has all inputs */
   job->count = input.length;
   if (input.length) memmove(job->body, input.at, input.length);
   return serve_predict(job);

@@ -18,6 +18,7 @@ typedef struct stream {
   bool is_grpc, is_packed, in_flight; /* is_packed: gRPC messages of it may be gzip */
   bool is_refused;                    /* too large: its bytes are thrown away */
   size_t fields, sent;                /* bytes of header fields; of the reply */
+  BASE_VEC(http_field) all;           /* header fields */
   base_str length, coding;            /* of REST: Inference-Header-Content-Length, Content-Encoding */
   uint8_t head[GRPC_HEAD];
   char texts[3][256]; /* of the reply's fields */
@@ -251,6 +252,17 @@ static uint64_t timeout_of(base_str text) {
   return 0;
 }
 
+/* For handlers, which may ask for any of them. */
+static bool keep_field(stream *s, base_str key, base_str value) {
+  const char *name = base_arena_slice(s->job.arena, key.at, key.length);
+  http_field *field = name ? base_vec_push(s->job.arena, &s->all) : NULL;
+  if (!field) return false;
+  *field = (http_field){{name, key.length}, value};
+  s->job.fields = s->all.at;
+  s->job.field_count = s->all.count;
+  return true;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
                      const uint8_t *value, size_t length, uint8_t flags, void *user) {
   (void)flags;
@@ -263,6 +275,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
   s->fields += name_length + length;
   if (!text || s->fields > FIELD_BYTES) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   const base_str word = {text, length};
+  if (!keep_field(s, key, word)) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   if (base_str_is(key, ":method")) job->method = word;
   else if (base_str_is(key, ":path")) job->path = word;
   else if (base_str_is(key, "authorization")) job->token = word;

@@ -8,6 +8,7 @@
 
 void serve_free_version(serve_version *v) {
   if (!v) return;
+  serve_python_free(v);
   for (uint32_t i = 0; i < v->idle_count; i++) td_session_free(v->idle[i]);
   td_model_free(v->model);
   sys_unmap(&v->archive);
@@ -19,6 +20,7 @@ void serve_configure(serve_version *v, const serve_config *c) {
   if (c->min_workers >= 0) v->min_workers = (uint32_t)c->min_workers;
   if (c->max_workers >= 0) v->max_workers = (uint32_t)c->max_workers;
   else if (c->min_workers >= 0) v->max_workers = (uint32_t)c->min_workers;
+  if (v->min_workers > v->max_workers) v->min_workers = v->max_workers; /* else it could not be healthy */
   if (c->batch >= 0) v->batch_size = (uint32_t)c->batch;
   if (c->delay_ms >= 0) v->delay_ms = (uint64_t)c->delay_ms;
   if (c->timeout_s >= 0) v->limit_ns = (uint64_t)c->timeout_s * 1000000000u;
@@ -71,17 +73,28 @@ td_status serve_load(serve_server *server, const char *name, const char *url, co
   return status;
 }
 
-/* Adds sessions up to `workers`; the first one runs the model on zeros. */
-static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
+/* The first one runs the model on zeros. */
+static td_status make_session(serve_version *v, void **out, td_error *err) {
   const td_session_options options = {.size = sizeof options, .threads = v->threads};
+  td_session *session;
+  if (v->python) return serve_python_start(v, out, err);
+  TRY(td_session_new(v->model, &options, &session, err));
+  const td_status status = v->session_count ? TD_OK : serve_warm(v, session, err);
+  if (status == TD_OK) *out = session;
+  else td_session_free(session);
+  return status;
+}
+
+static void free_session(serve_version *v, void *session) {
+  if (v->python) serve_python_end(v, session);
+  else td_session_free(session);
+}
+
+/* Adds sessions up to `workers`. */
+static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
   while (v->session_count < workers) {
-    td_session *session;
-    TRY(td_session_new(v->model, &options, &session, err));
-    td_status status = v->session_count ? TD_OK : serve_warm(v, session, err);
-    if (status != TD_OK) {
-      td_session_free(session);
-      return status;
-    }
+    void *session;
+    TRY(make_session(v, &session, err));
     pthread_mutex_lock(&v->server->lock);
     v->idle[v->idle_count++] = session;
     v->session_count++;
@@ -97,11 +110,11 @@ static td_status remove_sessions(serve_version *v, uint32_t workers, td_error *e
   while (v->session_count > workers) {
     pthread_mutex_lock(&server->lock);
     while (!v->idle_count && !server->stop) pthread_cond_wait(&server->load_more, &server->lock);
-    td_session *session = v->idle_count ? v->idle[--v->idle_count] : NULL;
+    void *session = v->idle_count ? v->idle[--v->idle_count] : NULL;
     v->session_count -= session != NULL;
     pthread_mutex_unlock(&server->lock);
     if (!session) return base_fail(err, TD_NO_RESOURCE, v->name, -1, "the server ends");
-    td_session_free(session);
+    free_session(v, session);
   }
   return TD_OK;
 }
@@ -109,6 +122,7 @@ static td_status remove_sessions(serve_version *v, uint32_t workers, td_error *e
 /* Sessions have a number of threads for good: with another number of workers they may have to be made anew. */
 td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
   const uint32_t cpus = (uint32_t)v->server->options.workers, threads = workers && workers < cpus ? cpus / workers : 1;
+  if (v->python) serve_python_forget_missing(v);
   TRY(remove_sessions(v, threads == v->threads ? workers : 0, err));
   v->threads = threads; /* no thread looks at it while there are no sessions */
   return add_sessions(v, workers, err);

@@ -121,6 +121,8 @@ static bool describe_request(connection *c, serve_job *job) {
     job->path.length = (size_t)(query - head->target.at);
     job->query = (base_str){query + 1, head->target.length - job->path.length - 1};
   }
+  job->fields = head->fields;
+  job->field_count = head->count;
   job->token = http_find(head, "authorization");
   job->roles = c->roles;
   job->type = "application/json";
@@ -376,7 +378,10 @@ static void sweep(loop *l) {
   l->swept_ns = now;
   if (l->resting && !l->closing) ask_listeners(l, false); /* others may have had the descriptors */
   for (uint32_t i = 0; i < l->server->model_count; i++)
-    for (uint32_t j = 0; j < l->server->models[i]->count; j++) serve_expire(l->server->models[i]->versions[j]);
+    for (uint32_t j = 0; j < l->server->models[i]->count; j++) {
+      serve_expire(l->server->models[i]->versions[j]);
+      serve_python_watch(l->server->models[i]->versions[j]);
+    }
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
     if (now > c->until_ns || (l->closing && c->state == READ_HEAD && c->count == 0)) drop(l, c);

@@ -233,12 +233,14 @@ static void print_workers(base_text *to, const serve_version *v) {
   gmtime_r(&loaded, &tm);
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
   base_text_print(to, "    \"workers\": [");
-  for (uint32_t i = 0; i < v->session_count; i++)
+  for (uint32_t i = 0; i < v->session_count; i++) {
+    const int pid = v->python ? serve_python_process(v, i) : (int)getpid();
     base_text_print(
         to,
         "%s\n      {\n        \"id\": \"%u\",\n        \"startTime\": \"%s\",\n        \"status\": \"READY\",\n"
         "        \"memoryUsage\": 0,\n        \"pid\": %d,\n        \"gpu\": false\n      }",
-        i ? "," : "", 9000 + i, when, (int)getpid());
+        i ? "," : "", 9000 + i, when, pid);
+  }
   base_text_print(to, "\n    ],\n");
 }
 

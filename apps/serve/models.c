@@ -31,6 +31,7 @@ static void free_it(serve_job *job) { serve_free_version(job->order); }
 
 void serve_release(serve_version *v) {
   if (!v || --v->refs) return;
+  serve_python_retire(v);
   v->freeing = (serve_job){.server = v->server, .order = v};
   serve_order(&v->freeing, free_it);
 }

@@ -148,7 +148,7 @@ serve_version *serve_find(serve_job *job, const char *name, const char *number) 
 
 static void describe_values(serve_job *job, const char *what, bool inputs) {
   const td_model *model = job->version->model;
-  const size_t count = inputs ? td_model_input_count(model) : td_model_output_count(model);
+  const size_t count = !model ? 0 : inputs ? td_model_input_count(model) : td_model_output_count(model);
   base_text_print(&job->reply, ",\"%s\":[", what);
   for (size_t i = 0; i < count; i++) {
     td_value_info info;
@@ -179,7 +179,8 @@ static bool describe(serve_job *job, char **parts) {
 
 static bool model_ready(serve_job *job, char **parts) {
   if (!serve_find(job, parts[0], parts[1])) return true;
-  const bool ready = !job->server->draining && job->version->max_workers > 0;
+  const serve_version *v = job->version;
+  const bool ready = !job->server->draining && v->max_workers > 0 && (!v->python || serve_python_works(v));
   serve_answer(job, ready ? 200 : 503, "{\"name\":\"%s\",\"ready\":%s}", job->version->name, ready ? "true" : "false");
   return true;
 }
@@ -236,8 +237,18 @@ static bool renew_key(serve_job *job, char **parts) {
 
 bool serve_enter(serve_job *job, const serve_protocol *protocol) {
   job->protocol = protocol;
+  if (job->version->python && protocol) {
+    serve_refuse(job, 400, "model %s has a Python handler, which takes no tensors: POST to /predictions/%s",
+                 job->version->name, job->version->name);
+    return true;
+  }
   if (!job->version->max_workers) {
     serve_refuse(job, 503, "model %s has no workers: scale it up", job->version->name);
+    return true;
+  }
+  if (job->version->python && !serve_python_works(job->version)) {
+    serve_refuse(job, 503, "the workers of model %s have ended and cannot be started: the server's log says why",
+                 job->version->name);
     return true;
   }
   if (serve_queue(job)) return false;
@@ -254,6 +265,7 @@ static bool infer(serve_job *job, char **parts) { return compute(job, parts, &se
 
 bool serve_predict(serve_job *job) {
   const serve_handler *handler = job->version->handler;
+  if (job->version->python) return serve_enter(job, NULL);
   return serve_enter(job, handler ? handler->protocol : &serve_prediction);
 }
 

@@ -68,20 +68,23 @@ static void work(void *user) {
       continue;
     }
     const uint32_t count = take_jobs(v, jobs), cpus = v->threads;
-    td_session *session = v->idle[--v->idle_count];
+    void *session = v->idle[--v->idle_count];
     if (v->first) append_waiting(v); /* others may have its next jobs */
     pthread_mutex_unlock(&server->lock);
     const uint64_t begin = sys_clock_ns();
-    serve_compute(jobs, count, session);
+    uint32_t left = count; /* jobs that are still ours */
+    bool is_there = true;
+    if (v->python) is_there = serve_python_compute(jobs, &left, session);
+    else serve_compute(jobs, count, session);
     const uint64_t over = sys_clock_ns();
     pthread_mutex_lock(&server->lock);
-    note_times(v, jobs, count, begin, over); /* who has the reply finds it counted */
-    v->idle[v->idle_count++] = session;
+    if (left) note_times(v, jobs, left, begin, over); /* who has the reply finds it counted */
+    if (is_there) v->idle[v->idle_count++] = session; /* else the version may be gone, too */
     server->busy -= cpus;
     pthread_cond_broadcast(&server->load_more); /* who scales down waits for sessions */
     if (server->waiting) pthread_cond_broadcast(&server->more);
     pthread_mutex_unlock(&server->lock);
-    for (uint32_t i = 0; i < count; i++) serve_done(jobs[i]); /* each holds a reference of the version until then */
+    for (uint32_t i = 0; i < left; i++) serve_done(jobs[i]); /* each holds a reference of the version until then */
     pthread_mutex_lock(&server->lock);
   }
   pthread_mutex_unlock(&server->lock);
@@ -134,11 +137,12 @@ bool serve_queue(serve_job *job) {
   serve_version *v = job->version;
   serve_server *server = v->server;
   job->arrived_ns = sys_clock_ns();
-  job->deadline_ns = job->arrived_ns + v->limit_ns;
-  serve_limit(job, job->limit_ns);
-  serve_limit(job, v->client_ms * 1000000u);
   job->next = NULL;
   pthread_mutex_lock(&server->lock);
+  job->deadline_ns = job->arrived_ns + v->limit_ns;
+  if (v->python && !v->session_count) job->deadline_ns += SERVE_START_NS; /* a process is started for it first */
+  serve_limit(job, job->limit_ns);
+  serve_limit(job, v->client_ms * 1000000u);
   const bool room = v->depth < v->queue_limit;
   if (room) {
     job->is_queued = true;
@@ -227,14 +231,32 @@ void serve_end_group(serve_job **jobs, uint32_t count) {
   pthread_mutex_unlock(&server->lock);
 }
 
-void serve_order(serve_job *job, void (*call)(serve_job *)) {
+serve_job *serve_take_queue(serve_version *v) {
+  serve_job *taken = NULL;
+  pthread_mutex_lock(&v->server->lock);
+  while (v->first) {
+    serve_job *job = v->first;
+    take_out(v, &v->first, NULL);
+    job->next = taken;
+    taken = job;
+  }
+  pthread_mutex_unlock(&v->server->lock);
+  return taken;
+}
+
+void serve_order_locked(serve_job *job, void (*call)(serve_job *)) {
   serve_server *server = job->server;
   job->work = call;
   job->next = NULL;
-  pthread_mutex_lock(&server->lock);
   if (server->load_first) server->load_last->next = job;
   else server->load_first = job;
   server->load_last = job;
   pthread_cond_broadcast(&server->load_more);
+}
+
+void serve_order(serve_job *job, void (*call)(serve_job *)) {
+  serve_server *server = job->server;
+  pthread_mutex_lock(&server->lock);
+  serve_order_locked(job, call);
   pthread_mutex_unlock(&server->lock);
 }

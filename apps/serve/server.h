@@ -64,6 +64,8 @@ struct serve_job {
   const serve_protocol *protocol;
   serve_version *version; /* of which it holds a reference */
   td_tensor *inputs;
+  const http_field *fields; /* of the request's head */
+  uint32_t field_count;
   const void *asked;         /* what `read` keeps for `write` */
   void (*work)(serve_job *); /* of a job for the loader */
   void *order;               /* its own */
@@ -88,7 +90,8 @@ struct serve_version {
   size_t label_count;
   const serve_handler *handler;      /* NULL: it came without an archive */
   const struct fmt_json *vocabulary; /* of text_classifier: word to number */
-  td_model *model;
+  td_model *model;                   /* NULL: it has a Python handler */
+  struct serve_python *python;       /* its own (worker.h); NULL: none */
   serve_server *server;
   uint32_t refs; /* the loop's: the table's, and one for each job */
   bool at_start;
@@ -98,7 +101,7 @@ struct serve_version {
   uint32_t batch_rows;         /* jobs that are worth joining, by measurement; at most batch_size */
   uint64_t limit_ns, delay_ms; /* that a request may take; TorchServe's maxBatchDelay, which is only told */
   uint64_t client_ms; /* after which clients have given up, by TorchServe's clientTimeoutInMills; 0: not known */
-  td_session **idle;  /* sessions that no thread has; room for SERVE_MOST_WORKERS */
+  void **idle;        /* sessions (td_session, serve_worker) that no thread has; room for SERVE_MOST_WORKERS */
   uint32_t idle_count, session_count;
   uint32_t threads;            /* of each session: the CPUs over the workers */
   int64_t loaded_s;            /* Unix time */
@@ -128,8 +131,9 @@ enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
-  const char *model_store, *models, *config, *key_file, *certificate, *private_key;
+  const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python;
   int64_t workers, queue, timeout_s, most_bytes, drain_s, batch, delay_ms, start_workers, delay_s, trust_network;
+  int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
   int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
 } serve_options;
 
@@ -182,13 +186,32 @@ void serve_cancel(serve_job *job);             /* nobody waits for it: it comes 
 void serve_expire(serve_version *v);           /* answers what waited too long in its queue */
 void serve_begin_group(serve_group *group, serve_job **jobs, uint32_t count);
 void serve_end_group(serve_job **jobs, uint32_t count);
-void serve_order(serve_job *job, void (*call)(serve_job *)); /* has the loader call it */
-void serve_done(serve_job *job);                             /* from any thread: back to the loop */
+void serve_order(serve_job *job, void (*call)(serve_job *));        /* has the loader call it */
+void serve_order_locked(serve_job *job, void (*call)(serve_job *)); /* the same with server->lock held */
+serve_job *serve_take_queue(serve_version *v);                      /* all jobs of its queue, which is empty then */
+void serve_done(serve_job *job);                                    /* from any thread: back to the loop */
 
 /* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */
 void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
 /* Runs the version once on zeros, and finds how many jobs are worth joining. */
 td_status serve_warm(serve_version *v, td_session *session, td_error *err);
+
+#define SERVE_START_NS 120000000000ull /* in which a process of a handler has to be ready */
+/* python.c: versions with a Python handler, whose sessions are processes. Unpacks the archive; starts and ends one. */
+struct fmt_zip;
+td_status serve_python_open(serve_version *v, const struct fmt_zip *zip, const char *manifest, const char *file,
+                            td_error *err);
+td_status serve_python_start(serve_version *v, void **session, td_error *err);
+void serve_python_end(serve_version *v, void *session);
+/* False: the process is gone. *count becomes 0 where the jobs have been given back already. */
+bool serve_python_compute(serve_job **jobs, uint32_t *count, void *session);
+void serve_python_watch(serve_version *v); /* the loop's: notices processes that have ended, has them replaced */
+void serve_python_forget_missing(serve_version *v); /* the loader's: no process is to be replaced */
+bool serve_python_works(const serve_version *v);    /* there is a process, or one is about to be */
+void serve_python_retire(serve_version *v);         /* nobody waits for it any more */
+void serve_python_free(serve_version *v);
+/* Process number `index` of those that run; 0: there are no more. Under server->lock. */
+int serve_python_process(const serve_version *v, uint32_t index);
 
 /* coding.c: inflates a body that came as gzip or deflate. 0, or the status with which it is refused. */
 int32_t serve_decode(serve_job *job, base_str coding, size_t most, td_error *err);

@@ -1,0 +1,7 @@
+import enum
+
+
+class MetricTypes(enum.Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"

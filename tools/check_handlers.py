@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""Archives with Python handlers, served by treadle-serve: check_handlers.py BUILD [PYTHON]. Handlers run in PYTHON
+(default: the one that runs this). Ends with a count of checks."""
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+
+ECHO = """
+import ctypes, os, resource, sys, time
+from ts.torch_handler.base_handler import BaseHandler
+from ts.utils.util import PredictionException
+
+class Echo(BaseHandler):
+    def initialize(self, context):
+        super().initialize(context)
+        print("loaded", self.manifest["model"]["modelName"])
+        if os.path.exists(FLAG):
+            raise RuntimeError("told not to start")
+
+    def handle(self, data, context):
+        return [self.answer(row, i, context) for i, row in enumerate(data)]
+
+    def answer(self, row, i, context):
+        body = row.get("body")
+        if isinstance(body, dict):
+            return {"keys": sorted(body)}
+        if isinstance(body, str):
+            return body.upper()
+        what = bytes(body or b"").decode()
+        if what == "exit": os._exit(9)
+        if what == "crash": ctypes.string_at(0)
+        if what == "throw": raise ValueError("secret of the handler")
+        if what == "refuse": raise PredictionException("no such thing", 404)
+        if what == "memory": raise MemoryError()
+        if what == "hang": time.sleep(1000)
+        if what == "lie": os.write(3, b"x" * 64)
+        if what == "kill": os.kill(os.getpid(), 9)
+        if what.startswith("sleep"): time.sleep(float(what[5:]))
+        if what == "set": return {1, 2}
+        if what == "fds": return sorted(os.listdir("/proc/self/fd"), key=int)
+        if what == "limits": return [resource.getrlimit(resource.RLIMIT_CORE)[0], resource.getrlimit(resource.RLIMIT_DATA)[0]]
+        if what == "signals": return [line for line in open("/proc/self/status").read().split("\\n") if line.startswith("SigBlk")]
+        if what == "pid": return os.getpid()
+        if what == "typed":
+            context.set_response_content_type(i, "image/x-own")
+            context.set_response_status(code=202, phrase="Fine", idx=i)
+            return b"\\x00\\xff"
+        if what == "split":
+            context.set_response_content_type(i, "a/b\\r\\nX: y")
+            return b"x"
+        if what == "header": return context.get_request_header(i, "X-Own") + str(context.get_request_header(i, "authorization"))
+        if what == "properties": return sorted(context.system_properties)
+        return {name: bytes(value).decode() for name, value in row.items()}
+"""
+FUNCTION = """
+state = []
+def handle(data, context):
+    if data is None:
+        state.append(context.system_properties["batch_size"])
+        return None
+    if any(row["body"] == b"few" for row in data):
+        return data[1:]
+    if any(row["body"] == b"none" for row in data):
+        return "text"
+    return [[len(data), state[0], bytes(row["body"]).decode()] for row in data]
+"""
+MODEL = """
+from ts.torch_handler.base_handler import BaseHandler
+from helper import doubled
+
+class Own(BaseHandler):
+    def preprocess(self, data):
+        return doubled([row["body"]["x"] for row in data])
+    def postprocess(self, data):
+        return [{"sum": [round(x, 5) for x in row]} for row in data]
+"""
+NUMPY = """
+import numpy
+from ts.torch_handler.base_handler import BaseHandler
+
+class Own(BaseHandler):
+    def preprocess(self, data):
+        return numpy.array([row["body"]["x"] for row in data], dtype="float32")
+    def inference(self, data, *args, **kwargs):
+        out = self.model(x=data)
+        assert isinstance(out, numpy.ndarray) and out.dtype == numpy.float32
+        return out
+"""
+GRAPH = """tdir 1
+input %0 "x": f32[n, 3]
+const %1: f32[3] = {1, 10, 100}
+%2 = aten::add(%0, %1): f32[n, 3]
+output "y" %2
+"""
+BROKEN = "import no_such_module\n"
+
+
+def archive(folder, name, files, **model):
+    manifest = {"runtime": "python", "model": {"modelName": name, "modelVersion": "1.0", **model}}
+    with zipfile.ZipFile(pathlib.Path(folder, name + ".mar"), "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest))
+        for file, text in files.items():
+            packed.writestr(file, text)
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.port = 0
+
+    def expect(self, what, got, wanted):
+        if got == wanted or (callable(wanted) and wanted(got)):
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED {what}: {got!r}")
+
+    def ask(self, path, body=None, method=None, headers=None, raw=False):
+        """(status, JSON or bytes)."""
+        headers = {"Content-Type": "application/octet-stream", **(headers or {})} if body is not None else {}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", body, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                status, content, self.type = reply.status, reply.read(), reply.headers["Content-Type"]
+        except urllib.error.HTTPError as error:
+            status, content, self.type = error.code, error.read(), error.headers["Content-Type"]
+        if raw:
+            return status, content
+        try:
+            return status, json.loads(content)
+        except ValueError:
+            return status, content
+
+    def echo(self, body, **named):
+        return self.ask("/predictions/echo", body.encode() if isinstance(body, str) else body, **named)
+
+    def message(self, body):
+        status, said = self.echo(body)
+        return status, said.get("type"), said.get("message")
+
+    def wait_for(self, condition):
+        for _ in range(200):
+            if condition():
+                return True
+            time.sleep(0.05)
+        return False
+
+
+@contextlib.contextmanager
+def serving(checks, folder, *words, python=sys.executable):
+    log = open(pathlib.Path(folder, "log"), "w+")
+    server = subprocess.Popen([checks.program, "--port", "0", "--python", python, *words], cwd=folder, stdout=subprocess.PIPE, stderr=log,
+                              text=True, env={**os.environ, "TMPDIR": str(folder)})
+    try:
+        line = server.stdout.readline()
+        if not line:
+            log.seek(0)
+            sys.exit(f"no server: {log.read()}")
+        checks.port = int(line.rsplit(":", 1)[1])
+        yield server
+    finally:
+        server.kill()
+        server.wait()
+        log.close()
+
+
+def log_of(folder):
+    return pathlib.Path(folder, "log").read_text()
+
+
+def workers_of(checks, name):
+    return [worker["pid"] for worker in checks.ask(f"/models/{name}")[1][0]["workers"]]
+
+
+def is_running(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def folders(folder):
+    return list(pathlib.Path(folder).glob("treadle-serve-*"))
+
+
+def check_requests(c, folder):
+    c.expect("a body", c.echo("hello"), (200, {"body": "hello"}))
+    c.expect("its type", c.type, "application/json")
+    c.expect("JSON", c.echo('{"b":1,"a":2}', headers={"Content-Type": "application/json"}), (200, {"keys": ["a", "b"]}))
+    c.expect("no JSON", c.echo("{", headers={"Content-Type": "application/json"}), lambda got: got[0] == 400)
+    c.expect("a text", c.echo("grün", headers={"Content-Type": "text/plain; charset=utf-8"}, raw=True), (200, "GRÜN".encode()))
+    c.expect("a text's type", c.type, "text/plain; charset=utf-8")
+    form = b'--b\r\nContent-Disposition: form-data; name="data"; filename="f"\r\n\r\none\r\n\r\n--b\r\n' \
+           b'Content-Disposition: form-data; name="two"\r\n\r\n2\r\n--b--\r\n'
+    c.expect("a form", c.echo(form, headers={"Content-Type": "multipart/form-data; boundary=b"}), (200, {"data": "one\r\n", "two": "2"}))
+    c.expect("an encoded form", c.echo("a=1&b=%20", headers={"Content-Type": "application/x-www-form-urlencoded"}), (200, {"a": "1", "b": " "}))
+    c.expect("a query", c.ask("/predictions/echo?k=v", b"x"), (200, {"k": "v", "body": "x"}))
+    c.expect("a type and a status of its own", c.echo("typed", raw=True), (202, b"\x00\xff"))
+    c.expect("its type", c.type, "image/x-own")
+    c.expect("a type that would split the head", (c.echo("split", raw=True), c.type), ((200, b"x"), "application/json"))
+    c.expect("headers", c.echo("header", headers={"X-Own": "y", "Authorization": "Bearer k"}, raw=True), (200, b"yNone"))
+    c.expect("properties", c.echo("properties")[1], lambda got: "model_dir" in got and "gpu_id" in got)
+    c.expect("tensors", c.ask("/v2/models/echo/infer", b"{}"), lambda got: got[0] == 400 and "/predictions/echo" in got[1]["error"])
+    c.expect("a large body", c.echo("x" * 3000000), (200, {"body": "x" * 3000000}))
+    c.expect("what it prints", "model echo, worker " in log_of(folder) and "loaded echo" in log_of(folder), True)
+
+
+def check_isolation(c):
+    c.expect("descriptors", c.echo("fds")[1], lambda got: set(got) - {"0", "1", "2", "3"} == set(got[-1:]) and len(got) <= 5)
+    c.expect("limits", c.echo("limits"), (200, [0, 1 << 30]))
+    c.expect("signals", c.echo("signals"), (200, ["SigBlk:\t0000000000000000"]))
+
+
+def check_failures(c, folder):
+    server = "InternalServerException"
+    c.expect("an exception", c.message("throw"), (503, server, "Prediction failed"))
+    c.expect("its words are in the log alone", "secret of the handler" in log_of(folder), True)
+    c.expect("an exception with a status", c.message("refuse"), (404, server, "no such thing"))
+    c.expect("no memory", c.message("memory"), (507, server, "Out of resources"))
+    c.expect("no JSON", c.message("set"), (503, server, "Unable to serialize model output"))
+    for what, status in (("exit", 500), ("crash", 500), ("kill", 507), ("lie", 500)):
+        before = c.echo("pid")[1]
+        c.expect(what, c.echo(what)[0], status)
+        c.expect(f"the next behind {what}", c.echo("pid"), lambda got: got[0] == 200 and got[1] != before)
+    before = c.echo("pid")[1]
+    begin = time.time()
+    c.expect("what takes too long", c.message("hang")[0], 504)
+    c.expect("the response time", time.time() - begin, lambda took: 0.9 < took < 5)
+    c.expect("a worker that hangs is ended", c.wait_for(lambda: not is_running(before)), True)
+    c.expect("the next", c.echo("pid"), lambda got: got[0] == 200 and got[1] != before)
+    pid = c.echo("pid")[1]
+    os.kill(pid, signal.SIGKILL)
+    c.expect("one that is killed while idle is replaced", c.wait_for(lambda: workers_of(c, "echo") not in ([], [pid])), True)
+    c.expect("and answers", c.echo("hello")[0], 200)
+
+
+def check_health(c, flag):
+    """A worker that cannot be started again."""
+    ready = lambda: (c.ask("/ping")[0], c.ask("/v2/models/echo/ready")[0], len(workers_of(c, "echo")))
+    c.expect("healthy", ready(), (200, 200, 1))
+    flag.write_text("")
+    c.expect("its last words", c.echo("exit")[0], 500)
+    c.expect("unhealthy", c.wait_for(lambda: ready() == (500, 503, 0)), True)
+    c.expect("a request", c.echo("hello"), lambda got: got[0] == 503 and "have ended" in got[1]["message"])
+    flag.unlink()
+    c.expect("healthy again", c.wait_for(lambda: ready() == (200, 200, 1)), True)
+    c.expect("a request again", c.echo("hello")[0], 200)
+
+
+def check_batches(c):
+    ask = lambda body: c.ask("/predictions/function", body)
+    c.expect("one", ask(b"a"), (200, [1, 8, "a"]))
+    c.expect("too few replies", ask(b"few"), lambda got: got[0] == 503 and "batch response" in got[1]["message"])
+    c.expect("no list", ask(b"none"), lambda got: got[0] == 503 and "Invalid" in got[1]["message"])
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda i: ask(str(i).encode()), range(200)))
+    c.expect("each its own reply", [a[1][2] for a in answers], [str(i) for i in range(200)])
+    c.expect("joined", max(a[1][0] for a in answers), lambda most: 1 < most <= 8)
+
+
+def check_models(c, with_numpy):
+    body = b'{"x":[1,2,3]}'
+    headers = {"Content-Type": "application/json"}
+    c.expect("the archive's model", c.ask("/predictions/model", body, headers=headers), (200, {"sum": [3.0, 14.0, 106.0]}))
+    c.expect("tensors that do not fit", c.ask("/predictions/model", b'{"x":[1,2]}', headers=headers)[0], 503)
+    c.expect("the next", c.ask("/predictions/model", body, headers=headers)[0], 200)
+    if with_numpy:
+        c.expect("by numpy", c.ask("/predictions/numpy", body, headers=headers), (200, [2.0, 12.0, 103.0]))
+
+
+def check_management(c, folder):
+    before = len(folders(folder))
+    c.expect("register", c.ask("/models?url=late.mar&initial_workers=2", method="POST")[0], 200)
+    pids = workers_of(c, "late")
+    c.expect("two workers", len(set(pids)), 2)
+    c.expect("scale", c.ask("/models/late?min_worker=1&synchronous=true", method="PUT")[0], 200)
+    c.expect("one is left", (len(workers_of(c, "late")), sum(map(is_running, pids)) <= 1), (1, True))
+    c.expect("unregister", c.ask("/models/late", method="DELETE")[0], 200)
+    c.expect("none is left", c.wait_for(lambda: not any(map(is_running, pids)) and len(folders(folder)) == before), True)
+    c.expect("a handler that cannot be imported", c.ask("/models?url=broken.mar&initial_workers=1", method="POST"),
+             lambda got: got[0] >= 400 and "no_such_module" in got[1]["message"])
+    c.expect("a name that leads away", c.ask("/models?url=away.mar", method="POST"), lambda got: got[0] == 400 and "leads" in got[1]["message"])
+    c.expect("no file was written", pathlib.Path(folder).parent.joinpath("away.py").exists(), False)
+    c.expect("folders are removed", len(folders(folder)), before)
+
+
+def main():
+    checks = Checks()
+    checks.program = pathlib.Path(sys.argv[1]).resolve() / "treadle-serve"
+    python = sys.argv[2] if len(sys.argv) > 2 else sys.executable
+    with_numpy = subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0
+    with tempfile.TemporaryDirectory() as folder:
+        flag = pathlib.Path(folder, "flag")
+        echo = {"handler.py": ECHO.replace("FLAG", repr(str(flag))), "c.yaml": "responseTimeout: 1\nminWorkers: 1\nmaxWorkers: 1\n"}
+        archive(folder, "echo", echo, handler="handler.py", configFile="c.yaml")
+        archive(folder, "late", {"own.py": FUNCTION}, handler="own.py:handle")
+        archive(folder, "function", {"own.py": FUNCTION, "c.yaml": "batchSize: 8\nmaxWorkers: 1\n"}, handler="own.py:handle", configFile="c.yaml")
+        helper = "def doubled(rows):\n    return [[2.0 * x for x in row] for row in rows]\n"
+        archive(folder, "model", {"own.py": MODEL, "net.tdir": GRAPH, "helper.py": helper}, handler="own.py", serializedFile="net.tdir")
+        archive(folder, "numpy", {"own.py": NUMPY, "net.tdir": GRAPH}, handler="own.py", serializedFile="net.tdir")
+        archive(folder, "broken", {"own.py": BROKEN}, handler="own.py")
+        archive(folder, "away", {"own.py": FUNCTION, "../../away.py": ""}, handler="own.py")
+        refused = subprocess.run([checks.program, "--port", "0", "echo.mar"], cwd=folder, capture_output=True, text=True)
+        checks.expect("not without the option", refused.returncode != 0 and "--python-handlers" in refused.stderr, True)
+        refused = subprocess.run([checks.program, "--port", "0", "--python-handlers", "--python", "/no/python", "echo.mar"], cwd=folder,
+                                 capture_output=True, text=True, env={**os.environ, "TMPDIR": folder})
+        checks.expect("no Python", refused.returncode != 0 and "--python FILE" in refused.stderr, True)
+        checks.expect("nothing stays", folders(folder), [])
+        models = ["echo.mar", "function.mar", "model.mar", *(["numpy.mar"] if with_numpy else [])]
+        with serving(checks, folder, "--python-handlers", "--python-memory", "1024", "--workers", "2", "--model-store", ".",
+                     "--enable-model-api", *models, python=python) as server:
+            check_requests(checks, folder)
+            check_isolation(checks)
+            check_failures(checks, folder)
+            check_health(checks, flag)
+            check_batches(checks)
+            check_models(checks, with_numpy)
+            check_management(checks, folder)
+            server.terminate()
+            checks.expect("the end", server.wait(20), 0)
+            checks.expect("nothing stays", folders(folder), [])
+        with serving(checks, folder, "--python-handlers", "echo.mar", python=python) as server:
+            pids = workers_of(checks, "echo")
+            server.kill()
+            checks.expect("it dies with the server", checks.wait_for(lambda: not any(map(is_running, pids))), True)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    return checks.failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

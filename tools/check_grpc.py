@@ -3,8 +3,11 @@
 hand from the protocols' field numbers, so that no code that is generated stands between. Ends with a count of checks."""
 import concurrent.futures
 import contextlib
+import datetime
+import json
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -167,6 +170,78 @@ def check_rest(c):
     c.expect("no route", curl("-o", "/dev/null", "-w", "%{http_code}", url + "/nothing"), b"404")
 
 
+def check_slow_stream(c):
+    """A stream whose body comes byte by byte is reset; the connection lives on, and so do others."""
+    frame = lambda kind, flags, stream, payload=b"": struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+    literal = lambda name, value: b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+    fields = b"".join(literal(*pair) for pair in ((b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/v2/models/add/infer")))
+    reset = None
+    with socket.create_connection(("127.0.0.1", c.port), 20) as client:
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) + frame(1, 4, 1, fields))
+        client.settimeout(0.2)
+        got = b""
+        for _ in range(100):
+            client.sendall(frame(0, 0, 1, b"x"))
+            with contextlib.suppress(TimeoutError):
+                got += client.recv(65536)
+            while len(got) >= 9 and len(got) >= 9 + int.from_bytes(got[:3], "big"):
+                length, kind, stream = int.from_bytes(got[:3], "big"), got[3], int.from_bytes(got[5:9], "big")
+                if kind == 3 and stream == 1:
+                    reset = got[9:13]
+                got = got[9 + length:]
+            if reset:
+                break
+        c.expect("a slow stream", reset, struct.pack(">I", 8))  # CANCEL
+        client.sendall(frame(6, 0, 0, b"ping ping"[:8]))
+        client.settimeout(20)
+        c.expect("its connection", client.recv(65536)[-8:], b"ping pin")
+
+
+def check_named(c):
+    """Replies say the id of the request: the client's, its trace's, or one of the server's."""
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    parent = f"traceparent: 00-{trace}-b7ad6b7169203331-01"
+    for version in ("--http1.1", "--http2-prior-knowledge"):
+        def asked(*words):
+            command = ["curl", "-si", version, *words, f"http://127.0.0.1:{c.port}/v2/models/add/ready"]
+            lines = subprocess.run(command, capture_output=True, text=True).stdout.lower().splitlines()
+            return [line.split(": ")[1] for line in lines if line.startswith("x-request-id: ")]
+        c.expect("an id", asked("-H", "X-Request-Id: mine-1", "-H", parent), ["mine-1"])
+        c.expect("a trace", asked("-H", parent), [trace])
+        c.expect("an id with blanks", asked("-H", "X-Request-Id: my own", "-H", parent), [trace])
+        c.expect("no id", asked(), lambda ids: len(ids) == 1 and len(ids[0]) == 32 and ids[0] != trace)
+
+
+LINE = {"time", "client", "method", "path", "status", "bytes_in", "bytes_out", "duration_us", "request_id"}
+
+
+def check_log(c, path):
+    """What the checks before it left in the access log of a server that has ended."""
+    try:
+        lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+    except ValueError as error:
+        c.expect("JSON", str(error), "")
+        return
+    kserve = lambda method: [line for line in lines if line["path"] == KSERVE + method]
+    c.expect("keys", [line for line in lines if not LINE <= line.keys()], [])
+    c.expect("times", [line for line in lines if not datetime.datetime.strptime(line["time"], "%Y-%m-%dT%H:%M:%S.%fZ")], [])
+    c.expect("clients", [line for line in lines if not line["client"].startswith("127.0.0.1:")], [])
+    c.expect("ids", len({line["request_id"] for line in lines if len(line["request_id"]) == 32}), lambda count: count > 1000)
+    c.expect("gRPC", kserve("ServerLive"), lambda got: got and got[0]["grpc_status"] == 0 and got[0]["bytes_out"] == 2)
+    done = [line for line in kserve("ModelInfer") if line["grpc_status"] == 0 and line["model"] == "add"]
+    c.expect("inference", len(done), lambda count: count > 1000)
+    c.expect("its figures", [line for line in done if not 0 <= line["queue_us"] + line["inference_us"] <= line["duration_us"] + 2], [])
+    c.expect("its version and bytes", {(line["version"], line["bytes_in"] > 50, line["bytes_out"] > 20) for line in done}, {("1", True, True)})
+    c.expect("no model", [line for line in kserve("ModelReady") if line["grpc_status"] == 5], lambda got: len(got) == 1 and "model" not in got[0])
+    c.expect("deadlines", [line for line in kserve("ModelInfer") if line["status"] == 504 and line["grpc_status"] == 4], lambda got: len(got) >= 1)
+    c.expect("who has gone", [line for line in kserve("ModelInfer") if line["status"] == 499], lambda got: len(got) >= 1)
+    rest = [line for line in lines if line["path"] == "/v2/models/add/infer"]
+    c.expect("REST", [line["status"] for line in rest], lambda got: {200, 408, 413} <= set(got))
+    c.expect("no route", [line["status"] for line in lines if line["path"] == "/v2/nothing"], [404])
+    c.expect("given ids", sorted(line["request_id"] for line in lines if line["path"] == "/v2/models/add/ready" and len(line["request_id"]) < 32),
+             ["mine-1", "mine-1"])
+
+
 @contextlib.contextmanager
 def serving(command, folder):
     """A server that is gone behind the block, whatever becomes of that."""
@@ -222,15 +297,18 @@ def main():
         pathlib.Path(folder, "net.tdir").write_text(GRAPH)
         pathlib.Path(folder, "endless.tdir").write_text(ENDLESS)
         command = [program, "--port", "0", "--enable-model-api", "--most-bytes", "65536", "--model-store", ".", "--workers", "1",
-                   "add=net.tdir", "endless.tdir"]
+                   "--access-log", "access.log", "--transfer-timeout", "2", "add=net.tdir", "endless.tdir"]
         with serving(command, folder) as server:
             checks = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             check_kserve(checks)
             check_torchserve(checks)
             check_rest(checks)
             check_deadlines(checks)
+            check_slow_stream(checks)
+            check_named(checks)
             server.terminate()
             checks.expect("the end", server.wait(20), 0)
+        check_log(checks, pathlib.Path(folder, "access.log"))
         check_tls(checks, program, folder)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return checks.failed > 0

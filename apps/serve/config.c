@@ -24,6 +24,8 @@ const char serve_usage[] =
     "  --timeout S            seconds that a request may take before it gets 504; default 120\n"
     "  --batch N              maximum requests computed as one batch, if measured to be faster; default 1\n"
     "  --most-bytes N         maximum bytes of a request body; larger ones get 413; default 67108864\n"
+    "  --transfer-timeout S   seconds in which a request must arrive, or its reply be taken, and one more for every\n"
+    "                         16 KiB; default 30\n"
     "  --drain S              seconds for requests in flight after SIGTERM; default 25\n"
     "  --drain-delay S        seconds before that in which it is not ready but still answers, so that balancers\n"
     "                         notice; default 0\n"
@@ -40,6 +42,7 @@ const char serve_usage[] =
     "  --model-store DIR      folder of the models that routes, --models and the config file name\n"
     "  --models A.mar,n=B.mar models of the store to load at start, or `all`\n"
     "  --enable-model-api     allow registering and deleting models while the server runs\n"
+    "  --access-log FILE|-    write a line of JSON for each request; -: to standard output\n"
     "  --disable-token-auth   require no tokens; else --start writes key_file.json, as TorchServe does\n"
     "  --version\n";
 
@@ -62,6 +65,7 @@ static const setting settings[] = {
     {"timeout", "default_response_timeout", NUMBER, AT(timeout_s), 1, 86400},
     {"batch", NULL, NUMBER, AT(batch), 1, SERVE_MOST_BATCH},
     {"most-bytes", "max_request_size", NUMBER, AT(most_bytes), 1, (int64_t)1 << 40},
+    {"transfer-timeout", "transfer_timeout", NUMBER, AT(transfer_s), 1, 86400},
     {"drain", NULL, NUMBER, AT(drain_s), 0, 86400},
     {"drain-delay", NULL, NUMBER, AT(delay_s), 0, 86400},
     {"bind", NULL, HOST, 0, 0, 0},
@@ -74,6 +78,7 @@ static const setting settings[] = {
     {"ts-config", NULL, TEXT, AT(config), 0, 0},
     {"model-store", "model_store", TEXT, AT(model_store), 0, 0},
     {"models", "load_models", TEXT, AT(models), 0, 0},
+    {"access-log", "access_log", TEXT, AT(access_log), 0, 0},
     {"key-file", NULL, TEXT, AT(key_file), 0, 0},
     {"python-handlers", NULL, FLAG, AT(python_handlers), 0, 0},
     {"python", NULL, TEXT, AT(python), 0, 0},
@@ -259,6 +264,9 @@ static td_status read_words(int count, char **words, base_arena *arena, serve_op
 static bool is_loopback(const serve_address *a) { return a->is_unix || !strncmp(a->host, "127.", 4); }
 
 static td_status check(const serve_options *o, td_error *err) {
+  if (o->access_log && strcmp(o->access_log, "-") == 0 && o->start && !o->foreground)
+    return base_fail(err, TD_BAD_ARGUMENT, "--access-log", -1,
+                     "a server in the background has no standard output: name a file, or say --foreground");
   for (int i = 0; i < SERVE_ADDRESSES; i++)
     if (o->addresses[i].roles && !is_loopback(&o->addresses[i]) && (o->no_tokens || !o->start) && !o->trust_network)
       return base_fail(err, TD_BAD_ARGUMENT, o->addresses[i].host, -1,

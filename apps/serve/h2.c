@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 6 };
+enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 7 };
 
 typedef struct stream {
   serve_job job;
@@ -17,9 +17,12 @@ typedef struct stream {
   int32_t id;
   bool is_grpc, is_packed, in_flight; /* is_packed: gRPC messages of it may be gzip */
   bool is_refused;                    /* too large: its bytes are thrown away */
+  bool is_reset;                      /* it took too long */
+  uint64_t replied_ns;                /* when its reply was ready; 0: it is not */
   size_t fields, sent;                /* bytes of header fields; of the reply */
   BASE_VEC(http_field) all;           /* header fields */
   base_str length, coding;            /* of REST: Inference-Header-Content-Length, Content-Encoding */
+  base_str request_id, parent;        /* X-Request-Id, traceparent */
   uint8_t head[GRPC_HEAD];
   char texts[3][256]; /* of the reply's fields */
 } stream;
@@ -28,6 +31,7 @@ struct serve_h2 {
   nghttp2_session *session;
   serve_server *server;
   serve_channel *channel;
+  const char *client;
   uint32_t roles, streams;
   bool blocked;
   size_t waiting; /* bytes of bodies */
@@ -36,7 +40,23 @@ struct serve_h2 {
   void *owner;
 };
 
+static void split_query(serve_job *job) {
+  const char *query = job->path.length ? memchr(job->path.at, '?', job->path.length) : NULL;
+  if (!query) return;
+  const size_t length = (size_t)(query - job->path.at);
+  job->query = (base_str){query + 1, job->path.length - length - 1};
+  job->path.length = length;
+}
+
+/* It ends here, answered or not. */
 static void free_stream(stream *s) {
+  const size_t head = s->is_grpc ? GRPC_HEAD : 0;
+  if (!s->job.status) { /* its client left before the request was whole */
+    s->job.status = 499;
+    split_query(&s->job);
+  }
+  if (!s->job.id[0]) serve_name_request(&s->job, s->request_id, s->parent);
+  serve_log_request(s->job.server->log, &s->job, s->sent > head ? s->sent - head : 0);
   serve_free_job(&s->job);
   free(s);
 }
@@ -96,17 +116,18 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *to, siz
 
 static void submit_grpc(stream *s, const nghttp2_data_provider *reply) {
   const serve_job *job = &s->job;
-  nghttp2_nv fields[MOST_FIELDS] = {field(":status", "200"), field("content-type", "application/grpc")};
+  nghttp2_nv fields[MOST_FIELDS] = {field(":status", "200"), field("content-type", "application/grpc"),
+                                    field("x-request-id", job->id)};
   if (job->status < 300) {
     for (int i = 0; i < 4; i++) s->head[1 + i] = (uint8_t)(job->reply.length >> (24 - 8 * i));
-    nghttp2_submit_response(s->h->session, s->id, fields, 2, reply);
+    nghttp2_submit_response(s->h->session, s->id, fields, 3, reply);
     return;
   }
   snprintf(s->texts[0], sizeof s->texts[0], "%u", serve_grpc_status(job));
   encode_message(s->texts[1], sizeof s->texts[1], job->reply.at ? job->reply.at : "", job->reply.length);
-  fields[2] = field("grpc-status", s->texts[0]);
-  fields[3] = field("grpc-message", s->texts[1]);
-  nghttp2_submit_response(s->h->session, s->id, fields, 4, NULL);
+  fields[3] = field("grpc-status", s->texts[0]);
+  fields[4] = field("grpc-message", s->texts[1]);
+  nghttp2_submit_response(s->h->session, s->id, fields, 5, NULL);
 }
 
 static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
@@ -118,6 +139,7 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
   fields[count++] = field(":status", s->texts[0]);
   fields[count++] = field("content-type", job->reply_json ? "application/octet-stream" : job->type);
   fields[count++] = field("content-length", s->texts[1]);
+  fields[count++] = field("x-request-id", job->id);
   fields[count++] = field("cache-control", "no-cache; no-store, must-revalidate, private");
   if (job->status == 503) fields[count++] = field("retry-after", "1");
   if (job->reply_json) {
@@ -132,6 +154,7 @@ static void respond(serve_job *job) {
   serve_h2 *h = s->h;
   const nghttp2_data_provider reply = {{.ptr = s}, read_reply};
   s->in_flight = false;
+  s->replied_ns = sys_clock_ns();
   if (!h) { /* nobody waits */
     free_stream(s);
     return;
@@ -141,6 +164,7 @@ static void respond(serve_job *job) {
     job->status = 507;
     job->reply.length = 0;
   }
+  job->grpc_status = job->status < 300 ? 0 : (int32_t)serve_grpc_status(job);
   job->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
   (s->is_grpc ? submit_grpc : submit_rest)(s, &reply);
   h->ready(h->owner);
@@ -200,6 +224,7 @@ static void dispatch(stream *s) {
   serve_job *job = &s->job;
   bool answered = true;
   s->in_flight = true;
+  serve_name_request(job, s->request_id, s->parent);
   job->is_grpc = s->is_grpc;
   job->is_torch = !base_str_starts(job->path, "/v2");
   if (s->is_refused) serve_refuse(job, 413, "the request is too large");
@@ -224,6 +249,8 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   s->job.roles = h->roles;
   s->job.type = "application/json";
   s->job.json_count = -1;
+  s->job.begun_ns = sys_clock_ns();
+  s->job.client = base_arena_text(arena, h->client); /* a stream may outlive its connection */
   s->h = h;
   s->id = frame->hd.stream_id;
   s->after = h->first;
@@ -280,6 +307,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
   else if (base_str_is(key, ":path")) job->path = word;
   else if (base_str_is(key, "authorization")) job->token = word;
   else if (base_str_is(key, "content-type")) s->is_grpc = base_str_starts(word, "application/grpc");
+  else if (base_str_is(key, "x-request-id")) s->request_id = word;
+  else if (base_str_is(key, "traceparent")) s->parent = word;
   else if (base_str_is(key, "content-encoding")) s->coding = word;
   else if (base_str_is(key, "inference-header-content-length")) s->length = word;
   else if (base_str_is(key, "grpc-encoding")) s->is_packed = base_str_is(word, "gzip");
@@ -294,14 +323,6 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
   stream *s = nghttp2_session_get_stream_user_data(session, id);
   if (s && !s->is_refused && !add_body(s, bytes, count)) s->is_refused = true;
   return 0;
-}
-
-static void split_query(serve_job *job) {
-  const char *query = job->path.length ? memchr(job->path.at, '?', job->path.length) : NULL;
-  if (!query) return;
-  const size_t length = (size_t)(query - job->path.at);
-  job->query = (base_str){query + 1, job->path.length - length - 1};
-  job->path.length = length;
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
@@ -354,14 +375,15 @@ static bool make_session(serve_h2 *h) {
   return made;
 }
 
-serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, uint32_t roles, void (*ready)(void *owner),
-                        void *owner) {
+serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, const char *client, uint32_t roles,
+                        void (*ready)(void *owner), void *owner) {
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MOST_STREAMS},
                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW},
                                              {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, FIELD_BYTES}};
   serve_h2 *h = calloc(1, sizeof *h);
   if (!h) return NULL;
-  *h = (serve_h2){.server = server, .channel = channel, .roles = roles, .ready = ready, .owner = owner};
+  *h = (serve_h2){
+      .server = server, .channel = channel, .client = client, .roles = roles, .ready = ready, .owner = owner};
   if (make_session(h) && nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, 3) == 0 &&
       nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, 16 * WINDOW) == 0)
     return h;
@@ -377,6 +399,24 @@ bool serve_h2_send(serve_h2 *h) {
   h->blocked = false;
   if (nghttp2_session_send(h->session) != 0) return false;
   return nghttp2_session_want_read(h->session) || nghttp2_session_want_write(h->session) || h->streams;
+}
+
+int32_t serve_h2_expire(serve_h2 *h) {
+  int32_t reset = 0;
+  const uint64_t now = sys_clock_ns();
+  for (stream *s = h->first; s; s = s->after) {
+    const serve_job *job = &s->job;
+    if (s->in_flight || s->is_reset) continue;
+    if (now <= serve_transfer_end(h->server, s->replied_ns ? s->replied_ns : job->begun_ns,
+                                  s->replied_ns ? s->sent : job->received))
+      continue;
+    if (h->blocked) return -1;
+    if (!s->replied_ns) s->job.status = 408;
+    s->is_reset = true;
+    reset++;
+    nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+  }
+  return reset;
 }
 
 bool serve_h2_blocked(const serve_h2 *h) { return h->blocked; }

@@ -8,16 +8,20 @@ typedef struct serve_h2 serve_h2;
 /* What a client that speaks HTTP/2 at once begins with. */
 #define SERVE_H2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-/* `channel` is borrowed. `ready(owner)` is called when a reply is ready to be sent. NULL: out of memory. */
-serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, uint32_t roles, void (*ready)(void *owner),
-                        void *owner);
+/* `channel` and `client`, its address, are borrowed. `ready(owner)` is called when a reply is ready to be sent. NULL:
+ * out of memory. */
+serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, const char *client, uint32_t roles,
+                        void (*ready)(void *owner), void *owner);
 /* Takes bytes from the socket. False: the connection is to be closed. */
 bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count);
 /* Sends what it can. False: the connection is to be closed. */
 bool serve_h2_send(serve_h2 *h);
 bool serve_h2_blocked(const serve_h2 *h);     /* is there more to send than the socket takes? */
 uint32_t serve_h2_streams(const serve_h2 *h); /* requests that are not answered in full */
-void serve_h2_end(serve_h2 *h);               /* no new requests (GOAWAY) */
+/* Resets streams whose request or reply takes too long, and counts them. -1: the connection is to be closed, since
+ * nobody reads. */
+int32_t serve_h2_expire(serve_h2 *h);
+void serve_h2_end(serve_h2 *h); /* no new requests (GOAWAY) */
 /* Frees it; what is still computed is thrown away when it comes back. NULL is allowed. */
 void serve_h2_close(serve_h2 *h);
 

@@ -1,5 +1,6 @@
 /* loop.c -- connections: one thread, one epoll. A connection reads a request, waits for its job, writes the reply;
  * events are asked for once each time (EPOLLONESHOT), so what is computed for is not touched meanwhile. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,7 +15,8 @@
 
 #include "h2.h"
 
-enum { CONNECTIONS = 1024, READ_SECONDS = 30, IDLE_SECONDS = 75, STREAM_SECONDS = 86400, SWEEP_MS = 200 };
+enum { CONNECTIONS = 1024, IDLE_SECONDS = 75, SWEEP_MS = 200, SLOWEST_BYTES = 16384 };
+#define SECOND_NS 1000000000u
 
 typedef struct connection {
   serve_channel channel; /* fd -1: free */
@@ -23,6 +25,8 @@ typedef struct connection {
   serve_h2 *h2;             /* STREAMS: the connection speaks HTTP/2 */
   bool receiving;           /* within serve_h2_receive: replies are sent behind it */
   bool close_after, served; /* served: a request was read */
+  bool logged;              /* this request is in the access log */
+  char client[64];          /* its address */
   size_t count, used;       /* bytes in `in`; of these, those that belong to the head */
   http_scan scan;
   http_head head;
@@ -31,6 +35,7 @@ typedef struct connection {
   uint32_t roles; /* of the address that it came by */
   char out[768];
   size_t out_count, sent;
+  uint64_t idle_ns, replied_ns; /* since when no request is there; when the reply was */
   uint64_t until_ns;
   char in[HTTP_HEAD_BYTES + 4096];
 } connection;
@@ -41,18 +46,28 @@ typedef struct loop {
   bool resting;                                   /* descriptors ran out: listeners are not asked until one is free */
   bool closing;                                   /* connections end when they have been answered */
   uint32_t open;
-  uint64_t requests;
   serve_tls *tls;    /* of addresses with https */
   uint64_t swept_ns; /* when all connections were looked at last */
   connection *all;
 } loop;
 
-static void watch(loop *l, connection *c, uint32_t events, uint64_t seconds) {
+static void watch(loop *l, connection *c, uint32_t events, uint64_t until_ns) {
   struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = c};
   if ((events & EPOLLIN) && serve_buffered(&c->channel)) c->channel.reads_on_write = true;
   if ((events & EPOLLIN) && c->channel.reads_on_write) event.events |= EPOLLOUT;
-  c->until_ns = sys_clock_ns() + seconds * 1000000000u;
+  c->until_ns = until_ns;
   epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->channel.fd, &event);
+}
+
+uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t bytes) {
+  return begin_ns + ((uint64_t)server->options.transfer_s + bytes / SLOWEST_BYTES) * SECOND_NS;
+}
+
+/* Whoever sends a byte from time to time gains no time by it. */
+static uint64_t arrival_end(const connection *c) {
+  const serve_job *job = &c->job;
+  if (job->begun_ns) return serve_transfer_end(job->server, job->begun_ns, job->received);
+  return c->served ? c->idle_ns + IDLE_SECONDS * (uint64_t)SECOND_NS : serve_transfer_end(job->server, c->idle_ns, 0);
 }
 
 static void ask_listeners(loop *l, bool rest) {
@@ -63,7 +78,39 @@ static void ask_listeners(loop *l, bool rest) {
   }
 }
 
+/* What the head says that the request is for. */
+static void split_target(connection *c) {
+  serve_job *job = &c->job;
+  const http_head *head = &c->head;
+  const char *query = head->target.length ? memchr(head->target.at, '?', head->target.length) : NULL;
+  job->method = head->method;
+  job->path = head->target;
+  job->query = (base_str){NULL, 0};
+  if (!query) return;
+  job->path.length = (size_t)(query - head->target.at);
+  job->query = (base_str){query + 1, head->target.length - job->path.length - 1};
+}
+
+static void name_request(connection *c) {
+  if (c->job.id[0]) return;
+  serve_name_request(&c->job, http_find(&c->head, "x-request-id"), http_find(&c->head, "traceparent"));
+}
+
+/* When the reply is gone, or the client. */
+static void log_request(connection *c) {
+  if (!c->loop->server->log || c->logged || c->state == STREAMS || !c->job.begun_ns) return;
+  c->logged = true;
+  if (!c->job.status) { /* it left before the request was whole */
+    c->job.status = 499;
+    split_target(c);
+  }
+  name_request(c);
+  const bool in_body = c->state == WRITE && c->sent > c->out_count;
+  serve_log_request(c->loop->server->log, &c->job, in_body ? c->sent - c->out_count : 0);
+}
+
 static void drop(loop *l, connection *c) {
+  log_request(c);
   serve_h2_close(c->h2);
   c->h2 = NULL;
   serve_channel_close(&c->channel);
@@ -84,21 +131,23 @@ static void begin_reply(loop *l, connection *c) {
   if (job->reply_json) snprintf(extra, sizeof extra, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
   if (job->status == 503 || job->status == 429) snprintf(extra, sizeof extra, "Retry-After: 1\r\n");
   if (l->server->draining || !c->head.keep_alive) c->close_after = true;
+  name_request(c);
   c->out_count =
       (size_t)snprintf(c->out, sizeof c->out,
-                       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nx-request-id: %016llx%016llx\r\n"
+                       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nx-request-id: %s\r\n"
                        "Cache-Control: no-cache; no-store, must-revalidate, private\r\n%sConnection: %s\r\n\r\n",
                        job->status, http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type,
-                       job->reply.length, (unsigned long long)l->server->started_ns, (unsigned long long)++l->requests,
-                       extra, c->close_after ? "close" : "keep-alive");
+                       job->reply.length, job->id, extra, c->close_after ? "close" : "keep-alive");
   l->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
   c->sent = 0;
+  c->replied_ns = sys_clock_ns();
   c->state = WRITE;
   write_more(l, c);
 }
 
 static void refuse(loop *l, connection *c, int32_t status) {
   c->close_after = true;
+  split_target(c);
   c->job.is_torch = c->head.target.length && !base_str_starts(c->head.target, "/v2");
   serve_refuse(&c->job, status, "%s", http_reason(status));
   begin_reply(l, c);
@@ -113,14 +162,7 @@ static void send_reply(serve_job *job) {
 static bool describe_request(connection *c, serve_job *job) {
   const http_head *head = &c->head;
   const base_str count = http_find(head, "inference-header-content-length");
-  const char *query = memchr(head->target.at, '?', head->target.length);
-  job->method = head->method;
-  job->path = head->target;
-  job->query = (base_str){NULL, 0};
-  if (query) {
-    job->path.length = (size_t)(query - head->target.at);
-    job->query = (base_str){query + 1, head->target.length - job->path.length - 1};
-  }
+  split_target(c);
   job->fields = head->fields;
   job->field_count = head->count;
   job->token = http_find(head, "authorization");
@@ -147,7 +189,7 @@ static void answer(loop *l, connection *c) {
   } else if (!describe_request(c, job) || serve_route(job)) {
     begin_reply(l, c);
   } else {
-    watch(l, c, EPOLLRDHUP, READ_SECONDS); /* only whether the client goes */
+    watch(l, c, EPOLLRDHUP, 0); /* only whether the client goes */
   }
 }
 
@@ -185,7 +227,7 @@ static void advance(loop *l, connection *c) {
       return;
     }
     if (length == 0) {
-      watch(l, c, EPOLLIN, c->count ? READ_SECONDS : IDLE_SECONDS);
+      watch(l, c, EPOLLIN, arrival_end(c));
       return;
     }
     c->used = (size_t)length;
@@ -209,7 +251,7 @@ static void advance(loop *l, connection *c) {
   const int32_t status = take_body(c);
   if (status < 0) refuse(l, c, -status);
   else if (status > 0) answer(l, c);
-  else watch(l, c, EPOLLIN, READ_SECONDS);
+  else watch(l, c, EPOLLIN, arrival_end(c));
 }
 
 /* ---- HTTP/2 ---- */
@@ -219,8 +261,10 @@ static void send_streams(loop *l, connection *c) {
     drop(l, c);
     return;
   }
-  const bool busy = serve_h2_streams(c->h2) > 0;
-  watch(l, c, serve_h2_blocked(c->h2) ? EPOLLIN | EPOLLOUT : EPOLLIN, busy ? STREAM_SECONDS : IDLE_SECONDS);
+  const bool busy = serve_h2_streams(c->h2) > 0; /* each stream has an end of its own */
+  if (busy) c->idle_ns = sys_clock_ns();
+  watch(l, c, serve_h2_blocked(c->h2) ? EPOLLIN | EPOLLOUT : EPOLLIN,
+        busy ? UINT64_MAX : c->idle_ns + IDLE_SECONDS * (uint64_t)SECOND_NS);
 }
 
 static void reply_ready(void *owner) {
@@ -245,7 +289,7 @@ static int speaks_h2(const connection *c) {
 }
 
 static void begin_streams(loop *l, connection *c) {
-  c->h2 = serve_h2_open(l->server, &c->channel, c->roles, reply_ready, c);
+  c->h2 = serve_h2_open(l->server, &c->channel, c->client, c->roles, reply_ready, c);
   c->state = STREAMS;
   if (c->h2) receive_streams(l, c);
   else drop(l, c);
@@ -262,10 +306,11 @@ static void receive(loop *l, connection *c) {
     return;
   }
   if (got > 0) c->count += (size_t)got;
+  if (got > 0 && !c->job.begun_ns) c->job.begun_ns = sys_clock_ns();
   const int streams = speaks_h2(c);
   if (c->state == STREAMS) receive_streams(l, c);
   else if (streams > 0) begin_streams(l, c);
-  else if (streams < 0) watch(l, c, EPOLLIN, READ_SECONDS);
+  else if (streams < 0) watch(l, c, EPOLLIN, arrival_end(c));
   else advance(l, c);
 }
 
@@ -273,15 +318,19 @@ static void begin_request(connection *c) {
   serve_free_job(&c->job);
   c->job = (serve_job){.owner = c, .server = c->loop->server, .reply = {.allocator = &base_libc_allocator}};
   c->job.respond = send_reply;
+  c->job.client = c->client;
+  c->logged = false;
+  c->idle_ns = sys_clock_ns();
   c->state = READ_HEAD;
   c->scan = (http_scan){0};
   c->chunks = (http_chunks){0};
-  c->head.length = c->head.minor = 0;
-  c->head.target = (base_str){NULL, 0};
+  c->head.length = c->head.minor = c->head.count = 0;
+  c->head.target = c->head.method = (base_str){NULL, 0};
   c->head.keep_alive = false;
   memmove(c->in, c->in + c->used, c->count - c->used);
   c->count -= c->used;
   c->used = 0;
+  if (c->count) c->job.begun_ns = c->idle_ns; /* it was sent behind the one before it */
 }
 
 static void write_more(loop *l, connection *c) {
@@ -292,7 +341,7 @@ static void write_more(loop *l, connection *c) {
     const size_t count = (in_head ? c->out_count : all) - c->sent;
     const ssize_t put = serve_send(&c->channel, from, count, in_head && all > c->out_count);
     if (put < 0 && errno == EAGAIN) {
-      watch(l, c, EPOLLOUT, READ_SECONDS);
+      watch(l, c, EPOLLOUT, serve_transfer_end(l->server, c->replied_ns, c->sent));
       return;
     }
     if (put < 0) {
@@ -301,17 +350,27 @@ static void write_more(loop *l, connection *c) {
     }
     c->sent += (size_t)put;
   }
+  log_request(c);
   if (c->close_after) {
     drop(l, c);
     return;
   }
   begin_request(c);
-  watch(l, c, c->count ? EPOLLIN | EPOLLOUT : EPOLLIN, IDLE_SECONDS); /* pipelined: go on at once */
+  watch(l, c, c->count ? EPOLLIN | EPOLLOUT : EPOLLIN, arrival_end(c)); /* pipelined: go on at once */
+}
+
+static void name_client(connection *c, const struct sockaddr_in *from) {
+  char ip[INET_ADDRSTRLEN] = "";
+  if (from->sin_family == AF_INET && inet_ntop(AF_INET, &from->sin_addr, ip, sizeof ip))
+    snprintf(c->client, sizeof c->client, "%s:%u", ip, (unsigned)ntohs(from->sin_port));
+  else snprintf(c->client, sizeof c->client, "unix");
 }
 
 /* The connection has the roles of the address that it came by. */
 static void accept_one(loop *l, int listener) {
-  const int fd = accept4(l->listeners[listener], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  struct sockaddr_in from = {.sin_family = AF_UNSPEC};
+  const int fd = accept4(l->listeners[listener], (struct sockaddr *)&from, &(socklen_t){sizeof from},
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) ask_listeners(l, true);
   if (fd < 0) return;
   connection *c = l->all;
@@ -331,8 +390,9 @@ static void accept_one(loop *l, int listener) {
   c->roles = l->server->options.addresses[listener].roles;
   c->count = c->used = 0;
   c->close_after = c->served = false;
+  name_client(c, &from);
   begin_request(c);
-  c->until_ns = sys_clock_ns() + READ_SECONDS * 1000000000ull;
+  c->until_ns = arrival_end(c);
   l->open++;
 }
 
@@ -372,6 +432,18 @@ static void handle(loop *l, const struct epoll_event *event) {
   else receive(l, c);
 }
 
+/* It took too long: a request that has begun is told so. */
+static void give_out(loop *l, connection *c) {
+  if (c->state == READ_BODY || (c->state == READ_HEAD && c->count)) refuse(l, c, 408);
+  else drop(l, c);
+}
+
+static void sweep_streams(loop *l, connection *c) {
+  const int32_t reset = serve_h2_expire(c->h2);
+  if (reset > 0) send_streams(l, c);
+  else if (reset < 0) drop(l, c);
+}
+
 /* Closes what took too long, or, when draining, waits for its next request. */
 static void sweep(loop *l) {
   const uint64_t now = sys_clock_ns();
@@ -384,7 +456,9 @@ static void sweep(loop *l) {
     }
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
-    if (now > c->until_ns || (l->closing && c->state == READ_HEAD && c->count == 0)) drop(l, c);
+    if (l->closing && c->state == READ_HEAD && c->count == 0) drop(l, c);
+    else if (now > c->until_ns) give_out(l, c);
+    else if (c->state == STREAMS) sweep_streams(l, c);
   }
 }
 
@@ -417,11 +491,13 @@ static void turn(loop *l) {
   if (sys_clock_ns() - l->swept_ns >= SWEEP_MS * 1000000ull) sweep(l);
 }
 
-/* Reads the certificates anew, for connections that come: the old ones stay where the new ones cannot be read. */
+/* Opens the access log anew, and reads the certificates, for connections that come: the old ones stay where the new
+ * ones cannot be read. */
 static void reload(loop *l) {
   const serve_options *o = &l->server->options;
   td_error err = {.offset = -1};
   serve_tls *fresh;
+  serve_log_reopen(l->server->log);
   if (!l->tls) return;
   if (serve_tls_open(o->certificate, o->private_key, &fresh, &err) != TD_OK) {
     fprintf(stderr, "treadle-serve: %s: %s; the certificates from before stay\n", err.name, err.text);
@@ -501,7 +577,10 @@ td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_erro
     drain(&l);
   }
   close_listeners(&l);
-  if (l.open) _exit((int)status); /* who still waits has waited too long: threads may be within a run */
+  if (l.open) { /* who still waits has waited too long: threads may be within a run */
+    serve_log_close(server->log);
+    _exit((int)status);
+  }
   serve_tls_close(l.tls);
   close(l.epoll);
   close(l.signals);

@@ -115,12 +115,14 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   pthread_cond_init(&s->more, NULL);
   pthread_cond_init(&s->load_more, NULL);
   if (s->done_event < 0) return base_no_memory(err, "an event");
-  td_status status = serve_make_keys(s, err);
+  td_status status = s->options.access_log ? serve_log_open(s->options.access_log, &s->log, err) : TD_OK;
+  if (status == TD_OK) status = serve_make_keys(s, err);
   if (status == TD_OK) status = serve_load_start(s, words, count, arena, err);
   if (status == TD_OK) status = serve_start_threads(s, arena, err);
   if (status == TD_OK) status = serve_run(s, ready_in_background, err);
   serve_stop_threads(s);
   serve_free_models(s);
+  serve_log_close(s->log);
   close(s->done_event);
   pid_path(s, path, sizeof path);
   if (s->options.start) unlink(path);
@@ -147,6 +149,7 @@ int main(int count, char **words) {
                                      .drain_s = 25,
                                      .most_bytes = 1 << 26,
                                      .timeout_s = 120,
+                                     .transfer_s = 30,
                                      .batch = 1,
                                      .delay_ms = 100,
                                      .start_workers = -1}};

@@ -100,6 +100,9 @@ void serve_metrics(serve_job *job) {
   for (uint32_t i = 0; i < 3; i++)
     base_text_print(&job->reply, "# TYPE %s counter\n%s{Level=\"Host\",Hostname=\"%s\"} %llu\n", names[i], names[i],
                     host, (unsigned long long)server->replies[i]);
+  base_text_print(&job->reply,
+                  "# TYPE treadle_access_log_lines_lost_total counter\ntreadle_access_log_lines_lost_total %llu\n",
+                  (unsigned long long)serve_log_lost(server->log));
   print_versions(&job->reply, all, count);
   job->status = 200;
   job->type = "text/plain; version=0.0.4";

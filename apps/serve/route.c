@@ -91,6 +91,7 @@ bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room
   }
   if (count) memcpy(job->body + job->count, bytes, count);
   job->count += count;
+  job->received += count;
   return true;
 }
 

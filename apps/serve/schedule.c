@@ -51,8 +51,10 @@ static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
 
 static void note_times(serve_version *v, serve_job **jobs, uint32_t count, uint64_t begin, uint64_t over) {
   for (uint32_t i = 0; i < count; i++) {
-    serve_count(&v->queue_time, begin - jobs[i]->arrived_ns);
-    serve_count(&v->compute_time, over - begin);
+    jobs[i]->queued_ns = begin - jobs[i]->arrived_ns;
+    jobs[i]->computed_ns = over - begin;
+    serve_count(&v->queue_time, jobs[i]->queued_ns);
+    serve_count(&v->compute_time, jobs[i]->computed_ns);
   }
   serve_count(&v->batches, (uint64_t)count * 1000);
 }

@@ -5,6 +5,8 @@
  * loads, scales and frees versions. A job that leaves the loop's thread comes back to it through serve_done. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
+#include <time.h>
+
 #include <treadle/async.h>
 
 #include "http.h"
@@ -13,6 +15,7 @@
 typedef struct serve_server serve_server;
 typedef struct serve_version serve_version;
 typedef struct serve_job serve_job;
+typedef struct serve_log serve_log;
 
 /* Jobs that run as one: the run ends early when nobody waits for any of them. Under server->lock but for `cancel`. */
 typedef struct serve_group {
@@ -43,15 +46,21 @@ struct serve_job {
   void (*finish)(serve_job *);  /* on the loop's thread, when it comes back; NULL: it is only replied to */
   void (*respond)(serve_job *); /* on the loop's thread: sends the reply */
   void *owner;                  /* the connection */
+  const char *client;           /* its address */
   serve_server *server;
   base_arena *arena; /* of texts and tensors of this request */
   char *body;
   size_t count, cap; /* of the body: bytes there are, and room */
   base_str method, path, query, token;
-  uint32_t roles;                                              /* of the address that it came by */
-  bool is_torch;                                               /* errors are written as TorchServe writes them */
-  bool is_grpc;                                                /* errors are their text alone */
-  bool is_full;                                                /* it was refused since the queue is full */
+  char id[129];                    /* of the request, as its client says or of our own; "": not named yet */
+  uint64_t begun_ns;               /* when its first byte came; 0: none has */
+  uint64_t received;               /* bytes of the body, as they came */
+  uint64_t queued_ns, computed_ns; /* how long it waited and was computed; 0: it was not */
+  int32_t grpc_status;             /* of the reply, where is_grpc */
+  uint32_t roles;                  /* of the address that it came by */
+  bool is_torch;                   /* errors are written as TorchServe writes them */
+  bool is_grpc;                    /* errors are their text alone */
+  bool is_full;                    /* it was refused since the queue is full */
   enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY } shape; /* of a gRPC message around what REST would reply */
   const char *order_name;                                      /* SERVE_REPOSITORY: of the model */
   uint64_t limit_ns;                                           /* that the client waits; 0: it did not say */
@@ -131,8 +140,9 @@ enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
-  const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python;
-  int64_t workers, queue, timeout_s, most_bytes, drain_s, batch, delay_ms, start_workers, delay_s, trust_network;
+  const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python, *access_log;
+  int64_t workers, queue, timeout_s, transfer_s, most_bytes, drain_s, batch, delay_ms, start_workers, delay_s,
+      trust_network;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
   int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
 } serve_options;
@@ -145,6 +155,8 @@ struct serve_server {
   serve_model **models; /* the loop's, sorted by name */
   uint32_t model_count;
   uint64_t replies[3];                    /* of 2xx, 4xx, 5xx; the loop's */
+  uint64_t requests;                      /* that were given an id of ours; the loop's */
+  serve_log *log;                         /* NULL: none is kept */
   char keys[SERVE_KEYS][SERVE_KEY_BYTES]; /* management, inference, API; "": tokens are not asked for */
   pthread_mutex_t lock;
   pthread_cond_t more;    /* jobs for compute threads */
@@ -245,11 +257,29 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
 void serve_count(serve_histogram *h, uint64_t ns);
 void serve_metrics(serve_job *job);
 
+/* log.c: the access log. `path`: "-" is standard output; it is borrowed. Where lines go that nothing takes:
+ * serve_log_lost counts them. serve_log_close writes what waits. A log that is NULL takes nothing. */
+td_status serve_log_open(const char *path, serve_log **out, td_error *err);
+void serve_log_request(serve_log *log, const serve_job *job, uint64_t bytes_out); /* the loop's thread alone */
+void serve_log_reopen(serve_log *log);                                            /* somebody has moved the file away */
+uint64_t serve_log_lost(serve_log *log);
+void serve_log_close(serve_log *log);
+/* The line of a request; `bytes_out`: of the body that were sent. */
+void serve_print_request(base_text *to, const serve_job *job, const struct timespec *when, uint64_t bytes_out);
+/* A client's bytes as a JSON string of UTF-8 without control characters. */
+void serve_quote(base_text *to, base_str text);
+/* job->id: what X-Request-Id says, or the trace of `traceparent`, or one of our own. Both may be damaged or not there.
+ */
+void serve_name_request(serve_job *job, base_str id, base_str parent);
+
 /* loop.c: listens until SIGTERM or SIGINT. `ready`: called once, when all addresses listen. */
 td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err);
 /* listen.c: a socket that listens; `address` gets the port that was chosen. */
 td_status serve_listen(serve_address *address, int *fd, td_error *err);
 void serve_print_address(const serve_address *address);
+
+/* When bytes that begin at `begin_ns` have to be there or gone, of which there are `bytes` so far. */
+uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t bytes);
 
 /* route.c: true: answered; false: it is in a queue, and comes back. */
 bool serve_route(serve_job *job);

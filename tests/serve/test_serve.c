@@ -332,11 +332,34 @@ static void drains(void **state) {
   close(idle);
 }
 
+/* A request that comes byte by byte is told that it takes too long, be it in its head or in its body. */
+static void slow(void **state) {
+  fixture f = *(fixture *)*state;
+  static const char head[] = "GET /ping HTTP/1.1\r\nHost: a\r\nX: ";
+  static const char body[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 4000\r\n\r\n";
+  static const char *const begins[] = {head, body};
+  start(&f, "--transfer-timeout", "1");
+  for (int i = 0; i < 2; i++) {
+    const int fd = connect_to(&f);
+    char seen;
+    put(fd, begins[i], strlen(begins[i]));
+    for (int sent = 0; sent < 200 && recv(fd, &seen, 1, MSG_PEEK | MSG_DONTWAIT) < 0; sent++) {
+      put(fd, "a", 1);
+      usleep(50000);
+    }
+    assert_int_equal(get(&f, fd), 408);
+    assert_non_null(strstr(f.reply, "Connection: close"));
+    assert_int_equal(ask_path(&f, "GET", "/ping", ""), 200);
+    close(fd);
+  }
+  assert_int_equal(end(&f), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),       cmocka_unit_test(binary),
-                                     cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
-                                     cmocka_unit_test(metrics),      cmocka_unit_test(packed),
-                                     cmocka_unit_test(limits),       cmocka_unit_test(many),
-                                     cmocka_unit_test(drains),       cmocka_unit_test(descriptors)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(routes),      cmocka_unit_test(binary),  cmocka_unit_test(ways_to_send),
+      cmocka_unit_test(archives),    cmocka_unit_test(metrics), cmocka_unit_test(packed),
+      cmocka_unit_test(limits),      cmocka_unit_test(many),    cmocka_unit_test(drains),
+      cmocka_unit_test(descriptors), cmocka_unit_test(slow)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -193,6 +193,13 @@ def folders(folder):
     return list(pathlib.Path(folder).glob("treadle-serve-*"))
 
 
+def ask_in_vain(c):
+    try:
+        c.echo("sleep0.9")
+    except OSError:
+        pass
+
+
 def check_requests(c, folder):
     c.expect("a body", c.echo("hello"), (200, {"body": "hello"}))
     c.expect("its type", c.type, "application/json")
@@ -209,6 +216,7 @@ def check_requests(c, folder):
     c.expect("its type", c.type, "image/x-own")
     c.expect("a type that would split the head", (c.echo("split", raw=True), c.type), ((200, b"x"), "application/json"))
     c.expect("headers", c.echo("header", headers={"X-Own": "y", "Authorization": "Bearer k"}, raw=True), (200, b"yNone"))
+    c.expect("its memory", c.ask("/models/echo")[1][0]["workers"][0]["memoryUsage"], lambda got: 1 << 20 < got < 1 << 30)
     c.expect("properties", c.echo("properties")[1], lambda got: "model_dir" in got and "gpu_id" in got)
     c.expect("tensors", c.ask("/v2/models/echo/infer", b"{}"), lambda got: got[0] == 400 and "/predictions/echo" in got[1]["error"])
     c.expect("a large body", c.echo("x" * 3000000), (200, {"body": "x" * 3000000}))
@@ -329,6 +337,15 @@ def main():
             server.terminate()
             checks.expect("the end", server.wait(20), 0)
             checks.expect("nothing stays", folders(folder), [])
+        with serving(checks, folder, "--python-handlers", "--drain", "0", "echo.mar", python=python) as server, \
+                concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pids = workers_of(checks, "echo")
+            reply = pool.submit(lambda: ask_in_vain(checks))
+            time.sleep(0.3)  # the worker sleeps
+            server.terminate()
+            checks.expect("the end while one works", server.wait(20), 0)
+            reply.result()
+            checks.expect("its folder and worker", (folders(folder), any(map(is_running, pids))), ([], False))
         with serving(checks, folder, "--python-handlers", "echo.mar", python=python) as server:
             pids = workers_of(checks, "echo")
             server.kill()

@@ -160,7 +160,8 @@ td_status python_run_engine(serve_worker *w, frame *asked, base_arena *arena, co
     text.length = 0;
     base_text_print(&text, "{\"error\":");
     base_text_quote(&text, own.text, strlen(own.text));
-    base_text_print(&text, "}");
+    base_text_print(&text, ",\"unsupported\":%s}",
+                    status == TD_UNSUPPORTED || status == TD_BAD_FILE ? "true" : "false");
   }
   status = text.failed ? base_no_memory(err, "outputs")
                        : worker_send(w, FRAME_OUTPUTS, (base_str){text.at, text.length}, parts, count, wait, err);

@@ -77,7 +77,6 @@ td_status serve_load(serve_server *server, const char *name, const char *url, co
 static td_status make_session(serve_version *v, void **out, td_error *err) {
   const td_session_options options = {.size = sizeof options, .threads = v->threads};
   td_session *session;
-  if (v->python) return serve_python_start(v, out, err);
   TRY(td_session_new(v->model, &options, &session, err));
   const td_status status = v->session_count ? TD_OK : serve_warm(v, session, err);
   if (status == TD_OK) *out = session;
@@ -92,6 +91,7 @@ static void free_session(serve_version *v, void *session) {
 
 /* Adds sessions up to `workers`. */
 static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
+  if (v->python) return serve_python_start(v, workers, err);
   while (v->session_count < workers) {
     void *session;
     TRY(make_session(v, &session, err));
@@ -104,19 +104,24 @@ static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err)
   return TD_OK;
 }
 
-/* Frees sessions down to `workers`, each once no thread has it. */
+/* Frees sessions down to `workers`, each once no thread has it; those of Python handlers may end by themselves. */
 static td_status remove_sessions(serve_version *v, uint32_t workers, td_error *err) {
   serve_server *server = v->server;
-  while (v->session_count > workers) {
+  for (;;) {
+    void *session = NULL;
     pthread_mutex_lock(&server->lock);
-    while (!v->idle_count && !server->stop) pthread_cond_wait(&server->load_more, &server->lock);
-    void *session = v->idle_count ? v->idle[--v->idle_count] : NULL;
-    v->session_count -= session != NULL;
+    while (v->session_count > workers && !v->idle_count && !server->stop)
+      pthread_cond_wait(&server->load_more, &server->lock);
+    const bool done = v->session_count <= workers;
+    if (!done && v->idle_count) {
+      session = v->idle[--v->idle_count];
+      v->session_count--;
+    }
     pthread_mutex_unlock(&server->lock);
+    if (done) return TD_OK;
     if (!session) return base_fail(err, TD_NO_RESOURCE, v->name, -1, "the server ends");
     free_session(v, session);
   }
-  return TD_OK;
 }
 
 /* Sessions have a number of threads for good: with another number of workers they may have to be made anew. */

@@ -578,6 +578,7 @@ td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_erro
   }
   close_listeners(&l);
   if (l.open) { /* who still waits has waited too long: threads may be within a run */
+    serve_python_abandon(server);
     serve_log_close(server->log);
     _exit((int)status);
   }

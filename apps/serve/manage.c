@@ -234,12 +234,13 @@ static void print_workers(base_text *to, const serve_version *v) {
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
   base_text_print(to, "    \"workers\": [");
   for (uint32_t i = 0; i < v->session_count; i++) {
-    const int pid = v->python ? serve_python_process(v, i) : (int)getpid();
+    uint64_t memory = 0;
+    const int pid = v->python ? serve_python_process(v, i, &memory) : (int)getpid();
     base_text_print(
         to,
         "%s\n      {\n        \"id\": \"%u\",\n        \"startTime\": \"%s\",\n        \"status\": \"READY\",\n"
-        "        \"memoryUsage\": 0,\n        \"pid\": %d,\n        \"gpu\": false\n      }",
-        i ? "," : "", 9000 + i, when, pid);
+        "        \"memoryUsage\": %llu,\n        \"pid\": %d,\n        \"gpu\": false\n      }",
+        i ? "," : "", 9000 + i, when, (unsigned long long)memory, pid);
   }
   base_text_print(to, "\n    ],\n");
 }
@@ -317,6 +318,7 @@ bool serve_repository(serve_job *job, char **parts) {
   const serve_server *server = job->server;
   bool first = true;
   base_text_print(&job->reply, "[");
+  pthread_mutex_lock(&job->server->lock);
   for (uint32_t i = 0; i < server->model_count; i++)
     for (uint32_t j = 0; j < server->models[i]->count; j++) {
       const serve_version *v = server->models[i]->versions[j];
@@ -324,6 +326,7 @@ bool serve_repository(serve_job *job, char **parts) {
                       first ? "" : ",", v->name, v->number, v->session_count ? "READY" : "UNAVAILABLE");
       first = false;
     }
+  pthread_mutex_unlock(&job->server->lock);
   serve_answer(job, 200, "]");
   return true;
 }

@@ -4,11 +4,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fmt/wire.h"
 #include "worker.h"
 
-enum { MOST_PARTS = 4096, MOST_TYPE = 128 };
+enum { MOST_AT_ONCE = 16, MOST_PARTS = 4096, MOST_TYPE = 128 };
 
 /* ---- starting ---- */
 
@@ -31,60 +32,99 @@ static td_status failed(const frame *f, td_error *err) {
   return base_fail(err, TD_UNSUPPORTED, NULL, -1, "its handler cannot be started: %s", text ? text : "no reason given");
 }
 
-/* Has the process import the handler; what initialize() asks of the model is computed. */
-static td_status introduce(serve_worker *w, base_arena *arena, td_error *err) {
-  const serve_version *v = w->version;
+/* Starts a process, and has it import the handler. */
+static td_status begin(serve_version *v, serve_worker **out, const worker_wait *wait, td_error *err) {
   const serve_python *p = v->python;
-  const worker_wait wait = {goes_on, v->server, sys_clock_ns() + SERVE_START_NS};
-  base_text text = {.allocator = base_arena_allocator(arena)};
-  frame f;
+  base_text text = {.allocator = &base_libc_allocator};
+  TRY(worker_start(v, out, err));
   base_text_print(&text, "{\"folder\":");
   base_text_quote(&text, p->folder, strlen(p->folder));
   base_text_print(&text, ",\"name\":\"%s\",\"batch_size\":%u,\"manifest\":%s}", v->name, v->batch_size, p->manifest);
-  td_status status = text.failed ? base_no_memory(err, "a worker")
-                                 : worker_send(w, FRAME_LOAD, (base_str){text.at, text.length}, NULL, 0, &wait, err);
+  const base_str said = {text.at, text.length};
+  const td_status status =
+      text.failed ? base_no_memory(err, "a worker") : worker_send(*out, FRAME_LOAD, said, NULL, 0, wait, err);
   base_text_free(&text);
-  TRY(status);
-  for (;;) {
-    TRY(worker_receive(w, arena, (uint64_t)v->server->options.most_bytes, &wait, &f, err));
-    if (f.kind == FRAME_LOADED) return TD_OK;
-    if (f.kind == FRAME_FAILED) return failed(&f, err);
-    if (f.kind != FRAME_RUN) return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker answers what nobody asked");
-    TRY(python_run_engine(w, &f, arena, &wait, err));
+  return status;
+}
+
+/* Its next frame; what initialize() asks of the model is computed. `*over`: the handler is ready. */
+static td_status take_first_frame(serve_worker *w, base_arena *arena, bool *over, const worker_wait *wait,
+                                  td_error *err) {
+  frame f;
+  TRY(worker_receive(w, arena, (uint64_t)w->version->server->options.most_bytes, wait, &f, err));
+  *over = f.kind == FRAME_LOADED;
+  if (f.kind == FRAME_FAILED) return failed(&f, err);
+  if (*over) return TD_OK;
+  if (f.kind != FRAME_RUN) return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker answers what nobody asked");
+  return python_run_engine(w, &f, arena, wait, err);
+}
+
+/* Waits until the handler is ready; `status`: what came of the start so far. Else the process is gone, too. */
+static td_status finish(serve_worker *w, td_status status, const worker_wait *wait, td_error *err) {
+  bool over = false;
+  while (status == TD_OK && !over) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    status = arena ? take_first_frame(w, arena, &over, wait, err) : base_no_memory(err, "a worker's frame");
+    base_arena_free(arena);
   }
+  if (status == TD_OK) {
+    pthread_mutex_lock(&w->version->server->lock);
+    w->next = w->version->python->all;
+    w->version->python->all = w;
+    pthread_mutex_unlock(&w->version->server->lock);
+    return TD_OK;
+  }
+  char how[64];
+  if (w && worker_has_ended(w)) {
+    worker_tell_end(w, how, sizeof how);
+    status = base_fail(err, TD_UNSUPPORTED, NULL, -1, "its Python worker ended at the start: %s", how);
+  }
+  worker_end(w);
+  return status;
 }
 
 static td_status start(serve_version *v, serve_worker **out, td_error *err) {
-  base_arena *arena = base_arena_new(&base_libc_allocator);
-  serve_worker *w = NULL;
+  const worker_wait wait = {goes_on, v->server, sys_clock_ns() + SERVE_START_NS};
   *out = NULL;
-  if (!arena) return base_no_memory(err, "a worker");
-  td_status status = worker_start(v, &w, err);
-  if (status == TD_OK) status = introduce(w, arena, err);
-  base_arena_free(arena);
-  if (status != TD_OK) {
-    char how[64];
-    if (w && worker_has_ended(w)) {
-      worker_tell_end(w, how, sizeof how);
-      status = base_fail(err, TD_UNSUPPORTED, NULL, -1, "its Python worker ended at the start: %s", how);
-    }
-    worker_end(w);
-    return status;
-  }
-  pthread_mutex_lock(&v->server->lock);
-  w->next = v->python->all;
-  v->python->all = w;
-  pthread_mutex_unlock(&v->server->lock);
-  *out = w;
-  return TD_OK;
+  const td_status status = begin(v, out, &wait, err);
+  return finish(*out, status, &wait, err);
 }
 
-td_status serve_python_start(serve_version *v, void **session, td_error *err) {
-  serve_worker *w;
+static void add_idle(serve_version *v, serve_worker *w) {
+  pthread_mutex_lock(&v->server->lock);
+  v->idle[v->idle_count++] = w;
+  v->session_count++;
+  pthread_cond_broadcast(&v->server->more);
+  pthread_mutex_unlock(&v->server->lock);
+}
+
+static uint32_t lacks(const serve_version *v, uint32_t workers) {
+  pthread_mutex_lock(&v->server->lock);
+  const uint32_t count = v->session_count < workers ? workers - v->session_count : 0;
+  pthread_mutex_unlock(&v->server->lock);
+  return count;
+}
+
+/* As many at once as there are CPUs: importing torch takes one for seconds. */
+td_status serve_python_start(serve_version *v, uint32_t workers, td_error *err) {
+  td_status all = TD_OK;
   v->batch_rows = v->batch_size;
-  TRY(start(v, &w, err));
-  *session = w;
-  return TD_OK;
+  for (uint32_t missing; all == TD_OK && (missing = lacks(v, workers)) > 0;) {
+    const worker_wait wait = {goes_on, v->server, sys_clock_ns() + SERVE_START_NS};
+    serve_worker *w[MOST_AT_ONCE] = {0};
+    td_status begun[MOST_AT_ONCE];
+    uint32_t count = missing;
+    td_error own = {.offset = -1};
+    if (count > (uint32_t)v->server->options.workers) count = (uint32_t)v->server->options.workers;
+    if (count > MOST_AT_ONCE) count = MOST_AT_ONCE;
+    for (uint32_t i = 0; i < count; i++) begun[i] = begin(v, &w[i], &wait, &own);
+    for (uint32_t i = 0; i < count; i++) {
+      const td_status status = finish(w[i], begun[i], &wait, &own);
+      if (status == TD_OK) add_idle(v, w[i]);
+      else if (all == TD_OK) all = base_fail(err, status, own.name, -1, "%s", own.text);
+    }
+  }
+  return all;
 }
 
 /* Under server->lock. */
@@ -129,13 +169,11 @@ static void refuse_all(serve_version *v) {
 static void note_start(serve_version *v, serve_worker *w, const td_error *err) {
   serve_python *p = v->python;
   serve_server *server = v->server;
+  if (w) add_idle(v, w);
   pthread_mutex_lock(&server->lock);
   if (w) {
     p->failures = 0;
     if (p->missing) p->missing--;
-    v->idle[v->idle_count++] = w;
-    v->session_count++;
-    pthread_cond_broadcast(&server->more);
   } else {
     p->failures++;
     p->next_try_ns = sys_clock_ns() + pause_of(p->failures);
@@ -158,6 +196,7 @@ static void mend(serve_job *job) {
     pthread_mutex_lock(&server->lock);
     serve_worker *dead = p->dead;
     p->dead = NULL;
+    if (v->session_count >= v->max_workers) p->missing = 0; /* it was scaled down meanwhile */
     works = works && p->missing && !p->ending && !server->stop;
     if (!dead && !works) p->mending = false;
     pthread_mutex_unlock(&server->lock);
@@ -217,10 +256,22 @@ bool serve_python_works(const serve_version *v) {
   return works;
 }
 
-int serve_python_process(const serve_version *v, uint32_t index) {
+static uint64_t memory_of(int pid) {
+  char path[64];
+  unsigned long long pages = 0;
+  snprintf(path, sizeof path, "/proc/%d/statm", pid);
+  FILE *file = fopen(path, "re");
+  if (file && fscanf(file, "%*u %llu", &pages) != 1) pages = 0;
+  if (file) fclose(file);
+  return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memory) {
   const serve_worker *w = v->python->all;
   while (w && index--) w = w->next;
-  return w ? (int)atomic_load(&w->pid) : 0;
+  const int pid = w ? (int)atomic_load(&w->pid) : 0;
+  *memory = pid ? memory_of(pid) : 0;
+  return pid;
 }
 
 void serve_python_forget_missing(serve_version *v) {
@@ -500,6 +551,14 @@ void serve_python_free(serve_version *v) {
   for (python_engine *e = p->engines; e; e = e->next) td_model_free(e->model);
   if (p->folder) python_remove(p->folder);
   pthread_mutex_destroy(&p->building);
+}
+
+void serve_python_abandon(const serve_server *server) {
+  for (uint32_t i = 0; i < server->model_count; i++)
+    for (uint32_t j = 0; j < server->models[i]->count; j++) {
+      const serve_python *p = server->models[i]->versions[j]->python;
+      if (p && p->folder) python_remove(p->folder);
+    }
 }
 
 /* ---- loading ---- */

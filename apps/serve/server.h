@@ -209,11 +209,12 @@ void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
 td_status serve_warm(serve_version *v, td_session *session, td_error *err);
 
 #define SERVE_START_NS 120000000000ull /* in which a process of a handler has to be ready */
-/* python.c: versions with a Python handler, whose sessions are processes. Unpacks the archive; starts and ends one. */
+/* python.c: versions with a Python handler, whose sessions are processes. Unpacks the archive; starts them; ends one.
+ */
 struct fmt_zip;
 td_status serve_python_open(serve_version *v, const struct fmt_zip *zip, const char *manifest, const char *file,
                             td_error *err);
-td_status serve_python_start(serve_version *v, void **session, td_error *err);
+td_status serve_python_start(serve_version *v, uint32_t workers, td_error *err); /* until there are so many */
 void serve_python_end(serve_version *v, void *session);
 /* False: the process is gone. *count becomes 0 where the jobs have been given back already. */
 bool serve_python_compute(serve_job **jobs, uint32_t *count, void *session);
@@ -222,8 +223,9 @@ void serve_python_forget_missing(serve_version *v); /* the loader's: no process 
 bool serve_python_works(const serve_version *v);    /* there is a process, or one is about to be */
 void serve_python_retire(serve_version *v);         /* nobody waits for it any more */
 void serve_python_free(serve_version *v);
-/* Process number `index` of those that run; 0: there are no more. Under server->lock. */
-int serve_python_process(const serve_version *v, uint32_t index);
+void serve_python_abandon(const serve_server *server); /* removes what was unpacked; no thread is waited for */
+/* Process number `index` of those that run, and its resident bytes; 0: there are no more. Under server->lock. */
+int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memory);
 
 /* coding.c: inflates a body that came as gzip or deflate. 0, or the status with which it is refused. */
 int32_t serve_decode(serve_job *job, base_str coding, size_t most, td_error *err);

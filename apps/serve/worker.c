@@ -64,16 +64,12 @@ static void copy_lines(void *user) {
 
 /* ---- the start ---- */
 
-static void limit(int what, uint64_t most) {
-  const struct rlimit to = {most, most};
-  setrlimit(what, &to);
-}
-
 /* In the child: only what is safe between fork and exec. */
 static void become(const serve_worker *w, int socket, int log, pid_t parent, char *const *argv, char *const *env) {
   sigset_t none;
   const int nowhere = open("/dev/null", O_RDONLY);
-  const int64_t most = w->version->server->options.python_memory;
+  const rlim_t most = (rlim_t)w->version->server->options.python_memory << 20;
+  const struct rlimit none_left = {0, 0}, limited = {most, most};
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127); /* it ended before that */
@@ -86,8 +82,8 @@ static void become(const serve_worker *w, int socket, int log, pid_t parent, cha
   dup2(own, 3);
   if (close_range(4, ~0u, 0) != 0)
     for (int fd = 4; fd < 65536; fd++) close(fd);
-  limit(RLIMIT_CORE, 0);
-  if (most) limit(RLIMIT_DATA, (uint64_t)most << 20);
+  setrlimit(RLIMIT_CORE, &none_left);
+  if (most) setrlimit(RLIMIT_DATA, &limited);
   signal(SIGPIPE, SIG_DFL);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);

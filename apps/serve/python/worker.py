@@ -57,7 +57,7 @@ class Channel:
         if kind != OUTPUTS:
             os._exit(3)
         if "error" in said:
-            raise RuntimeError(said["error"])
+            raise (ts.engine.Unsupported if said["unsupported"] else RuntimeError)(said["error"])
         view, at, outputs = memoryview(data), 0, []
         for output in said["outputs"]:
             outputs.append((output, view[at:at + output["bytes"]]))

@@ -1,10 +1,19 @@
 """The archive's model, computed by the server's process. Tensors of torch, arrays of numpy, or nested lists of numbers go
-in, and the same kind comes out."""
+in, and the same kind comes out. A TorchScript file that the server cannot compute is computed by torch, where that is
+installed."""
 import array
 import ctypes
+import importlib.util
+import os
 import sys
 
 _channel = None
+
+
+class Unsupported(RuntimeError):
+    """The server cannot compute the model."""
+
+
 _NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
           "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
           "c64": "complex64", "c128": "complex128"}
@@ -86,7 +95,24 @@ def _unpacked(output, data, like):
 class Model:
     """Called as a module: tensors in order, or by the names of the model's inputs; one output, or a tuple."""
 
+    def __init__(self, path=""):
+        self._path = path
+        self._by_torch = None
+
     def __call__(self, *args, **named):
+        if self._by_torch:
+            return self._by_torch(*args, **named)
+        try:
+            return self._compute(*args, **named)
+        except Unsupported as error:
+            if not self._path.endswith((".pt", ".pth")) or importlib.util.find_spec("torch") is None:
+                raise
+            import torch
+            self._by_torch = torch.jit.load(self._path, map_location="cpu").eval()
+            print(f"torch computes {os.path.basename(self._path)}, since the server cannot: {error}", file=sys.stderr)
+        return self._by_torch(*args, **named)
+
+    def _compute(self, *args, **named):
         given = [(None, value) for value in args] + list(named.items())
         if not given:
             raise TypeError("a model is called with tensors")
@@ -98,7 +124,8 @@ class Model:
         outputs = tuple(_unpacked(output, data, given[0][1]) for output, data in _channel.run(inputs, parts))
         return outputs[0] if len(outputs) == 1 else outputs
 
-    forward = __call__
+    def forward(self, *args, **named):
+        return self(*args, **named)
 
     def eval(self):
         return self

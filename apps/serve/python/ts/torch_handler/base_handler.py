@@ -1,6 +1,5 @@
 """BaseHandler, as TorchServe has it; a serialized model is computed by the server, a model in Python by torch."""
 import importlib
-import importlib.util
 import os
 import sys
 import time
@@ -41,10 +40,12 @@ class BaseHandler(ABC):
         self.explain = False
         self.target = 0
         self.model_pt_path = None
+        self.profiler_args = {}
 
     def initialize(self, context):
         torch = sys.modules.get("torch")
         self.context = context
+        self.model_yaml_config = context.model_yaml_config
         self.manifest = context.manifest
         self.device = torch.device("cpu") if torch else "cpu"
         model_dir = context.system_properties.get("model_dir")
@@ -56,12 +57,12 @@ class BaseHandler(ABC):
             self.model.to(self.device)
             self.model.eval()
         elif self.model_pt_path:
-            self.model = ts.engine.Model()
+            self.model = self._load_torchscript_model(self.model_pt_path)
         self.mapping = load_label_mapping(os.path.join(model_dir, "index_to_name.json"))
         self.initialized = True
 
     def _load_torchscript_model(self, model_pt_path):
-        return ts.engine.Model()
+        return ts.engine.Model(model_pt_path)
 
     def _load_pickled_model(self, model_dir, model_file, model_pt_path):
         torch = find_torch()
@@ -71,10 +72,7 @@ class BaseHandler(ABC):
         path = os.path.join(model_dir, model_file)
         if not os.path.isfile(path):
             raise RuntimeError(f"{model_file} is missing")
-        spec = importlib.util.spec_from_file_location(os.path.splitext(model_file)[0].replace("/", "."), path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        classes = list_classes_from_module(module)
+        classes = list_classes_from_module(importlib.import_module(model_file.split(".")[0]))
         if len(classes) != 1:
             raise ValueError(f"Expected only one class as model definition. {classes}")
         model = classes[0]()

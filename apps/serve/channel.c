@@ -71,6 +71,12 @@ bool serve_channel_open(serve_channel *c, int fd, serve_tls *tls) {
   return true;
 }
 
+void serve_channel_finish(serve_channel *c) {
+  if (c->tls) SSL_shutdown(c->tls);
+  ERR_clear_error();
+  shutdown(c->fd, SHUT_WR);
+}
+
 void serve_channel_close(serve_channel *c) {
   if (c->tls) {
     SSL_shutdown(c->tls);

@@ -21,6 +21,7 @@ void serve_tls_close(serve_tls *tls); /* connections that are open keep it; NULL
 
 /* `tls` may be NULL. False: out of memory. */
 bool serve_channel_open(serve_channel *c, int fd, serve_tls *tls);
+void serve_channel_finish(serve_channel *c); /* there is no more to send; the other side may still send */
 void serve_channel_close(serve_channel *c);
 ssize_t serve_receive(serve_channel *c, void *to, size_t room);
 /* `more`: there is more to come at once. */

@@ -18,7 +18,7 @@ typedef struct stream {
   bool is_grpc, is_packed, in_flight; /* is_packed: gRPC messages of it may be gzip */
   bool is_refused;                    /* too large: its bytes are thrown away */
   bool is_reset;                      /* it took too long */
-  uint64_t replied_ns;                /* when its reply was ready; 0: it is not */
+  uint64_t replied_ns, moved_ns;      /* when its reply was ready, 0: it is not; when a byte of it moved last */
   size_t fields, sent;                /* bytes of header fields; of the reply */
   BASE_VEC(http_field) all;           /* header fields */
   base_str length, coding;            /* of REST: Inference-Header-Content-Length, Content-Encoding */
@@ -96,6 +96,7 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *to, siz
   stream *s = source->ptr;
   const size_t head = s->is_grpc ? GRPC_HEAD : 0, all = head + s->job.reply.length;
   size_t put = 0;
+  s->moved_ns = sys_clock_ns();
   while (put < room && s->sent < all) {
     const bool in_head = s->sent < head;
     const char *from = in_head ? (const char *)s->head + s->sent : s->job.reply.at + (s->sent - head);
@@ -142,11 +143,13 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
   fields[count++] = field("x-request-id", job->id);
   fields[count++] = field("cache-control", "no-cache; no-store, must-revalidate, private");
   if (job->status == 503) fields[count++] = field("retry-after", "1");
+  if (job->status == 401) fields[count++] = field("www-authenticate", "Bearer");
+  if (job->allow) fields[count++] = field("allow", job->allow);
   if (job->reply_json) {
     snprintf(s->texts[2], sizeof s->texts[2], "%zu", job->reply_json);
     fields[count++] = field("inference-header-content-length", s->texts[2]);
   }
-  nghttp2_submit_response(s->h->session, s->id, fields, count, reply);
+  nghttp2_submit_response(s->h->session, s->id, fields, count, base_str_is(job->method, "HEAD") ? NULL : reply);
 }
 
 static void respond(serve_job *job) {
@@ -154,7 +157,7 @@ static void respond(serve_job *job) {
   serve_h2 *h = s->h;
   const nghttp2_data_provider reply = {{.ptr = s}, read_reply};
   s->in_flight = false;
-  s->replied_ns = sys_clock_ns();
+  s->replied_ns = s->moved_ns = sys_clock_ns();
   if (!h) { /* nobody waits */
     free_stream(s);
     return;
@@ -249,7 +252,7 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   s->job.roles = h->roles;
   s->job.type = "application/json";
   s->job.json_count = -1;
-  s->job.begun_ns = sys_clock_ns();
+  s->job.begun_ns = s->moved_ns = sys_clock_ns();
   s->job.client = base_arena_text(arena, h->client); /* a stream may outlive its connection */
   s->h = h;
   s->id = frame->hd.stream_id;
@@ -321,6 +324,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
   (void)flags;
   (void)user;
   stream *s = nghttp2_session_get_stream_user_data(session, id);
+  if (s) s->moved_ns = sys_clock_ns();
   if (s && !s->is_refused && !add_body(s, bytes, count)) s->is_refused = true;
   return 0;
 }
@@ -407,9 +411,8 @@ int32_t serve_h2_expire(serve_h2 *h) {
   for (stream *s = h->first; s; s = s->after) {
     const serve_job *job = &s->job;
     if (s->in_flight || s->is_reset) continue;
-    if (now <= serve_transfer_end(h->server, s->replied_ns ? s->replied_ns : job->begun_ns,
-                                  s->replied_ns ? s->sent : job->received))
-      continue;
+    const uint64_t begin_ns = s->replied_ns ? s->replied_ns : job->begun_ns;
+    if (now <= serve_transfer_end(h->server, begin_ns, s->moved_ns, s->replied_ns ? s->sent : job->received)) continue;
     if (h->blocked) return -1;
     if (!s->replied_ns) s->job.status = 408;
     s->is_reset = true;

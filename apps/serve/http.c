@@ -245,11 +245,14 @@ const char *http_reason(int32_t status) {
     int32_t status;
     const char *reason;
   } rows[] = {{200, "OK"},
+              {202, "Accepted"},
               {400, "Bad Request"},
               {401, "Unauthorized"},
+              {403, "Forbidden"},
               {404, "Not Found"},
               {405, "Method Not Allowed"},
               {408, "Request Timeout"},
+              {409, "Conflict"},
               {413, "Content Too Large"},
               {414, "URI Too Long"},
               {415, "Unsupported Media Type"},

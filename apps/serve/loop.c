@@ -15,16 +15,17 @@
 
 #include "h2.h"
 
-enum { CONNECTIONS = 1024, IDLE_SECONDS = 75, SWEEP_MS = 200, SLOWEST_BYTES = 16384 };
+enum { CONNECTIONS = 1024, IDLE_SECONDS = 75, LINGER_SECONDS = 2, SWEEP_MS = 200, SLOWEST_BYTES = 16384 };
 #define SECOND_NS 1000000000u
 
 typedef struct connection {
   serve_channel channel; /* fd -1: free */
   struct loop *loop;
-  enum { READ_HEAD, READ_BODY, COMPUTE, WRITE, STREAMS } state;
+  enum { READ_HEAD, READ_BODY, COMPUTE, WRITE, LINGER, STREAMS } state;
   serve_h2 *h2;             /* STREAMS: the connection speaks HTTP/2 */
   bool receiving;           /* within serve_h2_receive: replies are sent behind it */
   bool close_after, served; /* served: a request was read */
+  bool refused;             /* before all of it was read: its client may still send */
   bool logged;              /* this request is in the access log */
   char client[64];          /* its address */
   size_t count, used;       /* bytes in `in`; of these, those that belong to the head */
@@ -34,8 +35,8 @@ typedef struct connection {
   serve_job job;
   uint32_t roles; /* of the address that it came by */
   char out[768];
-  size_t out_count, sent;
-  uint64_t idle_ns, replied_ns; /* since when no request is there; when the reply was */
+  size_t out_count, reply_count, sent; /* of the head and of the body; of both that were sent */
+  uint64_t idle_ns, replied_ns;        /* since when no request is there; when the reply was */
   uint64_t until_ns;
   char in[HTTP_HEAD_BYTES + 4096];
 } connection;
@@ -59,15 +60,19 @@ static void watch(loop *l, connection *c, uint32_t events, uint64_t until_ns) {
   epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->channel.fd, &event);
 }
 
-uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t bytes) {
-  return begin_ns + ((uint64_t)server->options.transfer_s + bytes / SLOWEST_BYTES) * SECOND_NS;
+/* A byte from time to time gains little; what a socket's buffer took at first gains nothing when no more is taken. */
+uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t moved_ns, uint64_t bytes) {
+  const uint64_t all = begin_ns + ((uint64_t)server->options.transfer_s + bytes / SLOWEST_BYTES) * SECOND_NS;
+  const uint64_t next = moved_ns + (uint64_t)server->options.transfer_s * SECOND_NS;
+  return all < next ? all : next;
 }
 
-/* Whoever sends a byte from time to time gains no time by it. */
+/* Asked for when bytes have come, or nothing has begun. */
 static uint64_t arrival_end(const connection *c) {
   const serve_job *job = &c->job;
-  if (job->begun_ns) return serve_transfer_end(job->server, job->begun_ns, job->received);
-  return c->served ? c->idle_ns + IDLE_SECONDS * (uint64_t)SECOND_NS : serve_transfer_end(job->server, c->idle_ns, 0);
+  if (job->begun_ns) return serve_transfer_end(job->server, job->begun_ns, sys_clock_ns(), job->received);
+  return c->served ? c->idle_ns + IDLE_SECONDS * (uint64_t)SECOND_NS
+                   : serve_transfer_end(job->server, c->idle_ns, c->idle_ns, 0);
 }
 
 static void ask_listeners(loop *l, bool rest) {
@@ -129,6 +134,8 @@ static void begin_reply(loop *l, connection *c) {
     job->reply.length = 0;
   }
   if (job->reply_json) snprintf(extra, sizeof extra, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
+  if (job->status == 405 && job->allow) snprintf(extra, sizeof extra, "Allow: %s\r\n", job->allow);
+  if (job->status == 401) snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer\r\n");
   if (job->status == 503 || job->status == 429) snprintf(extra, sizeof extra, "Retry-After: 1\r\n");
   if (l->server->draining || !c->head.keep_alive) c->close_after = true;
   name_request(c);
@@ -139,6 +146,7 @@ static void begin_reply(loop *l, connection *c) {
                        job->status, http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type,
                        job->reply.length, job->id, extra, c->close_after ? "close" : "keep-alive");
   l->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
+  c->reply_count = base_str_is(c->head.method, "HEAD") ? 0 : job->reply.length;
   c->sent = 0;
   c->replied_ns = sys_clock_ns();
   c->state = WRITE;
@@ -146,7 +154,7 @@ static void begin_reply(loop *l, connection *c) {
 }
 
 static void refuse(loop *l, connection *c, int32_t status) {
-  c->close_after = true;
+  c->close_after = c->refused = true;
   split_target(c);
   c->job.is_torch = c->head.target.length && !base_str_starts(c->head.target, "/v2");
   serve_refuse(&c->job, status, "%s", http_reason(status));
@@ -319,7 +327,7 @@ static void begin_request(connection *c) {
   c->job = (serve_job){.owner = c, .server = c->loop->server, .reply = {.allocator = &base_libc_allocator}};
   c->job.respond = send_reply;
   c->job.client = c->client;
-  c->logged = false;
+  c->logged = c->refused = false;
   c->idle_ns = sys_clock_ns();
   c->state = READ_HEAD;
   c->scan = (http_scan){0};
@@ -333,15 +341,30 @@ static void begin_request(connection *c) {
   if (c->count) c->job.begun_ns = c->idle_ns; /* it was sent behind the one before it */
 }
 
+/* Reads on for a while what is thrown away: a socket that is closed with bytes unread resets the connection, and the
+ * client might not see why it was refused. */
+static void linger(loop *l, connection *c) {
+  c->state = LINGER;
+  serve_channel_finish(&c->channel);
+  c->channel.reads_on_write = false;
+  watch(l, c, EPOLLIN, sys_clock_ns() + LINGER_SECONDS * (uint64_t)SECOND_NS);
+}
+
+static void read_away(loop *l, connection *c) {
+  const ssize_t got = recv(c->channel.fd, c->in, sizeof c->in, 0);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) drop(l, c);
+  else watch(l, c, EPOLLIN, c->until_ns);
+}
+
 static void write_more(loop *l, connection *c) {
-  const size_t all = c->out_count + c->job.reply.length;
+  const size_t all = c->out_count + c->reply_count;
   while (c->sent < all) {
     const bool in_head = c->sent < c->out_count;
     const char *from = in_head ? c->out + c->sent : c->job.reply.at + (c->sent - c->out_count);
     const size_t count = (in_head ? c->out_count : all) - c->sent;
     const ssize_t put = serve_send(&c->channel, from, count, in_head && all > c->out_count);
     if (put < 0 && errno == EAGAIN) {
-      watch(l, c, EPOLLOUT, serve_transfer_end(l->server, c->replied_ns, c->sent));
+      watch(l, c, EPOLLOUT, serve_transfer_end(l->server, c->replied_ns, sys_clock_ns(), c->sent));
       return;
     }
     if (put < 0) {
@@ -352,7 +375,8 @@ static void write_more(loop *l, connection *c) {
   }
   log_request(c);
   if (c->close_after) {
-    drop(l, c);
+    if (c->refused) linger(l, c);
+    else drop(l, c);
     return;
   }
   begin_request(c);
@@ -425,6 +449,7 @@ static void handle(loop *l, const struct epoll_event *event) {
   else if (event->data.ptr == &l->server->done_event) take_done(l);
   else if (c->channel.fd < 0) return; /* dropped by an event before this one */
   else if (c->state == COMPUTE) give_up(c);
+  else if (c->state == LINGER) read_away(l, c);
   else if (c->channel.reads_on_write && c->state != WRITE) receive(l, c);
   else if (c->state == STREAMS && !(event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))) send_streams(l, c);
   else if (c->state == WRITE) write_more(l, c);

@@ -27,14 +27,19 @@ static order *new_order(serve_job *job) {
   return o;
 }
 
-/* A number of the query from `low` to `high`; `otherwise` where it is not there. False: it is refused. */
-static bool number_of(serve_job *job, const char *name, int64_t low, int64_t high, int64_t otherwise, int64_t *value) {
-  const char *text = serve_query(job, name);
+/* A number from `low` to `high`; `otherwise` where `text` is NULL. False: it is refused. */
+static bool read_number(serve_job *job, const char *name, const char *text, int64_t low, int64_t high,
+                        int64_t otherwise, int64_t *value) {
   *value = otherwise;
   if (!text) return true;
   if (base_str_int(base_str_of(text), value) && *value >= low && *value <= high) return true;
   serve_refuse(job, 400, "%s is no number from %lld to %lld", name, (long long)low, (long long)high);
   return false;
+}
+
+/* The same of the query. */
+static bool number_of(serve_job *job, const char *name, int64_t low, int64_t high, int64_t otherwise, int64_t *value) {
+  return read_number(job, name, serve_query(job, name), low, high, otherwise, value);
 }
 
 /* ---- register ---- */
@@ -84,10 +89,32 @@ static void registered(serve_job *job) {
   }
 }
 
-/* A JSON body says the same as the query. */
+/* A JSON body says the same as the query, with numbers and truths of JSON or as texts. NULL: it is not there. */
 static const char *parameter(serve_job *job, const fmt_json *body, const char *name) {
-  const char *value = serve_query(job, name), *text = fmt_json_text(fmt_json_get(body, name));
-  return value ? value : text;
+  const char *value = serve_query(job, name);
+  const fmt_json *said = fmt_json_get(body, name);
+  if (value || !said || fmt_json_is(said, FMT_JSON_NULL)) return value;
+  if (fmt_json_is(said, FMT_JSON_INT)) return base_arena_format(job->arena, "%lld", (long long)said->u.i);
+  if (fmt_json_is(said, FMT_JSON_TRUE)) return "true";
+  if (fmt_json_is(said, FMT_JSON_FALSE)) return "false";
+  const char *text = fmt_json_text(said);
+  return text ? text : ""; /* nothing that can be meant: a number is refused, a file is not there */
+}
+
+/* Numbers of what is to be registered. False: one is refused. */
+static bool read_config(serve_job *job, const fmt_json *body, serve_config *config) {
+  const struct {
+    const char *name;
+    int64_t low, high, *to;
+  } numbers[] = {{"initial_workers", 0, SERVE_MOST_WORKERS, &config->min_workers},
+                 {"batch_size", 1, SERVE_MOST_BATCH, &config->batch},
+                 {"max_batch_delay", 0, 1 << 30, &config->delay_ms},
+                 {"response_timeout", 1, 86400, &config->timeout_s}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (!read_number(job, numbers[i].name, parameter(job, body, numbers[i].name), numbers[i].low, numbers[i].high, -1,
+                     numbers[i].to))
+      return false;
+  return true;
 }
 
 static bool read_order(serve_job *job, order *o) {
@@ -102,11 +129,7 @@ static bool read_order(serve_job *job, order *o) {
   o->url = parameter(job, body, "url");
   o->name = parameter(job, body, "model_name");
   o->synchronous = !synchronous || strcmp(synchronous, "false") != 0;
-  if (!number_of(job, "initial_workers", 0, SERVE_MOST_WORKERS, -1, &o->config.min_workers) ||
-      !number_of(job, "batch_size", 1, SERVE_MOST_BATCH, -1, &o->config.batch) ||
-      !number_of(job, "max_batch_delay", 0, 1 << 30, -1, &o->config.delay_ms) ||
-      !number_of(job, "response_timeout", 1, 86400, -1, &o->config.timeout_s))
-    return false;
+  if (!read_config(job, body, &o->config)) return false;
   if (!o->url) serve_refuse(job, 400, "Parameter url is required.");
   return o->url != NULL;
 }
@@ -152,7 +175,7 @@ bool serve_register(serve_job *job, char **parts) {
   order *o = new_order(job);
   if (!o || !read_order(job, o)) return true;
   o->path = serve_store_path(job->server, job->arena, o->url);
-  if (!o->path) {
+  if (!o->path || access(o->path, F_OK) != 0) {
     serve_refuse_as(job, 404, "ModelNotFoundException",
                     "%s is no file of the model store, and nothing is fetched from elsewhere", o->url);
     return true;

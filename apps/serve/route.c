@@ -283,34 +283,34 @@ static const struct route {
   uint32_t role, flags;
   bool (*answer)(serve_job *job, char **parts); /* as serve_route */
 } routes[] = {
-    {"GET", "/ping", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, serve_ping},
-    {"GET", "/v2/health/live", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, live},
-    {"GET", "/v2/health/ready", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, ready},
-    {"GET", "/v2", SERVE_INFER, OPEN, server_about},
-    {"GET", "/v2/", SERVE_INFER, OPEN, server_about},
-    {"GET", "/v2/models/{}", SERVE_INFER, 0, describe},
-    {"GET", "/v2/models/{}/versions/{}", SERVE_INFER, 0, describe},
-    {"GET", "/v2/models/{}/ready", SERVE_INFER, OPEN, model_ready},
-    {"GET", "/v2/models/{}/versions/{}/ready", SERVE_INFER, OPEN, model_ready},
+    {"GET, HEAD", "/ping", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, serve_ping},
+    {"GET, HEAD", "/v2/health/live", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, live},
+    {"GET, HEAD", "/v2/health/ready", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, ready},
+    {"GET, HEAD", "/v2", SERVE_INFER, OPEN, server_about},
+    {"GET, HEAD", "/v2/", SERVE_INFER, OPEN, server_about},
+    {"GET, HEAD", "/v2/models/{}", SERVE_INFER, 0, describe},
+    {"GET, HEAD", "/v2/models/{}/versions/{}", SERVE_INFER, 0, describe},
+    {"GET, HEAD", "/v2/models/{}/ready", SERVE_INFER, OPEN, model_ready},
+    {"GET, HEAD", "/v2/models/{}/versions/{}/ready", SERVE_INFER, OPEN, model_ready},
     {"POST", "/v2/models/{}/infer", SERVE_INFER, 0, infer},
     {"POST", "/v2/models/{}/versions/{}/infer", SERVE_INFER, 0, infer},
     {"POST", "/v2/repository/index", SERVE_INFER | SERVE_MANAGE, 0, serve_repository},
     {"POST", "/v2/repository/models/{}/load", SERVE_MANAGE, API, serve_repository_load},
     {"POST", "/v2/repository/models/{}/unload", SERVE_MANAGE, API, serve_repository_unload},
-    {"POST PUT", "/predictions/{}", SERVE_INFER, TORCH, predict},
-    {"POST PUT", "/predictions/{}/{}", SERVE_INFER, TORCH, predict},
-    {"POST PUT", "/models/{}/invoke", SERVE_INFER, TORCH, predict},
-    {"GET", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics},
+    {"POST, PUT", "/predictions/{}", SERVE_INFER, TORCH, predict},
+    {"POST, PUT", "/predictions/{}/{}", SERVE_INFER, TORCH, predict},
+    {"POST, PUT", "/models/{}/invoke", SERVE_INFER, TORCH, predict},
+    {"GET, HEAD", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics},
     {"POST", "/models", SERVE_MANAGE, TORCH | API, serve_register},
-    {"GET", "/models", SERVE_MANAGE, TORCH, serve_list},
-    {"GET", "/models/{}", SERVE_MANAGE, TORCH, serve_describe},
-    {"GET", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_describe},
+    {"GET, HEAD", "/models", SERVE_MANAGE, TORCH, serve_list},
+    {"GET, HEAD", "/models/{}", SERVE_MANAGE, TORCH, serve_describe},
+    {"GET, HEAD", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_describe},
     {"PUT", "/models/{}", SERVE_MANAGE, TORCH, serve_scale_workers},
     {"PUT", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_scale_workers},
     {"PUT", "/models/{}/{}/set-default", SERVE_MANAGE, TORCH, serve_set_default},
     {"DELETE", "/models/{}", SERVE_MANAGE, TORCH | API, serve_unregister},
     {"DELETE", "/models/{}/{}", SERVE_MANAGE, TORCH | API, serve_unregister},
-    {"GET", "/token", SERVE_MANAGE, TORCH | OPEN, renew_key},
+    {"GET, HEAD", "/token", SERVE_MANAGE, TORCH | OPEN, renew_key},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 
@@ -335,9 +335,9 @@ static bool matches(const char *pattern, base_str path, base_str *parts) {
 
 static bool has_method(const char *methods, base_str method) {
   for (const char *found = methods; *found;) {
-    const size_t length = strcspn(found, " ");
+    const size_t length = strcspn(found, ",");
     if (length == method.length && memcmp(found, method.at, length) == 0) return true;
-    found += length + (found[length] != 0);
+    found += length + (found[length] ? strlen(", ") : 0);
   }
   return false;
 }
@@ -380,6 +380,7 @@ bool serve_route(serve_job *job) {
   const struct route *known, *route = find_route(job, found, &known);
   job->is_torch = !base_str_starts(job->path, "/v2");
   if (!route && known) {
+    job->allow = known->methods;
     serve_refuse(job, 405, "this route takes %s", known->methods);
     return true;
   }

@@ -80,6 +80,7 @@ struct serve_job {
   void *order;               /* its own */
   int32_t status;            /* of the reply, and its body */
   const char *type;          /* Content-Type */
+  const char *allow;         /* with 405: the methods that the route has */
   size_t reply_json;         /* bytes of JSON in front of binary tensors; 0: none are there */
   base_text reply;
 };
@@ -280,8 +281,8 @@ td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_erro
 td_status serve_listen(serve_address *address, int *fd, td_error *err);
 void serve_print_address(const serve_address *address);
 
-/* When bytes that begin at `begin_ns` have to be there or gone, of which there are `bytes` so far. */
-uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t bytes);
+/* When a transfer has taken too long that began at `begin_ns`, and of which the last of `bytes` moved at `moved_ns`. */
+uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t moved_ns, uint64_t bytes);
 
 /* route.c: true: answered; false: it is in a queue, and comes back. */
 bool serve_route(serve_job *job);

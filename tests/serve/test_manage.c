@@ -79,12 +79,19 @@ static void addresses(void **state) {
 static void lifecycle(void **state) {
   torch *t = *state;
   expect(t, MANAGEMENT, "POST", "/models", "", 400, "Parameter url is required.");
-  expect(t, MANAGEMENT, "POST", "/models?url=none.tdir", "", 400, "none.tdir");
+  expect(t, MANAGEMENT, "POST", "/models?url=none.tdir", "", 404, "none.tdir");
   expect(t, MANAGEMENT, "POST", "/models?url=bad.tdir", "", 400, "bad.tdir");
   expect(t, MANAGEMENT, "POST", "/models?url=http://a/rows.tdir", "", 404, "nothing is fetched");
   expect(t, MANAGEMENT, "POST", "/models?url=../rows.tdir", "", 404, "model store");
   expect(t, MANAGEMENT, "POST", "/models?url=..%2Frows.tdir", "", 404, "model store");
   expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&initial_workers=x", "", 400, "initial_workers");
+  expect(t, MANAGEMENT, "POST", "/models", "{\"url\":\"rows.tdir\",\"initial_workers\":[]}", 400, "initial_workers");
+  expect(t, MANAGEMENT, "POST", "/models", "{\"url\":\"none.tdir\",\"synchronous\":false}", 404, "none.tdir");
+  expect(t, MANAGEMENT, "POST", "/models",
+         "{\"url\":\"rows.tdir\",\"model_name\":\"json\",\"initial_workers\":3,\"response_timeout\":\"7\"}", 200,
+         "registered with 3 initial workers");
+  expect(t, MANAGEMENT, "GET", "/models/json", "", 200, "\"responseTimeout\": 7");
+  expect(t, MANAGEMENT, "DELETE", "/models/json", "", 200, "unregistered");
   expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&model_name=a%2Fb", "", 400, "no name for a model");
   expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&model_name=second&initial_workers=0&batch_size=4", "", 200,
          "Model \\\"second\\\" Version: 1 registered with 0 initial workers. Use scale workers");

@@ -332,6 +332,39 @@ static void drains(void **state) {
   close(idle);
 }
 
+/* HEAD is GET without the body; what another method would be answered says which the route has. */
+static void methods(void **state) {
+  fixture *f = *state;
+  static const char two[] =
+      "HEAD /ping HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: a\r\n"
+      "Connection: close\r\n\r\n";
+  const int fd = connect_to(f);
+  put(fd, two, sizeof two - 1);
+  const ssize_t count = recv(fd, f->reply, sizeof f->reply - 1, MSG_WAITALL);
+  assert_true(count > 0);
+  f->reply[count] = 0;
+  const char *second = strstr(f->reply, "\r\n\r\n");
+  assert_memory_equal(f->reply, "HTTP/1.1 200 OK\r\n", 17);
+  assert_null(strstr(f->reply, "Content-Length: 0"));
+  assert_non_null(second);
+  assert_memory_equal(second + 4, "HTTP/1.1 200 OK\r\n", 17);
+  close(fd);
+  assert_int_equal(ask_path(f, "DELETE", "/predictions/add", ""), 405);
+  assert_non_null(strstr(f->reply, "\r\nAllow: POST, PUT\r\n"));
+}
+
+/* Who is refused while it still sends reads why, and no reset. */
+static void refused_while_sending(void **state) {
+  fixture *f = *state;
+  static const char head[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 16777216\r\n\r\n";
+  static const char part[65536];
+  const int fd = connect_to(f);
+  put(fd, head, sizeof head - 1);
+  for (int i = 0; i < 256 && send(fd, part, sizeof part, MSG_NOSIGNAL) > 0; i++) continue;
+  assert_int_equal(get(f, fd), 413);
+  close(fd);
+}
+
 /* A request that comes byte by byte is told that it takes too long, be it in its head or in its body. */
 static void slow(void **state) {
   fixture f = *(fixture *)*state;
@@ -356,10 +389,18 @@ static void slow(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(routes),      cmocka_unit_test(binary),  cmocka_unit_test(ways_to_send),
-      cmocka_unit_test(archives),    cmocka_unit_test(metrics), cmocka_unit_test(packed),
-      cmocka_unit_test(limits),      cmocka_unit_test(many),    cmocka_unit_test(drains),
-      cmocka_unit_test(descriptors), cmocka_unit_test(slow)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),
+                                     cmocka_unit_test(binary),
+                                     cmocka_unit_test(ways_to_send),
+                                     cmocka_unit_test(archives),
+                                     cmocka_unit_test(metrics),
+                                     cmocka_unit_test(packed),
+                                     cmocka_unit_test(limits),
+                                     cmocka_unit_test(many),
+                                     cmocka_unit_test(drains),
+                                     cmocka_unit_test(descriptors),
+                                     cmocka_unit_test(slow),
+                                     cmocka_unit_test(methods),
+                                     cmocka_unit_test(refused_while_sending)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

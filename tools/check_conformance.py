@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""TorchServe's inference and management API and KServe's V2 protocol, by REST and gRPC, route by route as their public
+specifications say: status codes, bodies of errors, content types: check_conformance.py BUILD. ./dev test-serve runs it.
+Ends with a count of checks."""
+import base64
+import contextlib
+import gzip
+import http.client
+import json
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+
+import check_grpc
+from check_grpc import KSERVE, MANAGE, TORCH, put, varint
+
+# Of each datatype: its name in a graph, struct's letter, values to send, field of typed contents (0: there is none).
+DTYPES = {"BOOL": ("bool", "?", [True, False, True], 1), "INT8": ("i8", "b", [-128, 0, 127], 2),
+          "INT16": ("i16", "h", [-32768, 1, 32767], 2), "INT32": ("i32", "i", [-2**31, 3, 2**31 - 1], 2),
+          "INT64": ("i64", "q", [-2**63, 2**53 + 1, 2**63 - 1], 3), "UINT8": ("u8", "B", [0, 1, 255], 4),
+          "UINT16": ("u16", "H", [0, 2, 65535], 4), "UINT32": ("u32", "I", [0, 5, 2**32 - 1], 4),
+          "UINT64": ("u64", "Q", [0, 7, 2**53 + 1], 5), "FP16": ("f16", "e", [0.5, -2.0, 65504.0], 0),
+          "BF16": ("bf16", "H", [0x3f80, 0xc000, 0], 0), "FP32": ("f32", "f", [0.5, -0.0, 3.4028234663852886e38], 6),
+          "FP64": ("f64", "d", [0.1, -0.0, 1.7976931348623157e308], 7)}
+COLOURS = """tdir 1
+input %0 "x": f32[1, 3, 224, 224]
+%1 = aten::mean(%0) {dim = [2, 3], keepdim = false, noop = false}: f32[1, 3]
+output "y" %1
+"""
+JSON, TEXT, BYTES = "application/json", "text/plain", "application/octet-stream"
+
+
+def png(red, green, blue):
+    part = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return (b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)) +
+            part(b"IDAT", zlib.compress(bytes([0, red, green, blue]))) + part(b"IEND", b""))
+
+
+def write_store(folder):
+    """add.tdir, one model that gives back its input of each datatype, and two versions of an archive of TorchServe's."""
+    pathlib.Path(folder, "add.tdir").write_text(check_grpc.GRAPH)
+    for name, (dtype, _, _, _) in DTYPES.items():
+        pathlib.Path(folder, f"{name}.tdir").write_text(f'tdir 1\ninput %0 "x": {dtype}[n]\noutput "y" %0\n')
+    for version in ("1.0", "2.0"):
+        manifest = {"model": {"modelName": "colours", "modelVersion": version, "handler": "image_classifier", "serializedFile": "net.tdir"}}
+        with zipfile.ZipFile(pathlib.Path(folder, f"colours{version[0]}.mar"), "w") as archive:
+            archive.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest))
+            archive.writestr("net.tdir", COLOURS)
+            archive.writestr("index_to_name.json", '{"0": "red", "1": "green", "2": "blue"}')
+
+
+class Reply:
+    def __init__(self, reply):
+        self.status, self.headers, self.body = reply.status, reply.headers, reply.read()
+        self.type = (reply.getheader("Content-Type") or "").split(";")[0]
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Rest:
+    """Requests on one connection that is kept alive, as long as the server keeps it."""
+
+    def __init__(self, checks, port):
+        self.checks, self.client = checks, http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+    def ask(self, method, path, body=None, **headers):
+        self.client.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        return Reply(self.client.getresponse())
+
+    def expect(self, what, status, method, path, body=None, kind=JSON, says=None, **headers):
+        body = json.dumps(body) if isinstance(body, (dict, list)) else body
+        reply = self.ask(method, path, body, **headers)
+        got = (reply.status, reply.type)
+        self.checks.expect(f"{what}: {method} {path}", got, (status, kind))
+        if got == (status, kind) and says:
+            self.checks.expect(f"{what}: what {method} {path} says", reply.body, lambda raw: says(json.loads(raw) if kind == JSON else raw))
+        return reply
+
+    def torch_error(self, what, status, kind, method, path, body=None, **headers):
+        shape = lambda got: got.keys() == {"code", "type", "message"} and (got["code"], got["type"]) == (status, kind) and got["message"]
+        return self.expect(what, status, method, path, body, says=shape, **headers)
+
+    def v2_error(self, what, status, method, path, body=None, **headers):
+        shape = lambda got: got.keys() == {"error"} and isinstance(got["error"], str) and got["error"]
+        return self.expect(what, status, method, path, body, says=shape, **headers)
+
+
+# ---- TorchServe ----
+
+def check_inference(r):
+    picture = png(255, 0, 0)
+    labels = lambda got: list(got)[0] == "red" and got.keys() == {"red", "green", "blue"} and abs(sum(got.values()) - 1) < 1e-5
+    r.expect("ping", 200, "GET", "/ping", says=lambda got: got == {"status": "Healthy"})
+    for method in ("POST", "PUT"):
+        r.expect("prediction", 200, method, "/predictions/colours", picture, says=labels, Content_Type="image/png")
+    r.expect("of a version", 200, "POST", "/predictions/colours/1.0", picture, says=labels)
+    r.expect("of a name that is encoded", 200, "POST", "/predictions/c%6flours", picture, says=labels)
+    r.expect("invoke", 200, "POST", "/models/colours/invoke", picture, says=labels)
+    r.torch_error("no model", 404, "ModelNotFoundException", "POST", "/predictions/nothing", picture)
+    r.torch_error("no version", 404, "ModelVersionNotFoundException", "POST", "/predictions/colours/7", picture)
+    r.torch_error("no picture", 400, "BadRequestException", "POST", "/predictions/colours", "text")
+    r.torch_error("no body", 400, "BadRequestException", "POST", "/predictions/colours")
+    r.torch_error("no route", 404, "ResourceNotFoundException", "GET", "/nothing")
+    reply = r.torch_error("another method", 405, "MethodNotAllowedException", "DELETE", "/predictions/colours")
+    r.checks.expect("Allow", reply.headers.get("Allow"), "POST, PUT")
+    r.checks.expect("same bytes", len({r.ask("POST", "/predictions/colours", picture).body for _ in range(20)}), 1)
+    r.expect("metrics", 200, "GET", "/metrics", kind=TEXT, says=lambda raw: b'ts_inference_requests_total{model_name="colours"' in raw)
+    r.checks.expect("an id", r.ask("GET", "/ping").headers.get("x-request-id"), lambda got: got and len(got) == 32)
+
+
+DESCRIBED = ["modelName", "modelVersion", "modelUrl", "runtime", "minWorkers", "maxWorkers", "batchSize", "maxBatchDelay", "responseTimeout",
+             "clientTimeoutInMills", "loadedAtStartup", "workers", "jobQueueStatus"]
+
+
+def check_management(r):
+    status = lambda text: lambda got: got.keys() == {"status"} and text in got["status"]
+    r.expect("list", 200, "GET", "/models", says=lambda got: {m["modelName"] for m in got["models"]} >= {"add", "colours"} and "nextPageToken" not in got)
+    r.expect("a page", 200, "GET", "/models?limit=1", says=lambda got: len(got["models"]) == 1 and got["nextPageToken"] == "1")
+    r.torch_error("limit", 400, "BadRequestException", "GET", "/models?limit=0")
+    r.torch_error("limit", 400, "BadRequestException", "GET", "/models?limit=101")
+    described = lambda got: [key for key in got[0] if key in DESCRIBED] == DESCRIBED and got[0]["workers"][0].keys() >= {"id", "startTime", "status", "pid", "gpu"}
+    for path in ("/models/add", "/models/add/1", "/models/add/all"):
+        r.expect("describe", 200, "GET", path, says=described)
+    r.torch_error("describe", 404, "ModelNotFoundException", "GET", "/models/nothing")
+    r.torch_error("describe", 404, "ModelVersionNotFoundException", "GET", "/models/add/7")
+    r.torch_error("no url", 400, "BadRequestException", "POST", "/models")
+    for url in ("nothing.mar", "../add.tdir", "/etc/passwd", "%2e%2e%2fadd.tdir", "http://127.0.0.1:1/a.mar", "file:///etc/passwd"):
+        r.torch_error(f"url {url}", 404, "ModelNotFoundException", "POST", f"/models?url={url}")
+    r.expect("register", 200, "POST", "/models?url=add.tdir&model_name=two&initial_workers=1&synchronous=true", says=status("1 initial workers"))
+    r.torch_error("register again", 409, "ConflictStatusException", "POST", "/models?url=add.tdir&model_name=two&initial_workers=1")
+    order = {"url": "add.tdir", "model_name": "three", "initial_workers": 1, "batch_size": 3, "synchronous": True}
+    r.expect("by JSON", 200, "POST", "/models", order, says=status("registered with 1 initial workers"), Content_Type=JSON)
+    r.expect("its batch", 200, "GET", "/models/three", says=lambda got: got[0]["batchSize"] == 3)
+    r.torch_error("a number of JSON", 400, "BadRequestException", "POST", "/models", {**order, "model_name": "six", "batch_size": [1]})
+    r.expect("asynchronous by JSON", 202, "POST", "/models", {**order, "model_name": "six", "synchronous": False}, says=status(""))
+    r.expect("without workers", 200, "POST", "/models?url=add.tdir&model_name=four&initial_workers=0", says=status("0 initial workers"))
+    r.torch_error("a model without workers", 503, "ServiceUnavailableException", "POST", "/predictions/four", "x")
+    r.expect("asynchronous", 202, "POST", "/models?url=add.tdir&model_name=five&initial_workers=1&synchronous=false", says=status(""))
+    r.torch_error("a number", 400, "BadRequestException", "POST", "/models?url=add.tdir&model_name=seven&batch_size=x")
+    r.expect("scale", 202, "PUT", "/models/two?min_worker=2", says=status("Processing"))
+    r.expect("scale", 200, "PUT", "/models/two?min_worker=1&max_worker=2&synchronous=true", says=status("Workers scaled to 2"))
+    r.torch_error("scale", 400, "BadRequestException", "PUT", "/models/two?min_worker=3&max_worker=2")
+    r.torch_error("scale", 404, "ModelNotFoundException", "PUT", "/models/nothing?min_worker=3")
+    r.expect("a second version", 200, "POST", "/models?url=colours2.mar&initial_workers=1", says=status("colours"))
+    r.torch_error("the default version", 403, "IllegalArgumentException", "DELETE", "/models/colours/1.0")
+    r.expect("default", 200, "PUT", "/models/colours/2.0/set-default", says=status("2.0"))
+    r.torch_error("default", 404, "ModelVersionNotFoundException", "PUT", "/models/colours/9/set-default")
+    r.expect("unregister", 200, "DELETE", "/models/colours/1.0", says=status("unregistered"))
+    for name in ("two", "three", "four", "five", "six"):
+        r.expect("unregister", 200, "DELETE", f"/models/{name}", says=status("unregistered"))
+    r.torch_error("unregister again", 404, "ModelNotFoundException", "DELETE", "/models/two")
+
+
+def check_tokens(checks, program, folder):
+    """TorchServe's five addresses, each with its routes alone; its keys; models that may not be changed."""
+    pathlib.Path(folder, "config.properties").write_text("".join(
+        f"{name}_address=http://127.0.0.1:0\n" for name in ("inference", "management", "metrics")) + "grpc_inference_port=0\ngrpc_management_port=0\n")
+    command = [program, "--start", "--foreground", "--ts-config", "config.properties", "--model-store", ".", "add.tdir"]
+    with check_grpc.serving(command, folder) as server:
+        ports = [int(server.stdout.readline().rsplit(":", 1)[1]) for _ in range(5)]
+        keys = json.loads(pathlib.Path(folder, "key_file.json").read_text())
+        infer, manage, metrics = (Rest(checks, port) for port in ports[:3])
+        bearer = lambda name: {"Authorization": "Bearer " + keys[name]["key"]}
+        kind = "InvalidKeyException"
+        for probe in ("/ping", "/v2/health/live", "/v2/health/ready"):
+            infer.expect("a probe needs no key", 200, "GET", probe)
+        metrics.expect("metrics need no key", 200, "GET", "/metrics", kind=TEXT)
+        infer.torch_error("no key", 400, kind, "POST", "/predictions/add", "x")
+        infer.torch_error("the key of another", 400, kind, "POST", "/predictions/add", "x", **bearer("management"))
+        infer.torch_error("a key", 400, "BadRequestException", "POST", "/predictions/add", "x", **bearer("inference"))
+        reply = infer.v2_error("no key", 401, "GET", "/v2/models/add")
+        checks.expect("WWW-Authenticate", reply.headers.get("WWW-Authenticate"), lambda got: got and got.startswith("Bearer"))
+        infer.expect("a key", 200, "GET", "/v2/models/add", **bearer("inference"))
+        manage.torch_error("no key", 400, kind, "GET", "/models")
+        manage.expect("a key", 200, "GET", "/models", **bearer("management"))
+        manage.torch_error("no changes", 405, "MethodNotAllowedException", "POST", "/models?url=add.tdir", **bearer("management"))
+        manage.torch_error("no changes", 405, "MethodNotAllowedException", "DELETE", "/models/add", **bearer("management"))
+        infer.torch_error("management elsewhere", 404, "ResourceNotFoundException", "GET", "/models", **bearer("management"))
+        manage.torch_error("inference elsewhere", 404, "ResourceNotFoundException", "POST", "/predictions/add", "x", **bearer("inference"))
+        manage.torch_error("another's renewal", 400, kind, "GET", "/token?type=inference", **bearer("inference"))
+        manage.expect("renewal", 200, "GET", "/token?type=inference", **bearer("API"))
+        infer.torch_error("the key from before", 400, kind, "POST", "/predictions/add", "x", **bearer("inference"))
+        server.terminate()
+        checks.expect("the end", server.wait(20), 0)
+
+
+# ---- KServe ----
+
+def infer_body(name, shape, data, **more):
+    return {"inputs": [{"name": "x", "datatype": name, "shape": shape, "data": data}], **more}
+
+
+def check_v2_routes(r):
+    r.expect("server", 200, "GET", "/v2", says=lambda got: got["name"] and got["version"] and "binary_tensor_data" in got["extensions"])
+    for probe, key in (("live", "live"), ("ready", "ready")):
+        r.expect("health", 200, "GET", f"/v2/health/{probe}", says=lambda got: got == {key: True})
+    for path in ("/v2/models/add", "/v2/models/add/versions/1"):
+        r.expect("metadata", 200, "GET", path, says=lambda got: got["name"] == "add" and got["versions"] == ["1"] and got["platform"] and
+                 got["inputs"] == [{"name": name, "datatype": "FP32", "shape": [3]} for name in "xy"] and got["outputs"][0]["name"] == "sum")
+        r.expect("ready", 200, "GET", path + "/ready", says=lambda got: got == {"name": "add", "ready": True})
+    r.expect("an open size", 200, "GET", "/v2/models/INT8", says=lambda got: got["inputs"] == [{"name": "x", "datatype": "INT8", "shape": [-1]}])
+    for path in ("", "/ready", "/versions/1", "/versions/1/ready"):
+        r.v2_error("no model", 404, "GET", "/v2/models/nothing" + path)
+    r.v2_error("no version", 404, "GET", "/v2/models/add/versions/7")
+    r.v2_error("no model", 404, "POST", "/v2/models/nothing/infer", infer_body("FP32", [1], [1]))
+    r.v2_error("no route", 404, "GET", "/v2/nothing")
+    reply = r.v2_error("another method", 405, "GET", "/v2/models/add/infer")
+    r.checks.expect("Allow", reply.headers.get("Allow"), "POST")
+    r.expect("index", 200, "POST", "/v2/repository/index", "{}", says=lambda got: {"name": "add", "version": "1", "state": "READY", "reason": ""} in got)
+    r.expect("load", 200, "POST", "/v2/repository/models/add/load", "{}", says=lambda got: got["name"] == "add")
+    r.v2_error("load", 404, "POST", "/v2/repository/models/nothing/load", "{}")
+    r.expect("unload", 200, "POST", "/v2/repository/models/FP16/unload", "{}", says=lambda got: got["name"] == "FP16")
+    r.v2_error("unload", 404, "POST", "/v2/repository/models/FP16/unload", "{}")
+    r.expect("load of what is in the store", 200, "POST", "/v2/repository/models/FP16/load", "{}")
+
+
+def check_heads(r):
+    """HEAD is GET without the body, and the connection is good for the next request."""
+    for path, status in (("/ping", 200), ("/v2/health/ready", 200), ("/nothing", 404), ("/v2/models/add/infer", 405)):
+        length = r.ask("GET", path).headers["Content-Length"]
+        with socket.create_connection(("127.0.0.1", r.client.port), 20) as client:
+            client.sendall(f"HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\nGET /v2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+            replies = b"".join(iter(lambda: client.recv(65536), b"")).decode().split("HTTP/1.1 ")
+        r.checks.expect(f"HEAD {path}", replies, lambda got: len(got) == 3 and got[1].startswith(f"{status} ") and got[2].startswith("200 ") and
+                        f"Content-Length: {length}\r\n" in got[1] and got[1].endswith("\r\n\r\n"))
+
+
+def check_datatypes(r):
+    for name, (_, letter, values, field) in DTYPES.items():
+        path, raw = f"/v2/models/{name}/infer", struct.pack(f"<{len(values)}{letter}", *values)
+        says = lambda got: got["model_name"] == name and got["model_version"] == "1" and got["id"] == "a\"b" and \
+            struct.pack(f"<{len(values)}{letter}", *got["outputs"][0]["data"]) == raw and \
+            {type(v) for v in got["outputs"][0]["data"]} == {type(values[0])} and \
+            (got["outputs"][0]["name"], got["outputs"][0]["datatype"], got["outputs"][0]["shape"]) == ("y", name, [3])
+        if field:
+            for data in (values, [[v] for v in values]):
+                r.expect(f"{name} as JSON", 200, "POST", path, infer_body(name, [3], data, id="a\"b"), says=says)
+        else:
+            r.v2_error(f"{name} as JSON", 400, "POST", path, infer_body(name, [3], [1, 2, 3]))
+        head = json.dumps({"inputs": [{"name": "x", "datatype": name, "shape": [3], "parameters": {"binary_data_size": len(raw)}}],
+                           "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}).encode()
+        one = raw[:struct.calcsize(letter)]  # bytes alone are a batch of one
+        for body, length, raw in ((head + raw, len(head), raw), (one, 0, one)):
+            reply = r.expect(f"{name} as bytes", 200, "POST", path, body, kind=BYTES, Inference_Header_Content_Length=str(length))
+            json_length = int(reply.headers.get("Inference-Header-Content-Length", 0))
+            r.checks.expect(f"{name}: bytes behind JSON", reply.body[json_length:], raw)
+            r.checks.expect(f"{name}: JSON in front", json.loads(reply.body[:json_length])["outputs"][0]["parameters"], {"binary_data_size": len(raw)})
+        r.v2_error(f"{name}: another type", 400, "POST", path, infer_body("INT32" if name != "INT32" else "INT64", [1], [1]))
+
+
+def check_wrong_requests(r):
+    path, good = "/v2/models/FP32/infer", infer_body("FP32", [2], [1.5, 2])
+    changed = lambda **more: {"inputs": [{**good["inputs"][0], **more}]}
+    for what, body in {"no JSON": "{", "no object": "[]", "no inputs": {}, "an empty list": {"inputs": []}, "a name": changed(name="z"), "no shape": changed(shape=None),
+                       "a shape": changed(shape=[3]), "a negative size": changed(shape=[-2]), "a size too large": changed(shape=[2**62, 4]),
+                       "too many sizes": changed(shape=[1] * 40), "texts": changed(data=["1", "2"]), "few": changed(data=[1]), "many": changed(data=[1, 2, 3]),
+                       "a datatype": changed(datatype="FP31"), "twice": {"inputs": good["inputs"] * 2}, "NaN": '{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[NaN]}]}',
+                       "no output": {**good, "outputs": [{"name": "z"}]}, "deep": "[" * 100000,
+                       "a size of bytes": changed(parameters={"binary_data_size": 8}, data=None)}.items():
+        r.v2_error(what, 400, "POST", path, body)
+    for what, value in {"a length that is none": "x", "one behind the end": "100000", "a negative one": "-1"}.items():
+        r.v2_error(what, 400, "POST", path, json.dumps(good), Inference_Header_Content_Length=value)
+    r.v2_error("a damaged coding", 400, "POST", path, b"no gzip", Content_Encoding="gzip")
+    r.v2_error("an unknown coding", 415, "POST", path, b"x", Content_Encoding="br")
+    r.v2_error("a bomb", 413, "POST", path, gzip.compress(b" " * (1 << 26)), Content_Encoding="gzip")
+    r.v2_error("a body too large", 413, "POST", path, b" " * (1 << 22))
+    for coding, pack in (("gzip", gzip.compress), ("deflate", zlib.compress)):
+        r.expect(coding, 200, "POST", path, pack(json.dumps(good).encode()), says=lambda got: got["outputs"][0]["data"] == [1.5, 2.0], Content_Encoding=coding)
+    pictures = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "data": [base64.b64encode(png(255, 0, 0)).decode()]}]}
+    r.expect("a picture", 200, "POST", "/v2/models/colours/infer", pictures, says=lambda got: got["outputs"][0]["shape"] == [1, 3])
+
+
+# ---- gRPC ----
+
+def check_grpc_datatypes(c):
+    for name, (_, letter, values, field) in DTYPES.items():
+        raw = struct.pack(f"<{len(values)}{letter}", *values)
+        tensor = put(1, "x") + put(2, name) + put(3, varint(3))
+        wanted = put(1, name) + put(2, "1") + put(5, put(1, "y") + put(2, name) + put(3, varint(3))) + put(6, raw)
+        c.expect(f"gRPC: {name} raw", c.call(KSERVE + "ModelInfer", put(1, name) + put(5, tensor) + put(7, raw)), wanted)
+        typed = raw if letter in "fd" else b"".join(varint(int(value)) for value in values)
+        answer = c.call(KSERVE + "ModelInfer", put(1, name) + put(5, tensor + put(5, put(field or 6, typed))))
+        c.expect(f"gRPC: {name} typed", answer, wanted if field else "INVALID_ARGUMENT")
+
+
+def check_grpc_methods(c, r):
+    for method, message in {"ServerLive": b"", "ServerReady": b"", "ModelReady": put(1, "add") + put(2, "1")}.items():
+        c.expect(method, c.call(KSERVE + method, message), put(1, 1))
+    c.expect("metadata", c.call(KSERVE + "ModelMetadata", put(1, "INT8")), put(1, "INT8") + put(2, "1") + put(3, "treadle") +
+             b"".join(put(number, put(1, name) + put(2, "INT8") + put(3, varint(-1))) for number, name in ((4, "x"), (5, "y"))))
+    for method in ("ModelReady", "ModelMetadata", "ModelInfer"):
+        c.expect(f"{method} of nothing", c.call(KSERVE + method, put(1, "nothing")), "NOT_FOUND")
+        c.expect(f"{method} of no version", c.call(KSERVE + method, put(1, "add") + put(2, "7")), "NOT_FOUND")
+    picture = png(9, 200, 30)
+    answer = c.call(TORCH + "Predictions", put(1, "colours") + put(3, put(1, "data") + put(2, picture)))
+    c.expect("REST and gRPC", answer, put(1, r.ask("POST", "/predictions/colours", picture).body))
+    for method, path in {"ListModels": "/models", "DescribeModel": "/models/add"}.items():
+        c.expect(method, c.call(MANAGE + method, put(1, "add") if "Describe" in method else b""), put(1, r.ask("GET", path).body))
+
+
+def main():
+    program = pathlib.Path(sys.argv[1]).resolve() / "treadle-serve"
+    with tempfile.TemporaryDirectory() as folder:
+        write_store(folder)
+        models = ["add.tdir", "colours1.mar", *(f"{name}.tdir" for name in DTYPES)]
+        command = [program, "--port", "0", "--enable-model-api", "--model-store", ".", "--most-bytes", str(1 << 21), *models]
+        with check_grpc.serving(command, folder) as server:
+            port = int(server.stdout.readline().rsplit(":", 1)[1])
+            checks = check_grpc.Checks(port)
+            rest = Rest(checks, port)
+            for check in (check_v2_routes, check_heads, check_datatypes, check_wrong_requests, check_inference):
+                check(rest)
+            check_grpc_datatypes(checks)
+            check_grpc_methods(checks, rest)
+            check_management(rest)
+            server.terminate()
+            checks.expect("the end", server.wait(30), 0)
+        check_tokens(checks, program, folder)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    return checks.failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
